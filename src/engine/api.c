@@ -134,7 +134,7 @@ api_room(const ApiCall *a, size_t n, size_t shared, Err *e)
 WireOut
 api_out(ApiItem *it)
 {
-	return conv_out(&it->in);
+	return chan_out(&it->in);
 }
 
 ApiItem *
@@ -291,7 +291,7 @@ void
 api_chunk(ApiCall *a, const Buf *json)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	wire_put_str(&o, WTAG_TEXT, json->data, json->len);
 	conv_frame(a->c, WF_TEXT, &b, true);
@@ -367,7 +367,7 @@ static void
 end_with(ApiCall *a, const Buf *body, int status)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	a->over = true;
 	put_usage(a, &o);
@@ -412,7 +412,7 @@ fail(ApiCall *a, const Err *e)
 		stats_early(a->srv->stats, false);
 		stats_publish(a->srv->stats);
 	}
-	conv_put_error(&fields, e);
+	chan_put_error(&fields, e);
 	fail_fields(a, &fields);
 	buf_free(&fields);
 }
@@ -598,11 +598,11 @@ launch(ApiCall *a)
 		Conv	   *in = conv_new_inner(&a->srv->link, a->srv->next_id++, api_tell, a, i);
 
 		in->srv = a->srv;
-		in->kind = it->kind;
-		in->deadline_us = a->c->deadline_us;
-		in->timeout_ms = a->c->timeout_ms;
-		in->in = it->in.data;
-		in->in_len = it->in.len;
+		in->ch.kind = it->kind;
+		in->ch.deadline_us = a->c->ch.deadline_us;
+		in->ch.timeout_ms = a->c->ch.timeout_ms;
+		in->ch.in = it->in.data;
+		in->ch.in_len = it->in.len;
 		memset(&it->in, 0, sizeof(it->in));
 		it->conv = in;
 	}
@@ -805,7 +805,7 @@ unknown_path(ApiText path, Err *e)
 static void
 make_head(ApiCall *a, const Request *r)
 {
-	WireOut		o = conv_out(&a->head);
+	WireOut		o = chan_out(&a->head);
 
 	wire_put_int(&o, WTAG_DATABASE, r->dboid);
 	wire_put_int(&o, WTAG_ROLE, r->roleid);

@@ -42,7 +42,7 @@ static bool
 put_max_tokens(ApiCall *a, Chat *k, Err *e)
 {
 	int64_t		max = 0;
-	WireOut		o = conv_out(&k->g.params);
+	WireOut		o = chan_out(&k->g.params);
 
 	if (!apibody_int(&a->body, "max_tokens", 1, INT_MAX, &max, e) ||
 		!apibody_int(&a->body, "max_completion_tokens", 1, INT_MAX, &max, e))
@@ -104,7 +104,7 @@ make(ApiCall *a, Err *e)
 	Chat	   *k = a->own;
 	const char *effort = NULL;
 	Buf			fields = {0};
-	WireOut		o = conv_out(&fields);
+	WireOut		o = chan_out(&fields);
 	bool		ok;
 
 	if (a->round == 0)

@@ -152,7 +152,7 @@ put_max_tokens(ApiCall *a, Completions *k, Err *e)
 {
 	int			most = a->c->req->by.max_tokens;
 	int64_t		max = most > 0 && most < 16 ? most : 16;
-	WireOut		o = conv_out(&k->g.params);
+	WireOut		o = chan_out(&k->g.params);
 
 	if (!apibody_int(&a->body, "max_tokens", k->echo ? 0 : 1, INT_MAX, &max, e))
 		return false;
@@ -188,7 +188,7 @@ static bool
 read_completions(ApiCall *a, Completions *k, Err *e)
 {
 	static const char *const refused[] = {"suffix", NULL};
-	WireOut		o = conv_out(&k->g.params);
+	WireOut		o = chan_out(&k->g.params);
 
 	k->special = true;
 	/* which tags are around thoughts */
@@ -281,7 +281,7 @@ ask_answers(ApiCall *a, Completions *k, Err *e)
 	{
 		const cJSON *v = k->prompts[p];
 		Buf			fields = {0};
-		WireOut		o = conv_out(&fields);
+		WireOut		o = chan_out(&fields);
 		bool		ok = true;
 
 		if (v == NULL)

@@ -90,7 +90,7 @@ apigen_read(ApiCall *a, ApiGen *g, Err *e)
 	static const char *const ignored[] = {"user", "metadata", "store", "service_tier", "safety_identifier",
 	"prompt_cache_key", "session_id", NULL};
 	int64_t		seed = -1;
-	WireOut		o = conv_out(&g->params);
+	WireOut		o = chan_out(&g->params);
 
 	g->n = 1;
 	g->logprobs = g->prompt_logprobs = API_NO_LOGPROBS;
@@ -118,7 +118,7 @@ apigen_read(ApiCall *a, ApiGen *g, Err *e)
 void
 apigen_put_logprobs(ApiGen *g)
 {
-	WireOut		o = conv_out(&g->params);
+	WireOut		o = chan_out(&g->params);
 
 	if (g->logprobs != API_NO_LOGPROBS)
 		wire_put_int(&o, WTAG_LOGPROBS, g->logprobs);

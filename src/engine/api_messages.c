@@ -377,7 +377,7 @@ put_sampling(ApiCall *a, Messages *k, Err *e)
 {
 	const ApiMember *stops = apibody_get(&a->body, "stop_sequences");
 	int64_t		max = 0;
-	WireOut		o = conv_out(&k->g.params);
+	WireOut		o = chan_out(&k->g.params);
 
 	if (!apibody_int(&a->body, "max_tokens", 1, INT_MAX, &max, e))
 		return false;
@@ -407,7 +407,7 @@ make(ApiCall *a, Err *e)
 {
 	Messages   *k = a->own = mem_zalloc(sizeof(Messages));
 	Buf			fields = {0};
-	WireOut		o = conv_out(&fields);
+	WireOut		o = chan_out(&fields);
 	bool		ok = put_sampling(a, k, e) && put_chat(a, &o, e);
 
 	if (ok)

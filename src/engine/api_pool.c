@@ -277,7 +277,7 @@ start(ApiCall *a, Pool **k, const char *task, Err *e)
 		if ((*k)->task == NULL)
 			return api_bad(e, "task", "must be given: embed, classify, token_embed, token_classify or reward");
 	}
-	o = conv_out(&(*k)->fields);
+	o = chan_out(&(*k)->fields);
 	wire_put_str(&o, WTAG_TASK, (*k)->task, strlen((*k)->task));
 	return api_pool_fields(a, &o, e);
 }
@@ -313,7 +313,7 @@ embeddings_make(ApiCall *a, Err *e)
 
 	if (!start(a, &k, "embed", e))
 		return false;
-	o = conv_out(&k->fields);
+	o = chan_out(&k->fields);
 	if (a->round == 0 && (!read_encoding(a, k, e) || !put_dimensions(a, &o, e)))
 		return false;
 	return add_all(a, k, e);
@@ -368,7 +368,7 @@ pooling_body_make(ApiCall *a, Err *e)
 	embeds = strcmp(k->task, "embed") == 0 || strcmp(k->task, "token_embed") == 0;
 	if (!embeds && strcmp(k->task, "classify") != 0 && strcmp(k->task, "token_classify") != 0 && strcmp(k->task, "reward") != 0)
 		return api_bad(e, "task", "must be embed, classify, token_embed, token_classify or reward");
-	o = conv_out(&k->fields);
+	o = chan_out(&k->fields);
 	if (a->round == 0 && (!read_encoding(a, k, e) || !put_dimensions(a, &o, e)))
 		return false;
 	return add_all(a, k, e);
@@ -393,7 +393,7 @@ classify_make(ApiCall *a, Err *e)
 
 	if (!start(a, &k, "classify", e))
 		return false;
-	o = conv_out(&k->fields);
+	o = chan_out(&k->fields);
 	if (a->round == 0)
 		wire_put_int(&o, WTAG_WANT_LABELS, 1);
 	return add_all(a, k, e);

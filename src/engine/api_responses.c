@@ -448,8 +448,8 @@ make(ApiCall *a, Err *e)
 {
 	Responses  *k = a->own = mem_zalloc(sizeof(Responses));
 	Buf			fields = {0};
-	WireOut		o = conv_out(&fields);
-	WireOut		p = conv_out(&k->g.params);
+	WireOut		o = chan_out(&fields);
+	WireOut		p = chan_out(&k->g.params);
 	bool		ok = check_fields(a, e) && apigen_read(a, &k->g, e) && put_limits(a, &p, e) && put_format(a, &p, e) &&
 		read_logprobs(a, k, e) && put_reasoning(a, &o, e) && put_messages(a, &o, e) && api_put_tools(a, &o, e) &&
 		api_put_parsing(a, &p, e);

@@ -70,7 +70,7 @@ add_pair(ApiCall *a, const Buf *fields, const char *query, const char *document,
 static bool
 common_fields(ApiCall *a, Buf *fields, Err *e)
 {
-	WireOut		o = conv_out(fields);
+	WireOut		o = chan_out(fields);
 	const char *instruction = NULL;
 
 	if (!apibody_str(&a->body, "instruction", &instruction, e) || !api_pool_fields(a, &o, e))

@@ -1,12 +1,12 @@
 /*
  * conv.h
  *	  One conversation: a slot's request message coming in, its reply frames
- *	  going out.
+ *	  going out (talk/chan.h), and what the engine does in between.
  *
  * Field				owner
- * slot, gen, id		constant
- * in*, hdr*, stage ..	server thread
- * lock					guards `out` and every touch of the slot after receiving
+ * ch					as chan.h says; who receives is the server thread
+ * id, tell*			constant
+ * stage ..				server thread
  * text, ids, last		the thread that calls sinks, from submit to the finishing event
  * in_core				set by the server before submit, cleared by the step
  *						thread as its last touch: then the server may free
@@ -17,31 +17,9 @@
 #ifndef VLLM_ENGINE_CONV_H
 #define VLLM_ENGINE_CONV_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 #include "engine/hist.h"
+#include "talk/chan.h"
 #include "wire/traceparent.h"
-#include "wire/wire.h"
-
-/* The engine's end of the arena. */
-typedef struct Link
-{
-	WireArena	arena;
-	WireHeader *hdr;			/* in the arena; its geometry is arena.geo */
-	int			control_fd;
-	pthread_mutex_t wake_lock;	/* the to_worker ring has one writer at a time */
-	_Atomic int watch_ends;		/* the server thread wants to know when requests have ended */
-} Link;
-
-void		link_init(Link *l, const WireArena *arena, int control_fd);
-WireSlot   *link_slot(const Link *l, uint32_t slot);
-/* Make the server thread look at its mailbox and rings; any thread. */
-void		link_ring_doorbell(Link *l);
-/* Write one line to the supervisor; dropped if the socket is full. */
-void		link_tell(Link *l, const char *line);
 
 typedef struct Conv Conv;
 struct Server;
@@ -66,25 +44,13 @@ typedef enum ConvStage
 
 struct Conv
 {
-	Link	   *link;
-	uint32_t	slot;
-	uint32_t	gen;
+	Chan		ch;
 	uint64_t	id;				/* unique in the engine's life */
-	int64_t		deadline_us;	/* 0 = none */
-	int			timeout_ms;
-	int64_t		arrival_us;
 
 	/* server thread */
 	struct Server *srv;
 	Conv	   *next;			/* limbo list */
 	ConvStage	stage;
-	int			kind;			/* WireKind once the header is in */
-	uint32_t	req_tail;		/* our copy: the shared one is only published */
-	WireMsg		msg;
-	size_t		msg_have;		/* bytes of msg received */
-	char	   *in;				/* message body */
-	size_t		in_len;
-	size_t		in_cap;
 	struct Request *req;
 	struct Entry *entry;		/* holds a reference */
 	struct Loaded *on;			/* RUNNING: pinned, it was left behind there (update.c); NULL = on its entry's */
@@ -121,29 +87,12 @@ struct Conv
 	void	   *tell_ctx;
 	int			tell_item;
 	struct ApiCall *api;		/* WK_API; server thread */
-
-	pthread_mutex_t lock;
-	bool		open;			/* under lock */
-	bool		ending;			/* the final frame is queued */
-	uint32_t	rep_head;		/* our copy */
-	Buf			out;
-	size_t		out_at;			/* bytes of out already in the ring */
 };
 
 Conv	   *conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
 /* One without a slot, whose message is whole. */
 Conv	   *conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item);
 void		conv_free(Conv *c);	/* closed and not referenced by anyone */
-
-typedef enum ConvRead
-{
-	CONV_MORE,					/* nothing or not all there */
-	CONV_COMPLETE,				/* msg and in[0..msg.len) are whole */
-	CONV_BAD					/* *e says why */
-} ConvRead;
-
-/* Move request bytes; server thread. */
-ConvRead	conv_receive(Conv *c, Err *e);
 
 /* All below: any thread. */
 bool		conv_is_open(Conv *c);
@@ -160,17 +109,7 @@ bool		conv_end_error(Conv *c, const Err *e);
 void		conv_drop(Conv *c);
 void		conv_phase(Conv *c, WirePhase phase);
 
-/* Figures of llm_requests; a negative number leaves the figure alone. */
-typedef struct ConvLive
-{
-	int			phase;
-	int			prompt_tokens, cached_tokens, computed_tokens, output_tokens, preemptions;
-	int64_t		first_token_us;
-} ConvLive;
-bool		conv_live(Conv *c, const ConvLive *v);	/* false: nobody is interested any more */
-
-/* A WireOut that appends to a Buf */
-WireOut		conv_out(Buf *b);
-void		conv_put_error(Buf *fields, const Err *e);
+/* False: nobody is interested any more. */
+bool		conv_live(Conv *c, const ChanLive *v);
 
 #endif

@@ -216,7 +216,7 @@ loras_close(LoraCache *lc)
 	err_set(&e, ERR_NOT_READY, "the model was unloaded");
 	for (Conv *c = lc->homeless.head; c != NULL; c = c->lora_next)
 	{
-		atomic_fetch_sub(&lc->srv->link.watch_ends, 1);
+		step_watch(lc->srv->step, -1);
 		mem_free(c->lora_print);
 		c->lora_print = NULL;
 	}
@@ -462,7 +462,7 @@ wait_for_place(LoraCache *lc, Conv *c, const char *print)
 {
 	c->lora_print = mem_strdup(print);
 	wait_add(&lc->homeless, c);
-	atomic_fetch_add(&lc->srv->link.watch_ends, 1);
+	step_watch(lc->srv->step, 1);
 }
 
 /* Its adapter is there, or is being loaded. */
@@ -690,7 +690,7 @@ loras_attend(LoraCache *lc)
 		char	   *print = c->lora_print;
 
 		c->lora_print = NULL;
-		atomic_fetch_sub(&lc->srv->link.watch_ends, 1);
+		step_watch(lc->srv->step, -1);
 		if (conv_is_active(c))
 			place(lc, c, print, true);
 		else
@@ -736,7 +736,7 @@ answer_info(Conv *c, const LoraInfo *info)
 {
 	Buf			text = {0};
 	Buf			fields = {0};
-	WireOut		o = conv_out(&fields);
+	WireOut		o = chan_out(&fields);
 	JsonOut		j = {.b = &text};
 
 	json_open(&j, '{');
@@ -803,7 +803,7 @@ void
 loras_unload(LoraCache *lc, Conv *c)
 {
 	Buf			fields = {0};
-	WireOut		o = conv_out(&fields);
+	WireOut		o = chan_out(&fields);
 	int			n = 0;
 
 	for (Lora *l = lc != NULL ? lc->all : NULL, *next; l != NULL; l = next)

@@ -13,16 +13,10 @@
  * The process has no clean-up: everything it owns goes with it, and the arena is
  * made consistent by the supervisor (wire.h, LOST).
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crash.h"
@@ -33,7 +27,7 @@
 #include "engine/offline.h"
 #include "engine/ranks.h"
 #include "engine/server.h"
-#include "wire/control.h"
+#include "talk/control.h"
 
 #define ENGINE_VERSION "0.8.0"
 
@@ -50,7 +44,7 @@ typedef struct Args
 
 typedef struct Control
 {
-	int			fd;
+	ControlLines in;
 	SettingsBox *box;
 	Server	   *server;
 } Control;
@@ -58,8 +52,10 @@ typedef struct Control
 /* ---- control socket ---- */
 
 static void
-control_line(Control *k, char *line)
+control_line(void *ctx, char *line)
 {
+	Control    *k = ctx;
+	const char *assign = control_config(line);
 	Err			e;
 
 	if (strcmp(line, CONTROL_STOP) == 0)
@@ -68,13 +64,10 @@ control_line(Control *k, char *line)
 		keep_all(k->server->step, k->server->be);
 		_exit(ENGINE_EXIT_OK);
 	}
-	if (strncmp(line, CONTROL_CONFIG " ", sizeof(CONTROL_CONFIG)) == 0)
-	{
-		if (!settings_assign(k->box, line + sizeof(CONTROL_CONFIG), &e))
-			log_line('W', "%s", e.msg);
-	}
-	else
+	if (assign == NULL)
 		log_line('W', "unknown line on the control socket");
+	else if (!settings_assign(k->box, assign, &e))
+		log_line('W', "%s", e.msg);
 }
 
 /* Lines until the supervisor goes away. */
@@ -82,66 +75,13 @@ static void *
 control_main(void *arg)
 {
 	Control    *k = arg;
-	char		buf[CONTROL_LINE];
-	size_t		have = 0;
 
-	for (;;)
-	{
-		ssize_t		n = read(k->fd, buf + have, sizeof(buf) - have);
-		char	   *nl;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			_exit(ENGINE_EXIT_OK);
-		have += (size_t) n;
-		while ((nl = memchr(buf, '\n', have)) != NULL)
-		{
-			size_t		used = (size_t) (nl - buf) + 1;
-
-			*nl = '\0';
-			control_line(k, buf);
-			have -= used;
-			memmove(buf, buf + used, have);
-		}
-		if (have == sizeof(buf))
-		{
-			log_line('W', "line on the control socket is too long");
-			have = 0;
-		}
-	}
+	while (control_read(&k->in, control_line, k))
+		;
+	_exit(ENGINE_EXIT_OK);
 }
 
 /* ---- start ---- */
-
-/* Map it, and copy its geometry before that is checked. */
-static void
-map_arena(int fd, WireArena *a)
-{
-	struct stat st;
-	void	   *p;
-
-	if (fstat(fd, &st) != 0 || st.st_size < WIRE_HEADER_SIZE)
-	{
-		log_line('P', "could not examine the arena (file descriptor %d)", fd);
-		exit(ENGINE_EXIT_USAGE);
-	}
-	p = mmap(NULL, (size_t) st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (p == MAP_FAILED)
-	{
-		log_line('P', "could not map the arena: %s", strerror(errno));
-		exit(ENGINE_EXIT_FATAL);
-	}
-	a->base = p;
-	memcpy(&a->geo, p, sizeof(a->geo));
-	if (!wire_geometry_ok(&a->geo, (uint64_t) st.st_size))
-	{
-		log_line('P', "the arena is of version %u, this engine of version %d: "
-				 "library and engine are of different releases", a->geo.version, WIRE_VERSION);
-		exit(ENGINE_EXIT_VERSION);
-	}
-	close(fd);
-}
 
 /* A device that can't be used is an error of each load: the engine goes on for what needs none. */
 static void
@@ -163,12 +103,12 @@ serve(const Args *a, SettingsBox *box)
 	Plugins    *plugins;
 	WireArena	arena;
 	Settings	set;
-	Link		hello = {.control_fd = a->control_fd};
 	Server	   *s;
 	pthread_t	t;
-	char		line[64];
+	int			status = control_map_arena(a->arena_fd, "engine", &arena);
 
-	map_arena(a->arena_fd, &arena);
+	if (status != ENGINE_EXIT_OK)
+		return status;
 	settings_get(box, &set);
 	if (!a->fake)
 	{
@@ -194,16 +134,11 @@ serve(const Args *a, SettingsBox *box)
 			return ENGINE_EXIT_FATAL;
 		}
 	}
-	signal(SIGPIPE, SIG_IGN);
-	if (fcntl(a->control_fd, F_SETFD, FD_CLOEXEC) != 0)
-	{
-		log_line('P', "no control socket on file descriptor %d", a->control_fd);
-		return ENGINE_EXIT_USAGE;
-	}
-	snprintf(line, sizeof(line), "%s %d %d\n", CONTROL_HELLO, WIRE_VERSION, (int) getpid());
-	link_tell(&hello, line);
+	status = control_hello(a->control_fd);
+	if (status != ENGINE_EXIT_OK)
+		return status;
 	s = server_new(&arena, a->control_fd, be, box, isa);
-	k.fd = a->control_fd;
+	k.in.fd = a->control_fd;
 	k.box = box;
 	k.server = s;
 	if (pthread_create(&t, NULL, control_main, &k) != 0)
@@ -263,21 +198,6 @@ usage(const char *fmt,...)
 	return ENGINE_EXIT_USAGE;
 }
 
-/* A file descriptor's number; false if it isn't one. */
-static bool
-parse_fd(const char *s, int *fd)
-{
-	char	   *end;
-	long		v;
-
-	errno = 0;
-	v = strtol(s, &end, 10);
-	if (end == s || *end != '\0' || errno != 0 || v < 0 || v > INT_MAX)
-		return false;
-	*fd = (int) v;
-	return true;
-}
-
 /* An argument that takes a value; what is wrong is said, by name. */
 static int
 take_option(Args *a, SettingsBox *box, const char *name, const char *value)
@@ -291,7 +211,7 @@ take_option(Args *a, SettingsBox *box, const char *name, const char *value)
 		return usage("unknown argument \"%.100s\"", name);
 	if (value == NULL)
 		return usage("argument \"%s\" needs a value", name);
-	if (number != NULL && !parse_fd(value, number))
+	if (number != NULL && !control_fd_number(value, number))
 		return usage("invalid value \"%.100s\" for argument \"%s\": must be the number of a file descriptor",
 					 value, name);
 	if (strcmp(name, "--check-model") == 0)

@@ -662,7 +662,7 @@ static void
 progress_frame(Conv *c, const char *text, double done)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	wire_put_int(&o, WTAG_PHASE, WP_LOADING_MODEL);
 	wire_put_num(&o, WTAG_PROGRESS, done);
@@ -713,7 +713,7 @@ entry_go(Conv *c)
 	if (entry_inst(c->entry) != NULL)
 		request_run(c);
 	else
-		entry_wait(c->entry, c, c->kind == WK_MODEL_LOAD);
+		entry_wait(c->entry, c, c->ch.kind == WK_MODEL_LOAD);
 }
 
 static void
@@ -784,7 +784,7 @@ models_attend_loras(Models *m)
 {
 	bool		soon = false;
 
-	if (atomic_load(&m->srv->link.watch_ends) == 0)
+	if (!step_watched(m->srv->step))
 		return false;
 	for (Loaded *l = m->loaded, *next; l != NULL; l = next)
 	{

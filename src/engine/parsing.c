@@ -237,7 +237,7 @@ parsing_run(const ParseRequest *r, const char *s, size_t n, const ChatRequest *c
 		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n
 	};
 	Answer	   *a = answer_new(&spec);
-	WireOut		o = conv_out(out);
+	WireOut		o = chan_out(out);
 	const Buf  *content = answer_content(a);
 	const Buf  *think = answer_reasoning(a);
 	Buf			json = {0};

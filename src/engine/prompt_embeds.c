@@ -99,7 +99,7 @@ bool
 embeds_of_tokens(const Backend *be, const Inst *in, const IntVec *ids, Buf *fields, Err *e)
 {
 	size_t		width = (size_t) be->embed_width(in);
-	WireOut		o = conv_out(fields);
+	WireOut		o = chan_out(fields);
 	float	   *rows;
 	size_t		found;
 

@@ -422,7 +422,7 @@ is_counted(int kind)
 static void
 count_unserved(const Conv *c, bool cancelled)
 {
-	if (!is_counted(c->kind))
+	if (!is_counted(c->ch.kind))
 		return;
 	if (c->entry != NULL)
 		hist_unserved(entry_counters(c->entry), cancelled);
@@ -471,7 +471,7 @@ request_cancel(Conv *c)
 {
 	Server	   *s = c->srv;
 
-	if (c->kind == WK_API)
+	if (c->ch.kind == WK_API)
 		api_cancel(c);
 	else if (c->stage == CONV_RUNNING)
 	{
@@ -548,11 +548,11 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->deadline_us,.timeout_ms = c->timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.role = r->roleid,.id = c->id,.stream = r->stream,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.role = r->roleid,.id = c->id,.stream = r->stream,
 	.sink = request_sink,.sink_ctx = c,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
-	ConvLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
+	ChanLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 	Err			e;
 
 	/* its marks may be special tokens */
@@ -583,8 +583,8 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 		c->replies = replies_new(s->be, in, embeds == NULL ? ids : NULL, r->want_ids, c->answer);
 	c->stage = CONV_RUNNING;
 	/* the message is not needed any more */
-	mem_free(c->in);
-	c->in = NULL;
+	mem_free(c->ch.in);
+	c->ch.in = NULL;
 	r->prompt = NULL;
 	r->chat = (ChatRequest) {0};
 	spec.prompt = *ids;
@@ -611,12 +611,12 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	Request    *r = c->req;
 	Inst	   *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->deadline_us,.timeout_ms = c->timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
 	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
-	WireOut		last = conv_out(&c->last);
-	ConvLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
+	WireOut		last = chan_out(&c->last);
+	ChanLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	memset(pool, 0, sizeof(*pool));
 	v.prompt_tokens = (int) spec.pool.prompt.len;
@@ -635,8 +635,8 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 	conv_live(c, &v);
 	c->stream = false;
 	c->stage = CONV_RUNNING;
-	mem_free(c->in);
-	c->in = NULL;
+	mem_free(c->ch.in);
+	c->ch.in = NULL;
 	r->prompt = NULL;
 	r->chat = (ChatRequest) {0};
 	spec.params.cache_salt = r->params.cache_salt;
@@ -860,7 +860,7 @@ text_answer(TextJob *t)
 	Conv	   *c = t->c;
 	Request    *r = c->req;
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	if (t->kind == WK_DETOKENIZE || t->kind == WK_CHAT_RENDER)
 		wire_put_str(&o, WTAG_TEXT, t->out.len > 0 ? t->out.data : "", t->out.len);
@@ -961,14 +961,14 @@ text_init(TextJob *t, Conv *c)
 	t->j.done = text_done;
 	t->c = c;
 	t->be = c->srv->be;
-	t->kind = c->kind;
+	t->kind = c->ch.kind;
 	t->pin = c->entry != NULL ? entry_pin(c->entry) : NULL;
 	t->own = c->entry != NULL ? entry_chat(c->entry) : NULL;
 	t->chat = r->has_chat ? &r->chat : NULL;
 	t->text = r->prompt;
 	t->len = r->prompt_len;
-	t->chunk = c->kind == WK_CHUNK ? &r->chunk : NULL;
-	if (c->kind == WK_DETOKENIZE)
+	t->chunk = c->ch.kind == WK_CHUNK ? &r->chunk : NULL;
+	if (c->ch.kind == WK_DETOKENIZE)
 	{
 		size = r->ids.n;
 		t->flags = r->params.skip_special ? TOK_SKIP_SPECIAL : 0;
@@ -977,14 +977,14 @@ text_init(TextJob *t, Conv *c)
 	}
 	else
 		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
-	if (request_is_pooled(c->kind))
+	if (request_is_pooled(c->ch.kind))
 		size += pool_init(t, r);
 	if (r->embeds.given || r->embeds.want)
 	{
 		t->embeds = &r->embeds;
 		size += r->embeds.rows.n;
 	}
-	if (c->kind == WK_GENERATE)
+	if (c->ch.kind == WK_GENERATE)
 	{
 		t->structured = r->structured.given ? &r->structured.gram : NULL;
 		t->grammars = c->srv->grammars;
@@ -1029,7 +1029,7 @@ text_start(Conv *c)
 static bool
 wants_lora(const Conv *c)
 {
-	return c->req->lora_path != NULL && (is_counted(c->kind) || c->kind == WK_LORA_LOAD);
+	return c->req->lora_path != NULL && (is_counted(c->ch.kind) || c->ch.kind == WK_LORA_LOAD);
 }
 
 static void
@@ -1064,14 +1064,14 @@ request_run(Conv *c)
 
 	if (c->lora == NULL && wants_lora(c))
 		lora_first(c);
-	else if (c->kind == WK_LORA_LOAD)
+	else if (c->ch.kind == WK_LORA_LOAD)
 		loras_loaded(c);
-	else if (c->kind == WK_MODEL_LOAD)
+	else if (c->ch.kind == WK_MODEL_LOAD)
 	{
 		entry_facts(c->entry, &f);
 		request_answer_facts(c, &f);
 	}
-	else if (c->kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given && !c->req->parse.has_budget)
+	else if (c->ch.kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given && !c->req->parse.has_budget)
 	{
 		IntVec		ids = {0};
 
@@ -1095,7 +1095,7 @@ note(const Conv *c)
 		.has_temperature = (r->given & GP_TEMPERATURE) != 0,.temperature = r->params.temperature,
 		.prompt = r->has_prompt ? r->prompt : r->has_chat ? r->chat.messages.s : "",
 		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0,
-		.task = c->kind == WK_LOGPROBS ? PT_LOGPROBS : r->pool.task,
+		.task = c->ch.kind == WK_LOGPROBS ? PT_LOGPROBS : r->pool.task,
 		.more = r->pool.pair.s != NULL ? &r->pool.pair : r->pool.choices,
 		.n_more = r->pool.pair.s != NULL ? 1 : r->pool.n_choices
 	};
@@ -1117,7 +1117,7 @@ with_model(Conv *c)
 		return;
 	}
 	entry_ref(c->entry);
-	if (is_counted(c->kind))
+	if (is_counted(c->ch.kind))
 		atomic_fetch_add(&entry_counters(c->entry)->requests, 1);
 	entry_go(c);
 }
@@ -1127,13 +1127,13 @@ request_start(Conv *c)
 {
 	Err			e;
 
-	c->req = request_parse(c->kind, c->in, c->in_len, &e);
+	c->req = request_parse(c->ch.kind, c->ch.in, c->ch.in_len, &e);
 	if (c->req == NULL)
 	{
 		request_fail(c, &e);
 		return;
 	}
-	switch ((WireKind) c->kind)
+	switch ((WireKind) c->ch.kind)
 	{
 		case WK_GENERATE:
 		case WK_POOL:
@@ -1190,6 +1190,6 @@ request_start(Conv *c)
 			server_control(c->srv, c, c->req->command);
 			break;
 		case WK_COUNT:
-			break;				/* conv_receive() refuses it */
+			break;				/* chan_receive() refuses it */
 	}
 }

@@ -23,7 +23,7 @@ void
 request_answer_facts(Conv *c, const ModelFacts *f)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	put_facts(&o, f);
 	conv_end(c, WF_DONE, &b);
@@ -34,7 +34,7 @@ void
 request_answer_text(Conv *c, const Buf *text)
 {
 	Buf			fields = {0};
-	WireOut		out = conv_out(&fields);
+	WireOut		out = chan_out(&fields);
 
 	wire_put_str(&out, WTAG_TEXT, text->data, text->len);
 	conv_end(c, WF_DONE, &fields);
@@ -107,7 +107,7 @@ request_check(Conv *c)
 	k->j.done = check_done;
 	k->c = c;
 	k->be = c->srv->be;
-	k->inspect = c->kind == WK_MODEL_INSPECT;
+	k->inspect = c->ch.kind == WK_MODEL_INSPECT;
 	k->path = mem_strdup(c->req->path);
 	settings_get(c->srv->box, &k->set);
 	c->job_busy = true;

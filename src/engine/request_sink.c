@@ -47,7 +47,7 @@ put_pooled(WireOut *o, Conv *c, const ReqEvent *ev)
 {
 	size_t		n = (size_t) ev->n_rows * (size_t) ev->width;
 
-	if (c->kind == WK_LOGPROBS)
+	if (c->ch.kind == WK_LOGPROBS)
 	{
 		n = 0;
 		for (int i = 0; i < ev->n_rows; i++)
@@ -63,7 +63,7 @@ static void
 stage_final(Conv *c, const ReqEvent *ev)
 {
 	EntryCounters *n = entry_counters(c->entry);
-	WireOut		o = conv_out(&c->last);
+	WireOut		o = chan_out(&c->last);
 	Err			e;
 
 	atomic_fetch_add(&n->prompt_tokens, ev->prompt_tokens);
@@ -74,7 +74,7 @@ stage_final(Conv *c, const ReqEvent *ev)
 		const char *reason = finish_name(ev->finish);
 
 		c->last_kind = WF_DONE;
-		if (request_is_pooled(c->kind))
+		if (request_is_pooled(c->ch.kind))
 		{
 			put_pooled(&o, c, ev);
 			put_usage(&o, ev);
@@ -110,14 +110,14 @@ stage_final(Conv *c, const ReqEvent *ev)
 			c->last_kind = -1;	/* fake: close without a frame */
 			return;
 		}
-		conv_put_error(&c->last, ev->err);
+		chan_put_error(&c->last, ev->err);
 		if (ev->scheduled_us > 0)
 			put_usage(&o, ev);
 		return;
 	}
 	/* whoever cancelled has closed the conversation: what is still open lost its model */
 	err_set(&e, ERR_NOT_READY, "model \"%s\" was unloaded", entry_name(c->entry));
-	conv_put_error(&c->last, &e);
+	chan_put_error(&c->last, &e);
 }
 
 /* Of several answers, or with log-probabilities. */
@@ -125,7 +125,7 @@ static void
 sink_replies(Conv *c, const ReqEvent *ev)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	if (!c->stream)
 		replies_add(c->replies, ev);
@@ -140,7 +140,7 @@ sink_answer(Conv *c, const ReqEvent *ev)
 {
 	bool		some;
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	answer_feed(c->answer, ev->text, ev->text_len);
 	if (ev->finish != FIN_NONE)
@@ -162,7 +162,7 @@ static void
 sink_text(Conv *c, const ReqEvent *ev)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	if (ev->text_len == 0 && !(c->want_ids && ev->n_ids > 0))
 		return;
@@ -211,7 +211,7 @@ void
 request_sink(void *ctx, Req *r, const ReqEvent *ev)
 {
 	Conv	   *c = ctx;
-	ConvLive	v = {
+	ChanLive	v = {
 		WP_RUNNING, ev->prompt_tokens, ev->cached_tokens, ev->prompt_tokens + ev->output_tokens,
 		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
 	};

@@ -106,15 +106,15 @@ receive(Conv *c)
 {
 	Err			e;
 
-	switch (conv_receive(c, &e))
+	switch (chan_receive(&c->ch, &e))
 	{
-		case CONV_MORE:
+		case CHAN_MORE:
 			break;
-		case CONV_COMPLETE:
+		case CHAN_COMPLETE:
 			c->stage = CONV_BUSY;
 			request_start(c);
 			break;
-		case CONV_BAD:
+		case CHAN_BAD:
 			conv_end_error(c, &e);
 			break;
 	}
@@ -135,7 +135,7 @@ attend(Server *s, uint32_t slot)
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
 	c = s->table[slot];
 	if (c != NULL && conv_is_open(c) &&
-		(c->gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
+		(c->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
 	{
 		/* a running request is cancelled behind the conversation's end: its last event must not find it
 		 * open and tell that the model is gone */
@@ -192,7 +192,7 @@ static void
 answer_text(Conv *c, const char *text, size_t n)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	wire_put_str(&o, WTAG_TEXT, text, n);
 	conv_end(c, WF_DONE, &b);
@@ -312,8 +312,8 @@ count_stale(Conv *c, void *arg)
 
 	if (c->tell != NULL)
 		return;					/* its call has the slot */
-	w = link_slot(&l->s->link, c->slot);
-	if (conv_is_open(c) && (atomic_load(&w->gen) != c->gen || atomic_load(&w->state) != WS_OPEN))
+	w = link_slot(&l->s->link, c->ch.slot);
+	if (conv_is_open(c) && (atomic_load(&w->gen) != c->ch.gen || atomic_load(&w->state) != WS_OPEN))
 		l->stale++;
 }
 
@@ -346,7 +346,7 @@ static void
 profile_run(Job *j)
 {
 	ProfileJob *t = (ProfileJob *) j;
-	WireOut		o = conv_out(&t->frame);
+	WireOut		o = chan_out(&t->frame);
 	Buf			json = {0};
 
 	trace_write(t->rec, &json);

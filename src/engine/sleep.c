@@ -98,8 +98,8 @@ sleep_inherit(Entry *en, const Loaded *l)
 static bool
 needs_no_weights(const Conv *c)
 {
-	return c->kind == WK_DETOKENIZE || c->kind == WK_CHUNK || c->kind == WK_CHAT_RENDER ||
-		(c->kind == WK_TOKENIZE && !c->req->embeds.want);
+	return c->ch.kind == WK_DETOKENIZE || c->ch.kind == WK_CHUNK || c->ch.kind == WK_CHAT_RENDER ||
+		(c->ch.kind == WK_TOKENIZE && !c->req->embeds.want);
 }
 
 bool
@@ -862,7 +862,7 @@ static void
 answer_loaded(const Models *m, Conv *c)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	for (const Entry *en = m->entries; en != NULL; en = en->next)
 		if (en->state == WM_READY && (en->asleep == 0 || en->sleep_level == 0))
@@ -876,7 +876,7 @@ static void
 answer_sleep_state(const Models *m, Conv *c)
 {
 	Buf			b = {0};
-	WireOut		o = conv_out(&b);
+	WireOut		o = chan_out(&b);
 
 	for (const Entry *en = m->entries; en != NULL; en = en->next)
 	{

@@ -68,7 +68,20 @@ struct Step
 	int			n_inst;
 	int			sleep_ms;		/* the first lane's */
 	_Atomic int64_t inflight;
+	_Atomic int watch_ends;		/* the server thread wants to know when requests have ended */
 };
+
+void
+step_watch(Step *s, int by)
+{
+	atomic_fetch_add(&s->watch_ends, by);
+}
+
+bool
+step_watched(Step *s)
+{
+	return atomic_load(&s->watch_ends) > 0;
+}
 
 /* From this lane on. */
 static void
@@ -151,7 +164,7 @@ send_finals(Step *s)
 		 * watch and then finds this one in the core (let_go() in lora.c) is told.
 		 */
 		atomic_store(&c->in_core, false);
-		if (atomic_load(&s->link->watch_ends) > 0)
+		if (step_watched(s))
 			link_ring_doorbell(s->link);
 		c = next;
 	}

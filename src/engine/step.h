@@ -34,6 +34,10 @@ void		step_sleep(Step *s, int ms);
 /* Sinks: the conversation's final frame is staged; send it after this step or round of events. */
 void		step_dirty(Step *s, Conv *c);
 
+/* +1, -1: from now on, or no longer, the server thread is woken whenever a request has ended. */
+void		step_watch(Step *s, int by);
+bool		step_watched(Step *s);
+
 /* Requests submitted whose final event has not been seen. */
 _Atomic int64_t *step_inflight(Step *s);
 

@@ -1,0 +1,478 @@
+/*
+ * chan.c
+ *	  Conversations: bytes between a slot's rings and private memory.
+ *
+ * The arena is untrusted.  Our own cursors (req_tail, rep_head) are kept privately
+ * and only published; the other side's are loaded once, and wire_ring_*() refuse
+ * impossible ones.  A message grows with the bytes that arrive, never with the
+ * length it claims.
+ *
+ * Barriers: req_head acquire here / release in the backend's writer; rep_tail
+ * acquire here / release in the backend's reader; rep_head and req_tail release
+ * here / acquire in the backend.  Closing: state = CLOSED (release), rep_head
+ * (release), let_go (release), in this order (wire.h).  slot->wake is set
+ * before the push; the supervisor clears it before it looks at the slot.
+ *
+ * Tested by tests/unit/test_chan.c.
+ */
+#include "talk/chan.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+/* ---- the link ---- */
+
+void
+link_init(Link *l, const WireArena *arena, int control_fd)
+{
+	l->arena = *arena;
+	l->hdr = wire_header(arena);
+	l->control_fd = control_fd;
+	pthread_mutex_init(&l->wake_lock, NULL);
+}
+
+WireSlot *
+link_slot(const Link *l, uint32_t slot)
+{
+	return wire_slot(&l->arena, slot);
+}
+
+void
+link_ring_doorbell(Link *l)
+{
+	/* partner: who sleeps sets engine_sleeping and then looks again */
+	atomic_fetch_add(&l->hdr->doorbell, 1);
+	if (atomic_load(&l->hdr->engine_sleeping))
+		syscall(SYS_futex, &l->hdr->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void
+link_tell(Link *l, const char *line)
+{
+	if (l->control_fd >= 0 &&
+		send(l->control_fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return;					/* full: there are lines to read; gone: the control thread exits */
+}
+
+/* Wake the slot's owner through the supervisor. */
+static void
+wake(Link *l, uint32_t slot)
+{
+	uint32_t	idle = WW_IDLE;
+	bool		first;
+
+	/* partner: the owner's fence between un-quieting the slot and its last look */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_compare_exchange_strong(&link_slot(l, slot)->wake, &idle, WW_QUEUED))
+		return;
+	pthread_mutex_lock(&l->wake_lock);
+	first = wire_push(&l->arena, WQ_TO_WORKER, slot);
+	pthread_mutex_unlock(&l->wake_lock);
+	if (first)
+		link_tell(l, "w\n");
+}
+
+/* ---- life ---- */
+
+void
+chan_init(Chan *c, Link *l, uint32_t slot, uint32_t gen)
+{
+	WireSlot   *s = link_slot(l, slot);
+
+	c->link = l;
+	c->slot = slot;
+	c->gen = gen;
+	c->arrival_us = clock_us();
+	c->open = true;
+	pthread_mutex_init(&c->lock, NULL);
+	/* the backend has set our cursors to where the conversation starts */
+	c->req_tail = atomic_load_explicit(&s->req_tail, memory_order_relaxed);
+	c->rep_head = atomic_load_explicit(&s->rep_head, memory_order_relaxed);
+	c->deadline_us = atomic_load_explicit(&s->deadline_us, memory_order_relaxed);
+	c->timeout_ms = (int) (atomic_load_explicit(&s->timeout_ms, memory_order_relaxed) & INT32_MAX);
+	atomic_store_explicit(&s->arrival_us, c->arrival_us, memory_order_relaxed);
+	atomic_store_explicit(&s->phase, WP_RECEIVING, memory_order_relaxed);
+}
+
+static void
+free_buffers(Chan *c)
+{
+	buf_free(&c->out);
+	c->out_at = 0;
+}
+
+void
+chan_destroy(Chan *c)
+{
+	free_buffers(c);
+	mem_free(c->in);
+	c->in = NULL;
+	pthread_mutex_destroy(&c->lock);
+}
+
+/* ---- request bytes in ---- */
+
+/* Make room for at least one more byte of the body. */
+static bool
+grow(Chan *c, Err *e)
+{
+	size_t		cap = c->in_cap == 0 ? 4096 : c->in_cap * 2;
+	char	   *p;
+
+	if (cap > c->msg.len)
+		cap = c->msg.len;
+	p = mem_try_realloc(c->in, cap + 1);
+	if (p == NULL)
+		return err_set(e, ERR_NOMEM, "out of memory receiving a request of %llu bytes",
+					   (unsigned long long) c->msg.len);
+	c->in = p;
+	c->in_cap = cap;
+	return true;
+}
+
+static bool
+check_msg(Chan *c, Err *e)
+{
+	if (c->msg.magic != WIRE_MSG_MAGIC || c->msg.kind == 0 || c->msg.kind >= WK_COUNT)
+		return err_set(e, ERR_INTERNAL, "malformed request message");
+	if (c->msg.len > c->link->arena.geo.max_request)
+	{
+		err_set(e, ERR_TOO_LONG, "request of %llu bytes is longer than the maximum of %llu bytes",
+				(unsigned long long) c->msg.len, (unsigned long long) c->link->arena.geo.max_request);
+		return err_hint(e, "The maximum is set by vllm.max_prompt_bytes.");
+	}
+	c->kind = c->msg.kind;
+	return true;
+}
+
+/* Read what is there; the number of bytes, -1 with *e set. */
+static int
+receive_some(Chan *c, Err *e)
+{
+	WireSlot   *s = link_slot(c->link, c->slot);
+	uint32_t	head = atomic_load_explicit(&s->req_head, memory_order_acquire);
+	char	   *to;
+	size_t		room;
+	int			n;
+
+	if (c->msg_have < sizeof(c->msg))
+	{
+		to = (char *) &c->msg + c->msg_have;
+		room = sizeof(c->msg) - c->msg_have;
+	}
+	else
+	{
+		if (c->in_len == c->in_cap && c->in_len < c->msg.len && head != c->req_tail && !grow(c, e))
+			return -1;
+		to = c->in + c->in_len;
+		room = c->in_cap - c->in_len;
+	}
+	if (room == 0)
+		return 0;
+	n = wire_ring_read(wire_req_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, head, c->req_tail, to, room);
+	if (n < 0)
+	{
+		err_set(e, ERR_INTERNAL, "corrupt request ring");
+		return -1;
+	}
+	c->req_tail += (uint32_t) n;
+	if (c->msg_have < sizeof(c->msg))
+	{
+		c->msg_have += (size_t) n;
+		if (c->msg_have == sizeof(c->msg) && !check_msg(c, e))
+			return -1;
+	}
+	else
+		c->in_len += (size_t) n;
+	return n;
+}
+
+ChanRead
+chan_receive(Chan *c, Err *e)
+{
+	WireSlot   *s = link_slot(c->link, c->slot);
+	uint32_t	before = c->req_tail;
+	int			n;
+
+	do
+	{
+		n = receive_some(c, e);
+		if (n < 0)
+			return CHAN_BAD;
+		atomic_store_explicit(&s->req_tail, c->req_tail, memory_order_release);
+	} while (n > 0);
+	if (c->msg_have == sizeof(c->msg) && c->in_len == c->msg.len)
+		return CHAN_COMPLETE;
+	/* the backend may be waiting for room */
+	if (c->req_tail != before)
+		wake(c->link, c->slot);
+	return CHAN_MORE;
+}
+
+/* ---- reply bytes out; all under c->lock ---- */
+
+static void
+let_go(Chan *c)
+{
+	c->open = false;
+	atomic_store_explicit(&link_slot(c->link, c->slot)->let_go, c->gen, memory_order_release);
+	free_buffers(c);
+}
+
+static void
+close_locked(Chan *c)
+{
+	WireSlot   *s;
+	uint32_t	was = WS_OPEN;
+
+	if (!c->open)
+		return;
+	s = link_slot(c->link, c->slot);
+	if (atomic_load(&s->gen) == c->gen)
+	{
+		atomic_store_explicit(&s->phase, WP_FINISHED, memory_order_relaxed);
+		atomic_compare_exchange_strong(&s->state, &was, WS_CLOSED);
+		let_go(c);
+		wake(c->link, c->slot);
+		return;
+	}
+	c->open = false;			/* somebody else's slot by now */
+	free_buffers(c);
+}
+
+static void
+pump_locked(Chan *c, bool tell)
+{
+	WireSlot   *s = link_slot(c->link, c->slot);
+
+	if (!c->open)
+		return;
+	if (atomic_load_explicit(&s->gen, memory_order_acquire) != c->gen)
+	{
+		close_locked(c);
+		return;
+	}
+	while (c->out_at < c->out.len)
+	{
+		uint32_t	tail = atomic_load_explicit(&s->rep_tail, memory_order_acquire);
+		int			n = wire_ring_write(wire_rep_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, c->rep_head, tail,
+										c->out.data + c->out_at, c->out.len - c->out_at);
+		bool		last;
+
+		if (n < 0)
+		{
+			close_locked(c);
+			return;
+		}
+		if (n == 0)
+			break;
+		c->out_at += (size_t) n;
+		c->rep_head += (uint32_t) n;
+		last = c->ending && c->out_at == c->out.len;
+		if (last)
+		{
+			uint32_t	was = WS_OPEN;
+
+			atomic_store_explicit(&s->phase, WP_FINISHED, memory_order_relaxed);
+			atomic_compare_exchange_strong(&s->state, &was, WS_CLOSED);
+		}
+		atomic_store_explicit(&s->rep_head, c->rep_head, memory_order_release);
+		if (last)
+		{
+			let_go(c);
+			wake(c->link, c->slot);
+			return;
+		}
+	}
+	if (c->out_at < c->out.len)
+		tell = true;			/* full: only the backend can make room */
+	else
+	{
+		buf_reset(&c->out);
+		c->out_at = 0;
+	}
+	if (tell)
+		wake(c->link, c->slot);
+}
+
+void
+chan_pump(Chan *c)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->out_at < c->out.len)
+		pump_locked(c, false);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void
+queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
+{
+	WireMsg		m = {
+		.magic = WIRE_MSG_MAGIC,.kind = (uint16_t) kind,.flags = final ? WIRE_FINAL : 0,
+		.len = fields != NULL ? fields->len : 0
+	};
+
+	buf_add(&c->out, &m, sizeof(m));
+	if (fields != NULL && fields->len > 0)
+		buf_add(&c->out, fields->data, fields->len);
+}
+
+void
+chan_frame(Chan *c, WireFrame kind, const Buf *fields, bool tell)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->open && !c->ending)
+	{
+		queue_frame(c, kind, fields, false);
+		pump_locked(c, tell);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool
+chan_end(Chan *c, WireFrame kind, const Buf *fields)
+{
+	bool		first;
+
+	pthread_mutex_lock(&c->lock);
+	first = c->open && !c->ending;
+	if (first)
+	{
+		queue_frame(c, kind, fields, true);
+		c->ending = true;
+		pump_locked(c, false);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return first;
+}
+
+bool
+chan_end_error(Chan *c, const Err *e)
+{
+	Buf			b = {0};
+	bool		r;
+
+	chan_put_error(&b, e);
+	r = chan_end(c, WF_ERROR, &b);
+	buf_free(&b);
+	return r;
+}
+
+void
+chan_drop(Chan *c)
+{
+	pthread_mutex_lock(&c->lock);
+	close_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool
+chan_is_open(Chan *c)
+{
+	bool		r;
+
+	pthread_mutex_lock(&c->lock);
+	r = c->open;
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+bool
+chan_is_active(Chan *c)
+{
+	bool		r;
+
+	pthread_mutex_lock(&c->lock);
+	r = c->open && !c->ending;
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+size_t
+chan_backlog(Chan *c)
+{
+	size_t		n = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->open)
+	{
+		uint32_t	in_ring = c->rep_head - atomic_load_explicit(&link_slot(c->link, c->slot)->rep_tail, memory_order_relaxed);
+
+		n = c->out.len - c->out_at;
+		/* more than fits is a corrupt cursor, which chan_pump() finds */
+		if (in_ring <= c->link->arena.geo.ring_size)
+			n += in_ring;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return n;
+}
+
+/* ---- live figures ---- */
+
+static void
+figure(_Atomic uint32_t *to, int v)
+{
+	if (v >= 0)
+		atomic_store_explicit(to, (uint32_t) v, memory_order_relaxed);
+}
+
+bool
+chan_live(Chan *c, const ChanLive *v)
+{
+	bool		active;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->open)
+	{
+		WireSlot   *s = link_slot(c->link, c->slot);
+
+		figure(&s->phase, v->phase);
+		figure(&s->prompt_tokens, v->prompt_tokens);
+		figure(&s->cached_tokens, v->cached_tokens);
+		figure(&s->computed_tokens, v->computed_tokens);
+		figure(&s->output_tokens, v->output_tokens);
+		figure(&s->preemptions, v->preemptions);
+		if (v->first_token_us >= 0)
+			atomic_store_explicit(&s->first_token_us, v->first_token_us, memory_order_relaxed);
+	}
+	active = c->open && !c->ending;
+	pthread_mutex_unlock(&c->lock);
+	return active;
+}
+
+/* ---- fields ---- */
+
+static void
+append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+WireOut
+chan_out(Buf *b)
+{
+	return (WireOut)
+	{
+		.append = append,.ctx = b
+	};
+}
+
+void
+chan_put_error(Buf *fields, const Err *e)
+{
+	WireOut		o = chan_out(fields);
+	const char *state = err_sqlstate(e->cls);
+
+	wire_put_str(&o, WTAG_SQLSTATE, state, strlen(state));
+	wire_put_str(&o, WTAG_MESSAGE, e->msg, strlen(e->msg));
+	if (e->detail[0] != '\0')
+		wire_put_str(&o, WTAG_DETAIL, e->detail, strlen(e->detail));
+	if (e->hint[0] != '\0')
+		wire_put_str(&o, WTAG_HINT, e->hint, strlen(e->hint));
+}
