@@ -17,6 +17,14 @@
 /* The data of one event, terminated, for the time of the call only.  False: no more of them. */
 typedef bool (*SseEvent) (void *ctx, const char *data, size_t n);
 
+typedef enum SseStatus
+{
+	SSE_MORE,					/* go on */
+	SSE_DONE,					/* "[DONE]" has come, which is not told as an event */
+	SSE_STOPPED,				/* the callback said no more */
+	SSE_TOO_LARGE				/* over the bound: nothing that follows makes sense */
+} SseStatus;
+
 typedef struct Sse
 {
 	size_t		max;			/* bytes of one event's data, or of one line */
@@ -25,16 +33,8 @@ typedef struct Sse
 	bool		begun;			/* past the place of a byte order mark */
 	bool		cr;				/* the last byte was a CR: a LF right behind it belongs to it */
 	bool		has_data;		/* of this event */
-	bool		done;			/* "[DONE]" has come: nothing behind it counts */
+	SseStatus	status;			/* but for SSE_MORE it stays */
 } Sse;
-
-typedef enum SseStatus
-{
-	SSE_MORE,					/* go on */
-	SSE_DONE,					/* "[DONE]" has come, which is not told as an event */
-	SSE_STOPPED,				/* the callback said no more */
-	SSE_TOO_LARGE				/* over the bound: nothing that follows makes sense */
-} SseStatus;
 
 void		sse_init(Sse *p, size_t max);
 /* The next bytes; events come from within. */
