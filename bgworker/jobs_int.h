@@ -110,6 +110,7 @@ typedef struct JobRun
 	bool		look;			/* the queue may have something */
 	TimestampTz look_at;		/* then it will have, 0 = not known to */
 	bool		backfill;		/* may be running */
+	bool		remote;			/* the remote program answers, as far as is known */
 	bool		names_missed;	/* the last transaction found no table, column or function of a name */
 	int			job_errors;		/* in a row, that are not the row's fault */
 	int			backoff;		/* ms */

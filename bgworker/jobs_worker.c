@@ -55,6 +55,8 @@
 
 #include "bgworker/jobs.h"
 #include "bgworker/jobs_int.h"
+#include "pg/client.h"
+#include "pg/request_note.h"
 #include "pg/vllm_pg.h"
 
 /* ms without work until the worker goes */
@@ -571,10 +573,11 @@ read_inputs(JobRun *j)
 
 /* ---- requests ---- */
 
+/* Is anybody there who answers?  Jobs whose model nobody serves rest. */
 static bool
 engine_ready(void)
 {
-	return vllm_shared != NULL && pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY;
+	return vclient_is_ready(false) || vclient_is_ready(true);
 }
 
 static void
@@ -610,6 +613,7 @@ start_item(JobRun *j, JobItem *it)
 			item_failed(it, refused);
 			return true;
 		}
+		j->remote = request_is_remote(j->call->request.body.data, j->call->request.body.len);
 		p->request = batch_request_start(w.pool, j->call->func, &j->call->request, NULL, false);
 		if (p->request == NULL)
 			return false;
@@ -643,6 +647,9 @@ start_items(JobRun *j)
 		if (!go_on)
 			break;
 	}
+	/* others may have somebody */
+	if (!go_on && !vclient_is_ready(j->remote))
+		go_on = true;
 	SetUserIdAndSecContext(user, sec_context);
 	return go_on;
 }
@@ -660,7 +667,7 @@ find_suspect(void)
 	{
 		JobItem    *it = dlist_container(JobItem, node, k.cur);
 
-		if (it->state == ITEM_READY && it->crashes >= SUSPECT && it->not_before <= now)
+		if (it->state == ITEM_READY && it->crashes >= SUSPECT && it->not_before <= now && vclient_is_ready(it->job->remote))
 			return it;
 	}
 	return NULL;
@@ -674,6 +681,11 @@ start_requests(void)
 
 	if (!engine_ready() || w.engine_retry > GetCurrentTimestamp())
 		return;
+	if (jobs_alone != NULL && jobs_alone->state == ITEM_READY && !vclient_is_ready(jobs_alone->job->remote))
+	{
+		jobs_alone->alone = false;
+		jobs_alone = NULL;
+	}
 	suspect = jobs_alone == NULL ? find_suspect() : NULL;
 	if (jobs_alone != NULL || suspect != NULL)
 	{

@@ -1,6 +1,6 @@
 /*
  * spawn.c
- *	  Starting and ending the engine process, and the HTTP door.
+ *	  Starting and ending the engine process, the remote program and the HTTP door.
  *
  * Between fork and execve only async-signal-safe calls are made: the child is a
  * copy of a PostgreSQL process and must not run any of its exit code.  The engine
@@ -253,29 +253,84 @@ fork_program(char *const *argv, char *const *env, ChildFds fds, rlim_t memory, i
 	return pid;
 }
 
-bool
-spawn_program(EngineProcess *p, char **argv, char **why)
+/* Between us and a child, ours first; -1 = closed, or none. */
+typedef struct Ends
 {
-	int			pipefd[2] = {-1, -1};
+	int			control[2];
+	int			log[2];
+} Ends;
+
+static void
+close_ends(Ends *n)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		spawn_close(&n->control[i]);
+		spawn_close(&n->log[i]);
+	}
+}
+
+static bool
+make_ends(Ends *n, bool talks, char **why)
+{
+	*n = (Ends) {{-1, -1}, {-1, -1}};
+	if ((!talks || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->control) == 0) &&
+		pipe2(n->log, O_CLOEXEC) == 0 &&
+		(!talks || fcntl(n->control[0], F_SETFL, O_NONBLOCK) == 0) && fcntl(n->log[0], F_SETFL, O_NONBLOCK) == 0)
+		return true;
+	*why = psprintf("could not create sockets for a program: %s", strerror(errno));
+	close_ends(n);
+	return false;
+}
+
+/* The child runs: the ends that are ours become the process's. */
+static void
+keep_ends(EngineProcess *p, Ends *n)
+{
+	p->control_fd = n->control[0];
+	p->log_fd = n->log[0];
+	n->control[0] = n->log[0] = -1;
+	close_ends(n);
+}
+
+/* side: whose arena it gets, and a control socket; -1 = neither. */
+static bool
+spawn_plain(EngineProcess *p, char **argv, int side, char **why)
+{
+	Ends		ends;
 
 	p->pid = 0;
 	p->control_fd = p->log_fd = -1;
 	if (access(argv[0], X_OK) != 0)
-		*why = psprintf("could not execute \"%s\": %s", argv[0], strerror(errno));
-	else if (pipe2(pipefd, O_CLOEXEC) != 0 || fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
-		*why = psprintf("could not create a pipe: %s", strerror(errno));
-	else if ((p->pid = fork_program(argv, build_env(false), (ChildFds) {.control = -1, .arena = -1, .log = pipefd[1]}, 0, 0)) < 0)
-		*why = psprintf("could not fork: %s", strerror(errno));
-	else
 	{
-		spawn_close(&pipefd[1]);
-		p->log_fd = pipefd[0];
+		*why = psprintf("could not execute \"%s\": %s", argv[0], strerror(errno));
+		return false;
+	}
+	if (!make_ends(&ends, side >= 0, why))
+		return false;
+	p->pid = fork_program(argv, build_env(false),
+						  (ChildFds) {.control = ends.control[1],.arena = side >= 0 ? vllm_arena_fds[side] : -1,.log = ends.log[1]}, 0, 0);
+	if (p->pid > 0)
+	{
+		keep_ends(p, &ends);
 		return true;
 	}
+	*why = psprintf("could not fork: %s", strerror(errno));
 	p->pid = 0;
-	spawn_close(&pipefd[0]);
-	spawn_close(&pipefd[1]);
+	close_ends(&ends);
 	return false;
+}
+
+bool
+spawn_program(EngineProcess *p, char **argv, char **why)
+{
+	return spawn_plain(p, argv, -1, why);
+}
+
+bool
+spawn_server(EngineProcess *p, char **argv, int side, char **why)
+{
+	return spawn_plain(p, argv, side, why);
 }
 
 int
@@ -389,8 +444,7 @@ spawn_engine(EngineProcess *p, int side, char **why)
 	char	  **argv = build_argv(path, 0, 0);
 	ChildFds	fds = {0};
 	rlim_t		memory = (rlim_t) spawn_memory_limit() * 1024 * 1024;
-	int			sv[2] = {-1, -1};
-	int			pipefd[2] = {-1, -1};
+	Ends		ends = {{-1, -1}, {-1, -1}};
 
 	p->pid = 0;
 	p->control_fd = p->log_fd = -1;
@@ -411,32 +465,23 @@ spawn_engine(EngineProcess *p, int side, char **why)
 	}
 	if (!make_groups(&fds, why))
 		return false;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0 || pipe2(pipefd, O_CLOEXEC) != 0 ||
-		fcntl(sv[0], F_SETFL, O_NONBLOCK) != 0 ||
-		fcntl(pipefd[0], F_SETFL, O_NONBLOCK) != 0)
-		*why = psprintf("could not create the engine's sockets: %s", strerror(errno));
-	else if ((p->pid = fork_engine(argv, &fds, sv[1], vllm_arena_fds[side], pipefd[1], memory)) < 0)
+	if (make_ends(&ends, true, why) &&
+		(p->pid = fork_engine(argv, &fds, ends.control[1], vllm_arena_fds[side], ends.log[1], memory)) < 0)
 		*why = psprintf("could not fork the engine: %s", strerror(errno));
-	else if (!spawn_ranks(p, path, &fds, memory, why))
+	else if (p->pid > 0 && !spawn_ranks(p, path, &fds, memory, why))
 	{
 		(void) kill(p->pid, SIGKILL);
 		(void) waitpid(p->pid, NULL, 0);
 	}
-	else
+	else if (p->pid > 0)
 	{
 		close_groups(&fds);
-		spawn_close(&sv[1]);
-		spawn_close(&pipefd[1]);
-		p->control_fd = sv[0];
-		p->log_fd = pipefd[0];
+		keep_ends(p, &ends);
 		return true;
 	}
 	p->pid = 0;
 	close_groups(&fds);
-	spawn_close(&sv[0]);
-	spawn_close(&sv[1]);
-	spawn_close(&pipefd[0]);
-	spawn_close(&pipefd[1]);
+	close_ends(&ends);
 	return false;
 }
 

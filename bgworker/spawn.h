@@ -1,6 +1,6 @@
 /*
  * spawn.h
- *	  Starting and ending the engine process; its log.
+ *	  Starting and ending the engine process and its like; their logs.
  */
 #ifndef VLLM_BGWORKER_SPAWN_H
 #define VLLM_BGWORKER_SPAWN_H
@@ -41,6 +41,8 @@ bool		spawn_reap(EngineProcess *p, int *status);
  * read end is p->log_fd; control_fd stays -1.  false: as spawn_engine().
  */
 bool		spawn_program(EngineProcess *p, char **argv, char **why);
+/* ... or which answers backends: ARENA_FD is that side's arena, CONTROL_FD the other end of p->control_fd. */
+bool		spawn_server(EngineProcess *p, char **argv, int side, char **why);
 /* A file beside this library; palloc'ed */
 char	   *spawn_sibling(const char *name);
 

@@ -1,6 +1,6 @@
 /*
  * standby.h
- *	  Engine processes as the supervisor sees them, and the second one of two.
+ *	  Engine processes as the supervisor sees them, the remote program among them, and the second engine of two.
  */
 #ifndef VLLM_BGWORKER_STANDBY_H
 #define VLLM_BGWORKER_STANDBY_H
@@ -33,6 +33,8 @@ void		engine_send(Engine *e, const char *text);
 /* ms from "stop" to SIGKILL. */
 int			engine_stop_timeout(void);
 bool		engine_read(Engine *e, void (*line) (Engine *e, char *line));
+/* Does it take too long to start, or do nothing?  Why it has to be killed; NULL: all is well. */
+const char *engine_sick(Engine *e, VllmEngineState st);
 /* The engine that serves becomes the other, and the other way round. */
 void		engine_swap(Engine *other);
 

@@ -9,6 +9,7 @@
  * ..failing		supervisor					lock exclusive
  * restart_requested backends set, supervisor clears	lock exclusive
  * state_cv			supervisor broadcasts		after every change of state
+ * remote			supervisor					lock exclusive; its state may be read without
  * owners[], free	backends, supervisor		lock exclusive
  * waiters[]		backends, supervisor		lock exclusive
  * forgets[]		backends, supervisor		lock exclusive
@@ -22,14 +23,18 @@
  * becomes a zombie which the supervisor reaps when the engine has closed it or is dead.  A freed slot is
  * handed directly to the longest waiting backend, so nobody overtakes.
  *
- * TWO SIDES.  There are two arenas, so that two engines can live at once: the one that serves, and a second one that
- * is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
- * bgworker/standby.c).  A slot is one number in both; while it is owned its conversation is in the arena of
- * VllmOwner.side, which was the serving one when it was claimed.
+ * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that serves, and a
+ * second one that is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
+ * bgworker/standby.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's (bgworker/remote_program.c).  A slot
+ * is one number in all of them; while it is owned its conversation is in the arena of VllmOwner.side: the remote
+ * program's, or the engine's that served when it was claimed.
  *
- * A slot is claimed only while `serving` holds, and the supervisor marks every
- * OPEN slot LOST in the critical section that clears it: a conversation can't
- * begin between an engine's death and the marking, so none waits for the dead.
+ * SHARES.  The slots are one pool.  An endpoint may keep its requests waiting for minutes, so while there is an engine they
+ * have three quarters of the slots at most; and the engine's requests leave them a quarter while there are any.
+ *
+ * A slot is claimed only while its side's `serving` holds, and the supervisor marks every
+ * OPEN slot of the side LOST in the critical section that clears it: a conversation can't
+ * begin between a program's death and the marking, so none waits for the dead.
  */
 #ifndef VLLM_BGWORKER_STATE_H
 #define VLLM_BGWORKER_STATE_H
@@ -54,7 +59,9 @@ typedef enum VllmEngineState
 	VLLM_READY,
 	VLLM_DRAINING,				/* stopping on request */
 	VLLM_BACKOFF,				/* died; restart_at says when next */
-	VLLM_FAILED					/* can't start (bad binary, version mismatch): see last_error */
+	VLLM_FAILED,				/* can't start (bad binary, version mismatch): see last_error */
+	VLLM_OFF,					/* the engine: vllm.engine = off */
+	VLLM_MISSING				/* the remote program: there is no such file, and none is asked for */
 } VllmEngineState;
 
 typedef enum VllmOwnerKind
@@ -73,6 +80,7 @@ typedef struct VllmOwner
 	int			next_free;		/* free list link, -1 = end */
 	uint32		gen;			/* the slot's gen of this claim */
 	int			side;			/* whose arena has the conversation */
+	bool		remote;			/* the slot counts for the remote program: granted, owned or a zombie */
 	uint16		msg_kind;		/* WireKind */
 	int			priority;
 	char		model[NAMEDATALEN];
@@ -89,6 +97,7 @@ typedef struct VllmWaiter
 	int			next;
 	int			granted;		/* slot handed over, -1 = none yet */
 	bool		queued;
+	bool		remote;			/* for the remote program */
 	Oid			limited;		/* VslotClaim's */
 } VllmWaiter;
 
@@ -102,7 +111,8 @@ typedef struct VllmForget
 
 #define VLLM_MAX_FORGETS	64
 
-#define VLLM_SIDES	2
+#define VLLM_SIDES	3
+#define VLLM_REMOTE_SIDE	2	/* the others are the engine's: one of them is VllmShared.side */
 
 /* How far llm_engine_upgrade() is; W: who sets it. */
 typedef enum VllmUpgrade
@@ -116,6 +126,20 @@ typedef enum VllmUpgrade
 	VUP_FAILED,					/* supervisor: upgrade_error says why */
 	VUP_CANCELLED				/* backend: it shall go */
 } VllmUpgrade;
+
+/* The remote program as the fields of VllmShared are the engine; its epoch is epochs[VLLM_REMOTE_SIDE]. */
+typedef struct VllmRemote
+{
+	pg_atomic_uint32 state;		/* VllmEngineState */
+	bool		serving;
+	bool		failing;
+	int			pid;			/* 0 = none */
+	int64		restarts;
+	TimestampTz started_at;
+	TimestampTz restart_at;
+	char		last_error[512];
+	TimestampTz last_error_at;
+} VllmRemote;
 
 typedef struct VllmShared
 {
@@ -136,17 +160,20 @@ typedef struct VllmShared
 	bool		failing;		/* it has not been READY since */
 	bool		restart_requested;	/* llm_engine_restart() */
 	pg_atomic_uint32 side;		/* whose arena serves */
-	pg_atomic_uint32 epochs[VLLM_SIDES];	/* epoch of the engine on each side */
+	pg_atomic_uint32 epochs[VLLM_SIDES];	/* epoch of the engine on each side; the remote program's counts by itself */
 	VllmUpgrade upgrade;		/* under the lock, as the next ones */
 	int			upgrade_drain_ms;	/* what the old engine has for its requests */
 	int			retiring_pid;	/* the old engine, 0 = none */
 	bool		second_up;		/* there is an engine on the side that doesn't serve */
 	char		upgrade_error[512];
 	ConditionVariable state_cv;
+	VllmRemote	remote;
 	/* slots */
 	int			n_slots;
 	int			free_head;		/* -1 = none */
 	int			n_free;
+	int			n_remote;		/* of those that are not free: VllmOwner.remote */
+	TimestampTz remote_at;		/* when the last one was claimed or waited for, 0 = never */
 	int			n_zombies;
 	int64		next_request_id;
 	int64		claims, cancels, queue_timeouts;
@@ -166,7 +193,7 @@ extern VllmShared *vllm_shared;
 extern WireArena vllm_arenas[VLLM_SIDES];
 extern int	vllm_arena_fds[VLLM_SIDES]; /* valid in postmaster and its children */
 
-/* Both have the same. */
+/* All have the same. */
 #define vllm_geometry (vllm_arenas[0].geo)
 
 /* The arena of the engine that serves. */

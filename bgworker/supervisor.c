@@ -10,11 +10,13 @@
  *	DRAINING	llm_engine_restart()				process ends -> STARTING
  *	BACKOFF		ended; restart_at says when next	time -> STARTING
  *	FAILED		can't run (no program, version)		FAILED_RETRY or llm_engine_restart() -> STARTING
+ *	OFF			vllm.engine = off					never
  *
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
  * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
  * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
- * as long.  A second engine beside the one that serves is standby.c's.  It keeps the HTTP door, too (door.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
+ * as long.  A second engine beside the one that serves is standby.c's.  It keeps the remote program and
+ * the HTTP door, too (remote_program.c, door.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
  * cost a reload of the models) and ends on SIGTERM with status 1, so that the
  * postmaster starts it again.
  *
@@ -39,6 +41,7 @@
 #include "utils/timestamp.h"
 
 #include "bgworker/door.h"
+#include "bgworker/remote_program.h"
 #include "bgworker/spawn.h"
 #include "bgworker/standby.h"
 #include "bgworker/statlog.h"
@@ -51,7 +54,7 @@
 #define BACKOFF_MAX		5000
 #define FAILED_RETRY	60000
 #define HEALTHY_AFTER	10000	/* an engine that lived this long starts the back-off anew */
-#define MAX_EVENTS		7
+#define MAX_EVENTS		9
 #define READ_MAX		65536	/* bytes taken from the engine in one turn */
 
 typedef struct Supervisor
@@ -249,8 +252,9 @@ supervisor_exit(int code, Datum arg)
 		spawn_kill(&sup.e.proc);
 	}
 	standby_kill();
+	remote_program_kill();
 	door_kill();
-	set_state(VLLM_DOWN, NULL);
+	set_state(vllm_engine ? VLLM_DOWN : VLLM_OFF, NULL);
 	vllm_shared->supervisor_pid = 0;
 }
 
@@ -262,7 +266,7 @@ engine_send(Engine *e, const char *text)
 	/* when it is full the engine has not read for thousands of lines: health will tell */
 	if (e->proc.control_fd >= 0 &&
 		send(e->proc.control_fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) strlen(text))
-		ereport(LOG, (errmsg("could not send \"%.40s\" to the inference engine: %m", text)));
+		ereport(LOG, (errmsg("could not send \"%.40s\" to the %s: %m", text, e->proc.log->who)));
 }
 
 static void
@@ -353,40 +357,45 @@ engine_swap(Engine *other)
 
 /* ---- health ---- */
 
+const char *
+engine_sick(Engine *e, VllmEngineState st)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	WireHeader *h = wire_header(&vllm_arenas[e->side]);
+	uint64		step = atomic_load(&h->step_counter);
+	int64		beat = atomic_load(&h->heartbeat_us);
+
+	if (e->proc.pid == 0)
+		return NULL;
+	if (st == VLLM_STARTING || st == VLLM_LOADING)
+		return TimestampDifferenceExceeds(e->spawned_at, now, ENGINE_START_TIMEOUT) ? "It did not become ready in time." : NULL;
+	if (st != VLLM_READY)
+		return NULL;
+	if (step != e->last_step || atomic_load(&h->busy) == 0)
+	{
+		e->last_step = step;
+		e->step_seen_at = now;
+	}
+	else if (TimestampDifferenceExceeds(e->step_seen_at, now, vllm_hang_timeout))
+		return "It has work but made no step for longer than vllm.hang_timeout.";
+	/* the server thread beats every second or so; what it writes there is not trusted */
+	if (beat != e->last_beat)
+	{
+		e->last_beat = beat;
+		e->beat_seen_at = now;
+	}
+	else if (TimestampDifferenceExceeds(e->beat_seen_at, now, vllm_hang_timeout + 5000))
+		return "Its server thread is silent for longer than vllm.hang_timeout.";
+	return NULL;
+}
+
 static void
 check_health(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	uint64		step = atomic_load(&header()->step_counter);
-	int64		beat = atomic_load(&header()->heartbeat_us);
-	VllmEngineState st = state();
+	const char *why = engine_sick(&sup.e, state());
 
-	if (sup.e.proc.pid == 0)
-		return;
-	if (st == VLLM_STARTING || st == VLLM_LOADING)
-	{
-		if (TimestampDifferenceExceeds(sup.e.spawned_at, now, ENGINE_START_TIMEOUT))
-			kill_engine("It did not become ready in time.");
-		return;
-	}
-	if (st != VLLM_READY)
-		return;
-	if (step != sup.e.last_step || atomic_load(&header()->busy) == 0)
-	{
-		sup.e.last_step = step;
-		sup.e.step_seen_at = now;
-	}
-	else if (TimestampDifferenceExceeds(sup.e.step_seen_at, now, vllm_hang_timeout))
-		kill_engine("It has work but made no step for longer than vllm.hang_timeout.");
-	/* the server thread beats every second or so; what it writes there is not trusted */
-	if (beat != sup.e.last_beat)
-	{
-		sup.e.last_beat = beat;
-		sup.e.beat_seen_at = now;
-	}
-	else if (sup.e.proc.pid != 0 &&
-			 TimestampDifferenceExceeds(sup.e.beat_seen_at, now, vllm_hang_timeout + 5000))
-		kill_engine("Its server thread is silent for longer than vllm.hang_timeout.");
+	if (why != NULL)
+		kill_engine(why);
 }
 
 /* ---- the loop ---- */
@@ -407,6 +416,7 @@ reload_config(void)
 		engine_send(&sup.e, line);
 		standby_send(line);
 	}
+	remote_program_reload();
 	door_reload();
 }
 
@@ -419,7 +429,7 @@ take_restart_request(void)
 	wanted = vllm_shared->restart_requested;
 	vllm_shared->restart_requested = false;
 	LWLockRelease(vllm_shared->lock);
-	if (!wanted)
+	if (!wanted || !vllm_engine)
 		return;
 	sup.backoff = 0;
 	if (sup.e.proc.pid == 0)
@@ -466,10 +476,12 @@ supervise(void)
 			engine_gone(VLLM_DOWN, 0, NULL);
 		}
 	}
-	if (sup.e.proc.pid == 0 && now >= sup.next_start)
+	if (sup.e.proc.pid == 0 && vllm_engine && now >= sup.next_start)
 		start_engine();
 	check_health();
 	if (standby_turn())
+		drop_wait_set();
+	if (remote_program_turn())
 		drop_wait_set();
 	if (door_turn())
 		drop_wait_set();
@@ -492,6 +504,10 @@ make_wait_set(void)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, standby_engine()->proc.control_fd, NULL, NULL);
 	if (standby_engine()->proc.log_fd >= 0)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, standby_engine()->proc.log_fd, NULL, NULL);
+	if (remote_program()->proc.control_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, remote_program()->proc.control_fd, NULL, NULL);
+	if (remote_program()->proc.log_fd >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, remote_program()->proc.log_fd, NULL, NULL);
 	if (door_log_fd() >= 0)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, door_log_fd(), NULL, NULL);
 }
@@ -501,13 +517,13 @@ next_timeout(void)
 {
 	long		t = 1000;
 
-	if (sup.e.proc.pid == 0)
+	if (sup.e.proc.pid == 0 && vllm_engine)
 		t = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), sup.next_start) + 1;
 	else if (sup.e.drain_at != 0)
 		t = 20;
 	if (vllm_shared->n_zombies > 0 || vllm_shared->n_forgets > 0)
 		t = Min(t, 50);
-	t = Min(t, Min(door_timeout(), standby_timeout()));
+	t = Min(t, Min(Min(door_timeout(), standby_timeout()), remote_program_timeout()));
 	t = Min(t, statlog_timeout());
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }
@@ -560,7 +576,8 @@ vllm_supervisor_main(Datum arg)
 	vllm_shared->second_up = false;
 	LWLockRelease(vllm_shared->lock);
 	before_shmem_exit(supervisor_exit, (Datum) 0);
-	set_state(VLLM_DOWN, NULL);
+	set_state(vllm_engine ? VLLM_DOWN : VLLM_OFF, NULL);
+	remote_program_init();
 
 	loop = AllocSetContextCreate(TopMemoryContext, "vllm_pg supervisor", ALLOCSET_DEFAULT_SIZES);
 	while (!ShutdownRequestPending)

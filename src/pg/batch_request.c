@@ -114,6 +114,7 @@ struct BatchPool
 	dlist_head	kept;			/* oldest first */
 	Size		kept_bytes;
 	Size		held_bytes;		/* replies that somebody holds */
+	bool		remote;			/* the request that was started last is the remote program's */
 	Carrier    *carriers;		/* free */
 	BatchRequest *free;
 	HTAB	   *table;
@@ -186,14 +187,14 @@ batch_pool_held_bytes(const BatchPool *p)
 }
 
 /*
- * Two full batches: one that runs and one that waits for its end.  The engine's
- * figures are read without their sequence lock: a guess is all that is wanted.
+ * Two full batches: one that runs and one that waits for its end; of endpoints what they may have under way at once
+ * is a batch.  The engine's figures are read without their sequence lock: a guess is all that is wanted.
  */
 static int
 automatic_window(const BatchPool *p)
 {
-	const volatile WireStats *st = wire_stats(vllm_serving_arena());
-	int64		batch = vllm_max_num_seqs > 0 ? vllm_max_num_seqs : Max(st->max_num_seqs, 64);
+	const volatile WireStats *st = wire_stats(p->remote ? &vllm_arenas[VLLM_REMOTE_SIDE] : vllm_serving_arena());
+	int64		batch = vllm_max_num_seqs > 0 && !p->remote ? vllm_max_num_seqs : Max(st->max_num_seqs, 64);
 	int64		waiting = st->waiting;
 	int64		others = st->running + waiting - p->stats.in_flight;
 
@@ -215,7 +216,7 @@ batch_pool_room(BatchPool *p)
 	if (vllm_role_max_requests > 0)
 		window = Min(window, vllm_role_max_requests);
 	room = Min(window - p->stats.in_flight,
-			   vllm_shared->n_free - vllm_shared->n_slots / 8);
+			   vslot_room(p->remote) - vllm_shared->n_slots / 8);
 	return Max(room, p->stats.in_flight == 0 ? 1 : 0);
 }
 
@@ -443,10 +444,9 @@ count_start(BatchStats *s)
 
 /* Nothing but a request that the caller can wait for may wait for an engine or a slot. */
 static bool
-may_start(const EngineRequest *r)
+may_start(const EngineRequest *r, bool remote)
 {
-	return vllm_shared != NULL &&
-		pg_atomic_read_u32(&vllm_shared->state) == VLLM_READY &&
+	return vclient_is_ready(remote) &&
 		vllm_shared->n_free > 0 &&
 		(uint64) r->body.len + sizeof(WireMsg) <= vllm_geometry.max_request;
 }
@@ -467,7 +467,8 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		if (q)
 			return q;
 	}
-	if (!wait_slot && !may_start(r))
+	p->remote = request_is_remote(r->body.data, r->body.len);
+	if (!wait_slot && !may_start(r, p->remote))
 		return NULL;
 	provide_memory(p, true);
 	if (dedup && p->table == NULL)

@@ -1,6 +1,9 @@
 /*
  * client.c
- *	  A backend's side of a conversation with the engine.
+ *	  A backend's side of a conversation with the engine, or with the remote program.
+ *
+ * Who answers is a matter of the message: what has a URL among its fields is the remote program's (request_note.c), which
+ * speaks as the engine does.  Below, "the engine" is either.
  *
  * A Call streams its message into the slot's request ring and collects reply bytes
  * into a buffer of its own; frames are cut from that buffer.  vcall_poll() does
@@ -23,7 +26,7 @@
  * engine that sends frames without end can neither fill that memory nor keep a
  * statement from being cancelled (tests/t/007_mad_engine.pl).
  *
- * Tests: tests/t/002_kill_matrix.pl, 003_cancel_leaks.pl, 005_queue.pl.
+ * Tests: tests/t/002_kill_matrix.pl, 003_cancel_leaks.pl, 005_queue.pl, 110_remote_program.pl.
  */
 #include "postgres.h"
 
@@ -35,6 +38,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "bgworker/remote_program.h"
 #include "pg/client.h"
 #include "pg/request_note.h"
 #include "pg/slots.h"
@@ -166,25 +170,57 @@ require_preload(void)
 				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
 }
 
-static void
-report_no_engine(VllmEngineState state)
+static VllmEngineState
+state_of(bool remote)
 {
-	char		why[sizeof(vllm_shared->last_error)];
+	return pg_atomic_read_u32(remote ? &vllm_shared->remote.state : &vllm_shared->state);
+}
 
+void
+vclient_require_switched_on(void)
+{
+	require_preload();
+	if (!vllm_engine)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the inference engine is switched off"),
+				 errdetail("Setting vllm.engine is off: only models behind a url can be used."),
+				 errhint("Set vllm.engine to on and restart the server.")));
+}
+
+static void
+report_no_engine(bool remote, VllmEngineState state)
+{
+	VllmShared *s = vllm_shared;
+	char		why[sizeof(s->last_error)];
+
+	if (!remote)
+		vclient_require_switched_on();
+	if (state == VLLM_MISSING)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("the remote program is not installed"),
+				 errdetail("There is no program \"%s\": this build of vllm_pg is without models behind urls.", remote_program_path()),
+				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set vllm.remote_path.")));
 	/* not what happened before it was last ready */
-	LWLockAcquire(vllm_shared->lock, LW_SHARED);
-	strlcpy(why, vllm_shared->failing ? vllm_shared->last_error : "", sizeof(why));
-	LWLockRelease(vllm_shared->lock);
+	LWLockAcquire(s->lock, LW_SHARED);
+	if (remote)
+		strlcpy(why, s->remote.failing ? s->remote.last_error : "", sizeof(why));
+	else
+		strlcpy(why, s->failing ? s->last_error : "", sizeof(why));
+	LWLockRelease(s->lock);
 	ereport(ERROR,
 			(errcode(ERRCODE_CANNOT_CONNECT_NOW),
+			 remote ? errmsg("the remote program is not available (state \"%s\")", vllm_state_name(state)) :
 			 errmsg("the inference engine is not available (state \"%s\")", vllm_state_name(state)),
 			 why[0] ? errdetail("%s", why) : 0,
+			 remote ? errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, a reload of the configuration starts it anew.") :
 			 errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, llm_engine_restart() starts it anew.")));
 }
 
-/* Wait for the engine; false: the deadline (0 = none) came first. */
+/* Wait for the engine, or the remote program; false: the deadline (0 = none) came first. */
 static bool
-wait_engine(TimestampTz deadline)
+wait_engine(bool remote, TimestampTz deadline)
 {
 	static uint32 wait_event = 0;
 	TimestampTz start = 0;
@@ -194,7 +230,7 @@ wait_engine(TimestampTz deadline)
 	vclient_install_exit_hook();
 	for (;;)
 	{
-		VllmEngineState state = pg_atomic_read_u32(&vllm_shared->state);
+		VllmEngineState state = state_of(remote);
 		TimestampTz now;
 
 		ready = state == VLLM_READY;
@@ -205,10 +241,11 @@ wait_engine(TimestampTz deadline)
 			start = now;
 		if (deadline != 0 && now >= deadline)
 			break;
-		if (state == VLLM_FAILED || TimestampDifferenceExceeds(start, now, vllm_engine_timeout))
+		if (state == VLLM_FAILED || state == VLLM_MISSING || (!remote && !vllm_engine) ||
+			TimestampDifferenceExceeds(start, now, vllm_engine_timeout))
 		{
 			ConditionVariableCancelSleep();
-			report_no_engine(state);
+			report_no_engine(remote, state);
 		}
 		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv,
 										   deadline == 0 ? 100 : Min(100, TimestampDifferenceMilliseconds(now, deadline) + 1),
@@ -221,7 +258,19 @@ wait_engine(TimestampTz deadline)
 void
 vclient_require_engine(void)
 {
-	(void) wait_engine(0);
+	(void) wait_engine(false, 0);
+}
+
+void
+vclient_require_for(const StringInfoData *body)
+{
+	(void) wait_engine(request_is_remote(body->data, body->len), 0);
+}
+
+bool
+vclient_is_ready(bool remote)
+{
+	return vllm_shared != NULL && state_of(remote) == VLLM_READY;
 }
 
 /* ---- begin ---- */
@@ -265,14 +314,14 @@ claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 	{
 		VslotResult r;
 
-		if (!wait_engine(c->deadline))
+		if (!wait_engine(c->note.remote, c->deadline))
 			ThrowErrorData(late_error(c));
 		r = vslot_try_claim(claim);
 		if (r == VSLOT_NONE && wait_slot)
 			r = vslot_wait_claim(claim, (int) vcall_time_left(c, vllm_queue_timeout));
 		if (r == VSLOT_OK || (r == VSLOT_NONE && !wait_slot))
 			return r;
-		if (r == VSLOT_NO_ENGINE && claim->for_side >= 0)
+		if (r == VSLOT_NO_ENGINE && claim->for_side >= 0 && !c->note.remote)
 			ereport(ERROR,
 					(errcode(ERRCODE_CANNOT_CONNECT_NOW),
 					 errmsg("the new inference engine has ended"),
@@ -285,6 +334,9 @@ claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 					 errmsg("too many LLM requests are queued"),
 					 OidIsValid(claim->limited) ?
 					 errdetail("No request slot of %d became free within %d ms. A role with limits has at most half of them.",
+							   vllm_shared->n_slots, vllm_queue_timeout) :
+					 c->note.remote && vllm_engine ?
+					 errdetail("No request slot of %d became free within %d ms. Models behind urls have at most three quarters of them.",
 							   vllm_shared->n_slots, vllm_queue_timeout) :
 					 errdetail("No request slot of %d became free within %d ms.",
 							   vllm_shared->n_slots, vllm_queue_timeout),
@@ -361,7 +413,7 @@ bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
-	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.for_side = call_side,.limited = vclient_limited_role()};
+	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role()};
 
 	Assert(c->slot < 0);
 	require_preload();
@@ -374,6 +426,7 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	forget_conversation(c);
 	strlcpy(c->model, model ? model : "", sizeof(c->model));
 	request_note_begin(&c->note, kind, body->data, body->len);
+	claim.for_side = c->note.remote ? VLLM_REMOTE_SIDE : call_side;
 	c->noted = false;
 	c->timeout_ms = timeout_ms;
 	if (timeout_ms > 0)
@@ -623,7 +676,7 @@ frame_error(Call *c, const char *p, size_t len)
 	WireIn		in = {p, p + len};
 	WireField	f;
 	int			sqlstate = ERRCODE_INTERNAL_ERROR;
-	const char *message = "the inference engine reported an error";
+	const char *message = c->note.remote ? "the remote program reported an error" : "the inference engine reported an error";
 	const char *detail = NULL;
 	const char *hint = NULL;
 
@@ -647,10 +700,14 @@ dead_error(Call *c)
 {
 	if (c->broken)
 		return make_error(c, ERRCODE_PROTOCOL_VIOLATION,
-						  "invalid reply from the inference engine", NULL, NULL);
+						  c->note.remote ? "invalid reply from the remote program" : "invalid reply from the inference engine", NULL, NULL);
 	if (c->cancelled)
 		return make_error(c, ERRCODE_QUERY_CANCELED,
 						  "canceling LLM request due to llm_cancel()", NULL, NULL);
+	if (c->note.remote)
+		return make_error(c, ERRCODE_SYSTEM_ERROR,
+						  "lost connection to the remote program", "What the endpoint has done for the request may be charged.",
+						  "The program is being restarted; repeat the statement.");
 	return make_error(c, ERRCODE_SYSTEM_ERROR,
 					  "the inference engine was lost during the request", NULL,
 					  "The engine is being restarted; repeat the statement.");
@@ -855,6 +912,8 @@ vclient_post(WireKind kind, const char *body, size_t len)
 
 	if (s == NULL || MyProc == NULL || sizeof(WireMsg) + len > vllm_geometry.ring_size / 2)
 		return false;
+	if (request_is_remote(body, len))
+		return post_to(VLLM_REMOTE_SIDE, kind, body, len);
 	LWLockAcquire(s->lock, LW_SHARED);
 	side = (int) pg_atomic_read_u32(&s->side);
 	/* the one that is made ready to follow may have it by now, too */

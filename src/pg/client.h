@@ -41,7 +41,13 @@ typedef struct CallFrame
  * with the supervisor's last error as detail and a hint to the server log.
  */
 void		vclient_require_engine(void);
-/* Whom conversations that begin from now on are for: the engine on that side; -1 = the one that serves. */
+/* ... only that there is to be one: ERROR 55000 with vllm.engine = off. */
+void		vclient_require_switched_on(void);
+/* The engine, or the remote program, for a message that request_is_remote(). */
+void		vclient_require_for(const StringInfoData *body);
+/* Is it there?  Never waits. */
+bool		vclient_is_ready(bool remote);
+/* Whom conversations about local models are for that begin from now on: the engine on that side; -1 = the one that serves. */
 void		vclient_talk_to(int side);
 
 /*

@@ -359,7 +359,7 @@ stream_begin(ApiStream *s, FunctionCallInfo fcinfo, MemoryContext cxt)
 		ThrowErrorData(refused);
 	out = vclient_out(&s->request.body);
 	wire_put_int(&out, WTAG_STREAM, 1);
-	vclient_require_engine();
+	vclient_require_for(&s->request.body);
 	s->call = vcall_begin(cxt, s->request.kind, &s->request.body, s->request.model, s->request.timeout_ms);
 }
 

@@ -93,6 +93,7 @@ llm_engine_restart(PG_FUNCTION_ARGS)
 
 	if (vllm_shared == NULL)
 		return llm_check_preload(fcinfo);
+	vclient_require_switched_on();
 	old = request_restart();
 	give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), vllm_engine_timeout);
 	while (pg_atomic_read_u32(&vllm_shared->epoch) == old && GetCurrentTimestamp() < give_up)

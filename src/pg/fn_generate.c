@@ -233,7 +233,7 @@ generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, Func
 			fctx->tuple_desc = BlessTupleDesc(desc);
 			initStringInfo(&s->request.body);
 			request(&s->request, fcinfo);
-			vclient_require_engine();
+			vclient_require_for(&s->request.body);
 			s->call = vcall_begin(fctx->multi_call_memory_ctx, s->request.kind, &s->request.body,
 								  s->request.model, s->request.timeout_ms);
 		}

@@ -98,6 +98,7 @@ static int	vllm_keep_alive;
 bool		vllm_batch_invariant;
 int			vllm_step_target;
 int			vllm_log_stats_interval;
+bool		vllm_engine = true;
 bool		vllm_batch = true;
 bool		vllm_batch_dedup = true;
 bool		vllm_batch_strict;
@@ -223,6 +224,8 @@ typedef struct BoolRow
 } BoolRow;
 
 static const BoolRow bool_rows[] = {
+	{"vllm.engine", &vllm_engine, true, PGC_POSTMASTER, NULL,
+	"Starts the inference engine; without it only models behind urls can be used."},
 	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, "batch_invariant",
 	"Makes results independent of what else is in the batch, in models that are loaded from now on."},
 	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL,

@@ -65,6 +65,7 @@ _PG_init(void)
 		return;
 	vllm_guc_init();
 	vllm_guc_http_init();
+	vllm_guc_remote_init();
 	vllm_sql_init();
 	vllm_future_init();
 	request_note_init();

@@ -107,6 +107,18 @@ take_name(char *to, Size size, const WireField *f)
 	pfree(t);
 }
 
+bool
+request_is_remote(const char *fields, Size len)
+{
+	WireIn		in = {fields, fields + len};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_URL)
+			return true;
+	return false;
+}
+
 void
 request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 {
@@ -119,8 +131,12 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 	n->lora[0] = n->traceparent[0] = '\0';
 	n->query_id = 0;
 	n->counts = is_request(kind) && kind != WK_API;
+	n->remote = false;
 	if (!is_request(kind))
+	{
+		n->remote = request_is_remote(fields, len);
 		return;
+	}
 	n->query_id = my_query_id();
 	n->statement = GetCurrentStatementStartTimestamp();
 	n->start = GetCurrentTimestamp();
@@ -134,6 +150,9 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 			case WTAG_MODEL:
 				/* bodies without one are answered by nobody's model, or are an error in a body's shape */
 				n->counts = true;
+				break;
+			case WTAG_URL:
+				n->remote = true;
 				break;
 			case WTAG_LORA:
 				take_name(n->lora, sizeof(n->lora), &f);

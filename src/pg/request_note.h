@@ -20,6 +20,7 @@ typedef struct RequestNote
 {
 	WireKind	kind;
 	bool		counts;			/* a model answers it */
+	bool		remote;			/* the remote program does, not the engine */
 	Oid			roleid;
 	uint64		query_id;		/* of the session's statement, 0 = not known */
 	TimestampTz statement;		/* when that began */
@@ -50,6 +51,8 @@ typedef struct RequestFigures
 	char		reason[24];		/* finish_reason, '' = none */
 } RequestFigures;
 
+/* Is a message with these fields the remote program's?  Neither throws nor allocates. */
+bool		request_is_remote(const char *fields, Size len);
 /* fields: of the request's message */
 void		request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len);
 /*

@@ -10,12 +10,12 @@
  * state last.  attn and wake are not reset: a left-over entry in a slot ring is
  * harmless (somebody looks once too often), a lost one is not.
  *
- * There are two arenas (bgworker/state.h), each a memfd made by the postmaster, mapped before any fork, so that
+ * There are three arenas (bgworker/state.h), each a memfd made by the postmaster, mapped before any fork, so that
  * it has the same address everywhere and the engine can inherit the descriptor.
  * After a crash restart the same postmaster comes here again: the engine is gone
  * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
  *
- * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl.
+ * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl, tests/t/110_remote_program.pl.
  */
 #include "postgres.h"
 
@@ -37,11 +37,12 @@
 
 VllmShared *vllm_shared = NULL;
 WireArena	vllm_arenas[VLLM_SIDES];
-int			vllm_arena_fds[VLLM_SIDES] = {-1, -1};
+int			vllm_arena_fds[VLLM_SIDES] = {-1, -1, -1};
 void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
 #define UNBELLED_MOST	32		/* slots that one doorbell may be late for */
+#define REMOTE_RECENT	60000	/* ms behind the last remote request in which slots are left to others */
 
 static inline WireHeader *
 header(int side)
@@ -142,6 +143,7 @@ shared_reset(VllmShared *s)
 	pg_atomic_init_u32(&s->state, VLLM_DOWN);
 	pg_atomic_init_u32(&s->epoch, 0);
 	pg_atomic_init_u32(&s->side, 0);
+	pg_atomic_init_u32(&s->remote.state, VLLM_DOWN);
 	for (int i = 0; i < VLLM_SIDES; i++)
 		pg_atomic_init_u32(&s->epochs[i], 0);
 	ConditionVariableInit(&s->state_cv);
@@ -185,6 +187,8 @@ vllm_state_name(VllmEngineState s)
 		[VLLM_DRAINING] = "draining",
 		[VLLM_BACKOFF] = "backoff",
 		[VLLM_FAILED] = "failed",
+		[VLLM_OFF] = "off",
+		[VLLM_MISSING] = "not installed",
 	};
 
 	return (unsigned) s < lengthof(names) ? names[s] : "unknown";
@@ -220,15 +224,21 @@ queue_remove(int procno)
 	s->wait_len--;
 }
 
+static bool
+is_remote(const VslotClaim *c)
+{
+	return c->for_side == VLLM_REMOTE_SIDE;
+}
+
 static void
-queue_append(int procno, Oid limited)
+queue_append(int procno, const VslotClaim *c)
 {
 	VllmShared *s = vllm_shared;
 	VllmWaiter *all = waiters();
 
 	all[procno] = (VllmWaiter)
 	{
-		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.limited = limited
+		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),.limited = c->limited
 	};
 	if (s->wait_tail >= 0)
 		all[s->wait_tail].next = procno;
@@ -238,9 +248,34 @@ queue_append(int procno, Oid limited)
 	s->wait_len++;
 }
 
+/* The most slots that either of the remote program and the engine may have; the other one has the rest. */
+static int
+most_of_side(bool remote)
+{
+	const VllmShared *s = vllm_shared;
+	bool		alone = remote ? !vllm_engine :
+		s->n_remote == 0 && (s->remote_at == 0 || TimestampDifferenceExceeds(s->remote_at, GetCurrentTimestamp(), REMOTE_RECENT));
+
+	return alone ? s->n_slots : Max(s->n_slots * 3 / 4, 1);
+}
+
+static int
+held_by_side(bool remote)
+{
+	const VllmShared *s = vllm_shared;
+
+	return remote ? s->n_remote : s->n_slots - s->n_free - s->n_remote;
+}
+
+int
+vslot_room(bool remote)
+{
+	return Max(Min(vllm_shared->n_free, most_of_side(remote) - held_by_side(remote)), 0);
+}
+
 /* What waits for a limit of its role holds its slot: so that there are some for others, such a role has half of them. */
 static bool
-may_have(Oid limited)
+role_may_have(Oid limited)
 {
 	const VllmShared *s = vllm_shared;
 	int			most = Max(s->n_slots / 2, 1);
@@ -253,25 +288,50 @@ may_have(Oid limited)
 	return n < most;
 }
 
+static bool
+may_have(bool remote, Oid limited)
+{
+	return held_by_side(remote) < most_of_side(remote) && role_may_have(limited);
+}
+
 /* Who has waited longest, of those that may have a slot; -1 = nobody. */
 static int
 next_waiter(void)
 {
 	VllmWaiter *all = waiters();
 	Oid			has_enough = InvalidOid;
+	bool		room[2] = {false, false};
 
+	if (vllm_shared->wait_head < 0)
+		return -1;
+	for (int remote = 0; remote < 2; remote++)
+		room[remote] = held_by_side(remote) < most_of_side(remote);
 	for (int i = vllm_shared->wait_head; i >= 0; i = all[i].next)
 	{
-		if (OidIsValid(has_enough) && all[i].limited == has_enough)
+		if (!room[all[i].remote] || (OidIsValid(has_enough) && all[i].limited == has_enough))
 			continue;
-		if (may_have(all[i].limited))
+		if (role_may_have(all[i].limited))
 			return i;
 		has_enough = all[i].limited;
 	}
 	return -1;
 }
 
-/* The slot is nobody's: to the longest waiting backend, else to the free list. */
+/* The first slot of the free list. */
+static int
+take_free(bool remote)
+{
+	VllmShared *s = vllm_shared;
+	int			slot = s->free_head;
+
+	s->free_head = s->owners[slot].next_free;
+	s->n_free--;
+	s->owners[slot].remote = remote;
+	s->n_remote += remote;
+	return slot;
+}
+
+/* The slot is nobody's: it, and what else was left to others, to the longest waiting backends. */
 static void
 slot_freed(int slot)
 {
@@ -280,23 +340,26 @@ slot_freed(int slot)
 	int			procno;
 
 	atomic_store_explicit(&slot_of(slot)->state, WS_FREE, memory_order_release);
+	s->n_remote -= o->remote;
 	o->kind = VO_FREE;
+	o->remote = false;
 	o->pid = 0;
 	o->request_id = 0;
-	procno = next_waiter();
-	if (procno >= 0)
-	{
-		queue_remove(procno);
-		waiters()[procno].granted = slot;
-		o->kind = VO_GRANTED;
-		o->procno = procno;
-		o->limited = waiters()[procno].limited;
-		SetLatch(compat_proc_latch(procno));
-		return;
-	}
 	o->next_free = s->free_head;
 	s->free_head = slot;
 	s->n_free++;
+	while (s->n_free > 0 && (procno = next_waiter()) >= 0)
+	{
+		VllmWaiter *w = &waiters()[procno];
+
+		queue_remove(procno);
+		w->granted = take_free(w->remote);
+		o = &s->owners[w->granted];
+		o->kind = VO_GRANTED;
+		o->procno = procno;
+		o->limited = w->limited;
+		SetLatch(compat_proc_latch(procno));
+	}
 }
 
 /*
@@ -306,6 +369,8 @@ slot_freed(int slot)
 static bool
 has_engine(const VslotClaim *c)
 {
+	if (is_remote(c))
+		return vllm_shared->remote.serving;
 	return c->for_side < 0 || c->for_side == (int) pg_atomic_read_u32(&vllm_shared->side) ? vllm_shared->serving : vllm_shared->second_up;
 }
 
@@ -366,16 +431,13 @@ slot_open(int slot, VslotClaim *c)
 static VslotResult
 claim_locked(VslotClaim *c)
 {
-	VllmShared *s = vllm_shared;
-	int			slot = s->free_head;
-
 	if (!has_engine(c))
 		return VSLOT_NO_ENGINE;
-	if (slot < 0 || !may_have(c->limited))
+	if (is_remote(c))
+		vllm_shared->remote_at = GetCurrentTimestamp();
+	if (vllm_shared->free_head < 0 || !may_have(is_remote(c), c->limited))
 		return VSLOT_NONE;
-	s->free_head = s->owners[slot].next_free;
-	s->n_free--;
-	slot_open(slot, c);
+	slot_open(take_free(is_remote(c)), c);
 	return VSLOT_OK;
 }
 
@@ -482,7 +544,7 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 	/* one was freed since the caller looked, or the engine has ended: nobody hands out slots that are free already */
 	result = claim_locked(c);
 	if (result == VSLOT_NONE)
-		queue_append(me, c->limited);
+		queue_append(me, c);
 	LWLockRelease(s->lock);
 	if (result != VSLOT_NONE)
 		return result;
@@ -572,7 +634,7 @@ vslot_release_all_mine(void)
 }
 
 /* slots in a side's to_engine ring of which its engine has not been told */
-static int	unbelled[VLLM_SIDES] = {0, 0};
+static int	unbelled[VLLM_SIDES] = {0};
 
 /* True if the engine has to be told of it. */
 static bool

@@ -13,7 +13,7 @@ typedef enum VslotResult
 {
 	VSLOT_OK = 0,
 	VSLOT_NONE,					/* all are taken */
-	VSLOT_NO_ENGINE				/* nobody serves: see vclient_require_engine() */
+	VSLOT_NO_ENGINE				/* nobody serves on that side: see vclient_require_engine() */
 } VslotResult;
 
 /* What a claim is for (llm_requests shows it) and what came of it. */
@@ -22,7 +22,7 @@ typedef struct VslotClaim
 	WireKind	kind;
 	const char *model;			/* NULL = none */
 	const RequestNote *note;	/* likewise */
-	int			for_side;		/* -1 = the side that serves */
+	int			for_side;		/* -1 = the side of the engine that serves */
 	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
 	/* out */
 	int			slot;
@@ -34,6 +34,8 @@ typedef struct VslotClaim
 
 /* Take a free slot, at once or not at all; never overtakes a waiter that may have it. */
 VslotResult vslot_try_claim(VslotClaim *c);
+/* How many free slots requests to the remote program, or to the engine, may take now: a guess, nothing is locked. */
+int			vslot_room(bool remote);
 
 /*
  * Stand in the queue until a slot is handed over; VSLOT_NONE after timeout_ms.

@@ -23,6 +23,7 @@ extern int	vllm_role_max_requests; /* 0 = no limit; so are the next two */
 extern int	vllm_role_tokens_per_minute;
 extern int	vllm_role_max_tokens;
 extern int	vllm_role_limit_timeout;	/* ms, -1 = none */
+extern bool vllm_engine;		/* vllm.engine: off = there is none */
 extern int	vllm_queue_timeout; /* ms */
 extern int	vllm_engine_timeout;	/* ms */
 extern int	vllm_hang_timeout;	/* ms */
@@ -73,6 +74,13 @@ extern int	vllm_job_transaction_time;	/* ms */
 /* the HTTP door (guc_http.c) */
 extern int	vllm_http_port;		/* 0 = no door */
 extern char *vllm_http_role;
+
+/* the remote program (guc_remote.c) */
+extern char *vllm_allowed_hosts;	/* wire/hosts.h */
+extern char *vllm_remote_path;	/* '' = vllm_pg_remote beside the library */
+void		vllm_guc_remote_init(void);
+/* "name=value" lines for the program */
+char	   *vllm_guc_remote_config(void);
 
 void		vllm_guc_init(void);
 /* What the engine says to a control command, about a model or (NULL) about all of them (fn_control.c). */
