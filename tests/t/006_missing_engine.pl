@@ -48,7 +48,7 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM llm_models'), 1, 'the cata
 
 # ---- there, but not right ----
 like(engine("$dir"), qr/Permission denied|not available/, 'a directory');
-like(engine(script('speaks9', 'echo "hello 9 $$" >&3; exec sleep 60')), qr/wire version 9/, 'another wire version');
+like(engine(script('speaks9', 'echo "hello 999 $$" >&3; exec sleep 60')), qr/wire version 999/, 'another wire version');
 is(stat_engine($node, 'state'), 'failed', 'is not tried again and again');
 like(engine(script('exits2', 'echo "E: bad argument" >&2; exit 2')), qr/bad argument/, 'exit status 2, with its last words');
 is(stat_engine($node, 'state'), 'failed', 'is a failure for good');
