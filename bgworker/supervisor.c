@@ -65,7 +65,7 @@ typedef struct Supervisor
 	int			backoff;		/* ms */
 } Supervisor;
 
-static Supervisor sup = {.e = {.proc.log = &engine_log}};
+static Supervisor sup = {.e = {.proc = {.control_fd = -1,.log_fd = -1,.log = &engine_log}}};
 static volatile sig_atomic_t got_child = false;
 
 static void
