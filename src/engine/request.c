@@ -202,6 +202,12 @@ other_field(Request *r, const WireField *f, Err *e)
 			return copy_name(r->model, sizeof(r->model), f, e);
 		case WTAG_MODEL_PATH:
 			return copy_text(&r->path, f, e);
+		case WTAG_URL:
+			r->elsewhere = true;
+			return r->path != NULL || copy_text(&r->path, f, e);
+		case WTAG_SECRET:
+			r->elsewhere = true;
+			return true;
 		case WTAG_MODEL_OPTIONS:
 			return copy_text(&r->options, f, e);
 		case WTAG_MODEL_HASH:
@@ -1128,6 +1134,12 @@ request_start(Conv *c)
 	Err			e;
 
 	c->req = request_parse(c->ch.kind, c->ch.in, c->ch.in_len, &e);
+	if (c->req != NULL && c->req->elsewhere && c->srv->be != &backend_fake)
+	{
+		err_set(&e, ERR_INTERNAL, "request of a model behind a url");
+		request_fail(c, &e);
+		return;
+	}
 	if (c->req == NULL)
 	{
 		request_fail(c, &e);

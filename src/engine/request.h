@@ -34,6 +34,7 @@ typedef struct Request
 	unsigned	secret_paths;	/* WIRE_SECRET_*: errors have a name in the place of a path */
 	char		command[128];
 	bool		sleep_wait;		/* it waits while its model is asleep */
+	bool		elsewhere;		/* the model is behind a url: the remote program's, for which the fake stands in */
 	bool		has_prompt;
 	const char *prompt;
 	size_t		prompt_len;
