@@ -161,7 +161,7 @@ check-unit check-kernels check-emu check-cuda check-golden check-san check-regre
 
 # ---- the suite's C programs ----
 
-TEST_SRC = $(wildcard tests/unit/test_*.c tests/golden/*.c)
+TEST_SRC = $(filter-out $(if $(HAVE_CURL),,tests/unit/test_remote_http.c),$(wildcard tests/unit/test_*.c tests/golden/*.c))
 FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
 TEST_BIN = $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 FUZZ_BIN = $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -180,6 +180,11 @@ TEST_BIN += $(DEVICE_TEST_BIN)
 $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -include tests/unit/on_device.h -MMD -MP -o $@ $< $(LIB) $(LDLIBS_ENGINE)
+
+# what talks to libcurl is in no library
+REMOTE_HTTP_OBJ = $(filter-out %/main.o,$(REMOTE_OBJ))
+$(BUILD)/tests/unit/test_remote_http: LDLIBS_ENGINE := $(REMOTE_HTTP_OBJ) $(LIB) -lcurl $(LDLIBS_ENGINE)
+$(BUILD)/tests/unit/test_remote_http: $(REMOTE_HTTP_OBJ)
 
 # whose ranks are short of memory at times
 $(BUILD)/tests/unit/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available

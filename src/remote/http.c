@@ -1,0 +1,454 @@
+/*
+ * http.c
+ *	  Many HTTP calls at once: libcurl's multi interface on an epoll descriptor of our own.
+ *
+ * libcurl tells which sockets it waits for and when it wants to be called; both go into one epoll set (the time as a timerfd), so that
+ * the owner waits for a single descriptor.  Deadlines are ours: one bound below all of them, looked at when it has passed.
+ *
+ * libcurl can't be called from within its own callbacks, but our caller can call us from within his: what he wants of other calls then is
+ * noted (todo) and done when libcurl has returned, still within the same http_turn().
+ *
+ * A call that is given up is closed so that the server sees it: an HTTP/1.1 connection is closed by libcurl, a stream of an HTTP/2
+ * connection that others use is reset by it; but the only stream of a connection would just be forgotten, so that connection is
+ * closed, too (CURLOPT_FORBID_REUSE).
+ *
+ * Tested by tests/unit/test_remote_http.c.
+ */
+#include "remote/http.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "remote/http_int.h"
+
+#define TURN_EVENTS 64
+#define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do */
+#define IDLE_CONNECTIONS_MAX 4096L
+#define LONG_TIME_US (INT64_C(3600) * 1000000)
+
+/* ---- what libcurl wants ---- */
+
+static int
+on_socket(CURL *easy, curl_socket_t s, int what, void *arg, void *known)
+{
+	Http	   *h = arg;
+	struct epoll_event ev = {.data.fd = s};
+
+	(void) easy;
+	if (what == CURL_POLL_REMOVE)
+	{
+		epoll_ctl(h->epoll, EPOLL_CTL_DEL, s, NULL);
+		return 0;
+	}
+	ev.events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+	if (epoll_ctl(h->epoll, known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, s, &ev) != 0 &&
+		(errno == ENOENT || errno == EEXIST))
+		epoll_ctl(h->epoll, errno == ENOENT ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, s, &ev);
+	curl_multi_assign(h->multi, s, h);
+	return 0;
+}
+
+static int
+on_timer(CURLM *multi, long ms, void *arg)
+{
+	Http	   *h = arg;
+
+	(void) multi;
+	h->curl_us = ms < 0 ? INT64_MAX : clock_us() + (int64_t) ms * 1000;
+	return 0;
+}
+
+static void
+action(Http *h, curl_socket_t s, int mask)
+{
+	int			running;
+
+	h->inside = true;
+	curl_multi_socket_action(h->multi, s, mask, &running);
+	h->inside = false;
+}
+
+/* Set the timerfd to what comes first; us until then. */
+static int64_t
+arm(Http *h)
+{
+	int64_t		now = clock_us(),
+				at = h->curl_us < h->deadline_us ? h->curl_us : h->deadline_us;
+
+	if (h->todo != NULL)
+		at = now;
+	if (at != h->armed_us)
+	{
+		/* all zero would mean never */
+		struct itimerspec t = {.it_value = {.tv_sec = 0, .tv_nsec = 0}};
+
+		if (at != INT64_MAX)
+		{
+			t.it_value.tv_sec = at / 1000000;
+			t.it_value.tv_nsec = at % 1000000 * 1000 + 1;
+		}
+		timerfd_settime(h->timer, TFD_TIMER_ABSTIME, &t, NULL);
+		h->armed_us = at;
+	}
+	if (at == INT64_MAX || at - now > LONG_TIME_US)
+		return LONG_TIME_US;
+	return at <= now ? 0 : at - now;
+}
+
+/* ---- calls' lives ---- */
+
+void
+http_todo(HttpCall *c)
+{
+	Http	   *h = c->h;
+
+	if (c->todo)
+		return;
+	c->todo = true;
+	c->next_todo = NULL;
+	*h->todo_end = c;
+	h->todo_end = &c->next_todo;
+}
+
+static void
+forget_todo(HttpCall *c)
+{
+	Http	   *h = c->h;
+
+	if (!c->todo)
+		return;
+	for (HttpCall **p = &h->todo; *p != NULL; p = &(*p)->next_todo)
+		if (*p == c)
+		{
+			*p = c->next_todo;
+			if (*p == NULL)
+				h->todo_end = p;
+			break;
+		}
+	c->todo = false;
+}
+
+/* Out of libcurl and all lists; its memory stays.  broken: what it has of a connection is closed. */
+static void
+detach(HttpCall *c, bool broken)
+{
+	Http	   *h = c->h;
+
+	forget_todo(c);
+	if (c->added)
+	{
+		if (broken)
+			curl_easy_setopt(c->easy, CURLOPT_FORBID_REUSE, 1L);
+		h->inside = true;
+		curl_multi_remove_handle(h->multi, c->easy);
+		h->inside = false;
+	}
+	if (c->prev != NULL)
+		c->prev->next = c->next;
+	else
+		h->calls = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	h->stats.calls--;
+	if (h->calls == NULL)
+		h->deadline_us = INT64_MAX;
+	curl_easy_reset(c->easy);
+	if (h->n_idle < IDLE_HANDLES_MAX)
+		h->idle[h->n_idle++] = c->easy;
+	else
+		curl_easy_cleanup(c->easy);
+	c->easy = NULL;
+}
+
+static void
+end_call(HttpCall *c, CURLcode code, bool late)
+{
+	long		made = 0;
+
+	http_call_result(c, code, late);
+	curl_easy_getinfo(c->easy, CURLINFO_NUM_CONNECTS, &made);
+	c->h->stats.connects += made;
+	detach(c, c->r.end != HTTP_DONE);
+	if (c->ev.ended != NULL)
+		c->ev.ended(c->ctx, &c->r);
+	http_call_free(c);
+}
+
+static bool
+add(HttpCall *c, Err *e)
+{
+	CURLMcode	code;
+
+	c->h->inside = true;
+	code = curl_multi_add_handle(c->h->multi, c->easy);
+	c->h->inside = false;
+	c->added = code == CURLM_OK;
+	return c->added || err_set(e, ERR_NOMEM, "could not begin a request: %s", curl_multi_strerror(code));
+}
+
+HttpCall *
+http_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx, Err *e)
+{
+	CURL	   *easy = h->n_idle > 0 ? h->idle[--h->n_idle] : curl_easy_init();
+	HttpCall   *c;
+
+	if (easy == NULL)
+	{
+		err_set(e, ERR_NOMEM, "out of memory");
+		return NULL;
+	}
+	c = mem_zalloc(sizeof(*c));
+	c->h = h;
+	c->easy = easy;
+	c->ev = *ev;
+	c->ctx = ctx;
+	c->start_us = clock_us();
+	c->next = h->calls;
+	if (c->next != NULL)
+		c->next->prev = c;
+	h->calls = c;
+	h->stats.calls++;
+	if (!http_call_prepare(c, r, e) || (!h->inside && !add(c, e)))
+	{
+		detach(c, false);
+		http_call_free(c);
+		return NULL;
+	}
+	if (h->inside)
+		http_todo(c);
+	if (c->deadline_us < h->deadline_us)
+		h->deadline_us = c->deadline_us;
+	arm(h);
+	return c;
+}
+
+void
+http_cancel(HttpCall *c)
+{
+	Http	   *h = c->h;
+
+	if (h->inside)
+	{
+		c->cancelled = true;
+		http_todo(c);
+		return;
+	}
+	detach(c, true);
+	http_call_free(c);
+	arm(h);
+}
+
+void
+http_pause(HttpCall *c, bool pause)
+{
+	c->pause = pause;
+	if (!pause && c->held)
+	{
+		http_todo(c);
+		arm(c->h);
+	}
+}
+
+/* What had to wait for libcurl to return. */
+static bool
+do_todo(Http *h)
+{
+	bool		any = false;
+
+	for (HttpCall *c; (c = h->todo) != NULL; any = true)
+	{
+		forget_todo(c);
+		if (c->cancelled)
+		{
+			detach(c, true);
+			http_call_free(c);
+		}
+		else if (!c->added)
+		{
+			Err			e;
+
+			if (!add(c, &e))
+				end_call(c, CURLE_OUT_OF_MEMORY, false);
+		}
+		else if (c->held && !c->pause)
+		{
+			c->held = false;
+			h->inside = true;
+			curl_easy_pause(c->easy, CURLPAUSE_CONT);
+			h->inside = false;
+		}
+	}
+	return any;
+}
+
+/* Calls that libcurl is done with. */
+static bool
+finish(Http *h)
+{
+	bool		any = false;
+	CURLMsg    *msg;
+	int			left;
+
+	while ((msg = curl_multi_info_read(h->multi, &left)) != NULL)
+	{
+		CURLcode	code = msg->data.result;
+		HttpCall   *c = NULL;
+
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **) &c);
+		any = true;
+		if (c->cancelled)
+		{
+			detach(c, true);
+			http_call_free(c);
+		}
+		else
+			end_call(c, code, false);
+	}
+	return any;
+}
+
+static bool
+expire(Http *h)
+{
+	int64_t		now = clock_us();
+	bool		any = false;
+	HttpCall   *c = h->calls;
+
+	if (now < h->deadline_us)
+		return false;
+	h->deadline_us = INT64_MAX;
+	while (c != NULL)
+	{
+		if (c->deadline_us <= now)
+		{
+			/* its owner may end others */
+			end_call(c, CURLE_OPERATION_TIMEDOUT, true);
+			any = true;
+			c = h->calls;
+		}
+		else
+			c = c->next;
+	}
+	for (c = h->calls; c != NULL; c = c->next)
+		if (c->deadline_us < h->deadline_us)
+			h->deadline_us = c->deadline_us;
+	return any;
+}
+
+int64_t
+http_turn(Http *h)
+{
+	for (int round = 0; round < TURN_ROUNDS; round++)
+	{
+		struct epoll_event ev[TURN_EVENTS];
+		int			n = epoll_wait(h->epoll, ev, TURN_EVENTS, 0);
+		bool		busy = n == TURN_EVENTS;
+
+		for (int i = 0; i < n; i++)
+			if (ev[i].data.fd == h->timer)
+			{
+				uint64_t	times;
+
+				if (read(h->timer, &times, sizeof(times)) > 0)
+					h->armed_us = INT64_MAX;
+			}
+			else
+				action(h, ev[i].data.fd, (ev[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+					   (ev[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+					   (ev[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
+		if (h->curl_us <= clock_us())
+		{
+			h->curl_us = INT64_MAX;
+			action(h, CURL_SOCKET_TIMEOUT, 0);
+			busy = true;
+		}
+		busy |= do_todo(h);
+		busy |= finish(h);
+		busy |= expire(h);
+		if (!busy)
+			break;
+	}
+	return arm(h);
+}
+
+/* ---- the whole ---- */
+
+Http *
+http_new(Err *e)
+{
+	Http	   *h;
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	/* a peer that went away is an error of the write, whichever library writes */
+	signal(SIGPIPE, SIG_IGN);
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+	{
+		err_set(e, ERR_INTERNAL, "could not initialize libcurl");
+		return NULL;
+	}
+	h = mem_zalloc(sizeof(*h));
+	h->armed_us = h->curl_us = h->deadline_us = INT64_MAX;
+	h->todo_end = &h->todo;
+	h->epoll = epoll_create1(EPOLL_CLOEXEC);
+	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	h->multi = curl_multi_init();
+	ev.data.fd = h->timer;
+	if (h->epoll < 0 || h->timer < 0 || h->multi == NULL || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->timer, &ev) != 0)
+	{
+		err_set(e, ERR_IO, "could not create what waits for connections: %s", strerror(errno));
+		http_free(h);
+		return NULL;
+	}
+	curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	curl_multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h);
+	curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
+	curl_multi_setopt(h->multi, CURLMOPT_PIPELINING, (long) CURLPIPE_MULTIPLEX);
+	/* else libcurl closes connections beyond four for each call that is under way */
+	curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
+	return h;
+}
+
+void
+http_free(Http *h)
+{
+	if (h == NULL)
+		return;
+	while (h->calls != NULL)
+	{
+		HttpCall   *c = h->calls;
+
+		detach(c, true);
+		http_call_free(c);
+	}
+	while (h->n_idle > 0)
+		curl_easy_cleanup(h->idle[--h->n_idle]);
+	if (h->multi != NULL)
+		curl_multi_cleanup(h->multi);
+	if (h->timer >= 0)
+		close(h->timer);
+	if (h->epoll >= 0)
+		close(h->epoll);
+	mem_free(h);
+	curl_global_cleanup();
+}
+
+int
+http_fd(const Http *h)
+{
+	return h->epoll;
+}
+
+void
+http_stats(const Http *h, HttpStats *s)
+{
+	*s = h->stats;
+}
