@@ -106,6 +106,7 @@ typedef struct VllmForget
 {
 	Oid			dbid;
 	uint64		hash;			/* wire_model_hash() */
+	bool		remote;			/* it is the remote program that shall */
 	char		name[WIRE_NAME_LEN];	/* UTF-8 */
 } VllmForget;
 

@@ -187,6 +187,7 @@ check_sql() {
 	local port
 	port=$(free_port 56100)
 	cluster_init regress "$port" "vllm.engine_args = '--fake'
+vllm.allowed_hosts = 'llm.example.com, http://127.0.0.1:8000, *.cluster.test'
 fsync = off
 max_prepared_transactions = 2
 statement_timeout = '120s'" && cluster_start regress || return 1

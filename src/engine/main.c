@@ -29,7 +29,7 @@
 #include "engine/server.h"
 #include "talk/control.h"
 
-#define ENGINE_VERSION "0.8.0"
+#define ENGINE_VERSION "0.9.0"
 
 typedef struct Args
 {

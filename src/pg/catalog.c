@@ -44,6 +44,8 @@
 #include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/lora.h"
+#include "pg/remote_options.h"
+#include "pg/secret.h"
 #include "pg/vllm_pg.h"
 
 #define LIBDIR	"$libdir/"
@@ -206,7 +208,8 @@ catalog_may_use(const ModelRow *m, Oid role)
 bool
 catalog_may_see_path(const ModelRow *m)
 {
-	return m->bundled || catalog_is_owner(m, GetUserId()) || has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	return m->bundled || catalog_is_owner(m, GetUserId()) ||
+		(!catalog_is_remote(m) && has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES));
 }
 
 ModelRow *
@@ -225,6 +228,73 @@ catalog_model(const char *name)
 	return m;
 }
 
+/* ---- models behind urls ---- */
+
+bool
+catalog_is_remote(const ModelRow *m)
+{
+	return m->url != NULL;
+}
+
+void
+catalog_require_local(const ModelRow *m, const char *what)
+{
+	if (catalog_is_remote(m))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s is not supported for model \"%s\"", what, m->name),
+				 errdetail("The model is behind a url."),
+				 errhint("It works with models whose files are here: of provider \"local\".")));
+}
+
+/* The model, if a call with an adapter means one behind a url; else NULL. */
+static ModelRow *
+remote_base(const char *name, const char *lora)
+{
+	ModelRow   *m;
+
+	/* an adapter of the database says by itself which model it is of */
+	if (name == NULL && lora_find(lora) != NULL)
+		return NULL;
+	if (name == NULL)
+		name = vllm_model;
+	m = name != NULL && name[0] != '\0' ? catalog_find(name) : NULL;
+	return m != NULL && catalog_is_remote(m) ? m : NULL;
+}
+
+/* The endpoint's adapter; which ones it has is in the options, for it can't be asked while a statement is planned. */
+static LoraRow *
+remote_lora(const ModelRow *m, const char *name)
+{
+	LoraRow    *l;
+	ListCell   *lc;
+
+	foreach(lc, model_options_texts(model_options_tree(m->options), "lora_modules"))
+	{
+		if (strcmp(lfirst(lc), name) != 0)
+			continue;
+		l = palloc0(sizeof(LoraRow));
+		l->name = pstrdup(name);
+		l->model = m->name;
+		return l;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("adapter \"%s\" of model \"%s\" does not exist", name, m->name),
+			 errdetail("The model is behind a url; its option \"lora_modules\" names the adapters that the endpoint serves.")));
+	return NULL;
+}
+
+static void
+check_use(const ModelRow *m)
+{
+	if (!catalog_may_use(m, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for model \"%s\"", m->name),
+				 errhint("The owner of a model can grant its use with llm_grant().")));
+}
+
 ModelRow *
 catalog_for_use(const char *name, const char *lora)
 {
@@ -233,6 +303,12 @@ catalog_for_use(const char *name, const char *lora)
 
 	if (vllm_shared == NULL)
 		vclient_require_engine();	/* not preloaded: says so */
+	if (lora != NULL && (m = remote_base(name, lora)) != NULL)
+	{
+		check_use(m);
+		m->lora = remote_lora(m, lora);
+		return m;
+	}
 	if (lora != NULL)
 		l = lora_named(lora, name);
 	if (name == NULL)
@@ -247,13 +323,12 @@ catalog_for_use(const char *name, const char *lora)
 		l = lora_resolve(name);
 	if (m == NULL)
 		m = catalog_model(l != NULL ? l->model : name);
-	if (!catalog_may_use(m, GetUserId()))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for model \"%s\"", m->name),
-				 errhint("The owner of a model can grant its use with llm_grant().")));
+	check_use(m);
 	if (l != NULL)
+	{
+		catalog_require_local(m, "an adapter of this server");
 		lora_check_use(l);
+	}
 	m->lora = l;
 	return m;
 }
@@ -302,7 +377,9 @@ catalog_insert(const ModelRow *m)
 
 	namestrcpy(&name, m->name);
 	values[COL_NAME - 1] = NameGetDatum(&name);
-	values[COL_PATH - 1] = CStringGetTextDatum(m->path);
+	nulls[COL_PATH - 1] = m->path == NULL;
+	if (m->path)
+		values[COL_PATH - 1] = CStringGetTextDatum(m->path);
 	nulls[COL_OPTIONS - 1] = m->options == NULL;
 	if (m->options)
 		values[COL_OPTIONS - 1] = CStringGetTextDatum(m->options);
@@ -385,27 +462,51 @@ catalog_path(const ModelRow *m)
 	return psprintf("%s/%s", dir, m->path + strlen(LIBDIR));
 }
 
+/* The first base URL as it is sent: what a url may have in it is ASCII. */
+static const char *
+where_is(const ModelRow *m)
+{
+	return catalog_is_remote(m) ? m->url : catalog_path(m);
+}
+
 uint64
 catalog_hash(const ModelRow *m)
 {
 	const char *options = m->options ? m->options : "";
 
-	return wire_model_hash(catalog_path(m), pg_server_to_any(options, strlen(options), PG_UTF8));
+	return wire_model_hash(where_is(m), pg_server_to_any(options, strlen(options), PG_UTF8));
+}
+
+static void
+put_remote(const ModelRow *m, WireOut *out)
+{
+	char	   *secret = secret_find(m->name);
+	ListCell   *lc;
+
+	wire_put_str(out, WTAG_URL, m->url, strlen(m->url));
+	foreach(lc, model_options_texts(model_options_tree(m->options), "urls"))
+		wire_put_str(out, WTAG_URL, lfirst(lc), strlen(lfirst(lc)));
+	if (secret != NULL)
+		wire_put_str(out, WTAG_SECRET, secret, strlen(secret));
+	if (m->lora)
+		wire_put_text(out, WTAG_LORA, m->lora->name, strlen(m->lora->name));
 }
 
 void
 catalog_put(const ModelRow *m, WireOut *out)
 {
-	char	   *path = catalog_path(m);
 	int			secret = catalog_may_see_path(m) ? 0 : WIRE_SECRET_MODEL;
 
 	vclient_put_identity(out);
 	wire_put_text(out, WTAG_MODEL, m->name, strlen(m->name));
 	/* a file name is bytes: the path goes as it is stored */
-	wire_put_str(out, WTAG_MODEL_PATH, path, strlen(path));
+	if (!catalog_is_remote(m))
+		wire_put_str(out, WTAG_MODEL_PATH, catalog_path(m), strlen(catalog_path(m)));
 	if (m->options)
 		wire_put_text(out, WTAG_MODEL_OPTIONS, m->options, strlen(m->options));
-	if (m->lora)
+	if (catalog_is_remote(m))
+		put_remote(m, out);
+	else if (m->lora)
 	{
 		lora_put(m->lora, out);
 		secret |= lora_may_see_path(m->lora) ? 0 : WIRE_SECRET_LORA;

@@ -15,10 +15,10 @@
 typedef struct ModelRow
 {
 	char	   *name;
-	char	   *path;			/* as stored; catalog_path() makes it a file name */
+	char	   *path;			/* as stored; catalog_path() makes it a file name; NULL: it is behind a url */
 	char	   *options;		/* json text, NULL = none */
-	char	   *provider;		/* 'local' */
-	char	   *url;			/* NULL = none */
+	char	   *provider;		/* 'local', 'openai' */
+	char	   *url;			/* its first base URL; NULL: it is here */
 	Oid			owner;
 	int			n_grantees;
 	Oid		   *grantees;		/* roles, InvalidOid = PUBLIC */
@@ -54,16 +54,21 @@ void		catalog_delete(const char *name);
 void		catalog_set_grantees(const char *name, const Oid *roles, int n);
 void		catalog_set_path(const char *name, const char *path);
 
-/* Where the files are: absolute; $libdir is the folder this library was loaded from. */
+/* Is it behind a url: the remote program's, not the engine's? */
+bool		catalog_is_remote(const ModelRow *m);
+/* ERROR 0A000 if it is; what: "llm_sleep()" */
+void		catalog_require_local(const ModelRow *m, const char *what);
+
+/* Where the files of a model that is here are: absolute; $libdir is the folder this library was loaded from. */
 char	   *catalog_path(const ModelRow *m);
 
-/* May the current user see the path? */
+/* May the current user see the path, or the url, and the options? */
 bool		catalog_may_see_path(const ModelRow *m);
 
-/* wire_model_hash() of the path and options that catalog_put() sends. */
+/* wire_model_hash() of the path, or the first url, and options that catalog_put() sends. */
 uint64		catalog_hash(const ModelRow *m);
 
-/* Fields that every message about a model carries: who asks, name, path, options, adapter. */
+/* Fields that every message about a model carries: who asks, name, path or urls and secret, options, adapter. */
 void		catalog_put(const ModelRow *m, WireOut *out);
 
 /* For lora.c: a table of the schema vllm; roles in a row; may the role do as one of these? */

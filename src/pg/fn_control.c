@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(llm_version);
 PG_FUNCTION_INFO_V1(llm_control);
 PG_FUNCTION_INFO_V1(llm_reset_prefix_cache);
 
-#define VERSION_NAME	"0.8"
+#define VERSION_NAME	"0.9"
 
 Datum
 llm_check_preload(PG_FUNCTION_ARGS)
@@ -127,7 +127,12 @@ engine_command(const char *command, const char *model)
 	initStringInfo(&body);
 	out = vclient_out(&body);
 	if (model != NULL)
-		catalog_put(catalog_model(model), &out);
+	{
+		ModelRow   *m = catalog_model(model);
+
+		catalog_require_local(m, psprintf("command \"%s\"", pnstrdup(command, strcspn(command, " "))));
+		catalog_put(m, &out);
+	}
 	else
 	{
 		vclient_put_identity(&out);

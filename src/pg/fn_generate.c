@@ -65,6 +65,8 @@ generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 
 	options_check_answers(options, (flags & GEN_ANSWERS) != 0, (flags & GEN_BEAMS) != 0, (flags & GEN_STREAM) != 0);
 	model = catalog_for_use(options_model(options), options_lora(options));
+	if (flags & GEN_PIN)
+		catalog_require_local(model, "a pinned prefix");
 	r->kind = WK_GENERATE;
 	r->model = model->name;
 	r->timeout_ms = options_timeout_ms(options);

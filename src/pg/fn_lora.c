@@ -110,6 +110,7 @@ base_model(const char *name)
 {
 	ModelRow   *m = catalog_model_for_use(name);
 
+	catalog_require_local(m, "llm_create_lora()");
 	/* it must not be dropped meanwhile */
 	catalog_lock(m->name);
 	if (m->lora == NULL)
@@ -261,6 +262,7 @@ loadable(const char *name)
 {
 	ModelRow   *m = catalog_for_use(NULL, name);
 
+	catalog_require_local(m, "llm_load_lora()");
 	if (m->lora->from_dir)
 		(void) catalog_model_for_owner(m->name);
 	else

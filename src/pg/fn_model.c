@@ -8,10 +8,14 @@
  * engine look at the files first, so that a row is never there for a model that
  * can't load.  Load and unload act on the engine at once and are not transactional.
  *
- * Who may: create and inspect: superusers and pg_read_server_files (a path is opened by the
- * server's user); everything else: the model's owner and superusers.
+ * A model behind a url is a row and no more: its endpoint hears of it with the first request, or llm_load_model(),
+ * which asks whether it serves the model.
  *
- * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql.
+ * Who may: create and inspect a model here: superusers and pg_read_server_files (a path is opened by the
+ * server's user); create one behind a url: who may call the function, as vllm.allowed_hosts says whom the server talks
+ * to; everything else: the model's owner and superusers.
+ *
+ * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql, tests/sql/33_remote_models.sql.
  */
 #include "postgres.h"
 
@@ -19,7 +23,6 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/jsonb.h"
 
 #include "pg/catalog.h"
 #include "pg/client.h"
@@ -27,7 +30,9 @@
 #include "pg/lora.h"
 #include "pg/model_args.h"
 #include "pg/release.h"
+#include "pg/remote_options.h"
 #include "pg/result.h"
+#include "pg/secret.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_model);
@@ -81,18 +86,13 @@ tell_engine(WireKind kind, const ModelRow *m)
 /* ---- create and drop ---- */
 
 static void
-check_provider(const ModelRow *m)
+check_local(const ModelRow *m)
 {
-	if (strcmp(m->provider, "local") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("provider \"%s\" is not supported yet", m->provider),
-				 errhint("The only provider of this version is \"local\".")));
 	if (m->url != NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a url is not supported by provider \"local\""),
-				 errhint("Give the path of the model's files instead.")));
+				 errhint("Give the path of the model's files instead, or provider => 'openai'.")));
 	if (m->path == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -102,20 +102,39 @@ check_provider(const ModelRow *m)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("path \"%s\" is not absolute", m->path)));
+	asker_options_check(model_options_tree(m->options));
 }
 
 static void
-check_options(const char *options)
+check_openai(const ModelRow *m)
 {
-	Jsonb	   *jb;
-
-	if (options == NULL)
-		return;
-	jb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(options)));
-	if (!JB_ROOT_IS_OBJECT(jb))
+	if (m->path != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("options must be a json object")));
+				 errmsg("a path is not supported by provider \"openai\""),
+				 errhint("Give the base URL of the endpoint as url => '...'.")));
+	if (m->url == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("provider \"openai\" needs a url"),
+				 errhint("Give the base URL of the endpoint, as in url => 'https://llm.example.com/v1'.")));
+	remote_url_check(m->url, NULL);
+	remote_options_check(m->options);
+}
+
+/* Are the arguments such that the provider can be asked? */
+static void
+check_provider(const ModelRow *m)
+{
+	if (strcmp(m->provider, "local") == 0)
+		check_local(m);
+	else if (strcmp(m->provider, "openai") == 0)
+		check_openai(m);
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown provider \"%s\"", m->provider),
+				 errhint("Providers are \"local\" (the engine of this server) and \"openai\" (an OpenAI-compatible interface at a url).")));
 }
 
 void
@@ -153,10 +172,11 @@ llm_create_model(PG_FUNCTION_ARGS)
 	m.provider = PG_ARGISNULL(3) ? "local" : optional_arg(fcinfo, 3);
 	m.url = optional_arg(fcinfo, 4);
 	m.owner = GetUserId();
-	model_check_may_read("permission denied to create a model");
+	if (strcmp(m.provider, "openai") != 0)
+		model_check_may_read("permission denied to create a model");
 	check_provider(&m);
-	check_options(m.options);
-	canonicalize_path(m.path);
+	if (m.path != NULL)
+		canonicalize_path(m.path);
 
 	catalog_lock(m.name);
 	if (catalog_find(m.name) != NULL)
@@ -169,7 +189,9 @@ llm_create_model(PG_FUNCTION_ARGS)
 				 errmsg("adapter \"%s\" already exists", m.name),
 				 errdetail("Adapters and models share their names.")));
 	release_created(&m);
-	tell_engine(WK_MODEL_CHECK, &m);
+	/* an endpoint is not asked: whether it can be reached is no matter of this transaction */
+	if (!catalog_is_remote(&m))
+		tell_engine(WK_MODEL_CHECK, &m);
 	catalog_insert(&m);
 	PG_RETURN_VOID();
 }
@@ -190,7 +212,6 @@ llm_inspect_model(PG_FUNCTION_ARGS)
 	m.options = optional_arg(fcinfo, 1);
 	model_check_may_read("permission denied to inspect a model");
 	check_provider(&m);
-	check_options(m.options);
 	canonicalize_path(m.path);
 
 	initStringInfo(&body);
@@ -246,6 +267,7 @@ llm_drop_model(PG_FUNCTION_ARGS)
 	else
 		check_no_adapters(name);
 	release_dropped(m);
+	secret_delete(name);
 	catalog_delete(name);
 	PG_RETURN_VOID();
 }
@@ -264,7 +286,10 @@ llm_load_model(PG_FUNCTION_ARGS)
 Datum
 llm_unload_model(PG_FUNCTION_ARGS)
 {
-	tell_engine(WK_MODEL_UNLOAD, catalog_model_for_owner(model_arg(fcinfo, 0, "model name")));
+	ModelRow   *m = catalog_model_for_owner(model_arg(fcinfo, 0, "model name"));
+
+	catalog_require_local(m, "llm_unload_model()");
+	tell_engine(WK_MODEL_UNLOAD, m);
 	PG_RETURN_VOID();
 }
 
@@ -306,6 +331,7 @@ llm_update_weights(PG_FUNCTION_ARGS)
 				 mode == NULL ? errmsg("mode must not be null") : errmsg("mode must be wait, keep or abort, got \"%s\"", mode),
 				 errhint("It says what happens to requests that run: they are awaited, finish with the old weights, or fail.")));
 	m = catalog_model_for_owner(name);
+	catalog_require_local(m, "llm_update_weights()");
 	if (path != NULL)
 	{
 		PreventCommandIfReadOnly("llm_update_weights()");

@@ -35,7 +35,7 @@ head(EngineRequest *r, FunctionCallInfo fcinfo, int pin)
 {
 	WireOut		out;
 
-	generate_head_with(r, fcinfo, 0);
+	generate_head_with(r, fcinfo, GEN_PIN);
 	/* each call counts, however often its prompt comes */
 	r->deterministic = false;
 	out = vclient_out(&r->body);

@@ -28,6 +28,7 @@
 #include "pg/catalog.h"
 #include "pg/encode.h"
 #include "pg/engine_stats.h"
+#include "pg/row.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_model_list);
@@ -38,84 +39,7 @@ PG_FUNCTION_INFO_V1(llm_engine_stats);
 PG_FUNCTION_INFO_V1(llm_device_list);
 PG_FUNCTION_INFO_V1(llm_memory_list);
 
-#define MAX_COLS	40
 #define SEQ_TRIES	1000
-
-/* A row under construction, left to right. */
-typedef struct Row
-{
-	Datum		values[MAX_COLS];
-	bool		nulls[MAX_COLS];
-	int			n;
-} Row;
-
-static void
-row_datum(Row *row, Datum d)
-{
-	row->nulls[row->n] = false;
-	row->values[row->n++] = d;
-}
-
-static void
-row_null(Row *row)
-{
-	row->nulls[row->n] = true;
-	row->values[row->n++] = (Datum) 0;
-}
-
-static void
-row_int(Row *row, int64 i)
-{
-	row_datum(row, Int64GetDatum(i));
-}
-
-static void
-row_num(Row *row, double num)
-{
-	row_datum(row, Float8GetDatum(num));
-}
-
-/* a server string or NULL */
-static void
-row_str(Row *row, const char *s)
-{
-	if (s == NULL)
-		row_null(row);
-	else
-		row_datum(row, CStringGetTextDatum(s));
-}
-
-/* a string of the arena's, '' = NULL */
-static void
-row_arena_str(Row *row, const char *s, size_t size)
-{
-	size_t		n = strnlen(s, size);
-
-	if (n == 0)
-		row_null(row);
-	else
-		row_datum(row, PointerGetDatum(text_from_wire(s, n)));
-}
-
-static void
-row_time(Row *row, TimestampTz t)
-{
-	if (t == 0)
-		row_null(row);
-	else
-		row_datum(row, TimestampTzGetDatum(t));
-}
-
-static void
-row_emit(Row *row, FunctionCallInfo fcinfo)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	if (row->n != rsinfo->setDesc->natts)
-		elog(ERROR, "row has %d columns, expected %d", row->n, rsinfo->setDesc->natts);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
-	row->n = 0;
-}
 
 /* ---- the engine's statistics ---- */
 
@@ -189,8 +113,11 @@ engine_stats_of_model(WireStats *stats, const ModelRow *m)
 /* ---- llm_models, llm_stat_model ---- */
 
 static const char *
-model_state(const WireModelStat *ms)
+model_state(const ModelRow *m, const WireModelStat *ms)
 {
+	/* an endpoint is asked for the first time by a request */
+	if (ms == NULL && catalog_is_remote(m))
+		return "untried";
 	switch (ms ? ms->state : WM_UNLOADED)
 	{
 		case WM_LOADING:
@@ -244,9 +171,9 @@ model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
 	const WireModelStat *v = ms ? ms : &none;
 
 	row_str(row, m->name);
-	row_str(row, may_see ? catalog_path(m) : NULL);
+	row_str(row, may_see && !catalog_is_remote(m) ? catalog_path(m) : NULL);
 	row_arena_str(row, v->arch, sizeof(v->arch));
-	row_str(row, model_state(ms));
+	row_str(row, model_state(m, ms));
 	row_str(row, m->provider);
 	row_arena_str(row, v->dtype, sizeof(v->dtype));
 	if (v->state == WM_LOADING)
@@ -290,19 +217,6 @@ llm_model_list(PG_FUNCTION_ARGS)
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;
-}
-
-/* A time of the engine's clock as one of ours; 0 = NULL. */
-static void
-row_engine_time(Row *row, int64 us)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	if (us == 0)
-		row_null(row);
-	else
-		row_datum(row, TimestampTzGetDatum(GetCurrentTimestamp() + us - ((int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000)));
 }
 
 /* vllm.model_memory() */

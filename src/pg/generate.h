@@ -16,6 +16,7 @@
 #define GEN_WANT_IDS	2		/* token ids in replies */
 #define GEN_ANSWERS		4		/* several answers, and log-probabilities */
 #define GEN_BEAMS		8		/* a beam search */
+#define GEN_PIN			16		/* for models that are here: their KV cache */
 
 /*
  * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*.

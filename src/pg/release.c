@@ -1,6 +1,6 @@
 /*
  * release.c
- *	  Telling the engine that a model of the catalog is gone.
+ *	  Telling the engine, or the remote program, that a model of the catalog is gone.
  *
  * The catalog is transactional and the engine is not.  llm_create_model makes the
  * engine look at the files, llm_drop_model leaves weights behind: what a transaction
@@ -8,7 +8,9 @@
  * A name may stand for one version (path and options) in this transaction and for
  * another in all others, and what others use must not be taken from them: hence a
  * WK_MODEL_FORGET names the version.  DROP EXTENSION and DROP DATABASE forget all of
- * a database (empty name) at commit.
+ * a database (empty name) at commit, on both sides.
+ *
+ * Of a model behind a url the remote program has figures only; what is said of the engine here holds for it.
  *
  * A log holds what the current transaction has made and dropped, in order, each entry
  * with the nesting level it belongs to; entries move to the parent when a savepoint is
@@ -73,7 +75,7 @@ same_name(const VllmForget *a, const VllmForget *b)
 static bool
 same_version(const VllmForget *a, const VllmForget *b)
 {
-	return a->hash == b->hash && same_name(a, b);
+	return a->hash == b->hash && a->remote == b->remote && same_name(a, b);
 }
 
 /* ---- the shared list ---- */
@@ -114,7 +116,7 @@ queue_add(const VllmForget *f)
 typedef struct Body
 {
 	size_t		len;
-	char		data[256];		/* three fields, the longest a name */
+	char		data[256];		/* four fields, the longest a name */
 } Body;
 
 static void
@@ -137,6 +139,9 @@ post(const VllmForget *f)
 	wire_put_str(&out, WTAG_MODEL, f->name, strlen(f->name));
 	if (f->hash != 0)
 		wire_put_int(&out, WTAG_MODEL_HASH, (int64) f->hash);
+	/* says whose message it is, no more */
+	if (f->remote)
+		wire_put_str(&out, WTAG_URL, "", 0);
 	return vclient_post(WK_MODEL_FORGET, body.data, body.len);
 }
 
@@ -163,7 +168,7 @@ release_post_queued(void)
 /* ---- the log of a transaction ---- */
 
 static void
-add_release(Oid database, const char *name, uint64 hash, bool created)
+add_release(Oid database, const char *name, uint64 hash, bool remote, bool created)
 {
 	static bool registered = false;
 	char	   *utf8 = pg_server_to_any(name, strlen(name), PG_UTF8);
@@ -183,6 +188,7 @@ add_release(Oid database, const char *name, uint64 hash, bool created)
 	r->created = created;
 	r->what.dbid = database;
 	r->what.hash = hash;
+	r->what.remote = remote;
 	strlcpy(r->what.name, utf8, sizeof(r->what.name));
 	dlist_push_tail(&pending, &r->node);
 	if (!created || vllm_shared == NULL)
@@ -203,13 +209,13 @@ add_release(Oid database, const char *name, uint64 hash, bool created)
 void
 release_created(const ModelRow *m)
 {
-	add_release(MyDatabaseId, m->name, catalog_hash(m), true);
+	add_release(MyDatabaseId, m->name, catalog_hash(m), catalog_is_remote(m), true);
 }
 
 void
 release_dropped(const ModelRow *m)
 {
-	add_release(MyDatabaseId, m->name, catalog_hash(m), false);
+	add_release(MyDatabaseId, m->name, catalog_hash(m), catalog_is_remote(m), false);
 }
 
 /* ---- ends of transactions: nothing below throws or allocates ---- */
@@ -335,6 +341,13 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 /* ---- whole databases ---- */
 
 static void
+release_database(Oid database)
+{
+	add_release(database, "", 0, false, false);
+	add_release(database, "", 0, true, false);
+}
+
+static void
 vllm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {
 	if (prev_object_access_hook)
@@ -343,13 +356,13 @@ vllm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId
 		return;
 
 	if (classId == DatabaseRelationId)
-		add_release(objectId, "", 0, false);
+		release_database(objectId);
 	else if (classId == ExtensionRelationId)
 	{
 		char	   *name = get_extension_name(objectId);
 
 		if (name && strcmp(name, "vllm_pg") == 0)
-			add_release(MyDatabaseId, "", 0, false);
+			release_database(MyDatabaseId);
 	}
 }
 

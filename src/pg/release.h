@@ -1,6 +1,6 @@
 /*
  * release.h
- *	  Telling the engine that a model of the catalog is gone.
+ *	  Telling the engine, or the remote program, that a model of the catalog is gone.
  */
 #ifndef VLLM_PG_RELEASE_H
 #define VLLM_PG_RELEASE_H

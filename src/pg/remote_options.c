@@ -1,0 +1,451 @@
+/*
+ * remote_options.c
+ *	  The options of a model behind a url: which there are and what fits
+ *	  (wire/remote_options.def), checked when the model is made.
+ *
+ * No endpoint is asked: a transaction's outcome does not hang on another machine.  The remote program
+ * reads the same text later, with another parser, so what two parsers could read differently is refused:
+ * a key that occurs twice, null, a number that is no plain integer.
+ *
+ * What a role may not do by itself it can't have the program do: ca_file names a file of the server, and
+ * ssl_verify = false lets whoever sits between read the prompts of all who use the model.
+ *
+ * Tests: tests/sql/33_remote_models.sql.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_authid.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/varlena.h"
+
+#include "pg/remote_options.h"
+#include "pg/vllm_pg.h"
+#include "wire/hosts.h"
+
+#define MAX_HEADERS		32
+#define MAX_HEADER_NAME	64
+#define MAX_HEADER_VALUE 4096
+
+typedef enum RemoteType
+{
+	REMOTE_BOOL, REMOTE_INT, REMOTE_TEXT, REMOTE_OBJECT, REMOTE_TEXTS, REMOTE_ASKER
+} RemoteType;
+
+typedef struct RemoteOption
+{
+	const char *name;
+	RemoteType	type;
+	int64		low;
+	int64		high;
+} RemoteOption;
+
+static const RemoteOption remote_options[] = {
+#define REMOTE_OPTION(name, type, low, high, otherwise) {#name, REMOTE_##type, low, high},
+#include "wire/remote_options.def"
+#undef REMOTE_OPTION
+};
+
+/* ---- texts of options ---- */
+
+const JsonNode *
+model_options_tree(const char *options)
+{
+	JsonNode   *root;
+
+	if (options == NULL)
+		return NULL;
+	root = json_tree(cstring_to_text(options));
+	if (root->kind != JSON_OBJECT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("options must be a json object")));
+	return root;
+}
+
+List *
+model_options_texts(const JsonNode *root, const char *option)
+{
+	const JsonNode *n = root ? json_tree_get(root, option) : NULL;
+	List	   *texts = NIL;
+
+	if (n != NULL && n->kind == JSON_STRING)
+		texts = lappend(texts, n->text);
+	else if (n != NULL && n->kind == JSON_ARRAY)
+		for (const JsonNode *e = n->first; e != NULL; e = e->next)
+			if (e->kind == JSON_STRING)
+				texts = lappend(texts, e->text);
+	return texts;
+}
+
+/* ---- refusals ---- */
+
+pg_noreturn static void refuse(const char *option, const char *why);
+
+static void
+refuse(const char *option, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("option \"%s\" %s", option, why)));
+	pg_unreachable();
+}
+
+static void
+want_kind(const JsonNode *n, JsonKind kind, const char *option)
+{
+	if (n->kind != kind)
+		refuse(option, psprintf("must be %s, got %s", json_kind_name(kind), json_kind_name(n->kind)));
+}
+
+/* Of members of an object none occurs twice. */
+static void
+check_once(const JsonNode *object, const char *option, bool any_case)
+{
+	for (const JsonNode *a = object->first; a != NULL; a = a->next)
+		for (const JsonNode *b = a->next; b != NULL; b = b->next)
+			if (any_case ? pg_strcasecmp(a->key, b->key) == 0 : strcmp(a->key, b->key) == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 option == NULL ? errmsg("option \"%s\" occurs twice", b->key) :
+						 errmsg("member \"%s\" of option \"%s\" occurs twice", b->key, option)));
+}
+
+/* Which ones there are, and which one was meant. */
+static void
+unknown_option(const char *name)
+{
+	StringInfoData known;
+	const char *nearest = NULL;
+	int			len = strlen(name);
+	int			best = Min(len / 2, 3);
+
+	initStringInfo(&known);
+	for (int i = 0; i < lengthof(remote_options); i++)
+	{
+		const char *other = remote_options[i].name;
+		int			distance = len > 63 ? INT_MAX :
+			varstr_levenshtein_less_equal(name, len, other, strlen(other), 1, 1, 1, best, true);
+
+		appendStringInfo(&known, "%s%s", i == 0 ? "" : ", ", other);
+		if (distance <= best)
+		{
+			nearest = other;
+			best = distance - 1;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown option \"%s\" of a model behind a url", name),
+			 nearest ? errhint("Perhaps you meant \"%s\". Known options: %s.", nearest, known.data) :
+			 errhint("Known options: %s.", known.data)));
+}
+
+/* ---- urls ---- */
+
+void
+remote_url_check(const char *url, const char *option)
+{
+	HostUrl		u;
+	char		why[256];
+	char		entry[300];
+
+	/* what is wrong is said without the url, which may have a password in it */
+	if (!hosts_url(url, &u, why, sizeof(why)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 option == NULL ? errmsg("invalid url: %s", why) : errmsg("invalid url in option \"%s\": %s", option, why),
+				 errhint("Give the base URL of an OpenAI-compatible interface, as in \"https://llm.example.com/v1\".")));
+	if (hosts_allowed(vllm_allowed_hosts, &u))
+		return;
+	hosts_entry(&u, entry, sizeof(entry));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("host \"%s\" is not allowed", u.host),
+			 errdetail("Models can be behind urls of hosts in the setting vllm.allowed_hosts only."),
+			 errhint("Add \"%s\" to vllm.allowed_hosts in postgresql.conf and reload the configuration.", entry)));
+}
+
+/* ---- values ---- */
+
+static void
+check_int(const RemoteOption *o, const JsonNode *n)
+{
+	char	   *end;
+	int64		value;
+
+	want_kind(n, JSON_NUMBER, o->name);
+	errno = 0;
+	value = strtoi64(n->text, &end, 10);
+	if (*end != '\0')
+		refuse(o->name, psprintf("must be an integer, got %s", n->text));
+	if (errno != 0 || value < o->low || value > o->high)
+		refuse(o->name, psprintf("must be between " INT64_FORMAT " and " INT64_FORMAT ", got %s", o->low, o->high, n->text));
+}
+
+static bool
+is_printable(const char *s)
+{
+	for (; *s != '\0'; s++)
+		if (*s < ' ' || *s > '~')
+			return false;
+	return true;
+}
+
+static void
+check_length(const RemoteOption *o, const JsonNode *n)
+{
+	if (n->text[0] == '\0')
+		refuse(o->name, "must not be empty");
+	if (strlen(n->text) > o->high)
+		refuse(o->name, psprintf("is too long: it may have at most " INT64_FORMAT " bytes", o->high));
+	for (const unsigned char *s = (const unsigned char *) n->text; *s != '\0'; s++)
+		if (*s < ' ' || *s == 0x7f)
+			refuse(o->name, "must not have control characters");
+}
+
+static void
+check_one_of(const char *option, const char *value, const char *const *words, const char *list)
+{
+	for (; *words != NULL; words++)
+		if (strcmp(value, *words) == 0)
+			return;
+	refuse(option, psprintf("must be %s, got \"%s\"", list, value));
+}
+
+static bool
+ends_with(const char *s, const char *end)
+{
+	size_t		n = strlen(s);
+	size_t		m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* ---- headers ---- */
+
+/* RFC 9110: tchar */
+static bool
+is_token(const char *s)
+{
+	return s[0] != '\0' && strlen(s) <= MAX_HEADER_NAME &&
+		strspn(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == strlen(s);
+}
+
+/* Those that the program writes itself, or that would change what a request is. */
+static bool
+is_reserved(const char *name)
+{
+	static const char *const reserved[] = {
+		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
+		"Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"
+	};
+
+	for (int i = 0; i < lengthof(reserved); i++)
+		if (pg_strcasecmp(name, reserved[i]) == 0)
+			return true;
+	return pg_strncasecmp(name, "Proxy-", strlen("Proxy-")) == 0;
+}
+
+static void
+check_header_name(const char *option, const char *name)
+{
+	if (!is_token(name))
+		refuse(option, psprintf("has a header whose name is not valid: letters, digits and hyphens, at most %d", MAX_HEADER_NAME));
+	if (is_reserved(name))
+		refuse(option, psprintf("must not have header \"%s\"", name));
+}
+
+static void
+check_headers(const char *option, const JsonNode *n)
+{
+	want_kind(n, JSON_OBJECT, option);
+	check_once(n, option, true);
+	if (n->n > MAX_HEADERS)
+		refuse(option, psprintf("has too many headers: at most %d", MAX_HEADERS));
+	for (const JsonNode *h = n->first; h != NULL; h = h->next)
+	{
+		check_header_name(option, h->key);
+		if (pg_strcasecmp(h->key, "Authorization") == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("option \"%s\" must not have header \"Authorization\"", option),
+					 errhint("llm_set_secret() keeps what authorizes where nobody can read it.")));
+		if (h->kind != JSON_STRING)
+			refuse(option, psprintf("has a header \"%s\" whose value is %s, not a string", h->key, json_kind_name(h->kind)));
+		/* a line end would begin a header of the user's own */
+		if (!is_printable(h->text) || strlen(h->text) > MAX_HEADER_VALUE)
+			refuse(option, psprintf("has a header \"%s\" whose value is not valid: at most %d printable ASCII characters",
+									h->key, MAX_HEADER_VALUE));
+	}
+}
+
+/* ---- what certain options must be besides ---- */
+
+static void
+check_ssl_verify(const char *option, const JsonNode *n)
+{
+	if (strcmp(n->text, "false") == 0 && !superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to set option \"%s\" to false", option),
+				 errdetail("Without it anybody on the way to the endpoint can read and change what is asked and answered."),
+				 errhint("Only superusers may. Option \"ca_file\" names the certificates of an authority of one's own.")));
+}
+
+static void
+check_ca_file(const char *option, const JsonNode *n)
+{
+	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to set option \"%s\"", option),
+				 errhint("Only roles with privileges of pg_read_server_files may name files of the server.")));
+	if (!is_absolute_path(n->text))
+		refuse(option, "must be an absolute path");
+}
+
+static void
+check_special(const RemoteOption *o, const JsonNode *n)
+{
+	static const char *const dialects[] = {"openai", "vllm", "llama.cpp", "llama-cpp-python", NULL};
+	static const char *const prompts[] = {"completions", "chat", NULL};
+
+	if (strcmp(o->name, "dialect") == 0)
+		check_one_of(o->name, n->text, dialects, "openai, vllm, llama.cpp or llama-cpp-python");
+	else if (strcmp(o->name, "prompt_as") == 0)
+		check_one_of(o->name, n->text, prompts, "completions or chat");
+	else if (strcmp(o->name, "ssl_verify") == 0)
+		check_ssl_verify(o->name, n);
+	else if (strcmp(o->name, "ca_file") == 0)
+		check_ca_file(o->name, n);
+	else if (strcmp(o->name, "auth_header") == 0)
+		check_header_name(o->name, n->text);
+	else if (strcmp(o->name, "urls") == 0)
+		remote_url_check(n->text, o->name);
+	else if (ends_with(o->name, "_path") && (n->text[0] != '/' || !is_printable(n->text) || strpbrk(n->text, " ?#\\") != NULL))
+		refuse(o->name, "must be a path that begins with \"/\", without a query");
+}
+
+static void
+check_texts(const RemoteOption *o, const JsonNode *n)
+{
+	if (n->kind == JSON_STRING)
+	{
+		check_length(o, n);
+		check_special(o, n);
+		return;
+	}
+	if (n->kind != JSON_ARRAY)
+		refuse(o->name, psprintf("must be a string or an array of them, got %s", json_kind_name(n->kind)));
+	for (const JsonNode *e = n->first; e != NULL; e = e->next)
+	{
+		if (e->kind != JSON_STRING)
+			refuse(o->name, psprintf("must be a string or an array of them, got %s in the array", json_kind_name(e->kind)));
+		check_length(o, e);
+		check_special(o, e);
+	}
+}
+
+/* ---- options of local models, too ---- */
+
+static void
+check_prices(const JsonNode *n)
+{
+	want_kind(n, JSON_OBJECT, "prices");
+	check_once(n, "prices", false);
+	for (const JsonNode *p = n->first; p != NULL; p = p->next)
+	{
+		double		value;
+
+		if (strcmp(p->key, "input") != 0 && strcmp(p->key, "cached_input") != 0 && strcmp(p->key, "output") != 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("unknown member \"%s\" of option \"prices\"", p->key),
+					 errhint("Known members: input, cached_input, output; each is the price of a million tokens.")));
+		value = p->kind == JSON_NUMBER ? strtod(p->text, NULL) : -1;
+		if (!isfinite(value) || value < 0)
+			refuse("prices", psprintf("needs a number of at least 0 as \"%s\"", p->key));
+	}
+}
+
+static void
+check_fallback(const JsonNode *n)
+{
+	const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n;
+
+	for (; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
+		if (e->kind != JSON_STRING || e->text[0] == '\0' || strlen(e->text) >= NAMEDATALEN)
+			refuse("fallback", "must be the name of a model, or an array of such names");
+}
+
+void
+asker_options_check(const JsonNode *root)
+{
+	for (const JsonNode *n = root ? root->first : NULL; n != NULL; n = n->next)
+		if (strcmp(n->key, "prices") == 0)
+			check_prices(n);
+		else if (strcmp(n->key, "fallback") == 0)
+			check_fallback(n);
+		else if (strcmp(n->key, "cascade") == 0)
+			want_kind(n, JSON_OBJECT, n->key);
+		else if (strcmp(n->key, "result_cache") == 0 && n->kind != JSON_BOOL)
+			want_kind(n, JSON_OBJECT, n->key);
+}
+
+/* ---- all ---- */
+
+static const RemoteOption *
+find_option(const char *name)
+{
+	for (int i = 0; i < lengthof(remote_options); i++)
+		if (strcmp(remote_options[i].name, name) == 0)
+			return &remote_options[i];
+	unknown_option(name);
+	return NULL;
+}
+
+static void
+check_option(const RemoteOption *o, const JsonNode *n)
+{
+	switch (o->type)
+	{
+		case REMOTE_BOOL:
+			want_kind(n, JSON_BOOL, o->name);
+			check_special(o, n);
+			break;
+		case REMOTE_INT:
+			check_int(o, n);
+			break;
+		case REMOTE_TEXT:
+			want_kind(n, JSON_STRING, o->name);
+			check_length(o, n);
+			check_special(o, n);
+			break;
+		case REMOTE_OBJECT:
+			check_headers(o->name, n);
+			break;
+		case REMOTE_TEXTS:
+			check_texts(o, n);
+			break;
+		case REMOTE_ASKER:
+			break;
+	}
+}
+
+void
+remote_options_check(const char *options)
+{
+	const JsonNode *root = model_options_tree(options);
+
+	if (root == NULL)
+		return;
+	check_once(root, NULL, false);
+	for (const JsonNode *n = root->first; n != NULL; n = n->next)
+		check_option(find_option(n->key), n);
+	asker_options_check(root);
+}

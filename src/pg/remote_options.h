@@ -1,0 +1,29 @@
+/*
+ * remote_options.h
+ *	  What a model behind a url is made of, checked when it is made.
+ */
+#ifndef VLLM_PG_REMOTE_OPTIONS_H
+#define VLLM_PG_REMOTE_OPTIONS_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+
+#include "pg/json_tree.h"
+
+/* ERROR unless it is a base URL of a host in vllm.allowed_hosts; option: NULL, or which one it stands in. */
+void		remote_url_check(const char *url, const char *option);
+
+/* ERROR unless each of the options is one of wire/remote_options.def and fits. */
+void		remote_options_check(const char *options);
+
+/* The same of those that local models have, too: prices, fallback, cascade, result_cache. */
+void		asker_options_check(const JsonNode *root);
+
+/* The tree of a model's options, in the server's encoding; NULL: there are none. */
+const JsonNode *model_options_tree(const char *options);
+
+/* The texts, char *, of an option that is a text or an array of them. */
+List	   *model_options_texts(const JsonNode *root, const char *option);
+
+#endif

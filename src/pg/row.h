@@ -1,0 +1,37 @@
+/*
+ * row.h
+ *	  Rows of functions that views read, put together from left to right.
+ */
+#ifndef VLLM_PG_ROW_H
+#define VLLM_PG_ROW_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/timestamp.h"
+
+#define ROW_MAX_COLS	40
+
+typedef struct Row
+{
+	Datum		values[ROW_MAX_COLS];
+	bool		nulls[ROW_MAX_COLS];
+	int			n;
+} Row;
+
+void		row_datum(Row *row, Datum d);
+void		row_null(Row *row);
+void		row_int(Row *row, int64 i);
+void		row_num(Row *row, double num);
+/* a server string or NULL */
+void		row_str(Row *row, const char *s);
+/* a string of the arena's, '' = NULL */
+void		row_arena_str(Row *row, const char *s, size_t size);
+/* 0 = NULL */
+void		row_time(Row *row, TimestampTz t);
+/* a time of the engine's clock, CLOCK_MONOTONIC, as one of ours; 0 = NULL */
+void		row_engine_time(Row *row, int64 us);
+/* into the function's tuplestore; the next one begins */
+void		row_emit(Row *row, FunctionCallInfo fcinfo);
+
+#endif

@@ -1,0 +1,213 @@
+/*
+ * secret.c
+ *	  The table vllm.secret, and llm_set_secret, llm_drop_secret.
+ *
+ * Nobody but the extension's owner, and superusers, has a privilege on the table, and there is no function that tells a
+ * secret: it goes from here into requests to the remote program (catalog_put), which sends it to the
+ * model's endpoints.  pg_dump leaves the rows out, as it does with all rows of an extension's tables that it is not told of.
+ * What statements say of secrets on their way here is secret_log.c's matter.
+ *
+ * As with vllm.model (catalog.c) rows are read with a catalog snapshot and go with the model.
+ *
+ * Tests: tests/sql/33_remote_models.sql, tests/t/114_secrets.pl.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "pg/catalog.h"
+#include "pg/secret.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_set_secret);
+PG_FUNCTION_INFO_V1(llm_drop_secret);
+
+#define SECRET_MOST	4096		/* bytes */
+
+/* columns of vllm.secret, in order */
+enum
+{
+	COL_MODEL = 1, COL_SECRET, N_COLS = COL_SECRET
+};
+
+/* In a database whose extension has not been updated there is none. */
+static Oid
+table_oid(void)
+{
+	Oid			nsp = get_namespace_oid("vllm", true);
+
+	return OidIsValid(nsp) ? get_relname_relid("secret", nsp) : InvalidOid;
+}
+
+static SysScanDesc
+scan_begin(Relation rel, const char *model, NameData *key_name)
+{
+	ScanKeyData key;
+
+	namestrcpy(key_name, model);
+	ScanKeyInit(&key, COL_MODEL, BTEqualStrategyNumber, F_NAMEEQ, NameGetDatum(key_name));
+	return systable_beginscan(rel, catalog_relation("secret_pkey"), true, NULL, 1, &key);
+}
+
+char *
+secret_find(const char *model)
+{
+	Oid			relid = table_oid();
+	Relation	rel;
+	SysScanDesc scan;
+	NameData	key_name;
+	HeapTuple	tuple;
+	char	   *secret = NULL;
+
+	if (!OidIsValid(relid))
+		return NULL;
+	rel = table_open(relid, AccessShareLock);
+	scan = scan_begin(rel, model, &key_name);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool		isnull;
+		Datum		d = heap_getattr(tuple, COL_SECRET, RelationGetDescr(rel), &isnull);
+
+		secret = isnull ? NULL : TextDatumGetCString(d);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return secret;
+}
+
+bool
+secret_delete(const char *model)
+{
+	Oid			relid = table_oid();
+	Relation	rel;
+	SysScanDesc scan;
+	NameData	key_name;
+	HeapTuple	tuple;
+	bool		found;
+
+	if (!OidIsValid(relid))
+		return false;
+	rel = table_open(relid, RowExclusiveLock);
+	scan = scan_begin(rel, model, &key_name);
+	found = HeapTupleIsValid(tuple = systable_getnext(scan));
+	if (found)
+		CatalogTupleDelete(rel, &tuple->t_self);
+	systable_endscan(scan);
+	table_close(rel, RowExclusiveLock);
+	CommandCounterIncrement();
+	return found;
+}
+
+void
+secret_put(const char *model, const char *secret)
+{
+	Relation	rel;
+	NameData	name;
+	Datum		values[N_COLS];
+	bool		nulls[N_COLS] = {0};
+
+	(void) secret_delete(model);
+	rel = table_open(catalog_relation("secret"), RowExclusiveLock);
+	namestrcpy(&name, model);
+	values[COL_MODEL - 1] = NameGetDatum(&name);
+	values[COL_SECRET - 1] = CStringGetTextDatum(secret);
+	CatalogTupleInsert(rel, heap_form_tuple(RelationGetDescr(rel), values, nulls));
+	table_close(rel, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+/* ---- functions ---- */
+
+/*
+ * The model of argument 0, which the current user owns.  Who swaps the arguments has given the secret as a name:
+ * an error doesn't repeat it.
+ */
+static ModelRow *
+owned_model(FunctionCallInfo fcinfo, const char *function)
+{
+	char	   *name;
+	ModelRow   *m;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("model name must not be null")));
+	name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	catalog_lock(name);
+	m = catalog_find(name);
+	if (m == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the model that %s names does not exist", function),
+				 errhint("The first argument is the name of a model that the view llm_models lists.")));
+	m = catalog_model_for_owner(name);
+	if (!catalog_is_remote(m))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("%s is not supported for model \"%s\"", function, m->name),
+				 errdetail("The model is not behind a url: there is nobody to show a secret.")));
+	return m;
+}
+
+/* What fits in a header of HTTP. */
+static void
+check_secret(const char *secret)
+{
+	if (secret[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("secret must not be empty"),
+				 errhint("llm_drop_secret() removes a model's secret.")));
+	if (strlen(secret) > SECRET_MOST)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("secret is too long"),
+				 errdetail("It may have at most %d bytes.", SECRET_MOST)));
+	for (const char *p = secret; *p != '\0'; p++)
+		if (*p < ' ' || *p > '~' || (*p == ' ' && (p == secret || p[1] == '\0')))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("secret is not valid"),
+					 errdetail("It must be of printable ASCII characters, without spaces around it.")));
+}
+
+/* llm_set_secret(model text, secret text) */
+Datum
+llm_set_secret(PG_FUNCTION_ARGS)
+{
+	ModelRow   *m;
+	char	   *secret;
+
+	secret_log_mask_activity();
+	PreventCommandIfReadOnly("llm_set_secret()");
+	PreventCommandIfParallelMode("llm_set_secret()");
+	m = owned_model(fcinfo, "llm_set_secret()");
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("secret must not be null"),
+				 errhint("llm_drop_secret() removes a model's secret.")));
+	secret = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	check_secret(secret);
+	secret_put(m->name, secret);
+	PG_RETURN_VOID();
+}
+
+/* llm_drop_secret(model text): false, if it had none */
+Datum
+llm_drop_secret(PG_FUNCTION_ARGS)
+{
+	PreventCommandIfReadOnly("llm_drop_secret()");
+	PreventCommandIfParallelMode("llm_drop_secret()");
+	PG_RETURN_BOOL(secret_delete(owned_model(fcinfo, "llm_drop_secret()")->name));
+}

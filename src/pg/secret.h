@@ -1,0 +1,22 @@
+/*
+ * secret.h
+ *	  The table vllm.secret: what authorizes with the endpoints of models behind urls.
+ */
+#ifndef VLLM_PG_SECRET_H
+#define VLLM_PG_SECRET_H
+
+#include "postgres.h"
+
+/* The model's, ASCII; NULL: it has none. */
+char	   *secret_find(const char *model);
+/* False: it had none. */
+bool		secret_delete(const char *model);
+/* The caller holds catalog_lock() of the model's name. */
+void		secret_put(const char *model, const char *secret);
+
+/* secret_log.c: the hooks that keep secrets out of the server's log */
+void		secret_log_init(void);
+/* llm_set_secret() runs: the statement is not shown as it is any more. */
+void		secret_log_mask_activity(void);
+
+#endif
