@@ -171,7 +171,7 @@ def cost(shape):
     """FLOP of a prompt token's matrices, of a logits row, and of a (query, position) pair in attention."""
     c = gen_model.SHAPES[shape]
     head = c["vocab_size"] * c["hidden_size"]
-    body = sum(d[0] * d[1] for n, d in gen_model.tensors(c) if len(d) == 2) - head
+    body = sum(d[0] * d[1] for n, d in gen_model.tensors(c) if len(d) == 2) - head * (1 if c["tie_word_embeddings"] else 2)
     d = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
     return 2.0 * body, 2.0 * head, 4.0 * c["num_hidden_layers"] * c["num_attention_heads"] * d
 

@@ -3,7 +3,7 @@
 
     bench/gen_model.py SHAPE OUT [TYPE]
 
-SHAPE: qwen2.5-0.5b | llama-3.2-1b | llama-3.1-8b | tiny.  OUT is a directory in Hugging Face layout,
+SHAPE: qwen2.5-0.5b | llama-3.2-1b | llama-3.1-8b | tiny | words.  OUT is a directory in Hugging Face layout,
 in BF16, or a file that ends in .gguf, whose TYPE is the word before that
 (m.q4_0.gguf) or the third argument: bf16, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m,
 q4_k, q5_k, q6_k, q2_k, q3_k, iq4_nl, iq4_xs, mxfp4.
@@ -14,7 +14,9 @@ biases 0.  Which matrix gets which type in a GGUF file of mixed types is what
 llama-quantize does: a tied embedding is the head, so Q6_K; q4_k_m has half of attn_v
 and ffn_down in Q6_K; rows that are no multiple of 256 make Q5_0 of Q4_K and Q8_0 of
 Q6_K.  The tokenizer has the 256 bytes, an end token, two spaces and names that no text
-becomes for all other ids: a prompt of n ASCII characters without two spaces is n tokens.  Standard library only.
+becomes for all other ids: a prompt of n ASCII characters without two spaces is n tokens.
+`words` is tiny with a head of its own that only ever chooses words, and surely: for
+comparisons of greedy texts between engines.  Standard library only.
 """
 import json
 import math
@@ -37,6 +39,8 @@ SHAPES = {
                  num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=512,
                  max_position_embeddings=2048, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
 }
+SHAPES["words"] = dict(SHAPES["tiny"], tie_word_embeddings=False, _words=True)
+WORDS_AT = 258  # ids of words begin here
 POOL = 64 << 20
 # the one merge, which some readers of vocabularies want to see: two spaces (GPT-2's name of the byte)
 SPACES, SPACE_MERGE = "\u0120\u0120", "\u0120 \u0120"
@@ -85,10 +89,12 @@ def tensors(c):
         yield p + "mlp.up_proj.weight", (f, h)
         yield p + "mlp.down_proj.weight", (h, f)
     yield "model.norm.weight", (h,)
+    if not c["tie_word_embeddings"]:
+        yield "lm_head.weight", (c["vocab_size"], h)
 
 
 def gguf_name(name):
-    for a, b in (("model.embed_tokens", "token_embd"), ("model.layers.", "blk."), ("model.norm", "output_norm"),
+    for a, b in (("model.embed_tokens", "token_embd"), ("model.layers.", "blk."), ("model.norm", "output_norm"), ("lm_head", "output"),
                  ("input_layernorm", "attn_norm"), ("post_attention_layernorm", "ffn_norm"), ("self_attn.q_proj", "attn_q"),
                  ("self_attn.k_proj", "attn_k"), ("self_attn.v_proj", "attn_v"), ("self_attn.o_proj", "attn_output"),
                  ("mlp.gate_proj", "ffn_gate"), ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down")):
@@ -101,7 +107,7 @@ def gguf_type(c, kind, name, dims):
     if len(dims) == 1:
         return "f32"
     kind_of, head = MIXED.get(kind, (kind, kind))
-    if name.startswith("model.embed"):
+    if name == "lm_head.weight" or name.startswith("model.embed") and c["tie_word_embeddings"]:
         kind_of = head
     elif kind == "q4_k_m" and (".v_proj" in name or ".down_proj" in name):
         i, n = int(name.split(".")[2]), c["num_hidden_layers"]
@@ -152,6 +158,17 @@ class Weights:
             f.write(view[at:at + part])
             nbytes -= part
 
+    def write_words(self, f, kind, c):
+        """A head: nothing for bytes, numbers of a deviation of 0.3 for words."""
+        if kind not in PLAIN:
+            raise SystemExit(f"bench/gen_model.py: no type \"{kind}\" for words")
+        rows = bytearray()
+        for i in range(c["vocab_size"]):
+            for _ in range(c["hidden_size"]):
+                x = self.rnd.gauss(0, 0.3) if i >= WORDS_AT else 0.0
+                rows += struct.pack("<f", x)[2:] if kind == "bf16" else struct.pack("<e", x)
+        f.write(rows)
+
 
 def byte_tokens():
     """GPT-2's printable name of each byte."""
@@ -166,7 +183,11 @@ def byte_tokens():
 def token_names(c):
     """A name for every row of the head: an engine may leave ids without one out of its choice."""
     names = byte_tokens()
-    return [names[b] for b in range(256)] + ["<|end|>", SPACES] + [f"<|unused{i}|>" for i in range(258, c["vocab_size"])]
+    rest = [f"<|unused{i}|>" for i in range(WORDS_AT, c["vocab_size"])]
+    if c.get("_words"):
+        syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+        rest = ["\u0120" + syllables[i % len(syllables)] + syllables[i // len(syllables) * 7 % len(syllables)] for i in range(len(rest))]
+    return [names[b] for b in range(256)] + ["<|end|>", SPACES] + rest
 
 
 def write_safetensors(out, tensors, data):
@@ -191,7 +212,9 @@ def write_hf(c, out):
     weights = Weights()
 
     def data(f, name, n):
-        if "norm" in name or name.endswith("bias"):
+        if name == "lm_head.weight" and c.get("_words"):
+            weights.write_words(f, "bf16", c)
+        elif "norm" in name or name.endswith("bias"):
             f.write((b"\x80\x3f" if name.endswith("norm.weight") else b"\0\0") * (n // 2))
         else:
             weights.write(f, "bf16", n)
@@ -208,7 +231,7 @@ def write_files(c, out):
            "post_processor": None, "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": [SPACE_MERGE]}}
-    for name, value in (("config.json", dict(c, hidden_act="silu", torch_dtype="bfloat16", eos_token_id=256)), ("tokenizer.json", tok),
+    for name, value in (("config.json", dict({k: v for k, v in c.items() if k[0] != "_"}, hidden_act="silu", torch_dtype="bfloat16", eos_token_id=256)), ("tokenizer.json", tok),
                         ("tokenizer_config.json", {"eos_token": "<|end|>", "tokenizer_class": "PreTrainedTokenizerFast"}),
                         ("generation_config.json", {"eos_token_id": 256})):
         with open(os.path.join(out, name), "w") as f:
@@ -252,7 +275,7 @@ def gguf_keys(c, name):
     yield key("tokenizer.ggml.model", 8, gguf_string("gpt2"))
     yield key("tokenizer.ggml.pre", 8, gguf_string("qwen2" if a == "qwen2" else "llama-bpe"))
     yield array("tokenizer.ggml.tokens", 8, n, b"".join(map(gguf_string, tokens)))
-    yield array("tokenizer.ggml.token_type", 5, n, struct.pack(f"<{n}i", *([1] * 256 + [3, 1] + [5] * (n - 258))))
+    yield array("tokenizer.ggml.token_type", 5, n, struct.pack(f"<{n}i", *([1] * 256 + [3, 1] + [1 if c.get("_words") else 5] * (n - WORDS_AT))))
     yield array("tokenizer.ggml.merges", 8, 1, gguf_string(SPACE_MERGE))
     yield number("tokenizer.ggml.eos_token_id", 256)
     yield key("tokenizer.ggml.add_bos_token", 7, b"\0")
@@ -277,6 +300,8 @@ def write_gguf(c, kind, name, out):
         for tensor, t, nbytes in todo:
             if t == "f32":
                 f.write(struct.pack("<f", 1.0 if tensor.endswith("norm.weight") else 0.0) * (nbytes // 4))
+            elif tensor == "lm_head.weight" and c.get("_words"):
+                weights.write_words(f, t, c)
             else:
                 weights.write(f, t, nbytes)
             f.write(bytes(-nbytes % 32))
