@@ -44,5 +44,7 @@ typedef struct ROptions
 ROptions   *roptions_get(const WireAsk *a, Err *e);
 ROptions   *roptions_ref(ROptions *o);
 void		roptions_unref(ROptions *o);
+/* Nothing is remembered any more; what others have a reference to stays. */
+void		roptions_forget(void);
 
 #endif

@@ -1,0 +1,550 @@
+/*
+ * roptions.c
+ *	  Reads the options of a model behind a url.
+ *
+ * remote_options.def has a row for every option; its type and range are checked by the row, what a text must look like
+ * by read_*() below.  The arena is untrusted, so what becomes part of a request's head (paths, header names and values)
+ * is checked for what could end a line.
+ *
+ * Options are remembered, for the same model asks again and again: under the hash of its first url and its options,
+ * and compared as a whole, so that neither a collision nor another model of the same hash gets another's urls or headers.
+ * One thread.
+ *
+ * Tested by tests/unit/test_remote_options.c.
+ */
+#include "remote/roptions.h"
+
+#include <cjson/cJSON.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "remote/dialect.h"
+
+#define MAX_VALUES		10000	/* JSON values of options */
+#define MAX_HEADERS		64
+#define MAX_HEADER		4096	/* bytes of its value */
+#define MAX_REMEMBERED	256
+
+typedef enum OptionType
+{
+	TYPE_BOOL, TYPE_INT, TYPE_TEXT, TYPE_OBJECT, TYPE_TEXTS, TYPE_ASKER
+} OptionType;
+
+typedef enum OptionId
+{
+#define REMOTE_OPTION(name, type, low, high, dflt) OPTION_##name,
+#include "wire/remote_options.def"
+#undef REMOTE_OPTION
+	N_OPTIONS
+} OptionId;
+
+static const struct
+{
+	const char *name;
+	OptionType	type;
+	long long	low,
+				high,
+				dflt;
+}			defs[N_OPTIONS] = {
+#define REMOTE_OPTION(name, type, low, high, dflt) {#name, TYPE_##type, low, high, dflt},
+#include "wire/remote_options.def"
+#undef REMOTE_OPTION
+};
+
+/* What an ROptions is made from, to be compared with what asks. */
+typedef struct Made
+{
+	ROptions	o;				/* first: an ROptions is a Made */
+	char	   *text;			/* the options as they were sent */
+	uint64_t	used;			/* the larger, the later */
+} Made;
+
+/* ---- errors ---- */
+
+/* value: NULL, or what was given */
+static bool
+bad(const ROptions *o, int i, const char *rule, const cJSON *value, Err *e)
+{
+	char	   *text = value != NULL ? cJSON_PrintUnformatted(value) : NULL;
+
+	if (text != NULL && strlen(text) > 100)
+		text[100] = '\0';
+	err_set(e, ERR_INVALID, "option \"%s\" of model \"%s\" %s", defs[i].name, o->name, rule);
+	if (text != NULL)
+		err_detail(e, "option=%s, value=%s", defs[i].name, text);
+	cJSON_free(text);
+	return false;
+}
+
+static bool
+unknown(const ROptions *o, const char *key, Err *e)
+{
+	Buf			names = {0};
+
+	for (int i = 0; i < N_OPTIONS; i++)
+		buf_printf(&names, "%s%s", i > 0 ? ", " : "", defs[i].name);
+	err_set(e, ERR_INVALID, "unrecognized option \"%.64s\" of model \"%s\"", key, o->name);
+	err_hint(e, "Known options: %s.", names.data);
+	buf_free(&names);
+	return false;
+}
+
+/* ---- what texts must look like ---- */
+
+static bool
+is_visible(const char *s)
+{
+	for (; *s != '\0'; s++)
+		if ((unsigned char) *s < 0x20 || *s == 0x7F)
+			return false;
+	return true;
+}
+
+/* A token of RFC 9110. */
+static bool
+is_header_name(const char *s)
+{
+	if (*s == '\0' || strlen(s) > 64)
+		return false;
+	for (; *s != '\0'; s++)
+		if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || strchr("!#$%&'*+-.^_`|~", *s) != NULL))
+			return false;
+	return true;
+}
+
+/* Those that belong to the connection, or to the call's own body. */
+static bool
+is_ours(const char *header)
+{
+	static const char *const names[] = {
+		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "keep-alive", "expect", "upgrade", "te",
+		"trailer", "accept", "accept-encoding", "proxy-authorization", "proxy-connection"
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		const char *a = names[i];
+		const char *b = header;
+
+		while (*a != '\0' && *a == (*b >= 'A' && *b <= 'Z' ? *b + 32 : *b))
+			a++, b++;
+		if (*a == '\0' && *b == '\0')
+			return true;
+	}
+	return false;
+}
+
+/* A path: one "/" and then what stands in urls, no query. */
+static bool
+is_path(const char *s)
+{
+	if (s[0] != '/' || s[1] == '/')
+		return false;
+	for (; *s != '\0'; s++)
+		if ((unsigned char) *s <= 0x20 || (unsigned char) *s >= 0x7F || strchr("?#\\\"<>", *s) != NULL)
+			return false;
+	return true;
+}
+
+/* ---- one option ---- */
+
+static int *
+int_of(ROptions *o, int i)
+{
+	switch (i)
+	{
+		case OPTION_max_concurrent_requests:
+			return &o->max_concurrent_requests;
+		case OPTION_max_batch_inputs:
+			return &o->max_batch_inputs;
+		case OPTION_requests_per_minute:
+			return &o->requests_per_minute;
+		case OPTION_tokens_per_minute:
+			return &o->tokens_per_minute;
+		case OPTION_timeout:
+			return &o->timeout;
+		case OPTION_connect_timeout:
+			return &o->connect_timeout;
+		case OPTION_max_retries:
+			return &o->max_retries;
+		default:
+			return &o->max_model_len;
+	}
+}
+
+static char **
+path_of(ROptions *o, int i)
+{
+	switch (i)
+	{
+		case OPTION_completions_path:
+			return &o->completions_path;
+		case OPTION_chat_path:
+			return &o->chat_path;
+		case OPTION_embeddings_path:
+			return &o->embeddings_path;
+		case OPTION_score_path:
+			return &o->score_path;
+		case OPTION_rerank_path:
+			return &o->rerank_path;
+		case OPTION_tokenize_path:
+			return &o->tokenize_path;
+		case OPTION_detokenize_path:
+			return &o->detokenize_path;
+		case OPTION_models_path:
+			return &o->models_path;
+		default:
+			return NULL;
+	}
+}
+
+static bool
+read_int(ROptions *o, int i, const cJSON *v, Err *e)
+{
+	char		rule[120];
+
+	snprintf(rule, sizeof(rule), "must be an integer between %lld and %lld", defs[i].low, defs[i].high);
+	if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) || v->valuedouble < (double) defs[i].low ||
+		v->valuedouble > (double) defs[i].high)
+		return bad(o, i, rule, v, e);
+	*int_of(o, i) = (int) v->valuedouble;
+	return true;
+}
+
+static bool
+read_dialect(ROptions *o, const cJSON *v, Err *e)
+{
+	Buf			names = {0};
+
+	o->dialect = dialect_find(v->valuestring);
+	if (o->dialect != NULL)
+		return true;
+	bad(o, OPTION_dialect, "is not known", v, e);
+	dialect_names(&names);
+	err_hint(e, "Known dialects: %s.", names.data);
+	buf_free(&names);
+	return false;
+}
+
+static void
+own(char **to, const char *s)
+{
+	mem_free(*to);
+	*to = mem_strdup(s);
+}
+
+static bool
+read_text(ROptions *o, int i, const cJSON *v, Err *e)
+{
+	const char *s = cJSON_GetStringValue(v);
+	char	  **path = path_of(o, i);
+	char		rule[80];
+
+	snprintf(rule, sizeof(rule), "must be a text of 1 to %lld bytes", defs[i].high);
+	if (s == NULL || s[0] == '\0' || strlen(s) > (size_t) defs[i].high)
+		return bad(o, i, rule, v, e);
+	if (!is_visible(s))
+		return bad(o, i, "must not have control characters", v, e);
+	if (path != NULL)
+	{
+		if (!is_path(s))
+			return bad(o, i, "must be a path that begins with \"/\", without a query", v, e);
+		own(path, s);
+		return true;
+	}
+	switch (i)
+	{
+		case OPTION_model:
+			own(&o->model, s);
+			return true;
+		case OPTION_dialect:
+			return read_dialect(o, v, e);
+		case OPTION_prompt_as:
+			o->prompt_as_chat = strcmp(s, "chat") == 0;
+			return o->prompt_as_chat || strcmp(s, "completions") == 0 ||
+				bad(o, i, "must be \"completions\" or \"chat\"", v, e);
+		case OPTION_auth_header:
+			own(&o->auth_header, s);
+			return (is_header_name(s) && !is_ours(s)) || bad(o, i, "must be the name of a header", v, e);
+		default:
+			own(&o->ca_file, s);
+			return s[0] == '/' || bad(o, i, "must be an absolute path", v, e);
+	}
+}
+
+static bool
+read_headers(ROptions *o, int i, const cJSON *v, Err *e)
+{
+	if (!cJSON_IsObject(v))
+		return bad(o, i, "must be an object of texts", v, e);
+	for (const cJSON *h = v->child; h != NULL; h = h->next)
+	{
+		/* the value may be a secret: not in the error */
+		if (o->n_headers == MAX_HEADERS)
+			return bad(o, i, "has too many members", NULL, e);
+		if (!is_header_name(h->string) || is_ours(h->string))
+		{
+			bad(o, i, "has a member that is not the name of a header, or of one that can't be set", NULL, e);
+			return err_detail(e, "option=headers, name=%.64s", h->string);
+		}
+		if (!cJSON_IsString(h) || strlen(h->valuestring) > MAX_HEADER || !is_visible(h->valuestring))
+		{
+			bad(o, i, "must be an object of texts of at most 4096 bytes without control characters", NULL, e);
+			return err_detail(e, "option=headers, name=%.64s", h->string);
+		}
+		o->headers = mem_realloc(o->headers, (size_t) (o->n_headers + 1) * sizeof(RHeader));
+		o->headers[o->n_headers++] = (RHeader) {mem_strdup(h->string), mem_strdup(h->valuestring)};
+	}
+	return true;
+}
+
+/* One of a list; those of urls are in the message, in order, with the first. */
+static bool
+add_text(ROptions *o, int i, const cJSON *whole, const cJSON *v, Err *e)
+{
+	const char *s = cJSON_GetStringValue(v);
+	char		rule[80];
+
+	snprintf(rule, sizeof(rule), "must be a text, or an array of texts, of 1 to %lld bytes", defs[i].high);
+	if (s == NULL || s[0] == '\0' || strlen(s) > (size_t) defs[i].high || !is_visible(s))
+		return bad(o, i, rule, whole, e);
+	if (i == OPTION_lora_modules)
+	{
+		o->lora_modules = mem_realloc(o->lora_modules, (size_t) (o->n_lora_modules + 1) * sizeof(char *));
+		o->lora_modules[o->n_lora_modules++] = mem_strdup(s);
+	}
+	return true;
+}
+
+static bool
+read_texts(ROptions *o, int i, const cJSON *v, Err *e)
+{
+	if (!cJSON_IsArray(v))
+		return add_text(o, i, v, v, e);
+	for (const cJSON *x = v->child; x != NULL; x = x->next)
+		if (!add_text(o, i, v, x, e))
+			return false;
+	return true;
+}
+
+static bool
+read_option(ROptions *o, const cJSON *v, Err *e)
+{
+	int			i = 0;
+
+	while (i < N_OPTIONS && strcmp(defs[i].name, v->string) != 0)
+		i++;
+	if (i == N_OPTIONS)
+		return unknown(o, v->string, e);
+	if (cJSON_IsNull(v))
+		return true;
+	switch (defs[i].type)
+	{
+		case TYPE_INT:
+			return read_int(o, i, v, e);
+		case TYPE_BOOL:
+			o->ssl_verify = cJSON_IsTrue(v);
+			return cJSON_IsBool(v) || bad(o, i, "must be true or false", v, e);
+		case TYPE_TEXT:
+			return read_text(o, i, v, e);
+		case TYPE_OBJECT:
+			return read_headers(o, i, v, e);
+		case TYPE_TEXTS:
+			return read_texts(o, i, v, e);
+		case TYPE_ASKER:
+			return true;
+	}
+	return true;
+}
+
+/* ---- the whole ---- */
+
+static bool
+read_options(ROptions *o, const char *text, Err *e)
+{
+	cJSON	   *root;
+	bool		ok;
+
+	if (text[0] == '\0')
+		return true;
+	if (json_values(text, strlen(text), MAX_VALUES) > MAX_VALUES)
+		return err_set(e, ERR_INVALID, "the options of model \"%s\" are too many", o->name);
+	/* cJSON ends a text at a NUL */
+	if (strstr(text, "\\u0000") != NULL)
+		return err_set(e, ERR_INVALID, "the options of model \"%s\" must not have null characters", o->name);
+	root = cJSON_ParseWithLength(text, strlen(text));
+	ok = cJSON_IsObject(root) || err_set(e, ERR_INVALID, "the options of model \"%s\" must be a JSON object", o->name);
+	for (const cJSON *v = ok ? root->child : NULL; v != NULL && ok; v = v->next)
+		ok = read_option(o, v, e);
+	cJSON_Delete(root);
+	return ok;
+}
+
+static void
+set_urls(ROptions *o, const WireAsk *a)
+{
+	o->urls = mem_zalloc((size_t) a->n_urls * sizeof(char *));
+	for (int i = 0; i < a->n_urls; i++)
+	{
+		size_t		n = a->urls[i].n;
+
+		while (n > 0 && a->urls[i].s[n - 1] == '/')
+			n--;
+		o->urls[o->n_urls++] = mem_strndup(a->urls[i].s, n);
+	}
+}
+
+/* Where nothing is said it is the dialect's. */
+static void
+set_paths(ROptions *o)
+{
+	const Dialect *d = o->dialect;
+	struct
+	{
+		char	  **to;
+		const char *path;
+	}			paths[] = {
+		{&o->completions_path, d->completions}, {&o->chat_path, d->chat}, {&o->embeddings_path, d->embeddings}, {&o->score_path, d->score},
+		{&o->rerank_path, d->rerank}, {&o->tokenize_path, d->tokenize}, {&o->detokenize_path, d->detokenize}, {&o->models_path, d->models}
+	};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (*paths[i].to == NULL && paths[i].path != NULL)
+			*paths[i].to = mem_strdup(paths[i].path);
+}
+
+static void
+made_free(Made *m)
+{
+	ROptions   *o = &m->o;
+	char	  **paths[] = {&o->name, &o->model, &o->completions_path, &o->chat_path, &o->embeddings_path, &o->score_path, &o->rerank_path,
+	&o->tokenize_path, &o->detokenize_path, &o->models_path, &o->auth_header, &o->ca_file};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		mem_free(*paths[i]);
+	for (int i = 0; i < o->n_urls; i++)
+		mem_free(o->urls[i]);
+	mem_free(o->urls);
+	for (int i = 0; i < o->n_headers; i++)
+	{
+		mem_free(o->headers[i].name);
+		mem_free(o->headers[i].value);
+	}
+	mem_free(o->headers);
+	for (int i = 0; i < o->n_lora_modules; i++)
+		mem_free(o->lora_modules[i]);
+	mem_free(o->lora_modules);
+	mem_free(m->text);
+	mem_free(m);
+}
+
+static Made *
+make(const WireAsk *a, Err *e)
+{
+	Made	   *m = mem_zalloc(sizeof(Made));
+	ROptions   *o = &m->o;
+
+	o->refs = 1;
+	o->hash = a->model_hash;
+	o->name = mem_strndup(a->model.s, a->model.n);
+	m->text = mem_strndup(a->options.n > 0 ? a->options.s : "", a->options.n);
+	for (int i = 0; i < N_OPTIONS; i++)
+		if (defs[i].type == TYPE_INT)
+			*int_of(o, i) = (int) defs[i].dflt;
+	o->ssl_verify = true;
+	o->dialect = dialect_find(NULL);
+	set_urls(o, a);
+	if (!read_options(o, m->text, e))
+	{
+		made_free(m);
+		return NULL;
+	}
+	if (o->model == NULL)
+		o->model = mem_strdup(o->name);
+	set_paths(o);
+	return m;
+}
+
+/* ---- what is remembered ---- */
+
+static Made *remembered[MAX_REMEMBERED];
+static int	n_remembered;
+static uint64_t uses;
+
+static bool
+is_text(const char *s, Span t)
+{
+	return strlen(s) == t.n && (t.n == 0 || memcmp(s, t.s, t.n) == 0);
+}
+
+static bool
+is_of(const Made *m, const WireAsk *a)
+{
+	if (m->o.hash != a->model_hash || m->o.n_urls != a->n_urls || !is_text(m->o.name, a->model) || !is_text(m->text, a->options))
+		return false;
+	for (int i = 0; i < a->n_urls; i++)
+	{
+		Span		url = a->urls[i];
+
+		while (url.n > 0 && url.s[url.n - 1] == '/')
+			url.n--;
+		if (!is_text(m->o.urls[i], url))
+			return false;
+	}
+	return true;
+}
+
+ROptions *
+roptions_get(const WireAsk *a, Err *e)
+{
+	Made	   *m;
+	int			at = 0;
+
+	for (int i = 0; i < n_remembered; i++)
+	{
+		if (is_of(remembered[i], a))
+		{
+			remembered[i]->used = ++uses;
+			return roptions_ref(&remembered[i]->o);
+		}
+		if (remembered[i]->used < remembered[at]->used)
+			at = i;
+	}
+	m = make(a, e);
+	if (m == NULL)
+		return NULL;
+	if (n_remembered < MAX_REMEMBERED)
+		at = n_remembered++;
+	else
+		roptions_unref(&remembered[at]->o);
+	remembered[at] = m;
+	m->used = ++uses;
+	return roptions_ref(&m->o);
+}
+
+ROptions *
+roptions_ref(ROptions *o)
+{
+	o->refs++;
+	return o;
+}
+
+void
+roptions_unref(ROptions *o)
+{
+	if (o != NULL && --o->refs == 0)
+		made_free((Made *) o);
+}
+
+void
+roptions_forget(void)
+{
+	while (n_remembered > 0)
+		roptions_unref(&remembered[--n_remembered]->o);
+}

@@ -1,0 +1,322 @@
+/*
+ * wireask.c
+ *	  Takes a request's message apart for who makes an endpoint's bodies.
+ *
+ * The arena is untrusted: lengths, ranges and characters are checked here, whatever the backend has checked already.  What becomes
+ * part of a url or of a header line (urls, the secret) has no control characters behind this.  Of a field that may be given
+ * once the last counts, as in the engine.  Spans point into the message, which is the WireAsk's own.
+ *
+ * Tested by tests/unit/test_remote_options.c.
+ */
+#include "remote/wireask.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define MAX_URLS		64
+#define MAX_URL			2048	/* bytes */
+#define MAX_SECRET		8192	/* bytes */
+#define MAX_OPTIONS		65536	/* bytes */
+#define MAX_CHOICES		4096
+#define MAX_PATH		512		/* bytes */
+#define MAX_ANSWERS		16384
+
+static bool
+bad(const WireField *f, const char *what, Err *e)
+{
+	err_set(e, ERR_INVALID, "%s %s", wire_tag_name(f->tag), what);
+	return err_detail(e, "parameter=%s", wire_tag_name(f->tag));
+}
+
+/* A text of at most max bytes without NUL. */
+static bool
+take_text(Span *to, const WireField *f, size_t max, Err *e)
+{
+	if (f->n > max || memchr(f->s, '\0', f->n) != NULL)
+		return bad(f, "is too long", e);
+	*to = (Span) {f->s, f->n};
+	return true;
+}
+
+/* ... and without what could end a header line or a url. */
+static bool
+take_visible(Span *to, const WireField *f, size_t max, Err *e)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if ((unsigned char) f->s[i] < 0x20 || f->s[i] == 0x7F)
+			return bad(f, "must not have control characters", e);
+	return take_text(to, f, max, e);
+}
+
+static bool
+take_int(int *to, const WireField *f, int64_t min, int64_t max, Err *e)
+{
+	if (f->i < min || f->i > max)
+	{
+		err_set(e, ERR_INVALID, "%s must be between %lld and %lld, got %lld", wire_tag_name(f->tag),
+				(long long) min, (long long) max, (long long) f->i);
+		return err_detail(e, "parameter=%s", wire_tag_name(f->tag));
+	}
+	*to = (int) f->i;
+	return true;
+}
+
+/* One more of a list, whose room doubles. */
+static bool
+add_span(Span **list, int *n, int max, const WireField *f, Err *e)
+{
+	if (*n == max)
+		return bad(f, "is given too often", e);
+	if ((*n & (*n - 1)) == 0)
+		*list = mem_realloc(*list, (size_t) (*n == 0 ? 1 : *n * 2) * sizeof(Span));
+	(*list)[(*n)++] = (Span) {f->s, f->n};
+	return true;
+}
+
+static bool
+add_url(WireAsk *a, const WireField *f, Err *e)
+{
+	Span		url;
+
+	if (f->n == 0)
+		return bad(f, "must not be empty", e);
+	return take_visible(&url, f, MAX_URL, e) && add_span(&a->urls, &a->n_urls, MAX_URLS, f, e);
+}
+
+/* Whose model, where, and who asks. */
+static bool
+identity_field(WireAsk *a, const WireField *f, bool *known, Err *e)
+{
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_DATABASE:
+			a->dboid = (uint32_t) f->i;
+			return true;
+		case WTAG_LOGIN:
+			a->login = (uint32_t) f->i;
+			return true;
+		case WTAG_ROLE:
+			if (a->login == 0)
+				a->login = (uint32_t) f->i;
+			return true;
+		case WTAG_MODEL:
+			return take_text(&a->model, f, WIRE_NAME_LEN - 1, e);
+		case WTAG_MODEL_OPTIONS:
+			return take_text(&a->options, f, MAX_OPTIONS, e);
+		case WTAG_URL:
+			return add_url(a, f, e);
+		case WTAG_SECRET:
+			return take_visible(&a->secret, f, MAX_SECRET, e);
+		case WTAG_LORA:
+			return take_text(&a->lora, f, WIRE_NAME_LEN - 1, e);
+		case WTAG_PRIORITY:
+			return take_int(&a->priority, f, INT_MIN, INT_MAX, e);
+		case WTAG_BACKGROUND:
+			a->background = f->i != 0;
+			return true;
+		default:
+			*known = false;
+			return true;
+	}
+}
+
+/* What is asked for. */
+static bool
+input_field(WireAsk *a, const WireField *f, bool *known, Err *e)
+{
+	*known = true;
+	switch (f->tag)
+	{
+		case WTAG_PROMPT:
+			a->prompt = (Span) {f->s, f->n};
+			return true;
+		case WTAG_PROMPT_IDS:
+			a->prompt_ids = (Span) {f->s, f->n};
+			return true;
+		case WTAG_MESSAGES:
+			a->messages = (Span) {f->s, f->n};
+			return true;
+		case WTAG_TOOLS:
+			a->tools = (Span) {f->s, f->n};
+			return true;
+		case WTAG_TASK:
+			return take_visible(&a->task, f, 32, e);
+		case WTAG_PAIR:
+			a->pair = (Span) {f->s, f->n};
+			return true;
+		case WTAG_CHOICE:
+			return add_span(&a->choices, &a->n_choices, MAX_CHOICES, f, e);
+		case WTAG_API_PATH:
+			return take_visible(&a->api_path, f, MAX_PATH, e);
+		case WTAG_API_BODY:
+			a->api_body = (Span) {f->s, f->n};
+			return true;
+		case WTAG_COMMAND:
+			return take_visible(&a->command, f, 1024, e);
+		default:
+			*known = false;
+			return true;
+	}
+}
+
+/* What the answer's shape depends on. */
+static bool
+shape_field(WireAsk *a, const WireField *f, Err *e)
+{
+	switch (f->tag)
+	{
+		case WTAG_STREAM:
+			a->stream = f->i != 0;
+			return true;
+		case WTAG_WANT_IDS:
+			a->want_ids = f->i != 0;
+			return true;
+		case WTAG_WANT_LABELS:
+			a->want_labels = f->i != 0;
+			return true;
+		case WTAG_WANT_ANSWERS:
+			a->want_answers = f->i != 0;
+			return true;
+		case WTAG_N:
+			return take_int(&a->n, f, 1, MAX_ANSWERS, e);
+		case WTAG_LOGPROBS:
+			return take_int(&a->logprobs, f, -1, INT_MAX, e);
+		case WTAG_PROMPT_LOGPROBS:
+			return take_int(&a->prompt_logprobs, f, -1, INT_MAX, e);
+		case WTAG_MAX_TOKENS:
+			return take_int(&a->max_tokens, f, 1, INT_MAX, e);
+		case WTAG_TEMPERATURE:
+			if (!(f->num >= 0 && f->num <= 100))
+				return bad(f, "must be between 0 and 100", e);
+			a->temperature = f->num;
+			return true;
+		case WTAG_SEED:
+			a->has_seed = f->i != -1;
+			return true;
+		default:
+			return true;		/* body.c's */
+	}
+}
+
+/* ---- the whole ---- */
+
+/* Kinds that no endpoint is asked for. */
+static bool
+is_inner(WireKind kind)
+{
+	return kind == WK_CONTROL || kind == WK_MODEL_FORGET || kind == WK_MODEL_UNLOAD;
+}
+
+static bool
+check_whole(const WireAsk *a, Err *e)
+{
+	bool		text = a->prompt.s != NULL || a->messages.s != NULL;
+
+	if (is_inner(a->kind))
+		return a->kind != WK_CONTROL || a->command.n > 0 || err_set(e, ERR_INTERNAL, "control request without a command");
+	if (a->model.n == 0)
+		return err_set(e, ERR_INTERNAL, "request without a model");
+	if (a->n_urls == 0)
+		return err_set(e, ERR_INTERNAL, "request without a url");
+	if ((a->kind == WK_GENERATE || a->kind == WK_TOKENIZE || a->kind == WK_LOGPROBS) && !text && a->prompt_ids.s == NULL)
+		return err_set(e, ERR_INTERNAL, "request without a prompt");
+	if (a->kind == WK_GENERATE && a->prompt.s != NULL && a->prompt.n == 0)
+	{
+		err_set(e, ERR_INVALID, "prompt must not be empty");
+		return err_detail(e, "parameter=prompt");
+	}
+	if (text && a->prompt_ids.s != NULL)
+		return err_set(e, ERR_INVALID, "prompt and prompt_token_ids exclude each other");
+	if (a->kind == WK_POOL && (a->task.s == NULL || a->prompt.s == NULL))
+		return err_set(e, ERR_INTERNAL, "pooling request without a task or a text");
+	if (a->kind == WK_DETOKENIZE && a->prompt_ids.s == NULL)
+		return err_set(e, ERR_INTERNAL, "detokenize request without token ids");
+	if (a->kind == WK_API && (a->api_path.n == 0 || a->api_body.s == NULL))
+		return err_set(e, ERR_INTERNAL, "API request without a path or a body");
+	return true;
+}
+
+/* Does the path of an API request only compute something? */
+static bool
+path_is_idempotent(Span path)
+{
+	static const char *const names[] = {"/embeddings", "/score", "/rerank", "/classify", "/pooling", "/tokenize", "/detokenize"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		size_t		n = strlen(names[i]);
+
+		if (path.n >= n && memcmp(path.s + path.n - n, names[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_idempotent(const WireAsk *a)
+{
+	if (a->kind == WK_GENERATE)
+		return a->has_seed || a->temperature == 0;
+	return a->kind != WK_API || path_is_idempotent(a->api_path);
+}
+
+/* As catalogs have them: path (here the url) and options. */
+static uint64_t
+hash_of(const WireAsk *a)
+{
+	char	   *url = mem_strndup(a->urls[0].s, a->urls[0].n);
+	char	   *options = mem_strndup(a->options.n > 0 ? a->options.s : "", a->options.n);
+	uint64_t	h = wire_model_hash(url, options);
+
+	mem_free(url);
+	mem_free(options);
+	return h;
+}
+
+bool
+wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
+{
+	WireIn		in = {.p = fields,.end = fields + len};
+	WireField	f;
+	int			got;
+	bool		ok = true;
+
+	memset(a, 0, sizeof(*a));
+	a->kind = kind;
+	a->fields = fields;
+	a->len = len;
+	a->n = 1;
+	a->logprobs = a->prompt_logprobs = -2;
+	a->max_tokens = -1;
+	a->temperature = NAN;
+	while (ok && (got = wire_next(&in, &f)) != 0)
+	{
+		bool		known = false;
+
+		ok = got > 0 || err_set(e, ERR_INTERNAL, "malformed request message");
+		ok = ok && identity_field(a, &f, &known, e) && (known || input_field(a, &f, &known, e)) &&
+			(known || shape_field(a, &f, e));
+	}
+	if (!ok || !check_whole(a, e))
+	{
+		wireask_free(a);
+		return false;
+	}
+	if (a->n_urls > 0)
+		a->model_hash = hash_of(a);
+	a->idempotent = is_idempotent(a);
+	return true;
+}
+
+void
+wireask_free(WireAsk *a)
+{
+	mem_free(a->urls);
+	mem_free(a->choices);
+	mem_free(a->fields);
+	memset(a, 0, sizeof(*a));
+}
