@@ -1,0 +1,233 @@
+/*
+ * ask.c
+ *	  What somebody waits for: the frames that it gets, and its end.
+ *
+ * A final frame is sent once: behind it, and behind line_cancel(), an Ask is gone, and whatever comes of its calls is dropped.
+ * Its memory stays until its job is over, since the job's Reply reads it.
+ *
+ * Tested by tests/unit/test_remote_line.c.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/line_int.h"
+#include "talk/chan.h"
+
+Span
+ask_field(const Ask *a, WireTag tag)
+{
+	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
+	WireField	f;
+	Span		found = {NULL, 0};
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == (int) tag)
+			found = (Span) {f.s, f.n};
+	return found;
+}
+
+static void
+leave(Ask *a)
+{
+	Line	   *l = a->l;
+
+	a->gone = true;
+	if (a->prev != NULL)
+		a->prev->next = a->next;
+	else
+		l->asks = a->next;
+	if (a->next != NULL)
+		a->next->prev = a->prev;
+	l->n_asks--;
+	l->rested = false;
+	if (a->item.turn != NULL)
+		gather_remove(a->m->queue, &a->item);
+	if (a->job == NULL)
+	{
+		a->grave = l->graves;
+		l->graves = a;
+	}
+	else if (--a->job->living == 0)
+		job_kill(a->job);
+}
+
+void
+ask_free(Ask *a)
+{
+	if (a->m != NULL)
+		a->m->n_asks--;
+	/* the message has it, and nobody else does */
+	if (a->w.secret.n > 0)
+		explicit_bzero((char *) a->w.secret.s, a->w.secret.n);
+	wireask_free(&a->w);
+	mem_free(a);
+}
+
+void
+ask_drop(Ask *a)
+{
+	if (a->gone)
+		return;
+	a->m->ended[WE_ABORT]++;
+	leave(a);
+}
+
+/* ---- frames ---- */
+
+static int64_t
+field_int(const Buf *b, WireTag tag)
+{
+	WireIn		in = {b->data, b->data + b->len};
+	WireField	f;
+
+	if (b->len == 0)
+		return -1;
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == (int) tag)
+			return f.i;
+	return -1;
+}
+
+/* Text has come. */
+static void
+count_text(Ask *a)
+{
+	int64_t		now = a->l->clock();
+
+	if (a->first_us == 0)
+	{
+		a->first_us = now;
+		rstats_observe(a->m, WH_TTFT, now - a->arrival_us);
+	}
+	else
+		rstats_observe(a->m, WH_ITL, now - a->last_us);
+	a->last_us = now;
+	a->texts++;
+}
+
+/* Behind the reply's own come answers, each begun by its INDEX: so these stand before. */
+static void
+put_times(Ask *a, WireOut *o)
+{
+	const Job  *j = a->job;
+	int64_t		now = a->l->clock();
+	int64_t		called = a->called_us > 0 ? a->called_us : now;
+	int64_t		first = a->first_us > 0 ? a->first_us : j != NULL && j->first_byte_us > a->arrival_us ? j->first_byte_us : now;
+
+	wire_put_int(o, WTAG_QUEUE_US, called - a->arrival_us);
+	wire_put_int(o, WTAG_TTFT_US, first - a->arrival_us);
+	wire_put_int(o, WTAG_E2E_US, now - a->arrival_us);
+}
+
+static void
+put_tries(const Ask *a, WireOut *o, const char *url)
+{
+	if (url != NULL)
+		wire_put_str(o, WTAG_ENDPOINT, url, strlen(url));
+	wire_put_int(o, WTAG_TRIES, a->tries);
+	wire_put_int(o, WTAG_CHARGED_TRIES, a->charged);
+}
+
+static void
+done(Ask *a, const Buf *fields)
+{
+	Line	   *l = a->l;
+	Buf			b = {0};
+	WireOut		o = chan_out(&b);
+	const Job  *j = a->job;
+
+	put_times(a, &o);
+	put_tries(a, &o, j != NULL && j->url >= 0 ? a->m->u[j->url].base : NULL);
+	if (fields != NULL && fields->len > 0)
+		buf_add(&b, fields->data, fields->len);
+	rstats_done(a, &b);
+	leave(a);
+	l->sink.frame(a->owner, WF_DONE, &b, true);
+	buf_free(&b);
+}
+
+void
+ask_frame(Ask *a, WireFrame kind, const Buf *fields, bool final)
+{
+	static const Buf none = {0};
+	Line	   *l = a->l;
+
+	if (a->gone)
+		return;
+	if (fields == NULL)
+		fields = &none;
+	if (final)
+	{
+		done(a, fields);
+		return;
+	}
+	if (kind == WF_ACCEPTED)
+	{
+		/* also of a call that is made again */
+		if (a->accepted)
+			return;
+		a->accepted = true;
+		l->sink.live(a->owner, WP_RUNNING, (int) field_int(fields, WTAG_PROMPT_TOKENS), -1);
+	}
+	else
+	{
+		if (a->job != NULL)
+			a->job->emitted = true;
+		count_text(a);
+		l->sink.live(a->owner, WP_RUNNING, -1, a->texts);
+	}
+	if (!a->gone)
+		l->sink.frame(a->owner, kind, fields, false);
+}
+
+void
+ask_error(Ask *a, const Err *e, const ErrorExtra *x)
+{
+	Buf			b = {0};
+	WireOut		o = chan_out(&b);
+
+	if (a->gone)
+		return;
+	chan_put_error(&b, e);
+	put_tries(a, &o, x->url);
+	if (x->elsewhere)
+		wire_put_int(&o, WTAG_ELSEWHERE, 1);
+	if (x->retry_after_ms >= 0)
+		wire_put_int(&o, WTAG_RETRY_AFTER_MS, x->retry_after_ms);
+	if (x->prompt_tokens > 0 || x->completion_tokens > 0)
+	{
+		wire_put_int(&o, WTAG_PROMPT_TOKENS, x->prompt_tokens);
+		wire_put_int(&o, WTAG_COMPLETION_TOKENS, x->completion_tokens);
+	}
+	a->m->ended[e->cls == ERR_CANCELLED ? WE_ABORT : WE_ERROR]++;
+	leave(a);
+	a->l->sink.frame(a->owner, WF_ERROR, &b, true);
+	buf_free(&b);
+}
+
+void
+ask_late(Ask *a)
+{
+	Job		   *j = a->job;
+	ErrorExtra	x = {.retry_after_ms = -1};
+	Err			e;
+	bool		sent = false;
+
+	err_set(&e, ERR_CANCELLED, "canceling LLM request due to timeout");
+	err_detail(&e, "The request took longer than %d ms.", a->timeout_ms);
+	for (int i = 0; j != NULL && i < j->calls.n; i++)
+		sent = sent || j->c[i]->state != CALL_PENDING;
+	/* what is under way will be charged for all that is known */
+	if (sent)
+	{
+		a->charged++;
+		reply_usage(j->reply, &x.prompt_tokens, &x.completion_tokens);
+	}
+	if (j != NULL)
+	{
+		x.prompt_tokens = (x.prompt_tokens + j->lost_prompt) / j->n;
+		x.completion_tokens = (x.completion_tokens + j->lost_completion) / j->n;
+		x.url = j->url >= 0 ? a->m->u[j->url].base : NULL;
+	}
+	ask_error(a, &e, &x);
+}

@@ -1,0 +1,528 @@
+/*
+ * call.c
+ *	  One call and its tries: the request, the events of HTTP, and what follows from its end.
+ *
+ * Events do no more than hand bytes to the Reply and make a note; call_settle(), from line_turn(), does the rest.  The body
+ * of an answer belongs to the job and outlives the try that sends it.
+ *
+ * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is wiped.
+ *
+ * Tested by tests/unit/test_remote_line.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/line_int.h"
+#include "wire/hosts.h"
+#include "wire/traceparent.h"
+
+#define MOST_ANSWER		((size_t) 256 << 20)	/* bytes */
+#define MOST_ERROR		((size_t) 64 << 10)
+#define BACKLOG_FULL	((size_t) 256 << 10)	/* an asker's: then nothing more is read, */
+#define BACKLOG_LOW		((size_t) 64 << 10)	/* ... until it is down to this, */
+#define BACKLOG_LOOK_US	5000		/* ... which is looked at so often */
+#define MOST_WAIT_US	INT64_C(60000000)	/* for Retry-After */
+
+/* ---- in the list of pending ones ---- */
+
+void
+call_pend(Call *c)
+{
+	RModel	   *m = c->job->m;
+
+	c->state = CALL_PENDING;
+	c->next = NULL;
+	c->prev = m->pending_last;
+	if (m->pending_last != NULL)
+		m->pending_last->next = c;
+	else
+		m->pending = c;
+	m->pending_last = c;
+}
+
+void
+call_unpend(Call *c)
+{
+	RModel	   *m = c->job->m;
+
+	if (c->prev != NULL)
+		c->prev->next = c->next;
+	else if (m->pending == c)
+		m->pending = c->next;
+	else
+		return;					/* is not in it */
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	else
+		m->pending_last = c->prev;
+	c->prev = c->next = NULL;
+}
+
+/* ---- events ---- */
+
+static bool
+is_answer(const Call *c)
+{
+	return c->res.status >= 200 && c->res.status < 300;
+}
+
+static void
+told(Call *c)
+{
+	RModel	   *m = c->job->m;
+
+	if (c->told)
+		return;
+	c->told = true;
+	rate_told(&m->u[c->url].rate, &c->res, c->l->clock());
+}
+
+static bool
+on_head(void *ctx, const HttpResult *r)
+{
+	Call	   *c = ctx;
+
+	if (c->job == NULL || c->job->dead)
+		return true;
+	c->res = *r;
+	told(c);
+	if (is_answer(c) && c->job->first_byte_us == 0)
+		c->job->first_byte_us = c->l->clock();
+	return true;
+}
+
+static bool
+on_data(void *ctx, const char *p, size_t n)
+{
+	Call	   *c = ctx;
+	Job		   *j = c->job;
+	Line	   *l = c->l;
+	Ask		   *a;
+
+	if (j == NULL || j->dead || c->whole)
+		return true;
+	if (!is_answer(c))
+	{
+		size_t		room = MOST_ERROR - c->error_body.len;
+
+		buf_add(&c->error_body, p, n < room ? n : room);
+		return true;
+	}
+	l->depth++;
+	if (!reply_data(j->reply, c->i, p, n, &c->e))
+	{
+		c->garbled = true;
+		line_touch(c);
+	}
+	else if (!j->dead && reply_is_whole(j->reply, c->i))
+	{
+		c->whole = true;
+		line_touch(c);
+	}
+	l->depth--;
+	a = j->asks[0];
+	if (!c->full && j->n == 1 && !a->gone && l->sink.backlog(a->owner) > BACKLOG_FULL)
+	{
+		c->full = true;
+		line_touch(c);
+	}
+	return !c->garbled;
+}
+
+static void
+on_ended(void *ctx, const HttpResult *r)
+{
+	Call	   *c = ctx;
+
+	c->res = *r;
+	c->h = NULL;
+	c->ended = true;
+	c->l->n_calls--;
+	line_touch(c);
+}
+
+/* ---- the request ---- */
+
+typedef struct Headers
+{
+	const char **v;
+	int			n;
+} Headers;
+
+static void
+header(Headers *h, const char *name, const char *before, const char *value, size_t n)
+{
+	size_t		len = strlen(name) + strlen(before) + n + 3;
+	char	   *s;
+
+	/* nobody makes two headers of one */
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char) value[i] < 0x20 || value[i] == 0x7f)
+			return;
+	s = mem_alloc(len);
+	snprintf(s, len, "%s: %s%.*s", name, before, (int) n, value);
+	h->v[h->n++] = s;
+}
+
+static void
+make_headers(const Call *c, Headers *h)
+{
+	const Job  *j = c->job;
+	const ROptions *o = j->m->o;
+	const Ask  *a = j->asks[0];
+	Span		trace = ask_field(a, WTAG_TRACEPARENT);
+	Span		state = ask_field(a, WTAG_TRACESTATE);
+	char		id[64];
+
+	h->v = mem_alloc((size_t) (o->n_headers + 5) * sizeof(*h->v));
+	h->n = 0;
+	if (!j->calls.v[c->i].get)
+		header(h, "Content-Type", "", "application/json", 16);
+	for (int i = 0; i < o->n_headers; i++)
+		header(h, o->headers[i].name, "", o->headers[i].value, strlen(o->headers[i].value));
+	if (trace.n > 0 && traceparent_ok(trace.s, trace.n))
+	{
+		header(h, "traceparent", "", trace.s, trace.n);
+		if (state.n > 0 && tracestate_ok(state.s, state.n))
+			header(h, "tracestate", "", state.s, state.n);
+	}
+	snprintf(id, sizeof(id), "vllm_pg-%016llx-%llu", (unsigned long long) c->l->salt, (unsigned long long) a->id);
+	header(h, "X-Request-Id", "", id, strlen(id));
+	if (a->w.secret.n > 0)
+		header(h, o->auth_header != NULL ? o->auth_header : "Authorization", o->auth_header != NULL ? "" : "Bearer ", a->w.secret.s, a->w.secret.n);
+}
+
+static void
+free_headers(Headers *h)
+{
+	for (int i = 0; i < h->n; i++)
+	{
+		explicit_bzero((char *) h->v[i], strlen(h->v[i]));
+		mem_free((char *) h->v[i]);
+	}
+	mem_free(h->v);
+}
+
+static void
+make_url(Call *c, const char *base)
+{
+	const RCall *r = &c->job->calls.v[c->i];
+	size_t		n = strlen(base);
+
+	while (n > 0 && base[n - 1] == '/')
+		n--;
+	if (r->off_v1 && n > 3 && memcmp(base + n - 3, "/v1", 3) == 0)
+		n -= 3;
+	buf_reset(&c->url_text);
+	buf_add(&c->url_text, base, n);
+	buf_addstr(&c->url_text, r->path);
+}
+
+static void
+begin(Call *c, int url)
+{
+	Job		   *j = c->job;
+	RModel	   *m = j->m;
+	Line	   *l = c->l;
+
+	call_unpend(c);
+	buf_reset(&c->error_body);
+	memset(&c->res, 0, sizeof(c->res));
+	c->e.cls = ERR_NONE;
+	c->told = c->ended = c->garbled = c->whole = c->paused = c->full = false;
+	c->state = CALL_RUNS;
+	c->url = j->url = url;
+	c->begin_us = l->now_us;
+	if (c->tries++ == 0)
+		retry_earn(&m->budget);
+	else
+		m->u[url].retries++;
+	c->probe = pick_begin(&m->pick, url, l->now_us);
+	rate_begin(&m->u[url].rate, j->calls.v[c->i].tokens, l->now_us);
+	m->u[url].calls++;
+	m->n_calls++;
+	for (int i = 0; i < j->n; i++)
+	{
+		Ask		   *a = j->asks[i];
+
+		a->tries++;
+		if (a->called_us == 0)
+			a->called_us = l->now_us;
+		if (!a->gone)
+			l->sink.live(a->owner, WP_RUNNING, -1, -1);
+	}
+}
+
+/* It is no more under way at its url. */
+static void
+finish(Call *c, const Fate *f, int64_t used)
+{
+	RModel	   *m = c->job->m;
+	int64_t		now = c->l->now_us;
+
+	pick_end(&m->pick, c->url, c->probe, f->health, f->throttled, f->verdict == FATE_ANSWER ? now - c->begin_us : -1, now);
+	rate_end(&m->u[c->url].rate, c->job->calls.v[c->i].tokens, used);
+	m->n_calls--;
+	c->probe = false;
+}
+
+void
+call_start(Call *c, int url)
+{
+	static const HttpEvents events = {on_head, on_data, on_ended};
+	Line	   *l = c->l;
+	Job		   *j = c->job;
+	RModel	   *m = j->m;
+	const ROptions *o = m->o;
+	const RCall *r = &j->calls.v[c->i];
+	int64_t		until = job_deadline(j);
+	Headers		h;
+	HttpRequest q;
+	Err			e = {0};
+
+	begin(c, url);
+	if (j->dead)
+		return;					/* who was told so wants it no more; line_bury() */
+	make_url(c, m->u[url].base);
+	make_headers(c, &h);
+	q = (HttpRequest) {
+		.url = c->url_text.data,.get = r->get,.body = r->body.data,.len = r->body.len,.headers = h.v,.n_headers = h.n,
+		.stream = r->stream,.deadline_us = l->now_us + (int64_t) o->timeout * 1000,.connect_timeout_ms = o->connect_timeout,
+		.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,.max_answer = MOST_ANSWER
+	};
+	if (q.ca_file != NULL && q.ca_file[0] == '\0')
+		q.ca_file = NULL;
+	if (until != 0 && until < q.deadline_us)
+		q.deadline_us = until;
+	c->h = http_start(l->http, &q, &events, c, &e);
+	free_headers(&h);
+	if (c->h != NULL)
+	{
+		l->n_calls++;
+		return;
+	}
+	finish(c, &(Fate) {.verdict = FATE_ERROR,.health = FATE_NEITHER}, 0);
+	c->state = CALL_WHOLE;
+	job_fail(j, &e, &(ErrorExtra) {.url = m->u[url].base,.retry_after_ms = -1,.elsewhere = true});
+}
+
+void
+call_free(Call *c)
+{
+	if (c->touched)
+		for (Call **at = &c->l->touched; *at != NULL; at = &(*at)->next_touched)
+			if (*at == c)
+			{
+				*at = c->next_touched;
+				break;
+			}
+	if (c->h != NULL)
+	{
+		http_cancel(c->h);
+		c->l->n_calls--;
+	}
+	if (c->state == CALL_RUNS)
+		finish(c, &(Fate) {.verdict = FATE_ERROR,.health = FATE_NEITHER}, -1);
+	buf_free(&c->url_text);
+	buf_free(&c->error_body);
+	mem_free(c);
+}
+
+/* ---- its end ---- */
+
+/* What its askers are told. */
+static void
+error_of(Call *c, Err *e)
+{
+	const Job  *j = c->job;
+	const RModel *m = j->m;
+
+	if (c->garbled)
+		*e = c->e;
+	else if (c->res.status > 0 && !is_answer(c))
+		reply_error(c->res.status, c->error_body.data != NULL ? c->error_body.data : "", c->error_body.len, m->o, m->u[c->url].base,
+					j->asks[0]->w.secret, e);
+	else
+		*e = c->res.e;
+	if (e->cls == ERR_NONE)
+		err_set(e, ERR_CONNECTION, "endpoint \"%s\" gave no answer", m->u[c->url].base);
+}
+
+static void
+count(Call *c, const Fate *f, const Err *e)
+{
+	RUrl	   *u = &c->job->m->u[c->url];
+
+	if (f->charged)
+		for (int i = 0; i < c->job->n; i++)
+			c->job->asks[i]->charged++;
+	u->failures++;
+	u->throttled += f->throttled;
+	snprintf(u->error, sizeof(u->error), "%.255s", e->msg);
+}
+
+/* us until it may be made again; -1: not */
+static int64_t
+again_us(Call *c, const Fate *f)
+{
+	const Job  *j = c->job;
+	RModel	   *m = j->m;
+	int64_t		until = job_deadline(j);
+	int64_t		wait;
+
+	if (f->verdict != FATE_AGAIN || c->tries > m->o->max_retries)
+		return -1;
+	/* other urls haven't said that they want to be left alone */
+	wait = retry_wait_us(j->asks[0]->id * 16 + (uint64_t) c->i, c->tries, m->pick.n == 1 ? c->res.retry_after_ms : -1);
+	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
+		return -1;
+	if (!f->told && !retry_spend(&m->budget, c->l->now_us))
+		return -1;
+	return wait;
+}
+
+static void
+failed(Call *c, Fate f)
+{
+	Job		   *j = c->job;
+	RModel	   *m = j->m;
+	ErrorExtra	x = {.url = m->u[c->url].base,.elsewhere = f.elsewhere,.retry_after_ms = c->res.retry_after_ms};
+	int64_t		prompt = 0,
+				completion = 0;
+	int64_t		wait;
+	Err			e = {0};
+
+	/* garbled: nothing more of it is wanted */
+	if (c->h != NULL)
+	{
+		http_cancel(c->h);
+		c->h = NULL;
+		c->l->n_calls--;
+	}
+	if (c->res.status == 0)
+		x.retry_after_ms = -1;
+	error_of(c, &e);
+	count(c, &f, &e);
+	if (f.charged)
+		reply_usage(j->reply, &prompt, &completion);
+	j->lost_prompt += prompt > 0 ? prompt : 0;
+	j->lost_completion += completion > 0 ? completion : 0;
+	wait = again_us(c, &f);
+	if (wait >= 0 && !j->emitted && reply_restart(j->reply, c->i))
+	{
+		c->due_us = c->l->now_us + wait;
+		c->avoid = m->pick.n > 1 ? c->url : -1;
+		call_pend(c);
+		for (int i = 0; i < j->n; i++)
+			if (!j->asks[i]->gone)
+				c->l->sink.live(j->asks[i]->owner, WP_WAITING, -1, -1);
+		return;
+	}
+	c->state = CALL_WHOLE;
+	if (f.split && j->n > 1)
+	{
+		job_split(j);
+		return;
+	}
+	x.prompt_tokens = j->lost_prompt / j->n;
+	x.completion_tokens = j->lost_completion / j->n;
+	job_fail(j, &e, &x);
+}
+
+/* The try is over, one way or the other. */
+static void
+over(Call *c)
+{
+	Line	   *l = c->l;
+	Job		   *j = c->job;
+	int64_t		until = job_deadline(j);
+	int64_t		prompt = 0,
+				completion = 0;
+	FateCase	k = {
+		.r = &c->res,.idempotent = true,.emitted = j->emitted,
+		.deadline = c->res.end == HTTP_LATE && until != 0 && until <= l->now_us
+	};
+	Fate		f;
+
+	for (int i = 0; i < j->n; i++)
+		k.idempotent = k.idempotent && j->asks[i]->w.idempotent;
+	if (!c->garbled && is_answer(c) && (c->whole || c->res.end == HTTP_DONE) && !reply_end(j->reply, c->i, &c->e))
+		c->garbled = true;
+	if (c->whole && !c->garbled)
+		c->res.end = HTTP_DONE;
+	/* we hung up ourselves, for that */
+	if (c->garbled && is_answer(c))
+		k.cls = c->e.cls;
+	k.garbled = c->garbled;
+	f = fate_of(&k);
+	if (f.verdict == FATE_ANSWER)
+		reply_usage(j->reply, &prompt, &completion);
+	c->state = CALL_WHOLE;
+	finish(c, &f, f.verdict == FATE_ANSWER && prompt + completion > 0 ? prompt + completion : -1);
+	if (f.verdict == FATE_ANSWER)
+	{
+		j->left--;
+		if (j->left == 0 && !j->dead)
+		{
+			/* reply.c's duty; nobody shall wait for ever */
+			Err			e;
+
+			err_set(&e, ERR_INTERNAL, "an endpoint's answer was read without a result");
+			job_fail(j, &e, &(ErrorExtra) {.url = j->m->u[c->url].base,.retry_after_ms = -1});
+		}
+		return;
+	}
+	if (!k.deadline)
+	{
+		if (!j->dead)
+			failed(c, f);
+		return;
+	}
+	for (int i = 0; i < j->n && !j->dead; i++)
+		if (!j->asks[i]->gone)
+			ask_late(j->asks[i]);
+	job_kill(j);
+}
+
+static void
+settle_pause(Call *c)
+{
+	Line	   *l = c->l;
+	const Ask  *a = c->job->asks[0];
+	size_t		n;
+
+	if (!c->full || c->h == NULL)
+		return;
+	n = a->gone ? 0 : l->sink.backlog(a->owner);
+	c->full = c->paused ? n > BACKLOG_LOW : n > BACKLOG_FULL;
+	if (c->full != c->paused)
+	{
+		c->paused = c->full;
+		http_pause(c->h, c->paused);
+	}
+	if (c->full)
+		line_wake(l, l->now_us + BACKLOG_LOOK_US);
+}
+
+void
+call_settle(Call *c)
+{
+	if (c->state == CALL_DRAINS)
+	{
+		if (c->ended)
+			c->due_us = 0;		/* line_turn() */
+		return;
+	}
+	if (c->job == NULL || c->job->dead || c->state != CALL_RUNS)
+		return;
+	if (c->ended)
+	{
+		told(c);
+		over(c);
+	}
+	else if (c->garbled || c->whole)
+		over(c);
+	else
+		settle_pause(c);
+}

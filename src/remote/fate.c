@@ -1,0 +1,114 @@
+/*
+ * fate.c
+ *	  How a call ended, and what that means for its request.
+ *
+ * The rule (docs/remote.md): nothing is asked twice that might be charged twice, unless asking twice is harmless.
+ * What the endpoint refused before it began (408, 425, 429, 503, 529), or never saw, is free.  500 comes from
+ * within, and 502 and 504 come from a gateway whose upstream may be at work still: these count as
+ * charged, like an answer that broke off or made no sense.  What the asker has had a part of is never asked again.
+ *
+ * Tested by tests/unit/test_remote_fate.c.
+ */
+#include "remote/fate.h"
+
+/* A status that isn't 2xx, or none. */
+static void
+of_status(int status, bool again, Fate *f)
+{
+	f->health = FATE_UP;
+	switch (status)
+	{
+		case 429:
+			f->throttled = f->told = f->elsewhere = true;
+			f->verdict = FATE_AGAIN;
+			f->health = FATE_NEITHER;
+			return;
+		case 408:
+		case 425:
+			f->verdict = FATE_AGAIN;
+			f->elsewhere = true;
+			f->health = FATE_NEITHER;
+			return;
+		case 503:
+		case 529:				/* of providers: overloaded */
+			f->verdict = FATE_AGAIN;
+			f->elsewhere = true;
+			f->health = FATE_DOWN;
+			return;
+		case 501:
+		case 505:
+			f->elsewhere = true;
+			return;
+		case 400:
+		case 413:
+		case 422:
+			f->split = true;
+			return;
+		case 401:
+		case 403:
+		case 404:
+		case 407:
+			f->elsewhere = true;
+			return;
+		default:
+			break;
+	}
+	if (status >= 500)
+	{
+		f->charged = f->elsewhere = true;
+		f->health = FATE_DOWN;
+		f->verdict = again ? FATE_AGAIN : FATE_ERROR;
+	}
+	else if (status >= 300 && status < 400)
+		f->elsewhere = true;	/* a redirect, which is not followed */
+}
+
+Fate
+fate_of(const FateCase *c)
+{
+	const HttpResult *r = c->r;
+	Fate		f = {.verdict = FATE_ERROR,.health = FATE_NEITHER};
+	bool		again = c->idempotent && !c->emitted;
+	bool		answer = r->status >= 200 && r->status < 300;
+
+	if (r->end == HTTP_NOT_SENT && !c->deadline)
+	{
+		f.health = FATE_DOWN;
+		f.elsewhere = true;
+		f.verdict = FATE_AGAIN;
+	}
+	else if (r->end == HTTP_NOT_SENT)
+		f.elsewhere = true;
+	else if (r->end == HTTP_REFUSED)
+	{
+		f.health = FATE_DOWN;
+		f.elsewhere = true;
+	}
+	/* an error is one, whether its text came wholly or not */
+	else if (r->status > 0 && !answer)
+		of_status(r->status, again, &f);
+	else if (c->garbled)
+	{
+		f.charged = true;
+		f.health = c->cls == ERR_PROTOCOL || c->cls == ERR_UNAVAILABLE || c->cls == ERR_CONNECTION ? FATE_DOWN : FATE_UP;
+		f.elsewhere = f.health == FATE_DOWN;
+		f.verdict = again && f.health == FATE_DOWN ? FATE_AGAIN : FATE_ERROR;
+	}
+	else if (r->end == HTTP_DONE)
+	{
+		f.verdict = FATE_ANSWER;
+		f.health = FATE_UP;
+	}
+	else
+	{
+		f.charged = true;
+		f.elsewhere = !c->deadline;
+		f.health = c->deadline || r->end == HTTP_TOO_LARGE ? FATE_NEITHER : FATE_DOWN;
+		f.verdict = again && !c->deadline && r->end != HTTP_TOO_LARGE ? FATE_AGAIN : FATE_ERROR;
+	}
+	if (c->emitted && f.verdict == FATE_AGAIN)
+		f.verdict = FATE_ERROR;
+	if (r->retry_after_ms >= 0 && f.verdict == FATE_AGAIN && r->status == 503)
+		f.told = true;
+	return f;
+}

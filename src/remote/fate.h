@@ -1,0 +1,49 @@
+/*
+ * fate.h
+ *	  How a call ended, and what that means for its request: the retry rule of docs/remote.md.
+ */
+#ifndef VLLM_REMOTE_FATE_H
+#define VLLM_REMOTE_FATE_H
+
+#include "remote/http.h"
+
+typedef enum FateVerdict
+{
+	FATE_ANSWER,				/* the body is an answer, to be read to its end */
+	FATE_ERROR,					/* for good */
+	FATE_AGAIN					/* may be repeated */
+} FateVerdict;
+
+/* What a call says of its url. */
+typedef enum FateHealth
+{
+	FATE_UP,					/* it works, whatever it said */
+	FATE_DOWN,					/* it doesn't */
+	FATE_NEITHER
+} FateHealth;
+
+/* What is known of a call that has ended. */
+typedef struct FateCase
+{
+	const HttpResult *r;
+	bool		garbled;		/* its answer could not be read (cls says how) */
+	ErrClass	cls;
+	bool		emitted;		/* the asker has had some of it */
+	bool		idempotent;
+	bool		deadline;		/* HTTP_LATE: the request's time is up, not the call's */
+} FateCase;
+
+typedef struct Fate
+{
+	FateVerdict verdict;
+	FateHealth	health;
+	bool		charged;		/* gave no answer, and may have been charged */
+	bool		throttled;		/* 429: too much is asked */
+	bool		told;			/* the endpoint asked for it to come again: not the retry budget's */
+	bool		elsewhere;		/* another model may well answer */
+	bool		split;			/* of inputs of several asks: one of them is at fault, ask one by one */
+} Fate;
+
+Fate		fate_of(const FateCase *c);
+
+#endif

@@ -1,0 +1,318 @@
+/*
+ * gather.c
+ *	  The queue of a model's asks.
+ *
+ * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  The first turn of
+ * the first level gives its first ask and goes behind the other turns of its level.
+ *
+ * An ask whose input may go with others' belongs to a group of such; when its turn comes, the others of its group go with it,
+ * whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the calls are, without anybody waiting for that.
+ * Only if the group isn't full, something is under way and its oldest ask is younger than GATHER_WAIT_US, the turn passes to another.
+ *
+ * Tested by tests/unit/test_remote_gather.c.
+ */
+#include "remote/gather.h"
+
+#include <stddef.h>
+
+#include "base/mem.h"
+
+#define MOST_GROUPS	64			/* kinds of asks that are told apart; those of further kinds go alone */
+
+typedef struct Level
+{
+	bool		first, background;
+	int			priority;
+	GatherTurn *turns, *last;	/* in the order in which they come */
+	struct Level *next;
+} Level;
+
+struct GatherTurn
+{
+	Level	   *level;
+	uint32_t	login;
+	GatherItem *head, *tail;
+	GatherTurn *next;
+};
+
+struct GatherGroup
+{
+	GatherItem *head, *tail;
+	int			n;
+	GatherGroup *next;
+};
+
+struct Gather
+{
+	GatherSame	same;
+	int			most;
+	int			n;
+	Level	   *levels;
+	GatherGroup *groups;
+	int			n_groups;
+};
+
+Gather *
+gather_new(GatherSame same, int most)
+{
+	Gather	   *g = mem_zalloc(sizeof(*g));
+
+	g->same = same;
+	g->most = most;
+	return g;
+}
+
+void
+gather_free(Gather *g)
+{
+	mem_free(g);
+}
+
+int
+gather_count(const Gather *g)
+{
+	return g->n;
+}
+
+/* -1, 0, 1: before the level, of it, behind it */
+static int
+order(const GatherItem *it, const Level *l)
+{
+	if (it->first != l->first)
+		return it->first ? -1 : 1;
+	if (it->background != l->background)
+		return it->background ? 1 : -1;
+	return it->priority < l->priority ? -1 : it->priority > l->priority;
+}
+
+static GatherTurn *
+turn_of(Gather *g, const GatherItem *it)
+{
+	Level	  **at = &g->levels;
+	Level	   *l;
+	GatherTurn *t;
+
+	while (*at != NULL && order(it, *at) > 0)
+		at = &(*at)->next;
+	l = *at;
+	if (l == NULL || order(it, l) != 0)
+	{
+		l = mem_zalloc(sizeof(*l));
+		*l = (Level) {.first = it->first,.background = it->background,.priority = it->priority,.next = *at};
+		*at = l;
+	}
+	for (t = l->turns; t != NULL; t = t->next)
+		if (t->login == it->login)
+			return t;
+	t = mem_zalloc(sizeof(*t));
+	t->level = l;
+	t->login = it->login;
+	if (l->last != NULL)
+		l->last->next = t;
+	else
+		l->turns = t;
+	l->last = t;
+	return t;
+}
+
+static void
+join_group(Gather *g, GatherItem *it)
+{
+	GatherGroup *p = g->groups;
+
+	if (!it->gathers || g->most < 2)
+		return;
+	while (p != NULL && !g->same(p->head, it))
+		p = p->next;
+	if (p == NULL)
+	{
+		if (g->n_groups >= MOST_GROUPS)
+			return;
+		p = mem_zalloc(sizeof(*p));
+		p->next = g->groups;
+		g->groups = p;
+		g->n_groups++;
+	}
+	it->group = p;
+	it->group_prev = p->tail;
+	if (p->tail != NULL)
+		p->tail->group_next = it;
+	else
+		p->head = it;
+	p->tail = it;
+	p->n++;
+}
+
+void
+gather_add(Gather *g, GatherItem *it)
+{
+	GatherTurn *t = turn_of(g, it);
+
+	it->turn = t;
+	it->prev = t->tail;
+	it->next = NULL;
+	if (t->tail != NULL)
+		t->tail->next = it;
+	else
+		t->head = it;
+	t->tail = it;
+	it->group = NULL;
+	it->group_prev = it->group_next = NULL;
+	join_group(g, it);
+	g->n++;
+}
+
+static void
+leave_group(Gather *g, GatherItem *it)
+{
+	GatherGroup *p = it->group;
+
+	if (p == NULL)
+		return;
+	if (it->group_prev != NULL)
+		it->group_prev->group_next = it->group_next;
+	else
+		p->head = it->group_next;
+	if (it->group_next != NULL)
+		it->group_next->group_prev = it->group_prev;
+	else
+		p->tail = it->group_prev;
+	it->group = NULL;
+	it->group_prev = it->group_next = NULL;
+	if (--p->n > 0)
+		return;
+	for (GatherGroup **at = &g->groups; *at != NULL; at = &(*at)->next)
+		if (*at == p)
+		{
+			*at = p->next;
+			break;
+		}
+	mem_free(p);
+	g->n_groups--;
+}
+
+/* A turn without asks goes, and a level without turns. */
+static void
+tidy(Gather *g, GatherTurn *t)
+{
+	Level	   *l = t->level;
+	GatherTurn *before = NULL;
+
+	if (t->head != NULL)
+		return;
+	for (GatherTurn *x = l->turns; x != t; x = x->next)
+		before = x;
+	if (before != NULL)
+		before->next = t->next;
+	else
+		l->turns = t->next;
+	if (l->last == t)
+		l->last = before;
+	mem_free(t);
+	if (l->turns != NULL)
+		return;
+	for (Level **at = &g->levels; *at != NULL; at = &(*at)->next)
+		if (*at == l)
+		{
+			*at = l->next;
+			break;
+		}
+	mem_free(l);
+}
+
+void
+gather_remove(Gather *g, GatherItem *it)
+{
+	GatherTurn *t = it->turn;
+
+	leave_group(g, it);
+	if (it->prev != NULL)
+		it->prev->next = it->next;
+	else
+		t->head = it->next;
+	if (it->next != NULL)
+		it->next->prev = it->prev;
+	else
+		t->tail = it->prev;
+	it->turn = NULL;
+	it->prev = it->next = NULL;
+	g->n--;
+	tidy(g, t);
+}
+
+/* The turn is over: it goes behind the others of its level. */
+static void
+pass(GatherTurn *t)
+{
+	Level	   *l = t->level;
+	GatherTurn *before = NULL;
+
+	if (l->last == t)
+		return;
+	for (GatherTurn *x = l->turns; x != t; x = x->next)
+		before = x;
+	if (before != NULL)
+		before->next = t->next;
+	else
+		l->turns = t->next;
+	t->next = NULL;
+	l->last->next = t;
+	l->last = t;
+}
+
+/* May it go now?  Else *when_us is lowered. */
+static bool
+ripe(const Gather *g, const GatherItem *it, bool idle, int64_t now, int64_t *when_us)
+{
+	const GatherGroup *p = it->group;
+	int64_t		due;
+
+	if (p == NULL || idle || p->n >= g->most)
+		return true;
+	due = p->head->since_us + GATHER_WAIT_US;
+	if (due <= now || it->since_us + GATHER_WAIT_US <= now)
+		return true;
+	if (due < *when_us)
+		*when_us = due;
+	return false;
+}
+
+int
+gather_take(Gather *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us)
+{
+	GatherItem *it = NULL;
+	GatherGroup *p;
+	int			n = 0;
+
+	*when_us = INT64_MAX;
+	for (Level *l = g->levels; l != NULL && it == NULL; l = l->next)
+		for (GatherTurn *t = l->turns; t != NULL && it == NULL; t = t->next)
+			if (ripe(g, t->head, idle, now_us, when_us))
+				it = t->head;
+	if (it == NULL)
+		return 0;
+	p = it->group;
+	pass(it->turn);
+	v[n++] = it;
+	for (GatherItem *x = p != NULL ? p->head : NULL; x != NULL && n < g->most; x = x->group_next)
+		if (x != it)
+			v[n++] = x;
+	for (int i = 0; i < n; i++)
+		gather_remove(g, v[i]);
+	return n;
+}
+
+void
+gather_each(Gather *g, void (*f) (void *ctx, GatherItem *it), void *ctx)
+{
+	GatherItem **all = mem_alloc((size_t) g->n * sizeof(*all));
+	int			n = 0;
+
+	for (Level *l = g->levels; l != NULL; l = l->next)
+		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
+			for (GatherItem *it = t->head; it != NULL; it = it->next)
+				all[n++] = it;
+	for (int i = 0; i < n; i++)
+		f(ctx, all[i]);
+	mem_free(all);
+}

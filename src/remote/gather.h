@@ -1,0 +1,53 @@
+/*
+ * gather.h
+ *	  Asks that wait for their turn: by priority, then fairly among who asks, then in order of arrival; and those
+ *	  whose inputs may go into one call.
+ */
+#ifndef VLLM_REMOTE_GATHER_H
+#define VLLM_REMOTE_GATHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GATHER_WAIT_US	INT64_C(2000)
+
+typedef struct GatherItem GatherItem;
+typedef struct GatherTurn GatherTurn;
+typedef struct GatherGroup GatherGroup;
+
+/* In whatever waits. */
+struct GatherItem
+{
+	/* set by the owner */
+	int			priority;		/* lower is sooner */
+	bool		background;		/* behind all others */
+	bool		first;			/* before all others: it has waited already */
+	uint32_t	login;			/* whose turn it uses */
+	bool		gathers;
+	int64_t		since_us;		/* of gathering: it waits from then on */
+	/* gather.c's */
+	GatherTurn *turn;			/* NULL: is not in the queue */
+	GatherItem *prev, *next;
+	GatherGroup *group;
+	GatherItem *group_prev, *group_next;
+};
+
+/* Do both ask for the same but for their inputs? */
+typedef bool (*GatherSame) (const GatherItem *a, const GatherItem *b);
+
+typedef struct Gather Gather;
+
+Gather	   *gather_new(GatherSame same, int most);
+void		gather_free(Gather *g);
+void		gather_add(Gather *g, GatherItem *it);
+void		gather_remove(Gather *g, GatherItem *it);
+int			gather_count(const Gather *g);
+/*
+ * Those whose turn it is, out of the queue: into v (room for `most`), how many.  0: nobody waits, or who does may be joined by
+ * others until *when_us.  idle: nothing is under way, so that waiting gains nothing.
+ */
+int			gather_take(Gather *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us);
+/* Each one of the queue; it may remove the one that it gets. */
+void		gather_each(Gather *g, void (*f) (void *ctx, GatherItem *it), void *ctx);
+
+#endif

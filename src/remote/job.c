@@ -1,0 +1,183 @@
+/*
+ * job.c
+ *	  The calls of one ask, or of several whose inputs go together, and the Reply that reads their answers.
+ *
+ * A job is over when none of its asks waits any more: all have their answers, it has failed, or nobody wants it.  Who leaves
+ * a job of several doesn't disturb the others: his input is asked for, and its answer dropped.
+ *
+ * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
+ * front of the queue, to be asked for alone, and only the one at fault fails.
+ *
+ * Tested by tests/unit/test_remote_line.c.
+ */
+#include "base/mem.h"
+#include "remote/line_int.h"
+
+static void
+emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
+{
+	Job		   *j = ctx;
+
+	if (ask >= 0 && ask < j->n)
+		ask_frame(j->asks[ask], kind, fields, final);
+}
+
+/* Back to the front of the queue. */
+static void
+ask_alone(Ask *a)
+{
+	a->job = NULL;
+	a->alone = true;
+	a->item.first = true;
+	a->item.gathers = false;
+	gather_add(a->m->queue, &a->item);
+	a->m->fresh = true;
+	a->l->sink.live(a->owner, WP_WAITING, -1, -1);
+}
+
+static Job *
+new_job(RModel *m, Ask **asks, int n)
+{
+	Job		   *j = mem_zalloc(sizeof(*j));
+
+	j->l = m->l;
+	j->m = m;
+	j->n = j->living = n;
+	j->url = -1;
+	j->asks = mem_alloc((size_t) n * sizeof(*j->asks));
+	j->w = mem_alloc((size_t) n * sizeof(*j->w));
+	for (int i = 0; i < n; i++)
+	{
+		j->asks[i] = asks[i];
+		j->w[i] = &asks[i]->w;
+	}
+	return j;
+}
+
+bool
+job_make(RModel *m, Ask **asks, int n)
+{
+	Job		   *j = new_job(m, asks, n);
+	Err			e = {0};
+
+	if (!body_make(j->w, n, m->o, &j->calls, &e))
+	{
+		mem_free(j->asks);
+		mem_free(j->w);
+		mem_free(j);
+		for (int i = 0; i < n; i++)
+			if (n > 1)
+				ask_alone(asks[i]);
+			else
+				ask_error(asks[i], &e, &(ErrorExtra) {.retry_after_ms = -1});
+		return false;
+	}
+	j->left = j->calls.n;
+	j->reply = reply_new(j->w, n, &j->calls, m->o, emit, j);
+	j->c = mem_zalloc((size_t) j->calls.n * sizeof(*j->c));
+	for (int i = 0; i < n; i++)
+		asks[i]->job = j;
+	for (int i = 0; i < j->calls.n; i++)
+	{
+		Call	   *c = mem_zalloc(sizeof(*c));
+
+		c->l = m->l;
+		c->job = j;
+		c->i = i;
+		c->url = c->avoid = -1;
+		j->c[i] = c;
+		call_pend(c);
+	}
+	return true;
+}
+
+int64_t
+job_deadline(const Job *j)
+{
+	int64_t		last = 0;
+
+	for (int i = 0; i < j->n; i++)
+	{
+		const Ask  *a = j->asks[i];
+
+		if (a->gone)
+			continue;
+		if (a->deadline_us == 0)
+			return 0;
+		if (a->deadline_us > last)
+			last = a->deadline_us;
+	}
+	return last;
+}
+
+void
+job_kill(Job *j)
+{
+	if (j->dead)
+		return;
+	j->dead = true;
+	j->grave = j->l->dead;
+	j->l->dead = j;
+	/* nothing new of it */
+	for (int i = 0; i < j->calls.n; i++)
+		if (j->c[i] != NULL && j->c[i]->state == CALL_PENDING)
+			call_unpend(j->c[i]);
+}
+
+void
+job_fail(Job *j, const Err *e, const ErrorExtra *x)
+{
+	for (int i = 0; i < j->n && !j->dead; i++)
+		ask_error(j->asks[i], e, x);
+	job_kill(j);
+}
+
+void
+job_split(Job *j)
+{
+	for (int i = 0; i < j->n; i++)
+		if (!j->asks[i]->gone)
+		{
+			j->living--;
+			ask_alone(j->asks[i]);
+		}
+	job_kill(j);
+}
+
+/* A call whose stream has told all may come to its end by itself. */
+static void
+let_go(Job *j, Call *c)
+{
+	Line	   *l = j->l;
+
+	if (c->state != CALL_WHOLE || c->h == NULL)
+	{
+		call_free(c);
+		return;
+	}
+	c->state = CALL_DRAINS;
+	c->job = NULL;
+	c->due_us = l->now_us + 1000000;
+	c->prev = NULL;
+	c->next = l->drains;
+	if (l->drains != NULL)
+		l->drains->prev = c;
+	l->drains = c;
+	line_wake(l, c->due_us);
+}
+
+void
+job_free(Job *j)
+{
+	for (int i = 0; i < j->calls.n; i++)
+		let_go(j, j->c[i]);
+	reply_free(j->reply);
+	body_free(&j->calls);
+	for (int i = 0; i < j->n; i++)
+		if (j->asks[i]->job == j)
+			ask_free(j->asks[i]);
+	mem_free(j->c);
+	mem_free(j->asks);
+	mem_free(j->w);
+	mem_free(j);
+}

@@ -1,0 +1,434 @@
+/*
+ * line.c
+ *	  Requests on their way to endpoints.
+ *
+ * line_take() puts an ask into its model's queue, line_turn() does everything else: what events of HTTP have left to do, who is
+ * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or cancelled.
+ *
+ * Deadlines are looked through only when the next of them has come, as the engine does.  With many models those are served first
+ * that were asked for least recently: with each turn another one is the first.
+ *
+ * Tested by tests/unit/test_remote_line.c (a network that is simulated, with everything that may go wrong).
+ */
+#include "remote/line_int.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/mem.h"
+#include "talk/chan.h"
+
+#define NEVER_US	INT64_C(3600000000)
+
+static void
+copy_settings(RSettings *to, const RSettings *from)
+{
+	mem_free(to->allowed_hosts);
+	mem_free(to->ca_file);
+	*to = *from;
+	to->allowed_hosts = mem_strdup(from->allowed_hosts != NULL ? from->allowed_hosts : "");
+	to->ca_file = mem_strdup(from->ca_file != NULL ? from->ca_file : "");
+}
+
+void
+line_set_clock(Line *l, int64_t (*clock) (void))
+{
+	l->clock = clock;
+	l->now_us = l->started_us = clock();
+}
+
+Line *
+line_new(Http *h, const RSettings *set, const LineSink *sink)
+{
+	Line	   *l = mem_zalloc(sizeof(*l));
+
+	l->http = h;
+	l->sink = *sink;
+	l->next_deadline_us = INT64_MAX;
+	copy_settings(&l->set, set);
+	line_set_clock(l, clock_us);
+	l->salt = ((uint64_t) getpid() << 40) ^ (uint64_t) l->now_us;
+	return l;
+}
+
+void
+line_wake(Line *l, int64_t at_us)
+{
+	if (at_us < l->wake_us)
+		l->wake_us = at_us;
+}
+
+void
+line_touch(Call *c)
+{
+	if (c->touched)
+		return;
+	c->touched = true;
+	c->next_touched = c->l->touched;
+	c->l->touched = c;
+}
+
+/* ---- the end ---- */
+
+static void
+end_drain(Call *c)
+{
+	if (c->prev != NULL)
+		c->prev->next = c->next;
+	else
+		c->l->drains = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	call_free(c);
+}
+
+void
+line_bury(Line *l)
+{
+	if (l->depth > 0)
+		return;
+	while (l->dead != NULL)
+	{
+		Job		   *j = l->dead;
+
+		l->dead = j->grave;
+		job_free(j);
+	}
+	while (l->graves != NULL)
+	{
+		Ask		   *a = l->graves;
+
+		l->graves = a->grave;
+		ask_free(a);
+	}
+	rmodel_tidy(l);
+}
+
+void
+line_free(Line *l)
+{
+	while (l->asks != NULL)
+		ask_drop(l->asks);
+	line_bury(l);
+	while (l->drains != NULL)
+		end_drain(l->drains);
+	for (RModel *m = l->models; m != NULL; m = m->next)
+		m->forgotten = true;
+	rmodel_tidy(l);
+	mem_free(l->set.allowed_hosts);
+	mem_free(l->set.ca_file);
+	mem_free(l);
+}
+
+void
+line_settings(Line *l, const RSettings *set)
+{
+	copy_settings(&l->set, set);
+	for (RModel *m = l->models; m != NULL; m = m->next)
+		rmodel_settings(m);
+}
+
+/* ---- asks ---- */
+
+/* What an ask without a model, or its beginning, comes to. */
+static void
+end_at_once(Line *l, void *owner, const Err *e, const Buf *fields)
+{
+	Buf			b = {0};
+
+	if (e != NULL)
+	{
+		chan_put_error(&b, e);
+		l->sink.frame(owner, WF_ERROR, &b, true);
+		buf_free(&b);
+	}
+	else
+		l->sink.frame(owner, WF_DONE, fields != NULL ? fields : &b, true);
+}
+
+/* Those that are about the program. */
+static bool
+own_business(Line *l, const WireAsk *w, void *owner)
+{
+	WireIn		in = {w->fields, w->fields + w->len};
+	WireField	f;
+	uint64_t	hash = 0;
+	Buf			text = {0};
+	Buf			fields = {0};
+	WireOut		o = chan_out(&fields);
+	char	   *command;
+
+	if (w->kind == WK_MODEL_FORGET || w->kind == WK_MODEL_UNLOAD)
+	{
+		while (wire_next(&in, &f) > 0)
+			if (f.tag == WTAG_MODEL_HASH)
+				hash = (uint64_t) f.i;
+		rmodel_forget(l, w->dboid, w->model, w->kind == WK_MODEL_FORGET ? hash : 0);
+		end_at_once(l, owner, NULL, NULL);
+		return true;
+	}
+	if (w->kind != WK_CONTROL)
+		return false;
+	command = mem_strndup(w->command.n > 0 ? w->command.s : "", w->command.n);
+	if (line_command(l, command, &text))
+	{
+		wire_put_str(&o, WTAG_TEXT, text.len > 0 ? text.data : "", text.len);
+		end_at_once(l, owner, NULL, &fields);
+	}
+	else
+	{
+		Err			e;
+
+		err_set(&e, ERR_INVALID, "unknown command \"%.64s\"", command);
+		end_at_once(l, owner, &e, NULL);
+	}
+	mem_free(command);
+	buf_free(&text);
+	buf_free(&fields);
+	return true;
+}
+
+static bool
+secret_ok(const WireAsk *w, Err *e)
+{
+	for (size_t i = 0; i < w->secret.n; i++)
+		if ((unsigned char) w->secret.s[i] < 0x20 || w->secret.s[i] == 0x7f)
+			return err_set(e, ERR_INVALID, "the secret of model \"%.*s\" has control characters", (int) (w->model.n < 200 ? w->model.n : 200),
+						   w->model.n > 0 ? w->model.s : "");
+	return true;
+}
+
+static void
+enqueue(Line *l, Ask *a, RModel *m)
+{
+	const WireAsk *w = &a->w;
+
+	a->m = m;
+	m->n_asks++;
+	m->requests++;
+	m->used_us = a->arrival_us;
+	m->fresh = true;
+	a->next = l->asks;
+	if (l->asks != NULL)
+		l->asks->prev = a;
+	l->asks = a;
+	l->n_asks++;
+	l->rested = false;
+	a->item.priority = w->priority;
+	a->item.background = w->background;
+	a->item.login = w->login;
+	a->item.gathers = m->o->max_batch_inputs > 1 && body_gathers(w, m->o);
+	a->item.since_us = a->arrival_us;
+	gather_add(m->queue, &a->item);
+	if (a->deadline_us != 0 && a->deadline_us < l->next_deadline_us)
+		l->next_deadline_us = a->deadline_us;
+	rstats_observe(m, WH_N, w->n);
+	if (w->max_tokens >= 0)
+		rstats_observe(m, WH_MAX_TOKENS, w->max_tokens);
+}
+
+static Ask *
+take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+{
+	Ask		   *a = mem_zalloc(sizeof(*a));
+	RModel	   *m = NULL;
+	Err			e = {0};
+	bool		ok = wireask_read(&a->w, kind, fields, len, &e);
+
+	if (ok && own_business(l, &a->w, owner))
+	{
+		ask_free(a);
+		return NULL;
+	}
+	if (ok && secret_ok(&a->w, &e))
+		m = rmodel_get(l, &a->w, &e);
+	if (m == NULL)
+	{
+		l->early.requests++;
+		l->early.failed++;
+		if (ok)
+			ask_free(a);
+		else
+			mem_free(a);
+		end_at_once(l, owner, &e, NULL);
+		return NULL;
+	}
+	a->l = l;
+	a->owner = owner;
+	a->deadline_us = deadline_us;
+	a->timeout_ms = timeout_ms;
+	a->arrival_us = l->now_us;
+	a->id = ++l->next_id;
+	enqueue(l, a, m);
+	l->sink.live(owner, WP_WAITING, -1, -1);
+	return a;
+}
+
+Ask *
+line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+{
+	Ask		   *a;
+
+	l->now_us = l->clock();
+	l->depth++;
+	a = take(l, kind, fields, len, deadline_us, timeout_ms, owner);
+	if (a != NULL && a->gone)
+		a = NULL;
+	l->depth--;
+	line_bury(l);
+	return a;
+}
+
+void
+line_cancel(Line *l, Ask *a)
+{
+	ask_drop(a);
+	line_bury(l);
+}
+
+int
+line_live(const Line *l)
+{
+	return l->n_asks;
+}
+
+/* ---- turns ---- */
+
+static void
+look_at_deadlines(Line *l)
+{
+	if (l->now_us < l->next_deadline_us)
+		return;
+	l->next_deadline_us = INT64_MAX;
+	/* who is told may cancel others; they stay in memory, and lead back into the list */
+	for (Ask *a = l->asks, *next; a != NULL; a = next)
+	{
+		next = a->next;
+		if (a->gone || a->deadline_us == 0)
+			continue;
+		if (a->deadline_us <= l->now_us)
+			ask_late(a);
+		else if (a->deadline_us < l->next_deadline_us)
+			l->next_deadline_us = a->deadline_us;
+	}
+}
+
+static void
+look_at_drains(Line *l)
+{
+	for (Call *c = l->drains, *next; c != NULL; c = next)
+	{
+		next = c->next;
+		if (c->ended || c->due_us <= l->now_us)
+			end_drain(c);
+		else
+			line_wake(l, c->due_us);
+	}
+}
+
+/* The first one goes to the end. */
+static void
+rotate(Line *l)
+{
+	RModel	   *first = l->models;
+	RModel	  **at = &l->models;
+
+	if (first == NULL || first->next == NULL)
+		return;
+	l->models = first->next;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = first;
+	first->next = NULL;
+}
+
+int64_t
+line_turn(Line *l, int64_t now_us)
+{
+	Call	   *c;
+	Call	   *full = NULL;
+
+	l->now_us = now_us;
+	l->wake_us = INT64_MAX;
+	l->depth++;
+	while ((c = l->touched) != NULL)
+	{
+		l->touched = c->next_touched;
+		c->touched = false;
+		call_settle(c);
+		if (c->full && !c->touched)
+		{
+			c->next_touched = full;
+			full = c;
+		}
+	}
+	/* those that are paused are looked at again */
+	while ((c = full) != NULL)
+	{
+		full = c->next_touched;
+		line_touch(c);
+	}
+	look_at_deadlines(l);
+	l->depth--;
+	line_bury(l);
+	l->depth++;
+	look_at_drains(l);
+	rotate(l);
+	for (RModel *m = l->models; m != NULL; m = m->next)
+		rmodel_dispatch(m);
+	l->depth--;
+	line_bury(l);
+	if (l->next_deadline_us < l->wake_us)
+		l->wake_us = l->next_deadline_us;
+	if (l->wake_us - l->now_us > NEVER_US)
+		return NEVER_US;
+	return l->wake_us > l->now_us ? l->wake_us - l->now_us : 0;
+}
+
+/* ---- commands ---- */
+
+static void
+list_endpoints(Line *l, Buf *answer)
+{
+	static const char *const names[] = {"unknown", "up", "trying", "down"};
+	JsonOut		j = {.b = answer};
+
+	json_open(&j, '[');
+	for (RModel *m = l->models; m != NULL; m = m->next)
+		for (int i = 0; i < m->pick.n; i++)
+		{
+			const RUrl *u = &m->u[i];
+
+			json_open(&j, '{');
+			json_key_cstr(&j, "model", m->name);
+			json_key_int(&j, "dboid", m->dboid);
+			json_key_cstr(&j, "url", u->base);
+			json_key_cstr(&j, "health", names[m->pick.u[i].health]);
+			json_key_int(&j, "in_flight", m->pick.u[i].in_flight);
+			json_key_int(&j, "calls", u->calls);
+			json_key_int(&j, "failures", u->failures);
+			json_key_int(&j, "retries", u->retries);
+			json_key_int(&j, "throttled", u->throttled);
+			json_close(&j, '}');
+		}
+	json_close(&j, ']');
+}
+
+bool
+line_command(Line *l, const char *command, Buf *answer)
+{
+	if (strcmp(command, "integrity") == 0)
+		buf_addstr(answer, "ok");
+	else if (strcmp(command, "endpoints") == 0)
+		list_endpoints(l, answer);
+	else if (strcmp(command, "reset-stats") == 0)
+	{
+		rstats_reset(l);
+		buf_addstr(answer, "ok");
+	}
+	else
+		return false;
+	return true;
+}

@@ -1,0 +1,226 @@
+/*
+ * line_int.h
+ *	  What line.c, ask.c, job.c, call.c, rmodel.c and rstats.c share.
+ *
+ * An ASK is what somebody waits for.  It waits in its model's queue (gather.h), until it becomes, alone or with others, a
+ * JOB: the calls that body.c makes of it, and the Reply that reads them.  A CALL is one of these, with all its tries; while
+ * it can't be made, or waits to be made again, it is in its model's list of pending ones.
+ *
+ * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called from there.  So
+ * nothing is freed and no connection is closed but in line_bury(), when nothing is on the stack (depth 0).
+ */
+#ifndef VLLM_REMOTE_LINE_INT_H
+#define VLLM_REMOTE_LINE_INT_H
+
+#include "remote/body.h"
+#include "remote/fate.h"
+#include "remote/gather.h"
+#include "remote/line.h"
+#include "remote/pick.h"
+#include "remote/rate.h"
+#include "remote/reply.h"
+#include "remote/retry.h"
+
+typedef struct Job Job;
+typedef struct Call Call;
+typedef struct RModel RModel;
+
+/* A model's url, beside PickUrl. */
+typedef struct RUrl
+{
+	const char *base;			/* in the options */
+	char		entry[320];		/* that would allow its host; '' = the url is bad: */
+	char		why[160];
+	Rate		rate;
+	int64_t		calls, failures, retries, throttled;
+	char		error[256];
+} RUrl;
+
+struct RModel
+{
+	Line	   *l;
+	RModel	   *next;
+	uint64_t	hash;
+	uint32_t	dboid;
+	char	   *name;
+	ROptions   *o;
+	Gather	   *queue;
+	Pick		pick;
+	RUrl	   *u;				/* pick.n */
+	RetryBudget budget;
+	Call	   *pending, *pending_last;
+	int			n_asks;			/* not ended, or in a job still */
+	int			n_calls;		/* under way */
+	bool		forgotten;		/* goes with its last ask */
+	bool		fresh;			/* asks have come since the queue was looked through */
+	int64_t		looked_us;		/* ... for such as can't wait until then */
+	/* counted */
+	int64_t		used_us;
+	int64_t		requests, prompt_tokens, cached_tokens, output_tokens;
+	int64_t		ended[WIRE_N_ENDS];
+	WireHist	hist[WIRE_N_HISTS];
+};
+
+struct Ask
+{
+	GatherItem	item;			/* first: an item is its ask */
+	Line	   *l;
+	RModel	   *m;
+	Job		   *job;
+	void	   *owner;
+	WireAsk		w;
+	int64_t		deadline_us, arrival_us;
+	int			timeout_ms;
+	uint64_t	id;				/* of the line's */
+	bool		alone;			/* gathers no more */
+	bool		accepted;
+	bool		gone;			/* the sink hears nothing any more */
+	int			tries, charged;
+	int			texts;
+	int64_t		called_us, first_us, last_us;	/* first call, first and last WF_TEXT; 0 = none */
+	Ask		   *prev, *next;	/* of the line's, until it is gone */
+	Ask		   *grave;
+};
+
+struct Job
+{
+	Line	   *l;
+	RModel	   *m;
+	Ask		  **asks;
+	const WireAsk **w;
+	int			n;
+	int			living;			/* asks that are not gone */
+	RCalls		calls;
+	Call	  **c;
+	int			left;			/* calls without a whole answer */
+	Reply	   *reply;
+	int			url;			/* called last, -1 */
+	int64_t		first_byte_us;
+	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */
+	bool		emitted;
+	bool		dead;
+	Job		   *grave;
+};
+
+typedef enum CallState
+{
+	CALL_PENDING,				/* in the model's list */
+	CALL_RUNS,
+	CALL_WHOLE,					/* answered */
+	CALL_DRAINS					/* of no job: the connection has a moment to come to its end by itself */
+} CallState;
+
+struct Call
+{
+	Line	   *l;
+	Job		   *job;
+	int			i;				/* of the job's calls */
+	CallState	state;
+	HttpCall   *h;
+	Buf			url_text, error_body;
+	HttpResult	res;
+	Err			e;				/* garbled: how */
+	bool		told, ended, garbled, whole;
+	bool		paused, full;	/* full: its asker has enough for now */
+	bool		touched;
+	Call	   *next_touched;
+	int			url;			/* of the try */
+	bool		probe;
+	int			avoid;
+	int			tries;
+	int64_t		begin_us;
+	int64_t		due_us;			/* pending: not before; drains: not longer than */
+	Call	   *prev, *next;	/* pending, draining */
+};
+
+struct Line
+{
+	Http	   *http;
+	RSettings	set;
+	LineSink	sink;
+	int64_t		(*clock) (void);
+	int64_t		now_us;
+	int			depth;
+	uint64_t	next_id, salt;
+	RModel	   *models;
+	int			n_models;
+	Ask		   *asks;			/* not gone */
+	int			n_asks;
+	int64_t		next_deadline_us;
+	int			n_calls;		/* of libcurl's */
+	Call	   *touched;
+	Call	   *drains;
+	Ask		   *graves;
+	Job		   *dead;
+	int64_t		wake_us;		/* found by this turn */
+	WireFigures early;			/* requests that never got to a model; those of models that are forgotten */
+	WireFigures base;			/* subtracted (reset) */
+	int64_t		started_us, published_us;
+	bool		rested;			/* published, and nothing has been done since */
+};
+
+/* What an error tells besides. */
+typedef struct ErrorExtra
+{
+	const char *url;			/* NULL = none was asked */
+	bool		elsewhere;
+	int64_t		retry_after_ms; /* -1 = none */
+	int64_t		prompt_tokens, completion_tokens;
+} ErrorExtra;
+
+/* line.c */
+void		line_wake(Line *l, int64_t at_us);
+void		line_touch(Call *c);
+void		line_bury(Line *l);
+/* The clock of a test. */
+void		line_set_clock(Line *l, int64_t (*clock) (void));
+
+/* ask.c */
+void		ask_frame(Ask *a, WireFrame kind, const Buf *fields, bool final);
+void		ask_error(Ask *a, const Err *e, const ErrorExtra *x);
+void		ask_late(Ask *a);
+/* Nobody wants it any more. */
+void		ask_drop(Ask *a);
+void		ask_free(Ask *a);
+/* Of the message: the last of a tag; n = 0 if there is none. */
+Span		ask_field(const Ask *a, WireTag tag);
+
+/* job.c */
+/* False: the asks have got errors, or are back in the queue, alone. */
+bool		job_make(RModel *m, Ask **asks, int n);
+void		job_fail(Job *j, const Err *e, const ErrorExtra *x);
+/* Those who are left are asked for one by one. */
+void		job_split(Job *j);
+/* When all of its asks will have no use for it any more; 0 = never */
+int64_t		job_deadline(const Job *j);
+/* To be buried. */
+void		job_kill(Job *j);
+void		job_free(Job *j);
+
+/* call.c */
+void		call_pend(Call *c);
+void		call_unpend(Call *c);
+/* Make a try of it. */
+void		call_start(Call *c, int url);
+/* Something has happened to it. */
+void		call_settle(Call *c);
+/* Close and free it. */
+void		call_free(Call *c);
+
+/* rmodel.c */
+RModel	   *rmodel_get(Line *l, const WireAsk *w, Err *e);
+void		rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash);
+void		rmodel_settings(RModel *m);
+void		rmodel_free(RModel *m);
+/* Free those that are forgotten and not used. */
+void		rmodel_tidy(Line *l);
+/* Make what calls may be made. */
+void		rmodel_dispatch(RModel *m);
+
+/* rstats.c */
+void		rstats_observe(RModel *m, WireHistId id, int64_t value);
+void		rstats_done(Ask *a, const Buf *fields);
+void		rstats_model_gone(RModel *m);
+void		rstats_reset(Line *l);
+
+#endif

@@ -1,0 +1,220 @@
+/*
+ * pick.c
+ *	  The urls of a model: the one with the fewest calls, breakers, and how wide each is open.
+ *
+ * A breaker opens behind PICK_RUN failures in a row, or when more than half of the last PICK_SEEN were; it
+ * stays open for a second, then one call finds out (the probe): a failure doubles the time, anything else closes it.  A probe
+ * that was cancelled says nothing and makes room for another.  Calls that were under way when the breaker opened say
+ * nothing either.
+ *
+ * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the endpoint's limit
+ * is found without asking it over and over.
+ *
+ * Tested by tests/unit/test_remote_pick.c.
+ */
+#include "remote/pick.h"
+
+#include "base/mem.h"
+
+/* What an endpoint asks for is waited for so long. */
+#define SAID_PATIENCE_US	INT64_C(60000000)
+/* 429s of calls that began together are one. */
+#define NARROW_US			INT64_C(1000000)
+
+void
+pick_init(Pick *p, int n, int most)
+{
+	*p = (Pick) {.n = n,.most = most,.last = n - 1};
+	p->u = mem_zalloc((size_t) n * sizeof(PickUrl));
+	for (int i = 0; i < n; i++)
+		p->u[i].window = most;
+}
+
+void
+pick_free(Pick *p)
+{
+	mem_free(p->u);
+	p->u = NULL;
+}
+
+static int
+places(const Pick *p, const PickUrl *u)
+{
+	int			w = (int) u->window;
+
+	return w < 1 ? 1 : w > p->most ? p->most : w;
+}
+
+static int64_t
+later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* When the url may be called; INT64_MAX: when a call has ended.  *worth: it is worth waiting for. */
+static int64_t
+open_at(const Pick *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *worth)
+{
+	int64_t		breaker = now;
+
+	*worth = true;
+	if (u->health == WIRE_HEALTH_DOWN)
+		breaker = later(now, u->open_until_us);
+	if (u->health == WIRE_HEALTH_TRYING && u->probing)
+	{
+		/* how long the probe takes isn't known */
+		*worth = now - u->probe_us < PICK_PATIENCE_US;
+		return *worth ? u->probe_us + PICK_PATIENCE_US : INT64_MAX;
+	}
+	if (breaker - now > PICK_PATIENCE_US || (l->said_us != INT64_MAX && l->said_us - now > SAID_PATIENCE_US))
+		*worth = false;
+	if (l->own_us == INT64_MAX || l->said_us == INT64_MAX)
+		return INT64_MAX;
+	/* half open it takes one, whatever is under way from before */
+	if (breaker <= now && l->own_us <= now && l->said_us <= now &&
+		u->health != WIRE_HEALTH_DOWN && u->health != WIRE_HEALTH_TRYING && u->in_flight >= places(p, u))
+		return INT64_MAX;
+	if (u->in_flight >= p->most)
+		return INT64_MAX;
+	return later(breaker, later(l->own_us, l->said_us));
+}
+
+/* Is a the better choice?  i, j: their places behind the one that was taken last */
+static bool
+better(const PickUrl *a, int i, const PickUrl *b, int j)
+{
+	if (a->in_flight != b->in_flight)
+		return a->in_flight < b->in_flight;
+	if (a->latency_us != b->latency_us)
+		return a->latency_us < b->latency_us;	/* 0: not known yet, to be found out */
+	return i < j;
+}
+
+PickResult
+pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url)
+{
+	int64_t		soon = INT64_MAX;
+	int64_t		hopeless = INT64_MAX;
+	int			best = -1;
+	int			best_at = 0;
+	bool		busy = false;
+	bool		allowed = false;
+
+	for (int k = 0; k < p->n; k++)
+	{
+		int			i = (p->last + 1 + k) % p->n;
+		PickUrl    *u = &p->u[i];
+		bool		worth;
+		int64_t		at;
+
+		if (u->banned)
+			continue;
+		allowed = true;
+		at = open_at(p, u, &limits[i], now_us, &worth);
+		if (!worth)
+		{
+			if (at < hopeless)
+				hopeless = at;
+		}
+		else if (at == INT64_MAX)
+			busy = true;
+		else if (at > now_us)
+			soon = at < soon ? at : soon;
+		else if (best < 0 || best == avoid || (i != avoid && better(u, k, &p->u[best], best_at)))
+		{
+			best = i;
+			best_at = k;
+		}
+	}
+	*when_us = 0;
+	if (best >= 0)
+	{
+		*url = best;
+		return PICK_OK;
+	}
+	if (!allowed)
+		return PICK_BANNED;
+	if (soon != INT64_MAX)
+		*when_us = soon;
+	if (busy)
+		return PICK_BUSY;
+	if (soon != INT64_MAX)
+		return PICK_LATER;
+	*when_us = hopeless == INT64_MAX ? 0 : hopeless;
+	return PICK_NEVER;
+}
+
+bool
+pick_begin(Pick *p, int url, int64_t now_us)
+{
+	PickUrl    *u = &p->u[url];
+
+	p->last = url;
+	u->in_flight++;
+	if (u->health != WIRE_HEALTH_DOWN && u->health != WIRE_HEALTH_TRYING)
+		return false;
+	u->health = WIRE_HEALTH_TRYING;
+	u->probing = true;
+	u->probe_us = now_us;
+	return true;
+}
+
+static void
+open_breaker(PickUrl *u, int64_t now)
+{
+	u->open_us = u->health == WIRE_HEALTH_TRYING ? u->open_us * 2 : PICK_OPEN_US;
+	if (u->open_us > PICK_OPEN_MOST_US)
+		u->open_us = PICK_OPEN_MOST_US;
+	u->open_until_us = now + u->open_us;
+	u->health = WIRE_HEALTH_DOWN;
+}
+
+static void
+note(PickUrl *u, bool failed)
+{
+	u->seen = ((u->seen << 1) | failed) & ((UINT32_C(1) << PICK_SEEN) - 1);
+	if (u->n_seen < PICK_SEEN)
+		u->n_seen++;
+	u->run = failed ? u->run + 1 : 0;
+}
+
+void
+pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us)
+{
+	PickUrl    *u = &p->u[url];
+	bool		closed = u->health == WIRE_HEALTH_UP || u->health == WIRE_HEALTH_UNKNOWN;
+
+	if (throttled && now_us - u->narrowed_us > NARROW_US)
+	{
+		u->window = (double) places(p, u) < u->in_flight ? places(p, u) : u->in_flight;
+		u->window = u->window / 2 < 1 ? 1 : u->window / 2;
+		u->narrowed_us = now_us;
+	}
+	u->in_flight--;
+	if (latency_us >= 0)
+	{
+		u->latency_us = u->latency_us == 0 ? latency_us : u->latency_us + (latency_us - u->latency_us) / 8;
+		if (u->latency_us < 1)
+			u->latency_us = 1;
+		if (u->window < p->most)
+			u->window += 1 / u->window;
+	}
+	if (probe)
+		u->probing = false;
+	/* who says "too much" works */
+	if (probe && throttled)
+		health = FATE_UP;
+	if (health == FATE_NEITHER || (!closed && !probe))
+		return;
+	if (health == FATE_UP)
+	{
+		if (probe)
+			u->seen = (uint32_t) (u->n_seen = 0);
+		u->health = WIRE_HEALTH_UP;
+		note(u, false);
+		return;
+	}
+	note(u, true);
+	if (probe || u->run >= PICK_RUN || (u->n_seen == PICK_SEEN && __builtin_popcount(u->seen) * 2 > PICK_SEEN))
+		open_breaker(u, now_us);
+}

@@ -1,0 +1,70 @@
+/*
+ * pick.h
+ *	  The urls of a model: which one is asked next, and which ones are left in peace.
+ */
+#ifndef VLLM_REMOTE_PICK_H
+#define VLLM_REMOTE_PICK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "remote/fate.h"
+#include "wire/wire.h"
+
+#define PICK_RUN		5			/* failures in a row that open a breaker */
+#define PICK_SEEN		20			/* ... or more than half of so many */
+#define PICK_OPEN_US	INT64_C(1000000)	/* it stays open so long at first, */
+#define PICK_OPEN_MOST_US INT64_C(30000000)	/* ... and at last */
+#define PICK_PATIENCE_US INT64_C(5000000)	/* a request waits so long for a breaker */
+
+typedef struct PickUrl
+{
+	WireHealth	health;
+	bool		banned;			/* its host is not allowed */
+	int			in_flight;
+	double		window;			/* so many calls at once; less behind a 429, growing again */
+	int			run;			/* failures in a row */
+	uint32_t	seen;			/* the last PICK_SEEN ends, newest in bit 0; 1 = failure */
+	int			n_seen;
+	int64_t		open_until_us;	/* DOWN */
+	int64_t		open_us;		/* how long it was open last */
+	bool		probing;		/* TRYING: the one call is under way, */
+	int64_t		probe_us;		/* ... since */
+	int64_t		narrowed_us;	/* when the window was halved last */
+	int64_t		latency_us;		/* moving average of answered calls; 0 = none yet */
+} PickUrl;
+
+typedef struct Pick
+{
+	PickUrl    *u;
+	int			n;
+	int			most;			/* calls at once, per url */
+	int			last;			/* round robin among equals */
+} Pick;
+
+typedef enum PickResult
+{
+	PICK_OK,					/* *url */
+	PICK_BUSY,					/* one that works has no place: when a call has ended, or at *when_us, 0 = no such */
+	PICK_LATER,					/* at *when_us */
+	PICK_NEVER,					/* not within patience; *when_us: until then at least, 0 = not known */
+	PICK_BANNED					/* no host is allowed */
+} PickResult;
+
+/* What stands in a url's way besides. */
+typedef struct PickLimit
+{
+	int64_t		own_us;			/* may be called from then on, by its options (INT64_MAX: when a call has ended), */
+	int64_t		said_us;		/* ... and as it said itself */
+} PickLimit;
+
+void		pick_init(Pick *p, int n, int most);
+void		pick_free(Pick *p);
+/* limits: n of them; avoid: the url that has failed for this call just now, -1 = none */
+PickResult	pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url);
+/* A call begins; true: it is a probe. */
+bool		pick_begin(Pick *p, int url, int64_t now_us);
+/* ... and ends: FATE_NEITHER if it was cancelled; latency_us < 0: not an answer */
+void		pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
+
+#endif

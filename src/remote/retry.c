@@ -1,0 +1,82 @@
+/*
+ * retry.c
+ *	  Waits that double, with jitter, and the budget of repeated calls.
+ *
+ * Jitter comes from the request's own number, not from a state that all share: who asks at the same time waits differently
+ * long, and a test sees the same waits each time.
+ *
+ * The budget: when an endpoint is ill each request would become several calls, just when it can bear them least.
+ * So calls may be repeated as long as they are a tenth of all; a few are always there, and come back, one a second, so
+ * that who asks little isn't left without.
+ *
+ * Tested by tests/unit/test_remote_retry.c.
+ */
+#include "remote/retry.h"
+
+#include <stddef.h>
+
+/* [0, 1); splitmix64 */
+static double
+fraction(uint64_t seed, uint64_t n)
+{
+	uint64_t	z = seed + (n + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	z ^= z >> 31;
+	return (double) (z >> 11) / 9007199254740992.0;
+}
+
+int64_t
+retry_wait_us(uint64_t seed, int tries, int64_t after_ms)
+{
+	int64_t		base = RETRY_BASE_US;
+	double		f = fraction(seed, (uint64_t) tries);
+
+	for (int i = 1; i < tries && base < RETRY_MOST_US; i++)
+		base *= 2;
+	if (base > RETRY_MOST_US)
+		base = RETRY_MOST_US;
+	if (after_ms < 0)
+		return (int64_t) ((double) base * (0.5 + f));
+	/* a day is for ever here */
+	if (after_ms > 86400000)
+		after_ms = 86400000;
+	/* not before; and not all at that very moment */
+	return after_ms * 1000 + (int64_t) ((double) RETRY_BASE_US * f);
+}
+
+static void
+start(RetryBudget *b)
+{
+	if (b->at_us == 0 && b->left < RETRY_FEW)
+	{
+		b->left = RETRY_FEW;
+		b->at_us = 1;
+	}
+}
+
+void
+retry_earn(RetryBudget *b)
+{
+	start(b);
+	if (b->left < RETRY_MOST)
+		b->left += 0.1;
+}
+
+bool
+retry_spend(RetryBudget *b, int64_t now_us)
+{
+	start(b);
+	if (b->at_us > 1 && now_us > b->at_us && b->left < RETRY_FEW)
+	{
+		b->left += (double) (now_us - b->at_us) / 1e6;
+		if (b->left > RETRY_FEW)
+			b->left = RETRY_FEW;
+	}
+	b->at_us = now_us > 1 ? now_us : 1;
+	if (b->left < 1)
+		return false;
+	b->left -= 1;
+	return true;
+}

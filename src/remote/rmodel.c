@@ -1,0 +1,338 @@
+/*
+ * rmodel.c
+ *	  The models that have been asked for, each with its queue, its urls and their limits; and whose turn it is.
+ *
+ * A model is known by its version (hash), database and name.  It stays when nobody asks, for its counters, breakers and limits,
+ * until it is forgotten, or too many are known.
+ *
+ * Tested by tests/unit/test_remote_line.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/line_int.h"
+#include "wire/hosts.h"
+
+#define MOST_MODELS		256
+
+static bool
+same_span(Span a, Span b)
+{
+	return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
+}
+
+static bool
+same(const GatherItem *x, const GatherItem *y)
+{
+	const Ask  *a = (const Ask *) x;
+	const Ask  *b = (const Ask *) y;
+
+	return same_span(a->w.secret, b->w.secret) && body_same(&a->w, &b->w);
+}
+
+static void
+unlink_model(RModel *m)
+{
+	Line	   *l = m->l;
+
+	for (RModel **at = &l->models; *at != NULL; at = &(*at)->next)
+		if (*at == m)
+		{
+			*at = m->next;
+			break;
+		}
+	l->n_models--;
+}
+
+void
+rmodel_free(RModel *m)
+{
+	gather_free(m->queue);
+	pick_free(&m->pick);
+	roptions_unref(m->o);
+	mem_free(m->u);
+	mem_free(m->name);
+	mem_free(m);
+}
+
+void
+rmodel_tidy(Line *l)
+{
+	for (RModel *m = l->models, *next; m != NULL; m = next)
+	{
+		next = m->next;
+		if (!m->forgotten || m->n_asks > 0)
+			continue;
+		rstats_model_gone(m);
+		unlink_model(m);
+		rmodel_free(m);
+	}
+}
+
+void
+rmodel_settings(RModel *m)
+{
+	for (int i = 0; i < m->pick.n; i++)
+	{
+		RUrl	   *u = &m->u[i];
+		HostUrl		h;
+
+		u->entry[0] = u->why[0] = '\0';
+		if (!hosts_url(u->base, &h, u->why, sizeof(u->why)))
+		{
+			m->pick.u[i].banned = true;
+			continue;
+		}
+		hosts_entry(&h, u->entry, sizeof(u->entry));
+		m->pick.u[i].banned = !hosts_allowed(m->l->set.allowed_hosts != NULL ? m->l->set.allowed_hosts : "", &h);
+	}
+	m->fresh = true;
+}
+
+/* Room for another: who has been asked for longest ago goes. */
+static void
+make_room(Line *l)
+{
+	RModel	   *old = NULL;
+
+	if (l->n_models < MOST_MODELS)
+		return;
+	for (RModel *m = l->models; m != NULL; m = m->next)
+		if (m->n_asks == 0 && (old == NULL || m->used_us < old->used_us))
+			old = m;
+	if (old != NULL)
+		old->forgotten = true;
+	rmodel_tidy(l);
+}
+
+RModel *
+rmodel_get(Line *l, const WireAsk *w, Err *e)
+{
+	RModel	   *m;
+	ROptions   *o;
+
+	for (m = l->models; m != NULL; m = m->next)
+		if (m->hash == w->model_hash && m->dboid == w->dboid && !m->forgotten && same_span((Span) {m->name, strlen(m->name)}, w->model))
+			return m;
+	o = roptions_get(w, e);
+	if (o == NULL)
+		return NULL;
+	make_room(l);
+	m = mem_zalloc(sizeof(*m));
+	m->l = l;
+	m->hash = w->model_hash;
+	m->dboid = w->dboid;
+	m->name = mem_strndup(w->model.n > 0 ? w->model.s : "", w->model.n);
+	m->o = o;
+	m->queue = gather_new(same, o->max_batch_inputs);
+	pick_init(&m->pick, o->n_urls, o->max_concurrent_requests);
+	m->u = mem_zalloc((size_t) o->n_urls * sizeof(*m->u));
+	for (int i = 0; i < o->n_urls; i++)
+	{
+		m->u[i].base = o->urls[i];
+		rate_init(&m->u[i].rate, o->requests_per_minute, o->tokens_per_minute);
+	}
+	rmodel_settings(m);
+	m->next = l->models;
+	l->models = m;
+	l->n_models++;
+	return m;
+}
+
+void
+rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash)
+{
+	for (RModel *m = l->models; m != NULL; m = m->next)
+		if (m->dboid == dboid && (hash == 0 || m->hash == hash) &&
+			(name.n == 0 || same_span((Span) {m->name, strlen(m->name)}, name)))
+			m->forgotten = true;
+	rmodel_tidy(l);
+}
+
+/* ---- whose turn it is ---- */
+
+static PickResult
+choose(RModel *m, int64_t tokens, int avoid, int64_t *when, int *url)
+{
+	int64_t		now = m->l->now_us;
+	PickLimit  *limits = mem_alloc((size_t) m->pick.n * sizeof(*limits));
+	PickResult	r;
+
+	for (int i = 0; i < m->pick.n; i++)
+	{
+		Rate	   *rate = &m->u[i].rate;
+
+		limits[i] = (PickLimit) {
+			.own_us = rate_own_us(rate, tokens, now),.said_us = rate_said_us(rate, tokens, m->pick.u[i].in_flight, now)
+		};
+	}
+	r = pick_choose(&m->pick, limits, avoid, now, when, url);
+	mem_free(limits);
+	return r;
+}
+
+/* Why it can't be asked now: of its urls the first that is ill, or else the first. */
+static void
+no_url(const RModel *m, PickResult r, int64_t when, Err *e, ErrorExtra *x)
+{
+	int			i = 0;
+	const RUrl *u;
+
+	for (int k = 0; k < m->pick.n; k++)
+		if (m->pick.u[k].health == WIRE_HEALTH_DOWN || m->pick.u[k].health == WIRE_HEALTH_TRYING)
+		{
+			i = k;
+			break;
+		}
+	u = &m->u[i];
+	*x = (ErrorExtra) {.url = u->base,.elsewhere = true,.retry_after_ms = -1};
+	if (r == PICK_BANNED)
+	{
+		x->url = NULL;
+		if (u->entry[0] == '\0')
+		{
+			err_set(e, ERR_INVALID, "invalid url of model \"%s\"", m->name);
+			err_detail(e, "%s", u->why);
+			return;
+		}
+		err_set(e, ERR_FORBIDDEN, "host of model \"%s\" is not allowed", m->name);
+		err_detail(e, "Its url is \"%.300s\".", u->base);
+		err_hint(e, "Add \"%s\" to vllm.allowed_hosts.", u->entry);
+		return;
+	}
+	if (when != INT64_MAX && when > m->l->now_us)
+		x->retry_after_ms = (when - m->l->now_us + 999) / 1000;
+	if (m->pick.u[i].health == WIRE_HEALTH_UP || m->pick.u[i].health == WIRE_HEALTH_UNKNOWN)
+	{
+		err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" accepts no requests now", m->name);
+		err_detail(e, "\"%.300s\" is at its limit for another %lld ms.", u->base, (long long) (x->retry_after_ms > 0 ? x->retry_after_ms : 0));
+		return;
+	}
+	err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" is unavailable", m->name);
+	err_detail(e, "\"%.200s\" has failed too often, last with: %.200s.", u->base, u->error);
+}
+
+typedef struct Look
+{
+	RModel	   *m;
+	PickResult	r;
+	int64_t		when;
+} Look;
+
+/* Who waits, and will not be served in time. */
+static void
+look_at(void *ctx, GatherItem *it)
+{
+	const Look *k = ctx;
+	Ask		   *a = (Ask *) it;
+	ErrorExtra	x;
+	Err			e;
+
+	if (a->gone || (k->r == PICK_LATER && (a->deadline_us == 0 || a->deadline_us > k->when)))
+		return;
+	no_url(k->m, k->r, k->when, &e, &x);
+	ask_error(a, &e, &x);
+}
+
+static void
+look_at_queue(RModel *m, PickResult r, int64_t when)
+{
+	Look		k = {m, r, when};
+
+	/* later and later only */
+	if (r == PICK_LATER && !m->fresh && when <= m->looked_us)
+		return;
+	m->fresh = false;
+	m->looked_us = when;
+	gather_each(m->queue, look_at, &k);
+}
+
+static Call *
+next_pending(RModel *m)
+{
+	int64_t		now = m->l->now_us;
+
+	for (Call *c = m->pending; c != NULL; c = c->next)
+	{
+		if (c->due_us <= now)
+			return c;
+		line_wake(m->l, c->due_us);
+	}
+	return NULL;
+}
+
+/* The next of the queue become a job.  False: there is none, or none yet. */
+static bool
+next_job(RModel *m)
+{
+	GatherItem **v = mem_alloc((size_t) m->o->max_batch_inputs * sizeof(*v));
+	int64_t		when;
+	int			n = gather_take(m->queue, m->n_calls == 0 && m->pending == NULL, m->l->now_us, v, &when);
+
+	if (n == 0 && when != INT64_MAX)
+		line_wake(m->l, when);
+	if (n > 0)
+		job_make(m, (Ask **) v, n);
+	mem_free(v);
+	return n > 0;
+}
+
+/* Nothing can be called now.  True: go on, since the call that couldn't has failed. */
+static bool
+stuck(RModel *m, Call *c, PickResult r, int64_t when)
+{
+	ErrorExtra	x;
+	Err			e;
+	bool		fail = r == PICK_NEVER || r == PICK_BANNED;
+
+	if ((r == PICK_LATER || r == PICK_BUSY) && when > 0)
+		line_wake(m->l, when);
+	if (r == PICK_BUSY)
+		return false;
+	if (c != NULL && r == PICK_LATER)
+	{
+		int64_t		until = job_deadline(c->job);
+
+		fail = until != 0 && until <= when;
+	}
+	if (c != NULL && fail)
+	{
+		no_url(m, r, when, &e, &x);
+		x.prompt_tokens = c->job->lost_prompt / c->job->n;
+		x.completion_tokens = c->job->lost_completion / c->job->n;
+		job_fail(c->job, &e, &x);
+		return true;
+	}
+	look_at_queue(m, r, when);
+	return false;
+}
+
+void
+rmodel_dispatch(RModel *m)
+{
+	Line	   *l = m->l;
+
+	while (m->pending != NULL || gather_count(m->queue) > 0)
+	{
+		Call	   *c = next_pending(m);
+		int64_t		when;
+		int			url;
+		PickResult	r;
+
+		if (c == NULL && gather_count(m->queue) == 0)
+			return;
+		if (l->n_calls >= l->set.max_connections && l->set.max_connections > 0)
+			return;
+		r = choose(m, c != NULL ? c->job->calls.v[c->i].tokens : 1, c != NULL ? c->avoid : -1, &when, &url);
+		if (r != PICK_OK)
+		{
+			if (!stuck(m, c, r, when))
+				return;
+		}
+		else if (c != NULL)
+			call_start(c, url);
+		else if (!next_job(m))
+			return;
+	}
+}
