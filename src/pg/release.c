@@ -46,6 +46,7 @@
 #include "pg/encode.h"
 #include "pg/lora.h"
 #include "pg/release.h"
+#include "pg/secret.h"
 #include "pg/vllm_pg.h"
 
 typedef struct Release
@@ -382,6 +383,7 @@ vllm_sql_init(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	vllm_api_init();
 	lora_init();
+	secret_log_init();
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = vllm_object_access;
 }

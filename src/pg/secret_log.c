@@ -1,11 +1,193 @@
+/*
+ * secret_log.c
+ *	  Keeping secrets out of the server's log: what statements give llm_set_secret() is not written there.
+ *
+ * A secret comes as an argument, so the statement has it, and the server writes statements to its log for many reasons:
+ * log_statement, log_min_duration_statement, the STATEMENT line of an error, bind parameters, the
+ * CONTEXT of PL/pgSQL, plans of auto_explain.  All of that passes emit_log_hook, where the arguments of calls are masked
+ * (secret_mask.c) in the message's fields and in the statement that goes with it.  The hook works on the
+ * message that the client gets, too, which loses nothing that the client hasn't written itself.
+ *
+ * A statement that hides the call (in a function of the user's own that takes the secret as an argument) is beyond
+ * this: until llm_set_secret() runs, nobody can know.  From then on pg_stat_activity shows a text without it.
+ *
+ * Tests: tests/t/114_secrets.pl.
+ */
 #include "postgres.h"
 
+#include "commands/prepare.h"
+#include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
+#include "utils/elog.h"
+#include "utils/memutils.h"
 
 #include "pg/secret.h"
+#include "pg/secret_mask.h"
+
+#define LONGEST		(16 * 1024 * 1024)	/* of texts that are masked; a longer one is left out */
+#define MASK		"***"
+
+static emit_log_hook_type prev_emit_log_hook = NULL;
+
+/* The session's statement as the client sent it, and without its secret; in MessageContext, until that is reset. */
+static char *plain_statement;
+static char *masked_statement;
+static MemoryContextCallback forget_callback;
+
+static bool
+calls_set_secret(const char *name)
+{
+	PreparedStatement *p = FetchPreparedStatement(name, false);
+
+	return p != NULL && p->plansource->query_string != NULL &&
+		strcasestr(p->plansource->query_string, "llm_set_secret") != NULL;
+}
+
+static bool
+mentions(const char *text)
+{
+	return text != NULL && strcasestr(text, "llm_set_secret") != NULL;
+}
+
+static void
+forget_statement(void *arg)
+{
+	plain_statement = masked_statement = NULL;
+}
+
+/* The session's statement as messages have it, and as they shall have it. */
+typedef struct Statement
+{
+	const char *plain;			/* NULL = there is none */
+	const char *masked;			/* NULL = it has no call */
+} Statement;
+
+/* From now on the session's statement, which errors are logged with, is the masked one. */
+static void
+keep_masked(const Statement *s)
+{
+	/* one callback is enough: all go with the same context */
+	if (masked_statement == NULL)
+	{
+		forget_callback.func = forget_statement;
+		MemoryContextRegisterResetCallback(MessageContext, &forget_callback);
+	}
+	plain_statement = MemoryContextStrdup(MessageContext, s->plain);
+	masked_statement = MemoryContextStrdup(MessageContext, s->masked);
+	debug_query_string = masked_statement;
+}
+
+static Statement
+session_statement(ErrorData *edata)
+{
+	Statement	s = {.plain = debug_query_string};
+
+	if (debug_query_string == NULL)
+		return s;
+	if (masked_statement != NULL && debug_query_string == masked_statement)
+		return (Statement)
+	{
+		plain_statement, masked_statement
+	};
+	if (strlen(debug_query_string) <= LONGEST)
+		s.masked = secret_mask_statement(debug_query_string, calls_set_secret);
+	else if (mentions(debug_query_string))
+	{
+		s.masked = MASK;
+		edata->hide_stmt = true;
+	}
+	if (s.masked == NULL)
+		return s;
+	if (MessageContext != NULL)
+		keep_masked(&s);
+	else
+		edata->hide_stmt = true;
+	return s;
+}
+
+/*
+ * A field of a message.  Where it has the whole statement, that is replaced by the masked one (or left alone: what a comment says is
+ * no call); elsewhere every call is masked.
+ */
+static void
+mask_field(char **field, const Statement *s)
+{
+	char	   *text = *field;
+	char	   *at;
+	char	   *rest;
+	char	   *masked;
+
+	if (text == NULL || (s->masked == NULL && !mentions(text)))
+		return;
+	if (strlen(text) > LONGEST)
+	{
+		*field = pstrdup(MASK);
+		return;
+	}
+	at = s->plain && s->plain[0] != '\0' ? strstr(text, s->plain) : NULL;
+	rest = at ? at + strlen(s->plain) : text;
+	masked = secret_mask_text(rest);
+	if (at != NULL)
+		*field = psprintf("%.*s%s%s", (int) (at - text), text, s->masked ? s->masked : s->plain, masked ? masked : rest);
+	else if (masked != NULL)
+		*field = masked;
+}
+
+static void
+mask_quoted(char **field, char quote)
+{
+	if (*field != NULL)
+		*field = secret_mask_quoted(*field, quote);
+}
+
+/* What is only told of the statement: parameters, trees of nodes, parts that the parser names. */
+static void
+mask_parts(ErrorData *edata)
+{
+	bool		quotes_it = edata->cursorpos > 0 || edata->internalpos > 0;
+
+	mask_quoted(&edata->detail, '\'');
+	mask_quoted(&edata->detail_log, '\'');
+	mask_quoted(&edata->context, '\'');
+	if (edata->detail != NULL && strstr(edata->detail, ":constvalue") != NULL)
+		edata->detail = pstrdup(MASK);
+	if (!quotes_it)
+		return;
+	mask_quoted(&edata->message, '"');
+	mask_quoted(&edata->detail, '"');
+	mask_quoted(&edata->hint, '"');
+}
+
+static void
+hide_secrets(ErrorData *edata)
+{
+	if (edata->output_to_server)
+	{
+		Statement	s = session_statement(edata);
+		bool		inner = edata->internalquery != NULL && secret_mask_text(edata->internalquery) != NULL;
+
+		mask_field(&edata->message, &s);
+		mask_field(&edata->detail, &s);
+		mask_field(&edata->detail_log, &s);
+		mask_field(&edata->hint, &s);
+		mask_field(&edata->context, &s);
+		mask_field(&edata->internalquery, &s);
+		if (s.masked != NULL || inner)
+			mask_parts(edata);
+	}
+	if (prev_emit_log_hook)
+		prev_emit_log_hook(edata);
+}
+
+void
+secret_log_init(void)
+{
+	prev_emit_log_hook = emit_log_hook;
+	emit_log_hook = hide_secrets;
+}
 
 void
 secret_log_mask_activity(void)
 {
-	pgstat_report_activity(STATE_RUNNING, "SELECT llm_set_secret(***, ***)");
+	pgstat_report_activity(STATE_RUNNING, "SELECT llm_set_secret(***)");
 }

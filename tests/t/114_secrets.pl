@@ -1,0 +1,147 @@
+# Secrets of models behind urls are not written to the server's log, shown in a view, or dumped, whatever the server is told to log;
+# and what is hidden is no more than the arguments of llm_set_secret().
+use strict;
+use warnings;
+use lib 't';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VllmTest;
+
+my $S = 'k3y-zq7';    # each secret begins so; nothing else has it
+my $node = new_node('secrets', q{
+vllm.allowed_hosts = '127.0.0.1:8000'
+session_preload_libraries = 'auto_explain'
+auto_explain.log_min_duration = 0
+auto_explain.log_nested_statements = on
+auto_explain.log_verbose = on
+log_statement = 'all'
+log_min_duration_statement = 0
+log_duration = on
+log_parameter_max_length_on_error = -1
+log_min_messages = debug1
+log_min_error_statement = debug1
+debug_print_parse = off
+});
+
+sub sql { return $node->safe_psql('postgres', shift); }
+sub logged { return slurp_file($node->logfile); }
+
+# What the log gets more while statements run in one session; they may fail.
+sub log_of
+{
+	my (@sql) = @_;
+	my $at = -s $node->logfile;
+	my @out = finish(bg($node, @sql));
+	$node->safe_psql('postgres', 'SELECT 1');
+	return (substr(logged(), $at), @out);
+}
+
+sql(q{SELECT llm_create_model('big', provider => 'openai', url => 'http://127.0.0.1:8000/v1');
+	CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN;
+	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) TO owner});
+
+# ---- every way in which a statement comes, and fails ----
+my @ways = (
+	[ 'plain', "SELECT llm_set_secret('big', '$S-1')" ],
+	[ 'named arguments, upper case, a schema', "SELECT Public.LLM_SET_SECRET ( secret => '$S-2', model => 'big')" ],
+	[ 'quoted name, comments', "SELECT /* a */ \"llm_set_secret\" /* ( */ ('big', -- $S-3a\n '$S-3')" ],
+	[ 'escapes and dollars', "SELECT llm_set_secret('big', E'$S-4\\x41'), llm_set_secret(\$\$big\$\$, \$a\$$S-4\$a\$), llm_set_secret('big', '$S-4' || '$S-4')" ],
+	[ 'quotes within', "SELECT llm_set_secret('big', '$S-5''(''$S-5'), 1" ],
+	[ 'nested calls', "SELECT llm_set_secret(lower('big'), concat('$S-6', ')', '$S-6'))" ],
+	[ 'DO', "DO \$\$ BEGIN PERFORM llm_set_secret('big', '$S-7'); END \$\$" ],
+	[ 'DO that fails', "DO \$\$ BEGIN PERFORM llm_set_secret('big', '$S-8' || 1/0); END \$\$" ],
+	[ 'dynamic', "DO \$\$ BEGIN EXECUTE 'SELECT llm_set_secret(''big'', ''$S-9'')'; END \$\$" ],
+	[ 'dynamic that fails', "DO \$\$ BEGIN EXECUTE 'SELECT llm_set_secret(''none'', ''$S-10'')'; END \$\$" ],
+	[ 'unknown model', "SELECT llm_set_secret('none', '$S-11')" ],
+	[ 'arguments swapped', "SELECT llm_set_secret('$S-12', 'big')" ],
+	[ 'no quotes', "SELECT llm_set_secret('big', k3y\$zq7)", 'k3y\$zq7' ],
+	[ 'double quotes', "SELECT llm_set_secret('big', \"$S-13\")" ],
+	[ 'a cast that fails', "SELECT llm_set_secret('big', '$S-14'::int::text)" ],
+	[ 'an argument too many', "SELECT llm_set_secret('big', '$S-15', 1)" ],
+	[ 'not ended', "SELECT llm_set_secret('big', '$S-16" ],
+	[ 'not closed', "SELECT llm_set_secret('big', '$S-17'" ],
+	[ 'EXECUTE', 'PREPARE p (text, text) AS SELECT llm_set_secret($1, $2)', "EXECUTE p ('big', '$S-18')", "EXECUTE P('none', '$S-19')",
+		"EXPLAIN (COSTS OFF) EXECUTE p('big', '$S-20')" ],
+	[ 'EXPLAIN', "EXPLAIN VERBOSE SELECT llm_set_secret('big', '$S-21')" ],
+	[ 'several statements', "SELECT 1; SELECT llm_set_secret('big', '$S-22'); SELECT 1/0" ],
+	[ 'a notice', "DO \$\$ BEGIN PERFORM llm_set_secret('big', '$S-23'); RAISE WARNING 'done'; END \$\$" ],
+	[ 'a function of a user\'s', "CREATE FUNCTION setit() RETURNS void LANGUAGE plpgsql AS \$\$ BEGIN PERFORM llm_set_secret('big', '$S-24'); PERFORM 1/0; END \$\$",
+		'SELECT setit()' ],
+	[ 'an SQL function', "CREATE FUNCTION setsql() RETURNS void LANGUAGE sql AS \$\$ SELECT llm_set_secret('none', '$S-25') \$\$", 'SELECT setsql()' ],
+	[ 'a canceled statement', "SET statement_timeout = 50", "SELECT llm_set_secret('big', '$S-26'), pg_sleep(5)" ]);
+for my $w (@ways)
+{
+	my ($what, @sql) = @$w;
+	my $s = quotemeta $S;
+	pop @sql and $s = quotemeta('k3y$zq7') if $sql[-1] eq 'k3y\$zq7';
+	my ($log) = log_of(@sql);
+	unlike($log, qr/$s/, "$what: not in the log");
+	like($log, qr/llm_set_secret/i, '... but the call is');
+}
+
+# ---- bind parameters, by the protocol ----
+for my $m ('big', 'none')
+{
+	my $at = -s $node->logfile;
+	my $file = PostgreSQL::Test::Utils::tempdir() . "/bind-$m.sql";
+	append_to_file($file, "SELECT llm_set_secret(:m, :s);\n");
+	$node->command_checks_all([ 'pgbench', '-n', '-t', '1', '-M', 'prepared', '-D', "m=$m", '-D', "s=$S-bind", '-f', $file, 'postgres' ],
+		$m eq 'big' ? 0 : 2, [qr/number of transactions/], [$m eq 'big' ? qr/^$/ : qr/does not exist/], "a bind parameter, model $m");
+	my $log = substr(logged(), $at);
+	unlike($log, qr/\Q$S\E/, '... not in the log');
+	like($log, qr/llm_set_secret\(\$1, \$2\)/, '... but the statement');
+}
+
+# ---- no more is hidden than that ----
+my ($log) = log_of("SELECT 'seen-1' AS a, llm_set_secret('big', '$S-30') /* seen-2 */, 'seen-3'");
+like($log, qr/SELECT 'seen-1' AS a, llm_set_secret\('\*\*\*', '\*\*\*'\) \/\* seen-2 \*\/, 'seen-3'/, 'the rest of the statement is logged');
+for my $evasion ("CREATE TABLE seen_4 () /* llm_set_secret(", "/* llm_set_secret( */ CREATE TABLE seen_4 (a int) /* ) */", "-- llm_set_secret(\nCREATE TABLE seen_4 (b int)",
+	"SELECT 'llm_set_secret(', seen_4(), ')'", 'SELECT $$llm_set_secret($$, seen_4()', "SELECT llm_set_secret; CREATE TABLE seen_4 ()",
+	"SELECT \"llm_set_secret(\", seen_4()")
+{
+	($log) = log_of($evasion);
+	like($log, qr/(statement|STATEMENT): .*seen_4/s, "logged: $evasion");
+}
+($log) = log_of("PREPARE q AS SELECT 'x'::text || \$1", "EXECUTE q('seen-5')");
+like($log, qr/EXECUTE q\('seen-5'\)/, 'other prepared statements are');
+my (undef, $out, $err) = log_of("SELECT llm_set_secret('none', '$S-31')");
+like($err, qr/42704: the model that llm_set_secret\(\) names does not exist/, 'the client is told what is wrong');
+
+# ---- views: a session's own statement, and all that the extension shows ----
+sql("SELECT llm_set_secret('big', '$S-40')");
+my $b = bg($node, "SELECT llm_set_secret('big', '$S-42'), pg_sleep(2)");
+until_sql($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query = 'SELECT llm_set_secret(***)'});
+my ($left, $right) = split /-/, $S;
+is(sql("SELECT count(*) FROM pg_stat_activity WHERE query ~ '$left.$right' AND pid <> pg_backend_pid()"), '0', 'a statement that has come so far is shown without it');
+finish($b);
+for my $role (undef, 'owner', 'other')
+{
+	for my $view (split /\n/, sql(q{SELECT c.oid::regclass FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass
+		WHERE c.relkind = 'v' ORDER BY 1}))
+	{
+		my ($o, $e) = finish($role ? bg_as($node, $role, "SELECT * FROM $view") : bg($node, "SELECT * FROM $view"));
+		unlike($o . $e, qr/\Q$S\E/, "$view, as " . ($role // 'superuser'));
+	}
+}
+finish(bg_as($node, 'owner', "SELECT llm_create_model('mine', provider => 'openai', url => 'http://127.0.0.1:8000/v1')", "SELECT llm_set_secret('mine', '$S-50')"));
+is(finish(bg_as($node, 'owner', q{SELECT has_secret FROM llm_models WHERE name = 'mine'})), 't', 'the owner sees that there is one');
+for my $role ('owner', 'other')
+{
+	my ($o, $e) = finish(bg_as($node, $role, 'SELECT * FROM vllm.secret'));
+	like($e, qr/42501: permission denied for table secret/, "$role can't read the table");
+}
+
+# ---- dumps ----
+sql('DROP FUNCTION setit(), setsql()');
+for my $args ([], ['--inserts'], [ '-t', 'vllm.secret' ], ['--data-only'])
+{
+	my ($o, $e) = run_command([ 'pg_dump', @$args, '-d', $node->connstr('postgres') ]);
+	unlike($o . $e, qr/\Q$S\E/, "pg_dump @$args, as superuser");
+}
+my ($dump) = run_command([ 'pg_dump', '-d', $node->connstr('postgres') ]);
+like($dump, qr/^big\t.*127\.0\.0\.1:8000/m, 'the model itself is dumped');
+
+unlike(logged(), qr/\Q$S\E-\d/, 'nothing is in the whole log');
+$node->stop;
+done_testing();
