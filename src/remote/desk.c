@@ -1,0 +1,584 @@
+/*
+ * desk.c
+ *	  The remote program's loop: one thread, one epoll descriptor, which hears backends (bell.h), the
+ *	  supervisor and endpoints.
+ *
+ * A VISIT is a conversation of a slot (talk/chan.h).  When its message is whole the line takes it, and whatever
+ * the line has to say goes into the channel from within the line, but for final frames: they go when the statistics
+ * are published, so that who has read an answer sees it counted.  A cancelled, corrupt or taken over slot takes its
+ * request out of the line at once.  A visit is freed when its channel is closed, but never from within the line: when its
+ * slot is looked at next.
+ *
+ * Waiting for endpoints is no work: header.busy stays 0, and the heartbeat comes at least once a second.
+ *
+ * Tested by tests/unit/test_remote_desk.c.
+ */
+#include "remote/desk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sysmem.h"
+#include "remote/bell.h"
+#include "remote/line.h"
+#include "talk/chan.h"
+#include "talk/control.h"
+#include "talk/statlock.h"
+
+#define BEAT_US		INT64_C(1000000)	/* the loop comes round so often at least */
+
+typedef struct Visit
+{
+	Chan		ch;
+	struct Desk *d;
+	Ask		   *ask;			/* the line has it */
+	bool		taken;			/* the message has gone where it belongs */
+	bool		answered;		/* its final frame has come, and waits here: */
+	WireFrame	last_kind;
+	Buf			last;
+	struct Visit *next_last;
+} Visit;
+
+struct Desk
+{
+	Link		link;
+	ControlLines in;
+	Bell	   *bell;
+	int			epoll;
+	Http	   *http;
+	RSettings	set;
+	Line	   *line;
+	WireStats  *stats;
+	Visit	  **table;			/* by slot; NULL = none */
+	int			n_asks;			/* visits with an ask */
+	Visit	   *lasts;			/* whose final frames wait */
+	int64_t		beat_us;		/* of the last look at all slots */
+	int64_t		http_due_us, line_due_us;
+	bool		stop;
+};
+
+/* ---- what the line says ---- */
+
+/* The line has it no longer. */
+static void
+forget_ask(Visit *v)
+{
+	if (v->ask != NULL)
+		v->d->n_asks--;
+	v->ask = NULL;
+}
+
+static void
+withdraw(Visit *v)
+{
+	Ask		   *a = v->ask;
+
+	forget_ask(v);
+	if (a != NULL)
+		line_cancel(v->d->line, a);
+}
+
+static void
+sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
+{
+	Visit	   *v = owner;
+
+	if (final)
+	{
+		forget_ask(v);
+		v->answered = true;
+		v->last_kind = kind;
+		if (fields != NULL)
+			buf_add(&v->last, fields->data, fields->len);
+		v->next_last = v->d->lasts;
+		v->d->lasts = v;
+		return;
+	}
+	chan_frame(&v->ch, kind, fields, kind != WF_ACCEPTED);
+	/* corrupt, or somebody else's slot by now; from within line_take() it has no ask yet, and is looked at behind it */
+	if (!chan_is_open(&v->ch))
+		withdraw(v);
+}
+
+static void
+sink_live(void *owner, WirePhase phase, int prompt_tokens, int output_tokens)
+{
+	Visit	   *v = owner;
+	ChanLive	live = {(int) phase, prompt_tokens, -1, -1, output_tokens, -1, -1};
+
+	if (output_tokens > 0 && atomic_load_explicit(&link_slot(v->ch.link, v->ch.slot)->first_token_us, memory_order_relaxed) < v->ch.arrival_us)
+		live.first_token_us = clock_us();
+	chan_live(&v->ch, &live);
+}
+
+static size_t
+sink_backlog(void *owner)
+{
+	return chan_backlog(&((Visit *) owner)->ch);
+}
+
+static void
+send_lasts(Desk *d)
+{
+	Visit	   *v = d->lasts;
+
+	d->lasts = NULL;
+	for (Visit *next; v != NULL; v = next)
+	{
+		next = v->next_last;
+		chan_end(&v->ch, v->last_kind, &v->last);
+		buf_free(&v->last);
+	}
+}
+
+/* It goes with its slot. */
+static void
+forget_last(Visit *v)
+{
+	Visit	  **pp = &v->d->lasts;
+
+	while (*pp != NULL && *pp != v)
+		pp = &(*pp)->next_last;
+	if (*pp == v)
+		*pp = v->next_last;
+	buf_free(&v->last);
+}
+
+static const LineSink sink = {.frame = sink_frame,.live = sink_live,.backlog = sink_backlog};
+
+/* ---- control commands ---- */
+
+static int
+count_fds(void)
+{
+	DIR		   *d = opendir("/proc/self/fd");
+	int			n = 0;
+
+	if (d == NULL)
+		return -1;
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n - 3;				/* ".", ".." and the directory itself */
+}
+
+/* Conversations that are open though their slots are not theirs, requests that only one side knows of. */
+static bool
+integrity(Desk *d, Buf *answer)
+{
+	int			stale = 0,
+				asks = 0,
+				lost = 0;
+
+	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
+	{
+		const Visit *v = d->table[i];
+		WireSlot   *w = link_slot(&d->link, i);
+
+		if (v == NULL)
+			continue;
+		if (v->ch.open && (atomic_load(&w->gen) != v->ch.gen || atomic_load(&w->state) != WS_OPEN))
+			stale++;
+		asks += v->ask != NULL;
+		lost += v->ask != NULL && !v->ch.open;
+	}
+	if (stale > 0)
+		buf_printf(answer, "%d conversations outlive their slots", stale);
+	else if (lost > 0)
+		buf_printf(answer, "%d requests outlive their conversations", lost);
+	else if (asks != d->n_asks || asks != line_live(d->line))
+		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", asks, d->n_asks, line_live(d->line));
+	else
+		return line_command(d->line, "integrity", answer);
+	return true;
+}
+
+static bool
+command(Desk *d, const char *what, Buf *answer)
+{
+	if (strcmp(what, "integrity") == 0)
+		return integrity(d, answer);
+	if (strcmp(what, "fds") == 0)
+		buf_printf(answer, "%d", count_fds());
+	else if (strcmp(what, "rss") == 0)
+		buf_printf(answer, "%lld", (long long) sysmem_of_process((int) getpid()));
+	else if (strcmp(what, "ping") == 0)
+		buf_addstr(answer, "pong");
+	else
+		return line_command(d->line, what, answer);
+	return true;
+}
+
+static void
+control(Visit *v)
+{
+	WireIn		in = {.p = v->ch.in,.end = v->ch.in + v->ch.in_len};
+	WireField	f;
+	Buf			answer = {0};
+	Buf			fields = {0};
+	WireOut		o = chan_out(&fields);
+	char		what[256] = "";
+	int			r;
+	Err			e = {0};
+
+	/* an empty message has no memory */
+	while ((r = v->ch.in_len > 0 ? wire_next(&in, &f) : 0) > 0)
+		if (f.tag == WTAG_COMMAND)
+			snprintf(what, sizeof(what), "%.*s", (int) (f.n < sizeof(what) ? f.n : sizeof(what)), f.s);
+	if (r < 0)
+		err_set(&e, ERR_INTERNAL, "malformed request");
+	else if (!command(v->d, what, &answer))
+		err_set(&e, ERR_INVALID, "unknown control command \"%.64s\"", what);
+	if (e.cls != ERR_NONE)
+		chan_end_error(&v->ch, &e);
+	else
+	{
+		wire_put_str(&o, WTAG_TEXT, answer.data != NULL ? answer.data : "", answer.len);
+		chan_end(&v->ch, WF_DONE, &fields);
+	}
+	buf_free(&answer);
+	buf_free(&fields);
+}
+
+/* ---- slots ---- */
+
+/* The message is whole. */
+static void
+take(Visit *v)
+{
+	Desk	   *d = v->d;
+	char	   *fields = v->ch.in;
+	Ask		   *a;
+
+	v->taken = true;
+	if (v->ch.kind == WK_CONTROL)
+	{
+		control(v);
+		return;
+	}
+	/* the line's from here on */
+	v->ch.in = NULL;
+	a = line_take(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us, v->ch.timeout_ms, v);
+	if (a == NULL)
+	{
+		Err			e;
+
+		err_set(&e, ERR_INTERNAL, "the request has got lost");
+		if (!v->answered)
+			chan_end_error(&v->ch, &e);
+		return;
+	}
+	v->ask = a;
+	d->n_asks++;
+	if (!chan_is_open(&v->ch))
+		withdraw(v);
+}
+
+static void
+receive(Visit *v)
+{
+	Err			e = {0};
+
+	switch (chan_receive(&v->ch, &e))
+	{
+		case CHAN_MORE:
+			break;
+		case CHAN_COMPLETE:
+			take(v);
+			break;
+		case CHAN_BAD:
+			v->taken = true;
+			chan_end_error(&v->ch, &e);
+			break;
+	}
+}
+
+/* Take a closed conversation off its slot. */
+static void
+retire(Desk *d, uint32_t slot)
+{
+	Visit	   *v = d->table[slot];
+
+	d->table[slot] = NULL;
+	withdraw(v);
+	forget_last(v);
+	chan_destroy(&v->ch);
+	mem_free(v);
+}
+
+static Visit *
+welcome(Desk *d, uint32_t slot, uint32_t gen)
+{
+	Visit	   *v = mem_zalloc(sizeof(Visit));
+
+	v->d = d;
+	chan_init(&v->ch, &d->link, slot, gen);
+	d->table[slot] = v;
+	return v;
+}
+
+/* Somebody has rung for this slot. */
+static void
+attend(Desk *d, uint32_t slot)
+{
+	WireSlot   *w = link_slot(&d->link, slot);
+	Visit	   *v = d->table[slot];
+	uint32_t	state;
+	uint32_t	gen;
+
+	/* cleared before we look: partner is the backend's exchange in its ring-for-attention */
+	atomic_exchange(&w->attn, 0);
+	state = atomic_load_explicit(&w->state, memory_order_acquire);
+	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
+	if (v != NULL && chan_is_open(&v->ch) && (v->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
+	{
+		withdraw(v);
+		chan_drop(&v->ch);
+	}
+	if (v != NULL && !chan_is_open(&v->ch))
+	{
+		retire(d, slot);
+		v = NULL;
+		/* dropping it has closed the slot; a new owner may have it by now: state, then gen */
+		state = atomic_load_explicit(&w->state, memory_order_acquire);
+		gen = atomic_load_explicit(&w->gen, memory_order_acquire);
+	}
+	if (state != WS_OPEN)
+		return;
+	if (v == NULL)
+	{
+		v = welcome(d, slot, gen);
+		if (atomic_load(&w->cancel) != 0)
+			chan_drop(&v->ch);
+	}
+	if (!v->taken && chan_is_active(&v->ch))
+		receive(v);
+	chan_pump(&v->ch);
+	if (!chan_is_open(&v->ch))
+		retire(d, slot);
+}
+
+/* Look at slots whether or not somebody rang: after a corrupt ring, and once a second. */
+static void
+sweep(Desk *d, bool all)
+{
+	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
+		if (all || d->table[i] != NULL)
+			attend(d, i);
+}
+
+static bool
+ring_empty(const Desk *d)
+{
+	WireRing   *r = &d->link.hdr->to_engine;
+
+	return atomic_load(&r->head) == atomic_load(&r->tail);
+}
+
+static void
+serve_ring(Desk *d)
+{
+	WireHeader *h = d->link.hdr;
+	uint32_t	n_slots = d->link.arena.geo.n_slots;
+	uint32_t	slot;
+	bool		corrupt = atomic_load(&h->to_engine.head) - atomic_load(&h->to_engine.tail) > n_slots;
+
+	for (uint32_t i = 0; i < n_slots && wire_pop(&d->link.arena, WQ_TO_ENGINE, &slot); i++)
+		if (slot < n_slots)
+			attend(d, slot);
+	if (corrupt)
+	{
+		log_line('W', "the request queue was corrupt; all slots were examined");
+		sweep(d, true);
+	}
+}
+
+/* ---- the supervisor ---- */
+
+static void
+control_line(void *ctx, char *line)
+{
+	Desk	   *d = ctx;
+	const char *assign = control_config(line);
+	Err			e;
+
+	if (strcmp(line, CONTROL_STOP) == 0)
+		d->stop = true;
+	else if (assign == NULL)
+		log_line('W', "unknown line on the control socket");
+	else if (!rsettings_assign(&d->set, assign, &e))
+		log_line('W', "%s", e.msg);
+	else
+		line_settings(d->line, &d->set);
+}
+
+/* ---- statistics ---- */
+
+/* -1 = unknown */
+static int64_t
+available_memory(void)
+{
+	uint64_t	n = sysmem_available("");
+
+	return n > INT64_MAX ? -1 : (int64_t) n;
+}
+
+/* The arena has those of a process before this one. */
+static void
+begin_stats(WireStats *s)
+{
+	statlock_take(s);
+	memset((char *) s + sizeof(s->seq), 0, sizeof(*s) - sizeof(s->seq));
+	s->started_us = clock_us();
+	s->cpus = (int32_t) sysconf(_SC_NPROCESSORS_ONLN);
+	s->cpus_usable = cpus_usable();
+	cpus_name(s->cpu_name, sizeof(s->cpu_name));
+	s->memory_total = (int64_t) sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+	statlock_release(s);
+}
+
+static void
+look_at_memory(WireStats *s)
+{
+	int64_t		rss = sysmem_of_process((int) getpid());
+	int64_t		available = available_memory();
+
+	statlock_take(s);
+	s->rss_bytes = rss;
+	s->memory_available = available;
+	statlock_release(s);
+}
+
+/* ---- the loop ---- */
+
+static bool
+hear(Desk *d, int fd, Err *e)
+{
+	struct epoll_event ev = {.events = EPOLLIN,.data.fd = fd};
+
+	if (epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &ev) == 0)
+		return true;
+	return err_set(e, ERR_INTERNAL, "could not watch file descriptor %d: %s", fd, strerror(errno));
+}
+
+Desk *
+desk_new(const WireArena *arena, int control_fd, Http *h, RSettings *set, Err *e)
+{
+	Desk	   *d = mem_zalloc(sizeof(Desk));
+	WireHeader *hdr = wire_header(arena);
+
+	link_init(&d->link, arena, control_fd);
+	d->in.fd = control_fd;
+	d->http = h;
+	d->set = *set;
+	d->table = mem_zalloc(arena->geo.n_slots * sizeof(Visit *));
+	d->stats = wire_stats(&d->link.arena);
+	atomic_store(&hdr->busy, 0);
+	atomic_store(&hdr->engine_sleeping, 0);
+	atomic_store(&hdr->heartbeat_us, clock_us());
+	begin_stats(d->stats);
+	look_at_memory(d->stats);
+	d->line = line_new(h, &d->set, &sink);
+	d->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (d->epoll < 0)
+		err_set(e, ERR_INTERNAL, "could not make an epoll descriptor: %s", strerror(errno));
+	else
+		d->bell = bell_new(hdr, e);
+	if (d->bell != NULL && hear(d, bell_fd(d->bell), e) && hear(d, control_fd, e) && hear(d, http_fd(h), e))
+		return d;
+	desk_free(d);
+	return NULL;
+}
+
+void
+desk_free(Desk *d)
+{
+	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
+		if (d->table[i] != NULL)
+			retire(d, i);
+	line_free(d->line);
+	bell_free(d->bell);
+	if (d->epoll >= 0)
+		close(d->epoll);
+	rsettings_free(&d->set);
+	mem_free(d->table);
+	mem_free(d);
+}
+
+void
+desk_ready(Desk *d)
+{
+	link_tell(&d->link, CONTROL_READY "\n");
+}
+
+/* Until somebody rings, writes or answers, or something is due. */
+static void
+sleep_some(Desk *d, int64_t most_us)
+{
+	struct epoll_event ev[3];
+	int64_t		now = clock_us();
+	int64_t		due = d->beat_us + BEAT_US;
+	int64_t		us;
+	int			n;
+
+	if (due > d->http_due_us)
+		due = d->http_due_us;
+	if (due > d->line_due_us)
+		due = d->line_due_us;
+	us = due - now < most_us ? due - now : most_us;
+	bell_sleep(d->bell);
+	if (us < 0 || !ring_empty(d))
+		us = 0;
+	n = epoll_wait(d->epoll, ev, 3, (int) ((us + 999) / 1000));
+	bell_awake(d->bell);
+	for (int i = 0; i < n; i++)
+	{
+		if (ev[i].data.fd == d->in.fd)
+			d->stop |= !control_read(&d->in, control_line, d);
+		else if (ev[i].data.fd != bell_fd(d->bell))
+			d->http_due_us = 0;
+	}
+}
+
+/* us from now, as who tells it is not trusted to say anything sensible */
+static int64_t
+due_in(int64_t us)
+{
+	return clock_us() + (us < 0 ? 0 : us > BEAT_US ? BEAT_US : us);
+}
+
+bool
+desk_turn(Desk *d, int64_t most_us)
+{
+	int64_t		now;
+
+	sleep_some(d, most_us);
+	now = clock_us();
+	atomic_store_explicit(&d->link.hdr->heartbeat_us, now, memory_order_relaxed);
+	atomic_fetch_add_explicit(&d->link.hdr->step_counter, 1, memory_order_relaxed);
+	serve_ring(d);
+	if (now - d->beat_us >= BEAT_US)
+	{
+		d->beat_us = now;
+		sweep(d, false);
+		look_at_memory(d->stats);
+	}
+	/* what was cancelled just now is closed, and what has come is begun, before answers are read */
+	d->line_due_us = due_in(line_turn(d->line, now));
+	if (now >= d->http_due_us)
+	{
+		d->http_due_us = due_in(http_turn(d->http));
+		d->line_due_us = due_in(line_turn(d->line, clock_us()));
+	}
+	line_publish(d->line, d->stats);
+	send_lasts(d);
+	return !d->stop;
+}

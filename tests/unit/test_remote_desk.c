@@ -1,0 +1,799 @@
+/*
+ * test_remote_desk.c
+ *	  The remote program's desk (desk.c, bell.c, settings.c) between backends and a line that only seems to be one:
+ *	  whole conversations, cancelling, corrupt and taken over slots, the doorbell, the control socket.
+ *
+ * line.h's and http.h's functions that the desk calls are here, so the library's are not linked.
+ */
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include "remote/desk.h"
+#include "remote/line.h"
+
+#include "wire_peer.h"
+
+#define RING 4096
+#define LONGEST ((uint64_t) 4 << 20)
+#define ENOUGH 20000			/* the line's askers' backlog at most */
+
+/* ---- a line, which obeys its prompts ---- */
+
+struct Ask
+{
+	void	   *owner;
+	char	   *fields;
+	char		verb[32];
+	int			n;
+	int			sent;
+	int64_t		deadline_us;
+	int			timeout_ms;
+	Ask		   *next;
+};
+
+struct Line
+{
+	const LineSink *sink;
+	const RSettings *set;
+	Ask		   *asks;
+};
+
+static struct
+{
+	int			taken, cancelled, settings, turns, http_turns;
+	int			untimely;		/* turns that were told another time */
+	int			ended;			/* final frames told */
+	size_t		most_backlog;
+	int64_t		cancel_us, deadline_us;
+	int			timeout_ms;
+	const char *integrity;
+	bool		in_sink;
+	bool		cancelled_in_sink;
+	int			freed;
+} seen;
+
+static _Atomic int busy_us;		/* a turn of the line's takes so long */
+static int	http_event = -1;
+static Line *the_line;
+
+int
+http_fd(const Http *h)
+{
+	(void) h;
+	return http_event;
+}
+
+int64_t
+http_turn(Http *h)
+{
+	uint64_t	n;
+
+	(void) h;
+	seen.http_turns++;
+	return read(http_event, &n, sizeof(n)) > 0 ? 0 : INT64_MAX;
+}
+
+Line *
+line_new(Http *h, const RSettings *set, const LineSink *sink)
+{
+	(void) h;
+	the_line = mem_zalloc(sizeof(Line));
+	the_line->sink = sink;
+	the_line->set = set;
+	return the_line;
+}
+
+void
+line_free(Line *l)
+{
+	seen.freed++;
+	CHECK(l->asks == NULL, "no request is left in a line that goes");
+	mem_free(l);
+}
+
+void
+line_settings(Line *l, const RSettings *set)
+{
+	l->set = set;
+	seen.settings++;
+}
+
+static void
+unlink_ask(Line *l, Ask *a)
+{
+	Ask		  **pp = &l->asks;
+
+	while (*pp != a)
+		pp = &(*pp)->next;
+	*pp = a->next;
+	mem_free(a->fields);
+	mem_free(a);
+}
+
+static void
+emit(Line *l, void *owner, WireFrame kind, size_t n, char with, bool final)
+{
+	Buf			text = {0};
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+
+	for (size_t i = 0; i < n; i++)
+		buf_addc(&text, with);
+	if (kind == WF_ACCEPTED)
+		wire_put_int(&o, WTAG_PROMPT_TOKENS, 3);
+	else
+		wire_put_str(&o, WTAG_TEXT, n > 0 ? text.data : "", n);
+	seen.ended += final;
+	seen.in_sink = true;
+	l->sink->frame(owner, kind, &b, final);
+	seen.in_sink = false;
+	buf_free(&text);
+	buf_free(&b);
+}
+
+Ask *
+line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+{
+	WireIn		in = {.p = fields,.end = fields + len};
+	WireField	f;
+	char		prompt[64] = "";
+	Ask		   *a = mem_zalloc(sizeof(Ask));
+
+	CHECK(kind == WK_GENERATE, "what it was sent as");
+	while (len > 0 && wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_PROMPT)
+			snprintf(prompt, sizeof(prompt), "%.*s", f.n < 60 ? (int) f.n : 60, f.s);
+	seen.taken++;
+	seen.deadline_us = deadline_us;
+	seen.timeout_ms = timeout_ms;
+	a->owner = owner;
+	a->fields = fields;
+	sscanf(prompt, "%31s %d", a->verb, &a->n);
+	if (strcmp(a->verb, "now") == 0)
+	{
+		emit(l, owner, WF_DONE, (size_t) a->n, 'n', true);
+		mem_free(fields);
+		mem_free(a);
+		return NULL;
+	}
+	if (strcmp(a->verb, "lose") == 0)
+	{
+		mem_free(fields);
+		mem_free(a);
+		return NULL;
+	}
+	if (strcmp(a->verb, "early") == 0)
+		emit(l, owner, WF_TEXT, (size_t) a->n, 'e', false);
+	a->next = l->asks;
+	l->asks = a;
+	return a;
+}
+
+void
+line_cancel(Line *l, Ask *a)
+{
+	seen.cancelled++;
+	seen.cancel_us = clock_us();
+	seen.cancelled_in_sink |= seen.in_sink;
+	unlink_ask(l, a);
+}
+
+static bool
+is_there(const Line *l, const Ask *a)
+{
+	const Ask  *x = l->asks;
+
+	while (x != NULL && x != a)
+		x = x->next;
+	return x != NULL;
+}
+
+/* "stream N": N frames of 1,000 bytes, as fast as the asker takes them. */
+static bool
+step_stream(Line *l, Ask *a)
+{
+	size_t		behind = l->sink->backlog(a->owner);
+
+	if (behind > seen.most_backlog)
+		seen.most_backlog = behind;
+	if (behind > ENOUGH)
+		return false;
+	if (a->sent == 0)
+		emit(l, a->owner, WF_ACCEPTED, 0, 0, false);
+	emit(l, a->owner, WF_TEXT, 1000, (char) ('a' + a->sent % 26), false);
+	if (!is_there(l, a))
+		return true;
+	a->sent++;
+	l->sink->live(a->owner, WP_RUNNING, 3, a->sent);
+	if (a->sent < a->n)
+		return true;
+	emit(l, a->owner, WF_DONE, 0, 0, true);
+	unlink_ask(l, a);
+	return true;
+}
+
+int64_t
+line_turn(Line *l, int64_t now_us)
+{
+	bool		any = false;
+
+	seen.turns++;
+	for (int64_t end = clock_us() + atomic_load(&busy_us); clock_us() < end;)
+		;
+	seen.untimely += now_us < clock_us() - 1000000 || now_us > clock_us();
+	for (Ask *a = l->asks, *next; a != NULL; a = next)
+	{
+		next = a->next;
+		if (strcmp(a->verb, "later") == 0)
+		{
+			emit(l, a->owner, WF_ACCEPTED, 0, 0, false);
+			emit(l, a->owner, WF_DONE, (size_t) a->n, 'l', true);
+			unlink_ask(l, a);
+			any = true;
+		}
+		else if (strcmp(a->verb, "stream") == 0)
+		{
+			any |= step_stream(l, a);
+			/* the list may have changed */
+			break;
+		}
+	}
+	return any ? 0 : INT64_MAX;
+}
+
+bool
+line_command(Line *l, const char *command, Buf *answer)
+{
+	(void) l;
+	if (strcmp(command, "integrity") == 0)
+		buf_addstr(answer, seen.integrity != NULL ? seen.integrity : "ok");
+	else if (strcmp(command, "reset-stats") == 0)
+		buf_addstr(answer, "line reset");
+	else
+		return false;
+	return true;
+}
+
+int
+line_live(const Line *l)
+{
+	int			n = 0;
+
+	for (const Ask *a = l->asks; a != NULL; a = a->next)
+		n++;
+	return n;
+}
+
+void
+line_publish(Line *l, WireStats *s)
+{
+	(void) l;
+	s->finished = seen.ended;
+}
+
+/* ---- backends ---- */
+
+static Peer P;
+static Desk *D;
+
+/* Begin anew: an arena, a desk, the supervisor's end of its control socket. */
+static void
+open_desk(uint32_t n_slots)
+{
+	RSettings	set;
+	int			sv[2];
+	Err			e = {0};
+
+	memset(&P, 0, sizeof(P));
+	memset(&seen, 0, sizeof(seen));
+	peer_arena(&P, n_slots, RING, LONGEST);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) != 0)
+		abort();
+	fcntl(sv[0], F_SETFL, O_NONBLOCK);
+	P.ctl = sv[0];
+	P.log = -1;
+	http_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	wire_stats(&P.arena)->rss_bytes = -5;
+	wire_stats(&P.arena)->n_models = 7;
+	atomic_store(&wire_stats(&P.arena)->seq, 41);
+	rsettings_init(&set);
+	D = desk_new(&P.arena, sv[1], NULL, &set, &e);
+	CHECK(D != NULL, "a desk: %s", e.msg);
+	if (D == NULL)
+		exit(check_done("test_remote_desk"));
+	P.line[0] = '\0';
+	desk_ready(D);
+	peer_poll(&P);
+	CHECK(P.ready, "the supervisor is told");
+	/* which the desk doesn't close */
+	P.pid = -sv[1];
+}
+
+static void
+close_desk(void)
+{
+	desk_free(D);
+	CHECK(seen.freed == 1, "the line goes with it");
+	close(http_event);
+	close(-P.pid);
+	P.pid = 0;
+	peer_free(&P);
+}
+
+static Talk *
+ask(const char *prompt, size_t padding)
+{
+	Buf			b = {0};
+	Buf			pad = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	for (size_t i = 0; i < padding; i++)
+		buf_addc(&pad, 'p');
+	wire_put_str(&o, WTAG_PROMPT, prompt, strlen(prompt));
+	if (padding > 0)
+		wire_put_str(&o, WTAG_MODEL_OPTIONS, pad.data, padding);
+	t = talk_begin(&P, WK_GENERATE, &b);
+	buf_free(&b);
+	buf_free(&pad);
+	return t;
+}
+
+/* All sides move, this thread being each of them. */
+static void
+move(Talk *t)
+{
+	desk_turn(D, 1000);
+	if (t != NULL)
+		talk_pump(t);
+	peer_poll(&P);
+}
+
+static bool
+next_frame(Talk *t, Frame *f)
+{
+	int64_t		end = clock_us() + 5000000;
+
+	for (;;)
+	{
+		bool		over = talk_over(t);
+
+		while (talk_pump(t))
+			;
+		if (talk_frame(t, f))
+			return true;
+		if (over || clock_us() > end)
+			return false;
+		move(t);
+	}
+}
+
+static bool
+last_frame(Talk *t, Frame *f)
+{
+	do
+		if (!next_frame(t, f))
+			return false;
+	while (!f->final);
+	return true;
+}
+
+static const char *
+text_of(Talk *t)
+{
+	static char buf[1100];
+	Frame		f;
+
+	if (!last_frame(t, &f))
+		snprintf(buf, sizeof(buf), "no final frame (state %u)", talk_state(t));
+	else if (f.kind == WF_ERROR)
+		snprintf(buf, sizeof(buf), "%s: %.500s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+	else
+		snprintf(buf, sizeof(buf), "%s", frame_str(&f, WTAG_TEXT));
+	talk_free(t);
+	return buf;
+}
+
+static const char *
+control(const char *command)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_str(&o, WTAG_COMMAND, command, strlen(command));
+	t = talk_begin(&P, WK_CONTROL, &b);
+	buf_free(&b);
+	return text_of(t);
+}
+
+static void
+whole(const char *what)
+{
+	const char *r = control("integrity");
+
+	CHECK(strcmp(r, "ok") == 0, "integrity behind %s: %s", what, r);
+}
+
+#define WAIT_FOR(cond, t) \
+	for (int64_t wait_end = clock_us() + 5000000; !(cond) && clock_us() < wait_end;) \
+		move(t)
+
+/* ---- tests ---- */
+
+static void
+test_settings(void)
+{
+	static const char *const bad[] = {
+		"", "allowed_hosts", "hosts=a", "allowed_host=a", "allowed_hosts=a b://c", "max_connections=0", "max_connections=65537",
+		"max_connections=", "max_connections=1x", "max_connections=99999999999999999999"
+	};
+	RSettings	s;
+	Err			e;
+
+	rsettings_init(&s);
+	CHECK(s.allowed_hosts[0] == '\0' && s.ca_file[0] == '\0' && s.max_connections == 256, "nothing is allowed at first");
+	CHECK(rsettings_assign(&s, "allowed_hosts=a.example, *.b.example:8000", &e) && strcmp(s.allowed_hosts, "a.example, *.b.example:8000") == 0, "hosts");
+	CHECK(rsettings_assign(&s, "ca_file=/etc/a=b.pem", &e) && strcmp(s.ca_file, "/etc/a=b.pem") == 0, "a file");
+	CHECK(rsettings_assign(&s, "max_connections=65536", &e) && s.max_connections == 65536, "a number");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(!rsettings_assign(&s, bad[i], &e) && e.cls == ERR_INVALID, "\"%s\" is refused", bad[i]);
+	CHECK(strcmp(s.allowed_hosts, "a.example, *.b.example:8000") == 0 && s.max_connections == 65536, "what is refused changes nothing");
+	CHECK(rsettings_assign(&s, "allowed_hosts=", &e) && s.allowed_hosts[0] == '\0', "nothing again");
+	rsettings_free(&s);
+}
+
+static void
+test_start(void)
+{
+	WireStats  *st = wire_stats(&P.arena);
+
+	CHECK(atomic_load(&st->seq) % 2 == 0 && atomic_load(&st->seq) > 41, "figures can be read: %u", atomic_load(&st->seq));
+	CHECK(st->n_models == 0 && st->rss_bytes > 0 && st->started_us > 0 && st->memory_total > 0, "those of the one before are gone");
+	CHECK(atomic_load(&P.h->busy) == 0 && atomic_load(&P.h->heartbeat_us) > 0, "the supervisor finds it well");
+}
+
+static void
+test_commands(void)
+{
+	const char *r;
+
+	CHECK(strcmp(control("ping"), "pong") == 0, "ping");
+	CHECK(atoi(control("fds")) >= 6, "fds");
+	CHECK(atoll(control("rss")) > 100000, "rss");
+	CHECK(strcmp(control("reset-stats"), "line reset") == 0, "the line's");
+	r = control("nonsense");
+	CHECK(strcmp(r, "22023: unknown control command \"nonsense\"") == 0, "%s", r);
+	r = control("");
+	CHECK(strncmp(r, "22023: ", 7) == 0, "%s", r);
+	whole("commands");
+	seen.integrity = "the line is broken";
+	CHECK(strcmp(control("integrity"), "the line is broken") == 0, "the line's word counts");
+	seen.integrity = NULL;
+	CHECK(seen.taken == 0, "none of these is a request");
+}
+
+static void
+test_answers(void)
+{
+	volatile WireStats *st = wire_stats(&P.arena);
+	Talk	   *t;
+	Frame		f;
+	const char *r;
+
+	CHECK(strcmp(text_of(ask("now 3", 0)), "nnn") == 0, "an answer from within taking");
+	t = ask("later 5", 0);
+	CHECK(next_frame(t, &f) && f.kind == WF_ACCEPTED && frame_int(&f, WTAG_PROMPT_TOKENS) == 3, "accepted");
+	CHECK(next_frame(t, &f) && f.kind == WF_DONE && f.final && strcmp(frame_str(&f, WTAG_TEXT), "lllll") == 0, "answered");
+	CHECK(st->finished == seen.ended && seen.ended == 2, "counted before it can be read");
+	CHECK(talk_over(t), "let go");
+	talk_free(t);
+	t = ask("now 2000000", 3000000);
+	CHECK(last_frame(t, &f) && f.len == 8 + 2000000, "both ways longer than rings: %zu", f.len);
+	talk_free(t);
+	r = text_of(ask("lose", 0));
+	CHECK(strncmp(r, "XX000: ", 7) == 0, "a request that the line loses is an error: %s", r);
+	t = ask("later 1", 0);
+	/* what the backend has set before it rang */
+	atomic_store(&wire_slot(&P.arena, t->slot)->deadline_us, 123456789);
+	atomic_store(&wire_slot(&P.arena, t->slot)->timeout_ms, 77);
+	CHECK(last_frame(t, &f) && seen.deadline_us == 123456789 && seen.timeout_ms == 77, "deadlines are passed on");
+	atomic_store(&wire_slot(&P.arena, t->slot)->deadline_us, 0);
+	talk_free(t);
+	whole("answers");
+}
+
+/* Many at once, answered in another order than they came. */
+static void
+test_many(void)
+{
+	Talk	   *t[60];
+	int			good = 0;
+
+	for (int i = 0; i < 60; i++)
+	{
+		char		prompt[32];
+
+		snprintf(prompt, sizeof(prompt), "%s %d", i % 3 == 0 ? "now" : "later", i + 1);
+		t[i] = ask(prompt, (size_t) i * 300);
+	}
+	for (int i = 0; i < 60; i++)
+	{
+		const char *r = text_of(t[i]);
+
+		good += strlen(r) == (size_t) i + 1 && r[0] == (i % 3 == 0 ? 'n' : 'l');
+	}
+	CHECK(good == 60, "each its own answer: %d", good);
+	whole("many");
+}
+
+static void
+test_stream(void)
+{
+	Talk	   *t = ask("stream 500", 0);
+	Frame		f;
+	int			n = 0;
+	bool		right = true;
+
+	CHECK(next_frame(t, &f) && f.kind == WF_ACCEPTED, "accepted");
+	/* the backend reads nothing for a while */
+	for (int i = 0; i < 100; i++)
+		desk_turn(D, 1000);
+	CHECK(seen.most_backlog > ENOUGH && seen.most_backlog < ENOUGH + 2000, "the line hears that nobody reads: %zu", seen.most_backlog);
+	while (next_frame(t, &f) && !f.final)
+	{
+		const char *s = frame_str(&f, WTAG_TEXT);
+
+		right &= f.kind == WF_TEXT && strlen(s) == 1000 && s[0] == 'a' + n % 26 && s[999] == s[0];
+		n++;
+	}
+	CHECK(right && n == 500 && f.kind == WF_DONE, "all of it, in order: %d", n);
+	CHECK(atomic_load(&wire_slot(&P.arena, t->slot)->output_tokens) == 500 && atomic_load(&wire_slot(&P.arena, t->slot)->prompt_tokens) == 3 &&
+		  atomic_load(&wire_slot(&P.arena, t->slot)->first_token_us) > 0, "live figures");
+	talk_free(t);
+	whole("a stream");
+}
+
+static void
+test_cancel(void)
+{
+	int			before = seen.cancelled;
+	int64_t		began;
+	Talk	   *t = ask("hang", 0);
+
+	WAIT_FOR(line_live(the_line) == 1, t);
+	began = clock_us();
+	talk_cancel(t);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(seen.cancelled == before + 1 && seen.cancel_us - began < 100000, "the line hears within 100 ms: %d us", (int) (seen.cancel_us - began));
+	CHECK(talk_over(t) && talk_state(t) == WS_CLOSED, "the slot is let go");
+	talk_free(t);
+
+	/* half a message; a whole one, cancelled before it is looked at; a stream whose ring is full; an answer that nobody reads */
+	t = ask("hang", 100000);
+	move(NULL);
+	talk_cancel(t);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(talk_over(t) && seen.cancelled == before + 1, "half a message");
+	talk_free(t);
+	t = ask("hang", 0);
+	talk_cancel(t);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(talk_over(t) && seen.cancelled == before + 1, "unseen");
+	talk_free(t);
+	t = ask("stream 1000", 0);
+	for (int i = 0; i < 50; i++)
+		desk_turn(D, 1000);
+	talk_cancel(t);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(talk_over(t) && seen.cancelled == before + 2, "in a stream");
+	talk_free(t);
+	t = ask("now 100000", 0);
+	for (int i = 0; i < 5; i++)
+		desk_turn(D, 1000);
+	CHECK(!talk_over(t), "not all of the answer has room");
+	talk_cancel(t);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(talk_over(t) && seen.cancelled == before + 2, "behind the answer");
+	talk_free(t);
+	whole("cancelling");
+}
+
+/* The backend is gone, and another has the slot. */
+static void
+test_taken_over(void)
+{
+	int			before = seen.cancelled;
+	Talk	   *t = ask("hang", 0);
+	Talk	   *u;
+
+	WAIT_FOR(line_live(the_line) == 1, t);
+	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_FREE);
+	P.slot_used[t->slot] = 0;
+	u = ask("later 4", 0);
+	CHECK(u->slot == t->slot && u->gen == t->gen + 1, "the same slot");
+	CHECK(strcmp(text_of(u), "llll") == 0, "the new one is answered");
+	CHECK(seen.cancelled == before + 1, "the old one is given up");
+	buf_free(&t->out);
+	buf_free(&t->in);
+	free(t);
+
+	/* without a word, found by the look at all slots */
+	t = ask("hang", 0);
+	WAIT_FOR(line_live(the_line) == 1, t);
+	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_LOST);
+	WAIT_FOR(line_live(the_line) == 0, NULL);
+	CHECK(seen.cancelled == before + 2 && talk_state(t) == WS_LOST, "lost");
+	talk_free(t);
+	whole("taking over");
+}
+
+static void
+test_corrupt(void)
+{
+	int			before = seen.cancelled;
+	WireMsg		m = {.magic = 1,.kind = WK_GENERATE};
+	uint32_t	n = P.arena.geo.n_slots;
+	Talk	   *t = ask("stream 1000", 0);
+	const char *r;
+
+	WAIT_FOR(the_line->asks != NULL && the_line->asks->sent > 3, t);
+	atomic_fetch_add(&wire_slot(&P.arena, t->slot)->rep_tail, 100000);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink, "a corrupt slot gives its request up while the line speaks");
+	talk_free(t);
+	/* ... from within line_take(), when there is no ask yet */
+	t = ask("early 10000", 0);
+	atomic_store(&wire_slot(&P.arena, t->slot)->rep_tail, 77777);
+	WAIT_FOR(talk_over(t), NULL);
+	CHECK(talk_over(t) && seen.cancelled == before + 2 && line_live(the_line) == 0, "and before it has begun");
+	talk_free(t);
+	t = talk_begin_raw(&P, &m, sizeof(m));
+	r = text_of(t);
+	CHECK(strcmp(r, "XX000: malformed request message") == 0, "%s", r);
+	t = ask("later 2", 0);
+	atomic_store(&P.h->to_engine.head, atomic_load(&P.h->to_engine.tail) + n + 5);
+	CHECK(strcmp(text_of(t), "ll") == 0, "behind a corrupt queue");
+	whole("corruption");
+}
+
+static void
+test_control(void)
+{
+	peer_tell(&P, "config max_connections=9\nconfig max_connections=no\n");
+	WAIT_FOR(seen.settings > 0, NULL);
+	for (int i = 0; i < 10; i++)
+		desk_turn(D, 1000);
+	CHECK(seen.settings == 1 && the_line->set->max_connections == 9, "the line is told of good ones: %d", seen.settings);
+}
+
+/* Asleep: nothing is done, but there is a heartbeat. */
+static void
+test_idle(void)
+{
+	int64_t		beat;
+	int64_t		began = clock_us();
+	uint64_t	step = atomic_load(&P.h->step_counter);
+	int			turns = 0;
+	int			http;
+	const uint64_t one = 1;
+
+	while (clock_us() - began < 2500000)
+	{
+		desk_turn(D, INT64_MAX);
+		beat = atomic_load(&P.h->heartbeat_us);
+		CHECK(clock_us() - beat < 500000, "it is just now that it beat");
+		turns++;
+	}
+	CHECK(turns >= 2 && turns <= 12, "in 2.5 s %d turns", turns);
+	CHECK(atomic_load(&P.h->step_counter) > step && atomic_load(&P.h->busy) == 0, "steps are made");
+	http = seen.http_turns;
+	CHECK(write(http_event, &one, sizeof(one)) == sizeof(one), "an endpoint answers");
+	began = clock_us();
+	desk_turn(D, INT64_MAX);
+	CHECK(seen.http_turns == http + 1 && clock_us() - began < 500000, "and is heard at once");
+}
+
+/* ---- the doorbell ---- */
+
+static _Atomic bool halt;
+
+static void *
+desk_main(void *arg)
+{
+	(void) arg;
+	while (!atomic_load(&halt) && desk_turn(D, INT64_MAX))
+		;
+	return NULL;
+}
+
+/* Wait for the final frame. */
+static bool
+hear_out(Talk *t)
+{
+	int64_t		end = clock_us() + 5000000;
+	Frame		f;
+	bool		r;
+
+	while (!(r = talk_frame(t, &f)) && clock_us() < end)
+	{
+		talk_pump(t);
+		peer_poll(&P);
+	}
+	while (!talk_over(t))
+		;
+	talk_free(t);
+	return r;
+}
+
+/* Rings at all moments of a turn and of falling asleep: a lost one would cost up to a second. */
+static void
+test_bell(void)
+{
+	pthread_t	th;
+	int64_t		worst = 0;
+	int			good = 0;
+
+	atomic_store(&busy_us, 50);
+	if (pthread_create(&th, NULL, desk_main, NULL) != 0)
+		abort();
+	for (int i = 0; i < 3000; i++)
+	{
+		int64_t		began = clock_us();
+		Talk	   *t = ask("now 1", 0);
+		Talk	   *u;
+
+		while (clock_us() < began + i % 150)
+			;
+		u = ask("now 1", 0);
+		good += hear_out(t);
+		good += hear_out(u);
+		if (clock_us() - began > worst)
+			worst = clock_us() - began;
+	}
+	CHECK(good == 6000, "all are answered: %d", good);
+	CHECK(worst < 600000, "nobody waits for the look at all slots: %d us", (int) worst);
+	fprintf(stderr, "longest of 3000 pairs: %d us\n", (int) worst);
+	atomic_store(&halt, true);
+	pthread_join(th, NULL);
+	atomic_store(&busy_us, 0);
+}
+
+int
+main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	test_settings();
+	open_desk(64);
+	test_start();
+	test_commands();
+	test_answers();
+	test_many();
+	test_stream();
+	test_cancel();
+	test_taken_over();
+	test_corrupt();
+	test_control();
+	test_idle();
+	test_bell();
+	whole("everything");
+	CHECK(seen.turns > 0 && seen.untimely == 0, "the line is told the time");
+	peer_tell(&P, CONTROL_STOP "\n");
+	CHECK(!desk_turn(D, 1000000), "stop");
+	close_desk();
+
+	/* the supervisor goes, with requests under way */
+	open_desk(4);
+	{
+		Talk	   *t = ask("hang", 0);
+		Talk	   *u = ask("now 100000", 0);
+
+		WAIT_FOR(line_live(the_line) == 1, t);
+		shutdown(P.ctl, SHUT_RDWR);
+		CHECK(!desk_turn(D, 1000000), "the end of its supervisor is its own");
+		talk_free(t);
+		talk_free(u);
+	}
+	close_desk();
+	return check_done("test_remote_desk");
+}
