@@ -32,7 +32,11 @@ enum
 	CAP_ECHO_ONLY = 1 << 15,	/* ... and with max_tokens 0, of nothing else */
 	CAP_CONTENT = 1 << 16,		/* /tokenize calls the text "content" */
 	CAP_INPUT = 1 << 17,		/* ... "input", and always adds special tokens */
-	CAP_STREAM_USAGE = 1 << 18	/* stream_options */
+	CAP_STREAM_USAGE = 1 << 18, /* stream_options */
+	CAP_ENDLESS = 1 << 19,		/* of completions: max_tokens -1 = as many as there is room for */
+	CAP_ENDLESS_0 = 1 << 20,	/* ... 0 */
+	CAP_RESPONSES = 1 << 21,	/* /responses */
+	CAP_NOBODY = 1 << 30		/* no dialect has it */
 };
 
 typedef struct Dialect

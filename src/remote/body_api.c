@@ -1,0 +1,126 @@
+/*
+ * body_api.c
+ *	  Bodies of llm_api(): handed on as they are, but for the model's name and whether the answer is a stream.
+ *
+ * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as the asker reads the
+ * answer.  A key that is written with escapes could be one of these in disguise, and is refused.
+ *
+ * Tested by tests/unit/test_remote_body.c.
+ */
+#include <string.h>
+
+#include "base/json.h"
+#include "remote/body_int.h"
+#include "remote/jsontext.h"
+
+static bool
+is(const char *s, size_t n, const char *word)
+{
+	return n == strlen(word) && memcmp(s, word, n) == 0;
+}
+
+/* Where a path of llm_api() is at the endpoint; NULL: *e. */
+static const char *
+place(const WireAsk *a, const ROptions *o, bool *off_v1, Err *e)
+{
+	const Dialect *d = o->dialect;
+	const struct
+	{
+		const char *path;
+		const char *at;
+		bool		off_v1;
+	}			places[] = {
+		{"/v1/completions", o->completions_path, false}, {"/v1/chat/completions", o->chat_path, false},
+		{"/v1/embeddings", o->embeddings_path, false}, {"/v1/responses", d->caps & CAP_RESPONSES ? "/responses" : NULL, false},
+		{"/v1/messages", d->caps & CAP_VLLM ? "/messages" : NULL, false},
+		{"/v1/score", o->score_path, false}, {"/score", o->score_path, false}, {"/v1/rerank", o->rerank_path, false}, {"/rerank", o->rerank_path, false},
+		{"/v2/rerank", o->rerank_path, false}, {"/classify", d->classify, true}, {"/v1/classify", d->classify, true}, {"/pooling", d->pooling, true},
+		{"/v1/pooling", d->pooling, true}, {"/tokenize", o->tokenize_path, true}, {"/v1/tokenize", o->tokenize_path, true},
+		{"/detokenize", o->detokenize_path, true}, {"/v1/detokenize", o->detokenize_path, true}
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (is(a->api_path.s, a->api_path.n, places[i].path) && places[i].at != NULL)
+		{
+			*off_v1 = places[i].off_v1;
+			return places[i].at;
+		}
+	body_refuse(o, e, "%.*s is not supported by the endpoint of model \"%s\"", a->api_path.n < 100 ? (int) a->api_path.n : 100, a->api_path.s, o->name);
+	return NULL;
+}
+
+/* Does the path answer in streams? */
+static bool
+streams(const char *path)
+{
+	return strstr(path, "embed") == NULL && strstr(path, "score") == NULL && strstr(path, "rerank") == NULL && strstr(path, "classify") == NULL &&
+		strstr(path, "pooling") == NULL && strstr(path, "tokenize") == NULL;
+}
+
+/* The members but for those that are made here; *options: those of the stream. */
+static bool
+copy_members(Maker *m, JsonSpan *options)
+{
+	const WireAsk *a = m->a;
+	JsonMembers list;
+	JsonSpan	key,
+				value;
+	int			got = -1;
+
+	if (json_text_ok(a->api_body.s, a->api_body.n) && json_members(&list, a->api_body.s, a->api_body.n))
+		while ((got = json_member(&list, &key, &value)) > 0)
+		{
+			if (memchr(key.s, '\\', key.n) != NULL)
+			{
+				err_set(m->e, ERR_INVALID, "the names of a body's members must not be written with escapes");
+				return err_detail(m->e, "member=%.*s", key.n < 100 ? (int) key.n : 100, key.s);
+			}
+			if (is(key.s, key.n, "model") || is(key.s, key.n, "stream"))
+				continue;
+			if (is(key.s, key.n, "stream_options"))
+			{
+				*options = value;
+				continue;
+			}
+			json_str(&m->j, key.s, key.n);
+			json_colon(&m->j);
+			json_raw(&m->j, value.s, value.n);
+		}
+	return got == 0 || err_set(m->e, ERR_INVALID, "the body must be a JSON object");
+}
+
+/* Without options of its own a chat or a completion tells its usage, which is counted. */
+static void
+put_stream(Maker *m, const char *path, JsonSpan options)
+{
+	m->call->stream = true;
+	json_key(&m->j, "stream");
+	json_bool(&m->j, true);
+	if (options.s == NULL || is(options.s, options.n, "null"))
+	{
+		if (!(m->caps & CAP_STREAM_USAGE) || (path != m->o->chat_path && path != m->o->completions_path))
+			return;
+		options = (JsonSpan) {"{\"include_usage\":true}", 22};
+	}
+	json_key(&m->j, "stream_options");
+	json_raw(&m->j, options.s, options.n);
+}
+
+bool
+body_api(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+{
+	JsonSpan	options = {0};
+	bool		off_v1 = false;
+	const char *path = place(a, o, &off_v1, e);
+	Maker		m;
+
+	if (path == NULL || body_begin(&m, a, o, calls, RSHAPE_API, path, e) == NULL)
+		return false;
+	m.call->off_v1 = off_v1;
+	if (!copy_members(&m, &options))
+		return false;
+	if (a->stream && streams(path))
+		put_stream(&m, path, options);
+	body_end(&m);
+	return true;
+}

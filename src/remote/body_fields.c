@@ -1,0 +1,505 @@
+/*
+ * body_fields.c
+ *	  The parameters of a request as members of an endpoint's body (ask_fields.def).
+ *
+ * Every field of the message is looked at.  What the dialect doesn't know, or not in this body, is ERR_UNSUPPORTED with
+ * the parameter's name, unless its value asks for nothing; nothing is dropped.  What nobody asked for is not in the body, but
+ * for where the endpoint takes something else for granted than an engine here does (dialects.def).
+ *
+ * Of a field that may be given once the last counts; the strings of a list are one member.
+ *
+ * Tested by tests/unit/test_remote_body.c.
+ */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "remote/body_int.h"
+#include "remote/jsontext.h"
+
+#include <cjson/cJSON.h>
+
+#define MAX_TAG		512			/* numbers of wire_tags.def are below */
+#define NONE		NAN
+
+_Static_assert(WTAG_RETRY_AFTER_MS < MAX_TAG, "numbers of tags");
+
+typedef enum How
+{
+	HOW_INT, HOW_NUM, HOW_BOOL, HOW_STR, HOW_STRS, HOW_IDS, HOW_ANY, HOW_ARRAY, HOW_OBJECT, HOW_MARK, HOW_COUNT, HOW_MUST, HOW_OWN, HOW_TOOL_CHOICE, HOW_PARALLEL,
+	HOW_AUTO, HOW_TOP_K, HOW_SEED, HOW_ALL_INT, HOW_TOP_LOGPROBS, HOW_SCHEMA, HOW_SCHEMA_OBJECT, HOW_STRUCTURED, HOW_STRUCTURED_LIST,
+	HOW_CHOICE_GRAMMAR, HOW_LONG_INPUT, HOW_TEMPLATE
+} How;
+
+typedef struct Row
+{
+	WireTag		tag;
+	const char *name;
+	const char *key;
+	How			how;
+	uint32_t	caps;
+	uint32_t	where;
+	double		neutral;
+} Row;
+
+static const Row rows[] = {
+#define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, key, HOW_##how, caps, where, neutral},
+#include "remote/ask_fields.def"
+#undef ASK_FIELD
+};
+
+#define N_ROWS	((int) (sizeof(rows) / sizeof(rows[0])))
+
+/* The message's fields, and of each tag the first and the last. */
+typedef struct Fields
+{
+	WireField  *v;
+	int			n;
+	int			first[MAX_TAG];	/* + 1; 0 = there is none */
+	int			last[MAX_TAG];
+} Fields;
+
+static void
+read_fields(Fields *f, const WireAsk *a)
+{
+	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
+	WireField	x;
+
+	memset(f, 0, sizeof(*f));
+	/* it has been read to its end before (wireask.c) */
+	while (wire_next(&in, &x) > 0)
+	{
+		if (x.tag >= MAX_TAG)
+			continue;
+		if ((f->n & (f->n - 1)) == 0)
+			f->v = mem_realloc(f->v, (size_t) (f->n == 0 ? 1 : f->n * 2) * sizeof(WireField));
+		f->v[f->n++] = x;
+		f->last[x.tag] = f->n;
+		if (f->first[x.tag] == 0)
+			f->first[x.tag] = f->n;
+	}
+}
+
+/* ---- which row ---- */
+
+static bool
+is_list(int tag)
+{
+	return tag == WTAG_STOP || tag == WTAG_BAD_WORDS || tag == WTAG_STRUCT_CHOICE || tag == WTAG_CHOICE || tag == WTAG_URL || tag == WTAG_FALLBACK;
+}
+
+/* The row that fits; else NULL, and in *any one of the tag's. */
+static const Row *
+find_row(const Maker *m, int tag, const Row **any)
+{
+	*any = NULL;
+	for (int i = 0; i < N_ROWS; i++)
+	{
+		if ((int) rows[i].tag != tag)
+			continue;
+		if (*any == NULL)
+			*any = &rows[i];
+		if ((rows[i].where & 1u << m->call->shape) != 0 && (rows[i].caps == 0 || (rows[i].caps & m->caps) != 0))
+			return &rows[i];
+	}
+	return NULL;
+}
+
+static bool
+equals(const WireField *f, double v)
+{
+	if (isnan(v) || (f->type != WT_INT && f->type != WT_NUM))
+		return false;
+	return f->type == WT_NUM ? f->num == v : (double) f->i == v || (f->tag == WTAG_TOP_K && f->i < 0 && v == 0);
+}
+
+/* Does the value ask for nothing, by any of the tag's rows?  Of HOW_MUST it does for some endpoints only. */
+static bool
+is_nothing(const WireField *f)
+{
+	for (int i = 0; i < N_ROWS; i++)
+		if ((int) rows[i].tag == f->tag && rows[i].how != HOW_MUST && equals(f, rows[i].neutral))
+			return true;
+	return (f->type == WT_INTS && f->n == 0) ||
+		(f->tag == WTAG_LONG_INPUT && f->n == 5 && memcmp(f->s, "error", 5) == 0);
+}
+
+/* Would it be known if the prompt were a chat? */
+static bool
+chat_knows(const Maker *m, int tag)
+{
+	for (int i = 0; i < N_ROWS; i++)
+		if ((int) rows[i].tag == tag && (rows[i].where & IN_CHAT) != 0 && (rows[i].caps == 0 || (rows[i].caps & m->caps) != 0))
+			return true;
+	return false;
+}
+
+/* Is there a dialect that knows it? */
+static bool
+anybody_knows(int tag)
+{
+	for (int i = 0; i < N_ROWS; i++)
+		if ((int) rows[i].tag == tag && rows[i].caps != CAP_NOBODY && rows[i].caps != 0)
+			return true;
+	return false;
+}
+
+static bool
+refuse(const Maker *m, const Row *row)
+{
+	body_refuse(m->o, m->e, "parameter \"%s\" is not supported by the endpoint of model \"%s\"", row->name, m->o->name);
+	if (!anybody_knows(row->tag))
+		m->e->hint[0] = '\0';
+	if (m->call->shape == RSHAPE_COMPLETION && m->a->messages.s == NULL && chat_knows(m, row->tag))
+		err_hint(m->e, "It is a parameter of chats. With the option {\"prompt_as\": \"chat\"} of the model a plain prompt becomes a chat.");
+	return false;
+}
+
+static bool
+invalid(const Maker *m, const char *name, const char *what)
+{
+	err_set(m->e, ERR_INVALID, "%s %s", name, what);
+	return err_detail(m->e, "parameter=%s", name);
+}
+
+/* ---- what needs more than its value ---- */
+
+static bool
+put_strings(Maker *m, const Row *row, const Fields *all)
+{
+	bool		ok = true;
+
+	json_open(&m->j, '[');
+	for (int i = all->first[row->tag] - 1; ok && i < all->last[row->tag]; i++)
+		if (all->v[i].tag == (int) row->tag)
+			ok = body_text(m, row->name, all->v[i].s, all->v[i].n);
+	json_close(&m->j, ']');
+	return ok;
+}
+
+/* A text of JSON that is a string says what that holds. */
+static char *
+schema_in_string(const char *s, size_t n)
+{
+	cJSON	   *j = n > 0 && s[0] == '"' && json_text_ok(s, n) && memmem(s, n, "\\u0000", 6) == NULL ? cJSON_ParseWithLength(s, n) : NULL;
+	char	   *text = cJSON_IsString(j) ? mem_strdup(j->valuestring) : NULL;
+
+	cJSON_Delete(j);
+	return text;
+}
+
+static bool
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type": "json_object", "schema": ...} */
+static bool
+put_schema(Maker *m, const Row *row, const WireField *f)
+{
+	bool		llama = row->how == HOW_SCHEMA_OBJECT;
+	const char *s = f->s;
+	size_t		n = f->n;
+	char	   *inner;
+	bool		ok;
+
+	while (n > 0 && is_space(s[0]))
+		s++, n--;
+	while (n > 0 && is_space(s[n - 1]))
+		n--;
+	inner = schema_in_string(s, n);
+	json_key(&m->j, row->key);
+	json_open(&m->j, '{');
+	json_key_cstr(&m->j, "type", llama ? "json_object" : "json_schema");
+	if (!llama)
+	{
+		json_key(&m->j, "json_schema");
+		json_open(&m->j, '{');
+		json_key_cstr(&m->j, "name", "answer");
+		if (m->caps & CAP_STRICT_SCHEMA)
+		{
+			json_key(&m->j, "strict");
+			json_bool(&m->j, true);
+		}
+	}
+	json_key(&m->j, "schema");
+	if (n == 4 && memcmp(s, "true", 4) == 0)
+	{
+		s = "{}";
+		n = 2;
+	}
+	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') : body_json(m, row->name, s, n, '{');
+	if (!llama)
+		json_close(&m->j, '}');
+	json_close(&m->j, '}');
+	mem_free(inner);
+	return ok;
+}
+
+/* vLLM's {"regex": ...} and its kin */
+static bool
+put_structured(Maker *m, const Row *row, const WireField *f, const Fields *all)
+{
+	bool		ok;
+
+	json_key(&m->j, "structured_outputs");
+	json_open(&m->j, '{');
+	json_key(&m->j, row->key);
+	ok = row->how == HOW_STRUCTURED ? body_text(m, row->name, f->s, f->n) : put_strings(m, row, all);
+	json_close(&m->j, '}');
+	return ok;
+}
+
+/* One of several texts, as llama.cpp's grammars have it: root ::= "a" | "b" */
+static bool
+put_choice_grammar(Maker *m, const Row *row, const Fields *all)
+{
+	Buf			b = {0};
+	bool		ok = true;
+
+	buf_addstr(&b, "root ::=");
+	for (int i = all->first[row->tag] - 1; ok && i < all->last[row->tag]; i++)
+	{
+		const WireField *f = &all->v[i];
+
+		if (f->tag != (int) row->tag)
+			continue;
+		buf_addstr(&b, i > all->first[row->tag] - 1 ? " | \"" : " \"");
+		for (size_t k = 0; k < f->n; k++)
+		{
+			char		c = f->s[k];
+
+			if (c == '"' || c == '\\')
+				buf_addc(&b, '\\');
+			if (c == '\n' || c == '\r' || c == '\t')
+				buf_addstr(&b, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+			else
+				buf_addc(&b, c);
+		}
+		buf_addc(&b, '"');
+		ok = f->n > 0 || invalid(m, row->name, "cannot contain an empty string");
+	}
+	json_key(&m->j, row->key);
+	ok = ok && body_text(m, row->name, b.data, b.len);
+	buf_free(&b);
+	return ok;
+}
+
+/* "none" without tools is nothing, and OpenAI refuses it. */
+static bool
+put_tool_choice(Maker *m, const Row *row, const WireField *f)
+{
+	if (m->a->tools.s == NULL)
+		return (f->n == 6 && memcmp(f->s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
+	json_key(&m->j, row->key);
+	return body_json(m, row->name, f->s, f->n, 0);
+}
+
+static bool
+put_long_input(Maker *m, const Row *row, const WireField *f, const Fields *all)
+{
+	if (f->n == 5 && memcmp(f->s, "error", 5) == 0)
+		return true;
+	if (f->n != 8 || memcmp(f->s, "truncate", 8) != 0 || !(m->caps & CAP_VLLM))
+		return refuse(m, row);
+	if (all->first[WTAG_TRUNCATE_TOKENS] == 0)
+		json_key_int(&m->j, row->key, -1);
+	return true;
+}
+
+/* How many of the likeliest tokens; -1 = all, which only vLLM has. */
+static bool
+put_logprobs(Maker *m, const Row *row, const WireField *f)
+{
+	if (f->i < 0 && !(m->caps & CAP_VLLM))
+	{
+		body_refuse(m->o, m->e, "%s of -1 is not supported by the endpoint of model \"%s\"", row->name, m->o->name);
+		return false;
+	}
+	if (row->how == HOW_TOP_LOGPROBS)
+	{
+		json_key(&m->j, "logprobs");
+		json_bool(&m->j, true);
+		if (f->i == 0)
+			return true;
+	}
+	json_key_int(&m->j, row->key, f->i);
+	return true;
+}
+
+static bool
+put_number(Maker *m, const Row *row, double v)
+{
+	if (!isfinite(v))
+		return invalid(m, row->name, "must be finite");
+	json_key(&m->j, row->key);
+	json_double(&m->j, v);
+	return true;
+}
+
+static bool
+put_flag(Maker *m, const Row *row, bool v)
+{
+	json_key(&m->j, row->key);
+	json_bool(&m->j, v);
+	return true;
+}
+
+static bool
+put_special(Maker *m, const Row *row, const WireField *f, const Fields *all)
+{
+	switch (row->how)
+	{
+		case HOW_TOOL_CHOICE:
+			return put_tool_choice(m, row, f);
+		case HOW_PARALLEL:
+			return f->i != 0 || m->a->tools.s == NULL || put_flag(m, row, false);
+		case HOW_AUTO:
+			return (f->n == 4 && memcmp(f->s, "auto", 4) == 0) || refuse(m, row);
+		case HOW_TOP_K:
+			if (f->i > INT_MAX)
+				return invalid(m, row->name, "is too large");
+			json_key_int(&m->j, row->key, f->i > 0 ? f->i : m->caps & CAP_VLLM ? -1 : 0);
+			return true;
+		case HOW_SEED:
+			if (f->i != -1)
+				json_key_int(&m->j, row->key, f->i);
+			return true;
+		case HOW_ALL_INT:
+		case HOW_TOP_LOGPROBS:
+			return put_logprobs(m, row, f);
+		case HOW_SCHEMA:
+		case HOW_SCHEMA_OBJECT:
+			return put_schema(m, row, f);
+		case HOW_STRUCTURED:
+		case HOW_STRUCTURED_LIST:
+			return put_structured(m, row, f, all);
+		case HOW_CHOICE_GRAMMAR:
+			return put_choice_grammar(m, row, all);
+		case HOW_TEMPLATE:
+			/* the name of one of the model's templates is no template */
+			if (f->n == 0 || memchr(f->s, '{', f->n) == NULL)
+				return refuse(m, row);
+			json_key(&m->j, row->key);
+			return body_text(m, row->name, f->s, f->n);
+		case HOW_LONG_INPUT:
+			return put_long_input(m, row, f, all);
+		default:
+			return err_set(m->e, ERR_INTERNAL, "unexpected kind of parameter \"%s\"", row->name);
+	}
+}
+
+/* ---- one field ---- */
+
+static bool
+put_field(Maker *m, const Row *row, const WireField *f, const Fields *all)
+{
+	switch (row->how)
+	{
+		case HOW_OWN:
+			return true;
+		case HOW_INT:
+			json_key_int(&m->j, row->key, f->i);
+			return true;
+		case HOW_NUM:
+			return put_number(m, row, f->num);
+		case HOW_BOOL:
+			return put_flag(m, row, f->i != 0);
+		case HOW_MARK:
+			return (f->i != 0) == (row->neutral != 0) || put_flag(m, row, f->i != 0);
+		case HOW_COUNT:
+			if ((double) f->i != row->neutral)
+				json_key_int(&m->j, row->key, f->i);
+			return true;
+		case HOW_MUST:
+			return (f->i != 0) == (row->neutral != 0) || refuse(m, row);
+		case HOW_STR:
+			json_key(&m->j, row->key);
+			return body_text(m, row->name, f->s, f->n);
+		case HOW_STRS:
+			json_key(&m->j, row->key);
+			return put_strings(m, row, all);
+		case HOW_IDS:
+			json_key(&m->j, row->key);
+			body_ids(m, (Span) {f->s, f->n});
+			return true;
+		case HOW_ANY:
+		case HOW_ARRAY:
+		case HOW_OBJECT:
+			json_key(&m->j, row->key);
+			return body_json(m, row->name, f->s, f->n, row->how == HOW_ARRAY ? '[' : row->how == HOW_OBJECT ? '{' : 0);
+		default:
+			return put_special(m, row, f, all);
+	}
+}
+
+/* At most one of them says what the answer must look like. */
+static bool
+check_kinds(const Maker *m, const Fields *all)
+{
+	static const WireTag kinds[] = {WTAG_JSON_SCHEMA, WTAG_REGEX, WTAG_STRUCT_CHOICE, WTAG_GRAMMAR, WTAG_STRUCTURED_OUTPUTS, WTAG_RESPONSE_FORMAT};
+	int			n = 0;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		n += all->first[kinds[i]] != 0;
+	return n <= 1 || err_set(m->e, ERR_INVALID, "you can only use one kind of structured output");
+}
+
+/* What the endpoint would take for granted otherwise. */
+static bool
+put_defaults(Maker *m, const Fields *all)
+{
+	const DialectDefault *d;
+	bool		ok = true;
+
+	if (!(IN_GENERATE & 1u << m->call->shape))
+		return true;
+	for (int i = 0; ok && (d = dialect_default(m->o->dialect, i)) != NULL; i++)
+	{
+		const Row  *any;
+		const Row  *row = all->first[d->tag] == 0 ? find_row(m, d->tag, &any) : NULL;
+		WireField	f = {.tag = d->tag,.type = wire_tag_type(d->tag),.i = (int64_t) d->value,.num = d->value};
+
+		ok = row == NULL || put_field(m, row, &f, all);
+	}
+	return ok;
+}
+
+static bool
+put_all(Maker *m, const Fields *all)
+{
+	if (!check_kinds(m, all))
+		return false;
+	for (int i = 0; i < all->n; i++)
+	{
+		const WireField *f = &all->v[i];
+		const Row  *any;
+		const Row  *row;
+
+		if (i != (is_list(f->tag) ? all->first[f->tag] : all->last[f->tag]) - 1)
+			continue;
+		row = find_row(m, f->tag, &any);
+		if (any == NULL)
+			return err_set(m->e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
+		if (row == NULL && !is_nothing(f))
+			return refuse(m, any);
+		if (row != NULL && !put_field(m, row, f, all))
+			return false;
+	}
+	return put_defaults(m, all);
+}
+
+bool
+body_fields(Maker *m)
+{
+	Fields		all;
+	bool		ok;
+
+	read_fields(&all, m->a);
+	ok = put_all(m, &all);
+	mem_free(all.v);
+	return ok;
+}

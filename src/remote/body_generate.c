@@ -1,0 +1,153 @@
+/*
+ * body_generate.c
+ *	  Bodies of /completions and /chat/completions, /tokenize and /detokenize.
+ *
+ * A chat goes to /chat/completions; so does what is both a chat and a plain prompt for models without a template, since an endpoint
+ * doesn't say whether it has one.  A plain prompt goes where option prompt_as says.
+ *
+ * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint has 16
+ * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
+ * be: a token has at least a byte.
+ *
+ * Tested by tests/unit/test_remote_body.c.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "remote/body_int.h"
+
+/* ---- generating ---- */
+
+static bool
+put_prompt(Maker *m, bool chat)
+{
+	const WireAsk *a = m->a;
+	bool		ok;
+
+	json_key(&m->j, chat ? "messages" : "prompt");
+	if (a->messages.s != NULL)
+		return body_json(m, "messages", a->messages.s, a->messages.n, '[');
+	if (a->prompt_ids.s != NULL)
+	{
+		body_ids(m, a->prompt_ids);
+		return true;
+	}
+	if (!chat)
+		return body_text(m, "prompt", a->prompt.s, a->prompt.n);
+	json_open(&m->j, '[');
+	json_open(&m->j, '{');
+	json_key_cstr(&m->j, "role", "user");
+	json_key(&m->j, "content");
+	ok = body_text(m, "prompt", a->prompt.s, a->prompt.n);
+	json_close(&m->j, '}');
+	json_close(&m->j, ']');
+	return ok;
+}
+
+/* The rest of the context, of a completion for which nothing is said. */
+static bool
+put_rest(Maker *m)
+{
+	int64_t		bytes = (int64_t) (m->a->prompt_ids.s != NULL ? m->a->prompt_ids.n : m->a->prompt.n);
+	int64_t		rest = (int64_t) m->o->max_model_len - bytes - 8;	/* and special tokens */
+
+	if (m->caps & (CAP_ENDLESS | CAP_ENDLESS_0))
+	{
+		json_key_int(&m->j, "max_tokens", m->caps & CAP_ENDLESS ? -1 : 0);
+		return true;
+	}
+	if (rest > 0)
+	{
+		json_key_int(&m->j, "max_tokens", rest);
+		return true;
+	}
+	err_set(m->e, ERR_INVALID, "max_tokens must be given for a plain prompt to the endpoint of model \"%s\"", m->o->name);
+	err_detail(m->e, m->o->max_model_len > 0 ? "parameter=max_tokens, and the prompt may well be longer than the model's option max_model_len says." :
+			   "parameter=max_tokens; the endpoint would take 16 for granted.");
+	return err_hint(m->e, "Give max_tokens, or let the model have the option \"max_model_len\", or {\"prompt_as\": \"chat\"}.");
+}
+
+static void
+put_stream(Maker *m)
+{
+	m->call->stream = true;
+	json_key(&m->j, "stream");
+	json_bool(&m->j, true);
+	if (!(m->caps & CAP_STREAM_USAGE))
+		return;
+	json_key(&m->j, "stream_options");
+	json_open(&m->j, '{');
+	json_key(&m->j, "include_usage");
+	json_bool(&m->j, true);
+	json_close(&m->j, '}');
+}
+
+bool
+body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+{
+	bool		chat = a->messages.s != NULL || (o->prompt_as_chat && a->prompt_ids.s == NULL);
+	Maker		m;
+
+	if (body_begin(&m, a, o, calls, chat ? RSHAPE_CHAT : RSHAPE_COMPLETION, chat ? o->chat_path : o->completions_path, e) == NULL)
+		return false;
+	if (!put_prompt(&m, chat) || !body_fields(&m))
+		return false;
+	if (!chat && a->max_tokens < 0 && !put_rest(&m))
+		return false;
+	if (a->stream)
+		put_stream(&m);
+	if (a->max_tokens > 0)
+		m.call->tokens = (int64_t) a->max_tokens * a->n;
+	body_end(&m);
+	return true;
+}
+
+/* ---- tokens ---- */
+
+static bool
+begin_tokens(Maker *m, const WireAsk *a, const ROptions *o, RCalls *calls, bool back, Err *e)
+{
+	const char *path = back ? o->detokenize_path : o->tokenize_path;
+
+	if (path == NULL)
+		return body_refuse(o, e, "the endpoint of model \"%s\" does not tokenize", o->name);
+	if (body_begin(m, a, o, calls, back ? RSHAPE_DETOKENIZE : RSHAPE_TOKENIZE, path, e) == NULL)
+		return false;
+	m->call->off_v1 = true;
+	return true;
+}
+
+bool
+body_tokenize(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+{
+	bool		back = a->kind == WK_DETOKENIZE;
+	Maker		m;
+
+	if (!begin_tokens(&m, a, o, calls, back, e))
+		return false;
+	if (back)
+	{
+		json_key(&m.j, "tokens");
+		body_ids(&m, a->prompt_ids);
+	}
+	else if (a->messages.s != NULL)
+	{
+		if (!(m.caps & CAP_VLLM))
+			return body_refuse(o, e, "the endpoint of model \"%s\" does not tokenize chats", o->name);
+		json_key(&m.j, "messages");
+		if (!body_json(&m, "messages", a->messages.s, a->messages.n, '['))
+			return false;
+	}
+	else
+	{
+		if (a->prompt.s == NULL)
+			return err_set(e, ERR_INTERNAL, "tokenize request without a text");
+		json_key(&m.j, m.caps & CAP_CONTENT ? "content" : m.caps & CAP_INPUT ? "input" : "prompt");
+		if (!body_text(&m, "input", a->prompt.s, a->prompt.n))
+			return false;
+	}
+	if (!body_fields(&m))
+		return false;
+	body_end(&m);
+	return true;
+}

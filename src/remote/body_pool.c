@@ -1,0 +1,152 @@
+/*
+ * body_pool.c
+ *	  Bodies of /embeddings, /score, /rerank, /classify and /pooling, for one ask or several.
+ *
+ * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go together have
+ * the same first text, which is sent once.
+ *
+ * Tested by tests/unit/test_remote_body.c.
+ */
+#include <string.h>
+
+#include "remote/body_int.h"
+
+static bool
+is(Span s, const char *word)
+{
+	return s.n == strlen(word) && memcmp(s.s, word, s.n) == 0;
+}
+
+/* Where a task is asked for; NULL: *e. */
+static const char *
+place(const WireAsk *a, const ROptions *o, RShape *shape, bool *off_v1, Err *e)
+{
+	const Dialect *d = o->dialect;
+	const char *path = NULL;
+
+	*off_v1 = false;
+	if (is(a->task, "embed"))
+	{
+		*shape = RSHAPE_EMBEDDINGS;
+		path = o->embeddings_path;
+	}
+	else if (is(a->task, "score"))
+	{
+		*shape = o->score_path != NULL ? RSHAPE_SCORE : RSHAPE_RERANK;
+		path = o->score_path != NULL ? o->score_path : o->rerank_path;
+	}
+	else if (is(a->task, "classify"))
+	{
+		*shape = RSHAPE_CLASSIFY;
+		path = d->classify;
+		*off_v1 = true;
+	}
+	else
+	{
+		*shape = RSHAPE_POOLING;
+		path = d->pooling;
+		*off_v1 = true;
+	}
+	if (path == NULL)
+		body_refuse(o, e, "the task \"%.*s\" is not supported by the endpoint of model \"%s\"", (int) a->task.n, a->task.s, o->name);
+	return path;
+}
+
+/* The instruction that stands before each text; the last one counts. */
+static Span
+instruction_of(const WireAsk *a)
+{
+	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
+	WireField	f;
+	Span		found = {0};
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_INSTRUCTION)
+			found = (Span) {f.s, f.n};
+	return found;
+}
+
+static bool
+put_input(Maker *m, Span lead, Span text)
+{
+	Buf			b = {0};
+	bool		ok;
+
+	if (lead.n == 0)
+		return body_text(m, "input", text.s, text.n);
+	buf_add(&b, lead.s, lead.n);
+	buf_add(&b, text.s, text.n);
+	ok = body_text(m, "input", b.data, b.len);
+	buf_free(&b);
+	return ok;
+}
+
+/* One text alone, or an array of those of all asks. */
+static bool
+put_texts(Maker *m, const WireAsk *const *asks, int n, bool second, bool always_array)
+{
+	Span		lead = second ? (Span) {0} : instruction_of(m->a);
+	bool		ok = true;
+
+	if (n > 1 || always_array)
+		json_open(&m->j, '[');
+	for (int i = 0; ok && i < n; i++)
+		ok = put_input(m, lead, second ? asks[i]->pair : asks[i]->prompt);
+	if (n > 1 || always_array)
+		json_close(&m->j, ']');
+	return ok;
+}
+
+static bool
+put_pairs(Maker *m, const WireAsk *const *asks, int n)
+{
+	bool		rerank = m->call->shape == RSHAPE_RERANK;
+
+	for (int i = 0; i < n; i++)
+		if (asks[i]->pair.s == NULL)
+			return err_set(m->e, ERR_INTERNAL, "score request without a second text");
+	json_key(&m->j, rerank ? "query" : "text_1");
+	if (!body_text(m, "query", m->a->prompt.s, m->a->prompt.n))
+		return false;
+	json_key(&m->j, rerank ? "documents" : "text_2");
+	return put_texts(m, asks, n, true, rerank);
+}
+
+bool
+body_pool(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+{
+	const WireAsk *a = asks[0];
+	RShape		shape;
+	bool		off_v1;
+	const char *path = place(a, o, &shape, &off_v1, e);
+	Maker		m;
+
+	if (path == NULL || body_begin(&m, a, o, calls, shape, path, e) == NULL)
+		return false;
+	m.call->n_asks = n;
+	m.call->off_v1 = off_v1;
+	if (a->want_ids)
+		return body_refuse(o, e, "tokens of the input are not told by the endpoint of model \"%s\"", o->name);
+	if (shape == RSHAPE_SCORE || shape == RSHAPE_RERANK)
+	{
+		if (!put_pairs(&m, asks, n))
+			return false;
+	}
+	else
+	{
+		json_key(&m.j, "input");
+		if (!put_texts(&m, asks, n, false, true))
+			return false;
+	}
+	if (shape == RSHAPE_POOLING && !is(a->task, "reward"))
+	{
+		json_key(&m.j, "task");
+		json_str(&m.j, a->task.s, a->task.n);
+	}
+	if ((shape == RSHAPE_EMBEDDINGS && (m.caps & CAP_ENCODING)) || shape == RSHAPE_POOLING)
+		json_key_cstr(&m.j, "encoding_format", "float");
+	if (!body_fields(&m))
+		return false;
+	body_end(&m);
+	return true;
+}
