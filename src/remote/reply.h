@@ -42,4 +42,7 @@ void		reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_to
  */
 void		reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e);
 
+/* A WK_API that wants errors as bodies (API_AS_BODY): the fields of the WF_DONE to send instead of a WF_ERROR.  False: it doesn't. */
+bool		reply_error_as_body(const WireAsk *a, const Err *e, Buf *fields);
+
 #endif

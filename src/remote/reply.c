@@ -1,0 +1,373 @@
+/*
+ * reply.c
+ *	  From an endpoint's answers to reply frames: buffers, bounds, and who reads what (reply.h).
+ *
+ * A call's bytes go into the part's buffer, or through the events of a stream; a row of `shapes` reads them.  An answer that is
+ * not streamed is looked at when all of it is there, so nothing is told of one that is refused.  Final frames come when the
+ * last call has ended.
+ *
+ * One thread.  Tested by tests/unit/test_remote_reply.c and tests/fuzz/fuzz_remote_reply.c.
+ */
+#include "remote/reply_int.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const ReplyShape *const shapes[] = {
+	[RSHAPE_COMPLETION] = &reply_gen,
+	[RSHAPE_CHAT] = &reply_gen,
+	[RSHAPE_EMBEDDINGS] = &reply_embeddings,
+	[RSHAPE_SCORE] = &reply_scores,
+	[RSHAPE_RERANK] = &reply_scores,
+	[RSHAPE_CLASSIFY] = &reply_classes,
+	[RSHAPE_POOLING] = &reply_pooling,
+	[RSHAPE_TOKENIZE] = &reply_tokenize,
+	[RSHAPE_DETOKENIZE] = &reply_detokenize,
+	[RSHAPE_LOGPROBS] = &reply_choose,
+	[RSHAPE_MODELS] = &reply_models,
+	[RSHAPE_API] = &reply_api
+};
+
+/* ---- for shapes ---- */
+
+static void
+append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+WireOut
+reply_out(Buf *b)
+{
+	return (WireOut) {append, b};
+}
+
+int64_t
+reply_ask_int(const WireAsk *a, WireTag tag, int64_t otherwise)
+{
+	WireIn		in = {a->fields, a->fields + a->len};
+	WireField	f;
+
+	while (a->fields != NULL && wire_next(&in, &f) > 0)
+		if (f.tag == (int) tag && f.type == WT_INT)
+			otherwise = f.i;
+	return otherwise;
+}
+
+void
+reply_accepted(Reply *r, int ask, int64_t prompt_tokens)
+{
+	Buf			b = {0};
+	WireOut		o = reply_out(&b);
+
+	if (r->accepted[ask])
+		return;
+	r->accepted[ask] = true;
+	if (prompt_tokens >= 0)
+		wire_put_int(&o, WTAG_PROMPT_TOKENS, prompt_tokens);
+	r->emit(r->ctx, ask, WF_ACCEPTED, &b, false);
+	buf_free(&b);
+}
+
+void
+reply_text_frame(Reply *r, RPart *p, int ask, const Buf *fields)
+{
+	p->told = true;
+	r->emit(r->ctx, ask, WF_TEXT, fields, false);
+}
+
+void
+reply_done(Reply *r, int ask, const Buf *fields)
+{
+	r->emit(r->ctx, ask, WF_DONE, fields, true);
+}
+
+bool
+reply_bad(const Reply *r, Err *e, const char *fmt,...)
+{
+	char		what[400];
+	va_list		ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	return err_set(e, ERR_PROTOCOL, "the endpoint's answer for model \"%.64s\" %s", r->o->name, what);
+}
+
+static bool
+usage_field(JsonSpan v, int64_t *out, Err *e)
+{
+	if (rjson_kind(v) == 'n' || rjson_int(v, 0, INT32_MAX, out))
+		return true;
+	return err_set(e, ERR_PROTOCOL, "the endpoint's answer has a usage that is no number of tokens");
+}
+
+bool
+reply_read_usage(JsonSpan v, RUsage *u, Err *e)
+{
+	/* of Anthropic's messages and OpenAI's responses, too */
+	static const char *const names[] = {
+		"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details", "prompt_cache_hit_tokens",
+		"input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details", "cache_read_input_tokens", "total_tokens"
+	};
+	static const char *const cached[] = {"cached_tokens"};
+	static const char *const reasoning[] = {"reasoning_tokens"};
+	JsonSpan	f[11];
+	JsonSpan	d[1];
+	int64_t		total = -1;
+
+	if (!rjson_fields(v, names, 11, f))
+		return true;
+	if (!usage_field(f[0].s != NULL ? f[0] : f[5], &u->prompt, e) || !usage_field(f[1].s != NULL ? f[1] : f[6], &u->completion, e) ||
+		!usage_field(f[4].s != NULL ? f[4] : f[9], &u->cached, e) || !usage_field(f[10], &total, e))
+		return false;
+	if (rjson_fields(f[2].s != NULL ? f[2] : f[7], cached, 1, d) && !usage_field(d[0], &u->cached, e))
+		return false;
+	if (rjson_fields(f[3].s != NULL ? f[3] : f[8], reasoning, 1, d) && !usage_field(d[0], &u->reasoning, e))
+		return false;
+	/* of rerankers and embedders */
+	if (u->prompt < 0 && total >= 0 && u->completion <= 0)
+		u->prompt = total;
+	return true;
+}
+
+void
+reply_put_usage(WireOut *o, const RUsage *u)
+{
+	if (u->prompt >= 0)
+		wire_put_int(o, WTAG_PROMPT_TOKENS, u->prompt);
+	if (u->completion >= 0)
+		wire_put_int(o, WTAG_COMPLETION_TOKENS, u->completion);
+	if (u->cached >= 0)
+		wire_put_int(o, WTAG_CACHED_TOKENS, u->cached);
+	if (u->reasoning >= 0)
+		wire_put_int(o, WTAG_REASONING_TOKENS, u->reasoning);
+}
+
+static size_t
+input_bytes(const WireAsk *a)
+{
+	return a->prompt.n + a->pair.n + 1;
+}
+
+int64_t
+reply_share(const Reply *r, const RPart *p, int i, int64_t n)
+{
+	double		all = 0;
+	double		before = 0;
+	double		mine = 0;
+
+	if (n < 0)
+		return -1;
+	for (int k = 0; k < p->call->n_asks; k++)
+	{
+		size_t		bytes = input_bytes(r->asks[p->ask + k]);
+
+		all += (double) bytes;
+		if (k < i)
+			before += (double) bytes;
+		else if (k == i)
+			mine = (double) bytes;
+	}
+	/* differences of what is rounded down add up to n */
+	return (int64_t) ((double) n * ((before + mine) / all)) - (int64_t) ((double) n * (before / all));
+}
+
+/* ---- parts ---- */
+
+static void
+part_free(RPart *p)
+{
+	const ReplyShape *s = shapes[p->call->shape];
+
+	if (s->forget != NULL)
+		s->forget(p);
+	buf_free(&p->body);
+	sse_free(&p->sse);
+	buf_free(&p->floats);
+}
+
+static void
+part_begin(RPart *p, const RCall *call, int ask)
+{
+	*p = (RPart) {.call = call,.ask = ask,.usage = {-1, -1, -1, -1}};
+	sse_init(&p->sse, REPLY_MAX_EVENT);
+}
+
+Reply *
+reply_new(const WireAsk *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
+{
+	Reply	   *r = mem_zalloc(sizeof(Reply));
+	int			at = 0;
+
+	r->asks = asks;
+	r->n = n;
+	r->calls = calls;
+	r->o = o;
+	r->emit = emit;
+	r->ctx = ctx;
+	r->part = mem_zalloc((size_t) (calls->n > 0 ? calls->n : 1) * sizeof(RPart));
+	r->accepted = mem_zalloc((size_t) (n > 0 ? n : 1) * sizeof(bool));
+	for (int i = 0; i < calls->n; i++)
+	{
+		part_begin(&r->part[i], &calls->v[i], at);
+		/* all parts of a list of choices are one ask's */
+		if (calls->v[i].shape != RSHAPE_LOGPROBS)
+			at += calls->v[i].n_asks;
+	}
+	return r;
+}
+
+void
+reply_free(Reply *r)
+{
+	if (r == NULL)
+		return;
+	for (int i = 0; i < r->calls->n; i++)
+		part_free(&r->part[i]);
+	mem_free(r->part);
+	mem_free(r->accepted);
+	mem_free(r);
+}
+
+/* ---- bytes ---- */
+
+typedef struct EventFor
+{
+	Reply	   *r;
+	RPart	   *p;
+} EventFor;
+
+/* Without white space at its ends. */
+static JsonSpan
+trimmed(const char *s, size_t n)
+{
+	while (n > 0 && strchr(" \t\r\n", *s) != NULL)
+		s++, n--;
+	while (n > 0 && strchr(" \t\r\n", s[n - 1]) != NULL)
+		n--;
+	return (JsonSpan) {s, n};
+}
+
+static bool
+take_event(void *ctx, const char *data, size_t n)
+{
+	EventFor   *at = ctx;
+
+	return rjson_check(data, n, &at->p->e) && shapes[at->p->call->shape]->event(at->r, at->p, trimmed(data, n), &at->p->e);
+}
+
+static bool
+feed_stream(Reply *r, RPart *p, const char *s, size_t n, Err *e)
+{
+	EventFor	at = {r, p};
+
+	if (shapes[p->call->shape]->event == NULL)
+		return err_set(e, ERR_INTERNAL, "an answer is streamed that can't be");
+	switch (sse_feed(&p->sse, s, n, take_event, &at))
+	{
+		case SSE_MORE:
+			return true;
+		case SSE_DONE:
+			p->done = true;
+			return true;
+		case SSE_STOPPED:
+			*e = p->e;
+			return false;
+		case SSE_TOO_LARGE:
+			break;
+	}
+	return reply_bad(r, e, "has an event of more than %zu bytes", REPLY_MAX_EVENT);
+}
+
+bool
+reply_data(Reply *r, int i, const char *s, size_t n, Err *e)
+{
+	RPart	   *p = &r->part[i];
+
+	if (p->ended)
+		return reply_bad(r, e, "goes on behind its end");
+	if (p->call->stream)
+		return feed_stream(r, p, s, n, e);
+	if (n > REPLY_MAX_BODY - p->body.len)
+		return reply_bad(r, e, "has more than %zu bytes", REPLY_MAX_BODY);
+	buf_add(&p->body, s, n);
+	return true;
+}
+
+static bool
+end_whole(Reply *r, RPart *p, Err *e)
+{
+	const char *s = p->body.data != NULL ? p->body.data : "";
+
+	if (!rjson_check(s, p->body.len, e) || !shapes[p->call->shape]->whole(r, p, trimmed(s, p->body.len), e))
+		return false;
+	buf_free(&p->body);
+	return true;
+}
+
+bool
+reply_end(Reply *r, int i, Err *e)
+{
+	RPart	   *p = &r->part[i];
+	const ReplyShape *s = shapes[p->call->shape];
+
+	if (p->ended)
+		return true;
+	if (!(p->call->stream ? s->stream_end(r, p, e) : end_whole(r, p, e)))
+		return false;
+	p->ended = true;
+	for (int k = 0; k < r->calls->n; k++)
+		if (!r->part[k].ended)
+			return true;
+	return s->finish == NULL || s->finish(r, e);
+}
+
+bool
+reply_restart(Reply *r, int i)
+{
+	RPart	   *p = &r->part[i];
+	const RCall *call = p->call;
+	int			ask = p->ask;
+
+	if (p->told)
+		return false;
+	part_free(p);
+	part_begin(p, call, ask);
+	return true;
+}
+
+bool
+reply_is_whole(const Reply *r, int i)
+{
+	return r->part[i].call->stream && r->part[i].done;
+}
+
+size_t
+reply_held(const Reply *r)
+{
+	size_t		n = sizeof(Reply);
+
+	for (int i = 0; i < r->calls->n; i++)
+		n += sizeof(RPart) + r->part[i].held + r->part[i].body.cap + r->part[i].sse.line.cap + r->part[i].sse.data.cap + r->part[i].floats.cap;
+	return n;
+}
+
+void
+reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
+{
+	*prompt_tokens = *completion_tokens = -1;
+	for (int i = 0; i < r->calls->n; i++)
+	{
+		const RUsage *u = &r->part[i].usage;
+
+		if (u->prompt >= 0)
+			*prompt_tokens = (*prompt_tokens > 0 ? *prompt_tokens : 0) + u->prompt;
+		if (u->completion >= 0)
+			*completion_tokens = (*completion_tokens > 0 ? *completion_tokens : 0) + u->completion;
+	}
+}

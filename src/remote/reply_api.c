@@ -1,0 +1,116 @@
+/*
+ * reply_api.c
+ *	  Bodies of OpenAI's and Anthropic's interfaces, as the endpoint wrote them (reply.h).
+ *
+ * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT frames each, and the last frame has none:
+ * as src/engine/api.c.  A stream is whole when it has said so: "[DONE]", or an event whose type ends it.
+ *
+ * Tested by tests/unit/test_remote_reply.c.
+ */
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "remote/reply_int.h"
+
+enum
+{
+	A_ERROR, A_MODEL, A_USAGE, A_MESSAGE, A_RESPONSE, A_TYPE, A_N
+};
+
+static const char *const names[] = {"error", "model", "usage", "message", "response", "type"};
+
+static const char *const last_types[] = {"message_stop", "response.completed", "response.incomplete", "response.failed"};
+
+/* v with the model's name in place of what stands at `at`, if that is a string. */
+static void
+renamed(const Reply *r, JsonSpan v, JsonSpan at, Buf *out)
+{
+	const WireAsk *a = r->asks[0];
+	JsonOut		j = {.b = out};
+
+	if (rjson_kind(at) != '"')
+	{
+		buf_add(out, v.s, v.n);
+		return;
+	}
+	buf_add(out, v.s, (size_t) (at.s - v.s));
+	if (a->lora.n > 0)
+		json_str(&j, a->lora.s, a->lora.n);
+	else
+		json_str(&j, r->o->name, strlen(r->o->name));
+	buf_add(out, at.s + at.n, (size_t) (v.s + v.n - at.s - at.n));
+}
+
+/* Reads what we want to know of a body or event, and writes it with our name. */
+static bool
+take(Reply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
+{
+	static const char *const inner[] = {"model", "usage"};
+	JsonSpan	f[A_N];
+	JsonSpan	in[2] = {{NULL, 0}, {NULL, 0}};
+
+	if (!rjson_fields(v, names, A_N, f))
+		return reply_bad(r, e, "is no object");
+	if (rjson_is(f[A_TYPE], "error"))
+		return reply_refused(r, f[A_ERROR].s != NULL ? f[A_ERROR] : v, e);
+	if (f[A_ERROR].s != NULL)
+		return reply_refused(r, f[A_ERROR], e);
+	/* of a message that begins, or of a response's event */
+	(void) rjson_fields(rjson_kind(f[A_MESSAGE]) == '{' ? f[A_MESSAGE] : f[A_RESPONSE], inner, 2, in);
+	if (!reply_read_usage(in[1], &p->usage, e) || !reply_read_usage(f[A_USAGE], &p->usage, e))
+		return false;
+	for (size_t i = 0; i < sizeof(last_types) / sizeof(last_types[0]); i++)
+		p->api_ended = p->api_ended || rjson_is(f[A_TYPE], last_types[i]);
+	renamed(r, v, f[A_MODEL].s != NULL ? f[A_MODEL] : in[0], out);
+	return true;
+}
+
+static bool
+api_event(Reply *r, RPart *p, JsonSpan v, Err *e)
+{
+	Buf			json = {0};
+	Buf			b = {0};
+	WireOut		o = reply_out(&b);
+	bool		ok = take(r, p, v, &json, e);
+
+	if (ok)
+	{
+		wire_put_str(&o, WTAG_TEXT, json.data, json.len);
+		reply_text_frame(r, p, p->ask, &b);
+	}
+	buf_free(&json);
+	buf_free(&b);
+	return ok;
+}
+
+static bool
+api_stream_end(Reply *r, RPart *p, Err *e)
+{
+	return p->done || p->api_ended || reply_bad(r, e, "is cut off: its stream has no end");
+}
+
+static bool
+api_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+{
+	buf_reset(&p->floats);
+	return take(r, p, v, &p->floats, e);
+}
+
+static bool
+api_finish(Reply *r, Err *e)
+{
+	RPart	   *p = &r->part[0];
+	Buf			b = {0};
+	WireOut		o = reply_out(&b);
+
+	(void) e;
+	reply_put_usage(&o, &p->usage);
+	if (!p->call->stream)
+		wire_put_str(&o, WTAG_TEXT, p->floats.data, p->floats.len);
+	wire_put_int(&o, WTAG_API_STATUS, 200);
+	reply_done(r, p->ask, &b);
+	buf_free(&b);
+	return true;
+}
+
+const ReplyShape reply_api = {api_event, api_stream_end, api_whole, api_finish, NULL};

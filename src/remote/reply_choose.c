@@ -1,0 +1,429 @@
+/*
+ * reply_choose.c
+ *	  How likely choices are behind a prompt: log-probabilities of an echoed prompt's tokens (reply.h).
+ *
+ * A call's prompt is the request's and a choice behind it; of the answer's tokens those count that the choice is made of.  As in
+ * src/engine/choices.c white space at the prompt's end is the choice's.  Endpoints tell where a token stands in one of these
+ * ways, and none may be trusted alone:
+ *
+ *	texts		the tokens' texts, from the last one backwards, are the choice
+ *	the same without white space: tokenizers lose a word's space when they write one token
+ *	offsets		"text_offset" in characters, if it agrees with the texts that are there and ends where the prompt does
+ *
+ * Else it is an error: never a wrong sum.  What was generated behind the prompt is left out; vLLM's prompt_logprobs have none of that.
+ *
+ * Tested by tests/unit/test_remote_reply.c.
+ */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/reply_int.h"
+
+typedef struct Tok
+{
+	size_t		at,				/* its text in Toks.bytes */
+				len;
+	bool		has_value;
+	float		value;
+	bool		greedy;
+	int64_t		offset;			/* -1 = not told */
+} Tok;
+
+typedef struct Toks
+{
+	Tok		   *t;
+	int			n;
+	int			cap;
+	Buf			bytes;
+} Toks;
+
+static void
+toks_free(Toks *t)
+{
+	mem_free(t->t);
+	buf_free(&t->bytes);
+}
+
+static Tok *
+add_tok(Toks *t)
+{
+	if (t->n == t->cap)
+	{
+		t->cap = t->cap == 0 ? 256 : 2 * t->cap;
+		t->t = mem_realloc(t->t, (size_t) t->cap * sizeof(Tok));
+	}
+	t->t[t->n] = (Tok) {.at = t->bytes.len,.offset = -1};
+	return &t->t[t->n++];
+}
+
+/* ---- reading ---- */
+
+static bool
+read_value(const Reply *r, JsonSpan v, Tok *t, Err *e)
+{
+	double		x;
+
+	if (rjson_kind(v) == 'n')
+		return true;
+	if (!rjson_num(v, &x) || !isfinite((float) x))
+		return reply_bad(r, e, "has a log-probability that is no finite number");
+	t->has_value = true;
+	t->value = (float) x;
+	return true;
+}
+
+/* Is none of {token: value, ...} likelier? */
+static bool
+read_top(const Reply *r, JsonSpan v, Tok *t, Err *e)
+{
+	JsonMembers m;
+	JsonSpan	key;
+	JsonSpan	value;
+	double		x;
+
+	t->greedy = true;
+	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+		return !t->has_value || reply_bad(r, e, "has log-probabilities without top_logprobs");
+	while (json_member(&m, &key, &value) > 0)
+	{
+		if (!rjson_num(value, &x))
+			return reply_bad(r, e, "has a log-probability that is no finite number");
+		t->greedy = t->greedy && t->value >= (float) x;
+	}
+	return true;
+}
+
+static void
+read_text(Toks *all, Tok *t, JsonSpan v)
+{
+	if (!rjson_text(v, &all->bytes))
+		all->bytes.len = t->at;
+	t->len = all->bytes.len - t->at;
+}
+
+/* Of a completion with echo; without what was generated. */
+static bool
+read_echo(const Reply *r, JsonSpan v, int64_t generated, Toks *all, Err *e)
+{
+	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+	JsonSpan	f[4];
+	JsonSpan	s[4];
+	JsonMembers m[4];
+	int			lists = 4;
+
+	if (!rjson_fields(v, names, 4, f) || rjson_kind(f[0]) != '[' || rjson_kind(f[1]) != '[' || rjson_kind(f[2]) != '[')
+		return reply_bad(r, e, "has no log-probabilities of the prompt");
+	if (rjson_kind(f[3]) != '[')
+		lists = 3;
+	for (int i = 0; i < lists; i++)
+		json_elements(&m[i], f[i].s, f[i].n);
+	for (;;)
+	{
+		Tok		   *t;
+		int			got = 0;
+
+		for (int i = 0; i < lists; i++)
+			got += json_element(&m[i], &s[i]) > 0;
+		if (got == 0)
+			break;
+		if (got != lists)
+			return reply_bad(r, e, "has logprobs whose lists differ in length");
+		t = add_tok(all);
+		read_text(all, t, s[0]);
+		if (!read_value(r, s[1], t, e) || !read_top(r, s[2], t, e))
+			return false;
+		if (lists == 4 && !rjson_int(s[3], 0, INT32_MAX, &t->offset))
+			return reply_bad(r, e, "has a text_offset that is no number");
+	}
+	if (generated > all->n)
+		return reply_bad(r, e, "has fewer tokens than were generated");
+	all->n -= (int) generated;
+	return true;
+}
+
+/* [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]: the prompt's own token is the first of each. */
+static bool
+read_prompt(const Reply *r, JsonSpan v, Toks *all, Err *e)
+{
+	static const char *const names[] = {"logprob", "rank", "decoded_token"};
+	JsonMembers m;
+	JsonMembers inner;
+	JsonSpan	s;
+	JsonSpan	key;
+	JsonSpan	value;
+	JsonSpan	f[3];
+	int64_t		rank;
+
+	if (!json_elements(&m, v.s, v.n))
+		return reply_bad(r, e, "has prompt_logprobs that are no list");
+	while (json_element(&m, &s) > 0)
+	{
+		Tok		   *t = add_tok(all);
+
+		if (rjson_kind(s) == 'n')
+			continue;
+		if (rjson_kind(s) != '{' || !json_members(&inner, s.s, s.n) || json_member(&inner, &key, &value) < 1 || !rjson_fields(value, names, 3, f) ||
+			!rjson_int(f[1], 1, INT32_MAX, &rank))
+			return reply_bad(r, e, "has prompt_logprobs that are not those of tokens");
+		if (!read_value(r, f[0], t, e))
+			return false;
+		t->greedy = rank == 1;
+		read_text(all, t, f[2]);
+	}
+	return true;
+}
+
+/* ---- which tokens are the choice's ---- */
+
+static bool
+is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Bytes of white space, or of a mark of one, at s; 0: none */
+static size_t
+space_at(const char *s, size_t n)
+{
+	static const char mark[] = "\xE2\x96\x81";
+
+	return n == 0 ? 0 : is_space(*s) ? 1 : n >= 3 && memcmp(s, mark, 3) == 0 ? 3 : 0;
+}
+
+static void
+add_dense(Buf *out, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;)
+	{
+		size_t		skip = space_at(s + i, n - i);
+
+		if (skip == 0)
+			buf_addc(out, s[i++]);
+		else
+			i += skip;
+	}
+}
+
+/* The last tokens whose texts, one behind the other, are s; -1: there are no such. */
+static int
+by_texts(const Toks *all, const char *s, size_t n)
+{
+	int			i = all->n;
+
+	while (n > 0 && i > 0)
+	{
+		const Tok  *t = &all->t[--i];
+		const char *text = all->bytes.data + t->at;
+		size_t		len = t->len < n ? t->len : n;
+
+		/* the first one may begin in front of the choice */
+		if (memcmp(text + t->len - len, s + n - len, len) != 0)
+			return -1;
+		n -= len;
+	}
+	return n == 0 ? i : -1;
+}
+
+/* The same but for white space; tokens that are nothing else, in front of it, belong to it if it begins so. */
+static int
+by_dense_texts(const Toks *all, const char *s, size_t n)
+{
+	Toks		dense = {0};
+	Buf			want = {0};
+	int			i;
+
+	for (int k = 0; k < all->n; k++)
+	{
+		Tok		   *t = add_tok(&dense);
+
+		if (all->t[k].len > 0)
+			add_dense(&dense.bytes, all->bytes.data + all->t[k].at, all->t[k].len);
+		t->len = dense.bytes.len - t->at;
+	}
+	buf_reserve(&dense.bytes, 1);
+	add_dense(&want, s, n);
+	i = want.len > 0 ? by_texts(&dense, want.data, want.len) : -1;
+	if (i > 0 && is_space(*s) && (all->t[i].len == 0 || space_at(all->bytes.data + all->t[i].at, all->t[i].len) == 0))
+		while (i > 0 && dense.t[i - 1].len == 0 && all->t[i - 1].len > 0)
+			i--;
+	toks_free(&dense);
+	buf_free(&want);
+	return i;
+}
+
+static int64_t
+chars(const char *s, size_t n)
+{
+	int64_t		k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		k += ((unsigned char) s[i] & 0xC0) != 0x80;
+	return k;
+}
+
+/* end: one behind the prompt's last token, what follows has an offset if there is something.  from, to: characters. */
+static int
+by_offsets(const Toks *all, const Tok *behind, int64_t from, int64_t to)
+{
+	int			first = -1;
+
+	if (all->n == 0 || all->t[0].offset != 0)
+		return -1;
+	for (int i = 0; i < all->n; i++)
+	{
+		const Tok  *t = &all->t[i];
+		const char *text = all->bytes.data + t->at;
+		int64_t		next = i + 1 < all->n ? t[1].offset : behind != NULL ? behind->offset : to;
+
+		if (t->offset < 0 || next < t->offset || next > to)
+			return -1;
+		if (t->len > 0 && memmem(text, t->len, "\xEF\xBF\xBD", 3) == NULL && chars(text, t->len) != next - t->offset)
+			return -1;
+		if (first < 0 && next > from)
+			first = i;
+		if (i + 1 == all->n && next != to)
+			return -1;
+	}
+	return first;
+}
+
+/* The first of the choice's tokens. */
+static bool
+find_choice(const Reply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
+{
+	const WireAsk *a = r->asks[0];
+	Span		choice = a->choices[p->call->part];
+	size_t		n = a->prompt.n;
+	Buf			s = {0};
+
+	while (n > 0 && is_space(a->prompt.s[n - 1]))
+		n--;
+	buf_add(&s, a->prompt.s != NULL ? a->prompt.s + n : "", a->prompt.n - n);
+	buf_add(&s, choice.s, choice.n);
+	*first = by_texts(all, s.data, s.len);
+	if (*first < 0)
+		*first = by_dense_texts(all, s.data, s.len);
+	if (*first < 0)
+		*first = by_offsets(all, has_behind ? &all->t[all->n] : NULL, chars(a->prompt.s, n), chars(a->prompt.s, a->prompt.n) + chars(choice.s, choice.n));
+	buf_free(&s);
+	return *first >= 0 || reply_bad(r, e, "has tokens that are not the text that was asked about");
+}
+
+/* ---- answers ---- */
+
+static bool
+take_tokens(Reply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
+{
+	const WireAsk *a = r->asks[0];
+	int			first = 1;
+
+	if (a->n_choices > 0 && !find_choice(r, p, all, has_behind, &first, e))
+		return false;
+	/* the first token has nothing in front of it, unless the endpoint knows better */
+	if (a->n_choices == 0 && all->n > 0 && all->t[0].has_value)
+		first = 0;
+	if (first >= all->n)
+		return err_set(e, ERR_INVALID, "input has %s", all->n == 0 ? "no tokens" : "one token, and none in front of it");
+	p->greedy = true;
+	for (int i = first; i < all->n; i++)
+	{
+		const Tok  *t = &all->t[i];
+
+		if (!t->has_value && i == 0)
+			return err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" does not say how likely a text's first token is", r->o->name);
+		if (!t->has_value)
+			return reply_bad(r, e, "has no log-probability of token %d", i);
+		p->greedy = p->greedy && t->greedy;
+		buf_add(&p->floats, &t->value, sizeof(float));
+	}
+	return true;
+}
+
+static bool
+choose_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+{
+	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs"};
+	static const char *const inner[] = {"logprobs", "prompt_logprobs"};
+	JsonSpan	f[4];
+	JsonSpan	c[2];
+	JsonSpan	choice;
+	JsonMembers m;
+	Toks		all = {0};
+	bool		prompt;
+	bool		ok;
+
+	if (!rjson_fields(v, names, 4, f))
+		return reply_bad(r, e, "is no object");
+	if (f[0].s != NULL)
+		return reply_refused(r, f[0], e);
+	if (!reply_read_usage(f[2], &p->usage, e))
+		return false;
+	if (rjson_kind(f[1]) != '[' || !json_elements(&m, f[1].s, f[1].n) || json_element(&m, &choice) < 1 || !rjson_fields(choice, inner, 2, c))
+		return reply_bad(r, e, "has no choices");
+	if (c[1].s == NULL)
+		c[1] = f[3];
+	prompt = rjson_kind(c[1]) == '[';
+	if (!prompt && p->usage.completion < 0)
+		return reply_bad(r, e, "does not say how many tokens were generated");
+	buf_reserve(&all.bytes, 1);
+	ok = prompt ? read_prompt(r, c[1], &all, e) : read_echo(r, c[0], p->usage.completion, &all, e);
+	buf_reset(&p->floats);
+	ok = ok && take_tokens(r, p, &all, !prompt && p->usage.completion > 0, e);
+	toks_free(&all);
+	return ok;
+}
+
+static void
+add_usage(int64_t *to, int64_t n)
+{
+	if (n >= 0)
+		*to = (*to > 0 ? *to : 0) + n;
+}
+
+static bool
+choose_finish(Reply *r, Err *e)
+{
+	IntVec		counts = {0};
+	IntVec		greedy = {0};
+	Buf			floats = {0};
+	RUsage		u = {-1, -1, -1, -1};
+	Buf			b = {0};
+	WireOut		o = reply_out(&b);
+	int			n = r->asks[0]->n_choices > 0 ? r->asks[0]->n_choices : 1;
+
+	if (r->calls->n != n)
+		return err_set(e, ERR_INTERNAL, "%d calls for %d choices", r->calls->n, n);
+	for (int i = 0; i < n; i++)
+	{
+		/* in the order of the choices, whatever that of the calls is */
+		const RPart *p = NULL;
+
+		for (int k = 0; k < n && p == NULL; k++)
+			if (r->part[k].call->part == i)
+				p = &r->part[k];
+		if (p == NULL)
+			return err_set(e, ERR_INTERNAL, "no call for choice %d", i);
+		intvec_push(&counts, (int32_t) (p->floats.len / sizeof(float)));
+		intvec_push(&greedy, p->greedy);
+		buf_add(&floats, p->floats.data, p->floats.len);
+		add_usage(&u.prompt, p->usage.prompt);
+		add_usage(&u.completion, p->usage.completion);
+		add_usage(&u.cached, p->usage.cached);
+	}
+	wire_put_ints(&o, WTAG_COUNTS, counts.data, counts.len);
+	wire_put_ints(&o, WTAG_GREEDY, greedy.data, greedy.len);
+	wire_put_floats(&o, WTAG_FLOATS, (const float *) floats.data, floats.len / sizeof(float));
+	wire_put_int(&o, WTAG_ROWS, n);
+	reply_put_usage(&o, &u);
+	reply_accepted(r, 0, u.prompt);
+	reply_done(r, 0, &b);
+	intvec_free(&counts);
+	intvec_free(&greedy);
+	buf_free(&floats);
+	buf_free(&b);
+	return true;
+}
+
+const ReplyShape reply_choose = {.whole = choose_whole,.finish = choose_finish};

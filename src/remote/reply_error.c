@@ -1,0 +1,318 @@
+/*
+ * reply_error.c
+ *	  What an endpoint says instead of an answer, as an error that the user sees (reply.h).
+ *
+ *	{"error": {"message": ..., "code": ...}}	OpenAI, vLLM, llama.cpp, Anthropic
+ *	{"error": "..."}, {"message": "..."}		others
+ *	{"detail": "..."}, {"detail": [{"msg": ..., "loc": [...]}, ...]}	FastAPI
+ *
+ * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is masked in all of them before they are
+ * cut, control characters become spaces, what isn't UTF-8 a question mark.
+ *
+ * Tested by tests/unit/test_remote_reply.c.
+ */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "remote/reply_int.h"
+
+#define MAX_READ	65536		/* bytes of an error body that are looked at */
+#define MAX_TOLD	400			/* bytes of its message in the detail */
+#define MASK		"***"
+
+/* ---- the endpoint's words ---- */
+
+/* Bytes of the character at s. */
+static size_t
+char_bytes(unsigned char c)
+{
+	return c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+}
+
+void
+reply_clean(Buf *out, const char *s, size_t n, size_t max)
+{
+	size_t		told = 0;
+
+	for (size_t i = 0; i < n;)
+	{
+		unsigned char c = (unsigned char) s[i];
+		size_t		len = char_bytes(c);
+		bool		bad = len == 0 || len > n - i;
+
+		for (size_t k = 1; !bad && k < len; k++)
+			bad = ((unsigned char) s[i + k] & 0xC0) != 0x80;
+		bad = bad || (c == 0xE0 && (unsigned char) s[i + 1] < 0xA0) || (c == 0xED && (unsigned char) s[i + 1] > 0x9F) ||
+			(c == 0xF0 && (unsigned char) s[i + 1] < 0x90) || (c == 0xF4 && (unsigned char) s[i + 1] > 0x8F);
+		len = bad ? 1 : len;
+		if (told + len > max)
+		{
+			buf_addstr(out, "...");
+			return;
+		}
+		if (bad)
+			buf_addc(out, '?');
+		else if (c < ' ' || c == 0x7F || (c == 0xC2 && (unsigned char) s[i + 1] < 0xA0))
+			buf_addc(out, ' ');
+		else
+			buf_add(out, s + i, len);
+		told += len;
+		i += len;
+	}
+}
+
+/* All of s, with MASK for each occurrence of the secret. */
+static void
+add_masked(Buf *out, const char *s, size_t n, Span secret)
+{
+	while (n > 0)
+	{
+		const char *at = secret.n > 0 ? memmem(s, n, secret.s, secret.n) : NULL;
+		size_t		before = at != NULL ? (size_t) (at - s) : n;
+
+		buf_add(out, s, before);
+		if (at == NULL)
+			return;
+		buf_addstr(out, MASK);
+		s = at + secret.n;
+		n -= before + secret.n;
+	}
+}
+
+/* FastAPI's list of what is wrong. */
+static void
+add_list(JsonSpan v, Buf *out)
+{
+	static const char *const names[] = {"msg", "loc"};
+	JsonMembers m;
+	JsonSpan	item;
+	JsonSpan	f[2];
+
+	if (!json_elements(&m, v.s, v.n))
+		return;
+	while (json_element(&m, &item) > 0)
+	{
+		rjson_fields(item, names, 2, f);
+		if (out->len > 0)
+			buf_addstr(out, "; ");
+		(void) rjson_text(f[0], out);
+		if (f[1].s != NULL)
+		{
+			buf_addstr(out, " at ");
+			buf_add(out, f[1].s, f[1].n);
+		}
+	}
+}
+
+/* v: an error object, or the body that has one; its code, if that is a status, goes to *status. */
+static void
+add_message(JsonSpan v, Buf *out, int *status)
+{
+	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg"};
+	JsonSpan	f[6];
+	int64_t		code;
+
+	if (rjson_kind(v) == '"')
+	{
+		(void) rjson_text(v, out);
+		return;
+	}
+	if (!rjson_fields(v, names, 6, f))
+		return;
+	if (rjson_int(f[3], 100, 599, &code))
+		*status = (int) code;
+	else if (rjson_kind(f[3]) == '"' && f[3].n == 5 && atoi(f[3].s + 1) >= 100 && atoi(f[3].s + 1) <= 599)
+		*status = atoi(f[3].s + 1);
+	if (rjson_kind(f[0]) == '{' && f[1].s == NULL)
+		add_message(f[0], out, status);
+	else if (rjson_kind(f[2]) == '[')
+		add_list(f[2], out);
+	else
+		(void) rjson_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[4].s != NULL ? f[4] : f[5].s != NULL ? f[5] : f[0], out);
+	/* the words of a code are worth telling where there are no others */
+	if (out->len == 0)
+		(void) rjson_text(f[3], out);
+}
+
+static bool
+says(const Buf *text, const char *words)
+{
+	return text->len > 0 && strcasestr(text->data, words) != NULL;
+}
+
+/* Does the endpoint's message say that the prompt is too long? */
+static bool
+says_too_long(const Buf *text)
+{
+	return says(text, "context length") || says(text, "context_length") || says(text, "context window") || says(text, "context size") ||
+		says(text, "maximum model length") || says(text, "max_model_len") || says(text, "too long") || says(text, "too many tokens") ||
+		says(text, "exceed_context");
+}
+
+/* ---- what it means ---- */
+
+static void
+set_by_status(int status, const Buf *said, const ROptions *o, Span secret, Err *e)
+{
+	const char *name = o->name;
+
+	if (status == 401 || status == 407)
+	{
+		err_set(e, ERR_AUTH, secret.n > 0 ? "the endpoint of model \"%.64s\" refused the secret" : "the endpoint of model \"%.64s\" wants a secret", name);
+		err_hint(e, "llm_set_secret('%.64s', ...) sets it.", name);
+	}
+	else if (status == 403)
+		err_set(e, ERR_FORBIDDEN, "the endpoint of model \"%.64s\" forbids the request", name);
+	else if (status == 404)
+	{
+		err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%.64s\" has no such path or model", name);
+		err_hint(e, "The url must end where the paths begin (mostly in /v1), and option \"model\" is the model's name there, now \"%.200s\".", o->model);
+	}
+	else if (status == 413 || ((status == 400 || status == 422) && says_too_long(said)))
+		err_set(e, ERR_TOO_LONG, "the request is too long for the endpoint of model \"%.64s\"", name);
+	else if (status == 400 || status == 422)
+		err_set(e, ERR_INVALID, "the endpoint of model \"%.64s\" refused the request", name);
+	else if (status == 501)
+		err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" does not support the request", name);
+	else if (status == 408 || status == 425 || status == 429)
+		err_set(e, ERR_UNAVAILABLE, "the endpoint of model \"%.64s\" takes no request now", name);
+	else if (status >= 500 && status <= 599)
+		err_set(e, ERR_UNAVAILABLE, "the endpoint of model \"%.64s\" failed", name);
+	else if (status >= 300 && status <= 399)
+	{
+		err_set(e, ERR_FORBIDDEN, "the endpoint of model \"%.64s\" redirects", name);
+		err_hint(e, "Redirects are not followed: the model's url must be the one that answers.");
+	}
+	else
+		err_set(e, ERR_PROTOCOL, "the endpoint of model \"%.64s\" answered with status %d", name, status);
+}
+
+/* said: the endpoint's message, as it came. */
+static void
+make_error(int status, const Buf *said, const ROptions *o, const char *url, Span secret, Err *e)
+{
+	Buf			masked = {0};
+	Buf			told = {0};
+	Buf			where = {0};
+
+	add_masked(&masked, said->data != NULL ? said->data : "", said->len, secret);
+	reply_clean(&told, masked.data != NULL ? masked.data : "", masked.len, MAX_TOLD);
+	if (url != NULL)
+		add_masked(&where, url, strlen(url) < 300 ? strlen(url) : 300, secret);
+	set_by_status(status, said, o, secret, e);
+	/* the message comes before the url, which errors may have to hide */
+	if (told.len > 0 && where.len > 0)
+		err_detail(e, "Status %d: %s (%.90s)", status, told.data, where.data);
+	else if (told.len > 0 || where.len > 0)
+		err_detail(e, "Status %d%s%.400s", status, told.len > 0 ? ": " : " of ", told.len > 0 ? told.data : where.data);
+	else
+		err_detail(e, "Status %d, without a message.", status);
+	buf_free(&masked);
+	buf_free(&told);
+	buf_free(&where);
+}
+
+void
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e)
+{
+	Buf			said = {0};
+	int			ignored = 0;
+	Err			why;
+
+	while (n > 0 && isspace((unsigned char) *body))
+		body++, n--;
+	while (n > 0 && isspace((unsigned char) body[n - 1]))
+		n--;
+	if (n > 0 && n <= MAX_READ && (*body == '{' || *body == '[') && rjson_check(body, n, &why))
+		add_message((JsonSpan) {body, n}, &said, &ignored);
+	else if (n > 0 && *body != '<')
+		buf_add(&said, body, n < MAX_READ ? n : MAX_READ);
+	make_error(status, &said, o, url, secret, e);
+	buf_free(&said);
+}
+
+bool
+reply_refused(const Reply *r, JsonSpan error, Err *e)
+{
+	Buf			said = {0};
+	int			status = 500;
+
+	add_message(error, &said, &status);
+	make_error(status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (Span) {NULL, 0}, e);
+	buf_free(&said);
+	return false;
+}
+
+/* ---- errors as bodies ---- */
+
+typedef struct ErrorKind
+{
+	const char *sqlstate;		/* or as much of its beginning */
+	int			status;
+	const char *type;			/* as src/engine/api_error.c has them */
+	const char *anthropic;
+} ErrorKind;
+
+/* The first that fits.  What is wrong between this database and its endpoint is not the asker's: a bad gateway's. */
+static const ErrorKind kinds[] = {
+	{"0A000", 501, "NotImplementedError", "invalid_request_error"},
+	{"22", 400, "BadRequestError", "invalid_request_error"},
+	{"42704", 404, "NotFoundError", "not_found_error"},
+	{"53400", 429, "RateLimitError", "rate_limit_error"},
+	{"53", 503, "ServiceUnavailableError", "overloaded_error"},
+	{"54000", 400, "BadRequestError", "invalid_request_error"},
+	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},
+	{"57014", 408, "RequestTimeoutError", "timeout_error"},
+	{"57P03", 503, "ServiceUnavailableError", "overloaded_error"},
+	{"08", 502, "BadGatewayError", "api_error"},
+	{"28", 502, "BadGatewayError", "api_error"},
+	{"42501", 502, "BadGatewayError", "api_error"},
+	{"58000", 503, "ServiceUnavailableError", "api_error"},
+	{"", 500, "InternalServerError", "api_error"}
+};
+
+bool
+reply_error_as_body(const WireAsk *a, const Err *e, Buf *fields)
+{
+	static const char anthropic_path[] = "/v1/messages";
+	bool		anthropic = a->api_path.n == strlen(anthropic_path) && memcmp(a->api_path.s, anthropic_path, a->api_path.n) == 0;
+	const ErrorKind *k = kinds;
+	Buf			text = {0};
+	Buf			body = {0};
+	JsonOut		j = {.b = &body};
+	WireOut		o = reply_out(fields);
+
+	if (a->kind != WK_API || reply_ask_int(a, WTAG_API_AS_BODY, 0) == 0)
+		return false;
+	while (strncmp(k->sqlstate, err_sqlstate(e->cls), strlen(k->sqlstate)) != 0)
+		k++;
+	buf_addstr(&text, e->msg);
+	if (e->detail[0] != '\0' && k->status < 500)
+		buf_printf(&text, ". %s", e->detail);
+	json_open(&j, '{');
+	if (anthropic)
+		json_key_cstr(&j, "type", "error");
+	json_key(&j, "error");
+	json_open(&j, '{');
+	if (anthropic)
+		json_key_cstr(&j, "type", k->anthropic);
+	json_key(&j, "message");
+	json_str(&j, text.data, text.len);
+	if (!anthropic)
+	{
+		json_key_cstr(&j, "type", k->type);
+		json_key_null(&j, "param");
+		json_key_int(&j, "code", k->status);
+	}
+	json_close(&j, '}');
+	json_close(&j, '}');
+	wire_put_str(&o, WTAG_TEXT, body.data, body.len);
+	wire_put_int(&o, WTAG_API_STATUS, k->status);
+	buf_free(&text);
+	buf_free(&body);
+	return true;
+}

@@ -1,0 +1,597 @@
+/*
+ * reply_gen.c
+ *	  Completions and chats, whole and streamed (reply.h).
+ *
+ * Frames are those of src/engine/request_sink.c and replies.c: with several answers or log-probabilities a list, in which INDEX begins an
+ * answer, else one answer's fields.  A stream's texts go on as they come; its tool calls come in pieces, by index, and are told as
+ * a whole with the answer's end.  An answer is whole when it has a finish_reason: a body or stream that ends before each one has is an error.
+ *
+ * Tested by tests/unit/test_remote_reply.c.
+ */
+#include "remote/reply_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/jsonw.h"
+#include "base/mem.h"
+
+#define MAX_CALLS	1024		/* tool calls of an answer */
+#define MAX_REASON	64			/* bytes of a finish_reason */
+
+typedef struct ToolCall
+{
+	Buf			id,
+				name,
+				args;
+} ToolCall;
+
+typedef struct Choice
+{
+	bool		seen;			/* whole answers: it has come */
+	bool		ended;			/* its finish_reason has */
+	bool		end_told;
+	bool		any_text;
+	Buf			text;			/* not told yet */
+	Buf			reasoning;
+	IntVec		ids;
+	Lps			lp;
+	ToolCall   *calls;
+	int			n_calls;
+	Buf			finish,
+				stop;
+	bool		has_stop;
+} Choice;
+
+struct Gen
+{
+	Choice	   *c;
+	int			n;
+	bool		chat;
+	bool		list;			/* the frames are lists */
+	bool		stream;			/* WF_TEXT is wanted */
+	bool		drop_reasoning;
+	bool		prompt_told;
+	bool		has_prompt_ids;
+	IntVec		prompt_ids;
+	Lps			prompt_lp;
+	size_t		bytes;			/* of texts so far */
+};
+
+static Gen *
+gen_of(Reply *r, RPart *p)
+{
+	const WireAsk *a = r->asks[p->ask];
+	Gen		   *g = p->gen;
+
+	if (g != NULL)
+		return g;
+	g = p->gen = mem_zalloc(sizeof(Gen));
+	g->n = a->n > 0 ? a->n : 1;
+	g->c = mem_zalloc((size_t) g->n * sizeof(Choice));
+	g->chat = p->call->shape == RSHAPE_CHAT;
+	g->list = a->want_answers || g->n > 1 || a->logprobs != -2 || a->prompt_logprobs != -2;
+	g->stream = a->stream;
+	g->drop_reasoning = reply_ask_int(a, WTAG_INCLUDE_REASONING, 1) == 0;
+	return g;
+}
+
+static void
+choice_free(Choice *c)
+{
+	buf_free(&c->text);
+	buf_free(&c->reasoning);
+	intvec_free(&c->ids);
+	lps_free(&c->lp);
+	for (int i = 0; i < c->n_calls; i++)
+	{
+		buf_free(&c->calls[i].id);
+		buf_free(&c->calls[i].name);
+		buf_free(&c->calls[i].args);
+	}
+	mem_free(c->calls);
+	buf_free(&c->finish);
+	buf_free(&c->stop);
+}
+
+static void
+gen_forget(RPart *p)
+{
+	Gen		   *g = p->gen;
+
+	if (g == NULL)
+		return;
+	for (int i = 0; i < g->n; i++)
+		choice_free(&g->c[i]);
+	intvec_free(&g->prompt_ids);
+	lps_free(&g->prompt_lp);
+	mem_free(g->c);
+	mem_free(g);
+	p->gen = NULL;
+}
+
+/* ---- texts ---- */
+
+/* A string, or null, behind what has come. */
+static bool
+add_text(const Reply *r, Gen *g, JsonSpan v, const char *what, Buf *out, Err *e)
+{
+	size_t		before = out->len;
+
+	if (rjson_kind(v) == 'n')
+		return true;
+	if (!rjson_text(v, out))
+		return reply_bad(r, e, "has a %s that is no text that SQL can have", what);
+	g->bytes += out->len - before;
+	if (g->bytes > REPLY_MAX_BODY)
+		return reply_bad(r, e, "has texts of more than %zu bytes", REPLY_MAX_BODY);
+	return true;
+}
+
+/* A message's content may be a list of parts: {"type": "text", "text": ...}, or a model's thoughts. */
+static bool
+add_parts(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool thoughts, Err *e)
+{
+	static const char *const names[] = {"type", "text", "thinking"};
+	JsonMembers m;
+	JsonSpan	part;
+	JsonSpan	f[3];
+	bool		ok = json_elements(&m, v.s, v.n);
+
+	while (ok && json_element(&m, &part) > 0)
+	{
+		rjson_fields(part, names, 3, f);
+		if (rjson_is(f[0], "text") && rjson_kind(f[1]) == '"')
+			ok = add_text(r, g, f[1], "content", thoughts ? &c->reasoning : &c->text, e);
+		else if (rjson_is(f[0], "thinking") && rjson_kind(f[2]) == '[' && !thoughts)
+			ok = add_parts(r, g, c, f[2], true, e);
+		else
+			return reply_bad(r, e, "has a content that is no text");
+	}
+	return ok;
+}
+
+/* ---- tool calls ---- */
+
+/* A text that comes once, or the same again. */
+static bool
+set_once(const Reply *r, JsonSpan v, const char *what, Buf *out, Err *e)
+{
+	Buf			b = {0};
+	bool		ok = rjson_kind(v) == 'n' || rjson_text(v, &b);
+
+	if (!ok)
+		reply_bad(r, e, "has a tool call whose %s is no text", what);
+	else if (out->len == 0)
+		buf_add(out, b.data != NULL ? b.data : "", b.len);
+	else if (b.len > 0 && (b.len != out->len || memcmp(b.data, out->data, b.len) != 0))
+		ok = reply_bad(r, e, "has a tool call with a second %s", what);
+	buf_free(&b);
+	return ok;
+}
+
+/* Which of the answer's calls a piece belongs to: its index says so, else each one that has an id is new. */
+static bool
+find_call(const Reply *r, Choice *c, JsonSpan index, JsonSpan id, int place, bool delta, ToolCall **out, Err *e)
+{
+	int64_t		i = !delta ? place : id.s != NULL || c->n_calls == 0 ? c->n_calls : c->n_calls - 1;
+
+	if (delta && index.s != NULL && !rjson_int(index, 0, MAX_CALLS - 1, &i))
+		return reply_bad(r, e, "has a tool call without a sensible index");
+	if (i > c->n_calls || i >= MAX_CALLS)
+		return reply_bad(r, e, "has a tool call %lld behind %d calls", (long long) i, c->n_calls);
+	if (i == c->n_calls)
+	{
+		c->calls = mem_realloc(c->calls, (size_t) (c->n_calls + 1) * sizeof(ToolCall));
+		memset(&c->calls[c->n_calls++], 0, sizeof(ToolCall));
+	}
+	*out = &c->calls[i];
+	return true;
+}
+
+static bool
+add_calls(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool delta, Err *e)
+{
+	static const char *const names[] = {"index", "id", "function"};
+	static const char *const inner[] = {"name", "arguments"};
+	JsonMembers m;
+	JsonSpan	call;
+	JsonSpan	f[3];
+	JsonSpan	fn[2];
+	ToolCall   *t = NULL;
+
+	if (rjson_kind(v) == 'n')
+		return true;
+	if (rjson_kind(v) != '[' || !json_elements(&m, v.s, v.n))
+		return reply_bad(r, e, "has tool_calls that are no list");
+	for (int place = 0; json_element(&m, &call) > 0; place++)
+	{
+		if (!rjson_fields(call, names, 3, f))
+			return reply_bad(r, e, "has a tool call that is no object");
+		rjson_fields(f[2], inner, 2, fn);
+		if (!find_call(r, c, f[0], f[1], place, delta, &t, e) || !set_once(r, f[1], "id", &t->id, e) ||
+			!set_once(r, fn[0], "name", &t->name, e))
+			return false;
+		/* some endpoints give the object itself */
+		if (rjson_kind(fn[1]) == '{' && !delta)
+			buf_add(&t->args, fn[1].s, fn[1].n);
+		else if (!add_text(r, g, fn[1], "tool call", &t->args, e))
+			return false;
+	}
+	return true;
+}
+
+static void
+put_quoted(Buf *b, const Buf *s)
+{
+	JsonOut		j = {.b = b};
+
+	json_str(&j, s->data != NULL ? s->data : "", s->len);
+}
+
+/* As src/engine/answer.c writes them. */
+static bool
+put_calls(const Reply *r, const Gen *g, Choice *c, WireOut *o, Err *e)
+{
+	Buf			b = {0};
+
+	for (int i = 0; i < c->n_calls; i++)
+	{
+		ToolCall   *t = &c->calls[i];
+
+		if (t->name.len == 0)
+		{
+			buf_free(&b);
+			return reply_bad(r, e, "has a tool call without a name");
+		}
+		if (t->id.len == 0)
+			buf_printf(&t->id, "call_%d", i);
+		buf_addstr(&b, i > 0 ? ", {" : "[{");
+		if (g->stream)
+			buf_printf(&b, "\"index\": %d, ", i);
+		buf_addstr(&b, "\"id\": ");
+		put_quoted(&b, &t->id);
+		buf_addstr(&b, ", \"type\": \"function\", \"function\": {\"name\": ");
+		put_quoted(&b, &t->name);
+		buf_addstr(&b, ", \"arguments\": ");
+		put_quoted(&b, &t->args);
+		buf_addstr(&b, "}}");
+	}
+	if (c->n_calls > 0)
+	{
+		buf_addc(&b, ']');
+		wire_put_str(o, WTAG_TOOL_CALLS, b.data, b.len);
+	}
+	buf_free(&b);
+	return true;
+}
+
+/* ---- choices ---- */
+
+/* What says that an answer is not whole although it has ended. */
+static bool
+is_failure(const Buf *finish)
+{
+	static const char *const words[] = {"abort", "error", "cancelled", "insufficient_system_resource"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(finish->data, words[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool
+take_end(const Reply *r, Choice *c, JsonSpan finish, JsonSpan stop, Err *e)
+{
+	if (rjson_kind(finish) == 'n' || rjson_is(finish, ""))
+		return true;
+	if (c->ended)
+		return true;
+	if (!rjson_text(finish, &c->finish) || c->finish.len > MAX_REASON)
+		return reply_bad(r, e, "has a finish_reason that is no word");
+	for (size_t i = 0; i < c->finish.len; i++)
+		if ((unsigned char) c->finish.data[i] <= ' ')
+			return reply_bad(r, e, "has a finish_reason that is no word");
+	if (is_failure(&c->finish))
+		return reply_bad(r, e, "ends with finish_reason \"%s\"", c->finish.data);
+	c->ended = true;
+	/* the stop string, or a token's id */
+	c->has_stop = rjson_kind(stop) != 'n';
+	if (rjson_kind(stop) == '0')
+		buf_add(&c->stop, stop.s, stop.n);
+	else if (c->has_stop && !rjson_text(stop, &c->stop))
+		return reply_bad(r, e, "has a stop_reason that is no text");
+	return true;
+}
+
+/* A chat's message, or what is new of it. */
+static bool
+take_message(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool delta, Err *e)
+{
+	static const char *const names[] = {"content", "reasoning_content", "reasoning", "tool_calls", "refusal"};
+	JsonSpan	f[5];
+	bool		ok;
+
+	if (!rjson_fields(v, names, 5, f))
+		return delta || reply_bad(r, e, "has a choice without a message");
+	ok = rjson_kind(f[0]) == '[' ? add_parts(r, g, c, f[0], false, e) : add_text(r, g, f[0], "content", &c->text, e);
+	if (!ok || !add_text(r, g, f[1].s != NULL ? f[1] : f[2], "reasoning", &c->reasoning, e))
+		return false;
+	/* what a model says instead of an answer is its answer */
+	if (!add_text(r, g, f[4], "refusal", &c->text, e))
+		return false;
+	if (g->drop_reasoning)
+		buf_reset(&c->reasoning);
+	return add_calls(r, g, c, f[3], delta, e);
+}
+
+/* vLLM has these in a completion's choice, and in a chat's answer. */
+static bool
+take_prompt(const Reply *r, Gen *g, const WireAsk *a, JsonSpan ids, JsonSpan logprobs, Err *e)
+{
+	if (a->want_ids && rjson_kind(ids) == '[' && !g->has_prompt_ids)
+	{
+		g->has_prompt_ids = true;
+		if (!reply_read_ids(r, ids, "prompt_token_ids", &g->prompt_ids, e))
+			return false;
+	}
+	if (a->prompt_logprobs != -2 && rjson_kind(logprobs) == '[' && g->prompt_lp.n == 0)
+		return lps_prompt(r, &g->prompt_lp, logprobs, g->has_prompt_ids ? &g->prompt_ids : NULL, e);
+	return true;
+}
+
+enum
+{
+	C_INDEX, C_TEXT, C_MESSAGE, C_DELTA, C_FINISH, C_STOP, C_LOGPROBS, C_IDS, C_PROMPT_LOGPROBS, C_PROMPT_IDS, C_N
+};
+
+static const char *const choice_names[] = {
+	"index", "text", "message", "delta", "finish_reason", "stop_reason", "logprobs", "token_ids", "prompt_logprobs", "prompt_token_ids"
+};
+
+static bool
+take_logprobs(const Reply *r, Gen *g, const WireAsk *a, Choice *c, JsonSpan v, const IntVec *ids, Err *e)
+{
+	if (a->logprobs == -2 || rjson_kind(v) == 'n')
+		return true;
+	return g->chat ? lps_chat(r, &c->lp, v, ids, a->logprobs, e) : lps_completion(r, &c->lp, v, ids, a->logprobs, e);
+}
+
+/* v: an element of "choices"; place: where it stands. */
+static bool
+take_choice(Reply *r, RPart *p, JsonSpan v, int place, bool delta, Choice **out, Err *e)
+{
+	const WireAsk *a = r->asks[p->ask];
+	Gen		   *g = p->gen;
+	JsonSpan	f[C_N];
+	int64_t		index = place;
+	size_t		had;
+	IntVec		ids = {0};
+	Choice	   *c;
+	bool		ok;
+
+	if (!rjson_fields(v, choice_names, C_N, f))
+		return reply_bad(r, e, "has a choice that is no object");
+	if (f[C_INDEX].s != NULL && !rjson_int(f[C_INDEX], 0, g->n - 1, &index))
+		return reply_bad(r, e, "has a choice whose index is none of %d", g->n);
+	if (index >= g->n)
+		return reply_bad(r, e, "has more choices than the %d that were asked for", g->n);
+	*out = c = &g->c[index];
+	if (c->seen && !delta)
+		return reply_bad(r, e, "has choice %d twice", (int) index);
+	c->seen = true;
+	had = g->bytes;
+	if (g->chat)
+		ok = take_message(r, g, c, f[delta ? C_DELTA : C_MESSAGE], delta, e);
+	else if (!delta && rjson_kind(f[C_TEXT]) != '"')
+		return reply_bad(r, e, "has a choice without a text");
+	else
+		ok = add_text(r, g, f[C_TEXT], "text", &c->text, e);
+	if (!ok)
+		return false;
+	if (c->ended && g->bytes > had)
+		return reply_bad(r, e, "goes on behind its finish_reason");
+	c->any_text = c->any_text || g->bytes > had;
+	ok = rjson_kind(f[C_IDS]) != '[' || reply_read_ids(r, f[C_IDS], "token_ids", &ids, e);
+	ok = ok && take_prompt(r, g, a, f[C_PROMPT_IDS], f[C_PROMPT_LOGPROBS], e) &&
+		take_logprobs(r, g, a, c, f[C_LOGPROBS], ids.len > 0 ? &ids : NULL, e) && take_end(r, c, f[C_FINISH], f[C_STOP], e);
+	if (ok && a->want_ids)
+		intvec_add(&c->ids, ids.data, ids.len);
+	intvec_free(&ids);
+	return ok;
+}
+
+/* ---- frames ---- */
+
+static bool
+put_texts(const Reply *r, const Gen *g, Choice *c, WireOut *o, bool whole, Err *e)
+{
+	bool		parts = c->reasoning.len > 0 || c->n_calls > 0;
+
+	/* an empty answer is one; beside thoughts or calls it is none */
+	if (c->text.len > 0 || (whole && !parts) || (!whole && g->list && !parts))
+		wire_put_str(o, WTAG_TEXT, c->text.data != NULL ? c->text.data : "", c->text.len);
+	if (c->reasoning.len > 0)
+		wire_put_str(o, WTAG_REASONING, c->reasoning.data, c->reasoning.len);
+	return !c->ended || c->end_told || put_calls(r, g, c, o, e);
+}
+
+static void
+put_end(const Choice *c, WireOut *o)
+{
+	wire_put_str(o, WTAG_FINISH_REASON, c->finish.data, c->finish.len);
+	if (c->has_stop)
+		wire_put_str(o, WTAG_STOP_REASON, c->stop.data != NULL ? c->stop.data : "", c->stop.len);
+}
+
+static void
+put_prompt(Gen *g, WireOut *o)
+{
+	if (g->list && !g->prompt_told)
+	{
+		if (g->has_prompt_ids)
+			wire_put_ints(o, WTAG_PROMPT_IDS, g->prompt_ids.data, g->prompt_ids.len);
+		lps_put(&g->prompt_lp, o);
+	}
+	g->prompt_told = true;
+}
+
+/* An answer's new fields, with its INDEX in a list; whole: all there is. */
+static bool
+put_choice(const Reply *r, const Gen *g, const WireAsk *a, int i, WireOut *o, bool whole, Err *e)
+{
+	Choice	   *c = &g->c[i];
+
+	if (g->list)
+		wire_put_int(o, WTAG_INDEX, i);
+	if (!put_texts(r, g, c, o, whole, e))
+		return false;
+	if (a->want_ids && c->ids.len > 0)
+		wire_put_ints(o, WTAG_TOKEN_IDS, c->ids.data, c->ids.len);
+	if (!g->list)
+		return true;
+	lps_put(&c->lp, o);
+	if (!c->ended || c->end_told)
+		return true;
+	if (a->logprobs != -2)
+		wire_put_num(o, WTAG_CUM_LOGPROB, c->lp.cum);
+	put_end(c, o);
+	return true;
+}
+
+/* What is new of an answer goes to who waits for it. */
+static bool
+tell(Reply *r, RPart *p, Choice *c, Err *e)
+{
+	const WireAsk *a = r->asks[p->ask];
+	Gen		   *g = p->gen;
+	Buf			b = {0};
+	WireOut		o = reply_out(&b);
+	bool		some = c->text.len > 0 || c->reasoning.len > 0 || (a->want_ids && c->ids.len > 0) || lps_any(&c->lp) ||
+		(c->ended && !c->end_told && (g->list || c->n_calls > 0));
+	bool		ok = true;
+
+	if (!some)
+		return true;
+	put_prompt(g, &o);
+	ok = put_choice(r, g, a, (int) (c - g->c), &o, false, e);
+	if (ok)
+	{
+		reply_accepted(r, p->ask, p->usage.prompt);
+		reply_text_frame(r, p, p->ask, &b);
+		c->end_told = c->ended;
+		buf_reset(&c->text);
+		buf_reset(&c->reasoning);
+		intvec_reset(&c->ids);
+		lps_reset(&c->lp);
+	}
+	buf_free(&b);
+	return ok;
+}
+
+/* ---- answers ---- */
+
+enum
+{
+	G_ERROR, G_CHOICES, G_USAGE, G_PROMPT_LOGPROBS, G_PROMPT_IDS, G_N
+};
+
+static bool
+take_answer(Reply *r, RPart *p, JsonSpan v, bool delta, Err *e)
+{
+	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs", "prompt_token_ids"};
+	const WireAsk *a = r->asks[p->ask];
+	Gen		   *g = gen_of(r, p);
+	JsonSpan	f[G_N];
+	JsonSpan	choice;
+	JsonMembers m;
+
+	if (!rjson_fields(v, names, G_N, f))
+		return reply_bad(r, e, "is no object");
+	if (f[G_ERROR].s != NULL)
+		return reply_refused(r, f[G_ERROR], e);
+	if (!reply_read_usage(f[G_USAGE], &p->usage, e) || !take_prompt(r, g, a, f[G_PROMPT_IDS], f[G_PROMPT_LOGPROBS], e))
+		return false;
+	if (rjson_kind(f[G_CHOICES]) != '[' || !json_elements(&m, f[G_CHOICES].s, f[G_CHOICES].n))
+		return (delta && f[G_CHOICES].s == NULL) || reply_bad(r, e, "has no choices");
+	for (int i = 0; json_element(&m, &choice) > 0; i++)
+	{
+		Choice	   *c = NULL;
+
+		if (!delta && i >= g->n)
+			return reply_bad(r, e, "has more choices than the %d that were asked for", g->n);
+		/* a stream's chunk has one choice, whose index is 0 if there is none */
+		if (!take_choice(r, p, choice, delta ? 0 : i, delta, &c, e))
+			return false;
+		if (delta && g->stream && !tell(r, p, c, e))
+			return false;
+	}
+	p->held = g->bytes;
+	return true;
+}
+
+static bool
+gen_event(Reply *r, RPart *p, JsonSpan v, Err *e)
+{
+	return take_answer(r, p, v, true, e);
+}
+
+/* Are all there that were asked for, and ended? */
+static bool
+is_complete(Reply *r, RPart *p, Err *e)
+{
+	const WireAsk *a = r->asks[p->ask];
+	Gen		   *g = gen_of(r, p);
+
+	for (int i = 0; i < g->n; i++)
+	{
+		const Choice *c = &g->c[i];
+
+		if (!c->seen)
+			return reply_bad(r, e, "has no choice %d of the %d that were asked for", i, g->n);
+		if (!c->ended)
+			return reply_bad(r, e, "is cut off: it has no finish_reason");
+		if (a->logprobs != -2 && c->any_text && c->lp.n == 0)
+			return reply_bad(r, e, "has no log-probabilities");
+	}
+	if (a->prompt_logprobs != -2 && g->prompt_lp.n == 0)
+		return reply_bad(r, e, "has no log-probabilities of the prompt");
+	return true;
+}
+
+static bool
+gen_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+{
+	return take_answer(r, p, v, false, e) && is_complete(r, p, e);
+}
+
+static bool
+gen_finish(Reply *r, Err *e)
+{
+	RPart	   *p = &r->part[0];
+	const WireAsk *a = r->asks[p->ask];
+	Gen		   *g = gen_of(r, p);
+	Buf			b = {0};
+	WireOut		o = reply_out(&b);
+	bool		ok = true;
+
+	/* what wasn't streamed to us is streamed on in one piece */
+	for (int i = 0; ok && g->stream && !p->call->stream && i < g->n; i++)
+		ok = tell(r, p, &g->c[i], e);
+	if (!g->stream)
+		put_prompt(g, &o);
+	for (int i = 0; ok && !g->stream && i < g->n; i++)
+		ok = put_choice(r, g, a, i, &o, true, e);
+	if (ok)
+	{
+		if (!g->list)
+			put_end(&g->c[0], &o);
+		reply_put_usage(&o, &p->usage);
+		reply_accepted(r, p->ask, p->usage.prompt);
+		reply_done(r, p->ask, &b);
+	}
+	buf_free(&b);
+	return ok;
+}
+
+const ReplyShape reply_gen = {gen_event, is_complete, gen_whole, gen_finish, gen_forget};

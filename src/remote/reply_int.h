@@ -1,0 +1,128 @@
+/*
+ * reply_int.h
+ *	  What the files of reply.h share.
+ */
+#ifndef VLLM_REMOTE_REPLY_INT_H
+#define VLLM_REMOTE_REPLY_INT_H
+
+#include "remote/reply.h"
+#include "remote/rjson.h"
+#include "remote/sse.h"
+
+#define REPLY_MAX_BODY	((size_t) 512 << 20)	/* bytes of an answer that is read as a whole, or of a stream's texts */
+#define REPLY_MAX_EVENT	((size_t) 64 << 20)
+#define REPLY_MAX_ENTRIES (1 << 24)	/* log-probabilities of an answer, as the engine's */
+
+typedef struct RUsage			/* tokens; -1 = not told */
+{
+	int64_t		prompt,
+				completion,
+				cached,
+				reasoning;
+} RUsage;
+
+typedef struct Gen Gen;
+
+/* What has come of one call. */
+typedef struct RPart
+{
+	const RCall *call;
+	int			ask;			/* the first one whose input it has */
+	Buf			body;			/* not streamed */
+	Sse			sse;
+	bool		done;			/* [DONE] has come */
+	bool		ended;			/* the body has, and made sense */
+	bool		told;			/* frames of it have been emitted */
+	Err			e;				/* what an event was refused for */
+	RUsage		usage;
+	Gen		   *gen;			/* completions and chats */
+	size_t		held;			/* bytes of it */
+	Buf			floats;			/* RSHAPE_LOGPROBS; RSHAPE_API: the body */
+	bool		greedy;
+	bool		api_ended;		/* RSHAPE_API: the stream's last event has come */
+} RPart;
+
+struct Reply
+{
+	const WireAsk *const *asks;
+	int			n;
+	const RCalls *calls;
+	const ROptions *o;
+	ReplyEmit	emit;
+	void	   *ctx;
+	RPart	   *part;			/* calls->n of them */
+	bool	   *accepted;		/* asks whose WF_ACCEPTED has been emitted */
+};
+
+/* How a shape's answers are read; each function may fail with an Err. */
+typedef struct ReplyShape
+{
+	bool		(*event) (Reply *r, RPart *p, JsonSpan v, Err *e);	/* NULL: never streamed */
+	bool		(*stream_end) (Reply *r, RPart *p, Err *e);
+	bool		(*whole) (Reply *r, RPart *p, JsonSpan v, Err *e);
+	bool		(*finish) (Reply *r, Err *e);	/* all parts have ended: the final frames; NULL: whole() has emitted them */
+	void		(*forget) (RPart *p);	/* NULL: nothing of its own */
+} ReplyShape;
+
+extern const ReplyShape reply_gen;
+extern const ReplyShape reply_choose;
+extern const ReplyShape reply_embeddings;
+extern const ReplyShape reply_scores;
+extern const ReplyShape reply_classes;
+extern const ReplyShape reply_pooling;
+extern const ReplyShape reply_tokenize;
+extern const ReplyShape reply_detokenize;
+extern const ReplyShape reply_models;
+extern const ReplyShape reply_api;
+
+/* ---- reply.c ---- */
+
+WireOut		reply_out(Buf *b);
+/* A number of the ask's message. */
+int64_t		reply_ask_int(const WireAsk *a, WireTag tag, int64_t otherwise);
+/* Of part p's ask i, its own count. */
+void		reply_accepted(Reply *r, int ask, int64_t prompt_tokens);
+void		reply_text_frame(Reply *r, RPart *p, int ask, const Buf *fields);
+void		reply_done(Reply *r, int ask, const Buf *fields);
+/* {"prompt_tokens": ..., ...}; an absent one leaves *u as it is. */
+bool		reply_read_usage(JsonSpan v, RUsage *u, Err *e);
+void		reply_put_usage(WireOut *o, const RUsage *u);
+/* ERR_PROTOCOL, "the endpoint's answer ...", with the model's name. */
+bool		reply_bad(const Reply *r, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+/* An "error" that comes with status 200. */
+bool		reply_refused(const Reply *r, JsonSpan error, Err *e);
+/* s[0..n) behind what is in `out`, fit for people: without control characters, valid UTF-8, at most max bytes and an ellipsis. */
+void		reply_clean(Buf *out, const char *s, size_t n, size_t max);
+/* Ask i's part of n tokens that were counted for all asks of the part together, by their inputs' lengths. */
+int64_t		reply_share(const Reply *r, const RPart *p, int i, int64_t n);
+
+/* ---- reply_logprobs.c ---- */
+
+typedef struct Lps				/* as in the frames: arrays of all entries */
+{
+	IntVec		counts,
+				ids,
+				ranks,
+				lengths;
+	Buf			values;			/* floats */
+	Buf			bytes;
+	size_t		n;				/* positions so far, also those that have been told */
+	double		cum;			/* of all positions' own tokens */
+} Lps;
+
+void		lps_free(Lps *l);
+void		lps_reset(Lps *l);	/* they have been told */
+bool		lps_any(const Lps *l);
+void		lps_put(const Lps *l, WireOut *o);
+/*
+ * One answer's new positions: the "logprobs" of a completion's or a chat's choice.  ids: of the positions' own tokens, if there are
+ * as many (NULL: unknown); asked: how many of the likeliest were.
+ */
+bool		lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
+bool		lps_chat(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
+/* vLLM's prompt_logprobs; ids: the prompt's. */
+bool		lps_prompt(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e);
+/* An array of token ids behind what is in `out`. */
+bool		reply_read_ids(const Reply *r, JsonSpan v, const char *what, IntVec *out, Err *e);
+
+#endif

@@ -1,0 +1,503 @@
+/*
+ * reply_logprobs.c
+ *	  Log-probabilities of answers, as endpoints tell them, in the arrays of frames (reply.h).
+ *
+ *	completions		{"tokens": [...], "token_logprobs": [...], "top_logprobs": [{token: value, ...}, ...]}
+ *	chats			{"content": [{"token", "logprob", "bytes", "top_logprobs": [{...}]}, ...]}
+ *	prompts			vLLM's [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]
+ *
+ * A position's own token comes first, the others by value.  Endpoints tell a token's text but for vLLM's "token_id:123", and of ranks
+ * nothing: that of one of the k likeliest is its place among them.  What isn't known, id or rank, is -1.
+ *
+ * Tested by tests/unit/test_remote_reply.c.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/reply_int.h"
+
+#define UNKNOWN (-1)
+
+/* One entry of the position that is being read. */
+typedef struct Entry
+{
+	int			place;			/* where it stands in the answer */
+	int32_t		id;
+	int32_t		rank;
+	float		value;
+	size_t		at,				/* its text in Position.bytes */
+				len;
+} Entry;
+
+typedef struct Position
+{
+	Entry	   *e;
+	int			n;
+	int			cap;
+	Buf			bytes;
+} Position;
+
+/* ---- lists ---- */
+
+void
+lps_free(Lps *l)
+{
+	intvec_free(&l->counts);
+	intvec_free(&l->ids);
+	intvec_free(&l->ranks);
+	intvec_free(&l->lengths);
+	buf_free(&l->values);
+	buf_free(&l->bytes);
+}
+
+void
+lps_reset(Lps *l)
+{
+	intvec_reset(&l->counts);
+	intvec_reset(&l->ids);
+	intvec_reset(&l->ranks);
+	intvec_reset(&l->lengths);
+	buf_reset(&l->values);
+	buf_reset(&l->bytes);
+}
+
+bool
+lps_any(const Lps *l)
+{
+	return l->counts.len > 0;
+}
+
+void
+lps_put(const Lps *l, WireOut *o)
+{
+	if (l->counts.len == 0)
+		return;
+	wire_put_ints(o, WTAG_LP_COUNTS, l->counts.data, l->counts.len);
+	wire_put_ints(o, WTAG_LP_IDS, l->ids.data, l->ids.len);
+	wire_put_floats(o, WTAG_LP_VALUES, (const float *) l->values.data, l->ids.len);
+	wire_put_ints(o, WTAG_LP_RANKS, l->ranks.data, l->ranks.len);
+	wire_put_ints(o, WTAG_LP_LENGTHS, l->lengths.data, l->lengths.len);
+	wire_put_str(o, WTAG_LP_BYTES, l->bytes.data != NULL ? l->bytes.data : "", l->bytes.len);
+}
+
+/* ---- a position ---- */
+
+static void
+position_free(Position *p)
+{
+	mem_free(p->e);
+	buf_free(&p->bytes);
+}
+
+static Entry *
+add_entry(Position *p)
+{
+	if (p->n == p->cap)
+	{
+		p->cap = p->cap == 0 ? 32 : 2 * p->cap;
+		p->e = mem_realloc(p->e, (size_t) p->cap * sizeof(Entry));
+	}
+	p->e[p->n] = (Entry) {.place = p->n,.id = UNKNOWN,.rank = UNKNOWN,.at = p->bytes.len};
+	return &p->e[p->n++];
+}
+
+/* The number of "token_id:123"; -1: it is no such text. */
+static int32_t
+token_id(const char *s, size_t n)
+{
+	static const char head[] = "token_id:";
+	int64_t		id = 0;
+
+	if (n <= strlen(head) || n > strlen(head) + 10 || memcmp(s, head, strlen(head)) != 0)
+		return UNKNOWN;
+	for (size_t i = strlen(head); i < n; i++)
+	{
+		if (s[i] < '0' || s[i] > '9')
+			return UNKNOWN;
+		id = id * 10 + (s[i] - '0');
+	}
+	return id > INT32_MAX ? UNKNOWN : (int32_t) id;
+}
+
+/* A token's bytes: those that are told, else its text. */
+static bool
+read_token(const Reply *r, Position *p, Entry *en, JsonSpan token, JsonSpan bytes, Err *e)
+{
+	JsonMembers m;
+	JsonSpan	b;
+	int64_t		v;
+
+	if (rjson_kind(token) != '"' || !rjson_text(token, &p->bytes))
+	{
+		/* U+0000 is a token like others */
+		if (rjson_kind(token) != '"')
+			return reply_bad(r, e, "has a log-probability without a token");
+		p->bytes.len = en->at;
+	}
+	en->id = p->bytes.len > en->at ? token_id(p->bytes.data + en->at, p->bytes.len - en->at) : UNKNOWN;
+	if (en->id >= 0)
+		p->bytes.len = en->at;
+	else if (rjson_kind(bytes) == '[' && json_elements(&m, bytes.s, bytes.n))
+	{
+		p->bytes.len = en->at;
+		while (json_element(&m, &b) > 0)
+		{
+			if (!rjson_int(b, 0, 255, &v))
+				return reply_bad(r, e, "has a token whose bytes are none");
+			buf_addc(&p->bytes, (char) v);
+		}
+	}
+	en->len = p->bytes.len - en->at;
+	return true;
+}
+
+static bool
+read_value(const Reply *r, JsonSpan v, float *out, Err *e)
+{
+	double		x;
+
+	if (!rjson_num(v, &x) || !isfinite((float) x))
+		return reply_bad(r, e, "has a log-probability that is no finite number");
+	*out = (float) x;
+	return true;
+}
+
+static int
+more_likely(const void *a, const void *b)
+{
+	const Entry *x = a;
+	const Entry *y = b;
+
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return x->place - y->place;
+}
+
+static bool
+same_token(const Position *p, const Entry *a, const Entry *b)
+{
+	if (a->id >= 0 && b->id >= 0)
+		return a->id == b->id;
+	return a->len == b->len && memcmp(p->bytes.data + a->at, p->bytes.data + b->at, a->len) == 0;
+}
+
+/*
+ * The position's own token is e[0], the others are what was told of the likeliest, maybe with the own one among them.  Of k that were
+ * asked for the k first by value have their places as ranks.
+ */
+static void
+rank_entries(Position *p, int asked)
+{
+	int			own = 0;
+
+	for (int i = 1; i < p->n && own == 0; i++)
+		if (p->e[i].value == p->e[0].value && same_token(p, &p->e[0], &p->e[i]))
+			own = i;
+	for (int i = 1; i < p->n && own == 0; i++)
+		if (same_token(p, &p->e[0], &p->e[i]))
+			own = i;
+	qsort(p->e + 1, p->n > 0 ? (size_t) p->n - 1 : 0, sizeof(Entry), more_likely);
+	for (int i = 1; i < p->n; i++)
+		if (asked < 0 || i <= asked)
+			p->e[i].rank = i;
+	for (int i = 1; i < p->n && own > 0; i++)
+		if (p->e[i].place == own)
+		{
+			p->e[0].rank = p->e[i].rank;
+			if (p->e[0].id < 0)
+				p->e[0].id = p->e[i].id;
+			memmove(p->e + i, p->e + i + 1, (size_t) (p->n - i - 1) * sizeof(Entry));
+			p->n--;
+			break;
+		}
+}
+
+static bool
+add_position(const Reply *r, Lps *l, const Position *p, Err *e)
+{
+	if (l->ids.len + (size_t) p->n > REPLY_MAX_ENTRIES)
+		return reply_bad(r, e, "has more than %d log-probabilities", REPLY_MAX_ENTRIES);
+	for (int i = 0; i < p->n; i++)
+	{
+		const Entry *en = &p->e[i];
+
+		intvec_push(&l->ids, en->id);
+		intvec_push(&l->ranks, en->rank);
+		intvec_push(&l->lengths, (int32_t) en->len);
+		buf_add(&l->values, &en->value, sizeof(float));
+		if (en->len > 0)
+			buf_add(&l->bytes, p->bytes.data + en->at, en->len);
+	}
+	intvec_push(&l->counts, p->n);
+	l->n++;
+	if (p->n > 0)
+		l->cum += (double) p->e[0].value;
+	return true;
+}
+
+/* The positions from `first` on are those of ids, if they are as many; a position's first entry is its own token. */
+static void
+set_own_ids(Lps *l, size_t first, const IntVec *ids)
+{
+	size_t		at = l->ids.len;
+
+	if (ids == NULL || ids->len != l->counts.len - first)
+		return;
+	for (size_t i = ids->len; i-- > 0;)
+	{
+		at -= (size_t) l->counts.data[first + i];
+		l->ids.data[at] = ids->data[i];
+	}
+}
+
+bool
+reply_read_ids(const Reply *r, JsonSpan v, const char *what, IntVec *out, Err *e)
+{
+	JsonMembers m;
+	JsonSpan	id;
+	int64_t		x;
+
+	if (rjson_kind(v) != '[' || !json_elements(&m, v.s, v.n))
+		return reply_bad(r, e, "has no list of %s", what);
+	while (json_element(&m, &id) > 0)
+	{
+		if (!rjson_int(id, 0, INT32_MAX, &x))
+			return reply_bad(r, e, "has %s that are no numbers of tokens", what);
+		intvec_push(out, (int32_t) x);
+	}
+	return true;
+}
+
+/* ---- completions ---- */
+
+/* {token: value, ...}, or null */
+static bool
+read_top(const Reply *r, Position *p, JsonSpan v, Err *e)
+{
+	JsonMembers m;
+	JsonSpan	key;
+	JsonSpan	value;
+
+	if (rjson_kind(v) == 'n')
+		return true;
+	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+		return reply_bad(r, e, "has top_logprobs that are no object");
+	while (json_member(&m, &key, &value) > 0)
+	{
+		Entry	   *en = add_entry(p);
+
+		if (!read_token(r, p, en, (JsonSpan) {key.s - 1, key.n + 2}, (JsonSpan) {NULL, 0}, e) || !read_value(r, value, &en->value, e))
+			return false;
+	}
+	return true;
+}
+
+/* The next elements of the three lists: false at the end, or when *e says why. */
+typedef struct Lists
+{
+	JsonMembers tokens,
+				values,
+				top;
+	bool		has_top;
+	bool		bad;
+} Lists;
+
+static bool
+next_of(Lists *l, JsonSpan *token, JsonSpan *value, JsonSpan *top)
+{
+	bool		more = json_element(&l->tokens, token) > 0;
+
+	*top = (JsonSpan) {NULL, 0};
+	l->bad = (json_element(&l->values, value) > 0) != more || (l->has_top && (json_element(&l->top, top) > 0) != more);
+	return more && !l->bad;
+}
+
+bool
+lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
+{
+	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs"};
+	JsonSpan	f[3];
+	Lists		lists = {.bad = false};
+	JsonSpan	token;
+	JsonSpan	value;
+	JsonSpan	top;
+	Position	p = {0};
+	size_t		first = l->counts.len;
+	bool		ok = true;
+
+	rjson_fields(v, names, 3, f);
+	if (rjson_kind(f[0]) != '[' || rjson_kind(f[1]) != '[')
+		return reply_bad(r, e, "has logprobs without tokens and their values");
+	json_elements(&lists.tokens, f[0].s, f[0].n);
+	json_elements(&lists.values, f[1].s, f[1].n);
+	lists.has_top = rjson_kind(f[2]) == '[' && json_elements(&lists.top, f[2].s, f[2].n);
+	while (ok && next_of(&lists, &token, &value, &top))
+	{
+		Entry	   *own;
+
+		p.n = 0;
+		buf_reset(&p.bytes);
+		own = add_entry(&p);
+		ok = read_token(r, &p, own, token, (JsonSpan) {NULL, 0}, e) && read_value(r, value, &own->value, e) && read_top(r, &p, top, e);
+		if (ok)
+		{
+			rank_entries(&p, asked);
+			ok = add_position(r, l, &p, e);
+		}
+	}
+	position_free(&p);
+	if (ok && lists.bad)
+		return reply_bad(r, e, "has logprobs whose lists differ in length");
+	if (ok)
+		set_own_ids(l, first, ids);
+	return ok;
+}
+
+/* ---- chats ---- */
+
+static const char *const chat_names[] = {"token", "logprob", "bytes", "top_logprobs"};
+
+static bool
+read_chat_entry(const Reply *r, Position *p, JsonSpan v, JsonSpan *top, Err *e)
+{
+	JsonSpan	f[4];
+	Entry	   *en = add_entry(p);
+	bool		ok = rjson_fields(v, chat_names, 4, f);
+
+	*top = f[3];
+	return (ok || reply_bad(r, e, "has a log-probability that is no object")) &&
+		read_token(r, p, en, f[0], f[2], e) && read_value(r, f[1], &en->value, e);
+}
+
+static bool
+read_chat_position(const Reply *r, Position *p, JsonSpan v, Err *e)
+{
+	JsonMembers m;
+	JsonSpan	top;
+	JsonSpan	more;
+	JsonSpan	none;
+
+	p->n = 0;
+	buf_reset(&p->bytes);
+	if (!read_chat_entry(r, p, v, &top, e))
+		return false;
+	if (rjson_kind(top) == 'n')
+		return true;
+	if (rjson_kind(top) != '[' || !json_elements(&m, top.s, top.n))
+		return reply_bad(r, e, "has top_logprobs that are no list");
+	while (json_element(&m, &more) > 0)
+		if (!read_chat_entry(r, p, more, &none, e))
+			return false;
+	return true;
+}
+
+bool
+lps_chat(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
+{
+	static const char *const names[] = {"content"};
+	JsonSpan	f[1];
+	JsonSpan	token;
+	JsonMembers m;
+	Position	p = {0};
+	size_t		first = l->counts.len;
+	bool		ok = true;
+
+	if (!rjson_fields(v, names, 1, f))
+		return reply_bad(r, e, "has logprobs that are no object");
+	if (rjson_kind(f[0]) == 'n')
+		return true;
+	if (rjson_kind(f[0]) != '[' || !json_elements(&m, f[0].s, f[0].n))
+		return reply_bad(r, e, "has logprobs without a list of tokens");
+	while (ok && json_element(&m, &token) > 0)
+	{
+		ok = read_chat_position(r, &p, token, e);
+		if (ok)
+		{
+			rank_entries(&p, asked);
+			ok = add_position(r, l, &p, e);
+		}
+	}
+	position_free(&p);
+	if (ok)
+		set_own_ids(l, first, ids);
+	return ok;
+}
+
+/* ---- prompts ---- */
+
+static bool
+read_prompt_position(const Reply *r, Position *p, JsonSpan v, Err *e)
+{
+	static const char *const names[] = {"logprob", "rank", "decoded_token"};
+	JsonMembers m;
+	JsonSpan	key;
+	JsonSpan	value;
+	JsonSpan	f[3];
+	int64_t		rank;
+
+	p->n = 0;
+	buf_reset(&p->bytes);
+	if (rjson_kind(v) == 'n')
+		return true;
+	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+		return reply_bad(r, e, "has prompt_logprobs that are no objects");
+	while (json_member(&m, &key, &value) > 0)
+	{
+		Entry	   *en = add_entry(p);
+		int64_t		id;
+
+		if (!rjson_int((JsonSpan) {key.s, key.n}, 0, INT32_MAX, &id) || !rjson_fields(value, names, 3, f))
+			return reply_bad(r, e, "has prompt_logprobs that are not those of token ids");
+		if (!read_value(r, f[0], &en->value, e))
+			return false;
+		if (f[2].s != NULL && !read_token(r, p, en, f[2], (JsonSpan) {NULL, 0}, e))
+			return false;
+		en->id = (int32_t) id;
+		if (rjson_kind(f[1]) != 'n' && !rjson_int(f[1], 1, INT32_MAX, &rank))
+			return reply_bad(r, e, "has a rank that is none");
+		en->rank = f[1].s != NULL ? (int32_t) rank : UNKNOWN;
+	}
+	return true;
+}
+
+static int
+by_rank(const void *a, const void *b)
+{
+	const Entry *x = a;
+	const Entry *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return more_likely(a, b);
+}
+
+bool
+lps_prompt(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e)
+{
+	JsonMembers m;
+	JsonSpan	position;
+	Position	p = {0};
+	bool		ok = json_elements(&m, v.s, v.n) || reply_bad(r, e, "has prompt_logprobs that are no list");
+
+	for (size_t i = 0; ok && json_element(&m, &position) > 0; i++)
+	{
+		ok = read_prompt_position(r, &p, position, e);
+		/* the prompt's own token: its id is known, or it is written first */
+		for (int k = 1; ok && ids != NULL && i < ids->len && k < p.n; k++)
+			if (p.e[k].id == ids->data[i])
+			{
+				Entry		own = p.e[k];
+
+				p.e[k] = p.e[0];
+				p.e[0] = own;
+				break;
+			}
+		if (ok && p.n > 1)
+			qsort(p.e + 1, (size_t) p.n - 1, sizeof(Entry), by_rank);
+		ok = ok && add_position(r, l, &p, e);
+	}
+	position_free(&p);
+	return ok;
+}

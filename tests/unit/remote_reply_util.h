@@ -1,0 +1,271 @@
+/*
+ * remote_reply_util.h
+ *	  An endpoint's answers into reply frames, and these as texts that tests compare.
+ *
+ * Frames are read by the wire's own reader, field by field, so what a test expects is what is on the wire:
+ * "DONE text=... finish_reason=...;" for each frame, with "[ask]" in front if there are several.
+ */
+#ifndef VLLM_TESTS_REMOTE_REPLY_UTIL_H
+#define VLLM_TESTS_REMOTE_REPLY_UTIL_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/reply.h"
+#include "tests/unit/check.h"
+
+#define MAX_ASKS 64
+
+typedef struct Scene
+{
+	WireAsk		ask[MAX_ASKS];
+	const WireAsk *asks[MAX_ASKS];
+	int			n;
+	RCall		call[8];
+	RCalls		calls;
+	ROptions	o;
+	/* what came */
+	Buf			dump;
+	int			finals[MAX_ASKS];
+	int			frames;
+} Scene;
+
+static inline void
+dump_field(Buf *b, const WireField *f)
+{
+	float	   *v;
+
+	buf_printf(b, " %s=", wire_tag_name(f->tag));
+	switch (f->type)
+	{
+		case WT_INT:
+			buf_printf(b, "%lld", (long long) f->i);
+			break;
+		case WT_NUM:
+			buf_printf(b, "%.4g", f->num);
+			break;
+		case WT_STR:
+			buf_addc(b, '<');
+			buf_add(b, f->s, f->n);
+			buf_addc(b, '>');
+			break;
+		case WT_INTS:
+			buf_addc(b, '{');
+			for (size_t i = 0; i < f->n; i++)
+				buf_printf(b, "%s%d", i > 0 ? "," : "", wire_int_at(f, i));
+			buf_addc(b, '}');
+			break;
+		default:
+			v = malloc((f->n + 1) * sizeof(float));
+			wire_floats(f, v);
+			buf_addc(b, '{');
+			for (size_t i = 0; i < f->n; i++)
+				buf_printf(b, "%s%g", i > 0 ? "," : "", (double) v[i]);
+			buf_addc(b, '}');
+			free(v);
+	}
+}
+
+static inline void
+scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
+{
+	Scene	   *s = ctx;
+	WireIn		in = {.p = fields->data,.end = fields->data + fields->len};
+	WireField	f;
+	int			got;
+
+	s->frames++;
+	CHECK(ask >= 0 && ask < s->n, "ask %d", ask);
+	CHECK(s->finals[ask] == 0, "a frame behind the last one of ask %d", ask);
+	CHECK(final == (kind == WF_DONE), "kind %d", kind);
+	s->finals[ask] += final;
+	if (s->n > 1)
+		buf_printf(&s->dump, "[%d]", ask);
+	buf_addstr(&s->dump, kind == WF_ACCEPTED ? "ACCEPTED" : kind == WF_TEXT ? "TEXT" : "DONE");
+	while ((got = wire_next(&in, &f)) > 0)
+		dump_field(&s->dump, &f);
+	CHECK(got == 0, "malformed frame");
+	buf_addstr(&s->dump, ";");
+}
+
+static inline Span
+span_of(const char *s)
+{
+	return (Span) {s, s != NULL ? strlen(s) : 0};
+}
+
+/* One ask, one call. */
+static inline void
+scene_init(Scene *s, WireKind kind, RShape shape)
+{
+	memset(s, 0, sizeof(*s));
+	s->n = 1;
+	for (int i = 0; i < MAX_ASKS; i++)
+	{
+		s->asks[i] = &s->ask[i];
+		s->ask[i] = (WireAsk) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,.max_tokens = -1};
+		s->ask[i].prompt = span_of("some text");
+		s->ask[i].secret = span_of("sk-secret");
+	}
+	s->call[0] = (RCall) {.shape = shape,.n_asks = 1};
+	s->calls = (RCalls) {s->call, 1};
+	s->o = (ROptions) {.name = (char *) "big",.model = (char *) "there/big"};
+}
+
+static inline void
+scene_many(Scene *s, int n)
+{
+	s->n = s->call[0].n_asks = n;
+}
+
+static inline void
+scene_forget(Scene *s)
+{
+	buf_reset(&s->dump);
+	buf_add(&s->dump, "", 0);
+	memset(s->finals, 0, sizeof(s->finals));
+	s->frames = 0;
+}
+
+static inline void
+scene_free(Scene *s)
+{
+	for (int i = 0; i < MAX_ASKS; i++)
+		mem_free(s->ask[i].fields);
+	buf_free(&s->dump);
+}
+
+static inline void
+scene_append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+/* A field of the ask's message. */
+static inline void
+scene_int(Scene *s, int i, WireTag tag, int64_t v)
+{
+	Buf			b = {0};
+	WireOut		o = {scene_append, &b};
+
+	buf_add(&b, s->ask[i].fields != NULL ? s->ask[i].fields : "", s->ask[i].len);
+	wire_put_int(&o, tag, v);
+	mem_free(s->ask[i].fields);
+	s->ask[i].fields = b.data;
+	s->ask[i].len = b.len;
+}
+
+/* Feed text to call 0: piece 0 = at once, else in pieces of so many bytes; `cut` > 0: a piece up to there first. */
+static inline bool
+scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *e)
+{
+	Reply	   *r = reply_new(s->asks, s->n, &s->calls, &s->o, scene_emit, s);
+	bool		ok = true;
+
+	memset(e, 0, sizeof(*e));
+	for (size_t at = 0; ok && at < n;)
+	{
+		size_t		len = at == 0 && cut > 0 ? cut : piece > 0 ? piece : n - at;
+		char	   *copy;
+
+		len = len < n - at ? len : n - at;
+		/* a copy of its own size: reads beyond it are found by ASan */
+		copy = malloc(len);
+		memcpy(copy, text + at, len);
+		ok = reply_data(r, 0, copy, len, e);
+		free(copy);
+		at += len;
+	}
+	ok = ok && reply_end(r, 0, e);
+	if (!ok)
+		CHECK(e->cls != ERR_NONE && e->msg[0] != '\0', "an error without a message");
+	reply_free(r);
+	return ok;
+}
+
+/* The frames of an answer, however it is cut; NULL: it is refused, without a final frame. */
+static inline const char *
+scene_run(Scene *s, const char *text, Err *e)
+{
+	size_t		n = strlen(text);
+	Buf			first = {0};
+	bool		ok;
+
+	scene_forget(s);
+	ok = scene_feed(s, text, n, 0, 0, e);
+	for (int i = 0; i < s->n; i++)
+		CHECK(s->finals[i] == ok, "ask %d has %d final frames: %s", i, s->finals[i], e->msg);
+	buf_add(&first, s->dump.data, s->dump.len);
+	for (size_t cut = 0; cut < n; cut++)
+	{
+		Err			other;
+		bool		same;
+
+		scene_forget(s);
+		same = scene_feed(s, text, n, cut == 0 ? 1 : 0, cut, &other) == ok;
+		CHECK(same, "cut at %zu: %s", cut, other.msg);
+		CHECK(first.len == s->dump.len && memcmp(first.data, s->dump.data, first.len) == 0, "cut at %zu:\n%s\n%s", cut, first.data, s->dump.data);
+	}
+	scene_forget(s);
+	buf_add(&s->dump, first.data, first.len);
+	buf_free(&first);
+	return ok ? s->dump.data : NULL;
+}
+
+/* What was told before the final frames. */
+static inline size_t
+before_end(const Buf *dump)
+{
+	const char *at = strstr(dump->data, "DONE");
+
+	return at != NULL ? (size_t) (at - dump->data) : dump->len;
+}
+
+static inline void
+expect(Scene *s, const char *text, const char *want, int line)
+{
+	Err			e;
+	const char *got = scene_run(s, text, &e);
+	size_t		whole = strlen(text);
+	Buf			all = {0};
+
+	CHECK(got != NULL && strcmp(got, want) == 0, "line %d:\ngot  %s\nwant %s", line, got != NULL ? got : e.msg, want);
+	buf_add(&all, s->dump.data, s->dump.len);
+	while (whole > 0 && text[whole - 1] == '\n')
+		whole--;
+	/* no part of it is an answer; a stream may end without its [DONE] and what is behind the last finish_reason */
+	for (size_t n = 0; n < whole; n++)
+	{
+		bool		ok;
+
+		scene_forget(s);
+		ok = scene_feed(s, text, n, 0, 0, &e);
+		for (int i = 0; i < s->n; i++)
+			CHECK(s->finals[i] == ok, "line %d: %zu bytes end it", line, n);
+		if (ok)
+			CHECK(s->call[0].stream && before_end(&all) == before_end(&s->dump) && memcmp(all.data, s->dump.data, before_end(&all)) == 0,
+				  "line %d: %zu of %zu bytes are an answer: %s", line, n, whole, s->dump.data);
+	}
+	buf_free(&all);
+}
+
+static inline void
+refuse(Scene *s, const char *text, ErrClass cls, const char *part, int line)
+{
+	Err			e;
+	const char *got = scene_run(s, text, &e);
+
+	CHECK(got == NULL, "line %d: %s", line, got != NULL ? got : "");
+	if (got == NULL)
+	{
+		CHECK(e.cls == cls, "line %d: class %d: %s", line, e.cls, e.msg);
+		CHECK(strstr(e.msg, part) != NULL || strstr(e.detail, part) != NULL, "line %d: %s (%s)", line, e.msg, e.detail);
+	}
+}
+
+#define EXPECT(s, text, want) expect(s, text, want, __LINE__)
+#define REFUSE(s, text, cls, part) refuse(s, text, cls, part, __LINE__)
+
+#endif
