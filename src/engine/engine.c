@@ -670,7 +670,7 @@ late_error(const Core *c, const Req *first, int64_t now, Err *e)
 		gate_late(c->gate, first, now, e);
 		return;
 	}
-	err_set(e, ERR_CANCELLED, "canceling LLM request due to timeout");
+	err_set(e, ERR_CANCELLED, WIRE_TIMED_OUT);
 	err_detail(e, "The request took longer than %d ms.", first->timeout_ms);
 }
 

@@ -59,6 +59,8 @@ executor_run(COMPAT_EXECUTOR_RUN_ARGS)
 		runs = frame.outer;
 	}
 	PG_END_TRY();
+	if (runs == NULL)
+		on_error_tell();
 }
 
 static bool

@@ -77,8 +77,11 @@ explain_text(const BatchNode *n, ExplainState *es)
 
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "Requests: " INT64_FORMAT "  Deduplicated: " INT64_FORMAT
-					 "  Cancelled: " INT64_FORMAT "  Skipped: " INT64_FORMAT "  Max In Flight: %d\n",
+					 "  Cancelled: " INT64_FORMAT "  Skipped: " INT64_FORMAT "  Max In Flight: %d",
 					 s->calls, s->deduplicated, cancelled(n), n->skipped, s->max_in_flight);
+	if (s->failed > 0)
+		appendStringInfo(es->str, "  Failed: " INT64_FORMAT, s->failed);
+	appendStringInfoChar(es->str, '\n');
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "Prompt Tokens: " INT64_FORMAT "  Cached Tokens: " INT64_FORMAT,
 					 s->prompt_tokens, s->cached_tokens);
@@ -102,6 +105,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyInteger("Cancelled", NULL, cancelled(n), es);
 	ExplainPropertyInteger("Skipped", NULL, n->skipped, es);
 	ExplainPropertyInteger("Max In Flight", NULL, s->max_in_flight, es);
+	ExplainPropertyInteger("Failed", NULL, s->failed, es);
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
 	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);
 	ExplainPropertyInteger("Output Tokens", NULL, s->output_tokens, es);

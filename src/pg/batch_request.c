@@ -79,6 +79,8 @@ struct BatchRequest
 	bool		finished;
 	bool		in_table;
 	int			timeout_ms;
+	OnError		on_error;
+	bool		forgiven;		/* the error is NULL to the caller */
 	bool		timed;			/* its timeout_ms counts already */
 	bool		quiet;			/* the engine does not wake us for it */
 	uint32		hash;
@@ -486,6 +488,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	q->body_len = r->body.len;
 	q->hash = key.hash;
 	q->timeout_ms = r->timeout_ms;
+	q->on_error = r->on_error;
 	q->timed = wait_slot;
 	q->quiet = true;
 	vcall_quiet(c->call, true);
@@ -618,7 +621,13 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 			q->err = malformed(p);
 	}
 	if (q->err != NULL)
+	{
 		forget_key(q);
+		q->forgiven = on_error_forgives(q->on_error, q->err);
+		p->stats.failed += q->forgiven;
+		if (q->stats)
+			q->stats->failed += q->forgiven;
+	}
 	batch_progress_update(p);
 }
 
@@ -654,6 +663,14 @@ batch_request_error(const BatchRequest *q)
 {
 	Assert(q->finished);
 	return q->err;
+}
+
+bool
+batch_request_forgive(const BatchRequest *q)
+{
+	on_error_count(q->forgiven ? q->err : NULL);
+	on_error_check();
+	return q->forgiven;
 }
 
 static Datum
@@ -725,7 +742,7 @@ sweep(BatchPool *p)
 		(void) batch_request_poll(dlist_container(BatchRequest, node, i.cur));
 }
 
-/* How long to sleep, in ms; ERROR if the one that is due is too late. */
+/* How long to sleep, in ms; 0 if the one that is due was too late, and its error is NULL to the caller. */
 static long
 sleep_for(BatchRequest *due)
 {
@@ -742,8 +759,13 @@ sleep_for(BatchRequest *due)
 		vcall_time_from_now(call, due->timeout_ms);
 	due->timed = true;
 	late = vcall_late(call);
-	if (late != NULL)
+	if (late != NULL && !on_error_forgives(due->on_error, late))
 		ThrowErrorData(late);
+	if (late != NULL)
+	{
+		finish(due, NULL, late);
+		return 0;
+	}
 	return Max(vcall_time_left(call, timeout), 1);
 }
 
@@ -817,6 +839,8 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 	if (!listen(p, p->patient))
 		return;
 	timeout = p->more ? 0 : sleep_for(due);
+	if (p->finished != before)
+		return;
 	if (!p->patient && p->stats.in_flight >= MANY_REQUESTS)
 		timeout = Min(timeout, SHORT_SLEEP);
 	INSTR_TIME_SET_CURRENT(start);

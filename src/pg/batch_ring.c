@@ -239,6 +239,14 @@ land(BatchNode *n, const BatchSite *s, RowCall *rc)
 		INSTR_TIME_SET_CURRENT(n->busy);
 		INSTR_TIME_SUBTRACT(n->busy, n->begun);
 	}
+	if (batch_request_forgive(rc->request))
+	{
+		batch_request_release(rc->request);
+		rc->request = NULL;
+		rc->isnull = true;
+		rc->phase = CALL_DONE;
+		return;
+	}
 	if (batch_request_error(rc->request) != NULL)
 	{
 		rc->phase = CALL_FAILED;

@@ -302,7 +302,7 @@ make_error(Call *c, int sqlstate, const char *message, const char *detail, const
 static ErrorData *
 late_error(Call *c)
 {
-	return make_error(c, ERRCODE_QUERY_CANCELED, "canceling LLM request due to timeout",
+	return make_error(c, ERRCODE_QUERY_CANCELED, WIRE_TIMED_OUT,
 					  psprintf("The request took longer than %d ms.", c->timeout_ms), NULL);
 }
 
@@ -828,31 +828,26 @@ vcall_time_from_now(Call *c, int timeout_ms)
 	c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
 }
 
-static void
-end_if_late(Call *c)
-{
-	ErrorData  *err = vcall_late(c);
-
-	if (err != NULL)
-		ThrowErrorData(err);
-}
-
-void
-vcall_wait(Call *c)
+/* Wait for a frame; past the deadline its error. */
+static ErrorData *
+wait_or_late(Call *c)
 {
 	static uint32 wait_event = 0;
 
 	for (;;)
 	{
 		long		timeout = 1000;
+		ErrorData  *late;
 
 		/* also when there always is something to read */
 		CHECK_FOR_INTERRUPTS();
 		if (vcall_poll(c))
-			return;
+			return NULL;
 		if (vcall_tell_loading(c))
 			timeout = LOADING_QUIET;
-		end_if_late(c);
+		late = vcall_late(c);
+		if (late != NULL)
+			return late;
 		timeout = Max(vcall_time_left(c, timeout), 1);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
 						 compat_wait_event(&wait_event, "VllmReply"));
@@ -862,20 +857,43 @@ vcall_wait(Call *c)
 }
 
 void
+vcall_wait(Call *c)
+{
+	ErrorData  *late = wait_or_late(c);
+
+	if (late != NULL)
+		ThrowErrorData(late);
+}
+
+ErrorData *
+vcall_simple_noerror(WireKind kind, const StringInfoData *body, const char *model,
+					 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call)
+{
+	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms);
+	ErrorData  *err;
+
+	*call = c;
+	for (;;)
+	{
+		err = wait_or_late(c);
+		if (err == NULL && vcall_next_noerror(c, f, &err) && f->final)
+			return NULL;
+		/* an engine that sends frames without end is not to outrun the deadline */
+		if (err == NULL)
+			err = vcall_late(c);
+		if (err != NULL)
+			return err;
+	}
+}
+
+void
 vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 			 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call)
 {
-	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms);
+	ErrorData  *err = vcall_simple_noerror(kind, body, model, timeout_ms, cxt, f, call);
 
-	for (;;)
-	{
-		vcall_wait(c);
-		if (vcall_next(c, f) && f->final)
-			break;
-		/* an engine that sends frames without end is not to outrun the deadline */
-		end_if_late(c);
-	}
-	*call = c;
+	if (err != NULL)
+		ThrowErrorData(err);
 }
 
 /* ---- without a Call ---- */

@@ -116,6 +116,10 @@ void		vcall_end(Call *c);
 void		vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 						 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call);
 
+/* The same; an error of the request is returned. */
+ErrorData  *vcall_simple_noerror(WireKind kind, const StringInfoData *body, const char *model,
+								 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call);
+
 /*
  * Post a message nobody waits for (WK_MODEL_FORGET at the end of a transaction):
  * takes a slot if one is free, writes the fields (at most half a ring), rings and

@@ -115,7 +115,18 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	refused = f->input(&r, fcinfo);
 	if (refused)
 		ThrowErrorData(refused);
-	vcall_simple(r.kind, &r.body, r.model, r.timeout_ms, CurrentMemoryContext, &frame, &call);
+	refused = vcall_simple_noerror(r.kind, &r.body, r.model, r.timeout_ms, CurrentMemoryContext, &frame, &call);
+	if (refused != NULL)
+	{
+		if (!on_error_forgives(r.on_error, refused))
+			ThrowErrorData(refused);
+		on_error_count(refused);
+		on_error_check();
+		vcall_end(call);
+		PG_RETURN_NULL();
+	}
+	on_error_count(NULL);
+	on_error_check();
 	reply_read(&reply, &frame);
 	reply.request = r.body.data;
 	reply.request_len = r.body.len;

@@ -19,6 +19,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 
+#include "pg/on_error.h"
 #include "pg/result.h"
 #include "wire/wire.h"
 
@@ -29,6 +30,7 @@ typedef struct EngineRequest
 	int			timeout_ms;		/* 0 = none */
 	bool		deterministic;	/* equal requests get equal replies: temperature 0, a
 								 * fixed seed, or nothing is sampled */
+	OnError		on_error;		/* what the call says of errors */
 	StringInfoData body;		/* the head's fields, then the input's */
 } EngineRequest;
 

@@ -105,6 +105,7 @@ api_head(EngineRequest *r, FunctionCallInfo fcinfo)
 	r->model = vllm_model;		/* of the body, as input() finds */
 	r->timeout_ms = 0;
 	r->deterministic = false;
+	r->on_error = ON_ERROR_RAISE;	/* an argument says it */
 	wire_put_int(&out, WTAG_API_AS_BODY, errors_as_body(fcinfo));
 	wire_put_str(&out, WTAG_API_UNKNOWN, unknown, strlen(unknown));
 	wire_put_int(&out, WTAG_API_TRUST_TEMPLATE, vllm_trust_request_chat_template);

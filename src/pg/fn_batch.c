@@ -245,9 +245,11 @@ row_value(Ahead *a, Row *row, bool *isnull)
 		ErrorData  *err = batch_request_error(row->request);
 
 		error_context_stack = &callback;
-		if (err != NULL)
+		*isnull = batch_request_forgive(row->request);
+		if (err != NULL && !*isnull)
 			ThrowErrorData(err);
-		value = batch_request_value(row->request, a->rettype, isnull);
+		if (!*isnull)
+			value = batch_request_value(row->request, a->rettype, isnull);
 		error_context_stack = callback.previous;
 		batch_request_release(row->request);
 	}

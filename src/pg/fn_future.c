@@ -382,8 +382,15 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 	/* on any error from here it goes with the statement */
 	forget(f);
 	MemoryContextSetParent(f->cxt, CurrentMemoryContext);
-	if (f->error != NULL)
+	if (f->error != NULL && !on_error_forgives(f->request.on_error, f->error))
 		ThrowErrorData(f->error);
+	on_error_count(f->error);
+	on_error_check();
+	if (f->error != NULL)
+	{
+		MemoryContextDelete(f->cxt);
+		PG_RETURN_NULL();
+	}
 	reply_read(&reply, &f->frame);
 	value = f->func->result(&reply, rettype, &isnull);
 	MemoryContextDelete(f->cxt);

@@ -71,6 +71,7 @@ generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 	r->model = model->name;
 	r->timeout_ms = options_timeout_ms(options);
 	r->deterministic = options_deterministic(options);
+	r->on_error = options_on_error(options);
 	catalog_put(model, &out);
 	options_put(options, &out);
 	/* chats have theirs anyhow */

@@ -6,7 +6,7 @@
  * The type's exact schema goes with the request, so the model can write nothing else, and
  * the answer is cast here (type_shape.h).  Two things can go wrong: the answer is cut off
  * (max_tokens, the end of the context), or a CHECK says no that the schema can't say.  Both are
- * an ERROR, or NULL if on_error is 'null'.  The engine's own errors are always raised.
+ * an ERROR, or NULL if on_error is 'null', as it is then where the engine could not answer (on_error.h).
  *
  * llm_extract() asks with a prompt of its own, which has the schema as a reader wants it: as a
  * user's turn where the model has a chat template, else as plain text.
@@ -40,22 +40,6 @@
 static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON only.\n\nJSON schema: %s\n\n";
 
 /* ---- requests ---- */
-
-static bool
-null_on_error(FunctionCallInfo fcinfo)
-{
-	int			arg = fn_arg_given(fcinfo, "on_error");
-	char	   *how;
-
-	if (arg < 0)
-		return false;
-	how = text_to_cstring(PG_GETARG_TEXT_PP(arg));
-	if (strcmp(how, "error") != 0 && strcmp(how, "null") != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("on_error must be error or null, got \"%s\"", how)));
-	return strcmp(how, "null") == 0;
-}
 
 /* Options that would leave something else than the JSON text. */
 static void
@@ -100,7 +84,7 @@ head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int
 	if (options.default_max_tokens)
 		options.v[OPT_max_tokens].set = false;
 	generate_head_of(r, &options, 0);
-	if (null_on_error(fcinfo))
+	if (options_on_error(&options) == ON_ERROR_NULL)
 		note[n++] = NOTE_NULL_ON_ERROR;
 	if (nullable)
 		note[n++] = NOTE_NULLABLE;

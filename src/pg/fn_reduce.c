@@ -85,6 +85,8 @@ ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, 
 
 			initStringInfo(&r.body);
 			make(d, started, &r);
+			/* of parts of a whole none can be missing */
+			r.on_error = ON_ERROR_RAISE;
 			q[started] = batch_request_start(d->pool, f, &r, NULL, started == done);
 			MemoryContextSwitchTo(old);
 			MemoryContextReset(tmp);

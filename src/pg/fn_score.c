@@ -94,6 +94,8 @@ make_head(Scorer *s, FunctionCallInfo options)
 	memset(&s->request, 0, sizeof(s->request));
 	initStringInfo(&s->request.body);
 	s->func->head(&s->request, options);
+	/* they are put in order: a score that there isn't has no place */
+	s->request.on_error = ON_ERROR_RAISE;
 	s->head_len = s->request.body.len;
 	s->model = model ? DatumGetTextPCopy(options->args[SCORE_ARG_MODEL].value) : NULL;
 	MemoryContextSwitchTo(old);

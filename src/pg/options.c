@@ -661,6 +661,8 @@ options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream
 	for (int i = 0; i < (int) lengthof(about_beams) && !beams; i++)
 		if (o->v[about_beams[i]].set)
 			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name, "llm_beam_search() is a beam search.");
+	if (stream && options_on_error(o) == ON_ERROR_NULL)
+		no_room("on_error", "on_error", "What a stream has sent can't become NULL.");
 	if (o->v[OPT_output_kind].set)
 		check_output_kind(o->v[OPT_output_kind].strs[0], stream);
 	if (beams && !o->v[OPT_beam_width].set)
@@ -722,6 +724,12 @@ int
 options_timeout_ms(const GenOptions *o)
 {
 	return o->v[OPT_timeout_ms].set ? (int) o->v[OPT_timeout_ms].i : 0;
+}
+
+OnError
+options_on_error(const GenOptions *o)
+{
+	return o->v[OPT_on_error].set ? on_error_option(o->v[OPT_on_error].strs[0]) : ON_ERROR_SETTING;
 }
 
 bool

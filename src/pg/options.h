@@ -9,6 +9,7 @@
 
 #include "fmgr.h"
 
+#include "pg/on_error.h"
 #include "wire/wire.h"
 
 typedef enum OptId
@@ -103,6 +104,7 @@ const char *options_model(const GenOptions *o);
 /* NULL: no adapter is named beside it */
 const char *options_lora(const GenOptions *o);
 int			options_timeout_ms(const GenOptions *o);
+OnError		options_on_error(const GenOptions *o);
 /* Is there a thinking_token_budget? */
 bool		options_limit_thoughts(const GenOptions *o);
 /* Do equal prompts get equal answers? */

@@ -118,6 +118,8 @@ pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 	r->model = model->name;
 	r->timeout_ms = v[POPT_timeout_ms].set ? (int) v[POPT_timeout_ms].i : 0;
 	r->deterministic = true;
+	if (v[POPT_on_error].set)
+		r->on_error = on_error_option(v[POPT_on_error].strs[0]);
 	catalog_put(model, &out);
 	wire_put_str(&out, WTAG_TASK, f->task, strlen(f->task));
 	options_send(&table, v, &out);

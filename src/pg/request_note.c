@@ -18,6 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/encode.h"
+#include "pg/on_error.h"
 #include "pg/request_note.h"
 #include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
@@ -62,6 +63,9 @@ note_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 			executing = false;
 	}
 	PG_END_TRY();
+	/* what expressions of DO and CALL have asked for */
+	if (context == PROCESS_UTILITY_TOPLEVEL)
+		on_error_tell();
 }
 
 /* As pg_stat_statements has it; 0 = nobody computes it. */

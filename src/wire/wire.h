@@ -199,6 +199,9 @@ bool		wire_hist_is_time(WireHistId id);
 /* Where a value belongs; of times: microseconds. */
 int			wire_hist_bucket(WireHistId id, int64_t value);
 
+/* An error of this text is a request that was too slow, whoever says so; SQLSTATE 57014 alone may be a cancelled one. */
+#define WIRE_TIMED_OUT	"canceling LLM request due to timeout"
+
 /* What instances of models count: one row each in wire_figures.def. */
 typedef struct WireFigures
 {

@@ -1,0 +1,112 @@
+/*
+ * on_error.c
+ *	  NULL instead of a request's error, where the caller has asked for it.
+ *
+ * The figures are the session's: of the statement that the client has sent, whatever runs within it, in a
+ * batch node or call by call.  They begin anew with the next statement's first request.
+ *
+ * Tests: tests/sql/35_on_error.sql.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "utils/timestamp.h"
+
+#include "pg/on_error.h"
+#include "wire/wire.h"
+
+/* so many requests must have finished before their share says anything */
+#define LEAST_FINISHED	20
+
+char	   *vllm_on_error = "error";
+double		vllm_max_error_ratio = 1;
+
+static struct
+{
+	TimestampTz statement;
+	int64		finished,
+				failed;
+	int64		told;			/* of the failed ones */
+	int			sqlstate;		/* of the last error */
+	char		message[512];
+}			figures;
+
+OnError
+on_error_option(const char *how)
+{
+	if (strcmp(how, "error") != 0 && strcmp(how, "null") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("on_error must be error or null, got \"%s\"", how)));
+	return how[0] == 'n' ? ON_ERROR_NULL : ON_ERROR_RAISE;
+}
+
+bool
+on_error_forgives(OnError how, const ErrorData *e)
+{
+	if (how == ON_ERROR_RAISE || (how == ON_ERROR_SETTING && vllm_on_error[0] != 'n'))
+		return false;
+	/* who cancels wants an end; a request that was too slow has the same SQLSTATE */
+	if (e->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		return e->message != NULL && strcmp(e->message, WIRE_TIMED_OUT) == 0;
+	switch (ERRCODE_TO_CATEGORY(e->sqlerrcode))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
+		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+		case ERRCODE_INTERNAL_ERROR:
+			return true;
+		default:
+			return false;
+	}
+}
+
+void
+on_error_count(const ErrorData *failed)
+{
+	TimestampTz statement = GetCurrentStatementStartTimestamp();
+
+	if (figures.statement != statement)
+	{
+		figures.statement = statement;
+		figures.finished = figures.failed = figures.told = 0;
+	}
+	figures.finished++;
+	if (failed == NULL)
+		return;
+	figures.failed++;
+	figures.sqlstate = failed->sqlerrcode;
+	strlcpy(figures.message, failed->message ? failed->message : "", sizeof(figures.message));
+}
+
+void
+on_error_check(void)
+{
+	if (figures.failed == 0 || figures.statement != GetCurrentStatementStartTimestamp() || figures.finished < LEAST_FINISHED ||
+		(double) figures.failed <= vllm_max_error_ratio * (double) figures.finished)
+		return;
+	ereport(ERROR,
+			(errcode(figures.sqlstate),
+			 errmsg("too many LLM requests have failed: " INT64_FORMAT " of " INT64_FORMAT, figures.failed, figures.finished),
+			 errdetail("The last error was: %s", figures.message),
+			 errhint("Setting vllm.max_error_ratio is %g.", vllm_max_error_ratio)));
+}
+
+void
+on_error_tell(void)
+{
+	int64		untold = figures.failed - figures.told;
+
+	if (untold == 0 || figures.statement != GetCurrentStatementStartTimestamp())
+		return;
+	figures.told = figures.failed;
+	ereport(WARNING,
+			(errcode(figures.sqlstate),
+			 errmsg_plural(INT64_FORMAT " of " INT64_FORMAT " LLM requests has failed and is NULL",
+						   INT64_FORMAT " of " INT64_FORMAT " LLM requests have failed and are NULL",
+						   (unsigned long) untold, untold, figures.finished),
+			 errdetail("The last error was: %s", figures.message)));
+}
