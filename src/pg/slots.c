@@ -793,6 +793,19 @@ vslot_drain_wakes(int side)
 	return total;
 }
 
+/* What the remote program, or the engine, should have forgotten. */
+static void
+drop_forgets(bool remote)
+{
+	VllmShared *s = vllm_shared;
+	int			n = 0;
+
+	for (int i = 0; i < s->n_forgets; i++)
+		if (s->forgets[i].remote != remote)
+			s->forgets[n++] = s->forgets[i];
+	s->n_forgets = n;
+}
+
 void
 vslot_engine_gone_locked(int side)
 {
@@ -816,8 +829,8 @@ vslot_engine_gone_locked(int side)
 	SpinLockRelease(&s->submit_lock);
 	atomic_store(&wire_stats(&vllm_arenas[side])->seq, 0);
 	/* the next one knows no models */
-	if (side == (int) pg_atomic_read_u32(&s->side))
-		s->n_forgets = 0;
+	if (side == VLLM_REMOTE_SIDE || side == (int) pg_atomic_read_u32(&s->side))
+		drop_forgets(side == VLLM_REMOTE_SIDE);
 
 	for (int i = 0; i < s->n_slots; i++)
 	{

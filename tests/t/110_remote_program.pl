@@ -164,8 +164,22 @@ is(scalar(grep { /57014/ } cancel_all(@far)), 4, 'they are cancelled as ever');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
+# another engine, and another one: the side of the remote program stays
+$b = bg($node, far('@hang'));
+running(1, 'far');
+for my $i (1 .. 2)
+{
+	$engine = engine_pid($node);
+	$node->safe_psql('postgres', 'SELECT llm_engine_upgrade()');
+	isnt(engine_pid($node), $engine, "upgrade $i: another engine");
+	ok(until_true(sub { !is_alive($engine) }, 10), 'the old one ends');
+	is($node->safe_psql('postgres', far('still')), 'STILL', 'a model behind a url is answered');
+}
+ok(running(1, 'far'), 'the request that was under way still is');
+is(remote_pid(), $remote, 'by the same program');
+is(scalar(grep { /57014/ } cancel_all($b)), 1, 'it is cancelled');
+
 # a batch whose rows go here and there
-$engine = engine_pid($node);
 $b = bg($node, q{SELECT count(*) FROM (SELECT llm_generate('r' || i || CASE WHEN i = 50 THEN '@delay:1500' ELSE '' END, model => CASE i % 2 WHEN 0 THEN 'far' END) AS a FROM generate_series(1, 100) i) s WHERE a LIKE 'R%'});
 is(scalar(finish($b)), 100, 'rows of one statement go to both');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
