@@ -22,6 +22,7 @@
 #include "engine/lora.h"
 #include "engine/replies.h"
 #include "engine/request_params.h"
+#include "engine/request_pool.h"
 #include "engine/server.h"
 #include "engine/spec_config.h"
 #include "engine/stream_hold.h"
@@ -58,82 +59,6 @@ copy_format(ChatFormat *to, const WireField *f, Err *e)
 
 	return (f->n < sizeof(name) && copy_name(name, sizeof(name), f, e) && chat_format_by_name(name, to)) ||
 		params_bad(e, "content_format", "must be auto, string or openai");
-}
-
-static bool
-long_by_name(LongInput *to, const WireField *f, Err *e)
-{
-	static const char *const names[] = {[LONG_ERROR] = "error", [LONG_TRUNCATE] = "truncate", [LONG_CHUNK] = "chunk"};
-
-	for (int i = 0; i < 3; i++)
-		if (f->n == strlen(names[i]) && memcmp(f->s, names[i], f->n) == 0)
-		{
-			*to = (LongInput) i;
-			return true;
-		}
-	return params_bad(e, "long_input", "must be error, truncate or chunk");
-}
-
-static bool
-add_choice(PoolRequest *p, const WireField *f, Err *e)
-{
-	if (p->n_choices == POOL_MAX_CHOICES)
-		return params_bad(e, "choice", "may be given at most 4096 times");
-	p->choices = mem_realloc(p->choices, (size_t) (p->n_choices + 1) * sizeof(PoolText));
-	p->choices[p->n_choices++] = (PoolText) {f->s, f->n};
-	return true;
-}
-
-/* Fields of pooled requests; *known = false if it is none. */
-static bool
-pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
-{
-	*known = true;
-	switch (f->tag)
-	{
-		case WTAG_TASK:
-			p->task = pool_task_by_name(f->s, f->n);
-			return (p->task != PT_NONE && p->task != PT_LOGPROBS) ||
-				params_bad(e, "task", "must be embed, token_embed, classify, token_classify, score or reward");
-		case WTAG_PAIR:
-			p->pair = (PoolText) {f->s, f->n};
-			return true;
-		case WTAG_DIMENSIONS:
-			return params_int(f, 1, INT_MAX, &p->dimensions, e);
-		case WTAG_USE_ACTIVATION:
-			p->activation = f->i != 0;
-			return true;
-		case WTAG_INSTRUCTION:
-			p->instruction = (PoolText) {f->s, f->n};
-			return true;
-		case WTAG_PROMPT_NAME:
-			p->prompt_name = (PoolText) {f->s, f->n};
-			return true;
-		case WTAG_LONG_INPUT:
-			return long_by_name(&p->long_input, f, e);
-		case WTAG_TRUNCATE_TOKENS:
-			return params_int(f, -1, INT_MAX, &p->truncate, e) &&
-				(p->truncate != 0 || params_bad(e, "truncate", "must be -1 or at least 1"));
-		case WTAG_STEP_TAG_ID:
-			return params_int(f, 0, INT_MAX, &p->step_tag, e);
-		case WTAG_RETURNED_TOKEN_IDS:
-			for (size_t i = 0; i < f->n; i++)
-				intvec_push(&p->columns, wire_int_at(f, i));
-			return true;
-		case WTAG_CHOICE:
-			return add_choice(p, f, e);
-		case WTAG_NOTE:
-			return true;		/* the asker's own */
-		case WTAG_WANT_LABELS:
-			p->want_labels = f->i != 0;
-			return true;
-		case WTAG_ALIKE:
-			p->alike = f->i != 0;
-			return true;
-		default:
-			*known = false;
-			return true;
-	}
 }
 
 /* Fields of a chat; *known = false if it is none. */
