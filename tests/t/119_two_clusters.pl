@@ -103,12 +103,11 @@ my $h = bg($b, "SET statement_timeout = '700ms'; $long");
 like($err, qr/57014/, 'statement_timeout ends a statement of 1,280 requests');
 cmp_ok($h->{took}, '<', 10, 'soon');
 is(left_behind($a), '0|0|0|0|0|0', 'and the requests there');
-(my $once = $long) =~ s/'tickets'/'once'/;
-$h = bg($b, $once);
+$h = bg($b, "SELECT count(a) FROM (" . $long =~ s/ FROM docs/ AS a FROM docs/r . ') s');
 ok(until_sql($b, q{SELECT count(*) > 4 FROM llm_requests}), 'requests are under way');
 kill 9, engine_pid($a);
 ($out, $err) = finish($h);
-like($err, qr/(57P03|08006|58000|08P01)/, 'the engine there is killed: an error, no wrong row') or diag($err);
+ok($out eq '1280' || $err =~ /(57P03|08006|58000|08P01)/, 'the engine there is killed: an error, or every row by the one that follows') or diag("$out $err");
 ok(until_ready($a), 'it comes back');
 same('and answers again', q{SELECT llm_generate('Hello', model => 'tickets', max_tokens => 5, temperature => 0)}, %tickets);
 
