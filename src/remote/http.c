@@ -9,7 +9,7 @@
  * noted (todo) and done when libcurl has returned, still within the same http_turn().
  *
  * A call that is given up is closed so that the server sees it: an HTTP/1.1 connection is closed by libcurl, a stream of an HTTP/2
- * connection that others use is reset by it; but the only stream of a connection would just be forgotten, so that connection is
+ * connection that others use is reset by it (push_out); but the only stream of a connection would just be forgotten, so that connection is
  * closed, too (CURLOPT_FORBID_REUSE).
  *
  * Tested by tests/unit/test_remote_http.c.
@@ -30,6 +30,7 @@
 #define TURN_EVENTS 64
 #define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do */
 #define IDLE_CONNECTIONS_MAX 4096L
+#define STREAMS_MAX 4096L		/* of an HTTP/2 connection */
 #define LONG_TIME_US (INT64_C(3600) * 1000000)
 
 /* ---- what libcurl wants ---- */
@@ -81,7 +82,7 @@ arm(Http *h)
 	int64_t		now = clock_us(),
 				at = h->curl_us < h->deadline_us ? h->curl_us : h->deadline_us;
 
-	if (h->todo != NULL)
+	if (h->todo != NULL || h->push)
 		at = now;
 	if (at != h->armed_us)
 	{
@@ -134,6 +135,30 @@ forget_todo(HttpCall *c)
 	c->todo = false;
 }
 
+/*
+ * libcurl (7.88) leaves the frame that resets a stream in a buffer until the next one of that connection is sent.  Telling calls to pause
+ * and go on makes it look at their connections' buffers; nothing else comes of that.  Which calls share the connection
+ * can't be asked for, so it is done for all that may, once for all calls that were given up.
+ */
+static bool
+push_out(Http *h)
+{
+	if (!h->push)
+		return false;
+	h->push = false;
+	h->inside = true;
+	for (HttpCall *c = h->calls; c != NULL; c = c->next)
+	{
+		if (!c->added || !c->https)
+			continue;
+		if (!c->held)
+			curl_easy_pause(c->easy, CURLPAUSE_SEND);
+		curl_easy_pause(c->easy, CURLPAUSE_CONT);
+	}
+	h->inside = false;
+	return true;
+}
+
 /* Out of libcurl and all lists; its memory stays.  broken: what it has of a connection is closed. */
 static void
 detach(HttpCall *c, bool broken)
@@ -144,10 +169,14 @@ detach(HttpCall *c, bool broken)
 	if (c->added)
 	{
 		if (broken)
+		{
 			curl_easy_setopt(c->easy, CURLOPT_FORBID_REUSE, 1L);
+			h->push |= c->https;
+		}
 		h->inside = true;
 		curl_multi_remove_handle(h->multi, c->easy);
 		h->inside = false;
+		c->added = false;
 	}
 	if (c->prev != NULL)
 		c->prev->next = c->next;
@@ -373,6 +402,7 @@ http_turn(Http *h)
 		busy |= do_todo(h);
 		busy |= finish(h);
 		busy |= expire(h);
+		busy |= push_out(h);
 		if (!busy)
 			break;
 	}
@@ -412,6 +442,8 @@ http_new(Err *e)
 	curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_timer);
 	curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
 	curl_multi_setopt(h->multi, CURLMOPT_PIPELINING, (long) CURLPIPE_MULTIPLEX);
+	/* unless the server has a lower bound; libcurl's own is 100, and it opens a connection for each call beyond */
+	curl_multi_setopt(h->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
 	/* else libcurl closes connections beyond four for each call that is under way */
 	curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
 	return h;

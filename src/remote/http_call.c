@@ -211,7 +211,7 @@ static bool
 set_options(HttpCall *c, const HttpRequest *r)
 {
 	CURL	   *easy = c->easy;
-	bool		https = strncasecmp(r->url, "https:", 6) == 0;
+	bool		https = c->https;
 	bool		ok = true;
 
 #define SET(option, value) ok &= curl_easy_setopt(easy, option, value) == CURLE_OK
@@ -253,6 +253,7 @@ set_options(HttpCall *c, const HttpRequest *r)
 	/* a name that is still being looked up is not waited for when the call is over */
 	SET(CURLOPT_QUICK_EXIT, 1L);
 #endif
+	SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t) (r->max_answer < INT64_MAX ? r->max_answer : INT64_MAX));
 	SET(CURLOPT_HTTPHEADER, c->headers);
 	SET(CURLOPT_HEADERFUNCTION, on_header);
 	SET(CURLOPT_HEADERDATA, c);
@@ -279,6 +280,7 @@ bool
 http_call_prepare(HttpCall *c, const HttpRequest *r, Err *e)
 {
 	c->url = mem_strdup(r->url);
+	c->https = strncasecmp(r->url, "https:", 6) == 0;
 	c->body = r->body;
 	c->len = r->get ? 0 : r->len;
 	c->deadline_us = r->deadline_us;
@@ -421,7 +423,10 @@ http_call_result(HttpCall *c, CURLcode code, bool late)
 	if (code == CURLE_OK && !late)
 	{
 		r->end = HTTP_DONE;
-		return;
+		if (c->head_told)
+			return;
+		/* to libcurl half a head is one */
+		code = CURLE_GOT_NOTHING;
 	}
 	told(c, url, sizeof(url));
 	if (c->too_large || code == CURLE_FILESIZE_EXCEEDED)

@@ -21,6 +21,7 @@ struct HttpCall
 			   *next;			/* of all calls */
 	HttpCall   *next_todo;		/* of those that http_turn() has to do something about */
 	bool		todo;
+	bool		https;
 	bool		added;			/* the multi handle has it */
 	bool		cancelled;		/* by the caller, from within one of our callbacks */
 	bool		pause;			/* the caller wants no bytes */
@@ -56,6 +57,7 @@ struct Http
 	HttpCall   *calls;
 	HttpCall   *todo,
 			  **todo_end;
+	bool		push;			/* streams were reset: see push_out() */
 	bool		inside;			/* libcurl is running: it can't be called for other calls */
 	CURL	   *idle[IDLE_HANDLES_MAX];
 	int			n_idle;
