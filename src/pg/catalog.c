@@ -236,6 +236,12 @@ catalog_is_remote(const ModelRow *m)
 	return m->url != NULL;
 }
 
+List *
+catalog_urls(const ModelRow *m)
+{
+	return lcons(m->url, model_options_texts(model_options_tree(m->options), "urls"));
+}
+
 void
 catalog_require_local(const ModelRow *m, const char *what)
 {
@@ -483,8 +489,7 @@ put_remote(const ModelRow *m, WireOut *out)
 	char	   *secret = secret_find(m->name);
 	ListCell   *lc;
 
-	wire_put_str(out, WTAG_URL, m->url, strlen(m->url));
-	foreach(lc, model_options_texts(model_options_tree(m->options), "urls"))
+	foreach(lc, catalog_urls(m))
 		wire_put_str(out, WTAG_URL, lfirst(lc), strlen(lfirst(lc)));
 	if (secret != NULL)
 		wire_put_str(out, WTAG_SECRET, secret, strlen(secret));

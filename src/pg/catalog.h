@@ -56,6 +56,8 @@ void		catalog_set_path(const char *name, const char *path);
 
 /* Is it behind a url: the remote program's, not the engine's? */
 bool		catalog_is_remote(const ModelRow *m);
+/* Its base URLs, char *: the first one and those of option "urls". */
+List	   *catalog_urls(const ModelRow *m);
 /* ERROR 0A000 if it is; what: "llm_sleep()" */
 void		catalog_require_local(const ModelRow *m, const char *what);
 

@@ -1,6 +1,6 @@
 /*
  * engine_stats.h
- *	  What the engine says of itself (fn_views.c).
+ *	  What the engine and the remote program say of themselves (fn_views.c).
  */
 #ifndef VLLM_PG_ENGINE_STATS_H
 #define VLLM_PG_ENGINE_STATS_H
@@ -13,8 +13,21 @@
 
 /* A whole copy, palloc'ed; NULL: there is no engine. */
 WireStats  *engine_stats_snapshot(void);
-/* Of a model of this database; NULL: the engine has not heard of it. */
-WireModelStat *engine_stats_of_model(WireStats *stats, const ModelRow *m);
+/* The remote program's; NULL: there is none. */
+WireStats  *remote_stats_snapshot(void);
+
+/* Both; either is NULL where there is none. */
+typedef struct StatsOfAll
+{
+	WireStats  *engine;
+	WireStats  *remote;
+} StatsOfAll;
+
+StatsOfAll	stats_of_all(void);
+/* Of a model of this database; NULL: neither has heard of it. */
+WireModelStat *stats_of_model(const StatsOfAll *all, const ModelRow *m);
+/* The remote program's of one of the model's urls; NULL: it has not asked there yet. */
+const WireEndpoint *stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url);
 
 /*
  * Who owns which slot: a copy of all.  Those with a request_id have a request that the user may

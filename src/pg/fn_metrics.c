@@ -219,19 +219,17 @@ has_instance(List *lines, int instance)
 	return false;
 }
 
-/* Models of this database that the engine knows. */
+/* Models of this database that the engine knows, or the remote program. */
 static List *
-collect(WireStats *stats)
+collect(const StatsOfAll *all)
 {
 	List	   *lines = NIL;
 	ListCell   *lc;
 
-	if (stats == NULL)
-		return NIL;
 	foreach(lc, catalog_list())
 	{
 		ModelRow   *m = lfirst(lc);
-		WireModelStat *ms = engine_stats_of_model(stats, m);
+		WireModelStat *ms = stats_of_model(all, m);
 		Line	   *line;
 
 		if (ms == NULL)
@@ -239,7 +237,9 @@ collect(WireStats *stats)
 		line = palloc(sizeof(Line));
 		line->name = m->name;
 		line->ms = ms;
-		line->instance = ms->shared_with >= 0 ? ms->shared_with : (int) (ms - stats->models);
+		/* behind a url each is its own */
+		line->instance = catalog_is_remote(m) ? WIRE_MAX_MODELS + list_length(lines) :
+			ms->shared_with >= 0 ? ms->shared_with : (int) (ms - all->engine->models);
 		line->first = !has_instance(lines, line->instance);
 		lines = lappend(lines, line);
 	}
@@ -466,10 +466,111 @@ put_engine(Output *o, const WireStats *stats)
 		o->number(o, NULL, psprintf("device=\"%d\"", stats->devices[i].ordinal), stats->devices[i].engine_bytes);
 }
 
+/* The remote program as a whole. */
+static void
+put_remote(Output *o)
+{
+	VllmShared *v = vllm_shared;
+	int			used;
+	int64		restarts;
+
+	LWLockAcquire(v->lock, LW_SHARED);
+	used = v->n_remote;
+	restarts = v->remote.restarts;
+	LWLockRelease(v->lock);
+	put_one(o, "vllm_pg:remote_ready", "gauge", "1: the program that asks endpoints is there.", pg_atomic_read_u32(&v->remote.state) == VLLM_READY);
+	put_one(o, "vllm_pg:remote_restarts_total", "counter", "Remote programs started after the first one.", restarts);
+	put_one(o, "vllm_pg:remote_slots_used", "gauge", "Of the slots in use: those of requests to endpoints.", used);
+}
+
+/* A url of a model, and what the remote program says of it. */
+typedef struct UrlLine
+{
+	Line		line;			/* its name alone */
+	const WireEndpoint *e;
+	const char *labels;
+} UrlLine;
+
+/* Of urls that have been asked; the url itself is for who may see it. */
+static List *
+collect_urls(const StatsOfAll *all)
+{
+	List	   *lines = NIL;
+	ListCell   *lc;
+	ListCell   *lu;
+
+	foreach(lc, catalog_list())
+	{
+		ModelRow   *m = lfirst(lc);
+		int			n = 0;
+
+		if (!catalog_is_remote(m))
+			continue;
+		foreach(lu, catalog_urls(m))
+		{
+			UrlLine    *u = palloc0(sizeof(UrlLine));
+			char	   *url = pstrdup(catalog_may_see_path(m) ? lfirst(lu) : "");
+
+			/* what would have to be escaped in a label isn't in urls that mean anything */
+			for (char *p = url; *p != '\0'; p++)
+				if (*p == '"' || *p == '\\')
+					*p = '?';
+			u->line.name = m->name;
+			u->labels = psprintf("endpoint=\"%d\",url=\"%s\"", n++, url);
+			u->e = stats_of_url(all, m, lfirst(lu));
+			if (u->e != NULL)
+				lines = lappend(lines, u);
+		}
+	}
+	return lines;
+}
+
+static void
+put_urls(Output *o, const StatsOfAll *all)
+{
+	static const struct
+	{
+		const char *name;
+		const char *type;
+		size_t		offset;		/* in WireEndpoint */
+		bool		wide;		/* int64, else int32 */
+		const char *help;
+	}			figures[] = {
+		{"vllm_pg:remote_calls_total", "counter", offsetof(WireEndpoint, calls), true, "Calls that were made to an endpoint."},
+		{"vllm_pg:remote_failures_total", "counter", offsetof(WireEndpoint, failures), true, "Of these: such that failed."},
+		{"vllm_pg:remote_retries_total", "counter", offsetof(WireEndpoint, retries), true, "Of these: such that were made again for a request."},
+		{"vllm_pg:remote_throttled_total", "counter", offsetof(WireEndpoint, throttled), true, "Of the failures: too many requests (429)."},
+		{"vllm_pg:remote_in_flight", "gauge", offsetof(WireEndpoint, in_flight), false, "Calls under way."},
+		{"vllm_pg:remote_waiting", "gauge", offsetof(WireEndpoint, waiting), false, "Requests that wait for the endpoint's limits."},
+	};
+	List	   *lines = collect_urls(all);
+	ListCell   *lc;
+
+	for (int i = 0; lines != NIL && i < lengthof(figures); i++)
+	{
+		family(o, figures[i].name, figures[i].type, figures[i].help);
+		foreach(lc, lines)
+		{
+			const UrlLine *u = lfirst(lc);
+			const char *at = (const char *) u->e + figures[i].offset;
+
+			o->number(o, &u->line, u->labels, figures[i].wide ? (double) *(const int64 *) at : *(const int32 *) at);
+		}
+	}
+	if (lines == NIL)
+		return;
+	family(o, "vllm_pg:remote_up", "gauge", "1: the endpoint answers, or has not been asked; 0: it is left alone for a while.");
+	foreach(lc, lines)
+		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels, ((UrlLine *) lfirst(lc))->e->health != WIRE_HEALTH_DOWN);
+	family(o, "vllm_pg:remote_latency_seconds", "gauge", "How long calls take, on a moving average.");
+	foreach(lc, lines)
+		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels, ((UrlLine *) lfirst(lc))->e->latency_us / 1e6);
+}
+
 static void
 put_all(Output *o)
 {
-	WireStats  *stats;
+	StatsOfAll	all;
 	List	   *lines;
 
 	if (vllm_shared == NULL)
@@ -477,14 +578,16 @@ put_all(Output *o)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
 				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
-	stats = engine_stats_snapshot();
-	lines = collect(stats);
+	all = stats_of_all();
+	lines = collect(&all);
 	put_figures(o, lines);
 	put_counters(o, lines);
 	put_derived(o, lines);
 	put_ends(o, lines);
 	put_histograms(o, lines);
-	put_engine(o, stats);
+	put_engine(o, all.engine);
+	put_remote(o);
+	put_urls(o, &all);
 }
 
 Datum

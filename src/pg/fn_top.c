@@ -39,11 +39,11 @@ typedef struct ModelThen
 /* Figures of the last call in this session. */
 static struct
 {
-	int64		engine;			/* WireStats.started_us; 0 = there was no call */
+	int64		engine;			/* WireStats.started_us, of the remote program if there is no engine; 0 = there was no call */
 	int64		at;				/* now_us() */
 	WireFigures fig;
 	int			n_models;
-	ModelThen	models[WIRE_MAX_MODELS];
+	ModelThen	models[2 * WIRE_MAX_MODELS];	/* the engine's and the remote program's */
 }			then;
 
 /* The engine's clock. */
@@ -240,7 +240,7 @@ model_state(const WireModelStat *ms)
 }
 
 static void
-put_models(FunctionCallInfo fcinfo, WireStats *st, double seconds)
+put_models(FunctionCallInfo fcinfo, const StatsOfAll *all, double seconds)
 {
 	int			n = 0;
 	ListCell   *lc;
@@ -250,7 +250,7 @@ put_models(FunctionCallInfo fcinfo, WireStats *st, double seconds)
 	foreach(lc, catalog_list())
 	{
 		ModelRow   *m = lfirst(lc);
-		WireModelStat *ms = engine_stats_of_model(st, m);
+		WireModelStat *ms = stats_of_model(all, m);
 		const ModelThen *before;
 
 		if (ms == NULL || (ms->requests == 0 && ms->state == WM_UNLOADED))
@@ -331,18 +331,13 @@ put_error(FunctionCallInfo fcinfo)
 	putf(fcinfo, "  %s", clip(text_to_cstring(text_from_wire(why, strlen(why))), WIDTH - 2, false));
 }
 
-/* For the next call. */
 static void
-remember(const WireStats *st)
+remember_models(const WireStats *st)
 {
-	then.engine = st->started_us;
-	then.at = now_us();
-	then.fig = st->fig;
-	then.n_models = (int) st->n_models;
-	for (int i = 0; i < then.n_models; i++)
+	for (uint32 i = 0; st && i < st->n_models; i++)
 	{
 		const WireModelStat *ms = &st->models[i];
-		ModelThen  *m = &then.models[i];
+		ModelThen  *m = &then.models[then.n_models++];
 
 		m->dboid = ms->dboid;
 		memcpy(m->name, ms->name, sizeof(m->name));
@@ -351,11 +346,24 @@ remember(const WireStats *st)
 	}
 }
 
+/* For the next call. */
+static void
+remember(const StatsOfAll *all, const WireStats *first)
+{
+	then.engine = first->started_us;
+	then.at = now_us();
+	then.fig = first->fig;
+	then.n_models = 0;
+	remember_models(all->engine);
+	remember_models(all->remote);
+}
+
 /* llm_top(requests int) */
 Datum
 llm_top(PG_FUNCTION_ARGS)
 {
-	WireStats  *st;
+	StatsOfAll	all;
+	const WireStats *st;
 	double		seconds;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
@@ -364,8 +372,9 @@ llm_top(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
 				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
-	st = engine_stats_snapshot();
-	put_head(fcinfo, st);
+	all = stats_of_all();
+	st = all.engine ? all.engine : all.remote;
+	put_head(fcinfo, all.engine);
 	if (st != NULL)
 	{
 		if (st->started_us != then.engine)
@@ -374,9 +383,10 @@ llm_top(PG_FUNCTION_ARGS)
 			then.at = st->started_us;
 		}
 		seconds = Max((now_us() - then.at) / 1e6, 0.001);
-		put_engine(fcinfo, st, &then.fig, seconds);
-		put_models(fcinfo, st, seconds);
-		remember(st);
+		if (all.engine != NULL)
+			put_engine(fcinfo, all.engine, &then.fig, seconds);
+		put_models(fcinfo, &all, seconds);
+		remember(&all, st);
 	}
 	put_requests(fcinfo, PG_ARGISNULL(0) ? 10 : PG_GETARG_INT32(0));
 	put_error(fcinfo);

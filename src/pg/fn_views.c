@@ -4,8 +4,8 @@
  *	  read.
  *
  * Three sources: the catalog, the supervisor's shared memory (under its lock) and
- * the arena's statistics and live figures, which the engine writes without a lock:
- * a sequence counter tells a torn copy from a whole one.  The arena is not trusted:
+ * the arenas' statistics and live figures, which the engine and the remote program write without a lock:
+ * a sequence counter tells a torn copy from a whole one.  An arena is not trusted:
  * strings are cut at their array's end and converted as any text of the engine's.
  *
  * Figures of an engine that is gone are not shown: a model is 'unloaded' then.
@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/catalog.h"
+#include "pg/client.h"
 #include "pg/encode.h"
 #include "pg/engine_stats.h"
 #include "pg/row.h"
@@ -54,20 +55,13 @@ engine_is_up(void)
 	return state == VLLM_READY || state == VLLM_LOADING || state == VLLM_DRAINING;
 }
 
-/*
- * A whole copy; NULL if there is no engine, or if it doesn't finish what it writes
- * (stopped in the middle, or mad).
- */
-WireStats *
-engine_stats_snapshot(void)
+/* A whole copy; NULL if the program doesn't finish what it writes (stopped in the middle, or mad). */
+static WireStats *
+snapshot(const WireArena *arena)
 {
-	WireStats  *copy;
-	WireStats  *from;
+	WireStats  *from = wire_stats(arena);
+	WireStats  *copy = palloc(sizeof(WireStats));
 
-	if (!engine_is_up())
-		return NULL;
-	from = wire_stats(vllm_serving_arena());
-	copy = palloc(sizeof(WireStats));
 	for (int i = 0; i < SEQ_TRIES; i++)
 	{
 		uint32		before = atomic_load_explicit(&from->seq, memory_order_acquire);
@@ -85,13 +79,35 @@ engine_stats_snapshot(void)
 	return NULL;
 }
 
+WireStats *
+engine_stats_snapshot(void)
+{
+	return engine_is_up() ? snapshot(vllm_serving_arena()) : NULL;
+}
+
+WireStats *
+remote_stats_snapshot(void)
+{
+	return vclient_is_ready(true) ? snapshot(&vllm_arenas[VLLM_REMOTE_SIDE]) : NULL;
+}
+
+StatsOfAll
+stats_of_all(void)
+{
+	return (StatsOfAll)
+	{
+		.engine = engine_stats_snapshot(),.remote = remote_stats_snapshot()
+	};
+}
+
 /*
- * What the engine says of a model.  An entry of that name with another path or other
+ * What the engine, or the remote program, says of a model.  An entry of that name with another path (url) or other
  * options is one that it is about to forget: its counters are the name's, its state is not.
  */
 WireModelStat *
-engine_stats_of_model(WireStats *stats, const ModelRow *m)
+stats_of_model(const StatsOfAll *all, const ModelRow *m)
 {
+	WireStats  *stats = catalog_is_remote(m) ? all->remote : all->engine;
 	char	   *utf8 = pg_server_to_any(m->name, strlen(m->name), PG_UTF8);
 
 	for (uint32 i = 0; stats && i < stats->n_models; i++)
@@ -106,6 +122,35 @@ engine_stats_of_model(WireStats *stats, const ModelRow *m)
 			ms->arch[0] = ms->dtype[0] = '\0';
 		}
 		return ms;
+	}
+	return NULL;
+}
+
+/* A url's length without slashes at its end. */
+static size_t
+base_length(const char *url, size_t most)
+{
+	size_t		n = strnlen(url, most);
+
+	while (n > 0 && url[n - 1] == '/')
+		n--;
+	return n;
+}
+
+const WireEndpoint *
+stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url)
+{
+	const WireStats *stats = all->remote;
+	uint64		hash = catalog_hash(m);
+	size_t		len = base_length(url, sizeof(((WireEndpoint *) 0)->url) - 1);
+
+	for (uint32 i = 0; stats && i < Min(stats->n_endpoints, WIRE_MAX_ENDPOINTS); i++)
+	{
+		const WireEndpoint *e = &stats->endpoints[i];
+
+		if (e->dboid == MyDatabaseId && e->model_hash == hash &&
+			base_length(e->url, sizeof(e->url)) == len && memcmp(e->url, url, len) == 0)
+			return e;
 	}
 	return NULL;
 }
@@ -153,11 +198,11 @@ grantee_names(const ModelRow *m)
 	return PointerGetDatum(construct_array(elems, m->n_grantees, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* figures that exist only while the weights are there */
+/* figures that exist only while the weights are there, here */
 static void
-row_loaded(Row *row, const WireModelStat *ms, int64 value)
+row_loaded(Row *row, const ModelRow *m, const WireModelStat *ms, int64 value)
 {
-	if (ms && ms->state == WM_READY)
+	if (ms && ms->state == WM_READY && !catalog_is_remote(m))
 		row_int(row, value);
 	else
 		row_null(row);
@@ -181,12 +226,15 @@ model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
 	else
 		row_null(row);
 	row_arena_str(row, v->error, v->state == WM_FAILED && may_see ? sizeof(v->error) : 0);
-	row_loaded(row, ms, v->n_params);
-	row_loaded(row, ms, v->weight_bytes);
-	row_loaded(row, ms, v->max_model_len);
-	row_loaded(row, ms, v->fig.kv_blocks_total);
-	row_loaded(row, ms, v->fig.kv_blocks_used);
-	row_loaded(row, ms, v->fig.kv_bytes);
+	row_loaded(row, m, ms, v->n_params);
+	row_loaded(row, m, ms, v->weight_bytes);
+	if (catalog_is_remote(m) && v->max_model_len > 0)
+		row_int(row, v->max_model_len);
+	else
+		row_loaded(row, m, ms, v->max_model_len);
+	row_loaded(row, m, ms, v->fig.kv_blocks_total);
+	row_loaded(row, m, ms, v->fig.kv_blocks_used);
+	row_loaded(row, m, ms, v->fig.kv_bytes);
 	row_int(row, v->fig.running);
 	row_int(row, v->fig.waiting);
 	row_int(row, v->requests);
@@ -201,19 +249,19 @@ model_row(Row *row, const ModelRow *m, const WireModelStat *ms)
 Datum
 llm_model_list(PG_FUNCTION_ARGS)
 {
-	WireStats  *stats;
+	StatsOfAll	stats;
 	List	   *models;
 	ListCell   *lc;
 	Row			row = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
-	stats = engine_stats_snapshot();
+	stats = stats_of_all();
 	models = catalog_list();
 	foreach(lc, models)
 	{
 		ModelRow   *m = lfirst(lc);
 
-		model_row(&row, m, engine_stats_of_model(stats, m));
+		model_row(&row, m, stats_of_model(&stats, m));
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;
@@ -223,19 +271,19 @@ llm_model_list(PG_FUNCTION_ARGS)
 Datum
 llm_model_memory(PG_FUNCTION_ARGS)
 {
-	WireStats  *stats;
+	StatsOfAll	stats;
 	ListCell   *lc;
 	Row			row = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
-	stats = engine_stats_snapshot();
+	stats = stats_of_all();
 	foreach(lc, catalog_list())
 	{
 		ModelRow   *m = lfirst(lc);
-		WireModelStat *ms = engine_stats_of_model(stats, m);
+		WireModelStat *ms = stats_of_model(&stats, m);
 
 		row_str(&row, m->name);
-		row_loaded(&row, ms, ms ? ms->memory_bytes : 0);
+		row_loaded(&row, m, ms, ms ? ms->memory_bytes : 0);
 		row_engine_time(&row, ms ? ms->used_us : 0);
 		row_engine_time(&row, ms ? ms->expires_us : 0);
 		row_emit(&row, fcinfo);
@@ -261,16 +309,16 @@ row_mean_ms(Row *row, const WireHist *h)
 Datum
 llm_model_requests(PG_FUNCTION_ARGS)
 {
-	WireStats  *stats;
+	StatsOfAll	stats;
 	ListCell   *lc;
 	Row			row = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
-	stats = engine_stats_snapshot();
+	stats = stats_of_all();
 	foreach(lc, catalog_list())
 	{
 		ModelRow   *m = lfirst(lc);
-		const WireModelStat *ms = engine_stats_of_model(stats, m);
+		const WireModelStat *ms = stats_of_model(&stats, m);
 
 		if (ms == NULL)
 			continue;

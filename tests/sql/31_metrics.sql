@@ -34,7 +34,7 @@ rows AS (SELECT name, label_text(labels) AS labels, value FROM a WHERE kind <> '
 SELECT (SELECT count(*) FROM rows) = (SELECT count(*) FROM b) AND count(*) > 100 AS all_there,
     count(*) FILTER (WHERE r.value IS DISTINCT FROM b.value AND r.name !~ 'resident') AS different, count(*) FILTER (WHERE r.name IS NULL OR b.name IS NULL) AS missing
 FROM rows r FULL JOIN b ON r.name = b.name AND r.labels = sorted(b.labels);
-SELECT name, kind, value FROM llm_metrics() WHERE labels = '{}' AND name ~ 'ready';
+SELECT name, kind, value FROM llm_metrics() WHERE labels = '{}' AND name ~ 'engine_ready';
 SELECT labels->>'cache_dtype' AS dtype, labels->>'block_size' AS block_size, labels->>'enable_prefix_caching' AS caching
 FROM llm_metrics() WHERE name = 'vllm:cache_config_info' AND labels->>'model_name' = 'tickets-2m';
 

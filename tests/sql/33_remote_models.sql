@@ -53,6 +53,13 @@ SELECT c, fails('SELECT ' || c) FROM (VALUES
     ('llm_pin_prefix(''a prompt'', model => ''big'')'), ('llm_inspect_model(''https://llm.example.com/v1'')'),
     ('llm_generate(''x'', model => ''big'', lora => ''french'')'), ('llm_generate(''x'', model => ''several'', lora => ''german'')')) v (c);
 
+-- endpoints that nobody has asked
+SELECT model, url, health, in_flight, waiting, calls, failures, retries, throttled, avg_latency_ms, retry_at, last_error FROM llm_stat_remote;
+SELECT name, state, requests, prompt_tokens, kv_blocks_total, weight_bytes, finished, mean_e2e_ms FROM llm_stat_model WHERE name = 'big';
+SELECT count(*), count(state) FROM llm_remote;
+SELECT count(*) FROM llm_metrics() WHERE labels->>'model_name' IN ('big', 'several');
+SELECT name, value >= 0 AS value FROM llm_metrics() WHERE name LIKE 'vllm_pg:remote%' ORDER BY 1;
+
 -- transactions
 BEGIN;
 SELECT llm_create_model('gone', provider => 'openai', url => 'https://llm.example.com/v1');
@@ -95,8 +102,10 @@ SELECT fails($$SELECT llm_create_model('x', '/fake/x')$$),
 SELECT llm_create_model('careful', provider => 'openai', url => 'https://llm.example.com/v1', options => '{"ssl_verify": true}');
 SELECT llm_set_secret('mine', 'not-to-be-seen');
 SELECT name, url, has_secret, options FROM llm_models WHERE provider = 'openai' ORDER BY 1;
+SELECT model, url FROM llm_stat_remote;
 SELECT llm_grant('mine', 'regress_remote_user');
 SET ROLE regress_remote_user;
+SELECT count(*) FROM llm_stat_remote;
 SELECT name, url, has_secret, options FROM llm_models WHERE provider = 'openai' ORDER BY 1;
 SELECT fails($$SELECT llm_generate('x', model => 'big')$$), fails($$SELECT llm_load_model('mine')$$), fails($$TABLE vllm.secret$$);
 RESET ROLE;
