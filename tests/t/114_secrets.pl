@@ -142,6 +142,14 @@ for my $args ([], ['--inserts'], [ '-t', 'vllm.secret' ], ['--data-only'])
 my ($dump) = run_command([ 'pg_dump', '-d', $node->connstr('postgres') ]);
 like($dump, qr/^big\t.*127\.0\.0\.1:8000/m, 'the model itself is dumped');
 
+# what is restored asks for its secrets anew
+$node->safe_psql('postgres', 'CREATE DATABASE copy');
+my $dump_file = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
+$node->command_ok([ 'pg_dump', '-d', $node->connstr('postgres'), '-f', $dump_file ], 'a dump');
+$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('copy'), '-f', $dump_file ], '... restores');
+is($node->safe_psql('copy', q{SELECT name, url, has_secret, owner FROM llm_models WHERE provider = 'openai' AND name = 'mine'}), 'mine|http://127.0.0.1:8000/v1|f|owner',
+	'... the models, without secrets');
+
 unlike(logged(), qr/\Q$S\E-\d/, 'nothing is in the whole log');
 $node->stop;
 done_testing();
