@@ -1,0 +1,1145 @@
+/*
+ * test_remote_body.c
+ *	  Bodies for endpoints: every parameter of every dialect, and what must not become one.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "remote/body.h"
+#include "remote/dialect.h"
+#include "remote/jsontext.h"
+#include "tests/unit/check.h"
+
+/* ---- messages ---- */
+
+static void
+append(void *ctx, const void *data, size_t n)
+{
+	buf_add(ctx, data, n);
+}
+
+static WireOut
+out_of(Buf *b)
+{
+	return (WireOut) {append, b};
+}
+
+static void
+put(Buf *b, WireTag tag, const char *s)
+{
+	WireOut		o = out_of(b);
+
+	wire_put_str(&o, tag, s, strlen(s));
+}
+
+static void
+put_int(Buf *b, WireTag tag, int64_t v)
+{
+	WireOut		o = out_of(b);
+
+	wire_put_int(&o, tag, v);
+}
+
+static void
+put_num(Buf *b, WireTag tag, double v)
+{
+	WireOut		o = out_of(b);
+
+	wire_put_num(&o, tag, v);
+}
+
+/* A field from its text: numbers as they are written, lists with commas between. */
+static void
+put_any(Buf *b, WireTag tag, const char *value)
+{
+	WireOut		o = out_of(b);
+	int32_t		ids[16];
+	float		floats[2] = {1, 2};
+	size_t		n = 0;
+	char	   *copy;
+
+	switch (wire_tag_type(tag))
+	{
+		case WT_INT:
+			wire_put_int(&o, tag, strtoll(value, NULL, 10));
+			break;
+		case WT_NUM:
+			wire_put_num(&o, tag, strtod(value, NULL));
+			break;
+		case WT_INTS:
+			copy = mem_strdup(value);
+			for (char *p = strtok(copy, ","); p != NULL; p = strtok(NULL, ","))
+				ids[n++] = atoi(p);
+			wire_put_ints(&o, tag, ids, n);
+			mem_free(copy);
+			break;
+		case WT_FLOATS:
+			wire_put_floats(&o, tag, floats, 2);
+			break;
+		default:
+			if (tag != WTAG_STOP && tag != WTAG_BAD_WORDS && tag != WTAG_STRUCT_CHOICE)
+			{
+				wire_put_str(&o, tag, value, strlen(value));
+				break;
+			}
+			copy = mem_strdup(value);
+			for (char *p = strtok(copy, "|"); p != NULL; p = strtok(NULL, "|"))
+				wire_put_str(&o, tag, p, strlen(p));
+			mem_free(copy);
+	}
+}
+
+static const char *const dialects[] = {"openai", "vllm", "llama.cpp", "llama-cpp-python"};
+enum
+{
+	OPENAI, VLLM, LLAMA, PYTHON, N_DIALECTS
+};
+
+/* What a request makes; freed by done(). */
+typedef struct Made
+{
+	WireAsk		a[4];
+	int			n;
+	ROptions   *o;
+	RCalls		calls;
+	bool		ok;
+	Err			e;
+} Made;
+
+/* more: further options, with a comma in front */
+static void
+read_one(Made *m, WireKind kind, int dialect, const char *more, const Buf *fields)
+{
+	Buf			b = {0};
+	Buf			options = {0};
+	char	   *copy;
+
+	buf_printf(&options, "{\"model\": \"Q/3\", \"dialect\": \"%s\"%s}", dialects[dialect], more);
+	put(&b, WTAG_MODEL, "big");
+	put(&b, WTAG_URL, "https://a.example/v1");
+	put(&b, WTAG_MODEL_OPTIONS, options.data);
+	put(&b, WTAG_SECRET, "sk-1");
+	buf_add(&b, fields->data, fields->len);
+	copy = mem_alloc(b.len);
+	memcpy(copy, b.data, b.len);
+	if (!wireask_read(&m->a[m->n++], kind, copy, b.len, &m->e))
+	{
+		fprintf(stderr, "%s\n", m->e.msg);
+		abort();
+	}
+	buf_free(&b);
+	buf_free(&options);
+}
+
+static void
+make_them(Made *m)
+{
+	const WireAsk *asks[4] = {&m->a[0], &m->a[1], &m->a[2], &m->a[3]};
+
+	m->o = roptions_get(&m->a[0], &m->e);
+	if (m->o == NULL)
+	{
+		fprintf(stderr, "%s\n", m->e.msg);
+		abort();
+	}
+	memset(&m->e, 0, sizeof(m->e));
+	m->ok = body_make(asks, m->n, m->o, &m->calls, &m->e);
+}
+
+static void
+make(Made *m, WireKind kind, int dialect, const char *more, Buf *fields)
+{
+	memset(m, 0, sizeof(*m));
+	read_one(m, kind, dialect, more, fields);
+	make_them(m);
+	buf_free(fields);
+}
+
+static void
+done(Made *m)
+{
+	body_free(&m->calls);
+	roptions_unref(m->o);
+	for (int i = 0; i < m->n; i++)
+		wireask_free(&m->a[i]);
+}
+
+static bool
+same_json(const char *a, const char *b)
+{
+	cJSON	   *x = cJSON_Parse(a);
+	cJSON	   *y = cJSON_Parse(b);
+	bool		same = x != NULL && y != NULL && cJSON_Compare(x, y, true);
+
+	cJSON_Delete(x);
+	cJSON_Delete(y);
+	return same;
+}
+
+static void
+check_call(const Made *m, const char *what, RShape shape, const char *path, const char *body)
+{
+	const RCall *c = m->calls.v;
+
+	CHECK(m->ok && m->calls.n == 1, "%s: %s", what, m->e.msg);
+	if (!m->ok)
+		return;
+	CHECK(c->shape == shape && strcmp(c->path, path) == 0, "%s: %d %s", what, c->shape, c->path);
+	CHECK(same_json(c->body.data, body), "%s: %s", what, c->body.data);
+}
+
+static void
+check_refused(Made *m, const char *what, ErrClass cls, const char *says)
+{
+	CHECK(!m->ok && m->e.cls == cls && strstr(m->e.msg, says) != NULL, "%s: %d %d %s", what, m->ok, m->e.cls, m->e.msg);
+	CHECK(m->calls.n == 0 && m->calls.v == NULL, "%s: nothing is left", what);
+	CHECK(cls != ERR_UNSUPPORTED || strstr(m->e.msg, "\"big\"") != NULL, "%s: %s", what, m->e.msg);
+	CHECK(strstr(m->e.msg, "sk-1") == NULL && strstr(m->e.detail, "sk-1") == NULL, "the secret is told");
+	done(m);
+}
+
+/* ---- every parameter of generation, in every dialect ---- */
+
+#define NO	"-"					/* refused by name */
+
+typedef struct Param
+{
+	WireTag		tag;
+	const char *name;
+	const char *value;
+	const char *plain[N_DIALECTS];	/* members that come to the body; "" = none */
+	const char *chat[N_DIALECTS];
+} Param;
+
+#define ALL(x)			{x, x, x, x}
+#define ONLY_VLLM(x)	{NO, x, NO, NO}
+#define LLAMAS(x)		{NO, NO, x, x}
+#define IGNORED			{"", "", "", ""}
+#define REFUSED			{NO, NO, NO, NO}
+
+static const Param params[] = {
+	{WTAG_MAX_TOKENS, "max_tokens", "9", ALL("\"max_tokens\":9"), {"\"max_completion_tokens\":9", "\"max_tokens\":9", "\"max_tokens\":9", "\"max_tokens\":9"}},
+	{WTAG_TEMPERATURE, "temperature", "0", ALL("\"temperature\":0"), ALL("\"temperature\":0")},
+	{WTAG_TEMPERATURE, "temperature", "0.7", ALL("\"temperature\":0.7"), ALL("\"temperature\":0.7")},
+	{WTAG_TOP_P, "top_p", "0.9", ALL("\"top_p\":0.9"), ALL("\"top_p\":0.9")},
+	{WTAG_TOP_K, "top_k", "5", {NO, "\"top_k\":5", "\"top_k\":5", "\"top_k\":5"}, {NO, "\"top_k\":5", "\"top_k\":5", "\"top_k\":5"}},
+	{WTAG_TOP_K, "top_k", "0", {"", "\"top_k\":-1", "\"top_k\":0", "\"top_k\":0"}, {"", "\"top_k\":-1", "\"top_k\":0", "\"top_k\":0"}},
+	{WTAG_TOP_K, "top_k", "-1", {"", "\"top_k\":-1", "\"top_k\":0", "\"top_k\":0"}, {"", "\"top_k\":-1", "\"top_k\":0", "\"top_k\":0"}},
+	{WTAG_MIN_P, "min_p", "0.1", {NO, "\"min_p\":0.1", "\"min_p\":0.1", "\"min_p\":0.1"}, {NO, "\"min_p\":0.1", "\"min_p\":0.1", "\"min_p\":0.1"}},
+	{WTAG_MIN_P, "min_p", "0", {"", "\"min_p\":0", "\"min_p\":0", "\"min_p\":0"}, {"", "\"min_p\":0", "\"min_p\":0", "\"min_p\":0"}},
+	{WTAG_SEED, "seed", "1234567890123", ALL("\"seed\":1234567890123"), ALL("\"seed\":1234567890123")},
+	{WTAG_SEED, "seed", "-1", IGNORED, IGNORED},
+	{WTAG_STOP, "stop", "a|\"\n", ALL("\"stop\":[\"a\",\"\\\"\\n\"]"), ALL("\"stop\":[\"a\",\"\\\"\\n\"]")},
+	{WTAG_STOP_TOKEN_IDS, "stop_token_ids", "7,8", ONLY_VLLM("\"stop_token_ids\":[7,8]"), ONLY_VLLM("\"stop_token_ids\":[7,8]")},
+	{WTAG_STOP_TOKEN_IDS, "stop_token_ids", "", {"", "\"stop_token_ids\":[]", "", ""}, {"", "\"stop_token_ids\":[]", "", ""}},
+	{WTAG_MIN_TOKENS, "min_tokens", "3", ONLY_VLLM("\"min_tokens\":3"), ONLY_VLLM("\"min_tokens\":3")},
+	{WTAG_MIN_TOKENS, "min_tokens", "0", IGNORED, IGNORED},
+	{WTAG_IGNORE_EOS, "ignore_eos", "1", ONLY_VLLM("\"ignore_eos\":true"), ONLY_VLLM("\"ignore_eos\":true")},
+	{WTAG_IGNORE_EOS, "ignore_eos", "0", {"", "\"ignore_eos\":false", "", ""}, {"", "\"ignore_eos\":false", "", ""}},
+	{WTAG_INCLUDE_STOP, "include_stop_str_in_output", "1", ONLY_VLLM("\"include_stop_str_in_output\":true"), ONLY_VLLM("\"include_stop_str_in_output\":true")},
+	{WTAG_SKIP_SPECIAL, "skip_special_tokens", "0", ONLY_VLLM("\"skip_special_tokens\":false"), ONLY_VLLM("\"skip_special_tokens\":false")},
+	{WTAG_SKIP_SPECIAL, "skip_special_tokens", "1", {"", "\"skip_special_tokens\":true", "", ""}, {"", "\"skip_special_tokens\":true", "", ""}},
+	{WTAG_SPACES_BETWEEN_SPECIAL_TOKENS, "spaces_between_special_tokens", "0", ONLY_VLLM("\"spaces_between_special_tokens\":false"), ONLY_VLLM("\"spaces_between_special_tokens\":false")},
+	{WTAG_DETOKENIZE, "detokenize", "0", REFUSED, REFUSED},
+	{WTAG_DETOKENIZE, "detokenize", "1", IGNORED, IGNORED},
+	{WTAG_PRESENCE_PENALTY, "presence_penalty", "0.5", ALL("\"presence_penalty\":0.5"), ALL("\"presence_penalty\":0.5")},
+	{WTAG_FREQUENCY_PENALTY, "frequency_penalty", "-2", ALL("\"frequency_penalty\":-2"), ALL("\"frequency_penalty\":-2")},
+	{WTAG_REPETITION_PENALTY, "repetition_penalty", "1.2", {NO, "\"repetition_penalty\":1.2", "\"repeat_penalty\":1.2", "\"repeat_penalty\":1.2"},
+		{NO, "\"repetition_penalty\":1.2", "\"repeat_penalty\":1.2", "\"repeat_penalty\":1.2"}},
+	{WTAG_REPETITION_PENALTY, "repetition_penalty", "1", {"", "\"repetition_penalty\":1", "\"repeat_penalty\":1", "\"repeat_penalty\":1"},
+		{"", "\"repetition_penalty\":1", "\"repeat_penalty\":1", "\"repeat_penalty\":1"}},
+	{WTAG_LOGIT_BIAS, "logit_bias", " {\"7\": -100}", ALL("\"logit_bias\":{\"7\":-100}"), ALL("\"logit_bias\":{\"7\":-100}")},
+	{WTAG_ALLOWED_TOKEN_IDS, "allowed_token_ids", "1", ONLY_VLLM("\"allowed_token_ids\":[1]"), ONLY_VLLM("\"allowed_token_ids\":[1]")},
+	{WTAG_BAD_WORDS, "bad_words", "x|y", ONLY_VLLM("\"bad_words\":[\"x\",\"y\"]"), ONLY_VLLM("\"bad_words\":[\"x\",\"y\"]")},
+	{WTAG_REPETITION_DETECTION, "repetition_detection", "{\"min_count\": 2}", ONLY_VLLM("\"repetition_detection\":{\"min_count\":2}"), ONLY_VLLM("\"repetition_detection\":{\"min_count\":2}")},
+	{WTAG_EXTRA_ARGS, "extra_args", "{\"a\": 1}", ONLY_VLLM("\"vllm_xargs\":{\"a\":1}"), ONLY_VLLM("\"vllm_xargs\":{\"a\":1}")},
+	{WTAG_N, "n", "3", {"\"n\":3", "\"n\":3", NO, NO}, {"\"n\":3", "\"n\":3", NO, NO}},
+	{WTAG_N, "n", "1", {"\"n\":1", "\"n\":1", "", ""}, {"\"n\":1", "\"n\":1", "", ""}},
+	{WTAG_BEAM_WIDTH, "beam_width", "4", REFUSED, REFUSED},
+	{WTAG_LENGTH_PENALTY, "length_penalty", "2", REFUSED, REFUSED},
+	{WTAG_STREAM_INTERVAL, "stream_interval", "10", ONLY_VLLM("\"stream_interval\":10"), ONLY_VLLM("\"stream_interval\":10")},
+	{WTAG_STREAM_INTERVAL, "stream_interval", "1", IGNORED, IGNORED},
+	{WTAG_PRIORITY, "priority", "-5", ONLY_VLLM("\"priority\":-5"), ONLY_VLLM("\"priority\":-5")},
+	{WTAG_PRIORITY, "priority", "0", IGNORED, IGNORED},
+	{WTAG_CACHE_SALT, "cache_salt", "s", ONLY_VLLM("\"cache_salt\":\"s\""), ONLY_VLLM("\"cache_salt\":\"s\"")},
+	{WTAG_PIN, "llm_pin_prefix()", "1", REFUSED, REFUSED},
+	{WTAG_TRUNCATE_PROMPT_TOKENS, "truncate", "100", ONLY_VLLM("\"truncate_prompt_tokens\":100"), ONLY_VLLM("\"truncate_prompt_tokens\":100")},
+	{WTAG_TRUNCATION_SIDE, "truncation_side", "right", ONLY_VLLM("\"truncation_side\":\"right\""), ONLY_VLLM("\"truncation_side\":\"right\"")},
+	{WTAG_PROMPT_EMBEDS, "prompt_embeds", "", REFUSED, REFUSED},
+	{WTAG_EMBEDS_WIDTH, "prompt_embeds", "2", REFUSED, REFUSED},
+	{WTAG_WANT_EMBEDS, "llm_token_embeddings()", "1", REFUSED, REFUSED},
+	{WTAG_ADD_SPECIAL, "add_special_tokens", "0", ONLY_VLLM("\"add_special_tokens\":false"), REFUSED},
+	{WTAG_ADD_SPECIAL, "add_special_tokens", "1", IGNORED, IGNORED},
+	{WTAG_WANT_IDS, "", "1", {"", "\"return_token_ids\":true", "", ""}, {"", "\"return_token_ids\":true", "", ""}},
+	{WTAG_LOGPROBS, "logprobs", "2", ALL("\"logprobs\":2"), ALL("\"logprobs\":true,\"top_logprobs\":2")},
+	{WTAG_LOGPROBS, "logprobs", "0", ALL("\"logprobs\":0"), ALL("\"logprobs\":true")},
+	{WTAG_LOGPROBS, "logprobs", "-1", ONLY_VLLM("\"logprobs\":-1"), {NO, "\"logprobs\":true,\"top_logprobs\":-1", NO, NO}},
+	{WTAG_PROMPT_LOGPROBS, "prompt_logprobs", "1", ONLY_VLLM("\"prompt_logprobs\":1"), ONLY_VLLM("\"prompt_logprobs\":1")},
+	{WTAG_LOGPROB_TOKEN_IDS, "logprob_token_ids", "5", REFUSED, REFUSED},
+	{WTAG_JSON_SCHEMA, "json_schema", " {\"b\": 1.50, \"a\": 2}\n",
+		ONLY_VLLM("\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"answer\",\"schema\":{\"b\":1.5,\"a\":2}}}"),
+		{"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"answer\",\"strict\":true,\"schema\":{\"b\":1.5,\"a\":2}}}",
+			"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"answer\",\"schema\":{\"b\":1.5,\"a\":2}}}",
+			"\"response_format\":{\"type\":\"json_object\",\"schema\":{\"b\":1.5,\"a\":2}}", "\"response_format\":{\"type\":\"json_object\",\"schema\":{\"b\":1.5,\"a\":2}}"}},
+	{WTAG_REGEX, "regex", "[a-z]\\d", ONLY_VLLM("\"structured_outputs\":{\"regex\":\"[a-z]\\\\d\"}"), ONLY_VLLM("\"structured_outputs\":{\"regex\":\"[a-z]\\\\d\"}")},
+	{WTAG_GRAMMAR, "grammar", "root ::= \"a\"",
+		{NO, "\"structured_outputs\":{\"grammar\":\"root ::= \\\"a\\\"\"}", "\"grammar\":\"root ::= \\\"a\\\"\"", "\"grammar\":\"root ::= \\\"a\\\"\""},
+		{NO, "\"structured_outputs\":{\"grammar\":\"root ::= \\\"a\\\"\"}", "\"grammar\":\"root ::= \\\"a\\\"\"", "\"grammar\":\"root ::= \\\"a\\\"\""}},
+	{WTAG_STRUCT_CHOICE, "choice", "yes|n\"o\n",
+		{NO, "\"structured_outputs\":{\"choice\":[\"yes\",\"n\\\"o\\n\"]}", "\"grammar\":\"root ::= \\\"yes\\\" | \\\"n\\\\\\\"o\\\\n\\\"\"", "\"grammar\":\"root ::= \\\"yes\\\" | \\\"n\\\\\\\"o\\\\n\\\"\""},
+		{NO, "\"structured_outputs\":{\"choice\":[\"yes\",\"n\\\"o\\n\"]}", "\"grammar\":\"root ::= \\\"yes\\\" | \\\"n\\\\\\\"o\\\\n\\\"\"", "\"grammar\":\"root ::= \\\"yes\\\" | \\\"n\\\\\\\"o\\\\n\\\"\""}},
+	{WTAG_STRUCTURED_OUTPUTS, "structured_outputs", "{\"json_object\": true}", ONLY_VLLM("\"structured_outputs\":{\"json_object\":true}"), ONLY_VLLM("\"structured_outputs\":{\"json_object\":true}")},
+	{WTAG_RESPONSE_FORMAT, "response_format", "{\"type\": \"text\"}", ONLY_VLLM("\"response_format\":{\"type\":\"text\"}"), ALL("\"response_format\":{\"type\":\"text\"}")},
+	{WTAG_TOOL_CHOICE, "tool_choice", "\"none\"", REFUSED, IGNORED},
+	{WTAG_TOOLS, "tools", "[{\"type\": \"function\"}]", REFUSED, ALL("\"tools\":[{\"type\":\"function\"}]")},
+	{WTAG_PARALLEL_TOOL_CALLS, "parallel_tool_calls", "1", IGNORED, IGNORED},
+	{WTAG_PARALLEL_TOOL_CALLS, "parallel_tool_calls", "0", REFUSED, {"", "", NO, NO}},
+	{WTAG_DOCUMENTS, "documents", "[]", REFUSED, ONLY_VLLM("\"documents\":[]")},
+	{WTAG_CHAT_KWARGS, "chat_template_kwargs", "{\"enable_thinking\": false}", REFUSED, ONLY_VLLM("\"chat_template_kwargs\":{\"enable_thinking\":false}")},
+	{WTAG_CHAT_TEMPLATE, "chat_template", "{{ x }}", REFUSED, ONLY_VLLM("\"chat_template\":\"{{ x }}\"")},
+	{WTAG_CHAT_TEMPLATE, "chat_template", "tool_use", REFUSED, REFUSED},
+	{WTAG_CONTENT_FORMAT, "content_format", "auto", REFUSED, IGNORED},
+	{WTAG_CONTENT_FORMAT, "content_format", "string", REFUSED, REFUSED},
+	{WTAG_GENERATION_PROMPT, "add_generation_prompt", "1", IGNORED, IGNORED},
+	{WTAG_GENERATION_PROMPT, "add_generation_prompt", "0", REFUSED, ONLY_VLLM("\"add_generation_prompt\":false")},
+	{WTAG_CONTINUE_FINAL, "continue_final_message", "0", IGNORED, IGNORED},
+	{WTAG_CONTINUE_FINAL, "continue_final_message", "1", REFUSED, ONLY_VLLM("\"continue_final_message\":true")},
+	{WTAG_REASONING_EFFORT, "reasoning_effort", "low", REFUSED, {"\"reasoning_effort\":\"low\"", "\"reasoning_effort\":\"low\"", NO, NO}},
+	{WTAG_INCLUDE_REASONING, "include_reasoning", "1", IGNORED, IGNORED},
+	{WTAG_INCLUDE_REASONING, "include_reasoning", "0", REFUSED, ONLY_VLLM("\"include_reasoning\":false")},
+	{WTAG_THINKING_TOKEN_BUDGET, "thinking_token_budget", "50", ONLY_VLLM("\"thinking_token_budget\":50"), ONLY_VLLM("\"thinking_token_budget\":50")},
+	{WTAG_THINKING_TOKEN_BUDGET, "thinking_token_budget", "-1", IGNORED, IGNORED},
+	{WTAG_TOOL_PARSER, "", "hermes", IGNORED, IGNORED},
+	{WTAG_REASONING_PARSER, "", "qwen3", IGNORED, IGNORED},
+	{WTAG_NOTE, "", "x", IGNORED, IGNORED},
+	{WTAG_TRACEPARENT, "", "x", IGNORED, IGNORED},
+	{WTAG_WANT_ANSWERS, "", "1", IGNORED, IGNORED},
+	{WTAG_DIMENSIONS, "dimensions", "8", REFUSED, REFUSED},
+	{WTAG_STEP_TAG_ID, "step_tag_id", "8", REFUSED, REFUSED},
+};
+
+/* What there is without a parameter. */
+static const char *const sent_anyhow[N_DIALECTS] = {
+	"", "",
+	",\"temperature\":1,\"top_p\":1,\"top_k\":0,\"min_p\":0,\"repeat_penalty\":1",
+	",\"temperature\":1,\"top_p\":1,\"top_k\":0,\"min_p\":0,\"repeat_penalty\":1"
+};
+
+/* Members of both, those of the second where both have one. */
+static char *
+joined(const char *base, const char *members)
+{
+	cJSON	   *x = cJSON_Parse(base);
+	Buf			b = {0};
+	cJSON	   *y;
+	char	   *text;
+
+	buf_printf(&b, "{%s}", members);
+	y = cJSON_Parse(b.data);
+	buf_free(&b);
+	while (y->child != NULL)
+	{
+		cJSON	   *v = y->child;
+
+		cJSON_DeleteItemFromObjectCaseSensitive(x, v->string);
+		(void) cJSON_DetachItemFromObjectCaseSensitive(y, v->string);
+		cJSON_AddItemToObject(x, v->string, v);
+	}
+	text = cJSON_PrintUnformatted(x);
+	cJSON_Delete(x);
+	cJSON_Delete(y);
+	return text;
+}
+
+static void
+test_param(const Param *p, int d, bool chat)
+{
+	const char *want = chat ? p->chat[d] : p->plain[d];
+	Buf			b = {0};
+	Buf			base = {0};
+	char		what[200];
+	char		says[100];
+	Made		m;
+	char	   *body;
+
+	snprintf(what, sizeof(what), "%s %s=%s %s", dialects[d], p->name, p->value, chat ? "of a chat" : "");
+	snprintf(says, sizeof(says), p->tag == WTAG_LOGPROBS ? "%slogprobs of -1 is not supported" : "parameter \"%s\" is not supported by the endpoint of model", p->tag == WTAG_LOGPROBS ? "" : p->name);
+	if (chat)
+		put(&b, WTAG_MESSAGES, "[{\"role\": \"user\", \"content\": \"hi\"}]");
+	else
+		put(&b, WTAG_PROMPT, "hi");
+	if (!chat)
+		put_int(&b, WTAG_MAX_TOKENS, 5);
+	put_any(&b, p->tag, p->value);
+	buf_printf(&base, "{\"model\":\"Q/3\",%s%s}", chat ? "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]" : "\"prompt\":\"hi\",\"max_tokens\":5", sent_anyhow[d]);
+	make(&m, WK_GENERATE, d, "", &b);
+	if (strcmp(want, NO) == 0)
+	{
+		char		detail[80];
+
+		snprintf(detail, sizeof(detail), "Its dialect is \"%s\".", dialects[d]);
+		CHECK(strcmp(m.e.detail, detail) == 0, "%s: %s", what, m.e.detail);
+		check_refused(&m, what, ERR_UNSUPPORTED, says);
+	}
+	else
+	{
+		body = joined(base.data, want);
+		check_call(&m, what, chat ? RSHAPE_CHAT : RSHAPE_COMPLETION, chat ? "/chat/completions" : "/completions", body);
+		cJSON_free(body);
+		done(&m);
+	}
+	buf_free(&base);
+}
+
+static void
+test_params(void)
+{
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+		for (int d = 0; d < N_DIALECTS; d++)
+		{
+			test_param(&params[i], d, false);
+			test_param(&params[i], d, true);
+		}
+}
+
+/* Every parameter of generation in the table that bodies are made by is one above. */
+static void
+test_all_rows(void)
+{
+	enum
+	{
+		IN_PLAIN = 1, IN_CHAT = 2, IN_GENERATE = 3, IN_ALL = 3, IN_EMBEDDINGS = 4, IN_SCORE = 8, IN_RERANK = 16, IN_CLASSIFY = 32, IN_POOLING = 64, IN_TOKENIZE = 128,
+		IN_DETOKENIZE = 256, IN_LOGPROBS = 512, IN_PAIRS = 8 | 16, IN_POOLED = 4 | 8 | 16 | 32 | 64
+	};
+	static const struct
+	{
+		WireTag		tag;
+		const char *name;
+		const char *how;
+		int			where;
+	}			rows[] = {
+#define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, #how, where},
+#include "remote/ask_fields.def"
+#undef ASK_FIELD
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	{
+		bool		found = !(rows[i].where & IN_GENERATE) || strcmp(rows[i].how, "OWN") == 0;
+
+		for (size_t k = 0; k < sizeof(params) / sizeof(params[0]); k++)
+			found = found || (params[k].tag == rows[i].tag && (params[k].name[0] == '\0' || strcmp(params[k].name, rows[i].name) == 0));
+		CHECK(found, "%s is not tested", rows[i].name);
+		CHECK(wire_tag_type(rows[i].tag) != 0 && rows[i].tag < 512, "%s", rows[i].name);
+	}
+}
+
+/* ---- generation as a whole ---- */
+
+static void
+test_whole(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	put(&b, WTAG_PROMPT, "h\xc3\xa4\"\n\x01");
+	put_int(&b, WTAG_MAX_TOKENS, 1000);
+	put_int(&b, WTAG_N, 2);
+	put_int(&b, WTAG_STREAM, 1);
+	make(&m, WK_GENERATE, OPENAI, "", &b);
+	check_call(&m, "a stream", RSHAPE_COMPLETION, "/completions",
+			   "{\"model\":\"Q/3\",\"prompt\":\"h\xc3\xa4\\\"\\n\\u0001\",\"max_tokens\":1000,\"n\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+	CHECK(m.calls.v[0].stream && !m.calls.v[0].get && !m.calls.v[0].off_v1 && m.calls.v[0].n_asks == 1, "flags");
+	CHECK(m.calls.v[0].tokens >= 2000 && m.calls.v[0].tokens < 2100, "%lld tokens", (long long) m.calls.v[0].tokens);
+	done(&m);
+
+	put(&b, WTAG_PROMPT, "hi");
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	put_int(&b, WTAG_STREAM, 1);
+	make(&m, WK_GENERATE, OPENAI, ", \"prompt_as\": \"chat\"", &b);
+	check_call(&m, "a prompt as a chat", RSHAPE_CHAT, "/chat/completions",
+			   "{\"model\":\"Q/3\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_completion_tokens\":5,\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+	done(&m);
+
+	/* llama-cpp-python has no stream_options */
+	put(&b, WTAG_MESSAGES, "[]");
+	put_int(&b, WTAG_STREAM, 1);
+	put_num(&b, WTAG_TEMPERATURE, 0);
+	make(&m, WK_GENERATE, PYTHON, ", \"chat_path\": \"/c\"", &b);
+	check_call(&m, "a path", RSHAPE_CHAT, "/c",
+			   "{\"model\":\"Q/3\",\"messages\":[],\"temperature\":0,\"stream\":true,\"top_p\":1,\"top_k\":0,\"min_p\":0,\"repeat_penalty\":1}");
+	done(&m);
+
+	/* both: a chat */
+	put(&b, WTAG_MESSAGES, "[1]");
+	put(&b, WTAG_PROMPT, "hi");
+	put(&b, WTAG_TOOLS, "[{}]");
+	put(&b, WTAG_TOOL_CHOICE, "\"required\"");
+	put_int(&b, WTAG_PARALLEL_TOOL_CALLS, 0);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_call(&m, "both", RSHAPE_CHAT, "/chat/completions",
+			   "{\"model\":\"Q/3\",\"messages\":[1],\"tools\":[{}],\"tool_choice\":\"required\",\"parallel_tool_calls\":false}");
+	done(&m);
+
+	/* the last of what may be given once */
+	put(&b, WTAG_PROMPT, "a");
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	put_num(&b, WTAG_TOP_P, 0.1);
+	put(&b, WTAG_STOP, "x");
+	put_num(&b, WTAG_TOP_P, 0.2);
+	put(&b, WTAG_STOP, "y");
+	put(&b, WTAG_PROMPT, "b");
+	make(&m, WK_GENERATE, OPENAI, "", &b);
+	check_call(&m, "twice", RSHAPE_COMPLETION, "/completions", "{\"model\":\"Q/3\",\"prompt\":\"b\",\"max_tokens\":5,\"top_p\":0.2,\"stop\":[\"x\",\"y\"]}");
+	done(&m);
+}
+
+static void
+test_ids_and_rest(void)
+{
+	static const int32_t ids[] = {5, 0, -7};
+	Buf			b = {0};
+	WireOut		o;
+	Made		m;
+
+	o = out_of(&b);
+	wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 3);
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	make(&m, WK_GENERATE, VLLM, ", \"prompt_as\": \"chat\"", &b);
+	check_call(&m, "ids", RSHAPE_COMPLETION, "/completions", "{\"model\":\"Q/3\",\"prompt\":[5,0,-7],\"max_tokens\":5}");
+	done(&m);
+	o = out_of(&b);
+	wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 3);
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	make(&m, WK_GENERATE, PYTHON, "", &b);
+	check_refused(&m, "ids", ERR_UNSUPPORTED, "\"prompt_token_ids\"");
+
+	/* the rest of the context */
+	put(&b, WTAG_PROMPT, "0123456789");
+	make(&m, WK_GENERATE, VLLM, ", \"max_model_len\": 100", &b);
+	check_call(&m, "the rest", RSHAPE_COMPLETION, "/completions", "{\"model\":\"Q/3\",\"prompt\":\"0123456789\",\"max_tokens\":82}");
+	done(&m);
+	put(&b, WTAG_PROMPT, "0123456789");
+	make(&m, WK_GENERATE, OPENAI, ", \"max_model_len\": 18", &b);
+	check_refused(&m, "no room", ERR_INVALID, "max_tokens must be given");
+	put(&b, WTAG_PROMPT, "0123456789");
+	make(&m, WK_GENERATE, OPENAI, "", &b);
+	check_refused(&m, "no length", ERR_INVALID, "max_tokens must be given");
+	put(&b, WTAG_PROMPT, "x");
+	make(&m, WK_GENERATE, LLAMA, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"max_tokens\":-1") != NULL, "llama.cpp");
+	done(&m);
+	put(&b, WTAG_PROMPT, "x");
+	make(&m, WK_GENERATE, PYTHON, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"max_tokens\":0") != NULL, "llama-cpp-python");
+	done(&m);
+}
+
+/* The order of a schema's members and the digits of its numbers stay. */
+static void
+test_schemas(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	put(&b, WTAG_MESSAGES, "[ ]");
+	put(&b, WTAG_JSON_SCHEMA, "{\"z\":1.000000000000000000001,\"a\":{\"y\":1e2,\"b\":\"\\u00e4\"}}");
+	make(&m, WK_GENERATE, OPENAI, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"schema\":{\"z\":1.000000000000000000001,\"a\":{\"y\":1e2,\"b\":\"\\u00e4\"}}") != NULL, "as it is");
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_JSON_SCHEMA, "\"{\\\"type\\\": \\\"object\\\"}\"");
+	make(&m, WK_GENERATE, LLAMA, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"schema\":{\"type\": \"object\"}}") != NULL, "in a string");
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_JSON_SCHEMA, "true");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"schema\":{}}") != NULL, "any JSON");
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_JSON_SCHEMA, "{}");
+	put(&b, WTAG_REGEX, "a");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "two kinds", ERR_INVALID, "only use one kind");
+	put(&b, WTAG_PROMPT, "x");
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	put(&b, WTAG_JSON_SCHEMA, "{}");
+	make(&m, WK_GENERATE, OPENAI, "", &b);
+	CHECK(strstr(m.e.hint, "{\"prompt_as\": \"chat\"}") != NULL, "%s", m.e.hint);
+	check_refused(&m, "of a completion", ERR_UNSUPPORTED, "\"json_schema\"");
+	put(&b, WTAG_PROMPT, "x");
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	put_int(&b, WTAG_TOP_K, 5);
+	make(&m, WK_GENERATE, OPENAI, "", &b);
+	CHECK(strstr(m.e.hint, "{\"dialect\": ...}") != NULL, "%s", m.e.hint);
+	check_refused(&m, "top_k", ERR_UNSUPPORTED, "parameter \"top_k\" is not supported by the endpoint of model \"big\"");
+}
+
+/* ---- what must not get in ---- */
+
+static void
+test_hostile(void)
+{
+	static const struct
+	{
+		WireTag		tag;
+		const char *value;
+		size_t		n;			/* 0 = strlen */
+	}			cases[] = {
+		{WTAG_MESSAGES, "[], \"model\": \"other\"", 0}, {WTAG_MESSAGES, "{}", 0}, {WTAG_MESSAGES, "[", 0}, {WTAG_MESSAGES, "", 0},
+		{WTAG_MESSAGES, "[\"\xff\"]", 0}, {WTAG_MESSAGES, "[\"a\0\"]", 5}, {WTAG_MESSAGES, "[] []", 0}, {WTAG_MESSAGES, "[1,]", 0},
+		{WTAG_TOOLS, "[]}", 0}, {WTAG_TOOLS, "\"x\"", 0}, {WTAG_TOOLS, "nonsense", 0},
+		{WTAG_JSON_SCHEMA, "{} }", 0}, {WTAG_JSON_SCHEMA, "[]", 0}, {WTAG_JSON_SCHEMA, "\"not json\"", 0}, {WTAG_JSON_SCHEMA, "\"{}\\u0000\"", 0},
+		{WTAG_JSON_SCHEMA, "1", 0}, {WTAG_JSON_SCHEMA, "", 0},
+		{WTAG_LOGIT_BIAS, "{\"1\": 1", 0}, {WTAG_LOGIT_BIAS, "[]", 0}, {WTAG_CHAT_KWARGS, "{\"a\": NaN}", 0}, {WTAG_DOCUMENTS, "{}", 0},
+		{WTAG_RESPONSE_FORMAT, "{\"type\": \"text\"}, \"n\": 99", 0}, {WTAG_STOP, "\xc3", 0}, {WTAG_CACHE_SALT, "\xed\xa0\x80", 0},
+		{WTAG_CHAT_TEMPLATE, "{\xff", 0}, {WTAG_REASONING_EFFORT, "\x80", 0}, {WTAG_TOOL_CHOICE, "\"auto\"", 0}
+	};
+	Buf			b = {0};
+	Made		m;
+	char	   *deep = mem_alloc(100001);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		WireOut		o = out_of(&b);
+
+		if (cases[i].tag != WTAG_MESSAGES)
+			put(&b, WTAG_MESSAGES, "[]");
+		wire_put_str(&o, cases[i].tag, cases[i].value, cases[i].n > 0 ? cases[i].n : strlen(cases[i].value));
+		make(&m, WK_GENERATE, VLLM, "", &b);
+		check_refused(&m, cases[i].value, ERR_INVALID, "");
+	}
+	put(&b, WTAG_PROMPT, "a\xffz");
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "a prompt", ERR_INVALID, "prompt must be UTF-8");
+	put(&b, WTAG_PROMPT, "a");
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	put_num(&b, WTAG_TOP_P, INFINITY);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "infinite", ERR_INVALID, "top_p must be finite");
+	put(&b, WTAG_PROMPT, "a");
+	put_int(&b, WTAG_CHUNK_SIZE, 5);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "a field of another request", ERR_INTERNAL, "chunk_size");
+
+	/* deeper than anybody reads */
+	memset(deep, '[', 50000);
+	memset(deep + 50000, ']', 50000);
+	deep[100000] = '\0';
+	put(&b, WTAG_MESSAGES, deep);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "deep", ERR_INVALID, "messages must be a JSON array");
+	mem_free(deep);
+	/* a NUL in a prompt is a character */
+	{
+		WireOut		o = out_of(&b);
+
+		wire_put_str(&o, WTAG_PROMPT, "a\0b", 3);
+	}
+	put_int(&b, WTAG_MAX_TOKENS, 5);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"a\\u0000b\"") != NULL, "NUL");
+	done(&m);
+}
+
+static void
+test_json_text(void)
+{
+	static const char *const good[] = {
+		"{}", " [ ] ", "1", "\"x\"", "null", "-0.5e+10", "[1, 2.25, -3E-7, 0]", "{\"a\":[1,{\"b\":[]}],\"c\" : true}", "\"\\u00e4\\n\\/\\b\\f\\r\\t\\\\\"",
+		"\"\xc3\xa4\xf0\x9f\x98\x80\"", "[[],{},[]]", "{\"\":{\"\":{}}}"
+	};
+	static const char *const evil[] = {
+		"", " ", "{", "}", "{]", "[}", "[1,]", "[,1]", "[1 2]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{\"a\" 1}", "{\"a\":1}}", "{} {}",
+		"tru", "True", "nulll", "01", "1.", ".5", "1e", "+1", "-", "NaN", "\"", "\"\\", "\"\\x\"", "\"\\u12g4\"", "\"\\u12", "\"a\nb\"", "\"\x01\"", "\"\xff\"",
+		"\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xc3\"", "\"\xe2\x82", "\xef\xbb\xbf{}", "// x\n{}", "[1]]", "{\"a\":1]", "[\"a\":1]", "{1:2}", "{,}", "[[]"
+	};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+	{
+		size_t		n = strlen(good[i]);
+		char	   *copy = mem_alloc(n);
+
+		memcpy(copy, good[i], n);
+		CHECK(json_text_ok(copy, n), "%s", good[i]);
+		/* no beginning of it is JSON, but for numbers and what is behind the end */
+		for (size_t k = 0; k + 1 < n && strchr("{[\"", good[i][0]) != NULL; k++)
+		{
+			char	   *part = mem_alloc(k + 1);
+
+			memcpy(part, good[i], k);
+			CHECK(!json_text_ok(part, k), "%zu bytes of %s", k, good[i]);
+			mem_free(part);
+		}
+		mem_free(copy);
+	}
+	for (size_t i = 0; i < sizeof(evil) / sizeof(evil[0]); i++)
+	{
+		size_t		n = strlen(evil[i]);
+		char	   *copy = mem_alloc(n + 1);
+
+		memcpy(copy, evil[i], n);
+		CHECK(!json_text_ok(copy, n), "%s", evil[i]);
+		mem_free(copy);
+	}
+	CHECK(utf8_text_ok("a\xc3\xa4\xf0\x9f\x98\x80", 7) && utf8_text_ok(NULL, 0), "UTF-8");
+	CHECK(!utf8_text_ok("\xc3", 1) && !utf8_text_ok("a\x80", 2) && !utf8_text_ok("\xf5\x80\x80\x80", 4), "not UTF-8");
+}
+
+/* ---- pooled ---- */
+
+static void
+put_pool(Buf *b, const char *task, const char *text)
+{
+	put(b, WTAG_TASK, task);
+	put(b, WTAG_PROMPT, text);
+}
+
+static void
+test_pool(void)
+{
+	static const struct
+	{
+		int			dialect;
+		const char *task;
+		WireTag		tag;		/* 0 = none */
+		const char *value;
+		RShape		shape;
+		const char *path;
+		const char *body;		/* NULL: refused, path says how */
+	}			cases[] = {
+		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{LLAMA, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{PYTHON, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"dimensions\":8}"},
+		{LLAMA, "embed", WTAG_DIMENSIONS, "8", 0, "parameter \"dimensions\"", NULL},
+		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "embed", WTAG_PROMPT_NAME, "query", 0, "parameter \"prompt_name\"", NULL},
+		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"use_activation\":false}"},
+		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{OPENAI, "embed", WTAG_USE_ACTIVATION, "0", 0, "parameter \"use_activation\"", NULL},
+		{PYTHON, "embed", WTAG_USE_ACTIVATION, "1", 0, "parameter \"use_activation\"", NULL},
+		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"truncate_prompt_tokens\":-1}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "chunk", 0, "parameter \"long_input\"", NULL},
+		{OPENAI, "embed", WTAG_LONG_INPUT, "truncate", 0, "parameter \"long_input\"", NULL},
+		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"truncate_prompt_tokens\":9}"},
+		{OPENAI, "embed", WTAG_TRUNCATE_TOKENS, "9", 0, "parameter \"truncate\"", NULL},
+		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"add_special_tokens\":false}"},
+		{OPENAI, "embed", WTAG_ADD_SPECIAL, "0", 0, "parameter \"add_special_tokens\"", NULL},
+		{OPENAI, "embed", WTAG_MAX_TOKENS, "9", 0, "parameter \"max_tokens\"", NULL},
+		{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{VLLM, "token_embed", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_embed\",\"encoding_format\":\"float\"}"},
+		{VLLM, "token_classify", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_classify\",\"encoding_format\":\"float\"}"},
+		{VLLM, "token_classify", WTAG_WANT_IDS, "1", 0, "tokens of the input", NULL},
+		{VLLM, "reward", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "reward", WTAG_STEP_TAG_ID, "5", 0, "parameter \"step_tag_id\"", NULL},
+		{VLLM, "reward", WTAG_RETURNED_TOKEN_IDS, "5", 0, "parameter \"returned_token_ids\"", NULL},
+		{OPENAI, "classify", 0, "", 0, "task \"classify\"", NULL},
+		{LLAMA, "token_embed", 0, "", 0, "task \"token_embed\"", NULL},
+		{OPENAI, "score", WTAG_PAIR, "y", 0, "task \"score\"", NULL},
+		{VLLM, "score", WTAG_PAIR, "y", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}"},
+		{LLAMA, "score", WTAG_PAIR, "y", RSHAPE_RERANK, "/rerank", "{\"model\":\"Q/3\",\"query\":\"x\",\"documents\":[\"y\"]}"}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Buf			b = {0};
+		Made		m;
+		char		what[100];
+
+		snprintf(what, sizeof(what), "%s %s %s=%s", dialects[cases[i].dialect], cases[i].task, cases[i].tag ? wire_tag_name(cases[i].tag) : "", cases[i].value);
+		put_pool(&b, cases[i].task, "x");
+		if (cases[i].tag)
+			put_any(&b, cases[i].tag, cases[i].value);
+		make(&m, WK_POOL, cases[i].dialect, "", &b);
+		if (cases[i].body == NULL)
+		{
+			check_refused(&m, what, ERR_UNSUPPORTED, cases[i].path);
+			continue;
+		}
+		check_call(&m, what, cases[i].shape, cases[i].path, cases[i].body);
+		CHECK(m.ok && m.calls.v[0].off_v1 == (cases[i].shape == RSHAPE_CLASSIFY || cases[i].shape == RSHAPE_POOLING), "%s", what);
+		done(&m);
+	}
+}
+
+static void
+test_pairs(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	/* llm_similarity */
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put_int(&b, WTAG_ALIKE, 1);
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_call(&m, "alike", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}");
+	done(&m);
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put_int(&b, WTAG_ALIKE, 1);
+	make(&m, WK_POOL, LLAMA, "", &b);
+	check_refused(&m, "alike", ERR_UNSUPPORTED, "llm_similarity()");
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put(&b, WTAG_INSTRUCTION, "z");
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_refused(&m, "an instruction", ERR_UNSUPPORTED, "parameter \"instruction\"");
+	put_pool(&b, "score", "x");
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_refused(&m, "half a pair", ERR_INTERNAL, "second text");
+	put_pool(&b, "embed", "\xff");
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_refused(&m, "no UTF-8", ERR_INVALID, "input must be UTF-8");
+}
+
+/* ---- gathering ---- */
+
+/* Two requests that differ in a field. */
+static void
+check_gather(const char *what, WireTag tag, const char *one, const char *other, bool same)
+{
+	Buf			b = {0};
+	Made		m = {0};
+
+	put_pool(&b, "embed", "x");
+	if (one != NULL)
+		put_any(&b, tag, one);
+	read_one(&m, WK_POOL, VLLM, "", &b);
+	buf_free(&b);
+	put_pool(&b, "embed", "yy");
+	if (other != NULL)
+		put_any(&b, tag, other);
+	read_one(&m, WK_POOL, VLLM, "", &b);
+	buf_free(&b);
+	CHECK(body_same(&m.a[0], &m.a[1]) == same && body_same(&m.a[1], &m.a[0]) == same, "%s", what);
+	CHECK(body_same(&m.a[0], &m.a[0]), "%s: itself", what);
+	make_them(&m);
+	if (same)
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2 && strstr(m.calls.v[0].body.data, "\"input\":[\"x\",\"yy\"]") != NULL, "%s: both", what);
+	done(&m);
+}
+
+static void
+test_gather(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	check_gather("nothing", 0, NULL, NULL, true);
+	check_gather("sessions", WTAG_SESSION, "1", "2", true);
+	check_gather("notes", WTAG_NOTE, "1", NULL, true);
+	check_gather("traces", WTAG_TRACEPARENT, "a", "b", true);
+	check_gather("roles", WTAG_ROLE, "1", "2", false);
+	check_gather("logins", WTAG_LOGIN, "1", "2", false);
+	check_gather("databases", WTAG_DATABASE, "1", "2", false);
+	check_gather("secrets", WTAG_SECRET, "1", "2", false);
+	check_gather("one secret more", WTAG_SECRET, "1", NULL, false);
+	check_gather("urls", WTAG_URL, "http://x", "http://y", false);
+	check_gather("models", WTAG_MODEL, "a", "b", false);
+	check_gather("adapters", WTAG_LORA, "a", "b", false);
+	check_gather("dimensions", WTAG_DIMENSIONS, "8", "9", false);
+	check_gather("columns", WTAG_RETURNED_TOKEN_IDS, "8,9", "8,10", false);
+	check_gather("instructions", WTAG_INSTRUCTION, "a", "b", false);
+
+	put_pool(&b, "embed", "x");
+	make(&m, WK_POOL, VLLM, ", \"max_batch_inputs\": 1", &b);
+	CHECK(!body_gathers(&m.a[0], m.o), "one each");
+	done(&m);
+	put_pool(&b, "embed", "x");
+	make(&m, WK_POOL, VLLM, "", &b);
+	CHECK(body_gathers(&m.a[0], m.o), "many");
+	done(&m);
+	put(&b, WTAG_PROMPT, "x");
+	put_int(&b, WTAG_MAX_TOKENS, 1);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	CHECK(!body_gathers(&m.a[0], m.o), "an answer each");
+	done(&m);
+}
+
+/* Pairs go together where the first text is the same. */
+static void
+test_gather_pairs(void)
+{
+	static const char *const queries[] = {"q", "q", "r"};
+	static const char *const documents[] = {"a", "b", "c"};
+
+	for (int d = VLLM; d <= LLAMA; d++)
+	{
+		Made		m = {0};
+
+		for (int i = 0; i < 3; i++)
+		{
+			Buf			b = {0};
+
+			put_pool(&b, "score", queries[i]);
+			put(&b, WTAG_PAIR, documents[i]);
+			read_one(&m, WK_POOL, d, "", &b);
+			buf_free(&b);
+		}
+		CHECK(body_same(&m.a[0], &m.a[1]) && !body_same(&m.a[0], &m.a[2]), "the same query");
+		wireask_free(&m.a[2]);
+		m.n = 2;
+		make_them(&m);
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2, "two");
+		CHECK(same_json(m.calls.v[0].body.data, d == VLLM ? "{\"model\":\"Q/3\",\"text_1\":\"q\",\"text_2\":[\"a\",\"b\"]}" :
+						"{\"model\":\"Q/3\",\"query\":\"q\",\"documents\":[\"a\",\"b\"]}"), "%s", m.calls.v[0].body.data);
+		done(&m);
+	}
+}
+
+/* ---- log-probabilities of choices ---- */
+
+static void
+test_choose(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	put(&b, WTAG_PROMPT, "p ");
+	put(&b, WTAG_CHOICE, "yes");
+	put(&b, WTAG_CHOICE, "no");
+	put(&b, WTAG_NOTE, "sum");
+	put(&b, WTAG_MESSAGES, "[1]");
+	put_int(&b, WTAG_GENERATION_PROMPT, 1);
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	CHECK(m.ok && m.calls.n == 2, "%s", m.e.msg);
+	for (int i = 0; m.ok && i < 2; i++)
+	{
+		CHECK(m.calls.v[i].shape == RSHAPE_LOGPROBS && m.calls.v[i].part == i && strcmp(m.calls.v[i].path, "/completions") == 0, "call %d", i);
+		CHECK(same_json(m.calls.v[i].body.data, i == 0 ? "{\"model\":\"Q/3\",\"prompt\":\"p yes\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}" :
+						"{\"model\":\"Q/3\",\"prompt\":\"p no\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}"), "%s", m.calls.v[i].body.data);
+	}
+	done(&m);
+	put(&b, WTAG_PROMPT, "text");
+	make(&m, WK_LOGPROBS, PYTHON, "", &b);
+	check_call(&m, "the prompt's own", RSHAPE_LOGPROBS, "/completions", "{\"model\":\"Q/3\",\"prompt\":\"text\",\"logprobs\":1,\"echo\":true,\"max_tokens\":1,\"temperature\":0}");
+	done(&m);
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		put(&b, WTAG_PROMPT, "p");
+		put(&b, WTAG_CHOICE, "yes");
+		make(&m, WK_LOGPROBS, d, "", &b);
+		if (d == VLLM || d == PYTHON)
+		{
+			CHECK(m.ok, "%s", m.e.msg);
+			done(&m);
+		}
+		else
+			check_refused(&m, dialects[d], ERR_UNSUPPORTED, "log-probabilities of given texts");
+	}
+	put(&b, WTAG_MESSAGES, "[1]");
+	put(&b, WTAG_CHOICE, "yes");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	check_refused(&m, "a chat", ERR_UNSUPPORTED, "behind a chat");
+	put(&b, WTAG_PROMPT, "a\xe2");
+	put(&b, WTAG_CHOICE, "\x82\xac");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	CHECK(m.ok, "a character of both");	/* together they are UTF-8 */
+	done(&m);
+	put(&b, WTAG_PROMPT, "p");
+	put(&b, WTAG_CHOICE, "a");
+	put(&b, WTAG_CHOICE, "\xff");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	check_refused(&m, "a choice", ERR_INVALID, "UTF-8");
+}
+
+/* ---- tokens, models, adapters ---- */
+
+static void
+test_tokens(void)
+{
+	static const int32_t ids[] = {1, 2};
+	static const char *const bodies[N_DIALECTS] = {
+		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\"}", "{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":true}", "{\"model\":\"Q/3\",\"input\":\"x\"}"
+	};
+	static const char *const bare[N_DIALECTS] = {
+		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\",\"add_special_tokens\":false}", "{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":false}", NULL
+	};
+	static const char *const paths[N_DIALECTS] = {NULL, "/tokenize", "/tokenize", "/extras/tokenize"};
+
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		Buf			b = {0};
+		Made		m;
+		WireOut		o;
+
+		for (int special = 0; special < 2; special++)
+		{
+			const char *body = special ? bodies[d] : bare[d];
+
+			put(&b, WTAG_PROMPT, "x");
+			put_int(&b, WTAG_ADD_SPECIAL, special);
+			put_int(&b, WTAG_WANT_IDS, special);
+			make(&m, WK_TOKENIZE, d, "", &b);
+			if (body == NULL)
+			{
+				check_refused(&m, dialects[d], ERR_UNSUPPORTED, d == OPENAI ? "does not tokenize" : "parameter \"add_special_tokens\"");
+				continue;
+			}
+			check_call(&m, dialects[d], RSHAPE_TOKENIZE, paths[d], body);
+			CHECK(m.ok && m.calls.v[0].off_v1, "%s", dialects[d]);
+			done(&m);
+		}
+		for (int skip = 0; skip < 2; skip++)
+		{
+			o = out_of(&b);
+			wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 2);
+			put_int(&b, WTAG_SKIP_SPECIAL, skip);
+			make(&m, WK_DETOKENIZE, d, "", &b);
+			if (d == OPENAI || skip)
+			{
+				check_refused(&m, dialects[d], ERR_UNSUPPORTED, d == OPENAI ? "does not tokenize" : "parameter \"skip_special_tokens\"");
+				continue;
+			}
+			check_call(&m, dialects[d], RSHAPE_DETOKENIZE, d == PYTHON ? "/extras/detokenize" : "/detokenize", "{\"model\":\"Q/3\",\"tokens\":[1,2]}");
+			done(&m);
+		}
+		put(&b, WTAG_MESSAGES, "[1]");
+		put_int(&b, WTAG_GENERATION_PROMPT, 0);
+		put_int(&b, WTAG_CONTINUE_FINAL, 1);
+		make(&m, WK_TOKENIZE, d, "", &b);
+		if (d == VLLM)
+		{
+			check_call(&m, "a chat", RSHAPE_TOKENIZE, "/tokenize", "{\"model\":\"Q/3\",\"messages\":[1],\"add_generation_prompt\":false,\"continue_final_message\":true}");
+			done(&m);
+		}
+		else
+			check_refused(&m, dialects[d], ERR_UNSUPPORTED, "tokenize");
+	}
+}
+
+static void
+test_others(void)
+{
+	static const WireKind kinds[] = {WK_CHAT_RENDER, WK_CHUNK, WK_MODEL_INSPECT, WK_GRAMMAR, WK_PARSE, WK_LORA_LOAD, WK_LORA_LIST};
+	Buf			b = {0};
+	Made		m;
+
+	for (int i = 0; i < 2; i++)
+	{
+		make(&m, i == 0 ? WK_MODEL_CHECK : WK_MODEL_LOAD, OPENAI, "", &b);
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].get && m.calls.v[0].shape == RSHAPE_MODELS && strcmp(m.calls.v[0].path, "/models") == 0 &&
+			  m.calls.v[0].body.len == 0, "models");
+		done(&m);
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		put(&b, WTAG_PROMPT, "x");
+		make(&m, kinds[i], VLLM, "", &b);
+		check_refused(&m, "a kind", ERR_UNSUPPORTED, "model \"big\"");
+	}
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_LORA, "y");
+	make(&m, WK_GENERATE, VLLM, ", \"lora_modules\": [\"x\", \"y\"]", &b);
+	check_call(&m, "an adapter", RSHAPE_CHAT, "/chat/completions", "{\"model\":\"y\",\"messages\":[]}");
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_LORA, "z");
+	make(&m, WK_GENERATE, VLLM, ", \"lora_modules\": [\"x\", \"y\"]", &b);
+	CHECK(strstr(m.e.hint, "x, y") != NULL, "%s", m.e.hint);
+	check_refused(&m, "an adapter", ERR_NOT_FOUND, "has no adapter \"z\"");
+}
+
+/* ---- bodies of llm_api() ---- */
+
+static void
+test_api(void)
+{
+	static const struct
+	{
+		int			dialect;
+		const char *path;
+		const char *body;
+		bool		stream;
+		const char *at;			/* NULL: refused */
+		const char *want;
+	}			cases[] = {
+		{OPENAI, "/v1/chat/completions", "{\"model\": \"big\", \"messages\": [1], \"x\": {\"model\": 1}}", false, "/chat/completions", "{\"messages\":[1],\"x\":{\"model\":1},\"model\":\"Q/3\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"stream\": true, \"stream_options\": {\"include_usage\": false}}", false, "/chat/completions", "{\"model\":\"Q/3\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"stream\": false}", true, "/chat/completions", "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}"},
+		{OPENAI, "/v1/completions", "{\"stream_options\": {\"include_usage\": false}}", true, "/completions", "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":false}}"},
+		{OPENAI, "/v1/responses", "{\"input\": \"x\"}", true, "/responses", "{\"model\":\"Q/3\",\"input\":\"x\",\"stream\":true}"},
+		{OPENAI, "/v1/embeddings", "{\"input\": \"x\"}", true, "/embeddings", "{\"model\":\"Q/3\",\"input\":\"x\"}"},
+		{VLLM, "/score", "{}", false, "/score", "{\"model\":\"Q/3\"}"},
+		{VLLM, "/v1/tokenize", "{}", false, "/tokenize", "{\"model\":\"Q/3\"}"},
+		{VLLM, "/pooling", "{}", false, "/pooling", "{\"model\":\"Q/3\"}"},
+		{OPENAI, "/tokenize", "{}", false, NULL, ""}, {LLAMA, "/v1/responses", "{}", false, NULL, ""}, {VLLM, "/v1/models", "{}", false, NULL, ""},
+		{VLLM, "/v1/../admin", "{}", false, NULL, ""}
+	};
+	static const char *const evil[] = {
+		"[]", "", "{", "{} {}", "{\"a\": 1}}", "{\"m\\u006fdel\": \"other\"}", "\"x\"", "{\"a\": \"\xff\"}", "{\"a\": 1, \"model\": \"x\", }"
+	};
+	Buf			b = {0};
+	Made		m;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		put(&b, WTAG_API_PATH, cases[i].path);
+		put(&b, WTAG_API_BODY, cases[i].body);
+		put_int(&b, WTAG_STREAM, cases[i].stream);
+		make(&m, WK_API, cases[i].dialect, "", &b);
+		if (cases[i].at == NULL)
+		{
+			check_refused(&m, cases[i].path, ERR_UNSUPPORTED, cases[i].path);
+			continue;
+		}
+		check_call(&m, cases[i].path, RSHAPE_API, cases[i].at, cases[i].want);
+		CHECK(m.calls.v[0].stream == (strstr(cases[i].want, "\"stream\":true") != NULL), "%s", cases[i].path);
+		CHECK(m.calls.v[0].off_v1 == (strstr(cases[i].path, "tokenize") != NULL || strstr(cases[i].path, "pooling") != NULL), "%s", cases[i].path);
+		done(&m);
+	}
+	for (size_t i = 0; i < sizeof(evil) / sizeof(evil[0]); i++)
+	{
+		put(&b, WTAG_API_PATH, "/v1/completions");
+		put(&b, WTAG_API_BODY, evil[i]);
+		make(&m, WK_API, VLLM, "", &b);
+		check_refused(&m, evil[i], ERR_INVALID, "");
+	}
+	/* as they are written */
+	put(&b, WTAG_API_PATH, "/v1/completions");
+	put(&b, WTAG_API_BODY, "{\"z\": 1.00000000000000000001, \"a\": [ 1 ]}");
+	make(&m, WK_API, VLLM, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"z\":1.00000000000000000001,\"a\":[ 1 ]") != NULL, "as it is");
+	done(&m);
+	put(&b, WTAG_API_PATH, "/v1/completions");
+	put(&b, WTAG_API_BODY, "{\"model\": \"y\"}");
+	put(&b, WTAG_LORA, "y");
+	make(&m, WK_API, VLLM, ", \"lora_modules\": \"y\"", &b);
+	check_call(&m, "an adapter", RSHAPE_API, "/completions", "{\"model\":\"y\"}");
+	done(&m);
+}
+
+int
+main(void)
+{
+	test_params();
+	test_all_rows();
+	test_whole();
+	test_ids_and_rest();
+	test_schemas();
+	test_hostile();
+	test_json_text();
+	test_pool();
+	test_pairs();
+	test_gather();
+	test_gather_pairs();
+	test_choose();
+	test_tokens();
+	test_others();
+	test_api();
+	roptions_forget();
+	return check_done("test_remote_body");
+}
