@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "remote/dialect.h"
 #include "remote/reply_int.h"
 
 typedef struct Tok
@@ -103,9 +104,9 @@ read_text(Toks *all, Tok *t, JsonSpan v)
 	t->len = all->bytes.len - t->at;
 }
 
-/* Of a completion with echo; without what was generated. */
+/* Of a completion with echo. */
 static bool
-read_echo(const Reply *r, JsonSpan v, int64_t generated, Toks *all, Err *e)
+read_echo(const Reply *r, JsonSpan v, Toks *all, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
 	JsonSpan	f[4];
@@ -137,9 +138,27 @@ read_echo(const Reply *r, JsonSpan v, int64_t generated, Toks *all, Err *e)
 		if (lists == 4 && !rjson_int(s[3], 0, INT32_MAX, &t->offset))
 			return reply_bad(r, e, "has a text_offset that is no number");
 	}
-	if (generated > all->n)
-		return reply_bad(r, e, "has fewer tokens than were generated");
-	all->n -= (int) generated;
+	return true;
+}
+
+/*
+ * The tokens that were generated behind the prompt, as max_tokens 0 is more than some endpoints take, are left out.  vLLM counts one in its
+ * usage that isn't there, llama-cpp-python leaves the BOS out; and without a BOS the latter's values are those of the tokens before.
+ */
+static bool
+leave_generated(const Reply *r, const RUsage *u, Toks *all, Err *e)
+{
+	uint32_t	caps = r->o->dialect != NULL ? r->o->dialect->caps : 0;
+	int64_t		n = all->n - u->completion;
+
+	if ((caps & CAP_ECHO_ONLY) && (u->prompt < 0 || all->n == u->prompt))
+		return true;
+	if (n < 0 || (u->prompt >= 0 && n != u->prompt && (n != u->prompt - 1 || (caps & CAP_ECHO_ONLY))))
+		return reply_bad(r, e, "has log-probabilities of %d tokens, where %lld and %lld are counted", all->n, (long long) u->prompt,
+						 (long long) u->completion);
+	if ((caps & CAP_LLAMA) && n == u->prompt)
+		return err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" tells a prompt's log-probabilities wrongly for a model without BOS", r->o->name);
+	all->n = (int) n;
 	return true;
 }
 
@@ -352,6 +371,7 @@ choose_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
 	JsonMembers m;
 	Toks		all = {0};
 	bool		prompt;
+	int			told;
 	bool		ok;
 
 	if (!rjson_fields(v, names, 4, f))
@@ -368,9 +388,11 @@ choose_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
 	if (!prompt && p->usage.completion < 0)
 		return reply_bad(r, e, "does not say how many tokens were generated");
 	buf_reserve(&all.bytes, 1);
-	ok = prompt ? read_prompt(r, c[1], &all, e) : read_echo(r, c[0], p->usage.completion, &all, e);
+	ok = prompt ? read_prompt(r, c[1], &all, e) : read_echo(r, c[0], &all, e);
+	told = all.n;
+	ok = ok && (prompt || leave_generated(r, &p->usage, &all, e));
 	buf_reset(&p->floats);
-	ok = ok && take_tokens(r, p, &all, !prompt && p->usage.completion > 0, e);
+	ok = ok && take_tokens(r, p, &all, all.n < told, e);
 	toks_free(&all);
 	return ok;
 }

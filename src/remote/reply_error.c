@@ -202,13 +202,17 @@ make_error(int status, const Buf *said, const ROptions *o, const char *url, Span
 	add_masked(&masked, said->data != NULL ? said->data : "", said->len, secret);
 	reply_clean(&told, masked.data != NULL ? masked.data : "", masked.len, MAX_TOLD);
 	if (url != NULL)
-		add_masked(&where, url, strlen(url) < 300 ? strlen(url) : 300, secret);
+	{
+		buf_reset(&masked);
+		add_masked(&masked, url, strlen(url), secret);
+		reply_clean(&where, masked.data != NULL ? masked.data : "", masked.len, told.len > 0 ? 80 : MAX_TOLD);
+	}
 	set_by_status(status, said, o, secret, e);
 	/* the message comes before the url, which errors may have to hide */
 	if (told.len > 0 && where.len > 0)
-		err_detail(e, "Status %d: %s (%.90s)", status, told.data, where.data);
+		err_detail(e, "Status %d: %s (%s)", status, told.data, where.data);
 	else if (told.len > 0 || where.len > 0)
-		err_detail(e, "Status %d%s%.400s", status, told.len > 0 ? ": " : " of ", told.len > 0 ? told.data : where.data);
+		err_detail(e, "Status %d%s%s", status, told.len > 0 ? ": " : " of ", told.len > 0 ? told.data : where.data);
 	else
 		err_detail(e, "Status %d, without a message.", status);
 	buf_free(&masked);

@@ -199,9 +199,10 @@ rank_entries(Position *p, int asked)
 		if (same_token(p, &p->e[0], &p->e[i]))
 			own = i;
 	qsort(p->e + 1, p->n > 0 ? (size_t) p->n - 1 : 0, sizeof(Entry), more_likely);
+	/* where some are missing (two tokens of one text, maybe) only the first one's place is sure */
 	for (int i = 1; i < p->n; i++)
-		if (asked < 0 || i <= asked)
-			p->e[i].rank = i;
+		if (asked < 0 || i == 1 || (i <= asked && p->n > asked))
+			p->e[i].rank = asked != 0 ? i : UNKNOWN;
 	for (int i = 1; i < p->n && own > 0; i++)
 		if (p->e[i].place == own)
 		{
