@@ -177,8 +177,6 @@ make_headers(const Call *c, Headers *h)
 
 	h->v = mem_alloc((size_t) (o->n_headers + 5) * sizeof(*h->v));
 	h->n = 0;
-	if (!j->calls.v[c->i].get)
-		header(h, "Content-Type", "", "application/json", 16);
 	for (int i = 0; i < o->n_headers; i++)
 		header(h, o->headers[i].name, "", o->headers[i].value, strlen(o->headers[i].value));
 	if (trace.n > 0 && traceparent_ok(trace.s, trace.n))

@@ -1,0 +1,824 @@
+/*
+ * remote_net.h
+ *	  A network with endpoints that a test makes up, its time, and askers: for test_remote_line.c and test_remote_sim.c.
+ *
+ * Defines what http.h, body.h and reply.h declare, in a protocol that is easily looked through: a body is the asks' prompts, a
+ * line each; the answer is each prompt with "!" behind it.  A stream's lines are "t<prompt>", and "D" at the end.  The network
+ * keeps count of what it is asked, and of whom it would charge: that is what the line's promises are held against.
+ */
+#ifndef VLLM_TESTS_REMOTE_NET_H
+#define VLLM_TESTS_REMOTE_NET_H
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/line_int.h"
+#include "talk/chan.h"
+#include "tests/unit/check.h"
+
+static int64_t net_now = 1000000;
+
+static int64_t
+net_clock(void)
+{
+	return net_now;
+}
+
+/* ---- askers ---- */
+
+typedef struct Client
+{
+	int			id;
+	Ask		   *ask;
+	bool		idempotent, stream;
+	char		want[24];		/* its prompt */
+	int64_t		deadline_us;
+	/* heard */
+	int			accepted, texts, finals;
+	bool		done, cancelled;
+	int64_t		end_us;
+	char		text[64], sqlstate[8], message[256], detail[256], hint[256], endpoint[128];
+	int64_t		tries, charged, elsewhere, retry_after_ms, prompt_tokens, queue_us, ttft_us, e2e_us;
+	WirePhase	phase;
+	size_t		backlog;
+	/* what the network knows of it */
+	int			calls, charges, under_way;
+	int			calls_then, charges_then;	/* when it ended: others' inputs may have been asked for again with its own */
+} Client;
+
+#define MOST_CLIENTS	200000
+static Client *clients[MOST_CLIENTS];
+static int	n_clients;
+static Client *net_cancel_on_text;	/* hangs up when it hears of it */
+static Line *net_line;
+
+/* ---- http ---- */
+
+typedef enum NetDo
+{
+	NET_OK, NET_STATUS, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_LINGER
+} NetDo;
+
+typedef struct NetPlan
+{
+	NetDo		what;
+	int			status;
+	int64_t		retry_after_ms, remaining, reset_ms;
+	int64_t		delay_us;
+	int			chunks;
+} NetPlan;
+
+static NetPlan net_default(void);
+static NetPlan (*net_plan) (const HttpRequest *r);
+
+struct HttpCall
+{
+	Http	   *h;
+	char	   *url, *body;
+	char		headers[1024];
+	HttpEvents	ev;
+	void	   *ctx;
+	NetPlan		plan;
+	int64_t		start_us, due_us, deadline_us;
+	int			step;
+	bool		stream, paused, charged;
+	HttpResult	res;
+	HttpCall   *next;
+};
+
+struct Http
+{
+	HttpCall   *calls;
+	int			n, most;		/* under way; at once so far */
+	int			made, cancelled;
+	int			pauses;
+	bool		inside;
+	HttpCall   *last;			/* the newest's url and headers are here: */
+	char		url[256], headers[1024], body[4096];
+	int64_t		deadline_us;
+	bool		get;
+};
+
+static NetPlan
+net_default(void)
+{
+	return (NetPlan) {.what = NET_OK,.status = 200,.retry_after_ms = -1,.remaining = -1,.reset_ms = -1,.delay_us = 10000,.chunks = 3};
+}
+
+static Client *
+client_of(const char *line)
+{
+	return line[0] == 'p' ? clients[atoi(line + 1)] : NULL;
+}
+
+/* For each ask of a body. */
+static void
+net_each(const char *body, void (*f) (Client *c))
+{
+	for (const char *p = body; *p != '\0';)
+	{
+		Client	   *c = client_of(p);
+
+		if (c != NULL)
+			f(c);
+		p = strchr(p, '\n');
+		if (p == NULL)
+			return;
+		p++;
+	}
+}
+
+static void
+net_begins(Client *c)
+{
+	c->calls++;
+	c->under_way++;
+}
+
+static void
+net_charges(Client *c)
+{
+	c->charges++;
+}
+
+static void
+net_ends(Client *c)
+{
+	c->under_way--;
+}
+
+static HttpCall *
+http_fake_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx)
+{
+	HttpCall   *c = mem_zalloc(sizeof(*c));
+
+	c->h = h;
+	c->url = mem_strdup(r->url);
+	c->body = mem_strndup(r->body != NULL ? r->body : "", r->len);
+	for (int i = 0; i < r->n_headers; i++)
+	{
+		strncat(c->headers, r->headers[i], sizeof(c->headers) - strlen(c->headers) - 2);
+		strcat(c->headers, "\n");
+	}
+	c->ev = *ev;
+	c->ctx = ctx;
+	c->plan = (net_plan != NULL ? net_plan(r) : net_default());
+	c->start_us = net_now;
+	c->due_us = net_now + c->plan.delay_us;
+	c->deadline_us = r->deadline_us;
+	c->stream = r->stream;
+	c->res = (HttpResult) {.retry_after_ms = -1,.limit_requests = -1,.remaining_requests = -1,.reset_requests_ms = -1,
+		.limit_tokens = -1,.remaining_tokens = -1,.reset_tokens_ms = -1
+	};
+	return c;
+}
+
+HttpCall *
+http_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx, Err *e)
+{
+	HttpCall   *c;
+
+	CHECK(!h->inside, "http_start from within an event");
+	if (strstr(r->url, "unstartable") != NULL)
+	{
+		err_set(e, ERR_IO, "no more handles");
+		return NULL;
+	}
+	c = http_fake_start(h, r, ev, ctx);
+	c->next = h->calls;
+	h->calls = c;
+	h->n++;
+	h->made++;
+	if (h->n > h->most)
+		h->most = h->n;
+	snprintf(h->url, sizeof(h->url), "%s", c->url);
+	snprintf(h->headers, sizeof(h->headers), "%s", c->headers);
+	snprintf(h->body, sizeof(h->body), "%s", c->body);
+	h->deadline_us = r->deadline_us;
+	h->get = r->get;
+	net_each(c->body, net_begins);
+	return c;
+}
+
+static void
+net_free(HttpCall *c)
+{
+	HttpCall  **at = &c->h->calls;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	c->h->n--;
+	net_each(c->body, net_ends);
+	mem_free(c->url);
+	mem_free(c->body);
+	mem_free(c);
+}
+
+static void
+net_charge(HttpCall *c)
+{
+	if (!c->charged)
+		net_each(c->body, net_charges);
+	c->charged = true;
+}
+
+void
+http_cancel(HttpCall *c)
+{
+	CHECK(!c->h->inside, "http_cancel from within an event");
+	c->h->cancelled++;
+	net_free(c);
+}
+
+void
+http_pause(HttpCall *c, bool pause)
+{
+	CHECK(!c->h->inside, "http_pause from within an event");
+	c->paused = pause;
+	c->h->pauses += pause;
+}
+
+static void
+net_end(HttpCall *c, HttpEnd end, const char *why)
+{
+	HttpEvents	ev = c->ev;
+	void	   *ctx = c->ctx;
+	HttpResult	r = c->res;
+
+	r.end = end;
+	r.end_us = net_now;
+	if (end != HTTP_DONE)
+		err_set(&r.e, end == HTTP_REFUSED ? ERR_FORBIDDEN : ERR_CONNECTION, "%s", why);
+	c->h->inside = true;
+	ev.ended(ctx, &r);
+	c->h->inside = false;
+	net_free(c);
+}
+
+/* false: the line doesn't want more */
+static bool
+net_send(HttpCall *c, const char *p, size_t n)
+{
+	bool		ok;
+
+	c->h->inside = true;
+	ok = c->ev.data(c->ctx, p, n);
+	c->h->inside = false;
+	return ok;
+}
+
+static void
+net_head(HttpCall *c, int status)
+{
+	c->res.status = status;
+	c->res.retry_after_ms = c->plan.retry_after_ms;
+	c->res.remaining_requests = c->plan.remaining;
+	c->res.reset_requests_ms = c->plan.reset_ms;
+	c->h->inside = true;
+	c->ev.head(c->ctx, &c->res);
+	c->h->inside = false;
+}
+
+/* The whole of an answer, in two pieces. */
+static void
+net_answer(HttpCall *c, bool whole)
+{
+	Buf			b = {0};
+	size_t		half;
+
+	for (const char *p = c->body; *p != '\0';)
+	{
+		size_t		n = strcspn(p, "\n");
+
+		buf_add(&b, p, n);
+		buf_addstr(&b, "!\n");
+		p += n + (p[n] == '\n');
+	}
+	if (c->plan.what == NET_GARBAGE)
+		b.data[b.len / 2] ^= 1;
+	half = b.len / 3;
+	if (net_send(c, b.data, half) && whole && net_send(c, b.data + half, b.len - half))
+		net_end(c, HTTP_DONE, "");
+	else
+		net_end(c, HTTP_CUT, "connection broke");
+	buf_free(&b);
+}
+
+static void
+net_stream(HttpCall *c)
+{
+	char		line[80];
+	int			n;
+
+	c->step++;
+	c->due_us = net_now + c->plan.delay_us;
+	if (c->plan.what == NET_CUT_BODY && c->step > 2)
+	{
+		net_end(c, HTTP_CUT, "connection broke");
+		return;
+	}
+	if (c->step == c->plan.chunks + 3)
+	{
+		net_end(c, HTTP_DONE, "");
+		return;
+	}
+	n = snprintf(line, sizeof(line), c->plan.what == NET_GARBAGE && c->step == 2 ? "G\n" : c->step > c->plan.chunks + 1 ? "D\n" : "t%s\n", c->body);
+	if (!net_send(c, line, (size_t) n))
+		net_end(c, HTTP_CUT, "closed");
+	else if (c->step == c->plan.chunks + 2)
+	{
+		if (c->plan.what == NET_LINGER)
+			c->due_us = net_now + 600000000;
+		else
+			net_end(c, HTTP_DONE, "");
+	}
+}
+
+static void
+net_step(HttpCall *c)
+{
+	switch (c->plan.what)
+	{
+		case NET_NOT_SENT:
+			net_end(c, HTTP_NOT_SENT, "connection refused");
+			return;
+		case NET_TLS:
+			net_end(c, HTTP_REFUSED, "certificate is not trusted");
+			return;
+		case NET_CUT:
+			net_charge(c);
+			net_end(c, HTTP_CUT, "connection broke");
+			return;
+		case NET_HANG:
+			c->due_us = INT64_MAX;
+			net_charge(c);
+			return;
+		case NET_STATUS:
+			if (c->plan.status == 500 || c->plan.status == 502 || c->plan.status == 504)
+				net_charge(c);
+			net_head(c, c->plan.status);
+			net_send(c, "no", 2);
+			net_end(c, HTTP_DONE, "");
+			return;
+		default:
+			break;
+	}
+	if (c->step == 0)
+	{
+		net_charge(c);
+		net_head(c, 200);
+		if (c->stream)
+			c->step = 1;
+	}
+	if (c->plan.what == NET_EMPTY)
+		net_end(c, HTTP_DONE, "");
+	else if (c->stream)
+		net_stream(c);
+	else
+		net_answer(c, c->plan.what != NET_CUT_BODY);
+}
+
+static int64_t
+net_next(const Http *h)
+{
+	int64_t		next = INT64_MAX;
+
+	for (const HttpCall *c = h->calls; c != NULL; c = c->next)
+	{
+		if (!c->paused && c->due_us < next)
+			next = c->due_us;
+		if (c->deadline_us < next)
+			next = c->deadline_us;
+	}
+	return next == INT64_MAX ? next : next - net_now;
+}
+
+int64_t
+http_turn(Http *h)
+{
+	for (HttpCall *c = h->calls, *after; c != NULL; c = after)
+	{
+		after = c->next;
+		if (c->deadline_us <= net_now)
+		{
+			net_charge(c);
+			net_end(c, HTTP_LATE, "timed out");
+			continue;
+		}
+		if (c->due_us <= net_now && !c->paused)
+			net_step(c);
+	}
+	return net_next(h);
+}
+
+/* ---- bodies and replies ---- */
+
+bool
+body_gathers(const WireAsk *a, const ROptions *o)
+{
+	(void) o;
+	return a->kind == WK_POOL;
+}
+
+bool
+body_same(const WireAsk *a, const WireAsk *b)
+{
+	return a->kind == b->kind && a->task.n == b->task.n && memcmp(a->task.s, b->task.s, a->task.n) == 0;
+}
+
+bool
+body_make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+{
+	int			k = asks[0]->kind == WK_LOGPROBS ? 3 : 1;
+
+	for (int i = 0; i < n; i++)
+		if (memchr(asks[i]->prompt.s, '?', asks[i]->prompt.n) != NULL)
+			return err_set(e, ERR_UNSUPPORTED, "no such parameter");
+	calls->n = k;
+	calls->v = mem_zalloc((size_t) k * sizeof(RCall));
+	for (int part = 0; part < k; part++)
+	{
+		RCall	   *c = &calls->v[part];
+
+		*c = (RCall) {.path = asks[0]->kind == WK_TOKENIZE ? "/tokenize" : o->completions_path,.n_asks = n,.part = part,
+			.stream = asks[0]->stream,.off_v1 = asks[0]->kind == WK_TOKENIZE,.tokens = 10 * n
+		};
+		for (int i = 0; i < n; i++)
+			buf_printf(&c->body, "%s%.*s", i > 0 ? "\n" : "", (int) asks[i]->prompt.n, asks[i]->prompt.s);
+	}
+	return true;
+}
+
+void
+body_free(RCalls *calls)
+{
+	for (int i = 0; i < calls->n; i++)
+		buf_free(&calls->v[i].body);
+	mem_free(calls->v);
+}
+
+struct Reply
+{
+	const WireAsk *const *asks;
+	int			n;
+	const RCalls *calls;
+	ReplyEmit	emit;
+	void	   *ctx;
+	Buf			got[3];
+	bool		ended[3], whole;
+	bool		emitted;
+};
+
+Reply *
+reply_new(const WireAsk *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
+{
+	Reply	   *r = mem_zalloc(sizeof(*r));
+
+	(void) o;
+	*r = (Reply) {.asks = asks,.n = n,.calls = calls,.emit = emit,.ctx = ctx};
+	return r;
+}
+
+void
+reply_free(Reply *r)
+{
+	for (int i = 0; i < 3; i++)
+		buf_free(&r->got[i]);
+	mem_free(r);
+}
+
+static void
+reply_accept(Reply *r, int i)
+{
+	Buf			b = {0};
+	WireOut		o = chan_out(&b);
+
+	wire_put_int(&o, WTAG_PROMPT_TOKENS, 7);
+	r->emit(r->ctx, i, WF_ACCEPTED, &b, false);
+	buf_free(&b);
+}
+
+static void
+reply_text(Reply *r, int i, WireFrame kind, const char *s, size_t n)
+{
+	Buf			b = {0};
+	WireOut		o = chan_out(&b);
+
+	wire_put_str(&o, WTAG_TEXT, s, n);
+	if (kind == WF_DONE)
+	{
+		wire_put_int(&o, WTAG_PROMPT_TOKENS, 7);
+		wire_put_int(&o, WTAG_COMPLETION_TOKENS, 3);
+	}
+	r->emit(r->ctx, i, kind, &b, kind == WF_DONE);
+	buf_free(&b);
+}
+
+bool
+reply_data(Reply *r, int i, const char *p, size_t n, Err *e)
+{
+	char	   *nl;
+
+	buf_add(&r->got[i], p, n);
+	if (!r->calls->v[i].stream)
+		return true;
+	while (r->got[i].len > 0 && (nl = memchr(r->got[i].data, '\n', r->got[i].len)) != NULL)
+	{
+		size_t		len = (size_t) (nl - r->got[i].data);
+
+		if (r->got[i].data[0] == 'D')
+			r->whole = true;
+		else if (r->got[i].data[0] == 't')
+		{
+			if (!r->emitted)
+				reply_accept(r, 0);
+			r->emitted = true;
+			reply_text(r, 0, WF_TEXT, r->got[i].data + 1, len - 1);
+		}
+		else
+			return err_set(e, ERR_PROTOCOL, "endpoint's stream makes no sense");
+		buf_consume(&r->got[i], len + 1);
+	}
+	return true;
+}
+
+/* Is the answer to call i what was asked for? */
+static bool
+reply_fits(const Reply *r, int i)
+{
+	const char *p = r->got[i].data;
+	const char *end = p + r->got[i].len;
+
+	for (int k = 0; k < r->n; k++)
+	{
+		Span		s = r->asks[k]->prompt;
+
+		if ((size_t) (end - p) < s.n + 2 || memcmp(p, s.s, s.n) != 0 || memcmp(p + s.n, "!\n", 2) != 0)
+			return false;
+		p += s.n + 2;
+	}
+	return p == end;
+}
+
+bool
+reply_end(Reply *r, int i, Err *e)
+{
+	bool		stream = r->calls->v[i].stream;
+	const char *p;
+
+	if (stream ? !r->whole : !reply_fits(r, i))
+		return err_set(e, ERR_PROTOCOL, "endpoint's answer makes no sense");
+	r->ended[i] = true;
+	for (int k = 0; k < r->calls->n; k++)
+		if (!r->ended[k])
+			return true;
+	p = r->got[i].data;
+	for (int k = 0; k < r->n; k++)
+	{
+		size_t		n = r->asks[k]->prompt.n + 1;
+
+		if (!r->emitted)
+			reply_accept(r, k);
+		reply_text(r, k, WF_DONE, stream ? "" : p, stream ? 0 : n);
+		p += stream ? 0 : n + 1;
+	}
+	return true;
+}
+
+bool
+reply_restart(Reply *r, int i)
+{
+	buf_reset(&r->got[i]);
+	return !r->emitted;
+}
+
+bool
+reply_is_whole(const Reply *r, int i)
+{
+	return r->calls->v[i].stream && r->whole;
+}
+
+void
+reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
+{
+	*prompt_tokens = r->emitted ? 7 : 0;
+	*completion_tokens = r->emitted ? 1 : 0;
+}
+
+void
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e)
+{
+	ErrClass	cls = status == 401 ? ERR_AUTH : status == 403 || status < 400 ? ERR_FORBIDDEN : status == 404 ? ERR_NOT_FOUND :
+		status == 400 || status == 422 ? ERR_INVALID : status == 413 ? ERR_TOO_LONG : ERR_UNAVAILABLE;
+
+	(void) o;
+	(void) secret;
+	err_set(e, cls, "endpoint \"%s\" answered with status %d", url, status);
+	err_detail(e, "%.*s", (int) n, body);
+}
+
+/* ---- the sink ---- */
+
+static void
+copy_text(char *to, size_t size, const WireField *f)
+{
+	snprintf(to, size, "%.*s", (int) f->n, f->s);
+}
+
+static void
+hear_field(Client *c, const WireField *f)
+{
+	switch (f->tag)
+	{
+		case WTAG_TEXT:
+			copy_text(c->text, sizeof(c->text), f);
+			break;
+		case WTAG_SQLSTATE:
+			copy_text(c->sqlstate, sizeof(c->sqlstate), f);
+			break;
+		case WTAG_MESSAGE:
+			copy_text(c->message, sizeof(c->message), f);
+			break;
+		case WTAG_DETAIL:
+			copy_text(c->detail, sizeof(c->detail), f);
+			break;
+		case WTAG_HINT:
+			copy_text(c->hint, sizeof(c->hint), f);
+			break;
+		case WTAG_ENDPOINT:
+			copy_text(c->endpoint, sizeof(c->endpoint), f);
+			break;
+		case WTAG_TRIES:
+			c->tries = f->i;
+			break;
+		case WTAG_CHARGED_TRIES:
+			c->charged = f->i;
+			break;
+		case WTAG_ELSEWHERE:
+			c->elsewhere = f->i;
+			break;
+		case WTAG_RETRY_AFTER_MS:
+			c->retry_after_ms = f->i;
+			break;
+		case WTAG_PROMPT_TOKENS:
+			c->prompt_tokens = f->i;
+			break;
+		case WTAG_QUEUE_US:
+			c->queue_us = f->i;
+			break;
+		case WTAG_TTFT_US:
+			c->ttft_us = f->i;
+			break;
+		case WTAG_E2E_US:
+			c->e2e_us = f->i;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+hear(void *owner, WireFrame kind, const Buf *fields, bool final)
+{
+	Client	   *c = owner;
+	WireIn		in = {fields->data, fields->data + fields->len};
+	WireField	f;
+	int			r = 0;
+
+	CHECK(c->finals == 0 && !c->cancelled, "a frame for %d behind its end", c->id);
+	while (fields->len > 0 && (r = wire_next(&in, &f)) > 0)
+		hear_field(c, &f);
+	CHECK(r == 0, "malformed");
+	c->accepted += kind == WF_ACCEPTED;
+	c->texts += kind == WF_TEXT;
+	CHECK(final == (kind == WF_DONE || kind == WF_ERROR), "final frames are DONE or ERROR");
+	if (final)
+	{
+		c->finals++;
+		c->done = kind == WF_DONE;
+		c->end_us = net_now;
+		c->calls_then = c->calls;
+		c->charges_then = c->charges;
+	}
+	else if (c == net_cancel_on_text && kind == WF_TEXT)
+	{
+		c->cancelled = true;
+		line_cancel(net_line, c->ask);
+	}
+}
+
+static void
+see_live(void *owner, WirePhase phase, int prompt_tokens, int output_tokens)
+{
+	Client	   *c = owner;
+
+	(void) prompt_tokens;
+	(void) output_tokens;
+	CHECK(c->finals == 0 && !c->cancelled, "figures of %d behind its end", c->id);
+	c->phase = phase;
+}
+
+static size_t
+see_backlog(void *owner)
+{
+	return ((Client *) owner)->backlog;
+}
+
+static const LineSink net_sink = {hear, see_live, see_backlog};
+
+/* ---- asking ---- */
+
+typedef struct Want
+{
+	WireKind	kind;
+	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;	/* url: or several; prompt: what follows "p<id>" */
+	bool		stream, seed, background;
+	int			priority, login;
+	int64_t		deadline_us;
+} Want;
+
+static Client *
+net_ask(Line *l, const Want *w)
+{
+	Client	   *c = mem_zalloc(sizeof(*c));
+	Buf			b = {0};
+	WireOut		o = chan_out(&b);
+	WireKind	kind = w->kind != 0 ? w->kind : WK_GENERATE;
+
+	c->id = n_clients;
+	c->elsewhere = c->retry_after_ms = c->tries = -1;
+	clients[n_clients++] = c;
+	c->stream = w->stream;
+	c->idempotent = kind != WK_GENERATE || w->seed;
+	c->deadline_us = w->deadline_us;
+	snprintf(c->want, sizeof(c->want), "p%d%s", c->id, w->prompt != NULL ? w->prompt : "");
+	wire_put_int(&o, WTAG_DATABASE, 5);
+	wire_put_int(&o, WTAG_LOGIN, w->login);
+	wire_put_str(&o, WTAG_MODEL, w->model != NULL ? w->model : "m", strlen(w->model != NULL ? w->model : "m"));
+	for (const char *p = w->url != NULL ? w->url : "https://a.example/v1"; *p != '\0';)
+	{
+		size_t		n = strcspn(p, " ");
+
+		wire_put_str(&o, WTAG_URL, p, n);
+		p += n + (p[n] == ' ');
+	}
+	wire_put_str(&o, WTAG_MODEL_OPTIONS, w->options != NULL ? w->options : "", w->options != NULL ? strlen(w->options) : 0);
+	if (w->secret != NULL)
+		wire_put_str(&o, WTAG_SECRET, w->secret, strlen(w->secret));
+	if (w->task != NULL)
+		wire_put_str(&o, WTAG_TASK, w->task, strlen(w->task));
+	if (w->traceparent != NULL)
+		wire_put_str(&o, WTAG_TRACEPARENT, w->traceparent, strlen(w->traceparent));
+	wire_put_str(&o, WTAG_PROMPT, c->want, strlen(c->want));
+	if (w->stream)
+		wire_put_int(&o, WTAG_STREAM, 1);
+	if (w->seed)
+		wire_put_int(&o, WTAG_SEED, 1);
+	if (w->background)
+		wire_put_int(&o, WTAG_BACKGROUND, 1);
+	wire_put_int(&o, WTAG_PRIORITY, w->priority);
+	c->ask = line_take(l, kind, b.data, b.len, w->deadline_us, 1234, c);
+	return c;
+}
+
+static void
+net_forget_clients(void)
+{
+	while (n_clients > 0)
+		mem_free(clients[--n_clients]);
+}
+
+/* One turn; us until the next thing happens. */
+static int64_t
+net_turn(Line *l, Http *h)
+{
+	int64_t		a,
+				b;
+
+	http_turn(h);
+	b = line_turn(l, net_now);
+	a = net_next(h);
+	return a < b ? a : b;
+}
+
+/* Let time pass, as it is asked for, until `us` are over or nothing is alive. */
+static void
+net_run(Line *l, Http *h, int64_t us)
+{
+	int64_t		end = net_now + us;
+
+	while (net_now < end)
+	{
+		int64_t		step = net_turn(l, h);
+
+		if (line_live(l) == 0 && h->n == 0)
+			return;
+		if (step < 1)
+			step = 1;
+		net_now = end - net_now < step ? end : net_now + step;
+	}
+	net_turn(l, h);
+}
+
+#endif

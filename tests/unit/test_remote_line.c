@@ -1,0 +1,600 @@
+/*
+ * test_remote_line.c
+ *	  The line: one case after the other, over a network that is made up.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/unit/remote_net.h"
+
+static Http http;
+static RSettings settings = {.allowed_hosts = "a.example b.example c.example",.max_connections = 1000};
+
+static NetPlan script[64];
+static int	n_script,
+			at_script;
+
+/* One after the other; then all is well. */
+static NetPlan
+by_script(const HttpRequest *r)
+{
+	(void) r;
+	return at_script < n_script ? script[at_script++] : net_default();
+}
+
+static void
+add(NetDo what, int status, int64_t retry_after_ms)
+{
+	NetPlan		p = net_default();
+
+	p.what = what;
+	p.status = status;
+	p.retry_after_ms = retry_after_ms;
+	script[n_script++] = p;
+}
+
+static Line *
+start(void)
+{
+	memset(&http, 0, sizeof(http));
+	n_script = at_script = 0;
+	net_plan = by_script;
+	net_now += 1000000000;
+	net_cancel_on_text = NULL;
+	net_line = line_new(&http, &settings, &net_sink);
+	line_set_clock(net_line, net_clock);
+	return net_line;
+}
+
+static void
+stop(Line *l)
+{
+	line_free(l);
+	CHECK(http.calls == NULL, "no call is left");
+	net_forget_clients();
+	roptions_forget();
+}
+
+static void
+test_answer(void)
+{
+	Line	   *l = start();
+	Client	   *c = net_ask(l, &(Want) {
+		.secret = "s3cret",.options = "{\"headers\": {\"X-Team\": \"blue\"}}",
+		.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	});
+
+	CHECK(c->phase == WP_WAITING, "waits");
+	net_turn(l, &http);
+	CHECK(c->phase == WP_RUNNING, "runs");
+	CHECK(strcmp(http.url, "https://a.example/v1/completions") == 0, "%s", http.url);
+	CHECK(strstr(http.headers, "Authorization: Bearer s3cret\n") != NULL, "%s", http.headers);
+	CHECK(strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
+	CHECK(strstr(http.headers, "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n") != NULL, "%s", http.headers);
+	CHECK(strstr(http.headers, "X-Request-Id: vllm_pg-") != NULL, "%s", http.headers);
+	net_run(l, &http, 1000000);
+	CHECK(c->done && strcmp(c->text, "p0!") == 0, "%s", c->text);
+	CHECK(c->tries == 1 && c->charged == 0 && strcmp(c->endpoint, "https://a.example/v1") == 0, "%s", c->endpoint);
+	CHECK(c->e2e_us == 10000 && c->queue_us == 0 && c->ttft_us == 10000, "%lld", (long long) c->e2e_us);
+	CHECK(c->accepted == 1 && line_live(l) == 0, "ended");
+	/* beside /v1; and the secret in a header of its own */
+	c = net_ask(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",.options = "{\"auth_header\": \"api-key\", \"dialect\": \"vllm\"}"});
+	net_turn(l, &http);
+	CHECK(strcmp(http.url, "https://a.example/tokenize") == 0, "%s", http.url);
+	CHECK(strstr(http.headers, "api-key: k\n") != NULL && strstr(http.headers, "Bearer") == NULL, "%s", http.headers);
+	net_run(l, &http, 1000000);
+	CHECK(c->done, "done");
+	stop(l);
+}
+
+/* What each end comes to: tries, charges, sqlstate, elsewhere. */
+static void
+test_fates(void)
+{
+	static const struct
+	{
+		NetDo		what;
+		int			status;
+		int			tries[2];	/* of what is not idempotent, and of what is */
+		int			charged[2];
+		const char *sqlstate[2];	/* NULL = answered */
+		int			elsewhere;
+	}			cases[] = {
+		{NET_OK, 200, {1, 1}, {0, 0}, {NULL, NULL}, -1},
+		{NET_NOT_SENT, 0, {4, 4}, {0, 0}, {"08006", "08006"}, 1},
+		{NET_CUT, 0, {1, 4}, {1, 4}, {"08006", "08006"}, 1},
+		{NET_CUT_BODY, 0, {1, 4}, {1, 4}, {"08006", "08006"}, 1},
+		{NET_TLS, 0, {1, 1}, {0, 0}, {"42501", "42501"}, 1},
+		{NET_GARBAGE, 0, {1, 4}, {1, 4}, {"08P01", "08P01"}, 1},
+		{NET_EMPTY, 0, {1, 4}, {1, 4}, {"08P01", "08P01"}, 1},
+		{NET_STATUS, 400, {1, 1}, {0, 0}, {"22023", "22023"}, -1},
+		{NET_STATUS, 413, {1, 1}, {0, 0}, {"54000", "54000"}, -1},
+		{NET_STATUS, 422, {1, 1}, {0, 0}, {"22023", "22023"}, -1},
+		{NET_STATUS, 401, {1, 1}, {0, 0}, {"28000", "28000"}, 1},
+		{NET_STATUS, 403, {1, 1}, {0, 0}, {"42501", "42501"}, 1},
+		{NET_STATUS, 404, {1, 1}, {0, 0}, {"42704", "42704"}, 1},
+		{NET_STATUS, 302, {1, 1}, {0, 0}, {"42501", "42501"}, 1},
+		{NET_STATUS, 408, {4, 4}, {0, 0}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 425, {4, 4}, {0, 0}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 429, {4, 4}, {0, 0}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 503, {4, 4}, {0, 0}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 500, {1, 4}, {1, 4}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 502, {1, 4}, {1, 4}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 504, {1, 4}, {1, 4}, {"57P03", "57P03"}, 1},
+		{NET_STATUS, 501, {1, 1}, {0, 0}, {"57P03", "57P03"}, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int again = 0; again < 2; again++)
+		{
+			Line	   *l = start();
+			Client	   *c = net_ask(l, &(Want) {.seed = again});
+
+			for (int k = 0; k < 10; k++)
+				add(cases[i].what, cases[i].status, -1);
+			net_run(l, &http, 100000000);
+			CHECK(c->finals == 1, "case %zu: %d", i, c->finals);
+			CHECK(c->done == (cases[i].sqlstate[again] == NULL), "case %zu: %s", i, c->message);
+			CHECK(c->done || strcmp(c->sqlstate, cases[i].sqlstate[again]) == 0, "case %zu: %s", i, c->sqlstate);
+			CHECK(c->tries == cases[i].tries[again] && c->calls == c->tries, "case %zu: %lld tries", i, (long long) c->tries);
+			CHECK(c->charged == cases[i].charged[again], "case %zu: %lld charged", i, (long long) c->charged);
+			CHECK(c->charges == c->charged + c->done, "case %zu: it charged %d", i, c->charges);
+			CHECK(c->elsewhere == cases[i].elsewhere, "case %zu: elsewhere %lld", i, (long long) c->elsewhere);
+			stop(l);
+		}
+}
+
+static void
+test_retries(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+	int64_t		t0 = net_now;
+
+	/* twice no connection, then well: 250 and 500 ms, each by a half more or less */
+	add(NET_NOT_SENT, 0, -1);
+	add(NET_NOT_SENT, 0, -1);
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 3 && c->charged == 0, "%s", c->message);
+	CHECK(net_now - t0 >= 375000 && net_now - t0 < 1200000, "%lld", (long long) (net_now - t0));
+	/* Retry-After */
+	add(NET_STATUS, 429, 3000);
+	t0 = net_now;
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 2, "%s", c->message);
+	CHECK(net_now - t0 >= 3000000 && net_now - t0 < 3500000, "%lld", (long long) (net_now - t0));
+	/* too long to wait */
+	add(NET_STATUS, 429, 3600000);
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && c->tries == 1 && c->retry_after_ms == 3600000 && c->elsewhere == 1, "%s", c->message);
+	/* nobody else asks it meanwhile */
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 3500000, "%s %d", c->message, c->calls);
+	stop(l);
+	/* a deadline that the wait would pass: the reason is told at once */
+	l = start();
+	add(NET_STATUS, 503, 5000);
+	c = net_ask(l, &(Want) {.deadline_us = net_now + 2000000});
+	t0 = net_now;
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && strcmp(c->sqlstate, "57P03") == 0 && net_now - t0 < 100000, "%s", c->sqlstate);
+	/* max_retries */
+	for (int i = 0; i < 3; i++)
+		add(NET_NOT_SENT, 0, -1);
+	net_now += 10000000;
+	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && c->tries == 1, "%lld", (long long) c->tries);
+	stop(l);
+}
+
+static void
+test_streams(void)
+{
+	Line	   *l = start();
+	Client	   *c = net_ask(l, &(Want) {.stream = true});
+
+	net_run(l, &http, 1000000);
+	CHECK(c->done && c->accepted == 1 && c->texts == 3 && c->ttft_us == 10000 && c->e2e_us > c->ttft_us, "%d", c->texts);
+	/* what has been heard is not asked for again, seed or not */
+	add(NET_CUT_BODY, 0, -1);
+	c = net_ask(l, &(Want) {.stream = true,.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->texts > 0 && strcmp(c->sqlstate, "08006") == 0, "%s", c->message);
+	CHECK(c->prompt_tokens == 7, "what is known of its cost: %lld", (long long) c->prompt_tokens);
+	add(NET_GARBAGE, 0, -1);
+	c = net_ask(l, &(Want) {.stream = true,.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->texts == 3, "nothing had been heard: %s", c->message);
+	/* all told, and the connection doesn't end: it gets a second */
+	add(NET_LINGER, 0, -1);
+	c = net_ask(l, &(Want) {.stream = true});
+	net_run(l, &http, 200000);
+	CHECK(c->done && http.n == 1, "%d", http.n);
+	net_run(l, &http, 2000000);
+	CHECK(http.n == 0, "%d", http.n);
+	/* cancelled from within its frame */
+	c = net_ask(l, &(Want) {.stream = true});
+	net_cancel_on_text = c;
+	net_run(l, &http, 2000000);
+	CHECK(c->texts == 1 && c->finals == 0 && http.n == 0 && line_live(l) == 0, "%d", c->texts);
+	/* who doesn't read stops its source */
+	net_cancel_on_text = NULL;
+	script[n_script] = net_default();
+	script[n_script++].chunks = 100;
+	c = net_ask(l, &(Want) {.stream = true});
+	net_run(l, &http, 50000);
+	c->backlog = 1000000;
+	net_run(l, &http, 3000000);
+	CHECK(http.pauses == 1 && c->texts < 10 && !c->done, "%d", c->texts);
+	c->backlog = 0;
+	net_run(l, &http, 3000000);
+	CHECK(c->done && c->texts == 100, "%d", c->texts);
+	stop(l);
+}
+
+static void
+test_ends(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+	Client	   *d;
+
+	/* a deadline */
+	add(NET_HANG, 0, -1);
+	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000,.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(strcmp(c->sqlstate, "57014") == 0 && strcmp(c->message, "canceling LLM request due to timeout") == 0, "%s", c->message);
+	CHECK(strcmp(c->detail, "The request took longer than 1234 ms.") == 0, "%s", c->detail);
+	CHECK(c->end_us <= c->deadline_us + 1 && c->tries == 1 && c->charged == 1 && http.n == 0, "%d", http.n);
+	/* the model's own timeout is another matter: it is tried again */
+	add(NET_HANG, 0, -1);
+	c = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}",.seed = true});
+	d = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}"});
+	add(NET_HANG, 0, -1);
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 2 && c->charged == 1, "%s %lld", c->message, (long long) c->tries);
+	CHECK(!d->done && d->tries == 1 && d->charged == 1 && strcmp(d->sqlstate, "08006") == 0, "%s", d->message);
+	/* cancelled: in flight, while it waits to be asked again, in the queue */
+	add(NET_HANG, 0, -1);
+	add(NET_NOT_SENT, 0, -1);
+	c = net_ask(l, &(Want) {0});
+	d = net_ask(l, &(Want) {0});
+	net_run(l, &http, 100000);
+	CHECK(http.n == 1 && http.made == 6, "%d %d", http.n, http.made);
+	c->cancelled = d->cancelled = true;
+	line_cancel(l, c->ask);
+	CHECK(http.n == 0 && line_live(l) == 1, "closed at once");
+	line_cancel(l, d->ask);
+	CHECK(line_live(l) == 0, "gone");
+	c = net_ask(l, &(Want) {0});
+	c->cancelled = true;
+	line_cancel(l, c->ask);
+	net_run(l, &http, 5000000);
+	CHECK(http.made == 6, "no call behind a cancel: %d", http.made);
+	stop(l);
+}
+
+static void
+test_hosts(void)
+{
+	Line	   *l = start();
+	RSettings	other = settings;
+	Client	   *c = net_ask(l, &(Want) {.url = "https://evil.example:8443/v1"});
+
+	net_run(l, &http, 1000000);
+	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0 && strstr(c->hint, "evil.example:8443") != NULL, "%s %s", c->message, c->hint);
+	CHECK(c->elsewhere == 1, "elsewhere");
+	/* of several those that are */
+	c = net_ask(l, &(Want) {.url = "https://evil.example/v1 https://b.example/v1"});
+	net_run(l, &http, 1000000);
+	CHECK(c->done && strcmp(c->endpoint, "https://b.example/v1") == 0, "%s", c->endpoint);
+	/* no more */
+	c = net_ask(l, &(Want) {0});
+	other.allowed_hosts = "b.example";
+	line_settings(l, &other);
+	net_run(l, &http, 1000000);
+	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0, "%s", c->message);
+	c = net_ask(l, &(Want) {.url = "https://b.example/unstartable"});
+	net_run(l, &http, 1000000);
+	CHECK(strcmp(c->sqlstate, "58030") == 0, "%s", c->message);
+	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.prompt = "?"});
+	net_run(l, &http, 1000000);
+	CHECK(strcmp(c->sqlstate, "0A000") == 0 && c->elsewhere == -1, "%s", c->message);
+	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.secret = "a\nb"});
+	CHECK(c->ask == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 && strstr(c->message, "a\nb") == NULL, "%s", c->message);
+	stop(l);
+}
+
+static void
+test_gather(void)
+{
+	Line	   *l = start();
+	Client	   *c[10];
+	Want		w = {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 4}"};
+	Want		bad = w;
+
+	for (int i = 0; i < 10; i++)
+		c[i] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	CHECK(http.made == 3, "10 in calls of 4: %d", http.made);
+	for (int i = 0; i < 10; i++)
+		CHECK(c[i]->done && strncmp(c[i]->text, c[i]->want, strlen(c[i]->want)) == 0 && c[i]->tries == 1, "%s", c[i]->text);
+	/* one bad row of four: refused together, asked for one by one */
+	http.made = 0;
+	add(NET_STATUS, 400, -1);
+	add(NET_OK, 200, -1);
+	add(NET_STATUS, 400, -1);
+	for (int i = 0; i < 4; i++)
+		c[i] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	CHECK(http.made == 5, "%d", http.made);
+	CHECK(c[0]->done + c[1]->done + c[2]->done + c[3]->done == 3, "one fails");
+	for (int i = 0; i < 4; i++)
+		CHECK(c[i]->finals == 1 && c[i]->tries == 2 && (c[i]->done || strcmp(c[i]->sqlstate, "22023") == 0), "%s", c[i]->message);
+	/* ... also if it can't be asked for at all */
+	bad.prompt = "?";
+	c[0] = net_ask(l, &w);
+	c[1] = net_ask(l, &bad);
+	c[2] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	CHECK(c[0]->done && c[2]->done && strcmp(c[1]->sqlstate, "0A000") == 0, "%s", c[1]->message);
+	/* who leaves doesn't disturb the others */
+	for (int i = 0; i < 4; i++)
+		c[i] = net_ask(l, &w);
+	net_turn(l, &http);
+	CHECK(http.n == 1, "together");
+	c[0]->cancelled = c[3]->cancelled = true;
+	line_cancel(l, c[0]->ask);
+	line_cancel(l, c[3]->ask);
+	CHECK(http.n == 1 && line_live(l) == 2, "goes on");
+	net_run(l, &http, 1000000);
+	CHECK(c[1]->done && c[2]->done && strncmp(c[2]->text, c[2]->want, strlen(c[2]->want)) == 0, "%s", c[2]->text);
+	for (int i = 0; i < 2; i++)
+		c[i] = net_ask(l, &w);
+	net_turn(l, &http);
+	c[0]->cancelled = c[1]->cancelled = true;
+	line_cancel(l, c[0]->ask);
+	line_cancel(l, c[1]->ask);
+	CHECK(http.n == 0, "the last one closes it");
+	/* other secrets, other calls */
+	http.made = 0;
+	w.secret = "a";
+	c[0] = net_ask(l, &w);
+	w.secret = "b";
+	c[1] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	CHECK(http.made == 2 && c[0]->done && c[1]->done, "%d", http.made);
+	stop(l);
+}
+
+/* While something is under way, who comes alone waits a moment for others. */
+static void
+test_gather_waits(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+	Client	   *d;
+	Want		w = {.kind = WK_POOL,.task = "embed"};
+
+	net_ask(l, &w);
+	net_turn(l, &http);
+	CHECK(http.made == 1, "at once");
+	c = net_ask(l, &w);
+	net_turn(l, &http);
+	CHECK(http.made == 1, "not at once");
+	net_now += 1000;
+	d = net_ask(l, &w);
+	net_turn(l, &http);
+	net_now += 999;
+	net_turn(l, &http);
+	CHECK(http.made == 1, "2 ms aren't over");
+	net_now += 1;
+	net_turn(l, &http);
+	CHECK(http.made == 2 && http.n == 2, "together");
+	net_run(l, &http, 1000000);
+	CHECK(c->done && d->done && c->queue_us == 2000 && d->queue_us == 1000, "%lld", (long long) c->queue_us);
+	stop(l);
+}
+
+static void
+test_order(void)
+{
+	Line	   *l = start();
+	Client	   *c[6];
+	const char *o = "{\"max_concurrent_requests\": 1}";
+
+	c[0] = net_ask(l, &(Want) {.options = o});
+	net_turn(l, &http);
+	c[1] = net_ask(l, &(Want) {.options = o,.background = true,.priority = -5});
+	c[2] = net_ask(l, &(Want) {.options = o,.login = 1});
+	c[3] = net_ask(l, &(Want) {.options = o,.login = 1});
+	c[4] = net_ask(l, &(Want) {.options = o,.login = 2});
+	c[5] = net_ask(l, &(Want) {.options = o,.priority = -1});
+	net_run(l, &http, 10000000);
+	CHECK(http.most == 1, "one at a time: %d", http.most);
+	CHECK(c[0]->end_us < c[5]->end_us && c[5]->end_us < c[2]->end_us && c[2]->end_us < c[4]->end_us && c[4]->end_us < c[3]->end_us &&
+		  c[3]->end_us < c[1]->end_us, "priority, then in turn, then who can wait");
+	stop(l);
+}
+
+static void
+test_urls(void)
+{
+	Line	   *l = start();
+	Want		w = {.url = "https://a.example/v1 https://b.example/v1 https://c.example/v1"};
+	Client	   *c[9];
+	int			at_b = 0;
+
+	for (int i = 0; i < 9; i++)
+		c[i] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 9; i++)
+		at_b += strcmp(c[i]->endpoint, "https://b.example/v1") == 0;
+	CHECK(at_b == 3, "evenly: %d", at_b);
+	/* what failed here is asked for there */
+	add(NET_NOT_SENT, 0, -1);
+	c[0] = net_ask(l, &w);
+	net_turn(l, &http);
+	net_turn(l, &http);
+	http.headers[0] = '\0';
+	at_b = http.url[8];
+	net_run(l, &http, 1000000);
+	CHECK(c[0]->done && c[0]->tries == 2 && http.url[8] != at_b, "%s", http.url);
+	stop(l);
+}
+
+static void
+test_breaker(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+	Client	   *d;
+	int64_t		t0;
+	Buf			b = {0};
+
+	/* five in a row: tries and all */
+	for (int i = 0; i < 5; i++)
+		add(NET_NOT_SENT, 0, -1);
+	for (int i = 0; i < 5; i++)
+		net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_turn(l, &http);
+	net_now += 10000;
+	net_turn(l, &http);
+	CHECK(http.n == 0 && line_live(l) == 0, "all have failed");
+	CHECK(line_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s", b.data);
+	t0 = net_now;
+	add(NET_HANG, 0, -1);
+	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_turn(l, &http);
+	CHECK(http.n == 0 && c->finals == 0, "waits");
+	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}",.deadline_us = net_now + 500000});
+	net_turn(l, &http);
+	CHECK(d->finals == 1 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0, "its time would be over: %s", d->message);
+	net_run(l, &http, 1000000);
+	CHECK(http.n == 1 && net_now - t0 >= 1000000, "one finds out");
+	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
+	net_turn(l, &http);
+	CHECK(http.n == 1 && d->finals == 0, "only one");
+	/* it is cancelled: its place is free */
+	c->cancelled = true;
+	line_cancel(l, c->ask);
+	net_run(l, &http, 1000000);
+	CHECK(d->done, "%s", d->message);
+	buf_reset(&b);
+	line_command(l, "endpoints", &b);
+	CHECK(strstr(b.data, "\"health\":\"up\"") != NULL, "%s", b.data);
+	buf_free(&b);
+	stop(l);
+}
+
+static void
+test_limits(void)
+{
+	Line	   *l = start();
+	int64_t		t0 = net_now;
+	Client	   *c = NULL;
+
+	/* 60 a minute: 6 at once, then one in 1.11 s */
+	for (int i = 0; i < 12; i++)
+		c = net_ask(l, &(Want) {.options = "{\"requests_per_minute\": 60}"});
+	net_run(l, &http, 100000);
+	CHECK(http.made == 6, "%d", http.made);
+	net_run(l, &http, 100000000);
+	CHECK(c->done && net_now - t0 > 6600000 && net_now - t0 < 7000000, "%lld", (long long) (net_now - t0));
+	/* what the endpoint says */
+	script[n_script] = net_default();
+	script[n_script].remaining = 0;
+	script[n_script++].reset_ms = 2000;
+	net_ask(l, &(Want) {0});
+	net_run(l, &http, 100000);
+	t0 = net_now;
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->queue_us > 1800000 && c->queue_us < 2100000, "%lld", (long long) c->queue_us);
+	stop(l);
+}
+
+static void
+test_parts(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+
+	add(NET_OK, 200, -1);
+	add(NET_NOT_SENT, 0, -1);
+	c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 4 && http.made == 4, "%lld", (long long) c->tries);
+	/* one fails for good: the others are closed */
+	add(NET_STATUS, 401, -1);
+	add(NET_HANG, 0, -1);
+	add(NET_HANG, 0, -1);
+	c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && strcmp(c->sqlstate, "28000") == 0 && http.n == 0, "%s", c->message);
+	stop(l);
+}
+
+static void
+test_stats(void)
+{
+	static WireStats s;
+	Line	   *l = start();
+	Client	   *c;
+
+	memset(&s, 0, sizeof(s));
+	add(NET_STATUS, 400, -1);
+	net_ask(l, &(Want) {0});
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 4; i++)
+		net_ask(l, &(Want) {0});
+	net_run(l, &http, 1000000);
+	line_publish(l, &s);
+	CHECK(s.n_models == 1 && s.n_endpoints == 1 && s.seq == 2, "%u", s.n_models);
+	CHECK(strcmp(s.models[0].name, "m") == 0 && s.models[0].state == WM_READY && s.models[0].dboid == 5, "%s", s.models[0].name);
+	CHECK(s.models[0].hash == wire_model_hash("https://a.example/v1", "") && s.endpoints[0].model_hash == s.models[0].hash, "its hash");
+	CHECK(s.models[0].requests == 5 && s.models[0].ended[WE_STOP] == 4 && s.models[0].ended[WE_ERROR] == 1, "%lld", (long long) s.models[0].requests);
+	CHECK(s.models[0].prompt_tokens == 28 && s.models[0].output_tokens == 12, "%lld", (long long) s.models[0].prompt_tokens);
+	CHECK(s.models[0].hist[WH_E2E].sum == 40000 && s.models[0].hist[WH_E2E].count[0] == 4, "%lld", (long long) s.models[0].hist[WH_E2E].sum);
+	CHECK(s.endpoints[0].health == WIRE_HEALTH_UP && s.endpoints[0].calls == 5 && s.endpoints[0].failures == 1, "%d", (int) s.endpoints[0].calls);
+	CHECK(s.endpoints[0].latency_us > 9000 && s.endpoints[0].in_flight == 0, "%d", (int) s.endpoints[0].latency_us);
+	CHECK(s.fig.requests == 5 && s.fig.finished == 4 && s.fig.failed == 1 && s.fig.live == 0, "sums");
+	line_publish(l, &s);
+	CHECK(s.seq == 2, "nothing new");
+	rstats_reset(l);
+	c = net_ask(l, &(Want) {.model = "n"});
+	line_publish(l, &s);
+	CHECK(s.fig.requests == 1 && s.fig.finished == 0 && s.fig.live == 1 && s.n_models == 2, "%d", (int) s.fig.requests);
+	net_run(l, &http, 1000000);
+	/* forgotten */
+	CHECK(c->done, "done");
+	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	line_publish(l, &s);
+	CHECK(s.n_models == 1 && strcmp(s.models[0].name, "n") == 0 && s.fig.requests == 1, "%d", (int) s.fig.requests);
+	stop(l);
+}
+
+int
+main(void)
+{
+	test_answer();
+	test_fates();
+	test_retries();
+	test_streams();
+	test_ends();
+	test_hosts();
+	test_gather();
+	test_gather_waits();
+	test_order();
+	test_urls();
+	test_breaker();
+	test_limits();
+	test_parts();
+	test_stats();
+	return check_done("test_remote_line");
+}
