@@ -1,0 +1,123 @@
+/*
+ * test_remote_fate.c
+ *	  The retry rule (docs/remote.md): each end of a call, and what must hold of all of them.
+ */
+#include "remote/fate.h"
+
+#include "tests/unit/check.h"
+
+static Fate
+fate(HttpEnd end, int status, bool idempotent, bool emitted, bool garbled, bool deadline)
+{
+	HttpResult	r = {.end = end,.status = status,.retry_after_ms = -1};
+
+	return fate_of(&(FateCase) {.r = &r,.idempotent = idempotent,.emitted = emitted,.garbled = garbled,.cls = garbled ? ERR_PROTOCOL : ERR_NONE,.deadline = deadline});
+}
+
+/* As the text has it: a = for nothing, i = only if idempotent (and it counts as charged), n = never */
+static void
+test_rule(void)
+{
+	static const struct
+	{
+		HttpEnd		end;
+		int			status;
+		char		again;
+		FateHealth	health;
+	}			cases[] = {
+		{HTTP_NOT_SENT, 0, 'a', FATE_DOWN}, {HTTP_CUT, 0, 'i', FATE_DOWN}, {HTTP_CUT, 200, 'i', FATE_DOWN}, {HTTP_LATE, 0, 'i', FATE_DOWN},
+		{HTTP_LATE, 200, 'i', FATE_DOWN}, {HTTP_REFUSED, 0, 'n', FATE_DOWN}, {HTTP_TOO_LARGE, 200, 'x', FATE_NEITHER},
+		{HTTP_DONE, 408, 'a', FATE_NEITHER}, {HTTP_DONE, 425, 'a', FATE_NEITHER}, {HTTP_DONE, 429, 'a', FATE_NEITHER},
+		{HTTP_DONE, 503, 'a', FATE_DOWN}, {HTTP_DONE, 529, 'a', FATE_DOWN},
+		{HTTP_DONE, 500, 'i', FATE_DOWN}, {HTTP_DONE, 502, 'i', FATE_DOWN}, {HTTP_DONE, 504, 'i', FATE_DOWN}, {HTTP_DONE, 520, 'i', FATE_DOWN},
+		{HTTP_DONE, 501, 'n', FATE_UP}, {HTTP_DONE, 505, 'n', FATE_UP}, {HTTP_DONE, 400, 'n', FATE_UP}, {HTTP_DONE, 401, 'n', FATE_UP},
+		{HTTP_DONE, 403, 'n', FATE_UP}, {HTTP_DONE, 404, 'n', FATE_UP}, {HTTP_DONE, 409, 'n', FATE_UP}, {HTTP_DONE, 413, 'n', FATE_UP},
+		{HTTP_DONE, 418, 'n', FATE_UP}, {HTTP_DONE, 422, 'n', FATE_UP}, {HTTP_DONE, 301, 'n', FATE_UP}, {HTTP_DONE, 307, 'n', FATE_UP},
+		/* an error's text that broke off is that error */
+		{HTTP_CUT, 429, 'a', FATE_NEITHER}, {HTTP_CUT, 400, 'n', FATE_UP}, {HTTP_LATE, 503, 'a', FATE_DOWN},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (int again = 0; again < 2; again++)
+		{
+			Fate		f = fate(cases[i].end, cases[i].status, again, false, false, false);
+			bool		want = cases[i].again == 'a' || (cases[i].again == 'i' && again);
+
+			CHECK(f.verdict == (want ? FATE_AGAIN : FATE_ERROR), "%d %d: %d", cases[i].end, cases[i].status, f.verdict);
+			CHECK(f.charged == (cases[i].again == 'i' || cases[i].again == 'x'), "%d %d: charged %d", cases[i].end, cases[i].status, f.charged);
+			CHECK(f.health == cases[i].health, "%d %d: health %d", cases[i].end, cases[i].status, f.health);
+			CHECK(f.throttled == (cases[i].status == 429), "%d", cases[i].status);
+		}
+	for (int status = 200; status < 300; status++)
+	{
+		CHECK(fate(HTTP_DONE, status, false, true, false, false).verdict == FATE_ANSWER, "%d", status);
+		CHECK(fate(HTTP_DONE, status, true, false, true, false).verdict == FATE_AGAIN, "garbage, %d", status);
+		CHECK(fate(HTTP_DONE, status, false, false, true, false).verdict == FATE_ERROR, "garbage, %d", status);
+		CHECK(fate(HTTP_CUT, status, false, false, true, false).charged, "garbage, %d", status);
+	}
+}
+
+/* Over everything that can be. */
+static void
+test_always(void)
+{
+	for (int end = HTTP_DONE; end <= HTTP_TOO_LARGE; end++)
+		for (int status = 0; status < 600; status++)
+			for (int bits = 0; bits < 16; bits++)
+			{
+				bool		idempotent = bits & 1;
+				bool		emitted = bits & 2;
+				bool		garbled = bits & 4;
+				bool		deadline = bits & 8;
+				Fate		f;
+
+				if ((status > 0 && status < 200) || (status > 0 && (end == HTTP_NOT_SENT || end == HTTP_REFUSED)))
+					continue;
+				f = fate((HttpEnd) end, status, idempotent, emitted, garbled, deadline);
+				if (f.verdict == FATE_AGAIN)
+				{
+					CHECK(!emitted, "what was heard is not asked again: %d %d", end, status);
+					CHECK(!f.charged || idempotent, "what may be charged twice: %d %d", end, status);
+				}
+				if (f.verdict == FATE_ANSWER)
+					CHECK(end == HTTP_DONE && status >= 200 && status < 300 && !garbled && !f.charged, "%d %d", end, status);
+				if (end != HTTP_NOT_SENT && end != HTTP_REFUSED && (status == 0 || (status >= 200 && status < 300)))
+					CHECK(f.charged || f.verdict == FATE_ANSWER, "sent, and no status that says no: %d %d", end, status);
+				CHECK(!f.split || (f.verdict == FATE_ERROR && !f.charged), "%d %d", end, status);
+				CHECK(!f.told || status == 429 || status == 503, "%d", status);
+			}
+}
+
+static void
+test_more(void)
+{
+	HttpResult	r = {.end = HTTP_DONE,.status = 503,.retry_after_ms = 1000};
+	FateCase	k = {.r = &r};
+
+	CHECK(fate_of(&k).told, "who says when is believed");
+	r.retry_after_ms = -1;
+	CHECK(!fate_of(&k).told, "and else it's the budget's");
+	r = (HttpResult) {.end = HTTP_DONE,.status = 200,.retry_after_ms = -1};
+	k = (FateCase) {.r = &r,.garbled = true,.cls = ERR_INVALID,.idempotent = true};
+	CHECK(fate_of(&k).verdict == FATE_ERROR && !fate_of(&k).elsewhere && fate_of(&k).health == FATE_UP, "a stream that says that the request is bad");
+	k.cls = ERR_UNAVAILABLE;
+	CHECK(fate_of(&k).verdict == FATE_AGAIN && fate_of(&k).elsewhere, "... or that it is overloaded");
+	CHECK(fate(HTTP_LATE, 0, true, false, false, true).verdict == FATE_ERROR, "the request's time is up");
+	CHECK(fate(HTTP_LATE, 0, true, false, false, true).health == FATE_NEITHER, "which says nothing of the url");
+	for (int status = 400; status < 600; status++)
+	{
+		Fate		f = fate(HTTP_DONE, status, false, false, false, false);
+
+		CHECK(f.split == (status == 400 || status == 413 || status == 422), "%d", status);
+		CHECK(!f.split || !f.elsewhere, "%d", status);
+	}
+}
+
+int
+main(void)
+{
+	test_rule();
+	test_always();
+	test_more();
+	return check_done("test_remote_fate");
+}
