@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "remote/line_int.h"
 #include "talk/chan.h"
+#include "wire/hosts.h"
 
 Span
 ask_field(const Ask *a, WireTag tag)
@@ -72,6 +73,39 @@ ask_drop(Ask *a)
 	leave(a);
 }
 
+/* May the asker not know where the endpoint is? */
+static bool
+is_secret(const Ask *a)
+{
+	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
+	WireField	f;
+	int64_t		secret = 0;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_SECRET_PATHS)
+			secret = f.i;
+	return (secret & WIRE_SECRET_MODEL) != 0;
+}
+
+/* Neither urls nor hosts, nor what a library says of addresses. */
+static void
+hide_urls(const Ask *a, Err *e)
+{
+	for (int i = 0; i < a->m->pick.n; i++)
+	{
+		HostUrl		h;
+		char		why[160];
+
+		err_replace(e, a->m->u[i].base, a->m->name);
+		if (hosts_url(a->m->u[i].base, &h, why, sizeof(why)))
+			err_replace(e, h.host, "its host");
+	}
+	if (e->cls == ERR_CONNECTION)
+		e->detail[0] = '\0';
+	if (e->cls == ERR_FORBIDDEN)
+		e->hint[0] = '\0';
+}
+
 /* ---- frames ---- */
 
 static int64_t
@@ -122,7 +156,7 @@ put_times(Ask *a, WireOut *o)
 static void
 put_tries(const Ask *a, WireOut *o, const char *url)
 {
-	if (url != NULL)
+	if (url != NULL && !is_secret(a))
 		wire_put_str(o, WTAG_ENDPOINT, url, strlen(url));
 	wire_put_int(o, WTAG_TRIES, a->tries);
 	wire_put_int(o, WTAG_CHARGED_TRIES, a->charged);
@@ -184,11 +218,23 @@ void
 ask_error(Ask *a, const Err *e, const ErrorExtra *x)
 {
 	Buf			b = {0};
+	Buf			body = {0};
 	WireOut		o = chan_out(&b);
+	WireFrame	kind = WF_ERROR;
+	Err			hidden;
 
 	if (a->gone)
 		return;
-	chan_put_error(&b, e);
+	if (is_secret(a))
+	{
+		hidden = *e;
+		hide_urls(a, &hidden);
+		e = &hidden;
+	}
+	if (reply_error_as_body(&a->w, e, &body))
+		kind = WF_DONE;
+	else
+		chan_put_error(&b, e);
 	put_tries(a, &o, x->url);
 	if (x->elsewhere)
 		wire_put_int(&o, WTAG_ELSEWHERE, 1);
@@ -199,10 +245,13 @@ ask_error(Ask *a, const Err *e, const ErrorExtra *x)
 		wire_put_int(&o, WTAG_PROMPT_TOKENS, x->prompt_tokens);
 		wire_put_int(&o, WTAG_COMPLETION_TOKENS, x->completion_tokens);
 	}
+	if (body.len > 0)
+		buf_add(&b, body.data, body.len);
 	a->m->ended[e->cls == ERR_CANCELLED ? WE_ABORT : WE_ERROR]++;
 	leave(a);
-	a->l->sink.frame(a->owner, WF_ERROR, &b, true);
+	a->l->sink.frame(a->owner, kind, &b, true);
 	buf_free(&b);
+	buf_free(&body);
 }
 
 void
@@ -213,7 +262,7 @@ ask_late(Ask *a)
 	Err			e;
 	bool		sent = false;
 
-	err_set(&e, ERR_CANCELLED, "canceling LLM request due to timeout");
+	err_set(&e, ERR_CANCELLED, WIRE_TIMED_OUT);
 	err_detail(&e, "The request took longer than %d ms.", a->timeout_ms);
 	for (int i = 0; j != NULL && i < j->calls.n; i++)
 		sent = sent || j->c[i]->state != CALL_PENDING;

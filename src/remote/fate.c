@@ -94,7 +94,7 @@ fate_of(const FateCase *c)
 		f.elsewhere = f.health == FATE_DOWN;
 		f.verdict = again && f.health == FATE_DOWN ? FATE_AGAIN : FATE_ERROR;
 	}
-	else if (r->end == HTTP_DONE)
+	else if (r->end == HTTP_DONE && answer)
 	{
 		f.verdict = FATE_ANSWER;
 		f.health = FATE_UP;

@@ -246,13 +246,19 @@ take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int 
 		m = rmodel_get(l, &a->w, &e);
 	if (m == NULL)
 	{
+		Buf			body = {0};
+
 		l->early.requests++;
 		l->early.failed++;
+		if (ok && reply_error_as_body(&a->w, &e, &body))
+			end_at_once(l, owner, NULL, &body);
+		else
+			end_at_once(l, owner, &e, NULL);
+		buf_free(&body);
 		if (ok)
 			ask_free(a);
 		else
 			mem_free(a);
-		end_at_once(l, owner, &e, NULL);
 		return NULL;
 	}
 	a->l = l;
@@ -350,7 +356,9 @@ line_turn(Line *l, int64_t now_us)
 	Call	   *c;
 	Call	   *full = NULL;
 
-	l->now_us = now_us;
+	/* what was taken just now may have come behind `now` */
+	if (now_us > l->now_us)
+		l->now_us = now_us;
 	l->wake_us = INT64_MAX;
 	l->depth++;
 	while ((c = l->touched) != NULL)

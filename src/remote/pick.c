@@ -20,6 +20,8 @@
 #define SAID_PATIENCE_US	INT64_C(60000000)
 /* 429s of calls that began together are one. */
 #define NARROW_US			INT64_C(1000000)
+/* "As many as it had" is the most of so long. */
+#define PEAK_US				INT64_C(10000000)
 
 void
 pick_init(Pick *p, int n, int most)
@@ -151,6 +153,11 @@ pick_begin(Pick *p, int url, int64_t now_us)
 
 	p->last = url;
 	u->in_flight++;
+	if (u->in_flight >= u->peak || now_us - u->peak_us > PEAK_US)
+	{
+		u->peak = u->in_flight;
+		u->peak_us = now_us;
+	}
 	if (u->health != WIRE_HEALTH_DOWN && u->health != WIRE_HEALTH_TRYING)
 		return false;
 	u->health = WIRE_HEALTH_TRYING;
@@ -186,7 +193,7 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 
 	if (throttled && now_us - u->narrowed_us > NARROW_US)
 	{
-		u->window = (double) places(p, u) < u->in_flight ? places(p, u) : u->in_flight;
+		u->window = places(p, u) < u->peak ? places(p, u) : u->peak;
 		u->window = u->window / 2 < 1 ? 1 : u->window / 2;
 		u->narrowed_us = now_us;
 	}

@@ -31,6 +31,8 @@ typedef struct PickUrl
 	bool		probing;		/* TRYING: the one call is under way, */
 	int64_t		probe_us;		/* ... since */
 	int64_t		narrowed_us;	/* when the window was halved last */
+	int			peak;			/* most calls at once of late */
+	int64_t		peak_us;
 	int64_t		latency_us;		/* moving average of answered calls; 0 = none yet */
 } PickUrl;
 

@@ -2,8 +2,7 @@
  * rstats.c
  *	  What the line counts, and its copy in the arena.
  *
- * The copy is written under a sequence lock: seq odd (release fence), data, seq even (release); partner: the readers in src/pg,
- * which retry when seq was odd or changed.  What there is of a model is its entry's; the sums are over those that are known
+ * The copy is written under the sequence lock (statlock.h).  What there is of a model is its entry's; the sums are over those that are known
  * and those that were.  Resetting subtracts a base from the sums: models' counters only grow.
  *
  * Times are those that an asker sees: from its arrival, waiting and tries and all.
@@ -14,6 +13,7 @@
 #include <string.h>
 
 #include "remote/line_int.h"
+#include "talk/statlock.h"
 
 #define PUBLISH_US	100000
 
@@ -226,13 +226,27 @@ sort_models(const RModel **v, int n)
 		}
 }
 
+/* That may be under way at once, of the model that may have most; backends send a multiple of it. */
+static int64_t
+most_calls(const Line *l)
+{
+	int64_t		most = 0;
+
+	for (const RModel *m = l->models; m != NULL; m = m->next)
+	{
+		int64_t		n = (int64_t) m->pick.n * m->pick.most;
+
+		most = n > most ? n : most;
+	}
+	return l->set.max_connections > 0 && most > l->set.max_connections ? l->set.max_connections : most;
+}
+
 void
 line_publish(Line *l, WireStats *s)
 {
 	const RModel *v[WIRE_MAX_MODELS];
 	int64_t		now = l->clock();
 	bool		rest = l->n_asks == 0;
-	uint32_t	seq;
 	uint32_t	n_endpoints = 0;
 	WireFigures f;
 	int			n;
@@ -249,10 +263,8 @@ line_publish(Line *l, WireStats *s)
 		*wire_figure(&f, i) -= *wire_figure(&l->base, i);
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		gauges(m, &f);
-	seq = atomic_load_explicit(&s->seq, memory_order_relaxed) & ~UINT32_C(1);
-	atomic_store_explicit(&s->seq, seq + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	s->started_us = l->started_us;
+	f.max_num_seqs = most_calls(l);
+	statlock_take(s);
 	s->fig = f;
 	for (int i = 0; i < n; i++)
 	{
@@ -262,5 +274,5 @@ line_publish(Line *l, WireStats *s)
 	}
 	s->n_models = (uint32_t) n;
 	s->n_endpoints = n_endpoints;
-	atomic_store_explicit(&s->seq, seq + 2, memory_order_release);
+	statlock_release(s);
 }

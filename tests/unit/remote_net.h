@@ -618,6 +618,17 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 	err_detail(e, "%.*s", (int) n, body);
 }
 
+bool
+reply_error_as_body(const WireAsk *a, const Err *e, Buf *fields)
+{
+	WireOut		o = chan_out(fields);
+
+	if (a->kind != WK_API)
+		return false;
+	wire_put_str(&o, WTAG_TEXT, e->msg, strlen(e->msg));
+	return true;
+}
+
 /* ---- the sink ---- */
 
 static void
@@ -733,7 +744,7 @@ typedef struct Want
 {
 	WireKind	kind;
 	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;	/* url: or several; prompt: what follows "p<id>" */
-	bool		stream, seed, background;
+	bool		stream, seed, background, secret_urls;
 	int			priority, login;
 	int64_t		deadline_us;
 } Want;
@@ -773,6 +784,13 @@ net_ask(Line *l, const Want *w)
 	wire_put_str(&o, WTAG_PROMPT, c->want, strlen(c->want));
 	if (w->stream)
 		wire_put_int(&o, WTAG_STREAM, 1);
+	if (kind == WK_API)
+	{
+		wire_put_str(&o, WTAG_API_PATH, "/v1/chat/completions", 20);
+		wire_put_str(&o, WTAG_API_BODY, "{}", 2);
+	}
+	if (w->secret_urls)
+		wire_put_int(&o, WTAG_SECRET_PATHS, WIRE_SECRET_MODEL);
 	if (w->seed)
 		wire_put_int(&o, WTAG_SEED, 1);
 	if (w->background)

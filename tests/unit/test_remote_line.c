@@ -310,6 +310,35 @@ test_hosts(void)
 	stop(l);
 }
 
+/* Who may not know where it is isn't told. */
+static void
+test_secret_urls(void)
+{
+	static const int statuses[] = {401, 404, 503, 302};
+	Line	   *l = start();
+	Client	   *c = net_ask(l, &(Want) {.secret_urls = true});
+
+	net_run(l, &http, 1000000);
+	CHECK(c->done && c->endpoint[0] == '\0' && c->tries == 1, "%s", c->endpoint);
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+	{
+		add(NET_STATUS, statuses[i], -1);
+		c = net_ask(l, &(Want) {.secret_urls = true,.options = "{\"max_retries\": 0}"});
+		net_run(l, &http, 1000000);
+		CHECK(!c->done && strstr(c->message, "example") == NULL && strstr(c->message, "\"m\"") != NULL, "%s", c->message);
+		CHECK(strstr(c->detail, "example") == NULL && strstr(c->hint, "example") == NULL && c->endpoint[0] == '\0', "%s", c->detail);
+	}
+	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://evil.example/v1"});
+	net_run(l, &http, 1000000);
+	CHECK(strcmp(c->sqlstate, "42501") == 0 && strstr(c->detail, "evil") == NULL && strstr(c->hint, "evil") == NULL, "%s %s", c->detail, c->hint);
+	/* an error as a body */
+	add(NET_STATUS, 401, -1);
+	c = net_ask(l, &(Want) {.kind = WK_API});
+	net_run(l, &http, 1000000);
+	CHECK(c->done && strstr(c->text, "401") != NULL && c->tries == 1 && c->elsewhere == 1, "%s", c->text);
+	stop(l);
+}
+
 static void
 test_gather(void)
 {
@@ -588,6 +617,7 @@ main(void)
 	test_streams();
 	test_ends();
 	test_hosts();
+	test_secret_urls();
 	test_gather();
 	test_gather_waits();
 	test_order();

@@ -1,0 +1,234 @@
+/*
+ * test_remote_gather.c
+ *	  The queue: order, fairness, and who goes with whom; against a slow model of it.
+ */
+#include "remote/gather.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "tests/unit/check.h"
+
+typedef struct Row
+{
+	GatherItem	item;			/* first */
+	int			kind;			/* those of one may go together */
+	int			number;
+	bool		waits;
+} Row;
+
+static uint64_t seed = 7;
+
+static int
+rnd(int n)
+{
+	seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (int) ((seed >> 33) % (uint64_t) n);
+}
+
+static bool
+same(const GatherItem *a, const GatherItem *b)
+{
+	return ((const Row *) a)->kind == ((const Row *) b)->kind;
+}
+
+static Row
+row(int login, int priority, int kind)
+{
+	return (Row) {.item = {.login = (uint32_t) login,.priority = priority,.gathers = kind > 0},.kind = kind};
+}
+
+static void
+test_order(void)
+{
+	Gather	   *g = gather_new(same, 8);
+	Row			r[8] = {row(1, 0, 0), row(1, 0, 0), row(1, 0, 0), row(2, 0, 0), row(3, -1, 0), row(9, -5, 0), row(4, 7, 0), row(2, 0, 0)};
+	static const int want[] = {6, 4, 0, 3, 1, 7, 2, 5};
+	int64_t		when;
+	GatherItem *v[8];
+
+	r[5].item.background = true;
+	r[6].item.first = true;
+	for (int i = 0; i < 8; i++)
+		gather_add(g, &r[i].item);
+	for (int i = 0; i < 8; i++)
+	{
+		CHECK(gather_take(g, true, 0, v, &when) == 1, "one");
+		CHECK(v[0] == &r[want[i]].item, "place %d: %d", i, (int) ((Row *) v[0] - r));
+	}
+	CHECK(gather_take(g, true, 0, v, &when) == 0 && when == INT64_MAX && gather_count(g) == 0, "empty");
+	gather_free(g);
+}
+
+static void
+test_waits(void)
+{
+	Gather	   *g = gather_new(same, 3);
+	Row			r[5] = {row(1, 0, 1), row(2, 0, 1), row(3, 0, 2), row(4, 0, 0), row(1, 0, 1)};
+	int64_t		when;
+	GatherItem *v[3];
+
+	for (int i = 0; i < 5; i++)
+		r[i].item.since_us = 1000 + 100 * i;
+	gather_add(g, &r[0].item);
+	CHECK(gather_take(g, false, 1500, v, &when) == 0 && when == 3000, "a moment: %lld", (long long) when);
+	gather_add(g, &r[2].item);
+	gather_add(g, &r[3].item);
+	CHECK(gather_take(g, false, 1500, v, &when) == 1 && v[0] == &r[3].item, "who gathers not needn't wait");
+	gather_add(g, &r[1].item);
+	gather_add(g, &r[4].item);
+	CHECK(gather_take(g, false, 1500, v, &when) == 3 && v[0] == &r[0].item && v[1] == &r[1].item && v[2] == &r[4].item, "full");
+	CHECK(gather_take(g, false, 1500, v, &when) == 0 && when == 3200, "%lld", (long long) when);
+	CHECK(gather_take(g, true, 1500, v, &when) == 1 && v[0] == &r[2].item, "nothing is under way");
+	gather_add(g, &r[2].item);
+	CHECK(gather_take(g, false, 3200, v, &when) == 1, "time is up");
+	gather_add(g, &r[0].item);
+	gather_add(g, &r[1].item);
+	gather_remove(g, &r[0].item);
+	CHECK(gather_take(g, false, 3100, v, &when) == 1 && v[0] == &r[1].item, "its own time");
+	gather_free(g);
+}
+
+static int	n_each;
+
+static void
+each(void *ctx, GatherItem *it)
+{
+	n_each++;
+	if (rnd(3) == 0)
+	{
+		((Row *) it)->waits = false;
+		gather_remove(ctx, it);
+	}
+}
+
+/* Whose turn comes first of these two, ignoring turns of logins? */
+static bool
+before(const Row *a, const Row *b)
+{
+	if (a->item.first != b->item.first)
+		return a->item.first;
+	if (a->item.background != b->item.background)
+		return b->item.background;
+	return a->item.priority < b->item.priority;
+}
+
+#define N_ROWS	300
+#define MOST	5
+
+static void
+test_random(void)
+{
+	Gather	   *g = gather_new(same, MOST);
+	Row		   *r = mem_zalloc(N_ROWS * sizeof(*r));
+	GatherItem *v[MOST];
+	int			number = 0,
+				waiting = 0,
+				gathered = 0;
+
+	for (int step = 0; step < 200000; step++)
+	{
+		Row		   *x = &r[rnd(N_ROWS)];
+		int64_t		when;
+		int			what = rnd(100);
+		int			sooner = 0,
+					older = 0,
+					left = 0;
+
+		if (what < 50 && !x->waits)
+		{
+			*x = row(rnd(5), rnd(3), rnd(6));
+			x->item.background = rnd(4) == 0;
+			x->item.first = rnd(10) == 0;
+			x->item.since_us = step;
+			x->waits = true;
+			x->number = number++;
+			gather_add(g, &x->item);
+			waiting++;
+		}
+		else if (what < 60 && x->waits)
+		{
+			gather_remove(g, &x->item);
+			x->waits = false;
+			waiting--;
+		}
+		else if (what == 60 && rnd(100) == 0)
+		{
+			n_each = 0;
+			gather_each(g, each, g);
+			CHECK(n_each == waiting, "each once: %d of %d", n_each, waiting);
+			waiting = gather_count(g);
+		}
+		else if (what > 60)
+		{
+			int			n = gather_take(g, true, step, v, &when);
+			const Row  *a = n > 0 ? (Row *) v[0] : NULL;
+
+			CHECK((n > 0) == (waiting > 0) && n <= MOST, "%d of %d", n, waiting);
+			for (int i = 0; i < n; i++)
+			{
+				Row		   *y = (Row *) v[i];
+
+				CHECK(y->waits && y->kind == a->kind && (i == 0 || y->kind > 0), "together");
+				y->waits = false;
+			}
+			waiting -= n;
+			gathered += n > 1;
+			for (int i = 0; i < N_ROWS && n > 0; i++)
+			{
+				if (!r[i].waits)
+					continue;
+				sooner += before(&r[i], a);
+				older += r[i].item.login == a->item.login && !before(a, &r[i]) && r[i].number < a->number;
+				left += r[i].kind > 0 && r[i].kind == a->kind && n < MOST;
+			}
+			CHECK(sooner == 0, "somebody came sooner");
+			CHECK(older == 0, "of one's own the oldest");
+			CHECK(left == 0, "all that may go do");
+		}
+		CHECK(gather_count(g) == waiting, "%d, not %d", gather_count(g), waiting);
+	}
+	CHECK(gathered > 1000, "%d", gathered);
+	while (gather_take(g, true, 0, v, &(int64_t) {0}) > 0)
+		;
+	gather_free(g);
+	mem_free(r);
+}
+
+/* Each login gets as much, however much others ask for. */
+static void
+test_fair(void)
+{
+	Gather	   *g = gather_new(same, 4);
+	Row		   *r = mem_zalloc(1010 * sizeof(*r));
+	GatherItem *v[4];
+	int64_t		when;
+	int			of_2 = 0;
+
+	for (int i = 0; i < 1010; i++)
+	{
+		r[i] = row(i < 1000 ? 1 : 2, 0, 0);
+		gather_add(g, &r[i].item);
+	}
+	for (int i = 0; i < 20; i++)
+	{
+		CHECK(gather_take(g, true, 0, v, &when) == 1, "one");
+		of_2 += v[0]->login == 2;
+	}
+	CHECK(of_2 == 10, "%d of 20", of_2);
+	while (gather_take(g, true, 0, v, &when) > 0)
+		;
+	gather_free(g);
+	mem_free(r);
+}
+
+int
+main(void)
+{
+	test_order();
+	test_waits();
+	test_random();
+	test_fair();
+	return check_done("test_remote_gather");
+}

@@ -1,0 +1,240 @@
+/*
+ * test_remote_pick.c
+ *	  Which url is called next, and breakers.
+ */
+#include "remote/pick.h"
+
+#include <stdlib.h>
+
+#include "tests/unit/check.h"
+
+static int64_t now;
+static const PickLimit *free_limits;
+
+static int
+choose(Pick *p, PickResult want)
+{
+	PickLimit	limits[8];
+	int64_t		when;
+	int			url = -1;
+	PickResult	r;
+
+	for (int i = 0; i < p->n; i++)
+		limits[i] = free_limits != NULL ? free_limits[i] : (PickLimit) {now, now};
+	r = pick_choose(p, limits, -1, now, &when, &url);
+	CHECK(r == want, "%d, not %d", r, want);
+	return r == PICK_OK ? url : (int) ((when - now) / 1000);
+}
+
+/* A call, from its beginning to its end. */
+static void
+call(Pick *p, FateHealth h, int64_t latency)
+{
+	int			url = choose(p, PICK_OK);
+	bool		probe = pick_begin(p, url, now);
+
+	now += latency > 0 ? latency : 1000;
+	pick_end(p, url, probe, h, false, h == FATE_UP ? latency : -1, now);
+}
+
+static void
+test_least(void)
+{
+	Pick		p;
+	int			seen[3] = {0};
+
+	pick_init(&p, 3, 2);
+	for (int i = 0; i < 6; i++)
+	{
+		int			url = choose(&p, PICK_OK);
+
+		pick_begin(&p, url, now);
+		seen[url]++;
+		CHECK(seen[url] == i / 3 + 1, "in turn");
+	}
+	choose(&p, PICK_BUSY);
+	pick_end(&p, 1, false, FATE_UP, false, 500, now);
+	CHECK(choose(&p, PICK_OK) == 1, "the one with a place");
+	pick_end(&p, 0, false, FATE_UP, false, 100, now);
+	pick_end(&p, 2, false, FATE_UP, false, 900, now);
+	CHECK(choose(&p, PICK_OK) == 0, "the fastest of equals");
+	pick_end(&p, 2, false, FATE_UP, false, 900, now);
+	CHECK(choose(&p, PICK_OK) == 2, "the fewest come first");
+	p.u[2].banned = true;
+	CHECK(choose(&p, PICK_OK) == 0, "not that");
+	p.u[0].banned = p.u[1].banned = true;
+	choose(&p, PICK_BANNED);
+	pick_free(&p);
+}
+
+static void
+test_breaker(void)
+{
+	Pick		p;
+	int64_t		open = 1000;
+
+	pick_init(&p, 1, 10);
+	for (int i = 0; i < PICK_RUN - 1; i++)
+		call(&p, FATE_DOWN, 0);
+	call(&p, FATE_NEITHER, 0);
+	CHECK(p.u[0].health == WIRE_HEALTH_UNKNOWN, "not yet");
+	call(&p, FATE_DOWN, 0);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "open");
+	/* a second, doubling to 30 */
+	for (int i = 0; i < 8; i++)
+	{
+		int			wait = choose(&p, open <= 5000 ? PICK_LATER : PICK_NEVER);
+
+		CHECK(wait == open, "%d ms, not %d", wait, (int) open);
+		now += open * 1000;
+		call(&p, FATE_DOWN, 1);
+		now -= 1;
+		CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "open again");
+		open = open * 2 > 30000 ? 30000 : open * 2;
+		now = p.u[0].open_until_us - open * 1000;
+	}
+	now += open * 1000;
+	call(&p, FATE_UP, 100);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
+	/* what was before is forgotten */
+	for (int i = 0; i < PICK_RUN - 1; i++)
+		call(&p, FATE_DOWN, 0);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
+	call(&p, FATE_DOWN, 0);
+	CHECK(choose(&p, PICK_LATER) == 1000, "begins anew with a second");
+	pick_free(&p);
+	/* more than half of the last 20, none five in a row */
+	pick_init(&p, 1, 10);
+	for (int i = 0; i < 200; i++)
+		call(&p, i % 2 ? FATE_DOWN : FATE_UP, 100);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "half of them is not enough");
+	for (int i = 0; i < 12 && p.u[0].health == WIRE_HEALTH_UP; i++)
+		call(&p, i % 3 ? FATE_DOWN : FATE_UP, 100);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "more is");
+	pick_free(&p);
+}
+
+static void
+open_it(Pick *p)
+{
+	for (int i = 0; i < PICK_RUN; i++)
+		call(p, FATE_DOWN, 0);
+	now = p->u[0].open_until_us;
+}
+
+static void
+test_probe(void)
+{
+	Pick		p;
+	int64_t		when;
+	int			url;
+
+	pick_init(&p, 1, 10);
+	CHECK(!pick_begin(&p, 0, now), "no probe");
+	open_it(&p);
+	CHECK(choose(&p, PICK_OK) == 0 && pick_begin(&p, 0, now), "a probe");
+	CHECK(choose(&p, PICK_LATER) == 5000 && p.u[0].health == WIRE_HEALTH_TRYING, "only one");
+	/* the one from before says nothing */
+	pick_end(&p, 0, false, FATE_UP, false, 100, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing, "still");
+	pick_end(&p, 0, true, FATE_NEITHER, false, -1, now);
+	CHECK(choose(&p, PICK_OK) == 0 && pick_begin(&p, 0, now), "cancelled: another one");
+	now += PICK_PATIENCE_US;
+	choose(&p, PICK_NEVER);
+	pick_end(&p, 0, true, FATE_NEITHER, true, -1, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "who says that it's too much is there");
+	open_it(&p);
+	pick_free(&p);
+	/* another url is there meanwhile */
+	pick_init(&p, 2, 10);
+	for (int i = 0; i < PICK_RUN; i++)
+	{
+		pick_begin(&p, 0, now);
+		pick_end(&p, 0, false, FATE_DOWN, false, -1, now);
+	}
+	for (int i = 0; i < 10; i++)
+	{
+		CHECK(choose(&p, PICK_OK) == 1, "the one that works");
+		pick_begin(&p, 1, now);
+	}
+	CHECK(choose(&p, PICK_BUSY) == 1000, "a place there, or a second");
+	pick_end(&p, 1, false, FATE_UP, false, 100, now);
+	CHECK(pick_choose(&p, (PickLimit[2]) {{now, now}, {now, now}}, 1, now, &when, &url) == PICK_OK && url == 1, "avoided, but there is no other");
+	pick_free(&p);
+}
+
+static void
+test_limits(void)
+{
+	Pick		p;
+
+	pick_init(&p, 2, 10);
+	free_limits = (PickLimit[2]) {{now + 300000, now}, {now, now + 200000}};
+	CHECK(choose(&p, PICK_LATER) == 200, "the sooner one");
+	free_limits = (PickLimit[2]) {{now + INT64_C(7200000000), now}, {now, now + 61000000}};
+	CHECK(choose(&p, PICK_LATER) == 7200000, "own limits are waited for");
+	free_limits = (PickLimit[2]) {{now, now + 70000000}, {now, now + 61000000}};
+	CHECK(choose(&p, PICK_NEVER) == 61000, "an endpoint's for a minute");
+	free_limits = (PickLimit[2]) {{now, now + 70000000}, {now, INT64_MAX}};
+	choose(&p, PICK_BUSY);
+	free_limits = NULL;
+	pick_free(&p);
+}
+
+/* As many calls as an endpoint takes are found without asking it often. */
+static void
+test_window(void)
+{
+	Pick		p;
+	int			refused = 0,
+				answered = 0;
+
+	pick_init(&p, 1, 64);
+	for (int round = 0; round < 400; round++)
+	{
+		int			n = 0;
+
+		while (p.u[0].in_flight < 64)
+		{
+			int64_t		when;
+			int			url;
+
+			if (pick_choose(&p, &(PickLimit) {now, now}, -1, now, &when, &url) != PICK_OK)
+				break;
+			pick_begin(&p, 0, now);
+			n++;
+		}
+		CHECK(n > 0, "always one");
+		now += 500000;
+		for (int i = 0; i < n; i++)
+		{
+			bool		ok = i < 10;
+
+			refused += !ok;
+			answered += ok;
+			pick_end(&p, 0, false, ok ? FATE_UP : FATE_NEITHER, !ok, ok ? 500000 : -1, now);
+		}
+	}
+	CHECK(answered > 400 * 7, "%d answers of 4,000", answered);
+	CHECK(refused < answered / 10, "%d refused", refused);
+	/* and it grows again */
+	for (int i = 0; i < 4000; i++)
+	{
+		pick_begin(&p, 0, now);
+		pick_end(&p, 0, false, FATE_UP, false, 100, now);
+	}
+	CHECK(p.u[0].window >= 64, "%f", p.u[0].window);
+	pick_free(&p);
+}
+
+int
+main(void)
+{
+	now = 1000000000;
+	test_least();
+	test_breaker();
+	test_probe();
+	test_limits();
+	test_window();
+	return check_done("test_remote_pick");
+}
