@@ -4,7 +4,8 @@
  *
  * Defines what http.h, body.h and reply.h declare, in a protocol that is easily looked through: a body is the asks' prompts, a
  * line each; the answer is each prompt with "!" behind it.  A stream's lines are "t<prompt>", and "D" at the end.  The network
- * keeps count of what it is asked, and of whom it would charge: that is what the line's promises are held against.
+ * keeps count of what it is asked, and of whom it would charge: that is what the line's promises are held against.  With
+ * NET_REAL_BODIES, bodies and replies are the program's, and net_answer_text() is the endpoint (test_remote_path.c).
  */
 #ifndef VLLM_TESTS_REMOTE_NET_H
 #define VLLM_TESTS_REMOTE_NET_H
@@ -37,7 +38,9 @@ typedef struct Client
 	int			accepted, texts, finals;
 	bool		done, cancelled;
 	int64_t		end_us;
-	char		text[64], sqlstate[8], message[256], detail[256], hint[256], endpoint[128];
+	char		text[64], reason[16], sqlstate[8], message[256], detail[256], hint[256], endpoint[128];
+	float		floats[8];
+	int			n_floats;
 	int64_t		tries, charged, elsewhere, retry_after_ms, prompt_tokens, queue_us, ttft_us, e2e_us;
 	WirePhase	phase;
 	size_t		backlog;
@@ -51,6 +54,12 @@ static Client *clients[MOST_CLIENTS];
 static int	n_clients;
 static Client *net_cancel_on_text;	/* hangs up when it hears of it */
 static Line *net_line;
+
+#ifdef NET_REAL_BODIES
+#define NET_ONLY_TEXT	true
+#else
+#define NET_ONLY_TEXT	false
+#endif
 
 /* ---- http ---- */
 
@@ -193,7 +202,7 @@ http_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx, Err *
 		h->most = h->n;
 	snprintf(h->url, sizeof(h->url), "%s", c->url);
 	snprintf(h->headers, sizeof(h->headers), "%s", c->headers);
-	snprintf(h->body, sizeof(h->body), "%s", c->body);
+	snprintf(h->body, sizeof(h->body), "%.4000s", c->body);
 	h->deadline_us = r->deadline_us;
 	h->get = r->get;
 	net_each(c->body, net_begins);
@@ -280,6 +289,23 @@ net_head(HttpCall *c, int status)
 	c->h->inside = false;
 }
 
+#ifdef NET_REAL_BODIES
+static void net_answer_text(const HttpCall *c, Buf *b);
+#else
+static void
+net_answer_text(const HttpCall *c, Buf *b)
+{
+	for (const char *p = c->body; *p != '\0';)
+	{
+		size_t		n = strcspn(p, "\n");
+
+		buf_add(b, p, n);
+		buf_addstr(b, "!\n");
+		p += n + (p[n] == '\n');
+	}
+}
+#endif
+
 /* The whole of an answer, in two pieces. */
 static void
 net_answer(HttpCall *c, bool whole)
@@ -287,14 +313,7 @@ net_answer(HttpCall *c, bool whole)
 	Buf			b = {0};
 	size_t		half;
 
-	for (const char *p = c->body; *p != '\0';)
-	{
-		size_t		n = strcspn(p, "\n");
-
-		buf_add(&b, p, n);
-		buf_addstr(&b, "!\n");
-		p += n + (p[n] == '\n');
-	}
+	net_answer_text(c, &b);
 	if (c->plan.what == NET_GARBAGE)
 		b.data[b.len / 2] ^= 1;
 	half = b.len / 3;
@@ -368,12 +387,12 @@ net_step(HttpCall *c)
 	{
 		net_charge(c);
 		net_head(c, 200);
-		if (c->stream)
+		if (c->stream && !NET_ONLY_TEXT)
 			c->step = 1;
 	}
 	if (c->plan.what == NET_EMPTY)
 		net_end(c, HTTP_DONE, "");
-	else if (c->stream)
+	else if (c->stream && !NET_ONLY_TEXT)
 		net_stream(c);
 	else
 		net_answer(c, c->plan.what != NET_CUT_BODY);
@@ -412,6 +431,7 @@ http_turn(Http *h)
 	return net_next(h);
 }
 
+#ifndef NET_REAL_BODIES
 /* ---- bodies and replies ---- */
 
 bool
@@ -629,6 +649,8 @@ reply_error_as_body(const WireAsk *a, const Err *e, Buf *fields)
 	return true;
 }
 
+#endif
+
 /* ---- the sink ---- */
 
 static void
@@ -644,6 +666,14 @@ hear_field(Client *c, const WireField *f)
 	{
 		case WTAG_TEXT:
 			copy_text(c->text, sizeof(c->text), f);
+			break;
+		case WTAG_FLOATS:
+			c->n_floats = (int) f->n;
+			if (f->n <= 8)
+				wire_floats(f, c->floats);
+			break;
+		case WTAG_FINISH_REASON:
+			copy_text(c->reason, sizeof(c->reason), f);
 			break;
 		case WTAG_SQLSTATE:
 			copy_text(c->sqlstate, sizeof(c->sqlstate), f);
@@ -784,6 +814,8 @@ net_ask(Line *l, const Want *w)
 	wire_put_str(&o, WTAG_PROMPT, c->want, strlen(c->want));
 	if (w->stream)
 		wire_put_int(&o, WTAG_STREAM, 1);
+	if (kind == WK_GENERATE)
+		wire_put_int(&o, WTAG_MAX_TOKENS, 16);
 	if (kind == WK_API)
 	{
 		wire_put_str(&o, WTAG_API_PATH, "/v1/chat/completions", 20);

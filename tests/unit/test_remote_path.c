@@ -1,0 +1,224 @@
+/*
+ * test_remote_path.c
+ *	  The whole way of requests: messages, bodies, the line, answers, frames; all but the network is the program's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cjson/cJSON.h>
+
+#define NET_REAL_BODIES
+#include "tests/unit/remote_net.h"
+
+static Http http;
+static RSettings settings = {.allowed_hosts = "*.example",.max_connections = 1000};
+static int	status = 200;		/* of the next call, once */
+static NetDo what;				/* likewise */
+static const char *bad_input;	/* an input that the endpoint refuses */
+static int	bad_rows;			/* fewer rows than were asked for */
+
+static NetPlan
+plan(const HttpRequest *r)
+{
+	NetPlan		p = net_default();
+
+	p.what = status != 200 ? NET_STATUS : what;
+	p.status = status;
+	if (bad_input != NULL && r->body != NULL && strstr(r->body, bad_input) != NULL)
+	{
+		p.what = NET_STATUS;
+		p.status = 400;
+	}
+	status = 200;
+	what = NET_OK;
+	return p;
+}
+
+/* One number of the text: that is its embedding. */
+static int
+number_of(const char *text)
+{
+	while (*text != '\0' && (*text < '0' || *text > '9'))
+		text++;
+	return atoi(text);
+}
+
+static void
+answer_embeddings(const cJSON *q, Buf *b)
+{
+	const cJSON *input = cJSON_GetObjectItemCaseSensitive(q, "input");
+	int			n = cJSON_IsArray(input) ? cJSON_GetArraySize(input) : 1;
+
+	buf_addstr(b, "{\"object\": \"list\", \"data\": [");
+	/* in whatever order: index tells */
+	for (int i = n - 1; i >= bad_rows; i--)
+	{
+		const cJSON *text = cJSON_IsArray(input) ? cJSON_GetArrayItem(input, i) : input;
+
+		buf_printf(b, "%s{\"object\": \"embedding\", \"index\": %d, \"embedding\": [%d, 0.5]}", i < n - 1 ? ", " : "", i, number_of(text->valuestring));
+	}
+	buf_printf(b, "], \"usage\": {\"prompt_tokens\": %d, \"total_tokens\": %d}}", 4 * n, 4 * n);
+}
+
+static void
+net_answer_text(const HttpCall *c, Buf *b)
+{
+	cJSON	   *q = cJSON_Parse(c->body);
+
+	if (strstr(c->url, "/models") != NULL)
+		buf_addstr(b, "{\"object\": \"list\", \"data\": [{\"id\": \"m\", \"object\": \"model\"}]}");
+	else if (strstr(c->url, "/embeddings") != NULL)
+		answer_embeddings(q, b);
+	else if (c->stream)
+		for (int i = 0; i < 5; i++)
+			buf_addstr(b, i < 3 ? "data: {\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"ab\", \"finish_reason\": null}]}\n\n" :
+					   i == 3 ? "data: {\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"\", \"finish_reason\": \"length\"}]}\n\n" :
+					   "data: [DONE]\n\n");
+	else
+		buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"for %s\", \"finish_reason\": \"stop\"}], "
+				   "\"usage\": {\"prompt_tokens\": 5, \"completion_tokens\": 2, \"total_tokens\": 7}}",
+				   cJSON_GetObjectItemCaseSensitive(q, "prompt")->valuestring);
+	cJSON_Delete(q);
+}
+
+static Line *
+start(void)
+{
+	memset(&http, 0, sizeof(http));
+	net_plan = plan;
+	net_line = line_new(&http, &settings, &net_sink);
+	line_set_clock(net_line, net_clock);
+	return net_line;
+}
+
+static void
+stop(Line *l)
+{
+	line_free(l);
+	CHECK(http.calls == NULL, "no call is left");
+	net_forget_clients();
+	roptions_forget();
+}
+
+static void
+test_generate(void)
+{
+	Line	   *l = start();
+	Client	   *c = net_ask(l, &(Want) {0});
+	char		want[64];
+
+	net_run(l, &http, 1000000);
+	snprintf(want, sizeof(want), "for %s", c->want);
+	CHECK(c->done && strcmp(c->text, want) == 0 && strcmp(c->reason, "stop") == 0 && c->prompt_tokens == 5, "%s %s", c->text, c->message);
+	CHECK(c->accepted == 1 && c->tries == 1 && c->e2e_us == 10000, "%lld", (long long) c->e2e_us);
+	CHECK(strcmp(http.url, "https://a.example/v1/completions") == 0 && !http.get, "%s", http.url);
+	c = net_ask(l, &(Want) {.stream = true});
+	net_run(l, &http, 1000000);
+	CHECK(c->done && c->texts >= 3 && strcmp(c->reason, "length") == 0, "%d %s %s", c->texts, c->reason, c->message);
+	/* a call that was cut is made again, if it gives the same */
+	what = NET_CUT_BODY;
+	c = net_ask(l, &(Want) {.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->accepted == 1, "%s", c->message);
+	what = NET_CUT_BODY;
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && c->tries == 1 && c->charged == 1 && strcmp(c->sqlstate, "08006") == 0, "%s", c->message);
+	what = NET_EMPTY;
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && strcmp(c->sqlstate, "08P01") == 0 && c->tries == 1, "%s", c->message);
+	stop(l);
+}
+
+static void
+test_errors(void)
+{
+	static const struct
+	{
+		int			status;
+		const char *sqlstate;
+	}			cases[] = {{401, "28000"}, {403, "42501"}, {404, "42704"}, {400, "22023"}, {413, "54000"}, {302, "42501"}, {501, "0A000"}};
+	Line	   *l = start();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Client	   *c;
+
+		status = cases[i].status;
+		c = net_ask(l, &(Want) {.secret = "hunter2hunter2"});
+		net_run(l, &http, 10000000);
+		CHECK(!c->done && strcmp(c->sqlstate, cases[i].sqlstate) == 0 && c->tries == 1, "%d: %s %s", cases[i].status, c->sqlstate, c->message);
+		CHECK(strstr(c->message, "hunter2") == NULL && strstr(c->detail, "hunter2") == NULL && strstr(c->hint, "hunter2") == NULL, "%s", c->message);
+	}
+	stop(l);
+}
+
+static void
+test_embeddings(void)
+{
+	Line	   *l = start();
+	Want		w = {.kind = WK_POOL,.task = "embed"};
+	Client	   *c[100];
+
+	for (int i = 0; i < 100; i++)
+		c[i] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	CHECK(http.made == 2, "100 in two calls: %d", http.made);
+	for (int i = 0; i < 100; i++)
+		CHECK(c[i]->done && c[i]->n_floats == 2 && c[i]->floats[0] == (float) c[i]->id && c[i]->prompt_tokens > 0, "its own row: %g %s",
+			  (double) c[i]->floats[0], c[i]->message);
+	/* one that is refused */
+	for (int i = 0; i < 20; i++)
+	{
+		w.prompt = i == 13 ? "evil" : "";
+		c[i] = net_ask(l, &w);
+	}
+	bad_input = "evil";
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 20; i++)
+		CHECK(i == 13 ? strcmp(c[i]->sqlstate, "22023") == 0 : c[i]->done && c[i]->floats[0] == (float) c[i]->id, "%d: %s", i, c[i]->message);
+	bad_input = NULL;
+	w.prompt = NULL;
+	/* a row is missing: nobody gets another's */
+	bad_rows = 1;
+	for (int i = 0; i < 5; i++)
+		c[i] = net_ask(l, &w);
+	net_run(l, &http, 100000000);
+	for (int i = 0; i < 5; i++)
+		CHECK(!c[i]->done && strcmp(c[i]->sqlstate, "08P01") == 0 && c[i]->tries == 4 && c[i]->charged == 4, "%s", c[i]->message);
+	bad_rows = 0;
+	stop(l);
+}
+
+static void
+test_models(void)
+{
+	Line	   *l = start();
+	Client	   *c = net_ask(l, &(Want) {.kind = WK_MODEL_CHECK});
+
+	net_run(l, &http, 1000000);
+	CHECK(c->done && http.get && strcmp(http.url, "https://a.example/v1/models") == 0, "%s %s", http.url, c->message);
+	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
+	net_run(l, &http, 1000000);
+	CHECK(c->done, "%s", c->message);
+	c = net_ask(l, &(Want) {.kind = WK_MODEL_CHECK,.model = "other"});
+	net_run(l, &http, 1000000);
+	CHECK(c->finals == 1, "%s", c->message);
+	c = net_ask(l, &(Want) {.kind = WK_MODEL_FORGET});
+	CHECK(c->finals == 1 && c->done && c->ask == NULL, "%s", c->message);
+	c = net_ask(l, &(Want) {.kind = WK_GRAMMAR});
+	net_run(l, &http, 1000000);
+	CHECK(c->finals == 1 && !c->done, "no endpoint does that");
+	stop(l);
+}
+
+int
+main(void)
+{
+	test_generate();
+	test_errors();
+	test_embeddings();
+	test_models();
+	return check_done("test_remote_path");
+}
