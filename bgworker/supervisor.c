@@ -45,6 +45,7 @@
 #include "bgworker/spawn.h"
 #include "bgworker/standby.h"
 #include "bgworker/statlog.h"
+#include "pg/cost.h"
 #include "pg/release.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
@@ -488,6 +489,7 @@ supervise(void)
 	vslot_reap_zombies();
 	release_post_queued();
 	statlog_turn();
+	cost_turn();
 }
 
 static void

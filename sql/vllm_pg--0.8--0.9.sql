@@ -33,23 +33,33 @@ CREATE OR REPLACE VIEW llm_models AS
            m.memory_bytes, m.last_used, m.expires, u.url, u.has_secret
     FROM vllm.model_list() l LEFT JOIN vllm.model_memory() m ON m.name = l.name LEFT JOIN vllm.model_urls() u ON u.name = l.name;
 
-/* ---- endpoints, and the program that asks them (fn_remote.c) ---- */
+/* ---- costs (cost.c) ---- */
 
-CREATE FUNCTION vllm.url_list(
-    OUT model text, OUT url text, OUT health text, OUT in_flight int, OUT waiting int, OUT calls bigint, OUT failures bigint,
-    OUT retries bigint, OUT throttled bigint, OUT avg_latency_ms float8, OUT retry_at timestamptz, OUT last_error text)
+CREATE FUNCTION vllm.cost_list(
+    OUT userid oid, OUT dbid oid, OUT model text, OUT requests bigint, OUT prompt_tokens bigint, OUT cached_tokens bigint,
+    OUT output_tokens bigint, OUT charged_tries bigint, OUT cost numeric, OUT since timestamptz)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'llm_url_list' LANGUAGE C VOLATILE ROWS 10;
+AS 'MODULE_PATHNAME', 'llm_cost_list' LANGUAGE C VOLATILE STRICT;
 
-CREATE VIEW llm_stat_remote AS SELECT * FROM vllm.url_list();
+CREATE VIEW llm_stat_cost AS
+    SELECT r.rolname AS role, d.datname AS database, c.model, c.requests, c.prompt_tokens, c.cached_tokens, c.output_tokens, c.charged_tries,
+           c.cost, c.since, c.userid, c.dbid
+    FROM vllm.cost_list() c
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = c.userid
+    LEFT JOIN pg_catalog.pg_database d ON d.oid = c.dbid;
 
-CREATE FUNCTION vllm.remote_state(
-    OUT state text, OUT pid int, OUT restarts bigint, OUT started timestamptz, OUT last_error text, OUT last_error_at timestamptz,
-    OUT slots_used int, OUT running bigint, OUT waiting bigint, OUT requests bigint, OUT finished bigint, OUT failed bigint,
-    OUT cancelled bigint, OUT prompt_tokens bigint, OUT output_tokens bigint)
+CREATE FUNCTION vllm.budget_list(OUT userid oid, OUT day numeric, OUT month numeric, OUT total numeric, OUT reserved numeric)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME', 'llm_remote_state' LANGUAGE C VOLATILE ROWS 1;
+AS 'MODULE_PATHNAME', 'llm_budget_list' LANGUAGE C VOLATILE STRICT;
 
-CREATE VIEW llm_remote AS SELECT * FROM vllm.remote_state();
+CREATE VIEW llm_stat_budget AS
+    SELECT r.rolname AS role, b.day, b.month, b.total, b.reserved, b.userid
+    FROM vllm.budget_list() b
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = b.userid;
 
-GRANT SELECT ON llm_stat_remote, llm_remote TO PUBLIC;
+GRANT SELECT ON llm_stat_cost, llm_stat_budget TO PUBLIC;
+
+CREATE FUNCTION llm_cost_reset(userid oid DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_cost_reset' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION llm_cost_reset(oid) FROM PUBLIC;

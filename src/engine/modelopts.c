@@ -218,6 +218,18 @@ opt_gpu_part(const cJSON *v, ModelOpts *o, Err *e)
 	return true;
 }
 
+/* Those that only who asks looks at, and has looked at already. */
+static bool
+is_askers(const char *name)
+{
+	static const char *const names[] = {"prices", "fallback", "cascade", "result_cache"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
@@ -313,9 +325,11 @@ opt_one(const cJSON *v, ModelOpts *o, Err *e)
 			opt_wrong(v, e, "the name of a reasoning parser");
 	if (strcmp(v->string, "exclude_tools_when_tool_choice_none") == 0)
 		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
+	if (is_askers(v->string))
+		return true;
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
 	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, gpu_memory_utilization, "
-					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, enforce_eager, cudagraph_capture_sizes, fp8_activations, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser and exclude_tools_when_tool_choice_none.");
+					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, enforce_eager, cudagraph_capture_sizes, fp8_activations, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser, exclude_tools_when_tool_choice_none, prices, fallback, cascade and result_cache.");
 }
 
 const QuantScheme *

@@ -192,7 +192,8 @@ other_field(Request *r, const WireField *f, Err *e)
 			return r->truncate_right || (f->n == 4 && memcmp(f->s, "left", 4) == 0) ||
 				params_bad(e, "truncation_side", "must be left or right");
 		default:
-			return err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
+			return (f->tag >= WTAG_PRICE_INPUT && f->tag <= WTAG_CASCADE) ||	/* the asker's own */
+				err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 	}
 }
 

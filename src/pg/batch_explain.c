@@ -14,6 +14,7 @@
 
 #include "pg/batch_node.h"
 #include "pg/compat.h"
+#include "pg/cost.h"
 #include "pg/vllm_pg.h"
 
 static void
@@ -88,6 +89,11 @@ explain_text(const BatchNode *n, ExplainState *es)
 	if (s->cached_tokens > 0)
 		appendStringInfo(es->str, " (%.1f%%)", percent_cached(n));
 	appendStringInfo(es->str, "  Output Tokens: " INT64_FORMAT "\n", s->output_tokens);
+	if (s->cost > 0)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfo(es->str, "Cost: %s\n", cost_text(s->cost));
+	}
 	if (!es->timing)
 		return;
 	appendStringInfoSpaces(es->str, es->indent * 2);
@@ -109,6 +115,8 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
 	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);
 	ExplainPropertyInteger("Output Tokens", NULL, s->output_tokens, es);
+	if (s->cost > 0)
+		ExplainPropertyFloat("Cost", NULL, s->cost / 1e12, COST_DIGITS, es);
 	ExplainPropertyFloat("Prefix Hits", "%", percent_cached(n), 1, es);
 	if (!es->timing)
 		return;

@@ -610,6 +610,9 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	leave_flight(q);
 	q->finished = true;
 	p->finished++;
+	p->stats.cost += vcall_cost(q->carrier->call);
+	if (q->stats)
+		q->stats->cost += vcall_cost(q->carrier->call);
 	q->err = err;
 	if (err == NULL)
 	{

@@ -38,6 +38,7 @@ typedef struct BatchStats
 	int64		prompt_tokens,
 				cached_tokens,
 				output_tokens;
+	int64		cost;			/* of those that have ended (cost.h) */
 	int64		queue_us;		/* the requests' time before their first steps */
 	int64		waits;			/* sleeps on the latch */
 	instr_time	wait_time;

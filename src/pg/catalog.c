@@ -40,6 +40,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "pg/asker_options.h"
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
@@ -516,6 +517,7 @@ catalog_put(const ModelRow *m, WireOut *out)
 		lora_put(m->lora, out);
 		secret |= lora_may_see_path(m->lora) ? 0 : WIRE_SECRET_LORA;
 	}
+	asker_options_put(m->options, out);
 	if (secret != 0)
 		wire_put_int(out, WTAG_SECRET_PATHS, secret);
 }

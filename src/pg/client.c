@@ -149,6 +149,8 @@ call_reset(void *arg)
 		tell_end(c, c->broken || (c->lost && !c->cancelled) ? REQUEST_FAILED : REQUEST_CANCELLED, NULL);
 	if (c->slot >= 0)
 		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
+	/* of one that never got a slot */
+	cost_release(&c->note.cost);
 	c->slot = -1;
 }
 
@@ -431,8 +433,13 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	c->timeout_ms = timeout_ms;
 	if (timeout_ms > 0)
 		c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
-	if (claim_slot(c, &claim, wait_slot) != VSLOT_OK)
+	if (!cost_reserve(&c->note.cost, kind, c->model, wait_slot))
 		return false;
+	if (claim_slot(c, &claim, wait_slot) != VSLOT_OK)
+	{
+		cost_release(&c->note.cost);
+		return false;
+	}
 	c->slot = claim.slot;
 	c->side = claim.side;
 	c->gen = claim.gen;
@@ -467,6 +474,12 @@ vcall_quiet(Call *c, bool quiet)
 {
 	if (c->slot >= 0 && (!quiet || c->sent == sizeof(c->head) + c->head.len))
 		vslot_quiet(c->slot, quiet);
+}
+
+int64
+vcall_cost(const Call *c)
+{
+	return c->note.cost.cost;
 }
 
 int64

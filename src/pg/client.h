@@ -22,6 +22,7 @@
 #include "utils/palloc.h"
 
 #include "pg/compat.h"
+#include "pg/cost.h"
 #include "wire/wire.h"
 
 typedef struct Call Call;
@@ -78,6 +79,8 @@ bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,
 void		vcall_quiet(Call *c, bool quiet);
 
 int64		vcall_request_id(const Call *c);
+/* Of one that has ended (cost.h). */
+int64		vcall_cost(const Call *c);
 
 /* Move bytes; true if a frame is ready for vcall_next() or the call has failed. */
 bool		vcall_poll(Call *c);
@@ -152,6 +155,8 @@ void		vclient_put_asker(WireOut *o);
 int			vclient_role_max_tokens(void);
 /* The role whose limits hold for requests of this session; InvalidOid: none wait for any. */
 Oid			vclient_limited_role(void);
+/* Whose account it is, and what it may spend: 0 = any sum. */
+Oid			vclient_cost_limits(double *most, CostWindow *window);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 

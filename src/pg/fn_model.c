@@ -24,6 +24,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
+#include "pg/asker_options.h"
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"

@@ -16,6 +16,7 @@
 #include "lib/stringinfo.h"
 #include "utils/guc.h"
 
+#include "pg/cost.h"
 #include "pg/on_error.h"
 #include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
@@ -280,6 +281,7 @@ static bool check_tracestate(char **newval, void **extra, GucSource source);
 static bool check_path(char **newval, void **extra, GucSource source);
 static bool check_sleep_requests(char **newval, void **extra, GucSource source);
 static bool check_object(char **newval, void **extra, GucSource source);
+static bool check_cost_window(char **newval, void **extra, GucSource source);
 static bool check_on_error(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
@@ -299,6 +301,8 @@ static const StringRow string_rows[] = {
 	"Names the model that is used when a call names none."},
 	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, NULL, NULL,
 	"JSON object of sampling parameters that apply when a call does not give them."},
+	{"vllm.role_cost_window", &vllm_role_cost_window, "month", PGC_SUSET, 0, check_cost_window, NULL,
+	"Sets the time that vllm.role_max_cost is for: day or month, in UTC, or none, for ever."},
 	{"vllm.on_error", &vllm_on_error, "error", PGC_USERSET, 0, check_on_error, NULL,
 	"Sets what becomes of a call whose LLM request fails, where it does not say itself: error, or null."},
 	{"vllm.tool_call_parser", &vllm_tool_call_parser, "", PGC_USERSET, 0, NULL, NULL,
@@ -539,6 +543,14 @@ check_sleep_requests(char **newval, void **extra, GucSource source)
 }
 
 static bool
+check_cost_window(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"day", "month", "none", NULL};
+
+	return one_of(newval, names, "The value");
+}
+
+static bool
 check_on_error(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {"error", "null", NULL};
@@ -644,6 +656,12 @@ vllm_guc_init(void)
 	DefineCustomRealVariable("vllm.gpu_memory_utilization",
 							 "Sets the part of a GPU's memory that may be in use, whoever uses it, when a model is loaded there: what is left of it is for the KV cache.",
 							 NULL, &vllm_gpu_memory_utilization, 0.9, 0.05, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("vllm.max_cost",
+							 "Limits what the LLM requests of one statement may cost, by the prices of their models; 0 means no limit.",
+							 NULL, &vllm_max_cost, 0, 0, 1e6, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("vllm.role_max_cost",
+							 "Limits what the LLM requests of the role may cost in vllm.role_cost_window, over all its sessions; 0 means no limit.",
+							 NULL, &vllm_role_max_cost, 0, 0, 1e6, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.max_error_ratio",
 							 "Sets which part of a statement's LLM requests may fail and be NULL, of at least 20 that have finished, before the statement fails.",
 							 NULL, &vllm_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);

@@ -19,6 +19,7 @@
 #include "bgworker/jobs.h"
 #include "pg/batch.h"
 #include "pg/choose.h"
+#include "pg/cost.h"
 #include "pg/future.h"
 #include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
@@ -42,7 +43,9 @@ shmem_request(void)
 	RequestAddinShmemSpace(request_stat_shared_size());
 	RequestNamedLWLockTranche("vllm_pg", 1);
 	RequestNamedLWLockTranche("vllm_pg_jobs", 1);
+	RequestAddinShmemSpace(cost_shared_size());
 	RequestNamedLWLockTranche("vllm_pg_stat", 1);
+	RequestNamedLWLockTranche("vllm_pg_cost", 1);
 }
 
 static void
@@ -55,6 +58,7 @@ shmem_startup(void)
 	selectivity_shared_init();
 	jobs_shared_init();
 	request_stat_shared_init();
+	cost_shared_init();
 }
 
 void

@@ -23,6 +23,7 @@
 #include "utils/builtins.h"
 #include "utils/varlena.h"
 
+#include "pg/asker_options.h"
 #include "pg/remote_options.h"
 #include "pg/vllm_pg.h"
 #include "wire/hosts.h"
@@ -349,52 +350,6 @@ check_texts(const RemoteOption *o, const JsonNode *n)
 		check_length(o, e);
 		check_special(o, e);
 	}
-}
-
-/* ---- options of local models, too ---- */
-
-static void
-check_prices(const JsonNode *n)
-{
-	want_kind(n, JSON_OBJECT, "prices");
-	check_once(n, "prices", false);
-	for (const JsonNode *p = n->first; p != NULL; p = p->next)
-	{
-		double		value;
-
-		if (strcmp(p->key, "input") != 0 && strcmp(p->key, "cached_input") != 0 && strcmp(p->key, "output") != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("unknown member \"%s\" of option \"prices\"", p->key),
-					 errhint("Known members: input, cached_input, output; each is the price of a million tokens.")));
-		value = p->kind == JSON_NUMBER ? strtod(p->text, NULL) : -1;
-		if (!isfinite(value) || value < 0)
-			refuse("prices", psprintf("needs a number of at least 0 as \"%s\"", p->key));
-	}
-}
-
-static void
-check_fallback(const JsonNode *n)
-{
-	const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n;
-
-	for (; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
-		if (e->kind != JSON_STRING || e->text[0] == '\0' || strlen(e->text) >= NAMEDATALEN)
-			refuse("fallback", "must be the name of a model, or an array of such names");
-}
-
-void
-asker_options_check(const JsonNode *root)
-{
-	for (const JsonNode *n = root ? root->first : NULL; n != NULL; n = n->next)
-		if (strcmp(n->key, "prices") == 0)
-			check_prices(n);
-		else if (strcmp(n->key, "fallback") == 0)
-			check_fallback(n);
-		else if (strcmp(n->key, "cascade") == 0)
-			want_kind(n, JSON_OBJECT, n->key);
-		else if (strcmp(n->key, "result_cache") == 0 && n->kind != JSON_BOOL)
-			want_kind(n, JSON_OBJECT, n->key);
 }
 
 /* ---- all ---- */

@@ -17,9 +17,6 @@ void		remote_url_check(const char *url, const char *option);
 /* ERROR unless each of the options is one of wire/remote_options.def and fits. */
 void		remote_options_check(const char *options);
 
-/* The same of those that local models have, too: prices, fallback, cascade, result_cache. */
-void		asker_options_check(const JsonNode *root);
-
 /* The tree of a model's options, in the server's encoding; NULL: there are none. */
 const JsonNode *model_options_tree(const char *options);
 

@@ -134,6 +134,7 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 	n->priority = 0;
 	n->lora[0] = n->traceparent[0] = '\0';
 	n->query_id = 0;
+	cost_note_begin(&n->cost);
 	n->counts = is_request(kind) && kind != WK_API;
 	n->remote = false;
 	if (!is_request(kind))
@@ -146,6 +147,8 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 	n->start = GetCurrentTimestamp();
 	/* of several the last counts */
 	while (wire_next(&in, &f) > 0)
+	{
+		cost_note_field(&n->cost, &f);
 		switch (f.tag)
 		{
 			case WTAG_PRIORITY:
@@ -166,6 +169,7 @@ request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
 				n->traceparent[Min(f.n, TRACEPARENT_LEN)] = '\0';
 				break;
 		}
+	}
 }
 
 /* How it has ended: what took too long is cancelled, and a body that says so has failed. */
@@ -214,6 +218,9 @@ read_figures(RequestFigures *r, RequestEnd end, const char *reply, Size len)
 			case WTAG_SQLSTATE:
 				if (f.n == 5 && memcmp(f.s, "57014", 5) == 0)
 					end = REQUEST_CANCELLED;
+				break;
+			case WTAG_CHARGED_TRIES:
+				r->charged_tries = Max(f.i, 0);
 				break;
 			case WTAG_API_STATUS:
 				if (f.i >= 400)
@@ -303,7 +310,7 @@ read_live(RequestFigures *r, const WireSlot *live)
 }
 
 void
-request_note_end(const RequestNote *n, const RequestEnded *e)
+request_note_end(RequestNote *n, const RequestEnded *e)
 {
 	RequestFigures r = {.queue_us = -1, .prefill_us = -1, .decode_us = -1, .total_us = -1};
 	RequestEnd	end = e->end;
@@ -314,6 +321,8 @@ request_note_end(const RequestNote *n, const RequestEnded *e)
 		read_live(&r, e->live);
 	if (e->reply != NULL)
 		end = read_figures(&r, end, e->reply, e->reply_len);
+	cost_settle(&n->cost, e->model,
+				&(CostTokens) {r.prompt_tokens, r.cached_tokens, r.output_tokens, r.charged_tries});
 	if (r.total_us < 0)
 		r.total_us = Max(GetCurrentTimestamp() - n->start, 0);
 	if (end != REQUEST_DONE)

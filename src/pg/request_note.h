@@ -13,6 +13,7 @@
 
 #include "datatype/timestamp.h"
 
+#include "pg/cost.h"
 #include "wire/traceparent.h"
 #include "wire/wire.h"
 
@@ -28,6 +29,7 @@ typedef struct RequestNote
 	int			priority;
 	char		lora[NAMEDATALEN];	/* '' = none */
 	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
+	CostNote	cost;
 } RequestNote;
 
 typedef enum RequestEnd
@@ -44,6 +46,7 @@ typedef struct RequestFigures
 				preemptions;
 	int64		draft_tokens,
 				accepted_tokens;
+	int64		charged_tries;	/* of an endpoint */
 	int64		queue_us,		/* -1 = not known */
 				prefill_us,
 				decode_us,
@@ -70,7 +73,7 @@ typedef struct RequestEnded
 	const char *message;		/* its own fields, NULL = they are gone */
 	Size		message_len;
 } RequestEnded;
-void		request_note_end(const RequestNote *n, const RequestEnded *e);
+void		request_note_end(RequestNote *n, const RequestEnded *e);
 
 /* settings */
 extern int	vllm_log_min_duration;	/* ms, -1 = never */

@@ -33,6 +33,8 @@ typedef struct RoleLimits
 	int			tokens_per_minute;
 	int			max_tokens;
 	int			wait_ms;
+	double		max_cost;
+	CostWindow	cost_window;
 } RoleLimits;
 
 static bool for_others;
@@ -78,10 +80,15 @@ take_setting(RoleLimits *l, char *setting)
 	};
 	char	   *value = strchr(setting, '=');
 	int			n;
+	double		cost;
 
 	if (value == NULL)
 		return;
 	*value++ = '\0';
+	if (pg_strcasecmp(setting, "vllm.role_max_cost") == 0 && parse_real(value, &cost, 0, NULL) && cost >= 0)
+		l->max_cost = cost;
+	if (pg_strcasecmp(setting, "vllm.role_cost_window") == 0)
+		l->cost_window = cost_window(value);
 	for (int i = 0; i < (int) lengthof(known); i++)
 		if (pg_strcasecmp(setting, known[i].name) == 0 && parse_int(value, &n, known[i].flags, NULL) && n >= known[i].least)
 			*known[i].to = n;
@@ -127,13 +134,25 @@ limits_of(RoleLimits *l, Oid role)
 static Oid
 asker(RoleLimits *l)
 {
-	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute, vllm_role_max_tokens, vllm_role_limit_timeout};
+	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute, vllm_role_max_tokens, vllm_role_limit_timeout,
+	vllm_role_max_cost, cost_window(vllm_role_cost_window)};
 	if (!for_others && !is_door())
 		return GetSessionUserId();
 	limits_of(l, GetUserId());
 	if (for_others)
 		l->max_requests = l->tokens_per_minute = 0;
 	return GetUserId();
+}
+
+Oid
+vclient_cost_limits(double *most, CostWindow *window)
+{
+	RoleLimits	l;
+	Oid			role = asker(&l);
+
+	*most = l.max_cost;
+	*window = l.cost_window;
+	return role;
 }
 
 int

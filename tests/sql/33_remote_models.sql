@@ -14,7 +14,7 @@ SELECT llm_create_model('several', provider => 'openai', url => 'http://127.0.0.
     "timeout": 60000, "connect_timeout": 500, "max_retries": 0, "headers": {"X-Team": "a b", "OpenAI-Organization": "org-1"},
     "auth_header": "X-API-Key", "ssl_verify": false, "ca_file": "/etc/ca.pem", "max_model_len": 32768,
     "lora_modules": ["french", "sql"], "prices": {"input": 0.15, "cached_input": 0.075, "output": 6e-1},
-    "fallback": ["big", "tickets-2m"], "cascade": {}, "result_cache": true}');
+    "fallback": ["big", "tickets-2m"], "cascade": {"to": "big", "threshold": -0.5}, "result_cache": true}');
 SELECT name, path, url, provider, state, has_secret, options->>'model' AS model FROM llm_models WHERE provider = 'openai' ORDER BY 1;
 
 -- what a model here needs is not what one behind a url needs

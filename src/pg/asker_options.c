@@ -1,0 +1,277 @@
+/*
+ * asker_options.c
+ *	  Options of a model that are the asker's: prices, fallback, cascade, result_cache.
+ *
+ * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
+ * and become fields of its requests' messages, where who asks reads them back: cost.c, route.c, result_cache.c.
+ *
+ * Tests: tests/sql/36_cost.sql, tests/sql/37_result_cache.sql.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/numeric.h"
+#include "utils/timestamp.h"
+
+#include "pg/asker_options.h"
+#include "pg/compat.h"
+#include "pg/cost.h"
+#include "pg/encode.h"
+#include "pg/remote_options.h"
+
+#define MAX_FALLBACKS	8
+/* of all answers of a model, where its options don't say */
+#define CACHE_BYTES		(INT64CONST(256) * 1024 * 1024)
+
+typedef struct CacheRule
+{
+	bool		on;
+	int64		max_age;		/* s, 0 = as long as there is room */
+	int64		max_bytes;
+	bool		shared;			/* among roles that may use the model */
+} CacheRule;
+
+pg_noreturn static void refuse(const char *option, const char *why);
+
+static void
+refuse(const char *option, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("option \"%s\" %s", option, why)));
+	pg_unreachable();
+}
+
+/* Members of an object: each of the list, and none twice. */
+static void
+check_members(const char *option, const JsonNode *object, const char *const *names, const char *list)
+{
+	if (object->kind != JSON_OBJECT)
+		refuse(option, psprintf("must be %s, got %s", json_kind_name(JSON_OBJECT), json_kind_name(object->kind)));
+	for (const JsonNode *a = object->first; a != NULL; a = a->next)
+	{
+		int			i = 0;
+
+		while (names[i] != NULL && strcmp(names[i], a->key) != 0)
+			i++;
+		if (names[i] == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("unknown member \"%s\" of option \"%s\"", a->key, option),
+					 errhint("Known members: %s.", list)));
+		for (const JsonNode *b = a->next; b != NULL; b = b->next)
+			if (strcmp(a->key, b->key) == 0)
+				refuse(option, psprintf("has member \"%s\" twice", b->key));
+	}
+}
+
+/* ---- prices ---- */
+
+static double
+price(const JsonNode *prices, const char *name, double otherwise)
+{
+	const JsonNode *p = json_tree_get(prices, name);
+	double		value;
+
+	if (p == NULL)
+		return otherwise;
+	value = p->kind == JSON_NUMBER ? strtod(p->text, NULL) : -1;
+	if (!(value >= 0 && value <= COST_MAX_PRICE))
+		refuse("prices", psprintf("needs a number from 0 to %d as \"%s\"", COST_MAX_PRICE, name));
+	/* accounts are exact: they are kept in whole units of what the last digit is */
+	if (fabs(value * COST_PRICE_UNITS - rint(value * COST_PRICE_UNITS)) > 1e-3)
+		refuse("prices", psprintf("has more than six digits behind the point as \"%s\"", name));
+	return value;
+}
+
+static void
+check_prices(const JsonNode *n)
+{
+	static const char *const names[] = {"input", "cached_input", "output", NULL};
+
+	check_members("prices", n, names, "input, cached_input, output; each is the price of a million tokens");
+	for (int i = 0; names[i] != NULL; i++)
+		(void) price(n, names[i], 0);
+}
+
+static void
+put_prices(const JsonNode *n, WireOut *out)
+{
+	double		input = price(n, "input", 0);
+
+	wire_put_num(out, WTAG_PRICE_INPUT, input);
+	wire_put_num(out, WTAG_PRICE_CACHED, price(n, "cached_input", input));
+	wire_put_num(out, WTAG_PRICE_OUTPUT, price(n, "output", 0));
+}
+
+/* ---- fallback ---- */
+
+static void
+check_fallback(const JsonNode *n)
+{
+	const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n;
+	int			count = 0;
+
+	for (; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
+	{
+		if (e->kind != JSON_STRING || e->text[0] == '\0' || strlen(e->text) >= NAMEDATALEN)
+			refuse("fallback", "must be the name of a model, or an array of such names");
+		if (++count > MAX_FALLBACKS)
+			refuse("fallback", psprintf("has more than %d models", MAX_FALLBACKS));
+	}
+}
+
+static void
+put_fallback(const JsonNode *n, WireOut *out)
+{
+	for (const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
+		wire_put_text(out, WTAG_FALLBACK, e->text, strlen(e->text));
+}
+
+/* ---- cascade ---- */
+
+static void
+check_cascade(const JsonNode *n)
+{
+	static const char *const names[] = {"to", "threshold", NULL};
+	const JsonNode *to;
+	const JsonNode *threshold;
+
+	check_members("cascade", n, names, "to, threshold");
+	to = json_tree_get(n, "to");
+	threshold = json_tree_get(n, "threshold");
+	if (to == NULL || to->kind != JSON_STRING || to->text[0] == '\0' || strlen(to->text) >= NAMEDATALEN)
+		refuse("cascade", "needs the name of a model as \"to\"");
+	if (threshold == NULL || threshold->kind != JSON_NUMBER || !(strtod(threshold->text, NULL) <= 0))
+		refuse("cascade", "needs a log-probability, a number of at most 0, as \"threshold\"");
+}
+
+/* ---- result_cache ---- */
+
+static int64
+seconds_of(const JsonNode *n)
+{
+	double		s = -1;
+
+	if (n->kind == JSON_NUMBER)
+		s = strtod(n->text, NULL);
+	else if (n->kind == JSON_STRING)
+	{
+		Datum		interval = DirectFunctionCall3(interval_in, CStringGetDatum(n->text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+		Datum		epoch = DirectFunctionCall2(extract_interval, CStringGetTextDatum("epoch"), interval);
+
+		s = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, epoch));
+	}
+	if (!(s >= 1 && s <= 1e11))
+		refuse("result_cache", "needs seconds, or an interval such as \"7 days\", of at least 1 s as \"max_age\"");
+	return (int64) s;
+}
+
+static CacheRule
+cache_rule(const JsonNode *n)
+{
+	static const char *const names[] = {"max_age", "max_bytes", "shared", NULL};
+	CacheRule	r = {.on = true,.max_bytes = CACHE_BYTES};
+	const JsonNode *m;
+
+	if (n->kind == JSON_BOOL)
+	{
+		r.on = n->text[0] == 't';
+		return r;
+	}
+	check_members("result_cache", n, names, "max_age, max_bytes, shared");
+	m = json_tree_get(n, "max_age");
+	if (m != NULL)
+		r.max_age = seconds_of(m);
+	m = json_tree_get(n, "max_bytes");
+	if (m != NULL)
+	{
+		double		bytes = m->kind == JSON_NUMBER ? strtod(m->text, NULL) : -1;
+
+		if (!(bytes >= 1024 && bytes <= 1e15))
+			refuse("result_cache", "needs a number of at least 1024 as \"max_bytes\"");
+		r.max_bytes = (int64) bytes;
+	}
+	m = json_tree_get(n, "shared");
+	if (m != NULL && m->kind != JSON_BOOL)
+		refuse("result_cache", "needs true or false as \"shared\"");
+	r.shared = m != NULL && m->text[0] == 't';
+	return r;
+}
+
+static void
+check_cache(const JsonNode *n)
+{
+	(void) cache_rule(n);
+}
+
+static void
+put_cache(const JsonNode *n, WireOut *out)
+{
+	CacheRule	r = cache_rule(n);
+	char	   *s = psprintf(INT64_FORMAT " " INT64_FORMAT " %d", r.max_age, r.max_bytes, r.shared);
+
+	if (r.on)
+		wire_put_str(out, WTAG_CACHE_RULE, s, strlen(s));
+}
+
+static void
+put_cascade(const JsonNode *n, WireOut *out)
+{
+	wire_put_text(out, WTAG_CASCADE, n->raw, n->raw_len);
+}
+
+/* ---- all ---- */
+
+static const struct
+{
+	const char *name;
+	void		(*check) (const JsonNode *n);
+	void		(*put) (const JsonNode *n, WireOut *out);
+}			asker_options[] = {
+	{"prices", check_prices, put_prices},
+	{"fallback", check_fallback, put_fallback},
+	{"cascade", check_cascade, put_cascade},
+	{"result_cache", check_cache, put_cache},
+};
+
+void
+asker_options_check(const JsonNode *root)
+{
+	for (int i = 0; root != NULL && i < (int) lengthof(asker_options); i++)
+	{
+		int			times = 0;
+
+		for (const JsonNode *n = root->first; n != NULL; n = n->next)
+			if (strcmp(n->key, asker_options[i].name) == 0 && n->kind != JSON_NULL)
+			{
+				asker_options[i].check(n);
+				times++;
+			}
+		if (times > 1)
+			refuse(asker_options[i].name, "occurs twice");
+	}
+}
+
+void
+asker_options_put(const char *options, WireOut *out)
+{
+	const JsonNode *root = NULL;
+
+	for (int i = 0; options != NULL && i < (int) lengthof(asker_options); i++)
+	{
+		const JsonNode *n;
+
+		/* most models have none of them, and their options need not be read */
+		if (strstr(options, asker_options[i].name) == NULL)
+			continue;
+		if (root == NULL)
+			root = model_options_tree(options);
+		n = json_tree_get(root, asker_options[i].name);
+		if (n != NULL && n->kind != JSON_NULL)
+			asker_options[i].put(n, out);
+	}
+}

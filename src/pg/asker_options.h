@@ -1,0 +1,20 @@
+/*
+ * asker_options.h
+ *	  Options of a model that are the asker's, local models' and those behind urls alike: prices, fallback,
+ *	  cascade, result_cache.
+ */
+#ifndef VLLM_PG_ASKER_OPTIONS_H
+#define VLLM_PG_ASKER_OPTIONS_H
+
+#include "postgres.h"
+
+#include "pg/json_tree.h"
+#include "wire/wire.h"
+
+/* ERROR unless those of them that are there fit. */
+void		asker_options_check(const JsonNode *root);
+
+/* Their fields of a request's message; options: a model's, json text or NULL. */
+void		asker_options_put(const char *options, WireOut *out);
+
+#endif

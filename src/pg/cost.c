@@ -1,0 +1,748 @@
+/*
+ * cost.c
+ *	  What requests cost, where their models have prices: accounts, and budgets.
+ *
+ * An account is that of a role, a database and a model, in shared memory; a role has a purse besides, with what it has
+ * spent today, this month (in UTC) and ever, over all databases.  The role is the one whose limits a request counts for
+ * (role_limits.c).  All of it is kept over restarts, and over crashes but for the last seconds: the supervisor writes the file.
+ *
+ * A request that is under way has its estimate set aside: the prompt's bytes, of which
+ * four are a token until the account knows better, and max_tokens.  So many requests in
+ * flight can't overshoot a budget together.  When it ends, however it does, its estimate is given back and what it
+ * has cost is added, in one step under the lock.  What a prompt has cost that an endpoint may have charged and not answered is
+ * added as if it had been.
+ *
+ * The request's Call gives back what it holds (client.c), on every path; a backend that dies without is the end of
+ * shared memory, too.
+ *
+ * Tests: tests/sql/36_cost.sql, tests/t/116_money.pl.
+ */
+#include "postgres.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "common/int.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "pgtime.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "pg/client.h"
+#include "pg/cost.h"
+#include "pg/request_stat.h"
+#include "pg/vllm_pg.h"
+
+PG_FUNCTION_INFO_V1(llm_cost_list);
+PG_FUNCTION_INFO_V1(llm_budget_list);
+PG_FUNCTION_INFO_V1(llm_cost_reset);
+
+#define COST_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/vllm_pg.cost"
+#define COST_MAGIC	0x564c4331	/* and the layouts below */
+#define SAVE_MS		10000
+#define UNIT		INT64CONST(1000000000000)
+/* where the caller gives no max_tokens, and vllm.default_max_tokens is 0 */
+#define GUESS_TOKENS 1024
+
+double		vllm_max_cost;
+double		vllm_role_max_cost;
+char	   *vllm_role_cost_window = "month";
+
+typedef struct CostKey
+{
+	Oid			role;
+	Oid			database;
+	char		model[NAMEDATALEN];
+} CostKey;
+
+typedef struct CostAccount
+{
+	CostKey		key;
+	int64		requests;
+	CostTokens	tokens;
+	int64		prompt_bytes;	/* that became as many prompt tokens as requests have told of */
+	int64		bytes_tokens;
+	int64		cost;
+	TimestampTz since;
+} CostAccount;
+
+typedef struct CostPurse
+{
+	Oid			role;
+	int64		spent[COST_WINDOWS];
+	int64		began[COST_WINDOWS];	/* which day, which month; 0 */
+	int64		reserved;
+} CostPurse;
+
+typedef struct CostShared
+{
+	LWLock	   *lock;
+	uint64		changes;
+} CostShared;
+
+static CostShared *shared = NULL;
+static HTAB *accounts = NULL;
+static HTAB *purses = NULL;
+
+/* The statement that the client has sent. */
+static struct
+{
+	TimestampTz began;
+	int64		spent;
+	int64		reserved;
+}			statement;
+
+/* ---- numbers ---- */
+
+static int64
+add(int64 a, int64 b)
+{
+	int64		sum;
+
+	return pg_add_s64_overflow(a, b, &sum) ? PG_INT64_MAX : sum;
+}
+
+static int64
+times(int64 a, int64 b)
+{
+	int64		product;
+
+	return pg_mul_s64_overflow(a, b, &product) ? PG_INT64_MAX : product;
+}
+
+static int64
+units(double money)
+{
+	return money >= 9e6 ? PG_INT64_MAX : (int64) rint(money * (double) UNIT);
+}
+
+char *
+cost_text(int64 units)
+{
+	char	   *s = psprintf(INT64_FORMAT "." "%012" INT64_MODIFIER "d", units / UNIT, units % UNIT);
+
+	for (size_t n = strlen(s); s[n - 1] == '0' && s[n - 2] != '.'; n--)
+		s[n - 1] = '\0';
+	return s;
+}
+
+static Datum
+money(int64 units)
+{
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(cost_text(units)), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+}
+
+CostWindow
+cost_window(const char *name)
+{
+	return pg_strcasecmp(name, "day") == 0 ? COST_DAY : pg_strcasecmp(name, "none") == 0 ? COST_NONE : COST_MONTH;
+}
+
+/* Which day, which month it is, in UTC. */
+static int64
+window_number(CostWindow w)
+{
+	pg_time_t	now = timestamptz_to_time_t(GetCurrentTimestamp());
+	struct pg_tm *t = pg_gmtime(&now);
+
+	if (w == COST_NONE || t == NULL)
+		return 0;
+	return w == COST_DAY ? now / SECS_PER_DAY : (int64) t->tm_year * 12 + t->tm_mon;
+}
+
+/* ---- the table ---- */
+
+Size
+cost_shared_size(void)
+{
+	return add_size(MAXALIGN(sizeof(CostShared)),
+					add_size(hash_estimate_size(vllm_stat_max, sizeof(CostAccount)), hash_estimate_size(vllm_stat_max, sizeof(CostPurse))));
+}
+
+/* Of too many they are one, of nobody and no model. */
+static CostAccount *
+account(const CostKey *key)
+{
+	static const CostKey others = {0};
+	CostAccount *a;
+	bool		found = true;
+
+	a = hash_search(accounts, key, hash_get_num_entries(accounts) < vllm_stat_max ? HASH_ENTER_NULL : HASH_FIND, &found);
+	if (a == NULL)
+		a = hash_search(accounts, &others, HASH_FIND, NULL);
+	else if (!found)
+	{
+		memset((char *) a + sizeof(CostKey), 0, sizeof(*a) - sizeof(CostKey));
+		a->since = GetCurrentTimestamp();
+	}
+	return a;
+}
+
+/* With the windows that it is now; NULL: there are too many. */
+static CostPurse *
+purse(Oid role)
+{
+	bool		found = true;
+	CostPurse  *p = hash_search(purses, &role, hash_get_num_entries(purses) < vllm_stat_max ? HASH_ENTER_NULL : HASH_FIND, &found);
+
+	if (p != NULL && !found)
+		memset((char *) p + sizeof(Oid), 0, sizeof(*p) - sizeof(Oid));
+	for (int w = 0; p != NULL && w < COST_WINDOWS; w++)
+		if (p->began[w] != window_number(w))
+		{
+			p->began[w] = window_number(w);
+			p->spent[w] = 0;
+		}
+	return p;
+}
+
+/* ---- start and end of the server ---- */
+
+static bool
+load_entries(FILE *file, uint32 na, uint32 np)
+{
+	CostAccount a;
+	CostPurse	p;
+
+	for (uint32 i = 0; i < na; i++)
+	{
+		CostAccount *to;
+
+		if (fread(&a, sizeof(a), 1, file) != 1)
+			return false;
+		a.key.model[NAMEDATALEN - 1] = '\0';
+		to = hash_search(accounts, &a.key, HASH_ENTER_NULL, NULL);
+		if (to != NULL)
+			*to = a;
+	}
+	for (uint32 i = 0; i < np; i++)
+	{
+		CostPurse  *to;
+
+		if (fread(&p, sizeof(p), 1, file) != 1)
+			return false;
+		p.reserved = 0;
+		to = hash_search(purses, &p.role, HASH_ENTER_NULL, NULL);
+		if (to != NULL)
+			*to = p;
+	}
+	return true;
+}
+
+/* It stays where it is: after a crash it is read again. */
+static void
+load(void)
+{
+	FILE	   *file = AllocateFile(COST_FILE, PG_BINARY_R);
+	uint32		head[5];
+
+	if (file == NULL)
+		return;
+	if (fread(head, sizeof(head), 1, file) != 1 || head[0] != COST_MAGIC || head[1] != sizeof(CostAccount) || head[2] != sizeof(CostPurse) ||
+		!load_entries(file, head[3], head[4]))
+		ereport(LOG, (errmsg("file \"%s\" is damaged or of another version: accounts of LLM requests begin anew", COST_FILE)));
+	FreeFile(file);
+}
+
+/* A copy under the lock, then the file. */
+static void
+save(void)
+{
+	uint32		head[5] = {COST_MAGIC, sizeof(CostAccount), sizeof(CostPurse)};
+	CostAccount *a;
+	CostPurse  *p;
+	HASH_SEQ_STATUS scan;
+	void	   *e;
+	FILE	   *file;
+	bool		ok;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	a = palloc(sizeof(CostAccount) * Max(hash_get_num_entries(accounts), 1));
+	p = palloc(sizeof(CostPurse) * Max(hash_get_num_entries(purses), 1));
+	hash_seq_init(&scan, accounts);
+	while ((e = hash_seq_search(&scan)) != NULL)
+		a[head[3]++] = *(CostAccount *) e;
+	hash_seq_init(&scan, purses);
+	while ((e = hash_seq_search(&scan)) != NULL)
+		p[head[4]++] = *(CostPurse *) e;
+	LWLockRelease(shared->lock);
+	file = AllocateFile(COST_FILE ".tmp", PG_BINARY_W);
+	ok = file != NULL && fwrite(head, sizeof(head), 1, file) == 1 && fwrite(a, sizeof(*a), head[3], file) == head[3] &&
+		fwrite(p, sizeof(*p), head[4], file) == head[4];
+	if ((file != NULL && FreeFile(file) != 0) || !ok)
+		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", COST_FILE ".tmp")));
+	else
+		(void) durable_rename(COST_FILE ".tmp", COST_FILE, LOG);
+	pfree(a);
+	pfree(p);
+}
+
+void
+cost_turn(void)
+{
+	static uint64 saved;
+	static TimestampTz at;
+	uint64		changes;
+
+	if (shared == NULL || !TimestampDifferenceExceeds(at, GetCurrentTimestamp(), SAVE_MS))
+		return;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	changes = shared->changes;
+	LWLockRelease(shared->lock);
+	at = GetCurrentTimestamp();
+	if (changes == saved)
+		return;
+	saved = changes;
+	save();
+}
+
+/* The postmaster ends: nobody else is there. */
+static void
+save_at_exit(int code, Datum arg)
+{
+	if (code == 0 && shared != NULL)
+		save();
+}
+
+void
+cost_shared_init(void)
+{
+	HASHCTL		a = {.keysize = sizeof(CostKey),.entrysize = sizeof(CostAccount)};
+	HASHCTL		p = {.keysize = sizeof(Oid),.entrysize = sizeof(CostPurse)};
+	static const CostKey others = {0};
+	bool		found;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("vllm_pg costs", sizeof(CostShared), &found);
+	accounts = ShmemInitHash("vllm_pg accounts", vllm_stat_max, vllm_stat_max, &a, HASH_ELEM | HASH_BLOBS);
+	purses = ShmemInitHash("vllm_pg purses", vllm_stat_max, vllm_stat_max, &p, HASH_ELEM | HASH_BLOBS);
+	if (!found)
+	{
+		shared->lock = &GetNamedLWLockTranche("vllm_pg_cost")->lock;
+		shared->changes = 0;
+		(void) account(&others);
+	}
+	LWLockRelease(AddinShmemInitLock);
+	if (!IsUnderPostmaster)
+	{
+		on_shmem_exit(save_at_exit, (Datum) 0);
+		if (!found)
+			load();
+	}
+}
+
+/* ---- a request ---- */
+
+void
+cost_note_begin(CostNote *n)
+{
+	memset(n, 0, sizeof(*n));
+	n->answers = 1;
+	n->tokens_a_byte = 0.25;
+}
+
+void
+cost_note_field(CostNote *n, const WireField *f)
+{
+	switch (f->tag)
+	{
+		case WTAG_PRICE_INPUT:
+			n->priced = true;
+			n->input = n->cached = (int64) rint(f->num * COST_PRICE_UNITS);
+			break;
+		case WTAG_PRICE_CACHED:
+			n->cached = (int64) rint(f->num * COST_PRICE_UNITS);
+			break;
+		case WTAG_PRICE_OUTPUT:
+			n->output = (int64) rint(f->num * COST_PRICE_UNITS);
+			break;
+		case WTAG_LOGIN:
+			n->role = (Oid) f->i;
+			break;
+		case WTAG_MAX_TOKENS:
+			n->max_tokens = Max(f->i, 0);
+			break;
+		case WTAG_N:
+		case WTAG_BEAM_WIDTH:
+			n->answers = Max(f->i, 1);
+			break;
+		case WTAG_PROMPT_IDS:
+			n->prompt_ids += f->n;
+			break;
+		case WTAG_PROMPT:
+		case WTAG_PAIR:
+		case WTAG_CHOICE:
+		case WTAG_INSTRUCTION:
+		case WTAG_MESSAGES:
+		case WTAG_TOOLS:
+		case WTAG_DOCUMENTS:
+		case WTAG_API_BODY:
+			n->prompt_bytes += f->n;
+			break;
+	}
+}
+
+static int64
+prompt_guess(const CostNote *n)
+{
+	return n->prompt_ids + (int64) ceil((double) n->prompt_bytes * n->tokens_a_byte);
+}
+
+int64
+cost_estimate(const CostNote *n, WireKind kind)
+{
+	int64		output = 0;
+
+	if (kind == WK_GENERATE || kind == WK_API)
+		output = n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens : GUESS_TOKENS;
+	return add(times(prompt_guess(n), n->input), times(times(output, n->answers), n->output));
+}
+
+/* ---- budgets ---- */
+
+static void
+this_statement(void)
+{
+	TimestampTz now = GetCurrentStatementStartTimestamp();
+
+	if (statement.began != now)
+	{
+		statement.began = now;
+		statement.spent = statement.reserved = 0;
+	}
+}
+
+static void
+report_reached(const char *whose, const char *limit, int64 spent, int64 reserved, int64 estimate)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("the cost limit of %s is reached", whose),
+			 errdetail("%s spent, %s set aside for requests under way, this request may cost %s; %s.",
+					   cost_text(spent), cost_text(reserved), cost_text(estimate), limit)));
+}
+
+static bool
+has_room(int64 limit, int64 spent, int64 reserved, int64 estimate)
+{
+	return add(add(spent, reserved), estimate) <= limit;
+}
+
+/* Of the role's purse, as its settings say; 0: no limit. */
+static bool
+reserve_of_role(CostNote *n, int64 estimate, double most, CostWindow w, bool wait)
+{
+	int64		limit = units(most);
+	int64		spent = 0,
+				reserved = 0;
+	CostPurse  *p;
+	bool		ok;
+
+	if (most <= 0)
+		return true;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	p = purse(n->role);
+	ok = p != NULL && has_room(limit, p->spent[w], p->reserved, estimate);
+	if (p != NULL)
+	{
+		spent = p->spent[w];
+		reserved = p->reserved;
+		p->reserved += ok ? estimate : 0;
+	}
+	LWLockRelease(shared->lock);
+	n->role_reserved = ok;
+	if (!ok && wait)
+		report_reached(psprintf("role \"%s\"", GetUserNameFromId(n->role, true)),
+					   psprintf("vllm.role_max_cost is %g%s", most, w == COST_DAY ? " a day" : w == COST_MONTH ? " a month" : ""),
+					   spent, reserved, estimate);
+	return ok;
+}
+
+static CostKey
+key_of(const CostNote *n, const char *model)
+{
+	CostKey		key;
+
+	memset(&key, 0, sizeof(key));
+	key.role = n->role;
+	key.database = MyDatabaseId;
+	strlcpy(key.model, model, sizeof(key.model));
+	return key;
+}
+
+/* What prompts of this kind have been. */
+static void
+learn(CostNote *n, const char *model)
+{
+	CostKey		key = key_of(n, model);
+	CostAccount *a;
+
+	LWLockAcquire(shared->lock, LW_SHARED);
+	a = hash_search(accounts, &key, HASH_FIND, NULL);
+	if (a != NULL && a->prompt_bytes > 0)
+		n->tokens_a_byte = (double) a->bytes_tokens / (double) a->prompt_bytes;
+	LWLockRelease(shared->lock);
+}
+
+bool
+cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
+{
+	CostWindow	w;
+	double		most;
+	Oid			role;
+	int64		estimate;
+
+	if (!n->priced || shared == NULL)
+		return true;
+	role = vclient_cost_limits(&most, &w);
+	if (!OidIsValid(n->role))
+		n->role = role;
+	if (most > 0 || vllm_max_cost > 0)
+		learn(n, model != NULL ? model : "");
+	estimate = cost_estimate(n, kind);
+	this_statement();
+	n->statement = statement.began;
+	if (vllm_max_cost > 0 && !has_room(units(vllm_max_cost), statement.spent, statement.reserved, estimate))
+	{
+		if (wait)
+			report_reached("the statement", psprintf("vllm.max_cost is %g", vllm_max_cost), statement.spent, statement.reserved, estimate);
+		return false;
+	}
+	if (!reserve_of_role(n, estimate, most, w, wait))
+		return false;
+	n->reserved = estimate;
+	statement.reserved += estimate;
+	return true;
+}
+
+/* Under the lock, if anything is reserved of the role's. */
+static void
+give_back(CostNote *n, CostPurse *p)
+{
+	if (n->role_reserved && p != NULL)
+		p->reserved = Max(p->reserved - n->reserved, 0);
+	if (n->statement == statement.began)
+		statement.reserved -= n->reserved;
+	n->reserved = 0;
+	n->role_reserved = false;
+}
+
+void
+cost_release(CostNote *n)
+{
+	if (n->reserved == 0 && !n->role_reserved)
+		return;
+	if (n->role_reserved && MyProc != NULL)
+	{
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+		give_back(n, purse(n->role));
+		LWLockRelease(shared->lock);
+	}
+	else
+		give_back(n, NULL);
+}
+
+static int64
+cost_of(const CostNote *n, const CostTokens *t)
+{
+	int64		cached = Min(t->cached, t->prompt);
+	int64		prompt = t->prompt > 0 ? t->prompt : prompt_guess(n);
+
+	return add(add(times(t->prompt - cached, n->input), times(cached, n->cached)),
+			   add(times(t->output, n->output), times(t->charged_tries, times(prompt, n->input))));
+}
+
+void
+cost_settle(CostNote *n, const char *model, const CostTokens *t)
+{
+	CostKey		key = key_of(n, model);
+	CostAccount *a;
+	CostPurse  *p;
+
+	if (!n->priced || shared == NULL || MyProc == NULL)
+		return;
+	n->cost = cost_of(n, t);
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	a = account(&key);
+	a->requests++;
+	a->tokens.prompt += t->prompt;
+	a->tokens.cached += Min(t->cached, t->prompt);
+	a->tokens.output += t->output;
+	a->tokens.charged_tries += t->charged_tries;
+	a->cost = add(a->cost, n->cost);
+	if (t->prompt > 0 && n->prompt_bytes > 0)
+	{
+		a->prompt_bytes += n->prompt_bytes;
+		a->bytes_tokens += t->prompt;
+	}
+	p = purse(n->role);
+	for (int w = 0; p != NULL && w < COST_WINDOWS; w++)
+		p->spent[w] = add(p->spent[w], n->cost);
+	give_back(n, p);
+	shared->changes++;
+	LWLockRelease(shared->lock);
+	if (n->statement == statement.began)
+		statement.spent = add(statement.spent, n->cost);
+}
+
+int64
+cost_seen_output(const char *model)
+{
+	HASH_SEQ_STATUS scan;
+	CostAccount *a;
+	int64		requests = 0,
+				tokens = 0;
+
+	if (shared == NULL)
+		return -1;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	hash_seq_init(&scan, accounts);
+	while ((a = hash_seq_search(&scan)) != NULL)
+		if (a->key.database == MyDatabaseId && strcmp(a->key.model, model) == 0)
+		{
+			requests += a->requests;
+			tokens += a->tokens.output;
+		}
+	LWLockRelease(shared->lock);
+	return requests > 0 ? (tokens + requests - 1) / requests : -1;
+}
+
+/* ---- functions ---- */
+
+static void
+require_shared(void)
+{
+	if (shared == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("vllm_pg must be loaded when the server starts"),
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+}
+
+static bool
+may_see(Oid role)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) || (OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+}
+
+/* A copy of a table: privileges are looked up in the catalogs, not under the lock. */
+static void *
+copy_of(HTAB *table, Size size, int *n)
+{
+	HASH_SEQ_STATUS scan;
+	char	   *copy;
+	void	   *e;
+
+	*n = 0;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	copy = palloc(size * Max(hash_get_num_entries(table), 1));
+	hash_seq_init(&scan, table);
+	while ((e = hash_seq_search(&scan)) != NULL)
+		memcpy(copy + size * (*n)++, e, size);
+	LWLockRelease(shared->lock);
+	return copy;
+}
+
+/* vllm.cost_list() */
+Datum
+llm_cost_list(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	CostAccount *all;
+	int			n;
+
+	require_shared();
+	InitMaterializedSRF(fcinfo, 0);
+	all = copy_of(accounts, sizeof(CostAccount), &n);
+	for (int i = 0; i < n; i++)
+	{
+		const CostAccount *a = &all[i];
+		Datum		v[10];
+		bool		nulls[10] = {false};
+
+		if (a->requests == 0 || !may_see(a->key.role))
+			continue;
+		v[0] = ObjectIdGetDatum(a->key.role);
+		v[1] = ObjectIdGetDatum(a->key.database);
+		v[2] = CStringGetTextDatum(a->key.model);
+		v[3] = Int64GetDatum(a->requests);
+		v[4] = Int64GetDatum(a->tokens.prompt);
+		v[5] = Int64GetDatum(a->tokens.cached);
+		v[6] = Int64GetDatum(a->tokens.output);
+		v[7] = Int64GetDatum(a->tokens.charged_tries);
+		v[8] = money(a->cost);
+		v[9] = TimestampTzGetDatum(a->since);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, v, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* vllm.budget_list() */
+Datum
+llm_budget_list(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	CostPurse  *all;
+	int			n;
+
+	require_shared();
+	InitMaterializedSRF(fcinfo, 0);
+	all = copy_of(purses, sizeof(CostPurse), &n);
+	for (int i = 0; i < n; i++)
+	{
+		const CostPurse *p = &all[i];
+		Datum		v[5];
+		bool		nulls[5] = {false};
+
+		if (!may_see(p->role))
+			continue;
+		v[0] = ObjectIdGetDatum(p->role);
+		for (int w = 0; w < COST_WINDOWS; w++)
+			v[1 + w] = money(p->began[w] == window_number(w) ? p->spent[w] : 0);
+		v[4] = money(p->reserved);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, v, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* llm_cost_reset(userid oid): the number of accounts; who may is a matter of EXECUTE */
+Datum
+llm_cost_reset(PG_FUNCTION_ARGS)
+{
+	bool		all = PG_ARGISNULL(0);
+	Oid			role = all ? InvalidOid : PG_GETARG_OID(0);
+	HASH_SEQ_STATUS scan;
+	CostAccount *a;
+	CostPurse  *p;
+	int64		n = 0;
+
+	require_shared();
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	hash_seq_init(&scan, accounts);
+	while ((a = hash_seq_search(&scan)) != NULL)
+		if (a->requests > 0 && (all || a->key.role == role))
+		{
+			memset((char *) a + sizeof(CostKey), 0, sizeof(*a) - sizeof(CostKey));
+			if (a->key.model[0] != '\0')
+				(void) hash_search(accounts, &a->key, HASH_REMOVE, NULL);
+			n++;
+		}
+	hash_seq_init(&scan, purses);
+	while ((p = hash_seq_search(&scan)) != NULL)
+		if (all || p->role == role)
+			memset(p->spent, 0, sizeof(p->spent));
+	shared->changes++;
+	LWLockRelease(shared->lock);
+	PG_RETURN_INT64(n);
+}

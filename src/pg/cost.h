@@ -1,0 +1,88 @@
+/*
+ * cost.h
+ *	  What requests cost, where their models have prices: accounts, and budgets.
+ */
+#ifndef VLLM_PG_COST_H
+#define VLLM_PG_COST_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+#include "wire/wire.h"
+
+/*
+ * Money is whole numbers of 1e-12 of the currency that prices are in: a price of a million tokens with six digits
+ * behind the point is a whole number of these for a token, so sums are exact.
+ */
+#define COST_DIGITS		12
+#define COST_PRICE_UNITS 1e6	/* of a token, for each 1 of a million tokens */
+#define COST_MAX_PRICE	1000000
+
+typedef enum CostWindow
+{
+	COST_DAY, COST_MONTH, COST_NONE
+} CostWindow;
+#define COST_WINDOWS	3
+
+/* Of a request. */
+typedef struct CostNote
+{
+	bool		priced;
+	int64		input,			/* of a token */
+				cached,
+				output;
+	int64		prompt_bytes;
+	int64		prompt_ids;
+	double		tokens_a_byte;	/* of prompts, by what the account has seen */
+	int64		max_tokens;		/* of an answer, 0 = not given */
+	int64		answers;
+	Oid			role;			/* whose account it is */
+	TimestampTz statement;
+	int64		reserved;		/* of the role's budget and the statement's, until the request has ended */
+	bool		role_reserved;
+	int64		cost;			/* when it has ended */
+} CostNote;
+
+typedef struct CostTokens
+{
+	int64		prompt,
+				cached,
+				output;
+	int64		charged_tries;	/* of an endpoint: gave no answer, and may have been charged like the prompt */
+} CostTokens;
+
+/* From a request's message. */
+void		cost_note_begin(CostNote *n);
+void		cost_note_field(CostNote *n, const WireField *f);
+/* Of a request that has a message of this kind: the most that it is expected to cost. */
+int64		cost_estimate(const CostNote *n, WireKind kind);
+
+/*
+ * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under way; with
+ * wait that is an ERROR 53400.
+ */
+bool		cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait);
+/* It has not begun after all, or has ended and was settled: nothing is set aside any more.  Never throws. */
+void		cost_release(CostNote *n);
+/* It has ended: into the account of role, database and model.  Never throws, never allocates. */
+void		cost_settle(CostNote *n, const char *model, const CostTokens *t);
+
+/* What a request of the model is expected to generate, by what its requests of this database have; -1 = not known. */
+int64		cost_seen_output(const char *model);
+
+/* 0.00125, without zeros at the end */
+char	   *cost_text(int64 units);
+
+Size		cost_shared_size(void);
+void		cost_shared_init(void);
+/* The supervisor's: accounts to their file, so that a crash loses no more than some seconds of them. */
+void		cost_turn(void);
+
+/* settings */
+extern double vllm_max_cost;
+extern double vllm_role_max_cost;
+extern char *vllm_role_cost_window; /* day, month, none */
+CostWindow	cost_window(const char *name);
+
+#endif

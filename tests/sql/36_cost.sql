@@ -1,0 +1,99 @@
+-- Prices of models, accounts and budgets
+\pset format unaligned
+-- what a price may be
+SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"input": -1}}');
+SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"inputs": 1}}');
+SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"input": 0.0000001}}');
+SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"output": "1"}}');
+SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": 7}');
+SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"input": 2.5, "output": 10}}');
+SELECT llm_create_model('cheap', '/fake/cheap', options => '{"prices": {"input": 0.150001, "cached_input": 0.075, "output": 0.6}}');
+SELECT llm_create_model('free', '/fake/free');
+SELECT llm_cost_reset() >= 0 AS reset;
+-- one request, by the token
+SELECT llm_cost_reset();
+SELECT (r.usage).prompt_tokens AS p, (r.usage).completion_tokens AS c FROM llm_generate_full('one two three', model => 'paid') r;
+SELECT role, database, model, requests, prompt_tokens, cached_tokens, output_tokens, charged_tries, cost,
+       cost = (prompt_tokens * 2.5 + output_tokens * 10) / 1000000 AS exact FROM llm_stat_cost;
+SELECT role, day = total AND month = total AS same, total, reserved FROM llm_stat_budget;
+SELECT llm_generate('nothing to pay', model => 'free');
+SELECT count(*) FROM llm_stat_cost;
+-- all kinds of calls and ends: what an account has is what its tokens cost
+CREATE TABLE calls AS SELECT i, 'text ' || repeat('word ', i % 7) || i AS p FROM generate_series(1, 100) i;
+SELECT count(llm_generate(p, model => 'cheap', max_tokens => 5)) FROM calls;
+SET vllm.batch = off;
+SELECT count(llm_generate(p, model => 'cheap', max_tokens => 5)) FROM calls WHERE i <= 10;
+RESET vllm.batch;
+SELECT count(llm_embed(p, model => 'cheap')) FROM calls;
+SELECT count(llm_generate(CASE WHEN i = 50 THEN '@error:58000:gone' ELSE p END, model => 'cheap')) FROM calls;
+SELECT count(*) FROM (SELECT llm_generate(p, model => 'cheap') FROM calls LIMIT 3) s;
+SET statement_timeout = '100ms';
+SELECT llm_generate('@delay:60000 ' || p, model => 'cheap') FROM calls;
+RESET statement_timeout;
+SELECT llm_generate('@delay:60000', model => 'cheap', timeout_ms => 50);
+SELECT count(*) FROM llm_generate_batch(ARRAY(SELECT p FROM calls), model => 'cheap');
+SELECT count(*) > 1 AS streamed FROM llm_generate_stream('a b c d e', model => 'cheap');
+SELECT model, cost = (prompt_tokens - cached_tokens) * 0.150001 / 1000000 + cached_tokens * 0.075 / 1000000 + output_tokens * 0.6 / 1000000 AS exact,
+       requests > 300 AS many FROM llm_stat_cost WHERE model = 'cheap';
+SELECT total = (SELECT sum(cost) FROM llm_stat_cost) AS sum, reserved FROM llm_stat_budget;
+-- EXPLAIN ANALYZE tells of a statement's
+SET vllm.batch_window = 1;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT llm_generate('a b c', model => 'paid', max_tokens => 2) FROM generate_series(1, 4) i;
+RESET vllm.batch_window;
+-- a statement's budget: no request begins that could be too much
+SELECT llm_cost_reset() > 0 AS reset;
+SET vllm.max_cost = 0.0001;
+SELECT llm_generate('one two three', model => 'paid', max_tokens => 5);
+SELECT llm_generate('one two three', model => 'paid', max_tokens => 50);
+SELECT llm_generate('one two three', model => 'free', max_tokens => 50);
+SELECT llm_cost_reset() > 0 AS reset;
+SET vllm.batch_window = 4;
+SET vllm.max_cost = 0.001;
+\set VERBOSITY terse
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls;
+SELECT requests BETWEEN 5 AND 20 AS some, cost <= 0.001 AS kept FROM llm_stat_cost;
+SET vllm.batch = off;
+SELECT llm_cost_reset() > 0 AS reset;
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls;
+SELECT requests BETWEEN 5 AND 20 AS some, cost <= 0.001 AS kept FROM llm_stat_cost;
+RESET vllm.batch;
+SET vllm.max_cost = 1;
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls;
+-- a window that would be too much at once waits for its own requests
+SELECT llm_cost_reset() > 0 AS reset;
+SET vllm.max_cost = 0.02;
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 100)) FROM calls;
+RESET vllm.max_cost;
+RESET vllm.batch_window;
+SELECT cost <= 0.02 AS kept FROM llm_stat_cost;
+-- and a role's, which only superusers give
+\set VERBOSITY default
+CREATE ROLE regress_spender LOGIN;
+SELECT llm_grant('paid', 'regress_spender');
+SET ROLE regress_spender;
+SET vllm.role_max_cost = 5;
+SELECT llm_cost_reset();
+SELECT count(*) FROM llm_stat_cost;
+RESET ROLE;
+SELECT llm_cost_reset() > 0 AS reset;
+SET vllm.role_max_cost = 0.001;
+SET vllm.role_cost_window = 'none';
+-- also with NULL for errors: a budget is no request's error
+SET vllm.on_error = 'null';
+SET vllm.batch_window = 4;
+\set VERBOSITY terse
+SELECT count(llm_generate(p, model => 'paid', max_tokens => 3)) FROM calls;
+RESET vllm.batch_window;
+RESET vllm.on_error;
+SELECT cost <= 0.001 AS kept FROM llm_stat_cost;
+SELECT reserved, total <= 0.001 AS kept FROM llm_stat_budget;
+SELECT llm_generate('one two three', model => 'paid', max_tokens => 50);
+SET vllm.role_cost_window = 'week';
+RESET vllm.role_max_cost;
+RESET vllm.role_cost_window;
+SELECT llm_drop_model('paid');
+SELECT llm_drop_model('cheap');
+SELECT llm_drop_model('free');
+DROP TABLE calls;
+DROP ROLE regress_spender;
+SELECT llm_cost_reset() > 0 AS reset;
