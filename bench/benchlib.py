@@ -235,7 +235,10 @@ class Session:
         return time.perf_counter() - t, rows
 
     def close(self):
-        self.p.stdin.close()
+        try:
+            self.p.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended by itself
         self.p.wait()
 
 

@@ -185,7 +185,9 @@ make_headers(const Call *c, Headers *h)
 		if (state.n > 0 && tracestate_ok(state.s, state.n))
 			header(h, "tracestate", "", state.s, state.n);
 	}
-	snprintf(id, sizeof(id), "vllm_pg-%016llx-%llu", (unsigned long long) c->l->salt, (unsigned long long) a->id);
+	/* a UUID, which is all that some servers take; another one for each try: the one before may still be known there */
+	snprintf(id, sizeof(id), "%08x-%04x-8%03x-8%03x-%012llx", (unsigned) (c->l->salt >> 32), (unsigned) (c->l->salt >> 16 & 0xffff),
+			 (unsigned) (16 * c->tries + c->i) & 0xfff, (unsigned) c->l->salt & 0xfff, (unsigned long long) a->id & 0xffffffffffffULL);
 	header(h, "X-Request-Id", "", id, strlen(id));
 	if (a->w.secret.n > 0)
 		header(h, o->auth_header != NULL ? o->auth_header : "Authorization", o->auth_header != NULL ? "" : "Bearer ", a->w.secret.s, a->w.secret.n);

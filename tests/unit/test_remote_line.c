@@ -71,7 +71,7 @@ test_answer(void)
 	CHECK(strstr(http.headers, "Authorization: Bearer s3cret\n") != NULL, "%s", http.headers);
 	CHECK(strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
 	CHECK(strstr(http.headers, "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n") != NULL, "%s", http.headers);
-	CHECK(strstr(http.headers, "X-Request-Id: vllm_pg-") != NULL, "%s", http.headers);
+	CHECK(strstr(http.headers, "X-Request-Id: ") != NULL, "%s", http.headers);
 	net_run(l, &http, 1000000);
 	CHECK(c->done && strcmp(c->text, "p0!") == 0, "%s", c->text);
 	CHECK(c->tries == 1 && c->charged == 0 && strcmp(c->endpoint, "https://a.example/v1") == 0, "%s", c->endpoint);
