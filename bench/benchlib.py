@@ -245,8 +245,8 @@ class Session:
 class Server:
     """A cluster of its own under build/bench, removed at the end; use with `with`."""
 
-    def __init__(self, args, conf="", share=False):
-        self.name = f"scratch{os.getpid()}"
+    def __init__(self, args, conf="", share=False, name=""):
+        self.name = f"scratch{name}{os.getpid()}"
         # all tokens are to be computed, but where their sharing is the work
         caching = "on" if share or "prefix" in getattr(args, "works", ()) else "off"
         lines = [f"vllm.cpu_threads = {args.threads}", "max_connections = 60", "fsync = off",
