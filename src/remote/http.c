@@ -277,11 +277,39 @@ void
 http_pause(HttpCall *c, bool pause)
 {
 	c->pause = pause;
-	if (!pause && c->held)
+	if (!pause && (c->held || c->kept.len > 0))
 	{
 		http_todo(c);
 		arm(c->h);
 	}
+}
+
+/* The caller wants bytes again: those that were kept, those that libcurl holds back, and the end if it has come. */
+static void
+go_on(HttpCall *c)
+{
+	Http	   *h = c->h;
+	Buf			kept = c->kept;
+	bool		more = true;
+
+	memset(&c->kept, 0, sizeof(c->kept));
+	/* he may cancel it from within */
+	h->inside = true;
+	if (kept.len > 0)
+		more = http_call_deliver(c, kept.data, kept.len);
+	buf_free(&kept);
+	if (more && c->held && !c->pause && !c->cancelled && !c->whole)
+	{
+		c->held = false;
+		curl_easy_pause(c->easy, CURLPAUSE_CONT);
+	}
+	h->inside = false;
+	if (c->cancelled)
+		http_todo(c);
+	else if (!more)
+		end_call(c, CURLE_WRITE_ERROR, false);
+	else if (c->whole && !c->pause)
+		end_call(c, c->code, false);
 }
 
 /* What had to wait for libcurl to return. */
@@ -305,13 +333,8 @@ do_todo(Http *h)
 			if (!add(c, &e))
 				end_call(c, CURLE_OUT_OF_MEMORY, false);
 		}
-		else if (c->held && !c->pause)
-		{
-			c->held = false;
-			h->inside = true;
-			curl_easy_pause(c->easy, CURLPAUSE_CONT);
-			h->inside = false;
-		}
+		else if (!c->pause)
+			go_on(c);
 	}
 	return any;
 }
@@ -337,6 +360,11 @@ finish(Http *h)
 		{
 			detach(c, true);
 			http_call_free(c);
+		}
+		else if (c->kept.len > 0)
+		{
+			c->whole = true;
+			c->code = code;
 		}
 		else
 			end_call(c, code, false);

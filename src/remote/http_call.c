@@ -19,7 +19,11 @@
 #include "base/mem.h"
 #include "remote/http_int.h"
 
-#define KEEP_IDLE_S 60			/* an idle connection is not used any more after this */
+/*
+ * An idle connection is not used any more after this.  Many servers close theirs after five seconds, and what is sent at that moment is
+ * a call of which nobody knows whether it was heard.
+ */
+#define KEEP_IDLE_S 4
 
 static size_t
 on_read(char *to, size_t size, size_t n, void *arg)
@@ -93,6 +97,15 @@ on_header(char *s, size_t size, size_t n, void *arg)
 	return all;
 }
 
+bool
+http_call_deliver(HttpCall *c, const char *s, size_t n)
+{
+	if (c->ev.data == NULL || c->ev.data(c->ctx, s, n))
+		return true;
+	c->stopped = true;
+	return false;
+}
+
 static size_t
 on_data(char *s, size_t size, size_t n, void *arg)
 {
@@ -101,21 +114,30 @@ on_data(char *s, size_t size, size_t n, void *arg)
 	n *= size;
 	if (c->cancelled)
 		return give_up(c);
-	if (c->pause)
-	{
-		c->held = true;
-		return CURL_WRITEFUNC_PAUSE;
-	}
 	if (n > c->max_answer - c->answer)
 	{
 		c->too_large = true;
 		return give_up(c);
 	}
+	if (c->pause || c->kept.len > 0)
+	{
+		/*
+		 * libcurl (7.88) can't hold back one stream of an HTTP/2 connection without holding back all of them, so it is asked
+		 * to only when there is much
+		 */
+		if (c->kept.len + n > KEPT_BYTES_MAX)
+		{
+			c->held = true;
+			return CURL_WRITEFUNC_PAUSE;
+		}
+		buf_add(&c->kept, s, n);
+		c->answer += n;
+		return n;
+	}
 	c->answer += n;
-	if (n == 0 || c->ev.data == NULL || c->ev.data(c->ctx, s, n))
-		return c->cancelled ? give_up(c) : n;
-	c->stopped = true;
-	return give_up(c);
+	if (n > 0 && !http_call_deliver(c, s, n))
+		return give_up(c);
+	return c->cancelled ? give_up(c) : n;
 }
 
 static curl_socket_t
@@ -263,6 +285,8 @@ set_options(HttpCall *c, const HttpRequest *r)
 	SET(CURLOPT_OPENSOCKETDATA, c->h);
 	SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
 	SET(CURLOPT_CLOSESOCKETDATA, c->h);
+	/* without a body libcurl could repeat it by itself on a kept connection */
+	SET(CURLOPT_FRESH_CONNECT, c->len == 0 ? 1L : 0L);
 	if (r->get)
 		SET(CURLOPT_HTTPGET, 1L);
 	else
@@ -297,6 +321,7 @@ void
 http_call_free(HttpCall *c)
 {
 	curl_slist_free_all(c->headers);
+	buf_free(&c->kept);
 	mem_free(c->url);
 	mem_free(c);
 }

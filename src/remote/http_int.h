@@ -11,6 +11,7 @@
 #include "remote/http.h"
 
 #define HEADER_BYTES_MAX (256 * 1024)	/* of one answer, informational ones before it included */
+#define KEPT_BYTES_MAX (1024 * 1024)	/* of one call that is paused */
 #define IDLE_HANDLES_MAX 64		/* kept for the next calls */
 
 struct HttpCall
@@ -25,7 +26,10 @@ struct HttpCall
 	bool		added;			/* the multi handle has it */
 	bool		cancelled;		/* by the caller, from within one of our callbacks */
 	bool		pause;			/* the caller wants no bytes */
-	bool		held;			/* libcurl holds bytes back because of it */
+	Buf			kept;			/* bytes that came meanwhile */
+	bool		held;			/* too many: libcurl holds further ones back */
+	bool		whole;			/* libcurl is done with it, and only its caller isn't */
+	CURLcode	code;			/* of that */
 	HttpEvents	ev;
 	void	   *ctx;
 	struct curl_slist *headers;
@@ -68,6 +72,8 @@ struct Http
 bool		http_call_prepare(HttpCall *c, const HttpRequest *r, Err *e);
 void		http_call_result(HttpCall *c, CURLcode code, bool late);
 void		http_call_free(HttpCall *c);
+/* Bytes for the caller; false: he wants no more. */
+bool		http_call_deliver(HttpCall *c, const char *s, size_t n);
 /* http.c */
 void		http_todo(HttpCall *c);
 

@@ -276,6 +276,21 @@ test_h2(void)
 	big[400000] = '\0';
 	run(&g[0], tls_to(&t, "127.0.0.1", big));
 	CHECK(g[0].r.end == HTTP_DONE && g[0].body.len == 400000, "%zu bytes, %s", g[0].body.len, g[0].r.e.msg);
+	/* one that is paused doesn't keep others of its connection waiting */
+	{
+		HttpRequest r = tls_to(&t, "127.0.0.1", big);
+
+		forget(&g[0]);
+		tls_clear(&t);
+		begin(&g[0], &r);
+		http_pause(g[0].call, true);
+		turn(NULL, 0, 100);
+		run(&g[1], tls_to(&t, "127.0.0.1", "slow one"));
+		CHECK(g[1].r.end == HTTP_DONE && tls_count(&t, "conn") == 0 && g[0].ended == 0 && g[0].body.len == 0, "%d %s %zu", g[1].r.end, g[1].r.e.msg, g[0].body.len);
+		http_pause(g[0].call, false);
+		turn(&g[0], 1, 5000);
+		CHECK(g[0].r.end == HTTP_DONE && g[0].body.len == 400000, "%d: %zu bytes", g[0].r.end, g[0].body.len);
+	}
 	tls_clear(&t);
 	run(&g[0], tls_to(&t, "127.0.0.1", "reset"));
 	CHECK(g[0].r.end == HTTP_CUT && g[0].r.status == 200 && tls_count(&t, "request") == 1, "%d %s %s", g[0].r.end, g[0].r.e.msg, t.log);

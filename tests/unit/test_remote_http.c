@@ -596,6 +596,12 @@ test_pause(void)
 	CHECK(g.body.len == had, "nothing comes from within");
 	turn(NULL, 0, 50);
 	CHECK(g.body.len > had, "it flows again");
+	for (size_t i = 0; i < g.body.len; i++)
+		if (g.body.data[i] != '0' + (char) (i % 10))
+		{
+			CHECK(false, "byte %zu is not what was sent", i);
+			break;
+		}
 	http_pause(g.call, true);
 	turn(NULL, 0, 20);
 	http_cancel(g.call);
@@ -608,16 +614,39 @@ test_pause(void)
 	turn(&g, 1, 2000);
 	CHECK(g.ended == 1 && g.r.end == HTTP_LATE && g.body.len == 0, "%d", g.r.end);
 	forget(&g);
-	/* an answer that was whole while it was paused comes whole */
-	r = to(server.port, "/gzip", "some text");
-	begin(&g, &r);
-	http_pause(g.call, true);
-	turn(NULL, 0, 100);
-	CHECK(g.ended == 0 && g.body.len == 0, "paused");
-	http_pause(g.call, false);
-	turn(&g, 1, 2000);
-	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "some text") == 0, "%d %s", g.r.end, g.r.e.msg);
-	forget(&g);
+	/* an answer that was whole while it was paused comes whole; its caller may say no, pause again or cancel it then */
+	for (int i = 0; i < 5; i++)
+	{
+		r = to(server.port, "/gzip", "some text");
+		begin(&g, &r);
+		http_pause(g.call, true);
+		turn(NULL, 0, 100);
+		CHECK(g.ended == 0 && g.heads == 1 && g.body.len == 0, "paused");
+		if (i == 1)
+		{
+			http_cancel(g.call);
+			turn(NULL, 0, 20);
+			CHECK(g.ended == 0 && g.body.len == 0, "cancelled");
+			forget(&g);
+			continue;
+		}
+		g.no_data = i == 2;
+		g.cancel = i == 3 ? &g.call : NULL;
+		http_pause(g.call, false);
+		CHECK(g.body.len == 0, "not from within");
+		if (i == 4)
+		{
+			http_pause(g.call, true);
+			turn(NULL, 0, 50);
+			CHECK(g.body.len == 0, "paused again at once");
+			http_pause(g.call, false);
+		}
+		turn(&g, 1, i == 3 ? 100 : 2000);
+		CHECK(g.ended == (i != 3) && g.pieces == 1 && strcmp(g.body.data, "some text") == 0, "%d: %d %d %s", i, g.ended, g.pieces, g.r.e.msg);
+		if (i != 3)
+			CHECK(g.r.end == (i == 2 ? HTTP_CUT : HTTP_DONE), "%d: %d", i, g.r.end);
+		forget(&g);
+	}
 }
 
 static void
