@@ -205,6 +205,7 @@ $(DEVICE_LIBS): tests/plugins/devices.c kernels/device.h kernels/kernels.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -Ikernels $(if $(findstring other,$@),-DOTHER_ABI) -o $@ $<
 
+$(BUILD)/tests/unit/test_remote_program: | $(REMOTE)
 $(BUILD)/tests/unit/test_devices: | $(DEVICE_LIBS)
 $(BUILD)/tests/unit/test_plugins $(BUILD)/tests/unit/test_spec $(BUILD)/tests/unit/test_spec_device $(BUILD)/tests/unit/test_sample_core: | $(PROCESSORS)
 

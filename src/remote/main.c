@@ -1,105 +1,154 @@
 /*
  * main.c
- *	  vllm_pg_remote: asks endpoints for what backends want of models behind urls (docs/remote.md).
+ *	  The remote program: arguments, arena, control socket, libcurl.  Everything else is desk.c's.
  *
- *	vllm_pg_remote --arena-fd N --control-fd N [--set name=value ...]
- *	vllm_pg_remote --version
+ *	thread		does
+ *	main		all of it
+ *	bell		sleeps on the arena's doorbell (bell.c)
+ *	libcurl's	look up names
  *
- * One thread, but for the bell's and libcurl's resolvers.  The supervisor starts it and speaks with it as
- * with the engine (wire/control.h); it ends when told to, or when the control socket is closed.
+ * The supervisor starts it and speaks with it as with the engine (wire/control.h).  The program has no
+ * clean-up, which could wait for a resolver: its connections end with it, and the arena is made consistent by the
+ * supervisor (wire.h, LOST).
  *
- * Tested by tests/unit/test_remote_program.c and tests/t/111_remote.pl.
+ * Tested by tests/unit/test_remote_program.c.
  */
 #include <curl/curl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/crash.h"
 #include "base/log.h"
 #include "remote/desk.h"
 #include "talk/control.h"
 
-#define TURN_US	INT64_C(1000000)	/* the longest sleep: the heartbeat is to be seen */
+#define REMOTE_VERSION "0.9.0"
+#define PROGRAM "remote program"
+
+typedef struct Args
+{
+	int			arena_fd;
+	int			control_fd;
+	RSettings	set;
+} Args;
 
 static int
-usage(const char *why, const char *what)
+usage(const char *fmt,...)
 {
-	log_line('P', "%s \"%.100s\"; usage: vllm_pg_remote --arena-fd N --control-fd N [--set name=value ...] | --version", why, what);
+	char		why[512];
+	va_list		ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	log_line('P', "%s; usage: vllm_pg_remote --arena-fd N --control-fd N [--set name=value ...] | --version", why);
 	return ENGINE_EXIT_USAGE;
+}
+
+/* An argument that takes a value; what is wrong is said, by name. */
+static int
+take_option(Args *a, const char *name, const char *value)
+{
+	Err			e;
+	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd : NULL;
+
+	if (number == NULL && strcmp(name, "--set") != 0)
+		return usage("unknown argument \"%.100s\"", name);
+	if (value == NULL)
+		return usage("argument \"%s\" needs a value", name);
+	if (number != NULL && !control_fd_number(value, number))
+		return usage("invalid value \"%.100s\" for argument \"%s\": must be the number of a file descriptor", value, name);
+	if (number == NULL && !rsettings_assign(&a->set, value, &e))
+		return usage("argument \"--set %.100s\": %s", value, e.msg);
+	return ENGINE_EXIT_OK;
 }
 
 static int
 print_version(void)
 {
-	printf("vllm_pg_remote\nwire version %d\n%s\n", WIRE_VERSION, curl_version());
+	printf("vllm_pg_remote %s\nwire version %d\n%s\n", REMOTE_VERSION, WIRE_VERSION, curl_version());
 	return ENGINE_EXIT_OK;
 }
 
+/* A connection is a file descriptor; as many as the system lets us have. */
+static void
+allow_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
+		log_line('W', "could not raise the limit of open files");
+}
+
 static int
-serve(int arena_fd, int control_fd, RSettings *set)
+fatal(const Err *e)
+{
+	log_line('P', "%s", e->msg);
+	return ENGINE_EXIT_FATAL;
+}
+
+static int
+serve(Args *a)
 {
 	WireArena	arena;
 	Http	   *h;
 	Desk	   *d;
 	Err			e;
-	int			status = control_map_arena(arena_fd, "remote program", &arena);
+	int			status = control_map_arena(a->arena_fd, PROGRAM, &arena);
 
 	if (status != ENGINE_EXIT_OK)
 		return status;
-	/* the secrets of others are in here */
-	(void) prctl(PR_SET_DUMPABLE, 0);
+	/* it has the secrets of many */
+	if (prctl(PR_SET_DUMPABLE, 0) != 0)
+		log_line('W', "could not forbid memory dumps");
+	allow_files();
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 	{
 		log_line('P', "could not initialize libcurl");
 		return ENGINE_EXIT_FATAL;
 	}
-	status = control_hello(control_fd);
+	status = control_hello(a->control_fd);
 	if (status != ENGINE_EXIT_OK)
 		return status;
 	h = http_new(&e);
-	d = h != NULL ? desk_new(&arena, control_fd, h, set, &e) : NULL;
+	if (h == NULL)
+		return fatal(&e);
+	d = desk_new(&arena, a->control_fd, h, &a->set, &e);
 	if (d == NULL)
-	{
-		log_line('P', "%s", e.msg);
-		return ENGINE_EXIT_FATAL;
-	}
+		return fatal(&e);
+	log_line('I', "%s %s is ready: %s", PROGRAM, REMOTE_VERSION, curl_version());
 	desk_ready(d);
-	while (desk_turn(d, TURN_US))
+	while (desk_turn(d, INT64_MAX))
 		;
-	desk_free(d);
-	http_free(h);
-	curl_global_cleanup();
-	return ENGINE_EXIT_OK;
+	_exit(ENGINE_EXIT_OK);
 }
 
 int
 main(int argc, char **argv)
 {
-	static RSettings set;
-	int			arena_fd = -1;
-	int			control_fd = -1;
-	Err			e;
+	static Args a = {.arena_fd = -1,.control_fd = -1};
 
 	crash_install();
-	rsettings_init(&set);
+	rsettings_init(&a.set);
 	for (int i = 1; i < argc; i += 2)
 	{
-		const char *value = argv[i + 1];	/* argv[argc] is NULL */
-		int		   *fd = strcmp(argv[i], "--arena-fd") == 0 ? &arena_fd : strcmp(argv[i], "--control-fd") == 0 ? &control_fd : NULL;
+		int			rc;
 
 		if (strcmp(argv[i], "--version") == 0)
 			return print_version();
-		if (fd == NULL && strcmp(argv[i], "--set") != 0)
-			return usage("unknown argument", argv[i]);
-		if (value == NULL)
-			return usage("a value is needed by argument", argv[i]);
-		if (fd != NULL && !control_fd_number(value, fd))
-			return usage("not the number of a file descriptor:", value);
-		if (fd == NULL && !rsettings_assign(&set, value, &e))
-			return usage(e.msg, value);
+		/* argv[argc] is NULL */
+		rc = take_option(&a, argv[i], argv[i + 1]);
+		if (rc != ENGINE_EXIT_OK)
+			return rc;
 	}
-	if (arena_fd < 0 || control_fd < 0)
-		return usage("an argument is needed:", arena_fd < 0 ? "--arena-fd" : "--control-fd");
-	return serve(arena_fd, control_fd, &set);
+	if (a.arena_fd < 0 || a.control_fd < 0)
+		return usage("argument \"%s\" is needed", a.arena_fd < 0 ? "--arena-fd" : "--control-fd");
+	return serve(&a);
 }
