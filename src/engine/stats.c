@@ -4,9 +4,8 @@
  *	  over requests that never got to one.
  *
  * Everything is under one mutex; the arena's copy is written under the sequence
- * lock: seq odd (release fence), data, seq even (release); partner: the readers in
- * src/pg, which retry when seq was odd or changed.  A request's final frame is
- * published after stats_publish(), so that who has read an answer sees it counted.
+ * lock (talk/statlock.h).  A request's final frame is published after
+ * stats_publish(), so that who has read an answer sees it counted.
  * Resetting subtracts a base: backends' counters only grow.
  *
  * Tested by tests/unit/test_server.c.
@@ -24,6 +23,7 @@
 #include "base/sysmem.h"
 #include "engine/devices.h"
 #include "engine/ranks.h"
+#include "talk/statlock.h"
 
 #define MAX_INST	(2 * WIRE_MAX_MODELS)
 
@@ -369,7 +369,6 @@ stats_publish(Stats *s)
 {
 	WireStats  *w = s->to;
 	WireFigures t;
-	uint32_t	seq;
 	bool		ranks = false;
 
 	pthread_mutex_lock(&s->lock);
@@ -391,9 +390,7 @@ stats_publish(Stats *s)
 	if (s->n_devices != devices_n())
 		look_at_devices(s);
 	look_at_device_memory(s);
-	seq = atomic_load_explicit(&w->seq, memory_order_relaxed) & ~UINT32_C(1);
-	atomic_store_explicit(&w->seq, seq + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
+	statlock_take(w);
 	w->fig = t;
 	w->rss_bytes = s->rss;
 	w->memory_available = s->available;
@@ -404,7 +401,7 @@ stats_publish(Stats *s)
 	for (int i = 0; i < s->n_rows; i++)
 		fill_row(s, &w->models[i], &s->rows[i]);
 	w->n_models = (uint32_t) s->n_rows;
-	atomic_store_explicit(&w->seq, seq + 2, memory_order_release);
+	statlock_release(w);
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -110,12 +110,11 @@ bell_sleep(Bell *b)
 }
 
 void
-bell_awake(Bell *b)
+bell_awake(Bell *b, bool readable)
 {
 	uint64_t	n;
 
 	atomic_store(&b->h->engine_sleeping, 0);
-	/* EAGAIN: nobody has rung */
-	if (read(b->fd, &n, sizeof(n)) < 0)
-		return;
+	if (readable && read(b->fd, &n, sizeof(n)) < 0)
+		return;					/* there was nothing */
 }

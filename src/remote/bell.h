@@ -17,7 +17,7 @@ void		bell_free(Bell *b);
 /* Becomes readable when somebody rings behind bell_sleep(). */
 int			bell_fd(const Bell *b);
 void		bell_sleep(Bell *b);
-/* What has rung so far is forgotten: look at the ring behind this. */
-void		bell_awake(Bell *b);
+/* readable: bell_fd() is; what has rung so far is forgotten then: look at the ring behind this. */
+void		bell_awake(Bell *b, bool readable);
 
 #endif

@@ -528,6 +528,7 @@ sleep_some(Desk *d, int64_t most_us)
 	int64_t		due = d->beat_us + BEAT_US;
 	int64_t		us;
 	int			n;
+	bool		rang = false;
 
 	if (due > d->http_due_us)
 		due = d->http_due_us;
@@ -538,14 +539,16 @@ sleep_some(Desk *d, int64_t most_us)
 	if (us < 0 || !ring_empty(d))
 		us = 0;
 	n = epoll_wait(d->epoll, ev, 3, (int) ((us + 999) / 1000));
-	bell_awake(d->bell);
 	for (int i = 0; i < n; i++)
 	{
-		if (ev[i].data.fd == d->in.fd)
+		if (ev[i].data.fd == bell_fd(d->bell))
+			rang = true;
+		else if (ev[i].data.fd == d->in.fd)
 			d->stop |= !control_read(&d->in, control_line, d);
-		else if (ev[i].data.fd != bell_fd(d->bell))
+		else
 			d->http_due_us = 0;
 	}
+	bell_awake(d->bell, rang);
 }
 
 /* us from now, as who tells it is not trusted to say anything sensible */

@@ -1,6 +1,6 @@
 /*
  * statlock.h
- *	  The sequence lock of the arena's statistics, for who writes them: one thread.
+ *	  The sequence lock of the arena's statistics, for who writes them: one thread at a time.
  *
  * seq odd (release fence), data, seq even (release); partner: the readers in src/pg, which
  * retry when seq was odd or changed.
