@@ -169,7 +169,6 @@ hide_secrets(ErrorData *edata)
 		mask_field(&edata->message, &s);
 		mask_field(&edata->detail, &s);
 		mask_field(&edata->detail_log, &s);
-		mask_field(&edata->hint, &s);
 		mask_field(&edata->context, &s);
 		mask_field(&edata->internalquery, &s);
 		if (s.masked != NULL || inner)
