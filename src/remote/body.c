@@ -45,11 +45,10 @@ body_model(const WireAsk *a, const ROptions *o, Err *e)
 	if (a->lora.n == 0)
 		return o->model;
 	for (int i = 0; i < o->n_lora_modules; i++)
-	{
 		if (strlen(o->lora_modules[i]) == a->lora.n && memcmp(o->lora_modules[i], a->lora.s, a->lora.n) == 0)
 			return o->lora_modules[i];
+	for (int i = 0; i < o->n_lora_modules; i++)
 		buf_printf(&names, "%s%s", i > 0 ? ", " : "", o->lora_modules[i]);
-	}
 	err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%s\" has no adapter \"%.*s\"", o->name, (int) a->lora.n, a->lora.s);
 	if (names.len > 0)
 		err_hint(e, "Its option \"lora_modules\" names %s.", names.data);

@@ -294,6 +294,11 @@ put_tool_choice(Maker *m, const Row *row, const WireField *f)
 {
 	if (m->a->tools.s == NULL)
 		return (f->n == 6 && memcmp(f->s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
+	if (f->n == 10 && memcmp(f->s, "\"required\"", 10) == 0 && !(m->caps & CAP_REQUIRED))
+	{
+		body_refuse(m->o, m->e, "tool_choice \"required\" is not supported by the endpoint of model \"%s\"", m->o->name);
+		return false;
+	}
 	json_key(&m->j, row->key);
 	return body_json(m, row->name, f->s, f->n, 0);
 }

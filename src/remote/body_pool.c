@@ -143,8 +143,9 @@ body_pool(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, E
 		json_key(&m.j, "task");
 		json_str(&m.j, a->task.s, a->task.n);
 	}
+	/* exact, and a third of the bytes; of tokens' vectors it wouldn't tell how many there are */
 	if ((shape == RSHAPE_EMBEDDINGS && (m.caps & CAP_ENCODING)) || shape == RSHAPE_POOLING)
-		json_key_cstr(&m.j, "encoding_format", "float");
+		json_key_cstr(&m.j, "encoding_format", shape == RSHAPE_POOLING ? "float" : "base64");
 	if (!body_fields(&m))
 		return false;
 	body_end(&m);

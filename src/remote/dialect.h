@@ -36,6 +36,7 @@ enum
 	CAP_ENDLESS = 1 << 19,		/* of completions: max_tokens -1 = as many as there is room for */
 	CAP_ENDLESS_0 = 1 << 20,	/* ... 0 */
 	CAP_RESPONSES = 1 << 21,	/* /responses */
+	CAP_REQUIRED = 1 << 22,		/* tool_choice "required" */
 	CAP_NOBODY = 1 << 30		/* no dialect has it */
 };
 

@@ -487,6 +487,21 @@ test_whole(void)
 			   "{\"model\":\"Q/3\",\"messages\":[1],\"tools\":[{}],\"tool_choice\":\"required\",\"parallel_tool_calls\":false}");
 	done(&m);
 
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		put(&b, WTAG_MESSAGES, "[1]");
+		put(&b, WTAG_TOOLS, "[{}]");
+		put(&b, WTAG_TOOL_CHOICE, "\"required\"");
+		make(&m, WK_GENERATE, d, "", &b);
+		if (d == PYTHON)
+			check_refused(&m, "a call must be made", ERR_UNSUPPORTED, "tool_choice \"required\"");
+		else
+		{
+			CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"tool_choice\":\"required\"") != NULL, "%s", dialects[d]);
+			done(&m);
+		}
+	}
+
 	/* the last of what may be given once */
 	put(&b, WTAG_PROMPT, "a");
 	put_int(&b, WTAG_MAX_TOKENS, 5);
@@ -716,26 +731,26 @@ test_pool(void)
 		const char *path;
 		const char *body;		/* NULL: refused, path says how */
 	}			cases[] = {
-		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
-		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
 		{LLAMA, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
 		{PYTHON, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
-		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"dimensions\":8}"},
+		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"dimensions\":8}"},
 		{LLAMA, "embed", WTAG_DIMENSIONS, "8", 0, "parameter \"dimensions\"", NULL},
-		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"float\"}"},
+		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"base64\"}"},
 		{VLLM, "embed", WTAG_PROMPT_NAME, "query", 0, "parameter \"prompt_name\"", NULL},
-		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"use_activation\":false}"},
-		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"use_activation\":false}"},
+		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
 		{OPENAI, "embed", WTAG_USE_ACTIVATION, "0", 0, "parameter \"use_activation\"", NULL},
 		{PYTHON, "embed", WTAG_USE_ACTIVATION, "1", 0, "parameter \"use_activation\"", NULL},
-		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"truncate_prompt_tokens\":-1}"},
-		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
-		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":-1}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
 		{VLLM, "embed", WTAG_LONG_INPUT, "chunk", 0, "parameter \"long_input\"", NULL},
 		{OPENAI, "embed", WTAG_LONG_INPUT, "truncate", 0, "parameter \"long_input\"", NULL},
-		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"truncate_prompt_tokens\":9}"},
+		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":9}"},
 		{OPENAI, "embed", WTAG_TRUNCATE_TOKENS, "9", 0, "parameter \"truncate\"", NULL},
-		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\",\"add_special_tokens\":false}"},
+		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"add_special_tokens\":false}"},
 		{OPENAI, "embed", WTAG_ADD_SPECIAL, "0", 0, "parameter \"add_special_tokens\"", NULL},
 		{OPENAI, "embed", WTAG_MAX_TOKENS, "9", 0, "parameter \"max_tokens\"", NULL},
 		{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
@@ -796,6 +811,12 @@ test_pairs(void)
 	put(&b, WTAG_PAIR, "y");
 	put(&b, WTAG_INSTRUCTION, "z");
 	make(&m, WK_POOL, VLLM, "", &b);
+	check_call(&m, "an instruction", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\",\"instruction\":\"z\"}");
+	done(&m);
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put(&b, WTAG_INSTRUCTION, "z");
+	make(&m, WK_POOL, LLAMA, "", &b);
 	check_refused(&m, "an instruction", ERR_UNSUPPORTED, "parameter \"instruction\"");
 	put_pool(&b, "score", "x");
 	make(&m, WK_POOL, VLLM, "", &b);
