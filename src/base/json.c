@@ -20,9 +20,22 @@
 static size_t
 string_end(const char *s, size_t n, size_t i)
 {
-	for (i++; i < n && s[i] != '"'; i++)
-		if (s[i] == '\\')
-			i++;
+	const char *quote = s + i;
+
+	for (i++; i < n;)
+	{
+		const char *slash;
+
+		/* a quote that was found stays the next one until a backslash takes it */
+		if (quote < s + i)
+			quote = memchr(s + i, '"', n - i);
+		if (quote == NULL)
+			return n;
+		slash = memchr(s + i, '\\', (size_t) (quote - s) - i);
+		if (slash == NULL)
+			return (size_t) (quote - s);
+		i = (size_t) (slash - s) + 2;
+	}
 	return i;
 }
 
@@ -89,6 +102,12 @@ skip_value(JsonMembers *m)
 		}
 		else if (depth == 0 && (c == ',' || c == '}' || c == ']' || strchr(" \t\n\r", c) != NULL))
 			return m->p > from;
+		else if (depth > 0 && c != '{' && c != '[' && c != '}' && c != ']')
+		{
+			/* most of an array of numbers */
+			m->p++;
+			continue;
+		}
 		else
 		{
 			depth += c == '{' || c == '[';

@@ -6,7 +6,7 @@
  * not streamed is looked at when all of it is there, so nothing is told of one that is refused.  Final frames come when the
  * last call has ended.
  *
- * One thread.  Tested by tests/unit/test_remote_reply.c and tests/fuzz/fuzz_remote_reply.c.
+ * One thread.  Tested by tests/unit/test_remote_reply.c, test_remote_reply_more.c and tests/fuzz/fuzz_remote_reply.c.
  */
 #include "remote/reply_int.h"
 
@@ -360,14 +360,12 @@ reply_held(const Reply *r)
 void
 reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
 {
-	*prompt_tokens = *completion_tokens = -1;
+	*prompt_tokens = *completion_tokens = 0;
 	for (int i = 0; i < r->calls->n; i++)
 	{
 		const RUsage *u = &r->part[i].usage;
 
-		if (u->prompt >= 0)
-			*prompt_tokens = (*prompt_tokens > 0 ? *prompt_tokens : 0) + u->prompt;
-		if (u->completion >= 0)
-			*completion_tokens = (*completion_tokens > 0 ? *completion_tokens : 0) + u->completion;
+		*prompt_tokens += u->prompt > 0 ? u->prompt : 0;
+		*completion_tokens += u->completion > 0 ? u->completion : 0;
 	}
 }

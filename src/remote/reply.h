@@ -31,7 +31,7 @@ bool		reply_restart(Reply *r, int i);
 bool		reply_is_whole(const Reply *r, int i);
 /* Bytes held. */
 size_t		reply_held(const Reply *r);
-/* Of what has come so far: for WF_ERROR of a call that may be charged. */
+/* Of what has come so far, 0 = nothing was told: for WF_ERROR of a call that may be charged. */
 void		reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens);
 
 /*

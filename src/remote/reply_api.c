@@ -5,7 +5,7 @@
  * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT frames each, and the last frame has none:
  * as src/engine/api.c.  A stream is whole when it has said so: "[DONE]", or an event whose type ends it.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/test_remote_reply_more.c.
  */
 #include <string.h>
 

@@ -12,7 +12,7 @@
  *
  * Else it is an error: never a wrong sum.  What was generated behind the prompt is left out; vLLM's prompt_logprobs have none of that.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <math.h>

@@ -9,7 +9,7 @@
  * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is masked in all of them before they are
  * cut, control characters become spaces, what isn't UTF-8 a question mark.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/test_remote_reply_more.c.
  */
 #include <ctype.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
  *
  * llama.cpp's "meta" says more.  A missing model, or adapter, is ERR_NOT_FOUND with the names that are there.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <string.h>

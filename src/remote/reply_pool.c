@@ -6,7 +6,7 @@
  * of an answer are of one dimension, and each number is finite.  Tokens are counted for the whole call: each ask gets its part by
  * the length of its input, so that the parts add up.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <math.h>
@@ -90,18 +90,20 @@ read_base64(JsonSpan v, Buf *out)
 	uint32_t	bits = 0;
 	int			have = 0;
 	size_t		from = out->len;
+	signed char digits[256];
 
+	for (int c = 0; c < 256; c++)
+		digits[c] = (signed char) digit64((char) c);
 	while (n > 0 && s[n - 1] == '=' && n > v.n - 4)
 		n--;
 	buf_reserve(out, n);
 	for (size_t i = 0; i < n; i++)
 	{
-		int			d;
+		int			d = digits[(unsigned char) s[i]];
 
 		/* writers of JSON may escape slashes */
-		if (s[i] == '\\' && i + 1 < n && s[i + 1] == '/')
-			i++;
-		d = digit64(s[i]);
+		if (d < 0 && s[i] == '\\' && i + 1 < n && s[i + 1] == '/')
+			d = digits[(unsigned char) s[++i]];
 		if (d < 0)
 			return false;
 		bits = bits << 6 | (uint32_t) d;

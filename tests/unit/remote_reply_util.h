@@ -68,12 +68,96 @@ dump_field(Buf *b, const WireField *f)
 	}
 }
 
+/* Text that SQL can have: UTF-8 without U+0000. */
+static inline bool
+is_text(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;)
+	{
+		unsigned char c = (unsigned char) s[i];
+		size_t		len = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+		uint32_t	cp = len == 1 ? c : c & (0xFFu >> (len + 1));
+
+		if (c == 0 || (c >= 0x80 && c < 0xC0) || c > 0xF7 || len > n - i)
+			return false;
+		for (size_t k = 1; k < len; k++)
+		{
+			if (((unsigned char) s[i + k] & 0xC0) != 0x80)
+				return false;
+			cp = cp << 6 | ((unsigned char) s[i + k] & 0x3F);
+		}
+		if ((len > 1 && cp < (len == 2 ? 0x80u : len == 3 ? 0x800u : 0x10000u)) || (cp >= 0xD800 && cp < 0xE000) || cp > 0x10FFFF)
+			return false;
+		i += len;
+	}
+	return true;
+}
+
+/* What a backend relies on: the arrays of log-probabilities belong together, rows divide, texts are texts, floats are numbers. */
+typedef struct Sums
+{
+	int64_t		counts,
+				lengths;
+	size_t		n_ids,
+				n_ranks,
+				n_values,
+				n_lengths,
+				n_bytes,
+				n_floats;
+	int64_t		rows;
+	bool		lp,
+				pooled;
+} Sums;
+
+static inline void
+check_sums(const Sums *s)
+{
+	CHECK(!s->lp || (s->counts == (int64_t) s->n_ids && s->n_ranks == s->n_ids && s->n_values == s->n_ids && s->n_lengths == s->n_ids &&
+					 s->lengths == (int64_t) s->n_bytes), "arrays of log-probabilities that don't fit");
+	CHECK(!s->pooled || (s->rows > 0 && s->n_floats > 0), "%zu floats in %lld rows", s->n_floats, (long long) s->rows);
+}
+
+static inline void
+check_field(Sums *s, const WireField *f)
+{
+	float	   *v = f->type == WT_FLOATS ? malloc((f->n + 1) * sizeof(float)) : NULL;
+
+	if (f->tag == WTAG_INDEX)
+	{
+		check_sums(s);
+		*s = (Sums) {.rows = 1};
+	}
+	s->lp = s->lp || f->tag == WTAG_LP_COUNTS;
+	s->pooled = s->pooled || f->tag == WTAG_FLOATS;
+	s->n_ids += f->tag == WTAG_LP_IDS ? f->n : 0;
+	s->n_ranks += f->tag == WTAG_LP_RANKS ? f->n : 0;
+	s->n_values += f->tag == WTAG_LP_VALUES ? f->n : 0;
+	s->n_lengths += f->tag == WTAG_LP_LENGTHS ? f->n : 0;
+	s->n_bytes += f->tag == WTAG_LP_BYTES ? f->n : 0;
+	s->n_floats += f->tag == WTAG_FLOATS ? f->n : 0;
+	s->rows = f->tag == WTAG_ROWS ? f->i : s->rows;
+	for (size_t i = 0; i < f->n && f->type == WT_INTS; i++)
+	{
+		s->counts += f->tag == WTAG_LP_COUNTS ? wire_int_at(f, i) : 0;
+		s->lengths += f->tag == WTAG_LP_LENGTHS ? wire_int_at(f, i) : 0;
+		CHECK(f->tag == WTAG_LP_IDS || f->tag == WTAG_LP_RANKS || wire_int_at(f, i) >= 0, "%s: %d", wire_tag_name(f->tag), wire_int_at(f, i));
+	}
+	if (v != NULL)
+		wire_floats(f, v);
+	for (size_t i = 0; i < f->n && v != NULL; i++)
+		CHECK(isfinite(v[i]), "%s: %g", wire_tag_name(f->tag), (double) v[i]);
+	CHECK(f->type != WT_STR || f->tag == WTAG_LP_BYTES || is_text(f->s, f->n), "%s is no text", wire_tag_name(f->tag));
+	CHECK(f->type != WT_INT || f->i >= 0, "%s: %lld", wire_tag_name(f->tag), (long long) f->i);
+	free(v);
+}
+
 static inline void
 scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 {
 	Scene	   *s = ctx;
 	WireIn		in = {.p = fields->data,.end = fields->data + fields->len};
 	WireField	f;
+	Sums		sums = {.rows = 1};
 	int			got;
 
 	s->frames++;
@@ -85,7 +169,11 @@ scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 		buf_printf(&s->dump, "[%d]", ask);
 	buf_addstr(&s->dump, kind == WF_ACCEPTED ? "ACCEPTED" : kind == WF_TEXT ? "TEXT" : "DONE");
 	while ((got = wire_next(&in, &f)) > 0)
+	{
 		dump_field(&s->dump, &f);
+		check_field(&sums, &f);
+	}
+	check_sums(&sums);
 	CHECK(got == 0, "malformed frame");
 	buf_addstr(&s->dump, ";");
 }

@@ -1,0 +1,158 @@
+/*
+ * test_remote_rjson.c
+ *	  JSON of endpoints, read in place: what is JSON, members, texts, numbers.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/rjson.h"
+#include "tests/unit/check.h"
+
+static void
+test_check(void)
+{
+	static const struct
+	{
+		const char *s;
+		bool		ok;
+	}			cases[] = {
+		{"{}", true}, {" [ ] ", true}, {"1", true}, {"\"x\"", true}, {"null", true}, {"-0.5e+10", true}, {"[1, 2.25, -3E-7, 0]", true},
+		{"{\"a\": [1, {\"b\": []}], \"stream\" : true, \"c\": {}}\n", true}, {"\"\\u00e4\\n\\/\\b\\f\\r\\t\\\\\\\"\"", true},
+		{"\"\xc3\xa4\xf0\x9f\x98\x80\"", true}, {"{\"\": \"\"}", true}, {"[[[[]]]]", true},
+		{"", false}, {" ", false}, {"{", false}, {"}", false}, {"{]", false}, {"[}", false}, {"[1,]", false}, {"[,1]", false}, {"[1 2]", false},
+		{"{\"a\"}", false}, {"{\"a\":}", false}, {"{\"a\":1,}", false}, {"{a:1}", false}, {"{'a':1}", false}, {"{\"a\" 1}", false}, {"{\"a\":1}}", false},
+		{"{} {}", false}, {"tru", false}, {"True", false}, {"nulll", false}, {"01", false}, {"1.", false}, {".5", false}, {"1e", false}, {"+1", false},
+		{"-", false}, {"NaN", false}, {"Infinity", false}, {"-Infinity", false}, {"\"", false}, {"\"\\", false}, {"\"\\x\"", false}, {"\"\\u12g4\"", false},
+		{"\"\\u12", false}, {"\"a\nb\"", false}, {"\"\x01\"", false}, {"\"\xff\"", false}, {"\"\xc0\x80\"", false}, {"\"\xed\xa0\x80\"", false},
+		{"\"\xf4\x90\x80\x80\"", false}, {"\"\xc3\"", false}, {"\"\xe2\x82", false}, {"\xef\xbb\xbf{}", false}, {"// x\n{}", false}, {"[1}", false}, {"{\"a\":1]", false},
+	};
+	char		deep[2 * RJSON_DEPTH + 4];
+	Err			e;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		size_t		n = strlen(cases[i].s);
+		/* a copy of its own size: reads beyond it are found by ASan */
+		char	   *copy = malloc(n ? n : 1);
+
+		memcpy(copy, cases[i].s, n);
+		CHECK(rjson_check(copy, n, &e) == cases[i].ok, "%s", cases[i].s);
+		free(copy);
+	}
+	for (int over = 0; over < 2; over++)
+	{
+		size_t		n = (size_t) (RJSON_DEPTH + over);
+
+		memset(deep, '[', n);
+		memset(deep + n, ']', n);
+		CHECK(rjson_check(deep, 2 * n, &e) == !over, "%zu levels", n);
+	}
+	CHECK(!rjson_check("a\0b", 3, &e) && !rjson_check("1\0", 2, &e) && !rjson_check("\"\\\0\"", 4, &e), "bytes of zero");
+}
+
+static JsonSpan
+span(const char *s)
+{
+	return (JsonSpan) {s, strlen(s)};
+}
+
+static void
+test_values(void)
+{
+	static const char *const names[] = {"a", "b", "c"};
+	static const char *const bad[] = {"\"\\u0000\"", "\"x\\u0000y\"", "\"\\ud800\"", "\"\\ud800x\"", "\"\\udc00\"", "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "1", "null", "[]"};
+	JsonSpan	f[3];
+	Buf			b = {0};
+	int64_t		x;
+	double		d;
+
+	CHECK(rjson_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 }"), names, 3, f), "an object");
+	CHECK(f[0].n == 1 && *f[0].s == '5' && f[1].n == 5 && f[2].s == NULL, "members");
+	CHECK(!rjson_fields(span("[1]"), names, 3, f) && !rjson_fields((JsonSpan) {NULL, 0}, names, 3, f) && f[0].s == NULL, "no object");
+	CHECK(rjson_text(span("\"a\\u00e4\\u20ac\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001z\""), &b) &&
+		  strcmp(b.data, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"\\/\b\f\n\r\t\x01z") == 0, "%s", b.data);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		buf_reset(&b);
+		CHECK(!rjson_text(span(bad[i]), &b), "%s", bad[i]);
+	}
+	CHECK(!rjson_text((JsonSpan) {NULL, 0}, &b), "nothing");
+	CHECK(rjson_int(span("-7"), -7, 7, &x) && x == -7 && rjson_int(span("3.0"), 0, 3, &x) && x == 3 && rjson_int(span("1e2"), 0, 100, &x) && x == 100, "ints");
+	CHECK(!rjson_int(span("8"), -7, 7, &x) && !rjson_int(span("0.5"), 0, 9, &x) && !rjson_int(span("\"1\""), 0, 9, &x) && !rjson_int(span("1e300"), 0, INT64_MAX, &x), "no ints");
+	CHECK(rjson_num(span("-0.0"), &d) && d == 0 && signbit(d) && !rjson_num(span("1e400"), &d) && !rjson_num(span("true"), &d), "numbers");
+	CHECK(rjson_is(span("\"stop\""), "stop") && !rjson_is(span("\"stop\""), "sto") && !rjson_is(span("stop"), "stop"), "words");
+	buf_free(&b);
+}
+
+/* Numbers of any look are what strtod() makes of them. */
+static void
+test_numbers(void)
+{
+	unsigned	seed = 5;
+	int			bad = 0;
+
+	for (int i = 0; i < 300000; i++)
+	{
+		char		text[64];
+		double		want;
+		double		got;
+		float		v;
+		uint32_t	bits = (uint32_t) rand_r(&seed) << 16 ^ (uint32_t) rand_r(&seed);
+		Buf			floats = {0};
+		char		list[80];
+
+		memcpy(&v, &bits, 4);
+		if (!isfinite(v))
+			continue;
+		switch (i % 5)
+		{
+			case 0:
+				snprintf(text, sizeof(text), "%.9g", (double) v);
+				break;
+			case 1:
+				snprintf(text, sizeof(text), "%.17g", (double) v);
+				break;
+			case 2:
+				snprintf(text, sizeof(text), "%d.%09u", rand_r(&seed) % 2000 - 1000, (unsigned) rand_r(&seed) % 1000000000);
+				break;
+			case 3:
+				snprintf(text, sizeof(text), "%s0.%u%u", rand_r(&seed) % 2 ? "-" : "", (unsigned) rand_r(&seed), (unsigned) rand_r(&seed));
+				break;
+			default:
+				snprintf(text, sizeof(text), "%d%de%d", 1 + rand_r(&seed) % 9, rand_r(&seed), rand_r(&seed) % 60 - 45);
+		}
+		want = strtod(text, NULL);
+		bad += !rjson_num(span(text), &got) || memcmp(&got, &want, sizeof(got)) != 0;
+		snprintf(list, sizeof(list), "[ 1,%s ]", text);
+		if (isfinite((float) want))
+			bad += !rjson_floats(span(list), &floats) || floats.len != 8 || ((const float *) floats.data)[1] != (float) want;
+		buf_free(&floats);
+	}
+	CHECK(bad == 0, "%d numbers are others", bad);
+}
+
+static void
+test_floats(void)
+{
+	static const char *const bad[] = {"{}", "1", "[1,[2]]", "[\"1\"]", "[null]", "[1,true]", "[1e39]", "[-1e39]", "[[1]]"};
+	Buf			b = {0};
+
+	CHECK(rjson_floats(span("[]"), &b) && b.len == 0 && rjson_floats(span("[ ]"), &b) && b.len == 0, "none");
+	CHECK(rjson_floats(span("[1\n, 2,\t3 ]"), &b) && b.len == 12 && ((const float *) b.data)[2] == 3, "three");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(!rjson_floats(span(bad[i]), &b), "%s", bad[i]);
+	buf_free(&b);
+}
+
+int
+main(void)
+{
+	test_check();
+	test_values();
+	test_numbers();
+	test_floats();
+	return check_done("test_remote_rjson");
+}
