@@ -248,10 +248,12 @@ logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, co
 	memcpy(VARDATA(bytes), s, len);
 	values[0] = Int32GetDatum(pos);
 	values[1] = Int32GetDatum(wire_int_at(&e->ids, i));
+	nulls[1] = wire_int_at(&e->ids, i) < 0;
 	values[2] = PointerGetDatum(token_text(s, len));
 	values[3] = PointerGetDatum(bytes);
 	values[4] = Float4GetDatum(value);
 	values[5] = Int32GetDatum(wire_int_at(&e->ranks, i));
+	nulls[5] = wire_int_at(&e->ranks, i) < 0;
 	values[6] = BoolGetDatum(chosen);
 	MemoryContextSwitchTo(old);
 	tuple = heap_form_tuple(desc, values, nulls);
