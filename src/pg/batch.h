@@ -26,6 +26,7 @@
  *	  batch_site.c		its call sites: from a row's arguments to a request
  *	  batch_request.c	requests in flight: slots, window, duplicates, waiting
  *	  batch_explain.c	what EXPLAIN says of it
+ *	  batch_estimate.c	what it expects before a run
  *	  batch_progress.c	llm_progress and the NOTICEs of vllm.progress_interval
  *
  * COLUMNS.  The node's scan tuple is: its child's columns 1..n_child, then the

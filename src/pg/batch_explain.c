@@ -126,6 +126,34 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyFloat("Tokens/s", NULL, tokens_per_second(n), 1, es);
 }
 
+/* With the planner's figures only: they are estimates, too. */
+static void
+explain_estimate(const BatchNode *n, ExplainState *es)
+{
+	BatchEstimate e;
+	StringInfoData s;
+	bool		known = batch_estimate(n, &e);
+
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyFloat("Estimated Calls", NULL, e.calls, 0, es);
+		if (known)
+			ExplainPropertyFloat("Estimated Prompt Tokens", NULL, e.prompt_tokens, 0, es);
+		if (known)
+			ExplainPropertyFloat("Estimated Output Tokens", NULL, e.output_tokens, 0, es);
+		if (known && e.priced)
+			ExplainPropertyFloat("Estimated Cost", NULL, e.cost, 6, es);
+		return;
+	}
+	initStringInfo(&s);
+	appendStringInfo(&s, "%.0f calls", e.calls);
+	if (known)
+		appendStringInfo(&s, ", %.0f prompt tokens, %.0f output tokens", e.prompt_tokens, e.output_tokens);
+	if (known && e.priced)
+		appendStringInfo(&s, ", cost %.6g", e.cost);
+	ExplainPropertyText("LLM Estimate", s.data, es);
+}
+
 void
 batch_node_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 {
@@ -135,7 +163,11 @@ batch_node_explain(CustomScanState *css, List *ancestors, ExplainState *es)
 	ExplainPropertyText("Look-Ahead", look_ahead(n), es);
 	ExplainPropertyText("Deduplication", vllm_batch_dedup ? "on" : "off", es);
 	if (!es->analyze)
+	{
+		if (es->costs)
+			explain_estimate(n, es);
 		return;
+	}
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		explain_text(n, es);
 	else

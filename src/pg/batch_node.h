@@ -205,6 +205,19 @@ bool		batch_node_is_lazy(const BatchNode *n);
 /* NULL: not a node of ours, as far as one can see through plain nodes. */
 BatchNode  *batch_node_below(PlanState *ps);
 
+/* ---- batch_estimate.c ---- */
+
+typedef struct BatchEstimate
+{
+	double		calls,
+				prompt_tokens,
+				output_tokens,
+				cost;			/* in the currency of the prices */
+	bool		priced;
+} BatchEstimate;
+/* Before it runs.  False: nothing is known but the number of calls. */
+bool		batch_estimate(const BatchNode *n, BatchEstimate *e);
+
 /* ---- batch_explain.c ---- */
 
 void		batch_node_explain(CustomScanState *css, List *ancestors, struct ExplainState *es);

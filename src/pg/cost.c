@@ -393,20 +393,18 @@ cost_note_field(CostNote *n, const WireField *f)
 	}
 }
 
-static int64
-prompt_guess(const CostNote *n)
+int64
+cost_prompt_guess(const CostNote *n)
 {
 	return n->prompt_ids + (int64) ceil((double) n->prompt_bytes * n->tokens_a_byte);
 }
 
 int64
-cost_estimate(const CostNote *n, WireKind kind)
+cost_output_guess(const CostNote *n, WireKind kind)
 {
-	int64		output = 0;
-
-	if (kind == WK_GENERATE || kind == WK_API)
-		output = n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens : GUESS_TOKENS;
-	return add(times(prompt_guess(n), n->input), times(times(output, n->answers), n->output));
+	if (kind != WK_GENERATE && kind != WK_API)
+		return 0;
+	return times(n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens : GUESS_TOKENS, n->answers);
 }
 
 /* ---- budgets ---- */
@@ -481,13 +479,14 @@ key_of(const CostNote *n, const char *model)
 	return key;
 }
 
-/* What prompts of this kind have been. */
-static void
-learn(CostNote *n, const char *model)
+void
+cost_learn(CostNote *n, const char *model)
 {
 	CostKey		key = key_of(n, model);
 	CostAccount *a;
 
+	if (shared == NULL)
+		return;
 	LWLockAcquire(shared->lock, LW_SHARED);
 	a = hash_search(accounts, &key, HASH_FIND, NULL);
 	if (a != NULL && a->prompt_bytes > 0)
@@ -509,8 +508,8 @@ cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
 	if (!OidIsValid(n->role))
 		n->role = role;
 	if (most > 0 || vllm_max_cost > 0)
-		learn(n, model != NULL ? model : "");
-	estimate = cost_estimate(n, kind);
+		cost_learn(n, model != NULL ? model : "");
+	estimate = add(times(cost_prompt_guess(n), n->input), times(cost_output_guess(n, kind), n->output));
 	this_statement();
 	n->statement = statement.began;
 	if (vllm_max_cost > 0 && !has_room(units(vllm_max_cost), statement.spent, statement.reserved, estimate))
@@ -557,10 +556,16 @@ static int64
 cost_of(const CostNote *n, const CostTokens *t)
 {
 	int64		cached = Min(t->cached, t->prompt);
-	int64		prompt = t->prompt > 0 ? t->prompt : prompt_guess(n);
+	int64		prompt = t->prompt > 0 ? t->prompt : cost_prompt_guess(n);
 
 	return add(add(times(t->prompt - cached, n->input), times(cached, n->cached)),
 			   add(times(t->output, n->output), times(t->charged_tries, times(prompt, n->input))));
+}
+
+double
+cost_money(const CostNote *n, const CostTokens *t)
+{
+	return (double) cost_of(n, t) / (double) UNIT;
 }
 
 void

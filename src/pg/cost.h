@@ -55,8 +55,13 @@ typedef struct CostTokens
 /* From a request's message. */
 void		cost_note_begin(CostNote *n);
 void		cost_note_field(CostNote *n, const WireField *f);
-/* Of a request that has a message of this kind: the most that it is expected to cost. */
-int64		cost_estimate(const CostNote *n, WireKind kind);
+/* What prompts of the account have been, for the guess. */
+void		cost_learn(CostNote *n, const char *model);
+int64		cost_prompt_guess(const CostNote *n);
+/* The most that is generated. */
+int64		cost_output_guess(const CostNote *n, WireKind kind);
+/* What so many tokens cost, in the currency. */
+double		cost_money(const CostNote *n, const CostTokens *t);
 
 /*
  * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under way; with

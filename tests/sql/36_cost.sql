@@ -40,6 +40,21 @@ SELECT total = (SELECT sum(cost) FROM llm_stat_cost) AS sum, reserved FROM llm_s
 SET vllm.batch_window = 1;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT llm_generate('a b c', model => 'paid', max_tokens => 2) FROM generate_series(1, 4) i;
 RESET vllm.batch_window;
+-- and EXPLAIN of what it expects, by the planner's rows and widths and what answers have been
+CREATE FUNCTION estimates(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+        IF line ~ 'LLM Estimate' THEN RETURN NEXT trim(line); END IF;
+    END LOOP;
+END $$;
+ANALYZE calls;
+SELECT estimates($$SELECT llm_generate(p, model => 'paid', max_tokens => 2) FROM calls$$);
+SELECT estimates($$SELECT llm_generate('Say it again: ' || p, model => 'free', max_tokens => 7) FROM calls$$);
+SELECT estimates($$SELECT llm_generate(p, model => 'free', max_tokens => i) FROM calls$$);
+SELECT estimates($$SELECT llm_generate(p, model => 'nobody') FROM calls$$);
+SELECT estimates($$SELECT llm_embed(p, model => 'paid'), llm_generate(p, model => 'free') FROM calls WHERE i <= 10$$);
+DROP FUNCTION estimates;
 -- a statement's budget: no request begins that could be too much
 SELECT llm_cost_reset() > 0 AS reset;
 SET vllm.max_cost = 0.0001;

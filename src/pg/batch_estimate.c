@@ -1,0 +1,135 @@
+/*
+ * batch_estimate.c
+ *	  What EXPLAIN expects of a batch node's calls: how many, how many tokens, what they cost.
+ *
+ * Calls are the rows that the planner expects of the child.  A prompt is as long as the columns that it is made of are on
+ * average, by their tables' statistics.  An answer is what the model's answers have been on average (cost.c), or max_tokens.
+ *
+ * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads without them
+ * have, and there is no estimate where the head is refused, which is an error of the statement when it runs.
+ *
+ * Tests: tests/sql/36_cost.sql.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "pg/batch_node.h"
+#include "pg/compat.h"
+#include "pg/cost.h"
+#include "pg/vllm_pg.h"
+
+typedef struct WidthContext
+{
+	const BatchNode *n;
+	double		bytes;
+} WidthContext;
+
+static double
+const_width(const Const *c)
+{
+	if (c->constisnull)
+		return 0;
+	if (c->constlen == -1)
+		return VARSIZE_ANY_EXHDR(DatumGetPointer(c->constvalue));
+	return c->constlen == -2 ? strlen(DatumGetCString(c->constvalue)) : c->constlen;
+}
+
+/* Of a column of a plan below the node: as the table that it comes from has it, or as the type has it. */
+static double
+column_width(const BatchNode *n, const Plan *plan, int attno)
+{
+	EState	   *estate = n->css.ss.ps.state;
+
+	while (plan != NULL && attno > 0 && attno <= list_length(plan->targetlist))
+	{
+		const Node *e = (Node *) ((TargetEntry *) list_nth(plan->targetlist, attno - 1))->expr;
+		const Var  *v = (const Var *) e;
+		int32		width = 0;
+
+		if (IsA(e, Var) && (v->varno == OUTER_VAR || v->varno == INNER_VAR))
+		{
+			plan = v->varno == OUTER_VAR ? outerPlan(plan) : innerPlan(plan);
+			attno = v->varattno;
+			continue;
+		}
+		if (IsA(e, Var) && v->varno > 0 && v->varno <= list_length(estate->es_range_table) && v->varattno > 0 &&
+			exec_rt_fetch(v->varno, estate)->rtekind == RTE_RELATION)
+			width = get_attavgwidth(exec_rt_fetch(v->varno, estate)->relid, v->varattno);
+		return width > 0 ? width : get_typavgwidth(exprType(e), exprTypmod(e));
+	}
+	return 32;
+}
+
+static bool
+add_width(Node *node, WidthContext *w)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Const))
+		w->bytes += const_width((Const *) node);
+	else if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno > 0 &&
+			 ((Var *) node)->varattno <= w->n->n_child)
+		w->bytes += column_width(w->n, outerPlan(w->n->css.ss.ps.plan), ((Var *) node)->varattno);
+	else if (IsA(node, Var) || IsA(node, Param))
+		w->bytes += get_typavgwidth(exprType(node), exprTypmod(node));
+	return expression_tree_walker(node, add_width, w);
+}
+
+/* The fields of one call's message, with a prompt of that width; false: its head is refused. */
+static bool
+note_of(const BatchNode *n, const BatchSite *s, CostNote *note, EngineRequest *r)
+{
+	WidthContext w = {n, 0};
+	WireIn		in;
+	WireField	f;
+
+	memset(r, 0, sizeof(*r));
+	initStringInfo(&r->body);
+	if (engine_func_head(s->engine, r, s->fcinfo) != NULL)
+		return false;
+	cost_note_begin(note);
+	in = (WireIn) {r->body.data, r->body.data + r->body.len};
+	while (wire_next(&in, &f) > 0)
+		cost_note_field(note, &f);
+	for (int i = 0; i < s->engine->n_inputs; i++)
+		(void) add_width(list_nth(s->call->args, i), &w);
+	note->prompt_bytes += (int64) w.bytes;
+	if (r->model != NULL)
+		cost_learn(note, r->model);
+	return true;
+}
+
+bool
+batch_estimate(const BatchNode *n, BatchEstimate *e)
+{
+	double		rows = Max(outerPlan(n->css.ss.ps.plan)->plan_rows, 1);
+
+	memset(e, 0, sizeof(*e));
+	for (int i = 0; i < n->n_sites; i++)
+	{
+		const BatchSite *s = &n->sites[i];
+		EngineRequest r;
+		CostNote	note;
+		CostTokens	t = {0};
+		int64		seen;
+
+		e->calls += rows;
+		if (!s->fixed_head || !note_of(n, s, &note, &r))
+			return false;
+		t.prompt = cost_prompt_guess(&note);
+		t.output = cost_output_guess(&note, r.kind);
+		seen = r.model != NULL ? cost_seen_output(r.model) : -1;
+		if (seen >= 0)
+			t.output = Min(t.output, seen * note.answers);
+		e->prompt_tokens += rows * (double) t.prompt;
+		e->output_tokens += rows * (double) t.output;
+		e->cost += note.priced ? rows * cost_money(&note, &t) : 0;
+		e->priced |= note.priced;
+	}
+	return true;
+}
