@@ -142,24 +142,42 @@ serve_end(Request *q, DbEnd end, const DbError *e)
 
 /* ---- the door's own routes ---- */
 
+/* Is a program in that state? */
+static DbEnd
+ask_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
+{
+	PGresult   *r = NULL;
+	DbEnd		end = db_query(db, -1, sql, 0, NULL, &r, e);
+
+	*is = end == DB_OK && strcmp(PQgetvalue(r, 0, 0), state) == 0;
+	PQclear(r);
+	return end;
+}
+
+/* The engine is ready; where there is to be none, the remote program is. */
 static enum MHD_Result
 serve_health(Request *q)
 {
+	static const char engine[] = "SELECT state FROM vllm.engine_stats()";
 	DbError		e;
-	PGresult   *r = NULL;
 	Buf			body = {0};
 	DbEnd		end;
 	bool		ready;
+	bool		off = false;
 	Db		   *db = db_front_take(&e);
 
 	if (db == NULL)
 		return serve_error(q, 503, e.message);
-	end = db_query(db, -1, "SELECT state FROM vllm.engine_stats()", 0, NULL, &r, &e);
-	ready = end == DB_OK && strcmp(PQgetvalue(r, 0, 0), "ready") == 0;
-	PQclear(r);
+	end = ask_state(db, engine, "ready", &ready, &e);
+	if (end == DB_OK && !ready)
+		end = ask_state(db, engine, "off", &off, &e);
+	if (end == DB_OK && off)
+		end = ask_state(db, "SELECT state FROM vllm.remote_state()", "ready", &ready, &e);
 	db_front_give(db, end == DB_OK);
+	if (end != DB_OK)
+		return serve_error(q, 503, e.message);
 	if (!ready)
-		return serve_error(q, 503, end == DB_OK ? "the inference engine is not ready" : e.message);
+		return serve_error(q, 503, off ? "the remote program is not ready" : "the inference engine is not ready");
 	return serve_body(q, 200, NULL, &body);
 }
 
