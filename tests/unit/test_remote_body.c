@@ -1143,6 +1143,140 @@ test_api(void)
 	done(&m);
 }
 
+/* ---- messages that nobody would send ---- */
+
+static uint64_t
+next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Whatever a message holds: it is refused, or its body is an object that asks for the model, and for nothing twice. */
+static void
+check_body(const RCall *c)
+{
+	cJSON	   *root = c->get ? NULL : cJSON_Parse(c->body.data);
+	int			models = 0;
+
+	CHECK(c->get || cJSON_IsObject(root), "no JSON: %s", c->body.data);
+	CHECK(c->get || json_text_ok(c->body.data, c->body.len), "not wholly JSON: %s", c->body.data);
+	for (const cJSON *x = root != NULL ? root->child : NULL; x != NULL; x = x->next)
+	{
+		models += strcmp(x->string, "model") == 0;
+		for (const cJSON *y = x->next; y != NULL && c->shape != RSHAPE_API; y = y->next)
+			CHECK(strcmp(x->string, y->string) != 0, "%s is there twice: %s", x->string, c->body.data);
+	}
+	CHECK(c->get || (models == 1 && strcmp(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model")), "Q/3") == 0), "the model");
+	cJSON_Delete(root);
+}
+
+/* Fields of any kind with values of any kind, and then some bytes of them changed. */
+static void
+put_random(Buf *b, uint64_t *r)
+{
+	static const char *const texts[] = {
+		"x", "", "[]", "{}", "{\"a\":1}", "[{\"role\":\"user\",\"content\":\"x\"}]", "\"none\"", "true", "nonsense\xff", "embed", "score", "classify", "reward",
+		"truncate", "error", "/v1/completions", "/v1/embeddings", "{\"model\":\"y\",\"stream\":true}", "right", "auto", "root ::= \"a\"", "\xc3\xa4"
+	};
+	int			n = 1 + (int) (next_random(r) % 12);
+
+	for (int i = 0; i < n; i++)
+	{
+		WireOut		o = out_of(b);
+		int			tag = (int) (next_random(r) % 280);
+		const char *text = texts[next_random(r) % (sizeof(texts) / sizeof(texts[0]))];
+		int32_t		ids[3] = {1, -2, 3};
+		float		floats[3] = {0, NAN, 1};
+		int64_t		v = (int64_t) (next_random(r) % 7) - 2;
+
+		/* what says whose it is stays; most are asked for something */
+		if (tag == WTAG_MODEL || tag == WTAG_URL || tag == WTAG_MODEL_OPTIONS || tag == WTAG_LORA || next_random(r) % 4 == 0)
+			tag = (const int[]) {WTAG_PROMPT, WTAG_MESSAGES, WTAG_TASK, WTAG_MAX_TOKENS, WTAG_PAIR, WTAG_CHOICE, WTAG_API_PATH, WTAG_API_BODY}[next_random(r) % 8];
+		switch (wire_tag_type(tag))
+		{
+			case WT_INT:
+				wire_put_int(&o, tag, v);
+				break;
+			case WT_NUM:
+				wire_put_num(&o, tag, (double) v / 2);
+				break;
+			case WT_STR:
+				wire_put_str(&o, tag, text, strlen(text));
+				break;
+			case WT_INTS:
+				wire_put_ints(&o, tag, ids, next_random(r) % 4);
+				break;
+			case WT_FLOATS:
+				wire_put_floats(&o, tag, floats, next_random(r) % 4);
+				break;
+		}
+	}
+}
+
+static void
+test_random(void)
+{
+	uint64_t	r = UINT64_C(0x9e3779b97f4a7c15);
+	int			taken = 0;
+
+	for (int round = 0; round < 20000; round++)
+	{
+		WireKind	kind = 1 + (int) (next_random(&r) % (WK_COUNT - 1));
+		Buf			b = {0};
+		Buf			options = {0};
+		char	   *copy;
+		WireAsk		a;
+		Err			e = {0};
+		RCalls		calls;
+		ROptions   *o;
+		const WireAsk *asks[1] = {&a};
+
+		buf_printf(&options, "{\"model\": \"Q/3\", \"dialect\": \"%s\"}", dialects[next_random(&r) % N_DIALECTS]);
+		put(&b, WTAG_MODEL, "big");
+		put(&b, WTAG_URL, "https://a.example/v1");
+		put(&b, WTAG_MODEL_OPTIONS, options.data);
+		buf_free(&options);
+		if (next_random(&r) % 2 == 0)
+			kind = next_random(&r) % 2 == 0 ? WK_GENERATE : WK_POOL;
+		{
+			size_t		head = b.len;
+
+			put_random(&b, &r);
+			/* changed bytes of what follows the head */
+			for (int i = b.len > head && next_random(&r) % 3 == 0 ? (int) (next_random(&r) % 5) : 0; i > 0; i--)
+				b.data[head + next_random(&r) % (b.len - head)] = (char) next_random(&r);
+		}
+		copy = mem_alloc(b.len);
+		memcpy(copy, b.data, b.len);
+		if (!wireask_read(&a, kind, copy, b.len, &e))
+			CHECK(e.cls != ERR_NONE && e.msg[0] != '\0', "an error says nothing");
+		else
+		{
+			o = a.n_urls > 0 ? roptions_get(&a, &e) : NULL;
+			if (o != NULL && a.lora.n == 0 && strcmp(o->model, "Q/3") == 0)
+			{
+				memset(&e, 0, sizeof(e));
+				if (body_make(asks, 1, o, &calls, &e))
+				{
+					taken++;
+					for (int i = 0; i < calls.n; i++)
+						check_body(&calls.v[i]);
+					body_free(&calls);
+				}
+				else
+					CHECK(e.cls != ERR_NONE && e.msg[0] != '\0' && calls.v == NULL, "an error says nothing");
+			}
+			roptions_unref(o);
+			wireask_free(&a);
+		}
+		buf_free(&b);
+	}
+	CHECK(taken > 300, "only %d are taken", taken);
+}
+
 int
 main(void)
 {
@@ -1161,6 +1295,7 @@ main(void)
 	test_tokens();
 	test_others();
 	test_api();
+	test_random();
 	roptions_forget();
 	return check_done("test_remote_body");
 }
