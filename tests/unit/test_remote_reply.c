@@ -244,6 +244,11 @@ test_logprobs(void)
 		   "\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,\"bytes\":[164]}]}]}}]}",
 		   "ACCEPTED;DONE index=0 text=<\xc3\xa4> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-0.25,-2} lp_ranks={-1,1,1} lp_lengths={1,1,1} lp_bytes=<\xc3\xc4\xa4>"
 		   " cum_logprob=-3 finish_reason=<stop>;");
+	/* two tokens of one text: the value tells which one it is */
+	s.ask[0].logprobs = 2;
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":null,"
+		   "\"top_logprobs\":[{\"token\":\"a\",\"logprob\":-0.5},{\"token\":\"a\",\"logprob\":-1}]}]}}]}",
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={-1,-1} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={1,1} lp_bytes=<aa> cum_logprob=-1 finish_reason=<stop>;");
 	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\"}]}}]}", ERR_PROTOCOL, "finite");
 	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"logprob\":-1}]}}]}", ERR_PROTOCOL, "token");
 	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":[256]}]}}]}",

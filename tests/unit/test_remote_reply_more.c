@@ -160,6 +160,12 @@ test_choose(void)
 		   "ACCEPTED prompt_tokens=6;DONE counts={5} greedy={1} floats={-1,-2,-3,-4,-5} rows=1 prompt_tokens=6 completion_tokens=0;");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]", "[null,{\" \":-1},{},{},{},{}]", "[0,8,9,9,9,9]", "6", "0"),
 		   ERR_PROTOCOL, "not the text");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]", "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,9,8,8]", "6", "0"),
+		   ERR_PROTOCOL, "not the text");
+	/* what was generated doesn't stand behind the prompt */
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]", "[0,7,8,9]", "3", "1"),
+		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-1,-2} rows=1 prompt_tokens=3 completion_tokens=1;");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]", "[0,7,8,8]", "3", "1"), ERR_PROTOCOL, "not the text");
 	choice[0] = span_of(" no way");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" yes\",\" way\"]", "[null,-0.5,-2]", "[null,{},{}]", "[0,7,10]", "3", "0"), ERR_PROTOCOL, "not the text");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5,null]", "[null,{},{}]", "[0,7,10]", "3", "0"), ERR_PROTOCOL, "no log-probability");
