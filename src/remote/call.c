@@ -409,8 +409,9 @@ failed(Call *c, Fate f)
 	j->lost_prompt += prompt > 0 ? prompt : 0;
 	j->lost_completion += completion > 0 ? completion : 0;
 	wait = again_us(c, &f);
-	if (wait >= 0 && !j->emitted && reply_restart(j->reply, c->i))
+	if (wait >= 0 && reply_restart(j->reply, c->i))
 	{
+		j->first_byte_us = 0;
 		c->due_us = c->l->now_us + wait;
 		c->avoid = m->pick.n > 1 ? c->url : -1;
 		call_pend(c);

@@ -68,7 +68,7 @@ fate_of(const FateCase *c)
 {
 	const HttpResult *r = c->r;
 	Fate		f = {.verdict = FATE_ERROR,.health = FATE_NEITHER};
-	bool		again = c->idempotent && !c->emitted;
+	bool		again = c->idempotent;
 	bool		answer = r->status >= 200 && r->status < 300;
 
 	if (r->end == HTTP_NOT_SENT && !c->deadline)

@@ -137,10 +137,7 @@ job_split(Job *j)
 {
 	for (int i = 0; i < j->n; i++)
 		if (!j->asks[i]->gone)
-		{
-			j->living--;
 			ask_alone(j->asks[i]);
-		}
 	job_kill(j);
 }
 

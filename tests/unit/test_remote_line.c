@@ -33,6 +33,31 @@ add(NetDo what, int status, int64_t retry_after_ms)
 	script[n_script++] = p;
 }
 
+static NetPlan
+always(int status, int64_t retry_after_ms)
+{
+	NetPlan		p = net_default();
+
+	p.what = NET_STATUS;
+	p.status = status;
+	p.retry_after_ms = retry_after_ms;
+	return p;
+}
+
+static NetPlan
+always_408(const HttpRequest *r)
+{
+	(void) r;
+	return always(408, -1);
+}
+
+static NetPlan
+always_429(const HttpRequest *r)
+{
+	(void) r;
+	return always(429, 10);
+}
+
 static Line *
 start(void)
 {
@@ -475,6 +500,85 @@ test_urls(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && c[0]->tries == 2 && http.url[8] != at_b, "%s", http.url);
 	stop(l);
+	/* ... also if that one is slower */
+	l = start();
+	w.url = "https://a.example/v1 https://b.example/v1";
+	script[n_script] = net_default();
+	script[n_script++].delay_us = 1000;
+	c[0] = net_ask(l, &w);
+	c[1] = net_ask(l, &w);
+	net_run(l, &http, 1000000);
+	CHECK(strcmp(c[0]->endpoint, c[1]->endpoint) != 0, "one each");
+	add(NET_NOT_SENT, 0, -1);
+	c[2] = net_ask(l, &w);
+	net_turn(l, &http);
+	CHECK(strncmp(http.url, c[0]->endpoint, 20) == 0, "the faster one first: %s", http.url);
+	net_run(l, &http, 1000000);
+	CHECK(c[2]->done && c[2]->tries == 2 && strcmp(c[2]->endpoint, c[1]->endpoint) == 0, "%s", c[2]->endpoint);
+	stop(l);
+}
+
+/* An outage isn't multiplied; who asks for patience isn't an outage. */
+static void
+test_budget(void)
+{
+	Line	   *l = start();
+	int			n = 0;
+
+	for (int i = 0; i < 200; i++)
+		net_ask(l, &(Want) {0});
+	net_plan = always_408;
+	net_run(l, &http, 100000000);
+	CHECK(line_live(l) == 0 && http.made >= 200 + 20 + 20 && http.made < 200 + 20 + 20 + 30, "%d calls", http.made);
+	for (const RModel *m = l->models; m != NULL; m = m->next)
+		n += (int) m->u[0].retries;
+	CHECK(n == http.made - 200, "%d counted", n);
+	stop(l);
+	l = start();
+	for (int i = 0; i < 200; i++)
+		net_ask(l, &(Want) {.options = "{\"max_concurrent_requests\": 1000}"});
+	net_plan = always_429;
+	net_run(l, &http, 1000000000);
+	CHECK(line_live(l) == 0 && http.made == 800, "%d calls", http.made);
+	stop(l);
+}
+
+/* So many connections in all. */
+static void
+test_connections(void)
+{
+	Line	   *l = start();
+	RSettings	few = settings;
+	Client	   *c[12];
+
+	few.max_connections = 3;
+	line_settings(l, &few);
+	for (int i = 0; i < 12; i++)
+		c[i] = net_ask(l, &(Want) {.model = i % 2 ? "m" : "n"});
+	net_run(l, &http, 1000000);
+	CHECK(http.most == 3 && http.made == 12, "%d at once", http.most);
+	for (int i = 0; i < 12; i++)
+		CHECK(c[i]->done, "%s", c[i]->message);
+	stop(l);
+}
+
+/* What waits to be asked again, and can't be before its deadline: that is told at once. */
+static void
+test_late_again(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+	Client	   *d;
+
+	add(NET_STATUS, 408, -1);
+	add(NET_STATUS, 429, 10000);
+	c = net_ask(l, &(Want) {.deadline_us = net_now + 3000000});
+	d = net_ask(l, &(Want) {0});
+	net_run(l, &http, 1000000);
+	CHECK(c->finals == 1 && strcmp(c->sqlstate, "57P03") == 0 && c->tries == 1 && c->retry_after_ms > 9000, "%s", c->message);
+	net_run(l, &http, 20000000);
+	CHECK(d->done && d->tries == 2, "%s", d->message);
+	stop(l);
 }
 
 static void
@@ -622,6 +726,9 @@ main(void)
 	test_gather_waits();
 	test_order();
 	test_urls();
+	test_budget();
+	test_connections();
+	test_late_again();
 	test_breaker();
 	test_limits();
 	test_parts();

@@ -204,7 +204,7 @@ test_window(void)
 			pick_begin(&p, 0, now);
 			n++;
 		}
-		CHECK(n > 0, "always one");
+		CHECK(n > 0 && n <= p.u[0].window, "%d, %f", n, p.u[0].window);
 		now += 500000;
 		for (int i = 0; i < n; i++)
 		{
