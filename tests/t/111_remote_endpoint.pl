@@ -205,6 +205,8 @@ cmp_ok(fd_count($program), '<=', $fds + 70, 'no descriptors are left but of conn
 cmp_ok(rss_kb($program) - $rss, '<', 20_000, 'nor memory');
 is(remote_pid(), $program, 'it is the same program');
 is($node->safe_psql('postgres', ask('ok', 'last')), 'LAST', 'and works');
+set_to($node, 'vllm.remote_path', '/nonexistent/remote');
+ok(until_true(sub { !is_alive($program) }, 5), 'told to end it does');
 $ep->stop;
 $node->stop('fast');
 done_testing();
