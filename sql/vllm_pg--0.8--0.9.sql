@@ -63,3 +63,37 @@ CREATE FUNCTION llm_cost_reset(userid oid DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_cost_reset' LANGUAGE C VOLATILE;
 
 REVOKE EXECUTE ON FUNCTION llm_cost_reset(oid) FROM PUBLIC;
+
+/* ---- answers that are kept (result_cache.c) ---- */
+
+-- only C code reads and writes it: answers may be confidential; not in dumps
+CREATE TABLE vllm.result_cache (
+    key bytea NOT NULL,
+    model name NOT NULL,
+    role oid NOT NULL,
+    created timestamptz NOT NULL,
+    bytes bigint NOT NULL,
+    reply bytea NOT NULL
+);
+
+-- not unique: two sessions that ask at once both keep the answer
+CREATE INDEX result_cache_key ON vllm.result_cache (key);
+CREATE INDEX result_cache_age ON vllm.result_cache (model, created);
+
+REVOKE ALL ON vllm.result_cache FROM PUBLIC;
+
+CREATE FUNCTION vllm.cache_list(OUT model text, OUT entries bigint, OUT bytes bigint, OUT hits bigint, OUT misses bigint, OUT skipped bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_cache_list' LANGUAGE C VOLATILE STRICT;
+
+CREATE VIEW llm_stat_cache AS SELECT * FROM vllm.cache_list();
+
+GRANT SELECT ON llm_stat_cache TO PUBLIC;
+
+CREATE FUNCTION llm_cache_prune() RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_cache_prune' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE EXECUTE ON FUNCTION llm_cache_prune() FROM PUBLIC;
+
+CREATE FUNCTION llm_cache_clear(model text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_cache_clear' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -80,6 +80,8 @@ explain_text(const BatchNode *n, ExplainState *es)
 	appendStringInfo(es->str, "Requests: " INT64_FORMAT "  Deduplicated: " INT64_FORMAT
 					 "  Cancelled: " INT64_FORMAT "  Skipped: " INT64_FORMAT "  Max In Flight: %d",
 					 s->calls, s->deduplicated, cancelled(n), n->skipped, s->max_in_flight);
+	if (s->cache_hits > 0)
+		appendStringInfo(es->str, "  Cache Hits: " INT64_FORMAT, s->cache_hits);
 	if (s->failed > 0)
 		appendStringInfo(es->str, "  Failed: " INT64_FORMAT, s->failed);
 	appendStringInfoChar(es->str, '\n');
@@ -111,6 +113,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyInteger("Cancelled", NULL, cancelled(n), es);
 	ExplainPropertyInteger("Skipped", NULL, n->skipped, es);
 	ExplainPropertyInteger("Max In Flight", NULL, s->max_in_flight, es);
+	ExplainPropertyInteger("Cache Hits", NULL, s->cache_hits, es);
 	ExplainPropertyInteger("Failed", NULL, s->failed, es);
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
 	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);

@@ -40,6 +40,7 @@
 #include "pg/batch_progress.h"
 #include "pg/batch_request.h"
 #include "pg/client.h"
+#include "pg/result_cache.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
@@ -85,6 +86,7 @@ struct BatchRequest
 	bool		quiet;			/* the engine does not wake us for it */
 	uint32		hash;
 	BatchStats *stats;			/* of the node that sent it */
+	CacheKey	cache;			/* on: the answer is to be kept */
 };
 
 typedef struct RequestKey
@@ -453,12 +455,44 @@ may_start(const EngineRequest *r, bool remote)
 		(uint64) r->body.len + sizeof(WireMsg) <= vllm_geometry.max_request;
 }
 
+/* A request whose answer is kept: as one that nobody has held for a while (keep). */
+static BatchRequest *
+answered(BatchPool *p, const EngineFunc *f, const EngineRequest *r, const CacheKey *cache, uint32 hash, BatchStats *stats)
+{
+	Size		len;
+	char	   *reply = result_cache_find(cache, &len);
+	BatchRequest *q;
+	char	   *copy;
+
+	if (reply == NULL)
+		return NULL;
+	copy = MemoryContextAlloc(p->cxt, Max(r->body.len + len, 1));
+	memcpy(copy, r->body.data, r->body.len);
+	memcpy(copy + r->body.len, reply, len);
+	pfree(reply);
+	provide_memory(p, false);
+	q = take_request(p);
+	q->func = f;
+	q->copy = copy;
+	q->body_len = r->body.len;
+	q->reply = copy + r->body.len;
+	q->reply_len = len;
+	q->space = GetMemoryChunkSpace(copy) + GetMemoryChunkSpace(q);
+	q->hash = hash;
+	q->finished = true;
+	p->stats.cache_hits++;
+	if (stats)
+		stats->cache_hits++;
+	return q;
+}
+
 BatchRequest *
 batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 					BatchStats *stats, bool wait_slot)
 {
 	bool		dedup = r->deterministic && vllm_batch_dedup;
 	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
+	CacheKey	cache;
 	BatchRequest *q;
 	Carrier    *c;
 
@@ -468,13 +502,21 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		q = join(p, &key, stats);
 		if (q)
 			return q;
+		if (p->table == NULL)
+			p->table = make_table(p);
+	}
+	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
+	q = cache.on ? answered(p, f, r, &cache, key.hash, stats) : NULL;
+	if (q != NULL)
+	{
+		if (dedup)
+			enter_key(q);
+		return q;
 	}
 	p->remote = request_is_remote(r->body.data, r->body.len);
 	if (!wait_slot && !may_start(r, p->remote))
 		return NULL;
 	provide_memory(p, true);
-	if (dedup && p->table == NULL)
-		p->table = make_table(p);
 	c = p->carriers;
 	fill_body(p, c, &r->body);
 	batch_progress_begin(p);
@@ -493,6 +535,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	q->quiet = true;
 	vcall_quiet(c->call, true);
 	q->stats = stats;
+	q->cache = cache;
 	dlist_push_tail(&p->flying, &q->node);
 	count_start(&p->stats);
 	if (stats)
@@ -669,8 +712,11 @@ batch_request_error(const BatchRequest *q)
 }
 
 bool
-batch_request_forgive(const BatchRequest *q)
+batch_request_forgive(BatchRequest *q)
 {
+	if (q->cache.on && q->err == NULL)
+		result_cache_keep(&q->cache, q->reply, q->reply_len);
+	q->cache.on = false;
 	on_error_count(q->forgiven ? q->err : NULL);
 	on_error_check();
 	return q->forgiven;

@@ -31,6 +31,7 @@ typedef struct BatchStats
 {
 	int64		calls;			/* requests sent to the engine */
 	int64		deduplicated;	/* answered by an equal request */
+	int64		cache_hits;		/* answered by the table of kept answers */
 	int64		failed;			/* with an error that the caller takes as NULL */
 	int64		cancelled;		/* given up before the answer was there */
 	int			in_flight;
@@ -92,9 +93,9 @@ bool		batch_request_poll(BatchRequest *q);
 ErrorData  *batch_request_error(const BatchRequest *q);
 /*
  * Once for each holder of a finished request: it counts as one of the statement's, which is an ERROR if too many
- * have failed.  True: its error is NULL to the caller, who has said so.
+ * have failed, and its answer is kept if the model keeps them (result_cache.h).  True: its error is NULL to the caller, who has said so.
  */
-bool		batch_request_forgive(const BatchRequest *q);
+bool		batch_request_forgive(BatchRequest *q);
 /* Of a finished one without error: the value, in the current context. */
 Datum		batch_request_value(BatchRequest *q, Oid rettype, bool *isnull);
 /* The same; the error of an answer that is no value is left in *refused (NULL: none). */

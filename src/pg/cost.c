@@ -74,6 +74,7 @@ typedef struct CostAccount
 	int64		prompt_bytes;	/* that became as many prompt tokens as requests have told of */
 	int64		bytes_tokens;
 	int64		cost;
+	int64		cache[COST_CACHE_COUNTS];
 	TimestampTz since;
 } CostAccount;
 
@@ -599,6 +600,36 @@ cost_settle(CostNote *n, const char *model, const CostTokens *t)
 	LWLockRelease(shared->lock);
 	if (n->statement == statement.began)
 		statement.spent = add(statement.spent, n->cost);
+}
+
+void
+cost_count_cache(const char *model, CostCache what)
+{
+	CostNote	n = {.role = GetSessionUserId()};
+	CostKey		key = key_of(&n, model);
+
+	if (shared == NULL)
+		return;
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	account(&key)->cache[what]++;
+	LWLockRelease(shared->lock);
+}
+
+void
+cost_cache_counts(const char *model, int64 *counts)
+{
+	HASH_SEQ_STATUS scan;
+	CostAccount *a;
+
+	memset(counts, 0, sizeof(int64) * COST_CACHE_COUNTS);
+	if (shared == NULL)
+		return;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	hash_seq_init(&scan, accounts);
+	while ((a = hash_seq_search(&scan)) != NULL)
+		for (int i = 0; i < COST_CACHE_COUNTS && a->key.database == MyDatabaseId && strcmp(a->key.model, model) == 0; i++)
+			counts[i] += a->cache[i];
+	LWLockRelease(shared->lock);
 }
 
 int64

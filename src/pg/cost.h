@@ -76,6 +76,16 @@ void		cost_settle(CostNote *n, const char *model, const CostTokens *t);
 /* What a request of the model is expected to generate, by what its requests of this database have; -1 = not known. */
 int64		cost_seen_output(const char *model);
 
+/* What result_cache.c has found, by model; never throws. */
+typedef enum CostCache
+{
+	COST_CACHE_HIT, COST_CACHE_MISS, COST_CACHE_SKIPPED /* not kept */
+} CostCache;
+#define COST_CACHE_COUNTS 3
+void		cost_count_cache(const char *model, CostCache what);
+/* Of all roles in this database. */
+void		cost_cache_counts(const char *model, int64 *counts);
+
 /* 0.00125, without zeros at the end */
 char	   *cost_text(int64 units);
 

@@ -19,6 +19,7 @@
 #include "pg/engine_func.h"
 #include "pg/generate.h"
 #include "pg/pool.h"
+#include "pg/result_cache.h"
 
 #define ENGINE_FUNC(symbol, inputs, head, input, result) \
 	PG_FUNCTION_INFO_V1(symbol);
@@ -96,15 +97,26 @@ result_type(FunctionCallInfo fcinfo)
 	return type;
 }
 
+static Datum
+value_of(const EngineFunc *f, const EngineRequest *r, const CallFrame *frame, FunctionCallInfo fcinfo)
+{
+	Reply		reply;
+
+	reply_read(&reply, frame);
+	reply.request = r->body.data;
+	reply.request_len = r->body.len;
+	return f->result(&reply, result_type(fcinfo), &fcinfo->isnull);
+}
+
 Datum
 engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 {
 	const EngineFunc *f = engine_func_find(prosrc);
 	EngineRequest r = {0};
 	ErrorData  *refused;
-	CallFrame	frame;
+	CallFrame	frame = {.kind = WF_DONE,.final = true};
+	CacheKey	cache;
 	Call	   *call;
-	Reply		reply;
 	Datum		value;
 
 	for (int i = 0; i < f->n_inputs; i++)
@@ -115,6 +127,9 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	refused = f->input(&r, fcinfo);
 	if (refused)
 		ThrowErrorData(refused);
+	result_cache_key(&cache, r.kind, &r.body, r.model, r.deterministic);
+	if (cache.on && (frame.data = result_cache_find(&cache, &frame.len)) != NULL)
+		return value_of(f, &r, &frame, fcinfo);
 	refused = vcall_simple_noerror(r.kind, &r.body, r.model, r.timeout_ms, CurrentMemoryContext, &frame, &call);
 	if (refused != NULL)
 	{
@@ -127,10 +142,9 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	}
 	on_error_count(NULL);
 	on_error_check();
-	reply_read(&reply, &frame);
-	reply.request = r.body.data;
-	reply.request_len = r.body.len;
-	value = f->result(&reply, result_type(fcinfo), &fcinfo->isnull);
+	if (cache.on)
+		result_cache_keep(&cache, frame.data, frame.len);
+	value = value_of(f, &r, &frame, fcinfo);
 	vcall_end(call);
 	return value;
 }

@@ -19,6 +19,8 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -33,6 +35,7 @@
 #include "pg/release.h"
 #include "pg/remote_options.h"
 #include "pg/result.h"
+#include "pg/result_cache.h"
 #include "pg/secret.h"
 #include "pg/vllm_pg.h"
 
@@ -269,6 +272,7 @@ llm_drop_model(PG_FUNCTION_ARGS)
 		check_no_adapters(name);
 	release_dropped(m);
 	secret_delete(name);
+	(void) result_cache_clear(name);
 	catalog_delete(name);
 	PG_RETURN_VOID();
 }
@@ -350,6 +354,8 @@ llm_update_weights(PG_FUNCTION_ARGS)
 		release_created(m);
 	}
 	update_weights(m, mode);
+	if (!XactReadOnly && !RecoveryInProgress())
+		(void) result_cache_clear(m->name);
 	if (path != NULL)
 		catalog_set_path(m->name, m->path);
 	PG_RETURN_VOID();

@@ -1,0 +1,40 @@
+/*
+ * result_cache.h
+ *	  Answers that are kept in a table: vllm.result_cache.
+ */
+#ifndef VLLM_PG_RESULT_CACHE_H
+#define VLLM_PG_RESULT_CACHE_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+
+#include "wire/wire.h"
+
+#define CACHE_DIGEST	32
+
+typedef struct CacheKey
+{
+	bool		on;				/* the model keeps answers, and the request has always the same */
+	uint8		digest[CACHE_DIGEST];
+	int64		max_age;		/* s, 0 = any */
+	int64		max_bytes;
+	char		model[NAMEDATALEN];
+} CacheKey;
+
+/* Of a request; not on: its model keeps none, or its answers differ. */
+void		result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model, bool deterministic);
+
+/* A kept answer's fields, palloc'ed; NULL: there is none. */
+char	   *result_cache_find(const CacheKey *k, Size *len);
+
+/*
+ * Keep one, if the transaction may write.  In the executor, where a snapshot is active; what it writes is seen by
+ * later statements.
+ */
+void		result_cache_keep(const CacheKey *k, const char *reply, Size len);
+
+/* The model is no more, or another one: all answers that it has given go.  NULL: of all models. */
+int64		result_cache_clear(const char *model);
+
+#endif
