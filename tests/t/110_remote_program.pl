@@ -274,6 +274,16 @@ ok(until_true(sub { !is_alive($remote) && !is_alive($engine) }, 2), 'both progra
 is($node->safe_psql('postgres', far('back')), 'BACK', 'and come back');
 is($node->safe_psql('postgres', $near), 'NEAR', 'both');
 is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+($engine, $remote) = (engine_pid($node), remote_pid());
+@far = map { bg($node, far('@hang')) } 1 .. 3;
+running(3, 'far');
+kill 9, $node->safe_psql('postgres', 'SELECT min(pid) FROM llm_requests');
+finish($_) for @far;
+ok(until_true(sub { !is_alive($remote) && !is_alive($engine) }, 5), 'kill -9 of a backend, so the server begins anew: both programs are gone');
+until_true(sub { ($node->psql('postgres', 'SELECT 1'))[0] == 0 }, 30);
+is($node->safe_psql('postgres', far('anew')), 'ANEW', 'and come back');
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+until_remote($remote);
 $remote = remote_pid();
 $b = bg($node, far('@hang'));
 running(1, 'far');
