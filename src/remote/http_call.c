@@ -383,7 +383,7 @@ not_sent(HttpCall *c, CURLcode code, bool late)
 		c->r.end = HTTP_REFUSED;
 		err_set(e, ERR_CONNECTION, "certificate of \"%s\" could not be verified", url);
 		add_detail(c, code);
-		err_hint(e, "An authority of your own is named by the model's option \"ca_file\" or by vllm.ssl_ca_file.");
+		err_hint(e, "An authority of your own is named by the model's option \"ca_file\" or by vllm.remote_ca_file.");
 	}
 	else if (code == CURLE_COULDNT_CONNECT && oserr != 0)
 		err_set(e, ERR_CONNECTION, "could not connect to \"%s\": %s", url, strerror((int) oserr));

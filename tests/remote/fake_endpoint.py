@@ -35,7 +35,6 @@ Control: GET /_log (all requests as an array), GET /_stats, POST /_control (also
 import argparse
 import asyncio
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -44,6 +43,7 @@ import ssl
 import struct
 import sys
 import time
+import zlib
 
 sys.dont_write_bytecode = True
 import fake_model
@@ -60,6 +60,13 @@ def spoil_vector(v, fault):
     raw = base64.b64decode(v)
     raw = raw[:-4] if fault == 'wrong_dim' else struct.pack('<f', float('nan')) + raw[4:]
     return base64.b64encode(raw).decode()
+
+
+def gzip_bomb(megabytes):
+    """Blanks; the same compressed megabyte again and again, so its check sum is wrong, which nobody will come to."""
+    z = zlib.compressobj(9, zlib.DEFLATED, -15)
+    piece = z.compress(b' ' * (1 << 20)) + z.flush(zlib.Z_FULL_FLUSH)
+    return b'\x1f\x8b\x08\0\0\0\0\0\0\x03' + piece * megabytes + z.flush() + b'\0' * 8
 
 
 class Gone(Exception):
@@ -378,7 +385,7 @@ class Connection(asyncio.Protocol):
             elif 'bad_utf8' in faults:
                 body = body.replace(b'@bad@', b'\xff\xc0\x80')
             elif 'bomb' in faults:
-                body = gzip.compress(b' ' * (int(faults['bomb']) << 20))
+                body = gzip_bomb(int(faults['bomb']))
                 more['Content-Encoding'] = 'gzip'
         if 'cut_body' in faults:
             head = 'HTTP/1.1 %d OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n' % (status, kind, len(body))
