@@ -124,7 +124,9 @@ on_data(void *ctx, const char *p, size_t n)
 	a = j->asks[0];
 	if (!c->full && j->n == 1 && !a->gone && l->sink.backlog(a->owner) > BACKLOG_FULL)
 	{
-		c->full = true;
+		/* now: what a fast endpoint still sends before the next turn may be a lot */
+		c->full = c->paused = true;
+		http_pause(c->h, true);
 		line_touch(c);
 	}
 	return !c->garbled;

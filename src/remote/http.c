@@ -28,7 +28,8 @@
 #include "remote/http_int.h"
 
 #define TURN_EVENTS 64
-#define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do */
+#define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do, */
+#define TURN_US 5000			/* ... but no longer: others wait for its thread */
 #define IDLE_CONNECTIONS_MAX 4096L
 #define STREAMS_MAX 4096L		/* of an HTTP/2 connection */
 #define LONG_TIME_US (INT64_C(3600) * 1000000)
@@ -403,7 +404,9 @@ expire(Http *h)
 int64_t
 http_turn(Http *h)
 {
-	for (int round = 0; round < TURN_ROUNDS; round++)
+	int64_t		end_us = clock_us() + TURN_US;
+
+	for (int round = 0; round < TURN_ROUNDS && clock_us() < end_us; round++)
 	{
 		struct epoll_event ev[TURN_EVENTS];
 		int			n = epoll_wait(h->epoll, ev, TURN_EVENTS, 0);

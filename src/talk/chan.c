@@ -318,6 +318,12 @@ queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
 		.len = fields != NULL ? fields->len : 0
 	};
 
+	/* a backend that never quite comes up doesn't make it grow for ever */
+	if (c->out_at > c->out.len / 2)
+	{
+		buf_consume(&c->out, c->out_at);
+		c->out_at = 0;
+	}
 	buf_add(&c->out, &m, sizeof(m));
 	if (fields != NULL && fields->len > 0)
 		buf_add(&c->out, fields->data, fields->len);

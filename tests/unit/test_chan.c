@@ -248,6 +248,7 @@ test_backlog(void)
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
 	Chan		c;
 	size_t		total = sizeof(WireMsg) + 10000;
+	int			wrong = 0;
 
 	begin(&c, t);
 	CHECK(chan_backlog(&c) == 0, "none at first");
@@ -260,6 +261,30 @@ test_backlog(void)
 	CHECK(chan_backlog(&c) == total - 1000, "moving some into the ring changes nothing: %zu", chan_backlog(&c));
 	atomic_store(&slot_of(t)->rep_tail, 999999);
 	CHECK(chan_backlog(&c) <= total, "nor does an impossible cursor make it endless");
+	finish(&c, t);
+
+	/* who is always behind, but reads */
+	t = talk_begin(&P, WK_GENERATE, &body);
+	begin(&c, t);
+	for (int i = 0; i < 500; i++)
+	{
+		chan_frame(&c, WF_TEXT, &big, false);
+		while (chan_backlog(&c) > 50000)
+		{
+			talk_pump(t);
+			chan_pump(&c);
+		}
+	}
+	CHECK(c.out.cap < 300000, "5 MB go through, but are never all there: %zu", c.out.cap);
+	while (chan_backlog(&c) > 0)
+	{
+		talk_pump(t);
+		chan_pump(&c);
+	}
+	CHECK(t->in.len == 500 * total, "all of them: %zu", t->in.len);
+	for (size_t i = 0; i < 500; i++)
+		wrong += memcmp(t->in.data + i * total + sizeof(WireMsg), big.data, 10000) != 0;
+	CHECK(wrong == 0, "as they were: %d", wrong);
 	finish(&c, t);
 	buf_free(&big);
 }
