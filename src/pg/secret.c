@@ -185,19 +185,18 @@ check_secret(const char *secret)
 Datum
 llm_set_secret(PG_FUNCTION_ARGS)
 {
+	char	   *secret = PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1));
 	ModelRow   *m;
-	char	   *secret;
 
-	secret_log_mask_activity();
+	secret_log_know(secret);
 	PreventCommandIfReadOnly("llm_set_secret()");
 	PreventCommandIfParallelMode("llm_set_secret()");
 	m = owned_model(fcinfo, "llm_set_secret()");
-	if (PG_ARGISNULL(1))
+	if (secret == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("secret must not be null"),
 				 errhint("llm_drop_secret() removes a model's secret.")));
-	secret = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	check_secret(secret);
 	secret_put(m->name, secret);
 	PG_RETURN_VOID();

@@ -16,7 +16,7 @@ void		secret_put(const char *model, const char *secret);
 
 /* secret_log.c: the hooks that keep secrets out of the server's log */
 void		secret_log_init(void);
-/* llm_set_secret() runs: the statement is not shown as it is any more. */
-void		secret_log_mask_activity(void);
+/* llm_set_secret() runs with this secret (NULL: with none): the session's statement is not shown as it is any more. */
+void		secret_log_know(const char *secret);
 
 #endif

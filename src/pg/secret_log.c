@@ -8,14 +8,17 @@
  * (secret_mask.c) in the message's fields and in the statement that goes with it.  The hook works on the
  * message that the client gets, too, which loses nothing that the client hasn't written itself.
  *
- * A statement that hides the call (in a function of the user's own that takes the secret as an argument) is beyond
- * this: until llm_set_secret() runs, nobody can know.  From then on pg_stat_activity shows a text without it.
+ * A statement that hides the call (in a function of the user's own that takes the secret as an argument) can't be known
+ * until llm_set_secret() runs.  From then on, as long as the statement lasts, the secret itself is looked for, and pg_stat_activity
+ * shows a text without it.
  *
  * Tests: tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 
 #include "commands/prepare.h"
+#include "common/string.h"
+#include "lib/stringinfo.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/elog.h"
@@ -26,12 +29,18 @@
 
 #define LONGEST		(16 * 1024 * 1024)	/* of texts that are masked; a longer one is left out */
 #define MASK		"***"
+#define MAX_KNOWN	8			/* secrets that one statement has given */
+#define SHORTEST	8			/* bytes; a shorter secret would be found everywhere */
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 
 /* The session's statement as the client sent it, and without its secret; in MessageContext, until that is reset. */
 static char *plain_statement;
 static char *masked_statement;
+/* What it has given llm_set_secret() so far; there, too. */
+static char *known[MAX_KNOWN];
+static int	n_known;
+static bool callback_set = false;
 static MemoryContextCallback forget_callback;
 
 static bool
@@ -53,6 +62,49 @@ static void
 forget_statement(void *arg)
 {
 	plain_statement = masked_statement = NULL;
+	n_known = 0;
+	callback_set = false;
+}
+
+/* What is kept goes with MessageContext. */
+static char *
+keep(const char *s)
+{
+	if (!callback_set)
+	{
+		forget_callback.func = forget_statement;
+		MemoryContextRegisterResetCallback(MessageContext, &forget_callback);
+		callback_set = true;
+	}
+	return MemoryContextStrdup(MessageContext, s);
+}
+
+/* A copy of the text without the secrets that are known; NULL: it has none. */
+static char *
+mask_known(const char *text)
+{
+	StringInfoData out;
+	bool		any = false;
+
+	for (int i = 0; i < n_known && !any; i++)
+		any = strstr(text, known[i]) != NULL;
+	if (!any)
+		return NULL;
+	initStringInfo(&out);
+	while (*text != '\0')
+	{
+		size_t		n = 0;
+
+		for (int i = 0; i < n_known; i++)
+			if (strncmp(text, known[i], strlen(known[i])) == 0)
+				n = Max(n, strlen(known[i]));
+		if (n > 0)
+			appendStringInfoString(&out, MASK);
+		else
+			appendStringInfoChar(&out, *text);
+		text += Max(n, 1);
+	}
+	return out.data;
 }
 
 /* The session's statement as messages have it, and as they shall have it. */
@@ -66,14 +118,8 @@ typedef struct Statement
 static void
 keep_masked(const Statement *s)
 {
-	/* one callback is enough: all go with the same context */
-	if (masked_statement == NULL)
-	{
-		forget_callback.func = forget_statement;
-		MemoryContextRegisterResetCallback(MessageContext, &forget_callback);
-	}
-	plain_statement = MemoryContextStrdup(MessageContext, s->plain);
-	masked_statement = MemoryContextStrdup(MessageContext, s->masked);
+	plain_statement = keep(s->plain);
+	masked_statement = keep(s->masked);
 	debug_query_string = masked_statement;
 }
 
@@ -90,7 +136,11 @@ session_statement(ErrorData *edata)
 		plain_statement, masked_statement
 	};
 	if (strlen(debug_query_string) <= LONGEST)
+	{
 		s.masked = secret_mask_statement(debug_query_string, calls_set_secret);
+		if (s.masked == NULL)
+			s.masked = mask_known(debug_query_string);
+	}
 	else if (mentions(debug_query_string))
 	{
 		s.masked = MASK;
@@ -117,7 +167,7 @@ mask_field(char **field, const Statement *s)
 	char	   *rest;
 	char	   *masked;
 
-	if (text == NULL || (s->masked == NULL && !mentions(text)))
+	if (text == NULL || (s->masked == NULL && n_known == 0 && !mentions(text)))
 		return;
 	if (strlen(text) > LONGEST)
 	{
@@ -131,6 +181,8 @@ mask_field(char **field, const Statement *s)
 		*field = psprintf("%.*s%s%s", (int) (at - text), text, s->masked ? s->masked : s->plain, masked ? masked : rest);
 	else if (masked != NULL)
 		*field = masked;
+	if ((masked = mask_known(*field)) != NULL)
+		*field = masked;
 }
 
 static void
@@ -140,22 +192,43 @@ mask_quoted(char **field, char quote)
 		*field = secret_mask_quoted(*field, quote);
 }
 
+/*
+ * A message that names a part of the statement: what stands between its first and its last quote (a part may have quotes
+ * itself) goes.  In other languages than English quotes may be no ASCII; then all of it goes.
+ */
+static void
+mask_part(char **field)
+{
+	char	   *first;
+	char	   *last;
+
+	if (*field == NULL)
+		return;
+	if (!pg_is_ascii(*field))
+	{
+		*field = pstrdup(MASK);
+		return;
+	}
+	first = strchr(*field, '"');
+	last = strrchr(*field, '"');
+	if (first != NULL)
+		*field = psprintf("%.*s\"" MASK "\"%s", (int) (first - *field), *field, last + 1);
+}
+
 /* What is only told of the statement: parameters, trees of nodes, parts that the parser names. */
 static void
 mask_parts(ErrorData *edata)
 {
-	bool		quotes_it = edata->cursorpos > 0 || edata->internalpos > 0;
-
 	mask_quoted(&edata->detail, '\'');
 	mask_quoted(&edata->detail_log, '\'');
 	mask_quoted(&edata->context, '\'');
 	if (edata->detail != NULL && strstr(edata->detail, ":constvalue") != NULL)
 		edata->detail = pstrdup(MASK);
-	if (!quotes_it)
+	if (edata->cursorpos <= 0 && edata->internalpos <= 0)
 		return;
-	mask_quoted(&edata->message, '"');
-	mask_quoted(&edata->detail, '"');
-	mask_quoted(&edata->hint, '"');
+	mask_part(&edata->message);
+	mask_part(&edata->detail);
+	mask_part(&edata->hint);
 }
 
 static void
@@ -186,7 +259,13 @@ secret_log_init(void)
 }
 
 void
-secret_log_mask_activity(void)
+secret_log_know(const char *secret)
 {
 	pgstat_report_activity(STATE_RUNNING, "SELECT llm_set_secret(***)");
+	if (secret != NULL && strlen(secret) >= SHORTEST && MessageContext != NULL && n_known < MAX_KNOWN)
+	{
+		char	   *copy = keep(secret);
+
+		known[n_known++] = copy;
+	}
 }

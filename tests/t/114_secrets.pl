@@ -93,6 +93,38 @@ for my $m ('big', 'none')
 	like($log, qr/llm_set_secret\(\$1, \$2\)/, '... but the statement');
 }
 
+# ---- in a function of the user's own: once llm_set_secret() has run ----
+$node->safe_psql('postgres', q{CREATE FUNCTION wrap(k text, divisor int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM llm_set_secret('big', k); RETURN 1 / divisor; END $$});
+for my $divisor (1, 0)
+{
+	my ($log) = log_of("SET log_statement = 'none'", "SELECT wrap('$S-w1', $divisor)", "SELECT 'seen-w'");
+	unlike($log, qr/\Q$S\E/, "a function of the user's, divisor $divisor: not in the log");
+	like($log, qr/SELECT wrap\('\*\*\*', $divisor\)/, '... but the statement');
+	like($log, qr/SELECT 'seen-w'/, '... and the next one as it is');
+}
+
+# ---- statements at random: what stands in a call is not seen ----
+srand(20261123);
+my @around = ('1', 'a.b', q{'it''s'}, q{"a ""b"}, '/* x /* y */ */', "-- z\n", '$$d$$', '$t$ (e $$ f $t$', q{E'g\\'h'}, '(2)', '$3', 'execute x', ')', '"llm_set_secret"', "'llm_set_secret('");
+my @inside = (q{''}, q{'('}, q{')'}, 'f(1)', '/* ) */', "-- )\n", '$$)$$', '||', '+ (1)', '"("', '::text', "E'\\''", 'x => ');
+my $text = '';
+for my $i (1 .. 300)
+{
+	my @t = map { $around[ rand @around ] } 1 .. rand 5;
+	my $k = "$S-r$i";
+	my @k = ("'$k'", "\$\$$k\$\$", "\$q\$$k\$q\$", "E'\\\\$k'", "'x''$k'", "\"$k\"", "k3y\$zq7\$r$i", "/* $k */");
+	my @c = map { rand() < 0.5 ? $inside[ rand @inside ] : $k[ rand @k ] } 1 .. 1 + rand 5;
+	my $name = ('llm_set_secret', 'LLM_SET_SECRET ', 'public."llm_set_secret"', "llm_set_secret/* ( */\n")[ rand 4 ];
+	$text .= join(' ', 'SELECT', @t, ",$name(", @c, ')') . "\n;\n";
+}
+my $random = PostgreSQL::Test::Utils::tempdir() . '/random.sql';
+append_to_file($random, $text);
+my $from = -s $node->logfile;
+$node->psql('postgres', undef, extra_params => [ '-f', $random ], on_error_stop => 0);
+my $random_log = substr(logged(), $from);
+cmp_ok(scalar(() = $random_log =~ /LLM_SET_SECRET/gi), '>=', 300, 'random statements');
+unlike($random_log, qr/k3y.zq7/, '... none shows what it gives');
+
 # ---- no more is hidden than that ----
 my ($log) = log_of("SELECT 'seen-1' AS a, llm_set_secret('big', '$S-30') /* seen-2 */, 'seen-3'");
 like($log, qr/SELECT 'seen-1' AS a, llm_set_secret\('\*\*\*', '\*\*\*'\) \/\* seen-2 \*\/, 'seen-3'/, 'the rest of the statement is logged');
