@@ -13,6 +13,7 @@
  */
 #include "remote/body.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,6 +127,29 @@ body_ids(Maker *m, Span ids)
 	for (size_t i = 0; i < ids.n; i++)
 		json_int(&m->j, wire_int_at(&f, i));
 	json_close(&m->j, ']');
+}
+
+/* ---- limits ---- */
+
+int
+body_role_tokens(const WireAsk *a)
+{
+	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
+	WireField	f;
+	int			most = 0;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_ROLE_MAX_TOKENS)
+			most = f.i > 0 && f.i <= INT_MAX ? (int) f.i : 0;
+	return most;
+}
+
+bool
+body_role_refuse(int most, double got, Err *e)
+{
+	err_set(e, ERR_INVALID, "max_tokens must be at most %d for this role, got %.0f", most, got);
+	err_detail(e, "parameter=max_tokens, value=%.0f", got);
+	return err_hint(e, "The limit is the role's setting vllm.role_max_tokens.");
 }
 
 /* ---- gathering ---- */

@@ -3,10 +3,12 @@
  *	  Bodies of llm_api(): handed on as they are, but for the model's name and whether the answer is a stream.
  *
  * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as the asker reads the
- * answer.  A key that is written with escapes could be one of these in disguise, and is refused.
+ * answer; where the role's answers have a limit, it holds for what the body asks for, and is sent if it asks for nothing.  A key that is written with escapes could be one of these in disguise, and is refused.
  *
  * Tested by tests/unit/test_remote_body.c.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -57,11 +59,28 @@ streams(const char *path)
 		strstr(path, "pooling") == NULL && strstr(path, "tokenize") == NULL;
 }
 
+/* How long an answer may be, where the role's have a limit; *told: the body says it. */
+static bool
+check_length(Maker *m, int most, JsonSpan key, JsonSpan value, bool *told)
+{
+	char		text[40];
+	double		got;
+
+	if (!is(key.s, key.n, "max_tokens") && !is(key.s, key.n, "max_completion_tokens") && !is(key.s, key.n, "max_output_tokens"))
+		return true;
+	snprintf(text, sizeof(text), "%.*s", (int) (value.n < sizeof(text) ? value.n : sizeof(text) - 1), value.s);
+	got = strtod(text, NULL);
+	/* what is no number the endpoint refuses, but for null */
+	*told = *told || !is(value.s, value.n, "null");
+	return !(got > most) || body_role_refuse(most, got, m->e);
+}
+
 /* The members but for those that are made here; *options: those of the stream. */
 static bool
-copy_members(Maker *m, JsonSpan *options)
+copy_members(Maker *m, JsonSpan *options, bool *told)
 {
 	const WireAsk *a = m->a;
+	int			most = body_role_tokens(a);
 	JsonMembers list;
 	JsonSpan	key,
 				value;
@@ -82,6 +101,8 @@ copy_members(Maker *m, JsonSpan *options)
 				*options = value;
 				continue;
 			}
+			if (most > 0 && !check_length(m, most, key, value, told))
+				return false;
 			json_str(&m->j, key.s, key.n);
 			json_colon(&m->j);
 			json_raw(&m->j, value.s, value.n);
@@ -111,14 +132,20 @@ body_api(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	JsonSpan	options = {0};
 	bool		off_v1 = false;
+	bool		told = false;
 	const char *path = place(a, o, &off_v1, e);
 	Maker		m;
 
 	if (path == NULL || body_begin(&m, a, o, calls, RSHAPE_API, path, e) == NULL)
 		return false;
 	m.call->off_v1 = off_v1;
-	if (!copy_members(&m, &options))
+	if (!copy_members(&m, &options, &told))
 		return false;
+	/* a completion has 16 tokens then, a message must say it */
+	if (body_role_tokens(a) > 0 && !told && path == o->chat_path)
+		json_key_int(&m.j, m.caps & CAP_MAX_COMPLETION ? "max_completion_tokens" : "max_tokens", body_role_tokens(a));
+	if (body_role_tokens(a) > 0 && !told && strcmp(path, "/responses") == 0)
+		json_key_int(&m.j, "max_output_tokens", body_role_tokens(a));
 	if (a->stream && streams(path))
 		put_stream(&m, path, options);
 	body_end(&m);

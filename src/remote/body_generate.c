@@ -7,7 +7,7 @@
  *
  * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint has 16
  * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
- * be: a token has at least a byte.
+ * be: a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
  *
  * Tested by tests/unit/test_remote_body.c.
  */
@@ -44,13 +44,21 @@ put_prompt(Maker *m, bool chat)
 	return ok;
 }
 
-/* The rest of the context, of a completion for which nothing is said. */
+/* Nothing is said: the rest of the context, or of it what the role may have. */
 static bool
-put_rest(Maker *m)
+put_rest(Maker *m, bool chat)
 {
+	int			most = body_role_tokens(m->a);
 	int64_t		bytes = (int64_t) (m->a->prompt_ids.s != NULL ? m->a->prompt_ids.n : m->a->prompt.n);
 	int64_t		rest = (int64_t) m->o->max_model_len - bytes - 8;	/* and special tokens */
 
+	if (chat || most > 0)
+	{
+		if (most > 0)
+			json_key_int(&m->j, chat && (m->caps & CAP_MAX_COMPLETION) ? "max_completion_tokens" : "max_tokens",
+						 chat || rest <= 0 || rest > most ? most : rest);
+		return true;
+	}
 	if (m->caps & (CAP_ENDLESS | CAP_ENDLESS_0))
 	{
 		json_key_int(&m->j, "max_tokens", m->caps & CAP_ENDLESS ? -1 : 0);
@@ -92,8 +100,10 @@ body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 		return false;
 	if (!put_prompt(&m, chat) || !body_fields(&m))
 		return false;
-	if (!chat && a->max_tokens < 0 && !put_rest(&m))
+	if (a->max_tokens < 0 && !put_rest(&m, chat))
 		return false;
+	if (body_role_tokens(a) > 0 && a->max_tokens > body_role_tokens(a))
+		return body_role_refuse(body_role_tokens(a), a->max_tokens, e);
 	if (a->stream)
 		put_stream(&m);
 	if (a->max_tokens > 0)

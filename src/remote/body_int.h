@@ -46,6 +46,10 @@ RCall	   *body_begin(Maker *m, const WireAsk *a, const ROptions *o, RCalls *call
 void		body_end(Maker *m);
 /* The name at the endpoint: of the model or of its adapter; NULL: *e. */
 const char *body_model(const WireAsk *a, const ROptions *o, Err *e);
+/* The most tokens that an answer of the asker's role may have; 0 = any number. */
+int			body_role_tokens(const WireAsk *a);
+/* max_tokens is more than that. */
+bool		body_role_refuse(int most, double got, Err *e);
 /* ERR_UNSUPPORTED: what the endpoint can't. */
 bool		body_refuse(const ROptions *o, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
 /* A text of the user's as a JSON string; false: it is not UTF-8. */

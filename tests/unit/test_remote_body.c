@@ -1143,6 +1143,67 @@ test_api(void)
 	done(&m);
 }
 
+/* ---- the longest answer of a role ---- */
+
+static void
+test_role(void)
+{
+	static const struct
+	{
+		const char *path;
+		const char *body;
+		const char *want;		/* NULL: refused */
+	}			cases[] = {
+		{"/v1/chat/completions", "{}", "{\"model\":\"Q/3\",\"max_completion_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": null}", "{\"model\":\"Q/3\",\"max_tokens\":null,\"max_completion_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": 50}", "{\"model\":\"Q/3\",\"max_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": 51}", NULL}, {"/v1/chat/completions", "{\"max_completion_tokens\": 1e2}", NULL},
+		{"/v1/completions", "{}", "{\"model\":\"Q/3\"}"}, {"/v1/completions", "{\"max_tokens\": 99999999999999999999}", NULL},
+		{"/v1/responses", "{}", "{\"model\":\"Q/3\",\"max_output_tokens\":50}"}, {"/v1/responses", "{\"max_output_tokens\": 60}", NULL},
+		{"/v1/embeddings", "{}", "{\"model\":\"Q/3\"}"}
+	};
+	Buf			b = {0};
+	Made		m;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_API_PATH, cases[i].path);
+		put(&b, WTAG_API_BODY, cases[i].body);
+		make(&m, WK_API, OPENAI, "", &b);
+		if (cases[i].want == NULL)
+		{
+			check_refused(&m, cases[i].body, ERR_INVALID, "max_tokens must be at most 50 for this role");
+			continue;
+		}
+		CHECK(m.ok && same_json(m.calls.v[0].body.data, cases[i].want), "%s: %s", cases[i].path, m.ok ? m.calls.v[0].body.data : m.e.msg);
+		done(&m);
+	}
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_MESSAGES, "[1]");
+		make(&m, WK_GENERATE, d, "", &b);
+		CHECK(m.ok && strstr(m.calls.v[0].body.data, d == OPENAI ? "\"max_completion_tokens\":50" : "\"max_tokens\":50") != NULL, "a chat");
+		done(&m);
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_PROMPT, "x");
+		make(&m, WK_GENERATE, d, "", &b);
+		CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"max_tokens\":50") != NULL, "a prompt");
+		done(&m);
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_PROMPT, "x");
+		make(&m, WK_GENERATE, d, ", \"max_model_len\": 30", &b);
+		CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"max_tokens\":21") != NULL, "less is left");
+		done(&m);
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_PROMPT, "x");
+		put_int(&b, WTAG_MAX_TOKENS, 51);
+		make(&m, WK_GENERATE, d, "", &b);
+		check_refused(&m, "too long", ERR_INVALID, "max_tokens must be at most 50 for this role, got 51");
+	}
+}
+
 /* ---- messages that nobody would send ---- */
 
 static uint64_t
@@ -1295,6 +1356,7 @@ main(void)
 	test_tokens();
 	test_others();
 	test_api();
+	test_role();
 	test_random();
 	roptions_forget();
 	return check_done("test_remote_body");
