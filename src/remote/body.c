@@ -9,7 +9,7 @@
  * field but their input and what only tells who asked: the same model, urls and secret, and the same role, so that
  * nobody's input can spoil the call of somebody else.
  *
- * Tested by tests/unit/test_remote_body.c.
+ * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include "remote/body.h"
 

@@ -5,7 +5,7 @@
  * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as the asker reads the
  * answer; where the role's answers have a limit, it holds for what the body asks for, and is sent if it asks for nothing.  A key that is written with escapes could be one of these in disguise, and is refused.
  *
- * Tested by tests/unit/test_remote_body.c.
+ * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

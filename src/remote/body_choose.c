@@ -6,7 +6,7 @@
  * White space at the prompt's end counts as the continuation's, as in an engine here (engine/choices.c).  Without
  * continuations the prompt's own tokens are asked for, in one call.
  *
- * Tested by tests/unit/test_remote_body.c.
+ * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *
  * Of a field that may be given once the last counts; the strings of a list are one member.
  *
- * Tested by tests/unit/test_remote_body.c.
+ * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include <limits.h>
 #include <math.h>

@@ -9,7 +9,7 @@
  * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
  * be: a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
  *
- * Tested by tests/unit/test_remote_body.c.
+ * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include <limits.h>
 #include <string.h>

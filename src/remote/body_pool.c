@@ -5,7 +5,7 @@
  * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go together have
  * the same first text, which is sent once.
  *
- * Tested by tests/unit/test_remote_body.c.
+ * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
 

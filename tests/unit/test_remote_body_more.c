@@ -1,0 +1,516 @@
+/*
+ * test_remote_body_more.c
+ *	  Bodies for endpoints: vectors and scores, gathered inputs, choices, tokens, bodies of llm_api().
+ */
+#include "tests/unit/remote_body_util.h"
+
+/* ---- pooled ---- */
+
+static void
+put_pool(Buf *b, const char *task, const char *text)
+{
+	put(b, WTAG_TASK, task);
+	put(b, WTAG_PROMPT, text);
+}
+
+static void
+test_pool(void)
+{
+	static const struct
+	{
+		int			dialect;
+		const char *task;
+		WireTag		tag;		/* 0 = none */
+		const char *value;
+		RShape		shape;
+		const char *path;
+		const char *body;		/* NULL: refused, path says how */
+	}			cases[] = {
+		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{LLAMA, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{PYTHON, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"dimensions\":8}"},
+		{LLAMA, "embed", WTAG_DIMENSIONS, "8", 0, "parameter \"dimensions\"", NULL},
+		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", WTAG_PROMPT_NAME, "query", 0, "parameter \"prompt_name\"", NULL},
+		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"use_activation\":false}"},
+		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{OPENAI, "embed", WTAG_USE_ACTIVATION, "0", 0, "parameter \"use_activation\"", NULL},
+		{PYTHON, "embed", WTAG_USE_ACTIVATION, "1", 0, "parameter \"use_activation\"", NULL},
+		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":-1}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "chunk", 0, "parameter \"long_input\"", NULL},
+		{OPENAI, "embed", WTAG_LONG_INPUT, "truncate", 0, "parameter \"long_input\"", NULL},
+		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":9}"},
+		{OPENAI, "embed", WTAG_TRUNCATE_TOKENS, "9", 0, "parameter \"truncate\"", NULL},
+		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"add_special_tokens\":false}"},
+		{OPENAI, "embed", WTAG_ADD_SPECIAL, "0", 0, "parameter \"add_special_tokens\"", NULL},
+		{OPENAI, "embed", WTAG_MAX_TOKENS, "9", 0, "parameter \"max_tokens\"", NULL},
+		{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{VLLM, "token_embed", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_embed\",\"encoding_format\":\"float\"}"},
+		{VLLM, "token_classify", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_classify\",\"encoding_format\":\"float\"}"},
+		{VLLM, "token_classify", WTAG_WANT_IDS, "1", 0, "tokens of the input", NULL},
+		{VLLM, "reward", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "reward", WTAG_STEP_TAG_ID, "5", 0, "parameter \"step_tag_id\"", NULL},
+		{VLLM, "reward", WTAG_RETURNED_TOKEN_IDS, "5", 0, "parameter \"returned_token_ids\"", NULL},
+		{OPENAI, "classify", 0, "", 0, "task \"classify\"", NULL},
+		{LLAMA, "token_embed", 0, "", 0, "task \"token_embed\"", NULL},
+		{OPENAI, "score", WTAG_PAIR, "y", 0, "task \"score\"", NULL},
+		{VLLM, "score", WTAG_PAIR, "y", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}"},
+		{LLAMA, "score", WTAG_PAIR, "y", RSHAPE_RERANK, "/rerank", "{\"model\":\"Q/3\",\"query\":\"x\",\"documents\":[\"y\"]}"}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Buf			b = {0};
+		Made		m;
+		char		what[100];
+
+		snprintf(what, sizeof(what), "%s %s %s=%s", dialects[cases[i].dialect], cases[i].task, cases[i].tag ? wire_tag_name(cases[i].tag) : "", cases[i].value);
+		put_pool(&b, cases[i].task, "x");
+		if (cases[i].tag)
+			put_any(&b, cases[i].tag, cases[i].value);
+		make(&m, WK_POOL, cases[i].dialect, "", &b);
+		if (cases[i].body == NULL)
+		{
+			check_refused(&m, what, ERR_UNSUPPORTED, cases[i].path);
+			continue;
+		}
+		check_call(&m, what, cases[i].shape, cases[i].path, cases[i].body);
+		CHECK(m.ok && m.calls.v[0].off_v1 == (cases[i].shape == RSHAPE_CLASSIFY || cases[i].shape == RSHAPE_POOLING), "%s", what);
+		done(&m);
+	}
+}
+
+static void
+test_pairs(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	/* llm_similarity */
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put_int(&b, WTAG_ALIKE, 1);
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_call(&m, "alike", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}");
+	done(&m);
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put_int(&b, WTAG_ALIKE, 1);
+	make(&m, WK_POOL, LLAMA, "", &b);
+	check_refused(&m, "alike", ERR_UNSUPPORTED, "llm_similarity()");
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put(&b, WTAG_INSTRUCTION, "z");
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_call(&m, "an instruction", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\",\"instruction\":\"z\"}");
+	done(&m);
+	put_pool(&b, "score", "x");
+	put(&b, WTAG_PAIR, "y");
+	put(&b, WTAG_INSTRUCTION, "z");
+	make(&m, WK_POOL, LLAMA, "", &b);
+	check_refused(&m, "an instruction", ERR_UNSUPPORTED, "parameter \"instruction\"");
+	put_pool(&b, "score", "x");
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_refused(&m, "half a pair", ERR_INTERNAL, "second text");
+	put_pool(&b, "embed", "\xff");
+	make(&m, WK_POOL, VLLM, "", &b);
+	check_refused(&m, "no UTF-8", ERR_INVALID, "input must be UTF-8");
+}
+
+/* ---- gathering ---- */
+
+/* Two requests that differ in a field. */
+static void
+check_gather(const char *what, WireTag tag, const char *one, const char *other, bool same)
+{
+	Buf			b = {0};
+	Made		m = {0};
+
+	put_pool(&b, "embed", "x");
+	if (one != NULL)
+		put_any(&b, tag, one);
+	read_one(&m, WK_POOL, VLLM, "", &b);
+	buf_free(&b);
+	put_pool(&b, "embed", "yy");
+	if (other != NULL)
+		put_any(&b, tag, other);
+	read_one(&m, WK_POOL, VLLM, "", &b);
+	buf_free(&b);
+	CHECK(body_same(&m.a[0], &m.a[1]) == same && body_same(&m.a[1], &m.a[0]) == same, "%s", what);
+	CHECK(body_same(&m.a[0], &m.a[0]), "%s: itself", what);
+	make_them(&m);
+	if (same)
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2 && strstr(m.calls.v[0].body.data, "\"input\":[\"x\",\"yy\"]") != NULL, "%s: both", what);
+	done(&m);
+}
+
+static void
+test_gather(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	check_gather("nothing", 0, NULL, NULL, true);
+	check_gather("sessions", WTAG_SESSION, "1", "2", true);
+	check_gather("notes", WTAG_NOTE, "1", NULL, true);
+	check_gather("traces", WTAG_TRACEPARENT, "a", "b", true);
+	check_gather("roles", WTAG_ROLE, "1", "2", false);
+	check_gather("logins", WTAG_LOGIN, "1", "2", false);
+	check_gather("databases", WTAG_DATABASE, "1", "2", false);
+	check_gather("secrets", WTAG_SECRET, "1", "2", false);
+	check_gather("one secret more", WTAG_SECRET, "1", NULL, false);
+	check_gather("urls", WTAG_URL, "http://x", "http://y", false);
+	check_gather("models", WTAG_MODEL, "a", "b", false);
+	check_gather("adapters", WTAG_LORA, "a", "b", false);
+	check_gather("dimensions", WTAG_DIMENSIONS, "8", "9", false);
+	check_gather("columns", WTAG_RETURNED_TOKEN_IDS, "8,9", "8,10", false);
+	check_gather("instructions", WTAG_INSTRUCTION, "a", "b", false);
+
+	put_pool(&b, "embed", "x");
+	make(&m, WK_POOL, VLLM, ", \"max_batch_inputs\": 1", &b);
+	CHECK(!body_gathers(&m.a[0], m.o), "one each");
+	done(&m);
+	put_pool(&b, "embed", "x");
+	make(&m, WK_POOL, VLLM, "", &b);
+	CHECK(body_gathers(&m.a[0], m.o), "many");
+	done(&m);
+	put(&b, WTAG_PROMPT, "x");
+	put_int(&b, WTAG_MAX_TOKENS, 1);
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	CHECK(!body_gathers(&m.a[0], m.o), "an answer each");
+	done(&m);
+}
+
+/* Pairs go together where the first text is the same. */
+static void
+test_gather_pairs(void)
+{
+	static const char *const queries[] = {"q", "q", "r"};
+	static const char *const documents[] = {"a", "b", "c"};
+
+	for (int d = VLLM; d <= LLAMA; d++)
+	{
+		Made		m = {0};
+
+		for (int i = 0; i < 3; i++)
+		{
+			Buf			b = {0};
+
+			put_pool(&b, "score", queries[i]);
+			put(&b, WTAG_PAIR, documents[i]);
+			read_one(&m, WK_POOL, d, "", &b);
+			buf_free(&b);
+		}
+		CHECK(body_same(&m.a[0], &m.a[1]) && !body_same(&m.a[0], &m.a[2]), "the same query");
+		wireask_free(&m.a[2]);
+		m.n = 2;
+		make_them(&m);
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2, "two");
+		CHECK(same_json(m.calls.v[0].body.data, d == VLLM ? "{\"model\":\"Q/3\",\"text_1\":\"q\",\"text_2\":[\"a\",\"b\"]}" :
+						"{\"model\":\"Q/3\",\"query\":\"q\",\"documents\":[\"a\",\"b\"]}"), "%s", m.calls.v[0].body.data);
+		done(&m);
+	}
+}
+
+/* ---- log-probabilities of choices ---- */
+
+static void
+test_choose(void)
+{
+	Buf			b = {0};
+	Made		m;
+
+	put(&b, WTAG_PROMPT, "p ");
+	put(&b, WTAG_CHOICE, "yes");
+	put(&b, WTAG_CHOICE, "no");
+	put(&b, WTAG_NOTE, "sum");
+	put(&b, WTAG_MESSAGES, "[1]");
+	put_int(&b, WTAG_GENERATION_PROMPT, 1);
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	CHECK(m.ok && m.calls.n == 2, "%s", m.e.msg);
+	for (int i = 0; m.ok && i < 2; i++)
+	{
+		CHECK(m.calls.v[i].shape == RSHAPE_LOGPROBS && m.calls.v[i].part == i && strcmp(m.calls.v[i].path, "/completions") == 0, "call %d", i);
+		CHECK(same_json(m.calls.v[i].body.data, i == 0 ? "{\"model\":\"Q/3\",\"prompt\":\"p yes\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}" :
+						"{\"model\":\"Q/3\",\"prompt\":\"p no\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}"), "%s", m.calls.v[i].body.data);
+	}
+	done(&m);
+	put(&b, WTAG_PROMPT, "text");
+	make(&m, WK_LOGPROBS, PYTHON, "", &b);
+	check_call(&m, "the prompt's own", RSHAPE_LOGPROBS, "/completions", "{\"model\":\"Q/3\",\"prompt\":\"text\",\"logprobs\":1,\"echo\":true,\"max_tokens\":1,\"temperature\":0}");
+	done(&m);
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		put(&b, WTAG_PROMPT, "p");
+		put(&b, WTAG_CHOICE, "yes");
+		make(&m, WK_LOGPROBS, d, "", &b);
+		if (d == VLLM || d == PYTHON)
+		{
+			CHECK(m.ok, "%s", m.e.msg);
+			done(&m);
+		}
+		else
+			check_refused(&m, dialects[d], ERR_UNSUPPORTED, "log-probabilities of given texts");
+	}
+	put(&b, WTAG_MESSAGES, "[1]");
+	put(&b, WTAG_CHOICE, "yes");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	check_refused(&m, "a chat", ERR_UNSUPPORTED, "behind a chat");
+	put(&b, WTAG_PROMPT, "a\xe2");
+	put(&b, WTAG_CHOICE, "\x82\xac");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	CHECK(m.ok, "a character of both");	/* together they are UTF-8 */
+	done(&m);
+	put(&b, WTAG_PROMPT, "p");
+	put(&b, WTAG_CHOICE, "a");
+	put(&b, WTAG_CHOICE, "\xff");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	check_refused(&m, "a choice", ERR_INVALID, "UTF-8");
+}
+
+/* ---- tokens, models, adapters ---- */
+
+static void
+test_tokens(void)
+{
+	static const int32_t ids[] = {1, 2};
+	static const char *const bodies[N_DIALECTS] = {
+		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\"}", "{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":true}", "{\"model\":\"Q/3\",\"input\":\"x\"}"
+	};
+	static const char *const bare[N_DIALECTS] = {
+		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\",\"add_special_tokens\":false}", "{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":false}", NULL
+	};
+	static const char *const paths[N_DIALECTS] = {NULL, "/tokenize", "/tokenize", "/extras/tokenize"};
+
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		Buf			b = {0};
+		Made		m;
+		WireOut		o;
+
+		for (int special = 0; special < 2; special++)
+		{
+			const char *body = special ? bodies[d] : bare[d];
+
+			put(&b, WTAG_PROMPT, "x");
+			put_int(&b, WTAG_ADD_SPECIAL, special);
+			put_int(&b, WTAG_WANT_IDS, special);
+			make(&m, WK_TOKENIZE, d, "", &b);
+			if (body == NULL)
+			{
+				check_refused(&m, dialects[d], ERR_UNSUPPORTED, d == OPENAI ? "does not tokenize" : "parameter \"add_special_tokens\"");
+				continue;
+			}
+			check_call(&m, dialects[d], RSHAPE_TOKENIZE, paths[d], body);
+			CHECK(m.ok && m.calls.v[0].off_v1, "%s", dialects[d]);
+			done(&m);
+		}
+		for (int skip = 0; skip < 2; skip++)
+		{
+			o = out_of(&b);
+			wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 2);
+			put_int(&b, WTAG_SKIP_SPECIAL, skip);
+			make(&m, WK_DETOKENIZE, d, "", &b);
+			if (d == OPENAI || skip)
+			{
+				check_refused(&m, dialects[d], ERR_UNSUPPORTED, d == OPENAI ? "does not tokenize" : "parameter \"skip_special_tokens\"");
+				continue;
+			}
+			check_call(&m, dialects[d], RSHAPE_DETOKENIZE, d == PYTHON ? "/extras/detokenize" : "/detokenize", "{\"model\":\"Q/3\",\"tokens\":[1,2]}");
+			done(&m);
+		}
+		put(&b, WTAG_MESSAGES, "[1]");
+		put_int(&b, WTAG_GENERATION_PROMPT, 0);
+		put_int(&b, WTAG_CONTINUE_FINAL, 1);
+		make(&m, WK_TOKENIZE, d, "", &b);
+		if (d == VLLM)
+		{
+			check_call(&m, "a chat", RSHAPE_TOKENIZE, "/tokenize", "{\"model\":\"Q/3\",\"messages\":[1],\"add_generation_prompt\":false,\"continue_final_message\":true}");
+			done(&m);
+		}
+		else
+			check_refused(&m, dialects[d], ERR_UNSUPPORTED, "tokenize");
+	}
+}
+
+static void
+test_others(void)
+{
+	static const WireKind kinds[] = {WK_CHAT_RENDER, WK_CHUNK, WK_MODEL_INSPECT, WK_GRAMMAR, WK_PARSE, WK_LORA_LOAD, WK_LORA_LIST};
+	Buf			b = {0};
+	Made		m;
+
+	for (int i = 0; i < 2; i++)
+	{
+		make(&m, i == 0 ? WK_MODEL_CHECK : WK_MODEL_LOAD, OPENAI, "", &b);
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].get && m.calls.v[0].shape == RSHAPE_MODELS && strcmp(m.calls.v[0].path, "/models") == 0 &&
+			  m.calls.v[0].body.len == 0, "models");
+		done(&m);
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		put(&b, WTAG_PROMPT, "x");
+		make(&m, kinds[i], VLLM, "", &b);
+		check_refused(&m, "a kind", ERR_UNSUPPORTED, "model \"big\"");
+	}
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_LORA, "y");
+	make(&m, WK_GENERATE, VLLM, ", \"lora_modules\": [\"x\", \"y\"]", &b);
+	check_call(&m, "an adapter", RSHAPE_CHAT, "/chat/completions", "{\"model\":\"y\",\"messages\":[]}");
+	done(&m);
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_LORA, "z");
+	make(&m, WK_GENERATE, VLLM, ", \"lora_modules\": [\"x\", \"y\"]", &b);
+	CHECK(strstr(m.e.hint, "x, y") != NULL, "%s", m.e.hint);
+	check_refused(&m, "an adapter", ERR_NOT_FOUND, "has no adapter \"z\"");
+}
+
+/* ---- bodies of llm_api() ---- */
+
+static void
+test_api(void)
+{
+	static const struct
+	{
+		int			dialect;
+		const char *path;
+		const char *body;
+		bool		stream;
+		const char *at;			/* NULL: refused */
+		const char *want;
+	}			cases[] = {
+		{OPENAI, "/v1/chat/completions", "{\"model\": \"big\", \"messages\": [1], \"x\": {\"model\": 1}}", false, "/chat/completions", "{\"messages\":[1],\"x\":{\"model\":1},\"model\":\"Q/3\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"stream\": true, \"stream_options\": {\"include_usage\": false}}", false, "/chat/completions", "{\"model\":\"Q/3\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"stream\": false}", true, "/chat/completions", "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}"},
+		{OPENAI, "/v1/completions", "{\"stream_options\": {\"include_usage\": false}}", true, "/completions", "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":false}}"},
+		{OPENAI, "/v1/responses", "{\"input\": \"x\"}", true, "/responses", "{\"model\":\"Q/3\",\"input\":\"x\",\"stream\":true}"},
+		{OPENAI, "/v1/embeddings", "{\"input\": \"x\"}", true, "/embeddings", "{\"model\":\"Q/3\",\"input\":\"x\"}"},
+		{VLLM, "/score", "{}", false, "/score", "{\"model\":\"Q/3\"}"},
+		{VLLM, "/v1/tokenize", "{}", false, "/tokenize", "{\"model\":\"Q/3\"}"},
+		{VLLM, "/pooling", "{}", false, "/pooling", "{\"model\":\"Q/3\"}"},
+		{OPENAI, "/tokenize", "{}", false, NULL, ""}, {LLAMA, "/v1/responses", "{}", false, NULL, ""}, {VLLM, "/v1/models", "{}", false, NULL, ""},
+		{VLLM, "/v1/../admin", "{}", false, NULL, ""}
+	};
+	static const char *const evil[] = {
+		"[]", "", "{", "{} {}", "{\"a\": 1}}", "{\"m\\u006fdel\": \"other\"}", "\"x\"", "{\"a\": \"\xff\"}", "{\"a\": 1, \"model\": \"x\", }"
+	};
+	Buf			b = {0};
+	Made		m;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		put(&b, WTAG_API_PATH, cases[i].path);
+		put(&b, WTAG_API_BODY, cases[i].body);
+		put_int(&b, WTAG_STREAM, cases[i].stream);
+		make(&m, WK_API, cases[i].dialect, "", &b);
+		if (cases[i].at == NULL)
+		{
+			check_refused(&m, cases[i].path, ERR_UNSUPPORTED, cases[i].path);
+			continue;
+		}
+		check_call(&m, cases[i].path, RSHAPE_API, cases[i].at, cases[i].want);
+		CHECK(m.calls.v[0].stream == (strstr(cases[i].want, "\"stream\":true") != NULL), "%s", cases[i].path);
+		CHECK(m.calls.v[0].off_v1 == (strstr(cases[i].path, "tokenize") != NULL || strstr(cases[i].path, "pooling") != NULL), "%s", cases[i].path);
+		done(&m);
+	}
+	for (size_t i = 0; i < sizeof(evil) / sizeof(evil[0]); i++)
+	{
+		put(&b, WTAG_API_PATH, "/v1/completions");
+		put(&b, WTAG_API_BODY, evil[i]);
+		make(&m, WK_API, VLLM, "", &b);
+		check_refused(&m, evil[i], ERR_INVALID, "");
+	}
+	/* as they are written */
+	put(&b, WTAG_API_PATH, "/v1/completions");
+	put(&b, WTAG_API_BODY, "{\"z\": 1.00000000000000000001, \"a\": [ 1 ]}");
+	make(&m, WK_API, VLLM, "", &b);
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"z\":1.00000000000000000001,\"a\":[ 1 ]") != NULL, "as it is");
+	done(&m);
+	put(&b, WTAG_API_PATH, "/v1/completions");
+	put(&b, WTAG_API_BODY, "{\"model\": \"y\"}");
+	put(&b, WTAG_LORA, "y");
+	make(&m, WK_API, VLLM, ", \"lora_modules\": \"y\"", &b);
+	check_call(&m, "an adapter", RSHAPE_API, "/completions", "{\"model\":\"y\"}");
+	done(&m);
+}
+
+/* ---- the longest answer of a role ---- */
+
+static void
+test_role(void)
+{
+	static const struct
+	{
+		const char *path;
+		const char *body;
+		const char *want;		/* NULL: refused */
+	}			cases[] = {
+		{"/v1/chat/completions", "{}", "{\"model\":\"Q/3\",\"max_completion_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": null}", "{\"model\":\"Q/3\",\"max_tokens\":null,\"max_completion_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": 50}", "{\"model\":\"Q/3\",\"max_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": 51}", NULL}, {"/v1/chat/completions", "{\"max_completion_tokens\": 1e2}", NULL},
+		{"/v1/completions", "{}", "{\"model\":\"Q/3\"}"}, {"/v1/completions", "{\"max_tokens\": 99999999999999999999}", NULL},
+		{"/v1/responses", "{}", "{\"model\":\"Q/3\",\"max_output_tokens\":50}"}, {"/v1/responses", "{\"max_output_tokens\": 60}", NULL},
+		{"/v1/embeddings", "{}", "{\"model\":\"Q/3\"}"}
+	};
+	Buf			b = {0};
+	Made		m;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_API_PATH, cases[i].path);
+		put(&b, WTAG_API_BODY, cases[i].body);
+		make(&m, WK_API, OPENAI, "", &b);
+		if (cases[i].want == NULL)
+		{
+			check_refused(&m, cases[i].body, ERR_INVALID, "max_tokens must be at most 50 for this role");
+			continue;
+		}
+		CHECK(m.ok && same_json(m.calls.v[0].body.data, cases[i].want), "%s: %s", cases[i].path, m.ok ? m.calls.v[0].body.data : m.e.msg);
+		done(&m);
+	}
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_MESSAGES, "[1]");
+		make(&m, WK_GENERATE, d, "", &b);
+		CHECK(m.ok && strstr(m.calls.v[0].body.data, d == OPENAI ? "\"max_completion_tokens\":50" : "\"max_tokens\":50") != NULL, "a chat");
+		done(&m);
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_PROMPT, "x");
+		make(&m, WK_GENERATE, d, "", &b);
+		CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"max_tokens\":50") != NULL, "a prompt");
+		done(&m);
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_PROMPT, "x");
+		make(&m, WK_GENERATE, d, ", \"max_model_len\": 30", &b);
+		CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"max_tokens\":21") != NULL, "less is left");
+		done(&m);
+		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
+		put(&b, WTAG_PROMPT, "x");
+		put_int(&b, WTAG_MAX_TOKENS, 51);
+		make(&m, WK_GENERATE, d, "", &b);
+		check_refused(&m, "too long", ERR_INVALID, "max_tokens must be at most 50 for this role, got 51");
+	}
+}
+
+int
+main(void)
+{
+	test_pool();
+	test_pairs();
+	test_gather();
+	test_gather_pairs();
+	test_choose();
+	test_tokens();
+	test_others();
+	test_api();
+	test_role();
+	roptions_forget();
+	return check_done("test_remote_body_more");
+}
