@@ -154,10 +154,13 @@ body_role_refuse(int most, double got, Err *e)
 
 /* ---- gathering ---- */
 
+/* Long inputs go alone, so that a call is not larger than this. */
+#define MAX_GATHERED	((size_t) 64 << 20)
+
 bool
 body_gathers(const WireAsk *a, const ROptions *o)
 {
-	return a->kind == WK_POOL && o->max_batch_inputs > 1;
+	return a->kind == WK_POOL && o->max_batch_inputs > 1 && a->prompt.n + a->pair.n <= MAX_GATHERED / (size_t) o->max_batch_inputs;
 }
 
 /* Fields that may differ: the input, and what only tells who asked when. */

@@ -12,6 +12,8 @@
 
 #include "remote/body_int.h"
 
+#define MAX_BODIES	((size_t) 64 << 20)	/* bytes of the prompt, over all calls */
+
 static bool
 make_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err *e)
 {
@@ -55,6 +57,11 @@ body_choose(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 			return false;
 		err_detail(e, "parameter=chat");
 		return err_hint(e, "With chat => false the prompt is taken as it is.");
+	}
+	if (a->prompt.n > MAX_BODIES / (size_t) (a->n_choices > 0 ? a->n_choices : 1))
+	{
+		err_set(e, ERR_TOO_LONG, "a prompt of %zu bytes is too long for %d choices", a->prompt.n, a->n_choices);
+		return err_detail(e, "It is sent once for each, and the limit is %zu bytes in all.", MAX_BODIES);
 	}
 	for (int i = 0; i < (a->n_choices > 0 ? a->n_choices : 1); i++)
 		if (!make_call(a, i, o, calls, e))

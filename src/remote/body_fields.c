@@ -179,6 +179,25 @@ put_strings(Maker *m, const Row *row, const Fields *all)
 	return ok;
 }
 
+static bool
+is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Without the white space around it. */
+static Span
+trimmed(const WireField *f)
+{
+	Span		t = {f->s, f->n};
+
+	while (t.n > 0 && is_space(t.s[0]))
+		t = (Span) {t.s + 1, t.n - 1};
+	while (t.n > 0 && is_space(t.s[t.n - 1]))
+		t.n--;
+	return t;
+}
+
 /* A text of JSON that is a string says what that holds. */
 static char *
 schema_in_string(const char *s, size_t n)
@@ -190,27 +209,15 @@ schema_in_string(const char *s, size_t n)
 	return text;
 }
 
-static bool
-is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type": "json_object", "schema": ...} */
 static bool
 put_schema(Maker *m, const Row *row, const WireField *f)
 {
 	bool		llama = row->how == HOW_SCHEMA_OBJECT;
-	const char *s = f->s;
-	size_t		n = f->n;
-	char	   *inner;
+	Span		t = trimmed(f);
+	char	   *inner = schema_in_string(t.s, t.n);
 	bool		ok;
 
-	while (n > 0 && is_space(s[0]))
-		s++, n--;
-	while (n > 0 && is_space(s[n - 1]))
-		n--;
-	inner = schema_in_string(s, n);
 	json_key(&m->j, row->key);
 	json_open(&m->j, '{');
 	json_key_cstr(&m->j, "type", llama ? "json_object" : "json_schema");
@@ -226,12 +233,9 @@ put_schema(Maker *m, const Row *row, const WireField *f)
 		}
 	}
 	json_key(&m->j, "schema");
-	if (n == 4 && memcmp(s, "true", 4) == 0)
-	{
-		s = "{}";
-		n = 2;
-	}
-	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') : body_json(m, row->name, s, n, '{');
+	if (t.n == 4 && memcmp(t.s, "true", 4) == 0)
+		t = (Span) {"{}", 2};
+	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') : body_json(m, row->name, t.s, t.n, '{');
 	if (!llama)
 		json_close(&m->j, '}');
 	json_close(&m->j, '}');
@@ -292,9 +296,11 @@ put_choice_grammar(Maker *m, const Row *row, const Fields *all)
 static bool
 put_tool_choice(Maker *m, const Row *row, const WireField *f)
 {
+	Span		t = trimmed(f);
+
 	if (m->a->tools.s == NULL)
-		return (f->n == 6 && memcmp(f->s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
-	if (f->n == 10 && memcmp(f->s, "\"required\"", 10) == 0 && !(m->caps & CAP_REQUIRED))
+		return (t.n == 6 && memcmp(t.s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
+	if (t.n == 10 && memcmp(t.s, "\"required\"", 10) == 0 && !(m->caps & CAP_REQUIRED))
 	{
 		body_refuse(m->o, m->e, "tool_choice \"required\" is not supported by the endpoint of model \"%s\"", m->o->name);
 		return false;

@@ -100,6 +100,7 @@ static const Param params[] = {
 	{WTAG_STRUCTURED_OUTPUTS, "structured_outputs", "{\"json_object\": true}", ONLY_VLLM("\"structured_outputs\":{\"json_object\":true}"), ONLY_VLLM("\"structured_outputs\":{\"json_object\":true}")},
 	{WTAG_RESPONSE_FORMAT, "response_format", "{\"type\": \"text\"}", ONLY_VLLM("\"response_format\":{\"type\":\"text\"}"), ALL("\"response_format\":{\"type\":\"text\"}")},
 	{WTAG_TOOL_CHOICE, "tool_choice", "\"none\"", REFUSED, IGNORED},
+	{WTAG_TOOL_CHOICE, "tool_choice", " \"none\"\n", REFUSED, IGNORED},
 	{WTAG_TOOLS, "tools", "[{\"type\": \"function\"}]", REFUSED, ALL("\"tools\":[{\"type\":\"function\"}]")},
 	{WTAG_PARALLEL_TOOL_CALLS, "parallel_tool_calls", "1", IGNORED, IGNORED},
 	{WTAG_PARALLEL_TOOL_CALLS, "parallel_tool_calls", "0", REFUSED, {"", "", NO, NO}},

@@ -178,6 +178,26 @@ test_gather(void)
 	make(&m, WK_POOL, VLLM, "", &b);
 	CHECK(body_gathers(&m.a[0], m.o), "many");
 	done(&m);
+	/* 64 of them would be more than 64 MiB */
+	{
+		char	   *text = mem_alloc((1 << 20) + 2);
+
+		for (int more = 0; more < 2; more++)
+		{
+			memset(text, 'x', (1 << 20) + 1);
+			text[(1 << 20) + more] = '\0';
+			put_pool(&b, "embed", text);
+			make(&m, WK_POOL, VLLM, "", &b);
+			CHECK(body_gathers(&m.a[0], m.o) == (more == 0) && m.ok, "%d more", more);
+			done(&m);
+		}
+		for (int i = 0; i < 65; i++)
+			put(&b, WTAG_CHOICE, "y");
+		put(&b, WTAG_PROMPT, text);
+		make(&m, WK_LOGPROBS, VLLM, "", &b);
+		check_refused(&m, "65 choices", ERR_TOO_LONG, "too long for 65 choices");
+		mem_free(text);
+	}
 	put(&b, WTAG_PROMPT, "x");
 	put_int(&b, WTAG_MAX_TOKENS, 1);
 	make(&m, WK_GENERATE, VLLM, "", &b);
