@@ -183,26 +183,42 @@ same_token(const Position *p, const Entry *a, const Entry *b)
 	return a->len == b->len && memcmp(p->bytes.data + a->at, p->bytes.data + b->at, a->len) == 0;
 }
 
+/* A token without a text of its own: a part of a character, which servers write as U+FFFD, or leave out. */
+static bool
+is_nameless(const Position *p, const Entry *en)
+{
+	return en->id < 0 && (en->len == 0 || memmem(p->bytes.data + en->at, en->len, "\xEF\xBF\xBD", 3) != NULL);
+}
+
+/*
+ * Are the places of the likeliest their ranks?  Not where some are missing; in an object of texts (by_text) two tokens of one text are one
+ * member, so that with nameless tokens nothing is sure.
+ */
+static bool
+ranks_are_sure(const Position *p, int asked, bool by_text)
+{
+	for (int i = 0; by_text && i < p->n; i++)
+		if (is_nameless(p, &p->e[i]))
+			return false;
+	return asked != 0 && (asked < 0 || p->n > asked);
+}
+
 /*
  * The position's own token is e[0], the others are what was told of the likeliest, maybe with the own one among them.  Of k that were
  * asked for the k first by value have their places as ranks.
  */
 static void
-rank_entries(Position *p, int asked)
+rank_entries(Position *p, int asked, bool by_text)
 {
+	bool		sure = ranks_are_sure(p, asked, by_text);
 	int			own = 0;
 
 	for (int i = 1; i < p->n && own == 0; i++)
 		if (p->e[i].value == p->e[0].value && same_token(p, &p->e[0], &p->e[i]))
 			own = i;
-	for (int i = 1; i < p->n && own == 0; i++)
-		if (same_token(p, &p->e[0], &p->e[i]))
-			own = i;
 	qsort(p->e + 1, p->n > 0 ? (size_t) p->n - 1 : 0, sizeof(Entry), more_likely);
-	/* where some are missing (two tokens of one text, maybe) only the first one's place is sure */
-	for (int i = 1; i < p->n; i++)
-		if (asked < 0 || i == 1 || (i <= asked && p->n > asked))
-			p->e[i].rank = asked != 0 ? i : UNKNOWN;
+	for (int i = 1; sure && i < p->n && (asked < 0 || i <= asked); i++)
+		p->e[i].rank = i;
 	for (int i = 1; i < p->n && own > 0; i++)
 		if (p->e[i].place == own)
 		{
@@ -344,7 +360,7 @@ lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked,
 		ok = read_token(r, &p, own, token, (JsonSpan) {NULL, 0}, e) && read_value(r, value, &own->value, e) && read_top(r, &p, top, e);
 		if (ok)
 		{
-			rank_entries(&p, asked);
+			rank_entries(&p, asked, true);
 			ok = add_position(r, l, &p, e);
 		}
 	}
@@ -416,7 +432,7 @@ lps_chat(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *
 		ok = read_chat_position(r, &p, token, e);
 		if (ok)
 		{
-			rank_entries(&p, asked);
+			rank_entries(&p, asked, false);
 			ok = add_position(r, l, &p, e);
 		}
 	}

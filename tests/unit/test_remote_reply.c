@@ -217,11 +217,16 @@ test_logprobs(void)
 		   "ACCEPTED;DONE index=0 text=< a b> lp_counts={2,3} lp_ids={-1,-1,-1,-1,-1} lp_values={-0.5,-1.5,-3,-0.5,-1} lp_ranks={1,2,-1,1,2} lp_lengths={2,2,2,2,2}"
 		   " lp_bytes=< a c b e d> cum_logprob=-3.5 finish_reason=<stop>;");
 	/* vLLM's ids, of its two kinds */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"token_ids\":[9],\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={1} lp_ids={9} lp_values={-1} lp_ranks={1} lp_lengths={1} lp_bytes=<a> cum_logprob=-1 finish_reason=<stop>;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"token_ids\":[9],\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1,\"b\":-2}]}}]}",
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,-1} lp_values={-1,-2} lp_ranks={1,2} lp_lengths={1,1} lp_bytes=<ab> cum_logprob=-1 finish_reason=<stop>;");
 	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"token_id:9\"],\"token_logprobs\":[-1],"
 		   "\"top_logprobs\":[{\"token_id:8\":-0.5,\"token_id:9\":-1}]}}]}",
 		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,8} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={0,0} lp_bytes=<> cum_logprob=-1 finish_reason=<stop>;");
+	/* parts of characters have no text, and so no sure place; nor has what isn't all there */
+	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"\",\"a\"],\"token_logprobs\":[-1,-1],"
+		   "\"top_logprobs\":[{\"\":-1,\"b\":-2},{\"a\":-1}]}}]}",
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-2,-1} lp_ranks={-1,-1,-1} lp_lengths={0,1,1} lp_bytes=<ba> cum_logprob=-2"
+		   " finish_reason=<stop>;");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no log-probabilities");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{}}]}", ERR_PROTOCOL, "logprobs");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[]}}]}", ERR_PROTOCOL, "length");
@@ -233,7 +238,7 @@ test_logprobs(void)
 	s.call[0].stream = s.ask[0].stream = true;
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1}]}}]}")
 		   EV("{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"b\"],\"token_logprobs\":[-2],\"top_logprobs\":null}}]}") "data: [DONE]\n\n",
-		   "ACCEPTED;TEXT index=0 text=<a> lp_counts={1} lp_ids={-1} lp_values={-1} lp_ranks={1} lp_lengths={1} lp_bytes=<a>;"
+		   "ACCEPTED;TEXT index=0 text=<a> lp_counts={1} lp_ids={-1} lp_values={-1} lp_ranks={-1} lp_lengths={1} lp_bytes=<a>;"
 		   "TEXT index=0 text=<b> lp_counts={1} lp_ids={-1} lp_values={-2} lp_ranks={-1} lp_lengths={1} lp_bytes=<b> cum_logprob=-3 finish_reason=<stop>;DONE;");
 	scene_free(&s);
 
