@@ -35,6 +35,7 @@ typedef struct Choice
 	Buf			text;			/* not told yet */
 	Buf			reasoning;
 	IntVec		ids;
+	size_t		n_ids;			/* so far, also those that have been told, or are not wanted */
 	Lps			lp;
 	ToolCall   *calls;
 	int			n_calls;
@@ -395,6 +396,7 @@ take_choice(Reply *r, RPart *p, JsonSpan v, int place, bool delta, Choice **out,
 	ok = rjson_kind(f[C_IDS]) != '[' || reply_read_ids(r, f[C_IDS], "token_ids", &ids, e);
 	ok = ok && take_prompt(r, g, a, f[C_PROMPT_IDS], f[C_PROMPT_LOGPROBS], e) &&
 		take_logprobs(r, g, a, c, f[C_LOGPROBS], ids.len > 0 ? &ids : NULL, e) && take_end(r, c, f[C_FINISH], f[C_STOP], e);
+	c->n_ids += ids.len;
 	if (ok && a->want_ids)
 		intvec_add(&c->ids, ids.data, ids.len);
 	intvec_free(&ids);
@@ -565,6 +567,24 @@ gen_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
 	return take_answer(r, p, v, false, e) && is_complete(r, p, e);
 }
 
+/* Where an endpoint doesn't count its tokens (streams of llama-cpp-python), its lists of them may. */
+static void
+count_tokens(const Gen *g, RUsage *u)
+{
+	int64_t		n = 0;
+
+	for (int i = 0; i < g->n; i++)
+	{
+		const Choice *c = &g->c[i];
+
+		if (c->any_text && c->n_ids == 0 && c->lp.n == 0)
+			return;
+		n += (int64_t) (c->n_ids > 0 ? c->n_ids : c->lp.n);
+	}
+	if (u->completion < 0 && n > 0)
+		u->completion = n;
+}
+
 static bool
 gen_finish(Reply *r, Err *e)
 {
@@ -584,6 +604,7 @@ gen_finish(Reply *r, Err *e)
 		ok = put_choice(r, g, a, i, &o, true, e);
 	if (ok)
 	{
+		count_tokens(g, &p->usage);
 		if (!g->list)
 			put_end(&g->c[0], &o);
 		reply_put_usage(&o, &p->usage);

@@ -33,7 +33,7 @@ test_completion(void)
 	/* ids, where an endpoint tells them and they are wanted */
 	s.ask[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"token_ids\":[7,0,2147483647],\"finish_reason\":\"stop\"}]}",
-		   "ACCEPTED;DONE text=<x> token_ids={7,0,2147483647} finish_reason=<stop>;");
+		   "ACCEPTED;DONE text=<x> token_ids={7,0,2147483647} finish_reason=<stop> completion_tokens=3;");
 	scene_free(&s);
 }
 
@@ -101,7 +101,7 @@ test_several(void)
 	s.ask[0].n = 1;
 	s.ask[0].want_answers = s.ask[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\",\"prompt_token_ids\":[1,2],\"token_ids\":[3]}]}",
-		   "ACCEPTED;DONE prompt_ids={1,2} index=0 text=<a> token_ids={3} finish_reason=<stop>;");
+		   "ACCEPTED;DONE prompt_ids={1,2} index=0 text=<a> token_ids={3} finish_reason=<stop> completion_tokens=1;");
 	scene_free(&s);
 }
 
@@ -215,18 +215,18 @@ test_logprobs(void)
 	EXPECT(&s, "{\"choices\":[{\"text\":\" a b\",\"finish_reason\":\"stop\",\"logprobs\":{\"text_offset\":[0,2],\"tokens\":[\" a\",\" b\"],\"token_logprobs\":[-0.5,-3],"
 		   "\"top_logprobs\":[{\" a\":-0.5,\" c\":-1.5},{\" b\":-3,\" d\":-1,\" e\":-0.5}]}}]}",
 		   "ACCEPTED;DONE index=0 text=< a b> lp_counts={2,3} lp_ids={-1,-1,-1,-1,-1} lp_values={-0.5,-1.5,-3,-0.5,-1} lp_ranks={1,2,-1,1,2} lp_lengths={2,2,2,2,2}"
-		   " lp_bytes=< a c b e d> cum_logprob=-3.5 finish_reason=<stop>;");
+		   " lp_bytes=< a c b e d> cum_logprob=-3.5 finish_reason=<stop> completion_tokens=2;");
 	/* vLLM's ids, of its two kinds */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"token_ids\":[9],\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1,\"b\":-2}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,-1} lp_values={-1,-2} lp_ranks={1,2} lp_lengths={1,1} lp_bytes=<ab> cum_logprob=-1 finish_reason=<stop>;");
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,-1} lp_values={-1,-2} lp_ranks={1,2} lp_lengths={1,1} lp_bytes=<ab> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
 	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"token_id:9\"],\"token_logprobs\":[-1],"
 		   "\"top_logprobs\":[{\"token_id:8\":-0.5,\"token_id:9\":-1}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,8} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={0,0} lp_bytes=<> cum_logprob=-1 finish_reason=<stop>;");
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,8} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={0,0} lp_bytes=<> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
 	/* parts of characters have no text, and so no sure place; nor has what isn't all there */
 	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"\",\"a\"],\"token_logprobs\":[-1,-1],"
 		   "\"top_logprobs\":[{\"\":-1,\"b\":-2},{\"a\":-1}]}}]}",
 		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-2,-1} lp_ranks={-1,-1,-1} lp_lengths={0,1,1} lp_bytes=<ba> cum_logprob=-2"
-		   " finish_reason=<stop>;");
+		   " finish_reason=<stop> completion_tokens=2;");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no log-probabilities");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{}}]}", ERR_PROTOCOL, "logprobs");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[]}}]}", ERR_PROTOCOL, "length");
@@ -239,7 +239,7 @@ test_logprobs(void)
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1}]}}]}")
 		   EV("{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"b\"],\"token_logprobs\":[-2],\"top_logprobs\":null}}]}") "data: [DONE]\n\n",
 		   "ACCEPTED;TEXT index=0 text=<a> lp_counts={1} lp_ids={-1} lp_values={-1} lp_ranks={-1} lp_lengths={1} lp_bytes=<a>;"
-		   "TEXT index=0 text=<b> lp_counts={1} lp_ids={-1} lp_values={-2} lp_ranks={-1} lp_lengths={1} lp_bytes=<b> cum_logprob=-3 finish_reason=<stop>;DONE;");
+		   "TEXT index=0 text=<b> lp_counts={1} lp_ids={-1} lp_values={-2} lp_ranks={-1} lp_lengths={1} lp_bytes=<b> cum_logprob=-3 finish_reason=<stop>;DONE completion_tokens=2;");
 	scene_free(&s);
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
@@ -248,12 +248,12 @@ test_logprobs(void)
 		   "\"bytes\":[195],\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.25,\"bytes\":[196]}]},{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,\"bytes\":[164],"
 		   "\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,\"bytes\":[164]}]}]}}]}",
 		   "ACCEPTED;DONE index=0 text=<\xc3\xa4> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-0.25,-2} lp_ranks={-1,1,1} lp_lengths={1,1,1} lp_bytes=<\xc3\xc4\xa4>"
-		   " cum_logprob=-3 finish_reason=<stop>;");
+		   " cum_logprob=-3 finish_reason=<stop> completion_tokens=2;");
 	/* two tokens of one text: the value tells which one it is */
 	s.ask[0].logprobs = 2;
 	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":null,"
 		   "\"top_logprobs\":[{\"token\":\"a\",\"logprob\":-0.5},{\"token\":\"a\",\"logprob\":-1}]}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={-1,-1} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={1,1} lp_bytes=<aa> cum_logprob=-1 finish_reason=<stop>;");
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={-1,-1} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={1,1} lp_bytes=<aa> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
 	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\"}]}}]}", ERR_PROTOCOL, "finite");
 	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"logprob\":-1}]}}]}", ERR_PROTOCOL, "token");
 	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":[256]}]}}]}",
