@@ -41,6 +41,9 @@ leave(Ask *a)
 		a->next->prev = a->prev;
 	l->n_asks--;
 	l->rested = false;
+	if (a->role.waits)
+		a->m->n_deferred--;
+	roles_leave(l->roles, &a->role, a->used, l->now_us);
 	if (a->item.turn != NULL)
 		gather_remove(a->m->queue, &a->item);
 	if (a->job == NULL)
@@ -70,6 +73,7 @@ ask_drop(Ask *a)
 	if (a->gone)
 		return;
 	a->m->ended[WE_ABORT]++;
+	a->used = a->tries > 0 ? -1 : 0;
 	leave(a);
 }
 
@@ -248,6 +252,7 @@ ask_error(Ask *a, const Err *e, const ErrorExtra *x)
 	if (body.len > 0)
 		buf_add(&b, body.data, body.len);
 	a->m->ended[e->cls == ERR_CANCELLED ? WE_ABORT : WE_ERROR]++;
+	a->used = x->prompt_tokens + x->completion_tokens > 0 ? x->prompt_tokens + x->completion_tokens : a->charged > 0 ? -1 : 0;
 	leave(a);
 	a->l->sink.frame(a->owner, kind, &b, true);
 	buf_free(&b);
@@ -262,6 +267,12 @@ ask_late(Ask *a)
 	Err			e;
 	bool		sent = false;
 
+	if (a->role.waits && (a->deadline_us == 0 || a->l->now_us < a->deadline_us))
+	{
+		roles_late(&a->role, a->l->now_us, &e);
+		ask_error(a, &e, &x);
+		return;
+	}
 	err_set(&e, ERR_CANCELLED, WIRE_TIMED_OUT);
 	err_detail(&e, "The request took longer than %d ms.", a->timeout_ms);
 	for (int i = 0; j != NULL && i < j->calls.n; i++)

@@ -2,8 +2,9 @@
  * gather.c
  *	  The queue of a model's asks.
  *
- * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  The first turn of
- * the first level gives its first ask and goes behind the other turns of its level.
+ * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  Of the first level
+ * the turn that has had least, by its weight, gives its first ask (of equals the one that has waited longest).  Who comes anew
+ * begins with what the others have had.
  *
  * An ask whose input may go with others' belongs to a group of such; when its turn comes, the others of its group go with it,
  * whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the calls are, without anybody waiting for that.
@@ -24,6 +25,7 @@ typedef struct Level
 	bool		first, background;
 	int			priority;
 	GatherTurn *turns, *last;	/* in the order in which they come */
+	double		had;			/* by the one that was served last, before that */
 	struct Level *next;
 } Level;
 
@@ -31,6 +33,7 @@ struct GatherTurn
 {
 	Level	   *level;
 	uint32_t	login;
+	double		had;			/* asks by weight */
 	GatherItem *head, *tail;
 	GatherTurn *next;
 };
@@ -107,6 +110,7 @@ turn_of(Gather *g, const GatherItem *it)
 	t = mem_zalloc(sizeof(*t));
 	t->level = l;
 	t->login = it->login;
+	t->had = l->had;
 	if (l->last != NULL)
 		l->last->next = t;
 	else
@@ -240,13 +244,16 @@ gather_remove(Gather *g, GatherItem *it)
 	tidy(g, t);
 }
 
-/* The turn is over: it goes behind the others of its level. */
+/* The turn is over: it goes behind the others of its level that have had as much. */
 static void
-pass(GatherTurn *t)
+pass(GatherTurn *t, int weight)
 {
 	Level	   *l = t->level;
 	GatherTurn *before = NULL;
 
+	if (t->had > l->had)
+		l->had = t->had;
+	t->had += 1.0 / (weight > 0 ? weight : 1);
 	if (l->last == t)
 		return;
 	for (GatherTurn *x = l->turns; x != t; x = x->next)
@@ -286,13 +293,13 @@ gather_take(Gather *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_
 
 	*when_us = INT64_MAX;
 	for (Level *l = g->levels; l != NULL && it == NULL; l = l->next)
-		for (GatherTurn *t = l->turns; t != NULL && it == NULL; t = t->next)
-			if (ripe(g, t->head, idle, now_us, when_us))
+		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
+			if ((it == NULL || t->had < it->turn->had) && ripe(g, t->head, idle, now_us, when_us))
 				it = t->head;
 	if (it == NULL)
 		return 0;
 	p = it->group;
-	pass(it->turn);
+	pass(it->turn, it->weight);
 	v[n++] = it;
 	for (GatherItem *x = p != NULL ? p->head : NULL; x != NULL && n < g->most; x = x->group_next)
 		if (x != it)

@@ -1,6 +1,6 @@
 /*
  * gather.h
- *	  Asks that wait for their turn: by priority, then fairly among who asks, then in order of arrival; and those
+ *	  Asks that wait for their turn: by priority, then by weight of who asks, then in order of arrival; and those
  *	  whose inputs may go into one call.
  */
 #ifndef VLLM_REMOTE_GATHER_H
@@ -22,7 +22,8 @@ struct GatherItem
 	int			priority;		/* lower is sooner */
 	bool		background;		/* behind all others */
 	bool		first;			/* before all others: it has waited already */
-	uint32_t	login;			/* whose turn it uses */
+	uint32_t	login;			/* whose turn it uses, */
+	int			weight;			/* ... of so many in proportion to others'; 0 = 1 */
 	bool		gathers;
 	int64_t		since_us;		/* of gathering: it waits from then on */
 	/* gather.c's */

@@ -2,7 +2,7 @@
  * line.c
  *	  Requests on their way to endpoints.
  *
- * line_take() puts an ask into its model's queue, line_turn() does everything else: what events of HTTP have left to do, who is
+ * line_take() puts an ask into its model's queue, unless it has to wait for a limit of its role; line_turn() does everything else: what events of HTTP have left to do, who is
  * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or cancelled.
  *
  * Deadlines are looked through only when the next of them has come, as the engine does.  With many models those are served first
@@ -12,6 +12,7 @@
  */
 #include "remote/line_int.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ line_new(Http *h, const RSettings *set, const LineSink *sink)
 	l->http = h;
 	l->sink = *sink;
 	l->next_deadline_us = INT64_MAX;
+	l->roles = roles_new();
 	copy_settings(&l->set, set);
 	line_set_clock(l, clock_us);
 	l->salt = ((uint64_t) getpid() << 40) ^ (uint64_t) l->now_us;
@@ -117,6 +119,7 @@ line_free(Line *l)
 	for (RModel *m = l->models; m != NULL; m = m->next)
 		m->forgotten = true;
 	rmodel_tidy(l);
+	roles_free(l->roles);
 	mem_free(l->set.allowed_hosts);
 	mem_free(l->set.ca_file);
 	mem_free(l);
@@ -200,6 +203,48 @@ secret_ok(const WireAsk *w, Err *e)
 	return true;
 }
 
+/* Into its model's queue. */
+static void
+admit(Ask *a)
+{
+	a->item.since_us = a->l->now_us;
+	gather_add(a->m->queue, &a->item);
+	a->m->fresh = true;
+}
+
+/* Those whose role has room for them now. */
+static bool
+admit_waiting(Line *l)
+{
+	RoleItem   *it;
+	int64_t		when;
+	bool		any = false;
+
+	while ((it = roles_next(l->roles, l->now_us, &when)) != NULL)
+	{
+		Ask		   *a = (Ask *) ((char *) it - offsetof(Ask, role));
+
+		a->m->n_deferred--;
+		admit(a);
+		any = true;
+	}
+	line_wake(l, when);
+	return any;
+}
+
+static int64_t
+estimate(const WireAsk *w)
+{
+	return (int64_t) ((w->prompt.n + w->pair.n + w->messages.n + w->tools.n + w->api_body.n) / 4 + w->prompt_ids.n + 1);
+}
+
+static void
+note_deadline(Line *l, int64_t at_us)
+{
+	if (at_us != 0 && at_us < l->next_deadline_us)
+		l->next_deadline_us = at_us;
+}
+
 static void
 enqueue(Line *l, Ask *a, RModel *m)
 {
@@ -209,7 +254,6 @@ enqueue(Line *l, Ask *a, RModel *m)
 	m->n_asks++;
 	m->requests++;
 	m->used_us = a->arrival_us;
-	m->fresh = true;
 	a->next = l->asks;
 	if (l->asks != NULL)
 		l->asks->prev = a;
@@ -219,11 +263,14 @@ enqueue(Line *l, Ask *a, RModel *m)
 	a->item.priority = w->priority;
 	a->item.background = w->background;
 	a->item.login = w->login;
+	a->item.weight = a->role.weight;
 	a->item.gathers = m->o->max_batch_inputs > 1 && body_gathers(w, m->o);
-	a->item.since_us = a->arrival_us;
-	gather_add(m->queue, &a->item);
-	if (a->deadline_us != 0 && a->deadline_us < l->next_deadline_us)
-		l->next_deadline_us = a->deadline_us;
+	if (a->role.waits)
+		m->n_deferred++;
+	else
+		admit(a);
+	note_deadline(l, a->deadline_us);
+	note_deadline(l, a->role.until_us);
 	rstats_observe(m, WH_N, w->n);
 	if (w->max_tokens >= 0)
 		rstats_observe(m, WH_MAX_TOKENS, w->max_tokens);
@@ -242,8 +289,10 @@ take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int 
 		ask_free(a);
 		return NULL;
 	}
-	if (ok && secret_ok(&a->w, &e))
+	if (ok && secret_ok(&a->w, &e) && roles_read(&a->role, &a->w, &e))
 		m = rmodel_get(l, &a->w, &e);
+	if (m != NULL && roles_enter(l->roles, &a->role, estimate(&a->w), l->now_us, &e) == ROLE_REFUSE)
+		m = NULL;
 	if (m == NULL)
 	{
 		Buf			body = {0};
@@ -312,12 +361,17 @@ look_at_deadlines(Line *l)
 	for (Ask *a = l->asks, *next; a != NULL; a = next)
 	{
 		next = a->next;
-		if (a->gone || a->deadline_us == 0)
+		if (a->gone)
 			continue;
-		if (a->deadline_us <= l->now_us)
+		if ((a->deadline_us != 0 && a->deadline_us <= l->now_us) ||
+			(a->role.waits && a->role.until_us != 0 && a->role.until_us <= l->now_us))
+		{
 			ask_late(a);
-		else if (a->deadline_us < l->next_deadline_us)
-			l->next_deadline_us = a->deadline_us;
+			continue;
+		}
+		note_deadline(l, a->deadline_us);
+		if (a->role.waits)
+			note_deadline(l, a->role.until_us);
 	}
 }
 
@@ -383,9 +437,13 @@ line_turn(Line *l, int64_t now_us)
 	line_bury(l);
 	l->depth++;
 	look_at_drains(l);
+	(void) admit_waiting(l);
 	rotate(l);
 	for (RModel *m = l->models; m != NULL; m = m->next)
 		rmodel_dispatch(m);
+	/* in the place of those that couldn't be called */
+	if (admit_waiting(l))
+		line_wake(l, l->now_us);
 	l->depth--;
 	line_bury(l);
 	if (l->next_deadline_us < l->wake_us)

@@ -2,8 +2,8 @@
  * line_int.h
  *	  What line.c, ask.c, job.c, call.c, rmodel.c and rstats.c share.
  *
- * An ASK is what somebody waits for.  It waits in its model's queue (gather.h), until it becomes, alone or with others, a
- * JOB: the calls that body.c makes of it, and the Reply that reads them.  A CALL is one of these, with all its tries; while
+ * An ASK is what somebody waits for.  It waits for the limits of its role (roles.h), then in its model's queue (gather.h), until
+ * it becomes, alone or with others, a JOB: the calls that body.c makes of it, and the Reply that reads them.  A CALL is one of these, with all its tries; while
  * it can't be made, or waits to be made again, it is in its model's list of pending ones.
  *
  * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called from there.  So
@@ -20,6 +20,7 @@
 #include "remote/rate.h"
 #include "remote/reply.h"
 #include "remote/retry.h"
+#include "remote/roles.h"
 
 typedef struct Job Job;
 typedef struct Call Call;
@@ -50,6 +51,7 @@ struct RModel
 	RetryBudget budget;
 	Call	   *pending, *pending_last;
 	int			n_asks;			/* not ended, or in a job still */
+	int			n_deferred;		/* that wait for a limit of their role */
 	int			n_calls;		/* under way */
 	bool		forgotten;		/* goes with its last ask */
 	bool		fresh;			/* asks have come since the queue was looked through */
@@ -68,6 +70,8 @@ struct Ask
 	RModel	   *m;
 	Job		   *job;
 	void	   *owner;
+	RoleItem	role;
+	int64_t		used;			/* tokens, for its role; -1 = not known */
 	WireAsk		w;
 	int64_t		deadline_us, arrival_us;
 	int			timeout_ms;
@@ -142,6 +146,7 @@ struct Line
 	int64_t		now_us;
 	int			depth;
 	uint64_t	next_id, salt;
+	Roles	   *roles;
 	RModel	   *models;
 	int			n_models;
 	Ask		   *asks;			/* not gone */
@@ -178,6 +183,7 @@ void		line_set_clock(Line *l, int64_t (*clock) (void));
 /* ask.c */
 void		ask_frame(Ask *a, WireFrame kind, const Buf *fields, bool final);
 void		ask_error(Ask *a, const Err *e, const ErrorExtra *x);
+/* Its deadline has come, or the end of its patience with its role's limits. */
 void		ask_late(Ask *a);
 /* Nobody wants it any more. */
 void		ask_drop(Ask *a);

@@ -83,6 +83,7 @@ rstats_done(Ask *a, const Buf *fields)
 			default:
 				break;
 		}
+	a->used = prompt + output > 0 ? prompt + output : -1;
 	a->m->ended[end]++;
 	count_tokens(a, prompt, cached < prompt ? cached : prompt, output);
 }
@@ -106,7 +107,9 @@ gauges(const RModel *m, WireFigures *f)
 {
 	int			waiting = gather_count(m->queue);
 
+	waiting += m->n_deferred;
 	f->waiting += waiting;
+	f->waiting_deferred += m->n_deferred;
 	f->running += m->n_asks > waiting ? m->n_asks - waiting : 0;
 	f->live += m->n_asks;
 }

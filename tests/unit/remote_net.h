@@ -776,8 +776,26 @@ typedef struct Want
 	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;	/* url: or several; prompt: what follows "p<id>" */
 	bool		stream, seed, background, secret_urls;
 	int			priority, login;
+	int			role_requests, role_tokens, role_max_tokens, role_weight;	/* 0 = not given */
+	int			role_wait;		/* ms + 1; 0 = not given */
+	const char *body;
 	int64_t		deadline_us;
 } Want;
+
+static void
+net_put_role(WireOut *o, const Want *w)
+{
+	if (w->role_requests > 0)
+		wire_put_int(o, WTAG_ROLE_MAX_REQUESTS, w->role_requests);
+	if (w->role_tokens > 0)
+		wire_put_int(o, WTAG_ROLE_TOKENS_PER_MINUTE, w->role_tokens);
+	if (w->role_max_tokens > 0)
+		wire_put_int(o, WTAG_ROLE_MAX_TOKENS, w->role_max_tokens);
+	if (w->role_weight > 0)
+		wire_put_int(o, WTAG_ROLE_WEIGHT, w->role_weight);
+	if (w->role_wait > 0)
+		wire_put_int(o, WTAG_ROLE_LIMIT_WAIT, w->role_wait - 1);
+}
 
 static Client *
 net_ask(Line *l, const Want *w)
@@ -819,8 +837,9 @@ net_ask(Line *l, const Want *w)
 	if (kind == WK_API)
 	{
 		wire_put_str(&o, WTAG_API_PATH, "/v1/chat/completions", 20);
-		wire_put_str(&o, WTAG_API_BODY, "{}", 2);
+		wire_put_str(&o, WTAG_API_BODY, w->body != NULL ? w->body : "{}", w->body != NULL ? strlen(w->body) : 2);
 	}
+	net_put_role(&o, w);
 	if (w->secret_urls)
 		wire_put_int(&o, WTAG_SECRET_PATHS, WIRE_SECRET_MODEL);
 	if (w->seed)

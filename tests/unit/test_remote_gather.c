@@ -223,6 +223,48 @@ test_fair(void)
 	mem_free(r);
 }
 
+/* ... by its weight, whenever it comes. */
+static void
+test_weights(void)
+{
+	Gather	   *g = gather_new(same, 4);
+	Row		   *r = mem_zalloc(3000 * sizeof(*r));
+	GatherItem *v[4];
+	int64_t		when;
+	int			of[4] = {0};
+
+	for (int i = 0; i < 2000; i++)
+	{
+		r[i] = row(1 + i % 2, 0, 0);
+		r[i].item.weight = i % 2 ? 300 : 100;
+		gather_add(g, &r[i].item);
+	}
+	for (int i = 0; i < 400; i++)
+	{
+		gather_take(g, true, 0, v, &when);
+		of[v[0]->login]++;
+	}
+	CHECK(of[1] >= 99 && of[1] <= 101 && of[2] >= 299 && of[2] <= 301, "%d, %d", of[1], of[2]);
+	/* who comes late doesn't catch up */
+	for (int i = 2000; i < 3000; i++)
+	{
+		r[i] = row(3, 0, 0);
+		r[i].item.weight = 100;
+		gather_add(g, &r[i].item);
+	}
+	of[1] = of[2] = 0;
+	for (int i = 0; i < 500; i++)
+	{
+		gather_take(g, true, 0, v, &when);
+		of[v[0]->login]++;
+	}
+	CHECK(of[1] >= 98 && of[1] <= 102 && of[2] >= 298 && of[2] <= 302 && of[3] >= 98 && of[3] <= 102, "%d, %d, %d", of[1], of[2], of[3]);
+	while (gather_take(g, true, 0, v, &when) > 0)
+		;
+	gather_free(g);
+	mem_free(r);
+}
+
 int
 main(void)
 {
@@ -230,5 +272,6 @@ main(void)
 	test_waits();
 	test_random();
 	test_fair();
+	test_weights();
 	return check_done("test_remote_gather");
 }

@@ -543,6 +543,77 @@ test_budget(void)
 	stop(l);
 }
 
+/* What a role may take. */
+static void
+test_roles(void)
+{
+	Line	   *l = start();
+	Client	   *c[8];
+	Want		w = {.login = 7,.role_requests = 2};
+	int64_t		t0;
+
+	for (int i = 0; i < 5; i++)
+		c[i] = net_ask(l, &w);
+	c[5] = net_ask(l, &(Want) {.login = 8});
+	net_turn(l, &http);
+	CHECK(http.n == 3 && c[5]->under_way == 1, "two of the one, the other passes: %d", http.n);
+	w.role_wait = 1;
+	c[6] = net_ask(l, &w);
+	CHECK(c[6]->ask == NULL && strcmp(c[6]->sqlstate, "53400") == 0, "who doesn't want to wait: %s", c[6]->message);
+	CHECK(strcmp(c[6]->message, "role has its limit of 2 LLM requests in flight") == 0, "%s", c[6]->message);
+	w.role_wait = 6;
+	c[7] = net_ask(l, &w);
+	net_run(l, &http, 8000);
+	CHECK(c[7]->finals == 1 && c[7]->end_us == net_now - 3000 && strcmp(c[7]->sqlstate, "53400") == 0 && strstr(c[7]->detail, "5 ms") != NULL,
+		  "after 5 ms: %s %s", c[7]->message, c[7]->detail);
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 5; i++)
+		CHECK(c[i]->done, "%s", c[i]->message);
+	CHECK(c[2]->end_us > c[0]->end_us && c[4]->end_us > c[2]->end_us && http.most == 3, "one behind the other");
+	/* who leaves makes room, also if it had not begun */
+	w.role_wait = 0;
+	w.role_requests = 1;
+	for (int i = 0; i < 3; i++)
+		c[i] = net_ask(l, &w);
+	c[0]->cancelled = c[1]->cancelled = true;
+	line_cancel(l, c[0]->ask);
+	line_cancel(l, c[1]->ask);
+	net_run(l, &http, 1000000);
+	CHECK(c[2]->done, "%s", c[2]->message);
+	/* tokens: each takes 10, of 60 a minute: the bucket holds 60 */
+	w = (Want) {.login = 9,.role_tokens = 60};
+	t0 = net_now;
+	for (int i = 0; i < 8; i++)
+	{
+		c[i] = net_ask(l, &w);
+		net_run(l, &http, 100000000);
+		CHECK(c[i]->done, "%s", c[i]->message);
+	}
+	CHECK(net_now - t0 > 9000000 && net_now - t0 < 21000000, "%lld", (long long) (net_now - t0));
+	w.role_wait = 1;
+	c[0] = net_ask(l, &w);
+	CHECK(strcmp(c[0]->sqlstate, "53400") == 0 && strstr(c[0]->message, "60 LLM tokens per minute") != NULL, "%s", c[0]->message);
+	/* max_tokens */
+	c[0] = net_ask(l, &(Want) {.role_max_tokens = 15});
+	CHECK(strcmp(c[0]->sqlstate, "22023") == 0 && strcmp(c[0]->message, "max_tokens must be at most 15 for this role, got 16") == 0, "%s", c[0]->message);
+	c[0] = net_ask(l, &(Want) {.role_max_tokens = 16});
+	c[1] = net_ask(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = "{\"max_tokens\": 15}"});
+	net_run(l, &http, 100000000);
+	CHECK(c[0]->done && c[1]->done && c[1]->calls == 1, "%s", c[1]->message);
+	for (int i = 0; i < 6; i++)
+	{
+		static const char *const bodies[] = {
+			"{\"max_tokens\": 16}", "{}", "{\"max_tokens\": null}", "{\"max_tokens\": 1, \"max_completion_tokens\": 99}", "{\"max_tokens\": \"9\"}",
+			"{\"max_tokens\": 1, \"max_t\\u006fkens\": 99}"
+		};
+
+		c[0] = net_ask(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = bodies[i]});
+		net_run(l, &http, 1000000);
+		CHECK(c[0]->calls == 0 && c[0]->finals == 1, "%s: %s", bodies[i], c[0]->text);
+	}
+	stop(l);
+}
+
 /* So many connections in all. */
 static void
 test_connections(void)
@@ -727,6 +798,7 @@ main(void)
 	test_order();
 	test_urls();
 	test_budget();
+	test_roles();
 	test_connections();
 	test_late_again();
 	test_breaker();

@@ -17,6 +17,7 @@
 #include "tests/unit/remote_net.h"
 
 #define N_MODELS	6
+#define ROLE_REQUESTS	4		/* of role 3 */
 
 typedef struct Model
 {
@@ -41,6 +42,8 @@ static bool evil_allowed;
 static int64_t minute[240];		/* when m3 was called */
 static int	n_minute;
 static int	n_done, n_failed, n_cancelled, n_late, n_gathered;
+
+static uint8_t roles[MOST_CLIENTS];
 
 static uint32_t
 rnd(uint32_t n)
@@ -176,6 +179,15 @@ arrive(Line *l)
 		.secret = rnd(2) ? "alpha" : "beta",.background = rnd(10) == 0,.priority = (int) rnd(3),.login = (int) rnd(4)
 	};
 
+	/* one role has limits */
+	if (w.login == 3)
+	{
+		w.role_requests = ROLE_REQUESTS;
+		w.role_tokens = 100000;
+		w.role_wait = rnd(3) == 0 ? 1 + (int) rnd(3000) : 0;
+	}
+	w.role_weight = w.login == 2 ? 500 : 0;
+	roles[n_clients] = (uint8_t) w.login;
 	w.seed = rnd(2);
 	w.stream = w.kind == WK_GENERATE && rnd(2);
 	if (rnd(50) == 0)
@@ -236,8 +248,13 @@ settings_change(Line *l)
 static void
 check_under_way(void)
 {
+	int			n = 0;
+
 	for (const HttpCall *c = http.calls; c != NULL; c = c->next)
 		CHECK(client_waits(c->body) || has_told_all(c), "nobody waits for \"%s\"", c->body);
+	for (int i = n_clients - 1; i >= 0 && i > n_clients - 1000; i--)
+		n += roles[i] == 3 && clients[i]->under_way > 0 && clients[i]->finals == 0 && !clients[i]->cancelled;
+	CHECK(n <= ROLE_REQUESTS, "%d of one role", n);
 }
 
 static void

@@ -1,0 +1,56 @@
+/*
+ * roles.h
+ *	  What roles may take: requests in flight, tokens per minute, max_tokens.  As in the engine (docs/operations.md).
+ *
+ * Before a request gets into its model's queue it passes here.  Who is beyond a limit of its role waits, in order of arrival
+ * and whatever its model is, while those of others pass.  Limits come with each request and are compared with the role's account.
+ */
+#ifndef VLLM_REMOTE_ROLES_H
+#define VLLM_REMOTE_ROLES_H
+
+#include "base/err.h"
+#include "remote/wireask.h"
+
+#define ROLE_WEIGHT			100	/* when nothing is said */
+#define ROLE_MAX_WEIGHT		10000
+
+typedef struct Roles Roles;
+typedef struct Role Role;
+
+/* In whatever asks. */
+typedef struct RoleItem
+{
+	uint32_t	role;			/* 0 = none */
+	int			weight;
+	int			max_requests, tokens_per_minute, max_tokens;	/* 0 = no limit */
+	int			wait_ms;		/* -1 = as long as it takes */
+	/* roles.c's */
+	Role	   *of;				/* NULL: has not entered, or has left */
+	bool		waits;
+	int64_t		until_us;		/* of its waiting; 0 = no such */
+	int64_t		estimate;
+	struct RoleItem *prev, *next;
+} RoleItem;
+
+typedef enum RoleAnswer
+{
+	ROLE_PASS,					/* counts from now on, until roles_leave() */
+	ROLE_WAIT,					/* until roles_next() gives it, or roles_leave() */
+	ROLE_REFUSE					/* *e says why: it doesn't want to wait */
+} RoleAnswer;
+
+/* The limits that a message brings, and whether its max_tokens is within them. */
+bool		roles_read(RoleItem *it, const WireAsk *w, Err *e);
+
+Roles	   *roles_new(void);
+void		roles_free(Roles *r);
+/* tokens: an estimate. */
+RoleAnswer	roles_enter(Roles *r, RoleItem *it, int64_t tokens, int64_t now_us, Err *e);
+/* One that has waited and passes now; NULL: nobody until *when_us, or until somebody leaves. */
+RoleItem   *roles_next(Roles *r, int64_t now_us, int64_t *when_us);
+/* It has ended, or waits no more; used: tokens, -1 = as estimated. */
+void		roles_leave(Roles *r, RoleItem *it, int64_t used, int64_t now_us);
+/* Why it has waited too long. */
+void		roles_late(const RoleItem *it, int64_t now_us, Err *e);
+
+#endif
