@@ -118,7 +118,7 @@ test_tokens(int used_per_estimate)
 		used += n * used_per_estimate;
 		roles_leave(r, &it, n * used_per_estimate, now);
 	}
-	CHECK(used >= 60 * 6000 && used <= 61 * 6000 + 300 * used_per_estimate, "%lld in an hour", (long long) used);
+	CHECK(used >= 60 * 6000 && used <= 61 * 6000 + 600 * used_per_estimate, "%lld in an hour", (long long) used);
 	roles_free(r);
 }
 
