@@ -60,9 +60,6 @@ ask_free(Ask *a)
 {
 	if (a->m != NULL)
 		a->m->n_asks--;
-	/* the message has it, and nobody else does */
-	if (a->w.secret.n > 0)
-		explicit_bzero((char *) a->w.secret.s, a->w.secret.n);
 	wireask_free(&a->w);
 	mem_free(a);
 }

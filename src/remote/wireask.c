@@ -315,6 +315,9 @@ wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
 void
 wireask_free(WireAsk *a)
 {
+	/* the message has it, and nobody else does */
+	if (a->secret.n > 0)
+		explicit_bzero((char *) a->secret.s, a->secret.n);
 	mem_free(a->urls);
 	mem_free(a->choices);
 	mem_free(a->fields);
