@@ -75,6 +75,7 @@ struct Inst
 	unsigned	tasks;			/* bits 1 << PoolTask */
 	int64_t		counter;		/* unseeded sampling */
 	bool		resting;
+	bool		lame;			/* "@lame" is an error */
 	ChatModel  *chat;
 };
 
@@ -448,12 +449,17 @@ req_free(Req *r)
 
 /* "@error", "@error:SQLSTATE:text" */
 static bool
-fake_error(const char *prompt, Err *e)
+fake_error(const Inst *in, const char *prompt, Err *e)
 {
 	bool		flag;
 	const char *v = marker(prompt, "error", &flag);
 	const char *text;
 
+	if (in->lame && has_marker(prompt, "lame"))
+	{
+		err_set(e, ERR_LOST, "fake model failed");
+		return true;
+	}
 	if (v == NULL)
 		return flag ? (err_set(e, ERR_INVALID, "fake error"), true) : false;
 	text = strchr(v, ':');
@@ -529,7 +535,7 @@ advance(Inst *in, Req *r, bool cancelled, int64_t *due)
 		send_event(in, r, r->sent, FIN_ERROR, &e);
 		return true;
 	}
-	if (fake_error(r->prompt, &e))
+	if (fake_error(in, r->prompt, &e))
 	{
 		send_event(in, r, r->sent, FIN_ERROR, &e);
 		return true;
@@ -601,6 +607,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 	in->priorities = strcmp(s->scheduling_policy, "priority") == 0;
 	in->max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN;
 	in->tasks = strcmp(path, "/fake/embed") == 0 ? 1u << PT_EMBED | 1u << PT_TOKEN_EMBED : ~0u;
+	in->lame = strncmp(path, "/fake/lame", 10) == 0;
 	in->st.kv_bytes = kv;
 	in->st.kv_blocks_total = kv / (BLOCK_TOKENS * KV_BYTES_PER_TOKEN);
 	return in;
@@ -927,7 +934,7 @@ retire(Inst *in, Req *r, bool cancelled)
 	in->st.output_tokens += (int64_t) r->sent;
 	if (cancelled)
 		in->st.cancelled++;
-	else if (fake_error(r->prompt, &(Err){0}) || has_marker(r->prompt, "close"))
+	else if (fake_error(in, r->prompt, &(Err){0}) || has_marker(r->prompt, "close"))
 		in->st.failed++;
 	else
 		in->st.finished++;

@@ -82,6 +82,8 @@ explain_text(const BatchNode *n, ExplainState *es)
 					 s->calls, s->deduplicated, cancelled(n), n->skipped, s->max_in_flight);
 	if (s->cache_hits > 0)
 		appendStringInfo(es->str, "  Cache Hits: " INT64_FORMAT, s->cache_hits);
+	if (s->fallbacks > 0)
+		appendStringInfo(es->str, "  Fallbacks: " INT64_FORMAT, s->fallbacks);
 	if (s->failed > 0)
 		appendStringInfo(es->str, "  Failed: " INT64_FORMAT, s->failed);
 	appendStringInfoChar(es->str, '\n');
@@ -114,6 +116,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyInteger("Skipped", NULL, n->skipped, es);
 	ExplainPropertyInteger("Max In Flight", NULL, s->max_in_flight, es);
 	ExplainPropertyInteger("Cache Hits", NULL, s->cache_hits, es);
+	ExplainPropertyInteger("Fallbacks", NULL, s->fallbacks, es);
 	ExplainPropertyInteger("Failed", NULL, s->failed, es);
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
 	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);

@@ -7,6 +7,8 @@
  * that a statement takes memory until its window is full and no more.
  *
  *	in flight	has a Carrier (Call and body); in pool->flying
+ *	stranded	its model has failed, another one may answer: in pool->stranded, its error kept, until the
+ *				next look from where the catalogs can be read
  *	finished	the Carrier's Call holds the reply (its slot is free already), or the
  *				request holds an error
  *	kept		nobody holds it: body and reply were copied, the Carrier went back; in
@@ -40,7 +42,9 @@
 #include "pg/batch_progress.h"
 #include "pg/batch_request.h"
 #include "pg/client.h"
+#include "pg/request_note.h"
 #include "pg/result_cache.h"
+#include "pg/route.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
@@ -87,6 +91,10 @@ struct BatchRequest
 	uint32		hash;
 	BatchStats *stats;			/* of the node that sent it */
 	CacheKey	cache;			/* on: the answer is to be kept */
+	WireKind	kind;
+	Route	   *route;			/* the models that were asked; NULL: the first is */
+	bool		stranded;
+	TimestampTz end;			/* by timeout_ms; 0: it doesn't count yet */
 };
 
 typedef struct RequestKey
@@ -115,6 +123,7 @@ struct BatchPool
 	bool		more;			/* a look ended before all frames were read */
 	bool		patient;		/* the last sleep saw nothing finish */
 	dlist_head	flying;
+	dlist_head	stranded;
 	dlist_head	kept;			/* oldest first */
 	Size		kept_bytes;
 	Size		held_bytes;		/* replies that somebody holds */
@@ -147,6 +156,7 @@ batch_pool_create(MemoryContext cxt)
 
 	p->cxt = own;
 	dlist_init(&p->flying);
+	dlist_init(&p->stranded);
 	dlist_init(&p->kept);
 	p->cb.func = pool_reset;
 	p->cb.arg = p;
@@ -486,6 +496,17 @@ answered(BatchPool *p, const EngineFunc *f, const EngineRequest *r, const CacheK
 	return q;
 }
 
+/* Its model could not even be asked. */
+static void
+took_around(BatchRequest *q, const Route *route)
+{
+	q->route = MemoryContextAlloc(q->pool->cxt, sizeof(Route));
+	*q->route = *route;
+	q->pool->stats.fallbacks++;
+	if (q->stats)
+		q->stats->fallbacks++;
+}
+
 BatchRequest *
 batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 					BatchStats *stats, bool wait_slot)
@@ -493,6 +514,10 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	bool		dedup = r->deterministic && vllm_batch_dedup;
 	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
 	CacheKey	cache;
+	Route		route = {0};
+	EngineRequest other;
+	StringInfoData around;
+	char		model[NAMEDATALEN];
 	BatchRequest *q;
 	Carrier    *c;
 
@@ -512,6 +537,15 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		if (dedup)
 			enter_key(q);
 		return q;
+	}
+	if (route_around(&route, &r->body, &around, model))
+	{
+		other = *r;
+		other.body = around;
+		other.model = model;
+		r = &other;
+		cache.on = false;
+		dedup = false;
 	}
 	p->remote = request_is_remote(r->body.data, r->body.len);
 	if (!wait_slot && !may_start(r, p->remote))
@@ -536,6 +570,11 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	vcall_quiet(c->call, true);
 	q->stats = stats;
 	q->cache = cache;
+	q->kind = r->kind;
+	if (route.n > 0)
+		took_around(q, &route);
+	if (q->timed && q->timeout_ms > 0)
+		q->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), q->timeout_ms);
 	dlist_push_tail(&p->flying, &q->node);
 	count_start(&p->stats);
 	if (stats)
@@ -645,17 +684,37 @@ leave_flight(BatchRequest *q)
 		batch_progress_end(p);
 }
 
+static void finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err);
+
 static void
 finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 {
 	BatchPool  *p = q->pool;
 
 	leave_flight(q);
-	q->finished = true;
 	p->finished++;
 	p->stats.cost += vcall_cost(q->carrier->call);
 	if (q->stats)
 		q->stats->cost += vcall_cost(q->carrier->call);
+	if (err != NULL && route_may(err, vcall_elsewhere(q->carrier->call), q->carrier->body.data, q->carrier->body.len))
+	{
+		forget_key(q);
+		q->cache.on = false;
+		q->stranded = true;
+		q->err = err;
+		dlist_push_tail(&p->stranded, &q->node);
+		return;
+	}
+	finish_with(q, f, err);
+}
+
+/* No other model answers it. */
+static void
+finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
+{
+	BatchPool  *p = q->pool;
+
+	q->finished = true;
 	q->err = err;
 	if (err == NULL)
 	{
@@ -677,6 +736,89 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	batch_progress_update(p);
 }
 
+/* A stranded request to the next model; false: no slot is free.  There may be none to ask: then it has failed. */
+static bool
+reroute(BatchRequest *q, bool wait)
+{
+	BatchPool  *p = q->pool;
+	Carrier    *c = q->carrier;
+	StringInfoData next;
+	StringInfoData old;
+	Route		route = {0};
+	char		model[NAMEDATALEN];
+	int			timeout_ms = 0;
+
+	if (q->route != NULL)
+		route = *q->route;
+	initStringInfo(&next);
+	if (!route_next(&route, c->body.data, c->body.len, &next, model))
+	{
+		MemoryContext old = MemoryContextSwitchTo(p->cxt);
+		ErrorData  *err = q->err;
+		char	   *detail = route_detail(&route, err->detail);
+
+		MemoryContextSwitchTo(old);
+		err->detail = detail != NULL ? detail : err->detail;
+		dlist_delete(&q->node);
+		q->stranded = false;
+		p->finished++;
+		finish_with(q, NULL, err);
+		return true;
+	}
+	if (!wait && vllm_shared->n_free == 0)
+		return false;
+	if (q->end != 0)
+		timeout_ms = Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), q->end), 1);
+	if (q->route == NULL)
+		q->route = MemoryContextAlloc(p->cxt, sizeof(Route));
+	/* the message as it was, should there be no slot after all */
+	old = c->body;
+	c->body.data = NULL;
+	fill_body(p, c, &next);
+	if (!vcall_start(c->call, q->kind, &c->body, model, timeout_ms, wait))
+	{
+		pfree(c->body.data);
+		c->body = old;
+		return false;
+	}
+	pfree(old.data);
+	*q->route = route;
+	q->body_len = c->body.len;
+	q->err = NULL;
+	q->stranded = false;
+	q->quiet = true;
+	vcall_quiet(c->call, true);
+	dlist_delete(&q->node);
+	dlist_push_tail(&p->flying, &q->node);
+	count_start(&p->stats);
+	p->stats.fallbacks++;
+	if (q->stats)
+	{
+		count_start(q->stats);
+		q->stats->fallbacks++;
+	}
+	return true;
+}
+
+/* All that can be; only from where the caller waits for its requests, as the catalogs are read. */
+static void
+reroute_all(BatchPool *p)
+{
+	MemoryContext tmp = AllocSetContextCreate(p->cxt, "LLM fallback", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(tmp);
+	dlist_mutable_iter i;
+
+	dlist_foreach_modify(i, &p->stranded)
+	{
+		if (!reroute(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
+			break;
+		MemoryContextReset(tmp);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(tmp);
+	vslot_ring_now();
+}
+
 bool
 batch_request_poll(BatchRequest *q)
 {
@@ -684,6 +826,8 @@ batch_request_poll(BatchRequest *q)
 
 	if (q->finished)
 		return true;
+	if (q->stranded)
+		return false;
 	call = q->carrier->call;
 	for (int i = 0; vcall_poll(call); i++)
 	{
@@ -698,7 +842,7 @@ batch_request_poll(BatchRequest *q)
 		if (vcall_next_noerror(call, &f, &err) ? f.final : err != NULL)
 		{
 			finish(q, &f, err);
-			return true;
+			return q->finished;
 		}
 	}
 	return false;
@@ -759,7 +903,9 @@ batch_request_release(BatchRequest *q)
 	if (--q->refs > 0 || keep(q))
 		return;
 	forget_key(q);
-	if (!q->finished)
+	if (q->stranded)
+		dlist_delete(&q->node);
+	else if (!q->finished)
 	{
 		leave_flight(q);
 		p->stats.cancelled++;
@@ -774,6 +920,8 @@ batch_request_release(BatchRequest *q)
 		pfree(q->copy);
 	if (q->err)
 		FreeErrorData(q->err);
+	if (q->route)
+		pfree(q->route);
 	q->next_free = p->free;
 	p->free = q;
 }
@@ -799,13 +947,16 @@ sleep_for(BatchRequest *due)
 	ErrorData  *late;
 	Call	   *call;
 
-	if (due == NULL || due->finished)
+	if (due == NULL || due->finished || due->stranded)
 		return timeout;
 	call = due->carrier->call;
 	if (vcall_tell_loading(call))
 		timeout = LOADING_QUIET;
 	if (due->timeout_ms > 0 && !due->timed)
+	{
 		vcall_time_from_now(call, due->timeout_ms);
+		due->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), due->timeout_ms);
+	}
 	due->timed = true;
 	late = vcall_late(call);
 	if (late != NULL && !on_error_forgives(due->on_error, late))
@@ -883,6 +1034,8 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 	vslot_ring_now();
 	CHECK_FOR_INTERRUPTS();
 	sweep(p);
+	if (!dlist_is_empty(&p->stranded))
+		reroute_all(p);
 	if (p->finished != before)
 		return;
 	if (!listen(p, p->patient))
@@ -902,6 +1055,8 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 		add_wait(stats, start, end);
 	CHECK_FOR_INTERRUPTS();
 	sweep(p);
+	if (!dlist_is_empty(&p->stranded))
+		reroute_all(p);
 	p->patient = p->finished == before;
 }
 

@@ -32,6 +32,7 @@ typedef struct BatchStats
 	int64		calls;			/* requests sent to the engine */
 	int64		deduplicated;	/* answered by an equal request */
 	int64		cache_hits;		/* answered by the table of kept answers */
+	int64		fallbacks;		/* sent to another model, after one had failed */
 	int64		failed;			/* with an error that the caller takes as NULL */
 	int64		cancelled;		/* given up before the answer was there */
 	int			in_flight;

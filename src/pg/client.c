@@ -71,6 +71,7 @@ struct Call
 	bool		final_read;		/* the final frame has been handed out */
 	bool		broken;			/* the reply stream makes no sense */
 	bool		lost;			/* engine gone, or slot closed without a final frame */
+	bool		elsewhere;		/* its error is its endpoint's fault */
 	bool		cancelled;		/* closed without a final frame: llm_cancel() */
 	TimestampTz deadline;		/* 0 = none */
 	int			timeout_ms;
@@ -386,7 +387,7 @@ forget_conversation(Call *c)
 	empty_buffer(&c->frame, c->cxt);
 	c->sent = 0;
 	c->unrung = 0;
-	c->final_read = c->broken = c->lost = c->cancelled = false;
+	c->final_read = c->broken = c->lost = c->cancelled = c->elsewhere = false;
 	c->loading = false;
 	c->progress = 0;
 	c->told = -1;
@@ -474,6 +475,12 @@ vcall_quiet(Call *c, bool quiet)
 {
 	if (c->slot >= 0 && (!quiet || c->sent == sizeof(c->head) + c->head.len))
 		vslot_quiet(c->slot, quiet);
+}
+
+bool
+vcall_elsewhere(const Call *c)
+{
+	return c->elsewhere;
 }
 
 int64
@@ -699,6 +706,8 @@ frame_error(Call *c, const char *p, size_t len)
 			sqlstate = MAKE_SQLSTATE(f.s[0], f.s[1], f.s[2], f.s[3], f.s[4]);
 		else if (f.tag == WTAG_MESSAGE)
 			message = field_text(&f);
+		else if (f.tag == WTAG_ELSEWHERE)
+			c->elsewhere = f.i == 1;
 		else if (f.tag == WTAG_DETAIL && f.n > 0)
 			detail = field_text(&f);
 		else if (f.tag == WTAG_HINT && f.n > 0)

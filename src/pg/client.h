@@ -79,6 +79,8 @@ bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,
 void		vcall_quiet(Call *c, bool quiet);
 
 int64		vcall_request_id(const Call *c);
+/* Does the error that it has ended with say that another model may well answer? */
+bool		vcall_elsewhere(const Call *c);
 /* Of one that has ended (cost.h). */
 int64		vcall_cost(const Call *c);
 

@@ -12,6 +12,7 @@
 
 #include "catalog/pg_type.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 #include "pg/api.h"
 #include "pg/choose.h"
@@ -20,6 +21,7 @@
 #include "pg/generate.h"
 #include "pg/pool.h"
 #include "pg/result_cache.h"
+#include "pg/route.h"
 
 #define ENGINE_FUNC(symbol, inputs, head, input, result) \
 	PG_FUNCTION_INFO_V1(symbol);
@@ -108,6 +110,46 @@ value_of(const EngineFunc *f, const EngineRequest *r, const CallFrame *frame, Fu
 	return f->result(&reply, result_type(fcinfo), &fcinfo->isnull);
 }
 
+/* Its model, or when that fails another one; r is then the last one's. */
+static ErrorData *
+ask(EngineRequest *r, CallFrame *frame, Call **call, bool *routed)
+{
+	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), r->timeout_ms);
+	int			timeout_ms = r->timeout_ms;
+	Route		route = {0};
+
+	StringInfoData next;
+	char		model[NAMEDATALEN];
+
+	*routed = route_around(&route, &r->body, &next, model);
+	if (*routed)
+	{
+		r->body = next;
+		r->model = pstrdup(model);
+	}
+	for (;;)
+	{
+		ErrorData  *err = vcall_simple_noerror(r->kind, &r->body, r->model, timeout_ms, CurrentMemoryContext, frame, call);
+
+		if (err == NULL || !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len))
+			return err;
+		initStringInfo(&next);
+		if (!route_next(&route, r->body.data, r->body.len, &next, model))
+		{
+			char	   *detail = route_detail(&route, err->detail);
+
+			err->detail = detail != NULL ? detail : err->detail;
+			return err;
+		}
+		vcall_end(*call);
+		r->body = next;
+		r->model = pstrdup(model);
+		*routed = true;
+		if (r->timeout_ms > 0)
+			timeout_ms = Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), end), 1);
+	}
+}
+
 Datum
 engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 {
@@ -116,6 +158,7 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	ErrorData  *refused;
 	CallFrame	frame = {.kind = WF_DONE,.final = true};
 	CacheKey	cache;
+	bool		routed;
 	Call	   *call;
 	Datum		value;
 
@@ -130,7 +173,9 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	result_cache_key(&cache, r.kind, &r.body, r.model, r.deterministic);
 	if (cache.on && (frame.data = result_cache_find(&cache, &frame.len)) != NULL)
 		return value_of(f, &r, &frame, fcinfo);
-	refused = vcall_simple_noerror(r.kind, &r.body, r.model, r.timeout_ms, CurrentMemoryContext, &frame, &call);
+	refused = ask(&r, &frame, &call, &routed);
+	if (routed)
+		cache.on = false;		/* it is another model's answer */
 	if (refused != NULL)
 	{
 		if (!on_error_forgives(r.on_error, refused))

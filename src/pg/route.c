@@ -1,0 +1,252 @@
+/*
+ * route.c
+ *	  Another model for a request whose model has failed: option "fallback".
+ *
+ * A request's message says which models may answer instead (asker_options.c).  The next message is the same but for what
+ * belongs to the model: where it is, its options, its secret, its prices, and its own fallbacks, which come before what is
+ * left of those of the first.  A model that has been asked is not asked again, so no chain goes round; and
+ * ROUTE_MOST are enough.
+ *
+ * What another model can't be asked for: an error of who asks (wrong options, privileges, a cancelled request); token ids in the
+ * request, which are numbers of the first model's vocabulary.
+ *
+ * Tests: tests/sql/38_fallback.sql, tests/t/116_money.pl.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "pg/catalog.h"
+#include "pg/client.h"
+#include "pg/encode.h"
+#include "pg/request_note.h"
+#include "pg/route.h"
+#include "pg/vllm_pg.h"
+#include "wire/wire.h"
+
+/* Is it the model's, or who asks, which the next message says anew? */
+static bool
+is_models(int tag)
+{
+	switch (tag)
+	{
+		case WTAG_DATABASE:
+		case WTAG_ROLE:
+		case WTAG_SESSION:
+		case WTAG_LOGIN:
+		case WTAG_BACKGROUND:
+		case WTAG_ROLE_WEIGHT:
+		case WTAG_ROLE_MAX_REQUESTS:
+		case WTAG_ROLE_TOKENS_PER_MINUTE:
+		case WTAG_ROLE_MAX_TOKENS:
+		case WTAG_ROLE_LIMIT_WAIT:
+		case WTAG_SLEEP_WAIT:
+		case WTAG_MODEL:
+		case WTAG_MODEL_PATH:
+		case WTAG_MODEL_OPTIONS:
+		case WTAG_MODEL_HASH:
+		case WTAG_LORA:
+		case WTAG_LORA_PATH:
+		case WTAG_SECRET_PATHS:
+		case WTAG_URL:
+		case WTAG_SECRET:
+		case WTAG_PRICE_INPUT:
+		case WTAG_PRICE_CACHED:
+		case WTAG_PRICE_OUTPUT:
+		case WTAG_CACHE_RULE:
+		case WTAG_CASCADE:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+is_of_vocabulary(int tag)
+{
+	switch (tag)
+	{
+		case WTAG_PROMPT_IDS:
+		case WTAG_PROMPT_EMBEDS:
+		case WTAG_STOP_TOKEN_IDS:
+		case WTAG_LOGIT_BIAS:
+		case WTAG_ALLOWED_TOKEN_IDS:
+		case WTAG_LOGPROB_TOKEN_IDS:
+		case WTAG_RETURNED_TOKEN_IDS:
+		case WTAG_STEP_TAG_ID:
+		case WTAG_PIN:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static bool
+is_its_fault(int sqlerrcode)
+{
+	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_SYSTEM_ERROR:
+			return true;
+		default:
+			return sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW;
+	}
+}
+
+/* Never, whoever says that another model may well answer. */
+static bool
+is_the_askers(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_QUERY_CANCELED || sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE ||
+		sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED || sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE;
+}
+
+/* Does the message name others, and nothing that is the first model's alone? */
+static bool
+can_go_on(const char *body, Size len)
+{
+	WireIn		in = {body, body + len};
+	WireField	f;
+	bool		some = false;
+
+	while (wire_next(&in, &f) > 0)
+	{
+		if (is_of_vocabulary(f.tag))
+			return false;
+		some |= f.tag == WTAG_FALLBACK;
+	}
+	return some;
+}
+
+bool
+route_may(const ErrorData *e, bool elsewhere, const char *body, Size len)
+{
+	return !is_the_askers(e->sqlerrcode) && (elsewhere || is_its_fault(e->sqlerrcode)) && can_go_on(body, len);
+}
+
+static void
+name_of(const WireField *f, char *name)
+{
+	text	   *t = text_from_wire(f->s, f->n);
+	char	   *s = text_to_cstring(t);
+
+	strlcpy(name, s, NAMEDATALEN);
+	pfree(s);
+	pfree(t);
+}
+
+static bool
+is_tried(const Route *r, const char *name)
+{
+	for (int i = 0; i < r->n; i++)
+		if (strcmp(r->tried[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* The model, if the user may ask it. */
+static ModelRow *
+may_ask(Route *r, const char *name)
+{
+	ModelRow   *m = catalog_find(name);
+
+	if (m == NULL)
+		snprintf(r->why, sizeof(r->why), "Model \"%s\", which would be asked instead, does not exist.", name);
+	else if (!catalog_may_use(m, GetUserId()))
+		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but permission is denied for it.", name);
+	else if (!vclient_is_ready(catalog_is_remote(m)))
+		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it is not available now.", name);
+	else
+		return m;
+	return NULL;
+}
+
+static void
+make_message(const ModelRow *m, const Route *r, const char *body, Size len, StringInfo to)
+{
+	WireIn		in = {body, body + len};
+	WireOut		out = vclient_out(to);
+	WireField	f;
+	const char *before = in.p;
+
+	resetStringInfo(to);
+	catalog_put(m, &out);
+	for (; wire_next(&in, &f) > 0; before = in.p)
+	{
+		char		name[NAMEDATALEN];
+
+		if (is_models(f.tag))
+			continue;
+		if (f.tag == WTAG_FALLBACK)
+		{
+			name_of(&f, name);
+			if (is_tried(r, name))
+				continue;
+		}
+		appendBinaryStringInfo(to, before, in.p - before);
+	}
+}
+
+bool
+route_next(Route *r, const char *body, Size len, StringInfo to, char *model)
+{
+	WireIn		in = {body, body + len};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+	{
+		ModelRow   *m;
+
+		if (f.tag == WTAG_MODEL && r->n == 0)
+			name_of(&f, r->tried[r->n++]);
+		if (f.tag != WTAG_FALLBACK || r->n >= ROUTE_MOST)
+			continue;
+		name_of(&f, model);
+		if (is_tried(r, model))
+			continue;
+		strlcpy(r->tried[r->n++], model, NAMEDATALEN);
+		m = may_ask(r, model);
+		if (m == NULL)
+			continue;
+		make_message(m, r, body, len, to);
+		return true;
+	}
+	return false;
+}
+
+bool
+route_around(Route *r, const StringInfoData *body, StringInfo to, char *model)
+{
+	if (vllm_shared == NULL || vclient_is_ready(request_is_remote(body->data, body->len)) || !can_go_on(body->data, body->len))
+		return false;
+	initStringInfo(to);
+	if (route_next(r, body->data, body->len, to, model))
+		return true;
+	memset(r, 0, sizeof(*r));
+	return false;
+}
+
+char *
+route_detail(const Route *r, const char *detail)
+{
+	StringInfoData s;
+
+	if (r->n == 0)
+		return NULL;
+	initStringInfo(&s);
+	if (detail != NULL)
+		appendStringInfo(&s, "%s ", detail);
+	if (r->n > 1 && r->why[0] == '\0')
+	{
+		appendStringInfoString(&s, "Models that were asked:");
+		for (int i = 0; i < r->n; i++)
+			appendStringInfo(&s, "%s \"%s\"", i > 0 ? "," : "", r->tried[i]);
+		appendStringInfoChar(&s, '.');
+	}
+	else
+		appendStringInfoString(&s, r->why);
+	return s.data;
+}

@@ -1,0 +1,42 @@
+/*
+ * route.h
+ *	  Another model for a request whose model has failed: option "fallback".
+ */
+#ifndef VLLM_PG_ROUTE_H
+#define VLLM_PG_ROUTE_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+
+#define ROUTE_MOST	8			/* models that are asked for one request, with the first */
+
+/* Whom a request has been sent to, and what was in the way of others. */
+typedef struct Route
+{
+	int			n;
+	char		tried[ROUTE_MOST][NAMEDATALEN];
+	char		why[256];		/* the last one that could not be asked; '' = none */
+} Route;
+
+/*
+ * May the request be answered by another model after this error?  elsewhere: the endpoint's program thinks so.  Looks at the error
+ * and the message alone: anywhere.
+ */
+bool		route_may(const ErrorData *e, bool elsewhere, const char *body, Size len);
+
+/*
+ * The message for the next model that the current user may ask, and its name (NAMEDATALEN bytes); false: there is none.
+ * Reads the catalogs.
+ */
+bool		route_next(Route *r, const char *body, Size len, StringInfo to, char *model);
+
+/*
+ * Before it is sent: the same, if who would answer it is not there now, and somebody else is.  to is made.
+ */
+bool		route_around(Route *r, const StringInfoData *body, StringInfo to, char *model);
+
+/* What an error says besides, when all have failed; palloc'ed, NULL: nothing. */
+char	   *route_detail(const Route *r, const char *detail);
+
+#endif

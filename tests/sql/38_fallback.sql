@@ -1,0 +1,63 @@
+-- Another model for a request whose model has failed: paths with /fake/lame fail at "@lame"
+\pset format unaligned
+SELECT llm_create_model('x', '/fake/x', options => '{"fallback": ["a", 5]}');
+SELECT llm_create_model('x', '/fake/x', options => '{"fallback": ["a", "b", "c", "d", "e", "f", "g", "h", "i"]}');
+SELECT llm_create_model('good', '/fake/good', options => '{"prices": {"input": 1, "output": 1}}');
+SELECT llm_create_model('lame', '/fake/lame', options => '{"fallback": "good", "prices": {"input": 1, "output": 1}, "result_cache": true}');
+SELECT llm_create_model('chain', '/fake/lame2', options => '{"fallback": ["nobody", "lame", "chain"]}');
+SELECT llm_create_model('ring', '/fake/lame3', options => '{"fallback": ["ring2", "ring"]}');
+SELECT llm_create_model('ring2', '/fake/lame4', options => '{"fallback": "ring"}');
+SELECT llm_cost_reset() >= 0 AS reset;
+SELECT llm_generate('fine', model => 'lame'), llm_generate('@lame but answered', model => 'lame');
+SELECT llm_generate('@lame and chained', model => 'chain');
+SELECT llm_embed('@lame', model => 'lame') = llm_embed('@lame', model => 'good') AS same;
+SELECT model, requests FROM llm_stat_cost ORDER BY 1;
+-- all in the ring have failed
+\set VERBOSITY default
+SELECT llm_generate('@lame', model => 'ring');
+-- with many rows: the same answers, in their order, with the batch node and without it
+CREATE TABLE w AS SELECT i, CASE WHEN i % 3 = 0 THEN '@lame ' || i ELSE 'ok ' || i END AS p FROM generate_series(1, 300) i;
+CREATE TABLE a AS SELECT i, llm_generate(p, model => 'chain') AS batch FROM w;
+SET vllm.batch = off;
+CREATE TABLE b AS SELECT i, llm_generate(p, model => 'chain') AS alone FROM w;
+RESET vllm.batch;
+SELECT count(*), count(*) FILTER (WHERE batch = alone) AS same, count(*) FILTER (WHERE batch = upper('@lame ' || i)) AS fallen FROM a JOIN b USING (i);
+SELECT count(*) FROM w WHERE llm_generate(p, model => 'lame') LIKE '@LAME%';
+SELECT count(*) FROM llm_generate_batch(ARRAY(SELECT p FROM w ORDER BY i), model => 'lame') WITH ORDINALITY g (t, i) JOIN w USING (i) WHERE t = upper(p);
+SELECT count(*) FROM w WHERE i < 10 AND llm_embed(p, model => 'lame') IS NOT NULL;
+SET vllm.batch_window = 1;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT llm_generate(p, model => 'chain') FROM w WHERE i <= 6;
+RESET vllm.batch_window;
+-- what another model is not asked for: wrong options, token ids, its own errors; and a failed row is one
+SELECT llm_generate('@error:22023:wrong', model => 'lame');
+SELECT llm_generate('@error:0A000:never', model => 'lame');
+SELECT llm_generate('@lame', model => 'lame', stop_token_ids => ARRAY[1]);
+SELECT llm_generate('@lame @delay:1000', model => 'lame', timeout_ms => 50);
+SELECT count(llm_generate(p, model => 'ring')) FROM w;
+SET vllm.on_error = 'null';
+SELECT count(llm_generate(p, model => 'ring')) FROM w;
+RESET vllm.on_error;
+-- an answer of another model is not kept as the model's own
+SELECT llm_cache_clear('lame') >= 0 AS cleared;
+SELECT count(llm_generate(p, model => 'lame', temperature => 0)) FROM w;
+SELECT entries FROM llm_stat_cache WHERE model = 'lame';
+-- privileges are looked at for each
+CREATE ROLE regress_fallen;
+SELECT llm_grant('lame', 'regress_fallen');
+SET ROLE regress_fallen;
+SELECT llm_generate('@lame', model => 'lame');
+RESET ROLE;
+SELECT llm_grant('good', 'regress_fallen');
+SET ROLE regress_fallen;
+SELECT llm_generate('@lame', model => 'lame');
+RESET ROLE;
+-- a statement that is given up gives up what is on its way elsewhere, too
+SELECT count(*) FROM (SELECT llm_generate(p, model => 'chain') FROM w LIMIT 7) s;
+SET statement_timeout = '200ms';
+SELECT count(llm_generate('@lame @delay:60000 ' || p, model => 'chain')) FROM w;
+RESET statement_timeout;
+SELECT count(*) FROM llm_requests WHERE model IN ('chain', 'lame', 'good');
+SELECT reserved FROM llm_stat_budget WHERE role = current_user;
+SELECT llm_drop_model(m) FROM unnest(ARRAY['good', 'lame', 'chain', 'ring', 'ring2']) m;
+DROP TABLE w, a, b;
+DROP ROLE regress_fallen;
