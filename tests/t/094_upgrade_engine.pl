@@ -153,7 +153,7 @@ for my $how ('kill', 'cancel', 'terminate', 'kill the old one')
 	is(sql($ask), $answer, '... and the next upgrade works');
 }
 my $sup = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg supervisor'");
-ok(until_true(sub { 1 == scalar(my @p = `pgrep -P $sup`) }, 10), 'one engine is left');
+ok(until_true(sub { 1 == scalar(my @p = `pgrep -P $sup vllm_pg_engine`) }, 10), 'one engine is left');
 
 # a new supervisor, on whatever side the engine was
 for my $n (1, 2)
