@@ -209,4 +209,23 @@ set_to($node, 'vllm.remote_path', '/nonexistent/remote');
 ok(until_true(sub { !is_alive($program) }, 5), 'told to end it does');
 $ep->stop;
 $node->stop('fast');
+
+# ---- a database that asks itself: requests that wait for requests leave these their slots ----
+
+SKIP:
+{
+	skip 'vllm_pg_http was not built here', 4 if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_http";
+	my $port = PostgreSQL::Test::Cluster::get_free_port();
+	$node = new_node('self', "vllm.max_queued_requests = 8\nvllm.allowed_hosts = '127.0.0.1'\nvllm.http_host = '127.0.0.1'\nvllm.http_anonymous_role = 'web'\n"
+		. "vllm.http_max_connections = 16\nvllm.http_port = $port\n");
+	$node->safe_psql('postgres', qq{CREATE ROLE vllm_http LOGIN NOINHERIT; CREATE ROLE web; GRANT web TO vllm_http;
+		SELECT llm_create_model('self', provider => 'openai', url => 'http://127.0.0.1:$port/v1', options => '{"model": "tickets-2m", "dialect": "vllm"}')});
+	ok(until_ready($node), 'an engine, its HTTP server and the remote program');
+	ok(until_true(sub { HTTP::Tiny->new->get("http://127.0.0.1:$port/health")->{status} == 200 }, 20), 'are there');
+	my @b = map { bg($node, q{SELECT count(*) FROM (SELECT llm_generate('to myself ' || i, model => 'self') AS a FROM generate_series(1, 100) i) s WHERE a LIKE 'TO MYSELF%'}) } 1 .. 4;
+	push @b, bg($node, q{SELECT count(*) FROM (SELECT llm_generate('at once ' || i) AS a FROM generate_series(1, 300) i) s WHERE a LIKE 'AT ONCE%'});
+	is(join(' ', map { scalar finish($_) } @b), '100 100 100 100 300', 'four statements ask the engine by way of the HTTP server, one does so itself, with 8 slots');
+	is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
+	$node->stop('fast');
+}
 done_testing();
