@@ -67,6 +67,7 @@ typedef struct JobItem
 	ErrorData  *error;
 	int			crashes;		/* engines that ended with a request of it in flight */
 	bool		alone;			/* nothing else is in flight beside it */
+	bool		charged;		/* the error may have cost something: it counts as an attempt, whose fault it ever is */
 	int			skips;			/* writes that found the row locked */
 	uint32		swept;			/* blocks of the side table, for a source that was truncated */
 	uint32		swept_to;		/* when the transaction commits */
@@ -111,6 +112,8 @@ typedef struct JobRun
 	TimestampTz look_at;		/* then it will have, 0 = not known to */
 	bool		backfill;		/* may be running */
 	bool		remote;			/* the remote program answers, as far as is known */
+	int			endpoint_backoff;	/* ms; 0 = the last answer was one */
+	TimestampTz endpoint_at;	/* no request before then */
 	bool		names_missed;	/* the last transaction found no table, column or function of a name */
 	int			job_errors;		/* in a row, that are not the row's fault */
 	int			backoff;		/* ms */

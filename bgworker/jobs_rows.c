@@ -115,6 +115,9 @@ jobs_blame(const ErrorData *e)
 		category == ERRCODE_SYSTEM_ERROR || category == ERRCODE_CONNECTION_EXCEPTION ||
 		category == ERRCODE_TRANSACTION_ROLLBACK)
 		return BLAME_ENGINE;
+	/* an endpoint's: of the model's secret */
+	if (category == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION)
+		return BLAME_JOB;
 	if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR) || category == ERRCODE_CONFIG_FILE_ERROR)
 		return BLAME_JOB;
 	return BLAME_ROW;

@@ -59,6 +59,9 @@
 #include "pg/request_note.h"
 #include "pg/vllm_pg.h"
 
+/* ms that a job's endpoint is left alone which is not there, or refuses */
+#define ENDPOINT_RETRY_MIN	250
+#define ENDPOINT_RETRY_MAX	30000
 /* ms without work until the worker goes */
 #define IDLE_EXIT		10000
 /* answers that are written together, and ms that one waits for others */
@@ -632,7 +635,7 @@ start_items(JobRun *j)
 	bool		go_on = true;
 	dlist_iter	it;
 
-	if (j->call == NULL || j->failed)
+	if (j->call == NULL || j->failed || j->endpoint_at > GetCurrentTimestamp())
 		return true;
 	GetUserIdAndSecContext(&user, &sec_context);
 	SetUserIdAndSecContext(j->def->owner, sec_context | SECURITY_LOCAL_USERID_CHANGE);
@@ -707,13 +710,27 @@ start_requests(void)
 
 /* ---- answers ---- */
 
+/* An endpoint is not there, or has enough: others' jobs go on, and this one asks ever less often. */
+static void
+endpoint_failed(JobRun *j, TimestampTz now)
+{
+	/* what else was under way is the same failure */
+	if (j->endpoint_at > now)
+		return;
+	j->endpoint_backoff = Min(Max(j->endpoint_backoff * 2, ENDPOINT_RETRY_MIN), ENDPOINT_RETRY_MAX);
+	j->endpoint_at = TimestampTzPlusMilliseconds(now, j->endpoint_backoff);
+}
+
 /* The engine ended, or had no room: once more, if that may help. */
 static void
 ask_again(JobItem *it, const ErrorData *e)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	w.engine_retry = TimestampTzPlusMilliseconds(now, 100);
+	if (it->job->remote)
+		endpoint_failed(it->job, now);
+	else
+		w.engine_retry = TimestampTzPlusMilliseconds(now, 100);
 	if (e->sqlerrcode == ERRCODE_SYSTEM_ERROR)
 		it->crashes++;
 	if (it->alone && e->sqlerrcode == ERRCODE_SYSTEM_ERROR)
@@ -739,10 +756,11 @@ look_at_answers(JobItem *it)
 			return;
 		if (error == NULL)
 			error = batch_request_error(it->pieces[i].request);
+		it->charged |= batch_request_charged(it->pieces[i].request);
 	}
 	if (error != NULL)
 	{
-		if (jobs_blame(error) == BLAME_ENGINE)
+		if (jobs_blame(error) == BLAME_ENGINE && !it->charged)
 			ask_again(it, error);
 		else
 			item_failed(it, error);
@@ -751,6 +769,7 @@ look_at_answers(JobItem *it)
 		return;
 	else
 	{
+		it->job->endpoint_backoff = 0;
 		it->state = ITEM_DONE;
 		it->done_at = GetCurrentTimestamp();
 	}

@@ -144,8 +144,8 @@ outcome_of_error(Write *w, int i, ErrorData *e)
 		case BLAME_INPUT:
 			return OUT_FAILED;
 		case BLAME_ENGINE:
-			/* an engine that ended with this row alone in it */
-			if (!it->alone)
+			/* an engine that ended with this row alone in it; what may have cost something is not repeated for ever */
+			if (!it->alone && !it->charged)
 				return OUT_GIVE_BACK;
 			break;
 		case BLAME_JOB:

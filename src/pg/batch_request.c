@@ -86,6 +86,7 @@ struct BatchRequest
 	int			timeout_ms;
 	OnError		on_error;
 	bool		forgiven;		/* the error is NULL to the caller */
+	bool		charged;		/* the error's endpoint may have charged for it */
 	bool		timed;			/* its timeout_ms counts already */
 	bool		quiet;			/* the engine does not wake us for it */
 	uint32		hash;
@@ -696,6 +697,7 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	p->stats.cost += vcall_cost(q->carrier->call);
 	if (q->stats)
 		q->stats->cost += vcall_cost(q->carrier->call);
+	q->charged |= err != NULL && vcall_charged(q->carrier->call);
 	if (err != NULL && route_may(err, vcall_elsewhere(q->carrier->call), q->carrier->body.data, q->carrier->body.len))
 	{
 		forget_key(q);
@@ -846,6 +848,12 @@ batch_request_poll(BatchRequest *q)
 		}
 	}
 	return false;
+}
+
+bool
+batch_request_charged(const BatchRequest *q)
+{
+	return q->charged;
 }
 
 ErrorData *

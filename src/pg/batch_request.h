@@ -92,6 +92,8 @@ bool		batch_request_poll(BatchRequest *q);
 
 /* Of a finished request: its error (to be thrown when the row is due) or NULL. */
 ErrorData  *batch_request_error(const BatchRequest *q);
+/* ... may it have cost something, at an endpoint? */
+bool		batch_request_charged(const BatchRequest *q);
 /*
  * Once for each holder of a finished request: it counts as one of the statement's, which is an ERROR if too many
  * have failed, and its answer is kept if the model keeps them (result_cache.h).  True: its error is NULL to the caller, who has said so.

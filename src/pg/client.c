@@ -72,6 +72,7 @@ struct Call
 	bool		broken;			/* the reply stream makes no sense */
 	bool		lost;			/* engine gone, or slot closed without a final frame */
 	bool		elsewhere;		/* its error is its endpoint's fault */
+	bool		charged;		/* ... which may have charged for it */
 	bool		cancelled;		/* closed without a final frame: llm_cancel() */
 	TimestampTz deadline;		/* 0 = none */
 	int			timeout_ms;
@@ -387,7 +388,7 @@ forget_conversation(Call *c)
 	empty_buffer(&c->frame, c->cxt);
 	c->sent = 0;
 	c->unrung = 0;
-	c->final_read = c->broken = c->lost = c->cancelled = c->elsewhere = false;
+	c->final_read = c->broken = c->lost = c->cancelled = c->elsewhere = c->charged = false;
 	c->loading = false;
 	c->progress = 0;
 	c->told = -1;
@@ -481,6 +482,12 @@ bool
 vcall_elsewhere(const Call *c)
 {
 	return c->elsewhere;
+}
+
+bool
+vcall_charged(const Call *c)
+{
+	return c->charged;
 }
 
 int64
@@ -708,6 +715,8 @@ frame_error(Call *c, const char *p, size_t len)
 			message = field_text(&f);
 		else if (f.tag == WTAG_ELSEWHERE)
 			c->elsewhere = f.i == 1;
+		else if (f.tag == WTAG_CHARGED_TRIES)
+			c->charged = f.i > 0;
 		else if (f.tag == WTAG_DETAIL && f.n > 0)
 			detail = field_text(&f);
 		else if (f.tag == WTAG_HINT && f.n > 0)
@@ -726,6 +735,7 @@ dead_error(Call *c)
 	if (c->cancelled)
 		return make_error(c, ERRCODE_QUERY_CANCELED,
 						  "canceling LLM request due to llm_cancel()", NULL, NULL);
+	c->charged = c->note.remote;
 	if (c->note.remote)
 		return make_error(c, ERRCODE_SYSTEM_ERROR,
 						  "lost connection to the remote program", "What the endpoint has done for the request may be charged.",

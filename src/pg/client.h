@@ -81,6 +81,8 @@ void		vcall_quiet(Call *c, bool quiet);
 int64		vcall_request_id(const Call *c);
 /* Does the error that it has ended with say that another model may well answer? */
 bool		vcall_elsewhere(const Call *c);
+/* ... may it have cost something, at an endpoint? */
+bool		vcall_charged(const Call *c);
 /* Of one that has ended (cost.h). */
 int64		vcall_cost(const Call *c);
 

@@ -18,7 +18,7 @@ my $node = new_node('endpoint', "vllm.engine = off\nvllm.allowed_hosts = '127.0.
 my $ep = Endpoint->new($node->basedir . '/endpoint.log');
 
 # a model of each behaviour; each path has a health of its own
-my @paths = qw(ok hang begin late cut slam cutstream garbage nothing binary e500 e400 e401 e429 once429 once503 away loris flood missing);
+my @paths = qw(ok lapsed hang begin late cut slam cutstream garbage nothing binary e500 e400 e401 e429 once429 once503 away loris flood missing);
 $node->safe_psql('postgres', join(';', map {
 	sprintf(q{SELECT llm_create_model('%s', provider => 'openai', url => '%s', options => '{"max_retries": 2, "timeout": %d}')}, $_, $ep->url($_), $_ eq 'loris' ? 700 : 20000)
 } @paths));
@@ -158,6 +158,32 @@ is($node->safe_psql('postgres', ask('ok', 'allowed')), 'ALLOWED', 'allowed again
 is(remote_pid(), $old, 'by the same program');
 $node->safe_psql('postgres', 'SELECT llm_cancel(id) FROM llm_requests');
 finish($b);
+
+# ---- jobs: what may have cost something is not asked for again and again ----
+
+my $cut = $ep->requests('cut');
+$node->safe_psql('postgres', q{
+	SELECT llm_create_model('nobody', provider => 'openai', url => 'http://127.0.0.1:1/v1', options => '{"max_retries": 0}');
+	CREATE TABLE paid (id int PRIMARY KEY, body text, answer text);
+	CREATE TABLE gone (LIKE paid INCLUDING ALL);
+	CREATE TABLE bad_key (LIKE paid INCLUDING ALL);
+	CREATE TABLE fine (LIKE paid INCLUDING ALL);
+	INSERT INTO paid SELECT i, 'p' FROM generate_series(1, 3) i;
+	INSERT INTO gone SELECT i, 'g' FROM generate_series(1, 100) i;
+	INSERT INTO bad_key VALUES (1, 'b');
+	INSERT INTO fine SELECT i, 'f' FROM generate_series(1, 300) i;
+	SELECT llm_create_completion_job(t, '{body}', 'answer', name => t::text::name, model => m, max_attempts => n)
+		FROM (VALUES ('gone'::regclass, 'nobody', 2), ('paid', 'cut', 2), ('bad_key', 'lapsed', 9), ('fine', 'ok', 2)) v (t, m, n)});
+ok(until_sql($node, q{SELECT count(*) = 300 FROM fine WHERE answer = 'F'}), 'a job whose endpoint answers');
+ok(until_sql($node, q{SELECT count(*) = 3 FROM llm_job_failures WHERE name = 'paid' AND attempts = 2 AND sqlstate LIKE '08%'}), 'one whose endpoint breaks off gives its rows up');
+is($ep->requests('cut') - $cut, 7, '... after max_attempts calls each, and one when the job was made');
+ok(until_sql($node, q{SELECT state = 'failed' FROM llm_jobs WHERE name = 'bad_key'}), 'one whose secret is refused fails');
+is($node->safe_psql('postgres', q{SELECT queued + in_flight, (SELECT count(*) FROM llm_job_failures WHERE name = 'gone') FROM llm_jobs WHERE name = 'gone'}), '100|0',
+	'one whose endpoint is not there waits for it');
+$node->safe_psql('postgres', q{INSERT INTO fine SELECT i, 'again' FROM generate_series(301, 400) i});
+ok(until_sql($node, q{SELECT count(*) = 100 FROM fine WHERE answer = 'AGAIN'}), '... and keeps nobody waiting');
+$node->safe_psql('postgres', q{SELECT llm_drop_job(n) FROM unnest(ARRAY['paid', 'gone', 'bad_key', 'fine']) n});
+nothing_left('jobs');
 
 # ---- the HTTP server in front of endpoints, without an engine ----
 

@@ -148,6 +148,8 @@ my %does = (
 	e500 => sub { return respond($_[0], 500, fault('inside')); },
 	e400 => sub { return respond($_[0], 400, fault('not like this')); },
 	e401 => sub { return respond($_[0], 401, fault('who are you, Bearer s3cret-of-mine?')); },
+	# the secret was good once
+	lapsed => sub { my ($c, $q) = @_; return $seen{lapsed}++ ? respond($c, 401, fault('no more')) : answer($c, $q); },
 	e429 => sub { return respond($_[0], 429, fault('too many'), 'Retry-After: 0'); },
 	# each prompt is refused once
 	once429 => sub { my ($c, $q) = @_; return $seen{"429 $q->{prompt}"}++ ? answer($c, $q) : respond($c, 429, fault('too many'), 'Retry-After: 0'); },
