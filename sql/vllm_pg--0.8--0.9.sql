@@ -97,3 +97,12 @@ REVOKE EXECUTE ON FUNCTION llm_cache_prune() FROM PUBLIC;
 
 CREATE FUNCTION llm_cache_clear(model text DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_cache_clear' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+/* ---- cascades (cascade.c) ---- */
+
+CREATE FUNCTION llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8 DEFAULT 0.95, delta float8 DEFAULT 0.05) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_fit_cascade' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION llm_fit_filter(prob float8[], truth bool[], "precision" float8 DEFAULT 0.95, recall float8 DEFAULT 0.95, delta float8 DEFAULT 0.05,
+    OUT accept float8, OUT reject float8, OUT asked float8)
+AS 'MODULE_PATHNAME', 'llm_fit_filter' LANGUAGE C IMMUTABLE PARALLEL SAFE;

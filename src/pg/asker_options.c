@@ -3,7 +3,7 @@
  *	  Options of a model that are the asker's: prices, fallback, cascade, result_cache.
  *
  * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
- * and become fields of its requests' messages, where who asks reads them back: cost.c, route.c, result_cache.c.
+ * and become fields of its requests' messages, where who asks reads them back: cost.c, route.c, cascade.c, result_cache.c.
  *
  * Tests: tests/sql/36_cost.sql, tests/sql/37_result_cache.sql.
  */
@@ -17,6 +17,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/asker_options.h"
+#include "pg/cascade.h"
 #include "pg/compat.h"
 #include "pg/cost.h"
 #include "pg/encode.h"
@@ -131,24 +132,6 @@ put_fallback(const JsonNode *n, WireOut *out)
 		wire_put_text(out, WTAG_FALLBACK, e->text, strlen(e->text));
 }
 
-/* ---- cascade ---- */
-
-static void
-check_cascade(const JsonNode *n)
-{
-	static const char *const names[] = {"to", "threshold", NULL};
-	const JsonNode *to;
-	const JsonNode *threshold;
-
-	check_members("cascade", n, names, "to, threshold");
-	to = json_tree_get(n, "to");
-	threshold = json_tree_get(n, "threshold");
-	if (to == NULL || to->kind != JSON_STRING || to->text[0] == '\0' || strlen(to->text) >= NAMEDATALEN)
-		refuse("cascade", "needs the name of a model as \"to\"");
-	if (threshold == NULL || threshold->kind != JSON_NUMBER || !(strtod(threshold->text, NULL) <= 0))
-		refuse("cascade", "needs a log-probability, a number of at most 0, as \"threshold\"");
-}
-
 /* ---- result_cache ---- */
 
 static int64
@@ -218,12 +201,6 @@ put_cache(const JsonNode *n, WireOut *out)
 		wire_put_str(out, WTAG_CACHE_RULE, s, strlen(s));
 }
 
-static void
-put_cascade(const JsonNode *n, WireOut *out)
-{
-	wire_put_text(out, WTAG_CASCADE, n->raw, n->raw_len);
-}
-
 /* ---- all ---- */
 
 static const struct
@@ -234,7 +211,7 @@ static const struct
 }			asker_options[] = {
 	{"prices", check_prices, put_prices},
 	{"fallback", check_fallback, put_fallback},
-	{"cascade", check_cascade, put_cascade},
+	{"cascade", cascade_check, cascade_put},
 	{"result_cache", check_cache, put_cache},
 };
 

@@ -84,6 +84,8 @@ explain_text(const BatchNode *n, ExplainState *es)
 		appendStringInfo(es->str, "  Cache Hits: " INT64_FORMAT, s->cache_hits);
 	if (s->fallbacks > 0)
 		appendStringInfo(es->str, "  Fallbacks: " INT64_FORMAT, s->fallbacks);
+	if (s->cascaded > 0)
+		appendStringInfo(es->str, "  Cascaded: " INT64_FORMAT, s->cascaded);
 	if (s->failed > 0)
 		appendStringInfo(es->str, "  Failed: " INT64_FORMAT, s->failed);
 	appendStringInfoChar(es->str, '\n');
@@ -117,6 +119,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyInteger("Max In Flight", NULL, s->max_in_flight, es);
 	ExplainPropertyInteger("Cache Hits", NULL, s->cache_hits, es);
 	ExplainPropertyInteger("Fallbacks", NULL, s->fallbacks, es);
+	ExplainPropertyInteger("Cascaded", NULL, s->cascaded, es);
 	ExplainPropertyInteger("Failed", NULL, s->failed, es);
 	ExplainPropertyInteger("Prompt Tokens", NULL, s->prompt_tokens, es);
 	ExplainPropertyInteger("Cached Tokens", NULL, s->cached_tokens, es);

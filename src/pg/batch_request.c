@@ -7,7 +7,7 @@
  * that a statement takes memory until its window is full and no more.
  *
  *	in flight	has a Carrier (Call and body); in pool->flying
- *	stranded	its model has failed, another one may answer: in pool->stranded, its error kept, until the
+ *	stranded	its model has failed or isn't sure, another one may answer: in pool->stranded, its error kept, until the
  *				next look from where the catalogs can be read
  *	finished	the Carrier's Call holds the reply (its slot is free already), or the
  *				request holds an error
@@ -41,6 +41,7 @@
 
 #include "pg/batch_progress.h"
 #include "pg/batch_request.h"
+#include "pg/cascade.h"
 #include "pg/client.h"
 #include "pg/request_note.h"
 #include "pg/result_cache.h"
@@ -691,6 +692,7 @@ static void
 finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 {
 	BatchPool  *p = q->pool;
+	char		unsure[NAMEDATALEN];
 
 	leave_flight(q);
 	p->finished++;
@@ -704,6 +706,17 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 		q->cache.on = false;
 		q->stranded = true;
 		q->err = err;
+		dlist_push_tail(&p->stranded, &q->node);
+		return;
+	}
+	if (err == NULL && cascade_unsure(q->kind, q->carrier->body.data, q->carrier->body.len, f, unsure))
+	{
+		forget_key(q);
+		q->cache.on = false;
+		q->stranded = true;
+		if (q->route == NULL)
+			q->route = MemoryContextAllocZero(p->cxt, sizeof(Route));
+		strlcpy(q->route->next, unsure, NAMEDATALEN);
 		dlist_push_tail(&p->stranded, &q->node);
 		return;
 	}
@@ -738,6 +751,38 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	batch_progress_update(p);
 }
 
+/* No other model can be asked: it has failed. */
+static void
+no_way_on(BatchRequest *q, const Route *route)
+{
+	BatchPool  *p = q->pool;
+	MemoryContext old = MemoryContextSwitchTo(p->cxt);
+	ErrorData  *err = q->err;
+
+	if (err == NULL)
+		err = route_unsure(route);
+	else
+	{
+		char	   *detail = route_detail(route, err->detail);
+
+		err->detail = detail != NULL ? detail : err->detail;
+	}
+	MemoryContextSwitchTo(old);
+	dlist_delete(&q->node);
+	q->stranded = false;
+	p->finished++;
+	finish_with(q, NULL, err);
+}
+
+static void
+count_reroute(BatchStats *s, bool unsure)
+{
+	if (unsure)
+		s->cascaded++;
+	else
+		s->fallbacks++;
+}
+
 /* A stranded request to the next model; false: no slot is free.  There may be none to ask: then it has failed. */
 static bool
 reroute(BatchRequest *q, bool wait)
@@ -749,22 +794,17 @@ reroute(BatchRequest *q, bool wait)
 	Route		route = {0};
 	char		model[NAMEDATALEN];
 	int			timeout_ms = 0;
+	bool		unsure;
 
 	if (q->route != NULL)
 		route = *q->route;
 	initStringInfo(&next);
-	if (!route_next(&route, c->body.data, c->body.len, &next, model))
+	strlcpy(model, route.next, NAMEDATALEN);
+	unsure = route.next[0] != '\0';
+	route.next[0] = '\0';
+	if (unsure ? !route_to(&route, model, c->body.data, c->body.len, &next) : !route_next(&route, c->body.data, c->body.len, &next, model))
 	{
-		MemoryContext old = MemoryContextSwitchTo(p->cxt);
-		ErrorData  *err = q->err;
-		char	   *detail = route_detail(&route, err->detail);
-
-		MemoryContextSwitchTo(old);
-		err->detail = detail != NULL ? detail : err->detail;
-		dlist_delete(&q->node);
-		q->stranded = false;
-		p->finished++;
-		finish_with(q, NULL, err);
+		no_way_on(q, &route);
 		return true;
 	}
 	if (!wait && vllm_shared->n_free == 0)
@@ -793,11 +833,11 @@ reroute(BatchRequest *q, bool wait)
 	dlist_delete(&q->node);
 	dlist_push_tail(&p->flying, &q->node);
 	count_start(&p->stats);
-	p->stats.fallbacks++;
+	count_reroute(&p->stats, unsure);
 	if (q->stats)
 	{
 		count_start(q->stats);
-		q->stats->fallbacks++;
+		count_reroute(q->stats, unsure);
 	}
 	return true;
 }

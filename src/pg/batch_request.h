@@ -33,6 +33,7 @@ typedef struct BatchStats
 	int64		deduplicated;	/* answered by an equal request */
 	int64		cache_hits;		/* answered by the table of kept answers */
 	int64		fallbacks;		/* sent to another model, after one had failed */
+	int64		cascaded;		/* ... after one wasn't sure */
 	int64		failed;			/* with an error that the caller takes as NULL */
 	int64		cancelled;		/* given up before the answer was there */
 	int			in_flight;

@@ -28,6 +28,15 @@ Datum		filter_prob_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		loglikelihood_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		perplexity_result(const Reply *reply, Oid rettype, bool *isnull);
 
+/* For cascade.c: shares of the choices; false: there is but one. */
+typedef struct ChooseProbs
+{
+	double		first;			/* of llm_filter(): Yes */
+	double		best;
+	double		threshold;		/* of llm_filter(); else NaN */
+} ChooseProbs;
+bool		choose_probs(const Reply *reply, ChooseProbs *p);
+
 /* ---- fn_format.c ---- */
 
 /*

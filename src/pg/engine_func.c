@@ -15,6 +15,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/api.h"
+#include "pg/cascade.h"
 #include "pg/choose.h"
 #include "pg/client.h"
 #include "pg/engine_func.h"
@@ -131,10 +132,15 @@ ask(EngineRequest *r, CallFrame *frame, Call **call, bool *routed)
 	{
 		ErrorData  *err = vcall_simple_noerror(r->kind, &r->body, r->model, timeout_ms, CurrentMemoryContext, frame, call);
 
-		if (err == NULL || !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len))
-			return err;
 		initStringInfo(&next);
-		if (!route_next(&route, r->body.data, r->body.len, &next, model))
+		if (err == NULL && cascade_unsure(r->kind, r->body.data, r->body.len, frame, model))
+		{
+			if (!route_to(&route, model, r->body.data, r->body.len, &next))
+				return route_unsure(&route);
+		}
+		else if (err == NULL || !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len))
+			return err;
+		else if (!route_next(&route, r->body.data, r->body.len, &next, model))
 		{
 			char	   *detail = route_detail(&route, err->detail);
 

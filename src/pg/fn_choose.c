@@ -471,6 +471,24 @@ read_answer(const Reply *reply, Answer *a)
 	weigh(a);
 }
 
+bool
+choose_probs(const Reply *reply, ChooseProbs *p)
+{
+	Answer		a;
+	char	   *note;
+	char	   *end;
+
+	read_answer(reply, &a);
+	note = pnstrdup(a.note != NULL ? a.note : "", a.note_len);
+	p->first = a.c[0].prob;
+	p->best = a.c[a.best].prob;
+	p->threshold = strtod(note, &end);
+	/* llm_filter()'s note is two numbers, llm_choose()'s a word */
+	if (end == note || *end != ' ')
+		p->threshold = NAN;
+	return a.n > 1;
+}
+
 Datum
 choose_result(const Reply *reply, Oid rettype, bool *isnull)
 {

@@ -24,6 +24,7 @@
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 
+#include "pg/cascade.h"
 #include "pg/catalog.h"
 #include "pg/client.h"
 #include "pg/encode.h"
@@ -83,6 +84,7 @@ generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 		wire_put_int(&out, WTAG_WANT_IDS, 1);
 	if (flags & GEN_ANSWERS)
 		wire_put_int(&out, WTAG_WANT_ANSWERS, 1);
+	cascade_want_logprobs(&r->body);
 }
 
 void

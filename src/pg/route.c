@@ -218,6 +218,41 @@ route_next(Route *r, const char *body, Size len, StringInfo to, char *model)
 }
 
 bool
+route_to(Route *r, const char *model, const char *body, Size len, StringInfo to)
+{
+	WireIn		in = {body, body + len};
+	WireField	f;
+	ModelRow   *m;
+
+	while (r->n == 0 && wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_MODEL)
+			name_of(&f, r->tried[r->n++]);
+	if (is_tried(r, model) || r->n >= ROUTE_MOST)
+	{
+		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it has been asked.", model);
+		return false;
+	}
+	strlcpy(r->tried[r->n++], model, NAMEDATALEN);
+	m = may_ask(r, model);
+	if (m != NULL)
+		make_message(m, r, body, len, to);
+	return m != NULL;
+}
+
+ErrorData *
+route_unsure(const Route *r)
+{
+	ErrorData  *e = palloc0(sizeof(ErrorData));
+
+	e->elevel = ERROR;
+	e->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+	e->message = pstrdup("a model is not sure of its answer, and the one that is to decide can't be asked");
+	e->detail = pstrdup(r->why);
+	e->assoc_context = CurrentMemoryContext;
+	return e;
+}
+
+bool
 route_around(Route *r, const StringInfoData *body, StringInfo to, char *model)
 {
 	if (vllm_shared == NULL || vclient_is_ready(request_is_remote(body->data, body->len)) || !can_go_on(body->data, body->len))

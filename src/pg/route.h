@@ -17,6 +17,7 @@ typedef struct Route
 	int			n;
 	char		tried[ROUTE_MOST][NAMEDATALEN];
 	char		why[256];		/* the last one that could not be asked; '' = none */
+	char		next[NAMEDATALEN];	/* who is to be asked as the last one wasn't sure; '' = one of the fallbacks */
 } Route;
 
 /*
@@ -30,6 +31,11 @@ bool		route_may(const ErrorData *e, bool elsewhere, const char *body, Size len);
  * Reads the catalogs.
  */
 bool		route_next(Route *r, const char *body, Size len, StringInfo to, char *model);
+
+/* The message for this model, likewise; false: it can't be asked, r->why says why.  For cascade.c. */
+bool		route_to(Route *r, const char *model, const char *body, Size len, StringInfo to);
+/* The error of that; palloc'ed. */
+ErrorData  *route_unsure(const Route *r);
 
 /*
  * Before it is sent: the same, if who would answer it is not there now, and somebody else is.  to is made.

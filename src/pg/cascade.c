@@ -1,0 +1,471 @@
+/*
+ * cascade.c
+ *	  A model that is asked first, and another one where it isn't sure: option "cascade";
+ *	  and how sure is sure enough, out of a sample.
+ *
+ * {"to": "big", "threshold": -0.3}: an answer whose log-probability is below the threshold is thrown away, and the request
+ * goes to model "big".  The log-probability is, of a generated answer, the mean over its tokens; of a choice, that of the best label
+ * among all labels.  {"to": "big", "accept": 0.9, "reject": 0.05} is for llm_filter(): what lies between is asked of the other
+ * model; who is above or below is decided here, never against the function's own threshold.
+ *
+ * THE FIT.  A threshold is good if the answers above it agree with the truth (or with the other model) in at least the share that is
+ * wanted.  A sample can't show that for certain; llm_fit_cascade() gives one that is wrong with a probability of at most delta.  It walks a
+ * fixed grid of thresholds, from the surest answers down, and tests at each the hypothesis that the share is lower, by the exact
+ * binomial tail; it ends at the first that isn't rejected.  As tests in a fixed order that ends so, the walk needs no
+ * correction for their number; points with few rows above them are passed over (rows_to_begin()), which depends on
+ * how sure answers are, not on whether they are right.  Rows' chances differ, but the tail of a sum of such rows is at most the binomial's
+ * (Hoeffding 1956) where it matters.  llm_fit_filter() does it twice, at delta/2 each: for the share of right rows among those
+ * accepted (precision), and for the share of the right rows that is not rejected (recall).
+ *
+ * Tests: tests/sql/39_cascade.sql.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "pg/cascade.h"
+#include "pg/choose.h"
+#include "pg/encode.h"
+#include "pg/result.h"
+#include "pg/vllm_pg.h"
+
+/* thresholds that are tried: probabilities of i / GRID */
+#define GRID	200
+
+typedef struct CascadeRule
+{
+	double		threshold;		/* log-probability; NaN: none */
+	double		accept;			/* probabilities; NaN: none */
+	double		reject;
+	const char *to;				/* in the field, UTF-8, not terminated */
+	Size		to_len;
+} CascadeRule;
+
+/* ---- the option ---- */
+
+pg_noreturn static void
+refuse(const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("option \"cascade\" %s", why),
+			 errhint("It is {\"to\": a model, \"threshold\": a log-probability} and, for llm_filter(), \"accept\" and \"reject\": probabilities.")));
+	pg_unreachable();
+}
+
+static double
+number(const JsonNode *n, const char *name)
+{
+	const JsonNode *m = json_tree_get(n, name);
+
+	if (m == NULL || m->kind == JSON_NULL)
+		return NAN;
+	if (m->kind != JSON_NUMBER)
+		refuse(psprintf("needs a number as \"%s\"", name));
+	return strtod(m->text, NULL);
+}
+
+static CascadeRule
+read_option(const JsonNode *n)
+{
+	CascadeRule r;
+	const JsonNode *to;
+
+	if (n->kind != JSON_OBJECT)
+		refuse(psprintf("must be an object, got %s", json_kind_name(n->kind)));
+	for (const JsonNode *m = n->first; m != NULL; m = m->next)
+	{
+		if (strcmp(m->key, "to") != 0 && strcmp(m->key, "threshold") != 0 && strcmp(m->key, "accept") != 0 && strcmp(m->key, "reject") != 0)
+			refuse(psprintf("has no member \"%s\"", m->key));
+		for (const JsonNode *b = m->next; b != NULL; b = b->next)
+			if (strcmp(m->key, b->key) == 0)
+				refuse(psprintf("has member \"%s\" twice", b->key));
+	}
+	to = json_tree_get(n, "to");
+	if (to == NULL || to->kind != JSON_STRING || to->text[0] == '\0' || strlen(to->text) >= NAMEDATALEN)
+		refuse("needs the name of a model as \"to\"");
+	r.threshold = number(n, "threshold");
+	r.accept = number(n, "accept");
+	r.reject = number(n, "reject");
+	r.to = to->text;
+	r.to_len = strlen(to->text);
+	if (isnan(r.threshold) && isnan(r.accept))
+		refuse("needs \"threshold\", or \"accept\" and \"reject\"");
+	if (r.threshold > 0)
+		refuse(psprintf("needs a log-probability, at most 0, as \"threshold\", got %g", r.threshold));
+	if (isnan(r.accept) != isnan(r.reject))
+		refuse("needs both \"accept\" and \"reject\", or neither");
+	if (!isnan(r.accept) && !(r.reject >= 0 && r.reject <= r.accept && r.accept <= 1))
+		refuse("needs probabilities as \"accept\" and \"reject\", the latter not above the former");
+	return r;
+}
+
+void
+cascade_check(const JsonNode *n)
+{
+	(void) read_option(n);
+}
+
+void
+cascade_put(const JsonNode *n, WireOut *out)
+{
+	CascadeRule r = read_option(n);
+	char	   *s = psprintf("%.17g %.17g %.17g %s", r.threshold, r.accept, r.reject, r.to);
+
+	wire_put_text(out, WTAG_CASCADE, s, strlen(s));
+}
+
+/* ---- requests and answers ---- */
+
+/* The field as it was put. */
+static bool
+read_rule(const WireField *f, CascadeRule *r)
+{
+	char		head[128];
+	Size		n = Min(f->n, sizeof(head) - 1);
+	int			used = 0;
+
+	memcpy(head, f->s, n);
+	head[n] = '\0';
+	if (sscanf(head, "%lf %lf %lf%n", &r->threshold, &r->accept, &r->reject, &used) != 3 || (Size) used + 1 >= f->n)
+		return false;
+	r->to = f->s + used + 1;
+	r->to_len = f->n - used - 1;
+	return true;
+}
+
+/* Of a message: its rule; *plain: nothing is said of log-probabilities, and there is one answer, whole. */
+static bool
+rule_of(const char *body, Size len, CascadeRule *r, bool *plain)
+{
+	WireIn		in = {body, body + len};
+	WireField	f;
+	bool		found = false;
+
+	*plain = true;
+	while (wire_next(&in, &f) > 0)
+		switch (f.tag)
+		{
+			case WTAG_CASCADE:
+				found = read_rule(&f, r);
+				break;
+			case WTAG_LOGPROBS:
+			case WTAG_BEAM_WIDTH:
+			case WTAG_WANT_ANSWERS:
+			case WTAG_STREAM:
+				*plain = false;
+				break;
+			case WTAG_N:
+				*plain = *plain && f.i == 1;
+				break;
+		}
+	return found;
+}
+
+void
+cascade_want_logprobs(StringInfo body)
+{
+	WireOut		out = vclient_out(body);
+	CascadeRule r;
+	bool		plain;
+
+	if (rule_of(body->data, body->len, &r, &plain) && plain && !isnan(r.threshold))
+		wire_put_int(&out, WTAG_LOGPROBS, 0);
+}
+
+/* The mean over the answer's tokens; 0 = as sure as can be, also where there are several answers or nothing is known. */
+static double
+mean_logprob(const CallFrame *f)
+{
+	WireIn		in = {f->data, f->data + f->len};
+	WireField	x;
+	double		sum = 0;
+	int64		tokens = 0;
+	int			answers = 0;
+
+	while (wire_next(&in, &x) > 0)
+	{
+		answers += x.tag == WTAG_INDEX;
+		if (x.tag == WTAG_CUM_LOGPROB)
+			sum = x.num;
+		if (x.tag == WTAG_COMPLETION_TOKENS)
+			tokens = x.i;
+	}
+	return answers > 1 || tokens < 1 ? 0 : sum / tokens;
+}
+
+/* A choice that isn't sure. */
+static bool
+is_close(const CascadeRule *r, const char *body, Size len, const CallFrame *f)
+{
+	ChooseProbs p;
+	Reply		reply;
+
+	reply_read(&reply, f);
+	reply.request = body;
+	reply.request_len = len;
+	if (!choose_probs(&reply, &p))
+		return false;
+	if (!isnan(p.threshold) && !isnan(r->accept))
+		return p.first < Max(r->accept, p.threshold) && p.first > Min(r->reject, p.threshold);
+	return log(p.best) < r->threshold;
+}
+
+bool
+cascade_unsure(WireKind kind, const char *body, Size len, const CallFrame *f, char *to)
+{
+	CascadeRule r;
+	MemoryContext tmp;
+	MemoryContext old;
+	bool		plain;
+	bool		unsure;
+
+	if ((kind != WK_GENERATE && kind != WK_LOGPROBS) || !rule_of(body, len, &r, &plain))
+		return false;
+	tmp = AllocSetContextCreate(CurrentMemoryContext, "LLM cascade", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(tmp);
+	unsure = kind == WK_GENERATE ? mean_logprob(f) < r.threshold : is_close(&r, body, len, f);
+	if (unsure)
+		strlcpy(to, text_to_cstring(text_from_wire(r.to, r.to_len)), NAMEDATALEN);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(tmp);
+	return unsure;
+}
+
+/* ---- the fit ---- */
+
+/* P(at least k of n), each with probability p. */
+static double
+binomial_tail(int n, int k, double p)
+{
+	double		sum = 0;
+	double		term;
+
+	if (k <= 0 || p >= 1)
+		return 1;
+	if (p <= 0)
+		return 0;
+	term = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0) + k * log(p) + (n - k) * log1p(-p);
+	term = exp(term);
+	/* terms fall from the mean on; before it they rise, and the tail is large anyway */
+	for (int i = k; i <= n; i++)
+	{
+		sum += term;
+		if (i > n * p && term < sum * 1e-17)
+			break;
+		term *= (double) (n - i) / (i + 1) * p / (1 - p);
+	}
+	return Min(sum, 1);
+}
+
+typedef struct FitRow
+{
+	double		x;				/* how sure, a probability */
+	bool		right;
+} FitRow;
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	double		x = ((const FitRow *) a)->x;
+	double		y = ((const FitRow *) b)->x;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/*
+ * How many rows there have to be for the first test: so many that it passes although half of the wrong ones that the target
+ * allows are there; a walk that began with fewer would mostly end at a row that is wrong by chance.  Of a sample that is smaller
+ * still: as few as can show anything, if all are right.
+ */
+static int
+rows_to_begin(int n, double target, double delta)
+{
+	int			m = (int) ceil(log(delta) / log(target));
+	int			enough = m;
+
+	while (enough <= n && binomial_tail(enough, (int) ceil(enough * (1 + target) / 2), target) > delta)
+		enough += Max(enough / 64, 1);
+	return enough <= n / 2 ? enough : m;
+}
+
+/*
+ * The lowest of the grid's points such that of the rows at or above it at least the share `target` is right, but with
+ * probability delta; -1: none.  Rows are sorted here.
+ */
+static double
+fit(FitRow *rows, int n, double target, double delta)
+{
+	int			from = rows_to_begin(n, target, delta);
+	double		best = -1;
+	int			at = 0;
+	int			right = 0;
+
+	qsort(rows, n, sizeof(FitRow), compare_rows);
+	for (int g = GRID; g >= 0; g--)
+	{
+		double		t = (double) g / GRID;
+
+		for (; at < n && rows[at].x >= t; at++)
+			right += rows[at].right;
+		if (at < from)
+			continue;
+		if (binomial_tail(at, right, target) > delta)
+			break;
+		best = t;
+	}
+	return best;
+}
+
+static void
+check_share(const char *name, double v)
+{
+	if (!(v > 0 && v < 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be above 0 and below 1, got %g", name, v)));
+}
+
+/* Rows of two arrays of one length; log: the first one's are log-probabilities. */
+static FitRow *
+read_rows(ArrayType *how, ArrayType *right, bool is_log, int *n)
+{
+	Datum	   *x;
+	Datum	   *y;
+	int			m;
+	FitRow	   *rows;
+
+	if (ARR_NDIM(how) > 1 || ARR_NDIM(right) > 1 || array_contains_nulls(how) || array_contains_nulls(right))
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("the sample must be two one-dimensional arrays without nulls")));
+	deconstruct_array(how, FLOAT8OID, 8, FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &x, NULL, n);
+	deconstruct_array(right, BOOLOID, 1, true, TYPALIGN_CHAR, &y, NULL, &m);
+	if (*n != m)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("the sample's arrays have %d and %d elements", *n, m)));
+	rows = palloc(sizeof(FitRow) * Max(m, 1));
+	for (int i = 0; i < m; i++)
+	{
+		double		v = DatumGetFloat8(x[i]);
+
+		if (isnan(v) || (is_log ? v > 0 : v < 0 || v > 1))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg(is_log ? "%g is no log-probability" : "%g is no probability", v)));
+		rows[i] = (FitRow)
+		{
+			.x = is_log ? exp(v) : v,.right = DatumGetBool(y[i])
+		};
+	}
+	return rows;
+}
+
+static double
+share_arg(FunctionCallInfo fcinfo, int arg, const char *name)
+{
+	double		v = PG_ARGISNULL(arg) ? NAN : PG_GETARG_FLOAT8(arg);
+
+	check_share(name, v);
+	return v;
+}
+
+static void
+need_sample(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("the sample must not be null"),
+				 errhint("array_agg() of no rows is null.")));
+}
+
+PG_FUNCTION_INFO_V1(llm_fit_cascade);
+PG_FUNCTION_INFO_V1(llm_fit_filter);
+
+/* llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8, delta float8) -> log-probability, NULL: none will do */
+Datum
+llm_fit_cascade(PG_FUNCTION_ARGS)
+{
+	double		accuracy = share_arg(fcinfo, 2, "accuracy");
+	double		delta = share_arg(fcinfo, 3, "delta");
+	FitRow	   *rows;
+	double		t;
+	int			n;
+
+	need_sample(fcinfo);
+	rows = read_rows(PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1), true, &n);
+	t = fit(rows, n, accuracy, delta);
+	if (t < 0)
+		PG_RETURN_NULL();
+	/* the option takes numbers: so low that nothing is below */
+	PG_RETURN_FLOAT8(t > 0 ? log(t) : -1e6);
+}
+
+/* Those that are right, by how much they are: recall is the share of them that isn't rejected. */
+static double
+fit_reject(const FitRow *rows, int n, double recall, double delta)
+{
+	FitRow	   *mine = palloc(sizeof(FitRow) * Max(n, 1));
+	double		best = -1;
+	int			m = 0;
+	int			lost = 0;
+
+	for (int i = 0; i < n; i++)
+		if (rows[i].right)
+			mine[m++] = rows[i];
+	qsort(mine, m, sizeof(FitRow), compare_rows);
+	if (binomial_tail(m, m, recall) > delta)
+		return -1;				/* too few to show it even of rejecting nothing */
+	for (int g = 0; g <= GRID; g++)
+	{
+		double		t = (double) g / GRID;
+
+		while (lost < m && mine[m - 1 - lost].x <= t)
+			lost++;
+		if (binomial_tail(m, m - lost, recall) > delta)
+			break;
+		best = t;
+	}
+	return best;
+}
+
+/* llm_fit_filter(prob float8[], truth bool[], precision float8, recall float8, delta float8, OUT accept, OUT reject, OUT asked) */
+Datum
+llm_fit_filter(PG_FUNCTION_ARGS)
+{
+	double		precision = share_arg(fcinfo, 2, "precision");
+	double		recall = share_arg(fcinfo, 3, "recall");
+	double		delta = share_arg(fcinfo, 4, "delta");
+	TupleDesc	desc;
+	FitRow	   *rows;
+	double		accept;
+	double		reject;
+	int			n;
+	int			asked = 0;
+	Datum		values[3];
+	bool		nulls[3] = {0};
+
+	need_sample(fcinfo);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	rows = read_rows(PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1), false, &n);
+	reject = fit_reject(rows, n, recall, delta / 2);
+	accept = fit(rows, n, precision, delta / 2);
+	/* none: everything that isn't rejected is asked, or nothing is rejected */
+	accept = accept < 0 ? 1 : accept;
+	reject = Min(reject < 0 ? 0 : reject, accept);
+	for (int i = 0; i < n; i++)
+		asked += rows[i].x < accept && rows[i].x > reject;
+	values[0] = Float8GetDatum(accept);
+	values[1] = Float8GetDatum(reject);
+	values[2] = Float8GetDatum(n > 0 ? (double) asked / n : 0);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
