@@ -52,7 +52,7 @@ runs_of() {
 		fuzz_wire) echo 900000 ;;
 		fuzz_jinja) echo 350000 ;;
 		fuzz_grammar) echo 20000 ;;
-		fuzz_parse | fuzz_kvtier) echo 200000 ;;
+		fuzz_parse | fuzz_kvtier | fuzz_remote_text) echo 200000 ;;
 		fuzz_config | fuzz_tokenizer) echo 75000 ;;
 		*) echo 5000 ;;
 	esac
