@@ -28,6 +28,11 @@ sub available
 	return system("python3 -c 'import asyncio, ssl' >/dev/null 2>&1") == 0;
 }
 
+sub can_tls
+{
+	return system('openssl version >/dev/null 2>&1') == 0;
+}
+
 # options: secret, auth_header, models (comma-separated), name, port; tls => 1 (a certificate of its own: ->ca_file)
 sub new
 {
