@@ -5,7 +5,7 @@
  *
  * The endpoint is a thread for each connection; what it does with a request is in its prompt.
  *
- * test_remote_program [PROGRAM]
+ * test_remote_program [ENGINE]		(the program beside it)
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -826,9 +826,9 @@ main(int argc, char **argv)
 
 	signal(SIGPIPE, SIG_IGN);
 	peer_find_engine(&P);
-	strcpy(strrchr(P.engine, '/'), "/vllm_pg_remote");
 	if (argc > 1)
-		snprintf(P.engine, sizeof(P.engine), "%s", argv[1]);
+		snprintf(P.engine, sizeof(P.engine) - 32, "%s", argv[1]);
+	strcpy(strrchr(P.engine, '/') != NULL ? strrchr(P.engine, '/') + 1 : P.engine, "vllm_pg_remote");
 	if (access(P.engine, X_OK) != 0)
 	{
 		check_skip(1, "there is no vllm_pg_remote");
