@@ -155,13 +155,13 @@ find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
 # The engine under sanitizers: goldens, loader, core and server with ASan and UBSan; what
 # has threads with TSan.
 check_san() {
-	local san=build/san-address-undefined tsan=build/san-thread b waiting='/test_(ranks|lora_server|server|server_core|sleep|room|kvtier|offload|api|wire|remote_http)( |$)'
+	local san=build/san-address-undefined tsan=build/san-thread b waiting='/test_(ranks|lora_server|server|server_core|sleep|room|kvtier|offload|api|wire|remote_http|remote_desk|remote_program)( |$)'
 	local asan_tests="golden/models_golden unit/test_ranks golden/ckpt_golden golden/lora_golden unit/test_lora_files unit/test_lora_cache unit/test_sched_lora unit/test_lora_server golden/logprobs_golden golden/pool_golden golden/draft_golden unit/test_load_files unit/test_load_st unit/test_offsets unit/test_pooler unit/test_load_conf unit/test_load_quant unit/test_gguf
 unit/test_safetensors unit/test_model unit/test_conf unit/test_core unit/test_answers unit/test_beam unit/test_embeds unit/test_torchfile golden/outputs_golden unit/test_pooled unit/test_choices unit/test_sched unit/test_gate unit/test_sim unit/test_share unit/test_offload unit/test_sizing unit/test_spec_draft unit/test_output unit/test_params unit/test_server
 unit/test_server_core unit/test_sleep unit/test_room unit/test_kvtier unit/test_api unit/test_wire unit/test_detok unit/test_stop golden/jinja_golden unit/test_jinja unit/test_chat unit/test_chat_files unit/test_chunk
 unit/test_logits unit/test_spec unit/test_spec_propose unit/test_plugins unit/test_gram_re unit/test_gram_parse unit/test_gram_mask unit/test_grammar unit/test_parse unit/test_answer unit/test_thoughts unit/test_constraint unit/test_structured unit/test_json_schema unit/test_trace unit/test_kvlife"
-	asan_tests="$asan_tests unit/test_remote_hosts unit/test_remote_sse$([ ! -x build/engine/vllm_pg_remote ] || echo ' unit/test_remote_http')"
-	local tsan_tests="unit/test_pool unit/test_comm unit/test_core unit/test_spec unit/test_answers unit/test_invariance unit/test_server unit/test_server_core unit/test_sleep unit/test_room unit/test_kvtier unit/test_api unit/test_fake unit/test_gram_threads unit/test_thoughts unit/test_constraint unit/test_trace"
+	asan_tests="$asan_tests unit/test_remote_hosts unit/test_remote_sse$([ ! -x build/engine/vllm_pg_remote ] || echo ' unit/test_remote_http unit/test_remote_program') unit/test_chan unit/test_remote_desk"
+	local tsan_tests="unit/test_pool unit/test_comm unit/test_core unit/test_spec unit/test_answers unit/test_invariance unit/test_server unit/test_server_core unit/test_sleep unit/test_room unit/test_kvtier unit/test_api unit/test_fake unit/test_gram_threads unit/test_thoughts unit/test_constraint unit/test_trace unit/test_remote_desk$([ ! -x build/engine/vllm_pg_remote ] || echo ' unit/test_remote_program')"
 	make -s -j"$(nproc)" SAN=address,undefined engine $(for b in $asan_tests; do echo "$san/tests/$b"; done) >build/check/build-san.out 2>&1 &&
 		make -s -j"$(nproc)" SAN=thread engine $(for b in $tsan_tests; do echo "$tsan/tests/$b"; done) >>build/check/build-san.out 2>&1 ||
 		{ tail -n 30 build/check/build-san.out; failed=$((failed + 1)) failures="$failures build-san"; return; }
