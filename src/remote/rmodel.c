@@ -147,6 +147,7 @@ rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash)
 		if (m->dboid == dboid && (hash == 0 || m->hash == hash) &&
 			(name.n == 0 || same_span((Span) {m->name, strlen(m->name)}, name)))
 			m->forgotten = true;
+	l->rested = false;			/* it is to be published */
 	rmodel_tidy(l);
 }
 

@@ -137,6 +137,19 @@ sql(qq{BEGIN; SELECT llm_drop_model('n'); SELECT llm_create_model('n', provider 
 is(sql(q{SELECT health, calls, retry_at IS NULL FROM llm_stat_remote WHERE model = 'n'}), 'unknown|0|t', 'another model of the name begins anew');
 is(sql(q{SELECT llm_generate('x', model => 'n')}), ' fine', '... with its own limits');
 
+my $o = q{'{"model": "there", "timeout": 6000}'};
+sql(qq{BEGIN; SELECT llm_create_model('o', provider => 'openai', url => '$url', options => $o), llm_generate('x', model => 'o'); ROLLBACK;
+	SELECT llm_create_model('o', provider => 'openai', url => '$url', options => $o)});
+ok(until_sql($node, q{SELECT health = 'unknown' AND calls = 0 FROM llm_stat_remote WHERE model = 'o'}), '... one that was rolled back leaves nothing');
+$node->safe_psql('postgres', 'CREATE DATABASE d');
+my $make = qq{CREATE EXTENSION IF NOT EXISTS vllm_pg; SELECT llm_create_model('o', provider => 'openai', url => '$url', options => $o)};
+$node->safe_psql('d', $_) for $make, q{SELECT llm_generate('x', model => 'o')};
+is($node->safe_psql('d', 'SELECT calls FROM llm_stat_remote'), '1', 'another database counts by itself');
+$node->safe_psql('d', 'DROP EXTENSION vllm_pg');
+$node->safe_psql('d', $make);
+ok(until_true(sub { $node->safe_psql('d', 'SELECT calls FROM llm_stat_remote') eq '0' }), '... and DROP EXTENSION forgets all of it');
+is(sql(q{SELECT calls FROM llm_stat_remote WHERE model = 'n'}), '1', '... not of others');
+
 # ---- hosts ----
 set_to($node, 'vllm.allowed_hosts', 'llm.example.com');
 like(error_of($node, $ask), qr/42501/, 'a host that is not allowed any more');
