@@ -14,6 +14,8 @@ CREATE TABLE vllm.secret (
 );
 
 REVOKE ALL ON vllm.secret FROM PUBLIC;
+-- no policy: members of pg_read_all_data and pg_write_all_data find nothing
+ALTER TABLE vllm.secret ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION llm_set_secret(model text, secret text) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_set_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;

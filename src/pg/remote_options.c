@@ -181,7 +181,7 @@ check_int(const RemoteOption *o, const JsonNode *n)
 
 	want_kind(n, JSON_NUMBER, o->name);
 	errno = 0;
-	value = strtoi64(n->text, &end, 10);
+	value = strtoll(n->text, &end, 10);
 	if (*end != '\0')
 		refuse(o->name, psprintf("must be an integer, got %s", n->text));
 	if (errno != 0 || value < o->low || value > o->high)

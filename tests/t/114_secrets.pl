@@ -38,7 +38,7 @@ sub log_of
 }
 
 sql(q{SELECT llm_create_model('big', provider => 'openai', url => 'http://127.0.0.1:8000/v1');
-	CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN;
+	CREATE ROLE owner LOGIN; CREATE ROLE other LOGIN; CREATE ROLE reader LOGIN IN ROLE pg_read_all_data, pg_write_all_data, pg_monitor;
 	GRANT EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) TO owner});
 
 # ---- every way in which a statement comes, and fails ----
@@ -147,7 +147,7 @@ until_sql($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query = 'SELE
 my ($left, $right) = split /-/, $S;
 is(sql("SELECT count(*) FROM pg_stat_activity WHERE query ~ '$left.$right' AND pid <> pg_backend_pid()"), '0', 'a statement that has come so far is shown without it');
 finish($b);
-for my $role (undef, 'owner', 'other')
+for my $role (undef, 'owner', 'other', 'reader')
 {
 	for my $view (split /\n/, sql(q{SELECT c.oid::regclass FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass
 		WHERE c.relkind = 'v' ORDER BY 1}))
@@ -164,12 +164,20 @@ for my $role ('owner', 'other')
 	like($e, qr/42501: permission denied for table secret/, "$role can't read the table");
 }
 
+is(finish(bg_as($node, 'reader', 'SELECT count(*) FROM vllm.secret', q{WITH u AS (UPDATE vllm.secret SET secret = 'x' RETURNING 1) SELECT count(*) FROM u})), "0\n0",
+	'who may read and write all tables finds nothing');
+like(finish(bg_as($node, 'reader', q{INSERT INTO vllm.secret VALUES ('m', 'x')}))  . (finish(bg_as($node, 'reader', q{INSERT INTO vllm.secret VALUES ('m', 'x')})))[1],
+	qr/42501/, '... and leaves nothing there');
+
 # ---- dumps ----
 sql('DROP FUNCTION setit(), setsql()');
-for my $args ([], ['--inserts'], [ '-t', 'vllm.secret' ], ['--data-only'])
+for my $role ('', 'reader', 'owner')
 {
-	my ($o, $e) = run_command([ 'pg_dump', @$args, '-d', $node->connstr('postgres') ]);
-	unlike($o . $e, qr/\Q$S\E/, "pg_dump @$args, as superuser");
+	for my $args ([], ['--inserts'], [ '-t', 'vllm.secret' ], [ '-a', '-t', 'vllm.secret' ], [ '-n', 'vllm' ], ['--data-only'], ['-Fc'])
+	{
+		my ($o, $e) = run_command([ 'pg_dump', @$args, '-d', $node->connstr('postgres') . ($role ? " user=$role" : '') ]);
+		unlike($o . $e, qr/\Q$S\E/, "pg_dump @$args, as " . ($role || 'superuser'));
+	}
 }
 my ($dump) = run_command([ 'pg_dump', '-d', $node->connstr('postgres') ]);
 like($dump, qr/^big\t.*127\.0\.0\.1:8000/m, 'the model itself is dumped');

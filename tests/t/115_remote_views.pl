@@ -77,6 +77,10 @@ is(sql(q{SELECT state FROM llm_models WHERE name = 'm'}), 'untried', 'nobody has
 # ---- what goes to the endpoint ----
 sql(q{SELECT llm_load_model('m')});
 like(requests(), qr{^GET /v1/models HTTP}m, 'llm_load_model asks what the endpoint serves');
+sql(qq{SELECT llm_create_model('p', provider => 'openai', url => '$url', options => '{"model": "elsewhere"}')});
+like(error_of($node, q{SELECT llm_load_model('p')}), qr/42704: .*elsewhere/, '... and whether it is the model');
+sql(q{SELECT llm_drop_model('p')});
+requests();
 my $ask = q{SELECT llm_generate('How are you?', model => 'm', max_tokens => 3, temperature => 0)};
 is(sql($ask), ' fine', 'an answer');
 my $r = requests();
@@ -107,7 +111,7 @@ ok(until_sql($node, q{SELECT calls >= 6 AND failures = 0 AND health = 'up' AND i
   or diag(sql('SELECT * FROM llm_stat_remote'));
 is(sql(q{SELECT url FROM llm_stat_remote WHERE model = 'm'}), "$url/", '... of the url as it was given');
 is(sql(q{SELECT state, requests, finished, failed, prompt_tokens, output_tokens FROM llm_stat_model WHERE name = 'n'}), 'ready|2|2|0|14|6', 'requests and tokens of a model');
-is(sql(q{SELECT running, waiting, requests >= 7, requests = finished, slots_used FROM llm_remote}), '0|0|t|t|0', '... and of all');
+is(sql(q{SELECT running, waiting, requests >= 7, requests = finished + failed, slots_used FROM llm_remote}), '0|0|t|t|0', '... and of all');
 is(sql(q{SELECT name, value FROM llm_metrics() WHERE labels->>'model_name' = 'n' AND name IN ('vllm_pg:remote_calls_total', 'vllm_pg:remote_up') ORDER BY 1}),
 	"vllm_pg:remote_calls_total|2\nvllm_pg:remote_up|1", '... among the metrics');
 like(sql('SELECT llm_metrics_text()'), qr/^vllm_pg:remote_calls_total\{engine="0",model_name="n",endpoint="0",url="\Q$url\E"\} 2$/m, '... also as text');
