@@ -246,6 +246,9 @@ hide_secrets(ErrorData *edata)
 		mask_field(&edata->internalquery, &s);
 		if (s.masked != NULL || inner)
 			mask_parts(edata);
+		/* it counts in the text as it was */
+		if (inner)
+			edata->internalpos = 0;
 	}
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);

@@ -154,6 +154,24 @@ $node->safe_psql('d', $make);
 ok(until_true(sub { $node->safe_psql('d', 'SELECT calls FROM llm_stat_remote') eq '0' }), '... and DROP EXTENSION forgets all of it');
 is(sql(q{SELECT calls FROM llm_stat_remote WHERE model = 'n'}), '1', '... not of others');
 
+# ---- adapters are the endpoint's ----
+sql(qq{SELECT llm_create_model('a', provider => 'openai', url => '$url', options => '{"model": "there", "lora_modules": ["french", "sql"]}')});
+requests();
+is(sql(q{SELECT llm_generate('x', model => 'a', lora => 'french')}), ' fine', 'an adapter');
+like(requests(), qr/"model": ?"french"/, '... is a model at the endpoint');
+like(error_of($node, q{SELECT llm_generate('x', model => 'a', lora => 'german')}), qr/42704: .*"german".*lora_modules/s, '... that the options must have');
+is(sql(q{SET vllm.model = 'a'; SELECT llm_generate('x', lora => 'sql')}), ' fine', '... also of vllm.model');
+like(requests(), qr/"model": ?"sql"/, '... by its name');
+
+# ---- a database that has not been updated ----
+$node->safe_psql('postgres', 'CREATE DATABASE old');
+$node->safe_psql('old', qq{CREATE EXTENSION vllm_pg VERSION '0.8'; SELECT llm_create_model('m', provider => 'openai', url => '$url', options => '{"model": "there"}')});
+is($node->safe_psql('old', $ask), ' fine', 'with the objects of 0.8 a model behind a url works, without a secret');
+$node->safe_psql('old', q{ALTER EXTENSION vllm_pg UPDATE; SELECT llm_set_secret('m', 'k3y-old')});
+requests();
+is($node->safe_psql('old', $ask), ' fine', '... and after an update');
+like(requests(), qr/Bearer k3y-old/, '... with one');
+
 # ---- hosts ----
 set_to($node, 'vllm.allowed_hosts', 'llm.example.com');
 like(error_of($node, $ask), qr/42501/, 'a host that is not allowed any more');
@@ -173,6 +191,6 @@ ok(until_sql($node, q{SELECT state = 'ready' AND restarts = 1 AND last_error IS 
 is(sql($ask), ' fine', '... and asks');
 is(sql(q{SELECT calls FROM llm_stat_remote WHERE model = 'm'}), '1', '... counting from the beginning');
 
-unlike(slurp_file($node->logfile), qr/k3y-(one|two|three)/, 'no secret in the log');
+unlike(slurp_file($node->logfile), qr/k3y-(one|two|three|old)/, 'no secret in the log');
 $node->stop;
 done_testing();
