@@ -96,6 +96,12 @@ body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 	bool		chat = a->messages.s != NULL || (o->prompt_as_chat && a->prompt_ids.s == NULL);
 	Maker		m;
 
+	if (a->embeds)
+	{
+		body_refuse(o, e, "parameter \"prompt_embeds\" is not supported by the endpoint of model \"%s\"", o->name);
+		e->hint[0] = '\0';
+		return false;
+	}
 	if (body_begin(&m, a, o, calls, chat ? RSHAPE_CHAT : RSHAPE_COMPLETION, chat ? o->chat_path : o->completions_path, e) == NULL)
 		return false;
 	if (!put_prompt(&m, chat) || !body_fields(&m))

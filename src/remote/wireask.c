@@ -137,6 +137,9 @@ input_field(WireAsk *a, const WireField *f, bool *known, Err *e)
 		case WTAG_PROMPT_IDS:
 			a->prompt_ids = (Span) {f->s, f->n};
 			return true;
+		case WTAG_PROMPT_EMBEDS:
+			a->embeds = true;
+			return true;
 		case WTAG_MESSAGES:
 			a->messages = (Span) {f->s, f->n};
 			return true;
@@ -222,7 +225,8 @@ check_whole(const WireAsk *a, Err *e)
 		return err_set(e, ERR_INTERNAL, "request without a model");
 	if (a->n_urls == 0)
 		return err_set(e, ERR_INTERNAL, "request without a url");
-	if ((a->kind == WK_GENERATE || a->kind == WK_TOKENIZE || a->kind == WK_LOGPROBS) && !text && a->prompt_ids.s == NULL)
+	if ((a->kind == WK_GENERATE || a->kind == WK_TOKENIZE || a->kind == WK_LOGPROBS) && !text && a->prompt_ids.s == NULL &&
+		!a->embeds)
 		return err_set(e, ERR_INTERNAL, "request without a prompt");
 	if (a->kind == WK_GENERATE && a->prompt.s != NULL && a->prompt.n == 0)
 	{

@@ -43,6 +43,7 @@ typedef struct WireAsk
 	int			max_tokens;		/* -1 = absent */
 	double		temperature;	/* NaN = absent */
 	bool		has_seed;
+	bool		embeds;			/* the prompt is embeddings, which no endpoint takes */
 	bool		idempotent;		/* asked twice it gives the same and costs nothing but money (docs/remote.md, retry rule) */
 } WireAsk;
 

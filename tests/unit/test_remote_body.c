@@ -339,6 +339,15 @@ test_ids_and_rest(void)
 	make(&m, WK_GENERATE, PYTHON, "", &b);
 	check_refused(&m, "ids", ERR_UNSUPPORTED, "\"prompt_token_ids\"");
 
+	/* embeddings instead of a text */
+	for (int d = 0; d < N_DIALECTS; d++)
+	{
+		put_any(&b, WTAG_PROMPT_EMBEDS, "");
+		put_int(&b, WTAG_MAX_TOKENS, 5);
+		make(&m, WK_GENERATE, d, "", &b);
+		check_refused(&m, "embeddings", ERR_UNSUPPORTED, "parameter \"prompt_embeds\" is not supported");
+	}
+
 	/* the rest of the context */
 	put(&b, WTAG_PROMPT, "0123456789");
 	make(&m, WK_GENERATE, VLLM, ", \"max_model_len\": 100", &b);
