@@ -6,6 +6,9 @@
  * White space at the prompt's end counts as the continuation's, as in an engine here (engine/choices.c).  Without
  * continuations the prompt's own tokens are asked for, in one call.
  *
+ * In a chat the continuation is an assistant's message that goes on, of whose prompt vLLM tells the log-probabilities.  Where both
+ * a prompt and a chat would do it is the prompt: an endpoint doesn't say whether its model has a template.
+ *
  * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
@@ -44,12 +47,64 @@ make_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err *e)
 	return true;
 }
 
+/* The messages, and the choice as what the assistant has begun to say. */
+static bool
+put_chat(Maker *m, Span messages, Span choice)
+{
+	size_t		n;
+	bool		ok;
+
+	json_key(&m->j, "messages");
+	if (!body_json(m, "messages", messages.s, messages.n, '['))
+		return false;
+	/* it is an array, and goes on in front of its last bracket */
+	while (m->call->body.data[--m->call->body.len] != ']')
+		;
+	n = m->call->body.len;
+	while (strchr(" \t\r\n", m->call->body.data[n - 1]) != NULL)
+		n--;
+	m->j.comma = m->call->body.data[n - 1] != '[';
+	json_open(&m->j, '{');
+	json_key_cstr(&m->j, "role", "assistant");
+	json_key(&m->j, "content");
+	ok = body_text(m, "choice", choice.s, choice.n);
+	json_close(&m->j, '}');
+	json_close(&m->j, ']');
+	return ok;
+}
+
+static bool
+make_chat_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err *e)
+{
+	Maker		m;
+
+	if (body_begin(&m, a, o, calls, RSHAPE_LOGPROBS, o->chat_path, e) == NULL)
+		return false;
+	m.call->part = part;
+	if (!put_chat(&m, a->messages, a->choices[part]))
+		return false;
+	json_key(&m.j, "add_generation_prompt");
+	json_bool(&m.j, false);
+	json_key(&m.j, "continue_final_message");
+	json_bool(&m.j, true);
+	json_key_int(&m.j, "prompt_logprobs", 1);
+	json_key_int(&m.j, "max_tokens", 1);
+	json_key_int(&m.j, "temperature", 0);
+	if (!body_fields(&m))
+		return false;
+	body_end(&m);
+	return true;
+}
+
 bool
 body_choose(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 {
+	bool		chat = a->prompt.s == NULL && a->messages.s != NULL && a->n_choices > 0;
+	size_t		size = chat ? a->messages.n : a->prompt.n;
+
 	if (!(o->dialect->caps & CAP_ECHO))
 		return body_refuse(o, e, "log-probabilities of given texts are not supported by the endpoint of model \"%s\"", o->name);
-	if (a->prompt.s == NULL)
+	if (a->prompt.s == NULL && !(chat && (o->dialect->caps & CAP_VLLM)))
 	{
 		err_set(e, ERR_UNSUPPORTED, "log-probabilities behind %s are not supported by the endpoint of model \"%s\"",
 				a->messages.s != NULL ? "a chat" : "token ids", o->name);
@@ -58,13 +113,13 @@ body_choose(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 		err_detail(e, "parameter=chat");
 		return err_hint(e, "With chat => false the prompt is taken as it is.");
 	}
-	if (a->prompt.n > MAX_BODIES / (size_t) (a->n_choices > 0 ? a->n_choices : 1))
+	if (size > MAX_BODIES / (size_t) (a->n_choices > 0 ? a->n_choices : 1))
 	{
-		err_set(e, ERR_TOO_LONG, "a prompt of %zu bytes is too long for %d choices", a->prompt.n, a->n_choices);
+		err_set(e, ERR_TOO_LONG, "a prompt of %zu bytes is too long for %d choices", size, a->n_choices);
 		return err_detail(e, "It is sent once for each, and the limit is %zu bytes in all.", MAX_BODIES);
 	}
 	for (int i = 0; i < (a->n_choices > 0 ? a->n_choices : 1); i++)
-		if (!make_call(a, i, o, calls, e))
+		if (!(chat ? make_chat_call(a, i, o, calls, e) : make_call(a, i, o, calls, e)))
 			return false;
 	return true;
 }

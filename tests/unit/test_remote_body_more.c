@@ -276,9 +276,30 @@ test_choose(void)
 		else
 			check_refused(&m, dialects[d], ERR_UNSUPPORTED, "log-probabilities of given texts");
 	}
+	for (int i = 0; i < 2; i++)
+	{
+		put(&b, WTAG_MESSAGES, i == 0 ? " [ ] " : "[{\"role\":\"user\",\"content\":\"]\"} ]\n");
+		put(&b, WTAG_CHOICE, "a");
+		put(&b, WTAG_CHOICE, "b\"");
+		put_int(&b, WTAG_GENERATION_PROMPT, 1);
+		make(&m, WK_LOGPROBS, VLLM, "", &b);
+		CHECK(m.ok && m.calls.n == 2, "%s", m.e.msg);
+		CHECK(m.ok && m.calls.v[1].part == 1 && strcmp(m.calls.v[1].path, "/chat/completions") == 0 && m.calls.v[1].shape == RSHAPE_LOGPROBS, "a chat");
+		CHECK(m.ok && same_json(m.calls.v[1].body.data, i == 0 ?
+								"{\"model\":\"Q/3\",\"messages\":[{\"role\":\"assistant\",\"content\":\"b\\\"\"}],\"add_generation_prompt\":false,"
+								"\"continue_final_message\":true,\"prompt_logprobs\":1,\"max_tokens\":1,\"temperature\":0}" :
+								"{\"model\":\"Q/3\",\"messages\":[{\"role\":\"user\",\"content\":\"]\"},{\"role\":\"assistant\",\"content\":\"b\\\"\"}],"
+								"\"add_generation_prompt\":false,\"continue_final_message\":true,\"prompt_logprobs\":1,\"max_tokens\":1,\"temperature\":0}"),
+			  "%s", m.ok ? m.calls.v[1].body.data : "");
+		done(&m);
+	}
+	put(&b, WTAG_MESSAGES, "[]]");
+	put(&b, WTAG_CHOICE, "a");
+	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	check_refused(&m, "no messages", ERR_INVALID, "messages must be a JSON array");
 	put(&b, WTAG_MESSAGES, "[1]");
 	put(&b, WTAG_CHOICE, "yes");
-	make(&m, WK_LOGPROBS, VLLM, "", &b);
+	make(&m, WK_LOGPROBS, PYTHON, "", &b);
 	check_refused(&m, "a chat", ERR_UNSUPPORTED, "behind a chat");
 	put(&b, WTAG_PROMPT, "a\xe2");
 	put(&b, WTAG_CHOICE, "\x82\xac");
