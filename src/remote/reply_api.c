@@ -14,10 +14,10 @@
 
 enum
 {
-	A_ERROR, A_MODEL, A_USAGE, A_MESSAGE, A_RESPONSE, A_TYPE, A_N
+	A_ERROR, A_MODEL, A_USAGE, A_MESSAGE, A_RESPONSE, A_TYPE, A_CHOICES, A_N
 };
 
-static const char *const names[] = {"error", "model", "usage", "message", "response", "type"};
+static const char *const names[] = {"error", "model", "usage", "message", "response", "type", "choices"};
 
 static const char *const last_types[] = {"message_stop", "response.completed", "response.incomplete", "response.failed"};
 
@@ -41,7 +41,27 @@ renamed(const Reply *r, JsonSpan v, JsonSpan at, Buf *out)
 	buf_add(out, at.s + at.n, (size_t) (v.s + v.n - at.s - at.n));
 }
 
-/* Reads what we want to know of a body or event, and writes it with our name. */
+/*
+ * A stream's usage comes in an event of its own, without choices.  It is always asked for, as tokens are counted here, and so hidden from an
+ * asker who didn't.
+ */
+static bool
+is_hidden(const Reply *r, const JsonSpan *f)
+{
+	static const char *const options[] = {"stream_options"};
+	static const char *const usage[] = {"include_usage"};
+	JsonSpan	body = {r->asks[0]->api_body.s, r->asks[0]->api_body.n};
+	JsonSpan	o;
+	JsonSpan	u;
+	JsonMembers m;
+	JsonSpan	choice;
+
+	if (f[A_USAGE].s == NULL || rjson_kind(f[A_CHOICES]) != '[' || !json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
+		return false;
+	return !(rjson_fields(body, options, 1, &o) && rjson_fields(o, usage, 1, &u) && rjson_kind(u) == 't');
+}
+
+/* Reads what we want to know of a body or event, and writes it with our name; nothing, if it is hidden. */
 static bool
 take(Reply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
 {
@@ -61,7 +81,8 @@ take(Reply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
 		return false;
 	for (size_t i = 0; i < sizeof(last_types) / sizeof(last_types[0]); i++)
 		p->api_ended = p->api_ended || rjson_is(f[A_TYPE], last_types[i]);
-	renamed(r, v, f[A_MODEL].s != NULL ? f[A_MODEL] : in[0], out);
+	if (!p->call->stream || !is_hidden(r, f))
+		renamed(r, v, f[A_MODEL].s != NULL ? f[A_MODEL] : in[0], out);
 	return true;
 }
 
@@ -73,7 +94,7 @@ api_event(Reply *r, RPart *p, JsonSpan v, Err *e)
 	WireOut		o = reply_out(&b);
 	bool		ok = take(r, p, v, &json, e);
 
-	if (ok)
+	if (ok && json.len > 0)
 	{
 		wire_put_str(&o, WTAG_TEXT, json.data, json.len);
 		reply_text_frame(r, p, p->ask, &b);

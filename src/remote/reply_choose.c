@@ -6,7 +6,7 @@
  * src/engine/choices.c white space at the prompt's end is the choice's.  Endpoints tell where a token stands in one of these
  * ways, and none may be trusted alone:
  *
- *	texts		the tokens' texts, from the last one backwards, are the choice
+ *	texts		the tokens' texts, from the last one backwards, are the choice; U+FFFD is part of some character
  *	the same without white space: tokenizers lose a word's space when they write one token
  *	offsets		"text_offset" in characters, if it agrees with the texts that are there and ends where the prompt does
  *
@@ -21,6 +21,9 @@
 #include "base/mem.h"
 #include "remote/dialect.h"
 #include "remote/reply_int.h"
+
+#define PART "\xEF\xBF\xBD"		/* what servers write for part of a character */
+#define MAX_ENDS 64
 
 typedef struct Tok
 {
@@ -225,51 +228,124 @@ add_dense(Buf *out, const char *s, size_t n)
 	}
 }
 
-/* The last tokens whose texts, one behind the other, are s; -1: there are no such. */
-static int
-by_texts(const Toks *all, const char *s, size_t n)
+/* How many bytes of a text's end some tokens may be: one number, but where parts of characters stand for one byte, two or three. */
+typedef struct Ends
 {
-	int			i = all->n;
+	size_t		v[MAX_ENDS];
+	int			n;
+} Ends;
 
-	while (n > 0 && i > 0)
+static void
+add_end(Ends *e, size_t v)
+{
+	for (int i = 0; i < e->n; i++)
+		if (e->v[i] == v)
+			return;
+	/* too many: as if there were none */
+	if (e->n < MAX_ENDS)
+		e->v[e->n++] = v;
+	else
+		e->n = 0;
+}
+
+static size_t
+ends_most(const Ends *e, bool least)
+{
+	size_t		v = e->v[0];
+
+	for (int i = 1; i < e->n; i++)
+		v = (e->v[i] < v) == least ? e->v[i] : v;
+	return v;
+}
+
+/* One token more in front of those; false: its text isn't there. */
+static bool
+step_back(Ends *ends, const char *text, size_t n, const char *token, size_t len)
+{
+	while (len > 0 && ends->n > 0)
 	{
-		const Tok  *t = &all->t[--i];
-		const char *text = all->bytes.data + t->at;
-		size_t		len = t->len < n ? t->len : n;
+		bool		part = len >= 3 && memcmp(token + len - 3, PART, 3) == 0;
+		Ends		next = {.n = 0};
 
-		/* the first one may begin in front of the choice */
-		if (memcmp(text + t->len - len, s + n - len, len) != 0)
-			return -1;
-		n -= len;
+		for (int i = 0; i < ends->n; i++)
+		{
+			size_t		end = ends->v[i];
+
+			if (!part && end < n && text[n - end - 1] == token[len - 1])
+				add_end(&next, end + 1);
+			for (size_t k = 1; part && k <= 3 && end + k <= n && (unsigned char) text[n - end - k] >= 0x80; k++)
+				add_end(&next, end + k);
+		}
+		len -= part ? 3 : 1;
+		*ends = next;
 	}
-	return n == 0 ? i : -1;
+	return ends->n > 0;
+}
+
+/* The last tokens that hold the text's last `tail` bytes, the first of which may begin before them: which is it?  -1: not sure. */
+static int
+match_tail(const Toks *all, const char *text, size_t n, size_t tail)
+{
+	Ends		ends = {.n = 1};
+
+	for (int i = all->n; i-- > 0;)
+	{
+		size_t		before = ends_most(&ends, false);
+
+		if (!step_back(&ends, text, n, all->bytes.data + all->t[i].at, all->t[i].len))
+			return -1;
+		if (ends_most(&ends, true) >= tail)
+			return before < tail ? i : -1;
+	}
+	return -1;
 }
 
 /* The same but for white space; tokens that are nothing else, in front of it, belong to it if it begins so. */
 static int
-by_dense_texts(const Toks *all, const char *s, size_t n)
+match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail)
 {
 	Toks		dense = {0};
 	Buf			want = {0};
-	int			i;
+	size_t		head;
+	int			i = -1;
 
 	for (int k = 0; k < all->n; k++)
 	{
 		Tok		   *t = add_tok(&dense);
 
-		if (all->t[k].len > 0)
-			add_dense(&dense.bytes, all->bytes.data + all->t[k].at, all->t[k].len);
+		add_dense(&dense.bytes, all->bytes.data + all->t[k].at, all->t[k].len);
 		t->len = dense.bytes.len - t->at;
 	}
 	buf_reserve(&dense.bytes, 1);
-	add_dense(&want, s, n);
-	i = want.len > 0 ? by_texts(&dense, want.data, want.len) : -1;
-	if (i > 0 && is_space(*s) && (all->t[i].len == 0 || space_at(all->bytes.data + all->t[i].at, all->t[i].len) == 0))
+	add_dense(&want, text, n - tail);
+	head = want.len;
+	add_dense(&want, text + n - tail, tail);
+	if (want.len > head)
+		i = match_tail(&dense, want.data, want.len, want.len - head);
+	if (i > 0 && is_space(text[n - tail]) && space_at(all->bytes.data + all->t[i].at, all->t[i].len) == 0)
 		while (i > 0 && dense.t[i - 1].len == 0 && all->t[i - 1].len > 0)
 			i--;
 	toks_free(&dense);
 	buf_free(&want);
 	return i;
+}
+
+/*
+ * Tokens without a text are parts of a character: of vLLM the first ones, and the last has all of it; of llama-cpp-python all.  So of what
+ * stands in front of the choice's first token they are parts of its first character, or of the one before that.  -1: of which?
+ */
+static int
+with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
+{
+	bool		mine = (unsigned char) text[n - tail] >= 0x80;
+	bool		others = n > tail && (unsigned char) text[n - tail - 1] >= 0x80;
+	int			i = first;
+
+	while (i > 0 && all->t[i - 1].len == 0)
+		i--;
+	if (i == first || !mine)
+		return first;
+	return others ? -1 : i;
 }
 
 static int64_t
@@ -298,13 +374,16 @@ by_offsets(const Toks *all, const Tok *behind, int64_t from, int64_t to)
 
 		if (t->offset < 0 || next < t->offset || next > to)
 			return -1;
-		if (t->len > 0 && memmem(text, t->len, "\xEF\xBF\xBD", 3) == NULL && chars(text, t->len) != next - t->offset)
+		if (t->len > 0 && memmem(text, t->len, PART, 3) == NULL && chars(text, t->len) != next - t->offset)
 			return -1;
 		if (first < 0 && next > from)
 			first = i;
 		if (i + 1 == all->n && next != to)
 			return -1;
 	}
+	/* all parts of a character but the last stand at its begin and end there */
+	while (first > 0 && all->t[first - 1].offset >= from)
+		first--;
 	return first;
 }
 
@@ -315,17 +394,21 @@ find_choice(const Reply *r, const RPart *p, const Toks *all, bool has_behind, in
 	const WireAsk *a = r->asks[0];
 	Span		choice = a->choices[p->call->part];
 	size_t		n = a->prompt.n;
+	size_t		tail;
 	Buf			s = {0};
 
 	while (n > 0 && is_space(a->prompt.s[n - 1]))
 		n--;
-	buf_add(&s, a->prompt.s != NULL ? a->prompt.s + n : "", a->prompt.n - n);
+	buf_add(&s, a->prompt.s, a->prompt.n);
 	buf_add(&s, choice.s, choice.n);
-	*first = by_texts(all, s.data, s.len);
+	tail = s.len - n;
+	*first = match_tail(all, s.data, s.len, tail);
 	if (*first < 0)
-		*first = by_dense_texts(all, s.data, s.len);
+		*first = match_dense_tail(all, s.data, s.len, tail);
+	if (*first > 0)
+		*first = with_parts(all, *first, s.data, s.len, tail);
 	if (*first < 0)
-		*first = by_offsets(all, has_behind ? &all->t[all->n] : NULL, chars(a->prompt.s, n), chars(a->prompt.s, a->prompt.n) + chars(choice.s, choice.n));
+		*first = by_offsets(all, has_behind ? &all->t[all->n] : NULL, chars(s.data, n), chars(s.data, s.len));
 	buf_free(&s);
 	return *first >= 0 || reply_bad(r, e, "has tokens that are not the text that was asked about");
 }

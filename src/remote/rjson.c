@@ -292,7 +292,7 @@ rjson_fields(JsonSpan v, const char *const *names, int n, JsonSpan *out)
 
 	for (int i = 0; i < n; i++)
 		out[i] = (JsonSpan) {NULL, 0};
-	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+	if (v.s == NULL || !json_members(&m, v.s, v.n))
 		return false;
 	while (json_member(&m, &key, &value) > 0)
 		for (int i = 0; i < n; i++)

@@ -162,6 +162,24 @@ test_choose(void)
 		   ERR_PROTOCOL, "not the text");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]", "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,9,8,8]", "6", "0"),
 		   ERR_PROTOCOL, "not the text");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \xef\xbf\xbd\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbd\"]", "[null,-1,-2,-3]", "[null,{},{},{}]", "[0,7,9,10]", "4", "0"),
+		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-2,-3} rows=1 prompt_tokens=4 completion_tokens=0;");
+	/* without a space between: vLLM leaves the first parts' texts out, llama-cpp-python all */
+	choice[0] = span_of("\xf0\x9f\x98\x80!");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4]", "[null,{},{},{},{}]", "[3,10,10,10,11]", "5", "0"),
+		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\",\"!\"]", "[null,-1,-2,-3,-4]", "[null,{},{},{},{}]", "[0,7,7,7,8]", "5", "0"),
+		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 completion_tokens=0;");
+	/* whose are parts between two such characters? */
+	s.ask[0].prompt = span_of("Q\xc3\xa4");
+	EXPECT(&s, LP("[\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4,-5]", "[null,{},{},{},{},{}]", "[0,1,1,2,2,3]", "6", "0"),
+		   "ACCEPTED prompt_tokens=6;DONE counts={3} greedy={1} floats={-3,-4,-5} rows=1 prompt_tokens=6 completion_tokens=0;");
+	REFUSE(&s, LP("[\"<s>\",\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-1,-2,-3,-4,-5]", "[null,{},{},{},{},{},{}]", "[0,3,4,4,4,4,5]", "7", "0"),
+		   ERR_PROTOCOL, "not the text");
+	/* a part in front of the choice, as long as one, two or three bytes: which token is its first? */
+	REFUSE(&s, LP("[\"Q\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"!\"]", "[null,-1,-2,-3]", "[null,{},{},{}]", "[0,1,2,4]", "4", "0"), ERR_PROTOCOL, "not the text");
+	s.ask[0].prompt = span_of("Q: x\nA:");
+	choice[0] = span_of(" \xf0\x9f\x98\x80");
 	/* what was generated doesn't stand behind the prompt */
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]", "[0,7,8,9]", "3", "1"),
 		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-1,-2} rows=1 prompt_tokens=3 completion_tokens=1;");
@@ -234,6 +252,9 @@ test_api(void)
 	REFUSE(&s, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}", ERR_UNAVAILABLE, "busy");
 	REFUSE(&s, "[1]", ERR_PROTOCOL, "no object");
 	s.call[0].stream = s.ask[0].stream = true;
+	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
+		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;DONE prompt_tokens=3 api_status=200;");
+	s.ask[0].api_body = span_of(" {\"stream_options\": {\"include_usage\": true}}");
 	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
 		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;TEXT text=<{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}>;DONE prompt_tokens=3 api_status=200;");
 	EXPECT(&s, "event: message_start\n" EV("{\"type\":\"message_start\",\"message\":{\"model\":\"y\",\"usage\":{\"input_tokens\":3}}}")
