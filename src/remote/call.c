@@ -379,7 +379,7 @@ again_us(Call *c, const Fate *f)
 	wait = retry_wait_us(j->asks[0]->id * 16 + (uint64_t) c->i, c->tries, m->pick.n == 1 ? c->res.retry_after_ms : -1);
 	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
 		return -1;
-	if (!f->told && !retry_spend(&m->budget, c->l->now_us))
+	if (!f->spared && !retry_spend(&m->budget, c->l->now_us))
 		return -1;
 	return wait;
 }

@@ -19,7 +19,7 @@ of_status(int status, bool again, Fate *f)
 	switch (status)
 	{
 		case 429:
-			f->throttled = f->told = f->elsewhere = true;
+			f->throttled = f->spared = f->elsewhere = true;
 			f->verdict = FATE_AGAIN;
 			f->health = FATE_NEITHER;
 			return;
@@ -74,7 +74,7 @@ fate_of(const FateCase *c)
 	if (r->end == HTTP_NOT_SENT && !c->deadline)
 	{
 		f.health = FATE_DOWN;
-		f.elsewhere = true;
+		f.elsewhere = f.spared = true;
 		f.verdict = FATE_AGAIN;
 	}
 	else if (r->end == HTTP_NOT_SENT)
@@ -109,6 +109,6 @@ fate_of(const FateCase *c)
 	if (c->emitted && f.verdict == FATE_AGAIN)
 		f.verdict = FATE_ERROR;
 	if (r->retry_after_ms >= 0 && f.verdict == FATE_AGAIN && r->status == 503)
-		f.told = true;
+		f.spared = true;
 	return f;
 }

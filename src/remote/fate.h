@@ -39,7 +39,7 @@ typedef struct Fate
 	FateHealth	health;
 	bool		charged;		/* gave no answer, and may have been charged */
 	bool		throttled;		/* 429: too much is asked */
-	bool		told;			/* the endpoint asked for it to come again: not the retry budget's */
+	bool		spared;			/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */
 	bool		elsewhere;		/* another model may well answer */
 	bool		split;			/* of inputs of several asks: one of them is at fault, ask one by one */
 } Fate;
