@@ -31,7 +31,7 @@ model('slowly', '"requests_per_minute": 30');
 model('both', '"urls": ["' . $other->url . '"]');
 model('dead', '"urls": ["' . $other->url . '"], "connect_timeout": 500', 'http://127.0.0.1:1/v1');
 model('gone', '"max_retries": 0', 'http://127.0.0.1:1/v1');
-sql('CREATE ROLE app LOGIN; CREATE ROLE rest LOGIN; GRANT pg_read_all_data TO app, rest');
+sql(q{CREATE ROLE app LOGIN; CREATE ROLE rest LOGIN; SELECT llm_grant('m', 'public')});
 sql("SELECT llm_generate('warm', model => 'm', max_tokens => 1)");
 
 # ---- what goes together ----
