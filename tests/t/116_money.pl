@@ -1,0 +1,147 @@
+# Accounts, budgets, answers that are kept and fallbacks, with several sessions, kills and restarts, against the fake engine.
+# What an account says is compared with what its tokens cost, and with what each answer's usage has told its session.
+use strict;
+use warnings;
+use lib 't';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use VllmTest;
+
+my $node = new_node('money', "vllm.engine_timeout = '20s'\n");
+sub sql { return $node->safe_psql('postgres', shift); }
+
+sql(q{
+	SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"input": 1.25, "cached_input": 0.3, "output": 7.000001}}');
+	SELECT llm_create_model('kept', '/fake/kept', options => '{"result_cache": {"shared": true}}');
+	SELECT llm_create_model('lame', '/fake/lame', options => '{"fallback": "paid", "prices": {"input": 3}}');
+	CREATE ROLE app LOGIN;
+	CREATE ROLE other LOGIN;
+	CREATE TABLE texts AS SELECT i, 'text ' || repeat('word ', i % 9) || i AS p FROM generate_series(1, 300) i;
+	CREATE TABLE told (p bigint, c bigint, o bigint);
+	GRANT ALL ON texts, told TO app, other});
+sql("SELECT llm_grant('$_', 'app'), llm_grant('$_', 'other')") for qw(paid kept lame);
+
+# cost is what the account's tokens cost, nothing is set aside, and purses are the sums of accounts
+my $exact = q{
+	SELECT bool_and(cost = CASE model WHEN 'paid' THEN ((prompt_tokens - cached_tokens) * 1.25 + cached_tokens * 0.3 + output_tokens * 7.000001) / 1000000
+		ELSE prompt_tokens * 3 / 1000000.0 END) FROM llm_stat_cost};
+my $settled = q{
+	SELECT bool_and(b.reserved = 0 AND b.total = c.cost) FROM llm_stat_budget b
+	JOIN (SELECT userid, sum(cost) AS cost FROM llm_stat_cost GROUP BY userid) c USING (userid)};
+
+sub balanced
+{
+	my ($what) = @_;
+	ok(until_sql($node, "SELECT count(*) = 0 FROM llm_requests"), "$what: nothing is under way");
+	is(sql($exact), 't', "$what: accounts are exact");
+	is(sql($settled), 't', "$what: nothing is set aside, and purses are the sums");
+}
+
+# ---- what sessions were told is what accounts say ----
+my $usage = q{INSERT INTO told SELECT ((s.r).usage).prompt_tokens, ((s.r).usage).cached_tokens, ((s.r).usage).completion_tokens
+	FROM texts, LATERAL (SELECT llm_generate_full(p, model => 'paid', max_tokens => 1 + i % 6) AS r OFFSET 0) s};
+my @sessions = map { bg_as($node, $_, $usage) } qw(app app other other);
+is((finish($_))[1], '', 'a session is answered') for @sessions;
+is(sql(q{SELECT (SELECT count(*) FROM told) = 1200 AND
+	(SELECT sum(cost) FROM llm_stat_cost) = (SELECT sum((p - c) * 1.25 + c * 0.3 + o * 7.000001) / 1000000 FROM told)}), 't',
+	'accounts are what 1,200 answers have told');
+is(sql(q{SELECT string_agg(role || ' ' || requests, ',' ORDER BY role) FROM llm_stat_cost}), 'app 600,other 600', '... of each role');
+balanced('answers');
+
+# ---- however requests end ----
+for my $end (
+	[ 'errors', q{SELECT llm_generate(CASE WHEN i = 150 THEN '@error:58000:gone' ELSE p END, model => 'paid') FROM texts} ],
+	[ 'a timeout', q{SET statement_timeout = '150ms'; SELECT llm_generate('@delay:' || i % 7 * 100 || ' ' || p, model => 'paid') FROM texts} ],
+	[ 'its own timeouts', q{SET vllm.on_error = 'null'; SELECT count(llm_generate('@delay:' || i % 2 * 3000 || ' ' || p, model => 'paid', timeout_ms => 100)) FROM texts WHERE i < 20} ],
+	[ 'LIMIT', q{SELECT llm_generate(p, model => 'paid') FROM texts LIMIT 5} ],
+	[ 'a fallback', q{SELECT count(llm_generate(CASE WHEN i % 3 = 0 THEN '@lame ' ELSE '' END || p, model => 'lame')) FROM texts} ],
+	[ 'a savepoint', q{BEGIN; SAVEPOINT a; DECLARE c CURSOR FOR SELECT llm_generate('@delay:500 ' || p, model => 'paid') FROM texts; FETCH 1 FROM c; ROLLBACK TO a; COMMIT} ],
+	[ 'futures', q{SELECT llm_submit(p, model => 'paid') FROM texts WHERE i < 5; SELECT llm_submit('@delay:5000', model => 'paid')} ])
+{
+	finish(bg_as($node, 'app', $end->[1]));
+	balanced($end->[0]);
+}
+# who is terminated, and an engine that is killed
+for my $kill ('terminate', 'engine')
+{
+	my $b = bg_as($node, 'app', q{SELECT count(llm_generate('@delay:' || i % 5 * 400 || ' ' || p, model => 'paid')) FROM texts});
+	ok(until_sql($node, 'SELECT count(*) > 5 FROM llm_requests'), 'requests are under way');
+	is(sql(q{SELECT reserved > 0 FROM llm_stat_budget WHERE role = 'app'}), 'f', '... nothing is set aside where there is no budget');
+	my $old = engine_pid($node);
+	$kill eq 'terminate' ? sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'}) : kill('KILL', $old);
+	finish($b);
+	ok(until_ready($node, 0), 'the engine serves');
+	balanced("after $kill");
+}
+
+# ---- a budget of several sessions ----
+sql('SELECT llm_cost_reset()');
+sql('ALTER ROLE app SET vllm.role_max_cost = 0.004');
+# what a prompt's bytes are in tokens is known from the first on
+finish(bg_as($node, 'app', q{SELECT llm_generate(p, model => 'paid', max_tokens => 2) FROM texts WHERE i < 4}));
+@sessions = map { bg_as($node, 'app', q{SELECT count(llm_generate(p, model => 'paid', max_tokens => 4)) FROM texts}) } 1 .. 4;
+for my $s (@sessions)
+{
+	my ($out, $err) = finish($s);
+	like($err, qr/53400: the cost limit of role "app" is reached.*DETAIL:.*spent.*set aside.*vllm\.role_max_cost is 0\.004 a month/s, 'a session is stopped');
+}
+my $spent = sql(q{SELECT month FROM llm_stat_budget WHERE role = 'app'});
+cmp_ok($spent, '<=', 0.004, 'the budget is not overshot');
+cmp_ok($spent, '>=', 0.0035, '... and is used');
+balanced('budget');
+like(error_of($node, q{SET SESSION AUTHORIZATION app; SET vllm.role_max_cost = 5}), qr/42501/, 'the role does not raise it');
+is(finish(bg_as($node, 'other', q{SELECT count(llm_generate(p, model => 'paid', max_tokens => 4)) FROM texts WHERE i < 30})), 29, 'others have their own');
+# under a budget, what ends in whatever way is given back
+sql('ALTER ROLE app SET vllm.role_max_cost = 100');
+{
+	my $b = bg_as($node, 'app', q{SELECT count(llm_generate('@delay:3000 ' || p, model => 'paid')) FROM texts});
+	ok(until_sql($node, q{SELECT reserved > 0 FROM llm_stat_budget WHERE role = 'app'}), 'something is set aside');
+	sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'});
+	finish($b);
+	balanced('terminated under a budget');
+	$b = bg_as($node, 'app', q{SET statement_timeout = '300ms'}, q{SELECT count(llm_generate('@delay:3000 ' || p, model => 'paid')) FROM texts});
+	finish($b);
+	balanced('cancelled under a budget');
+}
+sql('ALTER ROLE app RESET vllm.role_max_cost');
+
+# ---- answers that are kept: sessions at once, and without an engine ----
+my $ask = q{SELECT md5(string_agg(llm_generate(p, model => 'kept', temperature => 0), ',' ORDER BY i)) FROM texts};
+@sessions = map { bg_as($node, $_, $ask) } qw(app other app other);
+my %answers = map { my ($out, $err) = finish($_); is($err, '', 'a session keeps answers'); ($out => 1) } @sessions;
+is(scalar(keys %answers), 1, 'all have the same answers');
+my $before = sql(q{SELECT hits || ' ' || misses FROM llm_stat_cache WHERE model = 'kept'});
+ok(exists $answers{ sql($ask) }, 'later ones as well');
+my ($hits, $misses) = split / /, $before;
+is(sql(q{SELECT hits || ' ' || misses FROM llm_stat_cache WHERE model = 'kept'}), ($hits + 300) . " $misses", '... without a call');
+# two that prune and clear at once
+@sessions = map { bg($node, 'SELECT llm_cache_prune()', q{SELECT llm_cache_clear('kept')}, 'SELECT llm_cache_prune()') } 1 .. 3;
+is((finish($_))[1], '', 'clearing at once') for @sessions;
+is(sql(q{SELECT entries FROM llm_stat_cache WHERE model = 'kept'}), 0, 'nothing is left');
+ok(exists $answers{ sql($ask) }, 'and is kept anew');
+
+# ---- restarts ----
+my $all = q{SELECT md5(string_agg(c::text, '' ORDER BY userid, model)) FROM llm_stat_cost c};
+my $accounts = sql($all);
+my $budgets = sql('SELECT md5(string_agg(b::text, \'\' ORDER BY userid)) FROM llm_stat_budget b');
+$node->restart;
+is(sql($all), $accounts, 'accounts are kept over a restart');
+is(sql('SELECT md5(string_agg(b::text, \'\' ORDER BY userid)) FROM llm_stat_budget b'), $budgets, '... and purses');
+sql(q{SELECT count(llm_generate(p, model => 'paid')) FROM texts WHERE i < 50});
+$accounts = sql($all);
+my $file = $node->data_dir . '/pg_stat/vllm_pg.cost';
+my $at = time;
+ok(until_true(sub { -e $file && (stat($file))[9] >= int($at) }, 25), 'the supervisor writes them');
+$node->stop('immediate');
+$node->start;
+is(sql($all), $accounts, 'accounts are kept over a crash');
+balanced('after a crash');
+$node->append_conf('postgresql.conf', "vllm.engine = off\n");
+$node->restart;
+ok(exists $answers{ sql($ask) }, 'kept answers need no engine');
+like(error_of($node, q{SELECT llm_generate('never asked', model => 'kept', temperature => 0)}), qr/55000/, '... and what is not kept does');
+
+$node->stop;
+done_testing();
