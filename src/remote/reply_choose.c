@@ -300,9 +300,9 @@ match_tail(const Toks *all, const char *text, size_t n, size_t tail)
 	return -1;
 }
 
-/* The same but for white space; tokens that are nothing else, in front of it, belong to it if it begins so. */
+/* The same but for white space; with `spaces` tokens that are nothing else, in front of it, belong to it if it begins so. */
 static int
-match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail)
+match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool spaces)
 {
 	Toks		dense = {0};
 	Buf			want = {0};
@@ -322,7 +322,7 @@ match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail)
 	add_dense(&want, text + n - tail, tail);
 	if (want.len > head)
 		i = match_tail(&dense, want.data, want.len, want.len - head);
-	if (i > 0 && is_space(text[n - tail]) && space_at(all->bytes.data + all->t[i].at, all->t[i].len) == 0)
+	if (i > 0 && spaces && is_space(text[n - tail]) && space_at(all->bytes.data + all->t[i].at, all->t[i].len) == 0)
 		while (i > 0 && dense.t[i - 1].len == 0 && all->t[i - 1].len > 0)
 			i--;
 	toks_free(&dense);
@@ -399,12 +399,13 @@ find_choice(const Reply *r, const RPart *p, const Toks *all, bool has_behind, in
 
 	while (n > 0 && is_space(a->prompt.s[n - 1]))
 		n--;
+	/* of a chat only the choice's own text is known: spaces in front of it are the template's */
 	buf_add(&s, a->prompt.s, a->prompt.n);
 	buf_add(&s, choice.s, choice.n);
 	tail = s.len - n;
 	*first = match_tail(all, s.data, s.len, tail);
 	if (*first < 0)
-		*first = match_dense_tail(all, s.data, s.len, tail);
+		*first = match_dense_tail(all, s.data, s.len, tail, a->prompt.s != NULL);
 	if (*first > 0)
 		*first = with_parts(all, *first, s.data, s.len, tail);
 	if (*first < 0)

@@ -26,8 +26,8 @@ $a->safe_psql('postgres', qq{
 	CREATE ROLE app;
 	GRANT app TO vllm_http;
 	SELECT llm_create_model('talker', path, json_build_object('tool_call_parser', 'hermes', 'chat_template', \$\$
-{%- if tools %}{{ tools|tojson }} {% endif %}{% for m in messages %}{{ m.role }}: {{ m.content or '' }}{% for c in m.tool_calls or [] %} {{ c.function|tojson }}{% endfor %}
-{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}\$\$)) FROM llm_models WHERE name = 'tickets-2m';
+{%- if tools %}{{ tools|tojson }} {% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or [] %} {{ c.function|tojson }}{% endfor %}
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}\$\$)) FROM llm_models WHERE name = 'tickets-2m';
 	SELECT llm_create_model('vectors', '$fixtures/bert_embed'), llm_create_model('pairs', '$fixtures/bert_score'), llm_create_model('classes', '$fixtures/bert_classify');
 	SELECT llm_grant(m, 'app') FROM unnest('{@{[join ',', @models]}}'::text[]) m});
 my $key = $a->safe_psql('postgres', q{SELECT llm_create_api_key('app', 'app')});
@@ -79,6 +79,10 @@ same('a greedy one', qq{SELECT round(l.logprob::numeric, 3), l.tokens, l.is_gree
 same('perplexity', q{SELECT round(llm_perplexity(prompt, model => 'talker')::numeric, 2) FROM docs ORDER BY id LIMIT 8});
 same('a filter', q{SELECT round(llm_filter_prob('It is a complaint.', prompt, model => 'talker', chat => false)::numeric, 4) FROM docs ORDER BY id LIMIT 8});
 
+same('choices of a chat', q{SELECT llm_choose('Ticket: ' || prompt || E'\nTopic?', '{delivery,payment,other}', model => 'talker', chat => true) FROM docs ORDER BY id LIMIT 6});
+same('how likely', q{SELECT label, round(prob::numeric, 4), round(logprob::numeric, 3) FROM docs,
+	llm_choice_probs('Ticket: ' || prompt || E'\nTopic?', '{delivery,payment at the door}', model => 'talker', chat => true) WHERE id < 5 ORDER BY id, label});
+
 # ---- chats ----
 
 my $tools = q{'[{"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {"id": {"type": "integer"}, "how": {"enum": ["fast", "slow"]}},
@@ -98,6 +102,20 @@ same('probabilities', q{SELECT llm_classify_probs(prompt, model => 'classes')::n
 same('labels', q{SELECT c.index, c.label, round(c.prob::numeric, 4) FROM docs, llm_classify(prompt, top => 1, model => 'classes') c ORDER BY id LIMIT 20});
 same('the best label', q{SELECT llm_class(prompt, model => 'classes') FROM docs ORDER BY id LIMIT 20});
 
+same('the best documents', q{SELECT r.index, r.document, round(r.relevance_score::numeric, 5) FROM llm_rerank('late parcel', (SELECT array_agg(prompt ORDER BY id) FROM docs WHERE id < 20), top_n => 5,
+	model => 'pairs') r});
+same('a vector of each token', q{SELECT llm_embed_multi(prompt, model => 'vectors') FROM docs ORDER BY id LIMIT 4});
+same('a vector by its task', q{SELECT llm_encode(prompt, 'embed', model => 'vectors'), llm_encode(prompt, 'classify', model => 'classes') FROM docs ORDER BY id LIMIT 4});
+
+# ---- what an endpoint can't ----
+
+for (['llm_beams', q{llm_beams('x', beam_width => 2, max_tokens => 4, model => 'talker')}], ['llm_token_classify', q{t FROM llm_token_classify('x', model => 'classes') t}],
+	['llm_pin_prefix', q{llm_pin_prefix('x', model => 'talker')}])
+{
+	my ($rc, $out, $err) = $b->psql('postgres', "\\set VERBOSITY verbose\nSELECT $$_[1]");
+	like($err, qr/ERROR:  0A000/, "$$_[0]: a clear no");
+}
+
 # ---- bodies ----
 
 my $no_ids = q{(SELECT json_object_agg(k, v ORDER BY k) FROM json_each(r) x(k, v) WHERE k NOT IN ('id', 'created'))};
@@ -106,6 +124,9 @@ same('a completion as a body', qq{SELECT $no_ids FROM v1_completions('{"model": 
 same('vectors as a body', qq{SELECT $no_ids FROM v1_embeddings('{"model": "vectors", "input": ["a", "b"]}') r});
 same('a stream of bodies', q{SELECT string_agg(t::json->'choices'->0->'delta'->>'content', ''), count(*), max(t::json->>'model') FROM llm_api_stream('/v1/chat/completions',
 	'{"model": "talker", "messages": [{"role": "user", "content": "Hello."}], "max_tokens": 12, "temperature": 0, "stream": true}'::json) t});
+same('a message', qq{SELECT $no_ids FROM v1_messages('{"model": "talker", "messages": [{"role": "user", "content": "Hello."}], "max_tokens": 8, "temperature": 0}') r});
+same('its stream', q{SELECT string_agg(t->'delta'->>'text', ''), string_agg(DISTINCT t->>'type', ' ' ORDER BY t->>'type') FROM v1_messages_stream('{"model": "talker",
+	"messages": [{"role": "user", "content": "Hello."}], "max_tokens": 8, "temperature": 0, "stream": true}') t});
 same('an error as a body', q{SELECT r->'error'->>'code', r->'error'->>'type' FROM llm_api('/v1/chat/completions',
 	'{"model": "talker", "messages": [{"role": "user", "content": "Hello."}], "temperature": -1}'::json, on_error => 'return') r});
 
