@@ -390,8 +390,6 @@ failed(Call *c, Fate f)
 	Job		   *j = c->job;
 	RModel	   *m = j->m;
 	ErrorExtra	x = {.url = m->u[c->url].base,.elsewhere = f.elsewhere,.retry_after_ms = c->res.retry_after_ms};
-	int64_t		prompt = 0,
-				completion = 0;
 	int64_t		wait;
 	Err			e = {0};
 
@@ -406,10 +404,6 @@ failed(Call *c, Fate f)
 		x.retry_after_ms = -1;
 	error_of(c, &e);
 	count(c, &f, &e);
-	if (f.charged)
-		reply_usage(j->reply, &prompt, &completion);
-	j->lost_prompt += prompt > 0 ? prompt : 0;
-	j->lost_completion += completion > 0 ? completion : 0;
 	wait = again_us(c, &f);
 	if (wait >= 0 && reply_restart(j->reply, c->i))
 	{
@@ -459,7 +453,7 @@ over(Call *c)
 		k.cls = c->e.cls;
 	k.garbled = c->garbled;
 	f = fate_of(&k);
-	if (f.verdict == FATE_ANSWER)
+	if (f.verdict == FATE_ANSWER || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;
 	finish(c, &f, f.verdict == FATE_ANSWER && prompt + completion > 0 ? prompt + completion : -1);
@@ -476,16 +470,20 @@ over(Call *c)
 		}
 		return;
 	}
-	if (!k.deadline)
+	j->lost_prompt += prompt > 0 ? prompt : 0;
+	j->lost_completion += completion > 0 ? completion : 0;
+	/* whose time is up is told that, however it failed */
+	for (int i = 0; i < j->n; i++)
 	{
-		if (!j->dead)
-			failed(c, f);
-		return;
+		Ask		   *a = j->asks[i];
+
+		if (a->gone || a->deadline_us == 0 || a->deadline_us > l->now_us)
+			continue;
+		a->charged += f.charged;
+		ask_late(a);
 	}
-	for (int i = 0; i < j->n && !j->dead; i++)
-		if (!j->asks[i]->gone)
-			ask_late(j->asks[i]);
-	job_kill(j);
+	if (!j->dead)
+		failed(c, f);
 }
 
 static void

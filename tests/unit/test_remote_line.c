@@ -276,6 +276,13 @@ test_ends(void)
 	CHECK(strcmp(c->sqlstate, "57014") == 0 && strcmp(c->message, "canceling LLM request due to timeout") == 0, "%s", c->message);
 	CHECK(strcmp(c->detail, "The request took longer than 1234 ms.") == 0, "%s", c->detail);
 	CHECK(c->end_us <= c->deadline_us + 1 && c->tries == 1 && c->charged == 1 && http.n == 0, "%d", http.n);
+	/* also if the connection fails at that very moment */
+	script[n_script] = net_default();
+	script[n_script].delay_us = 300000;
+	script[n_script++].what = NET_NOT_SENT;
+	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000});
+	net_run(l, &http, 10000000);
+	CHECK(strcmp(c->sqlstate, "57014") == 0 && c->charged <= 1 && c->tries == 1, "%s", c->message);
 	/* the model's own timeout is another matter: it is tried again */
 	add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}",.seed = true});
@@ -290,7 +297,7 @@ test_ends(void)
 	c = net_ask(l, &(Want) {0});
 	d = net_ask(l, &(Want) {0});
 	net_run(l, &http, 100000);
-	CHECK(http.n == 1 && http.made == 6, "%d %d", http.n, http.made);
+	CHECK(http.n == 1 && http.made == 7, "%d %d", http.n, http.made);
 	c->cancelled = d->cancelled = true;
 	line_cancel(l, c->ask);
 	CHECK(http.n == 0 && line_live(l) == 1, "closed at once");
@@ -300,7 +307,7 @@ test_ends(void)
 	c->cancelled = true;
 	line_cancel(l, c->ask);
 	net_run(l, &http, 5000000);
-	CHECK(http.made == 6, "no call behind a cancel: %d", http.made);
+	CHECK(http.made == 7, "no call behind a cancel: %d", http.made);
 	stop(l);
 }
 
