@@ -456,7 +456,7 @@ over(Call *c)
 	if (f.verdict == FATE_ANSWER || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;
-	finish(c, &f, f.verdict == FATE_ANSWER && prompt + completion > 0 ? prompt + completion : -1);
+	finish(c, &f, f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
 	if (f.verdict == FATE_ANSWER)
 	{
 		j->left--;
@@ -470,8 +470,9 @@ over(Call *c)
 		}
 		return;
 	}
-	j->lost_prompt += prompt > 0 ? prompt : 0;
-	j->lost_completion += completion > 0 ? completion : 0;
+	/* of several calls it is what all of them have used */
+	j->lost_prompt = (j->calls.n == 1 ? j->lost_prompt : 0) + (prompt > 0 ? prompt : 0);
+	j->lost_completion = (j->calls.n == 1 ? j->lost_completion : 0) + (completion > 0 ? completion : 0);
 	/* whose time is up is told that, however it failed */
 	for (int i = 0; i < j->n; i++)
 	{
