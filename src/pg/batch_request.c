@@ -852,7 +852,7 @@ reroute_all(BatchPool *p)
 
 	dlist_foreach_modify(i, &p->stranded)
 	{
-		if (!reroute(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
+		if (batch_pool_room(p) <= 0 || !reroute(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
 			break;
 		MemoryContextReset(tmp);
 	}

@@ -56,6 +56,7 @@ SELECT count(*) FROM (SELECT llm_generate(p, model => 'chain') FROM w LIMIT 7) s
 SET statement_timeout = '200ms';
 SELECT count(llm_generate('@lame @delay:60000 ' || p, model => 'chain')) FROM w;
 RESET statement_timeout;
+DO $$ BEGIN FOR i IN 1..500 LOOP EXIT WHEN NOT EXISTS (SELECT FROM llm_requests WHERE model IN ('chain', 'lame', 'good')); PERFORM pg_sleep(0.02); END LOOP; END $$;
 SELECT count(*) FROM llm_requests WHERE model IN ('chain', 'lame', 'good');
 SELECT reserved FROM llm_stat_budget WHERE role = current_user;
 SELECT llm_drop_model(m) FROM unnest(ARRAY['good', 'lame', 'chain', 'ring', 'ring2']) m;
