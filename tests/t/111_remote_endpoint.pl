@@ -14,7 +14,7 @@ use VllmTest;
 
 plan skip_all => 'vllm_pg_remote was not built here' if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_remote";
 
-my $node = new_node('endpoint', "vllm.engine = off\nvllm.allowed_hosts = '127.0.0.1'\nvllm.max_queued_requests = 256\n");
+my $node = new_node('endpoint', "vllm.engine = off\nvllm.allowed_hosts = '127.0.0.1'\nvllm.max_queued_requests = 256\nvllm.hang_timeout = '1s'\n");
 my $ep = Endpoint->new($node->basedir . '/endpoint.log');
 
 # a model of each behaviour; each path has a health of its own
@@ -147,6 +147,15 @@ like((finish($b))[1], qr/ERROR:  58000: lost connection to the remote program/, 
 ok(until_true(sub { $still->() == 0 }, 2), '... closes its connections');
 is($node->safe_psql('postgres', ask('ok', 'next')), 'NEXT', 'the next call works');
 isnt(remote_pid(), $old, '... by another program');
+
+# it beats while it waits, and is killed when it doesn't
+$old = remote_pid();
+$b = bg($node, ask('hang', 'x'));
+usleep(7_000_000);
+is(remote_pid(), $old, 'a request that waits for long is no hang');
+kill 'STOP', $old;
+like((finish($b))[1], qr/ERROR:  58000/, 'a program that stands still is killed');
+is($node->safe_psql('postgres', ask('ok', 'moves')), 'MOVES', '... and another one goes on');
 
 $old = remote_pid();
 $b = bg($node, ask('begin', 'x'));
