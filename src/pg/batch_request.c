@@ -720,6 +720,13 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 		dlist_push_tail(&p->stranded, &q->node);
 		return;
 	}
+	if (err != NULL && q->route != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(p->cxt);
+
+		route_tell(q->route, err);
+		MemoryContextSwitchTo(old);
+	}
 	finish_with(q, f, err);
 }
 
@@ -762,11 +769,7 @@ no_way_on(BatchRequest *q, const Route *route)
 	if (err == NULL)
 		err = route_unsure(route);
 	else
-	{
-		char	   *detail = route_detail(route, err->detail);
-
-		err->detail = detail != NULL ? detail : err->detail;
-	}
+		route_tell(route, err);
 	MemoryContextSwitchTo(old);
 	dlist_delete(&q->node);
 	q->stranded = false;

@@ -138,13 +138,11 @@ ask(EngineRequest *r, CallFrame *frame, Call **call, bool *routed)
 			if (!route_to(&route, model, r->body.data, r->body.len, &next))
 				return route_unsure(&route);
 		}
-		else if (err == NULL || !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len))
-			return err;
-		else if (!route_next(&route, r->body.data, r->body.len, &next, model))
+		else if (err == NULL || !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len) ||
+				 !route_next(&route, r->body.data, r->body.len, &next, model))
 		{
-			char	   *detail = route_detail(&route, err->detail);
-
-			err->detail = detail != NULL ? detail : err->detail;
+			if (err != NULL)
+				route_tell(&route, err);
 			return err;
 		}
 		vcall_end(*call);

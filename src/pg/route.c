@@ -264,17 +264,17 @@ route_around(Route *r, const StringInfoData *body, StringInfo to, char *model)
 	return false;
 }
 
-char *
-route_detail(const Route *r, const char *detail)
+void
+route_tell(const Route *r, ErrorData *e)
 {
 	StringInfoData s;
 
-	if (r->n == 0)
-		return NULL;
+	if (r->n < 2 && r->why[0] == '\0')
+		return;
 	initStringInfo(&s);
-	if (detail != NULL)
-		appendStringInfo(&s, "%s ", detail);
-	if (r->n > 1 && r->why[0] == '\0')
+	if (e->detail != NULL)
+		appendStringInfo(&s, "%s ", e->detail);
+	if (r->why[0] == '\0')
 	{
 		appendStringInfoString(&s, "Models that were asked:");
 		for (int i = 0; i < r->n; i++)
@@ -283,5 +283,5 @@ route_detail(const Route *r, const char *detail)
 	}
 	else
 		appendStringInfoString(&s, r->why);
-	return s.data;
+	e->detail = s.data;
 }

@@ -42,7 +42,7 @@ ErrorData  *route_unsure(const Route *r);
  */
 bool		route_around(Route *r, const StringInfoData *body, StringInfo to, char *model);
 
-/* What an error says besides, when all have failed; palloc'ed, NULL: nothing. */
-char	   *route_detail(const Route *r, const char *detail);
+/* Says in the last model's error, too, who was asked before it, or why the next one was not. */
+void		route_tell(const Route *r, ErrorData *e);
 
 #endif
