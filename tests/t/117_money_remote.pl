@@ -1,0 +1,104 @@
+# Costs, budgets, NULLs for errors, fallbacks, cascades and kept answers of models behind urls: tests/remote/fake_endpoint.py answers
+# with the words in reverse and tells their number; the fake engine beside it answers in capitals.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+use RemoteTest;
+use VllmTest;
+
+plan skip_all => 'vllm_pg_remote was not built here' if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_remote";
+plan skip_all => 'needs python3' if !RemoteTest::available();
+
+my $e = RemoteTest->new;
+my $node = new_node('moneyremote', "vllm.allowed_hosts = '127.0.0.1'\n");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sub fails { my ($sql) = @_; return (finish(bg($node, $sql)))[1] }
+
+sub model
+{
+	my ($name, $url, $options) = @_;
+	sql(sprintf q{SELECT llm_create_model('%s', provider => 'openai', url => '%s', options => '%s')}, $name, $url, $options);
+	return;
+}
+my $prices = '"prices": {"input": 2, "cached_input": 0.5, "output": 10}';
+model('paid', $e->url, qq({"dialect": "vllm", "max_retries": 3, "timeout": 5000, $prices}));
+model('spare', $e->url, qq({"dialect": "vllm", "max_retries": 0, "timeout": 1500, $prices, "fallback": "here"}));
+model('dead', 'http://127.0.0.1:1/v1', '{"dialect": "vllm", "max_retries": 0, "fallback": ["deader", "here"]}');
+model('deader', 'http://127.0.0.1:1/v1', '{"dialect": "vllm", "max_retries": 0}');
+model('kept', $e->url, qq({"dialect": "vllm", "result_cache": true, $prices}));
+sql(q{SELECT llm_create_model('here', '/fake/here', options => '{"prices": {"input": 0.1, "output": 0.1}}')});
+sql(q{SELECT llm_create_model('lame', '/fake/lame', options => '{"fallback": "paid"}')});
+my $exact = q{SELECT bool_and(cost = CASE WHEN model = 'here' THEN (prompt_tokens + output_tokens) * 0.1 ELSE (prompt_tokens - cached_tokens) * 2 + cached_tokens * 0.5 + output_tokens * 10 END / 1000000)
+	FROM llm_stat_cost WHERE charged_tries = 0};
+my $nothing = q{SELECT coalesce(bool_and(reserved = 0), true) FROM llm_stat_budget};
+
+# ---- accounts are what the endpoint has told ----
+sql('CREATE TABLE told (p bigint, c bigint, o bigint)');
+sql(q{INSERT INTO told SELECT ((s.r).usage).prompt_tokens, coalesce(((s.r).usage).cached_tokens, 0), ((s.r).usage).completion_tokens
+	FROM (SELECT llm_generate_full('row ' || i || ' of many', model => 'paid', max_tokens => 1 + i % 4) AS r FROM generate_series(1, 200) i OFFSET 0) s});
+is(sql(q{SELECT requests || ' ' || (cost = (SELECT sum((p - c) * 2 + c * 0.5 + o * 10) / 1000000 FROM told)) FROM llm_stat_cost WHERE model = 'paid'}), '200 true', 'what 200 answers cost');
+is(sql($exact), 't', 'accounts are exact');
+# retries that can't be charged cost nothing, those that may be do
+sql('SELECT llm_cost_reset()');
+is(sql(q{SELECT llm_generate('a b [[status 429 x1]]', model => 'paid', max_tokens => 9)}) ne '', 1, 'a retry');
+is(sql(q{SELECT charged_tries FROM llm_stat_cost WHERE model = 'paid'}), 0, '... that is free');
+is(sql(q{SELECT llm_generate('a b [[close x1]]', model => 'paid', max_tokens => 9, temperature => 0)}) ne '', 1, 'a retry of what was cut off');
+is(sql(q{SELECT charged_tries FROM llm_stat_cost WHERE model = 'paid'}), 1, '... may have been charged');
+is(sql(q{SELECT cost > ((prompt_tokens - cached_tokens) * 2 + cached_tokens * 0.5 + output_tokens * 10) / 1000000 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... and is in the account');
+like(fails(q{SELECT llm_generate('a b [[close]]', model => 'paid', max_tokens => 9, temperature => 1)}), qr/ERROR:  08006/, 'what is not repeated');
+is(sql(q{SELECT charged_tries FROM llm_stat_cost WHERE model = 'paid'}), 2, '... may have been charged, too');
+ok(until_sql($node, q{SELECT llm_generate('up again', model => 'paid') IS NOT NULL}), 'the endpoint is asked again');
+
+# ---- NULL for errors ----
+my ($out, $err) = finish(bg($node, q{SET vllm.on_error = 'null'},
+		q{SELECT count(*), count(a), count(*) FILTER (WHERE a = i || ' row' OR i % 10 = 0) FROM (SELECT i, llm_generate('row ' || i || CASE WHEN i % 10 = 0 THEN ' [[garbage]]' ELSE '' END,
+			model => 'paid', max_tokens => 9) AS a FROM generate_series(1, 100) i) s}));
+is($out, '100|90|100', 'ten rows are NULL, the others right');
+like($err, qr/WARNING:  08P01: 10 of 100 LLM requests have failed and are NULL/, '... with a warning');
+like(fails(q{SET vllm.on_error = 'null'; SET vllm.max_error_ratio = 0.05; SELECT count(llm_generate('row ' || i || CASE WHEN i % 5 = 0 THEN ' [[garbage]]' ELSE '' END, model => 'paid')) FROM generate_series(1, 100) i}),
+	qr/ERROR:  08P01: too many LLM requests have failed/, 'too many');
+like(fails(q{SET vllm.on_error = 'null'; SELECT llm_generate('a [[status 401]]', model => 'paid')}), qr/ERROR:  28000/, 'what the endpoint refuses stays an error');
+ok(until_sql($node, q{SELECT llm_generate('up again', model => 'paid') IS NOT NULL}), 'the endpoint is asked again');
+
+# ---- fallbacks ----
+is(sql(q{SELECT llm_generate('one two', model => 'dead')}), 'ONE TWO', 'an endpoint that is not there');
+is(sql(q{SELECT count(*) FROM generate_series(1, 100) i WHERE llm_generate('row ' || i, model => 'dead') = 'ROW ' || i}), 100, '... for many rows');
+is(sql(q{SELECT llm_generate('@lame two', model => 'lame', max_tokens => 9)}), 'two @lame', 'an engine that fails: the endpoint answers');
+for my $fault ('status 500', 'garbage', 'close', 'status 404')
+{
+	is(sql("SELECT llm_generate('x [[$fault]]', model => 'spare')"), uc("x [[$fault]]"), "$fault: the engine answers");
+}
+like(fails(q{SELECT llm_generate('x [[status 400]]', model => 'spare')}), qr/ERROR:  22023/, 'a request that is wrong is wrong everywhere');
+my $t0 = time;
+like(fails(q{SELECT llm_generate('x [[hang]]', model => 'spare', timeout_ms => 400)}), qr/ERROR:  57014/, "nor is one past its time another model's");
+cmp_ok(time - $t0, '<', 3, '... in time');
+is(sql($nothing), 't', 'nothing is set aside');
+
+# ---- kept answers ----
+my $ask = q{SELECT md5(string_agg(llm_generate('row ' || i, model => 'kept', temperature => 0, max_tokens => 9), ',' ORDER BY i)) FROM generate_series(1, 50) i};
+my $first = sql($ask);
+my $asked = $e->log;
+is(sql($ask), $first, 'the same again');
+is($e->log, $asked, '... without asking');
+sql('SELECT llm_drop_model(\'kept\')');
+model('kept', $e->url, '{"dialect": "vllm", "result_cache": true, "model": "another"}');
+sql($ask);
+is($e->log - $asked, 50, 'a model that was made anew is asked');
+
+# ---- budgets ----
+sql('SELECT llm_cost_reset()');
+sql(q{SELECT llm_generate('what prompts are like', model => 'paid', max_tokens => 2)});
+like(fails(q{SET vllm.max_cost = 0.003; SET vllm.batch_window = 8; SELECT count(llm_generate('row ' || i, model => 'paid', max_tokens => 10)) FROM generate_series(1, 1000) i}),
+	qr/ERROR:  53400: the cost limit of the statement is reached/, 'a budget ends a statement');
+ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'nothing is under way');
+is(sql(q{SELECT cost BETWEEN 0.0025 AND 0.0031 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... when it is used up');
+is(sql($nothing), 't', 'nothing is set aside');
+like(sql(q{EXPLAIN SELECT llm_generate('row ' || i, model => 'paid', max_tokens => 10) FROM generate_series(1, 1000) i}), qr/LLM Estimate: 1000 calls, \d+ prompt tokens, \d+ output tokens, cost 0\.\d+/, 'an estimate');
+
+$node->stop;
+done_testing();
