@@ -219,6 +219,11 @@ read_figures(RequestFigures *r, RequestEnd end, const char *reply, Size len)
 				if (f.n == 5 && memcmp(f.s, "57014", 5) == 0)
 					end = REQUEST_CANCELLED;
 				break;
+			case WTAG_TEXT:
+			case WTAG_REASONING:
+			case WTAG_TOOL_CALLS:
+				r->text_bytes += f.n;
+				break;
 			case WTAG_CHARGED_TRIES:
 				r->charged_tries = Max(f.i, 0);
 				break;
@@ -309,6 +314,20 @@ read_live(RequestFigures *r, const WireSlot *live)
 	r->preemptions = atomic_load_explicit(&live->preemptions, memory_order_relaxed);
 }
 
+/* An endpoint that tells of no tokens doesn't answer for nothing. */
+static void
+settle(RequestNote *n, const char *model, RequestEnd end, const RequestFigures *r)
+{
+	CostTokens	t = {r->prompt_tokens, r->cached_tokens, r->output_tokens, r->charged_tries};
+
+	if (n->remote && end == REQUEST_DONE && t.prompt == 0 && t.output == 0)
+	{
+		t.prompt = cost_prompt_guess(&n->cost);
+		t.output = (r->text_bytes + 3) / 4;
+	}
+	cost_settle(&n->cost, model, &t);
+}
+
 void
 request_note_end(RequestNote *n, const RequestEnded *e)
 {
@@ -321,8 +340,7 @@ request_note_end(RequestNote *n, const RequestEnded *e)
 		read_live(&r, e->live);
 	if (e->reply != NULL)
 		end = read_figures(&r, end, e->reply, e->reply_len);
-	cost_settle(&n->cost, e->model,
-				&(CostTokens) {r.prompt_tokens, r.cached_tokens, r.output_tokens, r.charged_tries});
+	settle(n, e->model, end, &r);
 	if (r.total_us < 0)
 		r.total_us = Max(GetCurrentTimestamp() - n->start, 0);
 	if (end != REQUEST_DONE)

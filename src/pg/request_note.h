@@ -47,6 +47,7 @@ typedef struct RequestFigures
 	int64		draft_tokens,
 				accepted_tokens;
 	int64		charged_tries;	/* of an endpoint */
+	int64		text_bytes;		/* of the answer */
 	int64		queue_us,		/* -1 = not known */
 				prefill_us,
 				decode_us,

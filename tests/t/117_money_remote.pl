@@ -43,6 +43,9 @@ sql(q{INSERT INTO told SELECT ((s.r).usage).prompt_tokens, coalesce(((s.r).usage
 	FROM (SELECT llm_generate_full('row ' || i || ' of many', model => 'paid', max_tokens => 1 + i % 4) AS r FROM generate_series(1, 200) i OFFSET 0) s});
 is(sql(q{SELECT requests || ' ' || (cost = (SELECT sum((p - c) * 2 + c * 0.5 + o * 10) / 1000000 FROM told)) FROM llm_stat_cost WHERE model = 'paid'}), '200 true', 'what 200 answers cost');
 is(sql($exact), 't', 'accounts are exact');
+sql(q{SELECT llm_generate('one two three four five six seven eight [[no_usage]]', model => 'paid', max_tokens => 9)});
+is(sql(q{SELECT cost > (SELECT sum((p - c) * 2 + c * 0.5 + o * 10) / 1000000 FROM told) FROM llm_stat_cost WHERE model = 'paid'}), 't', 'an answer without usage costs something');
+is(sql($exact), 't', 'accounts are exact');
 # retries that can't be charged cost nothing, those that may be do
 sql('SELECT llm_cost_reset()');
 is(sql(q{SELECT llm_generate('a b [[status 429 x1]]', model => 'paid', max_tokens => 9)}) ne '', 1, 'a retry');
