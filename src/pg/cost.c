@@ -131,7 +131,7 @@ units(double money)
 char *
 cost_text(int64 units)
 {
-	char	   *s = psprintf(INT64_FORMAT "." "%012" INT64_MODIFIER "d", units / UNIT, units % UNIT);
+	char	   *s = psprintf("%lld.%012lld", (long long) (units / UNIT), (long long) (units % UNIT));
 
 	for (size_t n = strlen(s); s[n - 1] == '0' && s[n - 2] != '.'; n--)
 		s[n - 1] = '\0';
