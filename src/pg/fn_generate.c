@@ -18,6 +18,7 @@
 #include "tcop/dest.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 #include "utils/typcache.h"
 
 /* libpq.h would want Kerberos' headers for a struct that is not used here */
@@ -31,6 +32,7 @@
 #include "pg/generate.h"
 #include "pg/options.h"
 #include "pg/result.h"
+#include "pg/route.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_generate_stream);
@@ -158,6 +160,8 @@ typedef struct Stream
 	Call	   *call;
 	int			seq;
 	bool		finished;
+	Route		route;
+	TimestampTz end;			/* by timeout_ms */
 } Stream;
 
 static void
@@ -179,20 +183,64 @@ flush_to_client(void)
 		(void) pq_flush_if_writable();
 }
 
-void
-generate_next(Call *call, CallFrame *f)
+/* The next frame of an answer, or the request's error. */
+static ErrorData *
+next_frame(Call *call, CallFrame *f)
 {
+	ErrorData  *err;
+
 	for (;;)
 	{
-		while (vcall_next(call, f))
+		while (vcall_next_noerror(call, f, &err))
 			if (f->kind == WF_TEXT || f->kind == WF_DONE)
-				return;
+				return NULL;
+		if (err != NULL)
+			return err;
 		if (!vcall_poll(call))
 		{
 			flush_to_client();
 			vcall_wait(call);
 		}
 		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+void
+generate_next(Call *call, CallFrame *f)
+{
+	ErrorData  *err = next_frame(call, f);
+
+	if (err != NULL)
+		ThrowErrorData(err);
+}
+
+/* Of a stream that has said nothing yet another model may be asked (route.h). */
+static void
+next_of_stream(Stream *s, MemoryContext cxt, CallFrame *f)
+{
+	ErrorData  *err;
+
+	while ((err = next_frame(s->call, f)) != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		StringInfoData next;
+		char		model[NAMEDATALEN];
+		char	   *detail;
+
+		if (s->seq > 0 || !route_may(err, vcall_elsewhere(s->call), s->request.body.data, s->request.body.len))
+			ThrowErrorData(err);
+		initStringInfo(&next);
+		if (!route_next(&s->route, s->request.body.data, s->request.body.len, &next, model))
+		{
+			detail = route_detail(&s->route, err->detail);
+			err->detail = detail != NULL ? detail : err->detail;
+			ThrowErrorData(err);
+		}
+		vcall_end(s->call);
+		s->request.body = next;
+		s->call = vcall_begin(cxt, s->request.kind, &s->request.body, model, s->request.timeout_ms == 0 ? 0 :
+							  Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), s->end), 1));
+		MemoryContextSwitchTo(old);
 	}
 }
 
@@ -239,6 +287,7 @@ generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, Func
 			initStringInfo(&s->request.body);
 			request(&s->request, fcinfo);
 			vclient_require_for(&s->request.body);
+			s->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), s->request.timeout_ms);
 			s->call = vcall_begin(fctx->multi_call_memory_ctx, s->request.kind, &s->request.body,
 								  s->request.model, s->request.timeout_ms);
 		}
@@ -249,7 +298,7 @@ generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, Func
 	s = fctx->user_fctx;
 	if (s->finished)
 		SRF_RETURN_DONE(fctx);
-	generate_next(s->call, &f);
+	next_of_stream(s, fctx->multi_call_memory_ctx, &f);
 	row = stream_row(s, &f, fctx->tuple_desc);
 	if (f.final)
 	{

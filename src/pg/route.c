@@ -127,6 +127,20 @@ route_may(const ErrorData *e, bool elsewhere, const char *body, Size len)
 	return !is_the_askers(e->sqlerrcode) && (elsewhere || is_its_fault(e->sqlerrcode)) && can_go_on(body, len);
 }
 
+bool
+route_may_body(const char *reply, Size reply_len, const char *body, Size len)
+{
+	WireIn		in = {reply, reply + reply_len};
+	WireField	f;
+	bool		failed = false;
+
+	/* as HTTP has classes 53, 57P03, 58; 08 and what is nobody's */
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_API_STATUS)
+			failed = f.i == 429 || f.i == 500 || f.i == 503;
+	return failed && can_go_on(body, len);
+}
+
 static void
 name_of(const WireField *f, char *name)
 {

@@ -26,6 +26,9 @@ typedef struct Route
  */
 bool		route_may(const ErrorData *e, bool elsewhere, const char *body, Size len);
 
+/* The same of an answer to a body, which may say that the model has failed. */
+bool		route_may_body(const char *reply, Size reply_len, const char *body, Size len);
+
 /*
  * The message for the next model that the current user may ask, and its name (NAMEDATALEN bytes); false: there is none.
  * Reads the catalogs.

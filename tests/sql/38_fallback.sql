@@ -52,6 +52,12 @@ SELECT count(llm_generate(p, model => 'ring')) FROM w;
 SET vllm.on_error = 'null';
 SELECT count(llm_generate(p, model => 'ring')) FROM w;
 RESET vllm.on_error;
+-- a stream that has said nothing yet
+SELECT string_agg(text, '') FROM llm_generate_stream('@lame stream', model => 'chain');
+SELECT string_agg(text, '') FROM llm_generate_stream('@lame stream', model => 'ring');
+-- bodies are as they are
+SELECT llm_api('/v1/completions', '{"model": "lame", "prompt": "@lame body"}')->'choices'->0->>'text' AS t;
+SELECT llm_api('/v1/completions', '{"model": "lame", "prompt": "@lame body"}', on_error => 'return')->'choices'->0->>'text' AS t;
 -- an answer of another model is not kept as the model's own
 SELECT llm_cache_clear('lame') >= 0 AS cleared;
 SELECT count(llm_generate(p, model => 'lame', temperature => 0)) FROM w;
