@@ -5,7 +5,7 @@
  * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
  * and become fields of its requests' messages, where who asks reads them back: cost.c, route.c, cascade.c, result_cache.c.
  *
- * Tests: tests/sql/36_cost.sql, tests/sql/37_result_cache.sql.
+ * Tests: tests/sql/36_cost.sql, 37_result_cache.sql, 38_fallback.sql, 39_cascade.sql.
  */
 #include "postgres.h"
 

@@ -10,7 +10,7 @@
  * Both functions walk over the same families and differ in their Output.  What instances count are the
  * rows of wire_figures.def, what requests count is in counters[] and wire_hist.def.
  *
- * Tests: tests/sql/31_metrics.sql, tests/sql/33_llm_metrics.sql, tests/t/083_http.pl, tests/t/095_observability.pl.
+ * Tests: tests/sql/31_metrics.sql, tests/t/083_http.pl, tests/t/095_observability.pl.
  */
 #include "postgres.h"
 

@@ -8,7 +8,7 @@
  * Deadlines are looked through only when the next of them has come, as the engine does.  With many models those are served first
  * that were asked for least recently: with each turn another one is the first.
  *
- * Tested by tests/unit/test_remote_line.c (a network that is simulated, with everything that may go wrong).
+ * Tested by tests/unit/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that may go wrong, at random).
  */
 #include "remote/line_int.h"
 
