@@ -146,14 +146,8 @@ on_ended(void *ctx, const HttpResult *r)
 
 /* ---- the request ---- */
 
-typedef struct Headers
-{
-	const char **v;
-	int			n;
-} Headers;
-
-static void
-header(Headers *h, const char *name, const char *before, const char *value, size_t n)
+void
+headers_add(Headers *h, const char *name, const char *before, const char *value, size_t n)
 {
 	size_t		len = strlen(name) + strlen(before) + n + 3;
 	char	   *s;
@@ -167,36 +161,19 @@ header(Headers *h, const char *name, const char *before, const char *value, size
 	h->v[h->n++] = s;
 }
 
-static void
-make_headers(const Call *c, Headers *h)
+void
+headers_begin(Headers *h, const ROptions *o, Span secret, int more)
 {
-	const Job  *j = c->job;
-	const ROptions *o = j->m->o;
-	const Ask  *a = j->asks[0];
-	Span		trace = ask_field(a, WTAG_TRACEPARENT);
-	Span		state = ask_field(a, WTAG_TRACESTATE);
-	char		id[64];
-
-	h->v = mem_alloc((size_t) (o->n_headers + 5) * sizeof(*h->v));
+	h->v = mem_alloc((size_t) (o->n_headers + 1 + more) * sizeof(*h->v));
 	h->n = 0;
 	for (int i = 0; i < o->n_headers; i++)
-		header(h, o->headers[i].name, "", o->headers[i].value, strlen(o->headers[i].value));
-	if (trace.n > 0 && traceparent_ok(trace.s, trace.n))
-	{
-		header(h, "traceparent", "", trace.s, trace.n);
-		if (state.n > 0 && tracestate_ok(state.s, state.n))
-			header(h, "tracestate", "", state.s, state.n);
-	}
-	/* a UUID, which is all that some servers take; another one for each try: the one before may still be known there */
-	snprintf(id, sizeof(id), "%08x-%04x-8%03x-8%03x-%012llx", (unsigned) (c->l->salt >> 32), (unsigned) (c->l->salt >> 16 & 0xffff),
-			 (unsigned) (16 * c->tries + c->i) & 0xfff, (unsigned) c->l->salt & 0xfff, (unsigned long long) a->id & 0xffffffffffffULL);
-	header(h, "X-Request-Id", "", id, strlen(id));
-	if (a->w.secret.n > 0)
-		header(h, o->auth_header != NULL ? o->auth_header : "Authorization", o->auth_header != NULL ? "" : "Bearer ", a->w.secret.s, a->w.secret.n);
+		headers_add(h, o->headers[i].name, "", o->headers[i].value, strlen(o->headers[i].value));
+	if (secret.n > 0)
+		headers_add(h, o->auth_header != NULL ? o->auth_header : "Authorization", o->auth_header != NULL ? "" : "Bearer ", secret.s, secret.n);
 }
 
-static void
-free_headers(Headers *h)
+void
+headers_free(Headers *h)
 {
 	for (int i = 0; i < h->n; i++)
 	{
@@ -204,6 +181,27 @@ free_headers(Headers *h)
 		mem_free((char *) h->v[i]);
 	}
 	mem_free(h->v);
+}
+
+static void
+make_headers(const Call *c, Headers *h)
+{
+	const Ask  *a = c->job->asks[0];
+	Span		trace = ask_field(a, WTAG_TRACEPARENT);
+	Span		state = ask_field(a, WTAG_TRACESTATE);
+	char		id[64];
+
+	headers_begin(h, c->job->m->o, a->w.secret, 3);
+	if (trace.n > 0 && traceparent_ok(trace.s, trace.n))
+	{
+		headers_add(h, "traceparent", "", trace.s, trace.n);
+		if (state.n > 0 && tracestate_ok(state.s, state.n))
+			headers_add(h, "tracestate", "", state.s, state.n);
+	}
+	/* a UUID, which is all that some servers take; another one for each try: the one before may still be known there */
+	snprintf(id, sizeof(id), "%08x-%04x-8%03x-8%03x-%012llx", (unsigned) (c->l->salt >> 32), (unsigned) (c->l->salt >> 16 & 0xffff),
+			 (unsigned) (16 * c->tries + c->i) & 0xfff, (unsigned) c->l->salt & 0xfff, (unsigned long long) a->id & 0xffffffffffffULL);
+	headers_add(h, "X-Request-Id", "", id, strlen(id));
 }
 
 static void
@@ -298,7 +296,7 @@ call_start(Call *c, int url)
 	if (until != 0 && until < q.deadline_us)
 		q.deadline_us = until;
 	c->h = http_start(l->http, &q, &events, c, &e);
-	free_headers(&h);
+	headers_free(&h);
 	if (c->h != NULL)
 	{
 		l->n_calls++;

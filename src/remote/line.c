@@ -254,6 +254,7 @@ enqueue(Line *l, Ask *a, RModel *m)
 	m->n_asks++;
 	m->requests++;
 	m->used_us = a->arrival_us;
+	check_note(m, w->secret);
 	a->next = l->asks;
 	if (l->asks != NULL)
 		l->asks->prev = a;
@@ -440,7 +441,10 @@ line_turn(Line *l, int64_t now_us)
 	(void) admit_waiting(l);
 	rotate(l);
 	for (RModel *m = l->models; m != NULL; m = m->next)
+	{
+		check_turn(m);
 		rmodel_dispatch(m);
+	}
 	/* in the place of those that couldn't be called */
 	if (admit_waiting(l))
 		line_wake(l, l->now_us);

@@ -26,6 +26,16 @@ typedef struct Job Job;
 typedef struct Call Call;
 typedef struct RModel RModel;
 
+/* A health check that is under way (check.c). */
+typedef struct Check
+{
+	RModel	   *m;
+	int			url;
+	HttpCall   *h;
+	bool		ended;
+	HttpResult	res;			/* when it has */
+} Check;
+
 /* A model's url, beside PickUrl. */
 typedef struct RUrl
 {
@@ -35,6 +45,7 @@ typedef struct RUrl
 	Rate		rate;
 	int64_t		calls, failures, retries, throttled;
 	char		error[256];
+	Check		check;
 } RUrl;
 
 struct RModel
@@ -48,6 +59,7 @@ struct RModel
 	Gather	   *queue;
 	Pick		pick;
 	RUrl	   *u;				/* pick.n */
+	char	   *secret;			/* of the ask that came last, for health checks; NULL = none */
 	RetryBudget budget;
 	Call	   *pending, *pending_last;
 	int			n_asks;			/* not ended, or in a job still */
@@ -164,6 +176,13 @@ struct Line
 	bool		rested;			/* published, and nothing has been done since */
 };
 
+/* Of a request to an endpoint. */
+typedef struct Headers
+{
+	const char **v;
+	int			n;
+} Headers;
+
 /* What an error tells besides. */
 typedef struct ErrorExtra
 {
@@ -212,6 +231,21 @@ void		call_start(Call *c, int url);
 void		call_settle(Call *c);
 /* Close and free it. */
 void		call_free(Call *c);
+/* Those of the model's options, with its secret; there is room for `more`. */
+void		headers_begin(Headers *h, const ROptions *o, Span secret, int more);
+void		headers_add(Headers *h, const char *name, const char *before, const char *value, size_t n);
+/* Wiped. */
+void		headers_free(Headers *h);
+
+/* check.c */
+/* The model is asked: what its health checks need. */
+void		check_note(RModel *m, Span secret);
+/* What has been found out, and what is due. */
+void		check_turn(RModel *m);
+/* Close what may not be any more: hosts that aren't allowed, */
+void		check_settings(RModel *m);
+/* ... or all, for good, and wipe the secret. */
+void		check_forget(RModel *m);
 
 /* rmodel.c */
 RModel	   *rmodel_get(Line *l, const WireAsk *w, Err *e);

@@ -7,6 +7,9 @@
  * that was cancelled says nothing and makes room for another.  Calls that were under way when the breaker opened say
  * nothing either.
  *
+ * Where there are health checks, it is one of these that finds out: until it is answered no call is made, then one call is the probe.
+ * A check of a url that is idle opens its breaker at once when it fails: the next one comes a second later.
+ *
  * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the endpoint's limit
  * is found without asking it over and over.
  *
@@ -60,8 +63,15 @@ open_at(const Pick *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *
 	int64_t		breaker = now;
 
 	*worth = true;
+	if (u->health == WIRE_HEALTH_DOWN && u->checking)
+	{
+		/* two steps: who waits is looked through when this grows */
+		int64_t		soon = u->check_us + PICK_CHECK_US;
+
+		return soon > now ? soon : later(u->check_us + PICK_CHECK_MOST_US, now + 1);
+	}
 	if (u->health == WIRE_HEALTH_DOWN)
-		breaker = later(now, u->open_until_us);
+		breaker = later(p->checks ? now + 1 : now, u->open_until_us);
 	if (u->health == WIRE_HEALTH_TRYING && u->probing)
 	{
 		/* how long the probe takes isn't known */
@@ -166,10 +176,16 @@ pick_begin(Pick *p, int url, int64_t now_us)
 	return true;
 }
 
+static bool
+is_closed(const PickUrl *u)
+{
+	return u->health == WIRE_HEALTH_UP || u->health == WIRE_HEALTH_UNKNOWN;
+}
+
 static void
 open_breaker(PickUrl *u, int64_t now)
 {
-	u->open_us = u->health == WIRE_HEALTH_TRYING ? u->open_us * 2 : PICK_OPEN_US;
+	u->open_us = is_closed(u) ? PICK_OPEN_US : u->open_us * 2;
 	if (u->open_us > PICK_OPEN_MOST_US)
 		u->open_us = PICK_OPEN_MOST_US;
 	u->open_until_us = now + u->open_us;
@@ -189,7 +205,7 @@ void
 pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
-	bool		closed = u->health == WIRE_HEALTH_UP || u->health == WIRE_HEALTH_UNKNOWN;
+	bool		closed = is_closed(u);
 
 	if (throttled && now_us - u->narrowed_us > NARROW_US)
 	{
@@ -198,6 +214,8 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 		u->narrowed_us = now_us;
 	}
 	u->in_flight--;
+	if (health == FATE_UP)
+		u->heard_us = now_us;
 	if (latency_us >= 0)
 	{
 		u->latency_us = u->latency_us == 0 ? latency_us : u->latency_us + (latency_us - u->latency_us) / 8;
@@ -224,4 +242,62 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 	note(u, true);
 	if (probe || u->run >= PICK_RUN || (u->n_seen == PICK_SEEN && __builtin_popcount(u->seen) * 2 > PICK_SEEN))
 		open_breaker(u, now_us);
+}
+
+/* ---- health checks ---- */
+
+int64_t
+pick_check_at(const Pick *p, int url, int64_t interval_us)
+{
+	const PickUrl *u = &p->u[url];
+
+	if (!p->checks || u->banned || u->checking)
+		return INT64_MAX;
+	if (u->health == WIRE_HEALTH_DOWN)
+		return u->open_until_us;
+	return interval_us > 0 && u->in_flight == 0 ? u->heard_us + interval_us : INT64_MAX;
+}
+
+void
+pick_check_begin(Pick *p, int url, int64_t now_us)
+{
+	PickUrl    *u = &p->u[url];
+
+	u->checking = true;
+	u->check_closed = is_closed(u);
+	u->check_us = now_us;
+}
+
+void
+pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us)
+{
+	PickUrl    *u = &p->u[url];
+
+	u->checking = false;
+	/* calls have found out more meanwhile, or will: they may even be what keeps it from answering */
+	if (u->health != WIRE_HEALTH_DOWN && (u->in_flight > 0 || u->heard_us > u->check_us))
+		return;
+	if (u->check_closed != is_closed(u))
+		return;
+	if (health == FATE_DOWN)
+	{
+		open_breaker(u, now_us);
+		return;
+	}
+	if (health == FATE_NEITHER)
+	{
+		/* not at once again */
+		u->open_until_us = later(u->open_until_us, now_us + PICK_OPEN_US);
+		u->heard_us = now_us;
+		return;
+	}
+	u->heard_us = now_us;
+	if (u->health == WIRE_HEALTH_DOWN)
+	{
+		u->health = WIRE_HEALTH_TRYING;
+		/* it may be another one now; so it is the first of equals, and is found out about */
+		u->latency_us = 0;
+	}
+	else if (u->health == WIRE_HEALTH_UNKNOWN)
+		u->health = WIRE_HEALTH_UP;
 }

@@ -16,6 +16,8 @@
 #define PICK_OPEN_US	INT64_C(1000000)	/* it stays open so long at first, */
 #define PICK_OPEN_MOST_US INT64_C(30000000)	/* ... and at last */
 #define PICK_PATIENCE_US INT64_C(5000000)	/* a request waits so long for a breaker */
+#define PICK_CHECK_US	INT64_C(1000000)	/* a health check is expected to take no longer, */
+#define PICK_CHECK_MOST_US INT64_C(5000000) /* ... and doesn't take longer than this */
 
 typedef struct PickUrl
 {
@@ -30,6 +32,10 @@ typedef struct PickUrl
 	int64_t		open_us;		/* how long it was open last */
 	bool		probing;		/* TRYING: the one call is under way, */
 	int64_t		probe_us;		/* ... since */
+	bool		checking;		/* a health check is under way, */
+	bool		check_closed;	/* ... and began when the breaker was closed, */
+	int64_t		check_us;		/* ... then */
+	int64_t		heard_us;		/* when it answered last, whatever was asked */
 	int64_t		narrowed_us;	/* when the window was halved last */
 	int			peak;			/* most calls at once of late */
 	int64_t		peak_us;
@@ -42,6 +48,7 @@ typedef struct Pick
 	int			n;
 	int			most;			/* calls at once, per url */
 	int			last;			/* round robin among equals */
+	bool		checks;			/* what is DOWN gets no call until a health check was answered */
 } Pick;
 
 typedef enum PickResult
@@ -68,5 +75,11 @@ PickResult	pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_
 bool		pick_begin(Pick *p, int url, int64_t now_us);
 /* ... and ends: FATE_NEITHER if it was cancelled; latency_us < 0: not an answer */
 void		pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
+
+/* When the url's next health check is due; INT64_MAX: none is.  interval_us: of those that are idle, 0 = none */
+int64_t		pick_check_at(const Pick *p, int url, int64_t interval_us);
+void		pick_check_begin(Pick *p, int url, int64_t now_us);
+/* FATE_NEITHER: it was cancelled, or could not be made */
+void		pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us);
 
 #endif

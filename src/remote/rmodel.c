@@ -48,6 +48,7 @@ unlink_model(RModel *m)
 void
 rmodel_free(RModel *m)
 {
+	check_forget(m);
 	gather_free(m->queue);
 	pick_free(&m->pick);
 	roptions_unref(m->o);
@@ -62,7 +63,10 @@ rmodel_tidy(Line *l)
 	for (RModel *m = l->models, *next; m != NULL; m = next)
 	{
 		next = m->next;
-		if (!m->forgotten || m->n_asks > 0)
+		if (!m->forgotten)
+			continue;
+		check_forget(m);
+		if (m->n_asks > 0)
 			continue;
 		rstats_model_gone(m);
 		unlink_model(m);
@@ -87,6 +91,7 @@ rmodel_settings(RModel *m)
 		hosts_entry(&h, u->entry, sizeof(u->entry));
 		m->pick.u[i].banned = !hosts_allowed(m->l->set.allowed_hosts != NULL ? m->l->set.allowed_hosts : "", &h);
 	}
+	check_settings(m);
 	m->fresh = true;
 }
 
@@ -127,10 +132,12 @@ rmodel_get(Line *l, const WireAsk *w, Err *e)
 	m->o = o;
 	m->queue = gather_new(same, o->max_batch_inputs);
 	pick_init(&m->pick, o->n_urls, o->max_concurrent_requests);
+	m->pick.checks = o->models_path != NULL;
 	m->u = mem_zalloc((size_t) o->n_urls * sizeof(*m->u));
 	for (int i = 0; i < o->n_urls; i++)
 	{
 		m->u[i].base = o->urls[i];
+		m->u[i].check = (Check) {.m = m,.url = i};
 		rate_init(&m->u[i].rate, o->requests_per_minute, o->tokens_per_minute);
 	}
 	rmodel_settings(m);

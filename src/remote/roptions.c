@@ -171,6 +171,8 @@ int_of(ROptions *o, int i)
 			return &o->timeout;
 		case OPTION_connect_timeout:
 			return &o->connect_timeout;
+		case OPTION_health_check_interval:
+			return &o->health_check_interval;
 		case OPTION_max_retries:
 			return &o->max_retries;
 		default:

@@ -30,6 +30,7 @@ typedef struct ROptions
 			   *models_path;	/* each begins with "/"; NULL: the dialect has none */
 	int			max_concurrent_requests, max_batch_inputs, requests_per_minute, tokens_per_minute;
 	int			timeout, connect_timeout, max_retries;
+	int			health_check_interval;	/* s; 0 = only those that are down */
 	RHeader    *headers;
 	int			n_headers;
 	char	   *auth_header;	/* NULL = Authorization: Bearer */

@@ -108,6 +108,15 @@ struct Http
 	bool		get;
 };
 
+/* Nobody's request. */
+static inline bool
+net_is_check(const char *url)
+{
+	size_t		n = strlen(url);
+
+	return n > 7 && strcmp(url + n - 7, "/models") == 0;
+}
+
 static NetPlan
 net_default(void)
 {
@@ -314,6 +323,8 @@ net_answer(HttpCall *c, bool whole)
 	size_t		half;
 
 	net_answer_text(c, &b);
+	if (b.len == 0)
+		buf_addstr(&b, "{}\n");
 	if (c->plan.what == NET_GARBAGE)
 		b.data[b.len / 2] ^= 1;
 	half = b.len / 3;

@@ -297,7 +297,7 @@ test_defaults(void)
 		  strcmp(o->embeddings_path, "/embeddings") == 0 && strcmp(o->models_path, "/models") == 0, "paths");
 	CHECK(o->score_path == NULL && o->rerank_path == NULL && o->tokenize_path == NULL && o->detokenize_path == NULL, "none");
 	CHECK(o->max_concurrent_requests == 64 && o->max_batch_inputs == 64 && o->requests_per_minute == 0 && o->tokens_per_minute == 0, "limits");
-	CHECK(o->timeout == 600000 && o->connect_timeout == 10000 && o->max_retries == 3 && o->max_model_len == 0, "times");
+	CHECK(o->timeout == 600000 && o->connect_timeout == 10000 && o->max_retries == 3 && o->max_model_len == 0 && o->health_check_interval == 0, "times");
 	CHECK(o->n_headers == 0 && o->auth_header == NULL && o->ssl_verify && o->ca_file == NULL && o->n_lora_modules == 0, "rest");
 	roptions_unref(o);
 	wireask_free(&a);
@@ -312,7 +312,7 @@ test_all(void)
 							   "\"completions_path\": \"/c\", \"chat_path\": \"/d/e\", \"embeddings_path\": \"/f\", \"score_path\": \"/g\","
 							   "\"rerank_path\": \"/h\", \"tokenize_path\": \"/i\", \"detokenize_path\": \"/j\", \"models_path\": \"/k\","
 							   "\"max_concurrent_requests\": 1, \"max_batch_inputs\": 4096, \"requests_per_minute\": 2147483647,"
-							   "\"tokens_per_minute\": 9, \"timeout\": 1, \"connect_timeout\": 2, \"max_retries\": 0,"
+							   "\"tokens_per_minute\": 9, \"timeout\": 1, \"connect_timeout\": 2, \"max_retries\": 0, \"health_check_interval\": 86400,"
 							   "\"headers\": {\"X-A\": \"1\", \"api-version\": \"\xc3\xa4\"}, \"auth_header\": \"api-key\", \"ssl_verify\": false,"
 							   "\"ca_file\": \"/etc/ca.pem\", \"max_model_len\": 4096, \"lora_modules\": [\"x\", \"y\"], \"prices\": {\"input\": 1},"
 							   "\"fallback\": [\"z\"], \"cascade\": {}, \"result_cache\": true}", &a, &e);
@@ -323,7 +323,7 @@ test_all(void)
 		  strcmp(o->score_path, "/g") == 0 && strcmp(o->rerank_path, "/h") == 0 && strcmp(o->tokenize_path, "/i") == 0 &&
 		  strcmp(o->detokenize_path, "/j") == 0 && strcmp(o->models_path, "/k") == 0, "paths");
 	CHECK(o->max_concurrent_requests == 1 && o->max_batch_inputs == 4096 && o->requests_per_minute == 2147483647 && o->tokens_per_minute == 9, "limits");
-	CHECK(o->timeout == 1 && o->connect_timeout == 2 && o->max_retries == 0 && o->max_model_len == 4096, "times");
+	CHECK(o->timeout == 1 && o->connect_timeout == 2 && o->max_retries == 0 && o->max_model_len == 4096 && o->health_check_interval == 86400, "times");
 	CHECK(o->n_headers == 2 && strcmp(o->headers[0].name, "X-A") == 0 && strcmp(o->headers[1].value, "\xc3\xa4") == 0, "headers");
 	CHECK(strcmp(o->auth_header, "api-key") == 0 && !o->ssl_verify && strcmp(o->ca_file, "/etc/ca.pem") == 0, "tls");
 	CHECK(o->n_lora_modules == 2 && strcmp(o->lora_modules[1], "y") == 0, "adapters");
@@ -345,6 +345,7 @@ test_refused(void)
 		{"{\"timeout\": 0}", "between 1 and 2147483647", "option=timeout, value=0"},
 		{"{\"timeout\": 1.5}", "\"timeout\"", "1.5"}, {"{\"timeout\": 2147483648}", "\"timeout\"", "2147483648"},
 		{"{\"timeout\": \"1\"}", "\"timeout\"", "\"1\""}, {"{\"timeout\": 1e300}", "\"timeout\"", "e+300"},
+		{"{\"health_check_interval\": 86401}", "between 0 and 86400", "86401"},
 		{"{\"max_retries\": 101}", "between 0 and 100", "101"}, {"{\"max_retries\": -1}", "between 0 and 100", "-1"},
 		{"{\"max_batch_inputs\": 4097}", "between 1 and 4096", "4097"},
 		{"{\"dialect\": \"tgi\"}", "\"dialect\"", "tgi"}, {"{\"dialect\": 7}", "\"dialect\"", "7"},

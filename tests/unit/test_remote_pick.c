@@ -163,6 +163,74 @@ test_probe(void)
 	pick_free(&p);
 }
 
+/* What is down is not called until a check was answered. */
+static void
+test_checks(void)
+{
+	Pick		p;
+
+	pick_init(&p, 1, 10);
+	p.checks = true;
+	CHECK(pick_check_at(&p, 0, 0) == INT64_MAX, "nothing to find out");
+	open_it(&p);
+	CHECK(pick_check_at(&p, 0, 0) == now, "due");
+	choose(&p, PICK_LATER);
+	pick_check_begin(&p, 0, now);
+	CHECK(pick_check_at(&p, 0, 0) == INT64_MAX, "one at a time");
+	CHECK(choose(&p, PICK_LATER) == 1000, "expected within a second");
+	now += 1500000;
+	CHECK(choose(&p, PICK_LATER) == 3500, "at most five");
+	pick_check_end(&p, 0, FATE_DOWN, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 2000, "two seconds more");
+	now += 2000000;
+	pick_check_begin(&p, 0, now);
+	pick_check_end(&p, 0, FATE_NEITHER, now);
+	CHECK(pick_check_at(&p, 0, 0) == now + 1000000 && p.u[0].open_us == 2000000, "not at once again");
+	now += 1000000;
+	pick_check_begin(&p, 0, now);
+	pick_check_end(&p, 0, FATE_UP, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && pick_check_at(&p, 0, 0) == INT64_MAX, "half open");
+	call(&p, FATE_DOWN, 0);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 4000000, "its calls still fail: four");
+	now = p.u[0].open_until_us;
+	pick_check_begin(&p, 0, now);
+	pick_check_end(&p, 0, FATE_UP, now);
+	call(&p, FATE_UP, 100);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
+	/* idle ones */
+	CHECK(pick_check_at(&p, 0, 7) == now + 7, "behind the last answer");
+	pick_begin(&p, 0, now);
+	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "a call finds out");
+	pick_end(&p, 0, false, FATE_UP, false, 100, now);
+	pick_check_begin(&p, 0, now);
+	pick_begin(&p, 0, now);
+	pick_check_end(&p, 0, FATE_DOWN, now + 5);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "a call may be what keeps it busy");
+	pick_check_begin(&p, 0, now);
+	pick_end(&p, 0, false, FATE_UP, false, 100, now + 1);
+	pick_check_end(&p, 0, FATE_DOWN, now + 5);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP, "it has answered meanwhile");
+	pick_check_begin(&p, 0, now);
+	for (int i = 0; i < PICK_RUN; i++)
+	{
+		pick_begin(&p, 0, now);
+		pick_end(&p, 0, false, FATE_DOWN, false, -1, now);
+	}
+	pick_check_end(&p, 0, FATE_UP, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 1000, "began before that");
+	now += 1000000;
+	pick_check_begin(&p, 0, now);
+	pick_check_end(&p, 0, FATE_UP, now);
+	call(&p, FATE_UP, 100);
+	now += 10;
+	pick_check_begin(&p, 0, now);
+	pick_check_end(&p, 0, FATE_DOWN, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 1000, "one that fails opens it");
+	p.u[0].banned = true;
+	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "not that host");
+	pick_free(&p);
+}
+
 static void
 test_limits(void)
 {
@@ -234,6 +302,7 @@ main(void)
 	test_least();
 	test_breaker();
 	test_probe();
+	test_checks();
 	test_limits();
 	test_window();
 	return check_done("test_remote_pick");

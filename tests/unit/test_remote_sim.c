@@ -24,15 +24,16 @@ typedef struct Model
 	const char *name, *url, *options;
 	int			n_urls, most, retries;
 	int			per_minute;
+	bool		mixed;			/* is checked when idle, too, or forgotten and made anew: a check is under way, and a call may go there */
 } Model;
 
 static const Model models[N_MODELS] = {
-	{"m0", "https://a.example/m0/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 8}", 1, 8, 3, 0},
-	{"m1", "https://a.example/m1/v1 https://b.example/m1/v1", "{\"timeout\": 5000, \"max_concurrent_requests\": 2, \"max_retries\": 5}", 2, 2, 5, 0},
-	{"m2", "https://a.example/m2/v1 https://b.example/m2/v1 https://c.example/m2/v1", "{\"timeout\": 20000, \"max_batch_inputs\": 5}", 3, 64, 3, 0},
-	{"m3", "https://b.example/m3/v1", "{\"timeout\": 20000, \"requests_per_minute\": 240}", 1, 64, 3, 240},
-	{"m4", "https://c.example/m4/v1", "{\"timeout\": 20000, \"max_retries\": 0, \"tokens_per_minute\": 60000}", 1, 64, 0, 0},
-	{"m5", "https://evil.example/m5/v1 https://a.example/m5/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 1}", 2, 1, 3, 0},
+	{"m0", "https://a.example/m0/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 8}", 1, 8, 3, 0, false},
+	{"m1", "https://a.example/m1/v1 https://b.example/m1/v1", "{\"timeout\": 5000, \"max_concurrent_requests\": 2, \"max_retries\": 5}", 2, 2, 5, 0, false},
+	{"m2", "https://a.example/m2/v1 https://b.example/m2/v1 https://c.example/m2/v1", "{\"timeout\": 20000, \"max_batch_inputs\": 5}", 3, 64, 3, 0, true},
+	{"m3", "https://b.example/m3/v1", "{\"timeout\": 20000, \"requests_per_minute\": 240}", 1, 64, 3, 240, false},
+	{"m4", "https://c.example/m4/v1", "{\"timeout\": 20000, \"max_retries\": 0, \"tokens_per_minute\": 60000}", 1, 64, 0, 0, false},
+	{"m5", "https://evil.example/m5/v1 https://a.example/m5/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 1, \"health_check_interval\": 1}", 2, 1, 3, 0, true},
 };
 
 static uint64_t seed;
@@ -41,7 +42,7 @@ static int	illness;			/* of 100 calls so many go wrong */
 static bool evil_allowed;
 static int64_t minute[240];		/* when m3 was called */
 static int	n_minute;
-static int	n_done, n_failed, n_cancelled, n_late, n_gathered;
+static int	n_done, n_failed, n_cancelled, n_late, n_gathered, n_checked;
 
 static uint8_t roles[MOST_CLIENTS];
 
@@ -75,6 +76,17 @@ client_waits(const char *body)
 	return false;
 }
 
+/* Health checks: one at a time of a url, at hosts that are allowed, and no call goes where one is under way. */
+static void
+check_check(const HttpRequest *r)
+{
+	n_checked++;
+	CHECK(strncmp(r->url, "https://evil", 12) != 0 || evil_allowed, "a host that is not allowed");
+	CHECK(r->get && r->len == 0 && r->deadline_us <= net_now + 5000000, "a GET");
+	for (const HttpCall *c = http.calls; c != NULL; c = c->next)
+		CHECK(strcmp(c->url, r->url) != 0, "two checks of \"%s\"", r->url);
+}
+
 static bool
 has_told_all(const HttpCall *c)
 {
@@ -87,11 +99,16 @@ check_begin(const HttpRequest *r)
 {
 	const Model *m = &models[model_of(r->url)];
 	int			n = 1;
+	size_t		base = (size_t) (strstr(r->url, "/v1") - r->url);
 	char	   *body = mem_strndup(r->body, r->len);
 
 	CHECK(strncmp(r->url, "https://evil", 12) != 0 || evil_allowed, "a host that is not allowed");
 	for (const HttpCall *c = http.calls; c != NULL; c = c->next)
-		n += strncmp(c->url, r->url, (size_t) (strstr(r->url, "/v1") - r->url)) == 0 && !has_told_all(c);
+		if (strncmp(c->url, r->url, base) == 0)
+		{
+			CHECK(!net_is_check(c->url) || m->mixed, "\"%s\" is down", r->url);
+			n += !net_is_check(c->url) && !has_told_all(c);
+		}
 	CHECK(n <= m->most, "%d calls at once for %s", n, m->name);
 	CHECK(client_waits(body), "nobody waits for \"%s\"", body);
 	n_gathered += strchr(body, '\n') != NULL;
@@ -113,7 +130,10 @@ plan(const HttpRequest *r)
 	static const NetDo ills[] = {NET_STATUS, NET_STATUS, NET_STATUS, NET_NOT_SENT, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY};
 	NetPlan		p = net_default();
 
-	check_begin(r);
+	if (net_is_check(r->url))
+		check_check(r);
+	else
+		check_begin(r);
 	p.delay_us = rnd(4) == 0 ? 0 : rnd(60000);
 	p.chunks = 1 + (int) rnd(5);
 	if (rnd(20) == 0)
@@ -251,7 +271,7 @@ check_under_way(void)
 	int			n = 0;
 
 	for (const HttpCall *c = http.calls; c != NULL; c = c->next)
-		CHECK(client_waits(c->body) || has_told_all(c), "nobody waits for \"%s\"", c->body);
+		CHECK(net_is_check(c->url) || client_waits(c->body) || has_told_all(c), "nobody waits for \"%s\"", c->body);
 	for (int i = n_clients - 1; i >= 0 && i > n_clients - 1000; i--)
 		n += roles[i] == 3 && clients[i]->under_way > 0 && clients[i]->finals == 0 && !clients[i]->cancelled;
 	CHECK(n <= ROLE_REQUESTS, "%d of one role", n);
@@ -271,7 +291,7 @@ check_rest(Line *l)
 		  (long long) s.fig.failed, (long long) s.fig.cancelled, n_clients);
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		for (int i = 0; i < m->pick.n; i++)
-			CHECK(m->u[i].rate.tokens_in_flight == 0 && !m->pick.u[i].probing, "%s", m->name);
+			CHECK(m->u[i].rate.tokens_in_flight == 0 && !m->pick.u[i].probing && !m->pick.u[i].checking, "%s", m->name);
 	CHECK(l->n_calls == 0 && l->touched == NULL && l->drains == NULL, "nothing is left");
 }
 
@@ -375,7 +395,7 @@ main(int argc, char **argv)
 	}
 	for (int i = 0; i < 10; i++)
 		world_ends(first + (uint64_t) i);
-	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_gathered > 100, "all of it has happened: %d, %d, %d, %d", n_failed, n_cancelled,
-		  n_late, n_gathered);
+	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_gathered > 100 && n_checked > 100, "all of it has happened: %d, %d, %d, %d, %d", n_failed,
+		  n_cancelled, n_late, n_gathered, n_checked);
 	return check_done("test_remote_sim");
 }

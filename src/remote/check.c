@@ -1,0 +1,194 @@
+/*
+ * check.c
+ *	  Health checks: is a url there again that was down, and are those still there that nobody asks?
+ *
+ * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest ask.  It is no
+ * request: it counts in no limit and no figure, and is not repeated.  What is down is checked when its breaker's time has come
+ * (pick.c); what is idle each health_check_interval.  Models that nobody has asked for ten minutes are left in peace: what is down then
+ * is checked when somebody comes.
+ *
+ * The secret is kept for this, and wiped when the model is forgotten.
+ *
+ * Tested by tests/unit/test_remote_line.c and test_remote_sim.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "remote/line_int.h"
+
+#define WANTED_US		INT64_C(600000000)
+#define MOST_LIST		((size_t) 16 << 20) /* bytes; of no interest, but read, so that the connection can be kept */
+
+static bool
+on_head(void *ctx, const HttpResult *r)
+{
+	(void) ctx;
+	(void) r;
+	return true;
+}
+
+static bool
+on_data(void *ctx, const char *p, size_t n)
+{
+	(void) ctx;
+	(void) p;
+	(void) n;
+	return true;
+}
+
+static void
+on_ended(void *ctx, const HttpResult *r)
+{
+	Check	   *c = ctx;
+
+	c->res = *r;
+	c->h = NULL;
+	c->ended = true;
+}
+
+/* Who wants to see another secret, has no such list, or is asked too often, is there. */
+static bool
+is_there(const HttpResult *r)
+{
+	int			s = r->status;
+
+	if (r->end != HTTP_DONE && r->end != HTTP_TOO_LARGE)
+		return false;
+	return (s >= 200 && s < 300) || s == 401 || s == 403 || s == 404 || s == 405 || s == 429;
+}
+
+static void
+ended(Check *c, FateHealth health)
+{
+	RModel	   *m = c->m;
+
+	c->ended = false;
+	pick_check_end(&m->pick, c->url, health, m->l->now_us);
+	m->fresh = true;			/* who waits is looked at again */
+	m->l->rested = false;
+}
+
+static void
+settle(Check *c)
+{
+	RUrl	   *u = &c->m->u[c->url];
+
+	if (is_there(&c->res))
+	{
+		ended(c, FATE_UP);
+		return;
+	}
+	if (c->res.end == HTTP_DONE)
+		snprintf(u->error, sizeof(u->error), "health check: status %d", c->res.status);
+	else
+		snprintf(u->error, sizeof(u->error), "health check: %.230s", c->res.e.msg);
+	ended(c, FATE_DOWN);
+}
+
+static void
+start(Check *c)
+{
+	static const HttpEvents events = {on_head, on_data, on_ended};
+	RModel	   *m = c->m;
+	Line	   *l = m->l;
+	const ROptions *o = m->o;
+	int64_t		most = (int64_t) o->connect_timeout * 1000;
+	Buf			url = {0};
+	Headers		h;
+	HttpRequest q;
+	Err			e = {0};
+
+	pick_check_begin(&m->pick, c->url, l->now_us);
+	buf_addstr(&url, m->u[c->url].base);
+	buf_addstr(&url, o->models_path);
+	headers_begin(&h, o, (Span) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
+	q = (HttpRequest) {
+		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),
+		.connect_timeout_ms = o->connect_timeout,.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,
+		.max_answer = MOST_LIST
+	};
+	if (q.ca_file != NULL && q.ca_file[0] == '\0')
+		q.ca_file = NULL;
+	c->h = http_start(l->http, &q, &events, c, &e);
+	headers_free(&h);
+	buf_free(&url);
+	if (c->h == NULL)
+		ended(c, FATE_NEITHER);
+}
+
+static void
+cancel(Check *c)
+{
+	if (c->h == NULL && !c->ended)
+		return;
+	if (c->h != NULL)
+		http_cancel(c->h);
+	c->h = NULL;
+	ended(c, FATE_NEITHER);
+}
+
+static void
+wipe(RModel *m)
+{
+	if (m->secret != NULL)
+		explicit_bzero(m->secret, strlen(m->secret));
+	mem_free(m->secret);
+	m->secret = NULL;
+}
+
+void
+check_note(RModel *m, Span secret)
+{
+	size_t		n = m->secret != NULL ? strlen(m->secret) : 0;
+
+	/* without control characters, as line.c has seen to */
+	if (!m->pick.checks || (n == secret.n && (n == 0 || memcmp(m->secret, secret.s, n) == 0)))
+		return;
+	wipe(m);
+	if (secret.n > 0)
+		m->secret = mem_strndup(secret.s, secret.n);
+}
+
+void
+check_turn(RModel *m)
+{
+	Line	   *l = m->l;
+	int64_t		until = m->n_asks > 0 ? INT64_MAX : m->used_us + WANTED_US;
+
+	if (!m->pick.checks)
+		return;
+	for (int i = 0; i < m->pick.n; i++)
+	{
+		Check	   *c = &m->u[i].check;
+		int64_t		at;
+
+		if (c->ended)
+			settle(c);
+		at = pick_check_at(&m->pick, i, (int64_t) m->o->health_check_interval * 1000000);
+		if (at >= until || l->now_us >= until)
+			continue;
+		if (at > l->now_us)
+			line_wake(l, at);
+		else
+			start(c);
+	}
+}
+
+void
+check_settings(RModel *m)
+{
+	for (int i = 0; i < m->pick.n; i++)
+		if (m->pick.u[i].banned)
+			cancel(&m->u[i].check);
+}
+
+void
+check_forget(RModel *m)
+{
+	/* those who wait still find out by themselves */
+	m->pick.checks = false;
+	for (int i = 0; i < m->pick.n; i++)
+		cancel(&m->u[i].check);
+	wipe(m);
+}
