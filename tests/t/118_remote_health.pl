@@ -14,9 +14,9 @@ plan skip_all => 'vllm_pg_remote was not built here' if !-x "$ENV{VLLM_PG_LIBDIR
 plan skip_all => 'needs python3' if !RemoteTest::available();
 
 my $secret = 's3cret-of-two';
-my $a = RemoteTest->new(secret => $secret, name => 'a');
-my $b = RemoteTest->new(secret => $secret, name => 'b');
-my $port = $a->port;
+my $first = RemoteTest->new(secret => $secret, name => 'a');
+my $second = RemoteTest->new(secret => $secret, name => 'b');
+my $port = $first->port;
 my $node = new_node('health', "vllm.engine = off\nvllm.allowed_hosts = '127.0.0.1'\n");
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
@@ -24,7 +24,7 @@ sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub model
 {
 	my ($name, $options) = @_;
-	sql(sprintf(q{SELECT llm_create_model('%s', provider => 'openai', url => '%s', options => '{"urls": ["%s"], "dialect": "vllm"%s}')}, $name, $a->url, $b->url, $options));
+	sql(sprintf(q{SELECT llm_create_model('%s', provider => 'openai', url => '%s', options => '{"urls": ["%s"], "dialect": "vllm"%s}')}, $name, $first->url, $second->url, $options));
 	sql("SELECT llm_set_secret('$name', '$secret')");
 	return;
 }
@@ -48,9 +48,9 @@ model('idle', ', "max_retries": 0, "health_check_interval": 1');
 # ---- a url that dies ----
 
 is(wrong(100, 'two'), 0, 'both answer');
-cmp_ok(scalar($_->log('/v1/completions')), '>', 10, '... each some') for $a, $b;
-is(checks($a) + checks($b), 0, 'nobody asks how they are');
-$a->stop;
+cmp_ok(scalar($_->log('/v1/completions')), '>', 10, '... each some') for $first, $second;
+is(checks($first) + checks($second), 0, 'nobody asks how they are');
+$first->stop;
 for (1 .. 200)
 {
 	last if figures('two') =~ /^down/;
@@ -69,7 +69,7 @@ unlike($error, qr/\Q$secret/, '... without telling the secret');
 
 # ---- and comes back ----
 
-$a = RemoteTest->new(secret => $secret, name => 'a', port => $port);
+$first = RemoteTest->new(secret => $secret, name => 'a', port => $port);
 my $t0 = time;
 $failed = 0;
 until (figures('two') =~ /^up/ || time > $t0 + 30)
@@ -80,19 +80,19 @@ until (figures('two') =~ /^up/ || time > $t0 + 30)
 is($failed, 0, 'no request fails while it comes back');
 cmp_ok(time - $t0, '<', 12, 'it is up again within seconds');
 wrong(40, 'two');
-cmp_ok(scalar($a->log('/v1/completions')), '>', 5, '... and gets requests');
-my ($check) = $a->log('/v1/models');
+cmp_ok(scalar($first->log('/v1/completions')), '>', 5, '... and gets requests');
+my ($check) = $first->log('/v1/models');
 is($check->{auth}, 'right', 'the check had the secret');
 is($check->{method}, 'GET', '... and was a GET');
-is((map { $_->{path} } $a->log)[0], '/v1/models', '... before any request');
-is(checks($b), 0, 'the other one was not asked');
+is((map { $_->{path} } $first->log)[0], '/v1/models', '... before any request');
+is(checks($second), 0, 'the other one was not asked');
 is((split /\|/, figures('two'))[2], (split /\|/, $was)[2], 'no further failure is counted');
 
 # ---- the one and only url: who comes waits for the check ----
 
-sql(sprintf(q{SELECT llm_create_model('one', provider => 'openai', url => '%s', options => '{"max_retries": 0}')}, $a->url));
+sql(sprintf(q{SELECT llm_create_model('one', provider => 'openai', url => '%s', options => '{"max_retries": 0}')}, $first->url));
 sql("SELECT llm_set_secret('one', '$secret')");
-$a->fault(name => 'close', times => 5, path => '/v1/completions');
+$first->fault(name => 'close', times => 5, path => '/v1/completions');
 finish(bg($node, q{SELECT llm_generate('x', model => 'one')})) for 1 .. 5;
 like(figures('one'), qr/^down/, 'down by its answers');
 is(wrong(1, 'one'), 0, 'who waits a second is served');
@@ -101,17 +101,17 @@ is(figures('one'), 'up|6|5|0', '... and nothing else was counted');
 # ---- idle ones ----
 
 is(wrong(40, 'idle'), 0, 'a model with health_check_interval');
-$a->stop;
+$first->stop;
 ok(until_true(sub { figures('idle') =~ /^down/ }, 10), 'is known to be down without a request');
 is((split /\|/, figures('idle'))[2], 0, '... which would count');
 is(wrong(100, 'idle'), 0, '... and none fails');
-my $n = checks($b);
-ok(until_true(sub { checks($b) > $n + 1 }, 10), 'the other one is asked again and again');
+my $n = checks($second);
+ok(until_true(sub { checks($second) > $n + 1 }, 10), 'the other one is asked again and again');
 sql("SELECT llm_drop_model('idle')");
 sleep 0.5;
-$n = checks($b);
+$n = checks($second);
 sleep 2.5;
-is(checks($b), $n, 'but not when the model is gone');
+is(checks($second), $n, 'but not when the model is gone');
 
 $node->stop;
 done_testing();
