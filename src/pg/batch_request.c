@@ -642,11 +642,11 @@ add_tokens(BatchStats *s, int64 prompt, int64 cached, int64 output, int64 queue_
 	s->output_tokens += output;
 }
 
-/* The tokens of a reply; false if it can't be read. */
+/* The tokens of a reply, whether it is the answer or another model is asked for that; false if it can't be read. */
 static bool
-count_tokens(BatchRequest *q)
+count_tokens(BatchRequest *q, const char *reply, Size len)
 {
-	WireIn		in = {q->reply, q->reply + q->reply_len};
+	WireIn		in = {reply, reply + len};
 	WireField	f;
 	int64		prompt = 0,
 				cached = 0,
@@ -717,6 +717,7 @@ finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 		if (q->route == NULL)
 			q->route = MemoryContextAllocZero(p->cxt, sizeof(Route));
 		strlcpy(q->route->next, unsure, NAMEDATALEN);
+		(void) count_tokens(q, f->data, f->len);
 		dlist_push_tail(&p->stranded, &q->node);
 		return;
 	}
@@ -742,7 +743,7 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	{
 		q->reply = f->data;
 		q->reply_len = f->len;
-		if (count_tokens(q))
+		if (count_tokens(q, q->reply, q->reply_len))
 			p->held_bytes += q->reply_len;
 		else
 			q->err = malformed(p);

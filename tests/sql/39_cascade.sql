@@ -39,6 +39,19 @@ SELECT count(*) FILTER (WHERE n = a) AS never, count(*) FILTER (WHERE y = b) AS 
 SET vllm.batch_window = 1;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT llm_generate(p, model => 'always', max_tokens => 4) FROM t WHERE i <= 6;
 RESET vllm.batch_window;
+-- ... of which the plan tells all tokens: those of answers that were thrown away, too
+CREATE FUNCTION plan_tokens(model text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	told text[] := '{}';
+BEGIN
+	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT llm_generate(p, model => %L, max_tokens => 4) FROM t WHERE i <= 6', model) LOOP
+		told := told || (SELECT array_agg(m[1]::int) FROM regexp_matches(line, 'Tokens: (\d+)', 'g') m)::text[];
+	END LOOP;
+	RETURN array_to_string(told, ' ');
+END $$;
+SELECT plan_tokens('plain') AS one, plan_tokens('big') AS other, plan_tokens('always') AS both;
+DROP FUNCTION plan_tokens;
 -- a model that is asked must be there, and isn't asked twice
 \set VERBOSITY default
 SELECT llm_generate('x', model => 'lost');
