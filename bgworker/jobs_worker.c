@@ -56,11 +56,13 @@
 #include "bgworker/jobs.h"
 #include "bgworker/jobs_int.h"
 #include "pg/client.h"
+#include "pg/cost.h"
 #include "pg/request_note.h"
 #include "pg/vllm_pg.h"
 
 /* ms that a job's endpoint is left alone which is not there, or refuses */
 #define ENDPOINT_RETRY_MIN	250
+#define BUDGET_RETRY		2000	/* of a job whose owner has spent what he may */
 #define ENDPOINT_RETRY_MAX	30000
 /* ms without work until the worker goes */
 #define IDLE_EXIT		10000
@@ -653,6 +655,12 @@ start_items(JobRun *j)
 	/* others may have somebody */
 	if (!go_on && !vclient_is_ready(j->remote))
 		go_on = true;
+	/* nor is a budget anybody else's */
+	if (!go_on && cost_refused())
+	{
+		j->endpoint_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), BUDGET_RETRY);
+		go_on = true;
+	}
 	SetUserIdAndSecContext(user, sec_context);
 	return go_on;
 }
@@ -1009,7 +1017,7 @@ rest(void)
 	batch_pool_flush();
 	if (nap == 0)
 		return;
-	if (batch_pool_stats(w.pool)->in_flight > 0)
+	if (batch_pool_stats(w.pool)->in_flight > 0 || batch_pool_stranded(w.pool))
 		batch_pool_wait(w.pool, NULL, NULL);
 	else
 	{

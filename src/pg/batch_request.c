@@ -32,6 +32,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
@@ -94,6 +95,7 @@ struct BatchRequest
 	BatchStats *stats;			/* of the node that sent it */
 	CacheKey	cache;			/* on: the answer is to be kept */
 	WireKind	kind;
+	Oid			userid;			/* whose request it is */
 	Route	   *route;			/* the models that were asked; NULL: the first is */
 	bool		stranded;
 	TimestampTz end;			/* by timeout_ms; 0: it doesn't count yet */
@@ -516,6 +518,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	bool		dedup = r->deterministic && vllm_batch_dedup;
 	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
 	CacheKey	cache;
+	bool		in_transaction;
 	Route		route = {0};
 	EngineRequest other;
 	StringInfoData around;
@@ -532,7 +535,9 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		if (p->table == NULL)
 			p->table = make_table(p);
 	}
-	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
+	/* a worker of jobs asks outside of transactions: kept answers are not for it, and it waits for who is not there */
+	in_transaction = IsTransactionState();
+	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic && in_transaction);
 	q = cache.on ? answered(p, f, r, &cache, key.hash, stats) : NULL;
 	if (q != NULL)
 	{
@@ -540,7 +545,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 			enter_key(q);
 		return q;
 	}
-	if (route_around(&route, &r->body, &around, model))
+	if (in_transaction && route_around(&route, &r->body, &around, model))
 	{
 		other = *r;
 		other.body = around;
@@ -573,6 +578,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	q->stats = stats;
 	q->cache = cache;
 	q->kind = r->kind;
+	q->userid = GetUserId();
 	if (route.n > 0)
 		took_around(q, &route);
 	if (q->timed && q->timeout_ms > 0)
@@ -846,20 +852,48 @@ reroute(BatchRequest *q, bool wait)
 	return true;
 }
 
+/* As whom it was sent; a worker of jobs is somebody else while it waits. */
+static bool
+reroute_as_user(BatchRequest *q, bool wait)
+{
+	Oid			user;
+	int			sec_context;
+	bool		sent;
+
+	GetUserIdAndSecContext(&user, &sec_context);
+	SetUserIdAndSecContext(q->userid, sec_context | SECURITY_LOCAL_USERID_CHANGE);
+	sent = reroute(q, wait);
+	SetUserIdAndSecContext(user, sec_context);
+	return sent;
+}
+
+bool
+batch_pool_stranded(const BatchPool *p)
+{
+	return !dlist_is_empty(unconstify(dlist_head *, &p->stranded));
+}
+
 /* All that can be; only from where the caller waits for its requests, as the catalogs are read. */
 static void
 reroute_all(BatchPool *p)
 {
 	MemoryContext tmp = AllocSetContextCreate(p->cxt, "LLM fallback", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(tmp);
+	MemoryContext old = CurrentMemoryContext;
+	bool		own = !IsTransactionState();
 	dlist_mutable_iter i;
+
+	if (own)
+		StartTransactionCommand();
+	MemoryContextSwitchTo(tmp);
 
 	dlist_foreach_modify(i, &p->stranded)
 	{
-		if (batch_pool_room(p) <= 0 || !reroute(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
+		if (batch_pool_room(p) <= 0 || !reroute_as_user(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
 			break;
 		MemoryContextReset(tmp);
 	}
+	if (own)
+		CommitTransactionCommand();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(tmp);
 	vslot_ring_now();

@@ -64,6 +64,9 @@ Size		batch_pool_held_bytes(const BatchPool *p);
  */
 int			batch_pool_room(BatchPool *p);
 
+/* Are there some that batch_pool_wait() is to send to another model?  None of them is in flight. */
+bool		batch_pool_stranded(const BatchPool *p);
+
 /*
  * For who has something to do without starting more: is there room for so many that
  * it pays to start them now?  Requests in handfuls cost fewer doorbells and wakes.

@@ -495,6 +495,17 @@ cost_learn(CostNote *n, const char *model)
 	LWLockRelease(shared->lock);
 }
 
+static bool refused;
+
+bool
+cost_refused(void)
+{
+	bool		was = refused;
+
+	refused = false;
+	return was;
+}
+
 bool
 cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
 {
@@ -505,7 +516,8 @@ cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
 
 	if (!n->priced || shared == NULL)
 		return true;
-	role = vclient_cost_limits(&most, &w);
+	role = vclient_cost_limits(n->role, &most, &w);
+	refused = false;
 	if (!OidIsValid(n->role))
 		n->role = role;
 	if (most > 0 || vllm_max_cost > 0)
@@ -513,14 +525,18 @@ cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
 	estimate = add(times(cost_prompt_guess(n), n->input), times(cost_output_guess(n, kind), n->output));
 	this_statement();
 	n->statement = statement.began;
-	if (vllm_max_cost > 0 && !has_room(units(vllm_max_cost), statement.spent, statement.reserved, estimate))
+	if (vllm_max_cost > 0 && !vclient_is_for_others() && !has_room(units(vllm_max_cost), statement.spent, statement.reserved, estimate))
 	{
 		if (wait)
 			report_reached("the statement", psprintf("vllm.max_cost is %g", vllm_max_cost), statement.spent, statement.reserved, estimate);
+		refused = true;
 		return false;
 	}
 	if (!reserve_of_role(n, estimate, most, w, wait))
+	{
+		refused = true;
 		return false;
+	}
 	n->reserved = estimate;
 	statement.reserved += estimate;
 	return true;

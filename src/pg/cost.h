@@ -68,6 +68,8 @@ double		cost_money(const CostNote *n, const CostTokens *t);
  * wait that is an ERROR 53400.
  */
 bool		cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait);
+/* Was the last one that had no room without room in a budget?  Says so once. */
+bool		cost_refused(void);
 /* It has not begun after all, or has ended and was settled: nothing is set aside any more.  Never throws. */
 void		cost_release(CostNote *n);
 /* It has ended: into the account of role, database and model.  Never throws, never allocates. */

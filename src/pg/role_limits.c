@@ -21,6 +21,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
+#include "utils/hsearch.h"
 #include "utils/rel.h"
 
 #include "pg/client.h"
@@ -38,6 +39,15 @@ typedef struct RoleLimits
 } RoleLimits;
 
 static bool for_others;
+
+typedef struct OwnerCost
+{
+	Oid			role;
+	double		most;
+	CostWindow	window;
+} OwnerCost;
+
+static HTAB *owner_costs = NULL;
 
 void
 vclient_for_others(void)
@@ -144,12 +154,34 @@ asker(RoleLimits *l)
 	return GetUserId();
 }
 
-Oid
-vclient_cost_limits(double *most, CostWindow *window)
+bool
+vclient_is_for_others(void)
 {
-	RoleLimits	l;
-	Oid			role = asker(&l);
+	return for_others;
+}
 
+/* What owners of jobs may spend, as of when their requests were made: those are sent outside of transactions. */
+static void
+remember_cost(Oid role, const RoleLimits *l)
+{
+	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(OwnerCost)};
+	OwnerCost  *o;
+
+	if (owner_costs == NULL)
+		owner_costs = hash_create("LLM budgets of owners", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+	o = hash_search(owner_costs, &role, HASH_ENTER, NULL);
+	o->most = l->max_cost;
+	o->window = l->cost_window;
+}
+
+Oid
+vclient_cost_limits(Oid role, double *most, CostWindow *window)
+{
+	OwnerCost  *o = for_others && owner_costs != NULL ? hash_search(owner_costs, &role, HASH_FIND, NULL) : NULL;
+	RoleLimits	l = {.max_cost = o != NULL ? o->most : 0,.cost_window = o != NULL ? o->window : COST_MONTH};
+
+	if (!for_others)
+		role = asker(&l);
 	*most = l.max_cost;
 	*window = l.cost_window;
 	return role;
@@ -182,8 +214,11 @@ void
 vclient_put_asker(WireOut *o)
 {
 	RoleLimits	l;
+	Oid			role = asker(&l);
 
-	wire_put_int(o, WTAG_LOGIN, asker(&l));
+	wire_put_int(o, WTAG_LOGIN, role);
+	if (for_others)
+		remember_cost(role, &l);
 	if (vllm_background || for_others)
 		wire_put_int(o, WTAG_BACKGROUND, 1);
 	if (l.weight != 100)

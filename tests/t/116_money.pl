@@ -122,6 +122,36 @@ is((finish($_))[1], '', 'clearing at once') for @sessions;
 is(sql(q{SELECT entries FROM llm_stat_cache WHERE model = 'kept'}), 0, 'nothing is left');
 ok(exists $answers{ sql($ask) }, 'and is kept anew');
 
+# ---- jobs: accounts and budgets of their owners, fallbacks and cascades outside of transactions ----
+sql('SELECT llm_cost_reset()');
+sql(q{
+	SELECT llm_create_model('unsure', '/fake/unsure', options => '{"cascade": {"to": "paid", "threshold": -1e-9}, "result_cache": true}');
+	CREATE TABLE docs (id int PRIMARY KEY, body text, a text);
+	INSERT INTO docs SELECT i, CASE WHEN i % 3 = 0 THEN '@lame ' ELSE '' END || i FROM generate_series(1, 60) i;
+	CREATE TABLE notes (id int PRIMARY KEY, body text, b text);
+	INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 60) i;
+	SELECT llm_create_completion_job('docs', '{body}', 'a', name => 'a', model => 'lame');
+	SELECT llm_create_completion_job('notes', '{body}', 'b', name => 'b', model => 'unsure')});
+my $done = q{SELECT coalesce(bool_and(queued + in_flight = 0 AND backfill = 'done'), true) FROM llm_jobs};
+ok(until_sql($node, $done), 'jobs end');
+is(sql('SELECT count(*) FROM docs JOIN notes USING (id) WHERE a = upper(docs.body) AND b = upper(notes.body)'), 60, 'all rows are answered, some by another model');
+is(sql(q{SELECT requests FROM llm_stat_cost WHERE model = 'paid' AND role = current_user}), 81, '... that the owner pays, with one that was asked when the job was made');
+balanced('jobs');
+sql(q{
+	CREATE TABLE app_docs (id int PRIMARY KEY, body text, a text);
+	ALTER TABLE app_docs OWNER TO app;
+	INSERT INTO app_docs SELECT i, 'text ' || i FROM generate_series(1, 100) i;
+	ALTER ROLE app SET vllm.role_max_cost = 0.001});
+finish(bg_as($node, 'app', q{SELECT llm_create_completion_job('app_docs', '{body}', 'a', name => 'app', model => 'paid', max_tokens => 4)}));
+ok(until_sql($node, q{SELECT total > 0.0008 FROM llm_stat_budget WHERE role = 'app'}), 'a job spends its budget');
+sql(q{INSERT INTO docs SELECT i, 'more ' || i FROM generate_series(100, 120) i});
+ok(until_sql($node, q{SELECT count(*) = 21 FROM docs WHERE id >= 100 AND a = upper(body)}), "... and doesn't keep others' from going on");
+cmp_ok(sql(q{SELECT total FROM llm_stat_budget WHERE role = 'app'}), '<=', 0.00105, '... nor spends more');
+is(sql('SELECT count(*) BETWEEN 1 AND 99 FROM app_docs WHERE a IS NULL'), 't', '... but waits');
+sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
+sql('ALTER ROLE app RESET vllm.role_max_cost');
+balanced('a job with a budget');
+
 # ---- restarts ----
 my $all = q{SELECT md5(string_agg(c::text, '' ORDER BY userid, model)) FROM llm_stat_cost c};
 my $accounts = sql($all);
