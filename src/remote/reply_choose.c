@@ -144,14 +144,35 @@ read_echo(const Reply *r, JsonSpan v, Toks *all, Err *e)
 	return true;
 }
 
+static int64_t
+chars(const char *s, size_t n)
+{
+	int64_t		k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		k += ((unsigned char) s[i] & 0xC0) != 0x80;
+	return k;
+}
+
+/* Characters of a call's prompt: the request's, and the choice. */
+static int64_t
+asked_chars(const WireAsk *a, int part)
+{
+	int64_t		n = chars(a->prompt.s, a->prompt.n);
+
+	return a->n_choices > 0 ? n + chars(a->choices[part].s, a->choices[part].n) : n;
+}
+
 /*
  * The tokens that were generated behind the prompt, as max_tokens 0 is more than some endpoints take, are left out.  vLLM counts one in its
- * usage that isn't there, llama-cpp-python leaves the BOS out; and without a BOS the latter's values are those of the tokens before.
+ * usage that isn't there, llama-cpp-python leaves the BOS out; and without a BOS the latter's values are those of the tokens before, and
+ * the last generated token, which nothing was asked behind, isn't told: then the last one told stands within the prompt.
  */
 static bool
-leave_generated(const Reply *r, const RUsage *u, Toks *all, Err *e)
+leave_generated(const Reply *r, const RPart *p, Toks *all, Err *e)
 {
 	uint32_t	caps = r->o->dialect != NULL ? r->o->dialect->caps : 0;
+	const RUsage *u = &p->usage;
 	int64_t		n = all->n - u->completion;
 
 	if ((caps & CAP_ECHO_ONLY) && (u->prompt < 0 || all->n == u->prompt))
@@ -159,7 +180,7 @@ leave_generated(const Reply *r, const RUsage *u, Toks *all, Err *e)
 	if (n < 0 || (u->prompt >= 0 && n != u->prompt && (n != u->prompt - 1 || (caps & CAP_ECHO_ONLY))))
 		return reply_bad(r, e, "has log-probabilities of %d tokens, where %lld and %lld are counted", all->n, (long long) u->prompt,
 						 (long long) u->completion);
-	if ((caps & CAP_LLAMA) && n == u->prompt)
+	if ((caps & CAP_LLAMA) && (n == u->prompt || (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->asks[0], p->call->part))))
 		return err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" tells a prompt's log-probabilities wrongly for a model without BOS", r->o->name);
 	all->n = (int) n;
 	return true;
@@ -348,16 +369,6 @@ with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
 	return others ? -1 : i;
 }
 
-static int64_t
-chars(const char *s, size_t n)
-{
-	int64_t		k = 0;
-
-	for (size_t i = 0; i < n; i++)
-		k += ((unsigned char) s[i] & 0xC0) != 0x80;
-	return k;
-}
-
 /* end: one behind the prompt's last token, what follows has an offset if there is something.  from, to: characters. */
 static int
 by_offsets(const Toks *all, const Tok *behind, int64_t from, int64_t to)
@@ -474,7 +485,7 @@ choose_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
 	buf_reserve(&all.bytes, 1);
 	ok = prompt ? read_prompt(r, c[1], &all, e) : read_echo(r, c[0], &all, e);
 	told = all.n;
-	ok = ok && (prompt || leave_generated(r, &p->usage, &all, e));
+	ok = ok && (prompt || leave_generated(r, p, &all, e));
 	buf_reset(&p->floats);
 	ok = ok && take_tokens(r, p, &all, all.n < told, e);
 	toks_free(&all);

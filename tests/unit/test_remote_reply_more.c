@@ -145,6 +145,8 @@ test_choose(void)
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]", "[null,{\" no\":-0.5},{\" way\":-2},{\"!\":-1}]", "[0,7,10,14]", "4", "1"),
 		   "ACCEPTED prompt_tokens=4;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=4 completion_tokens=1;");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]", "[0,7,10,14]", "3", "1"), ERR_UNSUPPORTED, "without BOS");
+	/* no BOS: as many tokens, but all are the prompt's, and the generated one isn't told */
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" w\",\"ay\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]", "[0,7,10,12]", "4", "1"), ERR_UNSUPPORTED, "without BOS");
 	s.o.dialect = NULL;
 	/* a token that begins in the prompt is the choice's, too */
 	EXPECT(&s, LP("[\"Q: x\\n\",\"A: no\",\" way\"]", "[null,-0.5,-2]", "[null,{\"A: no\":-0.5},{\" way\":-2}]", "[0,5,10]", "3", "0"),
