@@ -212,7 +212,7 @@ static int
 automatic_window(const BatchPool *p)
 {
 	const volatile WireStats *st = wire_stats(p->remote ? &vllm_arenas[VLLM_REMOTE_SIDE] : vllm_serving_arena());
-	int64		batch = vllm_max_num_seqs > 0 && !p->remote ? vllm_max_num_seqs : Max(st->max_num_seqs, 64);
+	int64		batch = vllm_max_num_seqs > 0 && !p->remote ? vllm_max_num_seqs : Min(Max(st->max_num_seqs, 64), WIRE_MAX_SLOTS);
 	int64		waiting = st->waiting;
 	int64		others = st->running + waiting - p->stats.in_flight;
 

@@ -3,6 +3,8 @@
 use strict;
 use warnings;
 use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Copy qw(copy);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -263,6 +265,33 @@ usleep(1_000_000);
 cmp_ok(scalar(() = substr(slurp_file($node->logfile), $log_at) =~ /the remote program ended/g), '<', 10, 'is started ever less often');
 $old = use_program(script($node, $stand_in));
 is($node->safe_psql('postgres', far('well')), 'WELL', 'put right');
+
+# ---- a program that has gone mad: it writes over its arena, and the engine and its calls are none the wiser ----
+copy(dirname(abs_path(__FILE__)) . '/mad_engine.pl', $node->basedir . '/mad_engine.pl') or die $!;
+my @asked_far = (far('some words'), q{SELECT count(*) FROM llm_models}, q{SELECT count(*) FROM llm_stat_remote}, q{SELECT * FROM llm_remote}, q{SELECT count(*) FROM llm_stat_model},
+	q{SELECT sum(ttft_ms) FROM llm_requests}, q{SELECT count(*) FROM llm_metrics()}, q{SELECT count(*) FROM llm_generate_stream('a stream', model => 'far')},
+	q{SELECT count(llm_generate('m' || i, model => 'far')) FROM generate_series(1, 30) i}, q{SELECT count(llm_cancel(id)) FROM llm_requests WHERE model = 'far'});
+$engine = engine_pid($node);
+for my $seed (1 .. 3)
+{
+	use_program(script($node, 'exec /usr/bin/perl ' . abs_path($node->basedir) . "/mad_engine.pl $seed 1.5"));
+	my @b = map { bg($node, q{SET statement_timeout = '300ms'}, (@asked_far) x 2) } 1 .. 3;
+	my $sane = bg($node, map { "SELECT llm_generate(p, max_tokens => 4000) = upper(p), pg_sleep(0.02) FROM (SELECT 'sane $_' || repeat(' long', 3000)) AS s(p)" } 1 .. 60);
+	for my $b (@b)
+	{
+		my ($out, $err) = finish($b);
+		unlike($err, qr/server closed the connection|FATAL|PANIC/, "mad $seed: the session lives");
+		cmp_ok($b->{took}, '<', 40, '... and every statement ends');
+	}
+	($out, $err) = finish($sane);
+	is($err, '', 'no call of the engine fails');
+	is($out, join("\n", ('t|') x 60), '... nor has a wrong answer');
+}
+is(engine_pid($node), $engine, 'the engine is the same');
+is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $up, 'the database did not restart');
+use_program(script($node, $stand_in));
+is($node->safe_psql('postgres', far('sane again')), 'SANE AGAIN', 'sane again');
+is(left_behind($node), '0|0|0|0|0|0', 'nothing is left behind');
 
 # ---- the supervisor ends, and the server ----
 ($engine, $remote) = (engine_pid($node), remote_pid());
