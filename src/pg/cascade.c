@@ -150,6 +150,8 @@ rule_of(const char *body, Size len, CascadeRule *r, bool *plain)
 
 	*plain = true;
 	while (wire_next(&in, &f) > 0)
+	{
+		bound = bound || wire_tag_of_vocabulary(f.tag);
 		switch (f.tag)
 		{
 			case WTAG_CASCADE:

@@ -63,26 +63,6 @@ is_models(int tag)
 }
 
 static bool
-is_of_vocabulary(int tag)
-{
-	switch (tag)
-	{
-		case WTAG_PROMPT_IDS:
-		case WTAG_PROMPT_EMBEDS:
-		case WTAG_STOP_TOKEN_IDS:
-		case WTAG_LOGIT_BIAS:
-		case WTAG_ALLOWED_TOKEN_IDS:
-		case WTAG_LOGPROB_TOKEN_IDS:
-		case WTAG_RETURNED_TOKEN_IDS:
-		case WTAG_STEP_TAG_ID:
-		case WTAG_PIN:
-			return true;
-		default:
-			return false;
-	}
-}
-
-static bool
 is_its_fault(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
@@ -114,7 +94,7 @@ can_go_on(const char *body, Size len)
 
 	while (wire_next(&in, &f) > 0)
 	{
-		if (is_of_vocabulary(f.tag))
+		if (wire_tag_of_vocabulary(f.tag))
 			return false;
 		some |= f.tag == WTAG_FALLBACK;
 	}

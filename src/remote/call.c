@@ -402,6 +402,8 @@ failed(Call *c, Fate f)
 		x.retry_after_ms = -1;
 	error_of(c, &e);
 	count(c, &f, &e);
+	x.prompt_tokens = j->lost_prompt / j->n;
+	x.completion_tokens = j->lost_completion / j->n;
 	wait = again_us(c, &f);
 	if (wait >= 0 && reply_restart(j->reply, c->i))
 	{
@@ -409,6 +411,9 @@ failed(Call *c, Fate f)
 		c->due_us = c->l->now_us + wait;
 		c->avoid = m->pick.n > 1 ? c->url : -1;
 		call_pend(c);
+		/* not for those whom another model can answer */
+		if (rmodel_shunned(m) && !job_elsewhere(j, &e, &x))
+			return;
 		for (int i = 0; i < j->n; i++)
 			if (!j->asks[i]->gone)
 				c->l->sink.live(j->asks[i]->owner, WP_WAITING, -1, -1);
@@ -420,8 +425,6 @@ failed(Call *c, Fate f)
 		job_split(j);
 		return;
 	}
-	x.prompt_tokens = j->lost_prompt / j->n;
-	x.completion_tokens = j->lost_completion / j->n;
 	job_fail(j, &e, &x);
 }
 

@@ -132,6 +132,15 @@ job_fail(Job *j, const Err *e, const ErrorExtra *x)
 	job_kill(j);
 }
 
+bool
+job_elsewhere(Job *j, const Err *e, const ErrorExtra *x)
+{
+	for (int i = 0; i < j->n && !j->dead; i++)
+		if (j->asks[i]->w.fallback)
+			ask_error(j->asks[i], e, x);
+	return !j->dead;
+}
+
 void
 job_split(Job *j)
 {

@@ -67,7 +67,8 @@ struct RModel
 	int			n_calls;		/* under way */
 	bool		forgotten;		/* goes with its last ask */
 	bool		fresh;			/* asks have come since the queue was looked through */
-	int64_t		looked_us;		/* ... for such as can't wait until then */
+	int64_t		looked_us;		/* ... for such as can't wait until then, */
+	bool		looked_shunned; /* ... or needn't, as another model can be asked */
 	/* counted */
 	int64_t		used_us;
 	int64_t		requests, prompt_tokens, cached_tokens, output_tokens;
@@ -214,6 +215,8 @@ Span		ask_field(const Ask *a, WireTag tag);
 /* False: the asks have got errors, or are back in the queue, alone. */
 bool		job_make(RModel *m, Ask **asks, int n);
 void		job_fail(Job *j, const Err *e, const ErrorExtra *x);
+/* It would have to wait: those of its asks end that another model can be asked for.  False: nobody is left. */
+bool		job_elsewhere(Job *j, const Err *e, const ErrorExtra *x);
 /* Those who are left are asked for one by one. */
 void		job_split(Job *j);
 /* When all of its asks will have no use for it any more; 0 = never */
@@ -254,6 +257,8 @@ void		rmodel_settings(RModel *m);
 void		rmodel_free(RModel *m);
 /* Free those that are forgotten and not used. */
 void		rmodel_tidy(Line *l);
+/* Is each url ill, or has said that it takes nothing for longer than a first retry would wait? */
+bool		rmodel_shunned(const RModel *m);
 /* Make what calls may be made. */
 void		rmodel_dispatch(RModel *m);
 

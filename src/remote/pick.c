@@ -157,6 +157,14 @@ pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t
 }
 
 bool
+pick_is_open(const Pick *p, int url, int64_t now_us)
+{
+	const PickUrl *u = &p->u[url];
+
+	return (u->health == WIRE_HEALTH_DOWN && (p->checks || u->open_until_us > now_us)) || (u->health == WIRE_HEALTH_TRYING && u->probing);
+}
+
+bool
 pick_begin(Pick *p, int url, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];

@@ -71,6 +71,8 @@ void		pick_init(Pick *p, int n, int most);
 void		pick_free(Pick *p);
 /* limits: n of them; avoid: the url that has failed for this call just now, -1 = none */
 PickResult	pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url);
+/* Its breaker is open, or one call is finding out. */
+bool		pick_is_open(const Pick *p, int url, int64_t now_us);
 /* A call begins; true: it is a probe. */
 bool		pick_begin(Pick *p, int url, int64_t now_us);
 /* ... and ends: FATE_NEITHER if it was cancelled; latency_us < 0: not an answer */

@@ -180,6 +180,26 @@ choose(RModel *m, int64_t tokens, int avoid, int64_t *when, int *url)
 	return r;
 }
 
+bool
+rmodel_shunned(const RModel *m)
+{
+	int64_t		now = m->l->now_us;
+	bool		any = false;
+
+	for (int i = 0; i < m->pick.n; i++)
+	{
+		const PickUrl *u = &m->pick.u[i];
+		int64_t		said = rate_said_us(&m->u[i].rate, 1, u->in_flight, now);
+
+		if (u->banned)
+			continue;
+		any = true;
+		if (!pick_is_open(&m->pick, i, now) && (said == INT64_MAX || said - now <= RETRY_FIRST_US))
+			return false;
+	}
+	return any;
+}
+
 /* Why it can't be asked now: of its urls the first that is ill, or else the first. */
 static void
 no_url(const RModel *m, PickResult r, int64_t when, Err *e, ErrorExtra *x)
@@ -226,9 +246,10 @@ typedef struct Look
 	RModel	   *m;
 	PickResult	r;
 	int64_t		when;
+	bool		shunned;
 } Look;
 
-/* Who waits, and will not be served in time. */
+/* Who waits, and will not be served in time, or needn't wait. */
 static void
 look_at(void *ctx, GatherItem *it)
 {
@@ -237,21 +258,23 @@ look_at(void *ctx, GatherItem *it)
 	ErrorExtra	x;
 	Err			e;
 
-	if (a->gone || (k->r == PICK_LATER && (a->deadline_us == 0 || a->deadline_us > k->when)))
+	if (a->gone || !((k->shunned && a->w.fallback) || k->r == PICK_NEVER || k->r == PICK_BANNED ||
+					 (k->r == PICK_LATER && a->deadline_us != 0 && a->deadline_us <= k->when)))
 		return;
 	no_url(k->m, k->r, k->when, &e, &x);
 	ask_error(a, &e, &x);
 }
 
 static void
-look_at_queue(RModel *m, PickResult r, int64_t when)
+look_at_queue(RModel *m, PickResult r, int64_t when, bool shunned)
 {
-	Look		k = {m, r, when};
+	Look		k = {m, r, when, shunned};
 
 	/* later and later only */
-	if (r == PICK_LATER && !m->fresh && when <= m->looked_us)
+	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us && (!shunned || m->looked_shunned))
 		return;
 	m->fresh = false;
+	m->looked_shunned = shunned;
 	m->looked_us = when;
 	gather_each(m->queue, look_at, &k);
 }
@@ -286,6 +309,32 @@ next_job(RModel *m)
 	return n > 0;
 }
 
+/* Calls that wait for a url that won't be asked soon, while another model could answer. */
+static void
+send_elsewhere(RModel *m, PickResult r, int64_t when)
+{
+	ErrorExtra	x;
+	Err			e;
+
+	no_url(m, r, when, &e, &x);
+	for (Call *c = m->pending; c != NULL;)
+	{
+		Job		   *j = c->job;
+		bool		any = false;
+
+		for (int i = 0; i < j->n; i++)
+			any = any || (j->asks[i]->w.fallback && !j->asks[i]->gone);
+		c = c->next;
+		if (!any)
+			continue;
+		x.prompt_tokens = j->lost_prompt / j->n;
+		x.completion_tokens = j->lost_completion / j->n;
+		(void) job_elsewhere(j, &e, &x);
+		/* who was told may have cancelled any of them */
+		c = m->pending;
+	}
+}
+
 /* Nothing can be called now.  True: go on, since the call that couldn't has failed. */
 static bool
 stuck(RModel *m, Call *c, PickResult r, int64_t when)
@@ -293,10 +342,17 @@ stuck(RModel *m, Call *c, PickResult r, int64_t when)
 	ErrorExtra	x;
 	Err			e;
 	bool		fail = r == PICK_NEVER || r == PICK_BANNED;
+	bool		shunned = rmodel_shunned(m);
 
+	if (shunned && m->pending != NULL)
+	{
+		/* c may be gone */
+		send_elsewhere(m, r, when);
+		c = next_pending(m);
+	}
 	if ((r == PICK_LATER || r == PICK_BUSY) && when > 0)
 		line_wake(m->l, when);
-	if (r == PICK_BUSY)
+	if (r == PICK_BUSY && !shunned)
 		return false;
 	if (c != NULL && r == PICK_LATER)
 	{
@@ -312,7 +368,7 @@ stuck(RModel *m, Call *c, PickResult r, int64_t when)
 		job_fail(c->job, &e, &x);
 		return true;
 	}
-	look_at_queue(m, r, when);
+	look_at_queue(m, r, when, shunned);
 	return false;
 }
 

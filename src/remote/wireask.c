@@ -118,6 +118,9 @@ identity_field(WireAsk *a, const WireField *f, bool *known, Err *e)
 		case WTAG_BACKGROUND:
 			a->background = f->i != 0;
 			return true;
+		case WTAG_FALLBACK:
+			a->fallback = true;
+			return true;
 		default:
 			*known = false;
 			return true;
@@ -288,6 +291,7 @@ wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
 	WireField	f;
 	int			got;
 	bool		ok = true;
+	bool		vocabulary = false;
 
 	memset(a, 0, sizeof(*a));
 	a->kind = kind;
@@ -304,6 +308,7 @@ wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
 		ok = got > 0 || err_set(e, ERR_INTERNAL, "malformed request message");
 		ok = ok && identity_field(a, &f, &known, e) && (known || input_field(a, &f, &known, e)) &&
 			(known || shape_field(a, &f, e));
+		vocabulary = vocabulary || (got > 0 && wire_tag_of_vocabulary(f.tag));
 	}
 	if (!ok || !check_whole(a, e))
 	{
@@ -313,6 +318,8 @@ wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
 	if (a->n_urls > 0)
 		a->model_hash = hash_of(a);
 	a->idempotent = is_idempotent(a);
+	/* of which the asker thinks likewise (src/pg/route.c) */
+	a->fallback = a->fallback && !vocabulary;
 	return true;
 }
 

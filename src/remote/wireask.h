@@ -44,6 +44,7 @@ typedef struct WireAsk
 	double		temperature;	/* NaN = absent */
 	bool		has_seed;
 	bool		embeds;			/* the prompt is embeddings, which no endpoint takes */
+	bool		fallback;		/* another model will be asked if this one fails */
 	bool		idempotent;		/* asked twice it gives the same and costs nothing but money (docs/remote.md, retry rule) */
 } WireAsk;
 

@@ -252,6 +252,26 @@ wire_tag_name(int tag)
 	return wire_tag_type(tag) != 0 ? tag_table[tag].name : NULL;
 }
 
+bool
+wire_tag_of_vocabulary(int tag)
+{
+	switch (tag)
+	{
+		case WTAG_PROMPT_IDS:
+		case WTAG_PROMPT_EMBEDS:
+		case WTAG_STOP_TOKEN_IDS:
+		case WTAG_LOGIT_BIAS:
+		case WTAG_ALLOWED_TOKEN_IDS:
+		case WTAG_LOGPROB_TOKEN_IDS:
+		case WTAG_RETURNED_TOKEN_IDS:
+		case WTAG_STEP_TAG_ID:
+		case WTAG_PIN:
+			return true;
+		default:
+			return false;
+	}
+}
+
 /* FNV-1a */
 uint64_t
 wire_model_hash(const char *path, const char *options)

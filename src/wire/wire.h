@@ -479,6 +479,8 @@ typedef enum WireTag
 /* "prompt", "max_tokens", ... (lower case of the name); NULL if unknown */
 const char *wire_tag_name(int tag);
 int			wire_tag_type(int tag); /* WireType, 0 if unknown */
+/* Numbers of one model's vocabulary: another model can't be asked for what has such a field. */
+bool		wire_tag_of_vocabulary(int tag);
 
 /*
  * Which version of a model: its path and options as sent in MODEL_PATH and

@@ -786,6 +786,7 @@ typedef struct Want
 	WireKind	kind;
 	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;	/* url: or several; prompt: what follows "p<id>" */
 	bool		stream, seed, background, secret_urls;
+	bool		fallback, stop_ids;
 	int			priority, login;
 	int			role_requests, role_tokens, role_max_tokens, role_weight;	/* 0 = not given */
 	int			role_wait;		/* ms + 1; 0 = not given */
@@ -855,6 +856,10 @@ net_ask(Line *l, const Want *w)
 		wire_put_int(&o, WTAG_SECRET_PATHS, WIRE_SECRET_MODEL);
 	if (w->seed)
 		wire_put_int(&o, WTAG_SEED, 1);
+	if (w->fallback)
+		wire_put_str(&o, WTAG_FALLBACK, "other", 5);
+	if (w->stop_ids)
+		wire_put_ints(&o, WTAG_STOP_TOKEN_IDS, (int32_t[]) {7}, 1);
 	if (w->background)
 		wire_put_int(&o, WTAG_BACKGROUND, 1);
 	wire_put_int(&o, WTAG_PRIORITY, w->priority);

@@ -951,6 +951,119 @@ test_checks_rest(void)
 	stop(l);
 }
 
+static bool
+went_elsewhere(const Client *c, int calls)
+{
+	return c->finals == 1 && !c->done && c->elsewhere == 1 && c->calls == calls;
+}
+
+/* Where another model can answer at once, nobody waits for a url that is ill. */
+static void
+test_fallback_breaker(void)
+{
+	const char *once = "{\"max_retries\": 0, \"max_concurrent_requests\": 5}";
+	Line	   *l = start();
+	Client	   *c[50];
+	Client	   *d;
+	int64_t		t0 = net_now;
+
+	for (int i = 0; i < 5; i++)
+		add(NET_NOT_SENT, 0, -1);
+	for (int i = 0; i < 50; i++)
+		c[i] = net_ask(l, &(Want) {.options = once,.fallback = i % 10 != 9});
+	net_run(l, &http, 20000);
+	for (int i = 0; i < 50; i++)
+		CHECK(i % 10 == 9 ? c[i]->finals == 0 : went_elsewhere(c[i], i < 5) && strcmp(c[i]->sqlstate, i < 5 ? "08006" : "57P03") == 0, "%d: %s", i,
+			  c[i]->message);
+	d = net_ask(l, &(Want) {.options = once,.fallback = true,.stop_ids = true});
+	c[0] = net_ask(l, &(Want) {.options = once,.fallback = true});
+	net_turn(l, &http);
+	CHECK(went_elsewhere(c[0], 0) && d->finals == 0, "its token ids are this model's");
+	/* while one finds out */
+	add(NET_HANG, 0, -1);
+	net_run(l, &http, 1500000);
+	CHECK(http.n == 1, "%d under way", http.n);
+	c[1] = net_ask(l, &(Want) {.options = once,.fallback = true});
+	net_turn(l, &http);
+	CHECK(went_elsewhere(c[1], 0), "at once");
+	for (int i = 9; i < 50; i += 10)
+		if (c[i]->under_way > 0)
+		{
+			c[i]->cancelled = true;
+			line_cancel(l, c[i]->ask);
+		}
+	net_run(l, &http, 10000000);
+	CHECK(d->done && c[19]->done && c[49]->done && net_now - t0 > 1500000, "%s", d->message);
+	c[2] = net_ask(l, &(Want) {.options = once,.fallback = true});
+	net_run(l, &http, 1000000);
+	CHECK(c[2]->done, "it works again: %s", c[2]->message);
+	stop(l);
+	/* nor for another try */
+	l = start();
+	for (int i = 0; i < 10; i++)
+	{
+		add(NET_NOT_SENT, 0, -1);
+		c[i] = net_ask(l, &(Want) {.fallback = true});
+	}
+	t0 = net_now;
+	net_run(l, &http, 10000000);
+	for (int i = 0; i < 10; i++)
+		CHECK(went_elsewhere(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us", (long long) (c[i]->end_us - t0));
+	stop(l);
+	/* one that works is waited for */
+	l = start();
+	for (int i = 0; i < 20; i++)
+		c[i] = net_ask(l, &(Want) {.options = once,.fallback = true});
+	net_run(l, &http, 10000000);
+	for (int i = 0; i < 20; i++)
+		CHECK(c[i]->done, "%s", c[i]->message);
+	stop(l);
+}
+
+/* ... nor for one that says that it wants to be left alone. */
+static void
+test_fallback_limits(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+	Client	   *d;
+	Client	   *e;
+	Want		w = {.kind = WK_POOL,.task = "embed"};
+
+	add(NET_STATUS, 429, 10000);
+	c = net_ask(l, &(Want) {.fallback = true});
+	net_run(l, &http, 20000);
+	CHECK(went_elsewhere(c, 1) && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 9000, "%s", c->message);
+	c = net_ask(l, &(Want) {.fallback = true});
+	d = net_ask(l, &(Want) {0});
+	net_turn(l, &http);
+	CHECK(went_elsewhere(c, 0) && d->finals == 0, "%s", c->message);
+	net_run(l, &http, 20000000);
+	CHECK(d->done, "who has no other waits: %s", d->message);
+	/* a moment is waited for */
+	add(NET_STATUS, 429, 100);
+	c = net_ask(l, &(Want) {.fallback = true});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 2, "%s", c->message);
+	/* own limits, too */
+	for (int i = 0; i < 8; i++)
+		c = net_ask(l, &(Want) {.model = "slow",.options = "{\"requests_per_minute\": 60}",.fallback = true});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->queue_us > 1000000, "%s", c->message);
+	/* together, one that has another and two that haven't */
+	add(NET_STATUS, 429, 5000);
+	c = net_ask(l, &w);
+	w.fallback = true;
+	d = net_ask(l, &w);
+	w.fallback = false;
+	e = net_ask(l, &w);
+	net_run(l, &http, 20000);
+	CHECK(went_elsewhere(d, 1) && c->finals == 0 && e->finals == 0, "%s", d->message);
+	net_run(l, &http, 20000000);
+	CHECK(c->done && e->done && d->calls_then == 1 && strncmp(e->text, e->want, strlen(e->want)) == 0, "%s", e->message);
+	stop(l);
+}
+
 static void
 test_limits(void)
 {
@@ -1061,6 +1174,8 @@ main(void)
 	test_check_request();
 	test_check_answers();
 	test_checks_rest();
+	test_fallback_breaker();
+	test_fallback_limits();
 	test_limits();
 	test_parts();
 	test_stats();

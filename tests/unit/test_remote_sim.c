@@ -209,6 +209,7 @@ arrive(Line *l)
 	w.role_weight = w.login == 2 ? 500 : 0;
 	roles[n_clients] = (uint8_t) w.login;
 	w.seed = rnd(2);
+	w.fallback = rnd(4) == 0;
 	w.stream = w.kind == WK_GENERATE && rnd(2);
 	if (rnd(50) == 0)
 		w.prompt = "?";
