@@ -360,6 +360,8 @@ count(Call *c, const Fate *f, const Err *e)
 	u->failures++;
 	u->throttled += f->throttled;
 	snprintf(u->error, sizeof(u->error), "%.255s", e->msg);
+	if (f->path)
+		paths_end(&u->paths, c->path, e->msg, c->begin_us, c->l->now_us);
 }
 
 /* us until it may be made again; -1: not */
@@ -453,11 +455,14 @@ over(Call *c)
 	if (c->garbled && is_answer(c))
 		k.cls = c->e.cls;
 	k.garbled = c->garbled;
+	k.whole = c->garbled && c->res.end == HTTP_DONE && reply_is_json(j->reply, c->i);
 	f = fate_of(&k);
 	if (f.verdict == FATE_ANSWER || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;
 	finish(c, &f, f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
+	if (f.health == FATE_UP && !f.path)
+		paths_end(&j->m->u[c->url].paths, c->path, NULL, c->begin_us, l->now_us);
 	if (f.verdict == FATE_ANSWER)
 	{
 		j->left--;

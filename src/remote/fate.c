@@ -5,7 +5,10 @@
  * The rule (docs/remote.md): nothing is asked twice that might be charged twice, unless asking twice is harmless.
  * What the endpoint refused before it began (408, 425, 429, 503, 529), or never saw, is free.  500 comes from
  * within, and 502 and 504 come from a gateway whose upstream may be at work still: these count as
- * charged, like an answer that broke off or made no sense.  What the asker has had a part of is never asked again.
+ * charged, like an answer that broke off or made no sense.  What the asker has had a part of is never asked again, nor is what
+ * was answered wholly, in JSON, and beside the point: the same question would get the same answer.
+ *
+ * A 500, or an answer that makes no sense, is the path's fault until something else tells of the url's.
  *
  * Tested by tests/unit/test_remote_fate.c.
  */
@@ -56,7 +59,8 @@ of_status(int status, bool again, Fate *f)
 	if (status >= 500)
 	{
 		f->charged = f->elsewhere = true;
-		f->health = FATE_DOWN;
+		f->path = status == 500;
+		f->health = f->path ? FATE_UP : FATE_DOWN;
 		f->verdict = again ? FATE_AGAIN : FATE_ERROR;
 	}
 	else if (status >= 300 && status < 400)
@@ -90,9 +94,10 @@ fate_of(const FateCase *c)
 	else if (c->garbled)
 	{
 		f.charged = true;
-		f.health = c->cls == ERR_PROTOCOL || c->cls == ERR_UNAVAILABLE || c->cls == ERR_CONNECTION ? FATE_DOWN : FATE_UP;
-		f.elsewhere = f.health == FATE_DOWN;
-		f.verdict = again && f.health == FATE_DOWN ? FATE_AGAIN : FATE_ERROR;
+		f.path = c->cls == ERR_PROTOCOL || c->cls == ERR_UNAVAILABLE;
+		f.health = c->cls == ERR_CONNECTION ? FATE_DOWN : FATE_UP;
+		f.elsewhere = f.path || f.health == FATE_DOWN;
+		f.verdict = again && f.elsewhere && !(c->cls == ERR_PROTOCOL && c->whole) ? FATE_AGAIN : FATE_ERROR;
 	}
 	else if (r->end == HTTP_DONE && answer)
 	{

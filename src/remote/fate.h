@@ -28,6 +28,7 @@ typedef struct FateCase
 	const HttpResult *r;
 	bool		garbled;		/* its answer could not be read (cls says how) */
 	ErrClass	cls;
+	bool		whole;			/* garbled: but all of it has come, and is JSON */
 	bool		emitted;		/* the asker has had some of it */
 	bool		idempotent;
 	bool		deadline;		/* HTTP_LATE: the request's time is up, not the call's */
@@ -37,6 +38,7 @@ typedef struct Fate
 {
 	FateVerdict verdict;
 	FateHealth	health;
+	bool		path;			/* it is what was asked for that doesn't work there; the url may do */
 	bool		charged;		/* gave no answer, and may have been charged */
 	bool		throttled;		/* 429: too much is asked */
 	bool		spared;			/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */

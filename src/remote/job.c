@@ -85,6 +85,7 @@ job_make(RModel *m, Ask **asks, int n)
 		c->job = j;
 		c->i = i;
 		c->url = c->avoid = -1;
+		c->path = paths_key(j->calls.v[i].path, (int) j->calls.v[i].shape);
 		j->c[i] = c;
 		call_pend(c);
 	}

@@ -16,6 +16,7 @@
 #include "remote/fate.h"
 #include "remote/gather.h"
 #include "remote/line.h"
+#include "remote/paths.h"
 #include "remote/pick.h"
 #include "remote/rate.h"
 #include "remote/reply.h"
@@ -43,6 +44,7 @@ typedef struct RUrl
 	char		entry[320];		/* that would allow its host; '' = the url is bad: */
 	char		why[160];
 	Rate		rate;
+	Paths		paths;
 	int64_t		calls, failures, retries, throttled;
 	char		error[256];
 	Check		check;
@@ -142,6 +144,7 @@ struct Call
 	bool		touched;
 	Call	   *next_touched;
 	int			url;			/* of the try */
+	uint64_t	path;			/* paths_key() */
 	bool		probe;
 	int			avoid;
 	int			tries;

@@ -78,6 +78,7 @@ open_at(const Pick *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *
 		*worth = now - u->probe_us < PICK_PATIENCE_US;
 		return *worth ? u->probe_us + PICK_PATIENCE_US : INT64_MAX;
 	}
+	breaker = later(breaker, l->path_us);
 	if (breaker - now > PICK_PATIENCE_US || (l->said_us != INT64_MAX && l->said_us - now > SAID_PATIENCE_US))
 		*worth = false;
 	if (l->own_us == INT64_MAX || l->said_us == INT64_MAX)

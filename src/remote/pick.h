@@ -64,7 +64,8 @@ typedef enum PickResult
 typedef struct PickLimit
 {
 	int64_t		own_us;			/* may be called from then on, by its options (INT64_MAX: when a call has ended), */
-	int64_t		said_us;		/* ... and as it said itself */
+	int64_t		said_us;		/* ... and as it said itself; */
+	int64_t		path_us;		/* ... not this path before */
 } PickLimit;
 
 void		pick_init(Pick *p, int n, int most);

@@ -304,7 +304,8 @@ end_whole(Reply *r, RPart *p, Err *e)
 {
 	const char *s = p->body.data != NULL ? p->body.data : "";
 
-	if (!rjson_check(s, p->body.len, e) || !shapes[p->call->shape]->whole(r, p, trimmed(s, p->body.len), e))
+	p->json = rjson_check(s, p->body.len, e);
+	if (!p->json || !shapes[p->call->shape]->whole(r, p, trimmed(s, p->body.len), e))
 		return false;
 	buf_free(&p->body);
 	return true;
@@ -345,6 +346,12 @@ bool
 reply_is_whole(const Reply *r, int i)
 {
 	return r->part[i].call->stream && r->part[i].done;
+}
+
+bool
+reply_is_json(const Reply *r, int i)
+{
+	return r->part[i].json;
 }
 
 size_t

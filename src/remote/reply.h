@@ -29,6 +29,8 @@ bool		reply_end(Reply *r, int i, Err *e);
 bool		reply_restart(Reply *r, int i);
 /* A stream has told all (finish reasons and [DONE]) although the connection isn't closed yet. */
 bool		reply_is_whole(const Reply *r, int i);
+/* Call i's body, which reply_end() has refused, is whole and JSON: it isn't garbled, but says something else. */
+bool		reply_is_json(const Reply *r, int i);
 /* Bytes held. */
 size_t		reply_held(const Reply *r);
 /* Of what has come so far, 0 = nothing was told: for WF_ERROR of a call that may be charged. */

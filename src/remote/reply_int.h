@@ -32,6 +32,7 @@ typedef struct RPart
 	Sse			sse;
 	bool		done;			/* [DONE] has come */
 	bool		ended;			/* the body has, and made sense */
+	bool		json;			/* not streamed: all of it has come, and it is JSON */
 	bool		told;			/* frames of it have been emitted */
 	Err			e;				/* what an event was refused for */
 	RUsage		usage;

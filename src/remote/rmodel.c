@@ -161,8 +161,9 @@ rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash)
 /* ---- whose turn it is ---- */
 
 static PickResult
-choose(RModel *m, int64_t tokens, int avoid, int64_t *when, int *url)
+choose(RModel *m, const Call *c, int64_t *when, int *url)
 {
+	int64_t		tokens = c != NULL ? c->job->calls.v[c->i].tokens : 1;
 	int64_t		now = m->l->now_us;
 	PickLimit  *limits = mem_alloc((size_t) m->pick.n * sizeof(*limits));
 	PickResult	r;
@@ -172,10 +173,11 @@ choose(RModel *m, int64_t tokens, int avoid, int64_t *when, int *url)
 		Rate	   *rate = &m->u[i].rate;
 
 		limits[i] = (PickLimit) {
-			.own_us = rate_own_us(rate, tokens, now),.said_us = rate_said_us(rate, tokens, m->pick.u[i].in_flight, now)
+			.own_us = rate_own_us(rate, tokens, now),.said_us = rate_said_us(rate, tokens, m->pick.u[i].in_flight, now),
+			.path_us = c != NULL ? paths_open_us(&m->u[i].paths, c->path) : 0
 		};
 	}
-	r = pick_choose(&m->pick, limits, avoid, now, when, url);
+	r = pick_choose(&m->pick, limits, c != NULL ? c->avoid : -1, now, when, url);
 	mem_free(limits);
 	return r;
 }
@@ -200,17 +202,36 @@ rmodel_shunned(const RModel *m)
 	return any;
 }
 
-/* Why it can't be asked now: of its urls the first that is ill, or else the first. */
+/* Of a call's urls the first at which its path is stopped, and why; NULL: there is none. */
+static const char *
+path_error(const RModel *m, const Call *c, int *url)
+{
+	for (int i = 0; c != NULL && i < m->pick.n; i++)
+	{
+		const char *why = paths_error(&m->u[i].paths, c->path, m->l->now_us);
+
+		if (why != NULL)
+		{
+			*url = i;
+			return why;
+		}
+	}
+	return NULL;
+}
+
+/* Why it can't be asked now: of its urls the first that is ill, or else the first.  c: the call in question, if it is one. */
 static void
-no_url(const RModel *m, PickResult r, int64_t when, Err *e, ErrorExtra *x)
+no_url(const RModel *m, const Call *c, PickResult r, int64_t when, Err *e, ErrorExtra *x)
 {
 	int			i = 0;
+	const char *why = path_error(m, c, &i);
 	const RUrl *u;
 
 	for (int k = 0; k < m->pick.n; k++)
 		if (m->pick.u[k].health == WIRE_HEALTH_DOWN || m->pick.u[k].health == WIRE_HEALTH_TRYING)
 		{
 			i = k;
+			why = NULL;
 			break;
 		}
 	u = &m->u[i];
@@ -231,6 +252,12 @@ no_url(const RModel *m, PickResult r, int64_t when, Err *e, ErrorExtra *x)
 	}
 	if (when != INT64_MAX && when > m->l->now_us)
 		x->retry_after_ms = (when - m->l->now_us + 999) / 1000;
+	if (why != NULL)
+	{
+		err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" is unavailable for such requests", m->name);
+		err_detail(e, "\"%.200s%.60s\" has failed too often, last with: %.200s.", u->base, c->job->calls.v[c->i].path, why);
+		return;
+	}
 	if (m->pick.u[i].health == WIRE_HEALTH_UP || m->pick.u[i].health == WIRE_HEALTH_UNKNOWN)
 	{
 		err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" accepts no requests now", m->name);
@@ -261,7 +288,7 @@ look_at(void *ctx, GatherItem *it)
 	if (a->gone || !((k->shunned && a->w.fallback) || k->r == PICK_NEVER || k->r == PICK_BANNED ||
 					 (k->r == PICK_LATER && a->deadline_us != 0 && a->deadline_us <= k->when)))
 		return;
-	no_url(k->m, k->r, k->when, &e, &x);
+	no_url(k->m, NULL, k->r, k->when, &e, &x);
 	ask_error(a, &e, &x);
 }
 
@@ -309,14 +336,15 @@ next_job(RModel *m)
 	return n > 0;
 }
 
-/* Calls that wait for a url that won't be asked soon, while another model could answer. */
-static void
+/* Calls that wait for a url that won't be asked soon, while another model could answer.  False: there were none. */
+static bool
 send_elsewhere(RModel *m, PickResult r, int64_t when)
 {
+	bool		some = false;
 	ErrorExtra	x;
 	Err			e;
 
-	no_url(m, r, when, &e, &x);
+	no_url(m, NULL, r, when, &e, &x);
 	for (Call *c = m->pending; c != NULL;)
 	{
 		Job		   *j = c->job;
@@ -332,7 +360,9 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 		(void) job_elsewhere(j, &e, &x);
 		/* who was told may have cancelled any of them */
 		c = m->pending;
+		some = true;
 	}
+	return some;
 }
 
 /* Nothing can be called now.  True: go on, since the call that couldn't has failed. */
@@ -343,13 +373,10 @@ stuck(RModel *m, Call *c, PickResult r, int64_t when)
 	Err			e;
 	bool		fail = r == PICK_NEVER || r == PICK_BANNED;
 	bool		shunned = rmodel_shunned(m);
+	int			i;
 
-	if (shunned && m->pending != NULL)
-	{
-		/* c may be gone */
-		send_elsewhere(m, r, when);
-		c = next_pending(m);
-	}
+	if (shunned && send_elsewhere(m, r, when))
+		return true;
 	if ((r == PICK_LATER || r == PICK_BUSY) && when > 0)
 		line_wake(m->l, when);
 	if (r == PICK_BUSY && !shunned)
@@ -362,10 +389,20 @@ stuck(RModel *m, Call *c, PickResult r, int64_t when)
 	}
 	if (c != NULL && fail)
 	{
-		no_url(m, r, when, &e, &x);
+		no_url(m, c, r, when, &e, &x);
 		x.prompt_tokens = c->job->lost_prompt / c->job->n;
 		x.completion_tokens = c->job->lost_completion / c->job->n;
 		job_fail(c->job, &e, &x);
+		return true;
+	}
+	if (c != NULL && r == PICK_LATER && path_error(m, c, &i) != NULL)
+	{
+		/* others needn't wait for that */
+		c->due_us = when;
+		no_url(m, c, r, when, &e, &x);
+		x.prompt_tokens = c->job->lost_prompt / c->job->n;
+		x.completion_tokens = c->job->lost_completion / c->job->n;
+		(void) job_elsewhere(c->job, &e, &x);
 		return true;
 	}
 	look_at_queue(m, r, when, shunned);
@@ -388,7 +425,7 @@ rmodel_dispatch(RModel *m)
 			return;
 		if (l->n_calls >= l->set.max_connections && l->set.max_connections > 0)
 			return;
-		r = choose(m, c != NULL ? c->job->calls.v[c->i].tokens : 1, c != NULL ? c->avoid : -1, &when, &url);
+		r = choose(m, c, &when, &url);
 		if (r != PICK_OK)
 		{
 			if (!stuck(m, c, r, when))

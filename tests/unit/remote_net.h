@@ -65,7 +65,7 @@ static Line *net_line;
 
 typedef enum NetDo
 {
-	NET_OK, NET_STATUS, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_LINGER
+	NET_OK, NET_STATUS, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_LINGER, NET_NONSENSE
 } NetDo;
 
 typedef struct NetPlan
@@ -327,6 +327,11 @@ net_answer(HttpCall *c, bool whole)
 		buf_addstr(&b, "{}\n");
 	if (c->plan.what == NET_GARBAGE)
 		b.data[b.len / 2] ^= 1;
+	if (c->plan.what == NET_NONSENSE)
+	{
+		buf_reset(&b);
+		buf_addstr(&b, "{\"object\": \"list\"}");
+	}
 	half = b.len / 3;
 	if (net_send(c, b.data, half) && whole && net_send(c, b.data + half, b.len - half))
 		net_end(c, HTTP_DONE, "");
@@ -472,7 +477,7 @@ body_make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, E
 	{
 		RCall	   *c = &calls->v[part];
 
-		*c = (RCall) {.path = asks[0]->kind == WK_TOKENIZE ? "/tokenize" : o->completions_path,.n_asks = n,.part = part,
+		*c = (RCall) {.shape = asks[0]->kind == WK_POOL ? RSHAPE_EMBEDDINGS : k > 1 ? RSHAPE_LOGPROBS : RSHAPE_COMPLETION,.path = asks[0]->kind == WK_TOKENIZE ? "/tokenize" : o->completions_path,.n_asks = n,.part = part,
 			.stream = asks[0]->stream,.off_v1 = asks[0]->kind == WK_TOKENIZE,.tokens = 10 * n
 		};
 		for (int i = 0; i < n; i++)
@@ -622,6 +627,12 @@ reply_restart(Reply *r, int i)
 {
 	buf_reset(&r->got[i]);
 	return !r->emitted;
+}
+
+bool
+reply_is_json(const Reply *r, int i)
+{
+	return r->got[i].len > 1 && r->got[i].data[0] == '{' && r->got[i].data[r->got[i].len - 1] == '}';
 }
 
 bool

@@ -29,7 +29,7 @@ test_rule(void)
 		{HTTP_LATE, 200, 'i', FATE_DOWN}, {HTTP_REFUSED, 0, 'n', FATE_DOWN}, {HTTP_TOO_LARGE, 200, 'x', FATE_NEITHER},
 		{HTTP_DONE, 408, 'a', FATE_NEITHER}, {HTTP_DONE, 425, 'a', FATE_NEITHER}, {HTTP_DONE, 429, 'a', FATE_NEITHER},
 		{HTTP_DONE, 503, 'a', FATE_DOWN}, {HTTP_DONE, 529, 'a', FATE_DOWN},
-		{HTTP_DONE, 500, 'i', FATE_DOWN}, {HTTP_DONE, 502, 'i', FATE_DOWN}, {HTTP_DONE, 504, 'i', FATE_DOWN}, {HTTP_DONE, 520, 'i', FATE_DOWN},
+		{HTTP_DONE, 500, 'i', FATE_UP}, {HTTP_DONE, 502, 'i', FATE_DOWN}, {HTTP_DONE, 504, 'i', FATE_DOWN}, {HTTP_DONE, 520, 'i', FATE_DOWN},
 		{HTTP_DONE, 501, 'n', FATE_UP}, {HTTP_DONE, 505, 'n', FATE_UP}, {HTTP_DONE, 400, 'n', FATE_UP}, {HTTP_DONE, 401, 'n', FATE_UP},
 		{HTTP_DONE, 403, 'n', FATE_UP}, {HTTP_DONE, 404, 'n', FATE_UP}, {HTTP_DONE, 409, 'n', FATE_UP}, {HTTP_DONE, 413, 'n', FATE_UP},
 		{HTTP_DONE, 418, 'n', FATE_UP}, {HTTP_DONE, 422, 'n', FATE_UP}, {HTTP_DONE, 301, 'n', FATE_UP}, {HTTP_DONE, 307, 'n', FATE_UP},
@@ -46,6 +46,7 @@ test_rule(void)
 			CHECK(f.verdict == (want ? FATE_AGAIN : FATE_ERROR), "%d %d: %d", cases[i].end, cases[i].status, f.verdict);
 			CHECK(f.charged == (cases[i].again == 'i' || cases[i].again == 'x'), "%d %d: charged %d", cases[i].end, cases[i].status, f.charged);
 			CHECK(f.health == cases[i].health, "%d %d: health %d", cases[i].end, cases[i].status, f.health);
+			CHECK(f.path == (cases[i].status == 500), "%d %d: path %d", cases[i].end, cases[i].status, f.path);
 			CHECK(f.throttled == (cases[i].status == 429), "%d", cases[i].status);
 		}
 	for (int status = 200; status < 300; status++)
@@ -100,6 +101,13 @@ test_more(void)
 	r = (HttpResult) {.end = HTTP_DONE,.status = 200,.retry_after_ms = -1};
 	k = (FateCase) {.r = &r,.garbled = true,.cls = ERR_INVALID,.idempotent = true};
 	CHECK(fate_of(&k).verdict == FATE_ERROR && !fate_of(&k).elsewhere && fate_of(&k).health == FATE_UP, "a stream that says that the request is bad");
+	k.cls = ERR_PROTOCOL;
+	CHECK(fate_of(&k).verdict == FATE_AGAIN && fate_of(&k).path && fate_of(&k).health == FATE_UP, "what is garbled is the path's, and asked again");
+	k.whole = true;
+	CHECK(fate_of(&k).verdict == FATE_ERROR && fate_of(&k).path && fate_of(&k).elsewhere && fate_of(&k).charged, "what is JSON isn't asked again");
+	k.whole = false;
+	k.cls = ERR_CONNECTION;
+	CHECK(fate_of(&k).health == FATE_DOWN && !fate_of(&k).path, "what has lost its own connection");
 	k.cls = ERR_UNAVAILABLE;
 	CHECK(fate_of(&k).verdict == FATE_AGAIN && fate_of(&k).elsewhere, "... or that it is overloaded");
 	CHECK(fate(HTTP_LATE, 0, true, false, false, true).verdict == FATE_ERROR, "the request's time is up");

@@ -59,6 +59,13 @@ always_408(const HttpRequest *r)
 }
 
 static NetPlan
+always_500(const HttpRequest *r)
+{
+	(void) r;
+	return always(500, -1);
+}
+
+static NetPlan
 always_429(const HttpRequest *r)
 {
 	(void) r;
@@ -951,6 +958,90 @@ test_checks_rest(void)
 	stop(l);
 }
 
+/* What fails for who asks for something else is nobody else's trouble. */
+static void
+test_paths(void)
+{
+	Line	   *l = start();
+	Want		embed = {.kind = WK_POOL,.task = "embed",.options = "{\"max_retries\": 0}"};
+	Want		text = {.options = "{\"max_retries\": 0}"};
+	Client	   *c = NULL;
+	Client	   *d;
+
+	for (int i = 0; i < 5; i++)
+	{
+		add(NET_STATUS, 500, -1);
+		c = net_ask(l, &embed);
+		net_run(l, &http, 1000000);
+		CHECK(c->finals == 1 && !c->done && c->tries == 1 && c->charged == 1, "%s", c->message);
+	}
+	c = net_ask(l, &embed);
+	net_run(l, &http, 100000);
+	CHECK(c->finals == 0 && http.n == 0, "waits");
+	embed.fallback = true;
+	d = net_ask(l, &embed);
+	net_run(l, &http, 100000);
+	CHECK(d->finals == 1 && d->calls == 0 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0 && strstr(d->detail, "/completions\" has failed too often") != NULL,
+		  "%s: %s", d->message, d->detail);
+	embed.fallback = false;
+	embed.deadline_us = net_now + 300000;
+	d = net_ask(l, &embed);
+	net_run(l, &http, 20000);
+	CHECK(d->finals == 1 && strcmp(d->sqlstate, "57P03") == 0, "its time would be over: %s", d->message);
+	d = net_ask(l, &text);
+	net_run(l, &http, 20000);
+	CHECK(d->done && d->queue_us == 0 && l->models->pick.u[0].health == WIRE_HEALTH_UP && c->finals == 0, "others don't: %s", d->message);
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->queue_us > 800000 && c->queue_us < 1100000, "tried again, and well: %s", c->message);
+	/* so long that nobody waits */
+	net_plan = always_500;
+	embed.deadline_us = 0;
+	for (int i = 0; i < 400; i++)
+	{
+		c = net_ask(l, &embed);
+		net_run(l, &http, 10000000);
+	}
+	CHECK(c->finals == 1 && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0, "%s", c->message);
+	net_plan = by_script;
+	d = net_ask(l, &text);
+	net_run(l, &http, 1000000);
+	CHECK(d->done && d->tries == 1, "%s", d->message);
+	stop(l);
+}
+
+/* An answer that makes no sense: cut or garbled it may have been an accident. */
+static void
+test_nonsense(void)
+{
+	Line	   *l = start();
+	Client	   *c;
+
+	add(NET_NONSENSE, 200, -1);
+	c = net_ask(l, &(Want) {.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->elsewhere == 1 && strcmp(c->sqlstate, "08P01") == 0, "%s", c->message);
+	add(NET_GARBAGE, 200, -1);
+	add(NET_CUT_BODY, 200, -1);
+	c = net_ask(l, &(Want) {.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 3 && c->charged == 2, "%s", c->message);
+	/* choices that an endpoint doesn't know how to answer; texts are asked for at the same path */
+	for (int i = 0; i < 10; i++)
+	{
+		for (int k = 0; k < 3; k++)
+			add(NET_NONSENSE, 200, -1);
+		c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
+		net_run(l, &http, 100000);
+		at_script = n_script;
+		CHECK(c->finals == (i < 5) && !c->done, "%d: %s", i, c->message);
+		c = net_ask(l, &(Want) {0});
+		net_run(l, &http, 20000);
+		CHECK(c->done && c->tries == 1, "%d: %s", i, c->message);
+	}
+	net_run(l, &http, 100000000);
+	stop(l);
+}
+
 static bool
 went_elsewhere(const Client *c, int calls)
 {
@@ -1174,6 +1265,8 @@ main(void)
 	test_check_request();
 	test_check_answers();
 	test_checks_rest();
+	test_paths();
+	test_nonsense();
 	test_fallback_breaker();
 	test_fallback_limits();
 	test_limits();

@@ -20,7 +20,7 @@ choose(Pick *p, PickResult want)
 	PickResult	r;
 
 	for (int i = 0; i < p->n; i++)
-		limits[i] = free_limits != NULL ? free_limits[i] : (PickLimit) {now, now};
+		limits[i] = free_limits != NULL ? free_limits[i] : (PickLimit) {now, now, 0};
 	r = pick_choose(p, limits, -1, now, &when, &url);
 	CHECK(r == want, "%d, not %d", r, want);
 	return r == PICK_OK ? url : (int) ((when - now) / 1000);
@@ -159,7 +159,7 @@ test_probe(void)
 	}
 	CHECK(choose(&p, PICK_BUSY) == 1000, "a place there, or a second");
 	pick_end(&p, 1, false, FATE_UP, false, 100, now);
-	CHECK(pick_choose(&p, (PickLimit[2]) {{now, now}, {now, now}}, 1, now, &when, &url) == PICK_OK && url == 1, "avoided, but there is no other");
+	CHECK(pick_choose(&p, (PickLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == PICK_OK && url == 1, "avoided, but there is no other");
 	pick_free(&p);
 }
 
@@ -237,14 +237,20 @@ test_limits(void)
 	Pick		p;
 
 	pick_init(&p, 2, 10);
-	free_limits = (PickLimit[2]) {{now + 300000, now}, {now, now + 200000}};
+	free_limits = (PickLimit[2]) {{now + 300000, now, 0}, {now, now + 200000, 0}};
 	CHECK(choose(&p, PICK_LATER) == 200, "the sooner one");
-	free_limits = (PickLimit[2]) {{now + INT64_C(7200000000), now}, {now, now + 61000000}};
+	free_limits = (PickLimit[2]) {{now + INT64_C(7200000000), now, 0}, {now, now + 61000000, 0}};
 	CHECK(choose(&p, PICK_LATER) == 7200000, "own limits are waited for");
-	free_limits = (PickLimit[2]) {{now, now + 70000000}, {now, now + 61000000}};
+	free_limits = (PickLimit[2]) {{now, now + 70000000, 0}, {now, now + 61000000, 0}};
 	CHECK(choose(&p, PICK_NEVER) == 61000, "an endpoint's for a minute");
-	free_limits = (PickLimit[2]) {{now, now + 70000000}, {now, INT64_MAX}};
+	free_limits = (PickLimit[2]) {{now, now + 70000000, 0}, {now, INT64_MAX, 0}};
 	choose(&p, PICK_BUSY);
+	free_limits = (PickLimit[2]) {{now, now, now + 4000000}, {now, now + 3000000, now + 1000000}};
+	CHECK(choose(&p, PICK_LATER) == 3000, "a path that is stopped");
+	free_limits = (PickLimit[2]) {{now, now, now + 6000000}, {now, now, now + 7000000}};
+	CHECK(choose(&p, PICK_NEVER) == 6000, "... for longer than is waited");
+	free_limits = (PickLimit[2]) {{now, now, now + 6000000}, {now, now, 0}};
+	CHECK(choose(&p, PICK_OK) == 1, "... there, and not here");
 	free_limits = NULL;
 	pick_free(&p);
 }
@@ -267,7 +273,7 @@ test_window(void)
 			int64_t		when;
 			int			url;
 
-			if (pick_choose(&p, &(PickLimit) {now, now}, -1, now, &when, &url) != PICK_OK)
+			if (pick_choose(&p, &(PickLimit) {now, now, 0}, -1, now, &when, &url) != PICK_OK)
 				break;
 			pick_begin(&p, 0, now);
 			n++;

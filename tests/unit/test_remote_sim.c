@@ -127,7 +127,7 @@ static NetPlan
 plan(const HttpRequest *r)
 {
 	static const int statuses[] = {400, 401, 404, 408, 413, 425, 429, 429, 429, 500, 502, 503, 503, 504, 302, 529};
-	static const NetDo ills[] = {NET_STATUS, NET_STATUS, NET_STATUS, NET_NOT_SENT, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY};
+	static const NetDo ills[] = {NET_STATUS, NET_STATUS, NET_STATUS, NET_NOT_SENT, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_NONSENSE};
 	NetPlan		p = net_default();
 
 	if (net_is_check(r->url))

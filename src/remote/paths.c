@@ -1,0 +1,95 @@
+/*
+ * paths.c
+ *	  Breakers of a url's paths.
+ *
+ * A 500, or an answer that makes no sense, tells of what was asked for: an endpoint without embeddings, or a server that
+ * doesn't know `echo`.  Whoever asks for that shall not stop everybody else's requests.  So these count by path, and PICK_RUN in a row
+ * stop that path alone: for a second, then 2, 4, ... 30, until it works.  Calls that were under way when it was stopped say nothing
+ * but that it works.
+ *
+ * There is room for PATHS_MOST that have failed; the one that has failed longest ago is forgotten.
+ *
+ * Tested by tests/unit/test_remote_paths.c.
+ */
+#include "remote/paths.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "remote/pick.h"
+
+/* FNV-1a */
+uint64_t
+paths_key(const char *path, int shape)
+{
+	uint64_t	h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t) shape;
+
+	h *= UINT64_C(0x100000001b3);
+	for (const char *s = path; *s != '\0'; s++)
+		h = (h ^ (unsigned char) *s) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static const PathState *
+find(const Paths *p, uint64_t key)
+{
+	for (int i = 0; i < PATHS_MOST; i++)
+		if (p->v[i].run > 0 && p->v[i].key == key)
+			return &p->v[i];
+	return NULL;
+}
+
+int64_t
+paths_open_us(const Paths *p, uint64_t key)
+{
+	const PathState *s = find(p, key);
+
+	return s != NULL ? s->until_us : 0;
+}
+
+const char *
+paths_error(const Paths *p, uint64_t key, int64_t now_us)
+{
+	const PathState *s = find(p, key);
+
+	return s != NULL && s->until_us > now_us ? s->error : NULL;
+}
+
+/* In a free place, or in that of the one that has failed longest ago. */
+static PathState *
+enter(Paths *p, uint64_t key)
+{
+	PathState  *to = &p->v[0];
+
+	for (int i = 0; i < PATHS_MOST && to->run > 0; i++)
+		if (p->v[i].run == 0 || p->v[i].used_us < to->used_us)
+			to = &p->v[i];
+	*to = (PathState) {.key = key};
+	return to;
+}
+
+void
+paths_end(Paths *p, uint64_t key, const char *error, int64_t begin_us, int64_t now_us)
+{
+	PathState  *s = (PathState *) find(p, key);
+
+	if (error == NULL)
+	{
+		if (s != NULL)
+			s->run = 0;
+		return;
+	}
+	if (s == NULL)
+		s = enter(p, key);
+	s->used_us = now_us;
+	snprintf(s->error, sizeof(s->error), "%s", error);
+	if (begin_us < s->until_us)
+		return;
+	s->run++;
+	if (s->run < PICK_RUN)
+		return;
+	s->open_us = s->open_us == 0 ? PICK_OPEN_US : s->open_us * 2;
+	if (s->open_us > PICK_OPEN_MOST_US)
+		s->open_us = PICK_OPEN_MOST_US;
+	s->until_us = now_us + s->open_us;
+}
