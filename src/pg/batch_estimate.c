@@ -2,7 +2,7 @@
  * batch_estimate.c
  *	  What EXPLAIN expects of a batch node's calls: how many, how many tokens, what they cost.
  *
- * Calls are the rows that the planner expects of the child.  A prompt is as long as the columns that it is made of are on
+ * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those behind these.  A prompt is as long as the columns that it is made of are on
  * average, by their tables' statistics.  An answer is what the model's answers have been on average (cost.c), or max_tokens.
  *
  * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads without them
@@ -104,10 +104,54 @@ note_of(const BatchNode *n, const BatchSite *s, CostNote *note, EngineRequest *r
 	return true;
 }
 
+typedef struct SiteContext
+{
+	AttrNumber	attno;
+} SiteContext;
+
+static bool
+needs_site(Node *node, SiteContext *c)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR && ((Var *) node)->varattno == c->attno)
+		return true;
+	return expression_tree_walker(node, needs_site, c);
+}
+
+/* Do only rows that the node's quals let through need the i'th call?  One that others need is taken to be for all. */
+static bool
+is_behind_quals(const BatchNode *n, int i)
+{
+	SiteContext c = {n->n_child + i + 1};
+
+	for (int k = i + 1; k < n->n_sites; k++)
+		if (needs_site((Node *) n->sites[k].call->args, &c))
+			return false;
+	return !needs_site((Node *) n->css.ss.ps.plan->qual, &c);
+}
+
+static double
+limit_value(Node *limit, double otherwise)
+{
+	if (limit == NULL)
+		return 0;
+	return IsA(limit, Const) && !((Const *) limit)->constisnull ? (double) DatumGetInt64(((Const *) limit)->constvalue) : otherwise;
+}
+
+/* A Limit that is known beforehand asks for no more. */
+static double
+within_limit(const BatchNode *n, double rows)
+{
+	if (!n->plan->bounded || n->plan->limit_count == NULL)
+		return rows;
+	return Min(rows, limit_value(n->plan->limit_count, rows) + limit_value(n->plan->limit_offset, rows));
+}
+
 bool
 batch_estimate(const BatchNode *n, BatchEstimate *e)
 {
-	double		rows = Max(outerPlan(n->css.ss.ps.plan)->plan_rows, 1);
+	const Plan *plan = n->css.ss.ps.plan;
 
 	memset(e, 0, sizeof(*e));
 	for (int i = 0; i < n->n_sites; i++)
@@ -117,6 +161,7 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 		CostNote	note;
 		CostTokens	t = {0};
 		int64		seen;
+		double		rows = within_limit(n, Max(is_behind_quals(n, i) ? plan->plan_rows : outerPlan(plan)->plan_rows, 1));
 
 		e->calls += rows;
 		if (!s->fixed_head || !note_of(n, s, &note, &r))

@@ -37,6 +37,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "catalog/pg_proc.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -64,29 +66,70 @@ calls_are_safe(List *calls)
 	return true;
 }
 
+typedef struct QualCalls
+{
+	const Split *s;
+	int			n_child;
+	Bitmapset  *seen;			/* of s->calls */
+} QualCalls;
+
+static bool
+note_call(Node *node, void *context)
+{
+	QualCalls  *q = context;
+	const Var  *v = (const Var *) node;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var) && v->varno == INDEX_VAR && v->varattno > q->n_child)
+		q->seen = bms_add_member(q->seen, v->varattno - q->n_child - 1);
+	return expression_tree_walker(node, note_call, context);
+}
+
 /*
  * The calls' cost goes to the node that makes them.  The planner has counted it in the
  * child's, except where the calls come from a plan node above (passes_through).
+ * And its rows are those behind the quals that have left it: how many there are before them its cost tells, most of
+ * which are the calls, each counted for each row.
  */
 static void
-set_cost(const Split *s, Plan *plan, Plan *child)
+set_cost(const Split *s, Plan *plan, Plan *child, int n_child, List *qual)
 {
-	QualCost	cost = {0, 0};
-	Cost		of_calls;
+	QualCalls	q = {.s = s,.n_child = n_child};
+	QualCost	of_qual = {0, 0};
+	QualCost	of_tlist = {0, 0};
+	double		rows = child->plan_rows;
+	Cost		own = child->total_cost;
 	ListCell   *lc;
 
+	(void) note_call((Node *) qual, &q);
 	foreach(lc, s->calls)
 	{
 		BatchCall  *c = lfirst(lc);
+		FuncExpr	f = *c->func;
 
-		add_function_cost(NULL, c->func->funcid, (Node *) c->func, &cost);
+		f.args = c->args;
+		add_function_cost(NULL, f.funcid, (Node *) &f, bms_is_member(foreach_current_index(lc), q.seen) ? &of_qual : &of_tlist);
 	}
-	of_calls = cost.per_tuple * child->plan_rows;
 	plan->total_cost = child->total_cost;
 	if (s->passes_through)
-		plan->total_cost += of_calls;
-	else
-		child->total_cost -= Min(of_calls, child->total_cost - child->startup_cost);
+	{
+		plan->total_cost += (of_qual.per_tuple + of_tlist.per_tuple) * child->plan_rows;
+		return;
+	}
+	own -= of_tlist.per_tuple * child->plan_rows;
+	if (child->lefttree != NULL)
+		own -= child->lefttree->total_cost;
+	if (child->righttree != NULL)
+		own -= child->righttree->total_cost;
+	/* cheap ones are lost among what else costs something */
+	if (of_qual.per_tuple >= 1)
+		rows = rint(own / of_qual.per_tuple);
+	if (child->lefttree != NULL)
+		rows = Min(rows, child->lefttree->plan_rows * (child->righttree != NULL ? child->righttree->plan_rows : 1));
+	rows = Max(rows, child->plan_rows);
+	child->total_cost -= Min(of_qual.per_tuple * rows + of_tlist.per_tuple * child->plan_rows, child->total_cost - child->startup_cost);
+	child->plan_rows = rows;
 }
 
 Plan *
@@ -116,7 +159,7 @@ insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const D
 	bp.safe = calls_are_safe(s->calls) && batch_expr_is_safe((Node *) qual) &&
 		batch_plan_is_safe(rw->stmt, child);
 	scan = batch_plan_make(&bp, child, tlist, qual, rw->next_id++);
-	set_cost(s, &scan->scan.plan, child);
+	set_cost(s, &scan->scan.plan, child, bp.n_child, qual);
 	rw->changed = true;
 	return (Plan *) scan;
 }

@@ -54,6 +54,12 @@ SELECT estimates($$SELECT llm_generate('Say it again: ' || p, model => 'free', m
 SELECT estimates($$SELECT llm_generate(p, model => 'free', max_tokens => i) FROM calls$$);
 SELECT estimates($$SELECT llm_generate(p, model => 'nobody') FROM calls$$);
 SELECT estimates($$SELECT llm_embed(p, model => 'paid'), llm_generate(p, model => 'free') FROM calls WHERE i <= 10$$);
+-- of a filter, and of what it leaves over; of a join's; of as many as a Limit wants, and of one that waits for a filter
+SELECT estimates($$SELECT 1 FROM calls WHERE llm_generate(p, model => 'free', max_tokens => 4000) = 'yes'$$);
+SELECT estimates($$SELECT llm_embed(p, model => 'paid') FROM calls WHERE llm_generate(p, model => 'free', max_tokens => 4000) = 'yes'$$);
+SELECT estimates($$SELECT 1 FROM calls a, calls b WHERE llm_generate(a.p || b.p, model => 'free', max_tokens => 4000) = 'yes'$$);
+SELECT estimates($$SELECT llm_generate(p, model => 'free', max_tokens => 4000) FROM calls LIMIT 3 OFFSET 1$$);
+SELECT estimates($$SELECT 1 FROM calls WHERE llm_generate(p, model => 'free', max_tokens => 4000) = 'yes' LIMIT 3$$);
 DROP FUNCTION estimates;
 -- a statement's budget: no request begins that could be too much
 SELECT llm_cost_reset() > 0 AS reset;
