@@ -5,7 +5,7 @@
  * Events do no more than hand bytes to the Reply and make a note; call_settle(), from line_turn(), does the rest.  The body
  * of an answer belongs to the job and outlives the try that sends it.
  *
- * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is wiped.
+ * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is wiped.  (check.c keeps one, too.)
  *
  * Tested by tests/unit/test_remote_line.c.
  */

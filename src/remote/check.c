@@ -7,7 +7,7 @@
  * (pick.c); what is idle each health_check_interval.  Models that nobody has asked for ten minutes are left in peace: what is down then
  * is checked when somebody comes.
  *
- * The secret is kept for this, and wiped when the model is forgotten.
+ * The secret is kept for this, and wiped when the model is forgotten, or left in peace.
  *
  * Tested by tests/unit/test_remote_line.c and test_remote_sim.c.
  */
@@ -173,6 +173,12 @@ check_turn(RModel *m)
 		else
 			start(c);
 	}
+	if (m->secret == NULL)
+		return;
+	if (l->now_us >= until)
+		wipe(m);
+	else if (until != INT64_MAX)
+		line_wake(l, until);
 }
 
 void

@@ -917,7 +917,9 @@ test_checks_rest(void)
 		net_ask(l, &w);
 	pass(l, 590000000);
 	CHECK(n_checks > 20 && n_checks < 30, "%d", n_checks);
+	CHECK(l->models->secret != NULL && strcmp(l->models->secret, "k1") == 0, "its secret");
 	pass(l, 20000000);
+	CHECK(l->models->secret == NULL, "is kept no longer");
 	n_checks = 0;
 	pass(l, INT64_C(3600000000));
 	CHECK(n_checks == 0, "forgotten by all");
