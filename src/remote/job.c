@@ -8,7 +8,7 @@
  * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
  * front of the queue, to be asked for alone, and only the one at fault fails.
  *
- * Tested by tests/unit/test_remote_line.c.
+ * Tested by tests/unit/test_remote_line.c and test_remote_elsewhere.c.
  */
 #include "base/mem.h"
 #include "remote/line_int.h"

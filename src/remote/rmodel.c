@@ -5,7 +5,7 @@
  * A model is known by its version (hash), database and name.  It stays when nobody asks, for its counters, breakers and limits,
  * until it is forgotten, or too many are known.
  *
- * Tested by tests/unit/test_remote_line.c.
+ * Tested by tests/unit/test_remote_line.c and test_remote_elsewhere.c.
  */
 #include <stdio.h>
 #include <string.h>
