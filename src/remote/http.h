@@ -52,6 +52,7 @@ typedef struct HttpResult
 	int64_t		limit_tokens, remaining_tokens, reset_tokens_ms;
 	bool		is_events;		/* Content-Type: text/event-stream */
 	bool		is_json;
+	bool		is_encoded;		/* compressed, say, though that was not asked for: it ends as HTTP_CUT */
 	int64_t		sent_us, first_byte_us, end_us;
 	Err			e;				/* end != HTTP_DONE: message for people, without the url's query and without headers */
 } HttpResult;

@@ -63,7 +63,7 @@ end_head(HttpCall *c)
 	c->r.status = (int) status;
 	c->r.first_byte_us = clock_us();
 	if (c->cancelled || c->ev.head == NULL || c->ev.head(c->ctx, &c->r))
-		return !c->cancelled;
+		return !c->cancelled && !c->r.is_encoded;
 	c->stopped = true;
 	return false;
 }
@@ -221,6 +221,11 @@ add_headers(HttpCall *c, const HttpRequest *r, Err *e)
 		return false;
 	if (!type && !r->get && !add_header(c, "Content-Type: application/json", e))
 		return false;
+	/* a few compressed bytes would stop all other calls for as long as libcurl takes to unpack them; nothing said would mean anything */
+	more = curl_slist_append(c->headers, "Accept-Encoding: identity");
+	if (more == NULL)
+		return err_set(e, ERR_NOMEM, "out of memory");
+	c->headers = more;
 	/* a large body is sent without asking first */
 	more = curl_slist_append(c->headers, "Expect:");
 	if (more == NULL)
@@ -251,7 +256,6 @@ set_options(HttpCall *c, const HttpRequest *r)
 	SET(CURLOPT_PROXY, "");
 	SET(CURLOPT_NOPROXY, "*");
 	SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
-	SET(CURLOPT_ACCEPT_ENCODING, "");
 	SET(CURLOPT_USERAGENT, "vllm_pg");
 	SET(CURLOPT_HTTP_VERSION, (long) (https ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
 	SET(CURLOPT_PIPEWAIT, https ? 1L : 0L);
@@ -403,15 +407,18 @@ cut(HttpCall *c, CURLcode code)
 
 	told(c, url, sizeof(url));
 	c->r.end = HTTP_CUT;
+	if (c->r.is_encoded || code == CURLE_BAD_CONTENT_ENCODING)
+	{
+		err_set(e, ERR_PROTOCOL, "answer of \"%s\" is compressed", url);
+		err_detail(e, "It was asked for as it is (\"Accept-Encoding: identity\").");
+		return;
+	}
 	switch (code)
 	{
 		case CURLE_UNSUPPORTED_PROTOCOL:	/* HTTP/0.9, which is anything */
 		case CURLE_WEIRD_SERVER_REPLY:
 		case CURLE_OUT_OF_MEMORY:	/* a header beyond libcurl's bound */
 			err_set(e, ERR_PROTOCOL, "answer of \"%s\" is not HTTP", url);
-			break;
-		case CURLE_BAD_CONTENT_ENCODING:
-			err_set(e, ERR_PROTOCOL, "answer of \"%s\" is not encoded as it says", url);
 			break;
 		case CURLE_GOT_NOTHING:
 			err_set(e, ERR_CONNECTION, "\"%s\" closed the connection without an answer", url);

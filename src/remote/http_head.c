@@ -23,7 +23,7 @@ http_head_reset(HttpResult *r)
 	r->retry_after_ms = -1;
 	r->limit_requests = r->remaining_requests = r->reset_requests_ms = -1;
 	r->limit_tokens = r->remaining_tokens = r->reset_tokens_ms = -1;
-	r->is_events = r->is_json = false;
+	r->is_events = r->is_json = r->is_encoded = false;
 }
 
 static bool
@@ -150,6 +150,27 @@ content_type(HttpResult *r, const char *s, size_t n)
 	r->is_json = is_name(s, len, "application/json") || (len > 5 && is_name(s + len - 5, 5, "+json"));
 }
 
+/* Content-Encoding or Transfer-Encoding, a list: all that isn't the bytes as they are. */
+static bool
+is_encoding(const char *s, size_t n)
+{
+	size_t		at = 0;
+
+	while (at < n)
+	{
+		size_t		len = 0;
+
+		while (at < n && (s[at] == ',' || s[at] == ' ' || s[at] == '\t'))
+			at++;
+		while (at + len < n && s[at + len] != ',' && s[at + len] != ' ' && s[at + len] != '\t')
+			len++;
+		if (len > 0 && !is_name(s + at, len, "identity") && !is_name(s + at, len, "chunked"))
+			return true;
+		at += len;
+	}
+	return false;
+}
+
 void
 http_head_line(HttpResult *r, const char *s, size_t n)
 {
@@ -179,6 +200,8 @@ http_head_line(HttpResult *r, const char *s, size_t n)
 		len--;
 	if (is_name(s, name, "content-type"))
 		content_type(r, colon, len);
+	else if (is_name(s, name, "content-encoding") || is_name(s, name, "transfer-encoding"))
+		r->is_encoded |= is_encoding(colon, len);
 	else if (is_name(s, name, "retry-after-ms"))
 	{
 		/* finer than Retry-After, so it counts whichever comes first */

@@ -40,7 +40,7 @@ struct HttpCall
 	int64_t		start_us,
 				deadline_us;
 	size_t		max_answer,
-				answer;			/* bytes of the answer's body, decoded */
+				answer;			/* bytes of the answer's body */
 	size_t		header_bytes;
 	bool		in_head;		/* a status line has come */
 	bool		head_told;
