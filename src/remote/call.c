@@ -13,12 +13,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "remote/bound.h"
 #include "remote/line_int.h"
 #include "wire/hosts.h"
 #include "wire/traceparent.h"
 
-#define MOST_ANSWER		((size_t) 256 << 20)	/* bytes */
-#define MOST_ERROR		((size_t) 64 << 10)
+#define MOST_ERROR		((size_t) 64 << 10)	/* bytes */
+#define SMALL_HELD		1024		/* who holds less than this part of all that may be held isn't the one who holds too much */
 #define BACKLOG_FULL	((size_t) 256 << 10)	/* an asker's: then nothing more is read, */
 #define BACKLOG_LOW		((size_t) 64 << 10)	/* ... until it is down to this, */
 #define BACKLOG_LOOK_US	5000		/* ... which is looked at so often */
@@ -92,6 +93,22 @@ on_head(void *ctx, const HttpResult *r)
 	return true;
 }
 
+/* False: all answers together, and this one, are more than may be held. */
+static bool
+hold(Job *j, Err *e)
+{
+	Line	   *l = j->l;
+	size_t		now = reply_held(j->reply);
+	bool		more = now > j->held;
+
+	l->held += now - j->held;
+	j->held = now;
+	if (!more || l->held <= l->most_held || now <= l->most_held / SMALL_HELD)
+		return true;
+	err_set(e, ERR_NOMEM, "answers of endpoints take too much memory");
+	return err_detail(e, "They take %zu MB, of which this request has %zu MB.", l->held >> 20, now >> 20);
+}
+
 static bool
 on_data(void *ctx, const char *p, size_t n)
 {
@@ -110,7 +127,7 @@ on_data(void *ctx, const char *p, size_t n)
 		return true;
 	}
 	l->depth++;
-	if (!reply_data(j->reply, c->i, p, n, &c->e))
+	if (!reply_data(j->reply, c->i, p, n, &c->e) || !hold(j, &c->e))
 	{
 		c->garbled = true;
 		line_touch(c);
@@ -289,7 +306,7 @@ call_start(Call *c, int url)
 	q = (HttpRequest) {
 		.url = c->url_text.data,.get = r->get,.body = r->body.data,.len = r->body.len,.headers = h.v,.n_headers = h.n,
 		.stream = r->stream,.deadline_us = l->now_us + (int64_t) o->timeout * 1000,.connect_timeout_ms = o->connect_timeout,
-		.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,.max_answer = MOST_ANSWER
+		.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,.max_answer = bound_answer(j->w, j->n, r)
 	};
 	if (q.ca_file != NULL && q.ca_file[0] == '\0')
 		q.ca_file = NULL;

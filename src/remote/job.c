@@ -178,6 +178,7 @@ job_free(Job *j)
 {
 	for (int i = 0; i < j->calls.n; i++)
 		let_go(j, j->c[i]);
+	j->l->held -= j->held;
 	reply_free(j->reply);
 	body_free(&j->calls);
 	for (int i = 0; i < j->n; i++)

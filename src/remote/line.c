@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/mem.h"
+#include "remote/bound.h"
 #include "talk/chan.h"
 
 #define NEVER_US	INT64_C(3600000000)
@@ -49,6 +50,7 @@ line_new(Http *h, const RSettings *set, const LineSink *sink)
 	l->sink = *sink;
 	l->next_deadline_us = INT64_MAX;
 	l->roles = roles_new();
+	l->most_held = bound_held();
 	copy_settings(&l->set, set);
 	line_set_clock(l, clock_us);
 	l->salt = ((uint64_t) getpid() << 40) ^ (uint64_t) l->now_us;

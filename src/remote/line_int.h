@@ -113,6 +113,7 @@ struct Job
 	Call	  **c;
 	int			left;			/* calls without a whole answer */
 	Reply	   *reply;
+	size_t		held;			/* bytes of it that are in the line's */
 	int			url;			/* called last, -1 */
 	int64_t		first_byte_us;
 	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */
@@ -169,6 +170,8 @@ struct Line
 	int			n_asks;
 	int64_t		next_deadline_us;
 	int			n_calls;		/* of libcurl's */
+	size_t		held,			/* bytes of all answers */
+				most_held;
 	Call	   *touched;
 	Call	   *drains;
 	Ask		   *graves;

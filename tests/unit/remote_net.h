@@ -622,6 +622,16 @@ reply_end(Reply *r, int i, Err *e)
 	return true;
 }
 
+size_t
+reply_held(const Reply *r)
+{
+	size_t		n = 0;
+
+	for (int i = 0; i < 3; i++)
+		n += r->got[i].cap;
+	return n;
+}
+
 bool
 reply_restart(Reply *r, int i)
 {

@@ -379,6 +379,34 @@ test_secret_urls(void)
 	stop(l);
 }
 
+/* Who holds more than may be held fails; others go on, and nothing stays held. */
+static void
+test_held(void)
+{
+	Line	   *l = start();
+	size_t		most = l->most_held;
+	Client	   *c;
+
+	CHECK(most > 0, "there is a bound");
+	l->most_held = 0;
+	c = net_ask(l, &(Want) {.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(!c->done && strcmp(c->sqlstate, "53200") == 0 && c->tries == 1 && c->charged == 1 && c->elsewhere <= 0, "%s", c->message);
+	CHECK(l->held == 0 && http.n == 0, "%zu", l->held);
+	/* somebody else holds much, and this one little of it */
+	l->most_held = 1000000000;
+	l->held = 2000000000;
+	c = net_ask(l, &(Want) {0});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && l->held == 2000000000, "%s", c->message);
+	l->held = 0;
+	add(NET_CUT_BODY, 0, -1);
+	c = net_ask(l, &(Want) {.seed = true});
+	net_run(l, &http, 10000000);
+	CHECK(c->done && c->tries == 2 && l->held == 0, "%zu", l->held);
+	stop(l);
+}
+
 static void
 test_gather(void)
 {
@@ -1050,6 +1078,7 @@ main(void)
 	test_ends();
 	test_hosts();
 	test_secret_urls();
+	test_held();
 	test_gather();
 	test_gather_waits();
 	test_order();

@@ -1,0 +1,18 @@
+/*
+ * bound.h
+ *	  How large an answer may be.
+ */
+#ifndef VLLM_REMOTE_BOUND_H
+#define VLLM_REMOTE_BOUND_H
+
+#include "remote/body.h"
+
+#define BOUND_MOST	((size_t) 256 << 20)	/* bytes, whatever was asked for */
+
+/* Bytes of the body of a 200 to a call of n asks: by what they ask for. */
+size_t		bound_answer(const WireAsk *const *asks, int n, const RCall *r);
+
+/* Bytes that a program may hold of all answers: a quarter of the memory, 1 GB at most. */
+size_t		bound_held(void);
+
+#endif
