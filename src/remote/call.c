@@ -24,6 +24,7 @@
 #define BACKLOG_LOW		((size_t) 64 << 10)	/* ... until it is down to this, */
 #define BACKLOG_LOOK_US	5000		/* ... which is looked at so often */
 #define MOST_WAIT_US	INT64_C(60000000)	/* for Retry-After */
+#define WELL_US			INT64_C(10000000)	/* a url that has answered within this isn't down */
 
 /* ---- in the list of pending ones ---- */
 
@@ -392,6 +393,9 @@ again_us(Call *c, const Fate *f)
 
 	if (f->verdict != FATE_AGAIN || c->tries > m->o->max_retries)
 		return -1;
+	/* it has failed in the company of others already */
+	if (j->halved && f->charged && j->asks[0]->charged > m->o->max_retries)
+		return -1;
 	/* other urls haven't said that they want to be left alone */
 	wait = retry_wait_us(j->asks[0]->id * 16 + (uint64_t) c->i, c->tries, m->pick.n == 1 ? c->res.retry_after_ms : -1);
 	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
@@ -399,6 +403,34 @@ again_us(Call *c, const Fate *f)
 	if (!f->spared && !retry_spend(&m->budget, c->l->now_us))
 		return -1;
 	return wait;
+}
+
+/*
+ * An endpoint that breaks down over one input fails all that go with it.  So when a call of several has failed twice they are
+ * asked for by halves, down to the one at fault.  That must not multiply an outage: each halving is of the retry budget,
+ * unless the url has answered something just now; halves are asked for once.  Gateways and silence say nothing of inputs.
+ */
+static bool
+halve(Call *c, const Fate *f)
+{
+	Job		   *j = c->job;
+	RModel	   *m = j->m;
+	Line	   *l = c->l;
+	int64_t		until = job_deadline(j);
+	int64_t		answered = m->u[c->url].answered_us;
+	int64_t		due;
+
+	if (j->n == 1 || f->verdict != FATE_AGAIN || !f->charged || m->o->max_retries == 0)
+		return false;
+	if (c->res.status == 502 || c->res.status == 504 || c->res.end == HTTP_LATE)
+		return false;
+	due = l->now_us + retry_wait_us(j->asks[0]->id * 16, c->tries, -1);
+	if (until != 0 && due >= until)
+		return false;
+	if ((answered == 0 || l->now_us - answered > WELL_US) && !retry_spend(&m->budget, l->now_us))
+		return false;
+	job_halve(j, c, due);
+	return true;
 }
 
 static void
@@ -423,6 +455,11 @@ failed(Call *c, Fate f)
 	count(c, &f, &e);
 	x.prompt_tokens = j->lost_prompt / j->n;
 	x.completion_tokens = j->lost_completion / j->n;
+	if ((j->halved || c->tries > 1) && halve(c, &f))
+	{
+		c->state = CALL_WHOLE;
+		return;
+	}
 	wait = again_us(c, &f);
 	if (wait >= 0 && reply_restart(j->reply, c->i))
 	{
@@ -477,11 +514,15 @@ over(Call *c)
 	if (f.verdict == FATE_ANSWER || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;
+	/* what went with it was answered: it is the input's fault, not the url's */
+	if (j->halved && f.charged && j->m->u[c->url].answered_us > j->whole_us)
+		f.health = FATE_NEITHER;
 	finish(c, &f, f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
 	if (f.health == FATE_UP && !f.path)
 		paths_end(&j->m->u[c->url].paths, c->path, NULL, c->begin_us, l->now_us);
 	if (f.verdict == FATE_ANSWER)
 	{
+		j->m->u[c->url].answered_us = l->now_us;
 		j->left--;
 		if (j->left == 0 && !j->dead)
 		{

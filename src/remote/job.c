@@ -6,7 +6,8 @@
  * a job of several doesn't disturb the others: his input is asked for, and its answer dropped.
  *
  * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
- * front of the queue, to be asked for alone, and only the one at fault fails.
+ * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one of them, or is
+ * down for all, halves of them are asked for, and halves of these (call.c says how long).
  *
  * Tested by tests/unit/test_remote_line.c and test_remote_elsewhere.c.
  */
@@ -148,6 +149,43 @@ job_split(Job *j)
 	for (int i = 0; i < j->n; i++)
 		if (!j->asks[i]->gone)
 			ask_alone(j->asks[i]);
+	job_kill(j);
+}
+
+/* Some of a job that failed are one of their own. */
+static void
+part(Job *j, Ask **asks, int n, const Call *c, int64_t due_us)
+{
+	Job		   *half;
+
+	if (n == 0 || !job_make(j->m, asks, n))
+		return;
+	half = asks[0]->job;
+	half->halved = true;
+	half->whole_us = j->halved ? j->whole_us : c->begin_us;
+	half->lost_prompt = j->lost_prompt * n / j->n;
+	half->lost_completion = j->lost_completion * n / j->n;
+	for (int i = 0; i < half->calls.n; i++)
+	{
+		half->c[i]->due_us = due_us;
+		half->c[i]->avoid = j->m->pick.n > 1 ? c->url : -1;
+	}
+	for (int i = 0; i < n; i++)
+		j->l->sink.live(asks[i]->owner, WP_WAITING, -1, -1);
+}
+
+void
+job_halve(Job *j, const Call *c, int64_t due_us)
+{
+	Ask		  **v = mem_alloc((size_t) j->n * sizeof(*v));
+	int			n = 0;
+
+	for (int i = 0; i < j->n; i++)
+		if (!j->asks[i]->gone)
+			v[n++] = j->asks[i];
+	part(j, v, (n + 1) / 2, c, due_us);
+	part(j, v + (n + 1) / 2, n / 2, c, due_us);
+	mem_free(v);
 	job_kill(j);
 }
 

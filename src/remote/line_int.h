@@ -46,6 +46,7 @@ typedef struct RUrl
 	Rate		rate;
 	Paths		paths;
 	int64_t		calls, failures, retries, throttled;
+	int64_t		answered_us;	/* last; 0 = never */
 	char		error[256];
 	Check		check;
 } RUrl;
@@ -109,6 +110,8 @@ struct Job
 	const WireAsk **w;
 	int			n;
 	int			living;			/* asks that are not gone */
+	bool		halved;			/* part of one that failed, */
+	int64_t		whole_us;		/* ... which was begun then */
 	RCalls		calls;
 	Call	  **c;
 	int			left;			/* calls without a whole answer */
@@ -225,6 +228,8 @@ void		job_fail(Job *j, const Err *e, const ErrorExtra *x);
 bool		job_elsewhere(Job *j, const Err *e, const ErrorExtra *x);
 /* Those who are left are asked for one by one. */
 void		job_split(Job *j);
+/* Those who are left are asked for in two calls, after due_us; c: the one of all of them, which failed. */
+void		job_halve(Job *j, const Call *c, int64_t due_us);
 /* When all of its asks will have no use for it any more; 0 = never */
 int64_t		job_deadline(const Job *j);
 /* To be buried. */

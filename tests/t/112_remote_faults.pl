@@ -68,6 +68,15 @@ for my $fault (qw(wrong_count extra_count same_index wrong_dim nan))
 	recover();
 }
 
+# a row that the endpoint breaks down over fails alone
+for my $fault ('status 500', 'wrong_dim', 'close')
+{
+	my $some = qq{SELECT count(v), count(v) FILTER (WHERE v::text = llm_embed('text ' || i, model => 'm')::text) FROM (SELECT i, llm_embed('text ' || i ||
+		CASE i WHEN 3 THEN ' [[$fault]]' ELSE '' END, model => 'm') AS v FROM generate_series(1, 5) i OFFSET 0) s};
+	is(sql("SET vllm.on_error = 'null'; $some"), '4|4', "4 of 5 vectors: $fault");
+	recover();
+}
+
 # ---- texts ----
 
 for my $t (

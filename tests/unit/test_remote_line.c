@@ -470,6 +470,80 @@ test_gather(void)
 }
 
 /* While something is under way, who comes alone waits a moment for others. */
+static const char *poison;		/* breaks the endpoint down; NULL = everything does */
+static NetPlan over_poison;
+
+static NetPlan
+by_poison(const HttpRequest *r)
+{
+	const char *at = r->body;
+	size_t		n = poison != NULL ? strlen(poison) : 0;
+
+	if (poison == NULL)
+		return over_poison;
+	while (at != NULL && (at = strstr(at, poison)) != NULL && ((at != r->body && at[-1] != '\n') || (at[n] != '\n' && at[n] != '\0')))
+		at++;
+	return at != NULL ? over_poison : net_default();
+}
+
+/* One row that the endpoint breaks down over, of n. */
+static void
+test_poison(NetDo what, int status, int n, int most_calls)
+{
+	Line	   *l = start();
+	Client	   *c[64];
+
+	for (int bad = 0; bad < n; bad += n / 5)
+	{
+		net_now += 60000000;
+		poison = "none";
+		net_plan = by_poison;
+		over_poison = net_default();
+		over_poison.what = what;
+		over_poison.status = status;
+		for (int i = 0; i < n; i++)
+			c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64}"});
+		poison = c[bad]->want;
+		http.made = 0;
+		net_run(l, &http, 60000000);
+		CHECK(http.made <= most_calls, "%d calls", http.made);
+		for (int i = 0; i < n; i++)
+		{
+			CHECK(c[i]->finals == 1 && c[i]->done == (i != bad), "row %d, %d of %d is bad: %s, %s", i, bad, n, c[i]->message, c[i]->detail);
+			CHECK(c[i]->charges == c[i]->charged + c[i]->done && c[i]->calls == c[i]->tries, "%d, %lld", c[i]->charges, (long long) c[i]->charged);
+		}
+		CHECK(l->held == 0 && line_live(l) == 0, "all over");
+	}
+	stop(l);
+}
+
+/* An endpoint that is down isn't asked for each row. */
+static void
+test_poison_all(void)
+{
+	Line	   *l = start();
+	Client	   *c[640];
+
+	net_plan = by_poison;
+	poison = NULL;
+	over_poison = always(500, -1);
+	for (int i = 0; i < 640; i++)
+		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64}"});
+	net_run(l, &http, 100000000);
+	CHECK(http.made <= 10 + 2 * RETRY_FEW + 40, "%d calls", http.made);
+	for (int i = 0; i < 640; i++)
+		CHECK(c[i]->finals == 1 && !c[i]->done, "%s", c[i]->text);
+	stop(l);
+	l = start();
+	net_plan = by_poison;
+	http.made = 0;
+	for (int i = 0; i < 64; i++)
+		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64, \"max_retries\": 0}"});
+	net_run(l, &http, 100000000);
+	CHECK(http.made == 1, "none is repeated: %d", http.made);
+	stop(l);
+}
+
 static void
 test_gather_waits(void)
 {
@@ -1081,6 +1155,11 @@ main(void)
 	test_held();
 	test_gather();
 	test_gather_waits();
+	test_poison(NET_STATUS, 500, 5, 9);
+	test_poison(NET_STATUS, 500, 64, 16);
+	test_poison(NET_GARBAGE, 200, 64, 16);
+	test_poison(NET_CUT, 0, 5, 9);
+	test_poison_all();
 	test_order();
 	test_urls();
 	test_budget();
