@@ -406,9 +406,10 @@ again_us(Call *c, const Fate *f)
 }
 
 /*
- * An endpoint that breaks down over one input fails all that go with it.  So when a call of several has failed twice they are
+ * An endpoint that breaks down over one input fails all that go with it.  So when a call of several has failed twice, or needn't be tried again, they are
  * asked for by halves, down to the one at fault.  That must not multiply an outage: each halving is of the retry budget,
- * unless the url has answered something just now; halves are asked for once.  Gateways and silence say nothing of inputs.
+ * unless the url has answered something just now; halves are asked for once.  Gateways and silence say nothing of
+ * inputs, and rows that are only known to be wrong side by side stay together.
  */
 static bool
 halve(Call *c, const Fate *f)
@@ -420,9 +421,9 @@ halve(Call *c, const Fate *f)
 	int64_t		answered = m->u[c->url].answered_us;
 	int64_t		due;
 
-	if (j->n == 1 || f->verdict != FATE_AGAIN || !f->charged || m->o->max_retries == 0)
+	if (j->n == 1 || (f->verdict != FATE_AGAIN && !f->apart) || !f->charged || m->o->max_retries == 0)
 		return false;
-	if (c->res.status == 502 || c->res.status == 504 || c->res.end == HTTP_LATE)
+	if (c->res.status == 502 || c->res.status == 504 || c->res.end == HTTP_LATE || reply_unlike(j->reply))
 		return false;
 	due = l->now_us + retry_wait_us(j->asks[0]->id * 16, c->tries, -1);
 	if (until != 0 && due >= until)
@@ -455,7 +456,7 @@ failed(Call *c, Fate f)
 	count(c, &f, &e);
 	x.prompt_tokens = j->lost_prompt / j->n;
 	x.completion_tokens = j->lost_completion / j->n;
-	if ((j->halved || c->tries > 1) && halve(c, &f))
+	if ((j->halved || c->tries > 1 || f.apart) && halve(c, &f))
 	{
 		c->state = CALL_WHOLE;
 		return;
@@ -516,7 +517,10 @@ over(Call *c)
 	c->state = CALL_WHOLE;
 	/* what went with it was answered: it is the input's fault, not the url's */
 	if (j->halved && f.charged && j->m->u[c->url].answered_us > j->whole_us)
+	{
 		f.health = FATE_NEITHER;
+		f.path = false;
+	}
 	finish(c, &f, f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
 	if (f.health == FATE_UP && !f.path)
 		paths_end(&j->m->u[c->url].paths, c->path, NULL, c->begin_us, l->now_us);

@@ -97,6 +97,7 @@ fate_of(const FateCase *c)
 		f.path = c->cls == ERR_PROTOCOL || c->cls == ERR_UNAVAILABLE;
 		f.health = c->cls == ERR_CONNECTION ? FATE_DOWN : FATE_UP;
 		f.elsewhere = f.path || f.health == FATE_DOWN;
+		f.apart = again && !c->emitted && c->cls == ERR_PROTOCOL && c->whole;
 		f.verdict = again && f.elsewhere && !(c->cls == ERR_PROTOCOL && c->whole) ? FATE_AGAIN : FATE_ERROR;
 	}
 	else if (r->end == HTTP_DONE && answer)

@@ -43,6 +43,7 @@ typedef struct Fate
 	bool		throttled;		/* 429: too much is asked */
 	bool		spared;			/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */
 	bool		elsewhere;		/* another model may well answer */
+	bool		apart;			/* the same again would be the same; of inputs of several asks, a part of them might not be */
 	bool		split;			/* of inputs of several asks: one of them is at fault, ask one by one */
 } Fate;
 

@@ -354,6 +354,12 @@ reply_is_json(const Reply *r, int i)
 	return r->part[i].json;
 }
 
+bool
+reply_unlike(const Reply *r)
+{
+	return r->unlike;
+}
+
 size_t
 reply_held(const Reply *r)
 {

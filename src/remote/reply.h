@@ -31,6 +31,8 @@ bool		reply_restart(Reply *r, int i);
 bool		reply_is_whole(const Reply *r, int i);
 /* Call i's body, which reply_end() has refused, is whole and JSON: it isn't garbled, but says something else. */
 bool		reply_is_json(const Reply *r, int i);
+/* Its rows are wrong by what the others are: each alone would look right. */
+bool		reply_unlike(const Reply *r);
 /* Bytes held. */
 size_t		reply_held(const Reply *r);
 /* Of what has come so far, 0 = nothing was told: for WF_ERROR of a call that may be charged. */

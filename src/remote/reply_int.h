@@ -53,6 +53,7 @@ struct Reply
 	void	   *ctx;
 	RPart	   *part;			/* calls->n of them */
 	bool	   *accepted;		/* asks whose WF_ACCEPTED has been emitted */
+	bool		unlike;			/* reply_unlike() */
 };
 
 /* How a shape's answers are read; each function may fail with an Err. */

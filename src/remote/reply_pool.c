@@ -240,7 +240,10 @@ finish_rows(Reply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width, Err *e
 		rows[i].rows = 1;
 		ok = read(r, r->asks[p->ask + i], spans[i], &rows[i], &width, e);
 		if (ok && one_width && i > 0 && width != first)
+		{
+			r->unlike = true;
 			ok = reply_bad(r, e, "has vectors of %zu and of %zu numbers", first, width);
+		}
 		if (i == 0)
 			first = width;
 	}

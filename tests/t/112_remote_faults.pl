@@ -68,12 +68,16 @@ for my $fault (qw(wrong_count extra_count same_index wrong_dim nan))
 	recover();
 }
 
-# a row that the endpoint breaks down over fails alone
-for my $fault ('status 500', 'wrong_dim', 'close')
+# a row that the endpoint breaks down over fails alone; of vectors that differ in length nobody knows which are wrong
+for my $case ([ 'status 500' => '4|4' ], [ close => '4|4' ], [ garbage => '4|4' ], [ nan => '4|4' ], [ wrong_dim => undef ])
 {
+	my ($fault, $right) = @$case;
 	my $some = qq{SELECT count(v), count(v) FILTER (WHERE v::text = llm_embed('text ' || i, model => 'm')::text) FROM (SELECT i, llm_embed('text ' || i ||
 		CASE i WHEN 3 THEN ' [[$fault]]' ELSE '' END, model => 'm') AS v FROM generate_series(1, 5) i OFFSET 0) s};
-	is(sql("SET vllm.on_error = 'null'; $some"), '4|4', "4 of 5 vectors: $fault");
+	my $got = sql("SET vllm.on_error = 'null'; $some");
+
+	# the first row may have gone alone
+	is($got, $right // ($got eq '1|1' ? $got : '0|0'), "4 of 5 vectors, or none that is wrong: $fault");
 	recover();
 }
 
@@ -117,14 +121,15 @@ my $n = $e->log;
 is(sql(q{SELECT llm_generate('p q [[status 429 x2]] [[retry_after 1 x2]]', model => 'm')}), 'q p', '429 twice, then an answer');
 is($e->log - $n, 3, '... three calls');
 cmp_ok(time - $t0, '>=', 1.9, '... Retry-After was waited for');
+# health checks of a breaker that has opened are none of these
 for my $fault ('close', 'cut_body', 'status 500', 'garbage')
 {
-	$n = $e->log;
+	$n = $e->log('/v1/completions');
 	is(sql("SELECT llm_generate('r s [[$fault x1]]', model => 'm', temperature => 0)"), 's r', "$fault once, asked again because that is harmless");
-	is($e->log - $n, 2, '... two calls');
-	$n = $e->log;
+	is($e->log('/v1/completions') - $n, 2, '... two calls');
+	$n = $e->log('/v1/completions');
 	isnt(fails("SELECT llm_generate('t u [[$fault x1]]', model => 'm', temperature => 0.7)"), '', "$fault with a temperature is an error");
-	is($e->log - $n, 1, '... one call');
+	is($e->log('/v1/completions') - $n, 1, '... one call');
 }
 
 # ---- a thousand rows, a third of which meet a fault: right or NULL, never wrong ----

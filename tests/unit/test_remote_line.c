@@ -544,6 +544,26 @@ test_poison_all(void)
 	stop(l);
 }
 
+/* Rows that are wrong by comparison aren't asked for one by one, where nobody would see it. */
+static void
+test_unlike(void)
+{
+	Line	   *l = start();
+	Client	   *c[4];
+
+	net_unlike = true;
+	for (int i = 0; i < 4; i++)
+		add(NET_GARBAGE, 200, -1);
+	for (int i = 0; i < 4; i++)
+		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 4}"});
+	net_run(l, &http, 100000000);
+	net_unlike = false;
+	CHECK(http.made == 4, "%d", http.made);
+	for (int i = 0; i < 4; i++)
+		CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "08P01") == 0 && c[i]->tries == 4, "%s", c[i]->message);
+	stop(l);
+}
+
 static void
 test_gather_waits(void)
 {
@@ -1160,6 +1180,7 @@ main(void)
 	test_poison(NET_GARBAGE, 200, 64, 16);
 	test_poison(NET_CUT, 0, 5, 9);
 	test_poison_all();
+	test_unlike();
 	test_order();
 	test_urls();
 	test_budget();

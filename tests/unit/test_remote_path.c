@@ -186,7 +186,8 @@ test_embeddings(void)
 		c[i] = net_ask(l, &w);
 	net_run(l, &http, 100000000);
 	for (int i = 0; i < 5; i++)
-		CHECK(!c[i]->done && strcmp(c[i]->sqlstate, "08P01") == 0 && c[i]->tries == 1 && c[i]->charged == 1, "%s", c[i]->message);
+		CHECK(!c[i]->done && (strcmp(c[i]->sqlstate, "08P01") == 0 || strcmp(c[i]->sqlstate, "57P03") == 0) && c[i]->tries >= 1 && c[i]->tries <= 4 &&
+			  c[i]->charged == c[i]->tries, "%s, %lld tries", c[i]->message, (long long) c[i]->tries);
 	bad_rows = 0;
 	stop(l);
 }

@@ -364,7 +364,7 @@ generate_at(int port, const char *prompt, bool streamed, int timeout_ms)
 
 	put_model(&o, port);
 	put_text(&o, WTAG_PROMPT, prompt);
-	wire_put_int(&o, WTAG_MAX_TOKENS, 20);
+	wire_put_int(&o, WTAG_MAX_TOKENS, strncmp(prompt, "flood", 5) == 0 ? 60000 : 20);
 	wire_put_num(&o, WTAG_TEMPERATURE, 0.7);
 	if (streamed)
 		wire_put_int(&o, WTAG_STREAM, 1);

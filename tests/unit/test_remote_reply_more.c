@@ -10,6 +10,14 @@
 #define EV(json) "data: " json "\n\n"
 
 static void
+no_frame(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
+{
+	(void) ctx;
+	(void) fields;
+	CHECK(false, "frame %d for %d, %d", kind, ask, final);
+}
+
+static void
 test_embeddings(void)
 {
 	Scene		s;
@@ -51,6 +59,16 @@ test_embeddings(void)
 	REFUSE(&s, "{\"data\":[{\"index\":0,\"embedding\":[5,6]},{\"index\":1,\"embedding\":[1,2]}]}", ERR_PROTOCOL, "2 results where 3");
 	REFUSE(&s, "{\"data\":[{\"embedding\":[1]},{\"embedding\":[1]},{\"embedding\":[1]},{\"embedding\":[1]}]}", ERR_PROTOCOL, "more results");
 	REFUSE(&s, "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1]},{\"embedding\":[1,2]}]}", ERR_PROTOCOL, "of 2 and of 1");
+	/* which only all of them together show */
+	for (int unlike = 0; unlike < 2; unlike++)
+	{
+		const char *text = unlike ? "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1,2]},{\"embedding\":[1]}]}" : "{\"data\":[{\"embedding\":[1,2]}]}";
+		Reply	   *r = reply_new(s.asks, s.n, &s.calls, &s.o, no_frame, NULL);
+		Err			e = {0};
+
+		CHECK(reply_data(r, 0, text, strlen(text), &e) && !reply_end(r, 0, &e) && reply_unlike(r) == unlike, "%s", e.msg);
+		reply_free(r);
+	}
 	scene_free(&s);
 }
 
