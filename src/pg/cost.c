@@ -388,8 +388,13 @@ cost_note_field(CostNote *n, const WireField *f)
 		case WTAG_MESSAGES:
 		case WTAG_TOOLS:
 		case WTAG_DOCUMENTS:
+			n->prompt_bytes += f->n;
+			break;
 		case WTAG_API_BODY:
 			n->prompt_bytes += f->n;
+			/* prices are the model's, which comes before what is asked of it */
+			if (n->priced)
+				cost_note_body(n, f->s, f->n);
 			break;
 	}
 }

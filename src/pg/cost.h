@@ -55,6 +55,8 @@ typedef struct CostTokens
 /* From a request's message. */
 void		cost_note_begin(CostNote *n);
 void		cost_note_field(CostNote *n, const WireField *f);
+/* cost_body.c: of its API_BODY, if it is priced */
+void		cost_note_body(CostNote *n, const char *s, Size len);
 /* What prompts of the account have been, for the guess. */
 void		cost_learn(CostNote *n, const char *model);
 int64		cost_prompt_guess(const CostNote *n);

@@ -112,6 +112,12 @@ SELECT llm_generate('one two three', model => 'paid', max_tokens => 50);
 SET vllm.role_cost_window = 'week';
 RESET vllm.role_max_cost;
 RESET vllm.role_cost_window;
+-- a body says itself how much may come back: answers, prompts, tokens of each
+SET vllm.max_cost = 0.014;
+SELECT llm_api('/v1/completions', '{"model": "paid", "prompt": ["a", "b", "c"], "n": 5, "max_tokens": 100}');
+SELECT llm_api('/v1/chat/completions', '{"model": "paid", "messages": [{"role": "user", "content": "x"}], "max_completion_tokens": 1500}');
+SELECT llm_api('/v1/completions', '{"model": "paid", "prompt": [1, 2, 3], "max_tokens": 1300}')->'usage'->>'prompt_tokens' AS one_prompt;
+RESET vllm.max_cost;
 SELECT llm_drop_model('paid');
 SELECT llm_drop_model('cheap');
 SELECT llm_drop_model('free');
