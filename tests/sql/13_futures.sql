@@ -43,6 +43,7 @@ SELECT llm_result(:h);
 SELECT llm_submit('@hang', timeout_ms => 50) AS h, llm_submit('@hang', timeout_ms => 50) AS i \gset
 SELECT llm_wait(ARRAY[:h]);
 SELECT fails('SELECT llm_result(' || :h || ')');
+SELECT pg_sleep(0.2);
 SELECT llm_poll(:i);
 SELECT llm_result(:i);
 SELECT left_behind();
