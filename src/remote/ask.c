@@ -272,7 +272,7 @@ ask_late(Ask *a)
 	}
 	err_set(&e, ERR_CANCELLED, WIRE_TIMED_OUT);
 	err_detail(&e, "The request took longer than %d ms.", a->timeout_ms);
-	for (int i = 0; j != NULL && i < j->calls.n; i++)
+	for (int i = 0; j != NULL && !j->sizes && i < j->calls.n; i++)
 		sent = sent || j->c[i]->state == CALL_RUNS;
 	/* what is under way will be charged for all that is known */
 	if (sent)

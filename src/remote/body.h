@@ -50,6 +50,8 @@ typedef struct RCalls
 
 /* May this ask's input go with those of others into one call? */
 bool		body_gathers(const WireAsk *a, const ROptions *o);
+/* Can it be made only if the length of the context is known, which it isn't yet? */
+bool		body_wants_length(const WireAsk *a, const ROptions *o);
 /* Do both ask for the same but for their inputs? */
 bool		body_same(const WireAsk *a, const WireAsk *b);
 /* The calls of n asks (n > 1: all gather and are the same).  False: none was made. */

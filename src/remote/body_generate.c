@@ -7,7 +7,7 @@
  *
  * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint has 16
  * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
- * be: a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
+ * be (or the endpoint has told it: length.c), as a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
  *
  * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
  */
@@ -50,7 +50,8 @@ put_rest(Maker *m, bool chat)
 {
 	int			most = body_role_tokens(m->a);
 	int64_t		bytes = (int64_t) (m->a->prompt_ids.s != NULL ? m->a->prompt_ids.n : m->a->prompt.n);
-	int64_t		rest = (int64_t) m->o->max_model_len - bytes - 8;	/* and special tokens */
+	int64_t		length = m->o->max_model_len > 0 ? m->o->max_model_len : m->o->told_len;
+	int64_t		rest = length - bytes - 8;	/* and special tokens */
 
 	if (chat || most > 0)
 	{
@@ -70,8 +71,12 @@ put_rest(Maker *m, bool chat)
 		return true;
 	}
 	err_set(m->e, ERR_INVALID, "max_tokens must be given for a plain prompt to the endpoint of model \"%s\"", m->o->name);
-	err_detail(m->e, m->o->max_model_len > 0 ? "parameter=max_tokens, and the prompt may well be longer than the model's option max_model_len says." :
-			   "parameter=max_tokens; the endpoint would take 16 for granted.");
+	if (m->o->max_model_len > 0)
+		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the model's option max_model_len says.");
+	else if (length > 0)
+		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the %lld tokens that the endpoint tells.", (long long) length);
+	else
+		err_detail(m->e, "parameter=max_tokens; the endpoint would take 16 for granted, and does not tell how many there can be.");
 	return err_hint(m->e, "Give max_tokens, or let the model have the option \"max_model_len\", or {\"prompt_as\": \"chat\"}.");
 }
 
@@ -90,10 +95,23 @@ put_stream(Maker *m)
 	json_close(&m->j, '}');
 }
 
+static bool
+is_chat(const WireAsk *a, const ROptions *o)
+{
+	return a->messages.s != NULL || (o->prompt_as_chat && a->prompt_ids.s == NULL);
+}
+
+bool
+body_wants_length(const WireAsk *a, const ROptions *o)
+{
+	return a->kind == WK_GENERATE && a->max_tokens < 0 && o->max_model_len == 0 && o->told_len == 0 && o->models_path != NULL &&
+		!(o->dialect->caps & (CAP_ENDLESS | CAP_ENDLESS_0)) && !is_chat(a, o) && !a->embeds && body_role_tokens(a) == 0;
+}
+
 bool
 body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 {
-	bool		chat = a->messages.s != NULL || (o->prompt_as_chat && a->prompt_ids.s == NULL);
+	bool		chat = is_chat(a, o);
 	Maker		m;
 
 	if (a->embeds)

@@ -375,6 +375,8 @@ count(Call *c, const Fate *f, const Err *e)
 	if (f->charged)
 		for (int i = 0; i < c->job->n; i++)
 			c->job->asks[i]->charged++;
+	if (f->health == FATE_DOWN)
+		length_forget(c->job->m);
 	u->failures++;
 	u->throttled += f->throttled;
 	snprintf(u->error, sizeof(u->error), "%.255s", e->msg);
@@ -501,7 +503,7 @@ over(Call *c)
 	Fate		f;
 
 	for (int i = 0; i < j->n; i++)
-		k.idempotent = k.idempotent && j->asks[i]->w.idempotent;
+		k.idempotent = k.idempotent && (j->sizes || j->asks[i]->w.idempotent);
 	if (!c->garbled && is_answer(c) && (c->whole || c->res.end == HTTP_DONE) && !reply_end(j->reply, c->i, &c->e))
 		c->garbled = true;
 	if (c->whole && !c->garbled)
@@ -512,6 +514,7 @@ over(Call *c)
 	k.garbled = c->garbled;
 	k.whole = c->garbled && c->res.end == HTTP_DONE && reply_is_json(j->reply, c->i);
 	f = fate_of(&k);
+	f.charged = f.charged && !j->sizes;
 	if (f.verdict == FATE_ANSWER || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;

@@ -83,6 +83,7 @@ settle(Check *c)
 		snprintf(u->error, sizeof(u->error), "health check: status %d", c->res.status);
 	else
 		snprintf(u->error, sizeof(u->error), "health check: %.230s", c->res.e.msg);
+	length_forget(c->m);
 	ended(c, FATE_DOWN);
 }
 

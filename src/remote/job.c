@@ -19,13 +19,20 @@ emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 {
 	Job		   *j = ctx;
 
+	if (j->sizes)
+	{
+		if (final)
+			length_told(j, fields);
+		return;
+	}
+	if (final && j->calls.v[0].shape == RSHAPE_MODELS && j->w[0]->lora.n == 0)
+		length_learn(j->m, fields);
 	if (ask >= 0 && ask < j->n)
 		ask_frame(j->asks[ask], kind, fields, final);
 }
 
-/* Back to the front of the queue. */
-static void
-ask_alone(Ask *a)
+void
+ask_again(Ask *a)
 {
 	a->job = NULL;
 	a->alone = true;
@@ -61,6 +68,7 @@ job_make(RModel *m, Ask **asks, int n)
 	Job		   *j = new_job(m, asks, n);
 	Err			e = {0};
 
+	length_begin(j);
 	if (!body_make(j->w, n, m->o, &j->calls, &e))
 	{
 		mem_free(j->asks);
@@ -68,11 +76,13 @@ job_make(RModel *m, Ask **asks, int n)
 		mem_free(j);
 		for (int i = 0; i < n; i++)
 			if (n > 1)
-				ask_alone(asks[i]);
+				ask_again(asks[i]);
 			else
 				ask_error(asks[i], &e, &(ErrorExtra) {.retry_after_ms = -1});
 		return false;
 	}
+	if (j->sizes)
+		m->sizer = j;
 	j->left = j->calls.n;
 	j->reply = reply_new(j->w, n, &j->calls, m->o, emit, j);
 	j->c = mem_zalloc((size_t) j->calls.n * sizeof(*j->c));
@@ -120,6 +130,8 @@ job_kill(Job *j)
 	j->dead = true;
 	j->grave = j->l->dead;
 	j->l->dead = j;
+	if (j->m->sizer == j)
+		length_over(j->m, LENGTH_NOTHING);
 	/* nothing new of it */
 	for (int i = 0; i < j->calls.n; i++)
 		if (j->c[i] != NULL && j->c[i]->state == CALL_PENDING)
@@ -129,6 +141,8 @@ job_kill(Job *j)
 void
 job_fail(Job *j, const Err *e, const ErrorExtra *x)
 {
+	if (j->sizes && !j->dead && length_failed(j, e, x))
+		return;
 	for (int i = 0; i < j->n && !j->dead; i++)
 		ask_error(j->asks[i], e, x);
 	job_kill(j);
@@ -148,7 +162,7 @@ job_split(Job *j)
 {
 	for (int i = 0; i < j->n; i++)
 		if (!j->asks[i]->gone)
-			ask_alone(j->asks[i]);
+			ask_again(j->asks[i]);
 	job_kill(j);
 }
 

@@ -1,6 +1,6 @@
 /*
  * line_int.h
- *	  What line.c, ask.c, job.c, call.c, rmodel.c and rstats.c share.
+ *	  What line.c, ask.c, job.c, call.c, length.c, rmodel.c and rstats.c share.
  *
  * An ASK is what somebody waits for.  It waits for the limits of its role (roles.h), then in its model's queue (gather.h), until
  * it becomes, alone or with others, a JOB: the calls that body.c makes of it, and the Reply that reads them.  A CALL is one of these, with all its tries; while
@@ -70,6 +70,8 @@ struct RModel
 	int			n_calls;		/* under way */
 	bool		forgotten;		/* goes with its last ask */
 	bool		fresh;			/* asks have come since the queue was looked through */
+	Job		   *sizer;			/* it asks how long the context is; NULL = nobody does */
+	int64_t		told_us;		/* when o->told_len was learned */
 	int64_t		looked_us;		/* ... for such as can't wait until then, */
 	bool		looked_shunned; /* ... or needn't, as another model can be asked */
 	/* counted */
@@ -78,6 +80,14 @@ struct RModel
 	int64_t		ended[WIRE_N_ENDS];
 	WireHist	hist[WIRE_N_HISTS];
 };
+
+/* What the endpoint was asked about its context (length.c). */
+typedef enum LengthAsked
+{
+	LENGTH_NOTHING,
+	LENGTH_LIST,				/* the list of its models */
+	LENGTH_ALL					/* ... and tokens, or it has none */
+} LengthAsked;
 
 struct Ask
 {
@@ -93,6 +103,8 @@ struct Ask
 	int			timeout_ms;
 	uint64_t	id;				/* of the line's */
 	bool		alone;			/* gathers no more */
+	bool		stands_by;		/* in no queue and no job: another one asks for the length that it needs */
+	LengthAsked asked;			/* ... which wasn't told until here */
 	bool		accepted;
 	bool		gone;			/* the sink hears nothing any more */
 	int			tries, charged;
@@ -120,6 +132,8 @@ struct Job
 	int			url;			/* called last, -1 */
 	int64_t		first_byte_us;
 	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */
+	bool		sizes;			/* its one call is no ask's, but: */
+	WireAsk		question;		/* how long is the context? */
 	bool		emitted;
 	bool		dead;
 	Job		   *grave;
@@ -232,6 +246,8 @@ void		job_split(Job *j);
 void		job_halve(Job *j, const Call *c, int64_t due_us);
 /* When all of its asks will have no use for it any more; 0 = never */
 int64_t		job_deadline(const Job *j);
+/* Back to the front of the queue, alone. */
+void		ask_again(Ask *a);
 /* To be buried. */
 void		job_kill(Job *j);
 void		job_free(Job *j);
@@ -260,6 +276,21 @@ void		check_turn(RModel *m);
 void		check_settings(RModel *m);
 /* ... or all, for good, and wipe the secret. */
 void		check_forget(RModel *m);
+
+/* length.c */
+/* The ask needs to know how long the context is, and another one is asking for that. */
+bool		length_stands_by(RModel *m, Ask *a);
+/* A job in the making: must it ask for that first? */
+void		length_begin(Job *j);
+/* An answer about the model (WF_DONE). */
+void		length_learn(RModel *m, const Buf *fields);
+void		length_forget(RModel *m);
+/* The job that asked for it has its answer (NULL: it isn't told); */
+void		length_told(Job *j, const Buf *fields);
+/* ... has none: true, it will never be told, and the asks are back in the queue; false, those who stood by have the error; */
+bool		length_failed(Job *j, const Err *e, const ErrorExtra *x);
+/* ... or is over anyhow: who stands by is back in the queue. */
+void		length_over(RModel *m, LengthAsked asked);
 
 /* rmodel.c */
 RModel	   *rmodel_get(Line *l, const WireAsk *w, Err *e);

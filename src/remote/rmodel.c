@@ -130,6 +130,7 @@ rmodel_get(Line *l, const WireAsk *w, Err *e)
 	m->dboid = w->dboid;
 	m->name = mem_strndup(w->model.n > 0 ? w->model.s : "", w->model.n);
 	m->o = o;
+	o->told_len = 0;
 	m->queue = gather_new(same, o->max_batch_inputs);
 	pick_init(&m->pick, o->n_urls, o->max_concurrent_requests);
 	m->pick.checks = o->models_path != NULL;
@@ -330,7 +331,7 @@ next_job(RModel *m)
 
 	if (n == 0 && when != INT64_MAX)
 		line_wake(m->l, when);
-	if (n > 0)
+	if (n > 0 && !(n == 1 && length_stands_by(m, (Ask *) v[0])))
 		job_make(m, (Ask **) v, n);
 	mem_free(v);
 	return n > 0;

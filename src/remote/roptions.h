@@ -37,6 +37,7 @@ typedef struct ROptions
 	bool		ssl_verify;
 	char	   *ca_file;		/* NULL = the system's */
 	int			max_model_len;	/* 0 = not known */
+	int			told_len;		/* ... by the options, but the endpoint has told it (length.c); 0 = it hasn't */
 	char	  **lora_modules;
 	int			n_lora_modules;
 } ROptions;

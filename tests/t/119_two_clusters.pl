@@ -34,7 +34,8 @@ my $key = $a->safe_psql('postgres', q{SELECT llm_create_api_key('app', 'app')});
 ok(until_true(sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) }), 'the HTTP server listens');
 
 my $docs = slurp_file('models/docs_sample.sql');
-$_->safe_psql('postgres', $docs) for $a, $b;
+$_->safe_psql('postgres', $docs . q{;
+CREATE TYPE topic AS ENUM ('parcel', 'refund'); CREATE TYPE ticket AS (topic topic, urgent bool)}) for $a, $b;
 $b->safe_psql('postgres', qq{
 	SELECT llm_create_model(m, provider => 'openai', url => '$url', options => '{"dialect": "vllm", "max_retries": 0}') FROM unnest(ARRAY['caller', 'vectors', 'pairs']) m;
 	SELECT llm_create_model('tickets', provider => 'openai', url => '$url', options => '{"dialect": "vllm", "model": "tickets-2m", "max_concurrent_requests": 16}'),
@@ -72,6 +73,10 @@ same('a chat', q{SELECT llm_chat('[{"role": "system", "content": "Be brief."}, {
 same('llm_ask', q{SELECT llm_ask('Where is my parcel?', model => 'caller', max_tokens => 16, temperature => 0)});
 same('JSON by a schema', q{SELECT llm_generate_json('Ticket: my parcel is late. JSON: ', schema => '{"type": "object", "properties": {"topic": {"enum": ["parcel", "refund"]}, "urgent": {"type": "boolean"}},
 	"required": ["topic", "urgent"], "additionalProperties": false}', model => 'tickets', max_tokens => 40, temperature => 0)}, %tickets);
+# none of them says how much, and no option tells what there is: the endpoint does
+same('JSON without max_tokens', q{SELECT llm_generate_json('Ticket: my parcel is late. JSON: ', schema => '{"type": "object", "properties": {"topic": {"enum": ["parcel", "refund"]}, "urgent": {"type": "boolean"}},
+	"required": ["topic", "urgent"], "additionalProperties": false}', model => 'tickets', temperature => 0)}, %tickets);
+same('a row type without max_tokens', q{SELECT llm_generate_as('Ticket: my parcel is late. JSON: ', NULL::ticket, model => 'tickets', temperature => 0)}, %tickets);
 same('a stream', q{SELECT string_agg(t.text, '') FROM llm_generate_stream('Hello, my parcel', model => 'tickets', max_tokens => 16, temperature => 0) t}, %tickets);
 same('token counts', q{SELECT llm_count_tokens(prompt, model => 'tickets') FROM docs ORDER BY id}, %tickets);
 same('token ids, there and back', q{SELECT llm_tokenize('my parcel is late', model => 'tickets'), llm_detokenize(llm_tokenize('my parcel is late', model => 'tickets'), model => 'tickets')}, %tickets);

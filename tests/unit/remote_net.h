@@ -458,6 +458,14 @@ body_gathers(const WireAsk *a, const ROptions *o)
 }
 
 bool
+body_wants_length(const WireAsk *a, const ROptions *o)
+{
+	(void) a;
+	(void) o;
+	return false;
+}
+
+bool
 body_same(const WireAsk *a, const WireAsk *b)
 {
 	return a->kind == b->kind && a->task.n == b->task.n && memcmp(a->task.s, b->task.s, a->task.n) == 0;
@@ -816,7 +824,7 @@ typedef struct Want
 	WireKind	kind;
 	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;	/* url: or several; prompt: what follows "p<id>" */
 	bool		stream, seed, background, secret_urls;
-	bool		fallback, stop_ids;
+	bool		fallback, stop_ids, endless;	/* endless: without max_tokens */
 	int			priority, login;
 	int			role_requests, role_tokens, role_max_tokens, role_weight;	/* 0 = not given */
 	int			role_wait;		/* ms + 1; 0 = not given */
@@ -874,7 +882,7 @@ net_ask(Line *l, const Want *w)
 	wire_put_str(&o, WTAG_PROMPT, c->want, strlen(c->want));
 	if (w->stream)
 		wire_put_int(&o, WTAG_STREAM, 1);
-	if (kind == WK_GENERATE)
+	if (kind == WK_GENERATE && !w->endless)
 		wire_put_int(&o, WTAG_MAX_TOKENS, 16);
 	if (kind == WK_API)
 	{

@@ -1,0 +1,153 @@
+/*
+ * length.c
+ *	  How long a model's context is, where its options don't say and somebody needs to know.
+ *
+ * A completion without max_tokens is asked for with a number (body_generate.c).  So the first such ask's job is a GET of the endpoint's
+ * list of models, with the limits, tries and errors of any other call; the others stand by.  Then all go back to the front of the
+ * queue.  A list that doesn't tell, as another database's of a model that isn't loaded there, is followed by a second question: vLLM's
+ * answer about the tokens of a text has the length, too.  If that doesn't tell the asks are refused; if the endpoint can't be asked all
+ * have that error.
+ *
+ * What was told (llm_load_model learns it, too) is kept with the model's options for an hour, but not beyond a failure: another
+ * endpoint may be at that url then.
+ *
+ * Tested by tests/unit/test_remote_length.c.
+ */
+#include "base/mem.h"
+#include "remote/dialect.h"
+#include "remote/line_int.h"
+
+#define KNOWN_US	INT64_C(3600000000)
+
+static bool
+wanted(RModel *m, const Ask *a)
+{
+	if (m->o->told_len > 0 && m->l->now_us - m->told_us >= KNOWN_US)
+		m->o->told_len = 0;
+	return a->asked != LENGTH_ALL && body_wants_length(&a->w, m->o);
+}
+
+bool
+length_stands_by(RModel *m, Ask *a)
+{
+	if (m->sizer == NULL || !wanted(m, a))
+		return false;
+	a->stands_by = true;
+	return true;
+}
+
+void
+length_begin(Job *j)
+{
+	if (j->n > 1 || !wanted(j->m, j->asks[0]))
+		return;
+	j->sizes = true;
+	/* not the ask's adapter: it has its base's length */
+	j->question = (WireAsk) {
+		.kind = j->asks[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},.max_tokens = -1,.idempotent = true
+	};
+	j->w[0] = &j->question;
+}
+
+void
+length_learn(RModel *m, const Buf *fields)
+{
+	WireIn		in = {fields->data, fields->data + fields->len};
+	WireField	f;
+
+	m->o->told_len = 0;
+	while (fields->len > 0 && wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_MAX_MODEL_LEN && f.i > 0 && f.i <= INT32_MAX)
+			m->o->told_len = (int) f.i;
+	m->told_us = m->l->now_us;
+}
+
+void
+length_forget(RModel *m)
+{
+	m->o->told_len = 0;
+}
+
+/* Those who stand by no more, the first one first; *n of them. */
+static Ask **
+stand_down(RModel *m, int *n)
+{
+	Line	   *l = m->l;
+	Ask		  **v = mem_alloc(((size_t) l->n_asks + 1) * sizeof(*v));
+	int			at = 0;
+
+	/* the newest is the first of the line's */
+	for (Ask *a = l->asks; a != NULL; a = a->next)
+		if (a->m == m && a->stands_by)
+			v[at++] = a;
+	for (int i = 0; i < at; i++)
+		v[i]->stands_by = false;
+	for (int i = 0; i < at / 2; i++)
+	{
+		Ask		   *a = v[i];
+
+		v[i] = v[at - 1 - i];
+		v[at - 1 - i] = a;
+	}
+	*n = at;
+	return v;
+}
+
+void
+length_over(RModel *m, LengthAsked asked)
+{
+	int			n;
+	Ask		  **v = stand_down(m, &n);
+
+	m->sizer = NULL;
+	for (int i = 0; i < n; i++)
+	{
+		if (v[i]->asked < asked)
+			v[i]->asked = asked;
+		ask_again(v[i]);
+	}
+	mem_free(v);
+}
+
+void
+length_told(Job *j, const Buf *fields)
+{
+	static const Buf nothing = {0};
+	RModel	   *m = j->m;
+	Ask		   *a = j->asks[0];
+	bool		tokens = j->question.kind == WK_MODEL_LOAD && (m->o->dialect->caps & CAP_VLLM) != 0 && m->o->tokenize_path != NULL;
+
+	length_learn(m, fields != NULL ? fields : &nothing);
+	a->asked = m->o->told_len > 0 ? LENGTH_NOTHING : tokens ? LENGTH_LIST : LENGTH_ALL;
+	/* nobody has tried anything of its own yet */
+	a->tries = a->charged = 0;
+	a->called_us = 0;
+	ask_again(a);
+	length_over(m, a->asked);
+	job_kill(j);
+}
+
+bool
+length_failed(Job *j, const Err *e, const ErrorExtra *x)
+{
+	int			n;
+	Ask		  **v;
+
+	switch (e->cls)
+	{
+			/* no such list, or not a word of the model in it */
+		case ERR_NOT_FOUND:
+		case ERR_PROTOCOL:
+		case ERR_UNSUPPORTED:
+		case ERR_INVALID:
+			length_told(j, NULL);
+			return true;
+		default:
+			break;
+	}
+	v = stand_down(j->m, &n);
+	for (int i = 0; i < n; i++)
+		ask_error(v[i], e, x);
+	mem_free(v);
+	return false;
+}

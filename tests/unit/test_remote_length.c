@@ -1,0 +1,355 @@
+/*
+ * test_remote_length.c
+ *	  Completions without max_tokens: how long is the endpoint's context? (src/remote/length.c)  All but the network is the program's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cjson/cJSON.h>
+
+#define NET_REAL_BODIES
+#include "tests/unit/remote_net.h"
+
+#define VLLM	"\"dialect\": \"vllm\""
+
+static Http http;
+static RSettings settings = {.allowed_hosts = "a.example",.max_connections = 1000};
+static int	n_lists;			/* lists of models that were asked for */
+static int	n_tokens;			/* questions about tokens */
+static int	n_texts;
+static int	told = 1000;		/* by lists; 0 = not told */
+static int	told_tokens;		/* with tokens */
+static NetPlan next_list;		/* once */
+static bool scripted;
+static NetDo next_text;			/* once */
+static int64_t asked_for[64];	/* max_tokens, -1 = not given */
+
+static NetPlan
+plan(const HttpRequest *r)
+{
+	NetPlan		p = net_default();
+
+	if (net_is_check(r->url))
+	{
+		n_lists++;
+		if (scripted)
+			p = next_list;
+		scripted = false;
+		return p;
+	}
+	if (strstr(r->url, "/tokenize") != NULL)
+	{
+		n_tokens++;
+		return p;
+	}
+	p.what = next_text;
+	next_text = NET_OK;
+	return p;
+}
+
+static void
+net_answer_text(const HttpCall *c, Buf *b)
+{
+	cJSON	   *q;
+	const cJSON *most;
+
+	if (net_is_check(c->url))
+	{
+		buf_addstr(b, "{\"object\": \"list\", \"data\": [{\"id\": \"other\", \"max_model_len\": 5}, {\"id\": \"m\", \"max_model_len\": ");
+		buf_printf(b, told > 0 ? "%d}]}" : "null}]}", told);
+		return;
+	}
+	if (strstr(c->url, "/tokenize") != NULL)
+	{
+		CHECK(strcmp(c->body, "{\"model\":\"m\",\"prompt\":\"x\"}") == 0, "%s", c->body);
+		buf_printf(b, told_tokens > 0 ? "{\"count\": 1, \"max_model_len\": %d, \"tokens\": [1]}" : "{\"count\": 1, \"tokens\": [1]}", told_tokens);
+		return;
+	}
+	q = cJSON_Parse(c->body);
+	most = cJSON_GetObjectItemCaseSensitive(q, "max_tokens");
+	asked_for[n_texts++ % 64] = most != NULL ? (int64_t) most->valuedouble : -1;
+	buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"for %s\", \"finish_reason\": \"stop\"}], "
+			   "\"usage\": {\"prompt_tokens\": 5, \"completion_tokens\": 2, \"total_tokens\": 7}}",
+			   cJSON_GetObjectItemCaseSensitive(q, "prompt")->valuestring);
+	cJSON_Delete(q);
+}
+
+static Line *
+start(void)
+{
+	memset(&http, 0, sizeof(http));
+	n_lists = n_tokens = n_texts = 0;
+	told = 1000;
+	told_tokens = 0;
+	scripted = false;
+	next_text = NET_OK;
+	net_plan = plan;
+	net_now += 1000000000;
+	net_line = line_new(&http, &settings, &net_sink);
+	line_set_clock(net_line, net_clock);
+	return net_line;
+}
+
+static void
+stop(Line *l)
+{
+	line_free(l);
+	CHECK(http.calls == NULL, "no call is left");
+	net_forget_clients();
+	roptions_forget();
+}
+
+static void
+list(NetDo what, int status)
+{
+	next_list = net_default();
+	next_list.what = what;
+	next_list.status = status;
+	scripted = true;
+}
+
+static Client *
+ask(Line *l, const char *options)
+{
+	return net_ask(l, &(Want) {.options = options,.endless = true});
+}
+
+static bool
+refused(const Client *c)
+{
+	return c->finals == 1 && !c->done && strcmp(c->sqlstate, "22023") == 0 && strstr(c->message, "max_tokens must be given") != NULL &&
+		strstr(c->hint, "\"max_model_len\"") != NULL && c->calls == 0;
+}
+
+/* Asked for once, whoever waits for it; what is known is used. */
+static void
+test_once(void)
+{
+	const char *options = "{" VLLM ", \"max_concurrent_requests\": 4}";
+	Line	   *l = start();
+	Client	   *c[10];
+	char		want[64];
+
+	for (int i = 0; i < 10; i++)
+		c[i] = ask(l, options);
+	/* it doesn't need to know */
+	Client	   *d = net_ask(l, &(Want) {.options = options});
+
+	net_turn(l, &http);
+	CHECK(n_lists == 1 && http.n == 2, "%d under way", http.n);
+	net_run(l, &http, 1000000);
+	CHECK(n_lists == 1 && n_texts == 11 && d->done && d->queue_us == 0, "%d, %d", n_lists, n_texts);
+	for (int i = 0; i < 10; i++)
+	{
+		snprintf(want, sizeof(want), "for %s", c[i]->want);
+		CHECK(c[i]->done && strcmp(c[i]->text, want) == 0 && c[i]->tries == 1 && c[i]->charged == 0, "%d: %s %s", i, c[i]->text, c[i]->message);
+		CHECK(c[i]->queue_us >= 10000 && c[i]->e2e_us >= 20000, "%d: waited %lld us", i, (long long) c[i]->queue_us);
+	}
+	CHECK(asked_for[0] == 16 || asked_for[1] == 16, "its own");
+	for (int i = 0; i < 10; i++)
+		CHECK(i == 0 ? asked_for[0] == 16 || asked_for[0] == 1000 - 8 - 2 : asked_for[i] == 16 || asked_for[i] == 1000 - 8 - 2 || asked_for[i] == 1000 - 8 - 3,
+			  "%d: %lld", i, (long long) asked_for[i]);
+	c[0] = ask(l, options);
+	net_run(l, &http, 1000000);
+	CHECK(c[0]->done && n_lists == 1, "it is known");
+	/* for an hour */
+	net_now += INT64_C(3600000000);
+	c[0] = ask(l, options);
+	net_run(l, &http, 1000000);
+	CHECK(c[0]->done && n_lists == 2, "%d", n_lists);
+	/* and no longer than the model is */
+	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	c[0] = ask(l, options);
+	net_run(l, &http, 1000000);
+	CHECK(c[0]->done && n_lists == 3, "%d", n_lists);
+	stop(l);
+}
+
+/* Who needn't ask. */
+static void
+test_unneeded(void)
+{
+	static const struct
+	{
+		const char *options;
+		int64_t		most;
+	}			cases[] = {
+		{"{" VLLM ", \"max_model_len\": 500}", 500 - 8 - 2}, {"{\"dialect\": \"llama.cpp\"}", -1}, {"{\"dialect\": \"llama-cpp-python\"}", 0}
+	};
+	Line	   *l = start();
+	Client	   *c;
+
+	for (int i = 0; i < 3; i++)
+	{
+		char		model[8];
+
+		snprintf(model, sizeof(model), "m%d", i);
+		c = net_ask(l, &(Want) {.model = model,.options = cases[i].options,.endless = true});
+		net_run(l, &http, 1000000);
+		CHECK(c->done && n_lists == 0 && asked_for[i] == cases[i].most, "%d: %lld, %s", i, (long long) asked_for[i], c->message);
+	}
+	/* who has asked for the model has asked for that */
+	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
+	net_run(l, &http, 1000000);
+	CHECK(c->done && n_lists == 1, "%s", c->message);
+	c = ask(l, NULL);
+	net_run(l, &http, 1000000);
+	CHECK(c->done && n_lists == 1 && asked_for[3] == 1000 - 8 - 2, "%lld", (long long) asked_for[3]);
+	stop(l);
+}
+
+/* It isn't told: refused, each time it is asked for. */
+static void
+test_untold(void)
+{
+	Line	   *l = start();
+	Client	   *c[5];
+
+	told = 0;
+	for (int i = 0; i < 5; i++)
+		c[i] = ask(l, NULL);
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 5; i++)
+		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not tell") != NULL, "%s: %s", c[i]->message, c[i]->detail);
+	CHECK(n_lists == 1 && n_texts == 0, "%d", n_lists);
+	/* no list, nor one that makes sense */
+	list(NET_STATUS, 404);
+	c[0] = ask(l, NULL);
+	net_run(l, &http, 1000000);
+	CHECK(refused(c[0]) && n_lists == 2, "%s", c[0]->message);
+	list(NET_NONSENSE, 200);
+	c[0] = ask(l, NULL);
+	net_run(l, &http, 10000000);
+	CHECK(refused(c[0]) && n_lists == 3, "%s", c[0]->message);
+	/* a prompt that may be too long */
+	told = 10;
+	c[0] = ask(l, NULL);
+	net_run(l, &http, 10000000);
+	CHECK(refused(c[0]) && strstr(c[0]->detail, "the 10 tokens") != NULL && n_lists == 4, "%s", c[0]->detail);
+	told = 1000;
+	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	c[0] = ask(l, NULL);
+	net_run(l, &http, 10000000);
+	CHECK(c[0]->done && n_lists == 5, "%s", c[0]->message);
+	stop(l);
+}
+
+/* A list that doesn't tell: the second question. */
+static void
+test_tokens(void)
+{
+	Line	   *l = start();
+	Client	   *c[5];
+
+	told = 0;
+	told_tokens = 700;
+	for (int i = 0; i < 5; i++)
+		c[i] = ask(l, "{" VLLM "}");
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 5; i++)
+		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s", (long long) asked_for[i], c[i]->message);
+	CHECK(n_lists == 1 && n_tokens == 1, "%d, %d", n_lists, n_tokens);
+	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	told_tokens = 0;
+	for (int i = 0; i < 5; i++)
+		c[i] = ask(l, "{" VLLM "}");
+	net_run(l, &http, 1000000);
+	for (int i = 0; i < 5; i++)
+		CHECK(refused(c[i]), "%s", c[i]->message);
+	CHECK(n_lists == 2 && n_tokens == 2 && n_texts == 5, "%d, %d", n_lists, n_tokens);
+	stop(l);
+}
+
+/* Errors are those of any call, and of all who need it. */
+static void
+test_failures(void)
+{
+	Line	   *l = start();
+	Client	   *c[5];
+
+	list(NET_NOT_SENT, 0);
+	for (int i = 0; i < 3; i++)
+		c[i] = ask(l, NULL);
+	net_run(l, &http, 10000000);
+	for (int i = 0; i < 3; i++)
+		CHECK(c[i]->done && c[i]->tries == 1, "tried again: %s", c[i]->message);
+	CHECK(n_lists == 2, "%d", n_lists);
+	stop(l);
+	l = start();
+	list(NET_NOT_SENT, 0);
+	for (int i = 0; i < 3; i++)
+		c[i] = ask(l, "{\"max_retries\": 0}");
+	net_run(l, &http, 10000000);
+	for (int i = 0; i < 3; i++)
+		CHECK(!c[i]->done && strcmp(c[i]->sqlstate, "08006") == 0 && c[i]->elsewhere == 1 && c[i]->charged == 0, "%d: %s", i, c[i]->message);
+	CHECK(n_lists == 1, "%d", n_lists);
+	list(NET_STATUS, 401);
+	c[0] = ask(l, "{\"max_retries\": 0}");
+	net_run(l, &http, 10000000);
+	CHECK(strcmp(c[0]->sqlstate, "28000") == 0, "%s", c[0]->message);
+	/* behind a failure of the endpoint it may be another one */
+	c[0] = ask(l, "{\"max_retries\": 0}");
+	net_run(l, &http, 10000000);
+	CHECK(c[0]->done && n_lists == 3, "%s", c[0]->message);
+	next_text = NET_CUT;
+	c[0] = ask(l, "{\"max_retries\": 0}");
+	net_run(l, &http, 10000000);
+	CHECK(!c[0]->done && c[0]->tries == 1 && n_lists == 3, "%s", c[0]->message);
+	c[0] = ask(l, "{\"max_retries\": 0}");
+	net_run(l, &http, 10000000);
+	CHECK(c[0]->done && n_lists == 4, "%d", n_lists);
+	stop(l);
+}
+
+/* Who waits may leave: by his deadline, or of his own. */
+static void
+test_leaving(void)
+{
+	Line	   *l = start();
+	Client	   *c[4];
+
+	list(NET_HANG, 0);
+	c[0] = net_ask(l, &(Want) {.endless = true,.deadline_us = net_now + 500000});
+	c[1] = net_ask(l, &(Want) {.endless = true,.deadline_us = net_now + 300000});
+	c[2] = ask(l, NULL);
+	c[3] = ask(l, NULL);
+	net_run(l, &http, 400000);
+	CHECK(c[1]->finals == 1 && strcmp(c[1]->sqlstate, "57014") == 0 && c[0]->finals == 0 && n_lists == 1, "%s", c[1]->message);
+	c[3]->cancelled = true;
+	line_cancel(l, c[3]->ask);
+	net_run(l, &http, 1000000);
+	CHECK(c[0]->finals == 1 && strcmp(c[0]->sqlstate, "57014") == 0 && c[0]->charged == 0, "%s, %lld", c[0]->message, (long long) c[0]->charged);
+	CHECK(c[2]->done && n_lists == 2 && n_texts == 1, "another asks: %s", c[2]->message);
+	CHECK(line_live(l) == 0 && l->models->n_asks == 0 && l->models->sizer == NULL, "nothing is left");
+	/* the one that asks */
+	l->models->o->told_len = 0;
+	list(NET_HANG, 0);
+	c[0] = ask(l, NULL);
+	c[1] = ask(l, NULL);
+	net_run(l, &http, 100000);
+	c[0]->cancelled = true;
+	line_cancel(l, c[0]->ask);
+	net_run(l, &http, 1000000);
+	CHECK(c[1]->done && n_lists == 4, "%d", n_lists);
+	/* all at once */
+	l->models->o->told_len = 0;
+	list(NET_HANG, 0);
+	for (int i = 0; i < 4; i++)
+		c[i] = ask(l, NULL);
+	net_run(l, &http, 100000);
+	for (int i = 0; i < 4; i++)
+		c[i]->cancelled = true;
+	stop(l);
+}
+
+int
+main(void)
+{
+	test_once();
+	test_unneeded();
+	test_untold();
+	test_tokens();
+	test_failures();
+	test_leaving();
+	return check_done("test_remote_length");
+}
