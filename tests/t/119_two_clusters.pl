@@ -114,6 +114,8 @@ kill 9, engine_pid($a);
 ($out, $err) = finish($h);
 ok($out eq '1280' || $err =~ /(57P03|08006|58000|08P01)/, 'the engine there is killed: an error, or every row by the one that follows') or diag("$out $err");
 ok(until_ready($a), 'it comes back');
+my $any = q{SELECT llm_generate_as('Ticket: my parcel is late. JSON: ', NULL::ticket, model => 'MODEL', temperature => 0)};
+is($b->safe_psql('postgres', $any =~ s/MODEL/once/r), $a->safe_psql('postgres', $any =~ s/MODEL/tickets-2m/r), 'without max_tokens of a model that is not loaded there yet');
 same('and answers again', q{SELECT llm_generate('Hello', model => 'tickets', max_tokens => 5, temperature => 0)}, %tickets);
 
 is(left_behind($a), '0|0|0|0|0|0', 'nothing is left in the cluster with the engine');
