@@ -4,8 +4,8 @@
  *
  * A secret comes as an argument, so the statement has it, and the server writes statements to its log for many reasons:
  * log_statement, log_min_duration_statement, the STATEMENT line of an error, bind parameters, the
- * CONTEXT of PL/pgSQL, plans of auto_explain.  All of that passes emit_log_hook, where the arguments of calls are masked
- * (secret_mask.c) in the message's fields and in the statement that goes with it.  The hook works on the
+ * CONTEXT of PL/pgSQL, plans of auto_explain.  All of that passes emit_log_hook, where strings of statements that name the function are
+ * masked (secret_mask.c) in the message's fields and in the statement that goes with it.  The hook works on the
  * message that the client gets, too, which loses nothing that the client hasn't written itself.
  *
  * A statement that hides the call (in a function of the user's own that takes the secret as an argument) can't be known
@@ -49,13 +49,13 @@ calls_set_secret(const char *name)
 	PreparedStatement *p = FetchPreparedStatement(name, false);
 
 	return p != NULL && p->plansource->query_string != NULL &&
-		strcasestr(p->plansource->query_string, "llm_set_secret") != NULL;
+		secret_named(p->plansource->query_string);
 }
 
 static bool
 mentions(const char *text)
 {
-	return text != NULL && strcasestr(text, "llm_set_secret") != NULL;
+	return text != NULL && secret_named(text);
 }
 
 static void
@@ -177,6 +177,9 @@ mask_field(char **field, const Statement *s)
 	at = s->plain && s->plain[0] != '\0' ? strstr(text, s->plain) : NULL;
 	rest = at ? at + strlen(s->plain) : text;
 	masked = secret_mask_text(rest);
+	/* what is told of it besides: a plan's constants, statements of its body */
+	if (masked == NULL && s->masked != NULL && strchr(rest, '\'') != strrchr(rest, '\''))
+		masked = secret_mask_strings(rest);
 	if (at != NULL)
 		*field = psprintf("%.*s%s%s", (int) (at - text), text, s->masked ? s->masked : s->plain, masked ? masked : rest);
 	else if (masked != NULL)
@@ -237,7 +240,8 @@ hide_secrets(ErrorData *edata)
 	if (edata->output_to_server)
 	{
 		Statement	s = session_statement(edata);
-		bool		inner = edata->internalquery != NULL && secret_mask_text(edata->internalquery) != NULL;
+		const char *query = edata->internalquery;
+		bool		inner = query != NULL && mentions(query);
 
 		mask_field(&edata->message, &s);
 		mask_field(&edata->detail, &s);
@@ -247,7 +251,7 @@ hide_secrets(ErrorData *edata)
 		if (s.masked != NULL || inner)
 			mask_parts(edata);
 		/* it counts in the text as it was */
-		if (inner)
+		if (edata->internalquery != query)
 			edata->internalpos = 0;
 	}
 	if (prev_emit_log_hook)

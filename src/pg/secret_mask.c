@@ -1,14 +1,17 @@
 /*
  * secret_mask.c
- *	  Texts without the arguments of calls of llm_set_secret().
+ *	  Texts without what they may give llm_set_secret().
  *
- * What is hidden is what stands between the parentheses of a call: constants, and words that are no function's name,
- * become ***.  All else is left as it is, and a comment that names the function is no call: nobody gets
- * a statement out of the server's log by writing the name into it.
+ * In a statement that names the function every string and dollar quote becomes ***: a secret may stand in VALUES or in a CTE as well
+ * as in the call.  Of a call's arguments words become ***, too.  All else is left as it is, and so is a statement
+ * where only a comment names the function: nobody gets a whole statement out of the server's log by writing the name into it.
  *
- * The scanner knows strings (also E'' and $$), quoted names, comments and words, as much of SQL as is needed to find calls.
- * It looks into strings and quoted names as well, for code stands there: in DO, in EXECUTE of PL/pgSQL, in what messages quote.
- * Where a text ends within a call, the rest is masked.
+ * The name is found in whatever way it is written: in capitals, quoted, with the escapes of E'' and U&"", in a body that DO
+ * runs or that a function has.  A body that names it, and is SQL or PL/pgSQL, is shown as code without its strings.  A name
+ * that a statement puts together ('llm_set' || '_secret') isn't found.
+ *
+ * The scanner knows strings (also E'' and $$), quoted names, comments and words.  In a statement that doesn't name the function it
+ * looks into strings for EXECUTE of a prepared one.  Where a text ends within a call, the rest is masked.
  *
  * Tests: tests/t/114_secrets.pl.
  */
@@ -22,7 +25,8 @@
 
 #define NAME		"llm_set_secret"
 #define MASK		"***"
-#define MAX_DEPTH	32			/* of strings in strings; further in calls are found without looking at quotes */
+#define NAMED_MASK	"*** " NAME " ***"	/* for a string that names it */
+#define MAX_DEPTH	32			/* of strings in strings; what is further in is masked whole */
 
 typedef struct Masker
 {
@@ -30,6 +34,9 @@ typedef struct Masker
 	const char *from;			/* what is not copied yet begins here */
 	SecretPrepared prepared;
 	int			depth;
+	bool		named;			/* the statement names the function: no string is shown */
+	bool		code;			/* bodies are SQL or PL/pgSQL */
+	bool		names_quoted;	/* " begins a name; otherwise it stands for itself, as in messages */
 	bool		found;
 } Masker;
 
@@ -147,6 +154,141 @@ same_word(const char *p, size_t n, const char *word)
 	return n == strlen(word) && pg_strncasecmp(p, word, n) == 0;
 }
 
+/* ---- the name ---- */
+
+/* Do n digits of the base at p say c? */
+static bool
+is_code(const char *p, const char *end, int n, int base, char c)
+{
+	int			value = 0;
+
+	if (end - p < n)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		int			digit = isdigit((unsigned char) p[i]) ? p[i] - '0' : isxdigit((unsigned char) p[i]) ? tolower((unsigned char) p[i]) - 'a' + 10 : base;
+
+		if (digit >= base)
+			return false;
+		value = (value & 0xffffff) * base + digit;
+	}
+	return value == (unsigned char) c || value == pg_toupper((unsigned char) c);
+}
+
+/* Behind the character c, a small letter or _, as it is or with an escape; NULL: it isn't at p.  U&'s escape may be any character. */
+static const char *
+match_char(const char *p, const char *end, char c)
+{
+	if (p < end && pg_tolower((unsigned char) *p) == (unsigned char) c)
+		return p + 1;
+	/* in strings within strings they are doubled */
+	while (p + 1 < end && p[0] == '\\' && p[1] == '\\')
+		p++;
+	if (end - p < 2)
+		return NULL;
+	if (is_code(p + 1, end, 4, 16, c))
+		return p + 5;
+	if (p[1] == '+' && is_code(p + 2, end, 6, 16, c))
+		return p + 8;
+	if (*p != '\\')
+		return NULL;
+	if (p[1] == 'x' && is_code(p + 2, end, 2, 16, c))
+		return p + 4;
+	if (p[1] == 'u' && is_code(p + 2, end, 4, 16, c))
+		return p + 6;
+	if (p[1] == 'U' && is_code(p + 2, end, 8, 16, c))
+		return p + 10;
+	if (is_code(p + 1, end, 3, 8, c))
+		return p + 4;
+	return pg_tolower((unsigned char) p[1]) == (unsigned char) c ? p + 2 : NULL;
+}
+
+/* Behind the function's name; NULL: it isn't at p. */
+static const char *
+match_name(const char *p, const char *end)
+{
+	for (const char *c = NAME; *c != '\0' && p != NULL; c++)
+		p = match_char(p, end, *c);
+	return p;
+}
+
+/* Where the name is next; *behind: where it ends. */
+static const char *
+find_name(const char *p, const char *end, const char **behind)
+{
+	for (; p < end; p++)
+		if ((*behind = match_name(p, end)) != NULL)
+			return p;
+	return NULL;
+}
+
+static bool
+has_name(const char *p, const char *end)
+{
+	const char *behind;
+
+	return find_name(p, end, &behind) != NULL;
+}
+
+/* Is LANGUAGE said, and is it neither SQL nor PL/pgSQL? */
+static bool
+other_language(const char *p, const char *end)
+{
+	static const char *const known[] = {"sql", "plpgsql", "'sql'", "'plpgsql'", "\"sql\"", "\"plpgsql\""};
+	const char *behind;
+
+	p = skip_space(p, end);
+	if (p >= end)
+		return false;
+	behind = *p == '\'' || *p == '"' ? quoted_end(p, end, false) : word_end(p, end);
+	for (int i = 0; i < (int) lengthof(known); i++)
+		if (same_word(p, behind - p, known[i]))
+			return false;
+	return true;
+}
+
+/* Does code name the function, in no comment?  *foreign: it says that its bodies are in another language. */
+static bool
+code_names(const char *p, const char *end, int depth, bool *foreign)
+{
+	bool		named = false;
+
+	while (p < end)
+	{
+		const char *start = p;
+		int			tag;
+
+		if (is_comment(p, end))
+		{
+			p = comment_end(p, end);
+			continue;
+		}
+		if ((tag = dollar_tag(p, end)) > 0)
+		{
+			const char *close = dollar_close(p, end, tag);
+			bool		ignored;
+
+			named = named || (depth < MAX_DEPTH ? code_names(p + tag, close, depth + 1, &ignored) : has_name(p, close));
+			p = Min(close + tag, end);
+			continue;
+		}
+		if (*p == '\'' || *p == '"')
+			p = quoted_end(p, end, false);
+		else if (is_word(*p))
+		{
+			p = word_end(p, end);
+			if (p < end && *p == '\'' && p == start + 1 && (*start == 'E' || *start == 'e'))
+				p = quoted_end(p, end, true);
+			else if (same_word(start, p - start, "language"))
+				*foreign = *foreign || other_language(p, end);
+		}
+		else
+			p++;
+		named = named || has_name(start, p);
+	}
+	return named;
+}
+
 /* ---- calls ---- */
 
 static void
@@ -206,7 +348,7 @@ after_name(Masker *m, const char *name, size_t n, const char *p, const char *end
 {
 	const char *next = skip_space(p, end);
 
-	if (same_word(name, n, NAME) && next < end && *next == '(')
+	if (match_name(name, name + n) == name + n && next < end && *next == '(')
 		return mask_arguments(m, next + 1, end);
 	return p;
 }
@@ -232,24 +374,16 @@ after_execute(Masker *m, const char *p, const char *end)
 	return m->prepared(s) ? mask_arguments(m, next + 1, end) : p;
 }
 
-static const char *
-find_name(const char *p, const char *end)
-{
-	const char *at = p < end ? strcasestr(p, NAME) : NULL;
-
-	return at != NULL && at + strlen(NAME) <= end ? at : NULL;
-}
-
 /* Every call between p and end, whatever stands around it. */
 static void
 scan_flat(Masker *m, const char *p, const char *end)
 {
-	while ((p = find_name(p, end)) != NULL)
+	const char *behind;
+
+	while ((p = find_name(p, end, &behind)) != NULL)
 	{
-		p += strlen(NAME);
-		if (p < end && *p == '"')
-			p++;
-		p = after_name(m, NAME, strlen(NAME), p, end);
+		m->found = true;
+		p = after_name(m, p, behind - p, behind < end && *behind == '"' ? behind + 1 : behind, end);
 	}
 }
 
@@ -263,8 +397,28 @@ scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 
 	p = quoted_end(p, end, escapes);
 	inside_end = p > start + 1 && p[-1] == *start ? p - 1 : p;
-	scan(m, start + 1, inside_end);
+	if (m->named && *start == '\'')
+		replace(m, start, p, has_name(start, p) ? "'" NAMED_MASK "'" : "'" MASK "'");
+	else if (!m->named)
+		scan(m, start + 1, inside_end);
+	else if (has_name(start, p) && match_name(start + 1, inside_end) != inside_end)
+		replace(m, start, p, "\"" NAMED_MASK "\"");
 	return *start == '"' ? after_name(m, start + 1, inside_end - start - 1, p, end) : p;
+}
+
+/* The dollar quote at p. */
+static const char *
+scan_dollars(Masker *m, const char *p, const char *end, int tag)
+{
+	const char *close = dollar_close(p, end, tag);
+	const char *behind = Min(close + tag, end);
+	bool		foreign = false;
+
+	if (!m->named || (m->code && m->depth < MAX_DEPTH && code_names(p + tag, close, m->depth, &foreign)))
+		scan(m, p + tag, close);
+	else
+		replace(m, p, behind, has_name(p, close) ? "'" NAMED_MASK "'" : "'" MASK "'");
+	return behind;
 }
 
 /* Code. */
@@ -275,7 +429,8 @@ scan(Masker *m, const char *begin, const char *end)
 
 	if (m->depth == MAX_DEPTH)
 	{
-		scan_flat(m, begin, end);
+		if (m->named)
+			replace(m, begin, end, MASK);
 		return;
 	}
 	m->depth++;
@@ -286,15 +441,10 @@ scan(Masker *m, const char *begin, const char *end)
 
 		if (is_comment(p, end))
 			p = comment_end(p, end);
-		else if (*p == '\'' || *p == '"')
+		else if (*p == '\'' || (*p == '"' && m->names_quoted))
 			p = scan_quoted(m, begin, p, end);
 		else if ((tag = dollar_tag(p, end)) > 0)
-		{
-			const char *close = dollar_close(p, end, tag);
-
-			scan(m, p + tag, close);
-			p = Min(close + tag, end);
-		}
+			p = scan_dollars(m, p, end, tag);
 		else if (is_word(*p))
 		{
 			p = word_end(p, end);
@@ -320,30 +470,52 @@ finish(Masker *m, const char *end)
 	return m->out.data;
 }
 
+bool
+secret_named(const char *text)
+{
+	return has_name(text, text + strlen(text));
+}
+
 char *
 secret_mask_statement(const char *sql, SecretPrepared prepared)
 {
-	Masker		m = {.from = sql,.prepared = prepared};
+	Masker		m = {.from = sql,.prepared = prepared,.names_quoted = true};
 	const char *end = sql + strlen(sql);
+	bool		foreign = false;
 
-	if (find_name(sql, end) == NULL && strcasestr(sql, "execute") == NULL)
+	if (has_name(sql, end))
+		m.found = m.named = code_names(sql, end, 0, &foreign);
+	if (!m.named && strcasestr(sql, "execute") == NULL)
 		return NULL;
+	m.code = !foreign;
 	initStringInfo(&m.out);
 	scan(&m, sql, end);
 	return finish(&m, end);
 }
 
 char *
-secret_mask_text(const char *text)
+secret_mask_strings(const char *text)
 {
-	Masker		m = {.from = text};
+	Masker		m = {.from = text,.named = true,.found = true};
 	const char *end = text + strlen(text);
 
-	if (find_name(text, end) == NULL)
-		return NULL;
 	initStringInfo(&m.out);
-	scan_flat(&m, text, end);
+	scan(&m, text, end);
 	return finish(&m, end);
+}
+
+char *
+secret_mask_text(const char *text)
+{
+	Masker		calls = {.from = text};
+	const char *end = text + strlen(text);
+
+	if (!has_name(text, end))
+		return NULL;
+	/* a message's own quotes may make strings of what isn't, and the other way around: so calls first, whatever stands around them */
+	initStringInfo(&calls.out);
+	scan_flat(&calls, text, end);
+	return secret_mask_strings(finish(&calls, end));
 }
 
 char *

@@ -1,6 +1,6 @@
 /*
  * secret_mask.h
- *	  Texts without the arguments of calls of llm_set_secret().
+ *	  Texts without what they may give llm_set_secret().
  */
 #ifndef VLLM_PG_SECRET_MASK_H
 #define VLLM_PG_SECRET_MASK_H
@@ -10,14 +10,20 @@
 /* Does a prepared statement of this name call the function? */
 typedef bool (*SecretPrepared) (const char *name);
 
+/* Has a text the function's name, also with escapes? */
+bool		secret_named(const char *text);
+
 /*
- * A statement: only what is a call there is masked, not what a comment says.  NULL: it has no call; else a copy, palloc'ed.
- * EXECUTE of a prepared statement with a call is one.
+ * A statement: if it names the function, not only in a comment, its strings are masked, and words in a call.  NULL: it doesn't;
+ * else a copy, palloc'ed.  EXECUTE of a prepared statement that names it is a call.
  */
 char	   *secret_mask_statement(const char *sql, SecretPrepared prepared);
 
-/* Another text that may quote statements, in whatever way: each call in it.  NULL, or a copy. */
+/* Another text that may quote statements, in whatever way: each call in it, and its strings.  NULL (it has no name), or a copy. */
 char	   *secret_mask_text(const char *text);
+
+/* A copy without strings and dollar quotes. */
+char	   *secret_mask_strings(const char *text);
 
 /* A copy without what stands in quotes of this kind. */
 char	   *secret_mask_quoted(const char *text, char quote);

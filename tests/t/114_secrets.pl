@@ -1,5 +1,5 @@
 # Secrets of models behind urls are not written to the server's log, shown in a view, or dumped, whatever the server is told to log;
-# and what is hidden is no more than the arguments of llm_set_secret().
+# and what is hidden is no more than strings of statements that name llm_set_secret(), and words among its arguments.
 use strict;
 use warnings;
 use lib 't';
@@ -73,6 +73,23 @@ my @ways = (
 	[ 'a function of a user\'s', "CREATE FUNCTION setit() RETURNS void LANGUAGE plpgsql AS \$\$ BEGIN PERFORM llm_set_secret('big', '$S-24'); PERFORM 1/0; END \$\$",
 		'SELECT setit()' ],
 	[ 'an SQL function', "CREATE FUNCTION setsql() RETURNS void LANGUAGE sql AS \$\$ SELECT llm_set_secret('none', '$S-25') \$\$", 'SELECT setsql()' ],
+	[ 'VALUES', "SELECT llm_set_secret('big', v) FROM (VALUES ('$S-v1')) s(v)" ],
+	[ 'VALUES that fail', "SELECT llm_set_secret('big', v), 1 / 0 FROM (VALUES ('$S-v2'), (\$\$$S-v3\$\$), (E'\\'$S-v4'), (U&'$S-v5')) s(v) WHERE v <> '$S-v6'" ],
+	[ 'a CTE', "WITH k AS (SELECT '$S-v7'::text AS v) SELECT llm_set_secret('none', v) FROM k" ],
+	[ 'a CTE\'s error', "WITH k AS (SELECT '$S-v8'::int::text AS v) SELECT llm_set_secret('none', v) FROM k" ],
+	[ 'escapes in the name', "SELECT U&\"llm_set_s\\0065cret\"('big', '$S-v9'), 'llm_set_secret'" ],
+	[ 'long escapes, capitals', "SELECT U&\"LLM_set_s\\+000065cret\"('big', '$S-v10'), 'llm_set_secret'", "SELECT U&\"llm_set_s\\+000065cret\"('big', '$S-v11')" ],
+	[ 'an escape of its own', "SELECT U&\"llm_set_s!0065cret\" UESCAPE '!' ('big', '$S-v12')" ],
+	[ 'escapes within a string', "DO \$\$ BEGIN EXECUTE E'SELECT llm_set_s\\x65cret(''big'', ''$S-v13'')'; EXECUTE E'SELECT llm_set_\\163ecret(''big'', ''$S-v14'')';
+		EXECUTE E'SELECT \\u006clm_set_secret(''big'', ''$S-v15'')'; END \$\$" ],
+	[ 'a variable of DO', "DO \$\$ DECLARE k text := '$S-v16'; l text := \$a\$$S-v17\$a\$; BEGIN PERFORM llm_set_secret('big', k || l); END \$\$" ],
+	[ 'a table of DO', "DO \$\$ BEGIN CREATE TEMP TABLE k AS SELECT '$S-v18'::text AS v; PERFORM llm_set_secret('none', v) FROM k; END \$\$" ],
+	[ 'VALUES in a function', "CREATE FUNCTION setv() RETURNS bigint LANGUAGE plpgsql AS \$\$ BEGIN
+		RETURN count(llm_set_secret('big', v)) / 0 FROM (VALUES ('$S-v19'), ('$S-v20')) s(v) WHERE v > '$S-v19'; END \$\$", 'SELECT setv()' ],
+	[ 'a body in quotes', "CREATE FUNCTION setq() RETURNS void LANGUAGE sql AS 'SELECT llm_set_secret(''big'', v) FROM (VALUES (''$S-v21'')) s(v)'" ],
+	[ 'a body in another language', "CREATE FUNCTION setp() RETURNS void LANGUAGE plnone AS \$\$ # it's\n \"llm_set_secret\"; k = \"$S-v22\"; l = '$S-v23'; \$\$" ],
+	[ 'a prepared statement with VALUES', "PREPARE v (text) AS SELECT U&\"llm_set_s\\0065cret\"('big', v) FROM (VALUES (\$1), ('$S-v24')) s(v), (SELECT 'llm_set_secret') n",
+		"EXECUTE v('$S-v25')" ],
 	[ 'a canceled statement', "SET statement_timeout = 50", "SELECT llm_set_secret('big', '$S-26'), pg_sleep(5)" ]);
 for my $w (@ways)
 {
@@ -131,10 +148,12 @@ unlike($random_log, qr/k3y.zq7/, '... none shows what it gives');
 
 # ---- no more is hidden than that ----
 my ($log) = log_of("SELECT 'seen-1' AS a, llm_set_secret('big', '$S-30') /* seen-2 */, 'seen-3'");
-like($log, qr/SELECT 'seen-1' AS a, llm_set_secret\('\*\*\*', '\*\*\*'\) \/\* seen-2 \*\/, 'seen-3'/, 'the rest of the statement is logged');
+like($log, qr/SELECT '\*\*\*' AS a, llm_set_secret\('\*\*\*', '\*\*\*'\) \/\* seen-2 \*\/, '\*\*\*'/, 'the rest of the statement is logged');
+($log) = log_of("DO \$\$ BEGIN PERFORM seen_1(), llm_set_secret('big', '$S-30'), 'x'; /* seen_2 */ END \$\$");
+like($log, qr/DO \$\$ BEGIN PERFORM seen_1\(\), llm_set_secret\('\*\*\*', '\*\*\*'\), '\*\*\*'; \/\* seen_2 \*\/ END \$\$/, '... and that of a body');
 for my $evasion ("CREATE TABLE seen_4 () /* llm_set_secret(", "/* llm_set_secret( */ CREATE TABLE seen_4 (a int) /* ) */", "-- llm_set_secret(\nCREATE TABLE seen_4 (b int)",
 	"SELECT 'llm_set_secret(', seen_4(), ')'", 'SELECT $$llm_set_secret($$, seen_4()', "SELECT llm_set_secret; CREATE TABLE seen_4 ()",
-	"SELECT \"llm_set_secret(\", seen_4()")
+	"SELECT \"llm_set_secret(\", seen_4()", "/* llm_set_s\\0065cret */ SELECT 'seen_4'", "DO \$\$ BEGIN /* llm_set_secret() */ PERFORM 'seen_4'; END \$\$")
 {
 	($log) = log_of($evasion);
 	like($log, qr/(statement|STATEMENT): .*seen_4/s, "logged: $evasion");
@@ -174,7 +193,7 @@ like(finish(bg_as($node, 'reader', q{INSERT INTO vllm.secret VALUES ('m', 'x')})
 	qr/42501/, '... and leaves nothing there');
 
 # ---- dumps ----
-sql('DROP FUNCTION setit(), setsql()');
+sql('DROP FUNCTION setit(), setsql(), setv(), setq()');
 for my $role ('', 'reader', 'owner')
 {
 	for my $args ([], ['--inserts'], [ '-t', 'vllm.secret' ], [ '-a', '-t', 'vllm.secret' ], [ '-n', 'vllm' ], ['--data-only'], ['-Fc'])
