@@ -134,6 +134,34 @@ put_fallback(const JsonNode *n, WireOut *out)
 
 /* ---- result_cache ---- */
 
+/*
+ * Seconds of an interval, or -1: the text is none.  The error may be caught without a subtransaction: the type's
+ * functions hold nothing but memory.
+ */
+static double
+interval_seconds(const char *text)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	volatile double s = -1;
+
+	PG_TRY();
+	{
+		Datum		interval = DirectFunctionCall3(interval_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+		Datum		epoch = DirectFunctionCall2(extract_interval, CStringGetTextDatum("epoch"), interval);
+
+		s = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, epoch));
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return s;
+}
+
 static int64
 seconds_of(const JsonNode *n)
 {
@@ -142,14 +170,11 @@ seconds_of(const JsonNode *n)
 	if (n->kind == JSON_NUMBER)
 		s = strtod(n->text, NULL);
 	else if (n->kind == JSON_STRING)
-	{
-		Datum		interval = DirectFunctionCall3(interval_in, CStringGetDatum(n->text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
-		Datum		epoch = DirectFunctionCall2(extract_interval, CStringGetTextDatum("epoch"), interval);
-
-		s = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, epoch));
-	}
+		s = interval_seconds(n->text);
 	if (!(s >= 1 && s <= 1e11))
-		refuse("result_cache", "needs seconds, or an interval such as \"7 days\", of at least 1 s as \"max_age\"");
+		refuse("result_cache", psprintf("needs seconds, or an interval such as \"7 days\", of at least 1 s as \"max_age\", got %s",
+										n->kind == JSON_STRING ? psprintf("\"%.60s\"", n->text) :
+										n->kind == JSON_NUMBER ? n->text : json_kind_name(n->kind)));
 	return (int64) s;
 }
 
