@@ -89,7 +89,7 @@ price(const JsonNode *prices, const char *name, double otherwise)
 }
 
 static void
-check_prices(const JsonNode *n)
+check_prices(const JsonNode *n, const char *model)
 {
 	static const char *const names[] = {"input", "cached_input", "output", NULL};
 
@@ -111,7 +111,7 @@ put_prices(const JsonNode *n, WireOut *out)
 /* ---- fallback ---- */
 
 static void
-check_fallback(const JsonNode *n)
+check_fallback(const JsonNode *n, const char *model)
 {
 	const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n;
 	int			count = 0;
@@ -120,6 +120,8 @@ check_fallback(const JsonNode *n)
 	{
 		if (e->kind != JSON_STRING || e->text[0] == '\0' || strlen(e->text) >= NAMEDATALEN)
 			refuse("fallback", "must be the name of a model, or an array of such names");
+		if (strcmp(e->text, model) == 0)
+			refuse("fallback", psprintf("must not name the model \"%s\" itself", model));
 		if (++count > MAX_FALLBACKS)
 			refuse("fallback", psprintf("has more than %d models", MAX_FALLBACKS));
 	}
@@ -211,7 +213,7 @@ cache_rule(const JsonNode *n)
 }
 
 static void
-check_cache(const JsonNode *n)
+check_cache(const JsonNode *n, const char *model)
 {
 	(void) cache_rule(n);
 }
@@ -231,7 +233,7 @@ put_cache(const JsonNode *n, WireOut *out)
 static const struct
 {
 	const char *name;
-	void		(*check) (const JsonNode *n);
+	void		(*check) (const JsonNode *n, const char *model);
 	void		(*put) (const JsonNode *n, WireOut *out);
 }			asker_options[] = {
 	{"prices", check_prices, put_prices},
@@ -241,7 +243,7 @@ static const struct
 };
 
 void
-asker_options_check(const JsonNode *root)
+asker_options_check(const JsonNode *root, const char *model)
 {
 	for (int i = 0; root != NULL && i < (int) lengthof(asker_options); i++)
 	{
@@ -250,7 +252,7 @@ asker_options_check(const JsonNode *root)
 		for (const JsonNode *n = root->first; n != NULL; n = n->next)
 			if (strcmp(n->key, asker_options[i].name) == 0 && n->kind != JSON_NULL)
 			{
-				asker_options[i].check(n);
+				asker_options[i].check(n, model);
 				times++;
 			}
 		if (times > 1)

@@ -11,8 +11,8 @@
 #include "pg/json_tree.h"
 #include "wire/wire.h"
 
-/* ERROR unless those of them that are there fit. */
-void		asker_options_check(const JsonNode *root);
+/* ERROR unless those of them that are there fit a model of this name. */
+void		asker_options_check(const JsonNode *root, const char *model);
 
 /* Their fields of a request's message; options: a model's, json text or NULL. */
 void		asker_options_put(const char *options, WireOut *out);

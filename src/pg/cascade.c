@@ -107,9 +107,12 @@ read_option(const JsonNode *n)
 }
 
 void
-cascade_check(const JsonNode *n)
+cascade_check(const JsonNode *n, const char *model)
 {
-	(void) read_option(n);
+	CascadeRule r = read_option(n);
+
+	if (strcmp(r.to, model) == 0)
+		refuse(psprintf("must not name the model \"%s\" itself as \"to\"", model));
 }
 
 void

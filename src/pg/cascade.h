@@ -11,8 +11,8 @@
 #include "pg/json_tree.h"
 #include "wire/wire.h"
 
-/* The option of a model: ERROR unless it fits; its field of a message. */
-void		cascade_check(const JsonNode *n);
+/* The option of a model of this name: ERROR unless it fits; its field of a message. */
+void		cascade_check(const JsonNode *n, const char *model);
 void		cascade_put(const JsonNode *n, WireOut *out);
 
 /* Of a request for one answer: its tokens' log-probabilities are needed if the message has a cascade and doesn't ask for them. */

@@ -106,7 +106,7 @@ check_local(const ModelRow *m)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("path \"%s\" is not absolute", m->path)));
-	asker_options_check(model_options_tree(m->options));
+	asker_options_check(model_options_tree(m->options), m->name);
 }
 
 static void
@@ -123,7 +123,7 @@ check_openai(const ModelRow *m)
 				 errmsg("provider \"openai\" needs a url"),
 				 errhint("Give the base URL of the endpoint, as in url => 'https://llm.example.com/v1'.")));
 	remote_url_check(m->url, NULL);
-	remote_options_check(m->options);
+	remote_options_check(m->options, m->name);
 }
 
 /* Are the arguments such that the provider can be asked? */

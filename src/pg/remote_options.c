@@ -393,7 +393,7 @@ check_option(const RemoteOption *o, const JsonNode *n)
 }
 
 void
-remote_options_check(const char *options)
+remote_options_check(const char *options, const char *model)
 {
 	const JsonNode *root = model_options_tree(options);
 
@@ -402,5 +402,5 @@ remote_options_check(const char *options)
 	check_once(root, NULL, false);
 	for (const JsonNode *n = root->first; n != NULL; n = n->next)
 		check_option(find_option(n->key), n);
-	asker_options_check(root);
+	asker_options_check(root, model);
 }

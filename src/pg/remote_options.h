@@ -14,8 +14,8 @@
 /* ERROR unless it is a base URL of a host in vllm.allowed_hosts; option: NULL, or which one it stands in. */
 void		remote_url_check(const char *url, const char *option);
 
-/* ERROR unless each of the options is one of wire/remote_options.def and fits. */
-void		remote_options_check(const char *options);
+/* ERROR unless each of the options is one of wire/remote_options.def and fits a model of this name. */
+void		remote_options_check(const char *options, const char *model);
 
 /* The tree of a model's options, in the server's encoding; NULL: there are none. */
 const JsonNode *model_options_tree(const char *options);

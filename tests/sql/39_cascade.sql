@@ -7,6 +7,7 @@ SELECT llm_create_model('c', '/fake/c', options => '{"cascade": {"to": "big", "a
 SELECT llm_create_model('c', '/fake/c', options => '{"cascade": {"to": "big", "accept": 0.2, "reject": 0.5}}');
 SELECT llm_create_model('c', '/fake/c', options => '{"cascade": {"to": "big", "threshold": -1, "sure": true}}');
 SELECT llm_create_model('c', '/fake/c', options => '{"cascade": {"threshold": -1}}');
+SELECT llm_create_model('c', '/fake/c', options => '{"cascade": {"to": "c", "threshold": -1}}');
 SELECT llm_create_model('big', '/fake/big', options => '{"prices": {"input": 1, "output": 1}}');
 SELECT llm_create_model('plain', '/fake/small');
 SELECT llm_create_model('small', '/fake/small', options => '{"cascade": {"to": "big", "threshold": -0.2}, "prices": {"input": 1, "output": 1}}');
@@ -14,7 +15,8 @@ SELECT llm_create_model('never', '/fake/small', options => '{"cascade": {"to": "
 SELECT llm_create_model('always', '/fake/small', options => '{"cascade": {"to": "big", "threshold": -1e-9}}');
 SELECT llm_create_model('filter', '/fake/small', options => '{"cascade": {"to": "big", "accept": 0.9, "reject": 0.1}}');
 SELECT llm_create_model('lost', '/fake/small', options => '{"cascade": {"to": "nobody", "threshold": -1e-9}}');
-SELECT llm_create_model('round', '/fake/small', options => '{"cascade": {"to": "round", "threshold": -1e-9}}');
+SELECT llm_create_model('round', '/fake/small', options => '{"cascade": {"to": "round2", "threshold": -1e-9}}');
+SELECT llm_create_model('round2', '/fake/small', options => '{"cascade": {"to": "round", "threshold": -1e-9}}');
 CREATE TABLE t AS SELECT i, CASE WHEN i % 3 = 0 THEN 'text number ' ELSE 'a red thing ' END || i AS p, ARRAY['red', 'green', 'blue'] AS labels FROM generate_series(1, 200) i;
 -- what each says alone
 CREATE TABLE alone AS SELECT i, (SELECT max(c.prob) FROM llm_choice_probs(p, labels, model => 'plain') c) AS sure,
@@ -85,4 +87,4 @@ SELECT count(*) FILTER (WHERE (1 + accept) / 2 < 0.9 OR 1 - reject ^ 2 < 0.95) <
 	SELECT (llm_fit_filter(array_agg(x), array_agg(y), "precision" => 0.9, recall => 0.95)).* FROM (SELECT s, x, random() < x AS y FROM (SELECT s, 1 - random() AS x
 		FROM generate_series(1, 300) s, generate_series(1, 1000)) a) b GROUP BY s) c;
 DROP TABLE t, alone, c;
-SELECT count(llm_drop_model(m)) FROM unnest(ARRAY['big', 'plain', 'small', 'never', 'always', 'filter', 'lost', 'round']) m;
+SELECT count(llm_drop_model(m)) FROM unnest(ARRAY['big', 'plain', 'small', 'never', 'always', 'filter', 'lost', 'round', 'round2']) m;
