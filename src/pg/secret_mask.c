@@ -20,6 +20,7 @@
 #include <ctype.h>
 
 #include "lib/stringinfo.h"
+#include "parser/parser.h"
 
 #include "pg/secret_mask.h"
 
@@ -74,6 +75,13 @@ quoted_end(const char *p, const char *end, bool backslashes)
 			return p + 1;
 	}
 	return end;
+}
+
+/* The same of SQL: without standard_conforming_strings all strings have backslashes. */
+static const char *
+sql_quoted_end(const char *p, const char *end, bool backslashes)
+{
+	return quoted_end(p, end, backslashes || (*p == '\'' && !standard_conforming_strings));
 }
 
 /* The length of a dollar quote's delimiter at p; 0: it is none. */
@@ -240,7 +248,7 @@ other_language(const char *p, const char *end)
 	p = skip_space(p, end);
 	if (p >= end)
 		return false;
-	behind = *p == '\'' || *p == '"' ? quoted_end(p, end, false) : word_end(p, end);
+	behind = *p == '\'' || *p == '"' ? sql_quoted_end(p, end, false) : word_end(p, end);
 	for (int i = 0; i < (int) lengthof(known); i++)
 		if (same_word(p, behind - p, known[i]))
 			return false;
@@ -273,12 +281,12 @@ code_names(const char *p, const char *end, int depth, bool *foreign)
 			continue;
 		}
 		if (*p == '\'' || *p == '"')
-			p = quoted_end(p, end, false);
+			p = sql_quoted_end(p, end, false);
 		else if (is_word(*p))
 		{
 			p = word_end(p, end);
 			if (p < end && *p == '\'' && p == start + 1 && (*start == 'E' || *start == 'e'))
-				p = quoted_end(p, end, true);
+				p = sql_quoted_end(p, end, true);
 			else if (same_word(start, p - start, "language"))
 				*foreign = *foreign || other_language(p, end);
 		}
@@ -314,7 +322,7 @@ mask_arguments(Masker *m, const char *p, const char *end)
 		if (is_comment(p, end))
 			replace(m, start, p = comment_end(p, end), " ");
 		else if (*p == '\'')
-			replace(m, start, p = quoted_end(p, end, false), "'" MASK "'");
+			replace(m, start, p = sql_quoted_end(p, end, false), "'" MASK "'");
 		else if ((tag = dollar_tag(p, end)) > 0)
 			replace(m, start, p = Min(dollar_close(p, end, tag) + tag, end), "'" MASK "'");
 		else if (*p == '"' || is_word(*p))
@@ -325,10 +333,10 @@ mask_arguments(Masker *m, const char *p, const char *end)
 			/* E'...' */
 			if (p + 1 < end && p[1] == '\'' && (*p == 'E' || *p == 'e'))
 			{
-				replace(m, start, p = quoted_end(p + 1, end, true), "'" MASK "'");
+				replace(m, start, p = sql_quoted_end(p + 1, end, true), "'" MASK "'");
 				continue;
 			}
-			p = *p == '"' ? quoted_end(p, end, false) : word_end(p, end);
+			p = *p == '"' ? sql_quoted_end(p, end, false) : word_end(p, end);
 			next = skip_space(p, end);
 			if (!param && !(next < end && *next == '('))
 				replace(m, start, p, MASK);
@@ -364,7 +372,7 @@ after_execute(Masker *m, const char *p, const char *end)
 
 	if (m->prepared == NULL || name >= end)
 		return p;
-	behind = *name == '"' ? quoted_end(name, end, false) : word_end(name, end);
+	behind = *name == '"' ? sql_quoted_end(name, end, false) : word_end(name, end);
 	next = skip_space(behind, end);
 	if (behind == name || next >= end || *next != '(')
 		return p;
@@ -395,7 +403,7 @@ scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 	bool		escapes = *p == '\'' && p > begin && (p[-1] == 'E' || p[-1] == 'e') && (p - 1 == begin || !is_word(p[-2]));
 	const char *inside_end;
 
-	p = quoted_end(p, end, escapes);
+	p = sql_quoted_end(p, end, escapes);
 	inside_end = p > start + 1 && p[-1] == *start ? p - 1 : p;
 	if (m->named && *start == '\'')
 		replace(m, start, p, has_name(start, p) ? "'" NAMED_MASK "'" : "'" MASK "'");

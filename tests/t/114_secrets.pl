@@ -88,6 +88,9 @@ my @ways = (
 		RETURN count(llm_set_secret('big', v)) / 0 FROM (VALUES ('$S-v19'), ('$S-v20')) s(v) WHERE v > '$S-v19'; END \$\$", 'SELECT setv()' ],
 	[ 'a body in quotes', "CREATE FUNCTION setq() RETURNS void LANGUAGE sql AS 'SELECT llm_set_secret(''big'', v) FROM (VALUES (''$S-v21'')) s(v)'" ],
 	[ 'a body in another language', "CREATE FUNCTION setp() RETURNS void LANGUAGE plnone AS \$\$ # it's\n \"llm_set_secret\"; k = \"$S-v22\"; l = '$S-v23'; \$\$" ],
+	[ 'a function of statements', "CREATE FUNCTION seta() RETURNS bigint BEGIN ATOMIC SELECT count(llm_set_secret('big', v)) FROM (VALUES ('$S-v26'), ('$S-v27')) s(v) WHERE v <> 'x'; END",
+		'SELECT seta() -- llm_set_secret', 'DROP FUNCTION seta()' ],
+	[ 'backslashes in strings', "SET standard_conforming_strings = off", "SELECT llm_set_secret('big', v) FROM (VALUES ('x\\'$S-v28')) s(v)" ],
 	[ 'a prepared statement with VALUES', "PREPARE v (text) AS SELECT U&\"llm_set_s\\0065cret\"('big', v) FROM (VALUES (\$1), ('$S-v24')) s(v), (SELECT 'llm_set_secret') n",
 		"EXECUTE v('$S-v25')" ],
 	[ 'a canceled statement', "SET statement_timeout = 50", "SELECT llm_set_secret('big', '$S-26'), pg_sleep(5)" ]);
