@@ -35,6 +35,27 @@ CREATE OR REPLACE VIEW llm_models AS
            m.memory_bytes, m.last_used, m.expires, u.url, u.has_secret
     FROM vllm.model_list() l LEFT JOIN vllm.model_memory() m ON m.name = l.name LEFT JOIN vllm.model_urls() u ON u.name = l.name;
 
+/* ---- endpoints, and the program that asks them (fn_remote.c) ---- */
+
+CREATE FUNCTION vllm.url_list(
+    OUT model text, OUT url text, OUT health text, OUT in_flight int, OUT waiting int, OUT calls bigint, OUT failures bigint,
+    OUT retries bigint, OUT throttled bigint, OUT avg_latency_ms float8, OUT retry_at timestamptz, OUT last_error text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_url_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW llm_stat_remote AS SELECT * FROM vllm.url_list();
+
+CREATE FUNCTION vllm.remote_state(
+    OUT state text, OUT pid int, OUT restarts bigint, OUT started timestamptz, OUT last_error text, OUT last_error_at timestamptz,
+    OUT slots_used int, OUT running bigint, OUT waiting bigint, OUT requests bigint, OUT finished bigint, OUT failed bigint,
+    OUT cancelled bigint, OUT prompt_tokens bigint, OUT output_tokens bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_remote_state' LANGUAGE C VOLATILE ROWS 1;
+
+CREATE VIEW llm_remote AS SELECT * FROM vllm.remote_state();
+
+GRANT SELECT ON llm_stat_remote, llm_remote TO PUBLIC;
+
 /* ---- costs (cost.c) ---- */
 
 CREATE FUNCTION vllm.cost_list(

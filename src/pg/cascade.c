@@ -33,6 +33,7 @@
 #include "pg/choose.h"
 #include "pg/encode.h"
 #include "pg/result.h"
+#include "pg/route.h"
 #include "pg/vllm_pg.h"
 
 /* thresholds that are tried: probabilities of i / GRID */
@@ -143,13 +144,14 @@ read_rule(const WireField *f, CascadeRule *r)
 	return true;
 }
 
-/* Of a message: its rule; *plain: nothing is said of log-probabilities, and there is one answer, whole. */
+/* Of a message: its rule, if it may go to another model; *plain: nothing is said of log-probabilities, and there is one answer, whole. */
 static bool
 rule_of(const char *body, Size len, CascadeRule *r, bool *plain)
 {
 	WireIn		in = {body, body + len};
 	WireField	f;
 	bool		found = false;
+	bool		bound = false;
 
 	*plain = true;
 	while (wire_next(&in, &f) > 0)
@@ -170,7 +172,8 @@ rule_of(const char *body, Size len, CascadeRule *r, bool *plain)
 				*plain = *plain && f.i == 1;
 				break;
 		}
-	return found;
+	}
+	return found && !bound;
 }
 
 void

@@ -138,15 +138,12 @@ ask(EngineRequest *r, CallFrame *frame, Call **call, bool *routed)
 			if (!route_to(&route, model, r->body.data, r->body.len, &next))
 				return route_unsure(&route);
 		}
-		else if (err == NULL ? r->kind != WK_API || !route_may_body(frame->data, frame->len, r->body.data, r->body.len) :
-				 !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len))
-			return err;
-		else if (!route_next(&route, r->body.data, r->body.len, &next, model))
+		else if ((err == NULL ? r->kind != WK_API || !route_may_body(frame->data, frame->len, r->body.data, r->body.len) :
+				  !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len)) ||
+				 !route_next(&route, r->body.data, r->body.len, &next, model))
 		{
-			char	   *detail = err != NULL ? route_detail(&route, err->detail) : NULL;
-
-			if (detail != NULL)
-				err->detail = detail;
+			if (err != NULL)
+				route_tell(&route, err);
 			return err;
 		}
 		vcall_end(*call);

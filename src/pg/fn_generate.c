@@ -225,15 +225,12 @@ next_of_stream(Stream *s, MemoryContext cxt, CallFrame *f)
 		MemoryContext old = MemoryContextSwitchTo(cxt);
 		StringInfoData next;
 		char		model[NAMEDATALEN];
-		char	   *detail;
 
-		if (s->seq > 0 || !route_may(err, vcall_elsewhere(s->call), s->request.body.data, s->request.body.len))
-			ThrowErrorData(err);
 		initStringInfo(&next);
-		if (!route_next(&s->route, s->request.body.data, s->request.body.len, &next, model))
+		if (s->seq > 0 || !route_may(err, vcall_elsewhere(s->call), s->request.body.data, s->request.body.len) ||
+			!route_next(&s->route, s->request.body.data, s->request.body.len, &next, model))
 		{
-			detail = route_detail(&s->route, err->detail);
-			err->detail = detail != NULL ? detail : err->detail;
+			route_tell(&s->route, err);
 			ThrowErrorData(err);
 		}
 		vcall_end(s->call);

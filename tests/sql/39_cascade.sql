@@ -62,6 +62,8 @@ SELECT count(llm_generate(p, model => 'lost')) FROM t;
 \set VERBOSITY terse
 -- streams and several answers are the first model's
 SELECT string_agg(s.text, '') = (SELECT string_agg(s.text, '') FROM llm_generate_stream('x', model => 'plain', max_tokens => 4) s) AS same FROM llm_generate_stream('x', model => 'lost', max_tokens => 4) s;
+-- token ids mean nothing to another model
+SELECT llm_generate('x', model => 'lost', max_tokens => 4, stop_token_ids => ARRAY[1]) IS NOT NULL AS stays;
 -- the fit: against a plain reading of what is promised
 SELECT llm_fit_cascade(NULL, NULL);
 SELECT llm_fit_cascade('{-1}', '{t,f}');
