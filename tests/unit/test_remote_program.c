@@ -535,9 +535,12 @@ test_flood(void)
 			continue;
 		for (size_t i = 0; i < v.n; i++, n++)
 			wrong += v.s[i] != 'a' + (char) (n / 1000 % 26);
-		/* what has been read isn't needed any more */
-		buf_consume(&t->in, t->in_at);
-		t->in_at = 0;
+		/* what has been read isn't needed any more; moving the rest takes time */
+		if (t->in_at > 1000000)
+		{
+			buf_consume(&t->in, t->in_at);
+			t->in_at = 0;
+		}
 	}
 	CHECK(ended && f.kind == WF_DONE && n == 30000000 && wrong == 0, "all of it comes: %zu, %d wrong", n, wrong);
 	talk_free(t);
