@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8char.h"
+
 static void
 begin_value(JsonOut *j)
 {
@@ -33,24 +35,6 @@ json_close(JsonOut *j, char bracket)
 {
 	buf_addc(j->b, bracket);
 	j->comma = true;
-}
-
-/* Bytes of the UTF-8 character at s, 0 if it is none. */
-static size_t
-utf8_len(const unsigned char *s, size_t n)
-{
-	size_t		len = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 :
-		s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
-
-	if (len == 0 || len > n)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((s[i] & 0xC0) != 0x80)
-			return 0;
-	if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-		(s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
-		return 0;
-	return len;
 }
 
 static void
@@ -92,11 +76,11 @@ json_str(JsonOut *j, const char *s, size_t n)
 	while (i < n)
 	{
 		unsigned char c = (unsigned char) s[i];
-		size_t		len = utf8_len((const unsigned char *) s + i, n - i);
+		int			len = utf8_char(s + i, s + n);
 
 		if (len > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7F)
 		{
-			i += len;
+			i += (size_t) len;
 			continue;
 		}
 		buf_add(j->b, s + from, i - from);

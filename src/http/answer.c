@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "http/json.h"
+#include "base/utf8char.h"
 
 /* ---- statuses ---- */
 
@@ -95,7 +95,7 @@ answer_json_string(Buf *b, const char *s)
 	buf_addc(b, '"');
 	while (*s != '\0')
 	{
-		int			n = utf8_length(s, end);
+		int			n = utf8_char(s, end);
 
 		if (n == 0)
 			buf_addstr(b, "\\ufffd");

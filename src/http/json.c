@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/utf8char.h"
+
 typedef struct Scan
 {
 	const char *s;
@@ -20,24 +22,6 @@ typedef struct Scan
 	uint64_t	open[JSON_DEPTH / 64];
 	int			depth;
 } Scan;
-
-int
-utf8_length(const char *s, const char *end)
-{
-	const unsigned char *u = (const unsigned char *) s;
-	int			n = u[0] < 0x80 ? 1 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 :
-		u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 0;
-
-	if (n == 0 || end - s < n)
-		return 0;
-	for (int i = 1; i < n; i++)
-		if ((u[i] & 0xc0) != 0x80)
-			return 0;
-	if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
-		(u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))
-		return 0;
-	return n;
-}
 
 static bool
 is_hex(char c)
@@ -86,7 +70,7 @@ string(Scan *c)
 				return false;
 			continue;
 		}
-		n = utf8_length(c->s, c->end);
+		n = utf8_char(c->s, c->end);
 		if (n == 0)
 			return false;
 		c->s += n;

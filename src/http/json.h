@@ -16,7 +16,4 @@ bool		json_check(const char *s, size_t n, const char *key, bool *flag, size_t *a
 
 #define JSON_DEPTH	512
 
-/* bytes of the UTF-8 character at s, which ends at end; 0: there is none */
-int			utf8_length(const char *s, const char *end);
-
 #endif

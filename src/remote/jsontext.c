@@ -13,36 +13,20 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/utf8char.h"
+
 #define MAX_DEPTH	1000
-
-/* Bytes of the UTF-8 character at s, 0 if it is none. */
-static size_t
-char_len(const unsigned char *s, size_t n)
-{
-	size_t		len = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 :
-		s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
-
-	if (len == 0 || len > n)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((s[i] & 0xC0) != 0x80)
-			return 0;
-	if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-		(s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
-		return 0;
-	return len;
-}
 
 bool
 utf8_text_ok(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;)
 	{
-		size_t		len = char_len((const unsigned char *) s + i, n - i);
+		int			len = utf8_char(s + i, s + n);
 
 		if (len == 0)
 			return false;
-		i += len;
+		i += (size_t) len;
 	}
 	return true;
 }
@@ -129,7 +113,7 @@ skip_string(Text *t)
 	while (t->p < t->end)
 	{
 		unsigned char c = (unsigned char) *t->p;
-		size_t		len;
+		int			len;
 
 		if (c == '"')
 		{
@@ -145,7 +129,7 @@ skip_string(Text *t)
 				return false;
 			continue;
 		}
-		len = char_len((const unsigned char *) t->p, (size_t) (t->end - t->p));
+		len = utf8_char(t->p, t->end);
 		if (len == 0)
 			return false;
 		t->p += len;

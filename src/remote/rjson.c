@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8char.h"
+
 typedef struct Scan
 {
 	const char *s;
@@ -24,25 +26,6 @@ typedef struct Scan
 } Scan;
 
 /* ---- the check ---- */
-
-/* Bytes of the UTF-8 character at s, which ends at end; 0: there is none. */
-static int
-char_length(const char *s, const char *end)
-{
-	const unsigned char *u = (const unsigned char *) s;
-	int			n = u[0] < 0x80 ? 1 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 :
-		u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 0;
-
-	if (n == 0 || end - s < n)
-		return 0;
-	for (int i = 1; i < n; i++)
-		if ((u[i] & 0xc0) != 0x80)
-			return 0;
-	if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
-		(u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))
-		return 0;
-	return n;
-}
 
 static int
 hex_digit(char c)
@@ -93,7 +76,7 @@ string(Scan *c)
 			continue;
 		}
 		if (u >= 0x80)
-			n = char_length(c->s, c->end);
+			n = utf8_char(c->s, c->end);
 		if (n == 0)
 			return false;
 		c->s += n;

@@ -1,0 +1,27 @@
+/*
+ * utf8char.h
+ *	  Is there a UTF-8 character?  For who checks bytes of others before they go on; text/utf8.h reads what is known to be text.
+ */
+#ifndef VLLM_BASE_UTF8CHAR_H
+#define VLLM_BASE_UTF8CHAR_H
+
+/* Bytes of the character at s < end, which ends at end at the latest; 0: there is none (RFC 3629: no surrogates, nothing overlong). */
+static inline int
+utf8_char(const char *s, const char *end)
+{
+	const unsigned char *u = (const unsigned char *) s;
+	int			n = u[0] < 0x80 ? 1 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 :
+		u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 0;
+
+	if (n == 0 || end - s < n)
+		return 0;
+	for (int i = 1; i < n; i++)
+		if ((u[i] & 0xc0) != 0x80)
+			return 0;
+	if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
+		(u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+#endif
