@@ -16,7 +16,6 @@
  */
 #include "engine/server.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdio.h>
@@ -33,6 +32,7 @@
 #include "engine/pinlist.h"
 #include "engine/request.h"
 #include "engine/trace.h"
+#include "talk/control.h"
 
 /* submitted requests that the step thread hears of together */
 #define GRAMMAR_BYTES	((size_t) 512 << 20)	/* of compiled grammars that are kept */
@@ -203,20 +203,6 @@ void
 server_answer(Conv *c, const char *text)
 {
 	answer_text(c, text, strlen(text));
-}
-
-static int
-count_fds(void)
-{
-	DIR		   *d = opendir("/proc/self/fd");
-	int			n = 0;
-
-	if (d == NULL)
-		return -1;
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n - 3;				/* ".", ".." and the directory itself */
 }
 
 typedef struct StepJob
@@ -438,7 +424,7 @@ server_control(Server *s, Conv *c, const char *command)
 		buf_addstr(&b, "ok");
 	}
 	else if (strcmp(command, "fds") == 0)
-		buf_printf(&b, "%d", count_fds());
+		buf_printf(&b, "%d", control_count_fds());
 	else if (strcmp(command, "rss") == 0)
 		buf_printf(&b, "%lld", (long long) stats_rss());
 	else if (strcmp(command, "ping") == 0)

@@ -15,7 +15,6 @@
  */
 #include "remote/desk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,20 +155,6 @@ static const LineSink sink = {.frame = sink_frame,.live = sink_live,.backlog = s
 
 /* ---- control commands ---- */
 
-static int
-count_fds(void)
-{
-	DIR		   *d = opendir("/proc/self/fd");
-	int			n = 0;
-
-	if (d == NULL)
-		return -1;
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n - 3;				/* ".", ".." and the directory itself */
-}
-
 /* Conversations that are open though their slots are not theirs, requests that only one side knows of. */
 static bool
 integrity(Desk *d, Buf *answer)
@@ -207,7 +192,7 @@ command(Desk *d, const char *what, Buf *answer)
 	if (strcmp(what, "integrity") == 0)
 		return integrity(d, answer);
 	if (strcmp(what, "fds") == 0)
-		buf_printf(answer, "%d", count_fds());
+		buf_printf(answer, "%d", control_count_fds());
 	else if (strcmp(what, "rss") == 0)
 		buf_printf(answer, "%lld", (long long) sysmem_of_process((int) getpid()));
 	else if (strcmp(what, "ping") == 0)

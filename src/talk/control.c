@@ -9,6 +9,7 @@
  */
 #include "talk/control.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -115,4 +116,18 @@ const char *
 control_config(const char *line)
 {
 	return strncmp(line, CONTROL_CONFIG " ", sizeof(CONTROL_CONFIG)) == 0 ? line + sizeof(CONTROL_CONFIG) : NULL;
+}
+
+int
+control_count_fds(void)
+{
+	DIR		   *d = opendir("/proc/self/fd");
+	int			n = 0;
+
+	if (d == NULL)
+		return -1;
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n - 3;				/* ".", ".." and the directory itself */
 }

@@ -31,4 +31,7 @@ bool		control_read(ControlLines *c, void (*line) (void *ctx, char *line), void *
 /* What a config line assigns, "name=value"; NULL: it is another line. */
 const char *control_config(const char *line);
 
+/* Open file descriptors of this process, -1 if that can't be told: WK_CONTROL's "fds". */
+int			control_count_fds(void);
+
 #endif
