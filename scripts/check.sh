@@ -54,11 +54,21 @@ run_programs() {
 
 tally_program() { tally "$1" "build/check/$1.out" "$(cat "build/check/$1.status")"; }
 
-check_programs() {	# check_programs [LANES] DIR-PATTERN
-	local b lanes=1
-	[ $# = 1 ] || { lanes=$1; shift; }
+# Programs that wait with a limit, or compute with as many threads as the machine has.
+WAITING='/(conform|test_(invariance|invariance_model|spec_draft|spec_draft_device|ranks|lora_server|lora_cache|server|server_core|sleep|room|kvtier|offload|api|wire|comm|nccl|pool|fake|chan|remote_http|remote_desk|remote_program))( |$)'
+
+# run_sorted PREFIX: those of build/check/programs, one a CPU, and then the waiting ones alone.
+run_sorted() {
+	grep -vE "$WAITING" build/check/programs >build/check/programs.lanes
+	run_programs "$(nproc)" "$1" <build/check/programs.lanes
+	grep -E "$WAITING" build/check/programs >build/check/programs.alone
+	run_programs 1 "$1" <build/check/programs.alone
+}
+
+check_programs() {	# check_programs DIR-PATTERN
+	local b
 	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && echo "$b"; done >build/check/programs
-	run_programs "$lanes" '' <build/check/programs
+	run_sorted ''
 }
 
 # CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
@@ -93,7 +103,7 @@ check_cuda() {
 # The goldens, and whether docs/models.md says what they prove.
 check_golden() {
 	local p
-	check_programs "$(nproc)" 'build/engine/tests/golden/*'
+	check_programs 'build/engine/tests/golden/*'
 	for p in models_golden encoders_golden; do
 		tests/golden/models_table.py --check build/check/$p.out >build/check/table_$p.out 2>&1
 		tally table_$p build/check/table_$p.out $?
@@ -155,7 +165,7 @@ find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
 # The engine under sanitizers: goldens, loader, core and server with ASan and UBSan; what
 # has threads with TSan.
 check_san() {
-	local san=build/san-address-undefined tsan=build/san-thread b waiting='/test_(ranks|lora_server|server|server_core|sleep|room|kvtier|offload|api|wire|remote_http|remote_desk|remote_program)( |$)'
+	local san=build/san-address-undefined tsan=build/san-thread b
 	local asan_tests="golden/models_golden unit/test_ranks golden/ckpt_golden golden/lora_golden unit/test_lora_files unit/test_lora_cache unit/test_sched_lora unit/test_lora_server golden/logprobs_golden golden/pool_golden golden/draft_golden unit/test_load_files unit/test_load_st unit/test_offsets unit/test_pooler unit/test_load_conf unit/test_load_quant unit/test_gguf
 unit/test_safetensors unit/test_model unit/test_conf unit/test_core unit/test_answers unit/test_beam unit/test_embeds unit/test_torchfile golden/outputs_golden unit/test_pooled unit/test_choices unit/test_sched unit/test_gate unit/test_sim unit/test_share unit/test_offload unit/test_sizing unit/test_spec_draft unit/test_output unit/test_params unit/test_server
 unit/test_server_core unit/test_sleep unit/test_room unit/test_kvtier unit/test_api unit/test_wire unit/test_detok unit/test_stop golden/jinja_golden unit/test_jinja unit/test_chat unit/test_chat_files unit/test_chunk
@@ -172,10 +182,7 @@ unit/test_logits unit/test_spec unit/test_spec_propose unit/test_plugins unit/te
 			*) echo "$san/tests/$b $san/vllm_pg_engine" ;;
 		esac
 	done >build/check/programs
-	grep -vE "$waiting" build/check/programs >build/check/programs.lanes
-	run_programs "$(nproc)" asan- <build/check/programs.lanes
-	grep -E "$waiting" build/check/programs >build/check/programs.alone
-	run_programs 1 asan- <build/check/programs.alone
+	run_sorted asan-
 	for b in $tsan_tests; do echo "$tsan/tests/$b $tsan/vllm_pg_engine"; done >build/check/programs
 	run_programs 1 tsan- <build/check/programs
 }
