@@ -208,6 +208,19 @@ mean_logprob(const CallFrame *f)
 	return answers > 1 || tokens < 1 ? 0 : sum / tokens;
 }
 
+/* As sure as that?  1 and 0 are what no row is sure enough for: probabilities are rounded to them. */
+static bool
+is_accepted(double prob, double accept)
+{
+	return accept < 1 && prob >= accept;
+}
+
+static bool
+is_rejected(double prob, double reject)
+{
+	return reject > 0 && prob <= reject;
+}
+
 /* A choice that isn't sure. */
 static bool
 is_close(const CascadeRule *r, const char *body, Size len, const CallFrame *f)
@@ -221,7 +234,7 @@ is_close(const CascadeRule *r, const char *body, Size len, const CallFrame *f)
 	if (!choose_probs(&reply, &p))
 		return false;
 	if (!isnan(p.threshold) && !isnan(r->accept))
-		return p.first < Max(r->accept, p.threshold) && p.first > Min(r->reject, p.threshold);
+		return !(p.first >= p.threshold && is_accepted(p.first, r->accept)) && !(p.first <= p.threshold && is_rejected(p.first, r->reject));
 	return log(p.best) < r->threshold;
 }
 
@@ -248,28 +261,42 @@ cascade_unsure(WireKind kind, const char *body, Size len, const CallFrame *f, ch
 
 /* ---- the fit ---- */
 
-/* P(at least k of n), each with probability p. */
+/* P(exactly k of n), each with probability p. */
+static double
+binomial_term(int n, int k, double p)
+{
+	return exp(lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0) + k * log(p) + (n - k) * log1p(-p));
+}
+
+/*
+ * P(at least k of n), each with probability p.  Terms are added from k away from the mean, where they fall: a first
+ * one that is too small for a double stands for a tail that is, be it this one or, of few, the other.
+ */
 static double
 binomial_tail(int n, int k, double p)
 {
 	double		sum = 0;
 	double		term;
 
-	if (k <= 0 || p >= 1)
+	if (k <= 0)
 		return 1;
-	if (p <= 0)
-		return 0;
-	term = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0) + k * log(p) + (n - k) * log1p(-p);
-	term = exp(term);
-	/* terms fall from the mean on; before it they rise, and the tail is large anyway */
-	for (int i = k; i <= n; i++)
+	if (k > n * p)
+	{
+		term = binomial_term(n, k, p);
+		for (int i = k; i <= n && term > sum * 1e-17; i++)
+		{
+			sum += term;
+			term *= (double) (n - i) / (i + 1) * p / (1 - p);
+		}
+		return Min(sum, 1);
+	}
+	term = binomial_term(n, k - 1, p);
+	for (int i = k - 1; i >= 0 && term > sum * 1e-17; i--)
 	{
 		sum += term;
-		if (i > n * p && term < sum * 1e-17)
-			break;
-		term *= (double) (n - i) / (i + 1) * p / (1 - p);
+		term *= (double) i / (n - i + 1) * (1 - p) / p;
 	}
-	return Min(sum, 1);
+	return Max(1 - sum, 0);
 }
 
 typedef struct FitRow
@@ -295,7 +322,8 @@ compare_rows(const void *a, const void *b)
 static int
 rows_to_begin(int n, double target, double delta)
 {
-	int			m = (int) ceil(log(delta) / log(target));
+	double		least = ceil(log(delta) / log(target));
+	int			m = least > n ? n + 1 : (int) least;
 	int			enough = m;
 
 	while (enough <= n && binomial_tail(enough, (int) ceil(enough * (1 + target) / 2), target) > delta)
@@ -467,11 +495,11 @@ llm_fit_filter(PG_FUNCTION_ARGS)
 	rows = read_rows(PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1), false, &n);
 	reject = fit_reject(rows, n, recall, delta / 2);
 	accept = fit(rows, n, precision, delta / 2);
-	/* none: everything that isn't rejected is asked, or nothing is rejected */
+	/* none: nothing is accepted, or rejected */
 	accept = accept < 0 ? 1 : accept;
 	reject = Min(reject < 0 ? 0 : reject, accept);
 	for (int i = 0; i < n; i++)
-		asked += rows[i].x < accept && rows[i].x > reject;
+		asked += !is_accepted(rows[i].x, accept) && !is_rejected(rows[i].x, reject);
 	values[0] = Float8GetDatum(accept);
 	values[1] = Float8GetDatum(reject);
 	values[2] = Float8GetDatum(n > 0 ? (double) asked / n : 0);

@@ -74,6 +74,15 @@ SELECT * FROM llm_fit_filter('{0.5}', '{t}');
 -- all agree: everything stays, once there are enough (0.95^59 < 0.05)
 SELECT llm_fit_cascade(array_agg(-0.001 * i), array_agg(true)) FROM generate_series(1, 58) i;
 SELECT llm_fit_cascade(array_agg(-0.001 * i), array_agg(true)) AS lowest FROM generate_series(1, 59) i;
+-- far fewer are right than wanted, of very many: no threshold, not all of them
+SELECT llm_fit_cascade(array_agg(-1e-9), array_agg(i % 2 = 0)) AS none FROM generate_series(1, 1000) i;
+SELECT llm_fit_cascade(array_agg(-1e-9), array_agg(i % 4 > 0), accuracy => 0.9) AS none FROM generate_series(1, 100000) i;
+-- a share that no sample shows
+SELECT llm_fit_cascade('{-1}', '{t}', accuracy => 1 - 1e-12) AS none;
+SELECT llm_fit_cascade(array_agg(-1e-9), array_agg(true), accuracy => 1 - 1e-12) AS none FROM generate_series(1, 1000) i;
+-- who is quite sure, and wrong as often as right: nothing is accepted or rejected, all is asked
+SELECT f.* FROM (SELECT array_agg(1::float8) AS prob, array_agg(i % 2 = 0) AS truth FROM generate_series(1, 1000) i) s, llm_fit_filter(prob, truth, recall => 0.999) f;
+SELECT f.* FROM (SELECT array_agg(0::float8) AS prob, array_agg(i % 2 = 0) AS truth FROM generate_series(1, 1000) i) s, llm_fit_filter(prob, truth) f;
 -- who is less than 0.7 sure is never right: the threshold is not below that, and not far above
 SELECT round(exp(llm_fit_cascade(array_agg(ln(i / 2000.0)), array_agg(i >= 1400)))::numeric, 3) AS threshold FROM generate_series(1, 1999) i;
 -- 300 samples of a model that is right with the probability that it says: at threshold t the share is (1 + t) / 2, so 0.9 is met from t = 0.8 on
