@@ -383,12 +383,18 @@ cost_note_field(CostNote *n, const WireField *f)
 			break;
 		case WTAG_PROMPT:
 		case WTAG_PAIR:
-		case WTAG_CHOICE:
 		case WTAG_INSTRUCTION:
 		case WTAG_MESSAGES:
 		case WTAG_TOOLS:
 		case WTAG_DOCUMENTS:
 			n->prompt_bytes += f->n;
+			break;
+		case WTAG_CHOICE:
+			n->choices++;
+			n->choice_bytes += f->n;
+			break;
+		case WTAG_URL:
+			n->remote = true;
 			break;
 		case WTAG_API_BODY:
 			n->prompt_bytes += f->n;
@@ -399,15 +405,31 @@ cost_note_field(CostNote *n, const WireField *f)
 	}
 }
 
+/* How often the prompt is sent: an endpoint is asked for each choice. */
+static int64
+prompt_times(const CostNote *n)
+{
+	return n->remote ? Max(n->choices, 1) : 1;
+}
+
+static int64
+all_bytes(const CostNote *n)
+{
+	return times(n->prompt_bytes, prompt_times(n)) + n->choice_bytes;
+}
+
 int64
 cost_prompt_guess(const CostNote *n)
 {
-	return n->prompt_ids + (int64) ceil((double) n->prompt_bytes * n->tokens_a_byte);
+	return times(n->prompt_ids, prompt_times(n)) + (int64) ceil((double) all_bytes(n) * n->tokens_a_byte);
 }
 
 int64
 cost_output_guess(const CostNote *n, WireKind kind)
 {
+	/* a dialect whose completions can't be empty has a token of each choice */
+	if (kind == WK_LOGPROBS && n->remote)
+		return prompt_times(n);
 	if (kind != WK_GENERATE && kind != WK_API)
 		return 0;
 	return times(n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens : GUESS_TOKENS, n->answers);
@@ -608,9 +630,9 @@ cost_settle(CostNote *n, const char *model, const CostTokens *t)
 	a->tokens.output += t->output;
 	a->tokens.charged_tries += t->charged_tries;
 	a->cost = add(a->cost, n->cost);
-	if (t->prompt > 0 && n->prompt_bytes > 0)
+	if (t->prompt > 0 && all_bytes(n) > 0)
 	{
-		a->prompt_bytes += n->prompt_bytes;
+		a->prompt_bytes += all_bytes(n);
 		a->bytes_tokens += t->prompt;
 	}
 	p = purse(n->role);

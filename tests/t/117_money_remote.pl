@@ -102,6 +102,12 @@ ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'nothing is under 
 is(sql(q{SELECT cost BETWEEN 0.0025 AND 0.0031 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... when it is used up');
 is(sql($nothing), 't', 'nothing is set aside');
 like(sql(q{EXPLAIN SELECT llm_generate('row ' || i, model => 'paid', max_tokens => 10) FROM generate_series(1, 1000) i}), qr/LLM Estimate: 1000 calls, \d+ prompt tokens, \d+ output tokens, cost 0\.\d+/, 'an estimate');
+# each choice is a call with the whole prompt
+sql('SELECT llm_cost_reset()');
+my $choose = q{SELECT count(llm_choose('row ' || i || ' has some words more', '{one,two,three,four,five,six,seven,eight,nine,ten}', model => 'paid')) FROM generate_series(1, 20) i};
+like(sql("EXPLAIN $choose"), qr/LLM Estimate: 20 calls, (\d{4}) prompt tokens/, 'an estimate of choices');
+like(fails("SET vllm.max_cost = 0.001; SET vllm.batch_window = 20; $choose"), qr/ERROR:  53400: the cost limit of the statement is reached/, 'a budget holds for choices');
+is(sql(q{SELECT coalesce(sum(cost), 0) <= 0.001 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... and is not overshot');
 
 $node->stop;
 done_testing();
