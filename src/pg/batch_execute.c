@@ -289,6 +289,8 @@ batch_end(CustomScanState *css)
 
 	batch_ring_clear(n);
 	ExecEndNode(outerPlanState(css));
+	if (n->pool != NULL)
+		batch_pool_keep(n->pool);
 }
 
 static void

@@ -131,6 +131,7 @@ struct BatchPool
 	dlist_head	kept;			/* oldest first */
 	Size		kept_bytes;
 	Size		held_bytes;		/* replies that somebody holds */
+	CacheLater	later;			/* answers of a parallel plan */
 	bool		remote;			/* the request that was started last is the remote program's */
 	Carrier    *carriers;		/* free */
 	BatchRequest *free;
@@ -244,6 +245,12 @@ batch_pool_room_for_many(BatchPool *p)
 	int			room = batch_pool_room(p);
 
 	return room > 0 && room * 3 >= p->stats.in_flight;
+}
+
+void
+batch_pool_keep(BatchPool *p)
+{
+	result_cache_keep_now(&p->later);
 }
 
 void
@@ -945,7 +952,12 @@ bool
 batch_request_forgive(BatchRequest *q)
 {
 	if (q->cache.on && q->err == NULL)
-		result_cache_keep(&q->cache, q->reply, q->reply_len);
+	{
+		if (IsInParallelMode() && q->pool->estate != NULL)
+			result_cache_keep_later(&q->pool->later, q->pool->cxt, &q->cache, q->reply, q->reply_len);
+		else
+			result_cache_keep(&q->cache, q->reply, q->reply_len);
+	}
 	q->cache.on = false;
 	on_error_count(q->forgiven ? q->err : NULL);
 	on_error_check();

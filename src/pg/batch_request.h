@@ -79,6 +79,9 @@ bool		batch_pool_room_for_many(BatchPool *p);
  */
 void		batch_pool_flush(void);
 
+/* A statement's plan has ended: answers that it could not keep in parallel mode. */
+void		batch_pool_keep(BatchPool *p);
+
 /*
  * Start a request (r is copied) or join an equal one.  stats: the node's, or NULL; it
  * must live as long as the pool.  NULL: no slot is free, or no engine is there; with

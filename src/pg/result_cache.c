@@ -9,8 +9,8 @@
  *
  * The table is written as catalogs are, without SPI and from within the executor: one tuple and its index entries, in the
  * statement's transaction.  Its index on keys is not unique, so nothing can be violated: two sessions that have
- * asked at once keep two equal rows, of which any will do.  A transaction that reads only, recovers, is parallel or serializable
- * keeps nothing.
+ * asked at once keep two equal rows, of which any will do.  A transaction that reads only, recovers or is serializable
+ * keeps nothing.  While a parallel plan runs nobody can write: its answers wait in memory until it has ended.
  *
  * Limits are kept by removing the oldest: when a session has kept a sixteenth of max_bytes, and by llm_cache_prune().  Rows that
  * somebody else has in hand are left to the next time.
@@ -322,8 +322,9 @@ prune_now_and_then(const CacheKey *k, int64 bytes)
 	(void) prune(k->model, k->max_age, k->max_bytes);
 }
 
-void
-result_cache_keep(const CacheKey *k, const char *reply, Size len)
+/* As somebody's who may be another one than who writes it now. */
+static void
+keep_as(Oid role, const CacheKey *k, const char *reply, Size len)
 {
 	Relation	rel;
 	Datum		values[N_COLS];
@@ -341,7 +342,7 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	namestrcpy(&name, k->model);
 	values[COL_KEY - 1] = PointerGetDatum(to_bytea(k->digest, CACHE_DIGEST));
 	values[COL_MODEL - 1] = NameGetDatum(&name);
-	values[COL_ROLE - 1] = ObjectIdGetDatum(GetUserId());
+	values[COL_ROLE - 1] = ObjectIdGetDatum(role);
 	values[COL_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[COL_BYTES - 1] = Int64GetDatum(bytes);
 	values[COL_REPLY - 1] = PointerGetDatum(to_bytea(reply, len));
@@ -352,6 +353,57 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	pfree(DatumGetPointer(values[COL_KEY - 1]));
 	pfree(DatumGetPointer(values[COL_REPLY - 1]));
 	prune_now_and_then(k, bytes);
+}
+
+void
+result_cache_keep(const CacheKey *k, const char *reply, Size len)
+{
+	keep_as(GetUserId(), k, reply, len);
+}
+
+typedef struct Answer
+{
+	CacheKey	key;
+	Oid			role;
+	Size		len;
+	char		reply[FLEXIBLE_ARRAY_MEMBER];
+} Answer;
+
+void
+result_cache_keep_later(CacheLater *l, MemoryContext cxt, const CacheKey *k, const char *reply, Size len)
+{
+	MemoryContext old;
+	Answer	   *a;
+
+	if (l->bytes + len > CACHE_LATER)
+	{
+		cost_count_cache(k->model, COST_CACHE_SKIPPED);
+		return;
+	}
+	old = MemoryContextSwitchTo(cxt);
+	a = palloc(offsetof(Answer, reply) + len);
+	a->key = *k;
+	a->role = GetUserId();
+	a->len = len;
+	memcpy(a->reply, reply, len);
+	l->answers = lappend(l->answers, a);
+	l->bytes += len;
+	MemoryContextSwitchTo(old);
+}
+
+void
+result_cache_keep_now(CacheLater *l)
+{
+	ListCell   *lc;
+
+	foreach(lc, l->answers)
+	{
+		const Answer *a = lfirst(lc);
+
+		keep_as(a->role, &a->key, a->reply, a->len);
+	}
+	list_free_deep(l->answers);
+	*l = (CacheLater) {0};
 }
 
 int64

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 
 #include "wire/wire.h"
 
@@ -33,6 +34,20 @@ char	   *result_cache_find(const CacheKey *k, Size *len);
  * later statements.
  */
 void		result_cache_keep(const CacheKey *k, const char *reply, Size len);
+
+/*
+ * The same for a statement whose plan is parallel: it may write when the plan has ended.  Until then answers are in memory,
+ * so many bytes of them as CACHE_LATER; the ones beyond are not kept.
+ */
+#define CACHE_LATER		(64 * 1024 * 1024)
+typedef struct CacheLater
+{
+	List	   *answers;
+	Size		bytes;
+} CacheLater;
+
+void		result_cache_keep_later(CacheLater *l, MemoryContext cxt, const CacheKey *k, const char *reply, Size len);
+void		result_cache_keep_now(CacheLater *l);
 
 /* The model is no more, or another one: all answers that it has given go.  NULL: of all models. */
 int64		result_cache_clear(const char *model);

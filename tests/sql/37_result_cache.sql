@@ -71,6 +71,35 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT * FROM asks('SELECT llm_generate(''new '' || p) FROM c');
 COMMIT;
 SELECT skipped FROM llm_stat_cache WHERE model = 'keeper';
+-- a parallel plan's answers are kept when it has ended, and once for all rows that ask the same
+CREATE TABLE many AS SELECT i, 'parallel ' || i AS p FROM generate_series(1, 20000) i;
+ANALYZE many;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 2;
+CREATE FUNCTION gathers(query text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE j json;
+BEGIN
+    EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO j;
+    RETURN j::text LIKE '%"Gather"%';
+END $$;
+SELECT gathers('SELECT llm_generate(p) FROM many WHERE i <= 20');
+SELECT * FROM asks('SELECT llm_generate(p) FROM many WHERE i <= 20');
+SELECT * FROM asks('SELECT llm_generate(p) FROM many WHERE i <= 20');
+SELECT * FROM asks('SELECT llm_generate(''p'' || i % 5) FROM many WHERE i <= 20');
+SELECT * FROM asks('SELECT llm_generate(''p'' || i % 5) FROM many WHERE i <= 20');
+BEGIN READ ONLY;
+SELECT * FROM asks('SELECT llm_generate(''q'' || i) FROM many WHERE i <= 20');
+COMMIT;
+SELECT * FROM asks('SELECT llm_generate(''q'' || i) FROM many WHERE i <= 20');
+SELECT skipped FROM llm_stat_cache WHERE model = 'keeper';
+DROP FUNCTION gathers;
+DROP TABLE many;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+RESET max_parallel_workers_per_gather;
 -- errors aren't kept
 SET vllm.on_error = 'null';
 SET client_min_messages = error;
