@@ -104,6 +104,8 @@ CREATE INDEX result_cache_key ON vllm.result_cache (key);
 CREATE INDEX result_cache_age ON vllm.result_cache (model, created);
 
 REVOKE ALL ON vllm.result_cache FROM PUBLIC;
+-- as vllm.secret: who may read and write all tables finds nothing here, and puts no answer in
+ALTER TABLE vllm.result_cache ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION vllm.cache_list(OUT model text, OUT entries bigint, OUT bytes bigint, OUT hits bigint, OUT misses bigint, OUT skipped bigint)
 RETURNS SETOF record

@@ -58,6 +58,14 @@ SELECT llm_cache_clear();
 SELECT llm_cache_clear('keeper');
 SELECT count(*) FROM llm_stat_cache;
 RESET ROLE;
+-- nor does who reads and writes all tables
+CREATE ROLE regress_all IN ROLE pg_read_all_data, pg_write_all_data;
+SET ROLE regress_all;
+SELECT count(*) FROM vllm.result_cache;
+DELETE FROM vllm.result_cache;
+INSERT INTO vllm.result_cache VALUES ('\x00', 'sharer', 0, now(), 1, '\x00');
+RESET ROLE;
+DROP ROLE regress_all;
 -- a transaction that can't write keeps nothing, but finds; one that is rolled back has kept nothing
 BEGIN READ ONLY;
 SELECT * FROM asks('SELECT llm_generate(''new '' || p) FROM c');
