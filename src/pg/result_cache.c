@@ -118,6 +118,22 @@ is_besides(int tag)
 	}
 }
 
+/*
+ * Is there a cascade?  Which answers are sure enough for it, and so are kept, depends on what is asked of them: a filter's threshold,
+ * how choices are normalized.  The note says that.
+ */
+static bool
+has_cascade(const StringInfoData *body)
+{
+	WireIn		in = {body->data, body->data + body->len};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_CASCADE)
+			return true;
+	return false;
+}
+
 /* The rule that asker_options.c has written; false: there is none. */
 static bool
 read_rule(CacheKey *k, const StringInfoData *body, bool *shared)
@@ -150,6 +166,7 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 	WireField	f;
 	const char *before = in.p;
 	bool		shared = false;
+	bool		noted;
 	pg_cryptohash_ctx *ctx;
 	uint32		head[2];
 
@@ -157,6 +174,7 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) || !read_rule(k, body, &shared))
 		return;
 	strlcpy(k->model, model, sizeof(k->model));
+	noted = has_cascade(body);
 	ctx = pg_cryptohash_create(PG_SHA256);
 	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
 		elog(ERROR, "could not compute a digest");
@@ -166,7 +184,7 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 	for (; wire_next(&in, &f) > 0; before = in.p)
 	{
 		/* as it stands in the message: tag, length and value */
-		if (!is_besides(f.tag))
+		if (!is_besides(f.tag) || (noted && f.tag == WTAG_NOTE))
 			update(ctx, before, in.p - before);
 		if (f.tag == WTAG_MODEL_PATH || f.tag == WTAG_LORA_PATH)
 			update_file(ctx, f.s, f.n);

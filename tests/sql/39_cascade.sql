@@ -35,6 +35,21 @@ RESET vllm.batch;
 SELECT count(*) FILTER (WHERE f <> CASE WHEN yes >= 0.9 THEN true WHEN yes <= 0.1 THEN false ELSE bigs_yes END) AS wrong,
 	count(*) FILTER (WHERE yes BETWEEN 0.11 AND 0.89) > 0 AS some_went
 FROM (SELECT i, llm_filter('is it so?', p, model => 'filter') AS f FROM t) s JOIN alone USING (i);
+-- ... and so with answers that are kept, whoever has asked before: for the probability (each row's is near 0.47), or with another threshold
+SELECT llm_create_model('kept', '/fake/small', options => '{"cascade": {"to": "big", "accept": 0.9, "reject": 0.1}, "result_cache": true}');
+SELECT llm_create_model('kept2', '/fake/small', options => '{"cascade": {"to": "big", "accept": 0.4, "reject": 0.1}, "result_cache": true}');
+CREATE FUNCTION asks_big(model text, threshold float8) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM llm_cost_reset();
+	PERFORM count(llm_filter('is it so?', p, threshold, model => asks_big.model)) FROM t;
+	RETURN coalesce((SELECT requests FROM llm_stat_cost c WHERE c.model = 'big'), 0);
+END $$;
+SELECT count(llm_filter_prob('is it so?', p, model => 'kept')) FROM t;
+SELECT asks_big('kept', 0.5);
+SELECT asks_big('kept2', 0.3), asks_big('kept2', 0.6), asks_big('kept2', 0.3);
+SELECT model, hits FROM llm_stat_cache ORDER BY 1;
+DROP FUNCTION asks_big;
+SELECT llm_drop_model('kept'), llm_drop_model('kept2');
 -- answers: by the mean of their tokens
 SELECT count(*) FILTER (WHERE n = a) AS never, count(*) FILTER (WHERE y = b) AS always FROM (SELECT llm_generate(p, model => 'never', max_tokens => 4) AS n,
 	llm_generate(p, model => 'plain', max_tokens => 4) AS a, llm_generate(p, model => 'always', max_tokens => 4) AS y, llm_generate(p, model => 'big', max_tokens => 4) AS b FROM t WHERE i <= 50) s;
