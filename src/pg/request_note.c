@@ -314,6 +314,14 @@ read_live(RequestFigures *r, const WireSlot *live)
 	r->preemptions = atomic_load_explicit(&live->preemptions, memory_order_relaxed);
 }
 
+/* An endpoint that was at work may charge for it, though nobody waits for the answer any more. */
+static void
+read_unanswered(RequestFigures *r, const WireSlot *live)
+{
+	if (r->prompt_tokens == 0 && atomic_load_explicit(&live->phase, memory_order_relaxed) == WP_RUNNING)
+		r->charged_tries = 1;
+}
+
 /* An endpoint that tells of no tokens doesn't answer for nothing. */
 static void
 settle(RequestNote *n, const char *model, RequestEnd end, const RequestFigures *r)
@@ -340,6 +348,8 @@ request_note_end(RequestNote *n, const RequestEnded *e)
 		read_live(&r, e->live);
 	if (e->reply != NULL)
 		end = read_figures(&r, end, e->reply, e->reply_len);
+	else if (e->live != NULL && n->remote)
+		read_unanswered(&r, e->live);
 	settle(n, e->model, end, &r);
 	if (r.total_us < 0)
 		r.total_us = Max(GetCurrentTimestamp() - n->start, 0);

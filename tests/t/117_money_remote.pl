@@ -102,6 +102,16 @@ ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'nothing is under 
 is(sql(q{SELECT cost BETWEEN 0.0025 AND 0.0031 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... when it is used up');
 is(sql($nothing), 't', 'nothing is set aside');
 like(sql(q{EXPLAIN SELECT llm_generate('row ' || i, model => 'paid', max_tokens => 10) FROM generate_series(1, 1000) i}), qr/LLM Estimate: 1000 calls, \d+ prompt tokens, \d+ output tokens, cost 0\.\d+/, 'an estimate');
+# nobody waits for it any more, but the endpoint was at work: its prompt; not of those that have waited for their turn
+model('single', $e->url, qq({"dialect": "vllm", "max_concurrent_requests": 1, "max_retries": 0, $prices}));
+sql('SELECT llm_cost_reset()');
+like(fails(q{SET statement_timeout = 500; SELECT llm_generate('row ' || i || ' [[delay 30]]', model => 'single', max_tokens => 9) FROM generate_series(1, 3) i}), qr/ERROR:  57014/, 'a cancelled statement');
+is(sql(q{SELECT requests || ' ' || charged_tries || ' ' || (cost > 0 AND cost < 0.0001) FROM llm_stat_cost WHERE model = 'single'}), '3 1 true', '... may cost its prompt');
+is(sql($nothing), 't', 'nothing is set aside');
+sql('SELECT llm_cost_reset()');
+fails(q{SET statement_timeout = 500; SELECT text FROM llm_generate_stream('a b c d e f [[stall 3]]', model => 'single', max_tokens => 9)});
+is(sql(q{SELECT requests || ' ' || charged_tries || ' ' || (cost > output_tokens * 10 / 1000000.0) FROM llm_stat_cost WHERE model = 'single'}), '1 1 true', 'a stream that nobody reads to its end: its prompt, too');
+
 # each choice is a call with the whole prompt
 sql('SELECT llm_cost_reset()');
 my $choose = q{SELECT count(llm_choose('row ' || i || ' has some words more', '{one,two,three,four,five,six,seven,eight,nine,ten}', model => 'paid')) FROM generate_series(1, 20) i};
