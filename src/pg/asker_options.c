@@ -269,8 +269,8 @@ asker_options_put(const char *options, WireOut *out)
 	{
 		const JsonNode *n;
 
-		/* most models have none of them, and their options need not be read */
-		if (strstr(options, asker_options[i].name) == NULL)
+		/* most models have none of them, and their options need not be read; an escape may hide a key */
+		if (strstr(options, asker_options[i].name) == NULL && strchr(options, '\\') == NULL)
 			continue;
 		if (root == NULL)
 			root = model_options_tree(options);

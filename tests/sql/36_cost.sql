@@ -9,6 +9,11 @@ SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": 7}');
 SELECT llm_create_model('paid', '/fake/paid', options => '{"prices": {"input": 2.5, "output": 10}}');
 SELECT llm_create_model('cheap', '/fake/cheap', options => '{"prices": {"input": 0.150001, "cached_input": 0.075, "output": 0.6}}');
 SELECT llm_create_model('free', '/fake/free');
+-- JSON has other ways to write a key
+SELECT llm_create_model('escaped', '/fake/paid', options => '{"pr\u0069ces": {"input": 1}}');
+SELECT llm_generate('a b c', model => 'escaped') IS NOT NULL AS asked;
+SELECT cost > 0 AS paid FROM llm_stat_cost WHERE model = 'escaped';
+SELECT llm_drop_model('escaped');
 SELECT llm_cost_reset() >= 0 AS reset;
 -- one request, by the token
 SELECT llm_cost_reset();
