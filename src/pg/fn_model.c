@@ -176,7 +176,7 @@ llm_create_model(PG_FUNCTION_ARGS)
 	m.provider = PG_ARGISNULL(3) ? "local" : optional_arg(fcinfo, 3);
 	m.url = optional_arg(fcinfo, 4);
 	m.owner = GetUserId();
-	if (strcmp(m.provider, "openai") != 0)
+	if (strcmp(m.provider, "local") == 0)
 		model_check_may_read("permission denied to create a model");
 	check_provider(&m);
 	if (m.path != NULL)
@@ -196,6 +196,8 @@ llm_create_model(PG_FUNCTION_ARGS)
 	/* an endpoint is not asked: whether it can be reached is no matter of this transaction */
 	if (!catalog_is_remote(&m))
 		tell_engine(WK_MODEL_CHECK, &m);
+	/* of a model of this name whose row was deleted by hand */
+	(void) secret_delete(m.name);
 	catalog_insert(&m);
 	PG_RETURN_VOID();
 }

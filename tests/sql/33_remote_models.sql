@@ -95,10 +95,20 @@ GRANT EXECUTE ON FUNCTION llm_create_model(text, text, json, text, text) TO regr
 SET ROLE regress_remote_owner;
 SELECT llm_create_model('mine', provider => 'openai', url => 'https://llm.example.com/v1', options => '{"headers": {"X-Team": "a"}}');
 SELECT fails($$SELECT llm_create_model('x', '/fake/x')$$),
+       fails($$SELECT llm_create_model('x', provider => 'OpenAI', url => 'https://llm.example.com/v1')$$),
        fails($$SELECT llm_create_model('x', provider => 'openai', url => 'https://other.example.com/v1')$$),
        fails($$SELECT llm_create_model('x', provider => 'openai', url => 'https://llm.example.com/v1', options => '{"ssl_verify": false}')$$),
        fails($$SELECT llm_create_model('x', provider => 'openai', url => 'https://llm.example.com/v1', options => '{"ca_file": "/etc/ca.pem"}')$$),
        fails($$SELECT llm_set_secret('big', 'x')$$), fails($$SELECT llm_drop_secret('big')$$), fails($$TABLE vllm.secret$$);
+-- a secret that somebody's model has left behind, whose row was deleted by hand, is not for the next one of its name
+RESET ROLE;
+SELECT llm_create_model('left', provider => 'openai', url => 'https://llm.example.com/v1');
+SELECT llm_set_secret('left', 'not-to-be-seen');
+DELETE FROM vllm.model WHERE name = 'left';
+SET ROLE regress_remote_owner;
+SELECT llm_create_model('left', provider => 'openai', url => 'https://llm.example.com/v1');
+SELECT has_secret FROM llm_models WHERE name = 'left';
+SELECT llm_drop_model('left');
 SELECT llm_create_model('careful', provider => 'openai', url => 'https://llm.example.com/v1', options => '{"ssl_verify": true}');
 SELECT llm_set_secret('mine', 'not-to-be-seen');
 SELECT name, url, has_secret, options FROM llm_models WHERE provider = 'openai' ORDER BY 1;
