@@ -29,6 +29,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "common/cryptohash.h"
 #include "common/sha2.h"
@@ -37,6 +38,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -57,6 +59,15 @@ enum
 {
 	COL_KEY = 1, COL_MODEL, COL_ROLE, COL_CREATED, COL_BYTES, COL_REPLY, N_COLS = COL_REPLY
 };
+
+/* In a database whose extension has not been updated there is no table: nothing is kept. */
+static bool
+is_there(void)
+{
+	Oid			nsp = get_namespace_oid("vllm", true);
+
+	return OidIsValid(nsp) && OidIsValid(get_relname_relid("result_cache", nsp));
+}
 
 /* ---- keys ---- */
 
@@ -171,7 +182,8 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 	uint32		head[2];
 
 	memset(k, 0, sizeof(*k));
-	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) || !read_rule(k, body, &shared))
+	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) || !read_rule(k, body, &shared) ||
+		!is_there())
 		return;
 	strlcpy(k->model, model, sizeof(k->model));
 	noted = has_cascade(body);
@@ -427,13 +439,16 @@ result_cache_keep_now(CacheLater *l)
 int64
 result_cache_clear(const char *model)
 {
-	Relation	rel = table_open(catalog_relation("result_cache"), RowExclusiveLock);
+	Relation	rel;
 	NameData	name;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	t;
 	int64		n = 0;
 
+	if (!is_there())
+		return 0;
+	rel = table_open(catalog_relation("result_cache"), RowExclusiveLock);
 	if (model != NULL)
 	{
 		namestrcpy(&name, model);

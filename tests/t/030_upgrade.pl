@@ -53,6 +53,8 @@ for my $v (@older)
 	is($node->safe_psql($db, q{SELECT llm_generate('old catalog'), (llm_generate_full('old catalog')).text,
 		llm_count_tokens('old catalog') > 0, (SELECT state FROM llm_stat_engine), (SELECT count(*) FROM llm_models)}),
 		'OLD CATALOG|OLD CATALOG|t|ready|1', "a catalog of $v works with this library");
+	is($node->safe_psql($db, q{SELECT llm_create_model('old', '/fake/old', options => '{"result_cache": true}');
+		SELECT llm_generate('a model', model => 'old', temperature => 0); SELECT llm_drop_model('old')}), "\nA MODEL\n", '... and its models come and go');
 	# views and grants on functions that get new arguments
 	$node->safe_psql($db, qq{CREATE ROLE ${db}_role;
 		CREATE VIEW answers AS SELECT llm_generate('view of a ' || 'function', max_tokens => 50) AS a, llm_generate('b', 20) AS b,
