@@ -187,7 +187,10 @@ cascade_want_logprobs(StringInfo body)
 		wire_put_int(&out, WTAG_LOGPROBS, 0);
 }
 
-/* The mean over the answer's tokens; 0 = as sure as can be, also where there are several answers or nothing is known. */
+/*
+ * The mean over the tokens that are told (those of thoughts may not be); 0 = as sure as can be, also where there are several
+ * answers or nothing is known.
+ */
 static double
 mean_logprob(const CallFrame *f)
 {
@@ -202,8 +205,9 @@ mean_logprob(const CallFrame *f)
 		answers += x.tag == WTAG_INDEX;
 		if (x.tag == WTAG_CUM_LOGPROB)
 			sum = x.num;
-		if (x.tag == WTAG_COMPLETION_TOKENS)
-			tokens = x.i;
+		/* before the answer come the prompt's */
+		if (x.tag == WTAG_LP_COUNTS && answers > 0)
+			tokens = x.n;
 	}
 	return answers > 1 || tokens < 1 ? 0 : sum / tokens;
 }

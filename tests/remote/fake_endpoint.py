@@ -21,6 +21,7 @@ which hold for the requests that follow, in their order:
   html             a page                          not_http         something else
   empty            {}                              null             null where text should be
   wrong_count      a choice or row too few         extra_count      one too many
+  hidden N         usage has N more tokens, of thoughts that are not told
   same_index       all rows have index 0           shuffle          rows in reverse, each with its index
   wrong_dim        the last vector is shorter      nan              a vector with null or NaN
   redirect URL     307 to there                    huge BYTES       so much more of body
@@ -346,6 +347,8 @@ class Connection(asyncio.Protocol):
         rows = next((answer[k] for k in ('choices', 'data', 'results') if k in answer), None)
         if 'no_usage' in faults:
             answer.pop('usage', None)
+        if 'hidden' in faults:
+            answer['usage']['completion_tokens'] += int(faults['hidden'])
         if rows:
             if 'wrong_count' in faults:
                 rows.pop()

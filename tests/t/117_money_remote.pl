@@ -82,6 +82,16 @@ like(fails(q{SELECT llm_generate('x [[hang]]', model => 'spare', timeout_ms => 4
 cmp_ok(time - $t0, '<', 3, '... in time');
 is(sql($nothing), 't', 'nothing is set aside');
 
+# ---- cascades: by the mean of the tokens whose log-probabilities are told, however many were generated ----
+my $mean = sql(q{SELECT cumulative_logprob / cardinality(logprobs) FROM llm_completions('some more words', model => 'paid', logprobs => 0, max_tokens => 9)});
+model('doubts', $e->url, sprintf('{"dialect": "vllm", "cascade": {"to": "here", "threshold": %.3f}}', $mean + 0.1));
+model('is_sure', $e->url, sprintf('{"dialect": "vllm", "cascade": {"to": "here", "threshold": %.3f}}', $mean - 0.1));
+for my $mark ('', ' [[hidden 50]]', ' [[no_usage]]')
+{
+	is(sql("SELECT llm_generate('some more words$mark', model => 'doubts', max_tokens => 9)"), uc("some more words$mark"), "an endpoint that isn't sure$mark");
+	is(sql("SELECT llm_generate('some more words$mark', model => 'is_sure', max_tokens => 9)"), 'words more some', "... and one that is$mark");
+}
+
 # ---- kept answers ----
 my $ask = q{SELECT md5(string_agg(llm_generate('row ' || i, model => 'kept', temperature => 0, max_tokens => 9), ',' ORDER BY i)) FROM generate_series(1, 50) i};
 my $first = sql($ask);
