@@ -47,7 +47,7 @@ ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src
 	src/grammar/*.c src/model/*.c src/talk/*.c src/engine/*.c)
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
 # of the HTTP door what needs no library: for its unit test
-HTTP_PURE = $(patsubst %,src/http/%.c,answer conf json route)
+HTTP_PURE = $(patsubst %,src/http/%.c,answer conf route)
 # of the remote program everything but what talks to libcurl: for its unit tests
 REMOTE_PURE = $(filter-out src/remote/main.c src/remote/http%.c,$(wildcard src/remote/*.c))
 LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE) $(REMOTE_PURE))
@@ -66,7 +66,7 @@ HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lmicrohttpd -lpq -lgnutls -lcjson 
 HAVE_HTTP := $(shell printf '\043include <microhttpd.h>\n\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
 	$(CC) $(HTTP_CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
 HTTP_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/http/*.c)) \
-	$(patsubst %,$(BUILD)/src/base/%.o,buf log mem) $(BUILD)/src/wire/traceparent.o
+	$(patsubst %,$(BUILD)/src/base/%.o,buf jsoncheck log mem) $(BUILD)/src/wire/traceparent.o
 HTTP = $(if $(HAVE_HTTP),$(BUILD)/vllm_pg_http)
 
 http: $(HTTP)

@@ -5,6 +5,9 @@
 #ifndef VLLM_BASE_UTF8CHAR_H
 #define VLLM_BASE_UTF8CHAR_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* Bytes of the character at s < end, which ends at end at the latest; 0: there is none (RFC 3629: no surrogates, nothing overlong). */
 static inline int
 utf8_char(const char *s, const char *end)
@@ -22,6 +25,21 @@ utf8_char(const char *s, const char *end)
 		(u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))
 		return 0;
 	return n;
+}
+
+/* Are n bytes at s characters all of them? */
+static inline bool
+utf8_text_ok(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;)
+	{
+		int			len = utf8_char(s + i, s + n);
+
+		if (len == 0)
+			return false;
+		i += (size_t) len;
+	}
+	return true;
 }
 
 #endif

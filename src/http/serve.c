@@ -24,12 +24,14 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/jsoncheck.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "http/auth.h"
 #include "http/conf.h"
 #include "http/count.h"
-#include "http/json.h"
+
+#define BODY_DEPTH	512			/* levels of brackets of a body */
 
 static atomic_int active;
 static atomic_int load;
@@ -477,11 +479,14 @@ take_upload(Request *q, const char *data, size_t n)
 	return true;
 }
 
-/* The body has come.  A GET, and what ends in an id or a verb, needs none. */
+/*
+ * The body has come.  A GET, and what ends in an id or a verb, needs none.  What is not JSON must not get as far as the server: its
+ * complaint would quote the body in the server's log.
+ */
 static bool
 check_body(Request *q, const char *method, char *message, size_t size)
 {
-	size_t		at;
+	JsonCheck	c = {.depth = BODY_DEPTH,.key = "stream"};
 
 	if (q->body.len == 0)
 	{
@@ -489,9 +494,12 @@ check_body(Request *q, const char *method, char *message, size_t size)
 		return strcmp(method, "POST") != 0 || strchr(q->route->path, '*') != NULL;
 	}
 	snprintf(message, size, "the body is not JSON: ");
-	if (json_check(q->body.data, q->body.len, "stream", &q->stream, &at))
+	if (json_check(q->body.data, q->body.len, &c))
+	{
+		q->stream = c.value != NULL && *c.value == 't';
 		return true;
-	snprintf(message + strlen(message), size - strlen(message), "unexpected byte at offset %zu", at);
+	}
+	snprintf(message + strlen(message), size - strlen(message), "unexpected byte at offset %zu", c.at);
 	return false;
 }
 

@@ -2,7 +2,7 @@
  * body.c
  *	  From requests to an endpoint's calls: which calls, and what all bodies begin with.
  *
- * The user's texts are checked before they become part of a body (jsontext.c): what isn't UTF-8 would be changed, and JSON
+ * The user's texts are checked before they become part of a body (base/jsoncheck.h): what isn't UTF-8 would be changed, and JSON
  * that isn't would change what stands around it.
  *
  * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are equal in every
@@ -18,9 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/jsoncheck.h"
 #include "base/mem.h"
+#include "base/utf8char.h"
 #include "remote/body_int.h"
-#include "remote/jsontext.h"
 
 /* ---- what bodies are made with ---- */
 
@@ -109,7 +110,7 @@ body_json(Maker *m, const char *name, const char *s, size_t n, char open)
 
 	while (at < n && (s[at] == ' ' || s[at] == '\t' || s[at] == '\n' || s[at] == '\r'))
 		at++;
-	if (!json_text_ok(s, n) || (open != 0 && s[at] != open))
+	if (!json_ok(s, n, BODY_DEPTH) || (open != 0 && s[at] != open))
 	{
 		err_set(m->e, ERR_INVALID, "%s must be %s", name, open == '{' ? "a JSON object" : open == '[' ? "a JSON array" : "JSON");
 		return err_detail(m->e, "parameter=%s", name);

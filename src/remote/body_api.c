@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/jsoncheck.h"
 #include "remote/body_int.h"
-#include "remote/jsontext.h"
 
 static bool
 is(const char *s, size_t n, const char *word)
@@ -86,7 +86,7 @@ copy_members(Maker *m, JsonSpan *options, bool *told)
 				value;
 	int			got = -1;
 
-	if (json_text_ok(a->api_body.s, a->api_body.n) && json_members(&list, a->api_body.s, a->api_body.n))
+	if (json_ok(a->api_body.s, a->api_body.n, BODY_DEPTH) && json_members(&list, a->api_body.s, a->api_body.n))
 		while ((got = json_member(&list, &key, &value)) > 0)
 		{
 			if (memchr(key.s, '\\', key.n) != NULL)

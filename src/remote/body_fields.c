@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/jsoncheck.h"
 #include "base/mem.h"
 #include "remote/body_int.h"
-#include "remote/jsontext.h"
 
 #include <cjson/cJSON.h>
 
@@ -202,7 +202,7 @@ trimmed(const WireField *f)
 static char *
 schema_in_string(const char *s, size_t n)
 {
-	cJSON	   *j = n > 0 && s[0] == '"' && json_text_ok(s, n) && memmem(s, n, "\\u0000", 6) == NULL ? cJSON_ParseWithLength(s, n) : NULL;
+	cJSON	   *j = n > 0 && s[0] == '"' && json_ok(s, n, BODY_DEPTH) && memmem(s, n, "\\u0000", 6) == NULL ? cJSON_ParseWithLength(s, n) : NULL;
 	char	   *text = cJSON_IsString(j) ? mem_strdup(j->valuestring) : NULL;
 
 	cJSON_Delete(j);

@@ -9,6 +9,8 @@
 #include "remote/body.h"
 #include "remote/dialect.h"
 
+#define BODY_DEPTH	1000			/* levels of brackets of JSON that becomes a part of a body */
+
 /* Kinds of bodies, by the shape of their answers (ask_fields.def). */
 enum
 {

@@ -2,10 +2,9 @@
  * rjson.c
  *	  Endpoints' JSON, read in place (rjson.h).
  *
- * Bodies come from the network and may be long: they are checked without recursion, `open` has one bit for each level, 1 = object.
- * Everything behind rjson_check() may rely on brackets and quotes that match.  Numbers: those of at most 19 digits and a power of
- * ten that a double has exactly are converted by one multiplication or division, the others by strtod() (the program stays in the
- * C locale).
+ * Everything behind rjson_check() may rely on brackets and quotes that match.  Numbers: those of at most 19 digits and a power
+ * of ten that a double has exactly are converted by one multiplication or division, the others by strtod() (the program stays in
+ * the C locale).
  *
  * Tested by tests/unit/test_remote_rjson.c.
  */
@@ -15,245 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8char.h"
-
-typedef struct Scan
-{
-	const char *s;
-	const char *end;
-	uint64_t	open[RJSON_DEPTH / 64];
-	int			depth;
-} Scan;
+#include "base/jsoncheck.h"
 
 /* ---- the check ---- */
-
-static int
-hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static void
-space(Scan *c)
-{
-	while (c->s < c->end && (*c->s == ' ' || *c->s == '\t' || *c->s == '\n' || *c->s == '\r'))
-		c->s++;
-}
-
-/* Behind a backslash. */
-static bool
-escape(Scan *c)
-{
-	if (c->s == c->end)
-		return false;
-	if (*c->s != 'u')
-		return *c->s != '\0' && strchr("\"\\/bfnrt", *c->s++) != NULL;
-	for (int i = 1; i <= 4; i++)
-		if (c->end - c->s <= i || hex_digit(c->s[i]) < 0)
-			return false;
-	c->s += 5;
-	return true;
-}
-
-static bool
-string(Scan *c)
-{
-	if (c->s == c->end || *c->s != '"')
-		return false;
-	c->s++;
-	while (c->s < c->end && *c->s != '"')
-	{
-		unsigned char u = (unsigned char) *c->s;
-		int			n = 1;
-
-		if (u < 0x20)
-			return false;
-		if (u == '\\')
-		{
-			c->s++;
-			if (!escape(c))
-				return false;
-			continue;
-		}
-		if (u >= 0x80)
-			n = utf8_char(c->s, c->end);
-		if (n == 0)
-			return false;
-		c->s += n;
-	}
-	return c->s < c->end && *c->s++ == '"';
-}
-
-static bool
-digits(Scan *c)
-{
-	const char *from = c->s;
-
-	while (c->s < c->end && *c->s >= '0' && *c->s <= '9')
-		c->s++;
-	return c->s > from;
-}
-
-static bool
-number(Scan *c)
-{
-	if (c->s < c->end && *c->s == '-')
-		c->s++;
-	if (c->s < c->end && *c->s == '0')
-		c->s++;
-	else if (!digits(c))
-		return false;
-	if (c->s < c->end && *c->s == '.')
-	{
-		c->s++;
-		if (!digits(c))
-			return false;
-	}
-	if (c->s < c->end && (*c->s == 'e' || *c->s == 'E'))
-	{
-		c->s++;
-		if (c->s < c->end && (*c->s == '+' || *c->s == '-'))
-			c->s++;
-		return digits(c);
-	}
-	return true;
-}
-
-static bool
-word(Scan *c, const char *w)
-{
-	size_t		n = strlen(w);
-
-	if ((size_t) (c->end - c->s) < n || memcmp(c->s, w, n) != 0)
-		return false;
-	c->s += n;
-	return true;
-}
-
-/* A value that has none inside. */
-static bool
-scalar(Scan *c)
-{
-	if (c->s == c->end)
-		return false;
-	switch (*c->s)
-	{
-		case '"':
-			return string(c);
-		case 't':
-			return word(c, "true");
-		case 'f':
-			return word(c, "false");
-		case 'n':
-			return word(c, "null");
-		default:
-			return number(c);
-	}
-}
-
-static bool
-in_object(const Scan *c)
-{
-	return (c->open[(c->depth - 1) / 64] >> ((c->depth - 1) % 64) & 1) != 0;
-}
-
-static bool
-open_level(Scan *c, bool object)
-{
-	uint64_t	bit = UINT64_C(1) << (c->depth % 64);
-
-	if (c->depth == RJSON_DEPTH)
-		return false;
-	if (object)
-		c->open[c->depth / 64] |= bit;
-	else
-		c->open[c->depth / 64] &= ~bit;
-	c->depth++;
-	c->s++;
-	return true;
-}
-
-/* A member's name and its colon. */
-static bool
-member(Scan *c)
-{
-	space(c);
-	if (!string(c))
-		return false;
-	space(c);
-	return c->s < c->end && *c->s++ == ':';
-}
-
-/* Behind a value: commas and the ends of levels.  *more: another value follows. */
-static bool
-after_value(Scan *c, bool *more)
-{
-	*more = false;
-	for (;;)
-	{
-		space(c);
-		if (c->depth == 0)
-			return c->s == c->end;
-		if (c->s == c->end)
-			return false;
-		if (*c->s == ',')
-		{
-			c->s++;
-			*more = true;
-			return !in_object(c) || member(c);
-		}
-		if (*c->s != (in_object(c) ? '}' : ']'))
-			return false;
-		c->s++;
-		c->depth--;
-	}
-}
-
-static bool
-scan(Scan *c)
-{
-	bool		more = true;
-
-	while (more)
-	{
-		space(c);
-		if (c->s < c->end && (*c->s == '{' || *c->s == '['))
-		{
-			bool		object = *c->s == '{';
-
-			if (!open_level(c, object))
-				return false;
-			space(c);
-			if (c->s == c->end)
-				return false;
-			if (*c->s != (object ? '}' : ']'))
-			{
-				if (object && !member(c))
-					return false;
-				continue;
-			}
-		}
-		else if (!scalar(c))
-			return false;
-		if (!after_value(c, &more))
-			return false;
-	}
-	return true;
-}
 
 bool
 rjson_check(const char *s, size_t n, Err *e)
 {
-	Scan		c = {.s = s,.end = s + n};
+	JsonCheck	c = {.depth = RJSON_DEPTH};
 
-	if (n > 0 && scan(&c))
+	if (json_check(s, n, &c))
 		return true;
 	err_set(e, ERR_PROTOCOL, "the endpoint's answer is not JSON");
 	if (n == 0)
 		return err_detail(e, "It is empty.");
-	if (c.s == c.end)
+	if (c.at == n)
 		return err_detail(e, "It is cut off after %zu bytes.", n);
-	return err_detail(e, "It makes no sense from byte %zu of %zu on.", (size_t) (c.s - s) + 1, n);
+	return err_detail(e, "It makes no sense from byte %zu of %zu on.", c.at + 1, n);
 }
 
 /* ---- values ---- */
@@ -282,6 +59,12 @@ rjson_fields(JsonSpan v, const char *const *names, int n, JsonSpan *out)
 			if (key.n == strlen(names[i]) && memcmp(key.s, names[i], key.n) == 0)
 				out[i] = rjson_kind(value) == 'n' ? (JsonSpan) {NULL, 0} : value;
 	return true;
+}
+
+static int
+hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /* The four digits of an escape; -1: they aren't. */

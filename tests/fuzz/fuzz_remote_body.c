@@ -8,9 +8,9 @@
 #include "fuzz.h"
 
 #include "base/json.h"
+#include "base/jsoncheck.h"
 #include "base/mem.h"
 #include "remote/body.h"
-#include "remote/jsontext.h"
 
 static const char *const dialects[] = {"openai", "vllm", "llama.cpp", "llama-cpp-python"};
 
@@ -52,7 +52,7 @@ check_body(const RCall *c)
 
 	if (c->get)
 		return;
-	require(json_text_ok(c->body.data, c->body.len) && json_members(&m, c->body.data, c->body.len), "no JSON", c->body.data);
+	require(json_ok(c->body.data, c->body.len, 1000) && json_members(&m, c->body.data, c->body.len), "no JSON", c->body.data);
 	while (json_member(&m, &key, &value) > 0)
 	{
 		if (key.n == 5 && memcmp(key.s, "model", 5) == 0)

@@ -1,6 +1,6 @@
 /*
  * test_http.c
- *	  The HTTP door's looks at bodies, statuses, paths and settings.
+ *	  The HTTP door's looks at statuses, paths and settings.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,90 +10,8 @@
 #include "base/mem.h"
 #include "http/answer.h"
 #include "http/conf.h"
-#include "http/json.h"
 #include "http/route.h"
 #include "tests/unit/check.h"
-
-/* 1: JSON that wants a stream; 0: JSON; -1: none */
-static int
-checked(const char *s, size_t n)
-{
-	/* a copy of its own size: reads beyond it are found by ASan */
-	char	   *copy = malloc(n ? n : 1);
-	bool		flag;
-	size_t		at;
-	bool		ok;
-
-	memcpy(copy, s, n);
-	ok = json_check(copy, n, "stream", &flag, &at);
-	free(copy);
-	CHECK(at <= n, "%zu of %zu", at, n);
-	return ok ? flag : -1;
-}
-
-static void
-test_json(void)
-{
-	static const struct
-	{
-		const char *s;
-		int			want;
-	}			cases[] = {
-		{"{}", 0}, {" [ ] ", 0}, {"1", 0}, {"\"x\"", 0}, {"null", 0}, {"-0.5e+10", 0}, {"[1, 2.25, -3E-7, 0]", 0},
-		{"{\"stream\": true}", 1}, {"{\"stream\":false}", 0}, {"{\"stream\": null}", 0}, {"{\"stream\": 1}", 0},
-		{"{\"stream\": [true]}", 0}, {"{\"stream\": \"true\"}", 0}, {"{\"a\": {\"stream\": true}}", 0},
-		{"[{\"stream\": true}]", 0}, {"{\"a\": \"stream\", \"b\": true}", 0}, {"{\"streams\": true}", 0},
-		{"{\"a\": [1, {\"b\": []}], \"stream\" : true, \"c\": {}}", 1},
-		{"{\"stream\": true, \"stream\": false}", 0}, {"{\"stream\": false, \"stream\": true}", 1},
-		{"{\"stream\": true, \"stream\": {\"stream\": true}}", 0},
-		{"{\"x\": \"\\\"stream\\\": true\"}", 0}, {"\"\\u00e4\\n\\/\\b\\f\\r\\t\\\\\"", 0}, {"\"\xc3\xa4\xf0\x9f\x98\x80\"", 0},
-		{"", -1}, {" ", -1}, {"{", -1}, {"}", -1}, {"{]", -1}, {"[}", -1}, {"[1,]", -1}, {"[,1]", -1}, {"[1 2]", -1}, {"{\"a\"}", -1},
-		{"{\"a\":}", -1}, {"{\"a\":1,}", -1}, {"{a:1}", -1}, {"{'a':1}", -1}, {"{\"a\" 1}", -1}, {"{\"a\":1}}", -1}, {"{} {}", -1},
-		{"tru", -1}, {"True", -1}, {"nulll", -1}, {"01", -1}, {"1.", -1}, {".5", -1}, {"1e", -1}, {"+1", -1}, {"-", -1}, {"NaN", -1},
-		{"\"", -1}, {"\"\\", -1}, {"\"\\x\"", -1}, {"\"\\u12g4\"", -1}, {"\"\\u12", -1}, {"\"a\nb\"", -1}, {"\"\x01\"", -1},
-		{"\"\xff\"", -1}, {"\"\xc0\x80\"", -1}, {"\"\xed\xa0\x80\"", -1}, {"\"\xf4\x90\x80\x80\"", -1}, {"\"\xc3\"", -1}, {"\"\xe2\x82", -1},
-		{"\xef\xbb\xbf{}", -1}, {"// x\n{}", -1},
-	};
-	char		deep[2 * JSON_DEPTH + 4];
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-	{
-		int			got = checked(cases[i].s, strlen(cases[i].s));
-
-		CHECK(got == cases[i].want, "%d of %s", got, cases[i].s);
-	}
-	CHECK(checked("{}\0", 3) == -1, "as documented");
-	memset(deep, '[', JSON_DEPTH);
-	memset(deep + JSON_DEPTH, ']', JSON_DEPTH);
-	CHECK(checked(deep, 2 * JSON_DEPTH) == 0, "as documented");
-	memset(deep, '[', JSON_DEPTH + 1);
-	memset(deep + JSON_DEPTH + 1, ']', JSON_DEPTH + 1);
-	CHECK(checked(deep, 2 * JSON_DEPTH + 2) == -1, "as documented");
-}
-
-/* Whatever a text becomes by a changed, missing or doubled byte, looking at it ends within it. */
-static void
-test_json_damage(void)
-{
-	const char	text[] = "{\"a\": [1, -2.5e3, {\"b\\n\": \"\\u00e4\xc3\xa4\"}], \"stream\": true, \"n\": null}";
-	size_t		n = sizeof(text) - 1;
-	char		changed[sizeof(text)];
-	int			good = 0;
-
-	CHECK(checked(text, n) == 1, "as documented");
-	for (size_t i = 0; i < n; i++)
-	{
-		CHECK(checked(text, i) == -1, "cut at %zu", i);
-		for (int c = 0; c < 256; c++)
-		{
-			memcpy(changed, text, n);
-			changed[i] = (char) c;
-			good += checked(changed, n) >= 0;
-		}
-	}
-	/* most changes break it, those of a string's or a number's inside don't */
-	CHECK(good > 500 && good < (int) n * 256 / 4, "%d", good);
-}
 
 static void
 test_errors(void)
@@ -185,8 +103,6 @@ test_conf(void)
 int
 main(void)
 {
-	test_json();
-	test_json_damage();
 	test_errors();
 	test_events();
 	test_routes();

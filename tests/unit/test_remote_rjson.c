@@ -11,37 +11,27 @@
 #include "remote/rjson.h"
 #include "tests/unit/check.h"
 
+/* What is JSON is test_jsoncheck.c's; here what an endpoint's answer is said to be. */
 static void
 test_check(void)
 {
 	static const struct
 	{
 		const char *s;
-		bool		ok;
+		const char *detail;
 	}			cases[] = {
-		{"{}", true}, {" [ ] ", true}, {"1", true}, {"\"x\"", true}, {"null", true}, {"-0.5e+10", true}, {"[1, 2.25, -3E-7, 0]", true},
-		{"{\"a\": [1, {\"b\": []}], \"stream\" : true, \"c\": {}}\n", true}, {"\"\\u00e4\\n\\/\\b\\f\\r\\t\\\\\\\"\"", true},
-		{"\"\xc3\xa4\xf0\x9f\x98\x80\"", true}, {"{\"\": \"\"}", true}, {"[[[[]]]]", true},
-		{"", false}, {" ", false}, {"{", false}, {"}", false}, {"{]", false}, {"[}", false}, {"[1,]", false}, {"[,1]", false}, {"[1 2]", false},
-		{"{\"a\"}", false}, {"{\"a\":}", false}, {"{\"a\":1,}", false}, {"{a:1}", false}, {"{'a':1}", false}, {"{\"a\" 1}", false}, {"{\"a\":1}}", false},
-		{"{} {}", false}, {"tru", false}, {"True", false}, {"nulll", false}, {"01", false}, {"1.", false}, {".5", false}, {"1e", false}, {"+1", false},
-		{"-", false}, {"NaN", false}, {"Infinity", false}, {"-Infinity", false}, {"\"", false}, {"\"\\", false}, {"\"\\x\"", false}, {"\"\\u12g4\"", false},
-		{"\"\\u12", false}, {"\"a\nb\"", false}, {"\"\x01\"", false}, {"\"\xff\"", false}, {"\"\xc0\x80\"", false}, {"\"\xed\xa0\x80\"", false},
-		{"\"\xf4\x90\x80\x80\"", false}, {"\"\xc3\"", false}, {"\"\xe2\x82", false}, {"\xef\xbb\xbf{}", false}, {"// x\n{}", false}, {"[1}", false}, {"{\"a\":1]", false},
+		{"", "It is empty."}, {"{\"a\": [1", "It is cut off after 8 bytes."}, {"{\"a\": x}", "It makes no sense from byte 7 of 8 on."},
+		{"<html>", "It makes no sense from byte 1 of 6 on."}
 	};
 	char		deep[2 * RJSON_DEPTH + 4];
 	Err			e;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		size_t		n = strlen(cases[i].s);
-		/* a copy of its own size: reads beyond it are found by ASan */
-		char	   *copy = malloc(n ? n : 1);
-
-		memcpy(copy, cases[i].s, n);
-		CHECK(rjson_check(copy, n, &e) == cases[i].ok, "%s", cases[i].s);
-		free(copy);
+		e = (Err) {0};
+		CHECK(!rjson_check(cases[i].s, strlen(cases[i].s), &e) && e.cls == ERR_PROTOCOL && strcmp(e.detail, cases[i].detail) == 0, "%s: %s", cases[i].s, e.detail);
 	}
+	CHECK(rjson_check("{\"a\": [1, \"\\u00e4\"]}\n", 21, &e), "an object");
 	for (int over = 0; over < 2; over++)
 	{
 		size_t		n = (size_t) (RJSON_DEPTH + over);
@@ -50,7 +40,6 @@ test_check(void)
 		memset(deep + n, ']', n);
 		CHECK(rjson_check(deep, 2 * n, &e) == !over, "%zu levels", n);
 	}
-	CHECK(!rjson_check("a\0b", 3, &e) && !rjson_check("1\0", 2, &e) && !rjson_check("\"\\\0\"", 4, &e), "bytes of zero");
 }
 
 static JsonSpan

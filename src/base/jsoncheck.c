@@ -1,14 +1,15 @@
 /*
- * json.c
- *	  Is a body JSON, and does it ask for a stream?
+ * jsoncheck.c
+ *	  Is a text JSON?
  *
- * A body that is not JSON must not get as far as the server: its complaint would quote the body in the server's log.
- * Bodies may be long, so they are checked in place, without a tree and without recursion: `open` has one bit for each
- * level, 1 = object.
+ * Texts of others are looked at before they go on: a body that isn't JSON would be quoted in a server's log, one that is more
+ * than one value could add members that nobody was asked for, and who reads values in place relies on brackets and quotes
+ * that match.  They may be long, so they are checked where they are: no tree is made, nothing is allocated, and there is no
+ * recursion: `open` has one bit for each level, 1 = object.
  *
- * Tests: tests/unit/test_http.c.
+ * Tested by tests/unit/test_jsoncheck.c.
  */
-#include "http/json.h"
+#include "base/jsoncheck.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -19,9 +20,14 @@ typedef struct Scan
 {
 	const char *s;
 	const char *end;
-	uint64_t	open[JSON_DEPTH / 64];
-	int			depth;
+	JsonCheck  *c;
+	size_t		key_len;
+	bool		is_key;			/* the next value is that of c->key */
+	unsigned	depth;
+	uint64_t	open[JSON_DEPTH_MOST / 64];
 } Scan;
+
+/* ---- values that have none inside ---- */
 
 static bool
 is_hex(char c)
@@ -43,7 +49,12 @@ escape(Scan *c)
 	if (c->s == c->end)
 		return false;
 	if (*c->s != 'u')
-		return strchr("\"\\/bfnrt", *c->s) != NULL && *c->s++ != '\0';
+	{
+		if (*c->s == '\0' || strchr("\"\\/bfnrt", *c->s) == NULL)
+			return false;
+		c->s++;
+		return true;
+	}
 	for (int i = 1; i <= 4; i++)
 		if (c->end - c->s <= i || !is_hex(c->s[i]))
 			return false;
@@ -59,18 +70,20 @@ string(Scan *c)
 	c->s++;
 	while (c->s < c->end && *c->s != '"')
 	{
-		int			n;
+		unsigned char u = (unsigned char) *c->s;
+		int			n = 1;
 
-		if ((unsigned char) *c->s < 0x20)
+		if (u < 0x20)
 			return false;
-		if (*c->s == '\\')
+		if (u == '\\')
 		{
 			c->s++;
 			if (!escape(c))
 				return false;
 			continue;
 		}
-		n = utf8_char(c->s, c->end);
+		if (u >= 0x80)
+			n = utf8_char(c->s, c->end);
 		if (n == 0)
 			return false;
 		c->s += n;
@@ -124,7 +137,6 @@ word(Scan *c, const char *w)
 	return true;
 }
 
-/* A value that has none inside. */
 static bool
 scalar(Scan *c)
 {
@@ -145,20 +157,23 @@ scalar(Scan *c)
 	}
 }
 
+/* ---- levels ---- */
+
 static bool
 in_object(const Scan *c)
 {
 	return (c->open[(c->depth - 1) / 64] >> ((c->depth - 1) % 64) & 1) != 0;
 }
 
+/* Over the bracket that is here. */
 static bool
-open_level(Scan *c, bool object)
+open_level(Scan *c)
 {
 	uint64_t	bit = UINT64_C(1) << (c->depth % 64);
 
-	if (c->depth == JSON_DEPTH)
+	if (c->depth == (unsigned) c->c->depth)
 		return false;
-	if (object)
+	if (*c->s == '{')
 		c->open[c->depth / 64] |= bit;
 	else
 		c->open[c->depth / 64] &= ~bit;
@@ -167,9 +182,9 @@ open_level(Scan *c, bool object)
 	return true;
 }
 
-/* A member's name and its colon, and whether it is the outermost object's `key`. */
+/* A member's name and its colon. */
 static bool
-member(Scan *c, const char *key, bool *is_key)
+member(Scan *c)
 {
 	const char *from;
 
@@ -177,14 +192,18 @@ member(Scan *c, const char *key, bool *is_key)
 	from = c->s;
 	if (!string(c))
 		return false;
-	*is_key = c->depth == 1 && (size_t) (c->s - from) == strlen(key) + 2 && memcmp(from + 1, key, strlen(key)) == 0;
+	c->is_key = c->depth == 1 && c->c->key != NULL && (size_t) (c->s - from) == c->key_len + 2 &&
+		memcmp(from + 1, c->c->key, c->key_len) == 0;
 	space(c);
-	return c->s < c->end && *c->s++ == ':';
+	if (c->s == c->end || *c->s != ':')
+		return false;
+	c->s++;
+	return true;
 }
 
 /* Behind a value: commas and the ends of levels.  *more: another value follows. */
 static bool
-after_value(Scan *c, const char *key, bool *is_key, bool *more)
+after_value(Scan *c, bool *more)
 {
 	*more = false;
 	for (;;)
@@ -198,7 +217,7 @@ after_value(Scan *c, const char *key, bool *is_key, bool *more)
 		{
 			c->s++;
 			*more = true;
-			return !in_object(c) || member(c, key, is_key);
+			return !in_object(c) || member(c);
 		}
 		if (*c->s != (in_object(c) ? '}' : ']'))
 			return false;
@@ -208,55 +227,54 @@ after_value(Scan *c, const char *key, bool *is_key, bool *more)
 }
 
 static bool
-scan(Scan *c, const char *key, bool *flag)
+scan(Scan *c)
 {
-	bool		is_key = false;
 	bool		more = true;
 
 	while (more)
 	{
 		space(c);
+		if (c->is_key)
+			c->c->value = c->s;
+		c->is_key = false;
 		if (c->s < c->end && (*c->s == '{' || *c->s == '['))
 		{
-			bool		object = *c->s == '{';
-
-			if (is_key)
-				*flag = false;
-			is_key = false;
-			if (!open_level(c, object))
+			if (!open_level(c))
 				return false;
 			space(c);
 			if (c->s == c->end)
 				return false;
-			if (*c->s != (object ? '}' : ']'))
+			if (*c->s != (in_object(c) ? '}' : ']'))
 			{
-				if (object && !member(c, key, &is_key))
+				if (in_object(c) && !member(c))
 					return false;
 				continue;
 			}
 		}
-		else
-		{
-			if (is_key)
-				*flag = c->s < c->end && *c->s == 't';
-			is_key = false;
-			if (!scalar(c))
-				return false;
-		}
-		if (!after_value(c, key, &is_key, &more))
+		else if (!scalar(c))
+			return false;
+		if (!after_value(c, &more))
 			return false;
 	}
 	return true;
 }
 
 bool
-json_check(const char *s, size_t n, const char *key, bool *flag, size_t *at)
+json_check(const char *s, size_t n, JsonCheck *c)
 {
-	Scan		c = {.s = s,.end = s + n};
+	Scan		scanned = {.s = s,.end = s + n,.c = c};
 	bool		ok;
 
-	*flag = false;
-	ok = scan(&c, key, flag);
-	*at = (size_t) (c.s - s);
+	if (c->key != NULL)
+		scanned.key_len = strlen(c->key);
+	c->value = NULL;
+	ok = scan(&scanned);
+	c->at = (size_t) (scanned.s - s);
 	return ok;
+}
+
+bool
+json_ok(const char *s, size_t n, int depth)
+{
+	return json_check(s, n, &(JsonCheck) {.depth = depth});
 }
