@@ -1,7 +1,7 @@
 /*
  * remote_options.c
  *	  The options of a model behind a url: which there are and what fits
- *	  (wire/remote_options.def), checked when the model is made.
+ *	  (wire/remote_options.def, dialects.def), checked when the model is made.
  *
  * No endpoint is asked: a transaction's outcome does not hang on another machine.  The remote program
  * reads the same text later, with another parser, so what two parsers could read differently is refused:
@@ -210,12 +210,18 @@ check_length(const RemoteOption *o, const JsonNode *n)
 }
 
 static void
-check_one_of(const char *option, const char *value, const char *const *words, const char *list)
+check_one_of(const char *option, const char *value, const char *const *words, int n)
 {
-	for (; *words != NULL; words++)
-		if (strcmp(value, *words) == 0)
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(value, words[i]) == 0)
 			return;
-	refuse(option, psprintf("must be %s, got \"%s\"", list, value));
+		appendStringInfo(&list, "%s%s", i == 0 ? "" : i < n - 1 ? ", " : " or ", words[i]);
+	}
+	refuse(option, psprintf("must be %s, got \"%s\"", list.data, value));
 }
 
 static bool
@@ -313,13 +319,19 @@ check_ca_file(const char *option, const JsonNode *n)
 static void
 check_special(const RemoteOption *o, const JsonNode *n)
 {
-	static const char *const dialects[] = {"openai", "vllm", "llama.cpp", "llama-cpp-python", NULL};
-	static const char *const prompts[] = {"completions", "chat", NULL};
+	static const char *const dialects[] = {
+#define DIALECT(name, ...) name,
+#define DIALECT_DEFAULT(...)
+#include "wire/dialects.def"
+#undef DIALECT
+#undef DIALECT_DEFAULT
+	};
+	static const char *const prompts[] = {"completions", "chat"};
 
 	if (strcmp(o->name, "dialect") == 0)
-		check_one_of(o->name, n->text, dialects, "openai, vllm, llama.cpp or llama-cpp-python");
+		check_one_of(o->name, n->text, dialects, lengthof(dialects));
 	else if (strcmp(o->name, "prompt_as") == 0)
-		check_one_of(o->name, n->text, prompts, "completions or chat");
+		check_one_of(o->name, n->text, prompts, lengthof(prompts));
 	else if (strcmp(o->name, "ssl_verify") == 0)
 		check_ssl_verify(o->name, n);
 	else if (strcmp(o->name, "ca_file") == 0)

@@ -1,6 +1,6 @@
 /*
  * dialect.c
- *	  The table of kinds of endpoints (dialects.def).
+ *	  The table of kinds of endpoints (wire/dialects.def).
  *
  * Tested by tests/unit/test_remote_options.c and test_remote_body.c.
  */
@@ -11,7 +11,7 @@
 #define DIALECT_DEFAULT(name, tag, value)
 static const Dialect dialects[] = {
 #define DIALECT(...) {__VA_ARGS__},
-#include "remote/dialects.def"
+#include "wire/dialects.def"
 #undef DIALECT
 };
 #undef DIALECT_DEFAULT
@@ -19,7 +19,7 @@ static const Dialect dialects[] = {
 #define DIALECT(...)
 static const DialectDefault defaults[] = {
 #define DIALECT_DEFAULT(name, tag, value) {name, WTAG_##tag, value},
-#include "remote/dialects.def"
+#include "wire/dialects.def"
 #undef DIALECT_DEFAULT
 };
 #undef DIALECT

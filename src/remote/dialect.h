@@ -1,6 +1,6 @@
 /*
  * dialect.h
- *	  Kinds of endpoints: what they know, and where (dialects.def).
+ *	  Kinds of endpoints: what they know, and where (wire/dialects.def).
  */
 #ifndef VLLM_REMOTE_DIALECT_H
 #define VLLM_REMOTE_DIALECT_H

@@ -12,7 +12,13 @@
 #include "base/mem.h"
 #include "remote/body.h"
 
-static const char *const dialects[] = {"openai", "vllm", "llama.cpp", "llama-cpp-python"};
+static const char *const dialects[] = {
+#define DIALECT(name, ...) name,
+#define DIALECT_DEFAULT(...)
+#include "wire/dialects.def"
+#undef DIALECT
+#undef DIALECT_DEFAULT
+};
 
 static void
 append(void *ctx, const void *data, size_t n)
@@ -136,7 +142,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		buf_free(&prompt);
 		return 0;
 	}
-	snprintf(options, sizeof(options), "{\"model\": \"Q/3\", \"dialect\": \"%s\"}", dialects[data[1] % 4]);
+	snprintf(options, sizeof(options), "{\"model\": \"Q/3\", \"dialect\": \"%s\"}", dialects[data[1] % (sizeof(dialects) / sizeof(dialects[0]))]);
 	run(data[0] % WK_COUNT, options, strlen(options), (const char *) data + 2, size - 2);
 	return 0;
 }

@@ -95,11 +95,18 @@ put_any(Buf *b, WireTag tag, const char *value)
 	}
 }
 
-static const char *const dialects[] = {"openai", "vllm", "llama.cpp", "llama-cpp-python"};
+static const char *const dialects[] = {
+#define DIALECT(name, ...) name,
+#define DIALECT_DEFAULT(...)
+#include "wire/dialects.def"
+#undef DIALECT
+#undef DIALECT_DEFAULT
+};
 enum
 {
 	OPENAI, VLLM, LLAMA, PYTHON, N_DIALECTS
 };
+_Static_assert(sizeof(dialects) / sizeof(dialects[0]) == N_DIALECTS, "what is expected of each");
 
 /* What a request makes; freed by done(). */
 typedef struct Made
