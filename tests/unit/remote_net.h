@@ -1,6 +1,6 @@
 /*
  * remote_net.h
- *	  A network with endpoints that a test makes up, its time, and askers: for test_remote_line.c and test_remote_sim.c.
+ *	  A network with endpoints that a test makes up, its time, and askers, for the tests of the line (test_remote_line.c, _elsewhere.c, _length.c, _path.c, _sim.c).
  *
  * Defines what http.h, body.h and reply.h declare, in a protocol that is easily looked through: a body is the asks' prompts, a
  * line each; the answer is each prompt with "!" behind it.  A stream's lines are "t<prompt>", and "D" at the end.  The network
@@ -942,6 +942,74 @@ net_run(Line *l, Http *h, int64_t us)
 		net_now = end - net_now < step ? end : net_now + step;
 	}
 	net_turn(l, h);
+}
+
+/* ---- a test's own line ---- */
+
+static Http http;
+
+/* Calls do as planned here, one after the other; then all is well. */
+static NetPlan net_script[64];
+static int	net_n_script,
+			net_at_script;
+
+/* Health checks aren't in the script: all of them do this. */
+static NetPlan net_check_plan;
+static int	net_checks;
+
+static inline NetPlan
+net_by_script(const HttpRequest *r)
+{
+	if (net_is_check(r->url))
+	{
+		net_checks++;
+		return net_check_plan;
+	}
+	return net_at_script < net_n_script ? net_script[net_at_script++] : net_default();
+}
+
+static inline NetPlan
+net_status(int status, int64_t retry_after_ms)
+{
+	NetPlan		p = net_default();
+
+	p.what = NET_STATUS;
+	p.status = status;
+	p.retry_after_ms = retry_after_ms;
+	return p;
+}
+
+static inline void
+net_add(NetDo what, int status, int64_t retry_after_ms)
+{
+	NetPlan		p = net_status(status, retry_after_ms);
+
+	p.what = what;
+	net_script[net_n_script++] = p;
+}
+
+/* The settings are the test's. */
+static Line *
+net_start(const RSettings *settings, NetPlan (*plan) (const HttpRequest *))
+{
+	memset(&http, 0, sizeof(http));
+	net_n_script = net_at_script = net_checks = 0;
+	net_check_plan = net_default();
+	net_plan = plan;
+	net_now += 1000000000;
+	net_cancel_on_text = NULL;
+	net_line = line_new(&http, settings, &net_sink);
+	line_set_clock(net_line, net_clock);
+	return net_line;
+}
+
+static void
+net_stop(Line *l)
+{
+	line_free(l);
+	CHECK(http.calls == NULL, "no call is left");
+	net_forget_clients();
+	roptions_forget();
 }
 
 #endif

@@ -7,61 +7,19 @@
 
 #include "tests/unit/remote_net.h"
 
-static Http http;
 static RSettings settings = {.allowed_hosts = "a.example b.example c.example",.max_connections = 1000};
-
-static NetPlan script[64];
-static int	n_script,
-			at_script;
-
-/* One after the other; then all is well, as it is for health checks. */
-static NetPlan
-by_script(const HttpRequest *r)
-{
-	return at_script < n_script && !net_is_check(r->url) ? script[at_script++] : net_default();
-}
-
-static void
-add(NetDo what, int status, int64_t retry_after_ms)
-{
-	NetPlan		p = net_default();
-
-	p.what = what;
-	p.status = status;
-	p.retry_after_ms = retry_after_ms;
-	script[n_script++] = p;
-}
 
 static NetPlan
 always_500(const HttpRequest *r)
 {
-	NetPlan		p = net_default();
-
 	(void) r;
-	p.what = NET_STATUS;
-	p.status = 500;
-	return p;
+	return net_status(500, -1);
 }
 
 static Line *
 start(void)
 {
-	memset(&http, 0, sizeof(http));
-	n_script = at_script = 0;
-	net_plan = by_script;
-	net_now += 1000000000;
-	net_line = line_new(&http, &settings, &net_sink);
-	line_set_clock(net_line, net_clock);
-	return net_line;
-}
-
-static void
-stop(Line *l)
-{
-	line_free(l);
-	CHECK(http.calls == NULL, "no call is left");
-	net_forget_clients();
-	roptions_forget();
+	return net_start(&settings, net_by_script);
 }
 
 /* What fails for who asks for something else is nobody else's trouble. */
@@ -76,7 +34,7 @@ test_paths(void)
 
 	for (int i = 0; i < 5; i++)
 	{
-		add(NET_STATUS, 500, -1);
+		net_add(NET_STATUS, 500, -1);
 		c = net_ask(l, &embed);
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1 && !c->done && c->tries == 1 && c->charged == 1, "%s", c->message);
@@ -108,11 +66,11 @@ test_paths(void)
 		net_run(l, &http, 10000000);
 	}
 	CHECK(c->finals == 1 && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0, "%s", c->message);
-	net_plan = by_script;
+	net_plan = net_by_script;
 	d = net_ask(l, &text);
 	net_run(l, &http, 1000000);
 	CHECK(d->done && d->tries == 1, "%s", d->message);
-	stop(l);
+	net_stop(l);
 }
 
 /* An answer that makes no sense: cut or garbled it may have been an accident. */
@@ -122,12 +80,12 @@ test_nonsense(void)
 	Line	   *l = start();
 	Client	   *c;
 
-	add(NET_NONSENSE, 200, -1);
+	net_add(NET_NONSENSE, 200, -1);
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->elsewhere == 1 && strcmp(c->sqlstate, "08P01") == 0, "%s", c->message);
-	add(NET_GARBAGE, 200, -1);
-	add(NET_CUT_BODY, 200, -1);
+	net_add(NET_GARBAGE, 200, -1);
+	net_add(NET_CUT_BODY, 200, -1);
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 3 && c->charged == 2, "%s", c->message);
@@ -135,17 +93,17 @@ test_nonsense(void)
 	for (int i = 0; i < 10; i++)
 	{
 		for (int k = 0; k < 3; k++)
-			add(NET_NONSENSE, 200, -1);
+			net_add(NET_NONSENSE, 200, -1);
 		c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
 		net_run(l, &http, 100000);
-		at_script = n_script;
+		net_at_script = net_n_script;
 		CHECK(c->finals == (i < 5) && !c->done, "%d: %s", i, c->message);
 		c = net_ask(l, &(Want) {0});
 		net_run(l, &http, 20000);
 		CHECK(c->done && c->tries == 1, "%d: %s", i, c->message);
 	}
 	net_run(l, &http, 100000000);
-	stop(l);
+	net_stop(l);
 }
 
 static bool
@@ -165,7 +123,7 @@ test_fallback_breaker(void)
 	int64_t		t0 = net_now;
 
 	for (int i = 0; i < 5; i++)
-		add(NET_NOT_SENT, 0, -1);
+		net_add(NET_NOT_SENT, 0, -1);
 	for (int i = 0; i < 50; i++)
 		c[i] = net_ask(l, &(Want) {.options = once,.fallback = i % 10 != 9});
 	net_run(l, &http, 20000);
@@ -177,7 +135,7 @@ test_fallback_breaker(void)
 	net_turn(l, &http);
 	CHECK(went_elsewhere(c[0], 0) && d->finals == 0, "its token ids are this model's");
 	/* while one finds out */
-	add(NET_HANG, 0, -1);
+	net_add(NET_HANG, 0, -1);
 	net_run(l, &http, 1500000);
 	CHECK(http.n == 1, "%d under way", http.n);
 	c[1] = net_ask(l, &(Want) {.options = once,.fallback = true});
@@ -194,19 +152,19 @@ test_fallback_breaker(void)
 	c[2] = net_ask(l, &(Want) {.options = once,.fallback = true});
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done, "it works again: %s", c[2]->message);
-	stop(l);
+	net_stop(l);
 	/* nor for another try */
 	l = start();
 	for (int i = 0; i < 10; i++)
 	{
-		add(NET_NOT_SENT, 0, -1);
+		net_add(NET_NOT_SENT, 0, -1);
 		c[i] = net_ask(l, &(Want) {.fallback = true});
 	}
 	t0 = net_now;
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 10; i++)
 		CHECK(went_elsewhere(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us", (long long) (c[i]->end_us - t0));
-	stop(l);
+	net_stop(l);
 	/* one that works is waited for */
 	l = start();
 	for (int i = 0; i < 20; i++)
@@ -214,7 +172,7 @@ test_fallback_breaker(void)
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 20; i++)
 		CHECK(c[i]->done, "%s", c[i]->message);
-	stop(l);
+	net_stop(l);
 }
 
 /* ... nor for one that says that it wants to be left alone. */
@@ -227,7 +185,7 @@ test_fallback_limits(void)
 	Client	   *e;
 	Want		w = {.kind = WK_POOL,.task = "embed"};
 
-	add(NET_STATUS, 429, 10000);
+	net_add(NET_STATUS, 429, 10000);
 	c = net_ask(l, &(Want) {.fallback = true});
 	net_run(l, &http, 20000);
 	CHECK(went_elsewhere(c, 1) && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 9000, "%s", c->message);
@@ -238,7 +196,7 @@ test_fallback_limits(void)
 	net_run(l, &http, 20000000);
 	CHECK(d->done, "who has no other waits: %s", d->message);
 	/* a moment is waited for */
-	add(NET_STATUS, 429, 100);
+	net_add(NET_STATUS, 429, 100);
 	c = net_ask(l, &(Want) {.fallback = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2, "%s", c->message);
@@ -248,7 +206,7 @@ test_fallback_limits(void)
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 1000000, "%s", c->message);
 	/* together, one that has another and two that haven't */
-	add(NET_STATUS, 429, 5000);
+	net_add(NET_STATUS, 429, 5000);
 	c = net_ask(l, &w);
 	w.fallback = true;
 	d = net_ask(l, &w);
@@ -258,7 +216,7 @@ test_fallback_limits(void)
 	CHECK(went_elsewhere(d, 1) && c->finals == 0 && e->finals == 0, "%s", d->message);
 	net_run(l, &http, 20000000);
 	CHECK(c->done && e->done && d->calls_then == 1 && strncmp(e->text, e->want, strlen(e->want)) == 0, "%s", e->message);
-	stop(l);
+	net_stop(l);
 }
 
 int

@@ -12,7 +12,6 @@
 
 #define VLLM	"\"dialect\": \"vllm\""
 
-static Http http;
 static RSettings settings = {.allowed_hosts = "a.example",.max_connections = 1000};
 static int	n_lists;			/* lists of models that were asked for */
 static int	n_tokens;			/* questions about tokens */
@@ -77,26 +76,12 @@ net_answer_text(const HttpCall *c, Buf *b)
 static Line *
 start(void)
 {
-	memset(&http, 0, sizeof(http));
 	n_lists = n_tokens = n_texts = 0;
 	told = 1000;
 	told_tokens = 0;
 	scripted = false;
 	next_text = NET_OK;
-	net_plan = plan;
-	net_now += 1000000000;
-	net_line = line_new(&http, &settings, &net_sink);
-	line_set_clock(net_line, net_clock);
-	return net_line;
-}
-
-static void
-stop(Line *l)
-{
-	line_free(l);
-	CHECK(http.calls == NULL, "no call is left");
-	net_forget_clients();
-	roptions_forget();
+	return net_start(&settings, plan);
 }
 
 static void
@@ -162,7 +147,7 @@ test_once(void)
 	c[0] = ask(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 3, "%d", n_lists);
-	stop(l);
+	net_stop(l);
 }
 
 /* Who needn't ask. */
@@ -195,7 +180,7 @@ test_unneeded(void)
 	c = ask(l, NULL);
 	net_run(l, &http, 1000000);
 	CHECK(c->done && n_lists == 1 && asked_for[3] == 1000 - 8 - 2, "%lld", (long long) asked_for[3]);
-	stop(l);
+	net_stop(l);
 }
 
 /* It isn't told: refused, each time it is asked for. */
@@ -231,7 +216,7 @@ test_untold(void)
 	c[0] = ask(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 5, "%s", c[0]->message);
-	stop(l);
+	net_stop(l);
 }
 
 /* A list that doesn't tell: the second question. */
@@ -257,7 +242,7 @@ test_tokens(void)
 	for (int i = 0; i < 5; i++)
 		CHECK(refused(c[i]), "%s", c[i]->message);
 	CHECK(n_lists == 2 && n_tokens == 2 && n_texts == 5, "%d, %d", n_lists, n_tokens);
-	stop(l);
+	net_stop(l);
 }
 
 /* Errors are those of any call, and of all who need it. */
@@ -274,7 +259,7 @@ test_failures(void)
 	for (int i = 0; i < 3; i++)
 		CHECK(c[i]->done && c[i]->tries == 1, "tried again: %s", c[i]->message);
 	CHECK(n_lists == 2, "%d", n_lists);
-	stop(l);
+	net_stop(l);
 	l = start();
 	list(NET_NOT_SENT, 0);
 	for (int i = 0; i < 3; i++)
@@ -298,7 +283,7 @@ test_failures(void)
 	c[0] = ask(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 4, "%d", n_lists);
-	stop(l);
+	net_stop(l);
 }
 
 /* Who waits may leave: by his deadline, or of his own. */
@@ -339,7 +324,7 @@ test_leaving(void)
 	net_run(l, &http, 100000);
 	for (int i = 0; i < 4; i++)
 		c[i]->cancelled = true;
-	stop(l);
+	net_stop(l);
 }
 
 int

@@ -7,85 +7,26 @@
 
 #include "tests/unit/remote_net.h"
 
-static Http http;
 static RSettings settings = {.allowed_hosts = "a.example b.example c.example",.max_connections = 1000};
-
-static NetPlan script[64];
-static int	n_script,
-			at_script;
-
-static int	n_checks;
-static NetPlan check_plan;
-
-/* One after the other; then all is well. */
-static NetPlan
-by_script(const HttpRequest *r)
-{
-	if (net_is_check(r->url))
-	{
-		n_checks++;
-		return check_plan;
-	}
-	return at_script < n_script ? script[at_script++] : net_default();
-}
-
-static void
-add(NetDo what, int status, int64_t retry_after_ms)
-{
-	NetPlan		p = net_default();
-
-	p.what = what;
-	p.status = status;
-	p.retry_after_ms = retry_after_ms;
-	script[n_script++] = p;
-}
-
-static NetPlan
-always(int status, int64_t retry_after_ms)
-{
-	NetPlan		p = net_default();
-
-	p.what = NET_STATUS;
-	p.status = status;
-	p.retry_after_ms = retry_after_ms;
-	return p;
-}
 
 static NetPlan
 always_408(const HttpRequest *r)
 {
 	(void) r;
-	return always(408, -1);
+	return net_status(408, -1);
 }
 
 static NetPlan
 always_429(const HttpRequest *r)
 {
 	(void) r;
-	return always(429, 10);
+	return net_status(429, 10);
 }
 
 static Line *
 start(void)
 {
-	memset(&http, 0, sizeof(http));
-	n_script = at_script = n_checks = 0;
-	check_plan = net_default();
-	net_plan = by_script;
-	net_now += 1000000000;
-	net_cancel_on_text = NULL;
-	net_line = line_new(&http, &settings, &net_sink);
-	line_set_clock(net_line, net_clock);
-	return net_line;
-}
-
-static void
-stop(Line *l)
-{
-	line_free(l);
-	CHECK(http.calls == NULL, "no call is left");
-	net_forget_clients();
-	roptions_forget();
+	return net_start(&settings, net_by_script);
 }
 
 static void
@@ -117,7 +58,7 @@ test_answer(void)
 	CHECK(strstr(http.headers, "api-key: k\n") != NULL && strstr(http.headers, "Bearer") == NULL, "%s", http.headers);
 	net_run(l, &http, 1000000);
 	CHECK(c->done, "done");
-	stop(l);
+	net_stop(l);
 }
 
 /* What each end comes to: tries, charges, sqlstate, elsewhere. */
@@ -164,7 +105,7 @@ test_fates(void)
 			Client	   *c = net_ask(l, &(Want) {.seed = again});
 
 			for (int k = 0; k < 10; k++)
-				add(cases[i].what, cases[i].status, -1);
+				net_add(cases[i].what, cases[i].status, -1);
 			net_run(l, &http, 100000000);
 			CHECK(c->finals == 1, "case %zu: %d", i, c->finals);
 			CHECK(c->done == (cases[i].sqlstate[again] == NULL), "case %zu: %s", i, c->message);
@@ -173,7 +114,7 @@ test_fates(void)
 			CHECK(c->charged == cases[i].charged[again], "case %zu: %lld charged", i, (long long) c->charged);
 			CHECK(c->charges == c->charged + c->done, "case %zu: it charged %d", i, c->charges);
 			CHECK(c->elsewhere == cases[i].elsewhere, "case %zu: elsewhere %lld", i, (long long) c->elsewhere);
-			stop(l);
+			net_stop(l);
 		}
 }
 
@@ -185,21 +126,21 @@ test_retries(void)
 	int64_t		t0 = net_now;
 
 	/* twice no connection, then well: 250 and 500 ms, each by a half more or less */
-	add(NET_NOT_SENT, 0, -1);
-	add(NET_NOT_SENT, 0, -1);
+	net_add(NET_NOT_SENT, 0, -1);
+	net_add(NET_NOT_SENT, 0, -1);
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 3 && c->charged == 0, "%s", c->message);
 	CHECK(net_now - t0 >= 375000 && net_now - t0 < 1200000, "%lld", (long long) (net_now - t0));
 	/* Retry-After */
-	add(NET_STATUS, 429, 3000);
+	net_add(NET_STATUS, 429, 3000);
 	t0 = net_now;
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2, "%s", c->message);
 	CHECK(net_now - t0 >= 3000000 && net_now - t0 < 3500000, "%lld", (long long) (net_now - t0));
 	/* too long to wait */
-	add(NET_STATUS, 429, 3600000);
+	net_add(NET_STATUS, 429, 3600000);
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->retry_after_ms == 3600000 && c->elsewhere == 1, "%s", c->message);
@@ -207,22 +148,22 @@ test_retries(void)
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 3500000, "%s %d", c->message, c->calls);
-	stop(l);
+	net_stop(l);
 	/* a deadline that the wait would pass: the reason is told at once */
 	l = start();
-	add(NET_STATUS, 503, 5000);
+	net_add(NET_STATUS, 503, 5000);
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 2000000});
 	t0 = net_now;
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "57P03") == 0 && net_now - t0 < 100000, "%s", c->sqlstate);
 	/* max_retries */
 	for (int i = 0; i < 3; i++)
-		add(NET_NOT_SENT, 0, -1);
+		net_add(NET_NOT_SENT, 0, -1);
 	net_now += 10000000;
 	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1, "%lld", (long long) c->tries);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -234,17 +175,17 @@ test_streams(void)
 	net_run(l, &http, 1000000);
 	CHECK(c->done && c->accepted == 1 && c->texts == 3 && c->ttft_us == 10000 && c->e2e_us > c->ttft_us, "%d", c->texts);
 	/* what has been heard is not asked for again, seed or not */
-	add(NET_CUT_BODY, 0, -1);
+	net_add(NET_CUT_BODY, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->texts > 0 && strcmp(c->sqlstate, "08006") == 0, "%s", c->message);
 	CHECK(c->prompt_tokens == 7, "what is known of its cost: %lld", (long long) c->prompt_tokens);
-	add(NET_GARBAGE, 0, -1);
+	net_add(NET_GARBAGE, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->texts == 3, "nothing had been heard: %s", c->message);
 	/* all told, and the connection doesn't end: it gets a second */
-	add(NET_LINGER, 0, -1);
+	net_add(NET_LINGER, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true});
 	net_run(l, &http, 200000);
 	CHECK(c->done && http.n == 1, "%d", http.n);
@@ -257,8 +198,8 @@ test_streams(void)
 	CHECK(c->texts == 1 && c->finals == 0 && http.n == 0 && line_live(l) == 0, "%d", c->texts);
 	/* who doesn't read stops its source */
 	net_cancel_on_text = NULL;
-	script[n_script] = net_default();
-	script[n_script++].chunks = 100;
+	net_script[net_n_script] = net_default();
+	net_script[net_n_script++].chunks = 100;
 	c = net_ask(l, &(Want) {.stream = true});
 	net_run(l, &http, 50000);
 	c->backlog = 1000000;
@@ -267,7 +208,7 @@ test_streams(void)
 	c->backlog = 0;
 	net_run(l, &http, 3000000);
 	CHECK(c->done && c->texts == 100, "%d", c->texts);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -278,30 +219,30 @@ test_ends(void)
 	Client	   *d;
 
 	/* a deadline */
-	add(NET_HANG, 0, -1);
+	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000,.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c->sqlstate, "57014") == 0 && strcmp(c->message, "canceling LLM request due to timeout") == 0, "%s", c->message);
 	CHECK(strcmp(c->detail, "The request took longer than 1234 ms.") == 0, "%s", c->detail);
 	CHECK(c->end_us <= c->deadline_us + 1 && c->tries == 1 && c->charged == 1 && http.n == 0, "%d", http.n);
 	/* also if the connection fails at that very moment */
-	script[n_script] = net_default();
-	script[n_script].delay_us = 300000;
-	script[n_script++].what = NET_NOT_SENT;
+	net_script[net_n_script] = net_default();
+	net_script[net_n_script].delay_us = 300000;
+	net_script[net_n_script++].what = NET_NOT_SENT;
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000});
 	net_run(l, &http, 10000000);
 	CHECK(strcmp(c->sqlstate, "57014") == 0 && c->charged <= 1 && c->tries == 1, "%s", c->message);
 	/* the model's own timeout is another matter: it is tried again */
-	add(NET_HANG, 0, -1);
+	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}",.seed = true});
 	d = net_ask(l, &(Want) {.options = "{\"timeout\": 1000}"});
-	add(NET_HANG, 0, -1);
+	net_add(NET_HANG, 0, -1);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1, "%s %lld", c->message, (long long) c->tries);
 	CHECK(!d->done && d->tries == 1 && d->charged == 1 && strcmp(d->sqlstate, "08006") == 0, "%s", d->message);
 	/* cancelled: in flight, while it waits to be asked again, in the queue */
-	add(NET_HANG, 0, -1);
-	add(NET_NOT_SENT, 0, -1);
+	net_add(NET_HANG, 0, -1);
+	net_add(NET_NOT_SENT, 0, -1);
 	c = net_ask(l, &(Want) {0});
 	d = net_ask(l, &(Want) {0});
 	net_run(l, &http, 100000);
@@ -316,7 +257,7 @@ test_ends(void)
 	line_cancel(l, c->ask);
 	net_run(l, &http, 5000000);
 	CHECK(http.made == 7, "no call behind a cancel: %d", http.made);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -347,7 +288,7 @@ test_hosts(void)
 	CHECK(strcmp(c->sqlstate, "0A000") == 0 && c->elsewhere == -1, "%s", c->message);
 	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.secret = "a\nb"});
 	CHECK(c->ask == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 && strstr(c->message, "a\nb") == NULL, "%s", c->message);
-	stop(l);
+	net_stop(l);
 }
 
 /* Who may not know where it is isn't told. */
@@ -362,7 +303,7 @@ test_secret_urls(void)
 	CHECK(c->done && c->endpoint[0] == '\0' && c->tries == 1, "%s", c->endpoint);
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
 	{
-		add(NET_STATUS, statuses[i], -1);
+		net_add(NET_STATUS, statuses[i], -1);
 		c = net_ask(l, &(Want) {.secret_urls = true,.options = "{\"max_retries\": 0}"});
 		net_run(l, &http, 1000000);
 		CHECK(!c->done && strstr(c->message, "example") == NULL && strstr(c->message, "\"m\"") != NULL, "%s", c->message);
@@ -372,11 +313,11 @@ test_secret_urls(void)
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && strstr(c->detail, "evil") == NULL && strstr(c->hint, "evil") == NULL, "%s %s", c->detail, c->hint);
 	/* an error as a body */
-	add(NET_STATUS, 401, -1);
+	net_add(NET_STATUS, 401, -1);
 	c = net_ask(l, &(Want) {.kind = WK_API});
 	net_run(l, &http, 1000000);
 	CHECK(c->done && strstr(c->text, "401") != NULL && c->tries == 1 && c->elsewhere == 1, "%s", c->text);
-	stop(l);
+	net_stop(l);
 }
 
 /* Who holds more than may be held fails; others go on, and nothing stays held. */
@@ -400,11 +341,11 @@ test_held(void)
 	net_run(l, &http, 10000000);
 	CHECK(c->done && l->held == 2000000000, "%s", c->message);
 	l->held = 0;
-	add(NET_CUT_BODY, 0, -1);
+	net_add(NET_CUT_BODY, 0, -1);
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && l->held == 0, "%zu", l->held);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -423,9 +364,9 @@ test_gather(void)
 		CHECK(c[i]->done && strncmp(c[i]->text, c[i]->want, strlen(c[i]->want)) == 0 && c[i]->tries == 1, "%s", c[i]->text);
 	/* one bad row of four: refused together, asked for one by one */
 	http.made = 0;
-	add(NET_STATUS, 400, -1);
-	add(NET_OK, 200, -1);
-	add(NET_STATUS, 400, -1);
+	net_add(NET_STATUS, 400, -1);
+	net_add(NET_OK, 200, -1);
+	net_add(NET_STATUS, 400, -1);
 	for (int i = 0; i < 4; i++)
 		c[i] = net_ask(l, &w);
 	net_run(l, &http, 1000000);
@@ -466,7 +407,7 @@ test_gather(void)
 	c[1] = net_ask(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 2 && c[0]->done && c[1]->done, "%d", http.made);
-	stop(l);
+	net_stop(l);
 }
 
 /* While something is under way, who comes alone waits a moment for others. */
@@ -514,7 +455,7 @@ test_poison(NetDo what, int status, int n, int most_calls)
 		}
 		CHECK(l->held == 0 && line_live(l) == 0, "all over");
 	}
-	stop(l);
+	net_stop(l);
 }
 
 /* An endpoint that is down isn't asked for each row. */
@@ -526,14 +467,14 @@ test_poison_all(void)
 
 	net_plan = by_poison;
 	poison = NULL;
-	over_poison = always(500, -1);
+	over_poison = net_status(500, -1);
 	for (int i = 0; i < 640; i++)
 		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64}"});
 	net_run(l, &http, 100000000);
 	CHECK(http.made <= 10 + 2 * RETRY_FEW + 40, "%d calls", http.made);
 	for (int i = 0; i < 640; i++)
 		CHECK(c[i]->finals == 1 && !c[i]->done, "%s", c[i]->text);
-	stop(l);
+	net_stop(l);
 	l = start();
 	net_plan = by_poison;
 	http.made = 0;
@@ -541,7 +482,7 @@ test_poison_all(void)
 		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64, \"max_retries\": 0}"});
 	net_run(l, &http, 100000000);
 	CHECK(http.made == 1, "none is repeated: %d", http.made);
-	stop(l);
+	net_stop(l);
 }
 
 /* Rows that are wrong by comparison aren't asked for one by one, where nobody would see it. */
@@ -553,7 +494,7 @@ test_unlike(void)
 
 	net_unlike = true;
 	for (int i = 0; i < 4; i++)
-		add(NET_GARBAGE, 200, -1);
+		net_add(NET_GARBAGE, 200, -1);
 	for (int i = 0; i < 4; i++)
 		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 4}"});
 	net_run(l, &http, 100000000);
@@ -561,7 +502,7 @@ test_unlike(void)
 	CHECK(http.made == 4, "%d", http.made);
 	for (int i = 0; i < 4; i++)
 		CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "08P01") == 0 && c[i]->tries == 4, "%s", c[i]->message);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -589,7 +530,7 @@ test_gather_waits(void)
 	CHECK(http.made == 2 && http.n == 2, "together");
 	net_run(l, &http, 1000000);
 	CHECK(c->done && d->done && c->queue_us == 2000 && d->queue_us == 1000, "%lld", (long long) c->queue_us);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -610,7 +551,7 @@ test_order(void)
 	CHECK(http.most == 1, "one at a time: %d", http.most);
 	CHECK(c[0]->end_us < c[5]->end_us && c[5]->end_us < c[2]->end_us && c[2]->end_us < c[4]->end_us && c[4]->end_us < c[3]->end_us &&
 		  c[3]->end_us < c[1]->end_us, "priority, then in turn, then who can wait");
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -628,7 +569,7 @@ test_urls(void)
 		at_b += strcmp(c[i]->endpoint, "https://b.example/v1") == 0;
 	CHECK(at_b == 3, "evenly: %d", at_b);
 	/* what failed here is asked for there */
-	add(NET_NOT_SENT, 0, -1);
+	net_add(NET_NOT_SENT, 0, -1);
 	c[0] = net_ask(l, &w);
 	net_turn(l, &http);
 	net_turn(l, &http);
@@ -636,23 +577,23 @@ test_urls(void)
 	at_b = http.url[8];
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && c[0]->tries == 2 && http.url[8] != at_b, "%s", http.url);
-	stop(l);
+	net_stop(l);
 	/* ... also if that one is slower */
 	l = start();
 	w.url = "https://a.example/v1 https://b.example/v1";
-	script[n_script] = net_default();
-	script[n_script++].delay_us = 1000;
+	net_script[net_n_script] = net_default();
+	net_script[net_n_script++].delay_us = 1000;
 	c[0] = net_ask(l, &w);
 	c[1] = net_ask(l, &w);
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c[0]->endpoint, c[1]->endpoint) != 0, "one each");
-	add(NET_NOT_SENT, 0, -1);
+	net_add(NET_NOT_SENT, 0, -1);
 	c[2] = net_ask(l, &w);
 	net_turn(l, &http);
 	CHECK(strncmp(http.url, c[0]->endpoint, 20) == 0, "the faster one first: %s", http.url);
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done && c[2]->tries == 2 && strcmp(c[2]->endpoint, c[1]->endpoint) == 0, "%s", c[2]->endpoint);
-	stop(l);
+	net_stop(l);
 }
 
 /* An outage isn't multiplied; who asks for patience isn't an outage. */
@@ -670,14 +611,14 @@ test_budget(void)
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		n += (int) m->u[0].retries;
 	CHECK(n == http.made - 200, "%d counted", n);
-	stop(l);
+	net_stop(l);
 	l = start();
 	for (int i = 0; i < 200; i++)
 		net_ask(l, &(Want) {.options = "{\"max_concurrent_requests\": 1000}"});
 	net_plan = always_429;
 	net_run(l, &http, 1000000000);
 	CHECK(line_live(l) == 0 && http.made == 800, "%d calls", http.made);
-	stop(l);
+	net_stop(l);
 }
 
 /* What a role may take. */
@@ -748,7 +689,7 @@ test_roles(void)
 		net_run(l, &http, 1000000);
 		CHECK(c[0]->calls == 0 && c[0]->finals == 1, "%s: %s", bodies[i], c[0]->text);
 	}
-	stop(l);
+	net_stop(l);
 }
 
 /* So many connections in all. */
@@ -767,7 +708,7 @@ test_connections(void)
 	CHECK(http.most == 3 && http.made == 12, "%d at once", http.most);
 	for (int i = 0; i < 12; i++)
 		CHECK(c[i]->done, "%s", c[i]->message);
-	stop(l);
+	net_stop(l);
 }
 
 /* What waits to be asked again, and can't be before its deadline: that is told at once. */
@@ -778,15 +719,15 @@ test_late_again(void)
 	Client	   *c;
 	Client	   *d;
 
-	add(NET_STATUS, 408, -1);
-	add(NET_STATUS, 429, 10000);
+	net_add(NET_STATUS, 408, -1);
+	net_add(NET_STATUS, 429, 10000);
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 3000000});
 	d = net_ask(l, &(Want) {0});
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1 && strcmp(c->sqlstate, "57P03") == 0 && c->tries == 1 && c->retry_after_ms > 9000, "%s", c->message);
 	net_run(l, &http, 20000000);
 	CHECK(d->done && d->tries == 2, "%s", d->message);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -800,7 +741,7 @@ test_breaker(void)
 
 	/* five in a row: tries and all */
 	for (int i = 0; i < 5; i++)
-		add(NET_NOT_SENT, 0, -1);
+		net_add(NET_NOT_SENT, 0, -1);
 	for (int i = 0; i < 5; i++)
 		net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
 	net_turn(l, &http);
@@ -809,7 +750,7 @@ test_breaker(void)
 	CHECK(http.n == 0 && line_live(l) == 0, "all have failed");
 	CHECK(line_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s", b.data);
 	t0 = net_now;
-	add(NET_HANG, 0, -1);
+	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
 	net_turn(l, &http);
 	CHECK(http.n == 0 && c->finals == 0, "waits");
@@ -817,11 +758,11 @@ test_breaker(void)
 	net_turn(l, &http);
 	CHECK(d->finals == 1 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0, "its time would be over: %s", d->message);
 	net_run(l, &http, 999999);
-	CHECK(n_checks == 0 && http.n == 0, "not yet");
+	CHECK(net_checks == 0 && http.n == 0, "not yet");
 	net_run(l, &http, 1);
-	CHECK(http.n == 1 && n_checks == 1 && at_script == 5 && net_now - t0 == 1000000, "a check");
+	CHECK(http.n == 1 && net_checks == 1 && net_at_script == 5 && net_now - t0 == 1000000, "a check");
 	net_run(l, &http, 10000);
-	CHECK(http.n == 1 && n_checks == 1 && at_script == 6, "then one finds out");
+	CHECK(http.n == 1 && net_checks == 1 && net_at_script == 6, "then one finds out");
 	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
 	net_turn(l, &http);
 	CHECK(http.n == 1 && d->finals == 0, "only one");
@@ -834,7 +775,7 @@ test_breaker(void)
 	line_command(l, "endpoints", &b);
 	CHECK(strstr(b.data, "\"health\":\"up\"") != NULL, "%s", b.data);
 	buf_free(&b);
-	stop(l);
+	net_stop(l);
 }
 
 /* ---- health checks ---- */
@@ -853,7 +794,7 @@ a_may_be_dead(const HttpRequest *r)
 	{
 		CHECK(r->get && r->len == 0 && !r->stream && r->verify, "a plain GET");
 		CHECK(r->deadline_us > net_now && r->deadline_us <= net_now + 5000000, "its time");
-		n_checks++;
+		net_checks++;
 	}
 	else if (a)
 		a_calls++;
@@ -914,7 +855,7 @@ test_checks(void)
 		net_ask(l, &w);
 	pass(l, 900000);
 	m = l->models;
-	CHECK(m->pick.u[0].health == WIRE_HEALTH_DOWN && a_calls >= PICK_RUN && n_checks == 0, "a is down");
+	CHECK(m->pick.u[0].health == WIRE_HEALTH_DOWN && a_calls >= PICK_RUN && net_checks == 0, "a is down");
 	was = m->u[0];
 	a_calls = 0;
 	for (int i = 0; i < 300; i++)
@@ -924,18 +865,18 @@ test_checks(void)
 		answered_at_once(l, &w);
 	}
 	/* at 1, 3, 7, 15 s; 31 is to come */
-	CHECK(a_calls == 0 && b_calls >= 300 && n_checks == 4, "%d calls, %d checks", a_calls, n_checks);
+	CHECK(a_calls == 0 && b_calls >= 300 && net_checks == 4, "%d calls, %d checks", a_calls, net_checks);
 	CHECK(m->u[0].calls == was.calls && m->u[0].failures == was.failures && m->u[0].retries == was.retries, "figures are requests' alone");
 	CHECK(m->u[0].rate.requests.left == was.rate.requests.left && m->u[0].rate.tokens_in_flight == 0 && m->pick.u[0].in_flight == 0, "nor in a limit");
 	CHECK(strstr(m->u[0].error, "health check: ") == m->u[0].error, "%s", m->u[0].error);
 	a_is_dead = false;
 	for (int i = 0; i < 20; i++)
 		answered_at_once(l, &w);
-	CHECK(n_checks == 5 && a_calls > 0 && m->pick.u[0].health == WIRE_HEALTH_UP, "%d checks, %d calls", n_checks, a_calls);
-	n_checks = 0;
+	CHECK(net_checks == 5 && a_calls > 0 && m->pick.u[0].health == WIRE_HEALTH_UP, "%d checks, %d calls", net_checks, a_calls);
+	net_checks = 0;
 	pass(l, 100000000);
-	CHECK(n_checks == 0, "nothing more to find out");
-	stop(l);
+	CHECK(net_checks == 0, "nothing more to find out");
+	net_stop(l);
 }
 
 /* What the check itself looks like, and whose secret it has. */
@@ -955,8 +896,8 @@ test_check_request(void)
 	CHECK(m->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
 	w.secret = "k2";
 	net_ask(l, &w);
-	net_plan = by_script;
-	check_plan.what = NET_HANG;
+	net_plan = net_by_script;
+	net_check_plan.what = NET_HANG;
 	pass(l, 1000000);
 	CHECK(http.n == 1 && strcmp(http.url, "https://a.example/v1/here/models") == 0 && http.get, "%s", http.url);
 	CHECK(strstr(http.headers, "Authorization: Bearer k2\n") != NULL && strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
@@ -970,20 +911,20 @@ test_check_request(void)
 	line_settings(l, &none);
 	CHECK(http.n == 0 && http.cancelled == 1, "closed");
 	net_ask(l, &w);
-	n_checks = 0;
+	net_checks = 0;
 	pass(l, 60000000);
-	CHECK(n_checks == 0, "nor another");
+	CHECK(net_checks == 0, "nor another");
 	line_settings(l, &settings);
 	net_ask(l, &w);
 	pass(l, 1);
-	CHECK(http.n == 1 && n_checks == 1, "allowed again");
+	CHECK(http.n == 1 && net_checks == 1, "allowed again");
 	/* forgotten with an ask: no check, no secret; who waits finds out */
 	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
 	CHECK(http.n == 0 && l->models->secret == NULL && line_live(l) == 1, "forgotten");
 	pass(l, 10000000);
-	CHECK(line_live(l) == 0 && l->models == NULL && n_checks == 1 && at_script == 0, "its ask is served");
+	CHECK(line_live(l) == 0 && l->models == NULL && net_checks == 1 && net_at_script == 0, "its ask is served");
 	CHECK(clients[n_clients - 1]->done, "%s", clients[n_clients - 1]->message);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -1009,14 +950,14 @@ test_check_answers(void)
 		for (int k = 0; k < 5; k++)
 			net_ask(l, &w);
 		pass(l, 100000);
-		net_plan = by_script;
-		check_plan.what = cases[i].what;
-		check_plan.status = cases[i].status;
+		net_plan = net_by_script;
+		net_check_plan.what = cases[i].what;
+		net_check_plan.status = cases[i].status;
 		pass(l, 9000000);
 		CHECK(l->models->pick.u[0].health == (cases[i].there ? WIRE_HEALTH_TRYING : WIRE_HEALTH_DOWN), "case %d: %d", (int) i,
 			  l->models->pick.u[0].health);
-		CHECK(cases[i].there == (n_checks == 1), "%d checks", n_checks);
-		stop(l);
+		CHECK(cases[i].there == (net_checks == 1), "%d checks", net_checks);
+		net_stop(l);
 	}
 }
 
@@ -1031,33 +972,33 @@ test_checks_rest(void)
 	for (int i = 0; i < 5; i++)
 		net_ask(l, &w);
 	pass(l, 590000000);
-	CHECK(n_checks > 20 && n_checks < 30, "%d", n_checks);
+	CHECK(net_checks > 20 && net_checks < 30, "%d", net_checks);
 	CHECK(l->models->secret != NULL && strcmp(l->models->secret, "k1") == 0, "its secret");
 	pass(l, 20000000);
 	CHECK(l->models->secret == NULL, "is kept no longer");
-	n_checks = 0;
+	net_checks = 0;
 	pass(l, INT64_C(3600000000));
-	CHECK(n_checks == 0, "forgotten by all");
+	CHECK(net_checks == 0, "forgotten by all");
 	a_is_dead = false;
 	answered_at_once(l, &w);
-	CHECK(n_checks == 1, "behind a check");
-	stop(l);
+	CHECK(net_checks == 1, "behind a check");
+	net_stop(l);
 
 	/* regularly */
 	l = start_two(&w, "{\"health_check_interval\": 5}");
 	a_is_dead = false;
 	net_ask(l, &w);
 	pass(l, 1000000);
-	CHECK(n_checks == 2 && a_calls + b_calls == 1, "what isn't known is found out: %d", n_checks);
+	CHECK(net_checks == 2 && a_calls + b_calls == 1, "what isn't known is found out: %d", net_checks);
 	for (int i = 0; i < 100; i++)
 	{
 		net_ask(l, &w);
 		net_ask(l, &w);
 		pass(l, 1000000);
 	}
-	CHECK(n_checks == 2, "what is asked needs no check: %d", n_checks);
+	CHECK(net_checks == 2, "what is asked needs no check: %d", net_checks);
 	pass(l, 20000000);
-	CHECK(n_checks >= 2 + 6 && n_checks <= 2 + 8, "each 5 s: %d", n_checks);
+	CHECK(net_checks >= 2 + 6 && net_checks <= 2 + 8, "each 5 s: %d", net_checks);
 	a_is_dead = true;
 	a_calls = 0;
 	pass(l, 6000000);
@@ -1069,10 +1010,10 @@ test_checks_rest(void)
 	a_is_dead = false;
 	pass(l, 650000000);
 	CHECK(l->models->pick.u[0].health == WIRE_HEALTH_TRYING, "there again");
-	n_checks = 0;
+	net_checks = 0;
 	pass(l, INT64_C(3600000000));
-	CHECK(n_checks == 0, "and nobody asks");
-	stop(l);
+	CHECK(net_checks == 0, "and nobody asks");
+	net_stop(l);
 }
 
 static void
@@ -1090,16 +1031,16 @@ test_limits(void)
 	net_run(l, &http, 100000000);
 	CHECK(c->done && net_now - t0 > 6600000 && net_now - t0 < 7000000, "%lld", (long long) (net_now - t0));
 	/* what the endpoint says */
-	script[n_script] = net_default();
-	script[n_script].remaining = 0;
-	script[n_script++].reset_ms = 2000;
+	net_script[net_n_script] = net_default();
+	net_script[net_n_script].remaining = 0;
+	net_script[net_n_script++].reset_ms = 2000;
 	net_ask(l, &(Want) {0});
 	net_run(l, &http, 100000);
 	t0 = net_now;
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 1800000 && c->queue_us < 2100000, "%lld", (long long) c->queue_us);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -1108,19 +1049,19 @@ test_parts(void)
 	Line	   *l = start();
 	Client	   *c;
 
-	add(NET_OK, 200, -1);
-	add(NET_NOT_SENT, 0, -1);
+	net_add(NET_OK, 200, -1);
+	net_add(NET_NOT_SENT, 0, -1);
 	c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 4 && http.made == 4, "%lld", (long long) c->tries);
 	/* one fails for good: the others are closed */
-	add(NET_STATUS, 401, -1);
-	add(NET_HANG, 0, -1);
-	add(NET_HANG, 0, -1);
+	net_add(NET_STATUS, 401, -1);
+	net_add(NET_HANG, 0, -1);
+	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.kind = WK_LOGPROBS});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "28000") == 0 && http.n == 0, "%s", c->message);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -1131,7 +1072,7 @@ test_stats(void)
 	Client	   *c;
 
 	memset(&s, 0, sizeof(s));
-	add(NET_STATUS, 400, -1);
+	net_add(NET_STATUS, 400, -1);
 	net_ask(l, &(Want) {0});
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 4; i++)
@@ -1159,7 +1100,7 @@ test_stats(void)
 	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
 	line_publish(l, &s);
 	CHECK(s.n_models == 1 && strcmp(s.models[0].name, "n") == 0 && s.fig.requests == 1, "%d", (int) s.fig.requests);
-	stop(l);
+	net_stop(l);
 }
 
 int

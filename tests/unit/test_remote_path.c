@@ -10,7 +10,6 @@
 #define NET_REAL_BODIES
 #include "tests/unit/remote_net.h"
 
-static Http http;
 static RSettings settings = {.allowed_hosts = "*.example",.max_connections = 1000};
 static int	status = 200;		/* of the next call, once */
 static NetDo what;				/* likewise */
@@ -84,20 +83,7 @@ net_answer_text(const HttpCall *c, Buf *b)
 static Line *
 start(void)
 {
-	memset(&http, 0, sizeof(http));
-	net_plan = plan;
-	net_line = line_new(&http, &settings, &net_sink);
-	line_set_clock(net_line, net_clock);
-	return net_line;
-}
-
-static void
-stop(Line *l)
-{
-	line_free(l);
-	CHECK(http.calls == NULL, "no call is left");
-	net_forget_clients();
-	roptions_forget();
+	return net_start(&settings, plan);
 }
 
 static void
@@ -128,7 +114,7 @@ test_generate(void)
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
 	CHECK(!c->done && strcmp(c->sqlstate, "08P01") == 0 && c->tries == 1, "%s", c->message);
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -151,7 +137,7 @@ test_errors(void)
 		CHECK(!c->done && strcmp(c->sqlstate, cases[i].sqlstate) == 0 && c->tries == 1, "%d: %s %s", cases[i].status, c->sqlstate, c->message);
 		CHECK(strstr(c->message, "hunter2") == NULL && strstr(c->detail, "hunter2") == NULL && strstr(c->hint, "hunter2") == NULL, "%s", c->message);
 	}
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -189,7 +175,7 @@ test_embeddings(void)
 		CHECK(!c[i]->done && (strcmp(c[i]->sqlstate, "08P01") == 0 || strcmp(c[i]->sqlstate, "57P03") == 0) && c[i]->tries >= 1 && c[i]->tries <= 4 &&
 			  c[i]->charged == c[i]->tries, "%s, %lld tries", c[i]->message, (long long) c[i]->tries);
 	bad_rows = 0;
-	stop(l);
+	net_stop(l);
 }
 
 static void
@@ -211,7 +197,7 @@ test_models(void)
 	c = net_ask(l, &(Want) {.kind = WK_GRAMMAR});
 	net_run(l, &http, 1000000);
 	CHECK(c->finals == 1 && !c->done, "no endpoint does that");
-	stop(l);
+	net_stop(l);
 }
 
 int

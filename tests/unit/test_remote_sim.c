@@ -37,7 +37,6 @@ static const Model models[N_MODELS] = {
 };
 
 static uint64_t seed;
-static Http http;
 static int	illness;			/* of 100 calls so many go wrong */
 static bool evil_allowed;
 static int64_t minute[240];		/* when m3 was called */
@@ -303,13 +302,10 @@ world(uint64_t from, int events)
 	Line	   *l;
 
 	seed = from * UINT64_C(0x9e3779b97f4a7c15) + 1;
-	memset(&http, 0, sizeof(http));
 	memset(minute, 0, sizeof(minute));
 	n_minute = n_done = 0;
 	evil_allowed = false;
-	net_plan = plan;
-	net_line = l = line_new(&http, &s, &net_sink);
-	line_set_clock(l, net_clock);
+	l = net_start(&s, plan);
 	for (int i = 0; i < events; i++)
 	{
 		uint32_t	what = rnd(100);
@@ -344,9 +340,7 @@ world(uint64_t from, int events)
 	for (int i = 0; i < n_clients; i++)
 		check_end(clients[i], &models[asked_for[i]], kinds[i]);
 	check_rest(l);
-	line_free(l);
-	net_forget_clients();
-	roptions_forget();
+	net_stop(l);
 }
 
 /* Freed with everything under way. */
@@ -357,14 +351,11 @@ world_ends(uint64_t from)
 	Line	   *l;
 
 	seed = from * 7919 + 1;
-	memset(&http, 0, sizeof(http));
 	memset(minute, 0, sizeof(minute));
 	n_minute = 0;
 	evil_allowed = true;
 	illness = 30;
-	net_line = l = line_new(&http, &s, &net_sink);
-	line_set_clock(l, net_clock);
-	net_now += 100000000;
+	l = net_start(&s, plan);
 	for (int i = 0; i < 200; i++)
 	{
 		arrive(l);
@@ -372,10 +363,7 @@ world_ends(uint64_t from)
 	}
 	for (int i = 0; i < n_clients; i++)
 		clients[i]->cancelled = true;
-	line_free(l);
-	CHECK(http.calls == NULL, "closed");
-	net_forget_clients();
-	roptions_forget();
+	net_stop(l);
 }
 
 int
