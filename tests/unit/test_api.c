@@ -394,17 +394,12 @@ static const char *
 control(const char *command)
 {
 	static char text[256];
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
+	Talk	   *t = talk_command(&P, command);
 	Frame		f;
 
-	put_text(&o, WTAG_COMMAND, command);
-	t = talk_begin(&P, WK_CONTROL, &b);
 	snprintf(text, sizeof(text), "%s", talk_final(t, &f, 10000) ? frame_str(&f, WTAG_TEXT) : "nothing");
 	talk_wait_closed(t, 5000);
 	talk_free(t);
-	buf_free(&b);
 	return text;
 }
 

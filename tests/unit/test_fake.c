@@ -81,16 +81,10 @@ say(const char *prompt)
 static const char *
 control(const char *command)
 {
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
 	char	   *bar;
 	static char r[4096];
 
-	put_text(&o, WTAG_COMMAND, command);
-	t = talk_begin(&P, WK_CONTROL, &b);
-	buf_free(&b);
-	snprintf(r, sizeof(r), "%s", result(t));
+	snprintf(r, sizeof(r), "%s", result(talk_command(&P, command)));
 	bar = strrchr(r, '|');
 	if (bar != NULL)
 		*bar = '\0';

@@ -397,14 +397,7 @@ text_of(Talk *t)
 static const char *
 control(const char *command)
 {
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
-
-	wire_put_str(&o, WTAG_COMMAND, command, strlen(command));
-	t = talk_begin(&P, WK_CONTROL, &b);
-	buf_free(&b);
-	return text_of(t);
+	return text_of(talk_command(&P, command));
 }
 
 static void

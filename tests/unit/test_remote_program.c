@@ -429,14 +429,7 @@ fails(Talk *t, const char *state)
 static const char *
 command(const char *what)
 {
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
-
-	put_text(&o, WTAG_COMMAND, what);
-	t = talk_begin(&P, WK_CONTROL, &b);
-	buf_free(&b);
-	return text(t);
+	return text(talk_command(&P, what));
 }
 
 static void

@@ -56,20 +56,7 @@ ask_lora(const char *model, const char *lora, const char *prompt)
 	return ask_with(model, SIZE, lora, prompt);
 }
 
-static Talk *
-command(const char *what)
-{
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
-
-	wire_put_str(&o, WTAG_COMMAND, what, strlen(what));
-	t = talk_begin(&P, WK_CONTROL, &b);
-	buf_free(&b);
-	return t;
-}
-
-/* The same about a model that the engine knows. */
+/* A command about a model that the engine knows. */
 static Talk *
 command_of(const char *what, const char *model)
 {
@@ -190,7 +177,7 @@ test_busy(void)
 	starts(result(b), "@DELAY", "b");
 	usleep(100000);
 	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "nobody had to go for who went away");
-	is(result(command("integrity")), "ok", "integrity");
+	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
 /* A limit that is lowered holds for what is there already: idle models go, busy ones when they are idle. */
@@ -268,7 +255,7 @@ test_update_of_load(void)
 	CHECK(state_of("slow:600") == WM_LOADING, "on its way");
 	is(result(command_of("update-weights wait", "slow:600")), "ok", "update");
 	is(result(t), "HELLO", "who has waited before");
-	is(result(command("integrity")), "ok", "integrity");
+	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
 static const char large[] = "{\"kv_cache_memory_bytes\": 100000000}";
@@ -334,7 +321,7 @@ test_wake_among_busy(void)
 	talk_free(wake);
 	for (int i = 0; i < 2; i++)
 		starts(result(t[i]), "@DELAY", "the last ones");
-	is(result(command("integrity")), "ok", "integrity");
+	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
 /* An update that finds no room beside the model itself disturbs nobody, and least of all that. */
@@ -406,7 +393,7 @@ test_turns(void)
 	for (int m = 0; m < 2; m++)
 		for (int i = 0; i < 2; i++)
 			starts(result(t[m][i]), "@DELAY", "the last ones");
-	is(result(command("integrity")), "ok", "integrity");
+	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
 /* An adapter's file of so many megabytes, which take no room on the disk. */
@@ -459,7 +446,7 @@ test_adapters(void)
 	is(result(ask("s1", SMALL, "small")), "SMALL", "s1");
 	is(result(ask("s2", SMALL, "too")), "TOO", "s2");
 	settle();
-	t = command("sleep-step 500");
+	t = talk_command(&P, "sleep-step 500");
 	usleep(50000);
 	is(result(ask_lora("la", "x", "three and a half")), "[x] THREE AND A HALF", "x instead of s1");
 	CHECK(state_of("s1") == WM_UNLOADED && state_of("s2") == WM_READY, "only s1 has gone: %u %u", state_of("s1"), state_of("s2"));

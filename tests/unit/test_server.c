@@ -73,14 +73,7 @@ answer(Talk *t)
 static const char *
 control(const char *command)
 {
-	Buf			b = {0};
-	WireOut		o = peer_out(&b);
-	Talk	   *t;
-
-	put_text(&o, WTAG_COMMAND, command);
-	t = talk_begin(&P, WK_CONTROL, &b);
-	buf_free(&b);
-	return answer(t);
+	return answer(talk_command(&P, command));
 }
 
 static void

@@ -476,6 +476,20 @@ talk_begin(Peer *p, WireKind kind, const Buf *body)
 	return t;
 }
 
+/* A command of the control message. */
+static inline Talk *
+talk_command(Peer *p, const char *command)
+{
+	Buf			b = {0};
+	WireOut		o = peer_out(&b);
+	Talk	   *t;
+
+	wire_put_str(&o, WTAG_COMMAND, command, strlen(command));
+	t = talk_begin(p, WK_CONTROL, &b);
+	buf_free(&b);
+	return t;
+}
+
 static inline void
 talk_cancel(Talk *t)
 {
