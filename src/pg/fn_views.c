@@ -31,6 +31,7 @@
 #include "pg/engine_stats.h"
 #include "pg/row.h"
 #include "pg/vllm_pg.h"
+#include "wire/hosts.h"
 
 PG_FUNCTION_INFO_V1(llm_model_list);
 PG_FUNCTION_INFO_V1(llm_model_memory);
@@ -126,30 +127,23 @@ stats_of_model(const StatsOfAll *all, const ModelRow *m)
 	return NULL;
 }
 
-/* A url's length without slashes at its end. */
-static size_t
-base_length(const char *url, size_t most)
-{
-	size_t		n = strnlen(url, most);
-
-	while (n > 0 && url[n - 1] == '/')
-		n--;
-	return n;
-}
-
 const WireEndpoint *
 stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url)
 {
 	const WireStats *stats = all->remote;
 	uint64		hash = catalog_hash(m);
-	size_t		len = base_length(url, sizeof(((WireEndpoint *) 0)->url) - 1);
+	char		told[sizeof(((WireEndpoint *) 0)->url)];
+	size_t		query;
+	size_t		base = hosts_base(url, strlen(url), &query);
+
+	/* as the remote program tells it, as far as there is room */
+	snprintf(told, sizeof(told), "%.*s%s", (int) base, url, url + query);
 
 	for (uint32 i = 0; stats && i < Min(stats->n_endpoints, WIRE_MAX_ENDPOINTS); i++)
 	{
 		const WireEndpoint *e = &stats->endpoints[i];
 
-		if (e->dboid == MyDatabaseId && e->model_hash == hash &&
-			base_length(e->url, sizeof(e->url)) == len && memcmp(e->url, url, len) == 0)
+		if (e->dboid == MyDatabaseId && e->model_hash == hash && strncmp(e->url, told, sizeof(told)) == 0)
 			return e;
 	}
 	return NULL;

@@ -98,6 +98,7 @@ hide_urls(const Ask *a, Err *e)
 		char		why[160];
 
 		err_replace(e, a->m->u[i].base, a->m->name);
+		err_replace(e, a->m->u[i].query, "?***");
 		if (hosts_url(a->m->u[i].base, &h, why, sizeof(why)))
 			err_replace(e, h.host, "its host");
 	}

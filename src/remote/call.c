@@ -223,21 +223,6 @@ make_headers(const Call *c, Headers *h)
 }
 
 static void
-make_url(Call *c, const char *base)
-{
-	const RCall *r = &c->job->calls.v[c->i];
-	size_t		n = strlen(base);
-
-	while (n > 0 && base[n - 1] == '/')
-		n--;
-	if (r->off_v1 && n > 3 && memcmp(base + n - 3, "/v1", 3) == 0)
-		n -= 3;
-	buf_reset(&c->url_text);
-	buf_add(&c->url_text, base, n);
-	buf_addstr(&c->url_text, r->path);
-}
-
-static void
 begin(Call *c, int url)
 {
 	Job		   *j = c->job;
@@ -302,7 +287,7 @@ call_start(Call *c, int url)
 	begin(c, url);
 	if (j->dead)
 		return;					/* who was told so wants it no more; line_bury() */
-	make_url(c, m->u[url].base);
+	rmodel_url(&m->u[url], r->path, r->off_v1, &c->url_text);
 	make_headers(c, &h);
 	q = (HttpRequest) {
 		.url = c->url_text.data,.get = r->get,.body = r->body.data,.len = r->body.len,.headers = h.v,.n_headers = h.n,

@@ -101,8 +101,7 @@ start(Check *c)
 	Err			e = {0};
 
 	pick_check_begin(&m->pick, c->url, l->now_us);
-	buf_addstr(&url, m->u[c->url].base);
-	buf_addstr(&url, o->models_path);
+	rmodel_url(&m->u[c->url], o->models_path, false, &url);
 	headers_begin(&h, o, (Span) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
 	q = (HttpRequest) {
 		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),

@@ -41,6 +41,7 @@ typedef struct Check
 typedef struct RUrl
 {
 	const char *base;			/* in the options */
+	const char *query;			/* likewise: "", or "?" and what is behind every path */
 	char		entry[320];		/* that would allow its host; '' = the url is bad: */
 	char		why[160];
 	Rate		rate;
@@ -296,6 +297,8 @@ void		length_over(RModel *m, LengthAsked asked);
 RModel	   *rmodel_get(Line *l, const WireAsk *w, Err *e);
 void		rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash);
 void		rmodel_settings(RModel *m);
+/* A path of it, with the query; off_v1: beside "/v1". */
+void		rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to);
 void		rmodel_free(RModel *m);
 /* Free those that are forgotten and not used. */
 void		rmodel_tidy(Line *l);

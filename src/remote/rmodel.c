@@ -75,15 +75,33 @@ rmodel_tidy(Line *l)
 }
 
 void
+rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to)
+{
+	size_t		n = strlen(u->base);
+
+	if (off_v1 && n > 3 && memcmp(u->base + n - 3, "/v1", 3) == 0)
+		n -= 3;
+	buf_reset(to);
+	buf_add(to, u->base, n);
+	buf_addstr(to, path);
+	buf_addstr(to, u->query);
+}
+
+void
 rmodel_settings(RModel *m)
 {
 	for (int i = 0; i < m->pick.n; i++)
 	{
 		RUrl	   *u = &m->u[i];
 		HostUrl		h;
+		Buf			whole = {0};
+		bool		ok;
 
 		u->entry[0] = u->why[0] = '\0';
-		if (!hosts_url(u->base, &h, u->why, sizeof(u->why)))
+		rmodel_url(u, "", false, &whole);
+		ok = hosts_url(whole.data, &h, u->why, sizeof(u->why));
+		buf_free(&whole);
+		if (!ok)
 		{
 			m->pick.u[i].banned = true;
 			continue;
@@ -138,6 +156,7 @@ rmodel_get(Line *l, const WireAsk *w, Err *e)
 	for (int i = 0; i < o->n_urls; i++)
 	{
 		m->u[i].base = o->urls[i];
+		m->u[i].query = o->queries[i];
 		m->u[i].check = (Check) {.m = m,.url = i};
 		rate_init(&m->u[i].rate, o->requests_per_minute, o->tokens_per_minute);
 	}

@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "remote/dialect.h"
+#include "wire/hosts.h"
 
 #define MAX_VALUES		10000	/* JSON values of options */
 #define MAX_HEADERS		64
@@ -392,13 +393,15 @@ static void
 set_urls(ROptions *o, const WireAsk *a)
 {
 	o->urls = mem_zalloc((size_t) a->n_urls * sizeof(char *));
+	o->queries = mem_zalloc((size_t) a->n_urls * sizeof(char *));
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		size_t		n = a->urls[i].n;
+		Span		url = a->urls[i];
+		size_t		query;
 
-		while (n > 0 && a->urls[i].s[n - 1] == '/')
-			n--;
-		o->urls[o->n_urls++] = mem_strndup(a->urls[i].s, n);
+		o->urls[i] = mem_strndup(url.s, hosts_base(url.s, url.n, &query));
+		o->queries[i] = mem_strndup(url.s + query, url.n - query);
+		o->n_urls++;
 	}
 }
 
@@ -431,8 +434,12 @@ made_free(Made *m)
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		mem_free(*paths[i]);
 	for (int i = 0; i < o->n_urls; i++)
+	{
 		mem_free(o->urls[i]);
+		mem_free(o->queries[i]);
+	}
 	mem_free(o->urls);
+	mem_free(o->queries);
 	for (int i = 0; i < o->n_headers; i++)
 	{
 		mem_free(o->headers[i].name);
@@ -493,10 +500,10 @@ is_of(const Made *m, const WireAsk *a)
 	for (int i = 0; i < a->n_urls; i++)
 	{
 		Span		url = a->urls[i];
+		size_t		query;
+		size_t		base = hosts_base(url.s, url.n, &query);
 
-		while (url.n > 0 && url.s[url.n - 1] == '/')
-			url.n--;
-		if (!is_text(m->o.urls[i], url))
+		if (!is_text(m->o.urls[i], (Span) {url.s, base}) || !is_text(m->o.queries[i], (Span) {url.s + query, url.n - query}))
 			return false;
 	}
 	return true;

@@ -22,7 +22,8 @@ typedef struct ROptions
 	uint64_t	hash;			/* WireAsk.model_hash */
 	char	   *name;			/* the model's here */
 	char	   *model;			/* ... and there */
-	char	  **urls;			/* base URLs, without a trailing slash; n_urls >= 1 */
+	char	  **urls;			/* base URLs, without a trailing slash and a query; n_urls >= 1 */
+	char	  **queries;		/* of each: "", or "?" and the query */
 	int			n_urls;
 	const struct Dialect *dialect;
 	bool		prompt_as_chat;

@@ -168,7 +168,7 @@ put_endpoint(const RModel *m, int i, WireEndpoint *to)
 	int64_t		now = m->l->now_us;
 
 	memset(to, 0, sizeof(*to));
-	snprintf(to->url, sizeof(to->url), "%s", u->base);
+	snprintf(to->url, sizeof(to->url), "%s%s", u->base, u->query);
 	to->model_hash = m->hash;
 	to->dboid = m->dboid;
 	to->health = p->health;

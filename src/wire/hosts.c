@@ -172,22 +172,31 @@ take_authority(const char *s, size_t n, char *host, int *port, char *why, size_t
 	return true;
 }
 
-/* Only what a path may hold as it is. */
+/*
+ * Only what a path may hold as it is, and a query behind it.  That may hold less than it could: no "/", "?" and "@", by which a reader
+ * could take a part of it for a path or a host.
+ */
 static bool
 path_ok(const char *s, char *why, size_t why_size)
 {
+	bool		query = false;
+
 	for (; *s != '\0'; s++)
-		if (*s == '?')
-			return bad(why, why_size, "a query is not allowed");
+		if (*s == '?' && !query)
+		{
+			query = true;
+			if (s[1] == '\0')
+				return bad(why, why_size, "the query is empty");
+		}
 		else if (*s == '#')
 			return bad(why, why_size, "a fragment is not allowed");
 		else if (*s == '%')
 		{
 			if (s[1] == '\0' || !is_hex(s + 1, 2))
-				return bad(why, why_size, "a \"%\" of the path is not followed by two hexadecimal digits");
+				return bad(why, why_size, "a \"%\" of the path or query is not followed by two hexadecimal digits");
 		}
-		else if (!is_name_char(*s) && strchr("/.~!$&'()*+,;=:@", *s) == NULL)
-			return bad(why, why_size, "the path has a character that must be escaped");
+		else if (!is_name_char(*s) && strchr(query ? ".~!$&'()*+,;=:" : "/.~!$&'()*+,;=:@", *s) == NULL)
+			return bad(why, why_size, query ? "the query has a character that must be escaped" : "the path has a character that must be escaped");
 	return true;
 }
 
@@ -218,6 +227,18 @@ hosts_url(const char *url, HostUrl *u, char *why, size_t why_size)
 	u->port = u->https ? 443 : 80;
 	u->path = at + n;
 	return take_authority(at, n, u->host, &u->port, why, why_size) && path_ok(u->path, why, why_size);
+}
+
+size_t
+hosts_base(const char *url, size_t n, size_t *query)
+{
+	const char *mark = memchr(url, '?', n);
+	size_t		base = mark != NULL ? (size_t) (mark - url) : n;
+
+	*query = base;
+	while (base > 0 && url[base - 1] == '/')
+		base--;
+	return base;
 }
 
 /* The next entry of the list: its bytes, or NULL. */

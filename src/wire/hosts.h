@@ -17,11 +17,13 @@ typedef struct HostUrl
 	bool		https;
 	char		host[256];		/* lower case, without brackets */
 	int			port;			/* 443 or 80 where none is given */
-	const char *path;			/* in the url, "" or begins with / */
+	const char *path;			/* in the url, "" or begins with / or ?: the query is behind it */
 } HostUrl;
 
-/* Take an endpoint's base URL apart.  False: why[] says what is wrong: scheme, user names, query, fragment, control characters, port, host, length. */
+/* Take an endpoint's base URL apart.  False: why[] says what is wrong: scheme, user names, fragment, control characters, port, host, length. */
 bool		hosts_url(const char *url, HostUrl *u, char *why, size_t why_size);
+/* The length of a base URL of n bytes without slashes at its path's end and without its query, which is from url[*query] on (n: there is none). */
+size_t		hosts_base(const char *url, size_t n, size_t *query);
 /* Is the list well-formed?  False: why[] names the entry. */
 bool		hosts_list_ok(const char *list, char *why, size_t why_size);
 bool		hosts_allowed(const char *list, const HostUrl *u);

@@ -146,7 +146,7 @@ look_at_url(const char *s)
 
 	if (!take_url(s, &u))
 		return;
-	if (u.port < 1 || u.port > 65535 || u.host[0] == '\0' || (*u.path != '\0' && *u.path != '/') ||
+	if (u.port < 1 || u.port > 65535 || u.host[0] == '\0' || (*u.path != '\0' && *u.path != '/' && *u.path != '?') ||
 		strspn(u.host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:") != strlen(u.host))
 		abort();
 	hosts_entry(&u, entry, sizeof(entry));
@@ -219,7 +219,7 @@ static const struct
 	{0, "data: {\"choices\": []}\n\ndata: [DONE]\n\n"}, {0, "\xef\xbb\xbf" "event: x\r\nid: 1\r\ndata: a\r\ndata:b\r\n\r\n: hello\r\n\r\n"},
 	{0, "data\n\ndata:\n\ndata: \ndata\n\n"}, {0, "data: a\r\rdata: b\r\n\ndata: c\n\r\n"}, {0, "datax: a\nretry: 5\n\ndata: x\n"},
 	{1, "https://llm.example.com/v1"}, {1, "http://127.0.0.1:8000/v1/x%20y"}, {1, "https://[2001:DB8::1]:8443/"}, {1, "http://1.2.3.4.example"},
-	{1, "https://user:p@a.example:443/?q#f"}, {1, "http://0x7f.1"},
+	{1, "https://user:p@a.example:443/?q#f"}, {1, "https://a.example/v1?api-version=2024-10-21"}, {1, "http://0x7f.1"},
 	{2, "a.example, *.a.example:8443 [::1]"}, {2, "*"}, {2, "https://a.example http://127.0.0.1:8000,*.example"}, {2, "a:0, b/, *.1.2.3.4, ::1"},
 };
 

@@ -29,10 +29,15 @@ SELECT a, fails('SELECT llm_create_model(' || a || ')') FROM (VALUES
 -- urls: well-formed, and of a host that is allowed
 SELECT u, fails(format('SELECT llm_create_model(''x'', provider => ''openai'', url => %L)', u)) FROM (VALUES
     ('llm.example.com/v1'), ('ftp://llm.example.com/v1'), ('https://user:secret@llm.example.com/v1'),
-    ('https://llm.example.com/v1?key=1'), ('https://llm.example.com/v1#a'), ('https://llm.example.com:0/v1'),
+    ('https://llm.example.com/v1?key=1/2'), ('https://llm.example.com/v1#a'), ('https://llm.example.com:0/v1'),
     (E'https://llm.example.com/v1\r\nX: y'), ('https:///v1'),
     ('https://other.example.com/v1'), ('http://127.0.0.1:8001/v1'), ('https://127.0.0.1:8000/v1'), ('https://cluster.test/v1'),
     ('http://169.254.169.254/latest'), ('https://[::1]:8000/v1')) v (u);
+-- a query belongs to it, and is shown where it is
+BEGIN;
+SELECT llm_create_model('dated', provider => 'openai', url => 'https://llm.example.com/v1?api-version=2024-10-21');
+SELECT url FROM llm_models WHERE name = 'dated';
+ROLLBACK;
 -- options
 SELECT o, fails(format('SELECT llm_create_model(''x'', provider => ''openai'', url => ''https://llm.example.com/v1'', options => %L)', o))
 FROM (VALUES

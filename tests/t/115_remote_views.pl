@@ -163,6 +163,21 @@ like(error_of($node, q{SELECT llm_generate('x', model => 'a', lora => 'german')}
 is(sql(q{SET vllm.model = 'a'; SELECT llm_generate('x', lora => 'sql')}), ' fine', '... also of vllm.model');
 like(requests(), qr/"model": ?"sql"/, '... by its name');
 
+# ---- a url with a query ----
+sql(qq{SELECT llm_create_model('q', provider => 'openai', url => '$url/?api-version=2024-10-21', options => '{"model": "there", "max_retries": 0}')});
+requests();
+is(sql(q{SELECT llm_generate('x', model => 'q')}), ' fine', 'a url with a query');
+like(requests(), qr{^POST /v1/completions\?api-version=2024-10-21 HTTP/1\.1\r$}m, '... which is behind the path');
+sql(q{SELECT llm_load_model('q')});
+like(requests(), qr{^GET /v1/models\?api-version=2024-10-21 HTTP/1\.1\r$}m, '... whatever is asked');
+ok(until_sql($node, q{SELECT calls = 2 AND health = 'up' AND url LIKE '%/v1/?api-version=2024-10-21' FROM llm_stat_remote WHERE model = 'q'}), '... and figures find it')
+  or diag(sql('SELECT * FROM llm_stat_remote'));
+mode('500');
+$err = error_of($node, q{SELECT llm_generate('x', model => 'q')});
+like($err, qr/57P03/, 'an error of it');
+unlike($err, qr/2024/, '... does not tell the query');
+mode('ok');
+
 # ---- a database that has not been updated ----
 $node->safe_psql('postgres', 'CREATE DATABASE old');
 $node->safe_psql('old', qq{CREATE EXTENSION vllm_pg VERSION '0.8'; SELECT llm_create_model('m', provider => 'openai', url => '$url', options => '{"model": "there"}')});

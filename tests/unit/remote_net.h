@@ -112,9 +112,9 @@ struct Http
 static inline bool
 net_is_check(const char *url)
 {
-	size_t		n = strlen(url);
+	size_t		n = strcspn(url, "?");
 
-	return n > 7 && strcmp(url + n - 7, "/models") == 0;
+	return n > 7 && memcmp(url + n - 7, "/models", 7) == 0;
 }
 
 static NetPlan
@@ -393,7 +393,9 @@ net_step(HttpCall *c)
 			if (c->plan.status == 500 || c->plan.status == 502 || c->plan.status == 504)
 				net_charge(c);
 			net_head(c, c->plan.status);
-			net_send(c, "no", 2);
+			/* as many endpoints do, with where they were asked */
+			net_send(c, "no ", 3);
+			net_send(c, c->url, strlen(c->url));
 			net_end(c, HTTP_DONE, "");
 			return;
 		default:

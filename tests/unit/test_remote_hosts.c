@@ -55,6 +55,8 @@ test_urls(void)
 		{"https://xn--bcher-kva.example/v1", true, "xn--bcher-kva.example", 443, "/v1"},
 		{"https://a/v1%20x/%7e;p=1/@b:c/$&'()*+,=!~.", true, "a", 443, "/v1%20x/%7e;p=1/@b:c/$&'()*+,=!~."},
 		{"https://a//b", true, "a", 443, "//b"},
+		{"https://a/v1?api-version=2024-10-21", true, "a", 443, "/v1?api-version=2024-10-21"}, {"https://a:8443?x", true, "a", 8443, "?x"},
+		{"https://a/?x=1&y=%2f%20,;:(~)!$'*+.", true, "a", 443, "/?x=1&y=%2f%20,;:(~)!$'*+."},
 	};
 	char		why[256];
 
@@ -108,7 +110,10 @@ test_refused(void)
 		{"https://a:100000", "port"}, {"https://a:4294967376", "port"}, {"https://a:-1", "port"}, {"https://a:+80", "port"},
 		{"https://a:080", "port"}, {"https://a:8x", "port"}, {"https://a:0x50", "port"}, {"https://a: 80", "spaces"}, {"http://[::1]:", "port"},
 		{"http://[::1]:0", "port"},
-		{"https://a?x=1", "query"}, {"https://a/?", "query"}, {"https://a/v1?x", "query"}, {"https://a/v1#x", "fragment"}, {"https://a#", "fragment"},
+		{"https://a?", "query is empty"}, {"https://a/?", "query is empty"}, {"https://a/v1?x/y", "query"}, {"https://a/v1?x?y", "query"}, {"https://a/v1?x=@b", "query"},
+		{"https://a/v1?x=\"", "query"}, {"https://a/v1?x[]", "query"}, {"https://a/v1?x=\xc3\xbc", "query"}, {"https://a/v1?x#y", "fragment"}, {"https://a/v1?#", "fragment"},
+		{"https://a/v1?x y", "spaces"}, {"https://a/v1?x\r\nY: z", "control"}, {"https://a/v1?x\\", "backslash"}, {"https://a/v1?%4", "hexadecimal"},
+		{"https://a/v1#x", "fragment"}, {"https://a#", "fragment"},
 		{"https://*", "\"*\""}, {"https://*.example.com", "\"*\""}, {"https://a*b", "\"*\""},
 		{"https://a,b", "not allowed"}, {"https://a;b", "not allowed"}, {"https://a&b", "not allowed"}, {"https://a=b", "not allowed"},
 		{"https://a!b", "not allowed"}, {"https://a\"b", "not allowed"}, {"https://{a,b}", "not allowed"}, {"https://a|b", "not allowed"},

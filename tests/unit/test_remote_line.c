@@ -309,6 +309,10 @@ test_secret_urls(void)
 		CHECK(!c->done && strstr(c->message, "example") == NULL && strstr(c->message, "\"m\"") != NULL, "%s", c->message);
 		CHECK(strstr(c->detail, "example") == NULL && strstr(c->hint, "example") == NULL && c->endpoint[0] == '\0', "%s", c->detail);
 	}
+	net_add(NET_STATUS, 404, -1);
+	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://a.example/v1?k=1",.options = "{\"max_retries\": 0}"});
+	net_run(l, &http, 1000000);
+	CHECK(!c->done && strstr(c->detail, "/completions") != NULL && strstr(c->detail, "k=1") == NULL, "the query: %s", c->detail);
 	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://evil.example/v1"});
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && strstr(c->detail, "evil") == NULL && strstr(c->hint, "evil") == NULL, "%s %s", c->detail, c->hint);
@@ -927,6 +931,42 @@ test_check_request(void)
 	net_stop(l);
 }
 
+/* What a url ends with is behind every path, and told to nobody. */
+static void
+test_query(void)
+{
+	static const struct
+	{
+		const char *url;
+		WireKind	kind;
+		const char *asked;
+	}			cases[] = {
+		{"https://a.example/x/v1?api-version=2024-10-21&k=1", WK_GENERATE, "https://a.example/x/v1/completions?api-version=2024-10-21&k=1"},
+		{"https://a.example/x/v1//?v=1", WK_GENERATE, "https://a.example/x/v1/completions?v=1"}, {"https://a.example/?v=1", WK_GENERATE, "https://a.example/completions?v=1"},
+		{"https://a.example?v=1", WK_GENERATE, "https://a.example/completions?v=1"}, {"https://a.example/v1/?v=1", WK_TOKENIZE, "https://a.example/tokenize?v=1"},
+		{"https://a.example/v1//", WK_TOKENIZE, "https://a.example/tokenize"}
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		Line	   *l = start();
+		Client	   *c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, \"health_check_interval\": 1}"});
+
+		net_turn(l, &http);
+		CHECK(strcmp(http.url, cases[i].asked) == 0, "%s: %s", cases[i].url, http.url);
+		net_run(l, &http, 1000000);
+		CHECK(c->done && strchr(c->endpoint, '?') == NULL, "%s", c->endpoint);
+		pass(l, 3000000);
+		CHECK(net_checks > 0 && strstr(http.url, "//models") == NULL && strstr(http.url, "/models") != NULL && (strchr(cases[i].url, '?') != NULL) == (strchr(http.url, '?') != NULL),
+			  "its check: %s", http.url);
+		net_add(NET_STATUS, 404, -1);
+		c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, \"health_check_interval\": 1}"});
+		net_run(l, &http, 1000000);
+		CHECK(c->finals == 1 && !c->done && strchr(c->message, '?') == NULL, "%s", c->message);
+		net_stop(l);
+	}
+}
+
 static void
 test_check_answers(void)
 {
@@ -1107,6 +1147,7 @@ int
 main(void)
 {
 	test_answer();
+	test_query();
 	test_fates();
 	test_retries();
 	test_streams();

@@ -421,11 +421,16 @@ test_remembered(void)
 	ROptions   *other = of_name("b", "http://x", "{}");
 	ROptions   *changed = of_name("a", "http://x", "{\"timeout\": 5}");
 	ROptions   *moved = of_name("a", "http://y", "{}");
+	ROptions   *asked = of_name("a", "http://x//?v=1", "{}");
+	ROptions   *newer = of_name("a", "http://x?v=2", "{}");
 	char		name[32];
 
 	CHECK(a == same && a->refs == 3, "the same: %d references", a->refs);
 	CHECK(other != a && strcmp(other->name, "b") == 0 && strcmp(other->model, "b") == 0, "another model of the same url and options");
 	CHECK(changed != a && changed->timeout == 5 && moved != a && strcmp(moved->urls[0], "http://y") == 0, "changed");
+	CHECK(strcmp(a->urls[0], "http://x") == 0 && strcmp(a->queries[0], "") == 0, "%s, %s", a->urls[0], a->queries[0]);
+	CHECK(asked != a && strcmp(asked->urls[0], "http://x") == 0 && strcmp(asked->queries[0], "?v=1") == 0, "%s, %s", asked->urls[0], asked->queries[0]);
+	CHECK(newer != asked && strcmp(newer->urls[0], "http://x") == 0 && strcmp(newer->queries[0], "?v=2") == 0, "%s, %s", newer->urls[0], newer->queries[0]);
 	/* more than are remembered: those that are in use stay as they are */
 	for (int i = 0; i < 1000; i++)
 	{
@@ -441,6 +446,8 @@ test_remembered(void)
 	roptions_unref(same);
 	roptions_unref(other);
 	roptions_unref(changed);
+	roptions_unref(asked);
+	roptions_unref(newer);
 	CHECK(moved->refs == 1, "the last reference is ours");
 	roptions_unref(moved);
 	roptions_forget();
