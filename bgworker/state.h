@@ -142,6 +142,9 @@ typedef struct VllmRemote
 	TimestampTz last_error_at;
 } VllmRemote;
 
+/* counters of models' clearings; models share them */
+#define VLLM_CACHE_CLEARS	64
+
 typedef struct VllmShared
 {
 	LWLock	   *lock;
@@ -178,6 +181,8 @@ typedef struct VllmShared
 	int			n_zombies;
 	int64		next_request_id;
 	int64		claims, cancels, queue_timeouts;
+	/* how often kept answers were cleared: result_cache.c, by model */
+	pg_atomic_uint32 cache_clears[VLLM_CACHE_CLEARS];
 	/* the queue for a slot: oldest at wait_head, newest at wait_tail */
 	int			wait_head, wait_tail, wait_len;
 	int			n_waiters;		/* size of the array behind owners[] */

@@ -19,7 +19,10 @@
  * its own unread future holds.  What an idle session does not read keeps its slots; hence
  * one session may use half of them for futures, and llm_submit() waits beyond that.
  *
- * Tests: tests/sql/13_futures.sql, tests/t/009_futures.pl.
+ * A future whose answer is kept (result_cache.c) is finished at once, without a request; what is fetched is kept, in
+ * the transaction that fetches it.
+ *
+ * Tests: tests/sql/13_futures.sql, 37_result_cache.sql, 38_fallback.sql, tests/t/009_futures.pl.
  */
 #include "postgres.h"
 
@@ -34,10 +37,12 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "pg/cascade.h"
 #include "pg/client.h"
 #include "pg/engine_func.h"
 #include "pg/future.h"
 #include "pg/options.h"
+#include "pg/result_cache.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
@@ -64,6 +69,7 @@ typedef struct Future
 	bool		finished;
 	CallFrame	frame;			/* finished without error: the reply */
 	ErrorData  *error;			/* finished with one */
+	CacheKey	cache;			/* on: the answer is to be kept */
 } Future;
 
 /* The hash's entry; the Future itself doesn't move. */
@@ -85,9 +91,15 @@ static void (*prev_drain) (void) = NULL;
 static void
 finish(Future *f)
 {
+	const StringInfoData *body = &f->request.body;
+	char		surer[NAMEDATALEN];
+
 	f->finished = true;
 	dlist_delete(&f->node);
 	n_running--;
+	/* what another model would have decided is not the answer that a call would keep */
+	if (f->error == NULL && f->cache.on && cascade_unsure(f->request.kind, body->data, body->len, &f->frame, surer))
+		f->cache.on = false;
 	/* all is sent and answered, or nobody will ask for it */
 	vcall_end(f->call);
 	pfree(f->request.body.data);
@@ -263,18 +275,24 @@ wait_for(Future *const *f, int n, int max_running, TimestampTz give_up)
 
 /* ---- submit ---- */
 
-/* ERROR if the session has too many futures; waits if too many of them run. */
+/* ERROR if the session has too many futures. */
 static void
-make_room(void)
+check_number(void)
 {
-	int			max_running = Max(vllm_shared->n_slots / 2, 1);
-
 	if (hash_get_num_entries(futures) >= vllm_shared->n_slots)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("too many open futures in this session"),
 				 errdetail("A session can have %d (vllm.max_queued_requests).", vllm_shared->n_slots),
 				 errhint("Fetch results with llm_result(), or give futures up with llm_discard().")));
+}
+
+/* Waits if too many of them run. */
+static void
+make_room(void)
+{
+	int			max_running = Max(vllm_shared->n_slots / 2, 1);
+
 	if (n_running >= max_running &&
 		!wait_for(NULL, 0, max_running, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), vllm_queue_timeout)))
 		ereport(ERROR,
@@ -299,6 +317,37 @@ make_request(Future *f, const char *func, FunctionCallInfo fcinfo)
 	f->request.model = MemoryContextStrdup(f->cxt, f->request.model);
 }
 
+/* A kept answer finishes the future at once. */
+static bool
+find_kept(Future *f)
+{
+	MemoryContext old;
+
+	result_cache_key(&f->cache, f->request.kind, &f->request.body, f->request.model, f->request.deterministic);
+	if (!f->cache.on)
+		return false;
+	old = MemoryContextSwitchTo(f->cxt);
+	f->frame = (CallFrame) {.kind = WF_DONE,.final = true};
+	f->frame.data = result_cache_find(&f->cache, &f->frame.len);
+	MemoryContextSwitchTo(old);
+	if (f->frame.data == NULL)
+		return false;
+	f->cache.on = false;
+	f->finished = true;
+	f->id = vslot_new_request_id();
+	return true;
+}
+
+static void
+begin(Future *f)
+{
+	make_room();
+	f->submitted = GetCurrentTimestamp();
+	f->call = vcall_begin(f->cxt, f->request.kind, &f->request.body, f->request.model,
+						  f->request.timeout_ms);
+	f->id = vcall_request_id(f->call);
+}
+
 static Datum
 submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 {
@@ -317,16 +366,18 @@ submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 	initStringInfo(&f->request.body);
 	MemoryContextSwitchTo(MemoryContextGetParent(cxt));
 	f->rettype = rettype;
-	make_request(f, func, fcinfo);
-	make_room();
 	f->submitted = GetCurrentTimestamp();
-	f->call = vcall_begin(cxt, f->request.kind, &f->request.body, f->request.model,
-						  f->request.timeout_ms);
-	f->id = vcall_request_id(f->call);
+	make_request(f, func, fcinfo);
+	check_number();
+	if (!find_kept(f))
+		begin(f);
 	e = hash_search(futures, &f->id, HASH_ENTER, NULL);
 	e->future = f;
-	dlist_push_tail(&running, &f->node);
-	n_running++;
+	if (!f->finished)
+	{
+		dlist_push_tail(&running, &f->node);
+		n_running++;
+	}
 	MemoryContextSetParent(cxt, TopMemoryContext);
 	PG_RETURN_INT64(f->id);
 }
@@ -391,6 +442,8 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 		MemoryContextDelete(f->cxt);
 		PG_RETURN_NULL();
 	}
+	if (f->cache.on)
+		result_cache_keep(&f->cache, f->frame.data, f->frame.len);
 	reply_read(&reply, &f->frame);
 	value = f->func->result(&reply, rettype, &isnull);
 	MemoryContextDelete(f->cxt);

@@ -10,7 +10,8 @@
  * The table is written as catalogs are, without SPI and from within the executor: one tuple and its index entries, in the
  * statement's transaction.  Its index on keys is not unique, so nothing can be violated: two sessions that have
  * asked at once keep two equal rows, of which any will do.  A transaction that reads only, recovers or is serializable
- * keeps nothing.  While a parallel plan runs nobody can write: its answers wait in memory until it has ended.
+ * keeps nothing.  While a parallel plan runs nobody can write: its answers wait in memory until it has ended.  Nor is the answer
+ * of a request kept that was made before the model's answers were cleared: a future may be fetched long after that.
  *
  * Limits are kept by removing the oldest: when a session has kept a sixteenth of max_bytes, and by llm_cache_prune().  Rows that
  * somebody else has in hand are left to the next time.
@@ -32,6 +33,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "common/cryptohash.h"
+#include "common/hashfn.h"
 #include "common/sha2.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -170,6 +172,33 @@ read_rule(CacheKey *k, const StringInfoData *body, bool *shared)
 	return false;
 }
 
+/* Models share counters: then an answer is not kept though it might have been. */
+static pg_atomic_uint32 *
+clears_of(const char *model)
+{
+	uint32		h = hash_combine(hash_bytes((const unsigned char *) model, (int) strlen(model)), MyDatabaseId);
+
+	return &vllm_shared->cache_clears[h % VLLM_CACHE_CLEARS];
+}
+
+static uint32
+times_cleared(const char *model)
+{
+	return vllm_shared != NULL ? pg_atomic_read_u32(clears_of(model)) : 0;
+}
+
+/* NULL: of all models */
+static void
+note_clearing(const char *model)
+{
+	if (vllm_shared == NULL)
+		return;
+	for (int i = 0; model == NULL && i < VLLM_CACHE_CLEARS; i++)
+		pg_atomic_fetch_add_u32(&vllm_shared->cache_clears[i], 1);
+	if (model != NULL)
+		pg_atomic_fetch_add_u32(clears_of(model), 1);
+}
+
 void
 result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model, bool deterministic)
 {
@@ -187,11 +216,13 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 		return;
 	strlcpy(k->model, model, sizeof(k->model));
 	noted = has_cascade(body);
+	k->role = GetUserId();
+	k->cleared = times_cleared(model);
 	ctx = pg_cryptohash_create(PG_SHA256);
 	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
 		elog(ERROR, "could not compute a digest");
 	head[0] = kind;
-	head[1] = shared ? InvalidOid : GetUserId();
+	head[1] = shared ? InvalidOid : k->role;
 	update(ctx, head, sizeof(head));
 	for (; wire_next(&in, &f) > 0; before = in.p)
 	{
@@ -352,9 +383,8 @@ prune_now_and_then(const CacheKey *k, int64 bytes)
 	(void) prune(k->model, k->max_age, k->max_bytes);
 }
 
-/* As somebody's who may be another one than who writes it now. */
-static void
-keep_as(Oid role, const CacheKey *k, const char *reply, Size len)
+void
+result_cache_keep(const CacheKey *k, const char *reply, Size len)
 {
 	Relation	rel;
 	Datum		values[N_COLS];
@@ -363,7 +393,8 @@ keep_as(Oid role, const CacheKey *k, const char *reply, Size len)
 	HeapTuple	t;
 	int64		bytes = len + 128;	/* with what is around it */
 
-	if (XactReadOnly || RecoveryInProgress() || IsInParallelMode() || IsolationIsSerializable() || !has_room(k, bytes))
+	if (XactReadOnly || RecoveryInProgress() || IsInParallelMode() || IsolationIsSerializable() ||
+		k->cleared != times_cleared(k->model) || !has_room(k, bytes))
 	{
 		cost_count_cache(k->model, COST_CACHE_SKIPPED);
 		return;
@@ -372,7 +403,7 @@ keep_as(Oid role, const CacheKey *k, const char *reply, Size len)
 	namestrcpy(&name, k->model);
 	values[COL_KEY - 1] = PointerGetDatum(to_bytea(k->digest, CACHE_DIGEST));
 	values[COL_MODEL - 1] = NameGetDatum(&name);
-	values[COL_ROLE - 1] = ObjectIdGetDatum(role);
+	values[COL_ROLE - 1] = ObjectIdGetDatum(k->role);
 	values[COL_CREATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[COL_BYTES - 1] = Int64GetDatum(bytes);
 	values[COL_REPLY - 1] = PointerGetDatum(to_bytea(reply, len));
@@ -385,16 +416,9 @@ keep_as(Oid role, const CacheKey *k, const char *reply, Size len)
 	prune_now_and_then(k, bytes);
 }
 
-void
-result_cache_keep(const CacheKey *k, const char *reply, Size len)
-{
-	keep_as(GetUserId(), k, reply, len);
-}
-
 typedef struct Answer
 {
 	CacheKey	key;
-	Oid			role;
 	Size		len;
 	char		reply[FLEXIBLE_ARRAY_MEMBER];
 } Answer;
@@ -413,7 +437,6 @@ result_cache_keep_later(CacheLater *l, MemoryContext cxt, const CacheKey *k, con
 	old = MemoryContextSwitchTo(cxt);
 	a = palloc(offsetof(Answer, reply) + len);
 	a->key = *k;
-	a->role = GetUserId();
 	a->len = len;
 	memcpy(a->reply, reply, len);
 	l->answers = lappend(l->answers, a);
@@ -430,7 +453,7 @@ result_cache_keep_now(CacheLater *l)
 	{
 		const Answer *a = lfirst(lc);
 
-		keep_as(a->role, &a->key, a->reply, a->len);
+		result_cache_keep(&a->key, a->reply, a->len);
 	}
 	list_free_deep(l->answers);
 	*l = (CacheLater) {0};
@@ -449,6 +472,7 @@ result_cache_clear(const char *model)
 	if (!is_there())
 		return 0;
 	rel = table_open(catalog_relation("result_cache"), RowExclusiveLock);
+	note_clearing(model);
 	if (model != NULL)
 	{
 		namestrcpy(&name, model);

@@ -20,18 +20,22 @@ typedef struct CacheKey
 	uint8		digest[CACHE_DIGEST];
 	int64		max_age;		/* s, 0 = any */
 	int64		max_bytes;
+	Oid			role;			/* who asks */
+	uint32		cleared;		/* how often the model's answers had been cleared then */
 	char		model[NAMEDATALEN];
 } CacheKey;
 
-/* Of a request; not on: its model keeps none, or its answers differ. */
+/*
+ * Of a request, before it is sent; not on: its model keeps none, or its answers differ.  Reads no catalogs: anywhere.
+ */
 void		result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model, bool deterministic);
 
 /* A kept answer's fields, palloc'ed; NULL: there is none. */
 char	   *result_cache_find(const CacheKey *k, Size *len);
 
 /*
- * Keep one, if the transaction may write.  In the executor, where a snapshot is active; what it writes is seen by
- * later statements.
+ * Keep one, if the transaction may write and the model's answers were not cleared since the request was made: it may be a
+ * model's that is no more.  In the executor, where a snapshot is active; what it writes is seen by later statements.
  */
 void		result_cache_keep(const CacheKey *k, const char *reply, Size len);
 

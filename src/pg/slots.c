@@ -146,6 +146,8 @@ shared_reset(VllmShared *s)
 	pg_atomic_init_u32(&s->remote.state, VLLM_DOWN);
 	for (int i = 0; i < VLLM_SIDES; i++)
 		pg_atomic_init_u32(&s->epochs[i], 0);
+	for (int i = 0; i < VLLM_CACHE_CLEARS; i++)
+		pg_atomic_init_u32(&s->cache_clears[i], 0);
 	ConditionVariableInit(&s->state_cv);
 	s->n_slots = vllm_max_queued_requests;
 	s->n_free = s->n_slots;
@@ -439,6 +441,17 @@ claim_locked(VslotClaim *c)
 		return VSLOT_NONE;
 	slot_open(take_free(is_remote(c)), c);
 	return VSLOT_OK;
+}
+
+int64
+vslot_new_request_id(void)
+{
+	int64		id;
+
+	LWLockAcquire(vllm_shared->lock, LW_EXCLUSIVE);
+	id = vllm_shared->next_request_id++;
+	LWLockRelease(vllm_shared->lock);
+	return id;
 }
 
 VslotResult

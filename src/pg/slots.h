@@ -34,6 +34,8 @@ typedef struct VslotClaim
 
 /* Take a free slot, at once or not at all; never overtakes a waiter that may have it. */
 VslotResult vslot_try_claim(VslotClaim *c);
+/* The id of a request that needs no slot, as it is answered already. */
+int64		vslot_new_request_id(void);
 /* How many free slots requests to the remote program, or to the engine, may take now: a guess, nothing is locked. */
 int			vslot_room(bool remote);
 

@@ -108,6 +108,39 @@ RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET max_parallel_workers_per_gather;
+-- futures: what is known needs no request, what is fetched is kept, by who has asked
+SELECT requests AS before FROM llm_stat_cost WHERE model = 'keeper' \gset
+SELECT llm_submit('text 1') AS known, llm_submit_embed('text 1') AS vector \gset
+SELECT llm_poll(:known), llm_poll(:vector), (SELECT count(*) FROM llm_futures WHERE id IN (:known, :vector) AND state = 'finished');
+SELECT llm_result(:known) = llm_generate('text 1') AS same, llm_result_embedding(:vector) = llm_embed('text 1') AS same_vector;
+SELECT requests = :before AS no_request FROM llm_stat_cost WHERE model = 'keeper';
+SELECT llm_submit('a future') AS f, llm_submit_chat('[{"role": "user", "content": "a future chat"}]', chat_template => '{{ messages[0].content }}') AS chat,
+       llm_submit('never fetched') AS never \gset
+SELECT llm_wait(ARRAY[:f, :chat, :never]), llm_discard(:never);
+SELECT entries AS before FROM llm_stat_cache WHERE model = 'keeper' \gset
+SET ROLE regress_reader;
+SELECT llm_result(:f);
+RESET ROLE;
+SELECT llm_result(:chat);
+SELECT entries - :before AS kept FROM llm_stat_cache WHERE model = 'keeper';
+SELECT * FROM asks('SELECT llm_generate(''a future'') FROM c WHERE i = 1');
+SELECT * FROM asks('SELECT llm_generate(''never fetched'') FROM c WHERE i = 1');
+SELECT llm_submit_chat('[{"role": "user", "content": "a future chat"}]', chat_template => '{{ messages[0].content }}') AS chat \gset
+SELECT llm_poll(:chat), llm_result(:chat);
+-- in the transaction that fetches it
+SELECT llm_submit('another future') AS f \gset
+BEGIN;
+SELECT llm_result(:f);
+SELECT * FROM asks('SELECT llm_generate(''another future'') FROM c WHERE i = 1');
+ROLLBACK;
+SELECT * FROM asks('SELECT llm_generate(''another future'') FROM c WHERE i = 1');
+-- the answer of a model whose answers were cleared since it was asked is not kept
+SELECT llm_submit('an old future') AS f \gset
+SELECT llm_cache_clear('keeper') > 0 AS cleared;
+SELECT skipped AS before FROM llm_stat_cache WHERE model = 'keeper' \gset
+SELECT llm_result(:f);
+SELECT entries, skipped - :before AS skipped FROM llm_stat_cache WHERE model = 'keeper';
+SELECT count(llm_generate(p)) FROM c;
 -- errors aren't kept
 SET vllm.on_error = 'null';
 SET client_min_messages = error;

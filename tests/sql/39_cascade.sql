@@ -77,6 +77,14 @@ SELECT count(llm_generate(p, model => 'lost')) FROM t;
 \set VERBOSITY terse
 -- streams and several answers are the first model's
 SELECT string_agg(s.text, '') = (SELECT string_agg(s.text, '') FROM llm_generate_stream('x', model => 'plain', max_tokens => 4) s) AS same FROM llm_generate_stream('x', model => 'lost', max_tokens => 4) s;
+-- so are futures, and what another model would have decided is not kept for calls, which ask that one
+SELECT llm_create_model('keep_none', '/fake/small', options => '{"cascade": {"to": "big", "threshold": -1e-9}, "result_cache": true}');
+SELECT llm_create_model('keep_all', '/fake/small', options => '{"cascade": {"to": "big", "threshold": -1e6}, "result_cache": true}');
+SELECT array_agg(llm_submit('future', model => m, max_tokens => 4, temperature => 0)) AS ids FROM unnest(ARRAY['keep_none', 'keep_all']) m \gset
+SELECT count(*) FROM unnest(:'ids'::bigint[]) id WHERE llm_result(id) = llm_generate('future', model => 'plain', max_tokens => 4, temperature => 0);
+SELECT model, entries FROM llm_stat_cache WHERE model LIKE 'keep\_%' ORDER BY 1;
+SELECT llm_generate('future', model => 'keep_none', max_tokens => 4, temperature => 0) = llm_generate('future', model => 'big', max_tokens => 4, temperature => 0) AS same;
+SELECT count(llm_drop_model(m)) FROM unnest(ARRAY['keep_none', 'keep_all']) m;
 -- token ids mean nothing to another model
 SELECT llm_generate('x', model => 'lost', max_tokens => 4, stop_token_ids => ARRAY[1]) IS NOT NULL AS stays;
 -- the fit: against a plain reading of what is promised
