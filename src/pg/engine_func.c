@@ -111,48 +111,70 @@ value_of(const EngineFunc *f, const EngineRequest *r, const CallFrame *frame, Fu
 	return f->result(&reply, result_type(fcinfo), &fcinfo->isnull);
 }
 
-/* Its model, or when that fails another one; r is then the last one's. */
-static ErrorData *
-ask(EngineRequest *r, CallFrame *frame, Call **call, bool *routed)
+/* Whom to ask after an answer, or an error, that another model may do better than: r is then for that one.  False: nobody. */
+static bool
+to_next_model(EngineRequest *r, Route *route, ErrorData **err, bool elsewhere, const CallFrame *frame)
 {
-	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), r->timeout_ms);
-	int			timeout_ms = r->timeout_ms;
-	Route		route = {0};
-
 	StringInfoData next;
 	char		model[NAMEDATALEN];
 
-	*routed = route_around(&route, &r->body, &next, model);
-	if (*routed)
+	initStringInfo(&next);
+	if (*err == NULL && cascade_unsure(r->kind, r->body.data, r->body.len, frame, model))
 	{
-		r->body = next;
-		r->model = pstrdup(model);
+		if (!route_to(route, model, r->body.data, r->body.len, &next))
+		{
+			*err = route_unsure(route);
+			return false;
+		}
 	}
+	else if ((*err == NULL ? r->kind != WK_API || !route_may_body(frame->data, frame->len, r->body.data, r->body.len) :
+			  !route_may(*err, elsewhere, r->body.data, r->body.len)) ||
+			 !route_next(route, r->body.data, r->body.len, &next, model))
+	{
+		if (*err != NULL)
+			route_tell(route, *err);
+		return false;
+	}
+	r->body = next;
+	r->model = pstrdup(model);
+	return true;
+}
+
+void
+engine_ask_around(EngineRequest *r, Route *route)
+{
+	StringInfoData next;
+	char		model[NAMEDATALEN];
+
+	if (!route_around(route, &r->body, &next, model))
+		return;
+	r->body = next;
+	r->model = pstrdup(model);
+}
+
+/* Its model, or when that fails another one; r is then the last one's. */
+static ErrorData *
+ask(EngineRequest *r, Route *route, CallFrame *frame, Call **call)
+{
+	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), r->timeout_ms);
+	int			timeout_ms = r->timeout_ms;
+
 	for (;;)
 	{
 		ErrorData  *err = vcall_simple_noerror(r->kind, &r->body, r->model, timeout_ms, CurrentMemoryContext, frame, call);
 
-		initStringInfo(&next);
-		if (err == NULL && cascade_unsure(r->kind, r->body.data, r->body.len, frame, model))
-		{
-			if (!route_to(&route, model, r->body.data, r->body.len, &next))
-				return route_unsure(&route);
-		}
-		else if ((err == NULL ? r->kind != WK_API || !route_may_body(frame->data, frame->len, r->body.data, r->body.len) :
-				  !route_may(err, vcall_elsewhere(*call), r->body.data, r->body.len)) ||
-				 !route_next(&route, r->body.data, r->body.len, &next, model))
-		{
-			if (err != NULL)
-				route_tell(&route, err);
+		if (!to_next_model(r, route, &err, vcall_elsewhere(*call), frame))
 			return err;
-		}
 		vcall_end(*call);
-		r->body = next;
-		r->model = pstrdup(model);
-		*routed = true;
 		if (r->timeout_ms > 0)
 			timeout_ms = Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), end), 1);
 	}
+}
+
+ErrorData *
+engine_ask_others(EngineRequest *r, Route *route, ErrorData *err, bool elsewhere, CallFrame *frame, Call **call)
+{
+	return to_next_model(r, route, &err, elsewhere, frame) ? ask(r, route, frame, call) : err;
 }
 
 Datum
@@ -163,7 +185,7 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	ErrorData  *refused;
 	CallFrame	frame = {.kind = WF_DONE,.final = true};
 	CacheKey	cache;
-	bool		routed;
+	Route		route = {0};
 	Call	   *call;
 	Datum		value;
 
@@ -178,8 +200,9 @@ engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 	result_cache_key(&cache, r.kind, &r.body, r.model, r.deterministic);
 	if (cache.on && (frame.data = result_cache_find(&cache, &frame.len)) != NULL)
 		return value_of(f, &r, &frame, fcinfo);
-	refused = ask(&r, &frame, &call, &routed);
-	if (routed)
+	engine_ask_around(&r, &route);
+	refused = ask(&r, &route, &frame, &call);
+	if (route.n > 1)
 		cache.on = false;		/* it is another model's answer */
 	if (refused != NULL)
 	{

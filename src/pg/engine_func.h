@@ -21,6 +21,7 @@
 
 #include "pg/on_error.h"
 #include "pg/result.h"
+#include "pg/route.h"
 #include "wire/wire.h"
 
 typedef struct EngineRequest
@@ -65,6 +66,14 @@ const EngineFunc *engine_func_find(const char *prosrc);
  * is not due yet may be wrong, and the error is kept for its row.
  */
 ErrorData  *engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo);
+
+/* If who would answer the request is not there now, it is made one for another model that is (route.h). */
+void		engine_ask_around(EngineRequest *r, Route *route);
+/*
+ * Of a request that has failed with err: another model's answer, or an error; elsewhere: vcall_elsewhere().  *call is
+ * that of the answer, in the current context, as what r becomes.
+ */
+ErrorData  *engine_ask_others(EngineRequest *r, Route *route, ErrorData *err, bool elsewhere, CallFrame *frame, Call **call);
 
 /* A call on its own: submit, wait, return (the SQL function's body). */
 Datum		engine_call(FunctionCallInfo fcinfo, const char *prosrc);

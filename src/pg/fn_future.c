@@ -19,8 +19,8 @@
  * its own unread future holds.  What an idle session does not read keeps its slots; hence
  * one session may use half of them for futures, and llm_submit() waits beyond that.
  *
- * A future whose answer is kept (result_cache.c) is finished at once, without a request; what is fetched is kept, in
- * the transaction that fetches it.
+ * A future whose answer is kept (result_cache.c) is finished at once, without a request.  What another model is to be asked
+ * for, after a failure, is asked by who fetches the result; and what he fetches is kept, in his transaction.
  *
  * Tests: tests/sql/13_futures.sql, 37_result_cache.sql, 38_fallback.sql, tests/t/009_futures.pl.
  */
@@ -43,6 +43,7 @@
 #include "pg/future.h"
 #include "pg/options.h"
 #include "pg/result_cache.h"
+#include "pg/route.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
@@ -69,7 +70,12 @@ typedef struct Future
 	bool		finished;
 	CallFrame	frame;			/* finished without error: the reply */
 	ErrorData  *error;			/* finished with one */
+	Oid			userid;			/* who has asked */
 	CacheKey	cache;			/* on: the answer is to be kept */
+	Route		route;			/* the models that were asked; n = 0: the first is */
+	bool		rerouted;		/* another model may be asked after the error */
+	bool		elsewhere;		/* as vcall_elsewhere() said */
+	int			left_ms;		/* of timeout_ms, then */
 } Future;
 
 /* The hash's entry; the Future itself doesn't move. */
@@ -97,11 +103,16 @@ finish(Future *f)
 	f->finished = true;
 	dlist_delete(&f->node);
 	n_running--;
+	f->elsewhere = vcall_elsewhere(f->call);
+	f->left_ms = (int) vcall_time_left(f->call, f->request.timeout_ms);
+	f->rerouted = f->error != NULL && route_may(f->error, f->elsewhere, body->data, body->len);
 	/* what another model would have decided is not the answer that a call would keep */
 	if (f->error == NULL && f->cache.on && cascade_unsure(f->request.kind, body->data, body->len, &f->frame, surer))
 		f->cache.on = false;
 	/* all is sent and answered, or nobody will ask for it */
 	vcall_end(f->call);
+	if (f->rerouted)
+		return;
 	pfree(f->request.body.data);
 	f->request.body.data = NULL;
 }
@@ -341,7 +352,14 @@ find_kept(Future *f)
 static void
 begin(Future *f)
 {
+	MemoryContext old;
+
 	make_room();
+	old = MemoryContextSwitchTo(f->cxt);
+	engine_ask_around(&f->request, &f->route);
+	MemoryContextSwitchTo(old);
+	if (f->route.n > 1)
+		f->cache.on = false;
 	f->submitted = GetCurrentTimestamp();
 	f->call = vcall_begin(f->cxt, f->request.kind, &f->request.body, f->request.model,
 						  f->request.timeout_ms);
@@ -366,6 +384,7 @@ submit(FunctionCallInfo fcinfo, const char *func, Oid rettype)
 	initStringInfo(&f->request.body);
 	MemoryContextSwitchTo(MemoryContextGetParent(cxt));
 	f->rettype = rettype;
+	f->userid = GetUserId();
 	f->submitted = GetCurrentTimestamp();
 	make_request(f, func, fcinfo);
 	check_number();
@@ -415,6 +434,30 @@ llm_poll(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(f->finished);
 }
 
+/*
+ * Its model has failed: other ones, as whoever has asked.  All is the statement's until there is an answer or an error: who
+ * cancels it may fetch the future again.
+ */
+static void
+ask_others(Future *f)
+{
+	EngineRequest r = f->request;
+	Route		route = f->route;
+	ErrorData  *err;
+	Call	   *call;
+	Oid			user;
+	int			sec_context;
+
+	if (r.timeout_ms > 0)
+		r.timeout_ms = Max(f->left_ms, 1);
+	GetUserIdAndSecContext(&user, &sec_context);
+	SetUserIdAndSecContext(f->userid, sec_context | SECURITY_LOCAL_USERID_CHANGE);
+	err = engine_ask_others(&r, &route, f->error, f->elsewhere, &f->frame, &call);
+	SetUserIdAndSecContext(user, sec_context);
+	f->error = err;
+	f->cache.on = false;
+}
+
 /* The result of a future, which must be of the type. */
 static Datum
 take_result(FunctionCallInfo fcinfo, Oid rettype)
@@ -430,6 +473,8 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 				 errmsg("future " INT64_FORMAT " is %s", f->id, f->rettype == TEXTOID ? "an answer" : "an embedding"),
 				 errhint("Use %s().", f->rettype == TEXTOID ? "llm_result" : "llm_result_embedding")));
 	(void) wait_for(&f, 1, INT_MAX, 0);
+	if (f->rerouted)
+		ask_others(f);
 	/* on any error from here it goes with the statement */
 	forget(f);
 	MemoryContextSetParent(f->cxt, CurrentMemoryContext);

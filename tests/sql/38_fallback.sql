@@ -56,6 +56,26 @@ RESET vllm.on_error;
 -- a stream that has said nothing yet
 SELECT string_agg(text, '') FROM llm_generate_stream('@lame stream', model => 'chain');
 SELECT string_agg(text, '') FROM llm_generate_stream('@lame stream', model => 'ring');
+-- a future whose model has failed: another one is asked when it is fetched
+SELECT llm_submit('@lame future', model => 'chain') AS f, llm_submit_embed('@lame', model => 'lame') AS v, llm_submit('@lame future', model => 'ring') AS ring,
+       llm_submit('@lame', model => 'lame', stop_token_ids => ARRAY[1]) AS ids, llm_submit('@error:22023:wrong', model => 'lame') AS wrong \gset
+SELECT llm_wait(ARRAY[:f, :v, :ring, :ids, :wrong]);
+SELECT llm_result(:f), llm_result_embedding(:v) = llm_embed('@lame', model => 'good') AS same;
+SELECT llm_result(:ring);
+SELECT llm_result(:ids);
+SELECT llm_result(:wrong);
+-- ... in the time that was left when it failed, as who had asked
+SELECT llm_submit('@lame @delay:1000', model => 'lame', timeout_ms => 200) AS f, llm_submit('@lame in time', model => 'lame', timeout_ms => 1000) AS late \gset
+SELECT llm_wait(ARRAY[:f, :late]), pg_sleep(1.1);
+SELECT llm_result(:f);
+SELECT llm_result(:late);
+-- ... and again, if who fetches it gives up
+SELECT llm_submit('@lame @delay:400', model => 'lame') AS f \gset
+SELECT llm_wait(ARRAY[:f]);
+SET statement_timeout = '100ms';
+SELECT llm_result(:f);
+RESET statement_timeout;
+SELECT llm_result(:f);
 -- bodies are as they are
 SELECT llm_api('/v1/completions', '{"model": "lame", "prompt": "@lame body"}')->'choices'->0->>'text' AS t;
 SELECT llm_api('/v1/completions', '{"model": "lame", "prompt": "@lame body"}', on_error => 'return')->'choices'->0->>'text' AS t;
@@ -68,6 +88,12 @@ CREATE ROLE regress_fallen;
 SELECT llm_grant('lame', 'regress_fallen');
 SET ROLE regress_fallen;
 SELECT llm_generate('@lame', model => 'lame');
+SELECT llm_submit('@lame', model => 'lame') AS f \gset
+RESET ROLE;
+SELECT llm_submit('@lame of another role', model => 'lame') AS g \gset
+SELECT llm_result(:f);
+SET ROLE regress_fallen;
+SELECT llm_result(:g);
 RESET ROLE;
 SELECT llm_grant('good', 'regress_fallen');
 SET ROLE regress_fallen;
