@@ -111,6 +111,7 @@ typedef struct JobRun
 	bool		look;			/* the queue may have something */
 	TimestampTz look_at;		/* then it will have, 0 = not known to */
 	bool		backfill;		/* may be running */
+	bool		keeps;			/* its model keeps answers (result_cache.h) */
 	bool		remote;			/* the remote program answers, as far as is known */
 	int			endpoint_backoff;	/* ms; 0 = the last answer was one */
 	TimestampTz endpoint_at;	/* no request before then */
@@ -155,7 +156,7 @@ typedef void (*JobStep) (JobRun *j, void *arg);
 ErrorData  *jobs_attempt(JobStep step, JobRun *j, void *arg);
 
 void		jobs_claim(JobRun *j, void *arg);	/* arg: int *, how many at most; how many */
-void		jobs_read(JobRun *j, void *arg);	/* up to j->batch items of state CLAIMED */
+void		jobs_read(JobRun *j, void *arg);	/* up to j->batch items of state CLAIMED; arg: the worker's BatchPool * */
 void		jobs_backfill(JobRun *j, void *arg);	/* arg: bool *, is there more? */
 
 JobItem	   *jobs_item_new(JobRun *j, int64 id);

@@ -33,6 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "bgworker/jobs_int.h"
+#include "pg/result_cache.h"
 #include "pg/vllm_pg.h"
 
 /* how long a row belongs to a worker that is not heard of any more */
@@ -319,6 +320,7 @@ static void
 prepare(JobRun *j)
 {
 	MemoryContext old;
+	CacheKey	kept;
 	JobRole		role;
 
 	MemoryContextReset(j->call_cxt);
@@ -326,6 +328,8 @@ prepare(JobRun *j)
 	old = MemoryContextSwitchTo(j->call_cxt);
 	jobs_sql_build(j);
 	j->call = job_call_make(job_extension_schema(), j->def->function, j->def->arguments);
+	result_cache_key(&kept, j->call->request.kind, &j->call->request.body, j->call->request.model, j->call->request.deterministic);
+	j->keeps = kept.on;
 	MemoryContextSwitchTo(old);
 	check_statements(j);
 	job_role_end(&role);
@@ -590,9 +594,26 @@ keep_error(JobItem *it, const ErrorData *e)
 	return copy;
 }
 
+/* Pieces whose answers are kept are not asked for; true: that is all of them. */
+static bool
+find_kept(JobRun *j, JobItem *it, BatchPool *pool)
+{
+	int			known = 0;
+
+	for (int i = 0; i < it->n_pieces && j->keeps; i++)
+	{
+		Piece	   *p = &it->pieces[i];
+
+		if (job_call_request(j->call, p->text) == NULL)
+			p->request = batch_request_known(pool, j->call->func, &j->call->request);
+		known += p->request != NULL;
+	}
+	return known == it->n_pieces;
+}
+
 /* What is known about the row now: something to ask, or to write at once. */
 static void
-take_look(JobRun *j, JobItem *it, const Look *l)
+take_look(JobRun *j, JobItem *it, const Look *l, BatchPool *pool)
 {
 	it->look = *l;
 	it->look.version = l->version ? MemoryContextStrdup(it->cxt, l->version) : NULL;
@@ -611,7 +632,7 @@ take_look(JobRun *j, JobItem *it, const Look *l)
 	}
 	else
 		one_piece(it);
-	if (it->error == NULL && it->n_pieces > 0)
+	if (it->error == NULL && it->n_pieces > 0 && !find_kept(j, it, pool))
 		it->state = ITEM_READY;
 	it->bytes = 0;
 	for (int i = 0; i < it->n_pieces; i++)
@@ -644,7 +665,7 @@ jobs_read(JobRun *j, void *arg)
 	jobs_look(j, items, n, looks, true);
 	for (int i = 0; i < n; i++)
 		if (looks[i].seen)
-			take_look(j, items[i], &looks[i]);
+			take_look(j, items[i], &looks[i], arg);
 	job_role_end(&role);
 }
 

@@ -556,7 +556,7 @@ too_slow(JobRun *j, JobItem *it, ErrorData *e)
 static void
 read_inputs(JobRun *j)
 {
-	ErrorData  *e = transaction(jobs_read, j, NULL, "read");
+	ErrorData  *e = transaction(jobs_read, j, w.pool, "read");
 
 	if (e == NULL)
 	{
@@ -610,6 +610,11 @@ start_item(JobRun *j, JobItem *it)
 		Piece	   *p = &it->pieces[it->n_started];
 		ErrorData  *refused;
 
+		if (p->request != NULL) /* its answer is known */
+		{
+			it->n_started++;
+			continue;
+		}
 		if (batch_pool_room(w.pool) <= 0)
 			return false;
 		refused = job_call_request(j->call, p->text);

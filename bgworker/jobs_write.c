@@ -346,6 +346,20 @@ store(Write *w)
 	}
 }
 
+/*
+ * Answers go to the table of kept ones, if the model keeps them: whatever became of their rows, as they were paid for.  In a
+ * subtransaction: if that fails rows are done all the same.
+ */
+static void
+keep_step(JobRun *j, void *arg)
+{
+	const WriteResult *r = arg;
+
+	for (int i = 0; i < r->n; i++)
+		for (int k = 0; k < r->items[i]->n_pieces && r->items[i]->error == NULL; k++)
+			batch_request_keep(r->items[i]->pieces[k].request);
+}
+
 /* ---- the queue ---- */
 
 static Datum
@@ -505,6 +519,8 @@ jobs_write(JobRun *j, void *arg)
 		prepare_plans(&w);
 		store(&w);
 	}
+	if (j->keeps)
+		(void) jobs_attempt(keep_step, j, r);
 	job_role_end(&role);
 	plans = jobs_plan_by_index();
 	settle_all(&w);

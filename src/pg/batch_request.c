@@ -507,6 +507,33 @@ answered(BatchPool *p, const EngineFunc *f, const EngineRequest *r, const CacheK
 	return q;
 }
 
+BatchRequest *
+batch_request_known(BatchPool *p, const EngineFunc *f, const EngineRequest *r)
+{
+	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
+	CacheKey	cache;
+	RequestEntry *e = NULL;
+	BatchRequest *q;
+
+	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
+	if (!cache.on)
+		return NULL;
+	key.hash = hash_bytes((const unsigned char *) key.body, (int) key.len);
+	if (p->table != NULL)
+		e = hash_search(p->table, &key, HASH_FIND, NULL);
+	/* one that is in flight already will be joined */
+	if (e != NULL)
+		return e->request->finished ? join(p, &key, NULL) : NULL;
+	q = answered(p, f, r, &cache, key.hash, NULL);
+	if (q != NULL && vllm_batch_dedup)
+	{
+		if (p->table == NULL)
+			p->table = make_table(p);
+		enter_key(q);
+	}
+	return q;
+}
+
 /* Its model could not even be asked. */
 static void
 took_around(BatchRequest *q, const Route *route)
@@ -542,10 +569,10 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		if (p->table == NULL)
 			p->table = make_table(p);
 	}
-	/* a worker of jobs asks outside of transactions: kept answers are not for it, and it waits for who is not there */
+	/* a worker of jobs asks outside of transactions: it has looked for kept answers before, and waits for who is not there */
 	in_transaction = IsTransactionState();
-	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic && in_transaction);
-	q = cache.on ? answered(p, f, r, &cache, key.hash, stats) : NULL;
+	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
+	q = cache.on && in_transaction ? answered(p, f, r, &cache, key.hash, stats) : NULL;
 	if (q != NULL)
 	{
 		if (dedup)
@@ -948,8 +975,8 @@ batch_request_error(const BatchRequest *q)
 	return q->err;
 }
 
-bool
-batch_request_forgive(BatchRequest *q)
+void
+batch_request_keep(BatchRequest *q)
 {
 	if (q->cache.on && q->err == NULL)
 	{
@@ -959,6 +986,12 @@ batch_request_forgive(BatchRequest *q)
 			result_cache_keep(&q->cache, q->reply, q->reply_len);
 	}
 	q->cache.on = false;
+}
+
+bool
+batch_request_forgive(BatchRequest *q)
+{
+	batch_request_keep(q);
 	on_error_count(q->forgiven ? q->err : NULL);
 	on_error_check();
 	return q->forgiven;

@@ -91,6 +91,12 @@ void		batch_pool_keep(BatchPool *p);
 BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 								  BatchStats *stats, bool wait_slot);
 
+/*
+ * For who starts requests outside of transactions, in one before that: a finished request, if the model keeps answers
+ * (result_cache.h) and this one is known; or NULL.
+ */
+BatchRequest *batch_request_known(BatchPool *p, const EngineFunc *f, const EngineRequest *r);
+
 /* A request that failed before it was sent: finished, holds err. */
 BatchRequest *batch_request_failed(BatchPool *p, ErrorData *err);
 
@@ -106,6 +112,8 @@ bool		batch_request_charged(const BatchRequest *q);
  * have failed, and its answer is kept if the model keeps them (result_cache.h).  True: its error is NULL to the caller, who has said so.
  */
 bool		batch_request_forgive(BatchRequest *q);
+/* The answer of a finished one is kept, if it is to be and was not yet; in a transaction. */
+void		batch_request_keep(BatchRequest *q);
 /* Of a finished one without error: the value, in the current context. */
 Datum		batch_request_value(BatchRequest *q, Oid rettype, bool *isnull);
 /* The same; the error of an answer that is no value is left in *refused (NULL: none). */

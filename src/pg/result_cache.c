@@ -42,6 +42,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -199,30 +200,18 @@ note_clearing(const char *model)
 		pg_atomic_fetch_add_u32(clears_of(model), 1);
 }
 
-void
-result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model, bool deterministic)
+static void
+make_digest(CacheKey *k, WireKind kind, const StringInfoData *body, bool shared)
 {
 	WireIn		in = {body->data, body->data + body->len};
 	WireField	f;
 	const char *before = in.p;
-	bool		shared = false;
-	bool		noted;
-	pg_cryptohash_ctx *ctx;
-	uint32		head[2];
+	bool		noted = has_cascade(body);
+	pg_cryptohash_ctx *ctx = pg_cryptohash_create(PG_SHA256);
+	uint32		head[2] = {kind, shared ? InvalidOid : k->role};
 
-	memset(k, 0, sizeof(*k));
-	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) || !read_rule(k, body, &shared) ||
-		!is_there())
-		return;
-	strlcpy(k->model, model, sizeof(k->model));
-	noted = has_cascade(body);
-	k->role = GetUserId();
-	k->cleared = times_cleared(model);
-	ctx = pg_cryptohash_create(PG_SHA256);
 	if (ctx == NULL || pg_cryptohash_init(ctx) < 0)
 		elog(ERROR, "could not compute a digest");
-	head[0] = kind;
-	head[1] = shared ? InvalidOid : k->role;
 	update(ctx, head, sizeof(head));
 	for (; wire_next(&in, &f) > 0; before = in.p)
 	{
@@ -235,6 +224,30 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 	if (pg_cryptohash_final(ctx, k->digest, sizeof(k->digest)) < 0)
 		elog(ERROR, "could not compute a digest");
 	pg_cryptohash_free(ctx);
+}
+
+void
+result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model, bool deterministic)
+{
+	bool		shared = false;
+	ResourceOwner outside = NULL;
+
+	memset(k, 0, sizeof(*k));
+	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) || !read_rule(k, body, &shared) ||
+		(IsTransactionState() && !is_there()))
+		return;
+	strlcpy(k->model, model, sizeof(k->model));
+	k->role = GetUserId();
+	k->cleared = times_cleared(model);
+	/* a digest that is under way has an owner, of which there is none outside of transactions */
+	if (CurrentResourceOwner == NULL)
+		outside = CurrentResourceOwner = ResourceOwnerCreate(NULL, "LLM cache key");
+	make_digest(k, kind, body, shared);
+	if (outside != NULL)
+	{
+		CurrentResourceOwner = NULL;
+		ResourceOwnerDelete(outside);
+	}
 	k->on = true;
 }
 
@@ -394,7 +407,7 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	int64		bytes = len + 128;	/* with what is around it */
 
 	if (XactReadOnly || RecoveryInProgress() || IsInParallelMode() || IsolationIsSerializable() ||
-		k->cleared != times_cleared(k->model) || !has_room(k, bytes))
+		k->cleared != times_cleared(k->model) || !is_there() || !has_room(k, bytes))
 	{
 		cost_count_cache(k->model, COST_CACHE_SKIPPED);
 		return;

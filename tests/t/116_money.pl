@@ -152,6 +152,51 @@ sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
 sql('ALTER ROLE app RESET vllm.role_max_cost');
 balanced('a job with a budget');
 
+# ---- jobs: answers that are kept, of rows in many pieces ----
+my $cache = q{SELECT entries || ' ' || misses FROM llm_stat_cache WHERE model = 'kept'};
+my ($entries) = split / /, sql($cache);
+my $right = q{SELECT count(*) > 2 * (SELECT count(*) FROM pages) AND bool_and(chunk IS NOT DISTINCT FROM want AND embedding IS NOT DISTINCT FROM llm_embed(want, model => 'kept')) FROM page_chunks
+	FULL JOIN (SELECT id, seq AS chunk_seq, c.chunk AS want FROM pages, llm_chunk_text(body, method => 'sentences', size => 4, overlap => 0, model => 'kept') c) w USING (id, chunk_seq)};
+my $distinct = q{SELECT count(DISTINCT chunk) FROM page_chunks};
+sql(q{
+	CREATE TABLE pages (id int PRIMARY KEY, body text);
+	INSERT INTO pages SELECT i, 'The same beginning. Page number ' || i || '. The same end.' FROM generate_series(1, 150) i;
+	SELECT llm_create_embedding_job('pages', 'body', target_table => 'page_chunks', chunking => 'sentences', chunk_size => 4, overlap => 0, name => 'pages', model => 'kept')});
+ok(until_sql($node, $done), 'a job of chunks ends');
+is((split / /, sql($cache))[0] - $entries, sql($distinct) + 1, 'each chunk is kept once, and what the job was tried with');
+is(sql($right), 't', '... and the right one');
+$before = sql($cache);
+sql(q{
+	DELETE FROM page_chunks;
+	SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker';
+	SELECT llm_backfill_job('pages')});
+ok(until_sql($node, $done), 'all rows again');
+is(sql($cache), $before, '... whose answers are known');
+is(sql($right), 't', '... have the same chunks');
+sql(q{INSERT INTO pages SELECT i, 'The same beginning. Page number ' || i || '. The same end.' FROM generate_series(151, 200) i});
+ok(until_sql($node, $done), 'rows of which a part is known');
+is((split / /, sql($cache))[0] - $entries, sql($distinct) + 1, '... whose rest is kept');
+is(sql($right), 't', '... are right');
+# rows that are asked for again, whose known pieces are not
+sql(q{INSERT INTO pages SELECT i, 'The same beginning. Page number ' || i || CASE WHEN i % 2 = 0 THEN ' @delay:300' ELSE '' END || '. The same end.' FROM generate_series(201, 220) i});
+my $killed = engine_pid($node);
+kill 'KILL', $killed;
+ok(until_ready($node, $killed), 'an engine that is killed beneath a job');
+ok(until_sql($node, $done), '... which ends');
+is(sql($right), 't', '... whose rows are right');
+# an error of the table that answers are kept in is none of the rows': here when it is to be pruned
+sql(q{
+	SELECT llm_create_model('small', '/fake/small', options => '{"result_cache": {"max_bytes": 20000}}');
+	CREATE TABLE lines (id int PRIMARY KEY, body text, e real[]);
+	INSERT INTO lines SELECT i, 'line ' || i FROM generate_series(1, 50) i;
+	ALTER INDEX vllm.result_cache_age RENAME TO elsewhere;
+	SELECT llm_create_embedding_job('lines', 'body', target_column => 'e', name => 'lines', model => 'small')});
+ok(until_sql($node, $done), 'a job');
+sql('ALTER INDEX vllm.elsewhere RENAME TO result_cache_age');
+is(sql(q{SELECT entries FROM llm_stat_cache WHERE model = 'small'}), 1, '... of whose answers none is kept but what it was tried with');
+is(sql(q{SELECT count(*) FROM lines WHERE e = llm_embed(body, model => 'small')}), 50, '... and whose rows are right');
+sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
+
 # ---- restarts ----
 my $all = q{SELECT md5(string_agg(c::text, '' ORDER BY userid, model)) FROM llm_stat_cost c};
 my $accounts = sql($all);

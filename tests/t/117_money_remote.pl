@@ -71,6 +71,7 @@ ok(until_sql($node, q{SELECT llm_generate('up again', model => 'paid') IS NOT NU
 # ---- fallbacks ----
 is(sql(q{SELECT llm_generate('one two', model => 'dead')}), 'ONE TWO', 'an endpoint that is not there');
 is(sql(q{SELECT count(*) FROM generate_series(1, 100) i WHERE llm_generate('row ' || i, model => 'dead') = 'ROW ' || i}), 100, '... for many rows');
+is(sql(q{SELECT llm_result(llm_submit('a future', model => 'dead'))}), 'A FUTURE', '... for a future');
 is(sql(q{SELECT llm_generate('@lame two', model => 'lame', max_tokens => 9)}), 'two @lame', 'an engine that fails: the endpoint answers');
 for my $fault ('status 500', 'garbage', 'close', 'status 404')
 {
@@ -99,9 +100,28 @@ my $asked = $e->log;
 is(sql($ask), $first, 'the same again');
 is($e->log, $asked, '... without asking');
 sql('SELECT llm_drop_model(\'kept\')');
-model('kept', $e->url, '{"dialect": "vllm", "result_cache": true, "model": "another"}');
+model('kept', $e->url, qq({"dialect": "vllm", "result_cache": true, "model": "another", $prices}));
 sql($ask);
 is($e->log - $asked, 50, 'a model that was made anew is asked');
+
+is(sql(q{SELECT count(llm_result(llm_submit('row ' || i, model => 'kept', temperature => 0, max_tokens => 9))) FROM generate_series(41, 52) i}), 12, 'futures');
+is($e->log - $asked, 52, '... ask for what is not known');
+
+# ---- jobs look for kept answers, and keep theirs ----
+my $done = q{SELECT coalesce(bool_and(queued + in_flight = 0 AND backfill = 'done'), true) FROM llm_jobs};
+sub rows_asked { return scalar grep { ref $_->{body} && ($_->{body}{prompt} // '') =~ /^row \d+$/ } $e->log }
+my ($rows, $misses) = (rows_asked(), sql(q{SELECT misses FROM llm_stat_cache WHERE model = 'kept'}));
+sql(q{
+	CREATE TABLE texts (id int PRIMARY KEY, body text, a text);
+	INSERT INTO texts SELECT i, 'row ' || i FROM generate_series(1, 80) i;
+	SELECT llm_create_completion_job('texts', '{body}', 'a', name => 'texts', model => 'kept', max_tokens => 9, options => '{"temperature": 0}')});
+ok(until_sql($node, $done), 'a job ends');
+is(sql(q{SELECT count(*) FROM texts WHERE a = id || ' row'}), 80, '... with the right answers');
+is(rows_asked() - $rows, 28, '... of which it has asked for those that were not known');
+is(sql(q{SELECT misses FROM llm_stat_cache WHERE model = 'kept'}) - $misses, 28 + 1, '... as the counters say, with the text that the job was tried with');
+$asked = $e->log;
+is(sql(q{SELECT count(*) FROM generate_series(51, 80) i WHERE llm_generate('row ' || i, model => 'kept', temperature => 0, max_tokens => 9) = i || ' row'}), 30, 'calls find what the job has kept');
+is($e->log, $asked, '... without asking');
 
 # ---- budgets ----
 sql('SELECT llm_cost_reset()');
@@ -111,6 +131,17 @@ like(fails(q{SET vllm.max_cost = 0.003; SET vllm.batch_window = 8; SELECT count(
 ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'nothing is under way');
 is(sql(q{SELECT cost BETWEEN 0.0025 AND 0.0031 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... when it is used up');
 is(sql($nothing), 't', 'nothing is set aside');
+# what is known takes no budget, and no endpoint
+$asked = $e->log;
+sql(q{
+	ALTER ROLE CURRENT_USER SET vllm.role_max_cost = 0.0000001;
+	UPDATE texts SET a = NULL;
+	SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker';
+	SELECT llm_backfill_job('texts')});
+ok(until_sql($node, $done), 'a job whose owner has spent what he may');
+is(sql(q{SELECT count(*) FROM texts WHERE a = id || ' row'}), 80, '... finds what is known');
+sql('ALTER ROLE CURRENT_USER RESET vllm.role_max_cost');
+is($e->log, $asked, '... without a request');
 like(sql(q{EXPLAIN SELECT llm_generate('row ' || i, model => 'paid', max_tokens => 10) FROM generate_series(1, 1000) i}), qr/LLM Estimate: 1000 calls, \d+ prompt tokens, \d+ output tokens, cost 0\.\d+/, 'an estimate');
 # nobody waits for it any more, but the endpoint was at work: its prompt; not of those that have waited for their turn
 model('single', $e->url, qq({"dialect": "vllm", "max_concurrent_requests": 1, "max_retries": 0, $prices}));
