@@ -160,5 +160,11 @@ like(sql("EXPLAIN $choose"), qr/LLM Estimate: 20 calls, (\d{4}) prompt tokens/, 
 like(fails("SET vllm.max_cost = 0.001; SET vllm.batch_window = 20; $choose"), qr/ERROR:  53400: the cost limit of the statement is reached/, 'a budget holds for choices');
 is(sql(q{SELECT coalesce(sum(cost), 0) <= 0.001 FROM llm_stat_cost WHERE model = 'paid'}), 't', '... and is not overshot');
 
+# ---- who would answer is not there: another one is asked at once, for a call and for a future ----
+$node->append_conf('postgresql.conf', "vllm.engine = off\n");
+$node->restart;
+ok(until_sql($node, q{SELECT state = 'ready' FROM llm_remote}), 'without an engine');
+is(sql(qq{SELECT llm_$_}), 'two one', "the endpoint answers: $_") for q{generate('one two', model => 'lame')}, q{result(llm_submit('one two', model => 'lame'))};
+
 $node->stop;
 done_testing();
