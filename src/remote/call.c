@@ -329,6 +329,7 @@ call_free(Call *c)
 		finish(c, &(Fate) {.verdict = FATE_ERROR,.health = FATE_NEITHER}, -1);
 	buf_free(&c->url_text);
 	buf_free(&c->error_body);
+	buf_free(&c->body);
 	mem_free(c);
 }
 

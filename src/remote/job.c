@@ -11,6 +11,8 @@
  *
  * Tested by tests/unit/test_remote_line.c and test_remote_elsewhere.c.
  */
+#include <string.h>
+
 #include "base/mem.h"
 #include "remote/line_int.h"
 
@@ -216,6 +218,9 @@ let_go(Job *j, Call *c)
 	}
 	c->state = CALL_DRAINS;
 	c->job = NULL;
+	/* an endpoint can have told all before it has read all */
+	c->body = j->calls.v[c->i].body;
+	memset(&j->calls.v[c->i].body, 0, sizeof(Buf));
 	c->due_us = l->now_us + 1000000;
 	c->prev = NULL;
 	c->next = l->drains;

@@ -156,6 +156,7 @@ struct Call
 	CallState	state;
 	HttpCall   *h;
 	Buf			url_text, error_body;
+	Buf			body;			/* drains: the job's, which may still be being sent */
 	HttpResult	res;
 	Err			e;				/* garbled: how */
 	bool		told, ended, garbled, whole;

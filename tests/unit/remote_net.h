@@ -84,6 +84,8 @@ struct HttpCall
 {
 	Http	   *h;
 	char	   *url, *body;
+	const char *given;			/* the body, which is the line's until the call has ended */
+	size_t		len;
 	char		headers[1024];
 	HttpEvents	ev;
 	void	   *ctx;
@@ -173,6 +175,8 @@ http_fake_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx)
 	c->h = h;
 	c->url = mem_strdup(r->url);
 	c->body = mem_strndup(r->body != NULL ? r->body : "", r->len);
+	c->given = r->body;
+	c->len = r->get ? 0 : r->len;
 	for (int i = 0; i < r->n_headers; i++)
 	{
 		strncat(c->headers, r->headers[i], sizeof(c->headers) - strlen(c->headers) - 2);
@@ -437,6 +441,7 @@ http_turn(Http *h)
 	for (HttpCall *c = h->calls, *after; c != NULL; c = after)
 	{
 		after = c->next;
+		CHECK(c->len == 0 || memcmp(c->given, c->body, c->len) == 0, "a body is there as long as its call");
 		if (c->deadline_us <= net_now)
 		{
 			net_charge(c);
