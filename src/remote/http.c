@@ -278,7 +278,7 @@ void
 http_pause(HttpCall *c, bool pause)
 {
 	c->pause = pause;
-	if (!pause && (c->held || c->kept.len > 0))
+	if (!pause && (c->held || c->whole || c->kept.len > 0))
 	{
 		http_todo(c);
 		arm(c->h);

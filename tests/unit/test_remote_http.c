@@ -33,6 +33,7 @@ typedef struct Got
 				pieces;
 	bool		no_head,		/* say no to the head */
 				no_data;		/* ... to the first bytes */
+	bool		pause;			/* pause from within our data */
 	HttpCall  **cancel;			/* cancel this one from within our data */
 	struct Got *start;			/* ... and start this one */
 	HttpRequest *start_what;
@@ -70,6 +71,8 @@ on_bytes(void *ctx, const char *p, size_t n)
 		begin(g->start, g->start_what);
 		g->start = NULL;
 	}
+	if (g->pause)
+		http_pause(g->call, true);
 	return !g->no_data;
 }
 
@@ -634,7 +637,7 @@ test_pause(void)
 	CHECK(g.ended == 1 && g.r.end == HTTP_LATE && g.body.len == 0, "%d", g.r.end);
 	forget(&g);
 	/* an answer that was whole while it was paused comes whole; its caller may say no, pause again or cancel it then */
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 	{
 		r = to(server.port, "/echo", "some text");
 		begin(&g, &r);
@@ -658,6 +661,14 @@ test_pause(void)
 			http_pause(g.call, true);
 			turn(NULL, 0, 50);
 			CHECK(g.body.len == 0, "paused again at once");
+			http_pause(g.call, false);
+		}
+		if (i == 5)
+		{
+			g.pause = true;
+			turn(NULL, 0, 50);
+			CHECK(g.ended == 0 && g.pieces == 1, "paused again from within");
+			g.pause = false;
 			http_pause(g.call, false);
 		}
 		turn(&g, 1, i == 3 ? 100 : 2000);
