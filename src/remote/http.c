@@ -137,6 +137,18 @@ forget_todo(HttpCall *c)
 }
 
 /*
+ * What libcurl has held back comes from within this, and may be refused as other bytes may.  libcurl (7.88) only returns that: its transfer
+ * would go on behind the gap.
+ */
+static void
+release(HttpCall *c)
+{
+	curl_easy_pause(c->easy, CURLPAUSE_CONT);
+	if (c->stopped || c->too_large)
+		http_todo(c);
+}
+
+/*
  * libcurl (7.88) leaves the frame that resets a stream in a buffer until the next one of that connection is sent.  Telling calls to pause
  * and go on makes it look at their connections' buffers; nothing else comes of that.  Which calls share the connection
  * can't be asked for, so it is done for all that may, once for all calls that were given up.
@@ -154,7 +166,7 @@ push_out(Http *h)
 			continue;
 		if (!c->held)
 			curl_easy_pause(c->easy, CURLPAUSE_SEND);
-		curl_easy_pause(c->easy, CURLPAUSE_CONT);
+		release(c);
 	}
 	h->inside = false;
 	return true;
@@ -302,13 +314,12 @@ go_on(HttpCall *c)
 	if (more && c->held && !c->pause && !c->cancelled && !c->whole)
 	{
 		c->held = false;
-		curl_easy_pause(c->easy, CURLPAUSE_CONT);
+		release(c);
 	}
 	h->inside = false;
-	if (c->cancelled)
+	/* do_todo() sees to those that have been cancelled, or refused, just now */
+	if (c->cancelled || !more)
 		http_todo(c);
-	else if (!more)
-		end_call(c, CURLE_WRITE_ERROR, false);
 	else if (c->whole && !c->pause)
 		end_call(c, c->code, false);
 }
@@ -334,6 +345,8 @@ do_todo(Http *h)
 			if (!add(c, &e))
 				end_call(c, CURLE_OUT_OF_MEMORY, false);
 		}
+		else if (c->stopped || c->too_large)
+			end_call(c, CURLE_WRITE_ERROR, false);
 		else if (!c->pause)
 			go_on(c);
 	}

@@ -112,7 +112,7 @@ on_data(char *s, size_t size, size_t n, void *arg)
 	HttpCall   *c = arg;
 
 	n *= size;
-	if (c->cancelled)
+	if (c->cancelled || c->stopped || c->too_large)
 		return give_up(c);
 	if (n > c->max_answer - c->answer)
 	{

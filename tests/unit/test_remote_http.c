@@ -33,6 +33,7 @@ typedef struct Got
 				pieces;
 	bool		no_head,		/* say no to the head */
 				no_data;		/* ... to the first bytes */
+	int			no_piece;		/* ... to the bytes that come so many times later; 0 = never */
 	bool		pause;			/* pause from within our data */
 	HttpCall  **cancel;			/* cancel this one from within our data */
 	struct Got *start;			/* ... and start this one */
@@ -73,7 +74,7 @@ on_bytes(void *ctx, const char *p, size_t n)
 	}
 	if (g->pause)
 		http_pause(g->call, true);
-	return !g->no_data;
+	return !g->no_data && (g->no_piece == 0 || --g->no_piece > 0);
 }
 
 static void
@@ -627,6 +628,19 @@ test_pause(void)
 	http_pause(g.call, true);
 	turn(NULL, 0, 20);
 	http_cancel(g.call);
+	forget(&g);
+	/* no, to what was held back */
+	begin(&g, &r);
+	http_pause(g.call, true);
+	for (int i = 0; i < 1000 && !g.call->held; i++)
+		turn(NULL, 0, 10);
+	CHECK(g.call->held && g.heads == 1 && g.pieces == 0, "more has come than is kept");
+	g.no_piece = 2;
+	http_pause(g.call, false);
+	turn(&g, 1, 2000);
+	CHECK(g.ended == 1 && g.r.end == HTTP_CUT && g.pieces == 2, "%d in %d pieces", g.ended, g.pieces);
+	if (g.ended == 0)
+		http_cancel(g.call);
 	forget(&g);
 	/* paused, and its deadline comes all the same */
 	r = to(server.port, "/stream-hang", "{}");
