@@ -2,9 +2,9 @@
  * reply_pool.c
  *	  Vectors, scores and labels, a row for each ask (reply.h).
  *
- * Rows have their place in "index"; each must be there once.  Vectors come as numbers or as base64 of little-endian floats; all
- * of an answer are of one dimension, and each number is finite.  Tokens are counted for the whole call: each ask gets its part by
- * the length of its input, so that the parts add up.
+ * Rows have their place in "index", or where they stand if they have none (but for a reranker's, which come by score); each must be there
+ * once.  Vectors come as numbers or as base64 of little-endian floats; all of an answer are of one dimension, and each number is
+ * finite.  Tokens are counted for the whole call: each ask gets its part by the length of its input, so that the parts add up.
  *
  * Tested by tests/unit/test_remote_reply_more.c.
  */
@@ -20,9 +20,9 @@
 
 /* ---- rows ---- */
 
-/* The elements of the list, each in its place: n of them. */
+/* The elements of the list, each in its place: n of them.  by_rank: that isn't where they stand. */
 static bool
-read_rows(const Reply *r, JsonSpan list, int n, JsonSpan *rows, Err *e)
+read_rows(const Reply *r, JsonSpan list, int n, bool by_rank, JsonSpan *rows, Err *e)
 {
 	static const char *const names[] = {"index"};
 	JsonMembers m;
@@ -41,6 +41,8 @@ read_rows(const Reply *r, JsonSpan list, int n, JsonSpan *rows, Err *e)
 			return reply_bad(r, e, "has a result that is no object");
 		if (got == n)
 			return reply_bad(r, e, "has more results than the %d that were asked for", n);
+		if (index.s == NULL && by_rank && n > 1)
+			return reply_bad(r, e, "has a result without an index");
 		if (index.s != NULL && !rjson_int(index, 0, n - 1, &at))
 			return reply_bad(r, e, "has a result whose index is none of %d", n);
 		if (rows[at].s != NULL)
@@ -231,7 +233,7 @@ finish_rows(Reply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width, Err *e
 	Row		   *rows = mem_zalloc((size_t) n * sizeof(Row));
 	JsonSpan	list;
 	size_t		first = 0;
-	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, spans, e);
+	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, p->call->shape == RSHAPE_RERANK, spans, e);
 
 	for (int i = 0; ok && i < n; i++)
 	{

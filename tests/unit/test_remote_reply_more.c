@@ -87,6 +87,12 @@ test_scores(void)
 	EXPECT(&s, "[{\"index\":1,\"score\":0.75},{\"index\":0,\"score\":0.5}]",
 		   "[0]ACCEPTED;[0]DONE floats={0.5} rows=1;[1]ACCEPTED;[1]DONE floats={0.75} rows=1;");
 	REFUSE(&s, "{\"results\":[{\"index\":1,\"relevance_score\":0.75}]}", ERR_PROTOCOL, "1 results where 2");
+	/* they come by score: whose are they? */
+	REFUSE(&s, "{\"results\":[{\"relevance_score\":0.75},{\"relevance_score\":0.5}]}", ERR_PROTOCOL, "without an index");
+	REFUSE(&s, "[{\"score\":0.75},{\"index\":1,\"score\":0.5}]", ERR_PROTOCOL, "without an index");
+	scene_many(&s, 1);
+	EXPECT(&s, "{\"results\":[{\"relevance_score\":0.75}]}", "ACCEPTED;DONE floats={0.75} rows=1;");
+	scene_many(&s, 2);
 	REFUSE(&s, "{\"results\":[{\"index\":1,\"relevance_score\":\"0.75\"},{\"index\":0,\"relevance_score\":0.5}]}", ERR_PROTOCOL, "score");
 	scene_free(&s);
 
