@@ -79,7 +79,8 @@ rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to)
 {
 	size_t		n = strlen(u->base);
 
-	if (off_v1 && n > 3 && memcmp(u->base + n - 3, "/v1", 3) == 0)
+	/* of the path: a host may have that name, too */
+	if (off_v1 && n > 4 && memcmp(u->base + n - 3, "/v1", 3) == 0 && u->base[n - 4] != '/')
 		n -= 3;
 	buf_reset(to);
 	buf_add(to, u->base, n);

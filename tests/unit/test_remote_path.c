@@ -200,6 +200,28 @@ test_models(void)
 	net_stop(l);
 }
 
+/* Some paths are beside the url's /v1, if it has one: a host may have that name, too. */
+static void
+test_beside(void)
+{
+	static const char *const urls[][2] = {
+		{"https://a.example/v1", "https://a.example/b.example/x"}, {"https://a.example", "https://a.example/b.example/x"},
+		{"https://a.example/x/v1/", "https://a.example/x/b.example/x"}, {"https://v1", "https://v1/b.example/x"}, {"https://v1/v1", "https://v1/b.example/x"}
+	};
+	RSettings	both = settings;
+	Line	   *l = start();
+
+	both.allowed_hosts = "a.example v1";
+	line_settings(l, &both);
+	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
+	{
+		net_ask(l, &(Want) {.url = urls[i][0],.kind = WK_TOKENIZE,.options = "{\"dialect\": \"vllm\", \"tokenize_path\": \"/b.example/x\"}"});
+		net_run(l, &http, 1000000);
+		CHECK(strcmp(http.url, urls[i][1]) == 0, "%s", http.url);
+	}
+	stop(l);
+}
+
 int
 main(void)
 {
@@ -207,5 +229,6 @@ main(void)
 	test_errors();
 	test_embeddings();
 	test_models();
+	test_beside();
 	return check_done("test_remote_path");
 }
