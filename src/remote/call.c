@@ -242,6 +242,8 @@ begin(Call *c, int url)
 	else
 		m->u[url].retries++;
 	c->probe = pick_begin(&m->pick, url, l->now_us);
+	if (c->probe)
+		line_wake(l, pick_check_at(&m->pick, url, 0));
 	rate_begin(&m->u[url].rate, j->calls.v[c->i].tokens, l->now_us);
 	m->u[url].calls++;
 	m->n_calls++;

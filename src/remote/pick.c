@@ -8,6 +8,8 @@
  * nothing either.
  *
  * Where there are health checks, it is one of these that finds out: until it is answered no call is made, then one call is the probe.
+ * An answer may take minutes, and a call may hang that others would not: while the probe takes its time, another one is made behind each check that is
+ * answered, and the first that ends says how it is.
  * A check of a url that is idle opens its breaker at once when it fails: the next one comes a second later.
  *
  * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the endpoint's limit
@@ -235,6 +237,8 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 	}
 	if (probe)
 		u->probing = false;
+	/* another one was sooner */
+	probe = probe && u->health == WIRE_HEALTH_TRYING;
 	/* who says "too much" works */
 	if (probe && throttled)
 		health = FATE_UP;
@@ -264,6 +268,8 @@ pick_check_at(const Pick *p, int url, int64_t interval_us)
 		return INT64_MAX;
 	if (u->health == WIRE_HEALTH_DOWN)
 		return u->open_until_us;
+	if (u->health == WIRE_HEALTH_TRYING && u->probing)
+		return later(u->probe_us, u->check_us) + PICK_PROBE_US;
 	return interval_us > 0 && u->in_flight == 0 ? u->heard_us + interval_us : INT64_MAX;
 }
 
@@ -283,6 +289,13 @@ pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us)
 	PickUrl    *u = &p->u[url];
 
 	u->checking = false;
+	/* it is there, and the probe takes its time: another may be one */
+	if (u->health == WIRE_HEALTH_TRYING && u->probing && u->probe_us < u->check_us && health == FATE_UP)
+	{
+		u->probing = false;
+		u->heard_us = now_us;
+		return;
+	}
 	/* calls have found out more meanwhile, or will: they may even be what keeps it from answering */
 	if (u->health != WIRE_HEALTH_DOWN && (u->in_flight > 0 || u->heard_us > u->check_us))
 		return;

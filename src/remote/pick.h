@@ -16,6 +16,7 @@
 #define PICK_OPEN_US	INT64_C(1000000)	/* it stays open so long at first, */
 #define PICK_OPEN_MOST_US INT64_C(30000000)	/* ... and at last */
 #define PICK_PATIENCE_US INT64_C(5000000)	/* a request waits so long for a breaker */
+#define PICK_PROBE_US	INT64_C(2000000)	/* a probe that takes longer is not waited for where a health check is answered */
 #define PICK_CHECK_US	INT64_C(1000000)	/* a health check is expected to take no longer, */
 #define PICK_CHECK_MOST_US INT64_C(5000000) /* ... and doesn't take longer than this */
 
@@ -30,8 +31,8 @@ typedef struct PickUrl
 	int			n_seen;
 	int64_t		open_until_us;	/* DOWN */
 	int64_t		open_us;		/* how long it was open last */
-	bool		probing;		/* TRYING: the one call is under way, */
-	int64_t		probe_us;		/* ... since */
+	bool		probing;		/* TRYING: the call that finds out is under way, */
+	int64_t		probe_us;		/* ... since (of several the newest) */
 	bool		checking;		/* a health check is under way, */
 	bool		check_closed;	/* ... and began when the breaker was closed, */
 	int64_t		check_us;		/* ... then */

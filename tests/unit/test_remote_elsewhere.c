@@ -175,6 +175,63 @@ test_fallback_breaker(void)
 	net_stop(l);
 }
 
+/* As by_script, but that checks have no answer. */
+static NetPlan
+no_check(const HttpRequest *r)
+{
+	NetPlan		p = by_script(r);
+
+	if (net_is_check(r->url))
+		p.what = NET_HANG;
+	return p;
+}
+
+/* The call that finds out takes its time: others are not kept out by that, as long as somebody is there. */
+static void
+test_slow_probe(void)
+{
+	const char *once = "{\"max_retries\": 0}";
+	Client	   *c[20];
+	int64_t		t0;
+	Line	   *l;
+
+	/* 0: it hangs; 1: answers take twenty seconds; 2: nobody is there any more */
+	for (int kind = 0; kind < 3; kind++)
+	{
+		l = start();
+		for (int i = 0; i < 5; i++)
+			add(NET_NOT_SENT, 0, -1);
+		for (int i = 0; i < 5; i++)
+			net_ask(l, &(Want) {.options = once});
+		net_run(l, &http, 20000);
+		CHECK(line_live(l) == 0 && l->models->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
+		for (int i = 0; i < (kind == 1 ? 20 : 1); i++)
+		{
+			add(kind == 1 ? NET_OK : NET_HANG, 200, -1);
+			script[n_script - 1].delay_us = 20000000;
+		}
+		t0 = net_now;
+		for (int i = 0; i < 20; i++)
+			c[i] = net_ask(l, &(Want) {.options = once});
+		net_run(l, &http, 1500000);
+		CHECK(http.n == 1, "one finds out");
+		net_plan = kind == 2 ? no_check : by_script;
+		net_run(l, &http, kind == 1 ? 15000000 : 10000000);
+		if (kind == 1)
+		{
+			CHECK(line_live(l) == 20 && http.n > 3 && http.n < 10, "%d finding out, %d wait", http.n, line_live(l));
+			net_run(l, &http, 40000000);
+		}
+		for (int i = 1; i < 20; i++)
+			if (kind == 2)
+				CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "57P03") == 0 && c[i]->end_us - t0 < 7000000, "%s", c[i]->message);
+			else
+				CHECK(c[i]->done && c[i]->tries == 1, "%d, %d: %s", kind, i, c[i]->message);
+		CHECK(c[0]->done == (kind == 1), "%s", c[0]->message);
+		stop(l);
+	}
+}
+
 /* ... nor for one that says that it wants to be left alone. */
 static void
 test_fallback_limits(void)
@@ -226,5 +283,6 @@ main(void)
 	test_nonsense();
 	test_fallback_breaker();
 	test_fallback_limits();
+	test_slow_probe();
 	return check_done("test_remote_elsewhere");
 }

@@ -231,6 +231,54 @@ test_checks(void)
 	pick_free(&p);
 }
 
+/* A probe that takes its time. */
+static void
+test_slow_probe(void)
+{
+	Pick		p;
+	int64_t		began;
+
+	pick_init(&p, 1, 10);
+	p.checks = true;
+	open_it(&p);
+	for (int i = 0; i < 3; i++)
+	{
+		pick_check_begin(&p, 0, now);
+		now += 1000;
+		pick_check_end(&p, 0, FATE_UP, now);
+		CHECK(choose(&p, PICK_OK) == 0 && pick_begin(&p, 0, now), "a probe");
+		choose(&p, PICK_LATER);
+		CHECK(pick_check_at(&p, 0, 0) == now + PICK_PROBE_US, "is it still there?");
+		now += PICK_PROBE_US;
+	}
+	began = now;
+	pick_check_begin(&p, 0, now);
+	now += 3000000;
+	pick_check_end(&p, 0, FATE_DOWN, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && pick_check_at(&p, 0, 0) == began + PICK_PROBE_US, "not known");
+	choose(&p, PICK_NEVER);
+	/* one of them has an answer, then the others are calls like any other */
+	pick_end(&p, 0, true, FATE_UP, false, 100, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].in_flight == 2, "closed");
+	pick_end(&p, 0, true, FATE_DOWN, false, -1, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].run == 1, "one failure");
+	pick_end(&p, 0, true, FATE_UP, false, 100, now);
+	/* or the first that ends has none: the other says nothing more */
+	open_it(&p);
+	for (int i = 0; i < 2; i++)
+	{
+		pick_check_begin(&p, 0, now);
+		pick_check_end(&p, 0, FATE_UP, now);
+		CHECK(pick_begin(&p, 0, now), "a probe");
+		now += PICK_PROBE_US;
+	}
+	pick_end(&p, 0, true, FATE_DOWN, false, -1, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 2000000, "two seconds");
+	pick_end(&p, 0, true, FATE_DOWN, false, -1, now);
+	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 2000000, "and no more");
+	pick_free(&p);
+}
+
 static void
 test_limits(void)
 {
@@ -309,6 +357,7 @@ main(void)
 	test_breaker();
 	test_probe();
 	test_checks();
+	test_slow_probe();
 	test_limits();
 	test_window();
 	return check_done("test_remote_pick");
