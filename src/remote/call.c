@@ -486,7 +486,7 @@ over(Call *c)
 				completion = 0;
 	FateCase	k = {
 		.r = &c->res,.idempotent = true,.emitted = j->emitted,
-		.deadline = c->res.end == HTTP_LATE && until != 0 && until <= l->now_us
+		.deadline = (c->res.end == HTTP_LATE || c->res.end == HTTP_NOT_SENT) && until != 0 && until <= l->now_us
 	};
 	Fate		f;
 

@@ -31,7 +31,7 @@ typedef struct FateCase
 	bool		whole;			/* garbled: but all of it has come, and is JSON */
 	bool		emitted;		/* the asker has had some of it */
 	bool		idempotent;
-	bool		deadline;		/* HTTP_LATE: the request's time is up, not the call's */
+	bool		deadline;		/* HTTP_LATE, HTTP_NOT_SENT: the request's time is up, not the call's */
 } FateCase;
 
 typedef struct Fate

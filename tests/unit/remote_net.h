@@ -444,8 +444,11 @@ http_turn(Http *h)
 		CHECK(c->len == 0 || memcmp(c->given, c->body, c->len) == 0, "a body is there as long as its call");
 		if (c->deadline_us <= net_now)
 		{
-			net_charge(c);
-			net_end(c, HTTP_LATE, "timed out");
+			bool		sent = c->plan.what != NET_NOT_SENT;
+
+			if (sent)
+				net_charge(c);
+			net_end(c, sent ? HTTP_LATE : HTTP_NOT_SENT, "timed out");
 			continue;
 		}
 		if (c->due_us <= net_now && !c->paused)

@@ -232,6 +232,24 @@ test_slow_probe(void)
 	}
 }
 
+/* Whose time is up before there is a connection says nothing of the url. */
+static void
+test_short_time(void)
+{
+	Line	   *l = start();
+
+	for (int i = 0; i < 20; i++)
+	{
+		Client	   *c = net_ask(l, &(Want) {.deadline_us = net_now + 10000});
+
+		add(NET_NOT_SENT, 0, -1);
+		net_run(l, &http, 1000000);
+		CHECK(c->finals == 1 && c->tries == 1 && c->charged == 0 && strcmp(c->sqlstate, "57014") == 0, "%s", c->message);
+		CHECK(l->models->pick.u[0].health == WIRE_HEALTH_UNKNOWN, "%d", l->models->pick.u[0].health);
+	}
+	stop(l);
+}
+
 /* ... nor for one that says that it wants to be left alone. */
 static void
 test_fallback_limits(void)
@@ -284,5 +302,6 @@ main(void)
 	test_fallback_breaker();
 	test_fallback_limits();
 	test_slow_probe();
+	test_short_time();
 	return check_done("test_remote_elsewhere");
 }
