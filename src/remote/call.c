@@ -512,7 +512,8 @@ over(Call *c)
 		f.health = FATE_NEITHER;
 		f.path = false;
 	}
-	finish(c, &f, f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
+	finish(c, &f, f.verdict != FATE_ANSWER && !f.charged ? 0 :
+		   f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
 	if (f.health == FATE_UP && !f.path)
 		paths_end(&j->m->u[c->url].paths, c->path, NULL, c->begin_us, l->now_us);
 	if (f.verdict == FATE_ANSWER)

@@ -98,6 +98,18 @@ rate_said_us(const Rate *r, int64_t tokens, int in_flight, int64_t now_us)
 	return when;
 }
 
+/*
+ * What is taken for an estimate.  It comes from max_tokens, which may be anything, and what was used may never be told: so the debt is no more than
+ * what a minute brings.
+ */
+static double
+estimated(const Bucket *b, int64_t tokens)
+{
+	double		most = 2 * b->size + b->per_us * MINUTE_US;
+
+	return (double) tokens < most ? (double) tokens : most;
+}
+
 static void
 take(Bucket *b, double n, int64_t now)
 {
@@ -111,7 +123,7 @@ void
 rate_begin(Rate *r, int64_t tokens, int64_t now_us)
 {
 	take(&r->requests, 1, now_us);
-	take(&r->tokens, (double) tokens, now_us);
+	take(&r->tokens, estimated(&r->tokens, tokens), now_us);
 	r->tokens_in_flight += tokens;
 }
 
@@ -120,7 +132,7 @@ rate_end(Rate *r, int64_t estimate, int64_t used)
 {
 	r->tokens_in_flight -= estimate;
 	if (r->tokens.size > 0 && used >= 0)
-		r->tokens.left += (double) (estimate - used);
+		r->tokens.left += estimated(&r->tokens, estimate) - (double) used;
 }
 
 /* an end within a day; none said, or nonsense: a second */

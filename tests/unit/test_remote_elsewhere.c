@@ -250,6 +250,35 @@ test_short_time(void)
 	stop(l);
 }
 
+/* Tokens that an endpoint didn't take count in no minute. */
+static void
+test_refused_tokens(void)
+{
+	static const struct
+	{
+		NetDo		what;
+		int			status;
+		bool		counts;
+	}			cases[] = {{NET_STATUS, 400, false}, {NET_STATUS, 404, false}, {NET_NOT_SENT, 0, false}, {NET_STATUS, 500, true}, {NET_CUT, 0, true},
+	{NET_OK, 0, true}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		const char *few = "{\"tokens_per_minute\": 100, \"max_retries\": 0}";
+		Line	   *l = start();
+		Client	   *c;
+
+		add(cases[i].what, cases[i].status, -1);
+		c = net_ask(l, &(Want) {.options = few});
+		net_run(l, &http, 1000000);
+		CHECK(c->finals == 1, "%s", c->message);
+		c = net_ask(l, &(Want) {.options = few});
+		net_run(l, &http, 20000000);
+		CHECK(c->done && (c->queue_us > 1000000) == cases[i].counts, "%zu: %lld us", i, (long long) c->queue_us);
+		stop(l);
+	}
+}
+
 /* ... nor for one that says that it wants to be left alone. */
 static void
 test_fallback_limits(void)
@@ -303,5 +332,6 @@ main(void)
 	test_fallback_limits();
 	test_slow_probe();
 	test_short_time();
+	test_refused_tokens();
 	return check_done("test_remote_elsewhere");
 }

@@ -83,6 +83,18 @@ test_tokens(void)
 	rate_end(&r, 660, 60);
 	CHECK(rate_own_us(&r, 1, now) < now + 1000000, "it was less after all");
 	rate_end(&r, 0, -1);
+	/* what one may have used without telling isn't paid off for weeks */
+	rate_init(&r, 0, 600);
+	rate_begin(&r, INT64_C(1000000000000), now);
+	CHECK(rate_own_us(&r, 1, now) < now + 67000000, "%lld", (long long) (rate_own_us(&r, 1, now) - now));
+	rate_end(&r, INT64_C(1000000000000), -1);
+	CHECK(rate_own_us(&r, 1, now) > now + 66000000 && rate_own_us(&r, 1, now) < now + 67000000, "%lld", (long long) (rate_own_us(&r, 1, now) - now));
+	rate_begin(&r, INT64_C(1000000000000), now + 67000000);
+	rate_end(&r, INT64_C(1000000000000), 1);
+	CHECK(rate_own_us(&r, 1, now + 67000000) < now + 68000000, "it was one token");
+	rate_begin(&r, 1, now + 80000000);
+	rate_end(&r, 1, 6000);
+	CHECK(rate_own_us(&r, 1, now + 80000000) > now + 600000000, "what is known counts");
 	rate_init(&r, 0, 0);
 	for (int i = 0; i < 1000; i++)
 	{
