@@ -267,6 +267,8 @@ finish(Call *c, const Fate *f, int64_t used)
 	int64_t		now = c->l->now_us;
 
 	pick_end(&m->pick, c->url, c->probe, f->health, f->throttled, f->verdict == FATE_ANSWER ? now - c->begin_us : -1, now);
+	if (f->health == FATE_NEITHER && c->res.status == 0)
+		pick_given_up(&m->pick, c->url, now - c->begin_us);
 	rate_end(&m->u[c->url].rate, c->job->calls.v[c->i].tokens, used);
 	m->n_calls--;
 	c->probe = false;

@@ -94,14 +94,21 @@ open_at(const Pick *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *
 	return later(breaker, later(l->own_us, l->said_us));
 }
 
+/* How long an answer takes, as far as is known: one that nobody has waited for takes longer than they did.  0: to be found out */
+static int64_t
+slowness(const PickUrl *u)
+{
+	return later(u->latency_us, u->given_up_us);
+}
+
 /* Is a the better choice?  i, j: their places behind the one that was taken last */
 static bool
 better(const PickUrl *a, int i, const PickUrl *b, int j)
 {
 	if (a->in_flight != b->in_flight)
 		return a->in_flight < b->in_flight;
-	if (a->latency_us != b->latency_us)
-		return a->latency_us < b->latency_us;	/* 0: not known yet, to be found out */
+	if (slowness(a) != slowness(b))
+		return slowness(a) < slowness(b);
 	return i < j;
 }
 
@@ -229,6 +236,7 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 		u->heard_us = now_us;
 	if (latency_us >= 0)
 	{
+		u->given_up_us = 0;
 		u->latency_us = u->latency_us == 0 ? latency_us : u->latency_us + (latency_us - u->latency_us) / 8;
 		if (u->latency_us < 1)
 			u->latency_us = 1;
@@ -255,6 +263,12 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 	note(u, true);
 	if (probe || u->run >= PICK_RUN || (u->n_seen == PICK_SEEN && __builtin_popcount(u->seen) * 2 > PICK_SEEN))
 		open_breaker(u, now_us);
+}
+
+void
+pick_given_up(Pick *p, int url, int64_t us)
+{
+	p->u[url].given_up_us = later(p->u[url].given_up_us, us);
 }
 
 /* ---- health checks ---- */
@@ -318,7 +332,7 @@ pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us)
 	{
 		u->health = WIRE_HEALTH_TRYING;
 		/* it may be another one now; so it is the first of equals, and is found out about */
-		u->latency_us = 0;
+		u->latency_us = u->given_up_us = 0;
 	}
 	else if (u->health == WIRE_HEALTH_UNKNOWN)
 		u->health = WIRE_HEALTH_UP;

@@ -41,6 +41,7 @@ typedef struct PickUrl
 	int			peak;			/* most calls at once of late */
 	int64_t		peak_us;
 	int64_t		latency_us;		/* moving average of answered calls; 0 = none yet */
+	int64_t		given_up_us;	/* a call was given up after so long, and none was answered since; 0 = no such */
 } PickUrl;
 
 typedef struct Pick
@@ -79,6 +80,9 @@ bool		pick_is_open(const Pick *p, int url, int64_t now_us);
 bool		pick_begin(Pick *p, int url, int64_t now_us);
 /* ... and ends: FATE_NEITHER if it was cancelled; latency_us < 0: not an answer */
 void		pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
+
+/* It had no answer when it ended, after so long, since nobody waited any longer. */
+void		pick_given_up(Pick *p, int url, int64_t us);
 
 /* When the url's next health check is due; INT64_MAX: none is.  interval_us: of those that are idle, 0 = none */
 int64_t		pick_check_at(const Pick *p, int url, int64_t interval_us);

@@ -250,6 +250,43 @@ test_short_time(void)
 	stop(l);
 }
 
+static NetPlan
+a_hangs(const HttpRequest *r)
+{
+	NetPlan		p = net_default();
+
+	if (strstr(r->url, "//a.") != NULL)
+		p.what = NET_HANG;
+	return p;
+}
+
+/* Of two urls one takes calls and never answers; requests' own time is up sooner than the call's. */
+static void
+test_silent_url(void)
+{
+	for (int kind = 0; kind < 2; kind++)
+	{
+		Line	   *l = start();
+		int			lost = 0;
+
+		net_plan = a_hangs;
+		for (int i = 0; i < 20; i++)
+		{
+			Client	   *c = net_ask(l, &(Want) {.url = "https://a.example/v1 https://b.example/v1",.deadline_us = kind == 0 ? net_now + 5000000 : 0});
+
+			net_run(l, &http, 5000001);
+			if (kind == 1 && c->finals == 0)
+			{
+				c->cancelled = true;
+				line_cancel(l, c->ask);
+			}
+			lost += !c->done;
+		}
+		CHECK(lost <= 1, "%d of 20", lost);
+		stop(l);
+	}
+}
+
 /* Tokens that an endpoint didn't take count in no minute. */
 static void
 test_refused_tokens(void)
@@ -332,6 +369,7 @@ main(void)
 	test_fallback_limits();
 	test_slow_probe();
 	test_short_time();
+	test_silent_url();
 	test_refused_tokens();
 	return check_done("test_remote_elsewhere");
 }
