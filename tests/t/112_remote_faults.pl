@@ -76,8 +76,8 @@ for my $case ([ 'status 500' => '4|4' ], [ close => '4|4' ], [ garbage => '4|4' 
 		CASE i WHEN 3 THEN ' [[$fault]]' ELSE '' END, model => 'm') AS v FROM generate_series(1, 5) i OFFSET 0) s};
 	my $got = sql("SET vllm.on_error = 'null'; $some");
 
-	# the first row may have gone alone
-	is($got, $right // ($got eq '1|1' ? $got : '0|0'), "4 of 5 vectors, or none that is wrong: $fault");
+	# those that went with it have none; on a busy machine rows may have gone alone, and it, too: then there is nothing to compare it with
+	is($got, $right // ($got =~ /^([0-4])\|\1$/ ? $got : '5|4'), "4 of 5 vectors, or none that is wrong: $fault");
 	recover();
 }
 
