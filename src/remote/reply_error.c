@@ -7,7 +7,7 @@
  *	{"detail": "..."}, {"detail": [{"msg": ..., "loc": [...]}, ...]}	FastAPI
  *
  * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is masked in all of them before they are
- * cut, control characters become spaces, what isn't UTF-8 a question mark.
+ * cut, also where it stands with JSON's escapes, control characters become spaces, what isn't UTF-8 a question mark.
  *
  * Tested by tests/unit/test_remote_reply_more.c.
  */
@@ -23,6 +23,7 @@
 #define MAX_READ	65536		/* bytes of an error body that are looked at */
 #define MAX_TOLD	400			/* bytes of its message in the detail */
 #define MASK		"***"
+#define MAX_ESCAPE	16			/* backslashes in front of a character */
 
 /* ---- the endpoint's words ---- */
 
@@ -65,21 +66,61 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 	}
 }
 
-/* All of s, with MASK for each occurrence of the secret. */
+/* The character that JSON's four hexadecimal digits are; -1: they aren't. */
+static int
+hex_char(const char *s)
+{
+	char		digits[5] = {0};
+
+	for (int i = 0; i < 4; i++)
+	{
+		if (!isxdigit((unsigned char) s[i]))
+			return -1;
+		digits[i] = s[i];
+	}
+	return (int) strtol(digits, NULL, 16);
+}
+
+/* Bytes at s that are the secret, as it is or with escapes of JSON, of which there may be several within each other; 0: they aren't. */
+static size_t
+secret_at(const char *s, size_t n, Span secret)
+{
+	size_t		at = 0;
+
+	for (size_t k = 0; k < secret.n; k++)
+	{
+		size_t		from = at;
+
+		while (at < n && at - from < MAX_ESCAPE && s[at] == '\\')
+			at++;
+		if (secret.s[k] == '\\' && at > from)
+			while (k + 1 < secret.n && secret.s[k + 1] == '\\')
+				k++;
+		else if (at < n && s[at] == secret.s[k])
+			at++;
+		else if (at > from && n - at > 4 && s[at] == 'u' && hex_char(s + at + 1) == (unsigned char) secret.s[k])
+			at += 5;
+		else
+			return 0;
+	}
+	return at;
+}
+
+/* s, with MASK for each occurrence of the secret; of what is more than is told, no more than its beginning. */
 static void
 add_masked(Buf *out, const char *s, size_t n, Span secret)
 {
-	while (n > 0)
+	while (n > 0 && out->len < MAX_TOLD + 8)
 	{
-		const char *at = secret.n > 0 ? memmem(s, n, secret.s, secret.n) : NULL;
-		size_t		before = at != NULL ? (size_t) (at - s) : n;
+		size_t		len = secret_at(s, n, secret);
 
-		buf_add(out, s, before);
-		if (at == NULL)
-			return;
-		buf_addstr(out, MASK);
-		s = at + secret.n;
-		n -= before + secret.n;
+		if (len > 0)
+			buf_addstr(out, MASK);
+		else
+			buf_addc(out, *s);
+		len = len > 0 ? len : 1;
+		s += len;
+		n -= len;
 	}
 }
 

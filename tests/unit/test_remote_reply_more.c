@@ -350,6 +350,18 @@ test_errors(void)
 		CHECK(strstr(e.msg, "sk-secret") == NULL && strstr(e.detail, "sk-secret") == NULL && strstr(e.hint, "sk-secret") == NULL, "the secret");
 		CHECK(strstr(e.msg, "\"big\"") != NULL, "%s", e.msg);
 	}
+	/* as JSON may have written it, within JSON or not; also by who hands on what another one said */
+	for (int i = 0; i < 4; i++)
+	{
+		static const char *const bodies[] = {
+			"data: {\"error\": \"key a/b+c\\d\"}", "data: {\"error\": \"key a\\/b\\u002Bc\\\\d\"}",
+			"{\"error\": {\"message\": \"they say: {\\\"error\\\": \\\"key a\\\\/b\\\\u002bc\\\\\\\\d\\\"}\"}}", "a\\/b\\u002ac\\\\d a/b+c\\"
+		};
+		Err			e = {0};
+
+		reply_error(500, bodies[i], strlen(bodies[i]), &o, NULL, span_of("a/b+c\\d"), &e);
+		CHECK((strstr(e.detail, "***") != NULL) == (i < 3) && (strstr(e.detail, "key ***\"") != NULL) == (i < 3), "%d: %s", i, e.detail);
+	}
 	/* cut between characters, and never through the secret */
 	for (int pad = 380; pad < 420; pad++)
 	{
