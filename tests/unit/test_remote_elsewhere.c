@@ -175,11 +175,11 @@ test_fallback_breaker(void)
 	net_stop(l);
 }
 
-/* As by_script, but that checks have no answer. */
+/* As net_by_script, but that checks have no answer. */
 static NetPlan
 no_check(const HttpRequest *r)
 {
-	NetPlan		p = by_script(r);
+	NetPlan		p = net_by_script(r);
 
 	if (net_is_check(r->url))
 		p.what = NET_HANG;
@@ -200,22 +200,22 @@ test_slow_probe(void)
 	{
 		l = start();
 		for (int i = 0; i < 5; i++)
-			add(NET_NOT_SENT, 0, -1);
+			net_add(NET_NOT_SENT, 0, -1);
 		for (int i = 0; i < 5; i++)
 			net_ask(l, &(Want) {.options = once});
 		net_run(l, &http, 20000);
 		CHECK(line_live(l) == 0 && l->models->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
 		for (int i = 0; i < (kind == 1 ? 20 : 1); i++)
 		{
-			add(kind == 1 ? NET_OK : NET_HANG, 200, -1);
-			script[n_script - 1].delay_us = 20000000;
+			net_add(kind == 1 ? NET_OK : NET_HANG, 200, -1);
+			net_script[net_n_script - 1].delay_us = 20000000;
 		}
 		t0 = net_now;
 		for (int i = 0; i < 20; i++)
 			c[i] = net_ask(l, &(Want) {.options = once});
 		net_run(l, &http, 1500000);
 		CHECK(http.n == 1, "one finds out");
-		net_plan = kind == 2 ? no_check : by_script;
+		net_plan = kind == 2 ? no_check : net_by_script;
 		net_run(l, &http, kind == 1 ? 15000000 : 10000000);
 		if (kind == 1)
 		{
@@ -228,7 +228,7 @@ test_slow_probe(void)
 			else
 				CHECK(c[i]->done && c[i]->tries == 1, "%d, %d: %s", kind, i, c[i]->message);
 		CHECK(c[0]->done == (kind == 1), "%s", c[0]->message);
-		stop(l);
+		net_stop(l);
 	}
 }
 
@@ -242,12 +242,12 @@ test_short_time(void)
 	{
 		Client	   *c = net_ask(l, &(Want) {.deadline_us = net_now + 10000});
 
-		add(NET_NOT_SENT, 0, -1);
+		net_add(NET_NOT_SENT, 0, -1);
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1 && c->tries == 1 && c->charged == 0 && strcmp(c->sqlstate, "57014") == 0, "%s", c->message);
 		CHECK(l->models->pick.u[0].health == WIRE_HEALTH_UNKNOWN, "%d", l->models->pick.u[0].health);
 	}
-	stop(l);
+	net_stop(l);
 }
 
 static NetPlan
@@ -283,7 +283,7 @@ test_silent_url(void)
 			lost += !c->done;
 		}
 		CHECK(lost <= 1, "%d of 20", lost);
-		stop(l);
+		net_stop(l);
 	}
 }
 
@@ -305,14 +305,14 @@ test_refused_tokens(void)
 		Line	   *l = start();
 		Client	   *c;
 
-		add(cases[i].what, cases[i].status, -1);
+		net_add(cases[i].what, cases[i].status, -1);
 		c = net_ask(l, &(Want) {.options = few});
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1, "%s", c->message);
 		c = net_ask(l, &(Want) {.options = few});
 		net_run(l, &http, 20000000);
 		CHECK(c->done && (c->queue_us > 1000000) == cases[i].counts, "%zu: %lld us", i, (long long) c->queue_us);
-		stop(l);
+		net_stop(l);
 	}
 }
 

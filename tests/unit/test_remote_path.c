@@ -219,7 +219,7 @@ test_beside(void)
 		net_run(l, &http, 1000000);
 		CHECK(strcmp(http.url, urls[i][1]) == 0, "%s", http.url);
 	}
-	stop(l);
+	net_stop(l);
 }
 
 int
