@@ -353,6 +353,18 @@ cost_note_begin(CostNote *n)
 	n->tokens_a_byte = 0.25;
 }
 
+/* Does a body that is sent there ask for text? */
+static bool
+path_writes(const char *path, Size n)
+{
+	static const char *const ends[] = {"/completions", "/responses", "/messages"};
+
+	for (int i = 0; i < (int) lengthof(ends); i++)
+		if (n >= strlen(ends[i]) && memcmp(path + n - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
+			return true;
+	return false;
+}
+
 void
 cost_note_field(CostNote *n, const WireField *f)
 {
@@ -396,6 +408,9 @@ cost_note_field(CostNote *n, const WireField *f)
 		case WTAG_URL:
 			n->remote = true;
 			break;
+		case WTAG_API_PATH:
+			n->vectors = !path_writes(f->s, f->n);
+			break;
 		case WTAG_API_BODY:
 			n->prompt_bytes += f->n;
 			/* prices are the model's, which comes before what is asked of it */
@@ -430,7 +445,7 @@ cost_output_guess(const CostNote *n, WireKind kind)
 	/* a dialect whose completions can't be empty has a token of each choice */
 	if (kind == WK_LOGPROBS && n->remote)
 		return prompt_times(n);
-	if (kind != WK_GENERATE && kind != WK_API)
+	if ((kind != WK_GENERATE && kind != WK_API) || n->vectors)
 		return 0;
 	return times(n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens : GUESS_TOKENS, n->answers);
 }

@@ -40,6 +40,7 @@ typedef struct CostNote
 	double		tokens_a_byte;	/* of prompts, by what the account has seen */
 	int64		max_tokens;		/* of an answer, 0 = not given */
 	int64		answers;
+	bool		vectors;		/* a body whose answer has no tokens: embeddings, scores */
 	Oid			role;			/* whose account it is */
 	TimestampTz statement;
 	int64		reserved;		/* of the role's budget and the statement's, until the request has ended */

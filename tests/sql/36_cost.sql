@@ -122,6 +122,9 @@ SET vllm.max_cost = 0.014;
 SELECT llm_api('/v1/completions', '{"model": "paid", "prompt": ["a", "b", "c"], "n": 5, "max_tokens": 100}');
 SELECT llm_api('/v1/chat/completions', '{"model": "paid", "messages": [{"role": "user", "content": "x"}], "max_completion_tokens": 1500}');
 SELECT llm_api('/v1/completions', '{"model": "paid", "prompt": [1, 2, 3], "max_tokens": 1300}')->'usage'->>'prompt_tokens' AS one_prompt;
+-- vectors have no tokens
+SET vllm.max_cost = 0.001;
+SELECT llm_api('/v1/embeddings', '{"model": "paid", "input": "a"}')->'usage'->>'prompt_tokens' AS tokens;
 RESET vllm.max_cost;
 SELECT llm_drop_model('paid');
 SELECT llm_drop_model('cheap');
