@@ -47,7 +47,7 @@ on_ended(void *ctx, const HttpResult *r)
 	c->ended = true;
 }
 
-/* Who wants to see another secret, has no such list, or is asked too often, is there. */
+/* Who wants to see another secret, has no such list, or is asked too often, is there: all that finds fault with the question alone. */
 static bool
 is_there(const HttpResult *r)
 {
@@ -55,7 +55,7 @@ is_there(const HttpResult *r)
 
 	if (r->end != HTTP_DONE && r->end != HTTP_TOO_LARGE)
 		return false;
-	return (s >= 200 && s < 300) || s == 401 || s == 403 || s == 404 || s == 405 || s == 429;
+	return (s >= 200 && s < 300) || (s >= 400 && s < 500 && s != 408) || s == 501;
 }
 
 static void

@@ -977,6 +977,7 @@ test_check_answers(void)
 		bool		there;
 	}			cases[] = {
 		{NET_OK, 200, true}, {NET_GARBAGE, 200, true}, {NET_STATUS, 401, true}, {NET_STATUS, 403, true}, {NET_STATUS, 404, true}, {NET_STATUS, 429, true},
+		{NET_STATUS, 400, true}, {NET_STATUS, 410, true}, {NET_STATUS, 422, true}, {NET_STATUS, 501, true},
 		{NET_STATUS, 302, false}, {NET_STATUS, 408, false}, {NET_STATUS, 500, false}, {NET_STATUS, 502, false}, {NET_STATUS, 503, false},
 		{NET_CUT, 0, false}, {NET_CUT_BODY, 0, false}, {NET_TLS, 0, false}, {NET_HANG, 0, false},
 	};
