@@ -30,6 +30,9 @@ on_read(char *to, size_t size, size_t n, void *arg)
 {
 	HttpCall   *c = arg;
 
+	/* the body is the caller's, who may have let it go */
+	if (c->cancelled)
+		return CURL_READFUNC_ABORT;
 	n *= size;
 	if (n > c->len - c->at)
 		n = c->len - c->at;
@@ -324,6 +327,9 @@ http_call_prepare(HttpCall *c, const HttpRequest *r, Err *e)
 void
 http_call_free(HttpCall *c)
 {
+	/* a secret may be among them */
+	for (struct curl_slist *h = c->headers; h != NULL; h = h->next)
+		explicit_bzero(h->data, strlen(h->data));
 	curl_slist_free_all(c->headers);
 	buf_free(&c->kept);
 	mem_free(c->url);
