@@ -32,6 +32,12 @@
  * SHARES.  The slots are one pool.  An endpoint may keep its requests waiting for minutes, so while there is an engine they
  * have three quarters of the slots at most; and the engine's requests leave them a quarter while there are any.
  *
+ * SPARES.  One model's requests may have all of these, and its endpoint may never answer.  So that other models are asked
+ * all the same there are slots behind the pool, a quarter as many: a request to an endpoint for which the pool
+ * has none takes one of these, if its model has fewer slots than there are spares left.  So a model that has the pool has no
+ * spare, and the next one never has all of them.  A slot is a spare or the pool's only while it is taken: there is one free
+ * list, and n_free and n_spare_free count what of it is whose.
+ *
  * A slot is claimed only while its side's `serving` holds, and the supervisor marks every
  * OPEN slot of the side LOST in the critical section that clears it: a conversation can't
  * begin between a program's death and the marking, so none waits for the dead.
@@ -81,6 +87,8 @@ typedef struct VllmOwner
 	uint32		gen;			/* the slot's gen of this claim */
 	int			side;			/* whose arena has the conversation */
 	bool		remote;			/* the slot counts for the remote program: granted, owned or a zombie */
+	bool		spare;			/* likewise; it is not of the pool */
+	uint16		of_model;		/* of a remote one: its place in VllmShared.model_slots */
 	uint16		msg_kind;		/* WireKind */
 	int			priority;
 	char		model[NAMEDATALEN];
@@ -98,6 +106,7 @@ typedef struct VllmWaiter
 	int			granted;		/* slot handed over, -1 = none yet */
 	bool		queued;
 	bool		remote;			/* for the remote program */
+	uint16		of_model;		/* VllmOwner's */
 	Oid			limited;		/* VslotClaim's */
 } VllmWaiter;
 
@@ -111,6 +120,9 @@ typedef struct VllmForget
 } VllmForget;
 
 #define VLLM_MAX_FORGETS	64
+
+/* Models whose names' hashes fall together share what one may have of the spares. */
+#define VLLM_MODEL_PLACES	16384
 
 #define VLLM_SIDES	3
 #define VLLM_REMOTE_SIDE	2	/* the others are the engine's: one of them is VllmShared.side */
@@ -173,10 +185,13 @@ typedef struct VllmShared
 	ConditionVariable state_cv;
 	VllmRemote	remote;
 	/* slots */
-	int			n_slots;
+	int			n_slots;		/* of the pool: vllm.max_queued_requests */
+	int			n_all;			/* ... and spares: the size of owners[] */
 	int			free_head;		/* -1 = none */
-	int			n_free;
-	int			n_remote;		/* of those that are not free: VllmOwner.remote */
+	int			n_free;			/* of the pool */
+	int			n_remote;		/* of those of the pool that are not free: VllmOwner.remote */
+	int			n_spare_free;
+	int			model_slots[VLLM_MODEL_PLACES]; /* slots that requests to endpoints have, spares too, by the model's hash */
 	TimestampTz remote_at;		/* when the last one was claimed or waited for, 0 = never */
 	int			n_zombies;
 	int64		next_request_id;

@@ -133,6 +133,7 @@ struct BatchPool
 	Size		held_bytes;		/* replies that somebody holds */
 	CacheLater	later;			/* answers of a parallel plan */
 	bool		remote;			/* the request that was started last is the remote program's */
+	uint16		of_model;		/* ... for this model (slots.h) */
 	Carrier    *carriers;		/* free */
 	BatchRequest *free;
 	HTAB	   *table;
@@ -235,7 +236,7 @@ batch_pool_room(BatchPool *p)
 	if (vllm_role_max_requests > 0)
 		window = Min(window, vllm_role_max_requests);
 	room = Min(window - p->stats.in_flight,
-			   vslot_room(p->remote) - vllm_shared->n_slots / 8);
+			   vslot_room(p->remote, p->of_model, vllm_shared->n_slots / 8));
 	return Max(room, p->stats.in_flight == 0 ? 1 : 0);
 }
 
@@ -469,10 +470,10 @@ count_start(BatchStats *s)
 
 /* Nothing but a request that the caller can wait for may wait for an engine or a slot. */
 static bool
-may_start(const EngineRequest *r, bool remote)
+may_start(const BatchPool *p, const EngineRequest *r)
 {
-	return vclient_is_ready(remote) &&
-		vllm_shared->n_free > 0 &&
+	return vclient_is_ready(p->remote) &&
+		vslot_room(p->remote, p->of_model, 0) > 0 &&
 		(uint64) r->body.len + sizeof(WireMsg) <= vllm_geometry.max_request;
 }
 
@@ -589,7 +590,8 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		dedup = false;
 	}
 	p->remote = request_is_remote(r->body.data, r->body.len);
-	if (!wait_slot && !may_start(r, p->remote))
+	p->of_model = p->remote ? vslot_of_model(r->model) : 0;
+	if (!wait_slot && !may_start(p, r))
 		return NULL;
 	provide_memory(p, true);
 	c = p->carriers;

@@ -982,7 +982,7 @@ vclient_cancel_request(int64 id, bool (*may) (Oid role))
 	bool		found;
 
 	LWLockAcquire(s->lock, LW_SHARED);
-	for (int i = 0; i < s->n_slots && slot < 0; i++)
+	for (int i = 0; i < s->n_all && slot < 0; i++)
 		if (s->owners[i].kind == VO_OWNED && s->owners[i].request_id == id)
 		{
 			slot = i;

@@ -25,6 +25,7 @@
 
 #include "pg/catalog.h"
 #include "pg/engine_stats.h"
+#include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
 #define POSITION "position=\""
@@ -475,7 +476,7 @@ put_remote(Output *o)
 	int64		restarts;
 
 	LWLockAcquire(v->lock, LW_SHARED);
-	used = v->n_remote;
+	used = vslot_remote_used();
 	restarts = v->remote.restarts;
 	LWLockRelease(v->lock);
 	put_one(o, "vllm_pg:remote_ready", "gauge", "1: the program that asks endpoints is there.", pg_atomic_read_u32(&v->remote.state) == VLLM_READY);

@@ -15,6 +15,7 @@
 #include "pg/engine_stats.h"
 #include "pg/row.h"
 #include "pg/secret.h"
+#include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_model_urls);
@@ -121,7 +122,7 @@ program_columns(Row *row)
 
 	LWLockAcquire(s->lock, LW_SHARED);
 	r = s->remote;
-	used = s->n_remote;
+	used = vslot_remote_used();
 	LWLockRelease(s->lock);
 	row_str(row, vllm_state_name(pg_atomic_read_u32(&s->remote.state)));
 	if (r.pid != 0)

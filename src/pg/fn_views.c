@@ -382,7 +382,7 @@ engine_requests(int *n_slots)
 	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 	VllmOwner  *owners;
 
-	*n_slots = vllm_shared == NULL ? 0 : vllm_shared->n_slots;
+	*n_slots = vllm_shared == NULL ? 0 : vllm_shared->n_all;
 	owners = palloc(Max(*n_slots, 1) * sizeof(VllmOwner));
 	if (*n_slots == 0)
 		return owners;

@@ -123,7 +123,7 @@ typedef struct IntRow
 } IntRow;
 
 static const IntRow int_rows[] = {
-	{"vllm.max_queued_requests", &vllm_max_queued_requests, 1024, 1, WIRE_MAX_SLOTS, PGC_POSTMASTER, 0, NULL,
+	{"vllm.max_queued_requests", &vllm_max_queued_requests, 1024, 1, WIRE_MAX_SLOTS / 2, PGC_POSTMASTER, 0, NULL,
 	"Sets the maximum number of LLM requests in flight, over all sessions."},
 	{"vllm.ring_size", &vllm_ring_size, 32, 4, 16 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 	"Sets the size of each request's buffer in shared memory, in each direction."},
@@ -195,7 +195,7 @@ static const IntRow int_rows[] = {
 	"Sets the maximum rank of adapters: 1, 8, 16, 32, 64, 128, 256, 320 or 512."},
 	{"vllm.max_logprobs", &vllm_max_logprobs, 20, -1, INT_MAX, PGC_SIGHUP, 0, "max_logprobs",
 	"Sets how many log-probabilities of a token a request may ask for; -1 means no limit."},
-	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS, PGC_USERSET, 0, NULL,
+	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS / 2, PGC_USERSET, 0, NULL,
 	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the engine can use."},
 	{"vllm.log_min_duration", &vllm_log_min_duration, -1, -1, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
 	"Sets the minimum duration above which LLM requests are logged, without prompts and answers; -1 means never, 0 all."},

@@ -1,6 +1,6 @@
 /*
  * slots.c
- *	  Arena slots: the free list, the queue for a slot, zombies; the arena itself.
+ *	  Arena slots: the free list and its spares, the queue for a slot, zombies; the arena itself.
  *
  * Ownership lives in VllmShared (bgworker/state.h has the rules), under one
  * LWLock that is never held across anything slow: every critical section below is
@@ -15,7 +15,7 @@
  * After a crash restart the same postmaster comes here again: the engine is gone
  * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
  *
- * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl, tests/t/110_remote_program.pl.
+ * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl, tests/t/110_remote_program.pl, tests/t/117_remote_shares.pl.
  */
 #include "postgres.h"
 
@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/ipc.h"
@@ -60,17 +61,24 @@ slot_of(int slot)
 static inline VllmWaiter *
 waiters(void)
 {
-	return (VllmWaiter *) &vllm_shared->owners[vllm_shared->n_slots];
+	return (VllmWaiter *) &vllm_shared->owners[vllm_shared->n_all];
 }
 
 /* ---- start-up ---- */
+
+/* What requests to endpoints have behind the pool (bgworker/state.h, SPARES). */
+static int
+spares(void)
+{
+	return Max(vllm_max_queued_requests / 4, 1);
+}
 
 Size
 vllm_shared_size(void)
 {
 	Size		size = offsetof(VllmShared, owners);
 
-	size = add_size(size, mul_size(vllm_max_queued_requests, sizeof(VllmOwner)));
+	size = add_size(size, mul_size(vllm_max_queued_requests + spares(), sizeof(VllmOwner)));
 	return add_size(size, mul_size(MaxBackends, sizeof(VllmWaiter)));
 }
 
@@ -78,7 +86,7 @@ vllm_shared_size(void)
 static void
 arena_layout(WireGeometry *g)
 {
-	uint32		n_slots = pg_nextpower2_32(vllm_max_queued_requests);
+	uint32		n_slots = pg_nextpower2_32(vllm_max_queued_requests + spares());
 	uint32		ring_size = pg_nextpower2_32((uint32) vllm_ring_size * 1024);
 	/* a message is its texts plus a few fields; conversion to UTF-8 may lengthen them */
 	uint64		max_request = (uint64) vllm_max_prompt_bytes * 1024 * 4 + 1024 * 1024;
@@ -151,13 +159,15 @@ shared_reset(VllmShared *s)
 	ConditionVariableInit(&s->state_cv);
 	s->n_slots = vllm_max_queued_requests;
 	s->n_free = s->n_slots;
-	for (int i = 0; i < s->n_slots; i++)
-		s->owners[i].next_free = i + 1 < s->n_slots ? i + 1 : -1;
+	s->n_spare_free = spares();
+	s->n_all = s->n_slots + s->n_spare_free;
+	for (int i = 0; i < s->n_all; i++)
+		s->owners[i].next_free = i + 1 < s->n_all ? i + 1 : -1;
 	s->next_request_id = 1;
 	s->wait_head = s->wait_tail = -1;
 	s->n_waiters = MaxBackends;
 	for (int i = 0; i < s->n_waiters; i++)
-		((VllmWaiter *) &s->owners[s->n_slots])[i].granted = -1;
+		((VllmWaiter *) &s->owners[s->n_all])[i].granted = -1;
 }
 
 void
@@ -232,6 +242,14 @@ is_remote(const VslotClaim *c)
 	return c->for_side == VLLM_REMOTE_SIDE;
 }
 
+uint16
+vslot_of_model(const char *model)
+{
+	Size		len = model ? strlen(model) : 0;
+
+	return hash_bytes_extended((const unsigned char *) model, len, MyDatabaseId) % VLLM_MODEL_PLACES;
+}
+
 static void
 queue_append(int procno, const VslotClaim *c)
 {
@@ -240,7 +258,7 @@ queue_append(int procno, const VslotClaim *c)
 
 	all[procno] = (VllmWaiter)
 	{
-		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),.limited = c->limited
+		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),.of_model = c->of_model,.limited = c->limited
 	};
 	if (s->wait_tail >= 0)
 		all[s->wait_tail].next = procno;
@@ -256,7 +274,7 @@ most_of_side(bool remote)
 {
 	const VllmShared *s = vllm_shared;
 	bool		alone = remote ? !vllm_engine :
-		s->n_remote == 0 && (s->remote_at == 0 || TimestampDifferenceExceeds(s->remote_at, GetCurrentTimestamp(), REMOTE_RECENT));
+		vslot_remote_used() == 0 && (s->remote_at == 0 || TimestampDifferenceExceeds(s->remote_at, GetCurrentTimestamp(), REMOTE_RECENT));
 
 	return alone ? s->n_slots : Max(s->n_slots * 3 / 4, 1);
 }
@@ -269,10 +287,31 @@ held_by_side(bool remote)
 	return remote ? s->n_remote : s->n_slots - s->n_free - s->n_remote;
 }
 
-int
-vslot_room(bool remote)
+static int
+pool_room(bool remote)
 {
-	return Max(Min(vllm_shared->n_free, most_of_side(remote) - held_by_side(remote)), 0);
+	return Min(vllm_shared->n_free, most_of_side(remote) - held_by_side(remote));
+}
+
+/* How many of the spares requests to the endpoints of a model may take: each one is also one less that is left. */
+static int
+spare_room(uint16 of_model)
+{
+	return (vllm_shared->n_spare_free - vllm_shared->model_slots[of_model] + 1) / 2;
+}
+
+int
+vslot_room(bool remote, uint16 of_model, int leave)
+{
+	return Max(Max(pool_room(remote) - leave, remote ? spare_room(of_model) : 0), 0);
+}
+
+int
+vslot_remote_used(void)
+{
+	const VllmShared *s = vllm_shared;
+
+	return s->n_remote + s->n_all - s->n_slots - s->n_spare_free;
 }
 
 /* What waits for a limit of its role holds its slot: so that there are some for others, such a role has half of them. */
@@ -285,15 +324,9 @@ role_may_have(Oid limited)
 
 	if (!OidIsValid(limited) || s->n_slots - s->n_free < most)
 		return true;
-	for (int i = 0; i < s->n_slots; i++)
+	for (int i = 0; i < s->n_all; i++)
 		n += s->owners[i].kind != VO_FREE && s->owners[i].limited == limited;
 	return n < most;
-}
-
-static bool
-may_have(bool remote, Oid limited)
-{
-	return held_by_side(remote) < most_of_side(remote) && role_may_have(limited);
 }
 
 /* Who has waited longest, of those that may have a slot; -1 = nobody. */
@@ -307,56 +340,88 @@ next_waiter(void)
 	if (vllm_shared->wait_head < 0)
 		return -1;
 	for (int remote = 0; remote < 2; remote++)
-		room[remote] = held_by_side(remote) < most_of_side(remote);
+		room[remote] = pool_room(remote) > 0;
+	if (!room[false] && !room[true] && vllm_shared->n_spare_free == 0)
+		return -1;
 	for (int i = vllm_shared->wait_head; i >= 0; i = all[i].next)
 	{
-		if (!room[all[i].remote] || (OidIsValid(has_enough) && all[i].limited == has_enough))
+		const VllmWaiter *w = &all[i];
+
+		if (!room[w->remote] && !(w->remote && spare_room(w->of_model) > 0))
 			continue;
-		if (role_may_have(all[i].limited))
+		if (OidIsValid(has_enough) && w->limited == has_enough)
+			continue;
+		if (role_may_have(w->limited))
 			return i;
-		has_enough = all[i].limited;
+		has_enough = w->limited;
 	}
 	return -1;
 }
 
-/* The first slot of the free list. */
+/* The first slot of the free list: the pool's, if that has one for it. */
 static int
-take_free(bool remote)
+take_free(bool remote, uint16 of_model)
 {
 	VllmShared *s = vllm_shared;
 	int			slot = s->free_head;
+	VllmOwner  *o = &s->owners[slot];
 
-	s->free_head = s->owners[slot].next_free;
-	s->n_free--;
-	s->owners[slot].remote = remote;
-	s->n_remote += remote;
+	o->spare = remote && pool_room(true) <= 0;
+	o->remote = remote;
+	o->of_model = of_model;
+	s->free_head = o->next_free;
+	if (o->spare)
+		s->n_spare_free--;
+	else
+	{
+		s->n_free--;
+		s->n_remote += remote;
+	}
+	if (remote)
+		s->model_slots[of_model]++;
 	return slot;
+}
+
+/* As if take_free() had never been. */
+static void
+give_back(int slot)
+{
+	VllmShared *s = vllm_shared;
+	VllmOwner  *o = &s->owners[slot];
+
+	if (o->remote)
+		s->model_slots[o->of_model]--;
+	if (o->spare)
+		s->n_spare_free++;
+	else
+	{
+		s->n_free++;
+		s->n_remote -= o->remote;
+	}
+	o->remote = o->spare = false;
+	o->next_free = s->free_head;
+	s->free_head = slot;
 }
 
 /* The slot is nobody's: it, and what else was left to others, to the longest waiting backends. */
 static void
 slot_freed(int slot)
 {
-	VllmShared *s = vllm_shared;
-	VllmOwner  *o = &s->owners[slot];
+	VllmOwner  *o = &vllm_shared->owners[slot];
 	int			procno;
 
 	atomic_store_explicit(&slot_of(slot)->state, WS_FREE, memory_order_release);
-	s->n_remote -= o->remote;
 	o->kind = VO_FREE;
-	o->remote = false;
 	o->pid = 0;
 	o->request_id = 0;
-	o->next_free = s->free_head;
-	s->free_head = slot;
-	s->n_free++;
-	while (s->n_free > 0 && (procno = next_waiter()) >= 0)
+	give_back(slot);
+	while ((procno = next_waiter()) >= 0)
 	{
 		VllmWaiter *w = &waiters()[procno];
 
 		queue_remove(procno);
-		w->granted = take_free(w->remote);
-		o = &s->owners[w->granted];
+		w->granted = take_free(w->remote, w->of_model);
+		o = &vllm_shared->owners[w->granted];
 		o->kind = VO_GRANTED;
 		o->procno = procno;
 		o->limited = w->limited;
@@ -436,10 +501,13 @@ claim_locked(VslotClaim *c)
 	if (!has_engine(c))
 		return VSLOT_NO_ENGINE;
 	if (is_remote(c))
+	{
 		vllm_shared->remote_at = GetCurrentTimestamp();
-	if (vllm_shared->free_head < 0 || !may_have(is_remote(c), c->limited))
+		c->of_model = vslot_of_model(c->model);
+	}
+	if (vslot_room(is_remote(c), c->of_model, 0) == 0 || !role_may_have(c->limited))
 		return VSLOT_NONE;
-	slot_open(take_free(is_remote(c)), c);
+	slot_open(take_free(is_remote(c), c->of_model), c);
 	return VSLOT_OK;
 }
 
@@ -641,7 +709,7 @@ vslot_release_all_mine(void)
 	VllmShared *s = vllm_shared;
 
 	leave_queue(false);
-	for (int i = 0; i < s->n_slots; i++)
+	for (int i = 0; i < s->n_all; i++)
 		if (s->owners[i].kind == VO_OWNED && s->owners[i].pid == MyProcPid)
 			vslot_release(i, s->owners[i].gen, VSLOT_CANCEL);
 }
@@ -744,7 +812,7 @@ vslot_reap_zombies(void)
 	if (s->n_zombies == 0)
 		return;
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < s->n_slots && s->n_zombies > 0; i++)
+	for (int i = 0; i < s->n_all && s->n_zombies > 0; i++)
 		zombie_reap(i);
 	LWLockRelease(s->lock);
 }
@@ -772,7 +840,7 @@ drain_batch(int side)
 	{
 		VllmOwner  *o;
 
-		if (slots[i] >= (uint32) s->n_slots)
+		if (slots[i] >= (uint32) s->n_all)
 			continue;
 		o = &s->owners[slots[i]];
 		if (o->kind == VO_OWNED)
@@ -787,7 +855,7 @@ drain_batch(int side)
 	{
 		LWLockAcquire(s->lock, LW_EXCLUSIVE);
 		for (int i = 0; i < n; i++)
-			if (slots[i] < (uint32) s->n_slots)
+			if (slots[i] < (uint32) s->n_all)
 				zombie_reap(slots[i]);
 		LWLockRelease(s->lock);
 	}
@@ -845,7 +913,7 @@ vslot_engine_gone_locked(int side)
 	if (side == VLLM_REMOTE_SIDE || side == (int) pg_atomic_read_u32(&s->side))
 		drop_forgets(side == VLLM_REMOTE_SIDE);
 
-	for (int i = 0; i < s->n_slots; i++)
+	for (int i = 0; i < s->n_all; i++)
 	{
 		WireSlot   *w = wire_slot(&vllm_arenas[side], i);
 
@@ -872,7 +940,7 @@ vslot_side_in_use_locked(int side)
 {
 	VllmShared *s = vllm_shared;
 
-	for (int i = 0; i < s->n_slots; i++)
+	for (int i = 0; i < s->n_all; i++)
 		if (s->owners[i].side == side && (s->owners[i].kind == VO_OWNED || s->owners[i].kind == VO_ZOMBIE))
 			return true;
 	return false;

@@ -24,6 +24,7 @@ typedef struct VslotClaim
 	const RequestNote *note;	/* likewise */
 	int			for_side;		/* -1 = the side of the engine that serves */
 	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
+	uint16		of_model;		/* of a remote one: set when it is tried */
 	/* out */
 	int			slot;
 	int			side;
@@ -36,8 +37,14 @@ typedef struct VslotClaim
 VslotResult vslot_try_claim(VslotClaim *c);
 /* The id of a request that needs no slot, as it is answered already. */
 int64		vslot_new_request_id(void);
-/* How many free slots requests to the remote program, or to the engine, may take now: a guess, nothing is locked. */
-int			vslot_room(bool remote);
+/*
+ * How many free slots requests to the remote program, or to the engine, may take now, if `leave` of the pool are left: a
+ * guess, nothing is locked.  of_model, of the remote program's: vslot_of_model() of the model's name (NULL = none).
+ */
+int			vslot_room(bool remote, uint16 of_model, int leave);
+uint16		vslot_of_model(const char *model);
+/* Slots that requests to endpoints have, spares too; with the lock held. */
+int			vslot_remote_used(void);
 
 /*
  * Stand in the queue until a slot is handed over; VSLOT_NONE after timeout_ms.

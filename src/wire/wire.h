@@ -63,7 +63,7 @@
 #define WIRE_STATS_SIZE	(512 * 1024)
 #define WIRE_MAX_DEVICES	16
 #define WIRE_MAX_MODELS	64
-#define WIRE_MAX_SLOTS	65536
+#define WIRE_MAX_SLOTS	131072	/* settings allow half: there are spares behind (bgworker/state.h) */
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
 #define WIRE_LORA_NAMES	512
 #define WIRE_SECRET_MODEL	1	/* WTAG_SECRET_PATHS */
