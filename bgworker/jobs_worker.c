@@ -57,7 +57,6 @@
 #include "bgworker/jobs_int.h"
 #include "pg/client.h"
 #include "pg/cost.h"
-#include "pg/request_note.h"
 #include "pg/vllm_pg.h"
 
 /* ms that a job's endpoint is left alone which is not there, or refuses */
@@ -615,6 +614,7 @@ start_item(JobRun *j, JobItem *it)
 			it->n_started++;
 			continue;
 		}
+		j->remote = batch_pool_aim(w.pool, &j->call->request);
 		if (batch_pool_room(w.pool) <= 0)
 			return false;
 		refused = job_call_request(j->call, p->text);
@@ -623,7 +623,6 @@ start_item(JobRun *j, JobItem *it)
 			item_failed(it, refused);
 			return true;
 		}
-		j->remote = request_is_remote(j->call->request.body.data, j->call->request.body.len);
 		p->request = batch_request_start(w.pool, j->call->func, &j->call->request, NULL, false);
 		if (p->request == NULL)
 			return false;
@@ -667,7 +666,8 @@ start_items(JobRun *j)
 		go_on = true;
 	}
 	SetUserIdAndSecContext(user, sec_context);
-	return go_on;
+	/* the next one's endpoint may have more room */
+	return go_on || j->remote;
 }
 
 /* The first row that is to be tried alone and may be now. */

@@ -223,20 +223,31 @@ automatic_window(const BatchPool *p)
 	return 2 * batch;
 }
 
+bool
+batch_pool_aim(BatchPool *p, const EngineRequest *r)
+{
+	p->remote = request_is_remote(r->body.data, r->body.len);
+	p->of_model = p->remote ? vslot_of_model(r->model) : 0;
+	return p->remote;
+}
+
 int
 batch_pool_room(BatchPool *p)
 {
-	int			window;
+	int			in_flight = p->stats.in_flight;
 	int			room;
 
 	if (vllm_shared == NULL)
 		return 1;
-	window = vllm_batch_window > 0 ? vllm_batch_window : automatic_window(p);
+	if (vllm_batch_window > 0)
+		room = vllm_batch_window - in_flight;
+	else
+		/* each endpoint has a batch of its own: at most so many of ours are of this model */
+		room = automatic_window(p) - (p->remote ? Min(in_flight, vllm_shared->model_slots[p->of_model]) : in_flight);
 	/* more would wait for each other, or be refused: by the role's own limit */
 	if (vllm_role_max_requests > 0)
-		window = Min(window, vllm_role_max_requests);
-	room = Min(window - p->stats.in_flight,
-			   vslot_room(p->remote, p->of_model, vllm_shared->n_slots / 8));
+		room = Min(room, vllm_role_max_requests - in_flight);
+	room = Min(room, vslot_room(p->remote, p->of_model, vllm_shared->n_slots / 8));
 	return Max(room, p->stats.in_flight == 0 ? 1 : 0);
 }
 
@@ -589,8 +600,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 		cache.on = false;
 		dedup = false;
 	}
-	p->remote = request_is_remote(r->body.data, r->body.len);
-	p->of_model = p->remote ? vslot_of_model(r->model) : 0;
+	(void) batch_pool_aim(p, r);
 	if (!wait_slot && !may_start(p, r))
 		return NULL;
 	provide_memory(p, true);

@@ -63,6 +63,8 @@ Size		batch_pool_held_bytes(const BatchPool *p);
  * other sessions wait.  Never negative; at least 1 when nothing is in flight.
  */
 int			batch_pool_room(BatchPool *p);
+/* ... for requests like this one, not like the one that was started last.  True: the remote program answers them. */
+bool		batch_pool_aim(BatchPool *p, const EngineRequest *r);
 
 /* Are there some that batch_pool_wait() is to send to another model?  None of them is in flight. */
 bool		batch_pool_stranded(const BatchPool *p);

@@ -13,9 +13,9 @@ use VllmTest;
 plan skip_all => 'vllm_pg_remote was not built here' if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_remote";
 
 my $node = new_node('shares', "vllm.engine = off\nvllm.allowed_hosts = '127.0.0.1'\nvllm.max_queued_requests = 16\nrestart_after_crash = on\n"
-	. "log_min_messages = fatal\njit = off\n");
+	. "vllm.job_workers = 1\nlog_min_messages = fatal\njit = off\n");
 my $ep = Endpoint->new($node->basedir . '/endpoint.log');
-my %path = (slow => 'hang', stuck => 'hang', quick => 'ok', late => 'late');
+my %path = (slow => 'hang', stuck => 'hang', quick => 'ok', late => 'late', some => 'some');
 $node->safe_psql('postgres', sprintf(q{SELECT llm_create_model('%s', provider => 'openai', url => '%s')}, $_, $ep->url($path{$_}))) for sort keys %path;
 
 sub ask { my ($model, $prompt) = @_; return sprintf q{SELECT llm_generate('%s', model => '%s')}, $prompt // 'x', $model }
@@ -100,6 +100,29 @@ ok(running(14, 'slow'), 'their sessions end: the statement has what one may have
 is(scalar(grep { /57/ } cancel_all(@b)), 3, '... until it is cancelled');
 nothing_left('futures');
 
+# ---- jobs of one worker ----
+
+# A job whose model never answers, and behind it one whose model does
+sub jobs_go_on
+{
+	my ($rows, $in_flight, $what) = @_;
+	$node->safe_psql('postgres', qq{
+		CREATE TABLE hung (id int PRIMARY KEY, body text, answer text);
+		CREATE TABLE done (LIKE hung INCLUDING ALL);
+		INSERT INTO hung SELECT i, 'hang ' || i FROM generate_series(1, $rows) i;
+		SELECT llm_create_completion_job('hung', '{body}', 'answer', name => 'hung', model => 'some')});
+	ok(running($in_flight, 'some'), "$what: a job whose model never answers");
+	$node->safe_psql('postgres', qq{
+		INSERT INTO done SELECT i, 'two ' || i FROM generate_series(1, 50) i;
+		SELECT llm_create_completion_job('done', '{body}', 'answer', name => 'done', model => 'quick')});
+	ok(until_sql($node, q{SELECT count(*) = 50 FROM done WHERE answer = 'TWO ' || id}), '... does not hold up another one');
+	$node->safe_psql('postgres', q{SELECT llm_drop_job('hung'); SELECT llm_drop_job('done'); DROP TABLE hung, done});
+	return;
+}
+jobs_go_on(40, 14, 'jobs');
+cancel_all();
+nothing_left('jobs');
+
 # ---- slots change hands: each claim has its turn ----
 
 @b = map { bg($node, q{SET statement_timeout = '50s'}, ask('late', "l$_"), ask('quick', "q$_"), ask('late', "m$_")) } 1 .. 40;
@@ -161,5 +184,12 @@ ok(running(16, 'tickets-2m') && waiting(1), '... has all slots');
 quick_answers('an engine that has all');
 is(scalar(grep { /57014/ } cancel_all(@b)), 17, 'all are cancelled');
 nothing_left('with an engine');
+
+# what a worker has in flight at once
+$node->append_conf('postgresql.conf', "vllm.engine = off\nvllm.max_queued_requests = 1024\n");
+$node->restart;
+jobs_go_on(300, 128, 'many slots');
+cancel_all();
+nothing_left('many slots');
 $node->stop('fast');
 done_testing();

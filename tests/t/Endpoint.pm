@@ -136,6 +136,8 @@ sub answer
 my %does = (
 	ok => \&answer,
 	hang => sub { },
+	# ... those that ask for it
+	some => sub { my ($c, $q) = @_; return $q->{prompt} =~ /hang/ ? undef : answer($c, $q); },
 	# a stream that begins, and never ends
 	begin => sub { my ($c, $q) = @_; begin_stream($c); return put($c, piece($q, 'one ', undef) . piece($q, 'two ', undef)); },
 	late => sub { my ($c, $q) = @_; push @due, [ time + 0.03, $c, sub { respond($c, 200, JSON::PP::encode_json(completion($q))) } ]; return; },
