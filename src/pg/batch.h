@@ -24,7 +24,8 @@
  *	  batch_execute.c	the node: the executor's callbacks, how far to read ahead
  *	  batch_ring.c		its rows, a ring of machines
  *	  batch_site.c		its call sites: from a row's arguments to a request
- *	  batch_request.c	requests in flight: slots, window, duplicates, waiting
+ *	  batch_request.c	requests in flight: slots, window, duplicates
+ *	  batch_wait.c		waiting for them
  *	  batch_explain.c	what EXPLAIN says of it
  *	  batch_estimate.c	what it expects before a run
  *	  batch_progress.c	llm_progress and the NOTICEs of vllm.progress_interval

@@ -1,6 +1,6 @@
 /*
  * batch_request.c
- *	  Requests in flight: pools, the window, duplicates, waiting.
+ *	  Requests in flight: pools, the window, duplicates.
  *
  * A pool's memory is a context of its own below the one that it was made for.
  * Requests and their Calls are taken from the pool's free lists and go back there, so
@@ -22,13 +22,7 @@
  * cancels them, on every path.  The pool's own callback takes it off the list of
  * pools.
  *
- * Waiting is one latch for everything: batch_pool_wait() looks at all that is in
- * flight, of whatever node, before it sleeps.  A wake costs the engine, the supervisor
- * and us more than a look, so requests are quiet (wire.h) while we are awake; a
- * first, short sleep listens to the middle one and the last (most finish in order, and
- * half of them at once is less work than one by one), a longer one to all.
- * pool->finished counts what has been seen to finish, so that a node knows whether to
- * look at its rows again.
+ * Waiting for them is batch_wait.c's.
  */
 #include "postgres.h"
 
@@ -41,7 +35,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/batch_progress.h"
-#include "pg/batch_request.h"
+#include "pg/batch_request_int.h"
 #include "pg/cascade.h"
 #include "pg/client.h"
 #include "pg/request_note.h"
@@ -54,93 +48,11 @@
 #define POLITE_WINDOW	8
 /* bytes of a body buffer that a Carrier keeps for its next request */
 #define KEEP_BODY		(64 * 1024)
-/* ms that a sleep lasts in which only two of at least so many requests may wake us */
-#define SHORT_SLEEP		2
-#define MANY_REQUESTS	16
 /* frames that one look at a request takes, lest an engine that sends without end
  * keeps us here */
 #define MAX_FRAMES		16
 
-/* What a conversation needs; reused. */
-typedef struct Carrier
-{
-	struct Carrier *next;		/* free list */
-	Call	   *call;
-	StringInfoData body;
-} Carrier;
-
-struct BatchRequest
-{
-	dlist_node	node;			/* in pool->flying or pool->kept */
-	BatchRequest *next_free;
-	BatchPool  *pool;
-	const EngineFunc *func;
-	Carrier    *carrier;		/* NULL: failed before it was sent, or kept */
-	char	   *copy;			/* kept: body, then reply */
-	Size		space;			/* what that takes, with the request itself */
-	ErrorData  *err;
-	const char *reply;			/* finished: the last frame's fields */
-	Size		reply_len;
-	Size		body_len;
-	int			refs;
-	bool		finished;
-	bool		in_table;
-	int			timeout_ms;
-	OnError		on_error;
-	bool		forgiven;		/* the error is NULL to the caller */
-	bool		charged;		/* the error's endpoint may have charged for it */
-	bool		timed;			/* its timeout_ms counts already */
-	bool		quiet;			/* the engine does not wake us for it */
-	uint32		hash;
-	BatchStats *stats;			/* of the node that sent it */
-	CacheKey	cache;			/* on: the answer is to be kept */
-	WireKind	kind;
-	Oid			userid;			/* whose request it is */
-	Route	   *route;			/* the models that were asked; NULL: the first is */
-	bool		stranded;
-	TimestampTz end;			/* by timeout_ms; 0: it doesn't count yet */
-};
-
-typedef struct RequestKey
-{
-	const EngineFunc *func;
-	const char *body;
-	Size		len;
-	uint32		hash;
-} RequestKey;
-
-typedef struct RequestEntry
-{
-	RequestKey	key;
-	BatchRequest *request;
-} RequestEntry;
-
-struct BatchPool
-{
-	slist_node	node;			/* in pools */
-	MemoryContext cxt;
-	MemoryContextCallback cb;
-	EState	   *estate;			/* NULL: not a statement's */
-	BatchStats	stats;
-	uint64		finished;		/* requests seen to finish */
-	int64		rows;
-	bool		more;			/* a look ended before all frames were read */
-	bool		patient;		/* the last sleep saw nothing finish */
-	dlist_head	flying;
-	dlist_head	stranded;
-	dlist_head	kept;			/* oldest first */
-	Size		kept_bytes;
-	Size		held_bytes;		/* replies that somebody holds */
-	CacheLater	later;			/* answers of a parallel plan */
-	bool		remote;			/* the request that was started last is the remote program's */
-	uint16		of_model;		/* ... for this model (slots.h) */
-	Carrier    *carriers;		/* free */
-	BatchRequest *free;
-	HTAB	   *table;
-};
-
-static slist_head pools = SLIST_STATIC_INIT(pools);
-static void (*prev_drain) (void) = NULL;
+slist_head	batch_pools = SLIST_STATIC_INIT(batch_pools);
 
 /* ---- pools ---- */
 
@@ -150,7 +62,7 @@ pool_reset(void *arg)
 {
 	BatchPool  *p = arg;
 
-	slist_delete(&pools, &p->node);
+	slist_delete(&batch_pools, &p->node);
 	batch_progress_end(p);
 }
 
@@ -167,7 +79,7 @@ batch_pool_create(MemoryContext cxt)
 	p->cb.func = pool_reset;
 	p->cb.arg = p;
 	MemoryContextRegisterResetCallback(own, &p->cb);
-	slist_push_head(&pools, &p->node);
+	slist_push_head(&batch_pools, &p->node);
 	return p;
 }
 
@@ -177,7 +89,7 @@ batch_pool_of(EState *estate)
 	slist_iter	i;
 	BatchPool  *p;
 
-	slist_foreach(i, &pools)
+	slist_foreach(i, &batch_pools)
 	{
 		p = slist_container(BatchPool, node, i.cur);
 		if (p->estate == estate)
@@ -740,8 +652,8 @@ leave_flight(BatchRequest *q)
 
 static void finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err);
 
-static void
-finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
+void
+batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 {
 	BatchPool  *p = q->pool;
 	char		unsure[NAMEDATALEN];
@@ -920,8 +832,8 @@ batch_pool_stranded(const BatchPool *p)
 }
 
 /* All that can be; only from where the caller waits for its requests, as the catalogs are read. */
-static void
-reroute_all(BatchPool *p)
+void
+batch_pool_reroute(BatchPool *p)
 {
 	MemoryContext tmp = AllocSetContextCreate(p->cxt, "LLM fallback", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = CurrentMemoryContext;
@@ -967,7 +879,7 @@ batch_request_poll(BatchRequest *q)
 		}
 		if (vcall_next_noerror(call, &f, &err) ? f.final : err != NULL)
 		{
-			finish(q, &f, err);
+			batch_request_finish(q, &f, err);
 			return q->finished;
 		}
 	}
@@ -1069,140 +981,6 @@ batch_request_release(BatchRequest *q)
 	p->free = q;
 }
 
-/* ---- waiting ---- */
-
-/* Look at everything in flight. */
-static void
-sweep(BatchPool *p)
-{
-	dlist_mutable_iter i;
-
-	p->more = false;
-	dlist_foreach_modify(i, &p->flying)
-		(void) batch_request_poll(dlist_container(BatchRequest, node, i.cur));
-}
-
-/* How long to sleep, in ms; 0 if the one that is due was too late, and its error is NULL to the caller. */
-static long
-sleep_for(BatchRequest *due)
-{
-	long		timeout = 1000;
-	ErrorData  *late;
-	Call	   *call;
-
-	if (due == NULL || due->finished || due->stranded)
-		return timeout;
-	call = due->carrier->call;
-	if (vcall_tell_loading(call))
-		timeout = LOADING_QUIET;
-	if (due->timeout_ms > 0 && !due->timed)
-	{
-		vcall_time_from_now(call, due->timeout_ms);
-		due->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), due->timeout_ms);
-	}
-	due->timed = true;
-	late = vcall_late(call);
-	if (late != NULL && !on_error_forgives(due->on_error, late))
-		ThrowErrorData(late);
-	if (late != NULL)
-	{
-		finish(due, NULL, late);
-		return 0;
-	}
-	return Max(vcall_time_left(call, timeout), 1);
-}
-
-static void
-add_wait(BatchStats *s, instr_time before, instr_time after)
-{
-	s->waits++;
-	INSTR_TIME_ACCUM_DIFF(s->wait_time, after, before);
-}
-
-/* Listen to a request; true if it has finished meanwhile. */
-static bool
-listen_to(BatchRequest *q)
-{
-	if (q->finished)
-		return true;
-	if (!q->quiet)
-		return false;
-	q->quiet = false;
-	vcall_quiet(q->carrier->call, false);
-	vslot_listening();
-	return batch_request_poll(q);
-}
-
-/* To all in flight or, if they are many, to two of them; false if one has finished. */
-static bool
-listen(BatchPool *p, bool all)
-{
-	int			step = all || p->stats.in_flight < MANY_REQUESTS ? 1 : p->stats.in_flight / 2;
-	int			n = 0;
-	dlist_mutable_iter i;
-
-	dlist_foreach_modify(i, &p->flying)
-		if (++n % step == 0 && listen_to(dlist_container(BatchRequest, node, i.cur)))
-			return false;
-	return true;
-}
-
-/* A claim of this backend waits for a slot: it may be one that we hold. */
-static void
-drain_for_slot(void)
-{
-	slist_iter	i;
-
-	if (prev_drain)
-		prev_drain();
-	slist_foreach(i, &pools)
-	{
-		BatchPool  *p = slist_container(BatchPool, node, i.cur);
-
-		while (!listen(p, true))
-			continue;
-		sweep(p);
-	}
-}
-
-void
-batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
-{
-	static uint32 wait_event = 0;
-	uint64		before = p->finished;
-	instr_time	start;
-	instr_time	end;
-	long		timeout;
-
-	vslot_ring_now();
-	CHECK_FOR_INTERRUPTS();
-	sweep(p);
-	if (!dlist_is_empty(&p->stranded))
-		reroute_all(p);
-	if (p->finished != before)
-		return;
-	if (!listen(p, p->patient))
-		return;
-	timeout = p->more ? 0 : sleep_for(due);
-	if (p->finished != before)
-		return;
-	if (!p->patient && p->stats.in_flight >= MANY_REQUESTS)
-		timeout = Min(timeout, SHORT_SLEEP);
-	INSTR_TIME_SET_CURRENT(start);
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout,
-					 compat_wait_event(&wait_event, "VllmReply"));
-	ResetLatch(MyLatch);
-	INSTR_TIME_SET_CURRENT(end);
-	add_wait(&p->stats, start, end);
-	if (stats)
-		add_wait(stats, start, end);
-	CHECK_FOR_INTERRUPTS();
-	sweep(p);
-	if (!dlist_is_empty(&p->stranded))
-		reroute_all(p);
-	p->patient = p->finished == before;
-}
-
 void
 batch_pool_row_done(BatchPool *p)
 {
@@ -1210,13 +988,4 @@ batch_pool_row_done(BatchPool *p)
 	batch_progress_row(p, p->rows);
 	if (vllm_progress_interval > 0 && p->rows % vllm_progress_interval == 0)
 		batch_progress_notice(p, p->rows);
-}
-
-/* ---- start-up ---- */
-
-void
-batch_request_init(void)
-{
-	prev_drain = vslot_drain;
-	vslot_drain = drain_for_slot;
 }

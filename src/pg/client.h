@@ -11,7 +11,7 @@
  * Life: vcall_begin() claims a slot, vcall_poll()
  * moves bytes both ways without blocking, vcall_next() hands out reply frames,
  * vcall_end() releases.  vcall_wait() waits for one call; who has many in flight
- * (batch_request.c) polls all of them and sleeps on the same latch.
+ * (batch_wait.c) polls all of them and sleeps on the same latch.
  */
 #ifndef VLLM_PG_CLIENT_H
 #define VLLM_PG_CLIENT_H

@@ -1,0 +1,105 @@
+/*
+ * batch_request_int.h
+ *	  What batch_request.c and batch_wait.c know of pools and requests.
+ */
+#ifndef VLLM_PG_BATCH_REQUEST_INT_H
+#define VLLM_PG_BATCH_REQUEST_INT_H
+
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "pg/batch_request.h"
+#include "pg/client.h"
+#include "pg/result_cache.h"
+#include "pg/route.h"
+
+/* What a conversation needs; reused. */
+typedef struct Carrier
+{
+	struct Carrier *next;		/* free list */
+	Call	   *call;
+	StringInfoData body;
+} Carrier;
+
+struct BatchRequest
+{
+	dlist_node	node;			/* in pool->flying or pool->kept */
+	BatchRequest *next_free;
+	BatchPool  *pool;
+	const EngineFunc *func;
+	Carrier    *carrier;		/* NULL: failed before it was sent, or kept */
+	char	   *copy;			/* kept: body, then reply */
+	Size		space;			/* what that takes, with the request itself */
+	ErrorData  *err;
+	const char *reply;			/* finished: the last frame's fields */
+	Size		reply_len;
+	Size		body_len;
+	int			refs;
+	bool		finished;
+	bool		in_table;
+	int			timeout_ms;
+	OnError		on_error;
+	bool		forgiven;		/* the error is NULL to the caller */
+	bool		charged;		/* the error's endpoint may have charged for it */
+	bool		timed;			/* its timeout_ms counts already */
+	bool		quiet;			/* the engine does not wake us for it */
+	uint32		hash;
+	BatchStats *stats;			/* of the node that sent it */
+	CacheKey	cache;			/* on: the answer is to be kept */
+	WireKind	kind;
+	Oid			userid;			/* whose request it is */
+	Route	   *route;			/* the models that were asked; NULL: the first is */
+	bool		stranded;
+	TimestampTz end;			/* by timeout_ms; 0: it doesn't count yet */
+};
+
+typedef struct RequestKey
+{
+	const EngineFunc *func;
+	const char *body;
+	Size		len;
+	uint32		hash;
+} RequestKey;
+
+typedef struct RequestEntry
+{
+	RequestKey	key;
+	BatchRequest *request;
+} RequestEntry;
+
+struct BatchPool
+{
+	slist_node	node;			/* in pools */
+	MemoryContext cxt;
+	MemoryContextCallback cb;
+	EState	   *estate;			/* NULL: not a statement's */
+	BatchStats	stats;
+	uint64		finished;		/* requests seen to finish */
+	int64		rows;
+	bool		more;			/* a look ended before all frames were read */
+	bool		patient;		/* the last sleep saw nothing finish */
+	dlist_head	flying;
+	dlist_head	stranded;
+	dlist_head	kept;			/* oldest first */
+	Size		kept_bytes;
+	Size		held_bytes;		/* replies that somebody holds */
+	CacheLater	later;			/* answers of a parallel plan */
+	bool		remote;			/* the request that was started last is the remote program's */
+	uint16		of_model;		/* ... for this model (slots.h) */
+	Carrier    *carriers;		/* free */
+	BatchRequest *free;
+	HTAB	   *table;
+};
+
+extern slist_head batch_pools;
+
+/* Of the frame that ended it, or an error that becomes its own; it may go to another model instead. */
+void		batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err);
+
+/* Ask other models for all that are stranded. */
+void		batch_pool_reroute(BatchPool *p);
+
+#endif
