@@ -189,6 +189,9 @@ unit/test_logits unit/test_spec unit/test_spec_propose unit/test_plugins unit/te
 
 # A server for regress and isolation, then pg_regress against it.
 check_sql() {
+	local tests specs regress isolation st
+	tests=$(cd tests/sql && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.sql" ] || echo "$t"; done; else ls -- *.sql | sed 's/\.sql$//'; fi)
+	[ -n "$tests" ] || return 0
 	. scripts/cluster.sh
 	cluster_base "build/check/pg$PG_MAJOR"
 	cluster_install || return 1
@@ -202,9 +205,6 @@ statement_timeout = '120s'" && cluster_start regress || return 1
 	rm -rf "$BASE/src" && mkdir -p "$BASE/src" "$BASE/out"
 	cp -r tests/sql tests/expected tests/isolation "$BASE/src/" 2>/dev/null
 	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/src" "$BASE/out"
-	local tests specs regress isolation st
-	tests=$(cd tests/sql && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.sql" ] || echo "$t"; done; else ls -- *.sql | sed 's/\.sql$//'; fi)
-	[ -n "$tests" ] || return 0
 	specs=$(cd tests/isolation/specs && ls -- *.spec | sed 's/\.spec$//')
 	regress=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/regress/pg_regress
 	(cd "$BASE/out" && as_pg timeout 900 "$regress" --inputdir="$BASE/src" --outputdir="$BASE/out" --bindir="$PG_BIN" \
