@@ -24,6 +24,7 @@
 #define MAX_TOLD	400			/* bytes of its message in the detail */
 #define MASK		"***"
 #define MAX_ESCAPE	16			/* backslashes in front of a character */
+#define MAX_NESTED	4			/* errors within errors: each is read once more for the one within */
 
 /* ---- the endpoint's words ---- */
 
@@ -149,9 +150,9 @@ add_list(JsonSpan v, Buf *out)
 	}
 }
 
-/* v: an error object, or the body that has one; its code, if that is a status, goes to *status. */
+/* v: an error object, or the body that has one, so many deep already; its code, if that is a status, goes to *status. */
 static void
-add_message(JsonSpan v, Buf *out, int *status)
+add_message(JsonSpan v, int depth, Buf *out, int *status)
 {
 	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg"};
 	JsonSpan	f[6];
@@ -169,7 +170,10 @@ add_message(JsonSpan v, Buf *out, int *status)
 	else if (rjson_kind(f[3]) == '"' && f[3].n == 5 && atoi(f[3].s + 1) >= 100 && atoi(f[3].s + 1) <= 599)
 		*status = atoi(f[3].s + 1);
 	if (rjson_kind(f[0]) == '{' && f[1].s == NULL)
-		add_message(f[0], out, status);
+	{
+		if (depth < MAX_NESTED)
+			add_message(f[0], depth + 1, out, status);
+	}
 	else if (rjson_kind(f[2]) == '[')
 		add_list(f[2], out);
 	else
@@ -273,7 +277,7 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 	while (n > 0 && isspace((unsigned char) body[n - 1]))
 		n--;
 	if (n > 0 && n <= MAX_READ && (*body == '{' || *body == '[') && rjson_check(body, n, &why))
-		add_message((JsonSpan) {body, n}, &said, &ignored);
+		add_message((JsonSpan) {body, n}, 0, &said, &ignored);
 	else if (n > 0 && *body != '<')
 		buf_add(&said, body, n < MAX_READ ? n : MAX_READ);
 	make_error(status, &said, o, url, secret, e);
@@ -286,7 +290,7 @@ reply_refused(const Reply *r, JsonSpan error, Err *e)
 	Buf			said = {0};
 	int			status = 500;
 
-	add_message(error, &said, &status);
+	add_message(error, 0, &said, &status);
 	make_error(status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (Span) {NULL, 0}, e);
 	buf_free(&said);
 	return false;

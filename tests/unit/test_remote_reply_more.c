@@ -328,6 +328,8 @@ test_errors(void)
 		{403, "{\"detail\":\"no\"}", ERR_FORBIDDEN, "Status 403: no (https://e/v1)"},
 		{404, "{\"object\":\"error\",\"message\":\"The model `x` does not exist.\",\"code\":404}", ERR_NOT_FOUND, "Status 404: The model `x` does not exist. (https://e/v1)"},
 		{400, "{\"error\":\"what\"}", ERR_INVALID, "Status 400: what (https://e/v1)"},
+		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"deep\"}}}}}", ERR_UNAVAILABLE, "Status 500: deep (https://e/v1)"},
+		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"too deep\"}}}}}}", ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
 		{400, "{\"error\":{\"message\":\"This model's maximum context length is 5 tokens\"}}", ERR_TOO_LONG, NULL},
 		{400, "{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}", ERR_INVALID, NULL},
 		{422, "{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"not a number\"},{\"msg\":\"b\"}]}", ERR_INVALID,
