@@ -264,6 +264,13 @@ key_compare(const void *a, const void *b, Size size)
 	return memcmp(x->body, y->body, x->len);
 }
 
+/* What was answered before its model's answers were cleared, as weights are others now, is not an equal request's answer. */
+static uint32
+request_hash(const EngineRequest *r)
+{
+	return hash_combine(hash_bytes((const unsigned char *) r->body.data, (int) r->body.len), result_cache_cleared(r->model));
+}
+
 static HTAB *
 make_table(BatchPool *p)
 {
@@ -442,7 +449,7 @@ batch_request_known(BatchPool *p, const EngineFunc *f, const EngineRequest *r)
 	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
 	if (!cache.on)
 		return NULL;
-	key.hash = hash_bytes((const unsigned char *) key.body, (int) key.len);
+	key.hash = request_hash(r);
 	if (p->table != NULL)
 		e = hash_search(p->table, &key, HASH_FIND, NULL);
 	/* one that is in flight already will be joined */
@@ -486,7 +493,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 
 	if (dedup)
 	{
-		key.hash = hash_bytes((const unsigned char *) key.body, (int) key.len);
+		key.hash = request_hash(r);
 		q = join(p, &key, stats);
 		if (q)
 			return q;

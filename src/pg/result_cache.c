@@ -182,10 +182,10 @@ clears_of(const char *model)
 	return &vllm_shared->cache_clears[h % VLLM_CACHE_CLEARS];
 }
 
-static uint32
-times_cleared(const char *model)
+uint32
+result_cache_cleared(const char *model)
 {
-	return vllm_shared != NULL ? pg_atomic_read_u32(clears_of(model)) : 0;
+	return vllm_shared != NULL && model != NULL ? pg_atomic_read_u32(clears_of(model)) : 0;
 }
 
 /* NULL: of all models */
@@ -238,7 +238,7 @@ result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const c
 		return;
 	strlcpy(k->model, model, sizeof(k->model));
 	k->role = GetUserId();
-	k->cleared = times_cleared(model);
+	k->cleared = result_cache_cleared(model);
 	/* a digest that is under way has an owner, of which there is none outside of transactions */
 	if (CurrentResourceOwner == NULL)
 		outside = CurrentResourceOwner = ResourceOwnerCreate(NULL, "LLM cache key");
@@ -407,7 +407,7 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	int64		bytes = len + 128;	/* with what is around it */
 
 	if (XactReadOnly || RecoveryInProgress() || IsInParallelMode() || IsolationIsSerializable() ||
-		k->cleared != times_cleared(k->model) || !is_there() || !has_room(k, bytes))
+		k->cleared != result_cache_cleared(k->model) || !is_there() || !has_room(k, bytes))
 	{
 		cost_count_cache(k->model, COST_CACHE_SKIPPED);
 		return;
@@ -482,10 +482,10 @@ result_cache_clear(const char *model)
 	HeapTuple	t;
 	int64		n = 0;
 
+	note_clearing(model);
 	if (!is_there())
 		return 0;
 	rel = table_open(catalog_relation("result_cache"), RowExclusiveLock);
-	note_clearing(model);
 	if (model != NULL)
 	{
 		namestrcpy(&name, model);

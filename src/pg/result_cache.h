@@ -53,6 +53,9 @@ typedef struct CacheLater
 void		result_cache_keep_later(CacheLater *l, MemoryContext cxt, const CacheKey *k, const char *reply, Size len);
 void		result_cache_keep_now(CacheLater *l);
 
+/* How often the model's answers have been cleared, as its weights are others, for one: an equal request's answer may be another since. */
+uint32		result_cache_cleared(const char *model);
+
 /* The model is no more, or another one: all answers that it has given go.  NULL: of all models. */
 int64		result_cache_clear(const char *model);
 

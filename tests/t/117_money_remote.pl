@@ -123,6 +123,13 @@ $asked = $e->log;
 is(sql(q{SELECT count(*) FROM generate_series(51, 80) i WHERE llm_generate('row ' || i, model => 'kept', temperature => 0, max_tokens => 9) = i || ' row'}), 30, 'calls find what the job has kept');
 is($e->log, $asked, '... without asking');
 
+# not even a worker that has just had an answer takes it for the one of a model whose answers were cleared
+$rows = rows_asked();
+sql(q{SELECT llm_cache_clear('kept'); UPDATE texts SET a = NULL; SELECT llm_backfill_job('texts')});
+ok(until_sql($node, $done), 'a job goes over its rows again');
+is(sql(q{SELECT count(*) FROM texts WHERE a = id || ' row'}), 80, '... with the right answers');
+is(rows_asked() - $rows, 80, '... and asks for all of them');
+
 # ---- budgets ----
 sql('SELECT llm_cost_reset()');
 sql(q{SELECT llm_generate('what prompts are like', model => 'paid', max_tokens => 2)});
