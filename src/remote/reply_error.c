@@ -67,21 +67,6 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 	}
 }
 
-/* The character that JSON's four hexadecimal digits are; -1: they aren't. */
-static int
-hex_char(const char *s)
-{
-	char		digits[5] = {0};
-
-	for (int i = 0; i < 4; i++)
-	{
-		if (!isxdigit((unsigned char) s[i]))
-			return -1;
-		digits[i] = s[i];
-	}
-	return (int) strtol(digits, NULL, 16);
-}
-
 /* Bytes at s that are the secret, as it is or with escapes of JSON, of which there may be several within each other; 0: they aren't. */
 static size_t
 secret_at(const char *s, size_t n, Span secret)
@@ -99,7 +84,7 @@ secret_at(const char *s, size_t n, Span secret)
 				k++;
 		else if (at < n && s[at] == secret.s[k])
 			at++;
-		else if (at > from && n - at > 4 && s[at] == 'u' && hex_char(s + at + 1) == (unsigned char) secret.s[k])
+		else if (at > from && at < n && s[at] == 'u' && rjson_hex4(s + at + 1, s + n) == (unsigned char) secret.s[k])
 			at += 5;
 		else
 			return 0;

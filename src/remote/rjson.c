@@ -67,9 +67,8 @@ hex_digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The four digits of an escape; -1: they aren't. */
-static int32_t
-hex4(const char *s, const char *end)
+int32_t
+rjson_hex4(const char *s, const char *end)
 {
 	int32_t		v = 0;
 
@@ -119,7 +118,7 @@ add_char(Buf *out, uint32_t cp)
 static bool
 add_escaped(const char **s, const char *end, Buf *out)
 {
-	int32_t		cp = hex4(*s, end);
+	int32_t		cp = rjson_hex4(*s, end);
 	int32_t		low;
 
 	if (cp <= 0 || (cp >= 0xDC00 && cp < 0xE000))
@@ -129,7 +128,7 @@ add_escaped(const char **s, const char *end, Buf *out)
 	{
 		if (end - *s < 6 || (*s)[0] != '\\' || (*s)[1] != 'u')
 			return false;
-		low = hex4(*s + 2, end);
+		low = rjson_hex4(*s + 2, end);
 		if (low < 0xDC00 || low >= 0xE000)
 			return false;
 		*s += 6;

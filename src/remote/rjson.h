@@ -31,6 +31,8 @@ bool		rjson_fields(JsonSpan v, const char *const *names, int n, JsonSpan *out);
 /* A string's text behind what is in `out`.  False: no string, a half of a surrogate pair, or U+0000, which no text of SQL can have. */
 bool		rjson_text(JsonSpan v, Buf *out);
 bool		rjson_is(JsonSpan v, const char *word);	/* a string without escapes */
+/* What the four hexadecimal digits of an escape say; -1: they aren't. */
+int32_t		rjson_hex4(const char *s, const char *end);
 /* A whole number of low .. high. */
 bool		rjson_int(JsonSpan v, int64_t low, int64_t high, int64_t *out);
 /* A finite number. */
