@@ -33,7 +33,6 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
 #include "common/cryptohash.h"
-#include "common/hashfn.h"
 #include "common/sha2.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -51,6 +50,7 @@
 #include "pg/client.h"
 #include "pg/cost.h"
 #include "pg/result_cache.h"
+#include "pg/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_cache_prune);
@@ -177,9 +177,7 @@ read_rule(CacheKey *k, const StringInfoData *body, bool *shared)
 static pg_atomic_uint32 *
 clears_of(const char *model)
 {
-	uint32		h = hash_combine(hash_bytes((const unsigned char *) model, (int) strlen(model)), MyDatabaseId);
-
-	return &vllm_shared->cache_clears[h % VLLM_CACHE_CLEARS];
+	return &vllm_shared->cache_clears[vslot_of_model(model) % VLLM_CACHE_CLEARS];
 }
 
 uint32
