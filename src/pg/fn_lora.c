@@ -75,10 +75,7 @@ goes_up(const char *path)
 static char *
 check_path(char *path)
 {
-	if (!is_absolute_path(path))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("path \"%s\" is not absolute", path)));
+	catalog_check_absolute(path);
 	if (goes_up(path))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -102,10 +102,7 @@ check_local(const ModelRow *m)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("provider \"local\" needs a path"),
 				 errhint("Give the folder or GGUF file of the model as path => '...'.")));
-	if (!is_absolute_path(m->path))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("path \"%s\" is not absolute", m->path)));
+	catalog_check_absolute(m->path);
 	asker_options_check(model_options_tree(m->options), m->name);
 }
 

@@ -41,6 +41,7 @@
 #include "utils/syscache.h"
 #include "utils/varbit.h"
 
+#include "pg/job.h"
 #include "pg/vecmath.h"
 #include "pg/vllm_pg.h"
 
@@ -346,19 +347,22 @@ read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
 	s->oversample = int_between(fcinfo, arg + 5, "oversample", 10, 1, MAX_OVERSAMPLE);
 	if (!PG_ARGISNULL(arg + 4))
 		check_codes(s, NameStr(*PG_GETARG_NAME(arg + 4)), read_vec(DatumGetArrayTypeP(vector)).n);
-	s->schema = pstrdup(quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid))));
+	s->schema = pstrdup(quote_identifier(job_extension_schema()));
 }
 
 /* ---- the query ---- */
 
-/* The distance of the row s from $1. */
+/*
+ * The distance of the row s from $1.  The column may be of a domain, whose owner may have made a function or an operator
+ * that takes it: ours fits best when both sides are of the very type.
+ */
 static void
 append_distance(StringInfo q, const Search *s)
 {
 	if (s->vector_type)
-		appendStringInfo(q, "(%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_schema, s->metric->op, s->vector_type);
+		appendStringInfo(q, "(%s::%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_type, s->vector_schema, s->metric->op, s->vector_type);
 	else
-		appendStringInfo(q, "%s%s.%s(%s, $1)", s->metric == &metrics[METRIC_IP] ? "0 OPERATOR(pg_catalog.-) " : "",
+		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[], $1)", s->metric == &metrics[METRIC_IP] ? "0 OPERATOR(pg_catalog.-) " : "",
 						 s->schema, s->metric->function, s->column);
 }
 

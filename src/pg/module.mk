@@ -8,10 +8,20 @@ vpath %.c $(TOP)/src/pg $(TOP)/bgworker $(TOP)/src/wire
 SRCS = $(wildcard $(TOP)/src/pg/*.c $(TOP)/bgworker/*.c $(TOP)/src/wire/*.c)
 MODULE_big = vllm_pg
 OBJS = $(notdir $(SRCS:.c=.o))
-PG_CPPFLAGS = -I$(TOP) -I$(TOP)/src -D_GNU_SOURCE
+PG_CPPFLAGS = -I$(TOP) -I$(TOP)/src -D_GNU_SOURCE $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED))
 # vecmath.c: the same bits with and without FMA
-PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP
+PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+
+# a sanitized module needs the sanitizer's library in the server (scripts/fuzz_sql)
+SHLIB_LINK += $(if $(SAN),-fsanitize=$(SAN))
+
+include $(TOP)/scripts/harden.mk
+PG_CFLAGS += $(filter-out $(HARDEN_FORTIFY_FLAGS),$(HARDEN_CFLAGS))
+PG_LDFLAGS = $(HARDEN_LDFLAGS)
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
+# the server's own build may ask for less of it; libc checks nothing where nothing is optimized
+override CPPFLAGS := $(filter-out -D_FORTIFY_SOURCE=%,$(CPPFLAGS)) $(if $(findstring -O0,$(CFLAGS)),,$(HARDEN_FORTIFY_FLAGS))
+$(OBJS): $(TOP)/scripts/harden.mk
 -include $(OBJS:.o=.d)

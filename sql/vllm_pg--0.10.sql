@@ -1,0 +1,2773 @@
+/*
+ * vllm_pg--0.10.sql
+ *	  Functions, types, views and the catalog (docs/sql.md).
+ *
+ * WHOSE CODE RUNS.  A superuser runs this script, in a schema where others may have created what they like.  So every
+ * operator, function, table and type has its schema; types of the system need none: pg_catalog comes first in the
+ * search_path that CREATE EXTENSION sets.  Whoever may create in the extension's schema could add a function that
+ * fits a call better than ours.  So a body here calls functions of schema vllm, where nobody else may create, or
+ * gives all arguments, of their very types: a function of that signature fits best, and is ours, as CREATE FUNCTION
+ * refuses to replace one.  A schema vllm that is there already is an error.  IN, BETWEEN, LIKE, NULLIF, CASE x WHEN,
+ * JOIN USING and the like stand for operators without a schema, and are left out.  scripts/sqlnames.py checks this.
+ *
+ * WHO READS THE CATALOG.  Only the extension's functions write the tables of schema vllm, and views show users their
+ * part of them.  Row-level security without a policy keeps out the members of pg_read_all_data and pg_write_all_data,
+ * who have privileges on all tables; the tables' owner, as whom functions and views work, is exempt.
+ */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION vllm_pg" to load this file. \quit
+
+/* ---- is the library preloaded? ---- */
+
+CREATE SCHEMA vllm;
+GRANT USAGE ON SCHEMA vllm TO PUBLIC;
+
+CREATE FUNCTION vllm.check_preload() RETURNS void
+AS 'MODULE_PATHNAME', 'llm_check_preload' LANGUAGE C VOLATILE;
+
+SELECT vllm.check_preload();
+DROP FUNCTION vllm.check_preload();
+
+/* ---- models (catalog.c, fn_model.c; docs/models.md) ---- */
+
+-- only functions write it
+CREATE TABLE vllm.model (
+    name name PRIMARY KEY,
+    path text,
+    options json,
+    provider text NOT NULL,
+    url text,
+    owner regrole NOT NULL,
+    grantees regrole[] NOT NULL,    -- '-' is PUBLIC
+    bundled bool NOT NULL
+);
+
+INSERT INTO vllm.model (name, path, provider, owner, grantees, bundled)
+VALUES ('tickets-2m', '$libdir/vllm_pg/models/tickets-2m', 'local',
+        pg_catalog.quote_ident(current_user::text)::regrole, ARRAY['-'::regrole], true);
+
+REVOKE ALL ON vllm.model FROM PUBLIC;
+ALTER TABLE vllm.model ENABLE ROW LEVEL SECURITY;
+SELECT pg_catalog.pg_extension_config_dump('vllm.model', 'WHERE NOT bundled');
+
+CREATE FUNCTION @extschema@.llm_create_model(
+    name text,
+    path text DEFAULT NULL,
+    options json DEFAULT NULL,
+    provider text DEFAULT 'local',
+    url text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'llm_create_model' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_inspect_model(path text, options json DEFAULT NULL) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_inspect_model' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_drop_model(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_model' LANGUAGE C VOLATILE;
+
+-- with its adapters
+CREATE FUNCTION @extschema@.llm_drop_model(name text, cascade bool) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_model' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_load_model(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_load_model' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_unload_model(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_unload_model' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_grant(model text, role text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_grant' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_revoke(model text, role text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_revoke' LANGUAGE C VOLATILE;
+
+-- a path is opened by the server's user
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_create_model(text, text, json, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.llm_create_model(text, text, json, text, text) TO pg_read_server_files;
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_inspect_model(text, json) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION @extschema@.llm_inspect_model(text, json) TO pg_read_server_files;
+
+CREATE FUNCTION vllm.model_list(
+    OUT name text, OUT path text, OUT arch text, OUT state text, OUT provider text,
+    OUT dtype text, OUT progress float8, OUT error text, OUT parameters bigint,
+    OUT weight_bytes bigint, OUT max_model_len bigint, OUT kv_blocks_total bigint,
+    OUT kv_blocks_used bigint, OUT kv_bytes bigint, OUT running bigint, OUT waiting bigint,
+    OUT requests bigint, OUT prompt_tokens bigint, OUT output_tokens bigint,
+    OUT preemptions bigint, OUT owner text, OUT grants text[], OUT options json)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE FUNCTION vllm.model_memory(OUT name text, OUT memory_bytes bigint, OUT last_used timestamptz, OUT expires timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_memory' LANGUAGE C VOLATILE ROWS 10;
+
+-- what llm_models has more of models behind urls
+CREATE FUNCTION vllm.model_urls(OUT name text, OUT url text, OUT has_secret bool) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_urls' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_models AS
+    SELECT l.name, l.path, l.arch, l.state, l.provider, l.dtype, l.progress, l.error, l.parameters, l.weight_bytes,
+           l.max_model_len, l.kv_blocks_total, l.kv_blocks_used, l.running, l.waiting, l.owner, l.grants, l.options,
+           m.memory_bytes, m.last_used, m.expires, u.url, u.has_secret
+    FROM vllm.model_list() l
+    LEFT JOIN vllm.model_memory() m ON m.name OPERATOR(pg_catalog.=) l.name
+    LEFT JOIN vllm.model_urls() u ON u.name OPERATOR(pg_catalog.=) l.name;
+
+-- what models' requests were, and how long they took
+CREATE FUNCTION vllm.model_requests(
+    OUT name text, OUT cached_tokens bigint, OUT finished bigint, OUT failed bigint, OUT cancelled bigint,
+    OUT draft_tokens bigint, OUT accepted_tokens bigint, OUT mean_queue_ms float8, OUT mean_ttft_ms float8,
+    OUT mean_tpot_ms float8, OUT mean_e2e_ms float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_requests' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_stat_model AS
+    SELECT l.name, l.state, l.requests, l.prompt_tokens, l.output_tokens, l.preemptions, l.running, l.waiting,
+           l.kv_blocks_total, l.kv_blocks_used, l.kv_bytes, l.weight_bytes,
+           r.cached_tokens, r.finished, r.failed, r.cancelled, r.draft_tokens, r.accepted_tokens,
+           r.mean_queue_ms, r.mean_ttft_ms, r.mean_tpot_ms, r.mean_e2e_ms
+    FROM vllm.model_list() l
+    LEFT JOIN vllm.model_requests() r ON r.name OPERATOR(pg_catalog.=) l.name;
+
+CREATE FUNCTION vllm.memory_list(
+    OUT model text, OUT shared_with text, OUT weights bigint, OUT kv_reserved bigint, OUT kv bigint, OUT kv_tokens bigint, OUT pinned_tokens bigint,
+    OUT state bigint, OUT work bigint, OUT offload bigint, OUT other bigint, OUT total bigint, OUT offload_files bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_memory_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_memory AS
+    SELECT * FROM vllm.memory_list();
+
+GRANT SELECT ON @extschema@.llm_models, @extschema@.llm_stat_model, @extschema@.llm_memory TO PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_update_weights(model text DEFAULT NULL, path text DEFAULT NULL, mode text DEFAULT 'wait')
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE ALL ON FUNCTION @extschema@.llm_update_weights(text, text, text) FROM PUBLIC;
+
+/* ---- models that sleep (fn_sleep.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_sleep(level int DEFAULT 1, mode text DEFAULT 'abort', model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_wake_up(tags text[] DEFAULT NULL, model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_is_sleeping(model text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION @extschema@.llm_pause(mode text DEFAULT 'abort', model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_resume(model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_is_paused(model text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+REVOKE ALL ON FUNCTION @extschema@.llm_sleep(int, text, text), @extschema@.llm_wake_up(text[], text),
+    @extschema@.llm_pause(text, text), @extschema@.llm_resume(text) FROM PUBLIC;
+
+/* ---- secrets (secret.c) ---- */
+
+-- only functions write it and nobody reads it; not in dumps
+CREATE TABLE vllm.secret (
+    model name PRIMARY KEY,
+    secret text NOT NULL
+);
+
+REVOKE ALL ON vllm.secret FROM PUBLIC;
+ALTER TABLE vllm.secret ENABLE ROW LEVEL SECURITY;
+
+CREATE FUNCTION @extschema@.llm_set_secret(model text, secret text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_set_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_drop_secret(model text) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_drop_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+/* ---- adapters (lora.c, fn_lora.c; docs/lora.md) ---- */
+
+-- only functions write it; names are shared with vllm.model
+CREATE TABLE vllm.lora (
+    name name PRIMARY KEY,
+    model name NOT NULL,            -- what it is an adapter of
+    path text NOT NULL,
+    owner regrole NOT NULL,
+    grantees regrole[] NOT NULL,    -- '-' is PUBLIC
+    created timestamptz NOT NULL
+);
+
+REVOKE ALL ON vllm.lora FROM PUBLIC;
+ALTER TABLE vllm.lora ENABLE ROW LEVEL SECURITY;
+SELECT pg_catalog.pg_extension_config_dump('vllm.lora', '');
+
+CREATE FUNCTION @extschema@.llm_create_lora(name text, model text, path text, replace bool DEFAULT false) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_create_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_alter_lora(name text, path text DEFAULT NULL, new_name text DEFAULT NULL) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_alter_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_drop_lora(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_load_lora(name text, pin bool DEFAULT NULL) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_load_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_unload_lora(name text) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_unload_lora' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.v1_load_lora_adapter(request json) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_v1_load_lora_adapter' LANGUAGE C VOLATILE STRICT;
+
+CREATE FUNCTION @extschema@.v1_unload_lora_adapter(request json) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_v1_unload_lora_adapter' LANGUAGE C VOLATILE STRICT;
+
+-- parent and root as in vLLM's list of models: the model, and where the files are
+CREATE FUNCTION vllm.lora_list(
+    OUT name text, OUT parent text, OUT root text, OUT source text, OUT state text, OUT rank int, OUT alpha float8,
+    OUT rslora bool, OUT modules text[], OUT bytes bigint, OUT pinned bool, OUT running int, OUT waiting int,
+    OUT requests bigint, OUT last_used timestamptz, OUT owner text, OUT grants text[], OUT created timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_lora_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_loras AS
+    SELECT * FROM vllm.lora_list();
+
+GRANT SELECT ON @extschema@.llm_loras TO PUBLIC;
+
+/* ---- generation (fn_generate.c) ---- */
+
+CREATE TYPE @extschema@.llm_usage AS (
+    prompt_tokens int,
+    completion_tokens int,
+    total_tokens int,
+    cached_tokens int,
+    reasoning_tokens int
+);
+
+CREATE TYPE @extschema@.llm_result AS (
+    text text,
+    token_ids int[],
+    finish_reason text,
+    stop_reason text,
+    usage @extschema@.llm_usage,
+    timings json
+);
+
+CREATE FUNCTION vllm.llm_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_support' LANGUAGE C STRICT;
+
+CREATE FUNCTION @extschema@.llm_generate(
+    prompt text,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_generate'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_generate_full(
+    prompt text,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_result
+AS 'MODULE_PATHNAME', 'llm_generate_full'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_generate_stream(
+    prompt text,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    stream_interval int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
+AS 'MODULE_PATHNAME', 'llm_generate_stream'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
+
+/* ---- chat: messages through the model's template (fn_chat.c; docs/chat.md) ---- */
+
+CREATE FUNCTION @extschema@.llm_chat(
+    messages json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS json
+AS 'MODULE_PATHNAME', 'llm_chat'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_chat_text(
+    messages json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_chat_text'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_chat_stream(
+    messages json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    stream_interval int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text, reasoning text, tool_calls json)
+AS 'MODULE_PATHNAME', 'llm_chat_stream'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_ask(
+    prompt text,
+    system text DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_ask'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_render_chat(
+    messages json,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    model text DEFAULT NULL,
+    content_format text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_render_chat'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_tokenize_chat(
+    messages json,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    model text DEFAULT NULL,
+    content_format text DEFAULT NULL)
+RETURNS int[]
+AS 'MODULE_PATHNAME', 'llm_tokenize_chat'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION vllm.chat_agg_step(internal, text, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_chat_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.chat_agg_final(internal) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_chat_agg_final' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE AGGREGATE @extschema@.llm_chat_agg(role text, content text) (
+    SFUNC = vllm.chat_agg_step, STYPE = internal, FINALFUNC = vllm.chat_agg_final, PARALLEL = SAFE
+);
+
+/* ---- futures: requests that outlive their statement (fn_future.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_submit(
+    prompt text,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_submit'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_submit_chat(
+    messages json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_submit_chat'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_poll(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_poll' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE FUNCTION @extschema@.llm_result(id bigint) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_result' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_wait(ids bigint[], timeout_ms int DEFAULT NULL) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_wait' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_discard(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_discard' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+CREATE FUNCTION vllm.future_list(OUT id bigint, OUT state text, OUT model text, OUT submitted timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_future_list' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
+
+CREATE VIEW @extschema@.llm_futures AS
+    SELECT id, state, model, submitted FROM vllm.future_list();
+
+GRANT SELECT ON @extschema@.llm_futures TO PUBLIC;
+
+/* ---- many prompts at once (fn_batch.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_generate_batch(
+    prompts text[],
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF text
+AS 'MODULE_PATHNAME', 'llm_generate_batch'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100 SUPPORT pg_catalog.array_unnest_support;
+
+-- it runs any query: never in parallel
+CREATE FUNCTION @extschema@.llm_generate_query(
+    query text,
+    prompt_col name,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE ("row" json, output text)
+AS 'MODULE_PATHNAME', 'llm_generate_query'
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+
+-- how far statements are whose calls are batched
+CREATE FUNCTION vllm.progress_list(
+    OUT pid int, OUT database text, OUT role text, OUT started timestamptz, OUT rows_done bigint,
+    OUT in_flight int, OUT requests bigint, OUT deduplicated bigint, OUT prompt_tokens bigint,
+    OUT output_tokens bigint, OUT rows_per_s float8, OUT tokens_per_s float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_progress_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_progress AS
+    SELECT * FROM vllm.progress_list();
+
+GRANT SELECT ON @extschema@.llm_progress TO PUBLIC;
+
+/* ---- tokenizers (fn_tokenize.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_tokenize(
+    input text,
+    add_special_tokens bool DEFAULT true,
+    model text DEFAULT NULL)
+RETURNS int[]
+AS 'MODULE_PATHNAME', 'llm_tokenize'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_detokenize(
+    ids int[],
+    skip_special_tokens bool DEFAULT false,
+    model text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_detokenize'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_count_tokens(
+    input text,
+    model text DEFAULT NULL,
+    add_special_tokens bool DEFAULT true)
+RETURNS int
+AS 'MODULE_PATHNAME', 'llm_count_tokens'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+/* ---- outputs: several answers, log-probabilities, beam search (fn_outputs.c; docs/outputs.md) ---- */
+
+CREATE TYPE @extschema@.llm_logprob AS (
+    pos int,
+    token_id int,
+    token text,
+    bytes bytea,
+    logprob float4,
+    rank int,
+    chosen bool
+);
+
+CREATE TYPE @extschema@.llm_completion AS (
+    prompt_index int,
+    index int,
+    text text,
+    reasoning text,
+    tool_calls json,
+    token_ids int[],
+    finish_reason text,
+    stop_reason text,
+    cumulative_logprob float8,
+    logprobs @extschema@.llm_logprob[]
+);
+
+CREATE TYPE @extschema@.llm_output AS (
+    request_id bigint,
+    prompt_index int,
+    prompt text,
+    prompt_token_ids int[],
+    prompt_logprobs @extschema@.llm_logprob[],
+    completions @extschema@.llm_completion[],
+    usage @extschema@.llm_usage,
+    metrics json,
+    model text,
+    lora text,
+    finished bool
+);
+
+CREATE TYPE @extschema@.llm_beam AS (
+    rank int,
+    text text,
+    token_ids int[],
+    cum_logprob float8,
+    score float8,
+    finish_reason text
+);
+
+CREATE FUNCTION @extschema@.llm_output(
+    prompt text,
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_output
+AS 'MODULE_PATHNAME', 'llm_output'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_completions(
+    prompt text,
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF @extschema@.llm_completion
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 4
+BEGIN ATOMIC
+    SELECT c.* FROM pg_catalog.unnest((@extschema@.llm_output(prompt, n, logprobs, prompt_logprobs, logprob_token_ids,
+        max_tokens, temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params,
+        model, timeout_ms, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+        allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora)).completions) AS c;
+END;
+
+CREATE FUNCTION @extschema@.llm_chat_full(
+    messages json,
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_output
+AS 'MODULE_PATHNAME', 'llm_chat_full'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_chat_batch(
+    conversations json[],
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    prompt_logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    tools json DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    add_generation_prompt bool DEFAULT NULL,
+    continue_final_message bool DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF @extschema@.llm_completion
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 40
+BEGIN ATOMIC
+    SELECT s.at::int OPERATOR(pg_catalog.-) 1, c.index, c.text, c.reasoning, c.tool_calls, c.token_ids, c.finish_reason,
+           c.stop_reason, c.cumulative_logprob, c.logprobs
+    FROM (SELECT b.at, (@extschema@.llm_chat_full(b.conversation, n, logprobs, prompt_logprobs, logprob_token_ids, max_tokens,
+              temperature, top_p, top_k, min_p, seed, stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, tools,
+              chat_template, chat_template_kwargs, add_generation_prompt, continue_final_message, documents,
+              content_format, presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+              allowed_token_ids, json_schema, regex, choice, grammar, priority, cache_salt, truncate, tool_choice,
+              parallel_tool_calls, include_reasoning, reasoning_effort, thinking_token_budget, lora)).completions AS answers
+          FROM pg_catalog.unnest(conversations) WITH ORDINALITY AS b (conversation, at)) AS s,
+         pg_catalog.unnest(s.answers) AS c
+    ORDER BY s.at, c.index;
+END;
+
+CREATE FUNCTION @extschema@.llm_beams(
+    prompt text,
+    beam_width int,
+    max_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    length_penalty float8 DEFAULT NULL,
+    include_stop_str_in_output bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_beam[]
+AS 'MODULE_PATHNAME', 'llm_beams'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_beam_search(
+    prompt text,
+    beam_width int,
+    max_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    length_penalty float8 DEFAULT NULL,
+    include_stop_str_in_output bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (rank int, text text, token_ids int[], cum_logprob float8, score float8, finish_reason text)
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 4
+BEGIN ATOMIC
+    SELECT b.* FROM pg_catalog.unnest(@extschema@.llm_beams(prompt, beam_width, max_tokens, ignore_eos, temperature, length_penalty,
+        include_stop_str_in_output, params, model, timeout_ms, lora)) AS b;
+END;
+
+CREATE FUNCTION @extschema@.llm_beam_search_batch(
+    prompts text[],
+    beam_width int,
+    max_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    length_penalty float8 DEFAULT NULL,
+    include_stop_str_in_output bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (prompt_index int, rank int, text text, token_ids int[], cum_logprob float8, score float8, finish_reason text)
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 40
+BEGIN ATOMIC
+    SELECT s.at::int OPERATOR(pg_catalog.-) 1, b.*
+    FROM (SELECT p.at, @extschema@.llm_beams(p.prompt, beam_width, max_tokens, ignore_eos, temperature, length_penalty,
+              include_stop_str_in_output, params, model, timeout_ms, lora) AS beams
+          FROM pg_catalog.unnest(prompts) WITH ORDINALITY AS p (prompt, at)) AS s, pg_catalog.unnest(s.beams) AS b
+    ORDER BY s.at, b.rank;
+END;
+
+CREATE FUNCTION vllm.logprobs_json(entries @extschema@.llm_logprob[]) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN entries IS NOT NULL THEN pg_catalog.json_build_object(
+        'tokens', coalesce(pg_catalog.json_agg(t.token ORDER BY t.pos), '[]'),
+        'token_logprobs', coalesce(pg_catalog.json_agg(t.logprob ORDER BY t.pos), '[]'),
+        'top_logprobs', coalesce(pg_catalog.json_agg(t.top ORDER BY t.pos), '[]'),
+        'text_offset', coalesce(pg_catalog.json_agg(t.at ORDER BY t.pos), '[]')) END
+    FROM (SELECT e.pos, pg_catalog.max(e.token) FILTER (WHERE e.chosen) AS token,
+              greatest(pg_catalog.max(e.logprob) FILTER (WHERE e.chosen), '-9999'::real) AS logprob,
+              pg_catalog.json_object_agg(e.token, greatest(e.logprob, '-9999'::real) ORDER BY e.rank) AS top,
+              coalesce(pg_catalog.sum(pg_catalog.length(pg_catalog.max(e.token) FILTER (WHERE e.chosen)))
+                       OVER (ORDER BY e.pos ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS at
+          FROM pg_catalog.unnest(entries) AS e
+          GROUP BY e.pos) AS t;
+END;
+
+-- as OpenAI's completions interface has it
+CREATE FUNCTION @extschema@.llm_output_json(output @extschema@.llm_output) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN (output).completions IS NOT NULL THEN pg_catalog.json_build_object(
+        'object', 'text_completion',
+        'model', (output).model,
+        'choices', coalesce((
+            SELECT pg_catalog.json_agg(pg_catalog.json_build_object('index', c.index, 'text', c.text,
+                                                                    'logprobs', vllm.logprobs_json(c.logprobs),
+                                                                    'finish_reason', c.finish_reason, 'stop_reason', c.stop_reason)
+                                       ORDER BY c.index)
+            FROM pg_catalog.unnest((output).completions) AS c), '[]'),
+        'usage', pg_catalog.json_build_object('prompt_tokens', ((output).usage).prompt_tokens,
+                                              'completion_tokens', ((output).usage).completion_tokens,
+                                              'total_tokens', ((output).usage).total_tokens)) END;
+END;
+
+/* ---- prompts of embeddings (fn_embeds.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_embeds_generate(
+    prompt_embeds real[],
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_embeds_generate'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_embeds_output(
+    prompt_embeds real[],
+    n int DEFAULT NULL,
+    logprobs int DEFAULT NULL,
+    logprob_token_ids int[] DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_output
+AS 'MODULE_PATHNAME', 'llm_embeds_output'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_token_embeddings(input text, add_special_tokens bool DEFAULT true, model text DEFAULT NULL) RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_token_embeddings' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+/* ---- grammars, and SQL types as schemas (fn_grammar.c, type_shape.c, fn_generate_as.c; docs/structured.md) ---- */
+
+CREATE FUNCTION @extschema@.llm_grammar_accepts(schema json, instance text) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_grammar_accepts' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_type_schema(type regtype, readable bool DEFAULT false) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_type_schema' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.from_json(instance json, sample anyelement) RETURNS anyelement
+AS 'MODULE_PATHNAME', 'llm_from_json' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_generate_json(
+    prompt text,
+    schema json,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    on_error text DEFAULT 'error',
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS json
+AS 'MODULE_PATHNAME', 'llm_generate_json'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_generate_as(
+    prompt text,
+    sample anyelement,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    on_error text DEFAULT 'error',
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS anyelement
+AS 'MODULE_PATHNAME', 'llm_generate_as'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_extract(
+    input text,
+    sample anyelement,
+    instruction text DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    on_error text DEFAULT 'error',
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS anyelement
+AS 'MODULE_PATHNAME', 'llm_extract'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
+
+CREATE FUNCTION @extschema@.llm_extract(
+    input text,
+    schema json,
+    instruction text DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    on_error text DEFAULT 'error',
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS json
+AS 'MODULE_PATHNAME', 'llm_extract_json'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
+
+/* ---- tools and reasoning (fn_parse.c, fn_tool.c, fn_chat_run.c; docs/tools.md) ---- */
+
+CREATE TYPE @extschema@.llm_reasoning AS (reasoning text, content text);
+
+CREATE FUNCTION @extschema@.llm_parse_tool_calls(output text, parser text, tools json DEFAULT NULL) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_parse_tool_calls' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_parse_reasoning(output text, parser text, chat_template_kwargs json DEFAULT NULL) RETURNS @extschema@.llm_reasoning
+AS 'MODULE_PATHNAME', 'llm_parse_reasoning' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION @extschema@.llm_tool(function regprocedure) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_tool' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_call_tool(tool_call json, tools regprocedure[], read_only bool DEFAULT true) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_call_tool' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_chat_run(
+    messages json,
+    tools regprocedure[],
+    max_rounds int DEFAULT 8,
+    read_only bool DEFAULT true,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    tool_choice json DEFAULT NULL,
+    parallel_tool_calls bool DEFAULT NULL,
+    include_reasoning bool DEFAULT NULL,
+    reasoning_effort text DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    documents json DEFAULT NULL,
+    content_format text DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    thinking_token_budget int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS json
+AS 'MODULE_PATHNAME', 'llm_chat_run'
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
+
+/* ---- embeddings, scores, labels (fn_embed.c, fn_score.c, fn_classify.c; docs/embeddings.md) ---- */
+
+CREATE TYPE @extschema@.llm_label AS (index int, label text, prob real);
+
+CREATE TYPE @extschema@.llm_ranked AS (id text, relevance_score real, document text);
+
+CREATE TYPE vllm.token_scores AS (labels text[], scores real[], offsets int[]);
+
+CREATE FUNCTION vllm.llm_pool_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_pool_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_embed(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_embed'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_embed_multi(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_embed_multi'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_embed_batch(
+    inputs text[],
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF real[]
+AS 'MODULE_PATHNAME', 'llm_embed_batch'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 100;
+
+CREATE FUNCTION vllm.embedding_bytes(embedding real[], dtype text, endian text) RETURNS bytea
+AS 'MODULE_PATHNAME', 'llm_embedding_bytes' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_embed_bytes(
+    input text,
+    dtype text DEFAULT 'float32',
+    endian text DEFAULT 'little',
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS bytea
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
+RETURN vllm.embedding_bytes(@extschema@.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate,
+    long_input, model, params, timeout_ms, lora), dtype, endian);
+
+CREATE FUNCTION @extschema@.llm_encode(
+    input text,
+    task text,
+    dimensions int DEFAULT NULL,
+    use_activation bool DEFAULT NULL,
+    step_tag_id int DEFAULT NULL,
+    returned_token_ids int[] DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_encode'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_submit_embed(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_submit_embed'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION @extschema@.llm_result_embedding(id bigint) RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_result_embedding' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+CREATE FUNCTION @extschema@.llm_similarity(
+    a text,
+    b text,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real
+AS 'MODULE_PATHNAME', 'llm_similarity'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_score(
+    query text,
+    document text,
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real
+AS 'MODULE_PATHNAME', 'llm_score'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_score_batch(
+    query text,
+    documents text[],
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_score_batch'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_score_pairs(
+    a text[],
+    b text[],
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_score_pairs'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION vllm.rerank_limit(top_n int) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_rerank_limit' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_rerank(
+    query text,
+    documents text[],
+    top_n int DEFAULT 0,
+    use_activation bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (index int, relevance_score real, document text)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 1000000 ROWS 10
+BEGIN ATOMIC
+    SELECT d.at::int, @extschema@.llm_score(query, d.text, use_activation, instruction, truncate, model, params, timeout_ms, lora) AS score, d.text
+    FROM pg_catalog.unnest(documents) WITH ORDINALITY AS d (text, at)
+    WHERE query IS NOT NULL
+    ORDER BY score DESC NULLS LAST, d.at
+    LIMIT vllm.rerank_limit(top_n);
+END;
+
+CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_step(internal, text, "any", text, int, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_step' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_combine(internal, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_combine' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_write(internal) RETURNS bytea
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_write' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_read(bytea, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_read' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.rerank_agg_final(internal) RETURNS @extschema@.llm_ranked[]
+AS 'MODULE_PATHNAME', 'llm_rerank_agg_final' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE AGGREGATE @extschema@.llm_rerank_agg(query text, id "any", document text) (
+    SFUNC = vllm.rerank_agg_step, STYPE = internal, FINALFUNC = vllm.rerank_agg_final,
+    COMBINEFUNC = vllm.rerank_agg_combine, SERIALFUNC = vllm.rerank_agg_write,
+    DESERIALFUNC = vllm.rerank_agg_read, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE @extschema@.llm_rerank_agg(query text, id "any", document text, top_n int) (
+    SFUNC = vllm.rerank_agg_step, STYPE = internal, FINALFUNC = vllm.rerank_agg_final,
+    COMBINEFUNC = vllm.rerank_agg_combine, SERIALFUNC = vllm.rerank_agg_write,
+    DESERIALFUNC = vllm.rerank_agg_read, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE @extschema@.llm_rerank_agg(query text, id "any", document text, top_n int, model text) (
+    SFUNC = vllm.rerank_agg_step, STYPE = internal, FINALFUNC = vllm.rerank_agg_final,
+    COMBINEFUNC = vllm.rerank_agg_combine, SERIALFUNC = vllm.rerank_agg_write,
+    DESERIALFUNC = vllm.rerank_agg_read, PARALLEL = SAFE
+);
+
+CREATE FUNCTION vllm.classify(
+    input text,
+    use_activation bool DEFAULT NULL,
+    top int DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_label[]
+AS 'MODULE_PATHNAME', 'llm_classify_labels'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_classify(
+    input text,
+    use_activation bool DEFAULT NULL,
+    top int DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (index int, label text, prob real)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 5
+BEGIN ATOMIC
+    SELECT l.index, l.label, l.prob
+    FROM pg_catalog.unnest((vllm.classify(input, use_activation, top, truncate, model, params, timeout_ms, lora))[:coalesce(top, 2147483647)]) AS l;
+END;
+
+CREATE FUNCTION @extschema@.llm_class(
+    input text,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_class'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_classify_probs(
+    input text,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_classify_probs'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION vllm.token_scores(
+    input text,
+    aggregation text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS vllm.token_scores
+AS 'MODULE_PATHNAME', 'llm_token_scores'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION vllm.token_labels(scores vllm.token_scores, input text, aggregation text)
+RETURNS TABLE (pos int, token text, start int, stop int, label text, score real)
+AS 'MODULE_PATHNAME', 'llm_token_labels' LANGUAGE C IMMUTABLE PARALLEL SAFE ROWS 20;
+
+CREATE FUNCTION @extschema@.llm_token_classify(
+    input text,
+    aggregation text DEFAULT 'none',
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (pos int, token text, start int, stop int, label text, score real)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 20
+BEGIN ATOMIC
+    SELECT t.pos, t.token, t.start, t.stop, t.label, t.score
+    FROM vllm.token_labels(vllm.token_scores(input, aggregation, truncate, model, params, timeout_ms, lora), input, aggregation) AS t;
+END;
+
+CREATE FUNCTION @extschema@.llm_reward(
+    input text,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real
+AS 'MODULE_PATHNAME', 'llm_reward'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_reward_tokens(
+    input text,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_reward_tokens'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+CREATE FUNCTION @extschema@.llm_reward_steps(
+    input text,
+    step_tag_id int,
+    returned_token_ids int[] DEFAULT NULL,
+    use_activation bool DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'llm_reward_steps'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
+
+/* ---- decisions by log-probability (fn_choose.c) ---- */
+
+CREATE TYPE @extschema@.llm_choice AS (label text, logprob float8, prob float8);
+
+CREATE TYPE vllm.loglikelihood AS (logprob float8, tokens int, is_greedy bool);
+
+CREATE FUNCTION vllm.llm_choose_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_choose_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_choose(
+    prompt text,
+    labels text[],
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT false,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_choose'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION vllm.choices(
+    prompt text,
+    labels text[],
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT false,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS @extschema@.llm_choice[]
+AS 'MODULE_PATHNAME', 'llm_choices'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION @extschema@.llm_choice_probs(
+    prompt text,
+    labels text[],
+    normalization text DEFAULT 'sum',
+    chat bool DEFAULT false,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (label text, logprob float8, prob float8)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 5
+BEGIN ATOMIC
+    SELECT c.label, c.logprob, c.prob
+    FROM pg_catalog.unnest(vllm.choices(prompt, labels, normalization, chat, model, timeout_ms, lora)) AS c;
+END;
+
+CREATE FUNCTION @extschema@.llm_filter(
+    instruction text,
+    input text,
+    threshold float8 DEFAULT 0.5,
+    model text DEFAULT NULL,
+    template text DEFAULT NULL,
+    chat bool DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_filter'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION @extschema@.llm_filter_prob(
+    instruction text,
+    input text,
+    model text DEFAULT NULL,
+    template text DEFAULT NULL,
+    chat bool DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_filter_prob'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION vllm.loglikelihood(
+    context text,
+    continuation text,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS vllm.loglikelihood
+AS 'MODULE_PATHNAME', 'llm_loglikelihood'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION @extschema@.llm_loglikelihood(
+    context text,
+    continuation text,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (logprob float8, tokens int, is_greedy bool)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 ROWS 1
+BEGIN ATOMIC
+    SELECT l.logprob, l.tokens, l.is_greedy
+    FROM vllm.loglikelihood(context, continuation, model, timeout_ms, lora) AS l;
+END;
+
+CREATE FUNCTION @extschema@.llm_perplexity(
+    input text,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_perplexity'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_choose_support;
+
+CREATE FUNCTION @extschema@.llm_format(template text, VARIADIC args "any") RETURNS text
+AS 'MODULE_PATHNAME', 'llm_format' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_format(template text) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_format' LANGUAGE C STABLE PARALLEL SAFE;
+
+/* ---- cascades (cascade.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8 DEFAULT 0.95, delta float8 DEFAULT 0.05) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_fit_cascade' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION @extschema@.llm_fit_filter(prob float8[], truth bool[], "precision" float8 DEFAULT 0.95, recall float8 DEFAULT 0.95, delta float8 DEFAULT 0.05,
+    OUT accept float8, OUT reject float8, OUT asked float8)
+AS 'MODULE_PATHNAME', 'llm_fit_filter' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+/* ---- chunks (fn_chunk.c) ---- */
+
+CREATE FUNCTION vllm.chunk_spans(input text, method text, size int, overlap int, model text) RETURNS int[]
+AS 'MODULE_PATHNAME', 'llm_chunk_spans' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
+
+CREATE FUNCTION vllm.chunk_rows(input text, spans int[])
+RETURNS TABLE (seq int, chunk text, tok_start int, tok_end int)
+AS 'MODULE_PATHNAME', 'llm_chunk_rows' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 10;
+
+-- inlined by the planner where it stands in FROM: there its requests are batched
+CREATE FUNCTION @extschema@.llm_chunk_text(
+    input text,
+    method text DEFAULT 'tokens',
+    size int DEFAULT NULL,
+    overlap int DEFAULT NULL,
+    model text DEFAULT NULL)
+RETURNS TABLE (seq int, chunk text, tok_start int, tok_end int)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 1000 ROWS 10
+BEGIN ATOMIC
+    SELECT r.seq, r.chunk, r.tok_start, r.tok_end
+    FROM vllm.chunk_rows(input, vllm.chunk_spans(input, method, size, overlap, model)) r;
+END;
+
+/* ---- nearest neighbours (fn_nearest.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_cosine_distance(a real[], b real[]) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_l2_distance(a real[], b real[]) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_l2_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_inner_product(a real[], b real[]) RETURNS float8
+AS 'MODULE_PATHNAME', 'llm_inner_product' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+-- NaN is greater than any number: a vector of zeros would be similar to everything
+CREATE FUNCTION @extschema@.llm_similarity(a real[], b real[]) RETURNS real
+LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 10
+RETURN nullif(1::float8 OPERATOR(pg_catalog.-) @extschema@.llm_cosine_distance(a, b), 'NaN'::float8)::real; -- exact: float8 = float8
+
+CREATE FUNCTION @extschema@.llm_binary_quantize(v real[]) RETURNS bit
+AS 'MODULE_PATHNAME', 'llm_binary_quantize' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+
+CREATE FUNCTION @extschema@.llm_nearest(
+    query real[],
+    source regclass,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10)
+RETURNS TABLE (distance float8, row_id tid, source_table regclass)
+AS 'MODULE_PATHNAME', 'llm_nearest'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
+
+CREATE FUNCTION @extschema@.llm_nearest_rows(
+    rows anyelement,
+    query real[],
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME', 'llm_nearest_rows'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
+
+-- the same, where nobody may add a function that fits the rows' type better
+CREATE FUNCTION vllm.nearest_rows(
+    rows anyelement,
+    query real[],
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME', 'llm_nearest_rows'
+LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 ROWS 10;
+
+-- a text is embedded once
+CREATE FUNCTION @extschema@.llm_nearest(
+    query text,
+    source regclass,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10,
+    model text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS TABLE (distance float8, row_id tid, source_table regclass)
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
+BEGIN ATOMIC
+    SELECT n.distance, n.row_id, n.source_table
+    FROM @extschema@.llm_nearest(@extschema@.llm_embed(query, NULL::int, NULL::bool, instruction, prompt_name, NULL::int, NULL::text, model,
+                                                       NULL::json, NULL::int, lora),
+                                 source, "column", k, metric, filter, codes, oversample) n;
+END;
+
+-- polymorphic, so the body is a string: it is read under the search_path of who calls
+CREATE FUNCTION @extschema@.llm_nearest_rows(
+    rows anyelement,
+    query text,
+    "column" name,
+    k int DEFAULT 10,
+    metric text DEFAULT 'cosine',
+    filter text DEFAULT NULL,
+    codes name DEFAULT NULL,
+    oversample int DEFAULT 10,
+    model text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS SETOF anyelement
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
+AS $$
+    SELECT * FROM vllm.nearest_rows($1, @extschema@.llm_embed($2, NULL::pg_catalog.int4, NULL::pg_catalog.bool, $11, $10, NULL::pg_catalog.int4,
+                                                              NULL::pg_catalog.text, $9, NULL::pg_catalog.json, NULL::pg_catalog.int4, $12),
+                                    $3, $4, $5, $6, $7, $8)
+$$;
+
+/* ---- aggregates (fn_agg.c, fn_reduce.c) ---- */
+
+CREATE FUNCTION vllm.reduce(
+    inputs text[],
+    instruction text,
+    combine text,
+    split bool,
+    max_tokens int,
+    temperature float8,
+    top_p float8,
+    top_k int,
+    min_p float8,
+    seed bigint,
+    stop text[],
+    stop_token_ids int[],
+    min_tokens int,
+    ignore_eos bool,
+    params json,
+    model text,
+    timeout_ms int,
+    chat_template text,
+    chat_template_kwargs json,
+    presence_penalty float8,
+    frequency_penalty float8,
+    repetition_penalty float8,
+    logit_bias json,
+    bad_words text[],
+    allowed_token_ids int[],
+    json_schema json,
+    regex text,
+    choice text[],
+    grammar text,
+    priority int,
+    cache_salt text,
+    truncate int,
+    lora text DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'llm_reduce'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
+
+-- without NULLs, of one dimension; NULL if there are none
+CREATE FUNCTION vllm.reduce_texts(inputs text[]) RETURNS text[]
+AS 'MODULE_PATHNAME', 'llm_reduce_texts' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- inlined by the planner, so that the calls of many rows are batched
+CREATE FUNCTION @extschema@.llm_reduce(
+    inputs text[],
+    instruction text,
+    combine text DEFAULT NULL,
+    split bool DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    temperature float8 DEFAULT NULL,
+    top_p float8 DEFAULT NULL,
+    top_k int DEFAULT NULL,
+    min_p float8 DEFAULT NULL,
+    seed bigint DEFAULT NULL,
+    stop text[] DEFAULT NULL,
+    stop_token_ids int[] DEFAULT NULL,
+    min_tokens int DEFAULT NULL,
+    ignore_eos bool DEFAULT NULL,
+    params json DEFAULT NULL,
+    model text DEFAULT NULL,
+    timeout_ms int DEFAULT NULL,
+    chat_template text DEFAULT NULL,
+    chat_template_kwargs json DEFAULT NULL,
+    presence_penalty float8 DEFAULT NULL,
+    frequency_penalty float8 DEFAULT NULL,
+    repetition_penalty float8 DEFAULT NULL,
+    logit_bias json DEFAULT NULL,
+    bad_words text[] DEFAULT NULL,
+    allowed_token_ids int[] DEFAULT NULL,
+    json_schema json DEFAULT NULL,
+    regex text DEFAULT NULL,
+    choice text[] DEFAULT NULL,
+    grammar text DEFAULT NULL,
+    priority int DEFAULT NULL,
+    cache_salt text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    lora text DEFAULT NULL)
+RETURNS text
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support
+RETURN vllm.reduce(vllm.reduce_texts(inputs), instruction, combine, split, max_tokens, temperature, top_p, top_k, min_p, seed,
+    stop, stop_token_ids, min_tokens, ignore_eos, params, model, timeout_ms, chat_template, chat_template_kwargs,
+    presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words, allowed_token_ids,
+    json_schema, regex, choice, grammar, priority, cache_salt, truncate, lora);
+
+CREATE FUNCTION vllm.agg_step(internal, text, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_step(internal, text, text, json) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.summarize_step(internal, text) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_summarize_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.summarize_step(internal, text, json) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_summarize_step' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_combine(internal, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_combine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_serial(internal) RETURNS bytea
+AS 'MODULE_PATHNAME', 'llm_agg_serial' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_deserial(bytea, internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'llm_agg_deserial' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION vllm.agg_final(internal) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_agg_final' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000;
+
+CREATE AGGREGATE @extschema@.llm_agg(input text, instruction text) (
+    SFUNC = vllm.agg_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE @extschema@.llm_agg(input text, instruction text, params json) (
+    SFUNC = vllm.agg_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE @extschema@.llm_summarize_agg(input text) (
+    SFUNC = vllm.summarize_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+CREATE AGGREGATE @extschema@.llm_summarize_agg(input text, params json) (
+    SFUNC = vllm.summarize_step, STYPE = internal, FINALFUNC = vllm.agg_final, COMBINEFUNC = vllm.agg_combine,
+    SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
+);
+
+/* ---- jobs (fn_job.c, fn_trigger.c, bgworker/jobs.c; docs/jobs.md) ---- */
+
+-- what is to be kept up to date; only functions write it
+CREATE TABLE vllm.job (
+    id int PRIMARY KEY,
+    name name NOT NULL UNIQUE,
+    kind text NOT NULL,             -- embedding, completion
+    owner regrole NOT NULL,
+    source regclass NOT NULL,
+    key_columns name[] NOT NULL,    -- the primary key
+    input_columns name[] NOT NULL,  -- what the input is made of
+    input text NOT NULL,            -- SQL expression, the row's alias is src
+    target_column name,
+    target_table regclass,
+    model text NOT NULL,
+    function text NOT NULL,         -- of the extension
+    arguments text NOT NULL,        -- of its call, as SQL
+    chunking text NOT NULL,
+    chunk_size int,
+    chunk_overlap int,
+    max_attempts int NOT NULL,
+    priority int NOT NULL,          -- higher ones are served first
+    batch_size int,                 -- NULL: vllm.job_batch_size
+    schedule text,                  -- from-until in a day's minutes, as HH:MM-HH:MM
+    state text NOT NULL,            -- active, paused, failed
+    reason text,                    -- of failed
+    created timestamptz NOT NULL,
+    UNIQUE (source, target_column),
+    UNIQUE (target_table)
+);
+
+CREATE SEQUENCE vllm.job_id_seq AS int OWNED BY vllm.job.id;
+
+-- rows whose input has changed: writers append, the worker folds, leases and removes them
+CREATE TABLE vllm.job_queue (
+    job int NOT NULL,
+    id bigint NOT NULL,
+    hash bigint NOT NULL,           -- of the key
+    key text[],                     -- NULL: the source was truncated
+    queued timestamptz NOT NULL,
+    attempts int NOT NULL,
+    due timestamptz,                -- not before; NULL = now
+    worker int,                     -- who has it
+    lease_until timestamptz,
+    PRIMARY KEY (job, id)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX job_queue_hash_idx ON vllm.job_queue (job, hash);
+
+CREATE SEQUENCE vllm.job_queue_id_seq OWNED BY vllm.job_queue.id;
+
+-- rows that were given up
+CREATE TABLE vllm.job_failure (
+    job int NOT NULL,
+    hash bigint NOT NULL,
+    key text[] NOT NULL,
+    attempts int NOT NULL,
+    sqlstate text NOT NULL,
+    message text NOT NULL,
+    failed timestamptz NOT NULL,
+    PRIMARY KEY (job, hash, key)
+);
+
+CREATE TABLE vllm.job_stat (
+    job int PRIMARY KEY,
+    done bigint NOT NULL DEFAULT 0,
+    claimed bigint NOT NULL DEFAULT 0,      -- rows taken, again ones included
+    rate float8 NOT NULL DEFAULT 0,         -- rows/s at last_done, fading with 10 s
+    last_done timestamptz,
+    last_error text,
+    last_error_at timestamptz,
+    backfill text,                          -- missing, all: running; NULL: none
+    backfill_key text[],                    -- as far as it has come
+    backfill_rows bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+ALTER TABLE vllm.job ENABLE ROW LEVEL SECURITY;
+ALTER TABLE vllm.job_queue ENABLE ROW LEVEL SECURITY;
+ALTER TABLE vllm.job_failure ENABLE ROW LEVEL SECURITY;
+ALTER TABLE vllm.job_stat ENABLE ROW LEVEL SECURITY;
+
+SELECT pg_catalog.pg_extension_config_dump('vllm.job', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_queue', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_queue_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_failure', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job_stat', '');
+
+-- the worker hears of every change, of a restore's COPY, too
+CREATE FUNCTION vllm.job_wake() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_job_wake' LANGUAGE C;
+
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OR DELETE ON vllm.job
+FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_wake();
+
+-- on sources: (job's name)
+CREATE FUNCTION vllm.job_changed() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_job_changed' LANGUAGE C;
+
+CREATE FUNCTION vllm.job_ddl() RETURNS event_trigger
+AS 'MODULE_PATHNAME', 'llm_job_ddl' LANGUAGE C;
+
+CREATE EVENT TRIGGER vllm_job_drop ON sql_drop EXECUTE FUNCTION vllm.job_ddl();
+CREATE EVENT TRIGGER vllm_job_ddl ON ddl_command_end
+WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER') EXECUTE FUNCTION vllm.job_ddl();
+
+-- only the extension makes triggers of these
+REVOKE EXECUTE ON FUNCTION vllm.job_changed(), vllm.job_wake(), vllm.job_ddl() FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_create_embedding_job(
+    source regclass,
+    input text DEFAULT NULL,
+    target_column name DEFAULT NULL,
+    target_table text DEFAULT NULL,
+    model text DEFAULT NULL,
+    chunking text DEFAULT 'none',
+    chunk_size int DEFAULT NULL,
+    overlap int DEFAULT NULL,
+    dimensions int DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    options json DEFAULT NULL,
+    columns name[] DEFAULT NULL,
+    template text DEFAULT NULL,
+    name name DEFAULT NULL,
+    backfill text DEFAULT 'missing',
+    max_attempts int DEFAULT 5)
+RETURNS name
+AS 'MODULE_PATHNAME', 'llm_create_embedding_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_create_completion_job(
+    source regclass,
+    template text DEFAULT NULL,
+    target_column name DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    model text DEFAULT NULL,
+    options json DEFAULT NULL,
+    input text DEFAULT NULL,
+    name name DEFAULT NULL,
+    backfill text DEFAULT 'missing',
+    max_attempts int DEFAULT 5)
+RETURNS name
+AS 'MODULE_PATHNAME', 'llm_create_completion_job' LANGUAGE C VOLATILE;
+
+-- NULL: as it is
+CREATE FUNCTION @extschema@.llm_alter_job(
+    name name,
+    model text DEFAULT NULL,
+    input text DEFAULT NULL,
+    columns name[] DEFAULT NULL,
+    template text DEFAULT NULL,
+    chunking text DEFAULT NULL,
+    chunk_size int DEFAULT NULL,
+    overlap int DEFAULT NULL,
+    dimensions int DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    max_tokens int DEFAULT NULL,
+    options json DEFAULT NULL,
+    max_attempts int DEFAULT NULL,
+    priority int DEFAULT NULL,
+    batch_size int DEFAULT NULL,
+    schedule text DEFAULT NULL,
+    enabled bool DEFAULT NULL,
+    backfill text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'llm_alter_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_drop_job(name name) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_drop_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_pause_job(name name) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_pause_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_resume_job(name name) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_resume_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_retry_job(name name, key text[] DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_retry_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_backfill_job(name name, rows text DEFAULT 'all') RETURNS void
+AS 'MODULE_PATHNAME', 'llm_backfill_job' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_generate_trigger() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_generate_trigger' LANGUAGE C;
+
+CREATE FUNCTION @extschema@.llm_embed_trigger() RETURNS trigger
+AS 'MODULE_PATHNAME', 'llm_embed_trigger' LANGUAGE C;
+
+CREATE VIEW @extschema@.llm_jobs WITH (security_barrier) AS
+    SELECT j.name, j.kind, j.source, j.input, coalesce(j.target_column::text, j.target_table::text) AS target,
+           j.model, j.owner, j.state, q.queued, q.in_flight, f.failed, s.done, q.lag,
+           s.rate OPERATOR(pg_catalog.*) pg_catalog.exp(OPERATOR(pg_catalog.-)
+               least(extract(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) s.last_done)::float8 OPERATOR(pg_catalog./) 10::float8,
+                     700::float8)) AS rate,
+           coalesce(s.backfill, 'done') AS backfill, s.backfill_rows,
+           greatest(c.reltuples, 0::real)::bigint AS source_rows_estimate,
+           coalesce(j.reason, s.last_error) AS last_error, s.last_error_at, s.last_done, j.created,
+           j.priority, j.batch_size, j.schedule
+    FROM vllm.job j
+    JOIN vllm.job_stat s ON s.job OPERATOR(pg_catalog.=) j.id
+    LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) j.source::oid
+    CROSS JOIN LATERAL (SELECT pg_catalog.count(*) FILTER (WHERE worker IS NULL) AS queued,
+            pg_catalog.count(*) FILTER (WHERE worker IS NOT NULL) AS in_flight,
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.min(queued) AS lag
+        FROM vllm.job_queue WHERE job_queue.job OPERATOR(pg_catalog.=) j.id) q
+    CROSS JOIN LATERAL (SELECT pg_catalog.count(*) AS failed FROM vllm.job_failure
+        WHERE job_failure.job OPERATOR(pg_catalog.=) j.id) f
+    WHERE pg_catalog.pg_has_role(j.owner::oid, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
+
+CREATE VIEW @extschema@.llm_job_failures WITH (security_barrier) AS
+    SELECT j.name, j.source, f.key, f.attempts, f.sqlstate, f.message, f.failed
+    FROM vllm.job_failure f
+    JOIN vllm.job j ON j.id OPERATOR(pg_catalog.=) f.job
+    WHERE pg_catalog.pg_has_role(j.owner::oid, 'USAGE');
+
+GRANT SELECT ON @extschema@.llm_jobs, @extschema@.llm_job_failures TO PUBLIC;
+
+/* ---- bodies of OpenAI's and Anthropic's interfaces (fn_api.c; docs/openai.md) ---- */
+
+CREATE FUNCTION @extschema@.llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json
+AS 'MODULE_PATHNAME', 'llm_api' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
+
+CREATE FUNCTION @extschema@.llm_api_stream(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json
+AS 'MODULE_PATHNAME', 'llm_api_stream' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100;
+
+CREATE FUNCTION @extschema@.v1_models() RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
+RETURN @extschema@.llm_api('/v1/models'::text, '{}'::json, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_tokenize(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
+RETURN @extschema@.llm_api('/tokenize'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_detokenize(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
+RETURN @extschema@.llm_api('/detokenize'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_completions(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
+RETURN @extschema@.llm_api('/v1/completions'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_completions_stream(request json) RETURNS SETOF json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
+BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/completions'::text, request, 'raise'::text); END;
+
+CREATE FUNCTION @extschema@.v1_chat_completions(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
+RETURN @extschema@.llm_api('/v1/chat/completions'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_chat_completions_stream(request json) RETURNS SETOF json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
+BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/chat/completions'::text, request, 'raise'::text); END;
+
+CREATE FUNCTION @extschema@.v1_embeddings(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_api('/v1/embeddings'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_classify(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_api('/classify'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_pooling(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_api('/pooling'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_score(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_api('/score'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_rerank(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_api('/rerank'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_messages(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
+RETURN @extschema@.llm_api('/v1/messages'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_messages_stream(request json) RETURNS SETOF json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
+BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/messages'::text, request, 'raise'::text); END;
+
+CREATE FUNCTION @extschema@.v1_messages_count_tokens(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
+RETURN @extschema@.llm_api('/v1/messages/count_tokens'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_responses(request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000
+RETURN @extschema@.llm_api('/v1/responses'::text, request, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_responses_stream(request json) RETURNS SETOF json
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 100
+BEGIN ATOMIC SELECT @extschema@.llm_api_stream('/v1/responses'::text, request, 'raise'::text); END;
+
+CREATE FUNCTION @extschema@.v1_responses_get(id text) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
+RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id, '{}'::json, 'raise'::text);
+
+CREATE FUNCTION @extschema@.v1_responses_cancel(id text) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
+RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id OPERATOR(pg_catalog.||) '/cancel'::text, '{}'::json, 'raise'::text);
+
+-- responses that are kept (api_store.c): each role's its own
+CREATE TABLE vllm.response (
+    id text NOT NULL,
+    owner regrole NOT NULL DEFAULT pg_catalog.quote_ident(current_user)::regrole,
+    created timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    items json NOT NULL,
+    response json NOT NULL,
+    PRIMARY KEY (owner, id)
+);
+
+ALTER TABLE vllm.response ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON vllm.response
+    USING (owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid)
+    WITH CHECK (owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON vllm.response TO PUBLIC;
+
+CREATE FUNCTION vllm.store_response(body json, response json) RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    INSERT INTO vllm.response (id, items, response)
+    SELECT response OPERATOR(pg_catalog.->>) 'id'::text,
+        (SELECT pg_catalog.json_agg(i.item ORDER BY i.part, i.n) FROM (
+            SELECT 1 AS part, e.n, e.item FROM vllm.response r, pg_catalog.json_array_elements(r.items) WITH ORDINALITY AS e(item, n)
+                WHERE r.id OPERATOR(pg_catalog.=) (body OPERATOR(pg_catalog.->>) 'previous_response_id'::text)
+                AND r.owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid
+            UNION ALL SELECT 2, 1, pg_catalog.json_build_object('role', 'user', 'content', body OPERATOR(pg_catalog.->) 'input'::text)
+                WHERE pg_catalog.json_typeof(body OPERATOR(pg_catalog.->) 'input'::text) OPERATOR(pg_catalog.=) 'string'::text
+            UNION ALL SELECT 3, e.n, e.item FROM pg_catalog.json_array_elements(
+                    CASE WHEN pg_catalog.json_typeof(body OPERATOR(pg_catalog.->) 'input'::text) OPERATOR(pg_catalog.=) 'array'::text
+                        THEN body OPERATOR(pg_catalog.->) 'input'::text ELSE '[]'::json END)
+                WITH ORDINALITY AS e(item, n)
+            UNION ALL SELECT 4, e.n, e.item FROM pg_catalog.json_array_elements(response OPERATOR(pg_catalog.->) 'output'::text)
+                WITH ORDINALITY AS e(item, n)) AS i), response
+    WHERE coalesce(body OPERATOR(pg_catalog.->>) 'store'::text, 'true') OPERATOR(pg_catalog.=) 'true'::text
+    ON CONFLICT (owner, id) DO UPDATE SET created = pg_catalog.now(), items = excluded.items, response = excluded.response;
+END;
+
+/* ---- many bodies, as OpenAI's batch files have them (fn_run_batch.c) ---- */
+
+-- the body's status, as HTTP has it
+CREATE FUNCTION vllm.api_status(body json) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN coalesce(pg_catalog.json_typeof(body OPERATOR(pg_catalog.->) 'error'::text), 'null') OPERATOR(pg_catalog.<>) 'object'::text THEN 200
+    WHEN (body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->) 'code'::text) IS NOT NULL
+        THEN (body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->>) 'code'::text)::int
+    WHEN body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->>) 'type'::text OPERATOR(pg_catalog.=) 'authentication_error'::text THEN 401
+    WHEN body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->>) 'type'::text OPERATOR(pg_catalog.=) 'permission_error'::text THEN 403
+    WHEN body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->>) 'type'::text OPERATOR(pg_catalog.=) 'not_found_error'::text THEN 404
+    WHEN body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->>) 'type'::text OPERATOR(pg_catalog.=) 'overloaded_error'::text THEN 503
+    WHEN body OPERATOR(pg_catalog.->) 'error'::text OPERATOR(pg_catalog.->>) 'type'::text OPERATOR(pg_catalog.=) 'api_error'::text THEN 500
+    ELSE 400 END;
+
+-- the text as json, NULL if it is none, or has escapes that are no characters
+CREATE FUNCTION vllm.json_or_null(line text) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_json_or_null' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+-- what is wrong with a line of a batch beside its body, as the error body; NULL = nothing.  problem: what is known already
+CREATE FUNCTION vllm.batch_refusal(custom_id text, url text, body json, nth bigint, problem text) RETURNS json
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT CASE WHEN refusal IS NOT NULL THEN
+    pg_catalog.json_build_object('error', pg_catalog.json_build_object('message', refusal, 'type', 'BadRequestError', 'param', param, 'code', 400)) END
+FROM (SELECT CASE WHEN problem IS NOT NULL THEN problem
+        WHEN custom_id IS NULL THEN 'custom_id must be given'
+        WHEN nth OPERATOR(pg_catalog.>) 1::bigint THEN pg_catalog.format('custom_id "%s" is used more than once', custom_id)
+        WHEN url IS NULL THEN 'url must be given'
+        WHEN body IS NULL THEN 'body must be given, as a JSON object' END,
+    CASE WHEN problem IS NOT NULL THEN NULL WHEN custom_id IS NULL OR nth OPERATOR(pg_catalog.>) 1::bigint THEN 'custom_id'
+        WHEN url IS NULL THEN 'url' ELSE 'body' END)
+    AS t(refusal, param));
+
+CREATE FUNCTION @extschema@.llm_run_batch(query text, "window" int DEFAULT NULL, OUT custom_id text, OUT status_code int, OUT response json, OUT error json)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_run_batch' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000;
+
+CREATE FUNCTION @extschema@.llm_run_batch(input regclass, "window" int DEFAULT NULL, OUT custom_id text, OUT status_code int, OUT response json, OUT error json)
+RETURNS SETOF record
+LANGUAGE sql VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 1000
+BEGIN ATOMIC
+    SELECT * FROM @extschema@.llm_run_batch(pg_catalog.format('SELECT custom_id, url, body FROM %s', input), "window");
+END;
+
+-- commits after each part, and leaves out what output has already
+CREATE PROCEDURE @extschema@.llm_run_batch_table(input regclass, output regclass, part_rows int DEFAULT 1000)
+AS 'MODULE_PATHNAME', 'llm_run_batch_table' LANGUAGE C;
+
+CREATE FUNCTION @extschema@.llm_run_batch_file(input_path text, output_path text, model text DEFAULT NULL,
+    OUT total int, OUT succeeded int, OUT failed int, OUT duration_ms float8)
+RETURNS record
+AS 'MODULE_PATHNAME', 'llm_run_batch_file' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
+
+/* ---- API keys of the HTTP server (fn_keys.c; docs/http.md) ---- */
+
+-- only functions write it
+CREATE TABLE vllm.api_key (
+    name text PRIMARY KEY,
+    hash bytea NOT NULL,            -- SHA-256 of the key
+    role regrole NOT NULL,
+    created timestamptz NOT NULL,
+    created_by regrole NOT NULL,
+    expires timestamptz,
+    revoked timestamptz
+);
+
+CREATE INDEX api_key_hash_idx ON vllm.api_key (pg_catalog.substr(hash, 1, 8));
+
+REVOKE ALL ON vllm.api_key FROM PUBLIC;
+ALTER TABLE vllm.api_key ENABLE ROW LEVEL SECURITY;
+-- a role that is gone is dumped as its number, which may be another role's where it is restored
+SELECT pg_catalog.pg_extension_config_dump('vllm.api_key',
+    'WHERE role::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM pg_catalog.pg_roles))');
+
+CREATE FUNCTION @extschema@.llm_create_api_key(name text, role text DEFAULT NULL, valid_until timestamptz DEFAULT NULL) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_create_api_key' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_create_api_key(text, text, timestamptz) FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_revoke_api_key(name text) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_revoke_api_key' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION vllm.http_login(hash bytea) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_http_login' LANGUAGE C STABLE;
+
+CREATE VIEW @extschema@.llm_api_keys WITH (security_barrier) AS
+    SELECT k.name, CASE WHEN r.oid IS NULL THEN 'role dropped' WHEN k.revoked IS NOT NULL THEN 'revoked'
+               WHEN k.expires OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() THEN 'expired' ELSE 'active' END AS state,
+           coalesce(r.rolname::text, k.role::text) AS role, k.created, k.created_by::text AS created_by, k.expires, k.revoked
+    FROM vllm.api_key k
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) k.role::oid
+    WHERE pg_catalog.pg_has_role(k.role::oid, 'MEMBER');
+
+GRANT SELECT ON @extschema@.llm_api_keys TO PUBLIC;
+
+/* ---- prompts that stay computed (fn_pin.c; docs/kv.md) ---- */
+
+CREATE FUNCTION @extschema@.llm_reset_prefix_cache() RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_reset_prefix_cache' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_reset_prefix_cache() FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_pin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params json DEFAULT NULL,
+    lora text DEFAULT NULL) RETURNS int
+AS 'MODULE_PATHNAME', 'llm_pin_prefix' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_unpin_prefix(prompt text, model text DEFAULT NULL, cache_salt text DEFAULT NULL, timeout_ms int DEFAULT NULL, params json DEFAULT NULL,
+    lora text DEFAULT NULL) RETURNS int
+AS 'MODULE_PATHNAME', 'llm_unpin_prefix' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_unpin_prefix(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_unpin_id' LANGUAGE C VOLATILE;
+
+REVOKE ALL ON FUNCTION @extschema@.llm_pin_prefix(text, text, text, int, json, text),
+    @extschema@.llm_unpin_prefix(text, text, text, int, json, text), @extschema@.llm_unpin_prefix(bigint) FROM PUBLIC;
+
+CREATE FUNCTION vllm.pin_list(
+    OUT id bigint, OUT model text, OUT role text, OUT isolation text, OUT lora text, OUT salted bool, OUT tokens int, OUT bytes bigint,
+    OUT pinned_at timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_pin_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_pinned_prefixes AS
+    SELECT * FROM vllm.pin_list();
+
+GRANT SELECT ON @extschema@.llm_pinned_prefixes TO PUBLIC;
+
+/* ---- control (fn_control.c, fn_upgrade.c; docs/operations.md) ---- */
+
+CREATE FUNCTION @extschema@.llm_cancel(id bigint) RETURNS bool
+AS 'MODULE_PATHNAME', 'llm_cancel' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_engine_restart() RETURNS void
+AS 'MODULE_PATHNAME', 'llm_engine_restart' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_engine_upgrade(drain_timeout_ms int DEFAULT 60000)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION @extschema@.llm_version() RETURNS text
+AS 'MODULE_PATHNAME', 'llm_version' LANGUAGE C STABLE PARALLEL SAFE;
+
+CREATE FUNCTION vllm.control(command text) RETURNS text
+AS 'MODULE_PATHNAME', 'llm_control' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_engine_restart(), vllm.control(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION @extschema@.llm_engine_upgrade(int) FROM PUBLIC;
+
+/* ---- what goes on (fn_views.c, fn_top.c, request_stat.c; docs/monitoring.md) ---- */
+
+CREATE FUNCTION vllm.requests(
+    OUT id bigint, OUT pid int, OUT database text, OUT role text, OUT model text, OUT kind text,
+    OUT state text, OUT arrival timestamptz, OUT prompt_tokens bigint, OUT computed_tokens bigint,
+    OUT cached_tokens bigint, OUT output_tokens bigint, OUT preemptions bigint, OUT ttft_ms float8,
+    OUT lora text, OUT priority int, OUT traceparent text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_request_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_requests AS
+    SELECT id, pid, database, role, model, kind, state, arrival,
+           pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) arrival AS age, prompt_tokens, computed_tokens, cached_tokens,
+           output_tokens, preemptions, ttft_ms, lora, priority, traceparent
+    FROM vllm.requests();
+
+CREATE FUNCTION vllm.engine_stats(
+    OUT state text, OUT pid int, OUT epoch bigint, OUT restarts bigint, OUT started timestamptz,
+    OUT last_error text, OUT last_error_at timestamptz, OUT slots_total bigint,
+    OUT slots_free bigint, OUT zombies bigint, OUT slot_waiters bigint, OUT claims bigint, OUT cancels bigint, OUT queue_timeouts bigint,
+    OUT isa text, OUT threads int, OUT steps bigint, OUT avg_batch float8, OUT max_batch bigint,
+    OUT avg_rows float8, OUT step_ms float8, OUT tokens_per_s float8, OUT requests bigint,
+    OUT finished bigint, OUT failed bigint, OUT cancelled bigint, OUT prompt_tokens bigint,
+    OUT cached_tokens bigint, OUT output_tokens bigint, OUT preemptions bigint, OUT running bigint,
+    OUT waiting bigint, OUT kv_blocks_total bigint, OUT kv_blocks_used bigint,
+    OUT engine_rss bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_engine_stats' LANGUAGE C VOLATILE ROWS 1;
+
+CREATE VIEW @extschema@.llm_stat_engine AS
+    SELECT * FROM vllm.engine_stats();
+
+CREATE FUNCTION vllm.devices(
+    OUT device int, OUT kind text, OUT name text, OUT isa text, OUT cpus int, OUT usable_cpus int, OUT threads int,
+    OUT memory_total bigint, OUT memory_available bigint, OUT engine_bytes bigint,
+    OUT compute_capability text, OUT multiprocessors int, OUT driver text, OUT uuid text, OUT usable bool, OUT rank int, OUT note text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_device_list' LANGUAGE C VOLATILE ROWS 4;
+
+CREATE VIEW @extschema@.llm_devices AS
+    SELECT * FROM vllm.devices();
+
+CREATE FUNCTION @extschema@.llm_top(requests int DEFAULT 10) RETURNS SETOF text
+AS 'MODULE_PATHNAME', 'llm_top' LANGUAGE C VOLATILE ROWS 25;
+
+CREATE FUNCTION vllm.stat_list(
+    roles bool, OUT userid oid, OUT dbid oid, OUT queryid bigint, OUT model text, OUT lora text,
+    OUT calls bigint, OUT requests bigint, OUT errors bigint, OUT cancelled bigint,
+    OUT prompt_tokens bigint, OUT cached_tokens bigint, OUT output_tokens bigint, OUT preemptions bigint,
+    OUT draft_tokens bigint, OUT accepted_tokens bigint,
+    OUT total_time float8, OUT min_time float8, OUT max_time float8, OUT mean_time float8, OUT stddev_time float8,
+    OUT queue_time float8, OUT prefill_time float8, OUT decode_time float8,
+    OUT stats_since timestamptz, OUT last_used timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_stat_list' LANGUAGE C VOLATILE STRICT;
+
+CREATE VIEW @extschema@.llm_stat_query AS
+    SELECT * FROM vllm.stat_list(false);
+
+CREATE VIEW @extschema@.llm_stat_role AS
+    SELECT s.userid, r.rolname AS role, s.dbid, d.datname AS database, s.calls, s.requests, s.errors, s.cancelled,
+           s.prompt_tokens, s.cached_tokens, s.output_tokens, s.preemptions, s.draft_tokens, s.accepted_tokens,
+           s.total_time, s.min_time, s.max_time, s.mean_time, s.stddev_time,
+           s.queue_time, s.prefill_time, s.decode_time, s.stats_since, s.last_used
+    FROM vllm.stat_list(true) s
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) s.userid
+    LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) s.dbid;
+
+GRANT SELECT ON @extschema@.llm_requests, @extschema@.llm_stat_engine, @extschema@.llm_devices, @extschema@.llm_stat_query, @extschema@.llm_stat_role TO PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_stat_reset(userid oid DEFAULT NULL, dbid oid DEFAULT NULL, queryid bigint DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_stat_reset' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_stat_reset(oid, oid, bigint) FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_metrics_text() RETURNS text
+AS 'MODULE_PATHNAME', 'llm_metrics_text' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_metrics(OUT name text, OUT kind text, OUT labels jsonb, OUT value float8,
+                            OUT sum float8, OUT count int8, OUT buckets jsonb)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_metrics' LANGUAGE C VOLATILE;
+
+/* ---- profiles (fn_profile.c) ---- */
+
+CREATE FUNCTION @extschema@.llm_start_profile(delay_steps int DEFAULT 0, max_steps int DEFAULT 0) RETURNS void
+AS 'MODULE_PATHNAME', 'llm_start_profile' LANGUAGE C VOLATILE;
+
+CREATE FUNCTION @extschema@.llm_stop_profile(filename text DEFAULT NULL) RETURNS json
+AS 'MODULE_PATHNAME', 'llm_stop_profile' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_start_profile(int, int), @extschema@.llm_stop_profile(text) FROM PUBLIC;
+
+/* ---- endpoints, and the program that asks them (fn_remote.c; docs/remote.md) ---- */
+
+CREATE FUNCTION vllm.url_list(
+    OUT model text, OUT url text, OUT health text, OUT in_flight int, OUT waiting int, OUT calls bigint, OUT failures bigint,
+    OUT retries bigint, OUT throttled bigint, OUT avg_latency_ms float8, OUT retry_at timestamptz, OUT last_error text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_url_list' LANGUAGE C VOLATILE ROWS 10;
+
+CREATE VIEW @extschema@.llm_stat_remote AS
+    SELECT * FROM vllm.url_list();
+
+CREATE FUNCTION vllm.remote_state(
+    OUT state text, OUT pid int, OUT restarts bigint, OUT started timestamptz, OUT last_error text, OUT last_error_at timestamptz,
+    OUT slots_used int, OUT running bigint, OUT waiting bigint, OUT requests bigint, OUT finished bigint, OUT failed bigint,
+    OUT cancelled bigint, OUT prompt_tokens bigint, OUT output_tokens bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_remote_state' LANGUAGE C VOLATILE ROWS 1;
+
+CREATE VIEW @extschema@.llm_remote AS
+    SELECT * FROM vllm.remote_state();
+
+GRANT SELECT ON @extschema@.llm_stat_remote, @extschema@.llm_remote TO PUBLIC;
+
+/* ---- costs (cost.c; docs/cost.md) ---- */
+
+CREATE FUNCTION vllm.cost_list(
+    OUT userid oid, OUT dbid oid, OUT model text, OUT requests bigint, OUT prompt_tokens bigint, OUT cached_tokens bigint,
+    OUT output_tokens bigint, OUT charged_tries bigint, OUT cost numeric, OUT since timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_cost_list' LANGUAGE C VOLATILE STRICT;
+
+CREATE VIEW @extschema@.llm_stat_cost AS
+    SELECT r.rolname AS role, d.datname AS database, c.model, c.requests, c.prompt_tokens, c.cached_tokens, c.output_tokens, c.charged_tries,
+           c.cost, c.since, c.userid, c.dbid
+    FROM vllm.cost_list() c
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) c.userid
+    LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) c.dbid;
+
+CREATE FUNCTION vllm.budget_list(OUT userid oid, OUT day numeric, OUT month numeric, OUT total numeric, OUT reserved numeric)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_budget_list' LANGUAGE C VOLATILE STRICT;
+
+CREATE VIEW @extschema@.llm_stat_budget AS
+    SELECT r.rolname AS role, b.day, b.month, b.total, b.reserved, b.userid
+    FROM vllm.budget_list() b
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) b.userid;
+
+GRANT SELECT ON @extschema@.llm_stat_cost, @extschema@.llm_stat_budget TO PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_cost_reset(userid oid DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_cost_reset' LANGUAGE C VOLATILE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_cost_reset(oid) FROM PUBLIC;
+
+/* ---- answers that are kept (result_cache.c) ---- */
+
+-- only C code reads and writes it: answers may be confidential; not in dumps
+CREATE TABLE vllm.result_cache (
+    key bytea NOT NULL,
+    model name NOT NULL,
+    role oid NOT NULL,
+    created timestamptz NOT NULL,
+    bytes bigint NOT NULL,
+    reply bytea NOT NULL
+);
+
+-- not unique: two sessions that ask at once both keep the answer
+CREATE INDEX result_cache_key ON vllm.result_cache (key);
+CREATE INDEX result_cache_age ON vllm.result_cache (model, created);
+
+REVOKE ALL ON vllm.result_cache FROM PUBLIC;
+ALTER TABLE vllm.result_cache ENABLE ROW LEVEL SECURITY;
+
+CREATE FUNCTION vllm.cache_list(OUT model text, OUT entries bigint, OUT bytes bigint, OUT hits bigint, OUT misses bigint, OUT skipped bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_cache_list' LANGUAGE C VOLATILE STRICT;
+
+CREATE VIEW @extschema@.llm_stat_cache AS
+    SELECT * FROM vllm.cache_list();
+
+GRANT SELECT ON @extschema@.llm_stat_cache TO PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_cache_prune() RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_cache_prune' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+REVOKE EXECUTE ON FUNCTION @extschema@.llm_cache_prune() FROM PUBLIC;
+
+CREATE FUNCTION @extschema@.llm_cache_clear(model text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_cache_clear' LANGUAGE C VOLATILE PARALLEL UNSAFE;

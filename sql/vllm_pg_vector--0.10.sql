@@ -1,0 +1,56 @@
+/*
+ * vllm_pg_vector--0.10.sql
+ *	  Embeddings in the types of pgvector.
+ *
+ * An extension of its own, as those that join two extensions are: the order in which they are made doesn't matter,
+ * each can be dropped with CASCADE without the other, and a dump has them all.  The functions are SQL, which the
+ * planner inlines: what is batched, and what is computed once, is as for llm_embed.
+ *
+ * Who owns the database may make it, in a schema of theirs, and the script runs as a superuser.  So the types and
+ * the function that it uses are those of the two extensions, wherever these are: never what has their names in the
+ * schema that it installs into.
+ */
+
+\echo Use "CREATE EXTENSION vllm_pg_vector" to load this file. \quit
+
+DO LANGUAGE plpgsql $do$
+DECLARE
+    ours name;
+    theirs name;
+    type name;
+BEGIN
+    SELECT n.nspname INTO STRICT ours
+    FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
+    WHERE e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::name;
+    FOREACH type IN ARRAY '{vector,halfvec}'::name[] LOOP
+        SELECT n.nspname INTO theirs
+        FROM pg_catalog.pg_extension e
+        JOIN pg_catalog.pg_depend d ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::regclass::oid
+            AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char"
+            AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::regclass::oid
+        JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) d.objid AND t.typname OPERATOR(pg_catalog.=) type
+        JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
+        WHERE e.extname OPERATOR(pg_catalog.=) 'vector'::name;
+        IF theirs IS NULL THEN
+            RAISE EXCEPTION 'vllm_pg_vector needs vector 0.7, or later'
+                USING ERRCODE = 'feature_not_supported', HINT = 'ALTER EXTENSION vector UPDATE;';
+        END IF;
+        EXECUTE pg_catalog.format($sql$
+CREATE FUNCTION @extschema@.llm_embed_%2$s(
+    input text,
+    dimensions int DEFAULT NULL,
+    normalize_embeddings bool DEFAULT NULL,
+    instruction text DEFAULT NULL,
+    prompt_name text DEFAULT NULL,
+    truncate int DEFAULT NULL,
+    long_input text DEFAULT NULL,
+    model text DEFAULT NULL,
+    params json DEFAULT NULL,
+    timeout_ms int DEFAULT NULL)
+RETURNS %3$I.%2$I
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
+RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model, params,
+    timeout_ms, NULL::text)::%3$I.%2$I
+$sql$, ours, type, theirs);
+    END LOOP;
+END $do$;
