@@ -53,6 +53,7 @@
 #include "utils/timestamp.h"
 
 #include "bgworker/jobs.h"
+#include "bgworker/jobs_int.h"
 #include "pg/compat.h"
 #include "pg/job.h"
 #include "pg/vllm_pg.h"
@@ -293,6 +294,7 @@ worker_exit(int code, Datum arg)
 {
 	LWLockReleaseAll();
 	LWLockAcquire(jobs->lock, LW_EXCLUSIVE);
+	jobs_crash_close();
 	mine->pid = 0;
 	mine->leave = false;
 	if (work_left || mine->generation.wakes != seen_generation.wakes)
@@ -329,6 +331,7 @@ jobs_worker_enter(Oid dbid)
 	{
 		mine = d;
 		before_shmem_exit(worker_exit, (Datum) 0);
+		jobs_crash_open(dbid, jobs->lock);
 	}
 	return entered;
 }

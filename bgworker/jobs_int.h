@@ -18,6 +18,7 @@
 
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
+#include "storage/lwlock.h"
 
 #include "pg/batch_request.h"
 #include "pg/job.h"
@@ -142,6 +143,27 @@ Blame		jobs_blame(const ErrorData *e);
 #define QUEUE_ROWS \
 	"pg_catalog.unnest($2) i(id) CROSS JOIN LATERAL (SELECT o.ctid, o.id, o.hash, o.key" \
 	" FROM vllm.job_queue o WHERE o.job = $1 AND o.id = i.id OFFSET 0) q"
+
+/* ---- jobs_crash.c ---- */
+
+/* crashes of workers at a job, within an hour, at which it is set aside */
+#define JOBS_CRASHES	2
+
+/* What the worker before this one left is counted. */
+void		jobs_crash_open(Oid dbid, LWLock *lock);
+void		jobs_crash_close(void);
+/* What runs from here on is done for this job; 0 = for none.  Also in a signal handler. */
+void		jobs_crash_mark(int32 job);
+int			jobs_crash_times(int32 job);
+void		jobs_crash_forget(int32 job);
+
+/* ---- jobs_session.c ---- */
+
+void		jobs_session_begin(void);
+/* Nothing is left of another owner's code. */
+void		jobs_session_for(Oid owner);
+/* A transaction has ended. */
+void		jobs_session_after(bool failed);
 
 /* ---- jobs_sql.c ---- */
 

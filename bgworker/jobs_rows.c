@@ -70,7 +70,7 @@ jobs_as_owner(const JobRun *j, JobRole *role)
 	check_owner(j, j->def->source);
 	if (OidIsValid(j->def->target_table))
 		check_owner(j, j->def->target_table);
-	job_role_begin(role, j->def->owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	job_role_owner(role, j->def->owner);
 }
 
 /* ---- the job ---- */
@@ -327,7 +327,7 @@ prepare(JobRun *j)
 	jobs_as_owner(j, &role);
 	old = MemoryContextSwitchTo(j->call_cxt);
 	jobs_sql_build(j);
-	j->call = job_call_make(job_extension_schema(), j->def->function, j->def->arguments);
+	j->call = job_call_make(j->def->function, j->def->arguments);
 	result_cache_key(&kept, j->call->request.kind, &j->call->request.body, j->call->request.model, j->call->request.deterministic);
 	j->keeps = kept.on;
 	MemoryContextSwitchTo(old);

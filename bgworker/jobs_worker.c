@@ -22,10 +22,13 @@
  * of it has passed the worker ends itself, which can't be caught, and the next one stops
  * the job.
  *
+ * CRASHES.  Before it does anything for a job the worker says so where that outlives it
+ * (jobs_crash.c).  A job at which workers have crashed again is put to state failed, too.
+ *
  * The worker connects without a role of its own.  What belongs to users runs as the
  * job's owner in a restricted context (job_role_begin()).
  *
- * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl.
+ * Tests: tests/t/060_jobs.pl, 061_jobs_kill.pl, 065_jobs_hostile.pl.
  */
 #include "postgres.h"
 
@@ -46,7 +49,6 @@
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
-#include "utils/datetime.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -151,6 +153,8 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 	ErrorData  *volatile err = NULL;
 
 	report(j ? psprintf("job %s: %s", j->def->name, what) : what);
+	if (j != NULL)
+		jobs_session_for(j->def->owner);
 	PG_TRY();
 	{
 		/* now() is the transaction's, not the worker's start */
@@ -176,6 +180,7 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(w.loop);
+	jobs_session_after(err != NULL);
 	pgstat_report_stat(false);
 	report(NULL);
 	return err;
@@ -475,6 +480,27 @@ stop_job(void)
 	fail_job(j, &e);
 }
 
+/* Workers have crashed at jobs, each time with all of PostgreSQL. */
+static void
+set_aside(void)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &w.jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+		ErrorData	e = {.elevel = ERROR,.sqlerrcode = ERRCODE_CRASH_SHUTDOWN};
+		int			times = jobs_crash_times(j->def->id);
+
+		if (times < JOBS_CRASHES || j->failed)
+			continue;
+		e.message = psprintf("the worker has crashed %d times while it was at the job", times);
+		fail_job(j, &e);
+		if (j->failed)
+			jobs_crash_forget(j->def->id);
+	}
+}
+
 /* ---- claim and read ---- */
 
 static void
@@ -643,6 +669,7 @@ start_items(JobRun *j)
 
 	if (j->call == NULL || j->failed || j->endpoint_at > GetCurrentTimestamp())
 		return true;
+	jobs_crash_mark(j->def->id);
 	GetUserIdAndSecContext(&user, &sec_context);
 	SetUserIdAndSecContext(j->def->owner, sec_context | SECURITY_LOCAL_USERID_CHANGE);
 	dlist_foreach(it, &j->items)
@@ -666,6 +693,7 @@ start_items(JobRun *j)
 		go_on = true;
 	}
 	SetUserIdAndSecContext(user, sec_context);
+	jobs_crash_mark(0);
 	/* the next one's endpoint may have more room */
 	return go_on || j->remote;
 }
@@ -913,24 +941,6 @@ items_in_hand(void)
 	return n;
 }
 
-/* Does the job's schedule let it begin with rows now? */
-static bool
-is_time(const JobDef *def)
-{
-	int			from;
-	int			until;
-	int			now;
-	int			tz;
-	struct pg_tm tm;
-	fsec_t		fsec;
-
-	if (def->schedule == NULL || !job_schedule(def->schedule, &from, &until) ||
-		timestamp2tm(GetCurrentTimestamp(), &tz, &tm, &fsec, NULL, NULL) != 0)
-		return true;
-	now = tm.tm_hour * 60 + tm.tm_min;
-	return from < until ? now >= from && now < until : now >= from || now < until;
-}
-
 /* May it take more rows out of the queue? */
 static bool
 has_room(const JobRun *j)
@@ -958,6 +968,7 @@ serve(JobRun *j)
 
 	if (j->failed || j->not_before > now)
 		return;
+	jobs_crash_mark(j->def->id);
 	j->budget = budget();
 	j->most = rows_in_hand(j->def);
 	if (j->look_at != 0 && j->look_at <= now)
@@ -965,7 +976,7 @@ serve(JobRun *j)
 		j->look = true;
 		j->look_at = 0;
 	}
-	if ((j->look || j->backfill) && has_room(j) && is_time(j->def))
+	if ((j->look || j->backfill) && has_room(j) && job_is_time(j->def))
 		claim(j);
 	/* one piece a turn: inputs may take their time, and other jobs wait */
 	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0)
@@ -975,6 +986,7 @@ serve(JobRun *j)
 		collect(j);
 		write_answers(j);
 	}
+	jobs_crash_mark(0);
 }
 
 /* ms until something is due without a wake; in *idle: there is nothing at all to do */
@@ -998,7 +1010,7 @@ next_nap(bool *idle)
 		if (j->not_before > now)
 			at = j->not_before;
 		else if (j->look || j->backfill)
-			at = has_room(j) && is_time(j->def) ? now : 0;
+			at = has_room(j) && job_is_time(j->def) ? now : 0;
 		if (at != 0)
 			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
 		if (j->n_items > 0)
@@ -1071,7 +1083,10 @@ turn(void)
 		if (!load_jobs())
 			pg_usleep(100000);
 		else
+		{
+			set_aside();
 			stop_job();
+		}
 	}
 	else if (now.wakes != w.seen.wakes)
 		dlist_foreach(it, &w.jobs)
@@ -1120,12 +1135,14 @@ turn_safely(void)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(TopMemoryContext);
+		jobs_crash_mark(0);
 		LWLockReleaseAll();
 		ConditionVariableCancelSleep();
 		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID, 0);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
+		jobs_session_after(true);
 		failed = true;
 	}
 	PG_END_TRY();
@@ -1135,25 +1152,6 @@ turn_safely(void)
 		pg_usleep(1000000);
 	}
 	MemoryContextReset(w.loop);
-}
-
-/* Settings that must not be what somebody has put into the configuration. */
-static void
-own_settings(void)
-{
-	static const char *const settings[][2] = {
-		{"search_path", "pg_catalog, pg_temp"}, {"client_encoding", "UTF8"},
-		{"default_transaction_isolation", "read committed"}, {"default_transaction_read_only", "off"},
-		{"default_transaction_deferrable", "off"}, {"lock_timeout", "200ms"}, {"statement_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"standard_conforming_strings", "on"}, {"array_nulls", "on"},
-		{"transform_null_equals", "off"}, {"jit", "off"}, {"vllm.batch_dedup", "on"},
-		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"}
-	};
-
-	StartTransactionCommand();
-	for (int i = 0; i < (int) lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
-	CommitTransactionCommand();
 }
 
 void
@@ -1169,7 +1167,7 @@ vllm_jobs_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
 	vclient_for_others();
 	pgstat_report_appname("vllm_pg job worker");
-	own_settings();
+	jobs_session_begin();
 	watch_timeout = RegisterTimeout(USER_TIMEOUT, watch);
 	begin_anew();
 	for (;;)

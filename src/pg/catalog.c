@@ -213,6 +213,33 @@ catalog_may_see_path(const ModelRow *m)
 		(!catalog_is_remote(m) && has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES));
 }
 
+/* Is it written as "Qwen/Qwen3-4B" is? */
+static bool
+is_repository(const char *s)
+{
+	static const char *const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+	size_t		owner = strspn(s, letters);
+	size_t		name = s[owner] == '/' ? strspn(s + owner + 1, letters) : 0;
+
+	return owner > 0 && name > 0 && s[owner + 1 + name] == '\0' && s[0] != '.' && s[owner + 1] != '.';
+}
+
+void
+catalog_check_absolute(const char *path)
+{
+	if (is_absolute_path(path))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("path \"%s\" is not absolute", path),
+			 is_repository(path) ?
+			 errdetail("If this names a repository of Hugging Face's: nothing is downloaded.") : 0,
+			 is_repository(path) ?
+			 errhint("Get it by \"hf download %s --local-dir /models/%s\" on the database server, where its operating system user may read it, and give the path \"/models/%s\".",
+					 path, strchr(path, '/') + 1, strchr(path, '/') + 1) :
+			 errhint("Give the path on the database server from / on.")));
+}
+
 ModelRow *
 catalog_model(const char *name)
 {
@@ -222,6 +249,9 @@ catalog_model(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("model \"%s\" does not exist", name),
+				 is_repository(name) && lora_find(name) == NULL ?
+				 errhint("Nothing is downloaded. Get a repository of Hugging Face's by \"hf download %s --local-dir /models/%s\" on the database server, then "
+						 "llm_create_model() adds it by this path; models of this database are listed in the view llm_models.", name, strchr(name, '/') + 1) :
 				 lora_find(name) != NULL ?
 				 errhint("There is an adapter of this name; the view llm_loras says of which model.") :
 				 errhint("Models of this database are listed in the view llm_models; "

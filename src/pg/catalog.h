@@ -41,6 +41,8 @@ ModelRow   *catalog_for_use(const char *name, const char *lora);
 ModelRow   *catalog_model_for_use(const char *name);
 /* The row, for who may do what he wants with any model; ERROR if there is none. */
 ModelRow   *catalog_model(const char *name);
+/* Refuse a path that is not absolute; where it looks like a repository of Hugging Face's, say how to get that. */
+void		catalog_check_absolute(const char *path);
 ModelRow   *catalog_model_for_owner(const char *name);
 /* What a call names it by: the adapter, if there is one. */
 const char *catalog_called(const ModelRow *m);

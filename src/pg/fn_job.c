@@ -4,9 +4,9 @@
  *	  llm_pause_job, llm_resume_job, llm_retry_job, llm_backfill_job.
  *
  * Who makes a job owns the source table and may use the model; the job's work runs with
- * its maker's rights.  Triggers and the side table are made by statements that run as the
- * caller, so that PostgreSQL's own checks apply; the job's rows are written with the
- * rights of the extension's owner.
+ * the rights of the table's owner.  The side table is made by a statement that runs as the
+ * caller, so that PostgreSQL's own checks apply; the job's rows are written, and its
+ * triggers made, with the rights of the extension's owner.
  *
  * Everything that can be wrong with a job is found out here, not by the worker
  * (job_check.c).
@@ -15,7 +15,7 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -176,16 +176,10 @@ insert_job(NewJob *n)
 	job_role_end(&role);
 }
 
+/* Who may make triggers on a table may make ours, as PostgreSQL has it. */
 static void
 create_triggers(const NewJob *n)
 {
-	static const char *const events[][2] = {
-		{"insert", "REFERENCING NEW TABLE AS new_rows"},
-		{"update", "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows"},
-		{"delete", "REFERENCING OLD TABLE AS old_rows"},
-		{"truncate", ""}
-	};
-	int			n_events = OidIsValid(n->def.target_table) ? 4 : 2;
 	List	   *tables = find_all_inheritors(n->def.source, ShareRowExclusiveLock, NULL);
 	ListCell   *lc;
 
@@ -193,14 +187,13 @@ create_triggers(const NewJob *n)
 	{
 		Oid			relid = lfirst_oid(lc);
 		char		kind = get_rel_relkind(relid);
+		AclResult	acl = pg_class_aclcheck(relid, GetUserId(), ACL_TRIGGER);
 
 		if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 			job_refuse_source(n->source, "One of its partitions is a foreign table.", NULL);
-		for (int i = 0; i < n_events; i++)
-			job_execute(psprintf("CREATE TRIGGER vllm_job_%d_%s AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%s)",
-							 n->def.id, events[i][0], events[i][0],
-							 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
-							 events[i][1], quote_literal_cstr(n->def.name)));
+		if (acl != ACLCHECK_OK)
+			aclcheck_error(acl, OBJECT_TABLE, get_rel_name(relid));
+		job_create_triggers(&n->def, relid);
 	}
 }
 
@@ -217,7 +210,12 @@ open_source(NewJob *n, FunctionCallInfo fcinfo, const char *function)
 				 errmsg("source must not be null")));
 	n->def.source = PG_GETARG_OID(0);
 	n->def.chunk_overlap = -1;
-	n->source = table_open(n->def.source, AccessShareLock);
+	/* not try_table_open(): what that says of an index or a type differs between PostgreSQL's versions */
+	n->source = try_relation_open(n->def.source, AccessShareLock);
+	if (n->source == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", n->def.source)));
 	job_check_source(n->source);
 	/* code that its owner puts on the table (triggers, generated columns) runs with the job: as nobody else */
 	n->def.owner = n->source->rd_rel->relowner;
@@ -236,7 +234,8 @@ set_input(NewJob *n, const char *input, const char *template, List *columns)
 		input = job_template_expression(template);
 	else if (columns)
 		input = job_columns_expression(columns);
-	n->def.input = job_expression(n->source, input, &n->def.inputs);
+	n->def.input = (template || columns ? job_expression_made : job_expression) (n->source, n->def.owner, input,
+																				 &n->def.inputs);
 }
 
 static void
@@ -258,11 +257,24 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 	n->def.max_attempts = positive_arg(fcinfo, max_attempts, "max_attempts", 1, 5);
 }
 
+/* What the call gives; its arguments are values of the extension's types, but the function is found by name. */
+static Oid
+call_type(const NewJob *n)
+{
+	JobRole		role;
+	Oid			type;
+
+	job_role_owner(&role, n->def.owner);
+	type = job_call_make(n->def.function, job_arguments_text(n))->rettype;
+	job_role_end(&role);
+	return type;
+}
+
 /* What is left once the arguments are known; the job's name, in the caller's memory. */
 static Datum
 create_job(NewJob *n)
 {
-	JobCall    *call;
+	Oid			type;
 	NameData   *result = SPI_palloc(sizeof(NameData));
 
 	if ((n->def.target_column != NULL) + (n->target_table != NULL) != 1)
@@ -272,11 +284,11 @@ create_job(NewJob *n)
 				 errhint(strcmp(n->def.kind, "embedding") == 0 ?
 						 "Give one of target_column => '...', a column of the source, and target_table => '...'." :
 						 "Give target_column => '...', a column of the source.")));
-	call = job_call_make(job_extension_schema(), n->def.function, job_arguments_text(n));
+	type = call_type(n);
 	if (n->def.target_column)
-		job_check_target_column(n, call->rettype);
+		job_check_target_column(n, type);
 	else
-		job_set_side_table(n, call->rettype);
+		job_set_side_table(n, type);
 	job_check_chunking(n);
 	job_try(n);
 	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the model is tried */
@@ -284,7 +296,7 @@ create_job(NewJob *n)
 	n->def.id = (int32) nextval_internal(job_relation("job_id_seq"), false);
 	insert_job(n);
 	create_triggers(n);
-	table_close(n->source, NoLock);
+	relation_close(n->source, NoLock);
 	namestrcpy(result, n->def.name);
 	return NameGetDatum(result);
 }
@@ -380,13 +392,14 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the job's name must not be null")));
+	/* the source may have a new owner that nobody has told us of: whose the job is decides as whom its code runs */
+	job_follow_owners();
 	j = job_find(NameStr(*PG_GETARG_NAME(0)));
 	if (j == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("job \"%s\" does not exist", NameStr(*PG_GETARG_NAME(0))),
 				 errhint("The view llm_jobs lists the jobs of this database.")));
-	/* the source may have a new owner that nobody has told us of */
 	if (!superuser() && !has_privs_of_role(GetUserId(), j->owner) && !owns(j->source))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -506,9 +519,14 @@ Datum
 llm_alter_job(PG_FUNCTION_ARGS)
 {
 	JobDef	   *j = job_for_owner(fcinfo, "llm_alter_job()");
-	NewJob		n = {.source = table_open(j->source, AccessShareLock)};
+	NewJob		n = {.source = try_relation_open(j->source, AccessShareLock)};
 	char	   *rows = text_arg(fcinfo, 18);
 
+	if (n.source == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the source of job \"%s\" has been dropped", j->name),
+				 errhint("llm_drop_job() removes the job.")));
 	if (rows && !is_backfill(rows))
 		job_bad_value("backfill", rows, "It is one of missing, all, none.");
 	/* with both locks, the table's first as renaming has it: nobody else changes the job */
@@ -521,17 +539,17 @@ llm_alter_job(PG_FUNCTION_ARGS)
 	set_served(&n, fcinfo);
 	if (set_computed(&n, fcinfo))
 	{
-		JobCall    *call = job_call_make(job_extension_schema(), n.def.function, job_arguments_text(&n));
+		Oid			type = call_type(&n);
 
 		if (n.def.target_column)
-			job_check_target_column(&n, call->rettype);
+			job_check_target_column(&n, type);
 		job_check_chunking(&n);
 		job_try(&n);
 		/* every row has the value of the settings before */
 		rows = rows ? rows : "all";
 	}
 	update_job(&n);
-	table_close(n.source, NoLock);
+	relation_close(n.source, NoLock);
 	SPI_finish();
 	if (rows)
 		(void) change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows, 0);

@@ -14,7 +14,12 @@
  * A writer must not fail because of a job: where the job or a key column is gone, the
  * trigger does nothing; the worker finds out what is wrong.
  *
- * Tests: tests/sql/23_jobs.sql, tests/t/060_jobs.pl.
+ * WHO CALLS.  A trigger of any shape can stand on any table: made by a superuser, or by
+ * anybody as long as he had EXECUTE.  So each function looks at all that it relies on, and
+ * is an ERROR where it was not fired as it is meant to be.  Another table than the job's
+ * source is no error: a partition may have been one a moment ago.
+ *
+ * Tests: tests/sql/07_internal.sql, 23_jobs.sql, tests/t/060_jobs.pl.
  */
 #include "postgres.h"
 
@@ -37,6 +42,7 @@
 
 #include "bgworker/jobs.h"
 #include "pg/job.h"
+#include "pg/own_call.h"
 
 PG_FUNCTION_INFO_V1(llm_job_wake);
 PG_FUNCTION_INFO_V1(llm_job_changed);
@@ -245,6 +251,30 @@ queue_changes(Changed *c, TriggerData *t, const JobDef *job)
 		jobs_wake_at_commit(false);
 }
 
+/*
+ * job_create_triggers() makes them.  One that fires for several events has no transition
+ * tables, and of an UPDATE it takes both to tell which rows have changed.
+ */
+static void
+check_shape(const TriggerData *t)
+{
+	bool		old_rows = TRIGGER_FIRED_BY_UPDATE(t->tg_event) || TRIGGER_FIRED_BY_DELETE(t->tg_event);
+	bool		new_rows = TRIGGER_FIRED_BY_UPDATE(t->tg_event) || TRIGGER_FIRED_BY_INSERT(t->tg_event);
+
+	if (!TRIGGER_FIRED_FOR_STATEMENT(t->tg_event) || !TRIGGER_FIRED_AFTER(t->tg_event) || t->tg_trigger->tgnargs != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be an AFTER trigger for each statement, with a job's name", "vllm.job_changed"),
+				 errhint("llm_create_embedding_job() and llm_create_completion_job() make such triggers.")));
+	if ((old_rows && t->tg_oldtable == NULL) || (new_rows && t->tg_newtable == NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("trigger \"%s\" of relation \"%s\" has no %s, which function \"%s\" needs", t->tg_trigger->tgname,
+						RelationGetRelationName(t->tg_relation), old_rows && t->tg_oldtable == NULL ? "OLD TABLE" : "NEW TABLE",
+						"vllm.job_changed"),
+				 errhint("llm_create_embedding_job() and llm_create_completion_job() make such triggers.")));
+}
+
 /* vllm.job_changed(job) */
 Datum
 llm_job_changed(PG_FUNCTION_ARGS)
@@ -254,12 +284,7 @@ llm_job_changed(PG_FUNCTION_ARGS)
 	JobDef	   *job;
 	int			guc_level;
 
-	if (!TRIGGER_FIRED_FOR_STATEMENT(t->tg_event) || !TRIGGER_FIRED_AFTER(t->tg_event) ||
-		t->tg_trigger->tgnargs != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"vllm.job_changed\" must be an AFTER trigger for each statement, with a job's name"),
-				 errhint("llm_create_embedding_job() and llm_create_completion_job() make such triggers.")));
+	check_shape(t);
 	job = job_find(t->tg_trigger->tgargs[0]);
 	if (job == NULL || !belongs_to(t->tg_relation, job->source))
 		return PointerGetDatum(NULL);
@@ -278,7 +303,12 @@ llm_job_changed(PG_FUNCTION_ARGS)
 Datum
 llm_job_wake(PG_FUNCTION_ARGS)
 {
-	(void) trigger_data(fcinfo, "vllm.job_wake");
+	TriggerData *t = trigger_data(fcinfo, "vllm.job_wake");
+
+	if (RelationGetRelid(t->tg_relation) != job_relation("job"))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" can't be a trigger of relation \"%s\"", "vllm.job_wake", RelationGetRelationName(t->tg_relation))));
 	jobs_wake_at_commit(true);
 	return PointerGetDatum(NULL);
 }
@@ -355,7 +385,7 @@ column_text(TriggerData *t, HeapTuple row, AttrNumber attno)
 
 /* sql: of $1, the text, and $2, the trigger's last argument. */
 static HeapTuple
-compute_row(TriggerData *t, const char *name, int max_args, const char *(*call) (FunctionCallInfo fcinfo), FunctionCallInfo fcinfo)
+compute_row(TriggerData *t, const char *name, int max_args, const char *(*call) (void))
 {
 	HeapTuple	row = TRIGGER_FIRED_BY_UPDATE(t->tg_event) ? t->tg_newtuple : t->tg_trigtuple;
 	int			n = t->tg_trigger->tgnargs;
@@ -382,33 +412,29 @@ compute_row(TriggerData *t, const char *name, int max_args, const char *(*call) 
 	SPI_connect();
 	text = column_text(t, row, source);
 	if (text != NULL)
-		value = computed(call(fcinfo), t, CStringGetTextDatum(text), n > 2 ? t->tg_trigger->tgargs[2] : NULL,
+		value = computed(call(), t, CStringGetTextDatum(text), n > 2 ? t->tg_trigger->tgargs[2] : NULL,
 						 target, &isnull);
 	column = target;
 	SPI_finish();
 	return heap_modify_tuple_by_cols(row, RelationGetDescr(t->tg_relation), 1, &column, &value, &isnull);
 }
 
-/* The extension's schema is where the trigger function is. */
-static char *
-beside(FunctionCallInfo fcinfo, const char *function)
-{
-	return quote_qualified_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)), function);
-}
-
 static const char *
-generate_call(FunctionCallInfo fcinfo)
+generate_call(void)
 {
 	/* {} in the template, or else its end, is the text's place */
-	return psprintf("SELECT %s(CASE WHEN $2 IS NULL THEN $1 WHEN pg_catalog.strpos($2, '{}') > 0"
-					" THEN pg_catalog.replace($2, '{}', $1) ELSE pg_catalog.concat($2, $1) END)",
-					beside(fcinfo, "llm_generate"));
+	List	   *args = own_arg(NIL, "prompt", "CASE WHEN $2 IS NULL THEN $1 WHEN pg_catalog.strpos($2, '{}') OPERATOR(pg_catalog.>) 0"
+							   " THEN pg_catalog.replace($2, '{}', $1) ELSE pg_catalog.concat($2, $1) END");
+
+	return psprintf("SELECT %s", own_call(own_function("llm_generate", TEXTOID), args));
 }
 
 static const char *
-embed_call(FunctionCallInfo fcinfo)
+embed_call(void)
 {
-	return psprintf("SELECT %s($1, model => $2)", beside(fcinfo, "llm_embed"));
+	List	   *args = own_arg(own_arg(NIL, "input", "$1"), "model", "$2");
+
+	return psprintf("SELECT %s", own_call(own_function("llm_embed", TEXTOID), args));
 }
 
 /* llm_generate_trigger(source, target [, template]) */
@@ -417,7 +443,7 @@ llm_generate_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *t = trigger_data(fcinfo, "llm_generate_trigger");
 
-	return PointerGetDatum(compute_row(t, "llm_generate_trigger", 3, generate_call, fcinfo));
+	return PointerGetDatum(compute_row(t, "llm_generate_trigger", 3, generate_call));
 }
 
 /* llm_embed_trigger(source, target [, model]) */
@@ -426,5 +452,5 @@ llm_embed_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *t = trigger_data(fcinfo, "llm_embed_trigger");
 
-	return PointerGetDatum(compute_row(t, "llm_embed_trigger", 3, embed_call, fcinfo));
+	return PointerGetDatum(compute_row(t, "llm_embed_trigger", 3, embed_call));
 }

@@ -63,6 +63,8 @@ typedef struct JobDef
 
 /* "HH:MM-HH:MM" in minutes of the day; until may be before from.  False: it is not one. */
 bool		job_schedule(const char *schedule, int *from, int *until);
+/* Does the job's schedule let it begin with rows now? */
+bool		job_is_time(const JobDef *def);
 
 /* ---- job_catalog.c ---- */
 
@@ -87,6 +89,10 @@ typedef struct JobRole
 } JobRole;
 void		job_role_begin(JobRole *r, Oid user, int sec_context);
 void		job_role_end(const JobRole *r);
+/* As a job's owner, whose code may run: in a restricted context. */
+void		job_role_owner(JobRole *r, Oid owner);
+/* The same, but with the caller's search_path, for a text of the caller's. */
+void		job_role_owner_here(JobRole *r, Oid owner);
 /* step(arg) in a subtransaction: its error, in the caller's memory, or NULL.  A cancel goes on as an ERROR:
  * it is meant for the whole transaction. */
 ErrorData  *job_attempt(void (*step) (void *arg), void *arg);
@@ -96,6 +102,13 @@ void		job_refuse_rls(Oid relid, Oid owner);
 void		job_role_internal(JobRole *r);
 
 /* ---- job_ddl.c ---- */
+
+/*
+ * The job's triggers on its source or a partition, whose owner the caller has asked for
+ * nothing: the trigger function is the extension's, and so is the right to use it.  Those
+ * that are there are left alone.
+ */
+void		job_create_triggers(const JobDef *job, Oid relid);
 
 /*
  * A column of a job's source is about to be renamed: its jobs' inputs are read with the old
@@ -128,13 +141,22 @@ int			job_key_format(void);
 /* ---- job_expr.c ---- */
 
 /*
- * Look at an SQL expression over the columns of rel: its text in a form that means the
- * same whatever the search_path (the row's alias is src), and the names of its columns.
+ * Constants of an expression are read and written by functions of their types, which may run
+ * code that the job's owner has made.  So all of these work as the owner, in a restricted
+ * context, whoever calls: somebody who renames a column, say.
  */
-char	   *job_expression(Relation rel, const char *text, List **columns);
+
+/*
+ * Look at an SQL expression over the columns of rel, with the caller's search_path: its text
+ * in a form that means the same whatever the search_path (the row's alias is src), and the
+ * names of its columns.
+ */
+char	   *job_expression(Relation rel, Oid owner, const char *text, List **columns);
+/* One that we have made: whatever operators the caller's search_path finds. */
+char	   *job_expression_made(Relation rel, Oid owner, const char *text, List **columns);
 /* A stored one as a tree, and back under the names that columns have then. */
-Node	   *job_expression_read(Relation rel, const char *text);
-char	   *job_expression_write(Relation rel, Node *node);
+Node	   *job_expression_read(Relation rel, Oid owner, const char *text);
+char	   *job_expression_write(Relation rel, Oid owner, Node *node);
 /* The expressions that stand for a template and for a list of columns. */
 char	   *job_template_expression(const char *template);
 char	   *job_columns_expression(List *columns);
@@ -156,7 +178,10 @@ typedef struct JobCall
  * Read the call and make its head as the current user, who must have the model's USAGE;
  * in a transaction; all memory is the current context's.
  */
-JobCall    *job_call_make(const char *schema, const char *function, const char *arguments);
+JobCall    *job_call_make(const char *function, const char *arguments);
+/* Arguments as a job keeps them: a List of OwnArg whose values are text, and the call with an input, an SQL expression. */
+List	   *job_arguments_read(const char *arguments);
+char	   *job_call_sql(const char *function, List *arguments, const char *input);
 /* The statement for the chunks of an input, an SQL expression: seq, chunk, tok_start, tok_end. */
 char	   *job_chunks_sql(const JobDef *def, const char *input);
 /* The request for an input, valid until the next one; or its error. */

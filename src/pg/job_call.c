@@ -2,8 +2,8 @@
  * job_call.c
  *	  The request of a job's function for one input.
  *
- * A job keeps the call as SQL text, llm_embed('', model => '...', ...): the parser finds
- * the function, the places of its arguments and their defaults.  What comes out is a call
+ * A job keeps the call's arguments as SQL text, model => '...', dimensions => '...': own_call()
+ * puts them in their places, and the others' defaults.  What the parser makes of it is a call
  * whose arguments are constants, from which the function's row of engine_func.def makes
  * the request's head.  So a job's request is what the same call would send.
  *
@@ -15,17 +15,35 @@
 #include "nodes/parsenodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
+#include "parser/parser.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 
 #include "pg/job.h"
+#include "pg/own_call.h"
 
+static const EngineFunc *
+require_engine_func(Oid funcid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	const EngineFunc *f;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", funcid);
+	f = engine_func_of(tuple);
+	ReleaseSysCache(tuple);
+	if (f == NULL || f->n_inputs != 1)
+		elog(ERROR, "function %u can't be a job's", funcid);
+	return f;
+}
+
+/* Nothing is computed unless it is the function. */
 static FuncExpr *
-parse_call(const char *sql)
+parse_call(const char *sql, Oid function)
 {
 	List	   *parsed = pg_parse_query(sql);
 	Query	   *query;
@@ -36,39 +54,54 @@ parse_call(const char *sql)
 	query = parse_analyze_fixedparams(linitial_node(RawStmt, parsed), sql, NULL, 0, NULL);
 	if (query->commandType != CMD_SELECT || list_length(query->targetList) != 1)
 		elog(ERROR, "a job's call is not one expression: %s", sql);
-	expr = (Node *) expression_planner(linitial_node(TargetEntry, query->targetList)->expr);
+	expr = (Node *) linitial_node(TargetEntry, query->targetList)->expr;
+	if (!IsA(expr, FuncExpr) || ((FuncExpr *) expr)->funcid != function)
+		elog(ERROR, "a job's call is not that of function %u: %s", function, sql);
+	expr = (Node *) expression_planner((Expr *) expr);
 	if (!IsA(expr, FuncExpr))
 		elog(ERROR, "a job's call is not a function's: %s", sql);
 	return (FuncExpr *) expr;
 }
 
-static const EngineFunc *
-engine_func_of(Oid funcid)
+List *
+job_arguments_read(const char *arguments)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
-	const EngineFunc *f;
-	bool		isnull;
-	Datum		prosrc;
+	List	   *statements = raw_parser(psprintf("SELECT pg_catalog.f(%s)", arguments), RAW_PARSE_DEFAULT);
+	SelectStmt *select = castNode(SelectStmt, linitial_node(RawStmt, statements)->stmt);
+	FuncCall   *call = castNode(FuncCall, linitial_node(ResTarget, select->targetList)->val);
+	List	   *args = NIL;
+	ListCell   *lc;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u", funcid);
-	prosrc = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull);
-	f = isnull ? NULL : engine_func_find(TextDatumGetCString(prosrc));
-	ReleaseSysCache(tuple);
-	if (f == NULL || f->n_inputs != 1)
-		elog(ERROR, "function %u can't be a job's", funcid);
-	return f;
+	foreach(lc, call->args)
+	{
+		NamedArgExpr *arg = lfirst_node(NamedArgExpr, lc);
+
+		args = own_arg(args, arg->name, strVal(&castNode(A_Const, arg->arg)->val));
+	}
+	return args;
+}
+
+char *
+job_call_sql(const char *function, List *arguments, const char *input)
+{
+	Oid			funcid = own_function(function, TEXTOID);
+	List	   *args = own_arg(NIL, strcmp(function, "llm_generate") == 0 ? "prompt" : "input", input);
+	ListCell   *lc;
+
+	foreach(lc, arguments)
+		args = own_arg(args, ((OwnArg *) lfirst(lc))->name, quote_literal_cstr(((OwnArg *) lfirst(lc))->value));
+	return own_call(funcid, args);
 }
 
 JobCall *
-job_call_make(const char *schema, const char *function, const char *arguments)
+job_call_make(const char *function, const char *arguments)
 {
 	JobCall    *c = palloc0(sizeof(JobCall));
-	FuncExpr   *call = parse_call(psprintf("SELECT %s(''%s%s)", quote_qualified_identifier(schema, function),
-										   arguments[0] ? ", " : "", arguments));
+	FuncExpr   *call = parse_call(psprintf("SELECT %s", job_call_sql(function, job_arguments_read(arguments), "''")),
+								  own_function(function, TEXTOID));
 	int			n = list_length(call->args);
 
-	c->func = engine_func_of(call->funcid);
+	c->func = require_engine_func(call->funcid);
 	c->rettype = call->funcresulttype;
 	fmgr_info(call->funcid, &c->flinfo);
 	fmgr_info_set_expr((Node *) call, &c->flinfo);
@@ -103,15 +136,13 @@ job_call_request(JobCall *c, const char *input)
 char *
 job_chunks_sql(const JobDef *def, const char *input)
 {
-	StringInfoData s;
+	List	   *args = own_arg(NIL, "input", input);
 
-	initStringInfo(&s);
-	appendStringInfo(&s, "SELECT seq, chunk, tok_start, tok_end FROM %s(%s, method => %s",
-					 quote_qualified_identifier(job_extension_schema(), "llm_chunk_text"), input, quote_literal_cstr(def->chunking));
+	args = own_arg(args, "method", quote_literal_cstr(def->chunking));
 	if (def->chunk_size > 0)
-		appendStringInfo(&s, ", size => %d", def->chunk_size);
+		args = own_arg(args, "size", psprintf("%d", def->chunk_size));
 	if (def->chunk_overlap >= 0)
-		appendStringInfo(&s, ", overlap => %d", def->chunk_overlap);
-	appendStringInfo(&s, ", model => %s) ORDER BY seq", quote_literal_cstr(def->model));
-	return s.data;
+		args = own_arg(args, "overlap", psprintf("%d", def->chunk_overlap));
+	args = own_arg(args, "model", quote_literal_cstr(def->model));
+	return psprintf("SELECT seq, chunk, tok_start, tok_end FROM %s ORDER BY seq", own_call(own_function("llm_chunk_text", TEXTOID), args));
 }

@@ -22,12 +22,14 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/rls.h"
+#include "utils/timestamp.h"
 
 #include "pg/job.h"
 
@@ -167,6 +169,23 @@ job_schedule(const char *schedule, int *from, int *until)
 	return *from != *until && *until <= 24 * 60;
 }
 
+bool
+job_is_time(const JobDef *def)
+{
+	int			from;
+	int			until;
+	int			now;
+	int			tz;
+	struct pg_tm tm;
+	fsec_t		fsec;
+
+	if (def->schedule == NULL || !job_schedule(def->schedule, &from, &until) ||
+		timestamp2tm(GetCurrentTimestamp(), &tz, &tm, &fsec, NULL, NULL) != 0)
+		return true;
+	now = tm.tm_hour * 60 + tm.tm_min;
+	return from < until ? now >= from && now < until : now >= from || now < until;
+}
+
 static int
 by_id(const ListCell *a, const ListCell *b)
 {
@@ -194,14 +213,32 @@ job_list(void)
 
 /* ---- roles ---- */
 
-void
-job_role_begin(JobRole *r, Oid user, int sec_context)
+static void
+be(JobRole *r, Oid user, int sec_context)
 {
 	GetUserIdAndSecContext(&r->user, &r->sec_context);
 	r->guc_level = NewGUCNestLevel();
 	SetUserIdAndSecContext(user, r->sec_context | sec_context);
+}
+
+void
+job_role_begin(JobRole *r, Oid user, int sec_context)
+{
+	be(r, user, sec_context);
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+void
+job_role_owner(JobRole *r, Oid owner)
+{
+	job_role_begin(r, owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+}
+
+void
+job_role_owner_here(JobRole *r, Oid owner)
+{
+	be(r, owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
 }
 
 void

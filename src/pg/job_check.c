@@ -31,6 +31,7 @@
 #include "utils/varlena.h"
 
 #include "pg/job_new.h"
+#include "pg/own_call.h"
 
 /* columns of a side table beside the key */
 static const char *const side_columns[] = {"chunk_seq", "chunk", "embedding", "tok_start", "tok_end"};
@@ -46,13 +47,13 @@ job_bad_value(const char *parameter, const char *value, const char *hint)
 
 /* ---- the call's arguments ---- */
 
-static JobArgument *
+static OwnArg *
 find_argument(const NewJob *n, const char *name)
 {
 	ListCell   *lc;
 
 	foreach(lc, n->arguments)
-		if (strcmp(((JobArgument *) lfirst(lc))->name, name) == 0)
+		if (strcmp(((OwnArg *) lfirst(lc))->name, name) == 0)
 			return lfirst(lc);
 	return NULL;
 }
@@ -60,30 +61,23 @@ find_argument(const NewJob *n, const char *name)
 void
 job_set_argument(NewJob *n, const char *name, const char *value)
 {
-	JobArgument *a = find_argument(n, name);
+	OwnArg *a = find_argument(n, name);
 
 	if (a != NULL)
 		n->arguments = list_delete_ptr(n->arguments, a);
 	if (value == NULL)
 		return;
-	a = palloc(sizeof(JobArgument));
+	a = palloc(sizeof(OwnArg));
 	a->name = pstrdup(name);
 	a->value = pstrdup(value);
 	n->arguments = lappend(n->arguments, a);
 }
 
-/* Has the function, or one of its name, an argument that a job may give? */
+/* Has the function an argument that a job may give? */
 static bool
 is_argument(const char *function, const char *name)
 {
-	Oid			types[3] = {TEXTOID, TEXTOID, TEXTOID};
-	Datum		v[3] = {CStringGetTextDatum(job_extension_schema()), CStringGetTextDatum(function), CStringGetTextDatum(name)};
-
-	if (SPI_execute_with_args("SELECT 1 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
-							  " WHERE n.nspname::text = $1 AND p.proname::text = $2 AND $3 = ANY (p.proargnames[2:])",
-							  3, types, v, NULL, true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "could not look at the function's arguments");
-	return SPI_processed > 0;
+	return own_function_takes(own_function(function, TEXTOID), name);
 }
 
 void
@@ -108,7 +102,7 @@ arguments_text(List *arguments)
 	initStringInfo(&s);
 	foreach(lc, arguments)
 	{
-		JobArgument *a = lfirst(lc);
+		OwnArg *a = lfirst(lc);
 
 		appendStringInfo(&s, "%s%s => %s", s.len > 0 ? ", " : "", quote_identifier(a->name), quote_literal_cstr(a->value));
 	}
@@ -130,18 +124,10 @@ job_has_argument(const NewJob *n, const char *name)
 void
 job_read_arguments(NewJob *n)
 {
-	List	   *statements = raw_parser(psprintf("SELECT f(%s)", n->def.arguments), RAW_PARSE_DEFAULT);
-	SelectStmt *select = (SelectStmt *) linitial_node(RawStmt, statements)->stmt;
-	FuncCall   *call = (FuncCall *) linitial_node(ResTarget, select->targetList)->val;
 	ListCell   *lc;
 
-	foreach(lc, call->args)
-	{
-		NamedArgExpr *arg = lfirst_node(NamedArgExpr, lc);
-		A_Const    *value = castNode(A_Const, arg->arg);
-
-		job_set_argument(n, arg->name, strVal(&value->val));
-	}
+	foreach(lc, job_arguments_read(n->def.arguments))
+		job_set_argument(n, ((OwnArg *) lfirst(lc))->name, ((OwnArg *) lfirst(lc))->value);
 }
 
 /* ---- source and key ---- */
@@ -321,7 +307,7 @@ create_side_table(NewJob *n, RangeVar *name, Oid type)
 		appendStringInfo(&sql, "%s %s NOT NULL, ", quote_identifier(lfirst(lc)),
 						 format_type_with_typemod(att->atttypid, att->atttypmod));
 	}
-	appendStringInfo(&sql, "chunk_seq int NOT NULL, chunk text NOT NULL, embedding %s NOT NULL, tok_start int, tok_end int, PRIMARY KEY (",
+	appendStringInfo(&sql, "chunk_seq int NOT NULL, chunk pg_catalog.text NOT NULL, embedding %s NOT NULL, tok_start int, tok_end int, PRIMARY KEY (",
 					 format_type_be(type));
 	foreach(lc, n->def.key)
 		appendStringInfo(&sql, "%s, ", quote_identifier(lfirst(lc)));
@@ -458,7 +444,7 @@ try_step(void *arg)
 	Trial	   *t = arg;
 	JobRole		role;
 
-	job_role_begin(&role, t->n->source->rd_rel->relowner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	job_role_owner(&role, t->n->source->rd_rel->relowner);
 	if (SPI_execute(t->sql, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not try the job's call");
 	job_role_end(&role);
@@ -485,7 +471,7 @@ static char *
 call_sql(const NewJob *n)
 {
 	List	   *arguments = list_copy(n->arguments);
-	JobArgument one = {"max_tokens", "1"};
+	OwnArg		one = {"max_tokens", "1"};
 
 	if (strcmp(n->def.kind, "completion") == 0 && find_argument(n, "params") == NULL)
 	{
@@ -493,7 +479,7 @@ call_sql(const NewJob *n)
 		arguments = list_delete_ptr(arguments, find_argument(n, "min_tokens"));
 		arguments = lappend(arguments, &one);
 	}
-	return psprintf("%s('x', %s)", quote_qualified_identifier(job_extension_schema(), n->def.function), arguments_text(arguments));
+	return job_call_sql(n->def.function, arguments, "'x'");
 }
 
 /* The type of the column that takes embeddings, with its modifier. */

@@ -19,16 +19,24 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/event_trigger.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_func.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -51,45 +59,121 @@ drop_orphans(void)
 		elog(ERROR, "could not remove jobs of dropped tables");
 }
 
-/* Run the statements that a query makes, one a row. */
-static void
-execute_made(const char *query)
-{
-	SPITupleTable *rows;
-	uint64		n;
+/* ---- triggers ---- */
 
-	if (SPI_execute(query, false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for triggers of jobs");
-	rows = SPI_tuptable;
-	n = SPI_processed;
-	for (uint64 i = 0; i < n; i++)
-		job_execute(SPI_getvalue(rows->vals[i], rows->tupdesc, 1));
+static const struct
+{
+	const char *name;
+	int16		event;
+	bool		old_rows;
+	bool		new_rows;
+	bool		of_column;		/* has a job with a target column it, too? */
+}			job_events[] = {
+	{"insert", TRIGGER_TYPE_INSERT, false, true, true},
+	{"update", TRIGGER_TYPE_UPDATE, true, true, true},
+	{"delete", TRIGGER_TYPE_DELETE, true, false, false},
+	{"truncate", TRIGGER_TYPE_TRUNCATE, false, false, false}
+};
+
+static List *
+transition(List *rels, const char *name, bool is_new)
+{
+	TriggerTransition *t = makeNode(TriggerTransition);
+
+	t->name = pstrdup(name);
+	t->isNew = is_new;
+	t->isTable = true;
+	return lappend(rels, t);
+}
+
+/*
+ * Not as statements: those would run event triggers, of which the functions would find
+ * themselves with the rights of the extension's owner beside a caller's temporary tables.
+ */
+void
+job_create_triggers(const JobDef *job, Oid relid)
+{
+	char		kind = get_rel_relkind(relid);
+	JobRole		role;
+	Oid			function;
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		return;
+	job_role_internal(&role);
+	function = LookupFuncName(list_make2(makeString("vllm"), makeString("job_changed")), 0, NULL, false);
+	for (int i = 0; i < (int) lengthof(job_events); i++)
+	{
+		CreateTrigStmt *s = makeNode(CreateTrigStmt);
+
+		s->trigname = psprintf("vllm_job_%d_%s", job->id, job_events[i].name);
+		if ((!job_events[i].of_column && !OidIsValid(job->target_table)) || OidIsValid(get_trigger_oid(relid, s->trigname, true)))
+			continue;
+		s->args = list_make1(makeString(job->name));
+		s->timing = TRIGGER_TYPE_AFTER;
+		s->events = job_events[i].event;
+		if (job_events[i].old_rows)
+			s->transitionRels = transition(s->transitionRels, "old_rows", false);
+		if (job_events[i].new_rows)
+			s->transitionRels = transition(s->transitionRels, "new_rows", true);
+		(void) CreateTrigger(s, NULL, relid, InvalidOid, InvalidOid, InvalidOid, function, InvalidOid, NULL, false, false);
+		CommandCounterIncrement();
+	}
+	job_role_end(&role);
 }
 
 /* Partitions that are new get the triggers that their source has. */
 static void
 add_partition_triggers(void)
 {
-	execute_made("SELECT pg_catalog.format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed(%L)',"
-				 "  'vllm_job_' || j.id || '_' || e.name, e.name, p.relid, e.tables, j.name)"
-				 " FROM vllm.job j CROSS JOIN LATERAL pg_catalog.pg_partition_tree(j.source) p"
-				 " CROSS JOIN (VALUES ('insert', 'REFERENCING NEW TABLE AS new_rows'),"
-				 "  ('update', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),"
-				 "  ('delete', 'REFERENCING OLD TABLE AS old_rows'), ('truncate', '')) e(name, tables)"
-				 " JOIN pg_catalog.pg_class c ON c.oid = p.relid AND c.relkind IN ('r', 'p')"
-				 " WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t"
-				 "  WHERE t.tgrelid = p.relid AND t.tgname = ('vllm_job_' || j.id || '_' || e.name)::name)"
-				 " AND p.relid::oid <> j.source::oid AND (j.target_table IS NOT NULL OR e.name IN ('insert', 'update'))");
+	ListCell   *j;
+	ListCell   *p;
+
+	foreach(j, job_list())
+	{
+		const JobDef *job = lfirst(j);
+
+		if (get_rel_relkind(job->source) != RELKIND_PARTITIONED_TABLE)
+			continue;
+		foreach(p, find_all_inheritors(job->source, NoLock, NULL))
+			if (lfirst_oid(p) != job->source)
+				job_create_triggers(job, lfirst_oid(p));
+	}
 }
 
-/* A partition that is not one any more keeps no triggers of the job. */
+/* The side table is looked through for rows that are gone. */
+static void
+queue_sweep(int32 job)
+{
+	JobQueue   *q = job_queue_open(job);
+
+	job_queue_add_truncate(q);
+	(void) job_queue_close(q);
+}
+
+/* A partition that is not one any more keeps no triggers of the job; without statements, as above. */
 static void
 drop_stale_triggers(void)
 {
-	execute_made("SELECT pg_catalog.format('DROP TRIGGER %I ON %s', t.tgname, t.tgrelid::regclass)"
-				 " FROM vllm.job j JOIN pg_catalog.pg_trigger t ON t.tgname::text ~ ('^vllm_job_' || j.id || '_(insert|update|delete|truncate)$')"
-				 " WHERE t.tgfoid = 'vllm.job_changed'::regproc AND t.tgrelid <> j.source::oid"
-				 " AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_partition_tree(j.source) p WHERE p.relid = t.tgrelid)");
+	SPITupleTable *rows;
+	uint64		n;
+
+	if (SPI_execute("SELECT t.oid, j.id, j.target_table IS NOT NULL AND t.tgname = 'vllm_job_' || j.id || '_delete'"
+					" FROM vllm.job j JOIN pg_catalog.pg_trigger t ON t.tgname::text ~ ('^vllm_job_' || j.id || '_(insert|update|delete|truncate)$')"
+					" WHERE t.tgfoid = 'vllm.job_changed'::regproc AND t.tgrelid <> j.source::oid"
+					" AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_partition_tree(j.source) p WHERE p.relid = t.tgrelid)", false, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for triggers of jobs");
+	rows = SPI_tuptable;
+	n = SPI_processed;
+	for (uint64 i = 0; i < n; i++)
+	{
+		bool		isnull;
+		ObjectAddress trigger;
+
+		ObjectAddressSet(trigger, TriggerRelationId, DatumGetObjectId(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull)));
+		performDeletion(&trigger, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+		if (DatumGetBool(SPI_getbinval(rows->vals[i], rows->tupdesc, 3, &isnull)))
+			queue_sweep(DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 2, &isnull)));
+	}
 }
 
 /* With its triggers a table has gone from a job's source: so have its rows. */
@@ -106,10 +190,8 @@ queue_sweeps(void)
 	for (uint64 i = 0, n = SPI_processed; i < n; i++)
 	{
 		bool		isnull;
-		JobQueue   *q = job_queue_open(DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull)));
 
-		job_queue_add_truncate(q);
-		(void) job_queue_close(q);
+		queue_sweep(DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull)));
 	}
 }
 
@@ -163,15 +245,19 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" was not called by event trigger manager", "vllm.job_ddl")));
+	e = (EventTriggerData *) fcinfo->context;
+	drop = strcmp(e->event, "sql_drop") == 0;
+	if (!drop && strcmp(e->event, "ddl_command_end") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" can't be an event trigger on %s", "vllm.job_ddl", e->event)));
 	/* the extension itself may be on its way in or out */
 	if (!job_installed() || job_list() == NIL)
 		return (Datum) 0;
-	e = (EventTriggerData *) fcinfo->context;
 	jobs_wake_at_commit(true);
-	/* the worker waits for a job's triggers; those that are made below come here, too */
+	/* the worker waits for a job's triggers */
 	if (strcmp(GetCommandTagName(e->tag), "CREATE TRIGGER") == 0)
 		return (Datum) 0;
-	drop = strcmp(e->event, "sql_drop") == 0;
 	job_role_internal(&role);
 	SPI_connect();
 	if (drop)
@@ -202,7 +288,7 @@ typedef struct Renamed
 typedef struct Reading
 {
 	Relation	rel;
-	const char *text;
+	const JobDef *job;
 	Node	   *node;
 } Reading;
 
@@ -211,14 +297,18 @@ read_step(void *arg)
 {
 	Reading    *r = arg;
 
-	r->node = job_expression_read(r->rel, r->text);
+	r->node = job_expression_read(r->rel, r->job->owner, r->job->input);
 }
 
-/* What is wrong with a job must not keep its table from being altered. */
+/*
+ * What is wrong with a job must not keep its table from being altered.  The expression is
+ * the job's owner's: it is read as him, also when the table has another owner by now, who is
+ * to look at it before the job goes on (follow_owners()).
+ */
 static Node *
-read_input(Relation rel, const char *text)
+read_input(Relation rel, const JobDef *job)
 {
-	Reading		r = {.rel = rel,.text = text};
+	Reading		r = {.rel = rel,.job = job};
 
 	return job_attempt(read_step, &r) == NULL ? r.node : NULL;
 }
@@ -259,7 +349,7 @@ job_rename_begin(RenameStmt *statement)
 		Relation	rel = table_open(job->source, NoLock);
 
 		r->job = job;
-		r->input = read_input(rel, job->input);
+		r->input = read_input(rel, job);
 		table_close(rel, NoLock);
 		renames = lappend(renames, r);
 	}
@@ -293,7 +383,7 @@ job_rename_end(List *renames, RenameStmt *statement)
 		char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
 		JobRole		role;
 
-		v[1] = CStringGetTextDatum(r->input ? job_expression_write(rel, r->input) : job->input);
+		v[1] = CStringGetTextDatum(r->input ? job_expression_write(rel, job->owner, r->input) : job->input);
 		v[2] = job_names_datum(renamed(job->key, statement));
 		v[3] = job_names_datum(renamed(job->inputs, statement));
 		if (target && strcmp(target, statement->subname) == 0)

@@ -11,7 +11,7 @@
  * and stores only if both are equal.  So it must not be volatile, and must not read
  * other tables, whose changes nobody would notice.
  *
- * Tests: tests/sql/23_jobs.sql.
+ * Tests: tests/sql/23_jobs.sql, 23_jobs_checks.sql.
  */
 #include "postgres.h"
 
@@ -114,8 +114,8 @@ stored_format(void)
 	return level;
 }
 
-char *
-job_expression_write(Relation rel, Node *node)
+static char *
+write_expression(Relation rel, Node *node)
 {
 	int			level = stored_format();
 	char	   *result;
@@ -126,7 +126,19 @@ job_expression_write(Relation rel, Node *node)
 }
 
 char *
-job_expression(Relation rel, const char *text, List **columns)
+job_expression_write(Relation rel, Oid owner, Node *node)
+{
+	JobRole		role;
+	char	   *result;
+
+	job_role_owner(&role, owner);
+	result = write_expression(rel, node);
+	job_role_end(&role);
+	return result;
+}
+
+static char *
+look_at_expression(Relation rel, const char *text, List **columns)
 {
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item;
@@ -154,24 +166,57 @@ job_expression(Relation rel, const char *text, List **columns)
 	if (has_money_constant(as_text, NULL))
 		refuse(text, "A constant of type money depends on lc_monetary; cast a number to it.");
 	*columns = column_names(rel, as_text, text);
-	result = job_expression_write(rel, as_text);
+	result = write_expression(rel, as_text);
 	free_parsestate(pstate);
 	return result;
 }
 
-Node *
-job_expression_read(Relation rel, const char *text)
+char *
+job_expression_made(Relation rel, Oid owner, const char *text, List **columns)
 {
-	int			level = stored_format();
-	ParseState *pstate = make_parsestate(NULL);
-	ParseNamespaceItem *item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, makeAlias("src", NIL), false, true);
+	JobRole		role;
+	int			level;
+	char	   *result;
+
+	job_role_owner(&role, owner);
+	level = stored_format();
+	result = look_at_expression(rel, text, columns);
+	AtEOXact_GUC(false, level);
+	job_role_end(&role);
+	return result;
+}
+
+char *
+job_expression(Relation rel, Oid owner, const char *text, List **columns)
+{
+	JobRole		role;
+	char	   *result;
+
+	job_role_owner_here(&role, owner);
+	result = look_at_expression(rel, text, columns);
+	job_role_end(&role);
+	return result;
+}
+
+Node *
+job_expression_read(Relation rel, Oid owner, const char *text)
+{
+	JobRole		role;
+	int			level;
+	ParseState *pstate;
+	ParseNamespaceItem *item;
 	Node	   *node;
 
+	job_role_owner(&role, owner);
+	level = stored_format();
+	pstate = make_parsestate(NULL);
+	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, makeAlias("src", NIL), false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
 	node = transformExpr(pstate, parse_expression(text), EXPR_KIND_SELECT_TARGET);
 	assign_expr_collations(pstate, node);
 	free_parsestate(pstate);
 	AtEOXact_GUC(false, level);
+	job_role_end(&role);
 	return node;
 }
 
@@ -236,7 +281,7 @@ job_template_expression(const char *template)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("template \"%s\" names no column", template),
 				 errhint("Columns are written as {name}. An SQL expression is given as input => '...'.")));
-	return psprintf("CASE WHEN pg_catalog.num_nonnulls(%s) > 0 THEN pg_catalog.concat(%s) END", names.data, out.data);
+	return psprintf("CASE WHEN pg_catalog.num_nonnulls(%s) OPERATOR(pg_catalog.>) 0 THEN pg_catalog.concat(%s) END", names.data, out.data);
 }
 
 char *

@@ -12,18 +12,12 @@
 
 #include "pg/job.h"
 
-typedef struct JobArgument
-{
-	const char *name;
-	const char *value;
-} JobArgument;
-
 typedef struct NewJob
 {
 	JobDef		def;
 	Relation	source;
 	char	   *target_table;	/* as given, or NULL */
-	List	   *arguments;		/* of the call, JobArgument * */
+	List	   *arguments;		/* of the call: OwnArg, whose value is text */
 	const char *backfill;
 } NewJob;
 

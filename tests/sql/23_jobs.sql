@@ -185,9 +185,9 @@ SELECT name FROM llm_jobs;
 SELECT fails($$SELECT llm_drop_job('mine')$$);
 -- another's job hears nothing of a table that is not its source
 CREATE TABLE intruder (id int PRIMARY KEY, a text, b text);
+RESET ROLE;
 CREATE TRIGGER t AFTER INSERT ON intruder REFERENCING NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION vllm.job_changed('mine');
 INSERT INTO intruder VALUES (77, 'x');
-RESET ROLE;
 SELECT count(*) FROM queued() WHERE key = '{77}';
 DROP TABLE intruder;
 

@@ -63,6 +63,71 @@ RESET ROLE;
 DROP OWNED BY regress_jobs_a;
 DROP ROLE regress_jobs_a;
 
+-- ---- reading an input runs code of its types: as the job's owner, whoever looks at the job ----
+CREATE ROLE regress_jobs_a;
+GRANT CREATE ON SCHEMA public TO regress_jobs_a;
+SET ROLE regress_jobs_a;
+CREATE TABLE spied (step text, who text, path text);
+CREATE FUNCTION spy(v int) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.spied VALUES (coalesce(current_setting('test.step', true), ''), current_user, current_setting('search_path'));
+    RETURN true;
+END $$;
+CREATE DOMAIN spy AS int CHECK (public.spy(VALUE));
+CREATE TABLE own (id int PRIMARY KEY, a text, b text);
+SET test.step = 'made by the owner';
+SELECT llm_create_completion_job('own', input => $$a || ('{1}'::spy[])::text$$, target_column => 'b', name => 'own');
+RESET ROLE;
+SELECT settled('own');
+SET test.step = 'renamed by a superuser';
+ALTER TABLE own RENAME COLUMN a TO aa;
+SET test.step = 'another name, too';
+ALTER TABLE own RENAME COLUMN b TO bb;
+SET test.step = 'looked at';
+SELECT input, target FROM llm_jobs;
+SET test.step = 'altered by a superuser';
+SELECT llm_alter_job('own', input => $$aa || ('{2,3}'::public.spy[])::text$$);
+SET test.step = 'altered otherwise';
+SELECT llm_alter_job('own', max_attempts => 3);
+SET test.step = 'dropped';
+SELECT llm_drop_job('own');
+SET test.step = 'made by a superuser';
+SELECT llm_create_completion_job('own', input => $$aa || ('{4}'::public.spy[])::text$$, target_column => 'bb', name => 'own', backfill => 'none');
+RESET test.step;
+INSERT INTO own VALUES (1, 'x');
+SELECT settled('own');
+SELECT bb FROM own;
+SELECT step, who, min(path) AS path FROM spied WHERE step <> '' GROUP BY 1, 2 ORDER BY step COLLATE "C", who;
+SELECT DISTINCT who FROM spied;
+-- nor does a trigger that it would leave for the end of the superuser's transaction
+SET ROLE regress_jobs_a;
+CREATE TABLE bait (id int);
+CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.spied VALUES ('late', current_user); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON bait DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late();
+CREATE OR REPLACE FUNCTION spy(v int) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('test.step', true) = 'late' THEN INSERT INTO public.bait VALUES (1); END IF;
+    RETURN true;
+END $$;
+RESET ROLE;
+SELECT llm_pause_job('own');
+SET test.step = 'late';
+ALTER TABLE own RENAME COLUMN aa TO a;
+SELECT fails($$SELECT llm_alter_job('own', input => 'a || (''{6}''::public.spy[])::text')$$);
+RESET test.step;
+SELECT who FROM spied WHERE step = 'late';
+SELECT input FROM llm_jobs;
+SELECT llm_alter_job('own', input => $$a || ('{6}'::public.spy[])::text$$);
+-- the owner of the table has changed, and nobody has said so: then it is the new owner's, who looks at it first
+CREATE ROLE regress_jobs_b;
+UPDATE vllm.job SET owner = 'regress_jobs_b', state = 'active';
+TRUNCATE spied;
+SELECT llm_alter_job('own', input => $$a || ('{5}'::public.spy[])::text$$);
+SELECT owner, state, last_error FROM llm_jobs;
+SELECT llm_drop_job('own');
+DROP OWNED BY regress_jobs_a, regress_jobs_b;
+DROP ROLE regress_jobs_a, regress_jobs_b;
+
 -- ---- settings that don't suit the model, the target or one another ----
 CREATE TABLE texts (id int PRIMARY KEY, a text, e real[], g text GENERATED ALWAYS AS (upper(a)) STORED);
 SELECT fails($$SELECT llm_create_embedding_job('texts', 'a', 'e', dimensions => 100000)$$);

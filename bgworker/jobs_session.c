@@ -1,0 +1,78 @@
+/*
+ * jobs_session.c
+ *	  The session in which a worker runs the jobs of many owners.
+ *
+ * An owner's code runs in a restricted context: PostgreSQL refuses temporary tables, LISTEN,
+ * PREPARE, cursors that outlive the transaction and other roles there, and what it sets is
+ * undone behind it (job_role_end()).  The rest would stay with the session: locks that no
+ * transaction owns, the sequences' last values, plans.  Such locks go with the
+ * transaction that took them; everything goes, as by DISCARD ALL, before the code of another
+ * owner runs, and after an error, which may have come before what would have tidied up.
+ *
+ * Tests: tests/t/065_jobs_hostile.pl.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "commands/async.h"
+#include "commands/prepare.h"
+#include "commands/sequence.h"
+#include "storage/lock.h"
+#include "utils/guc.h"
+#include "utils/plancache.h"
+#include "utils/portal.h"
+
+#include "bgworker/jobs_int.h"
+
+/* whose code the session has seen since it was reset; InvalidOid: it is to be reset */
+static Oid	seen = InvalidOid;
+
+/* Settings that must not be what somebody has put into the configuration, or the database's owner into ALTER DATABASE. */
+void
+jobs_session_begin(void)
+{
+	static const char *const settings[][2] = {
+		{"role", "none"}, {"row_security", "on"},
+		{"search_path", "pg_catalog, pg_temp"}, {"client_encoding", "UTF8"},
+		{"default_transaction_isolation", "read committed"}, {"default_transaction_read_only", "off"},
+		{"default_transaction_deferrable", "off"}, {"lock_timeout", "200ms"}, {"statement_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"standard_conforming_strings", "on"}, {"array_nulls", "on"},
+		{"transform_null_equals", "off"}, {"jit", "off"}, {"vllm.batch_dedup", "on"},
+		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"},
+		/* code that crashes shall do so here, where it is known whose it is */
+		{"max_parallel_workers_per_gather", "0"}, {"max_parallel_maintenance_workers", "0"}
+	};
+
+	StartTransactionCommand();
+	for (int i = 0; i < (int) lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	CommitTransactionCommand();
+}
+
+void
+jobs_session_for(Oid owner)
+{
+	if (seen == owner)
+		return;
+	StartTransactionCommand();
+	PortalHashTableDeleteAll();
+	/* those of jobs_session_begin() stay */
+	ResetAllOptions();
+	DropAllPreparedStatements();
+	Async_UnlistenAll();
+	LockReleaseAll(USER_LOCKMETHOD, true);
+	ResetPlanCache();
+	ResetTempTableNamespace();
+	ResetSequenceCaches();
+	CommitTransactionCommand();
+	seen = owner;
+}
+
+void
+jobs_session_after(bool failed)
+{
+	LockReleaseAll(USER_LOCKMETHOD, true);
+	if (failed)
+		seen = InvalidOid;
+}
