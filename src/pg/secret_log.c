@@ -12,7 +12,11 @@
  * until llm_set_secret() runs.  From then on, as long as the statement lasts, the secret itself is looked for, and pg_stat_activity
  * shows a text without it.
  *
- * Tests: tests/t/114_secrets.pl.
+ * Nothing can cancel a backend while it works on a message, so none may take long, whoever wrote it.  A message that can't hold a secret is
+ * looked over once, fast (secret_name.c), and so is the session's statement, for all of its messages.  What is longer than SECRET_LONGEST and may give a
+ * secret is left out whole.
+ *
+ * Tests: tests/unit/test_secret_mask.c, tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 
@@ -27,8 +31,8 @@
 #include "pg/secret.h"
 #include "pg/secret_mask.h"
 
-#define LONGEST		(16 * 1024 * 1024)	/* of texts that are masked; a longer one is left out */
 #define MASK		"***"
+#define LOOKED_OVER	(16 * SECRET_LONGEST)	/* bytes of prepared statements that one message is worth; of the rest the worst is taken */
 #define MAX_KNOWN	8			/* secrets that one statement has given */
 #define SHORTEST	8			/* bytes; a shorter secret would be found everywhere */
 
@@ -37,19 +41,31 @@ static emit_log_hook_type prev_emit_log_hook = NULL;
 /* The session's statement as the client sent it, and without its secret; in MessageContext, until that is reset. */
 static char *plain_statement;
 static char *masked_statement;
+/* Or: it gives no secret, whatever is prepared, and it has none of so many that are known.  Goes with MessageContext. */
+static const char *clean_statement;
+static int	clean_known;
 /* What it has given llm_set_secret() so far; there, too. */
 static char *known[MAX_KNOWN];
+static size_t known_len[MAX_KNOWN];
 static int	n_known;
 static bool callback_set = false;
 static MemoryContextCallback forget_callback;
+
+static size_t may_look_over;		/* of LOOKED_OVER, what is left for this message */
 
 static bool
 calls_set_secret(const char *name)
 {
 	PreparedStatement *p = FetchPreparedStatement(name, false);
+	size_t		len;
 
-	return p != NULL && p->plansource->query_string != NULL &&
-		secret_named(p->plansource->query_string);
+	if (p == NULL || p->plansource->query_string == NULL)
+		return false;
+	len = strlen(p->plansource->query_string);
+	if (len > may_look_over)
+		return true;
+	may_look_over -= len;
+	return secret_named(p->plansource->query_string);
 }
 
 static bool
@@ -62,48 +78,81 @@ static void
 forget_statement(void *arg)
 {
 	plain_statement = masked_statement = NULL;
+	clean_statement = NULL;
 	n_known = 0;
 	callback_set = false;
 }
 
-/* What is kept goes with MessageContext. */
+/* What is known goes with MessageContext. */
+static void
+goes_with_message(void)
+{
+	if (callback_set)
+		return;
+	forget_callback.func = forget_statement;
+	MemoryContextRegisterResetCallback(MessageContext, &forget_callback);
+	callback_set = true;
+}
+
 static char *
 keep(const char *s)
 {
-	if (!callback_set)
-	{
-		forget_callback.func = forget_statement;
-		MemoryContextRegisterResetCallback(MessageContext, &forget_callback);
-		callback_set = true;
-	}
+	goes_with_message();
 	return MemoryContextStrdup(MessageContext, s);
 }
 
-/* A copy of the text without the secrets that are known; NULL: it has none. */
+static bool
+has_known(const char *text)
+{
+	for (int i = 0; i < n_known; i++)
+		if (strstr(text, known[i]) != NULL)
+			return true;
+	return false;
+}
+
+/*
+ * A copy of the text without the secrets that are known; NULL: it has none.  Each is looked for once over the whole text; where
+ * they lap over, all of it goes.
+ */
 static char *
 mask_known(const char *text)
 {
 	StringInfoData out;
+	const char *at[MAX_KNOWN];
 	bool		any = false;
 
-	for (int i = 0; i < n_known && !any; i++)
-		any = strstr(text, known[i]) != NULL;
+	for (int i = 0; i < n_known; i++)
+		any |= (at[i] = strstr(text, known[i])) != NULL;
 	if (!any)
 		return NULL;
 	initStringInfo(&out);
-	while (*text != '\0')
+	for (;;)
 	{
-		size_t		n = 0;
+		const char *from = NULL;
+		const char *to;
 
 		for (int i = 0; i < n_known; i++)
-			if (strncmp(text, known[i], strlen(known[i])) == 0)
-				n = Max(n, strlen(known[i]));
-		if (n > 0)
-			appendStringInfoString(&out, MASK);
-		else
-			appendStringInfoChar(&out, *text);
-		text += Max(n, 1);
+			if (at[i] != NULL && (from == NULL || at[i] < from))
+				from = at[i];
+		if (from == NULL)
+			break;
+		to = from;
+		for (bool grown = true; grown;)
+		{
+			grown = false;
+			for (int i = 0; i < n_known; i++)
+				if (at[i] != NULL && (at[i] == from || at[i] < to))
+				{
+					to = Max(to, at[i] + known_len[i]);
+					at[i] = strstr(at[i] + known_len[i], known[i]);
+					grown = true;
+				}
+		}
+		appendBinaryStringInfo(&out, text, from - text);
+		appendStringInfoString(&out, MASK);
+		text = to;
 	}
+	appendStringInfoString(&out, text);
 	return out.data;
 }
 
@@ -123,6 +172,17 @@ keep_masked(const Statement *s)
 	debug_query_string = masked_statement;
 }
 
+/* The session's statement gives nothing: if that can't change as long as it runs, it need not be read again. */
+static void
+remember_clean(void)
+{
+	if (MessageContext == NULL || secret_may_be_given(debug_query_string))
+		return;
+	goes_with_message();
+	clean_statement = debug_query_string;
+	clean_known = n_known;
+}
+
 static Statement
 session_statement(ErrorData *edata)
 {
@@ -135,19 +195,24 @@ session_statement(ErrorData *edata)
 	{
 		plain_statement, masked_statement
 	};
-	if (strlen(debug_query_string) <= LONGEST)
+	if (debug_query_string == clean_statement && clean_known == n_known)
+		return s;
+	if (strlen(debug_query_string) <= SECRET_LONGEST)
 	{
 		s.masked = secret_mask_statement(debug_query_string, calls_set_secret);
 		if (s.masked == NULL)
 			s.masked = mask_known(debug_query_string);
 	}
-	else if (mentions(debug_query_string))
+	else if (secret_in_long(debug_query_string, calls_set_secret) || has_known(debug_query_string))
 	{
 		s.masked = MASK;
 		edata->hide_stmt = true;
 	}
 	if (s.masked == NULL)
+	{
+		remember_clean();
 		return s;
+	}
 	if (MessageContext != NULL)
 		keep_masked(&s);
 	else
@@ -169,7 +234,7 @@ mask_field(char **field, const Statement *s)
 
 	if (text == NULL || (s->masked == NULL && n_known == 0 && !mentions(text)))
 		return;
-	if (strlen(text) > LONGEST)
+	if (strlen(text) > SECRET_LONGEST)
 	{
 		*field = pstrdup(MASK);
 		return;
@@ -239,10 +304,12 @@ hide_secrets(ErrorData *edata)
 {
 	if (edata->output_to_server)
 	{
-		Statement	s = session_statement(edata);
+		Statement	s;
 		const char *query = edata->internalquery;
 		bool		inner = query != NULL && mentions(query);
 
+		may_look_over = LOOKED_OVER;
+		s = session_statement(edata);
 		mask_field(&edata->message, &s);
 		mask_field(&edata->detail, &s);
 		mask_field(&edata->detail_log, &s);
@@ -273,6 +340,7 @@ secret_log_know(const char *secret)
 	{
 		char	   *copy = keep(secret);
 
+		known_len[n_known] = strlen(copy);
 		known[n_known++] = copy;
 	}
 }

@@ -13,7 +13,11 @@
  * The scanner knows strings (also E'' and $$), quoted names, comments and words.  In a statement that doesn't name the function it
  * looks into strings for EXECUTE of a prepared one.  Where a text ends within a call, the rest is masked.
  *
- * Tests: tests/t/114_secrets.pl.
+ * All this runs where nothing can interrupt it, on texts that anybody may have written.  So its work is bounded by the text's length, not by what stands in
+ * it: each level of strings in strings is read once, and all levels but the first share an allowance (INNER_WORK); what is behind a
+ * name is looked at once, however many names stand before it; prepared statements are asked for so many times.
+ *
+ * Tests: tests/unit/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 
@@ -23,11 +27,14 @@
 #include "parser/parser.h"
 
 #include "pg/secret_mask.h"
+#include "pg/secret_name.h"
 
-#define NAME		"llm_set_secret"
 #define MASK		"***"
-#define NAMED_MASK	"*** " NAME " ***"	/* for a string that names it */
+#define NAMED_MASK	"*** " SECRET_NAME " ***"	/* for a string that names it */
 #define MAX_DEPTH	32			/* of strings in strings; what is further in is masked whole */
+#define INNER_WORK	(2 * SECRET_LONGEST)	/* bytes that are read again as they stand in strings; what is beyond is masked whole */
+#define BRIEF		64			/* bytes of space and comments that are read behind each name */
+#define MAX_LOOKUPS	1000		/* of prepared statements; an EXECUTE beyond them is taken for a call */
 
 typedef struct Masker
 {
@@ -39,16 +46,36 @@ typedef struct Masker
 	bool		code;			/* bodies are SQL or PL/pgSQL */
 	bool		names_quoted;	/* " begins a name; otherwise it stands for itself, as in messages */
 	bool		found;
+	size_t		work;			/* what is left of INNER_WORK */
+	int			lookups;		/* of prepared statements, so far */
+	char		asked[NAMEDATALEN]; /* the last of them, and what was said */
+	bool		answer;
+	SecretNames names;
 } Masker;
 
 static void scan(Masker *m, const char *begin, const char *end);
 
 /* ---- tokens ---- */
 
-static bool
+/* Of a word: letters, digits, what is no ASCII. */
+static const bool word_byte[256] = {
+	['$'] = true,['0' ... '9'] = true,['A' ... 'Z'] = true,['_'] = true,['a' ... 'z'] = true,[0x80 ... 0xff] = true
+};
+
+static inline bool
 is_word(char c)
 {
-	return isalnum((unsigned char) c) || c == '_' || c == '$' || IS_HIGHBIT_SET(c);
+	return word_byte[(unsigned char) c];
+}
+
+/* May n bytes be read again? */
+static bool
+afford(size_t *work, size_t n)
+{
+	if (n > *work)
+		return false;
+	*work -= n;
+	return true;
 }
 
 static const char *
@@ -162,81 +189,7 @@ same_word(const char *p, size_t n, const char *word)
 	return n == strlen(word) && pg_strncasecmp(p, word, n) == 0;
 }
 
-/* ---- the name ---- */
-
-/* Do n digits of the base at p say c? */
-static bool
-is_code(const char *p, const char *end, int n, int base, char c)
-{
-	int			value = 0;
-
-	if (end - p < n)
-		return false;
-	for (int i = 0; i < n; i++)
-	{
-		int			digit = isdigit((unsigned char) p[i]) ? p[i] - '0' : isxdigit((unsigned char) p[i]) ? tolower((unsigned char) p[i]) - 'a' + 10 : base;
-
-		if (digit >= base)
-			return false;
-		value = (value & 0xffffff) * base + digit;
-	}
-	return value == (unsigned char) c || value == pg_toupper((unsigned char) c);
-}
-
-/* Behind the character c, a small letter or _, as it is or with an escape; NULL: it isn't at p.  U&'s escape may be any character. */
-static const char *
-match_char(const char *p, const char *end, char c)
-{
-	if (p < end && pg_tolower((unsigned char) *p) == (unsigned char) c)
-		return p + 1;
-	/* in strings within strings they are doubled */
-	while (p + 1 < end && p[0] == '\\' && p[1] == '\\')
-		p++;
-	if (end - p < 2)
-		return NULL;
-	if (is_code(p + 1, end, 4, 16, c))
-		return p + 5;
-	if (p[1] == '+' && is_code(p + 2, end, 6, 16, c))
-		return p + 8;
-	if (*p != '\\')
-		return NULL;
-	if (p[1] == 'x' && is_code(p + 2, end, 2, 16, c))
-		return p + 4;
-	if (p[1] == 'u' && is_code(p + 2, end, 4, 16, c))
-		return p + 6;
-	if (p[1] == 'U' && is_code(p + 2, end, 8, 16, c))
-		return p + 10;
-	if (is_code(p + 1, end, 3, 8, c))
-		return p + 4;
-	return pg_tolower((unsigned char) p[1]) == (unsigned char) c ? p + 2 : NULL;
-}
-
-/* Behind the function's name; NULL: it isn't at p. */
-static const char *
-match_name(const char *p, const char *end)
-{
-	for (const char *c = NAME; *c != '\0' && p != NULL; c++)
-		p = match_char(p, end, *c);
-	return p;
-}
-
-/* Where the name is next; *behind: where it ends. */
-static const char *
-find_name(const char *p, const char *end, const char **behind)
-{
-	for (; p < end; p++)
-		if ((*behind = match_name(p, end)) != NULL)
-			return p;
-	return NULL;
-}
-
-static bool
-has_name(const char *p, const char *end)
-{
-	const char *behind;
-
-	return find_name(p, end, &behind) != NULL;
-}
+/* ---- the name in code ---- */
 
 /* Is LANGUAGE said, and is it neither SQL nor PL/pgSQL? */
 static bool
@@ -255,9 +208,16 @@ other_language(const char *p, const char *end)
 	return true;
 }
 
-/* Does code name the function, in no comment?  *foreign: it says that its bodies are in another language. */
+/* What code_names() asks on its way. */
+typedef struct Reading
+{
+	SecretNames names;
+	size_t	   *work;
+	bool		foreign;		/* it says that its bodies are in another language */
+} Reading;
+
 static bool
-code_names(const char *p, const char *end, int depth, bool *foreign)
+code_names(Reading *r, const char *p, const char *end, int depth)
 {
 	bool		named = false;
 
@@ -274,9 +234,13 @@ code_names(const char *p, const char *end, int depth, bool *foreign)
 		if ((tag = dollar_tag(p, end)) > 0)
 		{
 			const char *close = dollar_close(p, end, tag);
-			bool		ignored;
+			bool		foreign = r->foreign;
 
-			named = named || (depth < MAX_DEPTH ? code_names(p + tag, close, depth + 1, &ignored) : has_name(p, close));
+			if (!named && depth < MAX_DEPTH && afford(r->work, close - p))
+				named = code_names(r, p + tag, close, depth + 1);
+			else
+				named = named || secret_names_within(&r->names, p, close);
+			r->foreign = foreign;
 			p = Min(close + tag, end);
 			continue;
 		}
@@ -288,12 +252,28 @@ code_names(const char *p, const char *end, int depth, bool *foreign)
 			if (p < end && *p == '\'' && p == start + 1 && (*start == 'E' || *start == 'e'))
 				p = sql_quoted_end(p, end, true);
 			else if (same_word(start, p - start, "language"))
-				*foreign = *foreign || other_language(p, end);
+				r->foreign = r->foreign || other_language(p, end);
 		}
 		else
 			p++;
-		named = named || has_name(start, p);
+		named = named || secret_names_within(&r->names, start, p);
 	}
+	return named;
+}
+
+/* Does code name the function, in no comment? */
+static bool
+names_in_code(const char *p, const char *end, int depth, size_t *work, bool *foreign)
+{
+	Reading		r = {.work = work};
+	bool		named;
+
+	secret_names_begin(&r.names, p, end);
+	if (foreign == NULL && r.names.at == NULL)
+		return false;
+	named = code_names(&r, p, end, depth);
+	if (foreign != NULL)
+		*foreign = r.foreign;
 	return named;
 }
 
@@ -354,11 +334,42 @@ mask_arguments(Masker *m, const char *p, const char *end)
 static const char *
 after_name(Masker *m, const char *name, size_t n, const char *p, const char *end)
 {
-	const char *next = skip_space(p, end);
+	const char *next;
 
-	if (match_name(name, name + n) == name + n && next < end && *next == '(')
-		return mask_arguments(m, next + 1, end);
-	return p;
+	if (secret_name_match(name, name + n) != name + n)
+		return p;
+	next = skip_space(p, end);
+	return next < end && *next == '(' ? mask_arguments(m, next + 1, end) : p;
+}
+
+/* Does the prepared statement whose name stands there call the function? */
+static bool
+prepared_calls(Masker *m, const char *name, size_t n)
+{
+	char		s[NAMEDATALEN];
+	bool		quoted = *name == '"';
+
+	if (quoted)
+		name++, n -= 2;
+	n = Min(n, sizeof(s) - 1);
+	for (size_t i = 0; i < n; i++)
+		s[i] = quoted ? name[i] : pg_tolower((unsigned char) name[i]);
+	s[n] = '\0';
+	if (m->lookups == 0 || strcmp(s, m->asked) != 0)
+	{
+		if (m->lookups == MAX_LOOKUPS)
+			return true;
+		m->lookups++;
+		m->answer = m->prepared(s);
+		strcpy(m->asked, s);
+	}
+	return m->answer;
+}
+
+static const char *
+executed_name_end(const char *name, const char *end)
+{
+	return name < end && *name == '"' ? sql_quoted_end(name, end, false) : word_end(name, end);
 }
 
 /* EXECUTE stands before p: with a statement that calls the function its arguments are the call's. */
@@ -368,18 +379,25 @@ after_execute(Masker *m, const char *p, const char *end)
 	const char *name = skip_space(p, end);
 	const char *behind;
 	const char *next;
-	char	   *s;
 
 	if (m->prepared == NULL || name >= end)
 		return p;
-	behind = *name == '"' ? sql_quoted_end(name, end, false) : word_end(name, end);
+	behind = executed_name_end(name, end);
 	next = skip_space(behind, end);
 	if (behind == name || next >= end || *next != '(')
 		return p;
-	s = *name == '"' ? pnstrdup(name + 1, behind - name - 2) : pnstrdup(name, behind - name);
-	for (char *c = s; *c != '\0' && *name != '"'; c++)
-		*c = pg_tolower((unsigned char) *c);
-	return m->prepared(s) ? mask_arguments(m, next + 1, end) : p;
+	return prepared_calls(m, name, behind - name) ? mask_arguments(m, next + 1, end) : p;
+}
+
+/* As after_name(), whatever stands around the name; comments that names stand in are read so often as INNER_WORK allows. */
+static const char *
+after_flat_name(Masker *m, const char *p, const char *end)
+{
+	const char *next = skip_space(p, end);
+
+	if (next - p > BRIEF && !afford(&m->work, next - p))
+		return mask_arguments(m, p, end);
+	return next < end && *next == '(' ? mask_arguments(m, next + 1, end) : p;
 }
 
 /* Every call between p and end, whatever stands around it. */
@@ -388,10 +406,10 @@ scan_flat(Masker *m, const char *p, const char *end)
 {
 	const char *behind;
 
-	while ((p = find_name(p, end, &behind)) != NULL)
+	while ((p = secret_name_find(p, end, &behind)) != NULL)
 	{
 		m->found = true;
-		p = after_name(m, p, behind - p, behind < end && *behind == '"' ? behind + 1 : behind, end);
+		p = after_flat_name(m, behind < end && *behind == '"' ? behind + 1 : behind, end);
 	}
 }
 
@@ -406,10 +424,10 @@ scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 	p = sql_quoted_end(p, end, escapes);
 	inside_end = p > start + 1 && p[-1] == *start ? p - 1 : p;
 	if (m->named && *start == '\'')
-		replace(m, start, p, has_name(start, p) ? "'" NAMED_MASK "'" : "'" MASK "'");
+		replace(m, start, p, secret_names_within(&m->names, start, p) ? "'" NAMED_MASK "'" : "'" MASK "'");
 	else if (!m->named)
 		scan(m, start + 1, inside_end);
-	else if (has_name(start, p) && match_name(start + 1, inside_end) != inside_end)
+	else if (secret_names_within(&m->names, start, p) && secret_name_match(start + 1, inside_end) != inside_end)
 		replace(m, start, p, "\"" NAMED_MASK "\"");
 	return *start == '"' ? after_name(m, start + 1, inside_end - start - 1, p, end) : p;
 }
@@ -420,12 +438,12 @@ scan_dollars(Masker *m, const char *p, const char *end, int tag)
 {
 	const char *close = dollar_close(p, end, tag);
 	const char *behind = Min(close + tag, end);
-	bool		foreign = false;
 
-	if (!m->named || (m->code && m->depth < MAX_DEPTH && code_names(p + tag, close, m->depth, &foreign)))
+	if (!m->named || (m->code && m->depth < MAX_DEPTH && secret_names_within(&m->names, p, close) && afford(&m->work, close - p) &&
+					  names_in_code(p + tag, close, m->depth, &m->work, NULL)))
 		scan(m, p + tag, close);
 	else
-		replace(m, p, behind, has_name(p, close) ? "'" NAMED_MASK "'" : "'" MASK "'");
+		replace(m, p, behind, secret_names_within(&m->names, p, close) ? "'" NAMED_MASK "'" : "'" MASK "'");
 	return behind;
 }
 
@@ -435,7 +453,7 @@ scan(Masker *m, const char *begin, const char *end)
 {
 	const char *p = begin;
 
-	if (m->depth == MAX_DEPTH)
+	if (m->depth == MAX_DEPTH || (m->depth > 0 && !afford(&m->work, end - begin)))
 	{
 		if (m->named)
 			replace(m, begin, end, MASK);
@@ -481,21 +499,61 @@ finish(Masker *m, const char *end)
 bool
 secret_named(const char *text)
 {
-	return has_name(text, text + strlen(text));
+	return secret_name_in(text, text + strlen(text));
+}
+
+/* The word EXECUTE, or what has it within; NULL: it is nowhere. */
+static const char *
+find_execute(const char *p, const char *end)
+{
+	for (; end - p >= 7; p++)
+		if ((p[1] | 0x20) == 'x' && pg_strncasecmp(p, "execute", 7) == 0)
+			return p;
+	return NULL;
+}
+
+bool
+secret_may_be_given(const char *sql)
+{
+	return secret_named(sql) || find_execute(sql, sql + strlen(sql)) != NULL;
+}
+
+bool
+secret_in_long(const char *sql, SecretPrepared prepared)
+{
+	Masker		m = {.prepared = prepared,.work = INNER_WORK};
+	const char *end = sql + strlen(sql);
+
+	if (secret_name_in(sql, end))
+		return true;
+	for (const char *p = sql; (p = find_execute(p, end)) != NULL; p += 7)
+	{
+		const char *name = skip_space(p + 7, end);
+		const char *behind = executed_name_end(name, end);
+		const char *next = skip_space(behind, end);
+
+		if (next - p > BRIEF && !afford(&m.work, next - p))
+			return true;
+		if (behind > name && next < end && *next == '(' && prepared_calls(&m, name, behind - name))
+			return true;
+	}
+	return false;
 }
 
 char *
 secret_mask_statement(const char *sql, SecretPrepared prepared)
 {
-	Masker		m = {.from = sql,.prepared = prepared,.names_quoted = true};
+	Masker		m = {.from = sql,.prepared = prepared,.names_quoted = true,.work = INNER_WORK};
 	const char *end = sql + strlen(sql);
 	bool		foreign = false;
 
-	if (has_name(sql, end))
-		m.found = m.named = code_names(sql, end, 0, &foreign);
-	if (!m.named && strcasestr(sql, "execute") == NULL)
+	if (secret_name_in(sql, end))
+		m.found = m.named = names_in_code(sql, end, 0, &m.work, &foreign);
+	if (!m.named && find_execute(sql, end) == NULL)
 		return NULL;
 	m.code = !foreign;
+	if (m.named)
+		secret_names_begin(&m.names, sql, end);
 	initStringInfo(&m.out);
 	scan(&m, sql, end);
 	return finish(&m, end);
@@ -504,9 +562,10 @@ secret_mask_statement(const char *sql, SecretPrepared prepared)
 char *
 secret_mask_strings(const char *text)
 {
-	Masker		m = {.from = text,.named = true,.found = true};
+	Masker		m = {.from = text,.named = true,.found = true,.work = INNER_WORK};
 	const char *end = text + strlen(text);
 
+	secret_names_begin(&m.names, text, end);
 	initStringInfo(&m.out);
 	scan(&m, text, end);
 	return finish(&m, end);
@@ -515,10 +574,10 @@ secret_mask_strings(const char *text)
 char *
 secret_mask_text(const char *text)
 {
-	Masker		calls = {.from = text};
+	Masker		calls = {.from = text,.work = INNER_WORK};
 	const char *end = text + strlen(text);
 
-	if (!has_name(text, end))
+	if (!secret_name_in(text, end))
 		return NULL;
 	/* a message's own quotes may make strings of what isn't, and the other way around: so calls first, whatever stands around them */
 	initStringInfo(&calls.out);

@@ -7,11 +7,20 @@
 
 #include "postgres.h"
 
+/* Bytes.  Of a longer text whoever masks it asks only whether it may give a secret, and then shows nothing of it. */
+#define SECRET_LONGEST (1024 * 1024)
+
 /* Does a prepared statement of this name call the function? */
 typedef bool (*SecretPrepared) (const char *name);
 
 /* Has a text the function's name, also with escapes? */
 bool		secret_named(const char *text);
+
+/* False: secret_mask_statement() would find nothing in it, whatever is prepared. */
+bool		secret_may_be_given(const char *sql);
+
+/* May a statement give one that is too long to be read closely?  Also if a string or a comment has the name, or such an EXECUTE. */
+bool		secret_in_long(const char *sql, SecretPrepared prepared);
 
 /*
  * A statement: if it names the function, not only in a comment, its strings are masked, and words in a call.  NULL: it doesn't;

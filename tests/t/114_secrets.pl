@@ -217,6 +217,29 @@ $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr
 is($node->safe_psql('copy', q{SELECT name, url, has_secret, owner FROM llm_models WHERE provider = 'openai' AND name = 'mine'}), 'mine|http://127.0.0.1:8000/v1|f|owner',
 	'... the models, without secrets');
 
+# ---- texts that are made to keep the log hook busy: it can't be canceled, so it must be quick; in any database ----
+$node->append_conf('postgresql.conf', "log_min_duration_statement = -1\nlog_duration = off\nlog_min_messages = warning\n");
+$node->reload;
+my @busy = (
+	[ 'backslashes', '\\' x 16_000_000, '' ],
+	[ 'backslashes behind the name', 'llm_set_secret(' . '\\' x 900_000, '' ],
+	[ 'names in open comments', 'llm_set_secret /* ' x 50_000, '' ],
+	[ 'dollar quotes', join(' ', map { "\$a$_\$" } 1 .. 100_000), '$busy$' ]);
+for my $w (@busy)
+{
+	my ($what, $hostile, $quote) = @$w;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/busy.sql';
+	$quote ||= "'";
+	open my $f, '>', $file or die $!;
+	print $f "SET statement_timeout = '15s';\nSELECT length($quote$hostile$quote) > 0;\nDO \$do\$ BEGIN RAISE WARNING '%', $quote$hostile$quote; END \$do\$;\n";
+	close $f;
+	my $begin = time;
+	my ($o) = run_command([ 'psql', '-XAtq', '-d', $node->connstr('template1'), '-f', $file ]);
+	is($o, 't', "a statement with $what");
+	cmp_ok(time - $begin, '<', 15, '... is logged in time');
+	unlink $file;
+}
+
 unlike(logged(), qr/\Q$S\E-\d/, 'nothing is in the whole log');
 $node->stop;
 done_testing();
