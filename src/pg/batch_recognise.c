@@ -14,18 +14,14 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
-#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "fmgr.h"
-#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #include "pg/batch.h"
-
-#define LIBRARY "vllm_pg"
 
 typedef struct Known
 {
@@ -42,18 +38,6 @@ proc_changed(Datum arg, int cacheid, uint32 hashvalue)
 	known_stale = true;
 }
 
-/* Does probin name our library, by whatever path? */
-static bool
-is_our_library(const char *probin)
-{
-	const char *slash = strrchr(probin, '/');
-	const char *base = slash ? slash + 1 : probin;
-	size_t		len = strlen(LIBRARY);
-
-	return strncmp(base, LIBRARY, len) == 0 &&
-		(base[len] == '\0' || strcmp(base + len, DLSUFFIX) == 0);
-}
-
 static const EngineFunc *
 look_up(Oid funcid)
 {
@@ -64,20 +48,14 @@ look_up(Oid funcid)
 	if (!HeapTupleIsValid(tup))
 		return NULL;
 	form = (Form_pg_proc) GETSTRUCT(tup);
-	if (form->prolang == ClanguageId && form->prokind == PROKIND_FUNCTION &&
+	if (form->prokind == PROKIND_FUNCTION &&
 		!form->proretset && !form->prosecdef && !form->proisstrict && !FmgrHookIsNeeded(funcid))
 	{
-		bool		no_config,
-					no_bin,
-					no_src;
-		Datum		probin,
-					prosrc;
+		bool		no_config;
 
 		(void) SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_proconfig, &no_config);
-		probin = SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_probin, &no_bin);
-		prosrc = SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_prosrc, &no_src);
-		if (no_config && !no_bin && !no_src && is_our_library(TextDatumGetCString(probin)))
-			func = engine_func_find(TextDatumGetCString(prosrc));
+		if (no_config)
+			func = engine_func_of(tup);
 	}
 	ReleaseSysCache(tup);
 	return func;

@@ -404,7 +404,7 @@ may_start(const BatchPool *p, const EngineRequest *r)
 {
 	return vclient_is_ready(p->remote) &&
 		vslot_room(p->remote, p->of_model, 0) > 0 &&
-		(uint64) r->body.len + sizeof(WireMsg) <= vllm_geometry.max_request;
+		(uint64) r->body.len + sizeof(WireMsg) + WIRE_TRAILER <= vllm_geometry.max_request;
 }
 
 /* A request whose answer is kept: as one that nobody has held for a while (keep). */

@@ -22,11 +22,14 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 
 #include "pg/batch_split.h"
+
+#define MAX_GUARD_NODES	200000	/* that all guards of one cut may have */
 
 /* ---- questions about expressions ---- */
 
@@ -210,6 +213,43 @@ lateral_column(Split *s, Param *param)
 
 static Node *split_mutator(Node *node, void *context);
 
+static bool
+count_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	++*(int64 *) context;
+	return expression_tree_walker(node, count_walker, context);
+}
+
+static int64
+count_nodes(Node *node)
+{
+	int64		n = 0;
+
+	(void) count_walker(node, &n);
+	return n;
+}
+
+/* Each call has a copy of its guards, which are all tests before it: of very many, the later calls stay where they are. */
+static bool
+split_is_enough(const Split *s)
+{
+	return s->guard_nodes > MAX_GUARD_NODES;
+}
+
+/* Calls in it stay where they are. */
+static Node *
+split_in_place(Split *s, Node *expr)
+{
+	Node	   *result;
+
+	s->no_hoist++;
+	result = split_mutator(expr, s);
+	s->no_hoist--;
+	return result;
+}
+
 static Node *
 split_inline(Split *s, Node *node)
 {
@@ -229,9 +269,10 @@ split_call(Split *s, FuncExpr *func)
 
 	*f = *func;
 	f->args = (List *) expression_tree_mutator((Node *) func->args, split_mutator, s);
-	if (s->no_hoist || batch_is_volatile(s->stmt, (Node *) f->args) ||
+	if (s->no_hoist || split_is_enough(s) || batch_is_volatile(s->stmt, (Node *) f->args) ||
 		unbound_walker((Node *) f->args, NULL) || unbound_walker((Node *) s->guards, NULL))
 		return (Node *) f;
+	s->guard_nodes += s->here_nodes;
 	c = palloc(sizeof(BatchCall));
 	c->func = f;
 	c->args = f->args;
@@ -245,13 +286,18 @@ Node *
 split_guarded(Split *s, Node *expr, Node *guard)
 {
 	List	   *outer = s->guards;
-	bool		steady = split_is_good_guard(s->stmt, guard);
+	int64		nodes = count_nodes(guard);
+	bool		steady;
 	Node	   *result;
 
+	s->guard_nodes += nodes;
+	steady = !split_is_enough(s) && split_is_good_guard(s->stmt, guard);
+	s->here_nodes += nodes;
 	s->guards = lappend(list_copy(outer), guard);
 	s->no_hoist += !steady;
 	result = split_mutator(expr, s);
 	s->no_hoist -= !steady;
+	s->here_nodes -= nodes;
 	s->guards = outer;
 	return result;
 }
@@ -273,6 +319,8 @@ split_after(Split *s, Node *expr, List *tests)
 {
 	if (tests == NIL)
 		return split_mutator(expr, s);
+	if (split_is_enough(s))
+		return split_in_place(s, expr);
 	return split_guarded(s, expr, list_length(tests) == 1 ? linitial(tests) :
 						 (Node *) makeBoolExpr(AND_EXPR, list_copy(tests), -1));
 }
@@ -344,6 +392,15 @@ case_guard(CaseExpr *c, List *whens, int n_passed, bool takes)
 	return (Node *) guard;
 }
 
+/* What CASE computes if it gets past n_passed branches and, with takes, takes the next. */
+static Node *
+split_branch(Split *s, Node *expr, CaseExpr *c, int n_passed, bool takes)
+{
+	if (split_is_enough(s))
+		return split_in_place(s, expr);
+	return split_guarded(s, expr, case_guard(c, c->args, n_passed, takes));
+}
+
 static Node *
 split_case(Split *s, CaseExpr *c)
 {
@@ -361,13 +418,13 @@ split_case(Split *s, CaseExpr *c)
 
 		*w = *when;
 		w->expr = (Expr *) (n == 0 ? split_mutator((Node *) when->expr, s) :
-							split_guarded(s, (Node *) when->expr, case_guard(result, result->args, n, false)));
+							split_branch(s, (Node *) when->expr, result, n, false));
 		result->args = lappend(result->args, w);
-		w->result = (Expr *) split_guarded(s, (Node *) when->result, case_guard(result, result->args, n, true));
+		w->result = (Expr *) split_branch(s, (Node *) when->result, result, n, true);
 		n++;
 	}
 	if (c->defresult)
-		result->defresult = (Expr *) split_guarded(s, (Node *) c->defresult, case_guard(result, result->args, n, false));
+		result->defresult = (Expr *) split_branch(s, (Node *) c->defresult, result, n, false);
 	return (Node *) result;
 }
 
@@ -423,6 +480,7 @@ split_mutator(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
+	CHECK_FOR_INTERRUPTS();
 	if (s->subst && (result = substitute(s, node)) != NULL)
 		return result;
 	if (s->gather_leaves && split_is_leaf(node))

@@ -39,6 +39,8 @@ typedef struct Split
 	List	   *calls;			/* BatchCall * */
 	List	   *guards;			/* of the place that is being read */
 	int			stage;
+	int64		guard_nodes;	/* of guards, so far: each that was looked at, and calls' copies */
+	int64		here_nodes;		/* of `guards` */
 	int			no_hoist;		/* > 0: inside something that may not evaluate it */
 
 	/*

@@ -168,10 +168,10 @@ SELECT llm_generate(body) FROM docs ORDER BY id LIMIT 2 OFFSET 3
 SELECT llm_generate(body) FROM docs ORDER BY id OFFSET 100
 SELECT llm_generate(body) FROM docs LIMIT (SELECT count(*) FROM tags WHERE tag = 'red')
 SELECT id, llm_generate(body) FROM docs WHERE llm_generate(body) LIKE '%YES' LIMIT 2 -- log: more
-SELECT id FROM docs WHERE llm_generate(body) LIKE '%YES' ORDER BY id LIMIT 2 OFFSET 1 -- log: more
+SET enable_sort = off; SELECT id FROM docs WHERE llm_generate(body) LIKE '%YES' ORDER BY id LIMIT 2 OFFSET 1 -- log: more
 SELECT id FROM many WHERE llm_generate(body) LIKE '%YES' LIMIT 10 -- log: more
 SELECT id FROM docs WHERE llm_generate(body) LIKE '%NEVER' LIMIT 1 -- log: more
-SELECT id, llm_generate('after ' || id) FROM many WHERE llm_generate(body) LIKE '%YES' ORDER BY id LIMIT 5 -- log: more
+SET enable_sort = off; SELECT id, llm_generate('after ' || id) FROM many WHERE llm_generate(body) LIKE '%YES' ORDER BY id LIMIT 5 -- log: more
 SELECT id FROM docs ORDER BY llm_generate(body) DESC NULLS LAST, id LIMIT 3
 SELECT grp, llm_generate(body) FROM docs ORDER BY grp FETCH FIRST 3 ROWS WITH TIES -- log: more
 SELECT id, llm_generate(body) AS a FROM docs ORDER BY a FETCH FIRST 2 ROWS WITH TIES
