@@ -42,7 +42,7 @@
 #define START_TIME		200		/* ms that a door takes to come to its port */
 #define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the door itself gives its requests 10 s */
 #define DOOR_EXIT_SETTINGS	2	/* src/http/main.c: trying again won't help by itself */
-#define MAX_ARGS		64
+#define MAX_ARGS		128
 
 static ChildLog door_log = {.who = "HTTP server"};
 static ChildLog leaving_log;
@@ -151,7 +151,7 @@ door_ended(int status)
 		door.backoff = RETRY_MAX;
 	door.next_start = TimestampTzPlusMilliseconds(now, door.backoff);
 	if (WIFSIGNALED(status))
-		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d", WTERMSIG(status)),
+		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d%s", WTERMSIG(status), spawn_signal_note(WTERMSIG(status))),
 					  errdetail("It is started again in %d ms.", door.backoff)));
 	else
 		ereport(LOG, (errmsg("the HTTP server exited with status %d", code),

@@ -2,15 +2,15 @@
  * answer.c
  *	  Statuses and error bodies.
  *
- * Answers pass through the door as they are.  Only whether one is an error is looked at, for which
- * short ones that begin like an error are parsed.
+ * Answers pass through the door as they are.  Only whether one is an error is looked at: an error's transaction is rolled
+ * back, and its status told.
  *
  * Tests: tests/unit/test_http.c, tests/t/083_http.pl.
  */
 #include "http/answer.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -24,20 +24,25 @@ typedef struct StateRow
 	int			status;
 } StateRow;
 
-/* exact ones before their classes */
+/*
+ * Exact ones before their classes.  The clients of OpenAI and Anthropic repeat a request after 408, 409, 429 and 5xx: 4xx
+ * is what would fail again, 429 and 503 what may be had a little later (both say when), 500 what nobody foresaw.
+ */
 static const StateRow states[] = {
-	{"22P05", 400}, {"22", 400},	/* data exception: parameters, bad JSON, encoding */
+	{"22", 400},				/* data exception: parameters, bad JSON, encoding */
+	{"23", 400}, {"44000", 400}, {"P0001", 400},	/* rules of the database that the request breaks */
 	{"25006", 400},				/* something is to be stored, on a standby */
 	{"54", 400},				/* context or limits exceeded */
+	{"0A000", 400},				/* not supported, and won't be when it is asked again */
+	{"28", 401},
 	{"42501", 403},				/* not granted */
 	{"42704", 404},				/* no such model, adapter */
-	{"42883", 503}, {"3F000", 503}, /* the extension of the database is older than the door, or has moved */
-	{"0A000", 501},
-	{"28", 401},
-	{"53400", 429},				/* a limit of the role */
-	{"53300", 503}, {"53200", 503}, {"53", 503},
-	{"55000", 503},				/* asleep, unloaded */
 	{"57014", 408},				/* timeout_ms, statement_timeout, llm_cancel */
+	{"53400", 429},				/* a limit of the role */
+	{"42883", 503}, {"3F000", 503}, /* the extension of the database is older than the door, or has moved */
+	{"40", 503},				/* the transaction lost to another */
+	{"53", 503},
+	{"55", 503},				/* asleep, unloaded, locked */
 	{"57", 503},				/* shutdown, no engine */
 	{"58000", 503},				/* the engine was lost */
 	{"08", 503},
@@ -59,6 +64,7 @@ typedef struct TypeRow
 	const char *anthropic;
 } TypeRow;
 
+/* of those that share a type the first one is meant by it */
 static const TypeRow types[] = {
 	{400, "BadRequestError", "invalid_request_error"},
 	{401, "AuthenticationError", "authentication_error"},
@@ -67,11 +73,13 @@ static const TypeRow types[] = {
 	{405, "MethodNotAllowedError", "invalid_request_error"},
 	{408, "RequestTimeoutError", "timeout_error"},
 	{413, "RequestTooLargeError", "request_too_large"},
+	{414, "RequestTooLargeError", "invalid_request_error"},
 	{415, "UnsupportedMediaTypeError", "invalid_request_error"},
 	{429, "RateLimitError", "rate_limit_error"},
-	{501, "NotImplementedError", "invalid_request_error"},
-	{503, "ServiceUnavailableError", "overloaded_error"},
+	{431, "RequestTooLargeError", "invalid_request_error"},
 	{500, "InternalServerError", "api_error"},
+	{502, "BadGatewayError", "api_error"},
+	{503, "ServiceUnavailableError", "overloaded_error"},
 };
 
 #define N_TYPES	(sizeof(types) / sizeof(types[0]))
@@ -79,10 +87,16 @@ static const TypeRow types[] = {
 static const TypeRow *
 type_row(int status)
 {
+	const TypeRow *other = &types[0];
+
 	for (size_t i = 0; i < N_TYPES; i++)
+	{
 		if (types[i].status == status)
 			return &types[i];
-	return &types[status < 500 ? 0 : N_TYPES - 1];
+		if (types[i].status == 500 && status >= 500)
+			other = &types[i];
+	}
+	return other;
 }
 
 /* ---- JSON out ---- */
@@ -129,8 +143,6 @@ answer_error(Buf *b, Dialect d, int status, const char *message)
 
 /* ---- JSON in ---- */
 
-#define ERROR_BODY_MAX	65536
-
 static const char *
 skip_space(const char *s, const char *end)
 {
@@ -149,45 +161,133 @@ skip_string(const char *s, const char *end)
 	return s < end ? s + 1 : end;
 }
 
-int
-answer_error_status(const char *json)
+/* Behind a value that begins at s. */
+static const char *
+skip_value(const char *s, const char *end)
 {
-	const char *end = json + strnlen(json, ERROR_BODY_MAX + 1);
-	const char *s = skip_space(json, end);
-	cJSON	   *root;
-	const cJSON *error;
-	const cJSON *code;
-	const cJSON *type;
-	int			status = 0;
+	size_t		depth = 0;
 
-	if (end - json > ERROR_BODY_MAX || s == end || *s != '{')
+	while (s < end)
+	{
+		if (*s == '"')
+			s = skip_string(s, end);
+		else if (*s == '{' || *s == '[')
+			depth++, s++;
+		else if (*s == '}' || *s == ']')
+		{
+			if (depth == 0)
+				return s;
+			depth--, s++;
+		}
+		else if (depth == 0)
+			return s + strcspn(s, " \t\r\n,]}");
+		else
+			s += strcspn(s, "\"{}[]");
+		if (depth == 0)
+			return s < end ? s : end;
+	}
+	return end;
+}
+
+typedef struct Member
+{
+	const char *name;			/* as it is written, without quotes */
+	size_t		name_len;
+	const char *value;
+	size_t		len;			/* of it */
+} Member;
+
+/* The next member of an object that was opened before *s, behind which *s then is; false: none, or no JSON. */
+static bool
+next_member(const char **s, const char *end, Member *m)
+{
+	const char *p = skip_space(*s, end);
+
+	if (p < end && *p == ',')
+		p = skip_space(p + 1, end);
+	if (p == end || *p != '"')
+		return false;
+	m->name = p + 1;
+	p = skip_string(p, end);
+	m->name_len = p - m->name < 1 ? 0 : (size_t) (p - m->name) - 1;
+	p = skip_space(p, end);
+	if (p == end || *p != ':')
+		return false;
+	m->value = skip_space(p + 1, end);
+	p = skip_value(m->value, end);
+	m->len = (size_t) (p - m->value);
+	*s = p;
+	return m->len > 0;
+}
+
+static bool
+is_named(const Member *m, const char *name)
+{
+	return m->name_len == strlen(name) && memcmp(m->name, name, m->name_len) == 0;
+}
+
+/* Is its value this string? */
+static bool
+is_word(const Member *m, const char *word)
+{
+	size_t		n = strlen(word);
+
+	return m->len == n + 2 && m->value[0] == '"' && memcmp(m->value + 1, word, n) == 0;
+}
+
+/* error: its object.  Anthropic's has no code, OpenAI's need not have one. */
+static int
+status_of_error(const Member *error, bool anthropic)
+{
+	const char *s = error->value + 1;
+	const char *end = error->value + error->len;
+	int			coded = 0;
+	int			typed = 0;
+	Member		m;
+
+	while (next_member(&s, end, &m))
+	{
+		if (is_named(&m, "code") && !anthropic && m.value[0] >= '0' && m.value[0] <= '9')
+			coded = m.len == 3 ? atoi(m.value) : 500;
+		for (size_t i = N_TYPES; i-- > 0 && is_named(&m, "type");)
+			if (is_word(&m, anthropic ? types[i].anthropic : types[i].openai))
+				typed = types[i].status;
+		if (is_named(&m, "type") && is_word(&m, "NotImplementedError"))
+			typed = 400;
+	}
+	coded = coded != 0 ? coded : typed;
+	return coded >= 400 && coded <= 599 ? coded : 500;
+}
+
+/*
+ * However long the message is: what is taken for an answer is committed.  Of an answer that is no error only the first
+ * member is looked at, as errors begin with theirs.
+ */
+int
+answer_error_status(const char *json, size_t len)
+{
+	const char *end = json + len;
+	const char *s = skip_space(json, end);
+	Member		first;
+	Member		m;
+
+	if (s == end || *s != '{')
 		return 0;
 	s = skip_space(s + 1, end);
-	if (strncmp(s, "\"error\"", 7) != 0 && strncmp(s, "\"type\"", 6) != 0)
+	if ((size_t) (end - s) < 7 || (memcmp(s, "\"error\"", 7) != 0 && memcmp(s, "\"type\"", 6) != 0) || !next_member(&s, end, &first))
 		return 0;
-	root = cJSON_Parse(json);
-	error = cJSON_GetObjectItemCaseSensitive(root, "error");
-	type = cJSON_GetObjectItemCaseSensitive(error, "type");
-	code = cJSON_GetObjectItemCaseSensitive(error, "code");
-	if (cJSON_IsObject(error) && root->child == error && error->next == NULL)
+	if (is_named(&first, "error"))
 	{
-		status = cJSON_IsNumber(code) ? code->valueint : 500;
-		for (size_t i = 0; i < N_TYPES && !cJSON_IsNumber(code) && cJSON_IsString(type); i++)
-			if (strcmp(types[i].openai, type->valuestring) == 0)
-				status = types[i].status;
-		if (status < 400 || status > 599)
-			status = 500;
+		bool		alone = *first.value == '{' && !next_member(&s, end, &m);
+
+		return alone && (s = skip_space(s, end)) < end && *s == '}' ? status_of_error(&first, false) : 0;
 	}
-	else if (cJSON_IsObject(error) && cJSON_IsString(cJSON_GetObjectItemCaseSensitive(root, "type")) &&
-			 strcmp(cJSON_GetObjectItemCaseSensitive(root, "type")->valuestring, "error") == 0)
-	{
-		status = 500;
-		for (size_t i = N_TYPES; i-- > 0 && cJSON_IsString(type);)
-			if (strcmp(types[i].anthropic, type->valuestring) == 0)
-				status = types[i].status;
-	}
-	cJSON_Delete(root);
-	return status;
+	if (!is_word(&first, "error"))
+		return 0;
+	while (next_member(&s, end, &m))
+		if (is_named(&m, "error") && *m.value == '{')
+			return status_of_error(&m, true);
+	return 0;
 }
 
 char *

@@ -22,7 +22,7 @@ int			answer_status_of(const char *sqlstate);
 void		answer_error(Buf *b, Dialect d, int status, const char *message);
 
 /* A JSON answer of the API that is an error body: its status; 0: it is no error. */
-int			answer_error_status(const char *json);
+int			answer_error_status(const char *json, size_t len);
 
 /* append s as a JSON string, with its quotes; bytes that are not UTF-8 become U+FFFD */
 void		answer_json_string(Buf *b, const char *s);

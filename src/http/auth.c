@@ -17,18 +17,18 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "http/conf.h"
-
-#define HASH_BYTES	32
+#include "http/guard.h"
 
 /* NULL: none was given. */
 static const char *
 request_key(const Request *q)
 {
-	const char *auth = MHD_lookup_connection_value(q->http, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-	const char *key = MHD_lookup_connection_value(q->http, MHD_HEADER_KIND, "x-api-key");
+	const char *auth = head_value(q->head, "Authorization");
+	const char *key = head_value(q->head, "x-api-key");
 
 	if (auth != NULL && strncasecmp(auth, "Bearer ", 7) == 0)
 		key = auth + 7 + strspn(auth + 7, " ");
@@ -37,21 +37,15 @@ request_key(const Request *q)
 
 /* 0, or the status of what is wrong */
 static int
-look_up(const char *key, char **role, DbError *e)
+look_up(const unsigned char *hash, char **role, DbError *e)
 {
-	unsigned char hash[HASH_BYTES];
-	char		hex[2 + 2 * HASH_BYTES + 1] = "\\x";
+	char		hex[2 + 2 * GUARD_HASH + 1] = "\\x";
 	const char *params[1] = {hex};
 	PGresult   *r = NULL;
 	DbEnd		end;
 	Db		   *db;
 
-	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, key, strlen(key), hash) != 0)
-	{
-		snprintf(e->message, sizeof(e->message), "could not hash the API key");
-		return 500;
-	}
-	for (int i = 0; i < HASH_BYTES; i++)
+	for (int i = 0; i < GUARD_HASH; i++)
 		snprintf(hex + 2 + 2 * i, 3, "%02x", hash[i]);
 	if ((db = db_front_take(e)) == NULL)
 		return e->status;
@@ -67,8 +61,40 @@ look_up(const char *key, char **role, DbError *e)
 	return 503;
 }
 
+/* The role of a key, in q->role if there is one: 0; or the status of what is wrong. */
+static int
+try_key(Request *q, const char *key, DbError *e)
+{
+	const Peer *from = clients_peer(conn_client(q->conn));
+	unsigned char hash[GUARD_HASH];
+	char		address[64];
+	int			status;
+
+	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, key, strlen(key), hash) != 0)
+	{
+		snprintf(e->message, sizeof(e->message), "could not hash the API key");
+		return 500;
+	}
+	q->retry_after = guard_blocked(from, hash, clock_us());
+	if (q->retry_after > 0)
+	{
+		snprintf(e->message, sizeof(e->message), "this address has sent too many API keys that are not valid");
+		return 429;
+	}
+	status = look_up(hash, &q->role, e);
+	if (status == 0 && q->role != NULL)
+		guard_right(hash);
+	else if (status == 0 && guard_wrong(from, hash, clock_us()))
+	{
+		peer_text(from, address, sizeof(address));
+		log_line('W', "%s has sent %d API keys that are not valid within %d s, further ones are refused meanwhile", address,
+				 http_conf.wrong_keys, http_conf.wrong_key_window_s);
+	}
+	return status;
+}
+
 int
-auth_role(const Request *q, char **role, char *message, size_t size)
+auth_role(Request *q, bool *keyed, char *message, size_t size)
 {
 	const char *key = request_key(q);
 	DbError		e = {0};
@@ -76,17 +102,18 @@ auth_role(const Request *q, char **role, char *message, size_t size)
 
 	if (http_conf.anonymous_role[0] != '\0' && (key == NULL || strcmp(key, "EMPTY") == 0))
 	{
-		*role = mem_strdup(http_conf.anonymous_role);
+		q->role = mem_strdup(http_conf.anonymous_role);
 		return 0;
 	}
 	if (key != NULL)
-		status = look_up(key, role, &e);
+		status = try_key(q, key, &e);
 	if (status != 0)
 	{
 		snprintf(message, size, "%s", e.message);
 		return status;
 	}
-	if (*role != NULL)
+	*keyed = q->role != NULL;
+	if (*keyed)
 		return 0;
 	snprintf(message, size, "%s", key != NULL ? "the API key is not valid" :
 			 "no API key was given (Authorization: Bearer, or x-api-key)");

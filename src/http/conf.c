@@ -12,7 +12,9 @@ HttpConf	http_conf = {
 	.server_host = "", .server_port = 5432, .database = "postgres", .role = "vllm_http",
 	.anonymous_role = "", .max_connections = 16, .queue_timeout_ms = 30000,
 	.host = "localhost", .port = 8000, .max_body = 16 << 20, .idle_timeout_s = 60,
-	.allowed_origins = "", .ssl_cert_file = "", .ssl_key_file = ""
+	.header_timeout_s = 10, .body_timeout_s = 60, .max_clients = 1024, .reserved_clients = 256,
+	.clients_per_address = 128, .wrong_keys = 20, .wrong_key_window_s = 60,
+	.allowed_origins = "", .ssl_cert_file = "", .ssl_key_file = "", .seccomp = "on"
 };
 
 static bool
@@ -40,6 +42,13 @@ set_number(const char *name, const char *value)
 		{"max_connections", &http_conf.max_connections},
 		{"queue_timeout_ms", &http_conf.queue_timeout_ms},
 		{"idle_timeout_s", &http_conf.idle_timeout_s},
+		{"header_timeout_s", &http_conf.header_timeout_s},
+		{"body_timeout_s", &http_conf.body_timeout_s},
+		{"max_clients", &http_conf.max_clients},
+		{"reserved_clients", &http_conf.reserved_clients},
+		{"clients_per_address", &http_conf.clients_per_address},
+		{"wrong_keys", &http_conf.wrong_keys},
+		{"wrong_key_window_s", &http_conf.wrong_key_window_s},
 		{"dev_mode", &http_conf.dev_mode},
 	};
 	int			kb;
@@ -69,6 +78,7 @@ conf_set(char *assignment)
 		{"allowed_origins", &http_conf.allowed_origins},
 		{"ssl_cert_file", &http_conf.ssl_cert_file},
 		{"ssl_key_file", &http_conf.ssl_key_file},
+		{"seccomp", &http_conf.seccomp},
 	};
 	char	   *value = strchr(assignment, '=');
 

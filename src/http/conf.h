@@ -23,10 +23,18 @@ typedef struct HttpConf
 	int			port;
 	size_t		max_body;		/* bytes */
 	int			idle_timeout_s;
+	int			header_timeout_s;
+	int			body_timeout_s;
+	int			max_clients;
+	int			reserved_clients;	/* of these kept for those with keys */
+	int			clients_per_address;	/* without keys; 0 = no limit */
+	int			wrong_keys;		/* of an address within the window; 0 = no limit */
+	int			wrong_key_window_s;
 	int			dev_mode;		/* 0, 1: paths that control the engine (dev.c) */
 	const char *allowed_origins;	/* commas; "*" = any; "" = none */
 	const char *ssl_cert_file;	/* "" = no TLS */
 	const char *ssl_key_file;
+	const char *seccomp;		/* on, off, require */
 } HttpConf;
 
 extern HttpConf http_conf;

@@ -68,7 +68,7 @@ take_error(const PGresult *r, DbError *e)
 	bool		own;
 
 	e->status = answer_status_of(state ? state : "XX000");
-	own = e->status < 500 || e->status == 501;
+	own = e->status < 500;
 	snprintf(e->message, sizeof(e->message), "%s%s%s%s%s", message ? message : "unknown error",
 			 own && detail ? ". " : "", own && detail ? detail : "",
 			 own && hint ? " " : "", own && hint ? hint : "");

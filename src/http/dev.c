@@ -52,22 +52,40 @@ typedef struct Query
 } Query;
 
 /* An argument that is given again goes behind a comma: tags. */
-static enum MHD_Result
-take_arg(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+static bool
+take_arg(Query *q, const char *name, const char *value)
 {
-	Query	   *q = cls;
-
-	(void) kind;
 	for (int i = 0; i < MOST_ARGS && q->call->args[i] != NULL; i++)
 		if (strcmp(q->call->args[i], name) == 0)
 		{
 			if (q->values[i].data != NULL)
 				buf_addc(&q->values[i], ',');
-			buf_addstr(&q->values[i], value != NULL ? value : "");
-			return MHD_YES;
+			buf_addstr(&q->values[i], value);
+			return true;
 		}
 	q->unknown = name;
-	return MHD_NO;
+	return false;
+}
+
+/* text: of the query, taken apart in place */
+static void
+take_args(Query *q, char *text)
+{
+	char	   *rest;
+	char	   *value;
+
+	for (char *arg = strtok_r(text, "&", &rest); arg != NULL; arg = strtok_r(NULL, "&", &rest))
+	{
+		value = strchr(arg, '=');
+		if (value != NULL)
+		{
+			*value++ = '\0';
+			head_decode(value, true);
+		}
+		head_decode(arg, true);
+		if (!take_arg(q, arg, value != NULL ? value : ""))
+			return;
+	}
 }
 
 DbEnd
@@ -80,7 +98,8 @@ dev_call(Request *q, Db *db, Buf *body, DbError *e)
 	int			n = 0;
 	DbEnd		end;
 
-	MHD_get_connection_values(q->http, MHD_GET_ARGUMENT_KIND, take_arg, &args);
+	if (q->head->query != NULL)
+		take_args(&args, q->head->query);
 	for (; n < MOST_ARGS && args.call->args[n] != NULL; n++)
 		params[n] = args.values[n].data;
 	if (args.unknown != NULL)

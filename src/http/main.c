@@ -5,7 +5,7 @@
  *		vllm_pg_http --set name=value ...
  *
  * A client of PostgreSQL that speaks HTTP to others, started and kept by the supervisor
- * (bgworker/door.c).  One thread accepts on each address, each client has a thread (libmicrohttpd); what a request does is in
+ * (bgworker/door.c).  One thread accepts clients, each of whom has a thread (conn.c); what a request does is in
  * serve.c.  SIGTERM: no new connections, DRAIN_MS for what is in hand, then the rest is cancelled and told so.
  *
  * Exit status: 0 asked to; 1 out of memory and the like; 2 the settings can't be used (address taken,
@@ -15,9 +15,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,22 +32,28 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "http/clients.h"
 #include "http/conf.h"
+#include "http/conn.h"
+#include "http/guard.h"
+#include "http/net.h"
 #include "http/serve.h"
+#include "http/syscalls.h"
 
 #define EXIT_SETTINGS	2		/* bgworker/door.c */
-#define MAX_DAEMONS		8		/* addresses */
-#define CLIENTS			1024	/* connections of each address; more are closed at once */
-#define HEADER_MAX		(32 * 1024) /* bytes of a request's line and headers */
-#define STACK_SIZE		(512 * 1024)
+#define MAX_LISTENERS	8		/* addresses */
+#define FILES_OF_OURS	64		/* open files beside those of clients and database connections */
 #define BACKLOG			511
 #define DRAIN_MS		10000
 #define CUT_MS			2000	/* for those that were cancelled to say so */
 #define BIND_MS			2000	/* the door before this one may be about to close its sockets */
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */
 
-static struct MHD_Daemon *daemons[MAX_DAEMONS];
-static int	n_daemons;
+static int	listeners[MAX_LISTENERS];
+static int	n_listeners;
+static int	wake[2];			/* closed: the acceptor ends */
+static pthread_t acceptor;
 
 static void __attribute__((noreturn))
 give_up(const char *what, const char *why)
@@ -53,7 +62,7 @@ give_up(const char *what, const char *why)
 	exit(EXIT_SETTINGS);
 }
 
-/* A file of PEM text, for good; NULL if the name is "". */
+/* A file of PEM text, for forget_pem(); NULL if the name is "". */
 static char *
 read_pem(const char *path)
 {
@@ -75,6 +84,14 @@ read_pem(const char *path)
 	return b.data;
 }
 
+static void
+forget_pem(char *text)
+{
+	if (text != NULL)
+		gnutls_memset(text, 0, strlen(text));
+	mem_free(text);
+}
+
 static bool
 bind_to(int fd, const struct addrinfo *a)
 {
@@ -92,7 +109,7 @@ static int
 listen_on(const struct addrinfo *a)
 {
 	int			on = 1;
-	int			fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+	int			fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
 	char		what[64];
 
 	snprintf(what, sizeof(what), "could not listen on port %d", http_conf.port);
@@ -119,27 +136,78 @@ is_repeated(const struct addrinfo *list, const struct addrinfo *a)
 	return false;
 }
 
-static struct MHD_Daemon *
-start_daemon(int fd, char *cert, char *key)
-{
-	unsigned	flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-		(cert != NULL ? MHD_USE_TLS : 0);
-	struct MHD_OptionItem tls[] = {
-		{MHD_OPTION_HTTPS_MEM_CERT, 0, cert},
-		{MHD_OPTION_HTTPS_MEM_KEY, 0, key},
-		{MHD_OPTION_END, 0, NULL}
-	};
+/* ---- clients ---- */
 
-	return MHD_start_daemon(flags, 0, NULL, NULL, serve, NULL,
-							MHD_OPTION_LISTEN_SOCKET, fd,
-							MHD_OPTION_CONNECTION_LIMIT, (unsigned) CLIENTS,
-							MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HEADER_MAX,
-							MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) http_conf.idle_timeout_s,
-							MHD_OPTION_THREAD_STACK_SIZE, (size_t) STACK_SIZE,
-							MHD_OPTION_NOTIFY_COMPLETED, serve_completed, NULL,
-							MHD_OPTION_STRICT_FOR_CLIENT, 1,
-							MHD_OPTION_ARRAY, cert != NULL ? tls : tls + 2,
-							MHD_OPTION_END);
+/* There is no place, and none can be made: said in so far as it takes no time. */
+static void
+turn_away(int fd)
+{
+	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+
+	if (http_conf.ssl_cert_file[0] == '\0')
+		(void) send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void
+accept_one(int listener)
+{
+	struct sockaddr_storage from = {0};
+	socklen_t	len = sizeof(from);
+	int			fd = accept4(listener, (struct sockaddr *) &from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int			on = 1;
+	Peer		peer;
+	Client	   *client;
+
+	if (fd < 0)
+	{
+		/* no file is left for it: its turn comes when others have left */
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			usleep(10000);
+		return;
+	}
+	(void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	peer = peer_of(&from);
+	client = clients_enter(fd, &peer);
+	if (client == NULL)
+		turn_away(fd);
+	else if (!conn_start(client))
+		clients_leave(client);
+}
+
+static void *
+accept_all(void *arg)
+{
+	struct pollfd p[MAX_LISTENERS + 1];
+
+	(void) arg;
+	for (int i = 0; i < n_listeners; i++)
+		p[i] = (struct pollfd) {.fd = listeners[i],.events = POLLIN};
+	p[n_listeners] = (struct pollfd) {.fd = wake[0],.events = POLLIN};
+	for (;;)
+	{
+		if (poll(p, (nfds_t) n_listeners + 1, -1) < 0)
+			continue;
+		if (p[n_listeners].revents != 0)
+			return NULL;
+		for (int i = 0; i < n_listeners; i++)
+			if (p[i].revents != 0)
+				accept_one(listeners[i]);
+	}
+}
+
+/* All that is read from now on may be anybody's.  Files are read and addresses listened on before. */
+static void
+confine(void)
+{
+	SeccompRules rules = {http_syscalls, http_n_syscalls, false};
+	SeccompMode mode;
+	Err			e;
+
+	if (!seccomp_parse_mode(http_conf.seccomp, &mode))
+		give_up("vllm.seccomp", "unknown value");
+	if (!seccomp_enter(&rules, mode, &e))
+		give_up("vllm.seccomp", e.msg);
 }
 
 static void
@@ -150,30 +218,33 @@ start_all(void)
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,.ai_flags = AI_PASSIVE};
 	struct addrinfo *list;
 	char		port[16];
+	bool		paired = (cert == NULL) == (key == NULL);
+	bool		usable = paired && net_init(cert, key);
 	int			rc;
 
-	if ((cert == NULL) != (key == NULL))
+	forget_pem(cert);
+	forget_pem(key);
+	if (!paired)
 		give_up("TLS", "it needs vllm.http_ssl_cert_file and vllm.http_ssl_key_file");
-	if (cert != NULL && MHD_is_feature_supported(MHD_FEATURE_SSL) != MHD_YES)
-		give_up("TLS", "libmicrohttpd is built without it");
+	if (!usable)
+		give_up("could not start", "the certificate or its key can't be used");
 	snprintf(port, sizeof(port), "%d", http_conf.port);
 	rc = getaddrinfo(strcmp(http_conf.host, "*") == 0 ? NULL : http_conf.host, port, &hints, &list);
 	if (rc != 0)
 		give_up("vllm.http_host", gai_strerror(rc));
-	for (const struct addrinfo *a = list; a != NULL && n_daemons < MAX_DAEMONS; a = a->ai_next)
+	for (const struct addrinfo *a = list; a != NULL && n_listeners < MAX_LISTENERS; a = a->ai_next)
 	{
 		int			fd = is_repeated(list, a) ? -1 : listen_on(a);
 
-		if (fd < 0)
-			continue;
-		daemons[n_daemons] = start_daemon(fd, cert, key);
-		if (daemons[n_daemons] == NULL)
-			give_up("could not start", cert ? "the certificate or its key can't be used" : "libmicrohttpd refuses");
-		n_daemons++;
+		if (fd >= 0)
+			listeners[n_listeners++] = fd;
 	}
 	freeaddrinfo(list);
-	if (n_daemons == 0)
+	if (n_listeners == 0)
 		give_up("vllm.http_host", "this machine has no such address");
+	confine();
+	if (pipe2(wake, O_CLOEXEC) != 0 || pthread_create(&acceptor, NULL, accept_all, NULL) != 0)
+		give_up("could not start", "no thread or pipe can be had");
 }
 
 static void
@@ -187,38 +258,61 @@ static void
 stop_all(void)
 {
 	serve_last();
-	for (int i = 0; i < n_daemons; i++)
-	{
-		int			fd = MHD_quiesce_daemon(daemons[i]);
-
-		if (fd >= 0)
-			close(fd);
-	}
+	close(wake[1]);
+	pthread_join(acceptor, NULL);
+	for (int i = 0; i < n_listeners; i++)
+		close(listeners[i]);
 	wait_idle(DRAIN_MS);
 	db_interrupt_all();
 	wait_idle(CUT_MS);
-	/* closes the clients' sockets, which their threads take for gone clients */
-	for (int i = 0; i < n_daemons; i++)
-		MHD_stop_daemon(daemons[i]);
-	db_close_all();
+	/* who is still there waits for a request, or takes no answer */
+	clients_end_all();
+	for (int ms = 0; ms < CUT_MS && clients_count() > 0; ms += 5)
+		usleep(5000);
+	/* threads that are left are in the pool */
+	if (clients_count() == 0)
+		db_close_all();
+}
+
+/* A client and a database connection each need one: no more clients than there can be files. */
+static void
+limit_files(void)
+{
+	struct rlimit files;
+	rlim_t		others = (rlim_t) http_conf.max_connections + FILES_OF_OURS;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	(void) setrlimit(RLIMIT_NOFILE, &files);
+	/* those who are told to leave still have theirs: clients.c */
+	others += CLIENTS_LEAVING;
+	if (files.rlim_cur != RLIM_INFINITY && files.rlim_cur < others + (rlim_t) http_conf.max_clients)
+	{
+		http_conf.max_clients = files.rlim_cur > others + CLIENTS_LEAST ? (int) (files.rlim_cur - others) : CLIENTS_LEAST;
+		log_line('W', "vllm.http_max_clients is %d, as this process may open no more files", http_conf.max_clients);
+	}
+}
+
+static uint64_t
+chance(void)
+{
+	uint64_t	seed = 0;
+
+	(void) gnutls_rnd(GNUTLS_RND_NONCE, &seed, sizeof(seed));
+	return seed;
 }
 
 int
 main(int argc, char **argv)
 {
-	struct rlimit files;
 	sigset_t	wait_for;
 	int			got;
 
 	for (int i = 1; i < argc; i += 2)
 		if (strcmp(argv[i], "--set") != 0 || i + 1 == argc || !conf_set(argv[i + 1]))
 			give_up("bad argument", argv[i]);
-	/* a client and a database connection each need one */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-	{
-		files.rlim_cur = files.rlim_max;
-		(void) setrlimit(RLIMIT_NOFILE, &files);
-	}
+	limit_files();
 	signal(SIGPIPE, SIG_IGN);
 	/* threads inherit the mask: the main thread alone takes it */
 	sigemptyset(&wait_for);
@@ -226,6 +320,7 @@ main(int argc, char **argv)
 	sigaddset(&wait_for, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &wait_for, NULL);
 	gnutls_global_init();
+	guard_init(chance());
 	if (!db_init())
 	{
 		log_line('E', "could not create a pipe: %s", strerror(errno));

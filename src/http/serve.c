@@ -2,8 +2,6 @@
  * serve.c
  *	  One HTTP request.
  *
- * libmicrohttpd gives each client a thread of its own, so everything here may wait.
- *
  *	headers		route, method, origin, key, length: what is wrong is answered before the body is sent
  *	body		collected up to max_body, if llm_api() is to have it; else let go
  *	end			a connection of the pool, BEGIN, SET LOCAL ROLE, llm_api() or llm_api_stream(), COMMIT
@@ -55,91 +53,105 @@ serve_last(void)
 	atomic_store(&last, true);
 }
 
-void
-serve_count(int by)
+bool
+serve_is_last(void)
 {
-	atomic_fetch_add(&active, by);
+	return atomic_load(&last);
 }
 
 static const char *
 header(const Request *q, const char *name)
 {
-	return MHD_lookup_connection_value(q->http, MHD_HEADER_KIND, name);
+	return head_value(q->head, name);
 }
 
 /* ---- answers ---- */
 
 /* Clients in pages send headers of their own, and ask whether they may: any that they name, as the origin is trusted. */
 static void
-add_cors(const Request *q, struct MHD_Response *r)
+add_cors(const Request *q, Buf *h)
 {
 	const char *origin = header(q, "Origin");
 	const char *headers = header(q, "Access-Control-Request-Headers");
 
 	if (http_conf.allowed_origins[0] == '\0')
 		return;
-	MHD_add_response_header(r, "Vary", "Origin, Access-Control-Request-Headers");
+	buf_addstr(h, "Vary: Origin, Access-Control-Request-Headers\r\n");
 	if (origin == NULL || !conf_origin_allowed(origin))
 		return;
-	MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
-	MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-	MHD_add_response_header(r, "Access-Control-Allow-Headers", headers != NULL ? headers :
-							"authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
-	MHD_add_response_header(r, "Access-Control-Max-Age", "600");
+	buf_printf(h, "Access-Control-Allow-Origin: %s\r\n", origin);
+	buf_addstr(h, "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n");
+	buf_printf(h, "Access-Control-Allow-Headers: %s\r\n", headers != NULL ? headers :
+			   "authorization, content-type, x-api-key, anthropic-version, anthropic-beta");
+	buf_addstr(h, "Access-Control-Max-Age: 600\r\n");
 }
 
-enum MHD_Result
-serve_response(Request *q, int status, const char *type, struct MHD_Response *r)
+void
+serve_headers(Request *q, int status, const char *type, Buf *h)
 {
-	enum MHD_Result ok;
-
-	if (r == NULL)
-		return MHD_NO;
 	if (type != NULL)
-		MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+		buf_printf(h, "Content-Type: %s\r\n", type);
 	if (status == 401)
-		MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-	if (status == 503)
-		MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+		buf_addstr(h, "WWW-Authenticate: Bearer\r\n");
+	if (q->no_retry)
+		buf_addstr(h, "x-should-retry: false\r\n");
+	if (status == 429 || status == 503)
+		buf_printf(h, "Retry-After: %d\r\n", q->retry_after > 0 ? q->retry_after : 1);
 	if (status == 405 && q->route != NULL)
-		MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, q->route->methods);
-	if (q->last || atomic_load(&last))
-		MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
-	add_cors(q, r);
+		buf_printf(h, "Allow: %s\r\n", q->route->methods);
+	add_cors(q, h);
 	q->answered = true;
 	count_answer(q->route, q->method, status);
-	ok = MHD_queue_response(q->http, (unsigned) status, r);
-	MHD_destroy_response(r);
-	return ok;
 }
 
-enum MHD_Result
+void
 serve_body(Request *q, int status, const char *type, Buf *body)
 {
-	struct MHD_Response *r = MHD_create_response_from_buffer(body->len, body->len > 0 ? body->data : "",
-															 MHD_RESPMEM_MUST_COPY);
+	Buf			headers = {0};
 
+	serve_headers(q, status, type, &headers);
+	conn_answer(q->conn, status, &headers, body->data, body->len);
+	buf_free(&headers);
 	buf_free(body);
-	return serve_response(q, status, type, r);
 }
 
-enum MHD_Result
+void
 serve_error(Request *q, int status, const char *message)
 {
 	Buf			b = {0};
 
 	answer_error(&b, q->dialect, status, message);
-	return serve_body(q, status, "application/json", &b);
+	serve_body(q, status, "application/json", &b);
+}
+
+void
+serve_nothing(Request *q)
+{
+	q->answered = true;
+	conn_drop(q->conn);
+}
+
+void
+serve_refused(Conn *conn, int status, const char *message)
+{
+	static const Head none;
+	Request		q = {.conn = conn,.head = &none,.method = ""};
+
+	serve_error(&q, status, message);
 }
 
 /* The call ended otherwise than with a result. */
-static enum MHD_Result
+static void
 serve_end(Request *q, DbEnd end, const DbError *e)
 {
-	/* nobody reads it; the socket is closed */
 	if (end == DB_GONE)
-		return MHD_NO;
-	return serve_error(q, e->status, e->message);
+		serve_nothing(q);
+	else
+	{
+		/* the time that it was given is over, or somebody has cancelled it */
+		q->no_retry = e->status == 408;
+		serve_error(q, e->status, e->message);
+	}
 }
 
 /* ---- the door's own routes ---- */
@@ -157,7 +169,7 @@ ask_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
 }
 
 /* The engine is ready; where there is to be none, the remote program is. */
-static enum MHD_Result
+static void
 serve_health(Request *q)
 {
 	static const char engine[] = "SELECT state FROM vllm.engine_stats()";
@@ -169,7 +181,10 @@ serve_health(Request *q)
 	Db		   *db = db_front_take(&e);
 
 	if (db == NULL)
-		return serve_error(q, 503, e.message);
+	{
+		serve_error(q, 503, e.message);
+		return;
+	}
 	end = ask_state(db, engine, "ready", &ready, &e);
 	if (end == DB_OK && !ready)
 		end = ask_state(db, engine, "off", &off, &e);
@@ -177,13 +192,19 @@ serve_health(Request *q)
 		end = ask_state(db, "SELECT state FROM vllm.remote_state()", "ready", &ready, &e);
 	db_front_give(db, end == DB_OK);
 	if (end != DB_OK)
-		return serve_error(q, 503, e.message);
+	{
+		serve_error(q, 503, e.message);
+		return;
+	}
 	if (!ready)
-		return serve_error(q, 503, off ? "the remote program is not ready" : "the inference engine is not ready");
-	return serve_body(q, 200, NULL, &body);
+	{
+		serve_error(q, 503, off ? "the remote program is not ready" : "the inference engine is not ready");
+		return;
+	}
+	serve_body(q, 200, NULL, &body);
 }
 
-static enum MHD_Result
+static void
 serve_version(Request *q)
 {
 	DbError		e;
@@ -193,7 +214,10 @@ serve_version(Request *q)
 	Db		   *db = db_front_take(&e);
 
 	if (db == NULL)
-		return serve_error(q, 503, e.message);
+	{
+		serve_error(q, 503, e.message);
+		return;
+	}
 	end = db_query(db, -1, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'", 0, NULL, &r, &e);
 	if (end == DB_OK)
 	{
@@ -203,21 +227,24 @@ serve_version(Request *q)
 	}
 	PQclear(r);
 	db_front_give(db, end == DB_OK);
-	return end == DB_OK ? serve_body(q, 200, "application/json", &body) : serve_end(q, end, &e);
+	if (end == DB_OK)
+		serve_body(q, 200, "application/json", &body);
+	else
+		serve_end(q, end, &e);
 }
 
 /* As vLLM tells it. */
-static enum MHD_Result
+static void
 serve_load_figure(Request *q)
 {
 	Buf			body = {0};
 
 	buf_printf(&body, "{\"server_load\":%d}", serve_load());
-	return serve_body(q, 200, "application/json", &body);
+	serve_body(q, 200, "application/json", &body);
 }
 
 /* The engine's figures as the key's role may see them, and the door's own. */
-static enum MHD_Result
+static void
 serve_metrics(Request *q)
 {
 	DbError		e;
@@ -228,7 +255,10 @@ serve_metrics(Request *q)
 	Db		   *db = db_front_take(&e);
 
 	if (db == NULL)
-		return serve_error(q, 503, e.message);
+	{
+		serve_error(q, 503, e.message);
+		return;
+	}
 	snprintf(sql, sizeof(sql), "SELECT %s.llm_metrics_text()", db->schema);
 	end = db_begin(db, q->role, NULL, -1, &e);
 	if (end == DB_OK)
@@ -238,9 +268,12 @@ serve_metrics(Request *q)
 	PQclear(r);
 	db_front_give(db, end != DB_LOST && db_end(db, end == DB_OK));
 	if (end != DB_OK)
-		return serve_error(q, e.status, e.message);
+	{
+		serve_error(q, e.status, e.message);
+		return;
+	}
 	count_text(&body);
-	return serve_body(q, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+	serve_body(q, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
 /* ---- the API ---- */
@@ -275,13 +308,13 @@ call_api(Request *q, Db *db, Buf *body, int *status, DbError *e)
 	if (end == DB_OK)
 	{
 		buf_add(body, PQgetvalue(r, 0, 0), (size_t) PQgetlength(r, 0, 0));
-		*status = answer_error_status(body->data ? body->data : "");
+		*status = answer_error_status(body->data ? body->data : "", body->len);
 	}
 	PQclear(r);
 	return end;
 }
 
-static enum MHD_Result
+static void
 serve_api(Request *q)
 {
 	Buf			body = {0};
@@ -291,10 +324,16 @@ serve_api(Request *q)
 	DbEnd		end = db_take(q->client, &db, &e);
 
 	if (end != DB_OK)
-		return serve_end(q, end, &e);
+	{
+		serve_end(q, end, &e);
+		return;
+	}
 	end = db_begin(db, q->role, (const char *const[2]) {header(q, "traceparent"), header(q, "tracestate")}, q->client, &e);
 	if (end == DB_OK && q->route->streams && q->stream)
-		return stream_start(q, db);
+	{
+		stream_start(q, db);
+		return;
+	}
 	if (end == DB_OK)
 		end = q->route->kind == R_LORA ? call_named(q, db, &body, &e) :
 			q->route->kind == R_DEV ? dev_call(q, db, &body, &e) : call_api(q, db, &body, &status, &e);
@@ -310,43 +349,51 @@ serve_api(Request *q)
 		db_give(db, ended);
 	}
 	if (end == DB_OK)
-		return serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
+	{
+		serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
+		return;
+	}
 	buf_free(&body);
-	return serve_end(q, end, &e);
+	serve_end(q, end, &e);
 }
 
-static enum MHD_Result
+static void
 serve_request(Request *q)
 {
 	switch (q->route->kind)
 	{
 		case R_HEALTH:
-			return serve_health(q);
+			serve_health(q);
+			return;
 		case R_VERSION:
-			return serve_version(q);
+			serve_version(q);
+			return;
 		case R_LOAD:
-			return serve_load_figure(q);
+			serve_load_figure(q);
+			return;
 		case R_METRICS:
-			return serve_metrics(q);
+			serve_metrics(q);
+			return;
 		case R_API:
 		case R_LORA:
 		case R_DEV:
 			break;
 	}
-	return serve_api(q);
+	serve_api(q);
 }
 
 /* ---- the headers ---- */
 
-static enum MHD_Result
+static void
 preflight(Request *q)
 {
 	const char *origin = header(q, "Origin");
 	Buf			none = {0};
 
 	if (origin == NULL || !conf_origin_allowed(origin))
-		return serve_error(q, 403, "pages of this origin may not use the server");
-	return serve_body(q, 204, NULL, &none);
+		serve_error(q, 403, "pages of this origin may not use the server");
+	else
+		serve_body(q, 204, NULL, &none);
 }
 
 static bool
@@ -356,31 +403,10 @@ is_json(const char *type)
 		(type[16] == '\0' || type[16] == ';' || type[16] == ' ');
 }
 
-static enum MHD_Result
-count_length(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-	(void) kind;
-	(void) value;
-	*(int *) cls += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
-	return MHD_YES;
-}
-
-/* Where does the body end?  What is in front of the door might think otherwise, and see another next request. */
-static bool
-has_two_lengths(const Request *q)
-{
-	int			n = header(q, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
-
-	MHD_get_connection_values(q->http, MHD_HEADER_KIND, count_length, &n);
-	return n > 1;
-}
-
 static bool
 has_body(const Request *q)
 {
-	const char *length = header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
-
-	return header(q, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL || (length != NULL && strcmp(length, "0") != 0);
+	return q->head->chunked || q->head->length > 0;
 }
 
 /* Is there a call that has its body? */
@@ -390,93 +416,145 @@ asks_database(const Request *q)
 	return q->route->kind == R_API || q->route->kind == R_LORA;
 }
 
-/* MHD_YES with q->answered unset: the body may come. */
-static enum MHD_Result
+static void
 check_length(Request *q)
 {
-	const char *length = header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
-
-	if (length == NULL || strtoull(length, NULL, 10) <= http_conf.max_body)
-		return MHD_YES;
-	return serve_error(q, 413, "the body is larger than vllm.http_max_body");
+	if (q->head->length > http_conf.max_body)
+		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 }
 
-/* What can be said before the body; MHD_YES with q->answered unset: go on. */
-static enum MHD_Result
-begin(Request *q, const char *method)
+/* A place for the request; false: there is none, as the client was told. */
+static bool
+claim_place(Request *q, bool keyed)
+{
+	switch (clients_claim(conn_client(q->conn), keyed))
+	{
+		case CLAIM_OK:
+			return true;
+		case CLAIM_SHARE:
+			serve_error(q, 429, "this address has too many requests without an API key in hand");
+			return false;
+		case CLAIM_FULL:
+			serve_error(q, 503, "the server has too many requests without an API key in hand");
+			return false;
+		case CLAIM_GONE:
+			break;
+	}
+	/* the reader of the body, or who comes to the request's end, finds it out */
+	return true;
+}
+
+/* Whose request is it?  false: nobody's, as the client was told. */
+static bool
+find_role(Request *q)
+{
+	char		message[1024];
+	bool		keyed = false;
+	int			status = auth_role(q, &keyed, message, sizeof(message));
+
+	if (status == 0)
+		return claim_place(q, keyed);
+	clients_unknown(conn_client(q->conn));
+	serve_error(q, status, message);
+	return false;
+}
+
+/* The route's own conditions. */
+static void
+begin_route(Request *q)
 {
 	const char *origin = header(q, "Origin");
-	bool		posts = strcmp(method, "POST") == 0;
-	enum MHD_Result ok;
-	int			status;
-	char		message[1024];
+	bool		posts = strcmp(q->method, "POST") == 0;
 
-	if (has_two_lengths(q))
-	{
-		q->last = true;
-		return serve_error(q, 400, "the request has more than one length");
-	}
-	if (q->route == NULL)
-		return serve_error(q, 404, "there is no such path");
-	if (q->route->kind == R_DEV && !http_conf.dev_mode)
-		return serve_error(q, 404, "there is no such path while vllm.http_dev_mode is off");
-	if (strcmp(method, "OPTIONS") == 0 && header(q, "Access-Control-Request-Method") != NULL)
-		return preflight(q);
-	if (!route_allows(q->route, method))
-		return serve_error(q, 405, "the method is not allowed for this path");
 	if (q->route->kind == R_HEALTH || q->route->kind == R_VERSION || q->route->kind == R_LOAD)
-		return check_length(q);
+	{
+		if (claim_place(q, false))
+			check_length(q);
+		return;
+	}
 	if (origin != NULL && !conf_origin_allowed(origin))
-		return serve_error(q, 403, "pages of this origin may not use the server");
-	status = auth_role(q, &q->role, message, sizeof(message));
-	if (status != 0)
-		return serve_error(q, status, message);
+	{
+		serve_error(q, 403, "pages of this origin may not use the server");
+		return;
+	}
+	if (!find_role(q))
+		return;
 	/* what stands in the query needs no body, nor its type */
-	if (posts && !is_json(header(q, MHD_HTTP_HEADER_CONTENT_TYPE)) && (q->route->kind != R_DEV || has_body(q)))
-		return serve_error(q, 415, "the body must be application/json");
-	ok = check_length(q);
+	if (posts && !is_json(header(q, "Content-Type")) && (q->route->kind != R_DEV || has_body(q)))
+	{
+		serve_error(q, 415, "the body must be application/json");
+		return;
+	}
+	check_length(q);
 	if (!q->answered && asks_database(q))
 	{
 		q->counted = true;
 		atomic_fetch_add(&load, 1);
 	}
-	return ok;
 }
 
-static Request *
-new_request(struct MHD_Connection *http, const char *url, const char *method)
+void
+serve_begin(Request *q)
+{
+	if (q->route == NULL)
+		serve_error(q, 404, "there is no such path");
+	else if (q->route->kind == R_DEV && !http_conf.dev_mode)
+		serve_error(q, 404, "there is no such path while vllm.http_dev_mode is off");
+	else if (strcmp(q->method, "OPTIONS") == 0 && header(q, "Access-Control-Request-Method") != NULL)
+		preflight(q);
+	else if (!route_allows(q->route, q->method))
+		serve_error(q, 405, "the method is not allowed for this path");
+	else
+		begin_route(q);
+}
+
+Request *
+serve_new(Conn *conn, const Head *head)
 {
 	Request    *q = mem_zalloc(sizeof(Request));
 
-	q->http = http;
-	q->client = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-	q->path = mem_strdup(url);
-	q->method = mem_strdup(method);
-	q->route = route_find(url);
+	q->conn = conn;
+	q->head = head;
+	q->client = conn_fd(conn);
+	q->path = head->path;
+	q->method = head->method;
+	q->route = route_find(q->path);
 	q->dialect = q->route != NULL ? q->route->dialect : OPENAI;
-	serve_count(1);
+	atomic_fetch_add(&active, 1);
 	return q;
 }
 
-/*
- * A piece of the body.  Routes of the door need none, and ask for no key, so nothing of it is kept; one that goes
- * on and on is cut off there (false), while a known client is told when it has ended.
- */
-static bool
-take_upload(Request *q, const char *data, size_t n)
+void
+serve_free(Request *q)
 {
-	bool		kept = asks_database(q) || q->route->kind == R_DEV;
+	if (q->counted)
+		atomic_fetch_sub(&load, 1);
+	buf_free(&q->body);
+	mem_free(q->role);
+	mem_free(q);
+	atomic_fetch_sub(&active, 1);
+}
 
+/* ---- the body ---- */
+
+/* Routes of the door need none, and ask for no key, so nothing of it is kept. */
+void
+serve_upload(Request *q, const char *data, size_t n)
+{
 	q->received += n;
 	if (q->received > http_conf.max_body)
 	{
-		q->too_large = true;
 		buf_free(&q->body);
-		return kept;
+		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 	}
-	if (kept)
+	else if (asks_database(q) || q->route->kind == R_DEV)
 		buf_add(&q->body, data, n);
-	return true;
+}
+
+void
+serve_late(Request *q)
+{
+	serve_error(q, 408, "the request's body did not come within vllm.http_body_timeout, or paused for vllm.http_idle_timeout");
 }
 
 /*
@@ -484,14 +562,14 @@ take_upload(Request *q, const char *data, size_t n)
  * complaint would quote the body in the server's log.
  */
 static bool
-check_body(Request *q, const char *method, char *message, size_t size)
+check_body(Request *q, char *message, size_t size)
 {
 	JsonCheck	c = {.depth = BODY_DEPTH,.key = "stream"};
 
 	if (q->body.len == 0)
 	{
 		snprintf(message, size, "the body is empty");
-		return strcmp(method, "POST") != 0 || strchr(q->route->path, '*') != NULL;
+		return strcmp(q->method, "POST") != 0 || strchr(q->route->path, '*') != NULL;
 	}
 	snprintf(message, size, "the body is not JSON: ");
 	if (json_check(q->body.data, q->body.len, &c))
@@ -503,56 +581,16 @@ check_body(Request *q, const char *method, char *message, size_t size)
 	return false;
 }
 
-enum MHD_Result
-serve(void *cls, struct MHD_Connection *http, const char *url, const char *method, const char *version,
-	  const char *upload, size_t *upload_size, void **ctx)
+void
+serve_finish(Request *q)
 {
-	Request    *q = *ctx;
 	char		message[128];
 
-	(void) cls;
-	(void) version;
-	if (q == NULL)
-	{
-		*ctx = q = new_request(http, url, method);
-		return begin(q, method);
-	}
-	if (*upload_size > 0)
-	{
-		bool		ok = q->answered || take_upload(q, upload, *upload_size);
-
-		*upload_size = 0;
-		return ok ? MHD_YES : MHD_NO;
-	}
-	if (q->answered)
-		return MHD_YES;
-	if (q->too_large)
-		return serve_error(q, 413, "the body is larger than vllm.http_max_body");
-	if (asks_database(q) && !check_body(q, method, message, sizeof(message)))
-		return serve_error(q, 400, message);
+	if (asks_database(q) && !check_body(q, message, sizeof(message)))
+		serve_error(q, 400, message);
 	/* what would not be looked at is not what the client thinks that it asks for; "{}" is what some send for nothing */
-	if (q->route->kind == R_DEV && q->body.len > 0 && strcmp(q->body.data, "{}") != 0)
-		return serve_error(q, 400, "parameters of this path stand in the query (?level=2), it takes no body");
-	return serve_request(q);
-}
-
-void
-serve_completed(void *cls, struct MHD_Connection *http, void **ctx, enum MHD_RequestTerminationCode why)
-{
-	Request    *q = *ctx;
-
-	(void) cls;
-	(void) http;
-	(void) why;
-	if (q == NULL)
-		return;
-	if (q->counted)
-		atomic_fetch_sub(&load, 1);
-	buf_free(&q->body);
-	mem_free(q->path);
-	mem_free(q->method);
-	mem_free(q->role);
-	mem_free(q);
-	*ctx = NULL;
-	serve_count(-1);
+	else if (q->route->kind == R_DEV && q->body.len > 0 && strcmp(q->body.data, "{}") != 0)
+		serve_error(q, 400, "parameters of this path stand in the query (?level=2), it takes no body");
+	else
+		serve_request(q);
 }

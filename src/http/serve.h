@@ -5,10 +5,10 @@
 #ifndef VLLM_HTTP_SERVE_H
 #define VLLM_HTTP_SERVE_H
 
-#include <microhttpd.h>
-
 #include "base/buf.h"
+#include "http/conn.h"
 #include "http/db.h"
+#include "http/head.h"
 #include "http/route.h"
 
 #define NOT_COMMITTED	"could not commit the request's transaction"
@@ -16,41 +16,53 @@
 /* Of one request; made by its first line, freed when it is completed. */
 typedef struct Request
 {
-	struct MHD_Connection *http;
+	Conn	   *conn;
+	const Head *head;
 	int			client;			/* its socket */
 	const Route *route;			/* NULL: none */
-	char	   *method;			/* owned */
 	Dialect		dialect;
-	char	   *path;			/* owned */
+	const char *path;
+	const char *method;
 	char	   *role;			/* of the key; owned, NULL: no key was needed */
 	Buf			body;			/* what llm_api() is to have */
 	size_t		received;		/* bytes of the body, kept or not */
-	bool		too_large;
 	bool		stream;			/* the body asks for one */
 	bool		answered;
-	bool		last;			/* of its connection */
+	int			retry_after;	/* s, of an answer that says so; 0 = a little */
+	bool		no_retry;		/* it would end as it did */
 	bool		counted;		/* in serve_load() */
 } Request;
 
-/* MHD's callbacks */
-enum MHD_Result serve(void *cls, struct MHD_Connection *http, const char *url, const char *method, const char *version,
-					  const char *upload, size_t *upload_size, void **ctx);
-void		serve_completed(void *cls, struct MHD_Connection *http, void **ctx, enum MHD_RequestTerminationCode why);
+/* A request whose head has come; freed by serve_free(). */
+Request    *serve_new(Conn *conn, const Head *head);
+/* What can be said before the body: it is answered, or the body may come. */
+void		serve_begin(Request *q);
+/* A piece of the body. */
+void		serve_upload(Request *q, const char *data, size_t n);
+/* The body has not come in time. */
+void		serve_late(Request *q);
+/* The body has come: answer it. */
+void		serve_finish(Request *q);
+void		serve_free(Request *q);
 
-/* Queue an answer with a body; takes over the body's memory. */
-enum MHD_Result serve_body(Request *q, int status, const char *type, Buf *body);
-enum MHD_Result serve_error(Request *q, int status, const char *message);
-/* Queue an answer made elsewhere; takes over the response. */
-enum MHD_Result serve_response(Request *q, int status, const char *type, struct MHD_Response *r);
+/* An answer to what is no request. */
+void		serve_refused(Conn *conn, int status, const char *message);
 
-/* What is to end before the door may: requests, and streams, which may outlive theirs. */
+/* Answer with a body; takes over the body's memory. */
+void		serve_body(Request *q, int status, const char *type, Buf *body);
+void		serve_error(Request *q, int status, const char *message);
+/* The client gets no answer. */
+void		serve_nothing(Request *q);
+/* Headers of an answer, and that it is given. */
+void		serve_headers(Request *q, int status, const char *type, Buf *headers);
+
+/* Requests: what is to end before the door may. */
 int			serve_active(void);
-/* one begins, ends: of serve_active() */
-void		serve_count(int by);
 /* Requests of the API that are being answered. */
 int			serve_load(void);
 /* From now on connections are closed behind an answer. */
 void		serve_last(void);
+bool		serve_is_last(void);
 
 /* ---- dev.c ---- */
 
@@ -60,6 +72,6 @@ DbEnd		dev_call(Request *q, Db *db, Buf *body, DbError *e);
 /* ---- stream.c ---- */
 
 /* llm_api_stream() on a connection with a transaction of the right role; takes over db. */
-enum MHD_Result stream_start(Request *q, Db *db);
+void		stream_start(Request *q, Db *db);
 
 #endif

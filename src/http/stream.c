@@ -6,7 +6,8 @@
  * first row, so an error before it is an ordinary answer; a later one is an event itself. OpenAI's streams end with
  * "data: [DONE]"; the others (Anthropic's messages, responses) name each event by its "type" and end by themselves.
  *
- * A Stream belongs to the HTTP response and is freed with it, whether that was sent to its end or the client left.
+ * The next rows are asked for when those before have been taken by the client.  A transaction with an event that is an error is
+ * rolled back, and so is one whose client has left.
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -18,18 +19,16 @@
 #include "http/conf.h"
 #include "http/serve.h"
 
-#define BLOCK	16384			/* bytes that libmicrohttpd asks for at once */
+#define BLOCK	16384			/* bytes that are gathered for one piece of the answer */
 
 typedef struct Stream
 {
-	struct MHD_Connection *http;
+	Request    *q;
 	Db		   *db;				/* NULL: given back */
-	int			client;
-	Dialect		dialect;
 	bool		named;			/* events have names */
 	bool		over;			/* nothing more comes */
+	bool		failed;			/* an event was an error: nothing of the transaction is to stay */
 	Buf			out;			/* not sent yet */
-	size_t		sent;			/* of it */
 } Stream;
 
 /* The transaction ends, the connection goes back; false: it could not. */
@@ -47,25 +46,20 @@ end_db(Stream *s, bool commit, bool usable)
 	return ended;
 }
 
+/* The client left before the end. */
 static void
-stream_free(void *cls)
+abandon(Stream *s)
 {
-	Stream	   *s = cls;
-
 	if (s->db != NULL)
-	{
-		/* the client left */
 		db_cancel(s->db);
-		(void) end_db(s, false, true);
-	}
-	buf_free(&s->out);
-	mem_free(s);
-	serve_count(-1);
+	(void) end_db(s, false, true);
+	serve_nothing(s->q);
 }
 
 static void
 add_event(Stream *s, const char *json)
 {
+	s->failed = s->failed || answer_error_status(json, strlen(json)) != 0;
 	if (s->named)
 	{
 		char	   *type = answer_event_type(json);
@@ -95,7 +89,7 @@ next_row(Stream *s)
 {
 	PGresult   *r;
 	DbError		e;
-	DbEnd		end = db_next(s->db, s->client, &r, &e);
+	DbEnd		end = db_next(s->db, s->q->client, &r, &e);
 
 	if (end == DB_OK && r != NULL)
 	{
@@ -104,7 +98,7 @@ next_row(Stream *s)
 		PQclear(r);
 		return true;
 	}
-	if (!end_db(s, end == DB_OK, end == DB_OK || end == DB_ERROR || end == DB_GONE) && end == DB_OK)
+	if (!end_db(s, end == DB_OK && !s->failed, end != DB_LOST && end != DB_BUSY) && end == DB_OK && !s->failed)
 	{
 		end = DB_LOST;
 		e = (DbError) {.status = 500,.message = NOT_COMMITTED};
@@ -115,7 +109,7 @@ next_row(Stream *s)
 	{
 		Buf			b = {0};
 
-		answer_error(&b, s->dialect, e.status, e.message);
+		answer_error(&b, s->q->dialect, e.status, e.message);
 		add_event(s, b.data);
 		buf_free(&b);
 	}
@@ -123,108 +117,106 @@ next_row(Stream *s)
 	return true;
 }
 
-/*
- * libmicrohttpd takes the time that it spends in stream_read() for the client's silence.  A limit that is
- * set after none begins anew.
- */
+/* What there is, and what comes, until the end. */
 static void
-restart_idle_clock(const Stream *s)
+send_rows(Stream *s)
 {
-	(void) MHD_set_connection_option(s->http, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
-	(void) MHD_set_connection_option(s->http, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned) http_conf.idle_timeout_s);
-}
-
-static ssize_t
-stream_read(void *cls, uint64_t pos, char *to, size_t max)
-{
-	Stream	   *s = cls;
-	size_t		n;
-
-	(void) pos;
-	if (s->sent == s->out.len)
+	for (;;)
 	{
+		if (!conn_piece(s->q->conn, s->out.data, s->out.len))
+		{
+			abandon(s);
+			return;
+		}
 		buf_reset(&s->out);
-		s->sent = 0;
+		if (s->over)
+			break;
 		do
 		{
-			if (s->over)
-				break;
 			if (!next_row(s))
-				return MHD_CONTENT_READER_END_WITH_ERROR;
+			{
+				abandon(s);
+				return;
+			}
 			/* what has come meanwhile goes along */
-		} while (s->out.len == 0 || (s->out.len < max && s->db != NULL && db_has_next(s->db)));
-		restart_idle_clock(s);
+		} while (!s->over && s->out.len < BLOCK && db_has_next(s->db));
 	}
-	n = s->out.len - s->sent;
-	if (n == 0)
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (n > max)
-		n = max;
-	memcpy(to, s->out.data + s->sent, n);
-	s->sent += n;
-	return (ssize_t) n;
+	conn_stream_end(s->q->conn);
 }
 
-/* An error that comes instead of the first row, or as an answer of one row. */
-static enum MHD_Result
-refuse(Request *q, Stream *s, DbEnd end, const DbError *e)
+/* An error instead of the first row. */
+static void
+refuse(Stream *s, DbEnd end, const DbError *e)
 {
 	(void) end_db(s, false, end == DB_ERROR || end == DB_GONE);
-	stream_free(s);
-	return end == DB_GONE ? MHD_NO : serve_error(q, e->status, e->message);
+	s->q->no_retry = e->status == 408;
+	if (end == DB_GONE)
+		serve_nothing(s->q);
+	else
+		serve_error(s->q, e->status, e->message);
 }
 
-enum MHD_Result
+/* The first row is an error: an ordinary answer. */
+static void
+answer_with(Stream *s, const PGresult *r, int status)
+{
+	Buf			body = {0};
+
+	buf_addstr(&body, PQgetvalue(r, 0, 0));
+	db_cancel(s->db);
+	(void) end_db(s, false, true);
+	serve_body(s->q, status, "application/json", &body);
+}
+
+/* r: the first row; NULL: there is none, and the transaction has ended. */
+static void
+begin_stream(Stream *s, const PGresult *r)
+{
+	Buf			headers = {0};
+
+	if (r != NULL && !PQgetisnull(r, 0, 0))
+		add_event(s, PQgetvalue(r, 0, 0));
+	if (s->db == NULL)
+		add_end(s);
+	buf_addstr(&headers, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+	serve_headers(s->q, 200, "text/event-stream; charset=utf-8", &headers);
+	if (conn_stream(s->q->conn, 200, &headers))
+		send_rows(s);
+	else
+		abandon(s);
+	buf_free(&headers);
+}
+
+void
 stream_start(Request *q, Db *db)
 {
 	const char *params[2] = {q->path, q->body.data};
-	Stream	   *s = mem_zalloc(sizeof(Stream));
-	struct MHD_Response *response;
+	Stream		s = {.q = q,.db = db};
 	char		sql[256];
 	PGresult   *r = NULL;
-	DbError		e;
+	DbError		e = {0};
 	DbEnd		end;
-	int			status;
+	int			status = 0;
 
-	serve_count(1);
-	s->db = db;
-	s->http = q->http;
-	s->client = q->client;
-	s->dialect = q->dialect;
-	s->named = q->dialect == ANTHROPIC || strcmp(q->route->path, "/v1/responses") == 0;
+	s.named = q->dialect == ANTHROPIC || strcmp(q->route->path, "/v1/responses") == 0;
 	/* in the SELECT list the rows come as they are made */
 	snprintf(sql, sizeof(sql), "SELECT %s.llm_api_stream($1::text, $2::json, on_error => 'return')", db->schema);
 	end = db_start(db, sql, 2, params, &e);
 	if (end == DB_OK)
-		end = db_next(db, s->client, &r, &e);
-	if (end != DB_OK)
-		return refuse(q, s, end, &e);
-	if (r == NULL && !end_db(s, true, true))
+		end = db_next(db, q->client, &r, &e);
+	if (end == DB_OK && r == NULL && !end_db(&s, true, true))
 	{
+		end = DB_LOST;
 		e = (DbError) {.status = 500,.message = NOT_COMMITTED};
-		return refuse(q, s, DB_LOST, &e);
 	}
-	if (r != NULL && (status = answer_error_status(PQgetvalue(r, 0, 0))) != 0)
-	{
-		Buf			body = {0};
-
-		buf_addstr(&body, PQgetvalue(r, 0, 0));
-		PQclear(r);
-		stream_free(s);
-		return serve_body(q, status, "application/json", &body);
-	}
-	if (r != NULL)
-		add_event(s, PQgetvalue(r, 0, 0));
+	if (end == DB_OK && r != NULL)
+		status = answer_error_status(PQgetvalue(r, 0, 0), (size_t) PQgetlength(r, 0, 0));
+	if (end != DB_OK)
+		refuse(&s, end, &e);
+	else if (status != 0)
+		answer_with(&s, r, status);
+	else
+		begin_stream(&s, r);
 	PQclear(r);
-	if (s->db == NULL)
-		add_end(s);
-	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, stream_read, s, stream_free);
-	if (response == NULL)
-	{
-		stream_free(s);
-		return MHD_NO;
-	}
-	MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
-	MHD_add_response_header(response, "X-Accel-Buffering", "no");
-	return serve_response(q, 200, "text/event-stream; charset=utf-8", response);
+	buf_free(&s.out);
 }

@@ -26,6 +26,13 @@ static int	http_max_connections;
 static int	http_queue_timeout;		/* ms */
 static int	http_max_body;			/* kB */
 static int	http_idle_timeout;		/* s */
+static int	http_header_timeout;	/* s */
+static int	http_body_timeout;		/* s */
+static int	http_max_clients;
+static int	http_reserved_clients;
+static int	http_clients_per_address;
+static int	http_wrong_keys;
+static int	http_wrong_key_window;	/* s */
 static bool http_dev_mode;
 static char *http_allowed_origins;
 static char *http_ssl_cert_file;
@@ -55,6 +62,20 @@ static const HttpInt ints[] = {
 	"Sets the maximum size of an HTTP request's body."},
 	{"vllm.http_idle_timeout", "idle_timeout_s", &http_idle_timeout, 60, 1, 24 * 3600, GUC_UNIT_S,
 	"Sets how long an HTTP client may be silent before its connection is closed."},
+	{"vllm.http_header_timeout", "header_timeout_s", &http_header_timeout, 10, 1, 3600, GUC_UNIT_S,
+	"Sets how long an HTTP request's line and headers may take to come, in all."},
+	{"vllm.http_body_timeout", "body_timeout_s", &http_body_timeout, 60, 1, 24 * 3600, GUC_UNIT_S,
+	"Sets how long an HTTP request's body may take to come, in all."},
+	{"vllm.http_max_clients", "max_clients", &http_max_clients, 1024, 16, 16384, 0,
+	"Sets the maximum number of connections of HTTP clients."},
+	{"vllm.http_reserved_clients", "reserved_clients", &http_reserved_clients, 256, 0, 16384, 0,
+	"Sets how many of the connections of HTTP clients are kept for requests with an API key."},
+	{"vllm.http_clients_per_address", "clients_per_address", &http_clients_per_address, 128, 0, 16384, 0,
+	"Sets the maximum number of connections of an HTTP client's address without an API key; 0 means no limit."},
+	{"vllm.http_wrong_keys", "wrong_keys", &http_wrong_keys, 20, 0, 1000000, 0,
+	"Sets after how many wrong API keys an HTTP client's address is refused for a while; 0 means never."},
+	{"vllm.http_wrong_key_window", "wrong_key_window_s", &http_wrong_key_window, 60, 1, 24 * 3600, GUC_UNIT_S,
+	"Sets for how long wrong API keys of an HTTP client's address are counted."},
 };
 
 typedef struct HttpString
@@ -91,7 +112,7 @@ check_http_port(int *newval, void **extra, GucSource source)
 	if (*newval == 0 || access(door_path(), X_OK) == 0)
 		return true;
 	GUC_check_errdetail("There is no program \"%s\": this build of vllm_pg is without the HTTP server.", door_path());
-	GUC_check_errhint("Install the headers of libmicrohttpd, libpq and GnuTLS, and build vllm_pg again.");
+	GUC_check_errhint("Install the headers of libpq and GnuTLS, and build vllm_pg again.");
 	return false;
 }
 
@@ -138,7 +159,7 @@ vllm_guc_http_config(void)
 	initStringInfo(&s);
 	for (int i = 0; i < lengthof(ints); i++)
 		appendStringInfo(&s, "%s=%d\n", ints[i].door, *ints[i].var);
-	appendStringInfo(&s, "dev_mode=%d\n", http_dev_mode);
+	appendStringInfo(&s, "dev_mode=%d\nseccomp=%s\n", http_dev_mode, vllm_seccomp);
 	for (int i = 0; i < lengthof(strings); i++)
 		appendStringInfo(&s, "%s=%s\n", strings[i].door, *strings[i].var);
 	return s.data;

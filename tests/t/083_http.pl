@@ -5,6 +5,7 @@ use warnings;
 use Cwd qw(abs_path);
 use HTTP::Tiny;
 use IO::Socket::INET;
+use JSON::PP qw(encode_json);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -92,7 +93,7 @@ SKIP:
 	if (!-x $program)
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', "ALTER SYSTEM SET vllm.http_port = $port");
-		like($err, qr/invalid value for parameter "vllm.http_port".*DETAIL:.*HINT:.*libmicrohttpd/s, 'the setting is refused with a hint');
+		like($err, qr/invalid value for parameter "vllm.http_port".*DETAIL:.*HINT:.*GnuTLS/s, 'the setting is refused with a hint');
 		skip 'vllm_pg_http was not built here', 60;
 	}
 
@@ -107,13 +108,17 @@ SKIP:
 	$node->safe_psql('door', q{
 		CREATE EXTENSION vllm_pg;
 		CREATE TABLE once (a int UNIQUE DEFERRABLE INITIALLY DEFERRED);
-		GRANT INSERT ON once TO app;
+		CREATE TABLE left_over (a text);
+		GRANT INSERT ON once, left_over TO app;
 		CREATE OR REPLACE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$
 		BEGIN
 			IF body->>'sqlstate' IS NOT NULL THEN
 				RAISE EXCEPTION 'as asked' USING ERRCODE = body->>'sqlstate', DETAIL = 'a detail';
 			ELSIF body->>'once' IS NOT NULL THEN
 				INSERT INTO public.once VALUES (1), (1);
+			ELSIF body->>'left' IS NOT NULL THEN
+				INSERT INTO public.left_over VALUES (body->>'left');
+				RETURN (body->>'before' || repeat('x', (body->>'size')::int) || (body->>'behind'))::json;
 			ELSIF body->>'error' IS NOT NULL THEN
 				RETURN json_build_object('error', json_build_object('message', 'no such thing', 'type', 'NotFoundError', 'param', 'model', 'code', (body->>'error')::int));
 			END IF;
@@ -121,6 +126,8 @@ SKIP:
 				'text', public.llm_generate(body->>'prompt', model => body->>'model'), 'length', length(body->>'long'));
 		END $$;
 		CREATE OR REPLACE FUNCTION llm_api_stream(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS SETOF json LANGUAGE sql AS $$
+			SELECT json '{"id": 1}' WHERE body->>'late' IS NOT NULL UNION ALL
+			SELECT public.llm_api(path, body) WHERE body->>'left' IS NOT NULL UNION ALL
 			SELECT json_build_object('type', 'delta', 'role', current_user, 'chunk', public.llm_generate_stream(body->>'prompt', model => body->>'model'),
 				'once', CASE WHEN body->>'once' IS NOT NULL THEN public.llm_api(path, body) END, 'broken', CASE WHEN body->>'broken' IS NOT NULL THEN 1 / (random() * 0)::int END)
 		$$});
@@ -218,13 +225,29 @@ SKIP:
 	$r = $http->post("$base/v1/completions", { content => sub { $left-- > 0 ? 'x' x 5000 : '' },
 			headers => { Authorization => "Bearer $key{app}", 'Content-Type' => 'application/json' } });
 	is($r->{status}, 413, '413 without a length');
-	for ([ '22023', 400 ], [ '54000', 400 ], [ '42704', 404 ], [ '42501', 403 ], [ '0A000', 501 ], [ '53300', 503 ], [ '55000', 503 ], [ '57014', 408 ], [ '58000', 503 ], [ 'XX000', 500 ])
+	for ([ '22023', 400 ], [ '54000', 400 ], [ '42704', 404 ], [ '42501', 403 ], [ '0A000', 400 ], [ '40001', 503 ], [ '53400', 429 ], [ '23514', 400 ], [ '53300', 503 ], [ '55000', 503 ], [ '57014', 408 ], [ '58000', 503 ], [ 'XX000', 500 ])
 	{
 		my ($s, $c) = $post->('/v1/completions', qq({"sqlstate": "$_->[0]"}), 'app');
 		is($s, $_->[1], "SQLSTATE $_->[0]");
-		is($c =~ /a detail/ ? 1 : 0, $_->[1] < 500 || $_->[1] == 501 ? 1 : 0, 'detail of what is the client\'s doing');
+		is($c =~ /a detail/ ? 1 : 0, $_->[1] < 500 ? 1 : 0, 'detail of what is the client\'s doing');
 	}
 	like(scalar $post->('/v1/completions', '{"error": 404}', 'app'), qr/^404 .*no such thing/, "an error body has its code's status");
+	# an error is one however long it is, and leaves nothing
+	for my $size (10, 65_000, 70_000, 3_000_000)
+	{
+		for ([ '/v1/completions', '{"error": {"message": "', '", "type": "NotFoundError", "param": null, "code": 404}}' ], [ '/v1/messages', '{"type": "error", "error": {"type": "not_found_error", "message": "', '"}}' ])
+		{
+			my ($path, $before, $behind) = @$_;
+			my $ask = sub { encode_json({ left => 'x', size => $size, before => $before, behind => $behind, prompt => 'x', @_ }) };
+			is(($post->($path, $ask->(), 'app'))[0], 404, "an error of $size bytes");
+			is(($post->($path, $ask->(stream => \1), 'app'))[0], 404, '... instead of a stream');
+			like(scalar $post->($path, $ask->(stream => \1, late => 1), 'app'), qr/^200 .*"id": 1.*data: \{[^\n]*"error".*xxx/s, '... in the middle of one');
+		}
+	}
+	is($node->safe_psql('door', 'SELECT count(*) FROM left_over'), 0, 'and nothing of it is committed');
+	like((($post->('/v1/completions', '{"left": "stays", "size": 70000, "before": "{\\"id\\": \\"", "behind": "\\"}"}', 'app'))[0]), qr/200/, 'an answer of this length');
+	is($node->safe_psql('door', 'DELETE FROM left_over RETURNING a'), 'stays', '... is');
+
 	unlike(slurp_file($node->logfile), qr/geheim|$key{app}|\Q$key{poor}\E/, 'no body that is refused and no key in the log');
 
 	my $raw = sub {
@@ -470,13 +493,13 @@ SKIP:
 
 	# ---- a slow client ----
 
-	$node->append_conf('postgresql.conf', "vllm.http_idle_timeout = 1\n");
+	$node->append_conf('postgresql.conf', "vllm.http_idle_timeout = 1\nvllm.http_header_timeout = 1\n");
 	$old = door_pid();
 	$node->reload;
 	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'restarted');
 	$s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die;
 	print $s "POST /v1/completions HTTP/1.1\r\nHost:";
-	is(scalar <$s>, undef, 'who does not say what he wants is left');
+	like(scalar <$s>, qr{ 408 }, 'who does not say what he wants is told so, and left');
 	close $s;
 	$s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die;
 	print $s "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " . 'x' x 40000 . "\r\n\r\n";

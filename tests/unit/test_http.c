@@ -13,37 +13,74 @@
 #include "http/route.h"
 #include "tests/unit/check.h"
 
+/* of a text */
+static int
+error_in(const char *json)
+{
+	return answer_error_status(json, strlen(json));
+}
+
+/* A message has no length from which on its error is none. */
+static void
+test_long_errors(void)
+{
+	static const size_t sizes[] = {1000, 65535, 65536, 70000, 4 << 20};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		for (Dialect d = OPENAI; d <= ANTHROPIC; d++)
+		{
+			char	   *message = mem_alloc(sizes[i] + 1);
+			Buf			b = {0};
+
+			memset(message, i % 2 ? '"' : 'x', sizes[i]);
+			message[sizes[i]] = '\0';
+			answer_error(&b, d, 404, message);
+			CHECK(error_in(b.data) == 404, "%zu bytes", sizes[i]);
+			b.data[b.len - 1] = ' ';
+			CHECK(error_in(b.data) == (d == OPENAI ? 0 : 404), "%zu bytes, cut", sizes[i]);
+			buf_free(&b);
+			mem_free(message);
+		}
+	CHECK(error_in("{\"error\": {\"message\": \"}\\\"{\", \"type\": \"NotImplementedError\", \"code\": 400}}") == 400, "brackets in strings");
+	CHECK(error_in("{\"error\": {\"x\": {\"code\": 404}, \"code\": 429}}") == 429, "of its own");
+	CHECK(error_in("{\"error\": {\"code\": 400}} ") == 400 && error_in("{\"error\": {\"code\": \"400\"}}") == 500, "as documented");
+	CHECK(error_in("{\"type\": \"error\", \"x\": [1, {}], \"error\": {\"type\": \"overloaded_error\"}}") == 503, "as documented");
+	CHECK(error_in("{\"error\": {") == 0 && error_in("{\"error\"") == 0 && error_in("{\"error\": \"") == 0 && error_in("{\"type\": \"error") == 0, "cut");
+}
+
 static void
 test_errors(void)
 {
 	Buf			b = {0};
 
 	CHECK(answer_status_of("22023") == 400 && answer_status_of("22P02") == 400 && answer_status_of("54000") == 400, "as documented");
-	CHECK(answer_status_of("42501") == 403 && answer_status_of("42704") == 404 && answer_status_of("0A000") == 501, "as documented");
+	CHECK(answer_status_of("42501") == 403 && answer_status_of("42704") == 404 && answer_status_of("0A000") == 400, "as documented");
 	CHECK(answer_status_of("53300") == 503 && answer_status_of("55000") == 503 && answer_status_of("57P03") == 503, "as documented");
 	CHECK(answer_status_of("57014") == 408 && answer_status_of("58000") == 503 && answer_status_of("58030") == 500, "as documented");
+	CHECK(answer_status_of("23505") == 400 && answer_status_of("P0001") == 400 && answer_status_of("25006") == 400, "as documented");
+	CHECK(answer_status_of("40001") == 503 && answer_status_of("40P01") == 503 && answer_status_of("55P03") == 503, "as documented");
 	CHECK(answer_status_of("XX000") == 500 && answer_status_of("") == 500, "as documented");
 	answer_error(&b, OPENAI, 404, "no \"x\"\n\xff\xc3\xa4");
 	CHECK(strcmp(b.data, "{\"error\":{\"message\":\"no \\\"x\\\"\\u000a\\ufffd\xc3\xa4\",\"type\":\"NotFoundError\",\"param\":null,\"code\":404}}") == 0, "as documented");
-	CHECK(answer_error_status(b.data) == 404, "as documented");
+	CHECK(error_in(b.data) == 404, "as documented");
 	buf_reset(&b);
 	answer_error(&b, ANTHROPIC, 413, "x");
 	CHECK(strcmp(b.data, "{\"type\":\"error\",\"error\":{\"type\":\"request_too_large\",\"message\":\"x\"}}") == 0, "as documented");
-	CHECK(answer_error_status(b.data) == 413, "as documented");
+	CHECK(error_in(b.data) == 413, "as documented");
 	for (int status = 400; status < 600; status++)
 	{
 		buf_reset(&b);
 		answer_error(&b, OPENAI, status, "");
-		CHECK(answer_error_status(b.data) == status, "%d", status);
+		CHECK(error_in(b.data) == status, "%d", status);
 	}
 	buf_free(&b);
-	CHECK(answer_error_status("{\"error\": {\"message\": \"m\", \"type\": \"BadRequestError\"}}") == 400, "as documented");
-	CHECK(answer_error_status("{\"error\": {\"code\": 7}}") == 500, "as documented");
+	CHECK(error_in("{\"error\": {\"message\": \"m\", \"type\": \"BadRequestError\"}}") == 400 && error_in("{\"error\": {\"type\": \"NotImplementedError\"}}") == 400, "as documented");
+	CHECK(error_in("{\"error\": {\"code\": 7}}") == 500, "as documented");
 	/* a response that failed, and what only looks like an error */
-	CHECK(answer_error_status("{\"error\": {\"code\": 400}, \"object\": \"response\"}") == 0, "as documented");
-	CHECK(answer_error_status("{\"error\": null}") == 0, "as documented");
-	CHECK(answer_error_status("{\"type\": \"message\", \"error\": {}}") == 0, "as documented");
-	CHECK(answer_error_status("[{\"error\": {\"code\": 400}}]") == 0 && answer_error_status("") == 0 && answer_error_status("{") == 0, "as documented");
+	CHECK(error_in("{\"error\": {\"code\": 400}, \"object\": \"response\"}") == 0, "as documented");
+	CHECK(error_in("{\"error\": null}") == 0, "as documented");
+	CHECK(error_in("{\"type\": \"message\", \"error\": {}}") == 0, "as documented");
+	CHECK(error_in("[{\"error\": {\"code\": 400}}]") == 0 && error_in("") == 0 && error_in("{") == 0, "as documented");
 }
 
 static void
@@ -104,6 +141,7 @@ int
 main(void)
 {
 	test_errors();
+	test_long_errors();
 	test_events();
 	test_routes();
 	test_conf();

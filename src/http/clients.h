@@ -1,0 +1,50 @@
+/*
+ * clients.h
+ *	  Who is connected, and who has to leave when there are too many.
+ */
+#ifndef VLLM_HTTP_CLIENTS_H
+#define VLLM_HTTP_CLIENTS_H
+
+#include <stdbool.h>
+
+#include "http/peer.h"
+
+#define CLIENTS_LEAST	16		/* of vllm.http_max_clients */
+#define CLIENTS_LEAVING	256		/* that were told to leave, and have not yet */
+
+typedef struct Client Client;
+
+/* Is there a place for a request? */
+typedef enum Claim
+{
+	CLAIM_OK,
+	CLAIM_SHARE,				/* the client's address has all that it may have without keys */
+	CLAIM_FULL,					/* what is left is kept for those with keys */
+	CLAIM_GONE					/* the client was told to leave */
+} Claim;
+
+/* A client has come: its place, or NULL: there is none, even if others leave.  The socket is the client's from now on. */
+Client	   *clients_enter(int fd, const Peer *from);
+/* It leaves; its socket is closed. */
+void		clients_leave(Client *c);
+
+/* A request begins, with a valid key or where none is needed. */
+Claim		clients_claim(Client *c, bool keyed);
+/* It had no valid key. */
+void		clients_unknown(Client *c);
+/* It has ended. */
+void		clients_release(Client *c);
+/* Is something expected from the client, so that it may be told to leave?  idle: nothing of a request has come. */
+void		clients_awaited(Client *c, bool awaited, bool idle);
+/* Was it told to leave? */
+bool		clients_evicted(Client *c);
+
+int			clients_fd(const Client *c);
+const Peer *clients_peer(const Client *c);
+
+/* Close all sockets under their owners, who will find them closed. */
+void		clients_end_all(void);
+/* How many have not left. */
+int			clients_count(void);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * guard.c
+ *	  Addresses that send wrong keys.
+ *
+ * A key has 256 bits of chance, which nobody guesses.  But each try is a question to the database, over the one connection
+ * by which all keys are looked up.  So an address that has sent vllm.http_wrong_keys of them within
+ * vllm.http_wrong_key_window is refused (429) without a question until the window ends.
+ *
+ * Behind one address there may be many (NAT, a proxy).  Keys that were valid before are known by their hashes, and are
+ * looked up wherever they come from: that they are known opens nothing, the database decides as ever.  So who is at work goes
+ * on beside somebody who guesses; a key that this door has not seen yet waits for the window's end.
+ *
+ * Both tables have a fixed size, in sets of WAYS of which the least recently used place is taken.
+ *
+ * Tests: tests/unit/test_http_clients.c, tests/t/083_http_raw.pl.
+ */
+#include "http/guard.h"
+
+#include <pthread.h>
+
+#include "http/conf.h"
+
+#define SETS	256
+#define WAYS	8
+
+typedef struct Guesser
+{
+	Peer		from;
+	int			wrong;			/* keys within the window; 0: the place is free */
+	int64_t		until;			/* the window's end */
+	uint64_t	used;
+} Guesser;
+
+typedef struct Known
+{
+	unsigned char hash[GUARD_HASH];
+	uint64_t	used;			/* 0: the place is free */
+} Known;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Guesser guessers[SETS][WAYS];
+static Known knowns[SETS][WAYS];
+static uint64_t uses;			/* a clock of the tables */
+static uint64_t chance;
+
+void
+guard_init(uint64_t seed)
+{
+	chance = seed;
+}
+
+/* In the time that it takes for any two of them. */
+static bool
+same_hash(const unsigned char *a, const unsigned char *b)
+{
+	unsigned char differs = 0;
+
+	for (int i = 0; i < GUARD_HASH; i++)
+		differs |= a[i] ^ b[i];
+	return differs == 0;
+}
+
+/* The address's place, or with `make` one that is free for it now; NULL: none.  Locked. */
+static Guesser *
+find_guesser(const Peer *from, bool make)
+{
+	Guesser    *set = guessers[peer_hash(from, chance) % SETS];
+	Guesser    *place = set;
+
+	for (int i = 0; i < WAYS; i++)
+	{
+		if (set[i].wrong > 0 && peer_same(&set[i].from, from))
+			return &set[i];
+		if (set[i].used < place->used)
+			place = &set[i];
+	}
+	if (!make)
+		return NULL;
+	*place = (Guesser) {.from = *from};
+	return place;
+}
+
+/* The same for a key that was valid; hashes are of chance themselves. */
+static Known *
+find_known(const unsigned char *hash, bool make)
+{
+	Known	   *set = knowns[hash[0] % SETS];
+	Known	   *found = NULL;
+	Known	   *place = set;
+
+	for (int i = 0; i < WAYS; i++)
+	{
+		if (set[i].used > 0 && same_hash(set[i].hash, hash))
+			found = &set[i];
+		if (set[i].used < place->used)
+			place = &set[i];
+	}
+	if (found != NULL || !make)
+		return found;
+	memcpy(place->hash, hash, GUARD_HASH);
+	return place;
+}
+
+int
+guard_blocked(const Peer *from, const unsigned char *hash, int64_t now)
+{
+	const Guesser *g;
+	int			wait = 0;
+
+	if (http_conf.wrong_keys == 0)
+		return 0;
+	pthread_mutex_lock(&lock);
+	g = find_guesser(from, false);
+	if (g != NULL && g->wrong >= http_conf.wrong_keys && g->until > now && find_known(hash, false) == NULL)
+		wait = (int) ((g->until - now + 999999) / 1000000);
+	pthread_mutex_unlock(&lock);
+	return wait;
+}
+
+void
+guard_right(const unsigned char *hash)
+{
+	if (http_conf.wrong_keys == 0)
+		return;
+	pthread_mutex_lock(&lock);
+	find_known(hash, true)->used = ++uses;
+	pthread_mutex_unlock(&lock);
+}
+
+bool
+guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
+{
+	Guesser    *g;
+	Known	   *k;
+	bool		blocked;
+
+	if (http_conf.wrong_keys == 0)
+		return false;
+	pthread_mutex_lock(&lock);
+	g = find_guesser(from, true);
+	if (g->until <= now)
+	{
+		g->wrong = 0;
+		g->until = now + (int64_t) http_conf.wrong_key_window_s * 1000000;
+	}
+	g->wrong++;
+	g->used = ++uses;
+	blocked = g->wrong == http_conf.wrong_keys;
+	/* revoked since */
+	if ((k = find_known(hash, false)) != NULL)
+		*k = (Known) {.used = 0};
+	pthread_mutex_unlock(&lock);
+	return blocked;
+}

@@ -1,0 +1,247 @@
+# The HTTP door and clients that mean ill: heads that two readers could read differently, bytes that come one by one, more
+# connections than there are places, wrong keys.
+use strict;
+use warnings;
+use IO::Select;
+use IO::Socket::INET;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use VllmTest;
+
+plan skip_all => 'vllm_pg_http was not built here' if !-x "$ENV{VLLM_PG_LIBDIR}/vllm_pg_http";
+local $SIG{PIPE} = 'IGNORE';
+# more sockets than a shell mostly allows
+my $sockets = system("prlimit --pid $$ --nofile=4096: >/dev/null 2>&1") == 0;
+
+my $port = PostgreSQL::Test::Cluster::get_free_port();
+my $node = new_node('http_raw', "vllm.engine_args = '--fake'\nvllm.http_host = '127.0.0.1'\nvllm.http_port = $port\n");
+$node->safe_psql('postgres', 'CREATE ROLE vllm_http LOGIN NOINHERIT; CREATE ROLE app; GRANT app TO vllm_http');
+my %key = map { $_ => $node->safe_psql('postgres', "SELECT llm_create_api_key('$_', 'app')") } qw(a b c);
+
+sub connect_from
+{
+	my ($from) = @_;
+	return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, LocalAddr => $from // '127.0.0.1', Timeout => 20);
+}
+
+# what comes back for these pieces, until the door closes
+sub raw
+{
+	my ($from, @pieces) = @_;
+	my $s = connect_from($from) or return '';
+	my $select = IO::Select->new($s);
+	my $all = '';
+	for (@pieces)
+	{
+		print $s $_;
+		$s->flush;
+		usleep(300) if @pieces > 1;
+	}
+	while ($select->can_read(20) && sysread($s, my $piece, 65536)) { $all .= $piece }
+	return $all;
+}
+
+sub statuses { return join ' ', $_[0] =~ /HTTP\/1\.1 (\d+) /g }
+
+sub answer_of
+{
+	my ($who, $from, $body) = @_;
+	$body //= '{"prompt": "x", "max_tokens": 1}';
+	return raw($from, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer $who\r\n"
+		  . "Content-Type: application/json\r\nContent-Length: " . length($body) . "\r\n\r\n$body");
+}
+
+sub new_settings
+{
+	my ($settings) = @_;
+	$node->append_conf('postgresql.conf', $settings);
+	$node->reload;
+	usleep(500_000);
+	return until_true(sub { statuses(raw('127.0.0.1', "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) eq '200' });
+}
+ok(until_true(sub { statuses(raw('127.0.0.1', "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) eq '200' }), 'there is a door');
+
+# ---- heads and bodies that may be read in two ways; behind each another request, which must not be answered ----
+
+my $get = "GET /load HTTP/1.1\r\n";
+my $json = "Authorization: Bearer $key{a}\r\nContent-Type: application/json\r\n";
+my $post = "POST /v1/completions HTTP/1.1\r\nHost: x\r\n$json";
+my $hidden = "GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+for (
+	[ 'two hosts', "${get}Host: x\r\nHost: y\r\n\r\n" ], [ 'the same host twice', "${get}Host: x\r\nHost: x\r\n\r\n" ], [ 'no host', "$get\r\n" ],
+	[ 'two hosts in one', "${get}Host: x,y\r\n\r\n" ], [ 'a path in the host', "${get}Host: x/y\r\n\r\n" ], [ 'a user in the host', "${get}Host: a\@b\r\n\r\n" ],
+	[ 'a space before the colon', "${post}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" ], [ 'a tab before the colon', "${post}Content-Length\t: 2\r\n\r\n{}" ],
+	[ 'a folded line', "${get}Host: x\r\nX-A: b\r\n c\r\n\r\n" ], [ 'a folded length', "${post}X: y\r\n\tContent-Length: 2\r\n\r\n{}" ], [ 'a fold first', "$get Host: x\r\n\r\n" ],
+	[ 'length and chunks', "${post}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" ], [ 'two lengths', "${post}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}" ],
+	[ 'the same length twice', "${post}Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}" ], [ 'a list of lengths', "${post}Content-Length: 2, 2\r\n\r\n{}" ],
+	(map { [ "a length of '$_'", "${post}Content-Length: $_\r\n\r\n{}" ] } '+2', '-2', '0x2', '2 2', '', '2.', '9999999999999999999', "2\x0b"),
+	(map { [ "a coding of '$_'", "${post}Transfer-Encoding: $_\r\n\r\n0\r\n\r\n" ] } 'identity', 'gzip, chunked', 'chunked, chunked', 'xchunked', '"chunked"', 'chunked;a=b', ''),
+	[ 'chunked twice', "${post}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" ], [ 'chunks in HTTP/1.0', ($post =~ s/1\.1/1.0/r) . "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" ],
+	[ 'a bare line feed', "${get}Host: x\nX: y\r\n\r\n" ], [ 'only line feeds', "GET /load HTTP/1.1\nHost: x\n\n" ], [ 'a bare carriage return', "${get}Host: x\rX: y\r\n\r\n" ], [ 'a line feed at the end', "${get}Host: x\r\n\n" ],
+	[ 'NUL in a value', "${get}Host: x\r\nX: a\0b\r\n\r\n" ], [ 'NUL in a name', "${get}Host: x\r\nX\0: a\r\n\r\n" ], [ 'NUL in a length', "${post}Content-Length: 2\0\r\n\r\n{}" ], [ 'a control character', "${get}Host: x\r\nX: a\x01b\r\n\r\n" ],
+	[ 'DEL', "${get}Host: x\r\nX: a\x7fb\r\n\r\n" ], [ 'a name of another alphabet', "${get}Host: x\r\n\xc3\xa4: b\r\n\r\n" ], [ 'no name', "${get}Host: x\r\n: b\r\n\r\n" ], [ 'no colon', "${get}Host: x\r\nabc\r\n\r\n" ], [ 'brackets in a name', "${get}Host: x\r\nX[]: b\r\n\r\n" ],
+	[ 'a target with another host', "GET http://y/load HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'with another port', "GET http://x:1/load HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'without a host', "GET http:///load HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'with a user', "GET http://u\@x/load HTTP/1.1\r\nHost: u\@x\r\n\r\n" ],
+	[ 'a target that is no path', "GET load HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'that has a fragment', "GET /load#a HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'that ends early', "GET /load%00x HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'that is badly encoded', "GET /load%2 HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'of other bytes', "GET /l\xc3\xa4 HTTP/1.1\r\nHost: x\r\n\r\n" ],
+	[ 'a tunnel', "CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'an asterisk', "GET * HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'two spaces', "GET  /load HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'a space behind', "GET /load HTTP/1.1 \r\nHost: x\r\n\r\n" ], [ 'a tab', "GET\t/load HTTP/1.1\r\nHost: x\r\n\r\n" ], [ 'a space first', " GET /load HTTP/1.1\r\nHost: x\r\n\r\n" ],
+	[ 'no version', "GET /load\r\nHost: x\r\n\r\n" ], [ 'a small version', "GET /load http/1.1\r\nHost: x\r\n\r\n" ], [ 'two empty lines first', "\r\n\r\n${get}Host: x\r\n\r\n" ], [ 'TLS', "\x16\x03\x01\x02\x00\x01\x00" ],
+	[ 'two keys', "${post}Authorization: Bearer $key{b}\r\nContent-Length: 2\r\n\r\n{}" ], [ 'two types', "${post}Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}" ],
+	(map { [ "a chunk of '" . s/[^ -~]/?/gr . "'", "${post}Transfer-Encoding: chunked\r\n\r\n$_" ] } "2\n{}\r\n0\r\n\r\n", " 2\r\n{}\r\n0\r\n\r\n", "2 \r\n{}\r\n0\r\n\r\n", "0x2\r\n{}\r\n0\r\n\r\n", "-2\r\n{}\r\n", "\r\n", "2\r\n{}0\r\n\r\n", "2\r\n{}x\r\n0\r\n\r\n",
+		"100000002\r\n{}\r\n0\r\n\r\n", "2;a\nb\r\n{}\r\n0\r\n\r\n", "2\r\n{}\r\n0\r\nA : b\r\n\r\n", "2\r\n{}\r\n0\r\nA: b\n\r\n", "2\r\n{}\r\n0\r\n b: c\r\n\r\n", "2\r\n{}\r\n0\r\n\n"),
+	[ 'HTTP/2', "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505 ], [ 'HTTP/1.2', "GET /load HTTP/1.2\r\nHost: x\r\n\r\n", 505 ], [ 'a long line', 'GET /' . 'x' x 9000 . " HTTP/1.1\r\nHost: x\r\n\r\n", 414 ], [ 'a long header', "${get}Host: x\r\nX: " . 'x' x 40000 . "\r\n\r\n", 431 ],
+	[ 'many headers', "${get}Host: x\r\n" . "X: y\r\n" x 200 . "\r\n", 431 ], [ 'an expectation', "${get}Host: x\r\nExpect: a pony\r\n\r\n", 417 ])
+{
+	my ($name, $text, $status) = @$_;
+	my $got = raw('127.0.0.1', "$text$hidden");
+	is(statuses($got), $status // 400, "$name: refused, and the end");
+	like($got, qr/\r\nConnection: close\r\n.*\{"error":\{"message":".+","type":"\w+","param":null,"code":\d+\}\}$/s, '... in words') if !$status;
+}
+
+# ---- what is well-formed ----
+
+is(statuses(raw(undef, "\r\nGET http://X:80/load?a=b HTTP/1.1\r\nHost: x:80\r\nX-Empty:\r\nX: \xc3\xa4\t b \r\n\r\n$hidden")), '200 200', 'an absolute target with its own host');
+is(statuses(raw(undef, "${post}Transfer-Encoding: Chunked\r\n\r\n2;name=\"value\"\r\n{}\r\n000\r\nX-Trailer: y\r\n\r\n$hidden")), '400 200', 'chunks with extensions and trailers');
+is(statuses(raw(undef, "GET /load HTTP/1.0\r\nConnection: keep-alive\r\n\r\n$hidden")), '200', 'HTTP/1.0 is closed behind its answer, whatever it asks for');
+like(raw(undef, "HEAD /load HTTP/1.1\r\nHost: x\r\nConnection: foo , Close\r\n\r\n$hidden"), qr/^HTTP\/1.1 200 OK\r\n.*Content-Length: 17\r\n\r\n$/s, 'HEAD has no body');
+is(statuses(raw(undef, "${post}Expect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n\r\n", '{}')), '100 400', '100-continue');
+is(statuses(raw(undef, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n", '{}')), '401', '... not for who has no key');
+is(statuses(raw(undef, "${post}Content-Length: 2\r\n\r\n{}" x 20 . $hidden)), ('400 ' x 20) . '200', 'requests one behind the other');
+my $body = '{"prompt": "a b", "max_tokens": 2}';
+my $whole = "${post}Transfer-Encoding: chunked\r\n\r\n" . sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\nA: b\r\n\r\n", 9, substr($body, 0, 9), length($body) - 9, substr($body, 9));
+is(statuses(raw(undef, split(//, $whole . $hidden))), '200 200', 'byte by byte');
+my $wrong = 0;
+for my $at (1 .. length($whole) - 1)
+{
+	$wrong++ if statuses(raw('127.0.0.1', substr($whole, 0, $at), substr($whole, $at) . $hidden)) ne '200 200';
+}
+is($wrong, 0, 'in two pieces, cut at each byte');
+
+# ---- time ----
+
+ok(new_settings("vllm.http_header_timeout = 2\nvllm.http_body_timeout = 2\nvllm.http_idle_timeout = 20\n"), 'short times');
+for ([ 'headers', $get ], [ 'a body', "${post}Content-Length: 1000\r\n\r\n" ], [ 'chunks', "${post}Transfer-Encoding: chunked\r\n\r\n" ])
+{
+	my ($name, $text) = @$_;
+	my $s = connect_from();
+	my $start = time;
+	my $line;
+	print $s $text;
+	while (time - $start < 15 && !defined $line)
+	{
+		syswrite($s, $name eq 'chunks' ? "1\r\nx\r\n" : 'x');
+		$line = <$s> if IO::Select->new($s)->can_read(0.2);
+	}
+	like($line // '', qr/ 408 /, "$name that come by bytes have an end");
+	cmp_ok(time - $start, '<', 10, '... in time');
+}
+{
+	my $s = connect_from();
+	is(scalar <$s>, undef, 'who says nothing is left without a word');
+}
+
+# ---- more slow clients than there are places ----
+
+# n connections from each of these addresses, with the beginning of a request
+sub slow_ones
+{
+	my ($n, @from) = @_;
+	my @slow;
+	for my $i (1 .. $n)
+	{
+		for (@from)
+		{
+			my $s = connect_from($_) or next;
+			syswrite($s, "GET /load HTTP/1.1\r\nHost: x\r\nX: ");
+			push @slow, $s;
+		}
+	}
+	return @slow;
+}
+
+sub longest_answer
+{
+	my ($slow, @from) = @_;
+	my $longest = 0;
+	for (1 .. 5)
+	{
+		for my $from (@from)
+		{
+			syswrite($_, 'x') for @$slow;
+			my $start = time;
+			my $got = answer_of($key{a}, $from);
+			diag("no answer: $got"), return 1000 if statuses($got) ne '200';
+			$longest = time - $start if time - $start > $longest;
+		}
+	}
+	return $longest;
+}
+
+SKIP:
+{
+	skip 'too few files may be open', 6 if !$sockets;
+	ok(new_settings("vllm.http_header_timeout = 60\n"), 'a longer time');
+	my @slow = slow_ones(1100, '127.0.0.1');
+	my $longest = longest_answer(\@slow, '127.0.0.1', '127.0.0.9');
+	cmp_ok($longest, '<', 5, 'beside 1,100 slow clients of one address who has a key is answered, also at this address');
+	figure('beside %d slow clients of one address: %.0f ms at most', scalar @slow, $longest * 1000);
+	my %said;
+	for (@slow) { $said{ IO::Select->new($_)->can_read(0) ? statuses(scalar(<$_>) // '') : 'waits' }++ }
+	cmp_ok($said{waits} // 0, '<=', 128, 'of the slow ones there is a share');
+	# who goes on sending to a closed connection may not come to read why
+	cmp_ok(($said{503} // 0) + ($said{''} // 0), '>=', 900, 'the others were told to leave');
+	figure('of %d: %s', scalar @slow, join(', ', map { "'$_' $said{$_}" } sort keys %said));
+	close $_ for @slow;
+	@slow = slow_ones(100, map { "127.0.0.$_" } 2 .. 13);
+	$longest = longest_answer(\@slow, '127.0.0.2', '127.0.0.77');
+	cmp_ok($longest, '<', 5, 'beside 1,200 of twelve addresses likewise');
+	figure('beside %d slow clients of twelve addresses: %.0f ms at most', scalar @slow, $longest * 1000);
+	close $_ for @slow;
+}
+ok(new_settings("vllm.http_header_timeout = 6\nvllm.http_clients_per_address = 0\nvllm.http_max_clients = 64\nvllm.http_reserved_clients = 60\n"), 'fewer places, no share: behind a proxy');
+my @slow = slow_ones(80, '127.0.0.1');
+cmp_ok(longest_answer(\@slow, '127.0.0.1'), '<', 5, 'who has a key is answered');
+my $start = time;
+my @said = map { statuses(scalar(<$_>) // '') } @slow;
+cmp_ok(scalar(grep { $_ eq '408' } @said), '>=', 40, 'the slow ones that are left end with 408');
+is(scalar(grep { $_ !~ /^(408|503|)$/ } @said), 0, 'or had to leave before');
+cmp_ok(time - $start, '<', 20, 'in time');
+close $_ for @slow;
+
+# ---- requests without a key can't have all places ----
+
+ok(new_settings("vllm.http_header_timeout = 30\nvllm.http_body_timeout = 30\nvllm.http_anonymous_role = 'app'\n"), 'a role for everybody');
+@slow = map {
+	my $s = connect_from();
+	syswrite($s, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
+	$s
+} 1 .. 4;
+usleep(300_000);
+is(statuses(answer_of('EMPTY')), '503', 'what is reserved is not for them');
+is(statuses(answer_of($key{a})), '200', 'but for those with a key');
+close $_ for @slow;
+ok(until_true(sub { statuses(answer_of('EMPTY')) eq '200' }), 'until they have gone');
+
+# ---- wrong keys ----
+
+ok(new_settings("vllm.http_anonymous_role = ''\nvllm.http_wrong_keys = 5\nvllm.http_wrong_key_window = 4\n"), 'few tries');
+is(statuses(answer_of($key{b}, '127.0.0.5')), '200', 'a key that is known now');
+is(join(' ', map { statuses(answer_of("sk-wrong$_", '127.0.0.5')) } 1 .. 7), '401 401 401 401 401 429 429', 'after some wrong keys an address is refused');
+my $refused = answer_of('sk-wrong', '127.0.0.5');
+like($refused, qr/\r\nRetry-After: [1-4]\r\n.*too many API keys that are not valid","type":"RateLimitError"/s, '... with the time that it has to wait');
+is(statuses(answer_of($key{b}, '127.0.0.5')), '200', 'but not a key that was right before');
+is(statuses(answer_of($key{c}, '127.0.0.5')), '429', 'one that is new here waits');
+is(statuses(answer_of($key{c}, '127.0.0.6')), '200', 'another address has nothing to do with it');
+is(statuses(answer_of($key{c}, '127.0.0.5')), '200', 'and makes it known');
+$node->safe_psql('postgres', "SELECT llm_revoke_api_key('b')");
+is(statuses(answer_of($key{b}, '127.0.0.5')) . ' ' . statuses(answer_of($key{b}, '127.0.0.5')), '401 429', 'a known key that is revoked is one no more');
+sleep 5;
+is(statuses(answer_of('sk-wrong', '127.0.0.5')), '401', 'the window ends');
+my $log = slurp_file($node->logfile);
+is(() = $log =~ /127\.0\.0\.5 has sent 5 API keys that are not valid within 4 s/g, 1, 'one line in the log');
+unlike($log, qr/sk-wrong|$key{a}|$key{b}|$key{c}/, '... without a key');
+
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'vllm_http' AND state LIKE 'idle in%'}), 0, 'no transaction is left');
+$node->stop('fast');
+unlike(slurp_file($node->logfile), qr/PANIC|was terminated by signal|AddressSanitizer|runtime error/, 'a clean log');
+done_testing();
