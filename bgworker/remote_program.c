@@ -179,7 +179,7 @@ ended(int status)
 		return;
 	}
 	if (WIFSIGNALED(status))
-		why = psprintf("The process was terminated by signal %d%s%s.", WTERMSIG(status), last[0] ? ": " : "", last);
+		why = psprintf("The process was terminated by signal %d%s%s%s.", WTERMSIG(status), spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last);
 	else if (code == 127 || code == 126)
 		why = psprintf("The program \"%s\" could not be executed.", running_path);
 	else

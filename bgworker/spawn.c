@@ -7,7 +7,8 @@
  * gets a session of its own, because PostgreSQL signals process groups; it gets
  * three descriptors and stdin/stdout on /dev/null, nothing else (data files, WAL,
  * other sockets and the postmaster's death-watch pipe are closed); and it dies with
- * its supervisor (PDEATHSIG).  If memory runs out it is the one to be killed.
+ * its supervisor (PDEATHSIG).  If memory runs out it is the one to be killed.  No program gains
+ * privileges by what it starts (no_new_privs); what system calls it makes it limits itself (src/base/seccomp.h).
  */
 #include "postgres.h"
 
@@ -18,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -190,6 +192,35 @@ child_fds(ChildFds fds)
 			(void) close(fd);
 }
 
+/*
+ * In the child: what the program may never become, and what it doesn't leave behind.  Prompts, answers and secrets are in
+ * its memory: a core has none of it, also where the kernel hands cores to a program.  Whoever debugs one wraps it in
+ * a script that raises both again.
+ */
+static void
+child_confine(void)
+{
+	struct rlimit core;
+	int			filter;
+
+	/* no setuid program that it might start gives it more than it has; kernels before 3.5 don't know that */
+	(void) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (getrlimit(RLIMIT_CORE, &core) == 0)
+	{
+		core.rlim_cur = 0;
+		(void) setrlimit(RLIMIT_CORE, &core);
+	}
+	filter = open("/proc/self/coredump_filter", O_WRONLY);
+	if (filter >= 0)
+	{
+		ssize_t		ignored = write(filter, "0", 1);
+
+		(void) ignored;
+		(void) close(filter);
+	}
+	(void) umask(S_IRWXG | S_IRWXO);
+}
+
 /* In the child: likewise. */
 static void
 child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim_t memory, int niceness)
@@ -213,6 +244,7 @@ child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim
 	}
 	if (memory != 0 && setrlimit(RLIMIT_AS, &rl) != 0)
 		_exit(126);
+	child_confine();
 	if (niceness > 0)
 		(void) setpriority(PRIO_PROCESS, 0, niceness);
 	/* ignored signals and the mask survive exec */
@@ -337,6 +369,12 @@ int
 spawn_memory_limit(void)
 {
 	return strncmp(vllm_device, "cuda", 4) == 0 ? 0 : vllm_engine_memory_limit;
+}
+
+const char *
+spawn_signal_note(int sig)
+{
+	return sig == SIGSYS ? " (a system call that its filter forbids: setting vllm.seccomp)" : "";
 }
 
 /* Killed ranks that have not ended yet: a driver may keep one for long, which is no reason to stand still.  For two engines. */
@@ -499,7 +537,7 @@ reap_ranks(EngineProcess *p)
 		ereport(LOG, (p->n_ranks > p->ranks_each ?
 					  errmsg("rank %d of replica %d of the inference engine ended", i % p->ranks_each + 1, i / p->ranks_each) :
 					  errmsg("rank %d of the inference engine ended", i + 1),
-					  WIFSIGNALED(status) ? errdetail("It was terminated by signal %d.", WTERMSIG(status)) :
+					  WIFSIGNALED(status) ? errdetail("It was terminated by signal %d%s.", WTERMSIG(status), spawn_signal_note(WTERMSIG(status))) :
 					  errdetail("It exited with status %d.", WEXITSTATUS(status))));
 		(void) kill(p->pid, SIGKILL);
 	}

@@ -69,4 +69,7 @@ extern ChildLog engine_log;
 bool		childlog_read(ChildLog *g, int fd);
 void		childlog_reset(ChildLog *g);
 
+/* "", or what the signal that ended a program tells. */
+const char *spawn_signal_note(int sig);
+
 #endif

@@ -190,7 +190,7 @@ ended(int status)
 	if (was == SB_RETIRING)
 		ereport(LOG, (errmsg("the inference engine that has served has ended")));
 	else if (WIFSIGNALED(status))
-		fail(psprintf("The new engine process was terminated by signal %d%s%s.", WTERMSIG(status), last[0] ? ": " : "", last));
+		fail(psprintf("The new engine process was terminated by signal %d%s%s%s.", WTERMSIG(status), spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last));
 	else
 		fail(psprintf("The new engine process exited with status %d%s%s.", WEXITSTATUS(status), last[0] ? ": " : "", last));
 }

@@ -23,6 +23,11 @@
  * becomes a zombie which the supervisor reaps when the engine has closed it or is dead.  A freed slot is
  * handed directly to the longest waiting backend, so nobody overtakes.
  *
+ * DAMAGE.  Whoever writes astray into the arena may change a slot's words.  What a slot is and who has it stands here, out of
+ * the engine's reach, so the words can be told from damage and written anew: an owner whose words are damaged gives the slot
+ * up with an error, and the supervisor asks again, under a new generation, for each zombie of which the engine does not
+ * let go (pg/slot_care.c).  The slot is free when the engine has let go of that generation.
+ *
  * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that serves, and a
  * second one that is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
  * bgworker/standby.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's (bgworker/remote_program.c).  A slot
@@ -35,7 +40,8 @@
  * SPARES.  One model's requests may have all of these, and its endpoint may never answer.  So that other models are asked
  * all the same there are slots behind the pool, a quarter as many: a request to an endpoint for which the pool
  * has none takes one of these, if its model has fewer slots than there are spares left.  So a model that has the pool has no
- * spare, and the next one never has all of them.  A slot is a spare or the pool's only while it is taken: there is one free
+ * spare, and the next one never has all of them.  In the same way a role of which all others' requests to the engine keep the pool has some
+ * of them, if it has fewer slots than there are spares left.  A slot is a spare or the pool's only while it is taken: there is one free
  * list, and n_free and n_spare_free count what of it is whose.
  *
  * A slot is claimed only while its side's `serving` holds, and the supervisor marks every
@@ -83,6 +89,7 @@ typedef struct VllmOwner
 	Oid			dbid;
 	Oid			roleid;
 	Oid			limited;		/* VslotClaim's */
+	Oid			login;			/* likewise */
 	int			next_free;		/* free list link, -1 = end */
 	uint32		gen;			/* the slot's gen of this claim */
 	int			side;			/* whose arena has the conversation */
@@ -90,6 +97,12 @@ typedef struct VllmOwner
 	bool		spare;			/* likewise; it is not of the pool */
 	uint16		of_model;		/* of a remote one: its place in VllmShared.model_slots */
 	uint16		msg_kind;		/* WireKind */
+	bool		rung;			/* the engine has been told since the claim */
+	bool		cancelled;		/* by llm_cancel() */
+	bool		posted;			/* a zombie that the engine shall finish */
+	bool		damaged;		/* the arena's words of the slot are not what was written: its owner shall give it up */
+	bool		retired;		/* ... and the server log has been told: until it is free again */
+	uint8		doubts;			/* VSD_* that the last look at the slot left (pg/slot_care.c) */
 	int			priority;
 	char		model[NAMEDATALEN];
 	char		lora[NAMEDATALEN];	/* '' = none */
@@ -108,6 +121,7 @@ typedef struct VllmWaiter
 	bool		remote;			/* for the remote program */
 	uint16		of_model;		/* VllmOwner's */
 	Oid			limited;		/* VslotClaim's */
+	Oid			login;			/* likewise */
 } VllmWaiter;
 
 /* What the engine shall forget: one version of a model, or (hash 0, no name) all of a database. */
@@ -191,6 +205,7 @@ typedef struct VllmShared
 	int			n_free;			/* of the pool */
 	int			n_remote;		/* of those of the pool that are not free: VllmOwner.remote */
 	int			n_spare_free;
+	int			n_spare_engine; /* spares that requests to the engine have */
 	int			model_slots[VLLM_MODEL_PLACES]; /* slots that requests to endpoints have, spares too, by the model's hash */
 	TimestampTz remote_at;		/* when the last one was claimed or waited for, 0 = never */
 	int			n_zombies;

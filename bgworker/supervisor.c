@@ -183,8 +183,8 @@ engine_ended(int status)
 	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
 	if (WIFSIGNALED(status))
-		snprintf(why, sizeof(why), "The engine process was terminated by signal %d%s%s.",
-				 WTERMSIG(status), last[0] ? ": " : "", last);
+		snprintf(why, sizeof(why), "The engine process was terminated by signal %d%s%s%s.",
+				 WTERMSIG(status), spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last);
 	else if (code == 127 || code == 126)
 		snprintf(why, sizeof(why), "The engine program could not be executed.");
 	else
@@ -487,6 +487,7 @@ supervise(void)
 	if (door_turn())
 		drop_wait_set();
 	vslot_reap_zombies();
+	vslot_care_turn();
 	release_post_queued();
 	statlog_turn();
 	cost_turn();

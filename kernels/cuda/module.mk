@@ -16,7 +16,7 @@ CUDA_C_OBJ = $(patsubst kernels/%.c,$(CUDA_DIR)/%.c.o,$(wildcard kernels/cuda/*.
 CUDA_GENCODE = $(foreach s,$(CUDA_SM),-gencode arch=compute_$s,code=sm_$s) \
 	$(if $(filter 100,$(CUDA_SM)),-gencode arch=compute_100$(comma)code=compute_100)
 NVCCFLAGS = -std=c++17 -O3 --fmad=false -lineinfo -Werror all-warnings -Xptxas -v,-warn-spills,-Werror \
-	-Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden,-ffp-contract=off -D_GNU_SOURCE -I. -Ikernels
+	-Xcompiler -fPIC,-fstack-protector-strong,-Wall,-Wextra,-Werror,-fvisibility=hidden,-ffp-contract=off -D_GNU_SOURCE -I. -Ikernels
 
 cuda-nvcc:
 	@echo $(NVCC)
@@ -28,7 +28,7 @@ cuda: $(if $(NVCC),$(CUDA_LIB))
 CUDA_RPATH = $(foreach d,lib64 lib,-Xlinker -rpath,$(abspath $(dir $(lastword $(NVCC)))../$d))
 
 $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
-	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs $(CUDA_RPATH) -ldl
+	$(NVCC) -shared -cudart static -o $@.new $^ -Xlinker --exclude-libs,ALL,-z,defs,-z,relro,-z,now,-z,noexecstack $(CUDA_RPATH) -ldl
 	mv -f $@.new $@
 
 $(CUDA_DIR)/%_sm90.o: CUDA_GENCODE = -gencode arch=compute_90a,code=sm_90a

@@ -16,6 +16,7 @@
 
 #include "engine/cpuplan.h"
 #include "base/groupmem.h"
+#include "base/seccomp.h"
 #include "engine/devices.h"
 #include "engine/logprobs.h"
 #include "engine/source.h"
@@ -74,6 +75,7 @@ static const Row rows[] = {
 	{"kv_cache_metrics_sample", ROW_INT, OFF(kv_metrics_sample), 0, 1000000, 1},
 	{"huge_pages", ROW_STR, OFF(huge_pages), 0, sizeof(((Settings *) 0)->huge_pages), 1},
 	{"repack_cache", ROW_STR, OFF(repack_cache), 0, sizeof(((Settings *) 0)->repack_cache), 1},
+	{"seccomp", ROW_STR, OFF(seccomp), 0, sizeof(((Settings *) 0)->seccomp), 1},
 	{"logits_processors", ROW_STR, OFF(logits_processors), 0, sizeof(((Settings *) 0)->logits_processors), 1},
 	{"hang_timeout_ms", ROW_INT, OFF(hang_timeout_ms), 0, INT32_MAX, 1},
 	{"step_target_ms", ROW_INT, OFF(step_target_ms), 0, 60000, 1},
@@ -119,6 +121,7 @@ settings_box_init(SettingsBox *b)
 			.kv_cache_dtype = "auto",
 			.kv_metrics_sample = 10000,
 			.huge_pages = "try",
+			.seccomp = "on",
 			.step_target_ms = 200,
 			.batch_invariant = true,
 			.scheduling_policy = "fcfs",
@@ -259,6 +262,7 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	char		why[128];
 	HugePages	huge;
 	KVariant	variant;
+	SeccompMode mode;
 	int			ordinal;
 	int			listed;
 	KType		type;
@@ -275,6 +279,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda, cuda:N or a list of the last, got \"%.64s\"", value);
 		if (r->off == OFF(nccl_path) && value[0] != '\0' && value[0] != '/' && strcmp(value, NCCL_OFF) != 0)
 			return err_set(e, ERR_INVALID, "setting \"nccl_path\" must be an absolute path or " NCCL_OFF ", got \"%.64s\"", value);
+		if (r->off == OFF(seccomp) && !seccomp_parse_mode(value, &mode))
+			return err_set(e, ERR_INVALID, "setting \"seccomp\" must be on, off or require, got \"%.64s\"", value);
 		if (r->off == OFF(cuda_kernels) && !devices_variant(value, &variant))
 			return err_set(e, ERR_INVALID, "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))

@@ -52,6 +52,7 @@ typedef struct Settings
 	int			kv_metrics_sample;	/* blocks whose lives are told of, in millionths */
 	bool		calculate_kv_scales;	/* of an FP8 KV cache, on loading */
 	char		huge_pages[8];	/* try, off, on */
+	char		seccomp[8];		/* on, off, require: when the process starts */
 	char		repack_cache[1024]; /* directory of packed weights, "" = none */
 	char		logits_processors[1024];	/* library:symbol, ...; "" = none (plugins.h) */
 	int			hang_timeout_ms;	/* 0 = for ever */

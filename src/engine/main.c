@@ -27,6 +27,7 @@
 #include "engine/offline.h"
 #include "engine/ranks.h"
 #include "engine/server.h"
+#include "engine/syscalls.h"
 #include "talk/control.h"
 
 #define ENGINE_VERSION "0.9.0"
@@ -104,6 +105,7 @@ serve(const Args *a, SettingsBox *box)
 	WireArena	arena;
 	Settings	set;
 	Server	   *s;
+	Err			e;
 	pthread_t	t;
 	int			status = control_map_arena(a->arena_fd, "engine", &arena);
 
@@ -112,7 +114,6 @@ serve(const Args *a, SettingsBox *box)
 	settings_get(box, &set);
 	if (!a->fake)
 	{
-		Err			e;
 		const Kernels *kern = cpuplan_kernels(set.cpu_isa, &e);
 
 		if (kern == NULL)
@@ -133,6 +134,11 @@ serve(const Args *a, SettingsBox *box)
 			log_line('P', "%s", e.msg);
 			return ENGINE_EXIT_FATAL;
 		}
+	}
+	if (!engine_confine(&set, &e))
+	{
+		log_line('P', "%s", e.msg);
+		return ENGINE_EXIT_USAGE;
 	}
 	status = control_hello(a->control_fd);
 	if (status != ENGINE_EXIT_OK)
@@ -172,6 +178,11 @@ check_model(const Args *a, SettingsBox *box)
 	Err			e;
 
 	settings_get(box, &set);
+	if (!engine_confine(&set, &e))
+	{
+		fprintf(stderr, "%s\n", e.msg);
+		return ENGINE_EXIT_FATAL;
+	}
 	if (!be->check(a->check_model, &o, &set, &f, &e))
 	{
 		fprintf(stderr, "%s\n", e.msg);

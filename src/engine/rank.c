@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/cpuplan.h"
+#include "engine/devices.h"
 #include "engine/idmap.h"
 #include "engine/kvscales.h"
 #include "engine/lora_load.h"
@@ -25,6 +26,7 @@
 #include "engine/rank_talk.h"
 #include "engine/ranks.h"
 #include "engine/source.h"
+#include "engine/syscalls.h"
 #include "load/load.h"
 #include "wire/control.h"
 
@@ -751,6 +753,7 @@ int
 rank_main(int group_fd, int rank, int replica, const Settings *s)
 {
 	Err			e;
+	DeviceChoice choice;
 	RankCmd		cmd;
 	uint8_t    *body = NULL;
 	uint64_t	room = 0;
@@ -762,6 +765,13 @@ rank_main(int group_fd, int rank, int replica, const Settings *s)
 	{
 		log_line('P', "%s", e.msg);
 		return ENGINE_EXIT_FATAL;
+	}
+	/* the library of devices is looked for while it still may do anything */
+	(void) devices_choose(s, replica, rank, s->tensor_parallel_size * s->pipeline_parallel_size, &choice, &e);
+	if (!engine_confine(s, &e))
+	{
+		log_line('P', "%s", e.msg);
+		return ENGINE_EXIT_USAGE;
 	}
 	me.place = rank_place(&me.mem, s->tensor_parallel_size);
 	begin_thread(beat_main, NULL);

@@ -84,5 +84,5 @@ vllm_guc_remote_init(void)
 char *
 vllm_guc_remote_config(void)
 {
-	return psprintf("allowed_hosts=%s\nca_file=%s\nmax_connections=%d\n", vllm_allowed_hosts, remote_ca_file, remote_max_connections);
+	return psprintf("allowed_hosts=%s\nca_file=%s\nmax_connections=%d\nseccomp=%s\n", vllm_allowed_hosts, remote_ca_file, remote_max_connections, vllm_seccomp);
 }

@@ -8,6 +8,7 @@
 #ifndef VLLM_REMOTE_LINE_H
 #define VLLM_REMOTE_LINE_H
 
+#include "base/seccomp.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "remote/http.h"
@@ -19,6 +20,7 @@ typedef struct RSettings
 	char	   *allowed_hosts;	/* as wire/hosts.h reads it */
 	char	   *ca_file;		/* '' = the system's */
 	int			max_connections;	/* to all endpoints */
+	SeccompMode seccomp;		/* when the program starts */
 } RSettings;
 
 typedef struct Line Line;

@@ -24,6 +24,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "remote/desk.h"
+#include "remote/syscalls.h"
 #include "talk/control.h"
 
 #define REMOTE_VERSION "0.9.0"
@@ -101,6 +102,7 @@ serve(Args *a)
 	Http	   *h;
 	Desk	   *d;
 	Err			e;
+	SeccompRules rules = {remote_syscalls, remote_n_syscalls, false};
 	int			status = control_map_arena(a->arena_fd, PROGRAM, &arena);
 
 	if (status != ENGINE_EXIT_OK)
@@ -114,6 +116,8 @@ serve(Args *a)
 		log_line('P', "could not initialize libcurl");
 		return ENGINE_EXIT_FATAL;
 	}
+	if (!seccomp_enter(&rules, a->set.seccomp, &e))
+		return fatal(&e);
 	status = control_hello(a->control_fd);
 	if (status != ENGINE_EXIT_OK)
 		return status;

@@ -60,6 +60,17 @@ set_connections(RSettings *s, const char *value, Err *e)
 	return true;
 }
 
+static bool
+set_seccomp(RSettings *s, const char *value, Err *e)
+{
+	SeccompMode mode;
+
+	if (!seccomp_parse_mode(value, &mode))
+		return err_set(e, ERR_INVALID, "invalid value \"%.100s\" for setting \"seccomp\": must be on, off or require", value);
+	s->seccomp = mode;
+	return true;
+}
+
 static const struct
 {
 	const char *name;
@@ -68,13 +79,14 @@ static const struct
 	{"allowed_hosts", set_hosts},
 	{"ca_file", set_ca_file},
 	{"max_connections", set_connections},
+	{"seccomp", set_seccomp},
 };
 
 void
 rsettings_init(RSettings *s)
 {
 	*s = (RSettings) {
-		.allowed_hosts = mem_strdup(""),.ca_file = mem_strdup(""),.max_connections = DEFAULT_CONNECTIONS
+		.allowed_hosts = mem_strdup(""),.ca_file = mem_strdup(""),.max_connections = DEFAULT_CONNECTIONS,.seccomp = SECCOMP_ON
 	};
 }
 

@@ -243,7 +243,7 @@ my $args = abs_path($node->basedir) . '/args';
 use_program(script($node, "echo \"\$@\" >$args\n$stand_in"));
 ok(until_remote($remote), 'another program');
 ok(until_true(sub { !is_alive($remote) }, 5), 'instead of the one that ran');
-like(slurp_file($args), qr/^--arena-fd 4 --control-fd 3 --set allowed_hosts=127\.0\.0\.1 --set ca_file= --set max_connections=256$/, 'it is told the settings');
+like(slurp_file($args), qr/^--arena-fd 4 --control-fd 3 --set allowed_hosts=127\.0\.0\.1 --set ca_file= --set max_connections=256 --set seccomp=on$/, 'it is told the settings');
 is($node->safe_psql('postgres', far('again')), 'AGAIN', 'it answers');
 $remote = remote_pid();
 set_to($node, 'vllm.remote_max_connections', 7);

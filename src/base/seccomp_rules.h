@@ -1,0 +1,34 @@
+/*
+ * seccomp_rules.h
+ *	  A program's syscalls.def as a table: what its rows mean.  Included once by the file that has the table.
+ */
+#ifndef VLLM_BASE_SECCOMP_RULES_H
+#define VLLM_BASE_SECCOMP_RULES_H
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/seccomp.h"
+#include "base/syscall_numbers.h"
+
+#define ALL_BITS		UINT32_MAX
+#define OWN_PID			SECCOMP_OWN_PID
+/* of clone(): a thread shares everything that belongs to the process, and has no name space of its own */
+#define NEW_PROCESS_OR_SPACE (CLONE_VM | CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | \
+							  CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+#define NEW_THREAD		(CLONE_VM | CLONE_THREAD)
+#define WRITES_FILES	(O_ACCMODE | O_CREAT | O_TRUNC)
+#ifndef PR_SET_VMA
+#define PR_SET_VMA		0x53564d41
+#endif
+
+#define ALLOW(call, why) {__NR_##call, -1, 0, 0, false},
+#define WHEN(call, arg, mask, value, why) {__NR_##call, arg, (uint32_t) (mask), (uint32_t) (value), false},
+#define REFUSE(call, why) {__NR_##call, -1, 0, 0, true},
+#define REFUSE_WHEN(call, arg, mask, value, why) {__NR_##call, arg, (uint32_t) (mask), (uint32_t) (value), true},
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * syscalls.h
+ *	  The rows of syscalls.def.
+ */
+#ifndef VLLM_REMOTE_SYSCALLS_H
+#define VLLM_REMOTE_SYSCALLS_H
+
+#include "base/seccomp.h"
+
+extern const SeccompRule remote_syscalls[];
+extern const size_t remote_n_syscalls;
+
+#endif
