@@ -56,6 +56,7 @@
 struct Call
 {
 	int			slot;			/* -1 once released */
+	const volatile VllmOwner *owner;	/* of the slot */
 	int			side;			/* whose arena has it */
 	uint32		gen;			/* of our claim */
 	uint32		epoch;			/* of the engine that has our slot */
@@ -64,12 +65,14 @@ struct Call
 	MemoryContextCallback cb;
 	WireMsg		head;
 	const char *body;			/* caller's memory */
+	uint64		sum;			/* its checksum, in builds that send one */
 	uint64		sent;			/* bytes of head and body in the ring so far */
 	StringInfoData in;			/* reply bytes; frames from in.cursor on */
 	StringInfoData frame;		/* body of the frame that was handed out last */
 	uint32		unrung;			/* reply bytes taken since the engine was last told */
 	bool		final_read;		/* the final frame has been handed out */
 	bool		broken;			/* the reply stream makes no sense */
+	bool		damaged;		/* ... because the slot's words were written over */
 	bool		lost;			/* engine gone, or slot closed without a final frame */
 	bool		elsewhere;		/* its error is its endpoint's fault */
 	bool		charged;		/* ... which may have charged for it */
@@ -135,7 +138,7 @@ tell_end(Call *c, RequestEnd end, const CallFrame *reply)
 		e.reply = reply->data;
 		e.reply_len = reply->len;
 		e.message = c->body;
-		e.message_len = c->head.len;
+		e.message_len = wire_fields_len(&c->head);
 	}
 	c->noted = true;
 	request_note_end(&c->note, &e);
@@ -388,7 +391,7 @@ forget_conversation(Call *c)
 	empty_buffer(&c->frame, c->cxt);
 	c->sent = 0;
 	c->unrung = 0;
-	c->final_read = c->broken = c->lost = c->cancelled = c->elsewhere = c->charged = false;
+	c->final_read = c->broken = c->damaged = c->lost = c->cancelled = c->elsewhere = c->charged = false;
 	c->loading = false;
 	c->progress = 0;
 	c->told = -1;
@@ -417,11 +420,11 @@ bool
 vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
-	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role()};
+	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role(),.login = vclient_login_role()};
 
 	Assert(c->slot < 0);
 	require_preload();
-	if ((uint64) body->len + sizeof(WireMsg) > vllm_geometry.max_request)
+	if ((uint64) body->len + sizeof(WireMsg) + WIRE_TRAILER > vllm_geometry.max_request)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),
@@ -444,13 +447,14 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	}
 	c->slot = claim.slot;
 	c->side = claim.side;
+	c->owner = &vllm_shared->owners[claim.slot];
 	c->gen = claim.gen;
 	c->epoch = claim.epoch;
 	c->request_id = claim.request_id;
-	c->head.magic = WIRE_MSG_MAGIC;
-	c->head.kind = kind;
-	c->head.len = body->len;
+	c->head = wire_head(kind, 0, body->len);
 	c->body = body->data;
+	if (WIRE_CHECKED)
+		c->sum = wire_sum(&c->head, c->body);
 	put_deadline(c);
 	/* nothing can have come back yet */
 	(void) pump_request(c);
@@ -524,9 +528,12 @@ pump_request(Call *c)
 		if (c->sent < sizeof(c->head))
 			n = wire_ring_write(ring, size, head, tail,
 								(char *) &c->head + c->sent, sizeof(c->head) - c->sent);
+		else if (c->sent < total - WIRE_TRAILER)
+			n = wire_ring_write(ring, size, head, tail,
+								c->body + (c->sent - sizeof(c->head)), total - WIRE_TRAILER - c->sent);
 		else
 			n = wire_ring_write(ring, size, head, tail,
-								c->body + (c->sent - sizeof(c->head)), total - c->sent);
+								(char *) &c->sum + (WIRE_TRAILER - (total - c->sent)), total - c->sent);
 		if (n < 0)
 			c->broken = true;
 		if (n <= 0)
@@ -580,6 +587,7 @@ head_ok(const WireMsg *m)
 
 	return m->magic == WIRE_MSG_MAGIC && m->len <= MAX_FRAME &&
 		m->kind >= WF_ACCEPTED && m->kind <= WF_ERROR &&
+		((m->flags & WIRE_SUMMED) == 0 || m->len >= WIRE_SUM_BYTES) &&
 		last == ((m->flags & WIRE_FINAL) != 0);
 }
 
@@ -597,7 +605,14 @@ frame_ready(Call *c, WireMsg *m)
 		c->broken = true;
 		return false;
 	}
-	return (uint64) left - sizeof(*m) >= m->len;
+	if ((uint64) left - sizeof(*m) < m->len)
+		return false;
+	if (!wire_intact(m, c->in.data + c->in.cursor + sizeof(*m)))
+	{
+		c->broken = c->damaged = true;
+		return false;
+	}
+	return true;
 }
 
 /* The frame at in.cursor is done with: its space is used again. */
@@ -623,7 +638,7 @@ take_progress(Call *c, const WireMsg *m)
 	WireField	f;
 
 	in.p = c->in.data + c->in.cursor + sizeof(*m);
-	in.end = in.p + m->len;
+	in.end = in.p + wire_fields_len(m);
 	if (!c->loading)
 		c->loading_since = GetCurrentTimestamp();
 	c->loading = true;
@@ -631,6 +646,14 @@ take_progress(Call *c, const WireMsg *m)
 		if (f.tag == WTAG_PROGRESS)
 			c->progress = f.num >= 0 && f.num <= 1 ? f.num : 0;
 	drop_frame(c, m->len);
+}
+
+/* Are the slot's words those of our conversation?  If not it gets no further. */
+static bool
+words_ok(const Call *c, const WireSlot *w, uint32 state)
+{
+	return state >= WS_OPEN && state <= WS_LOST && !c->owner->damaged &&
+		atomic_load_explicit(&w->gen, memory_order_relaxed) == c->gen;
 }
 
 bool
@@ -659,7 +682,9 @@ vcall_poll(Call *c)
 		}
 		take_progress(c, &m);
 	}
-	if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epochs[c->side]))
+	if (!words_ok(c, w, state))
+		c->broken = c->damaged = true;
+	else if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epochs[c->side]))
 		c->lost = true;
 	else if (state == WS_CLOSED && atomic_load(&w->let_go) == c->gen)
 	{
@@ -668,7 +693,13 @@ vcall_poll(Call *c)
 		if (frame_ready(c, &m))
 			return true;
 		if (atomic_load(&w->rep_head) == atomic_load(&w->rep_tail))
-			c->lost = c->cancelled = true;
+		{
+			/* nobody has asked for that: what it saw was damaged */
+			if (c->owner->cancelled)
+				c->lost = c->cancelled = true;
+			else
+				c->broken = c->damaged = true;
+		}
 	}
 	return c->lost || c->broken;
 }
@@ -729,6 +760,11 @@ frame_error(Call *c, const char *p, size_t len)
 static ErrorData *
 dead_error(Call *c)
 {
+	if (c->damaged)
+		return make_error(c, ERRCODE_SYSTEM_ERROR,
+						  c->note.remote ? "the conversation with the remote program was damaged" : "the conversation with the inference engine was damaged",
+						  "The shared memory of its request slot was written over.",
+						  "The slot is used again when both sides have let go of it; repeat the statement.");
 	if (c->broken)
 		return make_error(c, ERRCODE_PROTOCOL_VIOLATION,
 						  c->note.remote ? "invalid reply from the remote program" : "invalid reply from the inference engine", NULL, NULL);
@@ -787,7 +823,7 @@ vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 	f->kind = m.kind;
 	f->final = (m.flags & WIRE_FINAL) != 0 || m.kind == WF_ERROR;
 	f->data = take_frame(c, m.len);
-	f->len = m.len;
+	f->len = wire_fields_len(&m);
 	if (f->final)
 	{
 		/* the engine has let go: the slot serves the next call while this one is read */
@@ -800,7 +836,7 @@ vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 	}
 	if (m.kind == WF_ERROR)
 	{
-		*err = frame_error(c, f->data, m.len);
+		*err = frame_error(c, f->data, f->len);
 		return false;
 	}
 	return true;
@@ -934,7 +970,8 @@ static bool
 post_to(int side, WireKind kind, const char *body, size_t len)
 {
 	uint32		size = vllm_geometry.ring_size;
-	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = kind,.len = len};
+	WireMsg		m = wire_head(kind, 0, len);
+	uint64		sum = WIRE_CHECKED ? wire_sum(&m, body) : 0;
 	VslotClaim	claim = {.kind = kind,.for_side = side};
 	VslotResult r = vslot_try_claim(&claim);
 	WireSlot   *w;
@@ -948,7 +985,8 @@ post_to(int side, WireKind kind, const char *body, size_t len)
 	ring = wire_req_ring(&vllm_arenas[claim.side], claim.slot);
 	(void) wire_ring_write(ring, size, 0, 0, &m, sizeof(m));
 	(void) wire_ring_write(ring, size, sizeof(m), 0, body, len);
-	atomic_store_explicit(&w->req_head, sizeof(m) + len, memory_order_release);
+	(void) wire_ring_write(ring, size, sizeof(m) + len, 0, &sum, WIRE_TRAILER);
+	atomic_store_explicit(&w->req_head, sizeof(m) + m.len, memory_order_release);
 	vslot_release(claim.slot, claim.gen, VSLOT_POST);
 	return true;
 }
@@ -960,7 +998,7 @@ vclient_post(WireKind kind, const char *body, size_t len)
 	int			side;
 	bool		both;
 
-	if (s == NULL || MyProc == NULL || sizeof(WireMsg) + len > vllm_geometry.ring_size / 2)
+	if (s == NULL || MyProc == NULL || sizeof(WireMsg) + len + WIRE_TRAILER > vllm_geometry.ring_size / 2)
 		return false;
 	if (request_is_remote(body, len))
 		return post_to(VLLM_REMOTE_SIDE, kind, body, len);
@@ -998,6 +1036,7 @@ vclient_cancel_request(int64 id, bool (*may) (Oid role))
 	found = s->owners[slot].kind == VO_OWNED && s->owners[slot].request_id == id;
 	if (found)
 	{
+		s->owners[slot].cancelled = true;
 		atomic_store(&wire_slot(&vllm_arenas[s->owners[slot].side], slot)->cancel, 1);
 		s->cancels++;
 	}

@@ -159,6 +159,8 @@ void		vclient_put_asker(WireOut *o);
 int			vclient_role_max_tokens(void);
 /* The role whose limits hold for requests of this session; InvalidOid: none wait for any. */
 Oid			vclient_limited_role(void);
+/* The role that requests count for; none: those of a worker of jobs. */
+Oid			vclient_login_role(void);
 /* Whose account it is, and what it may spend: 0 = any sum.  role: as the request says; a worker of jobs has looked when it made the request. */
 Oid			vclient_cost_limits(Oid role, double *most, CostWindow *window);
 bool		vclient_is_for_others(void);

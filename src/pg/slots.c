@@ -5,7 +5,7 @@
  * Ownership lives in VllmShared (bgworker/state.h has the rules), under one
  * LWLock that is never held across anything slow: every critical section below is
  * O(1), but for the supervisor's pass over all slots when an engine has died, a backend's
- * at its exit, and one for a role with limits while half of the slots are taken.  The arena's slot words are shared with the
+ * at its exit, one for a role with limits while half of the slots are taken, and one for a role while all of the pool are.  The arena's slot words are shared with the
  * engine and follow wire.h; a backend resets a slot's words while it claims it,
  * state last.  attn and wake are not reset: a left-over entry in a slot ring is
  * harmless (somebody looks once too often), a lost one is not.
@@ -258,7 +258,7 @@ queue_append(int procno, const VslotClaim *c)
 
 	all[procno] = (VllmWaiter)
 	{
-		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),.of_model = c->of_model,.limited = c->limited
+		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),.of_model = c->of_model,.limited = c->limited,.login = c->login
 	};
 	if (s->wait_tail >= 0)
 		all[s->wait_tail].next = procno;
@@ -311,7 +311,24 @@ vslot_remote_used(void)
 {
 	const VllmShared *s = vllm_shared;
 
-	return s->n_remote + s->n_all - s->n_slots - s->n_spare_free;
+	return s->n_remote + s->n_all - s->n_slots - s->n_spare_free - s->n_spare_engine;
+}
+
+/*
+ * Others' requests may have the whole pool, and keep it for as long as their answers take: a role that has less than there are
+ * spares left may have one of these.
+ */
+static bool
+role_has_spare(Oid login)
+{
+	const VllmShared *s = vllm_shared;
+	int			n = 0;
+
+	if (!OidIsValid(login) || s->n_spare_free == 0)
+		return false;
+	for (int i = 0; i < s->n_all && n <= s->n_spare_free; i++)
+		n += s->owners[i].kind != VO_FREE && s->owners[i].login == login;
+	return n < s->n_spare_free + 1 - n;
 }
 
 /* What waits for a limit of its role holds its slot: so that there are some for others, such a role has half of them. */
@@ -335,6 +352,7 @@ next_waiter(void)
 {
 	VllmWaiter *all = waiters();
 	Oid			has_enough = InvalidOid;
+	Oid			no_spare = InvalidOid;
 	bool		room[2] = {false, false};
 
 	if (vllm_shared->wait_head < 0)
@@ -347,8 +365,13 @@ next_waiter(void)
 	{
 		const VllmWaiter *w = &all[i];
 
-		if (!room[w->remote] && !(w->remote && spare_room(w->of_model) > 0))
+		if (!room[w->remote] && w->remote && spare_room(w->of_model) <= 0)
 			continue;
+		if (!room[w->remote] && !w->remote && (w->login == no_spare || !role_has_spare(w->login)))
+		{
+			no_spare = w->login;
+			continue;
+		}
 		if (OidIsValid(has_enough) && w->limited == has_enough)
 			continue;
 		if (role_may_have(w->limited))
@@ -360,18 +383,22 @@ next_waiter(void)
 
 /* The first slot of the free list: the pool's, if that has one for it. */
 static int
-take_free(bool remote, uint16 of_model)
+take_free(bool remote, uint16 of_model, Oid login)
 {
 	VllmShared *s = vllm_shared;
 	int			slot = s->free_head;
 	VllmOwner  *o = &s->owners[slot];
 
-	o->spare = remote && pool_room(true) <= 0;
+	o->spare = pool_room(remote) <= 0;
+	o->login = login;
 	o->remote = remote;
 	o->of_model = of_model;
 	s->free_head = o->next_free;
 	if (o->spare)
+	{
 		s->n_spare_free--;
+		s->n_spare_engine += !remote;
+	}
 	else
 	{
 		s->n_free--;
@@ -392,7 +419,10 @@ give_back(int slot)
 	if (o->remote)
 		s->model_slots[o->of_model]--;
 	if (o->spare)
+	{
 		s->n_spare_free++;
+		s->n_spare_engine -= !o->remote;
+	}
 	else
 	{
 		s->n_free++;
@@ -420,7 +450,7 @@ slot_freed(int slot)
 		VllmWaiter *w = &waiters()[procno];
 
 		queue_remove(procno);
-		w->granted = take_free(w->remote, w->of_model);
+		w->granted = take_free(w->remote, w->of_model, w->login);
 		o = &vllm_shared->owners[w->granted];
 		o->kind = VO_GRANTED;
 		o->procno = procno;
@@ -441,35 +471,20 @@ has_engine(const VslotClaim *c)
 	return c->for_side < 0 || c->for_side == (int) pg_atomic_read_u32(&vllm_shared->side) ? vllm_shared->serving : vllm_shared->second_up;
 }
 
-/* A slot without owner becomes ours and OPEN. */
+/* The slot's words as they are when a conversation begins, of the next generation; state last. */
 static void
-slot_open(int slot, VslotClaim *c)
+write_words(int slot, bool cancel)
 {
-	VllmShared *s = vllm_shared;
-	VllmOwner  *o = &s->owners[slot];
-	WireSlot   *w;
-
-	o->side = c->for_side >= 0 ? c->for_side : (int) pg_atomic_read_u32(&s->side);
-	w = slot_of(slot);
-	o->kind = VO_OWNED;
-	o->procno = compat_my_procno();
-	o->pid = MyProcPid;
-	o->dbid = MyDatabaseId;
-	o->roleid = GetUserId();
-	o->limited = c->limited;
-	o->msg_kind = c->kind;
-	strlcpy(o->model, c->model ? c->model : "", sizeof(o->model));
-	o->priority = c->note ? c->note->priority : 0;
-	strlcpy(o->lora, c->note ? c->note->lora : "", sizeof(o->lora));
-	strlcpy(o->traceparent, c->note ? c->note->traceparent : "", sizeof(o->traceparent));
-	o->since = GetCurrentTimestamp();
-	o->request_id = s->next_request_id++;
-	s->claims++;
+	VllmOwner  *o = &vllm_shared->owners[slot];
+	WireSlot   *w = slot_of(slot);
 
 	o->gen++;
+	o->rung = false;
 	vslot_quiet(slot, false);
 	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
-	atomic_store_explicit(&w->cancel, 0, memory_order_relaxed);
+	/* nobody else writes it now; what it is by accident is not this generation */
+	atomic_store_explicit(&w->let_go, o->gen - 1, memory_order_relaxed);
+	atomic_store_explicit(&w->cancel, cancel, memory_order_relaxed);
 	atomic_store_explicit(&w->req_head, 0, memory_order_relaxed);
 	atomic_store_explicit(&w->req_tail, 0, memory_order_relaxed);
 	atomic_store_explicit(&w->rep_head, 0, memory_order_relaxed);
@@ -485,6 +500,39 @@ slot_open(int slot, VslotClaim *c)
 	atomic_store_explicit(&w->deadline_us, 0, memory_order_relaxed);
 	/* partner: the engine's acquire load of state before it reads the slot */
 	atomic_store_explicit(&w->state, WS_OPEN, memory_order_release);
+}
+
+void
+vslot_ask_again_locked(int slot)
+{
+	write_words(slot, true);
+}
+
+/* A slot without owner becomes ours and OPEN. */
+static void
+slot_open(int slot, VslotClaim *c)
+{
+	VllmShared *s = vllm_shared;
+	VllmOwner  *o = &s->owners[slot];
+
+	o->side = c->for_side >= 0 ? c->for_side : (int) pg_atomic_read_u32(&s->side);
+	o->kind = VO_OWNED;
+	o->cancelled = o->posted = o->damaged = false;
+	o->procno = compat_my_procno();
+	o->pid = MyProcPid;
+	o->dbid = MyDatabaseId;
+	o->roleid = GetUserId();
+	o->limited = c->limited;
+	o->msg_kind = c->kind;
+	strlcpy(o->model, c->model ? c->model : "", sizeof(o->model));
+	o->priority = c->note ? c->note->priority : 0;
+	strlcpy(o->lora, c->note ? c->note->lora : "", sizeof(o->lora));
+	strlcpy(o->traceparent, c->note ? c->note->traceparent : "", sizeof(o->traceparent));
+	o->since = GetCurrentTimestamp();
+	o->request_id = s->next_request_id++;
+	s->claims++;
+
+	write_words(slot, false);
 
 	c->slot = slot;
 	c->gen = o->gen;
@@ -505,9 +553,11 @@ claim_locked(VslotClaim *c)
 		vllm_shared->remote_at = GetCurrentTimestamp();
 		c->of_model = vslot_of_model(c->model);
 	}
-	if (vslot_room(is_remote(c), c->of_model, 0) == 0 || !role_may_have(c->limited))
+	if (vslot_room(is_remote(c), c->of_model, 0) == 0 && (is_remote(c) || !role_has_spare(c->login)))
 		return VSLOT_NONE;
-	slot_open(take_free(is_remote(c), c->of_model), c);
+	if (!role_may_have(c->limited))
+		return VSLOT_NONE;
+	slot_open(take_free(is_remote(c), c->of_model, c->login), c);
 	return VSLOT_OK;
 }
 
@@ -647,9 +697,8 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 
 /* ---- release ---- */
 
-/* Has the engine done its last store into a slot whose final frame nobody read? */
-static bool
-engine_let_go(int slot)
+bool
+vslot_engine_let_go(int slot)
 {
 	WireSlot   *w = slot_of(slot);
 
@@ -665,7 +714,7 @@ slot_release(int slot, VslotEnd end)
 	VllmOwner  *o = &s->owners[slot];
 	WireSlot   *w = slot_of(slot);
 
-	if (end == VSLOT_FINISHED || engine_let_go(slot))
+	if (end == VSLOT_FINISHED || vslot_engine_let_go(slot))
 	{
 		slot_freed(slot);
 		return false;
@@ -678,12 +727,13 @@ slot_release(int slot, VslotEnd end)
 	/* from here on the supervisor wants to know when the engine lets go */
 	vslot_quiet(slot, false);
 	vslot_listening();
-	if (engine_let_go(slot))
+	if (vslot_engine_let_go(slot))
 	{
 		slot_freed(slot);
 		return false;
 	}
 	o->kind = VO_ZOMBIE;
+	o->posted = end == VSLOT_POST;
 	s->n_zombies++;
 	return true;
 }
@@ -717,22 +767,38 @@ vslot_release_all_mine(void)
 /* slots in a side's to_engine ring of which its engine has not been told */
 static int	unbelled[VLLM_SIDES] = {0};
 
-/* True if the engine has to be told of it. */
+/*
+ * True if the engine has to be told of it.  anyhow: even if the slot seems to be in the ring, unless that is full: attn, or
+ * the entry, may be damaged.  That the engine looks once too often is harmless.
+ */
 static bool
-push_attention(int slot, int side)
+push_attention(int slot, int side, bool anyhow)
 {
+	const WireRing *r = &header(side)->to_engine;
 	WireSlot   *w = wire_slot(&vllm_arenas[side], slot);
 	bool		pushed = false;
 
 	/* attn changes together with the ring, else a reset of both could come between */
 	SpinLockAcquire(&vllm_shared->submit_lock);
-	if (atomic_exchange(&w->attn, 1) == 0)
+	if (atomic_exchange(&w->attn, 1) == 0 ||
+		(anyhow && atomic_load(&r->head) - atomic_load(&r->tail) < vllm_geometry.n_slots))
 	{
 		(void) wire_push(&vllm_arenas[side], WQ_TO_ENGINE, slot);
 		pushed = true;
 	}
 	SpinLockRelease(&vllm_shared->submit_lock);
 	return pushed;
+}
+
+/* ... of a slot's owner: what an earlier one has left in attn does not keep its first time from being heard. */
+static bool
+push_own(int slot)
+{
+	VllmOwner  *o = &vllm_shared->owners[slot];
+	bool		first = !o->rung;
+
+	o->rung = true;
+	return push_attention(slot, o->side, first);
 }
 
 static void
@@ -752,7 +818,7 @@ vslot_ring_engine(int slot)
 {
 	int			side = vllm_shared->owners[slot].side;
 
-	if (push_attention(slot, side) || unbelled[side] > 0)
+	if (push_own(slot) || unbelled[side] > 0)
 		bell(side);
 }
 
@@ -761,7 +827,14 @@ vslot_ring_later(int slot)
 {
 	int			side = vllm_shared->owners[slot].side;
 
-	if (push_attention(slot, side) && ++unbelled[side] >= UNBELLED_MOST)
+	if (push_own(slot) && ++unbelled[side] >= UNBELLED_MOST)
+		bell(side);
+}
+
+void
+vslot_ring_anyhow(int slot, int side)
+{
+	if (push_attention(slot, side, true))
 		bell(side);
 }
 
@@ -797,7 +870,7 @@ zombie_reap(int slot)
 {
 	VllmShared *s = vllm_shared;
 
-	if (s->owners[slot].kind == VO_ZOMBIE && engine_let_go(slot))
+	if (s->owners[slot].kind == VO_ZOMBIE && vslot_engine_let_go(slot))
 	{
 		s->n_zombies--;
 		slot_freed(slot);
@@ -923,7 +996,7 @@ vslot_engine_gone_locked(int side)
 		{
 			/* a final frame that is whole in the ring will still be read; CLOSED and nothing
 			 * else, lest its owner wait for the next engine */
-			if (atomic_load(&w->state) != WS_CLOSED || !engine_let_go(i))
+			if (atomic_load(&w->state) != WS_CLOSED || !vslot_engine_let_go(i))
 				atomic_store(&w->state, WS_LOST);
 			SetLatch(compat_proc_latch(s->owners[i].procno));
 		}

@@ -24,6 +24,7 @@ typedef struct VslotClaim
 	const RequestNote *note;	/* likewise */
 	int			for_side;		/* -1 = the side of the engine that serves */
 	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
+	Oid			login;			/* the role that it counts for in any case; none: it takes no spare */
 	uint16		of_model;		/* of a remote one: set when it is tried */
 	/* out */
 	int			slot;
@@ -96,6 +97,8 @@ void		vslot_listening(void);
 
 /* Pop the to_worker ring: wake owners, reap zombies; number of slots seen. */
 int			vslot_drain_wakes(int side);
+/* Look for slots whose words in the arena are damaged, and mend them; does something once a second (slot_care.c). */
+void		vslot_care_turn(void);
 /* Free every zombie that the engine has closed (or that is LOST). */
 void		vslot_reap_zombies(void);
 /*
@@ -105,5 +108,17 @@ void		vslot_reap_zombies(void);
 void		vslot_engine_gone_locked(int side);
 /* With the lock held: does anybody have a conversation on that side? */
 bool		vslot_side_in_use_locked(int side);
+
+/* ---- for slot_care.c ---- */
+
+/* Has the engine done its last store into a slot whose final frame nobody read? */
+bool		vslot_engine_let_go(int slot);
+/*
+ * With the lock held: a zombie is claimed anew, of the next generation, and cancelled at once.  What the engine still has of
+ * the old one is none of the slot's any more, and what it lets go of is the new one.  The caller rings.
+ */
+void		vslot_ask_again_locked(int slot);
+/* Tell the engine to look at the slot, whatever the arena says of that having been done. */
+void		vslot_ring_anyhow(int slot, int side);
 
 #endif

@@ -139,7 +139,8 @@ grow(Chan *c, Err *e)
 static bool
 check_msg(Chan *c, Err *e)
 {
-	if (c->msg.magic != WIRE_MSG_MAGIC || c->msg.kind == 0 || c->msg.kind >= WK_COUNT)
+	if (c->msg.magic != WIRE_MSG_MAGIC || c->msg.kind == 0 || c->msg.kind >= WK_COUNT ||
+		((c->msg.flags & WIRE_SUMMED) != 0 && c->msg.len < WIRE_SUM_BYTES))
 		return err_set(e, ERR_INTERNAL, "malformed request message");
 	if (c->msg.len > c->link->arena.geo.max_request)
 	{
@@ -193,6 +194,20 @@ receive_some(Chan *c, Err *e)
 	return n;
 }
 
+/* All is there: without its checksum, from here on. */
+static bool
+check_sum(Chan *c, Err *e)
+{
+	if (!wire_intact(&c->msg, c->in))
+	{
+		err_set(e, ERR_LOST, "the request was damaged on its way");
+		return err_detail(e, "What came of %llu bytes has another checksum than what was sent.", (unsigned long long) c->msg.len);
+	}
+	c->msg.len = c->in_len = (size_t) wire_fields_len(&c->msg);
+	c->msg.flags &= (uint16_t) ~WIRE_SUMMED;
+	return true;
+}
+
 ChanRead
 chan_receive(Chan *c, Err *e)
 {
@@ -208,7 +223,7 @@ chan_receive(Chan *c, Err *e)
 		atomic_store_explicit(&s->req_tail, c->req_tail, memory_order_release);
 	} while (n > 0);
 	if (c->msg_have == sizeof(c->msg) && c->in_len == c->msg.len)
-		return CHAN_COMPLETE;
+		return check_sum(c, e) ? CHAN_COMPLETE : CHAN_BAD;
 	/* the backend may be waiting for room */
 	if (c->req_tail != before)
 		wake(c->link, c->slot);
@@ -313,10 +328,7 @@ chan_pump(Chan *c)
 static void
 queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
 {
-	WireMsg		m = {
-		.magic = WIRE_MSG_MAGIC,.kind = (uint16_t) kind,.flags = final ? WIRE_FINAL : 0,
-		.len = fields != NULL ? fields->len : 0
-	};
+	WireMsg		m = wire_head(kind, final ? WIRE_FINAL : 0, fields != NULL ? fields->len : 0);
 
 	/* a backend that never quite comes up doesn't make it grow for ever */
 	if (c->out_at > c->out.len / 2)
@@ -327,6 +339,12 @@ queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
 	buf_add(&c->out, &m, sizeof(m));
 	if (fields != NULL && fields->len > 0)
 		buf_add(&c->out, fields->data, fields->len);
+	if (WIRE_CHECKED)
+	{
+		uint64_t	sum = wire_sum(&m, fields != NULL ? fields->data : NULL);
+
+		buf_add(&c->out, &sum, sizeof(sum));
+	}
 }
 
 void

@@ -204,6 +204,57 @@ wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t tail,
 	return (int) n;
 }
 
+/* ---- messages ---- */
+
+WireMsg
+wire_head(int kind, int flags, uint64_t fields)
+{
+	return (WireMsg)
+	{
+		.magic = WIRE_MSG_MAGIC,.kind = (uint16_t) kind,.flags = (uint16_t) (flags | (WIRE_CHECKED ? WIRE_SUMMED : 0)),
+			.len = fields + WIRE_TRAILER
+	};
+}
+
+/* FNV-1a, of words where there are whole ones */
+static uint64_t
+sum_bytes(uint64_t h, const char *p, size_t n)
+{
+	uint64_t	w;
+
+	for (; n >= sizeof(w); n -= sizeof(w), p += sizeof(w))
+	{
+		memcpy(&w, p, sizeof(w));
+		h = (h ^ w) * UINT64_C(0x100000001b3);
+		/* what is high in a word must get down, too */
+		h ^= h >> 29;
+	}
+	for (; n > 0; n--, p++)
+		h = (h ^ (unsigned char) *p) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+uint64_t
+wire_sum(const WireMsg *m, const void *fields)
+{
+	uint64_t	h = sum_bytes(UINT64_C(0xcbf29ce484222325), (const char *) m, sizeof(*m));
+
+	return sum_bytes(h, fields, (size_t) wire_fields_len(m));
+}
+
+bool
+wire_intact(const WireMsg *m, const void *body)
+{
+	uint64_t	sum;
+
+	if ((m->flags & WIRE_SUMMED) == 0)
+		return true;
+	if (m->len < WIRE_SUM_BYTES)
+		return false;
+	memcpy(&sum, (const char *) body + wire_fields_len(m), sizeof(sum));
+	return sum == wire_sum(m, body);
+}
+
 /* ---- fields ---- */
 
 typedef struct FieldHead

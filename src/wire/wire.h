@@ -29,7 +29,7 @@
  *	LOST		supervisor	the engine died while it was OPEN
  *
  * Who may write what: backend: state FREE->OPEN, gen, cancel, req_head, rep_tail,
- * request ring.  Engine: state OPEN->CLOSED, req_tail, rep_head, reply ring, live
+ * request ring; when it claims the slot, which is nobody else's then, all words.  Engine: state OPEN->CLOSED, req_tail, rep_head, reply ring, live
  * figures.  Supervisor: OPEN->LOST, only while no engine process exists.
  *
  * Order: data, then cursor (release); reader: cursor (acquire), then data.  For
@@ -46,7 +46,8 @@
  * clears wake and sets the owner's latch.  An owner that is awake and will look by
  * itself makes an IDLE wake QUIET, and IDLE again before it looks for the last time and
  * sleeps: the engine tells nobody of a QUIET slot.  A ring has n_slots entries and a slot is in it at
- * most once, so neither overflows (a corrupt ring is detected and reset).
+ * most once, so neither overflows (a corrupt ring is detected and reset); what mends damage (pg/slot_care.c) pushes
+ * a slot twice at most where there is room.
  */
 #ifndef VLLM_WIRE_WIRE_H
 #define VLLM_WIRE_WIRE_H
@@ -418,6 +419,35 @@ typedef struct WireMsg
 
 #define WIRE_MSG_MAGIC	UINT32_C(0x4745534d)
 #define WIRE_FINAL		1
+#define WIRE_SUMMED		2		/* the last WIRE_SUM_BYTES of what follows are no field but a checksum */
+#define WIRE_SUM_BYTES	8
+
+/*
+ * Do writers send checksums?  In builds that look for bugs, by `make WIRE_CHECKED=1`, a sanitizer's or with PostgreSQL's
+ * assertions.  Readers check them in every build, so either side may be of either kind.
+ */
+#ifndef WIRE_CHECKED
+#if defined(USE_ASSERT_CHECKING) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WIRE_CHECKED	1
+#else
+#define WIRE_CHECKED	0
+#endif
+#endif
+
+/* Bytes that a writer of this build adds. */
+#define WIRE_TRAILER	(WIRE_CHECKED ? WIRE_SUM_BYTES : 0)
+/* The head that goes with so many bytes of fields: with the checksum's bytes and flag, in such a build. */
+WireMsg		wire_head(int kind, int flags, uint64_t fields);
+/* The checksum of a head and its fields. */
+uint64_t	wire_sum(const WireMsg *m, const void *fields);
+/* How many bytes of fields a message has. */
+static inline uint64_t
+wire_fields_len(const WireMsg *m)
+{
+	return (m->flags & WIRE_SUMMED) != 0 ? m->len - WIRE_SUM_BYTES : m->len;
+}
+/* Is what came behind the head what was written?  Of one without a checksum: yes. */
+bool		wire_intact(const WireMsg *m, const void *body);
 
 typedef enum WireKind			/* requests */
 {

@@ -89,6 +89,48 @@ test_whole(void)
 	}
 }
 
+/* A message of 3000 bytes with its checksum, of which one byte is not what was sent; at = SIZE_MAX: all are. */
+static ChanRead
+receive_summed(size_t at, Chan *c, Talk **t, Err *e)
+{
+	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = WK_TOKENIZE,.flags = WIRE_SUMMED,.len = 3000 + WIRE_SUM_BYTES};
+	Buf			body = {0};
+	Buf			all = {0};
+	uint64_t	sum;
+
+	fill(&body, 3000);
+	sum = wire_sum(&m, body.data);
+	buf_add(&all, &m, sizeof(m));
+	buf_add(&all, body.data, body.len);
+	buf_add(&all, &sum, sizeof(sum));
+	if (at < all.len)
+		all.data[at] ^= 0x10;
+	*t = talk_begin_raw(&P, all.data, all.len);
+	begin(c, *t);
+	buf_free(&body);
+	buf_free(&all);
+	return chan_receive(c, e);
+}
+
+static void
+test_sums(void)
+{
+	/* in the flags, which the sum is of, a word, the last bytes, the sum */
+	static const size_t at[] = {7, 16, 1016, 1019, 3015, 3016, 3023};
+	Chan		c;
+	Talk	   *t;
+	Err			e;
+
+	CHECK(receive_summed(SIZE_MAX, &c, &t, &e) == CHAN_COMPLETE && c.in_len == 3000 && c.msg.len == 3000, "whole, and without its checksum");
+	finish(&c, t);
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+	{
+		CHECK(receive_summed(at[i], &c, &t, &e) == CHAN_BAD && e.cls == ERR_LOST, "byte %zu is damaged", at[i]);
+		CHECK(strcmp(err_sqlstate(e.cls), "58000") == 0 && strstr(e.msg, "damaged") != NULL, "which is said: %s", e.msg);
+		finish(&c, t);
+	}
+}
+
 /* Byte for byte; the backend is told of room as it waits for some. */
 static void
 test_pieces(void)
@@ -183,7 +225,7 @@ test_cursors(void)
 	atomic_store(&slot_of(t)->rep_head, 54321);
 	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && memcmp(c.in, body.data, 3000) == 0, "the program goes by its own copy");
 	chan_frame(&c, WF_TEXT, NULL, false);
-	CHECK(atomic_load(&slot_of(t)->rep_head) == sizeof(WireMsg), "... for replies, too");
+	CHECK(atomic_load(&slot_of(t)->rep_head) == sizeof(WireMsg) + WIRE_TRAILER, "... for replies, too");
 	finish(&c, t);
 
 	t = talk_begin(&P, WK_TOKENIZE, &body);
@@ -247,7 +289,7 @@ test_backlog(void)
 	Buf			big = {0};
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
 	Chan		c;
-	size_t		total = sizeof(WireMsg) + 10000;
+	size_t		total = sizeof(WireMsg) + 10000 + WIRE_TRAILER;
 	int			wrong = 0;
 
 	begin(&c, t);
@@ -466,6 +508,7 @@ main(void)
 {
 	setup();
 	test_whole();
+	test_sums();
 	test_pieces();
 	test_malformed();
 	test_cursors();

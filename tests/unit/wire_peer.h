@@ -511,7 +511,7 @@ talk_frame(Talk *t, Frame *f)
 	f->kind = m.kind;
 	f->final = (m.flags & WIRE_FINAL) != 0;
 	f->data = t->in.data + t->in_at + sizeof(m);
-	f->len = m.len;
+	f->len = wire_intact(&m, f->data) ? wire_fields_len(&m) : 0;
 	t->in_at += sizeof(m) + m.len;
 	return true;
 }

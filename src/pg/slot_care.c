@@ -1,0 +1,155 @@
+/*
+ * slot_care.c
+ *	  The supervisor looks after slots whose words in the arena are damaged.
+ *
+ * The arena is written by the engine, the remote program and every backend, and a stray write of any of them may hit a
+ * slot.  Who has a slot, its generation and what was asked for it stand in VllmShared as well, so damage can be
+ * told, and mended without a restart of the engine.  Once a second every slot is looked at:
+ *
+ *	word			damage									what is done
+ *	attn			set, though the slot is in no ring		the engine is told anyhow
+ *	wake			QUEUED or nonsense, likewise			IDLE; the owner's latch is set
+ *	gen, state,		an owned slot's conversation can't		the owner is told, and gives the slot up with an error
+ *	let_go			end any more							(vcall_poll() sees most of it by itself)
+ *	any				a zombie of which the engine does		the slot is claimed anew, of the next generation, and
+ *					not let go								cancelled at once: RETIRED until that is let go of
+ *
+ * A word may be on its way for a moment (the engine sets CLOSED before let_go, the supervisor pops a wake before it
+ * clears it), so it is damage only when two looks on end find it (VSD_*).  To mend what was none does no harm: the
+ * engine looks at a slot once too often, or lets go of a generation with which nothing was ever asked.  A new
+ * generation also tells apart what a thread that slept meanwhile may still store for the old one.
+ *
+ * A zombie that the engine shall finish (VSLOT_POST) is asked for again only when its words are wrong.
+ *
+ * Tests: tests/t/010_damaged_slots.pl.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/timestamp.h"
+
+#include "pg/compat.h"
+#include "pg/slots.h"
+
+#define CARE_EVERY	1000		/* ms */
+#define TOLD_MOST	32			/* damaged slots that one look tells of */
+
+/* what the last look doubted */
+#define VSD_ATTN	1
+#define VSD_WAKE	2
+#define VSD_WORDS	4
+#define VSD_ZOMBIE	8
+
+/* Does this hold for the second time on end? */
+static bool
+again(VllmOwner *o, uint8 what, bool doubt)
+{
+	bool		twice = doubt && (o->doubts & what) != 0;
+
+	o->doubts = doubt && !twice ? o->doubts | what : o->doubts & ~what;
+	return twice;
+}
+
+/* May a conversation with these words go on, and end? */
+static bool
+words_ok(const VllmOwner *o, const WireSlot *w)
+{
+	uint32		state = atomic_load(&w->state);
+
+	if (atomic_load(&w->gen) != o->gen)
+		return state == WS_LOST;
+	return state == WS_OPEN || state == WS_LOST ||
+		(state == WS_CLOSED && atomic_load(&w->let_go) == o->gen);
+}
+
+/* In no ring for the second time, though attn and wake say so: whoever has the slot now or later would wait. */
+static void
+care_for_rings(VllmOwner *o, WireSlot *w, int slot)
+{
+	uint32		wake = atomic_load(&w->wake);
+
+	if (again(o, VSD_ATTN, atomic_load(&w->attn) != 0))
+		vslot_ring_anyhow(slot, o->side);
+	/* vslot_drain_wakes() was here just now */
+	if (again(o, VSD_WAKE, wake != WW_IDLE && wake != WW_QUIET))
+	{
+		(void) atomic_compare_exchange_strong(&w->wake, &wake, WW_IDLE);
+		if (o->kind == VO_OWNED)
+			SetLatch(compat_proc_latch(o->procno));
+	}
+}
+
+/* True: it is news. */
+static bool
+retire(VllmOwner *o)
+{
+	bool		news = !o->retired;
+
+	o->retired = true;
+	return news;
+}
+
+static bool
+care_for_owned(VllmOwner *o, const WireSlot *w)
+{
+	if (!again(o, VSD_WORDS, !words_ok(o, w)))
+		return false;
+	o->damaged = true;
+	SetLatch(compat_proc_latch(o->procno));
+	return retire(o);
+}
+
+/* ... which the engine ought to have let go of within a moment, unless it shall finish it. */
+static bool
+care_for_zombie(VllmOwner *o, const WireSlot *w, int slot)
+{
+	bool		wrong = !words_ok(o, w) || (!o->posted && atomic_load(&w->cancel) != 1);
+
+	if (!again(o, VSD_ZOMBIE, wrong || !o->posted))
+		return false;
+	o->posted = false;
+	vslot_ask_again_locked(slot);
+	vslot_ring_anyhow(slot, o->side);
+	/* an engine that stands still may only be slow */
+	return wrong && retire(o);
+}
+
+/* True: it is damaged, which is news. */
+static bool
+care_for(int slot)
+{
+	VllmOwner  *o = &vllm_shared->owners[slot];
+	WireSlot   *w = wire_slot(&vllm_arenas[o->side], slot);
+
+	care_for_rings(o, w, slot);
+	if (o->kind == VO_OWNED)
+		return care_for_owned(o, w);
+	if (o->kind == VO_ZOMBIE)
+		return care_for_zombie(o, w, slot);
+	o->doubts &= VSD_ATTN | VSD_WAKE;
+	o->retired = false;
+	return false;
+}
+
+void
+vslot_care_turn(void)
+{
+	static TimestampTz last = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	VllmShared *s = vllm_shared;
+	int			damaged[TOLD_MOST];
+	int			n = 0;
+
+	if (last != 0 && now >= last && !TimestampDifferenceExceeds(last, now, CARE_EVERY))
+		return;
+	last = now;
+	LWLockAcquire(s->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < s->n_all; i++)
+		if (care_for(i) && n < TOLD_MOST)
+			damaged[n++] = i;
+	LWLockRelease(s->lock);
+	for (int i = 0; i < n; i++)
+		ereport(LOG,
+				(errmsg("request slot %d is damaged", damaged[i]),
+				 errdetail("Its words in the memory that is shared with the engine were written over. It is used again when both sides have let go of it.")));
+}
