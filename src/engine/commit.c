@@ -176,13 +176,15 @@ core_fail_token(Core *c, Req *r, int32_t id)
 	if (id == SMP_NO_TOKEN)
 		err_set(&err, ERR_INVALID, "the parameters leave no token to choose from");
 	else if (id == SMP_PLUGIN && r->seat.failed != NULL)
-		err_set(&err, ERR_INTERNAL, "logits processor \"%s\" failed", r->seat.failed);
+		err_set(&err, ERR_LOST, "logits processor \"%s\" failed", r->seat.failed);
 	else if (id == SMP_PLUGIN)
-		err_set(&err, ERR_INTERNAL, "logits processors made logits that are not numbers");
+		err_set(&err, ERR_LOST, "logits processors made logits that are not numbers");
 	else
 		err_set(&err, ERR_INTERNAL, "model produced non-finite logits");
 	c->stats.corrupted += id == SMP_NOT_FINITE;
 	err_detail(&err, "After %zu tokens.", r->tokens.len);
+	if (id == SMP_PLUGIN)
+		err_hint(&err, "The setting vllm.logits_processors names what changes logits.");
 	core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 }
 

@@ -170,6 +170,7 @@ struct Req
 	int			back;			/* so many have, before it was first preempted */
 	bool		asked;			/* the store has been asked for it */
 	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
+	bool		taken;			/* sched_roles.c's scratch: it is to make way for another */
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
 	Req		   *next;

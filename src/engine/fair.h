@@ -45,6 +45,10 @@ struct Fair
 	uint64_t	since;			/* when it came, or had its last turn: of equals the least is first */
 	int			at;				/* place in its parent's heap; -1 = nobody below it waits */
 	int64_t		n_refs;			/* requests below it, that wait or run */
+	/* a role's (sched_roles.c), as of the count of that number */
+	uint64_t	counted;
+	int			blocks;			/* of its requests that run, */
+	int			running;		/* ... so many */
 	bool		is_ahead;		/* it is in its parent's list of these, between: */
 	Fair	   *prev;
 	Fair	   *next;

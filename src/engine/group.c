@@ -210,6 +210,7 @@ check_beam(const OutParams *out, Err *e)
 		err_set(e, ERR_INVALID, "length_penalty must be finite, got %g", out->length_penalty);
 		return bad_param(e, "length_penalty");
 	}
+	/* a message's are refused by name before */
 	if (out->n > 1 || out->logprobs != LOGPROBS_NONE || out->prompt_logprobs != LOGPROBS_NONE || out->logprob_ids.len > 0)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take n or logprobs");
 	return true;

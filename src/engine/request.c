@@ -204,7 +204,7 @@ check_whole(int kind, Request *r, Err *e)
 
 	if (kind == WK_GENERATE || kind == WK_TOKENIZE)
 	{
-		bool		other = kind == WK_GENERATE && (r->has_ids || r->embeds.given);
+		bool		other = r->has_ids || (kind == WK_GENERATE && r->embeds.given);
 
 		if (!r->has_prompt && !r->has_chat && !other)
 			return err_set(e, ERR_INTERNAL, "request without a prompt");
@@ -237,7 +237,7 @@ check_whole(int kind, Request *r, Err *e)
 	if (kind == WK_CHUNK && !chunking_check(&r->chunk, e))
 		return false;
 	if (kind == WK_GENERATE && !r->has_chat && r->parse.has_choice)
-		return params_bad(e, "tool_choice", "is for chats");
+		return params_bad(e, "tool_choice", "is for chats") || err_hint(e, "llm_chat() and the other functions of chats take it, with tools.");
 	if (kind == WK_PARSE && (!r->has_prompt || (r->parse.tools == NULL) == (r->parse.reason == NULL)))
 		return err_set(e, ERR_INTERNAL, "parse request without a text or a parser");
 	if (kind == WK_GRAMMAR && (!r->has_prompt || r->schema == NULL))
@@ -312,7 +312,9 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	}
 	if (got < 0)
 		err_set(e, ERR_INTERNAL, "malformed request message");
-	if (got < 0 || !check_whole(kind, r, e) || !check_calls(r, e) || !structured_check(&r->structured, e))
+	if (got < 0 || !check_whole(kind, r, e) || !check_calls(r, e) || !structured_check(&r->structured, e) ||
+		(r->params.out.beam_width > 0 && !request_beams_check(data, n, e)) ||
+		(r->params.out.beam_width > 0 && r->structured.given && !request_beams_refuse(r->structured.param, e)))
 	{
 		request_free(r);
 		return NULL;
@@ -437,17 +439,17 @@ fits_whole(const Backend *be, const Inst *in, const Request *r, const IntVec *id
 	return err_detail(e, "parameter=max_tokens");
 }
 
-/* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL). */
+/* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL); any thread. */
 static bool
-truncate(const Request *r, const Server *s, Inst *in, IntVec *ids, float *embeds, Err *e)
+truncate(const Request *r, const Backend *be, const Inst *in, IntVec *ids, float *embeds, Err *e)
 {
-	size_t		width = embeds != NULL ? (size_t) s->be->embed_width(in) : 0;
+	size_t		width = embeds != NULL ? (size_t) be->embed_width(in) : 0;
 	ModelFacts	f;
 	int			keep = r->truncate;
 
 	if (keep == 0)
 		return true;
-	s->be->facts(in, &f);
+	be->facts(in, &f);
 	if (keep > f.max_model_len)
 	{
 		err_set(e, ERR_INVALID, "truncate_prompt_tokens must be at most the model's length of %d, got %d", f.max_model_len, keep);
@@ -491,7 +493,7 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 	if (c->answer != NULL && answer_wants_special(c->answer))
 		r->params.skip_special = false;
 	if (!asker_max_tokens(&r->by, &r->params, r->given, &e) ||
-		!truncate(r, s, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
+		!truncate(r, s->be, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
 		!s->be->normalize(in, &r->params, r->given, ids, &e))
 	{
 		intvec_free(ids);
@@ -593,6 +595,7 @@ typedef struct TextJob
 	const ChatModel *own;		/* the entry's */
 	IntVec		ids;
 	int			max_model_len;	/* WK_TOKENIZE: the model's */
+	size_t		n_whole;		/* likewise: tokens before some were cut off */
 	Buf			out;
 	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
 	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
@@ -776,6 +779,9 @@ text_run(Job *j)
 		t->ok = embeds_take(t->be, in, t->embeds, &t->ids, &t->rows, &t->e);
 	else
 		t->ok = t->has_ids || t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+	t->n_whole = t->ids.len;
+	if (t->ok && t->kind == WK_TOKENIZE)
+		t->ok = truncate(t->c->req, t->be, in, &t->ids, NULL, &t->e);
 	if (t->ok && t->kind == WK_TOKENIZE && t->embeds != NULL)
 	{
 		buf_reset(&t->out);
@@ -807,6 +813,8 @@ text_answer(TextJob *t)
 		if (!r->has_want_ids || r->want_ids)
 			wire_put_ints(&o, WTAG_TOKEN_IDS, t->ids.data, t->ids.len);
 		wire_put_int(&o, WTAG_COUNT, (int64_t) t->ids.len);
+		if (r->truncate != 0)
+			wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) t->n_whole);
 		wire_put_int(&o, WTAG_MAX_MODEL_LEN, t->max_model_len);
 	}
 	conv_end(c, WF_DONE, &b);
@@ -916,13 +924,16 @@ text_init(TextJob *t, Conv *c)
 		t->embeds = &r->embeds;
 		size += r->embeds.rows.n;
 	}
+	if (c->ch.kind == WK_GENERATE || c->ch.kind == WK_TOKENIZE)
+	{
+		t->has_ids = r->has_ids;
+		for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
+			intvec_push(&t->ids, wire_int_at(&r->ids, i));
+	}
 	if (c->ch.kind == WK_GENERATE)
 	{
 		t->structured = r->structured.given ? &r->structured.gram : NULL;
 		t->grammars = c->srv->grammars;
-		t->has_ids = r->has_ids;
-		for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
-			intvec_push(&t->ids, wire_int_at(&r->ids, i));
 	}
 	c->job_busy = true;
 	return size;

@@ -74,6 +74,9 @@ request_is_pooled(int kind)
 }
 
 /* Decode and check the fields of a message; the request is freed with request_free(). */
+/* Of a beam search's message: is there nothing but what it honours (request_beams.c)? */
+bool		request_beams_check(const char *data, size_t n, Err *e);
+bool		request_beams_refuse(const char *name, Err *e);
 Request    *request_parse(int kind, const char *data, size_t n, Err *e);
 void		request_free(Request *r);
 

@@ -9,7 +9,7 @@
  * hold, how they lose it, and what forks take over.
  *
  * When a running request can't get a block, the most recently admitted running
- * one is preempted: its blocks are freed, computed = 0, and it waits in front.
+ * one of the role that has most (sched_roles.c) is preempted: its blocks are freed, computed = 0, and it waits in front.
  * Its rows in the plan at hand, if any, are refunded.  A model with recurrent state has a
  * slot of it for each running request, which goes the way of the blocks.
  *
@@ -26,10 +26,8 @@
  * once: from then on they are as old as they are, so that nobody is preempted for ever.
  *
  * Invariants (sched_check):
- *  - running[] is in order of first admission, the preempted queue too, and all
- *	  of the former are older than all of the latter.  So victims are always the
- *	  tail of running[], which therefore only shrinks at its end while the plan
- *	  walks over it by index: nothing is mutated under an iterator.
+ *  - running[] is in order of first admission, the preempted queue too.  While a plan walks over
+ *	  running[], Sched.walk is where it is, and goes down when one before it is taken out.
  *  - The oldest request is never a victim unless it is alone, and alone it fits
  *	  (sched_fits, checked at submission): every plan makes it progress, so
  *	  there is no livelock.
@@ -229,12 +227,15 @@ plan_refund(Sched *s, Req *r)
 	r->plan_at = -1;
 }
 
-/* Preempt the most recently admitted running request. */
 void
-sched_preempt_last(Sched *s)
+sched_preempt(Sched *s, int at)
 {
-	Req		   *r = s->running[--s->n_running];
+	Req		   *r = s->running[at];
 
+	s->n_running--;
+	memmove(s->running + at, s->running + at + 1, (size_t) (s->n_running - at) * sizeof(Req *));
+	if (at <= s->walk)
+		s->walk--;
 	plan_refund(s, r);
 	sched_free_memory(s, r);
 	r->computed = 0;
@@ -252,8 +253,15 @@ sched_preempt_last(Sched *s)
 }
 
 void
+sched_preempt_last(Sched *s)
+{
+	sched_preempt(s, s->n_running - 1);
+}
+
+void
 sched_preempt_all(Sched *s)
 {
+	s->walk = -1;
 	for (int i = 0; i < s->n_running; i++)
 		s->running[i]->plan_at = -1;
 	while (s->n_running > 0)
@@ -287,6 +295,8 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 	kvpool_on_lost(pool, forget_block, s);
 	s->cost.attn_weight = opt->attn_weight;
 	s->next_admit_no = 1;
+	s->may_lose = (int64_t) kvpool_total(pool) * opt->block_size;
+	s->walk = -1;
 	s->running = mem_zalloc((size_t) opt->max_seqs * sizeof(Req *));
 	s->free_slots = mem_zalloc((size_t) opt->max_seqs * sizeof(int));
 	for (int i = opt->max_seqs; opt->slots && i > 0;)
@@ -499,9 +509,7 @@ check_order(const Sched *s, Err *e)
 			return err_set(e, ERR_INTERNAL, "running[%d] is out of order", i);
 		last = s->running[i];
 	}
-	/* who was preempted may be overtaken by who came later, but in the order of arrival */
-	if (s->opt.priorities || last == NULL || last->yields)
-		last = NULL;
+	last = NULL;
 	for (int c = 0; c < N_CLASSES; c++, last = NULL)
 		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->next)
 		{

@@ -63,6 +63,8 @@ struct Sched
 	int			n_free_slots;
 
 	SchedLora	lora;
+	uint64_t	n_counts;		/* of what roles have */
+	int64_t		may_lose;		/* rows that may be computed again for the sake of roles that have less */
 
 	Plan		plan;
 	/* scratch of the plan at hand */
@@ -72,6 +74,8 @@ struct Sched
 	int			n_partial;		/* prompts that will not be complete; */
 	int			n_long;			/* ... of them long */
 	int			n_back;			/* of the background, that run */
+	int			walk;			/* the one of running[] that is looked at; -1 = none */
+	int			steady;			/* those before it keep what they have in this plan */
 	bool		no_turn;		/* the new one whose turn it was before resumed ones can't be admitted */
 	double		target_us;		/* of this step; 0 = none */
 };
@@ -122,6 +126,23 @@ void		sched_lora_gone(Sched *s, const Req *r);
 /* Behind admissions: who is aside waits again, in front. */
 void		sched_lora_end(Sched *s);
 
+/* ---- sched_roles.c ---- */
+/* A token of an answer is computed. */
+void		sched_roles_earn(Sched *s);
+/* What each role has of what runs, as of now; r is admitted. */
+void		sched_roles_count(Sched *s);
+void		sched_roles_admitted(Sched *s, const Req *r);
+/* r, of one role, and other, of another, both wait: has r's role so much less that r goes first, though it is newer? */
+bool		sched_roles_before(const Sched *s, const Req *r, const Req *other);
+/* Which running request gives way to one that runs; from: of those from there on. */
+int			sched_roles_victim(Sched *s, int from);
+/* r, which is next, lacks a seat or so many pages: preempt requests of roles that have more.  How many: 0 = it has to wait. */
+int			sched_roles_make_way(Sched *s, const Req *r, int pages);
+
+/* ---- sched_plan.c ---- */
+/* Pages that a running request will want soon: for its known tokens, and a block more. */
+int			sched_pages_promised_to(const Sched *s, const Req *r);
+
 /* ---- sched.c ---- */
 int			sched_blocks(const Sched *s, int64_t n_tokens);
 /* Pages that a sequence of so many blocks has at most at once, of which `windows` have their windows. */
@@ -137,7 +158,8 @@ int			sched_parent_blocks(const Sched *s, const Req *r);
 int			sched_parent_tokens(const Sched *s, const Req *r);
 /* What its parent has computed of r's tokens; r's own rows follow. */
 void		sched_take_over(Sched *s, Req *r);
-/* Preempt the most recently admitted running request. */
+/* Preempt the running request at that place; the most recently admitted one. */
+void		sched_preempt(Sched *s, int at);
 void		sched_preempt_last(Sched *s);
 
 #endif

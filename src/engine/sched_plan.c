@@ -13,6 +13,8 @@
  * step (cost.c) and, while others want rows too, by half of what is left: one
  * long prompt can neither stop the decodes nor keep short prompts out.
  *
+ * Before all that, whoever is next is made way for, if its role has less of what runs than another (sched_roles.c).
+ *
  * A new request is admitted only if its whole prompt fits beside what the running ones
  * still need, plus a block for each of them.
  *
@@ -64,7 +66,7 @@ plan_give(Sched *s, Req *r, int n)
 		/* alone it must fit */
 		if (s->n_running == 1 && pins_yield(s->opt.pins))
 			continue;
-		sched_preempt_last(s);
+		sched_preempt(s, sched_roles_victim(s, s->steady));
 		if (r->state != RQ_RUNNING)
 			return false;
 	}
@@ -81,7 +83,10 @@ plan_give(Sched *s, Req *r, int n)
 	s->plan.n_rows += n;
 	s->plan.n_sample += pe->sample;
 	if (pe->sample)
+	{
 		queue_charge(s, r, ANSWER_TOKEN);
+		sched_roles_earn(s);
+	}
 	s->plan.units += cost_units(&s->cost, r->computed, n);
 	return true;
 }
@@ -152,9 +157,9 @@ chunk_for(Sched *s, const Req *r, int from)
 static void
 plan_decodes(Sched *s)
 {
-	for (int i = 0; i < s->n_running; i++)
+	for (s->walk = s->steady = 0; s->walk < s->n_running; s->walk++)
 	{
-		Req		   *r = s->running[i];
+		Req		   *r = s->running[s->walk];
 
 		share_note(&s->share, r, r->computed, false);
 		if (req_todo(r) == 1 && s->plan.n_rows < s->opt.max_rows)
@@ -177,9 +182,9 @@ give_prompt(Sched *s, Req *r, int n)
 static void
 plan_prompts(Sched *s)
 {
-	for (int i = 0; i < s->n_running; i++)
+	for (s->walk = 0; s->walk < s->n_running; s->walk++)
 	{
-		Req		   *r = s->running[i];
+		Req		   *r = s->running[s->walk];
 		ShareHit	hit;
 		int			n;
 
@@ -192,15 +197,18 @@ plan_prompts(Sched *s)
 		if (n == 0)
 			break;
 		share_take(&s->share, r, &hit, &s->plan);
+		/* others may count on what those before it compute */
+		s->steady = s->walk;
 		give_prompt(s, r, n);
 	}
+	s->walk = -1;
+	s->steady = s->n_running;
 }
 
 /* ---- admissions ---- */
 
-/* Pages that a running request will want soon: for its known tokens, and a block more. */
-static int
-pages_promised_to(const Sched *s, const Req *r)
+int
+sched_pages_promised_to(const Sched *s, const Req *r)
 {
 	int			blocks = sched_blocks(s, (int64_t) r->tokens.len) + 1;
 	int			have = (int) r->blocks.len;
@@ -217,7 +225,7 @@ pages_promised(const Sched *s)
 	int			n = 0;
 
 	for (int i = 0; i < s->n_running; i++)
-		n += pages_promised_to(s, s->running[i]);
+		n += sched_pages_promised_to(s, s->running[i]);
 	return n;
 }
 
@@ -257,6 +265,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	queue_turn(s, r);
 	if (r->admit_no == 0)
 		queue_charge(s, r, req_todo(r) - hit->tokens);
+	sched_roles_admitted(s, r);
 	r->is_long = is_long(s, r, hit);
 	r->yields = r->by.background && r->preemptions == 0;
 	s->n_back += r->by.background;
@@ -318,6 +327,28 @@ comes_back(Sched *s, Req *r, ShareHit *hit, int64_t now_us)
 		   (a = offload_back(s->opt.offload, &s->share, r, hit, &s->cost, &s->plan, now_us)) == OFFLOAD_BACK)
 		*hit = tokens_there(s, r);
 	return a == OFFLOAD_NOTHING;
+}
+
+/* Who is next may have to wait for a seat or blocks that another role has too many of. */
+static int
+make_way(Sched *s)
+{
+	Req		   *r;
+	ShareHit	hit;
+	int			lack;
+
+	sched_roles_count(s);
+	if (s->n_running == 0 || s->n_running >= s->opt.max_rows)
+		return 0;
+	sched_lora_begin(s);
+	r = sched_lora_first(s, queue_next(s));
+	if (r == NULL || r->state == RQ_RESUMED || !sched_lora_may(s, r))
+		return 0;
+	hit = tokens_there(s, r);
+	lack = pages_wanted(s, r, &hit) + pages_promised(s) - kvpool_pages_available(s->pool);
+	if (s->n_running < s->opt.max_seqs && lack <= 0)
+		return 0;
+	return sched_roles_make_way(s, r, lack);
 }
 
 static void
@@ -386,7 +417,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		}
 		admit(s, r, &hit, now_us);
 		give_prompt(s, r, n);
-		promised += pages_promised_to(s, r);
+		promised += sched_pages_promised_to(s, r);
 	}
 	sched_lora_end(s);
 }
@@ -434,7 +465,9 @@ const Plan *
 sched_plan(Sched *s, int64_t now_us)
 {
 	Plan	   *p = &s->plan;
+	int			made_way;
 
+	s->walk = -1;
 	for (int i = 0; i < s->n_running; i++)
 		s->running[i]->plan_at = -1;
 	p->n = p->n_rows = p->n_sample = p->n_preempted = p->n_copies = 0;
@@ -447,6 +480,8 @@ sched_plan(Sched *s, int64_t now_us)
 	s->prompt_rows = s->n_back = s->n_partial = s->n_long = 0;
 	s->no_turn = false;
 	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
+	made_way = make_way(s);
+	p->n_preempted = 0;
 	s->others = 0;
 	s->others_todo = 0;
 	if (s->n_running < s->opt.max_seqs)
@@ -472,6 +507,7 @@ sched_plan(Sched *s, int64_t now_us)
 	plan_compact(p);
 	if (s->opt.spec != NULL && p->n_preempted == 0)
 		plan_drafts(s);
+	p->n_preempted += made_way;
 	for (int i = 0, at = 0; i < p->n; i++)
 	{
 		p->e[i].logits_at = at;

@@ -2,8 +2,8 @@
  * sched_queue.c
  *	  Who waits, and who is next: the scheduler's queues.
  *
- * Preempted requests come first, then forks that go on in their parents' place, then new ones, by
- * fair shares of roles and of the sessions of a role (fair.h), FCFS within a session.  After RESUMED_PATIENCE forks it
+ * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then forks that go on in their parents' place, then new ones, by
+ * fair shares of roles and of the sessions of a role (fair.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it
  * is a new one's turn before them, if there is room for it: a beam search has as many with each token.  With
  * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared
  * by it.
@@ -214,12 +214,18 @@ queue_leave(Req *r)
 
 /* The first of one class. */
 static Req *
-first_of(Line *l)
+first_of(const Sched *s, Line *l)
 {
 	Fair	   *f = fair_first(&l->roles);
 	Req		   *fresh = f != NULL ? f->queue.head : NULL;
 	Req		   *old = l->preempted.head;
 
+	/* the oldest, but for those whose roles have less */
+	for (Req *r = old; !s->opt.priorities && r != NULL; r = r->next)
+		if (sched_roles_before(s, r, old))
+			old = r;
+	if (fresh != NULL && old != NULL && sched_roles_before(s, fresh, old))
+		return fresh;
 	return old != NULL && (fresh == NULL || old->priority <= fresh->priority) ? old : fresh;
 }
 
@@ -227,8 +233,8 @@ first_of(Line *l)
 static bool
 is_turn(const Sched *s, const Req *r, const Req *resumed)
 {
-	return s->n_resumed >= RESUMED_PATIENCE && !s->no_turn && r != NULL && r->state == RQ_WAITING &&
-		queue_class(r) <= queue_class(resumed) && r->priority == resumed->priority;
+	return !s->no_turn && r != NULL && r->state == RQ_WAITING && queue_class(r) <= queue_class(resumed) && r->priority == resumed->priority &&
+		(s->n_resumed >= RESUMED_PATIENCE || sched_roles_before(s, r, resumed));
 }
 
 bool
@@ -243,8 +249,8 @@ queue_stand_back(Sched *s, const Req *r)
 Req *
 queue_next(Sched *s)
 {
-	Req		   *front = first_of(&s->line[CLASS_FRONT]);
-	Req		   *back = first_of(&s->line[CLASS_BACK]);
+	Req		   *front = first_of(s, &s->line[CLASS_FRONT]);
+	Req		   *back = first_of(s, &s->line[CLASS_BACK]);
 	Req		   *resumed = s->resumed.head;
 
 	/* it has had its turn */

@@ -197,6 +197,14 @@ vclient_role_max_tokens(void)
 }
 
 Oid
+vclient_login_role(void)
+{
+	if (for_others)
+		return InvalidOid;
+	return is_door() ? GetUserId() : GetSessionUserId();
+}
+
+Oid
 vclient_limited_role(void)
 {
 	RoleLimits	l = {.max_requests = vllm_role_max_requests, .tokens_per_minute = vllm_role_tokens_per_minute};

@@ -116,10 +116,39 @@ is($state, 't', sprintf('... is done in %.2f s, before the background is', $fron
 finish($back);
 is(sql(q{SELECT count(*) FROM log WHERE what = 'b0'}), 300, 'the background ends, too');
 
+# ---- by default: a role's futures take neither all seats nor all blocks nor all slots for as long as they last ----
+$node->append_conf('postgresql.conf', "vllm.max_num_seqs = 64\nvllm.kv_cache_memory_bytes = '4MB'\n");
+$node->restart;
+ok(until_sql($node, q{SELECT length(llm_generate('warm', max_tokens => 1)) >= 0}, 't'), 'the engine is back, with little memory');
+my $futures = q{SELECT count(llm_submit('Ticket: ' || i, max_tokens => 450, ignore_eos => true, temperature => 0)) FROM generate_series(1, %d) i};
+my $crowd = as_role('app', sprintf($futures, 512), 'SELECT pg_sleep(50)');
+ok(until_sql($node, q{SELECT count(*) FROM llm_requests}, '512'), "512 futures of a role");
+my $worst = 0;
+for (1 .. 5)
+{
+	my $asked = time;
+	is(answer('other', $short), 't', "another role's short call");
+	$worst = time - $asked if time - $asked > $worst;
+}
+my $still = sql('SELECT count(*) FROM llm_requests');
+cmp_ok($worst, '<', 2, sprintf('... takes %.2f s at most, while the futures go on', $worst));
+cmp_ok($still, '>', 400, '... as they do');
+sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM llm_requests) x});
+finish($crowd);
+ok(until_sql($node, q{SELECT count(*) FROM llm_requests}, '0'), 'they end with their session');
+
 # ---- what waits for a limit holds a slot: others have some nevertheless ----
 $node->append_conf('postgresql.conf', 'vllm.max_queued_requests = 8');
 $node->restart;
 ok(until_sql($node, q{SELECT length(llm_generate('warm', max_tokens => 1)) >= 0}, 't'), 'the engine is back, with 8 slots');
+# ... all of them, if it has no limits: but there are spares for roles that have none
+my @crowd = map { as_role('app', sprintf($futures, 4), 'SELECT pg_sleep(50)') } 1 .. 2;
+ok(until_sql($node, q{SELECT slots_free FROM llm_stat_engine}, '0'), 'one role has all slots');
+like(answer('app', "SET vllm.queue_timeout = '100ms'", $short), qr/53300: too many LLM requests are queued/, '... its next request waits');
+is(answer('other', "SET vllm.queue_timeout = '100ms'", $short), 't', "... another role's has one") for 1 .. 3;
+sql(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM llm_requests) x});
+finish($_) for @crowd;
+ok(until_sql($node, q{SELECT slots_free FROM llm_stat_engine}, '8'), 'nothing is left of it');
 sql('ALTER ROLE app SET vllm.role_tokens_per_minute = 60');
 is(answer('app', sprintf($ask, 'x', 400)), 't', 'a role has used up its tokens for minutes');
 my $submit = q{SELECT count(llm_submit('x', max_tokens => 2)) FROM generate_series(1, 4)};

@@ -707,6 +707,155 @@ test_background_preempt(void)
 	world_free(&w);
 }
 
+/* ---- roles, when seats or blocks are short ---- */
+
+static int
+steps_until(World *w, int id, int most)
+{
+	int			n = 0;
+
+	for (; w->reqs[id] != NULL && n < most; n++)
+		step(w);
+	return n;
+}
+
+/*
+ * A role has as many long answers under way and waiting as there can be; then another one asks for three tokens, again and
+ * again: each time it has them at once, whether seats are short or blocks, and what it was given room by is not computed
+ * again and again.
+ */
+static void
+test_role_comes(int blocks, int seats, int weight)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = seats, .max_rows = 64, .background_share = 50}, blocks);
+	int			longest = 0;
+	int			given = 0;
+	int			steps;
+	int			tokens = 0;
+
+	add_by = (Asker) {.role = 1};
+	for (int i = 0; i < 50; i++)
+		add(&w, i, (uint64_t) i % 3, 10, 300);
+	for (int i = 0; i < 120; i++)
+		step(&w);
+	for (int k = 0; k < 30; k++)
+	{
+		int64_t		before = sched_n_preemptions(w.s);
+
+		add_by = (Asker) {.role = 2, .weight = weight};
+		add(&w, 60, 9, 12, 3);
+		steps = steps_until(&w, 60, 1000);
+		longest = steps > longest ? steps : longest;
+		if (w.reqs[60] != NULL)
+			drop(&w, 60);
+		given += (int) (sched_n_preemptions(w.s) - before);
+		for (int i = 0; i < 10; i++)
+			step(&w);
+	}
+	CHECK(longest <= 6, "%d blocks, %d seats: another role's three tokens take %d steps", blocks, seats, longest);
+	CHECK(given <= 40, "%d blocks, %d seats: %d preemptions for 30 calls", blocks, seats, given);
+	/* the first one goes on all the while, and ends */
+	for (int i = 0; i < 50; i++)
+		tokens += w.reqs[i] == NULL ? 300 : (int) w.reqs[i]->tokens.len - 10;
+	CHECK(tokens > 30 * 14 * (blocks < 100 ? 1 : seats / 2), "the first role has had %d tokens", tokens);
+	for (int i = 0; i < 20000 && sched_any(w.s) != NULL; i++)
+		step(&w);
+	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "somebody waits for ever");
+	world_free(&w);
+	add_by = (Asker) {0};
+}
+
+/* Two roles with long answers share the blocks by their weights, whoever came first; each grows at its own cost. */
+static void
+test_role_blocks(int weight)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 32, .max_rows = 64, .background_share = 50}, 80);
+	double		had[3] = {0};
+
+	for (int n = 0; n < 2000; n++)
+	{
+		for (int i = 0; i < 60; i++)
+		{
+			add_by = (Asker) {.role = 1 + i / 30, .weight = i < 30 ? 100 : weight};
+			if (w.reqs[i] == NULL && (i < 30 || n > 200))
+				add(&w, i, 1, 10, 150);
+		}
+		step(&w);
+		for (int k = 0; k < sched_n_running(w.s) && n > 300; k++)
+			had[sched_running(w.s, k)->by.role] += (double) sched_running(w.s, k)->blocks.len;
+	}
+	CHECK(fabs(had[2] / (had[1] + had[2]) - weight / (100.0 + weight)) < 0.1, "the second role has %.2f of the blocks, its weight is %d", had[2] / (had[1] + had[2]), weight);
+	for (int i = 0; i < 40000 && sched_any(w.s) != NULL; i++)
+		step(&w);
+	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == 80, "somebody waits for ever");
+	world_free(&w);
+	add_by = (Asker) {0};
+}
+
+/* One request is all that its role has: nobody takes it away, however much it holds. */
+static void
+test_role_one(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 512, .background_share = 50}, 20);
+
+	add_by = (Asker) {.role = 1};
+	add(&w, 1, 1, 250, 60);
+	STEP(&w, "1:250!");
+	add_by = (Asker) {.role = 2};
+	for (int i = 2; i < 40; i++)
+		add(&w, i, 2, 30, 40);
+	for (int i = 0; i < 60 && w.reqs[1] != NULL; i++)
+	{
+		CHECK(w.reqs[1]->preemptions == 0, "it was taken in step %d", i);
+		step(&w);
+	}
+	CHECK(w.reqs[1] == NULL, "it is not done");
+	world_free(&w);
+	add_by = (Asker) {0};
+}
+
+/* Roles at random in tiny pools: all end, and whoever is oldest of those that run keeps its place. */
+static void
+test_role_random(int blocks, int seats)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = seats, .max_rows = 40, .background_share = 30}, blocks);
+	uint32_t	seed = (uint32_t) (blocks * 31 + seats);
+	int			next = 0;
+	int			ended = 0;
+	int			age[MAX_REQS] = {0};
+	int			oldest = 0;
+
+	for (int i = 0; i < 30000 && (i < 20000 || sched_any(w.s) != NULL); i++)
+	{
+		const Req  *first = sched_n_running(w.s) > 0 ? sched_running(w.s, 0) : NULL;
+		int			was = first != NULL ? first->preemptions : 0;
+		int			id = first != NULL ? (int) first->id : 0;
+		bool		alone = sched_n_running(w.s) == 1;
+
+		seed = seed * 1664525u + 1013904223u;
+		next = (next + 1) % MAX_REQS;
+		if (i < 20000 && w.reqs[next] == NULL && (seed >> 8) % 4 == 0)
+		{
+			add_by = (Asker) {.role = 1 + (seed >> 12) % 4 % 3, .weight = (int) ((seed >> 14) % 3) * 150, .background = (seed >> 20) % 8 == 0};
+			add(&w, next, (seed >> 16) % 5, 1 + (int) ((seed >> 18) % 40), 1 + (int) ((seed >> 22) % ((unsigned) blocks * 16 - 45)));
+			age[next] = i;
+		}
+		step(&w);
+		if (!alone && first != NULL && w.reqs[id] == first && first->preemptions > was && !first->by.background)
+			CHECK(false, "step %d: the oldest one is preempted", i);
+		for (int k = 0; k < MAX_REQS; k++)
+			if (w.reqs[k] == NULL && age[k] > 0)
+			{
+				oldest = i - age[k] > oldest ? i - age[k] : oldest;
+				age[k] = 0;
+				ended++;
+			}
+	}
+	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks && ended > 20, "%d blocks, %d seats: %d have ended; %d preemptions", blocks, seats, ended, (int) sched_n_preemptions(w.s));
+	world_free(&w);
+	add_by = (Asker) {0};
+}
+
 /* ---- priorities ---- */
 
 /* The lower number first, whatever the session; of equals who came first. */
@@ -992,6 +1141,16 @@ main(void)
 	test_background();
 	test_background_none();
 	test_background_preempt();
+	test_role_comes(1000, 8, 100);
+	test_role_comes(60, 32, 100);
+	test_role_comes(60, 32, 50);
+	test_role_comes(60, 8, 300);
+	test_role_blocks(100);
+	test_role_blocks(300);
+	test_role_one();
+	for (int blocks = 6; blocks <= 30; blocks += 4)
+		for (int seats = 2; seats <= 12; seats += 5)
+			test_role_random(blocks, seats);
 	test_priorities();
 	test_preempt_priority();
 	test_priorities_end();

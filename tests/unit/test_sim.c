@@ -798,6 +798,76 @@ test_progress(bool prefix)
 	mem_free(s);
 }
 
+/* ---- roles, when seats or blocks are short ---- */
+
+/*
+ * One role has 60 requests of all kinds under way and waiting; another one asks for a few tokens, again and again, and has them soon.  All
+ * say what they say alone, whoever made way for whom.
+ */
+static void
+test_roles(int seats, int blocks, bool prefix)
+{
+	enum
+	{
+		N = 60, SHORT = 20
+	};
+	CoreOptions opt = options(seats, 64, blocks);
+	Core	   *c;
+	Seen	   *s = mem_zalloc((N + SHORT) * sizeof(Seen));
+	int			kind[N + SHORT];
+	int			longest = 0;
+	int			bad = 0;
+	CoreStats	st;
+	Err			e = {0};
+
+	opt.prefix_caching = prefix;
+	opt.background_share = 50;
+	fake.no_state = true;
+	fake.window = fake.weights = 0;
+	fake.all_windows = false;
+	c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
+	for (int i = 0; i < N + SHORT; i++)
+	{
+		ReqSpec		spec;
+
+		/* no adapters: those wait for places; 17: two tokens behind 77 */
+		for (kind[i] = i < N ? i * 7 % N_KINDS : 17; i < N && kind[i] % 5 < 2; kind[i]++)
+			;
+		spec = ask_for(kind[i]);
+		spec.id = (uint64_t) i + 1;
+		spec.session = (uint64_t) i % 3;
+		spec.by = (Asker) {.role = i < N ? 1 : 2};
+		submit_spec(c, &spec, &s[i]);
+		for (int k = 0; i >= N && s[i].finish == FIN_NONE && k < 2000; k++)
+		{
+			core_step(c);
+			bad += !core_check(c, &e);
+			longest = k + 1 > longest ? k + 1 : longest;
+		}
+		for (int k = 0; i >= N - 1 && k < 5; k++)
+			core_step(c);
+	}
+	for (int i = 0; i < 20000 && core_has_work(c) && bad == 0; i++)
+	{
+		core_step(c);
+		bad += !core_check(c, &e);
+	}
+	CHECK(bad == 0 && !core_has_work(c), "%s", e.msg);
+	CHECK(longest <= 20, "%d seats, %d blocks: another role waits for %d steps", seats, blocks, longest);
+	for (int i = 0; i < N + SHORT; i++)
+	{
+		const Seen *want = &alone[0][0][kind[i]];
+
+		for (int k = 0; k < MAX_ANSWERS; k++)
+			CHECK(want->ids[k].len == s[i].ids[k].len && begins_with(&want->ids[k], &s[i].ids[k]), "request %d of kind %d says something else than alone", i, kind[i]);
+		seen_free(&s[i]);
+	}
+	core_stats(c, &st);
+	printf("%d seats, %d blocks: another role's two tokens take %d steps at most; %d preemptions\n", seats, blocks, longest, (int) st.preemptions);
+	core_free(c);
+	mem_free(s);
+}
+
 int
 main(void)
 {
@@ -808,6 +878,10 @@ main(void)
 	test_worlds();
 	test_progress(false);
 	test_progress(true);
+	test_roles(8, 400, false);
+	test_roles(16, 40, false);
+	test_roles(16, 40, true);
+	test_roles(40, 60, true);
 	for (Seen *s = &alone[0][0][0]; s < &alone[0][0][0] + sizeof(alone) / sizeof(Seen); s++)
 		seen_free(s);
 	return check_done("sim");
