@@ -10,7 +10,7 @@
 
 #include "base/digest.h"
 #include "base/mem.h"
-#include "parse/jtext.h"
+#include "parse/jpush.h"
 
 struct Answer
 {
@@ -21,78 +21,177 @@ struct Answer
 	Buf			content;
 	Buf			think;
 	Buf			calls;
-	Buf			held;			/* TOOLS_REQUIRED, TOOLS_NAMED: the output so far */
+	bool		open;			/* the last element of calls goes on */
+	size_t		begun;			/* where the call that is under way begins in calls; NOT_HERE: it was read there */
+	bool		ignore;			/* the call that is under way is one too many */
+	int			index;			/* of the call that is under way, in deltas */
 	int			n_calls;
+	JPush		named;			/* TOOLS_NAMED: the arguments */
+	JPushIs		named_is;
+	Buf			named_text;		/* ... of them, what was not written yet */
+	bool		named_begun;
 };
 
-/* A string's inner text goes on: the quotes are around all of it. */
-static void
-quote_inner(Buf *out, const char *s, size_t n)
-{
-	Buf			q = {0};
+#define NOT_HERE	SIZE_MAX
 
-	jtext_quote(&q, s, n);
-	buf_add(out, q.data + 1, q.len - 2);
-	buf_free(&q);
+/* ---- elements of tool_calls ---- */
+
+static void
+close_element(Answer *a)
+{
+	if (a->open)
+		buf_addstr(&a->calls, "\"}}");
+	a->open = false;
+}
+
+static void
+open_element(Answer *a, bool first)
+{
+	Buf		   *b = &a->calls;
+
+	close_element(a);
+	a->begun = first ? b->len : a->begun;
+	buf_addstr(b, b->len > 0 ? ", {" : "{");
+	if (a->spec.stream)
+		buf_printf(b, "\"index\": %d, ", a->index);
+	a->open = true;
 }
 
 static void
 begin_call(Answer *a, const char *id, const char *name)
 {
-	Buf		   *b = &a->calls;
+	open_element(a, true);
+	buf_addstr(&a->calls, "\"id\": ");
+	jtext_quote(&a->calls, id, strlen(id));
+	buf_addstr(&a->calls, ", \"type\": \"function\", \"function\": {\"name\": ");
+	jtext_quote(&a->calls, name, strlen(name));
+	buf_addstr(&a->calls, ", \"arguments\": \"");
+}
 
-	buf_addstr(b, b->len > 0 ? ", {" : "{");
-	if (a->spec.stream)
-		buf_printf(b, "\"index\": %d, ", a->n_calls);
-	buf_addstr(b, "\"id\": ");
-	jtext_quote(b, id, strlen(id));
-	buf_addstr(b, ", \"type\": \"function\", \"function\": {\"name\": ");
-	jtext_quote(b, name, strlen(name));
-	buf_addstr(b, ", \"arguments\": \"");
+/* More of them; a delta of its own, if the one before was read. */
+static void
+add_arguments(Answer *a, const char *s, size_t n)
+{
+	if (n == 0)
+		return;
+	if (!a->open)
+	{
+		open_element(a, false);
+		buf_addstr(&a->calls, "\"function\": {\"arguments\": \"");
+	}
+	jtext_quote_inner(&a->calls, s, n);
 }
 
 static void
 end_call(Answer *a)
 {
-	buf_addstr(&a->calls, "\"}}");
+	close_element(a);
+	a->index++;
 	a->n_calls++;
+}
+
+/* It was none: nothing is said of it if nobody has read the beginning. */
+static void
+drop_call(Answer *a)
+{
+	close_element(a);
+	if (a->begun == NOT_HERE)
+		a->index++;
+	else
+		a->calls.len = a->begun;
+}
+
+static void
+call_sink(Answer *a, const ParseEvent *ev)
+{
+	if (ev->kind == PARSE_CALL)
+		a->ignore = a->spec.one_call && a->n_calls > 0;
+	if (a->ignore)
+		return;
+	if (ev->kind == PARSE_CALL)
+		begin_call(a, ev->id, ev->name);
+	else if (ev->kind == PARSE_ARGUMENTS)
+		add_arguments(a, ev->s, ev->n);
+	else if (ev->kind == PARSE_CALL_END)
+		end_call(a);
+	else
+		drop_call(a);
 }
 
 static void
 tool_sink(void *ctx, const ParseEvent *ev)
 {
 	Answer	   *a = ctx;
-	bool		dropped = a->spec.one_call && ev->index > 0;
 
-	switch (ev->kind)
-	{
-		case PARSE_CONTENT:
-			buf_add(&a->content, ev->s, ev->n);
-			break;
-		case PARSE_REASONING:
-			if (!a->spec.drop_reasoning)
-				buf_add(&a->think, ev->s, ev->n);
-			break;
-		case PARSE_CALL:
-			if (!dropped)
-				begin_call(a, ev->id, ev->name);
-			break;
-		case PARSE_ARGUMENTS:
-			if (!dropped)
-				quote_inner(&a->calls, ev->s, ev->n);
-			break;
-		case PARSE_CALL_END:
-			if (!dropped)
-				end_call(a);
-			break;
-	}
+	if (ev->kind == PARSE_CONTENT)
+		buf_add(&a->content, ev->s, ev->n);
+	else if (ev->kind != PARSE_REASONING)
+		call_sink(a, ev);
+	else if (!a->spec.drop_reasoning)
+		buf_add(&a->think, ev->s, ev->n);
+}
+
+/* ---- a named tool: the text is its arguments ---- */
+
+static void
+begin_named(Answer *a)
+{
+	const char *name = a->spec.named;
+	Buf			id = {0};
+
+	tool_format_id(a->spec.tools, digest(name, strlen(name), a->spec.key), name, 0, &id);
+	begin_call(a, id.data, name);
+	buf_free(&id);
+	a->named_begun = true;
+}
+
+/* What is read of them; the byte that closes them waits for the end, so that a part is never taken for all. */
+static void
+write_named(Answer *a, size_t hold)
+{
+	Buf		   *b = &a->named_text;
+
+	if (b->len <= hold)
+		return;
+	if (!a->named_begun)
+		begin_named(a);
+	add_arguments(a, b->data, b->len - hold);
+	buf_consume(b, b->len - hold);
+}
+
+static void
+feed_named(Answer *a, const char *s, size_t n)
+{
+	Span		t = {s, s + n};
+	char		c;
+
+	if (a->named_is == JPUSH_MORE)
+		a->named_is = jpush(&a->named, &t, false, &a->named_text);
+	if (a->named_is == JPUSH_DONE)
+		span_space(&t);
+	/* no grammar held: what can't be read goes on as it stands */
+	if (t.p < t.end)
+		a->named_is = JPUSH_BAD;
+	buf_add(&a->named_text, t.p, (size_t) (t.end - t.p));
+	c = a->named.first;
+	if (c == '{' || c == '[' || c == '"' || a->named_is == JPUSH_BAD)
+		write_named(a, a->named_is == JPUSH_DONE ? 1 : 0);
+}
+
+/* Cut by max_tokens, they are handed on as they are: the asker knows the reason. */
+static void
+finish_named(Answer *a)
+{
+	write_named(a, 0);
+	if (a->named_begun)
+		end_call(a);
 }
 
 static void
 take_content(Answer *a, const char *s, size_t n)
 {
-	if (a->spec.choice == TOOLS_REQUIRED || a->spec.choice == TOOLS_NAMED)
-		buf_add(&a->held, s, n);
+	if (a->spec.choice == TOOLS_NAMED)
+		feed_named(a, s, n);
 	else if (a->tools != NULL)
 		tool_parser_feed(a->tools, s, n);
 	else
@@ -127,6 +226,8 @@ answer_new(const AnswerSpec *spec)
 	a->spec.tools_json = a->spec.kwargs = NULL;	/* the caller's */
 	if (tools)
 		a->tools = tool_parser_new(spec->tools, spec->tools_json, spec->n_tools_json, spec->key, tool_sink, a);
+	else if (spec->choice == TOOLS_REQUIRED)
+		a->tools = tool_parser_required(spec->tools, spec->key, tool_sink, a);
 	if (spec->reason != NULL && !(tools && tool_format_reasons(spec->tools)))
 		a->reason = reason_parser_new(spec->reason, spec->kwargs, spec->n_kwargs, spec->at, reason_sink, a);
 	if (a->reason != NULL && spec->tag_only)
@@ -166,14 +267,14 @@ answer_at(const Answer *a)
 bool
 answer_takes_calls(const Answer *a)
 {
-	return a->tools != NULL;
+	return a->tools != NULL && a->spec.choice == TOOLS_AUTO;
 }
 
 bool
 answer_wants_special(const Answer *a)
 {
 	return (a->reason != NULL && reason_format_special(a->spec.reason)) ||
-		(a->tools != NULL && tool_format_special(a->spec.tools));
+		(answer_takes_calls(a) && tool_format_special(a->spec.tools));
 }
 
 void
@@ -187,7 +288,7 @@ answer_free(Answer *a)
 	buf_free(&a->content);
 	buf_free(&a->think);
 	buf_free(&a->calls);
-	buf_free(&a->held);
+	buf_free(&a->named_text);
 	mem_free(a);
 }
 
@@ -200,53 +301,6 @@ answer_feed(Answer *a, const char *s, size_t n)
 		take_content(a, s, n);
 }
 
-static void
-make_call(Answer *a, const char *name, const Buf *args)
-{
-	uint64_t	sum = digest(args->data, args->len, a->spec.key);
-	Buf			id = {0};
-
-	tool_format_id(a->spec.tools, digest(name, strlen(name), sum), name, a->n_calls, &id);
-	begin_call(a, id.data, name);
-	quote_inner(&a->calls, args->data != NULL ? args->data : "", args->len);
-	end_call(a);
-	buf_free(&id);
-}
-
-/* [{"name": ..., "parameters": {...}}, ...]; false: it is cut, or no such thing. */
-static bool
-required_calls(Answer *a)
-{
-	Span		s = {a->held.data, a->held.data + a->held.len};
-	Buf			name = {0};
-	Buf			args = {0};
-	size_t		len = a->calls.len;
-	bool		ok;
-
-	span_space(&s);
-	ok = span_take(&s, "[");
-	span_space(&s);
-	for (int i = 0; ok && !span_take(&s, "]"); i++)
-	{
-		JMember		m[] = {{"name", true, &name, false}, {"parameters", false, &args, false}};
-
-		buf_reset(&args);
-		ok = (i == 0 || span_take(&s, ",")) && jtext_object(&s, m, 2, false) && m[0].given && m[1].given &&
-			memchr(name.data, '\0', name.len) == NULL;
-		if (ok && !(a->spec.one_call && i > 0))
-			make_call(a, name.data, &args);
-		span_space(&s);
-	}
-	buf_free(&name);
-	buf_free(&args);
-	if (!ok)
-	{
-		a->calls.len = len;
-		a->n_calls = 0;
-	}
-	return ok && a->n_calls > 0;
-}
-
 void
 answer_finish(Answer *a)
 {
@@ -254,18 +308,14 @@ answer_finish(Answer *a)
 		reason_parser_finish(a->reason);
 	if (a->tools != NULL)
 		tool_parser_finish(a->tools);
-	if (a->spec.choice == TOOLS_NAMED && a->held.len > 0)
-	{
-		Buf			args = {0};
+	if (a->spec.choice == TOOLS_NAMED)
+		finish_named(a);
+}
 
-		/* cut by max_tokens, they are handed on as they are: the asker knows the reason */
-		if (!jtext_whole((Span) {a->held.data, a->held.data + a->held.len}, &args))
-			buf_add(&args, a->held.data, a->held.len);
-		make_call(a, a->spec.named, &args);
-		buf_free(&args);
-	}
-	else if (a->spec.choice == TOOLS_REQUIRED && a->held.len > 0 && !required_calls(a))
-		buf_add(&a->content, a->held.data, a->held.len);
+bool
+answer_has(const Answer *a)
+{
+	return a->content.len > 0 || a->think.len > 0 || a->calls.len > 0;
 }
 
 Buf *
@@ -283,6 +333,8 @@ answer_reasoning(Answer *a)
 Buf *
 answer_calls(Answer *a)
 {
+	close_element(a);
+	a->begun = NOT_HERE;
 	return &a->calls;
 }
 

@@ -55,13 +55,19 @@ void		answer_feed(Answer *a, const char *s, size_t n);
 void		answer_finish(Answer *a);
 void		answer_free(Answer *a);
 
-/* What came since these were emptied (buf_reset()). */
+/* Did anything come since these were emptied (buf_reset())? */
+bool		answer_has(const Answer *a);
 Buf		   *answer_content(Answer *a);
 Buf		   *answer_reasoning(Answer *a);
-/* Elements of tool_calls, {"id", "type", "function": {"name", "arguments"}}, with commas between. */
+/*
+ * Elements of tool_calls, {"id", "type", "function": {"name", "arguments"}}, with commas between.
+ * In a stream, where they are read while they come: an element that goes on with a call is
+ * {"index", "function": {"arguments"}}.  A call whose beginning was read and that turned out to be
+ * none goes on no more; what was said of its arguments is no JSON.
+ */
 Buf		   *answer_calls(Answer *a);
 
-/* Ever, also what was emptied. */
+/* Whole calls, also what was emptied. */
 int			answer_n_calls(const Answer *a);
 /* Is the finish_reason tool_calls?  Not with a named tool. */
 bool		answer_calls_tools(const Answer *a);

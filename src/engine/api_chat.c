@@ -3,7 +3,8 @@
  *	  /v1/chat/completions.
  *
  * The last chunk of a streamed answer has its finish_reason; before the first text each
- * answer has a chunk with the role, as in OpenAI's.  A call of a tool comes whole, in one chunk.
+ * answer has a chunk with the role, as in OpenAI's.  A call of a tool comes as the model writes it:
+ * first its id and name, then pieces of its arguments.
  *
  * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -121,6 +122,8 @@ make(ApiCall *a, Err *e)
 		ApiItem    *it = api_item(a, WK_TOKENIZE, ROLE_IDS, 0);
 
 		buf_add(&it->in, fields.data, fields.len);
+		o = api_out(it);
+		apigen_put_truncation(&k->g, &o);
 		a->more = true;
 	}
 	else if (ok)

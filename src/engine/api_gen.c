@@ -127,6 +127,19 @@ apigen_put_logprobs(ApiGen *g)
 }
 
 void
+apigen_put_truncation(const ApiGen *g, WireOut *o)
+{
+	WireIn		in = {.p = g->params.data,.end = g->params.data + g->params.len};
+	WireField	f;
+
+	while (g->params.len > 0 && wire_next(&in, &f) > 0)
+		if (f.tag == WTAG_TRUNCATE_PROMPT_TOKENS || f.tag == WTAG_MAX_TOKENS)
+			wire_put_int(o, f.tag, f.i);
+		else if (f.tag == WTAG_TRUNCATION_SIDE)
+			wire_put_str(o, f.tag, f.s, f.n);
+}
+
+void
 apigen_free(ApiGen *g)
 {
 	buf_free(&g->params);

@@ -150,10 +150,10 @@ void		apianswers_free(ApiAnswers *r);
 
 /*
  * {"tokens": ..., "token_logprobs": ..., "top_logprobs": ..., "text_offset": ...}.  prompt: NULL, or with
- * echo the prompt's, whose first token is `first`.  *offset: characters before, and behind.
+ * echo the prompt's, whose first token is `first`, of this id.  *offset: characters before, and behind.
  */
-void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, const ApiEntries *e,
-										  bool as_ids, int64_t *offset);
+void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, int32_t first_id,
+										  const ApiEntries *e, bool as_ids, int64_t *offset);
 void		api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt);
 /* top: how many of the likeliest, -1 = all there are */
 void		api_write_chat_logprobs(JsonOut *j, const ApiEntries *entries, int top, bool as_ids);
@@ -290,6 +290,8 @@ typedef struct ApiGen
 bool		apigen_read(ApiCall *a, ApiGen *g, Err *e);
 /* behind whatever else says how many log-probabilities are wanted: the fields */
 void		apigen_put_logprobs(ApiGen *g);
+/* Of a message that asks for the ids of a prompt: which of them the model will see. */
+void		apigen_put_truncation(const ApiGen *g, WireOut *o);
 void		apigen_free(ApiGen *g);
 /* streaming: a chunk's usage, as far as it is wanted */
 void		apigen_chunk_usage(JsonOut *j, const ApiGen *g, const ApiItem *it, int64_t completion);

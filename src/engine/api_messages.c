@@ -28,6 +28,8 @@ typedef struct Messages
 	bool		began;			/* message_start has been sent */
 	Block		block;
 	int			n_blocks;		/* that are done */
+	Buf			input;			/* BLOCK_CALL: its input so far */
+	bool		as_text;		/* the last call's arguments are no object: they are text */
 	Buf			stop;			/* why it has ended, as JSON */
 } Messages;
 
@@ -39,6 +41,7 @@ drop(ApiCall *a)
 	if (k == NULL)
 		return;
 	apigen_free(&k->g);
+	buf_free(&k->input);
 	buf_free(&k->stop);
 	mem_free(k);
 }
@@ -612,7 +615,7 @@ close_delta(ApiCall *a, JsonOut *j)
 	send_event(a, j);
 }
 
-/* The block that is open, if there is one, ends. */
+/* The block that is open, if there is one, ends.  A call that was cut, or was none, has an input that is no JSON. */
 static void
 end_block(ApiCall *a, JsonOut *j)
 {
@@ -620,6 +623,8 @@ end_block(ApiCall *a, JsonOut *j)
 
 	if (k->block == BLOCK_NONE)
 		return;
+	if (k->block == BLOCK_CALL)
+		k->calls |= k->input.len > 0 && is_object(k->input.data);
 	if (k->block == BLOCK_THINKING)
 	{
 		open_delta(k, "signature_delta", "signature", j);
@@ -668,24 +673,36 @@ add_text(ApiCall *a, Block block, const char *s, size_t n, JsonOut *j)
 	close_delta(a, j);
 }
 
-/* A call comes whole. */
+/* More of a call's arguments. */
 static void
-add_call(ApiCall *a, const cJSON *call, JsonOut *j)
+add_input(ApiCall *a, const char *arguments, JsonOut *j)
+{
+	Messages   *k = a->own;
+
+	if (k->as_text)
+		add_text(a, BLOCK_TEXT, arguments, strlen(arguments), j);
+	else if (k->block == BLOCK_CALL)
+	{
+		buf_addstr(&k->input, arguments);
+		open_delta(k, "input_json_delta", "partial_json", j);
+		json_cstr(j, arguments);
+		close_delta(a, j);
+	}
+}
+
+static void
+begin_call(ApiCall *a, const cJSON *call, JsonOut *j)
 {
 	Messages   *k = a->own;
 	const char *arguments = api_call_arguments(call);
 
-	if (!is_object(arguments))
+	k->as_text = arguments[0] != '{';
+	if (!k->as_text)
 	{
-		add_text(a, BLOCK_TEXT, arguments, strlen(arguments), j);
-		return;
+		begin_block(a, BLOCK_CALL, call, j);
+		buf_reset(&k->input);
 	}
-	begin_block(a, BLOCK_CALL, call, j);
-	open_delta(k, "input_json_delta", "partial_json", j);
-	json_cstr(j, arguments);
-	close_delta(a, j);
-	end_block(a, j);
-	k->calls = true;
+	add_input(a, arguments, j);
 }
 
 static void
@@ -693,17 +710,21 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Messages   *k = a->own;
 	cJSON	   *calls = api_calls(r->tool_calls);
+	const cJSON *v = calls != NULL ? calls->child : NULL;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
 	if (!k->began)
 		begin_message(a, it, &j);
+	/* first what goes on with the call that is open */
+	for (; v != NULL && api_call_id(v) == NULL; v = v->next)
+		add_input(a, api_call_arguments(v), &j);
 	if (r->reasoning.n > 0)
 		add_text(a, BLOCK_THINKING, r->reasoning.s, r->reasoning.n, &j);
 	if (r->text.n > 0)
 		add_text(a, BLOCK_TEXT, r->text.s, r->text.n, &j);
-	for (const cJSON *v = calls != NULL ? calls->child : NULL; v != NULL; v = v->next)
-		add_call(a, v, &j);
+	for (; v != NULL; v = v->next)
+		begin_call(a, v, &j);
 	if (r->finish_reason.s != NULL)
 	{
 		/* an answer without anything is an empty text */

@@ -20,8 +20,16 @@
 /* What a streamed answer is in the middle of. */
 typedef enum Part
 {
-	PART_NONE, PART_REASONING, PART_TEXT
+	PART_NONE, PART_REASONING, PART_TEXT, PART_CALL
 } Part;
+
+/* A call of a function, but for its arguments. */
+typedef struct Called
+{
+	char		item_id[API_ID_LEN];
+	Buf			id;
+	Buf			name;
+} Called;
 
 typedef struct Responses
 {
@@ -34,6 +42,7 @@ typedef struct Responses
 	int			n_parts;		/* items that are done */
 	int64_t		sequence;
 	Buf			text;			/* of the item */
+	Called		called;			/* PART_CALL */
 	Buf			logprobs;		/* of its tokens, with commas between */
 	size_t		n_sent;			/* bytes of these that deltas had */
 	Buf			output;			/* items that are done, with commas between */
@@ -49,6 +58,8 @@ drop(ApiCall *a)
 		return;
 	apigen_free(&k->g);
 	buf_free(&k->text);
+	buf_free(&k->called.id);
+	buf_free(&k->called.name);
 	buf_free(&k->logprobs);
 	buf_free(&k->output);
 	mem_free(k);
@@ -219,6 +230,15 @@ write_call_output(const cJSON *item, JsonOut *j, Err *e)
 	return ok;
 }
 
+/* A call that a stream has begun, and that was cut, or was none: the message beside it has its text. */
+static bool
+is_incomplete(const cJSON *item)
+{
+	const char *status = api_str(item, "status");
+
+	return status != NULL && strcmp(status, "incomplete") == 0;
+}
+
 static bool
 write_item(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 {
@@ -238,7 +258,7 @@ write_item(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 		return write_said(strcmp(role, "developer") == 0 ? "system" : role, content, j, e);
 	}
 	if (strcmp(type, "function_call") == 0)
-		return turn_calls(t, item, e);
+		return is_incomplete(item) || turn_calls(t, item, e);
 	if (strcmp(type, "reasoning") == 0)
 		return turn_thinks(t, item, j, e);
 	if (strcmp(type, "function_call_output") != 0)
@@ -548,30 +568,54 @@ write_reasoning(const Responses *k, ApiText text, JsonOut *j)
 	json_close(j, '}');
 }
 
-/* call: an element of tool_calls; begun: its arguments are still to come */
 static void
-write_function_call(const cJSON *call, const char *id, bool begun, JsonOut *j)
+set_called(ApiCall *a, Called *c, const cJSON *call)
+{
+	const char *id = api_call_id(call);
+	const char *name = api_call_name(call);
+
+	buf_reset(&c->id);
+	buf_reset(&c->name);
+	buf_addstr(&c->id, id != NULL ? id : "");
+	buf_addstr(&c->name, name != NULL ? name : "");
+	api_make_id(a, "fc_", c->item_id, sizeof(c->item_id));
+}
+
+/* Arguments of a call that was cut, or was none, are no JSON. */
+static const char *
+status_of(const char *arguments)
+{
+	cJSON	   *v = cJSON_Parse(arguments);
+	bool		whole = v != NULL;
+
+	cJSON_Delete(v);
+	return whole ? "completed" : "incomplete";
+}
+
+/* arguments NULL: they are still to come */
+static void
+write_function_call(const Called *c, const char *arguments, JsonOut *j)
 {
 	json_open(j, '{');
-	json_key_cstr(j, "id", id);
+	json_key_cstr(j, "id", c->item_id);
 	json_key_cstr(j, "type", "function_call");
-	json_key_cstr(j, "call_id", api_call_id(call));
-	json_key_cstr(j, "name", api_call_name(call));
-	json_key_cstr(j, "arguments", begun ? "" : api_call_arguments(call));
-	json_key_cstr(j, "status", begun ? "in_progress" : "completed");
+	json_key_cstr(j, "call_id", c->id.data);
+	json_key_cstr(j, "name", c->name.data);
+	json_key_cstr(j, "arguments", arguments != NULL ? arguments : "");
+	json_key_cstr(j, "status", arguments != NULL ? status_of(arguments) : "in_progress");
 	json_close(j, '}');
 }
 
 static void
 write_calls(ApiCall *a, ApiText calls, JsonOut *j)
 {
+	Responses  *k = a->own;
 	cJSON	   *list = api_calls(calls);
-	char		id[API_ID_LEN];
 
 	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
-		api_make_id(a, "fc_", id, sizeof(id));
-		write_function_call(v, id, false, j);
+		set_called(a, &k->called, v);
+		write_function_call(&k->called, api_call_arguments(v), j);
 	}
 	cJSON_Delete(list);
 }
@@ -726,10 +770,12 @@ begin_part(ApiCall *a, Part part, JsonOut *j)
 	json_key(j, "item");
 	if (part == PART_REASONING)
 		write_reasoning(k, nothing, j);
+	else if (part == PART_CALL)
+		write_function_call(&k->called, NULL, j);
 	else
 		write_message(k, nothing, false, j);
 	send_event(a, j);
-	if (part == PART_REASONING)
+	if (part != PART_TEXT)
 		return;
 	open_item_event(k, "response.content_part.added", k->message_id, j);
 	json_key_int(j, "content_index", 0);
@@ -755,6 +801,46 @@ item_done(ApiCall *a, const Buf *item, JsonOut *j)
 	k->n_parts++;
 }
 
+/* The events of a text, or of thoughts, that are done; the item goes to out. */
+static void
+end_text(ApiCall *a, ApiText text, JsonOut *out, JsonOut *j)
+{
+	Responses  *k = a->own;
+
+	open_item_event(k, k->part == PART_REASONING ? "response.reasoning_text.done" : "response.output_text.done",
+					k->part == PART_REASONING ? k->reasoning_id : k->message_id, j);
+	json_key_int(j, "content_index", 0);
+	json_key(j, "text");
+	json_str(j, text.s, text.n);
+	if (k->part == PART_TEXT)
+		write_logprobs(k->logprobs.data, k->logprobs.len, j);
+	send_event(a, j);
+	if (k->part == PART_REASONING)
+	{
+		write_reasoning(k, text, out);
+		return;
+	}
+	open_item_event(k, "response.content_part.done", k->message_id, j);
+	json_key_int(j, "content_index", 0);
+	json_key(j, "part");
+	write_output_text(text, &k->logprobs, j);
+	send_event(a, j);
+	write_message(k, text, k->cut, out);
+}
+
+static void
+end_call(ApiCall *a, ApiText arguments, JsonOut *out, JsonOut *j)
+{
+	Responses  *k = a->own;
+
+	open_item_event(k, "response.function_call_arguments.done", k->called.item_id, j);
+	json_key_cstr(j, "name", k->called.name.data);
+	json_key(j, "arguments");
+	json_str(j, arguments.s, arguments.n);
+	send_event(a, j);
+	write_function_call(&k->called, arguments.s, out);
+}
+
 static void
 end_part(ApiCall *a, JsonOut *j)
 {
@@ -765,25 +851,10 @@ end_part(ApiCall *a, JsonOut *j)
 
 	if (k->part == PART_NONE)
 		return;
-	open_item_event(k, k->part == PART_REASONING ? "response.reasoning_text.done" : "response.output_text.done",
-					k->part == PART_REASONING ? k->reasoning_id : k->message_id, j);
-	json_key_int(j, "content_index", 0);
-	json_key(j, "text");
-	json_str(j, text.s, text.n);
-	if (k->part == PART_TEXT)
-		write_logprobs(k->logprobs.data, k->logprobs.len, j);
-	send_event(a, j);
-	if (k->part == PART_TEXT)
-	{
-		open_item_event(k, "response.content_part.done", k->message_id, j);
-		json_key_int(j, "content_index", 0);
-		json_key(j, "part");
-		write_output_text(text, &k->logprobs, j);
-		send_event(a, j);
-		write_message(k, text, k->cut, &out);
-	}
+	if (k->part == PART_CALL)
+		end_call(a, text, &out, j);
 	else
-		write_reasoning(k, text, &out);
+		end_text(a, text, &out, j);
 	item_done(a, &item, j);
 	k->part = PART_NONE;
 	buf_reset(&k->logprobs);
@@ -821,32 +892,29 @@ add_text(ApiCall *a, Part part, ApiText text, const ApiEntries *entries, JsonOut
 	send_event(a, j);
 }
 
-/* A call comes whole. */
+/* More of a call's arguments. */
 static void
-add_call(ApiCall *a, const cJSON *call, JsonOut *j)
+add_arguments(ApiCall *a, const char *arguments, JsonOut *j)
 {
 	Responses  *k = a->own;
-	Buf			item = {0};
-	JsonOut		out = {.b = &item};
-	char		id[API_ID_LEN];
+
+	if (k->part != PART_CALL)
+		return;
+	buf_addstr(&k->text, arguments);
+	open_item_event(k, "response.function_call_arguments.delta", k->called.item_id, j);
+	json_key_cstr(j, "delta", arguments);
+	send_event(a, j);
+}
+
+static void
+begin_call(ApiCall *a, const cJSON *call, JsonOut *j)
+{
+	Responses  *k = a->own;
 
 	end_part(a, j);
-	api_make_id(a, "fc_", id, sizeof(id));
-	open_event(k, "response.output_item.added", j);
-	json_key_int(j, "output_index", k->n_parts);
-	json_key(j, "item");
-	write_function_call(call, id, true, j);
-	send_event(a, j);
-	open_item_event(k, "response.function_call_arguments.delta", id, j);
-	json_key_cstr(j, "delta", api_call_arguments(call));
-	send_event(a, j);
-	open_item_event(k, "response.function_call_arguments.done", id, j);
-	json_key_cstr(j, "name", api_call_name(call));
-	json_key_cstr(j, "arguments", api_call_arguments(call));
-	send_event(a, j);
-	write_function_call(call, id, false, &out);
-	item_done(a, &item, j);
-	buf_free(&item);
+	set_called(a, &k->called, call);
+	begin_part(a, PART_CALL, j);
+	add_arguments(a, api_call_arguments(call), j);
 }
 
 static void
@@ -854,6 +922,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Responses  *k = a->own;
 	cJSON	   *calls = api_calls(r->tool_calls);
+	const cJSON *v = calls != NULL ? calls->child : NULL;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -864,14 +933,17 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		response_event(a, "response.created", NULL, &j);
 		response_event(a, "response.in_progress", NULL, &j);
 	}
+	/* first what goes on with the call that is open */
+	for (; v != NULL && api_call_id(v) == NULL; v = v->next)
+		add_arguments(a, api_call_arguments(v), &j);
 	if (r->reasoning.n > 0)
 		add_text(a, PART_REASONING, r->reasoning, NULL, &j);
 	if (r->text.n == 0 && r->reasoning.n == 0 && k->part != PART_REASONING)
 		add_logprobs(k, &r->entries);
 	if (r->text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE && calls == NULL))
 		add_text(a, PART_TEXT, r->text, &r->entries, &j);
-	for (const cJSON *v = calls != NULL ? calls->child : NULL; v != NULL; v = v->next)
-		add_call(a, v, &j);
+	for (; v != NULL; v = v->next)
+		begin_call(a, v, &j);
 	if (r->finish_reason.s != NULL)
 	{
 		k->cut = was_cut(r);

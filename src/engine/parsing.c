@@ -114,7 +114,12 @@ parsing_check(ParseRequest *r, const ChatText *tools, Err *e)
 	bool		must = r->has_choice && (r->choice == TOOLS_REQUIRED || r->choice == TOOLS_NAMED);
 
 	if (r->has_choice && r->choice != TOOLS_NONE && tools->s == NULL)
-		return bad("tool_choice", "needs tools", e);
+	{
+		err_set(e, ERR_INVALID, "tool_choice %s%s%s needs tools", r->choice == TOOLS_NAMED ? "that names \"" : "\"",
+				r->choice == TOOLS_NAMED ? r->named : r->choice == TOOLS_AUTO ? "auto" : "required", "\"");
+		err_detail(e, "parameter=tool_choice");
+		return err_hint(e, "Give the functions that may be called, as in tools => json_build_array(llm_tool('...')), or leave tool_choice out.");
+	}
 	return !must || toolchoice_schema(tools->s, tools->n, r->choice == TOOLS_NAMED ? r->named : NULL, r->one_call, &r->schema, e);
 }
 
@@ -172,7 +177,8 @@ parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *c
 	if (r->has_choice && spec.choice == TOOLS_AUTO && tools == NULL)
 	{
 		err_set(e, ERR_INVALID, "tool_choice \"auto\" needs to know how the model writes its calls");
-		return err_hint(e, "Set the model's option \"tool_call_parser\", or vllm.tool_call_parser.");
+		err_detail(e, "parameter=tool_choice");
+		return err_hint(e, "Set the model's option \"tool_call_parser\", or vllm.tool_call_parser; \"required\" and a function's name need none.");
 	}
 	if (spec.choice == TOOLS_AUTO && tools == NULL)
 		spec.choice = TOOLS_NONE;
@@ -190,7 +196,7 @@ parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *c
 bool
 parsing_has(Answer *a)
 {
-	return answer_content(a)->len > 0 || answer_reasoning(a)->len > 0 || answer_calls(a)->len > 0;
+	return answer_has(a);
 }
 
 static void
@@ -234,7 +240,8 @@ parsing_run(const ParseRequest *r, const char *s, size_t n, const ChatRequest *c
 {
 	AnswerSpec	spec = {
 		.reason = r->reason,.tools = r->tools,.choice = r->tools != NULL ? TOOLS_AUTO : TOOLS_NONE,
-		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n
+		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n,
+		.key = digest(s, n, 0)
 	};
 	Answer	   *a = answer_new(&spec);
 	WireOut		o = chan_out(out);

@@ -8,31 +8,18 @@
  */
 #include "parse/deepseek.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
-	Span		body;
-	Span		name;
-	ToolCall   *c;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = DS_CALL},
+	{OP_SKIP,.lit = DS_SEP},
+	{OP_NAME,.lit = "\n"},
+	{OP_IF,.lit = "```json",.to = 6},
+	{.kind = OP_ARGS},
+	{OP_GOTO,.to = 8},
+	{.kind = OP_ARGS},
+	{OP_LIT,.lit = "```"},
+	{OP_LIT,.lit = DS_CALL_END},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-	while (span_until(&rest, DS_CALL, &skipped))
-	{
-		if (!span_until(&rest, DS_CALL_END, &body) || !span_until(&body, DS_SEP, &skipped) ||
-			!span_until(&body, "\n", &name) || (c = tool_named(out, span_trim(name))) == NULL)
-			return false;
-		body = span_trim(body);
-		if (span_take(&body, "```json"))
-		{
-			if (body.end - body.p < 3 || memcmp(body.end - 3, "```", 3) != 0)
-				return false;
-			body.end -= 3;
-		}
-		if (!tool_json_args(body, c))
-			return false;
-	}
-	return true;
-}
-
-const ToolFormat tool_deepseek_v3 = {.marks = {DS_CALLS},.special = true,.parse = parse};
+const ToolFormat tool_deepseek_v3 = {.marks = {DS_CALLS},.special = true,.ops = ops};

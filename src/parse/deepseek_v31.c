@@ -7,22 +7,13 @@
  */
 #include "parse/deepseek.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
-	Span		body;
-	Span		name;
-	ToolCall   *c;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = DS_CALL},
+	{OP_NAME,.lit = DS_SEP},
+	{.kind = OP_ARGS},
+	{OP_LIT,.lit = DS_CALL_END},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-	while (span_until(&rest, DS_CALL, &skipped))
-	{
-		if (!span_until(&rest, DS_CALL_END, &body) || !span_until(&body, DS_SEP, &name) ||
-			(c = tool_named(out, span_trim(name))) == NULL || !tool_json_args(body, c))
-			return false;
-	}
-	return true;
-}
-
-const ToolFormat tool_deepseek_v31 = {.marks = {DS_CALLS},.special = true,.parse = parse};
+const ToolFormat tool_deepseek_v31 = {.marks = {DS_CALLS},.special = true,.ops = ops};

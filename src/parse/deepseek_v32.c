@@ -9,29 +9,19 @@
 
 #define DSML	"\xEF\xBD\x9C" "DSML" "\xEF\xBD\x9C"
 
-static const InvokeTags tags = {
-	"<" DSML "invoke name=", "</" DSML "invoke>", "<" DSML "parameter name=", "</" DSML "parameter>", true
+static const ArgTags tags = {
+	.param = "<" DSML "parameter name=",.key_end = ">",.param_end = "</" DSML "parameter>",.stem = "<" DSML "parameter",.stem_end = "</" DSML "parameter",
+	.end = "</" DSML "invoke>",.unquote = true,.string_attribute = true,.unwrap = true
 };
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
-	Span		body;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<" DSML "function_calls>"},
+	{OP_LIT,.lit = "<" DSML "invoke name="},
+	{OP_NAME,.lit = ">"},
+	{OP_TAGS,.tags = &tags},
+	{.kind = OP_DONE},
+	{OP_SEEK,.lit = "<" DSML "invoke name=", "</" DSML "function_calls>",.to = 0,.flags = OP_NO_TAG},
+	{OP_GOTO,.to = 2}
+};
 
-	while (span_until(&rest, "<" DSML "function_calls>", &skipped))
-	{
-		/* the end tag of the last section may be missing */
-		if (!span_until(&rest, "</" DSML "function_calls>", &body))
-		{
-			body = rest;
-			rest.p = rest.end;
-		}
-		if (!tool_invokes(body, &tags, out))
-			return false;
-	}
-	return true;
-}
-
-const ToolFormat tool_deepseek_v32 = {.marks = {"<" DSML "function_calls>"},.trim = true,.special = true,.parse = parse};
+const ToolFormat tool_deepseek_v32 = {.marks = {"<" DSML "function_calls>"},.trim = true,.special = true,.ops = ops};

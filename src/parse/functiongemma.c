@@ -11,6 +11,7 @@
 #include "parse/tool_int.h"
 
 #define ESCAPE	"<escape>"
+#define END		"<end_function_call>"
 
 static void
 value(Span v, Buf *args)
@@ -20,7 +21,7 @@ value(Span v, Buf *args)
 }
 
 /* A value without marks: JSON as far as it goes, else up to a comma or brace. */
-static void
+static bool
 bare(Span *s, Buf *args)
 {
 	size_t		len = args->len;
@@ -32,18 +33,32 @@ bare(Span *s, Buf *args)
 		if (t.p < t.end && (*t.p == ',' || *t.p == '}'))
 		{
 			s->p = t.p;
-			return;
+			return true;
 		}
 	}
 	args->len = len;
+	/* of JSON that is damaged a part would be left */
+	if (s->p < s->end && strchr("{[\"", *s->p) != NULL && *s->p != '\0')
+		return false;
 	t = *s;
 	while (s->p < s->end && *s->p != ',' && *s->p != '}')
 		s->p++;
 	value((Span) {t.p, s->p}, args);
+	return true;
+}
+
+/* Without anything of what is around keys. */
+static bool
+is_key(Span s)
+{
+	for (; s.p < s.end; s.p++)
+		if (span_is_space(*s.p) || strchr(",{}<>\"", *s.p) != NULL)
+			return false;
+	return true;
 }
 
 static bool
-arguments(Span *s, Buf *args)
+arguments(Span *s, Buf *args, KeySet *keys)
 {
 	Span		key;
 	Span		v;
@@ -54,9 +69,9 @@ arguments(Span *s, Buf *args)
 		if (!span_until(s, ":", &key))
 			return false;
 		key = span_trim(key);
-		if (key.p == key.end)
+		if (key.p == key.end || !is_key(key) || !tool_keys_add(keys, key))
 			return false;
-		tool_key(args, key);
+		tool_key(args, keys->n == 1, key);
 		span_space(s);
 		if (span_take(s, ESCAPE))
 		{
@@ -64,8 +79,8 @@ arguments(Span *s, Buf *args)
 				return false;
 			value(v, args);
 		}
-		else
-			bare(s, args);
+		else if (!bare(s, args))
+			return false;
 		span_space(s);
 		if (!span_take(s, ",") && !span_is(s, "}"))
 			return false;
@@ -74,23 +89,44 @@ arguments(Span *s, Buf *args)
 	return true;
 }
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
+/* The call's text is found first: it ends at an end mark that no <escape> is open before. */
+ToolStep
+tool_op_gemma(ToolRun *r)
 {
-	Span		rest = {at, s.end};
-	Span		name;
-	ToolCall   *c;
+	static const char *const lits[] = {ESCAPE, END};
+	int			which;
+	Match		m = tool_run_find(r, lits, 2, &which);
+	Span		body;
 
-	while (span_until(&rest, "<start_function_call>", &name))
+	if (m == PERHAPS)
+		return STEP_MORE;
+	if (m == YES && (which == 0 || r->sub == 1))
 	{
-		if (!span_take(&rest, "call:") || !span_until(&rest, "{", &name) ||
-			(c = tool_named(out, span_trim(name))) == NULL || !arguments(&rest, &c->args))
-			return false;
-		span_space(&rest);
-		if (!span_take(&rest, "<end_function_call>") && rest.p < rest.end)
-			return false;
+		r->sub = which == 0 ? !r->sub : r->sub;
+		r->scan += strlen(lits[which]);
+		return STEP_ON;
 	}
-	return true;
+	body = tool_run_span(r, r->pos, r->scan);
+	tool_keys_reset(&r->keys);
+	if (r->sub == 1 || !arguments(&body, &r->out.args, &r->keys))
+		return STEP_BAD;
+	span_space(&body);
+	/* the end mark may be cut */
+	if (m == NO && body.p < body.end && (size_t) (body.end - body.p) < strlen(END) && memcmp(body.p, END, (size_t) (body.end - body.p)) == 0)
+		body.p = body.end;
+	if (body.p != body.end)
+		return STEP_BAD;
+	tool_run_at(r, r->scan + (m == YES ? strlen(END) : 0));
+	return tool_run_next(r);
 }
 
-const ToolFormat tool_functiongemma = {.marks = {"<start_function_call>"},.special = true,.parse = parse};
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<start_function_call>"},
+	{OP_LIT,.lit = "call:"},
+	{OP_NAME,.lit = "{"},
+	{.kind = OP_GEMMA},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
+
+const ToolFormat tool_functiongemma = {.marks = {"<start_function_call>"},.special = true,.ops = ops};

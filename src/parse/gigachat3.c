@@ -13,39 +13,16 @@
 #define SEP		"<|message_sep|>"
 #define END		"</s>"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = span_trim((Span) {at, s.end});
-	const char *call;
-	Span		body;
+static const ToolOp ops[] = {
+	{OP_OPT,.lit = SEP},
+	{OP_IF,.lit = TOKEN,.to = 5},
+	{OP_IF,.lit = CALL,.to = 5},
+	{OP_OPT,.lit = END},
+	{.kind = OP_BARE},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_OBJECT | TJ_LAX},
+	{.kind = OP_DONE},
+	{OP_SEEK,.lit = TOKEN, CALL,.to = 5},
+	{OP_GOTO,.to = 5}
+};
 
-	if (rest.end - rest.p >= 4 && memcmp(rest.end - 4, END, 4) == 0)
-		rest.end -= 4;
-	call = span_find(&rest, TOKEN);
-	body = (Span) {call != NULL ? call + strlen(TOKEN) : rest.p, rest.end};
-	if (call == NULL)
-	{
-		call = span_find(&rest, CALL);
-		body.p = call != NULL ? call + strlen(CALL) : rest.end;
-	}
-	if (call == NULL)
-	{
-		/* no call: an answer without its last marks */
-		rest = span_trim(rest);
-		if (rest.p == rest.end)
-			return out->bare = true;
-		if (span_take(&rest, SEP))
-		{
-			span_space(&rest);
-			return out->bare = rest.p == rest.end;
-		}
-		return false;
-	}
-	if (!tool_json_object(&body, TJ_ARGUMENTS | TJ_OBJECT | TJ_LAX, out))
-		return false;
-	span_space(&body);
-	return body.p == body.end;
-}
-
-const ToolFormat tool_gigachat3 = {.marks = {CALL, TOKEN, SEP, END},.special = true,.parse = parse};
+const ToolFormat tool_gigachat3 = {.marks = {CALL, TOKEN, SEP, END},.special = true,.again = true,.ops = ops};

@@ -7,7 +7,6 @@
 
 #include "parse/tool_int.h"
 
-/* newline: the name ends at one, which must be there. */
-bool		glm_calls(Span s, bool newline, ToolOut *out);
+extern const ArgTags glm_tags;
 
 #endif

@@ -10,73 +10,17 @@
  */
 #include "parse/glm.h"
 
-#define KEY		"<arg_key>"
+const ArgTags glm_tags = {
+	.param = "<arg_key>",.key_end = "</arg_key>",.value = "<arg_value>",.param_end = "</arg_value>",.stem = "<arg_",.stem_end = "</arg_",
+	.end = "</tool_call>",.guess = true
+};
 
-/* The name in front of the pairs. */
-static bool
-take_name(Span *body, bool newline, Span *name)
-{
-	const char *end = newline ? NULL : span_find(body, KEY);
-	Span		head = *body;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_call>"},
+	{OP_NAME,.lit = "\n"},
+	{OP_TAGS,.tags = &glm_tags},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-	if (newline)
-		return span_until(body, "\n", name);
-	head.end = end != NULL ? end : body->end;
-	body->p = head.end;
-	*name = head;
-	return true;
-}
-
-static bool
-pair(Span *body, Span tool, const cJSON *tools, Buf *args)
-{
-	Span		key;
-	Span		value;
-	unsigned	types;
-
-	if (!span_take(body, KEY) || !span_until(body, "</arg_key>", &key))
-		return false;
-	span_space(body);
-	if (!span_take(body, "<arg_value>") || !span_until(body, "</arg_value>", &value))
-		return false;
-	key = span_trim(key);
-	types = tool_type_of(tools, tool, key);
-	tool_key(args, key);
-	if (types == TT_STRING)
-		tool_typed(value, types, args);
-	else
-		tool_guessed(value, args);
-	return true;
-}
-
-bool
-glm_calls(Span s, bool newline, ToolOut *out)
-{
-	Span		skipped;
-	Span		body;
-	Span		name;
-
-	while (span_until(&s, "<tool_call>", &skipped))
-	{
-		ToolCall   *c;
-
-		if (!span_until(&s, "</tool_call>", &body) || !take_name(&body, newline, &name) ||
-			(c = tool_named(out, span_trim(name))) == NULL)
-			return false;
-		name = (Span) {c->name.data, c->name.data + c->name.len};
-		buf_addc(&c->args, '{');
-		for (span_space(&body); body.p < body.end; span_space(&body))
-			if (!pair(&body, name, out->tools, &c->args))
-				return false;
-		buf_addc(&c->args, '}');
-	}
-	return true;
-}
-
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	return glm_calls((Span) {at, s.end}, true, out);
-}
-
-const ToolFormat tool_glm45 = {.marks = {"<tool_call>"},.special = true,.parse = parse};
+const ToolFormat tool_glm45 = {.marks = {"<tool_call>"},.special = true,.ops = ops};

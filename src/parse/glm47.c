@@ -7,10 +7,12 @@
  */
 #include "parse/glm.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	return glm_calls((Span) {at, s.end}, false, out);
-}
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_call>"},
+	{OP_NAME,.lit = "<arg_key>", "</tool_call>",.flags = OP_PEEK},
+	{OP_TAGS,.tags = &glm_tags},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-const ToolFormat tool_glm47 = {.marks = {"<tool_call>"},.special = true,.parse = parse};
+const ToolFormat tool_glm47 = {.marks = {"<tool_call>"},.special = true,.ops = ops};

@@ -7,17 +7,16 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		list = span_trim((Span) {at, s.end});
+static const ToolOp ops[] = {
+	{OP_OPT,.lit = "<|tool_call|>"},
+	{OP_OPT,.lit = "<tool_call>"},
+	{OP_LIT,.lit = "["},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 3},
+	{OP_LIT,.lit = "]"},
+	{OP_SEEK,.lit = "<|tool_call|>", "<tool_call>",.to = 2},
+	{OP_GOTO,.to = 2}
+};
 
-	if (!span_take(&list, "<|tool_call|>"))
-		span_take(&list, "<tool_call>");
-	if (!tool_json_array(&list, TJ_ARGUMENTS, out))
-		return false;
-	span_space(&list);
-	return list.p == list.end;
-}
-
-const ToolFormat tool_granite = {.lead = {"[", "<|tool_call|>", "<tool_call>"},.special = true,.parse = parse};
+const ToolFormat tool_granite = {.lead = {"[", "<|tool_call|>", "<tool_call>"},.special = true,.ops = ops};

@@ -7,16 +7,11 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<function_call>"},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-	while (span_until(&rest, "<function_call>", &skipped))
-		if (!tool_json_object(&rest, TJ_ARGUMENTS, out))
-			return false;
-	return true;
-}
-
-const ToolFormat tool_granite_20b_fc = {.marks = {"<function_call>"},.special = true,.parse = parse};
+const ToolFormat tool_granite_20b_fc = {.marks = {"<function_call>"},.special = true,.ops = ops};

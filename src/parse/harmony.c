@@ -3,19 +3,15 @@
  *	  The message format of gpt-oss (harmony.h).
  *
  * Special tokens keep their text, so text is all that is needed.  A message's text is
- * passed on as it comes, but for calls, which are JSON or content, and announcements.
+ * passed on as it comes, but for announcements; a call's that is no JSON is content.
  * The token that ends the answer is not in its text: a message may lack its end.
  *
  * Tested by tests/parse/openai.json and openai_gptoss.json.
  */
 #include "parse/harmony.h"
 
-#include <stdio.h>
-
-#include "base/digest.h"
 #include "base/mem.h"
-#include "parse/jtext.h"
-#include "parse/span.h"
+#include "parse/tool_int.h"
 
 #define MESSAGE	"<|message|>"
 #define SLICE	4096			/* bytes */
@@ -41,13 +37,14 @@ struct Harmony
 	MessageKind kind;
 	Buf			text;			/* what was not passed on yet: a header, or what may be a mark */
 	size_t		scan;			/* no mark begins in text before this */
-	Buf			name;			/* CALL: its tool */
-	Buf			body;			/* CALL: its arguments */
+	Buf			body;			/* CALL: all its text */
+	CallOut		out;
+	JPush		args;			/* CALL: its arguments */
+	JPushIs		is;				/* ... so far */
 	Buf			announced;
 	bool		content;		/* some was sent */
 	bool		reasoning;
 	bool		begun;			/* of the message, something was sent */
-	int			n_calls;
 };
 
 static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"};
@@ -60,6 +57,7 @@ harmony_new(ParseSink sink, void *ctx, uint64_t key)
 	h->sink = sink;
 	h->ctx = ctx;
 	h->key = key;
+	h->out = (CallOut) {.sink = sink,.ctx = ctx};
 	return h;
 }
 
@@ -69,7 +67,7 @@ harmony_free(Harmony *h)
 	if (h == NULL)
 		return;
 	buf_free(&h->text);
-	buf_free(&h->name);
+	callout_free(&h->out);
 	buf_free(&h->body);
 	buf_free(&h->announced);
 	mem_free(h);
@@ -119,12 +117,12 @@ begin_message(Harmony *h, Span header)
 	Span		to = word_behind(header, "to=");
 
 	h->begun = false;
-	buf_reset(&h->name);
 	buf_reset(&h->body);
 	if (span_take(&to, "functions.") && to.p < to.end)
 	{
 		h->kind = CALL;
-		buf_add(&h->name, to.p, (size_t) (to.end - to.p));
+		h->args = (JPush) {0};
+		h->is = callout_named(&h->out, to) ? JPUSH_MORE : JPUSH_BAD;
 	}
 	else if (to.p < to.end || is_word(channel, "analysis"))
 		h->kind = ANALYSIS;
@@ -134,11 +132,39 @@ begin_message(Harmony *h, Span header)
 		buf_addc(&h->announced, '\n');
 }
 
+/* The byte that closes the arguments waits for the message's end. */
+static void
+send_arguments(Harmony *h)
+{
+	if (h->args.first == '{' || h->args.first == '[' || h->args.first == '"')
+		callout_send(&h->out, h->key, h->is == JPUSH_DONE ? 1 : 0);
+}
+
+static void
+call_body(Harmony *h, const char *s, size_t n)
+{
+	Span		t = {s, s + n};
+
+	buf_add(&h->body, s, n);
+	if (h->is == JPUSH_MORE)
+	{
+		h->is = jpush(&h->args, &t, false, &h->out.args);
+		send_arguments(h);
+	}
+	if (h->is == JPUSH_DONE)
+	{
+		span_space(&t);
+		h->is = t.p < t.end ? JPUSH_BAD : JPUSH_DONE;
+	}
+	if (h->is == JPUSH_BAD)
+		callout_drop(&h->out);
+}
+
 static void
 body(Harmony *h, const char *s, size_t n)
 {
 	if (h->kind == CALL)
-		buf_add(&h->body, s, n);
+		call_body(h, s, n);
 	else if (h->kind == ANNOUNCEMENT)
 		buf_add(&h->announced, s, n);
 	else
@@ -148,32 +174,17 @@ body(Harmony *h, const char *s, size_t n)
 static void
 end_call(Harmony *h)
 {
-	Buf			args = {0};
-	char		id[64];
-	uint64_t	bits;
-	ParseEvent	ev = {.index = h->n_calls,.id = id,.name = h->name.data};
-	Span		text = {h->body.data, h->body.data + h->body.len};
+	Span		none = {"", ""};
 
-	if (memchr(h->name.data, '\0', h->name.len) != NULL || !jtext_whole(span_trim(text), &args))
+	if (h->is == JPUSH_MORE)
+		h->is = jpush(&h->args, &none, true, &h->out.args);
+	if (h->is == JPUSH_DONE)
 	{
-		emit(h, PARSE_CONTENT, h->body.data, h->body.len);
-		buf_free(&args);
+		callout_end(&h->out, h->key);
 		return;
 	}
-	bits = digest(args.data, args.len, digest(h->name.data, h->name.len, h->key + (uint64_t) h->n_calls));
-	snprintf(id, sizeof(id), "chatcmpl-tool-%016llx%016llx", (unsigned long long) bits,
-			 (unsigned long long) digest(&bits, sizeof(bits), h->key));
-	h->n_calls++;
-	ev.kind = PARSE_CALL;
-	h->sink(h->ctx, &ev);
-	ev.kind = PARSE_ARGUMENTS;
-	ev.s = args.data;
-	ev.n = args.len;
-	h->sink(h->ctx, &ev);
-	ev.kind = PARSE_CALL_END;
-	ev.n = 0;
-	h->sink(h->ctx, &ev);
-	buf_free(&args);
+	callout_drop(&h->out);
+	emit(h, PARSE_CONTENT, h->body.data, h->body.len);
 }
 
 static void
@@ -303,7 +314,9 @@ harmony_finish(Harmony *h)
 		h->kind = FINAL;
 	if (h->where != HEADER)
 	{
-		body(h, h->text.data, h->text.len);
+		/* what waits may be the beginning of the mark that ends a whole call */
+		if (h->kind != CALL || h->is != JPUSH_DONE)
+			body(h, h->text.data, h->text.len);
 		end_message(h);
 	}
 	if (!h->content)

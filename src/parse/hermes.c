@@ -7,10 +7,12 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	return tool_json_blocks((Span) {at, s.end}, "<tool_call>", "</tool_call>", true, out);
-}
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_call>"},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{OP_LIT_END,.lit = "</tool_call>"},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-const ToolFormat tool_hermes = {.marks = {"<tool_call>"},.special = true,.parse = parse};
+const ToolFormat tool_hermes = {.marks = {"<tool_call>"},.special = true,.ops = ops};

@@ -7,30 +7,14 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		before;
-	Span		body;
-
-	while (span_until(&rest, "<tool_calls>", &before) && span_until(&rest, "</tool_calls>", &body))
-	{
-		tool_keep(out, 0);
-		if (tool_json_array(&body, TJ_ARGUMENTS, out) && out->n > 0)
-		{
-			span_space(&body);
-			if (body.p == body.end)
-			{
-				if (before.end > at)
-					out->content_end = (size_t) (before.end - s.p);
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-const ToolFormat tool_hunyuan_a13b = {
-	.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.parse = parse
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_calls>"},
+	{OP_LIT,.lit = "["},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 2},
+	{OP_LIT,.lit = "]"},
+	{OP_GOTO,.to = 0}
 };
+
+const ToolFormat tool_hunyuan_a13b = {.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.again = true,.ops = ops};

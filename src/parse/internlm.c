@@ -8,21 +8,12 @@
 
 #define START	"<|action_start|><|plugin|>"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		body;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = START},
+	{OP_OBJECT,.flags = TJ_PARAMETERS | TJ_ARGUMENTS | TJ_OPTIONAL},
+	{OP_LIT_END,.lit = "<|action_end|>"},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-	span_take(&rest, START);
-	if (span_find(&rest, START) != NULL)
-		return false;
-	if (span_until(&rest, "<|action_end|>", &body))
-		rest = body;
-	if (!tool_json_object(&rest, TJ_PARAMETERS | TJ_ARGUMENTS | TJ_LATTER | TJ_OPTIONAL, out))
-		return false;
-	span_space(&rest);
-	return rest.p == rest.end;
-}
-
-const ToolFormat tool_internlm = {.marks = {START},.special = true,.parse = parse};
+const ToolFormat tool_internlm = {.marks = {START},.special = true,.ops = ops};

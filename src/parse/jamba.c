@@ -6,15 +6,14 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		body = {at, s.end};
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_calls>"},
+	{OP_LIT,.lit = "["},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 2},
+	{OP_LIT,.lit = "]"},
+	{OP_GOTO,.to = 0}
+};
 
-	if (!span_take(&body, "<tool_calls>") || !tool_json_array(&body, TJ_ARGUMENTS, out))
-		return false;
-	span_space(&body);
-	return span_is(&body, "</tool_calls>");
-}
-
-const ToolFormat tool_jamba = {.marks = {"<tool_calls>"},.trim = true,.special = true,.parse = parse};
+const ToolFormat tool_jamba = {.marks = {"<tool_calls>"},.trim = true,.special = true,.ops = ops};

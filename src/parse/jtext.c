@@ -148,12 +148,11 @@ jtext_string(Span *s, Buf *out)
 }
 
 void
-jtext_quote(Buf *out, const char *s, size_t n)
+jtext_quote_inner(Buf *out, const char *s, size_t n)
 {
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
 	size_t		from = 0;
 
-	buf_addc(out, '"');
 	for (size_t i = 0; i < n; i++)
 	{
 		unsigned char c = (unsigned char) s[i];
@@ -172,7 +171,25 @@ jtext_quote(Buf *out, const char *s, size_t n)
 			buf_printf(out, "\\u%04x", c);
 	}
 	buf_add(out, s + from, n - from);
+}
+
+void
+jtext_quote(Buf *out, const char *s, size_t n)
+{
 	buf_addc(out, '"');
+	jtext_quote_inner(out, s, n);
+	buf_addc(out, '"');
+}
+
+void
+jtext_quote_character(Buf *out, unsigned c)
+{
+	char		byte = (char) c;
+
+	if (c < 0x80)
+		jtext_quote_inner(out, &byte, 1);
+	else
+		put_utf8(out, c);
 }
 
 static bool
@@ -316,59 +333,4 @@ jtext_whole(Span s, Buf *out)
 	if (out->data != NULL)
 		out->data[len] = '\0';
 	return false;
-}
-
-static JMember *
-find_member(JMember *m, int n, const Buf *key)
-{
-	for (int i = 0; i < n; i++)
-		if (key->len == strlen(m[i].key) && memcmp(key->data, m[i].key, key->len) == 0)
-			return &m[i];
-	return NULL;
-}
-
-static bool
-member(Span *s, JMember *m, int n, bool lax, Buf *key)
-{
-	JMember    *k;
-
-	if (!string(s, key, lax))
-		return false;
-	space(s);
-	if (!span_take(s, ":"))
-		return false;
-	k = key->len > 0 ? find_member(m, n, key) : NULL;
-	if (k == NULL)
-		return value(s, NULL, lax, 1);
-	buf_reset(k->out);
-	k->given = true;
-	if (!k->decoded)
-		return value(s, k->out, lax, 1);
-	space(s);
-	return string(s, k->out, lax);
-}
-
-bool
-jtext_object(Span *s, JMember *m, int n, bool lax)
-{
-	Buf			key = {0};
-	bool		ok = true;
-
-	space(s);
-	if (!span_take(s, "{"))
-		return false;
-	space(s);
-	for (int i = 0; ok && !span_take(s, "}"); i++)
-	{
-		if (i > 0)
-		{
-			ok = span_take(s, ",");
-			space(s);
-		}
-		buf_reset(&key);
-		ok = ok && member(s, m, n, lax, &key);
-		space(s);
-	}
-	buf_free(&key);
-	return ok;
 }

@@ -26,16 +26,9 @@ bool		jtext_string(Span *s, Buf *out);
 /* Append a JSON string that says these bytes. */
 void		jtext_quote(Buf *out, const char *s, size_t n);
 
-/* A member of an object that is wanted. */
-typedef struct JMember
-{
-	const char *key;
-	bool		decoded;		/* a string is wanted, as what it says */
-	Buf		   *out;			/* the last of several values counts */
-	bool		given;
-} JMember;
-
-/* Read one object.  lax: as jtext_value_lax(). */
-bool		jtext_object(Span *s, JMember *m, int n, bool lax);
+/* The same without the quotes: a piece of a string. */
+void		jtext_quote_inner(Buf *out, const char *s, size_t n);
+/* ... of one character. */
+void		jtext_quote_character(Buf *out, unsigned c);
 
 #endif

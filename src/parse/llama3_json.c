@@ -10,21 +10,12 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = s;
-	Span		skipped;
+static const ToolOp ops[] = {
+	{OP_OPT,.lit = "<|python_tag|>"},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_PARAMETERS},
+	{.kind = OP_DONE},
+	{OP_SEEK,.lit = "{",.flags = OP_PEEK},
+	{OP_GOTO,.to = 1}
+};
 
-	(void) at;
-	out->content_end = 0;
-	while (span_until(&rest, "{", &skipped))
-	{
-		rest.p--;
-		if (!tool_json_object(&rest, TJ_ARGUMENTS | TJ_PARAMETERS | TJ_EXCLUSIVE, out))
-			return false;
-	}
-	return true;
-}
-
-const ToolFormat tool_llama3_json = {.all = true,.special = true,.parse = parse};
+const ToolFormat tool_llama3_json = {.marks = {"{", "<|python_tag|>"},.special = true,.ops = ops};

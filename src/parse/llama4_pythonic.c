@@ -8,19 +8,19 @@
 #include "parse/tool_int.h"
 
 #define START	"<|python_start|>"
-#define END		"<|python_end|>"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		list = span_trim((Span) {at, s.end});
+static const ToolOp ops[] = {
+	{OP_OPT,.lit = START},
+	{OP_LIT,.lit = "["},
+	{.kind = OP_PYTHON},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 8},
+	{OP_LIT,.lit = "]"},
+	{OP_SEEK,.lit = START},
+	{OP_GOTO,.to = 1},
+	/* 8: a comma may stand behind the last */
+	{OP_IF,.lit = "]",.to = 6},
+	{OP_GOTO,.to = 2}
+};
 
-	span_take(&list, START);
-	if ((size_t) (list.end - list.p) >= strlen(END) && memcmp(list.end - strlen(END), END, strlen(END)) == 0)
-		list.end -= strlen(END);
-	list = span_trim(list);
-	return list.end - list.p > 2 && *list.p == '[' && list.end[-1] == ']' &&
-		tool_python_calls((Span) {list.p + 1, list.end - 1}, false, out);
-}
-
-const ToolFormat tool_llama4_pythonic = {.lead = {"[", START},.special = true,.parse = parse};
+const ToolFormat tool_llama4_pythonic = {.lead = {"[", START},.special = true,.ops = ops};

@@ -7,41 +7,15 @@
  */
 #include "parse/tool_int.h"
 
-static void
-line(Span l, ToolOut *out)
-{
-	int			n = out->n;
-	bool		ok;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_calls>"},
+	{OP_IF,.lit = "</tool_calls>",.to = 0},
+	{OP_IF,.lit = "{",.flags = OP_PEEK,.to = 5},
+	{OP_SEEK,.lit = "\n", "</tool_calls>",.flags = OP_NO_BRACE,.to = 0},
+	{OP_GOTO,.to = 1},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 1}
+};
 
-	l = span_trim(l);
-	if (l.p == l.end || *l.p != '{')
-		return;
-	ok = tool_json_object(&l, TJ_ARGUMENTS, out);
-	span_space(&l);
-	if (!ok || l.p != l.end)
-		tool_keep(out, n);
-}
-
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
-
-	while (span_until(&rest, "<tool_calls>", &skipped))
-	{
-		Span		body = rest;
-		Span		l;
-
-		if (span_until(&rest, "</tool_calls>", &l))
-			body = l;
-		else
-			rest.p = rest.end;
-		while (span_until(&body, "\n", &l))
-			line(l, out);
-		line(body, out);
-	}
-	return true;
-}
-
-const ToolFormat tool_minimax = {.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.parse = parse};
+const ToolFormat tool_minimax = {.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.ops = ops};

@@ -7,19 +7,19 @@
  */
 #include "parse/tool_int.h"
 
-static const InvokeTags tags = {"<invoke name=", "</invoke>", "<parameter name=", "</parameter>", false};
+static const ArgTags tags = {
+	.param = "<parameter name=",.key_end = ">",.param_end = "</parameter>",.stem = "<parameter",.stem_end = "</parameter",
+	.end = "</invoke>",.unquote = true,.unwrap = true
+};
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
-	Span		body;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<minimax:tool_call>"},
+	{OP_LIT,.lit = "<invoke name="},
+	{OP_NAME,.lit = ">"},
+	{OP_TAGS,.tags = &tags},
+	{.kind = OP_DONE},
+	{OP_SEEK,.lit = "<invoke name=", "</minimax:tool_call>",.to = 0,.flags = OP_NO_TAG},
+	{OP_GOTO,.to = 2}
+};
 
-	while (span_until(&rest, "<minimax:tool_call>", &skipped))
-		if (!span_until(&rest, "</minimax:tool_call>", &body) || !tool_invokes(body, &tags, out))
-			return false;
-	return true;
-}
-
-const ToolFormat tool_minimax_m2 = {.marks = {"<minimax:tool_call>"},.special = true,.parse = parse};
+const ToolFormat tool_minimax_m2 = {.marks = {"<minimax:tool_call>"},.special = true,.ops = ops};

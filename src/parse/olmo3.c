@@ -7,20 +7,13 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		body;
-	Span		line;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<function_calls>"},
+	{OP_IF,.lit = "</function_calls>",.to = 0},
+	{OP_PYTHON,.flags = PY_JSON},
+	{.kind = OP_DONE},
+	{OP_OPT,.lit = ","},
+	{OP_GOTO,.to = 1}
+};
 
-	span_take(&rest, "<function_calls>");
-	if (!span_until(&rest, "</function_calls>", &body))
-		return false;
-	while (span_until(&body, "\n", &line))
-		if (!tool_python_calls(line, true, out))
-			return false;
-	return tool_python_calls(body, true, out);
-}
-
-const ToolFormat tool_olmo3 = {.marks = {"<function_calls>"},.trim = true,.parse = parse};
+const ToolFormat tool_olmo3 = {.marks = {"<function_calls>"},.trim = true,.ops = ops};

@@ -7,9 +7,11 @@
  * it comes, in pieces of any size, and tell what they have found through a sink.  A whole
  * text is a single piece: what comes out does not depend on where pieces end.
  *
- * Text that may still become a mark is held back.  What follows the first mark of a tool
- * call is held to the end, since nothing can be taken back: a call that can't be parsed
- * makes the whole output content, without an error and without calls.
+ * Text that may still become a mark is held back.  A call goes out as it comes: its name, then
+ * its arguments' text as far as it is certain, which is no JSON before the call is whole.  A
+ * call that turns out to be none (it is cut, or can't be read) is taken back by PARSE_CALL_NONE,
+ * and its text and all that follows is content: what was said of it must not be used.  Calls
+ * that were whole before stay.
  *
  * Formats are rows of tools.def and reasoning.def, a file each.
  */
@@ -28,7 +30,8 @@ typedef enum ParseKind
 	PARSE_REASONING,			/* likewise */
 	PARSE_CALL,					/* a call begins: index, id, name */
 	PARSE_ARGUMENTS,			/* more of its arguments' JSON text: index, s, n */
-	PARSE_CALL_END				/* index */
+	PARSE_CALL_END,				/* index: the call is whole */
+	PARSE_CALL_NONE				/* index: it is none */
 } ParseKind;
 
 typedef struct ParseEvent
@@ -67,6 +70,8 @@ bool		tool_format_reasons(const ToolFormat *f);
  */
 ToolParser *tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key,
 							ParseSink sink, void *ctx);
+/* Of calls that a grammar makes the model write, [{"name", "parameters"}, ...]; ids: whose ids they have, NULL: any. */
+ToolParser *tool_parser_required(const ToolFormat *ids, uint64_t key, ParseSink sink, void *ctx);
 /* As p was before anything was fed, of a text of its own; they share what was made of the tools.  Any thread. */
 ToolParser *tool_parser_fork(const ToolParser *p, uint64_t key, ParseSink sink, void *ctx);
 void		tool_parser_feed(ToolParser *p, const char *s, size_t n);

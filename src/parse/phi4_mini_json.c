@@ -6,13 +6,14 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "functools"},
+	{OP_LIT,.lit = "["},
+	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_PARAMETERS},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 2},
+	{OP_LIT,.lit = "]"},
+	{OP_GOTO,.to = 0}
+};
 
-	span_take(&rest, "functools");
-	return tool_json_array(&rest, TJ_ARGUMENTS | TJ_PARAMETERS, out);
-}
-
-const ToolFormat tool_phi4_mini_json = {.marks = {"functools["},.trim = true,.parse = parse};
+const ToolFormat tool_phi4_mini_json = {.marks = {"functools["},.trim = true,.ops = ops};

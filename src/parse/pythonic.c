@@ -6,12 +6,16 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		list = span_trim((Span) {at, s.end});
+static const ToolOp ops[] = {
+	{OP_LIT,.lit = "["},
+	{.kind = OP_PYTHON},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 6},
+	{OP_LIT,.lit = "]"},
+	{.kind = OP_STOP},
+	/* 6: a comma may stand behind the last */
+	{OP_IF,.lit = "]",.to = 5},
+	{OP_GOTO,.to = 1}
+};
 
-	return list.end - list.p > 2 && list.end[-1] == ']' && tool_python_calls((Span) {list.p + 1, list.end - 1}, false, out);
-}
-
-const ToolFormat tool_pythonic = {.lead = {"["},.parse = parse};
+const ToolFormat tool_pythonic = {.lead = {"["},.ops = ops};

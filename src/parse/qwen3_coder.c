@@ -7,10 +7,18 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	return tool_function_tags((Span) {at, s.end}, "</tool_call>", out);
-}
+static const ArgTags tags = {
+	.param = "<parameter=",.key_end = ">",.param_end = "</parameter>",.stem = "<parameter",.stem_end = "</parameter",
+	.end = "</function>",.also_end = {"</tool_call>", "<function=", "<tool_call>"},.unwrap = true,.open = true
+};
 
-const ToolFormat tool_qwen3_coder = {.marks = {"<tool_call>", "<function="},.special = true,.parse = parse};
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<tool_call>", "<function=",.to = 2},
+	{OP_LIT,.lit = "<function="},
+	{OP_NAME,.lit = ">"},
+	{OP_TAGS,.tags = &tags},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
+
+const ToolFormat tool_qwen3_coder = {.marks = {"<tool_call>", "<function="},.special = true,.ops = ops};

@@ -3,8 +3,7 @@
  *	  Reasoning parsers: one state machine for all formats with tags (reason_int.h), and
  *	  the few that are otherwise.
  *
- * Text waits only where it may still become a tag.  Two formats make more of it wait:
- * Granite's thoughts, which are content if "Here is my response:" never comes, and Qwen3's
+ * Text waits only where it may still become a tag.  One format makes more of it wait: Qwen3's
  * answers with thinking turned off, where the prompt doesn't tell.
  *
  * Tested by tests/unit/test_parse.c with the cases of tests/parse/.
@@ -341,6 +340,10 @@ seek(ReasonParser *p)
 	return true;
 }
 
+/* Granite's */
+static const char *const thoughts_of[] = {"Here is my thought process:", "Here's my thought process:"};
+static const char *const answers_of[] = {"Here is my response:", "Here's my response:"};
+
 static bool
 thought(ReasonParser *p)
 {
@@ -350,7 +353,12 @@ thought(ReasonParser *p)
 	size_t		at;
 	int			which;
 
-	if (p->f->also_ends != NULL && !p->tag_only)
+	if (p->f->phrases)
+	{
+		lits[0] = answers_of[0];
+		lits[n++] = answers_of[1];
+	}
+	else if (p->f->also_ends != NULL && !p->tag_only)
 		lits[n++] = p->f->also_ends;
 	else if (p->f->lines)
 		lits[n++] = strcat(line, p->f->end);
@@ -427,37 +435,19 @@ closed(ReasonParser *p)
 	return true;
 }
 
-static const char *const thoughts_of[] = {"Here is my thought process:", "Here's my thought process:"};
-static const char *const answers_of[] = {"Here is my response:", "Here's my response:"};
-
-/* Granite: both phrases, or all is content. */
+/* Granite: a phrase begins the thoughts, or all is content. */
 static bool
 phrases(ReasonParser *p)
 {
-	size_t		front = 0;
-	size_t		at;
-	int			which = 0;
+	size_t		at = skip_space(p);
 	int			b[2];
 
-	while (front < p->text.len && span_is_space(p->text.data[front]))
-		front++;
 	for (int i = 0; i < 2; i++)
-		b[i] = begins(p, front, thoughts_of[i]);
-	if (b[0] == 0 && b[1] == 0)
-	{
-		p->state = CONTENT;
-		return true;
-	}
-	if (b[0] < 1 && b[1] < 1)
+		b[i] = begins(p, at, thoughts_of[i]);
+	if (b[0] < 1 && b[1] < 1 && (b[0] < 0 || b[1] < 0))
 		return false;
-	front += strlen(thoughts_of[b[0] == 1 ? 0 : 1]);
-	if (p->scan < front)
-		p->scan = front;
-	if (!look(p, answers_of, 2, &at, &which))
-		return false;
-	send(p, PARSE_REASONING, p->text.data + front, at - front);
-	pass(p, PARSE_CONTENT, 0, at + strlen(answers_of[which]));
-	p->state = CONTENT;
+	p->state = b[0] > 0 || b[1] > 0 ? THOUGHT : CONTENT;
+	pass(p, PARSE_REASONING, 0, p->state == THOUGHT ? at + strlen(thoughts_of[b[0] > 0 ? 0 : 1]) : 0);
 	return true;
 }
 

@@ -7,10 +7,18 @@
  */
 #include "parse/tool_int.h"
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	return tool_function_tags((Span) {at, s.end}, "</seed:tool_call>", out);
-}
+static const ArgTags tags = {
+	.param = "<parameter=",.key_end = ">",.param_end = "</parameter>",.stem = "<parameter",.stem_end = "</parameter",
+	.end = "</function>",.also_end = {"</seed:tool_call>", "<function=", "<seed:tool_call>"},.unwrap = true,.open = true
+};
 
-const ToolFormat tool_seed_oss = {.marks = {"<seed:tool_call>"},.special = true,.parse = parse};
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<seed:tool_call>", "<function=",.to = 2},
+	{OP_LIT,.lit = "<function="},
+	{OP_NAME,.lit = ">"},
+	{OP_TAGS,.tags = &tags},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
+
+const ToolFormat tool_seed_oss = {.marks = {"<seed:tool_call>"},.special = true,.ops = ops};

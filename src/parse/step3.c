@@ -10,22 +10,19 @@
 
 #define BAR		"\xEF\xBD\x9C"
 
-static const InvokeTags tags = {
-	"<steptml:invoke name=", "</steptml:invoke>", "<steptml:parameter name=", "</steptml:parameter>", false
+static const ArgTags tags = {
+	.param = "<steptml:parameter name=",.key_end = ">",.param_end = "</steptml:parameter>",.stem = "<steptml:parameter",
+	.stem_end = "</steptml:parameter",.end = "</steptml:invoke>",.unquote = true,.unwrap = true
 };
 
-static bool
-parse(Span s, const char *at, ToolOut *out)
-{
-	Span		rest = {at, s.end};
-	Span		skipped;
-	Span		body;
+static const ToolOp ops[] = {
+	{OP_SEEK,.lit = "<" BAR "tool_call_begin" BAR ">"},
+	{OP_SKIP,.lit = "<" BAR "tool_sep" BAR ">"},
+	{OP_LIT,.lit = "<steptml:invoke name="},
+	{OP_NAME,.lit = ">"},
+	{OP_TAGS,.tags = &tags},
+	{.kind = OP_DONE},
+	{OP_GOTO,.to = 0}
+};
 
-	while (span_until(&rest, "<" BAR "tool_call_begin" BAR ">", &skipped))
-		if (!span_until(&rest, "<" BAR "tool_call_end" BAR ">", &body) ||
-			!span_until(&body, "<" BAR "tool_sep" BAR ">", &skipped) || !tool_invokes(body, &tags, out))
-			return false;
-	return true;
-}
-
-const ToolFormat tool_step3 = {.marks = {"<" BAR "tool_calls_begin" BAR ">"},.special = true,.parse = parse};
+const ToolFormat tool_step3 = {.marks = {"<" BAR "tool_calls_begin" BAR ">"},.special = true,.ops = ops};

@@ -4,10 +4,11 @@
  *	  table of formats (parse.h).
  *
  * The output is kept whole.  Its front, up to the first mark, is passed on as content as
- * soon as it can't be part of a mark; the rest waits for tool_parser_finish().  Each byte
- * is looked at once, but for the few that a held back beginning of a mark has.
+ * soon as it can't be part of a mark; from there on the format's ops read calls
+ * (tool_run.c).  Each byte is looked at once, but for the few that a held back beginning of
+ * a mark has.
  *
- * Tested by tests/unit/test_parse.c with the cases of tests/parse/.
+ * Tested by tests/unit/test_parse.c with the cases of tests/parse/, and test_parse_calls.c.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 #include "parse/harmony.h"
 #include "parse/tool_int.h"
 
-#define MAX_NAME	512
 #define THINK		"<think>"
 #define THINK_END	"</think>"
 
@@ -65,55 +65,6 @@ tool_format_reasons(const ToolFormat *f)
 	return f->harmony;
 }
 
-/* ---- what formats fill ---- */
-
-ToolCall *
-tool_add(ToolOut *out)
-{
-	ToolCall   *c;
-
-	/* room doubles: 1, 2, 4, ... */
-	if ((out->n & (out->n - 1)) == 0)
-		out->calls = mem_realloc(out->calls, (size_t) (out->n > 0 ? 2 * out->n : 1) * sizeof(ToolCall));
-	c = &out->calls[out->n++];
-	memset(c, 0, sizeof(*c));
-	return c;
-}
-
-ToolCall *
-tool_named(ToolOut *out, Span name)
-{
-	size_t		n = (size_t) (name.end - name.p);
-	ToolCall   *c;
-
-	if (n == 0 || n > MAX_NAME || memchr(name.p, '\0', n) != NULL)
-		return NULL;
-	c = tool_add(out);
-	buf_add(&c->name, name.p, n);
-	return c;
-}
-
-void
-tool_keep(ToolOut *out, int n)
-{
-	while (out->n > n)
-	{
-		ToolCall   *c = &out->calls[--out->n];
-
-		buf_free(&c->name);
-		buf_free(&c->args);
-		buf_free(&c->id);
-	}
-}
-
-static void
-out_free(ToolOut *out)
-{
-	tool_keep(out, 0);
-	mem_free(out->calls);
-	buf_free(&out->tail);
-}
-
 /* ---- the parser ---- */
 
 /* The request's tools, of the parsers of all its answers. */
@@ -123,35 +74,45 @@ typedef struct ToolSet
 	cJSON	   *tree;
 } ToolSet;
 
+typedef enum Where
+{
+	BEFORE,						/* content, up to the first mark */
+	CALLS,						/* the run reads them */
+	PLAIN,						/* what looked like a call was none: content to the end */
+	DROPPED,					/* behind the calls */
+	TAIL						/* likewise, but content, less white space at both ends */
+} Where;
+
 struct ToolParser
 {
 	const ToolFormat *f;
 	ToolSet    *tools;			/* NULL: none are given */
-	uint64_t	key;
 	ParseSink	sink;
 	void	   *ctx;
+	Where		where;
 	Buf			text;			/* the whole output */
-	size_t		shown;			/* so much of it was passed on */
+	size_t		shown;			/* so much of it was passed on, or dropped */
 	size_t		scan;			/* no mark begins before this */
 	size_t		solid;			/* behind the last byte before `scan` that is not white space */
 	size_t		lead_from;		/* where a leading mark may stand */
 	bool		lead;			/* none but white space since then */
 	bool		in_think;
-	bool		found;			/* a mark, at `scan` */
+	ToolRun		run;
 	Harmony    *harmony;		/* NULL: marks decide */
 };
 
 static ToolParser *
-new_parser(const ToolFormat *f, ToolSet *tools, uint64_t key, ParseSink sink, void *ctx)
+new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t key, ParseSink sink, void *ctx)
 {
 	ToolParser *p = mem_zalloc(sizeof(*p));
 
 	p->f = f;
 	p->tools = tools;
-	p->key = key;
 	p->sink = sink;
 	p->ctx = ctx;
 	p->lead = f->lead[0] != NULL;
+	p->run = (ToolRun) {.ops = f->ops,.tools = tools != NULL ? tools->tree : NULL,.text = &p->text,.sum = key};
+	p->run.out = (CallOut) {.sink = sink,.ctx = ctx,.ids = ids};
 	if (f->harmony)
 		p->harmony = harmony_new(sink, ctx, key);
 	return p;
@@ -168,7 +129,25 @@ tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t
 		atomic_init(&set->refs, 1);
 		set->tree = cJSON_ParseWithLength(tools, n_tools);
 	}
-	return new_parser(f, set, key, sink, ctx);
+	return new_parser(f, f, set, key, sink, ctx);
+}
+
+/* [{"name": ..., "parameters": {...}}, ...] */
+static const ToolOp required_ops[] = {
+	{OP_LIT,.lit = "["},
+	{OP_OBJECT,.flags = TJ_PARAMETERS},
+	{.kind = OP_DONE},
+	{OP_IF,.lit = ",",.to = 1},
+	{OP_LIT,.lit = "]"},
+	{.kind = OP_STOP}
+};
+
+static const ToolFormat required = {.lead = {"["},.ops = required_ops};
+
+ToolParser *
+tool_parser_required(const ToolFormat *ids, uint64_t key, ParseSink sink, void *ctx)
+{
+	return new_parser(&required, ids, NULL, key, sink, ctx);
 }
 
 ToolParser *
@@ -176,7 +155,7 @@ tool_parser_fork(const ToolParser *p, uint64_t key, ParseSink sink, void *ctx)
 {
 	if (p->tools != NULL)
 		atomic_fetch_add(&p->tools->refs, 1);
-	return new_parser(p->f, p->tools, key, sink, ctx);
+	return new_parser(p->f, p->run.out.ids, p->tools, key, sink, ctx);
 }
 
 void
@@ -190,6 +169,7 @@ tool_parser_free(ToolParser *p)
 		mem_free(p->tools);
 	}
 	harmony_free(p->harmony);
+	tool_run_free(&p->run);
 	buf_free(&p->text);
 	mem_free(p);
 }
@@ -202,22 +182,7 @@ show(ToolParser *p, size_t to)
 	p->shown = to > p->shown ? to : p->shown;
 }
 
-typedef enum Match
-{
-	NO, PERHAPS, YES
-} Match;
-
-/* Does the text from `at` begin with lit?  Perhaps: it ends too soon to say. */
-static Match
-match(const ToolParser *p, size_t at, const char *lit)
-{
-	size_t		have = p->text.len - at;
-	size_t		n = strlen(lit);
-
-	if (memcmp(p->text.data + at, lit, have < n ? have : n) != 0)
-		return NO;
-	return have < n ? PERHAPS : YES;
-}
+/* ---- the first mark ---- */
 
 static Match
 match_any(const ToolParser *p, size_t at, const char *const *lits)
@@ -226,7 +191,7 @@ match_any(const ToolParser *p, size_t at, const char *const *lits)
 
 	for (; *lits != NULL && best != YES; lits++)
 	{
-		Match		m = match(p, at, *lits);
+		Match		m = tool_run_is(&p->run, at, *lits);
 
 		best = m > best ? m : best;
 	}
@@ -241,12 +206,12 @@ match_think(ToolParser *p, size_t at)
 
 	if (!p->f->skip_think && !p->f->lead_after_think)
 		return NO;
-	if (p->f->skip_think && (m = match(p, at, THINK)) != NO)
+	if (p->f->skip_think && (m = tool_run_is(&p->run, at, THINK)) != NO)
 	{
 		p->in_think |= m == YES;
 		return m;
 	}
-	m = match(p, at, THINK_END);
+	m = tool_run_is(&p->run, at, THINK_END);
 	if (m == YES)
 	{
 		p->in_think = false;
@@ -256,8 +221,19 @@ match_think(ToolParser *p, size_t at)
 	return m;
 }
 
-/* Go on looking for the first mark. */
+/* One byte on: it begins no mark. */
 static void
+pass_byte(ToolParser *p, bool leads)
+{
+	if (!span_is_space(p->text.data[p->scan++]))
+	{
+		p->solid = p->scan;
+		p->lead = p->lead && !leads;
+	}
+}
+
+/* Look for the first mark; it is at `scan` then. */
+static bool
 scan(ToolParser *p)
 {
 	while (p->scan < p->text.len)
@@ -266,7 +242,7 @@ scan(ToolParser *p)
 		bool		leads = p->lead && p->scan >= p->lead_from;
 
 		if (m == PERHAPS)
-			return;
+			return false;
 		if (m == NO && !p->in_think)
 		{
 			m = match_any(p, p->scan, p->f->marks);
@@ -276,17 +252,12 @@ scan(ToolParser *p)
 
 				m = l > m ? l : m;
 			}
-			if (m == YES)
-				p->found = true;
 			if (m != NO)
-				return;
+				return m == YES;
 		}
-		if (!span_is_space(p->text.data[p->scan++]))
-		{
-			p->solid = p->scan;
-			p->lead = p->lead && !leads;
-		}
+		pass_byte(p, leads);
 	}
+	return false;
 }
 
 /* How much of what was scanned is content?  White space before a leading mark belongs to it. */
@@ -300,6 +271,95 @@ before(const ToolParser *p)
 	return to > p->shown ? to : p->shown;
 }
 
+static void
+search(ToolParser *p)
+{
+	bool		found = scan(p);
+
+	if (p->run.last && !found)
+	{
+		show(p, p->text.len);
+		p->where = DROPPED;
+		return;
+	}
+	show(p, before(p));
+	if (!found)
+		return;
+	p->where = CALLS;
+	p->run.op = p->run.sub = 0;
+	p->run.unit = p->scan;
+	p->run.in_unit = true;
+	tool_run_at(&p->run, p->scan);
+}
+
+/* ---- calls ---- */
+
+/* It is no call from run.unit on. */
+static void
+no_call(ToolParser *p)
+{
+	ToolRun    *r = &p->run;
+
+	if (p->f->again && r->out.index == 0)
+	{
+		p->where = BEFORE;
+		pass_byte(p, p->lead && p->scan >= p->lead_from);
+		return;
+	}
+	if (r->out.n > 0)
+		p->shown = r->in_unit ? r->unit : r->pos;
+	p->where = PLAIN;
+}
+
+static bool
+calls(ToolParser *p)
+{
+	switch (tool_run(&p->run))
+	{
+		case STEP_BAD:
+			no_call(p);
+			return true;
+		case STEP_END:
+			p->where = p->run.out.n > 0 || p->run.bare ? DROPPED : PLAIN;
+			return true;
+		case STEP_TAIL:
+			p->where = TAIL;
+			p->shown = p->solid = p->scan = p->run.pos;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* White space waits for what follows it. */
+static void
+tail(ToolParser *p)
+{
+	for (; p->scan < p->text.len; p->scan++)
+		if (!span_is_space(p->text.data[p->scan]))
+			p->solid = p->scan + 1;
+	while (p->run.sub == 0 && p->shown < p->solid && span_is_space(p->text.data[p->shown]))
+		p->shown++;
+	p->run.sub |= p->shown < p->solid;
+	show(p, p->solid);
+}
+
+static void
+go_on(ToolParser *p)
+{
+	if (p->text.len == 0)
+		return;
+	if (p->where == BEFORE)
+		search(p);
+	while (p->where == CALLS && calls(p))
+		if (p->where == BEFORE)
+			search(p);
+	if (p->where == PLAIN)
+		show(p, p->text.len);
+	else if (p->where == TAIL)
+		tail(p);
+}
+
 void
 tool_parser_feed(ToolParser *p, const char *s, size_t n)
 {
@@ -309,11 +369,19 @@ tool_parser_feed(ToolParser *p, const char *s, size_t n)
 		return;
 	}
 	buf_add(&p->text, s, n);
-	if (p->found)
+	go_on(p);
+}
+
+void
+tool_parser_finish(ToolParser *p)
+{
+	if (p->harmony != NULL)
+	{
+		harmony_finish(p->harmony);
 		return;
-	scan(p);
-	if (!p->f->all)
-		show(p, before(p));
+	}
+	p->run.last = true;
+	go_on(p);
 }
 
 /* ---- ids ---- */
@@ -332,53 +400,4 @@ tool_format_id(const ToolFormat *f, uint64_t sum, const char *name, int index, B
 	else
 		buf_printf(out, "chatcmpl-tool-%016llx%016llx", (unsigned long long) h,
 				   (unsigned long long) digest(&h, sizeof(h), sum));
-}
-
-static void
-send_call(ToolParser *p, const ToolCall *c, uint64_t sum, int index)
-{
-	Buf			made = {0};
-	ParseEvent	ev = {.index = index,.name = c->name.data};
-
-	if (c->id.len == 0)
-		tool_format_id(p->f, sum, c->name.data, index, &made);
-	ev.id = c->id.len > 0 ? c->id.data : made.data;
-	ev.kind = PARSE_CALL;
-	p->sink(p->ctx, &ev);
-	ev.kind = PARSE_ARGUMENTS;
-	ev.s = c->args.data != NULL ? c->args.data : "";
-	ev.n = c->args.len;
-	p->sink(p->ctx, &ev);
-	ev.kind = PARSE_CALL_END;
-	ev.n = 0;
-	p->sink(p->ctx, &ev);
-	buf_free(&made);
-}
-
-void
-tool_parser_finish(ToolParser *p)
-{
-	ToolOut		out = {.tools = p->tools != NULL ? p->tools->tree : NULL};
-	Span		s = {p->text.data, p->text.data + p->text.len};
-	uint64_t	sum = digest(p->text.data, p->text.len, p->key);
-	bool		ok = false;
-
-	if (p->harmony != NULL)
-	{
-		harmony_finish(p->harmony);
-		return;
-	}
-	if (p->text.len > 0 && (p->found || p->f->all))
-	{
-		size_t		at = p->found ? p->scan : 0;
-
-		out.content_end = p->found ? before(p) : p->text.len;
-		ok = p->f->parse(s, s.p + at, &out) && (out.n > 0 || out.bare);
-	}
-	show(p, ok ? out.content_end : p->text.len);
-	if (ok && out.tail.len > 0)
-		p->sink(p->ctx, &(ParseEvent) {.kind = PARSE_CONTENT,.s = out.tail.data,.n = out.tail.len});
-	for (int i = 0; ok && i < out.n; i++)
-		send_call(p, &out.calls[i], sum, i);
-	out_free(&out);
 }

@@ -7,33 +7,208 @@
 
 #include <cjson/cJSON.h>
 
-#include "parse/jtext.h"
+#include "parse/jpush.h"
 #include "parse/parse.h"
 #include "parse/span.h"
 
 #define TOOL_MARKS	7			/* most marks of a format, and NULL */
+#define MAX_NAME	512			/* bytes of a tool's name */
 
-typedef struct ToolCall
+/* ---- calls on their way out (callout.c) ---- */
+
+typedef struct CallOut
 {
+	ParseSink	sink;
+	void	   *ctx;
+	const ToolFormat *ids;		/* whose ids calls have; NULL: any */
+	int			n;				/* calls that were whole */
+	int			index;			/* of the next: also what was none has one, if it was told of */
+	bool		begun;			/* one was told of, and has not ended */
 	Buf			name;
-	Buf			args;			/* JSON text */
-	Buf			id;				/* the model's own; empty = one is made */
-} ToolCall;
+	Buf			id;				/* the model's own; empty: one is made */
+	Buf			args;			/* of its arguments' text, what was not sent yet */
+} CallOut;
 
-/* What a format makes of an output. */
-typedef struct ToolOut
+/* It has this name; false if that can't be one: empty, or too long. */
+bool		callout_named(CallOut *c, Span name);
+/* Send arguments, but for the last `hold` bytes; the call begins with the first.  sum: of what makes its id. */
+void		callout_send(CallOut *c, uint64_t sum, size_t hold);
+/* It is whole. */
+void		callout_end(CallOut *c, uint64_t sum);
+/* It is none; what was said of it is taken back. */
+void		callout_drop(CallOut *c);
+void		callout_free(CallOut *c);
+
+/* ---- what reads a format (tool_run.c) ---- */
+
+typedef enum ToolOpKind
 {
-	const cJSON *tools;			/* the request's; NULL = none given */
-	ToolCall   *calls;
-	int			n;
-	size_t		content_end;	/* content is so much of the output; at least what was before the first mark */
-	Buf			tail;			/* ... and this */
-	bool		bare;			/* even without a call: the rest is nothing */
-} ToolOut;
+	OP_SEEK,					/* go behind the next lit, or lit2 (then on to `to`); the text's end: there are no more calls */
+	OP_LIT,						/* lit must be here */
+	OP_LIT_END,					/* ... or the text's end, perhaps within it */
+	OP_OPT,						/* lit may be here */
+	OP_IF,						/* if lit is here, go on at `to` */
+	OP_GOTO,
+	OP_SKIP,					/* go behind the next lit; no '<' precedes it */
+	OP_NAME,					/* the tool's name up to lit, or lit2; no '<' is in it */
+	OP_ID,						/* likewise the call's id, functions.NAME:INDEX */
+	OP_OBJECT,					/* an object with the call's name and arguments; flags: TJ_ */
+	OP_ARGS,					/* its arguments, any JSON value */
+	OP_TAGS,					/* its arguments between tags */
+	OP_PYTHON,					/* the call as f(a=1); flags: PY_ */
+	OP_GEMMA,					/* its arguments up to a brace, in functiongemma's form */
+	OP_DONE,					/* the call is whole */
+	OP_BARE,					/* the text ends here, without a call and without content */
+	OP_STOP,					/* there are no more calls */
+	OP_TAIL						/* what follows is content */
+} ToolOpKind;
+
+#define OP_PEEK			1		/* OP_SEEK, OP_NAME, OP_IF: lit is not read */
+#define OP_NO_BRACE		2		/* OP_SEEK: what is passed over has no '{' */
+#define OP_NO_TAG		4		/* ... no '<' */
+#define OP_ARGS_MARK	8		/* OP_NAME: [CALL_ID]ID and [ARGS] may stand behind it */
+
+/* OP_OBJECT: which keys, and what of the arguments; two of them are an error */
+#define TJ_ARGUMENTS	16
+#define TJ_PARAMETERS	32
+#define TJ_OPTIONAL		64		/* none at all: {} */
+#define TJ_OBJECT		128		/* they must be an object */
+#define TJ_LAX			256		/* control characters in strings */
+#define TJ_TEXT			512		/* a string is the text itself, which is JSON */
+
+#define PY_JSON			1024	/* OP_PYTHON: true, false and null are literals, too */
+
+#define TAG_ENDS		4
 
 /*
- * A format.  Output up to the first mark is content, shown as it comes; the rest waits
- * for the end, and then parse() sees it all.
+ * Arguments between tags.  What stands between two of them is passed over, if it doesn't
+ * look like a part of one.
+ */
+typedef struct ArgTags
+{
+	const char *param;			/* the key follows */
+	const char *key_end;
+	const char *value;			/* NULL: the value follows the key */
+	const char *param_end;
+	const char *stem;			/* how each tag of an argument begins ... */
+	const char *stem_end;		/* ... and ends it */
+	const char *end;			/* the call ends */
+	const char *also_end[TAG_ENDS]; /* so it does before these, which are not its own */
+	bool		unquote;		/* the key may have quotes */
+	bool		string_attribute;	/* string="true" or "false" behind the key decides the type */
+	bool		unwrap;			/* one newline at either end of a value belongs to the tags */
+	bool		open;			/* param_end may be missing: `end`, or a line that begins with param, ends a value */
+	bool		guess;			/* what isn't a string by its schema is JSON, or Python's, if it can be */
+} ArgTags;
+
+typedef struct ToolOp
+{
+	ToolOpKind	kind;
+	const char *lit;
+	const char *lit2;
+	int			to;				/* number of an op */
+	unsigned	flags;
+	const ArgTags *tags;
+} ToolOp;
+
+typedef enum ToolStep
+{
+	STEP_ON,					/* an op is done */
+	STEP_MORE,					/* more text is needed */
+	STEP_BAD,					/* it is no call from `unit` on */
+	STEP_END,					/* there are no more calls */
+	STEP_TAIL					/* ... and what follows is content */
+} ToolStep;
+
+/* Keys of a call's arguments. */
+typedef struct KeySet
+{
+	uint64_t   *slots;
+	size_t		cap;
+	size_t		n;
+} KeySet;
+
+/* Reads calls, one after the other, from a text that grows. */
+typedef struct ToolRun
+{
+	const ToolOp *ops;
+	const cJSON *tools;			/* the request's; NULL = none given */
+	const Buf  *text;
+	bool		last;			/* it doesn't grow any more */
+	bool		bare;			/* ... and is nothing */
+	size_t		pos;			/* before this it was read */
+	size_t		scan;			/* nothing that is looked for begins before this */
+	size_t		unit;			/* where the call began, or its section; in_unit */
+	bool		in_unit;
+	int			op;
+	int			sub;			/* how far within the op */
+	uint64_t	sum;			/* of the text before `summed`, and the key */
+	size_t		summed;
+	CallOut		out;
+
+	/* an object, a value */
+	JPush		json;
+	Buf			key;
+	int			target;
+	bool		has_name;
+	bool		has_args;
+	char		args_first;		/* their first byte; '\0': there is none yet */
+
+	/* arguments between tags */
+	KeySet		keys;
+	size_t		value;			/* where the value begins */
+	size_t		sent;			/* so much of it was written */
+	unsigned	types;
+	int			string;			/* what the attribute said; -1: nothing */
+
+	/* a call in Python's syntax */
+	int			depth;			/* brackets */
+	char		quote;			/* within a string of these */
+	bool		triple;
+} ToolRun;
+
+typedef enum Match
+{
+	NO, PERHAPS, YES
+} Match;
+
+ToolStep	tool_run(ToolRun *r);
+void		tool_run_free(ToolRun *r);
+/* The sum that makes the id of the call at `unit`. */
+uint64_t	tool_run_sum(ToolRun *r);
+/* Go on here. */
+void		tool_run_at(ToolRun *r, size_t pos);
+/* The op is done: on to the next. */
+ToolStep	tool_run_next(ToolRun *r);
+/* Does the text from `at` begin with lit?  Perhaps: it ends too soon to say. */
+Match		tool_run_is(const ToolRun *r, size_t at, const char *lit);
+/* The same behind white space, which is read. */
+Match		tool_run_here(ToolRun *r, const char *lit);
+/* The first of n texts (NULL: none) from scan on, where it will be; NO: the text has ended without. */
+Match		tool_run_find(ToolRun *r, const char *const *lits, int n, int *which);
+static inline Span
+tool_run_span(const ToolRun *r, size_t from, size_t to)
+{
+	return (Span) {r->text->data + from, r->text->data + to};
+}
+
+/* Ops with files of their own. */
+ToolStep	tool_op_object(ToolRun *r, unsigned flags);
+ToolStep	tool_op_args(ToolRun *r);
+ToolStep	tool_op_tags(ToolRun *r, const ArgTags *t);
+ToolStep	tool_op_python(ToolRun *r, unsigned flags);
+ToolStep	tool_op_gemma(ToolRun *r);
+
+/* False if it is there already. */
+bool		tool_keys_add(KeySet *k, Span key);
+void		tool_keys_reset(KeySet *k);
+
+/* What an attribute says, without the quotes that it may have. */
+Span		tool_unquoted(Span s);
+
+/*
+ * A format.  Output up to the first mark is content, shown as it comes; from there on its ops
+ * read calls.  What is no call is content again, from where it began, with all that follows.
  */
 struct ToolFormat
 {
@@ -42,53 +217,16 @@ struct ToolFormat
 	bool		lead_after_think;	/* ... or precedes behind </think> */
 	bool		skip_think;		/* not within <think> and </think> */
 	bool		trim;			/* white space before the mark is not content */
-	bool		all;			/* no mark decides: everything waits */
 	bool		special;		/* marks are special tokens */
 	bool		short_ids;		/* nine letters and digits */
 	bool		named_ids;		/* functions.NAME:INDEX */
-
-	/*
-	 * s: the whole output; at: the first mark.  content_end is preset to at (less white
-	 * space, with trim).  False, or true without a call (and not bare): all is content.
-	 */
-	bool		(*parse) (Span s, const char *at, ToolOut *out);
+	bool		again;			/* a mark that no call follows is text, and another one is looked for */
+	const ToolOp *ops;
 
 	/* Instead of all this: a parser of its own. */
 	bool		harmony;
 };
 
-/* One more call, empty. */
-ToolCall   *tool_add(ToolOut *out);
-/* ... of this name; NULL if it can't be one: empty, or too long. */
-ToolCall   *tool_named(ToolOut *out, Span name);
-
-/* Keep the first n. */
-void		tool_keep(ToolOut *out, int n);
-
-/* ---- calls as JSON objects (tool_json.c) ---- */
-
-/* Which keys, and what of the arguments */
-#define TJ_ARGUMENTS	1
-#define TJ_PARAMETERS	2
-#define TJ_OPTIONAL		4		/* none at all: {} */
-#define TJ_EXCLUSIVE	8		/* both keys are an error */
-#define TJ_OBJECT		16		/* they must be an object */
-#define TJ_LAX			32		/* control characters in strings */
-#define TJ_TEXT			64		/* a string is the text itself */
-#define TJ_LATTER		128		/* parameters come before arguments, if both are there */
-
-bool		tool_json_object(Span *s, unsigned flags, ToolOut *out);
-/* [{...}, ...] */
-bool		tool_json_array(Span *s, unsigned flags, ToolOut *out);
-/* All text between open and close, repeated: one object each.  open_end: the last needs no close. */
-bool		tool_json_blocks(Span s, const char *open, const char *close, bool open_end, ToolOut *out);
-/* Arguments that should be JSON, to one form; false if they aren't. */
-bool		tool_json_args(Span s, ToolCall *c);
-
-/* ---- calls in Python's syntax (tool_python.c) ---- */
-
-/* f(a=1, b='x'), ... up to the end; json: true, false and null are literals, too */
-bool		tool_python_calls(Span s, bool json, ToolOut *out);
 /* All of s is one literal: its JSON */
 bool		tool_python_literal(Span s, Buf *out);
 
@@ -105,29 +243,11 @@ bool		tool_python_literal(Span s, Buf *out);
 
 /* What the schema says of a parameter; 0 = nothing. */
 unsigned	tool_type_of(const cJSON *tools, Span tool, Span param);
-/* Does a schema know this tool? */
-bool		tool_known(const cJSON *tools, Span tool);
 /* Append text as the JSON value that a parameter of these types (0: unknown, a string) makes of it. */
 void		tool_typed(Span text, unsigned types, Buf *out);
 /* Append text as JSON, else as Python's literal, else as a string. */
 void		tool_guessed(Span text, Buf *out);
-/* `"key": ` with what precedes it, into an object that is being made. */
-void		tool_key(Buf *args, Span key);
-
-/* <function=NAME> <parameter=K>value</parameter> ... </function>, repeated up to the end (tool_xml.c) */
-bool		tool_function_tags(Span s, const char *close, ToolOut *out);
-
-/* The tags of <invoke name="f"><parameter name="k">v</parameter></invoke> in a format's spelling. */
-typedef struct InvokeTags
-{
-	const char *invoke;			/* `<invoke name=`; what follows up to '>' is the name, perhaps in quotes */
-	const char *invoke_end;
-	const char *param;
-	const char *param_end;
-	bool		string_attribute;	/* string="true" or "false" behind the name decides the type */
-} InvokeTags;
-
-/* Invokes up to the end; other text between is passed over. */
-bool		tool_invokes(Span s, const InvokeTags *t, ToolOut *out);
+/* `"key": `, with a comma before it if it is not the first */
+void		tool_key(Buf *args, bool first, Span key);
 
 #endif

@@ -1,84 +1,228 @@
 /*
  * tool_json.c
- *	  Calls that are JSON objects: one, several in an array, or each between marks.
+ *	  Ops that read JSON: a call as an object with its name and arguments, and arguments
+ *	  alone.
  *
- * Tested by the cases of tests/parse/.
+ * Arguments go on as they come, once the name is known.  The last byte of them waits for
+ * the end of the call: what was sent of a call that isn't whole is no JSON, and can't be
+ * taken for all of it.  So a value that is neither an object, nor an array, nor a string
+ * waits altogether.
+ *
+ * Tested by the cases of tests/parse/ and tests/unit/test_parse_calls.c.
  */
 #include "parse/tool_int.h"
 
-static bool
-arguments(const JMember *a, const JMember *p, unsigned flags, Buf *out)
+enum
 {
-	bool		use_a = (flags & TJ_ARGUMENTS) && a->given;
-	bool		use_p = (flags & TJ_PARAMETERS) && p->given;
-	const Buf  *b = use_a && !(use_p && (flags & TJ_LATTER)) ? a->out : use_p ? p->out : NULL;
+	OPEN, FIRST, KEY, COLON, VALUE, NEXT, MORE_KEY
+};
 
-	if ((flags & TJ_EXCLUSIVE) && a->given && p->given)
-		return false;
-	if (b == NULL)
-	{
-		buf_addstr(out, "{}");
-		return (flags & TJ_OPTIONAL) != 0;
-	}
-	if ((flags & TJ_OBJECT) && b->data[0] != '{')
-		return false;
-	if ((flags & TJ_TEXT) && b->data[0] == '"')
-		return jtext_string(&(Span) {b->data, b->data + b->len}, out);
-	buf_add(out, b->data, b->len);
-	return true;
+enum
+{
+	SKIPPED, NAME, ARGS
+};
+
+/* Send what may go. */
+static void
+flow(ToolRun *r, unsigned flags)
+{
+	char		c = r->args_first;
+
+	if (r->out.name.len == 0 || (c != '{' && c != '[' && (c != '"' || (flags & TJ_TEXT))))
+		return;
+	callout_send(&r->out, tool_run_sum(r), r->has_args ? 1 : 0);
 }
 
-bool
-tool_json_object(Span *s, unsigned flags, ToolOut *out)
+static void
+begin_value(ToolRun *r, unsigned flags, int depth)
 {
-	Buf			name = {0};
-	Buf			args = {0};
-	Buf			params = {0};
-	JMember		m[] = {{"name", true, &name, false}, {"arguments", false, &args, false}, {"parameters", false, &params, false}};
-	bool		ok = jtext_object(s, m, 3, (flags & TJ_LAX) != 0) && m[0].given;
-	ToolCall   *c = ok ? tool_named(out, (Span) {name.data, name.data + name.len}) : NULL;
+	r->json = (JPush) {.depth = depth,.lax = (flags & TJ_LAX) != 0};
+}
 
-	ok = c != NULL && arguments(&m[1], &m[2], flags, &c->args);
-	buf_free(&name);
-	buf_free(&args);
-	buf_free(&params);
+static JPushIs
+read_value(ToolRun *r, Buf *out)
+{
+	Span		s = tool_run_span(r, r->pos, r->text->len);
+	JPushIs		is = jpush(&r->json, &s, r->last, out);
+
+	r->pos = (size_t) (s.p - r->text->data);
+	return is;
+}
+
+/* Is this text, which a string said, JSON itself? */
+static bool
+is_value(const Buf *b)
+{
+	Buf			value = {0};
+	bool		ok = jtext_whole((Span) {b->data, b->data + b->len}, &value);
+
+	buf_free(&value);
 	return ok;
 }
 
-bool
-tool_json_array(Span *s, unsigned flags, ToolOut *out)
+/* A string's text in place of the string. */
+static bool
+decode(Buf *b)
 {
-	span_space(s);
-	if (!span_take(s, "["))
-		return false;
-	span_space(s);
-	for (int i = 0; !span_take(s, "]"); i++)
-	{
-		if ((i > 0 && !span_take(s, ",")) || !tool_json_object(s, flags, out))
-			return false;
-		span_space(s);
-	}
-	return true;
+	Buf			text = {0};
+	bool		ok = jtext_string(&(Span) {b->data, b->data + b->len}, &text);
+
+	buf_reset(b);
+	buf_add(b, text.data, text.len);
+	buf_free(&text);
+	return ok;
 }
 
-bool
-tool_json_blocks(Span s, const char *open, const char *close, bool open_end, ToolOut *out)
+static bool
+is_key(const Buf *b, const char *name)
 {
-	Span		skipped;
-
-	while (span_until(&s, open, &skipped))
-	{
-		if (!tool_json_object(&s, TJ_ARGUMENTS, out))
-			return false;
-		span_space(&s);
-		if (!span_take(&s, close) && !(open_end && s.p == s.end))
-			return false;
-	}
-	return true;
+	return b->len == strlen(name) && memcmp(b->data, name, b->len) == 0;
 }
 
-bool
-tool_json_args(Span s, ToolCall *c)
+/* What the member of this key is for; false: the call has that already, or it is another format's. */
+static bool
+choose(ToolRun *r, unsigned flags)
 {
-	return jtext_whole(span_trim(s), &c->args);
+	unsigned	args = is_key(&r->key, "arguments") ? TJ_ARGUMENTS : is_key(&r->key, "parameters") ? TJ_PARAMETERS : 0;
+
+	r->target = is_key(&r->key, "name") ? NAME : args != 0 ? ARGS : SKIPPED;
+	if (r->target == NAME)
+		return !r->has_name;
+	return r->target == SKIPPED || ((flags & args) && !r->has_args);
+}
+
+/* The value is read. */
+static bool
+take_value(ToolRun *r, unsigned flags)
+{
+	bool		ok = true;
+
+	if (r->target == NAME)
+	{
+		r->has_name = true;
+		ok = r->json.first == '"' && decode(&r->key) && callout_named(&r->out, (Span) {r->key.data, r->key.data + r->key.len});
+	}
+	else if (r->target == ARGS)
+	{
+		r->has_args = true;
+		if ((flags & TJ_TEXT) && r->args_first == '"')
+			ok = decode(&r->out.args) && is_value(&r->out.args);
+	}
+	return ok;
+}
+
+static ToolStep
+value(ToolRun *r, unsigned flags)
+{
+	Buf		   *out = r->target == NAME ? &r->key : r->target == ARGS ? &r->out.args : NULL;
+	JPushIs		is = read_value(r, out);
+
+	if (r->target == ARGS)
+		r->args_first = r->json.first;
+	if ((flags & TJ_OBJECT) && r->args_first != '{' && r->args_first != '\0')
+		return STEP_BAD;
+	if (is == JPUSH_DONE && !take_value(r, flags))
+		return STEP_BAD;
+	/* what is told of a call doesn't depend on whether a bad byte came with it */
+	if (r->target != SKIPPED)
+		flow(r, flags);
+	if (is != JPUSH_DONE)
+		return is == JPUSH_BAD ? STEP_BAD : STEP_MORE;
+	r->sub = NEXT;
+	return STEP_ON;
+}
+
+static ToolStep
+key(ToolRun *r, unsigned flags)
+{
+	JPushIs		is = read_value(r, &r->key);
+
+	if (is != JPUSH_DONE)
+		return is == JPUSH_BAD ? STEP_BAD : STEP_MORE;
+	if (!decode(&r->key) || !choose(r, flags))
+		return STEP_BAD;
+	r->sub = COLON;
+	return STEP_ON;
+}
+
+static ToolStep
+end_object(ToolRun *r, unsigned flags)
+{
+	if (!r->has_name || !(r->has_args || (flags & TJ_OPTIONAL)))
+		return STEP_BAD;
+	if (!r->has_args)
+		buf_addstr(&r->out.args, "{}");
+	return tool_run_next(r);
+}
+
+/* The byte that stands here, behind white space; '\0': there is none yet. */
+static char
+here(ToolRun *r)
+{
+	(void) tool_run_here(r, "");
+	return r->pos < r->text->len ? r->text->data[r->pos] : '\0';
+}
+
+ToolStep
+tool_op_object(ToolRun *r, unsigned flags)
+{
+	char		c;
+
+	if (r->sub == KEY)
+		return key(r, flags);
+	if (r->sub == VALUE)
+		return value(r, flags);
+	c = here(r);
+	if (r->pos == r->text->len)
+		return r->last ? STEP_BAD : STEP_MORE;
+	if (c == '}' && (r->sub == FIRST || r->sub == NEXT))
+	{
+		r->pos++;
+		return end_object(r, flags);
+	}
+	if (r->sub == FIRST || r->sub == MORE_KEY)
+	{
+		if (c != '"')
+			return STEP_BAD;
+		buf_reset(&r->key);
+		begin_value(r, flags, 1);
+		r->sub = KEY;
+		return STEP_ON;
+	}
+	if (c != (r->sub == OPEN ? '{' : r->sub == COLON ? ':' : ','))
+		return STEP_BAD;
+	if (r->sub == OPEN)
+	{
+		if (!r->in_unit)
+			r->unit = r->pos;
+		r->in_unit = true;
+		r->has_name = r->has_args = false;
+		r->args_first = '\0';
+	}
+	else if (r->sub == COLON)
+	{
+		buf_reset(&r->key);
+		begin_value(r, flags, 1);
+	}
+	r->pos++;
+	r->sub = r->sub == OPEN ? FIRST : r->sub == COLON ? VALUE : MORE_KEY;
+	return STEP_ON;
+}
+
+ToolStep
+tool_op_args(ToolRun *r)
+{
+	JPushIs		is;
+
+	if (r->sub == 0)
+	{
+		begin_value(r, 0, 0);
+		r->has_args = false;
+		r->sub = 1;
+	}
+	is = read_value(r, &r->out.args);
+	r->args_first = r->json.first;
+	r->has_args = is == JPUSH_DONE;
+	flow(r, 0);
+	return is == JPUSH_BAD ? STEP_BAD : is == JPUSH_MORE ? STEP_MORE : tool_run_next(r);
 }

@@ -367,48 +367,126 @@ tool_python_literal(Span s, Buf *out)
 
 /* ---- calls ---- */
 
+/* f(a=1), all of s */
 static bool
-call(Span *s, bool json, ToolOut *out)
+call(Span s, bool json, CallOut *out, KeySet *keys)
 {
 	Span		n;
-	ToolCall   *c;
 
-	if (!name(s, true, &n) || (c = tool_named(out, n)) == NULL)
+	if (!name(&s, true, &n) || !callout_named(out, n))
 		return false;
-	span_space(s);
-	if (!span_take(s, "("))
+	span_space(&s);
+	if (!span_take(&s, "("))
 		return false;
-	buf_addc(&c->args, '{');
-	span_space(s);
-	for (int i = 0; !span_take(s, ")"); i++)
+	buf_addc(&out->args, '{');
+	tool_keys_reset(keys);
+	for (span_space(&s); !span_take(&s, ")"); span_space(&s))
 	{
-		if (!name(s, false, &n))
+		if (!name(&s, false, &n) || !tool_keys_add(keys, n))
 			return false;
-		tool_key(&c->args, n);
-		span_space(s);
-		if (!span_take(s, "=") || !literal(s, json, &c->args, 0))
+		tool_key(&out->args, keys->n == 1, n);
+		span_space(&s);
+		if (!span_take(&s, "=") || !literal(&s, json, &out->args, 0))
 			return false;
-		span_space(s);
-		if (!span_take(s, ",") && !span_is(s, ")"))
+		span_space(&s);
+		if (!span_take(&s, ",") && !span_is(&s, ")"))
 			return false;
-		span_space(s);
 	}
-	buf_addc(&c->args, '}');
+	buf_addc(&out->args, '}');
+	return s.p == s.end;
+}
+
+/* May this byte follow before the call's parenthesis? */
+static bool
+of_name(const ToolRun *r, char c)
+{
+	bool		first = r->scan == r->pos;
+	bool		space = !first && span_is_space(r->text->data[r->scan - 1]);
+
+	if (is_letter(c))
+		return !space;
+	return !first && (c == '(' || span_is_space(c) || (!space && (is_digit(c) || c == '.')));
+}
+
+/* Go over one byte of a call, or a string's three quotes; false: what follows must be known. */
+static bool
+over(ToolRun *r)
+{
+	const char *p = r->text->data + r->scan;
+	size_t		have = r->text->len - r->scan;
+	char		three[4] = {*p, *p, *p, '\0'};
+
+	if (r->quote != '\0' && *p == '\\')
+	{
+		if (have < 2)
+			return false;
+		r->scan += 2;
+		return true;
+	}
+	if (r->quote != '\0' ? *p == r->quote : *p == '\'' || *p == '"')
+	{
+		Match		m = r->quote != '\0' && !r->triple ? NO : tool_run_is(r, r->scan, three);
+
+		if (m == PERHAPS)
+			return false;
+		if (r->quote == '\0')
+			r->triple = m == YES;
+		if (r->quote == '\0' || m == YES || !r->triple)
+			r->quote = r->quote == '\0' ? *p : '\0';
+		r->scan += m == YES ? 3 : 1;
+		return true;
+	}
+	if (r->quote == '\0')
+		r->depth += strchr("([{", *p) != NULL && *p != '\0' ? 1 : strchr(")]}", *p) != NULL && *p != '\0' ? -1 : 0;
+	r->scan++;
 	return true;
 }
 
-bool
-tool_python_calls(Span s, bool json, ToolOut *out)
+enum
 {
-	span_space(&s);
-	while (s.p < s.end)
-	{
-		if (!call(&s, json, out))
-			return false;
-		span_space(&s);
-		if (s.p < s.end && !span_take(&s, ","))
-			return false;
-		span_space(&s);
-	}
+	BEGIN, FRONT, WITHIN
+};
+
+static bool
+begin_call(ToolRun *r)
+{
+	(void) tool_run_here(r, "");
+	if (r->pos == r->text->len)
+		return false;
+	if (!r->in_unit)
+		r->unit = r->pos;
+	r->in_unit = true;
+	r->depth = 0;
+	r->quote = '\0';
+	tool_run_at(r, r->pos);
+	r->sub = FRONT;
 	return true;
+}
+
+/* A call waits for its end: its last bracket outside of strings. */
+ToolStep
+tool_op_python(ToolRun *r, unsigned flags)
+{
+	ToolStep	short_of = r->last ? STEP_BAD : STEP_MORE;
+
+	if (r->sub == BEGIN && !begin_call(r))
+		return short_of;
+	for (; r->sub == FRONT && r->scan < r->text->len; r->scan++)
+	{
+		if (!of_name(r, r->text->data[r->scan]))
+			return STEP_BAD;
+		if (r->text->data[r->scan] == '(')
+		{
+			r->depth = 1;
+			r->sub = WITHIN;
+		}
+	}
+	while (r->depth > 0 && r->scan < r->text->len && over(r))
+		;
+	if (r->sub == FRONT || r->depth > 0)
+		return short_of;
+	if (!call(tool_run_span(r, r->pos, r->scan), (flags & PY_JSON) != 0, &r->out, &r->keys))
+		return STEP_BAD;
+	r->pos = r->scan;
+	return tool_run_next(r);
 }

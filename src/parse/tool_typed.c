@@ -87,12 +87,6 @@ function_of(const cJSON *tools, Span tool)
 	return NULL;
 }
 
-bool
-tool_known(const cJSON *tools, Span tool)
-{
-	return function_of(tools, tool) != NULL;
-}
-
 unsigned
 tool_type_of(const cJSON *tools, Span tool, Span param)
 {
@@ -187,9 +181,9 @@ tool_guessed(Span text, Buf *out)
 }
 
 void
-tool_key(Buf *args, Span key)
+tool_key(Buf *args, bool first, Span key)
 {
-	if (args->len > 1)
+	if (!first)
 		buf_add(args, ", ", 2);
 	jtext_quote(args, key.p, (size_t) (key.end - key.p));
 	buf_add(args, ": ", 2);

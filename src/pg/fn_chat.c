@@ -236,7 +236,7 @@ tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 	chat_put_template(r, fcinfo);
 }
 
-/* ---- llm_chat_stream(as llm_chat) ---- */
+/* ---- llm_chat_stream(as llm_chat): thoughts and pieces of calls have columns of their own ---- */
 
 static void
 chat_stream_request(EngineRequest *r, FunctionCallInfo fcinfo)

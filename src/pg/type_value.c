@@ -128,7 +128,7 @@ read_text(TypeShape *s, char *text, const Place *at, Datum *value)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(cxt);
-		refused = CopyErrorData();
+		refused = compat_caught_error();
 		if (ERRCODE_TO_CATEGORY(refused->sqlerrcode) != ERRCODE_DATA_EXCEPTION)
 			PG_RE_THROW();
 		FlushErrorState();

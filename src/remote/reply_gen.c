@@ -3,8 +3,8 @@
  *	  Completions and chats, whole and streamed (reply.h).
  *
  * Frames are those of src/engine/request_sink.c and replies.c: with several answers or log-probabilities a list, in which INDEX begins an
- * answer, else one answer's fields.  A stream's texts go on as they come; its tool calls come in pieces, by index, and are told as
- * a whole with the answer's end.  An answer is whole when it has a finish_reason: a body or stream that ends before each one has is an error.
+ * answer, else one answer's fields.  A stream's texts go on as they come, and so do its tool calls, which come in pieces,
+ * by index.  An answer is whole when it has a finish_reason: a body or stream that ends before each one has is an error.
  *
  * Tested by tests/unit/test_remote_reply.c.
  */
@@ -23,7 +23,8 @@ typedef struct ToolCall
 {
 	Buf			id,
 				name,
-				args;
+				args;			/* in a stream: not told yet */
+	bool		told;			/* in a stream: id and name */
 } ToolCall;
 
 typedef struct Choice
@@ -230,41 +231,73 @@ put_quoted(Buf *b, const Buf *s)
 	json_str(&j, s->data != NULL ? s->data : "", s->len);
 }
 
-/* As src/engine/answer.c writes them. */
+/* Is there anything of this call that goes on now?  A stream's waits for its name. */
+static bool
+call_is_new(const Gen *g, const Choice *c, const ToolCall *t)
+{
+	return !g->stream || (t->told ? t->args.len > 0 : t->name.len > 0 || c->ended);
+}
+
+static bool
+calls_are_new(const Gen *g, const Choice *c)
+{
+	for (int i = 0; i < c->n_calls; i++)
+		if (call_is_new(g, c, &c->calls[i]))
+			return true;
+	return false;
+}
+
+/* As src/engine/answer.c writes it. */
+static bool
+put_call(const Reply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e)
+{
+	if (t->name.len == 0)
+		return reply_bad(r, e, "has a tool call without a name");
+	if (t->id.len == 0)
+		buf_printf(&t->id, "call_%d", i);
+	buf_addstr(b, b->len > 0 ? ", {" : "[{");
+	if (g->stream)
+		buf_printf(b, "\"index\": %d, ", i);
+	if (!t->told)
+	{
+		buf_addstr(b, "\"id\": ");
+		put_quoted(b, &t->id);
+		buf_addstr(b, ", \"type\": \"function\", ");
+	}
+	buf_addstr(b, "\"function\": {");
+	if (!t->told)
+	{
+		buf_addstr(b, "\"name\": ");
+		put_quoted(b, &t->name);
+		buf_addstr(b, ", ");
+	}
+	buf_addstr(b, "\"arguments\": ");
+	put_quoted(b, &t->args);
+	buf_addstr(b, "}}");
+	if (g->stream)
+	{
+		t->told = true;
+		buf_reset(&t->args);
+	}
+	return true;
+}
+
 static bool
 put_calls(const Reply *r, const Gen *g, Choice *c, WireOut *o, Err *e)
 {
 	Buf			b = {0};
+	bool		ok = true;
 
-	for (int i = 0; i < c->n_calls; i++)
-	{
-		ToolCall   *t = &c->calls[i];
-
-		if (t->name.len == 0)
-		{
-			buf_free(&b);
-			return reply_bad(r, e, "has a tool call without a name");
-		}
-		if (t->id.len == 0)
-			buf_printf(&t->id, "call_%d", i);
-		buf_addstr(&b, i > 0 ? ", {" : "[{");
-		if (g->stream)
-			buf_printf(&b, "\"index\": %d, ", i);
-		buf_addstr(&b, "\"id\": ");
-		put_quoted(&b, &t->id);
-		buf_addstr(&b, ", \"type\": \"function\", \"function\": {\"name\": ");
-		put_quoted(&b, &t->name);
-		buf_addstr(&b, ", \"arguments\": ");
-		put_quoted(&b, &t->args);
-		buf_addstr(&b, "}}");
-	}
-	if (c->n_calls > 0)
+	for (int i = 0; ok && i < c->n_calls; i++)
+		if (call_is_new(g, c, &c->calls[i]))
+			ok = put_call(r, g, &c->calls[i], i, &b, e);
+	if (ok && b.len > 0)
 	{
 		buf_addc(&b, ']');
 		wire_put_str(o, WTAG_TOOL_CALLS, b.data, b.len);
 	}
 	buf_free(&b);
-	return true;
+	return ok;
 }
 
 /* ---- choices ---- */
@@ -415,7 +448,7 @@ put_texts(const Reply *r, const Gen *g, Choice *c, WireOut *o, bool whole, Err *
 		wire_put_str(o, WTAG_TEXT, c->text.data != NULL ? c->text.data : "", c->text.len);
 	if (c->reasoning.len > 0)
 		wire_put_str(o, WTAG_REASONING, c->reasoning.data, c->reasoning.len);
-	return !c->ended || c->end_told || put_calls(r, g, c, o, e);
+	return put_calls(r, g, c, o, e);
 }
 
 static void
@@ -470,7 +503,7 @@ tell(Reply *r, RPart *p, Choice *c, Err *e)
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
 	bool		some = c->text.len > 0 || c->reasoning.len > 0 || (a->want_ids && c->ids.len > 0) || lps_any(&c->lp) ||
-		(c->ended && !c->end_told && (g->list || c->n_calls > 0));
+		(c->ended && !c->end_told && g->list) || calls_are_new(g, c);
 	bool		ok = true;
 
 	if (!some)

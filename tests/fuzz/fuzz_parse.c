@@ -3,7 +3,9 @@
  *	  Answers taken apart: any text, by any pair of parsers.
  *
  * The input is four bytes, which say how (parser of reasoning, of tool calls, flags, where to
- * cut), and the text.  What comes out must not depend on the cuts, and calls must be JSON.
+ * cut), and the text.  What comes out must not depend on the cuts, and calls must be JSON.  A
+ * stream's pieces, read as they come, are together what comes out at the end; what was told of
+ * a call that turned out to be none is no JSON.
  */
 #include "fuzz.h"
 
@@ -82,6 +84,160 @@ take_apart(const AnswerSpec *s, const char *text, size_t n, unsigned cut)
 	return p;
 }
 
+/* ---- streams ---- */
+
+#define MAX_CALLS	4096
+
+typedef struct Streamed
+{
+	Buf			content;
+	Buf			reasoning;
+	Buf			name[MAX_CALLS];
+	Buf			arguments[MAX_CALLS];
+	int			n;
+} Streamed;
+
+/* A tree's strings end at a NUL: another character stands for it. */
+static void
+replace_nul(Buf *b)
+{
+	for (size_t i = 0; i + 6 <= b->len; i++)
+		if (b->data[i] == '\\')
+		{
+			if (memcmp(b->data + i, "\\u0000", 6) == 0)
+				b->data[i + 5] = '1';
+			i++;
+		}
+}
+
+static cJSON *
+call_list(const Buf *calls)
+{
+	Buf			list = {0};
+	cJSON	   *json;
+
+	buf_addc(&list, '[');
+	buf_add(&list, calls->data, calls->len);
+	buf_addc(&list, ']');
+	replace_nul(&list);
+	json = cJSON_ParseWithLength(list.data, list.len);
+	buf_free(&list);
+	if (json == NULL)
+		abort();
+	return json;
+}
+
+static const char *
+member_of(const cJSON *call, const char *name)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(call, "function"), name));
+}
+
+/* Read what is there. */
+static void
+read_pieces(Answer *a, Streamed *s)
+{
+	cJSON	   *calls = call_list(answer_calls(a));
+	const cJSON *v;
+
+	buf_add(&s->content, answer_content(a)->data, answer_content(a)->len);
+	buf_add(&s->reasoning, answer_reasoning(a)->data, answer_reasoning(a)->len);
+	cJSON_ArrayForEach(v, calls)
+	{
+		int			i = cJSON_GetObjectItem(v, "index")->valueint;
+		bool		first = cJSON_GetObjectItem(v, "id") != NULL;
+
+		if (i >= MAX_CALLS)
+			continue;
+		/* one after the other */
+		if (i != s->n - !first)
+			abort();
+		s->n += first;
+		if (first)
+			buf_addstr(&s->name[i], member_of(v, "name"));
+		buf_addstr(&s->arguments[i], member_of(v, "arguments"));
+	}
+	cJSON_Delete(calls);
+	buf_reset(answer_content(a));
+	buf_reset(answer_reasoning(a));
+	buf_reset(answer_calls(a));
+}
+
+static bool
+is_text(const Buf *b, const char *s, size_t n)
+{
+	return b->len == n && (n == 0 || memcmp(b->data, s, n) == 0);
+}
+
+static bool
+is_json(const Buf *b)
+{
+	cJSON	   *json = b->len > 0 ? cJSON_ParseWithLengthOpts(b->data, b->len + 1, NULL, true) : NULL;
+
+	cJSON_Delete(json);
+	return json != NULL;
+}
+
+/* The whole's calls are those of the stream, in order, less those that are no JSON. */
+static void
+check_calls(const Buf *whole, const Streamed *s)
+{
+	cJSON	   *calls = call_list(whole);
+	const cJSON *v = calls->child;
+
+	for (int i = 0; i < s->n; i++)
+	{
+		const char *arguments = v != NULL ? member_of(v, "arguments") : NULL;
+		const char *name = v != NULL ? member_of(v, "name") : NULL;
+
+		if (arguments != NULL && is_text(&s->arguments[i], arguments, strlen(arguments)) && is_text(&s->name[i], name, strlen(name)))
+			v = v->next;
+		else if (is_json(&s->arguments[i]))
+			abort();
+	}
+	if (v != NULL && s->n < MAX_CALLS)
+		abort();
+	cJSON_Delete(calls);
+}
+
+static void
+check_stream(AnswerSpec *spec, const char *text, size_t n, unsigned cut)
+{
+	static Streamed s;
+	Answer	   *whole = answer_new(spec);
+	Answer	   *a;
+
+	answer_feed(whole, text, n);
+	answer_finish(whole);
+	spec->stream = true;
+	a = answer_new(spec);
+	for (size_t at = 0; at < n;)
+	{
+		size_t		k = 1 + fuzz_below(&cut, 1 + fuzz_below(&cut, 20));
+
+		k = k < n - at ? k : n - at;
+		answer_feed(a, text + at, k);
+		at += k;
+		if (answer_has(a))
+			read_pieces(a, &s);
+	}
+	answer_finish(a);
+	read_pieces(a, &s);
+	if (!is_text(answer_content(whole), s.content.data, s.content.len) || !is_text(answer_reasoning(whole), s.reasoning.data, s.reasoning.len))
+		abort();
+	check_calls(answer_calls(whole), &s);
+	for (int i = 0; i < s.n; i++)
+	{
+		buf_reset(&s.name[i]);
+		buf_reset(&s.arguments[i]);
+	}
+	buf_reset(&s.content);
+	buf_reset(&s.reasoning);
+	s.n = 0;
+	answer_free(whole);
+	answer_free(a);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -114,6 +270,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	buf_free(&whole.all);
 	buf_free(&pieces.all);
+	s.stream = false;
+	check_stream(&s, text, n, 1u + data[3]);
 	return 0;
 }
 

@@ -11,6 +11,12 @@ SELECT length(llm_parse_tool_calls('[TOOL_CALLS]f{"a": 1}', 'mistral') -> 'tool_
 SELECT llm_parse_tool_calls('<tool_call><function=f><parameter=n>5</parameter></function></tool_call>', 'qwen3_coder', tools) -> 'tool_calls' -> 0 -> 'function' ->> 'arguments' AS arguments
 FROM (VALUES (NULL::json), ('[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}}}}]'),
       ('[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"n": {"type": "string"}}}}}]')) t(tools);
+-- all of a call's arguments or none of it; whole calls before one that is cut are kept
+SELECT r -> 'tool_calls' -> 0 -> 'function' ->> 'arguments' AS arguments, r ->> 'content' AS content
+FROM (VALUES ('<parameter=a>1</parameter>,<parameter=b>2</parameter>'), ('with: <parameter=a>1</parameter>'), ('<parameter=a>1</parameter><parameter b>2</parameter>'),
+      ('<parameter=a>1</parameter><parameter=a>2</parameter>')) t(x), llm_parse_tool_calls('<tool_call><function=f>' || x || '</function></tool_call>', 'qwen3_coder') r;
+SELECT r -> 'tool_calls' -> 0 ->> 'id' AS id, json_array_length(r -> 'tool_calls') AS n, r ->> 'content' AS content
+FROM llm_parse_tool_calls('<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{"a": ', 'kimi_k2') r;
 -- equal texts, equal ids
 SELECT llm_parse_tool_calls(x, 'hermes')::text = llm_parse_tool_calls(x, 'hermes')::text AS same FROM (VALUES ('<tool_call>{"name": "f", "arguments": {}}')) t(x);
 SELECT * FROM llm_parse_reasoning('<think>I think.</think>Hello.', 'deepseek_r1');
@@ -47,6 +53,21 @@ SELECT pg_temp.parts(llm_chat(pg_temp.say('</think><tool_call>{"name": "f", "arg
 SELECT count(DISTINCT llm_chat(pg_temp.say('</think>' || x || '<tool_call>{"name": "f", "arguments": {}}</tool_call>'), tools => :'tools') -> 'tool_calls' -> 0 ->> 'id') FROM (VALUES ('a'), ('a'), ('b')) t(x);
 -- streams
 SELECT seq, text, finish_reason FROM llm_chat_stream(pg_temp.say('I think. </think>Let me see. <tool_call>{"name": "f", "arguments": {"n": 1}}</tool_call>'), tools => :'tools') WHERE text <> '' OR finish_reason IS NOT NULL;
+-- thoughts and calls as they come; the pieces together are what llm_chat gives
+SELECT seq, text, finish_reason, reasoning, regexp_replace(tool_calls::text, '[0-9a-f]{32}', 'ID') AS tool_calls
+FROM llm_chat_stream(pg_temp.say('I think. </think>Let me see. <tool_call>{"name": "f", "arguments": {"n": 1, "s": "one two"}}</tool_call>'), tools => :'tools');
+CREATE FUNCTION pg_temp.streamed(messages json, tools json, tool_choice json DEFAULT NULL, max_tokens int DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
+    WITH rows AS (SELECT * FROM llm_chat_stream(messages, tools => tools, tool_choice => tool_choice, max_tokens => max_tokens)),
+         pieces AS (SELECT seq, n, c ->> 'index' AS i, c -> 'function' ->> 'name' AS name, c -> 'function' ->> 'arguments' AS arguments
+                    FROM rows, json_array_elements(tool_calls) WITH ORDINALITY AS c (c, n)),
+         calls AS (SELECT i, string_agg(name, '' ORDER BY seq, n) || string_agg(arguments, '' ORDER BY seq, n) AS call, count(*) AS n FROM pieces GROUP BY i)
+    SELECT format('content %s reasoning %s calls %s finish %s, in pieces: %s',
+                  coalesce(to_json(nullif(string_agg(text, '' ORDER BY seq), ''))::text, 'null'), to_json(string_agg(reasoning, '' ORDER BY seq)),
+                  (SELECT string_agg(call, ' ' ORDER BY i) FROM calls), max(finish_reason), (SELECT max(n) > 3 FROM calls)) FROM rows $$;
+SELECT split_part(s, ', in pieces', 1) = pg_temp.parts(llm_chat(t, tools => :'tools')) AS same, s
+FROM (VALUES (pg_temp.say('Hm. </think>So: <tool_call> {"name": "f", "arguments": {"s": "one two three four"}} </tool_call> <tool_call> {"name": "g", "arguments": {}} </tool_call>'))) a(t), pg_temp.streamed(t, :'tools') s;
+-- what is cut is told in part, which is no JSON, and is content then
+SELECT pg_temp.streamed(pg_temp.say('</think><tool_call> {"name": "f", "arguments": {"s": "one two three four five six'), :'tools');
 -- what the model's options say comes first
 SELECT llm_create_model('parsing', '/fake/parsing', '{"tool_call_parser": "mistral", "reasoning_parser": "identity"}');
 SELECT pg_temp.parts(llm_chat(pg_temp.say('Look. [TOOL_CALLS]f{"n": 2}'), tools => :'tools', model => 'parsing'));
@@ -60,7 +81,6 @@ SELECT llm_generate('x', params => '{"tool_choice": "auto"}');
 SET vllm.tool_call_parser = '';
 SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '"auto"');
 SET vllm.tool_call_parser = 'nonsense';
-SELECT llm_chat(pg_temp.say('x'), tools => :'tools');
 RESET vllm.tool_call_parser;
 RESET vllm.reasoning_parser;
 -- a variable of the template
@@ -70,6 +90,9 @@ SELECT llm_chat_text('[{"role": "user", "content": "x"}]', chat_template => '{{ 
 SELECT pg_temp.parts(llm_chat(pg_temp.say('[{"name": "f", "parameters": {"n": 1}}, {"name": "g", "parameters": {}}]'), tools => :'tools', tool_choice => '"required"'));
 SELECT pg_temp.parts(llm_chat(pg_temp.say('[{"name": "f", "parameters": {"n": 1}}, {"name": "g", "parameters": {}}]'), tools => :'tools', tool_choice => '"required"', max_tokens => 3));
 SELECT pg_temp.parts(llm_chat(pg_temp.say('{"n":7}'), tools => :'tools', tool_choice => '{"type": "function", "function": {"name": "f"}}'));
+SELECT split_part(s, ', in pieces', 1) = pg_temp.parts(llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => choice)) AS same, s
+FROM (VALUES ('"required"'::json), ('{"type": "function", "function": {"name": "f"}}')) a(choice), pg_temp.streamed(pg_temp.say('x'), :'tools', choice) s;
+SELECT pg_temp.streamed(pg_temp.say('x'), :'tools', choice, 4) FROM (VALUES ('"required"'::json), ('{"type": "function", "function": {"name": "f"}}')) a(choice);
 SELECT llm_chat(pg_temp.say('x'), tools => :'tools', tool_choice => '{"type": "function", "function": {"name": "h"}}');
 SELECT llm_chat(pg_temp.say('x'), tools => '[]', tool_choice => '"required"');
 SELECT llm_chat(pg_temp.say('x'), tools => '[{"type": "function"}]', tool_choice => '"required"');

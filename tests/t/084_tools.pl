@@ -36,6 +36,18 @@ is(sql(q{SELECT count(*) FROM answer b, tool WHERE i IN (2, 3) AND a ->> 'finish
 	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
 	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) -> 'tool_calls')::text}), '0', 'the same again, ids too');
 
+# a stream's pieces together are what llm_chat gives, and nothing of a call that is not whole is JSON
+sql(q{CREATE TABLE piece AS SELECT i, s.* FROM tool, generate_series(1, 8) i, LATERAL llm_chat_stream('[{"role": "user", "content": "My order 57 is lost."}]', tools => tools,
+	tool_choice => CASE WHEN i % 2 = 0 THEN '"required"' ELSE '{"type": "function", "function": {"name": "order"}}' END::json, parallel_tool_calls => false,
+	chat_template => '{{ messages[0].content }}', temperature => 1.5, seed => i, max_tokens => 120) s});
+is(sql(q{SELECT count(*) FROM answer a JOIN (SELECT i, max(finish_reason) AS reason, nullif(string_agg(text, '' ORDER BY seq), '') AS content FROM piece GROUP BY i) p USING (i)
+	LEFT JOIN (SELECT i, min(c ->> 'id') AS id, min(c -> 'function' ->> 'name') AS name, string_agg(c -> 'function' ->> 'arguments', '' ORDER BY seq) AS arguments
+		FROM piece, json_array_elements(tool_calls) c GROUP BY i) c USING (i), LATERAL (SELECT a -> 'tool_calls' -> 0 AS call) t
+	WHERE reason IS DISTINCT FROM a ->> 'finish_reason' OR content IS DISTINCT FROM a ->> 'content'
+	OR CASE WHEN call IS NULL THEN length(replace(arguments, '{', '')) = length(replace(arguments, '}', '')) ELSE ROW(id, name, arguments) IS DISTINCT FROM ROW(call ->> 'id', call -> 'function' ->> 'name', call -> 'function' ->> 'arguments') END}),
+	'0', 'pieces are the whole');
+cmp_ok(sql(q{SELECT max(n) FROM (SELECT count(*) AS n FROM piece WHERE tool_calls IS NOT NULL GROUP BY i) s}), '>', 10, 'arguments come in pieces');
+
 # the same in bodies: chats, Responses and Anthropic's messages make the calls that llm_chat makes
 sql(q{SELECT llm_create_model('caller', path, '{"chat_template": "{{ messages[0].content }}"}') FROM llm_models WHERE name = 'tickets-2m'});
 sql(q{CREATE TABLE body AS SELECT i, llm_chat(m, tools => tools, tool_choice => '"required"', parallel_tool_calls => false, temperature => 1.5, seed => i, max_tokens => 400, model => 'caller') AS a,

@@ -3,6 +3,7 @@
  *	  src/engine/answer.c: reasoning, content and calls of one answer, and the schemas of
  *	  calls that must be made (toolchoice.c).
  */
+#include <cjson/cJSON.h>
 #include <malloc.h>
 #include <regex.h>
 #include <stdio.h>
@@ -66,7 +67,8 @@ answers(void)
 	check_parts(&s, "", "|||0");
 	s = (AnswerSpec) {.choice = TOOLS_REQUIRED};
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}]", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
-	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "[{\"name\":\"f\",\"parameters\":{}}, {\"na|||0");
+	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "{\"na||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
+	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1", "[{\"name\":\"f\",\"parameters\":{\"a\":1|||0");
 	/* where a grammar follows nothing but the end tag ends the thoughts */
 	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.choice = TOOLS_NONE};
 	check_parts(&s, "A<tool_call>B</think>C", "<tool_call>B</think>C|A||0");
@@ -82,6 +84,100 @@ answers(void)
 		CHECK(answer_until(a) != NULL && strncmp(answer_until(a), "<|channel|>final", 16) == 0 && answer_takes_calls(a), "a grammar begins in the final message");
 		answer_free(a);
 	}
+}
+
+/* ---- streams: what is read while the text comes ---- */
+
+typedef struct Stream
+{
+	Buf			content;
+	Buf			arguments[4];
+	int			begun;			/* elements with an id */
+	int			most;			/* bytes of arguments in one element */
+	bool		bad;
+} Stream;
+
+static void
+read_deltas(Answer *a, Stream *s)
+{
+	Buf			list = {0};
+	cJSON	   *calls;
+	const cJSON *v;
+
+	buf_add(&s->content, answer_content(a)->data, answer_content(a)->len);
+	buf_addc(&list, '[');
+	buf_add(&list, answer_calls(a)->data, answer_calls(a)->len);
+	buf_addc(&list, ']');
+	calls = cJSON_ParseWithLength(list.data, list.len);
+	s->bad |= calls == NULL;
+	cJSON_ArrayForEach(v, calls)
+	{
+		int			i = cJSON_GetObjectItem(v, "index")->valueint;
+		const char *args = cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(v, "function"), "arguments"));
+		bool		first = cJSON_GetObjectItem(v, "id") != NULL;
+
+		s->bad |= args == NULL || i != s->begun - !first || i > 3 || first != (cJSON_GetObjectItem(v, "type") != NULL);
+		s->begun += first;
+		if (s->bad)
+			break;
+		buf_addstr(&s->arguments[i], args);
+		s->most = (int) strlen(args) > s->most ? (int) strlen(args) : s->most;
+	}
+	cJSON_Delete(calls);
+	buf_free(&list);
+	buf_reset(answer_content(a));
+	buf_reset(answer_calls(a));
+}
+
+/* want: arguments of the first two calls; NULL: none */
+static void
+check_stream(const AnswerSpec *spec, const char *text, const char *content, const char *first, const char *second, int n)
+{
+	const char *want[] = {first, second};
+
+	for (size_t step = 1; step < 8; step++)
+	{
+		Answer	   *a = answer_new(spec);
+		Stream		s = {0};
+
+		for (size_t i = 0, len = strlen(text); i < len; i += step)
+		{
+			answer_feed(a, text + i, step < len - i ? step : len - i);
+			if (answer_has(a))
+				read_deltas(a, &s);
+		}
+		answer_finish(a);
+		read_deltas(a, &s);
+		CHECK(!s.bad && strcmp(s.content.len > 0 ? s.content.data : "", content) == 0 && answer_n_calls(a) == n, "%s by %zu: %d calls, content %s", text, step,
+			  answer_n_calls(a), s.content.data);
+		for (int i = 0; i < 2; i++)
+			CHECK(strcmp(s.arguments[i].len > 0 ? s.arguments[i].data : "", want[i] != NULL ? want[i] : "") == 0, "%s by %zu: %s", text, step, s.arguments[i].data);
+		CHECK(s.most <= (int) step + 8, "%s by %zu: %d bytes of arguments at once", text, step, s.most);
+		buf_free(&s.content);
+		for (int i = 0; i < 4; i++)
+			buf_free(&s.arguments[i]);
+		answer_free(a);
+	}
+}
+
+static void
+streams(void)
+{
+	AnswerSpec	s = {.tools = tool_format_find("hermes", 6),.choice = TOOLS_AUTO,.stream = true};
+
+	check_stream(&s, "So <tool_call>{\"name\": \"f\", \"arguments\": {\"q\":\"a \\\"b\\\" c\", \"n\":[1,2]}}</tool_call>\n<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>",
+				 "So ", "{\"q\": \"a \\\"b\\\" c\", \"n\": [1, 2]}", "{}", 2);
+	/* what is no call has a beginning that is no JSON, and its text */
+	check_stream(&s, "<tool_call>{\"name\": \"f\", \"arguments\": {\"q\":\"abcdef", "<tool_call>{\"name\": \"f\", \"arguments\": {\"q\":\"abcdef", "{\"q\": \"abcdef", NULL, 0);
+	s = (AnswerSpec) {.tools = tool_format_find("qwen3_coder", 11),.choice = TOOLS_AUTO,.stream = true};
+	check_stream(&s, "<tool_call><function=f><parameter=a>\nlong \"text\"\n</parameter></function></tool_call>", "", "{\"a\": \"long \\\"text\\\"\"}", NULL, 1);
+	s = (AnswerSpec) {.choice = TOOLS_NAMED,.named = "f",.stream = true};
+	check_stream(&s, "{\"a\":{\"b\":\"c\"} }", "", "{\"a\": {\"b\": \"c\"}}", NULL, 1);
+	check_stream(&s, "{\"a\":\"cut", "", "{\"a\": \"cut", NULL, 1);
+	s = (AnswerSpec) {.choice = TOOLS_REQUIRED,.stream = true};
+	check_stream(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1}},{\"name\":\"g\",\"parameters\":{\"b\":\"x\"}}]", "", "{\"a\": 1}", "{\"b\": \"x\"}", 2);
+	s.one_call = true;
+	check_stream(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1}},{\"name\":\"g\",\"parameters\":{\"b\":\"x\"}}]", "", "{\"a\": 1}", NULL, 1);
 }
 
 static void
@@ -224,6 +320,7 @@ int
 main(void)
 {
 	answers();
+	streams();
 	schemas();
 	deep_schemas();
 	ids();

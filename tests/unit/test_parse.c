@@ -25,6 +25,7 @@ typedef struct Said
 	Buf			calls;			/* `name(arguments)#id ` each */
 	int			open;			/* calls that began and did not end */
 	int			next;			/* index that is due */
+	size_t		begun;			/* where the call that is under way begins in calls */
 	bool		bad;
 } Said;
 
@@ -43,6 +44,7 @@ hear(void *ctx, const ParseEvent *ev)
 			break;
 		case PARSE_CALL:
 			s->bad |= s->open++ != 0 || ev->index != s->next++ || ev->id[0] == '\0' || ev->name[0] == '\0';
+			s->begun = s->calls.len;
 			buf_printf(&s->calls, "#%s %s(", ev->id, ev->name);
 			break;
 		case PARSE_ARGUMENTS:
@@ -52,6 +54,11 @@ hear(void *ctx, const ParseEvent *ev)
 		case PARSE_CALL_END:
 			s->bad |= s->open-- != 1 || ev->index != s->next - 1;
 			buf_addstr(&s->calls, ")\n");
+			break;
+		case PARSE_CALL_NONE:
+			s->bad |= s->open-- != 1 || ev->index != s->next - 1;
+			s->calls.len = s->begun;
+			s->calls.data[s->calls.len] = '\0';
 			break;
 	}
 	/* nothing is sent for its own sake */

@@ -195,7 +195,9 @@ test_chat_stream(void)
 		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":1,\"id\":\"c2\",\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}},"
 			  "{\"index\":0,\"function\":{\"arguments\":\":1}\"}}]}}]}")
 		   EV("{\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}") "data: [DONE]\n\n",
-		   "ACCEPTED;TEXT tool_calls=<[{\"index\": 0, \"id\": \"c1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\":1}\"}}, "
+		   "ACCEPTED;TEXT tool_calls=<[{\"index\": 0, \"id\": \"c1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"\"}}]>;"
+		   "TEXT tool_calls=<[{\"index\": 0, \"function\": {\"arguments\": \"{\\\"a\\\"\"}}]>;"
+		   "TEXT tool_calls=<[{\"index\": 0, \"function\": {\"arguments\": \":1}\"}}, "
 		   "{\"index\": 1, \"id\": \"c2\", \"type\": \"function\", \"function\": {\"name\": \"g\", \"arguments\": \"{}\"}}]>;DONE finish_reason=<tool_calls>;");
 	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":2,\"function\":{\"name\":\"f\"}}]}}]}"), ERR_PROTOCOL, "tool call");
 	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\"}}]}}]}")

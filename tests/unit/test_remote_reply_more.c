@@ -337,7 +337,9 @@ test_errors(void)
 		{413, "too\x01 big\xff", ERR_TOO_LONG, "Status 413: too  big? (https://e/v1)"},
 		{408, "", ERR_UNAVAILABLE, NULL}, {425, "", ERR_UNAVAILABLE, NULL}, {429, "slow down", ERR_UNAVAILABLE, "Status 429: slow down (https://e/v1)"},
 		{500, "<html>sk-secret", ERR_UNAVAILABLE, "Status 500 of https://e/v1"}, {503, "{\"error\":", ERR_UNAVAILABLE, "Status 503: {\"error\": (https://e/v1)"},
-		{501, "", ERR_UNSUPPORTED, NULL}, {302, "", ERR_FORBIDDEN, NULL}, {204, "", ERR_PROTOCOL, NULL}, {418, "", ERR_PROTOCOL, NULL}, {600, "", ERR_PROTOCOL, NULL}
+		{501, "", ERR_UNSUPPORTED, NULL},
+		{400, "{\"error\":{\"message\":\"no images\",\"type\":\"NotImplementedError\",\"param\":null,\"code\":400}}", ERR_UNSUPPORTED, "Status 400: no images (https://e/v1)"},
+		{302, "", ERR_FORBIDDEN, NULL}, {204, "", ERR_PROTOCOL, NULL}, {418, "", ERR_PROTOCOL, NULL}, {600, "", ERR_PROTOCOL, NULL}
 	};
 	ROptions	o = {.name = (char *) "big",.model = (char *) "there/big"};
 	Buf			longest = {0};

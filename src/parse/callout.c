@@ -1,0 +1,81 @@
+/*
+ * callout.c
+ *	  Calls on their way out: a call begins with the first text of its arguments that is
+ *	  certain, and ends when it is whole (tool_int.h).
+ *
+ * Tested by tests/unit/test_parse.c and test_parse_calls.c.
+ */
+#include "base/digest.h"
+#include "parse/tool_int.h"
+
+bool
+callout_named(CallOut *c, Span name)
+{
+	size_t		n = (size_t) (name.end - name.p);
+
+	if (n == 0 || n > MAX_NAME || memchr(name.p, '\0', n) != NULL)
+		return false;
+	buf_reset(&c->name);
+	buf_add(&c->name, name.p, n);
+	return true;
+}
+
+static void
+tell(CallOut *c, ParseKind kind, size_t n)
+{
+	c->sink(c->ctx, &(ParseEvent) {.kind = kind,.index = c->index,.id = c->id.data,.name = c->name.data,.s = c->args.data,.n = n});
+}
+
+void
+callout_send(CallOut *c, uint64_t sum, size_t hold)
+{
+	if (c->args.len <= hold)
+		return;
+	if (!c->begun)
+	{
+		if (c->id.len == 0)
+			tool_format_id(c->ids, digest(c->name.data, c->name.len, sum), c->name.data, c->index, &c->id);
+		tell(c, PARSE_CALL, 0);
+	}
+	c->begun = true;
+	tell(c, PARSE_ARGUMENTS, c->args.len - hold);
+	buf_consume(&c->args, c->args.len - hold);
+}
+
+static void
+reset(CallOut *c)
+{
+	c->begun = false;
+	buf_reset(&c->name);
+	buf_reset(&c->id);
+	buf_reset(&c->args);
+}
+
+void
+callout_end(CallOut *c, uint64_t sum)
+{
+	callout_send(c, sum, 0);
+	tell(c, PARSE_CALL_END, 0);
+	c->n++;
+	c->index++;
+	reset(c);
+}
+
+void
+callout_drop(CallOut *c)
+{
+	if (c->begun)
+	{
+		tell(c, PARSE_CALL_NONE, 0);
+		c->index++;				/* who has seen it must not take the next one for it */
+	}
+	reset(c);
+}
+
+void
+callout_free(CallOut *c)
+{
+	buf_free(&c->name);
+	buf_free(&c->id);
+	buf_free(&c->args);
+}

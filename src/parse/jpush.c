@@ -1,0 +1,348 @@
+/*
+ * jpush.c
+ *	  One JSON value that comes in pieces (jpush.h).
+ *
+ * A machine with a stack of bits.  Each byte is looked at once; what can't be written yet is
+ * an escape sequence at most.
+ *
+ * Tested by tests/unit/test_parse_calls.c, which compares it with jtext.c.
+ */
+#include "parse/jpush.h"
+
+typedef enum State
+{
+	VALUE,						/* white space, and one */
+	FIRST,						/* behind '[': one, or ']' */
+	FIRST_KEY,					/* behind '{' */
+	KEY,						/* behind ',' in an object */
+	COLON,
+	NEXT,						/* behind a member or element */
+	STRING,
+	ESCAPE,						/* behind a backslash */
+	HEX,
+	HIGH,						/* behind the first half of a pair */
+	HIGH_ESCAPE,				/* ... and a backslash */
+	WORD,
+	NUMBER
+} State;
+
+typedef enum Number
+{
+	SIGN, ZERO, DIGITS, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS
+} Number;
+
+static void
+put(Buf *out, const char *s, size_t n)
+{
+	if (out != NULL)
+		buf_add(out, s, n);
+}
+
+static bool
+in_object(const JPush *j)
+{
+	return (j->objects[(j->open - 1) / 64] >> ((j->open - 1) % 64) & 1) != 0;
+}
+
+/* Behind a whole value: is it the one that was asked for? */
+static JPushIs
+ended(JPush *j)
+{
+	j->state = NEXT;
+	return j->open == 0 ? JPUSH_DONE : JPUSH_MORE;
+}
+
+static JPushIs
+begin_string(JPush *j, bool key, Buf *out)
+{
+	j->key = key;
+	j->state = STRING;
+	put(out, "\"", 1);
+	return JPUSH_MORE;
+}
+
+static JPushIs
+close_container(JPush *j, char c, Buf *out)
+{
+	if (c != (in_object(j) ? '}' : ']'))
+		return JPUSH_BAD;
+	put(out, &c, 1);
+	j->open--;
+	return ended(j);
+}
+
+static JPushIs
+begin_value(JPush *j, char c, Buf *out)
+{
+	if (j->depth + j->open > JTEXT_DEPTH)
+		return JPUSH_BAD;
+	if (j->first == '\0')
+		j->first = c;
+	if (c == '"')
+		return begin_string(j, false, out);
+	if (c == '{' || c == '[')
+	{
+		uint64_t	bit = (uint64_t) 1 << (j->open % 64);
+
+		if (c == '{')
+			j->objects[j->open / 64] |= bit;
+		else
+			j->objects[j->open / 64] &= ~bit;
+		j->open++;
+		j->state = c == '{' ? FIRST_KEY : FIRST;
+		put(out, &c, 1);
+		return JPUSH_MORE;
+	}
+	if (c == 't' || c == 'f' || c == 'n')
+	{
+		j->state = WORD;
+		j->word = c == 't' ? "rue" : c == 'f' ? "alse" : "ull";
+	}
+	else if (c == '-' || (c >= '0' && c <= '9'))
+	{
+		j->state = NUMBER;
+		j->number = c == '-' ? SIGN : c == '0' ? ZERO : DIGITS;
+	}
+	else
+		return JPUSH_BAD;
+	put(out, &c, 1);
+	return JPUSH_MORE;
+}
+
+/* ---- strings ---- */
+
+static void
+put_character(Buf *out, unsigned c)
+{
+	if (out != NULL)
+		jtext_quote_character(out, c);
+}
+
+/* The half of a pair that waits stands alone. */
+static void
+end_high(JPush *j, Buf *out)
+{
+	if (j->high != 0)
+		put_character(out, 0xFFFD);
+	j->high = 0;
+}
+
+static JPushIs
+escape(JPush *j, char c, Buf *out)
+{
+	static const char named[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+
+	if (c == 'u')
+	{
+		j->state = HEX;
+		j->n_hex = 0;
+		j->hex = 0;
+		return JPUSH_MORE;
+	}
+	end_high(j, out);
+	j->state = STRING;
+	for (const char *p = named; *p != '\0'; p += 2)
+		if (*p == c)
+		{
+			put_character(out, (unsigned char) p[1]);
+			return JPUSH_MORE;
+		}
+	return JPUSH_BAD;
+}
+
+static JPushIs
+hex(JPush *j, char c, Buf *out)
+{
+	int			d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 :
+		c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	unsigned	u;
+
+	if (d < 0)
+		return JPUSH_BAD;
+	u = j->hex = j->hex << 4 | (unsigned) d;
+	if (++j->n_hex < 4)
+		return JPUSH_MORE;
+	j->state = STRING;
+	if (j->high != 0 && u >= 0xDC00 && u < 0xE000)
+	{
+		u = 0x10000 + ((j->high - 0xD800) << 10) + (u - 0xDC00);
+		j->high = 0;
+	}
+	end_high(j, out);
+	if (u >= 0xD800 && u < 0xDC00)
+	{
+		j->high = u;
+		j->state = HIGH;
+	}
+	else
+		put_character(out, u >= 0xDC00 && u < 0xE000 ? 0xFFFD : u);
+	return JPUSH_MORE;
+}
+
+/* What stands as it is, and the byte that ends it. */
+static JPushIs
+string(JPush *j, Span *s, Buf *out)
+{
+	const char *from = s->p;
+	char		c;
+
+	while (s->p < s->end && *s->p != '"' && *s->p != '\\' && (unsigned char) *s->p >= 0x20)
+		s->p++;
+	put(out, from, (size_t) (s->p - from));
+	if (s->p == s->end)
+		return JPUSH_MORE;
+	c = *s->p++;
+	if (c == '\\')
+	{
+		j->state = ESCAPE;
+		return JPUSH_MORE;
+	}
+	if (c != '"')
+	{
+		put_character(out, (unsigned char) c);
+		return j->lax ? JPUSH_MORE : JPUSH_BAD;
+	}
+	put(out, "\"", 1);
+	if (!j->key)
+		return ended(j);
+	j->state = COLON;
+	return JPUSH_MORE;
+}
+
+/* ---- the rest ---- */
+
+static bool
+number_goes_on(JPush *j, char c)
+{
+	bool		digit = c >= '0' && c <= '9';
+	bool		e = c == 'e' || c == 'E';
+	int			to = -1;
+
+	switch ((Number) j->number)
+	{
+		case SIGN:
+			to = c == '0' ? ZERO : digit ? DIGITS : -1;
+			break;
+		case ZERO:
+			to = c == '.' ? DOT : e ? EXP : -1;
+			break;
+		case DIGITS:
+			to = digit ? DIGITS : c == '.' ? DOT : e ? EXP : -1;
+			break;
+		case DOT:
+			to = digit ? FRACTION : -1;
+			break;
+		case FRACTION:
+			to = digit ? FRACTION : e ? EXP : -1;
+			break;
+		case EXP:
+			to = digit ? EXP_DIGITS : c == '+' || c == '-' ? EXP_SIGN : -1;
+			break;
+		case EXP_SIGN:
+		case EXP_DIGITS:
+			to = digit ? EXP_DIGITS : -1;
+			break;
+	}
+	if (to >= 0)
+		j->number = (uint8_t) to;
+	return to >= 0;
+}
+
+/* The byte behind a number is not its own. */
+static JPushIs
+end_number(JPush *j)
+{
+	if (j->number != ZERO && j->number != DIGITS && j->number != FRACTION && j->number != EXP_DIGITS)
+		return JPUSH_BAD;
+	return ended(j);
+}
+
+static JPushIs
+word(JPush *j, char c, Buf *out)
+{
+	if (c != *j->word)
+		return JPUSH_BAD;
+	put(out, &c, 1);
+	return *++j->word == '\0' ? ended(j) : JPUSH_MORE;
+}
+
+/* A byte between values, no white space. */
+static JPushIs
+between(JPush *j, char c, Buf *out)
+{
+	switch ((State) j->state)
+	{
+		case FIRST:
+			return c == ']' ? close_container(j, c, out) : begin_value(j, c, out);
+		case FIRST_KEY:
+			return c == '}' ? close_container(j, c, out) : c == '"' ? begin_string(j, true, out) : JPUSH_BAD;
+		case KEY:
+			return c == '"' ? begin_string(j, true, out) : JPUSH_BAD;
+		case COLON:
+			put(out, ": ", 2);
+			j->state = VALUE;
+			return c == ':' ? JPUSH_MORE : JPUSH_BAD;
+		case NEXT:
+			if (c != ',')
+				return close_container(j, c, out);
+			put(out, ", ", 2);
+			j->state = in_object(j) ? KEY : VALUE;
+			return JPUSH_MORE;
+		default:
+			return begin_value(j, c, out);
+	}
+}
+
+static JPushIs
+step(JPush *j, Span *s, Buf *out)
+{
+	char		c = *s->p;
+
+	switch ((State) j->state)
+	{
+		case STRING:
+			return string(j, s, out);
+		case HIGH:
+			if (c == '\\')
+			{
+				s->p++;
+				j->state = HIGH_ESCAPE;
+				return JPUSH_MORE;
+			}
+			end_high(j, out);
+			j->state = STRING;
+			return string(j, s, out);
+		case ESCAPE:
+		case HIGH_ESCAPE:
+			s->p++;
+			return escape(j, c, out);
+		case HEX:
+			s->p++;
+			return hex(j, c, out);
+		case WORD:
+			s->p++;
+			return word(j, c, out);
+		case NUMBER:
+			if (!number_goes_on(j, c))
+				return end_number(j);
+			s->p++;
+			put(out, &c, 1);
+			return JPUSH_MORE;
+		default:
+			s->p++;
+			return c == ' ' || c == '\n' || c == '\t' || c == '\r' ? JPUSH_MORE : between(j, c, out);
+	}
+}
+
+JPushIs
+jpush(JPush *j, Span *s, bool last, Buf *out)
+{
+	JPushIs		is = JPUSH_MORE;
+
+	while (is == JPUSH_MORE && s->p < s->end)
+		is = step(j, s, out);
+	if (is == JPUSH_MORE && last && j->state == NUMBER)
+		is = end_number(j);
+	/* within containers a number ends, and they don't */
+	return is == JPUSH_MORE && last ? JPUSH_BAD : is;
+}

@@ -1,0 +1,46 @@
+/*
+ * jpush.h
+ *	  One JSON value that comes in pieces: what is read of it goes on in the form of jtext.h
+ *	  at once.
+ *
+ * A value is done with its last byte, a number with the byte behind it.  Whole values become
+ * what jtext_value() makes of them, however they are cut.
+ */
+#ifndef VLLM_PARSE_JPUSH_H
+#define VLLM_PARSE_JPUSH_H
+
+#include <stdint.h>
+
+#include "parse/jtext.h"
+
+typedef enum JPushIs
+{
+	JPUSH_MORE,					/* all was read, and it goes on */
+	JPUSH_DONE,
+	JPUSH_BAD					/* it is no JSON */
+} JPushIs;
+
+/* Zeroed: nothing was read.  depth and lax are the caller's. */
+typedef struct JPush
+{
+	int			depth;			/* of the value, within what is around it */
+	bool		lax;			/* control characters in strings */
+	char		first;			/* the value's first byte; '\0': white space only */
+	uint8_t		state;
+	uint8_t		number;			/* what of one was read */
+	uint8_t		n_hex;
+	int			open;			/* containers */
+	bool		key;			/* the string is one */
+	unsigned	hex;
+	unsigned	high;			/* first half of a pair; 0: none */
+	const char *word;			/* what must follow of true, false, null */
+	uint64_t	objects[(JTEXT_DEPTH + 64) / 64];	/* is the n-th container an object? */
+} JPush;
+
+/*
+ * Read on, and append to out (NULL: skip).  JPUSH_DONE: s is behind the value.  last: nothing
+ * follows.
+ */
+JPushIs		jpush(JPush *j, Span *s, bool last, Buf *out);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * tool_run.c
+ *	  Reads a format's calls from a text that grows, by its list of ops (tool_int.h).
+ *
+ * An op that needs more text remembers how far it has come, and is asked again when there
+ * is some: no byte is looked at twice, but for the few of a held back beginning of a mark.
+ * What is certain of a call goes out at once.
+ *
+ * Tested by tests/unit/test_parse.c and test_parse_calls.c.
+ */
+#include "parse/tool_int.h"
+
+#include "base/digest.h"
+#include "base/mem.h"
+
+void
+tool_run_free(ToolRun *r)
+{
+	callout_free(&r->out);
+	buf_free(&r->key);
+	mem_free(r->keys.slots);
+}
+
+uint64_t
+tool_run_sum(ToolRun *r)
+{
+	if (r->unit > r->summed)
+		r->sum = digest(r->text->data + r->summed, r->unit - r->summed, r->sum);
+	r->summed = r->unit > r->summed ? r->unit : r->summed;
+	return r->sum;
+}
+
+void
+tool_run_at(ToolRun *r, size_t pos)
+{
+	r->pos = r->scan = pos;
+}
+
+static ToolStep
+go(ToolRun *r, int op)
+{
+	r->op = op;
+	r->sub = 0;
+	r->scan = r->pos;
+	return STEP_ON;
+}
+
+ToolStep
+tool_run_next(ToolRun *r)
+{
+	return go(r, r->op + 1);
+}
+
+static void
+begin_unit(ToolRun *r, size_t at)
+{
+	if (!r->in_unit)
+		r->unit = at;
+	r->in_unit = true;
+}
+
+/* ---- texts ---- */
+
+Match
+tool_run_is(const ToolRun *r, size_t at, const char *lit)
+{
+	size_t		have = r->text->len - at;
+	size_t		n = strlen(lit);
+
+	if (have >= n)
+		return memcmp(r->text->data + at, lit, n) == 0 ? YES : NO;
+	return r->last || memcmp(r->text->data + at, lit, have) != 0 ? NO : PERHAPS;
+}
+
+Match
+tool_run_here(ToolRun *r, const char *lit)
+{
+	while (r->pos < r->text->len && span_is_space(r->text->data[r->pos]))
+		r->pos++;
+	return tool_run_is(r, r->pos, lit);
+}
+
+Match
+tool_run_find(ToolRun *r, const char *const *lits, int n, int *which)
+{
+	for (; r->scan < r->text->len; r->scan++)
+	{
+		Match		best = NO;
+		char		c = r->text->data[r->scan];
+
+		for (int i = 0; i < n && best != YES; i++)
+		{
+			Match		m = lits[i] != NULL && lits[i][0] == c ? tool_run_is(r, r->scan, lits[i]) : NO;
+
+			best = m > best ? m : best;
+			*which = i;
+		}
+		if (best != NO)
+			return best;
+	}
+	return r->last ? NO : PERHAPS;
+}
+
+/* Is c in what was looked through from `from` on? */
+static bool
+passed(const ToolRun *r, size_t from, char c)
+{
+	return r->scan > from && memchr(r->text->data + from, c, r->scan - from) != NULL;
+}
+
+/* ---- keys, so that none is given twice ---- */
+
+void
+tool_keys_reset(KeySet *k)
+{
+	if (k->n > 0)
+		memset(k->slots, 0, k->cap * sizeof(*k->slots));
+	k->n = 0;
+}
+
+static bool
+insert(KeySet *k, uint64_t h)
+{
+	size_t		i = (size_t) h & (k->cap - 1);
+
+	while (k->slots[i] != 0 && k->slots[i] != h)
+		i = (i + 1) & (k->cap - 1);
+	if (k->slots[i] == h)
+		return false;
+	k->slots[i] = h;
+	k->n++;
+	return true;
+}
+
+bool
+tool_keys_add(KeySet *k, Span key)
+{
+	uint64_t	h = digest(key.p, (size_t) (key.end - key.p), 0) | 1;
+
+	if (2 * k->n >= k->cap)
+	{
+		KeySet		old = *k;
+
+		k->cap = old.cap > 0 ? 2 * old.cap : 16;
+		k->n = 0;
+		k->slots = mem_zalloc(k->cap * sizeof(*k->slots));
+		for (size_t i = 0; i < old.cap; i++)
+			if (old.slots[i] != 0)
+				insert(k, old.slots[i]);
+		mem_free(old.slots);
+	}
+	return insert(k, h);
+}
+
+/* ---- ops ---- */
+
+static ToolStep
+op_seek(ToolRun *r, const ToolOp *op)
+{
+	const char *lits[] = {op->lit, op->lit2};
+	size_t		from = r->scan;
+	int			which;
+	Match		m = tool_run_find(r, lits, 2, &which);
+
+	if (((op->flags & OP_NO_BRACE) && passed(r, from, '{')) || ((op->flags & OP_NO_TAG) && passed(r, from, '<')))
+		return STEP_BAD;
+	if (m != YES)
+		return m == NO ? STEP_END : STEP_MORE;
+	begin_unit(r, r->scan);
+	r->pos = r->scan + (op->flags & OP_PEEK ? 0 : strlen(lits[which]));
+	return go(r, which == 1 ? op->to : r->op + 1);
+}
+
+/* Is what is left of the text a beginning of lit?  The text was cut there. */
+static bool
+cut_in(const ToolRun *r, const char *lit)
+{
+	size_t		have = r->text->len - r->pos;
+
+	return have < strlen(lit) && memcmp(r->text->data + r->pos, lit, have) == 0;
+}
+
+static ToolStep
+op_lit(ToolRun *r, const ToolOp *op)
+{
+	Match		m = tool_run_here(r, op->lit);
+
+	if (m == PERHAPS)
+		return STEP_MORE;
+	if (m == YES && !(op->flags & OP_PEEK))
+		r->pos += strlen(op->lit);
+	if (op->kind == OP_IF)
+		return go(r, m == YES ? op->to : r->op + 1);
+	if (m == NO && (op->kind == OP_LIT || (op->kind == OP_LIT_END && !cut_in(r, op->lit))))
+		return STEP_BAD;
+	return tool_run_next(r);
+}
+
+/* functions.NAME:INDEX, or NAME:INDEX */
+static bool
+split_id(Span id, Span *name)
+{
+	const char *colon = id.end;
+
+	while (colon > id.p && colon[-1] >= '0' && colon[-1] <= '9')
+		colon--;
+	if (colon == id.end || colon == id.p || *--colon != ':')
+		return false;
+	*name = (Span) {id.p, colon};
+	span_take(name, "functions.");
+	return name->p < name->end;
+}
+
+/* A tool's name, which has nothing of the text around it. */
+static bool
+take_name(ToolRun *r, Span name)
+{
+	for (const char *p = name.p; p < name.end; p++)
+		if ((unsigned char) *p <= ' ' || strchr("\"'`()[]{}<>,;", *p) != NULL)
+			return false;
+	return callout_named(&r->out, name);
+}
+
+static bool
+take_id(ToolRun *r, Span id)
+{
+	size_t		n = (size_t) (id.end - id.p);
+	Span		name;
+
+	if (n > MAX_NAME || memchr(id.p, '\0', n) != NULL || !split_id(id, &name) || !take_name(r, name))
+		return false;
+	buf_add(&r->out.id, id.p, n);
+	return true;
+}
+
+/* NAME, NAME[ARGS] or NAME[CALL_ID]ID[ARGS], as Mistral's models write it */
+static Span
+without_marks(ToolRun *r, Span s)
+{
+	static const char args[] = "[ARGS]";
+	static const char id[] = "[CALL_ID]";
+	size_t		n = sizeof(args) - 1;
+	const char *at;
+
+	if ((size_t) (s.end - s.p) > n && memcmp(s.end - n, args, n) == 0)
+		s.end -= n;
+	at = span_find(&s, id);
+	if (at == NULL)
+		return span_trim(s);
+	at += sizeof(id) - 1;
+	if (s.end - at <= MAX_NAME && memchr(at, '\0', (size_t) (s.end - at)) == NULL)
+		buf_add(&r->out.id, at, (size_t) (s.end - at));
+	return span_trim((Span) {s.p, at - (sizeof(id) - 1)});
+}
+
+static ToolStep
+op_name(ToolRun *r, const ToolOp *op)
+{
+	const char *lits[] = {op->lit, op->lit2};
+	size_t		from = r->scan;
+	int			which;
+	Match		m = tool_run_find(r, lits, 2, &which);
+	Span		name = tool_run_span(r, r->pos, r->scan);
+
+	if (passed(r, from, '<') || m == NO)
+		return STEP_BAD;
+	if (m != YES)
+		return STEP_MORE;
+	name = span_trim(name);
+	if (op->flags & OP_ARGS_MARK)
+		name = without_marks(r, name);
+	if (op->kind == OP_NAME && !take_name(r, tool_unquoted(name)))
+		return STEP_BAD;
+	if (op->kind == OP_ID && !take_id(r, name))
+		return STEP_BAD;
+	r->pos = r->scan + (op->flags & OP_PEEK ? 0 : strlen(lits[which]));
+	return tool_run_next(r);
+}
+
+static ToolStep
+op_done(ToolRun *r)
+{
+	callout_end(&r->out, tool_run_sum(r));
+	r->in_unit = false;
+	return tool_run_next(r);
+}
+
+static ToolStep
+op_bare(ToolRun *r)
+{
+	while (r->pos < r->text->len && span_is_space(r->text->data[r->pos]))
+		r->pos++;
+	if (r->pos < r->text->len)
+		return STEP_BAD;
+	r->bare = r->last;
+	return r->last ? STEP_END : STEP_MORE;
+}
+
+static ToolStep
+step(ToolRun *r, const ToolOp *op)
+{
+	switch (op->kind)
+	{
+		case OP_SEEK:
+			return op_seek(r, op);
+		case OP_LIT:
+		case OP_LIT_END:
+		case OP_OPT:
+		case OP_IF:
+			return op_lit(r, op);
+		case OP_GOTO:
+			return go(r, op->to);
+		case OP_SKIP:
+		case OP_NAME:
+		case OP_ID:
+			return op_name(r, op);
+		case OP_OBJECT:
+			return tool_op_object(r, op->flags);
+		case OP_ARGS:
+			return tool_op_args(r);
+		case OP_TAGS:
+			return tool_op_tags(r, op->tags);
+		case OP_PYTHON:
+			return tool_op_python(r, op->flags);
+		case OP_GEMMA:
+			return tool_op_gemma(r);
+		case OP_DONE:
+			return op_done(r);
+		case OP_BARE:
+			return op_bare(r);
+		case OP_STOP:
+			return STEP_END;
+		case OP_TAIL:
+			return STEP_TAIL;
+	}
+	return STEP_BAD;
+}
+
+ToolStep
+tool_run(ToolRun *r)
+{
+	ToolStep	s;
+
+	do
+		s = step(r, &r->ops[r->op]);
+	while (s == STEP_ON);
+	if (s == STEP_BAD)
+		callout_drop(&r->out);
+	return s;
+}

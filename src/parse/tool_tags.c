@@ -1,0 +1,242 @@
+/*
+ * tool_tags.c
+ *	  The op that reads arguments between tags: <parameter=K>V</parameter>, and the like.
+ *
+ * It only looks like XML: values are raw text, and may hold tags of other kinds.  Text between
+ * two arguments is passed over, but if it has a piece of an argument's tags: then an argument
+ * is damaged, or a value had its end tag in it, and a call with what is left would be another
+ * one than the model meant.  For the same reason a key that is given twice is no call, nor is
+ * what ends before the call's end tag.
+ *
+ * A string goes on as it comes, any other value when it is whole.
+ *
+ * Tested by the cases of tests/parse/ and tests/unit/test_parse_calls.c.
+ */
+#include "parse/tool_int.h"
+
+#define MAX_SPACE	256			/* bytes between a call's end tag and what tells that it is one */
+
+enum
+{
+	BEGIN, NEXT, KEY, VALUE_TAG, VALUE, TEXT
+};
+
+Span
+tool_unquoted(Span s)
+{
+	s = span_trim(s);
+	if (s.end - s.p >= 2 && (*s.p == '"' || *s.p == '\'') && s.end[-1] == *s.p)
+		return (Span) {s.p + 1, s.end - 1};
+	return s;
+}
+
+/* `"k" string="true"`: the name, and whether it says that the value is a string; -1 = no word of it */
+static Span
+attributes(Span s, int *string)
+{
+	const char *at = span_find(&s, " string=");
+	Span		how;
+
+	if (at == NULL)
+		return tool_unquoted(s);
+	how = tool_unquoted((Span) {at + strlen(" string="), s.end});
+	*string = span_is(&how, "true");
+	return tool_unquoted((Span) {s.p, at});
+}
+
+static ToolStep
+step_to(ToolRun *r, int sub, size_t pos)
+{
+	tool_run_at(r, pos);
+	r->sub = sub;
+	return STEP_ON;
+}
+
+static void
+send(ToolRun *r)
+{
+	callout_send(&r->out, tool_run_sum(r), 0);
+}
+
+/* ---- keys ---- */
+
+/* The next argument, or the end. */
+static ToolStep
+next(ToolRun *r, const ArgTags *t)
+{
+	const char *lits[2 + TAG_ENDS] = {t->param, t->end};
+	Span		between;
+	int			which;
+	Match		m;
+
+	memcpy(lits + 2, t->also_end, sizeof(t->also_end));
+	m = tool_run_find(r, lits, 2 + TAG_ENDS, &which);
+	if (m != YES)
+		return m == NO ? STEP_BAD : STEP_MORE;
+	between = tool_run_span(r, r->pos, r->scan);
+	if (span_find(&between, t->stem) != NULL || span_find(&between, t->stem_end) != NULL)
+		return STEP_BAD;
+	if (which == 0)
+		return step_to(r, KEY, r->scan + strlen(t->param));
+	r->pos = r->scan + (which == 1 ? strlen(t->end) : 0);
+	buf_addc(&r->out.args, '}');
+	return tool_run_next(r);
+}
+
+static ToolStep
+key(ToolRun *r, const ArgTags *t)
+{
+	size_t		from = r->scan;
+	int			which;
+	Match		m = tool_run_find(r, &t->key_end, 1, &which);
+	Span		k = tool_run_span(r, r->pos, r->scan);
+	Span		tool = {r->out.name.data, r->out.name.data + r->out.name.len};
+
+	if (m == NO || memchr(r->text->data + from, '<', r->scan - from) != NULL)
+		return STEP_BAD;
+	if (m == PERHAPS)
+		return STEP_MORE;
+	r->string = -1;
+	k = t->string_attribute ? attributes(k, &r->string) : t->unquote ? tool_unquoted(k) : span_trim(k);
+	if (k.p == k.end || !tool_keys_add(&r->keys, k))
+		return STEP_BAD;
+	r->types = r->string == 1 ? TT_STRING : tool_type_of(r->tools, tool, k);
+	tool_key(&r->out.args, r->keys.n == 1, k);
+	return step_to(r, t->value != NULL ? VALUE_TAG : VALUE, r->scan + strlen(t->key_end));
+}
+
+/* ---- values ---- */
+
+/* Is it text, whatever it is? */
+static bool
+is_string(const ToolRun *r, const ArgTags *t)
+{
+	return r->string != 0 && (r->types == TT_STRING || (r->types == 0 && !t->guess));
+}
+
+static bool
+unwraps(const ToolRun *r, const ArgTags *t)
+{
+	return t->unwrap && r->string == -1;
+}
+
+static ToolStep
+begin_value(ToolRun *r, const ArgTags *t)
+{
+	if (r->pos == r->text->len)
+		return r->last ? STEP_BAD : STEP_MORE;
+	r->value = r->pos + (unwraps(r, t) && r->text->data[r->pos] == '\n');
+	r->sent = r->value;
+	if (is_string(r, t))
+		buf_addc(&r->out.args, '"');
+	return step_to(r, TEXT, r->value);
+}
+
+/* Text up to here is the value's. */
+static void
+more_text(ToolRun *r, const ArgTags *t, size_t to)
+{
+	if (unwraps(r, t) && to > r->sent && r->text->data[to - 1] == '\n')
+		to--;
+	if (!is_string(r, t) || to <= r->sent)
+		return;
+	jtext_quote_inner(&r->out.args, r->text->data + r->sent, to - r->sent);
+	r->sent = to;
+	send(r);
+}
+
+static void
+end_value(ToolRun *r, const ArgTags *t, size_t end)
+{
+	Span		v;
+
+	more_text(r, t, end);
+	if (unwraps(r, t) && end > r->value && r->text->data[end - 1] == '\n')
+		end--;
+	v = tool_run_span(r, r->value, end);
+	if (is_string(r, t))
+		buf_addc(&r->out.args, '"');
+	else if (r->string == 0 || t->guess)
+		tool_guessed(v, &r->out.args);
+	else
+		tool_typed(v, r->types, &r->out.args);
+	send(r);
+}
+
+/* Does the call end here, or is this a value's text?  What follows it, perhaps behind some white space, tells. */
+static Match
+really_ends(const ToolRun *r, const ArgTags *t)
+{
+	size_t		from = r->scan + strlen(t->end);
+	size_t		at = from;
+	Match		best = NO;
+
+	while (at < r->text->len && at - from < MAX_SPACE && span_is_space(r->text->data[at]))
+		at++;
+	if (at == r->text->len)
+		return r->last ? YES : PERHAPS;
+	for (int i = 0; i < TAG_ENDS && t->also_end[i] != NULL && best != YES; i++)
+	{
+		Match		m = tool_run_is(r, at, t->also_end[i]);
+
+		best = m > best ? m : best;
+	}
+	return best;
+}
+
+static ToolStep
+text(ToolRun *r, const ArgTags *t)
+{
+	const char *lits[] = {t->param_end, t->open ? t->param : NULL, t->open ? t->end : NULL};
+	int			which;
+	Match		m = tool_run_find(r, lits, 3, &which);
+	Match		ends;
+
+	if (m == YES && which == 2)
+	{
+		ends = really_ends(r, t);
+		if (ends == NO)
+		{
+			r->scan++;
+			return STEP_ON;
+		}
+		m = ends;
+	}
+	if (m == YES && which == 1 && r->text->data[r->scan - 1] != '\n')
+		return STEP_BAD;
+	more_text(r, t, r->scan);
+	if (m == PERHAPS)
+		return STEP_MORE;
+	if (m == NO)
+		return STEP_BAD;
+	end_value(r, t, r->scan);
+	return step_to(r, NEXT, r->scan + (which == 0 ? strlen(t->param_end) : 0));
+}
+
+ToolStep
+tool_op_tags(ToolRun *r, const ArgTags *t)
+{
+	Match		m;
+
+	switch (r->sub)
+	{
+		case BEGIN:
+			tool_keys_reset(&r->keys);
+			buf_addc(&r->out.args, '{');
+			send(r);
+			return step_to(r, NEXT, r->pos);
+		case NEXT:
+			return next(r, t);
+		case KEY:
+			return key(r, t);
+		case VALUE_TAG:
+			m = tool_run_here(r, t->value);
+			if (m != YES)
+				return m == NO ? STEP_BAD : STEP_MORE;
+			return step_to(r, VALUE, r->pos + strlen(t->value));
+		case VALUE:
+			return begin_value(r, t);
+		default:
+			return text(r, t);
+	}
+}
