@@ -95,7 +95,7 @@ at_rule(const NoteText *t)
 static bool
 char_class(Ebnf *p, NoteNode *out)
 {
-	static const ReSyntax syntax = {.mode = RE_RAW,.unicode = true,.dot_all = true};
+	static const ReSyntax syntax = {.mode = RE_RAW,.rust = true,.dot_all = true};
 	size_t		at = p->t.i++;
 	ReNode		re;
 
@@ -116,7 +116,7 @@ char_class(Ebnf *p, NoteNode *out)
 static bool
 pattern(Ebnf *p, NoteNode *out)
 {
-	static const ReSyntax syntax = {.mode = RE_RAW,.unicode = true};
+	static const ReSyntax syntax = {.mode = RE_RAW,.rust = true};
 	size_t		at = ++p->t.i;
 	ReNode		re;
 

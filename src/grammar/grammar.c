@@ -63,7 +63,7 @@ spec_free(void *arg)
 static bool
 regex_build(Cfg *c, const GramSpec *s, CfgNode *out, Err *e)
 {
-	static const ReSyntax syntax = {.mode = RE_RAW,.unicode = true};
+	static const ReSyntax syntax = {.mode = RE_RAW,.rust = true};
 	ReNode		re;
 
 	if (memchr(s->text, '\0', s->len) != NULL)

@@ -148,7 +148,7 @@ static const struct
 static bool
 import_one(Lark *p, const char *name, size_t n, const char *as, size_t as_len)
 {
-	static const ReSyntax syntax = {.mode = RE_RAW,.unicode = true};
+	static const ReSyntax syntax = {.mode = RE_RAW,.rust = true};
 	uint32_t	r = note_rule(p->n, as, as_len);
 	ReNode		re;
 
@@ -220,7 +220,7 @@ static bool
 literal(Lark *p, NoteNode *out)
 {
 	NoteText   *t = &p->t;
-	ReSyntax	syntax = {.mode = RE_RAW,.unicode = true,.no_case = true};
+	ReSyntax	syntax = {.mode = RE_RAW,.rust = true,.no_case = true};
 	Buf			text = {0};
 	Buf			high = {0};
 	Buf			pattern = {0};
@@ -260,7 +260,7 @@ static bool
 pattern(Lark *p, NoteNode *out)
 {
 	NoteText   *t = &p->t;
-	ReSyntax	syntax = {.mode = RE_RAW,.unicode = true};
+	ReSyntax	syntax = {.mode = RE_RAW,.rust = true};
 	size_t		at = ++t->i;
 	size_t		end;
 	bool		in_class = false;
@@ -282,7 +282,9 @@ pattern(Lark *p, NoteNode *out)
 			syntax.no_case = true;
 		else if (t->s[t->i] == 's')
 			syntax.dot_all = true;
-		else if (t->s[t->i] != 'u')
+		else if (t->s[t->i] == 'u')
+			syntax.unicode = true;
+		else
 			return note_error(t, ERR_UNSUPPORTED, "flag %c of a pattern is not supported", t->s[t->i]);
 	}
 	if (!re_parse(p->re, t->s + at, end - at, &syntax, &re, t->e))

@@ -100,7 +100,8 @@ typedef struct ReSyntax
 {
 	ReMode		mode;
 	bool		search;			/* may match anywhere unless anchored; else the whole text */
-	bool		unicode;		/* \d and \w mean all of Unicode's (Rust), else ASCII (ECMA-262) */
+	bool		rust;			/* Rust's notation, else ECMA-262's: what . and [] mean, ECMA-262's white space */
+	bool		unicode;		/* \d, \w and \s mean all of Unicode's, as behind (?u); else ASCII's (but ECMA-262's white space) */
 	bool		dot_all;		/* . matches line ends, too */
 	bool		no_case;		/* letters match in both cases */
 } ReSyntax;

@@ -279,7 +279,7 @@ perl_class(Pattern *p, char c, ReRanges *v)
 
 	if (small != 'd' && small != 'w' && small != 's')
 		return false;
-	re_ranges_perl(&one, small, p->syntax.unicode);
+	re_ranges_perl(&one, small, p->syntax.unicode ? RE_PERL_UNICODE : p->syntax.rust ? RE_PERL_ASCII : RE_PERL_ECMA);
 	if (c != small)
 		re_ranges_negate(&one);
 	for (size_t i = 0; i < one.n; i++)
@@ -387,10 +387,10 @@ char_class(Pattern *p, ReRanges *v)
 		size_t		at = v->n;
 
 		/* [] matches nothing in ECMA-262 and begins with ] elsewhere: the former needs its end at once */
-		if (first && p->s[p->i] == ']' && !p->syntax.unicode && memchr(p->s + p->i + 1, ']', p->n - p->i - 1) == NULL)
+		if (first && p->s[p->i] == ']' && !p->syntax.rust && memchr(p->s + p->i + 1, ']', p->n - p->i - 1) == NULL)
 			break;
 		/* a difference where Rust reads it; [a--] has the hyphen */
-		if (!first && p->syntax.unicode && looking_at(p, "--") && p->i + 2 < p->n && p->s[p->i + 2] != ']')
+		if (!first && p->syntax.rust && looking_at(p, "--") && p->i + 2 < p->n && p->s[p->i + 2] != ']')
 			return unsupported(p, "set operation in a class");
 		first = false;
 		if (!class_item(p, v, &single))
@@ -399,7 +399,7 @@ char_class(Pattern *p, ReRanges *v)
 			continue;
 		if (!single)
 		{
-			if (p->syntax.unicode && looking_at(p, "--"))
+			if (p->syntax.rust && looking_at(p, "--"))
 				return unsupported(p, "set operation in a class");
 			continue;
 		}
@@ -441,7 +441,7 @@ dot(Pattern *p)
 
 	if (p->syntax.dot_all)
 		return re_any_char(p->re, p->syntax.mode);
-	for (int i = 0; i < (p->syntax.unicode ? 1 : 3); i++)
+	for (int i = 0; i < (p->syntax.rust ? 1 : 3); i++)
 		re_ranges_add(&v, ends[i].lo, ends[i].hi);
 	re_ranges_negate(&v);
 	r = class_node(p, &v);
@@ -470,6 +470,11 @@ flags(Pattern *p, bool *group)
 				p->syntax.dot_all = on;
 				break;
 			case 'u':
+				p->syntax.unicode = on;
+				break;
+			case 'a':
+				/* Python's (?a) */
+				p->syntax.unicode = false;
 				break;
 			default:
 				p->i--;

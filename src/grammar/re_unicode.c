@@ -201,14 +201,14 @@ re_ranges_property(ReRanges *v, const char *name, size_t n)
 	else if (same("ASCII", name, n))
 		re_ranges_add(v, 0, 0x7F);
 	else if (same("White_Space", name, n))
-		re_ranges_perl(v, 's', true);
+		re_ranges_perl(v, 's', RE_PERL_UNICODE);
 	else
 		return false;
 	return true;
 }
 
 void
-re_ranges_perl(ReRanges *v, char letter, bool unicode)
+re_ranges_perl(ReRanges *v, char letter, RePerl of)
 {
 	static const ReRange space[] = {{0x09, 0x0D}, {0x20, 0x20}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A},
 	{0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}};
@@ -216,9 +216,13 @@ re_ranges_perl(ReRanges *v, char letter, bool unicode)
 	if (letter == 's')
 	{
 		for (size_t i = 0; i < sizeof(space) / sizeof(space[0]); i++)
-			re_ranges_add(v, space[i].lo, space[i].hi);
+			if (of != RE_PERL_ASCII || space[i].hi < 0x80)
+				re_ranges_add(v, space[i].lo, space[i].hi);
 		/* Unicode's next line, ECMA-262's byte order mark */
-		re_ranges_add(v, unicode ? 0x85 : 0xFEFF, unicode ? 0x85 : 0xFEFF);
+		if (of == RE_PERL_UNICODE)
+			re_ranges_add(v, 0x85, 0x85);
+		else if (of == RE_PERL_ECMA)
+			re_ranges_add(v, 0xFEFF, 0xFEFF);
 		return;
 	}
 	re_ranges_add(v, '0', '9');
@@ -228,9 +232,9 @@ re_ranges_perl(ReRanges *v, char letter, bool unicode)
 		re_ranges_add(v, 'a', 'z');
 		re_ranges_add(v, '_', '_');
 	}
-	if (unicode)
+	if (of == RE_PERL_UNICODE)
 		re_ranges_property(v, "Nd", 2);
-	if (unicode && letter == 'w')
+	if (of == RE_PERL_UNICODE && letter == 'w')
 	{
 		re_ranges_property(v, "L", 1);
 		re_ranges_property(v, "M", 1);

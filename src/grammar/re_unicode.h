@@ -22,8 +22,15 @@ void		re_ranges_negate(ReRanges *v);
 /* The other cases of all letters. */
 void		re_ranges_fold(ReRanges *v);
 
-/* \d, \w, \s by letter (small): of ASCII or of Unicode.  White space is Unicode's always. */
-void		re_ranges_perl(ReRanges *v, char letter, bool unicode);
+typedef enum RePerl
+{
+	RE_PERL_ASCII,
+	RE_PERL_ECMA,				/* ASCII, but white space is ECMA-262's */
+	RE_PERL_UNICODE
+} RePerl;
+
+/* \d, \w, \s by letter (small). */
+void		re_ranges_perl(ReRanges *v, char letter, RePerl of);
 /* [:name:]; false if there is none. */
 bool		re_ranges_posix(ReRanges *v, const char *name, size_t n);
 /* \p{name}: general categories, short or long, Any, ASCII, Alphabetic, White_Space; false if unknown. */

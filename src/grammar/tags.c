@@ -9,7 +9,12 @@
  * Free text before a tag and the trigger at its end are one lexeme: a text in which a trigger
  * ends at the end, and none before.  What follows is the rest of a tag that begins with
  * this trigger, so the text can't go on as if there had been none.  Likewise for any_text
- * within a tag: it ends at the first place where the tag's end stands.
+ * that is a tag's content: it ends at the first place where the tag's end stands.  In all
+ * free text within a tag, however deep, none of the ends of the innermost tag stands, nor
+ * one of its own `excludes`.
+ *
+ * Tested by tests/unit/test_gram_tags.c, which compares with a plain matcher, and
+ * tests/unit/test_grammar.c.
  */
 #include <string.h>
 
@@ -27,6 +32,7 @@ typedef struct Tags
 	Re		   *re;
 	const GramOptions *o;
 	Err		   *e;
+	ReNode		ends;			/* of the tag at hand; RE_NONE: none */
 } Tags;
 
 static bool format(Tags *t, const Jv *f, int depth, CfgNode *out);
@@ -118,6 +124,43 @@ texts_re(Tags *t, const char *what, const Jv *list, ReNode *out)
 	return ok;
 }
 
+/* The texts of a list that aren't empty, as one; RE_NONE if there are none. */
+static bool
+marks_of(Tags *t, const char *what, const Jv *list, ReNode *out)
+{
+	ReNode		one;
+
+	*out = RE_NONE;
+	for (const Jv *x = jv_is(list, JV_ARR) ? list->child : list; x != NULL; x = jv_is(list, JV_ARR) ? x->next : NULL)
+	{
+		if (x->len > 0 && !text_re(t, what, x->s, x->len, &one))
+			return false;
+		if (x->len > 0)
+			*out = re_or(t->re, *out, one);
+	}
+	return true;
+}
+
+/* What must not stand in free text: the tag's ends, and what the format excludes. */
+static bool
+excluded(Tags *t, const Jv *f, ReNode *out)
+{
+	const Jv   *list = jv_get(f, "excludes");
+
+	*out = t->ends;
+	if (list == NULL)
+		return true;
+	if (!jv_is(list, JV_ARR))
+		return invalid(t, "excludes must be an array of strings that are not empty");
+	for (const Jv *x = list->child; x != NULL; x = x->next)
+		if (x->type != JV_STR || x->len == 0)
+			return invalid(t, "excludes must be an array of strings that are not empty");
+	if (!marks_of(t, "text of excludes", list, out))
+		return false;
+	*out = re_or(t->re, *out, t->ends);
+	return true;
+}
+
 /* Texts that end with mark where one of marks ends for the first time. */
 static ReNode
 up_to(Tags *t, ReNode mark, ReNode marks)
@@ -132,7 +175,7 @@ up_to(Tags *t, ReNode mark, ReNode marks)
 				  re_not(t->re, re_cat(t->re, RE_ALL, re_cat(t->re, marks, re_repeat(t->re, byte, 1, RE_INF)))));
 }
 
-/* Texts in which none of marks stands. */
+/* Texts in which none of marks stands; RE_NONE: any. */
 static ReNode
 without(Tags *t, ReNode marks)
 {
@@ -184,6 +227,21 @@ end_re(Tags *t, const Jv *tag, ReNode *out)
 	return invalid(t, "a tag's end must be a string or strings");
 }
 
+/* A tag's content, and which texts end it. */
+static bool
+content_of(Tags *t, const Jv *tag, int depth, CfgNode *out)
+{
+	const Jv   *content = jv_get(tag, "content");
+	ReNode		outer = t->ends;
+	bool		ok;
+
+	if (content == NULL)
+		return schema(t, jv_get(tag, "schema"), out);
+	ok = marks_of(t, "tag's end", jv_get(tag, "end"), &t->ends) && format(t, content, depth + 1, out);
+	t->ends = outer;
+	return ok;
+}
+
 /* What follows a tag's begin. */
 static bool
 tag_body(Tags *t, const Jv *tag, int depth, CfgNode *out)
@@ -195,14 +253,16 @@ tag_body(Tags *t, const Jv *tag, int depth, CfgNode *out)
 
 	if (!known(t, tag, "begin content schema end") || !end_re(t, tag, &end))
 		return false;
+	if (jv_get(tag, "type") != NULL && (string(tag, "type") == NULL || !is(string(tag, "type"), "tag")))
+		return invalid(t, "a tag's type must be \"tag\"");
 	if (content != NULL && jv_get(tag, "schema") != NULL)
 		return invalid(t, "a tag has a content or a schema");
-	if (type != NULL && is(type, "any_text") && !re_nullable(t->re, end))
+	if (type != NULL && is(type, "any_text") && jv_get(content, "excludes") == NULL && !re_nullable(t->re, end))
 	{
 		*out = cfg_lexeme(t->c, up_to(t, end, end));
 		return known(t, content, "");
 	}
-	if (content != NULL ? !format(t, content, depth + 1, &inner) : !schema(t, jv_get(tag, "schema"), &inner))
+	if (!content_of(t, tag, depth, &inner))
 		return false;
 	*out = cfg_seq(t->c, inner, cfg_lexeme(t->c, end));
 	return true;
@@ -271,55 +331,89 @@ behind_trigger(Tags *t, const Jv *trigger, const Jv *tags, const CfgNode *body, 
 	return cfg_check(t->c, t->e);
 }
 
+/* Triggered tags, as far as they are compiled. */
+typedef struct Triggered
+{
+	ReNode		marks;			/* the triggers */
+	ReNode		none;			/* what must not stand in free text */
+	CfgNode    *body;			/* [tags] */
+	CfgNode    *part;			/* room for as many */
+	CfgNode		tag;			/* one of the tags, at once */
+	CfgNode		any;			/* likewise, behind free text up to its trigger */
+} Triggered;
+
+/* One of the tags, with nothing before it. */
+static bool
+tag_at_once(Tags *t, const Jv *tags, Triggered *k)
+{
+	size_t		n = 0;
+
+	for (const Jv *tag = tags->child; tag != NULL; tag = tag->next, n++)
+		if (!tag_from(t, tag, 0, k->body[n], &k->part[n]))
+			return false;
+	k->tag = cfg_alts(t->c, k->part, n);
+	return cfg_check(t->c, t->e);
+}
+
 /* Free text up to a trigger, and what follows it. */
 static bool
-any_tag(Tags *t, const Jv *triggers, const Jv *tags, ReNode marks, int depth, CfgNode *out)
+any_tag(Tags *t, const Jv *triggers, const Jv *tags, Triggered *k)
 {
-	CfgNode    *body = mem_alloc((tags->n + 1) * sizeof(CfgNode));
-	CfgNode    *part = mem_alloc((tags->n + 1) * sizeof(CfgNode));
 	CfgNode    *any = mem_alloc((triggers->n + 1) * sizeof(CfgNode));
 	size_t		n = 0;
 	bool		ok = true;
 
-	/* a body is compiled once, however many triggers its tag has */
-	for (const Jv *tag = tags->child; tag != NULL && ok; tag = tag->next)
-		ok = tag_body(t, tag, depth, &body[n++]);
-	n = 0;
 	for (const Jv *x = triggers->child; x != NULL && ok; x = x->next)
 	{
 		ReNode		mark;
 		CfgNode		rest;
 
-		ok = text_re(t, "trigger", x->s, x->len, &mark) && behind_trigger(t, x, tags, body, part, &rest);
+		ok = text_re(t, "trigger", x->s, x->len, &mark) && behind_trigger(t, x, tags, k->body, k->part, &rest);
 		if (ok)
-			any[n++] = cfg_seq(t->c, cfg_lexeme(t->c, up_to(t, mark, marks)), rest);
+			any[n++] = cfg_seq(t->c, cfg_lexeme(t->c, re_and(t->re, up_to(t, mark, k->marks), without(t, k->none))), rest);
 	}
 	if (ok)
-		*out = cfg_alts(t->c, any, n);
-	mem_free(body);
-	mem_free(part);
+		k->any = cfg_alts(t->c, any, n);
 	mem_free(any);
 	return ok;
 }
 
+/* Its bodies, each compiled once, however many triggers its tag has, and what can stand where. */
+static bool
+compile_tags(Tags *t, const Jv *triggers, const Jv *tags, int depth, Triggered *k)
+{
+	size_t		n = 0;
+	bool		ok = true;
+
+	k->body = mem_alloc((tags->n + 1) * sizeof(CfgNode));
+	k->part = mem_alloc((tags->n + 1) * sizeof(CfgNode));
+	for (const Jv *tag = tags->child; tag != NULL && ok; tag = tag->next)
+		ok = tag_body(t, tag, depth, &k->body[n++]);
+	ok = ok && tag_at_once(t, tags, k) && any_tag(t, triggers, tags, k);
+	mem_free(k->body);
+	mem_free(k->part);
+	return ok;
+}
+
+/* With at_least_one the first tag is at the beginning, as xgrammar has it: no text comes before. */
 static bool
 triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
 {
 	const Jv   *triggers = jv_get(f, "triggers");
-	ReNode		marks;
-	CfgNode		any;
+	Triggered	k = {0};
 	bool		first;
 	bool		one;
 	CfgNode		tail;
 
-	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) || !check_triggers(t, triggers, tags) ||
-		!texts_re(t, "trigger", triggers, &marks) || !any_tag(t, triggers, tags, marks, depth, &any))
+	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) || !excluded(t, f, &k.none) ||
+		!check_triggers(t, triggers, tags) || !texts_re(t, "trigger", triggers, &k.marks) ||
+		!compile_tags(t, triggers, tags, depth, &k))
 		return false;
-	tail = cfg_lexeme(t->c, without(t, marks));
+	tail = cfg_lexeme(t->c, without(t, re_or(t->re, k.marks, k.none)));
 	if (first)
-		*out = one ? any : cfg_alt(t->c, any, tail);
+		*out = one ? k.tag : cfg_alt(t->c, k.any, tail);
 	else
-		*out = cfg_seq(t->c, cfg_repeat(t->c, any, one, CFG_INF), tail);
+		*out = cfg_seq(t->c, one ? k.tag : CFG_EMPTY, cfg_seq(t->c, cfg_repeat(t->c, k.any, 0, CFG_INF), tail));
 	return true;
 }
 
@@ -349,7 +443,7 @@ separated(Tags *t, const Jv *f, int depth, CfgNode *out)
 	bool		first;
 	bool		one;
 
-	if (!jv_is(tags, JV_ARR) || sep == NULL)
+	if (!is_list(tags) || sep == NULL)
 		return invalid(t, "tags_with_separator needs tags and a separator");
 	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) ||
 		!parts(t, tags, tag_whole, false, depth, &any) || !text_re(t, "separator", sep->s, sep->len, &between))
@@ -377,7 +471,7 @@ compound(Tags *t, const Jv *f, const Jv *type, int depth, CfgNode *out)
 	if (is(type, "tag"))
 		return tag_whole(t, f, depth, out);
 	if (is(type, "triggered_tags"))
-		return known(t, f, "triggers tags at_least_one stop_after_first") && triggered(t, f, jv_get(f, "tags"), depth, out);
+		return known(t, f, "triggers tags at_least_one stop_after_first excludes") && triggered(t, f, jv_get(f, "tags"), depth, out);
 	if (is(type, "tags_with_separator"))
 		return known(t, f, "tags separator at_least_one stop_after_first") && separated(t, f, depth, out);
 	return err_set(t->e, ERR_UNSUPPORTED, "structural tag format \"%.*s\" is not supported", type->len < 60 ? (int) type->len : 60, type->s);
@@ -411,8 +505,10 @@ format(Tags *t, const Jv *f, int depth, CfgNode *out)
 		return (s = string(f, "grammar")) != NULL ? known(t, f, "grammar") && sub_spec(t, GRAM_GRAMMAR, s, out) : invalid(t, "grammar needs a grammar");
 	if (is(type, "any_text"))
 	{
-		*out = cfg_lexeme(t->c, re_any_text(t->re, RE_RAW));
-		return known(t, f, "");
+		if (!known(t, f, "excludes") || !excluded(t, f, &re))
+			return false;
+		*out = cfg_lexeme(t->c, without(t, re));
+		return true;
 	}
 	return compound(t, f, type, depth, out);
 }
@@ -420,7 +516,7 @@ format(Tags *t, const Jv *f, int depth, CfgNode *out)
 bool
 tags_build(Cfg *c, const char *text, size_t n, const GramOptions *o, CfgNode *out, Err *e)
 {
-	Tags		t = {c, cfg_re(c), o, e};
+	Tags		t = {c, cfg_re(c), o, e, RE_NONE};
 	Arena	   *a = arena_new();
 	const Jv   *root = jv_read(a, text, n, e);
 	bool		ok = root != NULL;

@@ -53,7 +53,7 @@ my @schemas = (
 	'{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"dependentRequired":{"a":["b"]}}',
 	'{"type":"object","patternProperties":{"^x_[a-z]{1,3}$":{"type":"boolean"}},"additionalProperties":false,"minProperties":1,"maxProperties":2}',
 	'{"type":"array","contains":{"const":7},"items":{"type":"integer","minimum":0,"maximum":9},"minItems":1,"maxItems":4}', 'true');
-# those that mean the same to PostgreSQL and to Python: \d and \w are Unicode's here, of a version of its own
+# those that mean the same to PostgreSQL and to Python, whose \d and \w are Unicode's
 my @regexes = ('[a-z]{3,10}', '[0-9]{4}-[0-9]{2}-[0-9]{2}', '(yes|no|maybe)', '[A-Z][a-z]*( [A-Z][a-z]*){0,2}', '(0|[1-9][0-9]{0,3})(\.[0-9]{1,2})?', '#[0-9a-f]{6}',
 	'(a|b)*abb', '([0-9]{1,3}\.){3}[0-9]{1,3}', '[^x]{1,12}', '(ab){2,5}c?', '[a-z0-9_]{1,8}@[a-z]{1,8}\.(com|org)', '[+-]?[0-9]+', '(foo|bar|baz){1,3}', 'x{0,20}y', '"[^"]{0,10}"',
 	'\([0-9]{3}\) [0-9]{3}-[0-9]{4}', '[aeiou]+[^aeiou ]{1,3}', '(red|green|blue)(,(red|green|blue)){0,3}', '[01]{8}', 'v[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9])?');

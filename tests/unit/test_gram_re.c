@@ -132,11 +132,13 @@ static const char *const patterns[] = {
 	"abc", "a|b|", "^abc$", "^a", "b$", "(^a|b$)c?", "^(a|b)*$", "(^|x)a($|y)", "^$", "$^", "a{2,3}", "^a{2,}b{0,2}$", "[abc]x", "[^ab]", "[a-c-]+",
 	"^[\\w-]+$", "\\d+\\.\\d", "\\s", "^\\S+$", "^(?:ab|a)(?:c|bc)$", "(?i)aBc", "x(?i:ab)c", "a.c", "^.{3}$", "^(a?){3}b$", "^(a*)*b$", "(a|b|ab)*c$",
 	"^\\x41\\u0062?$", "[\\d_]x", "[^\\s\\d]b", "^(\\^|\\$)\\{", "a{,2}b{x}", "^[[:digit:]]+[[:^digit:]]$", "^\\p{Lu}\\pL*$", "\\P{L}\xC3\xA9", "^[\xC3\xA0-\xC3\xBF]+$",
-	"^a$|^b$|c", "((^a)|b)+", "(?:^a$){2}", "(?:^a?$){2}", "(?:^[ab]$){2,}", "^(?:^(?:b|)$){2,}$", "(?:^a|b|c$){4}", "(?:^a|b|$){3}", "(?:^|a|b$){3}c", "(?:^(?:^a){0,2}$){2,}", "(?:(?:x|^[ya]$)(b|)){2,}", "(a$)?b*", "^(?:^a|b)c", "(^){2}a", "(?:a|^)b", "a*?b+?c??", "(?<n>a)b", "\xE4\xB8\xAD+", "^[^\xF0\x9F\x98\x80]$", "\\/x", "[]a]b", "^[.*+?]+$"
+	"^a$|^b$|c", "((^a)|b)+", "(?:^a$){2}", "(?:^a?$){2}", "(?:^[ab]$){2,}", "^(?:^(?:b|)$){2,}$", "(?:^a|b|c$){4}", "(?:^a|b|$){3}", "(?:^|a|b$){3}c", "(?:^(?:^a){0,2}$){2,}", "(?:(?:x|^[ya]$)(b|)){2,}", "(a$)?b*", "^(?:^a|b)c", "(^){2}a", "(?:a|^)b", "a*?b+?c??", "(?<n>a)b", "\xE4\xB8\xAD+", "^[^\xF0\x9F\x98\x80]$", "\\/x", "[]a]b", "^[.*+?]+$",
+	"^\\d+$", "^\\w+$", "^\\s$", "^\\D$", "^\\W+$", "^\\S$", "^[\\d\\s]+$", "^[^\\d]$", "^[\\D]$", "^[^\\W]+$", "^[\\S]+$", "^[^\\s\\w]+$", "(?i)^\\w$", "^[[:alpha:][:space:]]$",
+	"^[[:^alpha:]]$", "^[[:word:]]+$", "^\\p{Nd}$", "^(?i:[a-c\\d])$"
 };
 
 static const char *const pieces[] = {"a", "b", "c", "x", "y", "A", "B", "1", "_", "-", ".", " ", "\n", "^", "$", "{", "}", "]", ",", "/",
-	"\xC3\xA9", "\xC3\x80", "\xE4\xB8\xAD", "\xF0\x9F\x98\x80", "ab", "abc", "aa"};
+	"\xC3\xA9", "\xC3\x80", "\xD9\xA3", "\xC2\xA0", "\xE3\x80\x80", "k", "\xEF\xBC\x91", "\xE4\xB8\xAD", "\xF0\x9F\x98\x80", "ab", "abc", "aa"};
 
 static void
 random_text(char *s, unsigned *seed)
@@ -190,12 +192,13 @@ pcre_match(pcre2_code *code, const char *s)
 }
 
 static void
-one_pattern(const char *pattern)
+one_pattern(const char *pattern, bool unicode)
 {
 	unsigned	seed = 11;
-	ReSyntax	syntax = {.mode = RE_RAW,.search = true,.unicode = true};
-	ReSyntax	json = {.mode = RE_JSON,.search = true,.unicode = true};
-	ReSyntax	whole = {.mode = RE_RAW,.unicode = true};
+	ReSyntax	syntax = {.mode = RE_RAW,.search = true,.rust = true,.unicode = unicode};
+	ReSyntax	json = {.mode = RE_JSON,.search = true,.rust = true,.unicode = unicode};
+	ReSyntax	whole = {.mode = RE_RAW,.rust = true,.unicode = unicode};
+	uint32_t	options = PCRE2_UTF | (unicode ? PCRE2_UCP : 0) | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX;
 	Re		   *re = re_new(0);
 	Err			e = {0};
 	int			err;
@@ -204,11 +207,11 @@ one_pattern(const char *pattern)
 	ReNode		x;
 	ReNode		y;
 	ReNode		z;
-	pcre2_code *code = pcre2_compile((PCRE2_SPTR) pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &err, &at, NULL);
+	pcre2_code *code = pcre2_compile((PCRE2_SPTR) pattern, PCRE2_ZERO_TERMINATED, options, &err, &at, NULL);
 	pcre2_code *all;
 
 	snprintf(full, sizeof(full), "^(?:%s)$", pattern);
-	all = pcre2_compile((PCRE2_SPTR) full, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX, &err, &at, NULL);
+	all = pcre2_compile((PCRE2_SPTR) full, PCRE2_ZERO_TERMINATED, options, &err, &at, NULL);
 	if (code == NULL || all == NULL)
 	{
 		CHECK(false, "PCRE does not know %s", pattern);
@@ -235,6 +238,70 @@ one_pattern(const char *pattern)
 	re_free(re);
 }
 
+/* Is the one character cp, in UTF-8, what the pattern matches? */
+static bool
+matches(Re *re, ReNode x, uint32_t cp)
+{
+	char		s[5] = {0};
+
+	if (cp < 0x80)
+		s[0] = (char) cp;
+	else if (cp < 0x800)
+		s[0] = (char) (0xC0 | cp >> 6), s[1] = (char) (0x80 | (cp & 63));
+	else if (cp < 0x10000)
+		s[0] = (char) (0xE0 | cp >> 12), s[1] = (char) (0x80 | (cp >> 6 & 63)), s[2] = (char) (0x80 | (cp & 63));
+	else
+		s[0] = (char) (0xF0 | cp >> 18), s[1] = (char) (0x80 | (cp >> 12 & 63)), s[2] = (char) (0x80 | (cp >> 6 & 63)), s[3] = (char) (0x80 | (cp & 63));
+	return re_match(re, x, s, cp == 0 ? 1 : strlen(s));
+}
+
+/* Of all characters those that a class has: none beyond ASCII unless (?u) asks, and ECMA-262's white space. */
+static void
+classes(void)
+{
+	static const struct
+	{
+		const char *pattern;
+		bool		ecma;
+		const char *ascii;		/* of ASCII exactly these; NULL: not looked at */
+		int			beyond;		/* so many others; -1: many */
+	}			c[] = {
+		{"\\d", false, "0123456789", 0}, {"\\d", true, "0123456789", 0}, {"(?i)\\d", false, "0123456789", 0}, {"(?-u)\\d", false, "0123456789", 0},
+		{"(?u)\\d", false, "0123456789", -1}, {"(?u:\\d)", false, "0123456789", -1}, {"(?u:)\\d", false, "0123456789", 0}, {"(?u)(?a)\\d", false, "0123456789", 0},
+		{"(?u)(?-u:\\d)", false, "0123456789", 0}, {"[\\d]", false, "0123456789", 0}, {"[[:digit:]]", false, "0123456789", 0}, {"(?u)[[:digit:]]", false, "0123456789", 0},
+		{"\\s", false, "\t\n\v\f\r ", 0}, {"\\s", true, "\t\n\v\f\r ", 19}, {"(?u)\\s", false, "\t\n\v\f\r ", 19}, {"[[:space:]]", true, "\t\n\v\f\r ", 0},
+		{"[^\\W\\d_]", false, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 0}, {"[^\\W\\d_]", true, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 0},
+		{"(?i)k", false, "Kk", 0}, {"(?i)[i-k]", false, "IJKijk", 0}, {"(?i)s", true, "Ss", 0}, {"(?iu)s", false, "Ss", 0}, {"(?i)[[:upper:]]", false, NULL, 0},
+		{"(?i)\\w", false, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz", 0}, {"\\p{Nd}", false, "0123456789", -1}, {"\\D", false, NULL, -1}
+	};
+
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
+	{
+		ReSyntax	syntax = {.mode = RE_RAW,.rust = !c[i].ecma};
+		Re		   *re = re_new(0);
+		Err			e = {0};
+		ReNode		x;
+		char		ascii[129];
+		int			n = 0;
+		int			beyond = 0;
+
+		CHECK(re_parse(re, c[i].pattern, strlen(c[i].pattern), &syntax, &x, &e), "%s: %s", c[i].pattern, e.msg);
+		for (uint32_t cp = 1; cp <= 0x10FFFF && e.cls == ERR_NONE; cp++)
+		{
+			if ((cp >= 0xD800 && cp < 0xE000) || !matches(re, x, cp))
+				continue;
+			if (cp < 0x80)
+				ascii[n++] = (char) cp;
+			else
+				beyond++;
+		}
+		ascii[n] = '\0';
+		CHECK(c[i].ascii == NULL || strcmp(ascii, c[i].ascii) == 0, "%s has %s", c[i].pattern, ascii);
+		CHECK(c[i].beyond < 0 ? beyond > 100 : beyond == c[i].beyond, "%s has %d characters beyond ASCII", c[i].pattern, beyond);
+		re_free(re);
+	}
+}
+
 static void
 refused(void)
 {
@@ -258,7 +325,7 @@ refused(void)
 	{
 		Re		   *re = re_new(0);
 		Err			e = {0};
-		ReSyntax	syntax = {.search = true,.unicode = true};
+		ReSyntax	syntax = {.search = true,.rust = true};
 		ReNode		x;
 
 		CHECK(!re_parse(re, cases[i].pattern, strlen(cases[i].pattern), &syntax, &x, &e) && e.cls == cases[i].cls &&
@@ -280,7 +347,7 @@ bombs(void)
 	{
 		Re		   *re = re_new(0);
 		Err			e = {0};
-		ReSyntax	syntax = {.search = i % 2 == 0,.unicode = true};
+		ReSyntax	syntax = {.search = i % 2 == 0,.rust = true,.unicode = true};
 		ReNode		x;
 
 		for (size_t k = 0; k < sizeof(text); k++)
@@ -394,7 +461,13 @@ main(void)
 	liveness();
 	multiples();
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		one_pattern(patterns[i]);
+	{
+		one_pattern(patterns[i], false);
+		/* [[:alpha:]] is ASCII's here, Unicode's there */
+		if (strstr(patterns[i], "[:") == NULL)
+			one_pattern(patterns[i], true);
+	}
+	classes();
 	refused();
 	bombs();
 	many_texts();
