@@ -6,6 +6,10 @@
  * still turn out to be none; a tag that is whole is taken off again.  Of an end tag whose
  * first tokens the model has written by itself, only the others are forced.
  *
+ * In some formats an answer's first text is a thought, whether a start tag stands before it or not.
+ * There the budget counts from the first token on, also tokens that may become a start tag,
+ * and one of 0 has the end tag come at once.
+ *
  * Owner: the request, on the step thread.  Tested by tests/unit/test_thoughts.c.
  */
 #include "engine/thoughts.h"
@@ -21,6 +25,7 @@ struct Thoughts
 
 	ReasonParser *parser;		/* NULL: behind the thoughts */
 	bool		told;			/* the token at hand made some of them known */
+	bool		at_once;		/* text without a start tag is theirs */
 	bool		within;			/* they have begun */
 	int			n_waiting;		/* tokens that may be theirs, or the start tag's */
 	int			n;				/* tokens of theirs */
@@ -34,6 +39,18 @@ sink(void *ctx, const ParseEvent *ev)
 	Thoughts   *t = ctx;
 
 	t->told = t->told || (ev->kind == PARSE_REASONING && ev->n > 0);
+}
+
+/* Is what an answer begins with a thought, with no start tag before it? */
+static bool
+begins_with_them(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at)
+{
+	Thoughts	probe = {0};
+	ReasonParser *p = reason_parser_new(f, kwargs, n_kwargs, at, sink, &probe);
+
+	reason_parser_feed(p, "x", 1);
+	reason_parser_free(p);
+	return probe.told;
 }
 
 static void
@@ -58,7 +75,8 @@ thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonA
 	if (tag_only)
 		reason_parser_tag_only(t->parser);
 	t->within = at == REASON_OPEN;
-	t->closing = t->within && budget == 0;
+	t->at_once = t->within || begins_with_them(f, kwargs, n_kwargs, at);
+	t->closing = t->at_once && budget == 0;
 	if (reason_parser_stage(t->parser) == REASON_BEHIND)
 		stop_reading(t);
 	return t;
@@ -127,8 +145,11 @@ thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n)
 		end_of_thoughts(t, ids, (size_t) n);
 	else if (t->told)
 	{
-		t->n += t->n_waiting;
-		t->n_waiting = 0;
+		/* but not those that are forced, which become the end tag */
+		int			tag = t->closing && (int) t->forced + 1 < t->n_waiting ? (int) t->forced + 1 : t->closing ? t->n_waiting : 0;
+
+		t->n += t->n_waiting - tag;
+		t->n_waiting = tag;
 		t->within = true;
 	}
 	else if (stage == REASON_WITHIN && !t->within)
@@ -140,7 +161,7 @@ thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n)
 		return;
 	if (t->closing && ++t->forced == t->end.len)
 		stop_reading(t);
-	else if (!t->closing && t->within && t->budget >= 0 && t->n + t->n_waiting >= t->budget)
+	else if (!t->closing && (t->within || t->at_once) && t->budget >= 0 && t->n + t->n_waiting >= t->budget)
 	{
 		t->closing = true;
 		t->forced = end_begun(t, ids, (size_t) n);

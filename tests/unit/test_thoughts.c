@@ -416,9 +416,98 @@ test_refused(void)
 	rec_free(&r);
 }
 
+/* ---- every format, token by token ---- */
+
+static const char *const formats[] = {
+#define REASONING_PARSER(name, symbol) name,
+#include "parse/reasoning.def"
+#undef REASONING_PARSER
+};
+
+/* What a parser tells as thoughts, less blanks around tags. */
+static void
+count_thoughts(void *ctx, const ParseEvent *ev)
+{
+	for (size_t i = 0; ev->kind == PARSE_REASONING && i < ev->n; i++)
+		*(int *) ctx += ev->s[i] != '\n';
+}
+
+/* A model that writes a text, and then x, where nothing is forced: how many of its tokens are thoughts? */
+static int
+think(const ReasonFormat *f, const Tok *tok, ReasonAt at, int budget, const char *begin, int *counted)
+{
+	IntVec		end = {0};
+	IntVec		begun = {0};
+	IntVec		ids = {0};
+	Err			e;
+	size_t		at_begin = 0;
+	int			n = 0;
+	ReasonParser *p = reason_parser_new(f, NULL, 0, at, count_thoughts, &n);
+	Thoughts   *t;
+
+	tok_encode(tok, reason_format_end(f), strlen(reason_format_end(f)), 0, &end, &e);
+	tok_encode(tok, begin, strlen(begin), 0, &begun, &e);
+	t = thoughts_new(f, NULL, 0, at, budget, false, &end);
+	for (int i = 0; i < 60; i++)
+	{
+		int32_t		id = thoughts_forced(t);
+		size_t		len;
+		const char *s;
+
+		if (id < 0)
+			id = at_begin < begun.len ? begun.data[at_begin++] : 'x';
+		intvec_push(&ids, id);
+		thoughts_token(t, tok, ids.data, (int) ids.len);
+		s = tok_piece(tok, id, &len);
+		reason_parser_feed(p, s, len);
+	}
+	reason_parser_finish(p);
+	*counted = thoughts_count(t);
+	thoughts_free(t);
+	reason_parser_free(p);
+	intvec_free(&ids);
+	intvec_free(&begun);
+	return n;
+}
+
+static void
+test_formats(void)
+{
+	static const ReasonAt ats[] = {REASON_UNKNOWN, REASON_OPEN, REASON_PLAIN};
+	Tok		   *tok = tag_tok();
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+	{
+		const ReasonFormat *f = reason_format_find(formats[i], strlen(formats[i]));
+		const char *tag = f != NULL ? reason_format_start(f) : NULL;
+		int			counted;
+
+		for (int a = 0; tag != NULL && reason_format_end(f) != NULL && a < 3; a++)
+			for (size_t whole = 0; whole <= strlen(tag); whole++)
+			{
+				char		begin[64];
+				int			free;
+
+				snprintf(begin, sizeof(begin), "%.*s", (int) whole, tag);
+				free = think(f, tok, ats[a], THOUGHTS_NO_BUDGET, begin, &counted);
+				for (int budget = 0; budget < 12; budget++)
+				{
+					int			n = think(f, tok, ats[a], budget, begin, &counted);
+
+					CHECK(n <= budget, "%s, %d, \"%s\": %d thoughts with a budget of %d", formats[i], a, begin, n, budget);
+					/* a tag in tokens of a byte may be cut before it is one */
+					CHECK(free == 0 || n == budget || (size_t) budget < 2 * strlen(tag), "%s, %d, \"%s\": %d of %d", formats[i], a, begin, n, budget);
+					CHECK(counted <= budget, "%s, %d, \"%s\": %d counted of %d", formats[i], a, begin, counted, budget);
+				}
+			}
+	}
+	tok_free(tok);
+}
+
 int
 main(void)
 {
+	test_formats();
 	test_open();
 	test_long_tag();
 	test_count();
