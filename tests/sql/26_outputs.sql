@@ -37,6 +37,44 @@ SELECT * FROM llm_beam_search('one two three', 3);
 SELECT rank, text, finish_reason FROM llm_beam_search('one two three', 2, max_tokens => 2);
 SELECT prompt_index, rank, text FROM llm_beam_search_batch(ARRAY['one two', NULL, 'three'], 2);
 
+-- each option there is: honoured, or refused by name; one without a line here is told as such
+CREATE FUNCTION pg_temp.known() RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE h text;
+BEGIN
+    PERFORM llm_generate('a', params => '{"no such": 1}');
+EXCEPTION WHEN invalid_parameter_value THEN
+    GET STACKED DIAGNOSTICS h = PG_EXCEPTION_HINT;
+    RETURN string_to_array(rtrim(regexp_replace(h, '.*Known parameters: ', ''), '.'), ', ');
+END $$;
+CREATE FUNCTION pg_temp.searched(name text, value text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE m text; d text;
+BEGIN
+    PERFORM * FROM llm_beam_search('one two', CASE WHEN name = 'beam_width' THEN NULL ELSE 2 END, params => format('{"%s": %s}', name, value)::json);
+    RETURN 'honoured';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS m = MESSAGE_TEXT, d = PG_EXCEPTION_DETAIL;
+    RETURN concat_ws(' | ', SQLSTATE, m, nullif(d, ''));
+END $$;
+SELECT name, value, coalesce(pg_temp.searched(name, value), 'has no line in this test') AS outcome
+FROM unnest(pg_temp.known()) WITH ORDINALITY k (name, place) LEFT JOIN (VALUES
+    ('max_tokens', '3'), ('temperature', '0.7'), ('temperature', '0'), ('top_p', '0.5'), ('top_k', '3'), ('min_p', '0.5'), ('seed', '5'), ('stop', '"TWO"'), ('stop_token_ids', '[5]'),
+    ('min_tokens', '1'), ('ignore_eos', 'true'), ('model', '"no such"'), ('lora', '"no such"'), ('timeout_ms', '60000'), ('on_error', '"null"'),
+    ('include_stop_str_in_output', 'true'), ('skip_special_tokens', 'false'), ('detokenize', 'false'), ('add_special_tokens', 'false'), ('presence_penalty', '1'),
+    ('frequency_penalty', '1'), ('repetition_penalty', '2'), ('repetition_penalty', '1'), ('logit_bias', '{"5": 1}'), ('allowed_token_ids', '[5]'), ('bad_words', '["ONE"]'),
+    ('repetition_detection', '{"max_pattern_size": 2, "min_count": 2}'), ('truncate', '2'), ('truncation_side', '"right"'), ('spaces_between_special_tokens', 'false'),
+    ('extra_args', '{"k": 1}'), ('n', '2'), ('logprobs', '1'), ('prompt_logprobs', '1'), ('logprob_token_ids', '[1]'), ('flat_logprobs', 'true'),
+    ('traceparent', '"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"'), ('tracestate', '"a=b"'), ('priority', '0'), ('cache_salt', '"s"'), ('beam_width', '2'),
+    ('length_penalty', '2'), ('json_schema', '{}'), ('regex', '"a"'), ('choice', '["a"]'), ('grammar', '"root ::= \"a\""'), ('structured_outputs', '{"regex": "a"}'),
+    ('response_format', '{"type": "json_object"}'), ('response_format', '{"type": "text"}'), ('tool_choice', '"auto"'), ('parallel_tool_calls', 'true'), ('include_reasoning', 'true'),
+    ('reasoning_effort', '"low"'), ('thinking_token_budget', '5'), ('thinking_token_budget', '-1'), ('stream_interval', '2'), ('output_kind', '"DELTA"'), ('best_of', '2')) v (name, value) USING (name)
+ORDER BY place, value;
+-- of the session's options those that it honours
+SET vllm.default_params = '{"temperature": 0.7, "logit_bias": {"5": 1}, "stop": "x", "max_tokens": 2, "json_schema": {}}';
+SELECT rank, text FROM llm_beam_search('one two three', 1);
+RESET vllm.default_params;
+SELECT llm_api('/v1/completions', '{"prompt": "x", "n": 2, "use_beam_search": true, "stop": "y"}', 'return');
+SELECT llm_api('/v1/completions', '{"prompt": "x", "n": 2, "use_beam_search": true, "logit_bias": {"5": 1}}', 'return');
+
 -- refused
 CREATE FUNCTION pg_temp.error_of(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE m text; d text; h text;

@@ -1,0 +1,64 @@
+/*
+ * request_beams.c
+ *	  What a beam search takes of a request's fields.
+ *
+ * A search goes by the model's own log-probabilities and ends with its EOS alone.  Whatever
+ * would change these, or end an answer otherwise, is refused by name, unless its value says nothing.
+ */
+#include "engine/request.h"
+
+#include <string.h>
+
+#include "wire/beams.h"
+
+/* A value with which the option does nothing. */
+static bool
+says_nothing(const WireField *f)
+{
+	switch (f->tag)
+	{
+		case WTAG_TEMPERATURE:	/* vLLM's default, and what the log-probabilities are at */
+			return f->num == 0 || f->num == 1;
+		case WTAG_TOP_P:
+		case WTAG_REPETITION_PENALTY:
+			return f->num == 1;
+		case WTAG_MIN_P:
+		case WTAG_PRESENCE_PENALTY:
+		case WTAG_FREQUENCY_PENALTY:
+			return f->num == 0;
+		case WTAG_TOP_K:
+			return f->i == 0 || f->i == -1;
+		case WTAG_N:
+			return f->i == 1;
+		case WTAG_MIN_TOKENS:
+		case WTAG_PIN:
+			return f->i == 0;
+		case WTAG_THINKING_TOKEN_BUDGET:
+			return f->i == -1;
+		case WTAG_LOGIT_BIAS:
+		case WTAG_EXTRA_ARGS:
+			return f->n == 2 && memcmp(f->s, "{}", 2) == 0;
+		default:
+			return false;
+	}
+}
+
+bool
+request_beams_refuse(const char *name, Err *e)
+{
+	err_set(e, ERR_UNSUPPORTED, "a beam search does not take %s", name);
+	err_detail(e, "parameter=%s", name);
+	return err_hint(e, "It looks for the answers that are likeliest for the model alone. Leave the option out, or draw answers with n.");
+}
+
+bool
+request_beams_check(const char *data, size_t n, Err *e)
+{
+	WireIn		in = {.p = data,.end = data + n};
+	WireField	f;
+
+	while (wire_next(&in, &f) > 0)
+		if (!beams_take(f.tag) && !says_nothing(&f))
+			return request_beams_refuse(f.tag == WTAG_STRUCT_CHOICE ? "choice" : wire_tag_name(f.tag), e);
+	return true;
+}

@@ -1,0 +1,90 @@
+/*
+ * beams.c
+ *	  Which fields of a request mean something to a beam search (beams.h).
+ *
+ * Tested by tests/sql/26_outputs.sql, which tries every option.
+ */
+#include "wire/beams.h"
+
+#include "wire/wire.h"
+
+/* Who asks, for what model, with which prompt. */
+static bool
+is_about_asking(int tag)
+{
+	switch (tag)
+	{
+		case WTAG_DATABASE:
+		case WTAG_ROLE:
+		case WTAG_SESSION:
+		case WTAG_LOGIN:
+		case WTAG_BACKGROUND:
+		case WTAG_ROLE_WEIGHT:
+		case WTAG_ROLE_MAX_REQUESTS:
+		case WTAG_ROLE_TOKENS_PER_MINUTE:
+		case WTAG_ROLE_MAX_TOKENS:
+		case WTAG_ROLE_LIMIT_WAIT:
+		case WTAG_MODEL:
+		case WTAG_MODEL_PATH:
+		case WTAG_MODEL_OPTIONS:
+		case WTAG_LORA:
+		case WTAG_LORA_PATH:
+		case WTAG_SECRET_PATHS:
+		case WTAG_SLEEP_WAIT:
+		case WTAG_PROMPT:
+		case WTAG_PROMPT_IDS:
+		case WTAG_PROMPT_EMBEDS:
+		case WTAG_EMBEDS_WIDTH:
+		case WTAG_MESSAGES:
+		case WTAG_TOOLS:
+		case WTAG_DOCUMENTS:
+		case WTAG_CHAT_KWARGS:
+		case WTAG_CHAT_TEMPLATE:
+		case WTAG_GENERATION_PROMPT:
+		case WTAG_CONTINUE_FINAL:
+		case WTAG_CONTENT_FORMAT:
+		case WTAG_NOTE:
+		case WTAG_TRACEPARENT:
+		case WTAG_TRACESTATE:
+		case WTAG_PRIORITY:
+		case WTAG_CACHE_SALT:
+		case WTAG_WHOLE_LENGTH:
+		case WTAG_ADD_SPECIAL:
+		case WTAG_TRUNCATE_PROMPT_TOKENS:
+		case WTAG_TRUNCATION_SIDE:
+			return true;
+		default:
+			return tag >= WTAG_PRICE_INPUT && tag <= WTAG_CASCADE;
+	}
+}
+
+bool
+beams_take(int tag)
+{
+	switch (tag)
+	{
+		case WTAG_BEAM_WIDTH:
+		case WTAG_LENGTH_PENALTY:
+		case WTAG_MAX_TOKENS:
+		case WTAG_IGNORE_EOS:
+		case WTAG_SEED:			/* nothing is drawn: any seed gives the same */
+		case WTAG_INCLUDE_STOP: /* an EOS */
+		case WTAG_SKIP_SPECIAL:
+		case WTAG_SPACES_BETWEEN_SPECIAL_TOKENS:
+		case WTAG_DETOKENIZE:
+		case WTAG_STREAM:
+		case WTAG_STREAM_INTERVAL:	/* answers come as wholes */
+		case WTAG_WANT_IDS:
+		case WTAG_WANT_ANSWERS:
+		case WTAG_TOOL_PARSER:
+		case WTAG_REASONING_PARSER:
+		case WTAG_TOOL_CHOICE:	/* one that constrains is refused as a schema is */
+		case WTAG_PARALLEL_TOOL_CALLS:
+		case WTAG_INCLUDE_REASONING:
+		case WTAG_REASONING_EFFORT:
+		case WTAG_RESPONSE_FORMAT:	/* text; others are refused as a schema is */
+			return true;
+		default:
+			return is_about_asking(tag);
+	}
+}
