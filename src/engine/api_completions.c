@@ -5,7 +5,9 @@
  * A prompt is a text or token ids, and there may be several; or embeddings, in base64 what torch.save() writes of
  * a tensor, whose answers come first.  With echo the answer begins
  * with the prompt; of token ids the text is asked for first (round 0), as are the token
- * ids of a text that are to be returned.
+ * ids of a text that are to be returned.  What is told of a prompt is what the model has seen:
+ * one that is to be truncated becomes ids first, these are cut, and what is left of them is
+ * what the model gets and what the text of an echo is made of.
  *
  * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -34,6 +36,7 @@ typedef struct Completions
 	bool		echo;
 	bool		echo_only;		/* max_tokens = 0 */
 	bool		special;		/* add_special_tokens */
+	bool		cut;			/* prompts may be truncated, and something of them is told */
 	/* streaming, by choice: */
 	bool	   *echoed;			/* owned; its prompt has been sent */
 	int64_t    *offsets;		/* owned; characters so far, for text_offset */
@@ -207,7 +210,18 @@ names_prompt(const Completions *k)
 	return k->echo && k->g.logprobs != API_NO_LOGPROBS;
 }
 
-/* Texts of prompts that are ids, and ids of those that are texts, as far as they are wanted. */
+/* A prompt's text or ids, as fields. */
+static bool
+put_prompt(const Completions *k, const cJSON *v, WireOut *o, Err *e)
+{
+	if (!cJSON_IsString(v))
+		return api_put_ids(o, WTAG_PROMPT_IDS, v, "prompt", e);
+	wire_put_str(o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
+	wire_put_int(o, WTAG_ADD_SPECIAL, k->special);
+	return true;
+}
+
+/* Texts of prompts that are ids, and ids of those that are texts or may be too long, as far as they are wanted. */
 static bool
 ask_prompts(ApiCall *a, const Completions *k, Err *e)
 {
@@ -217,20 +231,21 @@ ask_prompts(ApiCall *a, const Completions *k, Err *e)
 
 		if (v == NULL)
 			continue;
-		if (k->echo && !cJSON_IsString(v))
+		if (k->echo && !k->cut && !cJSON_IsString(v))
 		{
 			WireOut		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
 
 			wire_put_int(&o, WTAG_SKIP_SPECIAL, 0);
-			if (!api_put_ids(&o, WTAG_PROMPT_IDS, v, "prompt", e))
+			if (!put_prompt(k, v, &o, e))
 				return false;
 		}
-		if ((k->g.want_ids || names_prompt(k)) && cJSON_IsString(v))
+		if (k->cut || ((k->g.want_ids || names_prompt(k)) && cJSON_IsString(v)))
 		{
 			WireOut		o = api_out(api_item(a, WK_TOKENIZE, ROLE_IDS, p));
 
-			wire_put_str(&o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
-			wire_put_int(&o, WTAG_ADD_SPECIAL, k->special);
+			apigen_put_truncation(&k->g, &o);
+			if (!put_prompt(k, v, &o, e))
+				return false;
 		}
 	}
 	return true;
@@ -256,17 +271,52 @@ reply_of(const ApiCall *a, int role, int p, ApiReply *r)
 	return it != NULL;
 }
 
+/* A reply's ids as a prompt. */
+static void
+put_reply_ids(WireOut *o, const WireField *f)
+{
+	int32_t    *ids = mem_alloc((f->n + 1) * sizeof(int32_t));
+
+	for (size_t i = 0; i < f->n; i++)
+		ids[i] = wire_int_at(f, i);
+	wire_put_ints(o, WTAG_PROMPT_IDS, ids, f->n);
+	mem_free(ids);
+}
+
+/* For an echo, the texts of prompts that have been cut, and of those that were ids to begin with. */
+static void
+ask_cut_texts(ApiCall *a, const Completions *k)
+{
+	for (int p = 0; p < k->n_prompts; p++)
+	{
+		ApiReply	r;
+		WireOut		o;
+
+		if (!reply_of(a, ROLE_IDS, p, &r) || (cJSON_IsString(k->prompts[p]) && r.prompt_tokens == (int64_t) r.ids.n))
+			continue;
+		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
+		put_reply_ids(&o, &r.ids);
+		wire_put_int(&o, WTAG_SKIP_SPECIAL, 0);
+	}
+}
+
+/* The first token that the model has seen of a prompt. */
+static int32_t
+first_id(const ApiCall *a, const Completions *k, int p)
+{
+	ApiReply	r;
+
+	if (reply_of(a, ROLE_IDS, p, &r) && r.ids.n > 0)
+		return wire_int_at(&r.ids, 0);
+	return cJSON_IsString(k->prompts[p]) ? 0 : (int32_t) k->prompts[p]->child->valuedouble;
+}
+
 static void
 ask_first(ApiCall *a, const Completions *k, int p)
 {
-	ApiReply	r;
-	int32_t		id = 0;
+	int32_t		id = first_id(a, k, p);
 	WireOut		o;
 
-	if (reply_of(a, ROLE_IDS, p, &r) && r.ids.n > 0)
-		id = wire_int_at(&r.ids, 0);
-	else if (!cJSON_IsString(k->prompts[p]))
-		id = (int32_t) k->prompts[p]->child->valuedouble;
 	o = api_out(api_item(a, WK_DETOKENIZE, ROLE_FIRST, p));
 	wire_put_ints(&o, WTAG_PROMPT_IDS, &id, 1);
 	wire_put_int(&o, WTAG_SKIP_SPECIAL, 0);
@@ -282,17 +332,15 @@ ask_answers(ApiCall *a, Completions *k, Err *e)
 		const cJSON *v = k->prompts[p];
 		Buf			fields = {0};
 		WireOut		o = chan_out(&fields);
+		ApiReply	r;
 		bool		ok = true;
 
 		if (v == NULL)
 			ok = put_embeds(k->embeds[p], &o, e);
-		else if (cJSON_IsString(v))
-		{
-			wire_put_str(&o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
-			wire_put_int(&o, WTAG_ADD_SPECIAL, k->special);
-		}
+		else if (k->cut && reply_of(a, ROLE_IDS, p, &r))
+			put_reply_ids(&o, &r.ids);
 		else
-			ok = api_put_ids(&o, WTAG_PROMPT_IDS, v, "prompt", e);
+			ok = put_prompt(k, v, &o, e);
 		if (ok)
 			apigen_item(a, &k->g, p, &fields, ROLE_ANSWER);
 		buf_free(&fields);
@@ -310,10 +358,16 @@ make(ApiCall *a, Err *e)
 	Completions *k = a->own;
 	size_t		n;
 
+	if (a->round == 1 && k->cut && k->echo)
+		ask_cut_texts(a, k);
+	a->more = a->n_fresh > 0;
 	if (a->round > 0)
-		return ask_answers(a, k, e);
+		return a->more || ask_answers(a, k, e);
 	k = a->own = mem_zalloc(sizeof(Completions));
-	if (!read_completions(a, k, e) || !ask_prompts(a, k, e))
+	if (!read_completions(a, k, e))
+		return false;
+	k->cut = apibody_get(&a->body, "truncate_prompt_tokens") != NULL && (k->echo || k->g.want_ids);
+	if (!ask_prompts(a, k, e))
 		return false;
 	n = (size_t) k->n_prompts * (size_t) k->g.n;
 	if (n > API_MAX_CHOICES)
@@ -330,10 +384,10 @@ add_prompt(const ApiCall *a, const Completions *k, int p, Buf *text)
 {
 	ApiReply	r;
 
-	if (cJSON_IsString(k->prompts[p]))
-		buf_addstr(text, k->prompts[p]->valuestring);
-	else if (reply_of(a, ROLE_TEXT, p, &r))
+	if (reply_of(a, ROLE_TEXT, p, &r))
 		buf_add(text, r.text.s, r.text.n);
+	else if (cJSON_IsString(k->prompts[p]))
+		buf_addstr(text, k->prompts[p]->valuestring);
 }
 
 static void
@@ -372,7 +426,8 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 		return;
 	}
 	(void) reply_of(a, ROLE_FIRST, p, &first);
-	api_write_completion_logprobs(j, k->echo ? all : NULL, first.text, k->echo_only ? &none : &r->entries, k->g.as_ids,
+	api_write_completion_logprobs(j, k->echo ? all : NULL, first.text, k->echo ? first_id(a, k, p) : 0,
+								  k->echo_only ? &none : &r->entries, k->g.as_ids,
 								  &k->offsets[choice]);
 }
 

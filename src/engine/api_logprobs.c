@@ -197,15 +197,15 @@ write_top(JsonOut *j, const Positions *p, int i, bool as_ids)
 
 /* One of the four lists; what: 0 tokens, 1 their values, 2 the likeliest, 3 offsets. */
 static void
-write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, ApiText first)
+write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, ApiText first, int32_t first_id)
 {
 	for (int i = 0; i < p->n; i++)
 	{
 		bool		own = p->first[i + 1] > p->first[i];
-		Entry		e = own ? p->e[p->first[i]] : (Entry) {.s = first.s,.n = first.n};
+		Entry		e = own ? p->e[p->first[i]] : (Entry) {.id = first_id,.s = first.s,.n = first.n};
 
 		if (what == 0)
-			write_token(j, &e, as_ids && own);
+			write_token(j, &e, as_ids);
 		else if (what == 1 && own)
 			write_value(j, e.value);
 		else if (what == 1)
@@ -221,7 +221,8 @@ write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offse
 }
 
 void
-api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, const ApiEntries *e, bool as_ids, int64_t *offset)
+api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, int32_t first_id,
+							  const ApiEntries *e, bool as_ids, int64_t *offset)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
 	Positions	p = {0};
@@ -235,8 +236,8 @@ api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText firs
 	{
 		json_key(j, names[what]);
 		json_open(j, '[');
-		write_list(j, &p, what, as_ids, offset, first);
-		write_list(j, &q, what, as_ids, offset, first);
+		write_list(j, &p, what, as_ids, offset, first, first_id);
+		write_list(j, &q, what, as_ids, offset, first, first_id);
 		json_close(j, ']');
 	}
 	json_close(j, '}');

@@ -94,6 +94,20 @@ SELECT v1_completions('{"prompt": "ab c", "logprobs": 1, "max_tokens": 2}')->'ch
 -- the prompt's first token has no log-probability
 SELECT c->'logprobs', c->'prompt_logprobs' FROM json_array_elements(v1_completions('{"prompt": "ab", "logprobs": 0, "echo": true, "max_tokens": 1,
     "return_tokens_as_token_ids": true}')->'choices') c;
+-- of a prompt that is cut, what the model has seen: text, ids, tokens, offsets and usage
+SELECT side, c->>'text' AS text, c->'prompt_token_ids' AS ids, c->'logprobs'->'tokens' AS tokens, c->'logprobs'->'text_offset' AS offsets, b->'usage'->>'prompt_tokens' AS n
+FROM unnest(ARRAY['left', 'right']) side,
+    v1_completions(json_build_object('prompt', '["abcdef", [104, 105, 106], "xy"]'::json, 'truncate_prompt_tokens', 2, 'truncation_side', side, 'echo', true,
+                                     'return_token_ids', true, 'logprobs', 0, 'max_tokens', 1)) b, json_array_elements(b->'choices') c;
+SELECT c->'prompt_token_ids' AS ids, c->'logprobs' AS none FROM json_array_elements(v1_completions('{"prompt": ["abcdef", [104, 105, 106]], "truncate_prompt_tokens": 2,
+    "return_token_ids": true}')->'choices') c;
+SELECT json_array_length(c->'prompt_token_ids') AS n, c->>'text' AS text
+FROM json_array_elements(v1_completions(format('{"prompt": "%s", "truncate_prompt_tokens": -1, "max_tokens": 33554400, "echo": true, "return_token_ids": true}', repeat('a', 40))::json)->'choices') c;
+SELECT c->'choices'->0->>'text' AS text, c->'choices'->0->'prompt_token_ids' AS ids
+FROM v1_completions_stream('{"prompt": "abcdef", "truncate_prompt_tokens": 2, "echo": true, "return_token_ids": true}') c;
+SELECT v1_completions('{"prompt": "abcdef", "truncate_prompt_tokens": 33554433, "echo": true}');
+SELECT json_array_length(b->'prompt_token_ids') AS ids, b->'usage'->>'prompt_tokens' AS n
+FROM v1_chat_completions('{"messages": [{"role": "user", "content": "abcdef"}], "truncate_prompt_tokens": 5, "return_token_ids": true}') b;
 SELECT c->>'index', c->>'text' FROM json_array_elements(v1_completions('{"prompt": ["ab", "c"], "n": 2, "use_beam_search": true, "length_penalty": 0.5}')->'choices') c;
 SELECT v1_completions('{"prompt": "x", "length_penalty": 0.5}');
 SELECT v1_completions_stream('{"prompt": "x", "n": 2, "use_beam_search": true}');
@@ -167,8 +181,6 @@ FROM (VALUES ('auto'), ('none')) t(choice), v1_chat_completions(json_build_objec
     'tools', '[{"type": "function", "function": {"name": "f"}}]'::json, 'return_token_ids', true, 'tool_choice', choice)) c;
 SELECT llm_drop_model('hides');
 SET vllm.tool_call_parser = 'none such';
-SELECT v1_chat_completions(pg_temp.say('x'));
-SELECT v1_tokenize('{"prompt": "x"}')->'count';
 RESET vllm.tool_call_parser;
 RESET vllm.reasoning_parser;
 
