@@ -58,10 +58,10 @@ api_store_find(const char *path, const char *previous_id)
 	if (strncmp(path, RESPONSES, strlen(RESPONSES)) != 0)
 		return NULL;
 	if (*id == '\0')
-		return previous_id ? look_up("SELECT items::text FROM vllm.response WHERE " OWN "$1", previous_id) : NULL;
+		return previous_id ? look_up("SELECT items::pg_catalog.text FROM vllm.response WHERE " OWN "$1", previous_id) : NULL;
 	if (*id != '/')
 		return NULL;
-	return look_up("SELECT response::text FROM vllm.response WHERE " OWN "pg_catalog.split_part($1, '/', 4)", path);
+	return look_up("SELECT response::pg_catalog.text FROM vllm.response WHERE " OWN "pg_catalog.split_part($1, '/', 4)", path);
 }
 
 /* The path and the body of a request's fields. */

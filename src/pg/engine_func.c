@@ -10,8 +10,13 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg/api.h"
@@ -23,6 +28,8 @@
 #include "pg/pool.h"
 #include "pg/result_cache.h"
 #include "pg/route.h"
+
+#define LIBRARY "vllm_pg"
 
 #define ENGINE_FUNC(symbol, inputs, head, input, result) \
 	PG_FUNCTION_INFO_V1(symbol);
@@ -43,6 +50,32 @@ engine_func_find(const char *prosrc)
 		if (strcmp(funcs[i].prosrc, prosrc) == 0)
 			return &funcs[i];
 	return NULL;
+}
+
+/* Does probin name our library, by whatever path? */
+static bool
+is_our_library(const char *probin)
+{
+	const char *slash = strrchr(probin, '/');
+	const char *base = slash ? slash + 1 : probin;
+	size_t		len = strlen(LIBRARY);
+
+	return strncmp(base, LIBRARY, len) == 0 &&
+		(base[len] == '\0' || strcmp(base + len, DLSUFFIX) == 0);
+}
+
+const EngineFunc *
+engine_func_of(HeapTuple proc)
+{
+	bool		no_bin;
+	bool		no_src;
+	Datum		probin = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_probin, &no_bin);
+	Datum		prosrc = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosrc, &no_src);
+
+	if (((Form_pg_proc) GETSTRUCT(proc))->prolang != ClanguageId || no_bin || no_src ||
+		!is_our_library(TextDatumGetCString(probin)))
+		return NULL;
+	return engine_func_find(TextDatumGetCString(prosrc));
 }
 
 /* Errors that say no to what was asked, as opposed to those of the system. */
@@ -78,7 +111,7 @@ engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(cxt);
-		refused = CopyErrorData();
+		refused = compat_caught_error();
 		if (!is_refusal(refused->sqlerrcode))
 			PG_RE_THROW();
 		FlushErrorState();

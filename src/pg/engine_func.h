@@ -16,6 +16,7 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 
@@ -60,6 +61,8 @@ typedef struct EngineFunc
 
 /* The row of a C symbol, NULL if there is none. */
 const EngineFunc *engine_func_find(const char *prosrc);
+/* That of a row of pg_proc, NULL if it is no function of ours: anybody may write any prosrc in another language. */
+const EngineFunc *engine_func_of(HeapTuple proc);
 
 /*
  * Its head; options that are refused are not thrown but returned: those of a row that

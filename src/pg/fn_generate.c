@@ -241,19 +241,30 @@ next_of_stream(Stream *s, MemoryContext cxt, CallFrame *f)
 	}
 }
 
-/* (seq, text, token_ids, finish_reason) */
+#define STREAM_COLUMNS	6
+
+static Datum
+part_or_null(const char *s, size_t n, bool *isnull)
+{
+	*isnull = s == NULL;
+	return s != NULL ? PointerGetDatum(text_from_wire(s, n)) : (Datum) 0;
+}
+
+/* (seq, text, token_ids, finish_reason), and of a chat (reasoning, tool_calls) */
 static Datum
 stream_row(Stream *s, const CallFrame *f, TupleDesc desc)
 {
 	Reply		r;
-	Datum		values[4];
-	bool		nulls[4] = {0};
+	Datum		values[STREAM_COLUMNS];
+	bool		nulls[STREAM_COLUMNS] = {0};
 
 	reply_read(&r, f);
 	values[0] = Int32GetDatum(++s->seq);
 	values[1] = PointerGetDatum(reply_text(&r));
 	values[2] = reply_ids(&r);
 	values[3] = reply_finish_reason(&r, &nulls[3]);
+	values[4] = part_or_null(r.reasoning, r.reasoning_len, &nulls[4]);
+	values[5] = part_or_null(r.tool_calls, r.tool_calls_len, &nulls[5]);
 	return HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
 }
 
@@ -280,6 +291,8 @@ generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, Func
 		{
 			if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 				elog(ERROR, "return type must be a row type");
+			if (desc->natts > STREAM_COLUMNS)
+				elog(ERROR, "a stream has no %d columns", desc->natts);
 			fctx->tuple_desc = BlessTupleDesc(desc);
 			initStringInfo(&s->request.body);
 			request(&s->request, fcinfo);

@@ -47,12 +47,6 @@ check_options(const GenOptions *o)
 {
 	const char *bad = NULL;
 
-	if (o->v[OPT_json_schema].set || o->v[OPT_regex].set || o->v[OPT_choice].set || o->v[OPT_grammar].set ||
-		o->v[OPT_structured_outputs].set || o->v[OPT_response_format].set)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the answer has a schema already"),
-				 errdetail("json_schema, regex, choice, grammar, structured_outputs and response_format can't be given here.")));
 	if (o->v[OPT_stop].set && o->v[OPT_stop].n > 0)
 		bad = "stop";
 	else if (o->v[OPT_stop_token_ids].set && o->v[OPT_stop_token_ids].n > 0)
@@ -77,10 +71,7 @@ head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int
 
 	options_read(&options, fcinfo);
 	check_options(&options);
-	options.v[OPT_json_schema].set = true;
-	options.v[OPT_json_schema].n = 1;
-	options.v[OPT_json_schema].strs = palloc(sizeof(char *));
-	options.v[OPT_json_schema].strs[0] = schema;
+	options_take_schema(&options, schema);
 	if (options.default_max_tokens)
 		options.v[OPT_max_tokens].set = false;
 	generate_head_of(r, &options, 0);
@@ -283,7 +274,7 @@ answer_tree(const Reply *reply, ErrorData **refused)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(cxt);
-		*refused = CopyErrorData();
+		*refused = compat_caught_error();
 		if (ERRCODE_TO_CATEGORY((*refused)->sqlerrcode) != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
 			PG_RE_THROW();
 		FlushErrorState();

@@ -101,7 +101,7 @@ static void
 append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
 {
 	appendStringInfo(s,
-					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return'::text) ELSE refusal END AS answer "
+					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return'::pg_catalog.text) ELSE refusal END AS answer "
 					 "FROM (SELECT n, custom_id, url, body, vllm.batch_refusal(custom_id, url, body, nth, problem) AS refusal "
 					 "FROM (SELECT n, custom_id, url, body, problem, pg_catalog.row_number() OVER (PARTITION BY custom_id ORDER BY n) AS nth "
 					 "FROM (%s) AS r) AS r ORDER BY n) AS r",
@@ -195,11 +195,13 @@ llm_run_batch(PG_FUNCTION_ARGS)
 	query = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	initStringInfo(&rows);
 	appendStringInfo(&rows,
-					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::text, url::text, body::json, NULL::text AS problem "
+					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::pg_catalog.text, url::pg_catalog.text, body::pg_catalog.json, "
+					 "NULL::pg_catalog.text AS problem "
 					 "FROM (%s\n) AS q(custom_id, url, body)", query);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql,
-						   "SELECT custom_id, status, CASE WHEN status = 200 THEN answer END, CASE WHEN status <> 200 THEN answer OPERATOR(pg_catalog.->) 'error' END "
+						   "SELECT custom_id, status, CASE WHEN status OPERATOR(pg_catalog.=) 200 THEN answer END, "
+						   "CASE WHEN status OPERATOR(pg_catalog.<>) 200 THEN answer OPERATOR(pg_catalog.->) 'error' END "
 						   "FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM (");
 	append_answers(&sql, fcinfo, rows.data);
 	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
@@ -237,7 +239,8 @@ run_number(const char *sql)
 static void
 check_ids(const char *input)
 {
-	if (SPI_execute(psprintf("SELECT custom_id::text FROM %s GROUP BY 1 HAVING pg_catalog.count(*) > 1 OR custom_id::text IS NULL", input),
+	if (SPI_execute(psprintf("SELECT custom_id::pg_catalog.text FROM %s GROUP BY 1 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 "
+							 "OR custom_id::pg_catalog.text IS NULL", input),
 					false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the rows of a batch");
 	if (SPI_processed > 0)
@@ -255,9 +258,11 @@ check_ids(const char *input)
 static void
 run_parts(FunctionCallInfo fcinfo, const char *input, const char *output, int part_rows)
 {
-	char	   *rest = psprintf("FROM %s AS i WHERE NOT EXISTS (SELECT FROM %s AS o WHERE o.custom_id::text = i.custom_id::text)", input, output);
+	char	   *rest = psprintf("FROM %s AS i WHERE NOT EXISTS (SELECT FROM %s AS o "
+							 "WHERE o.custom_id::pg_catalog.text OPERATOR(pg_catalog.=) i.custom_id::pg_catalog.text)", input, output);
 	char	   *query = psprintf("SELECT i.custom_id, i.url, i.body %s LIMIT %d", rest, part_rows);
-	char	   *sql = psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, response, error FROM %s.llm_run_batch(%s)",
+	char	   *sql = psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, response, error "
+							   "FROM %s.llm_run_batch(%s::pg_catalog.text, NULL::pg_catalog.int4)",
 							   output, schema_of(fcinfo), quote_literal_cstr(query));
 	int64		n;
 
@@ -306,22 +311,26 @@ llm_run_batch_table(PG_FUNCTION_ARGS)
 #define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'UTF8')"
 
 /*
- * Queries run under the caller's search_path.  No arrow of the system takes (json, json), what a json and an unknown
- * literal are tried as first: so they are named, or another schema's would come before them.
+ * Queries run under the caller's search_path, which may find another schema's operators and types first: so each has
+ * its schema.
  */
 #define LINE_ROWS \
 	"SELECT n, line OPERATOR(pg_catalog.->>) 'custom_id' AS custom_id, line OPERATOR(pg_catalog.->>) 'url' AS url, " \
 	"line OPERATOR(pg_catalog.->) 'body' AS body, CASE WHEN bad THEN 'the line is not a JSON object' " \
-	"WHEN (line OPERATOR(pg_catalog.->>) 'method') <> 'POST'::text " \
+	"WHEN (line OPERATOR(pg_catalog.->>) 'method') OPERATOR(pg_catalog.<>) 'POST'::pg_catalog.text " \
 	"THEN pg_catalog.format('method must be POST, got %s', line OPERATOR(pg_catalog.->) 'method') END AS problem " \
-	"FROM (SELECT n, CASE WHEN bad THEN '{}'::json ELSE j END AS line, bad " \
-	"FROM (SELECT n, j, coalesce(pg_catalog.json_typeof(j), '') <> 'object'::text AS bad FROM (SELECT n, vllm.json_or_null(line) AS j " \
-	"FROM " LINES " WHERE line ~ '[^[:space:]]') AS j) AS j) AS l"
+	"FROM (SELECT n, CASE WHEN bad THEN '{}'::pg_catalog.json ELSE j END AS line, bad " \
+	"FROM (SELECT n, j, coalesce(pg_catalog.json_typeof(j), '') OPERATOR(pg_catalog.<>) 'object'::pg_catalog.text AS bad " \
+	"FROM (SELECT n, vllm.json_or_null(line) AS j " \
+	"FROM " LINES " WHERE line OPERATOR(pg_catalog.~) '[^[:space:]]'::pg_catalog.text) AS j) AS j) AS l"
 
 #define OUTPUT_LINE \
-	"SELECT n, status, pg_catalog.json_build_object('id', 'vllm-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), 'custom_id', custom_id, " \
-	"'response', pg_catalog.json_build_object('status_code', status, 'request_id', 'vllm-batch-' || pg_catalog.replace(pg_catalog.gen_random_uuid()::text, '-', ''), " \
-	"'body', CASE WHEN status = 200 THEN answer END), 'error', CASE WHEN status <> 200 THEN answer OPERATOR(pg_catalog.->) 'error' END)::text AS line " \
+	"SELECT n, status, pg_catalog.json_build_object('id', 'vllm-' OPERATOR(pg_catalog.||) " \
+	"pg_catalog.replace(pg_catalog.gen_random_uuid()::pg_catalog.text, '-', ''), 'custom_id', custom_id, " \
+	"'response', pg_catalog.json_build_object('status_code', status, 'request_id', 'vllm-batch-' OPERATOR(pg_catalog.||) " \
+	"pg_catalog.replace(pg_catalog.gen_random_uuid()::pg_catalog.text, '-', ''), " \
+	"'body', CASE WHEN status OPERATOR(pg_catalog.=) 200 THEN answer END), " \
+	"'error', CASE WHEN status OPERATOR(pg_catalog.<>) 200 THEN answer OPERATOR(pg_catalog.->) 'error' END)::pg_catalog.text AS line " \
 	"FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM ("
 
 /* One more line, without its end; false at the end of the file. */
@@ -439,10 +448,10 @@ answer_lines(FunctionCallInfo fcinfo, const char *input, const char *output)
 {
 	StringInfoData sql;
 
-	run("CREATE TEMPORARY TABLE vllm_batch_lines (n bigint GENERATED ALWAYS AS IDENTITY, line text)", SPI_OK_UTILITY);
+	run("CREATE TEMPORARY TABLE " LINES " (n bigint GENERATED ALWAYS AS IDENTITY, line pg_catalog.text)", SPI_OK_UTILITY);
 	read_lines(input);
 	initStringInfo(&sql);
-	appendStringInfoString(&sql, "CREATE TEMPORARY TABLE vllm_batch_answers AS " OUTPUT_LINE);
+	appendStringInfoString(&sql, "CREATE TEMPORARY TABLE " ANSWERS " AS " OUTPUT_LINE);
 	append_answers(&sql, fcinfo, LINE_ROWS);
 	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
 	run(sql.data, SPI_OK_UTILITY);
@@ -477,7 +486,8 @@ llm_run_batch_file(PG_FUNCTION_ARGS)
 	check_files(input, output);
 	SPI_connect();
 	answer_lines(fcinfo, input, output);
-	if (SPI_execute("SELECT count(*)::int, (count(*) FILTER (WHERE status = 200))::int, (count(*) FILTER (WHERE status <> 200))::int FROM " ANSWERS,
+	if (SPI_execute("SELECT pg_catalog.count(*)::int, (pg_catalog.count(*) FILTER (WHERE status OPERATOR(pg_catalog.=) 200))::int, "
+					"(pg_catalog.count(*) FILTER (WHERE status OPERATOR(pg_catalog.<>) 200))::int FROM " ANSWERS,
 					false, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not count the answers of a batch");
 	for (int i = 0; i < 3; i++)

@@ -17,6 +17,7 @@
 #include "utils/guc.h"
 
 #include "pg/cost.h"
+#include "pg/default_params.h"
 #include "pg/on_error.h"
 #include "pg/request_stat.h"
 #include "pg/vllm_pg.h"
@@ -64,6 +65,7 @@ char	   *vllm_cuda_visible_devices = "";
 static char *vllm_device_library = "";
 static char *vllm_nccl_path = "";
 static char *vllm_cuda_kernels = "auto";
+char	   *vllm_seccomp = "on";
 int			vllm_max_num_seqs;
 int			vllm_max_num_batched_tokens;
 int			vllm_block_size;
@@ -283,6 +285,9 @@ static bool check_sleep_requests(char **newval, void **extra, GucSource source);
 static bool check_object(char **newval, void **extra, GucSource source);
 static bool check_cost_window(char **newval, void **extra, GucSource source);
 static bool check_on_error(char **newval, void **extra, GucSource source);
+static bool check_seccomp(char **newval, void **extra, GucSource source);
+static bool check_tool_parser(char **newval, void **extra, GucSource source);
+static bool check_reasoning_parser(char **newval, void **extra, GucSource source);
 
 typedef struct StringRow
 {
@@ -299,15 +304,15 @@ typedef struct StringRow
 static const StringRow string_rows[] = {
 	{"vllm.model", &vllm_model, "tickets-2m", PGC_USERSET, 0, NULL, NULL,
 	"Names the model that is used when a call names none."},
-	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, NULL, NULL,
+	{"vllm.default_params", &vllm_default_params, "", PGC_USERSET, 0, check_default_params, NULL,
 	"JSON object of sampling parameters that apply when a call does not give them."},
 	{"vllm.role_cost_window", &vllm_role_cost_window, "month", PGC_SUSET, 0, check_cost_window, NULL,
 	"Sets the time that vllm.role_max_cost is for: day or month, in UTC, or none, for ever."},
 	{"vllm.on_error", &vllm_on_error, "error", PGC_USERSET, 0, check_on_error, NULL,
 	"Sets what becomes of a call whose LLM request fails, where it does not say itself: error, or null."},
-	{"vllm.tool_call_parser", &vllm_tool_call_parser, "", PGC_USERSET, 0, NULL, NULL,
+	{"vllm.tool_call_parser", &vllm_tool_call_parser, "", PGC_USERSET, 0, check_tool_parser, NULL,
 	"Names the parser of tool calls in chats with models whose options name none; empty means none."},
-	{"vllm.reasoning_parser", &vllm_reasoning_parser, "", PGC_USERSET, 0, NULL, NULL,
+	{"vllm.reasoning_parser", &vllm_reasoning_parser, "", PGC_USERSET, 0, check_reasoning_parser, NULL,
 	"Names the parser of reasoning in chats with models whose options name none; empty means none."},
 	{"vllm.engine_path", &vllm_engine_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
 	"Sets the path of the engine program; empty means vllm_pg_engine beside the library."},
@@ -357,6 +362,8 @@ static const StringRow string_rows[] = {
 	"What goes with vllm.traceparent, as the W3C's header tracestate."},
 	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "kv_offload_directory",
 	"Sets the directory for what the KV caches lose, where the engine finds it again after a restart; empty means none."},
+	{"vllm.seccomp", &vllm_seccomp, "on", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_seccomp, "seccomp",
+	"Filters the system calls of the engine, the HTTP server and the remote program, from their next start on: on, off, or require, without which they don't start."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -387,6 +394,46 @@ check_isa(char **newval, void **extra, GucSource source)
 	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", NULL};
 
 	return one_of(newval, names, "The instruction set");
+}
+
+static bool
+check_seccomp(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {"on", "off", "require", NULL};
+
+	return one_of(newval, names, "The value");
+}
+
+static bool
+check_tool_parser(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {
+#define TOOL_PARSER(name, symbol) name,
+#include "parse/tools.def"
+#undef TOOL_PARSER
+		NULL
+	};
+
+	if (*newval == NULL || **newval == '\0' || one_of(newval, names, "The parser of tool calls"))
+		return true;
+	GUC_check_errhint("Empty means none: answers are text.");
+	return false;
+}
+
+static bool
+check_reasoning_parser(char **newval, void **extra, GucSource source)
+{
+	static const char *const names[] = {
+#define REASONING_PARSER(name, symbol) name,
+#include "parse/reasoning.def"
+#undef REASONING_PARSER
+		NULL
+	};
+
+	if (*newval == NULL || **newval == '\0' || one_of(newval, names, "The parser of reasoning"))
+		return true;
+	GUC_check_errhint("Empty means none: thoughts are part of the answer.");
+	return false;
 }
 
 /* Which CPUs the engine may use is found out by the engine, at a model's load. */

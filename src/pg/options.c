@@ -12,7 +12,7 @@
  * Functions with options of their own have a table of their own (pool_options.c), read
  * by the same code.
  *
- * vllm.default_params is parsed once and kept until its text changes.
+ * vllm.default_params is default_params.c's.
  *
  * Tests: tests/sql/03_options.sql.
  */
@@ -32,9 +32,12 @@
 #include "utils/varlena.h"
 
 #include "pg/client.h"
+#include "pg/default_params.h"
 #include "pg/encode.h"
 #include "pg/fn_args.h"
+#include "pg/json_tree.h"
 #include "pg/options.h"
+#include "wire/beams.h"
 #include "wire/traceparent.h"
 #include "pg/vllm_pg.h"
 
@@ -469,42 +472,16 @@ options_json(const OptTable *t, OptValue *v, const char *json, const char *what)
 	}
 }
 
-static void
-default_params_context(void *arg)
+void
+options_object(GenOptions *o, const char *json, const char *what)
 {
-	errcontext("setting \"vllm.default_params\"");
+	options_json(&generate_options, o->v, json, what);
 }
 
-/* vllm.default_params, parsed at most once a text. */
-static const GenOptions *
-session_defaults(void)
+const char *
+options_name(OptId option)
 {
-	static MemoryContext cxt = NULL;
-	static GenOptions *defaults = NULL;
-	static char *parsed_text = NULL;
-	ErrorContextCallback callback = {error_context_stack, default_params_context, NULL};
-	MemoryContext old;
-	GenOptions *fresh;
-
-	if (vllm_default_params == NULL || vllm_default_params[0] == '\0')
-		return NULL;
-	if (defaults && strcmp(parsed_text, vllm_default_params) == 0)
-		return defaults;
-
-	defaults = NULL;
-	if (cxt == NULL)
-		cxt = AllocSetContextCreate(TopMemoryContext, "vllm.default_params",
-									ALLOCSET_SMALL_SIZES);
-	MemoryContextReset(cxt);
-	old = MemoryContextSwitchTo(cxt);
-	parsed_text = pstrdup(vllm_default_params);
-	fresh = palloc0(sizeof(GenOptions));
-	error_context_stack = &callback;
-	options_json(&generate_options, fresh->v, parsed_text, "vllm.default_params");
-	error_context_stack = callback.previous;
-	MemoryContextSwitchTo(old);
-	defaults = fresh;
-	return defaults;
+	return optdefs[option].name;
 }
 
 /* ---- the whole ---- */
@@ -585,12 +562,111 @@ names_a_kind(int option)
 		option == OPT_structured_outputs || option == OPT_response_format;
 }
 
+/* Is the response_format one that constrains nothing? */
+static bool
+is_text_format(const OptValue *v)
+{
+	const JsonNode *tree = json_tree(cstring_to_text(v->strs[0]));
+	const JsonNode *type = tree->kind == JSON_OBJECT ? json_tree_get(tree, "type") : NULL;
+
+	return type != NULL && type->kind == JSON_STRING && strcmp(type->text, "text") == 0;
+}
+
+/* Must tools be called, so that the answer has a schema? */
+static bool
+must_call(const OptValue *v)
+{
+	const char *s = v->set && v->n > 0 ? v->strs[0] + strspn(v->strs[0], " \t\r\n") : "";
+
+	return s[0] == '{' || strncmp(s, "\"required\"", 10) == 0;
+}
+
+/* What the call itself says about what its answer must look like. */
+static OwnShape
+own_shape(const GenOptions *o)
+{
+	OwnShape	own = SHAPE_NONE;
+
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (o->v[i].set && names_a_kind(i) && !(i == OPT_response_format && is_text_format(&o->v[i])))
+			return SHAPE_KIND;
+		else if (o->v[i].set && names_a_kind(i))
+			own = SHAPE_TEXT;
+	return must_call(&o->v[OPT_tool_choice]) ? SHAPE_CALL : own;
+}
+
+/* The session's options of structured_outputs beside a kind that the call has. */
+static void
+take_shape_options(GenOptions *o, const DefaultParams *d)
+{
+	OptValue   *v = &o->v[OPT_structured_outputs];
+
+	if (d->shape_options == NULL || v->set)
+		return;
+	v->set = true;
+	v->n = 1;
+	v->strs = palloc(sizeof(char *));
+	v->strs[0] = d->shape_options;
+}
+
+/* May the call take this option of the session's? */
+static bool
+takes_default(const GenOptions *o, const DefaultParams *d, int i)
+{
+	/* who names a model doesn't want the session's adapter */
+	if (o->v[i].set || (o->named_model && (i == OPT_model || i == OPT_lora)))
+		return false;
+	/* a search takes what it honours; what the call itself says and it doesn't is an error */
+	if (o->v[OPT_beam_width].set && (names_a_kind(i) || !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
+		return false;
+	if (!names_a_kind(i))
+		return true;
+	if (o->own_shape != SHAPE_NONE)
+		return false;
+	/* options alone constrain nothing */
+	return i != OPT_structured_outputs || d->outputs_name_a_kind || d->o.v[OPT_json_schema].set || d->o.v[OPT_regex].set ||
+		d->o.v[OPT_choice].set || d->o.v[OPT_grammar].set || d->o.v[OPT_response_format].set;
+}
+
+static void
+take_defaults(GenOptions *o)
+{
+	const DefaultParams *d = default_params();
+
+	o->own_shape = own_shape(o);
+	o->named_model = o->v[OPT_model].set || o->v[OPT_lora].set;
+	for (int i = 0; d != NULL && i < OPT_COUNT; i++)
+		if (takes_default(o, d, i))
+			o->v[i] = d->o.v[i];
+	if (d != NULL && (o->own_shape == SHAPE_KIND || o->own_shape == SHAPE_CALL) && !o->v[OPT_beam_width].set)
+		take_shape_options(o, d);
+}
+
+void
+options_take_schema(GenOptions *o, char *schema)
+{
+	OptValue   *v = &o->v[OPT_json_schema];
+	const DefaultParams *d = default_params();
+
+	if (o->own_shape == SHAPE_KIND || o->own_shape == SHAPE_TEXT)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the answer has a schema already"),
+				 errdetail("json_schema, regex, choice, grammar, structured_outputs and response_format can't be given here.")));
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (names_a_kind(i))
+			o->v[i].set = false;
+	v->set = true;
+	v->n = 1;
+	v->strs = palloc(sizeof(char *));
+	v->strs[0] = schema;
+	if (d != NULL)
+		take_shape_options(o, d);
+}
+
 void
 options_read(GenOptions *o, FunctionCallInfo fcinfo)
 {
-	const GenOptions *defaults;
-	bool		shaped = false;
-	bool		modelled;
 	char	   *params = NULL;
 	int			n;
 	const int16 *numbers = fn_arg_numbers(fcinfo, argument_number, &n);
@@ -607,14 +683,7 @@ options_read(GenOptions *o, FunctionCallInfo fcinfo)
 	}
 	if (params != NULL)
 		options_json(&generate_options, o->v, params, "params");
-	defaults = session_defaults();
-	/* who says what this answer must look like doesn't want the session's kind, too, nor who names a model its adapter */
-	modelled = o->v[OPT_model].set || o->v[OPT_lora].set;
-	for (int i = 0; defaults && i < OPT_COUNT; i++)
-		shaped = shaped || (o->v[i].set && names_a_kind(i));
-	for (int i = 0; defaults && i < OPT_COUNT; i++)
-		if (!o->v[i].set && !(shaped && names_a_kind(i)) && !(modelled && (i == OPT_model || i == OPT_lora)))
-			o->v[i] = defaults->v[i];
+	take_defaults(o);
 	options_finish(o);
 }
 
@@ -651,6 +720,9 @@ options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream
 {
 	static const OptId about_tokens[] = {OPT_logprobs, OPT_prompt_logprobs, OPT_logprob_token_ids};
 	static const OptId about_beams[] = {OPT_beam_width, OPT_length_penalty};
+
+	if (beams && o->v[OPT_flat_logprobs].set && o->v[OPT_flat_logprobs].i)
+		no_room("flat_logprobs", "flat_logprobs", "llm_completions(), llm_output() and, of chats, llm_chat_full() return log-probabilities.");
 
 	if (o->v[OPT_n].set && o->v[OPT_n].i > 1 && (!answers || beams))
 		no_room("n", "n greater than 1", "llm_completions(), llm_output() and, of chats, llm_chat_full() return all answers.");

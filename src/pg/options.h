@@ -77,9 +77,20 @@ void		options_send(const OptTable *t, const OptValue *v, WireOut *out);
 /* ERROR 22023: "NAME RULE", with the value in the detail */
 void		options_refuse(const OptDef *d, const char *rule, const char *value);
 
+/* What a call itself, not the session, says about what its answer must look like. */
+typedef enum OwnShape
+{
+	SHAPE_NONE,
+	SHAPE_TEXT,					/* that it needn't look like anything */
+	SHAPE_KIND,
+	SHAPE_CALL					/* calls of tools must be made */
+} OwnShape;
+
 typedef struct GenOptions
 {
 	OptValue	v[OPT_COUNT];
+	OwnShape	own_shape;
+	bool		named_model;	/* the call names a model, or an adapter */
 	bool		default_max_tokens; /* max_tokens is vllm.default_max_tokens: the caller said nothing */
 } GenOptions;
 
@@ -95,6 +106,13 @@ void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
  * it has), what makes a beam search (beams: it is one), rows as they come (stream).
  */
 void		options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream);
+
+/* The options of a json object, where they are not set yet. */
+void		options_object(GenOptions *o, const char *json, const char *what);
+const char *options_name(OptId option);
+
+/* The function's own schema, in place of the session's; ERROR 22023 if the call names one, too. */
+void		options_take_schema(GenOptions *o, char *schema);
 
 /* Fields for a WK_GENERATE message. */
 void		options_put(const GenOptions *o, WireOut *out);

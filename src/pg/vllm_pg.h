@@ -34,6 +34,7 @@ extern char *vllm_reasoning_parser; /* '' = none */
 extern char *vllm_engine_path;	/* vllm.engine_path: '' = $libdir's sibling bin */
 extern char *vllm_engine_args;	/* vllm.engine_args: "--fake" in tests */
 extern int	vllm_engine_nice;
+extern char *vllm_seccomp;		/* on, off, require */
 extern int	vllm_engine_memory_limit;	/* MB, 0 = none: RLIMIT_AS of the engine */
 extern int	vllm_step_target;	/* ms */
 extern int	vllm_log_stats_interval;	/* s, 0 = never */

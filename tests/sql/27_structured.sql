@@ -83,3 +83,47 @@ SELECT o, struct_fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES
 -- a grammar that doesn't compile fails each call that asks for it, and no other
 SELECT g, CASE WHEN g % 2 = 0 THEN struct_fails('SELECT llm_generate(''x'', regex => ''(b'')') ELSE llm_generate('x', regex => 'b') END FROM generate_series(1, 4) g;
 DROP FUNCTION struct_fails;
+
+-- what the session says, and what a call says: kinds go as a group, options of structured_outputs hold beside a call's kind
+CREATE FUNCTION pg_temp.shaped(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE r text; m text; d text;
+BEGIN
+    EXECUTE query INTO r;
+    RETURN r;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS m = MESSAGE_TEXT, d = PG_EXCEPTION_DETAIL;
+    RETURN concat_ws(' | ', SQLSTATE, m, nullif(d, ''));
+END $$;
+CREATE TYPE pg_temp.pair AS (a int);
+CREATE FUNCTION pg_temp.calls(defaults text) RETURNS TABLE (call text, answer text) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('vllm.default_params', defaults, false);
+    RETURN QUERY SELECT v.c, pg_temp.shaped('SELECT ' || v.c) FROM (VALUES
+        ($q$llm_generate('one two')$q$), ($q$llm_generate('one', json_schema => '{"const": {"a": 1}}')$q$),
+        ($q$llm_generate('one', params => '{"structured_outputs": {"json": {"const": [1]}}}')$q$), ($q$llm_generate('one', regex => 'bc')$q$),
+        ($q$llm_generate('one', choice => '{c}')$q$), ($q$llm_generate('one', params => '{"response_format": {"type": "text"}}')$q$),
+        ($q$llm_generate_as('one', NULL::pg_temp.pair)$q$), ($q$llm_generate_as('one', NULL::pg_temp.pair, params => '{"regex": "x"}')$q$), ($q$llm_choose('one', '{a,b}') IS NOT NULL$q$),
+        ($q$llm_chat('[{"role": "user", "content": "x"}]', tools => '[{"type": "function", "function": {"name": "f", "parameters": {"const": {"n": 1}}}}]', tool_choice => '"required"') ->> 'tool_calls' IS NOT NULL$q$),
+        ($q$(SELECT text FROM llm_beam_search('one two', 1))$q$)) v (c);
+END $$;
+SELECT * FROM pg_temp.calls('{"structured_outputs": {"whitespace_pattern": "  "}}');
+SELECT * FROM pg_temp.calls('{"json_schema": {"const": {"b": 2}}}');
+SELECT * FROM pg_temp.calls('{"structured_outputs": {"json": {"const": {"b": 2}}, "whitespace_pattern": "  "}}');
+SELECT * FROM pg_temp.calls('{"regex": "de", "structured_outputs": {"strict": false}}');
+RESET vllm.default_params;
+-- settings that nothing could use are refused when they are set
+SET vllm.default_params = 'x';
+SET vllm.default_params = '[1]';
+SET vllm.default_params = '{"temprature": 1}';
+SET vllm.default_params = '{"temperature": 3}';
+SET vllm.default_params = '{"temperature": "hot"}';
+SET vllm.default_params = '{"structured_outputs": {"jsn": {}}}';
+SET vllm.default_params = '{"structured_outputs": 5}';
+SET vllm.default_params = '{"logit_bias": [1]}';
+SET vllm.default_params = '{"guided_json": {}}';
+SHOW vllm.default_params;
+SET vllm.tool_call_parser = 'hermess';
+SET vllm.reasoning_parser = 'deepseek';
+SET vllm.tool_call_parser = 'Hermes';
+SHOW vllm.tool_call_parser;
+RESET vllm.tool_call_parser;
