@@ -2,7 +2,8 @@
  * api_error.c
  *	  Errors as the REST interfaces say them: a status, a type, a body.
  *
- * The SQLSTATE decides; the table is docs/openai.md's.  A parameter's name travels in
+ * The SQLSTATE decides; the table is docs/openai.md's.  The clients of both interfaces repeat a request after 408, 409,
+ * 429 and 5xx, so what will never be supported is 400, told apart by its type.  A parameter's name travels in
  * the detail ("parameter=NAME").
  *
  * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
@@ -21,7 +22,7 @@ typedef struct ErrorKind
 
 /* The first that fits. */
 static const ErrorKind kinds[] = {
-	{"0A000", 501, "NotImplementedError", "invalid_request_error"},
+	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
 	{"22", 400, "BadRequestError", "invalid_request_error"},
 	{"28", 401, "AuthenticationError", "authentication_error"},
 	{"42501", 403, "PermissionDeniedError", "permission_error"},

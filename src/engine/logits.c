@@ -131,19 +131,38 @@ set_biases(LogitRules *r, Bias *b, int n)
 }
 
 static bool
+bad_key(const char *key, Err *e)
+{
+	err_set(e, ERR_INVALID, "logit_bias must have token ids as keys, got \"%.60s\"", key);
+	err_detail(e, "parameter=logit_bias, value=%.60s", key);
+	return err_hint(e, "An id is a whole number that is not negative; llm_tokenize() tells those of a text.");
+}
+
+static bool
+bad_bias(const cJSON *x, Err *e)
+{
+	char	   *got = cJSON_IsNumber(x) ? NULL : cJSON_PrintUnformatted(x);
+
+	err_set(e, ERR_INVALID, "logit_bias must have finite numbers as values, got %.60s for token %.20s", got != NULL ? got : "one that is too large", x->string);
+	cJSON_free(got);
+	err_detail(e, "parameter=logit_bias, value=%.20s", x->string);
+	return err_hint(e, "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");
+}
+
+static bool
 take_bias(LogitRules *r, const cJSON *object, Bias *b, Err *e)
 {
 	int			n = 0;
 
 	if (!cJSON_IsObject(object))
-		return bad(e, "logit_bias", "must be an object of token ids and numbers");
+		return bad(e, "logit_bias", "must be an object of token ids and numbers, such as {\"1234\": -100}");
 	for (const cJSON *x = object->child; x != NULL; x = x->next, n++)
 	{
 		b[n] = (Bias) {.at = n, .value = x->valuedouble};
 		if (!id_of_key(x->string, &b[n].id))
-			return bad_value(e, "logit_bias", "must have token ids as keys", x->string);
+			return bad_key(x->string, e);
 		if (!cJSON_IsNumber(x) || !isfinite(x->valuedouble))
-			return bad_value(e, "logit_bias", "must have finite numbers as values", x->string);
+			return bad_bias(x, e);
 	}
 	set_biases(r, b, n);
 	return true;
@@ -285,8 +304,11 @@ logit_rules_check(LogitRules *r, const Tok *tok, int n_valid, Err *e)
 		return err_detail(e, "parameter=repetition_penalty");
 	}
 	for (int i = 0; i < r->n_bias; i++)
-		if (!check_id("logit_bias", r->bias_ids[i], n_valid, e))
-			return false;
+		if (r->bias_ids[i] >= n_valid)
+		{
+			err_set(e, ERR_INVALID, "logit_bias names token %d, but the model's tokens are 0 to %d", r->bias_ids[i], n_valid - 1);
+			return err_detail(e, "parameter=logit_bias, value=%d", r->bias_ids[i]);
+		}
 	return make_allowed_mask(r, n_valid, e) && make_bad_words(r, tok, e);
 }
 

@@ -408,6 +408,12 @@ core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt
 		!plugins_check(core_plugins(c), p->extra_args, &p->plugins, e) ||
 		!priority_check(p->priority, core_priorities(c), e) || !outparams_check(&p->out, p->temperature, d->n_valid, core_max_logprobs(c), e))
 		return false;
+	/* none sees a hypothesis */
+	if (p->out.beam_width > 0 && p->plugins != 0)
+	{
+		err_set(e, ERR_UNSUPPORTED, "a beam search does not take logits processors");
+		return err_hint(e, "One that vllm.logits_processors names takes part in all requests. Draw answers with n.");
+	}
 	if (p->temperature == 0)
 	{
 		p->top_p = 1;

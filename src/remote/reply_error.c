@@ -139,8 +139,8 @@ add_list(JsonSpan v, Buf *out)
 static void
 add_message(JsonSpan v, int depth, Buf *out, int *status)
 {
-	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg"};
-	JsonSpan	f[6];
+	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg", "type"};
+	JsonSpan	f[7];
 	int64_t		code;
 
 	if (rjson_kind(v) == '"')
@@ -148,9 +148,11 @@ add_message(JsonSpan v, int depth, Buf *out, int *status)
 		(void) rjson_text(v, out);
 		return;
 	}
-	if (!rjson_fields(v, names, 6, f))
+	if (!rjson_fields(v, names, 7, f))
 		return;
-	if (rjson_int(f[3], 100, 599, &code))
+	if (rjson_is(f[6], "NotImplementedError"))
+		*status = 501;			/* whatever the code: a server that wants no retries says 400 */
+	else if (rjson_int(f[3], 100, 599, &code))
 		*status = (int) code;
 	else if (rjson_kind(f[3]) == '"' && f[3].n == 5 && atoi(f[3].s + 1) >= 100 && atoi(f[3].s + 1) <= 599)
 		*status = atoi(f[3].s + 1);
@@ -221,9 +223,9 @@ set_by_status(int status, const Buf *said, const ROptions *o, Span secret, Err *
 		err_set(e, ERR_PROTOCOL, "the endpoint of model \"%.64s\" answered with status %d", name, status);
 }
 
-/* said: the endpoint's message, as it came. */
+/* said: the endpoint's message, as it came; status: what is told; means: what decides, where the body says more. */
 static void
-make_error(int status, const Buf *said, const ROptions *o, const char *url, Span secret, Err *e)
+make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, Span secret, Err *e)
 {
 	Buf			masked = {0};
 	Buf			told = {0};
@@ -237,7 +239,7 @@ make_error(int status, const Buf *said, const ROptions *o, const char *url, Span
 		add_masked(&masked, url, strlen(url), secret);
 		reply_clean(&where, masked.data != NULL ? masked.data : "", masked.len, told.len > 0 ? 80 : MAX_TOLD);
 	}
-	set_by_status(status, said, o, secret, e);
+	set_by_status(means, said, o, secret, e);
 	/* the message comes before the url, which errors may have to hide */
 	if (told.len > 0 && where.len > 0)
 		err_detail(e, "Status %d: %s (%s)", status, told.data, where.data);
@@ -254,7 +256,7 @@ void
 reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e)
 {
 	Buf			said = {0};
-	int			ignored = 0;
+	int			code = 0;
 	Err			why;
 
 	while (n > 0 && isspace((unsigned char) *body))
@@ -262,10 +264,10 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 	while (n > 0 && isspace((unsigned char) body[n - 1]))
 		n--;
 	if (n > 0 && n <= MAX_READ && (*body == '{' || *body == '[') && rjson_check(body, n, &why))
-		add_message((JsonSpan) {body, n}, 0, &said, &ignored);
+		add_message((JsonSpan) {body, n}, 0, &said, &code);
 	else if (n > 0 && *body != '<')
 		buf_add(&said, body, n < MAX_READ ? n : MAX_READ);
-	make_error(status, &said, o, url, secret, e);
+	make_error(status, status == 400 && code == 501 ? 501 : status, &said, o, url, secret, e);
 	buf_free(&said);
 }
 
@@ -276,7 +278,7 @@ reply_refused(const Reply *r, JsonSpan error, Err *e)
 	int			status = 500;
 
 	add_message(error, 0, &said, &status);
-	make_error(status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (Span) {NULL, 0}, e);
+	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (Span) {NULL, 0}, e);
 	buf_free(&said);
 	return false;
 }
@@ -293,7 +295,7 @@ typedef struct ErrorKind
 
 /* The first that fits.  What is wrong between this database and its endpoint is not the asker's: a bad gateway's. */
 static const ErrorKind kinds[] = {
-	{"0A000", 501, "NotImplementedError", "invalid_request_error"},
+	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
 	{"22", 400, "BadRequestError", "invalid_request_error"},
 	{"42704", 404, "NotFoundError", "not_found_error"},
 	{"53400", 429, "RateLimitError", "rate_limit_error"},

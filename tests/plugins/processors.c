@@ -6,7 +6,7 @@
  *	favor		{"favor": ID, "by": NUMBER}		adds NUMBER (1000) to the logit of ID
  *	no_twice	{"no_twice": 1}					no token directly behind itself; has state
  *	sharpen		{"sharpen": FACTOR}				behind the temperature, times FACTOR
- *	broken		{"broken": 1}					fails; 2: makes NaN; 3: forbids everything; 4: ends the engine
+ *	broken		{"broken": 1}					fails; 2: makes NaN; 3: forbids everything; 4: ends the engine; 5: makes an infinity
  */
 #include "vllm_logits_processor.h"
 
@@ -220,6 +220,9 @@ broken_apply(void *self, const VllmLogitsRow *rows, int32_t n)
 				break;
 			case 4:
 				abort();
+			case 5:
+				rows[i].logits[7] = INFINITY;
+				break;
 		}
 	return 0;
 }

@@ -84,7 +84,7 @@ is(sql(qq{SELECT (usage).completion_tokens FROM llm_generate_full(repeat('word '
 	'10', '... for all of it');
 
 # what the model decides
-like(error(q{SELECT llm_generate('x', logit_bias => '{"99999999": 1}')}), qr/logit_bias must be between 0 and \d+, got 99999999/, 'an id out of the vocabulary');
+like(error(q{SELECT llm_generate('x', logit_bias => '{"99999999": 1}')}), qr/logit_bias names token 99999999, but the model's tokens are 0 to \d+/, 'an id out of the vocabulary');
 like(error(q{SELECT llm_generate('x', allowed_token_ids => '{99999999}')}), qr/allowed_token_ids must be between 0 and/, 'likewise');
 like(error(q{SELECT llm_generate('x', allowed_token_ids => '{}')}), qr/allowed_token_ids must not be empty/, 'nothing allowed');
 like(error(q{SELECT llm_generate('x', bad_words => '{" "}')}), qr/white space alone/, 'a word of white space');
@@ -111,7 +111,7 @@ like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"favor": 65}}')
 SKIP:
 {
 	my $lib = $ENV{VLLM_PG_PROCESSORS} // '';
-	skip 'no example processors were built (VLLM_PG_PROCESSORS)', 19 if !-r $lib;
+	skip 'no example processors were built (VLLM_PG_PROCESSORS)', 27 if !-r $lib;
 	$node->append_conf('postgresql.conf', "vllm.logits_processors = '$lib:favor, $lib:no_twice,$lib:sharpen , $lib:broken'\n");
 	$node->restart;
 	sub with { return qq{llm_generate_full($prompt, max_tokens => 6, ignore_eos => true, } . shift . ')'; }
@@ -135,6 +135,17 @@ SKIP:
 		'... as a bad parameter, and is named');
 	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"other": 1}}')}), qr/none takes these/, 'arguments for nobody');
 	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"broken": 1}}')}), qr/logits processor "broken" failed/, 'a processor fails');
+	for ([1, '58000', 'logits processor "broken" failed'], [2, '58000', 'logits processors made logits that are not numbers'],
+		[3, '22023', 'leave no token to choose from'], [5, '58000', 'logits processors made logits that are not numbers'])
+	{
+		my ($how, $state, $message) = @$_;
+
+		for my $t (0, 1)
+		{
+			like(error('\set VERBOSITY verbose' . "\n" . qq[SELECT llm_generate('x', temperature => $t, params => '{"extra_args": {"broken": $how}}')]), qr/$state: .*$message/,
+				"... $how at temperature $t: $state");
+		}
+	}
 	is(sql('SELECT count(*) FROM generate_series(1, 5) i, LATERAL (SELECT llm_generate(i::text, max_tokens => 3)) s'), '5', '... and others go on');
 	like(error(q{SELECT llm_generate('x', params => '{"extra_args": {"broken": 4}}')}), qr/engine/, 'a processor ends the engine');
 	ok(until_sql($node, q{SELECT state = 'ready' FROM llm_stat_engine}), '... which starts again; the database goes on');

@@ -479,19 +479,19 @@ test_bias_text(void)
 	logit_rules_free(r);
 	refuse_bias("{}", NULL);
 	refuse_bias("{\"99\": 1}", NULL);
-	refuse_bias("{\"100\": 1}", "logit_bias must be between 0 and 99, got 100");
-	refuse_bias("{\"-1\": 1}", "logit_bias must have token ids as keys");
-	refuse_bias("{\"hello\": 1}", "logit_bias must have token ids as keys");
-	refuse_bias("{\"\": 1}", "logit_bias must have token ids as keys");
-	refuse_bias("{\"1.5\": 1}", "logit_bias must have token ids as keys");
-	refuse_bias("{\"99999999999\": 1}", "logit_bias must have token ids as keys");
-	refuse_bias("{\"3000000000\": 1}", "logit_bias must have token ids as keys");
-	refuse_bias("{\"1\": \"1\"}", "logit_bias must have finite numbers as values");
-	refuse_bias("{\"1\": true}", "logit_bias must have finite numbers as values");
-	refuse_bias("{\"1\": null}", "logit_bias must have finite numbers as values");
-	refuse_bias("{\"1\": 1e999}", "logit_bias must have finite numbers as values");
-	refuse_bias("[1, 2]", "logit_bias must be an object of token ids and numbers");
-	refuse_bias("5", "logit_bias must be an object of token ids and numbers");
+	refuse_bias("{\"100\": 1}", "logit_bias names token 100, but the model's tokens are 0 to 99");
+	refuse_bias("{\"-1\": 1}", "logit_bias must have token ids as keys, got \"-1\"");
+	refuse_bias("{\"hello\": 1}", "logit_bias must have token ids as keys, got \"hello\"");
+	refuse_bias("{\"\": 1}", "logit_bias must have token ids as keys, got \"\"");
+	refuse_bias("{\"1.5\": 1}", "logit_bias must have token ids as keys, got \"1.5\"");
+	refuse_bias("{\"99999999999\": 1}", "logit_bias must have token ids as keys, got \"99999999999\"");
+	refuse_bias("{\"3000000000\": 1}", "logit_bias must have token ids as keys, got \"3000000000\"");
+	refuse_bias("{\"1\": \"1\"}", "logit_bias must have finite numbers as values, got \"1\" for token 1");
+	refuse_bias("{\"1\": true}", "logit_bias must have finite numbers as values, got true for token 1");
+	refuse_bias("{\"1\": null}", "logit_bias must have finite numbers as values, got null for token 1");
+	refuse_bias("{\"1\": 1e999}", "logit_bias must have finite numbers as values, got one that is too large for token 1");
+	refuse_bias("[1, 2]", "logit_bias must be an object of token ids and numbers, such as {\"1234\": -100}");
+	refuse_bias("5", "logit_bias must be an object of token ids and numbers, such as {\"1234\": -100}");
 	refuse_bias("{\"1\": 1", "logit_bias must be valid json");
 }
 
