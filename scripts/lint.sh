@@ -70,8 +70,9 @@ rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*
 rule "register tiles keep their sums in registers (scripts/tiles.sh)" "$(scripts/tiles.sh 2>&1)"
 rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/guc*.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
 	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
-rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | awk '{ print $NF }' | sort -u | while read -r f; do
+rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) @extschema@\.llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | sed 's/.*\.//' | sort -u | while read -r f; do
 	grep -q "$f" docs/sql.md || echo "$f is not in docs/sql.md"; done)"
+rule "names in SQL have their schema (scripts/sqlnames.py)" "$(scripts/sqlnames.py --test sql/*.sql src/pg/*.c bgworker/*.c src/http/*.c 2>&1)"
 
 echo "lint: $passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

@@ -386,17 +386,26 @@ main(int argc, char **argv)
 	const Kernels *emu[] = {&kernels_avx2_vnni_emu, &kernels_avx512_emu, &kernels_avx512_vnni_emu,
 	&kernels_avx512_bf16_emu};
 
+	long		parts = sysconf(_SC_NPROCESSORS_ONLN);
+	int			part;
+	int			at = 0;			/* number of the Kernels that are tested */
+
+	parts = parts < 1 ? 1 : parts > 8 ? 8 : parts;
+	part = check_split("conform", (int) parts);
 	ref = kernels_select("ref", NULL);
 	for (int t = 1; t <= MAX_THREADS; t++)
 		pools[t] = kpool_new(t);
-	test_conversions();
-	test_f8();
-	test_pack_cuda();
-	test_dispatch();
-	test_pool();
+	if (part == 0)
+	{
+		test_conversions();
+		test_f8();
+		test_pack_cuda();
+		test_dispatch();
+		test_pool();
+	}
 	for (const Kernels *const *k = kernels_all(); *k; k++)
 	{
-		if (!wanted((*k)->name, argc, argv))
+		if (!wanted((*k)->name, argc, argv) || at++ % parts != part)
 			continue;
 		if (kernels_usable(*k))
 			run(*k);
@@ -410,6 +419,8 @@ main(int argc, char **argv)
 	}
 	for (int i = 0; i < (int) (sizeof(emu) / sizeof(emu[0])); i++)
 	{
+		if (at++ % parts != part)
+			continue;
 		if (emu[i] == NULL)
 			check_skip(1, "emulation: not built here (AVX-512's wants SIMDe, libsimde-dev)");
 		else if (kernels_select("avx2", NULL) == NULL)

