@@ -133,4 +133,20 @@ compat_json_lexer(text *json)
 #define COMPAT_EXECUTOR_RUN_PASS	queryDesc, direction, count, execute_once
 #endif
 
+/*
+ * A copy of the error that is being handled, for ThrowErrorData() at another time.
+ *
+ * Later minor releases copy the names of the source file and the function, too, and
+ * ThrowErrorData() keeps the pointers until the error is reported: by then the copy's memory may be gone.  So a
+ * refused call has no place in our sources.
+ */
+static inline ErrorData *
+compat_caught_error(void)
+{
+	ErrorData  *e = CopyErrorData();
+
+	e->filename = e->funcname = NULL;
+	return e;
+}
+
 #endif
