@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -195,6 +196,43 @@ does_kill(void)
 	return errno_of(kill(getppid(), 0));
 }
 
+/* A signal to another process by way of a descriptor's owner. */
+static int
+does_setown(void)
+{
+	return errno_of(fcntl(0, F_SETOWN, getppid()));
+}
+
+static int
+does_setsig(void)
+{
+	return errno_of(fcntl(0, F_SETSIG, SIGKILL));
+}
+
+static int
+does_limit_others(void)
+{
+	struct rlimit none = {100, 100};
+
+	return errno_of(syscall(__NR_prlimit64, getppid(), RLIMIT_NOFILE, &none, NULL));
+}
+
+static int
+does_bind_others(void)
+{
+	cpu_set_t	set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	return errno_of(sched_setaffinity(getppid(), sizeof(set), &set));
+}
+
+static int
+does_slow_others(void)
+{
+	return errno_of(setpriority(PRIO_PROCESS, (id_t) getppid(), 19));
+}
+
 static int
 does_write_file(void)
 {
@@ -241,6 +279,11 @@ test_program(int i)
 	OK(killed(confined(&r, does_setuid)));
 	OK(gave(confined(&r, does_fork), ENOSYS));
 	OK(gave(confined(&r, does_kill), ENOSYS));
+	OK(gave(confined(&r, does_setown), ENOSYS));
+	OK(gave(confined(&r, does_setsig), ENOSYS));
+	OK(gave(confined(&r, does_limit_others), ENOSYS));
+	OK(gave(confined(&r, does_bind_others), ENOSYS));
+	OK(gave(confined(&r, does_slow_others), ENOSYS));
 	OK(gave(confined(&r, does_listen), ENOSYS));
 	OK(gave(confined(&r, does_memfd), ENOSYS));
 #ifdef __x86_64__
