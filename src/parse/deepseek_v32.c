@@ -10,8 +10,8 @@
 #define DSML	"\xEF\xBD\x9C" "DSML" "\xEF\xBD\x9C"
 
 static const ArgTags tags = {
-	.param = "<" DSML "parameter name=",.key_end = ">",.param_end = "</" DSML "parameter>",.stem = "<" DSML "parameter",.stem_end = "</" DSML "parameter",
-	.end = "</" DSML "invoke>",.unquote = true,.string_attribute = true,.unwrap = true
+	.param = "<" DSML "parameter name=",.key_end = ">",.param_end = "</" DSML "parameter>",
+	.end = "</" DSML "invoke>",.behind = {"<" DSML "invoke name=", "</" DSML "function_calls>"},.unquote = true,.string_attribute = true,.unwrap = true
 };
 
 static const ToolOp ops[] = {

@@ -20,6 +20,7 @@ static const ToolOp ops[] = {
 	{OP_OPT,.lit = END},
 	{.kind = OP_BARE},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_OBJECT | TJ_LAX},
+	{OP_BEHIND,.lit = TOKEN, CALL},
 	{.kind = OP_DONE},
 	{OP_SEEK,.lit = TOKEN, CALL,.to = 5},
 	{OP_GOTO,.to = 5}

@@ -11,8 +11,8 @@
 #include "parse/glm.h"
 
 const ArgTags glm_tags = {
-	.param = "<arg_key>",.key_end = "</arg_key>",.value = "<arg_value>",.param_end = "</arg_value>",.stem = "<arg_",.stem_end = "</arg_",
-	.end = "</tool_call>",.guess = true
+	.param = "<arg_key>",.key_end = "</arg_key>",.value = "<arg_value>",.param_end = "</arg_value>",
+	.end = "</tool_call>",.behind = {"<tool_call>", "<|"},.guess = true
 };
 
 static const ToolOp ops[] = {

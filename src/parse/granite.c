@@ -12,6 +12,7 @@ static const ToolOp ops[] = {
 	{OP_OPT,.lit = "<tool_call>"},
 	{OP_LIT,.lit = "["},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_ELEMENT},
 	{.kind = OP_DONE},
 	{OP_IF,.lit = ",",.to = 3},
 	{OP_LIT,.lit = "]"},

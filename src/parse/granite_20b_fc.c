@@ -10,6 +10,7 @@
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<function_call>"},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{OP_BEHIND,.lit = "<function_call>"},
 	{.kind = OP_DONE},
 	{OP_GOTO,.to = 0}
 };

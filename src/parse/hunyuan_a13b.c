@@ -11,6 +11,7 @@ static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_calls>"},
 	{OP_LIT,.lit = "["},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_ELEMENT},
 	{.kind = OP_DONE},
 	{OP_IF,.lit = ",",.to = 2},
 	{OP_LIT,.lit = "]"},

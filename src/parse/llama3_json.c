@@ -13,6 +13,7 @@
 static const ToolOp ops[] = {
 	{OP_OPT,.lit = "<|python_tag|>"},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_PARAMETERS},
+	{OP_BEHIND,.lit = "{"},
 	{.kind = OP_DONE},
 	{OP_SEEK,.lit = "{",.flags = OP_PEEK},
 	{OP_GOTO,.to = 1}

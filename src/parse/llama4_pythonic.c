@@ -13,13 +13,14 @@ static const ToolOp ops[] = {
 	{OP_OPT,.lit = START},
 	{OP_LIT,.lit = "["},
 	{.kind = OP_PYTHON},
+	{OP_ELEMENT,.flags = PY_CALL},
 	{.kind = OP_DONE},
-	{OP_IF,.lit = ",",.to = 8},
+	{OP_IF,.lit = ",",.to = 9},
 	{OP_LIT,.lit = "]"},
 	{OP_SEEK,.lit = START},
 	{OP_GOTO,.to = 1},
-	/* 8: a comma may stand behind the last */
-	{OP_IF,.lit = "]",.to = 6},
+	/* 9: a comma may stand behind the last */
+	{OP_IF,.lit = "]",.to = 7},
 	{OP_GOTO,.to = 2}
 };
 

@@ -14,6 +14,7 @@ static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "\n", "</tool_calls>",.flags = OP_NO_BRACE,.to = 0},
 	{OP_GOTO,.to = 1},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{OP_BEHIND,.lit = "{", "</tool_calls>"},
 	{.kind = OP_DONE},
 	{OP_GOTO,.to = 1}
 };

@@ -8,8 +8,8 @@
 #include "parse/tool_int.h"
 
 static const ArgTags tags = {
-	.param = "<parameter name=",.key_end = ">",.param_end = "</parameter>",.stem = "<parameter",.stem_end = "</parameter",
-	.end = "</invoke>",.unquote = true,.unwrap = true
+	.param = "<parameter name=",.key_end = ">",.param_end = "</parameter>",
+	.end = "</invoke>",.behind = {"<invoke name=", "</minimax:tool_call>"},.unquote = true,.unwrap = true
 };
 
 static const ToolOp ops[] = {

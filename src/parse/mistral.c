@@ -14,18 +14,20 @@
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = CALLS},
-	{OP_IF,.lit = "[",.to = 9},
+	{OP_IF,.lit = "[",.to = 10},
 	{OP_IF,.lit = "{",.flags = OP_PEEK,.to = 6},
 	{OP_NAME,.lit = "{",.flags = OP_PEEK | OP_ARGS_MARK},
 	{.kind = OP_ARGS},
 	{OP_GOTO,.to = 7},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{OP_BEHIND,.lit = CALLS},
 	{.kind = OP_DONE},
 	{OP_GOTO,.to = 0},
-	/* 9: an array */
+	/* 10: an array */
 	{OP_OBJECT,.flags = TJ_ARGUMENTS},
+	{.kind = OP_ELEMENT},
 	{.kind = OP_DONE},
-	{OP_IF,.lit = ",",.to = 9},
+	{OP_IF,.lit = ",",.to = 10},
 	{OP_LIT,.lit = "]"},
 	{OP_GOTO,.to = 0}
 };

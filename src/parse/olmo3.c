@@ -11,6 +11,7 @@ static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<function_calls>"},
 	{OP_IF,.lit = "</function_calls>",.to = 0},
 	{OP_PYTHON,.flags = PY_JSON},
+	{OP_ELEMENT,.flags = PY_CALL},
 	{.kind = OP_DONE},
 	{OP_OPT,.lit = ","},
 	{OP_GOTO,.to = 1}

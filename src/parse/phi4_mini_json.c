@@ -10,6 +10,7 @@ static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "functools"},
 	{OP_LIT,.lit = "["},
 	{OP_OBJECT,.flags = TJ_ARGUMENTS | TJ_PARAMETERS},
+	{.kind = OP_ELEMENT},
 	{.kind = OP_DONE},
 	{OP_IF,.lit = ",",.to = 2},
 	{OP_LIT,.lit = "]"},

@@ -9,12 +9,13 @@
 static const ToolOp ops[] = {
 	{OP_LIT,.lit = "["},
 	{.kind = OP_PYTHON},
+	{OP_ELEMENT,.flags = PY_CALL},
 	{.kind = OP_DONE},
-	{OP_IF,.lit = ",",.to = 6},
+	{OP_IF,.lit = ",",.to = 7},
 	{OP_LIT,.lit = "]"},
 	{.kind = OP_STOP},
-	/* 6: a comma may stand behind the last */
-	{OP_IF,.lit = "]",.to = 5},
+	/* 7: a comma may stand behind the last */
+	{OP_IF,.lit = "]",.to = 6},
 	{OP_GOTO,.to = 1}
 };
 

@@ -8,8 +8,9 @@
 #include "parse/tool_int.h"
 
 static const ArgTags tags = {
-	.param = "<parameter=",.key_end = ">",.param_end = "</parameter>",.stem = "<parameter",.stem_end = "</parameter",
-	.end = "</function>",.also_end = {"</tool_call>", "<function=", "<tool_call>"},.unwrap = true,.open = true
+	.param = "<parameter=",.key_end = ">",.param_end = "</parameter>",
+	.end = "</function>",.also_end = {"</tool_call>", "<function=", "<tool_call>"},
+	.behind = {"</tool_call>", "<function=", "<tool_call>", "<|"},.unwrap = true,.open = true
 };
 
 static const ToolOp ops[] = {

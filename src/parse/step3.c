@@ -11,8 +11,8 @@
 #define BAR		"\xEF\xBD\x9C"
 
 static const ArgTags tags = {
-	.param = "<steptml:parameter name=",.key_end = ">",.param_end = "</steptml:parameter>",.stem = "<steptml:parameter",
-	.stem_end = "</steptml:parameter",.end = "</steptml:invoke>",.unquote = true,.unwrap = true
+	.param = "<steptml:parameter name=",.key_end = ">",.param_end = "</steptml:parameter>",
+	.end = "</steptml:invoke>",.behind = {"<" BAR "tool_call"},.unquote = true,.unwrap = true
 };
 
 static const ToolOp ops[] = {

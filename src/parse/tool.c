@@ -136,6 +136,7 @@ tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t
 static const ToolOp required_ops[] = {
 	{OP_LIT,.lit = "["},
 	{OP_OBJECT,.flags = TJ_PARAMETERS},
+	{.kind = OP_ELEMENT},
 	{.kind = OP_DONE},
 	{OP_IF,.lit = ",",.to = 1},
 	{OP_LIT,.lit = "]"},

@@ -57,6 +57,8 @@ typedef enum ToolOpKind
 	OP_TAGS,					/* its arguments between tags */
 	OP_PYTHON,					/* the call as f(a=1); flags: PY_ */
 	OP_GEMMA,					/* its arguments up to a brace, in functiongemma's form */
+	OP_BEHIND,					/* an object's line has no more of it; up to lit, or lit2, it is looked at */
+	OP_ELEMENT,					/* a call of an array: its end follows, or a further one; flags: PY_CALL */
 	OP_DONE,					/* the call is whole */
 	OP_BARE,					/* the text ends here, without a call and without content */
 	OP_STOP,					/* there are no more calls */
@@ -77,12 +79,13 @@ typedef enum ToolOpKind
 #define TJ_TEXT			512		/* a string is the text itself, which is JSON */
 
 #define PY_JSON			1024	/* OP_PYTHON: true, false and null are literals, too */
+#define PY_CALL			2048	/* OP_ELEMENT: calls are f(a=1), not objects */
 
 #define TAG_ENDS		4
 
 /*
- * Arguments between tags.  What stands between two of them is passed over, if it doesn't
- * look like a part of one.
+ * Arguments between tags.  What stands between two of them is passed over, if it has no sign
+ * of a further one.
  */
 typedef struct ArgTags
 {
@@ -90,10 +93,9 @@ typedef struct ArgTags
 	const char *key_end;
 	const char *value;			/* NULL: the value follows the key */
 	const char *param_end;
-	const char *stem;			/* how each tag of an argument begins ... */
-	const char *stem_end;		/* ... and ends it */
 	const char *end;			/* the call ends */
 	const char *also_end[TAG_ENDS]; /* so it does before these, which are not its own */
+	const char *behind[TAG_ENDS];	/* what may stand behind the call */
 	bool		unquote;		/* the key may have quotes */
 	bool		string_attribute;	/* string="true" or "false" behind the key decides the type */
 	bool		unwrap;			/* one newline at either end of a value belongs to the tags */
@@ -152,6 +154,7 @@ typedef struct ToolRun
 	int			target;
 	bool		has_name;
 	bool		has_args;
+	bool		has_other;		/* members that tell nothing of a call */
 	char		args_first;		/* their first byte; '\0': there is none yet */
 
 	/* arguments between tags */
@@ -160,6 +163,7 @@ typedef struct ToolRun
 	size_t		sent;			/* so much of it was written */
 	unsigned	types;
 	int			string;			/* what the attribute said; -1: nothing */
+	bool		line;			/* behind a call: within the line */
 
 	/* a call in Python's syntax */
 	int			depth;			/* brackets */
@@ -186,6 +190,14 @@ Match		tool_run_is(const ToolRun *r, size_t at, const char *lit);
 Match		tool_run_here(ToolRun *r, const char *lit);
 /* The first of n texts (NULL: none) from scan on, where it will be; NO: the text has ended without. */
 Match		tool_run_find(ToolRun *r, const char *const *lits, int n, int *which);
+/*
+ * Behind a whole call: up to one of n texts, the end of the first line that has more than
+ * separators, or the text's end, no byte is one of signs, nor does the line begin with one of
+ * first: either would be a part of the call.
+ */
+ToolStep	tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, const char *signs);
+/* Is one of these bytes in s? */
+bool		tool_run_has(Span s, const char *bytes);
 static inline Span
 tool_run_span(const ToolRun *r, size_t from, size_t to)
 {

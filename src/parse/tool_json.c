@@ -86,6 +86,7 @@ choose(ToolRun *r, unsigned flags)
 	unsigned	args = is_key(&r->key, "arguments") ? TJ_ARGUMENTS : is_key(&r->key, "parameters") ? TJ_PARAMETERS : 0;
 
 	r->target = is_key(&r->key, "name") ? NAME : args != 0 ? ARGS : SKIPPED;
+	r->has_other |= r->target == SKIPPED && !is_key(&r->key, "id") && !is_key(&r->key, "type") && !is_key(&r->key, "index");
 	if (r->target == NAME)
 		return !r->has_name;
 	return r->target == SKIPPED || ((flags & args) && !r->has_args);
@@ -150,6 +151,9 @@ end_object(ToolRun *r, unsigned flags)
 {
 	if (!r->has_name || !(r->has_args || (flags & TJ_OPTIONAL)))
 		return STEP_BAD;
+	/* perhaps they are arguments by another name */
+	if (!r->has_args && r->has_other)
+		return STEP_BAD;
 	if (!r->has_args)
 		buf_addstr(&r->out.args, "{}");
 	return tool_run_next(r);
@@ -196,7 +200,7 @@ tool_op_object(ToolRun *r, unsigned flags)
 		if (!r->in_unit)
 			r->unit = r->pos;
 		r->in_unit = true;
-		r->has_name = r->has_args = false;
+		r->has_name = r->has_args = r->has_other = false;
 		r->args_first = '\0';
 	}
 	else if (r->sub == COLON)

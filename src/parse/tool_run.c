@@ -42,6 +42,7 @@ go(ToolRun *r, int op)
 	r->op = op;
 	r->sub = 0;
 	r->scan = r->pos;
+	r->line = false;
 	return STEP_ON;
 }
 
@@ -101,11 +102,59 @@ tool_run_find(ToolRun *r, const char *const *lits, int n, int *which)
 	return r->last ? NO : PERHAPS;
 }
 
+/* Is all that is left of the text from `at` on a beginning of lit?  The text was cut there. */
+static bool
+cut_in(const ToolRun *r, size_t at, const char *lit)
+{
+	size_t		have = r->text->len - at;
+
+	return r->last && have < strlen(lit) && memcmp(r->text->data + at, lit, have) == 0;
+}
+
 /* Is c in what was looked through from `from` on? */
 static bool
 passed(const ToolRun *r, size_t from, char c)
 {
 	return r->scan > from && memchr(r->text->data + from, c, r->scan - from) != NULL;
+}
+
+bool
+tool_run_has(Span s, const char *bytes)
+{
+	for (; *bytes != '\0'; bytes++)
+		if (s.p < s.end && memchr(s.p, *bytes, (size_t) (s.end - s.p)) != NULL)
+			return true;
+	return false;
+}
+
+ToolStep
+tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, const char *signs)
+{
+	for (; r->scan < r->text->len; r->scan++)
+	{
+		char		c = r->text->data[r->scan];
+		Span		one = tool_run_span(r, r->scan, r->scan + 1);
+		Match		best = NO;
+
+		for (int i = 0; i < n && best != YES; i++)
+		{
+			Match		m = lits[i] != NULL && lits[i][0] == c ? tool_run_is(r, r->scan, lits[i]) : NO;
+
+			/* the text may be cut within it */
+			m = m == NO && lits[i] != NULL && cut_in(r, r->scan, lits[i]) ? YES : m;
+			best = m > best ? m : best;
+		}
+		if (best == PERHAPS)
+			return STEP_MORE;
+		if (best == YES || (r->line && c == '\n'))
+			return tool_run_next(r);
+		if (!r->line && (span_is_space(c) || c == ',' || c == ';'))
+			continue;
+		if (tool_run_has(one, signs) || (!r->line && tool_run_has(one, first)))
+			return STEP_BAD;
+		r->line = true;
+	}
+	return r->last ? tool_run_next(r) : STEP_MORE;
 }
 
 /* ---- keys, so that none is given twice ---- */
@@ -171,15 +220,6 @@ op_seek(ToolRun *r, const ToolOp *op)
 	return go(r, which == 1 ? op->to : r->op + 1);
 }
 
-/* Is what is left of the text a beginning of lit?  The text was cut there. */
-static bool
-cut_in(const ToolRun *r, const char *lit)
-{
-	size_t		have = r->text->len - r->pos;
-
-	return have < strlen(lit) && memcmp(r->text->data + r->pos, lit, have) == 0;
-}
-
 static ToolStep
 op_lit(ToolRun *r, const ToolOp *op)
 {
@@ -191,7 +231,7 @@ op_lit(ToolRun *r, const ToolOp *op)
 		r->pos += strlen(op->lit);
 	if (op->kind == OP_IF)
 		return go(r, m == YES ? op->to : r->op + 1);
-	if (m == NO && (op->kind == OP_LIT || (op->kind == OP_LIT_END && !cut_in(r, op->lit))))
+	if (m == NO && (op->kind == OP_LIT || (op->kind == OP_LIT_END && !cut_in(r, r->pos, op->lit))))
 		return STEP_BAD;
 	return tool_run_next(r);
 }
@@ -277,6 +317,67 @@ op_name(ToolRun *r, const ToolOp *op)
 	return tool_run_next(r);
 }
 
+/* A remainder with a brace, or one that goes on with a member, was the object's. */
+static ToolStep
+op_behind(ToolRun *r, const ToolOp *op)
+{
+	const char *lits[] = {op->lit, op->lit2};
+
+	return tool_run_behind(r, lits, 2, "\"]", "{}");
+}
+
+enum
+{
+	AT_COMMA, AT_CALL, IN_NAME, AT_PAREN
+};
+
+static bool
+of_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || (c & 0x80) != 0;
+}
+
+/* A byte that is not white space, behind a call of an array. */
+static ToolStep
+element_byte(ToolRun *r, char c, unsigned flags)
+{
+	bool		name = (flags & PY_CALL) && of_name(c);
+
+	if (r->sub == AT_COMMA && c == ',')
+		r->sub = AT_CALL;
+	else if (r->sub == AT_COMMA && !name)
+		return strchr("\"}:)=", c) != NULL && c != '\0' ? STEP_BAD : tool_run_next(r);
+	else if (r->sub <= IN_NAME && name)
+		r->sub = IN_NAME;
+	else if (r->sub == AT_CALL)
+		return c == ']' || c == (flags & PY_CALL ? '<' : '{') ? tool_run_next(r) : STEP_BAD;
+	else
+		return c == '(' ? tool_run_next(r) : STEP_BAD;
+	r->scan++;
+	return STEP_MORE;
+}
+
+/* An element that no end and no further call follows goes on: its end was damaged. */
+static ToolStep
+op_element(ToolRun *r, const ToolOp *op)
+{
+	ToolStep	s = STEP_MORE;
+
+	for (; s == STEP_MORE && r->scan < r->text->len;)
+	{
+		char		c = r->text->data[r->scan];
+
+		if (!span_is_space(c))
+			s = element_byte(r, c, op->flags);
+		else
+		{
+			r->sub = r->sub == IN_NAME ? AT_PAREN : r->sub;
+			r->scan++;
+		}
+	}
+	return s == STEP_MORE && r->last ? tool_run_next(r) : s;
+}
+
 static ToolStep
 op_done(ToolRun *r)
 {
@@ -324,6 +425,10 @@ step(ToolRun *r, const ToolOp *op)
 			return tool_op_python(r, op->flags);
 		case OP_GEMMA:
 			return tool_op_gemma(r);
+		case OP_BEHIND:
+			return op_behind(r, op);
+		case OP_ELEMENT:
+			return op_element(r, op);
 		case OP_DONE:
 			return op_done(r);
 		case OP_BARE:

@@ -3,10 +3,11 @@
  *	  The op that reads arguments between tags: <parameter=K>V</parameter>, and the like.
  *
  * It only looks like XML: values are raw text, and may hold tags of other kinds.  Text between
- * two arguments is passed over, but if it has a piece of an argument's tags: then an argument
- * is damaged, or a value had its end tag in it, and a call with what is left would be another
- * one than the model meant.  For the same reason a key that is given twice is no call, nor is
- * what ends before the call's end tag.
+ * two arguments is passed over, but if it has a sign of an argument: a tag, JSON, or an equals
+ * sign.  Then an argument is damaged or written in another way, or a value had its end tag in it,
+ * and a call with what is left would be another one than the model meant.  So is a call without
+ * arguments that has any text, or one whose arguments go on behind its end.  For the same reason
+ * a key that is given twice is no call, nor is what ends before the call's end tag.
  *
  * A string goes on as it comes, any other value when it is whole.
  *
@@ -18,7 +19,7 @@
 
 enum
 {
-	BEGIN, NEXT, KEY, VALUE_TAG, VALUE, TEXT
+	BEGIN, NEXT, KEY, VALUE_TAG, VALUE, TEXT, BEHIND
 };
 
 Span
@@ -65,22 +66,24 @@ static ToolStep
 next(ToolRun *r, const ArgTags *t)
 {
 	const char *lits[2 + TAG_ENDS] = {t->param, t->end};
-	Span		between;
+	size_t		from = r->scan;
+	Span		before;
 	int			which;
 	Match		m;
 
 	memcpy(lits + 2, t->also_end, sizeof(t->also_end));
 	m = tool_run_find(r, lits, 2 + TAG_ENDS, &which);
-	if (m != YES)
-		return m == NO ? STEP_BAD : STEP_MORE;
-	between = tool_run_span(r, r->pos, r->scan);
-	if (span_find(&between, t->stem) != NULL || span_find(&between, t->stem_end) != NULL)
+	if (m == NO || tool_run_has(tool_run_span(r, from, r->scan), "<{[="))
 		return STEP_BAD;
+	if (m == PERHAPS)
+		return STEP_MORE;
 	if (which == 0)
 		return step_to(r, KEY, r->scan + strlen(t->param));
-	r->pos = r->scan + (which == 1 ? strlen(t->end) : 0);
+	before = span_trim(tool_run_span(r, r->pos, r->scan));
+	if (r->keys.n == 0 && before.p < before.end)
+		return STEP_BAD;
 	buf_addc(&r->out.args, '}');
-	return tool_run_next(r);
+	return step_to(r, BEHIND, r->scan + (which == 1 ? strlen(t->end) : 0));
 }
 
 static ToolStep
@@ -236,6 +239,8 @@ tool_op_tags(ToolRun *r, const ArgTags *t)
 			return step_to(r, VALUE, r->pos + strlen(t->value));
 		case VALUE:
 			return begin_value(r, t);
+		case BEHIND:
+			return tool_run_behind(r, t->behind, TAG_ENDS, "\"[", "<{");
 		default:
 			return text(r, t);
 	}
