@@ -21,8 +21,10 @@ struct Answer
 	Buf			content;
 	Buf			think;
 	Buf			calls;
+	IntVec		at;				/* of each element: where it stands in content */
 	bool		open;			/* the last element of calls goes on */
 	size_t		begun;			/* where the call that is under way begins in calls; NOT_HERE: it was read there */
+	size_t		begun_at;		/* ... and in at */
 	bool		ignore;			/* the call that is under way is one too many */
 	int			index;			/* of the call that is under way, in deltas */
 	int			n_calls;
@@ -50,7 +52,11 @@ open_element(Answer *a, bool first)
 	Buf		   *b = &a->calls;
 
 	close_element(a);
+	if (b->len == 0)
+		intvec_reset(&a->at);
 	a->begun = first ? b->len : a->begun;
+	a->begun_at = first ? a->at.len : a->begun_at;
+	intvec_push(&a->at, (int32_t) a->content.len);
 	buf_addstr(b, b->len > 0 ? ", {" : "{");
 	if (a->spec.stream)
 		buf_printf(b, "\"index\": %d, ", a->index);
@@ -98,7 +104,10 @@ drop_call(Answer *a)
 	if (a->begun == NOT_HERE)
 		a->index++;
 	else
+	{
 		a->calls.len = a->begun;
+		a->at.len = a->begun_at;
+	}
 }
 
 static void
@@ -288,6 +297,7 @@ answer_free(Answer *a)
 	buf_free(&a->content);
 	buf_free(&a->think);
 	buf_free(&a->calls);
+	intvec_free(&a->at);
 	buf_free(&a->named_text);
 	mem_free(a);
 }
@@ -338,6 +348,12 @@ answer_calls(Answer *a)
 	return &a->calls;
 }
 
+const IntVec *
+answer_calls_at(const Answer *a)
+{
+	return &a->at;
+}
+
 int
 answer_n_calls(const Answer *a)
 {
@@ -345,7 +361,7 @@ answer_n_calls(const Answer *a)
 }
 
 bool
-answer_calls_tools(const Answer *a)
+answer_calls_tools(const Answer *a, bool cut)
 {
-	return a->n_calls > 0 && a->spec.choice != TOOLS_NAMED;
+	return a->n_calls > 0 && a->spec.choice != TOOLS_NAMED && !(cut && tool_parser_goes_on(a->tools));
 }

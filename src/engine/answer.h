@@ -67,9 +67,15 @@ Buf		   *answer_reasoning(Answer *a);
  */
 Buf		   *answer_calls(Answer *a);
 
+/* Of each element: bytes of the content that precede it. */
+const IntVec *answer_calls_at(const Answer *a);
+
 /* Whole calls, also what was emptied. */
 int			answer_n_calls(const Answer *a);
-/* Is the finish_reason tool_calls?  Not with a named tool. */
-bool		answer_calls_tools(const Answer *a);
+/*
+ * Is the finish_reason tool_calls?  Not with a named tool, nor where the text was cut (by max_tokens)
+ * in a call that is not whole, or in content, behind the whole ones.
+ */
+bool		answer_calls_tools(const Answer *a, bool cut);
 
 #endif

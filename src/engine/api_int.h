@@ -132,6 +132,7 @@ typedef struct ApiAnswer
 	ApiText		text;			/* .s NULL: none */
 	ApiText		reasoning;		/* likewise */
 	ApiText		tool_calls;		/* JSON array; likewise; in a stream: new ones, whole */
+	WireField	calls_at;		/* .n = 0: all of them are behind the text */
 	WireField	ids;			/* .n = 0: none */
 	ApiText		finish_reason;	/* .s NULL: it goes on */
 	ApiText		stop_reason;
@@ -267,6 +268,10 @@ cJSON	   *api_calls(ApiText calls);
 const char *api_call_id(const cJSON *call);
 const char *api_call_name(const cJSON *call);
 const char *api_call_arguments(const cJSON *call);
+/* Of an answer's text, what precedes the i-th call and follows the first *shown bytes, which goes on to its end. */
+ApiText		api_text_before(const ApiAnswer *r, int i, size_t *shown);
+/* ... and what follows all calls */
+ApiText		api_text_behind(const ApiAnswer *r, size_t shown);
 
 /* What bodies that generate have in common; a->own of their endpoints begins with it. */
 typedef struct ApiGen

@@ -44,6 +44,9 @@ answer_field(ApiAnswer *a, const WireField *f)
 		case WTAG_TOOL_CALLS:
 			a->tool_calls = (ApiText) {f->s, f->n};
 			break;
+		case WTAG_CALLS_AT:
+			a->calls_at = *f;
+			break;
 		case WTAG_TOKEN_IDS:
 			a->ids = *f;
 			break;

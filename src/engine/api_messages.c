@@ -517,24 +517,45 @@ write_call(JsonOut *j, const cJSON *call, const char *input)
 	json_close(j, '}');
 }
 
+/* A block of what was gathered. */
 static void
-write_calls(Messages *k, ApiText calls, JsonOut *j)
+flush_text(JsonOut *j, Buf *text)
 {
-	cJSON	   *list = api_calls(calls);
+	if (text->len > 0)
+		write_text(j, text->data, text->len);
+	buf_reset(text);
+}
+
+/* Text and calls in their order; arguments that are no object are text. */
+static void
+write_blocks(Messages *k, const ApiAnswer *r, JsonOut *j)
+{
+	cJSON	   *list = api_calls(r->tool_calls);
+	Buf			text = {0};
+	size_t		shown = 0;
+	ApiText		rest;
+	int			i = 0;
 
 	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
 		const char *arguments = api_call_arguments(v);
+		ApiText		before = api_text_before(r, i++, &shown);
 
+		buf_add(&text, before.s, before.n);
 		if (is_object(arguments))
 		{
+			flush_text(j, &text);
 			write_call(j, v, arguments);
 			k->calls = true;
 		}
 		else
-			write_text(j, arguments, strlen(arguments));
+			buf_addstr(&text, arguments);
 	}
+	rest = api_text_behind(r, shown);
+	buf_add(&text, rest.s, rest.n);
+	flush_text(j, &text);
 	cJSON_Delete(list);
+	buf_free(&text);
 }
 
 static bool
@@ -552,9 +573,9 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 	open_message(a, j);
 	if (r.reasoning.n > 0)
 		write_thinking(j, r.reasoning.s, r.reasoning.n);
-	if (r.text.n > 0 || (r.reasoning.n == 0 && r.tool_calls.n == 0))
-		write_text(j, r.text.s, r.text.n);
-	write_calls(k, r.tool_calls, j);
+	if (r.text.n == 0 && r.reasoning.n == 0 && r.tool_calls.n == 0)
+		write_text(j, "", 0);
+	write_blocks(k, &r, j);
 	json_close(j, ']');
 	write_stop(k, &r, j);
 	write_usage(it, it->completion_tokens, j);
@@ -713,18 +734,27 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	const cJSON *v = calls != NULL ? calls->child : NULL;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
+	size_t		shown = 0;
+	ApiText		text;
+	int			i = 0;
 
 	if (!k->began)
 		begin_message(a, it, &j);
 	/* first what goes on with the call that is open */
-	for (; v != NULL && api_call_id(v) == NULL; v = v->next)
+	for (; v != NULL && api_call_id(v) == NULL; v = v->next, i++)
 		add_input(a, api_call_arguments(v), &j);
 	if (r->reasoning.n > 0)
 		add_text(a, BLOCK_THINKING, r->reasoning.s, r->reasoning.n, &j);
-	if (r->text.n > 0)
-		add_text(a, BLOCK_TEXT, r->text.s, r->text.n, &j);
 	for (; v != NULL; v = v->next)
+	{
+		text = api_text_before(r, i++, &shown);
+		if (text.n > 0)
+			add_text(a, BLOCK_TEXT, text.s, text.n, &j);
 		begin_call(a, v, &j);
+	}
+	text = api_text_behind(r, shown);
+	if (text.n > 0)
+		add_text(a, BLOCK_TEXT, text.s, text.n, &j);
 	if (r->finish_reason.s != NULL)
 	{
 		/* an answer without anything is an empty text */

@@ -606,17 +606,34 @@ write_function_call(const Called *c, const char *arguments, JsonOut *j)
 	json_close(j, '}');
 }
 
+/* A message of a piece of the answer's text, if it has any; the first has the log-probabilities. */
 static void
-write_calls(ApiCall *a, ApiText calls, JsonOut *j)
+write_piece(Responses *k, ApiText text, bool cut, JsonOut *j)
+{
+	if (text.n == 0)
+		return;
+	write_message(k, text, cut, j);
+	buf_reset(&k->logprobs);
+}
+
+/* Text and calls in their order. */
+static void
+write_parts(ApiCall *a, const ApiAnswer *r, bool cut, JsonOut *j)
 {
 	Responses  *k = a->own;
-	cJSON	   *list = api_calls(calls);
+	cJSON	   *list = api_calls(r->tool_calls);
+	size_t		shown = 0;
+	int			i = 0;
 
+	if (list == NULL && r->text.n == 0 && r->text.s != NULL)
+		write_message(k, r->text, cut, j);
 	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
+		write_piece(k, api_text_before(r, i++, &shown), false, j);
 		set_called(a, &k->called, v);
 		write_function_call(&k->called, api_call_arguments(v), j);
 	}
+	write_piece(k, api_text_behind(r, shown), cut, j);
 	cJSON_Delete(list);
 }
 
@@ -709,9 +726,7 @@ finish(ApiCall *a, JsonOut *j, Err *e)
 	if (r.reasoning.n > 0)
 		write_reasoning(k, r.reasoning, &items);
 	add_logprobs(k, &r.entries);
-	if (r.text.s != NULL && (r.text.n > 0 || r.tool_calls.n == 0))
-		write_message(k, r.text, was_cut(&r), &items);
-	write_calls(a, r.tool_calls, &items);
+	write_parts(a, &r, was_cut(&r), &items);
 	write_response(a, it, &k->output, was_cut(&r), j);
 	apianswers_free(&all);
 	return true;
@@ -925,6 +940,10 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	const cJSON *v = calls != NULL ? calls->child : NULL;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
+	const ApiEntries *entries = &r->entries;
+	size_t		shown = 0;
+	ApiText		text;
+	int			i = 0;
 
 	(void) it;
 	if (!k->g.began)
@@ -934,16 +953,25 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		response_event(a, "response.in_progress", NULL, &j);
 	}
 	/* first what goes on with the call that is open */
-	for (; v != NULL && api_call_id(v) == NULL; v = v->next)
+	for (; v != NULL && api_call_id(v) == NULL; v = v->next, i++)
 		add_arguments(a, api_call_arguments(v), &j);
 	if (r->reasoning.n > 0)
 		add_text(a, PART_REASONING, r->reasoning, NULL, &j);
 	if (r->text.n == 0 && r->reasoning.n == 0 && k->part != PART_REASONING)
 		add_logprobs(k, &r->entries);
-	if (r->text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE && calls == NULL))
-		add_text(a, PART_TEXT, r->text, &r->entries, &j);
 	for (; v != NULL; v = v->next)
+	{
+		text = api_text_before(r, i++, &shown);
+		if (text.n > 0)
+		{
+			add_text(a, PART_TEXT, text, entries, &j);
+			entries = NULL;
+		}
 		begin_call(a, v, &j);
+	}
+	text = api_text_behind(r, shown);
+	if (text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE && calls == NULL))
+		add_text(a, PART_TEXT, text, entries, &j);
 	if (r->finish_reason.s != NULL)
 	{
 		k->cut = was_cut(r);

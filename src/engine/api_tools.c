@@ -285,3 +285,20 @@ api_call_arguments(const cJSON *call)
 
 	return arguments != NULL ? arguments : "";
 }
+
+ApiText
+api_text_before(const ApiAnswer *r, int i, size_t *shown)
+{
+	size_t		from = *shown;
+	size_t		to = (size_t) i < r->calls_at.n ? (size_t) wire_int_at(&r->calls_at, (size_t) i) : r->text.n;
+
+	to = to > r->text.n ? r->text.n : to;
+	*shown = to > from ? to : from;
+	return (ApiText) {r->text.s != NULL ? r->text.s + from : NULL, *shown - from};
+}
+
+ApiText
+api_text_behind(const ApiAnswer *r, size_t shown)
+{
+	return (ApiText) {r->text.s != NULL ? r->text.s + shown : NULL, r->text.n - shown};
+}

@@ -211,8 +211,11 @@ void
 parsing_put(Answer *a, WireOut *o)
 {
 	Buf		   *calls = answer_calls(a);
+	const IntVec *at = answer_calls_at(a);
 	Buf			list = {0};
 
+	if (calls->len > 0 && at->data[0] < (int32_t) answer_content(a)->len)
+		wire_put_ints(o, WTAG_CALLS_AT, at->data, at->len);
 	put_buf(o, WTAG_TEXT, answer_content(a));
 	put_buf(o, WTAG_REASONING, answer_reasoning(a));
 	if (calls->len > 0)

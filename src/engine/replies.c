@@ -232,7 +232,7 @@ put_end(ReqFinish ended, const char *reason, const Answer *parts, WireOut *o)
 
 	if (name == NULL)
 		name = "abort";			/* the request fails, too */
-	else if (parts != NULL && answer_calls_tools(parts))
+	else if (parts != NULL && answer_calls_tools(parts, ended == FIN_LENGTH))
 		name = "tool_calls";
 	wire_put_str(o, WTAG_FINISH_REASON, name, strlen(name));
 	if (reason != NULL)

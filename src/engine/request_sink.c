@@ -87,7 +87,7 @@ stage_final(Conv *c, const ReqEvent *ev)
 			put_usage(&o, ev);
 			return;
 		}
-		if (c->answer != NULL && answer_calls_tools(c->answer))
+		if (c->answer != NULL && answer_calls_tools(c->answer, ev->finish == FIN_LENGTH))
 			reason = "tool_calls";
 		if (!c->stream && c->answer != NULL)
 			parsing_put(c->answer, &o);

@@ -45,6 +45,7 @@ struct Harmony
 	bool		content;		/* some was sent */
 	bool		reasoning;
 	bool		begun;			/* of the message, something was sent */
+	bool		cut;			/* the text's end is not a whole call's, nor a message's */
 };
 
 static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"};
@@ -312,6 +313,7 @@ harmony_finish(Harmony *h)
 {
 	if (h->where == FRONT)
 		h->kind = FINAL;
+	h->cut = h->where == HEADER ? h->text.len > 0 : h->kind != CALL || h->is != JPUSH_DONE;
 	if (h->where != HEADER)
 	{
 		/* what waits may be the beginning of the mark that ends a whole call */
@@ -321,4 +323,10 @@ harmony_finish(Harmony *h)
 	}
 	if (!h->content)
 		emit(h, PARSE_CONTENT, h->announced.data, h->announced.len);
+}
+
+bool
+harmony_goes_on(const Harmony *h)
+{
+	return h->cut && h->out.n > 0;
 }

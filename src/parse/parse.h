@@ -76,6 +76,8 @@ ToolParser *tool_parser_required(const ToolFormat *ids, uint64_t key, ParseSink 
 ToolParser *tool_parser_fork(const ToolParser *p, uint64_t key, ParseSink sink, void *ctx);
 void		tool_parser_feed(ToolParser *p, const char *s, size_t n);
 void		tool_parser_finish(ToolParser *p);
+/* Of a finished one: behind its whole calls, did the text end in one that is not whole, or in content? */
+bool		tool_parser_goes_on(const ToolParser *p);
 void		tool_parser_free(ToolParser *p);
 
 /* ---- reasoning ---- */

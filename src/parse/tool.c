@@ -385,6 +385,14 @@ tool_parser_finish(ToolParser *p)
 	go_on(p);
 }
 
+bool
+tool_parser_goes_on(const ToolParser *p)
+{
+	if (p->harmony != NULL)
+		return harmony_goes_on(p->harmony);
+	return p->run.out.n > 0 && (p->where == PLAIN || (p->where == TAIL && p->run.sub != 0) || p->run.in_mark);
+}
+
 /* ---- ids ---- */
 
 void

@@ -138,6 +138,7 @@ typedef struct ToolRun
 	const Buf  *text;
 	bool		last;			/* it doesn't grow any more */
 	bool		bare;			/* ... and is nothing */
+	bool		in_mark;		/* ... and ends within a mark that was looked for */
 	size_t		pos;			/* before this it was read */
 	size_t		scan;			/* nothing that is looked for begins before this */
 	size_t		unit;			/* where the call began, or its section; in_unit */

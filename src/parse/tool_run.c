@@ -203,6 +203,17 @@ tool_keys_add(KeySet *k, Span key)
 
 /* ---- ops ---- */
 
+/* Is the end of the text, which was passed over, a beginning of lit? */
+static bool
+ends_within(const ToolRun *r, const char *lit)
+{
+	for (size_t n = 1; n < strlen(lit) && n <= r->text->len - r->pos; n++)
+		if (cut_in(r, r->text->len - n, lit))
+			return true;
+	return false;
+}
+
+
 static ToolStep
 op_seek(ToolRun *r, const ToolOp *op)
 {
@@ -213,6 +224,8 @@ op_seek(ToolRun *r, const ToolOp *op)
 
 	if (((op->flags & OP_NO_BRACE) && passed(r, from, '{')) || ((op->flags & OP_NO_TAG) && passed(r, from, '<')))
 		return STEP_BAD;
+	if (m == NO)
+		r->in_mark = ends_within(r, op->lit) || (op->lit2 != NULL && ends_within(r, op->lit2));
 	if (m != YES)
 		return m == NO ? STEP_END : STEP_MORE;
 	begin_unit(r, r->scan);

@@ -17,6 +17,9 @@ FROM (VALUES ('<parameter=a>1</parameter>,<parameter=b>2</parameter>'), ('with: 
       ('<parameter=a>1</parameter><parameter=a>2</parameter>')) t(x), llm_parse_tool_calls('<tool_call><function=f>' || x || '</function></tool_call>', 'qwen3_coder') r;
 SELECT r -> 'tool_calls' -> 0 ->> 'id' AS id, json_array_length(r -> 'tool_calls') AS n, r ->> 'content' AS content
 FROM llm_parse_tool_calls('<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{"a": ', 'kimi_k2') r;
+SELECT r -> 'tool_calls' -> 0 -> 'function' ->> 'arguments' AS arguments, r ->> 'content' AS content
+FROM (VALUES ('qwen3_coder', '<tool_call><function=f>{"a": 1}</function></tool_call>'), ('qwen3_coder', '<tool_call><function=f><parameter=a>1</parameter></function>, <parameter=b>2</parameter></tool_call>'),
+      ('glm45', E'<tool_call>f\n{"a": 1}</tool_call>'), ('mistral', '[TOOL_CALLS]f{"a": 1}, "b": 2}'), ('internlm', '<|action_start|><|plugin|>{"name": "f", "args": {"a": 1}}<|action_end|>')) t(p, x), llm_parse_tool_calls(x, p) r;
 -- equal texts, equal ids
 SELECT llm_parse_tool_calls(x, 'hermes')::text = llm_parse_tool_calls(x, 'hermes')::text AS same FROM (VALUES ('<tool_call>{"name": "f", "arguments": {}}')) t(x);
 SELECT * FROM llm_parse_reasoning('<think>I think.</think>Hello.', 'deepseek_r1');
@@ -68,6 +71,9 @@ SELECT split_part(s, ', in pieces', 1) = pg_temp.parts(llm_chat(t, tools => :'to
 FROM (VALUES (pg_temp.say('Hm. </think>So: <tool_call> {"name": "f", "arguments": {"s": "one two three four"}} </tool_call> <tool_call> {"name": "g", "arguments": {}} </tool_call>'))) a(t), pg_temp.streamed(t, :'tools') s;
 -- what is cut is told in part, which is no JSON, and is content then
 SELECT pg_temp.streamed(pg_temp.say('</think><tool_call> {"name": "f", "arguments": {"s": "one two three four five six'), :'tools');
+-- cut by max_tokens in a further call: the whole one stays, the reason is length
+SELECT n, pg_temp.parts(llm_chat(pg_temp.say(t), tools => :'tools', max_tokens => n)), pg_temp.streamed(pg_temp.say(t), :'tools', NULL, n)
+FROM (VALUES ('</think><tool_call>{"name": "f", "arguments": {}}</tool_call> <tool_call>{"name": "g", "arguments": {}}</tool_call> tail')) x(t), unnest(ARRAY[4, 5, 6, 9]) n;
 -- what the model's options say comes first
 SELECT llm_create_model('parsing', '/fake/parsing', '{"tool_call_parser": "mistral", "reasoning_parser": "identity"}');
 SELECT pg_temp.parts(llm_chat(pg_temp.say('Look. [TOOL_CALLS]f{"n": 2}'), tools => :'tools', model => 'parsing'));

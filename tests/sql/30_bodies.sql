@@ -171,6 +171,18 @@ SELECT pg_temp.stable(c->'choices'->0->'delta') FROM v1_chat_completions_stream(
 SELECT pg_temp.stable(v1_messages(pg_temp.say('I think.' || :'calls', '{"max_tokens": 100, "tools": [{"name": "f", "input_schema": {}}, {"name": "g"}]}'))->'content');
 SELECT c->>'type', c->'item'->>'type', c->>'arguments' FROM v1_responses_stream(json_build_object('input', '@say:I think.' || :'calls' || '@end', 'store', false,
     'tools', '[{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]'::json)) c;
+-- text and calls in their order, whole and in a stream; cut by max_tokens in a call, or behind all calls
+\set twice '</think>Look.<tool_call>{"name": "f", "arguments": {}}</tool_call> <tool_call>{"name": "g", "arguments": 12}</tool_call> <tool_call>{"name": "f", "arguments": {}} tail'
+SELECT t.tokens, m -> 'stop_reason' AS message, (SELECT json_agg(c -> 'type') FROM json_array_elements(m -> 'content') c) AS blocks,
+       (SELECT json_agg(c -> 'content_block' -> 'type') FROM v1_messages_stream(body) c WHERE c ->> 'type' = 'content_block_start') AS streamed,
+       (SELECT json_agg(c -> 'delta' -> 'stop_reason') FROM v1_messages_stream(body) c WHERE c ->> 'type' = 'message_delta') AS stop
+FROM (VALUES (4), (5), (6), (9), (100)) t(tokens), pg_temp.say('x' || :'twice', '{"max_tokens": ' || t.tokens || ', "tools": [{"name": "f", "input_schema": {}}, {"name": "g"}]}') body, v1_messages(body) m;
+SELECT t.tokens, r -> 'status' AS status, (SELECT json_agg(c -> 'type') FROM json_array_elements(r -> 'output') c) AS items,
+       (SELECT json_agg(c -> 'type') FROM v1_responses_stream(body) e, json_array_elements(e -> 'response' -> 'output') c WHERE e ->> 'type' IN ('response.completed', 'response.incomplete')) AS streamed
+FROM (VALUES (4), (5), (6), (9), (100)) t(tokens), json_build_object('input', '@say:x' || :'twice' || '@end', 'store', false, 'max_output_tokens', t.tokens,
+    'tools', '[{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]'::json) body, v1_responses(body) r;
+SELECT t.tokens, c -> 'finish_reason' AS reason, json_array_length(c -> 'message' -> 'tool_calls') AS calls, (SELECT json_agg(e -> 'choices' -> 0 -> 'finish_reason') FROM v1_chat_completions_stream(body) e WHERE e -> 'choices' -> 0 ->> 'finish_reason' IS NOT NULL) AS streamed
+FROM (VALUES (4), (5), (6), (9), (100)) t(tokens), pg_temp.say('x' || :'twice', :'tools' || ', "max_tokens": ' || t.tokens || '}') body, v1_chat_completions(body) r, LATERAL (SELECT r -> 'choices' -> 0 AS c) o;
 -- what a prompt is counted as is what it takes, also where tools are hidden
 SELECT llm_create_model('hides', '/fake/hides', '{"exclude_tools_when_tool_choice_none": true, "chat_template": "{{ tools }} {{ messages[0].content }}"}');
 SELECT choice, v1_messages(b)->'usage'->'input_tokens' AS took, v1_messages_count_tokens(b)->'input_tokens' AS counted

@@ -32,7 +32,8 @@ parts(const AnswerSpec *spec, const char *text, size_t step)
 	buf_add(&out, answer_reasoning(a)->data, answer_reasoning(a)->len);
 	buf_addc(&out, '|');
 	buf_add(&out, answer_calls(a)->data, answer_calls(a)->len);
-	buf_printf(&out, "|%d%s", answer_n_calls(a), answer_calls_tools(a) ? " tool_calls" : "");
+	buf_printf(&out, "|%d%s%s", answer_n_calls(a), answer_calls_tools(a, false) ? " tool_calls" : "",
+			   answer_calls_tools(a, false) && !answer_calls_tools(a, true) ? ", cut" : "");
 	answer_free(a);
 	/* ids are long */
 	for (char *p; (p = strstr(out.data, "chatcmpl-tool-")) != NULL;)
@@ -67,7 +68,7 @@ answers(void)
 	check_parts(&s, "", "|||0");
 	s = (AnswerSpec) {.choice = TOOLS_REQUIRED};
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}]", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
-	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "{\"na||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
+	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "{\"na||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls, cut");
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1", "[{\"name\":\"f\",\"parameters\":{\"a\":1|||0");
 	/* where a grammar follows nothing but the end tag ends the thoughts */
 	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.choice = TOOLS_NONE};
@@ -84,6 +85,43 @@ answers(void)
 		CHECK(answer_until(a) != NULL && strncmp(answer_until(a), "<|channel|>final", 16) == 0 && answer_takes_calls(a), "a grammar begins in the final message");
 		answer_free(a);
 	}
+}
+
+/* Where the text was cut by max_tokens: in a further call, or in what is content behind the calls? */
+static void
+cuts(void)
+{
+	static const struct
+	{
+		const char *parser;		/* NULL: calls that must be made */
+		const char *text;
+		bool		cut;
+	}			c[] = {
+		{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>", false},
+		{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_", false},
+		{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> and", false},
+		{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> <tool_", true},
+		{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> <tool_call>", true},
+		{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> <tool_call>{\"name\":\"f\",\"arg", true},
+		{"qwen3_coder", "<tool_call><function=f></function></tool_call><tool_call><function=f><parameter=a>1", true},
+		{"pythonic", "[f(), f(a=1", true}, {"pythonic", "[f()]", false},
+		{"xlam", "[{\"name\":\"f\",\"arguments\":{}}]", false}, {"xlam", "[{\"name\":\"f\",\"arguments\":{}}] and", true},
+		{"openai", "<|channel|>commentary to=functions.f<|message|>{}", false},
+		{"openai", "<|channel|>commentary to=functions.f<|message|>{}<|call|>", false},
+		{"openai", "<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assis", true},
+		{"openai", "<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{\"a\"", true},
+		{NULL, "[{\"name\":\"f\",\"parameters\":{}}]", false}, {NULL, "[{\"name\":\"f\",\"parameters\":{}}", true},
+		{NULL, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", true}
+	};
+
+	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
+		for (size_t step = 1; step < 100; step += 33)
+		{
+			AnswerSpec	s = {.tools = c[i].parser != NULL ? tool_format_find(c[i].parser, strlen(c[i].parser)) : NULL,.choice = c[i].parser != NULL ? TOOLS_AUTO : TOOLS_REQUIRED};
+			const char *got = parts(&s, c[i].text, step);
+
+			CHECK(strstr(got, "|1 tool_calls") != NULL && c[i].cut == (strstr(got, ", cut") != NULL), "%s: %s", c[i].text, got);
+		}
 }
 
 /* ---- streams: what is read while the text comes ---- */
@@ -320,6 +358,7 @@ int
 main(void)
 {
 	answers();
+	cuts();
 	streams();
 	schemas();
 	deep_schemas();
