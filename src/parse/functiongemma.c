@@ -20,6 +20,21 @@ value(Span v, Buf *args)
 		jtext_quote(args, v.p, (size_t) (v.end - v.p));
 }
 
+/* Is there a word and a colon behind white space, another key?  Then a comma is missing. */
+static bool
+has_key(Span s)
+{
+	bool		word = false;
+
+	for (const char *p = s.p; p < s.end; p++)
+	{
+		if (*p == ':' && word)
+			return true;
+		word = !span_is_space(*p) && *p != ':' && (word || (p > s.p && span_is_space(p[-1])));
+	}
+	return false;
+}
+
 /* A value without marks: JSON as far as it goes, else up to a comma or brace. */
 static bool
 bare(Span *s, Buf *args)
@@ -44,7 +59,7 @@ bare(Span *s, Buf *args)
 	while (s->p < s->end && *s->p != ',' && *s->p != '}')
 		s->p++;
 	value((Span) {t.p, s->p}, args);
-	return true;
+	return !has_key((Span) {t.p, s->p});
 }
 
 /* Without anything of what is around keys. */
@@ -107,8 +122,9 @@ tool_op_gemma(ToolRun *r)
 		return STEP_ON;
 	}
 	body = tool_run_span(r, r->pos, r->scan);
-	tool_keys_reset(&r->keys);
-	if (r->sub == 1 || !arguments(&body, &r->out.args, &r->keys))
+	keyset_reset(&r->keys);
+	if (r->sub == 1 || !arguments(&body, &r->out.args, &r->keys) ||
+		!tool_keys_unique(&r->inner, (Span) {r->out.args.data, r->out.args.data + r->out.args.len}))
 		return STEP_BAD;
 	span_space(&body);
 	/* the end mark may be cut */

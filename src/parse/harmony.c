@@ -37,9 +37,11 @@ struct Harmony
 	MessageKind kind;
 	Buf			text;			/* what was not passed on yet: a header, or what may be a mark */
 	size_t		scan;			/* no mark begins in text before this */
+	Buf			header;			/* CALL: it */
 	Buf			body;			/* CALL: all its text */
 	CallOut		out;
 	JPush		args;			/* CALL: its arguments */
+	KeySet		keys;			/* ... and what they are called */
 	JPushIs		is;				/* ... so far */
 	Buf			announced;
 	bool		content;		/* some was sent */
@@ -69,8 +71,10 @@ harmony_free(Harmony *h)
 		return;
 	buf_free(&h->text);
 	callout_free(&h->out);
+	buf_free(&h->header);
 	buf_free(&h->body);
 	buf_free(&h->announced);
+	keyset_free(&h->keys);
 	mem_free(h);
 }
 
@@ -122,7 +126,11 @@ begin_message(Harmony *h, Span header)
 	if (span_take(&to, "functions.") && to.p < to.end)
 	{
 		h->kind = CALL;
-		h->args = (JPush) {0};
+		buf_reset(&h->header);
+		buf_add(&h->header, header.p, (size_t) (header.end - header.p));
+		buf_addstr(&h->header, MESSAGE);
+		h->args = (JPush) {.keys = &h->keys};
+		keyset_reset(&h->keys);
 		h->is = callout_named(&h->out, to) ? JPUSH_MORE : JPUSH_BAD;
 	}
 	else if (to.p < to.end || is_word(channel, "analysis"))
@@ -185,6 +193,9 @@ end_call(Harmony *h)
 		return;
 	}
 	callout_drop(&h->out);
+	/* without arguments its header is all that there is to show */
+	if (h->args.first == '\0')
+		emit(h, PARSE_CONTENT, h->header.data, h->header.len);
 	emit(h, PARSE_CONTENT, h->body.data, h->body.len);
 }
 

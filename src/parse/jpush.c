@@ -26,6 +26,9 @@ typedef enum State
 	NUMBER
 } State;
 
+#define FNV_BASIS	0xCBF29CE484222325u
+#define FNV_PRIME	0x100000001B3u
+
 typedef enum Number
 {
 	SIGN, ZERO, DIGITS, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS
@@ -57,6 +60,8 @@ begin_string(JPush *j, bool key, Buf *out)
 {
 	j->key = key;
 	j->state = STRING;
+	if (key)
+		j->hash = (FNV_BASIS ^ j->object[j->open]) * FNV_PRIME;
 	put(out, "\"", 1);
 	return JPUSH_MORE;
 }
@@ -89,6 +94,8 @@ begin_value(JPush *j, char c, Buf *out)
 		else
 			j->objects[j->open / 64] &= ~bit;
 		j->open++;
+		if (c == '{')
+			j->object[j->open] = ++j->n_objects;
 		j->state = c == '{' ? FIRST_KEY : FIRST;
 		put(out, &c, 1);
 		return JPUSH_MORE;
@@ -334,13 +341,35 @@ step(JPush *j, Span *s, Buf *out)
 	}
 }
 
+static bool
+in_key(const JPush *j)
+{
+	return j->key && (j->state == STRING || j->state == ESCAPE || j->state == HEX || j->state == HIGH || j->state == HIGH_ESCAPE);
+}
+
+/* More of a key, in the form that is handed on; false: it ends, and its object has it already. */
+static bool
+key_is_new(JPush *j, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		j->hash = (j->hash ^ (unsigned char) s[i]) * FNV_PRIME;
+	return in_key(j) || keyset_add(j->keys, j->hash);
+}
+
 JPushIs
 jpush(JPush *j, Span *s, bool last, Buf *out)
 {
 	JPushIs		is = JPUSH_MORE;
 
 	while (is == JPUSH_MORE && s->p < s->end)
+	{
+		bool		key = j->keys != NULL && in_key(j);
+		size_t		from = key ? out->len : 0;
+
 		is = step(j, s, out);
+		if (key && is == JPUSH_MORE && !key_is_new(j, out->data + from, out->len - from))
+			is = JPUSH_BAD;
+	}
 	if (is == JPUSH_MORE && last && j->state == NUMBER)
 		is = end_number(j);
 	/* within containers a number ends, and they don't */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "parse/jtext.h"
+#include "parse/keyset.h"
 
 typedef enum JPushIs
 {
@@ -20,7 +21,7 @@ typedef enum JPushIs
 	JPUSH_BAD					/* it is no JSON */
 } JPushIs;
 
-/* Zeroed: nothing was read.  depth and lax are the caller's. */
+/* Zeroed: nothing was read.  depth, lax and keys are the caller's. */
 typedef struct JPush
 {
 	int			depth;			/* of the value, within what is around it */
@@ -35,11 +36,15 @@ typedef struct JPush
 	unsigned	high;			/* first half of a pair; 0: none */
 	const char *word;			/* what must follow of true, false, null */
 	uint64_t	objects[(JTEXT_DEPTH + 64) / 64];	/* is the n-th container an object? */
+	KeySet	   *keys;			/* the caller's, empty; NULL: keys may come twice, else that is no JSON */
+	uint64_t	hash;			/* of the key, as far as it was read */
+	uint32_t	n_objects;
+	uint32_t	object[JTEXT_DEPTH + 3];	/* the n-th container's number, if it is an object */
 } JPush;
 
 /*
  * Read on, and append to out (NULL: skip).  JPUSH_DONE: s is behind the value.  last: nothing
- * follows.
+ * follows.  With keys, out must not be NULL.
  */
 JPushIs		jpush(JPush *j, Span *s, bool last, Buf *out);
 

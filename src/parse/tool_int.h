@@ -122,14 +122,6 @@ typedef enum ToolStep
 	STEP_TAIL					/* ... and what follows is content */
 } ToolStep;
 
-/* Keys of a call's arguments. */
-typedef struct KeySet
-{
-	uint64_t   *slots;
-	size_t		cap;
-	size_t		n;
-} KeySet;
-
 /* Reads calls, one after the other, from a text that grows. */
 typedef struct ToolRun
 {
@@ -158,8 +150,10 @@ typedef struct ToolRun
 	bool		has_other;		/* members that tell nothing of a call */
 	char		args_first;		/* their first byte; '\0': there is none yet */
 
+	KeySet		keys;			/* of a call's arguments */
+	KeySet		inner;			/* of objects in their values */
+
 	/* arguments between tags */
-	KeySet		keys;
 	size_t		value;			/* where the value begins */
 	size_t		sent;			/* so much of it was written */
 	unsigned	types;
@@ -214,7 +208,8 @@ ToolStep	tool_op_gemma(ToolRun *r);
 
 /* False if it is there already. */
 bool		tool_keys_add(KeySet *k, Span key);
-void		tool_keys_reset(KeySet *k);
+/* Has no object of this JSON text a key twice?  k is emptied first. */
+bool		tool_keys_unique(KeySet *k, Span json);
 
 /* What an attribute says, without the quotes that it may have. */
 Span		tool_unquoted(Span s);

@@ -34,9 +34,11 @@ flow(ToolRun *r, unsigned flags)
 }
 
 static void
-begin_value(ToolRun *r, unsigned flags, int depth)
+begin_value(ToolRun *r, unsigned flags, int depth, bool args)
 {
-	r->json = (JPush) {.depth = depth,.lax = (flags & TJ_LAX) != 0};
+	r->json = (JPush) {.depth = depth,.lax = (flags & TJ_LAX) != 0,.keys = args ? &r->keys : NULL};
+	if (args)
+		keyset_reset(&r->keys);
 }
 
 static JPushIs
@@ -51,10 +53,11 @@ read_value(ToolRun *r, Buf *out)
 
 /* Is this text, which a string said, JSON itself? */
 static bool
-is_value(const Buf *b)
+is_value(ToolRun *r, const Buf *b)
 {
 	Buf			value = {0};
-	bool		ok = jtext_whole((Span) {b->data, b->data + b->len}, &value);
+	Span		s = {b->data, b->data + b->len};
+	bool		ok = jtext_whole(s, &value) && tool_keys_unique(&r->inner, s);
 
 	buf_free(&value);
 	return ok;
@@ -107,7 +110,7 @@ take_value(ToolRun *r, unsigned flags)
 	{
 		r->has_args = true;
 		if ((flags & TJ_TEXT) && r->args_first == '"')
-			ok = decode(&r->out.args) && is_value(&r->out.args);
+			ok = decode(&r->out.args) && is_value(r, &r->out.args);
 	}
 	return ok;
 }
@@ -189,7 +192,7 @@ tool_op_object(ToolRun *r, unsigned flags)
 		if (c != '"')
 			return STEP_BAD;
 		buf_reset(&r->key);
-		begin_value(r, flags, 1);
+		begin_value(r, flags, 1, false);
 		r->sub = KEY;
 		return STEP_ON;
 	}
@@ -206,7 +209,7 @@ tool_op_object(ToolRun *r, unsigned flags)
 	else if (r->sub == COLON)
 	{
 		buf_reset(&r->key);
-		begin_value(r, flags, 1);
+		begin_value(r, flags, 1, r->target == ARGS);
 	}
 	r->pos++;
 	r->sub = r->sub == OPEN ? FIRST : r->sub == COLON ? VALUE : MORE_KEY;
@@ -220,7 +223,7 @@ tool_op_args(ToolRun *r)
 
 	if (r->sub == 0)
 	{
-		begin_value(r, 0, 0);
+		begin_value(r, 0, 0, true);
 		r->has_args = false;
 		r->sub = 1;
 	}

@@ -379,7 +379,7 @@ call(Span s, bool json, CallOut *out, KeySet *keys)
 	if (!span_take(&s, "("))
 		return false;
 	buf_addc(&out->args, '{');
-	tool_keys_reset(keys);
+	keyset_reset(keys);
 	for (span_space(&s); !span_take(&s, ")"); span_space(&s))
 	{
 		if (!name(&s, false, &n) || !tool_keys_add(keys, n))
@@ -485,7 +485,8 @@ tool_op_python(ToolRun *r, unsigned flags)
 		;
 	if (r->sub == FRONT || r->depth > 0)
 		return short_of;
-	if (!call(tool_run_span(r, r->pos, r->scan), (flags & PY_JSON) != 0, &r->out, &r->keys))
+	if (!call(tool_run_span(r, r->pos, r->scan), (flags & PY_JSON) != 0, &r->out, &r->keys) ||
+		!tool_keys_unique(&r->inner, (Span) {r->out.args.data, r->out.args.data + r->out.args.len}))
 		return STEP_BAD;
 	r->pos = r->scan;
 	return tool_run_next(r);

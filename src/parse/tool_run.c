@@ -18,7 +18,8 @@ tool_run_free(ToolRun *r)
 {
 	callout_free(&r->out);
 	buf_free(&r->key);
-	mem_free(r->keys.slots);
+	keyset_free(&r->keys);
+	keyset_free(&r->inner);
 }
 
 uint64_t
@@ -159,46 +160,23 @@ tool_run_behind(ToolRun *r, const char *const *lits, int n, const char *first, c
 
 /* ---- keys, so that none is given twice ---- */
 
-void
-tool_keys_reset(KeySet *k)
-{
-	if (k->n > 0)
-		memset(k->slots, 0, k->cap * sizeof(*k->slots));
-	k->n = 0;
-}
-
-static bool
-insert(KeySet *k, uint64_t h)
-{
-	size_t		i = (size_t) h & (k->cap - 1);
-
-	while (k->slots[i] != 0 && k->slots[i] != h)
-		i = (i + 1) & (k->cap - 1);
-	if (k->slots[i] == h)
-		return false;
-	k->slots[i] = h;
-	k->n++;
-	return true;
-}
-
 bool
 tool_keys_add(KeySet *k, Span key)
 {
-	uint64_t	h = digest(key.p, (size_t) (key.end - key.p), 0) | 1;
+	return keyset_add(k, digest(key.p, (size_t) (key.end - key.p), 0));
+}
 
-	if (2 * k->n >= k->cap)
-	{
-		KeySet		old = *k;
+bool
+tool_keys_unique(KeySet *k, Span json)
+{
+	JPush		j = {.depth = -1,.keys = k};	/* arguments around values that are as deep as they may be */
+	Buf			form = {0};
+	bool		unique;
 
-		k->cap = old.cap > 0 ? 2 * old.cap : 16;
-		k->n = 0;
-		k->slots = mem_zalloc(k->cap * sizeof(*k->slots));
-		for (size_t i = 0; i < old.cap; i++)
-			if (old.slots[i] != 0)
-				insert(k, old.slots[i]);
-		mem_free(old.slots);
-	}
-	return insert(k, h);
+	keyset_reset(k);
+	unique = jpush(&j, &json, true, &form) == JPUSH_DONE;
+	buf_free(&form);
+	return unique;
 }
 
 /* ---- ops ---- */

@@ -148,22 +148,32 @@ more_text(ToolRun *r, const ArgTags *t, size_t to)
 	send(r);
 }
 
-static void
+/* False: an object in it has a key twice. */
+static bool
 end_value(ToolRun *r, const ArgTags *t, size_t end)
 {
 	Span		v;
+	size_t		from;
 
 	more_text(r, t, end);
 	if (unwraps(r, t) && end > r->value && r->text->data[end - 1] == '\n')
 		end--;
 	v = tool_run_span(r, r->value, end);
+	from = r->out.args.len;
 	if (is_string(r, t))
+	{
 		buf_addc(&r->out.args, '"');
-	else if (r->string == 0 || t->guess)
+		send(r);
+		return true;
+	}
+	if (r->string == 0 || t->guess)
 		tool_guessed(v, &r->out.args);
 	else
 		tool_typed(v, r->types, &r->out.args);
+	if (!tool_keys_unique(&r->inner, (Span) {r->out.args.data + from, r->out.args.data + r->out.args.len}))
+		return false;
 	send(r);
+	return true;
 }
 
 /* Does the call end here, or is this a value's text?  What follows it, perhaps behind some white space, tells. */
@@ -212,7 +222,8 @@ text(ToolRun *r, const ArgTags *t)
 		return STEP_MORE;
 	if (m == NO)
 		return STEP_BAD;
-	end_value(r, t, r->scan);
+	if (!end_value(r, t, r->scan))
+		return STEP_BAD;
 	return step_to(r, NEXT, r->scan + (which == 0 ? strlen(t->param_end) : 0));
 }
 
@@ -224,7 +235,7 @@ tool_op_tags(ToolRun *r, const ArgTags *t)
 	switch (r->sub)
 	{
 		case BEGIN:
-			tool_keys_reset(&r->keys);
+			keyset_reset(&r->keys);
 			buf_addc(&r->out.args, '{');
 			send(r);
 			return step_to(r, NEXT, r->pos);

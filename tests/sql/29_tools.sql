@@ -20,6 +20,8 @@ FROM llm_parse_tool_calls('<|tool_calls_section_begin|><|tool_call_begin|>functi
 SELECT r -> 'tool_calls' -> 0 -> 'function' ->> 'arguments' AS arguments, r ->> 'content' AS content
 FROM (VALUES ('qwen3_coder', '<tool_call><function=f>{"a": 1}</function></tool_call>'), ('qwen3_coder', '<tool_call><function=f><parameter=a>1</parameter></function>, <parameter=b>2</parameter></tool_call>'),
       ('glm45', E'<tool_call>f\n{"a": 1}</tool_call>'), ('mistral', '[TOOL_CALLS]f{"a": 1}, "b": 2}'), ('internlm', '<|action_start|><|plugin|>{"name": "f", "args": {"a": 1}}<|action_end|>')) t(p, x), llm_parse_tool_calls(x, p) r;
+SELECT r -> 'tool_calls' -> 0 -> 'function' ->> 'arguments' AS arguments, r ->> 'content' AS content
+FROM (VALUES ('{"a": 1, "\u0061": 2}'), ('{"a": {"b": 1, "b": 2}}'), ('{"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}]}')) t(x), llm_parse_tool_calls('<tool_call>{"name": "f", "arguments": ' || x || '}</tool_call>', 'hermes') r;
 -- equal texts, equal ids
 SELECT llm_parse_tool_calls(x, 'hermes')::text = llm_parse_tool_calls(x, 'hermes')::text AS same FROM (VALUES ('<tool_call>{"name": "f", "arguments": {}}')) t(x);
 SELECT * FROM llm_parse_reasoning('<think>I think.</think>Hello.', 'deepseek_r1');
