@@ -200,7 +200,7 @@ really_ends(const ToolRun *r, const ArgTags *t)
 static ToolStep
 text(ToolRun *r, const ArgTags *t)
 {
-	const char *lits[] = {t->param_end, t->open ? t->param : NULL, t->open ? t->end : NULL};
+	const char *lits[] = {t->param_end, t->param, t->open ? t->end : NULL};
 	int			which;
 	Match		m = tool_run_find(r, lits, 3, &which);
 	Match		ends;
@@ -215,7 +215,8 @@ text(ToolRun *r, const ArgTags *t)
 		}
 		m = ends;
 	}
-	if (m == YES && which == 1 && r->text->data[r->scan - 1] != '\n')
+	/* the end tag of this value was damaged: the next argument would be a part of it */
+	if (m == YES && which == 1 && (!t->open || r->text->data[r->scan - 1] != '\n'))
 		return STEP_BAD;
 	more_text(r, t, r->scan);
 	if (m == PERHAPS)

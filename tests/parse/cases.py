@@ -269,7 +269,8 @@ MORE = {
         broken("<tool_call>f\n<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>\n<arg_key>b</arg_key><arg_value>2</arg_value></tool_call>"),
         case("text behind", "<tool_call>f\n<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>\nSo, done.\n<b>", None, [("f", {"a": 1})]),
         broken('<tool_call>f\n<arg_key>a</arg_key><arg_value>{"x": 1, "x": 2}</arg_value></tool_call>'),
-        broken("<tool_call>f\n<arg_key>a</arg_key><arg_value>{'x': 1, 'x': 2}</arg_value></tool_call>")],
+        broken("<tool_call>f\n<arg_key>a</arg_key><arg_value>{'x': 1, 'x': 2}</arg_value></tool_call>"),
+        broken("<tool_call>f\n<arg_key>a</arg_key><arg_value>1</arg_vaue>\n<arg_key>b</arg_key><arg_value>2</arg_value></tool_call>")],
     "glm47": [
         case("with newlines", glm("\n")([OSLO]), None, [OSLO]), case("no arguments, no newline", "<tool_call>now</tool_call>", None, [EMPTY]),
         broken("<tool_call><arg_key>x</arg_key><arg_value>1</arg_value></tool_call>"), broken("<tool_call>f<arg_key>x</arg_key>1</tool_call>"),
@@ -370,7 +371,8 @@ MORE = {
         broken('<minimax:tool_call><invoke name="f">{"a": 1}</invoke></minimax:tool_call>'),
         broken('<minimax:tool_call><invoke name="f"><a>1</a></invoke></minimax:tool_call>'),
         broken('<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke>\n<parameter name="b">2</parameter></minimax:tool_call>'),
-        broken('<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke>, "b": 2</minimax:tool_call>')],
+        broken('<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke>, "b": 2</minimax:tool_call>'),
+        broken('<minimax:tool_call><invoke name="f"><parameter name="a">1</paramter><parameter name="b">2</parameter></invoke></minimax:tool_call>')],
     "mistral": [
         case("v11", '[TOOL_CALLS]get_weather{"city": "Paris"}', None, [PARIS]),
         case("v11, with [ARGS]", '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}[TOOL_CALLS]add[ARGS]{"a":1,"b":-2}', None, [PARIS, ADD]),

@@ -3,9 +3,9 @@
  *	  src/parse: calls made at random, written as each format does.
  *
  * What a parser gives are these calls, none of them changed or in part: whole, cut at every
- * byte, with text between their elements, and in pieces of any size.  What it has told of a
- * call before its end is no JSON, and in formats of JSON text it lags behind by no more than
- * a few bytes.  Values in pieces (jpush.c) are as values at once (jtext.c).
+ * byte, with text between their elements, and in pieces of any size.  Where a byte is damaged no
+ * argument is lost.  What it has told of a call before its end is no JSON, and in formats of JSON
+ * text it lags behind by no more than a few bytes.  Values in pieces (jpush.c) are as values at once (jtext.c).
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -519,6 +519,52 @@ check_noise(Output *o, const Call *c, int n)
 	forget(&pieces);
 }
 
+/* How many members has this object? */
+static int
+n_members(const Buf *json)
+{
+	cJSON	   *v = cJSON_ParseWithLength(json->data, json->len);
+	int			n = cJSON_GetArraySize(v);
+
+	cJSON_Delete(v);
+	return n;
+}
+
+/* One byte is changed, lost, or too many: a call has all its arguments, if perhaps other ones, or it is none. */
+static void
+check_damage(Output *o, const Call *c, int n)
+{
+	static const char bytes[] = "x<>=\"'{}[](),: \n/";
+	Output		d = {.f = o->f};
+	Heard		h = {0};
+
+	for (int round = 0; round < 20; round++)
+	{
+		size_t		at;
+		unsigned	how = below(3);
+
+		o->noise = 0;
+		write_output(o, c, n);
+		at = below((unsigned) o->text.len);
+		buf_reset(&d.text);
+		buf_add(&d.text, o->text.data, at);
+		if (how > 0)
+			buf_addc(&d.text, bytes[below(sizeof(bytes) - 1)]);
+		buf_add(&d.text, o->text.data + at + (how < 2), o->text.len - at - (how < 2));
+		feed(o->f->parser, d.text.data, d.text.len, 0, &h);
+		for (int i = 0; i < h.n && i <= MOST; i++)
+		{
+			bool		one = false;
+
+			for (int k = 0; k < n; k++)
+				one |= n_members(&h.calls[i]) == c[k].n;
+			expect(one, &d, d.text.len, "an argument is lost");
+		}
+		forget(&h);
+	}
+	buf_free(&d.text);
+}
+
 static void
 check_format(const Format *f)
 {
@@ -536,6 +582,7 @@ check_format(const Format *f)
 			check_clean(&o, c, n);
 		for (int i = 0; i < 10; i++)
 			check_noise(&o, c, n);
+		check_damage(&o, c, n);
 		for (int i = 0; i < n; i++)
 			free_call(&c[i]);
 	}
