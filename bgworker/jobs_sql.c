@@ -21,6 +21,7 @@
 #include "utils/rel.h"
 
 #include "bgworker/jobs_int.h"
+#include "pg/compat.h"
 
 typedef struct KeyColumn
 {
@@ -41,15 +42,21 @@ typedef struct Tables
 	KeyColumn  *key;
 } Tables;
 
+pg_noreturn static void
+table_is_gone(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("a table of the job has been dropped")));
+}
+
 static char *
 relation_name(Oid relid)
 {
 	char	   *name = get_rel_name(relid);
 
 	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("a table of the job has been dropped")));
+		table_is_gone();
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
 }
 
@@ -329,7 +336,9 @@ jobs_sql_build(JobRun *j)
 	char	   *name = relation_name(def->source);
 
 	require_triggers(def);
-	rel = table_open(def->source, AccessShareLock);
+	rel = try_table_open(def->source, AccessShareLock);
+	if (rel == NULL)
+		table_is_gone();
 	read_key(&t, rel);
 	j->n_key = t.n;
 	t.source = rel->rd_rel->relkind == RELKIND_RELATION ? psprintf("ONLY %s", name) : name;

@@ -276,11 +276,15 @@ static bool
 sweep(JobRun *j, JobItem *it)
 {
 	TimestampTz start = GetCurrentTimestamp();
-	Relation	rel = table_open(j->def->target_table, AccessShareLock);
-	BlockNumber blocks = RelationGetNumberOfBlocks(rel);
+	Relation	rel = try_table_open(j->def->target_table, AccessShareLock);
+	BlockNumber blocks = rel ? RelationGetNumberOfBlocks(rel) : 0;
 	Oid			types[2] = {TIDOID, TIDOID};
-	int			plans = jobs_plan_by_index();
+	int			plans;
 
+	/* with the table its chunks are gone */
+	if (rel == NULL)
+		return true;
+	plans = jobs_plan_by_index();
 	table_close(rel, NoLock);
 	it->swept_to = it->swept;
 	while (it->swept_to < blocks && !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), vllm_job_transaction_time / 4))

@@ -41,7 +41,7 @@ typedef struct JobDef
 	int32		id;
 	char	   *name;
 	char	   *kind;
-	Oid			owner;
+	Oid			owner;			/* as whom it runs; 0: the source's owner has not agreed to it */
 	Oid			source;
 	List	   *key;			/* column names, char * */
 	List	   *inputs;			/* column names, char * */
@@ -75,6 +75,10 @@ bool		job_installed(void);
 JobDef	   *job_find(const char *name);
 /* All of them, ordered by id. */
 List	   *job_list(void);
+/* Is there any? */
+bool		job_any(void);
+/* Those of a source, found by an index. */
+List	   *job_list_of(Oid source);
 
 /* Where the extension's functions are. */
 char	   *job_extension_schema(void);
@@ -106,9 +110,12 @@ void		job_role_internal(JobRole *r);
 /*
  * The job's triggers on its source or a partition, whose owner the caller has asked for
  * nothing: the trigger function is the extension's, and so is the right to use it.  Those
- * that are there are left alone.
+ * that are there are left alone.  A table that somebody else has locked is left alone, too:
+ * a caller that needs the triggers locks it first.
  */
 void		job_create_triggers(const JobDef *job, Oid relid);
+/* Names (char *) of the triggers of relid that are the job's, by their function and its argument. */
+List	   *job_trigger_names(const JobDef *job, Oid relid);
 
 /*
  * A column of a job's source is about to be renamed: its jobs' inputs are read with the old
@@ -117,7 +124,7 @@ void		job_create_triggers(const JobDef *job, Oid relid);
 
 List	   *job_rename_begin(RenameStmt *statement);
 void		job_rename_end(List *renames, RenameStmt *statement);
-/* Jobs belong to the owners of their sources; those of a new owner stop until he resumes them. */
+/* Jobs whose sources have new owners stop: nothing of their text is read or run until the new owner resumes them. */
 void		job_follow_owners(void);
 
 /* ---- job_queue.c ---- */
@@ -127,6 +134,9 @@ typedef struct JobQueue JobQueue;
 JobQueue   *job_queue_open(int32 job);
 /* always: even if the key waits already */
 void		job_queue_add(JobQueue *q, char **key, int n_key, bool always);
+/* A key as job_key_datum() makes it, always. */
+void		job_queue_add_datum(JobQueue *q, Datum key, int64 hash);
+/* The side table is to be looked through for rows that are gone; once, if that waits already. */
 void		job_queue_add_truncate(JobQueue *q);
 /* Has anything been appended? */
 bool		job_queue_close(JobQueue *q);

@@ -195,6 +195,36 @@ by_id(const ListCell *a, const ListCell *b)
 	return x < y ? -1 : x > y;
 }
 
+bool
+job_any(void)
+{
+	Relation	rel = table_open(job_relation("job"), AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	bool		any = HeapTupleIsValid(systable_getnext(scan));
+
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return any;
+}
+
+List *
+job_list_of(Oid source)
+{
+	Relation	rel = table_open(job_relation("job"), AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	List	   *jobs = NIL;
+
+	ScanKeyInit(&key, JOB_SOURCE, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(source));
+	scan = systable_beginscan(rel, job_relation("job_source_target_column_key"), true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		jobs = lappend(jobs, job_from_tuple(tuple, RelationGetDescr(rel)));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return jobs;
+}
+
 List *
 job_list(void)
 {

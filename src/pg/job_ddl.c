@@ -6,23 +6,31 @@
  *	source dropped			the job goes
  *	partition made			it gets the job's triggers
  *	partition detached		it loses them
- *	partition gone			its chunks are swept from the side table: the triggers that go
- *							with it tell
+ *	partition gone			its chunks are swept from the side table
  *	column renamed			input, key and target are written anew (ProcessUtility_hook)
- *	owner changed			the job is the new owner's, and rests until he resumes it: its
- *							expression is not his
+ *	owner changed			the job is nobody's, and rests until the new owner resumes it: its
+ *							expression is not his, so nobody reads it before
  *
  * Tables and constraints are known by OID, so that their names don't matter.
+ *
+ * OTHERS' STATEMENTS.  The event triggers run with statements of all roles.  So only the
+ * relations of the statement are looked at, by indexes, and nothing waits for a lock that the
+ * statement does not take itself: what is locked by others is left to the next time.
  *
  * Tests: tests/sql/23_jobs_alter.sql.
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
@@ -36,28 +44,18 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "bgworker/jobs.h"
 #include "pg/compat.h"
 #include "pg/job_new.h"
 
 PG_FUNCTION_INFO_V1(llm_job_ddl);
-
-/* Jobs go with their source. */
-static void
-drop_orphans(void)
-{
-	if (SPI_execute("DELETE FROM vllm.job j WHERE NOT EXISTS"
-					" (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = j.source)", false, 0) < 0 ||
-		(SPI_processed > 0 &&
-		 (SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = q.job)", false, 0) < 0 ||
-		  SPI_execute("DELETE FROM vllm.job_failure f WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = f.job)", false, 0) < 0 ||
-		  SPI_execute("DELETE FROM vllm.job_stat s WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = s.job)", false, 0) < 0)))
-		elog(ERROR, "could not remove jobs of dropped tables");
-}
 
 /* ---- triggers ---- */
 
@@ -86,6 +84,29 @@ transition(List *rels, const char *name, bool is_new)
 	return lappend(rels, t);
 }
 
+static char *
+trigger_name(const JobDef *job, int event)
+{
+	return psprintf("vllm_job_%d_%s", job->id, job_events[event].name);
+}
+
+/* Or it needs none. */
+static bool
+has_trigger(const JobDef *job, Oid relid, int event)
+{
+	return (!job_events[event].of_column && !OidIsValid(job->target_table)) ||
+		OidIsValid(get_trigger_oid(relid, trigger_name(job, event), true));
+}
+
+static bool
+has_triggers(const JobDef *job, Oid relid)
+{
+	for (int i = 0; i < (int) lengthof(job_events); i++)
+		if (!has_trigger(job, relid, i))
+			return false;
+	return true;
+}
+
 /*
  * Not as statements: those would run event triggers, of which the functions would find
  * themselves with the rights of the extension's owner beside a caller's temporary tables.
@@ -97,7 +118,8 @@ job_create_triggers(const JobDef *job, Oid relid)
 	JobRole		role;
 	Oid			function;
 
-	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || has_triggers(job, relid) ||
+		!ConditionalLockRelationOid(relid, ShareRowExclusiveLock) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		return;
 	job_role_internal(&role);
 	function = LookupFuncName(list_make2(makeString("vllm"), makeString("job_changed")), 0, NULL, false);
@@ -105,9 +127,9 @@ job_create_triggers(const JobDef *job, Oid relid)
 	{
 		CreateTrigStmt *s = makeNode(CreateTrigStmt);
 
-		s->trigname = psprintf("vllm_job_%d_%s", job->id, job_events[i].name);
-		if ((!job_events[i].of_column && !OidIsValid(job->target_table)) || OidIsValid(get_trigger_oid(relid, s->trigname, true)))
+		if (has_trigger(job, relid, i))
 			continue;
+		s->trigname = trigger_name(job, i);
 		s->args = list_make1(makeString(job->name));
 		s->timing = TRIGGER_TYPE_AFTER;
 		s->events = job_events[i].event;
@@ -121,88 +143,253 @@ job_create_triggers(const JobDef *job, Oid relid)
 	job_role_end(&role);
 }
 
-/* Partitions that are new get the triggers that their source has. */
-static void
-add_partition_triggers(void)
+/* The job of a trigger, found by function and argument, whatever its name; NULL: it is not a job's. */
+static char *
+name_of_job(HeapTuple tuple, Relation pg_trigger, Oid function)
 {
-	ListCell   *j;
-	ListCell   *p;
+	Form_pg_trigger form = (Form_pg_trigger) GETSTRUCT(tuple);
+	Datum		args;
+	bool		isnull;
 
-	foreach(j, job_list())
+	if (form->tgfoid != function || form->tgisinternal || form->tgnargs != 1)
+		return NULL;
+	args = heap_getattr(tuple, Anum_pg_trigger_tgargs, RelationGetDescr(pg_trigger), &isnull);
+	return isnull ? NULL : pstrdup(VARDATA_ANY(DatumGetByteaPP(args)));
+}
+
+typedef struct JobTrigger
+{
+	Oid			oid;
+	char	   *name;
+	char	   *job;
+} JobTrigger;
+
+static List *
+triggers_of(Oid relid)
+{
+	Oid			function = LookupFuncName(list_make2(makeString("vllm"), makeString("job_changed")), 0, NULL, false);
+	Relation	rel = table_open(TriggerRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	List	   *triggers = NIL;
+
+	ScanKeyInit(&key, Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, TriggerRelidNameIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		const JobDef *job = lfirst(j);
+		char	   *job = name_of_job(tuple, rel, function);
+		JobTrigger *t;
 
-		if (get_rel_relkind(job->source) != RELKIND_PARTITIONED_TABLE)
+		if (job == NULL)
 			continue;
-		foreach(p, find_all_inheritors(job->source, NoLock, NULL))
-			if (lfirst_oid(p) != job->source)
-				job_create_triggers(job, lfirst_oid(p));
+		t = palloc(sizeof(JobTrigger));
+		t->oid = ((Form_pg_trigger) GETSTRUCT(tuple))->oid;
+		t->name = pstrdup(NameStr(((Form_pg_trigger) GETSTRUCT(tuple))->tgname));
+		t->job = job;
+		triggers = lappend(triggers, t);
 	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return triggers;
+}
+
+List *
+job_trigger_names(const JobDef *job, Oid relid)
+{
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	foreach(lc, triggers_of(relid))
+	{
+		JobTrigger *t = lfirst(lc);
+
+		if (strcmp(t->job, job->name) == 0)
+			names = lappend(names, t->name);
+	}
+	return names;
+}
+
+/* Jobs of the tables that relid is a partition of. */
+static List *
+jobs_above(Oid relid)
+{
+	List	   *jobs = NIL;
+	ListCell   *lc;
+
+	if (get_rel_relispartition(relid))
+		foreach(lc, get_partition_ancestors(relid))
+			jobs = list_concat(jobs, job_list_of(lfirst_oid(lc)));
+	return jobs;
+}
+
+static void
+create_triggers(List *jobs, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, jobs)
+		job_create_triggers(lfirst(lc), relid);
 }
 
 /* The side table is looked through for rows that are gone. */
 static void
-queue_sweep(int32 job)
-{
-	JobQueue   *q = job_queue_open(job);
-
-	job_queue_add_truncate(q);
-	(void) job_queue_close(q);
-}
-
-/* A partition that is not one any more keeps no triggers of the job; without statements, as above. */
-static void
-drop_stale_triggers(void)
-{
-	SPITupleTable *rows;
-	uint64		n;
-
-	if (SPI_execute("SELECT t.oid, j.id, j.target_table IS NOT NULL AND t.tgname = 'vllm_job_' || j.id || '_delete'"
-					" FROM vllm.job j JOIN pg_catalog.pg_trigger t ON t.tgname::text ~ ('^vllm_job_' || j.id || '_(insert|update|delete|truncate)$')"
-					" WHERE t.tgfoid = 'vllm.job_changed'::regproc AND t.tgrelid <> j.source::oid"
-					" AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_partition_tree(j.source) p WHERE p.relid = t.tgrelid)", false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look for triggers of jobs");
-	rows = SPI_tuptable;
-	n = SPI_processed;
-	for (uint64 i = 0; i < n; i++)
-	{
-		bool		isnull;
-		ObjectAddress trigger;
-
-		ObjectAddressSet(trigger, TriggerRelationId, DatumGetObjectId(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull)));
-		performDeletion(&trigger, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-		if (DatumGetBool(SPI_getbinval(rows->vals[i], rows->tupdesc, 3, &isnull)))
-			queue_sweep(DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 2, &isnull)));
-	}
-}
-
-/* With its triggers a table has gone from a job's source: so have its rows. */
-static void
-queue_sweeps(void)
-{
-	SPITupleTable *rows;
-
-	if (SPI_execute("SELECT DISTINCT j.id FROM vllm.job j JOIN pg_catalog.pg_event_trigger_dropped_objects() d"
-					" ON d.object_type = 'trigger' AND d.address_names[pg_catalog.array_upper(d.address_names, 1)] = 'vllm_job_' || j.id || '_delete'"
-					" WHERE j.target_table IS NOT NULL", false, 0) != SPI_OK_SELECT)
-		elog(ERROR, "could not look at what was dropped");
-	rows = SPI_tuptable;
-	for (uint64 i = 0, n = SPI_processed; i < n; i++)
-	{
-		bool		isnull;
-
-		queue_sweep(DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &isnull)));
-	}
-}
-
-/* A dump has the triggers of partitions that were there: they come by themselves. */
-static bool
-makes_partition(const Node *statement)
+queue_sweeps(List *jobs)
 {
 	ListCell   *lc;
 
-	if (IsA(statement, CreateStmt))
-		return ((const CreateStmt *) statement)->partbound != NULL;
+	foreach(lc, jobs)
+	{
+		const JobDef *job = lfirst(lc);
+		JobQueue   *q;
+
+		if (!OidIsValid(job->target_table))
+			continue;
+		q = job_queue_open(job->id);
+		job_queue_add_truncate(q);
+		(void) job_queue_close(q);
+	}
+}
+
+/* Triggers of a table that is no part of their job's source. */
+static List *
+stale_triggers(Oid relid)
+{
+	List	   *above = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
+	List	   *stale = NIL;
+	ListCell   *lc;
+
+	foreach(lc, triggers_of(relid))
+	{
+		JobTrigger *t = lfirst(lc);
+		JobDef	   *job = job_find(t->job);
+
+		if (job != NULL && strcmp(job->name, t->job) == 0 && job->source != relid && !list_member_oid(above, job->source))
+			stale = lappend_oid(stale, t->oid);
+	}
+	return stale;
+}
+
+/*
+ * A partition that is not one any more keeps no triggers of the job; without statements, as above.  A table that
+ * somebody else has locked keeps them until it is altered again: they do nothing.
+ */
+static void
+drop_stale_triggers(Oid relid)
+{
+	ListCell   *lc;
+
+	if (stale_triggers(relid) == NIL || !ConditionalLockRelationOid(relid, AccessExclusiveLock))
+		return;
+	/* what there is now cannot go any more */
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return;
+	foreach(lc, stale_triggers(relid))
+	{
+		ObjectAddress trigger;
+
+		ObjectAddressSet(trigger, TriggerRelationId, lfirst_oid(lc));
+		performDeletion(&trigger, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	}
+}
+
+/* ---- what was dropped ---- */
+
+/* Jobs go with their source; the worker removes what is added to the queue meanwhile. */
+static void
+drop_job(const JobDef *job)
+{
+	static const char *const statements[] = {
+		"DELETE FROM vllm.job WHERE id = $1", "DELETE FROM vllm.job_queue WHERE job = $1",
+		"DELETE FROM vllm.job_failure WHERE job = $1", "DELETE FROM vllm.job_stat WHERE job = $1"
+	};
+	Oid			types[1] = {INT4OID};
+	Datum		v[1] = {Int32GetDatum(job->id)};
+
+	for (int i = 0; i < (int) lengthof(statements); i++)
+		if (SPI_execute_with_args(statements[i], 1, types, v, NULL, false, 0) != SPI_OK_DELETE)
+			elog(ERROR, "could not remove the job of a dropped table");
+}
+
+/* The parent that a table had when the transaction began, or InvalidOid. */
+static Oid
+parent_before(Relation pg_inherits, Oid relid, Snapshot before)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			parent = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_inherits_inhrelid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(pg_inherits, InheritsRelidSeqnoIndexId, true, before, 1, &key);
+	if (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		parent = ((Form_pg_inherits) GETSTRUCT(tuple))->inhparent;
+	systable_endscan(scan);
+	return parent;
+}
+
+/*
+ * Jobs whose source had the dropped table as a partition.  The catalog does not say so any
+ * more, so it is read as it was when the transaction began: a partition made since then
+ * has no chunks.
+ */
+static List *
+jobs_above_before(Oid relid)
+{
+	Relation	rel = table_open(InheritsRelationId, AccessShareLock);
+	Snapshot	before = RegisterSnapshot(GetLatestSnapshot());
+	List	   *jobs = NIL;
+
+	before->curcid = FirstCommandId;
+	while (OidIsValid(relid = parent_before(rel, relid, before)))
+		jobs = list_concat(jobs, job_list_of(relid));
+	UnregisterSnapshot(before);
+	table_close(rel, AccessShareLock);
+	return jobs;
+}
+
+/* OIDs of relations out of a function of event triggers. */
+static List *
+relations(const char *function)
+{
+	Oid			types[1] = {OIDOID};
+	Datum		v[1] = {ObjectIdGetDatum(RelationRelationId)};
+	List	   *oids = NIL;
+
+	if (SPI_execute_with_args(psprintf("SELECT DISTINCT objid FROM pg_catalog.%s() WHERE classid = $1 AND objsubid = 0", function),
+							  1, types, v, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look at what was done");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+
+		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+	}
+	return oids;
+}
+
+static void
+after_drop(void)
+{
+	List	   *dropped = relations("pg_event_trigger_dropped_objects");
+	ListCell   *lc;
+	ListCell   *job;
+
+	foreach(lc, dropped)
+		foreach(job, job_list_of(lfirst_oid(lc)))
+			drop_job(lfirst(job));
+	foreach(lc, dropped)
+		queue_sweeps(jobs_above_before(lfirst_oid(lc)));
+}
+
+/* ---- what was made or altered ---- */
+
+/* A dump has the triggers of partitions that were there: they come by themselves. */
+static bool
+attaches_partition(const Node *statement)
+{
+	ListCell   *lc;
+
 	if (IsA(statement, AlterTableStmt))
 		foreach(lc, ((const AlterTableStmt *) statement)->cmds)
 			if (lfirst_node(AlterTableCmd, lc)->subtype == AT_AttachPartition)
@@ -210,12 +397,36 @@ makes_partition(const Node *statement)
 	return false;
 }
 
-static void
-follow_owners(void)
+/* As the statement found it: with the caller's search_path. */
+static Oid
+detached_partition(const Node *statement)
 {
-	if (SPI_execute("UPDATE vllm.job j SET owner = c.relowner, state = CASE j.state WHEN 'active' THEN 'failed' ELSE j.state END,"
-					" reason = 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()'"
-					" FROM pg_catalog.pg_class c WHERE c.oid = j.source AND c.relowner <> j.owner::oid", false, 0) != SPI_OK_UPDATE)
+	ListCell   *lc;
+
+	if (IsA(statement, AlterTableStmt))
+		foreach(lc, ((const AlterTableStmt *) statement)->cmds)
+		{
+			const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+			if (cmd->subtype == AT_DetachPartition || cmd->subtype == AT_DetachPartitionFinalize)
+				return RangeVarGetRelid(castNode(PartitionCmd, cmd->def)->name, NoLock, true);
+		}
+	return InvalidOid;
+}
+
+/* Of one relation, or of all with InvalidOid.  Jobs that somebody is changing are left alone: the worker looks at owners, too. */
+static void
+follow_owners(Oid relid)
+{
+	Oid			types[1] = {OIDOID};
+	Datum		v[1] = {ObjectIdGetDatum(relid)};
+
+	if (SPI_execute_with_args(psprintf("UPDATE vllm.job SET owner = 0::oid, state = CASE state WHEN 'active' THEN 'failed' ELSE state END,"
+									   " reason = 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()'"
+									   " WHERE id IN (SELECT j.id FROM vllm.job j JOIN pg_catalog.pg_class c ON c.oid = j.source"
+									   " WHERE c.relowner <> j.owner::oid AND (j.owner::oid <> 0 OR j.state = 'active')%s FOR UPDATE OF j SKIP LOCKED)",
+									   OidIsValid(relid) ? " AND j.source = $1" : ""),
+							  OidIsValid(relid) ? 1 : 0, types, v, NULL, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not look at the owners of jobs");
 }
 
@@ -224,13 +435,57 @@ job_follow_owners(void)
 {
 	JobRole		role;
 
-	if (!job_installed() || job_list() == NIL)
+	if (!job_installed() || !job_any())
 		return;
 	SPI_connect();
 	job_role_internal(&role);
-	follow_owners();
+	follow_owners(InvalidOid);
 	job_role_end(&role);
 	SPI_finish();
+}
+
+static void
+after_alter(Oid relid, bool attaches)
+{
+	List	   *jobs = job_list_of(relid);
+	ListCell   *lc;
+
+	if (jobs != NIL)
+		follow_owners(relid);
+	drop_stale_triggers(relid);
+	if (!attaches || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return;
+	jobs = list_concat(jobs, jobs_above(relid));
+	if (jobs == NIL)
+		return;
+	foreach(lc, find_all_inheritors(relid, NoLock, NULL))
+		if (lfirst_oid(lc) != relid)
+			create_triggers(jobs, lfirst_oid(lc));
+}
+
+static void
+after_ddl(const EventTriggerData *e, Oid detached)
+{
+	bool		create = strcmp(GetCommandTagName(e->tag), "CREATE TABLE") == 0;
+	ListCell   *lc;
+	ListCell   *p;
+
+	foreach(lc, relations("pg_event_trigger_ddl_commands"))
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (create)
+		{
+			create_triggers(jobs_above(relid), relid);
+			continue;
+		}
+		after_alter(relid, attaches_partition(e->parsetree));
+		if (!OidIsValid(detached))
+			continue;
+		queue_sweeps(list_concat(job_list_of(relid), jobs_above(relid)));
+		foreach(p, find_all_inheritors(detached, NoLock, NULL))
+			drop_stale_triggers(lfirst_oid(p));
+	}
 }
 
 /* ddl_command_end of tables and triggers, sql_drop of anything */
@@ -240,6 +495,7 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 	EventTriggerData *e;
 	JobRole		role;
 	bool		drop;
+	Oid			detached;
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -252,26 +508,19 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" can't be an event trigger on %s", "vllm.job_ddl", e->event)));
 	/* the extension itself may be on its way in or out */
-	if (!job_installed() || job_list() == NIL)
+	if (!job_installed() || !job_any())
 		return (Datum) 0;
 	jobs_wake_at_commit(true);
 	/* the worker waits for a job's triggers */
 	if (strcmp(GetCommandTagName(e->tag), "CREATE TRIGGER") == 0)
 		return (Datum) 0;
+	detached = drop ? InvalidOid : detached_partition(e->parsetree);
 	job_role_internal(&role);
 	SPI_connect();
 	if (drop)
-	{
-		queue_sweeps();
-		drop_orphans();
-	}
+		after_drop();
 	else
-	{
-		if (makes_partition(e->parsetree))
-			add_partition_triggers();
-		drop_stale_triggers();
-		follow_owners();
-	}
+		after_ddl(e, detached);
 	SPI_finish();
 	job_role_end(&role);
 	return (Datum) 0;
@@ -282,7 +531,7 @@ llm_job_ddl(PG_FUNCTION_ARGS)
 typedef struct Renamed
 {
 	JobDef	   *job;
-	Node	   *input;			/* NULL: it can't be read, the job has failed already */
+	Node	   *input;			/* NULL: it can't be read, or must not be; the job has failed already */
 } Renamed;
 
 typedef struct Reading
@@ -302,14 +551,16 @@ read_step(void *arg)
 
 /*
  * What is wrong with a job must not keep its table from being altered.  The expression is
- * the job's owner's: it is read as him, also when the table has another owner by now, who is
- * to look at it before the job goes on (follow_owners()).
+ * read as the owner of the job and its table.  When the table has another owner by now the expression is
+ * not read at all: that could run code which the former owner has left there, as the new one.
  */
 static Node *
 read_input(Relation rel, const JobDef *job)
 {
 	Reading		r = {.rel = rel,.job = job};
 
+	if (rel->rd_rel->relowner != job->owner)
+		return NULL;
 	return job_attempt(read_step, &r) == NULL ? r.node : NULL;
 }
 
@@ -317,14 +568,20 @@ read_input(Relation rel, const JobDef *job)
 static List *
 jobs_of(Oid relid, LOCKMODE lockmode)
 {
-	List	   *tables = find_all_inheritors(relid, lockmode, NULL);
 	List	   *jobs = NIL;
 	ListCell   *lc;
 
-	foreach(lc, job_list())
-		if (list_member_oid(tables, ((JobDef *) lfirst(lc))->source))
-			jobs = lappend(jobs, lfirst(lc));
+	foreach(lc, find_all_inheritors(relid, lockmode, NULL))
+		jobs = list_concat(jobs, job_list_of(lfirst_oid(lc)));
 	return jobs;
+}
+
+/* Before it is locked, as PostgreSQL does it. */
+static void
+check_owner(const RangeVar *relation, Oid relid, Oid old_relid, void *arg)
+{
+	if (OidIsValid(relid) && !compat_owns_relation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)), relation->relname);
 }
 
 List *
@@ -334,14 +591,16 @@ job_rename_begin(RenameStmt *statement)
 	Oid			relid;
 	ListCell   *lc;
 
-	if (statement->renameType != OBJECT_COLUMN || statement->relation == NULL || !job_installed())
+	if (statement->renameType != OBJECT_COLUMN || statement->relation == NULL || !job_installed() || !job_any())
 		return NIL;
 	relid = RangeVarGetRelid(statement->relation, NoLock, true);
 	/* who may not rename gets PostgreSQL's error, and no lock */
 	if (!OidIsValid(relid) || !compat_owns_relation(relid, GetUserId()) || jobs_of(relid, NoLock) == NIL)
 		return NIL;
 	/* the lock of the statement: a job that is being altered is read when that is done */
-	LockRelationOid(relid, AccessExclusiveLock);
+	relid = RangeVarGetRelidExtended(statement->relation, AccessExclusiveLock, RVR_MISSING_OK, check_owner, NULL);
+	if (!OidIsValid(relid))
+		return NIL;
 	foreach(lc, jobs_of(relid, AccessExclusiveLock))
 	{
 		JobDef	   *job = lfirst(lc);
