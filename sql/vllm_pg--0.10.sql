@@ -2132,7 +2132,8 @@ CREATE TABLE vllm.job (
     UNIQUE (target_table)
 );
 
-CREATE SEQUENCE vllm.job_id_seq AS int OWNED BY vllm.job.id;
+-- (pg_write_all_data may set sequences: they never end, and numbers that are taken are passed over)
+CREATE SEQUENCE vllm.job_id_seq AS int CYCLE OWNED BY vllm.job.id;
 
 -- rows whose input has changed: writers append, the worker folds, leases and removes them
 CREATE TABLE vllm.job_queue (
@@ -2150,7 +2151,8 @@ CREATE TABLE vllm.job_queue (
 
 CREATE INDEX job_queue_hash_idx ON vllm.job_queue (job, hash);
 
-CREATE SEQUENCE vllm.job_queue_id_seq OWNED BY vllm.job_queue.id;
+-- the upper 45 bits of an id (job_queue.c)
+CREATE SEQUENCE vllm.job_queue_id_seq MAXVALUE 35184372088831 CYCLE OWNED BY vllm.job_queue.id;
 
 -- rows that were given up
 CREATE TABLE vllm.job_failure (

@@ -12,6 +12,17 @@
 
 REVOKE EXECUTE ON FUNCTION vllm.job_changed(), vllm.job_wake(), vllm.job_ddl() FROM PUBLIC;
 
+/* ---- jobs (job_ddl.c, job_queue.c) ---- */
+
+-- 0: the source has a new owner, who has not agreed; 0.9 had put him there without asking
+UPDATE vllm.job SET owner = 0::pg_catalog.oid
+WHERE reason OPERATOR(pg_catalog.=) 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()';
+
+-- pg_write_all_data may set sequences: they never end, and numbers that are taken are passed over
+ALTER SEQUENCE vllm.job_id_seq CYCLE;
+-- the upper 45 bits of an id
+ALTER SEQUENCE vllm.job_queue_id_seq MAXVALUE 35184372088831 CYCLE;
+
 /* ---- who reads the catalog ---- */
 
 -- no policy: members of pg_read_all_data and pg_write_all_data find nothing, and put nothing in

@@ -129,8 +129,9 @@ set_model(NewJob *n, FunctionCallInfo fcinfo, int arg)
 /* ---- rows of the job ---- */
 
 
-static void
-insert_job(NewJob *n)
+/* False: the id is taken, as a member of pg_write_all_data may set the sequence back. */
+static bool
+try_insert_job(const NewJob *n)
 {
 	const JobDef *j = &n->def;
 	JobRole		role;
@@ -139,6 +140,7 @@ insert_job(NewJob *n)
 	char		nulls[lengthof(types)];
 	NameData	name;
 	NameData	column;
+	bool		done;
 
 	memset(nulls, ' ', sizeof(nulls));
 	namestrcpy(&name, j->name);
@@ -168,12 +170,25 @@ insert_job(NewJob *n)
 	nulls[17] = strcmp(n->backfill, "none") == 0 ? 'n' : ' ';
 	job_role_internal(&role);
 	if (SPI_execute_with_args("INSERT INTO vllm.job VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-							  " $15, $16, $17, 0, NULL, NULL, 'active', NULL, pg_catalog.clock_timestamp())",
-							  17, types, v, nulls, false, 0) != SPI_OK_INSERT ||
-		SPI_execute_with_args("INSERT INTO vllm.job_stat (job, backfill) SELECT $1, $18",
-							  18, types, v, nulls, false, 0) != SPI_OK_INSERT)
+							  " $15, $16, $17, 0, NULL, NULL, 'active', NULL, pg_catalog.clock_timestamp()) ON CONFLICT (id) DO NOTHING",
+							  17, types, v, nulls, false, 0) != SPI_OK_INSERT)
+		elog(ERROR, "could not store the job");
+	done = SPI_processed == 1;
+	if (done && SPI_execute_with_args("INSERT INTO vllm.job_stat (job, backfill) SELECT $1, $18",
+									  18, types, v, nulls, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not store the job");
 	job_role_end(&role);
+	return done;
+}
+
+static void
+insert_job(NewJob *n)
+{
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		n->def.id = (int32) nextval_internal(job_relation("job_id_seq"), false);
+	} while (!try_insert_job(n));
 }
 
 /* Who may make triggers on a table may make ours, as PostgreSQL has it. */
@@ -293,7 +308,6 @@ create_job(NewJob *n)
 	job_try(n);
 	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the model is tried */
 	LockRelationOid(n->def.source, ShareRowExclusiveLock);
-	n->def.id = (int32) nextval_internal(job_relation("job_id_seq"), false);
 	insert_job(n);
 	create_triggers(n);
 	relation_close(n->source, NoLock);

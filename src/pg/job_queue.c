@@ -10,6 +10,12 @@
  * What waits already is seen with the newest snapshot, whatever the isolation level of
  * the transaction (job.h says why that is needed and enough).
  *
+ * IDS.  A member of pg_write_all_data may set vllm.job_queue_id_seq to any value, at any time.
+ * That must not make a write to a source fail.  So the sequence cycles, and its number is
+ * the upper part of an id only; the lower part is that of the process, so that no two
+ * processes ever try the same id.  An id that is taken (by an earlier transaction of
+ * this process or of one before it with the same number) is passed over.
+ *
  * Tests: tests/sql/23_jobs.sql, tests/t/061_jobs_kill.pl.
  */
 #include "postgres.h"
@@ -22,6 +28,7 @@
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
+#include "common/pg_prng.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -33,7 +40,14 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
+#include "pg/compat.h"
 #include "pg/job.h"
+
+/* bits of an id that are the process's number (MAX_BACKENDS has as many); what remains of 63 is the sequence's */
+#define PROC_BITS	18
+#define SEQUENCE_BITS	45
+/* numbers of the sequence that are tried before a random one is */
+#define SEQUENCE_TRIES	8
 
 /* columns of vllm.job_queue, in order */
 enum
@@ -47,6 +61,7 @@ struct JobQueue
 	int32		job;
 	Oid			sequence;
 	Oid			hash_index;
+	Oid			id_index;
 	Relation	rel;
 	CatalogIndexState indexes;
 	Snapshot	snapshot;		/* NULL: not needed yet */
@@ -159,6 +174,7 @@ job_queue_open(int32 job)
 	q->job = job;
 	q->sequence = job_relation("job_queue_id_seq");
 	q->hash_index = job_relation("job_queue_hash_idx");
+	q->id_index = job_relation("job_queue_pkey");
 	q->rel = table_open(job_relation("job_queue"), RowExclusiveLock);
 	q->indexes = CatalogOpenIndexes(q->rel);
 	q->tmp = AllocSetContextCreate(CurrentMemoryContext, "job queue row", ALLOCSET_SMALL_SIZES);
@@ -179,6 +195,40 @@ job_queue_close(JobQueue *q)
 	return appended;
 }
 
+/* Also by a transaction that goes on. */
+static bool
+is_taken(JobQueue *q, int64 id)
+{
+	SnapshotData dirty;
+	ScanKeyData scan_key[2];
+	SysScanDesc scan;
+	bool		taken;
+
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&scan_key[0], COL_JOB, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(q->job));
+	ScanKeyInit(&scan_key[1], COL_ID, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = systable_beginscan(q->rel, q->id_index, true, &dirty, 2, scan_key);
+	taken = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	return taken;
+}
+
+static int64
+next_id(JobQueue *q)
+{
+	const uint64 mask = (UINT64CONST(1) << SEQUENCE_BITS) - 1;
+
+	for (int i = 0;; i++)
+	{
+		uint64		n = i < SEQUENCE_TRIES ? (uint64) nextval_internal(q->sequence, false) : pg_prng_uint64(&pg_global_prng_state);
+		int64		id = (int64) ((n & mask) << PROC_BITS) | (compat_my_procno() & ((1 << PROC_BITS) - 1));
+
+		if (!is_taken(q, id))
+			return id;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 static void
 append(JobQueue *q, Datum key, int64 hash)
 {
@@ -186,7 +236,7 @@ append(JobQueue *q, Datum key, int64 hash)
 	bool		null[N_COLS] = {0};
 
 	v[COL_JOB - 1] = Int32GetDatum(q->job);
-	v[COL_ID - 1] = Int64GetDatum(nextval_internal(q->sequence, false));
+	v[COL_ID - 1] = Int64GetDatum(next_id(q));
 	v[COL_HASH - 1] = Int64GetDatum(hash);
 	v[COL_KEY - 1] = key;
 	null[COL_KEY - 1] = key == (Datum) 0;
@@ -207,7 +257,7 @@ same_key(Datum stored, Datum key)
 	return VARSIZE(a) == VARSIZE(b) && memcmp(a, b, VARSIZE(a)) == 0;
 }
 
-/* Does the key wait, without an attempt that failed? */
+/* Does the key wait, without an attempt that failed?  0: a sweep, that no worker has begun with? */
 static bool
 waits(JobQueue *q, Datum key, int64 hash)
 {
@@ -230,8 +280,12 @@ waits(JobQueue *q, Datum key, int64 hash)
 		bool		null[N_COLS];
 
 		heap_deform_tuple(tuple, RelationGetDescr(q->rel), v, null);
-		found = !null[COL_KEY - 1] && DatumGetInt32(v[COL_ATTEMPTS - 1]) == 0 &&
-			same_key(v[COL_KEY - 1], key);
+		if (DatumGetInt32(v[COL_ATTEMPTS - 1]) != 0)
+			continue;
+		if (key == (Datum) 0)
+			found = null[COL_KEY - 1] && null[COL_WORKER - 1];
+		else
+			found = !null[COL_KEY - 1] && same_key(v[COL_KEY - 1], key);
 	}
 	systable_endscan(scan);
 	return found;
@@ -252,7 +306,15 @@ job_queue_add(JobQueue *q, char **key, int n_key, bool always)
 }
 
 void
+job_queue_add_datum(JobQueue *q, Datum key, int64 hash)
+{
+	append(q, key, hash);
+}
+
+/* Whoever removes rows holds a lock on their table until the end of the transaction, which a sweep that begins later waits for. */
+void
 job_queue_add_truncate(JobQueue *q)
 {
-	append(q, (Datum) 0, 0);
+	if (IsolationIsSerializable() || !waits(q, (Datum) 0, 0))
+		append(q, (Datum) 0, 0);
 }
