@@ -597,7 +597,7 @@ CREATE OR REPLACE VIEW @extschema@.llm_stat_model AS
 
 CREATE OR REPLACE VIEW @extschema@.llm_jobs WITH (security_barrier) AS
     SELECT j.name, j.kind, j.source, j.input, coalesce(j.target_column::text, j.target_table::text) AS target,
-           j.model, j.owner, j.state, q.queued, q.in_flight, f.failed, s.done, q.lag,
+           j.model, coalesce(c.relowner::regrole, j.owner) AS owner, j.state, q.queued, q.in_flight, f.failed, s.done, q.lag,
            s.rate OPERATOR(pg_catalog.*) pg_catalog.exp(OPERATOR(pg_catalog.-)
                least(extract(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) s.last_done)::float8 OPERATOR(pg_catalog./) 10::float8,
                      700::float8)) AS rate,
@@ -614,13 +614,14 @@ CREATE OR REPLACE VIEW @extschema@.llm_jobs WITH (security_barrier) AS
         FROM vllm.job_queue WHERE job_queue.job OPERATOR(pg_catalog.=) j.id) q
     CROSS JOIN LATERAL (SELECT pg_catalog.count(*) AS failed FROM vllm.job_failure
         WHERE job_failure.job OPERATOR(pg_catalog.=) j.id) f
-    WHERE pg_catalog.pg_has_role(j.owner::oid, 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
+    WHERE pg_catalog.pg_has_role(coalesce(c.relowner, j.owner::oid), 'USAGE') OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
 
 CREATE OR REPLACE VIEW @extschema@.llm_job_failures WITH (security_barrier) AS
     SELECT j.name, j.source, f.key, f.attempts, f.sqlstate, f.message, f.failed
     FROM vllm.job_failure f
     JOIN vllm.job j ON j.id OPERATOR(pg_catalog.=) f.job
-    WHERE pg_catalog.pg_has_role(j.owner::oid, 'USAGE');
+    LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) j.source::oid
+    WHERE pg_catalog.pg_has_role(coalesce(c.relowner, j.owner::oid), 'USAGE');
 
 CREATE OR REPLACE VIEW @extschema@.llm_api_keys WITH (security_barrier) AS
     SELECT k.name, CASE WHEN r.oid IS NULL THEN 'role dropped' WHEN k.revoked IS NOT NULL THEN 'revoked'

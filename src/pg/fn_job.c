@@ -4,7 +4,8 @@
  *	  llm_pause_job, llm_resume_job, llm_retry_job, llm_backfill_job.
  *
  * Who makes a job owns the source table and may use the model; the job's work runs with
- * the rights of the table's owner.  The side table is made by a statement that runs as the
+ * the rights of the table's owner.  When that is another one later nothing of the job is read or
+ * run until he, or a superuser, calls llm_resume_job() or gives llm_alter_job() something to compute.  The side table is made by a statement that runs as the
  * caller, so that PostgreSQL's own checks apply; the job's rows are written, and its
  * triggers made, with the rights of the extension's owner.
  *
@@ -30,6 +31,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg/catalog.h"
@@ -388,15 +390,27 @@ llm_create_completion_job(PG_FUNCTION_ARGS)
 
 /* ---- changing ---- */
 
-static bool
-owns(Oid relid)
+/* InvalidOid: there is no such relation. */
+static Oid
+relation_owner(Oid relid)
 {
-	return get_rel_name(relid) != NULL && compat_owns_relation(relid, GetUserId());
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
 }
 
-/* The job, if the caller has its owner's rights. */
+/*
+ * The job, if the caller has the rights of its source's owner; *owner is who that is.  A former owner of the source
+ * has no say in it: he could have his expression run as the new one.
+ */
 static JobDef *
-job_for_owner(FunctionCallInfo fcinfo, const char *function)
+job_for_owner(FunctionCallInfo fcinfo, const char *function, Oid *owner)
 {
 	JobDef	   *j;
 
@@ -406,7 +420,7 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the job's name must not be null")));
-	/* the source may have a new owner that nobody has told us of: whose the job is decides as whom its code runs */
+	/* the source may have a new owner that nobody has told us of */
 	job_follow_owners();
 	j = job_find(NameStr(*PG_GETARG_NAME(0)));
 	if (j == NULL)
@@ -414,33 +428,33 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("job \"%s\" does not exist", NameStr(*PG_GETARG_NAME(0))),
 				 errhint("The view llm_jobs lists the jobs of this database.")));
-	if (!superuser() && !has_privs_of_role(GetUserId(), j->owner) && !owns(j->source))
+	*owner = relation_owner(j->source);
+	if (!OidIsValid(*owner))
+		*owner = j->owner;
+	if (!superuser() && !has_privs_of_role(GetUserId(), *owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of job \"%s\"", j->name)));
 	return j;
 }
 
-/* A statement of ours on a job's rows: $1 is its id, $2 text, $3 text[]. */
-static uint64
-change(const JobDef *j, const char *sql, const char *text, Datum keys)
+/* A statement of ours on a job's rows: $1 is its id, $2 text. */
+static void
+change(const JobDef *j, const char *sql, const char *text)
 {
-	Oid			types[3] = {INT4OID, TEXTOID, TEXTARRAYOID};
-	Datum		v[3] = {Int32GetDatum(j->id), (Datum) 0, keys};
-	char		nulls[3] = {' ', text ? ' ' : 'n', keys ? ' ' : 'n'};
+	Oid			types[2] = {INT4OID, TEXTOID};
+	Datum		v[2] = {Int32GetDatum(j->id), (Datum) 0};
+	char		nulls[2] = {' ', text ? ' ' : 'n'};
 	JobRole		role;
-	uint64		n;
 
 	if (text)
 		v[1] = CStringGetTextDatum(text);
 	SPI_connect();
 	job_role_internal(&role);
-	if (SPI_execute_with_args(sql, 3, types, v, nulls, false, 0) < 0)
+	if (SPI_execute_with_args(sql, 2, types, v, nulls, false, 0) < 0)
 		elog(ERROR, "could not change job \"%s\"", j->name);
-	n = SPI_processed;
 	job_role_end(&role);
 	SPI_finish();
-	return n;
 }
 
 /* ---- altering ---- */
@@ -499,22 +513,22 @@ set_served(NewJob *n, FunctionCallInfo fcinfo)
 }
 
 static void
-update_job(const NewJob *n)
+update_job(const NewJob *n, Oid owner)
 {
 	const JobDef *j = &n->def;
-	Oid			types[] = {INT4OID, NAMEARRAYOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID};
+	Oid			types[] = {INT4OID, NAMEARRAYOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID, OIDOID};
 	Datum		v[lengthof(types)] = {
 		Int32GetDatum(j->id), job_names_datum(j->inputs), CStringGetTextDatum(j->input), CStringGetTextDatum(j->model),
 		CStringGetTextDatum(job_arguments_text(n)), CStringGetTextDatum(j->chunking), Int32GetDatum(j->chunk_size),
 		Int32GetDatum(j->chunk_overlap), Int32GetDatum(j->max_attempts), Int32GetDatum(j->priority), Int32GetDatum(j->batch_size),
-		CStringGetTextDatum(j->schedule ? j->schedule : ""), CStringGetTextDatum(j->state)
+		CStringGetTextDatum(j->schedule ? j->schedule : ""), CStringGetTextDatum(j->state), ObjectIdGetDatum(owner)
 	};
 	JobRole		role;
 
 	job_role_internal(&role);
 	if (SPI_execute_with_args("UPDATE vllm.job SET input_columns = $2, input = $3, model = $4, arguments = $5, chunking = $6, chunk_size = nullif($7, 0),"
 							  " chunk_overlap = nullif($8, -1), max_attempts = $9, priority = $10, batch_size = nullif($11, 0), schedule = nullif($12, ''),"
-							  " state = $13, reason = CASE WHEN state = $13 THEN reason END WHERE id = $1",
+							  " state = $13, reason = CASE WHEN state = $13 THEN reason END, owner = $14 WHERE id = $1",
 							  lengthof(types), types, v, NULL, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not alter job \"%s\"", j->name);
 	job_role_end(&role);
@@ -532,9 +546,11 @@ is_backfill(const char *rows)
 Datum
 llm_alter_job(PG_FUNCTION_ARGS)
 {
-	JobDef	   *j = job_for_owner(fcinfo, "llm_alter_job()");
+	Oid			owner;
+	JobDef	   *j = job_for_owner(fcinfo, "llm_alter_job()", &owner);
 	NewJob		n = {.source = try_relation_open(j->source, AccessShareLock)};
 	char	   *rows = text_arg(fcinfo, 18);
+	bool		agrees = !PG_ARGISNULL(2) || !PG_ARGISNULL(3) || !PG_ARGISNULL(4) || (!PG_ARGISNULL(17) && PG_GETARG_BOOL(17));
 
 	if (n.source == NULL)
 		ereport(ERROR,
@@ -544,9 +560,10 @@ llm_alter_job(PG_FUNCTION_ARGS)
 	if (rows && !is_backfill(rows))
 		job_bad_value("backfill", rows, "It is one of missing, all, none.");
 	/* with both locks, the table's first as renaming has it: nobody else changes the job */
-	(void) change(j, "SELECT FROM vllm.job WHERE id = $1 FOR UPDATE", NULL, 0);
-	j = job_for_owner(fcinfo, "llm_alter_job()");
+	change(j, "SELECT FROM vllm.job WHERE id = $1 FOR UPDATE", NULL);
+	j = job_for_owner(fcinfo, "llm_alter_job()", &owner);
 	n.def = *j;
+	n.def.owner = owner;
 	SPI_connect();
 	n.target_table = OidIsValid(j->target_table) ? get_rel_name(j->target_table) : NULL;
 	job_read_arguments(&n);
@@ -561,12 +578,14 @@ llm_alter_job(PG_FUNCTION_ARGS)
 		job_try(&n);
 		/* every row has the value of the settings before */
 		rows = rows ? rows : "all";
+		agrees = true;
 	}
-	update_job(&n);
+	/* who says what is computed, or turns the job on, has it run as the source's owner, who may be a new one */
+	update_job(&n, agrees ? owner : j->owner);
 	relation_close(n.source, NoLock);
 	SPI_finish();
 	if (rows)
-		(void) change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows, 0);
+		change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows);
 	PG_RETURN_VOID();
 }
 
@@ -576,26 +595,20 @@ llm_alter_job(PG_FUNCTION_ARGS)
 static void
 drop_triggers(const JobDef *j)
 {
-	List	   *tables;
 	ListCell   *lc;
+	ListCell   *name;
 
+	LockRelationOid(j->source, AccessExclusiveLock);
 	if (get_rel_name(j->source) == NULL)
 		return;
-	tables = find_all_inheritors(j->source, AccessExclusiveLock, NULL);
 	SPI_connect();
-	foreach(lc, tables)
+	foreach(lc, find_all_inheritors(j->source, AccessExclusiveLock, NULL))
 	{
-		static const char *const events[] = {"insert", "update", "delete", "truncate"};
 		Oid			relid = lfirst_oid(lc);
 
-		for (int i = 0; i < (int) lengthof(events); i++)
-		{
-			char	   *name = psprintf("vllm_job_%d_%s", j->id, events[i]);
-
-			if (OidIsValid(get_trigger_oid(relid, name, true)))
-				job_execute(psprintf("DROP TRIGGER %s ON %s", name,
+		foreach(name, job_trigger_names(j, relid))
+			job_execute(psprintf("DROP TRIGGER %s ON %s", quote_identifier(lfirst(name)),
 								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid))));
-		}
 	}
 	SPI_finish();
 }
@@ -604,13 +617,14 @@ drop_triggers(const JobDef *j)
 Datum
 llm_drop_job(PG_FUNCTION_ARGS)
 {
-	JobDef	   *j = job_for_owner(fcinfo, "llm_drop_job()");
+	Oid			owner;
+	JobDef	   *j = job_for_owner(fcinfo, "llm_drop_job()", &owner);
 
 	drop_triggers(j);
-	(void) change(j, "DELETE FROM vllm.job WHERE id = $1", NULL, 0);
-	(void) change(j, "DELETE FROM vllm.job_queue WHERE job = $1", NULL, 0);
-	(void) change(j, "DELETE FROM vllm.job_failure WHERE job = $1", NULL, 0);
-	(void) change(j, "DELETE FROM vllm.job_stat WHERE job = $1", NULL, 0);
+	change(j, "DELETE FROM vllm.job WHERE id = $1", NULL);
+	change(j, "DELETE FROM vllm.job_queue WHERE job = $1", NULL);
+	change(j, "DELETE FROM vllm.job_failure WHERE job = $1", NULL);
+	change(j, "DELETE FROM vllm.job_stat WHERE job = $1", NULL);
 	PG_RETURN_VOID();
 }
 
@@ -618,9 +632,10 @@ llm_drop_job(PG_FUNCTION_ARGS)
 Datum
 llm_pause_job(PG_FUNCTION_ARGS)
 {
-	JobDef	   *j = job_for_owner(fcinfo, "llm_pause_job()");
+	Oid			owner;
+	JobDef	   *j = job_for_owner(fcinfo, "llm_pause_job()", &owner);
 
-	(void) change(j, "UPDATE vllm.job SET state = 'paused', reason = NULL WHERE id = $1", NULL, 0);
+	change(j, "UPDATE vllm.job SET state = 'paused', reason = NULL WHERE id = $1", NULL);
 	PG_RETURN_VOID();
 }
 
@@ -628,25 +643,59 @@ llm_pause_job(PG_FUNCTION_ARGS)
 Datum
 llm_resume_job(PG_FUNCTION_ARGS)
 {
-	JobDef	   *j = job_for_owner(fcinfo, "llm_resume_job()");
+	Oid			owner;
+	JobDef	   *j = job_for_owner(fcinfo, "llm_resume_job()", &owner);
 
-	(void) change(j, "UPDATE vllm.job SET state = 'active', reason = NULL WHERE id = $1", NULL, 0);
+	/* as the owner whose rights the caller has: should the source have yet another one by now, he has not agreed */
+	change(j, psprintf("UPDATE vllm.job SET state = 'active', reason = NULL, owner = %u::pg_catalog.oid WHERE id = $1", owner), NULL);
 	PG_RETURN_VOID();
+}
+
+/* Rows that were given up, or the one of a key, go back to the queue; their number. */
+static uint64
+queue_failures(const JobDef *j, Datum key)
+{
+	Oid			types[2] = {INT4OID, TEXTARRAYOID};
+	Datum		v[2] = {Int32GetDatum(j->id), key};
+	char		nulls[2] = {' ', key ? ' ' : 'n'};
+	JobRole		role;
+	JobQueue   *queue;
+	uint64		n;
+
+	SPI_connect();
+	job_role_internal(&role);
+	if (SPI_execute_with_args("DELETE FROM vllm.job_failure WHERE job = $1 AND ($2 IS NULL OR key = $2) RETURNING key, hash",
+							  2, types, v, nulls, false, 0) != SPI_OK_DELETE_RETURNING)
+		elog(ERROR, "could not read the failures of job \"%s\"", j->name);
+	n = SPI_processed;
+	queue = job_queue_open(j->id);
+	for (uint64 i = 0; i < n; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		bool		isnull;
+
+		key = SPI_getbinval(row, SPI_tuptable->tupdesc, 1, &isnull);
+		job_queue_add_datum(queue, PointerGetDatum(DatumGetArrayTypePCopy(key)),
+							DatumGetInt64(SPI_getbinval(row, SPI_tuptable->tupdesc, 2, &isnull)));
+	}
+	(void) job_queue_close(queue);
+	job_role_end(&role);
+	SPI_finish();
+	return n;
 }
 
 /* llm_retry_job(name, key text[]) */
 Datum
 llm_retry_job(PG_FUNCTION_ARGS)
 {
-	JobDef	   *j = job_for_owner(fcinfo, "llm_retry_job()");
+	Oid			owner;
+	JobDef	   *j = job_for_owner(fcinfo, "llm_retry_job()", &owner);
 	Datum		key = PG_ARGISNULL(1) ? (Datum) 0 : PG_GETARG_DATUM(1);
 	uint64		n;
 
-	n = change(j, "WITH f AS (DELETE FROM vllm.job_failure WHERE job = $1 AND ($3 IS NULL OR key = $3) RETURNING job, hash, key)"
-			   " INSERT INTO vllm.job_queue (job, id, hash, key, queued, attempts)"
-			   " SELECT job, pg_catalog.nextval('vllm.job_queue_id_seq'), hash, key, pg_catalog.clock_timestamp(), 0 FROM f", NULL, key);
+	n = queue_failures(j, key);
 	/* the trigger on vllm.job wakes the worker */
-	(void) change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL, 0);
+	change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL);
 	PG_RETURN_INT64(n);
 }
 
@@ -654,12 +703,13 @@ llm_retry_job(PG_FUNCTION_ARGS)
 Datum
 llm_backfill_job(PG_FUNCTION_ARGS)
 {
-	JobDef	   *j = job_for_owner(fcinfo, "llm_backfill_job()");
+	Oid			owner;
+	JobDef	   *j = job_for_owner(fcinfo, "llm_backfill_job()", &owner);
 	char	   *rows = PG_ARGISNULL(1) ? "all" : text_arg(fcinfo, 1);
 
 	if (!is_backfill(rows))
 		job_bad_value("rows", rows, "It is one of missing, all, none.");
-	(void) change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows, 0);
-	(void) change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL, 0);
+	change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows);
+	change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL);
 	PG_RETURN_VOID();
 }

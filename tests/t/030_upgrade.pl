@@ -79,6 +79,9 @@ for my $v ('0.9')
 	$node->safe_psql($db, q{DO $$ BEGIN IF to_regproc('llm_chat_stream') IS NOT NULL THEN
 		CREATE VIEW streamed AS SELECT * FROM llm_chat_stream('[{"role": "user", "content": "view of a stream"}]', max_tokens => 50);
 		END IF; END $$});
+	# a job that 0.9 had given to a new owner without asking
+	$node->safe_psql($db, q{INSERT INTO vllm.job VALUES (1, 'left', 'completion', current_user::regrole, 1, '{id}', '{a}', 'src.a', 'b', NULL, 'm', 'llm_generate', '', 'none', NULL, NULL,
+		5, 0, NULL, NULL, 'failed', 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()', now())});
 	my $looks = q{SELECT 'llm_generate'::regproc::oid, proacl::text, pg_get_viewdef('answers') FROM pg_proc WHERE oid = 'llm_generate'::regproc};
 	my $before = $node->safe_psql($db, $looks);
 	my $session = $node->background_psql($db);
@@ -97,6 +100,8 @@ for my $v ('0.9')
 	$node->safe_psql($db, q{UPDATE pg_proc SET proacl = NULL WHERE oid = 'llm_generate'::regproc; DROP VIEW answers});
 	is($node->safe_psql($db, $shape), $fresh, "update from $v equals a fresh install");
 	is($node->safe_psql($db, 'SELECT * FROM vllm.model ORDER BY 1'), $fresh_rows, "update from $v: the same rows");
+	is($node->safe_psql($db, 'SELECT owner FROM vllm.job'), '-', "update from $v: the new owner of a job's table has not agreed to it");
+	$node->safe_psql($db, 'DELETE FROM vllm.job');
 }
 
 # dump and restore keeps the user's models
