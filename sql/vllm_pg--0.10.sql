@@ -2207,7 +2207,7 @@ AS 'MODULE_PATHNAME', 'llm_job_ddl' LANGUAGE C;
 
 CREATE EVENT TRIGGER vllm_job_drop ON sql_drop EXECUTE FUNCTION vllm.job_ddl();
 CREATE EVENT TRIGGER vllm_job_ddl ON ddl_command_end
-WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER') EXECUTE FUNCTION vllm.job_ddl();
+WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER') EXECUTE FUNCTION vllm.job_ddl();
 
 -- only the extension makes triggers of these
 REVOKE EXECUTE ON FUNCTION vllm.job_changed(), vllm.job_wake(), vllm.job_ddl() FROM PUBLIC;

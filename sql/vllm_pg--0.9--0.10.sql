@@ -18,6 +18,11 @@ REVOKE EXECUTE ON FUNCTION vllm.job_changed(), vllm.job_wake(), vllm.job_ddl() F
 UPDATE vllm.job SET owner = 0::pg_catalog.oid
 WHERE reason OPERATOR(pg_catalog.=) 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()';
 
+-- partitions come with CREATE SCHEMA, too
+DROP EVENT TRIGGER vllm_job_ddl;
+CREATE EVENT TRIGGER vllm_job_ddl ON ddl_command_end
+WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER') EXECUTE FUNCTION vllm.job_ddl();
+
 -- pg_write_all_data may set sequences: they never end, and numbers that are taken are passed over
 ALTER SEQUENCE vllm.job_id_seq CYCLE;
 -- the upper 45 bits of an id

@@ -357,7 +357,7 @@ relations(const char *function)
 	List	   *oids = NIL;
 
 	if (SPI_execute_with_args(psprintf("SELECT DISTINCT objid FROM pg_catalog.%s() WHERE classid = $1 AND objsubid = 0", function),
-							  1, types, v, NULL, true, 0) != SPI_OK_SELECT)
+							  1, types, v, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not look at what was done");
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
@@ -466,7 +466,7 @@ after_alter(Oid relid, bool attaches)
 static void
 after_ddl(const EventTriggerData *e, Oid detached)
 {
-	bool		create = strcmp(GetCommandTagName(e->tag), "CREATE TABLE") == 0;
+	bool		create = strcmp(GetCommandTagName(e->tag), "ALTER TABLE") != 0;
 	ListCell   *lc;
 	ListCell   *p;
 
@@ -488,7 +488,7 @@ after_ddl(const EventTriggerData *e, Oid detached)
 	}
 }
 
-/* ddl_command_end of tables and triggers, sql_drop of anything */
+/* ddl_command_end of tables, schemas with tables and triggers; sql_drop of anything */
 Datum
 llm_job_ddl(PG_FUNCTION_ARGS)
 {

@@ -169,6 +169,10 @@ COMMIT;
 SELECT settled('parts');
 RESET ROLE;
 
+CREATE SCHEMA with_part CREATE TABLE parts_5 PARTITION OF public.parts FOR VALUES FROM (50) TO (60);
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'with_part.parts_5'::regclass AND NOT tgisinternal;
+DROP SCHEMA with_part CASCADE;
+
 -- ---- many jobs of one role, and a statement of another ----
 CREATE TABLE jobs AS SELECT * FROM vllm.job, generate_series(1000001, 1020000) i;
 UPDATE jobs SET id = i, name = 'many' || i, source = i, target_table = NULL, state = 'failed';
