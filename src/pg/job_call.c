@@ -11,18 +11,22 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/analyze.h"
 #include "parser/parser.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 
+#include "pg/compat.h"
 #include "pg/job.h"
 #include "pg/own_call.h"
 
@@ -39,6 +43,16 @@ require_engine_func(Oid funcid)
 	if (f == NULL || f->n_inputs != 1)
 		elog(ERROR, "function %u can't be a job's", funcid);
 	return f;
+}
+
+/* Its owner may have lost the right since the job was made. */
+static void
+require_execute(Oid funcid)
+{
+	AclResult	acl = compat_proc_aclcheck(funcid, GetUserId(), ACL_EXECUTE);
+
+	if (acl != ACLCHECK_OK)
+		aclcheck_error(acl, OBJECT_FUNCTION, get_func_name(funcid));
 }
 
 /* Nothing is computed unless it is the function. */
@@ -101,6 +115,7 @@ job_call_make(const char *function, const char *arguments)
 								  own_function(function, TEXTOID));
 	int			n = list_length(call->args);
 
+	require_execute(call->funcid);
 	c->func = require_engine_func(call->funcid);
 	c->rettype = call->funcresulttype;
 	fmgr_info(call->funcid, &c->flinfo);
