@@ -284,8 +284,11 @@ release_job(JobRun *j)
 	bool		any = j->n_items > 0;
 
 	drop_items(j);
-	if (any)
-		(void) transaction(release_step, j, NULL, "give rows back");
+	if (!any)
+		return;
+	(void) transaction(release_step, j, NULL, "give rows back");
+	/* nothing else wakes us for them: a schema that was renamed, say */
+	j->look = true;
 }
 
 static int
