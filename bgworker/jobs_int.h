@@ -95,10 +95,12 @@ typedef struct JobRun
 {
 	dlist_node	node;
 	MemoryContext cxt;			/* items */
-	MemoryContext call_cxt;		/* sql and call, made anew with each claim */
+	MemoryContext call_cxt;		/* sql, allowed, uses and call, made anew with each claim */
 	JobDef	   *def;
 	int			n_key;
 	JobSql		sql;
+	List	   *allowed;		/* what sql may use beside the input: job_object_add() */
+	JobUses		uses;			/* and in the input */
 	JobCall    *call;
 	dlist_head	items;
 	int			n_items;
@@ -165,6 +167,19 @@ void		jobs_session_for(Oid owner);
 /* A transaction has ended. */
 void		jobs_session_after(bool failed);
 
+/* ---- jobs_guard.c ---- */
+
+/* Once in a worker. */
+void		jobs_guard_begin(void);
+/* From here on statements of j->sql are an ERROR if their names stand for anything but what they were made for; NULL: none. */
+void		jobs_guard(const JobRun *j);
+/* In call_cxt. */
+void		jobs_allow_type(JobRun *j, Oid type);
+void		jobs_allow_columns(JobRun *j, TupleDesc desc);
+void		jobs_allow_operator(JobRun *j, Oid operator);
+/* One of the extension's. */
+void		jobs_allow_function(JobRun *j, const char *name);
+
 /* ---- jobs_sql.c ---- */
 
 /* As the job's owner, in call_cxt: ERROR if the tables don't fit the job any more. */
@@ -200,7 +215,10 @@ void		jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep);
 int			jobs_plan_by_index(void);
 /* Arrays of keys as parameters of sql.read and sql.lock. */
 void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types);
-/* job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another. */
+/*
+ * job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another, or a partition
+ * does.  They are locked, so it remains like that; j->sql is guarded.
+ */
 void		jobs_as_owner(const JobRun *j, JobRole *role);
 
 /* ---- jobs_write.c ---- */

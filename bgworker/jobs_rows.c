@@ -19,17 +19,19 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "bgworker/jobs_int.h"
@@ -47,20 +49,36 @@ JobItem    *jobs_alone = NULL;
 
 /* ---- whose rights ---- */
 
-/* Code on a table is its owner's, and runs as the job's. */
+/*
+ * Code on a table is its owner's, and runs as the job's; so does code on a partition or, of a side table, a child.  With
+ * the locks nobody gives a table away until the transaction ends.
+ */
 static void
 check_owner(const JobRun *j, Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		other = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relowner != j->def->owner;
+	List	   *tables;
+	ListCell   *lc;
 
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	if (other)
+	LockRelationOid(relid, AccessShareLock);
+	if (!OidIsValid(job_relation_owner(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("a table of the job has been dropped")));
+	/* children of a source are not read: ONLY */
+	tables = relid == j->def->source && get_rel_relkind(relid) == RELKIND_RELATION ?
+		list_make1_oid(relid) : find_all_inheritors(relid, AccessShareLock, NULL);
+	foreach(lc, tables)
+	{
+		if (job_relation_owner(lfirst_oid(lc)) == j->def->owner)
+			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("relation \"%s\" has another owner than the job", get_rel_name(relid)),
-				 errhint("Drop the job, and make it again.")));
+				 lfirst_oid(lc) == relid ?
+				 errmsg("relation \"%s\" has another owner than the job", get_rel_name(relid)) :
+				 errmsg("partition \"%s\" of relation \"%s\" has another owner than the job",
+						get_rel_name(lfirst_oid(lc)), get_rel_name(relid)),
+				 errhint("Use ALTER TABLE ... OWNER TO, then llm_resume_job().")));
+	}
 	job_refuse_rls(relid, j->def->owner);
 }
 
@@ -70,6 +88,7 @@ jobs_as_owner(const JobRun *j, JobRole *role)
 	check_owner(j, j->def->source);
 	if (OidIsValid(j->def->target_table))
 		check_owner(j, j->def->target_table);
+	jobs_guard(j);
 	job_role_owner(role, j->def->owner);
 }
 
@@ -86,7 +105,7 @@ jobs_same_work(const JobDef *a, const JobDef *b)
 {
 	return strcmp(a->input, b->input) == 0 && strcmp(a->arguments, b->arguments) == 0 && strcmp(a->chunking, b->chunking) == 0 &&
 		a->chunk_size == b->chunk_size && a->chunk_overlap == b->chunk_overlap && a->owner == b->owner &&
-		same_name(a->target_column, b->target_column);
+		same_name(a->target_column, b->target_column) && job_uses_same(&a->uses, &b->uses);
 }
 
 /* ---- errors ---- */
@@ -297,19 +316,40 @@ check_statement(const char *sql, int n, Oid *types)
 		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
 }
 
+/* The names in the input stand for what they stood for: before anything of it is evaluated. */
+static void
+check_read(JobRun *j)
+{
+	Oid			types[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < j->n_key; i++)
+		types[i] = TEXTARRAYOID;
+	job_uses_check_types(&j->uses, j->def->input);
+	check_statement(j->sql.read, j->n_key, types);
+}
+
 static void
 check_statements(JobRun *j)
 {
 	Oid			types[INDEX_MAX_KEYS + 1];
 
-	for (int i = 0; i <= j->n_key; i++)
-		types[i] = TEXTARRAYOID;
-	check_statement(j->sql.read, j->n_key, types);
+	check_read(j);
 	for (int i = 0; i <= j->n_key; i++)
 		types[i] = TEXTOID;
 	check_statement(j->sql.side_delete, j->n_key, types);
 	types[0] = j->call->rettype;
 	check_statement(j->sql.update, j->n_key + 1, types);
+}
+
+/* Of a job that was made before this was recorded: what its input uses now. */
+static JobUses
+read_uses(const JobDef *def)
+{
+	Relation	rel = table_open(def->source, AccessShareLock);
+	JobUses		uses = job_uses_of(job_expression_read(rel, def->owner, def->input, &def->uses));
+
+	table_close(rel, NoLock);
+	return uses;
 }
 
 /*
@@ -323,16 +363,26 @@ prepare(JobRun *j)
 	CacheKey	kept;
 	JobRole		role;
 
+	memset(&j->sql, 0, sizeof(JobSql));
+	j->allowed = NIL;
 	MemoryContextReset(j->call_cxt);
 	jobs_as_owner(j, &role);
 	old = MemoryContextSwitchTo(j->call_cxt);
 	jobs_sql_build(j);
+	j->uses = j->def->uses.known ? job_uses_copy(&j->def->uses) : read_uses(j->def);
 	j->call = job_call_make(j->def->function, j->def->arguments);
 	result_cache_key(&kept, j->call->request.kind, &j->call->request.body, j->call->request.model, j->call->request.deterministic);
 	j->keeps = kept.on;
 	MemoryContextSwitchTo(old);
 	check_statements(j);
 	job_role_end(&role);
+	if (!j->def->uses.known)
+	{
+		JobDef		def = *j->def;
+
+		def.uses = j->uses;
+		job_uses_record(&def);
+	}
 }
 
 /*
@@ -508,7 +558,11 @@ jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep)
 	Size		bytes = j->bytes;
 
 	memset(looks, 0, sizeof(Look) * n);
-	if (n == 0 || jobs_attempt(look_step, j, &all) == NULL)
+	if (n == 0)
+		return;
+	/* no row is to blame for this */
+	check_read(j);
+	if (jobs_attempt(look_step, j, &all) == NULL)
 		return;
 	for (int i = 0; i < n; i++)
 		forget_look(&looks[i]);

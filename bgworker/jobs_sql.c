@@ -98,6 +98,10 @@ read_key(Tables *t, Relation rel)
 		t->key[i].equal = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
 		t->key[i].greater = get_opfamily_member(family, type, type, BTGreaterStrategyNumber);
 		t->key[i].least = get_opfamily_member(family, type, type, BTGreaterEqualStrategyNumber);
+		jobs_allow_type(t->job, type);
+		jobs_allow_operator(t->job, t->key[i].equal);
+		jobs_allow_operator(t->job, t->key[i].greater);
+		jobs_allow_operator(t->job, t->key[i].least);
 	}
 	index_close(index, AccessShareLock);
 }
@@ -327,6 +331,15 @@ require_side_key(const JobDef *def)
 					 errhint("If the source's column was renamed, rename that of the side table, too.")));
 }
 
+static void
+allow_side_table(JobRun *j)
+{
+	Relation	rel = table_open(j->def->target_table, AccessShareLock);
+
+	jobs_allow_columns(j, RelationGetDescr(rel));
+	table_close(rel, NoLock);
+}
+
 void
 jobs_sql_build(JobRun *j)
 {
@@ -340,6 +353,7 @@ jobs_sql_build(JobRun *j)
 	if (rel == NULL)
 		table_is_gone();
 	read_key(&t, rel);
+	jobs_allow_columns(j, RelationGetDescr(rel));
 	j->n_key = t.n;
 	t.source = rel->rd_rel->relkind == RELKIND_RELATION ? psprintf("ONLY %s", name) : name;
 	table_close(rel, AccessShareLock);
@@ -347,8 +361,8 @@ jobs_sql_build(JobRun *j)
 	{
 		t.target = relation_name(def->target_table);
 		require_side_key(def);
+		allow_side_table(j);
 	}
-	memset(&j->sql, 0, sizeof(JobSql));
 	j->sql.read = read_sql(&t);
 	j->sql.lock = lock_sql(&t);
 	j->sql.backfill_first = backfill_sql(&t, true);
@@ -365,5 +379,8 @@ jobs_sql_build(JobRun *j)
 		j->sql.sweep = sweep_sql(&t);
 	}
 	if (strcmp(def->chunking, "none") != 0)
+	{
 		j->sql.chunks = job_chunks_sql(def, "$1");
+		jobs_allow_function(j, "llm_chunk_text");
+	}
 }

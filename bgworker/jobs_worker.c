@@ -153,6 +153,7 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 	ErrorData  *volatile err = NULL;
 
 	report(j ? psprintf("job %s: %s", j->def->name, what) : what);
+	jobs_guard(NULL);
 	if (j != NULL)
 		jobs_session_for(j->def->owner);
 	PG_TRY();
@@ -1171,6 +1172,7 @@ vllm_jobs_worker_main(Datum arg)
 	vclient_for_others();
 	pgstat_report_appname("vllm_pg job worker");
 	jobs_session_begin();
+	jobs_guard_begin();
 	watch_timeout = RegisterTimeout(USER_TIMEOUT, watch);
 	begin_anew();
 	for (;;)

@@ -2128,6 +2128,7 @@ CREATE TABLE vllm.job (
     state text NOT NULL,            -- active, paused, failed
     reason text,                    -- of failed
     created timestamptz NOT NULL,
+    uses text[],                    -- what the input's names stand for (job_uses.c); NULL: of a job of 0.9, not recorded yet
     UNIQUE (source, target_column),
     UNIQUE (target_table)
 );

@@ -12,7 +12,10 @@
 
 REVOKE EXECUTE ON FUNCTION vllm.job_changed(), vllm.job_wake(), vllm.job_ddl() FROM PUBLIC;
 
-/* ---- jobs (job_ddl.c, job_queue.c) ---- */
+/* ---- jobs (job_ddl.c, job_queue.c, job_uses.c) ---- */
+
+-- what the names in an input stand for: recorded when the job runs next
+ALTER TABLE vllm.job ADD COLUMN uses text[];
 
 -- 0: the source has a new owner, who has not agreed; 0.9 had put him there without asking
 UPDATE vllm.job SET owner = 0::pg_catalog.oid

@@ -108,6 +108,13 @@ compat_json_lexer(text *json)
 #endif
 }
 
+/* 17: JSON_VALUE() and the like name a type that no other node has */
+#if PG_VERSION_NUM >= 170000
+#define compat_is_json_expr(node)	IsA(node, JsonExpr)
+#else
+#define compat_is_json_expr(node)	((void) (node), false)
+#endif
+
 /* 16: an error of the type's own function may be kept instead of thrown */
 #if PG_VERSION_NUM >= 160000
 #define compat_make_range(typcache, lower, upper) make_range(typcache, lower, upper, false, NULL)

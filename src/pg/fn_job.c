@@ -31,7 +31,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg/catalog.h"
@@ -252,7 +251,7 @@ set_input(NewJob *n, const char *input, const char *template, List *columns)
 	else if (columns)
 		input = job_columns_expression(columns);
 	n->def.input = (template || columns ? job_expression_made : job_expression) (n->source, n->def.owner, input,
-																				 &n->def.inputs);
+																				 &n->def.inputs, &n->def.uses);
 }
 
 static void
@@ -311,6 +310,7 @@ create_job(NewJob *n)
 	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the model is tried */
 	LockRelationOid(n->def.source, ShareRowExclusiveLock);
 	insert_job(n);
+	job_uses_store(&n->def);
 	create_triggers(n);
 	relation_close(n->source, NoLock);
 	namestrcpy(result, n->def.name);
@@ -390,21 +390,6 @@ llm_create_completion_job(PG_FUNCTION_ARGS)
 
 /* ---- changing ---- */
 
-/* InvalidOid: there is no such relation. */
-static Oid
-relation_owner(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
-}
-
 /*
  * The job, if the caller has the rights of its source's owner; *owner is who that is.  A former owner of the source
  * has no say in it: he could have his expression run as the new one.
@@ -428,7 +413,7 @@ job_for_owner(FunctionCallInfo fcinfo, const char *function, Oid *owner)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("job \"%s\" does not exist", NameStr(*PG_GETARG_NAME(0))),
 				 errhint("The view llm_jobs lists the jobs of this database.")));
-	*owner = relation_owner(j->source);
+	*owner = job_relation_owner(j->source);
 	if (!OidIsValid(*owner))
 		*owner = j->owner;
 	if (!superuser() && !has_privs_of_role(GetUserId(), *owner))
@@ -550,7 +535,8 @@ llm_alter_job(PG_FUNCTION_ARGS)
 	JobDef	   *j = job_for_owner(fcinfo, "llm_alter_job()", &owner);
 	NewJob		n = {.source = try_relation_open(j->source, AccessShareLock)};
 	char	   *rows = text_arg(fcinfo, 18);
-	bool		agrees = !PG_ARGISNULL(2) || !PG_ARGISNULL(3) || !PG_ARGISNULL(4) || (!PG_ARGISNULL(17) && PG_GETARG_BOOL(17));
+	bool		enables = !PG_ARGISNULL(17) && PG_GETARG_BOOL(17);
+	bool		agrees = enables || !PG_ARGISNULL(2) || !PG_ARGISNULL(3) || !PG_ARGISNULL(4);
 
 	if (n.source == NULL)
 		ereport(ERROR,
@@ -562,6 +548,9 @@ llm_alter_job(PG_FUNCTION_ARGS)
 	/* with both locks, the table's first as renaming has it: nobody else changes the job */
 	change(j, "SELECT FROM vllm.job WHERE id = $1 FOR UPDATE", NULL);
 	j = job_for_owner(fcinfo, "llm_alter_job()", &owner);
+	/* an input that is given here has its own */
+	if (enables)
+		job_uses_agree(j, owner);
 	n.def = *j;
 	n.def.owner = owner;
 	SPI_connect();
@@ -582,6 +571,7 @@ llm_alter_job(PG_FUNCTION_ARGS)
 	}
 	/* who says what is computed, or turns the job on, has it run as the source's owner, who may be a new one */
 	update_job(&n, agrees ? owner : j->owner);
+	job_uses_store(&n.def);
 	relation_close(n.source, NoLock);
 	SPI_finish();
 	if (rows)
@@ -646,6 +636,10 @@ llm_resume_job(PG_FUNCTION_ARGS)
 	Oid			owner;
 	JobDef	   *j = job_for_owner(fcinfo, "llm_resume_job()", &owner);
 
+	SPI_connect();
+	job_uses_agree(j, owner);
+	job_uses_store(j);
+	SPI_finish();
 	/* as the owner whose rights the caller has: should the source have yet another one by now, he has not agreed */
 	change(j, psprintf("UPDATE vllm.job SET state = 'active', reason = NULL, owner = %u::pg_catalog.oid WHERE id = $1", owner), NULL);
 	PG_RETURN_VOID();

@@ -19,6 +19,7 @@
 
 #include "postgres.h"
 
+#include "catalog/objectaddress.h"
 #include "nodes/parsenodes.h"
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
@@ -32,8 +33,15 @@ enum
 	JOB_INPUT, JOB_TARGET_COLUMN, JOB_TARGET_TABLE, JOB_MODEL, JOB_FUNCTION, JOB_ARGUMENTS,
 	JOB_CHUNKING, JOB_CHUNK_SIZE, JOB_CHUNK_OVERLAP, JOB_MAX_ATTEMPTS, JOB_PRIORITY, JOB_BATCH_SIZE,
 	JOB_SCHEDULE, JOB_STATE, JOB_REASON,
-	JOB_CREATED, JOB_COLS = JOB_CREATED
+	JOB_CREATED, JOB_USES, JOB_COLS = JOB_USES
 };
+
+/* What the names in an input stand for (job_uses.c). */
+typedef struct JobUses
+{
+	bool		known;			/* false: a job of 0.9, of which nothing is recorded yet */
+	List	   *names;			/* char *, sorted */
+} JobUses;
 
 /* A row of vllm.job; palloc'ed. */
 typedef struct JobDef
@@ -59,6 +67,8 @@ typedef struct JobDef
 	int			batch_size;		/* 0 = vllm.job_batch_size */
 	char	   *schedule;		/* or NULL */
 	char	   *state;
+	char	   *reason;			/* of state failed, or NULL */
+	JobUses		uses;
 } JobDef;
 
 /* "HH:MM-HH:MM" in minutes of the day; until may be before from.  False: it is not one. */
@@ -100,6 +110,8 @@ void		job_role_owner_here(JobRole *r, Oid owner);
 /* step(arg) in a subtransaction: its error, in the caller's memory, or NULL.  A cancel goes on as an ERROR:
  * it is meant for the whole transaction. */
 ErrorData  *job_attempt(void (*step) (void *arg), void *arg);
+/* InvalidOid: there is no such relation. */
+Oid			job_relation_owner(Oid relid);
 /* ERROR if row-level security applies to the job's owner: hidden rows would be taken for deleted. */
 void		job_refuse_rls(Oid relid, Oid owner);
 /* The owner of the extension's tables, for statements of our own on them. */
@@ -159,17 +171,43 @@ int			job_key_format(void);
 /*
  * Look at an SQL expression over the columns of rel, with the caller's search_path: its text
  * in a form that means the same whatever the search_path (the row's alias is src), and the
- * names of its columns.
+ * names of its columns, and what it uses.
  */
-char	   *job_expression(Relation rel, Oid owner, const char *text, List **columns);
+char	   *job_expression(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses);
 /* One that we have made: whatever operators the caller's search_path finds. */
-char	   *job_expression_made(Relation rel, Oid owner, const char *text, List **columns);
-/* A stored one as a tree, and back under the names that columns have then. */
-Node	   *job_expression_read(Relation rel, Oid owner, const char *text);
+char	   *job_expression_made(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses);
+/* A stored one as a tree, an ERROR if its types are not those that it used; and back under the names that columns have then. */
+Node	   *job_expression_read(Relation rel, Oid owner, const char *text, const JobUses *uses);
 char	   *job_expression_write(Relation rel, Oid owner, Node *node);
 /* The expressions that stand for a template and for a list of columns. */
 char	   *job_template_expression(const char *template);
 char	   *job_columns_expression(List *columns);
+
+/* ---- job_uses.c ---- */
+
+/* Of an expression. */
+JobUses		job_uses_of(Node *node);
+JobUses		job_uses_copy(const JobUses *uses);
+/* True also if one of them is not known. */
+bool		job_uses_same(const JobUses *a, const JobUses *b);
+/* ERROR if an analysed expression or Query uses what is neither known nor allowed. */
+void		job_uses_check(const JobUses *uses, List *allowed, Node *node);
+/* ERROR if a type in the text is another one; before the text is analysed, with the search_path of stored texts. */
+void		job_uses_check_types(const JobUses *uses, const char *input);
+/* The column of vllm.job. */
+JobUses		job_uses_read(Datum array, bool isnull);
+/* SPI is connected. */
+void		job_uses_store(const JobDef *job);
+/* The same, if nothing is stored yet. */
+void		job_uses_record(const JobDef *job);
+/*
+ * Its owner, who may be a new one, has the job run: if it has failed because its input means something else, or he has not
+ * agreed to it before, what the input means now is taken, with a NOTICE of what is new.
+ */
+void		job_uses_agree(JobDef *job, Oid owner);
+/* A set of objects that are not built in, ObjectAddress *. */
+List	   *job_object_add(List *objects, Oid classid, Oid oid);
+bool		job_object_in(List *objects, const ObjectAddress *a);
 
 /* ---- job_call.c ---- */
 

@@ -16,6 +16,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -29,6 +30,7 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/rls.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg/job.h"
@@ -104,7 +106,9 @@ job_from_tuple(HeapTuple tuple, TupleDesc desc)
 	bool		null[JOB_COLS];
 	JobDef	   *j = palloc0(sizeof(JobDef));
 
-	if (desc->natts != JOB_COLS)
+	/* an extension that has not been updated has no uses */
+	null[JOB_USES - 1] = true;
+	if (desc->natts != JOB_COLS && desc->natts != JOB_USES - 1)
 		elog(ERROR, "vllm.job has %d columns, expected %d", desc->natts, JOB_COLS);
 	heap_deform_tuple(tuple, desc, v, null);
 	j->id = DatumGetInt32(v[JOB_ID - 1]);
@@ -131,6 +135,9 @@ job_from_tuple(HeapTuple tuple, TupleDesc desc)
 	if (!null[JOB_SCHEDULE - 1])
 		j->schedule = TextDatumGetCString(v[JOB_SCHEDULE - 1]);
 	j->state = TextDatumGetCString(v[JOB_STATE - 1]);
+	if (!null[JOB_REASON - 1])
+		j->reason = TextDatumGetCString(v[JOB_REASON - 1]);
+	j->uses = job_uses_read(v[JOB_USES - 1], null[JOB_USES - 1]);
 	return j;
 }
 
@@ -286,6 +293,20 @@ job_role_internal(JobRole *r)
 
 	table_close(rel, AccessShareLock);
 	job_role_begin(r, owner, SECURITY_LOCAL_USERID_CHANGE);
+}
+
+Oid
+job_relation_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
 }
 
 void

@@ -141,6 +141,21 @@ job_refuse_source(Relation rel, const char *why, const char *hint)
 			 errdetail("%s", why), hint ? errhint("%s", hint) : 0));
 }
 
+/* Code that its owner puts on a partition runs with the job, as the owner of the source. */
+static void
+check_partition_owners(Relation rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(RelationGetRelid(rel), AccessShareLock, NULL))
+		if (job_relation_owner(lfirst_oid(lc)) != rel->rd_rel->relowner)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("partition \"%s\" has another owner than relation \"%s\"", get_rel_name(lfirst_oid(lc)), RelationGetRelationName(rel)),
+					 errdetail("A job runs as the owner of its source, also what the partition's owner puts on the partition."),
+					 errhint("Use ALTER TABLE ... OWNER TO.")));
+}
+
 void
 job_check_source(Relation rel)
 {
@@ -155,6 +170,8 @@ job_check_source(Relation rel)
 	if (!has_privs_of_role(GetUserId(), rel->rd_rel->relowner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	job_refuse_rls(RelationGetRelid(rel), rel->rd_rel->relowner);
+	if (kind == RELKIND_PARTITIONED_TABLE)
+		check_partition_owners(rel);
 	if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(rel)) &&
 		list_length(find_inheritance_children(RelationGetRelid(rel), NoLock)) > 0)
 		job_refuse_source(rel, "Other tables inherit from it, whose rows its primary key does not tell apart.",

@@ -546,7 +546,7 @@ read_step(void *arg)
 {
 	Reading    *r = arg;
 
-	r->node = job_expression_read(r->rel, r->job->owner, r->job->input);
+	r->node = job_expression_read(r->rel, r->job->owner, r->job->input, &r->job->uses);
 }
 
 /*

@@ -11,11 +11,15 @@
  * and stores only if both are equal.  So it must not be volatile, and must not read
  * other tables, whose changes nobody would notice.
  *
+ * The text is resolved by name again, so what the names stand for is kept, too: job_uses.c.
+ *
  * Tests: tests/sql/23_jobs.sql, 23_jobs_checks.sql.
  */
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
 #include "nodes/makefuncs.h"
@@ -101,6 +105,31 @@ has_money_constant(Node *node, void *context)
 	return expression_tree_walker(node, has_money_constant, context);
 }
 
+/*
+ * A literal without a type, as a function of arguments "any" takes it, is written as text.  When it is read again it would
+ * take the type that another function of the name wants, and run that type's input function.
+ */
+static Node *
+literals_as_text(Node *node, void *in_call)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Const) && ((Const *) node)->consttype == UNKNOWNOID && in_call != NULL)
+	{
+		Const	   *c = (Const *) node;
+
+		return (Node *) makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1,
+								  c->constisnull ? (Datum) 0 : CStringGetTextDatum(DatumGetCString(c->constvalue)),
+								  c->constisnull, false);
+	}
+	/* in_call: the function whose arguments these are; those of pg_catalog are nobody else's */
+	if (IsA(node, FuncExpr))
+		in_call = get_func_namespace(((FuncExpr *) node)->funcid) != PG_CATALOG_NAMESPACE ? node : NULL;
+	else if (!IsA(node, List))
+		in_call = NULL;
+	return expression_tree_mutator(node, literals_as_text, in_call);
+}
+
 /* The settings under which the worker reads it, until AtEOXact_GUC(level). */
 static int
 stored_format(void)
@@ -138,7 +167,7 @@ job_expression_write(Relation rel, Oid owner, Node *node)
 }
 
 static char *
-look_at_expression(Relation rel, const char *text, List **columns)
+look_at_expression(Relation rel, const char *text, List **columns, JobUses *uses)
 {
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item;
@@ -166,13 +195,14 @@ look_at_expression(Relation rel, const char *text, List **columns)
 	if (has_money_constant(as_text, NULL))
 		refuse(text, "A constant of type money depends on lc_monetary; cast a number to it.");
 	*columns = column_names(rel, as_text, text);
-	result = write_expression(rel, as_text);
+	*uses = job_uses_of(as_text);
+	result = write_expression(rel, literals_as_text(as_text, NULL));
 	free_parsestate(pstate);
 	return result;
 }
 
 char *
-job_expression_made(Relation rel, Oid owner, const char *text, List **columns)
+job_expression_made(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses)
 {
 	JobRole		role;
 	int			level;
@@ -180,26 +210,26 @@ job_expression_made(Relation rel, Oid owner, const char *text, List **columns)
 
 	job_role_owner(&role, owner);
 	level = stored_format();
-	result = look_at_expression(rel, text, columns);
+	result = look_at_expression(rel, text, columns, uses);
 	AtEOXact_GUC(false, level);
 	job_role_end(&role);
 	return result;
 }
 
 char *
-job_expression(Relation rel, Oid owner, const char *text, List **columns)
+job_expression(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses)
 {
 	JobRole		role;
 	char	   *result;
 
 	job_role_owner_here(&role, owner);
-	result = look_at_expression(rel, text, columns);
+	result = look_at_expression(rel, text, columns, uses);
 	job_role_end(&role);
 	return result;
 }
 
 Node *
-job_expression_read(Relation rel, Oid owner, const char *text)
+job_expression_read(Relation rel, Oid owner, const char *text, const JobUses *uses)
 {
 	JobRole		role;
 	int			level;
@@ -209,6 +239,7 @@ job_expression_read(Relation rel, Oid owner, const char *text)
 
 	job_role_owner(&role, owner);
 	level = stored_format();
+	job_uses_check_types(uses, text);
 	pstate = make_parsestate(NULL);
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, makeAlias("src", NIL), false, true);
 	addNSItemToQuery(pstate, item, false, true, true);

@@ -70,6 +70,10 @@ for my $v ('0.9')
 		'OLD CATALOG|OLD CATALOG|t|ready|1', "a catalog of $v works with this library");
 	is($node->safe_psql($db, q{SELECT llm_create_model('old', '/fake/old', options => '{"result_cache": true}');
 		SELECT llm_generate('a model', model => 'old', temperature => 0); SELECT llm_drop_model('old')}), "\nA MODEL\n", '... and its models come and go');
+	$node->safe_psql($db, q{CREATE FUNCTION low(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT pg_catalog.lower(t)';
+		CREATE TABLE docs (id int PRIMARY KEY, a text, b text); INSERT INTO docs VALUES (1, 'One');
+		SELECT llm_create_completion_job('docs', input => 'public.low(a)', target_column => 'b', name => 'old')});
+	ok($node->poll_query_until($db, "SELECT b = 'ONE' FROM docs WHERE id = 1"), '... and its jobs run');
 	# views and grants on functions that get new arguments
 	$node->safe_psql($db, qq{CREATE ROLE ${db}_role;
 		CREATE VIEW answers AS SELECT llm_generate('view of a ' || 'function', max_tokens => 50) AS a, llm_generate('b', 20) AS b,
@@ -80,7 +84,7 @@ for my $v ('0.9')
 		CREATE VIEW streamed AS SELECT * FROM llm_chat_stream('[{"role": "user", "content": "view of a stream"}]', max_tokens => 50);
 		END IF; END $$});
 	# a job that 0.9 had given to a new owner without asking
-	$node->safe_psql($db, q{INSERT INTO vllm.job VALUES (1, 'left', 'completion', current_user::regrole, 1, '{id}', '{a}', 'src.a', 'b', NULL, 'm', 'llm_generate', '', 'none', NULL, NULL,
+	$node->safe_psql($db, q{INSERT INTO vllm.job VALUES (99, 'left', 'completion', current_user::regrole, 1, '{id}', '{a}', 'src.a', 'b', NULL, 'm', 'llm_generate', '', 'none', NULL, NULL,
 		5, 0, NULL, NULL, 'failed', 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()', now())});
 	my $looks = q{SELECT 'llm_generate'::regproc::oid, proacl::text, pg_get_viewdef('answers') FROM pg_proc WHERE oid = 'llm_generate'::regproc};
 	my $before = $node->safe_psql($db, $looks);
@@ -89,6 +93,10 @@ for my $v ('0.9')
 	$node->safe_psql($db, 'ALTER EXTENSION vllm_pg UPDATE');
 	is($session->query_safe('EXECUTE old'), 'VIEW OF A FUNCTION|B|stop', "update from $v: a prepared statement goes on");
 	$session->quit;
+	$node->safe_psql($db, q{INSERT INTO docs VALUES (2, 'Two')});
+	ok($node->poll_query_until($db, "SELECT b = 'TWO' FROM docs WHERE id = 2"), "update from $v: its job runs");
+	is($node->safe_psql($db, q{SELECT uses FROM vllm.job WHERE name = 'old'}), '{"function public.low(pg_catalog.text) of postgres"}', "update from $v: what its input uses is recorded");
+	$node->safe_psql($db, q{SELECT llm_drop_job('old'); DROP TABLE docs; DROP FUNCTION low});
 	is($node->safe_psql($db, $looks), $before, "update from $v: the function, its grants and a view of it stay");
 	is($node->safe_psql($db, q{SELECT * FROM answers}), 'VIEW OF A FUNCTION|B|stop', "update from $v: the view goes on");
 	is($node->safe_psql($db, q{SELECT string_agg(text, '' ORDER BY seq) || max(finish_reason) FROM streamed; DROP VIEW streamed}), 'USER: VIEW OF A STREAM ASSISTANT:stop',

@@ -1,0 +1,138 @@
+/*
+ * jobs_guard.c
+ *	  The worker's own statements mean what the worker means.
+ *
+ * They run as the job's owner, and their text has names: of the tables, whose OIDs the job has,
+ * of the key's types and operators, and of what is in the job's input.  Between the time when
+ * the text was made and the time when it runs a name can come to stand for something else: a
+ * schema that was renamed makes way for another one.  A hook looks at each of them when
+ * PostgreSQL has analysed it, also when it does so again for a plan it has kept.  From then on
+ * all is known by OID, and the tables are locked.
+ *
+ * Of a statement that code of the owner runs meanwhile the text is another one.
+ *
+ * Tests: tests/t/066_jobs_names.pl.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/analyze.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "bgworker/jobs_int.h"
+#include "pg/own_call.h"
+
+static post_parse_analyze_hook_type prev_hook = NULL;
+/* whose statements are looked at; NULL: nobody's */
+static const JobRun *guarded = NULL;
+
+static bool
+is_ours(const char *text)
+{
+	const JobSql *s = &guarded->sql;
+	const char *const ours[] = {
+		s->read, s->lock, s->update, s->clear, s->side_delete, s->side_insert, s->sweep,
+		s->backfill_first, s->backfill_next, s->chunks
+	};
+
+	for (int i = 0; i < (int) lengthof(ours); i++)
+		if (ours[i] != NULL && strcmp(ours[i], text) == 0)
+			return true;
+	return false;
+}
+
+static bool
+check_relations(Node *node, void *context)
+{
+	ListCell   *lc;
+
+	if (node == NULL)
+		return false;
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, check_relations, context);
+	foreach(lc, ((Query *) node)->rtable)
+	{
+		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		/* the next statements have the tables' new names: job_error() */
+		if (rte->rtekind == RTE_RELATION && rte->relid != guarded->def->source && rte->relid != guarded->def->target_table)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("relation \"%s\" has taken the name of a table of the job", get_rel_name(rte->relid))));
+	}
+	return query_tree_walker((Query *) node, check_relations, context, 0);
+}
+
+static void
+check_statement(ParseState *pstate, Query *query, JumbleState *jstate)
+{
+	if (prev_hook)
+		prev_hook(pstate, query, jstate);
+	if (guarded == NULL || pstate->p_sourcetext == NULL || !is_ours(pstate->p_sourcetext))
+		return;
+	(void) check_relations((Node *) query, NULL);
+	job_uses_check(&guarded->uses, guarded->allowed, (Node *) query);
+}
+
+void
+jobs_guard_begin(void)
+{
+	prev_hook = post_parse_analyze_hook;
+	post_parse_analyze_hook = check_statement;
+}
+
+void
+jobs_guard(const JobRun *j)
+{
+	guarded = j;
+}
+
+/* ---- what the statements may use beside the input ---- */
+
+/* A column's type, and what it is made of: a cast to it goes by way of these. */
+void
+jobs_allow_type(JobRun *j, Oid type)
+{
+	Oid			base = getBaseType(type);
+	Oid			element = get_element_type(base);
+
+	j->allowed = job_object_add(j->allowed, TypeRelationId, type);
+	j->allowed = job_object_add(j->allowed, TypeRelationId, base);
+	if (OidIsValid(element))
+		jobs_allow_type(j, element);
+}
+
+void
+jobs_allow_columns(JobRun *j, TupleDesc desc)
+{
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			jobs_allow_type(j, TupleDescAttr(desc, i)->atttypid);
+}
+
+void
+jobs_allow_operator(JobRun *j, Oid operator)
+{
+	j->allowed = job_object_add(j->allowed, OperatorRelationId, operator);
+}
+
+void
+jobs_allow_function(JobRun *j, const char *name)
+{
+	Oid			funcid = own_function(name, TEXTOID);
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	Form_pg_proc proc;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", funcid);
+	proc = (Form_pg_proc) GETSTRUCT(tuple);
+	j->allowed = job_object_add(j->allowed, ProcedureRelationId, funcid);
+	for (int i = 0; i < proc->pronargs; i++)
+		jobs_allow_type(j, proc->proargtypes.values[i]);
+	ReleaseSysCache(tuple);
+}
