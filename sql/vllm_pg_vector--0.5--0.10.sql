@@ -8,13 +8,16 @@
  *
  * Who owns the database may make it, in a schema of theirs, and the script runs as a superuser.  So the types and
  * the function that it uses are those of the two extensions, wherever these are: never what has their names in the
- * schema that it installs into.
+ * schema that it installs into.  PostgreSQL would put the schema's name, quoted, in the place of its placeholder, within
+ * the format string; a % in that name would then be a part of the format.  So the script has no placeholder: it looks the
+ * schema up and hands it to format() as an argument.
  */
 
 \echo Use "ALTER EXTENSION vllm_pg_vector UPDATE TO '0.10'" to load this file. \quit
 
 DO LANGUAGE plpgsql $do$
 DECLARE
+    here name;
     ours name;
     theirs name;
     type name;
@@ -22,6 +25,9 @@ BEGIN
     SELECT n.nspname INTO STRICT ours
     FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
     WHERE e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::name;
+    SELECT n.nspname INTO STRICT here
+    FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
+    WHERE e.extname OPERATOR(pg_catalog.=) 'vllm_pg_vector'::name;
     FOREACH type IN ARRAY '{vector,halfvec}'::name[] LOOP
         SELECT n.nspname INTO theirs
         FROM pg_catalog.pg_extension e
@@ -29,6 +35,7 @@ BEGIN
             AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::"char"
             AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_type'::regclass::oid
         JOIN pg_catalog.pg_type t ON t.oid OPERATOR(pg_catalog.=) d.objid AND t.typname OPERATOR(pg_catalog.=) type
+            AND t.typtype OPERATOR(pg_catalog.=) 'b'::"char"    -- a superuser has made it
         JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) t.typnamespace
         WHERE e.extname OPERATOR(pg_catalog.=) 'vector'::name;
         IF theirs IS NULL THEN
@@ -36,7 +43,7 @@ BEGIN
                 USING ERRCODE = 'feature_not_supported', HINT = 'ALTER EXTENSION vector UPDATE;';
         END IF;
         EXECUTE pg_catalog.format($sql$
-CREATE OR REPLACE FUNCTION @extschema@.llm_embed_%2$s(
+CREATE OR REPLACE FUNCTION %4$I.llm_embed_%2$s(
     input text,
     dimensions int DEFAULT NULL,
     normalize_embeddings bool DEFAULT NULL,
@@ -51,6 +58,6 @@ RETURNS %3$I.%2$I
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model, params,
     timeout_ms, NULL::text)::%3$I.%2$I
-$sql$, ours, type, theirs);
+$sql$, ours, type, theirs, here);
     END LOOP;
 END $do$;
