@@ -17,7 +17,9 @@
  * With a column of codes (llm_binary_quantize) that query orders by the number of bits
  * that differ, for k * oversample rows, and reads no vector; those rows' distances are then
  * computed exactly, by ctid.  A column of pgvector's types is asked by its operators, so an
- * index on it serves.
+ * index on it serves.  Anybody can name a type of theirs vector, with a cast and operators in
+ * a language of theirs: a type, cast or operator is pgvector's only if it is a member of the
+ * extension and its code is in C.
  *
  * A filter is one expression: it is parsed on its own before it goes into the query.
  *
@@ -28,13 +30,21 @@
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_coerce.h"
 #include "parser/parser.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -179,16 +189,22 @@ typedef struct Search
 	int			oversample;
 	const MetricRow *metric;
 	char	   *schema;			/* of our functions, quoted */
-	char	   *vector_type;	/* pgvector's, quoted with its schema; NULL: real[] */
+	Oid			vector_oid;		/* pgvector's type; invalid: real[] */
+	char	   *vector_type;	/* its name, quoted with its schema */
+	Oid			vector_namespace;
 	char	   *vector_schema;
 } Search;
 
 static void
 check_source(Search *s)
 {
-	char		kind = get_rel_relkind(s->rel);
-	char	   *name = get_rel_name(s->rel);
+	char		kind;
+	char	   *name;
 
+	/* a column that is found must stay: without it, s.name would be a call of a function name(s) */
+	LockRelationOid(s->rel, AccessShareLock);
+	kind = get_rel_relkind(s->rel);
+	name = get_rel_name(s->rel);
 	if (name == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -213,6 +229,34 @@ column_type(const Search *s, const char *column)
 	return getBaseType(get_atttype(s->rel, attno));
 }
 
+/* Only a superuser can make a base type. */
+static bool
+is_pgvector_type(Oid type, Form_pg_type form)
+{
+	Oid			extension = get_extension_oid("vector", true);
+
+	return (strcmp(NameStr(form->typname), "vector") == 0 || strcmp(NameStr(form->typname), "halfvec") == 0) &&
+		form->typtype == TYPTYPE_BASE && OidIsValid(extension) && getExtensionOfObject(TypeRelationId, type) == extension;
+}
+
+/*
+ * Who owns the extension may add functions of theirs to it; only a superuser can make one in C.
+ */
+static bool
+is_pgvector_function(Oid function)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Oid			language = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		language = ((Form_pg_proc) GETSTRUCT(tuple))->prolang;
+		ReleaseSysCache(tuple);
+	}
+	return (language == ClanguageId || language == INTERNALlanguageId) &&
+		getExtensionOfObject(ProcedureRelationId, function) == get_extension_oid("vector", true);
+}
+
 static void
 check_column(Search *s, const char *column)
 {
@@ -226,19 +270,42 @@ check_column(Search *s, const char *column)
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_type form = (Form_pg_type) GETSTRUCT(tuple);
-		const char *name = NameStr(form->typname);
 
-		if (strcmp(name, "vector") == 0 || strcmp(name, "halfvec") == 0)
+		if (is_pgvector_type(type, form))
 		{
+			s->vector_oid = type;
+			s->vector_namespace = form->typnamespace;
 			s->vector_schema = pstrdup(quote_identifier(get_namespace_name(form->typnamespace)));
-			s->vector_type = psprintf("%s.%s", s->vector_schema, name);
+			s->vector_type = psprintf("%s.%s", s->vector_schema, NameStr(form->typname));
 		}
 		ReleaseSysCache(tuple);
 	}
-	if (s->vector_type == NULL)
+	if (!OidIsValid(s->vector_oid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" is of type %s, not real[]", column, format_type_be(type))));
+}
+
+/* What the search calls of pgvector: its operator for the metric, and its cast of the query. */
+static void
+check_operator(const Search *s)
+{
+	Oid			type = s->vector_oid;
+	Oid			cast;
+	CoercionPathType path = find_coercion_pathway(type, FLOAT4ARRAYOID, COERCION_EXPLICIT, &cast);
+	Oid			op = GetSysCacheOid4(OPERNAMENSP, Anum_pg_operator_oid, CStringGetDatum(s->metric->op), ObjectIdGetDatum(type),
+									 ObjectIdGetDatum(type), ObjectIdGetDatum(s->vector_namespace));
+
+	if (!OidIsValid(op) || get_op_rettype(op) != FLOAT8OID || !is_pgvector_function(get_opcode(op)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("extension \"vector\" of this database has no operator %s for type %s", s->metric->op, s->vector_type),
+				 errhint("Use ALTER EXTENSION vector UPDATE.")));
+	if (path != COERCION_PATH_RELABELTYPE && (path != COERCION_PATH_FUNC || !is_pgvector_function(cast)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("extension \"vector\" of this database has no cast from real[] to type %s", s->vector_type),
+				 errhint("Use ALTER EXTENSION vector UPDATE.")));
 }
 
 static void
@@ -339,6 +406,8 @@ read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
 	s->k = int_between(fcinfo, arg + 1, "k", 10, 1, INT_MAX);
 	s->metric = PG_ARGISNULL(arg + 2) ? &metrics[METRIC_COSINE] :
 		metric_by_name(text_to_cstring(PG_GETARG_TEXT_PP(arg + 2)));
+	if (OidIsValid(s->vector_oid))
+		check_operator(s);
 	if (!PG_ARGISNULL(arg + 3))
 	{
 		s->filter = text_to_cstring(PG_GETARG_TEXT_PP(arg + 3));
