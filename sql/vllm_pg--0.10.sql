@@ -29,6 +29,29 @@ AS 'MODULE_PATHNAME', 'llm_check_preload' LANGUAGE C VOLATILE;
 SELECT vllm.check_preload();
 DROP FUNCTION vllm.check_preload();
 
+/* ---- roles in dumps ---- */
+
+-- A dump has the number of a role that is gone, which may be another role's where it is restored.  So a dump has texts
+-- made by these functions: in the place of such an owner 1, which is no role's number anywhere, and such grantees are left
+-- out.  pg_dump appends a configuration's condition to FROM table, which lets it rename columns and join others.
+CREATE FUNCTION vllm.dumped_role(role regrole) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT coalesce((SELECT pg_catalog.quote_ident(r.rolname::text) FROM pg_catalog.pg_roles r
+                     WHERE r.oid OPERATOR(pg_catalog.=) role::oid), '1');
+END;
+
+-- '-' is PUBLIC
+CREATE FUNCTION vllm.dumped_roles(roles regrole[]) RETURNS text[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT ARRAY(SELECT coalesce(pg_catalog.quote_ident(r.rolname::text), '-')
+                 FROM pg_catalog.unnest(roles) WITH ORDINALITY AS g (role, n)
+                 LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) g.role::oid
+                 WHERE r.oid IS NOT NULL OR g.role::oid OPERATOR(pg_catalog.=) 0::oid
+                 ORDER BY g.n);
+END;
+
 /* ---- models (catalog.c, fn_model.c; docs/models.md) ---- */
 
 -- only functions write it
@@ -49,7 +72,9 @@ VALUES ('tickets-2m', '$libdir/vllm_pg/models/tickets-2m', 'local',
 
 REVOKE ALL ON vllm.model FROM PUBLIC;
 ALTER TABLE vllm.model ENABLE ROW LEVEL SECURITY;
-SELECT pg_catalog.pg_extension_config_dump('vllm.model', 'WHERE NOT bundled');
+SELECT pg_catalog.pg_extension_config_dump('vllm.model',
+    'AS m (name, path, options, provider, url, role, roles, bundled),
+     LATERAL (SELECT vllm.dumped_role(role) AS owner, vllm.dumped_roles(roles) AS grantees) AS r WHERE NOT bundled');
 
 CREATE FUNCTION @extschema@.llm_create_model(
     name text,
@@ -207,7 +232,9 @@ CREATE TABLE vllm.lora (
 
 REVOKE ALL ON vllm.lora FROM PUBLIC;
 ALTER TABLE vllm.lora ENABLE ROW LEVEL SECURITY;
-SELECT pg_catalog.pg_extension_config_dump('vllm.lora', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.lora',
+    'AS l (name, model, path, role, roles),
+     LATERAL (SELECT vllm.dumped_role(role) AS owner, vllm.dumped_roles(roles) AS grantees) AS r');
 
 CREATE FUNCTION @extschema@.llm_create_lora(name text, model text, path text, replace bool DEFAULT false) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_create_lora' LANGUAGE C VOLATILE;
@@ -2185,7 +2212,8 @@ ALTER TABLE vllm.job_queue ENABLE ROW LEVEL SECURITY;
 ALTER TABLE vllm.job_failure ENABLE ROW LEVEL SECURITY;
 ALTER TABLE vllm.job_stat ENABLE ROW LEVEL SECURITY;
 
-SELECT pg_catalog.pg_extension_config_dump('vllm.job', '');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job',
+    'AS j (id, name, kind, role), LATERAL (SELECT vllm.dumped_role(role) AS owner) AS r');
 SELECT pg_catalog.pg_extension_config_dump('vllm.job_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('vllm.job_queue', '');
 SELECT pg_catalog.pg_extension_config_dump('vllm.job_queue_id_seq', '');
@@ -2515,9 +2543,10 @@ CREATE INDEX api_key_hash_idx ON vllm.api_key (pg_catalog.substr(hash, 1, 8));
 
 REVOKE ALL ON vllm.api_key FROM PUBLIC;
 ALTER TABLE vllm.api_key ENABLE ROW LEVEL SECURITY;
--- a role that is gone is dumped as its number, which may be another role's where it is restored
+-- a key of a role that is gone is nobody's
 SELECT pg_catalog.pg_extension_config_dump('vllm.api_key',
-    'WHERE role::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM pg_catalog.pg_roles))');
+    'AS k (name, hash, role, created, maker), LATERAL (SELECT vllm.dumped_role(maker) AS created_by) AS r
+     WHERE role::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM pg_catalog.pg_roles))');
 
 CREATE FUNCTION @extschema@.llm_create_api_key(name text, role text DEFAULT NULL, valid_until timestamptz DEFAULT NULL) RETURNS text
 AS 'MODULE_PATHNAME', 'llm_create_api_key' LANGUAGE C VOLATILE;

@@ -42,8 +42,43 @@ ALTER TABLE vllm.job_failure ENABLE ROW LEVEL SECURITY;
 ALTER TABLE vllm.job_stat ENABLE ROW LEVEL SECURITY;
 ALTER TABLE vllm.api_key ENABLE ROW LEVEL SECURITY;
 
+/* ---- roles in dumps ---- */
+
+-- A dump has the number of a role that is gone, which may be another role's where it is restored.  So a dump has texts
+-- made by these functions: in the place of such an owner 1, which is no role's number anywhere, and such grantees are left
+-- out.  pg_dump appends a configuration's condition to FROM table, which lets it rename columns and join others.
+CREATE FUNCTION vllm.dumped_role(role regrole) RETURNS text
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT coalesce((SELECT pg_catalog.quote_ident(r.rolname::text) FROM pg_catalog.pg_roles r
+                     WHERE r.oid OPERATOR(pg_catalog.=) role::oid), '1');
+END;
+
+-- '-' is PUBLIC
+CREATE FUNCTION vllm.dumped_roles(roles regrole[]) RETURNS text[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT ARRAY(SELECT coalesce(pg_catalog.quote_ident(r.rolname::text), '-')
+                 FROM pg_catalog.unnest(roles) WITH ORDINALITY AS g (role, n)
+                 LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) g.role::oid
+                 WHERE r.oid IS NOT NULL OR g.role::oid OPERATOR(pg_catalog.=) 0::oid
+                 ORDER BY g.n);
+END;
+
+SELECT pg_catalog.pg_extension_config_dump('vllm.model',
+    'AS m (name, path, options, provider, url, role, roles, bundled),
+     LATERAL (SELECT vllm.dumped_role(role) AS owner, vllm.dumped_roles(roles) AS grantees) AS r WHERE NOT bundled');
+SELECT pg_catalog.pg_extension_config_dump('vllm.lora',
+    'AS l (name, model, path, role, roles),
+     LATERAL (SELECT vllm.dumped_role(role) AS owner, vllm.dumped_roles(roles) AS grantees) AS r');
+SELECT pg_catalog.pg_extension_config_dump('vllm.job',
+    'AS j (id, name, kind, role), LATERAL (SELECT vllm.dumped_role(role) AS owner) AS r');
+-- a key of a role that is gone is nobody's
 SELECT pg_catalog.pg_extension_config_dump('vllm.api_key',
-    'WHERE role::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM pg_catalog.pg_roles))');
+    'AS k (name, hash, role, created, maker), LATERAL (SELECT vllm.dumped_role(maker) AS created_by) AS r
+     WHERE role::pg_catalog.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM pg_catalog.pg_roles))');
+
+/* ---- responses ---- */
 
 -- each role's own
 ALTER TABLE vllm.response ALTER COLUMN owner SET DEFAULT pg_catalog.quote_ident(current_user)::regrole;

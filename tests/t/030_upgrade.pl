@@ -115,17 +115,36 @@ for my $v ('0.9')
 # dump and restore keeps the user's models
 $node->safe_psql('fresh', q{SELECT llm_create_model('mine', '/fake/ready'); SELECT llm_grant('mine', 'public');
 	SELECT llm_create_lora('tuned', 'mine', '/fake/adapters/tuned'), llm_create_lora('bundled_tuned', 'tickets-2m', '/fake/adapters/other'), llm_grant('tuned', 'public');
-	CREATE ROLE owner; CREATE ROLE leaver; SELECT llm_create_api_key('kept', 'owner'), llm_create_api_key('lost', 'leaver'); DROP ROLE leaver});
+	CREATE ROLE owner; CREATE ROLE leaver; SELECT llm_create_api_key('kept', 'owner'), llm_create_api_key('lost', 'leaver');
+	GRANT pg_read_server_files TO leaver; GRANT CREATE ON SCHEMA public TO leaver; CREATE ROLE "-"; CREATE ROLE "Odd, name"; SET ROLE leaver;
+	SELECT llm_create_model('left', '/fake/ready'), llm_create_lora('left_tuned', 'left', '/fake/adapters/left'), llm_grant('left', 'owner');
+	CREATE TABLE left_docs (id int PRIMARY KEY, body text, v real[]); SELECT llm_create_embedding_job('left_docs', 'body', 'v', name => 'left_job'); RESET ROLE;
+	ALTER TABLE left_docs OWNER TO owner;
+	SELECT llm_grant('mine', 'leaver'), llm_grant('mine', '-'), llm_grant('mine', 'Odd, name'), llm_grant('tuned', 'leaver'), llm_create_model('closed', '/fake/ready'), llm_grant('closed', 'leaver');
+	DROP OWNED BY leaver; DROP ROLE leaver});
+my $leaver = $node->safe_psql('fresh', q{SELECT owner::oid FROM vllm.model WHERE name = 'left'});
+$node->safe_psql('fresh', "UPDATE vllm.job SET owner = $leaver");    # the event triggers were off
 my $dump = $node->basedir . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-d', $node->connstr('fresh'), '-f', $dump ], 'pg_dump');
 $node->safe_psql('postgres', 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ], 'restore');
-is($node->safe_psql('restored', 'SELECT * FROM vllm.model ORDER BY 1'),
-	$node->safe_psql('fresh', 'SELECT * FROM vllm.model ORDER BY 1'), 'models travel with pg_dump');
+my $models = q{SELECT name, path, options, provider, url, CASE owner::oid WHEN 1 THEN %s ELSE owner::oid END AS owner, array_remove(grantees::oid[], %s) AS grantees FROM vllm.%s ORDER BY 1};
+is($node->safe_psql('restored', sprintf($models, $leaver, 2, 'model')), $node->safe_psql('fresh', sprintf($models, $leaver, $leaver, 'model')), 'models travel with pg_dump');
 is($node->safe_psql('restored', q{SELECT llm_generate('hello there', model => 'mine')}), 'HELLO THERE', 'and work there');
-is($node->safe_psql('restored', 'SELECT * FROM vllm.lora ORDER BY 1'), $node->safe_psql('fresh', 'SELECT * FROM vllm.lora ORDER BY 1'), 'adapters travel, too');
+$models =~ s/path, options, provider, url/model, path, created/;
+is($node->safe_psql('restored', sprintf($models, $leaver, 2, 'lora')), $node->safe_psql('fresh', sprintf($models, $leaver, $leaver, 'lora')), 'adapters travel, too');
 is($node->safe_psql('restored', q{SELECT llm_generate('hello there', lora => 'tuned'), llm_generate('hello there', model => 'bundled_tuned')}),
 	'[tuned] HELLO THERE|[other] HELLO THERE', 'and work there');
+# the number of a role that is gone may be another role's there: nobody is the owner, and nobody has the grant
+my $numbers = q{SELECT name, owner, grantees FROM vllm.model WHERE name IN ('left', 'closed') UNION ALL SELECT name, owner, grantees FROM vllm.lora WHERE name = 'left_tuned'
+	UNION ALL SELECT name, owner, NULL FROM vllm.job ORDER BY 1};
+is($node->safe_psql('fresh', $numbers), "closed|postgres|{$leaver}\nleft|$leaver|{owner}\nleft_job|$leaver|\nleft_tuned|$leaver|{}", 'rows have the numbers of roles that are gone');
+is($node->safe_psql('restored', $numbers), "closed|postgres|{}\nleft|1|{owner}\nleft_job|owner|\nleft_tuned|1|{}",
+	'restored ones have not; a job is its table\'s owner\'s, and rests');
+unlike(slurp_file($dump), qr/\b$leaver\b/, 'nor has the dump');
+is($node->safe_psql('restored', q{SELECT has_grant FROM (SELECT grantees::text AS has_grant FROM vllm.model WHERE name = 'mine') m}), '{-,"\"-\"","\"Odd, name\""}', 'odd names are kept apart from PUBLIC');
+is($node->safe_psql('restored', q{SET ROLE owner; SELECT llm_generate('hello there', model => 'left')}), 'HELLO THERE', 'grants to others hold');
+$node->command_like([ 'pg_dump', '--inserts', '-d', $node->connstr('fresh') ], qr/INSERT INTO vllm.model VALUES \('left', '\/fake\/ready', NULL, 'local', NULL, '1', '\{owner\}', false\)/, 'a dump of INSERTs has no number either');
 # a key whose role is gone would be dumped with a number, which another role may have there
 is($node->safe_psql('fresh', 'SELECT string_agg(name, $$ $$ ORDER BY name) FROM vllm.api_key'), 'kept lost', 'there are two API keys');
 is($node->safe_psql('restored', 'SELECT name, role, state FROM llm_api_keys'), 'kept|owner|active', 'that of a role that is there travels');
