@@ -5,7 +5,8 @@
 
 Of SQL scripts, with the bodies in them, and of statements in the strings of C files: operators, functions, tables and types
 of the extension without a schema, and what stands for an operator without one (IN, BETWEEN, LIKE, NULLIF, CASE x WHEN, JOIN
-USING, IS DISTINCT FROM).  Where the text is read under a caller's search_path (a body in quotes, C), types of the system
+USING, IS DISTINCT FROM); and @extschema@ within a string: there it is a part of a format, or a body keeps the name that the
+schema has now.  Where the text is read under a caller's search_path (a body in quotes, C), types of the system
 need a schema, too.  C files whose statements all run with a search_path of pg_catalog are left out: they say so by
 job_role_internal(), or are the worker's or the HTTP server's.  A comment "exact: ..." in the line of a statement's end says
 that an operator of pg_catalog takes these very types, which is found first.
@@ -85,6 +86,9 @@ class Checker:
     def check(self, sql, line=1, runtime=False, fragment=False):
         tokens, bodies, exact = tokens_of(sql, line)
         start = 0
+        for t in tokens:
+            if t.kind == "string" and "@extschema@" in t.text:
+                self.say(t, "@extschema@ stands in a string")
         for i, t in enumerate(tokens + [Token("punct", ";", 0)]):
             if t.text == ";" and t.kind == "punct":
                 statement = tokens[start:i]
@@ -93,6 +97,8 @@ class Checker:
                 start = i + 1
         for text, at, n in bodies:
             words = [t.low for t in tokens[max(0, n - 60):n]]
+            if "@extschema@" in text:
+                self.found.append("%s:%d: @extschema@ stands in a string" % (self.name, at))
             head = words[max((i for i, w in enumerate(words) if w == ";"), default=-1) + 1:]
             # a DO runs while the script does; so does what it executes
             if "format" in head:
@@ -256,7 +262,8 @@ BAD = ["SELECT a = 1", "SELECT count(*)", "SELECT a IN (1, 2)", "SELECT a BETWEE
        "SELECT -a", "SELECT 1 * a", "SELECT x.f(a || b)", "CREATE FUNCTION llm_f() RETURNS int LANGUAGE c AS 'x'", "CREATE FUNCTION x.f() RETURNS llm_t LANGUAGE c AS 'x'",
        "CREATE FUNCTION x.f() RETURNS int LANGUAGE sql AS $$ SELECT a = b $$", "CREATE FUNCTION x.f() RETURNS int LANGUAGE sql AS $$ SELECT a::text $$",
        "DO $$ BEGIN EXECUTE 'x'; IF a > 1 THEN NULL; END IF; END $$", "SELECT a FROM x.t NATURAL JOIN x.u", "UPDATE x.t SET a = 1 WHERE b = 2",
-       "CREATE FUNCTION x.f() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT max(a) FROM x.t; END"]
+       "CREATE FUNCTION x.f() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT max(a) FROM x.t; END", "SELECT '@extschema@.f'",
+       "CREATE FUNCTION x.f() RETURNS int LANGUAGE sql AS $$ SELECT @extschema@.g() $$"]
 
 
 def test():

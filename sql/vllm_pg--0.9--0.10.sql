@@ -424,7 +424,12 @@ BEGIN ATOMIC
                                  source, "column", k, metric, filter, codes, oversample) n;
 END;
 
--- polymorphic, so the body is a string: it is read under the search_path of who calls
+-- follows llm_embed wherever the extension's schema is renamed to
+CREATE FUNCTION vllm.embed_query(query text, instruction text, prompt_name text, model text, lora text) RETURNS real[]
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
+RETURN @extschema@.llm_embed(query, NULL::int, NULL::bool, instruction, prompt_name, NULL::int, NULL::text, model, NULL::json, NULL::int, lora);
+
+-- polymorphic, so the body is a string: it is read at each call, under the search_path of who calls
 CREATE OR REPLACE FUNCTION @extschema@.llm_nearest_rows(
     rows anyelement,
     query text,
@@ -441,9 +446,7 @@ CREATE OR REPLACE FUNCTION @extschema@.llm_nearest_rows(
 RETURNS SETOF anyelement
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 200000 ROWS 10
 AS $$
-    SELECT * FROM vllm.nearest_rows($1, @extschema@.llm_embed($2, NULL::pg_catalog.int4, NULL::pg_catalog.bool, $11, $10, NULL::pg_catalog.int4,
-                                                              NULL::pg_catalog.text, $9, NULL::pg_catalog.json, NULL::pg_catalog.int4, $12),
-                                    $3, $4, $5, $6, $7, $8)
+    SELECT * FROM vllm.nearest_rows($1, vllm.embed_query($2, $11, $10, $9, $12), $3, $4, $5, $6, $7, $8)
 $$;
 
 -- inlined by the planner, so that the calls of many rows are batched
@@ -714,3 +717,42 @@ AND oid OPERATOR(pg_catalog.=) ANY (
     WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass::pg_catalog.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
     AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
     AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::pg_catalog.name));
+
+/* ---- what the HTTP server calls (src/http) ---- */
+
+-- In schema vllm, which keeps its name: a connection of the server lasts, and the owner of the database may rename the
+-- extension's schema and put another in its place.  Each has the privileges of what it calls, whose EXECUTE is checked, too.
+CREATE FUNCTION vllm.http_api(path text, request json) RETURNS json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000
+RETURN @extschema@.llm_api(path, request, 'return'::text);
+
+CREATE FUNCTION vllm.http_api_stream(path text, request json) RETURNS SETOF json
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000000 ROWS 100
+BEGIN ATOMIC SELECT @extschema@.llm_api_stream(path, request, 'return'::text); END;
+
+CREATE FUNCTION vllm.http_load_lora_adapter(request json) RETURNS text LANGUAGE sql VOLATILE
+RETURN @extschema@.v1_load_lora_adapter(request);
+
+CREATE FUNCTION vllm.http_unload_lora_adapter(request json) RETURNS text LANGUAGE sql VOLATILE
+RETURN @extschema@.v1_unload_lora_adapter(request);
+
+CREATE FUNCTION vllm.http_metrics() RETURNS text LANGUAGE sql VOLATILE
+RETURN @extschema@.llm_metrics_text();
+
+CREATE FUNCTION vllm.http_sleep(level int, mode text, model text) RETURNS void LANGUAGE sql VOLATILE
+BEGIN ATOMIC SELECT @extschema@.llm_sleep(level, mode, model); END;
+
+CREATE FUNCTION vllm.http_wake_up(tags text[], model text) RETURNS void LANGUAGE sql VOLATILE
+BEGIN ATOMIC SELECT @extschema@.llm_wake_up(tags, model); END;
+
+CREATE FUNCTION vllm.http_is_sleeping(model text) RETURNS bool LANGUAGE sql VOLATILE
+RETURN @extschema@.llm_is_sleeping(model);
+
+CREATE FUNCTION vllm.http_pause(mode text, model text) RETURNS void LANGUAGE sql VOLATILE
+BEGIN ATOMIC SELECT @extschema@.llm_pause(mode, model); END;
+
+CREATE FUNCTION vllm.http_resume(model text) RETURNS void LANGUAGE sql VOLATILE
+BEGIN ATOMIC SELECT @extschema@.llm_resume(model); END;
+
+CREATE FUNCTION vllm.http_is_paused(model text) RETURNS bool LANGUAGE sql VOLATILE
+RETURN @extschema@.llm_is_paused(model);

@@ -48,7 +48,7 @@ fail(DbError *e, DbEnd end, int status, const char *message)
 	return end;
 }
 
-/* Has the extension moved to another schema since the connection was made? */
+/* Has the extension gone, or become another one, since the connection was made? */
 static bool
 is_stale(const PGresult *r)
 {
@@ -87,7 +87,6 @@ static void
 close_db(Db *db)
 {
 	PQfinish(db->conn);
-	mem_free(db->schema);
 	mem_free(db);
 }
 
@@ -98,24 +97,20 @@ ignore_notice(void *arg, const PGresult *r)
 	(void) r;
 }
 
-/* Where the extension is; false: it is not installed. */
+/* Is the extension there, with the functions that are called here?  They are in schema vllm, which keeps its name. */
 static bool
 find_extension(Db *db, DbError *e)
 {
-	PGresult   *r = PQexec(db->conn, "SELECT n.nspname FROM pg_catalog.pg_extension x "
-						   "JOIN pg_catalog.pg_namespace n ON n.oid = x.extnamespace WHERE x.extname = 'vllm_pg'");
-	bool		found = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
+	PGresult   *r = PQexec(db->conn, "SELECT pg_catalog.to_regprocedure('vllm.http_api(text, json)') IS NOT NULL "
+						   "FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'");
+	bool		installed = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
+	bool		found = installed && PQgetvalue(r, 0, 0)[0] == 't';
 
-	if (found)
-	{
-		char	   *quoted = PQescapeIdentifier(db->conn, PQgetvalue(r, 0, 0), strlen(PQgetvalue(r, 0, 0)));
-
-		db->schema = mem_strdup(quoted ? quoted : "public");
-		PQfreemem(quoted);
-	}
-	else
-		fail(e, DB_LOST, 503, "extension \"vllm_pg\" is not installed in the server's database");
 	PQclear(r);
+	if (!installed)
+		fail(e, DB_LOST, 503, "extension \"vllm_pg\" is not installed in the server's database");
+	else if (!found)
+		fail(e, DB_LOST, 503, "extension \"vllm_pg\" of the server's database is older than the server; use ALTER EXTENSION vllm_pg UPDATE");
 	return found;
 }
 

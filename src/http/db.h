@@ -30,7 +30,6 @@ typedef struct DbError
 typedef struct Db
 {
 	PGconn	   *conn;
-	char	   *schema;			/* of the extension, quoted; owned */
 	struct Db  *next;			/* in the pool: idle ones */
 } Db;
 

@@ -3,7 +3,8 @@
  *	  Control of the engine by HTTP, as vLLM serves it in its development mode: sleep, wake, pause.
  *
  * Only while vllm.http_dev_mode is on; else there are no such paths.  Parameters stand in the query (?level=2); one that is
- * not known is refused.  Each path is a function's call under the key's role, which needs EXECUTE on it.
+ * not known is refused.  Each path is the call of a function, llm_sleep() for /sleep, under the key's role, which needs
+ * EXECUTE on it.
  *
  * Tests: tests/t/083_http_dev.pl.
  */
@@ -19,18 +20,18 @@
 typedef struct DevCall
 {
 	const char *path;
-	const char *sql;			/* %s = the extension's schema */
+	const char *sql;
 	const char *args[MOST_ARGS];	/* $1 and so on, NULL if not given; some of them have no meaning here */
 	const char *answer;			/* NULL: what the call gives */
 } DevCall;
 
 static const DevCall calls[] = {
-	{"/sleep", "SELECT %s.llm_sleep(coalesce($1, '1')::pg_catalog.int4, coalesce($2, 'abort'), $3::pg_catalog.text)", {"level", "mode", "model"}, ""},
-	{"/wake_up", "SELECT %s.llm_wake_up(pg_catalog.string_to_array($1, ','), $2::pg_catalog.text)", {"tags", "model"}, ""},
-	{"/is_sleeping", "SELECT pg_catalog.json_build_object('is_sleeping', %s.llm_is_sleeping($1::pg_catalog.text))", {"model"}, NULL},
-	{"/pause", "SELECT %s.llm_pause(coalesce($1, 'abort'), $2::pg_catalog.text), $3::pg_catalog.bool", {"mode", "model", "clear_cache"}, "{\"status\":\"paused\"}"},
-	{"/resume", "SELECT %s.llm_resume($1::pg_catalog.text)", {"model"}, "{\"status\":\"resumed\"}"},
-	{"/is_paused", "SELECT pg_catalog.json_build_object('is_paused', %s.llm_is_paused($1::pg_catalog.text))", {"model"}, NULL},
+	{"/sleep", "SELECT vllm.http_sleep(coalesce($1, '1')::pg_catalog.int4, coalesce($2, 'abort'), $3::pg_catalog.text)", {"level", "mode", "model"}, ""},
+	{"/wake_up", "SELECT vllm.http_wake_up(pg_catalog.string_to_array($1, ','), $2::pg_catalog.text)", {"tags", "model"}, ""},
+	{"/is_sleeping", "SELECT pg_catalog.json_build_object('is_sleeping', vllm.http_is_sleeping($1::pg_catalog.text))", {"model"}, NULL},
+	{"/pause", "SELECT vllm.http_pause(coalesce($1, 'abort'), $2::pg_catalog.text), $3::pg_catalog.bool", {"mode", "model", "clear_cache"}, "{\"status\":\"paused\"}"},
+	{"/resume", "SELECT vllm.http_resume($1::pg_catalog.text)", {"model"}, "{\"status\":\"resumed\"}"},
+	{"/is_paused", "SELECT pg_catalog.json_build_object('is_paused', vllm.http_is_paused($1::pg_catalog.text))", {"model"}, NULL},
 };
 
 static const DevCall *
@@ -94,7 +95,6 @@ dev_call(Request *q, Db *db, Buf *body, DbError *e)
 	Query		args = {.call = call_of(q->route->path)};
 	const char *params[MOST_ARGS] = {NULL};
 	PGresult   *r = NULL;
-	char		sql[512];
 	int			n = 0;
 	DbEnd		end;
 
@@ -110,8 +110,7 @@ dev_call(Request *q, Db *db, Buf *body, DbError *e)
 	}
 	else
 	{
-		snprintf(sql, sizeof(sql), args.call->sql, db->schema);
-		end = db_query(db, q->client, sql, n, params, &r, e);
+		end = db_query(db, q->client, args.call->sql, n, params, &r, e);
 	}
 	if (end == DB_OK)
 		buf_addstr(body, args.call->answer != NULL ? args.call->answer : PQgetvalue(r, 0, 0));

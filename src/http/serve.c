@@ -250,7 +250,6 @@ serve_metrics(Request *q)
 	DbError		e;
 	PGresult   *r = NULL;
 	Buf			body = {0};
-	char		sql[256];
 	DbEnd		end;
 	Db		   *db = db_front_take(&e);
 
@@ -259,10 +258,9 @@ serve_metrics(Request *q)
 		serve_error(q, 503, e.message);
 		return;
 	}
-	snprintf(sql, sizeof(sql), "SELECT %s.llm_metrics_text()", db->schema);
 	end = db_begin(db, q->role, NULL, -1, &e);
 	if (end == DB_OK)
-		end = db_query(db, -1, sql, 0, NULL, &r, &e);
+		end = db_query(db, -1, "SELECT vllm.http_metrics()", 0, NULL, &r, &e);
 	if (end == DB_OK)
 		buf_addstr(&body, PQgetvalue(r, 0, 0));
 	PQclear(r);
@@ -287,7 +285,7 @@ call_named(Request *q, Db *db, Buf *body, DbError *e)
 	char		sql[256];
 	DbEnd		end;
 
-	snprintf(sql, sizeof(sql), "SELECT %s.v1_%s($1::json)", db->schema, q->route->path + strlen("/v1/"));
+	snprintf(sql, sizeof(sql), "SELECT vllm.http_%s($1::json)", q->route->path + strlen("/v1/"));
 	end = db_query(db, q->client, sql, 1, params, &r, e);
 	if (end == DB_OK)
 		buf_addstr(body, PQgetvalue(r, 0, 0));
@@ -300,11 +298,9 @@ call_api(Request *q, Db *db, Buf *body, int *status, DbError *e)
 {
 	const char *params[2] = {q->path, q->body.len > 0 ? q->body.data : "{}"};
 	PGresult   *r = NULL;
-	char		sql[256];
 	DbEnd		end;
 
-	snprintf(sql, sizeof(sql), "SELECT %s.llm_api($1::text, $2::json, on_error => 'return')", db->schema);
-	end = db_query(db, q->client, sql, 2, params, &r, e);
+	end = db_query(db, q->client, "SELECT vllm.http_api($1::text, $2::json)", 2, params, &r, e);
 	if (end == DB_OK)
 	{
 		buf_add(body, PQgetvalue(r, 0, 0), (size_t) PQgetlength(r, 0, 0));

@@ -192,7 +192,6 @@ stream_start(Request *q, Db *db)
 {
 	const char *params[2] = {q->path, q->body.data};
 	Stream		s = {.q = q,.db = db};
-	char		sql[256];
 	PGresult   *r = NULL;
 	DbError		e = {0};
 	DbEnd		end;
@@ -200,8 +199,7 @@ stream_start(Request *q, Db *db)
 
 	s.named = q->dialect == ANTHROPIC || strcmp(q->route->path, "/v1/responses") == 0;
 	/* in the SELECT list the rows come as they are made */
-	snprintf(sql, sizeof(sql), "SELECT %s.llm_api_stream($1::text, $2::json, on_error => 'return')", db->schema);
-	end = db_start(db, sql, 2, params, &e);
+	end = db_start(db, "SELECT vllm.http_api_stream($1::text, $2::json)", 2, params, &e);
 	if (end == DB_OK)
 		end = db_next(db, q->client, &r, &e);
 	if (end == DB_OK && r == NULL && !end_db(&s, true, true))

@@ -168,9 +168,9 @@ SKIP:
 		CREATE FUNCTION note_trace() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			NEW.parent := current_setting('vllm.traceparent'); NEW.state := current_setting('vllm.tracestate'); RETURN NEW; END $$;
 		CREATE TRIGGER note BEFORE INSERT ON traces FOR EACH ROW EXECUTE FUNCTION note_trace();
-		ALTER FUNCTION llm_api(text, json, text) RENAME TO plain_api;
-		CREATE FUNCTION llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json LANGUAGE plpgsql AS $$ BEGIN
-			INSERT INTO public.traces DEFAULT VALUES; RETURN public.plain_api(path, body, on_error); END $$});
+		ALTER FUNCTION vllm.http_api(text, json) RENAME TO plain_api;
+		CREATE FUNCTION vllm.http_api(path text, request json) RETURNS json LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO public.traces DEFAULT VALUES; RETURN vllm.plain_api(path, request); END $$});
 	my $context = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 	for ([$context, "rojo=1,b=it's\\"], [$context, '=bad'], ['00-bad', 'rojo=1'], [undef, 'rojo=1'], [$context, undef])
 	{
@@ -180,7 +180,7 @@ SKIP:
 	}
 	is($node->safe_psql('door', "SELECT string_agg(parent || '|' || state, ' ') FROM traces"), "$context|rojo=1,b=it's\\ $context| | | $context|",
 		'headers of a trace are taken over, and what is none is not');
-	$node->safe_psql('door', 'DROP FUNCTION llm_api(text, json, text); ALTER FUNCTION plain_api(text, json, text) RENAME TO llm_api; DROP TABLE traces; DROP FUNCTION note_trace()');
+	$node->safe_psql('door', 'DROP FUNCTION vllm.http_api(text, json); ALTER FUNCTION vllm.plain_api(text, json) RENAME TO http_api; DROP TABLE traces; DROP FUNCTION note_trace()');
 
 	# ---- who may ----
 
@@ -545,6 +545,17 @@ SKIP:
 	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$9.9$$ WHERE extname = $$vllm_pg$$');
 	is($http->get("$base/version")->{content}, '{"version":"9.9"}', 'and another version told');
 	$node->safe_psql('door', 'UPDATE pg_extension SET extversion = $$' . $version . '$$ WHERE extname = $$vllm_pg$$');
+
+	# ---- another schema takes the place of the extension's, while connections last ----
+
+	$node->safe_psql('door', q{ALTER SCHEMA other RENAME TO ext; CREATE SCHEMA other; GRANT USAGE ON SCHEMA other TO PUBLIC;
+		CREATE FUNCTION other.llm_api(path text, body json, on_error text) RETURNS json LANGUAGE plpgsql AS $$BEGIN RETURN '{"trap": true}'; END$$;
+		CREATE FUNCTION other.llm_api_stream(path text, body json, on_error text) RETURNS SETOF json LANGUAGE plpgsql AS $$BEGIN RETURN NEXT '{"trap": true}'; END$$;
+		CREATE FUNCTION other.llm_metrics_text() RETURNS text LANGUAGE plpgsql AS $$BEGIN RETURN 'trap'; END$$});
+	like($say->('/v1/completions', 'not trapped', 'app'), qr/^200 .*NOT TRAPPED/, 'the functions called are the extension\'s');
+	unlike(join('', $post->('/v1/completions', '{"prompt": "a stream", "stream": true}', 'app')), qr/trap/, '... for a stream');
+	unlike($http->get("$base/metrics", { headers => { Authorization => "Bearer $key{app}" } })->{content}, qr/^trap/, '... for metrics');
+	$node->safe_psql('door', 'DROP SCHEMA other CASCADE; ALTER SCHEMA ext RENAME TO other');
 
 	# ---- a graceful end ----
 
