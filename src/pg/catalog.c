@@ -25,10 +25,14 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "common/hashfn.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -51,6 +55,9 @@
 
 #define LIBDIR	"$libdir/"
 
+/* of which it is kept that they are the extension's; there are fewer */
+#define OWN_RELATIONS	32
+
 /* columns of vllm.model, in order */
 enum
 {
@@ -58,11 +65,43 @@ enum
 	COL_BUNDLED, N_COLS = COL_BUNDLED
 };
 
+/* An index is its table's. */
+static bool
+is_own_relation(Oid relid)
+{
+	Oid			extension = get_extension_oid("vllm_pg", true);
+	Oid			table = get_rel_relkind(relid) == RELKIND_INDEX ? IndexGetRelation(relid, true) : relid;
+
+	return OidIsValid(extension) && OidIsValid(table) && getExtensionOfObject(RelationRelationId, table) == extension;
+}
+
+/*
+ * Where the extension is not, the database's owner may make a schema vllm with tables of these names, and triggers on
+ * them.  Workers and hooks come there, too.  What is found to be a member stays one for as long as it is there.
+ */
+Oid
+catalog_own_relation(const char *name)
+{
+	static Oid	known[OWN_RELATIONS];
+	static int	n = 0;
+	Oid			nsp = get_namespace_oid("vllm", true);
+	Oid			relid = OidIsValid(nsp) ? get_relname_relid(name, nsp) : InvalidOid;
+
+	if (!OidIsValid(relid))
+		return InvalidOid;
+	for (int i = 0; i < OWN_RELATIONS; i++)
+		if (known[i] == relid)
+			return relid;
+	if (!is_own_relation(relid))
+		return InvalidOid;
+	known[n++ % OWN_RELATIONS] = relid;
+	return relid;
+}
+
 Oid
 catalog_relation(const char *name)
 {
-	Oid			nsp = get_namespace_oid("vllm", true);
-	Oid			relid = OidIsValid(nsp) ? get_relname_relid(name, nsp) : InvalidOid;
+	Oid			relid = catalog_own_relation(name);
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,

@@ -75,7 +75,10 @@ uint64		catalog_hash(const ModelRow *m);
 /* Fields that every message about a model carries: who asks, name, path or urls and secret, options, adapter. */
 void		catalog_put(const ModelRow *m, WireOut *out);
 
-/* For lora.c: a table of the schema vllm; roles in a row; may the role do as one of these? */
+/* A table, index or sequence of the extension's in schema vllm; InvalidOid: there is none. */
+Oid			catalog_own_relation(const char *name);
+
+/* For lora.c: the same, which must be there; roles in a row; may the role do as one of these? */
 Oid			catalog_relation(const char *name);
 Oid		   *catalog_roles(Datum array, int *n);
 Datum		catalog_roles_datum(const Oid *roles, int n);

@@ -33,14 +33,13 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "pg/catalog.h"
 #include "pg/job.h"
 
 static Oid
 find_relation(const char *name)
 {
-	Oid			nsp = get_namespace_oid("vllm", true);
-
-	return OidIsValid(nsp) ? get_relname_relid(name, nsp) : InvalidOid;
+	return catalog_own_relation(name);
 }
 
 Oid

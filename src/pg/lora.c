@@ -90,9 +90,7 @@ lora_init(void)
 static Oid
 table_oid(void)
 {
-	Oid			nsp = get_namespace_oid("vllm", true);
-
-	return OidIsValid(nsp) ? get_relname_relid("lora", nsp) : InvalidOid;
+	return catalog_own_relation("lora");
 }
 
 static LoraRow *

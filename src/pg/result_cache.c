@@ -67,9 +67,7 @@ enum
 static bool
 is_there(void)
 {
-	Oid			nsp = get_namespace_oid("vllm", true);
-
-	return OidIsValid(nsp) && OidIsValid(get_relname_relid("result_cache", nsp));
+	return OidIsValid(catalog_own_relation("result_cache"));
 }
 
 /* ---- keys ---- */

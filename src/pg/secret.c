@@ -44,9 +44,7 @@ enum
 static Oid
 table_oid(void)
 {
-	Oid			nsp = get_namespace_oid("vllm", true);
-
-	return OidIsValid(nsp) ? get_relname_relid("secret", nsp) : InvalidOid;
+	return catalog_own_relation("secret");
 }
 
 static SysScanDesc
