@@ -5,8 +5,8 @@
  * An owner's code runs in a restricted context: PostgreSQL refuses temporary tables, LISTEN,
  * PREPARE, cursors that outlive the transaction and other roles there, and what it sets is
  * undone behind it (job_role_end()).  The rest would stay with the session: locks that no
- * transaction owns, the sequences' last values, plans.  Such locks go with the
- * transaction that took them; everything goes, as by DISCARD ALL, before the code of another
+ * transaction owns, futures with their answers, the sequences' last values, plans.  Such locks and futures go with
+ * the transaction that took them; everything goes, as by DISCARD ALL, before the code of another
  * owner runs, and after an error, which may have come before what would have tidied up.
  *
  * Tests: tests/t/065_jobs_hostile.pl.
@@ -24,6 +24,7 @@
 #include "utils/portal.h"
 
 #include "bgworker/jobs_int.h"
+#include "pg/future.h"
 
 /* whose code the session has seen since it was reset; InvalidOid: it is to be reset */
 static Oid	seen = InvalidOid;
@@ -73,6 +74,7 @@ void
 jobs_session_after(bool failed)
 {
 	LockReleaseAll(USER_LOCKMETHOD, true);
+	vllm_future_discard_all();
 	if (failed)
 		seen = InvalidOid;
 }

@@ -7,6 +7,11 @@
  * prepared statement does: the end of a transaction and ROLLBACK leave it alone; it
  * goes when its result is fetched, by llm_discard(), DISCARD ALL or with the session.
  *
+ * Within the session it belongs to the role that submitted it, as whose current user: a session runs code of many roles,
+ * by SECURITY DEFINER, SET ROLE, expressions of indexes under ANALYZE, jobs in a worker.  Roles that have that role's
+ * privileges may use it, as in llm_requests and llm_cancel(); for others it does not exist.  A job worker gives up all
+ * futures at the end of each transaction (jobs_session.c).
+ *
  * Each has a memory context of its own, and its Call and request live there, so that
  * to delete the context is to end the request.  llm_submit() makes it under
  * the caller's context and moves it under TopMemoryContext when nothing can fail any
@@ -31,6 +36,7 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -168,17 +174,32 @@ make_table(void)
 	futures = hash_create("llm futures", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
+static bool
+may_use(const Future *f)
+{
+	return has_privs_of_role(GetUserId(), f->userid);
+}
+
+/* NULL: there is none, or it is another role's. */
 static Future *
-find(int64 id)
+find_own(int64 id)
 {
 	FutureEntry *e = futures ? hash_search(futures, &id, HASH_FIND, NULL) : NULL;
 
-	if (e == NULL)
+	return e != NULL && may_use(e->future) ? e->future : NULL;
+}
+
+static Future *
+find(int64 id)
+{
+	Future	   *f = find_own(id);
+
+	if (f == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("future " INT64_FORMAT " does not exist in this session", id),
-				 errhint("A future belongs to the session that called llm_submit(), and goes when its result is fetched. The view llm_futures lists those that are open.")));
-	return e->future;
+				 errhint("A future belongs to the session and the role that called llm_submit(), and goes when its result is fetched. The view llm_futures lists those that are open.")));
+	return f;
 }
 
 /* It is not the session's any more; its memory is the caller's to delete. */
@@ -193,8 +214,8 @@ forget(Future *f)
 	(void) hash_search(futures, &f->id, HASH_REMOVE, NULL);
 }
 
-static void
-discard_all(void)
+void
+vllm_future_discard_all(void)
 {
 	HASH_SEQ_STATUS seq;
 	FutureEntry *e;
@@ -224,7 +245,7 @@ future_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tre
 	else
 		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
 	if (all)
-		discard_all();
+		vllm_future_discard_all();
 }
 
 /* The dlist is empty in a session without futures: hooks cost nothing there. */
@@ -235,7 +256,7 @@ vllm_future_init(void)
 	ProcessUtility_hook = future_process_utility;
 	prev_drain = vslot_drain;
 	vslot_drain = drain_for_slot;
-	vclient_exit = discard_all;
+	vclient_exit = vllm_future_discard_all;
 }
 
 /* ---- waiting ---- */
@@ -546,13 +567,10 @@ llm_wait(PG_FUNCTION_ARGS)
 Datum
 llm_discard(PG_FUNCTION_ARGS)
 {
-	int64		id = PG_GETARG_INT64(0);
-	FutureEntry *e = futures ? hash_search(futures, &id, HASH_FIND, NULL) : NULL;
-	Future	   *f;
+	Future	   *f = find_own(PG_GETARG_INT64(0));
 
-	if (e == NULL)
+	if (f == NULL)
 		PG_RETURN_BOOL(false);
-	f = e->future;
 	forget(f);
 	MemoryContextDelete(f->cxt);
 	PG_RETURN_BOOL(true);
@@ -577,6 +595,8 @@ llm_future_list(PG_FUNCTION_ARGS)
 		Datum		values[4];
 		bool		nulls[4] = {0};
 
+		if (!may_use(f))
+			continue;
 		values[0] = Int64GetDatum(f->id);
 		values[1] = CStringGetTextDatum(!f->finished ? "running" : f->error ? "failed" : "finished");
 		values[2] = CStringGetTextDatum(f->request.model);

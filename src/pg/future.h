@@ -7,5 +7,7 @@
 
 /* _PG_init: DISCARD ALL drops the session's futures; a claim that waits reads them */
 void		vllm_future_init(void);
+/* Gives up all futures of the session. */
+void		vllm_future_discard_all(void);
 
 #endif

@@ -133,5 +133,30 @@ RESET ROLE;
 SELECT llm_revoke('fm', 'regress_vllm_future');
 SELECT llm_result(:h);
 SELECT llm_drop_model('fm');
+
+-- a future is the role's that has submitted it: its members may use it, for others it does not exist
+CREATE ROLE regress_vllm_member;
+GRANT regress_vllm_future TO regress_vllm_member;
+SELECT llm_submit('of a superuser') AS su \gset
+SET ROLE regress_vllm_future;
+SELECT llm_submit('of the role') AS h, llm_submit('of the role, too') AS h2, llm_submit_embed('of the role') AS e \gset
+SELECT string_agg(fails(format(q, :su)), E'\n' ORDER BY q) ~ '^(42704 future \d+ does not exist in this session [^\n]*\n?){4}$' AS unknown
+FROM (VALUES ('SELECT llm_result(%s)'), ('SELECT llm_result_embedding(%s)'), ('SELECT llm_poll(%s)'), ('SELECT llm_wait(''{%s}'', 0)')) AS v (q);
+SELECT llm_discard(:su), count(*) AS listed FROM llm_futures;
+SET ROLE regress_vllm_member;
+SELECT count(*) AS listed FROM llm_futures;
+SELECT llm_wait(ARRAY[:h, :h2, :e]::bigint[]), llm_result(:h), llm_discard(:e);
+RESET ROLE;
+SELECT llm_result(:h2), llm_result(:su);
+-- in a SECURITY DEFINER function that is its owner
+CREATE FUNCTION begin_secret() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$SELECT llm_submit('of the definer')$$;
+CREATE FUNCTION end_secret(id bigint) RETURNS text LANGUAGE sql SECURITY DEFINER AS $$SELECT llm_result(id)$$;
+SET ROLE regress_vllm_member;
+SELECT begin_secret() AS h \gset
+SELECT fails('SELECT llm_poll(' || :h || ')') ~ '^42704 ' AS unknown;
+SELECT end_secret(:h);
+RESET ROLE;
+DROP FUNCTION begin_secret, end_secret;
+DROP ROLE regress_vllm_member;
 DROP ROLE regress_vllm_future;
 SELECT left_behind();

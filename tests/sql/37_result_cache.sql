@@ -118,9 +118,12 @@ SELECT llm_submit('a future') AS f, llm_submit_chat('[{"role": "user", "content"
        llm_submit('never fetched') AS never \gset
 SELECT llm_wait(ARRAY[:f, :chat, :never]), llm_discard(:never);
 SELECT entries AS before FROM llm_stat_cache WHERE model = 'keeper' \gset
+-- a member may fetch it; it is kept as the answer of the role that has submitted it
+GRANT postgres TO regress_reader;
 SET ROLE regress_reader;
 SELECT llm_result(:f);
 RESET ROLE;
+REVOKE postgres FROM regress_reader;
 SELECT llm_result(:chat);
 SELECT entries - :before AS kept FROM llm_stat_cache WHERE model = 'keeper';
 SELECT * FROM asks('SELECT llm_generate(''a future'') FROM c WHERE i = 1');

@@ -92,9 +92,7 @@ SELECT llm_submit('@lame', model => 'lame') AS f \gset
 RESET ROLE;
 SELECT llm_submit('@lame of another role', model => 'lame') AS g \gset
 SELECT llm_result(:f);
-SET ROLE regress_fallen;
 SELECT llm_result(:g);
-RESET ROLE;
 SELECT llm_grant('good', 'regress_fallen');
 SET ROLE regress_fallen;
 SELECT llm_generate('@lame', model => 'lame');

@@ -27,15 +27,16 @@ $node->safe_psql('postgres', q{
 	CREATE SEQUENCE counter;
 	GRANT USAGE ON SEQUENCE counter TO alice;
 	CREATE FUNCTION spoil(t text) RETURNS text LANGUAGE plpgsql AS $f$
-	DECLARE s text; refused int := 0;
+	DECLARE s text; refused int := 0; futures int := (SELECT count(*) FROM public.llm_futures);
 	BEGIN
+		PERFORM public.llm_submit('a secret');
 		PERFORM pg_advisory_lock(4711), pg_advisory_lock_shared(4712), nextval('public.counter');
 		FOREACH s IN ARRAY ARRAY['SET work_mem = ''77kB''', 'SET spy.secret = ''hidden''', 'CREATE TEMP TABLE spy (a int)', 'LISTEN spy', 'PREPARE spy AS SELECT 1',
 			'DECLARE spy CURSOR WITH HOLD FOR SELECT 1', 'SET ROLE mallory', 'SET SESSION AUTHORIZATION DEFAULT', 'DISCARD ALL'] LOOP
 			BEGIN EXECUTE s; EXCEPTION WHEN OTHERS THEN refused := refused + 1; END;
 		END LOOP;
 		IF t = 'error' THEN RAISE 'on purpose'; END IF;
-		RETURN t || ' ' || pg_backend_pid() || ' ' || refused;
+		RETURN t || ' ' || pg_backend_pid() || ' ' || refused || ' ' || futures;
 	END $f$;
 	CREATE FUNCTION masked(t text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $f$BEGIN RETURN public.spoil(t); END $f$;
 	CREATE TABLE spoiled (id int PRIMARY KEY, a text, b text);
@@ -47,11 +48,11 @@ $node->safe_psql('postgres', q{
 		BEGIN last := lastval(); EXCEPTION WHEN object_not_in_prerequisite_state THEN last := 'none'; END;
 		RETURN concat_ws(' ', t, pg_backend_pid(), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), current_setting('work_mem'),
 			coalesce(nullif(current_setting('spy.secret', true), ''), 'unset'), pg_my_temp_schema(), (SELECT count(*) FROM pg_prepared_statements),
-			(SELECT count(*) FROM pg_listening_channels()), (SELECT count(*) FROM pg_cursors WHERE is_holdable), last, current_user);
+			(SELECT count(*) FROM pg_listening_channels()), (SELECT count(*) FROM pg_cursors WHERE is_holdable), (SELECT count(*) FROM public.llm_futures), last, current_user);
 	END $f$;
 	CREATE TABLE looks (id int PRIMARY KEY, a text, b text);
 	SELECT llm_create_completion_job('looks', input => 'looks(a)', target_column => 'b', name => 'looks')});
-for my $what ('spoil', 'error')
+for my $what ('spoil', 'spoil', 'error')
 {
 	$node->safe_psql('postgres', qq{INSERT INTO spoiled VALUES (1, '$what')});
 	ok(until_sql($node, q{SELECT count(*) = 1 FROM spoiled LEFT JOIN llm_job_failures ON name = 'spoiled' WHERE b IS NOT NULL OR message IS NOT NULL}), "$what: the code has run");
@@ -59,8 +60,8 @@ for my $what ('spoil', 'error')
 	$node->safe_psql('postgres', q{INSERT INTO looks VALUES (1, 'seen')});
 	ok(until_sql($node, q{SELECT b IS NOT NULL FROM looks}), "$what: the other owner's code has run");
 	my $pid = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker'});
-	is($node->safe_psql('postgres', 'SELECT b FROM looks'), "SEEN $pid 0 4MB UNSET 0 0 0 0 NONE ALICE", "$what: it sees nothing of it");
-	like($node->safe_psql('postgres', 'SELECT b FROM spoiled'), qr/^SPOIL $pid 7$/, 'in the same session; what PostgreSQL refuses itself') if $what eq 'spoil';
+	is($node->safe_psql('postgres', 'SELECT b FROM looks'), "SEEN $pid 0 4MB UNSET 0 0 0 0 0 NONE ALICE", "$what: it sees nothing of it");
+	like($node->safe_psql('postgres', 'SELECT b FROM spoiled'), qr/^SPOIL $pid 7 0$/, 'in the same session; what PostgreSQL refuses itself; futures go with the transaction') if $what eq 'spoil';
 	$node->safe_psql('postgres', 'DELETE FROM spoiled; DELETE FROM looks');
 	ok(until_sql($node, 'SELECT bool_and(queued + in_flight = 0) FROM llm_jobs'), 'settled');
 }
