@@ -16,7 +16,8 @@
  *
  * The query runs in a cursor, opened as PL/pgSQL opens one.  Between calls we know it by
  * its name only: COMMIT and ROLLBACK TO may drop a cursor before the statement that
- * reads from us.
+ * reads from us.  Its rows may hold values of types of others, whose casts are not called:
+ * type_trust.c.
  *
  * Tests: tests/sql/14_generate_batch.sql, tests/sql/17_embed.sql.
  */
@@ -38,6 +39,7 @@
 #include "pg/batch_request.h"
 #include "pg/engine_func.h"
 #include "pg/options.h"
+#include "pg/type_trust.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_generate_batch);
@@ -420,7 +422,10 @@ find_prompt_column(Ahead *a, const char *name)
 	att = TupleDescAttr(a->desc, a->attno - 1);
 	path = find_coercion_pathway(TEXTOID, getBaseType(att->atttypid), COERCION_IMPLICIT, &func);
 	if (path == COERCION_PATH_FUNC)
+	{
+		type_check_trusted(name, att->atttypid);
 		fmgr_info_cxt(func, &a->to_text, a->cxt);
+	}
 	/* text has no length, so a cast to it takes the value only */
 	if (path != COERCION_PATH_RELABELTYPE && (path != COERCION_PATH_FUNC || a->to_text.fn_nargs != 1))
 		ereport(ERROR,
@@ -500,7 +505,7 @@ llm_generate_query(PG_FUNCTION_ARGS)
 		close_query(PointerGetDatum(a));
 		SRF_RETURN_DONE(fctx);
 	}
-	values[0] = DirectFunctionCall1(row_to_json, heap_copy_tuple_as_datum(row->tuple, a->desc));
+	values[0] = DirectFunctionCall1(row_to_json, type_plain_row(row->tuple, a->desc));
 	values[1] = row_value(a, row, &nulls[1]);
 	SRF_RETURN_NEXT(fctx, HeapTupleGetDatum(heap_form_tuple(fctx->tuple_desc, values, nulls)));
 }

@@ -33,6 +33,7 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/fd.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -41,6 +42,7 @@
 #include "utils/plancache.h"
 
 #include "pg/compat.h"
+#include "pg/type_trust.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_json_or_null);
@@ -151,7 +153,10 @@ take_rows(ReturnSetInfo *rsinfo, const char *sql)
 	SPI_cursor_close(portal);
 }
 
-/* What is wrong with the query is told of the query as it was given. */
+/*
+ * What is wrong with the query is told of the query as it was given.  Its columns are cast; the locks that it takes on its
+ * tables stay, so that no column gets another type before it runs.
+ */
 static void
 check_query(const char *query)
 {
@@ -167,6 +172,8 @@ check_query(const char *query)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("query must have three columns: custom_id, url and body; it has %d", source->resultDesc->natts)));
+	for (int i = 0; i < 3; i++)
+		type_check_trusted(NameStr(TupleDescAttr(source->resultDesc, i)->attname), TupleDescAttr(source->resultDesc, i)->atttypid);
 	SPI_freeplan(plan);
 }
 
@@ -218,11 +225,37 @@ llm_run_batch(PG_FUNCTION_ARGS)
 static char *
 table_name(Oid table)
 {
+	return DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(table)));
+}
+
+/* It stays what it is to the transaction's end. */
+static void
+lock_table(Oid table)
+{
+	LockRelationOid(table, AccessShareLock);
 	if (get_rel_name(table) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", table)));
-	return DatumGetCString(DirectFunctionCall1(regclassout, ObjectIdGetDatum(table)));
+}
+
+/*
+ * The columns that a part's statements name with a table before them: without a column of that name, SQL takes x.name for a
+ * call of a function name(x), which anybody may have made.  They are cast, too.
+ */
+static void
+check_columns(Oid table, const char *const *names, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		AttrNumber	attno = get_attnum(table, names[i]);
+
+		if (attno == InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist", names[i], get_rel_name(table))));
+		type_check_trusted(names[i], get_atttype(table, attno));
+	}
 }
 
 /* The only column of the only row. */
@@ -237,7 +270,7 @@ run_number(const char *sql)
 }
 
 static void
-check_ids(const char *input)
+check_ids(Oid table, const char *input)
 {
 	if (SPI_execute(psprintf("SELECT custom_id::pg_catalog.text FROM %s GROUP BY 1 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 "
 							 "OR custom_id::pg_catalog.text IS NULL", input),
@@ -249,29 +282,61 @@ check_ids(const char *input)
 
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 id == NULL ? errmsg("custom_id must be given in all rows of %s", input) :
-				 errmsg("custom_id \"%s\" is used more than once in %s", id, input),
+				 id == NULL ? errmsg("custom_id must be given in all rows of %s", table_name(table)) :
+				 errmsg("custom_id \"%s\" is used more than once in %s", id, table_name(table)),
 				 errhint("By it the answers that are there already are known.")));
 	}
 }
 
-static void
-run_parts(FunctionCallInfo fcinfo, const char *input, const char *output, int part_rows)
+typedef struct Part
 {
-	char	   *rest = psprintf("FROM %s AS i WHERE NOT EXISTS (SELECT FROM %s AS o "
-							 "WHERE o.custom_id::pg_catalog.text OPERATOR(pg_catalog.=) i.custom_id::pg_catalog.text)", input, output);
-	char	   *query = psprintf("SELECT i.custom_id, i.url, i.body %s LIMIT %d", rest, part_rows);
-	char	   *sql = psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, response, error "
-							   "FROM %s.llm_run_batch(%s::pg_catalog.text, NULL::pg_catalog.int4)",
-							   output, schema_of(fcinfo), quote_literal_cstr(query));
+	char	   *input;			/* names, quoted */
+	char	   *output;
+	char	   *rest;			/* FROM ... WHERE: the rows that have no answer */
+} Part;
+
+/* After each commit the tables may have other names and other columns. */
+static void
+begin_part(Part *p, Oid input, Oid output)
+{
+	static const char *const names[] = {"custom_id", "url", "body"};
+
+	lock_table(input);
+	lock_table(output);
+	check_columns(input, names, 3);
+	check_columns(output, names, 1);
+	p->input = quote_qualified_identifier(get_namespace_name(get_rel_namespace(input)), get_rel_name(input));
+	p->output = quote_qualified_identifier(get_namespace_name(get_rel_namespace(output)), get_rel_name(output));
+	p->rest = psprintf("FROM %s AS i WHERE NOT EXISTS (SELECT FROM %s AS o "
+					   "WHERE o.custom_id::pg_catalog.text OPERATOR(pg_catalog.=) i.custom_id::pg_catalog.text)", p->input, p->output);
+}
+
+static void
+run_part(FunctionCallInfo fcinfo, const Part *p, int part_rows)
+{
+	char	   *query = psprintf("SELECT i.custom_id, i.url, i.body %s LIMIT %d", p->rest, part_rows);
+
+	run(psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, response, error "
+				 "FROM %s.llm_run_batch(%s::pg_catalog.text, NULL::pg_catalog.int4)",
+				 p->output, schema_of(fcinfo), quote_literal_cstr(query)),
+		SPI_OK_INSERT);
+}
+
+static void
+run_parts(FunctionCallInfo fcinfo, Oid input, Oid output, int part_rows)
+{
+	Part		p;
 	int64		n;
 
-	check_ids(input);
-	n = run_number(psprintf("SELECT pg_catalog.count(*) %s", rest));
+	begin_part(&p, input, output);
+	check_ids(input, p.input);
+	n = run_number(psprintf("SELECT pg_catalog.count(*) %s", p.rest));
 	/* not more often than that: what is inserted may not stay there */
 	for (int64 done = 0; done < n; done += part_rows)
 	{
-		run(sql, SPI_OK_INSERT);
+		if (done > 0)
+			begin_part(&p, input, output);
+		run_part(fcinfo, &p, part_rows);
 		SPI_commit();
 	}
 }
@@ -297,7 +362,7 @@ llm_run_batch_table(PG_FUNCTION_ARGS)
 				 errmsg("llm_run_batch_table cannot run inside a transaction block"),
 				 errhint("It commits after each part; llm_run_batch is for one transaction.")));
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
-	run_parts(fcinfo, table_name(PG_GETARG_OID(0)), table_name(PG_GETARG_OID(1)), PG_GETARG_INT32(2));
+	run_parts(fcinfo, PG_GETARG_OID(0), PG_GETARG_OID(1), PG_GETARG_INT32(2));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -1,0 +1,186 @@
+/*
+ * type_trust.c
+ *	  Whose code a cast from a type may run.
+ *
+ * To print a value runs the type's output function, which only a superuser can make.  A cast to text or json is
+ * another matter: the owner of a type makes casts from it, with functions in any language, and they run as the user
+ * whose query casts.  A superuser who reads a table of somebody else by SELECT is safe from them, so he must be safe
+ * where a function of ours casts in his name.
+ *
+ * A type is trusted if it is built in, or belongs to a superuser (types of extensions do) or to the current user.  That
+ * there is no cast now says nothing: its owner can make one while a query runs.
+ *
+ * row_to_json() calls casts to json, also of types within arrays and composite types.  A value whose type contains one that
+ * is not trusted is rebuilt before: the foreign parts as texts, arrays as arrays of these, composite values as records.
+ * Without casts, row_to_json() prints both alike.
+ *
+ * Tests: tests/t/072_foreign.pl.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/typcache.h"
+
+#include "pg/type_trust.h"
+
+static Datum plain_value(Datum value, Oid type, Oid *plain_type);
+
+bool
+type_is_trusted(Oid type)
+{
+	HeapTuple	tuple;
+	Oid			owner;
+
+	type = getBaseType(type);
+	if (type < FirstNormalObjectId)
+		return true;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	owner = ((Form_pg_type) GETSTRUCT(tuple))->typowner;
+	ReleaseSysCache(tuple);
+	return owner == GetUserId() || superuser_arg(owner);
+}
+
+void
+type_check_trusted(const char *column, Oid type)
+{
+	if (!type_is_trusted(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" is of type %s, which belongs to another role", column, format_type_be(type)),
+				 errdetail("A cast from it could run that role's code as you."),
+				 errhint("If you trust that role, cast it in the query: %s::text.", quote_identifier(column))));
+}
+
+/* Does row_to_json() look for a cast from this type, or from one within it, that is not trusted?  Of a record only its value tells. */
+static bool
+has_foreign(Oid type)
+{
+	Oid			element;
+	TupleDesc	desc;
+	bool		found = false;
+
+	check_stack_depth();
+	type = getBaseType(type);
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		return has_foreign(element);
+	if (type == RECORDOID)
+		return true;
+	if (!type_is_rowtype(type))
+		return !type_is_trusted(type);
+	desc = lookup_rowtype_tupdesc(type, -1);
+	for (int i = 0; i < desc->natts && !found; i++)
+		found = !TupleDescAttr(desc, i)->attisdropped && has_foreign(TupleDescAttr(desc, i)->atttypid);
+	ReleaseTupleDesc(desc);
+	return found;
+}
+
+static Datum
+printed(Datum value, Oid type, Oid *plain_type)
+{
+	Oid			func;
+	bool		varlena;
+
+	getTypeOutputInfo(type, &func, &varlena);
+	*plain_type = TEXTOID;
+	return CStringGetTextDatum(OidOutputFunctionCall(func, value));
+}
+
+/* The array's elements, each of them plain; as a text if there is no array of those. */
+static Datum
+plain_array(Datum value, Oid type, Oid element, Oid *plain_type)
+{
+	ArrayType  *array = DatumGetArrayTypeP(value);
+	Oid			plain = InvalidOid;
+	int16		len;
+	bool		byval;
+	char		align;
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+
+	get_typlenbyvalalign(element, &len, &byval, &align);
+	deconstruct_array(array, element, len, byval, align, &values, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		if (!nulls[i])
+			values[i] = plain_value(values[i], element, &plain);
+	if (!OidIsValid(plain))
+		plain = TEXTOID;
+	*plain_type = get_array_type(plain);
+	if (!OidIsValid(*plain_type))
+		return printed(value, type, plain_type);
+	get_typlenbyvalalign(plain, &len, &byval, &align);
+	return PointerGetDatum(construct_md_array(values, nulls, ARR_NDIM(array), ARR_DIMS(array), ARR_LBOUND(array), plain, len, byval, align));
+}
+
+static Datum
+plain_composite(Datum value)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(value);
+	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header),.t_data = header};
+	TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+	Datum		plain = type_plain_row(&tuple, desc);
+
+	ReleaseTupleDesc(desc);
+	return plain;
+}
+
+static Datum
+plain_value(Datum value, Oid type, Oid *plain_type)
+{
+	Oid			element;
+
+	check_stack_depth();
+	*plain_type = type;
+	if (!has_foreign(type))
+		return value;
+	type = getBaseType(type);
+	element = get_element_type(type);
+	if (OidIsValid(element))
+		return plain_array(value, type, element, plain_type);
+	if (!type_is_rowtype(type))
+		return printed(value, type, plain_type);
+	*plain_type = RECORDOID;
+	return plain_composite(value);
+}
+
+Datum
+type_plain_row(HeapTuple tuple, TupleDesc desc)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(desc->natts, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(desc->natts, 1));
+	Oid		   *types = palloc(sizeof(Oid) * Max(desc->natts, 1));
+	TupleDesc	plain;
+	int			n = 0;
+
+	heap_deform_tuple(tuple, desc, values, nulls);
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			n++;
+	plain = CreateTemplateTupleDesc(n);
+	n = 0;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped)
+			continue;
+		nulls[n] = nulls[i];
+		types[n] = TEXTOID;
+		if (!nulls[i])
+			values[n] = plain_value(values[i], att->atttypid, &types[n]);
+		TupleDescInitEntry(plain, (AttrNumber) (n + 1), NameStr(att->attname), types[n], -1, 0);
+		n++;
+	}
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(plain), values, nulls));
+}

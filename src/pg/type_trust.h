@@ -1,0 +1,20 @@
+/*
+ * type_trust.h
+ *	  Whose code a cast from a type may run.
+ */
+#ifndef VLLM_PG_TYPE_TRUST_H
+#define VLLM_PG_TYPE_TRUST_H
+
+#include "postgres.h"
+
+#include "access/htup.h"
+#include "access/tupdesc.h"
+
+/* Has nobody but superusers and the current user been able to make casts from this type, or from what a domain is over? */
+bool		type_is_trusted(Oid type);
+/* ERROR 42804 if not: column and type are named. */
+void		type_check_trusted(const char *column, Oid type);
+/* A row for row_to_json(), which calls casts to json: values of types that are not trusted become texts. */
+Datum		type_plain_row(HeapTuple tuple, TupleDesc desc);
+
+#endif
