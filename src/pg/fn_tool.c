@@ -2,8 +2,8 @@
  * fn_tool.c
  *	  llm_tool(): SQL functions as tools of a chat, and their calls.
  *
- * A call is a query, SELECT to_json(r.*) FROM schema.function(name => $1, ...) r, with parameters of
- * the arguments' own types: the planner adds defaults, the executor checks EXECUTE and runs
+ * A call is a query, SELECT r.* FROM schema.function(name => $1, ...) r as one column, with parameters of
+ * the arguments' own types, and its rows become JSON without casts of other roles' types (type_trust.c): the planner adds defaults, the executor checks EXECUTE and runs
  * set-returning functions, and no text of the model is ever part of the query.  Which function
  * the query calls is looked at before it runs: another one of the same name that would
  * fit better is not what the user listed.
@@ -29,6 +29,7 @@
 #include "utils/syscache.h"
 
 #include "pg/tool.h"
+#include "pg/type_trust.h"
 
 PG_FUNCTION_INFO_V1(llm_tool);
 
@@ -301,9 +302,11 @@ rows_json(const Tool *t, MemoryContext cxt)
 		appendStringInfoChar(&out, '[');
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		char	   *row = t->returns_void ? NULL : SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1);
+		bool		isnull;
+		Datum		row = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
 
-		appendStringInfo(&out, "%s%s", i > 0 ? ", " : "", row != NULL ? row : "null");
+		appendStringInfo(&out, "%s%s", i > 0 ? ", " : "",
+						 isnull ? "null" : type_plain_json(row, SPI_gettypeid(SPI_tuptable->tupdesc, 1)));
 	}
 	if (t->returns_set)
 		appendStringInfoChar(&out, ']');
@@ -329,9 +332,10 @@ tool_call(Tool *t, const JsonNode *object)
 	check_names(t, object);
 	read_values(t, object, &a);
 	initStringInfo(&query);
-	/* a row that is null comes out of FROM as one of nulls */
-	appendStringInfo(&query, "SELECT %spg_catalog.to_json(r.*)%s FROM %s(%s) r",
-					 t->returns_set ? "" : "CASE WHEN NOT r.* IS NULL THEN ", t->returns_set ? "" : " END",
+	/* a row that is null comes out of FROM as one of nulls; in CASE, r.* is one value */
+	appendStringInfo(&query, "SELECT %s FROM %s(%s) r",
+					 t->returns_void ? "NULL::pg_catalog.bool" :
+					 t->returns_set ? "CASE WHEN true THEN r.* END" : "CASE WHEN NOT r.* IS NULL THEN r.* END",
 					 quote_qualified_identifier(t->schema, t->name), a.list.data);
 	SPI_connect();
 	plan = SPI_prepare(query.data, a.n, a.types);

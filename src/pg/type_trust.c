@@ -14,7 +14,7 @@
  * is not trusted is rebuilt before: the foreign parts as texts, arrays as arrays of these, composite values as records.
  * Without casts, row_to_json() prints both alike.
  *
- * Tests: tests/t/072_foreign.pl.
+ * Tests: tests/t/072_foreign.pl, tests/sql/28_chat_run.sql.
  */
 #include "postgres.h"
 
@@ -23,8 +23,10 @@
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/typcache.h"
@@ -183,4 +185,19 @@ type_plain_row(HeapTuple tuple, TupleDesc desc)
 		n++;
 	}
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(plain), values, nulls));
+}
+
+char *
+type_plain_json(Datum value, Oid type)
+{
+	FmgrInfo	to_json;
+	Oid			plain;
+	Node	   *call;
+
+	value = plain_value(value, type, &plain);
+	call = (Node *) makeFuncExpr(F_TO_JSON, JSONOID, list_make1(makeNullConst(plain, -1, InvalidOid)), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	fmgr_info(F_TO_JSON, &to_json);
+	/* by it to_json() knows its argument's type */
+	fmgr_info_set_expr(call, &to_json);
+	return TextDatumGetCString(FunctionCall1(&to_json, value));
 }

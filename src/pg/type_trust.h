@@ -16,5 +16,7 @@ bool		type_is_trusted(Oid type);
 void		type_check_trusted(const char *column, Oid type);
 /* A row for row_to_json(), which calls casts to json: values of types that are not trusted become texts. */
 Datum		type_plain_row(HeapTuple tuple, TupleDesc desc);
+/* The same of any value, as to_json() would have it. */
+char	   *type_plain_json(Datum value, Oid type);
 
 #endif

@@ -174,6 +174,9 @@ my $row = '{"id":1,"body":"one","m":"glad","l":["sad",null,"glad"],"b":{"m":"sad
 is(sql('casts', q{SELECT "row" FROM llm_generate_query('TABLE s.docs', 'body')}), $row, 'a row as json, without casts');
 is(sql('casts', q{SELECT "row" FROM llm_generate_query('SELECT body, (m, 1) AS r, ARRAY[(l, b)] AS rs FROM s.docs', 'body')}),
 	'{"body":"one","r":{"f1":"glad","f2":1},"rs":[{"f1":["sad",null,"glad"],"f2":{"m":"sad","list":["glad"],"n":7}}]}', 'also within records');
+sql('casts', 'CREATE FUNCTION docs() RETURNS SETOF s.docs LANGUAGE sql AS $$TABLE s.docs$$; CREATE FUNCTION moods() RETURNS s.moods LANGUAGE sql AS $$SELECT l FROM s.docs$$');
+my %rows = (docs => "[$row]", moods => '["sad",null,"glad"]');
+is(sql('casts', qq{SELECT llm_call_tool('{"id": "c", "function": {"name": "$_", "arguments": "{}"}}', '{$_()}') ->> 'content'}), $rows{$_}, "what a tool returns: $_") for sort keys %rows;
 harmless('casts');
 like(sql('casts', q{SELECT "row" FROM llm_generate_query('SELECT body, m, l FROM s.docs', 'body')}, 'mal'), qr/"m":"cast","l":\["cast",null,"cast"\]/, 'the owner\'s casts work for the owner');
 is(sql('casts', q{SELECT count(*) FROM llm_run_batch('s.q'::regclass)}, 'mal'), '1', '... in a batch, too');
