@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include <inttypes.h>
+
 #include "catalog/pg_type.h"
 #include "catalog/pg_authid.h"
 #include "funcapi.h"
@@ -31,7 +33,7 @@
 PG_FUNCTION_INFO_V1(llm_lora_list);
 
 #define N_COLS		18
-#define UINT64_HEX	"%016" INT64_MODIFIER "x"
+#define UINT64_HEX	"%016" PRIx64
 
 /* An adapter that the engine has. */
 typedef struct InEngine
