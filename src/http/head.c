@@ -377,8 +377,6 @@ head_parse(char *s, size_t n, Head *h, const char **why)
 		status = check_host(h, host, host_len, why);
 	if (status == 0)
 		status = take_rest(h, why);
-	if (status == 0)
-		head_decode(h->path, false);
 	return status;
 }
 

@@ -31,7 +31,7 @@ typedef struct HeadField
 typedef struct Head
 {
 	const char *method;
-	char	   *path;			/* decoded */
+	char	   *path;			/* as it came */
 	char	   *query;			/* behind the question mark, as it came; NULL: none */
 	bool		http11;			/* else HTTP/1.0 */
 	bool		close;			/* nothing comes behind this request */

@@ -14,15 +14,31 @@ static const Route routes[] = {
 
 #define N_ROUTES	(sizeof(routes) / sizeof(routes[0]))
 
+/*
+ * What is in front of the server (a filter of paths) may decode a path or not.  So what a route names has to be written as it
+ * is, and only a * stands for escapes; no escape is a slash but in a model's name, where all slashes are of the name.
+ */
+static size_t
+star(bool names, const char *path)
+{
+	size_t		n = names ? strlen(path) : strcspn(path, "/");
+
+	for (size_t i = 0; i + 2 < n && !names; i++)
+		if (path[i] == '%' && path[i + 1] == '2' && (path[i + 2] == 'f' || path[i + 2] == 'F'))
+			return 0;
+	return n;
+}
+
 static bool
 path_matches(const char *pattern, const char *path)
 {
+	bool		names = strcmp(pattern, "/v1/models/*") == 0;
+
 	for (; *pattern != '\0'; pattern++)
 	{
 		if (*pattern == '*')
 		{
-			/* at the end: a model's name may have slashes */
-			size_t		n = pattern[1] == '\0' ? strlen(path) : strcspn(path, "/");
+			size_t		n = star(names, path);
 
 			if (n == 0)
 				return false;

@@ -515,6 +515,7 @@ serve_new(Conn *conn, const Head *head)
 	q->path = head->path;
 	q->method = head->method;
 	q->route = route_find(q->path);
+	head_decode(head->path, false);
 	q->dialect = q->route != NULL ? q->route->dialect : OPENAI;
 	atomic_fetch_add(&active, 1);
 	return q;
