@@ -50,7 +50,7 @@ fi
 runs_of() {
 	case $1 in
 		fuzz_wire) echo 900000 ;;
-		fuzz_jinja) echo 350000 ;;
+		fuzz_jinja | fuzz_http) echo 350000 ;;
 		fuzz_grammar) echo 20000 ;;
 		fuzz_parse | fuzz_kvtier | fuzz_remote_text) echo 200000 ;;
 		fuzz_config | fuzz_tokenizer) echo 75000 ;;
