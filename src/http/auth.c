@@ -35,9 +35,40 @@ request_key(const Request *q)
 	return key != NULL && key[0] != '\0' ? key : NULL;
 }
 
-/* 0, or the status of what is wrong */
+/* How long the address has to wait for its next try: 429; else 0. */
 static int
-look_up(const unsigned char *hash, char **role, DbError *e)
+check_guard(Request *q, const unsigned char *hash, DbError *e)
+{
+	q->retry_after = guard_blocked(clients_peer(conn_client(q->conn)), hash, clock_us());
+	if (q->retry_after == 0)
+		return 0;
+	snprintf(e->message, sizeof(e->message), "this address has sent too many API keys that are not valid");
+	return 429;
+}
+
+/* What the guard has to know. */
+static void
+tell_guard(const Request *q, const unsigned char *hash)
+{
+	const Peer *from = clients_peer(conn_client(q->conn));
+	char		address[64];
+
+	if (q->role != NULL)
+		guard_right(hash);
+	else if (guard_wrong(from, hash, clock_us()))
+	{
+		peer_text(from, address, sizeof(address));
+		log_line('W', "%s has sent %d API keys that are not valid within %d s, further ones are refused meanwhile", address,
+				 http_conf.wrong_keys, http_conf.wrong_key_window_s);
+	}
+}
+
+/*
+ * 0, or the status of what is wrong.  One look-up at a time: who has waited for its turn asks the guard again, so that an
+ * address has no more tries than it may have, however many it sends at once.
+ */
+static int
+look_up(Request *q, const unsigned char *hash, DbError *e)
 {
 	char		hex[2 + 2 * GUARD_HASH + 1] = "\\x";
 	const char *params[1] = {hex};
@@ -47,12 +78,19 @@ look_up(const unsigned char *hash, char **role, DbError *e)
 
 	for (int i = 0; i < GUARD_HASH; i++)
 		snprintf(hex + 2 + 2 * i, 3, "%02x", hash[i]);
-	if ((db = db_front_take(e)) == NULL)
+	if ((db = db_front_take(q->client, guard_known(hash) ? FRONT_FIRST : FRONT_KEY, e)) == NULL)
 		return e->status;
+	if (check_guard(q, hash, e) != 0)
+	{
+		db_front_give(db, true);
+		return 429;
+	}
 	end = db_query(db, -1, "SELECT vllm.http_login($1::bytea)", 1, params, &r, e);
 	if (end == DB_OK && !PQgetisnull(r, 0, 0))
-		*role = mem_strdup(PQgetvalue(r, 0, 0));
+		q->role = mem_strdup(PQgetvalue(r, 0, 0));
 	PQclear(r);
+	if (end == DB_OK)
+		tell_guard(q, hash);
 	db_front_give(db, end == DB_OK);
 	if (end == DB_OK)
 		return 0;
@@ -65,9 +103,7 @@ look_up(const unsigned char *hash, char **role, DbError *e)
 static int
 try_key(Request *q, const char *key, DbError *e)
 {
-	const Peer *from = clients_peer(conn_client(q->conn));
 	unsigned char hash[GUARD_HASH];
-	char		address[64];
 	int			status;
 
 	if (gnutls_hash_fast(GNUTLS_DIG_SHA256, key, strlen(key), hash) != 0)
@@ -75,26 +111,19 @@ try_key(Request *q, const char *key, DbError *e)
 		snprintf(e->message, sizeof(e->message), "could not hash the API key");
 		return 500;
 	}
-	q->retry_after = guard_blocked(from, hash, clock_us());
-	if (q->retry_after > 0)
-	{
-		snprintf(e->message, sizeof(e->message), "this address has sent too many API keys that are not valid");
-		return 429;
-	}
-	status = look_up(hash, &q->role, e);
+	status = check_guard(q, hash, e);
+	if (status == 0)
+		status = look_up(q, hash, e);
 	if (status == 0 && q->role != NULL)
-		guard_right(hash);
-	else if (status == 0 && guard_wrong(from, hash, clock_us()))
 	{
-		peer_text(from, address, sizeof(address));
-		log_line('W', "%s has sent %d API keys that are not valid within %d s, further ones are refused meanwhile", address,
-				 http_conf.wrong_keys, http_conf.wrong_key_window_s);
+		memcpy(&q->key, hash, sizeof(q->key));
+		q->key |= 1;
 	}
 	return status;
 }
 
 int
-auth_role(Request *q, bool *keyed, char *message, size_t size)
+auth_role(Request *q, char *message, size_t size)
 {
 	const char *key = request_key(q);
 	DbError		e = {0};
@@ -112,8 +141,7 @@ auth_role(Request *q, bool *keyed, char *message, size_t size)
 		snprintf(message, size, "%s", e.message);
 		return status;
 	}
-	*keyed = q->role != NULL;
-	if (*keyed)
+	if (q->role != NULL)
 		return 0;
 	snprintf(message, size, "%s", key != NULL ? "the API key is not valid" :
 			 "no API key was given (Authorization: Bearer, or x-api-key)");

@@ -9,7 +9,7 @@
 
 #include "http/serve.h"
 
-/* The role of a request, in q->role, and whether a key opened it: 0; or the HTTP status of the refusal, with its message. */
-int			auth_role(Request *q, bool *keyed, char *message, size_t size);
+/* The role of a request, in q->role, and its key's number in q->key: 0; or the HTTP status of the refusal, with its message. */
+int			auth_role(Request *q, char *message, size_t size);
 
 #endif

@@ -5,15 +5,20 @@
  * Nobody can know whether a client has a key before it has sent its headers, so everybody is let in, and who makes others
  * wait for it may be told to leave:
  *
- *	one more of an address than vllm.http_clients_per_address, without a key so far		the oldest of these that is awaited
+ *	one more of an address than vllm.http_clients_per_address that is awaited, without a key so far		the oldest of these
  *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address that has most;
  *											if there is none, the oldest with a key that is between two requests
  *
- * "Awaited" is a client of which the rest of a request is to come.  So a crowd of slow ones loses places to each who comes,
- * and a quick one, whose headers come at once, is awaited for no longer than that.  Requests without a key that are being
- * answered can't be ended: those have at most what vllm.http_reserved_clients leaves, and per address its share.
+ * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is whole, and again
+ * while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick one, whose headers come at once,
+ * is awaited for no longer than that; bytes that its thread has not read yet count as read.  A client without a request in hand
+ * that does not take what is written to it (a refusal) may be told to leave like one that is awaited.  Requests without a key
+ * that are being answered can't be ended: those have at most what vllm.http_reserved_clients leaves, and per address its share.
+ * Requests with a key can't be ended either: one key has at most three quarters of all places.
  *
- * Who is told to leave finds its socket at its end, says so to its client and goes: until then it has no place, but a thread.
+ * A client that is told to leave while it is read from finds its socket at its end, says so to its client and goes within
+ * EVICTED_WRITE; while it is written to its socket is closed in both directions, and its thread wakes at once.  Until then it
+ * has no place, but a thread.  The acceptor waits for none of them: beyond CLIENTS_LEAVING it turns newcomers away.
  *
  * Tests: tests/unit/test_http_clients.c, tests/t/083_http_raw.pl.
  */
@@ -21,7 +26,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -30,7 +34,8 @@
 #include "http/conf.h"
 
 #define BUCKETS			1024	/* of addresses */
-#define LEAVING_MS		1000	/* that a newcomer waits for these */
+#define SECOND			INT64_C(1000000)
+#define EVICTED_WRITE	(SECOND / 10)	/* us, for a last word */
 #define LOG_INTERVAL	10000000	/* us between lines about clients that had to leave */
 
 /* Of an address that somebody has come from. */
@@ -47,16 +52,19 @@ struct Client
 {
 	int			fd;
 	Share	   *share;
+	uint64_t	key;			/* of its last request that had a valid one */
 	bool		keyed;			/* its last request had a valid key */
 	bool		busy;			/* a request without a key has its place */
+	bool		holds;			/* a request with a key has its place */
 	bool		awaited;
 	bool		idle;
+	bool		writing;
 	bool		evicted;
+	bool		cut;			/* while it was written to */
 	Client	   *older, *newer;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 static Share *shares[BUCKETS];
 static Client *oldest, *newest;
 static int	present;			/* threads */
@@ -127,19 +135,51 @@ evict(Client *c)
 	}
 	c->evicted = true;
 	placed--;
-	/* its thread wakes, and may still write */
-	shutdown(c->fd, SHUT_RD);
+	c->cut = c->writing;
+	/* its thread wakes; one that reads may still write */
+	shutdown(c->fd, c->cut ? SHUT_RDWR : SHUT_RD);
 }
 
-/* The oldest of an address (NULL: of that which has most) that has no key and is awaited; NULL: none */
+/* Have bytes come that its thread has not read yet? */
+static bool
+has_unread(const Client *c)
+{
+	char		byte;
+
+	return (c->awaited || !c->writing) && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static bool
+may_leave(const Client *c)
+{
+	return !c->evicted && !c->keyed && (c->awaited || (c->writing && !c->busy));
+}
+
+/* The oldest of an address, if as many of it as its share may leave. */
 static Client *
-oldest_unknown(const Share *of)
+beyond_share(const Share *share)
+{
+	Client	   *found = NULL;
+	int			n = 0;
+
+	for (Client *c = oldest; c != NULL && n < http_conf.clients_per_address; c = c->newer)
+		if (c->share == share && may_leave(c) && !has_unread(c))
+		{
+			n++;
+			if (found == NULL)
+				found = c;
+		}
+	return n < http_conf.clients_per_address ? NULL : found;
+}
+
+/* The oldest that may leave, of the address that has most; unread: even if it has sent something; NULL: none */
+static Client *
+oldest_unknown(bool unread)
 {
 	Client	   *found = NULL;
 
 	for (Client *c = oldest; c != NULL; c = c->newer)
-		if (!c->evicted && !c->keyed && c->awaited && (of == NULL || c->share == of) &&
-			(found == NULL || c->share->unknown > found->share->unknown))
+		if (may_leave(c) && (found == NULL || c->share->unknown > found->share->unknown) && (unread || !has_unread(c)))
 			found = c;
 	return found;
 }
@@ -159,31 +199,19 @@ make_room(const Share *share)
 {
 	Client	   *c;
 
-	if (http_conf.clients_per_address > 0 && share->unknown >= http_conf.clients_per_address &&
-		(c = oldest_unknown(share)) != NULL)
+	while (http_conf.clients_per_address > 0 && share->unknown >= http_conf.clients_per_address &&
+		   (c = beyond_share(share)) != NULL)
 		evict(c);
 	if (placed < http_conf.max_clients)
 		return true;
-	c = oldest_unknown(NULL);
+	c = oldest_unknown(false);
+	if (c == NULL)
+		c = oldest_unknown(true);
 	if (c == NULL)
 		c = oldest_idle();
 	if (c != NULL)
 		evict(c);
 	return c != NULL;
-}
-
-/* Those who were told to leave are many: until some have; false: they don't. */
-static bool
-wait_for_leavers(void)
-{
-	struct timespec until;
-	int			rc = 0;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += LEAVING_MS / 1000;
-	while (present - placed >= CLIENTS_LEAVING && rc == 0)
-		rc = pthread_cond_timedwait(&left, &lock, &until);
-	return present - placed < CLIENTS_LEAVING;
 }
 
 /* ---- clients ---- */
@@ -211,7 +239,7 @@ clients_enter(int fd, const Peer *from)
 
 	pthread_mutex_lock(&lock);
 	share = join_share(from);
-	if (wait_for_leavers() && make_room(share))
+	if (present - placed < CLIENTS_LEAVING && make_room(share))
 	{
 		c = mem_zalloc(sizeof(Client));
 		c->fd = fd;
@@ -231,6 +259,7 @@ clients_enter(int fd, const Peer *from)
 static void
 release(Client *c)
 {
+	c->holds = false;
 	if (!c->busy)
 		return;
 	c->busy = false;
@@ -251,9 +280,11 @@ clients_leave(Client *c)
 	leave_share(c->share);
 	unlink_client(c);
 	present--;
+	if (c->cut)
+		/* what it did not take is not kept for it */
+		(void) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger) {.l_onoff = 1}, sizeof(struct linger));
 	/* under the lock: nobody may shut down another's socket of this number */
 	close(c->fd);
-	pthread_cond_signal(&left);
 	pthread_mutex_unlock(&lock);
 	mem_free(c);
 }
@@ -267,18 +298,38 @@ set_keyed(Client *c, bool keyed)
 	c->share->unknown += keyed ? -1 : 1;
 }
 
+/* Has a key all places that one key may have? */
+static bool
+key_is_full(uint64_t key)
+{
+	int			share = CLIENTS_KEY_SHARE(http_conf.max_clients);
+	int			held = 0;
+
+	if (placed < share)
+		return false;
+	for (const Client *c = oldest; c != NULL; c = c->newer)
+		held += c->holds && c->key == key;
+	return held >= share;
+}
+
 Claim
-clients_claim(Client *c, bool keyed)
+clients_claim(Client *c, uint64_t key)
 {
 	Claim		claim = CLAIM_OK;
 
 	pthread_mutex_lock(&lock);
 	if (c->evicted)
 		claim = CLAIM_GONE;
-	else if (keyed)
+	else if (key != 0 && key_is_full(key))
+		claim = CLAIM_KEY;
+	else if (key != 0)
+	{
 		set_keyed(c, true);
+		c->key = key;
+		c->holds = true;
+	}
 	else if (c->keyed)
-		;						/* a client with a key asks for what needs none */
+		c->holds = true;		/* a client with a key asks for what needs none */
 	else if (http_conf.clients_per_address > 0 && c->share->busy >= http_conf.clients_per_address)
 		claim = CLAIM_SHARE;
 	else if (busy >= http_conf.max_clients - http_conf.reserved_clients)
@@ -315,6 +366,28 @@ clients_awaited(Client *c, bool awaited, bool idle)
 	pthread_mutex_lock(&lock);
 	c->awaited = awaited;
 	c->idle = idle;
+	pthread_mutex_unlock(&lock);
+}
+
+int64_t
+clients_write_begin(Client *c)
+{
+	int64_t		limit = http_conf.idle_timeout_s;
+
+	pthread_mutex_lock(&lock);
+	c->writing = true;
+	if (!c->keyed && http_conf.header_timeout_s < limit)
+		limit = http_conf.header_timeout_s;
+	limit = c->evicted ? EVICTED_WRITE : limit * SECOND;
+	pthread_mutex_unlock(&lock);
+	return limit;
+}
+
+void
+clients_write_end(Client *c)
+{
+	pthread_mutex_lock(&lock);
+	c->writing = false;
 	pthread_mutex_unlock(&lock);
 }
 

@@ -7,7 +7,7 @@
  *	the first head		vllm.http_header_timeout from the connection on, with the handshake of TLS
  *	a later head		vllm.http_idle_timeout until it begins, then vllm.http_header_timeout
  *	a body				vllm.http_body_timeout in all, and no silence of more than vllm.http_idle_timeout
- *	a piece of answer	vllm.http_idle_timeout until the client has taken it
+ *	a piece of answer	vllm.http_idle_timeout until the client has taken it, vllm.http_header_timeout if it has no key
  *
  * Who is late with a request that has begun is told so (408), with one that has not is left.  The connection ends behind an
  * answer whenever the place of the next request is not certain: after anything wrong with a head or a body, before a body has
@@ -37,7 +37,6 @@
 #define LINGER_KEY		(10 * SECOND)
 #define LINGER_OTHER	(2 * SECOND)
 #define LINGER_BYTES	(256 * 1024)
-#define EVICTED_WRITE	(SECOND / 10)
 
 struct Conn
 {
@@ -86,7 +85,8 @@ put(Conn *c, const char *data, size_t len)
 	{
 		size_t		n = len < WRITE_SIZE ? len : WRITE_SIZE;
 
-		c->broken = !net_write(&c->net, data, n, clock_us() + http_conf.idle_timeout_s * SECOND);
+		c->broken = !net_write(&c->net, data, n, clock_us() + clients_write_begin(c->client));
+		clients_write_end(c->client);
 		data += n;
 		len -= n;
 	}
@@ -201,7 +201,10 @@ say_evicted(Conn *c)
 	buf_printf(&out, "HTTP/1.1 503 %s\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
 			   "Content-Length: %zu\r\n\r\n%s", reason(503), sizeof(body) - 1, body);
 	if (!c->broken)
-		(void) net_write(&c->net, out.data, out.len, clock_us() + EVICTED_WRITE);
+	{
+		(void) net_write(&c->net, out.data, out.len, clock_us() + clients_write_begin(c->client));
+		clients_write_end(c->client);
+	}
 	buf_free(&out);
 	c->broken = true;
 }
@@ -226,13 +229,14 @@ read_head(Conn *c)
 	int64_t		until = c->opened + http_conf.header_timeout_s * SECOND;
 	HeadScan	scan = {0};
 	const char *why = "";
-	bool		begun = c->opened != 0 || c->in.len > 0;
+	bool		idle = c->in.len == 0;
+	bool		begun = c->opened != 0 || !idle;
 	int			status;
 
 	if (c->opened == 0)
 		until = clock_us() + (begun ? http_conf.header_timeout_s : http_conf.idle_timeout_s) * SECOND;
 	c->opened = 0;
-	clients_awaited(c->client, true, c->in.len == 0);
+	clients_awaited(c->client, true, idle);
 	while ((status = head_scan(c->in.data, c->in.len, &scan, &why)) == 0)
 	{
 		ssize_t		n = get(c, until);
@@ -245,11 +249,12 @@ read_head(Conn *c)
 				refuse(c, 408, "the request's headers did not come within vllm.http_header_timeout");
 			return false;
 		}
-		if (begun)
-			continue;
+		if (idle)
+			clients_awaited(c->client, true, false);
+		idle = false;
+		if (!begun)
+			until = clock_us() + http_conf.header_timeout_s * SECOND;
 		begun = true;
-		until = clock_us() + http_conf.header_timeout_s * SECOND;
-		clients_awaited(c->client, true, false);
 	}
 	if (status != 1)
 	{
@@ -301,6 +306,7 @@ read_body(Conn *c, Request *q)
 	uint64_t	left = c->head.length;
 	Chunks		chunks = {0};
 
+	clients_awaited(c->client, true, false);
 	if (c->head.expects && c->in.len == 0)
 		(void) put(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
 	for (;;)
@@ -338,6 +344,8 @@ one_request(Conn *c)
 	c->head_only = strcmp(h->method, "HEAD") == 0;
 	c->body_ended = !h->chunked && h->length == 0;
 	c->last = h->close;
+	/* its head is whole: while the key is looked up nothing is expected from the client */
+	clients_awaited(c->client, false, false);
 	q = serve_new(c, h);
 	serve_begin(q);
 	if (!c->answered && !c->body_ended)
@@ -347,7 +355,7 @@ one_request(Conn *c)
 		say_evicted(c);
 	if (!c->answered && c->body_ended && !c->broken)
 		serve_finish(q);
-	c->keyed = q->role != NULL;
+	c->keyed = q->key != 0;
 	serve_free(q);
 	clients_release(c->client);
 }
@@ -357,7 +365,13 @@ run(void *arg)
 {
 	Conn	   *c = arg;
 
-	if (net_start(&c->net, clients_fd(c->client), c->opened + http_conf.header_timeout_s * SECOND))
+	bool		started;
+
+	/* one that has to leave during a handshake can't be told anything */
+	(void) clients_write_begin(c->client);
+	started = net_start(&c->net, clients_fd(c->client), c->opened + http_conf.header_timeout_s * SECOND);
+	clients_write_end(c->client);
+	if (started)
 	{
 		do
 		{
@@ -366,7 +380,8 @@ run(void *arg)
 			if (read_head(c))
 				one_request(c);
 		} while (!c->last && !c->broken);
-		clients_awaited(c->client, true, false);
+		/* all has been said: it may leave at any time */
+		clients_awaited(c->client, true, true);
 		if (!c->broken)
 		{
 			net_finish(&c->net);

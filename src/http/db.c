@@ -6,6 +6,9 @@
  * (oldest first) and is handed a place by whoever gives one back.  `used` counts places: connections in
  * hand and waiters that have been handed one.
  *
+ * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a time, others wait in
+ * queues: first keys that were valid before, then the others, of which a limited number may wait.
+ *
  * WATCHING THE CLIENT.  A thread that waits for the server polls the HTTP client's socket, too. When that is
  * closed the statement is cancelled, and its end is read before the connection is used again: the engine drops
  * the request within a step.  A client that shuts down its sending side counts as gone.
@@ -36,6 +39,8 @@
 
 #define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
 #define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
+#define FRONT_LEAST		16		/* look-ups of keys that may wait, whatever the settings are */
+#define FRONT_ROUND		8		/* turns of the front connection, of which one goes to whichever class */
 #define LOG_INTERVAL	5000000 /* us between complaints that no connection can be had */
 
 /* ---- errors ---- */
@@ -441,15 +446,22 @@ typedef struct Waiter
 	struct Waiter *next;
 } Waiter;
 
+/* Threads that wait for something, oldest first. */
+typedef struct Queue
+{
+	Waiter	   *first, *last;
+	int			n;
+} Queue;
+
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static Db  *idle_list;			/* last used first */
 static int	used;				/* places in hand */
-static Waiter *first_waiter, *last_waiter;
+static Queue pool_queue;
 
 static void
-unlink_waiter(const Waiter *w)
+unlink_waiter(Queue *q, const Waiter *w)
 {
-	Waiter	  **p = &first_waiter;
+	Waiter	  **p = &q->first;
 	Waiter	   *prev = NULL;
 
 	while (*p != w)
@@ -458,39 +470,44 @@ unlink_waiter(const Waiter *w)
 		p = &prev->next;
 	}
 	*p = w->next;
-	if (last_waiter == w)
-		last_waiter = prev;
+	if (q->last == w)
+		q->last = prev;
+	q->n--;
+}
+
+/* The oldest one has what it waits for; false: there is none.  Locked. */
+static bool
+grant(Queue *q)
+{
+	Waiter	   *w = q->first;
+
+	if (w == NULL)
+		return false;
+	unlink_waiter(q, w);
+	w->granted = true;
+	pthread_cond_signal(&w->cond);
+	return true;
 }
 
 /* A place is free: for the oldest waiter, or for who comes.  Locked. */
 static void
 free_place(void)
 {
-	Waiter	   *w = first_waiter;
-
-	if (w == NULL)
-	{
+	if (!grant(&pool_queue))
 		used--;
-		return;
-	}
-	unlink_waiter(w);
-	w->granted = true;
-	pthread_cond_signal(&w->cond);
 }
 
-/* Wait for a place; locked. */
+/* Wait until something is granted; lock is held. */
 static DbEnd
-wait_place(int client, int64_t until, DbError *e)
+wait_turn(Queue *q, pthread_mutex_t *lock, int client, int64_t until, DbError *e)
 {
 	Waiter		w = {.granted = false};
 	DbEnd		end = DB_OK;
 
 	pthread_cond_init(&w.cond, NULL);
-	if (last_waiter == NULL)
-		first_waiter = &w;
-	else
-		last_waiter->next = &w;
-	last_waiter = &w;
+	*(q->first == NULL ? &q->first : &q->last->next) = &w;
+	q->last = &w;
+	q->n++;
 	while (!w.granted)
 	{
 		struct timespec ts;
@@ -499,22 +516,28 @@ wait_place(int client, int64_t until, DbError *e)
 		if (now >= until)
 			end = fail(e, DB_BUSY, 503, "the server has too many requests in hand, try again later");
 		else if (client_gone(client))
-			end = DB_GONE;
+			end = fail(e, DB_GONE, 503, "the client has left");
 		else if (atomic_load(&interrupted))
 			end = fail_ending(e);
 		if (end != DB_OK)
 		{
-			unlink_waiter(&w);
+			unlink_waiter(q, &w);
 			break;
 		}
 		clock_gettime(CLOCK_REALTIME, &ts);
 		ts.tv_nsec += (until - now < LOOK_AROUND * 1000 ? until - now : LOOK_AROUND * 1000) * 1000;
 		ts.tv_sec += ts.tv_nsec / 1000000000;
 		ts.tv_nsec %= 1000000000;
-		(void) pthread_cond_timedwait(&w.cond, &pool_lock, &ts);
+		(void) pthread_cond_timedwait(&w.cond, lock, &ts);
 	}
 	pthread_cond_destroy(&w.cond);
 	return end;
+}
+
+static int64_t
+queue_end(void)
+{
+	return clock_us() + (int64_t) http_conf.queue_timeout_ms * 1000;
 }
 
 /* A connection whose server process ended while it was idle is not one. */
@@ -550,13 +573,13 @@ pop_idle(void)
 DbEnd
 db_take(int client, Db **out, DbError *e)
 {
-	int64_t		until = clock_us() + (int64_t) http_conf.queue_timeout_ms * 1000;
+	int64_t		until = queue_end();
 	DbEnd		end = DB_OK;
 
 	*out = NULL;
 	pthread_mutex_lock(&pool_lock);
 	if (used >= http_conf.max_connections)
-		end = wait_place(client, until, e);
+		end = wait_turn(&pool_queue, &pool_lock, client, until, e);
 	else
 		used++;
 	while (end == DB_OK && (*out = pop_idle()) == NULL)
@@ -571,7 +594,7 @@ db_take(int client, Db **out, DbError *e)
 		if (used > 1)
 		{
 			used--;
-			end = wait_place(client, until, e);
+			end = wait_turn(&pool_queue, &pool_lock, client, until, e);
 			continue;
 		}
 		free_place();
@@ -621,11 +644,55 @@ db_close_all(void)
 
 static pthread_mutex_t front_lock = PTHREAD_MUTEX_INITIALIZER;
 static Db  *front;
+static bool front_in_hand;
+static Queue front_queues[FRONT_CLASSES];
+
+/* How many may wait with keys that may be anything: no more than there may be requests without a key. */
+static int
+most_unknown(void)
+{
+	int			most = http_conf.max_clients - http_conf.reserved_clients;
+
+	return most > FRONT_LEAST ? most : FRONT_LEAST;
+}
+
+static DbEnd
+front_turn(int client, FrontClass class, DbError *e)
+{
+	DbEnd		end = DB_OK;
+
+	pthread_mutex_lock(&front_lock);
+	if (!front_in_hand)
+		front_in_hand = true;
+	else if (class == FRONT_KEY && front_queues[class].n >= most_unknown())
+		end = fail(e, DB_BUSY, 503, "the server has too many API keys to look up, try again later");
+	else
+		end = wait_turn(&front_queues[class], &front_lock, client, queue_end(), e);
+	pthread_mutex_unlock(&front_lock);
+	return end;
+}
+
+/* The turn passes to the next one: of the first class that has any, but each class has its turn at times. */
+static void
+end_turn(void)
+{
+	static unsigned turns;
+	bool		granted = false;
+
+	pthread_mutex_lock(&front_lock);
+	turns++;
+	for (unsigned i = 0; i < FRONT_CLASSES && !granted; i++)
+		granted = grant(&front_queues[(turns % FRONT_ROUND == 0 ? i + turns / FRONT_ROUND : i) % FRONT_CLASSES]);
+	if (!granted)
+		front_in_hand = false;
+	pthread_mutex_unlock(&front_lock);
+}
 
 Db *
-db_front_take(DbError *e)
+db_front_take(int client, FrontClass class, DbError *e)
 {
-	pthread_mutex_lock(&front_lock);
+	if (front_turn(client, class, e) != DB_OK)
+		return NULL;
 	if (front != NULL && !still_there(front))
 	{
 		close_db(front);
@@ -635,7 +702,7 @@ db_front_take(DbError *e)
 		/* everybody waits for it */
 		front = connect_db(" -c lock_timeout=1s -c statement_timeout=5s", e);
 	if (front == NULL)
-		pthread_mutex_unlock(&front_lock);
+		end_turn();
 	return front;
 }
 
@@ -647,5 +714,5 @@ db_front_give(Db *db, bool idle)
 		close_db(db);
 		front = NULL;
 	}
-	pthread_mutex_unlock(&front_lock);
+	end_turn();
 }

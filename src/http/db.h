@@ -48,8 +48,17 @@ void		db_give(Db *db, bool idle);
 /* Close what is idle. */
 void		db_close_all(void);
 
-/* The one connection for short questions of the door itself; NULL: none can be had. */
-Db		   *db_front_take(DbError *e);
+/* Who waits for the front connection. */
+typedef enum FrontClass
+{
+	FRONT_FIRST,				/* a key that was valid before */
+	FRONT_KEY,					/* another key: no more than a number of these wait */
+	FRONT_OWN,					/* a question of the server itself */
+	FRONT_CLASSES
+} FrontClass;
+
+/* The one connection for short questions of the door itself; NULL: none can be had, at most queue_timeout_ms are waited. */
+Db		   *db_front_take(int client, FrontClass class, DbError *e);
 void		db_front_give(Db *db, bool idle);
 
 /* BEGIN, and become the role for the transaction; trace: headers traceparent and tracestate, NULL = none. */

@@ -10,6 +10,9 @@
  * looked up wherever they come from: that they are known opens nothing, the database decides as ever.  So who is at work goes
  * on beside somebody who guesses; a key that this door has not seen yet waits for the window's end.
  *
+ * Keys are looked up one after the other (db.c), the known ones first, and the guard is asked again when a key's turn has come: an
+ * address has vllm.http_wrong_keys tries even if it sends many at once.
+ *
  * Both tables have a fixed size, in sets of WAYS of which the least recently used place is taken.
  *
  * Tests: tests/unit/test_http_clients.c, tests/t/083_http_raw.pl.
@@ -117,11 +120,20 @@ guard_blocked(const Peer *from, const unsigned char *hash, int64_t now)
 	return wait;
 }
 
+bool
+guard_known(const unsigned char *hash)
+{
+	bool		known;
+
+	pthread_mutex_lock(&lock);
+	known = find_known(hash, false) != NULL;
+	pthread_mutex_unlock(&lock);
+	return known;
+}
+
 void
 guard_right(const unsigned char *hash)
 {
-	if (http_conf.wrong_keys == 0)
-		return;
 	pthread_mutex_lock(&lock);
 	find_known(hash, true)->used = ++uses;
 	pthread_mutex_unlock(&lock);
@@ -134,10 +146,16 @@ guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
 	Known	   *k;
 	bool		blocked;
 
-	if (http_conf.wrong_keys == 0)
-		return false;
 	pthread_mutex_lock(&lock);
-	g = find_guesser(from, true);
+	/* revoked since */
+	if ((k = find_known(hash, false)) != NULL)
+		*k = (Known) {.used = 0};
+	g = http_conf.wrong_keys == 0 ? NULL : find_guesser(from, true);
+	if (g == NULL)
+	{
+		pthread_mutex_unlock(&lock);
+		return false;
+	}
 	if (g->until <= now)
 	{
 		g->wrong = 0;
@@ -146,9 +164,6 @@ guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
 	g->wrong++;
 	g->used = ++uses;
 	blocked = g->wrong == http_conf.wrong_keys;
-	/* revoked since */
-	if ((k = find_known(hash, false)) != NULL)
-		*k = (Known) {.used = 0};
 	pthread_mutex_unlock(&lock);
 	return blocked;
 }

@@ -20,6 +20,8 @@ void		guard_init(uint64_t seed);
  * of clock_us(), as below.
  */
 int			guard_blocked(const Peer *from, const unsigned char *hash, int64_t now);
+/* Was this key valid when it was looked up last? */
+bool		guard_known(const unsigned char *hash);
 /* The key was valid. */
 void		guard_right(const unsigned char *hash);
 /* It was not; true: from now on the address is refused, which is to be told once. */

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -48,6 +49,7 @@
 #define DRAIN_MS		10000
 #define CUT_MS			2000	/* for those that were cancelled to say so */
 #define BIND_MS			2000	/* the door before this one may be about to close its sockets */
+#define SOCKET_BUFFER	(256 * 1024)	/* bytes that the kernel keeps for a client in each direction */
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */
 
 static int	listeners[MAX_LISTENERS];
@@ -109,6 +111,7 @@ static int
 listen_on(const struct addrinfo *a)
 {
 	int			on = 1;
+	int			size = SOCKET_BUFFER;
 	int			fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
 	char		what[64];
 
@@ -116,6 +119,9 @@ listen_on(const struct addrinfo *a)
 	if (fd < 0)
 		return -1;
 	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* clients' sockets inherit these: without them a client that does not read has some MB of the kernel's memory */
+	(void) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	(void) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	if (a->ai_family == AF_INET6)
 		(void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	if (bind_to(fd, a) && listen(fd, BACKLOG) == 0)
@@ -309,6 +315,9 @@ main(int argc, char **argv)
 	sigset_t	wait_for;
 	int			got;
 
+	/* it has the keys of many */
+	if (prctl(PR_SET_DUMPABLE, 0) != 0)
+		log_line('W', "could not forbid memory dumps");
 	for (int i = 1; i < argc; i += 2)
 		if (strcmp(argv[i], "--set") != 0 || i + 1 == argc || !conf_set(argv[i + 1]))
 			give_up("bad argument", argv[i]);

@@ -178,7 +178,7 @@ serve_health(Request *q)
 	DbEnd		end;
 	bool		ready;
 	bool		off = false;
-	Db		   *db = db_front_take(&e);
+	Db		   *db = db_front_take(q->client, FRONT_OWN, &e);
 
 	if (db == NULL)
 	{
@@ -211,7 +211,7 @@ serve_version(Request *q)
 	PGresult   *r = NULL;
 	Buf			body = {0};
 	DbEnd		end;
-	Db		   *db = db_front_take(&e);
+	Db		   *db = db_front_take(q->client, FRONT_OWN, &e);
 
 	if (db == NULL)
 	{
@@ -251,7 +251,7 @@ serve_metrics(Request *q)
 	PGresult   *r = NULL;
 	Buf			body = {0};
 	DbEnd		end;
-	Db		   *db = db_front_take(&e);
+	Db		   *db = db_front_take(q->client, FRONT_OWN, &e);
 
 	if (db == NULL)
 	{
@@ -421,9 +421,9 @@ check_length(Request *q)
 
 /* A place for the request; false: there is none, as the client was told. */
 static bool
-claim_place(Request *q, bool keyed)
+claim_place(Request *q)
 {
-	switch (clients_claim(conn_client(q->conn), keyed))
+	switch (clients_claim(conn_client(q->conn), q->key))
 	{
 		case CLAIM_OK:
 			return true;
@@ -432,6 +432,9 @@ claim_place(Request *q, bool keyed)
 			return false;
 		case CLAIM_FULL:
 			serve_error(q, 503, "the server has too many requests without an API key in hand");
+			return false;
+		case CLAIM_KEY:
+			serve_error(q, 429, "this API key has too many requests in hand");
 			return false;
 		case CLAIM_GONE:
 			break;
@@ -445,11 +448,10 @@ static bool
 find_role(Request *q)
 {
 	char		message[1024];
-	bool		keyed = false;
-	int			status = auth_role(q, &keyed, message, sizeof(message));
+	int			status = auth_role(q, message, sizeof(message));
 
 	if (status == 0)
-		return claim_place(q, keyed);
+		return claim_place(q);
 	clients_unknown(conn_client(q->conn));
 	serve_error(q, status, message);
 	return false;
@@ -464,7 +466,7 @@ begin_route(Request *q)
 
 	if (q->route->kind == R_HEALTH || q->route->kind == R_VERSION || q->route->kind == R_LOAD)
 	{
-		if (claim_place(q, false))
+		if (claim_place(q))
 			check_length(q);
 		return;
 	}
@@ -544,7 +546,7 @@ serve_upload(Request *q, const char *data, size_t n)
 		buf_free(&q->body);
 		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 	}
-	else if (asks_database(q) || q->route->kind == R_DEV)
+	else if ((asks_database(q) || q->route->kind == R_DEV))
 		buf_add(&q->body, data, n);
 }
 

@@ -24,6 +24,7 @@ typedef struct Request
 	const char *path;
 	const char *method;
 	char	   *role;			/* of the key; owned, NULL: no key was needed */
+	uint64_t	key;			/* a number of the key's own; 0: there is none */
 	Buf			body;			/* what llm_api() is to have */
 	size_t		received;		/* bytes of the body, kept or not */
 	bool		stream;			/* the body asks for one */

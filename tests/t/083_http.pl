@@ -147,6 +147,8 @@ SKIP:
 	};
 	my $say = sub { my ($path, $prompt, $who) = @_; return scalar $post->($path, qq({"prompt": "$prompt"}), $who) };
 
+	is((stat('/proc/' . door_pid() . '/environ'))[4], 0, 'nobody may look into its memory');
+
 	# ---- answers ----
 
 	my ($status, $content, $headers) = $post->('/v1/completions', '{"prompt": "hello door"}', 'app');
@@ -608,6 +610,6 @@ SKIP:
 	}
 }
 $node->stop('fast');
-is(scalar(grep { (eval { slurp_file($_) } // '') =~ /vllm_pg_http\0.*\0port=$port\0/s } glob '/proc/[0-9]*/cmdline'), 0, 'no server is left');
+is(scalar(grep { (eval { slurp_file($_) } // '') =~ /vllm_pg_http\0.*\0port[=\0]$port\0/s } glob '/proc/[0-9]*/cmdline'), 0, 'no server is left');
 unlike(slurp_file($node->logfile), qr/PANIC|was terminated by signal (11|6)/, 'a clean log');
 done_testing();

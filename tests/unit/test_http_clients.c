@@ -1,11 +1,13 @@
 /*
  * test_http_clients.c
- *	  Who has to leave when the HTTP door has too many clients, and which addresses are refused for their wrong keys.
+ *	  Who has to leave when the HTTP door has too many clients, which addresses are refused for their wrong keys, and how much
+ *	  memory bodies have.
  */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "http/clients.h"
 #include "http/conf.h"
@@ -22,8 +24,9 @@ peer(unsigned char last)
 	return peer_of(&a);
 }
 
+/* other: the client's end of the connection; NULL: is closed */
 static Client *
-enter(unsigned char last)
+enter_with(unsigned char last, int *other)
 {
 	Peer		p = peer(last);
 	int			pair[2];
@@ -31,11 +34,20 @@ enter(unsigned char last)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
 		return NULL;
-	close(pair[1]);
+	if (other == NULL)
+		close(pair[1]);
+	else
+		*other = pair[1];
 	c = clients_enter(pair[0], &p);
 	if (c == NULL)
 		close(pair[0]);
 	return c;
+}
+
+static Client *
+enter(unsigned char last)
+{
+	return enter_with(last, NULL);
 }
 
 /* How many of these were told to leave? */
@@ -68,7 +80,7 @@ test_share(void)
 	for (int i = 0; i < 40; i++)
 		a[i] = enter(1);
 	CHECK(evicted(a, 40) == 30 && evicted(a, 30) == 30, "the oldest of an address leave: %d", evicted(a, 40));
-	CHECK(clients_claim(a[39], true) == CLAIM_OK && clients_claim(a[0], true) == CLAIM_GONE, "a key");
+	CHECK(clients_claim(a[39], 7) == CLAIM_OK && clients_claim(a[0], 7) == CLAIM_GONE, "a key");
 	b = enter(1);
 	CHECK(evicted(a, 40) == 30 && !clients_evicted(b), "who has one counts no more");
 	clients_unknown(a[39]);
@@ -89,11 +101,13 @@ test_full(void)
 	more[0] = enter(77);
 	CHECK(more[0] != NULL && clients_evicted(c[0]) && evicted(c, 20) == 1, "of the address that has most the oldest");
 	for (int i = 1; i < 20; i++)
-		CHECK(clients_claim(c[i], true) == CLAIM_OK, "with a key");
+		CHECK(clients_claim(c[i], 1 + (uint64_t) i % 4) == CLAIM_OK, "with a key");
 	more[1] = enter(78);
 	CHECK(more[1] != NULL && clients_evicted(more[0]) && evicted(c, 20) == 1, "who has no key goes before those who have");
-	clients_claim(more[1], true);
+	clients_claim(more[1], 7);
 	CHECK(enter(79) == NULL, "all are at work");
+	clients_awaited(c[4], true, false);
+	CHECK(enter(79) == NULL, "and one sends a body");
 	clients_awaited(c[5], true, true);
 	more[2] = enter(79);
 	CHECK(more[2] != NULL && clients_evicted(c[5]), "but one between two requests");
@@ -112,20 +126,105 @@ test_reserve(void)
 	for (int i = 0; i < 20; i++)
 	{
 		c[i] = enter(1);
-		got[i] = clients_claim(c[i], false);
+		got[i] = clients_claim(c[i], 0);
 	}
 	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_FULL, "the rest is for those with keys");
-	CHECK(clients_claim(c[15], true) == CLAIM_OK && clients_claim(c[15], false) == CLAIM_OK, "who may ask for what needs none");
+	CHECK(clients_claim(c[15], 7) == CLAIM_OK && clients_claim(c[15], 0) == CLAIM_OK, "who may ask for what needs none");
 	clients_release(c[0]);
-	CHECK(clients_claim(c[16], false) == CLAIM_OK && clients_claim(c[17], false) == CLAIM_FULL, "one has ended");
+	CHECK(clients_claim(c[16], 0) == CLAIM_OK && clients_claim(c[17], 0) == CLAIM_FULL, "one has ended");
 	http_conf.clients_per_address = 10;
-	CHECK(clients_claim(c[18], false) == CLAIM_SHARE, "its address has too many");
+	CHECK(clients_claim(c[18], 0) == CLAIM_SHARE, "its address has too many");
 	leave(c, 20);
 	CHECK(clients_count() == 0, "all have left");
 	for (int i = 0; i < 15; i++)
-		c[i] = enter((unsigned char) i), got[i] = clients_claim(c[i], false);
+		c[i] = enter((unsigned char) i), got[i] = clients_claim(c[i], 0);
 	CHECK(got[14] == CLAIM_OK, "all places were given back");
 	leave(c, 15);
+}
+
+/* Can the client's thread still write to it? */
+static bool
+writable(Client *c)
+{
+	return send(clients_fd(c), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+/* Who takes no answer leaves, who has sent what nobody has read yet stays; neither waits for leavers. */
+static void
+test_writing(void)
+{
+	Client	   *c[20];
+	Client	   *more[CLIENTS_LEAVING];
+	int			other[20];
+
+	http_conf.clients_per_address = 0;
+	http_conf.idle_timeout_s = 60;
+	http_conf.header_timeout_s = 10;
+	for (int i = 0; i < 20; i++)
+		c[i] = enter_with((unsigned char) i, &other[i]);
+	/* all have whole heads, and nothing is expected from them */
+	for (int i = 0; i < 20; i++)
+		clients_awaited(c[i], false, false);
+	CHECK(enter(77) == NULL, "whose head is whole does not leave");
+	clients_claim(c[1], 7);
+	clients_claim(c[2], 0);
+	CHECK(clients_write_begin(c[1]) == 60000000 && clients_write_begin(c[2]) == 10000000, "times to take an answer");
+	CHECK(enter(77) == NULL, "nor one whose request is answered");
+	clients_write_begin(c[3]);
+	more[0] = enter(77);
+	CHECK(more[0] != NULL && clients_evicted(c[3]) && evicted(c, 20) == 1 && !writable(c[3]), "one that takes no refusal does, at once");
+	CHECK(clients_write_begin(c[3]) == 100000, "a last word");
+	clients_leave(more[0]);
+	more[0] = enter(78);
+	clients_awaited(c[4], true, false);
+	clients_awaited(c[5], true, false);
+	CHECK(send(other[4], "x", 1, 0) == 1, "it sends");
+	more[1] = enter(79);
+	CHECK(more[1] != NULL && clients_evicted(c[5]) && !clients_evicted(c[4]), "not one with bytes that nobody has read");
+	leave(more, 2);
+	leave(c, 20);
+	for (int i = 0; i < 20; i++)
+		close(other[i]);
+	/* those who don't leave hold nobody up */
+	for (int i = 0; i < 20; i++)
+		c[i] = enter(1);
+	for (int i = 0; i < CLIENTS_LEAVING; i++)
+		more[i] = enter(2);
+	CHECK(more[CLIENTS_LEAVING - 1] != NULL, "a crowd comes and goes");
+	{
+		int64_t		start = clock_us();
+
+		CHECK(enter(3) == NULL && clock_us() - start < 500000, "turned away at once");
+	}
+	leave(more, CLIENTS_LEAVING);
+	leave(c, 20);
+	CHECK(clients_count() == 0, "all have left");
+}
+
+/* One key has three quarters of the places. */
+static void
+test_key_share(void)
+{
+	Client	   *c[20];
+	Claim		got[20];
+
+	for (int i = 0; i < 20; i++)
+	{
+		c[i] = enter(1);
+		got[i] = clients_claim(c[i], 7);
+		clients_awaited(c[i], true, false);
+	}
+	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_KEY && got[19] == CLAIM_KEY, "its share");
+	clients_leave(c[19]);
+	c[19] = enter(2);
+	CHECK(c[19] != NULL && evicted(c, 20) == 0 && clients_claim(c[19], 8) == CLAIM_OK, "the rest is for other keys");
+	clients_leave(c[0]);
+	c[0] = enter(3);
+	CHECK(clients_claim(c[0], 7) == CLAIM_OK && clients_claim(c[16], 7) == CLAIM_KEY, "one has ended");
+	clients_release(c[1]);
+	CHECK(clients_claim(c[16], 7) == CLAIM_OK, "another one");
+	leave(c, 20);
+	CHECK(clients_count() == 0, "all have left");
 }
 
 static void
@@ -161,7 +260,9 @@ test_keys(void)
 	http_conf.wrong_keys = 3;
 	http_conf.wrong_key_window_s = 10;
 	guard_init(4711);
+	CHECK(!guard_known(right), "new");
 	guard_right(right);
+	CHECK(guard_known(right) && !guard_known(wrong), "known");
 	CHECK(!guard_wrong(&a, wrong, now) && !guard_wrong(&a, wrong, now) && guard_blocked(&a, wrong, now) == 0, "tries");
 	CHECK(guard_wrong(&a, wrong, now + 4000000) && !guard_wrong(&a, wrong, now + 4000000), "told once");
 	CHECK(guard_blocked(&a, wrong, now + 4000001) == 6 && guard_blocked(&a, right, now + 4000001) == 0 && guard_blocked(&b, wrong, now) == 0, "who is refused");
@@ -190,6 +291,8 @@ main(void)
 	test_share();
 	test_full();
 	test_reserve();
+	test_writing();
+	test_key_share();
 	test_addresses();
 	test_keys();
 	return check_done("test_http_clients");
