@@ -55,7 +55,7 @@ ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src
 	src/grammar/*.c src/model/*.c src/talk/*.c src/engine/*.c)
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
 # of the HTTP door what needs no library: for its unit test
-HTTP_PURE = $(patsubst %,src/http/%.c,answer clients conf guard head route syscalls)
+HTTP_PURE = $(patsubst %,src/http/%.c,answer bodies clients conf guard head route syscalls)
 # of the remote program everything but what talks to libcurl: for its unit tests
 REMOTE_PURE = $(filter-out src/remote/main.c src/remote/http%.c,$(wildcard src/remote/*.c))
 LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE) $(REMOTE_PURE))

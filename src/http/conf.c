@@ -11,7 +11,7 @@
 HttpConf	http_conf = {
 	.server_host = "", .server_port = 5432, .database = "postgres", .role = "vllm_http",
 	.anonymous_role = "", .max_connections = 16, .queue_timeout_ms = 30000,
-	.host = "localhost", .port = 8000, .max_body = 16 << 20, .idle_timeout_s = 60,
+	.host = "localhost", .port = 8000, .max_body = 16 << 20, .body_memory = 256 << 20, .idle_timeout_s = 60,
 	.header_timeout_s = 10, .body_timeout_s = 60, .max_clients = 1024, .reserved_clients = 256,
 	.clients_per_address = 128, .wrong_keys = 20, .wrong_key_window_s = 60,
 	.allowed_origins = "", .ssl_cert_file = "", .ssl_key_file = "", .seccomp = "on"
@@ -51,15 +51,26 @@ set_number(const char *name, const char *value)
 		{"wrong_key_window_s", &http_conf.wrong_key_window_s},
 		{"dev_mode", &http_conf.dev_mode},
 	};
+	static const struct
+	{
+		const char *name;
+		size_t	   *var;
+	}			kbs[] = {
+		{"max_body_kb", &http_conf.max_body},
+		{"body_memory_kb", &http_conf.body_memory},
+	};
 	int			kb;
 
 	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
 		if (strcmp(ints[i].name, name) == 0)
 			return set_int(ints[i].var, value);
-	if (strcmp(name, "max_body_kb") != 0 || !set_int(&kb, value))
-		return false;
-	http_conf.max_body = (size_t) kb * 1024;
-	return true;
+	for (size_t i = 0; i < sizeof(kbs) / sizeof(kbs[0]); i++)
+		if (strcmp(kbs[i].name, name) == 0 && set_int(&kb, value))
+		{
+			*kbs[i].var = (size_t) kb * 1024;
+			return true;
+		}
+	return false;
 }
 
 bool

@@ -22,6 +22,7 @@ typedef struct HttpConf
 	const char *host;
 	int			port;
 	size_t		max_body;		/* bytes */
+	size_t		body_memory;	/* bytes, of all bodies but small ones */
 	int			idle_timeout_s;
 	int			header_timeout_s;
 	int			body_timeout_s;

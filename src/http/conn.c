@@ -306,6 +306,7 @@ read_body(Conn *c, Request *q)
 	uint64_t	left = c->head.length;
 	Chunks		chunks = {0};
 
+	q->body_until = until;
 	clients_awaited(c->client, true, false);
 	if (c->head.expects && c->in.len == 0)
 		(void) put(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -50,6 +51,7 @@
 #define CUT_MS			2000	/* for those that were cancelled to say so */
 #define BIND_MS			2000	/* the door before this one may be about to close its sockets */
 #define SOCKET_BUFFER	(256 * 1024)	/* bytes that the kernel keeps for a client in each direction */
+#define OWN_MAP			(128 * 1024)	/* bytes from which on memory is mapped by itself, whatever was freed before */
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */
 
 static int	listeners[MAX_LISTENERS];
@@ -318,6 +320,8 @@ main(int argc, char **argv)
 	/* it has the keys of many */
 	if (prctl(PR_SET_DUMPABLE, 0) != 0)
 		log_line('W', "could not forbid memory dumps");
+	/* the memory of a large body goes back to the system with it */
+	(void) mallopt(M_MMAP_THRESHOLD, OWN_MAP);
 	for (int i = 1; i < argc; i += 2)
 		if (strcmp(argv[i], "--set") != 0 || i + 1 == argc || !conf_set(argv[i + 1]))
 			give_up("bad argument", argv[i]);

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "http/auth.h"
+#include "http/bodies.h"
 #include "http/conf.h"
 #include "http/count.h"
 
@@ -529,12 +530,36 @@ serve_free(Request *q)
 	if (q->counted)
 		atomic_fetch_sub(&load, 1);
 	buf_free(&q->body);
+	bodies_give(q->key, q->memory);
 	mem_free(q->role);
 	mem_free(q);
 	atomic_fetch_sub(&active, 1);
 }
 
 /* ---- the body ---- */
+
+/* Small bodies need no leave.  How long one in chunks will be is not known.  false: there is no memory, as the client was told. */
+static bool
+take_memory(Request *q)
+{
+	size_t		n = q->head->sized ? (size_t) q->head->length : http_conf.max_body;
+
+	if (q->received <= BODIES_SMALL || q->memory > 0)
+		return true;
+	switch (bodies_take(q->key, n, q->client, q->body_until))
+	{
+		case BODIES_OK:
+			q->memory = n;
+			return true;
+		case BODIES_GONE:
+			serve_nothing(q);
+			return false;
+		case BODIES_LATE:
+			break;
+	}
+	serve_error(q, 503, "the server has too many large bodies in hand (vllm.http_body_memory)");
+	return false;
+}
 
 /* Routes of the door need none, and ask for no key, so nothing of it is kept. */
 void
@@ -546,7 +571,7 @@ serve_upload(Request *q, const char *data, size_t n)
 		buf_free(&q->body);
 		serve_error(q, 413, "the body is larger than vllm.http_max_body");
 	}
-	else if ((asks_database(q) || q->route->kind == R_DEV))
+	else if ((asks_database(q) || q->route->kind == R_DEV) && take_memory(q))
 		buf_add(&q->body, data, n);
 }
 
@@ -585,6 +610,11 @@ serve_finish(Request *q)
 {
 	char		message[128];
 
+	if (q->memory > q->body.len && q->body.len > 0)
+	{
+		bodies_give(q->key, q->memory - q->body.len);
+		q->memory = q->body.len;
+	}
 	if (asks_database(q) && !check_body(q, message, sizeof(message)))
 		serve_error(q, 400, message);
 	/* what would not be looked at is not what the client thinks that it asks for; "{}" is what some send for nothing */

@@ -27,6 +27,8 @@ typedef struct Request
 	uint64_t	key;			/* a number of the key's own; 0: there is none */
 	Buf			body;			/* what llm_api() is to have */
 	size_t		received;		/* bytes of the body, kept or not */
+	size_t		memory;			/* bytes that bodies.c has given for it */
+	int64_t		body_until;		/* when the body must have come */
 	bool		stream;			/* the body asks for one */
 	bool		answered;
 	int			retry_after;	/* s, of an answer that says so; 0 = a little */

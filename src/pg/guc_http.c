@@ -25,6 +25,7 @@ static char *http_anonymous_role;
 static int	http_max_connections;
 static int	http_queue_timeout;		/* ms */
 static int	http_max_body;			/* kB */
+static int	http_body_memory;		/* kB */
 static int	http_idle_timeout;		/* s */
 static int	http_header_timeout;	/* s */
 static int	http_body_timeout;		/* s */
@@ -60,6 +61,8 @@ static const HttpInt ints[] = {
 	"Sets how long an HTTP request waits for a database connection before it is refused."},
 	{"vllm.http_max_body", "max_body_kb", &http_max_body, 16 * 1024, 1, 256 * 1024, GUC_UNIT_KB,
 	"Sets the maximum size of an HTTP request's body."},
+	{"vllm.http_body_memory", "body_memory_kb", &http_body_memory, 256 * 1024, 1024, INT_MAX, GUC_UNIT_KB,
+	"Sets how much memory the bodies of HTTP requests may take together."},
 	{"vllm.http_idle_timeout", "idle_timeout_s", &http_idle_timeout, 60, 1, 24 * 3600, GUC_UNIT_S,
 	"Sets how long an HTTP client may be silent before its connection is closed."},
 	{"vllm.http_header_timeout", "header_timeout_s", &http_header_timeout, 10, 1, 3600, GUC_UNIT_S,

@@ -300,6 +300,19 @@ is(statuses(answer_of($key{c})), '200', 'so another one is answered');
 print $_ '": 1}' for @slow;
 is(count_statuses(@slow), '200:12', '... and they, too');
 
+# ---- memory of bodies ----
+
+ok(new_settings("vllm.http_max_body = 1MB\nvllm.http_body_memory = 1MB\nvllm.http_body_timeout = 2\n"), 'little memory');
+my $large = sub { return sprintf('{"prompt": "%s", "user": "%s"}', $_[0], 'x' x 700_000) };
+@slow = slow_body('a', 0, $large->('@delay:4000 x'));
+usleep(500_000);
+my $late = answer_of($key{c}, undef, $large->('x'));
+like($late, qr/^HTTP\S+ 503 .*\r\nRetry-After: 1\r\n.*vllm.http_body_memory/s, 'a body for which there is no memory in time');
+is(statuses(answer_of($key{c})), '200', 'a small one needs none');
+is(count_statuses(@slow), '200:1', 'the one in hand is answered');
+is(statuses(answer_of($key{c}, undef, $large->('x'))), '200', 'and has left its memory');
+is(statuses(raw(undef, $post . "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" . sprintf("%x\r\n%s\r\n0\r\n\r\n", length($large->('x')), $large->('x')))), '200', '... also for chunks') for 1 .. 2;
+
 # ---- requests without a key can't have all places ----
 
 ok(new_settings("vllm.http_header_timeout = 30\nvllm.http_body_timeout = 30\nvllm.http_max_clients = 64\nvllm.http_reserved_clients = 60\nvllm.http_anonymous_role = 'app'\n"), 'a role for everybody');

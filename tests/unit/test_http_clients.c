@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "http/bodies.h"
 #include "http/clients.h"
 #include "http/conf.h"
 #include "http/guard.h"
@@ -228,6 +229,34 @@ test_key_share(void)
 }
 
 static void
+test_bodies(void)
+{
+	int64_t		now = clock_us();
+	int			pair[2];
+
+	http_conf.body_memory = 1000;
+	http_conf.max_body = 100;
+	CHECK(bodies_take(7, 500, -1, now) == BODIES_OK && bodies_take(7, 250, -1, now) == BODIES_OK, "fits");
+	CHECK(bodies_take(7, 1, -1, now) == BODIES_LATE && bodies_take(8, 251, -1, now) == BODIES_LATE, "a key's share, and all");
+	CHECK(bodies_take(8, 250, -1, now) == BODIES_OK && bodies_take(9, 1, -1, now) == BODIES_LATE, "the rest");
+	bodies_give(7, 250);
+	CHECK(bodies_take(9, 250, -1, clock_us() + 5000000) == BODIES_OK, "given back");
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
+	{
+		close(pair[1]);
+		CHECK(bodies_take(9, 500, pair[0], clock_us() + 5000000) == BODIES_GONE, "its client has left");
+		close(pair[0]);
+	}
+	bodies_give(7, 500);
+	bodies_give(8, 250);
+	bodies_give(9, 250);
+	bodies_give(9, 0);
+	http_conf.max_body = 5000;
+	CHECK(bodies_take(7, 5000, -1, now) == BODIES_OK && bodies_take(8, 1, -1, now) == BODIES_LATE, "one always fits");
+	bodies_give(7, 5000);
+}
+
+static void
 test_addresses(void)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6};
@@ -293,6 +322,7 @@ main(void)
 	test_reserve();
 	test_writing();
 	test_key_share();
+	test_bodies();
 	test_addresses();
 	test_keys();
 	return check_done("test_http_clients");
