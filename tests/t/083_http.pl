@@ -296,7 +296,7 @@ SKIP:
 	$node->append_conf('postgresql.conf', "vllm.http_allowed_origins = 'http://good.example, http://other.example'\n");
 	my $old = door_pid();
 	$node->reload;
-	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'a changed setting: another process');
+	ok(until_true(sub { my @p = all_doors(); @p == 1 && $p[0] != $old && $http->get("$base/health")->{status} == 200 }), 'a changed setting: another process');
 	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://good.example'))[2]{'access-control-allow-origin'}, 'http://good.example', 'those that are allowed may');
 	is(($post->('/v1/completions', '{"prompt": "x"}', 'app', Origin => 'http://evil.example'))[0], 403, 'others may not');
 	$r = $http->request('OPTIONS', "$base/v1/completions", { headers => { Origin => 'http://other.example', 'Access-Control-Request-Method' => 'POST', 'Access-Control-Request-Headers' => 'authorization,x-stainless-os' } });
@@ -466,7 +466,7 @@ SKIP:
 	ok(until_sql($node, 'SELECT count(*) = 1 FROM llm_requests'), 'a request is running');
 	$old = door_pid();
 	kill 'KILL', $old;
-	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'killed: another one comes');
+	ok(until_true(sub { my @p = all_doors(); @p == 1 && $p[0] != $old && $http->get("$base/health")->{status} == 200 }), 'killed: another one comes');
 	ok(until_sql($node, 'SELECT count(*) = 0 FROM llm_requests'), 'the request ends');
 	is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the database goes on');
 	like($say->('/v1/completions', 'back', 'app'), qr/BACK/, 'requests, too');
@@ -498,7 +498,7 @@ SKIP:
 	$node->append_conf('postgresql.conf', "vllm.http_idle_timeout = 1\nvllm.http_header_timeout = 1\n");
 	$old = door_pid();
 	$node->reload;
-	ok(until_true(sub { my $p = door_pid(); $p && $p != $old && $http->get("$base/health")->{status} == 200 }), 'restarted');
+	ok(until_true(sub { my @p = all_doors(); @p == 1 && $p[0] != $old && $http->get("$base/health")->{status} == 200 }), 'restarted');
 	$s = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port) or die;
 	print $s "POST /v1/completions HTTP/1.1\r\nHost:";
 	like(scalar <$s>, qr{ 408 }, 'who does not say what he wants is told so, and left');
