@@ -270,10 +270,13 @@ read_outputs(StructuredSpec *s, const char **name, Err *e)
 		while ((got = json_member(&m, &key, &v)) > 0)
 			if (!is(v, "null") && !outputs_member(s, name, key, v, e))
 				return false;
-	if (got < 0)
-		return bad(e, "structured_outputs", "must be a JSON object");
-	if (*name != NULL)
-		return true;
+	return got >= 0 || bad(e, "structured_outputs", "must be a JSON object");
+}
+
+/* structured_outputs has nothing but options, and no kind stands elsewhere. */
+static bool
+no_kind(Err *e)
+{
 	err_set(e, ERR_INVALID, "you must use one kind of structured output, but none is given");
 	err_detail(e, "parameter=structured_outputs");
 	return err_hint(e, "The kinds are json, regex, choice, grammar, json_object and structural_tag.");
@@ -367,6 +370,9 @@ structured_check(StructuredSpec *s, Err *e)
 		(s->outputs.s != NULL && !read_outputs(s, &name, e)) ||
 		(s->format.s != NULL && !read_format(s, &name, e)))
 		return false;
+	/* a response_format is a kind; beside one of type text the options constrain nothing */
+	if (s->outputs.s != NULL && name == NULL && s->format.s == NULL)
+		return no_kind(e);
 	if (s->given && s->gram.kind == GRAM_CHOICE)
 	{
 		s->gram.choice = s->choice;

@@ -376,9 +376,9 @@ setup(Builder *b, const GramOptions *o)
 		return false;
 	if (o->whitespace_pattern != NULL && !is_space(b->re, b->space))
 	{
-		err_set(b->e, ERR_INVALID, "whitespace_pattern must match nothing but white space");
+		err_set(b->e, ERR_INVALID, "whitespace_pattern must match nothing but the white space of JSON");
 		err_detail(b->e, "parameter=structured_outputs.whitespace_pattern");
-		return err_hint(b->e, "JSON has spaces, tabs, newlines and carriage returns: [ \\t\\n\\r]*");
+		return err_hint(b->e, "That is space, tab, newline and carriage return, as in [ \\t\\n\\r]*; \\s matches more.");
 	}
 	b->mode = o->validate ? RE_JSON : RE_JSON_USUAL;
 	b->any_string = re_any_text(b->re, b->mode);

@@ -40,6 +40,7 @@
 
 #include "bgworker/remote_program.h"
 #include "pg/client.h"
+#include "pg/default_params.h"
 #include "pg/request_note.h"
 #include "pg/slots.h"
 #include "pg/vllm_pg.h"
@@ -753,6 +754,8 @@ frame_error(Call *c, const char *p, size_t len)
 		else if (f.tag == WTAG_HINT && f.n > 0)
 			hint = field_text(&f);
 	}
+	if (c->note.kind == WK_GENERATE)
+		hint = default_params_hint(detail, hint);
 	return make_error(c, sqlstate, message, detail, hint);
 }
 

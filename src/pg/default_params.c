@@ -5,6 +5,12 @@
  * The setting is parsed when it is set, and a value that no call could use is refused then; and once
  * more, at a text's first use, into options that are kept until the text changes.
  *
+ * A backend can check names, types, ranges, enumerations, and options that contradict each other.  It
+ * cannot check what depends on the model (ids beyond its vocabulary, a logits processor's extra_args),
+ * or on the engine's compiler of grammars, which is not linked into PostgreSQL: what is written in
+ * regex, grammar, json_schema, whitespace_pattern, and under the same names elsewhere.  Such a value is
+ * an error of each call that takes it, whose hint names this setting (default_params_hint()).
+ *
  * What an answer must look like goes as a group.  A call that names a kind of its own (a schema, a
  * regular expression, ..., a tool that must be called) takes none of the session's, but
  * the session's options of structured_outputs hold beside it, unless it has its own.  Such options
@@ -14,86 +20,130 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
-#include "utils/json.h"
 #include "utils/memutils.h"
 
+#include "pg/answer_shape.h"
 #include "pg/default_params.h"
 #include "pg/json_tree.h"
 #include "pg/vllm_pg.h"
 
-static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
-static const char *const shape_options[] = {
-	"disable_any_whitespace", "disable_additional_properties", "whitespace_pattern", "strict", "enable_in_reasoning"
-};
+#define MAX_TOOL_NAME	255		/* bytes, as in src/engine/parsing.h */
 
-static bool
-is_among(const char *key, const char *const *list, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (strcmp(key, list[i]) == 0)
-			return true;
-	return false;
-}
-
-static JsonNode *
-object_of(const char *json, const char *name)
-{
-	JsonNode   *tree = json_tree(cstring_to_text(json));
-
-	if (tree->kind != JSON_OBJECT)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be a json object", name),
-				 errdetail("parameter=%s, value=%.60s", name, json)));
-	return tree;
-}
-
-/* structured_outputs without its kind, and whether there is one. */
 static void
-take_apart(DefaultParams *d, const char *json)
+refuse(const char *name, const char *rule, const char *hint)
 {
-	StringInfoData rest;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s %s", name, rule),
+			 errdetail("parameter=%s", name),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
 
-	initStringInfo(&rest);
-	for (const JsonNode *m = object_of(json, "structured_outputs")->first; m != NULL; m = m->next)
+/* ---- values of one option ---- */
+
+/* A whole number from 0 to the largest of 32 bits? */
+static bool
+is_whole(const JsonNode *v, double *out)
+{
+	*out = v->kind == JSON_NUMBER ? strtod(v->text, NULL) : -1;
+	return *out >= 0 && *out <= PG_INT32_MAX && *out == floor(*out);
+}
+
+static void
+check_bias(const char *json)
+{
+	for (const JsonNode *m = option_object(json, "logit_bias")->first; m != NULL; m = m->next)
 	{
-		bool		kind = is_among(m->key, kinds, lengthof(kinds));
+		size_t		digits = strspn(m->key, "0123456789");
 
-		if (!kind && !is_among(m->key, shape_options, lengthof(shape_options)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("unrecognized key \"%s\" in structured_outputs", m->key),
-					 errhint("Known keys are json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace, "
-							 "disable_additional_properties, whitespace_pattern, strict and enable_in_reasoning.")));
-		if (m->kind == JSON_NULL)
-			continue;
-		d->outputs_name_a_kind = d->outputs_name_a_kind || kind;
-		if (kind)
-			continue;
-		appendStringInfoString(&rest, rest.len > 0 ? ", " : "{");
-		escape_json(&rest, m->key);
-		appendStringInfo(&rest, ": %.*s", m->raw_len, m->raw);
+		if (digits == 0 || digits > 10 || m->key[digits] != '\0' || strtoll(m->key, NULL, 10) > PG_INT32_MAX)
+			refuse("logit_bias", psprintf("must have token ids as keys, got \"%s\"", m->key),
+				   "An id is a whole number that is not negative; llm_tokenize() tells those of a text.");
+		if (m->kind != JSON_NUMBER || !isfinite(strtod(m->text, NULL)))
+			refuse("logit_bias", psprintf("must have finite numbers as values, got %.*s for token %s", Min(m->raw_len, 60), m->raw, m->key),
+				   "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");
 	}
-	if (rest.len == 0)
+}
+
+static void
+check_repetition(const char *json)
+{
+	static const char *const names[] = {"min_pattern_size", "max_pattern_size", "min_count"};
+	double		v[lengthof(names)] = {0};
+
+	for (const JsonNode *m = option_object(json, "repetition_detection")->first; m != NULL; m = m->next)
+	{
+		int			i = 0;
+
+		while (i < (int) lengthof(names) && strcmp(m->key, names[i]) != 0)
+			i++;
+		if (i == lengthof(names))
+			refuse("repetition_detection", psprintf("has no field \"%s\"", m->key),
+				   "Its fields are max_pattern_size, min_pattern_size and min_count.");
+		if (!is_whole(m, &v[i]))
+			refuse(psprintf("repetition_detection.%s", m->key), "must be a whole number that is not negative", NULL);
+	}
+	if (v[0] > v[1])
+		refuse("repetition_detection", psprintf("needs 0 <= min_pattern_size <= max_pattern_size, got %.0f and %.0f", v[0], v[1]), NULL);
+	if (v[1] > 0 && v[2] < 2)
+		refuse("repetition_detection", psprintf("needs a min_count of at least 2, got %.0f", v[2]), NULL);
+}
+
+/* "none", "auto", "required", or an object that names a function */
+static void
+check_tool_choice(const char *json)
+{
+	const JsonNode *v = json_tree(cstring_to_text(json));
+	const JsonNode *f = v->kind == JSON_OBJECT ? json_tree_get(v, "function") : NULL;
+	const JsonNode *name = v->kind != JSON_OBJECT ? NULL : f == NULL ? json_tree_get(v, "name") :
+		f->kind == JSON_OBJECT ? json_tree_get(f, "name") : NULL;
+
+	if (v->kind == JSON_STRING && (strcmp(v->text, "none") == 0 || strcmp(v->text, "auto") == 0 || strcmp(v->text, "required") == 0))
 		return;
-	appendStringInfoChar(&rest, '}');
-	d->shape_options = rest.data;
+	if (name == NULL || name->kind != JSON_STRING || name->text[0] == '\0' || strlen(name->text) > MAX_TOOL_NAME)
+		refuse("tool_choice", "must be \"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": ...}}", NULL);
+}
+
+static void
+check_values(const GenOptions *o)
+{
+	const OptValue *v = o->v;
+
+	if (v[OPT_logit_bias].set)
+		check_bias(v[OPT_logit_bias].strs[0]);
+	if (v[OPT_repetition_detection].set)
+		check_repetition(v[OPT_repetition_detection].strs[0]);
+	if (v[OPT_extra_args].set)
+		(void) option_object(v[OPT_extra_args].strs[0], "extra_args");
+	if (v[OPT_tool_choice].set && v[OPT_tool_choice].n > 0)
+		check_tool_choice(v[OPT_tool_choice].strs[0]);
+	if (v[OPT_allowed_token_ids].set && v[OPT_allowed_token_ids].n == 0)
+		refuse("allowed_token_ids", "must not be empty", NULL);
+	if (v[OPT_truncate].set && v[OPT_truncate].i == 0)
+		refuse("truncate", "must be -1 (what leaves room for the answer) or at least 1", NULL);
+	if (v[OPT_truncation_side].set && strcmp(v[OPT_truncation_side].strs[0], "left") != 0 &&
+		strcmp(v[OPT_truncation_side].strs[0], "right") != 0)
+		refuse("truncation_side", "must be left or right", NULL);
+	if (v[OPT_n].set && v[OPT_n].i > 1 && v[OPT_temperature].set && v[OPT_temperature].num == 0)
+		refuse("n", psprintf("must be 1 when temperature is 0, got " INT64_FORMAT, v[OPT_n].i), "With temperature 0 all answers would be the same.");
+	options_check_together(o);
+	answer_shape_check(o);
 }
 
 static DefaultParams *
 parse(const char *text)
 {
-	static const OptId objects[] = {OPT_logit_bias, OPT_repetition_detection, OPT_extra_args, OPT_response_format};
 	DefaultParams *d = palloc0(sizeof(DefaultParams));
 
 	options_object(&d->o, text, "vllm.default_params");
-	for (int i = 0; i < (int) lengthof(objects); i++)
-		if (d->o.v[objects[i]].set)
-			(void) object_of(d->o.v[objects[i]].strs[0], options_name(objects[i]));
+	check_values(&d->o);
 	if (d->o.v[OPT_structured_outputs].set)
-		take_apart(d, d->o.v[OPT_structured_outputs].strs[0]);
+		d->outputs = structured_parts(d->o.v[OPT_structured_outputs].strs[0]);
 	return d;
 }
 
@@ -132,6 +182,28 @@ default_params(void)
 	return kept;
 }
 
+const char *
+default_params_hint(const char *detail, const char *hint)
+{
+	static const char start[] = "parameter=";
+	const DefaultParams *d;
+	size_t		n;
+
+	if (detail == NULL || strncmp(detail, start, sizeof(start) - 1) != 0 || (d = default_params()) == NULL)
+		return hint;
+	detail += sizeof(start) - 1;
+	n = strcspn(detail, ".:, ");
+	for (int i = 0; i < OPT_COUNT; i++)
+	{
+		const char *name = options_name(i);
+		bool		it = (strlen(name) == n && strncmp(detail, name, n) == 0) || (i == OPT_truncate && strncmp(detail, "truncate_prompt_tokens", n) == 0);
+
+		if (it && d->o.v[i].set)
+			return psprintf("%s%sA call that does not give %s itself takes it from vllm.default_params.", hint != NULL ? hint : "", hint != NULL ? " " : "", name);
+	}
+	return hint;
+}
+
 /* Does the setting's text parse?  Parsing holds nothing but memory, so its errors are caught without a subtransaction. */
 bool
 check_default_params(char **newval, void **extra, GucSource source)
@@ -161,7 +233,8 @@ check_default_params(char **newval, void **extra, GucSource source)
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-	if (e == NULL)
+	/* the postmaster doesn't know the database's encoding: its children check again */
+	if (e == NULL || (!OidIsValid(MyDatabaseId) && (e->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER || e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)))
 		return true;
 	GUC_check_errdetail("%s%s%s", e->message, e->detail != NULL ? ": " : ".", e->detail != NULL ? e->detail : "");
 	GUC_check_errhint("%s", e->hint != NULL ? e->hint : "Give a json object of options, such as {\"temperature\": 0}.");

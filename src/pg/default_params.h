@@ -9,17 +9,23 @@
 
 #include "utils/guc.h"
 
+#include "pg/answer_shape.h"
 #include "pg/options.h"
 
 typedef struct DefaultParams
 {
 	GenOptions	o;
-	bool		outputs_name_a_kind;	/* structured_outputs does */
-	char	   *shape_options;	/* structured_outputs without its kind, a json object; NULL: there are none */
+	StructuredParts outputs;	/* of structured_outputs */
 } DefaultParams;
 
 /* What the setting says; NULL: nothing.  It lives until the setting changes. */
 const DefaultParams *default_params(void);
+
+/*
+ * The hint of an error of a generating call, which may be NULL.  Where the error is about a parameter that
+ * the setting has, too, it says so.  detail: "parameter=NAME..."
+ */
+const char *default_params_hint(const char *detail, const char *hint);
 
 /* GUC check hook */
 bool		check_default_params(char **newval, void **extra, GucSource source);

@@ -31,11 +31,11 @@
 #include "utils/numeric.h"
 #include "utils/varlena.h"
 
+#include "pg/answer_shape.h"
 #include "pg/client.h"
 #include "pg/default_params.h"
 #include "pg/encode.h"
 #include "pg/fn_args.h"
-#include "pg/json_tree.h"
 #include "pg/options.h"
 #include "wire/beams.h"
 #include "wire/traceparent.h"
@@ -486,22 +486,30 @@ options_name(OptId option)
 
 /* ---- the whole ---- */
 
-/* Rules that join options, and the defaults that are settings. */
-static void
-options_finish(GenOptions *o)
-{
-	OptValue   *v = o->v;
+/* vLLM's names of what comes when, and their numbers. */
+static const char *const output_kinds[] = {"CUMULATIVE", "DELTA", "FINAL_ONLY"};
 
+static int
+output_kind(const char *kind)
+{
+	for (int i = 0; i < (int) lengthof(output_kinds); i++)
+		if (strcmp(kind, psprintf("%d", i)) == 0 || strcmp(kind, psprintf("\"%s\"", output_kinds[i])) == 0)
+			return i;
+	options_refuse(&optdefs[OPT_output_kind], "must be CUMULATIVE (0), DELTA (1) or FINAL_ONLY (2)", kind);
+	return -1;					/* not reached */
+}
+
+void
+options_check_together(const GenOptions *o)
+{
+	const OptValue *v = o->v;
+
+	if (v[OPT_on_error].set)
+		(void) on_error_option(v[OPT_on_error].strs[0]);
+	if (v[OPT_output_kind].set)
+		(void) output_kind(v[OPT_output_kind].strs[0]);
 	if (v[OPT_choice].set && v[OPT_choice].n == 0)
 		options_refuse(&optdefs[OPT_choice], "must not be empty", "{}");
-	if (!v[OPT_max_tokens].set && vllm_default_max_tokens > 0)
-	{
-		int			most = vclient_role_max_tokens();
-
-		v[OPT_max_tokens].set = true;
-		v[OPT_max_tokens].i = most > 0 ? Min(vllm_default_max_tokens, most) : vllm_default_max_tokens;
-		o->default_max_tokens = true;
-	}
 	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&
 		v[OPT_min_tokens].i > v[OPT_max_tokens].i)
 		options_refuse(&optdefs[OPT_min_tokens],
@@ -520,6 +528,23 @@ options_finish(GenOptions *o)
 				 errhint("Ask llm_completions() for n answers with logprobs, and order them by cumulative_logprob.")));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
 		options_refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
+}
+
+/* Rules that join options, and the defaults that are settings. */
+static void
+options_finish(GenOptions *o)
+{
+	OptValue   *v = o->v;
+
+	if (!v[OPT_max_tokens].set && vllm_default_max_tokens > 0)
+	{
+		int			most = vclient_role_max_tokens();
+
+		v[OPT_max_tokens].set = true;
+		v[OPT_max_tokens].i = most > 0 ? Min(vllm_default_max_tokens, most) : vllm_default_max_tokens;
+		o->default_max_tokens = true;
+	}
+	options_check_together(o);
 	if (v[OPT_temperature].set && v[OPT_temperature].num > 0 && v[OPT_temperature].num < 0.01)
 	{
 		ereport(WARNING,
@@ -562,16 +587,6 @@ names_a_kind(int option)
 		option == OPT_structured_outputs || option == OPT_response_format;
 }
 
-/* Is the response_format one that constrains nothing? */
-static bool
-is_text_format(const OptValue *v)
-{
-	const JsonNode *tree = json_tree(cstring_to_text(v->strs[0]));
-	const JsonNode *type = tree->kind == JSON_OBJECT ? json_tree_get(tree, "type") : NULL;
-
-	return type != NULL && type->kind == JSON_STRING && strcmp(type->text, "text") == 0;
-}
-
 /* Must tools be called, so that the answer has a schema? */
 static bool
 must_call(const OptValue *v)
@@ -581,32 +596,47 @@ must_call(const OptValue *v)
 	return s[0] == '{' || strncmp(s, "\"required\"", 10) == 0;
 }
 
+/* Does the option, which is given, constrain the answer? */
+static bool
+constrains(const GenOptions *o, int option)
+{
+	const char *json = optdefs[option].type == OPT_TYPE_JSON ? o->v[option].strs[0] : NULL;
+
+	if (option == OPT_response_format)
+		return !format_is_text(json);
+	/* options without a kind constrain nothing */
+	return option != OPT_structured_outputs || structured_parts(json).kind != NULL;
+}
+
 /* What the call itself says about what its answer must look like. */
 static OwnShape
 own_shape(const GenOptions *o)
 {
-	OwnShape	own = SHAPE_NONE;
-
 	for (int i = 0; i < OPT_COUNT; i++)
-		if (o->v[i].set && names_a_kind(i) && !(i == OPT_response_format && is_text_format(&o->v[i])))
+		if (o->v[i].set && names_a_kind(i) && constrains(o, i))
 			return SHAPE_KIND;
-		else if (o->v[i].set && names_a_kind(i))
-			own = SHAPE_TEXT;
-	return must_call(&o->v[OPT_tool_choice]) ? SHAPE_CALL : own;
+	if (must_call(&o->v[OPT_tool_choice]))
+		return SHAPE_CALL;
+	return o->v[OPT_response_format].set ? SHAPE_TEXT : SHAPE_NONE;
+}
+
+static void
+set_structured_outputs(GenOptions *o, const char *kind, const char *options)
+{
+	OptValue   *v = &o->v[OPT_structured_outputs];
+
+	v->set = true;
+	v->n = 1;
+	v->strs = palloc(sizeof(char *));
+	v->strs[0] = psprintf("{%s%s%s}", kind != NULL ? kind : "", kind != NULL && options != NULL ? ", " : "", options != NULL ? options : "");
 }
 
 /* The session's options of structured_outputs beside a kind that the call has. */
 static void
 take_shape_options(GenOptions *o, const DefaultParams *d)
 {
-	OptValue   *v = &o->v[OPT_structured_outputs];
-
-	if (d->shape_options == NULL || v->set)
-		return;
-	v->set = true;
-	v->n = 1;
-	v->strs = palloc(sizeof(char *));
-	v->strs[0] = d->shape_options;
+	if (d->outputs.options != NULL && !o->v[OPT_structured_outputs].set)
+		set_structured_outputs(o, NULL, d->outputs.options);
 }
 
 /* May the call take this option of the session's? */
@@ -624,7 +654,7 @@ takes_default(const GenOptions *o, const DefaultParams *d, int i)
 	if (o->own_shape != SHAPE_NONE)
 		return false;
 	/* options alone constrain nothing */
-	return i != OPT_structured_outputs || d->outputs_name_a_kind || d->o.v[OPT_json_schema].set || d->o.v[OPT_regex].set ||
+	return i != OPT_structured_outputs || d->outputs.kind != NULL || d->o.v[OPT_json_schema].set || d->o.v[OPT_regex].set ||
 		d->o.v[OPT_choice].set || d->o.v[OPT_grammar].set || d->o.v[OPT_response_format].set;
 }
 
@@ -634,7 +664,11 @@ take_defaults(GenOptions *o)
 	const DefaultParams *d = default_params();
 
 	o->own_shape = own_shape(o);
+	o->own_outputs = o->v[OPT_structured_outputs].set;
 	o->named_model = o->v[OPT_model].set || o->v[OPT_lora].set;
+	/* the session's kind, with the call's options */
+	if (d != NULL && d->outputs.kind != NULL && o->own_outputs && o->own_shape == SHAPE_NONE && !o->v[OPT_beam_width].set)
+		set_structured_outputs(o, d->outputs.kind, structured_parts(o->v[OPT_structured_outputs].strs[0]).options);
 	for (int i = 0; d != NULL && i < OPT_COUNT; i++)
 		if (takes_default(o, d, i))
 			o->v[i] = d->o.v[i];
@@ -648,7 +682,7 @@ options_take_schema(GenOptions *o, char *schema)
 	OptValue   *v = &o->v[OPT_json_schema];
 	const DefaultParams *d = default_params();
 
-	if (o->own_shape == SHAPE_KIND || o->own_shape == SHAPE_TEXT)
+	if (o->own_shape == SHAPE_KIND || o->own_shape == SHAPE_TEXT || o->own_outputs)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the answer has a schema already"),
@@ -697,21 +731,15 @@ no_room(const char *name, const char *what, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* vLLM's names of what comes when, and their numbers: each function does one of them. */
+/* Each function does one of them. */
 static void
 check_output_kind(const char *kind, bool stream)
 {
-	static const char *const names[] = {"CUMULATIVE", "DELTA", "FINAL_ONLY"};
-	int			n = -1;
+	int			n = output_kind(kind);
 
-	for (int i = 0; i < (int) lengthof(names); i++)
-		if (strcmp(kind, psprintf("%d", i)) == 0 || strcmp(kind, psprintf("\"%s\"", names[i])) == 0)
-			n = i;
-	if (n < 0)
-		options_refuse(&optdefs[OPT_output_kind], "must be CUMULATIVE (0), DELTA (1) or FINAL_ONLY (2)", kind);
 	/* the last of what grows is the whole */
 	if (stream ? n != 1 : n == 1)
-		no_room("output_kind", psprintf("output_kind %s", names[n]),
+		no_room("output_kind", psprintf("output_kind %s", output_kinds[n]),
 				stream ? "A stream's rows are what is new (DELTA)." : "llm_generate_stream() and llm_chat_stream() return what is new (DELTA).");
 }
 

@@ -90,6 +90,7 @@ typedef struct GenOptions
 {
 	OptValue	v[OPT_COUNT];
 	OwnShape	own_shape;
+	bool		own_outputs;	/* the call has structured_outputs */
 	bool		named_model;	/* the call names a model, or an adapter */
 	bool		default_max_tokens; /* max_tokens is vllm.default_max_tokens: the caller said nothing */
 } GenOptions;
@@ -100,6 +101,9 @@ typedef struct GenOptions
  * what the model decides (vocabulary, context length) the engine checks.
  */
 void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
+
+/* Refuse values that a call can't have, and options that contradict each other. */
+void		options_check_together(const GenOptions *o);
 
 /*
  * Refuse what the caller has no room for: more than one answer, log-probabilities (answers:

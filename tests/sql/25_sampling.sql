@@ -11,9 +11,9 @@ SELECT llm_generate('one two', params => '{"presence_penalty": -2, "frequency_pe
 -- json null is not given, an empty object changes nothing
 SELECT llm_generate('none', logit_bias => 'null', params => '{"repetition_detection": null, "logit_bias": {}, "vllm_xargs": {}}');
 -- a session's defaults
-SET vllm.default_params = '{"logit_bias": {"x": 1}}';
+SET vllm.default_params = '{"regex": "(("}';
 SELECT fails($$SELECT llm_generate('x')$$);
-SELECT llm_generate('an argument wins', logit_bias => '{"5": 1}');
+SELECT llm_generate('an argument wins', regex => 'an argument wins');
 RESET vllm.default_params;
 
 SELECT o, fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES

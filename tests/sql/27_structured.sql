@@ -82,8 +82,6 @@ SELECT o, struct_fails(format('SELECT llm_generate(''x'', %s)', o)) FROM (VALUES
 	('params => ''{"guided_grammar": "a"}'''), ('params => ''{"guided_decoding_backend": "x"}''')) v (o);
 -- a grammar that doesn't compile fails each call that asks for it, and no other
 SELECT g, CASE WHEN g % 2 = 0 THEN struct_fails('SELECT llm_generate(''x'', regex => ''(b'')') ELSE llm_generate('x', regex => 'b') END FROM generate_series(1, 4) g;
-DROP FUNCTION struct_fails;
-
 -- what the session says, and what a call says: kinds go as a group, options of structured_outputs hold beside a call's kind
 CREATE FUNCTION pg_temp.shaped(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE r text; m text; d text;
@@ -110,7 +108,38 @@ SELECT * FROM pg_temp.calls('{"structured_outputs": {"whitespace_pattern": "  "}
 SELECT * FROM pg_temp.calls('{"json_schema": {"const": {"b": 2}}}');
 SELECT * FROM pg_temp.calls('{"structured_outputs": {"json": {"const": {"b": 2}}, "whitespace_pattern": "  "}}');
 SELECT * FROM pg_temp.calls('{"regex": "de", "structured_outputs": {"strict": false}}');
+-- a response_format is a kind, too: of a call, in a chat, of rows that are sent together, beside structured_outputs, of the session
+CREATE FUNCTION pg_temp.formats(defaults text) RETURNS TABLE (call text, answer text) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('vllm.default_params', defaults, false);
+    RETURN QUERY SELECT v.c, pg_temp.shaped('SELECT ' || v.c) FROM (VALUES
+        ($q$llm_generate('one', params => '{"response_format": {"type": "json_object"}}')$q$),
+        ($q$llm_generate('one', params => '{"response_format": {"type": "json_schema", "json_schema": {"schema": {"const": {"a": 1}}}}}')$q$),
+        ($q$llm_generate('one', params => '{"response_format": {"type": "structural_tag", "format": {"type": "const_string", "value": "tag"}}}')$q$),
+        ($q$llm_generate('one', params => '{"response_format": {"type": "text"}}')$q$),
+        ($q$llm_generate('one', params => '{"response_format": {"type": "text"}, "structured_outputs": {"strict": false}}')$q$),
+        ($q$llm_chat('[{"role": "user", "content": "x"}]', params => '{"response_format": {"type": "json_schema", "json_schema": {"schema": {"const": [1, 2]}}}}') ->> 'content'$q$),
+        ($q$string_agg(llm_generate(p, params => '{"response_format": {"type": "json_schema", "json_schema": {"schema": {"const": [1, 2]}}}}'), ' ') FROM (VALUES ('a'), ('b')) v (p)$q$),
+        ($q$llm_generate('one', params => '{"response_format": {"type": "json_object"}, "structured_outputs": {"strict": false}}')$q$),
+        ($q$llm_generate('one', params => '{"structured_outputs": {"strict": false}}')$q$)) v (c);
+END $$;
+SELECT * FROM pg_temp.formats('{"structured_outputs": {"disable_any_whitespace": true}}');
+SELECT o, count(*) FILTER (WHERE answer !~ '^22') AS answers FROM (VALUES ('"disable_additional_properties": true'), ('"whitespace_pattern": " "'), ('"strict": false'),
+    ('"enable_in_reasoning": true')) v (o), LATERAL pg_temp.formats('{"structured_outputs": {' || o || '}}') GROUP BY o ORDER BY o;
+SET vllm.default_params = '{"response_format": {"type": "json_schema", "json_schema": {"schema": {"const": [1, 2]}}}, "structured_outputs": {"disable_any_whitespace": true}}';
+SELECT llm_generate('x'), llm_generate('x', regex => '[ab]'), llm_generate_as('x', NULL::boolean);
+SET vllm.default_params = '{"response_format": {"type": "text"}, "structured_outputs": {"strict": false}}';
+SELECT llm_generate('x');
+-- a call's options with the session's kind
+SET vllm.default_params = '{"structured_outputs": {"json": {"const": [1, 2]}, "whitespace_pattern": "  "}}';
+SELECT llm_generate('x'), llm_generate('x', params => '{"structured_outputs": {"whitespace_pattern": " "}}');
+SET vllm.default_params = '{"json_schema": {"const": [1, 2]}}';
+SELECT llm_generate('x', params => '{"structured_outputs": {"whitespace_pattern": "  "}}'),
+    pg_temp.shaped($$SELECT llm_generate_as('x', NULL::boolean, params => '{"structured_outputs": {"strict": false}}')$$);
 RESET vllm.default_params;
+SELECT v1_completions('{"prompt": "x", "response_format": {"type": "json_schema", "json_schema": {"schema": {"const": [1, 2]}}}, "structured_outputs": {"disable_any_whitespace": true}}')->'choices'->0->>'text',
+    v1_chat_completions('{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}, "structured_outputs": {"disable_any_whitespace": true}}')->'choices'->0->'message'->>'content';
+
 -- settings that nothing could use are refused when they are set
 SET vllm.default_params = 'x';
 SET vllm.default_params = '[1]';
@@ -121,9 +150,46 @@ SET vllm.default_params = '{"structured_outputs": {"jsn": {}}}';
 SET vllm.default_params = '{"structured_outputs": 5}';
 SET vllm.default_params = '{"logit_bias": [1]}';
 SET vllm.default_params = '{"guided_json": {}}';
+CREATE FUNCTION pg_temp.refused(value text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE d text;
+BEGIN
+    PERFORM set_config('vllm.default_params', value, true);
+    RETURN 'taken';
+EXCEPTION WHEN invalid_parameter_value THEN
+    GET STACKED DIAGNOSTICS d = PG_EXCEPTION_DETAIL;
+    RETURN d;
+END $$;
+SELECT v, pg_temp.refused(v) FROM (VALUES
+    ('{"tool_choice": "foo"}'), ('{"tool_choice": 5}'), ('{"tool_choice": {"type": "function"}}'), ('{"tool_choice": {"type": "function", "function": {"name": ""}}}'),
+    ('{"response_format": {"type": "foo"}}'), ('{"response_format": {}}'), ('{"response_format": 5}'), ('{"response_format": {"type": "json_schema"}}'),
+    ('{"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}'), ('{"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "strict": 1}}}'),
+    ('{"response_format": {"type": "json_schema", "json_schema": {"shema": {}}}}'),
+    ('{"logit_bias": {"x": 1}}'), ('{"logit_bias": {"5": "a"}}'), ('{"logit_bias": {"-1": 1}}'), ('{"logit_bias": {"4294967296": 1}}'), ('{"logit_bias": {"5": 1e999}}'),
+    ('{"choice": []}'), ('{"json_schema": "x"}'), ('{"json_schema": 5}'), ('{"json_schema": "{"}'), ('{"regex": ""}'), ('{"grammar": " "}'),
+    ('{"regex": "a", "choice": ["b"]}'), ('{"regex": "a", "response_format": {"type": "json_object"}}'), ('{"json_schema": {}, "structured_outputs": {"regex": "a"}}'),
+    ('{"structured_outputs": {"regex": "a", "choice": ["b"]}}'), ('{"structured_outputs": {"choice": []}}'), ('{"structured_outputs": {"choice": [1]}}'),
+    ('{"structured_outputs": {"json": 5}}'), ('{"structured_outputs": {"json": "x"}}'), ('{"structured_outputs": {"regex": 5}}'), ('{"structured_outputs": {"grammar": ""}}'),
+    ('{"structured_outputs": {"json_object": false}}'), ('{"structured_outputs": {"strict": "yes"}}'), ('{"structured_outputs": {"disable_any_whitespace": 5}}'),
+    ('{"structured_outputs": {"whitespace_pattern": 5}}'),
+    ('{"on_error": "x"}'), ('{"output_kind": "x"}'), ('{"truncation_side": "up"}'), ('{"truncate": 0}'), ('{"truncate_prompt_tokens": 0}'), ('{"cache_salt": ""}'),
+    ('{"allowed_token_ids": []}'), ('{"min_tokens": 10, "max_tokens": 5}'), ('{"n": 5, "best_of": 2}'), ('{"n": 5, "temperature": 0}'), ('{"detokenize": false, "stop": "x"}'),
+    ('{"repetition_detection": {"foo": 1}}'), ('{"repetition_detection": {"max_pattern_size": -3}}'), ('{"repetition_detection": {"max_pattern_size": 1.5}}'),
+    ('{"repetition_detection": {"max_pattern_size": 3}}'), ('{"repetition_detection": {"max_pattern_size": 3, "min_pattern_size": 4, "min_count": 2}}'), ('{"extra_args": 5}')) v (v);
+-- what can be, also beside each other
+SELECT v, pg_temp.refused(v) FROM (VALUES
+    ('{"tool_choice": "none"}'), ('{"tool_choice": {"type": "function", "function": {"name": "f"}}}'), ('{"tool_choice": null}'), ('{"logit_bias": {}}'), ('{"logit_bias": {"5": -1e3, "0": 1}}'),
+    ('{"json_schema": true}'), ('{"json_schema": " {\"type\": \"object\"}"}'), ('{"regex": " "}'), ('{"regex": "a", "response_format": {"type": "text"}, "structured_outputs": {"strict": true, "json": null}}'),
+    ('{"structured_outputs": {}}'), ('{"structured_outputs": null, "choice": "a"}'), ('{"on_error": "null", "output_kind": "FINAL_ONLY", "truncation_side": "right", "truncate": -1, "cache_salt": "s"}'),
+    ('{"repetition_detection": {"max_pattern_size": 3, "min_count": 2}}'), ('{"repetition_detection": {}}'), ('{"min_tokens": 5, "max_tokens": 5, "n": 2, "best_of": 2, "temperature": 0.5}')) v (v);
+-- what only the engine's compiler of grammars knows is an error of the call, which says where the value is from
+SELECT v, pg_temp.refused(v), struct_fails('SELECT llm_generate(''x'')') FROM (VALUES
+    ('{"regex": "(("}'), ('{"grammar": "("}'), ('{"json_schema": {"type": "foo"}}'), ('{"structured_outputs": {"regex": "(("}}'),
+    ('{"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "foo"}}}}')) v (v);
+SELECT pg_temp.refused('{"structured_outputs": {"whitespace_pattern": "x"}}'), struct_fails('SELECT llm_generate(''x'', json_schema => ''{}'')');
 SHOW vllm.default_params;
 SET vllm.tool_call_parser = 'hermess';
 SET vllm.reasoning_parser = 'deepseek';
 SET vllm.tool_call_parser = 'Hermes';
 SHOW vllm.tool_call_parser;
 RESET vllm.tool_call_parser;
+DROP FUNCTION struct_fails;

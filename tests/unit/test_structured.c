@@ -169,6 +169,16 @@ test_options(void)
 	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},\"strict\":false}}")}, 1, &e) &&
 		  !s.gram.opt.strict, "strict: %s", e.msg);
 	structured_free(&s);
+	/* beside a response_format, which is a kind, as beside an argument */
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"json_object\"}"), OUTPUTS("{\"disable_any_whitespace\": true}")}, 2, &e) &&
+		  s.gram.kind == GRAM_JSON_OBJECT && s.gram.opt.disable_any_whitespace, "response_format: %s", e.msg);
+	structured_free(&s);
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},\"strict\":false}}"),
+									 OUTPUTS("{\"strict\": true, \"whitespace_pattern\": \" \"}")}, 2, &e) &&
+		  !s.gram.opt.strict && strcmp(s.gram.opt.whitespace_pattern, " ") == 0, "response_format with its own strict: %s", e.msg);
+	structured_free(&s);
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"text\"}"), OUTPUTS("{\"strict\": false}")}, 2, &e) && !s.given, "text: %s", e.msg);
+	structured_free(&s);
 	CHECK(parse(&s, (const Given[]) {{WTAG_STRUCT_CHOICE, "yes"}, {WTAG_STRUCT_CHOICE, "no"}}, 2, &e) && s.gram.n_choices == 2 &&
 		  s.gram.choice_len[1] == 2 && memcmp(s.gram.choice[1], "no", 2) == 0, "choice: %s", e.msg);
 	structured_free(&s);
@@ -185,6 +195,8 @@ test_refused(void)
 		"structured_outputs.regex", OUTPUTS("{\"json\": {}, \"regex\": \"a\"}"));
 	BAD("you must use one kind of structured output, but none is given", "structured_outputs", OUTPUTS("{}"));
 	BAD("you must use one kind of structured output, but none is given", "structured_outputs", OUTPUTS("{\"strict\": true}"));
+	BAD("you can only use one kind of structured output, but structured_outputs.regex and response_format are given", "response_format",
+		FORMAT("{\"type\": \"json_object\"}"), OUTPUTS("{\"regex\": \"a\"}"));
 	BAD("structured_outputs must be a JSON object", "structured_outputs", OUTPUTS("[]"));
 	BAD("structured_outputs must be a JSON object", "structured_outputs", OUTPUTS("{\"json_object\": true"));
 	BAD("unrecognized key \"jsn\" in structured_outputs", "structured_outputs", OUTPUTS("{\"jsn\": {}}"));
