@@ -33,7 +33,7 @@ static const ErrorKind kinds[] = {
 	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},
 	{"57014", 408, "RequestTimeoutError", "timeout_error"},
 	{"57P03", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"58000", 503, "ServiceUnavailableError", "api_error"},
+	{"58000", 503, "ServiceUnavailableError", "overloaded_error"},	/* the door takes the status from the type */
 	{"", 500, "InternalServerError", "api_error"}
 };
 

@@ -290,6 +290,36 @@ answer_error_status(const char *json, size_t len)
 	return 0;
 }
 
+void
+answer_event_error(Buf *b, const char *json, int sequence)
+{
+	const char *end = json + strlen(json);
+	const char *s = skip_space(json, end);
+	Member		error = {0};
+	Member		m;
+	Member		type = {.value = "null",.len = 4};
+	Member		message = {.value = "\"\"",.len = 2};
+	Member		param = type;
+
+	if (s < end)
+		s++;
+	if (next_member(&s, end, &error) && *error.value == '{')
+	{
+		s = error.value + 1;
+		end = error.value + error.len;
+		while (next_member(&s, end, &m))
+			if (is_named(&m, "type"))
+				type = m;
+			else if (is_named(&m, "message"))
+				message = m;
+			else if (is_named(&m, "param"))
+				param = m;
+	}
+	buf_printf(b, "{\"type\":\"error\",\"code\":%.*s,\"message\":", (int) type.len, type.value);
+	buf_add(b, message.value, message.len);
+	buf_printf(b, ",\"param\":%.*s,\"sequence_number\":%d}", (int) param.len, param.value, sequence);
+}
+
 char *
 answer_event_type(const char *json)
 {

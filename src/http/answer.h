@@ -21,6 +21,9 @@ int			answer_status_of(const char *sqlstate);
 /* {"error": {message, type, param, code}}, or Anthropic's {"type": "error", "error": {type, message}} */
 void		answer_error(Buf *b, Dialect d, int status, const char *message);
 
+/* The event {"type": "error", code, message, param, sequence_number} of an error body of OpenAI's shape */
+void		answer_event_error(Buf *b, const char *json, int sequence);
+
 /* A JSON answer of the API that is an error body: its status; 0: it is no error. */
 int			answer_error_status(const char *json, size_t len);
 

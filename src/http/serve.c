@@ -347,6 +347,8 @@ serve_api(Request *q)
 	}
 	if (end == DB_OK)
 	{
+		/* the time that it was given is over, or somebody has cancelled it */
+		q->no_retry = status == 408;
 		serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
 		return;
 	}

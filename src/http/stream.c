@@ -4,7 +4,8 @@
  *
  * The rows of llm_api_stream() come one by one, as the engine's tokens do; each becomes an event. The status is sent with the
  * first row, so an error before it is an ordinary answer; a later one is an event itself. OpenAI's streams end with
- * "data: [DONE]"; the others (Anthropic's messages, responses) name each event by its "type" and end by themselves.
+ * "data: [DONE]"; the others (Anthropic's messages, responses) name each event by its "type" and end by themselves; an error among
+ * a response's events becomes an event of type "error".
  *
  * The next rows are asked for when those before have been taken by the client.  A transaction with an event that is an error is
  * rolled back, and so is one whose client has left.
@@ -26,6 +27,8 @@ typedef struct Stream
 	Request    *q;
 	Db		   *db;				/* NULL: given back */
 	bool		named;			/* events have names */
+	bool		numbered;		/* ... and errors among them the form of such: /v1/responses */
+	int			n;				/* events so far */
 	bool		over;			/* nothing more comes */
 	bool		failed;			/* an event was an error: nothing of the transaction is to stay */
 	Buf			out;			/* not sent yet */
@@ -57,9 +60,8 @@ abandon(Stream *s)
 }
 
 static void
-add_event(Stream *s, const char *json)
+add_json(Stream *s, const char *json)
 {
-	s->failed = s->failed || answer_error_status(json, strlen(json)) != 0;
 	if (s->named)
 	{
 		char	   *type = answer_event_type(json);
@@ -73,6 +75,20 @@ add_event(Stream *s, const char *json)
 	for (const char *p = json; *p != '\0'; p++)
 		buf_addc(&s->out, *p == '\n' || *p == '\r' ? ' ' : *p);
 	buf_addstr(&s->out, "\n\n");
+}
+
+static void
+add_event(Stream *s, const char *json)
+{
+	bool		error = answer_error_status(json, strlen(json)) != 0;
+	Buf			event = {0};
+
+	s->failed = s->failed || error;
+	if (error && s->numbered)
+		answer_event_error(&event, json, s->n);
+	add_json(s, event.data != NULL ? event.data : json);
+	s->n++;
+	buf_free(&event);
 }
 
 static void
@@ -165,6 +181,7 @@ answer_with(Stream *s, const PGresult *r, int status)
 	buf_addstr(&body, PQgetvalue(r, 0, 0));
 	db_cancel(s->db);
 	(void) end_db(s, false, true);
+	s->q->no_retry = status == 408;
 	serve_body(s->q, status, "application/json", &body);
 }
 
@@ -197,7 +214,8 @@ stream_start(Request *q, Db *db)
 	DbEnd		end;
 	int			status = 0;
 
-	s.named = q->dialect == ANTHROPIC || strcmp(q->route->path, "/v1/responses") == 0;
+	s.numbered = strcmp(q->route->path, "/v1/responses") == 0;
+	s.named = s.numbered || q->dialect == ANTHROPIC;
 	/* in the SELECT list the rows come as they are made */
 	end = db_start(db, "SELECT vllm.http_api_stream($1::text, $2::json)", 2, params, &e);
 	if (end == DB_OK)

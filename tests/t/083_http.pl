@@ -234,6 +234,11 @@ SKIP:
 		is($c =~ /a detail/ ? 1 : 0, $_->[1] < 500 ? 1 : 0, 'detail of what is the client\'s doing');
 	}
 	like(scalar $post->('/v1/completions', '{"error": 404}', 'app'), qr/^404 .*no such thing/, "an error body has its code's status");
+	for my $more ('', ', "left": "x", "size": 1, "before": "{\\"error\\": {\\"message\\": \\"", "behind": "\\", \\"code\\": 408}}", "stream": true')
+	{
+		my ($s, undef, $h) = $post->('/v1/completions', qq({"error": 408$more}), 'app');
+		is("$s " . ($h->{'x-should-retry'} // ''), '408 false', 'of a cancelled request, too, which would end so again' . ($more ? ', instead of a stream' : ''));
+	}
 	# an error is one however long it is, and leaves nothing
 	for my $size (10, 65_000, 70_000, 3_000_000)
 	{
@@ -246,6 +251,9 @@ SKIP:
 			like(scalar $post->($path, $ask->(stream => \1, late => 1), 'app'), qr/^200 .*"id": 1.*data: \{[^\n]*"error".*xxx/s, '... in the middle of one');
 		}
 	}
+	like(scalar $post->('/v1/responses', encode_json({ left => 'x', size => 3, before => '{"error": {"message": "', behind => '", "type": "NotFoundError", "param": null, "code": 404}}', prompt => 'x',
+			stream => \1, late => 1 }), 'app'), qr/^200 data: \{"id": 1\}\n\nevent: error\ndata: \{"type":"error","code":"NotFoundError","message":"xxx","param":null,"sequence_number":1\}\n\n/,
+		"an error in a response's stream is an event of OpenAI's form");
 	is($node->safe_psql('door', 'SELECT count(*) FROM left_over'), 0, 'and nothing of it is committed');
 	like((($post->('/v1/completions', '{"left": "stays", "size": 70000, "before": "{\\"id\\": \\"", "behind": "\\"}"}', 'app'))[0]), qr/200/, 'an answer of this length');
 	is($node->safe_psql('door', 'DELETE FROM left_over RETURNING a'), 'stays', '... is');

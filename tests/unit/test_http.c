@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/api_int.h"
 #include "http/answer.h"
 #include "http/conf.h"
 #include "http/route.h"
@@ -83,6 +84,41 @@ test_errors(void)
 	CHECK(error_in("[{\"error\": {\"code\": 400}}]") == 0 && error_in("") == 0 && error_in("{") == 0, "as documented");
 }
 
+/* The engine's bodies have the status of their SQLSTATE for the door, too, in both shapes. */
+static void
+test_engine_errors(void)
+{
+	static const char *const states[] = {"22023", "28000", "42501", "42704", "0A000", "54000", "53300", "53400", "55000", "57014", "57P03", "58000", "XX000"};
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		for (int anthropic = 0; anthropic < 2; anthropic++)
+		{
+			ApiError	e = {.sqlstate = {states[i], 5},.message = {"m", 1}};
+			Buf			b = {0};
+
+			api_error_body(&e, anthropic != 0, &b);
+			CHECK(error_in(b.data) == answer_status_of(states[i]) && api_error_status(&e) == answer_status_of(states[i]), "%s: %s", states[i], b.data);
+			buf_free(&b);
+		}
+}
+
+/* An error in the stream of a response. */
+static void
+test_event_errors(void)
+{
+	Buf			b = {0};
+	Buf			event = {0};
+
+	answer_error(&b, OPENAI, 503, "a \"b\"");
+	answer_event_error(&event, b.data, 7);
+	CHECK(strcmp(event.data, "{\"type\":\"error\",\"code\":\"ServiceUnavailableError\",\"message\":\"a \\\"b\\\"\",\"param\":null,\"sequence_number\":7}") == 0, "%s", event.data);
+	buf_reset(&event);
+	answer_event_error(&event, "{\"error\": {\"param\": \"model\", \"x\": [1, {}]}}", 0);
+	CHECK(strcmp(event.data, "{\"type\":\"error\",\"code\":null,\"message\":\"\",\"param\":\"model\",\"sequence_number\":0}") == 0, "%s", event.data);
+	buf_free(&b);
+	buf_free(&event);
+}
+
 static void
 test_events(void)
 {
@@ -145,6 +181,8 @@ main(void)
 {
 	test_errors();
 	test_long_errors();
+	test_engine_errors();
+	test_event_errors();
 	test_events();
 	test_routes();
 	test_conf();
