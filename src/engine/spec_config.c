@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "engine/spec.h"
 #include "quant/quantize.h"
+#include "wire/hubname.h"
 
 #define LOOKUP_DEFAULT	5
 #define LOOKUP_MOST		32
@@ -87,8 +88,14 @@ has_weights(const SpecConfig *c)
 static bool
 take_model(const cJSON *v, SpecConfig *c, Err *e)
 {
+	HubName		hub;
+
 	if (!cJSON_IsString(v) || v->valuestring[0] != '/')
-		return bad_key(v, e, "an absolute path");
+	{
+		bad_key(v, e, "an absolute path");
+		return !cJSON_IsString(v) || !hub_name(v->valuestring, true, &hub) ? false :
+			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, and give the path \"%s\".", hub.command, hub.path);
+	}
 	if (strlen(v->valuestring) >= sizeof(c->model))
 		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)", sizeof(c->model) - 1);
 	if (c->type != NULL && strcmp(c->type->name, "mtp") == 0)

@@ -52,6 +52,7 @@
 #include "pg/remote_options.h"
 #include "pg/secret.h"
 #include "pg/vllm_pg.h"
+#include "wire/hubname.h"
 
 #define LIBDIR	"$libdir/"
 
@@ -252,45 +253,39 @@ catalog_may_see_path(const ModelRow *m)
 		(!catalog_is_remote(m) && has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES));
 }
 
-/* Is it written as "Qwen/Qwen3-4B" is? */
-static bool
-is_repository(const char *s)
-{
-	static const char *const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-	size_t		owner = strspn(s, letters);
-	size_t		name = s[owner] == '/' ? strspn(s + owner + 1, letters) : 0;
-
-	return owner > 0 && name > 0 && s[owner + 1 + name] == '\0' && s[0] != '.' && s[owner + 1] != '.';
-}
-
 void
 catalog_check_absolute(const char *path)
 {
+	HubName		hub;
+
 	if (is_absolute_path(path))
 		return;
+	if (!hub_name(path, true, &hub))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("path \"%s\" is not absolute", path),
+				 errhint("Give the path on the database server from / on.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("path \"%s\" is not absolute", path),
-			 is_repository(path) ?
-			 errdetail("If this names a repository of Hugging Face's: nothing is downloaded.") : 0,
-			 is_repository(path) ?
-			 errhint("Get it by \"hf download %s --local-dir /models/%s\" on the database server, where its operating system user may read it, and give the path \"/models/%s\".",
-					 path, strchr(path, '/') + 1, strchr(path, '/') + 1) :
-			 errhint("Give the path on the database server from / on.")));
+			 errdetail("If this names a repository of Hugging Face's: nothing is downloaded."),
+			 errhint("Get it by \"%s\" on the database server, where its operating system user may read it, and give the path \"%s\".",
+					 hub.command, hub.path)));
 }
 
 ModelRow *
 catalog_model(const char *name)
 {
 	ModelRow   *m = catalog_find(name);
+	HubName		hub;
 
 	if (m == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("model \"%s\" does not exist", name),
-				 is_repository(name) && lora_find(name) == NULL ?
-				 errhint("Nothing is downloaded. Get a repository of Hugging Face's by \"hf download %s --local-dir /models/%s\" on the database server, then "
-						 "llm_create_model() adds it by this path; models of this database are listed in the view llm_models.", name, strchr(name, '/') + 1) :
+				 hub_name(name, false, &hub) && lora_find(name) == NULL ?
+				 errhint("Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, then "
+						 "llm_create_model() adds it by the path \"%s\"; models of this database are listed in the view llm_models.", hub.command, hub.path) :
 				 lora_find(name) != NULL ?
 				 errhint("There is an adapter of this name; the view llm_loras says of which model.") :
 				 errhint("Models of this database are listed in the view llm_models; "

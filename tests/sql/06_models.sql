@@ -23,7 +23,9 @@ RESET vllm.model;
 -- what can't be created
 SELECT c, fails('SELECT llm_create_model(' || c || ')') FROM (VALUES
     ('NULL, ''/fake/x'''), (''''', ''/fake/x'''), ('repeat(''x'', 64), ''/fake/x'''),
-    ('''m3'''), ('''m3'', ''relative/path'''), ('''m3'', ''Qwen/Qwen3-4B'''), ('''m3'', '''''), ('''m1'', ''/fake/again'''), ('''tickets-2m'', ''/fake/x'''),
+    ('''m3'''), ('''m3'', ''relative/path'''), ('''m3'', ''Qwen/Qwen3-4B'''), ('''m3'', ''hf://Qwen/Qwen3-4B'''),
+    ('''m3'', ''https://huggingface.co/Qwen/Qwen3-4B'''), ('''m3'', ''Qwen/Qwen3-4B-GGUF:Q4_K_M'''), ('''m3'', ''Qwen/Qwen3-4B-GGUF/x.gguf'''), ('''m3'', ''gpt2'''),
+    ('''m3'', ''/fake/x'', options => ''{"speculative_config": {"method": "draft_model", "num_speculative_tokens": 2, "model": "Qwen/Qwen3-0.6B"}}'''), ('''m3'', '''''), ('''m1'', ''/fake/again'''), ('''tickets-2m'', ''/fake/x'''),
     ('''m3'', ''/fake/bad'''), ('''m3'', ''/fake/x'', provider => ''openai'''), ('''m3'', ''/fake/x'', url => ''http://x'''),
     ('''m3'', ''/fake/x'', options => ''[]'''), ('''m3'', ''/fake/x'', options => ''{"no_such_option": 1}'''),
     ('''m3'', ''/fake/x'', options => ''{"kv_cache_dtype": "int4"}'''), ('''m3'', ''/fake/x'', options => ''{"kv_cache_dtype": 8}''')) v (c);
