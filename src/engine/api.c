@@ -379,6 +379,21 @@ end_with(ApiCall *a, const Buf *body, int status)
 	buf_free(&b);
 }
 
+/* An error about the parameter that bodies call vllm_xargs names it as the body does; the two names are of one length. */
+static void
+rename_extra_args(const Buf *fields)
+{
+	static const char name[] = "extra_args";
+	const char *end = fields->data + fields->len;
+	ApiError	e;
+
+	api_error_read(&e, fields->data, fields->len);
+	if (e.detail.n == 0 || memmem(e.detail.s, e.detail.n, "parameter=extra_args", 20) == NULL)
+		return;
+	for (char *at = fields->data; (at = memmem(at, (size_t) (end - at), name, strlen(name))) != NULL; at += strlen(name))
+		memcpy(at, "vllm_xargs", strlen(name));
+}
+
 /* fields: of a WF_ERROR frame */
 static void
 fail_fields(ApiCall *a, const Buf *fields)
@@ -390,6 +405,7 @@ fail_fields(ApiCall *a, const Buf *fields)
 		return;
 	a->over = true;
 	cancel_items(a);
+	rename_extra_args(fields);
 	if (!a->req->as_body)
 	{
 		conv_end(a->c, WF_ERROR, fields);

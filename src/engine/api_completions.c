@@ -418,6 +418,7 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 {
 	static const ApiEntries none = {0};
 	ApiReply	first = {0};
+	Buf			echo = {0};
 
 	json_key(j, "logprobs");
 	if (k->g.logprobs == API_NO_LOGPROBS)
@@ -426,9 +427,12 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 		return;
 	}
 	(void) reply_of(a, ROLE_FIRST, p, &first);
-	api_write_completion_logprobs(j, k->echo ? all : NULL, first.text, k->echo ? first_id(a, k, p) : 0,
+	if (k->echo && all != NULL)
+		add_prompt(a, k, p, &echo);
+	api_write_completion_logprobs(j, k->echo ? all : NULL, (ApiText) {echo.data, echo.len}, first.text, k->echo ? first_id(a, k, p) : 0,
 								  k->echo_only ? &none : &r->entries, k->g.as_ids,
 								  &k->offsets[choice]);
+	buf_free(&echo);
 }
 
 /* text: of the answer, or its part; all: as in write_logprobs() */

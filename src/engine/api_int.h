@@ -151,9 +151,9 @@ void		apianswers_free(ApiAnswers *r);
 
 /*
  * {"tokens": ..., "token_logprobs": ..., "top_logprobs": ..., "text_offset": ...}.  prompt: NULL, or with
- * echo the prompt's, whose first token is `first`, of this id.  *offset: characters before, and behind.
+ * echo the prompt's, whose text is `echo` and whose first token is `first`, of this id.  *offset: characters before, and behind.
  */
-void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, int32_t first_id,
+void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first, int32_t first_id,
 										  const ApiEntries *e, bool as_ids, int64_t *offset);
 void		api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt);
 /* top: how many of the likeliest, -1 = all there are */

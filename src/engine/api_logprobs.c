@@ -198,14 +198,71 @@ write_top(JsonOut *j, const Positions *p, int i, bool as_ids)
 	json_close(j, '}');
 }
 
+/* Of a text as it is shown: bytes at its beginning that continue no character are one each. */
+static int64_t
+count_shown(ApiText t)
+{
+	size_t		stray = 0;
+
+	while (stray < t.n && (t.s[stray] & 0xC0) == 0x80)
+		stray++;
+	return (int64_t) stray + count_chars(t.s, t.n);
+}
+
+/* A position's own token.  Of the first one of a prompt nothing is known but what is told in `first`. */
+static Entry
+own_token(const Positions *p, int i, ApiText first, int32_t first_id)
+{
+	return p->first[i + 1] > p->first[i] ? p->e[p->first[i]] : (Entry) {.id = first_id,.s = first.s,.n = first.n};
+}
+
+/*
+ * A prompt that was cut within a character begins with bytes of it that make none.  Each of them is a U+FFFD in the
+ * echo: how many are there behind the first token?
+ */
+static int64_t
+count_stray(const Positions *p, ApiText echo, ApiText first)
+{
+	int64_t		n = count_shown(echo) - count_shown(first);
+
+	if (echo.n == 0 || (count_shown(echo) == count_chars(echo.s, echo.n) && (echo.n < 3 || memcmp(echo.s, "\xEF\xBF\xBD", 3) != 0)))
+		return 0;
+	for (int i = 1; i < p->n; i++)
+	{
+		Entry		e = own_token(p, i, first, 0);
+
+		n -= count_chars(e.s, e.n);
+	}
+	return n > 0 ? n : 0;
+}
+
+/* How many characters the echo has of a token's text.  *stray: bytes that are characters of their own, still to come. */
+static int64_t
+chars_of(const Entry *e, int64_t *stray)
+{
+	int64_t		n = count_chars(e->s, e->n);
+
+	for (size_t i = 0; i < e->n && *stray > 0; i++)
+	{
+		if ((e->s[i] & 0xC0) != 0x80)
+			*stray = 0;
+		else
+		{
+			n++;
+			--*stray;
+		}
+	}
+	return n;
+}
+
 /* One of the four lists; what: 0 tokens, 1 their values, 2 the likeliest, 3 offsets. */
 static void
-write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, ApiText first, int32_t first_id)
+write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, int64_t stray, ApiText first, int32_t first_id)
 {
 	for (int i = 0; i < p->n; i++)
 	{
 		bool		own = p->first[i + 1] > p->first[i];
-		Entry		e = own ? p->e[p->first[i]] : (Entry) {.id = first_id,.s = first.s,.n = first.n};
+		Entry		e = own_token(p, i, first, first_id);
 
 		if (what == 0)
 			write_token(j, &e, as_ids);
@@ -218,13 +275,13 @@ write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offse
 		else
 		{
 			json_int(j, *offset);
-			*offset += count_chars(e.s, e.n);
+			*offset += own ? chars_of(&e, &stray) : count_shown(first);
 		}
 	}
 }
 
 void
-api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText first, int32_t first_id,
+api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first, int32_t first_id,
 							  const ApiEntries *e, bool as_ids, int64_t *offset)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
@@ -239,8 +296,8 @@ api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText firs
 	{
 		json_key(j, names[what]);
 		json_open(j, '[');
-		write_list(j, &p, what, as_ids, offset, first, first_id);
-		write_list(j, &q, what, as_ids, offset, first, first_id);
+		write_list(j, &p, what, as_ids, offset, count_stray(&p, echo, first), first, first_id);
+		write_list(j, &q, what, as_ids, offset, 0, first, first_id);
 		json_close(j, ']');
 	}
 	json_close(j, '}');

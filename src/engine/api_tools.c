@@ -20,6 +20,13 @@ is_word(const cJSON *v, const char *word)
 }
 
 static bool
+needs_tools(Err *e)
+{
+	api_bad(e, "tool_choice", "needs tools");
+	return err_hint(e, "Give the functions that may be called as \"tools\", or leave tool_choice out.");
+}
+
+static bool
 not_a_function(Err *e)
 {
 	err_set(e, ERR_UNSUPPORTED, "tools other than functions are not supported");
@@ -54,7 +61,7 @@ api_check_tools(ApiCall *a, Err *e)
 	if (tools != NULL && (!cJSON_IsArray(tools->v) || tools->v->child == NULL))
 		return api_bad(e, "tools", "must be an array of at least one tool");
 	if (choice != NULL && tools == NULL && !is_word(choice->v, "none"))
-		return api_bad(e, "tool_choice", "needs tools");
+		return needs_tools(e);
 	for (const cJSON *v = tools != NULL ? tools->v->child : NULL; v != NULL; v = v->next)
 	{
 		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
@@ -144,7 +151,7 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 	if (tools != NULL && !cJSON_IsArray(tools->v))
 		return api_bad(e, "tools", "must be an array of tools");
 	if (choice != NULL && none && !is_word(choice->v, "none") && !is_word(choice->v, "auto"))
-		return api_bad(e, "tool_choice", "needs tools");
+		return needs_tools(e);
 	if (choice != NULL && cJSON_IsObject(choice->v) && !is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "function"))
 		return api_bad(e, "tool_choice", "must be none, auto, required or of the type function");
 	if (none)
@@ -240,7 +247,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 		return api_bad(e, "tools", "must be an array of tools");
 	if (tools == NULL || tools->v->child == NULL)
 		return choice == NULL || is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "none") ||
-			api_bad(e, "tool_choice", "needs tools");
+			needs_tools(e);
 	json_open(&j, '[');
 	(void) json_elements(&m, tools->raw.s, tools->raw.n);
 	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)

@@ -647,7 +647,7 @@ takes_default(const GenOptions *o, const DefaultParams *d, int i)
 	if (o->v[i].set || (o->named_model && (i == OPT_model || i == OPT_lora)))
 		return false;
 	/* a search takes what it honours; what the call itself says and it doesn't is an error */
-	if (o->v[OPT_beam_width].set && (names_a_kind(i) || !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
+	if (o->v[OPT_beam_width].set && (names_a_kind(i) || i == OPT_flat_logprobs || i == OPT_best_of || !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
 		return false;
 	if (!names_a_kind(i))
 		return true;

@@ -74,6 +74,11 @@ SELECT rank, text FROM llm_beam_search('one two three', 1);
 RESET vllm.default_params;
 SELECT llm_api('/v1/completions', '{"prompt": "x", "n": 2, "use_beam_search": true, "stop": "y"}', 'return');
 SELECT llm_api('/v1/completions', '{"prompt": "x", "n": 2, "use_beam_search": true, "logit_bias": {"5": 1}}', 'return');
+SELECT llm_api('/v1/completions', '{"prompt": "x", "n": 2, "use_beam_search": true, "vllm_xargs": {"k": 1}}', 'return');
+-- what it doesn't honour and changes only a form, or another option
+SET vllm.default_params = '{"flat_logprobs": true, "n": 2, "best_of": 2}';
+SELECT rank, text FROM llm_beam_search('one two three', 1);
+RESET vllm.default_params;
 
 -- refused
 CREATE FUNCTION pg_temp.error_of(query text) RETURNS text LANGUAGE plpgsql AS $$

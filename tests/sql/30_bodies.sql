@@ -99,6 +99,9 @@ SELECT side, c->>'text' AS text, c->'prompt_token_ids' AS ids, c->'logprobs'->'t
 FROM unnest(ARRAY['left', 'right']) side,
     v1_completions(json_build_object('prompt', '["abcdef", [104, 105, 106], "xy"]'::json, 'truncate_prompt_tokens', 2, 'truncation_side', side, 'echo', true,
                                      'return_token_ids', true, 'logprobs', 0, 'max_tokens', 1)) b, json_array_elements(b->'choices') c;
+-- within a character: its bytes that are left are a character each, in the echo as in text_offset
+SELECT n, c->>'text' AS text, c->'logprobs'->'text_offset' AS offsets FROM generate_series(1, 6) n,
+    json_array_elements(v1_completions(json_build_object('prompt', 'o 😀!', 'truncate_prompt_tokens', n, 'echo', true, 'logprobs', 0, 'max_tokens', 1))->'choices') c;
 SELECT c->'prompt_token_ids' AS ids, c->'logprobs' AS none FROM json_array_elements(v1_completions('{"prompt": ["abcdef", [104, 105, 106]], "truncate_prompt_tokens": 2,
     "return_token_ids": true}')->'choices') c;
 SELECT json_array_length(c->'prompt_token_ids') AS n, c->>'text' AS text
