@@ -59,7 +59,32 @@ typedef struct Fields
 	int			n;
 	int			first[MAX_TAG];	/* + 1; 0 = there is none */
 	int			last[MAX_TAG];
+	const WireField *options;	/* structured_outputs, if it has no kind: options beside one that stands elsewhere */
 } Fields;
+
+static bool
+is_key(JsonSpan key, const char *name)
+{
+	return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
+}
+
+/* Has structured_outputs nothing but options? */
+static bool
+has_no_kind(const WireField *f)
+{
+	static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
+	JsonMembers m;
+	JsonSpan	key,
+				v;
+	int			got = -1;
+
+	if (json_members(&m, f->s, f->n))
+		while ((got = json_member(&m, &key, &v)) > 0)
+			for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+				if (is_key(key, kinds[i]) && !is_key(v, "null"))
+					return false;
+	return got == 0;
+}
 
 static void
 read_fields(Fields *f, const WireAsk *a)
@@ -80,6 +105,8 @@ read_fields(Fields *f, const WireAsk *a)
 		if (f->first[x.tag] == 0)
 			f->first[x.tag] = f->n;
 	}
+	if (f->last[WTAG_STRUCTURED_OUTPUTS] != 0 && has_no_kind(&f->v[f->last[WTAG_STRUCTURED_OUTPUTS] - 1]))
+		f->options = &f->v[f->last[WTAG_STRUCTURED_OUTPUTS] - 1];
 }
 
 /* ---- which row ---- */
@@ -209,6 +236,44 @@ schema_in_string(const char *s, size_t n)
 	return text;
 }
 
+/* The options of structured_outputs behind a kind. */
+static bool
+add_options(Maker *m, const Fields *all)
+{
+	JsonMembers members;
+	JsonSpan	key,
+				v;
+	bool		ok = true;
+
+	if (all->options == NULL || !json_members(&members, all->options->s, all->options->n))
+		return true;
+	while (ok && json_member(&members, &key, &v) > 0)
+	{
+		char	   *name = mem_strndup(key.s, key.n);
+
+		json_key(&m->j, name);
+		ok = body_json(m, "structured_outputs", v.s, v.n, 0);
+		mem_free(name);
+	}
+	return ok;
+}
+
+/* vLLM's {"json": schema} with options */
+static bool
+put_schema_with_options(Maker *m, const char *name, Span schema, const Fields *all)
+{
+	bool		ok;
+
+	json_key(&m->j, "structured_outputs");
+	json_open(&m->j, '{');
+	json_key(&m->j, "json");
+	if (schema.n == 4 && memcmp(schema.s, "true", 4) == 0)
+		schema = (Span) {"{}", 2};
+	ok = body_json(m, name, schema.s, schema.n, 0) && add_options(m, all);
+	json_close(&m->j, '}');
+	return ok;
+}
+
 /* {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type": "json_object", "schema": ...} */
 static bool
 put_schema(Maker *m, const Row *row, const WireField *f)
@@ -252,7 +317,50 @@ put_structured(Maker *m, const Row *row, const WireField *f, const Fields *all)
 	json_key(&m->j, "structured_outputs");
 	json_open(&m->j, '{');
 	json_key(&m->j, row->key);
-	ok = row->how == HOW_STRUCTURED ? body_text(m, row->name, f->s, f->n) : put_strings(m, row, all);
+	ok = (row->how == HOW_STRUCTURED ? body_text(m, row->name, f->s, f->n) : put_strings(m, row, all)) && add_options(m, all);
+	json_close(&m->j, '}');
+	return ok;
+}
+
+/* The member of an object, as it is written. */
+static Span
+member(Span object, const char *name)
+{
+	JsonMembers m;
+	JsonSpan	key,
+				v;
+	Span		found = {0};
+
+	if (object.s != NULL && json_members(&m, object.s, object.n))
+		while (json_member(&m, &key, &v) > 0)
+			if (is_key(key, name))
+				found = (Span) {v.s, v.n};
+	return found;
+}
+
+/* A response_format beside options, which vLLM takes with a kind of structured_outputs only. */
+static bool
+put_format_with_options(Maker *m, const WireField *f, const Fields *all)
+{
+	Span		format = {f->s, f->n};
+	Span		type = member(format, "type");
+	Span		schema = member(member(format, "json_schema"), "schema");
+	bool		ok;
+
+	if (type.n == 6 && memcmp(type.s, "\"text\"", 6) == 0)
+		return true;
+	if (schema.s != NULL)
+		return put_schema_with_options(m, "response_format", schema, all);
+	if (type.n != 13 || memcmp(type.s, "\"json_object\"", 13) != 0)
+	{
+		body_refuse(m->o, m->e, "options of structured_outputs beside this response_format are not supported by the endpoint of model \"%s\"", m->o->name);
+		return false;
+	}
+	json_key(&m->j, "structured_outputs");
+	json_open(&m->j, '{');
+	json_key(&m->j, "json_object");
+	json_bool(&m->j, true);
+	ok = add_options(m, all);
 	json_close(&m->j, '}');
 	return ok;
 }
@@ -384,7 +492,7 @@ put_special(Maker *m, const Row *row, const WireField *f, const Fields *all)
 			return put_logprobs(m, row, f);
 		case HOW_SCHEMA:
 		case HOW_SCHEMA_OBJECT:
-			return put_schema(m, row, f);
+			return all->options != NULL ? put_schema_with_options(m, row->name, trimmed(f), all) : put_schema(m, row, f);
 		case HOW_STRUCTURED:
 		case HOW_STRUCTURED_LIST:
 			return put_structured(m, row, f, all);
@@ -455,7 +563,9 @@ check_kinds(const Maker *m, const Fields *all)
 	int			n = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		n += all->first[kinds[i]] != 0;
+		n += all->first[kinds[i]] != 0 && !(kinds[i] == WTAG_STRUCTURED_OUTPUTS && all->options != NULL);
+	if (n == 0 && all->options != NULL && all->first[WTAG_TOOL_CHOICE] == 0)
+		return err_set(m->e, ERR_INVALID, "you must use one kind of structured output, but none is given");
 	return n <= 1 || err_set(m->e, ERR_INVALID, "you can only use one kind of structured output");
 }
 
@@ -497,7 +607,10 @@ put_all(Maker *m, const Fields *all)
 			return err_set(m->e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 		if (row == NULL && !is_nothing(f))
 			return refuse(m, any);
-		if (row != NULL && !put_field(m, row, f, all))
+		/* with the kind */
+		if (f == all->options && all->first[WTAG_TOOL_CHOICE] == 0)
+			continue;
+		if (row != NULL && !(all->options != NULL && f->tag == WTAG_RESPONSE_FORMAT ? put_format_with_options(m, f, all) : put_field(m, row, f, all)))
 			return false;
 	}
 	return put_defaults(m, all);

@@ -371,6 +371,61 @@ test_ids_and_rest(void)
 }
 
 /* The order of a schema's members and the digits of its numbers stay. */
+/* Options of structured_outputs without a kind go where the kind goes: vLLM takes no options alone. */
+static void
+test_schema_options(void)
+{
+	static const struct
+	{
+		WireTag		tag;
+		const char *value;
+		const char *member;
+	}			cases[] = {
+		{WTAG_JSON_SCHEMA, " {\"a\": 1.0}", "\"structured_outputs\":{\"json\":{\"a\": 1.0},\"strict\":false,\"whitespace_pattern\":\" \"}"},
+		{WTAG_JSON_SCHEMA, "true", "\"structured_outputs\":{\"json\":{},\"strict\":false,\"whitespace_pattern\":\" \"}"},
+		{WTAG_REGEX, "a", "\"structured_outputs\":{\"regex\":\"a\",\"strict\":false,\"whitespace_pattern\":\" \"}"},
+		{WTAG_STRUCT_CHOICE, "a", "\"structured_outputs\":{\"choice\":[\"a\"],\"strict\":false,\"whitespace_pattern\":\" \"}"},
+		{WTAG_RESPONSE_FORMAT, "{\"type\": \"json_object\"}", "\"structured_outputs\":{\"json_object\":true,\"strict\":false,\"whitespace_pattern\":\" \"}"},
+		{WTAG_RESPONSE_FORMAT, "{\"type\": \"json_schema\", \"json_schema\": {\"schema\": {\"b\": 2}}}", "\"structured_outputs\":{\"json\":{\"b\": 2},\"strict\":false,\"whitespace_pattern\":\" \"}"},
+		{WTAG_RESPONSE_FORMAT, "{\"type\": \"text\"}", NULL},
+	};
+	Buf			b = {0};
+	Made		m;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		const char *body;
+
+		put(&b, WTAG_MESSAGES, "[]");
+		put(&b, cases[i].tag, cases[i].value);
+		put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"strict\": false, \"whitespace_pattern\": \" \"}");
+		make(&m, WK_GENERATE, VLLM, "", &b);
+		body = m.ok ? m.calls.v[0].body.data : "";
+		CHECK(m.ok && (cases[i].member != NULL ? strstr(body, cases[i].member) != NULL : strstr(body, "structured_outputs") == NULL) &&
+			  strstr(body, "response_format") == NULL, "%s: %s %s", cases[i].value, body, m.e.msg);
+		done(&m);
+		put(&b, WTAG_MESSAGES, "[]");
+		put(&b, cases[i].tag, cases[i].value);
+		put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"strict\": false}");
+		make(&m, WK_GENERATE, OPENAI, "", &b);
+		check_refused(&m, cases[i].value, ERR_UNSUPPORTED, "");
+	}
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_RESPONSE_FORMAT, "{\"type\": \"structural_tag\", \"format\": {}}");
+	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"strict\": false}");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "options beside a tag", ERR_UNSUPPORTED, "structured_outputs");
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"strict\": false, \"json\": null}");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "options alone", ERR_INVALID, "none is given");
+	put(&b, WTAG_MESSAGES, "[]");
+	put(&b, WTAG_REGEX, "a");
+	put(&b, WTAG_STRUCTURED_OUTPUTS, "{\"json\": {}}");
+	make(&m, WK_GENERATE, VLLM, "", &b);
+	check_refused(&m, "two kinds", ERR_INVALID, "only use one kind");
+}
+
 static void
 test_schemas(void)
 {
@@ -621,6 +676,7 @@ main(void)
 	test_whole();
 	test_ids_and_rest();
 	test_schemas();
+	test_schema_options();
 	test_hostile();
 	test_random();
 	roptions_forget();
