@@ -224,8 +224,9 @@ static int64_t
 count_stray(const Positions *p, ApiText echo, ApiText first)
 {
 	int64_t		n = count_shown(echo) - count_shown(first);
+	bool		replaced = echo.n >= 3 && memcmp(echo.s, "\xEF\xBF\xBD", 3) == 0;
 
-	if (echo.n == 0 || (count_shown(echo) == count_chars(echo.s, echo.n) && (echo.n < 3 || memcmp(echo.s, "\xEF\xBF\xBD", 3) != 0)))
+	if (!replaced && count_shown(echo) == count_chars(echo.s, echo.n))
 		return 0;
 	for (int i = 1; i < p->n; i++)
 	{

@@ -156,7 +156,8 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 			return put_strings(p, m->v, o, e);
 		case P_OBJECT:
 			if (!cJSON_IsObject(m->v))
-				return api_bad(e, p->name, p->tag == WTAG_LOGIT_BIAS ? "must be an object of token ids and numbers, such as {\"1234\": -100}" : "must be an object");
+				return api_bad(e, p->name, p->tag != WTAG_LOGIT_BIAS ? "must be an object" :
+							   "must be an object of token ids and numbers, such as {\"1234\": -100}");
 			wire_put_str(o, p->tag, m->raw.s, m->raw.n);
 			return true;
 		case P_IDS:

@@ -94,7 +94,8 @@ take_model(const cJSON *v, SpecConfig *c, Err *e)
 	{
 		bad_key(v, e, "an absolute path");
 		return !cJSON_IsString(v) || !hub_name(v->valuestring, true, &hub) ? false :
-			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, and give the path \"%s\".", hub.command, hub.path);
+			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, "
+					 "and give the path \"%s\".", hub.command, hub.path);
 	}
 	if (strlen(v->valuestring) >= sizeof(c->model))
 		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)", sizeof(c->model) - 1);

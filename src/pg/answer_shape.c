@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 
@@ -40,6 +41,12 @@ refuse(const char *name, const char *rule)
 			 errdetail("parameter=%s", name)));
 }
 
+char *
+shown(const char *s, int len)
+{
+	return pnstrdup(s, pg_mbcliplen(s, len, 60));
+}
+
 const JsonNode *
 option_object(const char *json, const char *name)
 {
@@ -49,7 +56,7 @@ option_object(const char *json, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must be a json object", name),
-				 errdetail("parameter=%s, value=%.60s", name, json)));
+				 errdetail("parameter=%s, value=%s", name, shown(json, strlen(json)))));
 	return tree;
 }
 
@@ -78,7 +85,7 @@ structured_parts(const char *json)
 		if (!kind && !is_among(m->key, shape_options, lengthof(shape_options)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("unrecognized key \"%s\" in structured_outputs", m->key),
+					 errmsg("unrecognized key \"%s\" in structured_outputs", shown(m->key, strlen(m->key))),
 					 errdetail("parameter=structured_outputs"),
 					 errhint("Known keys are json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace, "
 							 "disable_additional_properties, whitespace_pattern, strict and enable_in_reasoning.")));
@@ -207,7 +214,7 @@ check_format_schema(const JsonNode *object)
 		refuse("response_format.json_schema", "must be a JSON object");
 	for (const JsonNode *m = object->first; m != NULL; m = m->next)
 		if (m->kind != JSON_NULL && !is_among(m->key, known, lengthof(known)))
-			refuse("response_format.json_schema", psprintf("has an unrecognized key \"%s\"", m->key));
+			refuse("response_format.json_schema", psprintf("has an unrecognized key \"%s\"", shown(m->key, strlen(m->key))));
 	strict = json_tree_get(object, "strict");
 	if (strict != NULL && strict->kind != JSON_NULL && strict->kind != JSON_BOOL)
 		refuse("response_format.json_schema.strict", "must be true or false");
@@ -228,7 +235,7 @@ check_format(const char *json, const char **first)
 		refuse("response_format", "must have a \"type\"");
 	if (type->kind != JSON_STRING || !is_among(type->text, types, lengthof(types)))
 		refuse("response_format.type",
-			   psprintf("must be text, json_object, json_schema or structural_tag, got %.*s", Min(type->raw_len, 64), type->raw));
+			   psprintf("must be text, json_object, json_schema or structural_tag, got %s", shown(type->raw, type->raw_len)));
 	if (strcmp(type->text, "json_schema") == 0)
 		check_format_schema(json_tree_get(format, "json_schema"));
 	if (strcmp(type->text, "text") != 0)

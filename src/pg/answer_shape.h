@@ -23,6 +23,9 @@ StructuredParts structured_parts(const char *json);
 /* Is the response_format one that constrains nothing? */
 bool		format_is_text(const char *json);
 
+/* As much of a text of len bytes as an error message shows. */
+char	   *shown(const char *s, int len);
+
 /* The tree of an option's JSON value; ERROR 22023 if that is no object. */
 const JsonNode *option_object(const char *json, const char *name);
 

@@ -62,10 +62,11 @@ check_bias(const char *json)
 		size_t		digits = strspn(m->key, "0123456789");
 
 		if (digits == 0 || digits > 10 || m->key[digits] != '\0' || strtoll(m->key, NULL, 10) > PG_INT32_MAX)
-			refuse("logit_bias", psprintf("must have token ids as keys, got \"%s\"", m->key),
+			refuse("logit_bias", psprintf("must have token ids as keys, got \"%s\"", shown(m->key, strlen(m->key))),
 				   "An id is a whole number that is not negative; llm_tokenize() tells those of a text.");
 		if (m->kind != JSON_NUMBER || !isfinite(strtod(m->text, NULL)))
-			refuse("logit_bias", psprintf("must have finite numbers as values, got %.*s for token %s", Min(m->raw_len, 60), m->raw, m->key),
+			refuse("logit_bias",
+				   psprintf("must have finite numbers as values, got %s for token %s", shown(m->raw, m->raw_len), m->key),
 				   "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");
 	}
 }
@@ -83,13 +84,14 @@ check_repetition(const char *json)
 		while (i < (int) lengthof(names) && strcmp(m->key, names[i]) != 0)
 			i++;
 		if (i == lengthof(names))
-			refuse("repetition_detection", psprintf("has no field \"%s\"", m->key),
+			refuse("repetition_detection", psprintf("has no field \"%s\"", shown(m->key, strlen(m->key))),
 				   "Its fields are max_pattern_size, min_pattern_size and min_count.");
 		if (!is_whole(m, &v[i]))
 			refuse(psprintf("repetition_detection.%s", m->key), "must be a whole number that is not negative", NULL);
 	}
 	if (v[0] > v[1])
-		refuse("repetition_detection", psprintf("needs 0 <= min_pattern_size <= max_pattern_size, got %.0f and %.0f", v[0], v[1]), NULL);
+		refuse("repetition_detection",
+			   psprintf("needs 0 <= min_pattern_size <= max_pattern_size, got %.0f and %.0f", v[0], v[1]), NULL);
 	if (v[1] > 0 && v[2] < 2)
 		refuse("repetition_detection", psprintf("needs a min_count of at least 2, got %.0f", v[2]), NULL);
 }
@@ -103,10 +105,12 @@ check_tool_choice(const char *json)
 	const JsonNode *name = v->kind != JSON_OBJECT ? NULL : f == NULL ? json_tree_get(v, "name") :
 		f->kind == JSON_OBJECT ? json_tree_get(f, "name") : NULL;
 
-	if (v->kind == JSON_STRING && (strcmp(v->text, "none") == 0 || strcmp(v->text, "auto") == 0 || strcmp(v->text, "required") == 0))
+	if (v->kind == JSON_STRING &&
+		(strcmp(v->text, "none") == 0 || strcmp(v->text, "auto") == 0 || strcmp(v->text, "required") == 0))
 		return;
 	if (name == NULL || name->kind != JSON_STRING || name->text[0] == '\0' || strlen(name->text) > MAX_TOOL_NAME)
-		refuse("tool_choice", "must be \"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": ...}}", NULL);
+		refuse("tool_choice", "must be \"none\", \"auto\", \"required\" or "
+			   "{\"type\": \"function\", \"function\": {\"name\": ...}}", NULL);
 }
 
 static void
@@ -130,7 +134,8 @@ check_values(const GenOptions *o)
 		strcmp(v[OPT_truncation_side].strs[0], "right") != 0)
 		refuse("truncation_side", "must be left or right", NULL);
 	if (v[OPT_n].set && v[OPT_n].i > 1 && v[OPT_temperature].set && v[OPT_temperature].num == 0)
-		refuse("n", psprintf("must be 1 when temperature is 0, got " INT64_FORMAT, v[OPT_n].i), "With temperature 0 all answers would be the same.");
+		refuse("n", psprintf("must be 1 when temperature is 0, got " INT64_FORMAT, v[OPT_n].i),
+			   "With temperature 0 all answers would be the same.");
 	options_check_together(o);
 	answer_shape_check(o);
 }
@@ -195,13 +200,21 @@ default_params_hint(const char *detail, const char *hint)
 	n = strcspn(detail, ".:, ");
 	for (int i = 0; i < OPT_COUNT; i++)
 	{
-		const char *name = options_name(i);
-		bool		it = (strlen(name) == n && strncmp(detail, name, n) == 0) || (i == OPT_truncate && strncmp(detail, "truncate_prompt_tokens", n) == 0);
+		/* as the engine calls it */
+		const char *name = i == OPT_truncate ? "truncate_prompt_tokens" : options_name(i);
 
-		if (it && d->o.v[i].set)
-			return psprintf("%s%sA call that does not give %s itself takes it from vllm.default_params.", hint != NULL ? hint : "", hint != NULL ? " " : "", name);
+		if (d->o.v[i].set && strlen(name) == n && strncmp(detail, name, n) == 0)
+			return psprintf("%s%sA call that does not give %s itself takes it from vllm.default_params.",
+							hint != NULL ? hint : "", hint != NULL ? " " : "", name);
 	}
 	return hint;
+}
+
+/* The postmaster doesn't know the database's encoding, which escapes of other characters need: its children check again. */
+static bool
+needs_encoding(const ErrorData *e)
+{
+	return e->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER || e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED;
 }
 
 /* Does the setting's text parse?  Parsing holds nothing but memory, so its errors are caught without a subtransaction. */
@@ -233,8 +246,7 @@ check_default_params(char **newval, void **extra, GucSource source)
 	PG_END_TRY();
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-	/* the postmaster doesn't know the database's encoding: its children check again */
-	if (e == NULL || (!OidIsValid(MyDatabaseId) && (e->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER || e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)))
+	if (e == NULL || (!OidIsValid(MyDatabaseId) && needs_encoding(e)))
 		return true;
 	GUC_check_errdetail("%s%s%s", e->message, e->detail != NULL ? ": " : ".", e->detail != NULL ? e->detail : "");
 	GUC_check_errhint("%s", e->hint != NULL ? e->hint : "Give a json object of options, such as {\"temperature\": 0}.");

@@ -628,7 +628,8 @@ set_structured_outputs(GenOptions *o, const char *kind, const char *options)
 	v->set = true;
 	v->n = 1;
 	v->strs = palloc(sizeof(char *));
-	v->strs[0] = psprintf("{%s%s%s}", kind != NULL ? kind : "", kind != NULL && options != NULL ? ", " : "", options != NULL ? options : "");
+	v->strs[0] = psprintf("{%s%s%s}", kind != NULL ? kind : "", kind != NULL && options != NULL ? ", " : "",
+						  options != NULL ? options : "");
 }
 
 /* The session's options of structured_outputs beside a kind that the call has. */
@@ -647,7 +648,8 @@ takes_default(const GenOptions *o, const DefaultParams *d, int i)
 	if (o->v[i].set || (o->named_model && (i == OPT_model || i == OPT_lora)))
 		return false;
 	/* a search takes what it honours; what the call itself says and it doesn't is an error */
-	if (o->v[OPT_beam_width].set && (names_a_kind(i) || i == OPT_flat_logprobs || i == OPT_best_of || !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
+	if (o->v[OPT_beam_width].set &&
+		(names_a_kind(i) || i == OPT_flat_logprobs || i == OPT_best_of || !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
 		return false;
 	if (!names_a_kind(i))
 		return true;
@@ -667,7 +669,8 @@ take_defaults(GenOptions *o)
 	o->own_outputs = o->v[OPT_structured_outputs].set;
 	o->named_model = o->v[OPT_model].set || o->v[OPT_lora].set;
 	/* the session's kind, with the call's options */
-	if (d != NULL && d->outputs.kind != NULL && o->own_outputs && o->own_shape == SHAPE_NONE && !o->v[OPT_beam_width].set)
+	if (d != NULL && d->outputs.kind != NULL && o->own_outputs && o->own_shape == SHAPE_NONE &&
+		!o->v[OPT_beam_width].set)
 		set_structured_outputs(o, d->outputs.kind, structured_parts(o->v[OPT_structured_outputs].strs[0]).options);
 	for (int i = 0; d != NULL && i < OPT_COUNT; i++)
 		if (takes_default(o, d, i))

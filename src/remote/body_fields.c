@@ -353,7 +353,8 @@ put_format_with_options(Maker *m, const WireField *f, const Fields *all)
 		return put_schema_with_options(m, "response_format", schema, all);
 	if (type.n != 13 || memcmp(type.s, "\"json_object\"", 13) != 0)
 	{
-		body_refuse(m->o, m->e, "options of structured_outputs beside this response_format are not supported by the endpoint of model \"%s\"", m->o->name);
+		body_refuse(m->o, m->e, "options of structured_outputs beside this response_format are not supported by the endpoint "
+					"of model \"%s\"", m->o->name);
 		return false;
 	}
 	json_key(&m->j, "structured_outputs");
@@ -610,7 +611,8 @@ put_all(Maker *m, const Fields *all)
 		/* with the kind */
 		if (f == all->options && all->first[WTAG_TOOL_CHOICE] == 0)
 			continue;
-		if (row != NULL && !(all->options != NULL && f->tag == WTAG_RESPONSE_FORMAT ? put_format_with_options(m, f, all) : put_field(m, row, f, all)))
+		if (row != NULL && !(all->options != NULL && f->tag == WTAG_RESPONSE_FORMAT ?
+							 put_format_with_options(m, f, all) : put_field(m, row, f, all)))
 			return false;
 	}
 	return put_defaults(m, all);

@@ -15,12 +15,13 @@
 #define MAX_PART	96			/* of an owner's name, and of a repository's */
 #define MAX_FILE	100
 
+#define LETTERS		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
 /* Characters of a name that begins with none of a path's dots. */
 static size_t
 name_len(const char *s)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-	size_t		n = s[0] == '.' ? 0 : strspn(s, letters);
+	size_t		n = s[0] == '.' ? 0 : strspn(s, LETTERS);
 
 	return n > MAX_PART ? 0 : n;
 }
@@ -29,7 +30,9 @@ name_len(const char *s)
 static const char *
 without_prefix(const char *s, bool *web)
 {
-	static const char *const prefixes[] = {"https://huggingface.co/", "http://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/", "hf://"};
+	static const char *const prefixes[] = {
+		"https://huggingface.co/", "http://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/", "hf://"
+	};
 
 	*web = false;
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
@@ -48,7 +51,7 @@ ends_in(const char *s, size_t n, const char *end)
 	return n > strlen(end) && memcmp(s + n - strlen(end), end, strlen(end)) == 0;
 }
 
-/* The file that stands behind a repository and a slash: how long, from *file on; 0: none, -1: it makes no name of a repository. */
+/* The length of the file's name behind a repository and a slash, from *file on; 0: none; -1: that is no repository's name. */
 static int
 file_len(const char **file, bool web)
 {
@@ -67,7 +70,8 @@ file_len(const char **file, bool web)
 	n = strcspn(s, web ? "?" : "");
 	if (n == 0 && web)
 		return 0;
-	if (n > MAX_FILE || (!web && !ends_in(s, n, ".gguf") && !ends_in(s, n, ".safetensors")) || memchr(s, '"', n) != NULL || memchr(s, ' ', n) != NULL)
+	if (n > MAX_FILE || strspn(s, LETTERS "/") < n ||
+		(!web && !ends_in(s, n, ".gguf") && !ends_in(s, n, ".safetensors")))
 		return -1;
 	*file = s;
 	return (int) n;
@@ -99,7 +103,8 @@ hub_name(const char *s, bool bare, HubName *out)
 
 		if (q == 0 || rest[1 + q] != '\0')
 			return false;
-		snprintf(out->command, sizeof(out->command), "hf download %.*s --include '*%s*.gguf' --local-dir /models/%.*s", len, repo, rest + 1, n, name);
+		snprintf(out->command, sizeof(out->command), "hf download %.*s --include '*%s*.gguf' --local-dir /models/%.*s",
+				 len, repo, rest + 1, n, name);
 	}
 	else if (*rest == '/')
 	{
@@ -108,7 +113,8 @@ hub_name(const char *s, bool bare, HubName *out)
 
 		if (f < 0)
 			return false;
-		snprintf(out->command, sizeof(out->command), "hf download %.*s %.*s%s--local-dir /models/%.*s", len, repo, f, file, f > 0 ? " " : "", n, name);
+		snprintf(out->command, sizeof(out->command), "hf download %.*s %.*s%s--local-dir /models/%.*s",
+				 len, repo, f, file, f > 0 ? " " : "", n, name);
 		snprintf(out->path, sizeof(out->path), "/models/%.*s%s%.*s", n, name, f > 0 ? "/" : "", f, file);
 		return true;
 	}

@@ -64,6 +64,8 @@ main(void)
 	is_none("https://huggingface.co/", true);
 	is_none("hf://", true);
 	is_none("file:///x", true);
+	is_none("a/b/$(x).gguf", true);
+	is_none("https://huggingface.co/a/b/resolve/main/x y.gguf", true);
 	memset(longest, 'a', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
 	is_none(longest, true);
