@@ -21,8 +21,9 @@
  * CHECK_FOR_INTERRUPTS, look again.  A latch set is never taken as "my reply is
  * here": nested executions and other calls share the latch.
  *
- * The engine is not trusted.  Geometry, generation and epoch are ours, every word of
- * the arena is loaded once, frames are cut and parsed in our own memory, and an
+ * The engine is not trusted.  Geometry, generation, epoch and both cursors that we advance are
+ * ours, every other word of the arena is loaded once, a frame must be of this conversation and of
+ * the place where it was read, frames are cut and parsed in our own memory, and an
  * engine that sends frames without end can neither fill that memory nor keep a
  * statement from being cancelled (tests/t/007_mad_engine.pl).
  *
@@ -67,7 +68,8 @@ struct Call
 	WireMsg		head;
 	const char *body;			/* caller's memory */
 	uint64		sum;			/* its checksum, in builds that send one */
-	uint64		sent;			/* bytes of head and body in the ring so far */
+	uint64		sent;			/* bytes of head and body in the ring so far: the request's head cursor */
+	uint32		taken;			/* bytes read from the reply ring so far: the reply's tail cursor */
 	StringInfoData in;			/* reply bytes; frames from in.cursor on */
 	StringInfoData frame;		/* body of the frame that was handed out last */
 	uint32		unrung;			/* reply bytes taken since the engine was last told */
@@ -391,6 +393,7 @@ forget_conversation(Call *c)
 	empty_buffer(&c->in, c->cxt);
 	empty_buffer(&c->frame, c->cxt);
 	c->sent = 0;
+	c->taken = 0;
 	c->unrung = 0;
 	c->final_read = c->broken = c->damaged = c->lost = c->cancelled = c->elsewhere = c->charged = false;
 	c->loading = false;
@@ -452,7 +455,7 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	c->gen = claim.gen;
 	c->epoch = claim.epoch;
 	c->request_id = claim.request_id;
-	c->head = wire_head(kind, 0, body->len);
+	c->head = wire_head(kind, 0, body->len, c->gen, 0);
 	c->body = body->data;
 	if (WIRE_CHECKED)
 		c->sum = wire_sum(&c->head, c->body);
@@ -509,6 +512,14 @@ vcall_request_id(const Call *c)
 
 /* ---- moving bytes ---- */
 
+/* The slot's words, or a frame, are not what was written: the call ends with an error.  Always false. */
+static bool
+damage(Call *c)
+{
+	c->broken = c->damaged = true;
+	return false;
+}
+
 /* Write what fits of the message; true if anything was written. */
 static bool
 pump_request(Call *c)
@@ -521,7 +532,7 @@ pump_request(Call *c)
 
 	while (c->sent < total)
 	{
-		uint32		head = atomic_load_explicit(&w->req_head, memory_order_relaxed);
+		uint32		head = (uint32) c->sent;
 		/* partner: the engine's release store after it copied the bytes out */
 		uint32		tail = atomic_load_explicit(&w->req_tail, memory_order_acquire);
 		int			n;
@@ -535,10 +546,14 @@ pump_request(Call *c)
 		else
 			n = wire_ring_write(ring, size, head, tail,
 								(char *) &c->sum + (WIRE_TRAILER - (total - c->sent)), total - c->sent);
+		/* the engine has taken more than there was, or gives space back that it never took */
 		if (n < 0)
-			c->broken = true;
-		if (n <= 0)
+			return damage(c);
+		if (n == 0)
 			break;
+		/* by another head than ours the engine may have read what we had not written yet */
+		if (atomic_load_explicit(&w->req_head, memory_order_relaxed) != head)
+			return damage(c);
 		atomic_store_explicit(&w->req_head, head + n, memory_order_release);
 		c->sent += n;
 		wrote = true;
@@ -556,7 +571,7 @@ pump_reply(Call *c)
 {
 	uint32		size = vllm_geometry.ring_size;
 	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
-	uint32		tail = atomic_load_explicit(&w->rep_tail, memory_order_relaxed);
+	uint32		tail = c->taken;
 	/* partner: the engine's release store after it wrote the bytes */
 	uint32		head = atomic_load_explicit(&w->rep_head, memory_order_acquire);
 	uint32		n = head - tail;
@@ -571,9 +586,14 @@ pump_reply(Call *c)
 	enlargeStringInfo(&c->in, n);
 	(void) wire_ring_read(wire_rep_ring(&vllm_arenas[c->side], c->slot), size, head, tail,
 						  c->in.data + c->in.len, n);
+	/* by another tail than ours the engine may have written over what we read; the fence: look after that */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&w->rep_tail, memory_order_relaxed) != tail)
+		return damage(c);
 	c->in.len += n;
 	c->in.data[c->in.len] = '\0';
-	atomic_store_explicit(&w->rep_tail, tail + n, memory_order_release);
+	c->taken = tail + n;
+	atomic_store_explicit(&w->rep_tail, c->taken, memory_order_release);
 	c->unrung += n;
 	if (c->unrung < size / 4)
 		return false;
@@ -598,7 +618,7 @@ frame_ready(Call *c, WireMsg *m)
 {
 	int			left = c->in.len - c->in.cursor;
 
-	if (left < (int) sizeof(*m))
+	if (c->damaged || left < (int) sizeof(*m))
 		return false;
 	memcpy(m, c->in.data + c->in.cursor, sizeof(*m));
 	if (!head_ok(m))
@@ -606,13 +626,13 @@ frame_ready(Call *c, WireMsg *m)
 		c->broken = true;
 		return false;
 	}
+	/* read twice, or left by the conversation before */
+	if (!wire_in_place(m, c->gen, c->taken - left))
+		return damage(c);
 	if ((uint64) left - sizeof(*m) < m->len)
 		return false;
 	if (!wire_intact(m, c->in.data + c->in.cursor + sizeof(*m)))
-	{
-		c->broken = c->damaged = true;
-		return false;
-	}
+		return damage(c);
 	return true;
 }
 
@@ -654,7 +674,9 @@ static bool
 words_ok(const Call *c, const WireSlot *w, uint32 state)
 {
 	return state >= WS_OPEN && state <= WS_LOST && !c->owner->damaged &&
-		atomic_load_explicit(&w->gen, memory_order_relaxed) == c->gen;
+		atomic_load_explicit(&w->gen, memory_order_relaxed) == c->gen &&
+		atomic_load_explicit(&w->req_head, memory_order_relaxed) == (uint32) c->sent &&
+		atomic_load_explicit(&w->rep_tail, memory_order_relaxed) == c->taken;
 }
 
 bool
@@ -684,7 +706,7 @@ vcall_poll(Call *c)
 		take_progress(c, &m);
 	}
 	if (!words_ok(c, w, state))
-		c->broken = c->damaged = true;
+		(void) damage(c);
 	else if (state == WS_LOST || c->epoch != pg_atomic_read_u32(&vllm_shared->epochs[c->side]))
 		c->lost = true;
 	else if (state == WS_CLOSED && atomic_load(&w->let_go) == c->gen)
@@ -693,13 +715,13 @@ vcall_poll(Call *c)
 		(void) pump_reply(c);
 		if (frame_ready(c, &m))
 			return true;
-		if (atomic_load(&w->rep_head) == atomic_load(&w->rep_tail))
+		if (atomic_load(&w->rep_head) == c->taken)
 		{
 			/* nobody has asked for that: what it saw was damaged */
 			if (c->owner->cancelled)
 				c->lost = c->cancelled = true;
 			else
-				c->broken = c->damaged = true;
+				(void) damage(c);
 		}
 	}
 	return c->lost || c->broken;
@@ -973,8 +995,8 @@ static bool
 post_to(int side, WireKind kind, const char *body, size_t len)
 {
 	uint32		size = vllm_geometry.ring_size;
-	WireMsg		m = wire_head(kind, 0, len);
-	uint64		sum = WIRE_CHECKED ? wire_sum(&m, body) : 0;
+	WireMsg		m;
+	uint64		sum;
 	VslotClaim	claim = {.kind = kind,.for_side = side};
 	VslotResult r = vslot_try_claim(&claim);
 	WireSlot   *w;
@@ -984,6 +1006,8 @@ post_to(int side, WireKind kind, const char *body, size_t len)
 		return true;			/* a new engine knows nothing to forget */
 	if (r != VSLOT_OK)
 		return false;
+	m = wire_head(kind, 0, len, claim.gen, 0);
+	sum = WIRE_CHECKED ? wire_sum(&m, body) : 0;
 	w = wire_slot(&vllm_arenas[claim.side], claim.slot);
 	ring = wire_req_ring(&vllm_arenas[claim.side], claim.slot);
 	(void) wire_ring_write(ring, size, 0, 0, &m, sizeof(m));

@@ -2,8 +2,8 @@
  * chan.c
  *	  Conversations: bytes between a slot's rings and private memory.
  *
- * The arena is untrusted.  Our own cursors (req_tail, rep_head) are kept privately
- * and only published; the other side's are loaded once, and wire_ring_*() refuse
+ * The arena is untrusted.  Our own cursors (req_tail, rep_head) begin at 0, are kept
+ * privately and only published; a request's head must be of this conversation; the other side's are loaded once, and wire_ring_*() refuse
  * impossible ones.  A message grows with the bytes that arrive, never with the
  * length it claims.
  *
@@ -91,9 +91,7 @@ chan_init(Chan *c, Link *l, uint32_t slot, uint32_t gen)
 	c->arrival_us = clock_us();
 	c->open = true;
 	pthread_mutex_init(&c->lock, NULL);
-	/* the backend has set our cursors to where the conversation starts */
-	c->req_tail = atomic_load_explicit(&s->req_tail, memory_order_relaxed);
-	c->rep_head = atomic_load_explicit(&s->rep_head, memory_order_relaxed);
+	c->req_tail = c->rep_head = 0;	/* where conversations begin, whatever the arena says */
 	c->deadline_us = atomic_load_explicit(&s->deadline_us, memory_order_relaxed);
 	c->timeout_ms = (int) (atomic_load_explicit(&s->timeout_ms, memory_order_relaxed) & INT32_MAX);
 	atomic_store_explicit(&s->arrival_us, c->arrival_us, memory_order_relaxed);
@@ -142,6 +140,11 @@ check_msg(Chan *c, Err *e)
 	if (c->msg.magic != WIRE_MSG_MAGIC || c->msg.kind == 0 || c->msg.kind >= WK_COUNT ||
 		((c->msg.flags & WIRE_SUMMED) != 0 && c->msg.len < WIRE_SUM_BYTES))
 		return err_set(e, ERR_INTERNAL, "malformed request message");
+	if (!wire_in_place(&c->msg, c->gen, 0))
+	{
+		err_set(e, ERR_LOST, "the request was damaged on its way");
+		return err_detail(e, "Its head is of another conversation, or of another place.");
+	}
 	if (c->msg.len > c->link->arena.geo.max_request)
 	{
 		err_set(e, ERR_TOO_LONG, "request of %llu bytes is longer than the maximum of %llu bytes",
@@ -328,7 +331,8 @@ chan_pump(Chan *c)
 static void
 queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
 {
-	WireMsg		m = wire_head(kind, final ? WIRE_FINAL : 0, fields != NULL ? fields->len : 0);
+	uint32_t	place = c->rep_head + (uint32_t) (c->out.len - c->out_at);
+	WireMsg		m = wire_head(kind, final ? WIRE_FINAL : 0, fields != NULL ? fields->len : 0, c->gen, place);
 
 	/* a backend that never quite comes up doesn't make it grow for ever */
 	if (c->out_at > c->out.len / 2)

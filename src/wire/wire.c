@@ -207,11 +207,11 @@ wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t tail,
 /* ---- messages ---- */
 
 WireMsg
-wire_head(int kind, int flags, uint64_t fields)
+wire_head(int kind, int flags, uint64_t fields, uint32_t gen, uint32_t place)
 {
 	return (WireMsg)
 	{
-		.magic = WIRE_MSG_MAGIC,.kind = (uint16_t) kind,.flags = (uint16_t) (flags | (WIRE_CHECKED ? WIRE_SUMMED : 0)),
+		.magic = WIRE_MSG_MAGIC,.gen = gen,.place = place,.kind = (uint16_t) kind,.flags = (uint16_t) (flags | (WIRE_CHECKED ? WIRE_SUMMED : 0)),
 			.len = fields + WIRE_TRAILER
 	};
 }

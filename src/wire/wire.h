@@ -32,6 +32,9 @@
  * request ring; when it claims the slot, which is nobody else's then, all words.  Engine: state OPEN->CLOSED, req_tail, rep_head, reply ring, live
  * figures.  Supervisor: OPEN->LOST, only while no engine process exists.
  *
+ * A conversation's four cursors begin at 0.  Each side goes by its own copies of the two that it advances, and only
+ * publishes them; the backend also compares: a published one that changed is damage.
+ *
  * Order: data, then cursor (release); reader: cursor (acquire), then data.  For
  * the last frame the engine writes the bytes, then state = CLOSED, then rep_head:
  * who has read the final frame knows that the engine has let go.  Who has NOT read
@@ -58,7 +61,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC		UINT32_C(0x4d4c4c56)	/* "VLLM" */
-#define WIRE_VERSION	9
+#define WIRE_VERSION	10
 #define WIRE_HEADER_SIZE 4096
 #define WIRE_SLOT_SIZE	256
 #define WIRE_STATS_SIZE	(512 * 1024)
@@ -408,10 +411,17 @@ int			wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t ta
 /*
  * A request is one WireMsg followed by len bytes of fields; a reply frame
  * likewise.  A field: uint16 tag, uint16 type, uint32 len, payload padded to 8.
+ *
+ * Each head says whose it is and where it lies, and the reader compares: so a cursor
+ * that was written over shows neither a frame twice nor one of the slot's earlier
+ * conversations.  gen and place come before what they vouch for: who reads some bytes
+ * of an old head and the rest of a new one has the old gen.
  */
 typedef struct WireMsg
 {
 	uint32_t	magic;			/* WIRE_MSG_MAGIC */
+	uint32_t	gen;			/* of the conversation: WireSlot's */
+	uint32_t	place;			/* the cursor's value where this head begins; of a request 0 */
 	uint16_t	kind;			/* WireKind or WireFrame */
 	uint16_t	flags;			/* WIRE_FINAL: last frame of the conversation */
 	uint64_t	len;			/* bytes that follow */
@@ -436,8 +446,14 @@ typedef struct WireMsg
 
 /* Bytes that a writer of this build adds. */
 #define WIRE_TRAILER	(WIRE_CHECKED ? WIRE_SUM_BYTES : 0)
-/* The head that goes with so many bytes of fields: with the checksum's bytes and flag, in such a build. */
-WireMsg		wire_head(int kind, int flags, uint64_t fields);
+/* The head at that place that goes with so many bytes of fields: with the checksum's bytes and flag, in such a build. */
+WireMsg		wire_head(int kind, int flags, uint64_t fields, uint32_t gen, uint32_t place);
+/* Is it the head that was written at this place in this conversation? */
+static inline bool
+wire_in_place(const WireMsg *m, uint32_t gen, uint32_t place)
+{
+	return m->gen == gen && m->place == place;
+}
 /* The checksum of a head and its fields. */
 uint64_t	wire_sum(const WireMsg *m, const void *fields);
 /* How many bytes of fields a message has. */

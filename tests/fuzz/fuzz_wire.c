@@ -68,6 +68,30 @@ rings(const uint8_t *data, size_t size)
 		abort();
 }
 
+/* A head, and what it claims to have behind it. */
+static void
+message(const char *data, size_t size)
+{
+	WireMsg		m;
+	WireMsg		other;
+
+	if (size < sizeof(m))
+		return;
+	memcpy(&m, data, sizeof(m));
+	size -= sizeof(m);
+	/* both readers look at that first */
+	m.len = size;
+	if ((m.flags & WIRE_SUMMED) == 0 || m.len >= WIRE_SUM_BYTES)
+		(void) wire_intact(&m, data + sizeof(m));
+	m = wire_head(m.kind, 0, size, m.gen, m.place);
+	m.flags &= (uint16_t) ~WIRE_SUMMED;
+	m.len = size;
+	other = m;
+	other.place++;
+	if (wire_in_place(&other, m.gen, m.place) || wire_sum(&other, data + sizeof(m)) == wire_sum(&m, data + sizeof(m)))
+		abort();
+}
+
 static void
 slot_ring(const uint8_t *data, size_t size)
 {
@@ -128,6 +152,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			(void) model_opts_parse(r->options, &o, &e);
 		request_free(r);
 	}
+	message(copy, size);
 	rings(data, size);
 	slot_ring(data, size);
 	header(data, size);

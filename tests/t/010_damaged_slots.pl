@@ -1,5 +1,5 @@
-# Stray writes into the arena: a slot whose words are damaged ends its call with a clear error, is retired, and serves
-# again as soon as both sides have let go of it.  The engine is never restarted.
+# Stray writes into the arena: a slot whose words are damaged ends its call with a clear error, never with a wrong answer,
+# is retired, and serves again as soon as both sides have let go of it.  The engine is never restarted.
 #
 # SEED=n makes other noise.
 use strict;
@@ -12,6 +12,8 @@ use VllmTest;
 
 # WireSlot, wire.h
 my %at = (state => 0, gen => 4, cancel => 8, attn => 12, wake => 16, req_head => 20, req_tail => 24, rep_head => 28, rep_tail => 32, let_go => 60);
+# bytes of a frame's head: magic, gen, place, kind, flags, len
+my $wire_msg = 24;
 
 my $node = new_node('damage', "vllm.max_queued_requests = 8\n");
 ok(until_ready($node), 'the engine becomes ready');
@@ -94,12 +96,63 @@ all_back('slots that were left');
 ($calls, $open) = hanging(1);
 kill 'STOP', $engine;
 my $head = word($open->[0], 'rep_head');
-my $frame = pack('L S S Q', 0x4745534d, 103, 1 | 2, 24) . pack('S S L a8', 20, 3, 5, 'wrong') . pack('Q', 4711);
+my $frame = pack('L3 S S Q', 0x4745534d, word($open->[0], 'gen'), $head, 103, 1 | 2, 24) . pack('S S L a8', 20, 3, 5, 'wrong') . pack('Q', 4711);
 put($rings + (2 * $open->[0] + 1) * $ring_size + $head, $frame);
 set_word($open->[0], 'rep_head', $head + length $frame);
 like((finish($calls->[0]))[1], qr/ERROR:  58000: the conversation with the inference engine was damaged/, 'a damaged reply is an error');
 kill 'CONT', $engine;
 all_back('a damaged reply');
+
+# ---- cursors of streams: no word comes twice, none of another conversation ----
+
+# The slot of a stream of which some frames were taken, while the engine stands still.
+sub stopped_stream
+{
+	my ($sql) = @_;
+	my $b = bg($node, $sql);
+	my ($slot, $at_rest);
+	until_true(
+		sub {
+			($slot) = open_slots();
+			return defined $slot && word($slot, 'rep_tail') >= 300;
+		}) or die 'no stream';
+	kill 'STOP', $engine;
+	until_true(sub { $at_rest = word($slot, 'rep_head') == word($slot, 'rep_tail') }) or die 'the stream is not read';
+	return ($b, $slot);
+}
+
+my $stream = q{SELECT string_agg(t::text, '|') FROM llm_generate_stream('@tokens:12 @slow:50') t};
+my $undisturbed = $node->safe_psql('postgres', $stream);
+my $ours = qr/ERROR:  58000: the conversation with the inference engine was damaged/;
+for my $case ([ 'rep_tail', sub { 0 } ], [ 'rep_tail', sub { $_[0] - $wire_msg } ], [ 'rep_tail', sub { $_[0] + 8 } ], [ 'req_head', sub { 0 } ], [ 'req_head', sub { $_[0] + 100 } ])
+{
+	my ($b, $slot) = stopped_stream($stream);
+	my $was = word($slot, $case->[0]);
+	my $is = $case->[1]->($was);
+	set_word($slot, $case->[0], $is);
+	kill 'CONT', $engine;
+	my ($out, $err) = finish($b);
+	like($err, $ours, "$case->[0] $was becomes $is: an error") or diag($out);
+	is($out, '', '... and no answer');
+}
+
+# frames of the slot's conversation before, of the same lengths, lie behind those of this one
+$node->safe_psql('postgres', q{SELECT count(*) FROM llm_generate_stream('@tokens:40 words of another role') t});
+($calls, my $slot) = stopped_stream($stream);
+my $stale = word($slot, 'rep_head');
+my $reply_ring = $rings + (2 * $slot + 1) * $ring_size;
+my $more = 0;
+for (1 .. 3)
+{
+	my $frame = get($reply_ring + $stale + $more, $wire_msg);
+	is(unpack('L', $frame), 0x4745534d, 'an old frame');
+	$more += $wire_msg + unpack('Q', substr($frame, $wire_msg - 8));
+}
+set_word($slot, 'rep_head', $stale + $more);
+like((finish($calls))[1], $ours, 'frames of another conversation are an error');
+kill 'CONT', $engine;
+is($node->safe_psql('postgres', $stream), $undisturbed, 'the next stream is whole');
+all_back('streams');
 
 # ---- words of free slots: calls that begin ----
 

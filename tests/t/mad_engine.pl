@@ -61,12 +61,13 @@ sub field
 	return pack('S S L', $tag, $type, $len // length $bytes) . $bytes . "\0" x (-length($bytes) % 8);
 }
 
-# A frame whose head looks right; what it claims to hold may not be there.
+# A frame whose head looks right, of that conversation and place; what it claims to hold may not be there.
 sub frame
 {
+	my ($gen, $place) = @_;
 	my $kind = pick(100 .. 104, 100 .. 104, 7);
 	my $body = join('', map { field(pick(1 .. 80), pick(1 .. 4), noise(pick(0, 5, 8, 64)), pick(undef, undef, 0, 8, 4294967295)) } 1 .. int(rand(4)));
-	return pack('L S S Q', 0x4745534d, $kind, pick(0, $kind >= 103 ? 1 : 0), pick(length $body, length $body, length $body, 0, 1 << 29, 0xffffffffffffffff)) . $body;
+	return pack('L3 S S Q', 0x4745534d, $gen, $place, $kind, pick(0, $kind >= 103 ? 1 : 0), pick(length $body, length $body, length $body, 0, 1 << 29, 0xffffffffffffffff)) . $body;
 }
 
 # Words that pass the first check; the real layout is in our variables.
@@ -78,7 +79,7 @@ sub be_malicious
 		my ($ring, $frames) = ($rings + (2 * $slot + 1) * $ring_size, '');
 		my ($state, $gen, $cancel, $attn, $wake, $req_head, $req_tail, $rep_head, $rep_tail) = unpack('L9', get($slots + 256 * $slot, 36));
 		next if $slot > 16 && rand() < 0.9;
-		$frames .= frame() while length $frames < 1000;
+		$frames .= frame($gen, pick($rep_tail + length $frames, length $frames)) while length $frames < 1000;
 		put($ring, $frames);
 		put($ring + $ring_size - 2000, $frames);
 		# cursors: a frame's end, a full ring, one byte too much; the state and let_go

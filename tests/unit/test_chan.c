@@ -93,7 +93,7 @@ test_whole(void)
 static ChanRead
 receive_summed(size_t at, Chan *c, Talk **t, Err *e)
 {
-	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = WK_TOKENIZE,.flags = WIRE_SUMMED,.len = 3000 + WIRE_SUM_BYTES};
+	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.gen = talk_next_gen(&P),.kind = WK_TOKENIZE,.flags = WIRE_SUMMED,.len = 3000 + WIRE_SUM_BYTES};
 	Buf			body = {0};
 	Buf			all = {0};
 	uint64_t	sum;
@@ -116,7 +116,7 @@ static void
 test_sums(void)
 {
 	/* in the flags, which the sum is of, a word, the last bytes, the sum */
-	static const size_t at[] = {7, 16, 1016, 1019, 3015, 3016, 3023};
+	static const size_t at[] = {15, 24, 1024, 1027, 3023, 3024, 3031};
 	Chan		c;
 	Talk	   *t;
 	Err			e;
@@ -135,7 +135,7 @@ test_sums(void)
 static void
 test_pieces(void)
 {
-	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.kind = WK_TOKENIZE,.len = 50};
+	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.gen = talk_next_gen(&P),.kind = WK_TOKENIZE,.len = 50};
 	Buf			all = {0};
 	Talk	   *t;
 	Chan		c;
@@ -195,6 +195,14 @@ test_malformed(void)
 	refused(&m, ERR_TOO_LONG, "too long a message");
 	m.len = UINT64_MAX;
 	refused(&m, ERR_TOO_LONG, "an endless message");
+	m = good;
+	m.gen = talk_next_gen(&P) - 1;
+	refused(&m, ERR_LOST, "what the slot's conversation before has left");
+	m.gen = talk_next_gen(&P) + 256;
+	refused(&m, ERR_LOST, "a head of any other generation");
+	m.gen = 0;
+	m.place = 16;
+	refused(&m, ERR_LOST, "a head of another place");
 
 	t = talk_begin_raw(&P, &good, sizeof(good));
 	buf_add(&t->out, "0123456789", 10);
@@ -238,7 +246,84 @@ test_cursors(void)
 	buf_free(&body);
 }
 
+/* A request that was read once is not read again, nor one that an earlier conversation has left, wherever cursors point. */
+static void
+test_stale_requests(void)
+{
+	Buf			body = {0};
+	Talk	   *t;
+	Chan		c;
+	Err			e = {0};
+	const uint32_t magic = WIRE_MSG_MAGIC;
+	uint32_t	whole = sizeof(WireMsg) + 200;
+
+	fill(&body, 200);
+	t = talk_begin(&P, WK_TOKENIZE, &body);
+	begin(&c, t);
+	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE, "the first");
+	finish(&c, t);
+
+	/* a byte of the second is written: behind it are the first one's */
+	t = talk_begin_raw(&P, &magic, 1);
+	atomic_store(&slot_of(t)->req_head, whole);
+	begin(&c, t);
+	CHECK(chan_receive(&c, &e) == CHAN_BAD && e.cls == ERR_LOST, "a head cursor over an old request: %d %s", e.cls, e.msg);
+	finish(&c, t);
+
+	/* the program's cursors were written over before it saw the conversation */
+	t = talk_begin(&P, WK_DETOKENIZE, &body);
+	atomic_store(&slot_of(t)->req_tail, whole);
+	atomic_store(&slot_of(t)->rep_head, 320);
+	begin(&c, t);
+	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && c.kind == WK_DETOKENIZE && memcmp(c.in, body.data, 200) == 0, "conversations begin at 0");
+	chan_frame(&c, WF_TEXT, NULL, false);
+	CHECK(atomic_load(&slot_of(t)->rep_head) == sizeof(WireMsg) + WIRE_TRAILER, "... both ways");
+	finish(&c, t);
+	buf_free(&body);
+}
+
 /* ---- replies ---- */
+
+/* Every frame's head says whose it is and where it begins, however it came into the ring. */
+static void
+test_heads(void)
+{
+	static const size_t sizes[] = {0, 8, 5000, 16, 9000, 24, 0};
+	Buf			body = {0};
+	Buf			some = {0};
+	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
+	Chan		c;
+	WireMsg		m;
+	size_t		at = 0;
+	int			n = 0;
+
+	begin(&c, t);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		buf_reset(&some);
+		fill(&some, sizes[i]);
+		chan_frame(&c, WF_TEXT, &some, false);
+		if (i % 2)
+			talk_pump(t);
+		chan_pump(&c);
+	}
+	CHECK(chan_end(&c, WF_DONE, NULL), "the final frame");
+	for (int i = 0; i < 20; i++)
+	{
+		talk_pump(t);
+		chan_pump(&c);
+	}
+	for (; at + sizeof(m) <= t->in.len; at += sizeof(m) + m.len)
+	{
+		memcpy(&m, t->in.data + at, sizeof(m));
+		CHECK(m.magic == WIRE_MSG_MAGIC && wire_in_place(&m, t->gen, (uint32_t) at), "head %d at %zu: %u %u", n, at, m.gen, m.place);
+		CHECK(!wire_in_place(&m, t->gen - 1, (uint32_t) at) && !wire_in_place(&m, t->gen, (uint32_t) at + 8), "and nowhere else");
+		n++;
+	}
+	CHECK(n == 8 && at == t->in.len, "all of them: %d", n);
+	finish(&c, t);
+	buf_free(&some);
+}
 
 static void
 test_frames(void)
@@ -512,6 +597,8 @@ main(void)
 	test_pieces();
 	test_malformed();
 	test_cursors();
+	test_stale_requests();
+	test_heads();
 	test_frames();
 	test_backlog();
 	test_drop();

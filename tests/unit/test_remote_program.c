@@ -532,6 +532,7 @@ test_flood(void)
 		if (t->in_at > 1000000)
 		{
 			buf_consume(&t->in, t->in_at);
+			t->in_base += (uint32_t) t->in_at;
 			t->in_at = 0;
 		}
 	}

@@ -35,7 +35,8 @@ test_layout(void)
 	CHECK(offsetof(WireSlot, state) == 0 && offsetof(WireSlot, gen) == 4 && offsetof(WireSlot, cancel) == 8 &&
 		  offsetof(WireSlot, req_head) == 20 && offsetof(WireSlot, rep_tail) == 32 &&
 		  offsetof(WireSlot, arrival_us) == 64, "slot offsets");
-	CHECK(sizeof(WireMsg) == 16, "message header is 16 bytes");
+	CHECK(sizeof(WireMsg) == 24 && offsetof(WireMsg, gen) == 4 && offsetof(WireMsg, place) == 8 && offsetof(WireMsg, kind) == 12 &&
+		  offsetof(WireMsg, len) == 16, "message header is 24 bytes, whose it is and where come first");
 	CHECK(sizeof(WireStats) <= WIRE_STATS_SIZE, "stats fit");
 	CHECK(wire_geometry_ok(&h, h.total_size), "own header is sane");
 	CHECK(!wire_geometry_ok(&h, h.total_size - 1), "mapping too small");

@@ -58,7 +58,8 @@ typedef struct Talk
 	Buf			out;			/* request bytes */
 	size_t		out_at;
 	Buf			in;				/* reply bytes */
-	size_t		in_at;			/* frames handed out */
+	size_t		in_at;
+	uint32_t	in_base;		/* place of in's first byte */			/* frames handed out */
 	bool		open;
 } Talk;
 
@@ -430,18 +431,34 @@ talk_pump(Talk *t)
 	return moved;
 }
 
-/* Claim a free slot and start; body: fields.  len_claim: what the header says (-1 = the truth) */
-static inline Talk *
-talk_begin_raw(Peer *p, const void *msg, size_t n)
+/* The slot that the next conversation will have, and its generation. */
+static inline uint32_t
+talk_next_slot(const Peer *p)
 {
-	Talk	   *t = calloc(1, sizeof(Talk));
 	uint32_t	i = 0;
-	WireSlot   *s;
 
 	while (i < p->arena.geo.n_slots && p->slot_used[i])
 		i++;
 	if (i == p->arena.geo.n_slots)
 		abort();
+	return i;
+}
+
+static inline uint32_t
+talk_next_gen(const Peer *p)
+{
+	return atomic_load(&wire_slot(&p->arena, talk_next_slot(p))->gen) + 1;
+}
+
+/* Claim a free slot and start with these bytes; a whole head of generation 0 gets the conversation's. */
+static inline Talk *
+talk_begin_raw(Peer *p, const void *msg, size_t n)
+{
+	Talk	   *t = calloc(1, sizeof(Talk));
+	uint32_t	i = talk_next_slot(p);
+	WireSlot   *s;
+	WireMsg		m;
+
 	p->slot_used[i] = 1;
 	t->p = p;
 	t->slot = i;
@@ -458,6 +475,13 @@ talk_begin_raw(Peer *p, const void *msg, size_t n)
 	atomic_store(&s->gen, t->gen);
 	atomic_store(&s->state, WS_OPEN);
 	buf_add(&t->out, msg, n);
+	if (n >= sizeof(m))
+	{
+		memcpy(&m, msg, sizeof(m));
+		if (m.gen == 0)
+			m.gen = t->gen;
+		memcpy(t->out.data, &m, sizeof(m));
+	}
 	talk_pump(t);
 	return t;
 }
@@ -511,7 +535,7 @@ talk_frame(Talk *t, Frame *f)
 	f->kind = m.kind;
 	f->final = (m.flags & WIRE_FINAL) != 0;
 	f->data = t->in.data + t->in_at + sizeof(m);
-	f->len = wire_intact(&m, f->data) ? wire_fields_len(&m) : 0;
+	f->len = wire_intact(&m, f->data) && wire_in_place(&m, t->gen, t->in_base + (uint32_t) t->in_at) ? wire_fields_len(&m) : 0;
 	t->in_at += sizeof(m) + m.len;
 	return true;
 }
