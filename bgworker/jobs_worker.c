@@ -985,7 +985,8 @@ serve(JobRun *j)
 	/* one piece a turn: inputs may take their time, and other jobs wait */
 	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0)
 		read_inputs(j);
-	if (j->n_items > 0)
+	/* not behind an error: a second one for the same reason, a column that has just been renamed, would stop the job */
+	if (j->n_items > 0 && !j->failed && j->not_before <= now)
 	{
 		collect(j);
 		write_answers(j);
