@@ -139,8 +139,8 @@ is($node->safe_psql('restored', q{SELECT llm_generate('hello there', lora => 'tu
 my $numbers = q{SELECT name, owner, grantees FROM vllm.model WHERE name IN ('left', 'closed') UNION ALL SELECT name, owner, grantees FROM vllm.lora WHERE name = 'left_tuned'
 	UNION ALL SELECT name, owner, NULL FROM vllm.job ORDER BY 1};
 is($node->safe_psql('fresh', $numbers), "closed|postgres|{$leaver}\nleft|$leaver|{owner}\nleft_job|$leaver|\nleft_tuned|$leaver|{}", 'rows have the numbers of roles that are gone');
-is($node->safe_psql('restored', $numbers), "closed|postgres|{}\nleft|1|{owner}\nleft_job|owner|\nleft_tuned|1|{}",
-	'restored ones have not; a job is its table\'s owner\'s, and rests');
+is($node->safe_psql('restored', $numbers), "closed|postgres|{}\nleft|1|{owner}\nleft_job|-|\nleft_tuned|1|{}",
+	'restored ones have not; a job is nobody\'s, and rests');
 unlike(slurp_file($dump), qr/\b$leaver\b/, 'nor has the dump');
 is($node->safe_psql('restored', q{SELECT has_grant FROM (SELECT grantees::text AS has_grant FROM vllm.model WHERE name = 'mine') m}), '{-,"\"-\"","\"Odd, name\""}', 'odd names are kept apart from PUBLIC');
 is($node->safe_psql('restored', q{SET ROLE owner; SELECT llm_generate('hello there', model => 'left')}), 'HELLO THERE', 'grants to others hold');
