@@ -50,16 +50,15 @@ $node->safe_psql('postgres', q{
 
 my $ask = q{(llm_generate_full(prompt, model => '%s', temperature => 0, max_tokens => 80, ignore_eos => true)).token_ids};
 
-# each KV cache has 11 blocks of 16 tokens: two answers of 92 tokens do not fit at once
-for my $m ([ 'experts', 'qwen3_moe_f16', 55000 ], [ 'latent', 'deepseek3_f16', 65536 ])
+for my $m ([ 'experts', 'qwen3_moe_f16' ], [ 'latent', 'deepseek3_f16' ])
 {
-	my ($name, $fixture, $kv_bytes) = @$m;
+	my ($name, $fixture) = @$m;
 	my $dir = model_copy($fixture);
 	my $call = sprintf($ask, $name);
 	my $counters = "SELECT preemptions FROM llm_stat_model WHERE name = '$name'";
 
 	$node->safe_psql('postgres', qq{
-		SELECT llm_create_model('$name', '$dir', options => '{"kv_cache_memory_bytes": $kv_bytes, "max_model_len": 128}');
+		SELECT llm_create_model('$name', '$dir', options => '{"kv_cache_memory_bytes": 65536, "max_model_len": 128}');
 		SELECT llm_load_model('$name')});
 	# one after the other: without the batch node each call waits for the one before
 	$node->safe_psql('postgres', qq{
@@ -68,17 +67,22 @@ for my $m ([ 'experts', 'qwen3_moe_f16', 55000 ], [ 'latent', 'deepseek3_f16', 6
 	is($node->safe_psql('postgres', $counters), '0', "$name: alone nothing is preempted");
 	is($node->safe_psql('postgres', "SELECT count(DISTINCT ids) > 12 AND min(cardinality(ids)) = 80 FROM alone_$name"), 't', "$name: different answers of 80 tokens");
 	my $bad = "SELECT count(*) FROM (SELECT ids, $call AS got FROM alone_$name, generate_series(1, %d) g ORDER BY md5(id::text || g || '%d')) s WHERE got IS DISTINCT FROM ids";
-	my @h = map { bg($node, sprintf($bad, 1, $_)) } 1 .. 12;
-	push @h, bg($node, sprintf($bad, 8, 99));
-	my $wrong = 0;
-	for my $h (@h)
+	my ($wrong, $n) = (0, 0);
+	# how many meet in the engine depends on the machine: once more if none was in another's way
+	for my $round (1 .. 8)
 	{
-		my ($out, $err) = finish($h);
-		$wrong++ unless $out eq '0';
-		diag($err) if $err ne '';
+		my @h = map { bg($node, sprintf($bad, 1, $_)) } 1 .. 12;
+		push @h, bg($node, sprintf($bad, 8, 99));
+		for my $h (@h)
+		{
+			my ($out, $err) = finish($h);
+			$wrong++ unless $out eq '0';
+			diag($err) if $err ne '';
+		}
+		$n = $node->safe_psql('postgres', $counters);
+		last if $n > 0;
 	}
 	is($wrong, 0, "$name: 12 sessions and a statement of 192 rows get the tokens that each prompt got alone");
-	my $n = $node->safe_psql('postgres', $counters);
 	cmp_ok($n, '>', 0, "$name: requests were preempted");
 	figure('%s: %d preemptions', $name, $n);
 	is($node->safe_psql('postgres', "SELECT count(*) FROM (SELECT ids, $call AS got FROM alone_$name) s WHERE got IS DISTINCT FROM ids"), '0', "$name: and afterwards");
