@@ -606,14 +606,27 @@ write_function_call(const Called *c, const char *arguments, JsonOut *j)
 	json_close(j, '}');
 }
 
+/* A further message of the same answer, or further thoughts, are other items. */
+static void
+next_ids(ApiCall *a)
+{
+	Responses  *k = a->own;
+
+	api_make_id(a, "msg_", k->message_id, sizeof(k->message_id));
+	api_make_id(a, "rs_", k->reasoning_id, sizeof(k->reasoning_id));
+}
+
 /* A message of a piece of the answer's text, if it has any; the first has the log-probabilities. */
 static void
-write_piece(Responses *k, ApiText text, bool cut, JsonOut *j)
+write_piece(ApiCall *a, ApiText text, bool cut, JsonOut *j)
 {
+	Responses  *k = a->own;
+
 	if (text.n == 0)
 		return;
 	write_message(k, text, cut, j);
 	buf_reset(&k->logprobs);
+	next_ids(a);
 }
 
 /* Text and calls in their order. */
@@ -629,11 +642,11 @@ write_parts(ApiCall *a, const ApiAnswer *r, bool cut, JsonOut *j)
 		write_message(k, r->text, cut, j);
 	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
-		write_piece(k, api_text_before(r, i++, &shown), false, j);
+		write_piece(a, api_text_before(r, i++, &shown), false, j);
 		set_called(a, &k->called, v);
 		write_function_call(&k->called, api_call_arguments(v), j);
 	}
-	write_piece(k, api_text_behind(r, shown), cut, j);
+	write_piece(a, api_text_behind(r, shown), cut, j);
 	cJSON_Delete(list);
 }
 
@@ -871,6 +884,8 @@ end_part(ApiCall *a, JsonOut *j)
 	else
 		end_text(a, text, &out, j);
 	item_done(a, &item, j);
+	if (k->part != PART_CALL)
+		next_ids(a);
 	k->part = PART_NONE;
 	buf_reset(&k->logprobs);
 	k->n_sent = 0;

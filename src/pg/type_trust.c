@@ -178,7 +178,8 @@ type_plain_row(HeapTuple tuple, TupleDesc desc)
 		if (att->attisdropped)
 			continue;
 		nulls[n] = nulls[i];
-		types[n] = TEXTOID;
+		/* few row types: each is kept for the life of the session */
+		types[n] = nulls[i] && !has_foreign(att->atttypid) ? att->atttypid : TEXTOID;
 		if (!nulls[i])
 			values[n] = plain_value(values[i], att->atttypid, &types[n]);
 		TupleDescInitEntry(plain, (AttrNumber) (n + 1), NameStr(att->attname), types[n], -1, 0);

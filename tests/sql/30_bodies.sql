@@ -186,6 +186,10 @@ FROM (VALUES (4), (5), (6), (9), (100)) t(tokens), json_build_object('input', '@
     'tools', '[{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]'::json) body, v1_responses(body) r;
 SELECT t.tokens, c -> 'finish_reason' AS reason, json_array_length(c -> 'message' -> 'tool_calls') AS calls, (SELECT json_agg(e -> 'choices' -> 0 -> 'finish_reason') FROM v1_chat_completions_stream(body) e WHERE e -> 'choices' -> 0 ->> 'finish_reason' IS NOT NULL) AS streamed
 FROM (VALUES (4), (5), (6), (9), (100)) t(tokens), pg_temp.say('x' || :'twice', :'tools' || ', "max_tokens": ' || t.tokens || '}') body, v1_chat_completions(body) r, LATERAL (SELECT r -> 'choices' -> 0 AS c) o;
+-- each item has an id of its own, though an answer has two messages
+SELECT (SELECT count(*) FROM json_array_elements(v1_responses(body) -> 'output')) AS items, (SELECT count(DISTINCT c ->> 'id') FROM json_array_elements(v1_responses(body) -> 'output') c) AS ids,
+       (SELECT count(DISTINCT c ->> 'id') FROM v1_responses_stream(body) e, json_array_elements(e -> 'response' -> 'output') c WHERE e ->> 'type' = 'response.completed') AS streamed
+FROM json_build_object('input', '@say:x' || :'twice' || '@end', 'store', false, 'tools', '[{"type": "function", "name": "f"}, {"type": "function", "name": "g"}]'::json) body;
 -- what a prompt is counted as is what it takes, also where tools are hidden
 SELECT llm_create_model('hides', '/fake/hides', '{"exclude_tools_when_tool_choice_none": true, "chat_template": "{{ tools }} {{ messages[0].content }}"}');
 SELECT choice, v1_messages(b)->'usage'->'input_tokens' AS took, v1_messages_count_tokens(b)->'input_tokens' AS counted
