@@ -135,8 +135,9 @@ attend(Server *s, uint32_t slot)
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
 	c = s->table[slot];
 	if (c != NULL && conv_is_open(c) &&
-		(c->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
+		(c->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0 || atomic_load(&w->let_go) == gen))
 	{
+		/* let_go is ours to write: if it was written over, the slot may be free already, and nobody would cancel */
 		/* a running request is cancelled behind the conversation's end: its last event must not find it
 		 * open and tell that the model is gone */
 		if (c->stage == CONV_RUNNING)

@@ -323,7 +323,9 @@ attend(Desk *d, uint32_t slot)
 	atomic_exchange(&w->attn, 0);
 	state = atomic_load_explicit(&w->state, memory_order_acquire);
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
-	if (v != NULL && chan_is_open(&v->ch) && (v->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0))
+	/* let_go is ours to write: if it was written over, the slot may be free already, and nobody would cancel */
+	if (v != NULL && chan_is_open(&v->ch) &&
+		(v->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0 || atomic_load(&w->let_go) == gen))
 	{
 		withdraw(v);
 		chan_drop(&v->ch);

@@ -166,6 +166,20 @@ for my $slot (0 .. $n_slots - 1)
 all_back('free slots');
 all_back('once more');
 
+# ---- CLOSED and let_go, while the request goes on: the slot is free when its call ends, and the request must end, too ----
+
+($calls, $open) = hanging(2);
+for my $slot (@$open)
+{
+	set_word($slot, 'let_go', word($slot, 'gen'));
+	set_word($slot, 'state', 2);
+}
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%@hang%' AND pid <> pg_backend_pid()});
+(finish($_)) for @$calls;
+# within a second of it the engine would have seen CLOSED
+set_word($_, 'state', 1) for @$open;
+all_back('let go too early');
+
 # ---- noise ----
 
 srand($ENV{SEED} // 7);
