@@ -7,14 +7,17 @@
  *
  *	one more of an address than vllm.http_clients_per_address that is awaited, without a key so far		the oldest of these
  *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address that has most;
- *											if there is none, the oldest with a key that is between two requests
+ *											if there is none, the oldest with a key that is between two requests,
+ *											first of those of which nothing more has come
  *
  * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is whole, and again
  * while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick one, whose headers come at once,
  * is awaited for no longer than that; bytes that its thread has not read yet count as read.  A client without a request in hand
  * that does not take what is written to it (a refusal) may be told to leave like one that is awaited.  Requests without a key
  * that are being answered can't be ended: those have at most what vllm.http_reserved_clients leaves, and per address its share.
- * Requests with a key can't be ended either: one key has at most three quarters of all places.
+ * Requests with a key can't be ended either: one key has at most three quarters of all places.  A request that needs no key, of a
+ * client that has one, counts for that key.  Whatever else such a client does is between two requests, and keeps no place: it sends
+ * a head that is not whole, or does not take the answer of a request that was refused.
  *
  * A client that is told to leave while it is read from finds its socket at its end, says so to its client and goes within
  * EVICTED_WRITE; while it is written to its socket is closed in both directions, and its thread wakes at once.  Until then it
@@ -184,11 +187,22 @@ oldest_unknown(bool unread)
 	return found;
 }
 
+/* The oldest with a key that has begun no further request; unread: even if it has sent something; NULL: none */
 static Client *
-oldest_idle(void)
+oldest_idle(bool unread)
 {
 	for (Client *c = oldest; c != NULL; c = c->newer)
-		if (!c->evicted && c->keyed && c->awaited && c->idle)
+		if (!c->evicted && c->keyed && c->awaited && c->idle && (unread || !has_unread(c)))
+			return c;
+	return NULL;
+}
+
+/* The oldest with a key that has no request in hand, but sends a head or has to take an answer; NULL: none */
+static Client *
+oldest_between(void)
+{
+	for (Client *c = oldest; c != NULL; c = c->newer)
+		if (!c->evicted && c->keyed && !c->holds && (c->awaited || c->writing))
 			return c;
 	return NULL;
 }
@@ -208,7 +222,11 @@ make_room(const Share *share)
 	if (c == NULL)
 		c = oldest_unknown(true);
 	if (c == NULL)
-		c = oldest_idle();
+		c = oldest_idle(false);
+	if (c == NULL)
+		c = oldest_idle(true);
+	if (c == NULL)
+		c = oldest_between();
 	if (c != NULL)
 		evict(c);
 	return c != NULL;
@@ -318,6 +336,8 @@ clients_claim(Client *c, uint64_t key)
 	Claim		claim = CLAIM_OK;
 
 	pthread_mutex_lock(&lock);
+	if (key == 0 && c->keyed)
+		key = c->key;			/* a client with a key asks for what needs none */
 	if (c->evicted)
 		claim = CLAIM_GONE;
 	else if (key != 0 && key_is_full(key))
@@ -328,8 +348,6 @@ clients_claim(Client *c, uint64_t key)
 		c->key = key;
 		c->holds = true;
 	}
-	else if (c->keyed)
-		c->holds = true;		/* a client with a key asks for what needs none */
 	else if (http_conf.clients_per_address > 0 && c->share->busy >= http_conf.clients_per_address)
 		claim = CLAIM_SHARE;
 	else if (busy >= http_conf.max_clients - http_conf.reserved_clients)

@@ -31,7 +31,7 @@ Client	   *clients_enter(int fd, const Peer *from);
 /* It leaves; its socket is closed. */
 void		clients_leave(Client *c);
 
-/* A request begins, with a valid key (a number of its own) or where none is needed (0). */
+/* A request begins, with a valid key (a number of its own) or where none is needed (0: it counts for the key that the client had). */
 Claim		clients_claim(Client *c, uint64_t key);
 /* It had no valid key. */
 void		clients_unknown(Client *c);

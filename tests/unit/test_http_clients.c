@@ -228,6 +228,58 @@ test_key_share(void)
 	CHECK(clients_count() == 0, "all have left");
 }
 
+/* Requests without a key of a client that has one count for its key, and between two requests it may have to leave. */
+static void
+test_key_between(void)
+{
+	Client	   *c[20];
+	Client	   *more[4];
+	Claim		got[20];
+	int			other[4];
+
+	for (int i = 0; i < 20; i++)
+	{
+		c[i] = i >= 16 ? enter_with(1, &other[i - 16]) : enter(1);
+		clients_claim(c[i], 7);
+		clients_release(c[i]);
+		clients_awaited(c[i], false, false);
+	}
+	for (int i = 0; i < 20; i++)
+		got[i] = clients_claim(c[i], 0);
+	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_KEY && got[19] == CLAIM_KEY, "what needs no key has the key's share, too");
+	CHECK(enter(2) == NULL, "while a key is looked up nobody leaves");
+	/* without a byte of the next request one leaves first, and of these one whose bytes have not come */
+	clients_awaited(c[15], true, false);
+	clients_write_begin(c[16]);
+	for (int i = 17; i < 20; i++)
+		clients_awaited(c[i], true, true);
+	CHECK(send(other[1], "x", 1, 0) == 1 && send(other[3], "x", 1, 0) == 1, "they send");
+	more[0] = enter(2);
+	CHECK(more[0] != NULL && clients_evicted(c[18]) && evicted(c, 20) == 1, "the one that sends nothing");
+	clients_claim(more[0], 8);
+	clients_awaited(more[0], false, false);
+	more[1] = enter(3);
+	CHECK(more[1] != NULL && clients_evicted(c[17]) && evicted(c, 20) == 2, "the oldest of those that do");
+	clients_leave(more[1]);
+	clients_awaited(c[19], false, false);
+	for (int i = 1; i < 4; i++)
+	{
+		more[i] = enter(3);
+		if (more[i] != NULL)
+			clients_claim(more[i], 8), clients_awaited(more[i], false, false);
+	}
+	CHECK(more[1] != NULL && more[2] != NULL && clients_evicted(c[15]), "the beginning of a head keeps no place");
+	CHECK(more[3] != NULL && clients_evicted(c[16]) && !writable(c[16]), "nor a refusal that is not taken");
+	CHECK(enter(4) == NULL && evicted(c, 20) == 4, "but requests do");
+	for (int i = 0; i < 4; i++)
+		if (more[i] != NULL)
+			clients_leave(more[i]);
+	leave(c, 20);
+	for (int i = 0; i < 4; i++)
+		close(other[i]);
+	CHECK(clients_count() == 0, "all have left");
+}
+
 static void
 test_bodies(void)
 {
@@ -322,6 +374,7 @@ main(void)
 	test_reserve();
 	test_writing();
 	test_key_share();
+	test_key_between();
 	test_bodies();
 	test_addresses();
 	test_keys();
