@@ -43,7 +43,12 @@ void		db_interrupt_all(void);
  * watched meanwhile.  On DB_OK *out must be given back by db_give().
  */
 DbEnd		db_take(int client, Db **out, DbError *e);
-/* idle: no transaction is open and no statement runs; else it is closed. */
+/*
+ * A connection that has carried a statement of this size or more is not kept: libpq's buffer has its size for as long as
+ * the connection lasts.
+ */
+#define DB_KEPT_STATEMENT	((size_t) 1024 * 1024)
+/* idle: no transaction is open, no statement runs, and the connection is to be kept; else it is closed. */
 void		db_give(Db *db, bool idle);
 /* Close what is idle. */
 void		db_close_all(void);

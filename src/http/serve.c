@@ -343,7 +343,7 @@ serve_api(Request *q)
 
 		if (end == DB_OK && status == 0 && !ended)
 			end = DB_LOST, e = (DbError) {.status = 500,.message = NOT_COMMITTED};
-		db_give(db, ended);
+		db_give(db, ended && q->body.len < DB_KEPT_STATEMENT);
 	}
 	if (end == DB_OK)
 	{

@@ -43,7 +43,7 @@ end_db(Stream *s, bool commit, bool usable)
 	if (s->db != NULL)
 	{
 		ended = usable && db_end(s->db, commit);
-		db_give(s->db, ended);
+		db_give(s->db, ended && s->q->body.len < DB_KEPT_STATEMENT);
 	}
 	s->db = NULL;
 	return ended;

@@ -313,6 +313,12 @@ is(count_statuses(@slow), '200:1', 'the one in hand is answered');
 is(statuses(answer_of($key{c}, undef, $large->('x'))), '200', 'and has left its memory');
 is(statuses(raw(undef, $post . "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" . sprintf("%x\r\n%s\r\n0\r\n\r\n", length($large->('x')), $large->('x')))), '200', '... also for chunks') for 1 .. 2;
 
+# libpq keeps the memory of the largest statement for as long as the connection lasts
+my $connections = q{(SELECT count(*) FROM pg_stat_activity WHERE usename = 'vllm_http')};
+my $before = $node->safe_psql('postgres', "SELECT $connections");
+is(statuses(answer_of($key{c}, undef, sprintf('{"prompt": "x", "max_tokens": 1, "user": "%s"}', 'x' x (1024 * 1024 - 44)))), '200', 'a body of 1 MB');
+ok(until_sql($node, "SELECT $connections = $before - 1"), '... whose connection is not kept');
+
 # ---- requests without a key can't have all places ----
 
 ok(new_settings("vllm.http_header_timeout = 30\nvllm.http_body_timeout = 30\nvllm.http_max_clients = 64\nvllm.http_reserved_clients = 60\nvllm.http_anonymous_role = 'app'\n"), 'a role for everybody');
