@@ -40,6 +40,7 @@
 #define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
 #define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
 #define FRONT_LEAST		16		/* look-ups of keys that may wait, whatever the settings are */
+#define FRONT_WAIT		5000	/* ms that any of them may wait, likewise: there is only one connection */
 #define FRONT_ROUND		8		/* turns of the front connection, of which one goes to whichever class */
 #define LOG_INTERVAL	5000000 /* us between complaints that no connection can be had */
 
@@ -534,10 +535,13 @@ wait_turn(Queue *q, pthread_mutex_t *lock, int client, int64_t until, DbError *e
 	return end;
 }
 
+/* When has who waits for a turn waited long enough?  least: ms that it may wait, whatever the settings are */
 static int64_t
-queue_end(void)
+queue_end(int least)
 {
-	return clock_us() + (int64_t) http_conf.queue_timeout_ms * 1000;
+	int			ms = http_conf.queue_timeout_ms > least ? http_conf.queue_timeout_ms : least;
+
+	return clock_us() + (int64_t) ms * 1000;
 }
 
 /* A connection whose server process ended while it was idle is not one. */
@@ -573,7 +577,7 @@ pop_idle(void)
 DbEnd
 db_take(int client, Db **out, DbError *e)
 {
-	int64_t		until = queue_end();
+	int64_t		until = queue_end(0);
 	DbEnd		end = DB_OK;
 
 	*out = NULL;
@@ -667,7 +671,7 @@ front_turn(int client, FrontClass class, DbError *e)
 	else if (class == FRONT_KEY && front_queues[class].n >= most_unknown())
 		end = fail(e, DB_BUSY, 503, "the server has too many API keys to look up, try again later");
 	else
-		end = wait_turn(&front_queues[class], &front_lock, client, queue_end(), e);
+		end = wait_turn(&front_queues[class], &front_lock, client, queue_end(FRONT_WAIT), e);
 	pthread_mutex_unlock(&front_lock);
 	return end;
 }

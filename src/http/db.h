@@ -62,7 +62,7 @@ typedef enum FrontClass
 	FRONT_CLASSES
 } FrontClass;
 
-/* The one connection for short questions of the door itself; NULL: none can be had, at most queue_timeout_ms are waited. */
+/* The one connection for short questions of the door itself; NULL: none can be had within queue_timeout_ms, or 5 s if that is less. */
 Db		   *db_front_take(int client, FrontClass class, DbError *e);
 void		db_front_give(Db *db, bool idle);
 

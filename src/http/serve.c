@@ -455,7 +455,9 @@ find_role(Request *q)
 
 	if (status == 0)
 		return claim_place(q);
-	clients_unknown(conn_client(q->conn));
+	/* else it could not be found out, and says nothing about the client */
+	if (status == 401 || status == 429)
+		clients_unknown(conn_client(q->conn));
 	serve_error(q, status, message);
 	return false;
 }

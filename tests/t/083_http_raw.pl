@@ -335,7 +335,8 @@ ok(until_true(sub { statuses(answer_of('EMPTY')) eq '200' }), 'until they have g
 
 # ---- wrong keys ----
 
-ok(new_settings("vllm.http_anonymous_role = ''\nvllm.http_wrong_keys = 5\nvllm.http_wrong_key_window = 4\nvllm.http_reserved_clients = 8\n"), 'few tries');
+ok(new_settings("vllm.http_anonymous_role = ''\nvllm.http_wrong_keys = 5\nvllm.http_wrong_key_window = 4\nvllm.http_reserved_clients = 8\nvllm.http_queue_timeout = 0\n"), 'few tries');
+is(count_statuses(with_slow_keys(sub { map { slow_body('a', 0) } 1 .. 8 })), '200:8', 'keys wait for their turn, though requests wait for no connection');
 is(statuses(answer_of($key{b}, '127.0.0.5')), '200', 'a key that is known now');
 is(join(' ', map { statuses(answer_of("sk-wrong$_", '127.0.0.5')) } 1 .. 7), '401 401 401 401 401 429 429', 'after some wrong keys an address is refused');
 my $refused = answer_of('sk-wrong', '127.0.0.5');
