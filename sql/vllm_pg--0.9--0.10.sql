@@ -28,7 +28,9 @@ WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'CREATE TRIGGER') E
 
 -- pg_write_all_data may set sequences: they never end, and numbers that are taken are passed over
 ALTER SEQUENCE vllm.job_id_seq CYCLE;
--- the upper 45 bits of an id
+-- the upper 45 bits of an id; ALTER SEQUENCE refuses a value beyond the maximum, which setval() may have left
+SELECT pg_catalog.setval('vllm.job_queue_id_seq', 35184372088831) FROM vllm.job_queue_id_seq
+WHERE last_value OPERATOR(pg_catalog.>) 35184372088831;
 ALTER SEQUENCE vllm.job_queue_id_seq MAXVALUE 35184372088831 CYCLE;
 
 /* ---- who reads the catalog ---- */
