@@ -76,7 +76,8 @@ check_statement(ParseState *pstate, Query *query, JumbleState *jstate)
 	if (guarded == NULL || pstate->p_sourcetext == NULL || !is_ours(pstate->p_sourcetext))
 		return;
 	(void) check_relations((Node *) query, NULL);
-	job_uses_check(&guarded->uses, guarded->allowed, (Node *) query);
+	job_uses_check(&guarded->uses, guarded->allowed, (Node *) query, guarded->def->owner);
+	job_check_column_types((Node *) query, guarded->def->owner);
 }
 
 void

@@ -324,7 +324,7 @@ check_read(JobRun *j)
 
 	for (int i = 0; i < j->n_key; i++)
 		types[i] = TEXTARRAYOID;
-	job_uses_check_types(&j->uses, j->def->input);
+	job_uses_check_types(&j->uses, j->def->input, j->def->owner);
 	check_statement(j->sql.read, j->n_key, types);
 }
 
@@ -346,7 +346,7 @@ static JobUses
 read_uses(const JobDef *def)
 {
 	Relation	rel = table_open(def->source, AccessShareLock);
-	JobUses		uses = job_uses_of(job_expression_read(rel, def->owner, def->input, &def->uses));
+	JobUses		uses = job_uses_of(job_expression_read(rel, def->owner, def->input, &def->uses), def->owner);
 
 	table_close(rel, NoLock);
 	return uses;
@@ -364,7 +364,9 @@ prepare(JobRun *j)
 	JobRole		role;
 
 	memset(&j->sql, 0, sizeof(JobSql));
+	memset(&j->uses, 0, sizeof(JobUses));
 	j->allowed = NIL;
+	j->call = NULL;
 	MemoryContextReset(j->call_cxt);
 	jobs_as_owner(j, &role);
 	old = MemoryContextSwitchTo(j->call_cxt);
@@ -569,8 +571,11 @@ jobs_look(JobRun *j, JobItem **items, int n, Look *looks, bool keep)
 	for (int i = 0; i < n && (i == 0 || !j->full); i++)
 	{
 		LookArgs	one = {&items[i], 1, &looks[i], keep, bytes, CurrentMemoryContext};
-		ErrorData  *e = jobs_attempt(look_step, j, &one);
+		ErrorData  *e;
 
+		/* the text is analysed for each of them */
+		job_uses_check_types(&j->uses, j->def->input, j->def->owner);
+		e = jobs_attempt(look_step, j, &one);
 		if (e != NULL)
 		{
 			forget_look(&looks[i]);

@@ -185,15 +185,22 @@ char	   *job_columns_expression(List *columns);
 
 /* ---- job_uses.c ---- */
 
-/* Of an expression. */
-JobUses		job_uses_of(Node *node);
+/* Of an expression; the owner here and below is the job's, in whose context (job_role_owner()) these run. */
+JobUses		job_uses_of(Node *node, Oid owner);
 JobUses		job_uses_copy(const JobUses *uses);
 /* True also if one of them is not known. */
 bool		job_uses_same(const JobUses *a, const JobUses *b);
 /* ERROR if an analysed expression or Query uses what is neither known nor allowed. */
-void		job_uses_check(const JobUses *uses, List *allowed, Node *node);
+void		job_uses_check(const JobUses *uses, List *allowed, Node *node, Oid owner);
+/*
+ * Casts from and to the types of columns are not in the text, and who owns a type makes others at any time.  ERROR if a
+ * type belongs to anybody but the job's owner and superusers: of a column, and of those that an expression or Query reads
+ * or writes.
+ */
+void		job_check_column_type(Oid type, Oid owner);
+void		job_check_column_types(Node *node, Oid owner);
 /* ERROR if a type in the text is another one; before the text is analysed, with the search_path of stored texts. */
-void		job_uses_check_types(const JobUses *uses, const char *input);
+void		job_uses_check_types(const JobUses *uses, const char *input, Oid owner);
 /* The column of vllm.job. */
 JobUses		job_uses_read(Datum array, bool isnull);
 /* SPI is connected. */

@@ -255,6 +255,9 @@ be(JobRole *r, Oid user, int sec_context)
 	GetUserIdAndSecContext(&r->user, &r->sec_context);
 	r->guc_level = NewGUCNestLevel();
 	SetUserIdAndSecContext(user, r->sec_context | sec_context);
+	/* names are compared as texts: job_uses.c */
+	(void) set_config_option("quote_all_identifiers", "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 }
 
 void

@@ -195,6 +195,7 @@ job_set_key(NewJob *n)
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
 
 		job_check_key_type(NameStr(att->attname), att->atttypid);
+		job_check_column_type(att->atttypid, rel->rd_rel->relowner);
 		n->def.key = lappend(n->def.key, pstrdup(NameStr(att->attname)));
 	}
 	index_close(index, AccessShareLock);
@@ -298,6 +299,7 @@ job_check_target_column(NewJob *n, Oid type)
 		job_bad_value("target_column", name, "The input is made of it, here or by other jobs: the job would never end.");
 	refuse_taken_target(n);
 	check_assignable(name, type, att->atttypid);
+	job_check_column_type(att->atttypid, n->source->rd_rel->relowner);
 }
 
 /* A statement as the caller. */
@@ -515,6 +517,7 @@ embedding_type(const NewJob *n)
 				 errmsg("the side table of job \"%s\" has been dropped, or its column \"%s\"", n->def.name, side_columns[2]),
 				 errhint("Drop the job and make it again.")));
 	get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
+	job_check_column_type(type, n->source->rd_rel->relowner);
 	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
 

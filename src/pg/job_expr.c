@@ -125,7 +125,7 @@ literals_as_text(Node *node, void *in_call)
 	/* in_call: the function whose arguments these are; those of pg_catalog are nobody else's */
 	if (IsA(node, FuncExpr))
 		in_call = get_func_namespace(((FuncExpr *) node)->funcid) != PG_CATALOG_NAMESPACE ? node : NULL;
-	else if (!IsA(node, List))
+	else if (!IsA(node, List) && !IsA(node, NamedArgExpr))
 		in_call = NULL;
 	return expression_tree_mutator(node, literals_as_text, in_call);
 }
@@ -167,7 +167,7 @@ job_expression_write(Relation rel, Oid owner, Node *node)
 }
 
 static char *
-look_at_expression(Relation rel, const char *text, List **columns, JobUses *uses)
+look_at_expression(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses)
 {
 	ParseState *pstate = make_parsestate(NULL);
 	ParseNamespaceItem *item;
@@ -195,7 +195,8 @@ look_at_expression(Relation rel, const char *text, List **columns, JobUses *uses
 	if (has_money_constant(as_text, NULL))
 		refuse(text, "A constant of type money depends on lc_monetary; cast a number to it.");
 	*columns = column_names(rel, as_text, text);
-	*uses = job_uses_of(as_text);
+	job_check_column_types(as_text, owner);
+	*uses = job_uses_of(as_text, owner);
 	result = write_expression(rel, literals_as_text(as_text, NULL));
 	free_parsestate(pstate);
 	return result;
@@ -210,7 +211,7 @@ job_expression_made(Relation rel, Oid owner, const char *text, List **columns, J
 
 	job_role_owner(&role, owner);
 	level = stored_format();
-	result = look_at_expression(rel, text, columns, uses);
+	result = look_at_expression(rel, owner, text, columns, uses);
 	AtEOXact_GUC(false, level);
 	job_role_end(&role);
 	return result;
@@ -223,7 +224,7 @@ job_expression(Relation rel, Oid owner, const char *text, List **columns, JobUse
 	char	   *result;
 
 	job_role_owner_here(&role, owner);
-	result = look_at_expression(rel, text, columns, uses);
+	result = look_at_expression(rel, owner, text, columns, uses);
 	job_role_end(&role);
 	return result;
 }
@@ -239,7 +240,7 @@ job_expression_read(Relation rel, Oid owner, const char *text, const JobUses *us
 
 	job_role_owner(&role, owner);
 	level = stored_format();
-	job_uses_check_types(uses, text);
+	job_uses_check_types(uses, text, owner);
 	pstate = make_parsestate(NULL);
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, makeAlias("src", NIL), false, true);
 	addNSItemToQuery(pstate, item, false, true, true);

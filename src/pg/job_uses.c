@@ -7,7 +7,7 @@
  * or take a name that was freed by ALTER FUNCTION ... SET SCHEMA: the worker would run it as the
  * job's owner.  So vllm.job.uses keeps what the names stood for when the job was made: each
  * function, operator, type, collation and object behind a constant of a reg* type that is not
- * built in, as its identity and its owner's name.  What reads the text compares before anything
+ * built in, as its identity and whose it is.  What reads the text compares before anything
  * is evaluated or folded, and what is not in the list is an error.
  *
  * Only names are compared.  A cast is found by the types, which have been compared, and to make
@@ -45,6 +45,7 @@
 
 #include "pg/compat.h"
 #include "pg/job.h"
+#include "pg/type_trust.h"
 
 /* how the message of a job that has failed because of this begins */
 #define REASON	"42P17: the input uses "
@@ -86,24 +87,37 @@ job_object_in(List *objects, const ObjectAddress *a)
 	return false;
 }
 
-/* "function public.norm(pg_catalog.text) of postgres": the same in every locale, and after a restore. */
+/* What may change without another meaning is not named: who of the superusers it is, and what the job's owner is called. */
+static const char *
+owner_name(Oid owner, Oid job_owner)
+{
+	char	   *name;
+
+	if (superuser_arg(owner))
+		return "a superuser";
+	if (owner == job_owner)
+		return "the job's owner";
+	name = GetUserNameFromId(owner, true);
+	return name ? quote_identifier(name) : "nobody";
+}
+
+/* "function public.norm(pg_catalog.text) of a superuser": the same in every locale, and after a restore. */
 static char *
-object_name(const ObjectAddress *a)
+object_name(const ObjectAddress *a, Oid job_owner)
 {
 	AttrNumber	attno = get_object_attnum_owner(a->classId);
 	int			cache = get_object_catcache_oid(a->classId);
 	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(a->objectId));
 	bool		isnull;
-	char	   *owner;
+	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("what the input of a job uses has been dropped")));
-	owner = GetUserNameFromId(DatumGetObjectId(SysCacheGetAttr(cache, tuple, attno, &isnull)), true);
+	owner = DatumGetObjectId(SysCacheGetAttr(cache, tuple, attno, &isnull));
 	ReleaseSysCache(tuple);
-	return psprintf("%s %s of %s", getObjectTypeDescription(a, false), getObjectIdentity(a, false),
-					owner ? quote_identifier(owner) : "nobody");
+	return psprintf("%s %s of %s", getObjectTypeDescription(a, false), getObjectIdentity(a, false), owner_name(owner, job_owner));
 }
 
 /* The catalog whose objects a constant of a reg* type stands for; InvalidOid: none. */
@@ -208,6 +222,44 @@ objects_walker(Node *node, List **objects)
 	return expression_tree_walker(node, objects_walker, objects);
 }
 
+/* ---- types of columns ---- */
+
+void
+job_check_column_type(Oid type, Oid owner)
+{
+	if (!type_is_trusted_by(type, owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the job needs a column of type %s, which belongs to another role, or is made of one that does", format_type_be(type)),
+				 errdetail("A cast from or to it could run that role's code as the job's owner."),
+				 errhint("Use a type of the table's owner or of a superuser: ALTER TYPE ... OWNER TO.")));
+}
+
+static bool
+column_types_walker(Node *node, void *context)
+{
+	Oid		   *owner = context;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		job_check_column_type(((Var *) node)->vartype, *owner);
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, column_types_walker, context);
+	/* what is written */
+	if (((Query *) node)->commandType != CMD_SELECT)
+		foreach(lc, ((Query *) node)->targetList)
+			job_check_column_type(exprType((Node *) lfirst_node(TargetEntry, lc)->expr), *owner);
+	return query_tree_walker((Query *) node, column_types_walker, context, 0);
+}
+
+void
+job_check_column_types(Node *node, Oid owner)
+{
+	(void) column_types_walker(node, &owner);
+}
+
 /* ---- what an input uses ---- */
 
 static int
@@ -217,7 +269,7 @@ by_name(const ListCell *a, const ListCell *b)
 }
 
 JobUses
-job_uses_of(Node *node)
+job_uses_of(Node *node, Oid owner)
 {
 	JobUses		uses = {.known = true};
 	List	   *objects = NIL;
@@ -225,7 +277,7 @@ job_uses_of(Node *node)
 
 	(void) objects_walker(node, &objects);
 	foreach(lc, objects)
-		uses.names = lappend(uses.names, object_name(lfirst(lc)));
+		uses.names = lappend(uses.names, object_name(lfirst(lc), owner));
 	list_sort(uses.names, by_name);
 	return uses;
 }
@@ -266,9 +318,9 @@ has_name(const JobUses *uses, const char *name)
 }
 
 static void
-require_known(const JobUses *uses, const ObjectAddress *a)
+require_known(const JobUses *uses, const ObjectAddress *a, Oid owner)
 {
-	char	   *name = object_name(a);
+	char	   *name = object_name(a, owner);
 
 	if (has_name(uses, name))
 		return;
@@ -279,7 +331,7 @@ require_known(const JobUses *uses, const ObjectAddress *a)
 }
 
 void
-job_uses_check(const JobUses *uses, List *allowed, Node *node)
+job_uses_check(const JobUses *uses, List *allowed, Node *node, Oid owner)
 {
 	List	   *objects = NIL;
 	ListCell   *lc;
@@ -289,12 +341,19 @@ job_uses_check(const JobUses *uses, List *allowed, Node *node)
 	(void) objects_walker(node, &objects);
 	foreach(lc, objects)
 		if (!job_object_in(allowed, lfirst(lc)))
-			require_known(uses, lfirst(lc));
+			require_known(uses, lfirst(lc), owner);
 }
+
+typedef struct TypeNames
+{
+	const JobUses *uses;
+	Oid			owner;
+} TypeNames;
 
 static bool
 type_names_walker(Node *node, void *context)
 {
+	TypeNames  *t = context;
 	ObjectAddress type;
 
 	if (node == NULL)
@@ -303,20 +362,21 @@ type_names_walker(Node *node, void *context)
 	{
 		ObjectAddressSet(type, TypeRelationId, LookupTypeNameOid(NULL, (TypeName *) node, true));
 		if (type.objectId >= FirstNormalObjectId)
-			require_known(context, &type);
+			require_known(t->uses, &type, t->owner);
 	}
 	return raw_expression_tree_walker(node, type_names_walker, context);
 }
 
 void
-job_uses_check_types(const JobUses *uses, const char *input)
+job_uses_check_types(const JobUses *uses, const char *input, Oid owner)
 {
+	TypeNames	t = {uses, owner};
 	ListCell   *lc;
 
 	if (!uses->known)
 		return;
 	foreach(lc, raw_parser(psprintf("SELECT (%s\n)", input), RAW_PARSE_DEFAULT))
-		(void) type_names_walker(lfirst_node(RawStmt, lc)->stmt, unconstify(JobUses *, uses));
+		(void) type_names_walker(lfirst_node(RawStmt, lc)->stmt, &t);
 }
 
 /* ---- the column vllm.job.uses ---- */
@@ -377,8 +437,11 @@ read_step(void *arg)
 	JobDef	   *job = arg;
 	Relation	rel = table_open(job->source, AccessShareLock);
 	JobUses		any = {0};
+	JobRole		role;
 
-	job->uses = job_uses_of(job_expression_read(rel, job->owner, job->input, &any));
+	job_role_owner(&role, job->owner);
+	job->uses = job_uses_of(job_expression_read(rel, job->owner, job->input, &any), job->owner);
+	job_role_end(&role);
 	table_close(rel, NoLock);
 }
 

@@ -35,8 +35,8 @@
 
 static Datum plain_value(Datum value, Oid type, Oid *plain_type);
 
-bool
-type_is_trusted(Oid type)
+static bool
+belongs_to(Oid type, Oid role)
 {
 	HeapTuple	tuple;
 	Oid			owner;
@@ -49,7 +49,35 @@ type_is_trusted(Oid type)
 		return false;
 	owner = ((Form_pg_type) GETSTRUCT(tuple))->typowner;
 	ReleaseSysCache(tuple);
-	return owner == GetUserId() || superuser_arg(owner);
+	return owner == role || superuser_arg(owner);
+}
+
+bool
+type_is_trusted(Oid type)
+{
+	return belongs_to(type, GetUserId());
+}
+
+bool
+type_is_trusted_by(Oid type, Oid role)
+{
+	Oid			element;
+	TupleDesc	desc;
+	bool		trusted;
+
+	check_stack_depth();
+	type = getBaseType(type);
+	trusted = belongs_to(type, role);
+	element = get_element_type(type);
+	if (!trusted || OidIsValid(element))
+		return trusted && type_is_trusted_by(element, role);
+	if (type == RECORDOID || !type_is_rowtype(type))
+		return true;
+	desc = lookup_rowtype_tupdesc(type, -1);
+	for (int i = 0; i < desc->natts && trusted; i++)
+		trusted = TupleDescAttr(desc, i)->attisdropped || type_is_trusted_by(TupleDescAttr(desc, i)->atttypid, role);
+	ReleaseTupleDesc(desc);
+	return trusted;
 }
 
 void

@@ -95,7 +95,7 @@ for my $v ('0.9')
 	$session->quit;
 	$node->safe_psql($db, q{INSERT INTO docs VALUES (2, 'Two')});
 	ok($node->poll_query_until($db, "SELECT b = 'TWO' FROM docs WHERE id = 2"), "update from $v: its job runs");
-	is($node->safe_psql($db, q{SELECT uses FROM vllm.job WHERE name = 'old'}), '{"function public.low(pg_catalog.text) of postgres"}', "update from $v: what its input uses is recorded");
+	is($node->safe_psql($db, q{SELECT uses FROM vllm.job WHERE name = 'old'}), '{"function public.low(pg_catalog.text) of a superuser"}', "update from $v: what its input uses is recorded");
 	$node->safe_psql($db, q{SELECT llm_drop_job('old'); DROP TABLE docs; DROP FUNCTION low});
 	is($node->safe_psql($db, $looks), $before, "update from $v: the function, its grants and a view of it stay");
 	is($node->safe_psql($db, q{SELECT * FROM answers}), 'VIEW OF A FUNCTION|B|stop', "update from $v: the view goes on");

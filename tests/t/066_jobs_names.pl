@@ -53,10 +53,10 @@ sql(join '', map { "CREATE TABLE $_ (id int PRIMARY KEY, x text, y text);
 	SELECT llm_create_completion_job('$_', input => \$\$$input{$_}\$\$, target_column => 'y', name => '$_'); INSERT INTO $_ VALUES (1, 'one');" } sort keys %input);
 ok(until_sql($node, q{SELECT sum(done) = 8 FROM llm_jobs}), 'the jobs work');
 is(sql(q{SELECT name, uses FROM vllm.job ORDER BY name}), join("\n",
-	't_agg|{"function public.agg(pg_catalog.text) of postgres"}', 't_clean|{"function public.clean(pg_catalog.text,pg_catalog.text) of postgres"}',
-	't_given|{"function public.given(pg_catalog.text) of postgres"}', 't_label|{"type public.label of postgres"}', 't_norm|{"function public.norm(pg_catalog.text) of postgres"}',
-	't_plus|{"operator public.#|#(pg_catalog.text,pg_catalog.text) of postgres"}', 't_same|{"function public.same(pg_catalog.anyelement) of postgres"}',
-	't_word|{"type public.word[] of postgres"}'), 'what the inputs use is kept');
+	't_agg|{"function public.agg(pg_catalog.text) of a superuser"}', 't_clean|{"function public.clean(pg_catalog.text,pg_catalog.text) of a superuser"}',
+	't_given|{"function public.given(pg_catalog.text) of a superuser"}', 't_label|{"type public.label of a superuser"}', 't_norm|{"function public.norm(pg_catalog.text) of a superuser"}',
+	't_plus|{"operator public.#|#(pg_catalog.text,pg_catalog.text) of a superuser"}', 't_same|{"function public.same(pg_catalog.anyelement) of a superuser"}',
+	't_word|{"type public.word[] of a superuser"}'), 'what the inputs use is kept');
 sql(q{ALTER FUNCTION public.norm(text) SET SCHEMA util; ALTER FUNCTION public.agg(text) SET SCHEMA util; ALTER OPERATOR public.#|# (text, text) SET SCHEMA util;
 	ALTER DOMAIN public.label SET SCHEMA util; ALTER DOMAIN public.word RENAME TO words; GRANT CREATE ON SCHEMA public TO lib; ALTER FUNCTION public.given(text) OWNER TO lib});
 sql(q{SET ROLE mal;
@@ -111,10 +111,50 @@ is(sql(q{SELECT uses FROM vllm.job WHERE name = 't_norm'}), '{"function util.nor
 # who is the table's owner now agrees to the input as it is
 sql(q{SET ROLE alice; CREATE FUNCTION public.hers(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT trim(t)';
 	CREATE TABLE t_hers (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('t_hers', input => 'public.hers(x)', target_column => 'y', name => 't_hers');
-	RESET ROLE; ALTER TABLE t_hers OWNER TO lib; ALTER FUNCTION hers OWNER TO lib; INSERT INTO t_hers VALUES (1, 'one')});
+	RESET ROLE; ALTER TABLE t_hers OWNER TO lib; INSERT INTO t_hers VALUES (1, 'one')});
 ($rc, $out, $err) = $node->psql('postgres', q{SET ROLE lib; SELECT llm_resume_job('t_hers')});
-like($err, qr/NOTICE:  the input of job "t_hers" uses function public\.hers\(pg_catalog\.text\) of lib from now on/, 'resumed by a new owner: with a notice');
+like($err, qr/NOTICE:  the input of job "t_hers" uses function public\.hers\(pg_catalog\.text\) of alice from now on/, 'resumed by a new owner: with a notice');
 ok(until_sql($node, q{SELECT y = 'ONE' FROM t_hers}), '... the job goes on');
+
+# ---- what the owners are called, and how names are printed ----
+sql(q{CREATE ROLE boss SUPERUSER; CREATE FUNCTION public.low(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower(t)';
+	CREATE TABLE t_low (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('t_low', input => 'public.low(x)', target_column => 'y', name => 't_low');
+	SET ROLE alice; CREATE FUNCTION public.low2(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower(t)';
+	CREATE TABLE t_low2 (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('t_low2', input => 'public.low2(x)', target_column => 'y', name => 't_low2')});
+is(sql(q{SELECT uses FROM vllm.job WHERE name = 't_low2'}), q[{"function public.low2(pg_catalog.text) of the job's owner"}], "the job's owner has no name");
+sql(q{ALTER FUNCTION public.low OWNER TO boss; ALTER ROLE alice RENAME TO alicia; ALTER DATABASE postgres SET quote_all_identifiers = on;
+	INSERT INTO t_low VALUES (1, 'one'); INSERT INTO t_low2 VALUES (1, 'one')});
+ok(until_sql($node, q{SELECT (SELECT y = 'ONE' FROM t_low) AND (SELECT y = 'ONE' FROM t_low2)}), 'another superuser, another name of a role: the jobs go on');
+sql(q{ALTER ROLE alicia RENAME TO alice; CREATE TABLE t_quote (id int PRIMARY KEY, x text, y text);
+	SELECT llm_create_completion_job('t_quote', input => 'public.low(x)', target_column => 'y', name => 't_quote'); INSERT INTO t_quote VALUES (1, 'one')});
+is(sql(q{SELECT uses FROM vllm.job WHERE name = 't_quote'}), '{"function public.low(pg_catalog.text) of a superuser"}', 'quote_all_identifiers is another matter');
+ok(until_sql($node, q{SELECT y = 'ONE' FROM t_quote}), '... the job works');
+sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker'; INSERT INTO t_quote VALUES (2, 'two')});
+ok(until_sql($node, q{SELECT y = 'TWO' FROM t_quote WHERE id = 2}), '... in a new worker, too');
+sql('ALTER DATABASE postgres RESET quote_all_identifiers');
+
+# ---- types of columns that others own ----
+sql(q{CREATE TYPE public.mood AS ENUM ('one', 'two'); CREATE TYPE public.moods AS (m mood[]);
+	CREATE TABLE t_mood (id int PRIMARY KEY, x text, m mood DEFAULT 'one', n mood[], c moods, y text); INSERT INTO t_mood VALUES (1, 'one');
+	CREATE TABLE t_moodkey (id mood PRIMARY KEY, x text, y text);
+	SELECT llm_create_completion_job('t_mood', input => 'm', target_column => 'y', name => 't_mood')});
+ok(until_sql($node, q{SELECT y = 'ONE' FROM t_mood WHERE id = 1}), "a type of a superuser's: the job works");
+sql(q{ALTER TYPE mood OWNER TO mal; SET ROLE mal;
+	CREATE FUNCTION public.mood_text(mood) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN mal.evil(); END $$;
+	CREATE FUNCTION public.text_mood(text) RETURNS mood IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM mal.evil(); RETURN 'one'; END $$;
+	CREATE CAST (mood AS text) WITH FUNCTION mood_text(mood); CREATE CAST (text AS mood) WITH FUNCTION text_mood(text) AS ASSIGNMENT});
+jobs_fail('a type of a column was given away', t_mood => qr/^42804: the job needs a column of type (public\.)?mood, which belongs to another role/);
+sql(q{SELECT llm_drop_job('t_mood')});
+for (['t_mood', 'm', 'y'], ['t_mood', q{'x' || m}, 'y'], ['t_mood', 'm::text', 'y'], ['t_mood', 'array_to_string(n, x)', 'y'], ['t_mood', '(c).m[1]', 'y'],
+	['t_mood', 'x', 'm'], ['t_moodkey', 'x', 'y'])
+{
+	my ($table, $input, $target) = @$_;
+	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('$table', input => \$\$$input\$\$, target_column => '$target', name => 'mood')");
+	like($err, qr/ERROR:  the job needs a column of type .*, which belongs to another role/, "$table, $input, $target: refused");
+}
+mal_is_nobody('types of columns');
+sql(q{SET ROLE mal; CREATE TABLE mal.own (id mood PRIMARY KEY, x text, m mood, y text); SELECT llm_create_completion_job('mal.own', input => 'm', target_column => 'y', name => 'malown');
+	SELECT llm_drop_job('malown')});
 
 # ---- what stands for the names of the tables, while rows are in flight ----
 # What is done to the table, then by mal, while a row waits for its answer.
