@@ -535,17 +535,15 @@ claim(JobRun *j)
 		{
 			j->look = true;
 			j->backfill = more;
+			return;
 		}
+		if (e->sqlerrcode == ERRCODE_QUERY_CANCELED && j->batch > 1)
+			j->batch = Max(j->batch / 4, 1);
 		else
-		{
-			if (e->sqlerrcode == ERRCODE_QUERY_CANCELED && j->batch > 1)
-				j->batch = Max(j->batch / 4, 1);
-			else
-				job_error(j, e);
-			/* the statements and the call that rows in hand need may be gone */
-			if (!j->failed)
-				release_job(j);
-		}
+			job_error(j, e);
+		/* the statements and the call that rows in hand need may be gone */
+		if (!j->failed)
+			release_job(j);
 	}
 }
 
