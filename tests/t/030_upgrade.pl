@@ -152,9 +152,6 @@ is($node->safe_psql('restored', 'SELECT count(*) FROM vllm.api_key'), '1', 'and 
 
 # ---- who reads and writes the catalog ----
 
-my $rows = q{SELECT string_agg(t || ' ' || md5(query_to_xml('SELECT x::text FROM vllm.' || t || ' x ORDER BY 1', false, false, '')::text), ' ' ORDER BY t) FROM (
-	SELECT objid::regclass::text AS full_name, relname AS t FROM pg_depend JOIN pg_class c ON c.oid = objid WHERE classid = 'pg_class'::regclass AND deptype = 'e'
-	AND refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vllm_pg') AND relkind = 'r') t};
 my $tables = q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_depend JOIN pg_class c ON c.oid = objid WHERE classid = 'pg_class'::regclass
 	AND deptype = 'e' AND refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vllm_pg') AND relkind IN ('r', 'p', 'm')};
 $node->safe_psql('postgres', q{CREATE ROLE writer LOGIN; GRANT pg_write_all_data TO writer; CREATE ROLE reader LOGIN; GRANT pg_read_all_data TO reader;
@@ -193,6 +190,7 @@ END $$;
 my %row = map { my ($t, $r) = split /\t/, $_, 2; ($t => $r) } split /\n/, $node->safe_psql('shared',
 	join(' UNION ALL ', map { "(SELECT '$_' || E'\\t' || quote_literal(x::text) FROM vllm.$_ x LIMIT 1)" } split / /, $node->safe_psql('shared', $tables)));
 is(scalar(keys %row), 10, '... and rows');
+my $rows = join(' UNION ALL ', map { "SELECT '$_', md5(string_agg(x::text, ' ' ORDER BY x::text)) FROM vllm.$_ x" } sort keys %row);
 my $before = $node->safe_psql('shared', $rows);
 for my $role (qw(writer reader dbowner tabowner))
 {
