@@ -1,8 +1,8 @@
 /*
- * mem.c
- *	  Allocation helpers; see mem.h for the rule of who may fail.
+ * alloc.c
+ *	  Allocation helpers; see alloc.h for the rule of who may fail.
  */
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #include <malloc.h>
 #include <stdbool.h>

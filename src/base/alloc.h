@@ -1,5 +1,5 @@
 /*
- * mem.h
+ * alloc.h
  *	  The engine's allocation helpers.
  *
  * malloc is called only here and in the KV pool.  mem_alloc() and friends never
@@ -7,8 +7,8 @@
  * its supervisor.  Sizes that come from a request or a file go through
  * mem_try_alloc(), which may return NULL and makes the request fail instead.
  */
-#ifndef VLLM_BASE_MEM_H
-#define VLLM_BASE_MEM_H
+#ifndef VLLM_BASE_ALLOC_H
+#define VLLM_BASE_ALLOC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * blake2.c
  *	  BLAKE2b (RFC 7693), as little of it as is needed.
  *
- * Tested by tests/unit/test_offload.c against digests of Python's hashlib.
+ * Tested by tests/unit/core/test_offload.c against digests of Python's hashlib.
  */
 #include "base/blake2.h"
 

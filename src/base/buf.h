@@ -2,7 +2,7 @@
  * buf.h
  *	  Growing byte buffer and growing vector of 32-bit integers.
  *
- * A zeroed struct is an empty buffer.  Growth never fails (mem.h); callers
+ * A zeroed struct is an empty buffer.  Growth never fails (alloc.h); callers
  * bound the length by the limits of the request before they append.
  */
 #ifndef VLLM_BASE_BUF_H

@@ -1,13 +1,13 @@
 /*
- * digest.c
+ * checksum.c
  *	  A 64-bit checksum at the speed of memory: four lanes of xor, rotate and
  *	  multiply by an odd number, each step of which can be undone, so that a single
  *	  changed word always shows.
  *
- * Part of the format of files (src/model/packcache.c): a change of this function is
- * a change of their version.  Tested by tests/unit/test_packcache.c.
+ * Part of the format of files (src/model/weights/pack_cache.c): a change of this function is
+ * a change of their version.  Tested by tests/unit/model/test_packcache.c.
  */
-#include "base/digest.h"
+#include "base/checksum.h"
 
 #include <string.h>
 

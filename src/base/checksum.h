@@ -1,10 +1,10 @@
 /*
- * digest.h
+ * checksum.h
  *	  A fast 64-bit checksum, for finding damage and naming things; it does not
  *	  withstand anybody who wants two texts with the same sum.
  */
-#ifndef VLLM_BASE_DIGEST_H
-#define VLLM_BASE_DIGEST_H
+#ifndef VLLM_BASE_CHECKSUM_H
+#define VLLM_BASE_CHECKSUM_H
 
 #include <stddef.h>
 #include <stdint.h>

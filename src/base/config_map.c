@@ -1,13 +1,13 @@
 /*
- * conf.c
+ * config_map.c
  *	  The flat configuration: an array of entries, searched linearly (a model
  *	  has about a hundred keys, read once at load).
  */
-#include "base/conf.h"
+#include "base/config_map.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 typedef enum ConfKind
 {

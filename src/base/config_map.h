@@ -1,8 +1,8 @@
 /*
- * conf.h
+ * config_map.h
  *	  A flat, read-only view of a model's configuration.
  *
- * src/load turns config.json (and generation_config.json under the prefix
+ * src/loader turns config.json (and generation_config.json under the prefix
  * "generation.") and GGUF metadata into one Conf in Hugging Face's key names,
  * nested objects joined by dots: "num_hidden_layers", "rope_scaling.factor",
  * "generation.temperature".  src/model reads only this, so an architecture is
@@ -10,8 +10,8 @@
  * kept.  A JSON null counts as absent, but for conf_is_null(); where a switch was
  * asked for it is off, as in Python.
  */
-#ifndef VLLM_BASE_CONF_H
-#define VLLM_BASE_CONF_H
+#ifndef VLLM_BASE_CONFIG_MAP_H
+#define VLLM_BASE_CONFIG_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

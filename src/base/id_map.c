@@ -1,17 +1,17 @@
 /*
- * idmap.c
+ * id_map.c
  *	  Hash map from a 64-bit number to a pointer.
  *
  * Open addressing with linear probing, at most half full; deletion shifts the
  * followers back, so there are no tombstones.  Expected O(1).  Keys come from
  * our own counters and process ids, so a multiplicative hash does.  Tested
- * through tests/unit/test_core.c and, alone, tests/unit/test_sched.c.
+ * through tests/unit/core/test_core.c and, alone, tests/unit/core/sched/test_sched.c.
  */
-#include "engine/idmap.h"
+#include "base/id_map.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 static size_t
 home(const IdMap *m, uint64_t key)

@@ -1,9 +1,9 @@
 /*
- * idmap.h
+ * id_map.h
  *	  Hash map from a 64-bit number to a pointer (request ids, sessions).
  */
-#ifndef VLLM_ENGINE_IDMAP_H
-#define VLLM_ENGINE_IDMAP_H
+#ifndef VLLM_BASE_ID_MAP_H
+#define VLLM_BASE_ID_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

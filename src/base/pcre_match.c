@@ -1,17 +1,17 @@
 /*
- * pattern.c
+ * pcre_match.c
  *	  Regular expressions that files of models bring, to be matched with names.
  *
  * They are Python's; for names, which are ASCII without newlines, PCRE2 understands them alike.
  *
- * Tested by tests/unit/test_ckpt.c and test_lora_files.c.
+ * Tested by tests/unit/quant/test_ckpt.c and test_lora_files.c.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/pattern.h"
+#include "base/alloc.h"
+#include "base/pcre_match.h"
 
 struct Pattern
 {

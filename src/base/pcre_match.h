@@ -1,9 +1,9 @@
 /*
- * pattern.h
+ * pcre_match.h
  *	  Regular expressions that files of models bring, to be matched with names.
  */
-#ifndef VLLM_BASE_PATTERN_H
-#define VLLM_BASE_PATTERN_H
+#ifndef VLLM_BASE_PCRE_MATCH_H
+#define VLLM_BASE_PCRE_MATCH_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /*
  * rng.c
  *	  Philox4x32-10 and seeds.  Stateless; tested against the published known
- *	  answers in tests/unit/test_sample.c.
+ *	  answers in tests/unit/core/sample/test_sample.c.
  */
-#include "engine/rng.h"
+#include "base/rng.h"
 
 #include <sys/random.h>
 #ifdef __SSE2__

@@ -6,8 +6,8 @@
  * but the request's seed, the position of the token and the token id: no state
  * to save at preemption, none to share between batch mates or threads.
  */
-#ifndef VLLM_ENGINE_RNG_H
-#define VLLM_ENGINE_RNG_H
+#ifndef VLLM_BASE_RNG_H
+#define VLLM_BASE_RNG_H
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /*
- * groupmem.c
+ * shared_memory.c
  *	  A memory file shared by the ranks of a group.
  *
  * Who waits spins for some microseconds, as a collective of ranks with the same work to do is mostly
@@ -8,9 +8,9 @@
  *
  * The file is sparse: rooms and slots that no communicator uses take no memory.
  *
- * Tested by tests/unit/test_comm.c.
+ * Tested by tests/unit/model/test_comm.c.
  */
-#include "base/groupmem.h"
+#include "base/shared_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

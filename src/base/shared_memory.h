@@ -1,5 +1,5 @@
 /*
- * groupmem.h
+ * shared_memory.h
  *	  Memory that the ranks of a group share, and waiting for one another in it.
  *
  * Ranks are processes (in tests threads, too) that were given one memory file, made by whoever starts
@@ -8,7 +8,7 @@
  *		a word that says the group is dead, and which rank was the first to be missed
  *		a stream of bytes from rank 0 to all others, who each read all of it in their own time
  *		the last answer of each of them
- *		rooms, numbered from 0: words and slots of a communicator (model/comm_shm.c)
+ *		rooms, numbered from 0: words and slots of a communicator (model/parallel/comm_shm.c)
  *
  * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
  * lets go of when the process ends, however it ends.  Who waits looks at the others' locks every
@@ -16,8 +16,8 @@
  * beats and has stopped doing so, for who asks for that.  From then on
  * every call returns at once, and buffers are of no use: the process is meant to end.
  */
-#ifndef VLLM_BASE_GROUPMEM_H
-#define VLLM_BASE_GROUPMEM_H
+#ifndef VLLM_BASE_SHARED_MEMORY_H
+#define VLLM_BASE_SHARED_MEMORY_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /*
- * chunk_break.c
+ * chunk_boundaries.c
  *	  Where a text may be cut: paragraphs, lines, sentences, words, and the blocks of
  *	  Markdown.
  *
@@ -18,8 +18,8 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/chunk.h"
+#include "base/alloc.h"
+#include "text/chunker.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -47,7 +47,7 @@ typedef enum LineKind
 	LINE_TEXT, LINE_HEADING, LINE_INSIDE
 } LineKind;
 
-typedef struct Scan
+typedef struct ChunkBoundariesScan
 {
 	const char *s;
 	int			n;
@@ -73,12 +73,12 @@ typedef struct Scan
 	bool		below_heading;	/* the line before was one */
 	bool		underline;		/* this line underlines a heading */
 	bool		after_block;	/* a code block or table has just ended */
-} Scan;
+} ChunkBoundariesScan;
 
 /* ---- breaks ---- */
 
 static void
-add_break(Scan *c, int pos, int level)
+add_break(ChunkBoundariesScan *c, int pos, int level)
 {
 	Breaks	   *b = c->b;
 
@@ -149,7 +149,7 @@ is_word(const char *s, size_t n, const char *const *list)
 
 /* Does the period belong to its word?  next: the character behind the white space. */
 static bool
-is_abbreviation(const Scan *c, uint32_t next)
+is_abbreviation(const ChunkBoundariesScan *c, uint32_t next)
 {
 	static const char *const titles[] = {
 		"mr", "mrs", "ms", "dr", "prof", "st", "vs", "jr", "sr", "fig", "figs", "vol", "al", "dept", "cf", "ca", "approx", "gen",
@@ -179,14 +179,14 @@ is_abbreviation(const Scan *c, uint32_t next)
 
 /* The next sentence begins with this character, if the last one has ended. */
 static bool
-begins_sentence(Scan *c, uint32_t cp)
+begins_sentence(ChunkBoundariesScan *c, uint32_t cp)
 {
 	return c->ended && !(uni_class(cp) & UNI_LL) && !(c->period && is_abbreviation(c, cp));
 }
 
 /* Characters of a line up to `end`; levels NO_BREAK: none inside. */
 static void
-scan_inside(Scan *c, int from, int end, int sentence, int word)
+scan_inside(ChunkBoundariesScan *c, int from, int end, int sentence, int word)
 {
 	bool		space = false;
 
@@ -245,7 +245,7 @@ skip_space(const char *s, int from, int end)
 }
 
 static int
-line_end(const Scan *c, int from)
+line_end(const ChunkBoundariesScan *c, int from)
 {
 	const char *nl = memchr(c->s + from, '\n', (size_t) (c->n - from));
 
@@ -254,7 +254,7 @@ line_end(const Scan *c, int from)
 
 /* The text of a line without the three spaces that may indent it; *end without its white space. */
 static const char *
-line_text(const Scan *c, int from, int *len)
+line_text(const ChunkBoundariesScan *c, int from, int *len)
 {
 	int			end = line_end(c, from);
 	int			begin = from;
@@ -280,7 +280,7 @@ run_of(const char *s, int n, char ch)
 
 /* A row of dashes between bars: |---|:-:| */
 static bool
-is_delimiter_row(const Scan *c, int from)
+is_delimiter_row(const ChunkBoundariesScan *c, int from)
 {
 	int			n;
 	const char *s = from < c->n ? line_text(c, from, &n) : NULL;
@@ -301,7 +301,7 @@ is_delimiter_row(const Scan *c, int from)
 
 /* Depth of a heading, 1 to 6; 0: none.  *underlined: the next line makes it one. */
 static int
-heading_depth(const Scan *c, int from, bool *underlined)
+heading_depth(const ChunkBoundariesScan *c, int from, bool *underlined)
 {
 	int			n,
 				next_n;
@@ -323,7 +323,7 @@ heading_depth(const Scan *c, int from, bool *underlined)
 
 /* Inside of a code block; its last line ends it. */
 static void
-follow_fence(Scan *c, int from)
+follow_fence(ChunkBoundariesScan *c, int from)
 {
 	int			n;
 	const char *s = line_text(c, from, &n);
@@ -336,7 +336,7 @@ follow_fence(Scan *c, int from)
 }
 
 static bool
-opens_fence(Scan *c, int from)
+opens_fence(ChunkBoundariesScan *c, int from)
 {
 	int			n;
 	const char *s = line_text(c, from, &n);
@@ -351,7 +351,7 @@ opens_fence(Scan *c, int from)
 
 /* The kind of a line of Markdown that is not empty, and the break before it. */
 static LineKind
-markdown_line(Scan *c, int from, int *level)
+markdown_line(ChunkBoundariesScan *c, int from, int *level)
 {
 	bool		below = c->below_heading;
 	bool		underlined;
@@ -394,7 +394,7 @@ markdown_line(Scan *c, int from, int *level)
 
 /* One line; its break comes first. */
 static void
-scan_line(Scan *c, int from, int end)
+scan_line(ChunkBoundariesScan *c, int from, int end)
 {
 	int			ink = skip_space(c->s, from, end);
 	int			level = c->blank ? c->levels.paragraph : c->levels.line;
@@ -425,7 +425,7 @@ scan_line(Scan *c, int from, int end)
 void
 chunk_breaks(ChunkMethod method, const char *s, int n, Breaks *b)
 {
-	Scan		c = {
+	ChunkBoundariesScan c = {
 		.s = s,.n = n,.markdown = method == CHUNK_MARKDOWN,.b = b,
 		.levels = method == CHUNK_MARKDOWN ? markdown_levels : method == CHUNK_SENTENCES ? sentence_levels : recursive_levels
 	};

@@ -1,5 +1,5 @@
 /*
- * chunk.c
+ * chunker.c
  *	  A long text in chunks that a model takes.
  *
  * The text is tokenized once; from where each token begins follows how many tokens any
@@ -7,14 +7,14 @@
  * word that lost its beginning, a space at the front), so each is tokenized
  * again, and made shorter by what it has too many.  Both are linear in what comes out.
  *
- * Tested by tests/unit/test_chunk.c.
+ * Tested by tests/unit/text/test_chunk.c.
  */
-#include "text/chunk.h"
+#include "text/chunker.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -33,13 +33,13 @@ typedef struct Chunker
 } Chunker;
 
 /* A chunk under way; pos is where the next one may begin. */
-typedef struct Piece
+typedef struct ChunkerPiece
 {
 	int			begin;
 	int			end;
 	int			pos;
 	int			level;			/* of the break behind it; NO_LEVEL: cut at a token */
-} Piece;
+} ChunkerPiece;
 
 #define NO_LEVEL	INT_MAX
 
@@ -227,15 +227,15 @@ chunk_tokens(Chunker *c, Err *e)
  * The longest piece from begin on that has at most `tokens` tokens and ends behind done:
  * at the end of the text, else at the last of the strongest breaks, else at a token.
  */
-static Piece
+static ChunkerPiece
 take_piece(const Chunker *c, int begin, int done, int tokens)
 {
 	const Breaks *b = &c->breaks;
 	int			first = token_at(c, begin);
-	Piece		p = {.begin = begin,.end = -1,.level = NO_LEVEL};
+	ChunkerPiece p = {.begin = begin,.end = -1,.level = NO_LEVEL};
 
 	if (tokens_before(c, b->end) - first <= tokens)
-		return (Piece) {.begin = begin,.end = b->end,.pos = c->n,.level = -1};
+		return (ChunkerPiece) {.begin = begin,.end = b->end,.pos = c->n,.level = -1};
 	for (size_t i = c->next_break; i < b->n; i++)
 	{
 		const Break *k = &b->v[i];
@@ -245,7 +245,7 @@ take_piece(const Chunker *c, int begin, int done, int tokens)
 		if (k->tokens - first > tokens)
 			break;
 		if (k->level <= p.level)
-			p = (Piece) {.begin = begin,.end = k->end,.pos = k->pos,.level = k->level};
+			p = (ChunkerPiece) {.begin = begin,.end = k->end,.pos = k->pos,.level = k->level};
 	}
 	if (p.level == NO_LEVEL)
 	{
@@ -257,7 +257,7 @@ take_piece(const Chunker *c, int begin, int done, int tokens)
 
 /* The same, by what it has when it is tokenized by itself; false: error. */
 static bool
-fit_piece(Chunker *c, int begin, int done, Piece *p, Err *e)
+fit_piece(Chunker *c, int begin, int done, ChunkerPiece *p, Err *e)
 {
 	int			tokens = c->size;
 	int			more;
@@ -280,7 +280,7 @@ fit_piece(Chunker *c, int begin, int done, Piece *p, Err *e)
 
 /* Where the next chunk begins, so that it repeats at most `overlap` tokens of the last one. */
 static int
-overlap_begin(const Chunker *c, const Piece *last)
+overlap_begin(const Chunker *c, const ChunkerPiece *last)
 {
 	const Breaks *b = &c->breaks;
 	int			level = NO_LEVEL;
@@ -323,13 +323,13 @@ chunk_at_breaks(Chunker *c, Err *e)
 	count_breaks(c);
 	while (begin < b->end)
 	{
-		Piece		p;
+		ChunkerPiece p;
 
 		if (!fit_piece(c, begin, done, &p, e))
 			return false;
 		if (begin < done)
 		{
-			Piece		plain;
+			ChunkerPiece plain;
 
 			/* not at the price of a worse cut */
 			if (!fit_piece(c, done, done, &plain, e))

@@ -1,5 +1,5 @@
 /*
- * chunk.h
+ * chunker.h
  *	  A long text in chunks that a model takes.
  *
  * Sizes are tokens, without what the tokenizer adds around a text.  A chunk never holds
@@ -8,12 +8,12 @@
  *
  * CHUNK_TOKENS cuts after every `size` tokens: the chunks put together are the text, and
  * each repeats the last `overlap` tokens of the one before.  The other methods cut where a
- * text has its breaks (chunk_break.c), as late as the size allows and at the strongest
+ * text has its breaks (chunk_boundaries.c), as late as the size allows and at the strongest
  * break that there is, and leave out the white space between two chunks; their overlap
  * is what fits into `overlap` tokens from a break on.
  */
-#ifndef VLLM_TEXT_CHUNK_H
-#define VLLM_TEXT_CHUNK_H
+#ifndef VLLM_TEXT_CHUNKER_H
+#define VLLM_TEXT_CHUNKER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ typedef struct ChunkEncoder
 bool		chunk_text(const ChunkEncoder *enc, ChunkMethod method, int size, int overlap,
 					   const char *s, size_t n, IntVec *out, Err *e);
 
-/* ---- chunk_break.c ---- */
+/* ---- chunk_boundaries.c ---- */
 
 /* A place where a text may be cut. */
 typedef struct Break

@@ -1,5 +1,5 @@
 /*
- * stop.c
+ * stop_strings.c
  *	  Stop strings over an answer's text as it grows.
  *
  * The stop strings are the patterns of an Aho-Corasick automaton in its plain
@@ -14,25 +14,25 @@
  * fed, so what is released ends between characters: a prefix that is held
  * begins at the beginning of a character.
  *
- * O(bytes * strings) amortized.  Tested by tests/unit/test_stop.c.
+ * O(bytes * strings) amortized.  Tested by tests/unit/text/test_stop.c.
  */
-#include "text/stop.h"
+#include "text/stop_strings.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-typedef struct Pattern
+typedef struct StopStringsPattern
 {
 	char	   *str;
 	size_t		len;			/* bytes, > 0 */
 	size_t	   *fail;			/* [len + 1] longest proper border of each prefix */
 	size_t		at;				/* bytes of str that the text ends with */
-} Pattern;
+} StopStringsPattern;
 
 struct Stop
 {
-	Pattern    *pat;
+	StopStringsPattern *pat;
 	size_t		n;				/* patterns; empty strings are not among them */
 	int		   *index;			/* [n] index in the caller's list */
 	bool		include;
@@ -40,7 +40,7 @@ struct Stop
 };
 
 static void
-pattern_init(Pattern *p, const char *s, size_t len)
+pattern_init(StopStringsPattern *p, const char *s, size_t len)
 {
 	size_t		k = 0;
 
@@ -64,7 +64,7 @@ stop_new(const char *const *strs, const size_t *lens, size_t n, bool include_in_
 	Stop	   *s = mem_zalloc(sizeof(Stop));
 
 	s->include = include_in_output;
-	s->pat = mem_zalloc((n + 1) * sizeof(Pattern));
+	s->pat = mem_zalloc((n + 1) * sizeof(StopStringsPattern));
 	s->index = mem_zalloc((n + 1) * sizeof(int));
 	for (size_t i = 0; i < n; i++)
 		if (lens[i] > 0)
@@ -93,7 +93,7 @@ stop_free(Stop *s)
 
 /* Advance by one byte; true if the pattern is complete. */
 static bool
-advance(Pattern *p, char c)
+advance(StopStringsPattern *p, char c)
 {
 	while (p->at > 0 && (p->at == p->len || p->str[p->at] != c))
 		p->at = p->fail[p->at];

@@ -1,14 +1,14 @@
 /*
- * stop.h
- *	  Stop strings over an answer's text as it grows (vLLM's rules: api.md 1.4).
+ * stop_strings.h
+ *	  Stop strings over an answer's text as it grows (vLLM's rules: docs/sampling.md).
  *
  * Match on decoded text; may span tokens and end in the middle of one.  The
  * earliest completing match wins, ties by list order.  Text that may still
  * become a stop string is held back; what was fed before the search window
  * opened (min_tokens) is never part of a match.
  */
-#ifndef VLLM_TEXT_STOP_H
-#define VLLM_TEXT_STOP_H
+#ifndef VLLM_TEXT_STOP_STRINGS_H
+#define VLLM_TEXT_STOP_STRINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

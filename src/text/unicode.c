@@ -13,7 +13,7 @@
  * put into canonical order first, by a stable counting sort; that leaves the
  * text canonically equivalent, hence the result unchanged.
  *
- * Tested by tests/unit/test_unicode.c: every code point against recorded
+ * Tested by tests/unit/text/test_unicode.c: every code point against recorded
  * counts and ranges of Hugging Face's engine, normalization against vectors.
  */
 #include "text/unicode.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "text/unicode_tables.h"
 #include "text/utf8.h"
 

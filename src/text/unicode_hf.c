@@ -6,7 +6,7 @@
  * older and newer ones.  unicode_hf.h lists where they differ from ours: ranges in
  * which a property is the opposite of what unicode_tables.h says.
  *
- * Tested by tests/unit/test_unicode.c: every code point.
+ * Tested by tests/unit/text/test_unicode.c: every code point.
  */
 #include "text/unicode.h"
 #include "text/unicode_hf.h"

@@ -1,5 +1,5 @@
 /*
- * json.c
+ * json_scan.c
  *	  Counting the values of a JSON text, and finding an object's members.
  *
  * Counting: a value is the whole text, the first thing behind a bracket, or behind a comma: so
@@ -10,9 +10,9 @@
  * Members are for who passes a value on as it is written: a tree would lose the digits of
  * large numbers.
  *
- * Tested by tests/unit/test_load_conf.c and test_structured.c.
+ * Tested by tests/unit/loader/test_load_conf.c and test_structured.c.
  */
-#include "base/json.h"
+#include "base/json/json_scan.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * jsoncheck.c
+ * json_validate.c
  *	  Is a text JSON?
  *
  * Texts of others are looked at before they go on: a body that isn't JSON would be quoted in a server's log, one that is more
@@ -7,16 +7,16 @@
  * that match.  They may be long, so they are checked where they are: no tree is made, nothing is allocated, and there is no
  * recursion: `open` has one bit for each level, 1 = object.
  *
- * Tested by tests/unit/test_jsoncheck.c.
+ * Tested by tests/unit/base/test_jsoncheck.c.
  */
-#include "base/jsoncheck.h"
+#include "base/json/json_validate.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "base/utf8char.h"
 
-typedef struct Scan
+typedef struct JsonValidateScan
 {
 	const char *s;
 	const char *end;
@@ -25,7 +25,7 @@ typedef struct Scan
 	bool		is_key;			/* the next value is that of c->key */
 	unsigned	depth;
 	uint64_t	open[JSON_DEPTH_MOST / 64];
-} Scan;
+} JsonValidateScan;
 
 /* ---- values that have none inside ---- */
 
@@ -36,7 +36,7 @@ is_hex(char c)
 }
 
 static void
-space(Scan *c)
+space(JsonValidateScan *c)
 {
 	while (c->s < c->end && (*c->s == ' ' || *c->s == '\t' || *c->s == '\n' || *c->s == '\r'))
 		c->s++;
@@ -44,7 +44,7 @@ space(Scan *c)
 
 /* Behind a backslash. */
 static bool
-escape(Scan *c)
+escape(JsonValidateScan *c)
 {
 	if (c->s == c->end)
 		return false;
@@ -63,7 +63,7 @@ escape(Scan *c)
 }
 
 static bool
-string(Scan *c)
+string(JsonValidateScan *c)
 {
 	if (c->s == c->end || *c->s != '"')
 		return false;
@@ -92,7 +92,7 @@ string(Scan *c)
 }
 
 static bool
-digits(Scan *c)
+digits(JsonValidateScan *c)
 {
 	const char *from = c->s;
 
@@ -102,7 +102,7 @@ digits(Scan *c)
 }
 
 static bool
-number(Scan *c)
+number(JsonValidateScan *c)
 {
 	if (c->s < c->end && *c->s == '-')
 		c->s++;
@@ -127,7 +127,7 @@ number(Scan *c)
 }
 
 static bool
-word(Scan *c, const char *w)
+word(JsonValidateScan *c, const char *w)
 {
 	size_t		n = strlen(w);
 
@@ -138,7 +138,7 @@ word(Scan *c, const char *w)
 }
 
 static bool
-scalar(Scan *c)
+scalar(JsonValidateScan *c)
 {
 	if (c->s == c->end)
 		return false;
@@ -160,14 +160,14 @@ scalar(Scan *c)
 /* ---- levels ---- */
 
 static bool
-in_object(const Scan *c)
+in_object(const JsonValidateScan *c)
 {
 	return (c->open[(c->depth - 1) / 64] >> ((c->depth - 1) % 64) & 1) != 0;
 }
 
 /* Over the bracket that is here. */
 static bool
-open_level(Scan *c)
+open_level(JsonValidateScan *c)
 {
 	uint64_t	bit = UINT64_C(1) << (c->depth % 64);
 
@@ -184,7 +184,7 @@ open_level(Scan *c)
 
 /* A member's name and its colon. */
 static bool
-member(Scan *c)
+member(JsonValidateScan *c)
 {
 	const char *from;
 
@@ -203,7 +203,7 @@ member(Scan *c)
 
 /* Behind a value: commas and the ends of levels.  *more: another value follows. */
 static bool
-after_value(Scan *c, bool *more)
+after_value(JsonValidateScan *c, bool *more)
 {
 	*more = false;
 	for (;;)
@@ -227,7 +227,7 @@ after_value(Scan *c, bool *more)
 }
 
 static bool
-scan(Scan *c)
+scan(JsonValidateScan *c)
 {
 	bool		more = true;
 
@@ -262,7 +262,7 @@ scan(Scan *c)
 bool
 json_check(const char *s, size_t n, JsonCheck *c)
 {
-	Scan		scanned = {.s = s,.end = s + n,.c = c};
+	JsonValidateScan scanned = {.s = s,.end = s + n,.c = c};
 	bool		ok;
 
 	if (c->key != NULL)

@@ -1,9 +1,9 @@
 /*
- * jsoncheck.h
+ * json_validate.h
  *	  Is a text JSON?  For who takes it from others and hands it on, or reads it in place.
  */
-#ifndef VLLM_BASE_JSONCHECK_H
-#define VLLM_BASE_JSONCHECK_H
+#ifndef VLLM_BASE_JSON_JSON_VALIDATE_H
+#define VLLM_BASE_JSON_JSON_VALIDATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /*
- * jsonw.c
- *	  Writes JSON text (jsonw.h).
+ * json_writer.c
+ *	  Writes JSON text (json_writer.h).
  *
- * Tested by tests/unit/test_api.c.
+ * Tested by tests/unit/server/test_api.c.
  */
-#include "base/jsonw.h"
+#include "base/json/json_writer.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,12 +1,12 @@
 /*
- * jsonw.h
+ * json_writer.h
  *	  Writes JSON text, value after value, into a Buf.
  *
  * Commas are set by the writer; keys come in the order they are written.  Nothing checks
  * that brackets match: that is the caller's.
  */
-#ifndef VLLM_BASE_JSONW_H
-#define VLLM_BASE_JSONW_H
+#ifndef VLLM_BASE_JSON_JSON_WRITER_H
+#define VLLM_BASE_JSON_JSON_WRITER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,9 +6,9 @@
  * group is mounted as the root: then only what is there counts.  Linux,
  * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1.
  *
- * Tested by tests/unit/test_cpus.c.
+ * Tested by tests/unit/runtime/test_cpus.c.
  */
-#include "base/cgroup.h"
+#include "base/machine/cgroup.h"
 
 #include <limits.h>
 #include <stdio.h>

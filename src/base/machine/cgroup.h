@@ -2,8 +2,8 @@
  * cgroup.h
  *	  The control groups of this process.
  */
-#ifndef VLLM_BASE_CGROUP_H
-#define VLLM_BASE_CGROUP_H
+#ifndef VLLM_BASE_MACHINE_CGROUP_H
+#define VLLM_BASE_MACHINE_CGROUP_H
 
 /* A group's folder; version 1 or 2. */
 typedef void (*CgroupFn) (void *arg, const char *dir, int version);

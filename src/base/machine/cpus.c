@@ -10,9 +10,9 @@
  * Rounded down: the rest is for PostgreSQL, which is in the same group.  Threads
  * beyond the quota would all stand still at the end of each period.
  *
- * Tested by tests/unit/test_cpus.c.
+ * Tested by tests/unit/runtime/test_cpus.c.
  */
-#include "base/cpus.h"
+#include "base/machine/cpus.h"
 
 #include <string.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/cgroup.h"
+#include "base/machine/cgroup.h"
 
 /* CPU numbers of the largest set that is tried; no kernel has nearly as many */
 #define MOST_CPUS (1 << 20)

@@ -2,8 +2,8 @@
  * cpus.h
  *	  What this process may use of the machine's CPUs.
  */
-#ifndef VLLM_BASE_CPUS_H
-#define VLLM_BASE_CPUS_H
+#ifndef VLLM_BASE_MACHINE_CPUS_H
+#define VLLM_BASE_MACHINE_CPUS_H
 
 #include <stddef.h>
 

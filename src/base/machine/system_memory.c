@@ -1,14 +1,14 @@
 /*
- * sysmem.c
+ * system_memory.c
  *	  Memory that is there: /proc/meminfo and the control groups' limits.
  *
  * A limit stands in memory.max (version 2) or memory.limit_in_bytes (version 1) of a
  * group; what its processes use in memory.current or memory.usage_in_bytes, of which
  * pages of files ("file" or "cache" in memory.stat) would be given up.
  *
- * Tested by tests/unit/test_cpus.c.
+ * Tested by tests/unit/runtime/test_cpus.c.
  */
-#include "base/sysmem.h"
+#include "base/machine/system_memory.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cgroup.h"
+#include "base/machine/cgroup.h"
 
 /* The number behind a name at the beginning of a line; name "": the file's first word. */
 static bool

@@ -1,9 +1,9 @@
 /*
- * sysmem.h
+ * system_memory.h
  *	  What this process may still take of the machine's memory, and what processes have of it.
  */
-#ifndef VLLM_BASE_SYSMEM_H
-#define VLLM_BASE_SYSMEM_H
+#ifndef VLLM_BASE_MACHINE_SYSTEM_MEMORY_H
+#define VLLM_BASE_MACHINE_SYSTEM_MEMORY_H
 
 #include <stdint.h>
 

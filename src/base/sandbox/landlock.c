@@ -5,9 +5,9 @@
  * The numbers stand here because the headers of a build may be older than the kernel that runs it; a kernel says by
  * its ABI version which rights it knows.
  *
- * Tested by tests/unit/test_seccomp.c, tests/t/011_confined.pl.
+ * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
  */
-#include "base/landlock.h"
+#include "base/sandbox/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
  * same domain only, by whatever call or path.  The domain also denies: programs are not executed, devices and sockets
  * are not made in the file system and, where the kernel can tell (ABI 4), no TCP port is bound.
  */
-#ifndef VLLM_BASE_LANDLOCK_H
-#define VLLM_BASE_LANDLOCK_H
+#ifndef VLLM_BASE_SANDBOX_LANDLOCK_H
+#define VLLM_BASE_SANDBOX_LANDLOCK_H
 
 /*
  * Enter a domain: the calling thread and what it starts, for good.  Called before other threads exist, with no_new_privs

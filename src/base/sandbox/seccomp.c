@@ -10,9 +10,9 @@
  * A chain of comparisons: the kernel keeps what is allowed whatever the arguments are in a bitmap and runs no filter for it.
  * Kills, and ENOSYS where the kernel's sysctl says so, are in the audit log (SECCOMP_FILTER_FLAG_LOG).
  *
- * Tested by tests/unit/test_seccomp.c, tests/t/011_confined.pl.
+ * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
  */
-#include "base/seccomp.h"
+#include "base/sandbox/seccomp.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -22,9 +22,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/landlock.h"
+#include "base/sandbox/landlock.h"
 #include "base/log.h"
-#include "base/syscall_numbers.h"
+#include "base/sandbox/syscall_numbers.h"
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH	AUDIT_ARCH_X86_64
@@ -50,7 +50,7 @@
 
 static const int never[] = {
 #define NEVER(call, why) __NR_##call,
-#include "base/syscalls_never.def"
+#include "base/sandbox/syscalls_never.def"
 #undef NEVER
 };
 
@@ -184,8 +184,8 @@ seccomp_install(const SeccompRules *r)
 
 #endif
 
-/* A device's driver shares memory between processes by calls that a domain denies. */
-static void
+/* 0, or why there is no Landlock domain.  A device's driver shares memory between processes by calls that one denies. */
+static int
 close_others(void)
 {
 	int			why = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ? errno : landlock_enter();
@@ -194,6 +194,7 @@ close_others(void)
 		log_line('I', "the memory of other processes is closed by Landlock");
 	else
 		log_line('I', "no Landlock here: %s (other processes of the same user are protected by kernel.yama.ptrace_scope only)", strerror(why));
+	return why;
 }
 
 bool
@@ -206,8 +207,9 @@ seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e)
 		log_line('I', "no filter of system calls: %s", mode == SECCOMP_OFF ? "setting vllm.seccomp is off" : "this is a sanitizer's build");
 		return true;
 	}
-	if (!r->wide)
-		close_others();
+	why = r->wide ? 0 : close_others();
+	if (why != 0 && mode == SECCOMP_REQUIRE)
+		return err_set(e, ERR_UNSUPPORTED, "could not close the memory of other processes by Landlock: %s (setting vllm.seccomp is require)", strerror(why));
 	why = SANITIZED ? ENOSYS : seccomp_install(r);
 	if (why == 0)
 		log_line('I', r->wide ? "system calls are filtered, but for a device's: all are allowed that are not forbidden" :

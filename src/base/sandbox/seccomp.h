@@ -2,13 +2,13 @@
  * seccomp.h
  *	  What system calls a program may make from here on: a filter in the kernel.
  *
- * A program lists its calls in a file syscalls.def of its own, one row each with the reason.  Three more rules hold for
+ * A program lists its calls in a table of its own (the engine's: engine_syscalls.def), one row each with the reason.  Three more rules hold for
  * all programs: what nobody of them has any business with (syscalls_never.def) ends the process; what
  * is in neither list fails with ENOSYS, as in a kernel that does not have it, so that a newer libc finds another
  * way; and a process started by one of them has the same filter.
  */
-#ifndef VLLM_BASE_SECCOMP_H
-#define VLLM_BASE_SECCOMP_H
+#ifndef VLLM_BASE_SANDBOX_SECCOMP_H
+#define VLLM_BASE_SANDBOX_SECCOMP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ bool		seccomp_parse_mode(const char *name, SeccompMode *out);
 /*
  * Enter a Landlock domain (landlock.h) where the kernel has that, then put the filter on all threads that there are, and on what
  * they start, for good; the log is told.  Called before there are other threads.  False with *e set: this kernel
- * or container lets no process have one, and the mode is SECCOMP_REQUIRE.  A sanitizer's build has none.
+ * or container lets no process have both, and the mode is SECCOMP_REQUIRE.  A sanitizer's build has none.
  */
 bool		seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e);
 /* ... without a word: 0, or errno. */

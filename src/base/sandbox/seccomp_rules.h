@@ -1,9 +1,9 @@
 /*
  * seccomp_rules.h
- *	  A program's syscalls.def as a table: what its rows mean.  Included once by the file that has the table.
+ *	  A program's list of system calls (engine_syscalls.def) as a table: what its rows mean.  Included once by the file that has the table.
  */
-#ifndef VLLM_BASE_SECCOMP_RULES_H
-#define VLLM_BASE_SECCOMP_RULES_H
+#ifndef VLLM_BASE_SANDBOX_SECCOMP_RULES_H
+#define VLLM_BASE_SANDBOX_SECCOMP_RULES_H
 
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/seccomp.h"
-#include "base/syscall_numbers.h"
+#include "base/sandbox/seccomp.h"
+#include "base/sandbox/syscall_numbers.h"
 
 #define ALL_BITS		UINT32_MAX
 #define OWN_PID			SECCOMP_OWN_PID
