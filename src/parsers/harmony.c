@@ -8,20 +8,20 @@
  *
  * Tested by tests/parse/openai.json and openai_gptoss.json.
  */
-#include "parse/harmony.h"
+#include "parsers/harmony.h"
 
-#include "base/mem.h"
-#include "parse/tool_int.h"
+#include "base/alloc.h"
+#include "parsers/tool/tool_internal.h"
 
 #define MESSAGE	"<|message|>"
 #define SLICE	4096			/* bytes */
 
-typedef enum Where
+typedef enum HarmonyWhere
 {
 	FRONT,						/* nothing but white space yet */
 	HEADER,
 	BODY
-} Where;
+} HarmonyWhere;
 
 typedef enum MessageKind
 {
@@ -33,7 +33,7 @@ struct Harmony
 	ParseSink	sink;
 	void	   *ctx;
 	uint64_t	key;
-	Where		where;
+	HarmonyWhere where;
 	MessageKind kind;
 	Buf			text;			/* what was not passed on yet: a header, or what may be a mark */
 	size_t		scan;			/* no mark begins in text before this */
@@ -135,8 +135,10 @@ begin_message(Harmony *h, Span header)
 	}
 	else if (to.p < to.end || is_word(channel, "analysis"))
 		h->kind = ANALYSIS;
+	else if (is_word(channel, "commentary") && span_find(&header, "<|constrain|>") == NULL)
+		h->kind = ANNOUNCEMENT;
 	else
-		h->kind = is_word(channel, "commentary") ? ANNOUNCEMENT : FINAL;
+		h->kind = FINAL;		/* also arguments whose recipient is damaged: an announcement is text */
 	if (h->kind == ANNOUNCEMENT && h->announced.len > 0)
 		buf_addc(&h->announced, '\n');
 }
@@ -248,11 +250,73 @@ front(Harmony *h)
 	return true;
 }
 
+/*
+ * Where the last header in s begins.  What precedes it was to be a message, but lacks the mark between
+ * its header and its text: taken together, a call would get the arguments of the next one.
+ */
+static const char *
+last_header(Span s)
+{
+	const char *from = s.p;
+	bool		channel = false;
+
+	for (const char *p = s.p; p < s.end && (p = memchr(p, '<', (size_t) (s.end - p))) != NULL; p++)
+		for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		{
+			bool		starts = i == 3 && span_trim((Span) {from, p}).p < p;
+
+			if (begins((Span) {p, s.end}, ends[i]) != 1)
+				continue;
+			if (i < 3 || starts || (i == 4 && channel))
+			{
+				from = i < 3 ? p + strlen(ends[i]) : p;
+				channel = false;
+			}
+			channel |= i == 4;
+		}
+	return from;
+}
+
+/* A message that is none is content, if it is more than marks. */
+static void
+no_message(Harmony *h, Span s)
+{
+	Span		text = span_trim(s);
+
+	(void) span_take(&text, ends[3]);
+	for (size_t i = 0; i < 3; i++)
+	{
+		size_t		n = strlen(ends[i]);
+
+		if ((size_t) (text.end - text.p) >= n && memcmp(text.end - n, ends[i], n) == 0)
+			text.end -= n;
+	}
+	h->begun = false;
+	if (text.p < text.end && !is_word(span_trim(text), "assistant"))
+		emit(h, PARSE_CONTENT, s.p, (size_t) (s.end - s.p));
+}
+
+/* Is this a header as far as it goes, which the text's end cut? */
+static bool
+cut_header(Span s)
+{
+	static const char *const first[] = {"<|start|>", "<|channel|>", "assistant"};
+	Span		text = span_trim(s);
+
+	if (tool_run_has(s, "{}\""))
+		return false;
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+		if (begins(text, first[i]) != 0)
+			return true;
+	return false;
+}
+
 static bool
 header(Harmony *h)
 {
 	Span		s = {h->text.data + h->scan, h->text.data + h->text.len};
 	const char *at = span_find(&s, MESSAGE);
+	const char *from;
 
 	if (at == NULL)
 	{
@@ -261,7 +325,9 @@ header(Harmony *h)
 		h->scan = h->text.len > tail ? h->text.len - tail : 0;
 		return false;
 	}
-	begin_message(h, (Span) {h->text.data, at});
+	from = last_header((Span) {h->text.data, at});
+	no_message(h, (Span) {h->text.data, from});
+	begin_message(h, (Span) {from, at});
 	buf_consume(&h->text, (size_t) (at - h->text.data) + strlen(MESSAGE));
 	h->where = BODY;
 	h->scan = 0;
@@ -325,7 +391,14 @@ harmony_finish(Harmony *h)
 	if (h->where == FRONT)
 		h->kind = FINAL;
 	h->cut = h->where == HEADER ? h->text.len > 0 : h->kind != CALL || h->is != JPUSH_DONE;
-	if (h->where != HEADER)
+	if (h->where == HEADER)
+	{
+		Span		s = {h->text.data, h->text.data + h->text.len};
+		const char *from = h->text.len > 0 ? last_header(s) : s.p;
+
+		no_message(h, (Span) {s.p, cut_header((Span) {from, s.end}) ? from : s.end});
+	}
+	else
 	{
 		/* what waits may be the beginning of the mark that ends a whole call */
 		if (h->kind != CALL || h->is != JPUSH_DONE)

@@ -9,10 +9,10 @@
  * analysis is reasoning, final is content, and what goes to functions.NAME is a call.
  * Commentary to nobody, which announces calls, is content if no final message follows.
  */
-#ifndef VLLM_PARSE_HARMONY_H
-#define VLLM_PARSE_HARMONY_H
+#ifndef VLLM_PARSERS_HARMONY_H
+#define VLLM_PARSERS_HARMONY_H
 
-#include "parse/parse.h"
+#include "parsers/parsers.h"
 
 typedef struct Harmony Harmony;
 

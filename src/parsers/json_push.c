@@ -1,15 +1,15 @@
 /*
- * jpush.c
- *	  One JSON value that comes in pieces (jpush.h).
+ * json_push.c
+ *	  One JSON value that comes in pieces (json_push.h).
  *
  * A machine with a stack of bits.  Each byte is looked at once; what can't be written yet is
  * an escape sequence at most.
  *
- * Tested by tests/unit/test_parse_calls.c, which compares it with jtext.c.
+ * Tested by tests/unit/parsers/test_parse_calls.c, which compares it with json_text.c.
  */
-#include "parse/jpush.h"
+#include "parsers/json_push.h"
 
-typedef enum State
+typedef enum JsonPushState
 {
 	VALUE,						/* white space, and one */
 	FIRST,						/* behind '[': one, or ']' */
@@ -24,7 +24,7 @@ typedef enum State
 	HIGH_ESCAPE,				/* ... and a backslash */
 	WORD,
 	NUMBER
-} State;
+} JsonPushState;
 
 #define FNV_BASIS	0xCBF29CE484222325u
 #define FNV_PRIME	0x100000001B3u
@@ -277,7 +277,7 @@ word(JPush *j, char c, Buf *out)
 static JPushIs
 between(JPush *j, char c, Buf *out)
 {
-	switch ((State) j->state)
+	switch ((JsonPushState) j->state)
 	{
 		case FIRST:
 			return c == ']' ? close_container(j, c, out) : begin_value(j, c, out);
@@ -305,7 +305,7 @@ step(JPush *j, Span *s, Buf *out)
 {
 	char		c = *s->p;
 
-	switch ((State) j->state)
+	switch ((JsonPushState) j->state)
 	{
 		case STRING:
 			return string(j, s, out);

@@ -1,18 +1,18 @@
 /*
- * jpush.h
- *	  One JSON value that comes in pieces: what is read of it goes on in the form of jtext.h
+ * json_push.h
+ *	  One JSON value that comes in pieces: what is read of it goes on in the form of json_text.h
  *	  at once.
  *
  * A value is done with its last byte, a number with the byte behind it.  Whole values become
  * what jtext_value() makes of them, however they are cut.
  */
-#ifndef VLLM_PARSE_JPUSH_H
-#define VLLM_PARSE_JPUSH_H
+#ifndef VLLM_PARSERS_JSON_PUSH_H
+#define VLLM_PARSERS_JSON_PUSH_H
 
 #include <stdint.h>
 
-#include "parse/jtext.h"
-#include "parse/keyset.h"
+#include "parsers/json_text.h"
+#include "parsers/key_set.h"
 
 typedef enum JPushIs
 {

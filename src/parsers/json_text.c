@@ -1,10 +1,10 @@
 /*
- * jtext.c
- *	  JSON texts within text (jtext.h).
+ * json_text.c
+ *	  JSON texts within text (json_text.h).
  *
- * Tested by tests/unit/test_parse.c and, through the formats, tests/parse/.
+ * Tested by tests/unit/parsers/test_parse.c and, through the formats, tests/parse/.
  */
-#include "parse/jtext.h"
+#include "parsers/json_text.h"
 
 #include <stdint.h>
 

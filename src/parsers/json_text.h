@@ -1,5 +1,5 @@
 /*
- * jtext.h
+ * json_text.h
  *	  JSON texts within text: read one value, and write it in one form.
  *
  * Arguments are handed on as text.  The form is that of Python's json.dumps with
@@ -7,11 +7,11 @@
  * ',', no other white space, characters as themselves.  Numbers stay digit by digit as
  * they were written: a tree of doubles, as cJSON's, would change long ones.
  */
-#ifndef VLLM_PARSE_JTEXT_H
-#define VLLM_PARSE_JTEXT_H
+#ifndef VLLM_PARSERS_JSON_TEXT_H
+#define VLLM_PARSERS_JSON_TEXT_H
 
 #include "base/buf.h"
-#include "parse/span.h"
+#include "parsers/text_span.h"
 
 #define JTEXT_DEPTH		200		/* values within each other */
 

@@ -1,14 +1,14 @@
 /*
- * keyset.c
- *	  Keys of objects, in a table with open addressing (keyset.h).
+ * key_set.c
+ *	  Keys of objects, in a table with open addressing (key_set.h).
  *
- * Tested by the cases of tests/parse/ and tests/unit/test_parse_calls.c.
+ * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
-#include "parse/keyset.h"
+#include "parsers/key_set.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define KEPT	1024			/* slots: a larger table is not kept empty */
 

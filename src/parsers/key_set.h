@@ -1,11 +1,11 @@
 /*
- * keyset.h
+ * key_set.h
  *	  Keys of objects, so that none is given twice.
  *
  * A key is a hash of 64 bits: two that have the same are taken for one.
  */
-#ifndef VLLM_PARSE_KEYSET_H
-#define VLLM_PARSE_KEYSET_H
+#ifndef VLLM_PARSERS_KEY_SET_H
+#define VLLM_PARSERS_KEY_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * parse.h
+ * parsers.h
  *	  What a model wrote, taken apart: reasoning, content, and calls of tools.
  *
  * Models write their thoughts and their calls between marks of their own.  A
@@ -15,8 +15,8 @@
  *
  * Formats are rows of tools.def and reasoning.def, a file each.
  */
-#ifndef VLLM_PARSE_PARSE_H
-#define VLLM_PARSE_PARSE_H
+#ifndef VLLM_PARSERS_PARSERS_H
+#define VLLM_PARSERS_PARSERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

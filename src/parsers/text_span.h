@@ -1,9 +1,9 @@
 /*
- * span.h
+ * text_span.h
  *	  A piece of text that is read from its front, and searches that stay linear.
  */
-#ifndef VLLM_PARSE_SPAN_H
-#define VLLM_PARSE_SPAN_H
+#ifndef VLLM_PARSERS_TEXT_SPAN_H
+#define VLLM_PARSERS_TEXT_SPAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

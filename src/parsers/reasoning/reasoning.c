@@ -1,35 +1,36 @@
 /*
- * reason.c
- *	  Reasoning parsers: one state machine for all formats with tags (reason_int.h), and
+ * reasoning.c
+ *	  Reasoning parsers: one state machine for all formats with tags (reasoning_internal.h), and
  *	  the few that are otherwise.
  *
- * Text waits only where it may still become a tag.  One format makes more of it wait: Qwen3's
- * answers with thinking turned off, where the prompt doesn't tell.
+ * Text waits only where it may still become a tag.  Two formats make more of it wait: Qwen3's
+ * answers with thinking turned off, where the prompt doesn't tell, and in Qwen3's and Kimi's thoughts
+ * what follows a tag of calls.
  *
- * Tested by tests/unit/test_parse.c with the cases of tests/parse/.
+ * Tested by tests/unit/parsers/test_parse.c with the cases of tests/parse/.
  */
 #include <cjson/cJSON.h>
 
-#include "base/mem.h"
-#include "parse/harmony.h"
-#include "parse/reason_int.h"
-#include "parse/span.h"
+#include "base/alloc.h"
+#include "parsers/harmony.h"
+#include "parsers/reasoning/reasoning_internal.h"
+#include "parsers/text_span.h"
 
 #define SLICE	4096			/* bytes */
 
 #define REASONING_PARSER(name, symbol) extern const ReasonFormat reason_##symbol;
-#include "parse/reasoning.def"
+#include "parsers/reasoning/reasoning.def"
 #undef REASONING_PARSER
 
-typedef struct Row
+typedef struct ReasoningRow
 {
 	const char *name;
 	const ReasonFormat *format;
-} Row;
+} ReasoningRow;
 
-static const Row rows[] = {
+static const ReasoningRow rows[] = {
 #define REASONING_PARSER(name, symbol) {name, &reason_##symbol},
-#include "parse/reasoning.def"
+#include "parsers/reasoning/reasoning.def"
 #undef REASONING_PARSER
 };
 
@@ -116,26 +117,27 @@ reason_format_at(const ReasonFormat *f, const char *prompt, size_t n, bool goes_
 
 /* ---- the parser ---- */
 
-typedef enum State
+typedef enum ReasoningState
 {
 	FRONT,						/* white space and perhaps a start tag */
 	SEEK,						/* content, up to a start tag anywhere */
 	LINE,						/* behind the start tag: a newline, which is its own */
 	THOUGHT,
+	ASIDE,						/* behind a tag that ends them, too, if no end tag follows: all waits */
 	AFTER,						/* behind the end tag: blank lines, perhaps a tag that opens content */
 	OPENED,						/* behind that tag: blank lines */
 	CONTENT,
 	CLOSED,						/* behind a tag that closes content, if nothing but white space follows */
 	HOLD						/* undecided: all waits for an end tag, or the end */
-} State;
+} ReasoningState;
 
 struct ReasonParser
 {
 	const ReasonFormat *f;
 	ParseSink	sink;
 	void	   *ctx;
-	State		state;
-	State		otherwise;		/* what FRONT becomes without a start tag */
+	ReasoningState state;
+	ReasoningState otherwise;		/* what FRONT becomes without a start tag */
 	Buf			text;			/* what was not passed on yet */
 	size_t		scan;			/* nothing that is looked for begins before this */
 	bool		begun;			/* append: the tag was sent */
@@ -368,7 +370,21 @@ thought(ReasonParser *p)
 		return false;
 	}
 	pass(p, PARSE_REASONING, at, lits[which] == p->f->also_ends ? 0 : strlen(lits[which]));
-	p->state = p->f->open != NULL && lits[which] != p->f->also_ends ? AFTER : CONTENT;
+	p->state = lits[which] == p->f->also_ends ? ASIDE : p->f->open != NULL ? AFTER : CONTENT;
+	return true;
+}
+
+/* A call that the model only thought of must not be made: with an end tag behind it it was a thought. */
+static bool
+aside(ReasonParser *p)
+{
+	size_t		at;
+	int			which;
+
+	if (!look(p, &p->f->end, 1, &at, &which))
+		return false;
+	pass(p, PARSE_REASONING, at, strlen(p->f->end));
+	p->state = p->f->open != NULL ? AFTER : CONTENT;
 	return true;
 }
 
@@ -480,6 +496,8 @@ step(ReasonParser *p)
 			return line(p);
 		case THOUGHT:
 			return thought(p);
+		case ASIDE:
+			return aside(p);
 		case AFTER:
 			return after(p);
 		case OPENED:
@@ -541,7 +559,7 @@ reason_parser_stage(const ReasonParser *p)
 void
 reason_parser_finish(ReasonParser *p)
 {
-	State		s = p->state == FRONT ? p->otherwise : p->state;
+	ReasoningState s = p->state == FRONT ? p->otherwise : p->state;
 	size_t		drop = 0;
 
 	if (p->harmony != NULL)

@@ -1,11 +1,11 @@
 /*
- * reason_int.h
+ * reasoning_internal.h
  *	  What a format of reasoning is.
  */
-#ifndef VLLM_PARSE_REASON_INT_H
-#define VLLM_PARSE_REASON_INT_H
+#ifndef VLLM_PARSERS_REASONING_REASONING_INTERNAL_H
+#define VLLM_PARSERS_REASONING_REASONING_INTERNAL_H
 
-#include "parse/parse.h"
+#include "parsers/parsers.h"
 
 /*
  * A format.  The rule: a start tag at the front, if it is there, is dropped; what comes

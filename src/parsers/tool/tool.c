@@ -1,39 +1,39 @@
 /*
  * tool.c
  *	  Tool parsers: finding the first mark in a text that comes in pieces, ids, and the
- *	  table of formats (parse.h).
+ *	  table of formats (parsers.h).
  *
  * The output is kept whole.  Its front, up to the first mark, is passed on as content as
  * soon as it can't be part of a mark; from there on the format's ops read calls
  * (tool_run.c).  Each byte is looked at once, but for the few that a held back beginning of
  * a mark has.
  *
- * Tested by tests/unit/test_parse.c with the cases of tests/parse/, and test_parse_calls.c.
+ * Tested by tests/unit/parsers/test_parse.c with the cases of tests/parse/, and test_parse_calls.c.
  */
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "base/digest.h"
-#include "base/mem.h"
-#include "parse/harmony.h"
-#include "parse/tool_int.h"
+#include "base/checksum.h"
+#include "base/alloc.h"
+#include "parsers/harmony.h"
+#include "parsers/tool/tool_internal.h"
 
 #define THINK		"<think>"
 #define THINK_END	"</think>"
 
 #define TOOL_PARSER(name, symbol) extern const ToolFormat tool_##symbol;
-#include "parse/tools.def"
+#include "parsers/tool/tools.def"
 #undef TOOL_PARSER
 
-typedef struct Row
+typedef struct ToolRow
 {
 	const char *name;
 	const ToolFormat *format;
-} Row;
+} ToolRow;
 
-static const Row rows[] = {
+static const ToolRow rows[] = {
 #define TOOL_PARSER(name, symbol) {name, &tool_##symbol},
-#include "parse/tools.def"
+#include "parsers/tool/tools.def"
 #undef TOOL_PARSER
 };
 
@@ -74,14 +74,14 @@ typedef struct ToolSet
 	cJSON	   *tree;
 } ToolSet;
 
-typedef enum Where
+typedef enum ToolWhere
 {
 	BEFORE,						/* content, up to the first mark */
 	CALLS,						/* the run reads them */
 	PLAIN,						/* what looked like a call was none: content to the end */
 	DROPPED,					/* behind the calls */
 	TAIL						/* likewise, but content, less white space at both ends */
-} Where;
+} ToolWhere;
 
 struct ToolParser
 {
@@ -89,7 +89,7 @@ struct ToolParser
 	ToolSet    *tools;			/* NULL: none are given */
 	ParseSink	sink;
 	void	   *ctx;
-	Where		where;
+	ToolWhere	where;
 	Buf			text;			/* the whole output */
 	size_t		shown;			/* so much of it was passed on, or dropped */
 	size_t		scan;			/* no mark begins before this */
@@ -100,6 +100,8 @@ struct ToolParser
 	ToolRun		run;
 	Harmony    *harmony;		/* NULL: marks decide */
 };
+
+static const char *const braces[TOOL_SIGNS] = {"{", "}"};
 
 static ToolParser *
 new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t key, ParseSink sink, void *ctx)
@@ -112,6 +114,7 @@ new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t 
 	p->ctx = ctx;
 	p->lead = f->lead[0] != NULL;
 	p->run = (ToolRun) {.ops = f->ops,.tools = tools != NULL ? tools->tree : NULL,.text = &p->text,.sum = key};
+	p->run.signs = f->signs[0] != NULL ? f->signs : braces;
 	p->run.out = (CallOut) {.sink = sink,.ctx = ctx,.ids = ids};
 	if (f->harmony)
 		p->harmony = harmony_new(sink, ctx, key);

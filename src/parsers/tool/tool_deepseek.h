@@ -1,11 +1,11 @@
 /*
- * deepseek.h
+ * tool_deepseek.h
  *	  Marks of DeepSeek's calls: bars are U+FF5C, low lines U+2581.
  */
-#ifndef VLLM_PARSE_DEEPSEEK_H
-#define VLLM_PARSE_DEEPSEEK_H
+#ifndef VLLM_PARSERS_TOOL_TOOL_DEEPSEEK_H
+#define VLLM_PARSERS_TOOL_TOOL_DEEPSEEK_H
 
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define DS_BAR		"\xEF\xBD\x9C"
 #define DS_LOW		"\xE2\x96\x81"

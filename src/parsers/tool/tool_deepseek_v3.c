@@ -1,12 +1,12 @@
 /*
- * deepseek_v3.c
+ * tool_deepseek_v3.c
  *	  Calls of DeepSeek V3 and R1: a section of calls, each `function`, a separator, the name,
  *	  a newline, and its arguments in a fenced json block.  In the marks, bars are U+FF5C
  *	  and low lines U+2581.
  *
  * Tested by tests/parse/deepseek_v3.json.
  */
-#include "parse/deepseek.h"
+#include "parsers/tool/tool_deepseek.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = DS_CALL},
@@ -22,4 +22,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 0}
 };
 
-const ToolFormat tool_deepseek_v3 = {.marks = {DS_CALLS},.special = true,.ops = ops};
+const ToolFormat tool_deepseek_v3 = {
+	.marks = {DS_CALLS},.special = true,
+	.signs = {"{", DS_CALL_END},.ops = ops
+};

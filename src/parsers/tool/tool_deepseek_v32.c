@@ -1,11 +1,11 @@
 /*
- * deepseek_v32.c
+ * tool_deepseek_v32.c
  *	  Calls of DeepSeek V3.2: <|DSML|invoke name="f"><|DSML|parameter name="k" string="true">v
  *	  with end tags, between <|DSML|function_calls> and its end tag.  The bars are U+FF5C.
  *
  * Tested by tests/parse/deepseek_v32.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define DSML	"\xEF\xBD\x9C" "DSML" "\xEF\xBD\x9C"
 
@@ -24,4 +24,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 2}
 };
 
-const ToolFormat tool_deepseek_v32 = {.marks = {"<" DSML "function_calls>"},.trim = true,.special = true,.ops = ops};
+const ToolFormat tool_deepseek_v32 = {
+	.marks = {"<" DSML "function_calls>"},.trim = true,.special = true,
+	.signs = {"<" DSML "parameter name=", "</" DSML "invoke>"},.ops = ops
+};

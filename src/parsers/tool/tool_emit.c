@@ -1,12 +1,12 @@
 /*
- * callout.c
+ * tool_emit.c
  *	  Calls on their way out: a call begins with the first text of its arguments that is
- *	  certain, and ends when it is whole (tool_int.h).
+ *	  certain, and ends when it is whole (tool_internal.h).
  *
- * Tested by tests/unit/test_parse.c and test_parse_calls.c.
+ * Tested by tests/unit/parsers/test_parse.c and test_parse_calls.c.
  */
-#include "base/digest.h"
-#include "parse/tool_int.h"
+#include "base/checksum.h"
+#include "parsers/tool/tool_internal.h"
 
 bool
 callout_named(CallOut *c, Span name)

@@ -1,11 +1,11 @@
 /*
- * ernie45.c
+ * tool_ernie45.c
  *	  Calls of ERNIE 4.5: as Hermes', each with its end tag.  What stands before them may
  *	  be a whole <response>, whose tags and last newlines are not content.
  *
  * Tested by tests/parse/ernie45.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_call>"},

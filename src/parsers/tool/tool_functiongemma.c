@@ -1,5 +1,5 @@
 /*
- * functiongemma.c
+ * tool_functiongemma.c
  *	  Calls of FunctionGemma: <start_function_call>call:NAME{k:<escape>v<escape>,n:1}
  *	  <end_function_call>; the last end tag may be missing.
  *
@@ -8,7 +8,7 @@
  *
  * Tested by tests/parse/functiongemma.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define ESCAPE	"<escape>"
 #define END		"<end_function_call>"
@@ -145,4 +145,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 0}
 };
 
-const ToolFormat tool_functiongemma = {.marks = {"<start_function_call>"},.special = true,.ops = ops};
+const ToolFormat tool_functiongemma = {
+	.marks = {"<start_function_call>"},.special = true,
+	.signs = {"{", END},.ops = ops
+};

@@ -1,12 +1,12 @@
 /*
- * gigachat3.c
+ * tool_gigachat3.c
  *	  Calls of GigaChat 3: `function call<|role_sep|>` and a newline, or <|function_call|>,
  *	  then one {"name", "arguments"}, whose arguments are an object.  Content ends at
  *	  <|message_sep|>; </s> at the end is not part of anything.
  *
  * Tested by tests/parse/gigachat3.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define CALL	"function call<|role_sep|>"
 #define TOKEN	"<|function_call|>"

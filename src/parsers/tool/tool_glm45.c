@@ -1,5 +1,5 @@
 /*
- * glm45.c
+ * tool_glm45.c
  *	  Calls of GLM 4.5: <tool_call>NAME, a newline, then <arg_key>k</arg_key>
  *	  <arg_value>v</arg_value> pairs, </tool_call>.
  *
@@ -8,7 +8,7 @@
  *
  * Tested by tests/parse/glm45.json and glm47.json.
  */
-#include "parse/glm.h"
+#include "parsers/tool/tool_glm.h"
 
 const ArgTags glm_tags = {
 	.param = "<arg_key>",.key_end = "</arg_key>",.value = "<arg_value>",.param_end = "</arg_value>",
@@ -23,4 +23,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 0}
 };
 
-const ToolFormat tool_glm45 = {.marks = {"<tool_call>"},.special = true,.ops = ops};
+const ToolFormat tool_glm45 = {
+	.marks = {"<tool_call>"},.special = true,
+	.signs = {"<arg_key>", "</tool_call>"},.ops = ops
+};

@@ -1,11 +1,11 @@
 /*
- * glm47.c
+ * tool_glm47.c
  *	  Calls of GLM 4.7: as GLM 4.5's, but the newline behind the name may be missing, and
  *	  there may be no arguments.
  *
  * Tested by tests/parse/glm47.json.
  */
-#include "parse/glm.h"
+#include "parsers/tool/tool_glm.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_call>"},
@@ -15,4 +15,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 0}
 };
 
-const ToolFormat tool_glm47 = {.marks = {"<tool_call>"},.special = true,.ops = ops};
+const ToolFormat tool_glm47 = {
+	.marks = {"<tool_call>"},.special = true,
+	.signs = {"<arg_key>", "</tool_call>"},.ops = ops
+};

@@ -1,11 +1,11 @@
 /*
- * granite.c
+ * tool_granite.c
  *	  Calls of Granite 3: the output is [{"name", "arguments"}, ...], perhaps behind
  *	  <|tool_call|> (3.0) or <tool_call> (3.1).
  *
  * Tested by tests/parse/granite.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_OPT,.lit = "<|tool_call|>"},

@@ -1,11 +1,11 @@
 /*
- * granite_20b_fc.c
+ * tool_granite_20b_fc.c
  *	  Calls of Granite 20B FunctionCalling: <function_call> before each {"name", "arguments"};
  *	  what follows an object is ignored.
  *
  * Tested by tests/parse/granite-20b-fc.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<function_call>"},

@@ -1,11 +1,11 @@
 /*
- * hermes.c
+ * tool_hermes.c
  *	  Calls of Hermes, Qwen2.5, QwQ, Granite 4: <tool_call>{"name", "arguments"}</tool_call>,
  *	  repeated; the last end tag may be missing.
  *
  * Tested by tests/parse/hermes.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_call>"},

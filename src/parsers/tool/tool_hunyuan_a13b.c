@@ -1,11 +1,11 @@
 /*
- * hunyuan_a13b.c
+ * tool_hunyuan_a13b.c
  *	  Calls of Hunyuan-A13B: <tool_calls>[{"name", "arguments"}, ...]</tool_calls>, not within
  *	  its thoughts.  The first pair that holds an array counts.
  *
  * Tested by tests/parse/hunyuan_a13b.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_calls>"},

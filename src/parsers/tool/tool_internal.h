@@ -1,20 +1,21 @@
 /*
- * tool_int.h
+ * tool_internal.h
  *	  What a format of tool calls is, and what formats share.
  */
-#ifndef VLLM_PARSE_TOOL_INT_H
-#define VLLM_PARSE_TOOL_INT_H
+#ifndef VLLM_PARSERS_TOOL_TOOL_INTERNAL_H
+#define VLLM_PARSERS_TOOL_TOOL_INTERNAL_H
 
 #include <cjson/cJSON.h>
 
-#include "parse/jpush.h"
-#include "parse/parse.h"
-#include "parse/span.h"
+#include "parsers/json_push.h"
+#include "parsers/parsers.h"
+#include "parsers/text_span.h"
 
 #define TOOL_MARKS	7			/* most marks of a format, and NULL */
+#define TOOL_SIGNS	2
 #define MAX_NAME	512			/* bytes of a tool's name */
 
-/* ---- calls on their way out (callout.c) ---- */
+/* ---- calls on their way out (tool_emit.c) ---- */
 
 typedef struct CallOut
 {
@@ -127,6 +128,7 @@ typedef struct ToolRun
 {
 	const ToolOp *ops;
 	const cJSON *tools;			/* the request's; NULL = none given */
+	const char *const *signs;	/* of a call, which nothing that is passed over has */
 	const Buf  *text;
 	bool		last;			/* it doesn't grow any more */
 	bool		bare;			/* ... and is nothing */
@@ -229,6 +231,8 @@ struct ToolFormat
 	bool		short_ids;		/* nine letters and digits */
 	bool		named_ids;		/* functions.NAME:INDEX */
 	bool		again;			/* a mark that no call follows is text, and another one is looked for */
+	/* In what would be passed over, one of these is a call whose mark is damaged; none given: braces. */
+	const char *signs[TOOL_SIGNS];
 	const ToolOp *ops;
 
 	/* Instead of all this: a parser of its own. */
@@ -251,6 +255,8 @@ bool		tool_python_literal(Span s, Buf *out);
 
 /* What the schema says of a parameter; 0 = nothing. */
 unsigned	tool_type_of(const cJSON *tools, Span tool, Span param);
+/* Does the schema have it? */
+bool		tool_has(const cJSON *tools, Span tool, Span param);
 /* Append text as the JSON value that a parameter of these types (0: unknown, a string) makes of it. */
 void		tool_typed(Span text, unsigned types, Buf *out);
 /* Append text as JSON, else as Python's literal, else as a string. */

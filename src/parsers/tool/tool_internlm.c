@@ -1,10 +1,10 @@
 /*
- * internlm.c
+ * tool_internlm.c
  *	  Calls of InternLM 2.5: <|action_start|><|plugin|>{"name", "parameters"}<|action_end|>, one.
  *
  * Tested by tests/parse/internlm.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define START	"<|action_start|><|plugin|>"
 

@@ -1,10 +1,10 @@
 /*
- * jamba.c
+ * tool_jamba.c
  *	  Calls of Jamba: <tool_calls>[{"name", "arguments"}, ...]</tool_calls>, once.
  *
  * Tested by tests/parse/jamba.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_calls>"},

@@ -8,9 +8,9 @@
  * taken for all of it.  So a value that is neither an object, nor an array, nor a string
  * waits altogether.
  *
- * Tested by the cases of tests/parse/ and tests/unit/test_parse_calls.c.
+ * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 enum
 {
@@ -86,12 +86,19 @@ is_key(const Buf *b, const char *name)
 static bool
 choose(ToolRun *r, unsigned flags)
 {
+	Span		tool = {r->out.name.data, r->out.name.data + r->out.name.len};
 	unsigned	args = is_key(&r->key, "arguments") ? TJ_ARGUMENTS : is_key(&r->key, "parameters") ? TJ_PARAMETERS : 0;
+	bool		other;
 
 	r->target = is_key(&r->key, "name") ? NAME : args != 0 ? ARGS : SKIPPED;
-	r->has_other |= r->target == SKIPPED && !is_key(&r->key, "id") && !is_key(&r->key, "type") && !is_key(&r->key, "index");
+	other = r->target == SKIPPED && !is_key(&r->key, "id") && !is_key(&r->key, "type") &&
+		!is_key(&r->key, "index");
+	r->has_other |= other;
 	if (r->target == NAME)
 		return !r->has_name;
+	/* an argument beside the arguments: a brace is in the wrong place */
+	if (other && tool_has(r->tools, tool, (Span) {r->key.data, r->key.data + r->key.len}))
+		return false;
 	return r->target == SKIPPED || ((flags & args) && !r->has_args);
 }
 

@@ -1,5 +1,5 @@
 /*
- * llama3_json.c
+ * tool_llama3_json.c
  *	  Calls of Llama 3 and 4: {"name", "parameters"} (or "arguments", not both), perhaps
  *	  behind <|python_tag|>, several joined by semicolons.
  *
@@ -8,7 +8,7 @@
  *
  * Tested by tests/parse/llama3_json.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_OPT,.lit = "<|python_tag|>"},

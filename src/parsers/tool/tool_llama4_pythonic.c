@@ -1,11 +1,11 @@
 /*
- * llama4_pythonic.c
+ * tool_llama4_pythonic.c
  *	  Calls of Llama 4 in Python's syntax: [f(a=1), g(b='x')], perhaps between
  *	  <|python_start|> and <|python_end|>.
  *
  * Tested by tests/parse/llama4_pythonic.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define START	"<|python_start|>"
 
@@ -24,4 +24,4 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 2}
 };
 
-const ToolFormat tool_llama4_pythonic = {.lead = {"[", START},.special = true,.ops = ops};
+const ToolFormat tool_llama4_pythonic = {.lead = {"[", START},.special = true,.signs = {"("},.ops = ops};

@@ -1,10 +1,10 @@
 /*
- * longcat.c
+ * tool_longcat.c
  *	  Calls of LongCat-Flash: as Hermes', between <longcat_tool_call> and its end tag.
  *
  * Tested by tests/parse/longcat.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<longcat_tool_call>"},

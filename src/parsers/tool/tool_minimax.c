@@ -1,11 +1,11 @@
 /*
- * minimax.c
+ * tool_minimax.c
  *	  Calls of MiniMax-M1: between <tool_calls> and </tool_calls> (which may be missing) one
  *	  JSON object a line.  Calls within its thoughts are none, nor are lines that aren't JSON.
  *
  * Tested by tests/parse/minimax.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<tool_calls>"},

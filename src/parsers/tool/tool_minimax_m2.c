@@ -1,11 +1,11 @@
 /*
- * minimax_m2.c
+ * tool_minimax_m2.c
  *	  Calls of MiniMax-M2: <minimax:tool_call><invoke name="f"><parameter name="k">v</parameter>
  *	  </invoke></minimax:tool_call>; types come from the tools' schemas.
  *
  * Tested by tests/parse/minimax_m2.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ArgTags tags = {
 	.param = "<parameter name=",.key_end = ">",.param_end = "</parameter>",
@@ -22,4 +22,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 2}
 };
 
-const ToolFormat tool_minimax_m2 = {.marks = {"<minimax:tool_call>"},.special = true,.ops = ops};
+const ToolFormat tool_minimax_m2 = {
+	.marks = {"<minimax:tool_call>"},.special = true,
+	.signs = {"<parameter name=", "</invoke>"},.ops = ops
+};

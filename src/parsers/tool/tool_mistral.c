@@ -1,5 +1,5 @@
 /*
- * mistral.c
+ * tool_mistral.c
  *	  Calls of Mistral's models.  Tokenizers before v11: [TOOL_CALLS] once, and an array of
  *	  {"name", "arguments"}.  From v11 on: [TOOL_CALLS] before each call, its name, perhaps
  *	  [ARGS], and its arguments.  The text tells which it is.
@@ -8,7 +8,7 @@
  *
  * Tested by tests/parse/mistral.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define CALLS	"[TOOL_CALLS]"
 

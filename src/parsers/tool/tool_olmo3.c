@@ -1,11 +1,11 @@
 /*
- * olmo3.c
+ * tool_olmo3.c
  *	  Calls of Olmo 3: between <function_calls> and </function_calls> one call a line in
  *	  Python's syntax; true, false and null are literals, too.
  *
  * Tested by tests/parse/olmo3.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "<function_calls>"},
@@ -17,4 +17,4 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 1}
 };
 
-const ToolFormat tool_olmo3 = {.marks = {"<function_calls>"},.trim = true,.ops = ops};
+const ToolFormat tool_olmo3 = {.marks = {"<function_calls>"},.trim = true,.signs = {"("},.ops = ops};

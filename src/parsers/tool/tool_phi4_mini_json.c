@@ -1,10 +1,10 @@
 /*
- * phi4_mini_json.c
+ * tool_phi4_mini_json.c
  *	  Calls of Phi-4-mini: functools[{"name", "arguments"}, ...].
  *
  * Tested by tests/parse/phi4_mini_json.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_SEEK,.lit = "functools"},

@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static bool literal(Span *s, bool json, Buf *out, int depth);
 
@@ -97,7 +97,23 @@ escape(Span *s, Buf *out)
 			return true;
 		}
 	if (c == 'x' || c == 'u' || c == 'U')
-		return hex(s, c == 'x' ? 2 : c == 'u' ? 4 : 8, &u) && character(out, u);
+	{
+		if (!hex(s, c == 'x' ? 2 : c == 'u' ? 4 : 8, &u))
+			return false;
+		/* as in JSON, two for one character */
+		if (u >= 0xD800 && u < 0xDC00 && span_is(s, "\\u"))
+		{
+			Span		t = {s->p + 2, s->end};
+			unsigned	low;
+
+			if (hex(&t, 4, &low) && low >= 0xDC00 && low < 0xE000)
+			{
+				s->p = t.p;
+				u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00);
+			}
+		}
+		return character(out, u);
+	}
 	if (c >= '0' && c <= '7')
 	{
 		u = (unsigned) (c - '0');

@@ -1,10 +1,10 @@
 /*
- * pythonic.c
+ * tool_pythonic.c
  *	  Calls in Python's syntax: the whole output is [f(a=1), g(b='x')].
  *
  * Tested by tests/parse/pythonic.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_LIT,.lit = "["},
@@ -13,10 +13,10 @@ static const ToolOp ops[] = {
 	{.kind = OP_DONE},
 	{OP_IF,.lit = ",",.to = 7},
 	{OP_LIT,.lit = "]"},
-	{.kind = OP_STOP},
+	{.kind = OP_SEEK},			/* nothing: the text ends */
 	/* 7: a comma may stand behind the last */
 	{OP_IF,.lit = "]",.to = 6},
 	{OP_GOTO,.to = 1}
 };
 
-const ToolFormat tool_pythonic = {.lead = {"["},.ops = ops};
+const ToolFormat tool_pythonic = {.lead = {"["},.signs = {"("},.ops = ops};

@@ -1,17 +1,17 @@
 /*
  * tool_run.c
- *	  Reads a format's calls from a text that grows, by its list of ops (tool_int.h).
+ *	  Reads a format's calls from a text that grows, by its list of ops (tool_internal.h).
  *
  * An op that needs more text remembers how far it has come, and is asked again when there
  * is some: no byte is looked at twice, but for the few of a held back beginning of a mark.
  * What is certain of a call goes out at once.
  *
- * Tested by tests/unit/test_parse.c and test_parse_calls.c.
+ * Tested by tests/unit/parsers/test_parse.c and test_parse_calls.c.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
-#include "base/digest.h"
-#include "base/mem.h"
+#include "base/checksum.h"
+#include "base/alloc.h"
 
 void
 tool_run_free(ToolRun *r)
@@ -185,25 +185,27 @@ tool_keys_unique(KeySet *k, Span json)
 static bool
 ends_within(const ToolRun *r, const char *lit)
 {
-	for (size_t n = 1; n < strlen(lit) && n <= r->text->len - r->pos; n++)
+	for (size_t n = 1; lit != NULL && n < strlen(lit) && n <= r->text->len - r->pos; n++)
 		if (cut_in(r, r->text->len - n, lit))
 			return true;
 	return false;
 }
 
-
 static ToolStep
 op_seek(ToolRun *r, const ToolOp *op)
 {
-	const char *lits[] = {op->lit, op->lit2};
+	const char *lits[2 + TOOL_SIGNS] = {op->lit, op->lit2, r->signs[0], r->signs[1]};
 	size_t		from = r->scan;
 	int			which;
-	Match		m = tool_run_find(r, lits, 2, &which);
+	Match		m = tool_run_find(r, lits, 2 + TOOL_SIGNS, &which);
 
+	/* a call whose mark is damaged */
+	if (m == YES && which >= 2)
+		return STEP_BAD;
 	if (((op->flags & OP_NO_BRACE) && passed(r, from, '{')) || ((op->flags & OP_NO_TAG) && passed(r, from, '<')))
 		return STEP_BAD;
 	if (m == NO)
-		r->in_mark = ends_within(r, op->lit) || (op->lit2 != NULL && ends_within(r, op->lit2));
+		r->in_mark = ends_within(r, op->lit) || ends_within(r, op->lit2);
 	if (m != YES)
 		return m == NO ? STEP_END : STEP_MORE;
 	begin_unit(r, r->scan);

@@ -1,12 +1,12 @@
 /*
- * step3.c
+ * tool_step3.c
  *	  Calls of Step-3: a section of calls, in each behind `function` and a separator
  *	  <steptml:invoke name="f"><steptml:parameter name="k">v</steptml:parameter></steptml:invoke>.
  *	  The marks' bars are U+FF5C.
  *
  * Tested by tests/parse/step3.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define BAR		"\xEF\xBD\x9C"
 
@@ -25,4 +25,7 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 0}
 };
 
-const ToolFormat tool_step3 = {.marks = {"<" BAR "tool_calls_begin" BAR ">"},.special = true,.ops = ops};
+const ToolFormat tool_step3 = {
+	.marks = {"<" BAR "tool_calls_begin" BAR ">"},.special = true,
+	.signs = {"<steptml:parameter name=", "</steptml:invoke>"},.ops = ops
+};

@@ -11,9 +11,9 @@
  *
  * A string goes on as it comes, any other value when it is whole.
  *
- * Tested by the cases of tests/parse/ and tests/unit/test_parse_calls.c.
+ * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 #define MAX_SPACE	256			/* bytes between a call's end tag and what tells that it is one */
 
@@ -31,6 +31,12 @@ tool_unquoted(Span s)
 	return s;
 }
 
+static bool
+is_word(Span s, const char *word)
+{
+	return strlen(word) == (size_t) (s.end - s.p) && span_is(&s, word);
+}
+
 /* `"k" string="true"`: the name, and whether it says that the value is a string; -1 = no word of it */
 static Span
 attributes(Span s, int *string)
@@ -41,7 +47,9 @@ attributes(Span s, int *string)
 	if (at == NULL)
 		return tool_unquoted(s);
 	how = tool_unquoted((Span) {at + strlen(" string="), s.end});
-	*string = span_is(&how, "true");
+	if (!is_word(how, "true") && !is_word(how, "false"))
+		return s;
+	*string = is_word(how, "true");
 	return tool_unquoted((Span) {s.p, at});
 }
 
@@ -101,7 +109,8 @@ key(ToolRun *r, const ArgTags *t)
 		return STEP_MORE;
 	r->string = -1;
 	k = t->string_attribute ? attributes(k, &r->string) : t->unquote ? tool_unquoted(k) : span_trim(k);
-	if (k.p == k.end || !tool_keys_add(&r->keys, k))
+	/* with attributes that nobody knows, or a part of what follows it, it is another key */
+	if (k.p == k.end || tool_run_has(k, "\"={}<>") || !tool_keys_add(&r->keys, k))
 		return STEP_BAD;
 	r->types = r->string == 1 ? TT_STRING : tool_type_of(r->tools, tool, k);
 	tool_key(&r->out.args, r->keys.n == 1, k);

@@ -8,9 +8,13 @@
  *
  * Tested by the cases of tests/parse/.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
+#include <stdlib.h>
 #include <strings.h>
+
+#define MAX_DEPTH	4			/* of alternatives */
+#define MAX_REFS	16			/* that are followed for one argument */
 
 static bool
 is_text(Span s, const char *text)
@@ -44,25 +48,79 @@ type_of_value(const cJSON *v)
 		cJSON_IsNull(v) ? TT_NULL : cJSON_IsObject(v) ? TT_OBJECT : TT_ARRAY;
 }
 
-/* Types that a schema leaves; nested alternatives to a depth that people write. */
+/* The member or element that a part of a JSON pointer names. */
+static const cJSON *
+step_in(const cJSON *at, const char *part, size_t n)
+{
+	const cJSON *item;
+
+	if (cJSON_IsArray(at))
+		return n > 0 && n < 6 && strspn(part, "0123456789") >= n ? cJSON_GetArrayItem(at, atoi(part)) : NULL;
+	cJSON_ArrayForEach(item, at)
+	{
+		const char *p = part;
+		const char *k = item->string;
+
+		for (; k != NULL && *k != '\0' && p < part + n; k++, p++)
+		{
+			bool		escaped = *p == '~' && p + 1 < part + n && (p[1] == '0' || p[1] == '1');
+
+			if (*k != (escaped ? (p[1] == '0' ? '~' : '/') : *p))
+				break;
+			p += escaped;
+		}
+		if (k != NULL && *k == '\0' && p == part + n)
+			return item;
+	}
+	return NULL;
+}
+
+/* What a $ref within root, the tool's schema, leads to; NULL: nothing. */
+static const cJSON *
+referred(const cJSON *root, const char *ref)
+{
+	const cJSON *at = root;
+
+	if (*ref++ != '#')
+		return NULL;
+	while (at != NULL && *ref == '/')
+	{
+		size_t		n = strcspn(++ref, "/");
+
+		at = step_in(at, ref, n);
+		ref += n;
+	}
+	return *ref == '\0' ? at : NULL;
+}
+
+/* Types that a schema leaves; nested alternatives to a depth that people write, and `left` references. */
 static unsigned
-types_of_schema(const cJSON *schema, int depth)
+types_of_schema(const cJSON *root, const cJSON *schema, int depth, int *left)
 {
 	static const char *const groups[] = {"anyOf", "oneOf", "allOf"};
 	const cJSON *type = cJSON_GetObjectItemCaseSensitive(schema, "type");
 	const cJSON *values = cJSON_GetObjectItemCaseSensitive(schema, "enum");
+	const cJSON *value = cJSON_GetObjectItemCaseSensitive(schema, "const");
+	const char *ref = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(schema, "$ref"));
 	const cJSON *item;
 	unsigned	types = type_named(cJSON_GetStringValue(type));
 
 	if (cJSON_IsArray(type))
 		cJSON_ArrayForEach(item, type)
 			types |= type_named(cJSON_GetStringValue(item));
-	for (int i = 0; types == 0 && depth < 4 && i < 3; i++)
+	if (types == 0 && ref != NULL && *left > 0)
+	{
+		(*left)--;
+		types = types_of_schema(root, referred(root, ref), depth, left);
+	}
+	for (int i = 0; types == 0 && depth < MAX_DEPTH && i < 3; i++)
 		cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(schema, groups[i]))
-			types |= types_of_schema(item, depth + 1);
+			types |= types_of_schema(root, item, depth + 1, left);
 	if (types == 0)
 		cJSON_ArrayForEach(item, values)
 			types |= type_of_value(item);
+	if (types == 0 && value != NULL)
+		types = type_of_value(value);
 	if (types == 0 && cJSON_GetObjectItemCaseSensitive(schema, "properties") != NULL)
 		types = TT_OBJECT;
 	if (types == 0 && cJSON_GetObjectItemCaseSensitive(schema, "items") != NULL)
@@ -87,18 +145,37 @@ function_of(const cJSON *tools, Span tool)
 	return NULL;
 }
 
-unsigned
-tool_type_of(const cJSON *tools, Span tool, Span param)
+/* The parameter's schema, and the one of all. */
+static const cJSON *
+schema_of(const cJSON *tools, Span tool, Span param, const cJSON **all)
 {
 	const cJSON *f = function_of(tools, tool);
 	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(f, "parameters");
 	const cJSON *p;
 
-	schema = schema != NULL ? schema : cJSON_GetObjectItemCaseSensitive(f, "input_schema");
-	cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(schema, "properties"))
+	*all = schema != NULL ? schema : cJSON_GetObjectItemCaseSensitive(f, "input_schema");
+	cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(*all, "properties"))
 		if (equals(param, p->string))
-			return types_of_schema(p, 0);
-	return 0;
+			return p;
+	return NULL;
+}
+
+unsigned
+tool_type_of(const cJSON *tools, Span tool, Span param)
+{
+	const cJSON *all;
+	const cJSON *schema = schema_of(tools, tool, param, &all);
+	int			left = MAX_REFS;
+
+	return types_of_schema(all, schema, 0, &left);
+}
+
+bool
+tool_has(const cJSON *tools, Span tool, Span param)
+{
+	const cJSON *all;
+
+	return schema_of(tools, tool, param, &all) != NULL;
 }
 
 /* ---- values ---- */
@@ -112,11 +189,15 @@ json_of(Span text, const char *first, Buf *out)
 	return s.p < s.end && strchr(first, *s.p) != NULL && jtext_whole(s, out);
 }
 
+/* exact: only as JSON writes it; a text of digits may be a string, too, whose zeros and signs count */
 static bool
-integer(Span text, Buf *out)
+integer(Span text, bool exact, Buf *out)
 {
 	Span		s = span_trim(text);
 	Span		t = s;
+
+	if (exact && (s.p == s.end || *s.p == '+' || span_is(&s, "-0") || (s.end - s.p > 1 && *s.p == '0')))
+		return false;
 
 	if (t.p < t.end && (*t.p == '-' || *t.p == '+'))
 		t.p++;
@@ -157,7 +238,7 @@ tool_typed(Span text, unsigned types, Buf *out)
 		quote(text, out);
 	else if (is_text(bare, "null") && ((types & TT_NULL) || !(types & TT_STRING)))
 		buf_addstr(out, "null");
-	else if ((types & (TT_INTEGER | TT_NUMBER)) && integer(text, out))
+	else if ((types & (TT_INTEGER | TT_NUMBER)) && integer(text, (types & TT_STRING) != 0, out))
 		return;
 	else if ((types & TT_NUMBER) && json_of(text, "-0123456789", out))
 		return;

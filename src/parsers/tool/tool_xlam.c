@@ -1,5 +1,5 @@
 /*
- * xlam.c
+ * tool_xlam.c
  *	  Calls of Salesforce's xLAM: an array of {"name", "arguments"}, as the whole output or
  *	  behind </think>, in a fenced block, behind [TOOL_CALLS] up to the end of the line, or
  *	  between <tool_call> and </tool_call>.  The first of these that holds an array counts;
@@ -7,7 +7,7 @@
  *
  * Tested by tests/parse/xlam.json.
  */
-#include "parse/tool_int.h"
+#include "parsers/tool/tool_internal.h"
 
 static const ToolOp ops[] = {
 	{OP_IF,.lit = "```json",.to = 4},
