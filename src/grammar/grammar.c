@@ -14,10 +14,10 @@
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/grammar_int.h"
-#include "grammar/json_schema.h"
-#include "grammar/match_int.h"
+#include "base/alloc.h"
+#include "grammar/grammar_internal.h"
+#include "grammar/schema/json_schema.h"
+#include "grammar/matcher_internal.h"
 
 #define MEMORY_LIMIT	((size_t) 192 << 20)
 #define MAX_TEXT		((size_t) 4 << 20)	/* bytes of a specification */

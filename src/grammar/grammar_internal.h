@@ -1,11 +1,11 @@
 /*
- * grammar_int.h
+ * grammar_internal.h
  *	  What makes a Grammar, for the compilers of specifications and for tests.
  */
-#ifndef VLLM_GRAMMAR_GRAMMAR_INT_H
-#define VLLM_GRAMMAR_GRAMMAR_INT_H
+#ifndef VLLM_GRAMMAR_GRAMMAR_INTERNAL_H
+#define VLLM_GRAMMAR_GRAMMAR_INTERNAL_H
 
-#include "grammar/cfg.h"
+#include "grammar/cfg/cfg.h"
 #include "grammar/grammar.h"
 
 /* Build the language in an empty grammar; called again when the grammar starts anew. */
@@ -28,7 +28,7 @@ bool		spec_build(Cfg *c, const GramSpec *spec, CfgNode *out, Err *e);
 bool		ebnf_build(Cfg *c, const char *text, size_t n, CfgNode *out, Err *e);
 /* Lark's notation, start rule start or the first (lark.c). */
 bool		lark_build(Cfg *c, const char *text, size_t n, CfgNode *out, Err *e);
-/* Both forms of structural tags (tags.c). */
+/* Both forms of structural tags (structural_tags.c). */
 bool		tags_build(Cfg *c, const char *text, size_t n, const GramOptions *o, CfgNode *out, Err *e);
 
 #endif

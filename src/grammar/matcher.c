@@ -1,5 +1,5 @@
 /*
- * match.c
+ * matcher.c
  *	  Where a sequence stands in its grammar.
  *
  * A match keeps its bytes and the state before each step, so taking steps back is looking
@@ -7,16 +7,16 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/match_int.h"
-#include "grammar/vocab.h"
+#include "base/alloc.h"
+#include "grammar/matcher_internal.h"
+#include "grammar/vocab_trie.h"
 
 /* What there was before a step. */
-typedef struct Step
+typedef struct MatcherStep
 {
 	uint32_t	state;
 	size_t		len;
-} Step;
+} MatcherStep;
 
 struct GramMatch
 {
@@ -26,7 +26,7 @@ struct GramMatch
 	uint32_t	state;
 	bool		ended;			/* the last step was an end token */
 	Buf			bytes;
-	Step	   *step;
+	MatcherStep *step;
 	size_t		n,
 				cap;
 };
@@ -53,9 +53,9 @@ gram_match_fork(const GramMatch *m)
 	if (m->bytes.len > 0)
 		buf_add(&r->bytes, m->bytes.data, m->bytes.len);
 	r->cap = m->n;
-	r->step = mem_alloc((m->n + 1) * sizeof(Step));
+	r->step = mem_alloc((m->n + 1) * sizeof(MatcherStep));
 	if (m->n > 0)
-		memcpy(r->step, m->step, m->n * sizeof(Step));
+		memcpy(r->step, m->step, m->n * sizeof(MatcherStep));
 	return r;
 }
 
@@ -121,9 +121,9 @@ push(GramMatch *m, const char *s, size_t n, uint32_t state)
 	if (m->n == m->cap)
 	{
 		m->cap = m->cap > 0 ? m->cap * 2 : 64;
-		m->step = mem_realloc(m->step, m->cap * sizeof(Step));
+		m->step = mem_realloc(m->step, m->cap * sizeof(MatcherStep));
 	}
-	m->step[m->n++] = (Step) {m->state, m->bytes.len};
+	m->step[m->n++] = (MatcherStep) {m->state, m->bytes.len};
 	if (n > 0)
 		buf_add(&m->bytes, s, n);
 	m->state = state;

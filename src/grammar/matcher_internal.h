@@ -1,17 +1,17 @@
 /*
- * match_int.h
+ * matcher_internal.h
  *	  What grammars, matches and masks know of one another.
  */
-#ifndef VLLM_GRAMMAR_MATCH_INT_H
-#define VLLM_GRAMMAR_MATCH_INT_H
+#ifndef VLLM_GRAMMAR_MATCHER_INTERNAL_H
+#define VLLM_GRAMMAR_MATCHER_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "grammar/grammar_int.h"
-#include "grammar/parse.h"
+#include "grammar/grammar_internal.h"
+#include "grammar/cfg/earley.h"
 
-/* The masks of one grammar for one vocabulary (mask.c). */
+/* The masks of one grammar for one vocabulary (token_mask.c). */
 typedef struct GramMasks GramMasks;
 
 struct Grammar

@@ -1,48 +1,48 @@
 /*
- * shared.c
- *	  Walks of a vocabulary that all grammars share; see shared.h.
+ * shared_walks.c
+ *	  Walks of a vocabulary that all grammars share; see shared_walks.h.
  *
  * Lexemes have numbers in their grammar only.  So in what is kept a set of them is bits: places
  * in the key, where lexemes stand in the order of what is left of them.
  */
-#include "grammar/shared.h"
+#include "grammar/shared_walks.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_KEY		((size_t) 64 << 10)	/* bytes */
 #define MAX_MEMORY	((size_t) 64 << 20)	/* of a vocabulary */
 #define BUCKETS		1024
 
-typedef struct Entry
+typedef struct SharedWalksEntry
 {
-	struct Entry *next;
+	struct SharedWalksEntry *next;
 	char	   *key;
 	size_t		len;
 	Found		found;			/* endings' lexemes as bits */
-} Entry;
+} SharedWalksEntry;
 
 struct VocabShared
 {
 	pthread_mutex_t lock;
-	Entry	   *bucket[BUCKETS];
+	SharedWalksEntry *bucket[BUCKETS];
 	size_t		memory;
 };
 
-typedef struct Part
+typedef struct SharedWalksPart
 {
 	ReNode		lexeme;
 	Buf			text;
-} Part;
+} SharedWalksPart;
 
 static int
 by_text(const void *a, const void *b)
 {
-	const Buf  *x = &((const Part *) a)->text;
-	const Buf  *y = &((const Part *) b)->text;
+	const Buf  *x = &((const SharedWalksPart *) a)->text;
+	const Buf  *y = &((const SharedWalksPart *) b)->text;
 	int			c = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
 
 	return c != 0 ? c : x->len < y->len ? -1 : x->len > y->len;
@@ -51,7 +51,7 @@ by_text(const void *a, const void *b)
 bool
 shared_key(const Lexer *l, uint32_t slice, uint32_t state, SharedKey *key)
 {
-	Part		part[SHARED_LEXEMES];
+	SharedWalksPart part[SHARED_LEXEMES];
 	uint32_t	n;
 	const ReNode *pair = lexer_pairs(l, state, &n);
 	bool		ok = true;
@@ -62,11 +62,11 @@ shared_key(const Lexer *l, uint32_t slice, uint32_t state, SharedKey *key)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 	{
-		part[i] = (Part) {.lexeme = pair[2 * i]};
+		part[i] = (SharedWalksPart) {.lexeme = pair[2 * i]};
 		ok = ok && re_write(lexer_re(l), pair[2 * i + 1], MAX_KEY, &part[i].text);
 	}
 	if (ok)
-		qsort(part, n, sizeof(Part), by_text);
+		qsort(part, n, sizeof(SharedWalksPart), by_text);
 	buf_add(&key->text, &slice, sizeof(slice));
 	for (uint32_t i = 0; i < n; i++)
 	{
@@ -78,7 +78,7 @@ shared_key(const Lexer *l, uint32_t slice, uint32_t state, SharedKey *key)
 	return ok && key->text.len <= MAX_KEY;
 }
 
-static Entry **
+static SharedWalksEntry **
 bucket_of(struct VocabShared *s, const SharedKey *key)
 {
 	uint64_t	h = 14695981039346656037u;
@@ -88,10 +88,10 @@ bucket_of(struct VocabShared *s, const SharedKey *key)
 	return &s->bucket[(h ^ h >> 32) % BUCKETS];
 }
 
-static Entry *
+static SharedWalksEntry *
 entry_of(struct VocabShared *s, const SharedKey *key)
 {
-	for (Entry *x = *bucket_of(s, key); x != NULL; x = x->next)
+	for (SharedWalksEntry *x = *bucket_of(s, key); x != NULL; x = x->next)
 		if (x->len == key->text.len && memcmp(x->key, key->text.data, x->len) == 0)
 			return x;
 	return NULL;
@@ -137,7 +137,7 @@ bits_of(const SharedKey *key, const Lexer *l, uint32_t number)
 bool
 shared_find(GramVocab *v, const SharedKey *key, Lexer *l, Found *out)
 {
-	const Entry *x;
+	const SharedWalksEntry *x;
 	uint32_t	bits = 0;
 	uint32_t	number = 0;
 
@@ -166,18 +166,18 @@ void
 shared_keep(GramVocab *v, const SharedKey *key, const Lexer *l, Found *f)
 {
 	size_t		n_words = f->tokens.n == TOKENS_MASK ? gram_vocab_words(v) : f->tokens.n;
-	size_t		size = sizeof(Entry) + key->text.len + n_words * sizeof(uint32_t) + f->n * sizeof(Ending);
-	Entry	   *x;
+	size_t		size = sizeof(SharedWalksEntry) + key->text.len + n_words * sizeof(uint32_t) + f->n * sizeof(Ending);
+	SharedWalksEntry *x;
 
 	pthread_mutex_lock(&v->shared->lock);
 	if (v->shared->memory + size <= MAX_MEMORY && entry_of(v->shared, key) == NULL)
 	{
-		Entry	  **bucket = bucket_of(v->shared, key);
+		SharedWalksEntry **bucket = bucket_of(v->shared, key);
 
 		v->shared->memory += size;
 		f->shared = true;
-		x = mem_alloc(sizeof(Entry));
-		*x = (Entry) {*bucket, mem_alloc(key->text.len), key->text.len, *f};
+		x = mem_alloc(sizeof(SharedWalksEntry));
+		*x = (SharedWalksEntry) {*bucket, mem_alloc(key->text.len), key->text.len, *f};
 		memcpy(x->key, key->text.data, x->len);
 		x->found.ending = mem_alloc((f->n + 1) * sizeof(Ending));
 		for (uint32_t i = 0; i < f->n; i++)
@@ -206,7 +206,7 @@ shared_free(struct VocabShared *s)
 	for (int i = 0; i < BUCKETS; i++)
 		while (s->bucket[i] != NULL)
 		{
-			Entry	   *x = s->bucket[i];
+			SharedWalksEntry *x = s->bucket[i];
 
 			s->bucket[i] = x->next;
 			mem_free(x->key);

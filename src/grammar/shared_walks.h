@@ -1,15 +1,15 @@
 /*
- * shared.h
+ * shared_walks.h
  *	  What the lexer has found in a vocabulary, for all grammars.
  *
  * Grammars have universes of their own, but the inside of a string is the same in all of
  * them.  Walks that take long are kept with the vocabulary under what the state is made of.
  */
-#ifndef VLLM_GRAMMAR_SHARED_H
-#define VLLM_GRAMMAR_SHARED_H
+#ifndef VLLM_GRAMMAR_SHARED_WALKS_H
+#define VLLM_GRAMMAR_SHARED_WALKS_H
 
-#include "grammar/lexer.h"
-#include "grammar/vocab.h"
+#include "grammar/cfg/lexer.h"
+#include "grammar/vocab_trie.h"
 
 typedef struct Tokens
 {

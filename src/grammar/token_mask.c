@@ -1,5 +1,5 @@
 /*
- * mask.c
+ * token_mask.c
  *	  Which tokens a state allows.
  *
  * A state is a set of pairs (row of the parser, state of the lexer), and a token is allowed
@@ -13,15 +13,15 @@
  *
  * What the lexer finds depends on its state alone and is kept for it, so "inside a string" is
  * walked once in the life of a grammar.  States that differ only beyond the longest token of a
- * slice share what was found (vocab.h).  The masks of whole states are kept as well.
+ * slice share what was found (vocab_trie.h).  The masks of whole states are kept as well.
  *
  * Sets of tokens are bit masks, or lists if that is shorter.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/match_int.h"
-#include "grammar/shared.h"
+#include "base/alloc.h"
+#include "grammar/matcher_internal.h"
+#include "grammar/shared_walks.h"
 
 #define UNKNOWN	UINT32_MAX
 #define SHORT_WALK	2000		/* nodes; longer walks are shared between grammars */

@@ -1,30 +1,30 @@
 /*
- * vocab.c
- *	  Making the tries of a vocabulary; see vocab.h.
+ * vocab_trie.c
+ *	  Making the tries of a vocabulary; see vocab_trie.h.
  */
-#include "grammar/vocab.h"
+#include "grammar/vocab_trie.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/shared.h"
+#include "base/alloc.h"
+#include "grammar/shared_walks.h"
 
 /* Longest token of each slice; the last has no bound. */
 static const size_t cut[VOCAB_SLICES - 1] = {6, 12, 24, 48};
 
-typedef struct Key
+typedef struct VocabTrieKey
 {
 	const char *s;
 	uint32_t	len;
 	uint32_t	id;
-} Key;
+} VocabTrieKey;
 
 static int
 by_bytes(const void *a, const void *b)
 {
-	const Key  *x = a;
-	const Key  *y = b;
+	const VocabTrieKey *x = a;
+	const VocabTrieKey *y = b;
 	int			c = memcmp(x->s, y->s, x->len < y->len ? x->len : y->len);
 
 	if (c != 0)
@@ -35,7 +35,7 @@ by_bytes(const void *a, const void *b)
 }
 
 static uint32_t
-common(const Key *a, const Key *b)
+common(const VocabTrieKey *a, const VocabTrieKey *b)
 {
 	uint32_t	n = 0;
 
@@ -131,7 +131,7 @@ trie_below(VocabTrie *t)
 
 /* The trie of key[0..n), in order. */
 static void
-trie_make(VocabTrie *t, const Key *key, uint32_t n)
+trie_make(VocabTrie *t, const VocabTrieKey *key, uint32_t n)
 {
 	size_t		room = 2;
 	uint32_t   *open;			/* node of each depth on the way to the last one */
@@ -177,7 +177,7 @@ GramVocab *
 gram_vocab_new(const GramToken *tokens, size_t n, const int32_t *end, size_t n_end)
 {
 	GramVocab  *v = mem_zalloc(sizeof(GramVocab));
-	Key		   *key = mem_alloc((n + 1) * sizeof(Key));
+	VocabTrieKey *key = mem_alloc((n + 1) * sizeof(VocabTrieKey));
 	size_t		at = 0;
 	uint32_t	from = 0;
 
@@ -215,10 +215,10 @@ gram_vocab_new(const GramToken *tokens, size_t n, const int32_t *end, size_t n_e
 			size_t		len = v->first[i + 1] - v->first[i];
 
 			if (len > from && len <= to)
-				key[m++] = (Key) {v->text + v->first[i], (uint32_t) len, (uint32_t) i};
+				key[m++] = (VocabTrieKey) {v->text + v->first[i], (uint32_t) len, (uint32_t) i};
 		}
 		if (m > 1)
-			qsort(key, m, sizeof(Key), by_bytes);
+			qsort(key, m, sizeof(VocabTrieKey), by_bytes);
 		trie_make(&v->slice[s], key, m);
 		from = (uint32_t) to;
 	}

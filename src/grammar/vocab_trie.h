@@ -1,5 +1,5 @@
 /*
- * vocab.h
+ * vocab_trie.h
  *	  The tokens of a model as tries in one array each.
  *
  * Nodes stand in the order of a walk: a node, then its children's subtrees.  So a walk is
@@ -10,8 +10,8 @@
  * tokens are short: strings of at most 1,000 and of at most 900 characters have the same
  * mask but for the long ones.
  */
-#ifndef VLLM_GRAMMAR_VOCAB_H
-#define VLLM_GRAMMAR_VOCAB_H
+#ifndef VLLM_GRAMMAR_VOCAB_TRIE_H
+#define VLLM_GRAMMAR_VOCAB_TRIE_H
 
 #include <stdatomic.h>
 
@@ -49,7 +49,7 @@ struct GramVocab
 	int32_t    *end_id;
 	size_t		n_end;
 	VocabTrie	slice[VOCAB_SLICES];
-	struct VocabShared *shared; /* what grammars have found in it (shared.h) */
+	struct VocabShared *shared; /* what grammars have found in it (shared_walks.h) */
 };
 
 /*

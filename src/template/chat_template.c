@@ -1,5 +1,5 @@
 /*
- * chat.c
+ * chat_template.c
  *	  Messages, normalized, through a chat template.
  *
  * What is given comes in the forms that OpenAI's API takes; templates expect what
@@ -11,15 +11,15 @@
  * Everything from messages, tools and documents is marked as input, but the roles that
  * everybody uses: templates build tokens of them ('<|' + message.role + '|>').
  *
- * Tested by tests/unit/test_chat.c.
+ * Tested by tests/unit/template/test_chat.c.
  */
-#include "text/chat.h"
+#include "template/chat_template.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/jinja_int.h"
+#include "base/alloc.h"
+#include "template/jinja_internal.h"
 
 #define CONTINUE_TAG	"CONTINUE_FINAL_MESSAGE_TAG "
 #define MAX_SPECIAL		16
@@ -32,17 +32,17 @@ typedef struct Special
 	size_t		n;
 } Special;
 
-typedef struct Template
+typedef struct ChatTemplateText
 {
 	char	   *name;
 	JinTemplate *t;				/* NULL: err says why */
 	bool		pairs;			/* it has the roles of a pair */
 	Err			err;
-} Template;
+} ChatTemplateText;
 
 struct ChatModel
 {
-	Template   *templates;		/* [n_templates] */
+	ChatTemplateText *templates;		/* [n_templates] */
 	int			n_templates;
 	ChatFormat	format;
 	Special		special[MAX_SPECIAL];
@@ -84,13 +84,13 @@ has_string(const char *s, size_t n, const char *word)
 void
 chat_template(ChatModel *c, const char *name, const char *source, size_t n)
 {
-	Template   *t;
+	ChatTemplateText *t;
 
 	if (c->n_templates == MAX_TEMPLATES)
 		return;
-	c->templates = mem_realloc(c->templates, (size_t) (c->n_templates + 1) * sizeof(Template));
+	c->templates = mem_realloc(c->templates, (size_t) (c->n_templates + 1) * sizeof(ChatTemplateText));
 	t = &c->templates[c->n_templates++];
-	*t = (Template) {.name = mem_strdup(name)};
+	*t = (ChatTemplateText) {.name = mem_strdup(name)};
 	t->t = jin_compile(source, n, &t->err);
 	t->pairs = has_string(source, n, "query") && has_string(source, n, "document");
 }
@@ -499,7 +499,7 @@ prepare(Jin *j, void *arg)
 	set_kwargs(j, p);
 }
 
-static const Template *
+static const ChatTemplateText *
 find_template(const ChatModel *c, const char *name, size_t n)
 {
 	for (int i = 0; c != NULL && i < c->n_templates; i++)
@@ -526,7 +526,7 @@ static const JinTemplate *
 choose(const ChatModel *own, const ChatModel *model, const ChatRequest *r, JinTemplate **compiled, Err *e)
 {
 	bool		tools = r->tools.s != NULL && !(r->tools.n == 4 && memcmp(r->tools.s, "null", 4) == 0);
-	const Template *t;
+	const ChatTemplateText *t;
 
 	if (r->source.s != NULL)
 	{

@@ -1,13 +1,13 @@
 /*
- * chat.h
+ * chat_template.h
  *	  From messages to the text that a model continues.
  *
  * A ChatModel is what a model brings along: its chat templates, compiled, and the text
  * of its special tokens; or what the options of its entry say.  It is immutable once it
  * is made, so any number of threads may render with it.
  */
-#ifndef VLLM_TEXT_CHAT_H
-#define VLLM_TEXT_CHAT_H
+#ifndef VLLM_TEMPLATE_CHAT_TEMPLATE_H
+#define VLLM_TEMPLATE_CHAT_TEMPLATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,8 +13,8 @@
  * output says of each byte where it came from.  Text that came in can then be kept
  * from becoming a special token (tok_encode_marked()).
  */
-#ifndef VLLM_TEXT_JINJA_H
-#define VLLM_TEXT_JINJA_H
+#ifndef VLLM_TEMPLATE_JINJA_H
+#define VLLM_TEMPLATE_JINJA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 #define MAX_RANGE	100000		/* jinja2's sandbox */
 
@@ -185,7 +185,7 @@ call_leave(Jin *j)
 	jin_leave(j);
 }
 
-JVal
+static JVal
 jin_call_macro(Jin *j, const JMacro *m, const JArgs *a)
 {
 	JBuild		b = {0};

@@ -3,8 +3,8 @@
  *	  Characters whose upper or title case is several characters (Unicode's
  *	  SpecialCasing.txt, unconditional).  Written by gen_jinja_case.py.
  */
-#ifndef VLLM_TEXT_JINJA_CASE_H
-#define VLLM_TEXT_JINJA_CASE_H
+#ifndef VLLM_TEMPLATE_JINJA_CASE_H
+#define VLLM_TEMPLATE_JINJA_CASE_H
 
 #include <stdint.h>
 

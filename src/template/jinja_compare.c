@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

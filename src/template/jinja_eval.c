@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 JScope *
 jin_scope(Jin *j, JScope *up)
@@ -44,7 +44,7 @@ jin_let(Jin *j, JScope *sc, const JStr *name, JVal v)
 	sc->vars = var;
 }
 
-JVal
+static JVal
 jin_lookup(Jin *j, JScope *sc, const JStr *name)
 {
 	const JPair *p;

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 static JNode *parse_unary(JParse *p, bool with_filter);
 static JNode *parse_primary(JParse *p, bool nsref);

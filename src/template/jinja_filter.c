@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja_filter.h"
+#include "template/jinja_filter.h"
 
 /* ---- sorting ---- */
 

@@ -2,10 +2,10 @@
  * jinja_filter.h
  *	  Filters on text (jinja_filter_text.c, jinja_wrap.c) for the table in jinja_filter.c.
  */
-#ifndef VLLM_TEXT_JINJA_FILTER_H
-#define VLLM_TEXT_JINJA_FILTER_H
+#ifndef VLLM_TEMPLATE_JINJA_FILTER_H
+#define VLLM_TEMPLATE_JINJA_FILTER_H
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 JVal		jin_f_capitalize(Jin *j, JVal v, const JArgs *a);
 JVal		jin_f_center(Jin *j, JVal v, const JArgs *a);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 #include "text/utf8.h"
 
 #define MAX_PRECISION	200		/* digits behind the point */
@@ -48,7 +48,7 @@ jin_float_repr(Jin *j, char *to, size_t size, double f)
 
 /* ---- a format specification ---- */
 
-typedef struct Spec
+typedef struct JinjaFormatSpec
 {
 	uint32_t	fill;
 	char		align;			/* < > ^ =, 0 = not given */
@@ -58,7 +58,7 @@ typedef struct Spec
 	int			width;
 	int			precision;		/* -1 = not given */
 	char		type;			/* 0 = not given */
-} Spec;
+} JinjaFormatSpec;
 
 static int
 spec_number(Jin *j, const JStr *s, size_t *i)
@@ -74,10 +74,10 @@ spec_number(Jin *j, const JStr *s, size_t *i)
 	return v;
 }
 
-static Spec
+static JinjaFormatSpec
 parse_spec(Jin *j, const JStr *s)
 {
-	Spec		p = {.fill = ' ',.sign = '-',.precision = -1};
+	JinjaFormatSpec p = {.fill = ' ',.sign = '-',.precision = -1};
 	size_t		i = 0;
 	size_t		len = 0;
 
@@ -126,7 +126,7 @@ parse_spec(Jin *j, const JStr *s)
 
 /* Pad text, whose first `head` bytes are sign and prefix, to the width. */
 static JStr *
-pad(Jin *j, const Spec *p, JStr *s, size_t head, char dflt)
+pad(Jin *j, const JinjaFormatSpec *p, JStr *s, size_t head, char dflt)
 {
 	char		fill[4];
 	JStr	   *f = jin_str(j, fill, utf8_put(fill, p->fill), false);
@@ -169,7 +169,7 @@ group_digits(char *text, size_t size, char sep, int every)
 }
 
 static JStr *
-format_int(Jin *j, const Spec *p, int64_t v)
+format_int(Jin *j, const JinjaFormatSpec *p, int64_t v)
 {
 	char		text[512];
 	char		digits[80];
@@ -212,7 +212,7 @@ format_int(Jin *j, const Spec *p, int64_t v)
 }
 
 static JStr *
-format_float(Jin *j, const Spec *p, double f)
+format_float(Jin *j, const JinjaFormatSpec *p, double f)
 {
 	char		text[768];
 	char		how[8] = "%.*f";
@@ -251,10 +251,10 @@ format_float(Jin *j, const Spec *p, double f)
 	return pad(j, p, jin_str(j, text, strlen(text), false), strlen(sign), '>');
 }
 
-JStr *
+static JStr *
 jin_format_spec(Jin *j, JVal v, const JStr *s)
 {
-	Spec		p;
+	JinjaFormatSpec p;
 	JStr	   *text;
 
 	if (s->n == 0)
@@ -355,7 +355,7 @@ percent_number(Percent *p)
 }
 
 static void
-percent_text(Percent *p, Spec *s, JVal v)
+percent_text(Percent *p, JinjaFormatSpec *s, JVal v)
 {
 	JBuild		b = {0};
 	JStr	   *text;
@@ -374,7 +374,7 @@ percent_text(Percent *p, Spec *s, JVal v)
 }
 
 static void
-percent_number_out(Percent *p, Spec *s, JVal v)
+percent_number_out(Percent *p, JinjaFormatSpec *s, JVal v)
 {
 	if (v.t == JT_UNDEFINED)
 		jin_fail_undefined(p->j, v);
@@ -401,7 +401,7 @@ percent_number_out(Percent *p, Spec *s, JVal v)
 	if (s->precision >= 0)
 	{
 		/* a number of digits */
-		Spec		d = {.fill = '0',.align = '=',.sign = s->sign,.type = s->type,.precision = -1};
+		JinjaFormatSpec d = {.fill = '0',.align = '=',.sign = s->sign,.type = s->type,.precision = -1};
 		bool		sign = v.i < 0 || s->sign != '-';
 
 		d.width = s->precision + sign;
@@ -416,7 +416,7 @@ percent_number_out(Percent *p, Spec *s, JVal v)
 static void
 conversion(Percent *p)
 {
-	Spec		s = {.fill = ' ',.sign = '-',.precision = -1};
+	JinjaFormatSpec s = {.fill = ' ',.sign = '-',.precision = -1};
 	bool		keyed = p->i < p->f->n && p->f->s[p->i] == '(';
 	JVal		v = keyed ? keyed_arg(p) : jin_none();
 
@@ -508,18 +508,18 @@ jin_percent(Jin *j, JStr *fmt, JVal args)
 
 /* ---- "...".format(...) ---- */
 
-typedef struct Fields
+typedef struct JinjaFormatFields
 {
 	Jin		   *j;
 	const JArgs *a;
 	JVal		map;			/* format_map's mapping; JT_NONE: the arguments */
 	int64_t		next;			/* automatic numbering; -1: by hand */
-} Fields;
+} JinjaFormatFields;
 
-static JStr *format_text(Fields *x, const JStr *f, int level);
+static JStr *format_text(JinjaFormatFields *x, const JStr *f, int level);
 
 static JVal
-field_value(Fields *x, const JStr *name)
+field_value(JinjaFormatFields *x, const JStr *name)
 {
 	int64_t		n = 0;
 	const JPair *p;
@@ -560,7 +560,7 @@ field_value(Fields *x, const JStr *name)
 
 /* "0.name[key]" */
 static JVal
-field_path(Fields *x, const JStr *s)
+field_path(JinjaFormatFields *x, const JStr *s)
 {
 	size_t		i = 0;
 	JVal		v;
@@ -603,7 +603,7 @@ field_path(Fields *x, const JStr *s)
 
 /* A replacement field's inside: "name!r:spec" */
 static JStr *
-field(Fields *x, const JStr *s, int level)
+field(JinjaFormatFields *x, const JStr *s, int level)
 {
 	size_t		i = 0;
 	size_t		end;
@@ -646,7 +646,7 @@ field(Fields *x, const JStr *s, int level)
 }
 
 static JStr *
-format_text(Fields *x, const JStr *f, int level)
+format_text(JinjaFormatFields *x, const JStr *f, int level)
 {
 	JBuild		b = {0};
 	size_t		i = 0;
@@ -691,7 +691,7 @@ format_text(Fields *x, const JStr *f, int level)
 JStr *
 jin_format(Jin *j, JStr *fmt, const JArgs *a)
 {
-	Fields		x = {.j = j,.a = a};
+	JinjaFormatFields x = {.j = j,.a = a};
 
 	return format_text(&x, fmt, 1);
 }
@@ -699,7 +699,7 @@ jin_format(Jin *j, JStr *fmt, const JArgs *a)
 JStr *
 jin_format_map(Jin *j, JStr *fmt, JVal map)
 {
-	Fields		x = {.j = j,.map = map};
+	JinjaFormatFields x = {.j = j,.map = map};
 
 	return format_text(&x, fmt, 1);
 }

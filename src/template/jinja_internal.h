@@ -1,7 +1,7 @@
 /*
- * jinja_int.h
+ * jinja_internal.h
  *	  Values, nodes and runs of the Jinja interpreter; seen by src/text/jinja*.c and
- *	  chat.c only.
+ *	  chat_template.c only.
  *
  * Memory: everything belongs to an arena (a run's or a template's) and is freed
  * with it.  Errors: jin_fail() does not return; it jumps to whoever entered the
@@ -9,12 +9,12 @@
  * outside of an arena.  Strings, lists and dicts never change once another value
  * can see them; namespaces do.
  */
-#ifndef VLLM_TEXT_JINJA_INT_H
-#define VLLM_TEXT_JINJA_INT_H
+#ifndef VLLM_TEMPLATE_JINJA_INTERNAL_H
+#define VLLM_TEMPLATE_JINJA_INTERNAL_H
 
 #include <setjmp.h>
 
-#include "text/jinja.h"
+#include "template/jinja.h"
 
 typedef enum JType
 {
@@ -465,7 +465,6 @@ void		jin_float_repr(Jin *j, char *to, size_t size, double f);
 JStr	   *jin_percent(Jin *j, JStr *fmt, JVal args);
 JStr	   *jin_format(Jin *j, JStr *fmt, const JArgs *a);
 JStr	   *jin_format_map(Jin *j, JStr *fmt, JVal map);
-JStr	   *jin_format_spec(Jin *j, JVal v, const JStr *spec);
 
 /* ---- jinja_json.c ---- */
 JVal		jin_json_read(Jin *j, const char *s, size_t n, bool input);
@@ -539,16 +538,12 @@ JNode	   *jin_tuple(JParse *p, bool simple, bool with_cond, bool parens, bool ns
 JNode	   *jin_target(JParse *p, bool nsref);
 JNode	   *jin_name_target(JParse *p);
 JNode	   *jin_filters(JParse *p, JNode *value, bool inline_start);
-JNode	   *jin_parse(Jin *j, const char *s, size_t n);
-void		jin_check(Jin *j, JinTemplate *t);
 JVal		jin_eval(Jin *j, const JNode *n, JScope *sc);
 void		jin_exec(Jin *j, const JNode *n, JScope *sc);
 JScope	   *jin_scope(Jin *j, JScope *up);
 void		jin_assign(Jin *j, const JNode *target, JVal v, JScope *sc);
 void		jin_let(Jin *j, JScope *sc, const JStr *name, JVal v);
-JVal		jin_lookup(Jin *j, JScope *sc, const JStr *name);
 JVal		jin_call(Jin *j, JVal fn, const JArgs *a);
-JVal		jin_call_macro(Jin *j, const JMacro *m, const JArgs *a);
 JVal		jin_loop_attr(Jin *j, JLoop *l, const JStr *name);
 JVal		jin_run_loop(Jin *j, const JNode *n, JSeq seq, int64_t len, JScope *sc, int depth0);
 JVal		jin_global(Jin *j, const JStr *name, bool *found);

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 #include "text/utf8.h"
 
 bool

@@ -6,7 +6,7 @@
  * integers have all 64 bits, objects their order.  Writing is Python's json.dumps() as
  * Hugging Face calls it for the tojson filter: no HTML escapes, ensure_ascii off.
  *
- * Tested by tests/golden/jinja_golden.c, tests/unit/test_jinja.c.
+ * Tested by tests/golden/jinja_golden.c, tests/unit/template/test_jinja.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -269,7 +269,7 @@ jin_json_read(Jin *j, const char *s, size_t n, bool input)
 
 /* ---- writing ---- */
 
-typedef struct Write
+typedef struct JinjaJsonWrite
 {
 	Jin		   *j;
 	JBuild		b;
@@ -280,12 +280,12 @@ typedef struct Write
 	const JStr *key;
 	bool		sort;
 	int			depth;
-} Write;
+} JinjaJsonWrite;
 
-static void write_value(Write *w, JVal v);
+static void write_value(JinjaJsonWrite *w, JVal v);
 
 static void
-write_string(Write *w, const JStr *s)
+write_string(JinjaJsonWrite *w, const JStr *s)
 {
 	size_t		len;
 	size_t		from = 0;
@@ -318,7 +318,7 @@ write_string(Write *w, const JStr *s)
 }
 
 static void
-write_number(Write *w, JVal v)
+write_number(JinjaJsonWrite *w, JVal v)
 {
 	char		text[40];
 
@@ -334,7 +334,7 @@ write_number(Write *w, JVal v)
 }
 
 static void
-write_newline(Write *w)
+write_newline(JinjaJsonWrite *w)
 {
 	if (!w->pretty)
 		return;
@@ -344,7 +344,7 @@ write_newline(Write *w)
 }
 
 static void
-write_key(Write *w, JVal k)
+write_key(JinjaJsonWrite *w, JVal k)
 {
 	switch (k.t)
 	{
@@ -369,7 +369,7 @@ write_key(Write *w, JVal k)
 }
 
 static void
-write_dict(Write *w, const JDict *d)
+write_dict(JinjaJsonWrite *w, const JDict *d)
 {
 	JVal	   *keys = jin_alloc(w->j, d->n * sizeof(JVal));
 	JVal	   *at = jin_alloc(w->j, d->n * sizeof(JVal));
@@ -401,7 +401,7 @@ write_dict(Write *w, const JDict *d)
 }
 
 static void
-write_list(Write *w, const JList *l)
+write_list(JinjaJsonWrite *w, const JList *l)
 {
 	jin_build_c(w->j, &w->b, "[");
 	w->depth++;
@@ -419,7 +419,7 @@ write_list(Write *w, const JList *l)
 }
 
 static void
-write_value(Write *w, JVal v)
+write_value(JinjaJsonWrite *w, JVal v)
 {
 	jin_enter(w->j);
 	jin_step(w->j, 1);
@@ -456,7 +456,7 @@ jin_json_write(Jin *j, JVal v, const JArgs *a)
 {
 	static const char *const names[] = {"ensure_ascii", "indent", "separators", "sort_keys", NULL};
 	JVal		arg[4] = {jin_bool(false), jin_none(), jin_none(), jin_bool(false)};
-	Write		w = {.j = j};
+	JinjaJsonWrite w = {.j = j};
 	int64_t		n;
 
 	jin_args(j, "tojson", a, names, 0, arg);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

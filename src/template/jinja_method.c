@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 typedef struct Methods
 {

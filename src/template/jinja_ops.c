@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 #include "text/utf8.h"
 
 static const char *

@@ -11,8 +11,8 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/jinja_int.h"
+#include "base/alloc.h"
+#include "template/jinja_internal.h"
 
 #define MAX_SOURCE	((size_t) 4 << 20)
 
@@ -393,7 +393,7 @@ parse_until(JParse *p, const char *a, const char *b, const char *c)
 	}
 }
 
-JNode *
+static JNode *
 jin_parse(Jin *j, const char *s, size_t n)
 {
 	JParse		p = {.j = j};
@@ -411,17 +411,17 @@ jin_parse(Jin *j, const char *s, size_t n)
 /* ---- what a template does ---- */
 
 /* Names that hold, as far as assignments show, ... */
-typedef struct Names
+typedef struct JinjaParseNames
 {
 	Jin		   *j;
 	JList	   *chats;			/* the messages */
 	JList	   *messages;		/* one of them */
 	JList	   *contents;		/* a message's content */
 	JinUses		uses;
-} Names;
+} JinjaParseNames;
 
 static bool
-named(const Names *w, const JList *l, const JNode *n)
+named(const JinjaParseNames *w, const JList *l, const JNode *n)
 {
 	jin_step(w->j, l->n / 8);
 	for (size_t i = 0; n->kind == N_NAME && i < l->n; i++)
@@ -432,7 +432,7 @@ named(const Names *w, const JList *l, const JNode *n)
 
 /* Look through filters, slices, conditions and defaults. */
 static bool
-is_kind(const JList *l, const JNode *n, bool (*more) (const Names *w, const JNode *n), const Names *w)
+is_kind(const JList *l, const JNode *n, bool (*more) (const JinjaParseNames *w, const JNode *n), const JinjaParseNames *w)
 {
 	if (n == NULL)
 		return false;
@@ -449,7 +449,7 @@ is_kind(const JList *l, const JNode *n, bool (*more) (const Names *w, const JNod
 
 /* messages[0], or a name of one */
 static bool
-is_message(const Names *w, const JNode *n)
+is_message(const JinjaParseNames *w, const JNode *n)
 {
 	return named(w, w->messages, n) ||
 		(n->kind == N_ITEM && n->b->kind != N_SLICE && is_kind(w->chats, n->a, NULL, w) &&
@@ -458,7 +458,7 @@ is_message(const Names *w, const JNode *n)
 
 /* message.content, message['content'], message.get('content') */
 static bool
-is_content(const Names *w, const JNode *n)
+is_content(const JinjaParseNames *w, const JNode *n)
 {
 	if (n->kind == N_ATTR)
 		return jin_str_is(n->str, "content") && is_message(w, n->a);
@@ -471,7 +471,7 @@ is_content(const Names *w, const JNode *n)
 }
 
 static void
-note_assignment(Jin *j, Names *w, const JNode *target, const JNode *value)
+note_assignment(Jin *j, JinjaParseNames *w, const JNode *target, const JNode *value)
 {
 	if (target->kind != N_NAME)
 		return;
@@ -484,7 +484,7 @@ note_assignment(Jin *j, Names *w, const JNode *target, const JNode *value)
 }
 
 static void
-note_uses(Jin *j, Names *w, const JNode *n)
+note_uses(Jin *j, JinjaParseNames *w, const JNode *n)
 {
 	if (n->kind == N_SET)
 		note_assignment(j, w, n->a, n->b);
@@ -503,7 +503,7 @@ note_uses(Jin *j, Names *w, const JNode *n)
 
 /* Filters and tests that don't exist, and what note_uses() sees. */
 static void
-check(Jin *j, Names *w, const JNode *n, bool soft)
+check(Jin *j, JinjaParseNames *w, const JNode *n, bool soft)
 {
 	for (; n != NULL; n = n->next)
 	{
@@ -539,10 +539,10 @@ check(Jin *j, Names *w, const JNode *n, bool soft)
 	}
 }
 
-void
+static void
 jin_check(Jin *j, JinTemplate *t)
 {
-	Names		w = {.j = j,.chats = jin_list(j, 4),.messages = jin_list(j, 4),.contents = jin_list(j, 4)};
+	JinjaParseNames w = {.j = j,.chats = jin_list(j, 4),.messages = jin_list(j, 4),.contents = jin_list(j, 4)};
 
 	jin_list_add(j, w.chats, jin_cstr(j, "messages"));
 	check(j, &w, t->body, false);

@@ -12,7 +12,7 @@
  */
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 typedef enum Meaning
 {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "text/jinja_case.h"
-#include "text/jinja_int.h"
+#include "template/jinja_case.h"
+#include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/jinja_int.h"
+#include "template/jinja_internal.h"
 
 static JVal
 operand(Jin *j, const JArgs *a)

@@ -9,14 +9,14 @@
  * Dicts keep the order of insertion; a hash index is made when one grows past a few
  * entries.  Nothing is ever deleted from one: templates can't change dicts.
  *
- * Tested by tests/golden/jinja_golden.c, tests/unit/test_jinja.c.
+ * Tested by tests/golden/jinja_golden.c, tests/unit/template/test_jinja.c.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/jinja_int.h"
+#include "base/alloc.h"
+#include "template/jinja_internal.h"
 #include "text/utf8.h"
 
 #define SLAB_BYTES		16384

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/jinja_filter.h"
+#include "template/jinja_filter.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

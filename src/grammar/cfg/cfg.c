@@ -12,12 +12,12 @@
  * without the one that has been.  Parts that may be empty are passed over here, so the parser
  * never meets an empty match.
  */
-#include "grammar/cfg_int.h"
+#include "grammar/cfg/cfg_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_NODES	500000
 #define MAX_TRANS	8000000
@@ -25,7 +25,7 @@
 #define MAX_DEPTH	1500
 #define UNKNOWN		UINT32_MAX
 
-typedef enum Kind
+typedef enum CfgKind
 {
 	C_NONE,
 	C_EMPTY,
@@ -37,9 +37,9 @@ typedef enum Kind
 	C_MEMBERS,					/* a: state */
 	C_NEXT,						/* the state after entry b of state a */
 	C_ENTRY						/* one more entry in state a, then what C_NEXT is */
-} Kind;
+} CfgKind;
 
-typedef struct Node
+typedef struct CfgTreeNode
 {
 	uint8_t		kind;
 	bool		nullable;
@@ -52,13 +52,13 @@ typedef struct Node
 				max;
 	uint32_t	trans;			/* index of the first transition; UNKNOWN = not made */
 	uint32_t	n_trans;
-} Node;
+} CfgTreeNode;
 
-typedef struct Rule
+typedef struct CfgTreeRule
 {
 	CfgNode		body;			/* UNKNOWN = not defined */
 	CfgNode		ref;			/* the node that refers to it; UNKNOWN = none */
-} Rule;
+} CfgTreeRule;
 
 typedef struct Trans
 {
@@ -69,9 +69,9 @@ typedef struct Trans
 
 struct Cfg
 {
-	Re		   *re;
+	Regex	   *re;
 	Members    *members;
-	Node	   *node;
+	CfgTreeNode *node;
 	uint32_t	n,
 				cap;
 	uint32_t   *hash;
@@ -79,7 +79,7 @@ struct Cfg
 	uint32_t   *kids;
 	uint32_t	n_kids,
 				cap_kids;
-	Rule	   *rule;
+	CfgTreeRule *rule;
 	uint32_t	n_rules,
 				cap_rules;
 	Trans		trans;
@@ -99,7 +99,7 @@ mix(uint32_t h, uint32_t v)
 }
 
 static uint32_t
-hash_node(const Cfg *c, const Node *x)
+hash_node(const Cfg *c, const CfgTreeNode *x)
 {
 	uint32_t	h = mix(mix(x->kind, x->min), x->max);
 
@@ -111,7 +111,7 @@ hash_node(const Cfg *c, const Node *x)
 }
 
 static bool
-same_node(const Cfg *c, const Node *x, const Node *y)
+same_node(const Cfg *c, const CfgTreeNode *x, const CfgTreeNode *y)
 {
 	if (x->kind != y->kind || x->min != y->min || x->max != y->max || x->b != y->b)
 		return false;
@@ -150,11 +150,11 @@ node_empty(const void *arg, CfgNode a)
 
 /* Does it match anything, and the empty text, given what its parts do? */
 static void
-facts(Cfg *c, const Node *x, bool *alive, bool *nullable)
+facts(Cfg *c, const CfgTreeNode *x, bool *alive, bool *nullable)
 {
-	const Node *a = &c->node[x->a < c->n ? x->a : 0];
-	const Node *b = &c->node[x->b < c->n ? x->b : 0];
-	const Rule *r;
+	const CfgTreeNode *a = &c->node[x->a < c->n ? x->a : 0];
+	const CfgTreeNode *b = &c->node[x->b < c->n ? x->b : 0];
+	const CfgTreeRule *r;
 
 	*alive = true;
 	*nullable = false;
@@ -205,7 +205,7 @@ facts(Cfg *c, const Node *x, bool *alive, bool *nullable)
 }
 
 static CfgNode
-intern(Cfg *c, Node *x)
+intern(Cfg *c, CfgTreeNode *x)
 {
 	uint32_t	h;
 
@@ -229,7 +229,7 @@ intern(Cfg *c, Node *x)
 	if (c->n == c->cap)
 	{
 		c->cap *= 2;
-		c->node = mem_realloc(c->node, c->cap * sizeof(Node));
+		c->node = mem_realloc(c->node, c->cap * sizeof(CfgTreeNode));
 	}
 	x->trans = UNKNOWN;
 	c->node[c->n] = *x;
@@ -238,9 +238,9 @@ intern(Cfg *c, Node *x)
 }
 
 static CfgNode
-make(Cfg *c, Kind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
+make(Cfg *c, CfgKind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
 {
-	Node		x = {.kind = (uint8_t) kind,.a = a,.b = b,.min = min,.max = max};
+	CfgTreeNode	x = {.kind = (uint8_t) kind,.a = a,.b = b,.min = min,.max = max};
 
 	if (kind == C_SEQ)			/* a chain is walked, not descended */
 		x.depth = c->node[a].depth + 1 > c->node[b].depth ? c->node[a].depth + 1 : c->node[b].depth;
@@ -257,7 +257,7 @@ cfg_new(void)
 	c->re = re_new(0);
 	c->members = members_new();
 	c->cap = 64;
-	c->node = mem_alloc(c->cap * sizeof(Node));
+	c->node = mem_alloc(c->cap * sizeof(CfgTreeNode));
 	c->hash_cap = 128;
 	c->hash = mem_alloc(c->hash_cap * sizeof(uint32_t));
 	memset(c->hash, 0xff, c->hash_cap * sizeof(uint32_t));
@@ -281,7 +281,7 @@ cfg_free(Cfg *c)
 	mem_free(c);
 }
 
-Re *
+Regex *
 cfg_re(Cfg *c)
 {
 	return c->re;
@@ -296,8 +296,8 @@ cfg_size(const Cfg *c)
 size_t
 cfg_memory(const Cfg *c)
 {
-	return sizeof(Cfg) + re_memory(c->re) + members_memory(c->members) + c->cap * sizeof(Node) +
-		(c->hash_cap + c->cap_kids) * sizeof(uint32_t) + c->cap_rules * sizeof(Rule) +
+	return sizeof(Cfg) + re_memory(c->re) + members_memory(c->members) + c->cap * sizeof(CfgTreeNode) +
+		(c->hash_cap + c->cap_kids) * sizeof(uint32_t) + c->cap_rules * sizeof(CfgTreeRule) +
 		c->trans.cap * sizeof(CfgTrans);
 }
 
@@ -340,9 +340,9 @@ cfg_rule_new(Cfg *c)
 	if (c->n_rules == c->cap_rules)
 	{
 		c->cap_rules = c->cap_rules > 0 ? c->cap_rules * 2 : 16;
-		c->rule = mem_realloc(c->rule, c->cap_rules * sizeof(Rule));
+		c->rule = mem_realloc(c->rule, c->cap_rules * sizeof(CfgTreeRule));
 	}
-	c->rule[c->n_rules] = (Rule) {UNKNOWN, UNKNOWN};
+	c->rule[c->n_rules] = (CfgTreeRule) {UNKNOWN, UNKNOWN};
 	return c->n_rules++;
 }
 
@@ -415,7 +415,7 @@ flatten(const Cfg *c, const CfgNode *a, size_t n, CfgNode *v)
 
 	for (size_t i = 0; i < n; i++)
 	{
-		const Node *x = &c->node[a[i]];
+		const CfgTreeNode *x = &c->node[a[i]];
 
 		if (x->kind == C_ALT)
 		{
@@ -437,7 +437,7 @@ CfgNode
 cfg_alts(Cfg *c, const CfgNode *a, size_t n)
 {
 	size_t		room = flatten(c, a, n, NULL);
-	Node		x = {.kind = C_ALT,.a = c->n_kids};
+	CfgTreeNode	x = {.kind = C_ALT,.a = c->n_kids};
 	CfgNode    *v;
 	CfgNode		r;
 
@@ -455,7 +455,7 @@ cfg_alts(Cfg *c, const CfgNode *a, size_t n)
 	for (size_t i = 0; i < room; i++)
 		if (x.b == 0 || v[x.b - 1] != v[i])
 		{
-			const Node *k = &c->node[v[i]];
+			const CfgTreeNode *k = &c->node[v[i]];
 
 			x.depth = k->depth + 1 > x.depth ? k->depth + 1 : x.depth;
 			v[x.b++] = v[i];
@@ -536,7 +536,7 @@ typedef struct Settle
 static void
 each_part(const Cfg *c, uint32_t i, void (*fn) (Settle *, uint32_t part, uint32_t user), Settle *s)
 {
-	const Node *x = &c->node[i];
+	const CfgTreeNode *x = &c->node[i];
 	const CfgMembers *m;
 
 	switch (x->kind)
@@ -605,7 +605,7 @@ settle(Cfg *c)
 	while (s.n > 0)
 	{
 		uint32_t	i = s.queue[--s.n];
-		Node	   *x = &c->node[i];
+		CfgTreeNode *x = &c->node[i];
 		bool		alive;
 		bool		nullable;
 
@@ -617,7 +617,7 @@ settle(Cfg *c)
 		x->nullable = nullable;
 		for (uint32_t k = i > 0 ? s.first[i - 1] : 0; k < s.first[i]; k++)
 		{
-			Node	   *u = &c->node[s.user[k]];
+			CfgTreeNode *u = &c->node[s.user[k]];
 
 			/* to look at many alternatives again for each of them would take their square */
 			if (u->queued || (u->alive && (u->nullable || !nullable)))
@@ -781,7 +781,7 @@ trans_keep(Cfg *c, CfgNode a, Trans *t)
 static void
 trans_find(Cfg *c, CfgNode a, Trans *t)
 {
-	Node		x = c->node[a];
+	CfgTreeNode	x = c->node[a];
 
 	switch (x.kind)
 	{

@@ -2,7 +2,7 @@
  * cfg.h
  *	  Context-free grammars: rules whose bodies are expressions over lexemes and rules.
  *
- * A lexeme is a regular expression (re.h) over bytes; it matches in one piece.  A
+ * A lexeme is a regular expression (regex.h) over bytes; it matches in one piece.  A
  * rule's body is a node, made of the builders below; bodies may refer to any rule,
  * also to ones defined later or to themselves, on the left, too.  Nodes are numbers and
  * hash-consed: the same thing built twice is the same number.  Builders never fail;
@@ -17,10 +17,10 @@
  * CFG_NONE: alternatives with it disappear, sequences with it are CFG_NONE.  For rules this
  * is settled by cfg_finish(), so a grammar never leads into a dead end.
  */
-#ifndef VLLM_GRAMMAR_CFG_H
-#define VLLM_GRAMMAR_CFG_H
+#ifndef VLLM_GRAMMAR_CFG_CFG_H
+#define VLLM_GRAMMAR_CFG_CFG_H
 
-#include "grammar/re.h"
+#include "grammar/regex/regex.h"
 
 typedef struct Cfg Cfg;
 typedef uint32_t CfgNode;
@@ -33,7 +33,7 @@ typedef uint32_t CfgRule;
 Cfg		   *cfg_new(void);
 void		cfg_free(Cfg *c);
 /* The universe of its lexemes; owned by the grammar. */
-Re		   *cfg_re(Cfg *c);
+Regex	   *cfg_re(Cfg *c);
 
 /* A text that the expression matches (it may match the empty text). */
 CfgNode		cfg_lexeme(Cfg *c, ReNode re);

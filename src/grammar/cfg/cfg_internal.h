@@ -1,15 +1,15 @@
 /*
- * cfg_int.h
+ * cfg_internal.h
  *	  A finished grammar as the parser sees it: nodes with transitions.
  *
  * A node is what remains to be matched.  By a symbol (a lexeme or a rule, matched to a
  * text that isn't empty) it goes over to other nodes, as an expression does by a byte to its
  * derivative; they are made when they are first asked for.
  */
-#ifndef VLLM_GRAMMAR_CFG_INT_H
-#define VLLM_GRAMMAR_CFG_INT_H
+#ifndef VLLM_GRAMMAR_CFG_CFG_INTERNAL_H
+#define VLLM_GRAMMAR_CFG_CFG_INTERNAL_H
 
-#include "grammar/cfg.h"
+#include "grammar/cfg/cfg.h"
 
 /* Of a transition: lexemes are even, rules odd. */
 typedef uint32_t CfgSym;
@@ -48,7 +48,7 @@ size_t		cfg_memory(const Cfg *c);
 void		cfg_begin(Cfg *c);
 uint64_t	cfg_work(const Cfg *c);
 
-/* ---- members (cfg_members.c) ---- */
+/* ---- members (cfg_object_members.c) ---- */
 
 typedef struct Members Members;	/* all sets of members of a grammar, and their states */
 

@@ -1,5 +1,5 @@
 /*
- * cfg_members.c
+ * cfg_object_members.c
  *	  Entries in any order or in a given one, each at most once.
  *
  * A state is the set of members that have been, the number of entries and, in ordered
@@ -10,15 +10,15 @@
  * What must come yet is the closure of the required members and those that have been under
  * the dependencies.  An entry may come if afterwards all that must come still can.
  */
-#include "grammar/cfg_int.h"
+#include "grammar/cfg/cfg_internal.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_STEPS	((uint64_t) 20000000)
 
-typedef struct Spec
+typedef struct ObjectMembersSpec
 {
 	CfgMembers	m;
 	uint32_t	words;			/* of a set of members */
@@ -27,22 +27,22 @@ typedef struct Spec
 	uint64_t   *depends;		/* members in dependencies */
 	bool		rest_alive;
 	uint32_t	max;			/* of entries: one if nothing can separate two */
-} Spec;
+} ObjectMembersSpec;
 
-typedef struct State
+typedef struct ObjectMembersState
 {
 	uint32_t	spec;
 	uint32_t	count;			/* of entries, clipped */
 	uint32_t	from;			/* ordered: the first member that may come */
 	uint32_t	bits;			/* index of the set of members that have been */
-} State;
+} ObjectMembersState;
 
 struct Members
 {
-	Spec	   *spec;
+	ObjectMembersSpec *spec;
 	uint32_t	n_specs,
 				cap_specs;
-	State	   *state;
+	ObjectMembersState *state;
 	uint32_t	n,
 				cap;
 	uint64_t   *bits;
@@ -116,7 +116,7 @@ members_free(Members *m)
 size_t
 members_memory(const Members *m)
 {
-	return sizeof(Members) + m->cap_specs * sizeof(Spec) + m->cap * sizeof(State) +
+	return sizeof(Members) + m->cap_specs * sizeof(ObjectMembersSpec) + m->cap * sizeof(ObjectMembersState) +
 		m->cap_bits * sizeof(uint64_t) + m->hash_cap * sizeof(uint32_t);
 }
 
@@ -144,7 +144,7 @@ from_on(uint32_t from, uint32_t i)
 /* ---- states ---- */
 
 static uint32_t
-hash_state(const Members *m, const State *s)
+hash_state(const Members *m, const ObjectMembersState *s)
 {
 	const uint64_t *b = m->bits + s->bits;
 	uint64_t	h = s->spec * 0x9E3779B97F4A7C15u + s->count;
@@ -186,7 +186,7 @@ bits_room(Members *m, uint32_t words)
 
 /* The state with these parts; its bits have been put behind those there are. */
 static uint32_t
-intern(Members *m, State s)
+intern(Members *m, ObjectMembersState s)
 {
 	uint32_t	words = m->spec[s.spec].words;
 	uint32_t	h;
@@ -197,7 +197,7 @@ intern(Members *m, State s)
 	h = hash_state(m, &s) & (m->hash_cap - 1);
 	for (; m->hash[h] != UINT32_MAX; h = (h + 1) & (m->hash_cap - 1))
 	{
-		const State *o = &m->state[m->hash[h]];
+		const ObjectMembersState *o = &m->state[m->hash[h]];
 
 		if (o->spec == s.spec && o->count == s.count && o->from == s.from &&
 			memcmp(m->bits + o->bits, m->bits + s.bits, words * sizeof(uint64_t)) == 0)
@@ -206,7 +206,7 @@ intern(Members *m, State s)
 	if (m->n == m->cap)
 	{
 		m->cap = m->cap > 0 ? m->cap * 2 : 64;
-		m->state = mem_realloc(m->state, m->cap * sizeof(State));
+		m->state = mem_realloc(m->state, m->cap * sizeof(ObjectMembersState));
 	}
 	m->n_bits += words;
 	m->hash[h] = m->n;
@@ -220,19 +220,19 @@ members_add(Members *m, const CfgMembers *spec)
 	uint32_t	words = ((uint32_t) spec->n + 63) / 64 + 1;
 	CfgMember  *member = mem_alloc((spec->n + 1) * sizeof(CfgMember));
 	CfgDep	   *dep = mem_alloc((spec->n_deps + 1) * sizeof(CfgDep));
-	Spec	   *s;
+	ObjectMembersSpec *s;
 
 	if (m->n_specs == m->cap_specs)
 	{
 		m->cap_specs = m->cap_specs > 0 ? m->cap_specs * 2 : 16;
-		m->spec = mem_realloc(m->spec, m->cap_specs * sizeof(Spec));
+		m->spec = mem_realloc(m->spec, m->cap_specs * sizeof(ObjectMembersSpec));
 	}
 	s = &m->spec[m->n_specs];
 	if (spec->n > 0)
 		memcpy(member, spec->member, spec->n * sizeof(CfgMember));
 	if (spec->n_deps > 0)
 		memcpy(dep, spec->dep, spec->n_deps * sizeof(CfgDep));
-	*s = (Spec) {.m = *spec,.words = words};
+	*s = (ObjectMembersSpec) {.m = *spec,.words = words};
 	s->m.member = member;
 	s->m.dep = dep;
 	/* a bound that can't be reached is none */
@@ -254,7 +254,7 @@ members_add(Members *m, const CfgMembers *spec)
 		m->work[i] = mem_realloc(m->work[i], words * sizeof(uint64_t));
 	m->cap_work = words > m->cap_work ? words : m->cap_work;
 	memset(bits_room(m, words), 0, words * sizeof(uint64_t));
-	return intern(m, (State) {m->n_specs++, 0, 0, 0});
+	return intern(m, (ObjectMembersState) {m->n_specs++, 0, 0, 0});
 }
 
 const CfgMembers *
@@ -270,7 +270,7 @@ members_started(const Members *m, uint32_t state)
 }
 
 static void
-set_alive(Spec *s, MembersAlive alive, const void *arg)
+set_alive(ObjectMembersSpec *s, MembersAlive alive, const void *arg)
 {
 	for (uint32_t i = 0; i < s->m.n; i++)
 		if (alive(arg, s->m.member[i].node))
@@ -300,7 +300,7 @@ members_finish(Members *m, MembersAlive alive, MembersAlive empty, const void *a
 
 /* Take in what the members of the set ask for; false if they can't be at all. */
 static bool
-close_set(Members *m, const Spec *s, uint64_t *set)
+close_set(Members *m, const ObjectMembersSpec *s, uint64_t *set)
 {
 	bool		more = s->m.n_deps > 0;
 
@@ -330,11 +330,11 @@ close_set(Members *m, const Spec *s, uint64_t *set)
  * The parts after entry i (CFG_INF: as they are): count and from, and what has been in
  * work[0].
  */
-static State
+static ObjectMembersState
 parts_after(Members *m, uint32_t state, uint32_t i)
 {
-	State		s = m->state[state];
-	const Spec *p = &m->spec[s.spec];
+	ObjectMembersState s = m->state[state];
+	const ObjectMembersSpec *p = &m->spec[s.spec];
 	uint32_t	n = (uint32_t) p->m.n;
 	uint32_t	clip = p->m.min > 1 ? p->m.min : 1;
 
@@ -353,14 +353,14 @@ parts_after(Members *m, uint32_t state, uint32_t i)
 
 /* Can member i still come in a state with these parts? */
 static bool
-available(const Spec *p, const State *s, const uint64_t *been, uint32_t i)
+available(const ObjectMembersSpec *p, const ObjectMembersState *s, const uint64_t *been, uint32_t i)
 {
 	return has(p->alive, i) && !has(been, i) && (!p->m.ordered || i >= s->from);
 }
 
 /* The members of word i that can still come. */
 static uint64_t
-available_word(const Spec *p, const State *s, const uint64_t *been, uint32_t i)
+available_word(const ObjectMembersSpec *p, const ObjectMembersState *s, const uint64_t *been, uint32_t i)
 {
 	return p->alive[i] & ~been[i] & (p->m.ordered ? from_on(s->from, i) : UINT64_MAX);
 }
@@ -370,7 +370,7 @@ available_word(const Spec *p, const State *s, const uint64_t *been, uint32_t i)
  * come.  work[1] has what comes anyway, work[2] will have those besides.
  */
 static uint32_t
-comes_with(Members *m, const Spec *p, const State *s, uint32_t i)
+comes_with(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t i)
 {
 	uint32_t	n = 0;
 
@@ -392,7 +392,7 @@ comes_with(Members *m, const Spec *p, const State *s, uint32_t i)
 
 /* The member in dependencies that brings the fewest along; *least = how many, 0: there is none. */
 static uint32_t
-lightest(Members *m, const Spec *p, const State *s, uint32_t *least)
+lightest(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t *least)
 {
 	uint32_t	best = 0;
 
@@ -417,7 +417,7 @@ lightest(Members *m, const Spec *p, const State *s, uint32_t *least)
  * Takes first those that bring none along, then what brings the fewest, so that the upper bound is kept.
  */
 static bool
-can_fill(Members *m, const Spec *p, const State *s, uint32_t count)
+can_fill(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, uint32_t count)
 {
 	uint32_t	alone = 0;
 
@@ -450,9 +450,9 @@ can_fill(Members *m, const Spec *p, const State *s, uint32_t count)
  * no end can be reached.
  */
 static bool
-viable(Members *m, const State *s, uint32_t *missing)
+viable(Members *m, const ObjectMembersState *s, uint32_t *missing)
 {
-	const Spec *p = &m->spec[s->spec];
+	const ObjectMembersSpec *p = &m->spec[s->spec];
 	uint64_t   *need = m->work[1];
 
 	*missing = 0;
@@ -480,8 +480,8 @@ viable(Members *m, const State *s, uint32_t *missing)
 bool
 members_may(Members *m, uint32_t state, uint32_t i)
 {
-	State		s = m->state[state];
-	const Spec *p = &m->spec[s.spec];
+	ObjectMembersState s = m->state[state];
+	const ObjectMembersSpec *p = &m->spec[s.spec];
 	uint32_t	missing;
 
 	if (i == p->m.n ? !p->rest_alive : !available(p, &s, m->bits + s.bits, i))
@@ -497,7 +497,7 @@ members_may(Members *m, uint32_t state, uint32_t i)
 bool
 members_may_end(Members *m, uint32_t state, uint32_t i)
 {
-	State		s = parts_after(m, state, i);
+	ObjectMembersState s = parts_after(m, state, i);
 	uint32_t	missing;
 
 	return viable(m, &s, &missing) && missing == 0 && s.count >= m->spec[s.spec].m.min;
@@ -506,7 +506,7 @@ members_may_end(Members *m, uint32_t state, uint32_t i)
 uint32_t
 members_next(Members *m, uint32_t state, uint32_t i)
 {
-	State		s = parts_after(m, state, i);
+	ObjectMembersState s = parts_after(m, state, i);
 	uint32_t	words = m->spec[s.spec].words;
 
 	memcpy(bits_room(m, words), m->work[0], words * sizeof(uint64_t));
@@ -516,7 +516,7 @@ members_next(Members *m, uint32_t state, uint32_t i)
 bool
 members_alive(Members *m, uint32_t state, MembersAlive alive, const void *arg)
 {
-	State		s = parts_after(m, state, CFG_INF);
+	ObjectMembersState s = parts_after(m, state, CFG_INF);
 	uint32_t	missing;
 
 	set_alive(&m->spec[s.spec], alive, arg);

@@ -1,5 +1,5 @@
 /*
- * parse.c
+ * earley.c
  *	  Earley's algorithm over lexemes, with rows as values.
  *
  * A row stands for a place where a lexeme has ended.  It is a set of edges
@@ -23,14 +23,14 @@
  * lexemes that end there, whatever row they began at, make one new row together.  So there
  * are at most as many pairs as there are bytes in the longest open lexeme.
  */
-#include "grammar/parse.h"
+#include "grammar/cfg/earley.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/cfg_int.h"
-#include "grammar/ids.h"
+#include "base/alloc.h"
+#include "grammar/cfg/cfg_internal.h"
+#include "grammar/cfg/sequence_ids.h"
 
 #define UNKNOWN		UINT32_MAX
 #define SELF		(UINT32_MAX - 1)	/* the row itself */
@@ -54,16 +54,16 @@ typedef struct Edge
 	uint32_t	origin;
 } Edge;
 
-typedef struct Row
+typedef struct EarleyRow
 {
 	uint32_t	lex;			/* the lexer at its beginning; LEX_DEAD = nothing may come */
 	bool		accepts;
-} Row;
+} EarleyRow;
 
-typedef struct State
+typedef struct EarleyState
 {
 	uint32_t   *next;			/* by class; NULL = none asked for */
-} State;
+} EarleyState;
 
 struct Parse
 {
@@ -72,14 +72,14 @@ struct Parse
 	const uint8_t *cls;
 	uint32_t	n_cls;
 	Ids			rows;			/* accepts, then edges */
-	Row		   *row;
+	EarleyRow  *row;
 	uint32_t	n_rows,
 				cap_rows;
 	Ids			seeds;			/* items */
 	uint32_t   *seed_row;		/* row of each */
 	uint32_t	cap_seed_row;
 	Ids			states;			/* accepts, then pairs */
-	State	   *state;
+	EarleyState *state;
 	uint32_t	n_states,
 				cap_states;
 	size_t		tables;			/* bytes of next[] */
@@ -327,9 +327,9 @@ row_make(Parse *p)
 	if (p->n_rows == p->cap_rows)
 	{
 		p->cap_rows = p->cap_rows > 0 ? p->cap_rows * 2 : 64;
-		p->row = mem_realloc(p->row, p->cap_rows * sizeof(Row));
+		p->row = mem_realloc(p->row, p->cap_rows * sizeof(EarleyRow));
 	}
-	p->row[p->n_rows++] = (Row) {row_lexer(p), accepts};
+	p->row[p->n_rows++] = (EarleyRow) {row_lexer(p), accepts};
 	return r;
 }
 
@@ -459,9 +459,9 @@ state_make(Parse *p, uint32_t n, uint32_t row)
 		if (p->n_states == p->cap_states)
 		{
 			p->cap_states = p->cap_states > 0 ? p->cap_states * 2 : 64;
-			p->state = mem_realloc(p->state, p->cap_states * sizeof(State));
+			p->state = mem_realloc(p->state, p->cap_states * sizeof(EarleyState));
 		}
-		p->state[p->n_states++] = (State) {NULL};
+		p->state[p->n_states++] = (EarleyState) {NULL};
 	}
 	return s;
 }
@@ -646,7 +646,7 @@ size_t
 parse_memory(const Parse *p)
 {
 	return sizeof(Parse) + cfg_memory(p->c) + lexer_memory(p->lexer) + ids_memory(&p->rows) + ids_memory(&p->seeds) +
-		ids_memory(&p->states) + p->cap_rows * sizeof(Row) + p->cap_states * sizeof(State) + p->tables;
+		ids_memory(&p->states) + p->cap_rows * sizeof(EarleyRow) + p->cap_states * sizeof(EarleyState) + p->tables;
 }
 
 void

@@ -1,16 +1,16 @@
 /*
- * parse.h
+ * earley.h
  *	  Where a text stands in a grammar: states and steps by byte.
  *
  * A state is a number; equal situations have equal numbers, so a state can be
  * kept, copied and come back to freely.  States are made when first needed and live as long
  * as the Parse.
  */
-#ifndef VLLM_GRAMMAR_PARSE_H
-#define VLLM_GRAMMAR_PARSE_H
+#ifndef VLLM_GRAMMAR_CFG_EARLEY_H
+#define VLLM_GRAMMAR_CFG_EARLEY_H
 
-#include "grammar/cfg.h"
-#include "grammar/lexer.h"
+#include "grammar/cfg/cfg.h"
+#include "grammar/cfg/lexer.h"
 
 typedef struct Parse Parse;
 

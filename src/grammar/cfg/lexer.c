@@ -5,16 +5,16 @@
  * State 0 is LEX_DEAD, the empty set of pairs.  A pair whose rest is only the empty text is
  * kept: it says that the lexeme has ended here.
  */
-#include "grammar/lexer.h"
+#include "grammar/cfg/lexer.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/ids.h"
+#include "base/alloc.h"
+#include "grammar/cfg/sequence_ids.h"
 
 struct Lexer
 {
-	Re		   *re;
+	Regex	   *re;
 	const uint8_t *cls;
 	uint32_t	n_cls;
 	Ids			pairs;			/* lexeme, rest, ... */
@@ -58,7 +58,7 @@ intern(Lexer *l, const uint32_t *pair, uint32_t n)
 }
 
 Lexer *
-lexer_new(Re *re)
+lexer_new(Regex *re)
 {
 	Lexer	   *l = mem_zalloc(sizeof(Lexer));
 
@@ -204,7 +204,7 @@ lexer_pairs(const Lexer *l, uint32_t state, uint32_t *n)
 	return w;
 }
 
-Re *
+Regex *
 lexer_re(const Lexer *l)
 {
 	return l->re;

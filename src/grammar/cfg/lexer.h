@@ -5,10 +5,10 @@
  * A state is a set of pairs (lexeme, what is left of it), made when first needed.  There
  * is no state without a pair: that is LEX_DEAD.
  */
-#ifndef VLLM_GRAMMAR_LEXER_H
-#define VLLM_GRAMMAR_LEXER_H
+#ifndef VLLM_GRAMMAR_CFG_LEXER_H
+#define VLLM_GRAMMAR_CFG_LEXER_H
 
-#include "grammar/re.h"
+#include "grammar/regex/regex.h"
 
 typedef struct Lexer Lexer;
 
@@ -33,7 +33,7 @@ typedef struct LexState
 #define LEX_DONE	2u			/* lexemes have ended */
 #define LEX_STATE(x) ((x) >> 2)
 
-Lexer	   *lexer_new(Re *re);
+Lexer	   *lexer_new(Regex *re);
 void		lexer_free(Lexer *l);
 size_t		lexer_memory(const Lexer *l);
 /*
@@ -60,7 +60,7 @@ const ReNode *lexer_done(const Lexer *l, uint32_t done, uint32_t *n);
 uint32_t	lexer_done_number(Lexer *l, const ReNode *lexeme, uint32_t n);
 /* The pairs of a state: lexeme, rest, lexeme, ...; n of them.  Valid until the next step. */
 const ReNode *lexer_pairs(const Lexer *l, uint32_t state, uint32_t *n);
-Re		   *lexer_re(const Lexer *l);
+Regex	   *lexer_re(const Lexer *l);
 /* A state that is as good as this one for the next k bytes, the same one for many. */
 uint32_t	lexer_clamp(Lexer *l, uint32_t state, uint32_t k);
 uint32_t	lexer_classes(const Lexer *l, const uint8_t **cls);

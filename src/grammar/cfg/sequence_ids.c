@@ -1,12 +1,12 @@
 /*
- * ids.c
- *	  Numbers for sequences of words; see ids.h.
+ * sequence_ids.c
+ *	  Numbers for sequences of words; see sequence_ids.h.
  */
-#include "grammar/ids.h"
+#include "grammar/cfg/sequence_ids.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define FREE	UINT32_MAX
 

@@ -1,9 +1,9 @@
 /*
- * ids.h
+ * sequence_ids.h
  *	  Numbers for sequences of 32-bit words: equal sequences, equal numbers.
  */
-#ifndef VLLM_GRAMMAR_IDS_H
-#define VLLM_GRAMMAR_IDS_H
+#ifndef VLLM_GRAMMAR_CFG_SEQUENCE_IDS_H
+#define VLLM_GRAMMAR_CFG_SEQUENCE_IDS_H
 
 #include <stddef.h>
 #include <stdint.h>

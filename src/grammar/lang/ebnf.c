@@ -13,9 +13,9 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/grammar_int.h"
-#include "grammar/notation.h"
+#include "base/alloc.h"
+#include "grammar/grammar_internal.h"
+#include "grammar/lang/grammar_ast.h"
 
 #define MAX_GROUPS	200
 
@@ -23,29 +23,11 @@ typedef struct Ebnf
 {
 	NoteText	t;
 	Notation   *n;
-	Re		   *re;
+	Regex	   *re;
 	int			depth;
 } Ebnf;
 
-typedef struct Nodes
-{
-	NoteNode   *v;
-	size_t		n,
-				cap;
-} Nodes;
-
 static bool alternatives(Ebnf *p, NoteNode *out);
-
-static void
-nodes_push(Nodes *l, NoteNode x)
-{
-	if (l->n == l->cap)
-	{
-		l->cap = l->cap > 0 ? l->cap * 2 : 8;
-		l->v = mem_realloc(l->v, l->cap * sizeof(NoteNode));
-	}
-	l->v[l->n++] = x;
-}
 
 static void
 space(NoteText *t)
@@ -238,14 +220,14 @@ static bool
 sequence(Ebnf *p, NoteNode *out)
 {
 	NoteText   *t = &p->t;
-	Nodes		v = {0};
+	NoteNodes	v = {0};
 	NoteNode	x = 0;
 	bool		ok = true;
 
 	for (space(t); ok && t->i < t->n && t->s[t->i] != '|' && t->s[t->i] != ')' && !at_rule(t); space(t))
 	{
 		ok = repeated(p, &x);
-		nodes_push(&v, x);
+		note_nodes_push(&v, x);
 	}
 	if (ok)
 		*out = v.n == 0 ? note_re(p->n, RE_EMPTY) : note_seq(p->n, v.v, v.n);
@@ -254,21 +236,15 @@ sequence(Ebnf *p, NoteNode *out)
 }
 
 static bool
+sequence_of(void *p, NoteNode *out)
+{
+	return sequence(p, out);
+}
+
+static bool
 alternatives(Ebnf *p, NoteNode *out)
 {
-	Nodes		v = {0};
-	NoteNode	x = 0;
-	bool		ok;
-
-	do
-	{
-		ok = sequence(p, &x);
-		nodes_push(&v, x);
-	} while (ok && note_accept(&p->t, "|"));
-	if (ok)
-		*out = note_alt(p->n, v.v, v.n);
-	mem_free(v.v);
-	return ok;
+	return note_alternatives(p->n, &p->t, sequence_of, p, out);
 }
 
 static bool

@@ -1,20 +1,20 @@
 /*
- * notation.c
- *	  Written grammars to Cfg; see notation.h.
+ * grammar_ast.c
+ *	  Written grammars to Cfg; see grammar_ast.h.
  *
  * A tree is either regular, then it becomes one expression, or not.  In sequences
  * neighbours that are regular become one lexeme, in alternatives all that are.  A rule is
  * regular if its body is, if it doesn't come back to itself, and if all that it refers to
  * makes up no more than so many nodes.
  */
-#include "grammar/notation.h"
+#include "grammar/lang/grammar_ast.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_NODES		1000000
 #define MAX_REGULAR		2000	/* nodes of a rule that becomes an expression */
@@ -22,20 +22,20 @@
 #define MAX_LEVELS		3000	/* of the trees of rules that are built within one another */
 #define MAX_NUMBER		1000000
 
-typedef enum Kind
+typedef enum GrammarAstKind
 {
 	N_RE, N_CFG, N_SEQ, N_ALT, N_REPEAT, N_REF
-} Kind;
+} GrammarAstKind;
 
-typedef struct Node
+typedef struct GrammarAstNode
 {
-	Kind		kind;
+	GrammarAstKind kind;
 	uint32_t	a;				/* expression, node, rule, or index of the first part */
 	uint32_t	n;
 	uint32_t	min,
 				max;
 	uint32_t	depth;
-} Node;
+} GrammarAstNode;
 
 /* A tree as an expression or as a node of the grammar. */
 typedef struct Built
@@ -50,7 +50,7 @@ typedef enum Progress
 	P_NEW, P_AT_WORK, P_DONE
 } Progress;
 
-typedef struct Rule
+typedef struct GrammarAstRule
 {
 	char	   *name;
 	bool		defined;
@@ -59,18 +59,18 @@ typedef struct Rule
 	bool		has_cfg;
 	CfgRule		cfg;			/* if it has one */
 	Built		built;
-} Rule;
+} GrammarAstRule;
 
 struct Notation
 {
 	Cfg		   *c;
-	Node	   *node;
+	GrammarAstNode *node;
 	uint32_t	n,
 				cap;
 	NoteNode   *part;
 	uint32_t	n_parts,
 				cap_parts;
-	Rule	   *rule;
+	GrammarAstRule *rule;
 	uint32_t	n_rules,
 				cap_rules;
 	uint32_t   *hash;			/* of names */
@@ -106,17 +106,17 @@ note_free(Notation *n)
 /* ---- trees ---- */
 
 static NoteNode
-make(Notation *n, Node x)
+make(Notation *n, GrammarAstNode x)
 {
 	if (n->n == n->cap)
 	{
 		n->cap = n->cap > 0 ? n->cap * 2 : 64;
-		n->node = mem_realloc(n->node, n->cap * sizeof(Node));
+		n->node = mem_realloc(n->node, n->cap * sizeof(GrammarAstNode));
 	}
 	if (n->n >= MAX_NODES || x.depth > MAX_DEPTH)
 		n->full = true;
 	if (n->full)
-		x = (Node) {.kind = N_RE,.a = RE_EMPTY};
+		x = (GrammarAstNode) {.kind = N_RE,.a = RE_EMPTY};
 	n->node[n->n] = x;
 	return n->n++;
 }
@@ -124,19 +124,13 @@ make(Notation *n, Node x)
 NoteNode
 note_re(Notation *n, ReNode re)
 {
-	return make(n, (Node) {.kind = N_RE,.a = re});
-}
-
-NoteNode
-note_cfg(Notation *n, CfgNode a)
-{
-	return make(n, (Node) {.kind = N_CFG,.a = a});
+	return make(n, (GrammarAstNode) {.kind = N_RE,.a = re});
 }
 
 static NoteNode
-make_list(Notation *n, Kind kind, const NoteNode *part, size_t count)
+make_list(Notation *n, GrammarAstKind kind, const NoteNode *part, size_t count)
 {
-	Node		x = {.kind = kind,.a = n->n_parts,.n = (uint32_t) count};
+	GrammarAstNode x = {.kind = kind,.a = n->n_parts,.n = (uint32_t) count};
 
 	if (count == 1)
 		return part[0];
@@ -170,13 +164,13 @@ note_alt(Notation *n, const NoteNode *part, size_t count)
 NoteNode
 note_repeat(Notation *n, NoteNode a, uint32_t min, uint32_t max)
 {
-	return make(n, (Node) {.kind = N_REPEAT,.a = a,.min = min,.max = max,.depth = n->node[a].depth + 1});
+	return make(n, (GrammarAstNode) {.kind = N_REPEAT,.a = a,.min = min,.max = max,.depth = n->node[a].depth + 1});
 }
 
 NoteNode
 note_ref(Notation *n, uint32_t rule)
 {
-	return make(n, (Node) {.kind = N_REF,.a = rule});
+	return make(n, (GrammarAstNode) {.kind = N_REF,.a = rule});
 }
 
 /* ---- rules ---- */
@@ -220,9 +214,9 @@ note_rule(Notation *n, const char *name, size_t len)
 	if (n->n_rules == n->cap_rules)
 	{
 		n->cap_rules = n->cap_rules > 0 ? n->cap_rules * 2 : 32;
-		n->rule = mem_realloc(n->rule, n->cap_rules * sizeof(Rule));
+		n->rule = mem_realloc(n->rule, n->cap_rules * sizeof(GrammarAstRule));
 	}
-	n->rule[n->n_rules] = (Rule) {.name = mem_strndup(name, len)};
+	n->rule[n->n_rules] = (GrammarAstRule) {.name = mem_strndup(name, len)};
 	n->hash[h] = n->n_rules;
 	return n->n_rules++;
 }
@@ -262,7 +256,7 @@ as_cfg(Notation *n, Built b)
 static CfgNode
 ref_cfg(Notation *n, uint32_t rule)
 {
-	Rule	   *r = &n->rule[rule];
+	GrammarAstRule *r = &n->rule[rule];
 
 	if (!r->has_cfg)
 	{
@@ -275,7 +269,7 @@ ref_cfg(Notation *n, uint32_t rule)
 static Built
 build_ref(Notation *n, uint32_t rule)
 {
-	Rule	   *r = &n->rule[rule];
+	GrammarAstRule *r = &n->rule[rule];
 	uint32_t	levels = n->node[r->body].depth + 1;
 	Built		b;
 
@@ -297,7 +291,7 @@ build_ref(Notation *n, uint32_t rule)
 
 /* Neighbours that are regular are one. */
 static Built
-build_seq(Notation *n, Node x)
+build_seq(Notation *n, GrammarAstNode x)
 {
 	CfgNode		all = CFG_EMPTY;
 	Built		run = {true, RE_EMPTY, 0};
@@ -321,7 +315,7 @@ build_seq(Notation *n, Node x)
 }
 
 static Built
-build_alt(Notation *n, Node x)
+build_alt(Notation *n, GrammarAstNode x)
 {
 	ReNode	   *re = mem_alloc((x.n + 1) * sizeof(ReNode));
 	CfgNode    *cfg = mem_alloc((x.n + 1) * sizeof(CfgNode));
@@ -362,7 +356,7 @@ build_alt(Notation *n, Node x)
 static Built
 build(Notation *n, NoteNode at)
 {
-	Node		x = n->node[at];
+	GrammarAstNode x = n->node[at];
 	Built		b;
 
 	switch (x.kind)
@@ -533,4 +527,33 @@ note_literal(NoteText *t, Buf *out)
 		return note_error(t, ERR_INVALID, "literal without an end");
 	t->i++;
 	return true;
+}
+
+void
+note_nodes_push(NoteNodes *l, NoteNode x)
+{
+	if (l->n == l->cap)
+	{
+		l->cap = l->cap > 0 ? l->cap * 2 : 8;
+		l->v = mem_realloc(l->v, l->cap * sizeof(NoteNode));
+	}
+	l->v[l->n++] = x;
+}
+
+bool
+note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out), void *reader, NoteNode *out)
+{
+	NoteNodes	v = {0};
+	NoteNode	x = 0;
+	bool		ok;
+
+	do
+	{
+		ok = sequence(reader, &x);
+		note_nodes_push(&v, x);
+	} while (ok && note_accept(t, "|"));
+	if (ok)
+		*out = note_alt(n, v.v, v.n);
+	mem_free(v.v);
+	return ok;
 }

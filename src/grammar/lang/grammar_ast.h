@@ -1,19 +1,29 @@
 /*
- * notation.h
+ * grammar_ast.h
  *	  What a written grammar says, before it is a Cfg.
  *
  * The readers of notations (ebnf.c, lark.c) make a tree of each rule; note_build() turns
  * them into a grammar.  What isn't recursive and not too large becomes part of a lexeme, so that
  * a grammar which spells its numbers digit by digit is as fast as one with a pattern for them.
  */
-#ifndef VLLM_GRAMMAR_NOTATION_H
-#define VLLM_GRAMMAR_NOTATION_H
+#ifndef VLLM_GRAMMAR_LANG_GRAMMAR_AST_H
+#define VLLM_GRAMMAR_LANG_GRAMMAR_AST_H
 
 #include "base/buf.h"
-#include "grammar/cfg.h"
+#include "grammar/cfg/cfg.h"
 
 typedef struct Notation Notation;
 typedef uint32_t NoteNode;
+
+/* A list that grows; v is freed by who has it. */
+typedef struct NoteNodes
+{
+	NoteNode   *v;
+	size_t		n,
+				cap;
+} NoteNodes;
+
+void		note_nodes_push(NoteNodes *l, NoteNode x);
 
 Notation   *note_new(Cfg *c);
 void		note_free(Notation *n);
@@ -22,8 +32,6 @@ NoteNode	note_re(Notation *n, ReNode re);
 NoteNode	note_seq(Notation *n, const NoteNode *part, size_t count);
 NoteNode	note_alt(Notation *n, const NoteNode *part, size_t count);
 NoteNode	note_repeat(Notation *n, NoteNode a, uint32_t min, uint32_t max);
-/* A node that the grammar has already. */
-NoteNode	note_cfg(Notation *n, CfgNode a);
 
 /* The number of a rule by its name, made if there is none. */
 uint32_t	note_rule(Notation *n, const char *name, size_t len);
@@ -52,6 +60,9 @@ bool		note_error(NoteText *t, ErrClass cls, const char *fmt,...) __attribute__((
 bool		note_looking_at(const NoteText *t, const char *s);
 /* Take s if it comes next. */
 bool		note_accept(NoteText *t, const char *s);
+/* Sequences with "|" between them, read by sequence(); it has set the error if it returns false. */
+bool		note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out), void *reader,
+							  NoteNode *out);
 /* A decimal number of at most 1,000,000; false if there is none (then without an error) or it is larger. */
 bool		note_number(NoteText *t, uint32_t *v);
 /*

@@ -18,42 +18,24 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/grammar_int.h"
-#include "grammar/notation.h"
+#include "base/alloc.h"
+#include "grammar/grammar_internal.h"
+#include "grammar/lang/grammar_ast.h"
 
 #define MAX_GROUPS	200
-
-typedef struct Nodes
-{
-	NoteNode   *v;
-	size_t		n,
-				cap;
-} Nodes;
 
 typedef struct Lark
 {
 	NoteText	t;
 	Notation   *n;
-	Re		   *re;
-	Nodes		ignore;			/* terminals */
+	Regex	   *re;
+	NoteNodes	ignore;			/* terminals */
 	uint32_t	ignored;		/* rule: any of them, any number of times */
 	bool		terminal;		/* in the body of one */
 	int			depth;
 } Lark;
 
 static bool alternatives(Lark *p, NoteNode *out);
-
-static void
-nodes_push(Nodes *l, NoteNode x)
-{
-	if (l->n == l->cap)
-	{
-		l->cap = l->cap > 0 ? l->cap * 2 : 8;
-		l->v = mem_realloc(l->v, l->cap * sizeof(NoteNode));
-	}
-	l->v[l->n++] = x;
-}
 
 /* ---- words of the notation ---- */
 
@@ -384,7 +366,7 @@ static bool
 sequence(Lark *p, NoteNode *out)
 {
 	NoteText   *t = &p->t;
-	Nodes		v = {0};
+	NoteNodes	v = {0};
 	NoteNode	x = 0;
 	bool		ok = true;
 
@@ -405,7 +387,7 @@ sequence(Lark *p, NoteNode *out)
 		ok = repeated(p, &x);
 		if (!ok)
 			break;
-		nodes_push(&v, x);
+		note_nodes_push(&v, x);
 	}
 	if (ok)
 		*out = v.n == 0 ? note_re(p->n, RE_EMPTY) : note_seq(p->n, v.v, v.n);
@@ -414,21 +396,15 @@ sequence(Lark *p, NoteNode *out)
 }
 
 static bool
+sequence_of(void *p, NoteNode *out)
+{
+	return sequence(p, out);
+}
+
+static bool
 alternatives(Lark *p, NoteNode *out)
 {
-	Nodes		v = {0};
-	NoteNode	x = 0;
-	bool		ok;
-
-	do
-	{
-		ok = sequence(p, &x);
-		nodes_push(&v, x);
-	} while (ok && note_accept(&p->t, "|"));
-	if (ok)
-		*out = note_alt(p->n, v.v, v.n);
-	mem_free(v.v);
-	return ok;
+	return note_alternatives(p->n, &p->t, sequence_of, p, out);
 }
 
 static bool
@@ -447,7 +423,7 @@ directive(Lark *p)
 		ok = alternatives(p, &x);
 		p->terminal = false;
 		if (ok)
-			nodes_push(&p->ignore, x);
+			note_nodes_push(&p->ignore, x);
 		return ok;
 	}
 	while (n < t->n - t->i && n < 60 && strchr(" \t\r\n", t->s[t->i + n]) == NULL)

@@ -1,5 +1,5 @@
 /*
- * tags.c
+ * structural_tags.c
  *	  Structural tags: free text in which some beginnings oblige.
  *
  * Old form: {"structures": [{"begin", "schema", "end"}, ...], "triggers": [...]}.  New form:
@@ -13,15 +13,15 @@
  * free text within a tag, however deep, none of the ends of the innermost tag stands, nor
  * one of its own `excludes`.
  *
- * Tested by tests/unit/test_gram_tags.c, which compares with a plain matcher, and
- * tests/unit/test_grammar.c.
+ * Tested by tests/unit/grammar/test_gram_tags.c, which compares with a plain matcher, and
+ * tests/unit/grammar/test_grammar.c.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/cfg_int.h"
-#include "grammar/grammar_int.h"
-#include "grammar/json_value.h"
+#include "base/alloc.h"
+#include "grammar/cfg/cfg_internal.h"
+#include "grammar/grammar_internal.h"
+#include "grammar/schema/schema_json.h"
 
 #define MAX_DEPTH	60
 #define MAX_PAIRS	100000		/* triggers times tags */
@@ -29,7 +29,7 @@
 typedef struct Tags
 {
 	Cfg		   *c;
-	Re		   *re;
+	Regex	   *re;
 	const GramOptions *o;
 	Err		   *e;
 	ReNode		ends;			/* of the tag at hand; RE_NONE: none */

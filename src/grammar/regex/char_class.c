@@ -1,33 +1,33 @@
 /*
- * re_class.c
+ * char_class.c
  *	  Characters and texts as expressions over bytes.
  *
  * A set of code points becomes the automaton of its spellings: a number written in
  * digits of some base (six bits for UTF-8, four for \uXXXX), most significant first,
  * where digits with the same rest share it.
  */
-#include "grammar/re_int.h"
+#include "grammar/regex/regex_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_CP		0x10FFFF
 #define SHARE_DEPTH	400			/* of beginnings shared by texts; deeper ones aren't */
 
-typedef struct Made
+typedef struct CharClassMade
 {
 	ReRange    *r;
 	size_t		n;
 	ReMode		mode;
 	ReNode		node;
-} Made;
+} CharClassMade;
 
 struct ReChars
 {
-	Made	   *made;			/* classes, so that \w is spelled out once */
+	CharClassMade *made;			/* classes, so that \w is spelled out once */
 	size_t		n,
 				cap;
 	ReNode		ascii[3][128];	/* by mode; RE_NONE = not made yet */
@@ -51,7 +51,7 @@ re_chars_free(ReChars *c)
 size_t
 re_chars_memory(const ReChars *c)
 {
-	size_t		n = sizeof(ReChars) + c->cap * sizeof(Made);
+	size_t		n = sizeof(ReChars) + c->cap * sizeof(CharClassMade);
 
 	for (size_t i = 0; i < c->n; i++)
 		n += c->made[i].n * sizeof(ReRange);
@@ -126,7 +126,7 @@ add_digit(uint32_t set[8], const Digits *d, bool first, uint32_t v)
 
 /* All numbers of 1 + more digits, which are not the first ones. */
 static ReNode
-all_digits(Re *re, const Digits *d, int more)
+all_digits(Regex *re, const Digits *d, int more)
 {
 	ReNode		r = RE_EMPTY;
 	uint32_t	set[8] = {0};
@@ -140,7 +140,7 @@ all_digits(Re *re, const Digits *d, int more)
 
 /* The numbers of r (in order) in 1 + more digits. */
 static ReNode
-digits(Re *re, const Digits *d, const ReRange *r, size_t n, int more, bool first)
+digits(Regex *re, const Digits *d, const ReRange *r, size_t n, int more, bool first)
 {
 	uint32_t	unit = 1u << (d->bits * more);
 	ReNode		tail[64];
@@ -184,7 +184,7 @@ digits(Re *re, const Digits *d, const ReRange *r, size_t n, int more, bool first
 }
 
 static ReNode
-utf8(Re *re, const ReRange *r, size_t n)
+utf8(Regex *re, const ReRange *r, size_t n)
 {
 	static const struct
 	{
@@ -222,7 +222,7 @@ utf8(Re *re, const ReRange *r, size_t n)
 
 /* \uXXXX without the backslash; r within 16 bits */
 static ReNode
-hex4(Re *re, const ReRange *r, size_t n)
+hex4(Regex *re, const ReRange *r, size_t n)
 {
 	static const Digits d = {4, 0};
 
@@ -234,7 +234,7 @@ hex4(Re *re, const ReRange *r, size_t n)
  * the same low ones share them.
  */
 static ReNode
-surrogates(Re *re, const ReRange *r, size_t n)
+surrogates(Regex *re, const ReRange *r, size_t n)
 {
 	ReRange    *sub = mem_alloc((n + 1) * sizeof(ReRange));
 	ReNode	   *low = mem_zalloc(1024 * sizeof(ReNode));
@@ -295,7 +295,7 @@ plain_ranges(const ReRange *r, size_t n, ReRange *sub)
 
 /* Everything that stands for one of these between the quotes of a JSON string. */
 static ReNode
-json_char(Re *re, const ReRange *r, size_t n)
+json_char(Regex *re, const ReRange *r, size_t n)
 {
 	static const char shorts[] = "\"\\/\bb\ff\nn\rr\tt";
 	ReRange    *sub = mem_alloc((n + 3) * 3 * sizeof(ReRange));
@@ -323,7 +323,7 @@ json_char(Re *re, const ReRange *r, size_t n)
 
 /* The same, each spelled in one way: with an escape only if it needs one, the short one if there is one. */
 static ReNode
-usual_char(Re *re, const ReRange *r, size_t n)
+usual_char(Regex *re, const ReRange *r, size_t n)
 {
 	static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt";
 	ReRange    *sub = mem_alloc((n + 3) * 3 * sizeof(ReRange));
@@ -352,13 +352,13 @@ usual_char(Re *re, const ReRange *r, size_t n)
 /* ---- characters ---- */
 
 void
-re_without_nul(Re *re)
+re_without_nul(Regex *re)
 {
 	re->no_nul = true;
 }
 
 ReNode
-re_class(Re *re, const ReRange *r, size_t n, ReMode mode)
+re_class(Regex *re, const ReRange *r, size_t n, ReMode mode)
 {
 	ReChars    *c = re_chars(re);
 	ReRange    *in = mem_alloc((n + 1) * 2 * sizeof(ReRange));
@@ -400,14 +400,14 @@ re_class(Re *re, const ReRange *r, size_t n, ReMode mode)
 	if (c->n == c->cap)
 	{
 		c->cap = c->cap > 0 ? c->cap * 2 : 8;
-		c->made = mem_realloc(c->made, c->cap * sizeof(Made));
+		c->made = mem_realloc(c->made, c->cap * sizeof(CharClassMade));
 	}
-	c->made[c->n++] = (Made) {v, m, mode, node};
+	c->made[c->n++] = (CharClassMade) {v, m, mode, node};
 	return node;
 }
 
 ReNode
-re_any_char(Re *re, ReMode mode)
+re_any_char(Regex *re, ReMode mode)
 {
 	static const ReRange all = {0, MAX_CP};
 
@@ -415,13 +415,13 @@ re_any_char(Re *re, ReMode mode)
 }
 
 ReNode
-re_any_text(Re *re, ReMode mode)
+re_any_text(Regex *re, ReMode mode)
 {
 	return re_repeat(re, re_any_char(re, mode), 0, RE_INF);
 }
 
 static ReNode
-one_char(Re *re, uint32_t cp, ReMode mode)
+one_char(Regex *re, uint32_t cp, ReMode mode)
 {
 	ReChars    *c = re_chars(re);
 	ReRange		r = {cp, cp};
@@ -462,7 +462,7 @@ split(const char *s, size_t n, ReMode mode)
 }
 
 static ReNode
-unit(Re *re, uint32_t v, ReMode mode)
+unit(Regex *re, uint32_t v, ReMode mode)
 {
 	uint32_t	set[8] = {0};
 
@@ -476,7 +476,7 @@ unit(Re *re, uint32_t v, ReMode mode)
 
 /* Characters from .. to - 1, then tail. */
 static ReNode
-before(Re *re, const Chars *c, size_t from, size_t to, ReNode tail, ReMode mode)
+before(Regex *re, const Chars *c, size_t from, size_t to, ReNode tail, ReMode mode)
 {
 	while (to > from)
 		tail = re_cat(re, unit(re, c->cp[--to], mode), tail);
@@ -484,27 +484,13 @@ before(Re *re, const Chars *c, size_t from, size_t to, ReNode tail, ReMode mode)
 }
 
 ReNode
-re_bytes(Re *re, const char *s, size_t n)
+re_bytes(Regex *re, const char *s, size_t n)
 {
 	ReNode		tail = RE_EMPTY;
 
 	while (n > 0)
 		tail = re_cat(re, unit(re, (uint8_t) s[--n], RE_RAW), tail);
 	return tail;
-}
-
-ReNode
-re_text(Re *re, const char *s, size_t n, ReMode mode)
-{
-	Chars		c;
-	ReNode		r;
-
-	if (mode == RE_RAW)
-		return re_bytes(re, s, n);
-	c = split(s, n, mode);
-	r = before(re, &c, 0, c.n, RE_EMPTY, mode);
-	mem_free(c.cp);
-	return r;
 }
 
 static int
@@ -521,7 +507,7 @@ by_chars(const void *a, const void *b)
 
 /* c[0..n), in order, agree before `from`. */
 static ReNode
-texts(Re *re, const Chars *c, size_t n, size_t from, ReMode mode, int depth)
+texts(Regex *re, const Chars *c, size_t n, size_t from, ReMode mode, int depth)
 {
 	size_t		same = from;
 	ReNode	   *alt = mem_alloc(n * sizeof(ReNode));
@@ -552,7 +538,7 @@ texts(Re *re, const Chars *c, size_t n, size_t from, ReMode mode, int depth)
 }
 
 ReNode
-re_texts(Re *re, const char *const *s, const size_t *len, size_t n, ReMode mode)
+re_texts(Regex *re, const char *const *s, const size_t *len, size_t n, ReMode mode)
 {
 	Chars	   *c = mem_alloc((n + 1) * sizeof(Chars));
 	ReNode		r;

@@ -1,15 +1,15 @@
 /*
- * re_unicode.c
+ * char_set.c
  *	  Sets of characters that patterns name, from utf8proc's tables.
  */
-#include "grammar/re_unicode.h"
+#include "grammar/regex/char_set.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/mem.h"
-#include "grammar/re_int.h"
+#include "base/alloc.h"
+#include "grammar/regex/regex_internal.h"
 
 #define MAX_CP	0x10FFFF
 #define MAX_FOLD	4096		/* characters of a range that are asked for their cases */
@@ -77,15 +77,15 @@ re_ranges_fold(ReRanges *v)
 
 /* ---- categories ---- */
 
-typedef struct Run
+typedef struct CharSetRun
 {
 	uint32_t	lo,
 				hi;
 	uint8_t		cat;
-} Run;
+} CharSetRun;
 
 /* All code points, in runs of one category. */
-static Run *runs;
+static CharSetRun *runs;
 static size_t n_runs;
 
 static void
@@ -93,7 +93,7 @@ find_runs(void)
 {
 	size_t		cap = 4096;
 
-	runs = mem_alloc(cap * sizeof(Run));
+	runs = mem_alloc(cap * sizeof(CharSetRun));
 	for (uint32_t cp = 0; cp <= MAX_CP; cp++)
 	{
 		uint8_t		cat = (uint8_t) utf8proc_category((utf8proc_int32_t) cp);
@@ -103,8 +103,8 @@ find_runs(void)
 		else
 		{
 			if (n_runs == cap)
-				runs = mem_realloc(runs, (cap *= 2) * sizeof(Run));
-			runs[n_runs++] = (Run) {cp, cp, cat};
+				runs = mem_realloc(runs, (cap *= 2) * sizeof(CharSetRun));
+			runs[n_runs++] = (CharSetRun) {cp, cp, cat};
 		}
 	}
 }

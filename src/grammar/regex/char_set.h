@@ -1,11 +1,11 @@
 /*
- * re_unicode.h
+ * char_set.h
  *	  Sets of characters that patterns name.
  */
-#ifndef VLLM_GRAMMAR_RE_UNICODE_H
-#define VLLM_GRAMMAR_RE_UNICODE_H
+#ifndef VLLM_GRAMMAR_REGEX_CHAR_SET_H
+#define VLLM_GRAMMAR_REGEX_CHAR_SET_H
 
-#include "grammar/re.h"
+#include "grammar/regex/regex.h"
 
 /* Growing list of ranges; zeroed = empty. */
 typedef struct ReRanges

@@ -1,5 +1,5 @@
 /*
- * re.c
+ * derivative.c
  *	  Regular expressions by derivatives.
  *
  * Brzozowski: the derivative of x by byte b matches what may follow b in x.  There
@@ -20,12 +20,12 @@
  *
  * Derivatives are kept in one table (node, 16 classes of bytes) -> nodes, as who asks for one asks for more.
  */
-#include "grammar/re_int.h"
+#include "grammar/regex/regex_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_NODES	400000
 #define MAX_WORK	((uint64_t) 8000000)	/* elements of lists in a piece of work; below a second */
@@ -48,12 +48,12 @@ typedef struct ReDeriv
 	uint32_t	place;			/* in derivs[], of groups */
 } DerivKey;
 
-typedef struct List
+typedef struct DerivativeList
 {
 	uint32_t   *v;
 	uint32_t	n,
 				cap;
-} List;
+} DerivativeList;
 
 static uint32_t
 mix(uint32_t h, uint32_t v)
@@ -64,7 +64,7 @@ mix(uint32_t h, uint32_t v)
 }
 
 static void
-count_work(Re *re, uint32_t n)
+count_work(Regex *re, uint32_t n)
 {
 	re->work += n;
 	if (re->work > MAX_WORK)
@@ -91,7 +91,7 @@ sat_mul(uint32_t a, uint32_t b)
 }
 
 static uint32_t
-hash_node(const Re *re, const Node *x)
+hash_node(const Regex *re, const Node *x)
 {
 	uint32_t	h = mix(x->kind, x->min);
 
@@ -113,7 +113,7 @@ hash_node(const Re *re, const Node *x)
 }
 
 static bool
-same_node(const Re *re, const Node *x, const Node *y)
+same_node(const Regex *re, const Node *x, const Node *y)
 {
 	if (x->kind != y->kind || x->min != y->min || x->max != y->max)
 		return false;
@@ -130,7 +130,7 @@ same_node(const Re *re, const Node *x, const Node *y)
 }
 
 static void
-rehash(Re *re)
+rehash(Regex *re)
 {
 	re->hash_cap *= 2;
 	re->hash = mem_realloc(re->hash, re->hash_cap * sizeof(uint32_t));
@@ -147,7 +147,7 @@ rehash(Re *re)
 
 /* What follows from the parts. */
 static void
-derive_facts(const Re *re, Node *x)
+derive_facts(const Regex *re, Node *x)
 {
 	const Node *a = &re->node[x->a < re->n ? x->a : 0];
 	const Node *b = &re->node[x->b < re->n ? x->b : 0];
@@ -228,7 +228,7 @@ derive_facts(const Re *re, Node *x)
 
 /* The node equal to *x, made if there is none.  *found tells; what it owns is the caller's then. */
 static ReNode
-intern(Re *re, Node *x, bool *found)
+intern(Regex *re, Node *x, bool *found)
 {
 	uint32_t	h;
 
@@ -259,7 +259,7 @@ intern(Re *re, Node *x, bool *found)
 }
 
 static ReNode
-make(Re *re, Kind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
+make(Regex *re, Kind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
 {
 	Node		x = {.kind = (uint8_t) kind,.a = a,.b = b,.min = min,.max = max};
 	bool		found;
@@ -269,7 +269,7 @@ make(Re *re, Kind kind, uint32_t a, uint32_t b, uint32_t min, uint32_t max)
 
 /* An or, and of these parts, which are in order. */
 static ReNode
-make_list(Re *re, Kind kind, const uint32_t *v, uint32_t n)
+make_list(Regex *re, Kind kind, const uint32_t *v, uint32_t n)
 {
 	Node		x = {.kind = (uint8_t) kind,.a = re->n_kids,.b = n};
 	ReNode		r;
@@ -293,7 +293,7 @@ make_list(Re *re, Kind kind, const uint32_t *v, uint32_t n)
 }
 
 ReNode
-re_byte_set(Re *re, const uint32_t set[8])
+re_byte_set(Regex *re, const uint32_t set[8])
 {
 	Node		x = {.kind = K_BYTES,.a = re->n_sets};
 	uint32_t	any = 0;
@@ -319,10 +319,10 @@ re_byte_set(Re *re, const uint32_t set[8])
 	return r;
 }
 
-Re *
+Regex *
 re_new(uint32_t max_nodes)
 {
-	Re		   *re = mem_zalloc(sizeof(Re));
+	Regex	   *re = mem_zalloc(sizeof(Regex));
 	Set			all;
 
 	re->max = max_nodes > 0 ? max_nodes : MAX_NODES;
@@ -348,7 +348,7 @@ re_new(uint32_t max_nodes)
 }
 
 void
-re_free(Re *re)
+re_free(Regex *re)
 {
 	if (re == NULL)
 		return;
@@ -363,7 +363,7 @@ re_free(Re *re)
 }
 
 bool
-re_check(const Re *re, Err *e)
+re_check(const Regex *re, Err *e)
 {
 	if (!re->full)
 		return true;
@@ -371,51 +371,51 @@ re_check(const Re *re, Err *e)
 }
 
 void
-re_begin(Re *re)
+re_begin(Regex *re)
 {
 	re->work_before += re->work;
 	re->work = 0;
 }
 
 uint64_t
-re_work(const Re *re)
+re_work(const Regex *re)
 {
 	return re->work_before + re->work;
 }
 
 uint32_t
-re_size(const Re *re)
+re_size(const Regex *re)
 {
 	return re->n;
 }
 
 size_t
-re_memory(const Re *re)
+re_memory(const Regex *re)
 {
-	return sizeof(Re) + re->cap * sizeof(Node) + re->hash_cap * sizeof(uint32_t) + re->cap_sets * sizeof(Set) +
+	return sizeof(Regex) + re->cap * sizeof(Node) + re->hash_cap * sizeof(uint32_t) + re->cap_sets * sizeof(Set) +
 		re->cap_kids * sizeof(uint32_t) + re->cap_memo * (sizeof(DerivKey) + DERIV_GROUP / 2 * sizeof(ReNode)) + re_chars_memory(re->chars);
 }
 
 ReChars *
-re_chars(Re *re)
+re_chars(Regex *re)
 {
 	return re->chars;
 }
 
 bool
-re_nullable(const Re *re, ReNode a)
+re_nullable(const Regex *re, ReNode a)
 {
 	return re->node[a].nullable;
 }
 
 uint32_t
-re_min_len(const Re *re, ReNode a)
+re_min_len(const Regex *re, ReNode a)
 {
 	return re->node[a].min_len;
 }
 
 uint32_t
-re_max_len(const Re *re, ReNode a)
+re_max_len(const Regex *re, ReNode a)
 {
 	return re->node[a].max_len;
 }
@@ -423,7 +423,7 @@ re_max_len(const Re *re, ReNode a)
 /* ---- concatenation and repetition ---- */
 
 static void
-push(List *l, uint32_t v)
+push(DerivativeList *l, uint32_t v)
 {
 	if (l->n == l->cap)
 	{
@@ -435,7 +435,7 @@ push(List *l, uint32_t v)
 
 /* a b, where a is no concatenation */
 static ReNode
-cat2(Re *re, ReNode a, ReNode b)
+cat2(Regex *re, ReNode a, ReNode b)
 {
 	const Node *x = &re->node[a];
 	const Node *y = &re->node[b];
@@ -461,9 +461,9 @@ cat2(Re *re, ReNode a, ReNode b)
 }
 
 ReNode
-re_cat(Re *re, ReNode a, ReNode b)
+re_cat(Regex *re, ReNode a, ReNode b)
 {
-	List		spine = {0};
+	DerivativeList spine = {0};
 
 	if (re->node[a].kind != K_CAT)
 		return cat2(re, a, b);
@@ -478,7 +478,7 @@ re_cat(Re *re, ReNode a, ReNode b)
 }
 
 ReNode
-re_repeat(Re *re, ReNode a, uint32_t min, uint32_t max)
+re_repeat(Regex *re, ReNode a, uint32_t min, uint32_t max)
 {
 	const Node *x = &re->node[a];
 
@@ -513,7 +513,7 @@ by_number(const void *a, const void *b)
 }
 
 static void
-sort_unique(List *l)
+sort_unique(DerivativeList *l)
 {
 	uint32_t	n = 0;
 
@@ -527,7 +527,7 @@ sort_unique(List *l)
 
 /* Add a to the parts of an alternative; *empty = the empty text is among them. */
 static void
-or_add(Re *re, List *l, ReNode a, bool *empty)
+or_add(Regex *re, DerivativeList *l, ReNode a, bool *empty)
 {
 	const Node *x = &re->node[a];
 
@@ -552,7 +552,7 @@ or_add(Re *re, List *l, ReNode a, bool *empty)
 
 /* All bytes that are alternatives of their own become one set. */
 static void
-or_bytes(Re *re, List *l)
+or_bytes(Regex *re, DerivativeList *l)
 {
 	Set			s = {{0}};
 	uint32_t	n = 0;
@@ -574,19 +574,19 @@ or_bytes(Re *re, List *l)
 	push(l, re_byte_set(re, s.w));
 }
 
-typedef struct Counted
+typedef struct DerivativeCounted
 {
 	uint32_t	x,
 				tail;			/* x{min,max} tail */
 	uint32_t	min,
 				max;
-} Counted;
+} DerivativeCounted;
 
 static int
 by_counted(const void *a, const void *b)
 {
-	const Counted *p = a;
-	const Counted *q = b;
+	const DerivativeCounted *p = a;
+	const DerivativeCounted *q = b;
 
 	if (p->x != q->x)
 		return p->x < q->x ? -1 : 1;
@@ -598,7 +598,7 @@ by_counted(const void *a, const void *b)
 }
 
 static bool
-is_counted(const Re *re, ReNode a, Counted *c)
+is_counted(const Regex *re, ReNode a, DerivativeCounted *c)
 {
 	const Node *x = &re->node[a];
 
@@ -618,10 +618,10 @@ is_counted(const Re *re, ReNode a, Counted *c)
 
 /* Repetitions of the same with the same behind them become one where their counts touch. */
 static void
-or_counts(Re *re, List *l)
+or_counts(Regex *re, DerivativeList *l)
 {
-	Counted    *c;
-	Counted		one;
+	DerivativeCounted *c;
+	DerivativeCounted one;
 	uint32_t	n = 0;
 	uint32_t	kept = 0;
 
@@ -629,7 +629,7 @@ or_counts(Re *re, List *l)
 		n += is_counted(re, l->v[i], &one);
 	if (n < 2)
 		return;
-	c = mem_alloc((n + 1) * sizeof(Counted));
+	c = mem_alloc((n + 1) * sizeof(DerivativeCounted));
 	n = 0;
 	for (uint32_t i = 0; i < l->n; i++)
 	{
@@ -639,7 +639,7 @@ or_counts(Re *re, List *l)
 			l->v[kept++] = l->v[i];
 	}
 	l->n = kept;
-	qsort(c, n, sizeof(Counted), by_counted);
+	qsort(c, n, sizeof(DerivativeCounted), by_counted);
 	for (uint32_t i = 0; i < n;)
 	{
 		uint32_t	j = i + 1;
@@ -658,7 +658,7 @@ or_counts(Re *re, List *l)
 
 /* The alternative of the parts; frees the list. */
 static ReNode
-or_make(Re *re, List *l, bool empty)
+or_make(Regex *re, DerivativeList *l, bool empty)
 {
 	ReNode		r = RE_NONE;
 
@@ -687,9 +687,9 @@ or_make(Re *re, List *l, bool empty)
 }
 
 ReNode
-re_or_list(Re *re, const ReNode *a, size_t n)
+re_or_list(Regex *re, const ReNode *a, size_t n)
 {
-	List		l = {0};
+	DerivativeList l = {0};
 	bool		empty = false;
 
 	for (size_t i = 0; i < n; i++)
@@ -698,7 +698,7 @@ re_or_list(Re *re, const ReNode *a, size_t n)
 }
 
 ReNode
-re_or(Re *re, ReNode a, ReNode b)
+re_or(Regex *re, ReNode a, ReNode b)
 {
 	ReNode		v[2] = {a, b};
 
@@ -712,7 +712,7 @@ re_or(Re *re, ReNode a, ReNode b)
 /* ---- and, not ---- */
 
 static void
-and_add(const Re *re, List *l, ReNode a)
+and_add(const Regex *re, DerivativeList *l, ReNode a)
 {
 	const Node *x = &re->node[a];
 
@@ -725,7 +725,7 @@ and_add(const Re *re, List *l, ReNode a)
 
 /* Is it settled already?  Bytes that meet become one set. */
 static bool
-and_simple(Re *re, List *l, ReNode *out)
+and_simple(Regex *re, DerivativeList *l, ReNode *out)
 {
 	Set			s;
 	uint32_t	min = 0;
@@ -778,7 +778,7 @@ and_simple(Re *re, List *l, ReNode *out)
  * into those of x in one way only, so x{m,n} and y* is y{m,n}.
  */
 static bool
-is_letters(Re *re, ReNode x, ReNode y)
+is_letters(Regex *re, ReNode x, ReNode y)
 {
 	ReNode		byte = re->node[RE_ALL].a;
 
@@ -795,7 +795,7 @@ is_letters(Re *re, ReNode x, ReNode y)
 
 /* Counted letters that are some of the letters: one repetition. */
 static bool
-and_counts(Re *re, const List *l, ReNode *out)
+and_counts(Regex *re, const DerivativeList *l, ReNode *out)
 {
 	if (l->n != 2)
 		return false;
@@ -815,7 +815,7 @@ and_counts(Re *re, const List *l, ReNode *out)
 }
 
 static ReNode
-and_make(Re *re, List *l)
+and_make(Regex *re, DerivativeList *l)
 {
 	ReNode		r;
 
@@ -830,9 +830,9 @@ and_make(Re *re, List *l)
 }
 
 ReNode
-re_and(Re *re, ReNode a, ReNode b)
+re_and(Regex *re, ReNode a, ReNode b)
 {
-	List		l = {0};
+	DerivativeList l = {0};
 
 	if (a == b)
 		return a;
@@ -842,7 +842,7 @@ re_and(Re *re, ReNode a, ReNode b)
 }
 
 ReNode
-re_not(Re *re, ReNode a)
+re_not(Regex *re, ReNode a)
 {
 	if (re->full)
 		return RE_NONE;
@@ -856,7 +856,7 @@ re_not(Re *re, ReNode a)
 }
 
 ReNode
-re_residue(Re *re, uint32_t m, uint32_t r)
+re_residue(Regex *re, uint32_t m, uint32_t r)
 {
 	static const char each[] = "0123456789.-";
 
@@ -875,7 +875,7 @@ in_set(const Set *s, uint32_t b)
 }
 
 static void
-settle(Re *re)
+settle(Regex *re)
 {
 	memset(re->cls, 0, sizeof(re->cls));
 	re->n_cls = 1;
@@ -904,7 +904,7 @@ settle(Re *re)
 }
 
 const uint8_t *
-re_classes(Re *re, uint32_t *n)
+re_classes(Regex *re, uint32_t *n)
 {
 	if (!re->settled)
 		settle(re);
@@ -916,7 +916,7 @@ re_classes(Re *re, uint32_t *n)
 
 /* Where the derivative of a by a class is kept: valid until the next call. */
 static ReNode *
-memo_slot(Re *re, ReNode a, uint32_t cls)
+memo_slot(Regex *re, ReNode a, uint32_t cls)
 {
 	uint32_t	group = cls / DERIV_GROUP;
 	uint32_t	h;
@@ -952,13 +952,13 @@ memo_slot(Re *re, ReNode a, uint32_t cls)
 	return &re->derivs[re->memo[h].place * DERIV_GROUP + cls % DERIV_GROUP];
 }
 
-static ReNode deriv(Re *re, ReNode a, uint32_t cls);
+static ReNode deriv(Regex *re, ReNode a, uint32_t cls);
 
 /* Of a b c ...: of a, and of what comes behind as long as all before may be empty. */
 static ReNode
-deriv_cat(Re *re, ReNode a, uint32_t cls)
+deriv_cat(Regex *re, ReNode a, uint32_t cls)
 {
-	List		l = {0};
+	DerivativeList l = {0};
 	bool		empty = false;
 
 	for (;;)
@@ -979,9 +979,9 @@ deriv_cat(Re *re, ReNode a, uint32_t cls)
 }
 
 static ReNode
-deriv_list(Re *re, const Node *x, uint32_t cls)
+deriv_list(Regex *re, const Node *x, uint32_t cls)
 {
-	List		l = {0};
+	DerivativeList l = {0};
 	bool		empty = false;
 
 	for (uint32_t i = 0; i < x->b; i++)
@@ -1004,7 +1004,7 @@ deriv_list(Re *re, const Node *x, uint32_t cls)
 }
 
 static ReNode
-deriv_residue(Re *re, ReNode a, uint8_t b)
+deriv_residue(Regex *re, ReNode a, uint8_t b)
 {
 	uint32_t	m = re->node[a].min;
 
@@ -1016,7 +1016,7 @@ deriv_residue(Re *re, ReNode a, uint8_t b)
 }
 
 static ReNode
-deriv(Re *re, ReNode a, uint32_t cls)
+deriv(Regex *re, ReNode a, uint32_t cls)
 {
 	Node		x = re->node[a];
 	ReNode		r;
@@ -1055,7 +1055,7 @@ deriv(Re *re, ReNode a, uint32_t cls)
 }
 
 ReNode
-re_deriv_class(Re *re, ReNode a, uint32_t cls)
+re_deriv_class(Regex *re, ReNode a, uint32_t cls)
 {
 	if (!re->settled)
 		settle(re);
@@ -1063,7 +1063,7 @@ re_deriv_class(Re *re, ReNode a, uint32_t cls)
 }
 
 ReNode
-re_deriv(Re *re, ReNode a, uint8_t b)
+re_deriv(Regex *re, ReNode a, uint8_t b)
 {
 	if (!re->settled)
 		settle(re);
@@ -1071,7 +1071,7 @@ re_deriv(Re *re, ReNode a, uint8_t b)
 }
 
 bool
-re_match(Re *re, ReNode a, const char *s, size_t n)
+re_match(Regex *re, ReNode a, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n && a != RE_NONE; i++)
 		a = re_deriv(re, a, (uint8_t) s[i]);
@@ -1081,11 +1081,11 @@ re_match(Re *re, ReNode a, const char *s, size_t n)
 /* ---- counts cut ---- */
 
 ReNode
-re_clamp(Re *re, ReNode a, uint32_t k)
+re_clamp(Regex *re, ReNode a, uint32_t k)
 {
 	Node		x = re->node[a];
 	ReNode		r = a;
-	List		l = {0};
+	DerivativeList l = {0};
 	bool		empty = false;
 
 	if (x.meets || x.top <= k)

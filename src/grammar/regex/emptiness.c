@@ -1,5 +1,5 @@
 /*
- * re_live.c
+ * emptiness.c
  *	  Does an expression match anything?
  *
  * Only and/not can hide that nothing is matched; all else that isn't RE_NONE has a text.  So
@@ -10,8 +10,8 @@
  * Digits with a remainder (re_residue()) would take as many derivatives as there are remainders, so where
  * any digits may follow it is calculated whether some of them give a multiple.
  */
-#include "base/mem.h"
-#include "grammar/re_int.h"
+#include "base/alloc.h"
+#include "grammar/regex/regex_internal.h"
 
 #define LIVE_STEPS	100000		/* derivatives in one search */
 #define GUESS_DEPTH 4			/* how far guess_length() looks */
@@ -21,24 +21,24 @@
 /* node.live, beside 0 unknown, 1 yes, 2 no */
 #define SEEN		3
 
-typedef struct Seen
+typedef struct EmptinessSeen
 {
 	ReNode		node;
 	uint32_t	from;			/* index of the one that it is a derivative of; 0: the first */
 	uint32_t	far;			/* guessed length of a text */
 	uint32_t	cls;			/* classes below have been tried */
-} Seen;
+} EmptinessSeen;
 
-typedef struct Search
+typedef struct EmptinessSearch
 {
-	Seen	   *v;
+	EmptinessSeen *v;
 	uint32_t	n,
 				cap;
 	uint32_t   *heap;			/* indexes of those to go on from, the nearest on top */
 	uint32_t	n_heap,
 				cap_heap;
 	uint32_t	steps;
-} Search;
+} EmptinessSearch;
 
 static uint32_t
 add(uint32_t a, uint32_t b)
@@ -48,7 +48,7 @@ add(uint32_t a, uint32_t b)
 
 /* A text's length, guessed: of what meets the parts add up, as they seldom go the same way. */
 static uint32_t
-guess_length(const Re *re, ReNode a, int deep)
+guess_length(const Regex *re, ReNode a, int deep)
 {
 	const ReParts *x = &re->node[a];
 	uint32_t	r = x->min_len;
@@ -75,12 +75,12 @@ guess_length(const Re *re, ReNode a, int deep)
 
 #define DIGITS		40			/* of one number, looked at */
 
-typedef enum Known
+typedef enum EmptinessKnown
 {
 	UNKNOWN,
 	LIVES,
 	DEAD
-} Known;
+} EmptinessKnown;
 
 /* Can n digits be written behind remainder r so that m divides the whole? */
 static bool
@@ -98,7 +98,7 @@ has_multiple(uint64_t m, uint64_t r, int n)
 
 /* What may follow any digit; RE_NONE: no digit does.  False: it depends on the digit. */
 static bool
-any_digit(Re *re, ReNode a, ReNode *next)
+any_digit(Regex *re, ReNode a, ReNode *next)
 {
 	*next = re_deriv(re, a, '0');
 	for (uint8_t c = '1'; c <= '9'; c++)
@@ -108,8 +108,8 @@ any_digit(Re *re, ReNode a, ReNode *next)
 }
 
 /* Digits of remainder x that other expressions match as well, as far as those take any digits. */
-static Known
-residue_known(Re *re, ReParts x, ReNode other)
+static EmptinessKnown
+residue_known(Regex *re, ReParts x, ReNode other)
 {
 	struct
 	{
@@ -148,13 +148,13 @@ residue_known(Re *re, ReParts x, ReNode other)
 }
 
 /* Does anything match both a and other? */
-static Known
-known(Re *re, ReNode a, ReNode other, int deep)
+static EmptinessKnown
+known(Regex *re, ReNode a, ReNode other, int deep)
 {
 	ReParts		x = re->node[a];
 	ReNode		residue = RE_NONE;
 	uint32_t	residues = 0;
-	Known		r = DEAD;
+	EmptinessKnown r = DEAD;
 
 	if (a == RE_NONE || other == RE_NONE)
 		return DEAD;
@@ -171,7 +171,7 @@ known(Re *re, ReNode a, ReNode other, int deep)
 	}
 	for (uint32_t i = 0; i < x.b && x.kind == K_OR && r != LIVES; i++)
 	{
-		Known		k = known(re, re->kids[x.a + i], other, deep - 1);
+		EmptinessKnown k = known(re, re->kids[x.a + i], other, deep - 1);
 
 		r = k == DEAD ? r : k;
 	}
@@ -195,13 +195,13 @@ known(Re *re, ReNode a, ReNode other, int deep)
 /* ---- the nearest first ---- */
 
 static bool
-nearer(const Search *s, uint32_t i, uint32_t j)
+nearer(const EmptinessSearch *s, uint32_t i, uint32_t j)
 {
 	return s->v[i].far != s->v[j].far ? s->v[i].far < s->v[j].far : i < j;
 }
 
 static void
-heap_push(Search *s, uint32_t i)
+heap_push(EmptinessSearch *s, uint32_t i)
 {
 	uint32_t	at = s->n_heap++;
 
@@ -216,7 +216,7 @@ heap_push(Search *s, uint32_t i)
 }
 
 static uint32_t
-heap_pop(Search *s)
+heap_pop(EmptinessSearch *s)
 {
 	uint32_t	r = s->heap[0];
 	uint32_t	i = s->heap[--s->n_heap];
@@ -238,21 +238,21 @@ heap_pop(Search *s)
 /* ---- the search ---- */
 
 static void
-search_add(Re *re, Search *s, ReNode a, uint32_t from)
+search_add(Regex *re, EmptinessSearch *s, ReNode a, uint32_t from)
 {
 	if (s->n == s->cap)
 	{
 		s->cap = s->cap > 0 ? s->cap * 2 : 64;
-		s->v = mem_realloc(s->v, s->cap * sizeof(Seen));
+		s->v = mem_realloc(s->v, s->cap * sizeof(EmptinessSeen));
 	}
 	re->node[a].live = SEEN;
-	s->v[s->n] = (Seen) {a, from, guess_length(re, a, GUESS_DEPTH), 0};
+	s->v[s->n] = (EmptinessSeen) {a, from, guess_length(re, a, GUESS_DEPTH), 0};
 	heap_push(s, s->n++);
 }
 
 /* It lives, and all on the way to it. */
 static void
-mark_live(Re *re, const Search *s, uint32_t i)
+mark_live(Regex *re, const EmptinessSearch *s, uint32_t i)
 {
 	for (;; i = s->v[i].from)
 	{
@@ -264,7 +264,7 @@ mark_live(Re *re, const Search *s, uint32_t i)
 
 /* Try classes of the one that is nearest, until another is nearer.  True: there is a text. */
 static bool
-search_on(Re *re, Search *s)
+search_on(Regex *re, EmptinessSearch *s)
 {
 	uint32_t	i = heap_pop(s);
 
@@ -287,7 +287,7 @@ search_on(Re *re, Search *s)
 		}
 		if (x->residue)
 		{
-			Known		k = known(re, d, RE_ALL, KNOWN_DEPTH);
+			EmptinessKnown k = known(re, d, RE_ALL, KNOWN_DEPTH);
 
 			if (k != UNKNOWN)
 				re->node[d].live = k == LIVES ? 1 : 2;
@@ -310,9 +310,9 @@ search_on(Re *re, Search *s)
 }
 
 bool
-re_live(Re *re, ReNode a)
+re_live(Regex *re, ReNode a)
 {
-	Search		s = {0};
+	EmptinessSearch s = {0};
 	bool		live = false;
 	uint32_t	n;
 
@@ -320,7 +320,7 @@ re_live(Re *re, ReNode a)
 		return a != RE_NONE;
 	if (re->node[a].live == 0 && re->node[a].residue)
 	{
-		Known		k = known(re, a, RE_ALL, KNOWN_DEPTH);
+		EmptinessKnown k = known(re, a, RE_ALL, KNOWN_DEPTH);
 
 		if (k != UNKNOWN)
 			re->node[a].live = k == LIVES ? 1 : 2;

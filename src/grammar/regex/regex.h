@@ -1,10 +1,10 @@
 /*
- * re.h
+ * regex.h
  *	  Regular expressions as values: built, combined with and, or, not, and
  *	  matched a byte at a time by derivatives.
  *
  * An expression is a number (ReNode) in a universe (Re); equal expressions, up
- * to a handful of laws (re.c), are the same number.  The derivative of x by a
+ * to a handful of laws (derivative.c), are the same number.  The derivative of x by a
  * byte b is the expression of what may follow b in x, so an expression is its
  * own automaton, made as far as texts ask for it.  Nothing backtracks, and
  * nothing is unrolled: x{2,1000} is one node.
@@ -24,8 +24,8 @@
  *
  * Not thread-safe; a universe belongs to one grammar, which locks.
  */
-#ifndef VLLM_GRAMMAR_RE_H
-#define VLLM_GRAMMAR_RE_H
+#ifndef VLLM_GRAMMAR_REGEX_REGEX_H
+#define VLLM_GRAMMAR_REGEX_REGEX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-typedef struct Re Re;
+typedef struct Regex Regex;
 typedef uint32_t ReNode;
 
 #define RE_NONE		0			/* matches nothing */
@@ -55,46 +55,44 @@ typedef struct ReRange
 				hi;				/* code points, both included */
 } ReRange;
 
-Re		   *re_new(uint32_t max_nodes);	/* 0 = the default */
-void		re_free(Re *re);
+Regex	   *re_new(uint32_t max_nodes);	/* 0 = the default */
+void		re_free(Regex *re);
 /* False with *e set if the universe was too small for something since re_new(). */
-bool		re_check(const Re *re, Err *e);
+bool		re_check(const Regex *re, Err *e);
 /* A new piece of work begins: its steps are counted from 0. */
-void		re_begin(Re *re);
-uint64_t	re_work(const Re *re);	/* steps since re_new() */
-uint32_t	re_size(const Re *re);	/* nodes made so far */
-size_t		re_memory(const Re *re);	/* bytes */
+void		re_begin(Regex *re);
+uint64_t	re_work(const Regex *re);	/* steps since re_new() */
+uint32_t	re_size(const Regex *re);	/* nodes made so far */
+size_t		re_memory(const Regex *re);	/* bytes */
 
 /* ---- building ---- */
 
 /* From now on no character built is U+0000, which PostgreSQL's texts can't hold. */
-void		re_without_nul(Re *re);
+void		re_without_nul(Regex *re);
 
 /* One byte of the set (bit b of word b / 32). */
-ReNode		re_byte_set(Re *re, const uint32_t set[8]);
+ReNode		re_byte_set(Regex *re, const uint32_t set[8]);
 /* These bytes as they are. */
-ReNode		re_bytes(Re *re, const char *s, size_t n);
-/* A text: valid UTF-8, each character as the mode says. */
-ReNode		re_text(Re *re, const char *s, size_t n, ReMode mode);
+ReNode		re_bytes(Regex *re, const char *s, size_t n);
 /* One of n texts; shared beginnings are shared, so thousands will do. */
-ReNode		re_texts(Re *re, const char *const *s, const size_t *len, size_t n, ReMode mode);
+ReNode		re_texts(Regex *re, const char *const *s, const size_t *len, size_t n, ReMode mode);
 /* One character of the ranges (any order, may overlap; surrogates are left out). */
-ReNode		re_class(Re *re, const ReRange *r, size_t n, ReMode mode);
+ReNode		re_class(Regex *re, const ReRange *r, size_t n, ReMode mode);
 /* Any one character; any characters, also none. */
-ReNode		re_any_char(Re *re, ReMode mode);
-ReNode		re_any_text(Re *re, ReMode mode);
+ReNode		re_any_char(Regex *re, ReMode mode);
+ReNode		re_any_text(Regex *re, ReMode mode);
 
-ReNode		re_cat(Re *re, ReNode a, ReNode b);
-ReNode		re_or(Re *re, ReNode a, ReNode b);
-ReNode		re_or_list(Re *re, const ReNode *a, size_t n);	/* at once; of none RE_NONE */
-ReNode		re_and(Re *re, ReNode a, ReNode b);
-ReNode		re_not(Re *re, ReNode a);	/* all other byte strings */
+ReNode		re_cat(Regex *re, ReNode a, ReNode b);
+ReNode		re_or(Regex *re, ReNode a, ReNode b);
+ReNode		re_or_list(Regex *re, const ReNode *a, size_t n);	/* at once; of none RE_NONE */
+ReNode		re_and(Regex *re, ReNode a, ReNode b);
+ReNode		re_not(Regex *re, ReNode a);	/* all other byte strings */
 /* Digits that, written behind those of a number of remainder r, make a multiple of m; "." and "-" are passed over. */
-ReNode		re_residue(Re *re, uint32_t m, uint32_t r);
+ReNode		re_residue(Regex *re, uint32_t m, uint32_t r);
 /* min .. max times; RE_INF = no upper bound.  min > max matches nothing. */
-ReNode		re_repeat(Re *re, ReNode a, uint32_t min, uint32_t max);
+ReNode		re_repeat(Regex *re, ReNode a, uint32_t min, uint32_t max);
 
-/* ---- patterns (re_parse.c) ---- */
+/* ---- patterns (regex_parse.c) ---- */
 
 typedef struct ReSyntax
 {
@@ -112,37 +110,37 @@ typedef struct ReSyntax
  * ^ and $ may stand anywhere.  In search mode the result is all texts (characters of the
  * mode) in which the pattern is found.
  */
-bool		re_parse(Re *re, const char *pattern, size_t n, const ReSyntax *syntax, ReNode *out, Err *e);
+bool		re_parse(Regex *re, const char *pattern, size_t n, const ReSyntax *syntax, ReNode *out, Err *e);
 
 /* ---- matching ---- */
 
-bool		re_nullable(const Re *re, ReNode a);	/* matches the empty text */
-ReNode		re_deriv(Re *re, ReNode a, uint8_t b);	/* what may follow b; RE_NONE = nothing */
+bool		re_nullable(const Regex *re, ReNode a);	/* matches the empty text */
+ReNode		re_deriv(Regex *re, ReNode a, uint8_t b);	/* what may follow b; RE_NONE = nothing */
 /* Does it match anything?  A search; one of too many steps is a limit (re_check()). */
-bool		re_live(Re *re, ReNode a);
+bool		re_live(Regex *re, ReNode a);
 /* Is the whole of s matched? */
-bool		re_match(Re *re, ReNode a, const char *s, size_t n);
+bool		re_match(Regex *re, ReNode a, const char *s, size_t n);
 /* Shortest and longest text in bytes; RE_INF = no bound.  Bounds, not always reached. */
-uint32_t	re_min_len(const Re *re, ReNode a);
-uint32_t	re_max_len(const Re *re, ReNode a);
+uint32_t	re_min_len(const Regex *re, ReNode a);
+uint32_t	re_max_len(const Regex *re, ReNode a);
 
 /*
  * Bytes that no expression tells apart are one class.  Classes hold until an expression is
  * built that divides one; so keep them only when building has ended.
  */
-const uint8_t *re_classes(Re *re, uint32_t *n);	/* [256] class of each byte */
-ReNode		re_deriv_class(Re *re, ReNode a, uint32_t cls);
+const uint8_t *re_classes(Regex *re, uint32_t *n);	/* [256] class of each byte */
+ReNode		re_deriv_class(Regex *re, ReNode a, uint32_t cls);
 /*
  * The same expression without bounds that k bytes can't reach: lower ones beyond k become k + 1,
  * upper ones none.  Equal for all purposes within the next k bytes.  (Not inside and/not, where
  * counts meet; those stay.)
  */
-ReNode		re_clamp(Re *re, ReNode a, uint32_t k);
+ReNode		re_clamp(Regex *re, ReNode a, uint32_t k);
 
 /*
  * Append what it is made of, in a form that is the same in every universe; false if there
  * would be more than max bytes.
  */
-bool		re_write(const Re *re, ReNode a, size_t max, Buf *out);
+bool		re_write(const Regex *re, ReNode a, size_t max, Buf *out);
 
 #endif

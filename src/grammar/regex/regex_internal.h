@@ -1,21 +1,21 @@
 /*
- * re_int.h
+ * regex_internal.h
  *	  What the files of regular expressions share.
  */
-#ifndef VLLM_GRAMMAR_RE_INT_H
-#define VLLM_GRAMMAR_RE_INT_H
+#ifndef VLLM_GRAMMAR_REGEX_REGEX_INTERNAL_H
+#define VLLM_GRAMMAR_REGEX_REGEX_INTERNAL_H
 
-#include "grammar/re.h"
+#include "grammar/regex/regex.h"
 
-/* Classes of characters that have been made already (re_class.c). */
+/* Classes of characters that have been made already (char_class.c). */
 typedef struct ReChars ReChars;
 
 ReChars    *re_chars_new(void);
 void		re_chars_free(ReChars *c);
-ReChars    *re_chars(Re *re);
+ReChars    *re_chars(Regex *re);
 size_t		re_chars_memory(const ReChars *c);
 
-/* ---- what a universe is (re.c) ---- */
+/* ---- what a universe is (derivative.c) ---- */
 
 typedef enum ReKind
 {
@@ -52,7 +52,7 @@ typedef struct ReSet
 	uint32_t	w[8];
 } ReSet;
 
-struct Re
+struct Regex
 {
 	ReParts    *node;
 	uint32_t	n,

@@ -1,5 +1,5 @@
 /*
- * re_parse.c
+ * regex_parse.c
  *	  Patterns to expressions.
  *
  * ^ and $ say where in the text the pattern stands, which an expression can't.  So a
@@ -12,42 +12,42 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/re_int.h"
-#include "grammar/re_unicode.h"
+#include "base/alloc.h"
+#include "grammar/regex/regex_internal.h"
+#include "grammar/regex/char_set.h"
 
 #define MAX_GROUPS	200			/* within one another */
 #define MAX_COUNT	1000000		/* of a quantifier */
 
-typedef struct Part
+typedef struct RegexParsePart
 {
 	ReNode		at[2][2];		/* [at the beginning][at the end] */
-} Part;
+} RegexParsePart;
 
 typedef struct Parts
 {
-	Part	   *v;
+	RegexParsePart *v;
 	size_t		n,
 				cap;
 } Parts;
 
-typedef struct Pattern
+typedef struct RegexParsePattern
 {
-	Re		   *re;
+	Regex	   *re;
 	const char *s;
 	size_t		n;
 	size_t		i;
 	ReSyntax	syntax;
 	int			depth;
 	Err		   *e;
-} Pattern;
+} RegexParsePattern;
 
-static bool alternatives(Pattern *p, Part *out);
+static bool alternatives(RegexParsePattern *p, RegexParsePart *out);
 
-static bool bad(Pattern *p, ErrClass cls, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+static bool bad(RegexParsePattern *p, ErrClass cls, const char *fmt,...) __attribute__((format(printf, 3, 4)));
 
 static bool
-bad(Pattern *p, ErrClass cls, const char *fmt,...)
+bad(RegexParsePattern *p, ErrClass cls, const char *fmt,...)
 {
 	char		what[200];
 	va_list		args;
@@ -60,19 +60,19 @@ bad(Pattern *p, ErrClass cls, const char *fmt,...)
 }
 
 static bool
-unsupported(Pattern *p, const char *what)
+unsupported(RegexParsePattern *p, const char *what)
 {
 	return bad(p, ERR_UNSUPPORTED, "%s", what);
 }
 
 static bool
-more(const Pattern *p)
+more(const RegexParsePattern *p)
 {
 	return p->i < p->n;
 }
 
 static bool
-looking_at(const Pattern *p, const char *s)
+looking_at(const RegexParsePattern *p, const char *s)
 {
 	size_t		n = strlen(s);
 
@@ -80,7 +80,7 @@ looking_at(const Pattern *p, const char *s)
 }
 
 static bool
-accept(Pattern *p, const char *s)
+accept(RegexParsePattern *p, const char *s)
 {
 	if (!looking_at(p, s))
 		return false;
@@ -90,7 +90,7 @@ accept(Pattern *p, const char *s)
 
 /* The next character, not at the end. */
 static uint32_t
-next_char(Pattern *p)
+next_char(RegexParsePattern *p)
 {
 	uint32_t	c = (uint8_t) p->s[p->i++];
 	int			len = c < 0xC0 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : 3;
@@ -104,22 +104,22 @@ next_char(Pattern *p)
 
 /* ---- parts ---- */
 
-static Part
+static RegexParsePart
 plain(ReNode node)
 {
-	return (Part) {{{node, RE_NONE}, {RE_NONE, RE_NONE}}};
+	return (RegexParsePart) {{{node, RE_NONE}, {RE_NONE, RE_NONE}}};
 }
 
 static ReNode
-only_empty(const Re *re, ReNode a)
+only_empty(const Regex *re, ReNode a)
 {
 	return re_nullable(re, a) ? RE_EMPTY : RE_NONE;
 }
 
-static Part
-part_cat(Re *re, const Part *a, const Part *b)
+static RegexParsePart
+part_cat(Regex *re, const RegexParsePart *a, const RegexParsePart *b)
 {
-	Part		r = plain(RE_NONE);
+	RegexParsePart r = plain(RE_NONE);
 
 	for (int i = 0; i < 16; i++)
 	{
@@ -138,10 +138,10 @@ part_cat(Re *re, const Part *a, const Part *b)
 	return r;
 }
 
-static Part
-part_or(Re *re, const Parts *v)
+static RegexParsePart
+part_or(Regex *re, const Parts *v)
 {
-	Part		r;
+	RegexParsePart r;
 	ReNode	   *alt = mem_alloc((v->n + 1) * sizeof(ReNode));
 
 	for (int b = 0; b < 2; b++)
@@ -157,7 +157,7 @@ part_or(Re *re, const Parts *v)
 
 /* x, min .. max times less those that are taken; as few as one likes if others may match nothing. */
 static ReNode
-other_rounds(Re *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bool any)
+other_rounds(Regex *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bool any)
 {
 	return re_repeat(re, x, any || min < taken ? 0 : min - taken, max == RE_INF ? RE_INF : max - taken);
 }
@@ -166,13 +166,13 @@ other_rounds(Re *re, ReNode x, uint32_t min, uint32_t max, uint32_t taken, bool 
  * Rounds that are anchored can only be the first and the last.  What stands before the first or behind
  * the last matches nothing: so an anchored round that may match nothing there can be met any number of times.
  */
-static Part
-part_repeat(Re *re, const Part *a, uint32_t min, uint32_t max)
+static RegexParsePart
+part_repeat(Regex *re, const RegexParsePart *a, uint32_t min, uint32_t max)
 {
 	ReNode		x = a->at[0][0];
 	bool		begins = re_nullable(re, a->at[1][0]);
 	bool		ends = re_nullable(re, a->at[0][1]);
-	Part		r = plain(re_repeat(re, x, min, max));
+	RegexParsePart r = plain(re_repeat(re, x, min, max));
 
 	if (max == 0)
 		return plain(RE_EMPTY);
@@ -192,7 +192,7 @@ part_repeat(Re *re, const Part *a, uint32_t min, uint32_t max)
 
 /* Hex digits, at most max; false if there is none. */
 static bool
-hex(Pattern *p, int max, uint32_t *v)
+hex(RegexParsePattern *p, int max, uint32_t *v)
 {
 	int			n = 0;
 
@@ -212,7 +212,7 @@ hex(Pattern *p, int max, uint32_t *v)
 
 /* Behind \x, \u, \U: digits or digits in braces. */
 static bool
-hex_escape(Pattern *p, int digits, uint32_t *v)
+hex_escape(RegexParsePattern *p, int digits, uint32_t *v)
 {
 	size_t		at = p->i;
 	uint32_t	low;
@@ -235,7 +235,7 @@ hex_escape(Pattern *p, int digits, uint32_t *v)
 
 /* \p{...}, \pL; behind the p. */
 static bool
-property(Pattern *p, ReRanges *v, bool negate)
+property(RegexParsePattern *p, ReRanges *v, bool negate)
 {
 	size_t		at = p->i;
 	size_t		end = at + 1;
@@ -272,7 +272,7 @@ property(Pattern *p, ReRanges *v, bool negate)
 
 /* \d, \W ...; true if it was one */
 static bool
-perl_class(Pattern *p, char c, ReRanges *v)
+perl_class(RegexParsePattern *p, char c, ReRanges *v)
 {
 	ReRanges	one = {0};
 	char		small = (char) (c | 32);
@@ -293,7 +293,7 @@ perl_class(Pattern *p, char c, ReRanges *v)
  * taken.  *single = it is one character.
  */
 static bool
-escape(Pattern *p, ReRanges *v, bool *single)
+escape(RegexParsePattern *p, ReRanges *v, bool *single)
 {
 	static const char controls[] = "t\tn\nr\rf\fv\va\ae\033";
 	uint32_t	c;
@@ -331,7 +331,7 @@ escape(Pattern *p, ReRanges *v, bool *single)
 
 /* One item of a class: a character, or a set (*single false). */
 static bool
-class_item(Pattern *p, ReRanges *v, bool *single)
+class_item(RegexParsePattern *p, ReRanges *v, bool *single)
 {
 	uint32_t	c;
 	const char *close;
@@ -375,7 +375,7 @@ class_item(Pattern *p, ReRanges *v, bool *single)
 
 /* Behind [ */
 static bool
-char_class(Pattern *p, ReRanges *v)
+char_class(RegexParsePattern *p, ReRanges *v)
 {
 	bool		negate = accept(p, "^");
 	bool		first = true;
@@ -427,13 +427,13 @@ char_class(Pattern *p, ReRanges *v)
 }
 
 static ReNode
-class_node(Pattern *p, const ReRanges *v)
+class_node(RegexParsePattern *p, const ReRanges *v)
 {
 	return re_class(p->re, v->r, v->n, p->syntax.mode);
 }
 
 static ReNode
-dot(Pattern *p)
+dot(RegexParsePattern *p)
 {
 	static const ReRange ends[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 	ReRanges	v = {0};
@@ -453,7 +453,7 @@ dot(Pattern *p)
 
 /* Flags behind (?, up to : or ). */
 static bool
-flags(Pattern *p, bool *group)
+flags(RegexParsePattern *p, bool *group)
 {
 	bool		on = true;
 
@@ -489,7 +489,7 @@ flags(Pattern *p, bool *group)
 
 /* Behind (?: what kind of group it is.  *group = it has a body. */
 static bool
-group_kind(Pattern *p, bool *group)
+group_kind(RegexParsePattern *p, bool *group)
 {
 	const char *close;
 
@@ -519,7 +519,7 @@ group_kind(Pattern *p, bool *group)
 
 /* Behind ( */
 static bool
-group(Pattern *p, Part *out)
+group(RegexParsePattern *p, RegexParsePart *out)
 {
 	ReSyntax	outer = p->syntax;
 	bool		body = true;
@@ -542,7 +542,7 @@ group(Pattern *p, Part *out)
 }
 
 static bool
-atom(Pattern *p, Part *out)
+atom(RegexParsePattern *p, RegexParsePart *out)
 {
 	ReRanges	v = {0};
 	bool		ok = true;
@@ -560,11 +560,11 @@ atom(Pattern *p, Part *out)
 			return true;
 		case '^':
 			p->i++;
-			*out = (Part) {{{RE_NONE, RE_NONE}, {RE_EMPTY, RE_NONE}}};
+			*out = (RegexParsePart) {{{RE_NONE, RE_NONE}, {RE_EMPTY, RE_NONE}}};
 			return true;
 		case '$':
 			p->i++;
-			*out = (Part) {{{RE_NONE, RE_EMPTY}, {RE_NONE, RE_NONE}}};
+			*out = (RegexParsePart) {{{RE_NONE, RE_EMPTY}, {RE_NONE, RE_NONE}}};
 			return true;
 		case '*':
 		case '+':
@@ -577,12 +577,12 @@ atom(Pattern *p, Part *out)
 		case '\\':
 			if (accept(p, "\\A"))
 			{
-				*out = (Part) {{{RE_NONE, RE_NONE}, {RE_EMPTY, RE_NONE}}};
+				*out = (RegexParsePart) {{{RE_NONE, RE_NONE}, {RE_EMPTY, RE_NONE}}};
 				return true;
 			}
 			if (accept(p, "\\z") || accept(p, "\\Z"))
 			{
-				*out = (Part) {{{RE_NONE, RE_EMPTY}, {RE_NONE, RE_NONE}}};
+				*out = (RegexParsePart) {{{RE_NONE, RE_EMPTY}, {RE_NONE, RE_NONE}}};
 				return true;
 			}
 			p->i++;
@@ -607,7 +607,7 @@ atom(Pattern *p, Part *out)
 /* ---- quantifiers ---- */
 
 static bool
-number(Pattern *p, uint32_t *v)
+number(RegexParsePattern *p, uint32_t *v)
 {
 	size_t		at = p->i;
 
@@ -619,7 +619,7 @@ number(Pattern *p, uint32_t *v)
 
 /* {n}, {n,}, {n,m}, {,m}; otherwise the brace is a character and nothing is taken */
 static bool
-braces(Pattern *p, uint32_t *min, uint32_t *max)
+braces(RegexParsePattern *p, uint32_t *min, uint32_t *max)
 {
 	size_t		at = p->i;
 	bool		lower;
@@ -643,7 +643,7 @@ braces(Pattern *p, uint32_t *min, uint32_t *max)
 }
 
 static bool
-quantified(Pattern *p, Part *out)
+quantified(RegexParsePattern *p, RegexParsePart *out)
 {
 	if (!atom(p, out))
 		return false;
@@ -674,21 +674,21 @@ quantified(Pattern *p, Part *out)
 /* ---- sequences and alternatives ---- */
 
 static void
-parts_push(Parts *v, Part x)
+parts_push(Parts *v, RegexParsePart x)
 {
 	if (v->n == v->cap)
 	{
 		v->cap = v->cap > 0 ? v->cap * 2 : 8;
-		v->v = mem_realloc(v->v, v->cap * sizeof(Part));
+		v->v = mem_realloc(v->v, v->cap * sizeof(RegexParsePart));
 	}
 	v->v[v->n++] = x;
 }
 
 static bool
-sequence(Pattern *p, Part *out)
+sequence(RegexParsePattern *p, RegexParsePart *out)
 {
 	Parts		v = {0};
-	Part		x;
+	RegexParsePart x;
 
 	while (more(p) && p->s[p->i] != '|' && p->s[p->i] != ')')
 	{
@@ -707,10 +707,10 @@ sequence(Pattern *p, Part *out)
 }
 
 static bool
-alternatives(Pattern *p, Part *out)
+alternatives(RegexParsePattern *p, RegexParsePart *out)
 {
 	Parts		v = {0};
-	Part		x;
+	RegexParsePart x;
 	bool		ok;
 
 	do
@@ -725,10 +725,10 @@ alternatives(Pattern *p, Part *out)
 }
 
 bool
-re_parse(Re *re, const char *pattern, size_t n, const ReSyntax *syntax, ReNode *out, Err *e)
+re_parse(Regex *re, const char *pattern, size_t n, const ReSyntax *syntax, ReNode *out, Err *e)
 {
-	Pattern		p = {.re = re,.s = pattern,.n = n,.syntax = *syntax,.e = e};
-	Part		x = plain(RE_NONE);
+	RegexParsePattern p = {.re = re,.s = pattern,.n = n,.syntax = *syntax,.e = e};
+	RegexParsePart x = plain(RE_NONE);
 	ReNode		any;
 
 	if (!alternatives(&p, &x))

@@ -1,12 +1,12 @@
 /*
- * re_write.c
+ * regex_print.c
  *	  Expressions written down, so that those of different universes can be compared.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "grammar/re_int.h"
+#include "base/alloc.h"
+#include "grammar/regex/regex_internal.h"
 
 static int
 by_text(const void *a, const void *b)
@@ -20,7 +20,7 @@ by_text(const void *a, const void *b)
 
 /* Parts of an or, and: their order is that of this universe, so they are sorted. */
 static bool
-write_list(const Re *re, const ReParts *x, size_t max, Buf *out)
+write_list(const Regex *re, const ReParts *x, size_t max, Buf *out)
 {
 	Buf		   *part = mem_zalloc((x->b + 1) * sizeof(Buf));
 	size_t		sum = out->len;
@@ -44,7 +44,7 @@ write_list(const Re *re, const ReParts *x, size_t max, Buf *out)
 }
 
 bool
-re_write(const Re *re, ReNode a, size_t max, Buf *out)
+re_write(const Regex *re, ReNode a, size_t max, Buf *out)
 {
 	for (;;)
 	{

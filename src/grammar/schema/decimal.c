@@ -1,8 +1,8 @@
 /*
- * json_decimal.c
- *	  Exact decimals (json_decimal.h).
+ * decimal.c
+ *	  Exact decimals (decimal.h).
  */
-#include "grammar/json_decimal.h"
+#include "grammar/schema/decimal.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * json_decimal.h
+ * decimal.h
  *	  Numbers of JSON as exact decimals.
  */
-#ifndef VLLM_GRAMMAR_JSON_DECIMAL_H
-#define VLLM_GRAMMAR_JSON_DECIMAL_H
+#ifndef VLLM_GRAMMAR_SCHEMA_DECIMAL_H
+#define VLLM_GRAMMAR_SCHEMA_DECIMAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

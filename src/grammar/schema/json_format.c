@@ -6,12 +6,12 @@
  * no regular language ("regex") is refused.  Leap seconds are taken where RFC 3339 has them:
  * 23:59:60 UTC of the days on which there was one.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
 #include <string.h>
 
 #include "base/buf.h"
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #define YEAR	"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define LEAP	"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -99,7 +99,7 @@ schema_format_known(const char *name, size_t n)
 }
 
 bool
-schema_format(Re *re, ReMode mode, const char *name, size_t n, ReNode *out, Err *e)
+schema_format(Regex *re, ReMode mode, const char *name, size_t n, ReNode *out, Err *e)
 {
 	int			i = find(name, n);
 	ReSyntax	syntax = {.mode = mode, .dot_all = true};

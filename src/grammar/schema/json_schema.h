@@ -2,10 +2,10 @@
  * json_schema.h
  *	  JSON Schema to a grammar.
  */
-#ifndef VLLM_GRAMMAR_JSON_SCHEMA_H
-#define VLLM_GRAMMAR_JSON_SCHEMA_H
+#ifndef VLLM_GRAMMAR_SCHEMA_JSON_SCHEMA_H
+#define VLLM_GRAMMAR_SCHEMA_JSON_SCHEMA_H
 
-#include "grammar/cfg.h"
+#include "grammar/cfg/cfg.h"
 #include "grammar/grammar.h"
 
 /*

@@ -1,5 +1,5 @@
 /*
- * json_number.c
+ * number_regex.c
  *	  Sets of numbers as expressions over their JSON texts.
  *
  * A number has endlessly many spellings: 1e2 is 100 and 1000e-1.  The set of all that
@@ -8,19 +8,19 @@
  * before the point that isn't 0 (or the value 0).  Within that everything is exact.  What is
  * generated has no exponent, as many digits as a double keeps, and 19 if it is an integer.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #define MAX_FACTOR ((uint64_t) 1 << 28)	/* of multipleOf, without its zeros */
 #define FRACTION 17				/* digits behind the point that an exponent may move before it */
 
 static ReNode
-rx(Re *re, const char *pattern)
+rx(Regex *re, const char *pattern)
 {
 	ReSyntax	syntax = {.mode = RE_RAW};
 	ReNode		r = RE_NONE;
@@ -31,7 +31,7 @@ rx(Re *re, const char *pattern)
 }
 
 static ReNode
-span(Re *re, int lo, int hi)
+span(Regex *re, int lo, int hi)
 {
 	ReRange		r = {(uint32_t) lo, (uint32_t) hi};
 
@@ -39,7 +39,7 @@ span(Re *re, int lo, int hi)
 }
 
 ReNode
-number_any(Re *re, bool generate)
+number_any(Regex *re, bool generate)
 {
 	if (!generate)
 		return rx(re, "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?");
@@ -49,7 +49,7 @@ number_any(Re *re, bool generate)
 
 /* Those whose order is regular: see above. */
 ReNode
-number_ordered(Re *re)
+number_ordered(Regex *re)
 {
 	return rx(re, "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?|-?(?:0(?:\\.0+)?|[1-9](?:\\.[0-9]+)?)[eE][+-]?[0-9]+");
 }
@@ -58,7 +58,7 @@ number_ordered(Re *re)
 
 /* Digits, of any number of zeros before them, of at least n. */
 static ReNode
-natural_min(Re *re, long n)
+natural_min(Regex *re, long n)
 {
 	char		d[24];
 	int			len = snprintf(d, sizeof(d), "%ld", n);
@@ -76,7 +76,7 @@ natural_min(Re *re, long n)
 
 /* An exponent of at least n. */
 static ReNode
-exponent_min(Re *re, long n)
+exponent_min(Regex *re, long n)
 {
 	ReNode		r = re_cat(re, rx(re, "[eE]\\+?"), natural_min(re, n));
 	ReNode		digits = rx(re, "[0-9]+");
@@ -87,7 +87,7 @@ exponent_min(Re *re, long n)
 }
 
 static ReNode
-exponent_is(Re *re, long n)
+exponent_is(Regex *re, long n)
 {
 	return re_and(re, exponent_min(re, n), re_not(re, exponent_min(re, n + 1)));
 }
@@ -99,7 +99,7 @@ exponent_is(Re *re, long n)
  * before its point; ints = 0: the point lies before.
  */
 static ReNode
-digits_min(Re *re, const char *d, int n, int ints, bool strict)
+digits_min(Regex *re, const char *d, int n, int ints, bool strict)
 {
 	ReNode		digit = span(re, '0', '9');
 	ReNode		some = rx(re, "[0-9]*[1-9][0-9]*");
@@ -131,7 +131,7 @@ digits_min(Re *re, const char *d, int n, int ints, bool strict)
 
 /* Texts without a sign of a value that is d's, or more; d has a value, its sign doesn't matter. */
 static ReNode
-magnitude_min(Re *re, const Dec *d, bool strict, bool generate)
+magnitude_min(Regex *re, const Dec *d, bool strict, bool generate)
 {
 	char		digits[2 * DEC_MAX_TEXT + 2];
 	int			n = 0,
@@ -158,13 +158,13 @@ magnitude_min(Re *re, const Dec *d, bool strict, bool generate)
 }
 
 static ReNode
-zero(Re *re)
+zero(Regex *re)
 {
 	return rx(re, "-?0(?:\\.0+)?(?:[eE][+-]?[0-9]+)?");
 }
 
 ReNode
-number_min(Re *re, const Dec *d, bool strict, bool generate)
+number_min(Regex *re, const Dec *d, bool strict, bool generate)
 {
 	ReNode		any = number_any(re, generate);
 	ReNode		minus = re_bytes(re, "-", 1);
@@ -179,7 +179,7 @@ number_min(Re *re, const Dec *d, bool strict, bool generate)
 
 /* The usual spelling. */
 static ReNode
-spelled(Re *re, const Dec *d)
+spelled(Regex *re, const Dec *d)
 {
 	Buf			b = {0};
 	ReNode		r;
@@ -215,7 +215,7 @@ spelled(Re *re, const Dec *d)
 }
 
 ReNode
-number_equal(Re *re, const Dec *d, bool generate)
+number_equal(Regex *re, const Dec *d, bool generate)
 {
 	if (generate)
 		return spelled(re, d);
@@ -227,7 +227,7 @@ number_equal(Re *re, const Dec *d, bool generate)
 /* ---- multiples ---- */
 
 ReNode
-number_integer(Re *re, bool plain, bool generate)
+number_integer(Regex *re, bool plain, bool generate)
 {
 	ReNode		r = rx(re, generate ? "0|-?[1-9][0-9]{0,18}" : "-?(?:0|[1-9][0-9]*)");
 
@@ -254,7 +254,7 @@ gcd(uint64_t a, uint64_t b)
 
 /* A text of f digits behind the point that, the point aside, is a multiple of p. */
 static ReNode
-multiple_of(Re *re, uint64_t p, int f)
+multiple_of(Regex *re, uint64_t p, int f)
 {
 	ReNode		shape = f == 0 ? rx(re, "-?(?:0|[1-9][0-9]*)") :
 		re_cat(re, rx(re, "-?(?:0|[1-9][0-9]*)\\."), re_repeat(re, span(re, '0', '9'), (uint32_t) f, (uint32_t) f));
@@ -290,7 +290,7 @@ number_multiple_known(const Dec *d, bool generate)
 
 /* Generated: with at most as many digits behind the point as d has, and no zeros for their own sake. */
 static ReNode
-generated_multiple(Re *re, uint64_t p, long s)
+generated_multiple(Regex *re, uint64_t p, long s)
 {
 	uint64_t	scale = 1;
 	ReNode		r = RE_NONE;
@@ -314,7 +314,7 @@ generated_multiple(Re *re, uint64_t p, long s)
 }
 
 ReNode
-number_multiple(Re *re, const Dec *d, bool generate)
+number_multiple(Regex *re, const Dec *d, bool generate)
 {
 	long		s;
 	uint64_t	p = factor(d, &s);

@@ -6,18 +6,18 @@
  * generated it belongs to brackets, commas and colons, on their inner sides: none can stand behind
  * the whole, where a model would go on with it for nothing.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/json_schema.h"
-#include "grammar/schema_int.h"
+#include "grammar/schema/json_schema.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_SHARED 64			/* items that `contains` counts one by one */
 
-CfgNode
+static CfgNode
 schema_token(Builder *b, ReNode x)
 {
 	return cfg_lexeme(b->cfg, b->opt->validate ? re_cat(b->re, x, b->space) : x);
@@ -223,7 +223,7 @@ unique(Arr *a)
 	return b->failed ? CFG_NONE : cfg_members(b->cfg, &all);
 }
 
-CfgNode
+static CfgNode
 schema_array(Builder *b, const Clauses *c)
 {
 	Arr			a = {.b = b, .c = c, .max = CFG_INF};
@@ -352,7 +352,7 @@ schema_node(Builder *b, Goal *g)
 /* ---- the whole ---- */
 
 static bool
-is_space(Re *re, ReNode x)
+is_space(Regex *re, ReNode x)
 {
 	static const char all[] = "[ \\t\\n\\r]*";
 	ReSyntax	syntax = {.mode = RE_RAW};

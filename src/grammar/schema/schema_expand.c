@@ -2,12 +2,14 @@
  * schema_expand.c
  *	  A place's keywords as a union of shapes, and the negation of them.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static Union *schema_clause_not(Builder *b, const Clause *c);
 
 #define MAX_DEPTH 150			/* of schemas in place */
 
@@ -150,7 +152,7 @@ check_number(Builder *b, const Jv *v)
 					   v->len > 40 ? "..." : "");
 }
 
-Union *
+static Union *
 schema_values(Builder *b, const Jv *const *v, uint32_t n, bool neg)
 {
 	Clause	   *num = clause_new(b, C_NUM_IN);
@@ -290,7 +292,7 @@ props_not(Builder *b, const Clause *c)
 	return u;
 }
 
-Union *
+static Union *
 schema_clause_not(Builder *b, const Clause *c)
 {
 	uint8_t		type = clause_type(c->kind);
@@ -537,7 +539,7 @@ static const struct
 {
 	const char *name;
 	Applicator	what;
-	Dialect		from;			/* the first that has it */
+	SchemaDialect from;			/* the first that has it */
 }			applicators[] = {
 	{"type", A_TYPE, D_4}, {"const", A_CONST, D_6}, {"enum", A_ENUM, D_4}, {"$ref", A_REF, D_4},
 	{"$recursiveRef", A_REF, D_2019}, {"$dynamicRef", A_REF, D_2020}, {"allOf", A_ALL, D_4}, {"anyOf", A_ANY, D_4},
@@ -590,7 +592,7 @@ apply(Builder *b, const Place *p, Applicator what, const Jv *v, const char *name
 static Union *
 expand_keywords(Builder *b, Place *p, bool neg)
 {
-	Dialect		d = schema_dialect(b, p);
+	SchemaDialect d = schema_dialect(b, p);
 	Union	   *u = neg ? union_new(b) : union_all(b);
 	const char *outer = b->keyword;
 	Clauses		c;

@@ -1,10 +1,10 @@
 /*
- * schema_int.h
+ * schema_internal.h
  *	  What the files of the JSON Schema compiler share.
  *
  * A schema becomes a grammar in three steps.
  *
- * 1. Places (schema_load.c).  A subschema or a constant is a Place; equal subschemas
+ * 1. Places (schema_resolve.c).  A subschema or a constant is a Place; equal subschemas
  *	  are one Place, $ref is followed.  A literal is a Place or its negation; a Goal
  *	  is a set of literals that a value shall satisfy all at once.
  *
@@ -23,15 +23,15 @@
  * which functions return something harmless.  Work is counted (schema_work()), so that no
  * schema can take unbounded time.
  */
-#ifndef VLLM_GRAMMAR_SCHEMA_INT_H
-#define VLLM_GRAMMAR_SCHEMA_INT_H
+#ifndef VLLM_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
+#define VLLM_GRAMMAR_SCHEMA_SCHEMA_INTERNAL_H
 
-#include "grammar/cfg.h"
+#include "grammar/cfg/cfg.h"
 #include "grammar/grammar.h"
-#include "grammar/json_decimal.h"
-#include "grammar/json_value.h"
+#include "grammar/schema/decimal.h"
+#include "grammar/schema/schema_json.h"
 
-typedef enum Dialect
+typedef enum SchemaDialect
 {
 	D_ANY,						/* no $schema: 2020-12, and what older drafts wrote otherwise */
 	D_4,
@@ -39,7 +39,7 @@ typedef enum Dialect
 	D_7,
 	D_2019,
 	D_2020
-} Dialect;
+} SchemaDialect;
 
 typedef struct Builder Builder;
 typedef struct Place Place;
@@ -83,7 +83,7 @@ typedef struct Resource
 	const char *id;				/* without fragment; NULL: none */
 	size_t		id_len;
 	uint32_t	up;				/* the one that it lies in */
-	Dialect		dialect;
+	SchemaDialect dialect;
 } Resource;
 
 typedef struct Anchor
@@ -216,8 +216,8 @@ struct Builder
 {
 	Arena	   *arena;
 	Cfg		   *cfg;
-	Re		   *re;				/* the grammar's universe */
-	Re		   *probe;			/* for questions that come up on the way; raw text */
+	Regex	   *re;				/* the grammar's universe */
+	Regex	   *probe;			/* for questions that come up on the way; raw text */
 	const GramOptions *opt;
 	Err		   *e;
 	bool		failed;
@@ -260,14 +260,13 @@ bool		schema_too_many(Builder *b);
 /* Count n steps; false once there have been too many. */
 bool		schema_work(Builder *b, uint64_t n);
 
-/* schema_load.c */
+/* schema_resolve.c */
 bool		schema_load(Builder *b, const Jv *root, Lit *lit);
-Place	   *schema_place(Builder *b, const Jv *v, uint32_t resource);
 /* NULL if it leads nowhere (b->failed is set). */
 Place	   *schema_ref(Builder *b, const Jv *ref, uint32_t resource);
 Lit			schema_lit(Builder *b, const Jv *v, uint32_t resource);
 Lit			schema_const(Builder *b, const Jv *v);
-Dialect		schema_dialect(const Builder *b, const Place *p);
+SchemaDialect schema_dialect(const Builder *b, const Place *p);
 Goal	   *schema_goal(Builder *b, const Lit *lit, uint32_t n);
 static inline Lit
 lit_not(Lit l)
@@ -299,8 +298,6 @@ void		schema_sort_props(Builder *b, Clause *c);
 
 /* schema_expand.c */
 /* Some of the values, or none of them (neg). */
-Union	   *schema_values(Builder *b, const Jv *const *v, uint32_t n, bool neg);
-Union	   *schema_clause_not(Builder *b, const Clause *c);
 bool		schema_busy(const Builder *b, Lit lit);
 
 /* schema_object.c, schema_emit.c: what clauses ask of one member (more[]: in addition), of one item */
@@ -316,30 +313,28 @@ bool		schema_strings_empty(Builder *b, const Clauses *c);
 /* Is s one of the strings that g allows? */
 bool		schema_goal_has(Builder *b, Goal *g, const char *s, size_t n);
 ReNode		schema_goal_strings(Builder *b, Goal *g);
-ReNode		schema_pattern(Builder *b, Re *re, ReMode mode, const char *s, size_t n);
+ReNode		schema_pattern(Builder *b, Regex *re, ReMode mode, const char *s, size_t n);
 ReNode		schema_text(Builder *b, const char *s, size_t n);	/* inside the quotes */
 ReNode		schema_texts(Builder *b, const char *const *s, const size_t *len, size_t n);
 
 /* schema_object.c, schema_emit.c */
 CfgNode		schema_object(Builder *b, const Clauses *c);
-CfgNode		schema_array(Builder *b, const Clauses *c);
 CfgNode		schema_node(Builder *b, Goal *g);
-CfgNode		schema_token(Builder *b, ReNode x);	/* with the white space that belongs to it */
 CfgNode		schema_open(Builder *b, const char *bracket);
 CfgNode		schema_close(Builder *b, const char *bracket);
 
 /* json_format.c: formats that are not known say nothing */
 bool		schema_format_known(const char *name, size_t n);
-bool		schema_format(Re *re, ReMode mode, const char *name, size_t n, ReNode *out, Err *e);
+bool		schema_format(Regex *re, ReMode mode, const char *name, size_t n, ReNode *out, Err *e);
 
-/* json_number.c */
-ReNode		number_any(Re *re, bool generate);
-ReNode		number_ordered(Re *re);
-ReNode		number_integer(Re *re, bool plain, bool generate);
-ReNode		number_min(Re *re, const Dec *d, bool strict, bool generate);
-ReNode		number_equal(Re *re, const Dec *d, bool generate);
+/* number_regex.c */
+ReNode		number_any(Regex *re, bool generate);
+ReNode		number_ordered(Regex *re);
+ReNode		number_integer(Regex *re, bool plain, bool generate);
+ReNode		number_min(Regex *re, const Dec *d, bool strict, bool generate);
+ReNode		number_equal(Regex *re, const Dec *d, bool generate);
 /* Is the factor one that number_multiple() can do? */
 bool		number_multiple_known(const Dec *d, bool generate);
-ReNode		number_multiple(Re *re, const Dec *d, bool generate);
+ReNode		number_multiple(Regex *re, const Dec *d, bool generate);
 
 #endif

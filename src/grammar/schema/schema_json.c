@@ -1,17 +1,17 @@
 /*
- * json_value.c
- *	  Reads JSON into a tree (json_value.h).
+ * schema_json.c
+ *	  Reads JSON into a tree (schema_json.h).
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/json_value.h"
+#include "grammar/schema/schema_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
-#include "grammar/json_decimal.h"
+#include "base/alloc.h"
+#include "grammar/schema/decimal.h"
 
 #define MAX_TEXT	(4 << 20)	/* bytes of a schema */
 #define MAX_DEPTH	200			/* values within values */
@@ -21,10 +21,10 @@
 
 #define PIECE 65536
 
-typedef struct Piece Piece;
-struct Piece
+typedef struct SchemaJsonPiece SchemaJsonPiece;
+struct SchemaJsonPiece
 {
-	Piece	   *next;
+	SchemaJsonPiece *next;
 	size_t		used;
 	size_t		size;
 	_Alignas(16) char data[];
@@ -32,7 +32,7 @@ struct Piece
 
 struct Arena
 {
-	Piece	   *first;
+	SchemaJsonPiece *first;
 	size_t		total;
 };
 
@@ -47,7 +47,7 @@ arena_free(Arena *a)
 {
 	if (a == NULL)
 		return;
-	for (Piece *p = a->first, *next; p != NULL; p = next)
+	for (SchemaJsonPiece *p = a->first, *next; p != NULL; p = next)
 	{
 		next = p->next;
 		mem_free(p);
@@ -58,7 +58,7 @@ arena_free(Arena *a)
 void *
 arena_alloc(Arena *a, size_t n)
 {
-	Piece	   *p = a->first;
+	SchemaJsonPiece *p = a->first;
 	void	   *to;
 
 	n = (n + 15) & ~(size_t) 15;
@@ -66,7 +66,7 @@ arena_alloc(Arena *a, size_t n)
 	{
 		size_t		size = n > PIECE / 4 ? n : PIECE;
 
-		p = mem_alloc(sizeof(Piece) + size);
+		p = mem_alloc(sizeof(SchemaJsonPiece) + size);
 		p->used = 0;
 		p->size = size;
 		a->total += size;
@@ -97,15 +97,9 @@ arena_strndup(Arena *a, const char *s, size_t n)
 	return to;
 }
 
-size_t
-arena_size(const Arena *a)
-{
-	return a->total;
-}
-
 /* ---- reading ---- */
 
-typedef struct Reader
+typedef struct SchemaJsonReader
 {
 	Arena	   *a;
 	const char *start;
@@ -113,19 +107,19 @@ typedef struct Reader
 	const char *end;
 	int			depth;
 	Err		   *e;
-} Reader;
+} SchemaJsonReader;
 
-static const Jv *read_value(Reader *r);
+static const Jv *read_value(SchemaJsonReader *r);
 
 static bool
-bad(Reader *r, const char *what)
+bad(SchemaJsonReader *r, const char *what)
 {
 	return err_set(r->e, ERR_INVALID, "the schema is not valid JSON: %s at byte %zu", what,
 				   (size_t) (r->p - r->start));
 }
 
 static void
-space(Reader *r)
+space(SchemaJsonReader *r)
 {
 	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
 		r->p++;
@@ -148,7 +142,7 @@ hash_bytes(const char *s, size_t n, uint64_t h)
 }
 
 static bool
-hex4(Reader *r, uint32_t *to)
+hex4(SchemaJsonReader *r, uint32_t *to)
 {
 	*to = 0;
 	if (r->end - r->p < 4)
@@ -194,7 +188,7 @@ put_utf8(char *o, uint32_t c)
 
 /* What follows \u, and its other half if it is one of a pair. */
 static bool
-read_unicode(Reader *r, uint32_t *to)
+read_unicode(SchemaJsonReader *r, uint32_t *to)
 {
 	uint32_t	low;
 
@@ -232,7 +226,7 @@ utf8_char(const uint8_t *s, size_t n)
 
 /* Behind a backslash. */
 static bool
-read_escape(Reader *r, char **o)
+read_escape(SchemaJsonReader *r, char **o)
 {
 	static const char from[] = "\"\\/bfnrt";
 	static const char to[] = "\"\\/\b\f\n\r\t";
@@ -259,7 +253,7 @@ read_escape(Reader *r, char **o)
 
 /* r->p is behind the opening quote. */
 static bool
-read_string(Reader *r, const char **s, size_t *len)
+read_string(SchemaJsonReader *r, const char **s, size_t *len)
 {
 	const char *close = r->p;
 	char	   *o;
@@ -294,7 +288,7 @@ read_string(Reader *r, const char **s, size_t *len)
 }
 
 static size_t
-digits(Reader *r)
+digits(SchemaJsonReader *r)
 {
 	const char *from = r->p;
 
@@ -304,7 +298,7 @@ digits(Reader *r)
 }
 
 static bool
-read_number(Reader *r, Jv *v)
+read_number(SchemaJsonReader *r, Jv *v)
 {
 	const char *from = r->p;
 	bool		zero;
@@ -436,7 +430,7 @@ push(Items *to, Jv *v)
 }
 
 static bool
-read_items(Reader *r, bool object, Items *to)
+read_items(SchemaJsonReader *r, bool object, Items *to)
 {
 	char		close = object ? '}' : ']';
 
@@ -484,7 +478,7 @@ read_items(Reader *r, bool object, Items *to)
 }
 
 static bool
-read_container(Reader *r, Jv *v)
+read_container(SchemaJsonReader *r, Jv *v)
 {
 	bool		object = *r->p == '{';
 	Items		all = {0};
@@ -517,7 +511,7 @@ read_container(Reader *r, Jv *v)
 }
 
 static const Jv *
-read_value(Reader *r)
+read_value(SchemaJsonReader *r)
 {
 	static const struct
 	{
@@ -571,7 +565,7 @@ read_value(Reader *r)
 const Jv *
 jv_read(Arena *a, const char *s, size_t n, Err *e)
 {
-	Reader		r = {.a = a, .e = e};
+	SchemaJsonReader r = {.a = a, .e = e};
 	const Jv   *v;
 
 	if (n > MAX_TEXT)
@@ -684,24 +678,3 @@ jv_equal(const Jv *a, const Jv *b)
 	}
 }
 
-void
-jv_put_string(const char *s, size_t n, Buf *out)
-{
-	static const char from[] = "\"\\\b\f\n\r\t";
-	static const char to[] = "\"\\bfnrt";
-
-	for (size_t i = 0; i < n; i++)
-	{
-		const char *at = s[i] == '\0' ? NULL : strchr(from, s[i]);
-
-		if (at != NULL)
-		{
-			buf_addc(out, '\\');
-			buf_addc(out, to[at - from]);
-		}
-		else if ((uint8_t) s[i] < 0x20)
-			buf_printf(out, "\\u%04x", (uint8_t) s[i]);
-		else
-			buf_addc(out, s[i]);
-	}
-}

@@ -1,5 +1,5 @@
 /*
- * json_value.h
+ * schema_json.h
  *	  A schema's JSON text as a tree that loses nothing.
  *
  * cJSON makes a double of each number and ends a string at its first \u0000.  A grammar
@@ -7,8 +7,8 @@
  *
  * All memory of a compilation is taken from one arena and goes at once.
  */
-#ifndef VLLM_GRAMMAR_JSON_VALUE_H
-#define VLLM_GRAMMAR_JSON_VALUE_H
+#ifndef VLLM_GRAMMAR_SCHEMA_SCHEMA_JSON_H
+#define VLLM_GRAMMAR_SCHEMA_SCHEMA_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,6 @@ Arena	   *arena_new(void);
 void		arena_free(Arena *a);
 void	   *arena_alloc(Arena *a, size_t n);	/* zeroed, never NULL */
 char	   *arena_strndup(Arena *a, const char *s, size_t n);
-size_t		arena_size(const Arena *a);
 
 /* ---- values ---- */
 
@@ -63,6 +62,5 @@ bool		jv_is(const Jv *v, JvType type);	/* v may be NULL */
 bool		jv_equal(const Jv *a, const Jv *b);
 /* As a JSON text, with escapes only where they are needed. */
 struct Buf;
-void		jv_put_string(const char *s, size_t n, struct Buf *out);
 
 #endif

@@ -2,9 +2,9 @@
  * schema_keywords.c
  *	  The keywords that constrain a value by its type, as clauses.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct Out
 {
 	Builder    *b;
 	const Place *p;
-	Dialect		d;
+	SchemaDialect d;
 	Clauses		c;
 	uint32_t	cap;
 } Out;
@@ -37,7 +37,7 @@ add(Out *o, ClauseKind kind)
 }
 
 static const Jv *
-get(const Out *o, const char *name, Dialect from)
+get(const Out *o, const char *name, SchemaDialect from)
 {
 	return o->d != D_ANY && o->d < from ? NULL : jv_get(o->p->v, name);
 }
@@ -54,7 +54,7 @@ number(Out *o, const Jv *v, const char *name, Dec *to)
 
 /* A count; one beyond what can be counted is as good as none. */
 static bool
-count(Out *o, const char *name, Dialect from, uint32_t *to)
+count(Out *o, const char *name, SchemaDialect from, uint32_t *to)
 {
 	const Jv   *v = get(o, name, from);
 	Dec			d;
@@ -77,7 +77,7 @@ count(Out *o, const char *name, Dialect from, uint32_t *to)
 }
 
 static void
-bounds(Out *o, const char *least, const char *most, Dialect from, ClauseKind kind)
+bounds(Out *o, const char *least, const char *most, SchemaDialect from, ClauseKind kind)
 {
 	uint32_t	min = 0,
 				max = CFG_INF;
@@ -308,7 +308,7 @@ add_name(Out *o, ClauseKind kind, const Jv *v, const char *keyword)
 }
 
 static void
-dependencies(Out *o, const char *name, Dialect from)
+dependencies(Out *o, const char *name, SchemaDialect from)
 {
 	const Jv   *map = get(o, name, from);
 

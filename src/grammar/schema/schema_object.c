@@ -7,14 +7,14 @@
  * that ..." (what a negated keyword asks for) is either one of the named ones, which is a
  * choice between grammars, or a required member more whose name is a pattern.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_PATTERNS	12
 #define MAX_CHOICES		64		/* grammars of one shape */
@@ -290,7 +290,7 @@ member(Builder *b, ReNode name, Goal *g)
 
 /* Names that are not listed and match just the patterns of the mask. */
 static ReNode
-class_names(Obj *o, Re *re, ReMode mode, ReNode named, uint32_t mask)
+class_names(Obj *o, Regex *re, ReMode mode, ReNode named, uint32_t mask)
 {
 	ReNode		r = re_not(re, named);
 

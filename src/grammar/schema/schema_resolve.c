@@ -1,14 +1,14 @@
 /*
- * schema_load.c
+ * schema_resolve.c
  *	  Places of a schema: documents within documents, anchors, references; goals.
  *
  * Real schemas carry ids that are no addresses ("id": "name").  By the letter each of them
  * is a document of its own, and "#/definitions/x" below it leads nowhere.  So what isn't
  * found in the innermost document is looked for in those around it.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+
+static Place *schema_place(Builder *b, const Jv *v, uint32_t resource);
 
 #define HASH_SIZE		4096		/* places, goals */
 #define MAX_RESOURCES	1000
@@ -125,13 +127,13 @@ before_fragment(const char *s, size_t n)
 	return at == NULL ? n : (size_t) (at - s);
 }
 
-static Dialect
-dialect_of(const Jv *v, Dialect up)
+static SchemaDialect
+dialect_of(const Jv *v, SchemaDialect up)
 {
 	static const struct
 	{
 		const char *part;
-		Dialect		d;
+		SchemaDialect d;
 	}			known[] = {
 		{"draft-04", D_4}, {"draft-06", D_6}, {"draft-07", D_7},
 		{"2019-09", D_2019}, {"2020-12", D_2020}
@@ -200,7 +202,7 @@ add_resource(Builder *b, const Jv *root, const char *id, size_t len, uint32_t up
 
 /* The id of a schema as its dialect writes it. */
 static const Jv *
-id_of(const Jv *v, Dialect d)
+id_of(const Jv *v, SchemaDialect d)
 {
 	const Jv   *id = d == D_4 ? NULL : jv_get(v, "$id");
 
@@ -220,7 +222,7 @@ find_ids(Builder *b, const Jv *v, uint32_t resource)
 		return;
 	if (v->type == JV_OBJ && v != b->resource[0].root)
 	{
-		Dialect		d = b->resource[resource].dialect;
+		SchemaDialect d = b->resource[resource].dialect;
 		const Jv   *id = id_of(v, d);
 
 		if (id != NULL)
@@ -407,7 +409,7 @@ new_place(Builder *b, const Jv *v, uint32_t resource, bool constant)
 	return p;
 }
 
-Place *
+static Place *
 schema_place(Builder *b, const Jv *v, uint32_t resource)
 {
 	if (v->type == JV_OBJ && v != b->resource[resource].root && b->n_resources > 1 &&
@@ -418,7 +420,7 @@ schema_place(Builder *b, const Jv *v, uint32_t resource)
 	return new_place(b, v, resource, false);
 }
 
-Dialect
+SchemaDialect
 schema_dialect(const Builder *b, const Place *p)
 {
 	return b->resource[p->resource].dialect;
@@ -442,7 +444,7 @@ says_nothing(const char *s, size_t n)
 static bool
 only_ref(const Builder *b, const Place *p)
 {
-	Dialect		d = schema_dialect(b, p);
+	SchemaDialect d = schema_dialect(b, p);
 
 	if (!jv_is(jv_get(p->v, "$ref"), JV_STR))
 		return false;
@@ -532,7 +534,7 @@ schema_load(Builder *b, const Jv *root, Lit *lit)
 {
 	static const Jv yes = {.type = JV_TRUE, .hash = 1};
 	const Jv   *id = NULL;
-	Dialect		d = dialect_of(root, D_ANY);
+	SchemaDialect d = dialect_of(root, D_ANY);
 
 	b->place_hash = arena_alloc(b->arena, HASH_SIZE * sizeof(Place *));
 	b->goal_hash = arena_alloc(b->arena, HASH_SIZE * sizeof(Goal *));

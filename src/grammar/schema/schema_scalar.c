@@ -6,18 +6,18 @@
  * Questions on the way (does this pattern leave anything of that list?) are asked in a
  * universe of their own, in raw text, so that they leave nothing behind in the grammar's.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* ---- pieces ---- */
 
 ReNode
-schema_pattern(Builder *b, Re *re, ReMode mode, const char *s, size_t n)
+schema_pattern(Builder *b, Regex *re, ReMode mode, const char *s, size_t n)
 {
 	ReSyntax	syntax = {.mode = mode, .search = true};
 	ReNode		r = RE_NONE;
@@ -30,13 +30,13 @@ schema_pattern(Builder *b, Re *re, ReMode mode, const char *s, size_t n)
 }
 
 static ReNode
-length(Re *re, ReMode mode, const Clause *c)
+length(Regex *re, ReMode mode, const Clause *c)
 {
 	return re_repeat(re, re_any_char(re, mode), c->n, c->max >= CFG_INF - 1 ? RE_INF : c->max);
 }
 
 static ReNode
-string_clause(Builder *b, Re *re, ReMode mode, const Clause *c)
+string_clause(Builder *b, Regex *re, ReMode mode, const Clause *c)
 {
 	ReNode		r = RE_NONE;
 	Err			e = {0};
@@ -156,7 +156,7 @@ listed_strings(Builder *b, const Clauses *c, const Clause *list)
 }
 
 static ReNode
-not_listed(Builder *b, Re *re, ReMode mode, const Clause *c)
+not_listed(Builder *b, Regex *re, ReMode mode, const Clause *c)
 {
 	const char **s = mem_alloc((c->n_values + 1) * sizeof(char *));
 	size_t	   *len = mem_alloc((c->n_values + 1) * sizeof(size_t));
@@ -176,7 +176,7 @@ not_listed(Builder *b, Re *re, ReMode mode, const Clause *c)
 
 /* All clauses but lists that say what is allowed. */
 static ReNode
-strings_in(Builder *b, Re *re, ReMode mode, const Clauses *c)
+strings_in(Builder *b, Regex *re, ReMode mode, const Clauses *c)
 {
 	ReNode		r = RE_ALL;
 	bool		positive = false;
@@ -309,7 +309,7 @@ listed_numbers(Builder *b, const Clauses *c, const Clause *list, ReNode *to)
 }
 
 static ReNode
-number_clause(Re *re, const Clause *c, bool generate)
+number_clause(Regex *re, const Clause *c, bool generate)
 {
 	ReNode		r = RE_NONE;
 	char		buf[DEC_MAX_TEXT];
@@ -335,7 +335,7 @@ number_clause(Re *re, const Clause *c, bool generate)
 }
 
 static ReNode
-numbers_in(Builder *b, Re *re, const Clauses *c, bool generate)
+numbers_in(Builder *b, Regex *re, const Clauses *c, bool generate)
 {
 	/* bounds are exact among these only, and so is what is left of them */
 	ReNode		r = c->n > 0 && !generate ? number_ordered(re) : number_any(re, generate);

@@ -1,10 +1,10 @@
 /*
  * schema_shape.c
- *	  Shapes and their unions (schema_int.h): and, or, and what is surely empty.
+ *	  Shapes and their unions (schema_internal.h): and, or, and what is surely empty.
  *
- * Tested by tests/unit/test_json_schema.c.
+ * Tested by tests/unit/grammar/test_json_schema.c.
  */
-#include "grammar/schema_int.h"
+#include "grammar/schema/schema_internal.h"
 
 #include <string.h>
 
