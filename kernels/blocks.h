@@ -1,7 +1,7 @@
 /*
  * blocks.h
  *	  Element types of weights and KV, and their packed block layouts: the one
- *	  thing that src/quant, src/load, src/model and the kernels share.
+ *	  thing that src/quant, src/loader, src/model and the kernels share.
  */
 #ifndef VLLM_KERNELS_BLOCKS_H
 #define VLLM_KERNELS_BLOCKS_H

@@ -7,7 +7,7 @@
  * bring is NaNs until it has been waited for.  Copies beside the ops read what they take along as late as they
  * may: when there is a fence, for kv_put() also when the next step begins, or when it is asked whether they are done.
  *
- * Tested by tests/unit/test_devmem.c.
+ * Tested by tests/unit/model/test_devmem.c.
  */
 #include "hostdev.h"
 

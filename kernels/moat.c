@@ -7,7 +7,7 @@
  * apart, and with the CPUs' bits.  For tests: opening and closing takes tens of microseconds for each MB that was
  * touched.
  *
- * Tested by tests/unit/test_moat.c.
+ * Tested by tests/unit/kernels/test_moat.c.
  */
 #include "hostdev.h"
 

@@ -34,7 +34,7 @@
  * of somebody who works.
  *
  * Complexity: O(chunks + threads^2) compare-and-swaps and looks a loop.  Tested by
- * tests/unit/test_pool.c and tests/kernels/conform, also under ThreadSanitizer.
+ * tests/unit/kernels/test_pool.c and tests/kernels/conform, also under ThreadSanitizer.
  */
 #include "pool.h"
 

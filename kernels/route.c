@@ -5,7 +5,7 @@
  * Plain float arithmetic on a few hundred numbers a row, in a fixed order: the choice
  * may not depend on anything but the row's logits.
  *
- * Tested by tests/unit/test_moe.c against a plain reference, and the goldens.
+ * Tested by tests/unit/model/test_moe.c against a plain reference, and the goldens.
  */
 #include "route.h"
 

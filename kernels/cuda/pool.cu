@@ -3,7 +3,7 @@
  *	  Pooling: a step's hidden rows of each sequence into its sums, which outlive the step.
  *
  * A thread has a column and goes through a sequence's rows in the order of positions, so the sums have the bits of
- * src/model/pooler.c however a text was cut.  What is divided by is double as there.
+ * src/model/layers/pooler.c however a text was cut.  What is divided by is double as there.
  */
 #include "cuda/common.cuh"
 #include "cuda/cuda_ops.h"

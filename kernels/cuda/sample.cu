@@ -1,6 +1,6 @@
 /*
  * sample.cu
- *	  Logits of a row -> a token's id, in the stages and with the noise of src/engine/sample.c, and
+ *	  Logits of a row -> a token's id, in the stages and with the noise of src/core/sample/sample.c, and
  *	  its log-probabilities: a block a row, several passes over the row in L2.
  *
  * Nothing is sorted.  What top_k and top_p let through is "z at least so much", and of that z
@@ -413,7 +413,7 @@ filter(const Row *r, const KSample *p, Scale t)
 
 /* ---- stage 11 ---- */
 
-/* Philox4x32-10, as src/engine/rng.c has it */
+/* Philox4x32-10, as src/base/rng.c has it */
 static __device__ __forceinline__ uint4
 philox(const KSample *p, unsigned index, unsigned kind)
 {

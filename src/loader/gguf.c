@@ -17,14 +17,14 @@
  * elements, which may be arrays again.  Counts are compared with the bytes that
  * are left before anything is allocated for them.
  *
- * Tested by tests/unit/test_gguf.c and tests/fuzz/fuzz_gguf.c.
+ * Tested by tests/unit/loader/test_gguf.c and tests/fuzz/fuzz_gguf.c.
  */
-#include "load/gguf.h"
+#include "loader/gguf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_DEPTH 4				/* arrays in arrays */
 #define MAX_KEYS 65536

@@ -1,14 +1,14 @@
 /*
  * gguf.h
- *	  Private to src/load: the contents of a GGUF file, checked but not
+ *	  Private to src/loader: the contents of a GGUF file, checked but not
  *	  interpreted.
  *
  * A Gguf points into the mapping that it was parsed from.  Every value in it has
  * been bounds-checked: a string lies inside the mapping, an array's elements do
  * too, a tensor's product of dimensions fits 63 bits.
  */
-#ifndef VLLM_LOAD_GGUF_H
-#define VLLM_LOAD_GGUF_H
+#ifndef VLLM_LOADER_GGUF_H
+#define VLLM_LOADER_GGUF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ bool		gguf_num(const GgufKey *k, uint64_t i, double *out);
  * if the file has changed since it was parsed. */
 bool		gguf_next_str(const GgufKey *k, const uint8_t **at, const char **s, size_t *len);
 
-/* ---- gguf_parts.c ---- */
+/* ---- gguf_shards.c ---- */
 
 /* The path of another part of a split model, from that of part number `no` (from 0 on) of
  * `count`; to be freed, NULL if that isn't its name. */

@@ -6,18 +6,18 @@
  * The table gguf_keys.def renames keys; what isn't a mere renaming is here: rotary
  * factors stored as a tensor, facts that GGUF shows by a tensor's presence (a head
  * of its own, biases).  Tensors keep their names: an architecture knows both
- * spellings (src/model/bind.h).  A model may be split into several files, of which the
+ * spellings (src/model/layers/bind.h).  A model may be split into several files, of which the
  * first has the keys.
  *
- * Tested by tests/unit/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
+ * Tested by tests/unit/loader/test_gguf.c, the goldens and tests/fuzz/fuzz_gguf.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/files.h"
-#include "load/gguf.h"
+#include "base/alloc.h"
+#include "loader/model_files_internal.h"
+#include "loader/gguf.h"
 
 #define MAX_VOCAB (1 << 24)
 #define MAX_CHARSMAP (1 << 24)	/* bytes */
@@ -355,7 +355,7 @@ read_conf(Gm *m)
 
 #define GGUF_ARCH_KEY(key, conf) put_key(c, conf, arch_key(m, key));
 #define GGUF_KEY(key, conf) put_key(c, conf, gguf_find(m->g, key));
-#include "load/gguf_keys.def"
+#include "loader/gguf_keys.def"
 	/* a file without tensors may still be a tokenizer */
 	if (embd != NULL && embd->ndim == 2)
 		conf_set_int(c, "vocab_size", embd->ne[1]);

@@ -1,22 +1,22 @@
 /*
- * gguf_parts.c
+ * gguf_shards.c
  *	  The names of GGUF files: the parts of a split model, the model in a directory.
  *
  * Big models are split into PREFIX-00001-of-00003.gguf and so on.  Such a model goes
  * by its first part, which has all metadata; the others are found by their names
  * and have tensors only.
  *
- * Tested by tests/unit/test_gguf.c.
+ * Tested by tests/unit/loader/test_gguf.c.
  */
-#include "load/gguf.h"
+#include "loader/gguf.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/files.h"
+#include "base/alloc.h"
+#include "loader/model_files_internal.h"
 
 #define SUFFIX 20				/* bytes of "-00001-of-00003.gguf" */
 #define MAX_LISTED 8			/* names in an error's hint */

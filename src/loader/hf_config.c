@@ -1,5 +1,5 @@
 /*
- * hfconfig.c
+ * hf_config.c
  *	  The JSON files of a Hugging Face directory.
  *
  * config.json becomes Conf entries under its own key names, nested objects joined
@@ -12,7 +12,7 @@
  * are known: chat_template.jinja and additional_chat_templates, chat_template.json,
  * tokenizer_config.json.
  *
- * Tested by tests/unit/test_load_conf.c and tests/fuzz/fuzz_config.c.
+ * Tested by tests/unit/loader/test_load_conf.c and tests/fuzz/fuzz_config.c.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/hfconfig.h"
+#include "base/alloc.h"
+#include "loader/hf_config.h"
 
 #define MAX_KEYS 4096			/* Conf searches linearly */
 #define MAX_KEY 255				/* bytes of a dotted key */
@@ -76,7 +76,7 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 	}
 }
 
-/* How the weights are quantized: the text for src/quant/ckpt.c, whose keys may be names of
+/* How the weights are quantized: the text for src/quant/ckpt/ckpt.c, whose keys may be names of
  * modules and patterns; of all others the method alone is of interest. */
 static void
 put_quantization(Conf *c, const cJSON *v)

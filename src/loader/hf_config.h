@@ -1,11 +1,11 @@
 /*
- * hfconfig.h
- *	  Private to src/load: JSON objects into a Conf (also the fuzz target's door).
+ * hf_config.h
+ *	  Private to src/loader: JSON objects into a Conf (also the fuzz target's door).
  */
-#ifndef VLLM_LOAD_HFCONFIG_H
-#define VLLM_LOAD_HFCONFIG_H
+#ifndef VLLM_LOADER_HF_CONFIG_H
+#define VLLM_LOADER_HF_CONFIG_H
 
-#include "load/files.h"
+#include "loader/model_files_internal.h"
 
 /* Add the keys of a JSON object, each with the prefix; path is for the errors. */
 bool		hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len,

@@ -1,5 +1,5 @@
 /*
- * files.c
+ * model_files.c
  *	  Opening a model by its kind, and what both kinds share: mappings, the
  *	  sorted tensor directory, what names the contents on disk.
  *
@@ -9,10 +9,10 @@
  * that a file states is checked against the mapping here, in files_add(), so
  * that a KTensor can be trusted by all who read it.
  *
- * Tested by tests/unit/test_load_files.c, test_safetensors.c, test_gguf.c and
+ * Tested by tests/unit/loader/test_load_files.c, test_safetensors.c, test_gguf.c and
  * the fuzz targets.
  */
-#include "load/files.h"
+#include "loader/model_files_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,10 +23,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/digest.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "load/gguf.h"
+#include "base/checksum.h"
+#include "base/json/json_scan.h"
+#include "base/alloc.h"
+#include "loader/gguf.h"
 
 char *
 files_join(const char *dir, const char *name)

@@ -1,22 +1,22 @@
 /*
- * load.h
+ * model_files.h
  *	  Model files on disk: a safetensors directory or a GGUF file.
  *
  * A Files maps its files read-only and is otherwise pure data: configuration
- * (Hugging Face key names, see base/conf.h), tensors by the file's own names,
+ * (Hugging Face key names, see base/config_map.h), tensors by the file's own names,
  * tokenizer source.
  * Everything in a file is untrusted: sizes are checked for overflow and against
  * the file's length before use; an error names the file and the tensor.  A file
  * that is truncated or replaced while it is mapped must not kill the engine
  * (see load_read_guard()).
  */
-#ifndef VLLM_LOAD_LOAD_H
-#define VLLM_LOAD_LOAD_H
+#ifndef VLLM_LOADER_MODEL_FILES_H
+#define VLLM_LOADER_MODEL_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/conf.h"
+#include "base/config_map.h"
 #include "base/err.h"
 #include "blocks.h"
 
@@ -91,7 +91,7 @@ typedef struct FilesTokenizer
 	size_t		json_len;
 	const char *config;			/* tokenizer_config.json, with special_tokens_map.json */
 	size_t		config_len;
-	const struct TokGguf *gguf; /* src/text's struct, filled by src/load (declared in text/tokenizer.h) */
+	const struct TokGguf *gguf; /* src/tokenizer's struct, filled by src/loader (declared in tokenizer/tokenizer.h) */
 	const FilesTemplate *templates; /* [n_templates], ordered by their names */
 	size_t		n_templates;
 } FilesTokenizer;

@@ -1,6 +1,6 @@
 /*
- * files.h
- *	  Private to src/load: the struct behind load.h and what the readers of the
+ * model_files_internal.h
+ *	  Private to src/loader: the struct behind model_files.h and what the readers of the
  *	  two file kinds use to fill it.
  *
  * Life: files_open() maps files (files_map), a reader adds tensors (files_add)
@@ -8,17 +8,17 @@
  * name; from then on a Files is immutable but for `damaged`, which only the
  * SIGBUS handler sets, and only from -1 to the number of a mapping.
  */
-#ifndef VLLM_LOAD_FILES_H
-#define VLLM_LOAD_FILES_H
+#ifndef VLLM_LOADER_MODEL_FILES_INTERNAL_H
+#define VLLM_LOADER_MODEL_FILES_INTERNAL_H
 
 #include <stdatomic.h>
 #include <sys/types.h>
 #include <time.h>
 
 #include "base/buf.h"
-#include "load/load.h"
+#include "loader/model_files.h"
 #include "quant/quant.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define FILES_MAX_MAPS 1024		/* shards of one model */
 #define FILES_MAX_TENSORS 1000000
@@ -73,7 +73,7 @@ struct Files
 	char	   *gguf_text;		/* its strings */
 };
 
-/* files.c */
+/* model_files.c */
 /* One file of safetensors, without a configuration. */
 Files	   *files_open_one(const char *path, const char *file, Err *e);
 int			files_map(Files *f, const char *path, Err *e);	/* index, -1 = error */
@@ -101,12 +101,12 @@ bool		safetensors_file(Files *f, const char *path, const char *prefix, Err *e);
 /* ... and those of a folder in it, a module's, behind `prefix` */
 bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
 
-/* stconfig.c: what sentence-transformers keeps beside the model */
+/* sentence_transformers_config.c: what sentence-transformers keeps beside the model */
 bool		stconfig_read(Files *f, Err *e);
 /* ... before anything else is read: where its Transformer is, into f->root */
 bool		stconfig_root(Files *f, Err *e);
 
-/* hfconfig.c: config.json, generation_config.json, tokenizer files, chat template */
+/* hf_config.c: config.json, generation_config.json, tokenizer files, chat template */
 bool		hfconfig_read(Files *f, Err *e);
 
 /* gguf_model.c: a file, or all parts of a split model by the path of the first */

@@ -1,14 +1,14 @@
 /*
- * adapter.c
+ * peft_adapter.c
  *	  Adapters of the Python package peft.
  *
  * Which modules have one is decided by the tensors that are there; of the configuration counts what scales
  * them, and what would make something else of them is refused.  Keys that nobody knows are ignored, tensors
  * are not.
  *
- * Tested by tests/unit/test_lora_files.c.
+ * Tested by tests/unit/backend/test_lora_files.c.
  */
-#include "load/adapter.h"
+#include "loader/peft_adapter.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/pattern.h"
-#include "load/files.h"
+#include "base/alloc.h"
+#include "base/pcre_match.h"
+#include "loader/model_files_internal.h"
 
 #define MAX_RANK	65536
 #define ALPHAS_US	INT64_C(10000000)	/* most time for comparing all modules with all patterns, which takes hardly any if no harm is meant */

@@ -1,15 +1,15 @@
 /*
- * adapter.h
+ * peft_adapter.h
  *	  The files of an adapter, as the Python package peft writes them: adapter_config.json and
  *	  adapter_model.safetensors.
  *
  * As untrusted as a model's: what is used of them has been checked, and what would change the result but
  * isn't understood is refused.  What they fit, the model says.
  */
-#ifndef VLLM_LOAD_ADAPTER_H
-#define VLLM_LOAD_ADAPTER_H
+#ifndef VLLM_LOADER_PEFT_ADAPTER_H
+#define VLLM_LOADER_PEFT_ADAPTER_H
 
-#include "load/load.h"
+#include "loader/model_files.h"
 
 typedef struct AdapterModule
 {

@@ -14,7 +14,7 @@
  * without hole or overlap: so a truncated file is found before anything of it is
  * used.  "__metadata__" is ignored.
  *
- * Tested by tests/unit/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
+ * Tested by tests/unit/loader/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
  */
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/files.h"
+#include "base/alloc.h"
+#include "loader/model_files_internal.h"
 
 #define ST_MAX_HEADER 100000000u
 #define ST_MAX_INDEX (64u << 20)

@@ -1,9 +1,9 @@
 /*
- * stconfig.c
+ * sentence_transformers_config.c
  *	  What sentence-transformers keeps beside a model: modules.json and the files that it names,
  *	  sentence_bert_config.json, config_sentence_transformers.json.
  *
- * They become Conf entries under "st.", which src/model and src/engine read:
+ * They become Conf entries under "st.", which src/model and src/backend read:
  *
  *	st.rows.N.*				layers before pooling, or without any: of each token's row; as st.dense
  *	st.pooling				keys of poolers.def, whose vectors are put side by side
@@ -27,15 +27,15 @@
  * The order of modules counts.  One that can't be computed here, or not at its place, is
  * refused: leaving it out would give other vectors.
  *
- * Tested by tests/unit/test_load_st.c, tests/fuzz/fuzz_config.c and tests/golden/pool_golden.c.
+ * Tested by tests/unit/loader/test_load_st.c, tests/fuzz/fuzz_config.c and tests/golden/pool_golden.c.
  */
 #include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/hfconfig.h"
+#include "base/alloc.h"
+#include "loader/hf_config.h"
 
 #define MAX_MODULES 16
 #define MAX_PROMPTS 256

@@ -1,5 +1,5 @@
 /*
- * guard.c
+ * sigbus_guard.c
  *	  Reading mapped files that somebody may truncate at the same time.
  *
  * Touching a page behind a file's new end raises SIGBUS.  The handler puts a
@@ -17,9 +17,9 @@
  * The kernel kills a process whose thread has SIGBUS blocked when it happens: so
  * threads that block signals must leave this one out.
  *
- * Tested by tests/unit/test_load_files.c with files truncated after the open.
+ * Tested by tests/unit/loader/test_load_files.c with files truncated after the open.
  */
-#include "load/files.h"
+#include "loader/model_files_internal.h"
 
 #include <errno.h>
 #include <pthread.h>

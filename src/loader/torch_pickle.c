@@ -1,5 +1,5 @@
 /*
- * torchfile.c
+ * torch_pickle.c
  *	  One tensor, as torch.save() writes it.
  *
  * Such a file is a ZIP archive of stored members: NAME/data.pkl, a pickle that describes the tensor, and
@@ -12,24 +12,24 @@
  *
  * The bytes come from anywhere: every offset, size and stride is checked against what there is.
  *
- * Tested by tests/unit/test_torchfile.c with what tests/golden/torch_tensors.py has written.
+ * Tested by tests/unit/loader/test_torchfile.c with what tests/golden/torch_tensors.py has written.
  */
-#include "load/torchfile.h"
+#include "loader/torch_pickle.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "blocks.h"
 
 #define MAX_STACK	64
 #define MAX_MEMO	64
 #define MAX_ITEMS	512			/* of all tuples */
 
-typedef struct Span
+typedef struct TorchPickleSpan
 {
 	const char *s;
 	size_t		n;
-} Span;
+} TorchPickleSpan;
 
 typedef enum ValueKind
 {
@@ -40,7 +40,7 @@ typedef struct Value
 {
 	ValueKind	kind;
 	int64_t		i;				/* V_INT; V_STORAGE: elements */
-	Span		word;			/* V_WORD; V_NAME: "module\nname"; V_STORAGE: its key */
+	TorchPickleSpan word;			/* V_WORD; V_NAME: "module\nname"; V_STORAGE: its key */
 	int			from;			/* V_TUPLE: among the items */
 	int			n;
 	KType		type;			/* V_STORAGE */
@@ -84,7 +84,7 @@ u32_at(const char *p)
 }
 
 static bool
-span_is(Span x, const char *s)
+span_is(TorchPickleSpan x, const char *s)
 {
 	return x.n == strlen(s) && memcmp(x.s, s, x.n) == 0;
 }
@@ -97,7 +97,7 @@ span_is(Span x, const char *s)
 
 /* The directory: *dir, of *count entries. */
 static bool
-find_directory(Span zip, Span *dir, uint32_t *count, Err *e)
+find_directory(TorchPickleSpan zip, TorchPickleSpan *dir, uint32_t *count, Err *e)
 {
 	size_t		least = zip.n > END_SIZE + 65535 ? zip.n - END_SIZE - 65535 : 0;
 
@@ -114,7 +114,7 @@ find_directory(Span zip, Span *dir, uint32_t *count, Err *e)
 		from = u32_at(p + 16);
 		if (from > at || size > at - from)
 			return bad(e, "the archive's directory is broken");
-		*dir = (Span) {zip.s + from, size};
+		*dir = (TorchPickleSpan) {zip.s + from, size};
 		return true;
 	}
 	return bad(e, "no archive");
@@ -122,7 +122,7 @@ find_directory(Span zip, Span *dir, uint32_t *count, Err *e)
 
 /* Is a path the first folder's, name and key? */
 static bool
-is_member(Span path, const char *name, Span key)
+is_member(TorchPickleSpan path, const char *name, TorchPickleSpan key)
 {
 	size_t		len = strlen(name);
 	const char *tail = memchr(path.s, '/', path.n);
@@ -133,10 +133,10 @@ is_member(Span path, const char *name, Span key)
 
 /* The first member of that name. */
 static bool
-find_member(Span zip, const char *name, Span key, Span *out, Err *e)
+find_member(TorchPickleSpan zip, const char *name, TorchPickleSpan key, TorchPickleSpan *out, Err *e)
 {
 	uint32_t	count;
-	Span		dir;
+	TorchPickleSpan dir;
 
 	if (!find_directory(zip, &dir, &count, e))
 		return false;
@@ -151,7 +151,7 @@ find_member(Span zip, const char *name, Span key, Span *out, Err *e)
 
 		if (size > dir.n)
 			break;
-		if (is_member((Span) {found, n_name}, name, key))
+		if (is_member((TorchPickleSpan) {found, n_name}, name, key))
 		{
 			if (u16_at(dir.s + 10) != 0)
 				return bad(e, "the archive is compressed");
@@ -160,7 +160,7 @@ find_member(Span zip, const char *name, Span key, Span *out, Err *e)
 			skip = (size_t) at + LOCAL_SIZE + u16_at(zip.s + at + 26) + u16_at(zip.s + at + 28);
 			if (skip > zip.n || stored > zip.n - skip)
 				break;
-			*out = (Span) {zip.s + skip, stored};
+			*out = (TorchPickleSpan) {zip.s + skip, stored};
 			return true;
 		}
 		dir.s += size;
@@ -347,7 +347,7 @@ make_tensor(Pickle *k, const Value *t, Err *e)
 }
 
 static bool
-refuse_call(Span name, Err *e)
+refuse_call(TorchPickleSpan name, Err *e)
 {
 	const char *line = memchr(name.s, '\n', name.n);
 	int			module = line - name.s < 60 ? (int) (line - name.s) : 60;
@@ -515,9 +515,9 @@ copy_elements(const Pickle *k, const char *from, size_t size, TorchTensor *out)
 bool
 torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e)
 {
-	Span		zip = {s, n};
-	Span		none = {"", 0};
-	Span		pkl,
+	TorchPickleSpan zip = {s, n};
+	TorchPickleSpan none = {"", 0};
+	TorchPickleSpan pkl,
 				order,
 				data;
 	Pickle	   *k = mem_zalloc(sizeof(Pickle));

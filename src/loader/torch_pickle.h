@@ -1,9 +1,9 @@
 /*
- * torchfile.h
+ * torch_pickle.h
  *	  One tensor, as torch.save() writes it.
  */
-#ifndef VLLM_LOAD_TORCHFILE_H
-#define VLLM_LOAD_TORCHFILE_H
+#ifndef VLLM_LOADER_TORCH_PICKLE_H
+#define VLLM_LOADER_TORCH_PICKLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,11 +13,11 @@
 #ifndef VLLM_MODEL_DECODER_H
 #define VLLM_MODEL_DECODER_H
 
-#include "model/arena.h"
-#include "model/devmem.h"
+#include "model/weights/arena.h"
+#include "model/weights/device_arena.h"
 #include "model/model.h"
-#include "model/moe.h"
-#include "model/rope.h"
+#include "model/layers/moe.h"
+#include "model/layers/rope.h"
 
 /* Limits that keep every product of two of these inside 63 bits. */
 #define DEC_MAX_HIDDEN	(1 << 18)
@@ -451,7 +451,7 @@ typedef struct DraftPart
 
 typedef struct Balance Balance;
 
-/* What other ranks have of the model (split.h); sizes in DecoderConf are then this rank's. */
+/* What other ranks have of the model (shard.h); sizes in DecoderConf are then this rank's. */
 typedef struct DecRanks
 {
 	KComm	   *tp;				/* NULL = all columns are here */
@@ -467,7 +467,7 @@ typedef struct DecRanks
 	size_t		slot_ints;		/* ... of all tables; */
 	int32_t    *slots;			/* ... the host's, */
 	DevMem		slot_mem;		/* ... and the ops' */
-	Balance    *balance;	/* experts move (balance.h); NULL = they stay */
+	Balance    *balance;	/* experts move (expert_migration.h); NULL = they stay */
 	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
 	int			first_layer;	/* layers[] is the model's from this one on */
 	int			max_out;		/* rows of logits */
@@ -623,7 +623,7 @@ void		dec_ffn(Decoder *d, const Layer *l);	/* dec_moe or dec_glu */
 void		dec_head(Decoder *d, float *logits);	/* logits = norm(x + y) W */
 void		dec_logits(Decoder *d, float *logits);	/* logits = h W; or h itself, if that is wanted */
 
-/* ---- lora_sites.c ---- */
+/* ---- lora_targets.c ---- */
 /* A module's matrix becomes the next n outputs of l (bind_site()). */
 void		lora_add_site(Decoder *d, Linear *l, const char *module, int n_file, const int32_t *rows, int n);
 /* Targets of adapters get their numbers; 0 is none. */
@@ -678,11 +678,9 @@ void		dec_ssm(Decoder *d, const Layer *l);	/* att = the recurrence over h Win */
 void		dec_short_conv(Decoder *d, const Layer *l);	/* att = C conv(B x) of B, C, x = h Win */
 void		dec_ssm_out(Decoder *d, const Layer *l);	/* y = att Wout, where dec_o() is attention's */
 
-/* ---- distance.c ---- */
+/* ---- relative_bias.c ---- */
 /* d->bias of d->buckets, once weights are packed; d->bias has room for bias_span. */
 void		dec_bias_table(Decoder *d);
-/* The bucket of a key by its position less the row's. */
-int			bias_bucket(int distance, int n_buckets);
 
 /* ---- moe.c ---- */
 /* Experts in all layers, by the usual keys; what stands in moe before is their default. */
@@ -693,7 +691,7 @@ bool		dec_conf_moe(const Conf *c, DecoderConf *o, Err *e);
  * its default. */
 bool		dec_conf_mla(const Conf *c, DecoderConf *o, Err *e);
 
-/* ---- conf.c: the part of config.json that all decoders share ---- */
+/* ---- decoder_config.c: the part of config.json that all decoders share ---- */
 bool		dec_conf(const Conf *c, DecoderConf *out, Err *e);
 /* Rotary frequencies, once max_len is known. */
 bool		dec_conf_ropes(const Conf *c, DecoderConf *out, Err *e);
@@ -736,7 +734,7 @@ const char *dec_printable(const char *s, char *buf, size_t size);
 bool		dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src,
 					 const QuantScheme *quant, ModelInfo *info, Err *e);
 bool		dec_bound(const Decoder *d, float *const *to);	/* before dec_unbind(): is there a vector for it? */
-/* Of what was bound (work.c). */
+/* Of what was bound (flops.c). */
 void		dec_work(const Decoder *d, ModelWork *w);
 void		dec_unbind(Decoder *d);	/* the files may be closed from here on */
 /* Pack what dec_bind found, or map it from the cache; sets info->weight_bytes. */
@@ -758,7 +756,6 @@ void		stack_free(Stack *s);
 /* what Granite's models have beyond Llama's */
 bool		granite_multipliers(const Conf *c, DecoderConf *out, Err *e);
 /* DeepSeek's mixtures: which layers have experts; V3's routing, too */
-bool		deepseek_layers(const Conf *c, DecoderConf *out, Err *e);
 bool		deepseek_sigmoid(const Conf *c, DecoderConf *out, Err *e);
 /* which layers of Qwen's mixtures have experts */
 bool		qwen_moe_layers(const Conf *c, DecoderConf *out, Err *e);

@@ -1,10 +1,10 @@
 /*
- * work.c
+ * flops.c
  *	  How much a row of a step is to compute and to read: ModelWork, from the matrices that were bound.
  *
  * Tested by tests/t/098_accounting.pl, which works it out from a model's config.json.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 #include "model/decoder.h"
 
 static uint64_t

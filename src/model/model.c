@@ -6,7 +6,7 @@
  * Everything that a forward pass touches is allocated in model_new(), so that a
  * model that was loaded can't run out of memory in the middle of a step.
  *
- * Tested by tests/unit/test_model.c and tests/golden/models_golden.c.
+ * Tested by tests/unit/model/test_model.c and tests/golden/models_golden.c.
  */
 #include "model/model.h"
 
@@ -16,12 +16,12 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "model/balance.h"
-#include "model/heads.h"
-#include "model/place.h"
-#include "model/split.h"
-#include "model/stepgraph.h"
+#include "base/alloc.h"
+#include "model/parallel/expert_migration.h"
+#include "model/layers/heads.h"
+#include "model/weights/device_placement.h"
+#include "model/parallel/shard.h"
+#include "model/step_graph.h"
 
 struct Model
 {
@@ -277,21 +277,21 @@ scratch_bytes(const Decoder *d, int threads)
 }
 
 /* A piece of the work space: what max_rows rows have, or a table. */
-typedef enum PieceKind
+typedef enum ModelPieceKind
 {
 	PIECE_FLOATS,
 	PIECE_OP,					/* operands */
 	PIECE_TABLE,				/* floats that are written here, when the model is loaded */
 	PIECE_HOST					/* for the host's eyes only */
-} PieceKind;
+} ModelPieceKind;
 
-typedef struct Piece
+typedef struct ModelPiece
 {
 	float	  **at;
 	size_t		rows;
 	size_t		width;
-	PieceKind	kind;
-} Piece;
+	ModelPieceKind kind;
+} ModelPiece;
 
 #define MAX_PIECES (44 + DEC_ROPES)
 
@@ -300,7 +300,7 @@ _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
 
 /* A mixture's. */
 static size_t
-moe_pieces(Decoder *d, Piece *p)
+moe_pieces(Decoder *d, ModelPiece *p)
 {
 	const MoeConf *c = &d->c.moe;
 	MoeWork    *w = &d->moe;
@@ -315,24 +315,24 @@ moe_pieces(Decoder *d, Piece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (Piece) {&w->logits, rows, experts, PIECE_FLOATS};
-	p[n++] = (Piece) {&w->space, rows, experts, PIECE_FLOATS};
-	p[n++] = (Piece) {&w->weights, rows, top_k, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->experts, rows, top_k, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->place, rows, top_k, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->start, 1, slots + 1, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->own, 1, d->ranks.experts ? slots + 1 : 0, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, PIECE_OP};
-	p[n++] = (Piece) {&w->x, rows * top_k, (size_t) d->c.hidden, PIECE_FLOATS};
-	p[n++] = (Piece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), PIECE_OP};
-	p[n++] = (Piece) {&w->gate, (size_t) d->max_rows, 1, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->logits, rows, experts, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->space, rows, experts, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->weights, rows, top_k, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->experts, rows, top_k, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->place, rows, top_k, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->start, 1, slots + 1, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->own, 1, d->ranks.experts ? slots + 1 : 0, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, PIECE_OP};
+	p[n++] = (ModelPiece) {&w->x, rows * top_k, (size_t) d->c.hidden, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), PIECE_OP};
+	p[n++] = (ModelPiece) {&w->gate, (size_t) d->max_rows, 1, PIECE_FLOATS};
 	return n;
 }
 
 /* Latent attention's. */
 static size_t
-mla_pieces(Decoder *d, Piece *p)
+mla_pieces(Decoder *d, ModelPiece *p)
 {
 	const MlaConf *c = &d->c.mla;
 	MlaWork    *w = &d->mla;
@@ -345,15 +345,15 @@ mla_pieces(Decoder *d, Piece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (Piece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, PIECE_FLOATS};
-	p[n++] = (Piece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v), PIECE_FLOATS};
-	p[n++] = (Piece) {&w->b, rows, heads * (size_t) c->latent, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->plain, rows, floats ? 0 : heads * (size_t) c->plain, PIECE_OP};
-	p[n++] = (Piece) {(float **) &w->out, rows, floats ? 0 : heads * (size_t) c->latent, PIECE_OP};
-	p[n++] = (Piece) {(float **) &w->turned, rows, floats ? 0 : heads * (size_t) c->latent, PIECE_OP};
-	p[n++] = (Piece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope), PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->start, 1, heads + 1, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &w->seq_start, 1, rows + 1, PIECE_HOST};
+	p[n++] = (ModelPiece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v), PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->b, rows, heads * (size_t) c->latent, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->plain, rows, floats ? 0 : heads * (size_t) c->plain, PIECE_OP};
+	p[n++] = (ModelPiece) {(float **) &w->out, rows, floats ? 0 : heads * (size_t) c->latent, PIECE_OP};
+	p[n++] = (ModelPiece) {(float **) &w->turned, rows, floats ? 0 : heads * (size_t) c->latent, PIECE_OP};
+	p[n++] = (ModelPiece) {&w->latent_q, rows, heads * (size_t) (c->latent + c->rope), PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->start, 1, heads + 1, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &w->seq_start, 1, rows + 1, PIECE_HOST};
 	return n;
 }
 
@@ -384,7 +384,7 @@ float_inputs(const Decoder *d)
 
 /* What the forward pass writes to, as wide as the widest layer. */
 static size_t
-work_pieces(Decoder *d, Piece *p)
+work_pieces(Decoder *d, ModelPiece *p)
 {
 	size_t		rows = (size_t) d->max_rows;
 	size_t		hidden = (size_t) d->c.hidden;
@@ -408,46 +408,46 @@ work_pieces(Decoder *d, Piece *p)
 		up = (size_t) l->moe.shared_up.n > up ? (size_t) l->moe.shared_up.n : up;
 		act = (size_t) l->moe.shared_down.k > act ? (size_t) l->moe.shared_down.k : act;
 	}
-	p[n++] = (Piece) {&d->x, rows, hidden, PIECE_FLOATS};
-	p[n++] = (Piece) {&d->y, rows, hidden, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &d->h, rows, hidden, PIECE_OP};
-	p[n++] = (Piece) {&d->qkv, rows, qkv, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &d->att, rows, att, PIECE_OP};
-	p[n++] = (Piece) {&d->gu, rows, up, PIECE_FLOATS};
-	p[n++] = (Piece) {(float **) &d->act, rows, act, PIECE_OP};
-	p[n++] = (Piece) {(float **) &d->opx, rows, dec_op_floats(d) ? 0 : float_inputs(d), PIECE_OP};
+	p[n++] = (ModelPiece) {&d->x, rows, hidden, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&d->y, rows, hidden, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &d->h, rows, hidden, PIECE_OP};
+	p[n++] = (ModelPiece) {&d->qkv, rows, qkv, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &d->att, rows, att, PIECE_OP};
+	p[n++] = (ModelPiece) {&d->gu, rows, up, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {(float **) &d->act, rows, act, PIECE_OP};
+	p[n++] = (ModelPiece) {(float **) &d->opx, rows, dec_op_floats(d) ? 0 : float_inputs(d), PIECE_OP};
 	if (d->state_floats > 0)
 	{
-		p[n++] = (Piece) {&d->ssm_y, rows, dec_op_floats(d) ? 0 : (size_t) d->c.ssm.inner, PIECE_FLOATS};
-		p[n++] = (Piece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm), PIECE_FLOATS};
-		p[n++] = (Piece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state, PIECE_FLOATS};
-		p[n++] = (Piece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner, PIECE_FLOATS};
+		p[n++] = (ModelPiece) {&d->ssm_y, rows, dec_op_floats(d) ? 0 : (size_t) d->c.ssm.inner, PIECE_FLOATS};
+		p[n++] = (ModelPiece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm), PIECE_FLOATS};
+		p[n++] = (ModelPiece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state, PIECE_FLOATS};
+		p[n++] = (ModelPiece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner, PIECE_FLOATS};
 	}
 	if (d->draft.pair_width > 0)
-		p[n++] = (Piece) {&d->draft.pair, rows, (size_t) d->draft.pair_width, PIECE_FLOATS};
+		p[n++] = (ModelPiece) {&d->draft.pair, rows, (size_t) d->draft.pair_width, PIECE_FLOATS};
 	if (d->c.both_ways)
-		p[n++] = (Piece) {(float **) &d->ends, rows, 1, PIECE_HOST};
-	p[n++] = (Piece) {&d->head_x, HEAD_ROWS, heads_width(d), PIECE_FLOATS};
-	p[n++] = (Piece) {&d->head_y, HEAD_ROWS, heads_width(d), PIECE_FLOATS};
+		p[n++] = (ModelPiece) {(float **) &d->ends, rows, 1, PIECE_HOST};
+	p[n++] = (ModelPiece) {&d->head_x, HEAD_ROWS, heads_width(d), PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&d->head_y, HEAD_ROWS, heads_width(d), PIECE_FLOATS};
 	if (d->scores_tokens)
-		p[n++] = (Piece) {&d->token_row, 1, (size_t) d->c.hidden, PIECE_TABLE};
+		p[n++] = (ModelPiece) {&d->token_row, 1, (size_t) d->c.hidden, PIECE_TABLE};
 	if (d->c.head_norm)
-		p[n++] = (Piece) {&d->head_norm, 1, (size_t) d->c.vocab, PIECE_TABLE};
+		p[n++] = (ModelPiece) {&d->head_norm, 1, (size_t) d->c.vocab, PIECE_TABLE};
 	if (d->c.bias_buckets > 0)
-		p[n++] = (Piece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1, PIECE_TABLE};
+		p[n++] = (ModelPiece) {&d->bias, (size_t) d->c.n_heads, 2 * (size_t) d->c.max_len - 1, PIECE_TABLE};
 	if (d->c.alibi != NULL)
-		p[n++] = (Piece) {&d->alibi, 1, (size_t) d->c.n_heads, PIECE_TABLE};
+		p[n++] = (ModelPiece) {&d->alibi, 1, (size_t) d->c.n_heads, PIECE_TABLE};
 	for (int i = 0; i < DEC_ROPES; i++)
-		p[n++] = (Piece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, PIECE_TABLE};
+		p[n++] = (ModelPiece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, PIECE_TABLE};
 	n += moe_pieces(d, p + n);
 	n += mla_pieces(d, p + n);
-	p[n++] = (Piece) {&d->ranks.part, 1, split_part(d), PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&d->ranks.part, 1, split_part(d), PIECE_FLOATS};
 	return n;
 }
 
 /* The work space and the rope tables: sizes. */
 static bool
-work_sizes(Decoder *d, int threads, Piece *pieces, size_t *n, size_t *bytes, size_t *total)
+work_sizes(Decoder *d, int threads, ModelPiece *pieces, size_t *n, size_t *bytes, size_t *total)
 {
 	bool		fits = true;
 
@@ -475,7 +475,7 @@ share_pieces(Decoder *d)
 static bool
 plan_work(Decoder *d, Err *e)
 {
-	Piece		pieces[MAX_PIECES];
+	ModelPiece	pieces[MAX_PIECES];
 	size_t		n;
 	size_t		total;
 	size_t		bytes[MAX_PIECES];
@@ -581,7 +581,7 @@ find_kv_scales(Model *m)
 static bool
 place_work(Decoder *d, Err *e)
 {
-	Piece		pieces[MAX_PIECES];
+	ModelPiece	pieces[MAX_PIECES];
 	PlacePiece	moved[MAX_PIECES];
 	size_t		n = work_pieces(d, pieces);
 	size_t		n_moved = 0;
@@ -745,7 +745,7 @@ bool
 model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out, Err *e)
 {
 	Model	   *m = mem_zalloc(sizeof(Model));
-	Piece		pieces[MAX_PIECES];
+	ModelPiece	pieces[MAX_PIECES];
 	size_t		bytes[MAX_PIECES];
 	size_t		n;
 	size_t		total;
@@ -1021,7 +1021,7 @@ model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out)
 }
 
 bool
-model_talk(Model *m, const ModelTalk *t, Err *e)
+model_talk(Model *m, const ModelComm *t, Err *e)
 {
 	return split_talk(&m->d, t, e);
 }

@@ -15,20 +15,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/conf.h"
+#include "base/config_map.h"
 #include "base/err.h"
 #include "base/profile.h"
 #include "kernels.h"
-#include "model/arena.h"
-#include "model/comm.h"
-#include "model/lora.h"
-#include "model/pooler.h"
+#include "model/weights/arena.h"
+#include "model/parallel/comm.h"
+#include "model/lora/lora.h"
+#include "model/layers/pooler.h"
 #include "quant/quantize.h"
 
 typedef struct Model Model;
 
 /* What the rest of the engine must know of a model. */
-/* What a step is to compute and to read, but for attention (perf.c). */
+/* What a step is to compute and to read, but for attention (step_flops.c). */
 typedef struct ModelWork
 {
 	uint64_t	params;			/* of matrices that each row is multiplied with, */
@@ -78,7 +78,7 @@ typedef struct ModelInfo
 	PoolAct		acts[PT_COUNT]; /* by default */
 } ModelInfo;
 
-/* Where tensors come from (src/load implements it, src/engine joins the two). */
+/* Where tensors come from (src/loader reads the files, backend/weight_source.c joins the two). */
 typedef struct ModelSource
 {
 	/* find a tensor by its name in the file; NULL if there is none */
@@ -131,7 +131,7 @@ typedef struct EplbStat
 	int64_t		busiest;		/* ... those of each layer's busiest rank, times ranks */
 } EplbStat;
 
-/* Who else computes this model, each with weights of its own (split.h); all ranks make the same calls. */
+/* Who else computes this model, each with weights of its own (shard.h); all ranks make the same calls. */
 typedef struct ModelRanks
 {
 	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
@@ -139,7 +139,7 @@ typedef struct ModelRanks
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
 	bool		round_robin;	/* ... or one in turn; */
 	EplbConf	eplb;			/* ... a run of them, which move */
-	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (split.h) */
+	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (shard.h) */
 	bool		lends;			/* the embedding is whole on all ranks, as the first one's drafts read it */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);
@@ -149,14 +149,14 @@ typedef struct ModelRanks
 } ModelRanks;
 
 /* How ranks with a device each open communicators of their devices (device.h). */
-typedef struct ModelTalk
+typedef struct ModelComm
 {
 	const char *library;
 	const void *tp_id;			/* of those that share this rank's layers, */
 	const void *pp_id;			/* ... and of those that have the same part of other layers */
 	bool		(*lives) (void *ctx);	/* is there hope?  Until the model's end */
 	void	   *ctx;
-} ModelTalk;
+} ModelComm;
 
 typedef struct ModelOptions
 {
@@ -270,7 +270,7 @@ bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
  * On a device with communicators: from now on ranks exchange by those and not by way of the host.  All ranks at once; false
  * with *e set: it is by way of the host still.  model_apart(): again, by each for itself.
  */
-bool		model_talk(Model *m, const ModelTalk *t, Err *e);
+bool		model_talk(Model *m, const ModelComm *t, Err *e);
 void		model_apart(Model *m);
 
 /*

@@ -1,14 +1,14 @@
 /*
- * stepgraph.c
- *	  Which steps are recorded, and how they are padded (stepgraph.h).
+ * step_graph.c
+ *	  Which steps are recorded, and how they are padded (step_graph.h).
  *
- * Tested by tests/unit/test_stepgraph.c, and on the emulated GPU by tests/emu/test_models.c.
+ * Tested by tests/unit/model/test_stepgraph.c, and on the emulated GPU by tests/emu/test_models.c.
  */
-#include "model/stepgraph.h"
+#include "model/step_graph.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define SPLIT_KEYS	512			/* of KGraphKey.splits */
 

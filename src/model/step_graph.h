@@ -1,5 +1,5 @@
 /*
- * stepgraph.h
+ * step_graph.h
  *	  Private to src/model: decode steps that a device records once and then replays (CUDA graphs).
  *
  * Such a step has one row of each sequence, all of whose logits are wanted, and nothing else: no adapters, rows in a
@@ -7,8 +7,8 @@
  * (device.h), which change no other row's bits.  What ops are called with is then a matter of the size, of the longest
  * context in splits of 512 and of a few addresses, so these are the key.
  */
-#ifndef VLLM_MODEL_STEPGRAPH_H
-#define VLLM_MODEL_STEPGRAPH_H
+#ifndef VLLM_MODEL_STEP_GRAPH_H
+#define VLLM_MODEL_STEP_GRAPH_H
 
 #include "device.h"
 #include "model/model.h"

@@ -2,7 +2,7 @@
  * quant.c
  *	  The table of weight formats, built from quant.def, and its look-ups.
  *
- * Tested by tests/unit/test_load_quant.c.
+ * Tested by tests/unit/quant/test_load_quant.c.
  */
 #include "quant/quant.h"
 

@@ -15,7 +15,7 @@
  * sums of its own in one order: the same bits everywhere, alone or beside others.  On
  * x86-64 all of it is compiled a second time with AVX2, which most CPUs have.
  *
- * Tested by tests/unit/test_load_quant.c and tests/golden/quantize_golden.c.
+ * Tested by tests/unit/quant/test_load_quant.c and tests/golden/quantize_golden.c.
  */
 #include "quant/quantize.h"
 

@@ -1,5 +1,5 @@
 /*
- * added.c
+ * added_tokens.c
  *	  Finding added tokens ("<|im_end|>") in text.
  *
  * A trie over the bytes of the patterns; at each position the longest pattern
@@ -10,28 +10,28 @@
  * The flags follow Hugging Face tokenizers, with the oddities: a match that is
  * rejected (single_word, special tokens switched off) still hides the shorter
  * patterns inside it; and what rstrip took may overlap a pattern that begins
- * with white space.  Tested by tests/unit/test_tokenizer.c.
+ * with white space.  Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
-#include "text/added.h"
+#include "tokenizer/added_tokens.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
-typedef struct Node
+typedef struct AddedTokensNode
 {
 	uint32_t	child;			/* first child, 0 = none */
 	uint32_t	sibling;		/* next child of the parent, 0 = none */
 	int32_t		id;				/* token that ends here, -1 = none */
 	uint8_t		byte;
 	uint8_t		flags;			/* of that token */
-} Node;
+} AddedTokensNode;
 
 struct Added
 {
-	Node	   *node;			/* node 0 is unused: 0 means none */
+	AddedTokensNode *node;			/* node 0 is unused: 0 means none */
 	size_t		len;
 	size_t		cap;
 	uint32_t	root[256];		/* by first byte */
@@ -61,9 +61,9 @@ new_node(Added *a, unsigned char byte, uint32_t sibling)
 	if (a->len >= a->cap)
 	{
 		a->cap = a->cap ? a->cap * 2 : 256;
-		a->node = mem_realloc(a->node, a->cap * sizeof(Node));
+		a->node = mem_realloc(a->node, a->cap * sizeof(AddedTokensNode));
 	}
-	a->node[a->len] = (Node) {.sibling = sibling, .id = -1, .byte = byte};
+	a->node[a->len] = (AddedTokensNode) {.sibling = sibling, .id = -1, .byte = byte};
 	return (uint32_t) a->len++;
 }
 

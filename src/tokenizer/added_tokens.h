@@ -1,9 +1,9 @@
 /*
- * added.h
+ * added_tokens.h
  *	  Finding added tokens ("<|im_end|>") in text.
  */
-#ifndef VLLM_TEXT_ADDED_H
-#define VLLM_TEXT_ADDED_H
+#ifndef VLLM_TOKENIZER_ADDED_TOKENS_H
+#define VLLM_TOKENIZER_ADDED_TOKENS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,14 +19,14 @@
  * beginning, in others each character is looked up for itself.  Models were
  * trained with the first, and are served with the second; both are followed.
  *
- * Tested by tests/unit/test_tokenizer.c against both.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c against both.
  */
-#include "text/charsmap.h"
+#include "tokenizer/charsmap.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

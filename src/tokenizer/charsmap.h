@@ -2,8 +2,8 @@
  * charsmap.h
  *	  SentencePiece's precompiled normalization rules (nmt_nfkc and others).
  */
-#ifndef VLLM_TEXT_CHARSMAP_H
-#define VLLM_TEXT_CHARSMAP_H
+#ifndef VLLM_TOKENIZER_CHARSMAP_H
+#define VLLM_TOKENIZER_CHARSMAP_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /*
- * detok.c
+ * detokenizer.c
  *	  Token ids to text: incrementally (Detok) and of a whole sequence
  *	  (tok_decode), which is the same machine run to its end.
  *
@@ -19,14 +19,14 @@
  * tokens which is ill-formed anywhere is all U+FFFD.  What has been shown can't
  * be taken back, so here the well-formed characters of such a run remain.
  *
- * Amortized O(bytes).  Tested by tests/unit/test_detok.c.
+ * Amortized O(bytes).  Tested by tests/unit/tokenizer/test_detok.c.
  */
-#include "text/detok.h"
+#include "tokenizer/detokenizer.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/tok_impl.h"
+#include "base/alloc.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
 
 struct Detok

@@ -1,5 +1,5 @@
 /*
- * detok.h
+ * detokenizer.h
  *	  Incremental detokenizer of one answer: token ids in, UTF-8 text out.
  *
  * Never hands out part of a character: bytes that may still become valid UTF-8
@@ -11,10 +11,10 @@
  * detok_finish() at the end, equals tok_decode() of prompt+answer with the
  * decoded prompt cut off.
  */
-#ifndef VLLM_TEXT_DETOK_H
-#define VLLM_TEXT_DETOK_H
+#ifndef VLLM_TOKENIZER_DETOKENIZER_H
+#define VLLM_TOKENIZER_DETOKENIZER_H
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct Detok Detok;
 

@@ -1,17 +1,17 @@
 /*
- * heap.h
+ * merge_heap.h
  *	  Binary min-heap of 64-bit keys, for merge candidates.
  *
  * A key is priority << 32 | position, so that the smallest key is the best
  * candidate and, among equals, the leftmost.
  */
-#ifndef VLLM_TEXT_HEAP_H
-#define VLLM_TEXT_HEAP_H
+#ifndef VLLM_TOKENIZER_MERGE_HEAP_H
+#define VLLM_TOKENIZER_MERGE_HEAP_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 typedef struct Heap
 {

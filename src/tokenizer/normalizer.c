@@ -1,5 +1,5 @@
 /*
- * norm.c
+ * normalizer.c
  *	  The normalizer: the steps that a text goes through before it is cut.
  *
  * Each step reads one buffer and writes the next.  Most texts are ASCII for most of
@@ -7,13 +7,13 @@
  * step makes of a character follows Hugging Face's library, also in its older data
  * (unicode_hf.c); SentencePiece's white space rules follow that library.
  *
- * Tested by tests/unit/test_tokenizer.c.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
-#include "text/tok_impl.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
 
 void

@@ -1,19 +1,19 @@
 /*
- * align.c
- *	  Where in a text its tokens stand: see align.h.
+ * offsets.c
+ *	  Where in a text its tokens stand: see offsets.h.
  *
  * A step of the normalizer is applied to a character alone; if what comes of it isn't what
  * stands in its result, to that and the next, and so on.  What fits in no such way (a
  * regular expression that looks around) is laid side by side, a character on a character.
  *
- * Tested by tests/unit/test_offsets.c.
+ * Tested by tests/unit/tokenizer/test_offsets.c.
  */
-#include "text/align.h"
+#include "tokenizer/offsets.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
 #define MOST_CHARS 12			/* of a text that a step makes one thing of */
@@ -58,7 +58,7 @@ put(Align *to, size_t n, int32_t begin, int32_t end)
 
 /* ---- the normalizer ---- */
 
-typedef struct Step
+typedef struct OffsetsStep
 {
 	const NormStep *k;
 	unsigned	edges;
@@ -70,7 +70,7 @@ typedef struct Step
 	size_t		j;				/* ... and of out */
 	Buf			piece;
 	Err		   *e;
-} Step;
+} OffsetsStep;
 
 static size_t
 char_len(const Buf *b, size_t at)
@@ -82,7 +82,7 @@ char_len(const Buf *b, size_t at)
 
 /* The next n bytes of the input are the next m of the output. */
 static void
-take(Step *s, size_t n, size_t m)
+take(OffsetsStep *s, size_t n, size_t m)
 {
 	const char *from = s->in->data + s->i;
 
@@ -96,7 +96,7 @@ take(Step *s, size_t n, size_t m)
  * the last of them; else the characters that come of it have those of the first ones.
  */
 static void
-take_several(Step *s, size_t n, size_t m)
+take_several(OffsetsStep *s, size_t n, size_t m)
 {
 	bool		last = s->k->kind == NORM_REPLACE || s->k->kind == NORM_REGEX;
 	size_t		end = s->i + n;
@@ -119,14 +119,14 @@ take_several(Step *s, size_t n, size_t m)
 
 /* Do they stand there unchanged? */
 static bool
-same(const Step *s, size_t n)
+same(const OffsetsStep *s, size_t n)
 {
 	return s->out->len - s->j >= n && memcmp(s->in->data + s->i, s->out->data + s->j, n) == 0;
 }
 
 /* What the step makes of the next n bytes alone is what comes next in the output. */
 static bool
-makes(Step *s, size_t n)
+makes(OffsetsStep *s, size_t n)
 {
 	buf_reset(&s->piece);
 	return tok_norm_apply(s->k, s->in->data + s->i, n, s->edges, &s->piece, s->e) &&
@@ -136,7 +136,7 @@ makes(Step *s, size_t n)
 
 /* A mark belongs to the character before it. */
 static bool
-is_mark(const Step *s, size_t at)
+is_mark(const OffsetsStep *s, size_t at)
 {
 	size_t		len;
 
@@ -145,7 +145,7 @@ is_mark(const Step *s, size_t at)
 
 /* Of what is replaced, as much as becomes the replacement at once. */
 static size_t
-replaced(Step *s)
+replaced(OffsetsStep *s)
 {
 	size_t		n = 0;
 	size_t		best = 0;
@@ -173,7 +173,7 @@ replaced(Step *s)
 }
 
 static bool
-align_char(Step *s)
+align_char(OffsetsStep *s)
 {
 	size_t		n = replaced(s);
 
@@ -225,7 +225,7 @@ align_char(Step *s)
 }
 
 static bool
-align_step(Step *s)
+align_step(OffsetsStep *s)
 {
 	while (s->i < s->in->len)
 		if (!align_char(s))
@@ -255,7 +255,7 @@ align_normalized(const Tok *t, const Align *a, const char *s, size_t n, unsigned
 	{
 		Buf			made = {0};
 		Align		next = {0};
-		Step		step = {.k = &t->norm[i],.edges = edges,.a = &at,.in = &in,.out = &made,.to = &next,.e = e};
+		OffsetsStep	step = {.k = &t->norm[i],.edges = edges,.a = &at,.in = &in,.out = &made,.to = &next,.e = e};
 
 		ok = tok_norm_apply(step.k, in.data, in.len, edges, &made, e) && align_step(&step);
 		buf_free(&step.piece);

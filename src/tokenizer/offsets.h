@@ -1,5 +1,5 @@
 /*
- * align.h
+ * offsets.h
  *	  Private to src/text: where in a text its tokens stand.
  *
  * While a text is encoded each buffer that it goes through has an Align: of each of
@@ -7,10 +7,10 @@
  * makes of a character is found by applying it to that character alone, or with those
  * behind it, so that no step has to know of this.
  */
-#ifndef VLLM_TEXT_ALIGN_H
-#define VLLM_TEXT_ALIGN_H
+#ifndef VLLM_TOKENIZER_OFFSETS_H
+#define VLLM_TOKENIZER_OFFSETS_H
 
-#include "text/tok_impl.h"
+#include "tokenizer/tokenizer_internal.h"
 
 typedef struct Align
 {

@@ -1,17 +1,17 @@
 /*
- * tok_pieces.c
+ * token_pieces.c
  *	  What each token contributes to a decoded text, worked out once.
  *
  * A decoder of tokenizer.json is a chain of steps, each over the list of tokens.
  * Those that look at one token at a time, and at whether it is the first, can be
- * applied to the vocabulary beforehand; then decoding is concatenation (detok.c).
+ * applied to the vocabulary beforehand; then decoding is concatenation (detokenizer.c).
  *
- * Tested by tests/unit/test_tokenizer.c and test_detok.c.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c and test_detok.c.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/tok_impl.h"
+#include "base/alloc.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
 
 /* The byte of "<0xXX>", -1 if s isn't of that form. */
@@ -96,15 +96,15 @@ read_bytes(Buf *b, bool added)
 	buf_free(&tmp);
 }
 
-typedef struct Piece
+typedef struct TokenPiecesPiece
 {
 	bool		added;
 	bool		first;
 	uint8_t		flags;			/* TOK_F_BYTE, TOK_F_SPACE */
-} Piece;
+} TokenPiecesPiece;
 
 static void
-apply(const PieceStep *k, Piece *p, Buf *b)
+apply(const PieceStep *k, TokenPiecesPiece *p, Buf *b)
 {
 	size_t		len = k->from != NULL ? strlen(k->from) : 0;
 	Buf			tmp = {0};
@@ -166,7 +166,7 @@ apply(const PieceStep *k, Piece *p, Buf *b)
 }
 
 static void
-make(const PieceRules *r, const char *s, size_t n, Piece *p, Buf *out)
+make(const PieceRules *r, const char *s, size_t n, TokenPiecesPiece *p, Buf *out)
 {
 	set(out, s, n);
 	for (size_t i = 0; i < r->n; i++)
@@ -184,8 +184,8 @@ tok_make_pieces(Tok *t, const PieceRules *r)
 	{
 		size_t		n;
 		const char *s = strtab_get(t->pieces, id, &n);
-		Piece		p = {.added = s != NULL};	/* what is there already is an added token's */
-		Piece		f = {.added = s != NULL, .first = true};
+		TokenPiecesPiece p = {.added = s != NULL};	/* what is there already is an added token's */
+		TokenPiecesPiece f = {.added = s != NULL, .first = true};
 
 		if (s == NULL)
 			s = strtab_get(t->names, id, &n);

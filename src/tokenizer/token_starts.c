@@ -1,10 +1,10 @@
 /*
- * starts.c
+ * token_starts.c
  *	  Where each token of a text begins, in bytes.
  *
- * Tested by tests/unit/test_chunk.c.
+ * Tested by tests/unit/text/test_chunk.c.
  */
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "text/utf8.h"
 
 bool

@@ -1,26 +1,26 @@
 /*
- * strtab.c
+ * token_table.c
  *	  Table of token strings: by id, and by content through a hash index.
  *
  * Open addressing with linear probing, at most half full, sized for all ids at
  * the start.  A slot holds id + 1 and the upper half of the hash, so that a
  * probe touches the string only when it very likely matches.
- * Finding is O(length).  Tested through tests/unit/test_tokenizer.c.
+ * Finding is O(length).  Tested through tests/unit/tokenizer/test_tokenizer.c.
  */
-#include "text/strtab.h"
+#include "tokenizer/token_table.h"
 
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define ABSENT	UINT32_MAX
 
-typedef struct Slot
+typedef struct TokenTableSlot
 {
 	uint32_t	id1;			/* id + 1; 0 = free */
 	uint32_t	hash;			/* upper half of the string's hash */
-} Slot;
+} TokenTableSlot;
 
 struct StrTab
 {
@@ -28,7 +28,7 @@ struct StrTab
 	size_t	   *off;			/* [n_ids] start in blob */
 	uint32_t   *len;			/* [n_ids] bytes; ABSENT = no string */
 	Buf			blob;
-	Slot	   *slot;			/* [mask + 1] */
+	TokenTableSlot *slot;			/* [mask + 1] */
 	size_t		mask;
 	size_t		longest;		/* bytes, of the indexed strings */
 };
@@ -72,7 +72,7 @@ strtab_new(size_t n_ids)
 	t->off = mem_zalloc(n_ids * sizeof(size_t));
 	t->len = mem_alloc(n_ids * sizeof(uint32_t));
 	memset(t->len, 0xFF, n_ids * sizeof(uint32_t));
-	t->slot = mem_zalloc(cap * sizeof(Slot));
+	t->slot = mem_zalloc(cap * sizeof(TokenTableSlot));
 	t->mask = cap - 1;
 	return t;
 }

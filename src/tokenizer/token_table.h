@@ -1,12 +1,12 @@
 /*
- * strtab.h
+ * token_table.h
  *	  Table of token strings: by id, and by content through a hash index.
  *
  * Filled once at load, then immutable.  Strings lie back to back in one
  * buffer; an id may have no string (vocabularies have holes).
  */
-#ifndef VLLM_TEXT_STRTAB_H
-#define VLLM_TEXT_STRTAB_H
+#ifndef VLLM_TOKENIZER_TOKEN_TABLE_H
+#define VLLM_TOKENIZER_TOKEN_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

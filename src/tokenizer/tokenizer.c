@@ -8,21 +8,21 @@
  *			  matched in normalized text
  *		   -> what lies between: pre-tokenizer steps, each applied to every
  *			  piece of the one before (a recursion as deep as there are steps)
- *		   -> each word to the model: merges by rank (bpe.c) or score (spm.c)
+ *		   -> each word to the model: merges by rank (bpe.c) or score (spm_bpe.c)
  *
  * and the post-processor's ids around it all.  A Tok is immutable, what an
  * encoding needs beside it is in an Enc on the stack; nothing is allocated per
  * word.  O(n log n) in the length of the text.
  *
- * Tested by tests/unit/test_tokenizer.c.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
-#include "text/align.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
+#include "tokenizer/offsets.h"
 #include "text/utf8.h"
 
 /* One encoding. */

@@ -11,8 +11,8 @@
  * Round trip: for byte-level BPE, the concatenated tok_piece() of an encoding
  * without special tokens is the input, byte for byte (valid UTF-8).
  */
-#ifndef VLLM_TEXT_TOKENIZER_H
-#define VLLM_TEXT_TOKENIZER_H
+#ifndef VLLM_TOKENIZER_TOKENIZER_H
+#define VLLM_TOKENIZER_TOKENIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,25 +1,25 @@
 /*
- * tok_impl.h
+ * tokenizer_internal.h
  *	  What a Tok consists of; seen by the files of src/text only.
  *
- * tok_hf.c, tok_gguf.c, tok_spm.c and tok_ranks.c build one, tokenizer.c encodes
- * with it, detok.c decodes.  The owner of every pointer below is the Tok.
+ * tok_hf.c, tok_gguf.c, tok_sentencepiece.c and tok_tiktoken.c build one, tokenizer.c encodes
+ * with it, detokenizer.c decodes.  The owner of every pointer below is the Tok.
  */
-#ifndef VLLM_TEXT_TOK_IMPL_H
-#define VLLM_TEXT_TOK_IMPL_H
+#ifndef VLLM_TOKENIZER_TOKENIZER_INTERNAL_H
+#define VLLM_TOKENIZER_TOKENIZER_INTERNAL_H
 
-#include "text/added.h"
-#include "text/bpe.h"
-#include "text/charsmap.h"
-#include "text/plamo.h"
-#include "text/rx.h"
-#include "text/split.h"
-#include "text/spm.h"
-#include "text/strtab.h"
-#include "text/tokenizer.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/algo/bpe.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/algo/plamo.h"
+#include "tokenizer/pretok/pcre_pattern.h"
+#include "tokenizer/pretok/pretokenizer.h"
+#include "tokenizer/algo/spm_bpe.h"
+#include "tokenizer/token_table.h"
+#include "tokenizer/tokenizer.h"
 #include "text/unicode.h"
-#include "text/unigram.h"
-#include "text/wordpiece.h"
+#include "tokenizer/algo/unigram.h"
+#include "tokenizer/algo/wordpiece.h"
 
 #define TOK_MAX_ID			(1 << 22)	/* ids of real vocabularies end below 2^19 */
 #define TOK_MAX_TOKEN_BYTES	(1 << 16)
@@ -77,7 +77,7 @@ typedef struct NormStep
 	char	   *from;			/* not empty */
 	char	   *to;
 	SplitMatch	match;
-	Rx		   *rx;				/* NULL if there is a match */
+	PcrePattern *rx;				/* NULL if there is a match */
 	Charsmap   *map;
 } NormStep;
 

@@ -5,27 +5,27 @@
  * Built breadth first from the sorted keys: a node is a range of keys that share
  * their first `depth` bytes, its children are the sub-ranges by the next byte.
  * Memory is a few bytes for each byte of the keys.  Immutable afterwards.
- * Tested by tests/unit/test_tokenizer.c through WordPiece and Unigram.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c through WordPiece and Unigram.
  */
-#include "text/trie.h"
+#include "tokenizer/trie.h"
 
 #include <stdlib.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-typedef struct Range
+typedef struct TrieRange
 {
 	size_t		lo;				/* keys that begin with the node's string */
 	size_t		hi;
 	uint32_t	depth;
-} Range;
+} TrieRange;
 
-typedef struct Builder
+typedef struct TrieBuilder
 {
 	Trie	   *t;
-	Range	   *range;			/* [cap], by node */
+	TrieRange  *range;			/* [cap], by node */
 	uint32_t	cap;
-} Builder;
+} TrieBuilder;
 
 static int
 by_bytes(const void *pa, const void *pb)
@@ -42,19 +42,19 @@ by_bytes(const void *pa, const void *pb)
 }
 
 static void
-add_node(Builder *b, size_t lo, size_t hi, uint32_t depth, uint8_t byte)
+add_node(TrieBuilder *b, size_t lo, size_t hi, uint32_t depth, uint8_t byte)
 {
 	Trie	   *t = b->t;
 
 	if (t->n == b->cap)
 	{
 		b->cap = b->cap ? b->cap * 2 : 1024;
-		b->range = mem_realloc(b->range, b->cap * sizeof(Range));
+		b->range = mem_realloc(b->range, b->cap * sizeof(TrieRange));
 		t->first = mem_realloc(t->first, ((size_t) b->cap + 1) * sizeof(uint32_t));
 		t->byte = mem_realloc(t->byte, b->cap);
 		t->id = mem_realloc(t->id, b->cap * sizeof(int32_t));
 	}
-	b->range[t->n] = (Range) {lo, hi, depth};
+	b->range[t->n] = (TrieRange) {lo, hi, depth};
 	t->byte[t->n] = byte;
 	t->id[t->n++] = -1;
 }
@@ -63,14 +63,14 @@ Trie *
 trie_new(TrieKey *key, size_t n)
 {
 	Trie	   *t = mem_zalloc(sizeof(Trie));
-	Builder		b = {.t = t};
+	TrieBuilder	b = {.t = t};
 
 	if (n > 0)
 		qsort(key, n, sizeof(TrieKey), by_bytes);
 	add_node(&b, 0, n, 0, 0);
 	for (uint32_t node = 0; node < t->n; node++)
 	{
-		Range		r = b.range[node];
+		TrieRange	r = b.range[node];
 
 		t->first[node] = t->n;
 		for (; r.lo < r.hi && key[r.lo].len == r.depth; r.lo++)

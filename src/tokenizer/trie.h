@@ -5,8 +5,8 @@
  * Nodes are numbered breadth first, so the children of one lie side by side:
  * those of node i are first[i] .. first[i + 1] - 1, ordered by their byte.
  */
-#ifndef VLLM_TEXT_TRIE_H
-#define VLLM_TEXT_TRIE_H
+#ifndef VLLM_TOKENIZER_TRIE_H
+#define VLLM_TOKENIZER_TRIE_H
 
 #include <stddef.h>
 #include <stdint.h>

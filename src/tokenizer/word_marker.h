@@ -1,13 +1,13 @@
 /*
- * meta.h
+ * word_marker.h
  *	  U+2581, SentencePiece's space, as the border between words.
  *
  * A vocabulary without pre-tokenizer makes one word of a whole text.  But if no
  * token has U+2581 behind another character, no merge can cross such a border:
  * then the text may be cut there, and the ids are the same.
  */
-#ifndef VLLM_TEXT_META_H
-#define VLLM_TEXT_META_H
+#ifndef VLLM_TOKENIZER_WORD_MARKER_H
+#define VLLM_TOKENIZER_WORD_MARKER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* alpha_p, alpha_n, beta, eps */
 static const char *const tensors[4] = {

@@ -4,9 +4,9 @@
  *	  model, of 13B, has ALiBi instead of rotary positions, and the second generation norms the
  *	  rows of its head.
  *
- * Tested by tests/golden/models_golden.c and tests/unit/test_model.c.
+ * Tested by tests/golden/models_golden.c and tests/unit/model/test_model.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* No key says which model it is. */
 #define LAYERS_13B	40

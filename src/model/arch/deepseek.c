@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* A string key that has one of two values, if it is there. */
 static bool
@@ -25,7 +25,7 @@ one_of(const Conf *c, const char *key, const char *a, const char *b, Err *e)
 				dec_printable(v, buf, sizeof(buf)));
 }
 
-bool
+static bool
 deepseek_layers(const Conf *c, DecoderConf *o, Err *e)
 {
 	int			dense;

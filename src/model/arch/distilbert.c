@@ -4,7 +4,7 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/encoder.h"
+#include "model/layers/encoder.h"
 
 static const EncoderNames names = {
 	.q = "attention.q_lin", .k = "attention.k_lin", .v = "attention.v_lin", .o = "attention.out_lin",

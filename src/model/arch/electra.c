@@ -4,7 +4,7 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/encoder.h"
+#include "model/layers/encoder.h"
 
 bool
 electra_conf(const Conf *c, DecoderConf *out, Err *e)

@@ -5,7 +5,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* Layers from .. to with this number modulo the interval have experts. */
 static bool

@@ -4,7 +4,7 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/heads.h"
+#include "model/layers/heads.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 bool
 exaone_conf(const Conf *c, DecoderConf *out, Err *e)

@@ -9,7 +9,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* KV heads; config.json may state a number that doesn't count. */
 static bool

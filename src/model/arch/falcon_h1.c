@@ -7,7 +7,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* n factors in one key, which are 1 where it is absent. */
 static bool

@@ -6,7 +6,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 static bool
 is_local(const Conf *c, int layer)

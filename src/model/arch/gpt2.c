@@ -8,7 +8,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* What GPT-2 and its descendants have in common. */
 bool

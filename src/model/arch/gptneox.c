@@ -8,7 +8,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 bool
 gptneox_conf(const Conf *c, DecoderConf *out, Err *e)

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 bool
 granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
@@ -25,7 +25,7 @@ granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* What config.json says in "layer_types", under old names, too; GGUF says it by the heads (conf.c). */
+/* What config.json says in "layer_types", under old names, too; GGUF says it by the heads (decoder_config.c). */
 static bool
 layer_types(const Conf *c, DecoderConf *out, Err *e)
 {

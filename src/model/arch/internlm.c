@@ -5,7 +5,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 bool
 internlm2_conf(const Conf *c, DecoderConf *out, Err *e)

@@ -12,7 +12,7 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/encoder.h"
+#include "model/layers/encoder.h"
 
 #include <string.h>
 

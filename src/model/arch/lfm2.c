@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* The width of the MLP follows from the one that is stated, by the older of two keys if both are there. */
 static bool

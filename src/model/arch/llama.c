@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 bool
 llama_conf(const Conf *c, DecoderConf *out, Err *e)

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* Rotated layers and chunks: by lists, or three of four. */
 static bool

@@ -5,7 +5,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* Nothing limits the context; llama.cpp states the same. */
 #define MAMBA_MAX_LEN	(1 << 20)

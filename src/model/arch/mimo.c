@@ -1,10 +1,10 @@
 /*
  * mimo.c
- *	  MiMo (Xiaomi 2025, arXiv:2505.07608): a Qwen2 with a layer behind its last one that guesses tokens (draft_mtp.c).
+ *	  MiMo (Xiaomi 2025, arXiv:2505.07608): a Qwen2 with a layer behind its last one that guesses tokens (mtp.c).
  *
  * Tested by tests/golden/draft_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 bool
 mimo_bind(Binder *b, Decoder *d)

@@ -5,7 +5,7 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/encoder.h"
+#include "model/layers/encoder.h"
 
 #define PADDING 1				/* the class has it so, whatever the configuration says */
 #define BUCKETS 32

@@ -5,7 +5,7 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /*
  * All layers have experts but those that are listed, and those between the steps.  GGUF has

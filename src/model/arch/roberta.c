@@ -7,7 +7,7 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/encoder.h"
+#include "model/layers/encoder.h"
 
 bool
 roberta_conf(const Conf *c, DecoderConf *out, Err *e)

@@ -5,14 +5,14 @@
  * What a Draft lacks is its target's: embedding and head are read where the target has them.  A vocabulary of its own
  * ("d2t", "token_map") is mapped to the target's ids here, so that nobody else knows of it.
  */
-#include "model/draft.h"
+#include "model/draft/draft.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/draft_int.h"
+#include "base/alloc.h"
+#include "model/draft/draft_internal.h"
 
 typedef struct DraftType
 {
@@ -22,7 +22,7 @@ typedef struct DraftType
 
 static const DraftType types[] = {
 #define DRAFT(method, kind, model_types, conf, bind, forward) {{#method, model_types, "", conf, bind, forward}, kind},
-#include "model/drafts.def"
+#include "model/draft/drafts.def"
 #undef DRAFT
 };
 
@@ -56,12 +56,6 @@ find_type(const char *method)
 		if (strcmp(types[i].arch.name, method) == 0)
 			return &types[i];
 	return NULL;
-}
-
-bool
-draft_is_method(const char *method)
-{
-	return find_type(method) != NULL;
 }
 
 const char *

@@ -12,8 +12,8 @@
  *
  * Tested by tests/golden/draft_golden.c.
  */
-#ifndef VLLM_MODEL_DRAFT_H
-#define VLLM_MODEL_DRAFT_H
+#ifndef VLLM_MODEL_DRAFT_DRAFT_H
+#define VLLM_MODEL_DRAFT_DRAFT_H
 
 #include "model/model.h"
 
@@ -46,7 +46,6 @@ typedef struct DraftInfo
  * config.json says; "draft_model" if nothing else is said.
  */
 const char *draft_guess(const Conf *conf, const char *path);
-bool		draft_is_method(const char *method);
 
 /*
  * Weights of a method.  opt as the target's: max_rows of a step, max_out rows whose logits are wanted, max_model_len

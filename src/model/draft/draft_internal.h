@@ -1,12 +1,12 @@
 /*
- * draft_int.h
+ * draft_internal.h
  *	  Private to src/model: what the files of drafts.def share.
  */
-#ifndef VLLM_MODEL_DRAFT_INT_H
-#define VLLM_MODEL_DRAFT_INT_H
+#ifndef VLLM_MODEL_DRAFT_DRAFT_INTERNAL_H
+#define VLLM_MODEL_DRAFT_DRAFT_INTERNAL_H
 
-#include "model/bind.h"
-#include "model/draft.h"
+#include "model/layers/bind.h"
+#include "model/draft/draft.h"
 
 bool		medusa_conf(const Conf *c, DecoderConf *o, Err *e);
 bool		medusa_bind(Binder *b, Decoder *d);

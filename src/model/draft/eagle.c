@@ -1,5 +1,5 @@
 /*
- * draft_eagle.c
+ * eagle.c
  *	  EAGLE (Li et al. 2024, arXiv:2401.15077) and EAGLE-3 (Li et al. 2025, arXiv:2503.01840): a layer of Llama that
  *	  goes on with the target's hidden rows.
  *
@@ -14,7 +14,7 @@
  */
 #include <stdio.h>
 
-#include "model/draft_int.h"
+#include "model/draft/draft_internal.h"
 
 /* What both take from Llama's configuration. */
 static bool

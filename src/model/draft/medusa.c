@@ -1,5 +1,5 @@
 /*
- * draft_medusa.c
+ * medusa.c
  *	  Medusa (Cai et al. 2024, arXiv:2401.10774): heads on the target's last hidden row, each for a position ahead.
  *
  * A head is a few residual blocks x + silu(W x + b) and a matrix for the vocabulary, which may know its most frequent
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/draft_int.h"
+#include "base/alloc.h"
+#include "model/draft/draft_internal.h"
 
 #define MAX_BLOCKS 16
 
@@ -32,14 +32,14 @@ medusa_conf(const Conf *c, DecoderConf *o, Err *e)
 }
 
 /* Names before the number of a head: of its blocks, and of its matrix. */
-typedef struct Names
+typedef struct MedusaNames
 {
 	const char *probe;			/* there if they are these */
 	const char *block;			/* %d head, %d block */
 	const char *out;			/* %d head */
-} Names;
+} MedusaNames;
 
-static const Names spellings[] = {
+static const MedusaNames spellings[] = {
 	{"medusa_heads.blocks.0.layers.0.weight", "medusa_heads.blocks.%d.layers.%d", "medusa_heads.lm_heads.%d"},
 	{"0.0.linear.weight", "%d.%d.linear", NULL},
 	{"medusa_head.0.0.linear.weight", "medusa_head.%d.%d.linear", NULL},
@@ -47,7 +47,7 @@ static const Names spellings[] = {
 };
 
 static bool
-bind_outs(Binder *b, Decoder *d, const Names *n)
+bind_outs(Binder *b, Decoder *d, const MedusaNames *n)
 {
 	const DraftConf *c = &d->c.draft;
 	char		name[64];
@@ -85,7 +85,7 @@ bool
 medusa_bind(Binder *b, Decoder *d)
 {
 	const DraftConf *c = &d->c.draft;
-	const Names *n = spellings;
+	const MedusaNames *n = spellings;
 
 	while (n->probe[0] != '\0' && !bind_has(b, n->probe, ""))
 		n++;

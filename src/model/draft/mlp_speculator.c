@@ -1,5 +1,5 @@
 /*
- * draft_mlp.c
+ * mlp_speculator.c
  *	  The MLP speculator (Wertheimer et al. 2024, arXiv:2404.19124): a state that begins as the target's last
  *	  hidden row takes in one guessed token after the other.
  *
@@ -13,8 +13,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/mem.h"
-#include "model/draft_int.h"
+#include "base/alloc.h"
+#include "model/draft/draft_internal.h"
 
 #define NORM_EPS 1e-6f
 

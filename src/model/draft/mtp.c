@@ -1,5 +1,5 @@
 /*
- * draft_mtp.c
+ * mtp.c
  *	  Multi-token prediction (DeepSeek-V3, 2024, arXiv:2412.19437): a layer behind the model's last one, in its own
  *	  files, that guesses the token after the next.
  *
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/draft_int.h"
+#include "model/draft/draft_internal.h"
 
 /* Where the layer and its parts are, by what there is in the file. */
 typedef struct MtpNames

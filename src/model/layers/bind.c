@@ -7,15 +7,15 @@
  * model is refused at once, and llm_create_model can check one without loading it.
  * What was found is listed in d->bound, from which pack.c makes the weights.
  *
- * Tested by tests/unit/test_model.c and the goldens.
+ * Tested by tests/unit/model/test_model.c and the goldens.
  */
-#include "model/heads.h"
+#include "model/layers/heads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_IGNORED 16
 #define MAX_NAME 256

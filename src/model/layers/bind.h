@@ -17,10 +17,11 @@
  * another shape.  Tensors that no call asked for are an error in the end, since
  * leaving them out would compute something else; bind_ignore() says which may be.
  */
-#ifndef VLLM_MODEL_BIND_H
-#define VLLM_MODEL_BIND_H
+#ifndef VLLM_MODEL_LAYERS_BIND_H
+#define VLLM_MODEL_LAYERS_BIND_H
 
 #include "model/decoder.h"
+#include "model/weights/bound.h"
 
 bool		bind_is_gguf(const Binder *b);
 const Conf *bind_conf(const Binder *b);
@@ -46,7 +47,7 @@ bool		bind_layer_at(Binder *b, const char *hf, const char *gguf, Layer *l,
 						  bool (*layer) (Binder *b, Decoder *d, Layer *l));
 
 /*
- * For a layer behind an architecture's last one, which guesses tokens (draft_mtp.c): from here on bind_layers()
+ * For a layer behind an architecture's last one, which guesses tokens (mtp.c): from here on bind_layers()
  * binds that one alone, with names behind hf and gguf, bind_final_norm() takes its own norm, of these names behind
  * them, and embedding and head stay the target's.
  */
@@ -66,14 +67,6 @@ const BindExtra *bind_extra_layer(const Binder *b); /* NULL = none */
 bool		bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n);
 /* A vector, perhaps stored as a matrix of one row; the weight's own name, with its ending. */
 bool		bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n);
-
-/* What becomes of a table's elements. */
-typedef enum BindMap
-{
-	BIND_SAME,
-	BIND_MINUS_EXP,				/* -e^x */
-	BIND_TURNED					/* [n / cols][cols] to [cols][n / cols] */
-} BindMap;
 
 /* A table of n floats of any shape, or with `cols` columns; by its whole name. */
 bool		bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int cols, BindMap map);
@@ -188,28 +181,5 @@ bool		bind_ignore_under(Binder *b, const char *beginning);
 void		bind_ignore_rest(Binder *b);
 /* So may layers behind the last one: they guess tokens ahead. */
 void		bind_ignore_extra_layers(Binder *b);
-
-/* ---- for pack.c: what was bound ---- */
-
-typedef struct BoundVector
-{
-	float	  **to;
-	const KTensor *src;
-	float		plus;			/* added to each element */
-	BindMap		map;
-	int			cols;
-	int			at;				/* it is a piece of a vector of `of` elements; of 0: it is all */
-	int			of;
-} BoundVector;
-
-struct Bound
-{
-	Linear	  **linears;
-	size_t		n_linears;
-	BoundVector *vectors;
-	size_t		n_vectors;
-	void	  **views;			/* tensors and permutations made here, freed with this */
-	size_t		n_views;
-};
 
 #endif

@@ -3,9 +3,9 @@
  *	  The parts that most decoders have, by their usual names (bind.h): embedding and
  *	  head, q, k, v and o, gate, up and down.
  *
- * Tested by tests/unit/test_model.c and the goldens.
+ * Tested by tests/unit/model/test_model.c and the goldens.
  */
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 #include <stdio.h>
 

@@ -9,12 +9,12 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "model/place.h"
-#include "model/split.h"
+#include "model/weights/device_placement.h"
+#include "model/parallel/shard.h"
 
 #include <math.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 static int
 qkv_width(const Decoder *d)

@@ -1,17 +1,17 @@
 /*
- * conf.c
+ * decoder_config.c
  *	  The part of config.json that all decoders share.
  *
  * The configuration is untrusted: each number has a range, and a key that is
  * there but of the wrong kind is an error, never its default.
  *
- * Tested by tests/unit/test_model.c.
+ * Tested by tests/unit/model/test_model.c.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "model/decoder.h"
 
 #define KV_HEADS "num_key_value_heads"

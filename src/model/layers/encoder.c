@@ -4,12 +4,12 @@
  *
  * Tested by tests/golden/encoders_golden.c.
  */
-#include "model/encoder.h"
+#include "model/layers/encoder.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_NAME 96
 

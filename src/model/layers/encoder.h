@@ -9,10 +9,10 @@
  * what came in.  What differs is how positions are told (a table, rotation, a slope or
  * a bias by distance), whether the MLP has a gate, and names.
  */
-#ifndef VLLM_MODEL_ENCODER_H
-#define VLLM_MODEL_ENCODER_H
+#ifndef VLLM_MODEL_LAYERS_ENCODER_H
+#define VLLM_MODEL_LAYERS_ENCODER_H
 
-#include "model/heads.h"
+#include "model/layers/heads.h"
 
 /* What they have in common, before enc_conf() and what the architecture sets beside it. */
 void		enc_defaults(DecoderConf *out);

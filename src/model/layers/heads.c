@@ -6,16 +6,16 @@
  * run by the step thread on what the poolers have made.  Row invariance (kernels.h) holds: every
  * row goes through the same ops of the table, in pieces of HEAD_ROWS.
  *
- * Tested by tests/unit/test_model.c and tests/golden/pool_golden.c.
+ * Tested by tests/unit/model/test_model.c and tests/golden/pool_golden.c.
  */
-#include "model/heads.h"
+#include "model/layers/heads.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/place.h"
+#include "base/alloc.h"
+#include "model/weights/device_placement.h"
 
 /* ---- classes ---- */
 
@@ -394,7 +394,7 @@ embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 {
 	static const char *const keys[] = {
 #define POOLER(name, key, rows, how, by) key,
-#include "model/poolers.def"
+#include "model/layers/poolers.def"
 #undef POOLER
 	};
 	size_t		n;

@@ -18,14 +18,14 @@
  *
  * Models of sentence-transformers may have layers of their own: Decoder.row_layers before pooling and
  * Decoder.dense behind it, bound here by the configuration's keys "st.rows.N" and "st.dense.N"
- * (src/load/stconfig.c).
+ * (src/loader/sentence_transformers_config.c).
  *
  * Heads are small and what they say is the answer: they are never quantized on loading.
  */
-#ifndef VLLM_MODEL_HEADS_H
-#define VLLM_MODEL_HEADS_H
+#ifndef VLLM_MODEL_LAYERS_HEADS_H
+#define VLLM_MODEL_LAYERS_HEADS_H
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 /* Rows that go through a head at once. */
 #define HEAD_ROWS 64

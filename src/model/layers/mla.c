@@ -13,9 +13,9 @@
  *
  * Tested by tests/golden/models_golden.c.
  */
-#include "base/mem.h"
-#include "model/bind.h"
-#include "model/split.h"
+#include "base/alloc.h"
+#include "model/layers/bind.h"
+#include "model/parallel/shard.h"
 
 /* of the norms of latents, whatever the configuration says of the others */
 #define LATENT_EPS 1e-6f

@@ -7,13 +7,13 @@
  * all of its rows, and only those of experts that were chosen.  A row's result is added up
  * in the order of the experts' numbers: its bits don't depend on what other rows choose.
  *
- * Tested by tests/unit/test_moe.c and tests/golden/models_golden.c.
+ * Tested by tests/unit/model/test_moe.c and tests/golden/models_golden.c.
  */
 #include <stdio.h>
 
-#include "model/balance.h"
-#include "model/bind.h"
-#include "model/split.h"
+#include "model/parallel/expert_migration.h"
+#include "model/layers/bind.h"
+#include "model/parallel/shard.h"
 
 /* ---- configuration ---- */
 
@@ -194,7 +194,8 @@ typedef struct MoeStep
 	int			rows;
 } MoeStep;
 
-KRoute
+/* The same for the kernels; correction: [n_experts] or NULL. */
+static KRoute
 moe_kroute(const MoeConf *c, const float *correction)
 {
 	return (KRoute) {

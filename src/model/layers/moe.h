@@ -6,8 +6,8 @@
  * are chosen, perhaps only within the best groups of experts; what they compute is
  * added up with weights that follow from their scores.
  */
-#ifndef VLLM_MODEL_MOE_H
-#define VLLM_MODEL_MOE_H
+#ifndef VLLM_MODEL_LAYERS_MOE_H
+#define VLLM_MODEL_LAYERS_MOE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,8 +37,5 @@ typedef struct MoeConf
 	bool		bias;			/* of the experts */
 	bool		plain;			/* they have no gate */
 } MoeConf;
-
-/* The same for the kernels; correction: [n_experts] or NULL. */
-KRoute		moe_kroute(const MoeConf *c, const float *correction);
 
 #endif

@@ -2,9 +2,9 @@
  * pooler.c
  *	  Pooling: names of tasks, the poolers of poolers.def, activations.
  *
- * Tested by tests/unit/test_pooler.c.
+ * Tested by tests/unit/model/test_pooler.c.
  */
-#include "model/pooler.h"
+#include "model/layers/pooler.h"
 
 #include <float.h>
 #include <math.h>
@@ -135,7 +135,7 @@ static const struct
 	double		(*by) (int from, int n);
 }			poolers[] = {
 #define POOLER(name, key, rows, how, by) {rows, KPOOL_##how, by},
-#include "model/poolers.def"
+#include "model/layers/poolers.def"
 #undef POOLER
 };
 

@@ -14,13 +14,13 @@
  * whatever else is in the step and however the sequence was cut: sums are taken row
  * after row, in the order of positions.
  */
-#ifndef VLLM_MODEL_POOLER_H
-#define VLLM_MODEL_POOLER_H
+#ifndef VLLM_MODEL_LAYERS_POOLER_H
+#define VLLM_MODEL_LAYERS_POOLER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/conf.h"
+#include "base/config_map.h"
 #include "base/err.h"
 #include "kernels.h"
 
@@ -46,7 +46,7 @@ const char *pool_task_name(PoolTask t);
 typedef enum PoolKind
 {
 #define POOLER(name, st_key, rows, how, by) POOL_##name,
-#include "model/poolers.def"
+#include "model/layers/poolers.def"
 #undef POOLER
 	POOL_KINDS
 } PoolKind;

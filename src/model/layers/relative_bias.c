@@ -1,5 +1,5 @@
 /*
- * distance.c
+ * relative_bias.c
  *	  A bias of attention's scores by how far apart two tokens are, in buckets, as in T5
  *	  (Raffel et al. 2020, arXiv:1910.10683) and MPNet.
  *
@@ -12,11 +12,12 @@
  */
 #include <math.h>
 
-#include "model/place.h"
+#include "model/weights/device_placement.h"
 
 #define MAX_DISTANCE 128
 
-int
+/* The bucket of a key by its position less the row's. */
+static int
 bias_bucket(int distance, int n_buckets)
 {
 	int			half = n_buckets / 2;

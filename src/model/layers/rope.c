@@ -8,9 +8,9 @@
  * the model was trained with.  The angle is the float product pos * inv_freq; its
  * cos and sin are taken in double and rounded.
  *
- * Tested by tests/unit/test_rope.c and the goldens.
+ * Tested by tests/unit/model/test_rope.c and the goldens.
  */
-#include "model/rope.h"
+#include "model/layers/rope.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -336,7 +336,7 @@ rope_longrope(RopeConf *r, Err *e)
 
 static const RopeKind kinds[] = {
 #define ROPE(name, fn) {name, fn},
-#include "model/rope.def"
+#include "model/layers/rope.def"
 #undef ROPE
 };
 

@@ -3,12 +3,12 @@
  *	  Rotary position embeddings: frequencies by the configuration's scaling, and
  *	  the table of cos and sin that the rope kernel reads.
  */
-#ifndef VLLM_MODEL_ROPE_H
-#define VLLM_MODEL_ROPE_H
+#ifndef VLLM_MODEL_LAYERS_ROPE_H
+#define VLLM_MODEL_LAYERS_ROPE_H
 
 #include <stdbool.h>
 
-#include "base/conf.h"
+#include "base/config_map.h"
 #include "base/err.h"
 #include "pool.h"
 

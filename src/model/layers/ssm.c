@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "model/bind.h"
+#include "model/layers/bind.h"
 
 #define SSM_MAX_STATE	4096
 

@@ -7,9 +7,9 @@
  * no group, and a step of such rows costs nothing.  When rows are dropped on the way (dec_wanted) the
  * groups are made anew.
  *
- * Tested by tests/unit/test_lora_files.c, test_invariance_model.c, kernels/test_lora.c and golden/lora_golden.
+ * Tested by tests/unit/backend/test_lora_files.c, test_invariance_model.c, kernels/test_lora.c and golden/lora_golden.
  */
-#include "model/lora.h"
+#include "model/lora/lora.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,34 +17,34 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "model/decoder.h"
-#include "model/place.h"
-#include "model/split.h"
+#include "model/weights/device_placement.h"
+#include "model/parallel/shard.h"
 
 /* ---- making one ---- */
 
 /* A module, and a place that it has in the model. */
-typedef struct Match
+typedef struct LoraMatch
 {
 	const LoraModule *m;
 	const LoraSite *site;
 	KType		as;
 	size_t		a_bytes;
 	size_t		b_bytes;
-} Match;
+} LoraMatch;
 
-typedef struct Making
+typedef struct LoraMaking
 {
 	const Decoder *d;
 	const char *path;
 	KType		as;
-	Match	   *all;
+	LoraMatch  *all;
 	int			n;
 	int			cap;
 	size_t		bytes;
 	Err		   *e;
-} Making;
+} LoraMaking;
 
 static size_t
 align64(size_t n)
@@ -82,7 +82,7 @@ short_name(const char *name)
 }
 
 static bool
-float_type(const Making *u, const LoraModule *m, const KTensor *t)
+float_type(const LoraMaking *u, const LoraModule *m, const KTensor *t)
 {
 	if (t->type == KT_F32 || t->type == KT_F16 || t->type == KT_BF16)
 		return true;
@@ -92,7 +92,7 @@ float_type(const Making *u, const LoraModule *m, const KTensor *t)
 
 /* [rank][inputs] and [outputs][rank] of the model's sizes? */
 static bool
-check_shapes(const Making *u, const LoraModule *m, const LoraSite *s)
+check_shapes(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
 	if (m->embedding != s->embedding)
 		return err_set(u->e, ERR_UNSUPPORTED, m->embedding ? "adapter \"%s\" has an embedding for module \"%s\", which is none" :
@@ -105,9 +105,9 @@ check_shapes(const Making *u, const LoraModule *m, const LoraSite *s)
 }
 
 static bool
-add_match(Making *u, const LoraModule *m, const LoraSite *s)
+add_match(LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
-	Match	   *t;
+	LoraMatch  *t;
 	size_t		rank = (size_t) m->a->shape[0];
 
 	if (!check_shapes(u, m, s))
@@ -120,7 +120,7 @@ add_match(Making *u, const LoraModule *m, const LoraSite *s)
 	if (u->n == u->cap)
 	{
 		u->cap = u->cap > 0 ? 2 * u->cap : 64;
-		u->all = mem_realloc(u->all, (size_t) u->cap * sizeof(Match));
+		u->all = mem_realloc(u->all, (size_t) u->cap * sizeof(LoraMatch));
 	}
 	t = &u->all[u->n++];
 	t->m = m;
@@ -161,7 +161,7 @@ same_row(const float *x, const float *y, int n, bool exact)
 
 /* Weights that are saved with an adapter: are they what the model has anyway?  A rank looks at its own outputs. */
 static bool
-check_base(const Making *u, const LoraModule *m, const LoraSite *s)
+check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
 	const Linear *l = s->l == &u->d->head && u->d->c.tied ? &u->d->embed : s->l;
 	int			rows = s->embedding ? s->k : s->n_file;
@@ -202,7 +202,7 @@ check_base(const Making *u, const LoraModule *m, const LoraSite *s)
 }
 
 static bool
-match_base(const Making *u, const LoraModule *m)
+match_base(const LoraMaking *u, const LoraModule *m)
 {
 	const char *name = short_name(m->name);
 
@@ -219,7 +219,7 @@ match_base(const Making *u, const LoraModule *m)
 }
 
 static bool
-match_module(Making *u, const LoraModule *m)
+match_module(LoraMaking *u, const LoraModule *m)
 {
 	const char *name = short_name(m->name);
 	int			n = u->n;
@@ -256,7 +256,7 @@ store(KType as, const float *x, int n, void *to)
 
 /* A, of the inputs that the Linear has; an embedding's turned, so that a token has a row. */
 static bool
-fill_a(const Match *t, void *to)
+fill_a(const LoraMatch *t, void *to)
 {
 	int			rank = (int) t->m->a->shape[0];
 	int			k = t->site->k;
@@ -279,7 +279,7 @@ fill_a(const Match *t, void *to)
 
 /* B in panels of outputs, in the order that the model has them in. */
 static bool
-fill_b(const Match *t, void *to)
+fill_b(const LoraMatch *t, void *to)
 {
 	int			rank = (int) t->m->b->shape[1];
 	size_t		size = ktype_row_bytes(t->as, 1);
@@ -300,7 +300,7 @@ fill_b(const Match *t, void *to)
 
 /* Parts of a target lie side by side: matches in the order of targets. */
 static bool
-fill(Making *u, LoraAdapter *a)
+fill(LoraMaking *u, LoraAdapter *a)
 {
 	char	   *at = a->data;
 	int			n = 0;
@@ -312,7 +312,7 @@ fill(Making *u, LoraAdapter *a)
 		to->parts = &a->parts[n];
 		for (int i = 0; i < u->n; i++)
 		{
-			const Match *t = &u->all[i];
+			const LoraMatch *t = &u->all[i];
 			KLora	   *p = &a->parts[n];
 
 			if (t->site->target != target)
@@ -375,7 +375,7 @@ to_device(const Decoder *d, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 LoraAdapter *
 lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path, Err *e)
 {
-	Making		u = {.d = d, .path = path, .as = as, .e = e};
+	LoraMaking	u = {.d = d, .path = path, .as = as, .e = e};
 	LoraAdapter *a = NULL;
 	bool		ok = true;
 

@@ -1,12 +1,12 @@
 /*
- * lora_sites.c
+ * lora_targets.c
  *	  Where an adapter's weights belong: modules of the files, by the Linears that were made of them.
  *
  * Tested by golden/lora_golden.
  */
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "model/decoder.h"
 
 /* Is it one that linear() of decoder.c computes for each row of a step? */

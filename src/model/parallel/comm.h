@@ -7,17 +7,17 @@
  * opened for invariant bits), and has the same bits on all ranks.  Nothing fails: when a rank is gone failed() says so, what buffers hold is
  * of no use, and the process ends.
  */
-#ifndef VLLM_MODEL_COMM_H
-#define VLLM_MODEL_COMM_H
+#ifndef VLLM_MODEL_PARALLEL_COMM_H
+#define VLLM_MODEL_PARALLEL_COMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/groupmem.h"
+#include "base/shared_memory.h"
 #include "pool.h"
 
-struct Dev;						/* devmem.h */
+struct Dev;						/* device_arena.h */
 struct DevWait;
 struct KDevCommOpen;			/* device.h */
 
@@ -55,7 +55,7 @@ struct KComm
 KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
 
 /*
- * For buffers of a device: `below` does it with copies of them in the host's memory (comm_dev.c).  It is freed before the device
+ * For buffers of a device: `below` does it with copies of them in the host's memory (comm_device.c).  It is freed before the device
  * is closed, and before `below`, which stays its maker's.  w: who is told while the device is waited for; NULL = nobody.
  */
 KComm	   *comm_staged(KComm *below, const struct Dev *dev, struct DevWait *w);

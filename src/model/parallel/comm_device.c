@@ -1,5 +1,5 @@
 /*
- * comm_dev.c
+ * comm_device.c
  *	  Ranks whose buffers are a device's memory, and who talk through the host's, or by a communicator of the device's own.
  *
  * What a rank has is copied to pinned memory and waited for; there the communicator below does what was asked; what came
@@ -12,15 +12,15 @@
  *
  * Alone, it does all of that but for the communicator below, so memory is taken as it will be.
  *
- * Tested by tests/unit/test_comm.c and test_ranks.c.
+ * Tested by tests/unit/model/test_comm.c and test_ranks.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "model/comm.h"
-#include "model/devmem.h"
+#include "base/alloc.h"
+#include "model/parallel/comm.h"
+#include "model/weights/device_arena.h"
 
 /* Pinned, as large as the largest that was asked for. */
 typedef struct Pinned

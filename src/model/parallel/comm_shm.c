@@ -9,12 +9,12 @@
  * send() and recv() use the sender's first slot, which is free again when the receiver has copied the
  * piece; a room is used for either kind of call.
  *
- * Tested by tests/unit/test_comm.c.
+ * Tested by tests/unit/model/test_comm.c.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/comm.h"
+#include "base/alloc.h"
+#include "model/parallel/comm.h"
 
 typedef struct Shm
 {

@@ -1,5 +1,5 @@
 /*
- * eplb.c
+ * expert_balance.c
  *	  Copies of experts that are asked often, and a place for each.
  *
  * Three steps a layer.  The router's groups of experts are dealt to the nodes, heaviest first, so
@@ -11,14 +11,14 @@
  * Loads are compared as doubles.  They are counts far below 2^53, so sums are exact; quotients are
  * rounded alike everywhere.
  */
-#include "model/eplb.h"
+#include "model/parallel/expert_balance.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* One layer at work; a node's experts are numbered from 0 in the order in which its groups came. */
-typedef struct Layer
+typedef struct ExpertBalanceLayer
 {
 	const EplbShape *s;
 	int			groups;
@@ -37,7 +37,7 @@ typedef struct Layer
 	int		   *order;			/* [physical], scratch of deal() */
 	double	   *full;			/* [physical], likewise */
 	int		   *taken;			/* [physical], likewise */
-} Layer;
+} ExpertBalanceLayer;
 
 bool
 eplb_check(const EplbShape *s, Err *e)
@@ -83,7 +83,7 @@ sort_down(const double *weight, int n, int *item)
 
 /* Deal n items to m packs of n / m each: the heaviest to the lightest pack with room, the first of these. */
 static void
-deal(Layer *l, const double *weight, int n, int m, int *pack, int *place)
+deal(ExpertBalanceLayer *l, const double *weight, int n, int m, int *pack, int *place)
 {
 	int			room = n / m;
 
@@ -118,7 +118,7 @@ deal(Layer *l, const double *weight, int n, int m, int *pack, int *place)
 
 /* Which node each group goes to; then expert[] and load[] are the experts node by node. */
 static void
-deal_groups(Layer *l, const int64_t *load)
+deal_groups(ExpertBalanceLayer *l, const int64_t *load)
 {
 	int			size = l->s->logical / l->groups;
 	int			per_node = l->groups / l->nodes;
@@ -142,7 +142,7 @@ deal_groups(Layer *l, const int64_t *load)
 
 /* The slots of one node, whose experts begin at `from`: each expert once, then copies of the busiest. */
 static void
-replicate(Layer *l, int from, int n, int slots, int *held, int *copy)
+replicate(ExpertBalanceLayer *l, int from, int n, int slots, int *held, int *copy)
 {
 	for (int i = 0; i < slots; i++)
 	{
@@ -163,7 +163,7 @@ replicate(Layer *l, int from, int n, int slots, int *held, int *copy)
 
 /* The slots of node `node` into the map of this layer. */
 static void
-fill_node(Layer *l, int node, int32_t *expert, int32_t *slots, int32_t *count)
+fill_node(ExpertBalanceLayer *l, int node, int32_t *expert, int32_t *slots, int32_t *count)
 {
 	int			n = l->s->logical / l->nodes;
 	int			physical = l->s->physical / l->nodes;
@@ -197,7 +197,7 @@ piece(char **at, size_t size)
 
 /* the arrays of l out of one allocation, which is returned */
 static void *
-layer_new(Layer *l, const EplbShape *s)
+layer_new(ExpertBalanceLayer *l, const EplbShape *s)
 {
 	size_t		log = (size_t) s->logical;
 	size_t		phy = (size_t) s->physical;
@@ -205,7 +205,7 @@ layer_new(Layer *l, const EplbShape *s)
 	char	   *all = mem_zalloc(16 * (phy + 1) * sizeof(double));
 	char	   *at = all;
 
-	*l = (Layer) {.s = s,.groups = by_node ? s->groups : 1,.nodes = by_node ? s->nodes : 1};
+	*l = (ExpertBalanceLayer) {.s = s,.groups = by_node ? s->groups : 1,.nodes = by_node ? s->nodes : 1};
 	l->group_load = piece(&at, log * sizeof(double));
 	l->load = piece(&at, log * sizeof(double));
 	l->share = piece(&at, phy * sizeof(double));
@@ -227,7 +227,7 @@ void
 eplb_rearrange(const EplbShape *s, const int64_t *load, EplbMap *out)
 {
 	size_t		width = (size_t) eplb_width(s);
-	Layer		l;
+	ExpertBalanceLayer l;
 	void	   *space = layer_new(&l, s);
 
 	for (size_t i = 0; i < (size_t) s->layers * (size_t) s->logical * width; i++)

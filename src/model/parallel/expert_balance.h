@@ -1,5 +1,5 @@
 /*
- * eplb.h
+ * expert_balance.h
  *	  Where the experts of a mixture live when ranks share them: the balancer.
  *
  * A logical expert is one of the model's; a physical one is a slot of a rank that holds a copy of
@@ -11,8 +11,8 @@
  * Everything here is arithmetic on arrays of the caller: no state, no weights, no threads.  The
  * same numbers give the same map on every rank, so ranks need not tell each other the result.
  */
-#ifndef VLLM_MODEL_EPLB_H
-#define VLLM_MODEL_EPLB_H
+#ifndef VLLM_MODEL_PARALLEL_EXPERT_BALANCE_H
+#define VLLM_MODEL_PARALLEL_EXPERT_BALANCE_H
 
 #include <stdint.h>
 

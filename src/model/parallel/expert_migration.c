@@ -1,6 +1,6 @@
 /*
- * balance.c
- *	  Whole experts move between ranks (balance.h).
+ * expert_migration.c
+ *	  Whole experts move between ranks (expert_migration.h).
  *
  * A round begins when the steps' counter says so: the places of all layers are worked out at once, then layer by
  * layer moved to.  Of a layer the experts that a rank needs and doesn't have go through the ranks' communicator, one
@@ -10,19 +10,19 @@
  * Which steps count for a round: the last `window` before it.  A step may count for several rounds to come, each of
  * which has a sum of its own; the first one is the next round's.
  *
- * Tested by tests/unit/test_ranks.c and tests/t/105_eplb.pl.
+ * Tested by tests/unit/core/test_ranks.c and tests/t/105_eplb.pl.
  */
-#include "model/balance.h"
+#include "model/parallel/expert_migration.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/sysmem.h"
-#include "model/eplb.h"
-#include "model/place.h"
-#include "model/split.h"
+#include "base/alloc.h"
+#include "base/machine/system_memory.h"
+#include "model/parallel/expert_balance.h"
+#include "model/weights/device_placement.h"
+#include "model/parallel/shard.h"
 
 #define PIECE		((size_t) 1 << 20)	/* told at once */
 #define MOST_PARTS	(2 * (LINEAR_MAX + 1))
@@ -227,23 +227,23 @@ balance_stat(const Decoder *d)
 
 /* ---- an expert's bytes ---- */
 
-typedef struct Part
+typedef struct ExpertMigrationPart
 {
 	uint8_t    *host;
 	uint8_t    *dev;			/* where ops have it; the same without a device */
 	size_t		size;
-} Part;
+} ExpertMigrationPart;
 
 static size_t
-add_part(Part *p, void *at, const void *host, size_t size)
+add_part(ExpertMigrationPart *p, void *at, const void *host, size_t size)
 {
-	*p = (Part) {.host = (uint8_t *) (uintptr_t) host,.dev = at,.size = size};
+	*p = (ExpertMigrationPart) {.host = (uint8_t *) (uintptr_t) host,.dev = at,.size = size};
 	return 1;
 }
 
 /* What own slot `slot` has of a layer; how many parts. */
 static size_t
-parts_of(const Decoder *d, const Layer *l, int slot, Part *p)
+parts_of(const Decoder *d, const Layer *l, int slot, ExpertMigrationPart *p)
 {
 	const Stack *stacks[] = {&l->moe.up, &l->moe.down};
 	size_t		n = 0;
@@ -263,7 +263,7 @@ parts_of(const Decoder *d, const Layer *l, int slot, Part *p)
 static size_t
 expert_bytes(const Decoder *d, const Layer *l)
 {
-	Part		p[MOST_PARTS];
+	ExpertMigrationPart p[MOST_PARTS];
 	size_t		n = parts_of(d, l, 0, p);
 	size_t		bytes = 0;
 
@@ -276,7 +276,7 @@ expert_bytes(const Decoder *d, const Layer *l)
 static uint8_t *
 byte_of(const Decoder *d, const Layer *l, int slot, size_t at, size_t *left)
 {
-	Part		p[MOST_PARTS];
+	ExpertMigrationPart p[MOST_PARTS];
 	size_t		n = parts_of(d, l, slot, p);
 	size_t		i = 0;
 
@@ -288,7 +288,7 @@ byte_of(const Decoder *d, const Layer *l, int slot, size_t at, size_t *left)
 
 /* ---- a layer of a round ---- */
 
-typedef struct Moving
+typedef struct ExpertMigrationMoving
 {
 	Decoder    *d;
 	Balance    *b;
@@ -296,21 +296,21 @@ typedef struct Moving
 	const int32_t *now;			/* [slots] of the layer */
 	const int32_t *next;
 	size_t		bytes;			/* of an expert */
-} Moving;
+} ExpertMigrationMoving;
 
-static Moving
+static ExpertMigrationMoving
 moving(Decoder *d)
 {
 	Balance    *b = d->ranks.balance;
 	size_t		at = (size_t) b->round.layer * (size_t) b->shape.physical;
 	const Layer *l = &d->layers[b->layer[b->round.layer]];
 
-	return (Moving) {d, b, l, b->now.expert + at, b->next.expert + at, expert_bytes(d, l)};
+	return (ExpertMigrationMoving) {d, b, l, b->now.expert + at, b->next.expert + at, expert_bytes(d, l)};
 }
 
 /* Which of a rank's slots has the expert; -1 = none. */
 static int
-held_by(const Moving *m, int rank, int expert)
+held_by(const ExpertMigrationMoving *m, int rank, int expert)
 {
 	for (int i = 0; i < m->b->each; i++)
 		if (m->now[rank * m->b->each + i] == expert)
@@ -319,7 +319,7 @@ held_by(const Moving *m, int rank, int expert)
 }
 
 static int
-first_holder(const Moving *m, int expert)
+first_holder(const ExpertMigrationMoving *m, int expert)
 {
 	int			r = 0;
 
@@ -330,7 +330,7 @@ first_holder(const Moving *m, int expert)
 
 /* Does a rank need the expert, and has it not? */
 static bool
-must_go(const Moving *m, int expert)
+must_go(const ExpertMigrationMoving *m, int expert)
 {
 	for (int s = 0; s < m->b->shape.physical; s++)
 		if (m->next[s] == expert && m->now[s] != expert && held_by(m, s / m->b->each, expert) < 0)
@@ -340,7 +340,7 @@ must_go(const Moving *m, int expert)
 
 /* Own slots that change, before slot `to`; the next one that gets the expert from `from` on, -1 = none. */
 static size_t
-changes_before(const Moving *m, int to)
+changes_before(const ExpertMigrationMoving *m, int to)
 {
 	const Balance *b = m->b;
 	size_t		n = 0;
@@ -351,7 +351,7 @@ changes_before(const Moving *m, int to)
 }
 
 static int
-next_to_get(const Moving *m, int expert, int from)
+next_to_get(const ExpertMigrationMoving *m, int expert, int from)
 {
 	const Balance *b = m->b;
 
@@ -362,14 +362,14 @@ next_to_get(const Moving *m, int expert, int from)
 }
 
 static uint8_t *
-brought_for(const Moving *m, int slot)
+brought_for(const ExpertMigrationMoving *m, int slot)
 {
 	return m->b->round.brought + changes_before(m, slot) * m->bytes;
 }
 
 /* So many bytes of the expert at hand, from its first holder to who needs them; how many those were. */
 static size_t
-bring_piece(const Moving *m, int holder)
+bring_piece(const ExpertMigrationMoving *m, int holder)
 {
 	Round	   *r = &m->b->round;
 	int			mine = next_to_get(m, r->expert, 0);
@@ -395,7 +395,7 @@ bring_piece(const Moving *m, int holder)
 
 /* The expert is there: to all own slots that are to have it. */
 static void
-spread(const Moving *m)
+spread(const ExpertMigrationMoving *m)
 {
 	int			expert = m->b->round.expert;
 	int			held = held_by(m, m->b->comm->rank, expert);
@@ -419,7 +419,7 @@ spread(const Moving *m)
  * memory than there is would be found out by the kernel, which would end some process.
  */
 static bool
-has_room(const Moving *m, size_t slots)
+has_room(const ExpertMigrationMoving *m, size_t slots)
 {
 	uint64_t	need = (uint64_t) slots * m->bytes * (m->b->of_file ? 2 : 1) + PIECE;
 
@@ -428,7 +428,7 @@ has_room(const Moving *m, size_t slots)
 
 /* Memory for what comes; what was taken before some of it failed is the round's. */
 static bool
-take_room(const Moving *m, size_t slots)
+take_room(const ExpertMigrationMoving *m, size_t slots)
 {
 	Round	   *r = &m->b->round;
 
@@ -443,7 +443,7 @@ take_room(const Moving *m, size_t slots)
 
 /* false: no layer is left, or a rank had no memory, or is missing */
 static bool
-open_layer(const Moving *m)
+open_layer(const ExpertMigrationMoving *m)
 {
 	Balance    *b = m->b;
 	Round	   *r = &b->round;
@@ -464,7 +464,7 @@ open_layer(const Moving *m)
 
 /* All is there: weights and table of the layer change. */
 static bool
-switch_layer(const Moving *m)
+switch_layer(const ExpertMigrationMoving *m)
 {
 	Decoder    *d = m->d;
 	Balance    *b = m->b;
@@ -478,7 +478,7 @@ switch_layer(const Moving *m)
 	for (int i = 0; i < b->each; i++)
 	{
 		const uint8_t *from = m->next[b->first + i] != m->now[b->first + i] ? brought_for(m, i) : NULL;
-		Part		p[MOST_PARTS];
+		ExpertMigrationPart p[MOST_PARTS];
 		size_t		n = parts_of(d, m->l, i, p);
 
 		for (size_t j = 0; j < n && from != NULL; from += p[j++].size)
@@ -501,7 +501,7 @@ switch_layer(const Moving *m)
 static bool
 move_layer(Decoder *d, size_t *room)
 {
-	Moving		m = moving(d);
+	ExpertMigrationMoving m = moving(d);
 	Balance    *b = m.b;
 	Round	   *r = &b->round;
 

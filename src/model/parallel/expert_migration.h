@@ -1,6 +1,6 @@
 /*
- * balance.h
- *	  Private to src/model: whole experts that move to where there is less to do (eplb.h), while the model runs.
+ * expert_migration.h
+ *	  Private to src/model: whole experts that move to where there is less to do (expert_balance.h), while the model runs.
  *
  * Ranks have as many slots each; at first expert i is in slot i, and the slots that are over have second copies, from expert 0 on.
  * Rows of an expert with several copies take turns at them, by their number in the step.  A copy is the same bytes, and a row's
@@ -13,8 +13,8 @@
  *
  * The host's weights are always those that the tables name, also where ops have them on a device.
  */
-#ifndef VLLM_MODEL_BALANCE_H
-#define VLLM_MODEL_BALANCE_H
+#ifndef VLLM_MODEL_PARALLEL_EXPERT_MIGRATION_H
+#define VLLM_MODEL_PARALLEL_EXPERT_MIGRATION_H
 
 #include "model/decoder.h"
 

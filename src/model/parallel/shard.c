@@ -1,26 +1,26 @@
 /*
- * split.c
+ * shard.c
  *	  A rank's part of a model.
  *
  * The rules go by the kind of Linear, not by architecture: split_layer() has them all.
  *
- * Tested by tests/unit/test_ranks.c.
+ * Tested by tests/unit/core/test_ranks.c.
  */
-#include "model/split.h"
+#include "model/parallel/shard.h"
 
 #include <string.h>
 
 #include "base/blake2.h"
-#include "base/mem.h"
-#include "model/balance.h"
-#include "model/bind.h"
+#include "base/alloc.h"
+#include "model/parallel/expert_migration.h"
+#include "model/weights/bound.h"
 
 /* Outputs from .. from + n - 1. */
-typedef struct Range
+typedef struct ShardRange
 {
 	int			from;
 	int			n;
-} Range;
+} ShardRange;
 
 int
 split_at(int total, int ranks, int rank)
@@ -38,7 +38,8 @@ split_owner(int total, int ranks, int i)
 	return r;
 }
 
-int
+/* ... and a stage's part of so many layers: what is over goes to the stages before the last. */
+static int
 split_layers(int layers, int stages, int stage)
 {
 	int			at = 0;
@@ -49,13 +50,13 @@ split_layers(int layers, int stages, int stage)
 }
 
 /* this rank's part of `total` */
-static Range
+static ShardRange
 own(const Decoder *d, int total)
 {
 	const KComm *c = d->ranks.tp;
 	int			from = split_at(total, c->size, c->rank);
 
-	return (Range) {from, split_at(total, c->size, c->rank + 1) - from};
+	return (ShardRange) {from, split_at(total, c->size, c->rank + 1) - from};
 }
 
 /* ---- parts of what was bound ---- */
@@ -73,7 +74,7 @@ keep(Decoder *d, size_t bytes)
 
 /* How many of from .. from + n - 1 are in the ranges; their numbers less `from` to `which`, unless that is NULL. */
 static int
-in_ranges(const Range *r, int n_ranges, int from, int n, int32_t *which)
+in_ranges(const ShardRange *r, int n_ranges, int from, int n, int32_t *which)
 {
 	int			found = 0;
 
@@ -109,7 +110,7 @@ some_rows(Decoder *d, const KTensor *t, const int32_t *which, int n)
 }
 
 static void
-pick_sites(Decoder *d, const Linear *l, const Range *r, int n)
+pick_sites(Decoder *d, const Linear *l, const ShardRange *r, int n)
 {
 	for (int i = 0; i < d->n_sites; i++)
 	{
@@ -132,7 +133,7 @@ pick_sites(Decoder *d, const Linear *l, const Range *r, int n)
 
 /* Only these outputs of l are left; ranges ascend. */
 static void
-pick(Decoder *d, Linear *l, const Range *r, int n)
+pick(Decoder *d, Linear *l, const ShardRange *r, int n)
 {
 	int32_t    *which = mem_alloc((size_t) l->n * sizeof(int32_t));
 	int			first = 0;
@@ -163,7 +164,7 @@ pick(Decoder *d, Linear *l, const Range *r, int n)
 static void
 pick_columns(Decoder *d, Linear *l)
 {
-	Range		r = own(d, l->n);
+	ShardRange	r = own(d, l->n);
 
 	if (l->n == 0)
 		return;
@@ -191,19 +192,19 @@ row_unit(const Linear *l)
 }
 
 /* ... of which this rank's part is of so many */
-static Range
+static ShardRange
 own_units(const Decoder *d, int total, int unit)
 {
 	const KComm *c = d->ranks.tp;
-	Range		r = own(d, total / unit);
+	ShardRange	r = own(d, total / unit);
 	int			from = r.from * unit;
 
-	return (Range) {from, c->rank == c->size - 1 ? total - from : r.n * unit};
+	return (ShardRange) {from, c->rank == c->size - 1 ? total - from : r.n * unit};
 }
 
 /* l by inputs, which this rank has from r.from on; what all have is added up */
 static void
-pick_inputs(Decoder *d, Linear *l, Range r)
+pick_inputs(Decoder *d, Linear *l, ShardRange r)
 {
 	for (int i = 0; i < d->n_sites; i++)
 		if (d->sites[i].l == l)
@@ -221,9 +222,9 @@ pick_inputs(Decoder *d, Linear *l, Range r)
 
 /* gate and up side by side, or up alone, of an MLP so wide: its columns r */
 static void
-pick_up(Decoder *d, Linear *l, int inter, Range r)
+pick_up(Decoder *d, Linear *l, int inter, ShardRange r)
 {
-	Range		both[2] = {r, {inter + r.from, r.n}};
+	ShardRange	both[2] = {r, {inter + r.from, r.n}};
 
 	pick(d, l, both, l->n > inter ? 2 : 1);
 }
@@ -243,7 +244,7 @@ leave_vector(Decoder *d, float *const *to)
 
 /* elements of a vector, which may have been bound in pieces */
 static void
-pick_vector(Decoder *d, float *const *to, Range r)
+pick_vector(Decoder *d, float *const *to, ShardRange r)
 {
 	Bound	   *o = d->bound;
 	size_t		n = 0;
@@ -273,7 +274,7 @@ pick_vector(Decoder *d, float *const *to, Range r)
 
 /* r.n matrices of a stack, r.from and every step-th behind it, behind the last the first again, are all that is left. */
 static void
-pick_matrices(Decoder *d, Stack *s, Range r, int step)
+pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
 {
 	Bound	   *o = d->bound;
 	uintptr_t	first = (uintptr_t) s->of;
@@ -301,34 +302,34 @@ pick_matrices(Decoder *d, Stack *s, Range r, int step)
 /* ---- columns ---- */
 
 /* The rank's heads of k and v; of fewer than ranks several have the same. */
-static Range
+static ShardRange
 own_kv(const Decoder *d)
 {
 	const KComm *c = d->ranks.tp;
 	int			kv = d->c.n_kv_heads;
 
-	return kv % c->size == 0 ? own(d, kv) : (Range) {split_at(kv, c->size, c->rank), 1};
+	return kv % c->size == 0 ? own(d, kv) : (ShardRange) {split_at(kv, c->size, c->rank), 1};
 }
 
-static Range
-times(Range r, int by)
+static ShardRange
+times(ShardRange r, int by)
 {
-	return (Range) {r.from * by, r.n * by};
+	return (ShardRange) {r.from * by, r.n * by};
 }
 
-static Range
-behind(Range r, int first)
+static ShardRange
+behind(ShardRange r, int first)
 {
-	return (Range) {first + r.from, r.n};
+	return (ShardRange) {first + r.from, r.n};
 }
 
 static void
 split_heads(Decoder *d, Layer *l)
 {
 	const DecoderConf *c = &d->c;
-	Range		q = times(own(d, c->n_heads), c->head_dim);
-	Range		k = times(own_kv(d), c->head_dim);
-	Range		qkv[3] = {q, behind(k, c->n_heads * c->head_dim), behind(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
+	ShardRange	q = times(own(d, c->n_heads), c->head_dim);
+	ShardRange	k = times(own_kv(d), c->head_dim);
+	ShardRange	qkv[3] = {q, behind(k, c->n_heads * c->head_dim), behind(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
 
 	if (l->qkv.n == 0)
 		return;
@@ -346,9 +347,9 @@ static void
 split_latent(Decoder *d, Layer *l)
 {
 	const MlaConf *m = &d->c.mla;
-	Range		heads = own(d, d->c.n_heads);
-	Range		q = times(heads, m->plain + m->rope);
-	Range		in[2] = {q, {d->c.n_heads * (m->plain + m->rope), m->latent + m->rope}};
+	ShardRange	heads = own(d, d->c.n_heads);
+	ShardRange	q = times(heads, m->plain + m->rope);
+	ShardRange	in[2] = {q, {d->c.n_heads * (m->plain + m->rope), m->latent + m->rope}};
 
 	if (l->mla.in.n == 0)
 		return;
@@ -445,7 +446,7 @@ static void
 split_mlp(Decoder *d, Linear *up, Linear *down, int unit)
 {
 	int			inter = down->k;
-	Range		r = own_units(d, inter, unit > 0 ? unit : 1);
+	ShardRange	r = own_units(d, inter, unit > 0 ? unit : 1);
 
 	if (down->n == 0)
 		return;
@@ -459,8 +460,8 @@ split_mlp(Decoder *d, Linear *up, Linear *down, int unit)
 static void
 split_moe(Decoder *d, Moe *m, const RowUnits *u)
 {
-	Range		columns = own(d, d->c.hidden);
-	Range		inter = own_units(d, d->c.moe.inter, larger(u->experts, 1));
+	ShardRange	columns = own(d, d->c.hidden);
+	ShardRange	inter = own_units(d, d->c.moe.inter, larger(u->experts, 1));
 
 	if (m->up.n == 0)
 		return;
@@ -470,7 +471,7 @@ split_moe(Decoder *d, Moe *m, const RowUnits *u)
 		const KComm *tp = d->ranks.tp;
 		int			first = split_experts_at(d, tp->rank);
 		int			expert = d->ranks.round_robin ? tp->rank : first % d->c.moe.n_experts;
-		Range		r = {expert, split_experts_at(d, tp->rank + 1) - first};
+		ShardRange	r = {expert, split_experts_at(d, tp->rank + 1) - first};
 
 		pick_matrices(d, &m->up, r, d->ranks.round_robin ? tp->size : 1);
 		pick_matrices(d, &m->down, r, d->ranks.round_robin ? tp->size : 1);
@@ -494,7 +495,7 @@ static void
 split_o(Decoder *d, Linear *o)
 {
 	int			heads = d->c.n_heads;
-	Range		r = times(own(d, heads), o->k / heads);
+	ShardRange	r = times(own(d, heads), o->k / heads);
 
 	if (d->ranks.rows && d->ranks.heads && o->n > 0 && o->k / d->ranks.tp->size % row_unit(o) == 0)
 		pick_inputs(d, o, r);
@@ -521,7 +522,7 @@ split_vocab(Decoder *d)
 {
 	/* of these the head is read in other ways, too */
 	bool		whole = d->c.no_head || d->c.head_norm || d->scores_tokens || (d->c.tied && d->ranks.lends);
-	Range		r = own(d, d->embed.n);
+	ShardRange	r = own(d, d->embed.n);
 
 	if (!whole)
 		pick_columns(d, &d->head);
@@ -562,7 +563,7 @@ static void
 shrink_conf(Decoder *d, const RowUnits *u)
 {
 	DecoderConf *c = &d->c;
-	Range		heads = own(d, c->n_heads);
+	ShardRange	heads = own(d, c->n_heads);
 
 	if (d->ranks.heads)
 	{
@@ -1036,7 +1037,7 @@ split_logits(Decoder *d, float *logits, int rows, int width)
 }
 
 bool
-split_talk(Decoder *d, const ModelTalk *t, Err *e)
+split_talk(Decoder *d, const ModelComm *t, Err *e)
 {
 	KDevCommOpen o = {.library = t->library,.lives = t->lives,.ctx = t->ctx};
 

@@ -1,5 +1,5 @@
 /*
- * split.h
+ * shard.h
  *	  A model shared by ranks: which part of its weights each has, and how parts become whole again.
  *
  * Columns.  Every matrix is cut by its outputs, not by its inputs, so each number is one sum that one rank
@@ -29,15 +29,13 @@
  * All of it happens between binding and packing: parts of a Linear become views of fewer rows of their
  * tensors, so formats and architectures know nothing of it.
  */
-#ifndef VLLM_MODEL_SPLIT_H
-#define VLLM_MODEL_SPLIT_H
+#ifndef VLLM_MODEL_PARALLEL_SHARD_H
+#define VLLM_MODEL_PARALLEL_SHARD_H
 
 #include "model/decoder.h"
 
 /* Where rank `rank`'s part of so many things begins; of rank `ranks`: all of them. */
 int			split_at(int total, int ranks, int rank);
-/* ... and a stage's part of so many layers: what is over goes to the stages before the last. */
-int			split_layers(int layers, int stages, int stage);
 
 /* Where a rank's experts begin among all ranks' side by side; of rank `ranks`: all of them. */
 int			split_experts_at(const Decoder *d, int rank);
@@ -92,7 +90,7 @@ void		split_take_x(Decoder *d);
 void		split_hand_x(Decoder *d);
 void		split_logits(Decoder *d, float *logits, int rows, int width);
 /* On a device: model_talk(), model_apart(). */
-bool		split_talk(Decoder *d, const ModelTalk *t, Err *e);
+bool		split_talk(Decoder *d, const ModelComm *t, Err *e);
 void		split_apart(Decoder *d);
 /* On a device: nobody else is told or waited for, as if others had zeros; or no longer so. */
 void		split_alone(Decoder *d, bool alone);

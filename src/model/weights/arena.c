@@ -6,9 +6,9 @@
  * misses, and since nothing is touched here, each page lands on the NUMA node of
  * the thread that packs it.
  *
- * Tested by tests/unit/test_packcache.c.
+ * Tested by tests/unit/model/test_packcache.c.
  */
-#include "model/arena.h"
+#include "model/weights/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  *	  One big, zeroed, 2 MB aligned piece of memory that is handed out once and
  *	  freed as a whole: a model's weights, its work space, its KV.
  */
-#ifndef VLLM_MODEL_ARENA_H
-#define VLLM_MODEL_ARENA_H
+#ifndef VLLM_MODEL_WEIGHTS_ARENA_H
+#define VLLM_MODEL_WEIGHTS_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /*
- * devmem.c
+ * device_arena.c
  *	  Memory where ops are.
  *
  * Without a device this is what there was before there were devices: an MArena, or a mapping that gets memory
  * where it is touched.
  *
- * Tested by tests/unit/test_devmem.c.
+ * Tested by tests/unit/model/test_devmem.c.
  */
-#include "model/devmem.h"
+#include "model/weights/device_arena.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * devmem.h
+ * device_arena.h
  *	  Memory where ops are: a device's, or without one the host's.
  *
  * Who computes holds a Dev, or NULL for the CPUs, and takes pieces of two kinds: a DevMem, which only
@@ -8,14 +8,14 @@
  * hostdev_get() and dev_wait().  Of a piece whose content isn't wanted the memory can be given back, and taken
  * again; it may be at another address then.
  */
-#ifndef VLLM_MODEL_DEVMEM_H
-#define VLLM_MODEL_DEVMEM_H
+#ifndef VLLM_MODEL_WEIGHTS_DEVICE_ARENA_H
+#define VLLM_MODEL_WEIGHTS_DEVICE_ARENA_H
 
 #include <stdatomic.h>
 
 #include "base/err.h"
 #include "device.h"
-#include "model/arena.h"
+#include "model/weights/arena.h"
 
 typedef struct Dev
 {

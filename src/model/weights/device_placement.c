@@ -1,13 +1,13 @@
 /*
- * place.c
- *	  Weights and work space in a device's memory (place.h).
+ * device_placement.c
+ *	  Weights and work space in a device's memory (device_placement.h).
  *
- * Tested by tests/unit/test_moat.c.
+ * Tested by tests/unit/kernels/test_moat.c.
  */
-#include "model/place.h"
+#include "model/weights/device_placement.h"
 
-#include "base/mem.h"
-#include "model/bind.h"
+#include "base/alloc.h"
+#include "model/weights/bound.h"
 
 /* p of an arena as the same place of the copy */
 static void *

@@ -12,10 +12,10 @@
  * thread a range of them: pinned threads pack what they will read, so its pages lie
  * on their NUMA node.
  *
- * Packed weights may come from a cache on disk instead (packcache.c).  As a guard
+ * Packed weights may come from a cache on disk instead (pack_cache.c).  As a guard
  * against a layout that changed unnoticed, some strips are packed anew and compared.
  *
- * Tested by tests/unit/test_model.c, test_packcache.c and the goldens.
+ * Tested by tests/unit/model/test_model.c, test_packcache.c and the goldens.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -24,13 +24,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/checksum.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/sysmem.h"
-#include "model/bind.h"
-#include "model/packcache.h"
-#include "model/place.h"
+#include "base/alloc.h"
+#include "base/machine/system_memory.h"
+#include "model/weights/bound.h"
+#include "model/weights/pack_cache.h"
+#include "model/weights/device_placement.h"
 
 #define STRIP 64				/* rows of a chunk, as mat_pack wants */
 #define SAMPLES 12				/* matrices of which a strip is compared with the cache's */

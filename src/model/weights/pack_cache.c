@@ -1,5 +1,5 @@
 /*
- * packcache.c
+ * pack_cache.c
  *	  Packed weights on disk: the arena of a model as one file, to be mapped by the
  *	  next load of the same files.
  *
@@ -21,9 +21,9 @@
  * While it is written it has no name, so a writer that crashes leaves nothing; where
  * the file system can't do that, what was left is removed after an hour.
  *
- * Tested by tests/unit/test_packcache.c.
+ * Tested by tests/unit/model/test_packcache.c.
  */
-#include "model/packcache.h"
+#include "model/weights/pack_cache.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -37,9 +37,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/digest.h"
+#include "base/checksum.h"
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define VERSION 1
 #define PIECE ((size_t) 4 << 20)

@@ -1,13 +1,13 @@
 /*
- * packcache.h
+ * pack_cache.h
  *	  Packed weights on disk (vllm.repack_cache): private to src/model.
  */
-#ifndef VLLM_MODEL_PACKCACHE_H
-#define VLLM_MODEL_PACKCACHE_H
+#ifndef VLLM_MODEL_WEIGHTS_PACK_CACHE_H
+#define VLLM_MODEL_WEIGHTS_PACK_CACHE_H
 
 #include "base/buf.h"
 #include "kernels.h"
-#include "model/arena.h"
+#include "model/weights/arena.h"
 
 typedef struct PackCache
 {

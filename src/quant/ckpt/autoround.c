@@ -5,7 +5,7 @@
  * "extra_config" has settings of single modules, by their names or by patterns; 16 bits
  * and more leave a module as it is.
  */
-#include "quant/ckpt_gptq.h"
+#include "quant/ckpt/ckpt_gptq.h"
 
 #define FORMATS "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq"
 #define FORMAT_AWQ 3

@@ -31,7 +31,7 @@
  */
 #include <math.h>
 
-#include "quant/ckpt_gptq.h"
+#include "quant/ckpt/ckpt_gptq.h"
 
 typedef enum AwqLayout
 {

@@ -17,8 +17,8 @@
  */
 #include <math.h>
 
-#include "base/mem.h"
-#include "quant/ckpt_int.h"
+#include "base/alloc.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 bool
 bnb_open(Ckpt *c, Err *e)

@@ -7,19 +7,19 @@
  * error that names it, unless its value says nothing: ignoring it could compute something
  * else.
  *
- * Tested by tests/unit/test_ckpt.c.
+ * Tested by tests/unit/quant/test_ckpt.c.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "base/pattern.h"
-#include "quant/ckpt_int.h"
+#include "base/alloc.h"
+#include "base/pcre_match.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 static const CkptMethod methods[] = {
 #define CKPT(names, open, matrix) {names, open, matrix},
-#include "quant/ckpt.def"
+#include "quant/ckpt/ckpt.def"
 #undef CKPT
 };
 
@@ -51,7 +51,8 @@ word_number(const char *list, const char *word)
 	return -1;
 }
 
-const char *
+/* "gptq, awq, ..." */
+static const char *
 ckpt_list(void)
 {
 	static char list[256];
@@ -255,12 +256,6 @@ ckpt_close(Ckpt *c)
 	mem_free(c->readers);
 	cJSON_Delete(c->conf);
 	mem_free(c);
-}
-
-const char *
-ckpt_method(const Ckpt *c)
-{
-	return c->name;
 }
 
 /* ---- tensors ---- */

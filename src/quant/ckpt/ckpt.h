@@ -10,13 +10,13 @@
  * Which modules are quantized is told by the tensors that they have: a module with an
  * ordinary weight stays as it is, whatever lists of exceptions say.
  */
-#ifndef VLLM_QUANT_CKPT_H
-#define VLLM_QUANT_CKPT_H
+#ifndef VLLM_QUANT_CKPT_CKPT_H
+#define VLLM_QUANT_CKPT_CKPT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/conf.h"
+#include "base/config_map.h"
 #include "base/err.h"
 #include "blocks.h"
 
@@ -38,17 +38,11 @@ typedef struct CkptFiles
 bool		ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e);
 void		ckpt_close(Ckpt *c);	/* and its tensors */
 
-/* "gptq", as in ckpt.def */
-const char *ckpt_method(const Ckpt *c);
-
 /*
  * The matrix [n][k] of a module ("model.layers.0.mlp.up_proj"), valid until
  * ckpt_close(); *out NULL: the module isn't quantized.  Reads all scales, zero points and
  * orders, to check them and to choose the type.
  */
 bool		ckpt_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e);
-
-/* "gptq, awq, ..." */
-const char *ckpt_list(void);
 
 #endif

@@ -9,7 +9,7 @@
  */
 #include <math.h>
 
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 const KType ckpt_f8[] = {KT_F8_E4M3, KT_F8_E5M2, KT_COUNT};
 const KType ckpt_i8[] = {KT_I8, KT_COUNT};

@@ -2,10 +2,10 @@
  * ckpt_gptq.h
  *	  Private to the methods that share GPTQ's layout.
  */
-#ifndef VLLM_QUANT_CKPT_GPTQ_H
-#define VLLM_QUANT_CKPT_GPTQ_H
+#ifndef VLLM_QUANT_CKPT_CKPT_GPTQ_H
+#define VLLM_QUANT_CKPT_CKPT_GPTQ_H
 
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 typedef struct GptqSpec
 {

@@ -1,5 +1,5 @@
 /*
- * ckpt_int.h
+ * ckpt_internal.h
  *	  Private to the checkpoint methods: what they are made of.
  *
  * A method describes a matrix in a CkptReader: where its codes lie, where scales and zero
@@ -10,13 +10,13 @@
  *
  * where value is the code itself or an entry of a table.
  */
-#ifndef VLLM_QUANT_CKPT_INT_H
-#define VLLM_QUANT_CKPT_INT_H
+#ifndef VLLM_QUANT_CKPT_CKPT_INTERNAL_H
+#define VLLM_QUANT_CKPT_CKPT_INTERNAL_H
 
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "quant/ckpt.h"
+#include "quant/ckpt/ckpt.h"
 
 #define CKPT_MAX_PARTS 40
 #define CKPT_MAX_NAME 256
@@ -239,7 +239,7 @@ bool		gguf_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader 
 #define CKPT(names, open, matrix) \
 	bool open(Ckpt *c, Err *e); \
 	bool matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);
-#include "quant/ckpt.def"
+#include "quant/ckpt/ckpt.def"
 #undef CKPT
 
 #endif

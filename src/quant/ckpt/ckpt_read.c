@@ -21,13 +21,13 @@
  * the columns outermost are read word by word, each once; rows that lie evenly apart are
  * asked for together, for the same reason.
  *
- * Tested by tests/unit/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "quant/ckpt_int.h"
+#include "base/alloc.h"
+#include "quant/ckpt/ckpt_internal.h"
 #include "quant/quantize.h"
 
 #define BLOCK 32
@@ -102,17 +102,17 @@ ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, in
 /* ---- rows ---- */
 
 /* Columns with one scale and zero point. */
-typedef struct Run
+typedef struct CkptReadRun
 {
 	int			end;			/* the column behind the last, from the chunk's first */
 	int64_t		group;
 	float		scale;
 	float		zero;
-} Run;
+} CkptReadRun;
 
 /* The runs of columns col0 .. col0+m-1 of a row, whose groups are in order; how many. */
 static int
-find_runs(const CkptReader *r, int64_t row, int64_t col0, int m, Run *runs)
+find_runs(const CkptReader *r, int64_t row, int64_t col0, int m, CkptReadRun *runs)
 {
 	int64_t		at = (r->flat ? row * r->k : 0) + col0;
 	int64_t		group = at / r->group;
@@ -122,7 +122,7 @@ find_runs(const CkptReader *r, int64_t row, int64_t col0, int m, Run *runs)
 	for (bool more = true; more; n++, group++, end += r->group)
 	{
 		more = end < m;
-		runs[n] = (Run) {more ? (int) end : m, group, ckpt_scale_at(r, row, group), ckpt_zero_at(r, row, group)};
+		runs[n] = (CkptReadRun) {more ? (int) end : m, group, ckpt_scale_at(r, row, group), ckpt_zero_at(r, row, group)};
 	}
 	return n;
 }
@@ -168,7 +168,7 @@ row_floats(const CkptReader *r, int64_t row, int64_t col0, int m, const uint8_t 
 {
 	float		s[CKPT_CHUNK];
 	float		z[CKPT_CHUNK];
-	Run			runs[CKPT_CHUNK];
+	CkptReadRun	runs[CKPT_CHUNK];
 	int			n;
 
 	to_floats(r, codes, m, out);
@@ -211,7 +211,7 @@ put_nibbles(const uint8_t *codes, int add, uint8_t *qs)
 
 /* A block of codes with one scale, as they are. */
 static void
-put_block(const CkptReader *r, const Run *run, int64_t row, const uint8_t *codes, uint8_t *to)
+put_block(const CkptReader *r, const CkptReadRun *run, int64_t row, const uint8_t *codes, uint8_t *to)
 {
 	if (r->t.type == KT_MXFP4)
 	{
@@ -279,7 +279,7 @@ put_row(const CkptReader *r, bool exact, int64_t row, int64_t col0, int m, const
 	KType		type = r->t.type;
 	size_t		bytes = ktype_row_bytes(type, BLOCK);
 	float		x[CKPT_CHUNK];
-	Run			runs[CKPT_CHUNK];
+	CkptReadRun	runs[CKPT_CHUNK];
 	int			n;
 
 	if (type == KT_INT8)

@@ -7,11 +7,11 @@
  * at whole tensors does that in loops without calls, on bits: absolute values of all these
  * formats are ordered as their bits are.
  *
- * Tested by tests/unit/test_ckpt.c and tests/golden/ckpt_golden.c.
+ * Tested by tests/unit/quant/test_ckpt.c and tests/golden/ckpt_golden.c.
  */
 #include <math.h>
 
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 float
 ckpt_element(const KTensor *t, int64_t i)

@@ -17,7 +17,7 @@
  * ("re:"), or by class, of which "Linear" is all.  Scales of activations have no use here;
  * INT8 activations are rounded for each row as it comes.
  */
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 /* of the weights of a group */
 typedef struct Scheme

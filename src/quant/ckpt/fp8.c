@@ -11,7 +11,7 @@
  *
  * w = weight * scale, in spite of "inv".  Scales of activations have no use here.
  */
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 bool
 fp8_open(Ckpt *c, Err *e)

@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 static void
 codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out)

@@ -14,7 +14,7 @@
  * "dynamic" has patterns of module names, of which the first that matches counts: "-:"
  * leaves a module as it is, all others override the settings.
  */
-#include "quant/ckpt_gptq.h"
+#include "quant/ckpt/ckpt_gptq.h"
 
 /* settings of the configuration, and their overrides */
 #define GPTQ_SETTINGS "bits group_size sym desc_act"

@@ -16,7 +16,7 @@
  *
  * Scales and zero points that are quantized themselves aren't stored in safetensors.
  */
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 #define PACKINGS "8bit_u8 4bit_u8 2bit_u8 1bit_u8 3bit_32"
 

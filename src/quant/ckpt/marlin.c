@@ -13,7 +13,7 @@
  * rows, [4][4][2] otherwise in the order [0][1], [1][0], are: row 8 b + 2 c + d is at
  * 8 c + 2 b + d.
  */
-#include "quant/ckpt_gptq.h"
+#include "quant/ckpt/ckpt_gptq.h"
 
 #define TILE 16
 #define ROWS 64

@@ -7,7 +7,7 @@
  *
  * Matrices of several experts, one below the other, are one matrix.
  */
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 bool
 mxfp4_open(Ckpt *c, Err *e)

@@ -8,7 +8,7 @@
  * The configuration has a description of each tensor for all modules, for classes and
  * names of modules; of its "weight" only what makes these two may be there.
  */
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 static bool
 check_weight(const cJSON *w, Err *e)

@@ -10,7 +10,7 @@
  *
  * w = (qdata - zero_point) * scale.
  */
-#include "quant/ckpt_int.h"
+#include "quant/ckpt/ckpt_internal.h"
 
 bool
 torchao_open(Ckpt *c, Err *e)

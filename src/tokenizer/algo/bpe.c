@@ -8,22 +8,22 @@
  * which beats any heap there; long ones (a vocabulary without pre-tokenizer
  * makes one word of a whole prompt) use a linked list in an array and a heap of
  * (rank, position), stale entries being skipped: O(n log n).  Where no token has
- * a space inside, such a word is cut at its spaces first (meta.h).
+ * a space inside, such a word is cut at its spaces first (word_marker.h).
  *
  * Most words of a text are tokens themselves.  For those bpe_finish() finds out
  * once whether merging would arrive at that token; if so, a hash lookup is the
  * whole encoding.  This is exact, needs no cache and no lock.
  *
  * A Bpe is immutable after bpe_finish(); all scratch memory is the caller's
- * BpeWork.  Tested by tests/unit/test_tokenizer.c against Hugging Face.
+ * BpeWork.  Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face.
  */
-#include "text/bpe.h"
+#include "tokenizer/algo/bpe.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
 /* up to this many symbols the minimum is searched in an array */
@@ -57,7 +57,7 @@ struct Bpe
 	char	   *prefix;			/* "" = none */
 	char	   *suffix;
 	bool		affixes;		/* one of the two isn't empty */
-	bool		segments;		/* words may be cut at U+2581 (meta.h) */
+	bool		segments;		/* words may be cut at U+2581 (word_marker.h) */
 };
 
 uint32_t

@@ -2,16 +2,16 @@
  * bpe.h
  *	  Byte-pair encoding of one pre-token by ranked merges.
  */
-#ifndef VLLM_TEXT_BPE_H
-#define VLLM_TEXT_BPE_H
+#ifndef VLLM_TOKENIZER_ALGO_BPE_H
+#define VLLM_TOKENIZER_ALGO_BPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "text/heap.h"
-#include "text/strtab.h"
+#include "tokenizer/merge_heap.h"
+#include "tokenizer/token_table.h"
 
 typedef struct Bpe Bpe;
 

@@ -13,15 +13,15 @@
  * are the tokens that begin there, which here come from a trie; so both are
  * O(length * longest token).  Immutable after plamo_new().
  *
- * Tested by tests/unit/test_tokenizer_kinds.c against the reference's algorithm.
+ * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against the reference's algorithm.
  */
-#include "text/plamo.h"
+#include "tokenizer/algo/plamo.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/trie.h"
+#include "base/alloc.h"
+#include "tokenizer/trie.h"
 #include "text/utf8.h"
 
 #define SCALE			1e4

@@ -2,8 +2,8 @@
  * plamo.h
  *	  PLaMo 2's segmentation: the cheapest sequence of tokens, read from the end.
  */
-#ifndef VLLM_TEXT_PLAMO_H
-#define VLLM_TEXT_PLAMO_H
+#ifndef VLLM_TOKENIZER_ALGO_PLAMO_H
+#define VLLM_TOKENIZER_ALGO_PLAMO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/strtab.h"
+#include "tokenizer/token_table.h"
 
 typedef struct Plamo Plamo;
 

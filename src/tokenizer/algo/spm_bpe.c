@@ -1,5 +1,5 @@
 /*
- * spm.c
+ * spm_bpe.c
  *	  SentencePiece BPE: merging by scores, as GGUF's "llama" vocabularies do.
  *
  * The text starts as one symbol a character.  The adjacent pair whose
@@ -7,19 +7,19 @@
  * until no concatenation is a token.  Symbols are spans of the text, so a pair
  * is looked up by its bytes; spans longer than the longest token aren't looked
  * up at all.  Symbols that are no token are spelled in byte tokens.  Where no token
- * has a space inside, the text is cut at its spaces first (meta.h).
+ * has a space inside, the text is cut at its spaces first (word_marker.h).
  *
  * Scores become ranks (equal scores, equal rank) so that a candidate is a
  * 64-bit heap key like in bpe.c.  O(n log n) for n characters.  Immutable after
- * spm_new().  Tested by tests/unit/test_tokenizer.c against ../shared.
+ * spm_new().  Tested by tests/unit/tokenizer/test_tokenizer.c against ../shared.
  */
-#include "text/spm.h"
+#include "tokenizer/algo/spm_bpe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
 #include "text/utf8.h"
 
 struct SpmSym
@@ -39,20 +39,20 @@ struct Spm
 	int32_t		unk;
 	bool		fuse_unk;
 	StrTab	   *whole;			/* segments that are their own encoding */
-	bool		segments;		/* the text may be cut at U+2581 (meta.h) */
+	bool		segments;		/* the text may be cut at U+2581 (word_marker.h) */
 };
 
-typedef struct Ranked
+typedef struct SpmBpeRanked
 {
 	float		score;
 	int32_t		id;
-} Ranked;
+} SpmBpeRanked;
 
 static int
 by_score(const void *pa, const void *pb)
 {
-	const Ranked *a = pa;
-	const Ranked *b = pb;
+	const SpmBpeRanked *a = pa;
+	const SpmBpeRanked *b = pb;
 
 	return a->score > b->score ? -1 : a->score < b->score ? 1 : 0;
 }
@@ -203,7 +203,7 @@ spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t
 		bool fuse_unk)
 {
 	Spm		   *m = mem_zalloc(sizeof(Spm));
-	Ranked	   *order = mem_alloc((n + 1) * sizeof(Ranked));
+	SpmBpeRanked *order = mem_alloc((n + 1) * sizeof(SpmBpeRanked));
 	uint32_t	rank = 0;
 
 	m->names = names;
@@ -213,8 +213,8 @@ spm_new(const StrTab *names, const int32_t *byte_id, const float *scores, size_t
 	m->rank = mem_alloc((n + 1) * sizeof(uint32_t));
 	memcpy(m->byte_id, byte_id, sizeof(m->byte_id));
 	for (size_t i = 0; i < n; i++)
-		order[i] = (Ranked) {scores[i], (int32_t) i};
-	qsort(order, n, sizeof(Ranked), by_score);
+		order[i] = (SpmBpeRanked) {scores[i], (int32_t) i};
+	qsort(order, n, sizeof(SpmBpeRanked), by_score);
 	for (size_t i = 0; i < n; i++)
 	{
 		if (i > 0 && order[i].score != order[i - 1].score)

@@ -1,17 +1,17 @@
 /*
- * spm.h
+ * spm_bpe.h
  *	  SentencePiece BPE: merging by scores, as GGUF's "llama" vocabularies do.
  */
-#ifndef VLLM_TEXT_SPM_H
-#define VLLM_TEXT_SPM_H
+#ifndef VLLM_TOKENIZER_ALGO_SPM_BPE_H
+#define VLLM_TOKENIZER_ALGO_SPM_BPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "text/heap.h"
-#include "text/strtab.h"
+#include "tokenizer/merge_heap.h"
+#include "tokenizer/token_table.h"
 
 typedef struct Spm Spm;
 

@@ -14,16 +14,16 @@
  *
  * Most words of a text are tokens themselves.  For those it is found out once
  * whether Viterbi arrives at that token; then a hash lookup is all.
- * Immutable after unigram_new().  Tested by tests/unit/test_tokenizer.c against
+ * Immutable after unigram_new().  Tested by tests/unit/tokenizer/test_tokenizer.c against
  * Hugging Face.
  */
-#include "text/unigram.h"
+#include "tokenizer/algo/unigram.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/trie.h"
+#include "base/alloc.h"
+#include "tokenizer/trie.h"
 #include "text/utf8.h"
 
 #define UNK_PENALTY 10.0

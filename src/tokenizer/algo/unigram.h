@@ -2,13 +2,13 @@
  * unigram.h
  *	  Unigram: the segmentation of a word with the highest sum of scores.
  */
-#ifndef VLLM_TEXT_UNIGRAM_H
-#define VLLM_TEXT_UNIGRAM_H
+#ifndef VLLM_TOKENIZER_ALGO_UNIGRAM_H
+#define VLLM_TOKENIZER_ALGO_UNIGRAM_H
 
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "text/strtab.h"
+#include "tokenizer/token_table.h"
 
 typedef struct Unigram Unigram;
 

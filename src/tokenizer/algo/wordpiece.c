@@ -7,14 +7,14 @@
  * tokenizer.json, U+2581 before beginnings in GGUF).  If no token fits at some
  * place, or the word is too long, the whole word is the unknown token.
  * O(length * longest token).  Immutable after wordpiece_new().
- * Tested by tests/unit/test_tokenizer.c against Hugging Face and ../shared.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face and ../shared.
  */
-#include "text/wordpiece.h"
+#include "tokenizer/algo/wordpiece.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/trie.h"
+#include "base/alloc.h"
+#include "tokenizer/trie.h"
 
 struct WordPiece
 {

@@ -2,13 +2,13 @@
  * wordpiece.h
  *	  WordPiece: the longest token at each place of a word, or the unknown token.
  */
-#ifndef VLLM_TEXT_WORDPIECE_H
-#define VLLM_TEXT_WORDPIECE_H
+#ifndef VLLM_TOKENIZER_ALGO_WORDPIECE_H
+#define VLLM_TOKENIZER_ALGO_WORDPIECE_H
 
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "text/strtab.h"
+#include "tokenizer/token_table.h"
 
 typedef struct WordPiece WordPiece;
 

@@ -2,11 +2,11 @@
  * tok_gguf.c
  *	  Builds a Tok from the vocabulary in a GGUF file.
  *
- * Six kinds: "gpt2" is BPE with merges, pre-tokenizer by name (splits.def);
+ * Six kinds: "gpt2" is BPE with merges, pre-tokenizer by name (pretokenizers.def);
  * "llama" is SentencePiece BPE by scores with byte fallback; "t5" is Unigram;
  * "bert" is WordPiece, which marks the tokens that begin a word; "plamo2" (plamo.c);
  * and "rwkv", the longest token at each place, whose tokens are any bytes, spelled with
- * Python's escapes.  A tokenizer.model (tok_spm.c) comes this way, too.
+ * Python's escapes.  A tokenizer.model (tok_sentencepiece.c) comes this way, too.
  *
  * GGUF has no flags on added tokens: control tokens (and unknown ones) are
  * special, user-defined tokens are not, and both are matched in raw text.
@@ -16,15 +16,15 @@
  * than in tokenizer.json the first of equal tokens counts, and merges of
  * unknown tokens are an error only if they are malformed.
  *
- * Tested by tests/unit/test_tokenizer.c on ../shared/tokenizers.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c on ../shared/tokenizers.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
-#include "text/tok_impl.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "text/utf8.h"
 
 static int32_t
@@ -54,7 +54,7 @@ check_arrays(const TokGguf *v, Err *e)
 	return true;
 }
 
-typedef enum Kind
+typedef enum TokGgufKind
 {
 	KIND_BPE,
 	KIND_SPM,
@@ -62,11 +62,11 @@ typedef enum Kind
 	KIND_BERT,
 	KIND_PLAMO,
 	KIND_RWKV
-} Kind;
+} TokGgufKind;
 
 /* May the model make this token out of text? */
 static bool
-is_piece(int32_t type, Kind kind)
+is_piece(int32_t type, TokGgufKind kind)
 {
 	/* SentencePiece keeps control, unknown and byte tokens apart; in BPE the merges decide */
 	if (kind == KIND_BPE)
@@ -112,7 +112,7 @@ read_escapes(const char *s, size_t n, Buf *out)
 
 /* Names, flags, and added tokens; skip[id] = text may not become it. */
 static bool
-fill_names(Tok *t, const TokGguf *v, Kind kind, bool *skip, Err *e)
+fill_names(Tok *t, const TokGguf *v, TokGgufKind kind, bool *skip, Err *e)
 {
 	Buf			piece = {0};
 	Buf			bytes = {0};
@@ -427,12 +427,12 @@ build_rwkv(Tok *t, const TokGguf *v, const bool *skip, Err *e)
 }
 
 static bool
-kind_of(const TokGguf *v, Kind *kind, Err *e)
+kind_of(const TokGguf *v, TokGgufKind *kind, Err *e)
 {
 	static const struct
 	{
 		const char *model;
-		Kind		kind;
+		TokGgufKind	kind;
 	}			row[] = {
 		{"gpt2", KIND_BPE}, {"gemma4", KIND_BPE}, {"llama", KIND_SPM}, {"t5", KIND_UNIGRAM}, {"bert", KIND_BERT},
 		{"plamo2", KIND_PLAMO}, {"rwkv", KIND_RWKV}
@@ -451,7 +451,7 @@ kind_of(const TokGguf *v, Kind *kind, Err *e)
 }
 
 static bool
-build_model(Tok *t, const TokGguf *v, Kind kind, const bool *skip, PieceRules *r, Err *e)
+build_model(Tok *t, const TokGguf *v, TokGgufKind kind, const bool *skip, PieceRules *r, Err *e)
 {
 	switch (kind)
 	{
@@ -476,7 +476,7 @@ tok_from_gguf(const TokGguf *v, Err *e)
 {
 	Tok		   *t;
 	PieceRules	rules = {0};
-	Kind		kind = KIND_BPE;
+	TokGgufKind	kind = KIND_BPE;
 	bool	   *skip;
 	bool		ok;
 

@@ -3,7 +3,7 @@
  *	  Builds a Tok from Hugging Face's tokenizer.json and tokenizer_config.json.
  *
  * This file reads the vocabulary, the merges, and the added tokens; the other
- * components are those of tok_hf_steps.c and tok_hf_out.c.  The files come with a model from anywhere,
+ * components are those of tok_hf_normalizer.c and tok_hf_decoder.c.  The files come with a model from anywhere,
  * so every id, length, and reference is checked before it is used, and big
  * objects are only ever iterated (cJSON finds a member in linear time).
  *
@@ -11,15 +11,15 @@
  * put around a text; only where there is none, add_bos_token and add_eos_token
  * of tokenizer_config.json do (as in transformers).
  *
- * Tested by tests/unit/test_tokenizer.c and tests/fuzz/fuzz_tokenizer.c.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c and tests/fuzz/fuzz_tokenizer.c.
  */
-#include "text/tok_hf.h"
+#include "tokenizer/load/tok_hf.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* What is needed while building. */
 typedef struct Build

@@ -2,12 +2,12 @@
  * tok_hf.h
  *	  Parts of the tokenizer.json reader, split by file.
  */
-#ifndef VLLM_TEXT_TOK_HF_H
-#define VLLM_TEXT_TOK_HF_H
+#ifndef VLLM_TOKENIZER_LOAD_TOK_HF_H
+#define VLLM_TOKENIZER_LOAD_TOK_HF_H
 
 #include <cjson/cJSON.h>
 
-#include "text/tok_impl.h"
+#include "tokenizer/tokenizer_internal.h"
 
 /* Member of a small object; NULL if absent, JSON null, or not an object. */
 const cJSON *hf_get(const cJSON *obj, const char *key);

@@ -1,18 +1,18 @@
 /*
- * tok_hf_out.c
+ * tok_hf_decoder.c
  *	  The components of a tokenizer.json behind the model: decoder and
  *	  post_processor.
  *
  * What isn't known, or stands in an order whose meaning isn't modelled, is refused
  * by name (ERR_UNSUPPORTED).
  *
- * Tested by tests/unit/test_tokenizer.c (refusals, and texts and ids against Hugging
+ * Tested by tests/unit/tokenizer/test_tokenizer.c (refusals, and texts and ids against Hugging
  * Face for what is supported).
  */
 #include <string.h>
 
-#include "text/meta.h"
-#include "text/tok_hf.h"
+#include "tokenizer/word_marker.h"
+#include "tokenizer/load/tok_hf.h"
 
 /* ---------- decoder ---------- */
 

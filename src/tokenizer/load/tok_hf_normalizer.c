@@ -1,5 +1,5 @@
 /*
- * tok_hf_steps.c
+ * tok_hf_normalizer.c
  *	  The components of a tokenizer.json before the model: normalizer and
  *	  pre_tokenizer.
  *
@@ -7,14 +7,14 @@
  * flattened into the arrays of a Tok.  What isn't known is refused by name
  * (ERR_UNSUPPORTED): a tokenizer that is nearly right is worse than none.
  *
- * Tested by tests/unit/test_tokenizer.c (refusals, and ids against Hugging
+ * Tested by tests/unit/tokenizer/test_tokenizer.c (refusals, and ids against Hugging
  * Face for what is supported).
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/meta.h"
-#include "text/tok_hf.h"
+#include "base/alloc.h"
+#include "tokenizer/word_marker.h"
+#include "tokenizer/load/tok_hf.h"
 #include "text/utf8.h"
 
 /* longest replacement, prefix, or split literal, bytes */
@@ -58,7 +58,7 @@ norm_replace(Tok *t, const cJSON *x, Err *e)
 	const char *regex = hf_str(hf_get(x, "pattern"), "Regex");
 	const char *to = hf_str(x, "content");
 	SplitMatch	match = regex != NULL ? split_by_regex(regex) : NULL;
-	Rx		   *rx = NULL;
+	PcrePattern *rx = NULL;
 
 	if (!hf_literal(to, 0, "normalizer Replace", e))
 		return false;

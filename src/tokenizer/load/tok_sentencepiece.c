@@ -1,5 +1,5 @@
 /*
- * tok_spm.c
+ * tok_sentencepiece.c
  *	  Builds a Tok from SentencePiece's tokenizer.model.
  *
  * The file is a protocol buffer (sentencepiece_model.proto); of it these fields are
@@ -16,14 +16,14 @@
  * does more than that (ids of fairseq) are refused, and so are unknown ones.  Added tokens
  * are in tokenizer_config.json.
  *
- * Tested by tests/unit/test_tokenizer_kinds.c against SentencePiece.
+ * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against SentencePiece.
  */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/tok_hf.h"
+#include "base/alloc.h"
+#include "tokenizer/load/tok_hf.h"
 #include "text/unicode.h"
 
 enum
@@ -42,15 +42,15 @@ typedef struct Field
 	size_t		len;
 } Field;
 
-typedef struct Reader
+typedef struct TokSentencepieceReader
 {
 	const uint8_t *p;
 	const uint8_t *end;
 	bool		bad;
-} Reader;
+} TokSentencepieceReader;
 
 static uint64_t
-varint(Reader *r)
+varint(TokSentencepieceReader *r)
 {
 	uint64_t	v = 0;
 
@@ -68,7 +68,7 @@ varint(Reader *r)
 
 /* The next field; false at the end, or with r->bad. */
 static bool
-next_field(Reader *r, Field *f)
+next_field(TokSentencepieceReader *r, Field *f)
 {
 	uint64_t	tag;
 
@@ -132,7 +132,7 @@ reserve(SpmFile *s, size_t n)
 }
 
 static void
-add_piece(SpmFile *s, Reader r, bool *bad)
+add_piece(SpmFile *s, TokSentencepieceReader r, bool *bad)
 {
 	Field		f;
 	size_t		n = s->v.n;
@@ -162,7 +162,7 @@ add_piece(SpmFile *s, Reader r, bool *bad)
 }
 
 static void
-read_trainer(SpmFile *s, Reader r, bool *bad)
+read_trainer(SpmFile *s, TokSentencepieceReader r, bool *bad)
 {
 	Field		f;
 
@@ -181,7 +181,7 @@ read_trainer(SpmFile *s, Reader r, bool *bad)
 }
 
 static void
-read_normalizer(SpmFile *s, Reader r, bool *bad)
+read_normalizer(SpmFile *s, TokSentencepieceReader r, bool *bad)
 {
 	Field		f;
 
@@ -203,7 +203,7 @@ read_normalizer(SpmFile *s, Reader r, bool *bad)
 static bool
 read_file(SpmFile *s, const void *data, size_t n, Err *e)
 {
-	Reader		r = {.p = data, .end = (const uint8_t *) data + n};
+	TokSentencepieceReader r = {.p = data, .end = (const uint8_t *) data + n};
 	bool		bad = false;
 	Field		f;
 
@@ -217,11 +217,11 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 	s->escape = true;
 	while (next_field(&r, &f))
 	{
-		Reader		inner;
+		TokSentencepieceReader inner;
 
 		if (f.data == NULL)
 			continue;
-		inner = (Reader) {.p = f.data, .end = f.data + f.len};
+		inner = (TokSentencepieceReader) {.p = f.data, .end = f.data + f.len};
 		if (f.number == 1 && s->v.n < TOK_MAX_ID)
 			add_piece(s, inner, &bad);
 		else if (f.number == 2)

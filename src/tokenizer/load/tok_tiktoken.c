@@ -1,5 +1,5 @@
 /*
- * tok_ranks.c
+ * tok_tiktoken.c
  *	  Builds a Tok from ranked byte strings: Mistral's tekken.json and files of
  *	  tiktoken.
  *
@@ -12,20 +12,20 @@
  * file is "base64 rank" a line; regex and special tokens are in the code of a
  * tokenizer class, of which a few are known here, and in tokenizer_config.json.
  *
- * Tested by tests/unit/test_tokenizer_kinds.c against tiktoken.
+ * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against tiktoken.
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/tok_hf.h"
+#include "base/alloc.h"
+#include "tokenizer/load/tok_hf.h"
 #include "text/utf8.h"
 
-#include "text/splits.def"
+#include "tokenizer/pretok/pretokenizers.def"
 
-typedef struct Ranks
+typedef struct TokTiktokenRanks
 {
 	Tok		   *t;
 	int32_t		first;			/* id of rank 0 */
@@ -34,10 +34,10 @@ typedef struct Ranks
 	Buf			bytes;			/* of one token */
 	Buf			name;			/* its spelling */
 	Err		   *e;
-} Ranks;
+} TokTiktokenRanks;
 
 static void
-tok_begin(Ranks *r, int32_t first, int32_t n, int32_t n_ids)
+tok_begin(TokTiktokenRanks *r, int32_t first, int32_t n, int32_t n_ids)
 {
 	Tok		   *t = r->t;
 
@@ -53,7 +53,7 @@ tok_begin(Ranks *r, int32_t first, int32_t n, int32_t n_ids)
 
 /* The token of a rank, in base 64. */
 static bool
-add_token(Ranks *r, int32_t rank, const char *b64, size_t n)
+add_token(TokTiktokenRanks *r, int32_t rank, const char *b64, size_t n)
 {
 	size_t		len;
 
@@ -76,7 +76,7 @@ add_token(Ranks *r, int32_t rank, const char *b64, size_t n)
 }
 
 static bool
-add_special(Ranks *r, int32_t id, const char *s, bool special)
+add_special(TokTiktokenRanks *r, int32_t id, const char *s, bool special)
 {
 	Tok		   *t = r->t;
 	size_t		n;
@@ -98,7 +98,7 @@ add_special(Ranks *r, int32_t id, const char *s, bool special)
 
 /* Every way to cut token `id` into two; counts them, and enters them if bpe is there. */
 static size_t
-cut_token(const Ranks *r, int32_t id)
+cut_token(const TokTiktokenRanks *r, int32_t id)
 {
 	const Tok  *t = r->t;
 	size_t		n;
@@ -120,7 +120,7 @@ cut_token(const Ranks *r, int32_t id)
 }
 
 static bool
-finish(Ranks *r)
+finish(TokTiktokenRanks *r)
 {
 	Tok		   *t = r->t;
 	PieceRules	rules = {.step = {{.kind = PIECE_BYTES}}, .n = 1};
@@ -154,7 +154,7 @@ finish(Ranks *r)
 }
 
 static Tok *
-result(Ranks *r, bool ok)
+result(TokTiktokenRanks *r, bool ok)
 {
 	buf_free(&r->bytes);
 	buf_free(&r->name);
@@ -174,7 +174,7 @@ static const char *const old_special[] = {
 };
 
 static bool
-tekken_special(Ranks *r, const cJSON *list)
+tekken_special(TokTiktokenRanks *r, const cJSON *list)
 {
 	const cJSON *x;
 	int32_t		id;
@@ -206,7 +206,7 @@ tekken_special(Ranks *r, const cJSON *list)
 }
 
 static bool
-read_tekken(Ranks *r, const cJSON *root)
+read_tekken(TokTiktokenRanks *r, const cJSON *root)
 {
 	const cJSON *config = hf_get(root, "config");
 	const cJSON *x;
@@ -238,7 +238,7 @@ read_tekken(Ranks *r, const cJSON *root)
 Tok *
 tok_from_tekken(const char *json, size_t n, Err *e)
 {
-	Ranks		r = {.t = mem_zalloc(sizeof(Tok)), .e = e};
+	TokTiktokenRanks r = {.t = mem_zalloc(sizeof(Tok)), .e = e};
 	cJSON	   *root = uni_valid(json, n) ? cJSON_ParseWithLength(json, n) : NULL;
 	bool		ok = cJSON_IsObject(root) || err_set(e, ERR_BAD_FILE, "tekken.json is not a JSON object");
 	Tok		   *t = result(&r, ok && read_tekken(&r, root));
@@ -264,7 +264,7 @@ static const TiktokenClass classes[] = {
 
 /* "added_tokens_decoder": {"151643": {"content": ..., "special": true}, ...} */
 static bool
-config_special(Ranks *r, const cJSON *list, int32_t *max)
+config_special(TokTiktokenRanks *r, const cJSON *list, int32_t *max)
 {
 	const cJSON *x;
 
@@ -286,7 +286,7 @@ config_special(Ranks *r, const cJSON *list, int32_t *max)
 }
 
 static bool
-qwen_special(Ranks *r, int extras)
+qwen_special(TokTiktokenRanks *r, int extras)
 {
 	static const char *const own[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 	char		s[32];
@@ -302,7 +302,7 @@ qwen_special(Ranks *r, int extras)
 
 /* One "base64 rank" line from *p; false with *e set if it is malformed. */
 static bool
-rank_line(Ranks *r, const char **p, const char *end, int32_t *rank, const char **b64, size_t *n)
+rank_line(TokTiktokenRanks *r, const char **p, const char *end, int32_t *rank, const char **b64, size_t *n)
 {
 	const char *line = *p;
 	const char *stop = memchr(line, '\n', (size_t) (end - line));
@@ -326,7 +326,7 @@ rank_line(Ranks *r, const char **p, const char *end, int32_t *rank, const char *
 }
 
 static bool
-read_tiktoken(Ranks *r, const char *text, size_t n, const cJSON *config)
+read_tiktoken(TokTiktokenRanks *r, const char *text, size_t n, const cJSON *config)
 {
 	const char *name = hf_str(config, "tokenizer_class");
 	const cJSON *added = hf_get(config, "added_tokens_decoder");
@@ -372,7 +372,7 @@ read_tiktoken(Ranks *r, const char *text, size_t n, const cJSON *config)
 Tok *
 tok_from_tiktoken(const char *text, size_t n, const char *config, size_t config_len, Err *e)
 {
-	Ranks		r = {.t = mem_zalloc(sizeof(Tok)), .e = e};
+	TokTiktokenRanks r = {.t = mem_zalloc(sizeof(Tok)), .e = e};
 	cJSON	   *root = config != NULL ? cJSON_ParseWithLength(config, config_len) : NULL;
 	bool		ok = config == NULL || cJSON_IsObject(root) ||
 		err_set(e, ERR_BAD_FILE, "tokenizer_config.json is not a JSON object");

@@ -1,5 +1,5 @@
 /*
- * rx_syntax.c
+ * oniguruma.c
  *	  Oniguruma's regular expressions rewritten for PCRE2.
  *
  * Both are Perl's at heart.  What differs, in Ruby's syntax:
@@ -17,9 +17,9 @@
  * Whatever isn't in this file is refused: back references, names, conditions,
  * comments, callouts, \X, \R, \K.
  *
- * Tested by tests/unit/test_tokenizer.c.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c.
  */
-#include "text/rx_syntax.h"
+#include "tokenizer/pretok/oniguruma.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
- * rx_syntax.h
+ * oniguruma.h
  *	  Oniguruma's regular expressions rewritten for PCRE2.
  */
-#ifndef VLLM_TEXT_RX_SYNTAX_H
-#define VLLM_TEXT_RX_SYNTAX_H
+#ifndef VLLM_TOKENIZER_PRETOK_ONIGURUMA_H
+#define VLLM_TOKENIZER_PRETOK_ONIGURUMA_H
 
 #include <stdbool.h>
 

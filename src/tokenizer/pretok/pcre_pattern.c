@@ -1,10 +1,10 @@
 /*
- * rx.c
+ * pcre_pattern.c
  *	  Regular expressions of a tokenizer.json, for those without a function of
- *	  their own (split.c).
+ *	  their own (pretokenizer.c).
  *
  * The patterns were written for Oniguruma (Ruby's syntax); PCRE2 matches them.
- * rx_syntax.c rewrites one for the other and refuses what it doesn't know.
+ * oniguruma.c rewrites one for the other and refuses what it doesn't know.
  *
  * Two things keep the result what it is there.  Character classes: PCRE2's data may
  * be of another Unicode version than Oniguruma's (which unicode_tables.h has).  Which
@@ -18,18 +18,18 @@
  * for a place to start is switched off: it may look through the rest of the text for
  * each match.
  *
- * Tested by tests/unit/test_tokenizer.c against Hugging Face.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "text/rx.h"
+#include "tokenizer/pretok/pcre_pattern.h"
 
 #include <pcre2.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/rx_syntax.h"
+#include "base/alloc.h"
+#include "tokenizer/pretok/oniguruma.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -38,7 +38,7 @@
 #define STEPS_AT_LEAST	100000
 #define MAX_HEAP_KB		65536
 
-struct Rx
+struct PcrePattern
 {
 	pcre2_code *code;
 };
@@ -198,14 +198,14 @@ stand_in(uint32_t cp)
 
 /* ---------- compiling ---------- */
 
-Rx *
+PcrePattern *
 rx_compile(const char *pattern, Err *e)
 {
 	Buf			p = {0};
 	int			code;
 	PCRE2_SIZE	at;
 	pcre2_compile_context *cc;
-	Rx		   *r = NULL;
+	PcrePattern *r = NULL;
 
 	if (!rx_translate(pattern, &p, e))
 	{
@@ -226,7 +226,7 @@ rx_compile(const char *pattern, Err *e)
 						   PCRE2_NO_START_OPTIMIZE, &code, &at, cc);
 		if (re != NULL)
 		{
-			r = mem_zalloc(sizeof(Rx));
+			r = mem_zalloc(sizeof(PcrePattern));
 			r->code = re;
 			pthread_once(&differs.once, find_differences);
 		}
@@ -245,7 +245,7 @@ rx_compile(const char *pattern, Err *e)
 }
 
 void
-rx_free(Rx *r)
+rx_free(PcrePattern *r)
 {
 	if (r == NULL)
 		return;
@@ -256,7 +256,7 @@ rx_free(Rx *r)
 /* ---------- matching ---------- */
 
 void
-rx_begin(const Rx *r, RxWork *w, const char *s, size_t n)
+rx_begin(const PcrePattern *r, RxWork *w, const char *s, size_t n)
 {
 	size_t		from = 0;
 	size_t		len;
@@ -297,7 +297,7 @@ rx_begin(const Rx *r, RxWork *w, const char *s, size_t n)
 }
 
 static RxResult
-attempt(const Rx *r, RxWork *w, size_t from, uint32_t options, uint32_t steps, size_t *start, size_t *end,
+attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t steps, size_t *start, size_t *end,
 		int *code)
 {
 	pcre2_set_match_limit(w->limits, steps);
@@ -312,7 +312,7 @@ attempt(const Rx *r, RxWork *w, size_t from, uint32_t options, uint32_t steps, s
 
 /* An attempt at just this place, with as many steps as it takes. */
 static RxResult
-attempt_here(const Rx *r, RxWork *w, size_t at, size_t *start, size_t *end, Err *e)
+attempt_here(const PcrePattern *r, RxWork *w, size_t at, size_t *start, size_t *end, Err *e)
 {
 	size_t		steps = FEW_STEPS;
 	int			code;
@@ -334,7 +334,7 @@ attempt_here(const Rx *r, RxWork *w, size_t at, size_t *start, size_t *end, Err 
 
 /* The first match at or after `from`. */
 static RxResult
-find(const Rx *r, RxWork *w, size_t from, size_t *start, size_t *end, Err *e)
+find(const PcrePattern *r, RxWork *w, size_t from, size_t *start, size_t *end, Err *e)
 {
 	int			code;
 	RxResult	res = attempt(r, w, from, 0, FEW_STEPS, start, end, &code);
@@ -349,7 +349,7 @@ find(const Rx *r, RxWork *w, size_t from, size_t *start, size_t *end, Err *e)
 }
 
 RxResult
-rx_next(const Rx *r, RxWork *w, size_t *start, size_t *end, Err *e)
+rx_next(const PcrePattern *r, RxWork *w, size_t *start, size_t *end, Err *e)
 {
 	if (w->match == NULL || w->limits == NULL)
 	{
@@ -383,7 +383,7 @@ rx_work_free(RxWork *w)
 }
 
 bool
-rx_replace(const Rx *r, const char *s, size_t n, const char *to, Buf *out, Err *e)
+rx_replace(const PcrePattern *r, const char *s, size_t n, const char *to, Buf *out, Err *e)
 {
 	RxWork		w = {0};
 	size_t		done = 0;

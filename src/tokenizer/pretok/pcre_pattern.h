@@ -1,10 +1,10 @@
 /*
- * rx.h
+ * pcre_pattern.h
  *	  Regular expressions of a tokenizer.json, for those without a function of
- *	  their own (split.c).
+ *	  their own (pretokenizer.c).
  */
-#ifndef VLLM_TEXT_RX_H
-#define VLLM_TEXT_RX_H
+#ifndef VLLM_TOKENIZER_PRETOK_PCRE_PATTERN_H
+#define VLLM_TOKENIZER_PRETOK_PCRE_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-typedef struct Rx Rx;
+typedef struct PcrePattern PcrePattern;
 
 /* Scratch memory of one thread's matching; zeroed at first, freed with rx_work_free(). */
 typedef struct RxWork
@@ -28,11 +28,11 @@ typedef struct RxWork
 } RxWork;
 
 /* NULL with *e set if the pattern is malformed, or means something unknown here. */
-Rx		   *rx_compile(const char *pattern, Err *e);
-void		rx_free(Rx *r);
+PcrePattern *rx_compile(const char *pattern, Err *e);
+void		rx_free(PcrePattern *r);
 
 /* Begin to look for matches in s[0..n) (valid UTF-8), which must stay where it is. */
-void		rx_begin(const Rx *r, RxWork *w, const char *s, size_t n);
+void		rx_begin(const PcrePattern *r, RxWork *w, const char *s, size_t n);
 
 typedef enum RxResult
 {
@@ -42,10 +42,10 @@ typedef enum RxResult
 } RxResult;
 
 /* The next match; it may be empty, but not where the one before ended. */
-RxResult	rx_next(const Rx *r, RxWork *w, size_t *start, size_t *end, Err *e);
+RxResult	rx_next(const PcrePattern *r, RxWork *w, size_t *start, size_t *end, Err *e);
 void		rx_work_free(RxWork *w);
 
 /* Append s with every match replaced. */
-bool		rx_replace(const Rx *r, const char *s, size_t n, const char *to, Buf *out, Err *e);
+bool		rx_replace(const PcrePattern *r, const char *s, size_t n, const char *to, Buf *out, Err *e);
 
 #endif

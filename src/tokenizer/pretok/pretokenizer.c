@@ -1,5 +1,5 @@
 /*
- * split.c
+ * pretokenizer.c
  *	  Pre-tokenizers: cutting text into the words that are encoded on their own.
  *
  * One function a regex.  The regexes were written for backtracking engines; the
@@ -13,9 +13,9 @@
  *
  * A matcher reads at most the run it matches plus one character, but for runs
  * of white space, of which it may give back a tail; so splitting is linear.
- * Tested by tests/unit/test_tokenizer.c against Hugging Face's tokenizers.
+ * Tested by tests/unit/tokenizer/test_tokenizer.c against Hugging Face's tokenizers.
  */
-#include "text/split.h"
+#include "tokenizer/pretok/pretokenizer.h"
 
 #include <string.h>
 
@@ -489,7 +489,7 @@ split_by_regex(const char *regex)
 		const char *regex;
 	}			row[] = {
 #define SPLIT_REGEX(match, regex) {match, regex},
-#include "text/splits.def"
+#include "tokenizer/pretok/pretokenizers.def"
 #undef SPLIT_REGEX
 	};
 
@@ -505,7 +505,7 @@ split_by_gguf(const char *name)
 	static const SplitGguf row[] = {
 #define SPLIT_GGUF(pre, flags, ...) {.name = pre, .regex = {__VA_ARGS__}, \
 		.ignore_merges = (flags) & 1, .add_bos = (flags) & 2, .add_sep = (flags) & 4, .spm = (flags) & 8},
-#include "text/splits.def"
+#include "tokenizer/pretok/pretokenizers.def"
 #undef SPLIT_GGUF
 	};
 

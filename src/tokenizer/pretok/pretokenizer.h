@@ -1,18 +1,18 @@
 /*
- * split.h
+ * pretokenizer.h
  *	  Pre-tokenizers: cutting text into the words that are encoded on their own.
  *
- * A matcher is a hand-written function for one regex; splits.def maps the exact
+ * A matcher is a hand-written function for one regex; pretokenizers.def maps the exact
  * regex of a tokenizer.json to it, and the names that GGUF files use to regexes.
- * What has no matcher goes to rx.c.
+ * What has no matcher goes to pcre_pattern.c.
  */
-#ifndef VLLM_TEXT_SPLIT_H
-#define VLLM_TEXT_SPLIT_H
+#ifndef VLLM_TOKENIZER_PRETOK_PRETOKENIZER_H
+#define VLLM_TOKENIZER_PRETOK_PRETOKENIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text/rx.h"
+#include "tokenizer/pretok/pcre_pattern.h"
 
 /*
  * Length of the match that begins at s, 0 if none does.  [s, end) is valid
@@ -33,7 +33,7 @@ typedef enum SplitBehavior
 typedef struct SplitStep
 {
 	SplitMatch	match;			/* one of three: a function, */
-	Rx		   *rx;				/* a regular expression, */
+	PcrePattern *rx;				/* a regular expression, */
 	const char *lit;			/* or a literal; not owned */
 	size_t		lit_len;
 	SplitBehavior behavior;
