@@ -12,37 +12,37 @@
  * asks for one gets an error.
  *
  * With data_parallel_size an instance is a chain of replicas, each with all of that for itself, and with a lane
- * of the step thread (step.c).  A request goes to one of them (replicas.h); what is asked of the
+ * of the step thread (step_loop.c).  A request goes to one of them (replica_router.h); what is asked of the
  * instance is asked of all of them, or of the first where they are alike.
  *
  * The model is built under load_read_guard(), so that a file truncated under us
  * gives an error and not a SIGBUS.
  *
- * Tested by tests/unit/test_server_core.c and tests/t/020_real_model.pl.
+ * Tested by tests/unit/server/test_server_core.c and tests/t/020_real_model.pl.
  */
-#include "engine/inspect.h"
+#include "backend/inspect.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/budget.h"
-#include "engine/core_int.h"
-#include "engine/coreplan.h"
-#include "engine/cpuplan.h"
-#include "engine/devices.h"
-#include "engine/lora_load.h"
-#include "engine/offload_store.h"
-#include "engine/pooling.h"
-#include "engine/ranks.h"
-#include "engine/replicas.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "core/device_budget.h"
+#include "core/core_internal.h"
+#include "backend/core_options.h"
+#include "runtime/cpu_threads.h"
+#include "runtime/devices.h"
+#include "backend/lora_loader.h"
+#include "backend/offload_tier.h"
+#include "backend/pooling/pooling_inputs.h"
+#include "core/ranks/ranks.h"
+#include "backend/replica_router.h"
+#include "backend/weight_source.h"
 
 #define SHAPE_LEN	sizeof(((ModelFacts *) 0)->shape)
 
-struct Inst
+struct BackendModel
 {
 	Core	   *core;			/* NULL: a tokenizer only */
 	Tok		   *tok;			/* of that; else it is the Core's */
@@ -61,14 +61,14 @@ struct Inst
 	const char *path;			/* of its files; while it is loaded */
 	char		shape[SHAPE_LEN];	/* of the whole model, whatever part of it is here */
 	int			replica;
-	Inst	   *next;			/* the next replica; NULL = it is the last */
+	BackendModel *next;			/* the next replica; NULL = it is the last */
 	Replicas   *queue;			/* the first of several has it */
 	bool		away;			/* its weights are in a file: here, */
 	bool		ranks_away;		/* ... on other ranks */
 };
 
-static Inst *
-replica(Inst *in, int n)
+static BackendModel *
+replica(BackendModel *in, int n)
 {
 	while (in != NULL && n-- > 0)
 		in = in->next;
@@ -79,7 +79,7 @@ replica(Inst *in, int n)
 static const DeviceChoice *
 where_wanted(const ModelOpts *o, int n)
 {
-	const Inst *in = o->for_adopt;
+	const BackendModel *in = o->for_adopt;
 
 	while (in != NULL && n-- > 0)
 		in = in->next;
@@ -128,7 +128,7 @@ typedef struct NewModel
 	ModelOptions *options;
 	Model	   *model;
 	Err			err;
-	Inst	   *in;
+	BackendModel *in;
 	Source	   *src;
 	CoreOptions *co;
 	DraftFiles *df;
@@ -145,7 +145,7 @@ new_model(void *arg)
 
 /* Its ops are the model's from now on. */
 static bool
-open_device(Inst *in, const ModelInfo *mi, const CoreOptions *co, const ModelOpts *mo, const Settings *s, Err *e)
+open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const ModelOpts *mo, const Settings *s, Err *e)
 {
 	in->open = (KDevOpen) {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
@@ -170,7 +170,7 @@ static bool
 load_weights(void *ctx, Err *e)
 {
 	NewModel   *n = ctx;
-	Inst	   *in = n->in;
+	BackendModel *in = n->in;
 	bool		ok;
 
 	/* bound only while it packs: threads that core_new() makes would inherit it */
@@ -214,7 +214,7 @@ fp8_fits(const ModelInfo *mi, const ModelOpts *o, Err *e)
 
 /* Model, then Core; tok is taken over. */
 static bool
-build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
+build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
 {
 	const Conf *conf = files_conf(src->files);
 	ModelSource ms = source_of(src);
@@ -275,7 +275,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 	mo.ranks = ranks_of(in->ranks);
 	ok = load_measured(&n, &budget, e) && fp8_fits(model_info(n.model), o, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
-	if (n.model != NULL && co.prefix_caching && share_may(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
+	if (n.model != NULL && co.prefix_caching && prefix_cache_supported(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
 		offload_store_id(src->files, &df, o, &co, &in->where, &in->open, co.kv_id);
 	draftfiles_close(&df);
 	mem_free(id);
@@ -296,7 +296,7 @@ build(Inst *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Er
 }
 
 static void
-inst_free(Inst *in)
+inst_free(BackendModel *in)
 {
 	if (in->next != NULL)
 		inst_free(in->next);
@@ -334,11 +334,11 @@ share_cpus(CpuPlan *cpus, int n)
 }
 
 /* On that device, or the CPUs.  *of_device: it has come as far as to ask that, so that an error may be its. */
-static Inst *
+static BackendModel *
 load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, const Settings *s, Source *src, bool *of_device, Err *e)
 {
 	Files	   *files = NULL;
-	Inst	   *in = mem_zalloc(sizeof(Inst));
+	BackendModel *in = mem_zalloc(sizeof(BackendModel));
 	CpuPlan		cpus;
 	bool		ok = false;
 	Tok		   *tok = NULL;
@@ -389,7 +389,7 @@ falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *
 }
 
 /* cpus: whatever vllm.device says */
-static Inst *
+static BackendModel *
 load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, LoadProgress progress, void *ctx, Err *e)
 {
 	Source		src = {.progress = progress,.ctx = ctx};
@@ -397,7 +397,7 @@ load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, L
 	const DeviceChoice *wanted = where_wanted(o, 0);
 	DeviceChoice where;
 	bool		of_device;
-	Inst	   *in;
+	BackendModel *in;
 
 	if (cpus || wanted != NULL)
 		where = cpus ? (DeviceChoice) {.ops = NULL} : *wanted;
@@ -431,14 +431,14 @@ part_progress(void *ctx, double done)
 }
 
 /* Another one, on what the first is computed on, for bits of devices differ; unless a list has another device for it. */
-static Inst *
-load_next(const Inst *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
+static BackendModel *
+load_next(const BackendModel *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
 {
 	Source		src = {.progress = part_progress,.ctx = part};
 	const DeviceChoice *wanted = where_wanted(o, part->i);
 	DeviceChoice where = wanted != NULL ? *wanted : first->where;
 	bool		of_device;
-	Inst	   *in;
+	BackendModel *in;
 
 	if (wanted == NULL && where.ops != NULL && !devices_choose(s, part->i, 0, ranks_world(), &where, e))
 		return NULL;
@@ -450,26 +450,26 @@ load_next(const Inst *first, LoadPart *part, const ModelOpts *o, const Settings 
 
 /* What is left of a device may hold longer sequences for one than for another: what one is given all must take. */
 static void
-agree_on_length(Inst *first)
+agree_on_length(BackendModel *first)
 {
 	int			least = core_max_model_len(first->core);
 
-	for (Inst *r = first->next; r != NULL; r = r->next)
+	for (BackendModel *r = first->next; r != NULL; r = r->next)
 		if (core_max_model_len(r->core) < least)
 			least = core_max_model_len(r->core);
-	for (Inst *r = first; r != NULL; r = r->next)
+	for (BackendModel *r = first; r != NULL; r = r->next)
 	{
-		core_shorten(r->core, least);
+		core_cap_length(r->core, least);
 		poolmodel_shorten(r->pooling, least);
 	}
 }
 
 /* All of them.  *cpus: on the CPUs; set when the device has no room for the next one, and they shall go there. */
-static Inst *
+static BackendModel *
 load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpus, LoadPart part, Err *e)
 {
-	Inst	   *first = load_first(path, o, s, *cpus, part_progress, &part, e);
-	Inst	   *last = first;
+	BackendModel *first = load_first(path, o, s, *cpus, part_progress, &part, e);
+	BackendModel *last = first;
 
 	/* a tokenizer alone has no queue */
 	if (first == NULL || first->core == NULL)
@@ -486,12 +486,12 @@ load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpu
 	return first;
 }
 
-static Inst *
+static BackendModel *
 load(const char *path, const ModelOpts *o, const Settings *s, LoadProgress progress, void *ctx, Err *e)
 {
 	LoadPart	part = {progress, ctx, 0};
 	bool		cpus = false;
-	Inst	   *in;
+	BackendModel *in;
 
 	if (ranks_replicas() == 1)
 		return load_first(path, o, s, false, progress, ctx, e);
@@ -574,7 +574,7 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 /* ---- the rest is the Core's ---- */
 
 static void
-facts(const Inst *in, ModelFacts *out)
+facts(const BackendModel *in, ModelFacts *out)
 {
 	if (in->core == NULL)
 	{
@@ -585,7 +585,7 @@ facts(const Inst *in, ModelFacts *out)
 	{
 		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), in->dev != NULL && in->open.fp8_x, out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
-		for (const Inst *r = in; r != NULL; r = r->next)
+		for (const BackendModel *r = in; r != NULL; r = r->next)
 		{
 			out->stays_bytes += core_work_memory(r->core) + r->tok_bytes;
 			out->memory_bytes += core_memory(r->core) + (int64_t) r->draft_bytes + r->tok_bytes;
@@ -596,31 +596,31 @@ facts(const Inst *in, ModelFacts *out)
 }
 
 static const Tok *
-inst_tok(const Inst *in)
+inst_tok(const BackendModel *in)
 {
 	return in->core != NULL ? core_tok(in->core) : in->tok;
 }
 
 static bool
-encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
+encode(const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
 {
 	return tok_encode(inst_tok(in), s, n, flags, out, e);
 }
 
 static bool
-encode_marked(const Inst *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
+encode_marked(const BackendModel *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
 {
 	return tok_encode_marked(inst_tok(in), s, marks, n, out, e);
 }
 
 static const ChatModel *
-chat(const Inst *in)
+chat(const BackendModel *in)
 {
 	return in->chat;
 }
 
 static bool
-decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
+decode(const BackendModel *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
 {
 	const Tok  *t = inst_tok(in);
 
@@ -635,7 +635,7 @@ decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, E
 }
 
 static void
-piece(const Inst *in, int32_t id, Buf *out)
+piece(const BackendModel *in, int32_t id, Buf *out)
 {
 	size_t		n;
 	const char *p = tok_piece(inst_tok(in), id, &n);
@@ -644,7 +644,7 @@ piece(const Inst *in, int32_t id, Buf *out)
 }
 
 static bool
-token_starts(const Inst *in, const char *s, size_t n, IntVec *out, Err *e)
+token_starts(const BackendModel *in, const char *s, size_t n, IntVec *out, Err *e)
 {
 	return tok_starts(inst_tok(in), s, n, out, e);
 }
@@ -658,7 +658,7 @@ no_weights(const char *to, Err *e)
 
 /* The way of every request to the Core: submit() comes only after this. */
 static bool
-normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+normalize(const BackendModel *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
 {
 	if (in->core != NULL)
 		return core_normalize(in->core, p, given, prompt, e);
@@ -666,16 +666,16 @@ normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Er
 }
 
 static bool
-prepare_grammar(Inst *in, Err *e)
+prepare_grammar(BackendModel *in, Err *e)
 {
-	for (Inst *r = in; r != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL; r = r->next)
 		if (r->core == NULL ? !no_weights("generate", e) : !core_prepare_grammar(r->core, e))
 			return false;
 	return true;
 }
 
 static bool
-pool(const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
+pool(const BackendModel *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
 {
 	if (in->pooling != NULL)
 		return pooling_make(in->pooling, pr, out, extra, e);
@@ -683,32 +683,32 @@ pool(const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err
 }
 
 static const char *const *
-labels(const Inst *in, PoolTask task)
+labels(const BackendModel *in, PoolTask task)
 {
 	return in->pooling != NULL ? pooling_labels(in->pooling, task) : NULL;
 }
 
 static int
-embed_width(const Inst *in)
+embed_width(const BackendModel *in)
 {
 	return in->core != NULL && core_info(in->core)->generates ? core_info(in->core)->embed_width : 0;
 }
 
 static size_t
-token_rows(const Inst *in, const int32_t *ids, size_t n, float *out)
+token_rows(const BackendModel *in, const int32_t *ids, size_t n, float *out)
 {
 	return core_token_rows(in->core, ids, n, out);
 }
 
 static void
-submit(Inst *in, ReqSpec *spec)
+submit(BackendModel *in, ReqSpec *spec)
 {
 	int64_t		live[REPLICAS_MOST] = {0};
 	int			n = 0;
 
 	if (in->queue != NULL)
 	{
-		for (const Inst *r = in; r != NULL; r = r->next)
+		for (const BackendModel *r = in; r != NULL; r = r->next)
 			live[n++] = core_live_tokens(r->core);
 		n = replicas_choose(in->queue, live, spec);
 		in = replica(in, n);
@@ -719,39 +719,39 @@ submit(Inst *in, ReqSpec *spec)
 }
 
 static void
-cancel(Inst *in, uint64_t id)
+cancel(BackendModel *in, uint64_t id)
 {
 	/* those that don't have it take no notice */
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		core_cancel(r->core, id);
 }
 
 static int64_t
-next_due(Inst *in, int lane)
+next_due(BackendModel *in, int lane)
 {
-	const Inst *r = replica(in, lane);
+	const BackendModel *r = replica(in, lane);
 
 	return r != NULL && r->core != NULL ? core_next_due(r->core) : INT64_MAX;
 }
 
 static void
-on_events(Inst *in, void (*fn) (void *ctx), void *ctx)
+on_events(BackendModel *in, void (*fn) (void *ctx), void *ctx)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		core_on_events(r->core, fn, ctx);
 }
 
 static void
-on_progress(Inst *in, int lane, void (*fn) (void *ctx), void *ctx)
+on_progress(BackendModel *in, int lane, void (*fn) (void *ctx), void *ctx)
 {
-	Inst	   *r = replica(in, lane);
+	BackendModel *r = replica(in, lane);
 
 	if (r != NULL && r->core != NULL)
 		core_on_progress(r->core, fn, ctx);
 }
 
 static void
-step(Inst *in, int lane, const Settings *s)
+step(BackendModel *in, int lane, const Settings *s)
 {
 	/* it may have changed */
 	ranks_patience(s->hang_timeout_ms);
@@ -759,13 +759,13 @@ step(Inst *in, int lane, const Settings *s)
 }
 
 static void
-stats(const Inst *in, CoreStats *out)
+stats(const BackendModel *in, CoreStats *out)
 {
 	if (in->core != NULL)
 		core_stats(in->core, out);
 	else
 		memset(out, 0, sizeof(*out));
-	for (const Inst *r = in->next; r != NULL; r = r->next)
+	for (const BackendModel *r = in->next; r != NULL; r = r->next)
 	{
 		CoreStats	more;
 
@@ -775,41 +775,41 @@ stats(const Inst *in, CoreStats *out)
 }
 
 static bool
-check_state(const Inst *in, Err *e)
+check_state(const BackendModel *in, Err *e)
 {
-	for (const Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		if (!core_check(r->core, e))
 			return false;
 	return true;
 }
 
 static void
-reset_prefix_cache(Inst *in)
+reset_prefix_cache(BackendModel *in)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		core_reset_prefix_cache(r->core);
 	if (in->queue != NULL)
 		replicas_forget(in->queue);
 }
 
 static void
-keep(Inst *in, int64_t deadline_us)
+keep(BackendModel *in, int64_t deadline_us)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_keep(r->core, deadline_us);
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_flush_kv_to_tier(r->core, deadline_us);
 }
 
 static void
-pins(const Inst *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+pins(const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
 {
-	for (const Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		core_pins(r->core, tell, ctx);
 }
 
 static bool
-unpin(Inst *in, uint64_t id)
+unpin(BackendModel *in, uint64_t id)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 		if (core_unpin(r->core, id))
 			return true;
 	return false;
@@ -817,11 +817,11 @@ unpin(Inst *in, uint64_t id)
 
 /* Replicas' are alike, but each on a device has its own, as that may be another one.  false: a is freed */
 static bool
-lora_copies(const Inst *in, LoraAdapter *a, const char *path, const LoraLimits *limits, Err *e)
+lora_copies(const BackendModel *in, LoraAdapter *a, const char *path, const LoraLimits *limits, Err *e)
 {
 	LoraAdapter *last = a;
 
-	for (const Inst *r = in->next; r != NULL && in->dev != NULL; r = r->next, last = last->next)
+	for (const BackendModel *r = in->next; r != NULL && in->dev != NULL; r = r->next, last = last->next)
 		if ((last->next = lora_files_load(core_model(r->core), path, limits->max_rank, limits->dtype, e)) == NULL)
 		{
 			lora_free(a);
@@ -831,7 +831,7 @@ lora_copies(const Inst *in, LoraAdapter *a, const char *path, const LoraLimits *
 }
 
 static LoraAdapter *
-lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
+lora_load(const BackendModel *in, const char *path, const LoraLimits *limits, Err *e)
 {
 	LoraAdapter *a;
 
@@ -849,7 +849,7 @@ lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 	a->shared = ranks_lora_number();
 	for (LoraAdapter *its = a->next; its != NULL; its = its->next)
 		its->shared = a->shared;
-	for (const Inst *r = in; r != NULL; r = r->next)
+	for (const BackendModel *r = in; r != NULL; r = r->next)
 		if (!ranks_lora(r->ranks, a->shared, path, limits->max_rank, limits->dtype, e))
 		{
 			lora_free(a);
@@ -859,11 +859,11 @@ lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
 }
 
 static void
-rest(Inst *in, bool free_kv)
+rest(BackendModel *in, bool free_kv)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		core_rest(r->core, free_kv);
+		core_suspend(r->core, free_kv);
 		if (free_kv && r->ranks != NULL)
 			ranks_rest(r->ranks);
 	}
@@ -872,10 +872,10 @@ rest(Inst *in, bool free_kv)
 }
 
 static bool
-go_on(Inst *in, Err *e)
+go_on(BackendModel *in, Err *e)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
-		if (!core_go_on(r->core, e))
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (!core_resume(r->core, e))
 		{
 			rest(in, true);
 			return false;
@@ -885,11 +885,11 @@ go_on(Inst *in, Err *e)
 
 /* Those that are back already stay so: what failed may be tried again. */
 static bool
-fetch(Inst *in, Err *e)
+fetch(BackendModel *in, Err *e)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		if (r->away && !core_fetch(r->core, e))
+		if (r->away && !core_restore_weights(r->core, e))
 			return false;
 		r->away = false;
 		if (r->ranks_away && !ranks_fetch(r->ranks, e))
@@ -900,11 +900,11 @@ fetch(Inst *in, Err *e)
 }
 
 static void
-forget(Inst *in)
+forget(BackendModel *in)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		core_forget(r->core);
+		core_drop_weights(r->core);
 		if (r->ranks != NULL)
 			ranks_forget(r->ranks);
 		r->away = r->ranks_away = false;
@@ -912,14 +912,14 @@ forget(Inst *in)
 }
 
 static bool
-store(Inst *in, const char *dir, bool *lost, Err *e)
+store(BackendModel *in, const char *dir, bool *lost, Err *e)
 {
 	Err			back;
 
 	*lost = false;
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next)
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
 	{
-		r->away = core_store(r->core, dir, lost, e);
+		r->away = core_save_weights(r->core, dir, lost, e);
 		r->ranks_away = r->away && r->ranks != NULL;
 		if (r->away && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
 			continue;
@@ -932,10 +932,10 @@ store(Inst *in, const char *dir, bool *lost, Err *e)
 }
 
 static bool
-adopt(Inst *in, Inst *from, Err *e)
+adopt(BackendModel *in, BackendModel *from, Err *e)
 {
-	for (Inst *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
-		if (!core_adopt(r->core, from->core, e) || (r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
+		if (!core_swap_weights(r->core, from->core, e) || (r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
 			return false;
 	return true;
 }

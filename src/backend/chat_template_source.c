@@ -1,21 +1,21 @@
 /*
- * chatmodel.c
+ * chat_template_source.c
  *	  Chat templates and special tokens, from files and options to a ChatModel.
  *
  * The option "chat_template" is a template where it has a brace or a newline, else the
  * path of a file with one; only who may read the server's files can give models
  * options.  "content_format" says what the template gets for a message's content.
  *
- * Tested by tests/unit/test_chat.c.
+ * Tested by tests/unit/template/test_chat.c.
  */
-#include "engine/chatmodel.h"
+#include "backend/chat_template_source.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define MAX_TEMPLATE	((size_t) 1 << 20)
 

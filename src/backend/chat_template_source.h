@@ -1,12 +1,12 @@
 /*
- * chatmodel.h
+ * chat_template_source.h
  *	  Where chat templates come from: a model's files, or an option of its entry.
  */
-#ifndef VLLM_ENGINE_CHATMODEL_H
-#define VLLM_ENGINE_CHATMODEL_H
+#ifndef VLLM_BACKEND_CHAT_TEMPLATE_SOURCE_H
+#define VLLM_BACKEND_CHAT_TEMPLATE_SOURCE_H
 
-#include "load/load.h"
-#include "text/chat.h"
+#include "loader/model_files.h"
+#include "template/chat_template.h"
 
 /* What the files hold; never NULL. */
 ChatModel  *chatmodel_of_files(const Files *f);

@@ -1,23 +1,23 @@
 /*
- * coreplan.c
+ * core_options.c
  *	  From a model's description, its options and the settings to the options of its core.
  *
  * Nothing is loaded for it, so that a model that can't be is refused when it is created, and so that what it will take
  * can be told before.
  *
- * Tested by tests/unit/test_server_core.c, test_inspect.c and tests/t/020_real_model.pl.
+ * Tested by tests/unit/server/test_server_core.c, test_inspect.c and tests/t/020_real_model.pl.
  */
-#include "engine/coreplan.h"
+#include "backend/core_options.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sysmem.h"
-#include "engine/kvgroups.h"
-#include "engine/ranks.h"
-#include "engine/sizing.h"
-#include "engine/spec.h"
+#include "base/machine/system_memory.h"
+#include "core/kv/layer_groups.h"
+#include "core/ranks/ranks.h"
+#include "core/batch_limits.h"
+#include "core/spec/spec.h"
 
 static KType
 kv_type(const ModelOpts *o, const Settings *s, KType weights)
@@ -201,7 +201,7 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 {
 	CoreOptions whole;
 	bool		on_device = f->where->memory > 0;
-	/* on a device only asked for: else what there may be at most, of which loading it will tell (budget.c) */
+	/* on a device only asked for: else what there may be at most, of which loading it will tell (device_budget.c) */
 	int64_t		bytes = coreplan_kv_asked(o, s) > 0 || !on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
 		(int64_t) ((double) f->where->memory * coreplan_utilization(o, s));
 

@@ -1,11 +1,11 @@
 /*
- * coreplan.h
+ * core_options.h
  *	  Options of a core that agree with each other and with its model.
  */
-#ifndef VLLM_ENGINE_COREPLAN_H
-#define VLLM_ENGINE_COREPLAN_H
+#ifndef VLLM_BACKEND_CORE_OPTIONS_H
+#define VLLM_BACKEND_CORE_OPTIONS_H
 
-#include "engine/inspect.h"
+#include "backend/inspect.h"
 
 /* *df is what drafts for it, to be closed, also after an error. */
 bool		coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df,

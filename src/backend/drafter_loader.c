@@ -1,18 +1,18 @@
 /*
- * draftload.c
+ * drafter_loader.c
  *	  From speculative_config's "model" to a Drafter.
  *
  * A directory of what guesses tokens has config.json and weights in the layout that the method's authors or vLLM
  * publish; only a draft model has a tokenizer, whose tokens must be the model's.  MTP is in the model's own files.
  *
- * Tested by tests/unit/test_spec_draft.c.
+ * Tested by tests/unit/core/spec/test_spec_draft.c.
  */
-#include "engine/draftload.h"
+#include "backend/drafter_loader.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/spec/spec.h"
 #include "quant/quantize.h"
 
 static const QuantScheme *

@@ -1,13 +1,13 @@
 /*
- * draftload.h
+ * drafter_loader.h
  *	  The files of what guesses tokens with weights of its own, beside the model whose tokens they are.
  */
-#ifndef VLLM_ENGINE_DRAFTLOAD_H
-#define VLLM_ENGINE_DRAFTLOAD_H
+#ifndef VLLM_BACKEND_DRAFTER_LOADER_H
+#define VLLM_BACKEND_DRAFTER_LOADER_H
 
-#include "engine/drafter.h"
-#include "engine/source.h"
-#include "engine/spec_config.h"
+#include "core/spec/drafter.h"
+#include "backend/weight_source.h"
+#include "core/spec/spec_config.h"
 
 /* Zeroed: there are none. */
 typedef struct DraftFiles

@@ -7,16 +7,16 @@
  * not supported; "unsupported" then is the error that a load would end with.  Only
  * files that can't be read as a model at all are an error here.
  *
- * Tested by tests/unit/test_inspect.c and tests/sql/06_models.sql.
+ * Tested by tests/unit/backend/test_inspect.c and tests/sql/06_models.sql.
  */
-#include "engine/inspect.h"
+#include "backend/inspect.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/chatmodel.h"
-#include "engine/poolmodel.h"
+#include "base/alloc.h"
+#include "backend/chat_template_source.h"
+#include "backend/pooling/pooling_model.h"
 #include "text/unicode.h"
 
 /* "ab\n..." never gets into JSON: names were checked by the loader. */
@@ -207,7 +207,7 @@ put_pooling(cJSON *o, const ModelInfo *mi, PoolTask t)
 {
 	static const char *const names[] = {
 #define POOLER(name, key, rows, how, by) key,
-#include "model/poolers.def"
+#include "model/layers/poolers.def"
 #undef POOLER
 	};
 	static const char prefix[] = "pooling_mode_";

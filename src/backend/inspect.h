@@ -2,12 +2,12 @@
  * inspect.h
  *	  What model files hold, without loading them.
  */
-#ifndef VLLM_ENGINE_INSPECT_H
-#define VLLM_ENGINE_INSPECT_H
+#ifndef VLLM_BACKEND_INSPECT_H
+#define VLLM_BACKEND_INSPECT_H
 
-#include "engine/backend.h"
-#include "engine/devices.h"
-#include "engine/draftload.h"
+#include "backend/backend.h"
+#include "runtime/devices.h"
+#include "backend/drafter_loader.h"
 
 /* The files of a model, its tokenizer (NULL = it has none that can be read), the kernels that shall run it, and where. */
 typedef struct PlanFor
@@ -19,7 +19,7 @@ typedef struct PlanFor
 } PlanFor;
 
 /* Options of the core that agree with the model's, and what drafts for it: *df is to be closed, also after an error
- * (coreplan.c). */
+ * (core_options.c). */
 typedef bool (*InspectPlan) (const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co,
 							 DraftFiles *df, Err *e);
 

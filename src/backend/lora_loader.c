@@ -1,17 +1,17 @@
 /*
- * lora_load.c
+ * lora_loader.c
  *	  Adapters from files.
  *
- * Tested by tests/unit/test_lora_files.c.
+ * Tested by tests/unit/backend/test_lora_files.c.
  */
-#include "engine/lora_load.h"
+#include "backend/lora_loader.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/blake2.h"
-#include "base/mem.h"
-#include "load/adapter.h"
+#include "base/alloc.h"
+#include "loader/peft_adapter.h"
 
 typedef struct Load
 {

@@ -1,9 +1,9 @@
 /*
- * lora_load.h
- *	  Adapters from files: what src/load reads, and src/model keeps.
+ * lora_loader.h
+ *	  Adapters from files: what src/loader reads, and src/model keeps.
  */
-#ifndef VLLM_ENGINE_LORA_LOAD_H
-#define VLLM_ENGINE_LORA_LOAD_H
+#ifndef VLLM_BACKEND_LORA_LOADER_H
+#define VLLM_BACKEND_LORA_LOADER_H
 
 #include "model/model.h"
 

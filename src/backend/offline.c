@@ -15,7 +15,7 @@
  * token ids) and, with --stats, one line of figures, with --profile a table of where
  * the time of all steps but the first went, on stderr.  It is the oracle
  * for answers through SQL and the baseline for their speed.  Adapters (--lora) are taken by the prompts in turn.  Single-threaded but
- * for the compute threads.  Tested by tests/unit/test_offline.c.
+ * for the compute threads.  Tested by tests/unit/backend/test_offline.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -24,16 +24,17 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/core_int.h"
-#include "engine/cpuplan.h"
-#include "engine/lora_load.h"
-#include "engine/offline.h"
-#include "engine/rng.h"
-#include "engine/source.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/core_internal.h"
+#include "runtime/cpu_threads.h"
+#include "runtime/engine_settings.h"
+#include "backend/lora_loader.h"
+#include "backend/offline.h"
+#include "base/rng.h"
+#include "backend/weight_source.h"
+#include "core/spec/spec.h"
 
-typedef struct Args
+typedef struct OfflineArgs
 {
 	const char *model;
 	const char *isa;
@@ -58,26 +59,26 @@ typedef struct Args
 	bool		profile;
 	const char **loras;			/* [n_loras] paths that the prompts take in turn; NULL = the model alone */
 	int			n_loras;
-} Args;
+} OfflineArgs;
 
-typedef struct Answer
+typedef struct OfflineAnswer
 {
 	IntVec		prompt;
 	IntVec		ids;
 	Buf			text;
 	Err			err;			/* cls != ERR_NONE: it failed */
 	int64_t		first_token_us;
-} Answer;
+} OfflineAnswer;
 
-typedef struct Run
+typedef struct OfflineRun
 {
-	Args		args;
+	OfflineArgs	args;
 	Files	   *files;
 	KPool	   *pool;
 	const Kernels *kernels;
 	Core	   *core;
 	LoraAdapter **loras;		/* [args.n_loras] */
-	Answer	   *answers;		/* [n] */
+	OfflineAnswer *answers;		/* [n] */
 	int			n;
 	int			cap;
 	int64_t		max_step_us;
@@ -86,7 +87,7 @@ typedef struct Run
 	int64_t		load_us;		/* of the model: from start to ready */
 	long		peak_anon_kb;	/* memory, only noted with --stats */
 	long		peak_file_kb;
-} Run;
+} OfflineRun;
 
 /* ---- arguments ---- */
 
@@ -105,7 +106,7 @@ int_arg(const char *name, const char *s, int min, int *out, Err *e)
 }
 
 static bool
-random_arg(const char *s, Args *a, Err *e)
+random_arg(const char *s, OfflineArgs *a, Err *e)
 {
 	char		tail;
 
@@ -115,7 +116,7 @@ random_arg(const char *s, Args *a, Err *e)
 }
 
 static bool
-temperature_arg(const char *s, Args *a, Err *e)
+temperature_arg(const char *s, OfflineArgs *a, Err *e)
 {
 	char	   *end;
 
@@ -127,7 +128,7 @@ temperature_arg(const char *s, Args *a, Err *e)
 
 /* One option that takes a value. */
 static bool
-value_arg(Args *a, const char *name, const char *v, Err *e)
+value_arg(OfflineArgs *a, const char *name, const char *v, Err *e)
 {
 	const struct
 	{
@@ -190,9 +191,9 @@ value_arg(Args *a, const char *name, const char *v, Err *e)
 }
 
 static bool
-parse_args(int argc, char **argv, Args *a, Err *e)
+parse_args(int argc, char **argv, OfflineArgs *a, Err *e)
 {
-	*a = (Args) {
+	*a = (OfflineArgs) {
 		.affinity = "", .temperature = -1, .seed = -1, .max_num_seqs = 16,
 		.max_rows = 2048, .step_target_ms = 250, .kv_mib = 1024
 	};
@@ -243,7 +244,7 @@ status_kb(const char *name)
 static bool
 note_memory(void *ctx, double done)
 {
-	Run		   *run = ctx;
+	OfflineRun *run = ctx;
 	long		anon = status_kb("RssAnon");
 	long		file = status_kb("RssFile");
 
@@ -254,9 +255,9 @@ note_memory(void *ctx, double done)
 }
 
 static bool
-open_core(Run *run, Err *e)
+open_core(OfflineRun *run, Err *e)
 {
-	const Args *a = &run->args;
+	const OfflineArgs *a = &run->args;
 	ModelOptions mo = {
 		.kernels = run->kernels, .pool = run->pool, .max_rows = a->max_rows,
 		.quant = a->quant, .huge = a->huge, .cache_dir = a->cache
@@ -287,7 +288,7 @@ open_core(Run *run, Err *e)
 		tok_free(tok);
 		return false;
 	}
-	co.kv_type = source_kv_type(model_info(model)->dtype);
+	co.kv_type = settings_kv_auto(model_info(model)->dtype);
 	co.profile = a->profile ? &run->profile : NULL;
 	run->core = core_new(model, tok, files_conf(run->files), &co, e);
 	return run->core != NULL;
@@ -295,9 +296,9 @@ open_core(Run *run, Err *e)
 
 /* The same path twice is one adapter. */
 static bool
-open_loras(Run *run, Err *e)
+open_loras(OfflineRun *run, Err *e)
 {
-	const Args *a = &run->args;
+	const OfflineArgs *a = &run->args;
 
 	run->loras = mem_zalloc((size_t) (a->n_loras + 1) * sizeof(LoraAdapter *));
 	for (int i = 0; i < a->n_loras; i++)
@@ -315,7 +316,7 @@ open_loras(Run *run, Err *e)
 }
 
 static void
-free_loras(Run *run)
+free_loras(OfflineRun *run)
 {
 	for (int i = run->args.n_loras - 1; i >= 0 && run->loras != NULL; i--)
 		if (run->loras[i] != NULL && run->loras[i]->id == (uint64_t) i + 1)
@@ -325,7 +326,7 @@ free_loras(Run *run)
 }
 
 static bool
-open_all(Run *run, Err *e)
+open_all(OfflineRun *run, Err *e)
 {
 	const char *why = "unknown";
 	CpuPlan		cpus;
@@ -342,20 +343,20 @@ open_all(Run *run, Err *e)
 
 /* ---- prompts ---- */
 
-static Answer *
-add_answer(Run *run)
+static OfflineAnswer *
+add_answer(OfflineRun *run)
 {
 	if (run->n == run->cap)
 	{
 		run->cap = run->cap == 0 ? 64 : run->cap * 2;
-		run->answers = mem_realloc(run->answers, (size_t) run->cap * sizeof(Answer));
+		run->answers = mem_realloc(run->answers, (size_t) run->cap * sizeof(OfflineAnswer));
 	}
-	memset(&run->answers[run->n], 0, sizeof(Answer));
+	memset(&run->answers[run->n], 0, sizeof(OfflineAnswer));
 	return &run->answers[run->n++];
 }
 
 static bool
-read_prompts(Run *run, Err *e)
+read_prompts(OfflineRun *run, Err *e)
 {
 	FILE	   *f = fopen(run->args.prompts, "r");
 	char	   *line = NULL;
@@ -367,7 +368,7 @@ read_prompts(Run *run, Err *e)
 		return err_set(e, ERR_IO, "could not open \"%s\": %s", run->args.prompts, strerror(errno));
 	while (ok && (len = getline(&line, &size, f)) >= 0)
 	{
-		Answer	   *a = add_answer(run);
+		OfflineAnswer *a = add_answer(run);
 
 		if (len > 0 && line[len - 1] == '\n')
 			len--;
@@ -380,14 +381,14 @@ read_prompts(Run *run, Err *e)
 
 /* Token ids from a fixed stream: the same in every run; never special ones. */
 static void
-make_prompts(Run *run)
+make_prompts(OfflineRun *run)
 {
 	const Tok  *tok = core_tok(run->core);
 	uint32_t	n_ids = (uint32_t) core_defaults(run->core)->n_valid;
 
 	for (int i = 0; i < run->args.n_random; i++)
 	{
-		Answer	   *a = add_answer(run);
+		OfflineAnswer *a = add_answer(run);
 
 		for (uint32_t j = 0; a->prompt.len < (size_t) run->args.len_random; j++)
 		{
@@ -409,7 +410,7 @@ make_prompts(Run *run)
 static void
 on_event(void *ctx, Req *r, const ReqEvent *ev)
 {
-	Answer	   *a = ctx;
+	OfflineAnswer *a = ctx;
 
 	(void) r;
 	intvec_add(&a->ids, ev->ids, (size_t) ev->n_ids);
@@ -421,10 +422,10 @@ on_event(void *ctx, Req *r, const ReqEvent *ev)
 }
 
 static void
-submit_one(Run *run, int i)
+submit_one(OfflineRun *run, int i)
 {
-	const Args *args = &run->args;
-	Answer	   *a = &run->answers[i];
+	const OfflineArgs *args = &run->args;
+	OfflineAnswer *a = &run->answers[i];
 	ReqSpec		spec = {
 		.id = (uint64_t) i, .session = 1, .sink = on_event, .sink_ctx = a,
 		.lora = args->n_loras > 0 ? run->loras[i % args->n_loras] : NULL
@@ -458,13 +459,13 @@ submit_one(Run *run, int i)
 }
 
 static int
-print_answers(const Run *run)
+print_answers(const OfflineRun *run)
 {
 	int			failed = 0;
 
 	for (int i = 0; i < run->n; i++)
 	{
-		const Answer *a = &run->answers[i];
+		const OfflineAnswer *a = &run->answers[i];
 
 		if (a->err.cls != ERR_NONE)
 		{
@@ -488,7 +489,7 @@ print_answers(const Run *run)
 }
 
 static void
-print_stats(const Run *run, int64_t start_us, int64_t us)
+print_stats(const OfflineRun *run, int64_t start_us, int64_t us)
 {
 	CoreStats	st;
 	double		s = (double) us / 1e6;
@@ -512,7 +513,7 @@ print_stats(const Run *run, int64_t start_us, int64_t us)
 }
 
 static void
-print_profile(const Run *run)
+print_profile(const OfflineRun *run)
 {
 	static const char *const names[PROF_KINDS] = {
 		[PROF_MATMUL] = "matmul",[PROF_HEAD] = "LM head",[PROF_ATTENTION] = "attention",
@@ -533,7 +534,7 @@ print_profile(const Run *run)
 }
 
 static int
-run_all(Run *run, Err *e)
+run_all(OfflineRun *run, Err *e)
 {
 	int64_t		start = clock_us();
 
@@ -569,7 +570,7 @@ run_all(Run *run, Err *e)
 int
 offline_main(int argc, char **argv)
 {
-	Run			run = {0};
+	OfflineRun	run = {0};
 	Err			e = {0};
 	int			failed = -1;
 

@@ -2,8 +2,8 @@
  * offline.h
  *	  vllm_pg_engine --offline: the core on its own, without PostgreSQL.
  */
-#ifndef VLLM_ENGINE_OFFLINE_H
-#define VLLM_ENGINE_OFFLINE_H
+#ifndef VLLM_BACKEND_OFFLINE_H
+#define VLLM_BACKEND_OFFLINE_H
 
 /* The exit status: 0, or 1 when a prompt failed or nothing could run. */
 int			offline_main(int argc, char **argv);

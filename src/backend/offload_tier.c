@@ -1,6 +1,6 @@
 /*
- * offload_store.c
- *	  The engine's store behind the KV caches (offload_store.h): vllm.kv_offload_bytes, vllm.kv_offload_directory,
+ * offload_tier.c
+ *	  The engine's store behind the KV caches (offload_tier.h): vllm.kv_offload_bytes, vllm.kv_offload_directory,
  *	  vllm.kv_offload_disk_bytes.
  *
  * A directory without memory gets BUFFER bytes of it, as what goes to files and comes from there passes through.  A
@@ -8,7 +8,7 @@
  *
  * Tested by tests/t/099_offload.pl.
  */
-#include "engine/offload_store.h"
+#include "backend/offload_tier.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +19,9 @@
 #include "base/blake2.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
+
+static bool offload_store_stats(KvTierStats *out);
 
 #define BUFFER	(INT64_C(64) << 20)
 #define CLOSE_US	INT64_C(4000000)	/* most that writing may take before it is opened anew */
@@ -166,7 +168,8 @@ offload_store_reset(void)
 	offload_store_give(t);
 }
 
-bool
+/* false: it isn't open. */
+static bool
 offload_store_stats(KvTierStats *out)
 {
 	bool		open;

@@ -1,15 +1,15 @@
 /*
- * offload_store.h
+ * offload_tier.h
  *	  The engine's store behind the KV caches of all its models: opened for the first that has use for it, by the
  *	  settings of then.  It stays for those that come again, until one comes with other settings.
  */
-#ifndef VLLM_ENGINE_OFFLOAD_STORE_H
-#define VLLM_ENGINE_OFFLOAD_STORE_H
+#ifndef VLLM_BACKEND_OFFLOAD_TIER_H
+#define VLLM_BACKEND_OFFLOAD_TIER_H
 
-#include "engine/backend.h"
-#include "engine/devices.h"
-#include "engine/draftload.h"
-#include "engine/kvtier.h"
+#include "backend/backend.h"
+#include "runtime/devices.h"
+#include "backend/drafter_loader.h"
+#include "core/offload/tier.h"
 
 /* NULL: it is off.  Any thread; to be given back. */
 KvTier	   *offload_store_take(const Settings *s);
@@ -22,8 +22,6 @@ void		offload_store_flush(int64_t deadline_us);
 void		offload_store_reset(void);
 /* Most memory that it takes; 0: it is off. */
 int64_t		offload_store_limit(const Settings *s);
-/* false: it isn't open. */
-bool		offload_store_stats(KvTierStats *out);
 
 /* What decides the bits of a model's K and V beside tokens and the core's layout: files, options, this program, and the device with its library. */
 void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, const DeviceChoice *where,

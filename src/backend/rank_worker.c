@@ -1,5 +1,5 @@
 /*
- * rank.c
+ * rank_worker.c
  *	  A rank that isn't the first: it executes what rank 0 writes.
  *
  * One thread reads commands; a model is loaded by a thread of its own, so that steps of other models go on.
@@ -15,23 +15,23 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/cpuplan.h"
-#include "engine/devices.h"
-#include "engine/idmap.h"
-#include "engine/kvscales.h"
-#include "engine/lora_load.h"
-#include "engine/pooling.h"
-#include "engine/rank_cmd.h"
-#include "engine/rank_talk.h"
-#include "engine/ranks.h"
-#include "engine/source.h"
-#include "engine/syscalls.h"
-#include "load/load.h"
-#include "wire/control.h"
+#include "base/alloc.h"
+#include "runtime/cpu_threads.h"
+#include "runtime/devices.h"
+#include "base/id_map.h"
+#include "core/kv/fp8_scales.h"
+#include "backend/lora_loader.h"
+#include "backend/pooling/pooling_inputs.h"
+#include "core/ranks/rank_protocol.h"
+#include "core/ranks/rank_comm.h"
+#include "core/ranks/ranks.h"
+#include "backend/weight_source.h"
+#include "runtime/engine_syscalls.h"
+#include "loader/model_files.h"
+#include "ipc/control_protocol.h"
 
 /* A model that is here. */
-typedef struct Held
+typedef struct RankWorkerHeld
 {
 	Model	   *model;
 	ModelRanks	shape;			/* the model's for its life */
@@ -54,7 +54,7 @@ typedef struct Held
 	const int32_t **tables;		/* [max_rows] */
 	const float **embeds;		/* likewise */
 	const LoraAdapter **loras;	/* likewise */
-} Held;
+} RankWorkerHeld;
 
 static struct
 {
@@ -62,7 +62,7 @@ static struct
 	RankPlace	place;
 	int			replica;
 	Settings	set;
-	IdMap		models;			/* of Held, */
+	IdMap		models;			/* of RankWorkerHeld, */
 	IdMap		loras;			/* and of LoraAdapter; */
 	int			on_device;		/* models with a device that has memory of its own; */
 	pthread_mutex_t lock;		/* ... threads that load put theirs in */
@@ -74,7 +74,7 @@ typedef struct Loading
 {
 	RankLoad	what;
 	uint32_t	id;
-	Held	   *held;
+	RankWorkerHeld *held;
 	Files	   *files;
 	Source		source;
 	char		digest[RANK_DIGEST];
@@ -111,7 +111,7 @@ note_device(int ordinal, int models)
 }
 
 static void
-held_free(Held *h)
+held_free(RankWorkerHeld *h)
 {
 	if (h == NULL)
 		return;
@@ -138,7 +138,7 @@ open_device(Loading *l)
 {
 	Settings	s = me.set;
 	DeviceChoice where;
-	Held	   *h = l->held;
+	RankWorkerHeld *h = l->held;
 
 	if (!l->what.on_device)
 		return true;
@@ -161,7 +161,7 @@ open_device(Loading *l)
 
 /* Rows that steps give and take. */
 static bool
-open_rows(Held *h, Err *e)
+open_rows(RankWorkerHeld *h, Err *e)
 {
 	const ModelInfo *info = model_info(h->model);
 	size_t		logits = (size_t) h->max_out * (size_t) info->vocab_size;
@@ -174,7 +174,7 @@ open_rows(Held *h, Err *e)
 static bool
 load(Loading *l)
 {
-	Held	   *h = l->held;
+	RankWorkerHeld *h = l->held;
 	const ModelOpts *o = &l->what.opts;
 	Err		   *e = &l->err;
 	CpuPlan		cpus;
@@ -197,7 +197,7 @@ static void *
 load_main(void *arg)
 {
 	Loading    *l = arg;
-	Held	   *h = l->held;
+	RankWorkerHeld *h = l->held;
 	bool		ok = load(l);
 
 	source_done(&l->source);
@@ -246,7 +246,7 @@ begin_load(uint32_t id, const void *body, size_t size)
 		abort();
 	memcpy(&l->what, body, sizeof(RankLoad));
 	l->id = id;
-	l->held = mem_zalloc(sizeof(Held));
+	l->held = mem_zalloc(sizeof(RankWorkerHeld));
 	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin,.rows = l->what.rows,
 	.lends = l->what.lends,.eplb = l->what.eplb};
 	l->held->kernels = kernels_select(l->what.isa, NULL);
@@ -284,7 +284,7 @@ lora_main(void *arg)
 }
 
 static void
-begin_lora(const Held *h, const RankLora *what)
+begin_lora(const RankWorkerHeld *h, const RankLora *what)
 {
 	LoraLoading *l = mem_alloc(sizeof(LoraLoading));
 
@@ -324,7 +324,7 @@ drop_lora(uint32_t id)
 	lora_free(a);
 }
 
-static Held *
+static RankWorkerHeld *
 held(uint32_t id)
 {
 	return find(&me.models, id);
@@ -333,7 +333,7 @@ held(uint32_t id)
 /* ---- sleep ---- */
 
 static void
-give_back(Held *h)
+give_back(RankWorkerHeld *h)
 {
 	devmem_drop(&h->kv_area);
 	devmem_drop(&h->state_area);
@@ -341,7 +341,7 @@ give_back(Held *h)
 
 /* On a device they may be elsewhere then. */
 static bool
-take_back(Held *h, Err *e)
+take_back(RankWorkerHeld *h, Err *e)
 {
 	if (!devmem_back(&h->kv_area, e) || !devmem_back(&h->state_area, e))
 	{
@@ -354,7 +354,7 @@ take_back(Held *h, Err *e)
 
 /* The next step wants them. */
 static void
-need_back(Held *h)
+need_back(RankWorkerHeld *h)
 {
 	Err			e;
 
@@ -365,19 +365,19 @@ need_back(Held *h)
 	}
 }
 
-typedef struct Moving
+typedef struct RankWorkerMoving
 {
 	RankCmdKind kind;
-	Held	   *held;			/* rank 0 keeps it as long, */
-	Held	   *from;			/* ... and this */
+	RankWorkerHeld *held;			/* rank 0 keeps it as long, */
+	RankWorkerHeld *from;			/* ... and this */
 	char		dir[4096];
-} Moving;
+} RankWorkerMoving;
 
 static void *
 move_main(void *arg)
 {
-	Moving	   *m = arg;
-	Held	   *h = m->held;
+	RankWorkerMoving *m = arg;
+	RankWorkerHeld *h = m->held;
 	Err			e = {0};
 	bool		ok = true;
 
@@ -398,9 +398,9 @@ move_main(void *arg)
 }
 
 static void
-begin_move(RankCmdKind kind, Held *h, const void *body, size_t size)
+begin_move(RankCmdKind kind, RankWorkerHeld *h, const void *body, size_t size)
 {
-	Moving	   *m = mem_zalloc(sizeof(Moving));
+	RankWorkerMoving *m = mem_zalloc(sizeof(RankWorkerMoving));
 	uint32_t	from = 0;
 
 	m->kind = kind;
@@ -422,7 +422,7 @@ begin_move(RankCmdKind kind, Held *h, const void *body, size_t size)
 /* ---- communicators ---- */
 
 static void
-meet(const Held *h, const char *library)
+meet(const RankWorkerHeld *h, const char *library)
 {
 	Err			e = {0};
 	char		mine[sizeof(e.msg)];
@@ -437,16 +437,16 @@ meet(const Held *h, const char *library)
 	groupmem_answer(&me.mem, &e);
 }
 
-typedef struct Talking
+typedef struct RankCommStart
 {
-	Held	   *held;			/* rank 0 keeps it as long */
-	RankTalk	what;
-} Talking;
+	RankWorkerHeld *held;			/* rank 0 keeps it as long */
+	RankComm	what;
+} RankCommStart;
 
 static void *
 talk_main(void *arg)
 {
-	Talking    *t = arg;
+	RankCommStart *t = arg;
 	Err			e = {0};
 
 	if (rank_talk(&t->held->hope, &me.mem, me.set.tensor_parallel_size, &t->what, t->held->model, &e))
@@ -457,16 +457,16 @@ talk_main(void *arg)
 }
 
 static void
-begin_talk(Held *h, const RankTalk *what)
+begin_talk(RankWorkerHeld *h, const RankComm *what)
 {
-	Talking    *t = mem_alloc(sizeof(Talking));
+	RankCommStart *t = mem_alloc(sizeof(RankCommStart));
 
-	*t = (Talking) {h, *what};
+	*t = (RankCommStart) {h, *what};
 	begin_thread(talk_main, t);
 }
 
 static void
-forget(Held *h)
+forget(RankWorkerHeld *h)
 {
 	model_forget(h->model);
 	h->away = true;
@@ -475,7 +475,7 @@ forget(Held *h)
 /* ---- steps ---- */
 
 static void
-open_kv(Held *h, const RankKv *k)
+open_kv(RankWorkerHeld *h, const RankKv *k)
 {
 	const ModelInfo *info = model_info(h->model);
 	Err			e = {0};
@@ -521,7 +521,7 @@ cut(Cut *c, size_t n, size_t size)
 }
 
 static void
-send_largest(Held *h)
+send_largest(RankWorkerHeld *h)
 {
 	KComm	   *c = me.place.world;
 	int32_t		n = h->kv.n_layers;
@@ -535,7 +535,7 @@ send_largest(Held *h)
 }
 
 static void
-take_scales(Held *h, Cut c)
+take_scales(RankWorkerHeld *h, Cut c)
 {
 	const RankLargest *all = cut(&c, 1, sizeof(RankLargest));
 	const float *largest = cut(&c, 2 * (size_t) all->layers, sizeof(float));
@@ -557,7 +557,7 @@ cut_ints(Cut *c, int n)
 }
 
 static void
-cut_tables(Cut *c, const Held *h, int n_seqs)
+cut_tables(Cut *c, const RankWorkerHeld *h, int n_seqs)
 {
 	for (int s = 0; s < n_seqs; s++)
 	{
@@ -571,7 +571,7 @@ cut_tables(Cut *c, const Held *h, int n_seqs)
 }
 
 static void
-cut_embeds(Cut *c, const Held *h, int n_rows, int width)
+cut_embeds(Cut *c, const RankWorkerHeld *h, int n_rows, int width)
 {
 	const int32_t *has = cut_ints(c, n_rows);
 
@@ -580,7 +580,7 @@ cut_embeds(Cut *c, const Held *h, int n_rows, int width)
 }
 
 static void
-cut_loras(Cut *c, const Held *h, int n)
+cut_loras(Cut *c, const RankWorkerHeld *h, int n)
 {
 	const int32_t *ids = cut_ints(c, n);
 
@@ -593,7 +593,7 @@ cut_loras(Cut *c, const Held *h, int n)
 }
 
 static void
-forward(Held *h, Cut c)
+forward(RankWorkerHeld *h, Cut c)
 {
 	const RankStep *s = cut(&c, 1, sizeof(RankStep));
 	Batch		b = {
@@ -632,7 +632,7 @@ forward(Held *h, Cut c)
 }
 
 static void
-logits(Held *h, Cut c)
+logits(RankWorkerHeld *h, Cut c)
 {
 	size_t		width = (size_t) model_info(h->model)->hidden_size;
 	const RankLogits *l = cut(&c, 1, sizeof(RankLogits));
@@ -653,7 +653,7 @@ logits(Held *h, Cut c)
 
 /* Weights of a model that sleeps are nowhere, and nobody asks for rows then but who was late. */
 static void
-rows(Held *h, Cut c)
+rows(RankWorkerHeld *h, Cut c)
 {
 	size_t		n = c.left / sizeof(int32_t);
 	const int32_t *ids = cut_ints(&c, (int) n);
@@ -673,7 +673,7 @@ rows(Held *h, Cut c)
 }
 
 static void
-copy(Held *h, Cut c)
+copy(RankWorkerHeld *h, Cut c)
 {
 	size_t		n = c.left / sizeof(BlockCopy);
 	const BlockCopy *copies = cut(&c, n, sizeof(BlockCopy));
@@ -688,7 +688,7 @@ copy(Held *h, Cut c)
 static void
 execute(const RankCmd *cmd, const uint8_t *body)
 {
-	Held	   *h = cmd->kind == RC_LOAD || cmd->kind == RC_UNLORA ? NULL : held(cmd->model);
+	RankWorkerHeld *h = cmd->kind == RC_LOAD || cmd->kind == RC_UNLORA ? NULL : held(cmd->model);
 	Cut			c = {body, (size_t) cmd->size};
 
 	if (cmd->kind == RC_LOAD)
@@ -722,8 +722,8 @@ execute(const RankCmd *cmd, const uint8_t *body)
 		begin_move(cmd->kind, h, body, (size_t) cmd->size);
 	else if (cmd->kind == RC_MEET)
 		meet(h, (const char *) body);
-	else if (cmd->kind == RC_TALK)
-		begin_talk(h, cut(&c, 1, sizeof(RankTalk)));
+	else if (cmd->kind == RC_COMM)
+		begin_talk(h, cut(&c, 1, sizeof(RankComm)));
 	else if (cmd->kind == RC_APART)
 		model_apart(h->model);
 	else if (cmd->kind == RC_LORA)

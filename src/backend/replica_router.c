@@ -1,32 +1,32 @@
 /*
- * replicas.c
+ * replica_router.c
  *	  Which of a model's replicas gets a request, and what all of them count together.
  *
- * Tested by tests/unit/test_replicas.c, and with models by tests/t/102_replicas.pl.
+ * Tested by tests/unit/backend/test_replicas.c, and with models by tests/t/102_replicas.pl.
  */
-#include "engine/replicas.h"
+#include "backend/replica_router.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define SLOTS	8192			/* a power of 2 */
 
 /* A prompt's beginning, up to some block. */
-typedef struct Seen
+typedef struct ReplicaRouterSeen
 {
 	uint64_t	digest;
 	uint32_t	where;			/* bit r: replica r has computed it; 0 = a free slot */
-} Seen;
+} ReplicaRouterSeen;
 
 struct Replicas
 {
 	int			n;
 	int			block_size;
 	pthread_mutex_t lock;
-	Seen		seen[SLOTS];
+	ReplicaRouterSeen seen[SLOTS];
 };
 
 Replicas *
@@ -76,7 +76,7 @@ behind(const Replicas *q, uint64_t h, const int32_t *block)
 	return h;
 }
 
-static Seen *
+static ReplicaRouterSeen *
 slot(Replicas *q, uint64_t digest)
 {
 	return &q->seen[(digest >> 16) % SLOTS];
@@ -98,7 +98,7 @@ find(Replicas *q, const ReqSpec *spec, int64_t *hit)
 
 	for (int b = 0; b < blocks(q, spec) && all != 0; b++)
 	{
-		const Seen *s;
+		const ReplicaRouterSeen *s;
 
 		h = behind(q, h, spec->prompt.data + (size_t) b * (size_t) q->block_size);
 		s = slot(q, h);
@@ -115,12 +115,12 @@ note(Replicas *q, const ReqSpec *spec, int replica)
 
 	for (int b = 0; b < blocks(q, spec); b++)
 	{
-		Seen	   *s;
+		ReplicaRouterSeen *s;
 
 		h = behind(q, h, spec->prompt.data + (size_t) b * (size_t) q->block_size);
 		s = slot(q, h);
 		if (s->digest != h)
-			*s = (Seen) {.digest = h};
+			*s = (ReplicaRouterSeen) {.digest = h};
 		s->where |= UINT32_C(1) << replica;
 	}
 }

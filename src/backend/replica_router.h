@@ -1,5 +1,5 @@
 /*
- * replicas.h
+ * replica_router.h
  *	  Which of a model's replicas gets a request, and what all of them count together.
  *
  * Replicas have the same weights and give the same bits, so the choice is one of time alone.  A request goes
@@ -13,10 +13,10 @@
  *
  * Any thread.
  */
-#ifndef VLLM_ENGINE_REPLICAS_H
-#define VLLM_ENGINE_REPLICAS_H
+#ifndef VLLM_BACKEND_REPLICA_ROUTER_H
+#define VLLM_BACKEND_REPLICA_ROUTER_H
 
-#include "engine/core.h"
+#include "core/core.h"
 
 #define REPLICAS_MOST	16
 

@@ -1,12 +1,12 @@
 /*
- * source.c
- *	  src/load's files as the source of tensors that src/model asks for.
+ * weight_source.c
+ *	  Files on disk (src/loader) as the source of tensors that src/model asks for.
  *
- * Tested by tests/unit/test_offline.c and test_server_core.c.
+ * Tested by tests/unit/backend/test_offline.c and test_server_core.c.
  */
-#include "engine/source.h"
+#include "backend/weight_source.h"
 
-#include "quant/ckpt.h"
+#include "quant/ckpt/ckpt.h"
 
 static const KTensor *
 source_find(void *ctx, const char *name)
@@ -148,10 +148,4 @@ bool
 source_tokenizer_only(const Files *f)
 {
 	return files_count(f) == 0 && conf_has(files_conf(f), "gguf.architecture");
-}
-
-KType
-source_kv_type(KType weights)
-{
-	return weights == KT_F32 || weights == KT_BF16 ? weights : KT_F16;
 }

@@ -1,13 +1,13 @@
 /*
- * source.h
+ * weight_source.h
  *	  Where model files meet the model: what the server and --offline share.
  */
-#ifndef VLLM_ENGINE_SOURCE_H
-#define VLLM_ENGINE_SOURCE_H
+#ifndef VLLM_BACKEND_WEIGHT_SOURCE_H
+#define VLLM_BACKEND_WEIGHT_SOURCE_H
 
-#include "load/load.h"
+#include "loader/model_files.h"
 #include "model/model.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Progress 0..1 of a load; false = give up (ERR_CANCELLED). */
 typedef bool (*LoadProgress) (void *ctx, double done);
@@ -27,7 +27,5 @@ void		source_done(Source *s);
 Tok		   *source_tok(const Files *f, Err *e);
 /* A GGUF file without tensors: a vocabulary, which needs no known architecture */
 bool		source_tokenizer_only(const Files *f);
-/* KV type "auto": as precise as the weights, quantized weights with half */
-KType		source_kv_type(KType weights);
 
 #endif

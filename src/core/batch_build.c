@@ -1,17 +1,17 @@
 /*
- * batch.c
+ * batch_build.c
  *	  A plan as the flat arrays that the model reads.
  *
  * The arrays are allocated once, for the largest step; block tables are
  * pointed to, not copied.  O(rows).  Owner: the step thread; a Batch is valid
  * until the next batch_build() or a change of a request in it.  Tested through
- * tests/unit/test_core.c and test_invariance.c.
+ * tests/unit/core/test_core.c and test_invariance.c.
  */
-#include "engine/spec.h"
+#include "core/spec/spec.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 struct BatchBuf
 {

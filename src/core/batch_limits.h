@@ -1,13 +1,13 @@
 /*
- * sizing.h
+ * batch_limits.h
  *	  How large a model's steps may be, where nobody has said.
  */
-#ifndef VLLM_ENGINE_SIZING_H
-#define VLLM_ENGINE_SIZING_H
+#ifndef VLLM_CORE_BATCH_LIMITS_H
+#define VLLM_CORE_BATCH_LIMITS_H
 
 #include <stdint.h>
 
-#include "engine/core.h"
+#include "core/core.h"
 
 /*
  * Fill in max_num_seqs and max_num_batched_tokens where they are 0.  kv_tokens: that the KV cache holds;

@@ -16,30 +16,30 @@
  * would not have been.
  *
  * On a device that samples (Kernels.sample) most rows' logits stay there; which, is a matter of the
- * request alone (sample_dev.h).  The others' come to the host.
+ * request alone (sample_device.h).  The others' come to the host.
  *
  * `computed` follows as far as the drafts were right.  K and V behind it are written again before
  * anybody reads them.
  *
- * Owner: the step thread.  Tested by tests/unit/test_spec.c, test_core.c and test_invariance.c.
+ * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c, test_core.c and test_invariance.c.
  */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/constraint.h"
-#include "engine/engine_int.h"
-#include "engine/sample_dev.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/output/guided_decoding.h"
+#include "core/core_state.h"
+#include "core/sample/sample_device.h"
+#include "core/spec/spec.h"
 
-SmpRow
+SampleRow
 core_smp_row(Req *r)
 {
 	int			skip = r->embeds != NULL ? r->n_prompt : 0; /* a prompt of embeddings has no tokens */
 
-	return (SmpRow) {
+	return (SampleRow) {
 		.params = &r->params, .seed = r->seed, .position = req_n_output(r), .tokens = r->tokens.data + skip,
 		.n_prompt = r->n_prompt - skip, .n_tokens = (int) r->tokens.len - skip, .counts = &r->counts,
 		.seat = &r->seat
@@ -50,7 +50,7 @@ core_smp_row(Req *r)
 int32_t
 core_next_id(const Req *r, int32_t id)
 {
-	int32_t		forced = r->thoughts != NULL ? thoughts_forced(r->thoughts) : -1;
+	int32_t		forced = r->thoughts != NULL ? rbudget_forced(r->thoughts) : -1;
 
 	return forced < 0 || (id < 0 && id != SMP_NO_TOKEN) || (r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
 }
@@ -62,7 +62,7 @@ wants_raw(const Req *r)
 	return core_wants_logprobs(r) || r->group != NULL;
 }
 
-/* ... or as the token was drawn from it?  The first tokens of several answers are answers.c's. */
+/* ... or as the token was drawn from it?  The first tokens of several answers are parallel_sampling.c's. */
 static bool
 tells_processed(const Core *c, const Req *r)
 {
@@ -71,7 +71,7 @@ tells_processed(const Core *c, const Req *r)
 
 /* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
 static void
-keep_raw(const Core *c, int i, const SmpRow *row)
+keep_raw(const Core *c, int i, const SampleRow *row)
 {
 	int			width = core_info(c)->vocab_size;
 	float	   *to = core_raw_row(c, i);
@@ -103,7 +103,7 @@ begin_rows(Core *c, const Plan *plan)
 	for (int i = 0; i < plan->n; i++)
 	{
 		const PlanEntry *pe = &plan->e[i];
-		SmpRow	   *row = &c->rows[n];
+		SampleRow  *row = &c->rows[n];
 
 		if (!pe->sample)
 			continue;
@@ -139,7 +139,7 @@ core_sample(Core *c, const Plan *plan, bool again)
 	for (int i = 0; i < plan->n; i++)
 	{
 		Req		   *r = plan->e[i].r;
-		SmpRow	   *row = &c->rows[n];
+		SampleRow  *row = &c->rows[n];
 
 		if (!plan->e[i].sample)
 			continue;
@@ -165,7 +165,7 @@ core_sample(Core *c, const Plan *plan, bool again)
 			c->rows[n].id = core_next_id(plan->e[i].r, c->rows[n].id);
 			n++;
 		}
-	core_note_rows(c, plan);
+	core_logprobs_of_rows(c, plan);
 }
 
 void
@@ -206,12 +206,12 @@ commit_token(Core *c, Req *r, int32_t id)
 		r->first_token_us = clock_us();
 		core_count_prompt(c, r);
 	}
-	if (!core_extend(c, r, id, &res, &err))
+	if (!core_append_token(c, r, id, &res, &err))
 	{
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		return false;
 	}
-	core_tell(c, r, from, res);
+	core_emit_tokens(c, r, from, res);
 	/* a stop string may have been found, and r will be taken out at the step's boundary */
 	return res.finish == FIN_NONE && !r->cancelled;
 }
@@ -226,7 +226,7 @@ commit_row(Core *c, Req *r, int32_t id, const float *raw, const uint32_t *mask, 
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, no_mask);
 	else if (r->group != NULL && (r->group->beam != NULL || r == r->group->stem))
 		answers_commit(c, r, id, raw, mask);
-	else if (!core_may_gather(c, r, &err))
+	else if (!core_has_logprob_space(c, r, &err))
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 	else
 		return commit_token(c, r, id);

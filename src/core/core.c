@@ -1,5 +1,5 @@
 /*
- * engine.c
+ * core.c
  *	  The engine core: requests in, token events out, one step at a time.
  *
  * core_step() is the loop's body and the place to start reading:
@@ -7,14 +7,14 @@
  *		drain	new requests and cancels from the inbox		(here)
  *		plan	who gets how many rows						(sched_plan.c)
  *		forward	rows -> K/V and logits						(forward.c, src/model)
- *		  beside	what grammars allow						(constraint.c)
+ *		  beside	what grammars allow						(guided_decoding.c)
  *		sample	logits -> a token for each complete row		(commit.c, sample.c)
- *		commit	computed += rows; does the token end it?	(commit.c, output.c)
- *		deliver	token -> text, events to the owner's sink	(deliver.c)
+ *		commit	computed += rows; does the token end it?	(commit.c, stop_check.c)
+ *		deliver	token -> text, events to the owner's sink	(output_queue.c)
  *
  * Everything is owned by the step thread, but for the inbox, which any thread
  * fills under its mutex, the published copy of the statistics beside it, and what
- * deliver.c has of a request; with CoreOptions.overlap that is done by a thread of
+ * output_queue.c has of a request; with CoreOptions.overlap that is done by a thread of
  * its own while the next step runs.
  * A cancel is seen at the latest when the running step's forward ends: the
  * request's token is dropped, its blocks are free before the next plan.  A step of a model both ways
@@ -22,9 +22,9 @@
  * have been cancelled.
  *
  * A request leaves in exactly one way, core_finish(): out of the scheduler, blocks
- * freed, and to deliver.c for one last event, where its memory is freed.  Cost of a step beside the model's:
+ * freed, and to output_queue.c for one last event, where its memory is freed.  Cost of a step beside the model's:
  * O(rows + running + vocabulary * sampled rows).  Tested by
- * tests/unit/test_core.c and test_invariance.c.
+ * tests/unit/core/test_core.c and test_invariance.c.
  */
 #include <math.h>
 #include <string.h>
@@ -32,17 +32,18 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/constraint.h"
-#include "engine/drafter.h"
-#include "engine/engine_int.h"
-#include "engine/kvlife.h"
-#include "engine/offload.h"
-#include "engine/rng.h"
-#include "engine/pins.h"
-#include "engine/ranks.h"
-#include "engine/sample_dev.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/output/guided_decoding.h"
+#include "core/spec/drafter.h"
+#include "core/core_state.h"
+#include "core/kv/block_lifetime.h"
+#include "core/offload/offload.h"
+#include "base/rng.h"
+#include "core/kv/pinned_prefix.h"
+#include "core/ranks/ranks.h"
+#include "core/sample/sample_device.h"
+#include "core/spec/spec.h"
+#include "runtime/engine_settings.h"
 
 /* ---- statistics, requests ---- */
 
@@ -53,8 +54,8 @@ core_publish(Core *c)
 
 	st->preemptions = sched_n_preemptions(c->sched);
 	st->running = sched_n_running(c->sched);
-	st->waiting = sched_n_waiting(c->sched) + gate_n(c->gate);
-	st->waiting_deferred = gate_n(c->gate) + sched_n_aside(c->sched);
+	st->waiting = sched_n_waiting(c->sched) + admission_n(c->gate);
+	st->waiting_deferred = admission_n(c->gate) + sched_n_skipped(c->sched);
 	st->live = (int64_t) c->by_id.n;
 	st->max_num_seqs = c->opt.max_num_seqs;
 	st->max_num_batched_tokens = c->opt.max_num_batched_tokens;
@@ -77,20 +78,14 @@ req_id(const Req *r)
 	return r->id;
 }
 
-void *
-req_ctx(const Req *r)
-{
-	return r->sink_ctx;
-}
-
 static void
 hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {
-	Parcel		p = {
+	OutputItem	p = {
 		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
-		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r), .back = share_back(r),
+		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r), .back = prefix_cache_tokens_from_tier(r),
 		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
-		.reasoning = r->thoughts != NULL ? thoughts_count(r->thoughts) : -1
+		.reasoning = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1
 	};
 	Req		   *prompt = r->group != NULL ? r->group->stem : r;
 
@@ -111,7 +106,7 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 
 /* The newest token of a request (id >= 0), its end, or both, on the way out. */
 void
-core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
+core_emit(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
 	hand_over(c, r, id, req_n_output(r), res, err);
 }
@@ -127,7 +122,7 @@ count_prompt(Core *c, const Req *r, int tokens)
 	if (c->prefix != NULL)
 	{
 		c->stats.prefix_queries += tokens;
-		c->stats.prefix_hits += cached - share_back(r);
+		c->stats.prefix_hits += cached - prefix_cache_tokens_from_tier(r);
 	}
 }
 
@@ -165,7 +160,7 @@ doom_seqs(Core *c, Pooled *p)
 			p->n_left--;
 		}
 		else
-			core_doom(c, r, false);
+			core_finish_later(c, r, false);
 	}
 }
 
@@ -182,7 +177,7 @@ begin_choices(Core *c, Req *prompt)
 		sched_fork(c->sched, p->reqs[i], core_info(c)->state_bytes > 0 ? NULL : prompt);
 		c->n_multi_seqs++;
 	}
-	sched_hold(c->sched, prompt);
+	sched_retain_blocks(c->sched, prompt);
 }
 
 /* A sequence of a pooled request is over; the request is when all are. */
@@ -216,8 +211,8 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	if (p->finish == FIN_STOP)
 		count_prompt(c, first, p->n_tokens);
 	core_count_end(c, p->finish, &p->err);
-	core_gone(c, first);
-	core_hand_over(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
+	core_request_done(c, first);
+	core_emit(c, first, -1, (OutResult) {.finish = p->finish}, p->finish == FIN_ERROR ? &p->err : NULL);
 }
 
 /* r, a request's first, is to be scheduled, or over before that: here it counts, its end takes it back. */
@@ -228,9 +223,9 @@ count_multi(Core *c, const Req *r)
 }
 
 void
-core_gone(Core *c, Req *r)
+core_request_done(Core *c, Req *r)
 {
-	gate_leave(c->gate, r);
+	admission_leave(c->gate, r);
 	atomic_fetch_sub(&c->inbox->n_tokens, r->weight);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
@@ -245,7 +240,7 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		spec_end(c->spec, r);
 	if (r->state == RQ_DEFERRED)
 	{
-		gate_remove(c->gate, r);
+		admission_remove(c->gate, r);
 		count_multi(c, r);
 	}
 	if (r->pooled != NULL)
@@ -275,8 +270,8 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	if (res.finish < FIN_ABORT && r->first_token_us == 0)
 		core_count_prompt(c, r);
 	core_count_end(c, res.finish, err);
-	core_gone(c, r);
-	core_hand_over(c, r, id, res, err);
+	core_request_done(c, r);
+	core_emit(c, r, id, res, err);
 }
 
 /* ---- inbox ---- */
@@ -382,7 +377,7 @@ core_live_tokens(const Core *c)
 bool
 core_has_work(const Core *c)
 {
-	if (c->resting)
+	if (c->suspended)
 		return core_rest_due(c);
 	return atomic_load(&c->inbox->n_live) > 0;
 }
@@ -394,7 +389,7 @@ core_next_due(const Core *c)
 	bool		mail;
 	int64_t		due;
 
-	if (c->resting)
+	if (c->suspended)
 		return core_rest_due(c) ? 0 : c->next_deadline_us;
 	if (!core_has_work(c))
 		return c->offload != NULL && offload_idle_us(c->offload) > 0 ? c->poll_us : INT64_MAX;
@@ -407,9 +402,9 @@ core_next_due(const Core *c)
 	if (c->offload != NULL && offload_n_waiting(c->offload) > 0)
 		return c->poll_us;
 	/* all of them wait at the gate */
-	if ((size_t) gate_n(c->gate) < c->by_id.n)
+	if ((size_t) admission_n(c->gate) < c->by_id.n)
 		return 0;
-	due = gate_due(c->gate);
+	due = admission_due(c->gate);
 	return due < c->next_deadline_us ? due : c->next_deadline_us;
 }
 
@@ -444,9 +439,9 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
 	if (r->embeds != NULL && r->prompt_lp != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
-	if (r->thoughts != NULL && thoughts_limited(r->thoughts) && r->group != NULL && r->group->beam != NULL)
+	if (r->thoughts != NULL && rbudget_limited(r->thoughts) && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take thinking_token_budget");
-	if (r->thoughts != NULL && thoughts_limited(r->thoughts) && thoughts_highest_id(r->thoughts) >= c->defaults.n_valid)
+	if (r->thoughts != NULL && rbudget_limited(r->thoughts) && rbudget_highest_id(r->thoughts) >= c->defaults.n_valid)
 		return err_set(e, ERR_UNSUPPORTED, "the model has no logits for the tokens that end its thoughts");
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
@@ -460,15 +455,15 @@ push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 {
 	intvec_push(&r->tokens, id);
 	c->stats.output_tokens++;
-	gate_charge(r, 1);
+	admission_charge(r, 1);
 	if (r->thoughts != NULL)
-		thoughts_token(r->thoughts, c->tok, r->tokens.data + r->n_prompt, req_n_output(r));
+		rbudget_token(r->thoughts, c->tok, r->tokens.data + r->n_prompt, req_n_output(r));
 	*res = out_ends(r, c->defaults.eos, c->max_model_len);
 	return r->constraint == NULL || constraint_token(r->constraint, r, res, e);
 }
 
 bool
-core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
+core_append_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 {
 	int			room;
 
@@ -488,7 +483,7 @@ core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 }
 
 void
-core_tell(Core *c, Req *r, size_t from, OutResult res)
+core_emit_tokens(Core *c, Req *r, size_t from, OutResult res)
 {
 	size_t		n = r->tokens.len;
 
@@ -513,13 +508,13 @@ begin_output(Core *c, Req *r)
 
 	if (r->constraint == NULL)
 		return true;
-	if (!constraint_finished(r->constraint) && !core_extend(c, r, -1, &res, &err))
+	if (!constraint_finished(r->constraint) && !core_append_token(c, r, -1, &res, &err))
 	{
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		return false;
 	}
 	if (r->group == NULL)
-		core_tell(c, r, (size_t) r->n_prompt, res);
+		core_emit_tokens(c, r, (size_t) r->n_prompt, res);
 	else if (res.finish != FIN_NONE)
 		answers_forced(c, r->group, res);
 	return res.finish == FIN_NONE;
@@ -562,7 +557,7 @@ accept(Core *c, Req *r)
 	Err			err;
 
 	c->stats.requests++;
-	share_begin(c->prefix, r);
+	prefix_cache_attach(c->prefix, r);
 	if (c->offload != NULL)
 		offload_begin(c->offload, r);
 	if (!acceptable(c, r, &err))
@@ -572,13 +567,13 @@ accept(Core *c, Req *r)
 	}
 	idmap_put(&c->by_id, r->id, r);
 	note_deadline(c, r->deadline_us);
-	switch (gate_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(), &err))
+	switch (admission_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(), &err))
 	{
 		case GATE_PASS:
 			begin(c, r);
 			break;
 		case GATE_WAIT:
-			note_deadline(c, r->gate_until_us);
+			note_deadline(c, r->admission_until_us);
 			break;
 		case GATE_REFUSE:
 			count_multi(c, r);
@@ -588,7 +583,7 @@ accept(Core *c, Req *r)
 }
 
 void
-core_doom(Core *c, Req *r, bool stopped)
+core_finish_later(Core *c, Req *r, bool stopped)
 {
 	if (r == NULL || r->cancelled)
 		return;
@@ -600,9 +595,9 @@ core_doom(Core *c, Req *r, bool stopped)
 	if (c->n_doomed == c->cap_doomed)
 	{
 		c->cap_doomed = c->cap_doomed == 0 ? 64 : c->cap_doomed * 2;
-		c->doomed = mem_realloc(c->doomed, c->cap_doomed * sizeof(Req *));
+		c->finish_pending = mem_realloc(c->finish_pending, c->cap_doomed * sizeof(Req *));
 	}
-	c->doomed[c->n_doomed++] = r;
+	c->finish_pending[c->n_doomed++] = r;
 }
 
 /* ... with all its sequences; index >= 0: this answer is stopped. */
@@ -614,9 +609,9 @@ doom_request(Core *c, Req *r, bool stopped, int index)
 	if (r->pooled != NULL)
 		doom_seqs(c, r->pooled);
 	else if (r->group == NULL)
-		core_doom(c, r, stopped);
+		core_finish_later(c, r, stopped);
 	else if (stopped)
-		core_doom(c, r->group->answers[index], true);
+		core_finish_later(c, r->group->answers[index], true);
 	else
 		answers_doom(c, r->group);
 }
@@ -667,7 +662,7 @@ late_error(const Core *c, const Req *first, int64_t now, Err *e)
 {
 	if (first->state == RQ_DEFERRED && (first->deadline_us == 0 || now < first->deadline_us))
 	{
-		gate_late(c->gate, first, now, e);
+		admission_late(c->gate, first, now, e);
 		return;
 	}
 	err_set(e, ERR_CANCELLED, WIRE_TIMED_OUT);
@@ -689,8 +684,8 @@ doom_late(Core *c, int64_t now)
 		if (r == NULL || r->late)
 			continue;
 		due = r->deadline_us;
-		if (r->state == RQ_DEFERRED && r->gate_until_us > 0 && (due == 0 || r->gate_until_us < due))
-			due = r->gate_until_us;
+		if (r->state == RQ_DEFERRED && r->admission_until_us > 0 && (due == 0 || r->admission_until_us < due))
+			due = r->admission_until_us;
 		if (due == 0 || now < due)
 		{
 			note_deadline(c, due);
@@ -706,7 +701,7 @@ reap(Core *c)
 {
 	for (size_t i = 0; i < c->n_doomed; i++)
 	{
-		Req		   *r = c->doomed[i];
+		Req		   *r = c->finish_pending[i];
 		Req		   *first = idmap_get(&c->by_id, r->id);
 		Err			err;
 
@@ -727,7 +722,7 @@ let_in(Core *c, int64_t now)
 {
 	Req		   *r;
 
-	while ((r = gate_next(c->gate, now)) != NULL)
+	while ((r = admission_next(c->gate, now)) != NULL)
 		begin(c, r);
 }
 
@@ -743,7 +738,7 @@ account(Core *c, const Plan *plan, int64_t us)
 
 	for (int i = 0; i < plan->n; i++)
 		generating += plan->e[i].r->pooled == NULL ? plan->e[i].n : 0;
-	sched_learn(c->sched, plan->units, us);
+	sched_observe_step_time(c->sched, plan->units, us);
 	if (c->spec != NULL)
 		spec_learn(c->spec, plan, us);
 	st->steps++;
@@ -785,7 +780,7 @@ core_step(Core *c)
 	reap(c);
 	let_in(c, start);
 	deliver_send(c->deliver, start);
-	if (c->resting)
+	if (c->suspended)
 	{
 		core_publish(c);
 		return any;
@@ -873,7 +868,7 @@ core_free(Core *c)
 	{
 		core_drain(c);
 		reap(c);
-		while ((r = gate_any(c->gate)) != NULL || (r = sched_any(c->sched)) != NULL)
+		while ((r = admission_any(c->gate)) != NULL || (r = sched_any(c->sched)) != NULL)
 			core_finish(c, r, -1, (OutResult) {.finish = FIN_ABORT}, NULL);
 	}
 	if (c->offload != NULL)
@@ -889,7 +884,7 @@ core_free(Core *c)
 		c->opt.drafter->free(c->opt.drafter);
 	sched_free(c->sched);
 	offload_close(c->offload);
-	gate_free(c->gate);
+	admission_free(c->gate);
 	accounts_free(c->accounts);
 	pins_free(c->pins);
 	prefix_free(c->prefix);
@@ -917,7 +912,7 @@ core_free(Core *c)
 	mem_free(c->notes);
 	mem_free(c->round.e);
 	mem_free(c->fork_rows);
-	mem_free(c->doomed);
+	mem_free(c->finish_pending);
 	mem_free(c->drained);
 	pthread_mutex_destroy(&c->inbox->lock);
 	mem_free(c->inbox->items);
@@ -954,7 +949,7 @@ core_max_model_len(const Core *c)
 }
 
 void
-core_shorten(Core *c, int tokens)
+core_cap_length(Core *c, int tokens)
 {
 	if (tokens < c->max_model_len)
 		c->max_model_len = tokens;
@@ -1091,7 +1086,7 @@ core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx)
 bool
 core_check(const Core *c, Err *e)
 {
-	int			n = sched_n_running(c->sched) + sched_n_waiting(c->sched) + gate_n(c->gate);
+	int			n = sched_n_running(c->sched) + sched_n_waiting(c->sched) + admission_n(c->gate);
 	int			used = kvpool_pages(c->pool) - kvpool_pages_available(c->pool);
 
 	if (!sched_check(c->sched, e))

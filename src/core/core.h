@@ -8,36 +8,36 @@
  * no decode phase; chunked prefill, preemption by recompute,
  * prefix hits and speculation are the same subtraction.
  *
- * core_step():	plan -> forward -> sample -> commit -> emit		(engine.c)
+ * core_step():	plan -> forward -> sample -> commit -> emit		(core.c)
  *
  * Promise 3: a request's tokens and logits depend on nothing but the model, its
  * prompt and its parameters.  Everything below that could break this (row order,
  * chunk size, block ids, thread count, preemption) is under test in
- * tests/unit/test_invariance.c.
+ * tests/unit/core/test_invariance.c.
  */
-#ifndef VLLM_ENGINE_CORE_H
-#define VLLM_ENGINE_CORE_H
+#ifndef VLLM_CORE_CORE_H
+#define VLLM_CORE_CORE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/conf.h"
+#include "base/config_map.h"
 #include "base/err.h"
-#include "engine/logits.h"
-#include "engine/plugins.h"
-#include "engine/logprobs.h"
-#include "engine/spec_config.h"
-#include "engine/thoughts.h"
+#include "core/sample/logit_rules.h"
+#include "core/sample/logits_processors.h"
+#include "core/sample/logprobs.h"
+#include "core/spec/spec_config.h"
+#include "core/output/reasoning_budget.h"
 #include "grammar/grammar.h"
-#include "model/devmem.h"
-#include "model/lora.h"
+#include "model/weights/device_arena.h"
+#include "model/lora/lora.h"
 #include "model/model.h"
-#include "model/pooler.h"
-#include "text/tokenizer.h"
-#include "wire/wire.h"
+#include "model/layers/pooler.h"
+#include "tokenizer/tokenizer.h"
+#include "ipc/wire.h"
 
-/* ---- how many answers, and what is told of their tokens (api.md 1.1, 1.7) ---- */
+/* ---- how many answers, and what is told of their tokens (docs/outputs.md) ---- */
 typedef struct OutParams
 {
 	int			n;				/* answers to one prompt, which is computed once */
@@ -49,7 +49,7 @@ typedef struct OutParams
 	double		length_penalty;	/* a beam search's */
 } OutParams;
 
-/* ---- sampling parameters, normalised (api.md 1.1, 1.2) ---- */
+/* ---- sampling parameters, normalised (docs/sampling.md) ---- */
 typedef struct GenParams
 {
 	int			max_tokens;		/* >= 1, already capped to max_model_len - prompt */
@@ -167,7 +167,7 @@ typedef struct Req Req;
  * the finishing event.  Must not block. */
 typedef void (*ReqSink) (void *ctx, Req *r, const ReqEvent *ev);
 
-/* A prompt that stays computed (pins.h). */
+/* A prompt that stays computed (pinned_prefix.h). */
 typedef struct PinInfo
 {
 	uint64_t	id;				/* of this process */
@@ -181,7 +181,7 @@ typedef struct PinInfo
 } PinInfo;
 
 /* Who asks, and what that role may take (docs/sched.md). */
-typedef struct Asker
+typedef struct Caller
 {
 	uint64_t	role;			/* fair shares and limits are its */
 	int			weight;			/* of its share; 0 = ASKER_WEIGHT */
@@ -190,7 +190,7 @@ typedef struct Asker
 	int			tokens_per_minute;	/* 0 = any number */
 	int			max_tokens;		/* most that a request may ask for; 0 = any number */
 	int			wait_ms;		/* for the first two; -1 = as long as it takes, 0 = an error at once */
-} Asker;
+} Caller;
 
 #define ASKER_WEIGHT	100
 #define ASKER_MAX_WEIGHT 10000
@@ -198,7 +198,7 @@ typedef struct Asker
 typedef struct ReqSpec
 {
 	uint64_t	session;		/* of one role: in turn, FCFS within one */
-	Asker		by;
+	Caller		by;
 	int64_t		deadline_us;	/* clock_us(): it fails then; 0 = none */
 	int			timeout_ms;		/* ... that long after it was asked for */
 	uint64_t	id;				/* caller's name for it; with generation: unique */
@@ -213,20 +213,20 @@ typedef struct ReqSpec
 	const char *grammar_after;	/* a literal: the output is free until it has this text (MARK_GAP: and anything between);
 								 * NULL = it isn't */
 	bool		grammar_may_end;	/* it may end before that */
-	Thoughts   *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
+	ReasoningBudget *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
 	const LoraAdapter *lora;	/* lives until the finishing event; NULL = the model alone */
 	ReqSink		sink;
 	void	   *sink_ctx;
 } ReqSpec;
 
-/* What roles have taken, over all cores (gate.h). */
+/* What roles have taken, over all cores (admission.h). */
 typedef struct Accounts Accounts;
 
 Accounts   *accounts_new(void);
 void		accounts_free(Accounts *a);
 
-/* Blocks of a sequence that the core makes up to compute scales of K and V (kvscales.c): there are steps of so many, whatever a model's length is. */
+/* Blocks of a sequence that the core makes up to compute scales of K and V (fp8_scales.c): there are steps of so many, whatever a model's length is. */
 #define CORE_SAMPLE_BLOCKS	16
 
 typedef struct CoreOptions
@@ -268,7 +268,7 @@ typedef struct CoreOptions
 	unsigned char kv_id[32];	/* ... of a model with these weights */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate, */
-	struct Budget *budget;		/* while it opens: dev's memory, of which the KV gets what is left (budget.h); NULL = kv_bytes */
+	struct Budget *budget;		/* while it opens: dev's memory, of which the KV gets what is left (device_budget.h); NULL = kv_bytes */
 	struct RankModel *ranks;	/* who computes it, too (ranks.h); NULL = nobody */
 	struct Drafter *drafter;	/* ... and with what; taken over, NULL = it takes no weights */
 	bool		kv_always;		/* tests: what the tier has is never computed again, whatever that costs */
@@ -302,7 +302,7 @@ void		core_cache_facts(const Core *c, CacheFacts *out);
 const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
 /* Sequences may have so many tokens at most, if they might have more; before there are any. */
-void		core_shorten(Core *c, int tokens);
+void		core_cap_length(Core *c, int tokens);
 /* Weights, KV cache, recurrent state, work space, and rows of logits and their like, as far as they are the host's; of this the
  * work space, which stays while it rests; the rows of a core that is not there yet. */
 int64_t		core_memory(const Core *c);
@@ -310,7 +310,7 @@ int64_t		core_work_memory(const Core *c);
 int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);
 
 /*
- * Defaults and model checks (api.md 1.2 steps 8-12): fill what `given` lacks from
+ * Defaults and model checks (docs/sampling.md, "Where values come from"): fill what `given` lacks from
  * generation_config, check ranges against the vocabulary and the context length.
  * Errors: ERR_INVALID (with the parameter's name in detail), ERR_TOO_LONG.
  */
@@ -352,7 +352,6 @@ void		core_cancel(Core *c, uint64_t id);	/* by ReqSpec.id; unknown = no-op; ends
 /* Tokens of live requests: prompts, and what answers may get at most; thread-safe. */
 int64_t		core_live_tokens(const Core *c);
 uint64_t	req_id(const Req *r);
-void	   *req_ctx(const Req *r);
 
 /* fn(ctx) after each round of events, on the thread that calls the sinks; before the first request. */
 void		core_on_events(Core *c, void (*fn) (void *ctx), void *ctx);
@@ -379,26 +378,26 @@ step_size(int n)
 }
 
 /*
- * Compute nothing until core_go_on(), but take in requests and cancel them (resting.c).  free_kv: those that
+ * Compute nothing until core_resume(), but take in requests and cancel them (core_suspend.c).  free_kv: those that
  * run are preempted, nothing of the prefix cache is left, and the memory of K and V goes back to the
  * system.  On the step thread, between steps.
  */
-void		core_rest(Core *c, bool free_kv);
+void		core_suspend(Core *c, bool free_kv);
 /* false: a device has no memory for what it gave back; it rests on */
-bool		core_go_on(Core *c, Err *e);
+bool		core_resume(Core *c, Err *e);
 /* While it rests, on any thread: weights to a file in dir, and back.  *lost: they are forgotten, else on an error nothing has
  * changed. */
-bool		core_store(Core *c, const char *dir, bool *lost, Err *e);
-bool		core_fetch(Core *c, Err *e);
+bool		core_save_weights(Core *c, const char *dir, bool *lost, Err *e);
+bool		core_restore_weights(Core *c, Err *e);
 /* Likewise: weights out of memory, and those of a core of the same files and options in their place, which then is good
  * for core_free() alone. */
-void		core_forget(Core *c);
-bool		core_adopt(Core *c, Core *from, Err *e);
+void		core_drop_weights(Core *c);
+bool		core_swap_weights(Core *c, Core *from, Err *e);
 
 /* Forget what was computed for requests that are gone.  On the step thread, between steps. */
 void		core_reset_prefix_cache(Core *c);
 /* What has been computed goes to the tier behind the KV cache, as far as can be until then (clock_us()). */
-void		core_keep(Core *c, int64_t deadline_us);
+void		core_flush_kv_to_tier(Core *c, int64_t deadline_us);
 /* What is pinned, the oldest first; give one up (false: there is none of this number). */
 void		core_pins(const Core *c, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 bool		core_unpin(Core *c, uint64_t id);
@@ -411,7 +410,7 @@ typedef struct CoreStats
 		struct
 		{
 #define FIGURE(name, kind, metric, labels, help) int64_t name;
-#include "wire/wire_figures.def"
+#include "ipc/metrics.def"
 #undef FIGURE
 		};
 	};

@@ -1,23 +1,22 @@
 /*
- * core_int.h
+ * core_internal.h
  *	  What the modules of the core share: requests, plans, and the modules'
- *	  entry points.  Included by src/engine/{engine,sched*,cost,batch,sample,
- *	  output,deliver,params}.c and their tests, by nobody else.
+ *	  entry points.
  *
  * A Req is owned by the step thread from the moment it leaves the inbox.  It is
  * in exactly one place: the inbox, a gate, a waiting queue (its session's, or the one
  * of preempted requests), the running list, or the list of those held.
  */
-#ifndef VLLM_ENGINE_CORE_INT_H
-#define VLLM_ENGINE_CORE_INT_H
+#ifndef VLLM_CORE_CORE_INTERNAL_H
+#define VLLM_CORE_CORE_INTERNAL_H
 
-#include "engine/core.h"
-#include "engine/fair.h"
-#include "engine/idmap.h"
-#include "engine/kvpool.h"
-#include "engine/prefix.h"
-#include "text/detok.h"
-#include "text/stop.h"
+#include "core/core.h"
+#include "core/sched/fair_queue.h"
+#include "base/id_map.h"
+#include "core/kv/block_pool.h"
+#include "core/kv/prefix_index.h"
+#include "tokenizer/detokenizer.h"
+#include "text/stop_strings.h"
 
 /* ---- requests ---- */
 /* How a token ends an answer. */
@@ -31,7 +30,7 @@ typedef struct OutResult
 /*
  * A pooled request: each of its sequences is a Req of its own for the scheduler.  The
  * first stands for all of them: it is known by the request's id, and delivers the end,
- * which comes when the last is done.  pooled.c; owned by the first.
+ * which comes when the last is done.  pooling_run.c; owned by the first.
  *
  * PJ_CHOICES: the first is the prompt, which gives each choice's first token its
  * log-probability.  Choices of more tokens are its forks, and join the schedule when it
@@ -59,7 +58,7 @@ typedef struct Pooled
 /*
  * A request of several answers.  Its first Req computes the prompt, the stem: it is known
  * by the request's id and gives no answer itself.  The answers are its forks, which begin with a
- * token of their own each; those of a beam search have forks in their turn.  group.c, beam.c;
+ * token of their own each; those of a beam search have forks in their turn.  sequence_group.c, beam_search.c;
  * owned by the stem, all Reqs included, until the last event has been sent.
  */
 typedef struct Beam Beam;
@@ -91,7 +90,7 @@ typedef enum ReqState
 	RQ_DEFERRED,				/* at the gate */
 	RQ_WAITING,					/* in its session's queue */
 	RQ_PREEMPTED,				/* in the queue of preempted requests */
-	RQ_RESUMED,					/* in the queue of those that go on where another was */
+	RQ_CONTINUATION,					/* in the queue of those that go on where another was */
 	RQ_RUNNING,
 	RQ_HELD,					/* computed; its blocks wait for forks to take them over */
 	RQ_GONE						/* removed from the scheduler; about to finish */
@@ -107,11 +106,11 @@ typedef struct OffloadKey
 	unsigned char b[32];
 } OffloadKey;
 
-/* gate.c */
+/* admission.c */
 typedef struct Account Account;
-typedef struct Gate Gate;
+typedef struct Admission Admission;
 
-/* constraint.c */
+/* guided_decoding.c */
 typedef struct Constraint Constraint;
 typedef struct Constraints Constraints;
 
@@ -119,15 +118,15 @@ struct Req
 {
 	uint64_t	id;
 	uint64_t	session;
-	Asker		by;
-	Account    *account;		/* gate.c: counts among its role's requests in flight; NULL = not */
-	int			gate_tokens;	/* of its prompts */
+	Caller		by;
+	Account    *account;		/* admission.c: counts among its role's requests in flight; NULL = not */
+	int			admission_tokens;	/* of its prompts */
 	int64_t		weight;			/* core_live_tokens() */
-	int64_t		gate_until_us;	/* it waits at the gate until then; 0 = as long as it takes */
+	int64_t		admission_until_us;	/* it waits at the gate until then; 0 = as long as it takes */
 	int64_t		deadline_us;	/* 0 = none */
 	int			timeout_ms;
 	bool		late;			/* it is past its deadline, or has waited too long at the gate */
-	Fair	   *line;			/* gate.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
+	Fair	   *line;			/* admission.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
 	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
@@ -140,7 +139,7 @@ struct Req
 	GenParams	params;
 	uint64_t	seed;			/* the user's, or drawn at submission */
 	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
-	Thoughts   *thoughts;		/* how long it may think; NULL = nobody asks */
+	ReasoningBudget *thoughts;		/* how long it may think; NULL = nobody asks */
 
 	/* progress: `computed` chases tokens.len */
 	ReqState	state;
@@ -152,12 +151,12 @@ struct Req
 								 * then; NULL = none.  One of several answers: the stem's */
 	int			computed;		/* tokens whose K/V are in the blocks */
 	IntVec		blocks;			/* block table, append-only while running */
-	int			w_from;			/* the first of them whose window it holds (kvpool.h) */
+	int			w_from;			/* the first of them whose window it holds (block_pool.h) */
 	int			slot;			/* of its recurrent state, while it runs; -1 = none */
 	bool		watched;		/* somebody reads its tokens as they come */
-	/* share.c */
+	/* prefix_cache.c */
 	bool		shares;			/* what it computes may be others', too */
-	uint64_t	root;			/* the chain that its first block is behind (prefix.h) */
+	uint64_t	root;			/* the chain that its first block is behind (prefix_index.h) */
 	uint64_t	chain;			/* behind n_noted blocks */
 	int			n_noted;		/* of its blocks, whose content is known to others */
 	int			cached;			/* tokens that it found computed before it was first preempted */
@@ -197,7 +196,7 @@ struct Req
 	int64_t		n_entries;		/* log-probabilities so far, of all answers; the stem's */
 	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
 
-	/* output side (output.c); see deliver.c for who owns what */
+	/* output side (stop_check.c); see output_queue.c for who owns what */
 	Detok	   *detok;			/* NULL when text is not wanted */
 	Stop	   *stop;
 	Buf			text;			/* text of the event at hand */
@@ -268,10 +267,10 @@ typedef struct Plan
 	int			n_copies;		/* to be made before the step, in this order */
 	BlockCopy  *copies;			/* pages: [max_seqs] times those of a block */
 	int			n_preempted;	/* victims of this plan */
-	double		units;			/* predicted work, see cost.h */
+	double		units;			/* predicted work, see spend.h */
 } Plan;
 
-/* ---- cost.c: how long will a step take? ---- */
+/* ---- step_time.c: how long will a step take? ---- */
 #define COST_BUCKETS 24
 
 typedef struct Cost
@@ -289,7 +288,7 @@ int			cost_rows(const Cost *c, double units, int pos, int n, double target_us);
 /* Least time that a unit has taken; 0 = nothing is known. */
 double		cost_rate(const Cost *c);
 
-/* ---- share.c: requests that begin alike ---- */
+/* ---- prefix_cache.c: requests that begin alike ---- */
 typedef struct Share
 {
 	Prefix	   *prefix;			/* NULL: nothing is shared */
@@ -312,33 +311,33 @@ typedef struct ShareHit
 } ShareHit;
 
 /* Can requests of such a model share what they compute? */
-bool		share_may(const ModelInfo *info);
+bool		prefix_cache_supported(const ModelInfo *info);
 /* r is new: among whose requests it shares (NULL: nobody's); forks learn it from their parents. */
-void		share_begin(const Prefix *p, Req *r);
+void		prefix_cache_attach(const Prefix *p, Req *r);
 /* Tokens of the prompt that were there already; of all sequences of a pooled request. */
 int			share_cached(const Req *r);
 /* ... of which so many may have come back from the store behind the pool. */
-int			share_back(const Req *r);
+int			prefix_cache_tokens_from_tier(const Req *r);
 /* r has computed, or computes in the plan at hand (pending), `upto` tokens. */
-void		share_note(Share *s, Req *r, int upto, bool pending);
+void		prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending);
 /* r gives its blocks back, and leaves word of what is in them. */
-void		share_leave(Share *s, Req *r);
+void		prefix_cache_release(Share *s, Req *r);
 /* r gives its last block back, which holds nothing. */
-void		share_drop_last(Share *s, Req *r);
+void		prefix_cache_drop_last(Share *s, Req *r);
 /* r gives back the windows that its rows from `computed` on don't see. */
-void		share_trim(Share *s, Req *r);
+void		prefix_cache_trim(Share *s, Req *r);
 /* from's content is to be in `to` before the step is computed. */
 void		share_copy(const Share *s, int32_t from, int32_t to, Plan *plan);
 /* kvpool_alloc(), of blocks that will hold something else. */
 bool		share_alloc(Share *s, int n, int32_t *out);
 /* What others have of r's tokens behind those noted, r's `computed` must be. */
-ShareHit	share_find(const Share *s, const Req *r);
+ShareHit	prefix_cache_lookup(const Share *s, const Req *r);
 /* So many of r's tokens may come from others. */
 int			share_limit(const Req *r);
 /* r has its tokens so far, and its blocks. */
-void		share_take(Share *s, Req *r, const ShareHit *h, Plan *plan);
+void		prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan);
 /* r has its parent's blocks. */
-void		share_inherit(Req *r, const Req *parent);
+void		prefix_cache_inherit(Req *r, const Req *parent);
 
 /* ---- sched.c ---- */
 typedef struct Sched Sched;
@@ -360,7 +359,7 @@ typedef struct SchedOptions
 	int			max_chunk;		/* 0 = off */
 	double		attn_weight;
 	Prefix	   *prefix;			/* what blocks hold; NULL: nothing is shared */
-	struct Pins *pins;			/* what stays computed; NULL: nothing */
+	struct PinnedPrefixes *pins;			/* what stays computed; NULL: nothing */
 	struct KvLife *life;		/* is told of what becomes of blocks; NULL: nobody */
 	Offload    *offload;		/* NULL: what is overwritten is gone */
 	struct Spec *spec;			/* NULL: nobody is ahead */
@@ -382,16 +381,16 @@ void		sched_remove(Sched *s, Req *r);
 void		sched_fork(Sched *s, Req *r, Req *parent);
 /* As sched_remove(), of a running request that is computed; but its blocks stay for its forks
  * until these have been admitted, or others need them. */
-void		sched_hold(Sched *s, Req *r);
-/* As sched_hold(), whether or not it has forks yet: they may come until sched_let_go(). */
-void		sched_keep(Sched *s, Req *r);
-void		sched_let_go(Sched *s, Req *r);
+void		sched_retain_blocks(Sched *s, Req *r);
+/* As sched_retain_blocks(), whether or not it has forks yet: they may come until sched_release_blocks(). */
+void		sched_retain_for_forks(Sched *s, Req *r);
+void		sched_release_blocks(Sched *s, Req *r);
 /* As sched_fork(), of one that takes its place: it is admitted before any new request. */
 void		sched_resume(Sched *s, Req *r, Req *parent);
 /* The next step.  Valid until the next call; a request may be removed once its
  * entry has been worked off. */
 const Plan *sched_plan(Sched *s, int64_t now_us);
-void		sched_learn(Sched *s, double units, int64_t us);
+void		sched_observe_step_time(Sched *s, double units, int64_t us);
 /* Would a request of this many tokens, prompt and output, fit when alone? */
 bool		sched_fits(const Sched *s, int64_t n_tokens);
 /* The same as an error with figures (ERR_TOO_LONG). */
@@ -402,7 +401,7 @@ int			sched_n_running(const Sched *s);
 Req		   *sched_running(const Sched *s, int i);
 int			sched_n_waiting(const Sched *s);	/* preempted ones included */
 int			sched_n_held(const Sched *s);
-int			sched_n_aside(const Sched *s);	/* of those waiting: others have passed them in the last plan */
+int			sched_n_skipped(const Sched *s);	/* of those waiting: others have passed them in the last plan */
 /* Names of adapters of requests that run, and that wait: [WIRE_LORA_NAMES].  false: nobody has ever had one. */
 bool		sched_lora_names(const Sched *s, char *running, char *waiting);
 int64_t		sched_n_preemptions(const Sched *s);
@@ -410,7 +409,7 @@ int64_t		sched_n_preemptions(const Sched *s);
 Req		   *sched_any(Sched *s);
 bool		sched_check(const Sched *s, Err *e);
 
-/* ---- pooled.c: sequences' rows -> vectors ---- */
+/* ---- pooling_run.c: sequences' rows -> vectors ---- */
 /* The request's sequences, of which the first is r: all its Reqs are made here. */
 void		pooled_begin(Req *r, PoolSpec *spec, const ModelInfo *info);	/* takes over *spec */
 void		pooled_free(Pooled *p);	/* with all its Reqs but the first */
@@ -458,7 +457,7 @@ void		logprobs_prompt_rows(const Req *r, int n, int *out_at, int *n_out);
 /* Take the wanted rows of a step's generating requests, which lie between those of pooled ones. */
 void		logprobs_collect(const PoolStep *s, const Plan *plan);
 
-/* ---- group.c: several answers ---- */
+/* ---- sequence_group.c: several answers ---- */
 /* Does the request want more than one Req? */
 bool		group_wanted(const OutParams *out);
 /* The group of r, which becomes its stem. */
@@ -471,7 +470,7 @@ void		group_event(Group *g, ReqEvent *ev, const Err *err);
 void		group_free(Group *g);
 
 
-/* ---- beam.c ---- */
+/* ---- beam_search.c ---- */
 /*
  * One generation of hypotheses computes a row each; of their likeliest continuations the best
  * become the next one.
@@ -493,7 +492,7 @@ void		beam_end(Beam *b);
 int			beam_n_results(const Beam *b, int *n_tokens);
 void		beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx);
 
-/* ---- batch.c: plan -> Batch ---- */
+/* ---- batch_build.c: plan -> Batch ---- */
 typedef struct BatchBuf BatchBuf;
 
 /* state: of max_seqs slots, or NULL; embed_width: of prompts that are embeddings */
@@ -508,9 +507,9 @@ Sampler    *smp_new(KPool *pool, int width, int n_valid);	/* n_valid: ids the to
 void		smp_use_plugins(Sampler *s, PluginHost *host);	/* taken over; NULL = none */
 void		smp_free(Sampler *s);
 
-typedef struct SmpRow SmpRow;
+typedef struct SampleRow SampleRow;
 
-struct SmpRow
+struct SampleRow
 {
 	const GenParams *params;
 	uint64_t	seed;
@@ -525,7 +524,7 @@ struct SmpRow
 								 * -INFINITY where it can't be; NULL = not wanted */
 	float		shift;			/* the sampler's: what is missing of processed */
 	float	   *logits;			/* [width]; smp_run() sets it */
-	const struct KSampled *sampled;	/* a device has done it (sample_dev.h), and says this; NULL: it is to be done here */
+	const struct KSampled *sampled;	/* a device has done it (sample_device.h), and says this; NULL: it is to be done here */
 	int32_t		id;				/* result, or SMP_* */
 };
 
@@ -534,20 +533,20 @@ struct SmpRow
 #define SMP_PLUGIN		(-3)	/* a logits processor failed, or made what is not a number */
 
 /* Sample rows[i] from logits[i * width ...], which is overwritten (masks). */
-void		smp_run(Sampler *s, SmpRow *rows, int n, float *logits);
+void		smp_run(Sampler *s, SampleRow *rows, int n, float *logits);
 /* The same from each row's own logits.  again: more tokens of requests that were in the run before, some may be missing. */
-void		smp_run_rows(Sampler *s, SmpRow *rows, int n, bool again);
+void		smp_run_rows(Sampler *s, SampleRow *rows, int n, bool again);
 
 /*
  * All stages but the draw, of one row: logits become z, the logarithm of what a draw's probabilities
  * are proportional to, -INFINITY where there is none.  False: row->id says why.
  */
-bool		smp_filter(Sampler *s, SmpRow *row, float *logits);
+bool		smp_filter(Sampler *s, SampleRow *row, float *logits);
 
 /* log(sum of exp(x)), NAN if one of n isn't finite; *best: what temperature 0 takes of the first n_valid. */
 double		smp_logsumexp(const float *x, int n, int n_valid, int32_t *best);
 
-/* ---- params.c: what the model's files say about generation ---- */
+/* ---- gen_params.c: what the model's files say about generation ---- */
 typedef struct GenDefaults
 {
 	double		temperature;	/* hard defaults where the files say nothing */
@@ -572,7 +571,7 @@ bool		core_priorities(const Core *c);
 
 #define OUT_CONTEXT 6			/* tokens of the prompt, for the detokenizer */
 
-/* ---- output.c: one token of one request -> text, finish ---- */
+/* ---- stop_check.c: one token of one request -> text, finish ---- */
 void		out_begin(Req *r, const Tok *tok);
 /* For text behind the prompt; new. */
 Detok	   *out_detok(const Req *r, const Tok *tok);

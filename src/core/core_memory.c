@@ -1,5 +1,5 @@
 /*
- * memory.c
+ * core_memory.c
  *	  What a core's memory is for: the figures mem_*.
  *
  * Areas are mapped as a whole and get memory where they are touched.  Weights and work space count as a
@@ -7,15 +7,15 @@
  * handed out at least once, as nothing is given back before the model sleeps or goes; of
  * recurrent state and logits everything.  What drafts counts with each.
  *
- * Tested by tests/unit/test_memory.c against what the operating system says.
+ * Tested by tests/unit/core/test_memory.c against what the operating system says.
  */
-#include "base/mem.h"
-#include "engine/drafter.h"
-#include "engine/engine_int.h"
-#include "engine/kvgroups.h"
-#include "engine/offload.h"
-#include "engine/pins.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/spec/drafter.h"
+#include "core/core_state.h"
+#include "core/kv/layer_groups.h"
+#include "core/offload/offload.h"
+#include "core/kv/pinned_prefix.h"
+#include "core/spec/spec.h"
 
 /* Rows of logits and their like. */
 static size_t
@@ -24,7 +24,7 @@ rows_memory(const Core *c)
 	return c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size;
 }
 
-/* Of all that is counted as other memory what core_rest() gives back: those, and what drafts by weights has of its own. */
+/* Of all that is counted as other memory what core_suspend() gives back: those, and what drafts by weights has of its own. */
 static size_t
 given_back(const Core *c)
 {
@@ -37,9 +37,9 @@ memory_open(Core *c)
 	const ModelInfo *info = core_info(c);
 	KvGroups	groups = kvgroups_of(info, &c->opt);
 	size_t		blocks = (size_t) kvpool_total(c->pool) + 1;
-	size_t		per_block = 24;	/* kvpool.c */
+	size_t		per_block = 24;	/* block_pool.c */
 
-	/* prefix.c: a node, its tokens, and its share of two tables */
+	/* prefix_index.c: a node, its tokens, and its share of two tables */
 	if (c->prefix != NULL)
 		per_block += 64 + (size_t) c->opt.block_size * sizeof(int32_t) + 8 + pins_block_bytes();
 	if (groups.window > 0)

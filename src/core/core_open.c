@@ -1,5 +1,5 @@
 /*
- * open.c
+ * core_open.c
  *	  What a core has for its life: the KV area and its blocks, recurrent state, rows of
  *	  logits and hidden values, scheduler, sampler, constraints.
  *
@@ -12,18 +12,18 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/sysmem.h"
-#include "engine/budget.h"
-#include "engine/constraint.h"
-#include "engine/drafter.h"
-#include "engine/engine_int.h"
-#include "engine/kvgroups.h"
-#include "engine/kvlife.h"
-#include "engine/pins.h"
-#include "engine/ranks.h"
-#include "engine/sample_dev.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "base/machine/system_memory.h"
+#include "core/device_budget.h"
+#include "core/output/guided_decoding.h"
+#include "core/spec/drafter.h"
+#include "core/core_state.h"
+#include "core/kv/layer_groups.h"
+#include "core/kv/block_lifetime.h"
+#include "core/kv/pinned_prefix.h"
+#include "core/ranks/ranks.h"
+#include "core/sample/sample_device.h"
+#include "core/spec/spec.h"
 
 /* How much dearer an operation of attention is than one of a matmul. */
 #define ATTN_FACTOR 2.0
@@ -269,7 +269,7 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (so.long_prompt == 0 && so.max_partial > 1)
 		so.long_prompt = c->max_model_len / 25;
 	so.window = kvpool_window(c->pool) > 0 ? info->kv_window : 0;
-	if (o->prefix_caching && share_may(info))
+	if (o->prefix_caching && prefix_cache_supported(info))
 		so.prefix = c->prefix = prefix_new(kvpool_total(c->pool) + 1, o->block_size);
 	if (o->kv_sample > 0)
 		so.life = c->life = kvlife_new(kvpool_total(c->pool) + 1, o->kv_sample, c->stats.kv_life);
@@ -284,10 +284,10 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->fork_processed = map_area(c->fork_size);
 	if (c->raw == NULL || c->fork_logits == NULL || c->fork_processed == NULL)
 		return err_set(e, ERR_NOMEM, "could not map %zu bytes of logits", c->logits_size);
-	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SmpRow));
+	c->fork_rows = mem_zalloc(FORK_ROWS * sizeof(SampleRow));
 	if (o->accounts == NULL)
 		c->accounts = accounts_new();
-	c->gate = gate_new(o->accounts != NULL ? o->accounts : c->accounts);
+	c->gate = admission_new(o->accounts != NULL ? o->accounts : c->accounts);
 	c->next_deadline_us = INT64_MAX;
 	c->sched = sched_new(c->pool, &so);
 	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
@@ -300,10 +300,10 @@ core_open(Core *c, const Conf *conf, Err *e)
 			return false;
 		smp_use_plugins(c->sampler, host);
 	}
-	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SmpRow));
+	c->rows = mem_zalloc((size_t) o->max_num_seqs * sizeof(SampleRow));
 	c->loras = mem_zalloc((size_t) core_max_logits(o) * sizeof(LoraAdapter *));
 	c->keep = mem_alloc((size_t) core_max_logits(o) * sizeof(int32_t));
-	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(NoteRow));
+	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(LogprobRow));
 	if (c->spec != NULL)
 		c->round.e = mem_zalloc((size_t) o->max_num_seqs * sizeof(PlanEntry));
 	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);

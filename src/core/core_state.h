@@ -1,17 +1,17 @@
 /*
- * engine_int.h
- *	  The core's own state, for the files that make it: engine.c and answers.c.
+ * core_state.h
+ *	  The core's own state, for the files that make it: core.c and parallel_sampling.c.
  */
-#ifndef VLLM_ENGINE_ENGINE_INT_H
-#define VLLM_ENGINE_ENGINE_INT_H
+#ifndef VLLM_CORE_CORE_STATE_H
+#define VLLM_CORE_CORE_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/core_int.h"
-#include "engine/deliver.h"
-#include "engine/trace.h"
-#include "engine/gate.h"
+#include "core/core_internal.h"
+#include "core/output/output_queue.h"
+#include "core/trace.h"
+#include "core/sched/admission.h"
 
 #define FORK_ROWS	16			/* answers to one prompt that are sampled at once */
 
@@ -37,13 +37,13 @@ typedef struct Inbox
 } Inbox;
 
 /* A token that has been sampled, and the row that it was sampled from, as the model gave it. */
-typedef struct NoteRow
+typedef struct LogprobRow
 {
 	Req		   *r;
 	int32_t		id;				/* < 0: there is none */
 	const float *raw;
-	const struct KSampled *sampled;	/* SmpRow.sampled: raw isn't there */
-} NoteRow;
+	const struct KSampled *sampled;	/* SampleRow.sampled: raw isn't there */
+} LogprobRow;
 
 struct Core
 {
@@ -62,13 +62,13 @@ struct Core
 	float	   *kv_scales;		/* [n_kv_layers][2], of FP8; else NULL */
 	KvPool	   *pool;
 	Prefix	   *prefix;			/* NULL: nothing is shared */
-	struct Pins *pins;
+	struct PinnedPrefixes *pins;
 	struct KvLife *life;		/* NULL: nobody wants to know */
 	Offload    *offload;		/* NULL: there is no store behind the pool */
 	Sched	   *sched;
 	struct Spec *spec;			/* NULL: nobody is ahead */
 	Plan		round;			/* whose drafts were right so far; e: [max_num_seqs] */
-	Gate	   *gate;
+	Admission  *gate;
 	Accounts   *accounts;		/* its own; NULL: it has others' */
 	int64_t		next_deadline_us;	/* none is before that */
 	bool		idle;			/* the last step found nothing to compute, */
@@ -78,17 +78,17 @@ struct Core
 	struct DevSampler *smpdev;	/* NULL: all rows are sampled by sampler */
 	Constraints *constraints;
 	IntVec		forced;			/* scratch */
-	SmpRow	   *rows;			/* [max_num_seqs] */
-	NoteRow    *notes;			/* [max_num_seqs] */
+	SampleRow  *rows;			/* [max_num_seqs] */
+	LogprobRow *notes;			/* [max_num_seqs] */
 	HostDev		logits;			/* [core_max_logits()][vocab_size] */
 	size_t		logits_size;
 	const LoraAdapter **loras;	/* scratch: of as many rows */
 	int32_t    *keep;			/* scratch: of as many rows */
 	size_t		raw_size;
 	float	   *raw;			/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
-	SmpRow	   *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
+	SampleRow  *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
 	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
-	float	   *fork_processed; /* likewise; SmpRow.processed */
+	float	   *fork_processed; /* likewise; SampleRow.processed */
 	size_t		fork_size;
 	HostDev		hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
 	size_t		hidden_size;
@@ -98,16 +98,16 @@ struct Core
 	int			n_multi_seqs;	/* ... and their sequences that are scheduled */
 
 	IdMap		by_id;			/* live requests */
-	Req		  **doomed;			/* cancelled, to be finished at the boundary */
+	Req		  **finish_pending;			/* cancelled, to be finished at the boundary */
 	size_t		n_doomed;
 	size_t		cap_doomed;
 	InboxItem  *drained;		/* the inbox's items while they are worked off */
 	size_t		cap_drained;
 	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
 	void	   *progress_ctx;
-	bool		resting;		/* core_rest() */
+	bool		suspended;		/* core_suspend() */
 	bool		given_back;		/* ... and its memory is the system's */
-	_Atomic bool away;			/* weights, too: core_store(), core_forget() */
+	_Atomic bool away;			/* weights, too: core_save_weights(), core_drop_weights() */
 	CoreStats	stats;
 	bool		tracing;		/* a profile is being recorded: as of this step */
 	TraceStep	trace;			/* ... of this step */
@@ -117,34 +117,34 @@ struct Core
 	Deliver    *deliver;
 };
 
-/* ---- open.c ---- */
+/* ---- core_open.c ---- */
 /* Everything but the model, the tokenizer and what threads share.  core_free() releases it. */
 bool		core_open(Core *c, const Conf *conf, Err *e);
 /* The KV area and its blocks. */
 bool		core_open_kv(Core *c, Err *e);
 
-/* ---- offload_core.c: the store behind the pool ---- */
+/* ---- offload_open.c: the store behind the pool ---- */
 /* Behind everything that has K and V.  NULL: there is none, or it is of no use to this model. */
 Offload    *core_offload_open(Core *c);
 /* All that requests have left goes there, before K and V are given up. */
 void		core_offload_all(Core *c);
 void		core_offload_publish(const Core *c, CoreStats *st);
 
-/* ---- memory.c ---- */
+/* ---- core_memory.c ---- */
 /* Behind everything that is opened. */
 void		memory_open(Core *c);
 void		memory_publish(const Core *c, CoreStats *st);
 
-/* ---- kvscales.c ---- */
+/* ---- fp8_scales.c ---- */
 /* The scales of K and V, if the KV cache needs some.  Behind the KV area and the state. */
 bool		kvscales_open(Core *c, Err *e);
 
-/* ---- engine.c ---- */
+/* ---- core.c ---- */
 
 /* The statistics, for other threads. */
 void		core_publish(Core *c);
 /* The newest token of a request (id >= 0), its end, or both, on the way out. */
-void		core_hand_over(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
+void		core_emit(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* A request's prompt has been computed: count it. */
 void		core_count_prompt(Core *c, const Req *r);
 /* A request has ended: count it, where whoever hears of the end finds it. */
@@ -152,9 +152,9 @@ void		core_count_end(Core *c, ReqFinish fin, const Err *err);
 /* Nobody finds what has been computed any more. */
 void		core_forget_blocks(Core *c);
 /* Cancelled, or ended by a stop string: to be finished at the step's boundary. */
-void		core_doom(Core *c, Req *r, bool stopped);
+void		core_finish_later(Core *c, Req *r, bool stopped);
 /* A request, of which this is the first Req, is over. */
-void		core_gone(Core *c, Req *r);
+void		core_request_done(Core *c, Req *r);
 /* It is over for the step thread. */
 void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
 /* ... as the sampler has no token for it; id: why. */
@@ -174,33 +174,33 @@ bool		core_forward(Core *c, const Plan *plan);
 void		core_sample(Core *c, const Plan *plan, bool again);
 /* They are added to their requests, and so are more as far as drafts were right. */
 void		core_commit(Core *c, const Plan *plan);
-SmpRow		core_smp_row(Req *r);
+SampleRow	core_smp_row(Req *r);
 /* r's next token, of which the sampler has made id: when the model's thoughts must end, the end tag's. */
 int32_t		core_next_id(const Req *r, int32_t id);
 /*
  * r's next token (-1: it is none), and those that its grammar forces behind it: how does the last of
  * them end the answer?  Nobody is told.  False with *e set: a limit of the grammar.
  */
-bool		core_extend(Core *c, Req *r, int32_t id, OutResult *res, Err *e);
+bool		core_append_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e);
 /* r's tokens from tokens[from] on are on the way out; with the last of them it is over if res says so. */
-void		core_tell(Core *c, Req *r, size_t from, OutResult res);
+void		core_emit_tokens(Core *c, Req *r, size_t from, OutResult res);
 /* The log-probabilities of r's next token, if they are wanted; raw: its row as the model gave it. */
-/* note.c: does r want those of its answers' tokens? */
+/* token_logprobs.c: does r want those of its answers' tokens? */
 bool		core_wants_logprobs(const Req *r);
 /* The row that a step's i-th token is sampled from, as the model gave it. */
 float	   *core_raw_row(const Core *c, int i);
 /* The log-probabilities of what a step has sampled, but for several answers' first tokens. */
-void		core_note_rows(Core *c, const Plan *plan);
+void		core_logprobs_of_rows(Core *c, const Plan *plan);
 /* ... of requests' next tokens, into their token_lp; of those that want none NULL. */
-void		core_note_tokens(const Core *c, const NoteRow *rows, int n);
+void		core_logprobs_of_tokens(const Core *c, const LogprobRow *rows, int n);
 /* Is there room for those of r's next token, too? */
-bool		core_may_gather(const Core *c, Req *r, Err *e);
+bool		core_has_logprob_space(const Core *c, Req *r, Err *e);
 
-/* ---- rest.c ---- */
-/* Has somebody left anything for a core that rests? */
+/* ---- core_suspend.c ---- */
+/* Has a core that is suspended requests to take in or to end? */
 bool		core_rest_due(const Core *c);
 
-/* ---- perf.c: what steps take ---- */
+/* ---- step_flops.c: what steps take ---- */
 typedef struct StepWork
 {
 	int64_t		flops,
@@ -211,12 +211,12 @@ typedef struct StepWork
 /* Of a step that is planned; kv_token: bytes of K and V of a token in a layer. */
 StepWork	perf_step(const ModelInfo *info, const Plan *plan, size_t kv_token);
 
-/* ---- steptrace.c: steps for a profile ---- */
+/* ---- step_trace.c: steps for a profile ---- */
 void		core_trace_begin(Core *c, int64_t now_us);
 void		core_trace_mark(Core *c, TraceMark m);
 void		core_trace_end(Core *c, const Plan *plan);
 
-/* ---- answers.c: several answers to one prompt ---- */
+/* ---- parallel_sampling.c: several answers to one prompt ---- */
 
 /* One of them, or their stem, is over. */
 void		answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);

@@ -1,5 +1,5 @@
 /*
- * resting.c
+ * core_suspend.c
  *	  A core that rests: it takes in what comes, cancels what shall be, and computes nothing.
  *
  * Requests stay where they are.  If their memory is given back all are preempted first, so they are
@@ -10,17 +10,17 @@
  * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
  * the core rests.
  *
- * Tested by tests/unit/test_sim.c, test_sleep.c and test_spec_draft.c.
+ * Tested by tests/unit/core/test_sim.c, test_sleep.c and test_spec_draft.c.
  */
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "engine/drafter.h"
-#include "engine/engine_int.h"
-#include "engine/offload.h"
-#include "engine/sample_dev.h"
-#include "engine/spec.h"
+#include "core/spec/drafter.h"
+#include "core/core_state.h"
+#include "core/offload/offload.h"
+#include "core/sample/sample_device.h"
+#include "core/spec/spec.h"
 
 #define SHED_US	INT64_C(4000000)	/* most that writing may take */
 
@@ -32,9 +32,9 @@ drop(void *area, size_t size)
 }
 
 void
-core_rest(Core *c, bool free_kv)
+core_suspend(Core *c, bool free_kv)
 {
-	c->resting = true;
+	c->suspended = true;
 	if (!free_kv)
 		return;
 	c->given_back = true;
@@ -81,11 +81,11 @@ take_back(Core *c, Err *e)
 }
 
 bool
-core_go_on(Core *c, Err *e)
+core_resume(Core *c, Err *e)
 {
 	if (c->given_back && !unless_lost(c, take_back(c, e)))
 		return false;
-	c->resting = c->given_back = false;
+	c->suspended = c->given_back = false;
 	return true;
 }
 
@@ -98,7 +98,7 @@ shed(Core *c)
 }
 
 bool
-core_store(Core *c, const char *dir, bool *lost, Err *e)
+core_save_weights(Core *c, const char *dir, bool *lost, Err *e)
 {
 	Drafter    *d = c->opt.drafter;
 	Err			back;
@@ -114,14 +114,14 @@ core_store(Core *c, const char *dir, bool *lost, Err *e)
 	}
 	if (!model_fetch(c->model, &back))
 	{
-		core_forget(c);
+		core_drop_weights(c);
 		*lost = true;
 	}
 	return false;
 }
 
 bool
-core_fetch(Core *c, Err *e)
+core_restore_weights(Core *c, Err *e)
 {
 	Drafter    *d = c->opt.drafter;
 
@@ -132,7 +132,7 @@ core_fetch(Core *c, Err *e)
 }
 
 void
-core_forget(Core *c)
+core_drop_weights(Core *c)
 {
 	shed(c);
 	c->away = true;
@@ -142,7 +142,7 @@ core_forget(Core *c)
 }
 
 bool
-core_adopt(Core *c, Core *from, Err *e)
+core_swap_weights(Core *c, Core *from, Err *e)
 {
 	Drafter    *d = c->opt.drafter;
 	Drafter    *d2 = from->opt.drafter;

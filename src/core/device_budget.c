@@ -1,6 +1,6 @@
 /*
- * budget.c
- *	  What a model may have of its device's memory, and how that is found out (gpumem.c has the arithmetic).
+ * device_budget.c
+ *	  What a model may have of its device's memory, and how that is found out (gpu_memory_plan.c has the arithmetic).
  *
  * What a step takes besides its planned work space (code that is loaded when it is first called, scratch of
  * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a step of the
@@ -10,31 +10,31 @@
  *
  * Tested by tests/t/103_cuda.pl.
  */
-#include "engine/budget.h"
+#include "core/device_budget.h"
 
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/devices.h"
-#include "engine/drafter.h"
-#include "engine/engine_int.h"
-#include "engine/kvgroups.h"
-#include "engine/ranks.h"
-#include "engine/sizing.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "runtime/devices.h"
+#include "core/spec/drafter.h"
+#include "core/core_state.h"
+#include "core/kv/layer_groups.h"
+#include "core/ranks/ranks.h"
+#include "core/batch_limits.h"
+#include "core/spec/spec.h"
 
-typedef struct Stage
+typedef struct DeviceBudgetStage
 {
 	Budget	   *b;
 	bool		(*run) (void *ctx, Err *e);
 	void	   *ctx;
-} Stage;
+} DeviceBudgetStage;
 
 static void
 mem_of(void *ctx, uint64_t *free_bytes, uint64_t *total)
 {
-	const Dev  *dev = ((Stage *) ctx)->b->dev;
+	const Dev  *dev = ((DeviceBudgetStage *) ctx)->b->dev;
 
 	dev->ops->mem(dev->d, free_bytes, total);
 }
@@ -42,7 +42,7 @@ mem_of(void *ctx, uint64_t *free_bytes, uint64_t *total)
 static bool
 run_stage(void *ctx, Err *e)
 {
-	Stage	   *s = ctx;
+	DeviceBudgetStage *s = ctx;
 
 	return s->run(s->ctx, e);
 }
@@ -50,7 +50,7 @@ run_stage(void *ctx, Err *e)
 bool
 budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void *ctx, Err *e)
 {
-	Stage		s = {b, run, ctx};
+	DeviceBudgetStage s = {b, run, ctx};
 	GpuStage	stage = {what, run_stage};
 
 	return gpumem_measure(&(GpuLoad) {.device = b->name, .ctx = &s, .mem = mem_of, .stages = &stage, .n_stages = 1}, &b->mem, e);
@@ -191,7 +191,7 @@ largest_step(void *ctx, Err *e)
 
 typedef struct Divide
 {
-	Stage		stage;			/* mem_of() wants it */
+	DeviceBudgetStage stage;			/* mem_of() wants it */
 	Core	   *core;
 	size_t		block;			/* bytes of a page, with what drafts has of it */
 	Err			err;			/* why K and V could not be had, if it isn't for want of memory there */

@@ -1,16 +1,16 @@
 /*
- * budget.h
+ * device_budget.h
  *	  What a model may have of its device's memory, and how that is found out.
  *
- * Private to src/engine.  Who loads a model begins a Budget before anything of it is on the device, has the
+ * Who loads a model begins a Budget before anything of it is on the device, has the
  * weights measured, and hands it to the core, which measures the rest and takes K and V from what is left.
  */
-#ifndef VLLM_ENGINE_BUDGET_H
-#define VLLM_ENGINE_BUDGET_H
+#ifndef VLLM_CORE_DEVICE_BUDGET_H
+#define VLLM_CORE_DEVICE_BUDGET_H
 
-#include "engine/config.h"
-#include "engine/gpumem.h"
-#include "model/devmem.h"
+#include "runtime/engine_settings.h"
+#include "runtime/gpu_memory_plan.h"
+#include "model/weights/device_arena.h"
 
 struct Core;
 

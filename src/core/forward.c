@@ -4,18 +4,18 @@
  *
  * core_forward() is what the step thread waits for: blocks that are to be copied first, the batch's arrays,
  * the model, and of steps with pooled requests, or log-probabilities of prompts, hidden rows that are
- * worked off or become logits.  Beside it grammars say what is allowed (constraint.c), and drafters see
+ * worked off or become logits.  Beside it grammars say what is allowed (guided_decoding.c), and drafters see
  * the rows before and behind it (spec.c).  A step of a model both ways is asked on its way whether
  * anybody still wants it.
  */
 
 #include "base/log.h"
-#include "engine/constraint.h"
-#include "engine/devices.h"
-#include "engine/engine_int.h"
-#include "engine/offload.h"
-#include "engine/ranks.h"
-#include "engine/spec.h"
+#include "core/output/guided_decoding.h"
+#include "runtime/devices.h"
+#include "core/core_state.h"
+#include "core/offload/offload.h"
+#include "core/ranks/ranks.h"
+#include "core/spec/spec.h"
 
 void
 core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *plan)
@@ -81,11 +81,11 @@ pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 	model_logits(c->model, c->hidden.dev, adapted ? c->loras : NULL, n, c->logits.dev);
 }
 
-typedef struct Stop
+typedef struct ForwardStop
 {
 	Core	   *core;
 	const Plan *plan;
-} Stop;
+} ForwardStop;
 
 /* A long step is on its way: the engine doesn't hang, and what is asked of it meanwhile is taken in. */
 static void
@@ -109,7 +109,7 @@ moves_on(void *ctx)
 static bool
 unwanted(void *ctx)
 {
-	const Stop *s = ctx;
+	const ForwardStop *s = ctx;
 
 	goes_on(s->core);
 	for (int i = 0; i < s->plan->n; i++)
@@ -122,7 +122,7 @@ bool
 core_forward(Core *c, const Plan *plan)
 {
 	Batch		b = *batch_build(c->batch, plan);
-	Stop		stop = {c, plan};
+	ForwardStop	stop = {c, plan};
 
 	if (c->offload != NULL)
 		offload_fence(c->offload);

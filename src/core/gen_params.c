@@ -1,25 +1,25 @@
 /*
- * params.c
+ * gen_params.c
  *	  Sampling parameters: defaults, the model's defaults, checks.
  *
  * core_normalize() runs once per request, before it is queued, on any thread:
- * it reads only what is fixed when the core is made.  Order (api.md 1.2):
+ * it reads only what is fixed when the core is made.  Order (docs/sampling.md):
  * values that the caller didn't give come from generation_config, else they are
  * the hard defaults; rewriting of special values; range checks; greedy resets
  * the filters; EOS and stop ids; checks against the vocabulary; checks of the
  * prompt; max_tokens is cut to what the context holds.
  *
  * Every error names the parameter, in the message and as "parameter=..." in
- * the detail, and the value.  Tested by tests/unit/test_params.c.
+ * the detail, and the value.  Tested by tests/unit/core/sample/test_params.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MIN_TEMPERATURE 0.01	/* what 0 < temperature < 0.01 becomes */
 #define MAX_TEMPERATURE 2.0

@@ -1,14 +1,14 @@
 /*
- * perf.c
+ * step_flops.c
  *	  What steps were to compute, to read and to write: an estimate, as vLLM's for MFU.
  *
  * Operations are those of matrices and attention, two for each multiplication and addition; bytes those of
  * weights, read once a step, and of K and V.  What is small beside these (norms, rotations, activations,
  * recurrent states, adapters, drafts' models) is left out.  Owner: the step thread.
  *
- * Tested by tests/unit/test_perf.c, tests/t/098_accounting.pl.
+ * Tested by tests/unit/core/test_perf.c, tests/t/098_accounting.pl.
  */
-#include "engine/engine_int.h"
+#include "core/core_state.h"
 
 /* How many pairs of a row and a position it looks at, of rows from .. from + n - 1; window: 0 = all positions before. */
 static int64_t

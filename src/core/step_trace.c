@@ -1,5 +1,5 @@
 /*
- * steptrace.c
+ * step_trace.c
  *	  A core's steps for a profile (trace.h).
  *
  * While one is recorded the model marks its operations too, unless the core was opened with a stopwatch of
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/engine_int.h"
+#include "core/core_state.h"
 
 static void
 switch_over(Core *c)

@@ -10,9 +10,9 @@
  * one mutex, which nobody takes while nothing is recorded; a recording that has ended is whose who stopped it.
  * Rings: the oldest go.
  *
- * Tests: tests/unit/test_trace.c, tests/t/095_observability.pl.
+ * Tests: tests/unit/core/test_trace.c, tests/t/095_observability.pl.
  */
-#include "engine/trace.h"
+#include "core/trace.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/jsonw.h"
-#include "base/mem.h"
+#include "base/json/json_writer.h"
+#include "base/alloc.h"
 
 #define MAX_CORES	64			/* that are told apart */
 

@@ -6,8 +6,8 @@
  * newest TRACE_STEPS steps and TRACE_REQUESTS requests that ended, in memory that is taken at its
  * start and given back at its end.
  */
-#ifndef VLLM_ENGINE_TRACE_H
-#define VLLM_ENGINE_TRACE_H
+#ifndef VLLM_CORE_TRACE_H
+#define VLLM_CORE_TRACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,8 +16,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/profile.h"
-#include "engine/core.h"
-#include "wire/traceparent.h"
+#include "core/core.h"
+#include "ipc/traceparent.h"
 
 #define TRACE_STEPS		16384
 #define TRACE_REQUESTS	16384

@@ -1,10 +1,10 @@
 /*
- * graphsizes.c
- *	  Sizes of recorded decode steps (graphsizes.h).
+ * capture_sizes.c
+ *	  Sizes of recorded decode steps (capture_sizes.h).
  *
- * Tested by tests/unit/test_stepgraph.c.
+ * Tested by tests/unit/model/test_stepgraph.c.
  */
-#include "engine/graphsizes.h"
+#include "runtime/capture_sizes.h"
 
 /* one more, where it belongs, unless it is there or too large; n: those there are */
 static int

@@ -1,10 +1,10 @@
 /*
- * graphsizes.h
- *	  Of how many sequences a device records decode steps (model/stepgraph.h): vLLM's cudagraph_capture_sizes
+ * capture_sizes.h
+ *	  Of how many sequences a device records decode steps (model/step_graph.h): vLLM's cudagraph_capture_sizes
  *	  and enforce_eager.
  */
-#ifndef VLLM_ENGINE_GRAPHSIZES_H
-#define VLLM_ENGINE_GRAPHSIZES_H
+#ifndef VLLM_RUNTIME_CAPTURE_SIZES_H
+#define VLLM_RUNTIME_CAPTURE_SIZES_H
 
 #include <stdbool.h>
 

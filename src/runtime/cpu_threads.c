@@ -1,15 +1,15 @@
 /*
- * cpuplan.c
+ * cpu_threads.c
  *	  How many compute threads, where, and with which kernels.
  *
- * Tested by tests/unit/test_cpus.c.
+ * Tested by tests/unit/runtime/test_cpus.c.
  */
-#include "engine/cpuplan.h"
+#include "runtime/cpu_threads.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpus.h"
+#include "base/machine/cpus.h"
 
 static bool
 is_allowed(const int *allowed, int n, int cpu)

@@ -1,16 +1,16 @@
 /*
- * cpuplan.h
+ * cpu_threads.h
  *	  From the settings cpu_threads and cpu_affinity to threads and their CPUs, and from
  *	  cpu_isa to their kernels.
  */
-#ifndef VLLM_ENGINE_CPUPLAN_H
-#define VLLM_ENGINE_CPUPLAN_H
+#ifndef VLLM_RUNTIME_CPU_THREADS_H
+#define VLLM_RUNTIME_CPU_THREADS_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "kernels.h"
-#include "wire/cpulist.h"
+#include "ipc/cpu_list.h"
 
 typedef struct CpuPlan
 {

@@ -6,9 +6,9 @@
  * none, or a wrong one, each look tries again, so that it can be installed under an engine that runs.
  * What the loader says about a library names files, so it goes to the log and not into an error of a call.
  *
- * Tested by tests/unit/test_devices.c and tests/t/101_device.pl with libraries of stated devices (tests/plugins/devices.c).
+ * Tested by tests/unit/runtime/test_devices.c and tests/t/101_device.pl with libraries of stated devices (tests/plugins/devices.c).
  */
-#include "engine/devices.h"
+#include "runtime/devices.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -21,21 +21,21 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "hostdev.h"
 #include "pool.h"
-#include "wire/control.h"
-#include "wire/wire.h"
+#include "ipc/control_protocol.h"
+#include "ipc/wire.h"
 
-typedef enum Found
+typedef enum DevicesFound
 {
 	NOT_LOOKED, MISSING, BROKEN, OTHER_ABI, FOUND
-} Found;
+} DevicesFound;
 
 typedef const KDeviceOps *(*OpsFn) (uint32_t abi);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Found found;
+static DevicesFound found;
 static const KDeviceOps *ops;	/* FOUND */
 static KDevInfo infos[WIRE_MAX_DEVICES];
 static atomic_int n_devices;		/* written once, behind all else: who only wants to look at them never waits for the driver */
@@ -96,7 +96,7 @@ default_path(char *buf, size_t size)
 	snprintf(buf, size, "%.*s%s", slash != NULL ? (int) (slash - exe) + 1 : 0, exe, DEVICES_LIBRARY);
 }
 
-static Found
+static DevicesFound
 open_library(const char *path)
 {
 	void	   *lib;
@@ -157,7 +157,11 @@ tell(int n)
 	}
 }
 
-void
+/*
+ * Look for the library, vllm.device_library or beside the engine, unless it has been found; what becomes of it,
+ * and the devices, are told in the log.
+ */
+static void
 devices_find(const char *library)
 {
 	char		path[PATH_MAX + sizeof(DEVICES_LIBRARY)];
@@ -233,13 +237,13 @@ list_devices(int n, Err *e)
 }
 
 static const char *
-state_of(Found how)
+state_of(DevicesFound how)
 {
 	return how == OTHER_ABI ? "is of another version than the engine" : how == BROKEN ? "can't be loaded" : "is not installed";
 }
 
 static bool
-no_library(const char *want, Found how, Err *e)
+no_library(const char *want, DevicesFound how, Err *e)
 {
 	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want, state_of(how));
 	if (how == BROKEN)
@@ -304,7 +308,7 @@ of_replica(int n, int replica, int rank, int ranks, int *found, KDevInfo *d)
 
 /* auto: the rank's of those that can be used, else the CPUs, and why. */
 static bool
-choose_any(DeviceChoice *c, Found how, int n, int replica, int rank, int ranks)
+choose_any(DeviceChoice *c, DevicesFound how, int n, int replica, int rank, int ranks)
 {
 	KDevInfo	d;
 	int			found;
@@ -352,7 +356,7 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	int			ordinal;
 	int			listed;
 	int			n;
-	Found		how;
+	DevicesFound how;
 	KDevInfo	d;
 
 	*out = (DeviceChoice) {.ops = NULL};

@@ -5,25 +5,20 @@
  * They come from a library that the engine looks for (kernels/device.h): vllm_pg_cuda.so.  Any thread
  * may call what is here.
  */
-#ifndef VLLM_ENGINE_DEVICES_H
-#define VLLM_ENGINE_DEVICES_H
+#ifndef VLLM_RUNTIME_DEVICES_H
+#define VLLM_RUNTIME_DEVICES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/blake2.h"
 #include "base/err.h"
-#include "engine/config.h"
+#include "runtime/engine_settings.h"
 #include "device.h"
-#include "model/devmem.h"
+#include "model/weights/device_arena.h"
 
 #define DEVICES_LIBRARY "vllm_pg_cuda.so"
 
-/*
- * Look for the library, vllm.device_library or beside the engine, unless it has been found; what becomes of it,
- * and the devices, are told in the log.
- */
-void		devices_find(const char *library);
 /* How many it has, usable or not; 0 without it. */
 int			devices_n(void);
 /* One of them, as it was found; what isn't known is 0 or empty. */

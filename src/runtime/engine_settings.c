@@ -1,12 +1,12 @@
 /*
- * config.c
+ * engine_settings.c
  *	  Settings by name: one table row each.
  *
  * The box's lock is held for a copy at most.  A setting that shapes a loaded
  * model (KV memory, block size, ISA ...) takes effect at the next load.
- * Tested by tests/unit/test_server.c.
+ * Tested by tests/unit/server/test_server.c.
  */
-#include "engine/config.h"
+#include "runtime/engine_settings.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -14,20 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpuplan.h"
-#include "base/groupmem.h"
-#include "base/seccomp.h"
-#include "engine/devices.h"
-#include "engine/logprobs.h"
-#include "engine/source.h"
-#include "model/arena.h"
+#include "runtime/cpu_threads.h"
+#include "base/shared_memory.h"
+#include "base/sandbox/seccomp.h"
+#include "runtime/devices.h"
+#include "model/weights/arena.h"
 
 typedef enum RowKind
 {
 	ROW_INT, ROW_INT64, ROW_BOOL, ROW_STR
 } RowKind;
 
-typedef struct Row
+typedef struct EngineSettingsRow
 {
 	const char *name;
 	RowKind		kind;
@@ -35,11 +33,11 @@ typedef struct Row
 	int64_t		min;
 	int64_t		max;			/* ROW_STR: size of the array */
 	int64_t		scale;			/* value is multiplied by this */
-} Row;
+} EngineSettingsRow;
 
 #define OFF(f) offsetof(Settings, f)
 
-static const Row rows[] = {
+static const EngineSettingsRow rows[] = {
 	{"cpu_threads", ROW_INT, OFF(cpu_threads), 0, CPULIST_CPUS, 1},
 	{"cpu_affinity", ROW_STR, OFF(cpu_affinity), 0, sizeof(((Settings *) 0)->cpu_affinity), 1},
 	{"cpu_isa", ROW_STR, OFF(cpu_isa), 0, sizeof(((Settings *) 0)->cpu_isa), 1},
@@ -183,6 +181,12 @@ settings_kv_bytes(int64_t option, const Settings *s)
 	return option > 0 ? option : s->kv_cache_memory_bytes > 0 ? s->kv_cache_memory_bytes : KV_CACHE_BYTES;
 }
 
+KType
+settings_kv_auto(KType weights)
+{
+	return weights == KT_F32 || weights == KT_BF16 ? weights : KT_F16;
+}
+
 bool
 settings_kv_type(const char *s, KType weights, KType *out)
 {
@@ -195,7 +199,7 @@ settings_kv_type(const char *s, KType weights, KType *out)
 		{"fp8_e4m3", KT_F8_E4M3}, {"fp8_e5m2", KT_F8_E5M2}
 	};
 
-	*out = source_kv_type(weights);
+	*out = settings_kv_auto(weights);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(s, names[i].name) == 0)
 		{
@@ -235,7 +239,7 @@ settings_owner(SettingsBox *b, uint32_t dboid, uint32_t roleid)
 }
 
 static bool
-parse_number(const Row *r, const char *value, int64_t *out, Err *e)
+parse_number(const EngineSettingsRow *r, const char *value, int64_t *out, Err *e)
 {
 	char	   *end;
 	long long	v;
@@ -254,7 +258,7 @@ parse_number(const Row *r, const char *value, int64_t *out, Err *e)
 }
 
 static bool
-assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
+assign_row(SettingsBox *b, const EngineSettingsRow *r, const char *value, Err *e)
 {
 	char	   *at = (char *) &b->s + r->off;
 	int64_t		v = 0;
@@ -329,7 +333,8 @@ assign_row(SettingsBox *b, const Row *r, const char *value, Err *e)
 	return true;
 }
 
-bool
+/* ERR_INVALID for an unknown name or a bad value; nothing is changed then. */
+static bool
 settings_set(SettingsBox *b, const char *name, const char *value, Err *e)
 {
 	for (size_t i = 0; i < N_ROWS; i++)

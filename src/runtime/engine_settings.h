@@ -1,9 +1,9 @@
 /*
- * config.h
+ * engine_settings.h
  *	  The engine's settings: --set name=value at start, "config" lines later.
  */
-#ifndef VLLM_ENGINE_CONFIG_H
-#define VLLM_ENGINE_CONFIG_H
+#ifndef VLLM_RUNTIME_ENGINE_SETTINGS_H
+#define VLLM_RUNTIME_ENGINE_SETTINGS_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "kernels.h"
-#include "wire/cpulist.h"
+#include "ipc/cpu_list.h"
 
 #define KV_CACHE_BYTES	(INT64_C(512) << 20)
 #define GPU_PART_LEAST	0.05		/* gpu_memory_utilization */
@@ -19,10 +19,12 @@
 #define LORA_MAX_CACHED	4096	/* adapters of a model in memory */
 #define LORA_RANKS		"1, 8, 16, 32, 64, 128, 256, 320 and 512"	/* of max_lora_rank */
 
+#define LOGPROBS_MAX	20		/* logprobs that a request may ask for where vllm.max_logprobs is not set */
+
 typedef struct Settings
 {
 	int			cpu_threads;	/* compute threads; 0 = one for each CPU that may be used */
-	char		cpu_affinity[CPULIST_LEN];	/* "" = not pinned, "auto", or a list (wire/cpulist.h) */
+	char		cpu_affinity[CPULIST_LEN];	/* "" = not pinned, "auto", or a list (ipc/cpu_list.h) */
 	char		cpu_isa[32];	/* "auto" or a kernel set's name */
 	char		device[128];	/* auto, cpu, cuda, cuda:N, or cuda:N,cuda:N... */
 	char		device_library[1024];	/* "" = beside the engine (devices.h) */
@@ -37,7 +39,7 @@ typedef struct Settings
 	bool		enable_eplb;	/* ... and move */
 	char		eplb_config[1024];	/* a JSON object, "" = none; checked when a model is loaded */
 	int			max_num_seqs;
-	int			max_num_batched_tokens; /* either 0: by the machine (sizing.h) */
+	int			max_num_batched_tokens; /* either 0: by the machine (batch_limits.h) */
 	int			max_num_partial_prefills;	/* 0 = any number */
 	int			max_long_partial_prefills;
 	int			long_prefill_token_threshold;	/* 0 = no prompt is long */
@@ -54,7 +56,7 @@ typedef struct Settings
 	char		huge_pages[8];	/* try, off, on */
 	char		seccomp[8];		/* on, off, require: when the process starts */
 	char		repack_cache[1024]; /* directory of packed weights, "" = none */
-	char		logits_processors[1024];	/* library:symbol, ...; "" = none (plugins.h) */
+	char		logits_processors[1024];	/* library:symbol, ...; "" = none (logits_processors.h) */
 	int			hang_timeout_ms;	/* 0 = for ever */
 	int			step_target_ms; /* 0 = the token budget alone */
 	bool		batch_invariant;
@@ -88,8 +90,6 @@ typedef struct SettingsBox
 void		settings_box_init(SettingsBox *b);
 void		settings_get(SettingsBox *b, Settings *out);
 bool		settings_equal(const Settings *a, const Settings *b);
-/* ERR_INVALID for an unknown name or a bad value; nothing is changed then. */
-bool		settings_set(SettingsBox *b, const char *name, const char *value, Err *e);
 /* The same for one "name=value" text. */
 bool		settings_assign(SettingsBox *b, const char *text, Err *e);
 /* Among whose requests one of this role and database shares K and V: ReqSpec.owner. */
@@ -99,6 +99,8 @@ int			settings_threads(const Settings *s);
 
 /* Bytes of a model's KV cache on CPUs; of its option, 0 = it has none. */
 int64_t		settings_kv_bytes(int64_t option, const Settings *s);
+/* KV type "auto": as precise as the weights, quantized weights with half */
+KType		settings_kv_auto(KType weights);
 /* A type of the KV cache by its name; auto: what a model with such weights takes.  False: there is no such. */
 bool		settings_kv_type(const char *s, KType weights, KType *out);
 #define KV_DTYPES "auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2"

@@ -1,16 +1,16 @@
 /*
- * syscalls.c
- *	  The system calls of the engine and its ranks, out of syscalls.def.
+ * engine_syscalls.c
+ *	  The system calls of the engine and its ranks, out of engine_syscalls.def.
  *
- * Tested by tests/unit/test_seccomp.c.
+ * Tested by tests/unit/base/test_seccomp.c.
  */
-#include "engine/syscalls.h"
+#include "runtime/engine_syscalls.h"
 
-#include "base/seccomp_rules.h"
-#include "engine/devices.h"
+#include "base/sandbox/seccomp_rules.h"
+#include "runtime/devices.h"
 
 const SeccompRule engine_syscalls[] = {
-#include "engine/syscalls.def"
+#include "runtime/engine_syscalls.def"
 };
 
 const size_t engine_n_syscalls = sizeof(engine_syscalls) / sizeof(engine_syscalls[0]);

@@ -1,13 +1,13 @@
 /*
- * syscalls.h
- *	  The rows of syscalls.def.
+ * engine_syscalls.h
+ *	  The rows of engine_syscalls.def.
  */
-#ifndef VLLM_ENGINE_SYSCALLS_H
-#define VLLM_ENGINE_SYSCALLS_H
+#ifndef VLLM_RUNTIME_ENGINE_SYSCALLS_H
+#define VLLM_RUNTIME_ENGINE_SYSCALLS_H
 
-#include "base/seccomp.h"
+#include "base/sandbox/seccomp.h"
 
-#include "engine/config.h"
+#include "runtime/engine_settings.h"
 
 extern const SeccompRule engine_syscalls[];
 extern const size_t engine_n_syscalls;

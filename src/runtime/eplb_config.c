@@ -2,9 +2,9 @@
  * eplb_config.c
  *	  The object eplb_config, with vLLM's keys.
  *
- * A key is a row here; one that is unknown is an error.  Tested by tests/unit/test_eplb.c.
+ * A key is a row here; one that is unknown is an error.  Tested by tests/unit/model/test_eplb.c.
  */
-#include "engine/eplb_config.h"
+#include "runtime/eplb_config.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -22,18 +22,18 @@ typedef enum KeyKind
 	KEY_INT, KEY_BOOL, KEY_ASYNC, KEY_POLICY
 } KeyKind;
 
-typedef struct Key
+typedef struct EplbConfigKey
 {
 	const char *name;
 	KeyKind		kind;
 	size_t		off;
 	double		min;
 	double		max;
-} Key;
+} EplbConfigKey;
 
 #define OFF(f) offsetof(EplbConf, f)
 
-static const Key keys[] = {
+static const EplbConfigKey keys[] = {
 	{"window_size", KEY_INT, OFF(window), 1, 1000000},
 	{"step_interval", KEY_INT, OFF(interval), 1, 1000000},
 	{"num_redundant_experts", KEY_INT, OFF(redundant), 0, KROUTE_MAX_EXPERTS},
@@ -56,7 +56,7 @@ bad_key(const cJSON *v, Err *e, const char *must)
 }
 
 static bool
-take_key(const cJSON *v, const Key *k, EplbConf *c, Err *e)
+take_key(const cJSON *v, const EplbConfigKey *k, EplbConf *c, Err *e)
 {
 	char		must[80];
 

@@ -2,8 +2,8 @@
  * eplb_config.h
  *	  How experts move between ranks: what the settings enable_eplb and eplb_config say.
  */
-#ifndef VLLM_ENGINE_EPLB_CONFIG_H
-#define VLLM_ENGINE_EPLB_CONFIG_H
+#ifndef VLLM_RUNTIME_EPLB_CONFIG_H
+#define VLLM_RUNTIME_EPLB_CONFIG_H
 
 #include "base/err.h"
 #include "model/model.h"

@@ -1,5 +1,5 @@
 /*
- * gpumem.c
+ * gpu_memory_plan.c
  *	  A device's memory, divided.
  *
  *		kv = total * utilization - (total - free, behind the last stage)
@@ -11,9 +11,9 @@
  * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is free
  * in the end decides.
  *
- * Tested by tests/unit/test_gpumem.c on a device that is a number.
+ * Tested by tests/unit/runtime/test_gpumem.c on a device that is a number.
  */
-#include "engine/gpumem.h"
+#include "runtime/gpu_memory_plan.h"
 
 #include <stdio.h>
 

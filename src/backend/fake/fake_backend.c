@@ -1,24 +1,24 @@
 /*
- * fake.c
+ * fake_backend.c
  *	  A backend without a model: deterministic answers, so that everything around
  *	  the model can be tested without one.  docs/testing.md is its manual.
  *
  * A request's answer is its prompt's words in upper case, one token a word (with a
  * grammar what fake_grammar.c makes of it);
  * markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
- * Vectors, scores and labels are fake_pool.c's; markers work on them, too.
+ * Vectors, scores and labels are fake_pooling.c's; markers work on them, too.
  * The step loop finishes at most fake_batch requests per step of fake_step_ms.
  *
  * One mutex per instance guards its list of requests and its counters; sinks are
  * called on the step thread without it.  The request log is the one file-scope
  * variable (tests have one engine per process).
  *
- * Tested by tests/unit/test_fake.c.
+ * Tested by tests/unit/backend/test_fake.c.
  */
-#include "engine/fake_grammar.h"
-#include "engine/fake_out.h"
-#include "engine/fake_pool.h"
-#include "engine/trace.h"
+#include "backend/fake/fake_grammar.h"
+#include "backend/fake/fake_logprobs.h"
+#include "backend/fake/fake_pooling.h"
+#include "core/trace.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -29,7 +29,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/alloc.h"
+#include "runtime/engine_settings.h"
 
 #define BLOCK_TOKENS	16
 #define KV_BYTES_PER_TOKEN 1024
@@ -64,7 +65,7 @@ struct Req
 	bool		counted;		/* as running */
 };
 
-struct Inst
+struct BackendModel
 {
 	pthread_mutex_t lock;
 	Req		   *head;			/* in order of arrival */
@@ -256,7 +257,7 @@ apply_stop(Req *r)
 }
 
 static void
-make_answer(Inst *in, Req *r)
+make_answer(BackendModel *in, Req *r)
 {
 	const GenParams *p = &r->spec.params;
 	const char *say;
@@ -317,7 +318,7 @@ n_answers(const Req *r)
 
 /* Answer i, of which the first has been made: the same words, and the next seeds. */
 static void
-other_answer(Inst *in, const Req *r, int i, Buf *text)
+other_answer(BackendModel *in, const Req *r, int i, Buf *text)
 {
 	const GenParams *p = &r->spec.params;
 	size_t		words = r->words < r->answer.len ? r->words : r->answer.len;
@@ -333,7 +334,7 @@ other_answer(Inst *in, const Req *r, int i, Buf *text)
 
 /* The end of the first answer, and then all of the others. */
 static void
-send_ends(Inst *in, Req *r, ReqEvent *ev)
+send_ends(BackendModel *in, Req *r, ReqEvent *ev)
 {
 	ReqFinish	finish = ev->finish;
 	int			n = n_answers(r);
@@ -376,7 +377,7 @@ send_ends(Inst *in, Req *r, ReqEvent *ev)
 }
 
 static void
-send_event(Inst *in, Req *r, size_t upto, ReqFinish finish, const Err *err)
+send_event(BackendModel *in, Req *r, size_t upto, ReqFinish finish, const Err *err)
 {
 	size_t		from = r->sent > 0 ? (size_t) r->cuts.data[r->sent - 1] : 0;
 	size_t		to = upto > 0 ? (size_t) r->cuts.data[upto - 1] : 0;
@@ -437,7 +438,7 @@ req_free(Req *r)
 {
 	genparams_free(&r->spec.params);
 	grammar_unref(r->spec.grammar);
-	thoughts_free(r->spec.thoughts);
+	rbudget_free(r->spec.thoughts);
 	poolspec_free(&r->spec.pool);
 	intvec_free(&r->spec.prompt);
 	mem_free(r->spec.embeds);
@@ -449,7 +450,7 @@ req_free(Req *r)
 
 /* "@error", "@error:SQLSTATE:text" */
 static bool
-fake_error(const Inst *in, const char *prompt, Err *e)
+fake_error(const BackendModel *in, const char *prompt, Err *e)
 {
 	bool		flag;
 	const char *v = marker(prompt, "error", &flag);
@@ -491,7 +492,7 @@ text_of_ids(const IntVec *ids)
 
 /* First touch on the step thread: the answer, and when it is due (0 = now). */
 static int64_t
-start(Inst *in, Req *r)
+start(BackendModel *in, Req *r)
 {
 	int64_t		delay;
 
@@ -514,7 +515,7 @@ start(Inst *in, Req *r)
 
 /* Advance one due request; true when it is finished, else *due says when to go on. */
 static bool
-advance(Inst *in, Req *r, bool cancelled, int64_t *due)
+advance(BackendModel *in, Req *r, bool cancelled, int64_t *due)
 {
 	Err			e;
 
@@ -560,7 +561,7 @@ advance(Inst *in, Req *r, bool cancelled, int64_t *due)
 /* ---- the backend's functions ---- */
 
 static void
-fake_facts(const Inst *in, ModelFacts *out)
+fake_facts(const BackendModel *in, ModelFacts *out)
 {
 	*out = (ModelFacts)
 	{
@@ -569,14 +570,14 @@ fake_facts(const Inst *in, ModelFacts *out)
 	};
 }
 
-static Inst *
+static BackendModel *
 fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		  LoadProgress progress, void *ctx, Err *e)
 {
 	static const char source[] =
 		"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 		"{{ 'assistant:' if add_generation_prompt }}";
-	Inst	   *in;
+	BackendModel *in;
 	int64_t		ms = 0;
 	int64_t		kv = settings_kv_bytes(o->kv_cache_memory_bytes, s);
 
@@ -596,7 +597,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 		err_set(e, ERR_BAD_FILE, "fake load failure");
 		return NULL;
 	}
-	in = mem_zalloc(sizeof(Inst));
+	in = mem_zalloc(sizeof(BackendModel));
 	in->chat = chat_new();
 	if (strcmp(path, "/fake/mute") != 0)
 		chat_template(in->chat, "default", source, sizeof(source) - 1);
@@ -616,7 +617,7 @@ fake_load(const char *path, const ModelOpts *o, const Settings *s,
 static bool
 fake_check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e)
 {
-	Inst		in = {.max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN};
+	BackendModel in = {.max_len = o->max_model_len > 0 ? o->max_model_len : FAKE_MAX_LEN};
 
 	in.st.kv_bytes = settings_kv_bytes(o->kv_cache_memory_bytes, s);
 	if (strcmp(path, "/fake/bad") == 0)
@@ -637,7 +638,7 @@ fake_inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json,
 }
 
 static void
-fake_free(Inst *in)
+fake_free(BackendModel *in)
 {
 	Req		   *r = in->head;
 
@@ -655,7 +656,7 @@ fake_free(Inst *in)
 }
 
 static bool
-fake_encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
+fake_encode(const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
 {
 	static const char slow[] = "@encode:";
 	char		ms[8];
@@ -682,14 +683,14 @@ fake_encode(const Inst *in, const char *s, size_t n, unsigned flags, IntVec *out
 }
 
 static bool
-fake_encode_marked(const Inst *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
+fake_encode_marked(const BackendModel *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
 {
 	(void) marks;
 	return fake_encode(in, s, n, 0, out, e);
 }
 
 static bool
-fake_token_starts(const Inst *in, const char *s, size_t n, IntVec *out, Err *e)
+fake_token_starts(const BackendModel *in, const char *s, size_t n, IntVec *out, Err *e)
 {
 	(void) in, (void) s, (void) e;
 	for (size_t i = 0; i < n; i++)
@@ -698,7 +699,7 @@ fake_token_starts(const Inst *in, const char *s, size_t n, IntVec *out, Err *e)
 }
 
 static const ChatModel *
-fake_chat(const Inst *in)
+fake_chat(const BackendModel *in)
 {
 	return in->chat;
 }
@@ -736,7 +737,7 @@ fake_lora_check(const char *path, LoraInfo *out, Err *e)
 }
 
 static LoraAdapter *
-fake_lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *e)
+fake_lora_load(const BackendModel *in, const char *path, const LoraLimits *limits, Err *e)
 {
 	LoraAdapter *a = mem_zalloc(sizeof(LoraAdapter));
 
@@ -752,7 +753,7 @@ fake_lora_load(const Inst *in, const char *path, const LoraLimits *limits, Err *
 
 /* Tokens of answers have no text of their own. */
 static void
-fake_piece(const Inst *in, int32_t id, Buf *out)
+fake_piece(const BackendModel *in, int32_t id, Buf *out)
 {
 	(void) in;
 	if (id >= 0 && id < 256)
@@ -762,7 +763,7 @@ fake_piece(const Inst *in, int32_t id, Buf *out)
 }
 
 static bool
-fake_decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
+fake_decode(const BackendModel *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
 {
 	(void) in;
 	(void) flags;
@@ -776,14 +777,14 @@ fake_decode(const Inst *in, const int32_t *ids, size_t n, unsigned flags, Buf *o
 }
 
 static bool
-fake_prepare_grammar(Inst *in, Err *e)
+fake_prepare_grammar(BackendModel *in, Err *e)
 {
 	(void) in, (void) e;
 	return true;
 }
 
 static bool
-fake_normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+fake_normalize(const BackendModel *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
 {
 	int			room;
 
@@ -811,13 +812,13 @@ fake_normalize(const Inst *in, GenParams *p, unsigned given, const IntVec *promp
 }
 
 static bool
-fake_pool(const Inst *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
+fake_pool(const BackendModel *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
 {
 	return fakepool_make(in->tasks, in->max_len, pr, out, extra, e);
 }
 
 static const char *const *
-fake_labels(const Inst *in, PoolTask task)
+fake_labels(const BackendModel *in, PoolTask task)
 {
 	(void) in;
 	return fakepool_labels(task);
@@ -825,14 +826,14 @@ fake_labels(const Inst *in, PoolTask task)
 
 /* A token's row: the byte that it is, and zeros. */
 static int
-fake_embed_width(const Inst *in)
+fake_embed_width(const BackendModel *in)
 {
 	(void) in;
 	return EMBED_WIDTH;
 }
 
 static size_t
-fake_token_rows(const Inst *in, const int32_t *ids, size_t n, float *out)
+fake_token_rows(const BackendModel *in, const int32_t *ids, size_t n, float *out)
 {
 	(void) in;
 	memset(out, 0, n * EMBED_WIDTH * sizeof(float));
@@ -858,7 +859,7 @@ read_rows(ReqSpec *spec)
 }
 
 static void
-fake_submit(Inst *in, ReqSpec *spec)
+fake_submit(BackendModel *in, ReqSpec *spec)
 {
 	Req		   *r = mem_zalloc(sizeof(Req));
 
@@ -881,7 +882,7 @@ fake_submit(Inst *in, ReqSpec *spec)
 }
 
 static void
-fake_cancel(Inst *in, uint64_t id)
+fake_cancel(BackendModel *in, uint64_t id)
 {
 	pthread_mutex_lock(&in->lock);
 	for (Req *r = in->head; r != NULL; r = r->next)
@@ -894,7 +895,7 @@ fake_cancel(Inst *in, uint64_t id)
 }
 
 static int64_t
-fake_next_due(Inst *in, int lane)
+fake_next_due(BackendModel *in, int lane)
 {
 	int64_t		due = INT64_MAX;
 
@@ -909,7 +910,7 @@ fake_next_due(Inst *in, int lane)
 
 /* Blocks grow with the tokens sent; under lock. */
 static void
-update_blocks(Inst *in, Req *r)
+update_blocks(BackendModel *in, Req *r)
 {
 	int			blocks = (int) (((size_t) r->n_prompt + r->sent + BLOCK_TOKENS - 1) / BLOCK_TOKENS);
 
@@ -919,7 +920,7 @@ update_blocks(Inst *in, Req *r)
 
 /* Take r off the list and count it; under lock. */
 static void
-retire(Inst *in, Req *r, bool cancelled)
+retire(BackendModel *in, Req *r, bool cancelled)
 {
 	Req		  **pp = &in->head;
 
@@ -941,7 +942,7 @@ retire(Inst *in, Req *r, bool cancelled)
 }
 
 static void
-fake_step(Inst *in, int lane, const Settings *s)
+fake_step(BackendModel *in, int lane, const Settings *s)
 {
 	int64_t		start = clock_us();
 	int			n = 0;
@@ -1005,7 +1006,7 @@ fake_step(Inst *in, int lane, const Settings *s)
 }
 
 static void
-set_resting(Inst *in, bool resting)
+set_resting(BackendModel *in, bool resting)
 {
 	pthread_mutex_lock(&in->lock);
 	in->resting = resting;
@@ -1013,14 +1014,14 @@ set_resting(Inst *in, bool resting)
 }
 
 static void
-fake_rest(Inst *in, bool free_kv)
+fake_rest(BackendModel *in, bool free_kv)
 {
 	(void) free_kv;
 	set_resting(in, true);
 }
 
 static bool
-fake_go_on(Inst *in, Err *e)
+fake_go_on(BackendModel *in, Err *e)
 {
 	(void) e;
 	set_resting(in, false);
@@ -1028,7 +1029,7 @@ fake_go_on(Inst *in, Err *e)
 }
 
 static void
-fake_stats(const Inst *in, CoreStats *out)
+fake_stats(const BackendModel *in, CoreStats *out)
 {
 	pthread_mutex_lock((pthread_mutex_t *) &in->lock);
 	*out = in->st;
@@ -1037,7 +1038,7 @@ fake_stats(const Inst *in, CoreStats *out)
 }
 
 static bool
-fake_check_state(const Inst *in, Err *e)
+fake_check_state(const BackendModel *in, Err *e)
 {
 	int64_t		blocks = 0;
 	int64_t		live = 0;

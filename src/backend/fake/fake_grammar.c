@@ -4,9 +4,9 @@
  *	  text that the grammar forces, and where it leaves a choice the byte that ends
  *	  things soonest.
  *
- * Tokens are bytes, and forced text is one token.  Tested by tests/unit/test_fake.c.
+ * Tokens are bytes, and forced text is one token.  Tested by tests/unit/backend/test_fake.c.
  */
-#include "engine/fake_grammar.h"
+#include "backend/fake/fake_grammar.h"
 
 #include <string.h>
 

@@ -2,10 +2,10 @@
  * fake_grammar.h
  *	  Answers of the fake that fit a grammar.
  */
-#ifndef VLLM_ENGINE_FAKE_GRAMMAR_H
-#define VLLM_ENGINE_FAKE_GRAMMAR_H
+#ifndef VLLM_BACKEND_FAKE_FAKE_GRAMMAR_H
+#define VLLM_BACKEND_FAKE_FAKE_GRAMMAR_H
 
-#include "engine/core.h"
+#include "core/core.h"
 
 /*
  * Append the prompt if it is of the grammar's language, else a short text that is; cuts:

@@ -1,13 +1,13 @@
 /*
- * fake_out.c
+ * fake_logprobs.c
  *	  Made-up log-probabilities of the backend without a model.
  *
  * Each token is the likeliest, with FAKE_LOGPROB; those behind it are the ids 1, 2, ... with
- * -1, -2, ...  Tested by tests/unit/test_fake.c.
+ * -1, -2, ...  Tested by tests/unit/backend/test_fake.c.
  */
-#include "engine/fake_out.h"
+#include "backend/fake/fake_logprobs.h"
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* One position: its own token, then n more. */
 static void

@@ -1,11 +1,11 @@
 /*
- * fake_out.h
+ * fake_logprobs.h
  *	  Made-up log-probabilities of the backend without a model.
  */
-#ifndef VLLM_ENGINE_FAKE_OUT_H
-#define VLLM_ENGINE_FAKE_OUT_H
+#ifndef VLLM_BACKEND_FAKE_FAKE_LOGPROBS_H
+#define VLLM_BACKEND_FAKE_FAKE_LOGPROBS_H
 
-#include "engine/core.h"
+#include "core/core.h"
 
 #define FAKE_LOGPROB (-0.25)	/* of each token that an answer has */
 

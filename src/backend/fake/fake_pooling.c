@@ -1,5 +1,5 @@
 /*
- * fake_pool.c
+ * fake_pooling.c
  *	  The fake's vectors, scores and labels: functions of the words of a text.
  *
  *	embed			a sum over words of vectors made of the word's hash, so that texts
@@ -14,16 +14,16 @@
  * Tokens are bytes, as everywhere in the fake; only the rows of token tasks are
  * pieces of at most PIECE characters.
  *
- * Any thread: nothing here has state.  Tested by tests/unit/test_fake.c.
+ * Any thread: nothing here has state.  Tested by tests/unit/backend/test_fake.c.
  */
-#include "engine/fake_pool.h"
+#include "backend/fake/fake_pooling.h"
 
 #include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "text/utf8.h"
 
 #define PIECE	6				/* characters */
@@ -36,12 +36,6 @@ static const char *const unkind_words[] = {"bad", "awful", "hate", "sad", "broke
 
 /* ---- words ---- */
 
-typedef struct Span
-{
-	const char *s;
-	size_t		n;
-} Span;
-
 static bool
 in_word(char c)
 {
@@ -50,7 +44,7 @@ in_word(char c)
 
 /* The next word from *at on; false: there is none. */
 static bool
-next_word(Span text, size_t *at, Span *word)
+next_word(PoolText text, size_t *at, PoolText *word)
 {
 	while (*at < text.n && !in_word(text.s[*at]))
 		(*at)++;
@@ -62,7 +56,7 @@ next_word(Span text, size_t *at, Span *word)
 }
 
 static bool
-same_word(Span a, const char *b, size_t n)
+same_word(PoolText a, const char *b, size_t n)
 {
 	if (a.n != n)
 		return false;
@@ -73,7 +67,7 @@ same_word(Span a, const char *b, size_t n)
 }
 
 static uint32_t
-word_hash(Span w)
+word_hash(PoolText w)
 {
 	uint32_t	h = 2166136261u;	/* FNV-1a */
 
@@ -83,7 +77,7 @@ word_hash(Span w)
 }
 
 static bool
-is_one_of(Span w, const char *const *list)
+is_one_of(PoolText w, const char *const *list)
 {
 	for (; *list != NULL; list++)
 		if (same_word(w, *list, strlen(*list)))
@@ -92,10 +86,10 @@ is_one_of(Span w, const char *const *list)
 }
 
 static bool
-has_word(Span text, Span word)
+has_word(PoolText text, PoolText word)
 {
 	size_t		at = 0;
-	Span		w;
+	PoolText w;
 
 	while (next_word(text, &at, &w))
 		if (same_word(w, word.s, word.n))
@@ -104,7 +98,7 @@ has_word(Span text, Span word)
 }
 
 /* A sequence's bytes, owned by the caller. */
-static Span
+static PoolText
 seq_text(const PoolSeq *s)
 {
 	char	   *t = mem_alloc(s->ids.len + 1);
@@ -112,7 +106,7 @@ seq_text(const PoolSeq *s)
 	for (size_t i = 0; i < s->ids.len; i++)
 		t[i] = (char) s->ids.data[i];
 	t[s->ids.len] = '\0';
-	return (Span) {t, s->ids.len};
+	return (PoolText) {t, s->ids.len};
 }
 
 char *
@@ -123,7 +117,7 @@ fakepool_text(const PoolSpec *s)
 	buf_addstr(&b, "");
 	for (int i = 0; i < s->n_seqs; i++)
 	{
-		Span		t = seq_text(&s->seqs[i]);
+		PoolText t = seq_text(&s->seqs[i]);
 
 		if (i > 0)
 			buf_addc(&b, '\n');
@@ -135,23 +129,23 @@ fakepool_text(const PoolSpec *s)
 
 /* ---- pieces of words: the rows of token tasks ---- */
 
-typedef struct Piece
+typedef struct FakePoolingPiece
 {
-	Span		text;			/* n = 0: a special token */
+	PoolText text;			/* n = 0: a special token */
 	int			from,
 				to;				/* characters in the text */
-} Piece;
+} FakePoolingPiece;
 
 typedef struct Pieces
 {
-	Piece	   *p;
+	FakePoolingPiece *p;
 	int			n;
 } Pieces;
 
 static void
-add_piece(Pieces *all, Piece p)
+add_piece(Pieces *all, FakePoolingPiece p)
 {
-	all->p = mem_realloc(all->p, (size_t) (all->n + 1) * sizeof(Piece));
+	all->p = mem_realloc(all->p, (size_t) (all->n + 1) * sizeof(FakePoolingPiece));
 	all->p[all->n++] = p;
 }
 
@@ -166,20 +160,20 @@ count_chars(const char *s, const char *end)
 }
 
 static Pieces
-pieces_of(Span text)
+pieces_of(PoolText text)
 {
 	Pieces		all = {0};
 	size_t		at = 0;
-	Span		w;
+	PoolText w;
 
-	add_piece(&all, (Piece) {0});
+	add_piece(&all, (FakePoolingPiece) {0});
 	while (next_word(text, &at, &w))
 	{
 		int			from = count_chars(text.s, w.s);
 
 		while (w.n > 0)
 		{
-			Piece		p = {.text = {w.s, 0},.from = from};
+			FakePoolingPiece p = {.text = {w.s, 0},.from = from};
 
 			for (int i = 0; i < PIECE && w.n > 0; i++)
 			{
@@ -195,7 +189,7 @@ pieces_of(Span text)
 			add_piece(&all, p);
 		}
 	}
-	add_piece(&all, (Piece) {0});
+	add_piece(&all, (FakePoolingPiece) {0});
 	return all;
 }
 
@@ -229,7 +223,7 @@ check(unsigned tasks, const PoolRequest *pr, Err *e)
 		err_set(e, ERR_INVALID, "dimensions must be at most %d", FAKE_WIDTH);
 		return err_detail(e, "parameter=dimensions, value=%d", pr->dimensions);
 	}
-	if (pr->prompt_name.n > 0 && !same_word((Span) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
+	if (pr->prompt_name.n > 0 && !same_word((PoolText) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
 	{
 		err_set(e, ERR_INVALID, "the model has no prompt \"%.*s\"", (int) pr->prompt_name.n, pr->prompt_name.s);
 		err_detail(e, "parameter=prompt_name");
@@ -312,7 +306,7 @@ put_offsets(const PoolSpec *out, PoolExtra *extra)
 {
 	for (int i = 0; i < out->n_seqs; i++)
 	{
-		Span		t = seq_text(&out->seqs[i]);
+		PoolText t = seq_text(&out->seqs[i]);
 		Pieces		all = pieces_of(t);
 
 		for (int k = 0; k < all.n; k++)
@@ -361,7 +355,7 @@ fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out,
 /* ---- answers ---- */
 
 static void
-add_vector(Span word, float *v)
+add_vector(PoolText word, float *v)
 {
 	uint32_t	h = word_hash(word);
 
@@ -370,10 +364,10 @@ add_vector(Span word, float *v)
 }
 
 static void
-bag(Span text, float *v)
+bag(PoolText text, float *v)
 {
 	size_t		at = 0;
-	Span		w;
+	PoolText w;
 	bool		any = false;
 
 	while (next_word(text, &at, &w))
@@ -386,10 +380,10 @@ bag(Span text, float *v)
 }
 
 static void
-judge(Span text, int *kind, int *unkind, int *words)
+judge(PoolText text, int *kind, int *unkind, int *words)
 {
 	size_t		at = 0;
-	Span		w;
+	PoolText w;
 
 	*kind = *unkind = *words = 0;
 	while (next_word(text, &at, &w))
@@ -404,7 +398,7 @@ judge(Span text, int *kind, int *unkind, int *words)
 static void
 label_piece(const Pieces *all, int k, float *v)
 {
-	const Piece *p = &all->p[k];
+	const FakePoolingPiece *p = &all->p[k];
 	int			at = 0;
 	bool		capital;
 
@@ -420,7 +414,7 @@ label_piece(const Pieces *all, int k, float *v)
 }
 
 static void
-answer_tokens(const PoolSpec *s, Span text, FakePooled *out)
+answer_tokens(const PoolSpec *s, PoolText text, FakePooled *out)
 {
 	Pieces		all = pieces_of(text);
 	int			width = s->task == PT_TOKEN_EMBED ? FAKE_WIDTH : 4;
@@ -447,7 +441,7 @@ answer_tokens(const PoolSpec *s, Span text, FakePooled *out)
 
 /* A row for each step_tag byte: of the words before it; else one, of all words. */
 static void
-answer_reward(const PoolSpec *s, Span text, FakePooled *out)
+answer_reward(const PoolSpec *s, PoolText text, FakePooled *out)
 {
 	int			kind,
 				unkind,
@@ -460,7 +454,7 @@ answer_reward(const PoolSpec *s, Span text, FakePooled *out)
 	{
 		if (s->step_tag >= 0 ? i == text.n || (unsigned char) text.s[i] != s->step_tag : i < text.n)
 			continue;
-		judge((Span) {text.s, i}, &kind, &unkind, &words);
+		judge((PoolText) {text.s, i}, &kind, &unkind, &words);
 		for (int j = 0; j < out->width; j++)
 			out->values[out->n_rows * out->width + j] = (float) (kind - unkind) + (float) words / 10 +
 				(s->columns.len > 0 ? (float) s->columns.data[j] : 0);
@@ -479,14 +473,14 @@ answer_choices(const PoolSpec *s, FakePooled *out)
 	for (int i = 0; i < s->n_seqs; i++)
 	{
 		const PoolSeq *q = &s->seqs[i];
-		Span		text = seq_text(q);
+		PoolText text = seq_text(q);
 		size_t		from = (size_t) q->scored_at;
 		size_t		at = from;
-		Span		w;
+		PoolText w;
 		bool		likely = s->join == PJ_CHOICES;
 
 		while (likely && next_word(text, &at, &w))
-			likely = has_word((Span) {text.s, from}, w);
+			likely = has_word((PoolText) {text.s, from}, w);
 		out->values = mem_realloc(out->values, ((size_t) n + text.n) * sizeof(float));
 		for (size_t k = from; k < text.n; k++)
 			out->values[n++] = likely ? -0.125f : -0.25f * (float) (1 + (unsigned char) text.s[k] % 7);
@@ -499,7 +493,7 @@ answer_choices(const PoolSpec *s, FakePooled *out)
 
 /* One row of all sequences' words. */
 static void
-answer_text(const PoolSpec *s, Span text, FakePooled *out)
+answer_text(const PoolSpec *s, PoolText text, FakePooled *out)
 {
 	int			kind,
 				unkind,
@@ -528,7 +522,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 
 	for (int i = 0; i < 2; i++)
 	{
-		Span		t = seq_text(&s->seqs[i]);
+		PoolText t = seq_text(&s->seqs[i]);
 
 		bag(t, v[i]);
 		(void) pool_finish(PA_LENGTH1, 0, v[i], FAKE_WIDTH);
@@ -544,7 +538,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 void
 fakepool_answer(const PoolSpec *s, FakePooled *out)
 {
-	Span		text;
+	PoolText text;
 
 	memset(out, 0, sizeof(*out));
 	if (s->task == PT_LOGPROBS)

@@ -1,11 +1,11 @@
 /*
- * fake_pool.h
+ * fake_pooling.h
  *	  The fake's vectors, scores and labels.  docs/testing.md is its manual.
  */
-#ifndef VLLM_ENGINE_FAKE_POOL_H
-#define VLLM_ENGINE_FAKE_POOL_H
+#ifndef VLLM_BACKEND_FAKE_FAKE_POOLING_H
+#define VLLM_BACKEND_FAKE_FAKE_POOLING_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 #define FAKE_WIDTH	16			/* of an embedding */
 

@@ -1,5 +1,5 @@
 /*
- * late.c
+ * late_interaction.c
  *	  Late interaction: models whose token vectors are compared one by one (ColBERT, Khattab and
  *	  Zaharia 2020, arXiv:2004.12832).
  *
@@ -7,14 +7,14 @@
  * length.  A query is filled up with [MASK] tokens, whose vectors count, though the query's own tokens
  * don't attend to them unless the model was trained so.  Of documents punctuation may not count.
  *
- * Configuration keys are those of load/stconfig.c; sentence-transformers' MultiVectorEncoder is what
+ * Configuration keys are those of loader/sentence_transformers_config.c; sentence-transformers' MultiVectorEncoder is what
  * they mean.  Tested by tests/golden/pool_golden.c.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/poolmodel.h"
+#include "base/alloc.h"
+#include "backend/pooling/pooling_model.h"
 
 PoolSide
 late_side(const PoolModel *m, const char *prompt, size_t n)

@@ -1,5 +1,5 @@
 /*
- * choices.c
+ * loglikelihood_inputs.c
  *	  From a prompt and its continuations to the sequences of a WK_LOGPROBS request.
  *
  * How likely is " Paris" behind "The capital of France is"?  Tokens are not cut where
@@ -16,19 +16,19 @@
  * A model needs a token to begin with: where the tokenizer adds none, and nothing else is
  * in front of what is scored, its BOS or EOS is put there.
  *
- * Any thread.  Tested by tests/unit/test_choices.c.
+ * Any thread.  Tested by tests/unit/backend/test_choices.c.
  */
-#include "engine/choices.h"
+#include "backend/pooling/loglikelihood_inputs.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* Prompt and continuation are tokenized together, so a long prompt costs once per choice. */
 #define MAX_TEXT	((size_t) 16 << 20)
 
-typedef struct Maker
+typedef struct LoglikelihoodInputsMaker
 {
 	const Tok  *tok;
 	int			vocab_size;
@@ -38,7 +38,7 @@ typedef struct Maker
 	IntVec		context;		/* tokens of the prompt, with the head */
 	Buf			text;			/* scratch: prompt and continuation */
 	Buf			marks;
-} Maker;
+} LoglikelihoodInputsMaker;
 
 static bool
 bad_input(Err *e, const char *param, const char *what)
@@ -51,7 +51,7 @@ bad_input(Err *e, const char *param, const char *what)
 
 /* What is added in front of a text; not what is added behind it, where the model goes on. */
 static bool
-find_head(Maker *m, Err *e)
+find_head(LoglikelihoodInputsMaker *m, Err *e)
 {
 	IntVec		all = {0},
 				bare = {0};
@@ -71,7 +71,7 @@ find_head(Maker *m, Err *e)
 /* The first n bytes of the prompt, and a continuation; marked: neither a user's prompt nor a
  * continuation can spell a special token in a chat. */
 static bool
-encode(Maker *m, size_t n, PoolText more, IntVec *out, Err *e)
+encode(LoglikelihoodInputsMaker *m, size_t n, PoolText more, IntVec *out, Err *e)
 {
 	if (m->pr->text.s == NULL)
 	{
@@ -112,7 +112,7 @@ context_bytes(const PoolRequest *pr)
 /* ---- sequences ---- */
 
 static bool
-check_ids(const Maker *m, Err *e)
+check_ids(const LoglikelihoodInputsMaker *m, Err *e)
 {
 	for (size_t i = 0; i < m->pr->ids.len; i++)
 		if (m->pr->ids.data[i] < 0 || m->pr->ids.data[i] >= m->vocab_size)
@@ -126,7 +126,7 @@ check_ids(const Maker *m, Err *e)
 
 /* The last token is not computed. */
 static bool
-fits(const Maker *m, size_t n, const char *what, Err *e)
+fits(const LoglikelihoodInputsMaker *m, size_t n, const char *what, Err *e)
 {
 	if (n <= (size_t) m->max_len + 1)
 		return true;
@@ -135,7 +135,7 @@ fits(const Maker *m, size_t n, const char *what, Err *e)
 
 /* Something to begin with. */
 static bool
-add_first(const Maker *m, IntVec *ids, const char *param, Err *e)
+add_first(const LoglikelihoodInputsMaker *m, IntVec *ids, const char *param, Err *e)
 {
 	int32_t		id = tok_bos(m->tok) >= 0 ? tok_bos(m->tok) : tok_eos(m->tok);
 
@@ -156,7 +156,7 @@ same_tokens(const IntVec *a, const IntVec *b)
 }
 
 static bool
-encode_choices(Maker *m, PoolSpec *out, Err *e)
+encode_choices(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 {
 	const PoolRequest *pr = m->pr;
 
@@ -175,7 +175,7 @@ encode_choices(Maker *m, PoolSpec *out, Err *e)
 
 /* Cut what all begin with off the sequences. */
 static bool
-share_prompt(Maker *m, PoolSpec *out, Err *e)
+share_prompt(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 {
 	size_t		n = m->context.len;
 
@@ -216,7 +216,7 @@ join_one(PoolSpec *out)
 }
 
 static bool
-make_choices(Maker *m, PoolSpec *out, Err *e)
+make_choices(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 {
 	const PoolRequest *pr = m->pr;
 
@@ -234,7 +234,7 @@ make_choices(Maker *m, PoolSpec *out, Err *e)
 
 /* No continuation: how likely is each token of the text itself? */
 static bool
-make_text(Maker *m, PoolSpec *out, Err *e)
+make_text(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 {
 	if (m->pr->text.s != NULL && m->pr->text.n == 0)
 		return bad_input(e, "input", "input must not be empty");
@@ -253,7 +253,7 @@ make_text(Maker *m, PoolSpec *out, Err *e)
 bool
 choices_make(const Tok *tok, int vocab_size, int max_len, const PoolRequest *pr, PoolSpec *out, Err *e)
 {
-	Maker		m = {.tok = tok, .vocab_size = vocab_size, .max_len = max_len, .pr = pr};
+	LoglikelihoodInputsMaker m = {.tok = tok, .vocab_size = vocab_size, .max_len = max_len, .pr = pr};
 	bool		ok = check_ids(&m, e);
 
 	/* a template writes all of it */

@@ -1,5 +1,5 @@
 /*
- * pooling.c
+ * pooling_inputs.c
  *	  From a pooled request's texts to the sequences that the core computes.
  *
  *	 instruction + text	-> content: ids without what the post-processor adds
@@ -18,14 +18,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/choices.h"
-#include "engine/poolmodel.h"
+#include "base/alloc.h"
+#include "backend/pooling/loglikelihood_inputs.h"
+#include "backend/pooling/pooling_model.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
 /* One request on its way. */
-typedef struct Making
+typedef struct PoolingInputsMaking
 {
 	const PoolModel *m;
 	const PoolRequest *pr;
@@ -34,7 +34,7 @@ typedef struct Making
 	Err		   *e;
 	int			limit;			/* tokens of a sequence: what the model takes, or less if it was asked for */
 	bool		cut;			/* longer ones are cut, not refused */
-} Making;
+} PoolingInputsMaking;
 
 static bool
 has_task(const PoolModel *m, PoolTask t)
@@ -87,7 +87,7 @@ embeds(PoolTask t)
 
 /* May embeddings be cut to this width?  What is left of others means nothing. */
 static bool
-check_dimensions(const Making *k)
+check_dimensions(const PoolingInputsMaking *k)
 {
 	const PoolModel *m = k->m;
 	int			want = k->pr->dimensions;
@@ -119,7 +119,16 @@ check_dimensions(const Making *k)
 }
 
 static bool
-check_params(const Making *k)
+check_truncate(const PoolingInputsMaking *k)
+{
+	if (k->pr->truncate <= k->m->max_len)
+		return true;
+	return invalid(k->e, "truncate", "truncate %d is larger than the maximum model length of %d",
+				   k->pr->truncate, k->m->max_len);
+}
+
+static bool
+check_params(const PoolingInputsMaking *k)
 {
 	const PoolRequest *pr = k->pr;
 	bool		steps = pr->task == PT_REWARD || pr->task == PT_TOKEN_CLASSIFY;
@@ -136,10 +145,7 @@ check_params(const Making *k)
 						   k->m->info->pools[pr->task].width);
 	if (pr->instruction.s != NULL && pr->prompt_name.s != NULL)
 		return invalid(k->e, "prompt_name", "either an instruction or the name of one may be given, not both");
-	if (pr->truncate > k->m->max_len)
-		return invalid(k->e, "truncate", "truncate %d is larger than the maximum model length of %d", pr->truncate,
-					   k->m->max_len);
-	return check_dimensions(k);
+	return check_truncate(k) && check_dimensions(k);
 }
 
 /* What stands before a text. */
@@ -154,7 +160,7 @@ static const Before nothing = {.first = -1};
 
 /* A prompt of the model; at < 0: nothing. */
 static Before
-prompt_at(const Making *k, int at)
+prompt_at(const PoolingInputsMaking *k, int at)
 {
 	const PoolPrompt *p = at >= 0 ? &k->m->prompts[at] : NULL;
 	size_t		from;
@@ -167,7 +173,7 @@ prompt_at(const Making *k, int at)
 
 /* The prompt of a query or a document, if the model has one. */
 static Before
-side_prompt(const Making *k, PoolSide side)
+side_prompt(const PoolingInputsMaking *k, PoolSide side)
 {
 	Before		b = prompt_at(k, poolmodel_side_prompt(k->m, side));
 
@@ -177,7 +183,7 @@ side_prompt(const Making *k, PoolSide side)
 
 /* A prompt by the name that was given; no name, no prompt. */
 static bool
-named_prompt(const Making *k, Before *out)
+named_prompt(const PoolingInputsMaking *k, Before *out)
 {
 	const PoolModel *m = k->m;
 	PoolText	name = k->pr->prompt_name;
@@ -205,7 +211,7 @@ named_prompt(const Making *k, Before *out)
  * default; and a text whose token vectors are wanted is a document.
  */
 static bool
-find_before(const Making *k, Before *out)
+find_before(const PoolingInputsMaking *k, Before *out)
 {
 	const PoolRequest *pr = k->pr;
 
@@ -246,13 +252,13 @@ count_chars(PoolText t)
 
 /* Does the answer say where each of a text's tokens stands? */
 static bool
-wants_offsets(const Making *k)
+wants_offsets(const PoolingInputsMaking *k)
 {
 	return k->pr->want_offsets && k->m->info->pools[k->pr->task].n == 0;
 }
 
 static bool
-encode(const Making *k, PoolText text, IntVec *out, IntVec *offsets)
+encode(const PoolingInputsMaking *k, PoolText text, IntVec *out, IntVec *offsets)
 {
 	const char *s = text.n > 0 ? text.s : "";
 
@@ -264,7 +270,7 @@ encode(const Making *k, PoolText text, IntVec *out, IntVec *offsets)
 /* Ids of a text and what is before it, without what stands around.  offsets: where they stand in the
  * text alone, what is before it has none; may be NULL. */
 static bool
-content(const Making *k, Before before, PoolText text, IntVec *out, IntVec *offsets)
+content(const PoolingInputsMaking *k, Before before, PoolText text, IntVec *out, IntVec *offsets)
 {
 	int32_t		chars = (int32_t) count_chars(before.text);
 	Buf			b = {0};
@@ -289,7 +295,7 @@ content(const Making *k, Before before, PoolText text, IntVec *out, IntVec *offs
 }
 
 static bool
-too_long(const Making *k, size_t n, int limit)
+too_long(const PoolingInputsMaking *k, size_t n, int limit)
 {
 	bool		chunks = embeds(k->pr->task) && k->pr->pair.s == NULL;
 
@@ -301,7 +307,7 @@ too_long(const Making *k, size_t n, int limit)
 
 /* The contents, wrapped, become the next sequence. */
 static bool
-wrap(const Making *k, const IntVec *a, const IntVec *b, int limit)
+wrap(const PoolingInputsMaking *k, const IntVec *a, const IntVec *b, int limit)
 {
 	PoolSeq    *s = add_seq(k->out);
 	IntVec		types = {0};
@@ -326,7 +332,7 @@ wrap(const Making *k, const IntVec *a, const IntVec *b, int limit)
 
 /* What a text of this side may have, and what one that is cut or split is cut to. */
 static int
-side_limit(const Making *k, PoolSide side, int most)
+side_limit(const PoolingInputsMaking *k, PoolSide side, int most)
 {
 	int			limit = k->m->late.limit[side];
 
@@ -335,7 +341,7 @@ side_limit(const Making *k, PoolSide side, int most)
 
 /* Room for contents in a sequence. */
 static bool
-room(const Making *k, bool pair, PoolSide side, size_t *out)
+room(const PoolingInputsMaking *k, bool pair, PoolSide side, size_t *out)
 {
 	int			special = k->pr->add_special ? k->m->special[pair] : 0;
 	int			limit = side_limit(k, side, k->limit);
@@ -366,7 +372,7 @@ cut_pair(IntVec *a, IntVec *b, size_t room)
 /* How many of a sequence's first tokens are those of what is before a text: those that it has alone, with
  * what the tokenizer puts in front. */
 static bool
-tokens_before(const Making *k, Before before, int *out)
+tokens_before(const PoolingInputsMaking *k, Before before, int *out)
 {
 	IntVec		ids = {0};
 	IntVec		whole = {0};
@@ -400,7 +406,7 @@ lead_of(Before before, const IntVec *offsets)
 
 /* A long text's contents in pieces that fit, each with what is before the text, and wrapped. */
 static bool
-make_chunks(const Making *k, const IntVec *ids, size_t lead, size_t room, int limit)
+make_chunks(const PoolingInputsMaking *k, const IntVec *ids, size_t lead, size_t room, int limit)
 {
 	IntVec		piece = {0};
 	bool		ok = true;
@@ -427,7 +433,7 @@ make_chunks(const Making *k, const IntVec *ids, size_t lead, size_t room, int li
 /* Tokens and places of all rows of a sequence; what stands around a text has none.  offsets: of its
  * contents from token *at on, but that from the second piece on it begins with `lead` others. */
 static void
-put_offsets(const Making *k, const PoolSeq *s, int filled, size_t lead, const IntVec *offsets, size_t *at)
+put_offsets(const PoolingInputsMaking *k, const PoolSeq *s, int filled, size_t lead, const IntVec *offsets, size_t *at)
 {
 	int			front = k->pr->add_special ? tok_lead(k->m->tok, false) : 0;
 	int			back = (k->pr->add_special ? k->m->special[0] - front : 0) + filled;
@@ -456,7 +462,7 @@ put_offsets(const Making *k, const PoolSeq *s, int filled, size_t lead, const In
 
 /* What a text's sequences need beside their tokens. */
 static bool
-finish_seqs(const Making *k, Before before, int first, size_t lead, const IntVec *offsets)
+finish_seqs(const PoolingInputsMaking *k, Before before, int first, size_t lead, const IntVec *offsets)
 {
 	int			skip = 0;
 	size_t		at = 0;
@@ -480,7 +486,7 @@ finish_seqs(const Making *k, Before before, int first, size_t lead, const IntVec
 
 /* One text. */
 static bool
-make_text(const Making *k, Before before, PoolText text)
+make_text(const PoolingInputsMaking *k, Before before, PoolText text)
 {
 	IntVec		ids = {0};
 	IntVec		offsets = {0};
@@ -510,7 +516,7 @@ make_text(const Making *k, Before before, PoolText text)
 
 /* Two texts in one sequence. */
 static bool
-make_pair(const Making *k)
+make_pair(const PoolingInputsMaking *k)
 {
 	IntVec		a = {0};
 	IntVec		b = {0};
@@ -528,7 +534,7 @@ make_pair(const Making *k)
 
 /* Tokens that are given as such. */
 static bool
-make_ids(const Making *k)
+make_ids(const PoolingInputsMaking *k)
 {
 	PoolSeq    *s = add_seq(k->out);
 	size_t		n = k->pr->ids.len;
@@ -561,7 +567,7 @@ add_message(cJSON *list, const char *role, PoolText text)
 
 /* The template for pairs: the entry's option, the files', or what the model is known for. */
 static const ChatModel *
-pair_template(const Making *k)
+pair_template(const PoolingInputsMaking *k)
 {
 	if (k->pr->own_chat != NULL && chat_takes_pairs(k->pr->own_chat))
 		return k->pr->own_chat;
@@ -572,7 +578,7 @@ pair_template(const Making *k)
 
 /* The template's text of a pair, as tokens. */
 static bool
-render(const Making *k, const ChatModel *template, PoolText instruction, PoolText document, IntVec *out)
+render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction, PoolText document, IntVec *out)
 {
 	cJSON	   *list = cJSON_CreateArray();
 	cJSON	   *kwargs = cJSON_CreateObject();
@@ -610,7 +616,7 @@ render(const Making *k, const ChatModel *template, PoolText instruction, PoolTex
 
 /* The document without its last tokens, `most` of them left. */
 static bool
-cut_text(const Making *k, PoolText *text, size_t most)
+cut_text(const PoolingInputsMaking *k, PoolText *text, size_t most)
 {
 	IntVec		ids = {0};
 	IntVec		offsets = {0};
@@ -628,7 +634,7 @@ cut_text(const Making *k, PoolText *text, size_t most)
 
 /* If it is to be cut, the document is: all else is the template's. */
 static bool
-make_by_template(const Making *k, const ChatModel *template, PoolText instruction)
+make_by_template(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction)
 {
 	PoolSeq    *s = add_seq(k->out);
 	PoolText	document = k->pr->pair;
@@ -660,7 +666,7 @@ make_by_template(const Making *k, const ChatModel *template, PoolText instructio
  * of two texts that are alike, with the default prompt, so that a text and itself are the closest.
  */
 static bool
-find_both(const Making *k, Before *query, Before *document)
+find_both(const PoolingInputsMaking *k, Before *query, Before *document)
 {
 	const PoolRequest *pr = k->pr;
 
@@ -693,7 +699,7 @@ find_both(const Making *k, Before *query, Before *document)
 #define MAXSIM_MOST ((int64_t) 1 << 33)	/* products: two texts of 8,192 tokens with vectors of 128 */
 
 static bool
-maxsim_ok(const Making *k)
+maxsim_ok(const PoolingInputsMaking *k)
 {
 	int64_t		a = (int64_t) k->out->seqs[0].ids.len,
 				b = (int64_t) k->out->seqs[1].ids.len;
@@ -706,7 +712,7 @@ maxsim_ok(const Making *k)
 }
 
 static bool
-make_similarity(Making *k, PoolTask task)
+make_similarity(PoolingInputsMaking *k, PoolTask task)
 {
 	PoolRequest vectors = *k->pr;
 	Before		query;
@@ -714,7 +720,7 @@ make_similarity(Making *k, PoolTask task)
 
 	if (k->pr->pair.s == NULL)
 		return invalid(k->e, "document", "a score is of a pair of texts");
-	if (!find_both(k, &query, &document))
+	if (!check_truncate(k) || !find_both(k, &query, &document))
 		return false;
 	if (k->pr->long_input == LONG_CHUNK)
 		return invalid(k->e, "long_input", "long_input \"chunk\" is for the embedding of one text");
@@ -729,7 +735,7 @@ make_similarity(Making *k, PoolTask task)
 /* ---- the whole ---- */
 
 static bool
-make_seqs(Making *k)
+make_seqs(PoolingInputsMaking *k)
 {
 	const PoolRequest *pr = k->pr;
 	const ChatModel *template = pr->pair.s != NULL && pr->task != PT_TOKEN_CLASSIFY ? pair_template(k) : NULL;
@@ -756,7 +762,7 @@ make_seqs(Making *k)
 bool
 pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
 {
-	Making		k = {.m = m,.pr = pr,.out = out,.extra = extra,.e = e};
+	PoolingInputsMaking k = {.m = m,.pr = pr,.out = out,.extra = extra,.e = e};
 
 	*out = (PoolSpec) {.task = pr->task, .dimensions = pr->dimensions, .activation = pr->activation, .step_tag = pr->step_tag};
 	k.cut = pr->truncate != 0 || pr->long_input == LONG_TRUNCATE;

@@ -1,12 +1,12 @@
 /*
- * pooling.h
+ * pooling_inputs.h
  *	  From a pooled request's texts to the sequences that the core computes: prompts,
  *	  pairs, lengths; and what a model's files say about all that.
  */
-#ifndef VLLM_ENGINE_POOLING_H
-#define VLLM_ENGINE_POOLING_H
+#ifndef VLLM_BACKEND_POOLING_POOLING_INPUTS_H
+#define VLLM_BACKEND_POOLING_POOLING_INPUTS_H
 
-#include "engine/backend.h"
+#include "backend/backend.h"
 
 typedef struct PoolModel PoolModel;
 
@@ -20,7 +20,7 @@ bool		pooling_prepare(Files *f, const char *hf_overrides, Err *e);
 PoolModel  *poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf,
 						  const ChatModel *chat, Err *e);
 void		poolmodel_free(PoolModel *m);
-/* core_shorten(): texts, too */
+/* core_cap_length(): texts, too */
 void		poolmodel_shorten(PoolModel *m, int tokens);
 
 /* Backend.pool */

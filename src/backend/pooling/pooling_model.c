@@ -1,21 +1,21 @@
 /*
- * poolmodel.c
+ * pooling_model.c
  *	  What a model's files say about pooled requests: instructions, labels, lengths, widths, and
  *	  how a pair of texts is put to a language model that scores it.
  *
- * Configuration keys are config.json's and those under "st." (load/stconfig.c).
+ * Configuration keys are config.json's and those under "st." (loader/sentence_transformers_config.c).
  *
  * Tested by tests/golden/pool_golden.c.
  */
-#include "engine/poolmodel.h"
+#include "backend/pooling/pooling_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-/* Where src/model looks for a score's tokens (model/heads.h). */
+/* Where src/model looks for a score's tokens (model/layers/heads.h). */
 #define TOKENS_KEY "override.classifier_token_ids"
 
 /*
@@ -83,7 +83,7 @@ read_prompts(PoolModel *m, const Conf *c)
 	const char *const *names = conf_strs(c, "st.prompt_names", &n);
 	const char *dflt = conf_str(c, "st.default_prompt_name", NULL);
 
-	/* and the two that late.c may add */
+	/* and the two that late_interaction.c may add */
 	m->prompts = mem_zalloc((n + 2) * sizeof(PoolPrompt));
 	m->default_prompt = -1;
 	for (size_t i = 0; i < n; i++)

@@ -1,11 +1,11 @@
 /*
- * poolmodel.h
- *	  Private to pooling.c and poolmodel.c: what a model's files say about pooled requests.
+ * pooling_model.h
+ *	  Private to pooling_inputs.c and pooling_model.c: what a model's files say about pooled requests.
  */
-#ifndef VLLM_ENGINE_POOLMODEL_H
-#define VLLM_ENGINE_POOLMODEL_H
+#ifndef VLLM_BACKEND_POOLING_POOLING_MODEL_H
+#define VLLM_BACKEND_POOLING_POOLING_MODEL_H
 
-#include "engine/pooling.h"
+#include "backend/pooling/pooling_inputs.h"
 
 /* An instruction that the model knows by name. */
 typedef struct PoolPrompt
@@ -22,7 +22,7 @@ typedef enum PoolSide
 	SIDE_NONE, SIDE_QUERY, SIDE_DOCUMENT, SIDES
 } PoolSide;
 
-/* ... and what that means (late.c); all 0: nothing */
+/* ... and what that means (late_interaction.c); all 0: nothing */
 typedef struct Late
 {
 	int			limit[SIDES];	/* tokens; 0 = what the model takes */
@@ -63,7 +63,7 @@ int			poolmodel_prompt(const PoolModel *m, const char *name, size_t n);
 /* The prompt of a search's query, or of what is searched; -1 = none. */
 int			poolmodel_side_prompt(const PoolModel *m, PoolSide side);
 
-/* late.c */
+/* late_interaction.c */
 bool		late_read(PoolModel *m, const Conf *c, Err *e);
 PoolSide	late_side(const PoolModel *m, const char *prompt, size_t n);
 /* A query is filled up, and what is left out is noted; *filled: so many tokens have been added. */

@@ -1,13 +1,13 @@
 /*
- * kvlife.c
+ * block_lifetime.c
  *	  Lives of blocks of the KV cache.
  *
- * Tested by tests/unit/test_kvlife.c.
+ * Tested by tests/unit/core/test_kvlife.c.
  */
-#include "engine/kvlife.h"
+#include "core/kv/block_lifetime.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define FINDS	4				/* the last ones */
 

@@ -1,20 +1,20 @@
 /*
- * kvlife.h
+ * block_lifetime.h
  *	  How long blocks of the KV cache live, and how often they are found: a sample of them.
  *
  * A life begins when a block is handed out, and ends when it is handed out to somebody else, or loses its
  * pages; between, others find what it holds.  Of a block whose life is drawn three histograms are kept
- * (wire_hist.def, KV_*): the life, the time since it was last found (or begun), and the times
+ * (histograms.def, KV_*): the life, the time since it was last found (or begun), and the times
  * between its last four finds.  vLLM has the same, of as many.
  *
  * Owner: the step thread.  A block that was not drawn costs a random number.
  */
-#ifndef VLLM_ENGINE_KVLIFE_H
-#define VLLM_ENGINE_KVLIFE_H
+#ifndef VLLM_CORE_KV_BLOCK_LIFETIME_H
+#define VLLM_CORE_KV_BLOCK_LIFETIME_H
 
 #include <stdint.h>
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 typedef struct KvLife KvLife;
 

@@ -1,5 +1,5 @@
 /*
- * kvpool.c
+ * block_pool.c
  *	  The block pool of one model: blocks, reference counts, LRU free list, pages.
  *
  * Blocks live in one array; the free ones are threaded by an intrusive doubly
@@ -14,14 +14,14 @@
  * when it is there and has no references; a block has no fewer references than its window.
  *
  * Owner: the step thread.  Every operation is O(1) per block; kvpool_check is
- * O(blocks).  Tested by tests/unit/test_kvpool.c: the order of reuse, and 10^5
+ * O(blocks).  Tested by tests/unit/core/test_kvpool.c: the order of reuse, and 10^5
  * random operations against a naive model.
  */
-#include "engine/kvpool.h"
+#include "core/kv/block_pool.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define NULL_BLOCK 0			/* sentinel of the free list */
 

@@ -1,11 +1,11 @@
 /*
- * kvpool.h
+ * block_pool.h
  *	  The block pool of one model: blocks, reference counts, LRU free list, and the pages of
  *	  memory that blocks consist of.
  *
  * Blocks are numbers 0..n-1.  Block 0 is the null block: never handed out.  A
  * freed block goes to the tail of the free list, allocation takes the head, so
- * that blocks whose content may be of use again (prefix.h) live longest.
+ * that blocks whose content may be of use again (prefix_index.h) live longest.
  *
  * Most often a block is one page.  With windows (kvpool_new_windows) it has `full` pages of
  * layers that see everything, and `window` pages of layers that see only the last positions.
@@ -15,8 +15,8 @@
  *
  * Alloc and free are O(1) for a page; single-threaded (step thread).
  */
-#ifndef VLLM_ENGINE_KVPOOL_H
-#define VLLM_ENGINE_KVPOOL_H
+#ifndef VLLM_CORE_KV_BLOCK_POOL_H
+#define VLLM_CORE_KV_BLOCK_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

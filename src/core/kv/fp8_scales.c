@@ -1,5 +1,5 @@
 /*
- * kvscales.c
+ * fp8_scales.c
  *	  The scales of an FP8 KV cache: one for each layer's K and one for its V.
  *
  * The checkpoint's, if it has some; or, when the model option calculate_kv_scales asks for it,
@@ -7,15 +7,15 @@
  * can't be taken from what is asked first: then an answer would depend on who came first.
  * Without either they are 1, with a warning.
  *
- * Tested by tests/unit/test_kvscales.c.
+ * Tested by tests/unit/core/test_kvscales.c.
  */
 #include <math.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/engine_int.h"
-#include "engine/kvscales.h"
-#include "engine/ranks.h"
+#include "base/alloc.h"
+#include "core/core_state.h"
+#include "core/kv/fp8_scales.h"
+#include "core/ranks/ranks.h"
 
 #define SAMPLE_BLOCK	16
 #define SAMPLE_TOKENS	(CORE_SAMPLE_BLOCKS * SAMPLE_BLOCK)

@@ -1,12 +1,12 @@
 /*
- * kvgroups.c
- *	  How blocks consist of pages (kvgroups.h).
+ * layer_groups.c
+ *	  How blocks consist of pages (layer_groups.h).
  *
- * Tested by tests/unit/test_windows.c.
+ * Tested by tests/unit/core/test_windows.c.
  */
-#include "engine/kvgroups.h"
+#include "core/kv/layer_groups.h"
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 KvGroups
 kvgroups_of(const ModelInfo *info, const CoreOptions *opt)

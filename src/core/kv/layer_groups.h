@@ -1,14 +1,14 @@
 /*
- * kvgroups.h
+ * layer_groups.h
  *	  Layers that see everything and layers with windows: how blocks consist of pages.
  *
  * A page has as many layers as divide the number of either, so that pages are of one size and none
  * is in part empty: 10 full layers and 52 with windows make 5 and 26 pages of 2 layers.
  */
-#ifndef VLLM_ENGINE_KVGROUPS_H
-#define VLLM_ENGINE_KVGROUPS_H
+#ifndef VLLM_CORE_KV_LAYER_GROUPS_H
+#define VLLM_CORE_KV_LAYER_GROUPS_H
 
-#include "engine/core.h"
+#include "core/core.h"
 
 typedef struct KvGroups
 {

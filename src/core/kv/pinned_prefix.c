@@ -1,17 +1,17 @@
 /*
- * pins.c
- *	  Prompts that stay computed (pins.h).
+ * pinned_prefix.c
+ *	  Prompts that stay computed (pinned_prefix.h).
  *
- * Tested by tests/unit/test_pins.c and tests/t/092_kv.pl.
+ * Tested by tests/unit/core/test_pins.c and tests/t/092_kv.pl.
  */
-#include "engine/pins.h"
+#include "core/kv/pinned_prefix.h"
 
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define SHARE 2					/* pins have at most this part of the pool */
 
@@ -26,44 +26,44 @@ typedef struct Pin
 } Pin;
 
 /* How many pins hold a block, and its window: prompts that begin alike have blocks in common. */
-typedef struct Held
+typedef struct PinnedPrefixHeld
 {
 	int32_t		pins;
 	int32_t		windows;
-} Held;
+} PinnedPrefixHeld;
 
-struct Pins
+struct PinnedPrefixes
 {
 	KvPool	   *pool;
 	Prefix	   *prefix;
 	int			block_size;
 	int			window;
 	Pin		   *oldest;
-	Held	   *held;			/* [kvpool_total + 1]; NULL without a prefix cache */
+	PinnedPrefixHeld *held;			/* [kvpool_total + 1]; NULL without a prefix cache */
 	int			n_blocks;		/* that any pin holds, */
 	int			n_pages;		/* ... and their pages */
 };
 
-Pins *
+PinnedPrefixes *
 pins_new(KvPool *pool, Prefix *prefix, int block_size, int window)
 {
-	Pins	   *p = mem_zalloc(sizeof(*p));
+	PinnedPrefixes *p = mem_zalloc(sizeof(*p));
 
-	*p = (Pins) {.pool = pool, .prefix = prefix, .block_size = block_size, .window = window};
+	*p = (PinnedPrefixes) {.pool = pool, .prefix = prefix, .block_size = block_size, .window = window};
 	if (prefix != NULL)
-		p->held = mem_zalloc(((size_t) kvpool_total(pool) + 1) * sizeof(Held));
+		p->held = mem_zalloc(((size_t) kvpool_total(pool) + 1) * sizeof(PinnedPrefixHeld));
 	return p;
 }
 
 size_t
 pins_block_bytes(void)
 {
-	return sizeof(Held);
+	return sizeof(PinnedPrefixHeld);
 }
 
 /* The first block whose window rows behind `blocks` of them see. */
 static int
-window_from(const Pins *p, int blocks)
+window_from(const PinnedPrefixes *p, int blocks)
 {
 	int			n = blocks * p->block_size;
 
@@ -72,9 +72,9 @@ window_from(const Pins *p, int blocks)
 
 /* Of a block and its window, or of the latter alone, so many pins more or less. */
 static void
-count(Pins *p, int32_t block, int pins, int windows)
+count(PinnedPrefixes *p, int32_t block, int pins, int windows)
 {
-	Held	   *h = &p->held[block];
+	PinnedPrefixHeld *h = &p->held[block];
 	bool		had = h->pins > 0;
 	bool		had_window = h->windows > 0;
 
@@ -85,7 +85,7 @@ count(Pins *p, int32_t block, int pins, int windows)
 }
 
 static void
-release(Pins *p, Pin **at)
+release(PinnedPrefixes *p, Pin **at)
 {
 	Pin		   *pin = *at;
 
@@ -107,14 +107,14 @@ release(Pins *p, Pin **at)
 }
 
 void
-pins_clear(Pins *p)
+pins_clear(PinnedPrefixes *p)
 {
 	while (p->oldest != NULL)
 		release(p, &p->oldest);
 }
 
 bool
-pins_yield(Pins *p)
+pins_yield(PinnedPrefixes *p)
 {
 	if (p == NULL || p->oldest == NULL)
 		return false;
@@ -124,7 +124,7 @@ pins_yield(Pins *p)
 }
 
 void
-pins_free(Pins *p)
+pins_free(PinnedPrefixes *p)
 {
 	if (p == NULL)
 		return;
@@ -134,14 +134,14 @@ pins_free(Pins *p)
 }
 
 static int
-full_blocks(const Pins *p, const Req *r)
+full_blocks(const PinnedPrefixes *p, const Req *r)
 {
 	return r->n_prompt / p->block_size;
 }
 
 /* Pages that r's prompt takes beside what is pinned already. */
 static int
-pages_for(const Pins *p, const Req *r)
+pages_for(const PinnedPrefixes *p, const Req *r)
 {
 	int			n = full_blocks(p, r);
 	uint64_t	chain = r->root;
@@ -162,7 +162,7 @@ pages_for(const Pins *p, const Req *r)
 
 /* Where the pin of r's prompt is, or would be. */
 static Pin **
-find(Pins *p, const Req *r)
+find(PinnedPrefixes *p, const Req *r)
 {
 	size_t		n = (size_t) full_blocks(p, r) * (size_t) p->block_size;
 	Pin		  **at = &p->oldest;
@@ -174,7 +174,7 @@ find(Pins *p, const Req *r)
 }
 
 bool
-pins_may(const Pins *p, const Req *r, Err *e)
+pins_may(const PinnedPrefixes *p, const Req *r, Err *e)
 {
 	int			most = kvpool_pages(p->pool) / SHARE;
 	int			need;
@@ -198,7 +198,7 @@ pins_may(const Pins *p, const Req *r, Err *e)
 
 /* Refer to the blocks that the cache knows for its tokens, as many as there are. */
 static void
-hold(Pins *p, Pin *pin)
+hold(PinnedPrefixes *p, Pin *pin)
 {
 	uint64_t	chain = pin->root;
 	int32_t		b;
@@ -237,7 +237,7 @@ info_of(const Req *r, int tokens)
 }
 
 bool
-pins_of(Pins *p, const Req *r, Err *e)
+pins_of(PinnedPrefixes *p, const Req *r, Err *e)
 {
 	Pin		  **at;
 
@@ -268,19 +268,19 @@ pins_of(Pins *p, const Req *r, Err *e)
 }
 
 int64_t
-pins_tokens(const Pins *p)
+pins_tokens(const PinnedPrefixes *p)
 {
 	return (int64_t) p->n_blocks * p->block_size;
 }
 
 int
-pins_pages(const Pins *p)
+pins_pages(const PinnedPrefixes *p)
 {
 	return p->n_pages;
 }
 
 void
-pins_each(const Pins *p, int64_t page_bytes, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+pins_each(const PinnedPrefixes *p, int64_t page_bytes, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
 {
 	for (const Pin *pin = p->oldest; pin != NULL; pin = pin->next)
 	{
@@ -293,7 +293,7 @@ pins_each(const Pins *p, int64_t page_bytes, void (*tell) (void *ctx, const PinI
 }
 
 bool
-pins_drop(Pins *p, uint64_t id)
+pins_drop(PinnedPrefixes *p, uint64_t id)
 {
 	for (Pin **at = &p->oldest; *at != NULL; at = &(*at)->next)
 		if ((*at)->info.id == id)
@@ -305,7 +305,7 @@ pins_drop(Pins *p, uint64_t id)
 }
 
 void
-pins_count(const Pins *p, int *used, int *windows)
+pins_count(const PinnedPrefixes *p, int *used, int *windows)
 {
 	for (const Pin *pin = p != NULL ? p->oldest : NULL; pin != NULL; pin = pin->next)
 		for (int i = 0; i < (int) pin->blocks.len; i++)

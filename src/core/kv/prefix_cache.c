@@ -1,9 +1,9 @@
 /*
- * share.c
+ * prefix_cache.c
  *	  Requests that begin alike: their common blocks are computed once.
  *
- * What a request has computed is noted block by block (share_note), what it still lacks is looked
- * up when it gets rows (share_find, share_take), whether it is new, was preempted, or is in the middle
+ * What a request has computed is noted block by block (prefix_cache_mark_computed), what it still lacks is looked
+ * up when it gets rows (prefix_cache_lookup, prefix_cache_adopt_blocks), whether it is new, was preempted, or is in the middle
  * of its prompt.  So requests that arrive together and begin alike help each other: in one step
  * each goes on where the one before it ends.
  *
@@ -20,18 +20,18 @@
  * plan hands them out in order and preempts from the end, and those just admitted, as behind a
  * preemption nobody is.
  *
- * Owner: the step thread.  Tested by tests/unit/test_share.c, which knows what is in each block.
+ * Owner: the step thread.  Tested by tests/unit/core/test_share.c, which knows what is in each block.
  */
-#include "engine/core_int.h"
-#include "engine/kvlife.h"
+#include "core/core_internal.h"
+#include "core/kv/block_lifetime.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/offload.h"
+#include "base/alloc.h"
+#include "core/offload/offload.h"
 
 bool
-share_may(const ModelInfo *info)
+prefix_cache_supported(const ModelInfo *info)
 {
 	return !info->both_ways && info->state_bytes == 0 && info->n_kv_layers > 0;
 }
@@ -50,7 +50,7 @@ add_adapter(Buf *b, const LoraAdapter *a)
 }
 
 void
-share_begin(const Prefix *p, Req *r)
+prefix_cache_attach(const Prefix *p, Req *r)
 {
 	Req		   *one[] = {r};
 	Req		  **reqs = r->pooled != NULL ? r->pooled->reqs : one;
@@ -109,7 +109,7 @@ share_cached(const Req *r)
 }
 
 int
-share_back(const Req *r)
+prefix_cache_tokens_from_tier(const Req *r)
 {
 	return sum_of(r, back_prompt);
 }
@@ -138,7 +138,7 @@ tokens_at(const Share *s, const Req *r, int block)
 /* ---- what a request has ---- */
 
 void
-share_note(Share *s, Req *r, int upto, bool pending)
+prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
 {
 	if (s->prefix == NULL || !r->shares)
 		return;
@@ -172,11 +172,11 @@ drop_last(Share *s, Req *r, bool known)
 }
 
 void
-share_leave(Share *s, Req *r)
+prefix_cache_release(Share *s, Req *r)
 {
 	int			rest;
 
-	share_note(s, r, r->computed, false);
+	prefix_cache_mark_computed(s, r, r->computed, false);
 	rest = r->computed - r->n_noted * s->block_size;
 	if (s->prefix != NULL && r->shares && rest > 0)
 		prefix_add(s->prefix, r->chain, r->blocks.data[r->n_noted], tokens_at(s, r, r->n_noted), rest, false);
@@ -190,7 +190,7 @@ share_leave(Share *s, Req *r)
 }
 
 void
-share_drop_last(Share *s, Req *r)
+prefix_cache_drop_last(Share *s, Req *r)
 {
 	drop_last(s, r, false);
 }
@@ -210,7 +210,7 @@ trim_to(Share *s, Req *r, int from)
 }
 
 void
-share_trim(Share *s, Req *r)
+prefix_cache_trim(Share *s, Req *r)
 {
 	trim_to(s, r, window_from(s, r->computed));
 }
@@ -247,7 +247,7 @@ share_alloc(Share *s, int n, int32_t *out)
 /* ---- what others have ---- */
 
 ShareHit
-share_find(const Share *s, const Req *r)
+prefix_cache_lookup(const Share *s, const Req *r)
 {
 	ShareHit	h = {.tokens = r->computed};
 	int			limit = share_limit(r);
@@ -319,7 +319,7 @@ alloc_copy(Share *s, int32_t of, int32_t *own, Plan *plan)
 }
 
 void
-share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
+prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan)
 {
 	int			tokens = h->tokens;
 	int			from;
@@ -359,7 +359,7 @@ share_take(Share *s, Req *r, const ShareHit *h, Plan *plan)
 }
 
 void
-share_inherit(Req *r, const Req *parent)
+prefix_cache_inherit(Req *r, const Req *parent)
 {
 	r->chain = parent->chain;
 	r->key = parent->key;

@@ -1,5 +1,5 @@
 /*
- * prefix.c
+ * prefix_index.c
  *	  What the blocks of a pool hold, so that requests which begin alike share them.
  *
  * Each known block is in two hash tables of chained lists: `whole`, by its chain and all its
@@ -7,30 +7,30 @@
  * Hashes are keyed with a random number, so that nobody can choose prompts whose lists are long; a
  * list of blocks that do begin alike may be, hence PART_TRIES.
  *
- * Invariants (tested by tests/unit/test_prefix.c against a naive list): a block is in both
+ * Invariants (tested by tests/unit/core/test_share.c): a block is in both
  * lists or in `begin` alone, as it is full or not; of two full blocks no two have the same chain
  * and tokens.
  *
  * The root of a salt is its hash (SipHash-2-4 under a random key of 128 bits): whoever chooses salts
  * can't make two of one root but by 2^64 luck.
  */
-#include "engine/prefix.h"
+#include "core/kv/prefix_index.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 #define PART_TRIES 8			/* candidates for a copy that are compared */
 
-typedef enum Table
+typedef enum PrefixTable
 {
 	WHOLE,
 	BEGIN,
 	N_TABLES
-} Table;
+} PrefixTable;
 
-typedef struct Node
+typedef struct PrefixNode
 {
 	uint64_t	parent;			/* chain before its tokens */
 	uint64_t	chain;			/* behind them; 0: not full */
@@ -39,7 +39,7 @@ typedef struct Node
 	uint32_t	slot[N_TABLES];
 	int32_t		prev[N_TABLES]; /* neighbours in the lists; 0 = none */
 	int32_t		next[N_TABLES];
-} Node;
+} PrefixNode;
 
 struct Prefix
 {
@@ -51,7 +51,7 @@ struct Prefix
 	uint64_t	step;
 	uint32_t	mask;			/* slots of a table - 1 */
 	int32_t    *heads[N_TABLES];
-	Node	   *nodes;			/* [n_blocks] */
+	PrefixNode *nodes;			/* [n_blocks] */
 	int32_t    *tokens;			/* [n_blocks][block_size] */
 };
 
@@ -131,7 +131,7 @@ prefix_root(const Prefix *p, uint64_t owner, const char *salt, size_t n)
 /* ---- lists ---- */
 
 static void
-link_node(Prefix *p, Table t, uint32_t slot, int32_t block)
+link_node(Prefix *p, PrefixTable t, uint32_t slot, int32_t block)
 {
 	int32_t	   *head = &p->heads[t][slot];
 
@@ -144,9 +144,9 @@ link_node(Prefix *p, Table t, uint32_t slot, int32_t block)
 }
 
 static void
-unlink_node(Prefix *p, Table t, int32_t block)
+unlink_node(Prefix *p, PrefixTable t, int32_t block)
 {
-	const Node *n = &p->nodes[block];
+	const PrefixNode *n = &p->nodes[block];
 
 	if (n->prev[t] != 0)
 		p->nodes[n->prev[t]].next[t] = n->next[t];
@@ -181,7 +181,7 @@ prefix_new(int n_blocks, int block_size)
 	p->mask = n_slots - 1;
 	for (int t = 0; t < N_TABLES; t++)
 		p->heads[t] = mem_zalloc((size_t) n_slots * sizeof(int32_t));
-	p->nodes = mem_zalloc((size_t) n_blocks * sizeof(Node));
+	p->nodes = mem_zalloc((size_t) n_blocks * sizeof(PrefixNode));
 	p->tokens = mem_zalloc((size_t) n_blocks * (size_t) block_size * sizeof(int32_t));
 	return p;
 }
@@ -271,7 +271,7 @@ uint64_t
 prefix_add(Prefix *p, uint64_t chain, int32_t block, const int32_t *tokens, int n, bool pending)
 {
 	bool		full = n == p->block_size;
-	Node	   *node = &p->nodes[block];
+	PrefixNode *node = &p->nodes[block];
 	uint64_t	next = 0;
 	int			same;
 
@@ -297,7 +297,7 @@ prefix_add(Prefix *p, uint64_t chain, int32_t block, const int32_t *tokens, int 
 void
 prefix_drop(Prefix *p, int32_t block)
 {
-	Node	   *n = &p->nodes[block];
+	PrefixNode *n = &p->nodes[block];
 
 	if (n->n == 0)
 		return;

@@ -1,5 +1,5 @@
 /*
- * prefix.h
+ * prefix_index.h
  *	  What the blocks of a pool hold, so that requests which begin alike share them.
  *
  * A block's content is its tokens and all that is before them.  The latter is a number, the
@@ -13,8 +13,8 @@
  *
  * Owner: the step thread.  All operations are O(block_size) expected.
  */
-#ifndef VLLM_ENGINE_PREFIX_H
-#define VLLM_ENGINE_PREFIX_H
+#ifndef VLLM_CORE_KV_PREFIX_INDEX_H
+#define VLLM_CORE_KV_PREFIX_INDEX_H
 
 #include <stdbool.h>
 #include <stddef.h>

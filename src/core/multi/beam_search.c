@@ -1,5 +1,5 @@
 /*
- * beam.c
+ * beam_search.c
  *	  Beam search: the likeliest answers as wholes.
  *
  * All hypotheses of a generation have the same length and compute one row each.  Of a row the
@@ -8,7 +8,7 @@
  * generation: forks of their parents, whose blocks they share.  After max_tokens generations, or
  * when nothing is left to continue, the best `width` of all that were completed and of those
  * that still live are the answers.  There is no other end: stop strings and ids do not count
- * (api.md 1.7).
+ * (docs/outputs.md).
  *
  *	score = sum of the tokens' log-probabilities / (length ^ length_penalty)
  *
@@ -19,22 +19,22 @@
  * have taken over all they need, and nothing refers to their parents.
  *
  * Owner: the step thread up to the end, the delivering thread from there.  O(width *
- * (vocabulary + length)) a generation.  Tested by tests/unit/test_beam.c.
+ * (vocabulary + length)) a generation.  Tested by tests/unit/core/test_beam.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-typedef struct Cand
+typedef struct BeamCand
 {
 	int			from;			/* the live hypothesis that it continues */
 	int32_t		id;
 	double		cum;
-} Cand;
+} BeamCand;
 
 typedef struct Result
 {
@@ -56,9 +56,9 @@ struct Beam
 	int			n_live;
 	int			n_old;			/* of the generation before: in next[], or the stem */
 	bool		first;			/* the generation before is the stem */
-	Cand	   *cands;			/* [width][2 * width], of a live hypothesis each */
+	BeamCand   *cands;			/* [width][2 * width], of a live hypothesis each */
 	int		   *n_cands;		/* [width]; -1: its row is not there yet */
-	Cand	   *pool;			/* [width * 2 * width] */
+	BeamCand   *pool;			/* [width * 2 * width] */
 	Result	   *results;
 	int			n_results;
 	int			cap;
@@ -98,9 +98,9 @@ beam_new(const Req *stem)
 	b->live = mem_zalloc(w * sizeof(Req *));
 	b->next = mem_zalloc(w * sizeof(Req *));
 	b->from = mem_zalloc(w * sizeof(int));
-	b->cands = mem_alloc(w * 2 * w * sizeof(Cand));
+	b->cands = mem_alloc(w * 2 * w * sizeof(BeamCand));
 	b->n_cands = mem_zalloc(w * sizeof(int));
-	b->pool = mem_alloc(w * 2 * w * sizeof(Cand));
+	b->pool = mem_alloc(w * 2 * w * sizeof(BeamCand));
 	b->n_live = 1;
 	b->first = true;
 	b->n_cands[0] = -1;
@@ -181,7 +181,7 @@ bool
 beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t eos)
 {
 	int			i = r->index;
-	Cand	   *to = b->cands + (size_t) i * 2 * (size_t) b->width;
+	BeamCand   *to = b->cands + (size_t) i * 2 * (size_t) b->width;
 	LogprobWant want = {.top = 2 * b->width};
 	Logprob    *e = mem_alloc((size_t) logprobs_most(&want, n_valid) * sizeof(Logprob));
 	int32_t		best;
@@ -197,7 +197,7 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 		if (e[j].id == eos && !b->stem->params.ignore_eos)
 			add_result(b, r, eos, cum);
 		else
-			to[b->n_cands[i]++] = (Cand) {i, e[j].id, cum};
+			to[b->n_cands[i]++] = (BeamCand) {i, e[j].id, cum};
 	}
 	mem_free(e);
 	return finite;
@@ -212,13 +212,13 @@ best_cands(Beam *b)
 
 	for (int i = 0; i < b->n_live; i++)
 	{
-		memcpy(b->pool + n, b->cands + (size_t) i * 2 * (size_t) b->width, (size_t) b->n_cands[i] * sizeof(Cand));
+		memcpy(b->pool + n, b->cands + (size_t) i * 2 * (size_t) b->width, (size_t) b->n_cands[i] * sizeof(BeamCand));
 		n += b->n_cands[i];
 	}
 	/* insertion: stable, and few stay */
 	for (int i = 0; i < n; i++)
 	{
-		Cand		c = b->pool[i];
+		BeamCand	c = b->pool[i];
 		int			at = kept;
 
 		while (at > 0 && b->pool[at - 1].cum < c.cum)
@@ -227,14 +227,14 @@ best_cands(Beam *b)
 			continue;
 		if (kept < b->width)
 			kept++;
-		memmove(b->pool + at + 1, b->pool + at, (size_t) (kept - 1 - at) * sizeof(Cand));
+		memmove(b->pool + at + 1, b->pool + at, (size_t) (kept - 1 - at) * sizeof(BeamCand));
 		b->pool[at] = c;
 	}
 	return kept;
 }
 
 static void
-reuse(Req *r, const Req *parent, const Cand *c)
+reuse(Req *r, const Req *parent, const BeamCand *c)
 {
 	r->tokens.len = 0;
 	intvec_add(&r->tokens, parent->tokens.data, parent->tokens.len);

@@ -1,22 +1,22 @@
 /*
- * answers.c
+ * parallel_sampling.c
  *	  Several answers to one prompt, on the step thread.
  *
- * What engine.c does for a request of one answer, for requests of several: n > 1 (group.c) and
- * beam searches (beam.c).  Of either the stem is scheduled first; its last row begins the
+ * What core.c does for a request of one answer, for requests of several: n > 1 (sequence_group.c) and
+ * beam searches (beam_search.c).  Of either the stem is scheduled first; its last row begins the
  * answers, or hypotheses, which take its place in the schedule.  Between steps something of a
  * live group is scheduled, so that whoever cancels it finds it.
  *
  * A group may be gone as soon as the last of its ends has been handed over.
  */
-#include "engine/engine_int.h"
+#include "core/core_state.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/constraint.h"
+#include "base/alloc.h"
+#include "core/output/guided_decoding.h"
 
 /* All answers of a request are over. */
 static void
@@ -43,15 +43,15 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	if (res.finish > g->failed)
 		g->failed = res.finish;
 	for (int i = 0; i < g->n && res.finish == FIN_ERROR; i++)
-		core_doom(c, g->answers[i], false);
+		core_finish_later(c, g->answers[i], false);
 	last = --g->n_left == 0;
 	if (last)
 	{
 		finish_group(c, g, g->failed, err);
-		core_gone(c, g->stem);
+		core_request_done(c, g->stem);
 	}
 	/* the last one takes the group with it */
-	core_hand_over(c, r, id, res, err);
+	core_emit(c, r, id, res, err);
 }
 
 /* The prompt has not come to its end: there will be no answers. */
@@ -65,9 +65,9 @@ finish_stem(Core *c, Req *stem, OutResult res, const Err *err)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, stem);
 	finish_group(c, g, res.finish, err);
-	core_gone(c, stem);
+	core_request_done(c, stem);
 	for (int i = 0; i < n; i++)
-		core_hand_over(c, g->answers[i], -1, res, err);
+		core_emit(c, g->answers[i], -1, res, err);
 }
 
 /* A beam search ends: nothing of it stays in the schedule. */
@@ -80,10 +80,10 @@ finish_beams(Core *c, Group *g)
 	beam_end(g->beam);
 	if (fin == FIN_STOP && beam_n_results(g->beam, &n_tokens) > 0)
 		c->stats.output_tokens += n_tokens;
-	gate_charge(g->stem, fin == FIN_STOP ? n_tokens : 0);
+	admission_charge(g->stem, fin == FIN_STOP ? n_tokens : 0);
 	finish_group(c, g, fin, &g->err);
-	core_gone(c, g->stem);
-	core_hand_over(c, g->stem, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
+	core_request_done(c, g->stem);
+	core_emit(c, g->stem, -1, (OutResult) {.finish = fin}, fin == FIN_ERROR ? &g->err : NULL);
 }
 
 /* A hypothesis, or the stem, has failed or is cancelled: so is the search, when all of them are out. */
@@ -104,12 +104,12 @@ finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
 	sched_remove(c->sched, r);
 	for (int i = 0; i < beam_n_live(g->beam); i++)
 		if (!beam_has_row(g->beam, i))
-			core_doom(c, beam_live(g->beam, i, &parent), false);
+			core_finish_later(c, beam_live(g->beam, i, &parent), false);
 	if (--g->n_left > 0)
 		return;
 	for (int i = 0; i < beam_n_live(g->beam); i++)
 		if (beam_has_row(g->beam, i))
-			sched_let_go(c->sched, beam_live(g->beam, i, &parent));
+			sched_release_blocks(c->sched, beam_live(g->beam, i, &parent));
 	finish_beams(c, g);
 }
 
@@ -121,11 +121,11 @@ answers_doom(Core *c, const Group *g)
 
 	for (int i = 0; i < g->n; i++)
 		if (g->answers[i]->state != RQ_NEW)
-			core_doom(c, g->answers[i], false);
+			core_finish_later(c, g->answers[i], false);
 	for (int i = 0; g->beam != NULL && i < beam_n_live(g->beam); i++)
 		if (!beam_has_row(g->beam, i))
-			core_doom(c, beam_live(g->beam, i, &parent), false);
-	core_doom(c, g->stem, false);
+			core_finish_later(c, beam_live(g->beam, i, &parent), false);
+	core_finish_later(c, g->stem, false);
 }
 
 /* Answer i, with the tokens that the stem has. */
@@ -137,7 +137,7 @@ answer(Core *c, Group *g, int i)
 	if (g->stem->constraint != NULL)
 		a->constraint = constraint_fork(g->stem->constraint);
 	if (g->stem->thoughts != NULL)
-		a->thoughts = thoughts_fork(g->stem->thoughts);
+		a->thoughts = rbudget_fork(g->stem->thoughts);
 	return a;
 }
 
@@ -147,7 +147,7 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 {
 	size_t		width = (size_t) core_info(c)->vocab_size;
 	bool		processed = c->opt.tell_processed && core_wants_logprobs(g->stem);
-	NoteRow    *notes = mem_alloc((size_t) g->n * sizeof(NoteRow));
+	LogprobRow *notes = mem_alloc((size_t) g->n * sizeof(LogprobRow));
 	Err			err;
 
 	for (int i = 0; i < g->n; i++)
@@ -175,17 +175,17 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		for (int i = 0; i < n; i++)
 		{
 			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
-			notes[at + i] = (NoteRow) {.r = g->answers[at + i], .id = ids[at + i], .raw = processed ? c->fork_rows[i].processed : raw};
+			notes[at + i] = (LogprobRow) {.r = g->answers[at + i], .id = ids[at + i], .raw = processed ? c->fork_rows[i].processed : raw};
 		}
 		if (processed)
-			core_note_tokens(c, notes + at, n);
+			core_logprobs_of_tokens(c, notes + at, n);
 	}
-	notes[0] = (NoteRow) {.r = g->answers[0], .id = ids[0], .raw = raw};
+	notes[0] = (LogprobRow) {.r = g->answers[0], .id = ids[0], .raw = raw};
 	if (!processed)
-		core_note_tokens(c, notes, g->n);
+		core_logprobs_of_tokens(c, notes, g->n);
 	/* core_normalize() has seen to it that there is room for those of one token each */
 	for (int i = 0; i < g->n; i++)
-		(void) core_may_gather(c, g->answers[i], &err);
+		(void) core_has_logprob_space(c, g->answers[i], &err);
 	mem_free(notes);
 }
 
@@ -205,7 +205,7 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 	first_tokens(c, g, id, raw, mask, ids);
 	core_count_prompt(c, stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(stem);	/* what is forced counts for each */
-	sched_keep(c->sched, stem);
+	sched_retain_for_forks(c->sched, stem);
 	c->n_multi_seqs--;
 	for (int i = 0; i < n; i++)
 	{
@@ -213,7 +213,7 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 
 		res[i] = (OutResult) {.finish = FIN_ERROR};
 		if (ids[i] >= 0 && !failed)
-			failed = !core_extend(c, a, ids[i], &res[i], &err);
+			failed = !core_append_token(c, a, ids[i], &res[i], &err);
 		if (failed)
 			res[i] = (OutResult) {.finish = FIN_ERROR};
 		n_live += res[i].finish == FIN_NONE;
@@ -228,7 +228,7 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 			else
 				sched_resume(c->sched, g->answers[i], stem);
 		}
-	sched_let_go(c->sched, stem);
+	sched_release_blocks(c->sched, stem);
 	/* the group is there until the last one has been worked off */
 	for (int i = 0; i < n; i++)
 	{
@@ -242,7 +242,7 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 		else if (res[i].finish == FIN_ERROR)
 			core_finish(c, a, -1, res[i], &err);
 		else
-			core_tell(c, a, (size_t) a->n_prompt, res[i]);
+			core_emit_tokens(c, a, (size_t) a->n_prompt, res[i]);
 	}
 	mem_free(res);
 	mem_free(ids);
@@ -256,7 +256,7 @@ answers_forced(Core *c, Group *g, OutResult res)
 	core_count_prompt(c, g->stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(g->stem);
 	for (int i = 0; i < n; i++)
-		core_tell(c, answer(c, g, i), (size_t) g->stem->n_prompt, res);
+		core_emit_tokens(c, answer(c, g, i), (size_t) g->stem->n_prompt, res);
 }
 
 /*
@@ -303,7 +303,7 @@ commit_beam(Core *c, Req *r, const float *raw)
 		core_fail_token(c, r, -1);
 		return;
 	}
-	sched_keep(c->sched, r);
+	sched_retain_for_forks(c->sched, r);
 	c->n_multi_seqs--;
 	if (--g->n_left > 0)
 		return;
@@ -312,13 +312,13 @@ commit_beam(Core *c, Req *r, const float *raw)
 	g->n_left = n;
 	c->n_multi_seqs += n;
 	for (int i = 0; i < beam_n_old(b); i++)
-		sched_let_go(c->sched, beam_old(b, i));
+		sched_release_blocks(c->sched, beam_old(b, i));
 	if (n == 0)
 		finish_beams(c, g);
 }
 
 
-/* ---- what engine.c calls ---- */
+/* ---- what core.c calls ---- */
 
 void
 answers_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)

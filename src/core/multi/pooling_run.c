@@ -1,12 +1,12 @@
 /*
- * pooled.c
+ * pooling_run.c
  *	  Pooled requests in the core: hidden rows in, vectors out.
  *
  * A pooled request has one or more sequences (chunks of a long text, the two texts of
  * a similarity, a prompt's continuations).  Each is a Req that the scheduler treats
  * like any prompt; when its last row is computed it is finished, without a token.
  *
- *	step thread			pooled_collect(): rows are pooled as they come (model/pooler.h), a
+ *	step thread			pooled_collect(): rows are pooled as they come (model/layers/pooler.h), a
  *						sequence's heads run with its last row
  *	delivering thread	pooled_finish(): the sequences' vectors are joined, activations
  *
@@ -21,16 +21,16 @@
  * (sched.c), of a row for each token but the last.
  *
  * Owner of a Pooled and of all its Reqs but the first: the first Req, until its last
- * event has been sent.  Tested by tests/unit/test_pooled.c.
+ * event has been sent.  Tested by tests/unit/core/test_pooled.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 void
 poolspec_free(PoolSpec *p)
@@ -410,11 +410,11 @@ pooled_by_ops(const PoolStep *s)
 }
 
 /* A sequence in a step. */
-typedef struct Part
+typedef struct PoolingPart
 {
 	const PlanEntry *pe;
 	int			at;				/* its first row of the step's */
-} Part;
+} PoolingPart;
 
 /* What a pooler takes of n of a sequence's wanted rows, from the i-th of the step on, which is x's `row`. */
 static KPoolSeq
@@ -440,7 +440,7 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 
 /* n sequences' sums, of which slot i is part i's. */
 static void
-add_rows(const PoolStep *s, const PoolPlan *plan, const Part *parts, int n)
+add_rows(const PoolStep *s, const PoolPlan *plan, const PoolingPart *parts, int n)
 {
 	int			hidden = model_info(s->model)->hidden_size;
 	KPoolSeq   *seqs = mem_alloc((size_t) n * sizeof(KPoolSeq));
@@ -457,7 +457,7 @@ add_rows(const PoolStep *s, const PoolPlan *plan, const Part *parts, int n)
 
 /* ... where layers come before, which take some rows at a time. */
 static void
-add_layers(const PoolStep *s, const PoolPlan *plan, const Part *part, int slot)
+add_layers(const PoolStep *s, const PoolPlan *plan, const PoolingPart *part, int slot)
 {
 	int			hidden = model_info(s->model)->hidden_size;
 
@@ -478,7 +478,7 @@ add_layers(const PoolStep *s, const PoolPlan *plan, const Part *part, int slot)
 
 /* Sequences of one task, those that are complete first. */
 static void
-gather_parts(const PoolStep *s, PoolTask t, const Part *parts, int n, int n_last)
+gather_parts(const PoolStep *s, PoolTask t, const PoolingPart *parts, int n, int n_last)
 {
 	const PoolPlan *plan = &model_info(s->model)->pools[t];
 	const Dev  *dev = s->hidden->on;
@@ -510,7 +510,7 @@ gather_parts(const PoolStep *s, PoolTask t, const Part *parts, int n, int n_last
 }
 
 static void
-gather_task(const PoolStep *s, PoolTask t, const Plan *plan, Part *parts)
+gather_task(const PoolStep *s, PoolTask t, const Plan *plan, PoolingPart *parts)
 {
 	int			n = 0;
 	int			n_last = 0;
@@ -525,7 +525,7 @@ gather_task(const PoolStep *s, PoolTask t, const Plan *plan, Part *parts)
 
 			if (pe->n_out > 0 && pe->r->pooled != NULL && pe->r->pooled->spec.task == t && !pe->r->pooled->by_token &&
 				is_last(pe) == (last != 0))
-				parts[n++] = (Part) {pe, at};
+				parts[n++] = (PoolingPart) {pe, at};
 			at += pe->n_out + plan_logits(pe);
 		}
 		if (last)
@@ -538,7 +538,7 @@ gather_task(const PoolStep *s, PoolTask t, const Plan *plan, Part *parts)
 static void
 gather_by_ops(const PoolStep *s, const Plan *plan)
 {
-	Part	   *parts = mem_alloc((size_t) (plan->n + 1) * sizeof(Part));
+	PoolingPart *parts = mem_alloc((size_t) (plan->n + 1) * sizeof(PoolingPart));
 
 	for (int t = PT_NONE + 1; t < PT_LOGPROBS; t++)
 		gather_task(s, (PoolTask) t, plan, parts);
@@ -547,13 +547,13 @@ gather_by_ops(const PoolStep *s, const Plan *plan)
 
 /* ---- log-probabilities ---- */
 
-typedef struct LogprobRow
+typedef struct PoolingLogprobRow
 {
 	Req		   *r;
 	int			pos;
 	double		norm;			/* log of the sum of exp(logits) */
 	int32_t		best;
-} LogprobRow;
+} PoolingLogprobRow;
 
 /* Rows that lie side by side in the step's, of any requests. */
 typedef struct LogprobRun
@@ -561,7 +561,7 @@ typedef struct LogprobRun
 	const PoolStep *step;
 	int			vocab;
 	const float *hidden;		/* of the first; where ops are */
-	LogprobRow *rows;			/* [max_logits] */
+	PoolingLogprobRow *rows;			/* [max_logits] */
 	int			n;
 } LogprobRun;
 
@@ -577,7 +577,7 @@ norm_of_row(void *arg, int i, int ith)
 
 /* A row says how likely the token behind it is. */
 static void
-score(Pooled *p, int seq, const LogprobRow *row, const float *logits)
+score(Pooled *p, int seq, const PoolingLogprobRow *row, const float *logits)
 {
 	const PoolSeq *s = &p->spec.seqs[seq];
 	int			at = row->pos + 1 - (int) p->spec.prompt.len;
@@ -604,7 +604,7 @@ score_run(LogprobRun *a)
 	kpool_run(a->step->pool, norm_of_row, a, a->n);
 	for (int i = 0; i < a->n; i++)
 	{
-		const LogprobRow *row = &a->rows[i];
+		const PoolingLogprobRow *row = &a->rows[i];
 		const float *logits = a->step->logits->host + (size_t) i * (size_t) a->vocab;
 		Pooled	   *p = row->r->pooled;
 
@@ -622,7 +622,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 {
 	size_t		width = (size_t) model_info(s->model)->hidden_size;
 	LogprobRun	a = {.step = s, .vocab = model_info(s->model)->vocab_size,
-		.rows = mem_alloc((size_t) s->max_logits * sizeof(LogprobRow))};
+		.rows = mem_alloc((size_t) s->max_logits * sizeof(PoolingLogprobRow))};
 	const float *row = s->hidden->dev;
 
 	for (int i = 0; i < plan->n; i++)
@@ -638,7 +638,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 				score_run(&a);
 			if (a.n == 0)
 				a.hidden = row + (size_t) j * width;
-			a.rows[a.n++] = (LogprobRow) {.r = pe->r, .pos = pe->r->computed + pe->out_at + j};
+			a.rows[a.n++] = (PoolingLogprobRow) {.r = pe->r, .pos = pe->r->computed + pe->out_at + j};
 		}
 		row += (size_t) (pe->n_out + plan_logits(pe)) * width;
 	}

@@ -1,5 +1,5 @@
 /*
- * group.c
+ * sequence_group.c
  *	  Several answers to one prompt (n > 1).
  *
  * The prompt is computed once, by the stem, and its last row gives each answer its first
@@ -12,16 +12,16 @@
  *	delivering thread	adds up what is told
  *
  * Owner of a Group, its Reqs and what they share (params): itself, until the last event has
- * been told.  Tested by tests/unit/test_answers.c.
+ * been told.  Tested by tests/unit/core/test_answers.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/constraint.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "core/output/guided_decoding.h"
+#include "base/rng.h"
 
 bool
 group_wanted(const OutParams *out)
@@ -130,7 +130,7 @@ free_member(Req *r)
 {
 	out_end(r);
 	constraint_free(r->constraint);
-	thoughts_free(r->thoughts);
+	rbudget_free(r->thoughts);
 	logprobs_free(r->prompt_lp);
 	logprobs_free(r->token_lp);
 	intvec_free(&r->tokens);

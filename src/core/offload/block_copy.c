@@ -1,5 +1,5 @@
 /*
- * offload_copy.c
+ * block_copy.c
  *	  Blocks between where K and V are and the store behind the pool.
  *
  * A slot is a block's bytes in pinned memory and the events of its copies, one for each area.  They are used in turn, so
@@ -8,26 +8,26 @@
  * Copies of a lost device count as done and have brought nothing, which would be kept for engines to come.  While a step runs that it
  * isn't over says that the device isn't lost; behind it the device is asked, which waits for nothing then.
  *
- * Tested by tests/unit/test_offload.c, on the CPUs and on the device "host".
+ * Tested by tests/unit/core/test_offload.c, on the CPUs and on the device "host".
  */
-#include "engine/offload_copy.h"
+#include "core/offload/block_copy.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "engine/devices.h"
+#include "base/alloc.h"
+#include "runtime/devices.h"
 
 #define LOOK_US	20				/* so often it is looked whether a copy is done */
 #define PIECE	((size_t) 256 << 10)	/* of a block, moved while a step runs: so much later its end may be seen */
 
-typedef struct Slot
+typedef struct BlockCopySlot
 {
 	uint8_t    *at;				/* pinned */
 	KvHold	   *hold;			/* to be filled from it and kept; NULL: it goes to a block */
 	KEvent		events[OFFLOAD_AREAS];
 	size_t		moved;			/* of its bytes, to hold */
-} Slot;
+} BlockCopySlot;
 
 struct OffCopy
 {
@@ -36,7 +36,7 @@ struct OffCopy
 	const KvView *areas[OFFLOAD_AREAS];
 	size_t		bytes;
 	uint8_t    *pinned;
-	Slot		slots[OFFCOPY_MOST];
+	BlockCopySlot slots[OFFCOPY_MOST];
 	int			n_slots;
 	int			oldest;			/* of those in use, */
 	int			n_busy;			/* ... which are so many from there on, in a ring */
@@ -92,7 +92,7 @@ offcopy_memory(const OffCopy *o)
 }
 
 static bool
-has_come(const OffCopy *o, const Slot *s)
+has_come(const OffCopy *o, const BlockCopySlot *s)
 {
 	for (int i = 0; i < OFFLOAD_AREAS; i++)
 		if (o->areas[i] != NULL && !o->dev->ops->event_done(o->dev->d, s->events[i]))
@@ -102,7 +102,7 @@ has_come(const OffCopy *o, const Slot *s)
 
 /* So many bytes more of what has come into the store; those were the last: it is kept. */
 static void
-move(const OffCopy *o, Slot *s, size_t n)
+move(const OffCopy *o, BlockCopySlot *s, size_t n)
 {
 	n = n < o->bytes - s->moved ? n : o->bytes - s->moved;
 	memcpy((uint8_t *) kvtier_room(s->hold) + s->moved, s->at + s->moved, n);
@@ -125,7 +125,7 @@ give_back(OffCopy *o)
 static void
 finish_oldest(OffCopy *o)
 {
-	Slot	   *s = &o->slots[o->oldest];
+	BlockCopySlot *s = &o->slots[o->oldest];
 	Err			e;
 
 	while (!has_come(o, s))
@@ -157,7 +157,7 @@ offcopy_fence(OffCopy *o)
 bool
 offcopy_work(OffCopy *o)
 {
-	Slot	   *s = &o->slots[o->oldest];
+	BlockCopySlot *s = &o->slots[o->oldest];
 
 	if (o->n_busy == 0 || !has_come(o, s) || o->dev->ops->step_done(o->dev->d))
 		return false;
@@ -168,10 +168,10 @@ offcopy_work(OffCopy *o)
 	return true;
 }
 
-static Slot *
+static BlockCopySlot *
 take_slot(OffCopy *o)
 {
-	Slot	   *s;
+	BlockCopySlot *s;
 
 	if (o->n_busy == o->n_slots)
 		finish_oldest(o);
@@ -185,7 +185,7 @@ take_slot(OffCopy *o)
 void
 offcopy_out(OffCopy *o, int32_t block, KvHold *h)
 {
-	Slot	   *s = o->dev != NULL ? take_slot(o) : NULL;
+	BlockCopySlot *s = o->dev != NULL ? take_slot(o) : NULL;
 	uint8_t    *to = s != NULL ? s->at : kvtier_room(h);
 
 	for (int i = 0; i < OFFLOAD_AREAS; i++)
@@ -209,7 +209,7 @@ offcopy_out(OffCopy *o, int32_t block, KvHold *h)
 void
 offcopy_back(OffCopy *o, int32_t block, const uint8_t *bytes)
 {
-	Slot	   *s = o->dev != NULL ? take_slot(o) : NULL;
+	BlockCopySlot *s = o->dev != NULL ? take_slot(o) : NULL;
 
 	if (s != NULL)
 		bytes = memcpy(s->at, bytes, o->bytes);

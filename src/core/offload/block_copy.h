@@ -1,5 +1,5 @@
 /*
- * offload_copy.h
+ * block_copy.h
  *	  Blocks between where K and V are and the store behind the pool.
  *
  * Without a device a copy is made when it is asked for.  On a device it goes through pinned memory, beside the
@@ -11,11 +11,11 @@
  *
  * Owner: the step thread.
  */
-#ifndef VLLM_ENGINE_OFFLOAD_COPY_H
-#define VLLM_ENGINE_OFFLOAD_COPY_H
+#ifndef VLLM_CORE_OFFLOAD_BLOCK_COPY_H
+#define VLLM_CORE_OFFLOAD_BLOCK_COPY_H
 
-#include "engine/core_int.h"
-#include "engine/kvtier.h"
+#include "core/core_internal.h"
+#include "core/offload/tier.h"
 
 #define OFFLOAD_AREAS 2			/* the model's, and what drafts has */
 #define OFFCOPY_SLOTS 16			/* blocks that are on their way, at least, */

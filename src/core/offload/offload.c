@@ -8,23 +8,23 @@
  * What is in files is held in the store until it is copied; the request waits aside, and whoever comes after it
  * goes on.
  *
- * Whether it is worth while: the least time that computing has taken for a unit of work (cost.c), against the
+ * Whether it is worth while: the least time that computing has taken for a unit of work (step_time.c), against the
  * time that copying takes for a byte, and, of files, what the store says about its disk.  Before anything has
  * been measured blocks come back.
  *
  * Invariants: a request with `wait` is in a queue; the holds of all of them are at most half of the store's memory.
  *
- * Tested by tests/unit/test_offload.c and tests/t/099_offload.pl.
+ * Tested by tests/unit/core/test_offload.c and tests/t/099_offload.pl.
  */
-#include "engine/offload.h"
+#include "core/offload/offload.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/blake2.h"
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 #define BYTES_PER_US	5000.0	/* of copying, before it has been measured */
 #define LEAST_PER_US	500.0	/* no memory is slower: the thread was kept from its processor */
@@ -79,12 +79,12 @@ struct Offload
 };
 
 /* Where a request's tokens end that are known, and what comes behind. */
-typedef struct Place
+typedef struct OffloadPlace
 {
 	int			block;			/* so many are known */
 	uint64_t	chain;
 	OffloadKey	key;
-} Place;
+} OffloadPlace;
 
 Offload *
 offload_open(const OffloadSetup *setup, Err *e)
@@ -385,10 +385,10 @@ tokens_at(const Offload *o, const Req *r, int block)
 }
 
 /* r's blocks that are known, which must not be taken for what comes back. */
-static Place
+static OffloadPlace
 hold_found(Offload *o, const Req *r, int n)
 {
-	Place		p = {0, r->root, r->root_key};
+	OffloadPlace p = {0, r->root, r->root_key};
 
 	intvec_reset(&o->found);
 	for (; p.block < n; p.block++)
@@ -412,7 +412,7 @@ let_go_found(Offload *o)
 
 /* How many blocks behind p has the store, and how many of them, from the first on, in memory? */
 static int
-look(Offload *o, const Req *r, const Place *p, int *n_memory)
+look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 {
 	int			size = o->set.block_size;
 	int			limit = share_limit(r);
@@ -447,7 +447,7 @@ look(Offload *o, const Req *r, const Place *p, int *n_memory)
 
 /* Microseconds that n blocks behind p save; of `files` blocks that are not in memory. */
 static double
-gain(const Offload *o, const Req *r, const ShareHit *hit, const Place *p, const Cost *cost, const Plan *plan, int n, int files)
+gain(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost, const Plan *plan, int n, int files)
 {
 	int			limit = share_limit(r);
 	int			upto = (p->block + n) * o->set.block_size;
@@ -471,7 +471,7 @@ gain(const Offload *o, const Req *r, const ShareHit *hit, const Place *p, const 
 
 /* How many of n blocks are worth while? */
 static int
-choose(const Offload *o, const Req *r, const ShareHit *hit, const Place *p, const Cost *cost, const Plan *plan, int n, int n_memory)
+choose(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost, const Plan *plan, int n, int n_memory)
 {
 	double		whole = gain(o, r, hit, p, cost, plan, n, n - n_memory);
 	double		part = n_memory < n ? gain(o, r, hit, p, cost, plan, n_memory, 0) : 0;
@@ -483,7 +483,7 @@ choose(const Offload *o, const Req *r, const ShareHit *hit, const Place *p, cons
 
 /* Hold the first n of the run, or as many as may be. */
 static void
-begin_wait(Offload *o, Req *r, const Place *p, int n)
+begin_wait(Offload *o, Req *r, const OffloadPlace *p, int n)
 {
 	OffloadWait *w = mem_zalloc(sizeof(*w));
 
@@ -551,7 +551,7 @@ make_copies(const Offload *o, Plan *plan)
 
 /* One block into a free one of the pool, as p's next; false: there is none. */
 static bool
-bring(Offload *o, Share *s, const Req *r, Place *p, const KvHold *h)
+bring(Offload *o, Share *s, const Req *r, OffloadPlace *p, const KvHold *h)
 {
 	int32_t		b;
 
@@ -568,7 +568,7 @@ bring(Offload *o, Share *s, const Req *r, Place *p, const KvHold *h)
 
 /* As many of what r waits for as have come, and as a step may have; NOTHING: there won't be more. */
 static OffloadAnswer
-bring_some(Offload *o, Share *s, Req *r, Place *p)
+bring_some(Offload *o, Share *s, Req *r, OffloadPlace *p)
 {
 	const OffloadWait *w = r->wait;
 
@@ -605,7 +605,7 @@ learn(Offload *o, size_t bytes, int64_t us)
 
 /* r is asked for the first time, or has got tokens back. */
 static void
-count(Offload *o, Req *r, const ShareHit *hit, const Place *p)
+count(Offload *o, Req *r, const ShareHit *hit, const OffloadPlace *p)
 {
 	int			limit = share_limit(r);
 	int			upto = p->block * o->set.block_size < limit ? p->block * o->set.block_size : limit;
@@ -639,7 +639,7 @@ OffloadAnswer
 offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost, Plan *plan, int64_t now_us)
 {
 	OffloadAnswer a = OFFLOAD_NOTHING;
-	Place		p;
+	OffloadPlace p;
 	int			before;
 
 	if (o->stopped && r->wait != NULL)

@@ -1,12 +1,12 @@
 /*
  * offload.h
  *	  What a pool's blocks held when they are needed for something else: the way to the store
- *	  behind the pool (kvtier.h), and back.
+ *	  behind the pool (tier.h), and back.
  *
  *	out		a full block that could still be found is about to be overwritten, or the engine, or the model, goes to rest:
  *			its bytes are put into the store.  Blocks of preempted requests are among them.
  *	back	a request is about to be admitted, and the pool has no further block of its tokens, but the store has: they
- *			are copied into free blocks, which are then known like any others (prefix.h), if that takes less time than
+ *			are copied into free blocks, which are then known like any others (prefix_index.h), if that takes less time than
  *			computing them.  What is in files is read on another thread meanwhile, and the request waits aside.
  *
  * The key of a block is a digest of 256 bits over the one before it and its tokens; the first stands for all
@@ -19,12 +19,12 @@
  *
  * Owner: the step thread.
  */
-#ifndef VLLM_ENGINE_OFFLOAD_H
-#define VLLM_ENGINE_OFFLOAD_H
+#ifndef VLLM_CORE_OFFLOAD_OFFLOAD_H
+#define VLLM_CORE_OFFLOAD_OFFLOAD_H
 
-#include "engine/core_int.h"
-#include "engine/kvtier.h"
-#include "engine/offload_copy.h"
+#include "core/core_internal.h"
+#include "core/offload/tier.h"
+#include "core/offload/block_copy.h"
 
 typedef struct OffloadSetup
 {
@@ -56,7 +56,7 @@ typedef struct OffloadStats
 
 /* NULL with *e set: a block is larger than the store. */
 Offload    *offload_open(const OffloadSetup *setup, Err *e);
-/* Of copies on a device (offload_copy.h): a step is about to copy and to compute, ... */
+/* Of copies on a device (block_copy.h): a step is about to copy and to compute, ... */
 void		offload_fence(Offload *o);
 /* ... is on its way (false: there is nothing to do now), ... */
 bool		offload_work(Offload *o);
@@ -66,7 +66,7 @@ void		offload_settle(Offload *o);
 void		offload_close(Offload *o);
 
 /* ---- keys ---- */
-/* r and its sequences are new: share_begin(). */
+/* r and its sequences are new: prefix_cache_attach(). */
 void		offload_begin(const Offload *o, Req *r);
 /* The key behind block_size more tokens. */
 void		offload_next(const Offload *o, OffloadKey *key, const int32_t *tokens);

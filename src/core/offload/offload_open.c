@@ -1,21 +1,21 @@
 /*
- * offload_core.c
+ * offload_open.c
  *	  A core's store behind the pool: what it keeps of a block, and what its name is.
  *
  * The name covers what decides the bits of K and V beside tokens: the files, options and the program, which whoever
  * makes the core has put into CoreOptions.kv_id, and how the core lays them out.  So what another program,
  * other kernels or another type have computed is never found.
  *
- * Tested by tests/unit/test_offload.c.
+ * Tested by tests/unit/core/test_offload.c.
  */
 #include <string.h>
 
 #include "base/blake2.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/engine_int.h"
-#include "engine/offload.h"
-#include "engine/spec.h"
+#include "core/core_state.h"
+#include "core/offload/offload.h"
+#include "core/spec/spec.h"
 
 /* How long the steps of other models wait while one gives up its K and V. */
 #define ALL_US	INT64_C(2000000)
@@ -74,7 +74,7 @@ core_offload_all(Core *c)
 }
 
 void
-core_keep(Core *c, int64_t deadline_us)
+core_flush_kv_to_tier(Core *c, int64_t deadline_us)
 {
 	if (c->offload != NULL)
 		offload_all(c->offload, deadline_us);

@@ -1,14 +1,14 @@
 /*
- * kvtier.c
+ * tier.c
  *	  The offload tier's store: its table of entries, and its memory.
  *
  * Each model has its own range of addresses for as many blocks as the memory limit allows, so blocks of one size
  * follow one another; the limit counts the slots of all models that have memory behind them.  A slot whose
  * entry has gone keeps its memory for the model's next one, unless another model needs it.
  *
- * kvtier_io.c has the thread, kvtier_file.c the files.  Tested by tests/unit/test_kvtier.c.
+ * tier_io.c has the thread, tier_file.c the files.  Tested by tests/unit/core/test_kvtier.c.
  */
-#include "engine/kvtier.h"
+#include "core/offload/tier.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,9 +17,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/kvtier_file.h"
-#include "engine/kvtier_int.h"
+#include "base/alloc.h"
+#include "core/offload/tier_file.h"
+#include "core/offload/tier_internal.h"
+
+static void tier_cancel_read(KvTier *t, Entry *e);
 
 #define MIN_TABLE 1024
 #define SWEEP 256				/* chains at a time */
@@ -68,7 +70,7 @@ list_unlink(List *l, Entry *e, int link)
 	l->n--;
 }
 
-void
+static void
 tier_list_add(KvTier *t, Entry *e, ListId list)
 {
 	List	   *l = &t->lists[list];
@@ -400,7 +402,7 @@ touch(KvTier *t, Entry *e)
 	}
 }
 
-void
+static void
 tier_cancel_read(KvTier *t, Entry *e)
 {
 	tier_list_remove(t, e);

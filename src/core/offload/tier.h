@@ -1,5 +1,5 @@
 /*
- * kvtier.h
+ * tier.h
  *	  What a KV cache's blocks held when their memory was wanted for something else: the
  *	  store behind the pools, in memory and in files (docs/kv.md, Offload tier).
  *
@@ -25,17 +25,17 @@
  *	- One process at a time uses a directory's files; others have memory only until it is gone, then the
  *	  next takes them over (a newer engine those of the one before).
  *
- * Tested by tests/unit/test_kvtier.c.
+ * Tested by tests/unit/core/test_kvtier.c.
  */
-#ifndef VLLM_ENGINE_KVTIER_H
-#define VLLM_ENGINE_KVTIER_H
+#ifndef VLLM_CORE_OFFLOAD_TIER_H
+#define VLLM_CORE_OFFLOAD_TIER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/arena.h"
+#include "model/weights/arena.h"
 
 #define KVTIER_KEY 32
 

@@ -1,5 +1,5 @@
 /*
- * kvtier_file.c
+ * tier_file.c
  *	  The offload tier's directory and the format of its files.
  *
  *	OFFSET	SIZE	CONTENTS
@@ -15,9 +15,9 @@
  *
  * A file is used only if each byte of the head is what would be written now and the checksum is right.
  *
- * Tested by tests/unit/test_kvtier.c, tests/fuzz/fuzz_kvtier.c.
+ * Tested by tests/unit/core/test_kvtier.c, tests/fuzz/fuzz_kvtier.c.
  */
-#include "engine/kvtier_file.h"
+#include "core/offload/tier_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,8 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/digest.h"
-#include "base/mem.h"
+#include "base/checksum.h"
+#include "base/alloc.h"
 
 #define VERSION 1
 #define DISK_BLOCK 4096
@@ -249,7 +249,8 @@ kvfile_open_model(int dir, const unsigned char id[KVFILE_KEY], size_t bytes, boo
 	return why;
 }
 
-int
+/* only if it is empty */
+static int
 kvfile_remove_model(int dir, const unsigned char id[KVFILE_KEY], size_t bytes)
 {
 	char		name[KVFILE_NAME];
@@ -389,7 +390,7 @@ kvfile_remove(int model, const unsigned char key[KVFILE_KEY])
 
 /* ---- finding them again ---- */
 
-typedef struct Scan
+typedef struct TierFileScan
 {
 	int			dir;
 	size_t		max;
@@ -398,7 +399,7 @@ typedef struct Scan
 	KvFound    *found;
 	size_t		n;
 	size_t		cap;
-} Scan;
+} TierFileScan;
 
 static int
 newer_first(const void *a, const void *b)
@@ -411,7 +412,7 @@ newer_first(const void *a, const void *b)
 
 /* Newest first; the oldest beyond the maximum go. */
 static void
-cut(Scan *s)
+cut(TierFileScan *s)
 {
 	int			fd;
 
@@ -431,7 +432,7 @@ cut(Scan *s)
 
 /* A file of a model's folder. */
 static void
-found_file(Scan *s, int fd, const char *name, const unsigned char *id, size_t bytes)
+found_file(TierFileScan *s, int fd, const char *name, const unsigned char *id, size_t bytes)
 {
 	KvFound		f = {.bytes = bytes};
 	struct stat st;
@@ -462,7 +463,7 @@ found_file(Scan *s, int fd, const char *name, const unsigned char *id, size_t by
 
 /* fn for each name in a folder; 0 or an errno */
 static int
-each_name(Scan *s, int fd, void (*fn) (Scan *s, int fd, const char *name, const unsigned char *id, size_t bytes),
+each_name(TierFileScan *s, int fd, void (*fn) (TierFileScan *s, int fd, const char *name, const unsigned char *id, size_t bytes),
 		  const unsigned char *id, size_t bytes)
 {
 	int			copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -493,7 +494,7 @@ each_name(Scan *s, int fd, void (*fn) (Scan *s, int fd, const char *name, const 
 
 /* Something in the directory itself. */
 static void
-found_model(Scan *s, int dir, const char *name, const unsigned char *no_id, size_t no_bytes)
+found_model(TierFileScan *s, int dir, const char *name, const unsigned char *no_id, size_t no_bytes)
 {
 	unsigned char id[KVFILE_KEY];
 	struct stat st;
@@ -517,7 +518,7 @@ found_model(Scan *s, int dir, const char *name, const unsigned char *no_id, size
 int
 kvfile_scan(int dir, size_t max, bool (*stop) (void *ctx), void *ctx, KvFound **out, size_t *n)
 {
-	Scan		s = {.dir = dir,.max = max,.stop = stop,.ctx = ctx};
+	TierFileScan s = {.dir = dir,.max = max,.stop = stop,.ctx = ctx};
 	int			why = each_name(&s, dir, found_model, NULL, 0);
 
 	cut(&s);

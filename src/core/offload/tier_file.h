@@ -1,6 +1,6 @@
 /*
- * kvtier_file.h
- *	  The files of the offload tier: private to kvtier_io.c.
+ * tier_file.h
+ *	  The files of the offload tier: private to tier_io.c.
  *
  *	DIRECTORY/key			32 random bytes that all names are made with, by the engine
  *	DIRECTORY/lock			whoever has it locked (flock) reads, writes and removes the rest
@@ -13,8 +13,8 @@
  * A file gets its name when it is complete.  Nothing is synced: after a crash of the machine a file may be anything, and
  * its checksum tells.  Functions give an errno, 0 if all is well; EBADMSG: it isn't what it should be.
  */
-#ifndef VLLM_ENGINE_KVTIER_FILE_H
-#define VLLM_ENGINE_KVTIER_FILE_H
+#ifndef VLLM_CORE_OFFLOAD_TIER_FILE_H
+#define VLLM_CORE_OFFLOAD_TIER_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +39,6 @@ int			kvfile_lock(int dir, int *fd);
 uint64_t	kvfile_size(size_t n);
 /* The folder of a model; made if there is none and create is set. */
 int			kvfile_open_model(int dir, const unsigned char id[KVFILE_KEY], size_t bytes, bool create, int *fd);
-int			kvfile_remove_model(int dir, const unsigned char id[KVFILE_KEY], size_t bytes); /* only if it is empty */
 
 int			kvfile_write(int model, const unsigned char id[KVFILE_KEY], const unsigned char key[KVFILE_KEY], const void *data, size_t n);
 int			kvfile_read(int model, const unsigned char id[KVFILE_KEY], const unsigned char key[KVFILE_KEY], void *data, size_t n);

@@ -1,6 +1,6 @@
 /*
- * kvtier_int.h
- *	  The store's own state, for kvtier.c (entries and memory) and kvtier_io.c (its thread).
+ * tier_internal.h
+ *	  The store's own state, for tier.c (entries and memory) and tier_io.c (its thread).
  *
  * An entry is in the table until it is `gone`: nobody finds it then, and it is freed as soon as no
  * hold, no IO and no file is left of it.  What memory it has, and who may take that away, shows in the list it is in:
@@ -14,13 +14,13 @@
  * All of that is under the lock.  What the thread reads from, or into, stays where it is without, as `writing`
  * and `reading` keep the slot.
  */
-#ifndef VLLM_ENGINE_KVTIER_INT_H
-#define VLLM_ENGINE_KVTIER_INT_H
+#ifndef VLLM_CORE_OFFLOAD_TIER_INTERNAL_H
+#define VLLM_CORE_OFFLOAD_TIER_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/kvtier.h"
+#include "core/offload/tier.h"
 
 typedef struct KvHold Entry;
 
@@ -149,9 +149,7 @@ void		tier_evict(KvTier *t, Entry *e);
 /* e need not be written any more. */
 void		tier_written(KvTier *t, Entry *e);
 /* e's turn to be read will not come, or is over. */
-void		tier_cancel_read(KvTier *t, Entry *e);
 void		tier_read_done(KvTier *t, Entry *e, bool ok);
-void		tier_list_add(KvTier *t, Entry *e, ListId list);
 void		tier_list_remove(KvTier *t, Entry *e);
 /* Forget some more entries of before a reset; false: there are none. */
 bool		tier_sweep(KvTier *t);
@@ -160,7 +158,7 @@ bool		tier_wants_write(const KvTier *t);
 /* Memory of a model that has nothing in it any more; its addresses become the caller's to unmap.  False: there is none. */
 bool		tier_take_idle_area(KvTier *t, MArena *out);
 
-/* ---- kvtier_io.c ---- */
+/* ---- tier_io.c ---- */
 bool		tier_start(KvTier *t, Err *e);
 void		tier_stop(KvTier *t);
 

@@ -1,5 +1,5 @@
 /*
- * kvtier_io.c
+ * tier_io.c
  *	  The offload tier's thread.
  *
  * It does one thing at a time, without the lock, and then looks what is most urgent: a read that somebody waits for, a
@@ -13,7 +13,7 @@
  *	KVF_READY
  *	KVF_DOWN	a write has failed					another one doesn't: after 1, 2, 4 ... 60 seconds
  *
- * Tested by tests/unit/test_kvtier.c.
+ * Tested by tests/unit/core/test_kvtier.c.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,9 +23,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/kvtier_file.h"
-#include "engine/kvtier_int.h"
+#include "base/alloc.h"
+#include "core/offload/tier_file.h"
+#include "core/offload/tier_internal.h"
 
 #define SECOND INT64_C(1000000)
 #define MAX_PAUSE (60 * SECOND)

@@ -1,5 +1,5 @@
 /*
- * constraint.c
+ * guided_decoding.c
  *	  Sequences whose output has to be of a grammar's language.
  *
  * A token's bytes are what it adds to the answer's text (tok_piece()), so the text that
@@ -26,15 +26,15 @@
  *
  * Owner: the step thread, but for masks, which the mask thread makes between
  * constraints_begin() and constraints_wait(); the step thread helps, and waits for what
- * that one has begun only.  Tested by tests/unit/test_constraint.c.
+ * that one has begun only.  Tested by tests/unit/core/sample/test_constraint.c.
  */
-#include "engine/constraint.h"
+#include "core/output/guided_decoding.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define FORCED_MAX		4096	/* bytes appended at once */
 #define CONTEXT			8		/* tokens before the forced text that the tokenizer sees */

@@ -1,5 +1,5 @@
 /*
- * constraint.h
+ * guided_decoding.h
  *	  A grammar over a sequence's output: masks for the sampler, the end, and what is
  *	  forced.
  *
@@ -9,10 +9,10 @@
  * Masks are made on a thread of their own while the model computes the step: they depend
  * on nothing but tokens that are there already.  docs/structured.md tells the whole.
  */
-#ifndef VLLM_ENGINE_CONSTRAINT_H
-#define VLLM_ENGINE_CONSTRAINT_H
+#ifndef VLLM_CORE_OUTPUT_GUIDED_DECODING_H
+#define VLLM_CORE_OUTPUT_GUIDED_DECODING_H
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 #include "grammar/grammar.h"
 
 /* n_valid: ids that may be sampled; end: those that end an answer; jump: append what is forced. */

@@ -1,5 +1,5 @@
 /*
- * deliver.c
+ * output_queue.c
  *	  The output side of the core: parcels from the step thread to owners' sinks.
  *
  * Threaded, the parcels of a step go to the delivering thread together, and the
@@ -20,9 +20,9 @@
  *
  * The last parcel is the last reference to a request: it is freed here.
  *
- * Tested by tests/unit/test_core.c (both ways give the same events).
+ * Tested by tests/unit/core/test_core.c (both ways give the same events).
  */
-#include "engine/deliver.h"
+#include "core/output/output_queue.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,8 +30,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/constraint.h"
+#include "base/alloc.h"
+#include "core/output/guided_decoding.h"
 
 /*
  * Waking a thread costs more than the text of a token.  So tokens that nobody waits
@@ -42,12 +42,12 @@
 #define LINGER_US	10000
 #define FEW			8
 
-typedef struct Parcels
+typedef struct OutputItems
 {
-	Parcel	   *p;
+	OutputItem *p;
 	size_t		n;
 	size_t		cap;
-} Parcels;
+} OutputItems;
 
 struct Deliver
 {
@@ -58,17 +58,17 @@ struct Deliver
 	void		(*round) (void *ctx);
 	void	   *round_ctx;
 
-	Parcels		filling;		/* step thread */
+	OutputItems	filling;		/* step thread */
 	bool		urgent;			/* one of filling is */
 	int64_t		waiting_since;	/* 0 = not known yet */
 
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	Parcels		sent;			/* under lock */
+	OutputItems	sent;			/* under lock */
 	bool		busy;			/* under lock: the thread is delivering */
 	bool		stop;			/* under lock */
 
-	Parcels		taken;			/* delivering thread */
+	OutputItems	taken;			/* delivering thread */
 	_Atomic int64_t dropped;	/* before the request's last event */
 	_Atomic int64_t forgiven;	/* ... likewise */
 	pthread_t	thread;
@@ -77,7 +77,7 @@ struct Deliver
 /* ---- events ---- */
 
 static void
-emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
+emit(const OutputItem *p, int n_ids, int n_output, const OutResult *res)
 {
 	Req		   *r = p->r;
 	ReqEvent	ev = {
@@ -117,7 +117,7 @@ emit(const Parcel *p, int n_ids, int n_output, const OutResult *res)
 
 /* A beam search tells its answers at the end. */
 static void
-emit_beams(Deliver *d, const Parcel *p)
+emit_beams(Deliver *d, const OutputItem *p)
 {
 	Req		   *r = p->r;
 	int			n_output;
@@ -142,7 +142,7 @@ emit_beams(Deliver *d, const Parcel *p)
 
 /* A pooled request has one event, its last. */
 static void
-emit_pooled(const Parcel *p)
+emit_pooled(const OutputItem *p)
 {
 	Req		   *r = p->r;
 	float	   *space = NULL;
@@ -182,7 +182,7 @@ free_req(Req *r)
 	else
 		out_end(r);
 	constraint_free(r->constraint);
-	thoughts_free(r->thoughts);
+	rbudget_free(r->thoughts);
 	genparams_free(&r->params);
 	intvec_free(&r->tokens);
 	mem_free(r->embeds);
@@ -191,7 +191,7 @@ free_req(Req *r)
 }
 
 static void
-free_parcel(const Parcel *p)
+free_parcel(const OutputItem *p)
 {
 	mem_free(p->err);
 	logprobs_free(p->token_lp);
@@ -199,7 +199,7 @@ free_parcel(const Parcel *p)
 }
 
 static void
-deliver(Deliver *d, const Parcel *p)
+deliver(Deliver *d, const OutputItem *p)
 {
 	Req		   *r = p->r;
 	bool		last = p->res.finish != FIN_NONE;
@@ -258,21 +258,21 @@ deliver(Deliver *d, const Parcel *p)
 /* ---- the thread ---- */
 
 static void
-swap(Parcels *a, Parcels *b)
+swap(OutputItems *a, OutputItems *b)
 {
-	Parcels		t = *a;
+	OutputItems	t = *a;
 
 	*a = *b;
 	*b = t;
 }
 
 static void
-push(Parcels *l, const Parcel *p)
+push(OutputItems *l, const OutputItem *p)
 {
 	if (l->n == l->cap)
 	{
 		l->cap = l->cap == 0 ? 64 : l->cap * 2;
-		l->p = mem_realloc(l->p, l->cap * sizeof(Parcel));
+		l->p = mem_realloc(l->p, l->cap * sizeof(OutputItem));
 	}
 	l->p[l->n++] = *p;
 }
@@ -303,7 +303,7 @@ deliver_main(void *arg)
 }
 
 void
-deliver_add(Deliver *d, const Parcel *p)
+deliver_add(Deliver *d, const OutputItem *p)
 {
 	if (d->threaded)
 	{

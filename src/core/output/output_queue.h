@@ -1,25 +1,25 @@
 /*
- * deliver.h
+ * output_queue.h
  *	  Sampled tokens on their way to the requests' owners.
  *
- * The step thread decides what ids and counts decide (output.c) and hands each
+ * The step thread decides what ids and counts decide (stop_check.c) and hands each
  * token on; text, stop strings and events are made here, at once or on a thread of
  * its own while the next step runs.
  */
-#ifndef VLLM_ENGINE_DELIVER_H
-#define VLLM_ENGINE_DELIVER_H
+#ifndef VLLM_CORE_OUTPUT_OUTPUT_QUEUE_H
+#define VLLM_CORE_OUTPUT_OUTPUT_QUEUE_H
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 typedef struct Deliver Deliver;
 
 /* One token, or an end without one. */
-typedef struct Parcel
+typedef struct OutputItem
 {
 	Req		   *r;
 	int32_t		id;				/* -1 = none */
 	int			n_output;		/* output tokens, this one included */
-	OutResult	res;			/* finish != FIN_NONE: the last; the request belongs to deliver.c from here on */
+	OutResult	res;			/* finish != FIN_NONE: the last; the request belongs to output_queue.c from here on */
 	Err		   *err;			/* FIN_ERROR: owned */
 	Logprobs   *token_lp;		/* owned; NULL = not wanted */
 	Logprobs   *prompt_lp;		/* likewise; with the first token */
@@ -30,7 +30,7 @@ typedef struct Parcel
 	int			back;			/* ... of which have come back from the offload tier */
 	int64_t		scheduled_us;
 	int64_t		first_token_us;
-} Parcel;
+} OutputItem;
 
 /*
  * threaded: on a thread of its own.  stopped(ctx, id, index) is called there when a stop
@@ -47,7 +47,7 @@ void		deliver_on_round(Deliver *d, void (*fn) (void *ctx), void *ctx);
  * Step thread: not threaded, the events are out when add returns.  Else send passes
  * them on if one of them is urgent or the first has waited for a while.
  */
-void		deliver_add(Deliver *d, const Parcel *p);
+void		deliver_add(Deliver *d, const OutputItem *p);
 void		deliver_send(Deliver *d, int64_t now_us);
 
 /* Tokens that were computed in vain, behind a stop string; any thread. */

@@ -1,6 +1,6 @@
 /*
- * thoughts.c
- *	  How long a model may think (thoughts.h).
+ * reasoning_budget.c
+ *	  How long a model may think (reasoning_budget.h).
  *
  * Each token within the thoughts counts when it comes, as the beginning of an end tag may
  * still turn out to be none; a tag that is whole is taken off again.  Of an end tag whose
@@ -10,15 +10,15 @@
  * There the budget counts from the first token on, also tokens that may become a start tag,
  * and one of 0 has the end tag come at once.
  *
- * Owner: the request, on the step thread.  Tested by tests/unit/test_thoughts.c.
+ * Owner: the request, on the step thread.  Tested by tests/unit/core/sample/test_thoughts.c.
  */
-#include "engine/thoughts.h"
+#include "core/output/reasoning_budget.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-struct Thoughts
+struct ReasoningBudget
 {
 	int			budget;
 	IntVec		end;
@@ -36,7 +36,7 @@ struct Thoughts
 static void
 sink(void *ctx, const ParseEvent *ev)
 {
-	Thoughts   *t = ctx;
+	ReasoningBudget *t = ctx;
 
 	t->told = t->told || (ev->kind == PARSE_REASONING && ev->n > 0);
 }
@@ -45,7 +45,7 @@ sink(void *ctx, const ParseEvent *ev)
 static bool
 begins_with_them(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at)
 {
-	Thoughts	probe = {0};
+	ReasoningBudget probe = {0};
 	ReasonParser *p = reason_parser_new(f, kwargs, n_kwargs, at, sink, &probe);
 
 	reason_parser_feed(p, "x", 1);
@@ -54,7 +54,7 @@ begins_with_them(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, Rea
 }
 
 static void
-stop_reading(Thoughts *t)
+stop_reading(ReasoningBudget *t)
 {
 	reason_parser_free(t->parser);
 	t->parser = NULL;
@@ -62,11 +62,11 @@ stop_reading(Thoughts *t)
 	t->n_waiting = 0;
 }
 
-Thoughts *
-thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
+ReasoningBudget *
+rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
 			 IntVec *end)
 {
-	Thoughts   *t = mem_zalloc(sizeof(*t));
+	ReasoningBudget *t = mem_zalloc(sizeof(*t));
 
 	t->budget = budget;
 	t->end = *end;
@@ -82,10 +82,10 @@ thoughts_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonA
 	return t;
 }
 
-Thoughts *
-thoughts_fork(const Thoughts *t)
+ReasoningBudget *
+rbudget_fork(const ReasoningBudget *t)
 {
-	Thoughts   *r = mem_alloc(sizeof(*r));
+	ReasoningBudget *r = mem_alloc(sizeof(*r));
 
 	*r = *t;
 	r->end = (IntVec) {0};
@@ -96,7 +96,7 @@ thoughts_fork(const Thoughts *t)
 }
 
 void
-thoughts_free(Thoughts *t)
+rbudget_free(ReasoningBudget *t)
 {
 	if (t == NULL)
 		return;
@@ -107,7 +107,7 @@ thoughts_free(Thoughts *t)
 
 /* How many of the end tag's tokens, but not all, are the last of ids[0..n)? */
 static size_t
-end_begun(const Thoughts *t, const int32_t *ids, size_t n)
+end_begun(const ReasoningBudget *t, const int32_t *ids, size_t n)
 {
 	size_t		k = t->end.len <= n ? t->end.len - 1 : n;
 
@@ -118,7 +118,7 @@ end_begun(const Thoughts *t, const int32_t *ids, size_t n)
 
 /* The last token has ended them: what waited was theirs, but for the tag. */
 static void
-end_of_thoughts(Thoughts *t, const int32_t *ids, size_t n)
+end_of_thoughts(ReasoningBudget *t, const int32_t *ids, size_t n)
 {
 	size_t		tag = t->end.len <= n && memcmp(ids + n - t->end.len, t->end.data, t->end.len * sizeof(int32_t)) == 0 ? t->end.len : 1;
 
@@ -128,7 +128,7 @@ end_of_thoughts(Thoughts *t, const int32_t *ids, size_t n)
 }
 
 void
-thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n)
+rbudget_token(ReasoningBudget *t, const Tok *tok, const int32_t *ids, int n)
 {
 	size_t		len;
 	const char *s;
@@ -169,19 +169,19 @@ thoughts_token(Thoughts *t, const Tok *tok, const int32_t *ids, int n)
 }
 
 bool
-thoughts_limited(const Thoughts *t)
+rbudget_limited(const ReasoningBudget *t)
 {
 	return t->budget >= 0;
 }
 
 int32_t
-thoughts_forced(const Thoughts *t)
+rbudget_forced(const ReasoningBudget *t)
 {
 	return t->closing ? t->end.data[t->forced] : -1;
 }
 
 int32_t
-thoughts_highest_id(const Thoughts *t)
+rbudget_highest_id(const ReasoningBudget *t)
 {
 	int32_t		most = -1;
 
@@ -191,7 +191,7 @@ thoughts_highest_id(const Thoughts *t)
 }
 
 int
-thoughts_count(const Thoughts *t)
+rbudget_count(const ReasoningBudget *t)
 {
 	/* what still waits at the end of an answer that was cut is told as thoughts, too */
 	return t->n + (t->parser != NULL && t->within ? t->n_waiting : 0);
@@ -208,7 +208,7 @@ last_at(const int32_t *ids, size_t n, const IntVec *tag)
 }
 
 bool
-thoughts_open(const int32_t *ids, size_t n, const IntVec *start, const IntVec *end)
+rbudget_open(const int32_t *ids, size_t n, const IntVec *start, const IntVec *end)
 {
 	return last_at(ids, n, start) > last_at(ids, n, end);
 }

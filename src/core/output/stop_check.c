@@ -1,8 +1,8 @@
 /*
- * output.c
+ * stop_check.c
  *	  What one new token means for its request: the end? which text?
  *
- * Order of evaluation (api.md 1.4), for the newest token of r->tokens:
+ * Order of evaluation (docs/sampling.md, "When it ends"), for the newest token of r->tokens:
  *
  *	1. fewer than min_tokens output tokens: ids don't stop;
  *	2. the primary EOS, unless ignore_eos: stop, reason NULL;
@@ -10,7 +10,7 @@
  *	4. max_tokens or the context length reached: length;
  *	   a pattern has been repeated as often as repetition_detection says: repetition;
  *	5. text: the token's, unless it ended the answer in 2 or 3 and include_stop
- *	   is off (constraint.c may have ended it by a token that is text);
+ *	   is off (guided_decoding.c may have ended it by a token that is text);
  *	6. stop strings in the text, once min_tokens are passed: stop, reason the
  *	   string.  This overrides 4.
  *
@@ -20,9 +20,9 @@
  * K/V is computed again.
  *
  * Owner: the step thread.  O(new text) a token.  Tested by
- * tests/unit/test_output.c.
+ * tests/unit/core/test_output.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <stdio.h>
 #include <string.h>

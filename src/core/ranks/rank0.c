@@ -1,10 +1,10 @@
 /*
- * ranks.c
+ * rank0.c
  *	  Rank 0 of a group: what it tells the others.
  *
  * Tested by tests/t/100_ranks.pl.
  */
-#include "engine/ranks.h"
+#include "core/ranks/ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,20 +17,20 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/sysmem.h"
-#include "engine/eplb_config.h"
-#include "engine/rank_cmd.h"
-#include "engine/rank_talk.h"
-#include "model/split.h"
-#include "wire/control.h"
+#include "base/alloc.h"
+#include "base/machine/system_memory.h"
+#include "runtime/eplb_config.h"
+#include "core/ranks/rank_protocol.h"
+#include "core/ranks/rank_comm.h"
+#include "model/parallel/shard.h"
+#include "ipc/control_protocol.h"
 
 #define ASSEMBLE_MS	30000
 #define ROWS_BYTES	(4 << 20)	/* of the embedding, that are asked for at once */
 #define TELL_MS		20			/* who waits for its turn tells so often that it does, */
 #define TELL_MOST_US INT64_C(300000000)	/* ... for so long */
 
-typedef struct Ranks
+typedef struct RankGroup
 {
 	GroupMem	mem;
 	RankPlace	place;
@@ -45,11 +45,11 @@ typedef struct Ranks
 	pthread_cond_t turned;
 	uint64_t	came;			/* under turns */
 	uint64_t	gone;
-} Ranks;
+} RankGroup;
 
 struct RankModel
 {
-	Ranks	   *of;
+	RankGroup  *of;
 	uint32_t	id;
 	ModelRanks	shape;
 	int			embed_width;
@@ -71,7 +71,7 @@ static struct
 	int			tp;
 	bool		eplb;
 	char		eplb_config[sizeof(((Settings *) NULL)->eplb_config)];
-	Ranks		of[GROUP_MOST];	/* [replicas] where there are others */
+	RankGroup	of[GROUP_MOST];	/* [replicas] where there are others */
 } group = {.replicas = 1,.world = 1,.stages = 1,.tp = 1};
 
 /* as ranks_exchange() tells it */
@@ -79,7 +79,7 @@ static pthread_mutex_t exchange_lock = PTHREAD_MUTEX_INITIALIZER;
 static char exchange[128];
 
 static bool
-open_group(Ranks *g, int fd, const Settings *s, int world, Err *e)
+open_group(RankGroup *g, int fd, const Settings *s, int world, Err *e)
 {
 	pthread_mutex_init(&g->writing, NULL);
 	pthread_mutex_init(&g->loading, NULL);
@@ -167,7 +167,7 @@ ranks_eplb(EplbConf *out, Err *e)
 
 /* The engine can't go on; the supervisor starts all ranks again. */
 static void __attribute__((noreturn))
-lost(const Ranks *g)
+lost(const RankGroup *g)
 {
 	log_line('P', "rank %d of %d is gone, or stands still", groupmem_missed(&g->mem), group.world);
 	_exit(ENGINE_EXIT_FATAL);
@@ -182,7 +182,7 @@ ranks_check(void)
 }
 
 static void
-tell_group(Ranks *g, RankCmdKind kind, uint32_t model, const void *body, size_t size)
+tell_group(RankGroup *g, RankCmdKind kind, uint32_t model, const void *body, size_t size)
 {
 	RankCmd		cmd = {kind, model, size};
 	bool		ok;
@@ -202,7 +202,7 @@ tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 
 /* All others' answers: the first that isn't well.  digest: what those that are well must have read; "" = they answer nothing. */
 static bool
-hear_all(Ranks *g, const char *digest, Err *e)
+hear_all(RankGroup *g, const char *digest, Err *e)
 {
 	bool		ok = true;
 
@@ -231,7 +231,7 @@ hear_all(Ranks *g, const char *digest, Err *e)
  * now and then until it may (a step thread lives while it waits), for so long as something may take that doesn't hang; NULL = never.
  */
 static void
-take_turn(Ranks *g, void (*waits) (void *ctx), void *ctx)
+take_turn(RankGroup *g, void (*waits) (void *ctx), void *ctx)
 {
 	int64_t		begun = clock_us();
 	uint64_t	mine;
@@ -259,7 +259,7 @@ take_turn(Ranks *g, void (*waits) (void *ctx), void *ctx)
 static void
 end_turn(void *ctx)
 {
-	Ranks	   *g = ((const RankModel *) ctx)->of;
+	RankGroup  *g = ((const RankModel *) ctx)->of;
 
 	pthread_mutex_lock(&g->turns);
 	g->gone++;
@@ -368,7 +368,7 @@ ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 RankModel *
 ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev, bool lends)
 {
-	Ranks	   *g = &group.of[replica];
+	RankGroup  *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
 	RankLoad   *l = mem_zalloc(sizeof(RankLoad));
 	Err			told_before;
@@ -487,7 +487,7 @@ cant_talk(const char found[][sizeof(((Err *) NULL)->msg)])
 static const char *
 meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library, char found[][sizeof(((Err *) NULL)->msg)])
 {
-	Ranks	   *g = m->of;
+	RankGroup  *g = m->of;
 	Err			e;
 	bool		ok = rank_meet(dev, ordinal, library, found[0], sizeof(found[0]), &e);
 
@@ -508,9 +508,9 @@ meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library, char fo
 static bool
 talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
 {
-	Ranks	   *g = m->of;
+	RankGroup  *g = m->of;
 	int			tp = group.world / group.stages;
-	RankTalk   *t = mem_zalloc(sizeof(RankTalk));
+	RankComm   *t = mem_zalloc(sizeof(RankComm));
 	Err			e;
 	char		why[256] = "";
 	bool		ok = true;
@@ -521,7 +521,7 @@ talk_all(RankModel *m, Model *own, const Dev *dev, const char *library)
 		ok = dev->ops->comm->id(library, t->ids[i], why, sizeof(why));
 	if (ok)
 	{
-		tell(m, RC_TALK, t, sizeof(*t));
+		tell(m, RC_COMM, t, sizeof(*t));
 		ok = rank_talk(&m->hope, &g->mem, tp, t, own, &e);
 		if (!hear_all(g, "", &e) || !ok)
 		{
@@ -633,7 +633,7 @@ ranks_adopt(RankModel *m, RankModel *from, Err *e)
 
 /* What a rank says, if it is larger, to most; NULL: it is a stage's first.  A NaN counts as the largest. */
 static float *
-hear_largest(Ranks *g, int rank, float *most, int *layers)
+hear_largest(RankGroup *g, int rank, float *most, int *layers)
 {
 	KComm	   *c = g->place.world;
 	int32_t		n = 0;
@@ -659,7 +659,7 @@ hear_largest(Ranks *g, int rank, float *most, int *layers)
 void
 ranks_largest(RankModel *m, float *largest, int layers)
 {
-	Ranks	   *g = m->of;
+	RankGroup  *g = m->of;
 	int			tp = group.world / group.stages;
 
 	pthread_mutex_lock(&g->asking);
@@ -705,7 +705,7 @@ take_rows(RankModel *m, int rank, const Model *own, const int32_t *ids, size_t n
 static void
 ask_rows(RankModel *m, const Model *own, const int32_t *ids, size_t n, float *out)
 {
-	Ranks	   *g = m->of;
+	RankGroup  *g = m->of;
 	bool		others = false;
 
 	for (size_t i = 0; i < n && !others; i++)

@@ -1,10 +1,10 @@
 /*
- * rank_talk.c
+ * rank_comm.c
  *	  What each rank does to exchange with the others by a communicator of its device.
  *
  * Tested by tests/t/104_nccl.pl.
  */
-#include "engine/rank_talk.h"
+#include "core/ranks/rank_comm.h"
 
 #include <stdio.h>
 
@@ -45,9 +45,9 @@ hope(void *ctx)
 }
 
 bool
-rank_talk(RankHope *h, GroupMem *g, int tp, const RankTalk *t, Model *m, Err *e)
+rank_talk(RankHope *h, GroupMem *g, int tp, const RankComm *t, Model *m, Err *e)
 {
-	ModelTalk	talk = {
+	ModelComm	talk = {
 		.library = t->library,.tp_id = t->ids[g->rank / tp],.pp_id = t->ids[g->world / tp + g->rank % tp],.lives = hope,.ctx = h
 	};
 

@@ -1,9 +1,9 @@
 /*
- * rank_cmd.h
+ * rank_protocol.h
  *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
  *
  * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
- * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_TALK; all of these but RC_KV and RC_MEET by a thread of its own.
+ * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_COMM; all of these but RC_KV and RC_MEET by a thread of its own.
  *
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv
@@ -24,24 +24,24 @@
  *		RC_FORGET	nothing
  *		RC_ADOPT	the number of the model that has the weights
  *		RC_MEET		the library of communicators, with its 0; the answer is what rank_meet() says
- *		RC_TALK		RankTalk
+ *		RC_COMM		RankComm
  *		RC_APART	nothing
  *
  * Adapters have numbers from 1 on, which are never used again; 0 is none.
  */
-#ifndef VLLM_ENGINE_RANK_CMD_H
-#define VLLM_ENGINE_RANK_CMD_H
+#ifndef VLLM_CORE_RANKS_RANK_PROTOCOL_H
+#define VLLM_CORE_RANKS_RANK_PROTOCOL_H
 
-#include "base/groupmem.h"
-#include "engine/backend.h"
-#include "engine/core_int.h"
-#include "engine/devices.h"
+#include "base/shared_memory.h"
+#include "runtime/model_options.h"
+#include "core/core_internal.h"
+#include "runtime/devices.h"
 
 typedef enum RankCmdKind
 {
 	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH, RC_FORGET, RC_ADOPT,
 	RC_ROWS, RC_LARGEST, RC_SCALES,
-	RC_MEET, RC_TALK, RC_APART
+	RC_MEET, RC_COMM, RC_APART
 } RankCmdKind;
 
 typedef struct RankCmd
@@ -117,12 +117,12 @@ typedef struct RankLora
 } RankLora;
 
 /* A communicator of each stage's ranks, then of each column's. */
-typedef struct RankTalk
+typedef struct RankComm
 {
 	uint32_t	number;			/* of the opening, from 1 on */
 	char		library[sizeof(((Settings *) NULL)->nccl_path)];
 	char		ids[GROUP_MOST + 1][KDEVICE_COMM_ID];
-} RankTalk;
+} RankComm;
 
 /* Which of the world's ranks is which: ranks of a stage are side by side. */
 typedef struct RankPlace

@@ -3,10 +3,10 @@
  *	  Models that several processes compute together: rank 0's side, and the others'.
  *
  * The supervisor starts as many engine programs as the settings tensor_parallel_size and pipeline_parallel_size
- * multiply to, and gives all of them one memory file (base/groupmem.h).  Rank 0 is the engine: it
- * serves, schedules and samples.  The others execute what it writes into the file's stream (rank_cmd.h): load a
+ * multiply to, and gives all of them one memory file (base/shared_memory.h).  Rank 0 is the engine: it
+ * serves, schedules and samples.  The others execute what it writes into the file's stream (rank_protocol.h): load a
  * model, run a step of it, forget it.  Each has its part of weights, KV and state; what a step computes is made
- * whole on the way (model/split.h), so answers have the bits that one process gives.
+ * whole on the way (model/parallel/shard.h), so answers have the bits that one process gives.
  *
  * Replicas (data_parallel_size) are such groups side by side: the engine is rank 0 of each, with memory of
  * its own for each.  They know nothing of one another.
@@ -16,11 +16,15 @@
  *
  * A lost rank: whoever waits for it is told, and rank 0 ends with a message; the supervisor restarts the group.
  */
-#ifndef VLLM_ENGINE_RANKS_H
-#define VLLM_ENGINE_RANKS_H
+#ifndef VLLM_CORE_RANKS_RANKS_H
+#define VLLM_CORE_RANKS_RANKS_H
 
 #include "device.h"
-#include "engine/backend.h"
+#include "loader/model_files.h"
+#include "model/model.h"
+#include "runtime/devices.h"
+#include "runtime/eplb_config.h"
+#include "runtime/model_options.h"
 
 struct BlockCopy;
 typedef struct RankModel RankModel; /* what rank 0 knows of a model on the others */
@@ -105,7 +109,7 @@ void		ranks_unlora(uint32_t number);
 /* Ends the process if a rank is missing: what was computed is of no use. */
 void		ranks_check(void);
 
-/* ---- the others (rank.c) ---- */
+/* ---- the others (rank_worker.c) ---- */
 
 /* Execute rank 0's commands until it ends; the exit status. */
 int			rank_main(int group_fd, int rank, int replica, const Settings *s);

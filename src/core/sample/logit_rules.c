@@ -1,5 +1,5 @@
 /*
- * logits.c
+ * logit_rules.c
  *	  What a request's parameters do to a row of logits.
  *
  * In the sampler's order (sample.c), on float32 as the reference has it:
@@ -20,9 +20,9 @@
  * different ones, and takes in what has come since the last row.  It depends on tokens
  * alone, so preemption leaves it as it is.
  *
- * Tested by tests/unit/test_logits.c against tests/golden/sampling.json.
+ * Tested by tests/unit/core/sample/test_logits.c against tests/golden/sampling.json.
  */
-#include "engine/logits.h"
+#include "core/sample/logit_rules.h"
 
 #include <cjson/cJSON.h>
 #include <float.h>
@@ -30,8 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "base/json/json_scan.h"
+#include "base/alloc.h"
 
 #define MAX_BIAS		65536	/* ids with a bias */
 #define MAX_BIAS_BYTES	(2 << 20)
@@ -265,7 +265,7 @@ add_bad_tokens(LogitRules *r, const Tok *tok, const char *s, size_t n, bool spac
 	return true;
 }
 
-/* A word at the beginning of the text, and the same behind a space (api.md 1.1). */
+/* A word at the beginning of the text, and the same behind a space (docs/sampling.md). */
 static bool
 make_bad_words(LogitRules *r, const Tok *tok, Err *e)
 {

@@ -1,17 +1,17 @@
 /*
- * logits.h
+ * logit_rules.h
  *	  What a request's parameters do to a row of logits: penalties, biases, ids and words
- *	  that are allowed or forbidden (api.md 1.3, stages 3 to 6).
+ *	  that are allowed or forbidden (docs/sampling.md, stages 3 to 6).
  */
-#ifndef VLLM_ENGINE_LOGITS_H
-#define VLLM_ENGINE_LOGITS_H
+#ifndef VLLM_CORE_SAMPLE_LOGIT_RULES_H
+#define VLLM_CORE_SAMPLE_LOGIT_RULES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* A request's, fixed once they are checked.  A request without any has none of these. */
 typedef struct LogitRules
@@ -61,7 +61,7 @@ void		logit_rules_add_bias(const LogitRules *r, float *logits);
 void		logit_rules_penalize(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt,
 								 int n_tokens, float *logits, int n_valid);
 
-/* The same for whoever applies them elsewhere (sample_dev.c).  Stage 4, of bits as allowed_mask's: */
+/* The same for whoever applies them elsewhere (sample_device.c).  Stage 4, of bits as allowed_mask's: */
 void		logit_rules_ban_bits(const LogitRules *r, const int32_t *output, int n_output, uint32_t *mask, int n_valid);
 /* stage 6: the tokens that penalties are about, how often each is in the answer; returns their number.  ids NULL: just that */
 int			logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,

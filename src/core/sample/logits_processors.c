@@ -1,5 +1,5 @@
 /*
- * plugins.c
+ * logits_processors.c
  *	  Logits processors from shared libraries: loading, who takes part, the batch.
  *
  * Libraries are loaded when the engine starts, before it serves anybody; a name that can't be
@@ -11,9 +11,9 @@
  * step: that costs no look at requests that are not in the step, and nothing has to be
  * told when one ends.  A seat is known by its key, which no two of them share.
  *
- * Tested by tests/unit/test_plugins.c, tests/t/085_sampling.pl.
+ * Tested by tests/unit/core/sample/test_plugins.c, tests/t/085_sampling.pl.
  */
-#include "engine/plugins.h"
+#include "core/sample/logits_processors.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/core_int.h"
-#include "engine/vllm_logits_processor.h"
+#include "base/alloc.h"
+#include "core/core_internal.h"
+#include "core/sample/vllm_logits_processor.h"
 
 #define MESSAGE_SIZE	512
 
@@ -192,13 +192,13 @@ plugins_check(const Plugins *p, const char *extra_args, uint32_t *mask, Err *e)
 
 /* ---- one model's ---- */
 
-typedef struct Slot
+typedef struct LogitsProcessorsSlot
 {
 	uint64_t	key;			/* of who sits there; 0 = free */
 	uint64_t	step;			/* in which it was seen last */
 	uint32_t	plugins;
 	char	   *extra_args;		/* owned */
-} Slot;
+} LogitsProcessorsSlot;
 
 struct PluginHost
 {
@@ -208,7 +208,7 @@ struct PluginHost
 	int			vocab_size;
 	uint64_t	step;
 	uint64_t	last_key;
-	Slot	   *slots;
+	LogitsProcessorsSlot *slots;
 	int			n_slots;
 	/* scratch of a step, for as many rows as there were */
 	int			cap;
@@ -294,8 +294,8 @@ make_room(PluginHost *h, int n)
 	}
 	if (n > h->n_slots)
 	{
-		h->slots = mem_realloc(h->slots, (size_t) n * sizeof(Slot));
-		memset(h->slots + h->n_slots, 0, (size_t) (n - h->n_slots) * sizeof(Slot));
+		h->slots = mem_realloc(h->slots, (size_t) n * sizeof(LogitsProcessorsSlot));
+		memset(h->slots + h->n_slots, 0, (size_t) (n - h->n_slots) * sizeof(LogitsProcessorsSlot));
 		h->n_slots = n;
 	}
 }
@@ -308,7 +308,7 @@ sits(const PluginHost *h, const PluginSeat *s)
 
 /* So many slots are there, or are needed, if nobody leaves. */
 static int
-slots_wanted(const PluginHost *h, const SmpRow *rows, int n)
+slots_wanted(const PluginHost *h, const SampleRow *rows, int n)
 {
 	int			wanted = 0;
 
@@ -324,7 +324,7 @@ remove_absent(PluginHost *h)
 {
 	for (int i = 0; i < h->n_slots; i++)
 	{
-		Slot	   *s = &h->slots[i];
+		LogitsProcessorsSlot *s = &h->slots[i];
 
 		if (s->key == 0 || s->step == h->step)
 			continue;
@@ -335,16 +335,16 @@ remove_absent(PluginHost *h)
 }
 
 static void
-seat(PluginHost *h, SmpRow *row, int *from)
+seat(PluginHost *h, SampleRow *row, int *from)
 {
 	const GenParams *p = row->params;
-	Slot	   *s;
+	LogitsProcessorsSlot *s;
 
 	while (h->slots[*from].key != 0)
 		(*from)++;
 	s = &h->slots[*from];
 	mem_free(s->extra_args);
-	*s = (Slot) {
+	*s = (LogitsProcessorsSlot) {
 		.key = ++h->last_key, .step = h->step, .plugins = p->plugins,
 		.extra_args = p->extra_args != NULL ? mem_strdup(p->extra_args) : NULL
 	};
@@ -378,7 +378,7 @@ tell(PluginHost *h, int i)
 }
 
 void
-plugin_host_update(PluginHost *h, SmpRow *rows, int n, bool again)
+plugin_host_update(PluginHost *h, SampleRow *rows, int n, bool again)
 {
 	int			from = 0;
 
@@ -400,7 +400,7 @@ plugin_host_update(PluginHost *h, SmpRow *rows, int n, bool again)
 }
 
 void
-plugin_host_apply(PluginHost *h, uint32_t which, SmpRow *rows, int n)
+plugin_host_apply(PluginHost *h, uint32_t which, SampleRow *rows, int n)
 {
 	for (int i = 0; i < h->p->n; i++)
 	{
@@ -408,7 +408,7 @@ plugin_host_apply(PluginHost *h, uint32_t which, SmpRow *rows, int n)
 
 		for (int k = 0; k < n && (which >> i & 1) != 0; k++)
 		{
-			const SmpRow *r = &rows[k];
+			const SampleRow *r = &rows[k];
 
 			if ((r->params->plugins >> i & 1) == 0 || r->id < 0 ||
 				((h->late >> i & 1) != 0 && r->params->temperature == 0))

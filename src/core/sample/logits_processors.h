@@ -1,9 +1,9 @@
 /*
- * plugins.h
+ * logits_processors.h
  *	  Logits processors from shared libraries (vllm_logits_processor.h).
  */
-#ifndef VLLM_ENGINE_PLUGINS_H
-#define VLLM_ENGINE_PLUGINS_H
+#ifndef VLLM_CORE_SAMPLE_LOGITS_PROCESSORS_H
+#define VLLM_CORE_SAMPLE_LOGITS_PROCESSORS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,19 +39,19 @@ typedef struct PluginHost PluginHost;
 PluginHost *plugin_host_new(const Plugins *p, int vocab_size, int32_t eos, Err *e);
 void		plugin_host_free(PluginHost *h);
 
-struct SmpRow;
+struct SampleRow;
 
 /* Those that come behind the temperature */
 uint32_t	plugin_host_late(const PluginHost *h);
 
 /* Tell what has changed: rows[0..n) are those of this step, of which some have plugins; again: more rows of the
  * step, of some of its requests, and those who are missing stay where they are. */
-void		plugin_host_update(PluginHost *h, struct SmpRow *rows, int n, bool again);
+void		plugin_host_update(PluginHost *h, struct SampleRow *rows, int n, bool again);
 
 /*
  * Let those of `which` change the rows that they take part in, if the row's id is not below 0.  Where
  * one fails the row's id becomes SMP_PLUGIN.
  */
-void		plugin_host_apply(PluginHost *h, uint32_t which, struct SmpRow *rows, int n);
+void		plugin_host_apply(PluginHost *h, uint32_t which, struct SampleRow *rows, int n);
 
 #endif

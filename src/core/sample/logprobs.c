@@ -4,26 +4,26 @@
  *
  * A log-probability is the logit less the logarithm of the sum of all logits'
  * exponentials: the model's own distribution, before temperature, penalties and filters, but
- * behind a mask (api.md 1.3).  Ids that the tokenizer doesn't know have their share of the
+ * behind a mask (docs/outputs.md).  Ids that the tokenizer doesn't know have their share of the
  * sum, and are never an entry.
  *
  *	an answer's tokens		a copy of the row is kept while the sampler works on the original;
- *							rows that nobody asks this of aren't copied		(engine.c)
+ *							rows that nobody asks this of aren't copied		(core.c)
  *	a prompt's tokens		their hidden rows go through the vocabulary's matrix in chunks of as many
  *							rows as a step samples; the row of position p is about token p + 1
  *
  * A prompt's positions are found step by step, and stay found when the request is preempted.
  *
  * Any thread, no state.  O(vocabulary) a row, and O(k log k) for the k likeliest.  Tested by
- * tests/unit/test_answers.c and tests/golden/logprobs_golden.c.
+ * tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MANY_ENTRIES	4096	/* of a position: rows are then worked off one by one */
 

@@ -2,8 +2,8 @@
  * logprobs.h
  *	  How likely tokens were: what a request asks for, and what it gets.
  */
-#ifndef VLLM_ENGINE_LOGPROBS_H
-#define VLLM_ENGINE_LOGPROBS_H
+#ifndef VLLM_CORE_SAMPLE_LOGPROBS_H
+#define VLLM_CORE_SAMPLE_LOGPROBS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,7 +13,6 @@
 #define LOGPROBS_NONE	(-2)	/* OutParams.logprobs, .prompt_logprobs: not wanted */
 #define LOGPROBS_ALL	(-1)	/* of the whole vocabulary */
 #define LOGPROBS_ZERO	(-2)	/* CoreOptions.max_logprobs: a token's own alone */
-#define LOGPROBS_MAX	20		/* CoreOptions.max_logprobs where none is given */
 #define LOGPROB_MAX_IDS 128
 #define LOGPROB_MAX_ENTRIES (1 << 24)	/* of a request's answers that are told in one go, and of its prompt */
 

@@ -2,15 +2,15 @@
  * sample.c
  *	  Logits of one row -> one token id.
  *
- * The stages, in this order and no other (api.md 1.3):
+ * The stages, in this order and no other (docs/sampling.md):
  *
  *	0. what a grammar's mask forbids can't come back;
  *	1. ids that the tokenizer doesn't know (padding of the vocabulary) are masked;
  *	3. allowed_token_ids: all others are masked;
  *	4. bad_words are masked where they would end;
  *	5. until min_tokens, EOS and stop ids are masked; logit_bias is added; logits processors
- *	   (plugins.c);
- *	6. repetition, frequency and presence penalties (logits.c);
+ *	   (logits_processors.c);
+ *	6. repetition, frequency and presence penalties (logit_rules.c);
  *	7. temperature 0: argmax, ties to the lowest id, done;
  *	8. z = (logit - max) / temperature, so that p is proportional to exp(z);
  *	9. logits processors that leave the argmax alone; min_p: z < log(min_p) is dropped;
@@ -39,17 +39,17 @@
  * O(vocabulary) a row; figures in docs/sampling.md.  Rows are sampled in
  * parallel, each by one thread with that thread's scratch.  Inner loops run over
  * whole blocks, so that compilers vectorize them.  Tested by
- * tests/unit/test_sample.c against a naive implementation with full sorts, and
+ * tests/unit/core/sample/test_sample.c against a naive implementation with full sorts, and
  * by chi-square tests.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 #define BLOCK		64			/* ids whose maximum is kept */
 #define LANES		16			/* ids that share a Philox call; divides BLOCK */
@@ -59,18 +59,18 @@
 #define MAX_GUMBEL	28.5		/* -log(smallest e) = 41 * log(2) = 28.42 */
 #define NEAR		(-5.6)		/* exp() of less is below 1/256 */
 
-typedef struct Cand
+typedef struct SampleCand
 {
 	float		z;
 	int32_t		id;
-} Cand;
+} SampleCand;
 
 /* One thread's scratch. */
 typedef struct Work
 {
 	float	   *z;				/* [n_blocks * BLOCK], padded with -INFINITY */
 	float	   *bmax;			/* [n_blocks] largest z of each block */
-	Cand	   *cand;			/* [n_valid + 1]: gather() writes one ahead */
+	SampleCand *cand;			/* [n_valid + 1]: gather() writes one ahead */
 } Work;
 
 /* What stages 9 and 10 let through: z > min, or z == min and id <= tie_id. */
@@ -92,7 +92,7 @@ struct Sampler
 	bool		had_plugins;	/* the last run had rows with some: they hear of its end */
 	float	   *kept;			/* [cap_kept][width] what a grammar allows */
 	int			cap_kept;
-	SmpRow	   *rows;			/* the run at hand */
+	SampleRow  *rows;			/* the run at hand */
 };
 
 /* ---- stages 0 to 8 ---- */
@@ -230,7 +230,7 @@ scale_row(const Sampler *s, Work *w, const float *logits, float max, float inv_t
 
 /* The k-th largest z of n candidates, 1 <= k <= n (quickselect; reorders them). */
 static float
-kth_largest(Cand *c, int n, int k)
+kth_largest(SampleCand *c, int n, int k)
 {
 	int			lo = 0,
 				hi = n - 1;
@@ -250,7 +250,7 @@ kth_largest(Cand *c, int n, int k)
 				j--;
 			if (i <= j)
 			{
-				Cand		t = c[i];
+				SampleCand	t = c[i];
 
 				c[i++] = c[j];
 				c[j--] = t;
@@ -278,7 +278,7 @@ gather(const Sampler *s, Work *w, float min)
 			continue;
 		for (int32_t i = b * BLOCK; i < (b + 1) * BLOCK && i < s->n_valid; i++)
 		{
-			w->cand[m] = (Cand) {w->z[i], i};
+			w->cand[m] = (SampleCand) {w->z[i], i};
 			m += w->z[i] >= min;
 		}
 	}
@@ -295,7 +295,7 @@ filter_top_k(const Sampler *s, Work *w, int k, Filter *f)
 	if (k <= s->n_blocks)
 	{
 		for (int b = 0; b < s->n_blocks; b++)
-			w->cand[b] = (Cand) {w->bmax[b], b};
+			w->cand[b] = (SampleCand) {w->bmax[b], b};
 		bound = fmaxf(bound, kth_largest(w->cand, s->n_blocks, k));
 	}
 	m = gather(s, w, bound);
@@ -357,7 +357,7 @@ mass_histogram(const Sampler *s, const Work *w, float min, double *mass)
 
 /* Order of top_p: falling z, rising id. */
 static inline bool
-cand_before(const Cand *x, const Cand *y)
+cand_before(const SampleCand *x, const SampleCand *y)
 {
 	return x->z != y->z ? x->z > y->z : x->id < y->id;
 }
@@ -380,24 +380,24 @@ gather_bucket(const Sampler *s, Work *w, float min, int bucket)
  * Of n >= 1 candidates in order, the first with which `before` reaches wanted, or
  * the last of all (reorders them).  Only the part that holds it is looked at again.
  */
-static Cand
-mass_cut(Cand *c, int n, double before, double wanted)
+static SampleCand
+mass_cut(SampleCand *c, int n, double before, double wanted)
 {
 	int			lo = 0,
 				hi = n;
-	Cand		cut = c[0];
+	SampleCand	cut = c[0];
 
 	while (lo < hi)
 	{
 		int			mid = lo;
 		double		ahead = 0;
-		Cand		pivot = c[lo + (hi - lo) / 2];
+		SampleCand	pivot = c[lo + (hi - lo) / 2];
 
 		c[lo + (hi - lo) / 2] = c[hi - 1];
 		for (int i = lo; i < hi - 1; i++)
 			if (cand_before(&c[i], &pivot))
 			{
-				Cand		t = c[i];
+				SampleCand	t = c[i];
 
 				ahead += (double) mass_of(t.z);
 				c[i] = c[mid];
@@ -427,7 +427,7 @@ filter_top_p(const Sampler *s, Work *w, double top_p, Filter *f)
 	double		before = 0;
 	int			b = 0,
 				m;
-	Cand		cut;
+	SampleCand	cut;
 
 	/* the bucket in which the mass is reached; rounding can't lead past the last one */
 	while (b < N_BUCKETS - 1 && (mass[b] <= 0 || before + mass[b] < wanted))
@@ -443,7 +443,7 @@ filter_top_p(const Sampler *s, Work *w, double top_p, Filter *f)
 /* ---- stage 11 ---- */
 
 static void
-noise(const SmpRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
+noise(const SampleRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
 {
 	uint32_t	ctr[4] = {index, (uint32_t) row->position, kind, 0};
 	uint32_t	key[2] = {(uint32_t) row->seed, (uint32_t) (row->seed >> 32)};
@@ -453,7 +453,7 @@ noise(const SmpRow *row, uint32_t index, uint32_t kind, uint32_t out[4])
 
 /* The shared bits of a block: those of noise() for each LANES ids. */
 static void
-noise_of_block(const SmpRow *row, int block, uint32_t out[BLOCK / LANES][4])
+noise_of_block(const SampleRow *row, int block, uint32_t out[BLOCK / LANES][4])
 {
 	uint32_t	ctr[4] = {(uint32_t) block * (BLOCK / LANES), (uint32_t) row->position, 0, 0};
 	uint32_t	key[2] = {(uint32_t) row->seed, (uint32_t) (row->seed >> 32)};
@@ -464,7 +464,7 @@ noise_of_block(const SmpRow *row, int block, uint32_t out[BLOCK / LANES][4])
 
 /* -log(e), e ~ Exp(1), of 40 bits: v = 1 - u lies in (0, 1). */
 static double
-gumbel_of(const SmpRow *row, int32_t id, uint32_t byte)
+gumbel_of(const SampleRow *row, int32_t id, uint32_t byte)
 {
 	uint32_t	fine[4];
 	double		v;
@@ -512,7 +512,7 @@ typedef struct Best
 
 /* LANES ids from base on, with their shared bits. */
 static void
-draw_lanes(const SmpRow *row, const float *z, int32_t base, const uint32_t *bits, Filter f, Best *best)
+draw_lanes(const SampleRow *row, const float *z, int32_t base, const uint32_t *bits, Filter f, Best *best)
 {
 	for (int j = 0; j < LANES; j++)
 	{
@@ -531,7 +531,7 @@ draw_lanes(const SmpRow *row, const float *z, int32_t base, const uint32_t *bits
 
 /* start: the argmax, a survivor in any case; so most others are out at once. */
 static int32_t
-draw(const Sampler *s, const Work *w, const SmpRow *row, Filter f, int32_t start)
+draw(const Sampler *s, const Work *w, const SampleRow *row, Filter f, int32_t start)
 {
 	uint32_t	bits[BLOCK / LANES][4];
 	Best		best;
@@ -555,7 +555,7 @@ draw(const Sampler *s, const Work *w, const SmpRow *row, Filter f, int32_t start
 
 /* Stages 3 to 5, as far as they forbid ids; without them a grammar that they leave nothing of. */
 static void
-forbid(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+forbid(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 {
 	const GenParams *p = row->params;
 	const LogitRules *r = p->rules;
@@ -587,7 +587,7 @@ rescan(const Sampler *s, Work *w, const float *logits)
 
 /* Stages 0 to 5, but for logits processors; returns 0, or SMP_*. */
 static int32_t
-begin_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+begin_row(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 {
 	const GenParams *p = row->params;
 	const LogitRules *r = p->rules;
@@ -621,7 +621,7 @@ begin_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
 
 /* Stages 6 and 7; returns the argmax, or SMP_*.  scan: the blocks' maxima are not those of the row. */
 static int32_t
-rank_row(const Sampler *s, Work *w, const SmpRow *row, float *logits, bool scan)
+rank_row(const Sampler *s, Work *w, const SampleRow *row, float *logits, bool scan)
 {
 	const LogitRules *r = row->params->rules;
 	int32_t		top;
@@ -635,7 +635,7 @@ rank_row(const Sampler *s, Work *w, const SmpRow *row, float *logits, bool scan)
 }
 
 static int32_t
-prepare(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+prepare(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 {
 	int32_t		begun = begin_row(s, w, row, logits);
 
@@ -666,7 +666,7 @@ passes(const Work *w, Filter f, int i)
 
 /* What a token is drawn from, as logits again; f NULL: of temperature 0, where nothing is filtered. */
 static void
-put_processed(const Sampler *s, const Work *w, const SmpRow *row, const float *logits, const Filter *f, float shift)
+put_processed(const Sampler *s, const Work *w, const SampleRow *row, const float *logits, const Filter *f, float shift)
 {
 	for (int i = 0; i < s->width; i++)
 		if (i >= s->n_valid || (f != NULL && !passes(w, *f, i)))
@@ -677,7 +677,7 @@ put_processed(const Sampler *s, const Work *w, const SmpRow *row, const float *l
 
 /* Stages 7 to 11 of a row whose likeliest is known. */
 static int32_t
-end_row(const Sampler *s, Work *w, const SmpRow *row, const float *logits, int32_t top, double inv_t)
+end_row(const Sampler *s, Work *w, const SampleRow *row, const float *logits, int32_t top, double inv_t)
 {
 	Filter		f;
 
@@ -696,13 +696,13 @@ end_row(const Sampler *s, Work *w, const SmpRow *row, const float *logits, int32
 }
 
 static int32_t
-sample_row(const Sampler *s, Work *w, const SmpRow *row, float *logits)
+sample_row(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 {
 	return end_row(s, w, row, logits, prepare(s, w, row, logits), 1.0 / row->params->temperature);
 }
 
 bool
-smp_filter(Sampler *s, SmpRow *row, float *logits)
+smp_filter(Sampler *s, SampleRow *row, float *logits)
 {
 	Work	   *w = &s->work[0];
 	Filter		f;
@@ -726,7 +726,7 @@ static void
 run_one(void *arg, int chunk, int ith)
 {
 	Sampler    *s = arg;
-	SmpRow	   *row = &s->rows[chunk];
+	SampleRow  *row = &s->rows[chunk];
 
 	if (row->sampled == NULL)
 		row->id = sample_row(s, &s->work[ith], row, row->logits);
@@ -740,7 +740,7 @@ run_one(void *arg, int chunk, int ith)
  */
 
 static bool
-is_late(const Sampler *s, const SmpRow *row)
+is_late(const Sampler *s, const SampleRow *row)
 {
 	return (row->params->plugins & plugin_host_late(s->host)) != 0 && row->params->temperature > 0;
 }
@@ -750,7 +750,7 @@ static void
 begin_one(void *arg, int chunk, int ith)
 {
 	Sampler    *s = arg;
-	SmpRow	   *row = &s->rows[chunk];
+	SampleRow  *row = &s->rows[chunk];
 
 	if (row->sampled != NULL)
 		return;
@@ -762,7 +762,7 @@ begin_one(void *arg, int chunk, int ith)
 
 /* What processors have left: numbers, of what the grammar allows, and where that is nothing, it wins. */
 static void
-check_plugins(const Sampler *s, SmpRow *row, float *logits, int i)
+check_plugins(const Sampler *s, SampleRow *row, float *logits, int i)
 {
 	const float *kept = s->kept + (size_t) i * (size_t) s->width;
 
@@ -783,7 +783,7 @@ static void
 middle_one(void *arg, int chunk, int ith)
 {
 	Sampler    *s = arg;
-	SmpRow	   *row = &s->rows[chunk];
+	SampleRow  *row = &s->rows[chunk];
 	Work	   *w = &s->work[ith];
 	float	   *logits = row->logits;
 	int32_t		top;
@@ -811,7 +811,7 @@ static void
 late_one(void *arg, int chunk, int ith)
 {
 	Sampler    *s = arg;
-	SmpRow	   *row = &s->rows[chunk];
+	SampleRow  *row = &s->rows[chunk];
 	Work	   *w = &s->work[ith];
 	float	   *logits = row->logits;
 	int32_t		top;
@@ -933,7 +933,7 @@ smp_logsumexp(const float *x, int n, int n_valid, int32_t *best)
 }
 
 void
-smp_run_rows(Sampler *s, SmpRow *rows, int n, bool again)
+smp_run_rows(Sampler *s, SampleRow *rows, int n, bool again)
 {
 	bool		plugins = false,
 				any = false;
@@ -952,7 +952,7 @@ smp_run_rows(Sampler *s, SmpRow *rows, int n, bool again)
 }
 
 void
-smp_run(Sampler *s, SmpRow *rows, int n, float *logits)
+smp_run(Sampler *s, SampleRow *rows, int n, float *logits)
 {
 	for (int i = 0; i < n; i++)
 		rows[i].logits = logits + (size_t) i * (size_t) s->width;
@@ -981,7 +981,7 @@ smp_new(KPool *pool, int width, int n_valid)
 	{
 		s->work[i].z = mem_alloc((size_t) s->n_blocks * BLOCK * sizeof(float));
 		s->work[i].bmax = mem_alloc((size_t) s->n_blocks * sizeof(float));
-		s->work[i].cand = mem_alloc(((size_t) n_valid + 1) * sizeof(Cand));
+		s->work[i].cand = mem_alloc(((size_t) n_valid + 1) * sizeof(SampleCand));
 	}
 	return s;
 }

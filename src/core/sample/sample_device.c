@@ -1,5 +1,5 @@
 /*
- * sample_dev.c
+ * sample_device.c
  *	  Rows that a device samples: the stages of sample.c as numbers and lists.
  *
  * Stages 0 to 5 forbid ids, whatever their logits: what they leave is one mask, made here, and so is
@@ -13,15 +13,15 @@
  * A core's buffer has a fixed size, so that no memory is taken in a step: any row fits into it, and where all
  * rows of a step don't (grammars of many), the op is called more than once.
  *
- * Owner: the step thread.  Tested by tests/unit/test_sample_dev.c, and with the device's sampler by
+ * Owner: the step thread.  Tested by tests/unit/core/sample/test_sample_dev.c, and with the device's sampler by
  * tests/emu/test_sample.cu.
  */
-#include "engine/sample_dev.h"
+#include "core/sample/sample_device.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 static bool
 wants_logprobs(const OutParams *o)
@@ -43,14 +43,14 @@ smpdev_takes(const Req *r, bool tell_processed)
 }
 
 /* What is staged so far; words NULL: is only counted. */
-typedef struct Stage
+typedef struct SampleDeviceStage
 {
 	uint32_t   *words;
 	size_t		n;
-} Stage;
+} SampleDeviceStage;
 
 static uint32_t
-reserve(Stage *s, size_t n)
+reserve(SampleDeviceStage *s, size_t n)
 {
 	uint32_t	at = (uint32_t) s->n;
 
@@ -59,21 +59,21 @@ reserve(Stage *s, size_t n)
 }
 
 static bool
-ends_too_soon(const SmpRow *row)
+ends_too_soon(const SampleRow *row)
 {
 	return row->position < row->params->min_tokens && row->params->n_min_ids > 0;
 }
 
 /* Do stages 3 to 5 forbid ids? */
 static bool
-forbids(const SmpRow *row)
+forbids(const SampleRow *row)
 {
 	return ends_too_soon(row) || (row->params->rules != NULL && logit_rules_forbid(row->params->rules));
 }
 
 /* mask: what stages 0 to 5 leave; false: nothing */
 static bool
-leave(const SmpRow *row, int n_valid, uint32_t *mask)
+leave(const SampleRow *row, int n_valid, uint32_t *mask)
 {
 	const GenParams *p = row->params;
 	const LogitRules *r = p->rules;
@@ -100,7 +100,7 @@ leave(const SmpRow *row, int n_valid, uint32_t *mask)
 }
 
 static void
-stage_masks(Stage *s, const SmpRow *row, int n_valid, KSample *k)
+stage_masks(SampleDeviceStage *s, const SampleRow *row, int n_valid, KSample *k)
 {
 	size_t		n = ((size_t) n_valid + 31) / 32;
 
@@ -121,7 +121,7 @@ stage_masks(Stage *s, const SmpRow *row, int n_valid, KSample *k)
 }
 
 static void
-stage_rules(Stage *s, const SmpRow *row, int n_valid, KSample *k)
+stage_rules(SampleDeviceStage *s, const SampleRow *row, int n_valid, KSample *k)
 {
 	const LogitRules *r = row->params->rules;
 	int32_t    *ids;
@@ -143,7 +143,7 @@ stage_rules(Stage *s, const SmpRow *row, int n_valid, KSample *k)
 }
 
 static KSample
-stage_row(Stage *s, const SmpDevRow *d, int n_valid)
+stage_row(SampleDeviceStage *s, const SmpDevRow *d, int n_valid)
 {
 	const GenParams *p = d->row->params;
 	KSample		k = {
@@ -166,7 +166,7 @@ stage_row(Stage *s, const SmpDevRow *d, int n_valid)
 size_t
 smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer)
 {
-	Stage		s = {.words = buffer, .n = (size_t) n * (sizeof(KSample) / sizeof(uint32_t))};
+	SampleDeviceStage s = {.words = buffer, .n = (size_t) n * (sizeof(KSample) / sizeof(uint32_t))};
 	KSample    *to = buffer;
 
 	_Static_assert(sizeof(KSample) % sizeof(uint64_t) == 0, "arrays lie behind them in words");
@@ -252,7 +252,7 @@ smpdev_back(DevSampler *s, Err *e)
 }
 
 const KSampled *
-smpdev_add(DevSampler *s, const SmpRow *row, const OutParams *out, int at)
+smpdev_add(DevSampler *s, const SampleRow *row, const OutParams *out, int at)
 {
 	s->rows[s->n] = (SmpDevRow) {.row = row, .out = out, .at = at};
 	return (const KSampled *) (const void *) s->out.host + s->n++;

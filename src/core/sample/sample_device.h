@@ -1,14 +1,14 @@
 /*
- * sample_dev.h
+ * sample_device.h
  *	  Rows that a device samples (kernels.h, KSample): which they may be, and what it is told.
  *
  * The device has the logits and writes a KSampled for each row; nothing of a row's width goes
  * up or down but masks.  A DevSampler is what a core keeps for that.
  */
-#ifndef VLLM_ENGINE_SAMPLE_DEV_H
-#define VLLM_ENGINE_SAMPLE_DEV_H
+#ifndef VLLM_CORE_SAMPLE_SAMPLE_DEVICE_H
+#define VLLM_CORE_SAMPLE_SAMPLE_DEVICE_H
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 #include "kernels.h"
 
 /*
@@ -19,7 +19,7 @@ bool		smpdev_takes(const Req *r, bool tell_processed);
 
 typedef struct SmpDevRow
 {
-	const SmpRow *row;			/* but for logits and processed */
+	const SampleRow *row;			/* but for logits and processed */
 	const OutParams *out;		/* its log-probabilities; NULL = none */
 	int			at;				/* which row of the logits it is */
 } SmpDevRow;
@@ -50,7 +50,7 @@ void		smpdev_free(DevSampler *s);
 void		smpdev_drop(DevSampler *s);
 bool		smpdev_back(DevSampler *s, Err *e);
 /* One more row for the next run, the at-th of its logits.  What is returned is there when the run has been waited for. */
-const KSampled *smpdev_add(DevSampler *s, const SmpRow *row, const OutParams *out, int at);
+const KSampled *smpdev_add(DevSampler *s, const SampleRow *row, const OutParams *out, int at);
 /* Ask for all their tokens; logits: where ops are. */
 void		smpdev_run(DevSampler *s, float *logits);
 

@@ -1,16 +1,16 @@
 /*
- * note.c
+ * token_logprobs.c
  *	  Log-probabilities of a step's tokens, between sampling and committing.
  *
  * Of rows that are asked for them a copy was kept as the model gave it, or the device that sampled them has told; when the tokens are known, the
  * rows are looked at by all threads.  A request gathers only so many, unless it is a stream, which
  * tells them at once.
  *
- * Owner: the step thread.  Tested by tests/unit/test_answers.c and tests/golden/logprobs_golden.c.
+ * Owner: the step thread.  Tested by tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
  */
-#include "engine/engine_int.h"
+#include "core/core_state.h"
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* Of its answers' tokens? */
 bool
@@ -27,7 +27,7 @@ core_raw_row(const Core *c, int i)
 
 /* The log-probabilities of a request's next token; NULL: it wants none. */
 static Logprobs *
-token_logprobs(const Core *c, const NoteRow *row)
+token_logprobs(const Core *c, const LogprobRow *row)
 {
 	const OutParams *o = &row->r->params.out;
 	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
@@ -54,30 +54,30 @@ token_logprobs(const Core *c, const NoteRow *row)
 typedef struct NoteRun
 {
 	const Core *c;
-	const NoteRow *rows;
+	const LogprobRow *rows;
 } NoteRun;
 
 static void
 note_one(void *arg, int i, int ith)
 {
 	const NoteRun *a = arg;
-	const NoteRow *row = &a->rows[i];
+	const LogprobRow *row = &a->rows[i];
 
 	(void) ith;
 	row->r->token_lp = token_logprobs(a->c, row);
 }
 
 void
-core_note_tokens(const Core *c, const NoteRow *rows, int n)
+core_logprobs_of_tokens(const Core *c, const LogprobRow *rows, int n)
 {
 	NoteRun		run = {c, rows};
 
 	kpool_run(c->opt.pool, note_one, &run, n);
 }
 
-/* The log-probabilities of the tokens that a step has sampled; those of several answers' first are answers.c's. */
+/* The log-probabilities of the tokens that a step has sampled; those of several answers' first are parallel_sampling.c's. */
 void
-core_note_rows(Core *c, const Plan *plan)
+core_logprobs_of_rows(Core *c, const Plan *plan)
 {
 	int			n = 0;
 	int			at = 0;
@@ -89,14 +89,14 @@ core_note_rows(Core *c, const Plan *plan)
 		if (!plan->e[i].sample)
 			continue;
 		if (core_wants_logprobs(r) && !r->cancelled && (r->group == NULL || r != r->group->stem))
-			c->notes[n++] = (NoteRow) {r, c->rows[at].id, core_raw_row(c, at), c->rows[at].sampled};
+			c->notes[n++] = (LogprobRow) {r, c->rows[at].id, core_raw_row(c, at), c->rows[at].sampled};
 		at++;
 	}
-	core_note_tokens(c, c->notes, n);
+	core_logprobs_of_tokens(c, c->notes, n);
 }
 
 bool
-core_may_gather(const Core *c, Req *r, Err *e)
+core_has_logprob_space(const Core *c, Req *r, Err *e)
 {
 	int64_t		most = core_max_entries(c);
 	int64_t    *so_far = r->group != NULL ? &r->group->stem->n_entries : &r->n_entries;

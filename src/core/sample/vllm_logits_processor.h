@@ -12,8 +12,8 @@
  * Versions: VLLM_LOGITS_ABI grows when something that is here changes.  Members are only
  * ever added at the end of structs whose first member is `size`; one that is behind `size` isn't there.
  */
-#ifndef VLLM_LOGITS_PROCESSOR_H
-#define VLLM_LOGITS_PROCESSOR_H
+#ifndef VLLM_CORE_SAMPLE_VLLM_LOGITS_PROCESSOR_H
+#define VLLM_CORE_SAMPLE_VLLM_LOGITS_PROCESSOR_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,23 +1,23 @@
 /*
- * gate.c
+ * admission.c
  *	  What roles may take: requests in flight, tokens per minute.
  *
  * A bucket is kept as the time at which it is full again: that is all that is needed, whatever the
  * rate (each request brings its own).  It is empty when that is a minute or more ahead.
  *
  * Accounts are under a lock, which is held for a few instructions: replicas of a model step on threads of
- * their own (step.c).  The rest is the core's.
+ * their own (step_loop.c).  The rest is the core's.
  *
- * Tested by tests/unit/test_gate.c, tests/unit/test_sim.c, and with roles by tests/t/097_limits.pl.
+ * Tested by tests/unit/core/sched/test_gate.c, tests/unit/core/test_sim.c, and with roles by tests/t/097_limits.pl.
  */
-#include "engine/gate.h"
+#include "core/sched/admission.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/sched_int.h"
+#include "base/alloc.h"
+#include "core/sched/sched_internal.h"
 
 #define MINUTE_US	INT64_C(60000000)
 #define FEW_ACCOUNTS 64
@@ -39,7 +39,7 @@ struct Accounts
 	_Atomic uint64_t changes;	/* +1 when a request ends */
 };
 
-struct Gate
+struct Admission
 {
 	Accounts   *accounts;
 	Fair		roles;			/* those that wait: roles, sessions */
@@ -121,7 +121,7 @@ charge(Account *acc, int tokens_per_minute, int n, int64_t now_us)
 
 /* When may one with such limits pass?  INT64_MAX: when another ends. */
 static int64_t
-open_at(const Account *acc, const Asker *by, int64_t now_us)
+open_at(const Account *acc, const Caller *by, int64_t now_us)
 {
 	int64_t		filled = (int64_t) acc->full_us - MINUTE_US + 1;
 
@@ -132,10 +132,10 @@ open_at(const Account *acc, const Asker *by, int64_t now_us)
 
 /* ---- the gate ---- */
 
-Gate *
-gate_new(Accounts *a)
+Admission *
+admission_new(Accounts *a)
 {
-	Gate	   *g = mem_zalloc(sizeof(*g));
+	Admission  *g = mem_zalloc(sizeof(*g));
 
 	g->accounts = a;
 	g->due_us = INT64_MAX;
@@ -143,7 +143,7 @@ gate_new(Accounts *a)
 }
 
 void
-gate_free(Gate *g)
+admission_free(Admission *g)
 {
 	if (g == NULL)
 		return;
@@ -159,13 +159,13 @@ pass(Req *r, Account *acc, int64_t now_us)
 	/* a job's, which has no limits, keeps no session of its owner waiting */
 	acc->in_flight += r->by.max_requests > 0;
 	if (r->by.tokens_per_minute > 0)
-		charge(acc, r->by.tokens_per_minute, r->gate_tokens, now_us);
+		charge(acc, r->by.tokens_per_minute, r->admission_tokens, now_us);
 }
 
 static void
 put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
 {
-	const Asker *by = &r->by;
+	const Caller *by = &r->by;
 	int64_t		open = open_at(acc, by, now_us);
 
 	if (open == INT64_MAX || by->tokens_per_minute == 0)
@@ -181,8 +181,8 @@ put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
 	}
 }
 
-static GateAnswer
-enter(Gate *g, Req *r, int64_t now_us, Err *e)
+static AdmissionResult
+enter(Admission *g, Req *r, int64_t now_us, Err *e)
 {
 	Account    *acc;
 	Fair	   *role;
@@ -206,7 +206,7 @@ enter(Gate *g, Req *r, int64_t now_us, Err *e)
 	fair_ref(r->line);
 	r->state = RQ_DEFERRED;
 	if (r->by.wait_ms > 0)
-		r->gate_until_us = now_us + (int64_t) r->by.wait_ms * 1000;
+		r->admission_until_us = now_us + (int64_t) r->by.wait_ms * 1000;
 	reqlist_push_tail(&r->line->queue, r);
 	fair_wait(r->line);
 	g->n++;
@@ -215,12 +215,12 @@ enter(Gate *g, Req *r, int64_t now_us, Err *e)
 	return GATE_WAIT;
 }
 
-GateAnswer
-gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e)
+AdmissionResult
+admission_enter(Admission *g, Req *r, int n_tokens, int64_t now_us, Err *e)
 {
-	GateAnswer	answer;
+	AdmissionResult answer;
 
-	r->gate_tokens = n_tokens;
+	r->admission_tokens = n_tokens;
 	if (r->by.role == 0)
 		return GATE_PASS;
 	pthread_mutex_lock(&g->accounts->lock);
@@ -230,7 +230,7 @@ gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e)
 }
 
 void
-gate_remove(Gate *g, Req *r)
+admission_remove(Admission *g, Req *r)
 {
 	Fair	   *line = r->line;
 
@@ -244,7 +244,7 @@ gate_remove(Gate *g, Req *r)
 }
 
 static Req *
-next(Gate *g, int64_t now_us)
+next(Admission *g, int64_t now_us)
 {
 	for (int i = 0; i < g->roles.n; i++)
 	{
@@ -256,7 +256,7 @@ next(Gate *g, int64_t now_us)
 			continue;
 		fair_turn(line);
 		fair_charge(line, 1);
-		gate_remove(g, r);
+		admission_remove(g, r);
 		pass(r, acc, now_us);
 		return r;
 	}
@@ -275,7 +275,7 @@ next(Gate *g, int64_t now_us)
 }
 
 Req *
-gate_next(Gate *g, int64_t now_us)
+admission_next(Admission *g, int64_t now_us)
 {
 	Req		   *r;
 
@@ -288,7 +288,7 @@ gate_next(Gate *g, int64_t now_us)
 }
 
 void
-gate_late(const Gate *g, const Req *r, int64_t now_us, Err *e)
+admission_late(const Admission *g, const Req *r, int64_t now_us, Err *e)
 {
 	const Account *acc;
 	Account		none = {0};
@@ -302,7 +302,7 @@ gate_late(const Gate *g, const Req *r, int64_t now_us, Err *e)
 }
 
 void
-gate_leave(Gate *g, Req *r)
+admission_leave(Admission *g, Req *r)
 {
 	if (r->account == NULL)
 		return;
@@ -315,7 +315,7 @@ gate_leave(Gate *g, Req *r)
 }
 
 void
-gate_charge(const Req *r, int n)
+admission_charge(const Req *r, int n)
 {
 	const Req  *first = r->group != NULL ? r->group->stem : r->pooled != NULL ? r->pooled->reqs[0] : r;
 
@@ -329,7 +329,7 @@ gate_charge(const Req *r, int n)
 }
 
 int64_t
-gate_due(const Gate *g)
+admission_due(const Admission *g)
 {
 	if (g->n == 0)
 		return INT64_MAX;
@@ -337,21 +337,16 @@ gate_due(const Gate *g)
 }
 
 int
-gate_n(const Gate *g)
+admission_n(const Admission *g)
 {
 	return g->n;
 }
 
 Req *
-gate_any(Gate *g)
+admission_any(Admission *g)
 {
 	Fair	   *line = fair_first(&g->roles);
 
 	return line != NULL ? line->queue.head : NULL;
 }
 
-bool
-gate_check(const Gate *g)
-{
-	return fair_check(&g->roles) && g->roles.n_refs == g->n && (g->n > 0) == (g->roles.n > 0);
-}

@@ -1,5 +1,5 @@
 /*
- * gate.h
+ * admission.h
  *	  What roles may take: requests in flight, tokens per minute.
  *
  * Before a request may be scheduled it passes its core's gate.  Who is beyond a limit of its role
@@ -14,37 +14,36 @@
  *
  * Owner of a gate: its core's step thread; accounts may be shared by cores of several threads.
  */
-#ifndef VLLM_ENGINE_GATE_H
-#define VLLM_ENGINE_GATE_H
+#ifndef VLLM_CORE_SCHED_ADMISSION_H
+#define VLLM_CORE_SCHED_ADMISSION_H
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
-Gate	   *gate_new(Accounts *a);
-void		gate_free(Gate *g);		/* it must be empty */
+Admission  *admission_new(Accounts *a);
+void		admission_free(Admission *g);		/* it must be empty */
 
-typedef enum GateAnswer
+typedef enum AdmissionResult
 {
-	GATE_PASS,					/* it counts from now on, until gate_leave() */
-	GATE_WAIT,					/* RQ_DEFERRED: until gate_next() gives it, or gate_remove() */
+	GATE_PASS,					/* it counts from now on, until admission_leave() */
+	GATE_WAIT,					/* RQ_DEFERRED: until admission_next() gives it, or admission_remove() */
 	GATE_REFUSE					/* *e says why: it doesn't want to wait */
-} GateAnswer;
+} AdmissionResult;
 
 /* r, a request's first Req, wants to be scheduled; n_tokens: of its prompts. */
-GateAnswer	gate_enter(Gate *g, Req *r, int n_tokens, int64_t now_us, Err *e);
+AdmissionResult admission_enter(Admission *g, Req *r, int n_tokens, int64_t now_us, Err *e);
 /* One that has waited and passes now; NULL = nobody. */
-Req		   *gate_next(Gate *g, int64_t now_us);
+Req		   *admission_next(Admission *g, int64_t now_us);
 /* r, which waits, does so no more: it is RQ_NEW again. */
-void		gate_remove(Gate *g, Req *r);
+void		admission_remove(Admission *g, Req *r);
 /* r has waited too long: why. */
-void		gate_late(const Gate *g, const Req *r, int64_t now_us, Err *e);
+void		admission_late(const Admission *g, const Req *r, int64_t now_us, Err *e);
 /* r, a request's first, has ended. */
-void		gate_leave(Gate *g, Req *r);
+void		admission_leave(Admission *g, Req *r);
 /* r has said n tokens. */
-void		gate_charge(const Req *r, int n);
+void		admission_charge(const Req *r, int n);
 /* When to look again, if no request ends before: 0 = now, INT64_MAX = nobody waits for a time. */
-int64_t		gate_due(const Gate *g);
-int			gate_n(const Gate *g);	/* who waits */
-Req		   *gate_any(Gate *g);
-bool		gate_check(const Gate *g);
+int64_t		admission_due(const Admission *g);
+int			admission_n(const Admission *g);	/* who waits */
+Req		   *admission_any(Admission *g);
 
 #endif

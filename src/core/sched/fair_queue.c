@@ -1,5 +1,5 @@
 /*
- * fair.c
+ * fair_queue.c
  *	  A tree of those who wait for service: whose turn is it?
  *
  * A node stays known while it has requests, and then as long as its clock is ahead of its
@@ -9,14 +9,14 @@
  * none ever comes back, all end ahead of the next one.
  *
  * Owner: the step thread.  All operations but fair_clear() and a sweep, which is paid by the nodes
- * that it doubles, are O(depth * log(siblings)).  Tested by tests/unit/test_sched.c.
+ * that it doubles, are O(depth * log(siblings)).  Tested by tests/unit/core/sched/test_sched.c.
  */
-#include "engine/fair.h"
+#include "core/sched/fair_queue.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define FEW_KIDS 16
 #define MANY_KIDS 4096

@@ -1,5 +1,5 @@
 /*
- * fair.h
+ * fair_queue.h
  *	  A tree of those who wait for service: whose turn is it?
  *
  * Each node has a clock: the service that it has had, divided by its weight.  Among nodes of one
@@ -15,14 +15,14 @@
  *
  * Leaves have queues; the scheduler's are sessions, below roles, below the two classes of requests.
  */
-#ifndef VLLM_ENGINE_FAIR_H
-#define VLLM_ENGINE_FAIR_H
+#ifndef VLLM_CORE_SCHED_FAIR_QUEUE_H
+#define VLLM_CORE_SCHED_FAIR_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/idmap.h"
+#include "base/id_map.h"
 
 typedef struct Req Req;
 

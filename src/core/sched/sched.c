@@ -34,18 +34,18 @@
  *  - A held request has forks that wait.
  *
  * Owner: the step thread.  Add and remove are O(1) but for the shift in
- * running[].  Tested by tests/unit/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
+ * running[].  Tested by tests/unit/core/sched/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
  */
-#include "engine/kvgroups.h"
-#include "engine/kvlife.h"
-#include "engine/offload.h"
-#include "engine/pins.h"
-#include "engine/sched_int.h"
+#include "core/kv/layer_groups.h"
+#include "core/kv/block_lifetime.h"
+#include "core/offload/offload.h"
+#include "core/kv/pinned_prefix.h"
+#include "core/sched/sched_internal.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/spec/spec.h"
 
 /* ---- blocks ---- */
 
@@ -92,7 +92,7 @@ sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
 static void
 sched_free_memory(Sched *s, Req *r)
 {
-	share_leave(&s->share, r);
+	prefix_cache_release(&s->share, r);
 	if (r->slot >= 0)
 		s->free_slots[s->n_free_slots++] = r->slot;
 	r->slot = -1;
@@ -114,7 +114,7 @@ sched_take_spare(Sched *s)
 		size_t		keep = (size_t) sched_blocks(s, r->computed + planned);
 
 		for (; r->blocks.len > keep; n++)
-			share_drop_last(&s->share, r);
+			prefix_cache_drop_last(&s->share, r);
 	}
 	return n > 0;
 }
@@ -177,8 +177,8 @@ sched_take_over(Sched *s, Req *r)
 	int			blocks = sched_parent_blocks(s, r);
 	int			tokens = sched_parent_tokens(s, r);
 
-	share_note(&s->share, r->parent, r->parent->computed, false);
-	share_inherit(r, r->parent);
+	prefix_cache_mark_computed(&s->share, r->parent, r->parent->computed, false);
+	prefix_cache_inherit(r, r->parent);
 	if (inherits(r))
 	{
 		IntVec		t = r->blocks;
@@ -252,7 +252,7 @@ sched_preempt(Sched *s, int at)
 	s->n_preemptions++;
 }
 
-void
+static void
 sched_preempt_last(Sched *s)
 {
 	sched_preempt(s, s->n_running - 1);
@@ -325,7 +325,7 @@ sched_free(Sched *s)
 void
 sched_note(Sched *s, Req *r)
 {
-	share_note(&s->share, r, r->computed, false);
+	prefix_cache_mark_computed(&s->share, r, r->computed, false);
 }
 
 void
@@ -358,7 +358,7 @@ sched_fork(Sched *s, Req *r, Req *parent)
 void
 sched_resume(Sched *s, Req *r, Req *parent)
 {
-	r->state = RQ_RESUMED;
+	r->state = RQ_CONTINUATION;
 	queue_enter(s, r);
 	r->plan_at = r->slot = -1;
 	s->todo_waiting += req_todo(r);
@@ -380,7 +380,7 @@ leave_running(Sched *s, Req *r)
 }
 
 void
-sched_hold(Sched *s, Req *r)
+sched_retain_blocks(Sched *s, Req *r)
 {
 	if (r->n_forks == 0)
 	{
@@ -393,7 +393,7 @@ sched_hold(Sched *s, Req *r)
 }
 
 void
-sched_keep(Sched *s, Req *r)
+sched_retain_for_forks(Sched *s, Req *r)
 {
 	/* forks of recurrent state compute all by themselves */
 	if (s->opt.slots)
@@ -401,11 +401,11 @@ sched_keep(Sched *s, Req *r)
 	else
 		r->n_forks++;
 	if (r->state == RQ_RUNNING)
-		sched_hold(s, r);
+		sched_retain_blocks(s, r);
 }
 
 void
-sched_let_go(Sched *s, Req *r)
+sched_release_blocks(Sched *s, Req *r)
 {
 	if (!s->opt.slots && --r->n_forks == 0 && r->state == RQ_HELD)
 		sched_release_held(s, r);
@@ -416,7 +416,7 @@ sched_remove(Sched *s, Req *r)
 {
 	if (r->state == RQ_RUNNING)
 		leave_running(s, r);
-	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_RESUMED)
+	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_CONTINUATION)
 		queue_remove(s, r);
 	sched_lora_gone(s, r);
 	sched_leave_parent(s, r);
@@ -457,7 +457,7 @@ sched_n_held(const Sched *s)
 }
 
 int
-sched_n_aside(const Sched *s)
+sched_n_skipped(const Sched *s)
 {
 	return s->lora.n_aside;
 }

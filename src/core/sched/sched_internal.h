@@ -1,12 +1,12 @@
 /*
- * sched_int.h
+ * sched_internal.h
  *	  The scheduler's own state, for the files that make it: sched.c (blocks, forks, preemption),
  *	  sched_queue.c (who waits, and who is next) and sched_plan.c (rows).
  */
-#ifndef VLLM_ENGINE_SCHED_INT_H
-#define VLLM_ENGINE_SCHED_INT_H
+#ifndef VLLM_CORE_SCHED_SCHED_INTERNAL_H
+#define VLLM_CORE_SCHED_SCHED_INTERNAL_H
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 /* The classes of requests, each with a tree of roles and sessions. */
 enum
@@ -20,7 +20,7 @@ typedef struct Line
 	ReqList		preempted;		/* by admit_no */
 	Fair		roles;			/* new ones */
 	int			n_new;			/* ... so many */
-	double		clock;			/* service it has had / its share; see fair.h */
+	double		clock;			/* service it has had / its share; see fair_queue.h */
 } Line;
 
 /* sched_lora.c */
@@ -160,6 +160,5 @@ int			sched_parent_tokens(const Sched *s, const Req *r);
 void		sched_take_over(Sched *s, Req *r);
 /* Preempt the running request at that place; the most recently admitted one. */
 void		sched_preempt(Sched *s, int at);
-void		sched_preempt_last(Sched *s);
 
 #endif

@@ -9,13 +9,13 @@
  * its kind is, and places become free.  Requests without an adapter mix with any.
  *
  * Owner: the step thread.  Costs nothing while no request has an adapter.  Tested by
- * tests/unit/test_sched_lora.c.
+ * tests/unit/core/sched/test_sched_lora.c.
  */
-#include "engine/sched_int.h"
+#include "core/sched/sched_internal.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define LORA_PATIENCE	32
 #define LORA_MAX_ASIDE	256		/* that one plan looks at */
@@ -154,16 +154,16 @@ sched_lora_end(Sched *s)
 #define NAMES_MAX	64
 
 /* Adapters of one list of names, each once. */
-typedef struct Names
+typedef struct SchedLoraNames
 {
 	const LoraAdapter *seen[NAMES_MAX];
 	int			n;
 	char	   *text;
 	size_t		len;
-} Names;
+} SchedLoraNames;
 
 static void
-add_name(Names *l, const Req *r)
+add_name(SchedLoraNames *l, const Req *r)
 {
 	size_t		n;
 
@@ -183,14 +183,14 @@ add_name(Names *l, const Req *r)
 }
 
 static void
-add_list(Names *l, const ReqList *list)
+add_list(SchedLoraNames *l, const ReqList *list)
 {
 	for (const Req *r = list->head; r != NULL; r = r->next)
 		add_name(l, r);
 }
 
 static void
-add_tree(Names *l, const Fair *f)
+add_tree(SchedLoraNames *l, const Fair *f)
 {
 	add_list(l, &f->queue);
 	for (int i = 0; i < f->n; i++)
@@ -200,8 +200,8 @@ add_tree(Names *l, const Fair *f)
 bool
 sched_lora_names(const Sched *s, char *running, char *waiting)
 {
-	Names		run = {.text = running};
-	Names		wait = {.text = waiting};
+	SchedLoraNames run = {.text = running};
+	SchedLoraNames wait = {.text = waiting};
 
 	running[0] = waiting[0] = '\0';
 	if (!s->lora.used)

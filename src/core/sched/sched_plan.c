@@ -10,7 +10,7 @@
  *	   nobody's block (sched_take_spare()).
  *
  * A prompt's chunk is bounded by the row budget, by the predicted time of the
- * step (cost.c) and, while others want rows too, by half of what is left: one
+ * step (step_time.c) and, while others want rows too, by half of what is left: one
  * long prompt can neither stop the decodes nor keep short prompts out.
  *
  * Before all that, whoever is next is made way for, if its role has less of what runs than another (sched_roles.c).
@@ -20,10 +20,10 @@
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
-#include "engine/offload.h"
-#include "engine/pins.h"
-#include "engine/sched_int.h"
-#include "engine/spec.h"
+#include "core/offload/offload.h"
+#include "core/kv/pinned_prefix.h"
+#include "core/sched/sched_internal.h"
+#include "core/spec/spec.h"
 
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
@@ -38,7 +38,7 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 	int			have = (int) r->blocks.len;
 	int			need = sched_blocks(s, n_tokens) - have;
 
-	share_trim(&s->share, r);
+	prefix_cache_trim(&s->share, r);
 	if (need <= 0)
 		return true;
 	if (kvpool_available(s->pool) < need)
@@ -161,7 +161,7 @@ plan_decodes(Sched *s)
 	{
 		Req		   *r = s->running[s->walk];
 
-		share_note(&s->share, r, r->computed, false);
+		prefix_cache_mark_computed(&s->share, r, r->computed, false);
 		if (req_todo(r) == 1 && s->plan.n_rows < s->opt.max_rows)
 			plan_give(s, r, 1);
 	}
@@ -176,7 +176,7 @@ give_prompt(Sched *s, Req *r, int n)
 	s->n_partial += r->computed + n < (int) r->tokens.len;
 	s->n_long += r->computed + n < (int) r->tokens.len && r->is_long;
 	s->prompt_rows += n;
-	share_note(&s->share, r, r->computed + n, true);
+	prefix_cache_mark_computed(&s->share, r, r->computed + n, true);
 }
 
 static void
@@ -192,11 +192,11 @@ plan_prompts(Sched *s)
 			continue;
 		s->others--;
 		s->others_todo -= req_todo(r);
-		hit = share_find(&s->share, r);
+		hit = prefix_cache_lookup(&s->share, r);
 		n = chunk_for(s, r, hit.tokens);
 		if (n == 0)
 			break;
-		share_take(&s->share, r, &hit, &s->plan);
+		prefix_cache_adopt_blocks(&s->share, r, &hit, &s->plan);
 		/* others may count on what those before it compute */
 		s->steady = s->walk;
 		give_prompt(s, r, n);
@@ -247,7 +247,7 @@ tokens_there(const Sched *s, const Req *r)
 
 	if (r->parent != NULL && h.n_blocks > r->parent->w_from)
 		h.n_windows = h.n_blocks - r->parent->w_from;
-	return r->parent != NULL && r->parent->state == RQ_HELD ? h : share_find(&s->share, r);
+	return r->parent != NULL && r->parent->state == RQ_HELD ? h : prefix_cache_lookup(&s->share, r);
 }
 
 static bool
@@ -288,7 +288,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	else
 	{
 		sched_leave_parent(s, r);
-		share_take(&s->share, r, hit, &s->plan);
+		prefix_cache_adopt_blocks(&s->share, r, hit, &s->plan);
 	}
 	for (at = s->n_running++; at > 0 && sched_precedes(r, s->running[at - 1]); at--)
 		s->running[at] = s->running[at - 1];
@@ -342,7 +342,7 @@ make_way(Sched *s)
 		return 0;
 	sched_lora_begin(s);
 	r = sched_lora_first(s, queue_next(s));
-	if (r == NULL || r->state == RQ_RESUMED || !sched_lora_may(s, r))
+	if (r == NULL || r->state == RQ_CONTINUATION || !sched_lora_may(s, r))
 		return 0;
 	hit = tokens_there(s, r);
 	lack = pages_wanted(s, r, &hit) + pages_promised(s) - kvpool_pages_available(s->pool);
@@ -405,7 +405,7 @@ plan_admissions(Sched *s, int64_t now_us)
 			continue;
 		}
 		/* it goes on where another was, which had its row in any case */
-		if (n == 0 && r->state == RQ_RESUMED && s->plan.n_rows < s->opt.max_rows)
+		if (n == 0 && r->state == RQ_CONTINUATION && s->plan.n_rows < s->opt.max_rows)
 			n = 1;
 		if (n == 0)
 		{
@@ -517,7 +517,7 @@ sched_plan(Sched *s, int64_t now_us)
 }
 
 void
-sched_learn(Sched *s, double units, int64_t us)
+sched_observe_step_time(Sched *s, double units, int64_t us)
 {
 	cost_learn(&s->cost, units, (double) us);
 }

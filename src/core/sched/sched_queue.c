@@ -3,7 +3,7 @@
  *	  Who waits, and who is next: the scheduler's queues.
  *
  * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then forks that go on in their parents' place, then new ones, by
- * fair shares of roles and of the sessions of a role (fair.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it
+ * fair shares of roles and of the sessions of a role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it
  * is a new one's turn before them, if there is room for it: a beam search has as many with each token.  With
  * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared
  * by it.
@@ -17,7 +17,7 @@
  * Owner: the step thread.  Add and remove are O(log(roles) + log(sessions)), but for a priority's
  * place in its queue.
  */
-#include "engine/sched_int.h"
+#include "core/sched/sched_internal.h"
 
 #define RESUMED_PATIENCE 64
 
@@ -193,7 +193,7 @@ queue_remove(Sched *s, Req *r)
 	s->todo_waiting -= req_todo(r);
 	if (r->state == RQ_PREEMPTED)
 		reqlist_remove(&s->line[queue_class(r)].preempted, r);
-	else if (r->state == RQ_RESUMED)
+	else if (r->state == RQ_CONTINUATION)
 		reqlist_remove(&s->resumed, r);
 	else
 	{
@@ -279,7 +279,7 @@ queue_turn(Sched *s, Req *r)
 {
 	double		clock = s->line[queue_class(r)].clock;
 
-	if (r->state == RQ_RESUMED)
+	if (r->state == RQ_CONTINUATION)
 		s->n_resumed = s->line[CLASS_FRONT].n_new + s->line[CLASS_BACK].n_new > 0 ? s->n_resumed + 1 : 0;
 	if (r->state != RQ_WAITING)
 		return;
@@ -337,7 +337,7 @@ queue_check(const Sched *s, Err *e)
 {
 	int64_t		todo = 0;
 
-	if (!check_list(&s->resumed, RQ_RESUMED, -1, &todo, e))
+	if (!check_list(&s->resumed, RQ_CONTINUATION, -1, &todo, e))
 		return false;
 	for (int c = 0; c < N_CLASSES; c++)
 	{

@@ -19,11 +19,11 @@
  * With SchedOptions.priorities the order is the callers', and there are no portions.  Requests in the background have their own roles.
  *
  * Owner: the step thread.  Costs nothing while all that run are one role's and nobody of another waits.  Tested by
- * tests/unit/test_sched.c, tests/unit/test_sim.c.
+ * tests/unit/core/sched/test_sched.c, tests/unit/core/test_sim.c.
  */
-#include "engine/sched_int.h"
+#include "core/sched/sched_internal.h"
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define GOES_ON	8				/* for each token of an answer so many rows may be computed again, for others' sake */
 #define SAVED	2				/* ... and so many times the pool's tokens at once */

@@ -1,5 +1,5 @@
 /*
- * cost.c
+ * step_time.c
  *	  How long will a step take?  A small online estimate.
  *
  * Work is counted in units: a row costs 1 plus attn_weight for each key it
@@ -14,9 +14,9 @@
  * Results don't depend on any of it (row invariance); only latency does.
  *
  * Owner: the step thread.  O(COST_BUCKETS) a call, O(log rows) for cost_rows.
- * Tested by tests/unit/test_sched.c.
+ * Tested by tests/unit/core/sched/test_sched.c.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /*
- * spec_follow.c
+ * draft_kv.c
  *	  A chain or a smaller model beside the target: K and V for the same positions, in the same blocks.
  *
  * Whatever the target computes the drafter computes, too, right behind it: rows of prompts with the step, so that who
@@ -11,12 +11,12 @@
  * its K and V are known when the token is.  So the row of a prompt's end is not there for those who share
  * the prompt and go on otherwise.  That, like all that is wrong here, can make drafts worse and nothing else.
  */
-#include "engine/spec_draft.h"
+#include "core/spec/model_drafter.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 size_t
 drafter_block_bytes(const DraftInfo *info, KType type, int block_size)

@@ -1,5 +1,5 @@
 /*
- * spec_choose.c
+ * draft_length.c
  *	  How many drafts are worth a row?
  *
  * A step of n rows takes T(n), and the j-th draft of a request, j = 0, 1, ..., is right with all before it with
@@ -27,13 +27,13 @@
  * In a step with prompts every row costs its arithmetic, and prompts fill the step as it is: drafts
  * must be nearly sure.
  *
- * Answers don't depend on any of it.  Owner: the step thread.  Tested by tests/unit/test_spec.c.
+ * Answers don't depend on any of it.  Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c.
  */
-#include "engine/spec_int.h"
+#include "core/spec/spec_internal.h"
 
 #include <math.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define RATE			0.1		/* weight of a new outcome */
 #define RATE_ALL		0.02	/* ... of an outcome among those of all requests */

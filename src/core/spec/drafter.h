@@ -1,14 +1,14 @@
 /*
  * drafter.h
- *	  What guesses tokens with weights of its own, as the core sees it: a Draft (model/draft.h), or what a test has in
+ *	  What guesses tokens with weights of its own, as the core sees it: a Draft (model/draft/draft.h), or what a test has in
  *	  its place.
  *
  * The core owns it and calls it on the step thread.
  */
-#ifndef VLLM_ENGINE_DRAFTER_H
-#define VLLM_ENGINE_DRAFTER_H
+#ifndef VLLM_CORE_SPEC_DRAFTER_H
+#define VLLM_CORE_SPEC_DRAFTER_H
 
-#include "model/draft.h"
+#include "model/draft/draft.h"
 
 typedef struct Drafter Drafter;
 

@@ -1,5 +1,5 @@
 /*
- * spec_draft.c
+ * model_drafter.c
  *	  Drafts of what has weights of its own (drafter.h): heads, chains and smaller models.
  *
  * Heads want the target's hidden row before a request's last token, chains those of the tokens that they haven't
@@ -7,19 +7,19 @@
  * requests know the numbers of theirs, and when there is no room behind them what is still wanted moves together.
  *
  * Chains and models keep K and V of their own, in an area with the target's block numbers, so a request's block table
- * serves for both, and so do sharing, forks and preemption (spec_follow.c).
+ * serves for both, and so do sharing, forks and preemption (draft_kv.c).
  *
  * Drafts are the likeliest tokens, or, of a request that draws, those that the sampler draws from the drafter's logits
  * with the noise that it will draw the target's with: the more the two agree, the more often they draw the same.
  *
- * Owner: the step thread.  Tested by tests/unit/test_spec_draft.c.
+ * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec_draft.c.
  */
-#include "engine/spec_draft.h"
+#include "core/spec/model_drafter.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* ---- a request's ---- */
 
@@ -221,7 +221,7 @@ pick_on_device(Follower *f, SpecAsk *const *asks, int n)
 	{
 		Req		   *r = asks[i]->r;
 
-		f->smp[i] = (SmpRow) {.params = &f->greedy};
+		f->smp[i] = (SampleRow) {.params = &f->greedy};
 		if (draws_plainly(r))
 		{
 			f->smp[i] = core_smp_row(r);
@@ -427,7 +427,7 @@ make_buffers(Follower *f, const SpecEnv *env, Err *e)
 	f->tokens = mem_alloc(rows * sizeof(int32_t));
 	f->ids = mem_alloc(seqs * SPEC_MAX_DRAFTS * sizeof(int32_t));
 	f->picked = mem_alloc(seqs * sizeof(int32_t));
-	f->smp = mem_zalloc(seqs * sizeof(SmpRow));
+	f->smp = mem_zalloc(seqs * sizeof(SampleRow));
 	f->smp_of = mem_alloc(seqs * sizeof(int));
 	f->sampled = mem_alloc(seqs * sizeof(*f->sampled));
 	genparams_init(&f->greedy);

@@ -1,14 +1,14 @@
 /*
- * spec_draft.h
- *	  Private to spec_draft.c and spec_follow.c: drafts of what has weights.
+ * model_drafter.h
+ *	  Private to model_drafter.c and draft_kv.c: drafts of what has weights.
  */
-#ifndef VLLM_ENGINE_SPEC_DRAFT_H
-#define VLLM_ENGINE_SPEC_DRAFT_H
+#ifndef VLLM_CORE_SPEC_MODEL_DRAFTER_H
+#define VLLM_CORE_SPEC_MODEL_DRAFTER_H
 
-#include "engine/drafter.h"
-#include "engine/engine_int.h"
-#include "engine/sample_dev.h"
-#include "engine/spec.h"
+#include "core/spec/drafter.h"
+#include "core/core_state.h"
+#include "core/sample/sample_device.h"
+#include "core/spec/spec.h"
 
 #define FOLLOW_FLUSH 8			/* rows of a chain that wait for drafts to be wanted */
 
@@ -56,10 +56,10 @@ typedef struct Follower
 	int32_t    *tokens;			/* [max_rows] */
 	int32_t    *ids;			/* [max_seqs][most] */
 	int32_t    *picked;			/* [max_seqs] */
-	SmpRow	   *smp;			/* [max_seqs] */
+	SampleRow  *smp;			/* [max_seqs] */
 	int		   *smp_of;			/* [max_seqs] */
 
-	/* spec_follow.c */
+	/* draft_kv.c */
 	KvView		kv;				/* K and V by the target's block numbers, and blocks of its own behind them */
 	DevMem		area;
 	int			max_len;		/* positions that the drafter knows */
@@ -76,7 +76,7 @@ typedef struct Follower
 	int			n_out;
 } Follower;
 
-/* ---- spec_draft.c ---- */
+/* ---- model_drafter.c ---- */
 Follow	   *follow_of(const Req *r);	/* NULL = nothing is kept */
 Follow	   *follow_new(Follower *f, Req *r, int done);
 /* n rows more behind those it has: Follower.rows from `row` on. */
@@ -88,7 +88,7 @@ float	   *follow_logits(const Follower *f);
 /* picked[i] = the draft of n rows of logits, -1 = none. */
 void		follow_pick(Follower *f, SpecAsk *const *asks, int n);
 
-/* ---- spec_follow.c ---- */
+/* ---- draft_kv.c ---- */
 void		follow_open(Follower *f, const SpecEnv *env);
 /* Its K and V, when the target has some; what they take besides those of the target's blocks. */
 bool		follow_open_kv(Follower *f, Err *e);

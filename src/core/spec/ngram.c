@@ -1,32 +1,32 @@
 /*
- * spec_ngram.c
+ * ngram.c
  *	  Drafts from the text itself: what came behind the same words before.
  *
  * The longest n-gram that the tokens end with, of lookup_max down to lookup_min, and that has been there
- * before; the tokens behind where it was first are the drafts (engine.md 2.19).
+ * before; the tokens behind where it was first are the drafts (docs/speculation.md).
  *
  * For each length there is a table of where each n-gram was first.  It chases the request's tokens, so a step costs
  * O(lengths), not O(tokens).  An n-gram is named by a hash of its tokens, from hashes of what the
  * request begins with, so that it takes no walk over them; what is found is compared.
  *
- * Owner: the request, on the step thread.  Tested by tests/unit/test_spec_propose.c.
+ * Owner: the request, on the step thread.  Tested by tests/unit/core/spec/test_spec_propose.c.
  */
-#include "engine/spec.h"
+#include "core/spec/spec.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 #define FIRST_SLOTS	64
 
 /* n-grams of one length. */
-typedef struct Table
+typedef struct NgramTable
 {
 	int32_t    *at;				/* [n_slots] where it ends + 1; 0 = free */
 	uint32_t	n_slots;		/* a power of two, at least twice n */
 	uint32_t	n;
-} Table;
+} NgramTable;
 
 /* A request's. */
 typedef struct Ngram
@@ -35,20 +35,20 @@ typedef struct Ngram
 	int			seen;			/* tokens whose n-grams, of those that end before the last, are in the tables */
 	uint64_t   *sum;			/* [cap] of tokens [from .. from + i) */
 	size_t		cap;
-	Table		tables[];		/* [lengths], the shortest first */
+	NgramTable	tables[];		/* [lengths], the shortest first */
 } Ngram;
 
-typedef struct Proposer
+typedef struct NgramProposer
 {
 	int			min;
 	int			max;
 	uint64_t	base;			/* of the polynomial that a hash is: odd and random, so that nobody can choose
 								 * tokens whose n-grams have one hash */
 	uint64_t	power[];		/* [max + 1] of base */
-} Proposer;
+} NgramProposer;
 
 static uint64_t
-hash_of(const Proposer *p, const Ngram *g, int end, int n)
+hash_of(const NgramProposer *p, const Ngram *g, int end, int n)
 {
 	uint64_t	h = g->sum[end - g->from] - g->sum[end - n - g->from] * p->power[n];
 
@@ -65,7 +65,7 @@ same(const int32_t *tokens, int a, int b, int n)
 
 /* The slot of the n-gram that ends at `end`: it is there, or the slot is free. */
 static uint32_t
-slot_of(const Proposer *p, const Ngram *g, const Table *t, const int32_t *tokens, int end, int n)
+slot_of(const NgramProposer *p, const Ngram *g, const NgramTable *t, const int32_t *tokens, int end, int n)
 {
 	uint32_t	at = (uint32_t) hash_of(p, g, end, n) & (t->n_slots - 1);
 
@@ -75,9 +75,9 @@ slot_of(const Proposer *p, const Ngram *g, const Table *t, const int32_t *tokens
 }
 
 static void
-grow(const Proposer *p, const Ngram *g, Table *t, const int32_t *tokens, int n)
+grow(const NgramProposer *p, const Ngram *g, NgramTable *t, const int32_t *tokens, int n)
 {
-	Table		old = *t;
+	NgramTable	old = *t;
 
 	t->n_slots = old.n_slots == 0 ? FIRST_SLOTS : old.n_slots * 2;
 	t->at = mem_zalloc((size_t) t->n_slots * sizeof(int32_t));
@@ -89,7 +89,7 @@ grow(const Proposer *p, const Ngram *g, Table *t, const int32_t *tokens, int n)
 
 /* Take in the tokens that have come: n-grams that end before the last one. */
 static void
-catch_up(const Proposer *p, Ngram *g, const Req *r)
+catch_up(const NgramProposer *p, Ngram *g, const Req *r)
 {
 	const int32_t *tokens = r->tokens.data;
 	int			len = (int) r->tokens.len;
@@ -103,7 +103,7 @@ catch_up(const Proposer *p, Ngram *g, const Req *r)
 		g->sum[i + 1 - g->from] = g->sum[i - g->from] * p->base + (uint64_t) (uint32_t) tokens[i] + 1;
 	for (int n = p->min; n <= p->max; n++)
 	{
-		Table	   *t = &g->tables[n - p->min];
+		NgramTable *t = &g->tables[n - p->min];
 		int			first = g->seen > g->from + n ? g->seen : g->from + n;
 
 		for (int end = first; end < len; end++)
@@ -124,13 +124,13 @@ catch_up(const Proposer *p, Ngram *g, const Req *r)
 }
 
 static Ngram *
-ngram_of(const Proposer *p, Req *r)
+ngram_of(const NgramProposer *p, Req *r)
 {
 	Ngram	   *g = r->spec->own;
 
 	if (g != NULL)
 		return g;
-	r->spec->own = g = mem_zalloc(sizeof(*g) + (size_t) (p->max - p->min + 1) * sizeof(Table));
+	r->spec->own = g = mem_zalloc(sizeof(*g) + (size_t) (p->max - p->min + 1) * sizeof(NgramTable));
 	/* embeddings are no tokens */
 	g->from = g->seen = r->embeds != NULL ? r->n_prompt : 0;
 	g->cap = 64;
@@ -139,7 +139,7 @@ ngram_of(const Proposer *p, Req *r)
 }
 
 static void
-propose_one(const Proposer *p, Req *r, int most)
+propose_one(const NgramProposer *p, Req *r, int most)
 {
 	Ngram	   *g = ngram_of(p, r);
 	int			len = (int) r->tokens.len;
@@ -147,7 +147,7 @@ propose_one(const Proposer *p, Req *r, int most)
 	catch_up(p, g, r);
 	for (int n = p->max; n >= p->min; n--)
 	{
-		const Table *t = &g->tables[n - p->min];
+		const NgramTable *t = &g->tables[n - p->min];
 		int			end;
 
 		if (t->n == 0 || n > len - g->from)
@@ -171,7 +171,7 @@ ngram_propose(void *p, SpecAsk *asks, int n)
 static void
 ngram_forget(void *self, Req *r)
 {
-	const Proposer *p = self;
+	const NgramProposer *p = self;
 	Ngram	   *g = r->spec->own;
 
 	if (g == NULL)
@@ -187,7 +187,7 @@ static bool
 ngram_open(const SpecEnv *env, void **out, Err *e)
 {
 	int			max = env->conf->lookup_max;
-	Proposer   *p = mem_zalloc(sizeof(*p) + ((size_t) max + 1) * sizeof(uint64_t));
+	NgramProposer *p = mem_zalloc(sizeof(*p) + ((size_t) max + 1) * sizeof(uint64_t));
 
 	(void) e;
 	p->min = env->conf->lookup_min;

@@ -3,35 +3,35 @@
  *	  Speculation in one model: who is asked for drafts, and what has become of them.
  *
  * Before each plan the proposer is asked for all running requests that decode: their last token is all
- * that is not computed.  Of what it says spec_choose.c takes what is worth a row.
+ * that is not computed.  Of what it says draft_length.c takes what is worth a row.
  *
  * Nobody is ahead of the end of its answer, or of the model's length, so no draft needs a block
  * that the request would not need in the end.  Sequences that only compute (pooled ones, the
  * stems of several answers) and hypotheses of beam searches, which end with each token, have no drafts.
  *
- * Owner: the step thread.  Tested by tests/unit/test_spec.c.
+ * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec.c.
  */
-#include "engine/spec.h"
+#include "core/spec/spec.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/engine_int.h"
-#include "engine/spec_int.h"
+#include "base/alloc.h"
+#include "core/core_state.h"
+#include "core/spec/spec_internal.h"
 
 #define MAX_LOGITS	256			/* rows for drafts in a step; a row takes 4 bytes for each id */
 
 /* ---- proposers ---- */
 
 #define PROPOSER(symbol) extern const ProposerType proposer_##symbol;
-#include "engine/spec.def"
+#include "core/spec/spec.def"
 #undef PROPOSER
 
 static const ProposerType *const types[] = {
 #define PROPOSER(symbol) &proposer_##symbol,
-#include "engine/spec.def"
+#include "core/spec/spec.def"
 #undef PROPOSER
 };
 
@@ -129,12 +129,6 @@ spec_free(Spec *s)
 		s->conf.type->close(s->proposer);
 	mem_free(s->asks);
 	mem_free(s);
-}
-
-const ProposerType *
-spec_type(const Spec *s)
-{
-	return s->conf.type;
 }
 
 size_t

@@ -8,16 +8,16 @@
  * soon it is there.  docs/speculation.md tells the whole.
  *
  *	 spec.c			a model's: whom to ask, and for how many
- *	 spec_choose.c	... and how many of them are worth a row
+ *	 draft_length.c	... and how many of them are worth a row
  *	 spec.def		the proposers, a file each
  *
  * Owner: the step thread.
  */
-#ifndef VLLM_ENGINE_SPEC_H
-#define VLLM_ENGINE_SPEC_H
+#ifndef VLLM_CORE_SPEC_SPEC_H
+#define VLLM_CORE_SPEC_SPEC_H
 
-#include "engine/core_int.h"
-#include "engine/spec_config.h"
+#include "core/core_internal.h"
+#include "core/spec/spec_config.h"
 
 /* ---- proposers ---- */
 
@@ -115,7 +115,6 @@ bool		spec_open_kv(Spec *s, Err *e);
 /* Bytes for K and V of the proposer's own, besides those of the model's blocks. */
 size_t		spec_kv_apart(const Spec *s);
 void		spec_free(Spec *s);
-const ProposerType *spec_type(const Spec *s);
 /* Bytes that the proposer has for its life. */
 size_t		spec_memory(const Spec *s);
 /* K and V of its own, in the target's blocks; NULL = it has none. */

@@ -3,9 +3,9 @@
  *	  The object speculative_config, with vLLM's keys.
  *
  * A key is a row here, with the methods that it is for.  One that is unknown, or that its method
- * has no use for, is an error.  Tested by tests/unit/test_spec_propose.c.
+ * has no use for, is an error.  Tested by tests/unit/core/spec/test_spec_propose.c.
  */
-#include "engine/spec_config.h"
+#include "core/spec/spec_config.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>
@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "engine/spec.h"
+#include "core/spec/spec.h"
 #include "quant/quantize.h"
-#include "wire/hubname.h"
+#include "ipc/hub_name.h"
 
 #define LOOKUP_DEFAULT	5
 #define LOOKUP_MOST		32
@@ -26,7 +26,7 @@
 #define CACHED_DEFAULT	10000
 #define CACHED_MOST		1000000
 
-typedef struct Key
+typedef struct SpecConfigKey
 {
 	const char *name;
 	const char *method;			/* NULL = any */
@@ -34,11 +34,11 @@ typedef struct Key
 	bool		real;			/* a double, else an int */
 	double		min;
 	double		max;
-} Key;
+} SpecConfigKey;
 
 #define OFF(f) offsetof(SpecConfig, f)
 
-static const Key keys[] = {
+static const SpecConfigKey keys[] = {
 	{"num_speculative_tokens", NULL, OFF(n_drafts), false, 1, SPEC_MAX_DRAFTS},
 	{"disable_by_batch_size", NULL, OFF(max_batch), false, 2, INT_MAX},
 	{"prompt_lookup_max", "ngram", OFF(lookup_max), false, 1, LOOKUP_MOST},
@@ -62,7 +62,7 @@ bad_key(const cJSON *v, Err *e, const char *must)
 }
 
 static bool
-take_number(const cJSON *v, const Key *k, SpecConfig *c, Err *e)
+take_number(const cJSON *v, const SpecConfigKey *k, SpecConfig *c, Err *e)
 {
 	char		must[80];
 
@@ -170,7 +170,7 @@ take_key(const cJSON *v, SpecConfig *c, Err *e)
 {
 	for (size_t i = 0; i < N_KEYS; i++)
 	{
-		const Key  *k = &keys[i];
+		const SpecConfigKey *k = &keys[i];
 
 		if (strcmp(k->name, v->string) != 0)
 			continue;

@@ -2,8 +2,8 @@
  * spec_config.h
  *	  How to speculate: what the object speculative_config says.
  */
-#ifndef VLLM_ENGINE_SPEC_CONFIG_H
-#define VLLM_ENGINE_SPEC_CONFIG_H
+#ifndef VLLM_CORE_SPEC_SPEC_CONFIG_H
+#define VLLM_CORE_SPEC_SPEC_CONFIG_H
 
 #include <stdbool.h>
 
@@ -11,7 +11,6 @@
 
 #define SPEC_MAX_DRAFTS	32		/* tokens that a request may be ahead */
 #define SPEC_PATH		1024
-#define SPEC_TEXT		2048	/* the object's text is shorter */
 
 struct ProposerType;
 
@@ -30,7 +29,7 @@ typedef struct SpecConfig
 	int			max_cached;		/* answers that are remembered; 0 = none */
 	double		max_factor;		/* so many drafts for each token that was the same */
 	double		min_prob;		/* a draft's least estimated probability */
-	/* of what has weights; draftload.c says the method, if only the path is given, and how many drafts */
+	/* of what has weights; drafter_loader.c says the method, if only the path is given, and how many drafts */
 	char		model[SPEC_PATH];	/* path; "" = none */
 	char		quantization[16];	/* of its weights: a QuantScheme's name, "" = as they are */
 } SpecConfig;

@@ -1,11 +1,11 @@
 /*
- * spec_int.h
- *	  A model's speculation, for the files that make it: spec.c and spec_choose.c.
+ * spec_internal.h
+ *	  A model's speculation, for the files that make it: spec.c and draft_length.c.
  */
-#ifndef VLLM_ENGINE_SPEC_INT_H
-#define VLLM_ENGINE_SPEC_INT_H
+#ifndef VLLM_CORE_SPEC_SPEC_INTERNAL_H
+#define VLLM_CORE_SPEC_SPEC_INTERNAL_H
 
-#include "engine/spec.h"
+#include "core/spec/spec.h"
 
 #define SPEC_HITS		0.7		/* how often drafts are right, before there were any */
 
@@ -26,7 +26,7 @@ struct Spec
 	void	   *proposer;
 	SpecAsk    *asks;			/* [max_seqs] */
 	int			max_rows;		/* of a step that decodes: beyond these there are no logits */
-	/* spec_choose.c */
+	/* draft_length.c */
 	double		hits[2];		/* as SpecReq's, over all requests */
 	double		graded[SPEC_GRADES][2]; /* ... and of drafts of each grade */
 	SpecTimes	times;

@@ -1,7 +1,7 @@
 /*
- * spec_suffix.c
+ * suffix.c
  *	  Drafts from suffixes: what followed, here or in other answers, when the last tokens were the same
- *	  (engine.md 2.19; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
+ *	  (docs/speculation.md; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
  *
  * There are two histories: the request's own tokens, and what the model has answered of late, to all that share
  * what they compute (the same owner and cache_salt: nobody learns from times what others were told).  A column of
@@ -19,14 +19,14 @@
  * a ring of RING tokens, whatever comes: the oldest are forgotten, and so are those of more than max_cached
  * requests ago.  A token costs O(1) to put in, a guess O(CANDS * depth).
  *
- * Owner: the step thread.  Tested by tests/unit/test_spec_propose.c against counting places.
+ * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec_propose.c against counting places.
  */
-#include "engine/spec.h"
+#include "core/spec/spec.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
 #define RING		(1u << 18)	/* tokens of answers */
 #define PIECES		(1u << 14)	/* ... in so many pieces */
@@ -54,7 +54,7 @@ typedef struct Hist
 } Hist;
 
 /* A part of an answer, behind some tokens of what is before it. */
-typedef struct Piece
+typedef struct SuffixPiece
 {
 	uint32_t	no;
 	uint32_t	from;			/* its first token, those before the part included */
@@ -62,7 +62,7 @@ typedef struct Piece
 	uint32_t	next;			/* where the answer goes on; NOWHERE = it has not */
 	uint64_t	root;			/* whose it is */
 	uint64_t	request;
-} Piece;
+} SuffixPiece;
 
 /* A request's. */
 typedef struct Own
@@ -75,7 +75,7 @@ typedef struct Own
 	uint32_t	last;			/* number of its last piece */
 } Own;
 
-typedef struct Proposer
+typedef struct SuffixProposer
 {
 	int			depth;
 	uint64_t	max_cached;
@@ -87,27 +87,27 @@ typedef struct Proposer
 	Hist		h;
 	int32_t    *tokens;			/* [RING], h's */
 	uint32_t   *piece;			/* [RING] of each token */
-	Piece	   *pieces;			/* [PIECES], a ring */
+	SuffixPiece *pieces;			/* [PIECES], a ring */
 	uint32_t	n_pieces;
 	uint64_t	n_requests;
-} Proposer;
+} SuffixProposer;
 
 /* Where a search looks. */
-typedef struct Where
+typedef struct SuffixWhere
 {
-	const Proposer *p;
+	const SuffixProposer *p;
 	const Hist *h;
 	bool		answers;		/* not the request's own */
 	uint64_t	root;
 	const int32_t *last;		/* behind the last token */
 	int			n_last;			/* so many before that may be compared */
-} Where;
+} SuffixWhere;
 
-typedef struct Cand
+typedef struct SuffixCand
 {
 	uint32_t	at;
 	int			same;			/* tokens before it that are the last ones */
-} Cand;
+} SuffixCand;
 
 typedef struct Path
 {
@@ -157,7 +157,7 @@ is_here(const Hist *h, uint32_t at)
 
 /* Put the place behind n-grams into their chains; of n tokens before it. */
 static void
-hist_note(const Proposer *p, Hist *h, uint64_t root, uint32_t at, uint32_t n)
+hist_note(const SuffixProposer *p, Hist *h, uint64_t root, uint32_t at, uint32_t n)
 {
 	uint32_t	mask = h->cap - 1;
 
@@ -178,7 +178,7 @@ hist_note(const Proposer *p, Hist *h, uint64_t root, uint32_t at, uint32_t n)
 /* ---- a request's own tokens ---- */
 
 static Own *
-own_of(const Proposer *p, Req *r)
+own_of(const SuffixProposer *p, Req *r)
 {
 	Own		   *o = r->spec->own;
 	const char *salt = r->params.cache_salt;
@@ -195,7 +195,7 @@ own_of(const Proposer *p, Req *r)
 
 /* Places behind which a token has come. */
 static void
-own_catch_up(const Proposer *p, Own *o, const Req *r)
+own_catch_up(const SuffixProposer *p, Own *o, const Req *r)
 {
 	uint32_t	len = (uint32_t) r->tokens.len - (uint32_t) o->from;
 	uint32_t	from = o->h.n;
@@ -218,23 +218,23 @@ own_catch_up(const Proposer *p, Own *o, const Req *r)
 
 /* ---- answers ---- */
 
-static Piece *
-piece_by_no(const Proposer *p, uint32_t no)
+static SuffixPiece *
+piece_by_no(const SuffixProposer *p, uint32_t no)
 {
-	Piece	   *x = &p->pieces[no % PIECES];
+	SuffixPiece *x = &p->pieces[no % PIECES];
 
 	return no != 0 && x->no == no ? x : NULL;
 }
 
 /* Tokens o->told .. upto of r's answer, behind the last ones before. */
 static void
-tell_piece(Proposer *p, Own *o, const Req *r, int upto)
+tell_piece(SuffixProposer *p, Own *o, const Req *r, int upto)
 {
 	int			before = o->told - o->from < p->depth ? o->told - o->from : p->depth;
 	uint32_t	mask = RING - 1;
 	uint32_t	from = p->h.n;
-	Piece	   *was;
-	Piece	   *x;
+	SuffixPiece *was;
+	SuffixPiece *x;
 
 	if (o->request == 0)
 		o->request = ++p->n_requests;
@@ -244,7 +244,7 @@ tell_piece(Proposer *p, Own *o, const Req *r, int upto)
 	x = &p->pieces[p->n_pieces % PIECES];
 	if (was != NULL)
 		was->next = from + (uint32_t) before;
-	*x = (Piece) {
+	*x = (SuffixPiece) {
 		.no = p->n_pieces, .from = from, .to = from + (uint32_t) (before + upto - o->told), .next = NOWHERE,
 		.root = o->root, .request = o->request
 	};
@@ -260,10 +260,10 @@ tell_piece(Proposer *p, Own *o, const Req *r, int upto)
 }
 
 /* The piece of a place whose token may be seen by this root; NULL = it may not. */
-static const Piece *
-piece_of(const Proposer *p, uint32_t at, uint64_t root)
+static const SuffixPiece *
+piece_of(const SuffixProposer *p, uint32_t at, uint64_t root)
 {
-	const Piece *x;
+	const SuffixPiece *x;
 
 	if (!is_here(&p->h, at))
 		return NULL;
@@ -275,7 +275,7 @@ piece_of(const Proposer *p, uint32_t at, uint64_t root)
 
 /* How many tokens before this place are the last ones? */
 static int
-same_before(const Where *w, uint32_t at, uint32_t room)
+same_before(const SuffixWhere *w, uint32_t at, uint32_t room)
 {
 	uint32_t	mask = w->h->cap - 1;
 	int			most = w->n_last < w->p->depth - 1 ? w->n_last : w->p->depth - 1;
@@ -290,7 +290,7 @@ same_before(const Where *w, uint32_t at, uint32_t room)
 
 /* The latest places behind the last orders[order] tokens. */
 static int
-find_cands(const Where *w, int order, Cand *c)
+find_cands(const SuffixWhere *w, int order, SuffixCand *c)
 {
 	const Hist *h = w->h;
 	uint32_t	mask = h->cap - 1;
@@ -312,13 +312,13 @@ find_cands(const Where *w, int order, Cand *c)
 			break;
 		if (w->answers)
 		{
-			const Piece *x = piece_of(w->p, at, w->root);
+			const SuffixPiece *x = piece_of(w->p, at, w->root);
 
 			room = x != NULL ? at - x->from : 0;
 			if (h->cap - (h->n - at) < room)
 				room = h->cap - (h->n - at);
 		}
-		c[n] = (Cand) {at, same_before(w, at, room)};
+		c[n] = (SuffixCand) {at, same_before(w, at, room)};
 		n += c[n].same >= orders[order];
 		at = h->prev[order][at & mask];
 	}
@@ -327,9 +327,9 @@ find_cands(const Where *w, int order, Cand *c)
 
 /* The place behind this one; NOWHERE = nothing has followed. */
 static uint32_t
-place_behind(const Where *w, uint32_t at)
+place_behind(const SuffixWhere *w, uint32_t at)
 {
-	const Piece *x;
+	const SuffixPiece *x;
 
 	if (!w->answers)
 		return at + 1 < w->h->n ? at + 1 : NOWHERE;
@@ -367,7 +367,7 @@ most_frequent(const Hist *h, const uint32_t *at, int n, int *count)
 
 /* The path from the n places on, of at most `most` tokens. */
 static void
-walk(const Where *w, uint32_t *at, int n, int most, Path *out)
+walk(const SuffixWhere *w, uint32_t *at, int n, int most, Path *out)
 {
 	uint32_t	mask = w->h->cap - 1;
 	double		prob = 1;
@@ -398,7 +398,7 @@ walk(const Where *w, uint32_t *at, int n, int most, Path *out)
 
 /* How many drafts may follow, if L tokens were the same? */
 static int
-most_behind(const Proposer *p, int same, int most)
+most_behind(const SuffixProposer *p, int same, int most)
 {
 	double		n = p->max_factor * same;
 
@@ -409,7 +409,7 @@ most_behind(const Proposer *p, int same, int most)
 
 /* Try each depth of the trie at which another set of places begins, from the deepest on. */
 static void
-try_depths(const Where *w, const Cand *c, int n, int least, int most, Path *best)
+try_depths(const SuffixWhere *w, const SuffixCand *c, int n, int least, int most, Path *best)
 {
 	uint32_t	at[CANDS];
 	int			deepest = w->p->depth - 1;
@@ -446,9 +446,9 @@ try_depths(const Where *w, const Cand *c, int n, int least, int most, Path *best
 }
 
 static void
-search(const Where *w, int most, Path *best)
+search(const SuffixWhere *w, int most, Path *best)
 {
-	Cand		c[CANDS];
+	SuffixCand	c[CANDS];
 
 	for (int i = 0; i < ORDERS; i++)
 	{
@@ -460,11 +460,11 @@ search(const Where *w, int most, Path *best)
 }
 
 static void
-propose_one(Proposer *p, Req *r, int most)
+propose_one(SuffixProposer *p, Req *r, int most)
 {
 	Own		   *o = own_of(p, r);
 	int			len = (int) r->tokens.len;
-	Where		w = {.p = p, .last = r->tokens.data + len, .n_last = len - o->from};
+	SuffixWhere	w = {.p = p, .last = r->tokens.data + len, .n_last = len - o->from};
 	Path		best = {.n = 0};
 
 	own_catch_up(p, o, r);
@@ -495,7 +495,7 @@ suffix_propose(void *p, SpecAsk *asks, int n)
 static void
 suffix_forget(void *self, Req *r)
 {
-	Proposer   *p = self;
+	SuffixProposer *p = self;
 	Own		   *o = r->spec->own;
 
 	if (o == NULL)
@@ -510,7 +510,7 @@ suffix_forget(void *self, Req *r)
 static void
 suffix_close(void *self)
 {
-	Proposer   *p = self;
+	SuffixProposer *p = self;
 
 	hist_free(&p->h);
 	mem_free(p->tokens);
@@ -523,15 +523,15 @@ suffix_close(void *self)
 static size_t
 suffix_memory(const void *self)
 {
-	const Proposer *p = self;
+	const SuffixProposer *p = self;
 
-	return p->max_cached == 0 ? 0 : RING * (2 * ORDERS * sizeof(uint32_t) + sizeof(int32_t) + sizeof(uint32_t)) + PIECES * sizeof(Piece);
+	return p->max_cached == 0 ? 0 : RING * (2 * ORDERS * sizeof(uint32_t) + sizeof(int32_t) + sizeof(uint32_t)) + PIECES * sizeof(SuffixPiece);
 }
 
 static bool
 suffix_open(const SpecEnv *env, void **out, Err *e)
 {
-	Proposer   *p = mem_zalloc(sizeof(*p));
+	SuffixProposer *p = mem_zalloc(sizeof(*p));
 
 	(void) e;
 	p->depth = env->conf->depth;
@@ -545,7 +545,7 @@ suffix_open(const SpecEnv *env, void **out, Err *e)
 		hist_alloc(&p->h, RING);
 		p->tokens = mem_zalloc(RING * sizeof(int32_t));
 		p->piece = mem_zalloc(RING * sizeof(uint32_t));
-		p->pieces = mem_zalloc(PIECES * sizeof(Piece));
+		p->pieces = mem_zalloc(PIECES * sizeof(SuffixPiece));
 		p->h.tokens = p->tokens;
 	}
 	*out = p;
