@@ -1,12 +1,12 @@
 /*
- * beams.c
- *	  Which fields of a request mean something to a beam search (beams.h).
+ * beam_fields.c
+ *	  Which fields of a request mean something to a beam search (beam_fields.h).
  *
  * Tested by tests/sql/26_outputs.sql, which tries every option.
  */
-#include "wire/beams.h"
+#include "ipc/beam_fields.h"
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* Who asks, for what model, with which prompt. */
 static bool

@@ -1,9 +1,9 @@
 /*
- * beams.h
+ * beam_fields.h
  *	  Which fields of a request mean something to a beam search.
  */
-#ifndef VLLM_WIRE_BEAMS_H
-#define VLLM_WIRE_BEAMS_H
+#ifndef VLLM_IPC_BEAM_FIELDS_H
+#define VLLM_IPC_BEAM_FIELDS_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /*
- * control.h
+ * control_protocol.h
  *	  The control socket between the supervisor and the engine process.
  *
  * The supervisor spawns
@@ -37,8 +37,8 @@
  *
  * Exit status of the engine:
  */
-#ifndef VLLM_WIRE_CONTROL_H
-#define VLLM_WIRE_CONTROL_H
+#ifndef VLLM_IPC_CONTROL_PROTOCOL_H
+#define VLLM_IPC_CONTROL_PROTOCOL_H
 
 #define CONTROL_LINE	1024	/* longest line, newline included */
 
@@ -52,7 +52,7 @@
 #define ARENA_FD		4
 #define GROUP_FD		5		/* and those behind it: one for each replica */
 
-#define RANKS_MOST		16		/* of all replicas; as base/groupmem.h has it */
+#define RANKS_MOST		16		/* of all replicas; as base/shared_memory.h has it */
 
 #define ENGINE_EXIT_OK		0	/* stop, or the control socket was closed */
 #define ENGINE_EXIT_FATAL	1	/* out of memory and the like: restart with back-off */

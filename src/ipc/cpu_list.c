@@ -1,10 +1,10 @@
 /*
- * cpulist.c
+ * cpu_list.c
  *	  Parse a list of CPUs.
  *
- * Tested by tests/unit/test_cpus.c.
+ * Tested by tests/unit/runtime/test_cpus.c.
  */
-#include "wire/cpulist.h"
+#include "ipc/cpu_list.h"
 
 #include <ctype.h>
 #include <stdbool.h>

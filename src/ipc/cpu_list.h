@@ -1,5 +1,5 @@
 /*
- * cpulist.h
+ * cpu_list.h
  *	  Lists of CPUs as users write them: vllm.cpu_affinity.
  *
  *		list  =  ""  |  "auto"  |  part { "," part }
@@ -9,8 +9,8 @@
  * are listed twice are not.  Used by both sides: the server checks a value when it
  * is set, the engine applies it.
  */
-#ifndef VLLM_WIRE_CPULIST_H
-#define VLLM_WIRE_CPULIST_H
+#ifndef VLLM_IPC_CPU_LIST_H
+#define VLLM_IPC_CPU_LIST_H
 
 #include <stddef.h>
 

@@ -1,14 +1,14 @@
 /*
- * hosts.c
+ * host_allowlist.c
  *	  vllm.allowed_hosts: whom the remote program may talk to.
  *
  * What a URL library makes of a URL must be what was checked, so a URL that two readers could read differently is refused instead of
  * understood: user names, backslashes, characters that a URL must escape, escapes in the host, numbers that stand for an IPv4
  * address but aren't four of them, trailing dots, zone ids.  Addresses are compared in their one canonical form.
  *
- * Tested by tests/unit/test_remote_hosts.c.
+ * Tested by tests/unit/ipc/test_remote_hosts.c.
  */
-#include "wire/hosts.h"
+#include "ipc/host_allowlist.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define LABEL_MAX_LEN 63
 
 /* One entry of the list. */
-typedef struct Entry
+typedef struct HostAllowlistEntry
 {
 	bool		all;			/* "*" */
 	bool		below;			/* "*.": names below host */
@@ -28,7 +28,7 @@ typedef struct Entry
 				https;
 	char		host[256];
 	int			port;			/* 0 = any */
-} Entry;
+} HostAllowlistEntry;
 
 static bool
 bad(char *why, size_t why_size, const char *what)
@@ -255,7 +255,7 @@ next_entry(const char **list, size_t *n)
 }
 
 static bool
-take_entry(const char *s, size_t n, Entry *en, char *why, size_t why_size)
+take_entry(const char *s, size_t n, HostAllowlistEntry *en, char *why, size_t why_size)
 {
 	const char *end = s + n;
 
@@ -301,7 +301,7 @@ hosts_list_ok(const char *list, char *why, size_t why_size)
 
 	while ((s = next_entry(&list, &n)) != NULL)
 	{
-		Entry		en;
+		HostAllowlistEntry en;
 		char		what[128];
 
 		if (take_entry(s, n, &en, what, sizeof(what)))
@@ -314,7 +314,7 @@ hosts_list_ok(const char *list, char *why, size_t why_size)
 }
 
 static bool
-entry_allows(const Entry *en, const HostUrl *u)
+entry_allows(const HostAllowlistEntry *en, const HostUrl *u)
 {
 	size_t		host = strlen(u->host),
 				base = strlen(en->host);
@@ -336,7 +336,7 @@ hosts_allowed(const char *list, const HostUrl *u)
 
 	while ((s = next_entry(&list, &n)) != NULL)
 	{
-		Entry		en;
+		HostAllowlistEntry en;
 
 		if (take_entry(s, n, &en, NULL, 0) && entry_allows(&en, u))
 			return true;

@@ -1,13 +1,13 @@
 /*
- * hosts.h
+ * host_allowlist.h
  *	  vllm.allowed_hosts: whom the remote program may talk to.  Read by both sides.
  *
  * A list, separated by commas or spaces, of  [scheme://]host[:port]  where host is a name, an IPv4 address, an IPv6 address in
  * brackets, or *.name (any name below it, not itself); case does not matter.  Without a scheme http and https are allowed; without a port any.  "*" alone
  * allows every host, by https only.  An empty list allows nothing.
  */
-#ifndef VLLM_WIRE_HOSTS_H
-#define VLLM_WIRE_HOSTS_H
+#ifndef VLLM_IPC_HOST_ALLOWLIST_H
+#define VLLM_IPC_HOST_ALLOWLIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /*
- * hubname.c
- *	  Names of Hugging Face's repositories where a path is wanted (hubname.h).
+ * hub_name.c
+ *	  Names of Hugging Face's repositories where a path is wanted (hub_name.h).
  *
  * Other engines download what such a name stands for.  Nothing is downloaded here, so an error that is about one
  * says by which command its user gets it.
  *
- * Tested by tests/unit/test_hubname.c.
+ * Tested by tests/unit/ipc/test_hubname.c.
  */
-#include "wire/hubname.h"
+#include "ipc/hub_name.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * hubname.h
+ * hub_name.h
  *	  Names of Hugging Face's repositories where a path is wanted.
  */
-#ifndef VLLM_WIRE_HUBNAME_H
-#define VLLM_WIRE_HUBNAME_H
+#ifndef VLLM_IPC_HUB_NAME_H
+#define VLLM_IPC_HUB_NAME_H
 
 #include <stdbool.h>
 

@@ -2,9 +2,9 @@
  * traceparent.c
  *	  Trace contexts of the W3C (Recommendation "Trace Context", sections 3.2 and 3.3).
  *
- * Tests: tests/unit/test_wire.c.
+ * Tests: tests/unit/ipc/test_wire.c.
  */
-#include "wire/traceparent.h"
+#include "ipc/traceparent.h"
 
 #include <string.h>
 

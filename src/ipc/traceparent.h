@@ -5,8 +5,8 @@
  * A traceparent is "00-" and three hexadecimal fields in lower case: 32 digits of a trace, 16 of a span,
  * 2 of flags, the first two not all 0.  Later versions may go on behind a further "-".
  */
-#ifndef VLLM_WIRE_TRACEPARENT_H
-#define VLLM_WIRE_TRACEPARENT_H
+#ifndef VLLM_IPC_TRACEPARENT_H
+#define VLLM_IPC_TRACEPARENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

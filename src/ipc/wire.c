@@ -14,9 +14,9 @@
  *	  before it looks at head again: whoever is second sees the other, so either
  *	  the pushed entry is popped or push says "was empty".
  *
- * Tested by tests/unit/test_wire.c and tests/fuzz/fuzz_wire.c.
+ * Tested by tests/unit/ipc/test_wire.c and tests/fuzz/fuzz_wire.c.
  */
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 #include <string.h>
 
@@ -285,7 +285,7 @@ static const struct
 	int			type;
 }			tag_table[] = {
 #define X(name, num, type) [num] = {{LOWER(#name)}, type},
-#include "wire_tags.def"
+#include "ipc/fields.def"
 #undef X
 };
 
@@ -474,7 +474,7 @@ static const struct
 	const char *text;
 }			hists[] = {
 #define X(name, metric, buckets, text) {metric, buckets, text},
-#include "wire_hist.def"
+#include "ipc/histograms.def"
 #undef X
 };
 
@@ -521,6 +521,6 @@ wire_hist_bucket(WireHistId id, int64_t value)
 
 const WireFigureDef wire_figures[WIRE_N_FIGURES] = {
 #define FIGURE(name, kind, metric, labels, help) {#name, WIRE_##kind, metric, labels, help},
-#include "wire_figures.def"
+#include "ipc/metrics.def"
 #undef FIGURE
 };

@@ -20,7 +20,7 @@
  * the request ring, the engine streams reply frames through the reply ring; both
  * may be longer than the ring.  Nothing has to be freed: a slot is reset when it
  * is claimed, so a lost backend, request or engine can leak nothing but the
- * slot, and that has one owner (bgworker/state.h).
+ * slot, and that has one owner (src/pg/shared_state.h).
  *
  *	state		set by		meaning
  *	FREE		backend		nobody uses it
@@ -49,11 +49,11 @@
  * clears wake and sets the owner's latch.  An owner that is awake and will look by
  * itself makes an IDLE wake QUIET, and IDLE again before it looks for the last time and
  * sleeps: the engine tells nobody of a QUIET slot.  A ring has n_slots entries and a slot is in it at
- * most once, so neither overflows (a corrupt ring is detected and reset); what mends damage (pg/slot_care.c) pushes
+ * most once, so neither overflows (a corrupt ring is detected and reset); what mends damage (pg/supervisor/slot_care.c) pushes
  * a slot twice at most where there is room.
  */
-#ifndef VLLM_WIRE_WIRE_H
-#define VLLM_WIRE_WIRE_H
+#ifndef VLLM_IPC_WIRE_H
+#define VLLM_IPC_WIRE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -67,7 +67,7 @@
 #define WIRE_STATS_SIZE	(512 * 1024)
 #define WIRE_MAX_DEVICES	16
 #define WIRE_MAX_MODELS	64
-#define WIRE_MAX_SLOTS	131072	/* settings allow half: there are spares behind (bgworker/state.h) */
+#define WIRE_MAX_SLOTS	131072	/* settings allow half: there are spares behind (src/pg/shared_state.h) */
 #define WIRE_NAME_LEN	64		/* NAMEDATALEN */
 #define WIRE_LORA_NAMES	512
 #define WIRE_SECRET_MODEL	1	/* WTAG_SECRET_PATHS */
@@ -174,11 +174,11 @@ typedef enum WireEnd
 	WE_STOP, WE_LENGTH, WE_REPETITION, WE_ABORT, WE_ERROR, WIRE_N_ENDS
 } WireEnd;
 
-/* Histograms: one row each in wire_hist.def. */
+/* Histograms: one row each in histograms.def. */
 typedef enum WireHistId
 {
 #define X(name, metric, buckets, text) WH_##name,
-#include "wire_hist.def"
+#include "ipc/histograms.def"
 #undef X
 	WIRE_N_HISTS
 } WireHistId;
@@ -206,11 +206,11 @@ int			wire_hist_bucket(WireHistId id, int64_t value);
 /* An error of this text is a request that was too slow, whoever says so; SQLSTATE 57014 alone may be a cancelled one. */
 #define WIRE_TIMED_OUT	"canceling LLM request due to timeout"
 
-/* What instances of models count: one row each in wire_figures.def. */
+/* What instances of models count: one row each in metrics.def. */
 typedef struct WireFigures
 {
 #define FIGURE(name, kind, metric, labels, help) int64_t name;
-#include "wire_figures.def"
+#include "ipc/metrics.def"
 #undef FIGURE
 } WireFigures;
 
@@ -330,7 +330,7 @@ typedef struct WireStats
 		struct
 		{
 #define FIGURE(name, kind, metric, labels, help) int64_t name;
-#include "wire_figures.def"
+#include "ipc/metrics.def"
 #undef FIGURE
 		};
 	};
@@ -513,11 +513,11 @@ typedef enum WireType
 	WT_FLOATS					/* float[] */
 } WireType;
 
-/* Tags: one row each in wire_tags.def: X(NAME, number, type). */
+/* Tags: one row each in fields.def: X(NAME, number, type). */
 typedef enum WireTag
 {
 #define X(name, num, type) WTAG_##name = num,
-#include "wire_tags.def"
+#include "ipc/fields.def"
 #undef X
 	WTAG_LAST
 } WireTag;

@@ -1,5 +1,5 @@
 /*
- * chan.c
+ * channel.c
  *	  Conversations: bytes between a slot's rings and private memory.
  *
  * The arena is untrusted.  Our own cursors (req_tail, rep_head) begin at 0, are kept
@@ -13,9 +13,9 @@
  * (release), let_go (release), in this order (wire.h).  slot->wake is set
  * before the push; the supervisor clears it before it looks at the slot.
  *
- * Tested by tests/unit/test_chan.c.
+ * Tested by tests/unit/ipc_server/test_chan.c.
  */
-#include "talk/chan.h"
+#include "ipc_server/channel.h"
 
 #include <linux/futex.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* ---- the link ---- */
 
@@ -41,6 +41,12 @@ WireSlot *
 link_slot(const Link *l, uint32_t slot)
 {
 	return wire_slot(&l->arena, slot);
+}
+
+bool
+link_slot_over(const WireSlot *w, uint32_t gen)
+{
+	return atomic_load(&w->cancel) != 0 || atomic_load(&w->let_go) == gen;
 }
 
 void
@@ -81,7 +87,7 @@ wake(Link *l, uint32_t slot)
 /* ---- life ---- */
 
 void
-chan_init(Chan *c, Link *l, uint32_t slot, uint32_t gen)
+chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen)
 {
 	WireSlot   *s = link_slot(l, slot);
 
@@ -99,14 +105,14 @@ chan_init(Chan *c, Link *l, uint32_t slot, uint32_t gen)
 }
 
 static void
-free_buffers(Chan *c)
+free_buffers(Channel *c)
 {
 	buf_free(&c->out);
 	c->out_at = 0;
 }
 
 void
-chan_destroy(Chan *c)
+chan_destroy(Channel *c)
 {
 	free_buffers(c);
 	mem_free(c->in);
@@ -118,7 +124,7 @@ chan_destroy(Chan *c)
 
 /* Make room for at least one more byte of the body. */
 static bool
-grow(Chan *c, Err *e)
+grow(Channel *c, Err *e)
 {
 	size_t		cap = c->in_cap == 0 ? 4096 : c->in_cap * 2;
 	char	   *p;
@@ -135,7 +141,7 @@ grow(Chan *c, Err *e)
 }
 
 static bool
-check_msg(Chan *c, Err *e)
+check_msg(Channel *c, Err *e)
 {
 	if (c->msg.magic != WIRE_MSG_MAGIC || c->msg.kind == 0 || c->msg.kind >= WK_COUNT ||
 		((c->msg.flags & WIRE_SUMMED) != 0 && c->msg.len < WIRE_SUM_BYTES))
@@ -157,7 +163,7 @@ check_msg(Chan *c, Err *e)
 
 /* Read what is there; the number of bytes, -1 with *e set. */
 static int
-receive_some(Chan *c, Err *e)
+receive_some(Channel *c, Err *e)
 {
 	WireSlot   *s = link_slot(c->link, c->slot);
 	uint32_t	head = atomic_load_explicit(&s->req_head, memory_order_acquire);
@@ -199,7 +205,7 @@ receive_some(Chan *c, Err *e)
 
 /* All is there: without its checksum, from here on. */
 static bool
-check_sum(Chan *c, Err *e)
+check_sum(Channel *c, Err *e)
 {
 	if (!wire_intact(&c->msg, c->in))
 	{
@@ -212,7 +218,7 @@ check_sum(Chan *c, Err *e)
 }
 
 ChanRead
-chan_receive(Chan *c, Err *e)
+chan_receive(Channel *c, Err *e)
 {
 	WireSlot   *s = link_slot(c->link, c->slot);
 	uint32_t	before = c->req_tail;
@@ -236,7 +242,7 @@ chan_receive(Chan *c, Err *e)
 /* ---- reply bytes out; all under c->lock ---- */
 
 static void
-let_go(Chan *c)
+let_go(Channel *c)
 {
 	c->open = false;
 	atomic_store_explicit(&link_slot(c->link, c->slot)->let_go, c->gen, memory_order_release);
@@ -244,7 +250,7 @@ let_go(Chan *c)
 }
 
 static void
-close_locked(Chan *c)
+close_locked(Channel *c)
 {
 	WireSlot   *s;
 	uint32_t	was = WS_OPEN;
@@ -265,7 +271,7 @@ close_locked(Chan *c)
 }
 
 static void
-pump_locked(Chan *c, bool tell)
+pump_locked(Channel *c, bool tell)
 {
 	WireSlot   *s = link_slot(c->link, c->slot);
 
@@ -320,7 +326,7 @@ pump_locked(Chan *c, bool tell)
 }
 
 void
-chan_pump(Chan *c)
+chan_pump(Channel *c)
 {
 	pthread_mutex_lock(&c->lock);
 	if (c->out_at < c->out.len)
@@ -329,7 +335,7 @@ chan_pump(Chan *c)
 }
 
 static void
-queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
+queue_frame(Channel *c, WireFrame kind, const Buf *fields, bool final)
 {
 	uint32_t	place = c->rep_head + (uint32_t) (c->out.len - c->out_at);
 	WireMsg		m = wire_head(kind, final ? WIRE_FINAL : 0, fields != NULL ? fields->len : 0, c->gen, place);
@@ -352,7 +358,7 @@ queue_frame(Chan *c, WireFrame kind, const Buf *fields, bool final)
 }
 
 void
-chan_frame(Chan *c, WireFrame kind, const Buf *fields, bool tell)
+chan_frame(Channel *c, WireFrame kind, const Buf *fields, bool tell)
 {
 	pthread_mutex_lock(&c->lock);
 	if (c->open && !c->ending)
@@ -364,7 +370,7 @@ chan_frame(Chan *c, WireFrame kind, const Buf *fields, bool tell)
 }
 
 bool
-chan_end(Chan *c, WireFrame kind, const Buf *fields)
+chan_end(Channel *c, WireFrame kind, const Buf *fields)
 {
 	bool		first;
 
@@ -381,7 +387,7 @@ chan_end(Chan *c, WireFrame kind, const Buf *fields)
 }
 
 bool
-chan_end_error(Chan *c, const Err *e)
+chan_end_error(Channel *c, const Err *e)
 {
 	Buf			b = {0};
 	bool		r;
@@ -393,7 +399,7 @@ chan_end_error(Chan *c, const Err *e)
 }
 
 void
-chan_drop(Chan *c)
+chan_drop(Channel *c)
 {
 	pthread_mutex_lock(&c->lock);
 	close_locked(c);
@@ -401,7 +407,7 @@ chan_drop(Chan *c)
 }
 
 bool
-chan_is_open(Chan *c)
+chan_is_open(Channel *c)
 {
 	bool		r;
 
@@ -412,7 +418,7 @@ chan_is_open(Chan *c)
 }
 
 bool
-chan_is_active(Chan *c)
+chan_is_active(Channel *c)
 {
 	bool		r;
 
@@ -423,7 +429,7 @@ chan_is_active(Chan *c)
 }
 
 size_t
-chan_backlog(Chan *c)
+chan_backlog(Channel *c)
 {
 	size_t		n = 0;
 
@@ -451,7 +457,7 @@ figure(_Atomic uint32_t *to, int v)
 }
 
 bool
-chan_live(Chan *c, const ChanLive *v)
+chan_live(Channel *c, const ChanLive *v)
 {
 	bool		active;
 

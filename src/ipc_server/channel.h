@@ -1,5 +1,5 @@
 /*
- * chan.h
+ * channel.h
  *	  The program's end of a conversation: a slot's request message coming in, its reply
  *	  frames going out.  What the engine and the remote program have in common.
  *
@@ -7,15 +7,15 @@
  * corrupt slot); from then on the slot is never touched.  Receiving is one thread's (the one
  * that looks at slots); the rest may be called from any thread.
  */
-#ifndef VLLM_TALK_CHAN_H
-#define VLLM_TALK_CHAN_H
+#ifndef VLLM_IPC_SERVER_CHANNEL_H
+#define VLLM_IPC_SERVER_CHANNEL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* A program's end of the arena. */
 typedef struct Link
@@ -28,12 +28,17 @@ typedef struct Link
 
 void		link_init(Link *l, const WireArena *arena, int control_fd);
 WireSlot   *link_slot(const Link *l, uint32_t slot);
+/*
+ * Does nobody wait any more for this generation's conversation?  The backend has cancelled it, or the program has let go of it:
+ * a slot that was let go is open only by damage, and may be free already.
+ */
+bool		link_slot_over(const WireSlot *w, uint32_t gen);
 /* Make the thread that sleeps on the doorbell look; any thread. */
 void		link_ring_doorbell(Link *l);
 /* Write one line to the supervisor; dropped if the socket is full. */
 void		link_tell(Link *l, const char *line);
 
-typedef struct Chan
+typedef struct Channel
 {
 	Link	   *link;
 	uint32_t	slot;
@@ -55,7 +60,7 @@ typedef struct Chan
 	uint32_t	rep_head;		/* our copy */
 	Buf			out;
 	size_t		out_at;			/* bytes of out already in the ring */
-} Chan;
+} Channel;
 
 typedef enum ChanRead
 {
@@ -65,24 +70,24 @@ typedef enum ChanRead
 } ChanRead;
 
 /* Begin: c is zeroed memory of the caller's. */
-void		chan_init(Chan *c, Link *l, uint32_t slot, uint32_t gen);
+void		chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen);
 /* Frees buffers; closed, or never to be used again. */
-void		chan_destroy(Chan *c);
-ChanRead	chan_receive(Chan *c, Err *e);
-bool		chan_is_open(Chan *c);
+void		chan_destroy(Channel *c);
+ChanRead	chan_receive(Channel *c, Err *e);
+bool		chan_is_open(Channel *c);
 /* Open and without a final frame: worth working for. */
-bool		chan_is_active(Chan *c);
+bool		chan_is_active(Channel *c);
 /* Move reply bytes into the ring; wakes the backend when it has to act. */
-void		chan_pump(Chan *c);
+void		chan_pump(Channel *c);
 /* Queue a frame; wake: tell the backend now. */
-void		chan_frame(Chan *c, WireFrame kind, const Buf *fields, bool wake);
+void		chan_frame(Channel *c, WireFrame kind, const Buf *fields, bool wake);
 /* Queue the final frame, unless one is queued already.  False: it was. */
-bool		chan_end(Chan *c, WireFrame kind, const Buf *fields);
-bool		chan_end_error(Chan *c, const Err *e);
+bool		chan_end(Channel *c, WireFrame kind, const Buf *fields);
+bool		chan_end_error(Channel *c, const Err *e);
 /* Let go of the slot at once, without a frame (cancelled, corrupt). */
-void		chan_drop(Chan *c);
+void		chan_drop(Channel *c);
 /* Reply bytes that the backend has not taken yet: who streams stops reading from its source when this is large. */
-size_t		chan_backlog(Chan *c);
+size_t		chan_backlog(Channel *c);
 
 /* Figures of llm_requests; a negative number leaves the figure alone.  False: nobody is interested any more. */
 typedef struct ChanLive
@@ -91,7 +96,7 @@ typedef struct ChanLive
 	int			prompt_tokens, cached_tokens, computed_tokens, output_tokens, preemptions;
 	int64_t		first_token_us;
 } ChanLive;
-bool		chan_live(Chan *c, const ChanLive *v);
+bool		chan_live(Channel *c, const ChanLive *v);
 
 /* A WireOut that appends to a Buf. */
 WireOut		chan_out(Buf *b);

@@ -1,13 +1,13 @@
 /*
- * control.c
+ * control_socket.c
  *	  A program's beginnings under the supervisor: the arena, and the control socket.
  *
  * The engine reads the socket in a thread of its own, the remote program when epoll
  * says that there is something: control_read() reads once.
  *
- * Tested by tests/unit/test_chan.c, test_server.c.
+ * Tested by tests/unit/ipc_server/test_chan.c, test_server.c.
  */
-#include "talk/control.h"
+#include "ipc_server/control_socket.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "talk/chan.h"
+#include "ipc_server/channel.h"
 
 bool
 control_fd_number(const char *s, int *fd)

@@ -1,12 +1,12 @@
 /*
- * control.h
- *	  A program's beginnings under the supervisor: the arena, and the control socket (wire/control.h).
+ * control_socket.h
+ *	  A program's beginnings under the supervisor: the arena, and the control socket (ipc/control_protocol.h).
  */
-#ifndef VLLM_TALK_CONTROL_H
-#define VLLM_TALK_CONTROL_H
+#ifndef VLLM_IPC_SERVER_CONTROL_SOCKET_H
+#define VLLM_IPC_SERVER_CONTROL_SOCKET_H
 
-#include "wire/control.h"
-#include "wire/wire.h"
+#include "ipc/control_protocol.h"
+#include "ipc/wire.h"
 
 /* A file descriptor's number; false if it isn't one. */
 bool		control_fd_number(const char *s, int *fd);

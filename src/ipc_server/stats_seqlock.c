@@ -1,13 +1,13 @@
 /*
- * statlock.c
+ * stats_seqlock.c
  *	  The sequence lock of the arena's statistics, for who writes them.
  *
  * seq odd (release fence), data, seq even (release); partner: the readers in src/pg, which
  * retry when seq was odd or changed.
  *
- * Tested by tests/unit/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_desk.c.
  */
-#include "talk/statlock.h"
+#include "ipc_server/stats_seqlock.h"
 
 void
 statlock_take(WireStats *s)

@@ -5,9 +5,9 @@
  *	thread		does
  *	main		the server loop (server.c)
  *	control		blocks on the control socket; end of file or "stop" ends the process
- *	step		forward passes (step.c); one for each replica
- *	text (2), load, check	jobs (jobs.c)
- *	output		each model's text and frames (deliver.c)
+ *	step		forward passes (step_loop.c); one for each replica
+ *	text (2), load, check	jobs (worker_pool.c)
+ *	output		each model's text and frames (output_queue.c)
  *	compute		each model's KPool (kernels/pool.c)
  *
  * The process has no clean-up: everything it owns goes with it, and the arena is
@@ -21,18 +21,18 @@
 
 #include "base/crash.h"
 #include "base/log.h"
-#include "engine/cpuplan.h"
-#include "engine/devices.h"
-#include "engine/keep.h"
-#include "engine/offline.h"
-#include "engine/ranks.h"
-#include "engine/server.h"
-#include "engine/syscalls.h"
-#include "talk/control.h"
+#include "runtime/cpu_threads.h"
+#include "runtime/devices.h"
+#include "server/shutdown_flush.h"
+#include "backend/offline.h"
+#include "core/ranks/ranks.h"
+#include "server/server.h"
+#include "runtime/engine_syscalls.h"
+#include "ipc_server/control_socket.h"
 
 #define ENGINE_VERSION "0.9.0"
 
-typedef struct Args
+typedef struct EngineArgs
 {
 	int			arena_fd;
 	int			control_fd;
@@ -41,7 +41,7 @@ typedef struct Args
 	int			replica;		/* ... of which group of them */
 	bool		fake;
 	const char *check_model;
-} Args;
+} EngineArgs;
 
 typedef struct Control
 {
@@ -96,7 +96,7 @@ find_devices(const Settings *set, int ranks)
 }
 
 static int
-serve(const Args *a, SettingsBox *box)
+serve(const EngineArgs *a, SettingsBox *box)
 {
 	static Control k;
 	const Backend *be = a->fake ? &backend_fake : &backend_core;
@@ -169,7 +169,7 @@ print_version(void)
 }
 
 static int
-check_model(const Args *a, SettingsBox *box)
+check_model(const EngineArgs *a, SettingsBox *box)
 {
 	const Backend *be = a->fake ? &backend_fake : &backend_core;
 	ModelOpts	o = {0};
@@ -211,7 +211,7 @@ usage(const char *fmt,...)
 
 /* An argument that takes a value; what is wrong is said, by name. */
 static int
-take_option(Args *a, SettingsBox *box, const char *name, const char *value)
+take_option(EngineArgs *a, SettingsBox *box, const char *name, const char *value)
 {
 	Err			e;
 	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd :
@@ -233,7 +233,7 @@ take_option(Args *a, SettingsBox *box, const char *name, const char *value)
 }
 
 static int
-run_rank(const Args *a, SettingsBox *box)
+run_rank(const EngineArgs *a, SettingsBox *box)
 {
 	Settings	set;
 
@@ -247,7 +247,7 @@ int
 main(int argc, char **argv)
 {
 	SettingsBox box;
-	Args		a = {.arena_fd = -1,.control_fd = -1,.group_fd = -1};
+	EngineArgs	a = {.arena_fd = -1,.control_fd = -1,.group_fd = -1};
 
 	crash_install();
 	settings_box_init(&box);

@@ -1,14 +1,14 @@
 /*
- * hist.c
+ * request_histograms.c
  *	  Histograms of requests.
  *
  * Counted by the threads that call sinks, read when statistics are published: single counters are
  * atomic, a histogram as a whole is not (its sum may be a request ahead of its buckets).  Requests that
  * fail or are cancelled have an end, but no times.
  *
- * Tests: tests/unit/test_hist.c, tests/t/083_http.pl.
+ * Tests: tests/unit/server/test_hist.c, tests/t/083_http.pl.
  */
-#include "engine/hist.h"
+#include "server/request_histograms.h"
 
 static void
 observe(EntryCounters *n, WireHistId id, int64_t value)

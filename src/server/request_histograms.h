@@ -1,12 +1,12 @@
 /*
- * hist.h
- *	  Histograms of requests, model by model (wire_hist.def).
+ * request_histograms.h
+ *	  Histograms of requests, model by model (histograms.def).
  */
-#ifndef VLLM_ENGINE_HIST_H
-#define VLLM_ENGINE_HIST_H
+#ifndef VLLM_SERVER_REQUEST_HISTOGRAMS_H
+#define VLLM_SERVER_REQUEST_HISTOGRAMS_H
 
-#include "engine/core.h"
-#include "engine/stats.h"
+#include "core/core.h"
+#include "server/server_stats.h"
 
 /* What is known of a request; 0 at first. */
 typedef struct HistState

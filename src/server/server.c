@@ -3,7 +3,7 @@
  *	  The server thread: from doorbell to conversation, and control commands.
  *
  * The loop never blocks but in server_wait() and never works longer than the copy
- * of a ring; what takes time is a job (jobs.h) or the step thread's (step.h).
+ * of a ring; what takes time is a job (worker_pool.h) or the step thread's (step_loop.h).
  *
  * Sleeping: doorbell is read, engine_sleeping set to 1 (seq_cst), then ring and
  * mailbox are looked at once more, then FUTEX_WAIT on the value read.  Partners: the
@@ -12,9 +12,9 @@
  * A conversation is freed when it is closed and neither a job nor the backend has
  * it; until then it stays in table[] or, once its slot has a new one, in limbo.
  *
- * Tested by tests/unit/test_server.c.
+ * Tested by tests/unit/server/test_server.c.
  */
-#include "engine/server.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,13 +26,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/api.h"
-#include "engine/lora.h"
-#include "engine/pinlist.h"
-#include "engine/request.h"
-#include "engine/trace.h"
-#include "talk/control.h"
+#include "base/alloc.h"
+#include "server/api/api_call.h"
+#include "server/models/lora_cache.h"
+#include "server/models/pinned_list.h"
+#include "server/request/request.h"
+#include "core/trace.h"
+#include "ipc_server/control_socket.h"
 
 /* submitted requests that the step thread hears of together */
 #define GRAMMAR_BYTES	((size_t) 512 << 20)	/* of compiled grammars that are kept */
@@ -41,10 +41,10 @@
 /* ---- conversations ---- */
 
 bool
-server_try_free(Conv *c)
+server_try_free(ServerCall *c)
 {
-	/* acquire partner: flush() in step.c */
-	if (conv_is_open(c) || c->job_busy || atomic_load_explicit(&c->in_core, memory_order_acquire))
+	/* acquire partner: flush() in step_loop.c */
+	if (scall_is_open(c) || c->job_busy || atomic_load_explicit(&c->in_core, memory_order_acquire))
 		return false;
 	if (c->api != NULL && !api_free(c->api))
 		return false;
@@ -54,7 +54,7 @@ server_try_free(Conv *c)
 	update_release(c);
 	if (c->entry != NULL)
 		entry_unref(c->entry);
-	conv_free(c);
+	scall_free(c);
 	return true;
 }
 
@@ -62,25 +62,25 @@ server_try_free(Conv *c)
 static void
 retire(Server *s, uint32_t slot)
 {
-	Conv	   *c = s->table[slot];
+	ServerCall *c = s->table[slot];
 
 	s->table[slot] = NULL;
 	if (!server_try_free(c))
 	{
-		c->next = s->limbo;
-		s->limbo = c;
+		c->next = s->closed_pending;
+		s->closed_pending = c;
 	}
 }
 
 static void
-sweep_limbo(Server *s)
+sweep_closed(Server *s)
 {
-	Conv	  **pp = &s->limbo;
+	ServerCall **pp = &s->closed_pending;
 
 	while (*pp != NULL)
 	{
-		Conv	   *c = *pp;
-		Conv	   *next = c->next;
+		ServerCall *c = *pp;
+		ServerCall *next = c->next;
 
 		if (server_try_free(c))
 			*pp = next;
@@ -90,7 +90,7 @@ sweep_limbo(Server *s)
 }
 
 void
-server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg)
+server_each(Server *s, void (*fn) (ServerCall *c, void *arg), void *arg)
 {
 	for (uint32_t i = 0; i < s->link.arena.geo.n_slots; i++)
 		if (s->table[i] != NULL)
@@ -102,7 +102,7 @@ server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg)
 }
 
 static void
-receive(Conv *c)
+receive(ServerCall *c)
 {
 	Err			e;
 
@@ -111,41 +111,40 @@ receive(Conv *c)
 		case CHAN_MORE:
 			break;
 		case CHAN_COMPLETE:
-			c->stage = CONV_BUSY;
+			c->stage = SCALL_BUSY;
 			request_start(c);
 			break;
 		case CHAN_BAD:
-			conv_end_error(c, &e);
+			scall_end_error(c, &e);
 			break;
 	}
 }
 
 /* Somebody has rung for this slot. */
 static void
-attend(Server *s, uint32_t slot)
+poll_slot(Server *s, uint32_t slot)
 {
 	WireSlot   *w = link_slot(&s->link, slot);
 	uint32_t	state;
 	uint32_t	gen;
-	Conv	   *c;
+	ServerCall *c;
 
 	/* cleared before we look: partner is the backend's exchange in its ring-for-attention */
 	atomic_exchange(&w->attn, 0);
 	state = atomic_load_explicit(&w->state, memory_order_acquire);
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
 	c = s->table[slot];
-	if (c != NULL && conv_is_open(c) &&
-		(c->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0 || atomic_load(&w->let_go) == gen))
+	if (c != NULL && scall_is_open(c) &&
+		(c->ch.gen != gen || state != WS_OPEN || link_slot_over(w, gen)))
 	{
-		/* let_go is ours to write: if it was written over, the slot may be free already, and nobody would cancel */
 		/* a running request is cancelled behind the conversation's end: its last event must not find it
 		 * open and tell that the model is gone */
-		if (c->stage == CONV_RUNNING)
-			conv_drop(c);
+		if (c->stage == SCALL_RUNNING)
+			scall_drop(c);
 		request_cancel(c);
-		conv_drop(c);
+		scall_drop(c);
 	}
-	if (c != NULL && !conv_is_open(c))
+	if (c != NULL && !scall_is_open(c))
 	{
 		retire(s, slot);
 		c = NULL;
@@ -157,15 +156,15 @@ attend(Server *s, uint32_t slot)
 		return;
 	if (c == NULL)
 	{
-		c = s->table[slot] = conv_new(&s->link, slot, gen, s->next_id++);
+		c = s->table[slot] = scall_new(&s->link, slot, gen, s->next_id++);
 		c->srv = s;
-		if (atomic_load(&w->cancel) != 0)
-			conv_drop(c);
+		if (link_slot_over(w, gen))
+			scall_drop(c);
 	}
-	if (c->stage == CONV_RECEIVING && conv_is_active(c))
+	if (c->stage == SCALL_RECEIVING && scall_is_active(c))
 		receive(c);
-	conv_pump(c);
-	if (!conv_is_open(c))
+	scall_pump(c);
+	if (!scall_is_open(c))
 		retire(s, slot);
 }
 
@@ -190,18 +189,18 @@ server_submitted(Server *s)
 /* ---- control commands ---- */
 
 static void
-answer_text(Conv *c, const char *text, size_t n)
+answer_text(ServerCall *c, const char *text, size_t n)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
 
 	wire_put_str(&o, WTAG_TEXT, text, n);
-	conv_end(c, WF_DONE, &b);
+	scall_end(c, WF_DONE, &b);
 	buf_free(&b);
 }
 
 void
-server_answer(Conv *c, const char *text)
+server_answer(ServerCall *c, const char *text)
 {
 	answer_text(c, text, strlen(text));
 }
@@ -209,7 +208,7 @@ server_answer(Conv *c, const char *text)
 typedef struct StepJob
 {
 	Job			j;
-	Conv	   *c;
+	ServerCall *c;
 	Step	   *step;
 	Err			e;				/* cls ERR_NONE = ok */
 	int			ms;
@@ -270,7 +269,7 @@ step_job_done(Job *j)
 }
 
 static void
-step_job(Server *s, Conv *c, void (*run) (Job *), int ms, const Err *e)
+step_job(Server *s, ServerCall *c, void (*run) (Job *), int ms, const Err *e)
 {
 	StepJob    *t = mem_zalloc(sizeof(StepJob));
 
@@ -292,7 +291,7 @@ typedef struct Leaks
 } Leaks;
 
 static void
-count_stale(Conv *c, void *arg)
+count_stale(ServerCall *c, void *arg)
 {
 	Leaks	   *l = arg;
 	WireSlot   *w;
@@ -300,12 +299,12 @@ count_stale(Conv *c, void *arg)
 	if (c->tell != NULL)
 		return;					/* its call has the slot */
 	w = link_slot(&l->s->link, c->ch.slot);
-	if (conv_is_open(c) && (atomic_load(&w->gen) != c->ch.gen || atomic_load(&w->state) != WS_OPEN))
+	if (scall_is_open(c) && (atomic_load(&w->gen) != c->ch.gen || atomic_load(&w->state) != WS_OPEN))
 		l->stale++;
 }
 
 static void
-integrity(Server *s, Conv *c)
+integrity(Server *s, ServerCall *c)
 {
 	Leaks		l = {s, 0};
 	Err			e = {0};
@@ -324,7 +323,7 @@ integrity(Server *s, Conv *c)
 typedef struct ProfileJob
 {
 	Job			j;
-	Conv	   *c;
+	ServerCall *c;
 	TraceRecording *rec;
 	Buf			frame;			/* its fields */
 } ProfileJob;
@@ -348,13 +347,13 @@ profile_done(Job *j)
 	ProfileJob *t = (ProfileJob *) j;
 
 	t->c->job_busy = false;
-	conv_end(t->c, WF_DONE, &t->frame);
+	scall_end(t->c, WF_DONE, &t->frame);
 	buf_free(&t->frame);
 	mem_free(t);
 }
 
 static bool
-profile_stop(Server *s, Conv *c, Err *e)
+profile_stop(Server *s, ServerCall *c, Err *e)
 {
 	TraceRecording *rec = trace_stop(e);
 	ProfileJob *t;
@@ -373,7 +372,7 @@ profile_stop(Server *s, Conv *c, Err *e)
 
 /* "start <steps left out> <most steps>", "stop" */
 static bool
-profile_command(Server *s, Conv *c, const char *command, Err *e)
+profile_command(Server *s, ServerCall *c, const char *command, Err *e)
 {
 	int			delay = 0;
 	int			max = 0;
@@ -389,7 +388,7 @@ profile_command(Server *s, Conv *c, const char *command, Err *e)
 }
 
 void
-server_control(Server *s, Conv *c, const char *command)
+server_control(Server *s, ServerCall *c, const char *command)
 {
 	Buf			b = {0};
 	Err			e;
@@ -406,7 +405,7 @@ server_control(Server *s, Conv *c, const char *command)
 	if (strncmp(command, "profile-", 8) == 0)
 	{
 		if (!profile_command(s, c, command + 8, &e))
-			conv_end_error(c, &e);
+			scall_end_error(c, &e);
 		return;
 	}
 	if (strcmp(command, "reset-prefix-cache") == 0)
@@ -433,7 +432,7 @@ server_control(Server *s, Conv *c, const char *command)
 	else if (s->be->control == NULL || !s->be->control(command, &b))
 	{
 		err_set(&e, ERR_INVALID, "unknown control command \"%.64s\"", command);
-		conv_end_error(c, &e);
+		scall_end_error(c, &e);
 		return;
 	}
 	answer_text(c, b.data != NULL ? b.data : "", b.len);
@@ -462,7 +461,7 @@ server_wait(Server *s)
 		{
 			.tv_nsec = 2000000
 		};
-	else if (s->limbo != NULL)
+	else if (s->closed_pending != NULL)
 		ts = (struct timespec)
 		{
 			.tv_nsec = 50000000
@@ -479,7 +478,7 @@ sweep(Server *s, bool all)
 {
 	for (uint32_t i = 0; i < s->link.arena.geo.n_slots; i++)
 		if (all || s->table[i] != NULL)
-			attend(s, i);
+			poll_slot(s, i);
 }
 
 static bool
@@ -497,7 +496,7 @@ serve_ring(Server *s)
 			break;
 		any = true;
 		if (slot < n_slots)
-			attend(s, slot);
+			poll_slot(s, slot);
 	}
 	if (corrupt)
 	{
@@ -525,7 +524,7 @@ server_new(const WireArena *arena, int control_fd, const Backend *be, SettingsBo
 	s->be = be;
 	s->box = box;
 	s->next_id = 1;
-	s->table = mem_zalloc(s->link.arena.geo.n_slots * sizeof(Conv *));
+	s->table = mem_zalloc(s->link.arena.geo.n_slots * sizeof(ServerCall *));
 	atomic_store(&h->busy, 0);
 	atomic_store(&h->engine_sleeping, 0);
 	atomic_store(&h->heartbeat_us, clock_us());
@@ -557,10 +556,10 @@ server_run(Server *s)
 		s->soon |= sleep_turn(s->models);
 		/* before new loads, which may be those of models that have left for it */
 		s->soon |= update_turn(s->models);
-		s->soon |= room_turn(s->models);
-		room_tick(s->models);
-		if (s->limbo != NULL)
-			sweep_limbo(s);
+		s->soon |= memory_limit_turn(s->models);
+		memory_limit_tick(s->models);
+		if (s->closed_pending != NULL)
+			sweep_closed(s);
 		if (now - swept > 1000000)
 		{
 			swept = now;

@@ -2,16 +2,16 @@
  * server.h
  *	  The server thread: slots, conversations, control commands.
  */
-#ifndef VLLM_ENGINE_SERVER_H
-#define VLLM_ENGINE_SERVER_H
+#ifndef VLLM_SERVER_SERVER_H
+#define VLLM_SERVER_SERVER_H
 
-#include "engine/backend.h"
-#include "engine/conv.h"
-#include "engine/jobs.h"
-#include "engine/models.h"
-#include "engine/stats.h"
-#include "engine/step.h"
-#include "engine/structured.h"
+#include "backend/backend.h"
+#include "server/server_call.h"
+#include "server/worker_pool.h"
+#include "server/models/registry.h"
+#include "server/server_stats.h"
+#include "server/step_loop.h"
+#include "server/request/structured_options.h"
 
 /* Server thread only, but for the members which say otherwise themselves. */
 typedef struct Server
@@ -24,8 +24,8 @@ typedef struct Server
 	Step	   *step;
 	Models	   *models;
 	GrammarCache *grammars;		/* for any thread */
-	Conv	  **table;			/* by slot: the conversation, NULL if none */
-	Conv	   *limbo;			/* closed, but a job or the backend still has them */
+	ServerCall **table;			/* by slot: the conversation, NULL if none */
+	ServerCall *closed_pending;			/* closed, but a job or the backend still has them */
 	uint64_t	next_id;
 	bool		soon;			/* sleep_turn() waits for something that nobody rings for */
 	int			unpoked;		/* requests submitted of which the step thread hasn't heard */
@@ -42,11 +42,11 @@ void		server_run(Server *s) __attribute__((noreturn));
  */
 void		server_submitted(Server *s);
 /* Call fn for every conversation (open or not), also inner ones. */
-void		server_each(Server *s, void (*fn) (Conv *c, void *arg), void *arg);
+void		server_each(Server *s, void (*fn) (ServerCall *c, void *arg), void *arg);
 /* Free a conversation if nobody needs it any more: closed, and neither a job nor the backend has it. */
-bool		server_try_free(Conv *c);
+bool		server_try_free(ServerCall *c);
 /* WK_CONTROL */
-void		server_answer(Conv *c, const char *text);
-void		server_control(Server *s, Conv *c, const char *command);
+void		server_answer(ServerCall *c, const char *text);
+void		server_control(Server *s, ServerCall *c, const char *command);
 
 #endif

@@ -1,36 +1,36 @@
 /*
- * conv.c
- *	  Conversations: the engine's, with a slot (talk/chan.h) or, of an API call, without one.
+ * server_call.c
+ *	  Conversations: the engine's, with a slot (ipc_server/channel.h) or, of an API call, without one.
  *
  * One without a slot uses its channel's lock and states alone: its frames go to
  * tell(), and nothing of it ever waits for room.
  *
- * Tested by tests/unit/test_server.c and test_api.c.
+ * Tested by tests/unit/server/test_server.c and test_api.c.
  */
-#include "engine/conv.h"
+#include "server/server_call.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/answer.h"
-#include "engine/replies.h"
-#include "engine/stream_hold.h"
+#include "base/alloc.h"
+#include "server/request/output_splitter.h"
+#include "server/request/choice_replies.h"
+#include "server/request/stream_interval.h"
 
 /* ---- life ---- */
 
-Conv *
-conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id)
+ServerCall *
+scall_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id)
 {
-	Conv	   *c = mem_zalloc(sizeof(Conv));
+	ServerCall *c = mem_zalloc(sizeof(ServerCall));
 
 	chan_init(&c->ch, l, slot, gen);
 	c->id = id;
 	return c;
 }
 
-Conv *
-conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item)
+ServerCall *
+scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
 {
-	Conv	   *c = mem_zalloc(sizeof(Conv));
+	ServerCall *c = mem_zalloc(sizeof(ServerCall));
 
 	c->ch.link = l;
 	c->ch.slot = UINT32_MAX;
@@ -38,7 +38,7 @@ conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item)
 	c->ch.open = true;
 	pthread_mutex_init(&c->ch.lock, NULL);
 	c->id = id;
-	c->stage = CONV_BUSY;
+	c->stage = SCALL_BUSY;
 	c->tell = tell;
 	c->tell_ctx = ctx;
 	c->tell_item = item;
@@ -46,7 +46,7 @@ conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item)
 }
 
 void
-conv_free(Conv *c)
+scall_free(ServerCall *c)
 {
 	buf_free(&c->text);
 	buf_free(&c->last);
@@ -62,7 +62,7 @@ conv_free(Conv *c)
 
 /* Of an inner one; kind 0: drop it.  False: it has its final frame already. */
 static bool
-tell(Conv *c, int kind, const Buf *fields, bool final)
+tell(ServerCall *c, int kind, const Buf *fields, bool final)
 {
 	bool		active;
 
@@ -79,14 +79,14 @@ tell(Conv *c, int kind, const Buf *fields, bool final)
 }
 
 void
-conv_pump(Conv *c)
+scall_pump(ServerCall *c)
 {
 	if (c->tell == NULL)
 		chan_pump(&c->ch);
 }
 
 void
-conv_frame(Conv *c, WireFrame kind, const Buf *fields, bool wake)
+scall_frame(ServerCall *c, WireFrame kind, const Buf *fields, bool wake)
 {
 	if (c->tell != NULL)
 		tell(c, (int) kind, fields, false);
@@ -95,25 +95,25 @@ conv_frame(Conv *c, WireFrame kind, const Buf *fields, bool wake)
 }
 
 bool
-conv_end(Conv *c, WireFrame kind, const Buf *fields)
+scall_end(ServerCall *c, WireFrame kind, const Buf *fields)
 {
 	return c->tell != NULL ? tell(c, (int) kind, fields, true) : chan_end(&c->ch, kind, fields);
 }
 
 bool
-conv_end_error(Conv *c, const Err *e)
+scall_end_error(ServerCall *c, const Err *e)
 {
 	Buf			b = {0};
 	bool		r;
 
 	chan_put_error(&b, e);
-	r = conv_end(c, WF_ERROR, &b);
+	r = scall_end(c, WF_ERROR, &b);
 	buf_free(&b);
 	return r;
 }
 
 void
-conv_drop(Conv *c)
+scall_drop(ServerCall *c)
 {
 	if (c->tell != NULL)
 		tell(c, 0, NULL, true);
@@ -122,13 +122,13 @@ conv_drop(Conv *c)
 }
 
 bool
-conv_is_open(Conv *c)
+scall_is_open(ServerCall *c)
 {
 	return chan_is_open(&c->ch);
 }
 
 bool
-conv_is_active(Conv *c)
+scall_is_active(ServerCall *c)
 {
 	return chan_is_active(&c->ch);
 }
@@ -136,15 +136,15 @@ conv_is_active(Conv *c)
 /* ---- live figures ---- */
 
 bool
-conv_live(Conv *c, const ChanLive *v)
+scall_live(ServerCall *c, const ChanLive *v)
 {
 	return c->tell != NULL ? chan_is_active(&c->ch) : chan_live(&c->ch, v);
 }
 
 void
-conv_phase(Conv *c, WirePhase phase)
+scall_phase(ServerCall *c, WirePhase phase)
 {
 	ChanLive	v = {(int) phase, -1, -1, -1, -1, -1, -1};
 
-	conv_live(c, &v);
+	scall_live(c, &v);
 }

@@ -1,10 +1,10 @@
 /*
- * conv.h
+ * server_call.h
  *	  One conversation: a slot's request message coming in, its reply frames
- *	  going out (talk/chan.h), and what the engine does in between.
+ *	  going out (ipc_server/channel.h), and what the engine does in between.
  *
  * Field				owner
- * ch					as chan.h says; who receives is the server thread
+ * ch					as channel.h says; who receives is the server thread
  * id, tell*			constant
  * stage ..				server thread
  * text, ids, last		the thread that calls sinks, from submit to the finishing event
@@ -14,48 +14,49 @@
  * A conversation is OPEN until its final frame is wholly in the reply ring or it
  * is dropped (cancel, corrupt slot); from then on the slot is never touched.
  */
-#ifndef VLLM_ENGINE_CONV_H
-#define VLLM_ENGINE_CONV_H
+#ifndef VLLM_SERVER_SERVER_CALL_H
+#define VLLM_SERVER_SERVER_CALL_H
 
-#include "engine/hist.h"
-#include "talk/chan.h"
-#include "wire/traceparent.h"
+#include "server/request_histograms.h"
+#include "ipc_server/channel.h"
+#include "ipc/traceparent.h"
 
-typedef struct Conv Conv;
+typedef struct ServerCall ServerCall;
 struct Server;
 struct Request;
-struct Entry;
+struct ModelEntry;
 
 /*
  * A frame of an inner conversation; kind 0: it was dropped.  Any thread, under the
  * conversation's lock; must not block.
  */
-typedef void (*ConvTell) (Conv *c, int kind, const Buf *fields, bool final);
+typedef void (*ServerCallTell) (ServerCall *c, int kind, const Buf *fields, bool final);
 
-typedef enum ConvStage
+typedef enum ServerCallStage
 {
-	CONV_RECEIVING = 0,
-	CONV_LOADING,				/* waits for its model's load */
-	CONV_LORA,					/* ... for its adapter's */
-	CONV_ASLEEP,				/* waits for its model to wake */
-	CONV_BUSY,					/* a job works for it */
-	CONV_RUNNING				/* submitted to the backend */
-} ConvStage;
+	SCALL_RECEIVING = 0,
+	SCALL_LOADING,				/* waits for its model's load */
+	SCALL_LORA,					/* ... for its adapter's */
+	SCALL_ASLEEP,				/* waits for its model to wake */
+	SCALL_BUSY,					/* a job works for it */
+	SCALL_RUNNING				/* submitted to the backend */
+} ServerCallStage;
 
-struct Conv
+struct ServerCall
 {
-	Chan		ch;
+	Channel		ch;
 	uint64_t	id;				/* unique in the engine's life */
 
 	/* server thread */
 	struct Server *srv;
-	Conv	   *next;			/* limbo list */
-	ConvStage	stage;
+	ServerCall *next;			/* limbo list */
+	ServerCallStage stage;
 	struct Request *req;
-	struct Entry *entry;		/* holds a reference */
-	struct Loaded *on;			/* RUNNING: pinned, it was left behind there (update.c); NULL = on its entry's */
+	struct ModelEntry *entry;		/* holds a reference */
+	struct ModelInstance *on;			/* RUNNING: pinned, it was left behind there (weight_update.c); NULL = on its entry's */
 	struct Lora *lora;			/* likewise; NULL = the model alone */
-	Conv	   *lora_next;		/* while it waits for one */
+	const struct LoraAdapter *adapter;	/* lora's, for the core */
+	ServerCall *lora_next;		/* while it waits for one */
 	char	   *lora_print;		/* ... for a place: what it has found at the path, */
 	int64_t		lora_bytes;		/* ... how large the file is, */
 	int64_t		lora_asked_us;	/* ... and since when there has been no room for it; 0 = there was */
@@ -69,7 +70,7 @@ struct Conv
 	struct Answer *answer;		/* takes the text apart; NULL: text is text */
 	struct Replies *replies;	/* instead, of several answers or with log-probabilities; else NULL */
 	struct StreamHold *hold;	/* puts events together; NULL: each is told */
-	Conv	   *dirty_next;
+	ServerCall *dirty_next;
 	bool		dirty;
 	bool		stream;			/* set by the server before submit */
 	bool		want_ids;
@@ -83,33 +84,33 @@ struct Conv
 	_Atomic bool in_core;
 
 	/* an inner conversation, of an API call: it has no slot, its frames go to tell() */
-	ConvTell	tell;			/* NULL: it has a slot */
+	ServerCallTell tell;			/* NULL: it has a slot */
 	void	   *tell_ctx;
 	int			tell_item;
 	struct ApiCall *api;		/* WK_API; server thread */
 };
 
-Conv	   *conv_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
+ServerCall *scall_new(Link *l, uint32_t slot, uint32_t gen, uint64_t id);
 /* One without a slot, whose message is whole. */
-Conv	   *conv_new_inner(Link *l, uint64_t id, ConvTell tell, void *ctx, int item);
-void		conv_free(Conv *c);	/* closed and not referenced by anyone */
+ServerCall *scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item);
+void		scall_free(ServerCall *c);	/* closed and not referenced by anyone */
 
 /* All below: any thread. */
-bool		conv_is_open(Conv *c);
+bool		scall_is_open(ServerCall *c);
 /* Open and without a final frame: worth working for. */
-bool		conv_is_active(Conv *c);
+bool		scall_is_active(ServerCall *c);
 /* Move reply bytes into the ring; wakes the backend when it has to act. */
-void		conv_pump(Conv *c);
+void		scall_pump(ServerCall *c);
 /* Queue a frame; wake: tell the backend now. */
-void		conv_frame(Conv *c, WireFrame kind, const Buf *fields, bool wake);
+void		scall_frame(ServerCall *c, WireFrame kind, const Buf *fields, bool wake);
 /* Queue the final frame, unless one is queued already.  False: it was. */
-bool		conv_end(Conv *c, WireFrame kind, const Buf *fields);
-bool		conv_end_error(Conv *c, const Err *e);
+bool		scall_end(ServerCall *c, WireFrame kind, const Buf *fields);
+bool		scall_end_error(ServerCall *c, const Err *e);
 /* Let go of the slot at once, without a frame (cancelled, corrupt). */
-void		conv_drop(Conv *c);
-void		conv_phase(Conv *c, WirePhase phase);
+void		scall_drop(ServerCall *c);
+void		scall_phase(ServerCall *c, WirePhase phase);
 
 /* False: nobody is interested any more. */
-bool		conv_live(Conv *c, const ChanLive *v);
+bool		scall_live(ServerCall *c, const ChanLive *v);
 
 #endif

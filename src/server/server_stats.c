@@ -1,16 +1,16 @@
 /*
- * stats.c
+ * server_stats.c
  *	  WireStats: totals over the live instances, over those that are gone, and
  *	  over requests that never got to one.
  *
  * Everything is under one mutex; the arena's copy is written under the sequence
- * lock (talk/statlock.h).  A request's final frame is published after
+ * lock (ipc_server/stats_seqlock.h).  A request's final frame is published after
  * stats_publish(), so that who has read an answer sees it counted.
  * Resetting subtracts a base: backends' counters only grow.
  *
- * Tested by tests/unit/test_server.c.
+ * Tested by tests/unit/server/test_server.c.
  */
-#include "engine/stats.h"
+#include "server/server_stats.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cpus.h"
-#include "base/mem.h"
-#include "base/sysmem.h"
-#include "engine/devices.h"
-#include "engine/ranks.h"
-#include "talk/statlock.h"
+#include "base/machine/cpus.h"
+#include "base/alloc.h"
+#include "base/machine/system_memory.h"
+#include "runtime/devices.h"
+#include "core/ranks/ranks.h"
+#include "ipc_server/stats_seqlock.h"
 
 #define MAX_INST	(2 * WIRE_MAX_MODELS)
 
@@ -34,7 +34,7 @@ struct Stats
 	WireStats  *to;
 	StatsRow	rows[WIRE_MAX_MODELS];
 	int			n_rows;
-	const Inst *inst[MAX_INST];
+	const BackendModel *inst[MAX_INST];
 	int			n_inst;
 	WireFigures gone;			/* of instances that are no more */
 	WireFigures base;			/* subtracted (reset) */
@@ -198,7 +198,7 @@ add_gauges(WireFigures *a, WireFigures *b)
 }
 
 static bool
-has_inst(const StatsRow *rows, int n, const Inst *in)
+has_inst(const StatsRow *rows, int n, const BackendModel *in)
 {
 	for (int i = 0; i < n; i++)
 		if (rows[i].inst == in)
@@ -253,7 +253,7 @@ stats_rows(Stats *s, const StatsRow *rows, int n)
 }
 
 void
-stats_attach(Stats *s, const Inst *in)
+stats_attach(Stats *s, const BackendModel *in)
 {
 	pthread_mutex_lock(&s->lock);
 	if (s->n_inst < MAX_INST)
@@ -263,7 +263,7 @@ stats_attach(Stats *s, const Inst *in)
 }
 
 void
-stats_detach(Stats *s, const Inst *in)
+stats_detach(Stats *s, const BackendModel *in)
 {
 	CoreStats	cs;
 

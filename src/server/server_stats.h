@@ -1,14 +1,14 @@
 /*
- * stats.h
+ * server_stats.h
  *	  Publishing WireStats.
  */
-#ifndef VLLM_ENGINE_STATS_H
-#define VLLM_ENGINE_STATS_H
+#ifndef VLLM_SERVER_SERVER_STATS_H
+#define VLLM_SERVER_SERVER_STATS_H
 
 #include <stdatomic.h>
 
-#include "engine/backend.h"
-#include "wire/wire.h"
+#include "backend/backend.h"
+#include "ipc/wire.h"
 
 typedef struct Stats Stats;
 
@@ -25,7 +25,7 @@ typedef struct EntryCounters
 	_Atomic int64_t prefilled_tokens, reused_tokens, back_tokens, generated_tokens;
 	_Atomic int64_t ended[WIRE_N_ENDS];
 	Hist		hist[WIRE_N_HISTS];
-	/* stats.c's, under its lock: of instances that it had before */
+	/* server_stats.c's, under its lock: of instances that it had before */
 	WireFigures gone;
 	int64_t		gone_steps[STEP_SIZES];
 	WireHist	gone_kv[WIRE_N_KV_HISTS];
@@ -35,7 +35,7 @@ typedef struct EntryCounters
 typedef struct StatsRow
 {
 	WireModelStat m;
-	const Inst *inst;			/* NULL unless ready */
+	const BackendModel *inst;			/* NULL unless ready */
 	EntryCounters *counters;
 } StatsRow;
 
@@ -43,8 +43,8 @@ Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_t
 /* Replace the model rows (server thread); copies. */
 void		stats_rows(Stats *s, const StatsRow *rows, int n);
 /* The instance comes or goes: its counters are part of the totals (step thread). */
-void		stats_attach(Stats *s, const Inst *in);
-void		stats_detach(Stats *s, const Inst *in);
+void		stats_attach(Stats *s, const BackendModel *in);
+void		stats_detach(Stats *s, const BackendModel *in);
 /* Requests which never reached a backend; any thread. */
 void		stats_early(Stats *s, bool cancelled);
 /* Write now; any thread.  After this returns readers see everything before it. */

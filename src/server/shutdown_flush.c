@@ -1,20 +1,20 @@
 /*
- * keep.c
- *	  An orderly end of the engine (keep.h).
+ * shutdown_flush.c
+ *	  An orderly end of the engine (shutdown_flush.h).
  *
  * Blocks are the step thread's, so that puts them into the store, in a job between two steps; the store's own
  * thread writes them.  Whoever wants the end waits for both, but not for a step that hangs.
  *
  * Tested by tests/t/099_offload_restart.pl.
  */
-#include "engine/keep.h"
+#include "server/shutdown_flush.h"
 
 #include <pthread.h>
 #include <time.h>
 
 #include "base/clock.h"
 
-typedef struct Keeping
+typedef struct ShutdownFlush
 {
 	Job			j;
 	Step	   *step;
@@ -22,12 +22,12 @@ typedef struct Keeping
 	pthread_mutex_t lock;
 	pthread_cond_t over;
 	bool		done;
-} Keeping;
+} ShutdownFlush;
 
 static void
 keep_run(Job *j)
 {
-	Keeping    *k = (Keeping *) j;
+	ShutdownFlush *k = (ShutdownFlush *) j;
 
 	step_keep(k->step, k->deadline_us);
 	pthread_mutex_lock(&k->lock);
@@ -46,7 +46,7 @@ void
 keep_all(Step *s, const Backend *be)
 {
 	/* lives as long as the process: the job may still be waiting when we give up */
-	static Keeping k = {.j = {.run = keep_run,.done = keep_done},.lock = PTHREAD_MUTEX_INITIALIZER};
+	static ShutdownFlush k = {.j = {.run = keep_run,.done = keep_done},.lock = PTHREAD_MUTEX_INITIALIZER};
 	pthread_condattr_t attr;
 	struct timespec ts;
 

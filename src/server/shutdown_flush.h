@@ -1,11 +1,11 @@
 /*
- * keep.h
+ * shutdown_flush.h
  *	  An orderly end of the engine: what shall outlive it goes to files.
  */
-#ifndef VLLM_ENGINE_KEEP_H
-#define VLLM_ENGINE_KEEP_H
+#ifndef VLLM_SERVER_SHUTDOWN_FLUSH_H
+#define VLLM_SERVER_SHUTDOWN_FLUSH_H
 
-#include "engine/step.h"
+#include "server/step_loop.h"
 
 #define KEEP_US	INT64_C(4000000)	/* the supervisor waits for a second longer */
 

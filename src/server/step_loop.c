@@ -1,5 +1,5 @@
 /*
- * step.c
+ * step_loop.c
  *	  The step loop: jobs, then one step of every instance with work, then what
  *	  the step has finished.
  *
@@ -10,16 +10,16 @@
  * Final frames are staged by the sink (request.c) and sent when the step is over
  * and its statistics are published: who reads an answer finds it counted.  One
  * burst of final frames wakes the supervisor once.  A backend that calls sinks on a
- * thread of its own (deliver.c) sends them from there.
+ * thread of its own (output_queue.c) sends them from there.
  *
  * Hang detection: header.busy is 1 from before the first step until there is no
  * due work; step_counter grows after every round, and on the way of long steps: with several lanes when each that
  * is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
  * relaxed figures.  Idle, the threads sleep on a condition variable: 0 % CPU.
  *
- * Tested by tests/unit/test_server.c and test_fake.c.
+ * Tested by tests/unit/server/test_server.c and test_fake.c.
  */
-#include "engine/step.h"
+#include "server/step_loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define PUBLISH_US		20000
 #define MAX_INST		256
@@ -59,12 +59,12 @@ struct Step
 	Job		  **todo_tail;
 
 	pthread_mutex_t dirty_lock; /* held for a few instructions */
-	Conv	   *dirty;			/* under dirty_lock */
-	Conv	  **dirty_tail;
+	ServerCall *dirty;			/* under dirty_lock */
+	ServerCall **dirty_tail;
 
 	Lane	   *lanes;
 	int			n_lanes;
-	Inst	   *inst[MAX_INST]; /* changed while all lanes stand */
+	BackendModel *inst[MAX_INST]; /* changed while all lanes stand */
 	int			n_inst;
 	int			sleep_ms;		/* the first lane's */
 	_Atomic int64_t inflight;
@@ -119,7 +119,7 @@ step_inflight(Step *s)
 }
 
 void
-step_dirty(Step *s, Conv *c)
+step_dirty(Step *s, ServerCall *c)
 {
 	pthread_mutex_lock(&s->dirty_lock);
 	if (!c->dirty)
@@ -136,7 +136,7 @@ step_dirty(Step *s, Conv *c)
 static bool
 send_finals(Step *s)
 {
-	Conv	   *c;
+	ServerCall *c;
 
 	pthread_mutex_lock(&s->dirty_lock);
 	c = s->dirty;
@@ -148,20 +148,20 @@ send_finals(Step *s)
 	stats_publish(s->stats);
 	while (c != NULL)
 	{
-		Conv	   *next = c->dirty_next;
+		ServerCall *next = c->dirty_next;
 
 		c->dirty = false;
 		if (c->last_kind < 0)
-			conv_drop(c);
+			scall_drop(c);
 		else
-			conv_end(c, (WireFrame) c->last_kind, &c->last);
+			scall_end(c, (WireFrame) c->last_kind, &c->last);
 		buf_free(&c->last);
 		buf_free(&c->text);
 		intvec_free(&c->ids);
 		atomic_fetch_sub(&s->inflight, 1);
 		/*
 		 * The server may free c from here on (partner: server_try_free()).  In one order with watch_ends: who begins to
-		 * watch and then finds this one in the core (let_go() in lora.c) is told.
+		 * watch and then finds this one in the core (let_go() in lora_cache.c) is told.
 		 */
 		atomic_store(&c->in_core, false);
 		if (step_watched(s))
@@ -246,7 +246,7 @@ on_progress(void *ctx)
 }
 
 void
-step_attach(Step *s, Inst *in)
+step_attach(Step *s, BackendModel *in)
 {
 	if (s->n_inst == MAX_INST)
 	{
@@ -263,7 +263,7 @@ step_attach(Step *s, Inst *in)
 }
 
 void
-step_detach(Step *s, Inst *in)
+step_detach(Step *s, BackendModel *in)
 {
 	for (int i = 0; i < s->n_inst; i++)
 		if (s->inst[i] == in)
@@ -302,8 +302,8 @@ step_keep(Step *s, int64_t deadline_us)
 
 typedef struct Teller
 {
-	const Inst *inst;
-	void		(*tell) (void *ctx, const Inst *in, const PinInfo *i);
+	const BackendModel *inst;
+	void		(*tell) (void *ctx, const BackendModel *in, const PinInfo *i);
 	void	   *ctx;
 } Teller;
 
@@ -316,7 +316,7 @@ tell_pin(void *ctx, const PinInfo *i)
 }
 
 void
-step_pins(Step *s, void (*tell) (void *ctx, const Inst *in, const PinInfo *i), void *ctx)
+step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx)
 {
 	Teller		t = {NULL, tell, ctx};
 

@@ -1,14 +1,14 @@
 /*
- * step.h
+ * step_loop.h
  *	  The step thread: runs every loaded instance that has work.
  */
-#ifndef VLLM_ENGINE_STEP_H
-#define VLLM_ENGINE_STEP_H
+#ifndef VLLM_SERVER_STEP_LOOP_H
+#define VLLM_SERVER_STEP_LOOP_H
 
-#include "engine/backend.h"
-#include "engine/conv.h"
-#include "engine/jobs.h"
-#include "engine/stats.h"
+#include "backend/backend.h"
+#include "server/server_call.h"
+#include "server/worker_pool.h"
+#include "server/server_stats.h"
 
 typedef struct Step Step;
 
@@ -19,12 +19,12 @@ void		step_poke(Step *s);
 void		step_run(Step *s, Job *j);
 
 /* For jobs that run on the step thread: */
-void		step_attach(Step *s, Inst *in);
-void		step_detach(Step *s, Inst *in);	/* frees it; live requests end first */
+void		step_attach(Step *s, BackendModel *in);
+void		step_detach(Step *s, BackendModel *in);	/* frees it; live requests end first */
 bool		step_check(Step *s, Err *e);	/* check_state of all instances */
 void		step_reset_prefix_cache(Step *s);	/* likewise */
 void		step_keep(Step *s, int64_t deadline_us);	/* of all instances; likewise */
-void		step_pins(Step *s, void (*tell) (void *ctx, const Inst *in, const PinInfo *i), void *ctx);
+void		step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx);
 bool		step_unpin(Step *s, uint64_t id);
 /* live requests (running + waiting) of all instances */
 int64_t		step_live(Step *s);
@@ -32,7 +32,7 @@ int64_t		step_live(Step *s);
 void		step_sleep(Step *s, int ms);
 
 /* Sinks: the conversation's final frame is staged; send it after this step or round of events. */
-void		step_dirty(Step *s, Conv *c);
+void		step_dirty(Step *s, ServerCall *c);
 
 /* +1, -1: from now on, or no longer, the server thread is woken whenever a request has ended. */
 void		step_watch(Step *s, int by);

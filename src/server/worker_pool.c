@@ -1,44 +1,44 @@
 /*
- * jobs.c
+ * worker_pool.c
  *	  Worker threads and the server thread's mailbox.
  *
  * One mutex for all queues: jobs are few and long.  Threads live as long as the
- * process.  Tested through tests/unit/test_server.c.
+ * process.  Tested through tests/unit/server/test_server.c.
  */
-#include "engine/jobs.h"
+#include "server/worker_pool.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
-typedef struct List
+typedef struct JobList
 {
 	Job		   *head;
 	Job		  **tail;
-} List;
+} JobList;
 
-typedef struct Worker
+typedef struct PoolWorker
 {
 	Jobs	   *js;
-	JobQueue	q;
-} Worker;
+	WorkerQueue	q;
+} PoolWorker;
 
 struct Jobs
 {
 	pthread_mutex_t lock;
 	pthread_cond_t more[JQ_COUNT];
-	List		todo[JQ_COUNT];
-	List		mail;
+	JobList		todo[JQ_COUNT];
+	JobList		mail;
 	void		(*notify) (void *ctx);
 	void	   *ctx;
-	Worker		workers[JQ_COUNT];
+	PoolWorker	workers[JQ_COUNT];
 };
 
 static void
-add(List *l, Job *j)
+add(JobList *l, Job *j)
 {
 	j->next = NULL;
 	*l->tail = j;
@@ -46,7 +46,7 @@ add(List *l, Job *j)
 }
 
 static Job *
-take(List *l)
+take(JobList *l)
 {
 	Job		   *j = l->head;
 
@@ -62,7 +62,7 @@ take(List *l)
 static void *
 worker_main(void *arg)
 {
-	Worker	   *w = arg;
+	PoolWorker *w = arg;
 	Jobs	   *js = w->js;
 
 	for (;;)
@@ -93,7 +93,7 @@ jobs_new(void (*notify) (void *ctx), void *ctx)
 	{
 		pthread_cond_init(&js->more[q], NULL);
 		js->todo[q].tail = &js->todo[q].head;
-		js->workers[q] = (Worker) {js, (JobQueue) q};
+		js->workers[q] = (PoolWorker) {js, (WorkerQueue) q};
 		for (int i = 0; i < threads[q]; i++)
 		{
 			pthread_t	t;
@@ -111,7 +111,7 @@ jobs_new(void (*notify) (void *ctx), void *ctx)
 }
 
 void
-jobs_submit(Jobs *js, JobQueue q, Job *j)
+jobs_submit(Jobs *js, WorkerQueue q, Job *j)
 {
 	pthread_mutex_lock(&js->lock);
 	add(&js->todo[q], j);

@@ -1,12 +1,12 @@
 /*
- * jobs.h
+ * worker_pool.h
  *	  Work that must not block the server thread, and its mailbox.
  *
  * A job's run() executes on a worker thread of its queue, then its done() on the
  * server thread (jobs_drain()), which owns the job before and after.
  */
-#ifndef VLLM_ENGINE_JOBS_H
-#define VLLM_ENGINE_JOBS_H
+#ifndef VLLM_SERVER_WORKER_POOL_H
+#define VLLM_SERVER_WORKER_POOL_H
 
 #include <stdbool.h>
 
@@ -18,7 +18,7 @@ struct Job
 	Job		   *next;
 };
 
-typedef enum JobQueue
+typedef enum WorkerQueue
 {
 	JQ_TEXT,					/* tokenizing: two threads, never behind a step */
 	JQ_GRAMMAR,					/* the same for requests with grammars, which may take a second: two threads */
@@ -27,13 +27,13 @@ typedef enum JobQueue
 	JQ_LORA,					/* loads adapters, or checks their files: two threads */
 	JQ_LOOK,					/* looks whether adapters' files are the same: never behind a load; two threads */
 	JQ_COUNT
-} JobQueue;
+} WorkerQueue;
 
 typedef struct Jobs Jobs;
 
 /* notify(ctx): called on any thread when the mailbox has something */
 Jobs	   *jobs_new(void (*notify) (void *ctx), void *ctx);
-void		jobs_submit(Jobs *js, JobQueue q, Job *j);
+void		jobs_submit(Jobs *js, WorkerQueue q, Job *j);
 /* Put a job into the mailbox directly (its run() is somebody else's affair). */
 void		jobs_post(Jobs *js, Job *j);
 /* Server thread: run done() of everything in the mailbox; true if there was any. */

@@ -1,14 +1,14 @@
 /*
- * api.c
+ * api_call.c
  *	  API calls: from a body to inner requests, and from their frames to an answer.
  *
  * Frames of inner conversations come on any thread; api_tell() puts them into the
  * server's mailbox, so that all of a call but reading its body and writing a long answer
  * happens on the server thread, in order.
  *
- * Tested by tests/unit/test_api.c, tests/sql/30_bodies.sql and tests/tap/082_bodies.pl.
+ * Tested by tests/unit/server/test_api.c, tests/sql/30_bodies.sql and tests/tap/082_bodies.pl.
  */
-#include "engine/api_int.h"
+#include "server/api/api_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "engine/request.h"
+#include "base/alloc.h"
+#include "server/request/request.h"
 
 #define INLINE_BODY		4096	/* bytes of a body that the server thread reads itself */
 #define INLINE_REPLY	65536	/* bytes of replies of which it writes the answer itself */
@@ -30,86 +30,11 @@ typedef struct ApiPath
 
 static const ApiPath paths[] = {
 #define API(path, name) {path, &api_##name},
-#include "engine/api.def"
+#include "server/api/api.def"
 #undef API
 };
 
 #define N_PATHS ((int) (sizeof(paths) / sizeof(paths[0])))
-
-/* ---- the message ---- */
-
-bool
-api_field(ApiRequest *r, const WireField *f, bool *known, Err *e)
-{
-	ApiText		t = {f->s, f->n};
-
-	*known = true;
-	switch (f->tag)
-	{
-		case WTAG_API_PATH:
-			r->path = t;
-			return true;
-		case WTAG_API_BODY:
-			r->body = t;
-			return true;
-		case WTAG_API_AS_BODY:
-			r->as_body = f->i != 0;
-			return true;
-		case WTAG_API_UNKNOWN:
-			r->unknown = t;
-			return true;
-		case WTAG_API_PREVIOUS:
-			r->previous = t;
-			return true;
-		case WTAG_API_TOOL_PARSER:
-			r->tool_parser = t;
-			return true;
-		case WTAG_API_REASONING_PARSER:
-			r->reasoning_parser = t;
-			return true;
-		case WTAG_API_MODEL:
-			if (r->n_models == API_MAX_ITEMS)
-				return err_set(e, ERR_TOO_LONG, "there are more than %d models", API_MAX_ITEMS);
-			r->models = mem_realloc(r->models, (size_t) (r->n_models + 1) * sizeof(ApiModel));
-			r->models[r->n_models++] = (ApiModel) {.name = t};
-			return true;
-		case WTAG_API_ROOT:
-		case WTAG_API_PARENT:
-			if (r->n_models == 0)
-				return err_set(e, ERR_INTERNAL, "%s without a model", f->tag == WTAG_API_ROOT ? "root" : "parent");
-			*(f->tag == WTAG_API_ROOT ? &r->models[r->n_models - 1].root : &r->models[r->n_models - 1].parent) = t;
-			return true;
-		case WTAG_API_PROMPT_EMBEDS:
-			r->prompt_embeds = f->i != 0;
-			return true;
-		case WTAG_API_TRUST_TEMPLATE:
-			r->trust_template = f->i != 0;
-			return true;
-		case WTAG_SQLSTATE:
-			if (f->n != 5)
-				return err_set(e, ERR_INTERNAL, "malformed SQLSTATE");
-			r->sqlstate = t;
-			return true;
-		case WTAG_MESSAGE:
-			r->message = t;
-			return true;
-		case WTAG_DETAIL:
-			r->detail = t;
-			return true;
-		case WTAG_HINT:
-			r->hint = t;
-			return true;
-		default:
-			*known = false;
-			return true;
-	}
-}
-
-void
-api_request_free(ApiRequest *r)
-{
-	mem_free(r->models);
-}
 
 /* ---- for endpoints ---- */
 
@@ -165,7 +90,7 @@ api_make_id(ApiCall *a, const char *prefix, char *out, size_t size)
 		n += snprintf(out + n, size - (size_t) n, "%02x", r[i]);
 }
 
-void
+static void
 api_warn(ApiCall *a, const char *fmt,...)
 {
 	char		text[512];
@@ -294,7 +219,7 @@ api_chunk(ApiCall *a, const Buf *json)
 	WireOut		o = chan_out(&b);
 
 	wire_put_str(&o, WTAG_TEXT, json->data, json->len);
-	conv_frame(a->c, WF_TEXT, &b, true);
+	scall_frame(a->c, WF_TEXT, &b, true);
 	buf_free(&b);
 }
 
@@ -305,15 +230,15 @@ cancel_items(ApiCall *a)
 {
 	for (int i = 0; i < a->n_items; i++)
 	{
-		Conv	   *in = a->items[i].conv;
+		ServerCall *in = a->items[i].conv;
 
-		if (in == NULL || !conv_is_open(in))
+		if (in == NULL || !scall_is_open(in))
 			continue;
 		/* as server.c's attend(): a running one is cancelled behind its end */
-		if (in->stage == CONV_RUNNING)
-			conv_drop(in);
+		if (in->stage == SCALL_RUNNING)
+			scall_drop(in);
 		request_cancel(in);
-		conv_drop(in);
+		scall_drop(in);
 	}
 }
 
@@ -375,7 +300,7 @@ end_with(ApiCall *a, const Buf *body, int status)
 		wire_put_str(&o, WTAG_TEXT, body->data, body->len);
 	wire_put_int(&o, WTAG_API_STATUS, status);
 	put_warnings(a, &o);
-	conv_end(a->c, WF_DONE, &b);
+	scall_end(a->c, WF_DONE, &b);
 	buf_free(&b);
 }
 
@@ -408,7 +333,7 @@ fail_fields(ApiCall *a, const Buf *fields)
 	rename_extra_args(fields);
 	if (!a->req->as_body)
 	{
-		conv_end(a->c, WF_ERROR, fields);
+		scall_end(a->c, WF_ERROR, fields);
 		return;
 	}
 	api_error_read(&e, fields->data, fields->len);
@@ -434,7 +359,7 @@ fail(ApiCall *a, const Err *e)
 }
 
 void
-api_cancel(Conv *c)
+api_cancel(ServerCall *c)
 {
 	if (c->api == NULL)
 		return;
@@ -443,7 +368,7 @@ api_cancel(Conv *c)
 }
 
 void
-api_each(const ApiCall *a, void (*fn) (Conv *c, void *arg), void *arg)
+api_each(const ApiCall *a, void (*fn) (ServerCall *c, void *arg), void *arg)
 {
 	for (int i = 0; i < a->n_items; i++)
 		if (a->items[i].conv != NULL)
@@ -532,7 +457,7 @@ item_accepted(ApiCall *a, ApiItem *it, const Buf *fields)
 {
 	ApiReply	r;
 
-	conv_phase(a->c, WP_RUNNING);
+	scall_phase(a->c, WP_RUNNING);
 	apireply_read(&r, fields->data, fields->len);
 	it->prompt_tokens = r.prompt_tokens >= 0 ? r.prompt_tokens : 0;
 }
@@ -544,7 +469,7 @@ mail_done(Job *j)
 	ApiCall    *a = m->a;
 	ApiItem    *it = &a->items[m->item];
 
-	if (!a->over && !conv_is_active(a->c))
+	if (!a->over && !scall_is_active(a->c))
 		a->over = true;
 	if (!a->over)
 		switch (m->kind)
@@ -553,7 +478,7 @@ mail_done(Job *j)
 				item_accepted(a, it, &m->fields);
 				break;
 			case WF_PROGRESS:
-				conv_frame(a->c, WF_PROGRESS, &m->fields, true);
+				scall_frame(a->c, WF_PROGRESS, &m->fields, true);
 				break;
 			case WF_TEXT:
 				item_text(a, it, &m->fields);
@@ -567,7 +492,7 @@ mail_done(Job *j)
 			default:			/* closed without a frame: so is the call */
 				a->over = true;
 				cancel_items(a);
-				conv_drop(a->c);
+				scall_drop(a->c);
 				break;
 		}
 	buf_free(&m->fields);
@@ -577,7 +502,7 @@ mail_done(Job *j)
 }
 
 static void
-api_tell(Conv *in, int kind, const Buf *fields, bool final)
+api_tell(ServerCall *in, int kind, const Buf *fields, bool final)
 {
 	ApiCall    *a = in->tell_ctx;
 	ApiMail    *m;
@@ -603,7 +528,7 @@ launch(ApiCall *a)
 	int			from = a->n_items;
 	int			to = from + a->n_fresh;
 
-	conv_phase(a->c, WP_WAITING);
+	scall_phase(a->c, WP_WAITING);
 	a->items = mem_realloc(a->items, (size_t) to * sizeof(ApiItem));
 	memcpy(a->items + from, a->fresh, (size_t) a->n_fresh * sizeof(ApiItem));
 	a->n_fresh = 0;
@@ -611,7 +536,7 @@ launch(ApiCall *a)
 	for (int i = from; i < to; i++)
 	{
 		ApiItem    *it = &a->items[i];
-		Conv	   *in = conv_new_inner(&a->srv->link, a->srv->next_id++, api_tell, a, i);
+		ServerCall *in = scall_new_inner(&a->srv->link, a->srv->next_id++, api_tell, a, i);
 
 		in->srv = a->srv;
 		in->ch.kind = it->kind;
@@ -721,7 +646,7 @@ job_finish(ApiJob *t)
 	ApiCall    *a = t->a;
 
 	a->c->job_busy = false;
-	if (a->over || !conv_is_active(a->c))
+	if (a->over || !scall_is_active(a->c))
 		a->over = true;
 	else if (!t->ok)
 		fail(a, &t->e);
@@ -877,7 +802,7 @@ check_call(const ApiCall *a, Err *e)
 }
 
 void
-api_start(Conv *c)
+api_start(ServerCall *c)
 {
 	ApiCall    *a = mem_zalloc(sizeof(ApiCall));
 	Request    *r = c->req;

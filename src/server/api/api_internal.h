@@ -1,6 +1,6 @@
 /*
- * api_int.h
- *	  An API call: body, inner requests, answer.  For src/engine/api*.c.
+ * api_internal.h
+ *	  An API call: body, inner requests, answer.  For the files of server/api.
  *
  * Life of a call, on the server thread unless said otherwise:
  *
@@ -13,17 +13,16 @@
  * The first error ends the call; what still runs is cancelled, and waited for before
  * the call is freed.
  */
-#ifndef VLLM_ENGINE_API_INT_H
-#define VLLM_ENGINE_API_INT_H
+#ifndef VLLM_SERVER_API_API_INTERNAL_H
+#define VLLM_SERVER_API_API_INTERNAL_H
 
 #include <cjson/cJSON.h>
 
-#include "base/json.h"
-#include "base/jsonw.h"
-#include "engine/api.h"
-#include "engine/server.h"
+#include "base/json/json_scan.h"
+#include "base/json/json_writer.h"
+#include "server/api/api_call.h"
+#include "server/server.h"
 
-#define API_MAX_ITEMS	4096	/* inner requests of one body */
 #define API_MAX_CHOICES	65536	/* answers of one body */
 #define API_MAX_VALUES	(4 << 20)	/* JSON values of a body */
 #define API_ID_LEN		96
@@ -86,7 +85,7 @@ typedef struct ApiItem
 	int			role;			/* the endpoint's */
 	int			index;			/* likewise */
 	Buf			in;				/* its message's fields */
-	Conv	   *conv;			/* NULL: freed */
+	ServerCall *conv;			/* NULL: freed */
 	bool		done;
 	Buf			reply;			/* fields of its final frame */
 	/* streaming */
@@ -114,7 +113,7 @@ void		apireply_read(ApiReply *r, const char *fields, size_t n);
 
 /* ---- answers, and log-probabilities (api_logprobs.c) ---- */
 
-/* Parallel arrays (replies.h); counts.n = 0: none */
+/* Parallel arrays (choice_replies.h); counts.n = 0: none */
 typedef struct ApiEntries
 {
 	WireField	counts,
@@ -168,7 +167,7 @@ typedef struct ApiEndpoint ApiEndpoint;
 
 struct ApiCall
 {
-	Conv	   *c;				/* whose it is */
+	ServerCall *c;				/* whose it is */
 	Server	   *srv;
 	const ApiRequest *req;
 	const ApiEndpoint *ep;
@@ -215,7 +214,7 @@ struct ApiEndpoint
 };
 
 #define API(path, name) extern const ApiEndpoint api_##name;
-#include "engine/api.def"
+#include "server/api/api.def"
 #undef API
 
 /* make(): a new item, whose message begins with the head (good until the next one); its writer. */
@@ -227,11 +226,10 @@ bool		api_room(const ApiCall *a, size_t n, size_t shared, Err *e);
 void		api_chunk(ApiCall *a, const Buf *json);
 /* "prefix" and 32 hexadecimal digits */
 void		api_make_id(ApiCall *a, const char *prefix, char *out, size_t size);
-void		api_warn(ApiCall *a, const char *fmt,...) __attribute__((format(printf, 2, 3)));
 
 /* ---- shared parts of endpoints ---- */
 
-/* api_params.c: messages and what else a chat template gets; tools are not looked at */
+/* sampling_params.c: messages and what else a chat template gets; tools are not looked at */
 bool		api_chat_fields(ApiCall *a, WireOut *o, bool generation_prompt, Err *e);
 /* sampling parameters of a body that generates, as fields of a message */
 bool		api_params(ApiCall *a, WireOut *o, Err *e);
@@ -246,10 +244,10 @@ typedef struct ApiUsage
 ApiUsage	api_usage(const ApiCall *a, int role);
 void		api_write_usage(JsonOut *j, const ApiUsage *u);
 
-/* api_pool.c: what bodies that pool have in common */
+/* embeddings.c: what bodies that pool have in common */
 bool		api_pool_fields(ApiCall *a, WireOut *o, Err *e);
 
-/* ---- tools and reasoning (api_tools.c) ---- */
+/* ---- tools and reasoning (tools.c) ---- */
 
 /* tools and tool_choice of a chat: are they right? */
 bool		api_check_tools(ApiCall *a, Err *e);
@@ -291,7 +289,7 @@ typedef struct ApiGen
 
 #define API_NO_LOGPROBS	(-2)
 
-/* api_gen.c */
+/* generation.c */
 bool		apigen_read(ApiCall *a, ApiGen *g, Err *e);
 /* behind whatever else says how many log-probabilities are wanted: the fields */
 void		apigen_put_logprobs(ApiGen *g);
@@ -312,7 +310,7 @@ void		api_write_ids(JsonOut *j, const WireField *ids);
 /* id, object, created, model */
 void		api_write_head(const ApiCall *a, JsonOut *j, const char *object);
 
-/* api_error.c */
+/* error.c */
 typedef struct ApiError
 {
 	ApiText		sqlstate, message, detail, hint;

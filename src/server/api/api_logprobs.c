@@ -2,17 +2,17 @@
  * api_logprobs.c
  *	  Answers of a reply, and log-probabilities as the bodies have them.
  *
- * A reply is a list of fields (replies.c): the prompt's, then behind each INDEX an
+ * A reply is a list of fields (choice_replies.c): the prompt's, then behind each INDEX an
  * answer's.  A position's entries begin with its own token; the likeliest follow.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
 
 #define LEAST	(-9999.0f)		/* what a log-probability of minus infinity is written as */
 
@@ -92,21 +92,21 @@ apianswers_free(ApiAnswers *r)
 
 /* ---- entries ---- */
 
-typedef struct Entry
+typedef struct ApiModelEntry
 {
 	int32_t		id;
 	int			rank;
 	float		value;
 	const char *s;
 	size_t		n;
-} Entry;
+} ApiModelEntry;
 
 /* Entries of each position; position p has first[p] .. first[p + 1]. */
 typedef struct Positions
 {
 	int			n;
 	size_t	   *first;
-	Entry	   *e;
+	ApiModelEntry *e;
 } Positions;
 
 static void
@@ -127,7 +127,7 @@ positions_read(Positions *p, const ApiEntries *e)
 
 	memset(p, 0, sizeof(*p));
 	p->first = mem_zalloc((e->counts.n + 1) * sizeof(size_t));
-	p->e = mem_zalloc((n + 1) * sizeof(Entry));
+	p->e = mem_zalloc((n + 1) * sizeof(ApiModelEntry));
 	for (size_t i = 0; i < e->counts.n; i++)
 		p->first[i + 1] = p->first[i] + (size_t) (wire_int_at(&e->counts, i) > 0 ? wire_int_at(&e->counts, i) : 0);
 	if (p->first[e->counts.n] == n && e->ranks.n == n && e->values.n == n && e->lengths.n == n)
@@ -140,7 +140,7 @@ positions_read(Positions *p, const ApiEntries *e)
 
 		if (at + len > e->bytes.n)
 			len = e->bytes.n - at;
-		p->e[i] = (Entry) {wire_int_at(&e->ids, i), wire_int_at(&e->ranks, i), values[i], bytes + at, len};
+		p->e[i] = (ApiModelEntry) {wire_int_at(&e->ids, i), wire_int_at(&e->ranks, i), values[i], bytes + at, len};
 		at += len;
 	}
 	mem_free(values);
@@ -154,7 +154,7 @@ write_value(JsonOut *j, float v)
 
 /* The token's text, or with as_ids "token_id:123". */
 static void
-write_token(JsonOut *j, const Entry *e, bool as_ids)
+write_token(JsonOut *j, const ApiModelEntry *e, bool as_ids)
 {
 	char		text[32];
 
@@ -210,10 +210,10 @@ count_shown(ApiText t)
 }
 
 /* A position's own token.  Of the first one of a prompt nothing is known but what is told in `first`. */
-static Entry
+static ApiModelEntry
 own_token(const Positions *p, int i, ApiText first, int32_t first_id)
 {
-	return p->first[i + 1] > p->first[i] ? p->e[p->first[i]] : (Entry) {.id = first_id,.s = first.s,.n = first.n};
+	return p->first[i + 1] > p->first[i] ? p->e[p->first[i]] : (ApiModelEntry) {.id = first_id,.s = first.s,.n = first.n};
 }
 
 /*
@@ -230,7 +230,7 @@ count_stray(const Positions *p, ApiText echo, ApiText first)
 		return 0;
 	for (int i = 1; i < p->n; i++)
 	{
-		Entry		e = own_token(p, i, first, 0);
+		ApiModelEntry e = own_token(p, i, first, 0);
 
 		n -= count_chars(e.s, e.n);
 	}
@@ -239,7 +239,7 @@ count_stray(const Positions *p, ApiText echo, ApiText first)
 
 /* How many characters the echo has of a token's text.  *stray: bytes that are characters of their own, still to come. */
 static int64_t
-chars_of(const Entry *e, int64_t *stray)
+chars_of(const ApiModelEntry *e, int64_t *stray)
 {
 	int64_t		n = count_chars(e->s, e->n);
 
@@ -263,7 +263,7 @@ write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offse
 	for (int i = 0; i < p->n; i++)
 	{
 		bool		own = p->first[i + 1] > p->first[i];
-		Entry		e = own_token(p, i, first, first_id);
+		ApiModelEntry e = own_token(p, i, first, first_id);
 
 		if (what == 0)
 			write_token(j, &e, as_ids);
@@ -345,7 +345,7 @@ api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt)
 
 /* "token", "logprob", "bytes" */
 static void
-write_chat_token(JsonOut *j, const Entry *e, bool as_ids)
+write_chat_token(JsonOut *j, const ApiModelEntry *e, bool as_ids)
 {
 	json_key(j, "token");
 	write_token(j, e, as_ids);

@@ -1,5 +1,5 @@
 /*
- * api_body.c
+ * body.c
  *	  A request's body: a tree, and beside it the text of each member.
  *
  * What goes on to a chat template or a grammar (messages, tools, schemas) goes as it was
@@ -7,9 +7,9 @@
  *
  * null means "not given", as in the interfaces that the bodies come from.
  *
- * Tested by tests/unit/test_api.c.
+ * Tested by tests/unit/server/test_api.c.
  */
-#include "engine/api_int.h"
+#include "server/api/api_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "base/json/json_scan.h"
+#include "base/alloc.h"
 
 static size_t
 skip_space(const char *s, size_t n, size_t i)

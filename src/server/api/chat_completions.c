@@ -1,18 +1,18 @@
 /*
- * api_chat.c
+ * chat_completions.c
  *	  /v1/chat/completions.
  *
  * The last chunk of a streamed answer has its finish_reason; before the first text each
  * answer has a chunk with the role, as in OpenAI's.  A call of a tool comes as the model writes it:
  * first its id and name, then pieces of its arguments.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
 
 #define CHUNK	"chat.completion.chunk"
 

@@ -1,5 +1,5 @@
 /*
- * api_completions.c
+ * completions.c
  *	  /v1/completions.
  *
  * A prompt is a text or token ids, and there may be several; or embeddings, in base64 what torch.save() writes of
@@ -9,16 +9,16 @@
  * one that is to be truncated becomes ids first, these are cut, and what is left of them is
  * what the model gets and what the text of an echo is made of.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_encode.h"
-#include "engine/api_int.h"
-#include "engine/request.h"
-#include "load/torchfile.h"
+#include "base/alloc.h"
+#include "server/api/vector_encoding.h"
+#include "server/api/api_internal.h"
+#include "server/request/request.h"
+#include "loader/torch_pickle.h"
 
 /* What an item is for: answers to a prompt, its text, its ids, the text of its first token. */
 enum

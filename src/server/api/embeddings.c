@@ -1,19 +1,19 @@
 /*
- * api_pool.c
+ * embeddings.c
  *	  /v1/embeddings, /classify, /pooling: vectors and labels of texts.
  *
  * An input is a text or token ids, and there may be several; or it is messages, of which a
  * chat template makes token ids first (round 0).
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_encode.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/vector_encoding.h"
+#include "server/api/api_internal.h"
 
 enum
 {

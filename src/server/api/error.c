@@ -1,27 +1,27 @@
 /*
- * api_error.c
+ * error.c
  *	  Errors as the REST interfaces say them: a status, a type, a body.
  *
  * The SQLSTATE decides; the table is docs/openai.md's.  The clients of both interfaces repeat a request after 408, 409,
  * 429 and 5xx, so what will never be supported is 400, told apart by its type.  A parameter's name travels in
  * the detail ("parameter=NAME").
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
-#include "engine/api_int.h"
+#include "server/api/api_internal.h"
 
 #include <string.h>
 
-typedef struct ErrorKind
+typedef struct ApiErrorKind
 {
 	const char *sqlstate;		/* or as much of its beginning */
 	int			status;
 	const char *type;			/* OpenAI's bodies, as vLLM has them */
 	const char *anthropic;
-} ErrorKind;
+} ApiErrorKind;
 
 /* The first that fits. */
-static const ErrorKind kinds[] = {
+static const ApiErrorKind kinds[] = {
 	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
 	{"22", 400, "BadRequestError", "invalid_request_error"},
 	{"28", 401, "AuthenticationError", "authentication_error"},
@@ -37,10 +37,10 @@ static const ErrorKind kinds[] = {
 	{"", 500, "InternalServerError", "api_error"}
 };
 
-static const ErrorKind *
+static const ApiErrorKind *
 kind_of(const ApiError *e)
 {
-	const ErrorKind *k = kinds;
+	const ApiErrorKind *k = kinds;
 
 	while (strncmp(k->sqlstate, e->sqlstate.s != NULL ? e->sqlstate.s : "", strlen(k->sqlstate)) != 0)
 		k++;
@@ -96,7 +96,7 @@ write_message(JsonOut *j, const ApiError *e)
 void
 api_error_body(const ApiError *e, bool anthropic, Buf *out)
 {
-	const ErrorKind *k = kind_of(e);
+	const ApiErrorKind *k = kind_of(e);
 	JsonOut		j = {.b = out};
 	ApiText		param = param_of(e);
 

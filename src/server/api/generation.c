@@ -1,17 +1,17 @@
 /*
- * api_gen.c
+ * generation.c
  *	  What the bodies that generate have in common: n, seeds, usage, ends.
  *
  * A prompt is an item, whose n answers share it: with a seed answer i is that of the
  * seed + i, as in vLLM.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
-#include "engine/api_int.h"
+#include "server/api/api_internal.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_N			16384	/* answers to a prompt, as in vLLM */
 

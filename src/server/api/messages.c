@@ -1,18 +1,18 @@
 /*
- * api_messages.c
+ * messages.c
  *	  Anthropic's /v1/messages and /v1/messages/count_tokens.
  *
  * Blocks become the messages that chat templates know: a system prompt is a message of
  * its own, a tool_result one of the role "tool", a tool_use a call of the assistant's,
  * thinking the assistant's "reasoning".
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
 
 /* The block of a streamed answer that is open. */
 typedef enum Block
@@ -353,20 +353,35 @@ put_chat(ApiCall *a, WireOut *o, Err *e)
 	return put_messages(a, o, e) && put_effort(a, o, e) && api_put_anthropic_tools(a, o, e);
 }
 
-/* output_config: {"format": {"type": "json_schema", "schema": {...}}} */
+/* output_config: {"format": {"type": "json_schema", "schema": {...}}}, or its format as output_format */
 static bool
 put_format(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "output_config");
+	const ApiMember *first = apibody_get(&a->body, "output_format");
 	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
+	JsonSpan	raw = {0};
 	JsonSpan	schema;
 	Buf			text = {0};
 
-	if (format == NULL || cJSON_IsNull(format))
+	if (format != NULL && !cJSON_IsNull(format))
+		raw = api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format");
+	if (first != NULL && !cJSON_IsNull(first->v))
+	{
+		if (raw.s != NULL)
+			return api_bad(e, "output_format", "can't be given beside a format in output_config");
+		format = first->v;
+		raw = (JsonSpan) {first->raw.s, first->raw.n};
+	}
+	if (raw.s == NULL)
 		return true;
-	schema = api_raw_member(api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format"), "schema");
+	schema = api_raw_member(raw, "schema");
 	if (!is_type(format, "json_schema") || schema.s == NULL)
+	{
+		if (first != NULL && format == first->v)
+			return api_bad(e, "output_format", "must be of the type \"json_schema\", with a schema");
 		return api_bad(e, "output_config", "must have a format of the type \"json_schema\", with a schema");
+	}
 	buf_addstr(&text, "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"schema\":");
 	buf_add(&text, schema.s, schema.n);
 	buf_addstr(&text, "}}");

@@ -1,14 +1,14 @@
 /*
- * api_text.c
+ * models_tokenize.c
  *	  /v1/models, /tokenize, /detokenize.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
 
 /* ---- models ---- */
 

@@ -1,5 +1,5 @@
 /*
- * api_responses.c
+ * responses.c
  *	  /v1/responses, and /v1/responses/ID of what the backend has stored.
  *
  * Items become the messages that chat templates know: thoughts, text and calls that follow each other
@@ -9,19 +9,19 @@
  *
  * A streamed answer is one item after the other: reasoning, the message, calls.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
 
 /* What a streamed answer is in the middle of. */
-typedef enum Part
+typedef enum ResponsesPart
 {
 	PART_NONE, PART_REASONING, PART_TEXT, PART_CALL
-} Part;
+} ResponsesPart;
 
 /* A call of a function, but for its arguments. */
 typedef struct Called
@@ -38,7 +38,7 @@ typedef struct Responses
 	char		reasoning_id[API_ID_LEN];
 	bool		want_logprobs;	/* include: message.output_text.logprobs */
 	/* streaming */
-	Part		part;
+	ResponsesPart part;
 	int			n_parts;		/* items that are done */
 	int64_t		sequence;
 	Buf			text;			/* of the item */
@@ -785,7 +785,7 @@ response_event(ApiCall *a, const char *type, const ApiItem *it, JsonOut *j)
 }
 
 static void
-begin_part(ApiCall *a, Part part, JsonOut *j)
+begin_part(ApiCall *a, ResponsesPart part, JsonOut *j)
 {
 	Responses  *k = a->own;
 	static const ApiText nothing = {0};
@@ -893,7 +893,7 @@ end_part(ApiCall *a, JsonOut *j)
 }
 
 static void
-add_text(ApiCall *a, Part part, ApiText text, const ApiEntries *entries, JsonOut *j)
+add_text(ApiCall *a, ResponsesPart part, ApiText text, const ApiEntries *entries, JsonOut *j)
 {
 	Responses  *k = a->own;
 

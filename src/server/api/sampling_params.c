@@ -1,13 +1,13 @@
 /*
- * api_params.c
+ * sampling_params.c
  *	  Sampling parameters of a body, as fields of an inner request's message.
  *
  * A row of params[] a parameter; ranges that depend on the model are the core's, as for
  * any request.
  *
- * Tested by tests/unit/test_api.c.
+ * Tested by tests/unit/server/test_api.c.
  */
-#include "engine/api_int.h"
+#include "server/api/api_internal.h"
 
 #include <float.h>
 #include <limits.h>

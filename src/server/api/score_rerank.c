@@ -1,25 +1,25 @@
 /*
- * api_score.c
+ * score_rerank.c
  *	  /score, /rerank: pairs of texts.
  *
  * Texts are strings, or objects {"text": ...} as Cohere's and Jina's bodies have them.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/api_int.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
 
 /* A text or several, under whichever of the names it is given. */
-typedef struct Texts
+typedef struct ScoreRerankTexts
 {
 	const char *name;
 	const cJSON *v;				/* NULL = not given */
 	int			n;
-} Texts;
+} ScoreRerankTexts;
 
 static const char *
 text_of(const cJSON *v)
@@ -30,7 +30,7 @@ text_of(const cJSON *v)
 }
 
 static bool
-take_texts(ApiCall *a, const char *const *names, Texts *t, Err *e)
+take_texts(ApiCall *a, const char *const *names, ScoreRerankTexts *t, Err *e)
 {
 	memset(t, 0, sizeof(*t));
 	t->name = names[0];
@@ -83,7 +83,7 @@ common_fields(ApiCall *a, Buf *fields, Err *e)
 
 /* 1:1, 1:N, N:N */
 static bool
-add_pairs(ApiCall *a, const Buf *fields, const Texts *x, const Texts *y, Err *e)
+add_pairs(ApiCall *a, const Buf *fields, const ScoreRerankTexts *x, const ScoreRerankTexts *y, Err *e)
 {
 	const cJSON *p = cJSON_IsArray(x->v) ? x->v->child : x->v;
 	const cJSON *q = cJSON_IsArray(y->v) ? y->v->child : y->v;
@@ -107,7 +107,7 @@ score_make(ApiCall *a, Err *e)
 	static const char *const first[] = {"text_1", "queries", "data_1", NULL};
 	static const char *const second[] = {"text_2", "documents", "items", "data_2", NULL};
 	static const char *const refused[] = {"chat_template", NULL};
-	Texts		x,
+	ScoreRerankTexts x,
 				y;
 	Buf			fields = {0};
 	bool		ok;
@@ -171,8 +171,8 @@ rerank_make(ApiCall *a, Err *e)
 	static const char *const ignored[] = {"return_documents", "max_chunks_per_doc", NULL};
 	static const char *const refused[] = {"chat_template", NULL};
 	const ApiMember *query = apibody_get(&a->body, "query");
-	Texts		q = {"query", NULL, 1};
-	Texts		documents;
+	ScoreRerankTexts q = {"query", NULL, 1};
+	ScoreRerankTexts documents;
 	int64_t		top = 0;
 	Buf			fields = {0};
 	bool		ok;
@@ -188,19 +188,19 @@ rerank_make(ApiCall *a, Err *e)
 	return ok;
 }
 
-typedef struct Ranked
+typedef struct ScoreRerankRanked
 {
 	int			index;
 	float		score;
 	const char *text;
-} Ranked;
+} ScoreRerankRanked;
 
 /* the best first, equal ones in their own order */
 static int
 compare_ranked(const void *x, const void *y)
 {
-	const Ranked *a = x;
-	const Ranked *b = y;
+	const ScoreRerankRanked *a = x;
+	const ScoreRerankRanked *b = y;
 
 	if (a->score != b->score)
 		return a->score > b->score ? -1 : 1;
@@ -213,14 +213,14 @@ rerank_finish(ApiCall *a, JsonOut *j, Err *e)
 	ApiUsage	u = api_usage(a, 0);
 	const cJSON *documents = apibody_get(&a->body, "documents")->v;
 	const cJSON *v = cJSON_IsArray(documents) ? documents->child : documents;
-	Ranked	   *ranked = mem_alloc((size_t) a->n_items * sizeof(Ranked));
+	ScoreRerankRanked *ranked = mem_alloc((size_t) a->n_items * sizeof(ScoreRerankRanked));
 	int64_t		top = 0;
 
 	if (!apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e) || top == 0 || top > a->n_items)
 		top = a->n_items;
 	for (int i = 0; i < a->n_items; i++, v = v->next)
-		ranked[i] = (Ranked) {i, score_of(&a->items[i]), text_of(v)};
-	qsort(ranked, (size_t) a->n_items, sizeof(Ranked), compare_ranked);
+		ranked[i] = (ScoreRerankRanked) {i, score_of(&a->items[i]), text_of(v)};
+	qsort(ranked, (size_t) a->n_items, sizeof(ScoreRerankRanked), compare_ranked);
 	json_open(j, '{');
 	json_key_cstr(j, "id", a->id);
 	json_key_cstr(j, "model", a->model);

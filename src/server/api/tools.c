@@ -1,17 +1,17 @@
 /*
- * api_tools.c
+ * tools.c
  *	  Tools and reasoning of bodies: what goes to the template and to the parsers, and the
  *	  calls of an answer.
  *
  * Chats, Responses and Anthropic's messages each write tools and tool_choice in a way of
- * their own; a message has a chat's (parsing.h).  With tools and no tool_choice the choice
+ * their own; a message has a chat's (output_parsers.h).  With tools and no tool_choice the choice
  * is "auto", which is an error where nobody has said how the model writes its calls.
  *
- * Tested by tests/unit/test_api.c and tests/sql/30_bodies.sql.
+ * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
 #include <string.h>
 
-#include "engine/api_int.h"
+#include "server/api/api_internal.h"
 
 static bool
 is_word(const cJSON *v, const char *word)

@@ -1,14 +1,14 @@
 /*
- * api_encode.c
- *	  Vectors as bytes (api_encode.h).
+ * vector_encoding.c
+ *	  Vectors as bytes (vector_encoding.h).
  *
  * All but float32 are a sign, some exponent bits and some mantissa bits: one rounding
  * does for them.  fp8_e4m3 has no infinity (its largest number is 448); what is larger
  * becomes NaN, as in PyTorch's float8_e4m3fn.
  *
- * Tested by tests/unit/test_api.c.
+ * Tested by tests/unit/server/test_api.c.
  */
-#include "engine/api_encode.h"
+#include "server/api/vector_encoding.h"
 
 #include <math.h>
 #include <string.h>

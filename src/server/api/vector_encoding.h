@@ -1,9 +1,9 @@
 /*
- * api_encode.h
+ * vector_encoding.h
  *	  Vectors as bytes: element types, order of bytes, base64.
  */
-#ifndef VLLM_ENGINE_API_ENCODE_H
-#define VLLM_ENGINE_API_ENCODE_H
+#ifndef VLLM_SERVER_API_VECTOR_ENCODING_H
+#define VLLM_SERVER_API_VECTOR_ENCODING_H
 
 #include <stdbool.h>
 #include <stddef.h>

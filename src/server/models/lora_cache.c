@@ -1,5 +1,5 @@
 /*
- * lora.c
+ * lora_cache.c
  *	  The cache of adapters of a loaded model.
  *
  * A request for an adapter takes two steps, each beside the server thread.  A probe looks at the files
@@ -12,9 +12,9 @@
  * for ever: so when LORA_PATIENCE requests have begun while somebody waits, the one that was loaded longest ago is
  * `leaving`.  New requests for it wait, too, behind those who did before, until it is idle and can go.
  *
- * Tested by tests/unit/test_lora_cache.c.
+ * Tested by tests/unit/server/test_lora_cache.c.
  */
-#include "engine/lora.h"
+#include "server/models/lora_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,20 +24,21 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/jsonw.h"
+#include "base/json/json_writer.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/models.h"
-#include "engine/request.h"
-#include "engine/server.h"
+#include "base/alloc.h"
+#include "server/models/registry.h"
+#include "server/request/request.h"
+#include "server/request_kinds.h"
+#include "server/server.h"
 
 #define MAX_NAMES	16			/* of an adapter that are told; the oldest is forgotten */
 #define LORA_PATIENCE	32
 
 typedef struct Waiting
 {
-	Conv	   *head;
-	Conv	  **tail;
+	ServerCall *head;
+	ServerCall **tail;
 } Waiting;
 
 /* Who has asked for it. */
@@ -73,7 +74,7 @@ typedef struct Probe
 	Job			j;
 	struct Probe *next;
 	LoraCache  *lc;
-	Loaded *pin;
+	ModelInstance *pin;
 	char	   *path;
 	char	   *print;
 	int64_t		bytes;			/* of the file with the weights */
@@ -84,17 +85,17 @@ typedef struct Probe
 struct LoraCache
 {
 	struct Server *srv;
-	const Inst *inst;			/* NULL: the model is gone */
+	const BackendModel *inst;			/* NULL: the model is gone */
 	LoraLimits	limits;
 	Lora	   *all;
 	int			n;
 	Probe	   *probes;			/* not done */
-	Waiting		homeless;		/* they want a place; their Conv.lora is NULL */
+	Waiting		homeless;		/* they want a place; their ServerCall.lora is NULL */
 	int			passed;			/* requests that have begun since one of these got one */
 	Lora	   *leaving;		/* it takes no new requests; NULL = none */
 	uint64_t	uses;
 	bool		freed;			/* a place may have become free */
-	bool		no_room;		/* ... or memory has to (room.c) */
+	bool		no_room;		/* ... or memory has to (memory_limit.c) */
 };
 
 /* ---- lists of conversations ---- */
@@ -107,17 +108,17 @@ wait_init(Waiting *w)
 }
 
 static void
-wait_add(Waiting *w, Conv *c)
+wait_add(Waiting *w, ServerCall *c)
 {
 	c->lora_next = NULL;
 	*w->tail = c;
 	w->tail = &c->lora_next;
 }
 
-static Conv *
+static ServerCall *
 wait_take(Waiting *w)
 {
-	Conv	   *c = w->head;
+	ServerCall *c = w->head;
 
 	if (c != NULL)
 	{
@@ -130,12 +131,12 @@ wait_take(Waiting *w)
 
 /* It waits no more. */
 static void
-go_on(Conv *c, const Err *e)
+go_on(ServerCall *c, const Err *e)
 {
 	c->job_busy = false;
 	if (e == NULL)
 	{
-		if (conv_is_active(c))
+		if (scall_is_active(c))
 			request_run(c);
 	}
 	else
@@ -145,7 +146,7 @@ go_on(Conv *c, const Err *e)
 static void
 fail_all(Waiting *w, const Err *e)
 {
-	Conv	   *c;
+	ServerCall *c;
 
 	while ((c = wait_take(w)) != NULL)
 		go_on(c, e);
@@ -154,7 +155,7 @@ fail_all(Waiting *w, const Err *e)
 /* ---- adapters ---- */
 
 LoraCache *
-loras_new(struct Server *srv, const Inst *inst, const LoraLimits *limits)
+loras_new(struct Server *srv, const BackendModel *inst, const LoraLimits *limits)
 {
 	LoraCache  *lc = mem_zalloc(sizeof(LoraCache));
 
@@ -214,7 +215,7 @@ loras_close(LoraCache *lc)
 	Err			e;
 
 	err_set(&e, ERR_NOT_READY, "the model was unloaded");
-	for (Conv *c = lc->homeless.head; c != NULL; c = c->lora_next)
+	for (ServerCall *c = lc->homeless.head; c != NULL; c = c->lora_next)
 	{
 		step_watch(lc->srv->step, -1);
 		mem_free(c->lora_print);
@@ -231,7 +232,7 @@ loras_close(LoraCache *lc)
 }
 
 static void
-lora_named(Lora *l, const Conv *c)
+lora_named(Lora *l, const ServerCall *c)
 {
 	const Request *r = c->req;
 	int			i;
@@ -258,7 +259,7 @@ make_one_leave(LoraCache *lc)
 
 /* c has it from now on. */
 static void
-lora_use(Lora *l, Conv *c)
+lora_use(Lora *l, ServerCall *c)
 {
 	LoraCache  *lc = l->lc;
 	struct timespec now;
@@ -273,13 +274,8 @@ lora_use(Lora *l, Conv *c)
 	if (lc->homeless.head != NULL && ++lc->passed >= LORA_PATIENCE && lc->leaving == NULL)
 		make_one_leave(lc);
 	c->lora = l;
+	c->adapter = l->a;
 	go_on(c, NULL);
-}
-
-const LoraAdapter *
-lora_adapter(const Lora *l)
-{
-	return l->a;
 }
 
 void
@@ -296,9 +292,9 @@ typedef struct LoadJob
 {
 	Job			j;
 	Lora	   *l;
-	Loaded *pin;
+	ModelInstance *pin;
 	const Backend *be;
-	const Inst *inst;
+	const BackendModel *inst;
 	LoraLimits	limits;
 	LoraAdapter *a;
 	Err			err;
@@ -331,7 +327,7 @@ load_done(Job *j)
 	LoadJob    *t = (LoadJob *) j;
 	Lora	   *l = t->l;
 	Waiting		waiting = l->waiting;
-	Conv	   *c;
+	ServerCall *c;
 
 	if (waiting.head == NULL)
 		waiting.tail = &waiting.head;
@@ -364,7 +360,7 @@ load_done(Job *j)
 }
 
 static void
-lora_begin(LoraCache *lc, Conv *c, const char *print, bool pinned)
+lora_begin(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 {
 	const char *path = c->req->lora_path;
 	static uint64_t last_id;	/* of this process: K and V of one are never another's */
@@ -458,7 +454,7 @@ all_pinned(const LoraCache *lc)
 }
 
 static void
-wait_for_place(LoraCache *lc, Conv *c, const char *print)
+wait_for_place(LoraCache *lc, ServerCall *c, const char *print)
 {
 	c->lora_print = mem_strdup(print);
 	wait_add(&lc->homeless, c);
@@ -467,7 +463,7 @@ wait_for_place(LoraCache *lc, Conv *c, const char *print)
 
 /* Its adapter is there, or is being loaded. */
 static void
-take(LoraCache *lc, Lora *l, Conv *c, const char *print)
+take(LoraCache *lc, Lora *l, ServerCall *c, const char *print)
 {
 	lora_named(l, c);
 	if (l->a == NULL)
@@ -484,14 +480,14 @@ take(LoraCache *lc, Lora *l, Conv *c, const char *print)
 
 /* There is a place, but vllm.memory_limit may have no memory for it. */
 static void
-begin_if_room(LoraCache *lc, Conv *c, const char *print, bool pinned)
+begin_if_room(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 {
 	Err			e;
-	RoomAnswer	room = room_lora(c->entry, c->req->lora, c->lora_bytes, &c->lora_asked_us, &e);
+	MemoryVerdict room = memory_limit_lora(c->entry, c->req->lora, c->lora_bytes, &c->lora_asked_us, &e);
 
-	if (room == ROOM_NEVER)
+	if (room == MEMORY_REFUSED)
 		go_on(c, &e);
-	else if (room == ROOM_LATER)
+	else if (room == MEMORY_WAIT)
 	{
 		lc->no_room = true;
 		wait_for_place(lc, c, print);
@@ -508,7 +504,7 @@ begin_if_room(LoraCache *lc, Conv *c, const char *print, bool pinned)
  * then: who had found other files would have driven it out.
  */
 static void
-place(LoraCache *lc, Conv *c, const char *print, bool again)
+place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 {
 	const char *path = c->req->lora_path;
 	bool		pinned = false;
@@ -542,7 +538,7 @@ place(LoraCache *lc, Conv *c, const char *print, bool again)
 	}
 	else
 	{
-		/* behind one for which there is no memory it waits for that, too (room_lora()) */
+		/* behind one for which there is no memory it waits for that, too (memory_limit_lora()) */
 		if (!lc->no_room)
 			c->lora_asked_us = 0;
 		else if (c->lora_asked_us == 0)
@@ -591,7 +587,7 @@ probe_done(Job *j)
 	Probe	   *p = (Probe *) j;
 	LoraCache  *lc = p->lc;
 	Probe	  **pp = &lc->probes;
-	Conv	   *c;
+	ServerCall *c;
 	Err			gone;
 
 	while (*pp != p)
@@ -599,7 +595,7 @@ probe_done(Job *j)
 	*pp = p->next;
 	err_set(&gone, ERR_NOT_READY, "the model was unloaded");
 	while ((c = wait_take(&p->waiting)) != NULL)
-		if (!conv_is_active(c))
+		if (!scall_is_active(c))
 			c->job_busy = false;
 		else if (lc->inst == NULL)
 			go_on(c, &gone);
@@ -616,7 +612,7 @@ probe_done(Job *j)
 }
 
 void
-loras_want(LoraCache *lc, Conv *c)
+loras_want(LoraCache *lc, ServerCall *c)
 {
 	const char *path = c->req->lora_path;
 	Probe	   *p;
@@ -629,7 +625,7 @@ loras_want(LoraCache *lc, Conv *c)
 		request_fail(c, &e);
 		return;
 	}
-	c->stage = CONV_LORA;
+	c->stage = SCALL_LORA;
 	c->job_busy = true;
 	for (p = lc->probes; p != NULL; p = p->next)
 		if (!atomic_load(&p->begun) && strcmp(p->path, path) == 0)
@@ -654,14 +650,15 @@ loras_want(LoraCache *lc, Conv *c)
 
 /* A conversation that is over lets go before its slot is used again. */
 static void
-let_go(Conv *c, void *arg)
+let_go(ServerCall *c, void *arg)
 {
 	(void) arg;
-	/* partner: send_finals() in step.c */
-	if (c->lora != NULL && !conv_is_active(c) && !c->job_busy && !atomic_load(&c->in_core))
+	/* partner: send_finals() in step_loop.c */
+	if (c->lora != NULL && !scall_is_active(c) && !c->job_busy && !atomic_load(&c->in_core))
 	{
 		lora_unref(c->lora);
 		c->lora = NULL;
+		c->adapter = NULL;
 	}
 }
 
@@ -675,12 +672,12 @@ bool
 loras_attend(LoraCache *lc)
 {
 	Waiting		again;
-	Conv	   *c;
+	ServerCall *c;
 
 	if (lc->homeless.head == NULL)
 		return false;
 	loras_let_go(lc->srv);
-	if (!lc->freed && !lc->no_room && conv_is_active(lc->homeless.head))
+	if (!lc->freed && !lc->no_room && scall_is_active(lc->homeless.head))
 		return false;
 	lc->freed = lc->no_room = false;
 	again = lc->homeless;
@@ -691,7 +688,7 @@ loras_attend(LoraCache *lc)
 
 		c->lora_print = NULL;
 		step_watch(lc->srv->step, -1);
-		if (conv_is_active(c))
+		if (scall_is_active(c))
 			place(lc, c, print, true);
 		else
 			c->job_busy = false;
@@ -732,7 +729,7 @@ put_info(JsonOut *j, const LoraInfo *info)
 }
 
 static void
-answer_info(Conv *c, const LoraInfo *info)
+answer_info(ServerCall *c, const LoraInfo *info)
 {
 	Buf			text = {0};
 	Buf			fields = {0};
@@ -743,32 +740,33 @@ answer_info(Conv *c, const LoraInfo *info)
 	put_info(&j, info);
 	json_close(&j, '}');
 	wire_put_str(&o, WTAG_TEXT, text.data, text.len);
-	conv_end(c, WF_DONE, &fields);
+	scall_end(c, WF_DONE, &fields);
 	buf_free(&text);
 	buf_free(&fields);
 }
 
 void
-loras_loaded(Conv *c)
+loras_loaded(ServerCall *c)
 {
 	answer_info(c, &c->lora->a->info);
 	lora_unref(c->lora);
 	c->lora = NULL;
+	c->adapter = NULL;
 }
 
-typedef struct CheckJob
+typedef struct LoraCheckJob
 {
 	Job			j;
-	Conv	   *c;
+	ServerCall *c;
 	LoraInfo	info;
 	bool		ok;
 	Err			err;
-} CheckJob;
+} LoraCheckJob;
 
 static void
 check_run(Job *j)
 {
-	CheckJob   *k = (CheckJob *) j;
+	LoraCheckJob *k = (LoraCheckJob *) j;
 
 	k->ok = k->c->srv->be->lora_check(k->c->req->lora_path, &k->info, &k->err);
 }
@@ -776,31 +774,31 @@ check_run(Job *j)
 static void
 check_done(Job *j)
 {
-	CheckJob   *k = (CheckJob *) j;
+	LoraCheckJob *k = (LoraCheckJob *) j;
 
 	k->c->job_busy = false;
 	if (!k->ok)
 		request_fail(k->c, &k->err);
-	else if (conv_is_active(k->c))
+	else if (scall_is_active(k->c))
 		answer_info(k->c, &k->info);
 	mem_free(k);
 }
 
 void
-loras_check(Conv *c)
+loras_check(ServerCall *c)
 {
-	CheckJob   *k = mem_zalloc(sizeof(CheckJob));
+	LoraCheckJob *k = mem_zalloc(sizeof(LoraCheckJob));
 
 	k->j.run = check_run;
 	k->j.done = check_done;
 	k->c = c;
 	c->job_busy = true;
-	c->stage = CONV_BUSY;
+	c->stage = SCALL_BUSY;
 	jobs_submit(c->srv->jobs, JQ_LORA, &k->j);
 }
 
 void
-loras_unload(LoraCache *lc, Conv *c)
+loras_unload(LoraCache *lc, ServerCall *c)
 {
 	Buf			fields = {0};
 	WireOut		o = chan_out(&fields);
@@ -815,7 +813,7 @@ loras_unload(LoraCache *lc, Conv *c)
 		n++;
 	}
 	wire_put_int(&o, WTAG_COUNT, n);
-	conv_end(c, WF_DONE, &fields);
+	scall_end(c, WF_DONE, &fields);
 	buf_free(&fields);
 }
 
@@ -828,7 +826,7 @@ typedef struct Users
 } Users;
 
 static void
-count_user(Conv *c, void *arg)
+count_user(ServerCall *c, void *arg)
 {
 	Users	   *u = arg;
 
@@ -845,7 +843,7 @@ put_one(const Lora *l, const LoraName *name, JsonOut *j)
 
 	snprintf(hash, sizeof(hash), "%016" PRIx64, wire_model_hash(l->path, ""));
 	server_each(l->lc->srv, count_user, &u);
-	for (const Conv *c = l->waiting.head; c != NULL; c = c->lora_next)
+	for (const ServerCall *c = l->waiting.head; c != NULL; c = c->lora_next)
 		u.waiting++;
 	json_open(j, '{');
 	json_key_int(j, "database", name->dboid);

@@ -1,5 +1,5 @@
 /*
- * lora.h
+ * lora_cache.h
  *	  The adapters of a loaded model: which are in memory, and who uses them.
  *
  * Server thread only.  A Lora is what lies at a path, as it was when somebody last asked: each request
@@ -12,21 +12,21 @@
  *				its files have changed: it is gone when the last request that uses it is
  *
  * At most max_cpu_loras are there at a time, in use or not; a request that finds no place waits for one, as
- * it does if vllm.memory_limit leaves no memory (room.c).
+ * it does if vllm.memory_limit leaves no memory (memory_limit.c).
  */
-#ifndef VLLM_ENGINE_LORA_H
-#define VLLM_ENGINE_LORA_H
+#ifndef VLLM_SERVER_MODELS_LORA_CACHE_H
+#define VLLM_SERVER_MODELS_LORA_CACHE_H
 
-#include "base/jsonw.h"
-#include "engine/backend.h"
-#include "engine/conv.h"
+#include "base/json/json_writer.h"
+#include "backend/backend.h"
+#include "server/server_call.h"
 
 typedef struct Lora Lora;
 typedef struct LoraCache LoraCache;
 struct Server;
 
 /* limits: of the model's options and the settings it was loaded with. */
-LoraCache  *loras_new(struct Server *srv, const Inst *inst, const LoraLimits *limits);
+LoraCache  *loras_new(struct Server *srv, const BackendModel *inst, const LoraLimits *limits);
 /* The model is gone.  What requests still hold goes with them. */
 void		loras_close(LoraCache *lc);
 
@@ -34,15 +34,13 @@ void		loras_close(LoraCache *lc);
  * c's request has a path, and its model is ready: c waits for the adapter, then it has a
  * reference, and request_run() goes on.  Or the request fails.
  */
-void		loras_want(LoraCache *lc, Conv *c);
-/* The adapter that the core works with. */
-const LoraAdapter *lora_adapter(const Lora *l);
+void		loras_want(LoraCache *lc, ServerCall *c);
 void		lora_unref(Lora *l);
 
 /* Requests: WK_LORA_CHECK; a WK_LORA_LOAD that has its adapter; WK_LORA_UNLOAD. */
-void		loras_check(Conv *c);
-void		loras_loaded(Conv *c);
-void		loras_unload(LoraCache *lc, Conv *c);
+void		loras_check(ServerCall *c);
+void		loras_loaded(ServerCall *c);
+void		loras_unload(LoraCache *lc, ServerCall *c);
 /* Those that the database's requests have asked for by this name of a model (dboid 0: of any), as members of a JSON array. */
 void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
 
@@ -51,7 +49,7 @@ bool		loras_attend(LoraCache *lc);
 
 /* Requests that are over use nothing any more. */
 void		loras_let_go(struct Server *srv);
-/* For room.c: the memory of all there are; when that was last used which nobody uses, INT64_MAX = there is none; it goes. */
+/* For memory_limit.c: the memory of all there are; when that was last used which nobody uses, INT64_MAX = there is none; it goes. */
 int64_t		loras_bytes(const LoraCache *lc);
 int64_t		loras_oldest_us(const LoraCache *lc);
 void		loras_evict(LoraCache *lc);

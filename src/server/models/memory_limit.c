@@ -1,10 +1,10 @@
 /*
- * room.c
+ * memory_limit.c
  *	  Room for models: vllm.memory_limit and keep-alive.
  *
  * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its adapters; the KV caches' offload
  * tier takes all that it may have.  With a limit
- * a load first asks for room (room_ask()) and is queued if there is none.  The
+ * a load first asks for room (memory_limit_ask()) and is queued if there is none.  The
  * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
  * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as long as
  * its load took: so loading never takes more than about half of the time.
@@ -15,7 +15,7 @@
  *
  * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in flight.
  *
- * Server thread.  Tested by tests/unit/test_room.c, tests/t/093_sleep.pl.
+ * Server thread.  Tested by tests/unit/server/test_room.c, tests/t/093_sleep.pl.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,10 +23,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/lora.h"
-#include "engine/models_int.h"
-#include "engine/offload_store.h"
-#include "engine/request.h"
+#include "server/models/lora_cache.h"
+#include "server/models/registry_internal.h"
+#include "backend/offload_tier.h"
+#include "server/request/request.h"
 
 #define PATIENCE_US		INT64_C(2000000)
 #define STAY_LEAST_US	INT64_C(200000)
@@ -37,40 +37,40 @@
 /* ---- who is busy, who is pinned ---- */
 
 static void
-count_busy(Conv *c, void *arg)
+count_busy(ServerCall *c, void *arg)
 {
-	Loaded	   *l = c->entry != NULL ? c->entry->loaded : NULL;
+	ModelInstance *l = c->entry != NULL ? c->entry->loaded : NULL;
 
 	(void) arg;
 	if (l == NULL)
 		return;
-	if (c->stage == CONV_RUNNING ? atomic_load(&c->in_core) : conv_is_active(c) && c->stage != CONV_ASLEEP)
+	if (c->stage == SCALL_RUNNING ? atomic_load(&c->in_core) : scall_is_active(c) && c->stage != SCALL_ASLEEP)
 		l->busy++;
 }
 
-/* Fill in Loaded.busy, and when entries were last used. */
+/* Fill in ModelInstance.busy, and when entries were last used. */
 static void
 look(Models *m)
 {
 	int64_t		now = clock_us();
 
-	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		l->busy = l->pins;
 	server_each(m->srv, count_busy, NULL);
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->loaded != NULL && en->loaded->busy > 0)
 			en->used_us = now;
 }
 
 /* Seconds; -1 = for ever. */
 static int64_t
-keep_alive(const Entry *en, const Settings *set)
+keep_alive(const ModelEntry *en, const Settings *set)
 {
 	return en->opts.has_keep_alive ? en->opts.keep_alive : set->keep_alive;
 }
 
 int64_t
-room_expires_us(const Entry *en, const Settings *set)
+memory_limit_expires_us(const ModelEntry *en, const Settings *set)
 {
 	int64_t		s = keep_alive(en, set);
 
@@ -78,30 +78,30 @@ room_expires_us(const Entry *en, const Settings *set)
 }
 
 static bool
-pinned(const Loaded *l)
+pinned(const ModelInstance *l)
 {
-	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l && en->opts.has_keep_alive && en->opts.keep_alive < 0)
 			return true;
 	return false;
 }
 
 static int64_t
-last_used(const Loaded *l)
+last_used(const ModelInstance *l)
 {
 	int64_t		t = 0;
 
-	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l && en->used_us > t)
 			t = en->used_us;
 	return t;
 }
 
-/* NULL: it is no model's yet (update.c), or any more */
+/* NULL: it is no model's yet (weight_update.c), or any more */
 static const char *
-model_of(const Loaded *l)
+model_of(const ModelInstance *l)
 {
-	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			return en->name;
 	return l->left != NULL ? l->left->name : NULL;
@@ -109,7 +109,7 @@ model_of(const Loaded *l)
 
 /* For the log, and who has asked for l. */
 static const char *
-name_of(const Loaded *l)
+name_of(const ModelInstance *l)
 {
 	const char *name = model_of(l);
 
@@ -118,13 +118,13 @@ name_of(const Loaded *l)
 
 /* ... but for its adapters, which stay while it sleeps */
 static int64_t
-takes_itself(const Loaded *l)
+takes_itself(const ModelInstance *l)
 {
 	return l->queued ? 0 : l->rest >= LR_STORED && !l->fetched ? l->stays : l->need;
 }
 
 int64_t
-room_takes(const Loaded *l)
+memory_limit_takes(const ModelInstance *l)
 {
 	return takes_itself(l) + (l->loras != NULL ? loras_bytes(l->loras) : 0);
 }
@@ -140,13 +140,13 @@ store_takes(const Models *m)
 }
 
 static int64_t
-taken(const Models *m, const Loaded *but)
+taken(const Models *m, const ModelInstance *but)
 {
 	int64_t		sum = store_takes(m);
 
-	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (l != but)
-			sum += room_takes(l);
+			sum += memory_limit_takes(l);
 	return sum;
 }
 
@@ -154,12 +154,12 @@ taken(const Models *m, const Loaded *but)
 
 /* All of its entries are unloaded. */
 static void
-unload(Loaded *l)
+unload(ModelInstance *l)
 {
 	Models	   *m = l->m;
-	Loaded	   *last = NULL;
+	ModelInstance *last = NULL;
 
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			last = entry_let_go(en);
 	if (l->leaving)
@@ -169,7 +169,7 @@ unload(Loaded *l)
 }
 
 static bool
-may_go(const Loaded *l, int64_t now)
+may_go(const ModelInstance *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
@@ -180,12 +180,12 @@ may_go(const Loaded *l, int64_t now)
 }
 
 /* The idle one that was used longest ago; NULL = none. */
-static Loaded *
-idle_one(const Models *m, const Loaded *but, int64_t now)
+static ModelInstance *
+idle_one(const Models *m, const ModelInstance *but, int64_t now)
 {
-	Loaded	   *best = NULL;
+	ModelInstance *best = NULL;
 
-	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (l != but && l->busy == 0 && may_go(l, now) && (best == NULL || last_used(l) < last_used(best)))
 			best = l;
 	return best;
@@ -193,11 +193,11 @@ idle_one(const Models *m, const Loaded *but, int64_t now)
 
 /* One that shall take no new requests, as it is never idle. */
 static void
-make_one_leave(const Models *m, const Loaded *but, int64_t now)
+make_one_leave(const Models *m, const ModelInstance *but, int64_t now)
 {
-	Loaded	   *best = NULL;
+	ModelInstance *best = NULL;
 
-	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
 	{
 		if (l->leaving)
 			return;
@@ -214,7 +214,7 @@ stay_all(Models *m)
 {
 	bool		any = false;
 
-	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
 	{
 		any |= l->leaving;
 		l->leaving = false;
@@ -224,23 +224,23 @@ stay_all(Models *m)
 }
 
 static void
-list_holders(const Models *m, const Loaded *but, char *out, size_t size)
+list_holders(const Models *m, const ModelInstance *but, char *out, size_t size)
 {
 	size_t		at = 0;
 
 	out[0] = '\0';
 	if (store_takes(m) > 0)
 		at += (size_t) snprintf(out, size, "the KV caches' offload tier %" PRId64 " MB", store_takes(m) >> 20);
-	for (const Loaded *l = m->loaded; l != NULL && at < size; l = l->next)
+	for (const ModelInstance *l = m->loaded; l != NULL && at < size; l = l->next)
 		/* paths are not for everybody */
-		if (l != but && room_takes(l) > 0)
+		if (l != but && memory_limit_takes(l) > 0)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
-									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" : "one that was unloaded", room_takes(l) >> 20,
+									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" : "one that was unloaded", memory_limit_takes(l) >> 20,
 									loaded_goes(l) ? "on its way out" : l->refs == 0 ? "finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
 }
 
 static bool
-no_room(const Models *m, const Loaded *l, int64_t limit, Err *e)
+no_room(const Models *m, const ModelInstance *l, int64_t limit, Err *e)
 {
 	char		who[400];
 
@@ -255,10 +255,10 @@ no_room(const Models *m, const Loaded *l, int64_t limit, Err *e)
 static bool
 evict_adapter(const Models *m)
 {
-	Loaded	   *of = NULL;
+	ModelInstance *of = NULL;
 	int64_t		oldest = INT64_MAX;
 
-	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
 	{
 		int64_t		us = l->loras != NULL ? loras_oldest_us(l->loras) : INT64_MAX;
 
@@ -275,162 +275,162 @@ evict_adapter(const Models *m)
 
 /* Is one on its way out, but not gone yet?  Then nobody else need go before that. */
 static bool
-some_go(const Models *m, const Loaded *but)
+some_go(const Models *m, const ModelInstance *but)
 {
-	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (l != but && loaded_goes(l))
 			return true;
 	return false;
 }
 
-static RoomAnswer
-try_room(Loaded *l, Err *e)
+static MemoryVerdict
+try_room(ModelInstance *l, Err *e)
 {
 	Models	   *m = l->m;
 	int64_t		now = clock_us();
 	Settings	set;
-	Loaded	   *victim;
+	ModelInstance *victim;
 
 	settings_get(m->srv->box, &set);
 	if (set.memory_limit <= 0 || taken(m, l) + l->need <= set.memory_limit)
-		return ROOM_YES;
+		return MEMORY_OK;
 	if (l->need + store_takes(m) > set.memory_limit)
 	{
 		no_room(m, l, set.memory_limit, e);
-		return ROOM_NEVER;
+		return MEMORY_REFUSED;
 	}
 	loras_let_go(m->srv);
 	while (evict_adapter(m))
 		if (taken(m, l) + l->need <= set.memory_limit)
-			return ROOM_YES;
+			return MEMORY_OK;
 	if (some_go(m, l))
-		return ROOM_LATER;
+		return MEMORY_WAIT;
 	look(m);
 	victim = idle_one(m, l, now);
 	if (victim != NULL)
 	{
 		log_line('I', "model \"%s\" is unloaded to make room for \"%s\"", name_of(victim), name_of(l));
 		unload(victim);
-		return ROOM_LATER;
+		return MEMORY_WAIT;
 	}
 	if (l->asked_us == 0)
 		l->asked_us = now;
 	if (now - l->asked_us > (int64_t) set.memory_timeout_ms * 1000)
 	{
 		no_room(m, l, set.memory_limit, e);
-		return ROOM_NEVER;
+		return MEMORY_REFUSED;
 	}
 	if (now - l->asked_us > PATIENCE_US)
 		make_one_leave(m, l, now);
-	return ROOM_LATER;
+	return MEMORY_WAIT;
 }
 
-RoomAnswer
-room_make(Loaded *l, Err *e)
+MemoryVerdict
+memory_limit_make(ModelInstance *l, Err *e)
 {
-	RoomAnswer	r = try_room(l, e);
+	MemoryVerdict r = try_room(l, e);
 
 	/* an instance asks again each time that it wakes: that is another wait */
-	if (r != ROOM_LATER)
+	if (r != MEMORY_WAIT)
 		l->asked_us = 0;
 	if (!l->queued)
-		l->m->wanted_us = r == ROOM_LATER ? clock_us() : 0;
+		l->m->wanted_us = r == MEMORY_WAIT ? clock_us() : 0;
 	return r;
 }
 
-RoomAnswer
-room_lora(Entry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e)
+MemoryVerdict
+memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e)
 {
 	Models	   *m = en->m;
 	int64_t		now = clock_us();
 	Settings	set;
-	Loaded	   *victim;
+	ModelInstance *victim;
 	char		who[400];
 
 	settings_get(m->srv->box, &set);
 	if (set.memory_limit <= 0)
-		return ROOM_YES;
+		return MEMORY_OK;
 	/* for what can never be nobody goes */
 	if (en->loaded->need + bytes + store_takes(m) <= set.memory_limit)
 	{
 		loras_let_go(m->srv);
 		do
 			if (taken(m, NULL) + bytes <= set.memory_limit)
-				return ROOM_YES;
+				return MEMORY_OK;
 		while (evict_adapter(m));
 		if (some_go(m, en->loaded))
-			return ROOM_LATER;
+			return MEMORY_WAIT;
 		look(m);
 		victim = idle_one(m, en->loaded, now);
 		if (victim != NULL)
 		{
 			log_line('I', "model \"%s\" is unloaded to make room for adapter \"%s\"", name_of(victim), name);
 			unload(victim);
-			return ROOM_LATER;
+			return MEMORY_WAIT;
 		}
 		if (*asked_us == 0)
 			*asked_us = now;
 		if (now - *asked_us <= (int64_t) set.memory_timeout_ms * 1000)
-			return ROOM_LATER;
+			return MEMORY_WAIT;
 	}
 	list_holders(m, NULL, who, sizeof(who));
 	err_set(e, ERR_NOMEM, "there is no room for adapter \"%s\"", name);
 	err_detail(e, "It needs %" PRId64 " kB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64 " MB are taken: %s.", bytes >> 10, set.memory_limit >> 20,
 			   taken(m, NULL) >> 20, who);
 	err_hint(e, "Raise vllm.memory_limit, or unload a model or adapter.");
-	return ROOM_NEVER;
+	return MEMORY_REFUSED;
 }
 
 /* ---- loads ---- */
 
 void
-room_ask(Loaded *l)
+memory_limit_ask(ModelInstance *l)
 {
 	l->queued = true;
-	room_turn(l->m);
+	memory_limit_turn(l->m);
 }
 
 static void
-count_waiters(Conv *c, void *arg)
+count_waiters(ServerCall *c, void *arg)
 {
-	Loaded	   *l = arg;
+	ModelInstance *l = arg;
 
-	if (c->stage == CONV_LOADING && c->entry != NULL && c->entry->loaded == l && conv_is_active(c))
+	if (c->stage == SCALL_LOADING && c->entry != NULL && c->entry->loaded == l && scall_is_active(c))
 		l->busy++;
 }
 
 /* The load that has been queued longest. */
-static Loaded *
+static ModelInstance *
 first_queued(const Models *m)
 {
-	Loaded	   *first = NULL;
+	ModelInstance *first = NULL;
 
-	for (Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (l->queued && (first == NULL || l->start_us < first->start_us))
 			first = l;
 	return first;
 }
 
 bool
-room_turn(Models *m)
+memory_limit_turn(Models *m)
 {
-	Loaded	   *l;
+	ModelInstance *l;
 
 	while ((l = first_queued(m)) != NULL)
 	{
-		RoomAnswer	r;
+		MemoryVerdict r;
 
 		/* for nobody nothing is unloaded */
 		l->busy = 0;
 		if (!atomic_load(&l->give_up))
 			server_each(m->srv, count_waiters, l);
-		r = l->busy == 0 ? ROOM_NEVER : room_make(l, &l->err);
+		r = l->busy == 0 ? MEMORY_REFUSED : memory_limit_make(l, &l->err);
 		if (l->busy == 0)
 			unload(l);
-		if (r == ROOM_LATER)
+		if (r == MEMORY_WAIT)
 			return true;
 		l->queued = false;
-		if (r == ROOM_YES)
+		if (r == MEMORY_OK)
 			load_start(l);
 		else
 			load_refused(l);
@@ -448,9 +448,9 @@ room_turn(Models *m)
 static void
 shrink(Models *m, int64_t limit)
 {
-	Loaded	   *victim;
+	ModelInstance *victim;
 
-	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (loaded_goes(l))
 			return;
 	if (limit > 0 && taken(m, NULL) > limit && (victim = idle_one(m, NULL, clock_us())) != NULL)
@@ -461,7 +461,7 @@ shrink(Models *m, int64_t limit)
 }
 
 void
-room_tick(Models *m)
+memory_limit_tick(Models *m)
 {
 	int64_t		now = clock_us();
 	Settings	set;
@@ -471,10 +471,10 @@ room_tick(Models *m)
 	m->ticked_us = now;
 	settings_get(m->srv->box, &set);
 	look(m);
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 	{
-		int64_t		expires = room_expires_us(en, &set);
-		Loaded	   *l = en->loaded;
+		int64_t		expires = memory_limit_expires_us(en, &set);
+		ModelInstance *l = en->loaded;
 
 		/* who leaves goes for somebody (unload()), and its requests wait for that */
 		if (expires == 0 || now < expires || l->busy > 0 || l->leaving || en->asleep != 0)

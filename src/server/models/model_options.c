@@ -1,11 +1,11 @@
 /*
- * modelopts.c
+ * model_options.c
  *	  The options of a catalog entry: a JSON object with a few known keys.
  *
  * An unknown key is an error that lists the known ones, never ignored.
- * Tested by tests/unit/test_models_registry.c and tests/fuzz/fuzz_wire.c.
+ * Tested by tests/unit/server/test_models_registry.c and tests/fuzz/fuzz_wire.c.
  */
-#include "engine/models.h"
+#include "server/models/registry.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/parsing.h"
+#include "server/request/output_parsers.h"
 #include "quant/quantize.h"
-#include "text/chat.h"
+#include "template/chat_template.h"
 
 /* An option's value is wrong: what it must be, and what it is. */
 static bool __attribute__((format(printf, 3, 4)))

@@ -1,53 +1,53 @@
 /*
- * pinlist.c
+ * pinned_list.c
  *	  What is pinned in the models of a database, told to backends; and given up by number.
  *
  * The step thread owns pins, so it looks at them between two steps; the server thread knows models' names,
  * so it puts the answer together: a JSON array, of which the backend shows each role what is its own
- * (fn_pin.c).  Prompts are not in it.
+ * (pin_prefix.c).  Prompts are not in it.
  *
  * Tested by tests/t/092_kv.pl.
  */
-#include "engine/pinlist.h"
+#include "server/models/pinned_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/jsonw.h"
-#include "base/mem.h"
-#include "engine/models_int.h"
-#include "engine/request.h"
+#include "base/json/json_writer.h"
+#include "base/alloc.h"
+#include "server/models/registry_internal.h"
+#include "server/request/request.h"
 
-typedef struct Found
+typedef struct PinnedListFound
 {
-	const Inst *inst;			/* may be gone meanwhile: compared, not looked at */
+	const BackendModel *inst;			/* may be gone meanwhile: compared, not looked at */
 	PinInfo		info;
-} Found;
+} PinnedListFound;
 
 typedef struct PinJob
 {
 	Job			j;
-	Conv	   *c;
+	ServerCall *c;
 	Server	   *s;
 	uint64_t	unpin;			/* 0: list */
 	bool		done;
-	Found	   *found;
+	PinnedListFound *found;
 	size_t		n,
 				cap;
 } PinJob;
 
 static void
-note(void *ctx, const Inst *in, const PinInfo *i)
+note(void *ctx, const BackendModel *in, const PinInfo *i)
 {
 	PinJob	   *t = ctx;
 
 	if (t->n == t->cap)
 	{
 		t->cap = t->cap == 0 ? 16 : 2 * t->cap;
-		t->found = mem_realloc(t->found, t->cap * sizeof(Found));
+		t->found = mem_realloc(t->found, t->cap * sizeof(PinnedListFound));
 	}
-	t->found[t->n] = (Found) {in, *i};
+	t->found[t->n] = (PinnedListFound) {in, *i};
 	if (i->lora != NULL)
 		t->found[t->n].info.lora = mem_strdup(i->lora);
 	t->n++;
@@ -66,9 +66,9 @@ run(Job *j)
 
 /* The first of the database's models that has this instance; NULL = none of them. */
 static const char *
-model_of(const Server *s, uint32_t dboid, const Inst *in)
+model_of(const Server *s, uint32_t dboid, const BackendModel *in)
 {
-	for (const Entry *en = s->models->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = s->models->entries; en != NULL; en = en->next)
 		if (en->dboid == dboid && en->state == WM_READY && en->loaded->inst == in)
 			return en->name;
 	return NULL;
@@ -129,7 +129,7 @@ done(Job *j)
 }
 
 bool
-pinlist_command(Server *s, Conv *c, const char *command)
+pinlist_command(Server *s, ServerCall *c, const char *command)
 {
 	PinJob	   *t;
 	uint64_t	id = 0;

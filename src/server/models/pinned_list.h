@@ -1,14 +1,14 @@
 /*
- * pinlist.h
+ * pinned_list.h
  *	  Control commands about prompts that stay computed: "pins" lists those of the models of a database,
  *	  "unpin ID" gives one up.
  */
-#ifndef VLLM_ENGINE_PINLIST_H
-#define VLLM_ENGINE_PINLIST_H
+#ifndef VLLM_SERVER_MODELS_PINNED_LIST_H
+#define VLLM_SERVER_MODELS_PINNED_LIST_H
 
-#include "engine/server.h"
+#include "server/server.h"
 
 /* False: it is another command. */
-bool		pinlist_command(Server *s, Conv *c, const char *command);
+bool		pinlist_command(Server *s, ServerCall *c, const char *command);
 
 #endif

@@ -1,21 +1,21 @@
 /*
- * models.c
+ * registry.c
  *	  The registry of models: entries, shared weights, loading and unloading.
  *
  * Loading has two stages, both on the loader thread: a probe (fingerprint of the
  * files: device, inode, size, mtime, ctime of each) and the load itself.  Between them the
  * server thread decides whether somebody has the same files with the same options
- * loaded already.  A stale result is recognised by Entry.attempt, which every
+ * loaded already.  A stale result is recognised by ModelEntry.attempt, which every
  * unload increments.
  *
- * Lifetime of a Loaded: refs counts entries, pins counts jobs that use the
+ * Lifetime of a ModelInstance: refs counts entries, pins counts jobs that use the
  * instance.  At refs = 0 a load in progress is told to give up; a ready instance
  * is freed by the step thread once pins = 0 (only there is it certain that no step
  * is in it), after it has disappeared from entry_inst() and the statistics.
  *
- * Tested by tests/unit/test_models_registry.c and test_server.c.
+ * Tested by tests/unit/server/test_models_registry.c and test_server.c.
  */
-#include "engine/models_int.h"
+#include "server/models/registry_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,11 +28,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/lora.h"
-#include "engine/request.h"
-#include "engine/spec_config.h"
-#include "load/load.h"
+#include "base/alloc.h"
+#include "server/models/lora_cache.h"
+#include "server/request/request.h"
+#include "server/request_kinds.h"
+#include "core/spec/spec_config.h"
+#include "loader/model_files.h"
 
 Models *
 models_new(struct Server *srv)
@@ -131,7 +132,7 @@ fingerprint(const char *path, const ModelOpts *o)
 /* ---- what others see ---- */
 
 static void
-fill_stat(Entry *en, const Settings *set, StatsRow *r)
+fill_stat(ModelEntry *en, const Settings *set, StatsRow *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->counters = &en->n;
@@ -142,8 +143,8 @@ fill_stat(Entry *en, const Settings *set, StatsRow *r)
 	r->m.asleep = (int32_t) en->asleep;
 	r->m.sleep_level = en->sleep_level;
 	r->m.used_us = en->used_us;
-	r->m.expires_us = room_expires_us(en, set);
-	r->m.memory_bytes = en->loaded != NULL ? room_takes(en->loaded) : 0;
+	r->m.expires_us = memory_limit_expires_us(en, set);
+	r->m.memory_bytes = en->loaded != NULL ? memory_limit_takes(en->loaded) : 0;
 	snprintf(r->m.name, sizeof(r->m.name), "%s", en->name);
 	if (en->state == WM_FAILED)
 		snprintf(r->m.error, sizeof(r->m.error), "%.255s", en->err.msg);
@@ -167,12 +168,12 @@ void
 models_show(Models *m)
 {
 	StatsRow	rows[WIRE_MAX_MODELS];
-	const Loaded *of[WIRE_MAX_MODELS];
+	const ModelInstance *of[WIRE_MAX_MODELS];
 	Settings	set;
 	int			n = 0;
 
 	settings_get(m->srv->box, &set);
-	for (Entry *en = m->entries; en != NULL && n < WIRE_MAX_MODELS; en = en->next, n++)
+	for (ModelEntry *en = m->entries; en != NULL && n < WIRE_MAX_MODELS; en = en->next, n++)
 	{
 		fill_stat(en, &set, &rows[n]);
 		of[n] = en->loaded;
@@ -188,37 +189,37 @@ models_show(Models *m)
 }
 
 EntryCounters *
-entry_counters(Entry *en)
+entry_counters(ModelEntry *en)
 {
 	return &en->n;
 }
 
 bool
-entry_draft_path(const Entry *en, char *path)
+entry_draft_path(const ModelEntry *en, char *path)
 {
 	return draft_path(&en->opts, path);
 }
 
 const char *
-entry_name(const Entry *en)
+entry_name(const ModelEntry *en)
 {
 	return en->name;
 }
 
 const ChatModel *
-entry_chat(const Entry *en)
+entry_chat(const ModelEntry *en)
 {
 	return en->chat;
 }
 
-Inst *
-entry_inst(Entry *en)
+BackendModel *
+entry_inst(ModelEntry *en)
 {
 	return en->state == WM_READY ? en->loaded->inst : NULL;
 }
 
 bool
-entry_facts(Entry *en, ModelFacts *out)
+entry_facts(ModelEntry *en, ModelFacts *out)
 {
 	if (en->state != WM_READY)
 		return false;
@@ -226,8 +227,8 @@ entry_facts(Entry *en, ModelFacts *out)
 	return true;
 }
 
-Inst *
-loaded_inst(const Loaded *l)
+BackendModel *
+loaded_inst(const ModelInstance *l)
 {
 	return l->inst;
 }
@@ -237,20 +238,20 @@ models_known_len(Models *m, uint32_t dboid, const char *name, size_t n)
 {
 	ModelFacts	f;
 
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->dboid == dboid && strlen(en->name) == n && memcmp(en->name, name, n) == 0 && entry_facts(en, &f))
 			return f.max_model_len;
 	return 0;
 }
 
 void
-entry_ref(Entry *en)
+entry_ref(ModelEntry *en)
 {
 	en->refs++;
 }
 
 static void
-forget_failure(Entry *en)
+forget_failure(ModelEntry *en)
 {
 	mem_free(en->fail_print);
 	mem_free(en->fail_set);
@@ -259,7 +260,7 @@ forget_failure(Entry *en)
 }
 
 void
-entry_unref(Entry *en)
+entry_unref(ModelEntry *en)
 {
 	if (--en->refs > 0)
 		return;
@@ -271,12 +272,12 @@ entry_unref(Entry *en)
 	mem_free(en);
 }
 
-/* ---- the end of a Loaded ---- */
+/* ---- the end of a ModelInstance ---- */
 
 static void
-loaded_free(Loaded *l)
+loaded_free(ModelInstance *l)
 {
-	Loaded	  **pp = &l->m->loaded;
+	ModelInstance **pp = &l->m->loaded;
 
 	while (*pp != l)
 		pp = &(*pp)->next;
@@ -288,7 +289,7 @@ loaded_free(Loaded *l)
 	if (l->unloader != NULL)
 	{
 		l->unloader->job_busy = false;
-		conv_end(l->unloader, WF_DONE, NULL);
+		scall_end(l->unloader, WF_DONE, NULL);
 	}
 	mem_free(l->key);
 	mem_free(l->path);
@@ -298,7 +299,7 @@ loaded_free(Loaded *l)
 static void
 free_run(Job *j)
 {
-	Loaded	   *l = (Loaded *) j;
+	ModelInstance *l = (ModelInstance *) j;
 
 	step_detach(l->m->srv->step, l->inst);
 }
@@ -306,14 +307,14 @@ free_run(Job *j)
 static void
 free_done(Job *j)
 {
-	Loaded	   *l = (Loaded *) j;
+	ModelInstance *l = (ModelInstance *) j;
 
 	stats_publish(l->m->srv->stats);
 	loaded_free(l);
 }
 
 void
-loaded_settle(Loaded *l)
+loaded_settle(ModelInstance *l)
 {
 	if (l->refs > 0 || l->dying)
 		return;
@@ -336,7 +337,7 @@ loaded_settle(Loaded *l)
 }
 
 void
-loaded_leave(Loaded *l, Entry *en)
+loaded_leave(ModelInstance *l, ModelEntry *en)
 {
 	if (l->left != NULL)
 		return;
@@ -345,20 +346,20 @@ loaded_leave(Loaded *l, Entry *en)
 }
 
 bool
-loaded_goes(const Loaded *l)
+loaded_goes(const ModelInstance *l)
 {
 	return l->dying || (l->refs == 0 && l->left == NULL);
 }
 
-Loaded *
-entry_pin(Entry *en)
+ModelInstance *
+entry_pin(ModelEntry *en)
 {
 	en->loaded->pins++;
 	return en->loaded;
 }
 
 void
-loaded_unpin(Loaded *l)
+loaded_unpin(ModelInstance *l)
 {
 	l->pins--;
 	loaded_settle(l);
@@ -368,16 +369,16 @@ loaded_unpin(Loaded *l)
 
 typedef struct Wake
 {
-	Entry	   *en;
+	ModelEntry *en;
 	const Err  *err;			/* NULL: go on */
 } Wake;
 
 static void
-wake_one(Conv *c, void *arg)
+wake_one(ServerCall *c, void *arg)
 {
 	Wake	   *w = arg;
 
-	if (c->entry != w->en || c->stage != CONV_LOADING || !conv_is_active(c))
+	if (c->entry != w->en || c->stage != SCALL_LOADING || !scall_is_active(c))
 		return;
 	if (w->err != NULL)
 		request_fail(c, w->err);
@@ -387,7 +388,7 @@ wake_one(Conv *c, void *arg)
 
 /* The entry has left LOADING: all who wait go on or fail. */
 static void
-wake_waiting(Entry *en)
+wake_waiting(ModelEntry *en)
 {
 	Err			err = en->err;
 	Wake		w = {en, en->state == WM_READY ? NULL : &err};
@@ -397,7 +398,7 @@ wake_waiting(Entry *en)
 }
 
 static void
-entry_failed(Entry *en, const Err *e)
+entry_failed(ModelEntry *en, const Err *e)
 {
 	en->state = WM_FAILED;
 	en->err = *e;
@@ -409,7 +410,7 @@ entry_failed(Entry *en, const Err *e)
 static bool
 load_progress(void *ctx, double done)
 {
-	Loaded	   *l = ctx;
+	ModelInstance *l = ctx;
 	int			now = (int) (done * 1000);
 	int			was = atomic_exchange(&l->permille, now);
 
@@ -421,7 +422,7 @@ load_progress(void *ctx, double done)
 static void
 load_run(Job *j)
 {
-	Loaded	   *l = (Loaded *) j;
+	ModelInstance *l = (ModelInstance *) j;
 	const Backend *be = l->m->srv->be;
 
 	l->inst = be->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
@@ -433,7 +434,7 @@ typedef struct AttachJob
 {
 	Job			j;
 	Step	   *step;
-	Inst	   *inst;
+	BackendModel *inst;
 } AttachJob;
 
 static void
@@ -451,7 +452,7 @@ attach_done(Job *j)
 }
 
 void
-loaded_attach(Loaded *l)
+loaded_attach(ModelInstance *l)
 {
 	AttachJob  *a = mem_zalloc(sizeof(AttachJob));
 
@@ -465,7 +466,7 @@ loaded_attach(Loaded *l)
 static void
 load_done(Job *j)
 {
-	Loaded	   *l = (Loaded *) j;
+	ModelInstance *l = (ModelInstance *) j;
 	Models	   *m = l->m;
 
 	l->done = true;
@@ -484,7 +485,7 @@ load_done(Job *j)
 	else if (l->refs > 0)
 		log_line('W', "could not load model from \"%s\": %s", l->path, l->err.msg);
 	l->pins++;					/* waiters may unload */
-	for (Entry *en = m->entries, *next; en != NULL; en = next)
+	for (ModelEntry *en = m->entries, *next; en != NULL; en = next)
 	{
 		next = en->next;
 		if (en->loaded != l)
@@ -531,10 +532,10 @@ models_key(const char *path, const ModelOpts *o)
 	return key;
 }
 
-Loaded *
+ModelInstance *
 loaded_new(Models *m, char *key, const char *path, const ModelOpts *o)
 {
-	Loaded	   *l = mem_zalloc(sizeof(Loaded));
+	ModelInstance *l = mem_zalloc(sizeof(ModelInstance));
 
 	l->m = m;
 	l->key = key;
@@ -549,11 +550,11 @@ loaded_new(Models *m, char *key, const char *path, const ModelOpts *o)
 
 /* The probe's result is there: share or load. */
 static void
-attach_or_load(Entry *en, const char *print, int64_t need)
+attach_or_load(ModelEntry *en, const char *print, int64_t need)
 {
 	Models	   *m = en->m;
 	char	   *key = key_of(print, &en->opts);
-	Loaded	   *l;
+	ModelInstance *l;
 
 	for (l = m->loaded; l != NULL; l = l->next)
 		/* one without references is on its way out, if only a job still pins it */
@@ -578,13 +579,13 @@ attach_or_load(Entry *en, const char *print, int64_t need)
 	l->need = need;
 	m->n_loading++;
 	if (l->set.memory_limit > 0)
-		room_ask(l);
+		memory_limit_ask(l);
 	else
 		load_start(l);
 }
 
 void
-load_start(Loaded *l)
+load_start(ModelInstance *l)
 {
 	l->began_us = clock_us();
 	l->j.run = load_run;
@@ -593,7 +594,7 @@ load_start(Loaded *l)
 }
 
 void
-load_refused(Loaded *l)
+load_refused(ModelInstance *l)
 {
 	load_done(&l->j);
 }
@@ -601,7 +602,7 @@ load_refused(Loaded *l)
 typedef struct ProbeJob
 {
 	Job			j;
-	Entry	   *en;				/* holds a reference */
+	ModelEntry *en;				/* holds a reference */
 	uint64_t	attempt;
 	char	   *path;
 	char	   *print;
@@ -629,7 +630,7 @@ static void
 probe_done(Job *j)
 {
 	ProbeJob   *p = (ProbeJob *) j;
-	Entry	   *en = p->en;
+	ModelEntry *en = p->en;
 
 	if (en->attempt == p->attempt && en->state == WM_LOADING)
 	{
@@ -659,7 +660,7 @@ probe_done(Job *j)
 }
 
 static void
-progress_frame(Conv *c, const char *text, double done)
+progress_frame(ServerCall *c, const char *text, double done)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -667,19 +668,23 @@ progress_frame(Conv *c, const char *text, double done)
 	wire_put_int(&o, WTAG_PHASE, WP_LOADING_MODEL);
 	wire_put_num(&o, WTAG_PROGRESS, done);
 	wire_put_str(&o, WTAG_TEXT, text, strlen(text));
-	conv_frame(c, WF_PROGRESS, &b, true);
+	scall_frame(c, WF_PROGRESS, &b, true);
 	buf_free(&b);
 	c->told = done;
 	c->told_us = clock_us();
 }
 
-void
-entry_wait(Entry *en, Conv *c, bool retry)
+/*
+ * Make c wait for the entry's model and start loading it if need be.  c goes on in
+ * request_run() or fails.  retry: a failed load is tried again in any case.
+ */
+static void
+entry_wait(ModelEntry *en, ServerCall *c, bool retry)
 {
 	char		text[128];
 
-	c->stage = CONV_LOADING;
-	conv_phase(c, WP_LOADING_MODEL);
+	c->stage = SCALL_LOADING;
+	scall_phase(c, WP_LOADING_MODEL);
 	if (en->state != WM_LOADING)
 	{
 		ProbeJob   *p = mem_zalloc(sizeof(ProbeJob));
@@ -705,7 +710,7 @@ entry_wait(Entry *en, Conv *c, bool retry)
 }
 
 void
-entry_go(Conv *c)
+entry_go(ServerCall *c)
 {
 	c->entry->used_us = clock_us();
 	if (sleep_stops(c))
@@ -717,14 +722,14 @@ entry_go(Conv *c)
 }
 
 static void
-progress_one(Conv *c, void *arg)
+progress_one(ServerCall *c, void *arg)
 {
 	const Models *m = arg;
 	char		text[128];
 	double		done;
 
 	(void) m;
-	if (c->stage != CONV_LOADING || c->entry == NULL || c->entry->loaded == NULL)
+	if (c->stage != SCALL_LOADING || c->entry == NULL || c->entry->loaded == NULL)
 		return;
 	done = atomic_load(&c->entry->loaded->permille) / 1000.0;
 	if (done < c->told + 0.1 && clock_us() - c->told_us < 1000000)
@@ -752,9 +757,9 @@ models_progress(Models *m)
 /* ---- adapters ---- */
 
 LoraCache *
-entry_loras(Entry *en, Err *e)
+entry_loras(ModelEntry *en, Err *e)
 {
-	Loaded	   *l = en->loaded;
+	ModelInstance *l = en->loaded;
 	LoraLimits	limits;
 
 	if (l->loras == NULL && lora_limits(&l->opts, &l->set, &limits, e))
@@ -765,7 +770,7 @@ entry_loras(Entry *en, Err *e)
 LoraCache *
 models_loras(const Models *m, uint32_t dboid, const char *name)
 {
-	for (const Entry *en = m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->dboid == dboid && strcmp(en->name, name) == 0 && en->state == WM_READY)
 			return en->loaded->loras;
 	return NULL;
@@ -774,7 +779,7 @@ models_loras(const Models *m, uint32_t dboid, const char *name)
 void
 models_list_loras(const Models *m, uint32_t dboid, JsonOut *j)
 {
-	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (l->loras != NULL)
 			loras_list(l->loras, dboid, j);
 }
@@ -786,7 +791,7 @@ models_attend_loras(Models *m)
 
 	if (!step_watched(m->srv->step))
 		return false;
-	for (Loaded *l = m->loaded, *next; l != NULL; l = next)
+	for (ModelInstance *l = m->loaded, *next; l != NULL; l = next)
 	{
 		next = l->next;
 		/* an adapter is compared with weights, which may be on their way elsewhere */
@@ -800,13 +805,13 @@ models_attend_loras(Models *m)
 
 typedef struct Fail
 {
-	Entry	   *en;
-	const Conv *except;
+	ModelEntry *en;
+	const ServerCall *except;
 	Err			err;
 } Fail;
 
 static void
-fail_one(Conv *c, void *arg)
+fail_one(ServerCall *c, void *arg)
 {
 	Fail	   *f = arg;
 
@@ -815,17 +820,17 @@ fail_one(Conv *c, void *arg)
 }
 
 void
-entry_fail_requests(Entry *en, const Err *e, const Conv *except)
+entry_fail_requests(ModelEntry *en, const Err *e, const ServerCall *except)
 {
 	Fail		f = {.en = en,.except = except,.err = *e};
 
 	server_each(en->m->srv, fail_one, &f);
 }
 
-Loaded *
-entry_let_go(Entry *en)
+ModelInstance *
+entry_let_go(ModelEntry *en)
 {
-	Loaded	   *l = en->loaded;
+	ModelInstance *l = en->loaded;
 
 	en->attempt++;
 	en->state = WM_UNLOADED;
@@ -839,9 +844,9 @@ entry_let_go(Entry *en)
 	return l;
 }
 
-/* Requests fail, weights are let go.  Returns the Loaded if it is on its way out. */
-static Loaded *
-entry_release(Entry *en, const char *what, const Conv *except)
+/* Requests fail, weights are let go.  Returns the ModelInstance if it is on its way out. */
+static ModelInstance *
+entry_release(ModelEntry *en, const char *what, const ServerCall *except)
 {
 	Err			e;
 
@@ -851,11 +856,11 @@ entry_release(Entry *en, const char *what, const Conv *except)
 }
 
 void
-models_unload(Models *m, uint32_t dboid, const char *name, Conv *c)
+models_unload(Models *m, uint32_t dboid, const char *name, ServerCall *c)
 {
-	Loaded	   *l = NULL;
+	ModelInstance *l = NULL;
 
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->dboid == dboid && strcmp(en->name, name) == 0 &&
 			en->state != WM_UNLOADED)
 		{
@@ -866,19 +871,19 @@ models_unload(Models *m, uint32_t dboid, const char *name, Conv *c)
 	{
 		l->unloader = c;
 		c->job_busy = true;
-		c->stage = CONV_BUSY;
+		c->stage = SCALL_BUSY;
 	}
 	else
-		conv_end(c, WF_DONE, NULL);
+		scall_end(c, WF_DONE, NULL);
 	if (l != NULL)
 		loaded_settle(l);
 }
 
 static void
-entry_remove(Models *m, Entry *en, const char *what)
+entry_remove(Models *m, ModelEntry *en, const char *what)
 {
-	Loaded	   *l = entry_release(en, what, NULL);
-	Entry	  **pp = &m->entries;
+	ModelInstance *l = entry_release(en, what, NULL);
+	ModelEntry **pp = &m->entries;
 
 	while (*pp != en)
 		pp = &(*pp)->next;
@@ -893,9 +898,9 @@ entry_remove(Models *m, Entry *en, const char *what)
 void
 models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 {
-	Entry	   *next;
+	ModelEntry *next;
 
-	for (Entry *en = m->entries; en != NULL; en = next)
+	for (ModelEntry *en = m->entries; en != NULL; en = next)
 	{
 		next = en->next;
 		if (en->dboid == dboid && (name[0] == '\0' || strcmp(en->name, name) == 0) &&
@@ -906,12 +911,12 @@ models_forget(Models *m, uint32_t dboid, const char *name, uint64_t hash)
 
 /* ---- looking up ---- */
 
-static Entry *
+static ModelEntry *
 entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const char *options, Err *e)
 {
 	ModelOpts	opts;
 	ChatModel  *chat;
-	Entry	   *en;
+	ModelEntry *en;
 
 	if (!model_opts_parse(options, &opts, e) || !chatmodel_of_options(options, &chat, e))
 		return NULL;
@@ -928,7 +933,7 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 		}
 		entry_remove(m, en, "dropped");
 	}
-	en = mem_zalloc(sizeof(Entry));
+	en = mem_zalloc(sizeof(ModelEntry));
 	en->m = m;
 	en->dboid = dboid;
 	snprintf(en->name, sizeof(en->name), "%s", name);
@@ -945,11 +950,11 @@ entry_new(Models *m, uint32_t dboid, const char *name, const char *path, const c
 	return en;
 }
 
-Entry *
+ModelEntry *
 models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
 			 const char *options, Err *e)
 {
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 	{
 		if (en->dboid != dboid || strcmp(en->name, name) != 0)
 			continue;

@@ -1,13 +1,13 @@
 /*
- * models_int.h
- *	  The registry from inside, for the files that make it: models.c and sleep.c.
+ * registry_internal.h
+ *	  The registry from inside, for the files that make it: registry.c and sleep.c.
  */
-#ifndef VLLM_ENGINE_MODELS_INT_H
-#define VLLM_ENGINE_MODELS_INT_H
+#ifndef VLLM_SERVER_MODELS_REGISTRY_INTERNAL_H
+#define VLLM_SERVER_MODELS_REGISTRY_INTERNAL_H
 
-#include "engine/lora.h"
-#include "engine/models.h"
-#include "engine/server.h"
+#include "server/models/lora_cache.h"
+#include "server/models/registry.h"
+#include "server/server.h"
 
 typedef struct SleepOp SleepOp;
 typedef struct UpdateOp UpdateOp;
@@ -28,10 +28,10 @@ enum
 	LR_FORGOTTEN				/* ... or nowhere: the model's files have them, if they are as they were */
 };
 
-struct Loaded
+struct ModelInstance
 {
 	Job			j;				/* load, then free */
-	Loaded	   *next;
+	ModelInstance *next;
 	Models	   *m;
 	char	   *key;
 	char	   *path;
@@ -41,26 +41,26 @@ struct Loaded
 	bool		dying;
 	int			refs;
 	int			pins;
-	Inst	   *inst;			/* ready */
+	BackendModel *inst;			/* ready */
 	ModelFacts	facts;
 	LoraCache  *loras;			/* NULL: nobody has asked for an adapter */
-	Conv	   *unloader;		/* answered when the memory is free */
+	ServerCall *unloader;		/* answered when the memory is free */
 	Err			err;
 	int64_t		start_us;		/* when it was asked for, */
 	int64_t		began_us;		/* ... when its load began, */
 	int64_t		ready_us;		/* ... and ended */
-	/* room.c */
+	/* memory_limit.c */
 	int64_t		need;			/* memory, */
 	int64_t		stays;			/* ... and while it has neither KV cache nor weights */
 	bool		queued;			/* its load waits for room, */
 	int64_t		asked_us;		/* ... since when there was none */
 	bool		leaving;		/* it takes no new requests */
-	bool		held;			/* likewise, while its weights are changed (update.c), or jobs awaited before they go (sleep.c) */
+	bool		held;			/* likewise, while its weights are changed (weight_update.c), or jobs awaited before they go (sleep.c) */
 	bool		updates;		/* it is being loaded for that */
 	bool		updated;		/* it serves until that one does */
 	int			busy;			/* requests and jobs, as of the last look */
 	_Atomic int rest;			/* ready: LR_*, by the job that has it */
-	Entry	   *left;			/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
+	ModelEntry *left;			/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
 	bool		lost;			/* its weights could not be kept */
 	bool		given_up;		/* ... and not be had again: its requests have failed */
 	bool		fetched;		/* its weights are on their way back: they have their room */
@@ -68,9 +68,9 @@ struct Loaded
 	_Atomic bool give_up;
 };
 
-struct Entry
+struct ModelEntry
 {
-	Entry	   *next;
+	ModelEntry *next;
 	Models	   *m;
 	uint32_t	dboid;
 	char		name[WIRE_NAME_LEN];
@@ -80,7 +80,7 @@ struct Entry
 	ChatModel  *chat;			/* the option's template, NULL = none */
 	ModelOpts	opts;
 	WireModelState state;
-	Loaded	   *loaded;			/* while LOADING (second stage) or READY */
+	ModelInstance *loaded;			/* while LOADING (second stage) or READY */
 	uint64_t	attempt;
 	Err			err;			/* FAILED */
 	/* FAILED: what failed, so that the same again is refused at once; NULL: try again */
@@ -98,12 +98,12 @@ struct Entry
 struct Models
 {
 	struct Server *srv;
-	Entry	   *entries;
+	ModelEntry *entries;
 	int			n_entries;
-	Loaded	   *loaded;
+	ModelInstance *loaded;
 	int			n_loading;
 	int64_t		shown_us;		/* rows last updated for progress */
-	int64_t		ticked_us;		/* room.c */
+	int64_t		ticked_us;		/* memory_limit.c */
 	int64_t		wanted_us;		/* ... when somebody who wakes, or an update, last found no room; 0 = nobody waits */
 	/* sleep.c */
 	unsigned	asleep;			/* of entries that come from now on */
@@ -116,43 +116,43 @@ struct Models
 };
 
 /* Nobody wants it any more? */
-void		loaded_settle(Loaded *l);
-/* The entry has neither weights nor a load any more; returns its Loaded if that is on its way out. */
-Loaded	   *entry_let_go(Entry *en);
+void		loaded_settle(ModelInstance *l);
+/* The entry has neither weights nor a load any more; returns its ModelInstance if that is on its way out. */
+ModelInstance *entry_let_go(ModelEntry *en);
 /* Its requests finish on l, which is no entry's any more (Loaded.left). */
-void		loaded_leave(Loaded *l, Entry *en);
+void		loaded_leave(ModelInstance *l, ModelEntry *en);
 /* On its way out, and not only when its requests have finished. */
-bool		loaded_goes(const Loaded *l);
+bool		loaded_goes(const ModelInstance *l);
 /* All requests of the entry but `except` fail. */
-void		entry_fail_requests(Entry *en, const Err *e, const Conv *except);
+void		entry_fail_requests(ModelEntry *en, const Err *e, const ServerCall *except);
 
 /* What two entries must have in common to share an instance; any thread.  To be freed. */
 char	   *models_key(const char *path, const ModelOpts *o);
 /* An instance that is not there yet, with one reference; takes over key. */
-Loaded	   *loaded_new(Models *m, char *key, const char *path, const ModelOpts *o);
+ModelInstance *loaded_new(Models *m, char *key, const char *path, const ModelOpts *o);
 /* It is there: the step thread shall know it. */
-void		loaded_attach(Loaded *l);
+void		loaded_attach(ModelInstance *l);
 /* There is room for it, or (err is set) never will be. */
-void		load_start(Loaded *l);
-void		load_refused(Loaded *l);
+void		load_start(ModelInstance *l);
+void		load_refused(ModelInstance *l);
 
-/* ---- room.c ---- */
+/* ---- memory_limit.c ---- */
 /* Is there room for l->need bytes, which l does not take yet?  Others may be unloaded for it. */
-RoomAnswer	room_make(Loaded *l, Err *e);
+MemoryVerdict memory_limit_make(ModelInstance *l, Err *e);
 /* A new load, whose need is known. */
-void		room_ask(Loaded *l);
+void		memory_limit_ask(ModelInstance *l);
 /* What it takes now, with its adapters. */
-int64_t		room_takes(const Loaded *l);
+int64_t		memory_limit_takes(const ModelInstance *l);
 /* When the entry will be unloaded if nobody asks for it; 0 = never. */
-int64_t		room_expires_us(const Entry *en, const Settings *set);
+int64_t		memory_limit_expires_us(const ModelEntry *en, const Settings *set);
 
 /* ---- sleep.c ---- */
 bool		sleep_mode(const char *name, SleepMode *mode);
-/* Requests that wait in stage CONV_ASLEEP for nothing any more go on. */
+/* Requests that wait in stage SCALL_ASLEEP for nothing any more go on. */
 void		sleep_wake_requests(Models *m);
-/* A load that is on its way is given up; who waits for it waits in stage CONV_ASLEEP. */
-void		sleep_stop_load(Entry *en);
+/* A load that is on its way is given up; who waits for it waits in stage SCALL_ASLEEP. */
+void		sleep_stop_load(ModelEntry *en);
 /* A new entry, or one that shares l (NULL: nobody's): is it asleep? */
-void		sleep_inherit(Entry *en, const Loaded *l);
+void		sleep_inherit(ModelEntry *en, const ModelInstance *l);
 
 #endif

@@ -13,14 +13,14 @@
  *
  * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no new
  * request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
- * that is asleep wait in stage CONV_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
+ * that is asleep wait in stage SCALL_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
  * together.
  *
  * What somebody asks for is a SleepOp; they are worked off one after the other, each a few steps of
  * op_turn(), some of them jobs: the step thread lets an instance rest, a loader thread moves its weights.
  * Who asks may go away: while requests are awaited that takes the sleep back, later the op goes on to its end.
  *
- * Server thread, but for the jobs' run functions.  Tested by tests/unit/test_sleep.c, tests/t/093_sleep.pl.
+ * Server thread, but for the jobs' run functions.  Tested by tests/unit/server/test_sleep.c, tests/t/093_sleep.pl.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +30,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/models_int.h"
-#include "engine/request.h"
-#include "engine/spec_config.h"
+#include "base/alloc.h"
+#include "server/models/registry_internal.h"
+#include "server/request/request.h"
+#include "core/spec/spec_config.h"
 
 typedef enum OpStage
 {
@@ -51,15 +51,15 @@ struct SleepOp
 	Job			j;
 	SleepOp    *next;
 	Models	   *m;
-	Conv	   *c;				/* who asked; job_busy keeps it */
+	ServerCall *c;				/* who asked; job_busy keeps it */
 	bool		wake;
 	bool		changed;		/* the files of the instance at hand are not what they were */
 	OpStage		stage;
-	Entry	   *en;				/* holds a reference; NULL = all */
+	ModelEntry *en;				/* holds a reference; NULL = all */
 	int			level;
 	SleepMode	mode;
 	unsigned	bits;			/* wake: what shall come back */
-	Loaded	   *at;				/* pinned; NULL = none */
+	ModelInstance *at;				/* pinned; NULL = none */
 	char		dir[1024];		/* for weights */
 	Err			e;				/* of the instance at hand; cls ERR_NONE = fine */
 	Err			failed;			/* why this became a wake */
@@ -68,15 +68,15 @@ struct SleepOp
 /* ---- who sleeps ---- */
 
 static bool
-in_scope(const SleepOp *op, const Entry *en)
+in_scope(const SleepOp *op, const ModelEntry *en)
 {
 	return op->en == NULL || op->en == en || (en->loaded != NULL && en->loaded == op->en->loaded);
 }
 
 void
-sleep_inherit(Entry *en, const Loaded *l)
+sleep_inherit(ModelEntry *en, const ModelInstance *l)
 {
-	const Entry *from = NULL;
+	const ModelEntry *from = NULL;
 
 	if (l == NULL)
 	{
@@ -84,7 +84,7 @@ sleep_inherit(Entry *en, const Loaded *l)
 		en->sleep_level = en->m->sleep_level;
 		return;
 	}
-	for (const Entry *o = en->m->entries; o != NULL && from == NULL; o = o->next)
+	for (const ModelEntry *o = en->m->entries; o != NULL && from == NULL; o = o->next)
 		if (o != en && o->loaded == l)
 			from = o;
 	if (from != NULL && from->asleep != 0)
@@ -96,23 +96,23 @@ sleep_inherit(Entry *en, const Loaded *l)
 
 /* Does it only turn text into tokens or back?  The tokenizer stays as long as there is an instance. */
 static bool
-needs_no_weights(const Conv *c)
+needs_no_weights(const ServerCall *c)
 {
 	return c->ch.kind == WK_DETOKENIZE || c->ch.kind == WK_CHUNK || c->ch.kind == WK_CHAT_RENDER ||
 		(c->ch.kind == WK_TOKENIZE && !c->req->embeds.want);
 }
 
 bool
-sleep_stops(Conv *c)
+sleep_stops(ServerCall *c)
 {
-	Entry	   *en = c->entry;
+	ModelEntry *en = c->entry;
 	Err			e;
 
-	if (en->asleep == 0 && en->loaded != NULL && (en->loaded->leaving || en->loaded->held) && c->stage != CONV_LOADING)
+	if (en->asleep == 0 && en->loaded != NULL && (en->loaded->leaving || en->loaded->held) && c->stage != SCALL_LOADING)
 	{
-		/* others shall have its room (room.c), or it gets other weights (update.c) */
-		c->stage = CONV_ASLEEP;
-		conv_phase(c, WP_WAITING);
+		/* others shall have its room (memory_limit.c), or it gets other weights (weight_update.c) */
+		c->stage = SCALL_ASLEEP;
+		scall_phase(c, WP_WAITING);
 		return true;
 	}
 	if (en->asleep != 0 && needs_no_weights(c) && entry_inst(en) != NULL)
@@ -120,24 +120,24 @@ sleep_stops(Conv *c)
 		/* its jobs are awaited: with new ones all the time that would have no end */
 		if (!en->loaded->held)
 			return false;
-		c->stage = CONV_ASLEEP;
-		conv_phase(c, WP_WAITING);
+		c->stage = SCALL_ASLEEP;
+		scall_phase(c, WP_WAITING);
 		return true;
 	}
 	if (en->asleep == 0)
 		return false;
 	/* it waited for the load when somebody began to wait for it */
-	if (c->stage == CONV_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN && in_scope(en->m->ops, en))
+	if (c->stage == SCALL_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN && in_scope(en->m->ops, en))
 		return false;
-	if (en->sleep_level > 0 && !c->req->sleep_wait && c->stage != CONV_ASLEEP)
+	if (en->sleep_level > 0 && !c->req->sleep_wait && c->stage != SCALL_ASLEEP)
 	{
 		err_set(&e, ERR_NOT_READY, "model \"%s\" is asleep", en->name);
 		err_hint(&e, "llm_wake_up() wakes it; with vllm.sleep_requests = \"wait\" requests wait for that.");
 		request_fail(c, &e);
 		return true;
 	}
-	c->stage = CONV_ASLEEP;
-	conv_phase(c, WP_ASLEEP);
+	c->stage = SCALL_ASLEEP;
+	scall_phase(c, WP_ASLEEP);
 	return true;
 }
 
@@ -154,23 +154,23 @@ sleep_left(unsigned asleep, int level, unsigned bits)
 typedef struct Convs
 {
 	const SleepOp *op;
-	Conv	  **c;
+	ServerCall **c;
 	size_t		n;
 	size_t		cap;
 } Convs;
 
 /* those that wait for a model which is awake, or of which they need no weights */
 static void
-add_waker(Conv *c, void *arg)
+add_waker(ServerCall *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	if (c->stage != CONV_ASLEEP || !conv_is_active(c) || (c->entry->asleep != 0 && !(needs_no_weights(c) && entry_inst(c->entry) != NULL)))
+	if (c->stage != SCALL_ASLEEP || !scall_is_active(c) || (c->entry->asleep != 0 && !(needs_no_weights(c) && entry_inst(c->entry) != NULL)))
 		return;
 	if (all->n == all->cap)
 	{
 		all->cap = all->cap == 0 ? 64 : all->cap * 2;
-		all->c = mem_realloc(all->c, all->cap * sizeof(Conv *));
+		all->c = mem_realloc(all->c, all->cap * sizeof(ServerCall *));
 	}
 	all->c[all->n++] = c;
 }
@@ -178,8 +178,8 @@ add_waker(Conv *c, void *arg)
 static int
 by_arrival(const void *a, const void *b)
 {
-	uint64_t	x = (*(Conv *const *) a)->id;
-	uint64_t	y = (*(Conv *const *) b)->id;
+	uint64_t	x = (*(ServerCall *const *) a)->id;
+	uint64_t	y = (*(ServerCall *const *) b)->id;
 
 	return x < y ? -1 : x > y;
 }
@@ -192,36 +192,36 @@ sleep_wake_requests(Models *m)
 
 	server_each(m->srv, add_waker, &all);
 	if (all.n > 0)
-		qsort(all.c, all.n, sizeof(Conv *), by_arrival);
+		qsort(all.c, all.n, sizeof(ServerCall *), by_arrival);
 	for (size_t i = 0; i < all.n; i++)
 		entry_go(all.c[i]);
 	mem_free(all.c);
 }
 
 /* Where its request is, or would be. */
-static Loaded *
-conv_loaded(const Conv *c)
+static ModelInstance *
+conv_loaded(const ServerCall *c)
 {
 	return c->on != NULL ? c->on : c->entry->loaded;
 }
 
 /* Has its instance it, or a job for it? */
 static bool
-at_work(Conv *c)
+at_work(ServerCall *c)
 {
-	if (c->stage == CONV_RUNNING)
+	if (c->stage == SCALL_RUNNING)
 		return atomic_load(&c->in_core);
-	return conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy));
+	return scall_is_active(c) && (c->stage == SCALL_LORA || (c->stage == SCALL_BUSY && c->job_busy));
 }
 
 static void
-count_live(Conv *c, void *arg)
+count_live(ServerCall *c, void *arg)
 {
 	Convs	   *all = arg;
 
 	/* who is paused does not come to an end: he is kept */
 	if (c->entry != NULL && in_scope(all->op, c->entry) && (conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
-		(at_work(c) || (c->stage == CONV_LOADING && conv_is_active(c))))
+		(at_work(c) || (c->stage == SCALL_LOADING && scall_is_active(c))))
 		all->n++;
 }
 
@@ -235,12 +235,12 @@ drained(const SleepOp *op)
 }
 
 static void
-park_loading(Conv *c, void *arg)
+park_loading(ServerCall *c, void *arg)
 {
-	if (c->entry == arg && c->stage == CONV_LOADING && conv_is_active(c))
+	if (c->entry == arg && c->stage == SCALL_LOADING && scall_is_active(c))
 	{
-		c->stage = CONV_ASLEEP;
-		conv_phase(c, WP_ASLEEP);
+		c->stage = SCALL_ASLEEP;
+		scall_phase(c, WP_ASLEEP);
 	}
 }
 
@@ -254,7 +254,7 @@ op_fail(const SleepOp *op)
 	char		draft[SPEC_PATH];
 
 	if (op->en == NULL && op->c->req != NULL && (op->c->req->secret_paths & WIRE_SECRET_MODEL) != 0)
-		for (const Entry *en = op->m->entries; en != NULL; en = en->next)
+		for (const ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		{
 			err_replace(&e, en->path, en->name);
 			if (entry_draft_path(en, draft))
@@ -267,7 +267,7 @@ static void
 op_end(SleepOp *op)
 {
 	Models	   *m = op->m;
-	Conv	   *c = op->c;
+	ServerCall *c = op->c;
 
 	m->ops = op->next;
 	models_show(m);
@@ -282,9 +282,9 @@ op_end(SleepOp *op)
 }
 
 void
-sleep_stop_load(Entry *en)
+sleep_stop_load(ModelEntry *en)
 {
-	Loaded	   *l;
+	ModelInstance *l;
 
 	if (en->state != WM_LOADING)
 		return;
@@ -295,7 +295,7 @@ sleep_stop_load(Entry *en)
 }
 
 static void
-fall_asleep(SleepOp *op, Entry *en)
+fall_asleep(SleepOp *op, ModelEntry *en)
 {
 	Err			e;
 
@@ -327,7 +327,7 @@ begin_sleep(SleepOp *op)
 		if (op->level > m->sleep_level)
 			m->sleep_level = op->level;
 	}
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en))
 			fall_asleep(op, en);
 	models_show(m);
@@ -338,7 +338,7 @@ static void
 end_drain(SleepOp *op)
 {
 	/* loads for which nobody waits any more */
-	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en))
 			sleep_stop_load(en);
 	op->stage = OP_NEXT;
@@ -355,7 +355,7 @@ take_back(SleepOp *op)
 		m->asleep = m->was_asleep;
 		m->sleep_level = m->was_level;
 	}
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en))
 		{
 			en->asleep = en->was_asleep;
@@ -372,7 +372,7 @@ end_wake(SleepOp *op)
 {
 	Models	   *m = op->m;
 
-	for (Entry *en = m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (in_scope(op, en) && en->asleep != 0)
 		{
 			en->asleep = sleep_left(en->asleep, en->sleep_level, op->bits);
@@ -393,11 +393,11 @@ end_wake(SleepOp *op)
 /* ---- instances ---- */
 
 static void
-let_go_of(SleepOp *op, Loaded *l)
+let_go_of(SleepOp *op, ModelInstance *l)
 {
-	Loaded	   *last = NULL;
+	ModelInstance *last = NULL;
 
-	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			last = entry_let_go(en);
 	if (last != NULL)
@@ -406,27 +406,27 @@ let_go_of(SleepOp *op, Loaded *l)
 
 typedef struct FailOn
 {
-	const Loaded *l;
+	const ModelInstance *l;
 	Err			e;
 } FailOn;
 
 static void
-fail_on(Conv *c, void *arg)
+fail_on(ServerCall *c, void *arg)
 {
 	FailOn	   *f = arg;
 
-	if (c->entry != NULL && c->stage != CONV_ASLEEP && conv_loaded(c) == f->l)
+	if (c->entry != NULL && c->stage != SCALL_ASLEEP && conv_loaded(c) == f->l)
 		request_fail(c, &f->e);
 }
 
 /* Its weights are no more: the requests that it has fail, and the next ones load the model anew. */
 static void
-give_up(SleepOp *op, Loaded *l)
+give_up(SleepOp *op, ModelInstance *l)
 {
 	FailOn		f = {.l = l};
 	const char *name = l->left != NULL ? l->left->name : "";
 
-	for (const Entry *en = op->m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l)
 			name = en->name;
 	if (op->changed)
@@ -449,7 +449,7 @@ static void
 job_done(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
-	Loaded	   *l = op->at;
+	ModelInstance *l = op->at;
 
 	op->at = NULL;
 	if (l->fetched)
@@ -537,10 +537,10 @@ load_on(void *ctx, double done)
 static bool
 reload(SleepOp *op)
 {
-	Loaded	   *l = op->at;
+	ModelInstance *l = op->at;
 	const Backend *be = op->m->srv->be;
 	ModelOpts	opts = l->opts;
-	Inst	   *again;
+	BackendModel *again;
 	char	   *key;
 	bool		ok = true;
 
@@ -565,7 +565,7 @@ fetch_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 	const Backend *be = op->m->srv->be;
-	Loaded	   *l = op->at;
+	ModelInstance *l = op->at;
 
 	if (l->rest == LR_STORED && be->fetch != NULL && !be->fetch(l->inst, &op->e))
 	{
@@ -582,12 +582,12 @@ fetch_run(Job *j)
 }
 
 /* An entry whose requests it has; NULL: it is none that sleeps or wakes. */
-static const Entry *
-entry_of(const Loaded *l)
+static const ModelEntry *
+entry_of(const ModelInstance *l)
 {
 	if (!l->done || l->inst == NULL || l->dying || l->updates || l->given_up)
 		return NULL;
-	for (const Entry *en = l->m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = l->m->entries; en != NULL; en = en->next)
 		if (en->loaded == l && en->state == WM_READY)
 			return en;
 	return l->left;
@@ -595,12 +595,12 @@ entry_of(const Loaded *l)
 
 typedef struct Kept
 {
-	const Loaded *l;
+	const ModelInstance *l;
 	bool		any;
 } Kept;
 
 static void
-find_kept(Conv *c, void *arg)
+find_kept(ServerCall *c, void *arg)
 {
 	Kept	   *k = arg;
 
@@ -609,7 +609,7 @@ find_kept(Conv *c, void *arg)
 
 /* At level 2: has it requests that shall go on? */
 static bool
-keeps(const SleepOp *op, const Loaded *l)
+keeps(const SleepOp *op, const ModelInstance *l)
 {
 	Kept		k = {.l = l};
 
@@ -619,12 +619,12 @@ keeps(const SleepOp *op, const Loaded *l)
 }
 
 /* The next instance in scope that is not yet as it shall be; NULL = none. */
-static Loaded *
+static ModelInstance *
 next_instance(const SleepOp *op)
 {
-	for (Loaded *l = op->m->loaded; l != NULL; l = l->next)
+	for (ModelInstance *l = op->m->loaded; l != NULL; l = l->next)
 	{
-		const Entry *en = entry_of(l);
+		const ModelEntry *en = entry_of(l);
 
 		if (en == NULL || !in_scope(op, en))
 			continue;
@@ -645,12 +645,12 @@ static bool
 next_step(SleepOp *op)
 {
 	Server	   *s = op->m->srv;
-	Loaded	   *l = next_instance(op);
-	RoomAnswer	room = l != NULL && op->wake && l->rest >= LR_STORED ? room_make(l, &op->e) : ROOM_YES;
+	ModelInstance *l = next_instance(op);
+	MemoryVerdict room = l != NULL && op->wake && l->rest >= LR_STORED ? memory_limit_make(l, &op->e) : MEMORY_OK;
 
-	if (room == ROOM_LATER)
+	if (room == MEMORY_WAIT)
 		return false;
-	if (room == ROOM_NEVER)
+	if (room == MEMORY_REFUSED)
 		op->stage = OP_END;
 	else if (l == NULL && op->wake)
 		end_wake(op);
@@ -662,7 +662,7 @@ next_step(SleepOp *op)
 	{
 		l->pins++;
 		l->fetched = op->wake && l->rest >= LR_STORED;
-		/* a wake protects it from others as a load does (room.c) */
+		/* a wake protects it from others as a load does (memory_limit.c) */
 		if (l->fetched)
 			l->began_us = clock_us();
 		op->at = l;
@@ -679,21 +679,21 @@ next_step(SleepOp *op)
 
 typedef struct Left
 {
-	const Loaded *l;
+	const ModelInstance *l;
 	int			n;
 } Left;
 
 static void
-count_left(Conv *c, void *arg)
+count_left(ServerCall *c, void *arg)
 {
 	Left	   *left = arg;
 
 	left->n += c->on == left->l;
 }
 
-/* Requests that pin it as they were left behind there (update.c).  They stay: while it rests they come to no end. */
+/* Requests that pin it as they were left behind there (weight_update.c).  They stay: while it rests they come to no end. */
 static int
-left_behind(const Loaded *l)
+left_behind(const ModelInstance *l)
 {
 	Left		left = {.l = l};
 
@@ -704,7 +704,7 @@ left_behind(const Loaded *l)
 static bool
 all_gone(const Models *m)
 {
-	for (const Loaded *l = m->loaded; l != NULL; l = l->next)
+	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (loaded_goes(l))
 			return false;
 	return true;
@@ -718,9 +718,9 @@ op_turn(SleepOp *op)
 	{
 		case OP_NEW:
 			/* not while weights are changed */
-			if (op->m->updating && conv_is_active(op->c))
+			if (op->m->updating && scall_is_active(op->c))
 				return false;
-			if (!conv_is_active(op->c))
+			if (!scall_is_active(op->c))
 				op->stage = OP_END;
 			else if (op->wake)
 				op->stage = OP_NEXT;
@@ -728,7 +728,7 @@ op_turn(SleepOp *op)
 				begin_sleep(op);
 			return true;
 		case OP_DRAIN:
-			if (!conv_is_active(op->c))
+			if (!scall_is_active(op->c))
 				take_back(op);
 			else if (drained(op))
 				end_drain(op);
@@ -791,7 +791,7 @@ choose_dir(Models *m, char *dir, size_t size)
 }
 
 static void
-op_add(Models *m, Conv *c, SleepOp o)
+op_add(Models *m, ServerCall *c, SleepOp o)
 {
 	SleepOp    *op = mem_alloc(sizeof(SleepOp));
 	SleepOp   **pp = &m->ops;
@@ -803,7 +803,7 @@ op_add(Models *m, Conv *c, SleepOp o)
 	if (op->en != NULL)
 		entry_ref(op->en);
 	c->job_busy = true;
-	c->stage = CONV_BUSY;
+	c->stage = SCALL_BUSY;
 	while (*pp != NULL)
 		pp = &(*pp)->next;
 	*pp = op;
@@ -811,7 +811,7 @@ op_add(Models *m, Conv *c, SleepOp o)
 
 /* What of all entries, or of one, is asleep. */
 static unsigned
-asleep_bits(const Models *m, const Entry *en)
+asleep_bits(const Models *m, const ModelEntry *en)
 {
 	unsigned	bits = m->asleep;
 
@@ -839,7 +839,7 @@ sleep_mode(const char *name, SleepMode *mode)
 /* ---- for another engine ---- */
 
 static void
-put_entry(WireOut *o, const Entry *en)
+put_entry(WireOut *o, const ModelEntry *en)
 {
 	wire_put_int(o, WTAG_DATABASE, en->dboid);
 	wire_put_str(o, WTAG_MODEL, en->name, strlen(en->name));
@@ -859,26 +859,26 @@ put_inherit(WireOut *o, int level, unsigned bits)
 
 /* Every model that is loaded and awake, or but paused, as a request to load it has it; DATABASE begins one. */
 static void
-answer_loaded(const Models *m, Conv *c)
+answer_loaded(const Models *m, ServerCall *c)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
 
-	for (const Entry *en = m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = m->entries; en != NULL; en = en->next)
 		if (en->state == WM_READY && (en->asleep == 0 || en->sleep_level == 0))
 			put_entry(&o, en);
-	conv_end(c, WF_DONE, &b);
+	scall_end(c, WF_DONE, &b);
 	buf_free(&b);
 }
 
 /* Commands that make another engine sleep as this one does, likewise: models, then the engine. */
 static void
-answer_sleep_state(const Models *m, Conv *c)
+answer_sleep_state(const Models *m, ServerCall *c)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
 
-	for (const Entry *en = m->entries; en != NULL; en = en->next)
+	for (const ModelEntry *en = m->entries; en != NULL; en = en->next)
 	{
 		if (en->asleep == 0 && m->asleep == 0)
 			continue;
@@ -890,15 +890,15 @@ answer_sleep_state(const Models *m, Conv *c)
 		wire_put_int(&o, WTAG_DATABASE, 0);
 		put_inherit(&o, m->sleep_level, m->asleep);
 	}
-	conv_end(c, WF_DONE, &b);
+	scall_end(c, WF_DONE, &b);
 	buf_free(&b);
 }
 
 /* "inherit-sleep LEVEL BITS" of the model of the message, which need not be loaded, or of those to come */
 static void
-inherit(Models *m, Conv *c, int level, unsigned bits)
+inherit(Models *m, ServerCall *c, int level, unsigned bits)
 {
-	Entry	   *en;
+	ModelEntry *en;
 	Err			e;
 
 	if (c->req->model[0] == '\0')
@@ -912,7 +912,7 @@ inherit(Models *m, Conv *c, int level, unsigned bits)
 	en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e);
 	if (en == NULL)
 	{
-		conv_end_error(c, &e);
+		scall_end_error(c, &e);
 		return;
 	}
 	/* it may have been loaded when it was but paused */
@@ -928,7 +928,7 @@ inherit(Models *m, Conv *c, int level, unsigned bits)
 }
 
 bool
-sleep_command(Models *m, Conv *c, const char *command)
+sleep_command(Models *m, ServerCall *c, const char *command)
 {
 	SleepOp		op = {.wake = false};
 	bool		asks = strcmp(command, "is-sleeping") == 0 || strcmp(command, "is-paused") == 0;
@@ -963,7 +963,7 @@ sleep_command(Models *m, Conv *c, const char *command)
 		return false;
 	if (c->req->model[0] != '\0' &&
 		(op.en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
-		conv_end_error(c, &e);
+		scall_end_error(c, &e);
 	else if (asks)
 		server_answer(c, (asleep_bits(m, op.en) & (command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING)) != 0 ? "t" : "f");
 	else

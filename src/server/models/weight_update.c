@@ -1,5 +1,5 @@
 /*
- * update.c
+ * weight_update.c
  *	  Other weights for a model that is in service (llm_update_weights()).
  *
  * The new files are loaded as an instance of their own, while the old one serves.  If that fails, or if they are not a
@@ -26,9 +26,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "engine/models_int.h"
-#include "engine/request.h"
+#include "base/alloc.h"
+#include "server/models/registry_internal.h"
+#include "server/request/request.h"
 
 typedef enum UpdateStage
 {
@@ -44,8 +44,8 @@ struct UpdateOp
 	Job			j;
 	UpdateOp   *next;
 	Models	   *m;
-	Conv	   *c;				/* who asked; job_busy keeps it */
-	Entry	   *en;				/* holds a reference */
+	ServerCall *c;				/* who asked; job_busy keeps it */
+	ModelEntry *en;				/* holds a reference */
 	char	   *path;
 	SleepMode	mode;
 	UpdateStage stage;
@@ -53,14 +53,14 @@ struct UpdateOp
 	Settings	set;
 	ModelFacts	facts;			/* of the new files */
 	char	   *key;
-	Loaded	   *to;				/* ours until the change; NULL = not begun */
-	Loaded	   *from;			/* pinned */
+	ModelInstance *to;				/* ours until the change; NULL = not begun */
+	ModelInstance *from;			/* pinned */
 	Err			e;				/* cls ERR_NONE = fine so far */
 };
 
 /* Is it one of the entries that change over? */
 static bool
-changes(const UpdateOp *op, const Entry *en)
+changes(const UpdateOp *op, const ModelEntry *en)
 {
 	return en == op->en || (en->loaded == op->from && strcmp(op->path, op->en->path) == 0 && strcmp(en->path, op->path) == 0);
 }
@@ -82,14 +82,14 @@ go_on(void *ctx, double done)
 	UpdateOp   *op = ctx;
 
 	(void) done;
-	return conv_is_active(op->c);
+	return scall_is_active(op->c);
 }
 
 static void
 load_run(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
-	Loaded	   *l = op->to;
+	ModelInstance *l = op->to;
 	const Backend *be = op->m->srv->be;
 	ModelOpts	opts = op->opts;
 
@@ -113,7 +113,7 @@ static void
 check_done(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
-	Loaded	   *l;
+	ModelInstance *l;
 
 	op->stage = UP_END;
 	if (op->e.cls != ERR_NONE || !same_shape(op))
@@ -133,7 +133,7 @@ fail_requests(UpdateOp *op)
 	Err			e;
 
 	err_set(&e, ERR_NOT_READY, "model \"%s\" was given other weights", op->en->name);
-	for (Entry *en = op->m->entries; en != NULL; en = en->next)
+	for (ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		if (changes(op, en))
 			entry_fail_requests(en, &e, op->c);
 }
@@ -173,7 +173,7 @@ static void
 load_done(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
-	Loaded	   *l = op->to;
+	ModelInstance *l = op->to;
 
 	l->done = true;
 	l->ready_us = clock_us();
@@ -209,16 +209,16 @@ keeps(const UpdateOp *op)
 }
 
 static void
-count_old(Conv *c, void *arg)
+count_old(ServerCall *c, void *arg)
 {
 	Old		   *o = arg;
 
 	if (c->entry == NULL || !changes(o->op, c->entry))
 		return;
-	if (c->stage == CONV_RUNNING)
+	if (c->stage == SCALL_RUNNING)
 		o->n += o->op->mode == SLEEP_WAIT && !keeps(o->op) && c->on == NULL && atomic_load(&c->in_core);
 	else
-		o->n += conv_is_active(c) && (c->stage == CONV_LORA || (c->stage == CONV_BUSY && c->job_busy));
+		o->n += scall_is_active(c) && (c->stage == SCALL_LORA || (c->stage == SCALL_BUSY && c->job_busy));
 }
 
 static bool
@@ -233,11 +233,11 @@ drained(UpdateOp *op)
 }
 
 static void
-count_homeless(Conv *c, void *arg)
+count_homeless(ServerCall *c, void *arg)
 {
 	Old		   *o = arg;
 
-	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == CONV_LORA && conv_is_active(c) && c->lora_print != NULL;
+	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == SCALL_LORA && scall_is_active(c) && c->lora_print != NULL;
 }
 
 /* Paused, with requests that want an adapter's place: none becomes free before the wake, which waits for us. */
@@ -258,11 +258,11 @@ never_drained(UpdateOp *op)
 
 /* It stays where it is. */
 static void
-stay(Conv *c, void *arg)
+stay(ServerCall *c, void *arg)
 {
 	UpdateOp   *op = arg;
 
-	if (c->entry == NULL || !changes(op, c->entry) || c->stage != CONV_RUNNING || c->on != NULL || !atomic_load(&c->in_core))
+	if (c->entry == NULL || !changes(op, c->entry) || c->stage != SCALL_RUNNING || c->on != NULL || !atomic_load(&c->in_core))
 		return;
 	c->on = c->entry->loaded;
 	c->on->pins++;
@@ -275,7 +275,7 @@ change_over(UpdateOp *op)
 	Models	   *m = op->m;
 
 	server_each(m->srv, stay, op);
-	for (Entry *en = m->entries, *next; en != NULL; en = next)
+	for (ModelEntry *en = m->entries, *next; en != NULL; en = next)
 	{
 		next = en->next;
 		if (!changes(op, en))
@@ -297,11 +297,11 @@ change_over(UpdateOp *op)
 }
 
 static void
-count_lora(Conv *c, void *arg)
+count_lora(ServerCall *c, void *arg)
 {
 	Old		   *o = arg;
 
-	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == CONV_LORA && conv_is_active(c);
+	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == SCALL_LORA && scall_is_active(c);
 }
 
 /*
@@ -311,8 +311,8 @@ count_lora(Conv *c, void *arg)
 static bool
 only_path(UpdateOp *op)
 {
-	Entry	   *en = op->en;
-	Loaded	   *l = NULL;
+	ModelEntry *en = op->en;
+	ModelInstance *l = NULL;
 	Old			o = {op, 0};
 
 	/* who waits for a load on its way waits for that of the new files: op_end() has it begin */
@@ -323,7 +323,7 @@ only_path(UpdateOp *op)
 	server_each(op->m->srv, count_lora, &o);
 	if (op->from != NULL && o.n == 0)
 		server_each(op->m->srv, stay, op);
-	for (Entry *x = op->m->entries; x != NULL && op->from != NULL && o.n == 0; x = x->next)
+	for (ModelEntry *x = op->m->entries; x != NULL && op->from != NULL && o.n == 0; x = x->next)
 		if (x != en && changes(op, x))
 			entry_let_go(x);
 	op->from = NULL;
@@ -347,9 +347,9 @@ static void
 op_end(UpdateOp *op)
 {
 	Models	   *m = op->m;
-	Conv	   *c = op->c;
-	Loaded	   *from = op->from;
-	Loaded	   *to = op->to;
+	ServerCall *c = op->c;
+	ModelInstance *from = op->from;
+	ModelInstance *to = op->to;
 
 	m->updates = op->next;
 	m->updating = false;
@@ -358,7 +358,7 @@ op_end(UpdateOp *op)
 	sleep_wake_requests(m);
 	c->job_busy = false;
 	if (op->e.cls != ERR_NONE)
-		conv_end_error(c, &op->e);
+		scall_end_error(c, &op->e);
 	else
 		server_answer(c, "ok");
 	entry_unref(op->en);
@@ -379,9 +379,9 @@ op_end(UpdateOp *op)
 static bool
 begin(UpdateOp *op)
 {
-	Entry	   *en = op->en;
+	ModelEntry *en = op->en;
 
-	if (!conv_is_active(op->c))
+	if (!scall_is_active(op->c))
 	{
 		op->stage = UP_END;
 		return true;
@@ -412,16 +412,16 @@ op_turn(UpdateOp *op)
 				return false;
 			return begin(op);
 		case UP_ROOM:
-			if (!conv_is_active(op->c))
+			if (!scall_is_active(op->c))
 				op->stage = UP_END;
 			else
 			{
-				RoomAnswer	r = room_make(op->to, &op->e);
+				MemoryVerdict r = memory_limit_make(op->to, &op->e);
 
-				if (r == ROOM_LATER)
+				if (r == MEMORY_WAIT)
 					return false;
-				op->stage = r == ROOM_YES ? UP_JOB : UP_END;
-				if (r == ROOM_YES)
+				op->stage = r == MEMORY_OK ? UP_JOB : UP_END;
+				if (r == MEMORY_OK)
 				{
 					op->to->began_us = clock_us();
 					op->j.run = load_run;
@@ -435,7 +435,7 @@ op_turn(UpdateOp *op)
 			return false;
 		case UP_DRAIN:
 			/* who asked has gone: the old weights stay */
-			if (!conv_is_active(op->c) || op->en->loaded != op->from)
+			if (!scall_is_active(op->c) || op->en->loaded != op->from)
 			{
 				err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
 				op->stage = UP_END;
@@ -455,9 +455,9 @@ op_turn(UpdateOp *op)
 }
 
 void
-update_release(Conv *c)
+update_release(ServerCall *c)
 {
-	Loaded	   *on = c->on;
+	ModelInstance *on = c->on;
 
 	if (on == NULL || atomic_load(&c->in_core))
 		return;
@@ -475,12 +475,12 @@ update_turn(Models *m)
 }
 
 bool
-update_command(Models *m, Conv *c, const char *command)
+update_command(Models *m, ServerCall *c, const char *command)
 {
 	UpdateOp   *op;
 	UpdateOp  **pp = &m->updates;
 	SleepMode	mode;
-	Entry	   *en;
+	ModelEntry *en;
 	Err			e;
 
 	if (strncmp(command, "update-weights ", 15) != 0 || !sleep_mode(command + 15, &mode))
@@ -488,7 +488,7 @@ update_command(Models *m, Conv *c, const char *command)
 	en = models_entry(m, c->req->dboid, c->req->model, NULL, NULL, &e);
 	if (en == NULL && (en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
 	{
-		conv_end_error(c, &e);
+		scall_end_error(c, &e);
 		return true;
 	}
 	op = mem_zalloc(sizeof(UpdateOp));
@@ -499,7 +499,7 @@ update_command(Models *m, Conv *c, const char *command)
 	op->path = mem_strdup(c->req->path != NULL ? c->req->path : en->path);
 	entry_ref(en);
 	c->job_busy = true;
-	c->stage = CONV_BUSY;
+	c->stage = SCALL_BUSY;
 	while (*pp != NULL)
 		pp = &(*pp)->next;
 	*pp = op;

@@ -1,19 +1,14 @@
 /*
- * api.h
- *	  Requests in the bodies of OpenAI's and Anthropic's interfaces (WK_API).
- *
- * An API call is a client inside the engine: its endpoint (a row of api.def) reads the
- * body and makes ordinary requests of it, each an inner conversation (conv.h) with the
- * same fields that a backend would send; what these answer is put together as the
- * endpoint's answer.  So a body can do nothing that a backend can't, and the core knows
- * nothing of bodies.
+ * api_request.h
+ *	  The fields of a WK_API message (server/api/api_call.h).
  */
-#ifndef VLLM_ENGINE_API_H
-#define VLLM_ENGINE_API_H
+#ifndef VLLM_SERVER_REQUEST_API_REQUEST_H
+#define VLLM_SERVER_REQUEST_API_REQUEST_H
 
-#include "engine/conv.h"
+#include "base/err.h"
+#include "ipc/wire.h"
 
-typedef struct ApiCall ApiCall;
+#define API_MAX_ITEMS	4096	/* inner requests of one body */
 
 typedef struct ApiText
 {
@@ -53,12 +48,5 @@ typedef struct ApiRequest
 
 bool		api_field(ApiRequest *r, const WireField *f, bool *known, Err *e);
 void		api_request_free(ApiRequest *r);
-
-/* Server thread: */
-void		api_start(Conv *c);
-void		api_cancel(Conv *c);
-void		api_each(const ApiCall *a, void (*fn) (Conv *c, void *arg), void *arg);
-/* Free it if nothing of it is under way any more. */
-bool		api_free(ApiCall *a);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * replies.c
+ * choice_replies.c
  *	  Requests of several answers and of log-probabilities, in messages.
  *
  * A reply of this kind is a list: what stands before the first INDEX is about the prompt, what
@@ -12,21 +12,21 @@
  *					FINISH_REASON.  The last frame has the request's usage.
  *
  * Owner: the conversation; touched by the thread that calls its sink alone.  Tested by
- * tests/unit/test_server_core.c and tests/sql/26_outputs.sql.
+ * tests/unit/server/test_server_core.c and tests/sql/26_outputs.sql.
  */
-#include "engine/replies.h"
+#include "server/request/choice_replies.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/conv.h"
-#include "engine/parsing.h"
-#include "engine/request_params.h"
+#include "base/alloc.h"
+#include "server/server_call.h"
+#include "server/request/output_parsers.h"
+#include "server/request/request_params.h"
 
 #define MAX_ANSWERS	16384
 #define MAX_WIDTH	1024		/* of a beam search: memory and time grow with its square */
 
-typedef struct Reply
+typedef struct ChoiceReply
 {
 	Buf			text;
 	Answer	   *parts;			/* instead of text; NULL: text is text */
@@ -37,18 +37,18 @@ typedef struct Reply
 	double		cum;
 	double		score;
 	bool		scored;			/* a beam */
-} Reply;
+} ChoiceReply;
 
 struct Replies
 {
 	const Backend *be;
-	const Inst *in;
+	const BackendModel *in;
 	const Answer *parts;		/* what answers' parts are made of; NULL: text is text */
 	bool		want_ids;
 	bool		has_prompt;
 	IntVec		prompt;			/* if has_prompt */
 	Logprobs   *prompt_lp;		/* NULL: not wanted, or not yet there */
-	Reply	   *a;
+	ChoiceReply *a;
 	int			n;
 	int			cap;
 };
@@ -93,7 +93,7 @@ replies_wanted(const OutParams *p)
 /* ---- what has come ---- */
 
 Replies *
-replies_new(const Backend *be, const Inst *in, const IntVec *prompt, bool want_ids, const Answer *parts)
+replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids, const Answer *parts)
 {
 	Replies    *r = mem_zalloc(sizeof(*r));
 
@@ -126,15 +126,15 @@ replies_free(Replies *r)
 	mem_free(r);
 }
 
-static Reply *
+static ChoiceReply *
 answer(Replies *r, int i)
 {
 	if (i >= r->cap)
 	{
 		int			cap = 2 * r->cap > i + 1 ? 2 * r->cap : i + 1;
 
-		r->a = mem_realloc(r->a, (size_t) cap * sizeof(Reply));
-		memset(r->a + r->cap, 0, (size_t) (cap - r->cap) * sizeof(Reply));
+		r->a = mem_realloc(r->a, (size_t) cap * sizeof(ChoiceReply));
+		memset(r->a + r->cap, 0, (size_t) (cap - r->cap) * sizeof(ChoiceReply));
 		r->cap = cap;
 	}
 	if (i >= r->n)
@@ -154,7 +154,7 @@ add_logprobs(Logprobs **to, const Logprobs *from)
 
 /* An answer's new text, and its end. */
 static void
-take_text(const Replies *r, Reply *a, const ReqEvent *ev)
+take_text(const Replies *r, ChoiceReply *a, const ReqEvent *ev)
 {
 	if (r->parts == NULL)
 	{
@@ -171,7 +171,7 @@ take_text(const Replies *r, Reply *a, const ReqEvent *ev)
 void
 replies_add(Replies *r, const ReqEvent *ev)
 {
-	Reply	   *a = answer(r, ev->index);
+	ChoiceReply *a = answer(r, ev->index);
 
 	take_text(r, a, ev);
 	intvec_add(&a->ids, ev->ids, (size_t) ev->n_ids);
@@ -247,7 +247,7 @@ replies_put(const Replies *r, WireOut *o)
 	put_logprobs(r, r->prompt_lp, o);
 	for (int i = 0; i < r->n; i++)
 	{
-		const Reply *a = &r->a[i];
+		const ChoiceReply *a = &r->a[i];
 
 		wire_put_int(o, WTAG_INDEX, i);
 		if (a->parts != NULL)
@@ -268,7 +268,7 @@ replies_put(const Replies *r, WireOut *o)
 bool
 replies_put_event(Replies *r, const ReqEvent *ev, WireOut *o)
 {
-	Reply	   *a = r->parts != NULL ? answer(r, ev->index) : NULL;
+	ChoiceReply *a = r->parts != NULL ? answer(r, ev->index) : NULL;
 
 	if (a != NULL)
 		take_text(r, a, ev);

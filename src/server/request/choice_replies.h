@@ -1,13 +1,13 @@
 /*
- * replies.h
+ * choice_replies.h
  *	  Requests of several answers and of log-probabilities, in messages.
  */
-#ifndef VLLM_ENGINE_REPLIES_H
-#define VLLM_ENGINE_REPLIES_H
+#ifndef VLLM_SERVER_REQUEST_CHOICE_REPLIES_H
+#define VLLM_SERVER_REQUEST_CHOICE_REPLIES_H
 
-#include "engine/answer.h"
-#include "engine/backend.h"
-#include "wire/wire.h"
+#include "server/request/output_splitter.h"
+#include "backend/backend.h"
+#include "ipc/wire.h"
 
 /* Take a field; *known = false if it is none of OutParams. */
 bool		replies_field(OutParams *p, const WireField *f, bool *known, Err *e);
@@ -19,7 +19,7 @@ typedef struct Replies Replies;
 
 /* want_ids: token ids in the reply, those of the prompt included (NULL: it has none); parts: texts are taken apart as by
  * this, which stays the caller's; NULL: they aren't */
-Replies    *replies_new(const Backend *be, const Inst *in, const IntVec *prompt, bool want_ids, const Answer *parts);
+Replies    *replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids, const Answer *parts);
 void		replies_free(Replies *r);	/* NULL will do */
 void		replies_add(Replies *r, const ReqEvent *ev);
 /* All of it, for the final frame. */

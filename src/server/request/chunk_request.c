@@ -1,14 +1,14 @@
 /*
- * chunking.c
+ * chunk_request.c
  *	  WK_CHUNK: a text in chunks that a model takes.
  *
  * The cutting is chunk_text()'s; here are the options, and the size when none is given: what
  * the model takes beside what the tokenizer puts around a text, but at most DEFAULT_SIZE, for
  * a passage that long has one subject.
  *
- * Tested by tests/unit/test_chunk.c, tests/sql/20_chunk.sql.
+ * Tested by tests/unit/text/test_chunk.c, tests/sql/20_chunk.sql.
  */
-#include "engine/chunking.h"
+#include "server/request/chunk_request.h"
 
 #include <limits.h>
 #include <string.h>
@@ -61,23 +61,23 @@ chunking_check(const ChunkRequest *r, Err *e)
 	return true;
 }
 
-typedef struct Model
+typedef struct ChunkModel
 {
 	const Backend *be;
-	const Inst *in;
-} Model;
+	const BackendModel *in;
+} ChunkModel;
 
 static bool
 starts(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 {
-	const Model *m = ctx;
+	const ChunkModel *m = ctx;
 
 	return m->be->token_starts(m->in, s, n, out, e);
 }
 
 /* The size when none is given. */
 static bool
-default_size(const Backend *be, const Inst *in, int *size, Err *e)
+default_size(const Backend *be, const BackendModel *in, int *size, Err *e)
 {
 	ModelFacts	f;
 	IntVec		around = {0};
@@ -92,9 +92,9 @@ default_size(const Backend *be, const Inst *in, int *size, Err *e)
 }
 
 bool
-chunking_run(const Backend *be, const Inst *in, const ChunkRequest *r, const char *s, size_t n, IntVec *out, Err *e)
+chunking_run(const Backend *be, const BackendModel *in, const ChunkRequest *r, const char *s, size_t n, IntVec *out, Err *e)
 {
-	Model		m = {be, in};
+	ChunkModel	m = {be, in};
 	ChunkEncoder enc = {starts, &m};
 	int			size = r->size;
 

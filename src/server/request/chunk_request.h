@@ -1,13 +1,13 @@
 /*
- * chunking.h
+ * chunk_request.h
  *	  WK_CHUNK: a text in chunks that a model takes.
  */
-#ifndef VLLM_ENGINE_CHUNKING_H
-#define VLLM_ENGINE_CHUNKING_H
+#ifndef VLLM_SERVER_REQUEST_CHUNK_REQUEST_H
+#define VLLM_SERVER_REQUEST_CHUNK_REQUEST_H
 
-#include "engine/backend.h"
-#include "text/chunk.h"
-#include "wire/wire.h"
+#include "backend/backend.h"
+#include "text/chunker.h"
+#include "ipc/wire.h"
 
 typedef struct ChunkRequest
 {
@@ -23,7 +23,7 @@ bool		chunking_field(ChunkRequest *r, const WireField *f, bool *known, Err *e);
 bool		chunking_check(const ChunkRequest *r, Err *e);
 
 /* Append the chunks' spans (chunk_text()) to *out; any thread. */
-bool		chunking_run(const Backend *be, const Inst *in, const ChunkRequest *r,
+bool		chunking_run(const Backend *be, const BackendModel *in, const ChunkRequest *r,
 						 const char *s, size_t n, IntVec *out, Err *e);
 
 #endif

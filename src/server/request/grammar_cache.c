@@ -11,13 +11,13 @@
  * keeps his grammar.  A grammar's own lock may be held for as long as a mask takes;
  * nobody waits for one while he holds the cache's.
  *
- * Tested by tests/unit/test_structured.c.
+ * Tested by tests/unit/server/test_structured.c.
  */
 #include <pthread.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/structured.h"
+#include "base/alloc.h"
+#include "server/request/structured_options.h"
 
 #define MAX_ENTRIES		1024
 

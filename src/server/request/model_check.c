@@ -1,13 +1,13 @@
 /*
- * request_check.c
+ * model_check.c
  *	  Requests about a model's files, which no model is loaded for; answers of facts.
  */
-#include "engine/request.h"
+#include "server/request/request.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/server.h"
+#include "base/alloc.h"
+#include "server/server.h"
 
 static void
 put_facts(WireOut *o, const ModelFacts *f)
@@ -20,31 +20,31 @@ put_facts(WireOut *o, const ModelFacts *f)
 }
 
 void
-request_answer_facts(Conv *c, const ModelFacts *f)
+request_answer_facts(ServerCall *c, const ModelFacts *f)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
 
 	put_facts(&o, f);
-	conv_end(c, WF_DONE, &b);
+	scall_end(c, WF_DONE, &b);
 	buf_free(&b);
 }
 
 void
-request_answer_text(Conv *c, const Buf *text)
+request_answer_text(ServerCall *c, const Buf *text)
 {
 	Buf			fields = {0};
 	WireOut		out = chan_out(&fields);
 
 	wire_put_str(&out, WTAG_TEXT, text->data, text->len);
-	conv_end(c, WF_DONE, &fields);
+	scall_end(c, WF_DONE, &fields);
 	buf_free(&fields);
 }
 
-typedef struct CheckJob
+typedef struct ModelCheckJob
 {
 	Job			j;
-	Conv	   *c;
+	ServerCall *c;
 	const Backend *be;
 	char	   *path;
 	ModelOpts	opts;
@@ -54,12 +54,12 @@ typedef struct CheckJob
 	Buf			json;
 	bool		ok;
 	Err			e;
-} CheckJob;
+} ModelCheckJob;
 
 static void
 check_run(Job *j)
 {
-	CheckJob   *k = (CheckJob *) j;
+	ModelCheckJob *k = (ModelCheckJob *) j;
 
 	if (k->inspect)
 		k->ok = k->be->inspect(k->path, &k->opts, &k->set, &k->json, &k->e);
@@ -70,10 +70,10 @@ check_run(Job *j)
 static void
 check_done(Job *j)
 {
-	CheckJob   *k = (CheckJob *) j;
+	ModelCheckJob *k = (ModelCheckJob *) j;
 
 	k->c->job_busy = false;
-	if (conv_is_active(k->c))
+	if (scall_is_active(k->c))
 	{
 		if (k->ok && k->inspect)
 			request_answer_text(k->c, &k->json);
@@ -88,9 +88,9 @@ check_done(Job *j)
 }
 
 void
-request_check(Conv *c)
+request_check(ServerCall *c)
 {
-	CheckJob   *k = mem_zalloc(sizeof(CheckJob));
+	ModelCheckJob *k = mem_zalloc(sizeof(ModelCheckJob));
 	ChatModel  *chat = NULL;
 	Err			e;
 	bool		ok = model_opts_parse(c->req->options, &k->opts, &e) &&
@@ -111,6 +111,6 @@ request_check(Conv *c)
 	k->path = mem_strdup(c->req->path);
 	settings_get(c->srv->box, &k->set);
 	c->job_busy = true;
-	c->stage = CONV_BUSY;
+	c->stage = SCALL_BUSY;
 	jobs_submit(c->srv->jobs, JQ_CHECK, &k->j);
 }

@@ -1,19 +1,19 @@
 /*
- * parsing.c
- *	  By what an answer's text is taken apart (parsing.h).
+ * output_parsers.c
+ *	  By what an answer's text is taken apart (output_parsers.h).
  *
  * Tested by tests/sql/29_tools.sql, tests/t/084_tools.pl.
  */
-#include "engine/parsing.h"
+#include "server/request/output_parsers.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>
 #include <string.h>
 
-#include "base/digest.h"
-#include "engine/conv.h"
-#include "engine/toolchoice.h"
-#include "parse/jtext.h"
+#include "base/checksum.h"
+#include "server/server_call.h"
+#include "server/request/tool_choice.h"
+#include "parsers/json_text.h"
 
 static bool
 unknown(const char *what, const char *name, size_t n, void (*names) (Buf *), Err *e)
@@ -123,7 +123,7 @@ parsing_check(ParseRequest *r, const ChatText *tools, Err *e)
 	return !must || toolchoice_schema(tools->s, tools->n, r->choice == TOOLS_NAMED ? r->named : NULL, r->one_call, &r->schema, e);
 }
 
-/* The model's own parsers, of its options; modelopts.c has checked them. */
+/* The model's own parsers, of its options; model_options.c has checked them. */
 static void
 parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFormat **reason)
 {

@@ -1,16 +1,16 @@
 /*
- * parsing.h
- *	  By what an answer's text is taken apart: of a chat (answer.h), and of a text without a
+ * output_parsers.h
+ *	  By what an answer's text is taken apart: of a chat (output_splitter.h), and of a text without a
  *	  model, WK_PARSE.
  */
-#ifndef VLLM_ENGINE_PARSING_H
-#define VLLM_ENGINE_PARSING_H
+#ifndef VLLM_SERVER_REQUEST_OUTPUT_PARSERS_H
+#define VLLM_SERVER_REQUEST_OUTPUT_PARSERS_H
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "engine/answer.h"
-#include "text/chat.h"
-#include "wire/wire.h"
+#include "server/request/output_splitter.h"
+#include "template/chat_template.h"
+#include "ipc/wire.h"
 
 #define TOOL_NAME_LEN	256
 

@@ -1,16 +1,16 @@
 /*
- * answer.c
- *	  An answer's text, taken apart (answer.h).
+ * output_splitter.c
+ *	  An answer's text, taken apart (output_splitter.h).
  *
- * Tested by tests/unit/test_answer.c.
+ * Tested by tests/unit/server/test_answer.c.
  */
-#include "engine/answer.h"
+#include "server/request/output_splitter.h"
 
 #include <string.h>
 
-#include "base/digest.h"
-#include "base/mem.h"
-#include "parse/jpush.h"
+#include "base/checksum.h"
+#include "base/alloc.h"
+#include "parsers/json_push.h"
 
 struct Answer
 {

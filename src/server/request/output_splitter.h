@@ -1,15 +1,15 @@
 /*
- * answer.h
+ * output_splitter.h
  *	  An answer's text on its way to the asker: reasoning, content and calls of tools apart.
  *
  * The reasoning parser comes first; tools are looked for in the content alone.  What has
  * become known is gathered in buffers, which the owner empties whenever it likes: at each
  * piece of a stream, or once at the end.
  */
-#ifndef VLLM_ENGINE_ANSWER_H
-#define VLLM_ENGINE_ANSWER_H
+#ifndef VLLM_SERVER_REQUEST_OUTPUT_SPLITTER_H
+#define VLLM_SERVER_REQUEST_OUTPUT_SPLITTER_H
 
-#include "parse/parse.h"
+#include "parsers/parsers.h"
 
 typedef enum ToolChoice
 {

@@ -10,16 +10,16 @@
  * The rows come from anywhere: width and every number are checked here, once, before they get to
  * a model.
  *
- * Tested by tests/unit/test_embeds.c, test_server_core.c and tests/sql/32_embeds.sql.
+ * Tested by tests/unit/core/test_embeds.c, test_server_core.c and tests/sql/32_embeds.sql.
  */
-#include "engine/prompt_embeds.h"
+#include "server/request/prompt_embeds.h"
 
 #include <limits.h>
 #include <math.h>
 
-#include "base/mem.h"
-#include "engine/conv.h"
-#include "engine/request_params.h"
+#include "base/alloc.h"
+#include "server/server_call.h"
+#include "server/request/request_params.h"
 
 #define MAX_REPLY	(256 << 20)	/* bytes of rows in a reply */
 
@@ -68,7 +68,7 @@ check_width(const EmbedsRequest *r, size_t width, Err *e)
 }
 
 bool
-embeds_take(const Backend *be, const Inst *in, const EmbedsRequest *r, IntVec *ids, float **out, Err *e)
+embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, IntVec *ids, float **out, Err *e)
 {
 	size_t		width = (size_t) be->embed_width(in);
 	float	   *rows;
@@ -96,7 +96,7 @@ embeds_take(const Backend *be, const Inst *in, const EmbedsRequest *r, IntVec *i
 }
 
 bool
-embeds_of_tokens(const Backend *be, const Inst *in, const IntVec *ids, Buf *fields, Err *e)
+embeds_of_tokens(const Backend *be, const BackendModel *in, const IntVec *ids, Buf *fields, Err *e)
 {
 	size_t		width = (size_t) be->embed_width(in);
 	WireOut		o = chan_out(fields);

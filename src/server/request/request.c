@@ -9,23 +9,23 @@
  * Threads: everything is the server thread's but the jobs' run functions, which only see
  * the job and the instance that it has pinned.
  *
- * Tested by tests/unit/test_server.c.
+ * Tested by tests/unit/server/test_server.c.
  */
-#include "engine/request.h"
+#include "server/request/request.h"
 
 #include <limits.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/hist.h"
-#include "engine/lora.h"
-#include "engine/replies.h"
-#include "engine/request_params.h"
-#include "engine/request_pool.h"
-#include "engine/server.h"
-#include "engine/spec_config.h"
-#include "engine/stream_hold.h"
+#include "base/alloc.h"
+#include "server/request_histograms.h"
+#include "server/request/choice_replies.h"
+#include "server/request/request_params.h"
+#include "server/request/request_pooling.h"
+#include "server/request_kinds.h"
+#include "server/server.h"
+#include "core/spec/spec_config.h"
+#include "server/request/stream_interval.h"
 #include "grammar/grammar.h"
 
 #define INLINE_TEXT		4096	/* bytes or ids handled on the server thread */
@@ -297,7 +297,7 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		bool		known;
 
 		if (!params_field(&r->params, &r->given, &f, &known, e) ||
-			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !embeds_field(&r->embeds, &f, &known, e)) || (!known && !asker_field(&r->by, &f, &known, e)) ||
+			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !embeds_field(&r->embeds, &f, &known, e)) || (!known && !caller_field(&r->by, &f, &known, e)) ||
 			(!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
 			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
@@ -331,7 +331,7 @@ request_free(Request *r)
 		return;
 	genparams_free(&r->params);
 	structured_free(&r->structured);
-	thoughts_free(r->thoughts);
+	rbudget_free(r->thoughts);
 	buf_free(&r->parse.schema);
 	mem_free(r->pool.choices);
 	intvec_free(&r->pool.ids);
@@ -343,20 +343,13 @@ request_free(Request *r)
 	mem_free(r);
 }
 
-/* Requests that the core works for, and llm_stat_engine counts. */
-static bool
-is_counted(int kind)
-{
-	return kind == WK_GENERATE || request_is_pooled(kind);
-}
-
 /* ---- endings ---- */
 
 /* It has ended before the core had it. */
 static void
-count_unserved(const Conv *c, bool cancelled)
+count_unserved(const ServerCall *c, bool cancelled)
 {
-	if (!is_counted(c->ch.kind))
+	if (!request_kind(c->ch.kind)->counted)
 		return;
 	if (c->entry != NULL)
 		hist_unserved(entry_counters(c->entry), cancelled);
@@ -366,7 +359,7 @@ count_unserved(const Conv *c, bool cancelled)
 
 /* What the asker may not know of where files are. */
 static void
-hide_paths(const Conv *c, Err *e)
+hide_paths(const ServerCall *c, Err *e)
 {
 	const Request *r = c->req;
 	char		draft[SPEC_PATH];
@@ -381,7 +374,7 @@ hide_paths(const Conv *c, Err *e)
 }
 
 void
-request_fail(Conv *c, const Err *e)
+request_fail(ServerCall *c, const Err *e)
 {
 	Err			hidden;
 
@@ -391,25 +384,25 @@ request_fail(Conv *c, const Err *e)
 		hide_paths(c, &hidden);
 		e = &hidden;
 	}
-	if (!conv_is_active(c))
+	if (!scall_is_active(c))
 		return;
-	if (c->stage != CONV_RUNNING)
+	if (c->stage != SCALL_RUNNING)
 		count_unserved(c, e->cls == ERR_CANCELLED);
-	conv_end_error(c, e);
-	if (c->stage == CONV_RUNNING)
+	scall_end_error(c, e);
+	if (c->stage == SCALL_RUNNING)
 		request_cancel(c);
 }
 
 void
-request_cancel(Conv *c)
+request_cancel(ServerCall *c)
 {
 	Server	   *s = c->srv;
 
-	if (c->ch.kind == WK_API)
-		api_cancel(c);
-	else if (c->stage == CONV_RUNNING)
+	if (request_kind(c->ch.kind)->cancel != NULL)
+		request_kind(c->ch.kind)->cancel(c);
+	else if (c->stage == SCALL_RUNNING)
 	{
-		Inst	   *in = c->on != NULL ? loaded_inst(c->on) : entry_inst(c->entry);
+		BackendModel *in = c->on != NULL ? loaded_inst(c->on) : entry_inst(c->entry);
 
 		if (in != NULL && atomic_load_explicit(&c->in_core, memory_order_acquire))
 		{
@@ -417,7 +410,7 @@ request_cancel(Conv *c)
 			step_poke(s->step);
 		}
 	}
-	else if (conv_is_active(c))
+	else if (scall_is_active(c))
 		count_unserved(c, true);
 }
 
@@ -425,7 +418,7 @@ request_cancel(Conv *c)
 
 /* Does max_tokens fit, where it must not be cut to what the context holds? */
 static bool
-fits_whole(const Backend *be, const Inst *in, const Request *r, const IntVec *ids, Err *e)
+fits_whole(const Backend *be, const BackendModel *in, const Request *r, const IntVec *ids, Err *e)
 {
 	ModelFacts	f;
 
@@ -441,7 +434,7 @@ fits_whole(const Backend *be, const Inst *in, const Request *r, const IntVec *id
 
 /* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL); any thread. */
 static bool
-truncate(const Request *r, const Backend *be, const Inst *in, IntVec *ids, float *embeds, Err *e)
+truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *ids, float *embeds, Err *e)
 {
 	size_t		width = embeds != NULL ? (size_t) be->embed_width(in) : 0;
 	ModelFacts	f;
@@ -477,13 +470,13 @@ truncate(const Request *r, const Backend *be, const Inst *in, IntVec *ids, float
 
 /* Takes over *ids, embeds and the reference to the grammar. */
 static void
-submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
+submit(ServerCall *c, IntVec *ids, float *embeds, Grammar *grammar)
 {
 	Server	   *s = c->srv;
 	Request    *r = c->req;
-	Inst	   *in = entry_inst(c->entry);
+	BackendModel *in = entry_inst(c->entry);
 	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.role = r->roleid,.id = c->id,.stream = r->stream,
-	.sink = request_sink,.sink_ctx = c,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
+	.sink = request_sink,.sink_ctx = c,.lora = c->adapter};
 	ChanLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -506,16 +499,16 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 		r->params.max_tokens = r->by.max_tokens;
 	hist_submit(entry_counters(c->entry), &r->params);
 	wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) ids->len);
-	conv_frame(c, WF_ACCEPTED, &b, false);
+	scall_frame(c, WF_ACCEPTED, &b, false);
 	buf_free(&b);
-	conv_live(c, &v);
+	scall_live(c, &v);
 	c->stream = r->stream;
 	if (r->stream && r->stream_interval > 1)
 		c->hold = stream_hold_new(r->stream_interval);
 	c->want_ids = r->want_ids;
 	if (r->want_answers || replies_wanted(&r->params.out))
 		c->replies = replies_new(s->be, in, embeds == NULL ? ids : NULL, r->want_ids, c->answer);
-	c->stage = CONV_RUNNING;
+	c->stage = SCALL_RUNNING;
 	/* the message is not needed any more */
 	mem_free(c->ch.in);
 	c->ch.in = NULL;
@@ -539,14 +532,14 @@ submit(Conv *c, IntVec *ids, float *embeds, Grammar *grammar)
 
 /* Takes over *spec. */
 static void
-submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
+submit_pooled(ServerCall *c, PoolSpec *pool, const PoolExtra *extra)
 {
 	Server	   *s = c->srv;
 	Request    *r = c->req;
-	Inst	   *in = entry_inst(c->entry);
+	BackendModel *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
 	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
-	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->lora != NULL ? lora_adapter(c->lora) : NULL};
+	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->adapter};
 	WireOut		last = chan_out(&c->last);
 	ChanLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
 	Buf			b = {0};
@@ -564,11 +557,11 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 		wire_put_ints(&last, WTAG_OFFSETS, extra->offsets.data, extra->offsets.len);
 	}
 	wire_put_int(&o, WTAG_PROMPT_TOKENS, v.prompt_tokens);
-	conv_frame(c, WF_ACCEPTED, &b, false);
+	scall_frame(c, WF_ACCEPTED, &b, false);
 	buf_free(&b);
-	conv_live(c, &v);
+	scall_live(c, &v);
 	c->stream = false;
-	c->stage = CONV_RUNNING;
+	c->stage = SCALL_RUNNING;
 	mem_free(c->ch.in);
 	c->ch.in = NULL;
 	r->prompt = NULL;
@@ -584,8 +577,8 @@ submit_pooled(Conv *c, PoolSpec *pool, const PoolExtra *extra)
 typedef struct TextJob
 {
 	Job			j;
-	Conv	   *c;
-	Loaded	   *pin;
+	ServerCall *c;
+	ModelInstance *pin;
 	const Backend *be;
 	int			kind;
 	unsigned	flags;
@@ -608,7 +601,7 @@ typedef struct TextJob
 	Grammar    *grammar;		/* what it became */
 	Answer	   *answer;			/* takes a chat's answer apart; NULL: nothing does */
 	const char *after;			/* a grammar holds from behind this text on; NULL = from the start */
-	Thoughts   *thoughts;		/* NULL: nobody asks how long they are */
+	ReasoningBudget *thoughts;		/* NULL: nobody asks how long they are */
 	PoolRequest chat_pr;		/* ... whose text a template makes of messages */
 	PoolSpec	pool;			/* what it became */
 	PoolExtra	extra;
@@ -620,7 +613,7 @@ typedef struct TextJob
 static void
 chat_run(TextJob *t)
 {
-	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
+	BackendModel *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 	ChatRequest seen;
 	Buf			marks = {0};
 
@@ -665,7 +658,7 @@ thoughts_run(TextJob *t)
 	bool		budget = r->parse.has_budget;
 	const ReasonFormat *f = t->answer != NULL || budget ? parsing_reason(&r->parse, r->options) : NULL;
 	const char *tag = f != NULL && reason_format_start(f) != NULL ? reason_format_end(f) : NULL;
-	Inst	   *in = loaded_inst(t->pin);
+	BackendModel *in = loaded_inst(t->pin);
 	IntVec		start = {0};
 	IntVec		end = {0};
 	ReasonAt	at = t->answer != NULL ? answer_at(t->answer) : REASON_PLAIN;
@@ -683,10 +676,10 @@ thoughts_run(TextJob *t)
 		return;
 	t->ok = t->be->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
 		(t->answer != NULL || t->be->encode(in, reason_format_start(f), strlen(reason_format_start(f)), 0, &start, &t->e));
-	if (t->ok && t->answer == NULL && thoughts_open(t->ids.data, t->ids.len, &start, &end))
+	if (t->ok && t->answer == NULL && rbudget_open(t->ids.data, t->ids.len, &start, &end))
 		at = REASON_OPEN;
 	if (t->ok && end.len > 0)
-		t->thoughts = thoughts_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL, t->chat != NULL ? t->chat->kwargs.n : 0, at,
+		t->thoughts = rbudget_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL, t->chat != NULL ? t->chat->kwargs.n : 0, at,
 								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, t->structured != NULL, &end);
 	intvec_free(&start);
 	intvec_free(&end);
@@ -696,7 +689,7 @@ thoughts_run(TextJob *t)
 static void
 choices_run(TextJob *t)
 {
-	Inst	   *in = loaded_inst(t->pin);
+	BackendModel *in = loaded_inst(t->pin);
 	const PoolRequest *pr = t->pr;
 	Buf			marks = {0};
 
@@ -746,10 +739,10 @@ static void
 text_run(Job *j)
 {
 	TextJob    *t = (TextJob *) j;
-	Inst	   *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
+	BackendModel *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
 
 	/* nobody waits any more for what stood in the queue; others do, behind it */
-	if (!conv_is_active(t->c))
+	if (!scall_is_active(t->c))
 		return;
 	if (t->kind == WK_TOKENIZE)
 	{
@@ -795,7 +788,7 @@ text_run(Job *j)
 static void
 text_answer(TextJob *t)
 {
-	Conv	   *c = t->c;
+	ServerCall *c = t->c;
 	Request    *r = c->req;
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -817,7 +810,7 @@ text_answer(TextJob *t)
 			wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) t->n_whole);
 		wire_put_int(&o, WTAG_MAX_MODEL_LEN, t->max_model_len);
 	}
-	conv_end(c, WF_DONE, &b);
+	scall_end(c, WF_DONE, &b);
 	buf_free(&b);
 }
 
@@ -825,12 +818,12 @@ text_answer(TextJob *t)
 static void
 text_finish(TextJob *t)
 {
-	Conv	   *c = t->c;
+	ServerCall *c = t->c;
 
 	if (t->pin != NULL)
 		loaded_unpin(t->pin);
 	c->job_busy = false;
-	if (conv_is_active(c))
+	if (scall_is_active(c))
 	{
 		if (!t->ok)
 			request_fail(c, &t->e);
@@ -854,7 +847,7 @@ text_finish(TextJob *t)
 	mem_free(t->rows);
 	grammar_unref(t->grammar);
 	answer_free(t->answer);
-	thoughts_free(t->thoughts);
+	rbudget_free(t->thoughts);
 	poolspec_free(&t->pool);
 	intvec_free(&t->extra.ids);
 	intvec_free(&t->extra.offsets);
@@ -892,7 +885,7 @@ pool_init(TextJob *t, Request *r)
 
 /* Fill in all but the result; returns the size of the input. */
 static size_t
-text_init(TextJob *t, Conv *c)
+text_init(TextJob *t, ServerCall *c)
 {
 	Request    *r = c->req;
 	size_t		size = r->prompt_len;
@@ -950,8 +943,8 @@ text_queue(const TextJob *t, size_t size)
 }
 
 /* Short texts are done at once, without memory for a job. */
-static void
-text_start(Conv *c)
+void
+request_start_text(ServerCall *c)
 {
 	TextJob		now = {0};
 	TextJob    *job;
@@ -965,71 +958,38 @@ text_start(Conv *c)
 	}
 	job = mem_alloc(sizeof(TextJob));
 	*job = now;
-	c->stage = CONV_BUSY;
-	jobs_submit(c->srv->jobs, (JobQueue) queue, &job->j);
-}
-
-static bool
-wants_lora(const Conv *c)
-{
-	return c->req->lora_path != NULL && (is_counted(c->ch.kind) || c->ch.kind == WK_LORA_LOAD);
-}
-
-static void
-lora_first(Conv *c)
-{
-	Err			e;
-	LoraCache  *lc = entry_loras(c->entry, &e);
-
-	if (lc != NULL)
-		loras_want(lc, c);
-	else
-		request_fail(c, &e);
-}
-
-static void
-lora_list(Conv *c)
-{
-	Buf			text = {0};
-	JsonOut		j = {.b = &text};
-
-	json_open(&j, '[');
-	models_list_loras(c->srv->models, c->req->dboid, &j);
-	json_close(&j, ']');
-	request_answer_text(c, &text);
-	buf_free(&text);
+	c->stage = SCALL_BUSY;
+	jobs_submit(c->srv->jobs, (WorkerQueue) queue, &job->j);
 }
 
 void
-request_run(Conv *c)
+request_run_facts(ServerCall *c)
 {
 	ModelFacts	f;
 
-	if (c->lora == NULL && wants_lora(c))
-		lora_first(c);
-	else if (c->ch.kind == WK_LORA_LOAD)
-		loras_loaded(c);
-	else if (c->ch.kind == WK_MODEL_LOAD)
-	{
-		entry_facts(c->entry, &f);
-		request_answer_facts(c, &f);
-	}
-	else if (c->ch.kind == WK_GENERATE && c->req->has_ids && !c->req->structured.given && !c->req->parse.has_budget)
-	{
-		IntVec		ids = {0};
+	entry_facts(c->entry, &f);
+	request_answer_facts(c, &f);
+}
 
-		for (size_t i = 0; i < c->req->ids.n; i++)
-			intvec_push(&ids, wire_int_at(&c->req->ids, i));
-		submit(c, &ids, NULL, NULL);
+void
+request_run_generate(ServerCall *c)
+{
+	IntVec		ids = {0};
+
+	if (!c->req->has_ids || c->req->structured.given || c->req->parse.has_budget)
+	{
+		request_start_text(c);
+		return;
 	}
-	else
-		text_start(c);
+	for (size_t i = 0; i < c->req->ids.n; i++)
+		intvec_push(&ids, wire_int_at(&c->req->ids, i));
+	submit(c, &ids, NULL, NULL);
 }
 
 /* ---- start ---- */
 
 static void
-note(const Conv *c)
+note(const ServerCall *c)
 {
 	const Request *r = c->req;
 	ReqNote		n = {
@@ -1047,8 +1007,8 @@ note(const Conv *c)
 		c->srv->be->note(&n);
 }
 
-static void
-with_model(Conv *c)
+void
+request_start_with_model(ServerCall *c)
 {
 	Request    *r = c->req;
 	Err			e;
@@ -1060,13 +1020,32 @@ with_model(Conv *c)
 		return;
 	}
 	entry_ref(c->entry);
-	if (is_counted(c->ch.kind))
+	if (request_kind(c->ch.kind)->counted)
 		atomic_fetch_add(&entry_counters(c->entry)->requests, 1);
 	entry_go(c);
 }
 
 void
-request_start(Conv *c)
+request_start_counted(ServerCall *c)
+{
+	memcpy(c->traceparent, c->req->traceparent, sizeof(c->traceparent));
+	memcpy(c->lora_name, c->req->lora, sizeof(c->lora_name));
+	c->pid = (int) (c->req->session >> 32);
+	note(c);
+	request_start_with_model(c);
+}
+
+void
+request_start_render(ServerCall *c)
+{
+	if (c->req->model[0] == '\0')
+		request_start_text(c);
+	else
+		request_start_with_model(c);
+}
+
+void
+request_start(ServerCall *c)
 {
 	Err			e;
 
@@ -1082,63 +1061,5 @@ request_start(Conv *c)
 		request_fail(c, &e);
 		return;
 	}
-	switch ((WireKind) c->ch.kind)
-	{
-		case WK_GENERATE:
-		case WK_POOL:
-		case WK_LOGPROBS:
-			memcpy(c->traceparent, c->req->traceparent, sizeof(c->traceparent));
-			memcpy(c->lora_name, c->req->lora, sizeof(c->lora_name));
-			c->pid = (int) (c->req->session >> 32);
-			note(c);
-			with_model(c);
-			break;
-		case WK_CHAT_RENDER:
-			if (c->req->model[0] == '\0')
-			{
-				text_start(c);
-				break;
-			}
-			with_model(c);
-			break;
-		case WK_GRAMMAR:
-		case WK_PARSE:
-			text_start(c);
-			break;
-		case WK_API:
-			api_start(c);
-			break;
-		case WK_TOKENIZE:
-		case WK_DETOKENIZE:
-		case WK_CHUNK:
-		case WK_MODEL_LOAD:
-		case WK_LORA_LOAD:
-			with_model(c);
-			break;
-		case WK_MODEL_CHECK:
-		case WK_MODEL_INSPECT:
-			request_check(c);
-			break;
-		case WK_MODEL_UNLOAD:
-			models_unload(c->srv->models, c->req->dboid, c->req->model, c);
-			break;
-		case WK_MODEL_FORGET:
-			models_forget(c->srv->models, c->req->dboid, c->req->model, c->req->model_hash);
-			conv_end(c, WF_DONE, NULL);
-			break;
-		case WK_LORA_CHECK:
-			loras_check(c);
-			break;
-		case WK_LORA_UNLOAD:
-			loras_unload(models_loras(c->srv->models, c->req->dboid, c->req->model), c);
-			break;
-		case WK_LORA_LIST:
-			lora_list(c);
-			break;
-		case WK_CONTROL:
-			server_control(c->srv, c, c->req->command);
-			break;
-		case WK_COUNT:
-			break;				/* chan_receive() refuses it */
-	}
+	request_kind(c->ch.kind)->start(c);
 }

@@ -3,18 +3,18 @@
  *	  One request: from the fields of a message to checked parameters, and from
  *	  there to the backend.
  */
-#ifndef VLLM_ENGINE_REQUEST_H
-#define VLLM_ENGINE_REQUEST_H
+#ifndef VLLM_SERVER_REQUEST_REQUEST_H
+#define VLLM_SERVER_REQUEST_REQUEST_H
 
-#include "engine/api.h"
-#include "engine/asker.h"
-#include "engine/backend.h"
-#include "engine/chunking.h"
-#include "engine/conv.h"
-#include "engine/parsing.h"
-#include "engine/prompt_embeds.h"
-#include "engine/structured.h"
-#include "wire/traceparent.h"
+#include "server/request/api_request.h"
+#include "server/request/request_limits.h"
+#include "backend/backend.h"
+#include "server/request/chunk_request.h"
+#include "server/server_call.h"
+#include "server/request/output_parsers.h"
+#include "server/request/prompt_embeds.h"
+#include "server/request/structured_options.h"
+#include "ipc/traceparent.h"
 
 /* Pointers point into the conversation's message body. */
 typedef struct Request
@@ -22,7 +22,7 @@ typedef struct Request
 	uint32_t	dboid;
 	uint32_t	roleid;
 	uint64_t	session;
-	Asker		by;
+	Caller		by;
 	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
 	char		model[WIRE_NAME_LEN];
 	char	   *path;			/* owned; NULL = not given */
@@ -58,7 +58,7 @@ typedef struct Request
 	StructuredSpec structured;
 	const char *reasoning_end;	/* a literal: ends the thoughts of a model that begins with them, and a grammar
 								 * begins behind it; NULL = it doesn't think */
-	Thoughts   *thoughts;		/* how long the model may think, until it is submitted; NULL = nobody asks */
+	ReasoningBudget *thoughts;		/* how long the model may think, until it is submitted; NULL = nobody asks */
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 	ChunkRequest chunk;			/* WK_CHUNK */
 	ApiRequest	api;			/* WK_API */
@@ -81,19 +81,28 @@ Request    *request_parse(int kind, const char *data, size_t n, Err *e);
 void		request_free(Request *r);
 
 /* The message is complete: start working on it (server thread). */
-void		request_start(Conv *c);
-/* Its model is ready (models.c calls this for every conversation that waited). */
-void		request_run(Conv *c);
+void		request_start(ServerCall *c);
+/*
+ * What a kind of request does (server/request_kinds.c): wait for its model and then run; the same, with the
+ * counters of the core's requests; a text's work, which may need no model.
+ */
+void		request_start_with_model(ServerCall *c);
+void		request_start_counted(ServerCall *c);
+void		request_start_text(ServerCall *c);
+void		request_start_render(ServerCall *c);
+/* ... when its model is loaded: to the core; the facts of the model. */
+void		request_run_generate(ServerCall *c);
+void		request_run_facts(ServerCall *c);
 /* End with an error; counts it if it is a generate request the backend never saw. */
-void		request_fail(Conv *c, const Err *e);
-/* WK_MODEL_CHECK, WK_MODEL_INSPECT (request_check.c) */
-void		request_check(Conv *c);
+void		request_fail(ServerCall *c, const Err *e);
+/* WK_MODEL_CHECK, WK_MODEL_INSPECT (model_check.c) */
+void		request_check(ServerCall *c);
 /* End with what is known of a model; with a text. */
-void		request_answer_facts(Conv *c, const ModelFacts *f);
-void		request_answer_text(Conv *c, const Buf *text);
+void		request_answer_facts(ServerCall *c, const ModelFacts *f);
+void		request_answer_text(ServerCall *c, const Buf *text);
 /* A request's sink: events of the backend become frames of its conversation, ctx. */
 void		request_sink(void *ctx, Req *r, const ReqEvent *ev);
 /* Cancelled by its backend or lost: stop the work, let go of the slot. */
-void		request_cancel(Conv *c);
+void		request_cancel(ServerCall *c);
 
 #endif

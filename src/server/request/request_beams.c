@@ -5,11 +5,11 @@
  * A search goes by the model's own log-probabilities and ends with its EOS alone.  Whatever
  * would change these, or end an answer otherwise, is refused by name, unless its value says nothing.
  */
-#include "engine/request.h"
+#include "server/request/request.h"
 
 #include <string.h>
 
-#include "wire/beams.h"
+#include "ipc/beam_fields.h"
 
 /* A value with which the option does nothing. */
 static bool

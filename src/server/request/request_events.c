@@ -1,21 +1,21 @@
 /*
- * request_sink.c
+ * request_events.c
  *	  What the backend tells of a request, on its way into frames.
  *
  * Threads: the step thread, or the core's delivering thread.  The conversation's text, ids,
  * answers and staged last frame are theirs from submit to the finishing event.
  *
- * Tested by tests/unit/test_server.c, test_server_core.c.
+ * Tested by tests/unit/server/test_server.c, test_server_core.c.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/hist.h"
-#include "engine/replies.h"
-#include "engine/request.h"
-#include "engine/server.h"
-#include "engine/stream_hold.h"
-#include "engine/trace.h"
+#include "server/request_histograms.h"
+#include "server/request/choice_replies.h"
+#include "server/request/request.h"
+#include "server/server.h"
+#include "server/request/stream_interval.h"
+#include "core/trace.h"
 
 static void
 put_usage(WireOut *o, const ReqEvent *ev)
@@ -43,7 +43,7 @@ put_usage(WireOut *o, const ReqEvent *ev)
 
 /* Labels and tokens of a pooled request were staged by submit_pooled(). */
 static void
-put_pooled(WireOut *o, Conv *c, const ReqEvent *ev)
+put_pooled(WireOut *o, ServerCall *c, const ReqEvent *ev)
 {
 	size_t		n = (size_t) ev->n_rows * (size_t) ev->width;
 
@@ -60,7 +60,7 @@ put_pooled(WireOut *o, Conv *c, const ReqEvent *ev)
 }
 
 static void
-stage_final(Conv *c, const ReqEvent *ev)
+stage_final(ServerCall *c, const ReqEvent *ev)
 {
 	EntryCounters *n = entry_counters(c->entry);
 	WireOut		o = chan_out(&c->last);
@@ -122,7 +122,7 @@ stage_final(Conv *c, const ReqEvent *ev)
 
 /* Of several answers, or with log-probabilities. */
 static void
-sink_replies(Conv *c, const ReqEvent *ev)
+sink_replies(ServerCall *c, const ReqEvent *ev)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -130,13 +130,13 @@ sink_replies(Conv *c, const ReqEvent *ev)
 	if (!c->stream)
 		replies_add(c->replies, ev);
 	else if (replies_put_event(c->replies, ev, &o))
-		conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+		scall_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
 	buf_free(&b);
 }
 
 /* Of a chat, whose text is taken apart. */
 static void
-sink_answer(Conv *c, const ReqEvent *ev)
+sink_answer(ServerCall *c, const ReqEvent *ev)
 {
 	bool		some;
 	Buf			b = {0};
@@ -153,13 +153,13 @@ sink_answer(Conv *c, const ReqEvent *ev)
 	parsing_put(c->answer, &o);
 	if (c->want_ids)
 		wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
-	conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+	scall_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
 	buf_free(&b);
 }
 
 /* A stream without answers of its own kind. */
 static void
-sink_text(Conv *c, const ReqEvent *ev)
+sink_text(ServerCall *c, const ReqEvent *ev)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -170,12 +170,12 @@ sink_text(Conv *c, const ReqEvent *ev)
 	if (c->want_ids)
 		wire_put_ints(&o, WTAG_TOKEN_IDS, ev->ids, (size_t) ev->n_ids);
 	/* the last delta travels with the final frame's wake */
-	conv_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
+	scall_frame(c, WF_TEXT, &b, ev->finish == FIN_NONE);
 	buf_free(&b);
 }
 
 static void
-sink_event(Conv *c, const ReqEvent *ev)
+sink_event(ServerCall *c, const ReqEvent *ev)
 {
 	if (c->replies != NULL)
 		sink_replies(c, ev);
@@ -193,7 +193,7 @@ sink_event(Conv *c, const ReqEvent *ev)
 
 /* For a profile. */
 static void
-trace_end(const Conv *c, const ReqEvent *ev)
+trace_end(const ServerCall *c, const ReqEvent *ev)
 {
 	TraceRequest t = {
 		.id = c->id, .arrival_us = ev->arrival_us, .scheduled_us = ev->scheduled_us, .first_us = ev->output_tokens > 0 ? ev->first_token_us : 0,
@@ -210,12 +210,12 @@ trace_end(const Conv *c, const ReqEvent *ev)
 void
 request_sink(void *ctx, Req *r, const ReqEvent *ev)
 {
-	Conv	   *c = ctx;
+	ServerCall *c = ctx;
 	ChanLive	v = {
 		WP_RUNNING, ev->prompt_tokens, ev->cached_tokens, ev->prompt_tokens + ev->output_tokens,
 		ev->output_tokens, ev->preemptions, ev->first_token_us > 0 ? ev->first_token_us : -1
 	};
-	bool		active = conv_live(c, &v);
+	bool		active = scall_live(c, &v);
 	ReqEvent	told = *ev;
 
 	(void) r;

@@ -1,11 +1,11 @@
 /*
- * asker.c
+ * request_limits.c
  *	  Who asks, and what that role may take, as a message has it.
  *
- * The backend sends what its settings say; the role can't change these (src/pg/guc.c).  Checked again
- * here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and tests/unit/test_gate.c.
+ * The backend sends what its settings say; the role can't change these (src/pg/init/guc.c).  Checked again
+ * here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and tests/unit/core/sched/test_gate.c.
  */
-#include "engine/asker.h"
+#include "server/request/request_limits.h"
 
 #include <limits.h>
 
@@ -19,7 +19,7 @@ take_int(const WireField *f, int64_t least, int64_t most, int *out, Err *e)
 }
 
 bool
-asker_field(Asker *a, const WireField *f, bool *known, Err *e)
+caller_field(Caller *a, const WireField *f, bool *known, Err *e)
 {
 	*known = true;
 	switch (f->tag)
@@ -47,7 +47,7 @@ asker_field(Asker *a, const WireField *f, bool *known, Err *e)
 }
 
 void
-asker_put(const Asker *a, WireOut *o)
+asker_put(const Caller *a, WireOut *o)
 {
 	wire_put_int(o, WTAG_LOGIN, (int64_t) a->role);
 	wire_put_int(o, WTAG_BACKGROUND, a->background);
@@ -59,7 +59,7 @@ asker_put(const Asker *a, WireOut *o)
 }
 
 bool
-asker_max_tokens(const Asker *a, const GenParams *p, unsigned given, Err *e)
+asker_max_tokens(const Caller *a, const GenParams *p, unsigned given, Err *e)
 {
 	if (a->max_tokens == 0 || (given & GP_MAX_TOKENS) == 0 || p->max_tokens <= a->max_tokens)
 		return true;

@@ -1,18 +1,18 @@
 /*
- * asker.h
+ * request_limits.h
  *	  Who asks, and what that role may take, as a message has it.
  */
-#ifndef VLLM_ENGINE_ASKER_H
-#define VLLM_ENGINE_ASKER_H
+#ifndef VLLM_SERVER_REQUEST_REQUEST_LIMITS_H
+#define VLLM_SERVER_REQUEST_REQUEST_LIMITS_H
 
-#include "engine/core.h"
-#include "wire/wire.h"
+#include "core/core.h"
+#include "ipc/wire.h"
 
 /* One field of a message; *known: it was one of ours. */
-bool		asker_field(Asker *a, const WireField *f, bool *known, Err *e);
+bool		caller_field(Caller *a, const WireField *f, bool *known, Err *e);
 /* The same as fields of another message. */
-void		asker_put(const Asker *a, WireOut *o);
+void		asker_put(const Caller *a, WireOut *o);
 /* May a request ask for so many tokens?  ERR_INVALID. */
-bool		asker_max_tokens(const Asker *a, const GenParams *p, unsigned given, Err *e);
+bool		asker_max_tokens(const Caller *a, const GenParams *p, unsigned given, Err *e);
 
 #endif

@@ -3,11 +3,11 @@
  *	  Sampling parameters from the fields of a message.
  *
  * The arena is untrusted, so every range is checked again here, whatever the backend has
- * checked already.  What depends on the model is core_normalize()'s (params.c).
+ * checked already.  What depends on the model is core_normalize()'s (gen_params.c).
  *
- * Tested by tests/unit/test_server.c.
+ * Tested by tests/unit/server/test_server.c.
  */
-#include "engine/request_params.h"
+#include "server/request/request_params.h"
 
 #include <cjson/cJSON.h>
 #include <float.h>
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_STOPS		64
 #define MAX_STOP_BYTES	4096

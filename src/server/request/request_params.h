@@ -2,11 +2,11 @@
  * request_params.h
  *	  Sampling parameters from the fields of a message.
  */
-#ifndef VLLM_ENGINE_REQUEST_PARAMS_H
-#define VLLM_ENGINE_REQUEST_PARAMS_H
+#ifndef VLLM_SERVER_REQUEST_REQUEST_PARAMS_H
+#define VLLM_SERVER_REQUEST_REQUEST_PARAMS_H
 
-#include "engine/core.h"
-#include "wire/wire.h"
+#include "core/core.h"
+#include "ipc/wire.h"
 
 /* Take a field; *known = false if it is none of a sampling parameter.  given: GP_*. */
 bool		params_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err *e);

@@ -1,18 +1,18 @@
 /*
- * request_pool.c
+ * request_pooling.c
  *	  What a pooled request asks for, from the fields of its message.
  *
  * Values are checked here; whether the model has the task is checked when it is there.
  *
- * Tested by tests/unit/test_server.c.
+ * Tested by tests/unit/server/test_server.c.
  */
-#include "engine/request_pool.h"
+#include "server/request/request_pooling.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/request_params.h"
+#include "base/alloc.h"
+#include "server/request/request_params.h"
 
 static bool
 long_by_name(LongInput *to, const WireField *f, Err *e)

@@ -1,12 +1,12 @@
 /*
- * request_pool.h
+ * request_pooling.h
  *	  Pooled requests from the fields of a message.
  */
-#ifndef VLLM_ENGINE_REQUEST_POOL_H
-#define VLLM_ENGINE_REQUEST_POOL_H
+#ifndef VLLM_SERVER_REQUEST_REQUEST_POOLING_H
+#define VLLM_SERVER_REQUEST_REQUEST_POOLING_H
 
-#include "engine/backend.h"
-#include "wire/wire.h"
+#include "backend/backend.h"
+#include "ipc/wire.h"
 
 /* Take a field; *known = false if it is none of a pooled request. */
 bool		pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e);

@@ -1,32 +1,32 @@
 /*
- * stream_hold.c
+ * stream_interval.c
  *	  Streams that tell several tokens at once (stream_interval).
  *
  * Events of one answer are put together until as many tokens have come as the request wants in one
  * go; whoever makes frames of them sees fewer, larger ones.  One thread at a time: the one that calls
  * the request's sink.
  *
- * Tested by tests/unit/test_server_core.c.
+ * Tested by tests/unit/server/test_server_core.c.
  */
-#include "engine/stream_hold.h"
+#include "server/request/stream_interval.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-typedef struct Held
+typedef struct StreamIntervalHeld
 {
 	bool		told;			/* its first text has been */
 	bool		given;			/* what is held has been told: it goes with the next event */
 	IntVec		ids;
 	Buf			text;
 	Logprobs   *lp;				/* NULL: not wanted */
-} Held;
+} StreamIntervalHeld;
 
 struct StreamHold
 {
 	int			interval;
-	Held	   *a;				/* by answer */
+	StreamIntervalHeld *a;				/* by answer */
 	int			n;
 };
 
@@ -40,7 +40,7 @@ stream_hold_new(int interval)
 }
 
 static void
-clear(Held *a)
+clear(StreamIntervalHeld *a)
 {
 	intvec_free(&a->ids);
 	buf_free(&a->text);
@@ -60,13 +60,13 @@ stream_hold_free(StreamHold *h)
 	mem_free(h);
 }
 
-static Held *
+static StreamIntervalHeld *
 answer(StreamHold *h, int i)
 {
 	if (i >= h->n)
 	{
-		h->a = mem_realloc(h->a, (size_t) (i + 1) * sizeof(Held));
-		memset(h->a + h->n, 0, (size_t) (i + 1 - h->n) * sizeof(Held));
+		h->a = mem_realloc(h->a, (size_t) (i + 1) * sizeof(StreamIntervalHeld));
+		memset(h->a + h->n, 0, (size_t) (i + 1 - h->n) * sizeof(StreamIntervalHeld));
 		h->n = i + 1;
 	}
 	return &h->a[i];
@@ -75,7 +75,7 @@ answer(StreamHold *h, int i)
 bool
 stream_hold_event(StreamHold *h, ReqEvent *ev)
 {
-	Held	   *a = answer(h, ev->index);
+	StreamIntervalHeld *a = answer(h, ev->index);
 
 	if (a->given)
 		clear(a);

@@ -1,11 +1,11 @@
 /*
- * stream_hold.h
+ * stream_interval.h
  *	  Streams that tell several tokens at once (stream_interval).
  */
-#ifndef VLLM_ENGINE_STREAM_HOLD_H
-#define VLLM_ENGINE_STREAM_HOLD_H
+#ifndef VLLM_SERVER_REQUEST_STREAM_INTERVAL_H
+#define VLLM_SERVER_REQUEST_STREAM_INTERVAL_H
 
-#include "engine/core.h"
+#include "core/core.h"
 
 typedef struct StreamHold StreamHold;
 

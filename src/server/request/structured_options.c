@@ -1,5 +1,5 @@
 /*
- * structured.c
+ * structured_options.c
  *	  The options of structured output: which kind is it, with which text?
  *
  * Exactly one kind may be given, wherever it stands.  What a JSON schema says is passed
@@ -7,16 +7,16 @@
  * error, and so is a value of another type: an option that was dropped would look like
  * an answer that fits.
  *
- * Tested by tests/unit/test_structured.c.
+ * Tested by tests/unit/server/test_structured.c.
  */
-#include "engine/structured.h"
+#include "server/request/structured_options.h"
 
 #include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_CHOICES		100000	/* grammar.h refuses more, too */
 

@@ -1,18 +1,18 @@
 /*
- * structured.h
+ * structured_options.h
  *	  Structured output: what a request says its answer must look like.
  *
  * docs/structured.md is the manual.  A request gives one kind (a JSON schema, a
  * regular expression, ...), by an option of its own, in "structured_outputs" or in
  * "response_format"; it becomes a GramSpec, from which the cache makes a Grammar,
- * and with that the core constrains the answer (constraint.h).
+ * and with that the core constrains the answer (guided_decoding.h).
  */
-#ifndef VLLM_ENGINE_STRUCTURED_H
-#define VLLM_ENGINE_STRUCTURED_H
+#ifndef VLLM_SERVER_REQUEST_STRUCTURED_OPTIONS_H
+#define VLLM_SERVER_REQUEST_STRUCTURED_OPTIONS_H
 
-#include "base/json.h"
+#include "base/json/json_scan.h"
 #include "grammar/grammar.h"
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* As given; texts point into the request's message. */
 typedef struct StructuredSpec

@@ -1,19 +1,19 @@
 /*
- * toolchoice.c
- *	  The JSON schema of calls that must be made (toolchoice.h).
+ * tool_choice.c
+ *	  The JSON schema of calls that must be made (tool_choice.h).
  *
  * A tool's parameters stand in it as they were written, with all digits.  Where they have
  * references they get an "$id", so that "#" is the tool's own schema there, too, and not
  * the list's.
  *
- * Tested by tests/unit/test_answer.c, tests/sql/29_tools.sql.
+ * Tested by tests/unit/server/test_answer.c, tests/sql/29_tools.sql.
  */
-#include "engine/toolchoice.h"
+#include "server/request/tool_choice.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json/json_scan.h"
 
 static bool
 bad(Err *e, const char *param, const char *what, const char *value)

@@ -1,9 +1,9 @@
 /*
- * toolchoice.h
+ * tool_choice.h
  *	  tool_choice "required" or a named tool: the JSON schema that the answer must fit.
  */
-#ifndef VLLM_ENGINE_TOOLCHOICE_H
-#define VLLM_ENGINE_TOOLCHOICE_H
+#ifndef VLLM_SERVER_REQUEST_TOOL_CHOICE_H
+#define VLLM_SERVER_REQUEST_TOOL_CHOICE_H
 
 #include "base/buf.h"
 #include "base/err.h"
