@@ -1,5 +1,5 @@
 /*
- * auth.c
+ * api_key_auth.c
  *	  Who asks: API keys.
  *
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).  The key is hashed here
@@ -9,7 +9,7 @@
  *
  * Tests: tests/t/083_http.pl.
  */
-#include "http/auth.h"
+#include "httpd/api_key_auth.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -19,13 +19,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "http/conf.h"
-#include "http/guard.h"
+#include "base/alloc.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/conn/key_guard.h"
 
 /* NULL: none was given. */
 static const char *
-request_key(const Request *q)
+request_key(const ClientRequest *q)
 {
 	const char *auth = head_value(q->head, "Authorization");
 	const char *key = head_value(q->head, "x-api-key");
@@ -37,7 +37,7 @@ request_key(const Request *q)
 
 /* How long the address has to wait for its next try: 429; else 0. */
 static int
-check_guard(Request *q, const unsigned char *hash, DbError *e)
+check_guard(ClientRequest *q, const unsigned char *hash, DbError *e)
 {
 	q->retry_after = guard_blocked(clients_peer(conn_client(q->conn)), hash, clock_us());
 	if (q->retry_after == 0)
@@ -48,7 +48,7 @@ check_guard(Request *q, const unsigned char *hash, DbError *e)
 
 /* What the guard has to know. */
 static void
-tell_guard(const Request *q, const unsigned char *hash)
+tell_guard(const ClientRequest *q, const unsigned char *hash)
 {
 	const Peer *from = clients_peer(conn_client(q->conn));
 	char		address[64];
@@ -68,7 +68,7 @@ tell_guard(const Request *q, const unsigned char *hash)
  * address has no more tries than it may have, however many it sends at once.
  */
 static int
-look_up(Request *q, const unsigned char *hash, DbError *e)
+look_up(ClientRequest *q, const unsigned char *hash, DbError *e)
 {
 	char		hex[2 + 2 * GUARD_HASH + 1] = "\\x";
 	const char *params[1] = {hex};
@@ -101,7 +101,7 @@ look_up(Request *q, const unsigned char *hash, DbError *e)
 
 /* The role of a key, in q->role if there is one: 0; or the status of what is wrong. */
 static int
-try_key(Request *q, const char *key, DbError *e)
+try_key(ClientRequest *q, const char *key, DbError *e)
 {
 	unsigned char hash[GUARD_HASH];
 	int			status;
@@ -123,7 +123,7 @@ try_key(Request *q, const char *key, DbError *e)
 }
 
 int
-auth_role(Request *q, char *message, size_t size)
+auth_role(ClientRequest *q, char *message, size_t size)
 {
 	const char *key = request_key(q);
 	DbError		e = {0};

@@ -1,10 +1,11 @@
 /*
- * db.c
+ * db_pool.c
  *	  Connections to the PostgreSQL server.
  *
- * POOL.  At most max_connections, made when they are needed.  A thread that finds none waits in a queue
- * (oldest first) and is handed a place by whoever gives one back.  `used` counts places: connections in
- * hand and waiters that have been handed one.
+ * POOL.  At most max_connections, made when they are needed.  A thread that finds none waits in a queue and is handed a
+ * place by whoever gives one back.  `used` counts places: connections in hand and waiters that have been handed one.  A request
+ * may last for long, and so may a client that takes its answer slowly.  So one key has at most three quarters of the places, and
+ * one that is given back goes to the waiter whose key has least, of these the oldest.
  *
  * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a time, others wait in
  * queues: first keys that were valid before, then the others, of which a limited number may wait.
@@ -18,7 +19,7 @@
  *
  * Tests: tests/t/083_http.pl.
  */
-#include "http/db.h"
+#include "httpd/db_pool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +33,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "http/answer.h"
-#include "http/conf.h"
-#include "wire/traceparent.h"
+#include "base/alloc.h"
+#include "httpd/http_error.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/conn/holders.h"
+#include "ipc/traceparent.h"
 
 #define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
 #define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
@@ -443,6 +445,7 @@ db_end(Db *db, bool commit)
 typedef struct Waiter
 {
 	pthread_cond_t cond;
+	uint64_t	key;
 	bool		granted;
 	struct Waiter *next;
 } Waiter;
@@ -457,6 +460,7 @@ typedef struct Queue
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static Db  *idle_list;			/* last used first */
 static int	used;				/* places in hand */
+static Holder *holders;			/* whose they are */
 static Queue pool_queue;
 
 static void
@@ -476,33 +480,56 @@ unlink_waiter(Queue *q, const Waiter *w)
 	q->n--;
 }
 
-/* The oldest one has what it waits for; false: there is none.  Locked. */
-static bool
-grant(Queue *q)
+/* It has what it waits for.  Locked. */
+static void
+grant(Queue *q, Waiter *w)
 {
-	Waiter	   *w = q->first;
-
-	if (w == NULL)
-		return false;
 	unlink_waiter(q, w);
 	w->granted = true;
 	pthread_cond_signal(&w->cond);
-	return true;
 }
 
-/* A place is free: for the oldest waiter, or for who comes.  Locked. */
-static void
-free_place(void)
+/* Who gets the next place of the pool?  NULL: nobody waits that may have one.  Locked. */
+static Waiter *
+next_waiter(void)
 {
-	if (!grant(&pool_queue))
+	Waiter	   *found = NULL;
+	size_t		least = (size_t) DB_KEY_SHARE(http_conf.max_connections);
+
+	for (Waiter *w = pool_queue.first; w != NULL && (found == NULL || least > 0); w = w->next)
+	{
+		size_t		has = holders_has(holders, w->key);
+
+		if (has < least)
+		{
+			found = w;
+			least = has;
+		}
+	}
+	return found;
+}
+
+/* A place of the key's is free: for who waits, or for who comes.  Locked. */
+static void
+free_place(uint64_t key)
+{
+	Waiter	   *w;
+
+	holders_sub(&holders, key, 1);
+	if ((w = next_waiter()) == NULL)
+	{
 		used--;
+		return;
+	}
+	(void) holders_add(&holders, w->key, 1);
+	grant(&pool_queue, w);
 }
 
 /* Wait until something is granted; lock is held. */
 static DbEnd
-wait_turn(Queue *q, pthread_mutex_t *lock, int client, int64_t until, DbError *e)
+wait_turn(Queue *q, pthread_mutex_t *lock, uint64_t key, int client, int64_t until, DbError *e)
 {
-	Waiter		w = {.granted = false};
+	Waiter		w = {.key = key};
 	DbEnd		end = DB_OK;
 
 	pthread_cond_init(&w.cond, NULL);
@@ -575,17 +602,20 @@ pop_idle(void)
  * for one of those that there are, like others.
  */
 DbEnd
-db_take(int client, Db **out, DbError *e)
+db_take(uint64_t key, int client, Db **out, DbError *e)
 {
 	int64_t		until = queue_end(0);
 	DbEnd		end = DB_OK;
 
 	*out = NULL;
 	pthread_mutex_lock(&pool_lock);
-	if (used >= http_conf.max_connections)
-		end = wait_turn(&pool_queue, &pool_lock, client, until, e);
+	if (used >= http_conf.max_connections || holders_has(holders, key) >= (size_t) DB_KEY_SHARE(http_conf.max_connections))
+		end = wait_turn(&pool_queue, &pool_lock, key, client, until, e);
 	else
+	{
 		used++;
+		(void) holders_add(&holders, key, 1);
+	}
 	while (end == DB_OK && (*out = pop_idle()) == NULL)
 	{
 		pthread_mutex_unlock(&pool_lock);
@@ -598,12 +628,15 @@ db_take(int client, Db **out, DbError *e)
 		if (used > 1)
 		{
 			used--;
-			end = wait_turn(&pool_queue, &pool_lock, client, until, e);
+			holders_sub(&holders, key, 1);
+			end = wait_turn(&pool_queue, &pool_lock, key, client, until, e);
 			continue;
 		}
-		free_place();
+		free_place(key);
 		end = DB_LOST;
 	}
+	if (end == DB_OK)
+		(*out)->key = key;
 	pthread_mutex_unlock(&pool_lock);
 	return end;
 }
@@ -617,6 +650,8 @@ is_idle(const Db *db)
 void
 db_give(Db *db, bool idle)
 {
+	uint64_t	key = db->key;
+
 	idle = idle && is_idle(db);
 	if (!idle)
 		close_db(db);
@@ -626,7 +661,7 @@ db_give(Db *db, bool idle)
 		db->next = idle_list;
 		idle_list = db;
 	}
-	free_place();
+	free_place(key);
 	pthread_mutex_unlock(&pool_lock);
 }
 
@@ -671,7 +706,7 @@ front_turn(int client, FrontClass class, DbError *e)
 	else if (class == FRONT_KEY && front_queues[class].n >= most_unknown())
 		end = fail(e, DB_BUSY, 503, "the server has too many API keys to look up, try again later");
 	else
-		end = wait_turn(&front_queues[class], &front_lock, client, queue_end(FRONT_WAIT), e);
+		end = wait_turn(&front_queues[class], &front_lock, 0, client, queue_end(FRONT_WAIT), e);
 	pthread_mutex_unlock(&front_lock);
 	return end;
 }
@@ -681,13 +716,15 @@ static void
 end_turn(void)
 {
 	static unsigned turns;
-	bool		granted = false;
+	Queue	   *q = NULL;
 
 	pthread_mutex_lock(&front_lock);
 	turns++;
-	for (unsigned i = 0; i < FRONT_CLASSES && !granted; i++)
-		granted = grant(&front_queues[(turns % FRONT_ROUND == 0 ? i + turns / FRONT_ROUND : i) % FRONT_CLASSES]);
-	if (!granted)
+	for (unsigned i = 0; i < FRONT_CLASSES && (q == NULL || q->first == NULL); i++)
+		q = &front_queues[(turns % FRONT_ROUND == 0 ? i + turns / FRONT_ROUND : i) % FRONT_CLASSES];
+	if (q->first != NULL)
+		grant(q, q->first);
+	else
 		front_in_hand = false;
 	pthread_mutex_unlock(&front_lock);
 }

@@ -1,14 +1,15 @@
 /*
- * db.h
+ * db_pool.h
  *	  Connections to the PostgreSQL server, and calls over them that end when the HTTP
  *	  client goes away.
  */
-#ifndef VLLM_HTTP_DB_H
-#define VLLM_HTTP_DB_H
+#ifndef VLLM_HTTPD_DB_POOL_H
+#define VLLM_HTTPD_DB_POOL_H
 
 #include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* How a call ended. */
 typedef enum DbEnd
@@ -30,6 +31,7 @@ typedef struct DbError
 typedef struct Db
 {
 	PGconn	   *conn;
+	uint64_t	key;			/* of the pool: who has it in hand */
 	struct Db  *next;			/* in the pool: idle ones */
 } Db;
 
@@ -38,13 +40,15 @@ bool		db_init(void);
 /* From now on who waits for the server, or for a connection, is told that the door ends (503). */
 void		db_interrupt_all(void);
 
+/* How many of the pool one key may have in hand; all requests without a key are like one. */
+#define DB_KEY_SHARE(max)	((max) > 1 ? (max) * 3 / 4 : 1)
 /*
- * A connection of the pool, waiting for at most queue_timeout_ms; client: the HTTP client's socket,
+ * A connection of the pool, waiting for at most queue_timeout_ms; key: the request's, 0 = none; client: the HTTP client's socket,
  * watched meanwhile.  On DB_OK *out must be given back by db_give().
  */
-DbEnd		db_take(int client, Db **out, DbError *e);
+DbEnd		db_take(uint64_t key, int client, Db **out, DbError *e);
 /*
- * A connection that has carried a statement of this size or more is not kept: libpq's buffer has its size for as long as
+ * A connection that has carried a statement or an answer of this size or more is not kept: libpq's buffer has its size for as long as
  * the connection lasts.
  */
 #define DB_KEPT_STATEMENT	((size_t) 1024 * 1024)

@@ -1,5 +1,5 @@
 /*
- * dev.c
+ * dev_endpoints.c
  *	  Control of the engine by HTTP, as vLLM serves it in its development mode: sleep, wake, pause.
  *
  * Only while vllm.http_dev_mode is on; else there are no such paths.  Parameters stand in the query (?level=2); one that is
@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "http/conf.h"
-#include "http/serve.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/handler.h"
 
 #define MOST_ARGS	4
 
@@ -90,7 +90,7 @@ take_args(Query *q, char *text)
 }
 
 DbEnd
-dev_call(Request *q, Db *db, Buf *body, DbError *e)
+dev_call(ClientRequest *q, Db *db, Buf *body, DbError *e)
 {
 	Query		args = {.call = call_of(q->route->path)};
 	const char *params[MOST_ARGS] = {NULL};

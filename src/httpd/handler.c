@@ -1,5 +1,5 @@
 /*
- * serve.c
+ * handler.c
  *	  One HTTP request.
  *
  *	headers		route, method, origin, key, length: what is wrong is answered before the body is sent
@@ -14,7 +14,7 @@
  *
  * Tests: tests/t/083_http.pl.
  */
-#include "http/serve.h"
+#include "httpd/handler.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,13 +22,14 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/jsoncheck.h"
+#include "base/clock.h"
+#include "base/json/json_validate.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "http/auth.h"
-#include "http/bodies.h"
-#include "http/conf.h"
-#include "http/count.h"
+#include "base/alloc.h"
+#include "httpd/api_key_auth.h"
+#include "httpd/conn/body_memory.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/http_metrics.h"
 
 #define BODY_DEPTH	512			/* levels of brackets of a body */
 
@@ -61,7 +62,7 @@ serve_is_last(void)
 }
 
 static const char *
-header(const Request *q, const char *name)
+header(const ClientRequest *q, const char *name)
 {
 	return head_value(q->head, name);
 }
@@ -70,7 +71,7 @@ header(const Request *q, const char *name)
 
 /* Clients in pages send headers of their own, and ask whether they may: any that they name, as the origin is trusted. */
 static void
-add_cors(const Request *q, Buf *h)
+add_cors(const ClientRequest *q, Buf *h)
 {
 	const char *origin = header(q, "Origin");
 	const char *headers = header(q, "Access-Control-Request-Headers");
@@ -88,7 +89,7 @@ add_cors(const Request *q, Buf *h)
 }
 
 void
-serve_headers(Request *q, int status, const char *type, Buf *h)
+serve_headers(ClientRequest *q, int status, const char *type, Buf *h)
 {
 	if (type != NULL)
 		buf_printf(h, "Content-Type: %s\r\n", type);
@@ -106,7 +107,7 @@ serve_headers(Request *q, int status, const char *type, Buf *h)
 }
 
 void
-serve_body(Request *q, int status, const char *type, Buf *body)
+serve_body(ClientRequest *q, int status, const char *type, Buf *body)
 {
 	Buf			headers = {0};
 
@@ -117,7 +118,7 @@ serve_body(Request *q, int status, const char *type, Buf *body)
 }
 
 void
-serve_error(Request *q, int status, const char *message)
+serve_error(ClientRequest *q, int status, const char *message)
 {
 	Buf			b = {0};
 
@@ -126,7 +127,7 @@ serve_error(Request *q, int status, const char *message)
 }
 
 void
-serve_nothing(Request *q)
+serve_nothing(ClientRequest *q)
 {
 	q->answered = true;
 	conn_drop(q->conn);
@@ -135,15 +136,15 @@ serve_nothing(Request *q)
 void
 serve_refused(Conn *conn, int status, const char *message)
 {
-	static const Head none;
-	Request		q = {.conn = conn,.head = &none,.method = ""};
+	static const HttpHead none;
+	ClientRequest q = {.conn = conn,.head = &none,.method = ""};
 
 	serve_error(&q, status, message);
 }
 
 /* The call ended otherwise than with a result. */
 static void
-serve_end(Request *q, DbEnd end, const DbError *e)
+serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 {
 	if (end == DB_GONE)
 		serve_nothing(q);
@@ -171,7 +172,7 @@ ask_state(Db *db, const char *sql, const char *state, bool *is, DbError *e)
 
 /* The engine is ready; where there is to be none, the remote program is. */
 static void
-serve_health(Request *q)
+serve_health(ClientRequest *q)
 {
 	static const char engine[] = "SELECT state FROM vllm.engine_stats()";
 	DbError		e;
@@ -206,7 +207,7 @@ serve_health(Request *q)
 }
 
 static void
-serve_version(Request *q)
+serve_version(ClientRequest *q)
 {
 	DbError		e;
 	PGresult   *r = NULL;
@@ -236,7 +237,7 @@ serve_version(Request *q)
 
 /* As vLLM tells it. */
 static void
-serve_load_figure(Request *q)
+serve_load_figure(ClientRequest *q)
 {
 	Buf			body = {0};
 
@@ -246,7 +247,7 @@ serve_load_figure(Request *q)
 
 /* The engine's figures as the key's role may see them, and the door's own. */
 static void
-serve_metrics(Request *q)
+serve_metrics(ClientRequest *q)
 {
 	DbError		e;
 	PGresult   *r = NULL;
@@ -279,7 +280,7 @@ serve_metrics(Request *q)
 
 /* A function that has the body alone, and returns a sentence. */
 static DbEnd
-call_named(Request *q, Db *db, Buf *body, DbError *e)
+call_named(ClientRequest *q, Db *db, Buf *body, DbError *e)
 {
 	const char *params[1] = {q->body.data};
 	PGresult   *r = NULL;
@@ -295,7 +296,7 @@ call_named(Request *q, Db *db, Buf *body, DbError *e)
 }
 
 static DbEnd
-call_api(Request *q, Db *db, Buf *body, int *status, DbError *e)
+call_api(ClientRequest *q, Db *db, Buf *body, int *status, DbError *e)
 {
 	const char *params[2] = {q->path, q->body.len > 0 ? q->body.data : "{}"};
 	PGresult   *r = NULL;
@@ -311,14 +312,39 @@ call_api(Request *q, Db *db, Buf *body, int *status, DbError *e)
 	return end;
 }
 
+/*
+ * Memory for an answer, until its client has taken it.  The transaction and its connection wait: there are few of these, and all
+ * who come would be refused if answers that nobody takes filled the memory.
+ */
+static DbEnd
+take_answer_memory(ClientRequest *q, size_t len, DbError *e)
+{
+	size_t		n = bodies_of_answer(len);
+
+	if (len <= BODIES_SMALL)
+		return DB_OK;
+	switch (bodies_take(BODIES_ANSWER, q->key, n, q->client, clock_us() + http_conf.body_timeout_s * INT64_C(1000000)))
+	{
+		case BODIES_OK:
+			q->answer_memory = n;
+			return DB_OK;
+		case BODIES_GONE:
+			return DB_GONE;
+		case BODIES_LATE:
+			break;
+	}
+	*e = (DbError) {.status = 503,.message = "the server has too many large answers in hand (vllm.http_body_memory)"};
+	return DB_ERROR;
+}
+
 static void
-serve_api(Request *q)
+serve_api(ClientRequest *q)
 {
 	Buf			body = {0};
 	int			status = 0;
 	DbError		e;
 	Db		   *db;
-	DbEnd		end = db_take(q->client, &db, &e);
+	DbEnd		end = db_take(q->key, q->client, &db, &e);
 
 	if (end != DB_OK)
 	{
@@ -334,6 +360,8 @@ serve_api(Request *q)
 	if (end == DB_OK)
 		end = q->route->kind == R_LORA ? call_named(q, db, &body, &e) :
 			q->route->kind == R_DEV ? dev_call(q, db, &body, &e) : call_api(q, db, &body, &status, &e);
+	if (end == DB_OK)
+		end = take_answer_memory(q, body.len, &e);
 	if (end == DB_LOST)
 		db_give(db, false);
 	else
@@ -343,7 +371,7 @@ serve_api(Request *q)
 
 		if (end == DB_OK && status == 0 && !ended)
 			end = DB_LOST, e = (DbError) {.status = 500,.message = NOT_COMMITTED};
-		db_give(db, ended && q->body.len < DB_KEPT_STATEMENT);
+		db_give(db, ended && q->body.len < DB_KEPT_STATEMENT && body.len < DB_KEPT_STATEMENT);
 	}
 	if (end == DB_OK)
 	{
@@ -357,7 +385,7 @@ serve_api(Request *q)
 }
 
 static void
-serve_request(Request *q)
+serve_request(ClientRequest *q)
 {
 	switch (q->route->kind)
 	{
@@ -384,7 +412,7 @@ serve_request(Request *q)
 /* ---- the headers ---- */
 
 static void
-preflight(Request *q)
+preflight(ClientRequest *q)
 {
 	const char *origin = header(q, "Origin");
 	Buf			none = {0};
@@ -403,20 +431,20 @@ is_json(const char *type)
 }
 
 static bool
-has_body(const Request *q)
+has_body(const ClientRequest *q)
 {
 	return q->head->chunked || q->head->length > 0;
 }
 
 /* Is there a call that has its body? */
 static bool
-asks_database(const Request *q)
+asks_database(const ClientRequest *q)
 {
 	return q->route->kind == R_API || q->route->kind == R_LORA;
 }
 
 static void
-check_length(Request *q)
+check_length(ClientRequest *q)
 {
 	if (q->head->length > http_conf.max_body)
 		serve_error(q, 413, "the body is larger than vllm.http_max_body");
@@ -424,7 +452,7 @@ check_length(Request *q)
 
 /* A place for the request; false: there is none, as the client was told. */
 static bool
-claim_place(Request *q)
+claim_place(ClientRequest *q)
 {
 	switch (clients_claim(conn_client(q->conn), q->key))
 	{
@@ -448,7 +476,7 @@ claim_place(Request *q)
 
 /* Whose request is it?  false: nobody's, as the client was told. */
 static bool
-find_role(Request *q)
+find_role(ClientRequest *q)
 {
 	char		message[1024];
 	int			status = auth_role(q, message, sizeof(message));
@@ -464,7 +492,7 @@ find_role(Request *q)
 
 /* The route's own conditions. */
 static void
-begin_route(Request *q)
+begin_route(ClientRequest *q)
 {
 	const char *origin = header(q, "Origin");
 	bool		posts = strcmp(q->method, "POST") == 0;
@@ -497,7 +525,7 @@ begin_route(Request *q)
 }
 
 void
-serve_begin(Request *q)
+serve_begin(ClientRequest *q)
 {
 	if (q->route == NULL)
 		serve_error(q, 404, "there is no such path");
@@ -511,10 +539,10 @@ serve_begin(Request *q)
 		begin_route(q);
 }
 
-Request *
-serve_new(Conn *conn, const Head *head)
+ClientRequest *
+serve_new(Conn *conn, const HttpHead *head)
 {
-	Request    *q = mem_zalloc(sizeof(Request));
+	ClientRequest *q = mem_zalloc(sizeof(ClientRequest));
 
 	q->conn = conn;
 	q->head = head;
@@ -529,12 +557,13 @@ serve_new(Conn *conn, const Head *head)
 }
 
 void
-serve_free(Request *q)
+serve_free(ClientRequest *q)
 {
 	if (q->counted)
 		atomic_fetch_sub(&load, 1);
 	buf_free(&q->body);
-	bodies_give(q->key, q->memory);
+	bodies_give(BODIES_REQUEST, q->key, q->memory);
+	bodies_give(BODIES_ANSWER, q->key, q->answer_memory);
 	mem_free(q->role);
 	mem_free(q);
 	atomic_fetch_sub(&active, 1);
@@ -544,13 +573,13 @@ serve_free(Request *q)
 
 /* Small bodies need no leave.  How long one in chunks will be is not known.  false: there is no memory, as the client was told. */
 static bool
-take_memory(Request *q)
+take_memory(ClientRequest *q)
 {
 	size_t		n = q->head->sized ? (size_t) q->head->length : http_conf.max_body;
 
 	if (q->received <= BODIES_SMALL || q->memory > 0)
 		return true;
-	switch (bodies_take(q->key, n, q->client, q->body_until))
+	switch (bodies_take(BODIES_REQUEST, q->key, n, q->client, q->body_until))
 	{
 		case BODIES_OK:
 			q->memory = n;
@@ -567,7 +596,7 @@ take_memory(Request *q)
 
 /* Routes of the door need none, and ask for no key, so nothing of it is kept. */
 void
-serve_upload(Request *q, const char *data, size_t n)
+serve_upload(ClientRequest *q, const char *data, size_t n)
 {
 	q->received += n;
 	if (q->received > http_conf.max_body)
@@ -580,7 +609,7 @@ serve_upload(Request *q, const char *data, size_t n)
 }
 
 void
-serve_late(Request *q)
+serve_late(ClientRequest *q)
 {
 	serve_error(q, 408, "the request's body did not come within vllm.http_body_timeout, or paused for vllm.http_idle_timeout");
 }
@@ -590,7 +619,7 @@ serve_late(Request *q)
  * complaint would quote the body in the server's log.
  */
 static bool
-check_body(Request *q, char *message, size_t size)
+check_body(ClientRequest *q, char *message, size_t size)
 {
 	JsonCheck	c = {.depth = BODY_DEPTH,.key = "stream"};
 
@@ -610,13 +639,13 @@ check_body(Request *q, char *message, size_t size)
 }
 
 void
-serve_finish(Request *q)
+serve_finish(ClientRequest *q)
 {
 	char		message[128];
 
 	if (q->memory > q->body.len && q->body.len > 0)
 	{
-		bodies_give(q->key, q->memory - q->body.len);
+		bodies_give(BODIES_REQUEST, q->key, q->memory - q->body.len);
 		q->memory = q->body.len;
 	}
 	if (asks_database(q) && !check_body(q, message, sizeof(message)))

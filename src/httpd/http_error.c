@@ -1,19 +1,19 @@
 /*
- * answer.c
+ * http_error.c
  *	  Statuses and error bodies.
  *
  * Answers pass through the door as they are.  Only whether one is an error is looked at: an error's transaction is rolled
  * back, and its status told.
  *
- * Tests: tests/unit/test_http.c, tests/t/083_http.pl.
+ * Tests: tests/unit/httpd/test_http.c, tests/t/083_http.pl.
  */
-#include "http/answer.h"
+#include "httpd/http_error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "base/utf8char.h"
 
 /* ---- statuses ---- */
@@ -125,7 +125,7 @@ answer_json_string(Buf *b, const char *s)
 }
 
 void
-answer_error(Buf *b, Dialect d, int status, const char *message)
+answer_error(Buf *b, ErrorDialect d, int status, const char *message)
 {
 	const TypeRow *row = type_row(status);
 

@@ -1,25 +1,25 @@
 /*
- * answer.h
+ * http_error.h
  *	  Statuses and error bodies.
  */
-#ifndef VLLM_HTTP_ANSWER_H
-#define VLLM_HTTP_ANSWER_H
+#ifndef VLLM_HTTPD_HTTP_ERROR_H
+#define VLLM_HTTPD_HTTP_ERROR_H
 
 #include <stdbool.h>
 
 #include "base/buf.h"
 
 /* Whose shape a route's errors have. */
-typedef enum Dialect
+typedef enum ErrorDialect
 {
 	OPENAI, ANTHROPIC
-} Dialect;
+} ErrorDialect;
 
 /* The HTTP status of an SQLSTATE (docs/http.md has the table). */
 int			answer_status_of(const char *sqlstate);
 
 /* {"error": {message, type, param, code}}, or Anthropic's {"type": "error", "error": {type, message}} */
-void		answer_error(Buf *b, Dialect d, int status, const char *message);
+void		answer_error(Buf *b, ErrorDialect d, int status, const char *message);
 
 /* The event {"type": "error", code, message, param, sequence_number} of an error body of OpenAI's shape */
 void		answer_event_error(Buf *b, const char *json, int sequence);

@@ -1,14 +1,14 @@
 /*
- * count.c
+ * http_metrics.c
  *	  The door's own figures in /metrics: answers by path, method and class of status.
  */
-#include "http/count.h"
+#include "httpd/http_metrics.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "http/serve.h"
+#include "httpd/handler.h"
 
 #define MAX_ROUTES	64
 #define CLASSES		6			/* 1xx .. 5xx; 0 is not used */
@@ -21,7 +21,7 @@ static const char *const methods[] = {"GET", "POST", "HEAD", "OPTIONS", "other"}
 static _Atomic uint64_t answers[MAX_ROUTES + 1][METHODS][CLASSES];
 
 void
-count_answer(const Route *route, const char *method, int status)
+count_answer(const HttpRoute *route, const char *method, int status)
 {
 	int			row = route != NULL ? route_number(route) : MAX_ROUTES;
 	int			m = 0;

@@ -1,15 +1,15 @@
 /*
- * count.h
+ * http_metrics.h
  *	  The door's own figures in /metrics.
  */
-#ifndef VLLM_HTTP_COUNT_H
-#define VLLM_HTTP_COUNT_H
+#ifndef VLLM_HTTPD_HTTP_METRICS_H
+#define VLLM_HTTPD_HTTP_METRICS_H
 
 #include "base/buf.h"
-#include "http/route.h"
+#include "httpd/router.h"
 
 /* an answer begins; route NULL: no such path */
-void		count_answer(const Route *route, const char *method, int status);
+void		count_answer(const HttpRoute *route, const char *method, int status);
 /* Prometheus text */
 void		count_text(Buf *b);
 

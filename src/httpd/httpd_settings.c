@@ -1,8 +1,8 @@
 /*
- * conf.c
+ * httpd_settings.c
  *	  The door's settings.
  */
-#include "http/conf.h"
+#include "httpd/httpd_settings.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
- * conf.h
- *	  The door's settings, from its command line (bgworker/door.c); constant after start.
+ * httpd_settings.h
+ *	  The door's settings, from its command line (src/pg/supervisor/http_process.c); constant after start.
  */
-#ifndef VLLM_HTTP_CONF_H
-#define VLLM_HTTP_CONF_H
+#ifndef VLLM_HTTPD_HTTPD_SETTINGS_H
+#define VLLM_HTTPD_HTTPD_SETTINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ typedef struct HttpConf
 	int			clients_per_address;	/* without keys; 0 = no limit */
 	int			wrong_keys;		/* of an address within the window; 0 = no limit */
 	int			wrong_key_window_s;
-	int			dev_mode;		/* 0, 1: paths that control the engine (dev.c) */
+	int			dev_mode;		/* 0, 1: paths that control the engine (dev_endpoints.c) */
 	const char *allowed_origins;	/* commas; "*" = any; "" = none */
 	const char *ssl_cert_file;	/* "" = no TLS */
 	const char *ssl_key_file;

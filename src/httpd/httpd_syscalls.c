@@ -1,15 +1,15 @@
 /*
- * syscalls.c
- *	  The system calls of the HTTP server, out of syscalls.def.
+ * httpd_syscalls.c
+ *	  The system calls of the HTTP server, out of httpd_syscalls.def.
  *
- * Tested by tests/unit/test_seccomp.c.
+ * Tested by tests/unit/base/test_seccomp.c.
  */
-#include "http/syscalls.h"
+#include "httpd/httpd_syscalls.h"
 
-#include "base/seccomp_rules.h"
+#include "base/sandbox/seccomp_rules.h"
 
 const SeccompRule http_syscalls[] = {
-#include "http/syscalls.def"
+#include "httpd/httpd_syscalls.def"
 };
 
 const size_t http_n_syscalls = sizeof(http_syscalls) / sizeof(http_syscalls[0]);

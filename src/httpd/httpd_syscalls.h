@@ -1,11 +1,11 @@
 /*
- * syscalls.h
- *	  The rows of syscalls.def.
+ * httpd_syscalls.h
+ *	  The rows of httpd_syscalls.def.
  */
-#ifndef VLLM_HTTP_SYSCALLS_H
-#define VLLM_HTTP_SYSCALLS_H
+#ifndef VLLM_HTTPD_HTTPD_SYSCALLS_H
+#define VLLM_HTTPD_HTTPD_SYSCALLS_H
 
-#include "base/seccomp.h"
+#include "base/sandbox/seccomp.h"
 
 extern const SeccompRule http_syscalls[];
 extern const size_t http_n_syscalls;

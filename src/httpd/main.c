@@ -5,8 +5,8 @@
  *		vllm_pg_http --set name=value ...
  *
  * A client of PostgreSQL that speaks HTTP to others, started and kept by the supervisor
- * (bgworker/door.c).  One thread accepts clients, each of whom has a thread (conn.c); what a request does is in
- * serve.c.  SIGTERM: no new connections, DRAIN_MS for what is in hand, then the rest is cancelled and told so.
+ * (src/pg/supervisor/http_process.c).  One thread accepts clients, each of whom has a thread (connection.c); what a request does is in
+ * handler.c.  SIGTERM: no new connections, DRAIN_MS for what is in hand, then the rest is cancelled and told so.
  *
  * Exit status: 0 asked to; 1 out of memory and the like; 2 the settings can't be used (address taken,
  * bad certificate).
@@ -34,16 +34,16 @@
 
 #include "base/buf.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "http/clients.h"
-#include "http/conf.h"
-#include "http/conn.h"
-#include "http/guard.h"
-#include "http/net.h"
-#include "http/serve.h"
-#include "http/syscalls.h"
+#include "base/alloc.h"
+#include "httpd/conn/client_shares.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/conn/connection.h"
+#include "httpd/conn/key_guard.h"
+#include "httpd/conn/tls_socket.h"
+#include "httpd/handler.h"
+#include "httpd/httpd_syscalls.h"
 
-#define EXIT_SETTINGS	2		/* bgworker/door.c */
+#define EXIT_SETTINGS	2		/* src/pg/supervisor/http_process.c */
 #define MAX_LISTENERS	8		/* addresses */
 #define FILES_OF_OURS	64		/* open files beside those of clients and database connections */
 #define BACKLOG			511
@@ -293,7 +293,7 @@ limit_files(void)
 		return;
 	files.rlim_cur = files.rlim_max;
 	(void) setrlimit(RLIMIT_NOFILE, &files);
-	/* those who are told to leave still have theirs: clients.c */
+	/* those who are told to leave still have theirs: client_shares.c */
 	others += CLIENTS_LEAVING;
 	if (files.rlim_cur != RLIM_INFINITY && files.rlim_cur < others + (rlim_t) http_conf.max_clients)
 	{

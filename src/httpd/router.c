@@ -1,14 +1,14 @@
 /*
- * route.c
- *	  Which request is whose (route.def).
+ * router.c
+ *	  Which request is whose (routes.def).
  */
-#include "http/route.h"
+#include "httpd/router.h"
 
 #include <string.h>
 
-static const Route routes[] = {
+static const HttpRoute routes[] = {
 #define X(methods, path, kind, streams, dialect) {methods, path, kind, streams, dialect},
-#include "http/route.def"
+#include "httpd/routes.def"
 #undef X
 };
 
@@ -50,7 +50,7 @@ path_matches(const char *pattern, const char *path)
 	return *path == '\0';
 }
 
-const Route *
+const HttpRoute *
 route_find(const char *path)
 {
 	for (size_t i = 0; i < N_ROUTES; i++)
@@ -60,7 +60,7 @@ route_find(const char *path)
 }
 
 bool
-route_allows(const Route *r, const char *method)
+route_allows(const HttpRoute *r, const char *method)
 {
 	size_t		len = strlen(method);
 
@@ -77,7 +77,7 @@ route_allows(const Route *r, const char *method)
 }
 
 int
-route_number(const Route *r)
+route_number(const HttpRoute *r)
 {
 	return (int) (r - routes);
 }
@@ -88,7 +88,7 @@ route_count(void)
 	return (int) N_ROUTES;
 }
 
-const Route *
+const HttpRoute *
 route_at(int i)
 {
 	return &routes[i];

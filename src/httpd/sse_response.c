@@ -1,5 +1,5 @@
 /*
- * stream.c
+ * sse_response.c
  *	  Answers as server-sent events.
  *
  * The rows of llm_api_stream() come one by one, as the engine's tokens do; each becomes an event. The status is sent with the
@@ -16,15 +16,15 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "http/conf.h"
-#include "http/serve.h"
+#include "base/alloc.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/handler.h"
 
 #define BLOCK	16384			/* bytes that are gathered for one piece of the answer */
 
-typedef struct Stream
+typedef struct SseResponseStream
 {
-	Request    *q;
+	ClientRequest *q;
 	Db		   *db;				/* NULL: given back */
 	bool		named;			/* events have names */
 	bool		numbered;		/* ... and errors among them the form of such: /v1/responses */
@@ -32,11 +32,11 @@ typedef struct Stream
 	bool		over;			/* nothing more comes */
 	bool		failed;			/* an event was an error: nothing of the transaction is to stay */
 	Buf			out;			/* not sent yet */
-} Stream;
+} SseResponseStream;
 
 /* The transaction ends, the connection goes back; false: it could not. */
 static bool
-end_db(Stream *s, bool commit, bool usable)
+end_db(SseResponseStream *s, bool commit, bool usable)
 {
 	bool		ended = true;
 
@@ -51,7 +51,7 @@ end_db(Stream *s, bool commit, bool usable)
 
 /* The client left before the end. */
 static void
-abandon(Stream *s)
+abandon(SseResponseStream *s)
 {
 	if (s->db != NULL)
 		db_cancel(s->db);
@@ -60,7 +60,7 @@ abandon(Stream *s)
 }
 
 static void
-add_json(Stream *s, const char *json)
+add_json(SseResponseStream *s, const char *json)
 {
 	if (s->named)
 	{
@@ -78,7 +78,7 @@ add_json(Stream *s, const char *json)
 }
 
 static void
-add_event(Stream *s, const char *json)
+add_event(SseResponseStream *s, const char *json)
 {
 	bool		error = answer_error_status(json, strlen(json)) != 0;
 	Buf			event = {0};
@@ -92,7 +92,7 @@ add_event(Stream *s, const char *json)
 }
 
 static void
-add_end(Stream *s)
+add_end(SseResponseStream *s)
 {
 	if (!s->named)
 		buf_addstr(&s->out, "data: [DONE]\n\n");
@@ -101,7 +101,7 @@ add_end(Stream *s)
 
 /* One row, or the end, into the buffer; false: the client is gone. */
 static bool
-next_row(Stream *s)
+next_row(SseResponseStream *s)
 {
 	PGresult   *r;
 	DbError		e;
@@ -135,7 +135,7 @@ next_row(Stream *s)
 
 /* What there is, and what comes, until the end. */
 static void
-send_rows(Stream *s)
+send_rows(SseResponseStream *s)
 {
 	for (;;)
 	{
@@ -162,7 +162,7 @@ send_rows(Stream *s)
 
 /* An error instead of the first row. */
 static void
-refuse(Stream *s, DbEnd end, const DbError *e)
+refuse(SseResponseStream *s, DbEnd end, const DbError *e)
 {
 	(void) end_db(s, false, end == DB_ERROR || end == DB_GONE);
 	s->q->no_retry = e->status == 408;
@@ -174,7 +174,7 @@ refuse(Stream *s, DbEnd end, const DbError *e)
 
 /* The first row is an error: an ordinary answer. */
 static void
-answer_with(Stream *s, const PGresult *r, int status)
+answer_with(SseResponseStream *s, const PGresult *r, int status)
 {
 	Buf			body = {0};
 
@@ -187,7 +187,7 @@ answer_with(Stream *s, const PGresult *r, int status)
 
 /* r: the first row; NULL: there is none, and the transaction has ended. */
 static void
-begin_stream(Stream *s, const PGresult *r)
+begin_stream(SseResponseStream *s, const PGresult *r)
 {
 	Buf			headers = {0};
 
@@ -205,10 +205,10 @@ begin_stream(Stream *s, const PGresult *r)
 }
 
 void
-stream_start(Request *q, Db *db)
+stream_start(ClientRequest *q, Db *db)
 {
 	const char *params[2] = {q->path, q->body.data};
-	Stream		s = {.q = q,.db = db};
+	SseResponseStream s = {.q = q,.db = db};
 	PGresult   *r = NULL;
 	DbError		e = {0};
 	DbEnd		end;

@@ -1,15 +1,18 @@
 /*
- * bodies.c
- *	  Memory for the bodies of requests.
+ * body_memory.c
+ *	  Memory for the bodies of requests, and for answers.
  *
  * All bodies in hand that are longer than BODIES_SMALL have vllm.http_body_memory together, those of one key three quarters of it.
  * One body of vllm.http_max_body always fits when there is no other.  A body asks once, for all of its length, so that no two
  * wait for each other with half of what they need; one that does not fit waits while its time lasts.  The shorter ones are
  * not counted: there are no more of these than clients.
  *
- * Tests: tests/unit/test_http_clients.c, tests/t/083_http_raw.pl.
+ * Answers have as much again.  One is in memory from the database's last byte until its client has taken it, and a client may take
+ * its time; one that does not fit waits with its database connection in hand, of which there are few.
+ *
+ * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
-#include "http/bodies.h"
+#include "httpd/conn/body_memory.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -17,50 +20,37 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "http/conf.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/conn/holders.h"
 
 #define LOOK_AROUND		INT64_C(200000) /* us between looks at the client */
 
-/* Of a key that has some. */
-typedef struct Holder
-{
-	uint64_t	key;
-	size_t		bytes;
-	struct Holder *next;
-} Holder;
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
-static Holder *holders;
-static size_t total;
 
-/* Where the key's holder is, or would be; locked, as all below. */
-static Holder **
-find_holder(uint64_t key)
+/* Requests and answers have accounts of their own, or each could wait for the other's memory. */
+static struct
 {
-	Holder	  **h = &holders;
+	Holder	   *holders;
+	size_t		total;
+}			accounts[BODIES_KINDS];
 
-	while (*h != NULL && (*h)->key != key)
-		h = &(*h)->next;
-	return h;
+static size_t
+all_of_it(void)
+{
+	return http_conf.body_memory > http_conf.max_body ? http_conf.body_memory : http_conf.max_body;
 }
 
+/* Locked. */
 static bool
-take(uint64_t key, size_t n)
+take(BodiesKind kind, uint64_t key, size_t n)
 {
-	Holder	  **h = find_holder(key);
-	size_t		most = http_conf.body_memory > http_conf.max_body ? http_conf.body_memory : http_conf.max_body;
+	size_t		has = holders_has(accounts[kind].holders, key);
 
-	if (total + n > most || (*h != NULL && (*h)->bytes + n > most / 4 * 3))
+	if (accounts[kind].total + n > all_of_it() || (has > 0 && has + n > all_of_it() / 4 * 3))
 		return false;
-	if (*h == NULL)
-	{
-		*h = mem_zalloc(sizeof(Holder));
-		(*h)->key = key;
-	}
-	(*h)->bytes += n;
-	total += n;
+	(void) holders_add(&accounts[kind].holders, key, n);
+	accounts[kind].total += n;
 	return true;
 }
 
@@ -73,12 +63,12 @@ is_gone(int client)
 }
 
 BodiesEnd
-bodies_take(uint64_t key, size_t n, int client, int64_t until)
+bodies_take(BodiesKind kind, uint64_t key, size_t n, int client, int64_t until)
 {
 	BodiesEnd	end = BODIES_OK;
 
 	pthread_mutex_lock(&lock);
-	while (end == BODIES_OK && !take(key, n))
+	while (end == BODIES_OK && !take(kind, key, n))
 	{
 		int64_t		left = until - clock_us();
 		struct timespec ts;
@@ -101,23 +91,21 @@ bodies_take(uint64_t key, size_t n, int client, int64_t until)
 }
 
 void
-bodies_give(uint64_t key, size_t n)
+bodies_give(BodiesKind kind, uint64_t key, size_t n)
 {
-	Holder	  **h;
-	Holder	   *empty;
-
 	if (n == 0)
 		return;
 	pthread_mutex_lock(&lock);
-	h = find_holder(key);
-	(*h)->bytes -= n;
-	total -= n;
-	if ((*h)->bytes == 0)
-	{
-		empty = *h;
-		*h = empty->next;
-		mem_free(empty);
-	}
+	holders_sub(&accounts[kind].holders, key, n);
+	accounts[kind].total -= n;
 	pthread_cond_broadcast(&given);
 	pthread_mutex_unlock(&lock);
+}
+
+size_t
+bodies_of_answer(size_t n)
+{
+	size_t		most = all_of_it() / 4 * 3;
+
+	return n < most ? n : most;
 }

@@ -1,5 +1,5 @@
 /*
- * clients.c
+ * client_shares.c
  *	  Who is connected, and who has to leave when there are too many.
  *
  * Nobody can know whether a client has a key before it has sent its headers, so everybody is let in, and who makes others
@@ -9,6 +9,11 @@
  *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address that has most;
  *											if there is none, the oldest with a key that is between two requests,
  *											first of those of which nothing more has come
+ *	... while less than a quarter of all		first the oldest between two requests, of the key that has most of these
+ *		are without a key and awaited
+ *
+ * The last rule is for those who come: everybody is without a key for as long as his first head is on its way, and if connections
+ * that only wait could take all places, each who comes would have to leave for the next one.
  *
  * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is whole, and again
  * while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick one, whose headers come at once,
@@ -23,9 +28,9 @@
  * EVICTED_WRITE; while it is written to its socket is closed in both directions, and its thread wakes at once.  Until then it
  * has no place, but a thread.  The acceptor waits for none of them: beyond CLIENTS_LEAVING it turns newcomers away.
  *
- * Tests: tests/unit/test_http_clients.c, tests/t/083_http_raw.pl.
+ * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
-#include "http/clients.h"
+#include "httpd/conn/client_shares.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,8 +38,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "http/conf.h"
+#include "base/alloc.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/conn/holders.h"
 
 #define BUCKETS			1024	/* of addresses */
 #define SECOND			INT64_C(1000000)
@@ -42,20 +48,21 @@
 #define LOG_INTERVAL	10000000	/* us between lines about clients that had to leave */
 
 /* Of an address that somebody has come from. */
-typedef struct Share
+typedef struct ClientShare
 {
 	Peer		from;
 	int			members;		/* clients, of all kinds */
 	int			unknown;		/* without a key so far, and not told to leave */
 	int			busy;			/* requests without a key */
-	struct Share *next;
-} Share;
+	struct ClientShare *next;
+} ClientShare;
 
 struct Client
 {
 	int			fd;
-	Share	   *share;
+	ClientShare *share;
 	uint64_t	key;			/* of its last request that had a valid one */
+	const Holder *of_key;		/* how many are between two requests with that key; NULL: this one is not */
 	bool		keyed;			/* its last request had a valid key */
 	bool		busy;			/* a request without a key has its place */
 	bool		holds;			/* a request with a key has its place */
@@ -68,32 +75,33 @@ struct Client
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Share *shares[BUCKETS];
+static ClientShare *shares[BUCKETS];
 static Client *oldest, *newest;
 static int	present;			/* threads */
 static int	placed;				/* of these not told to leave */
 static int	busy;				/* requests without a key */
+static Holder *between;			/* clients between two requests, by key */
 
 /* ---- addresses; locked ---- */
 
-static Share **
+static ClientShare **
 find_share(const Peer *from)
 {
-	Share	  **s = &shares[peer_hash(from, 0) % BUCKETS];
+	ClientShare **s = &shares[peer_hash(from, 0) % BUCKETS];
 
 	while (*s != NULL && !peer_same(&(*s)->from, from))
 		s = &(*s)->next;
 	return s;
 }
 
-static Share *
+static ClientShare *
 join_share(const Peer *from)
 {
-	Share	  **s = find_share(from);
+	ClientShare **s = find_share(from);
 
 	if (*s == NULL)
 	{
-		*s = mem_zalloc(sizeof(Share));
+		*s = mem_zalloc(sizeof(ClientShare));
 		(*s)->from = *from;
 	}
 	(*s)->members++;
@@ -101,9 +109,9 @@ join_share(const Peer *from)
 }
 
 static void
-leave_share(Share *share)
+leave_share(ClientShare *share)
 {
-	Share	  **s;
+	ClientShare **s;
 
 	if (--share->members > 0)
 		return;
@@ -129,6 +137,27 @@ tell(const Client *c)
 }
 
 static void
+clear_between(Client *c)
+{
+	if (c->of_key == NULL)
+		return;
+	c->of_key = NULL;
+	holders_sub(&between, c->key, 1);
+}
+
+/* Has it a key and a place, but no request in hand? */
+static void
+count_between(Client *c)
+{
+	bool		is = c->keyed && !c->evicted && !c->holds && (c->awaited || c->writing);
+
+	if (is && c->of_key == NULL)
+		c->of_key = holders_add(&between, c->key, 1);
+	else if (!is)
+		clear_between(c);
+}
+
+static void
 evict(Client *c)
 {
 	if (!c->keyed)
@@ -137,6 +166,7 @@ evict(Client *c)
 		c->share->unknown--;
 	}
 	c->evicted = true;
+	count_between(c);
 	placed--;
 	c->cut = c->writing;
 	/* its thread wakes; one that reads may still write */
@@ -160,7 +190,7 @@ may_leave(const Client *c)
 
 /* The oldest of an address, if as many of it as its share may leave. */
 static Client *
-beyond_share(const Share *share)
+beyond_share(const ClientShare *share)
 {
 	Client	   *found = NULL;
 	int			n = 0;
@@ -207,9 +237,35 @@ oldest_between(void)
 	return NULL;
 }
 
+/* The oldest between two requests of the key that has most of these, first of those that have sent nothing; NULL: none */
+static Client *
+between_of_most(void)
+{
+	Client	   *found = NULL;
+
+	for (Client *c = oldest; c != NULL; c = c->newer)
+		if (c->of_key != NULL &&
+			(found == NULL || c->of_key->has > found->of_key->has ||
+			 (c->of_key == found->of_key && c->idle && !found->idle)) &&
+			!has_unread(c))
+			found = c;
+	return found;
+}
+
+/* Are there so many without a key that may leave that who comes has time to send his head? */
+static bool
+enough_unknown(void)
+{
+	int			n = 0;
+
+	for (const Client *c = oldest; c != NULL && n < http_conf.max_clients / 4; c = c->newer)
+		n += may_leave(c);
+	return n >= http_conf.max_clients / 4;
+}
+
 /* Make room for one of this address, which is a member already; false: nobody can leave. */
 static bool
-make_room(const Share *share)
+make_room(const ClientShare *share)
 {
 	Client	   *c;
 
@@ -218,7 +274,9 @@ make_room(const Share *share)
 		evict(c);
 	if (placed < http_conf.max_clients)
 		return true;
-	c = oldest_unknown(false);
+	c = enough_unknown() ? NULL : between_of_most();
+	if (c == NULL)
+		c = oldest_unknown(false);
 	if (c == NULL)
 		c = oldest_unknown(true);
 	if (c == NULL)
@@ -253,7 +311,7 @@ Client *
 clients_enter(int fd, const Peer *from)
 {
 	Client	   *c = NULL;
-	Share	   *share;
+	ClientShare *share;
 
 	pthread_mutex_lock(&lock);
 	share = join_share(from);
@@ -278,6 +336,7 @@ static void
 release(Client *c)
 {
 	c->holds = false;
+	count_between(c);
 	if (!c->busy)
 		return;
 	c->busy = false;
@@ -290,6 +349,7 @@ clients_leave(Client *c)
 {
 	pthread_mutex_lock(&lock);
 	release(c);
+	clear_between(c);
 	if (!c->evicted)
 	{
 		placed--;
@@ -314,6 +374,7 @@ set_keyed(Client *c, bool keyed)
 		return;
 	c->keyed = keyed;
 	c->share->unknown += keyed ? -1 : 1;
+	count_between(c);
 }
 
 /* Has a key all places that one key may have? */
@@ -344,9 +405,11 @@ clients_claim(Client *c, uint64_t key)
 		claim = CLAIM_KEY;
 	else if (key != 0)
 	{
-		set_keyed(c, true);
+		/* of the key before: no longer */
+		clear_between(c);
 		c->key = key;
 		c->holds = true;
+		set_keyed(c, true);
 	}
 	else if (http_conf.clients_per_address > 0 && c->share->busy >= http_conf.clients_per_address)
 		claim = CLAIM_SHARE;
@@ -384,6 +447,7 @@ clients_awaited(Client *c, bool awaited, bool idle)
 	pthread_mutex_lock(&lock);
 	c->awaited = awaited;
 	c->idle = idle;
+	count_between(c);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -394,6 +458,7 @@ clients_write_begin(Client *c)
 
 	pthread_mutex_lock(&lock);
 	c->writing = true;
+	count_between(c);
 	if (!c->keyed && http_conf.header_timeout_s < limit)
 		limit = http_conf.header_timeout_s;
 	limit = c->evicted ? EVICTED_WRITE : limit * SECOND;
@@ -406,6 +471,7 @@ clients_write_end(Client *c)
 {
 	pthread_mutex_lock(&lock);
 	c->writing = false;
+	count_between(c);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -1,14 +1,14 @@
 /*
- * clients.h
+ * client_shares.h
  *	  Who is connected, and who has to leave when there are too many.
  */
-#ifndef VLLM_HTTP_CLIENTS_H
-#define VLLM_HTTP_CLIENTS_H
+#ifndef VLLM_HTTPD_CONN_CLIENT_SHARES_H
+#define VLLM_HTTPD_CONN_CLIENT_SHARES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/peer.h"
+#include "httpd/conn/peer.h"
 
 #define CLIENTS_LEAST	16		/* of vllm.http_max_clients */
 #define CLIENTS_LEAVING	256		/* that were told to leave, and have not yet */

@@ -1,5 +1,5 @@
 /*
- * conn.c
+ * connection.c
  *	  A client's connection: one request after another.
  *
  * Each client has a thread, so everything here may wait, but never without an end:
@@ -15,7 +15,7 @@
  *
  * Tests: tests/t/083_http.pl, tests/t/083_http_raw.pl.
  */
-#include "http/conn.h"
+#include "httpd/conn/connection.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "http/conf.h"
-#include "http/head.h"
-#include "http/net.h"
-#include "http/serve.h"
+#include "base/alloc.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/conn/request_head.h"
+#include "httpd/conn/tls_socket.h"
+#include "httpd/handler.h"
 
 #define STACK_SIZE		(512 * 1024)
 #define READ_SIZE		16384
@@ -43,7 +43,7 @@ struct Conn
 	Net			net;
 	Client	   *client;
 	Buf			in;				/* has come, and belongs to no request yet */
-	Head		head;
+	HttpHead	head;
 	Buf			head_text;		/* of the request in hand */
 	int64_t		opened;
 	bool		answered;		/* the request in hand */
@@ -272,7 +272,7 @@ read_head(Conn *c)
 
 /* Bytes that have come, for the body: false: they are none. */
 static bool
-take_body(Conn *c, Request *q, Chunks *chunks, uint64_t *left)
+take_body(Conn *c, ClientRequest *q, Chunks *chunks, uint64_t *left)
 {
 	const char *data;
 	size_t		len;
@@ -300,7 +300,7 @@ take_body(Conn *c, Request *q, Chunks *chunks, uint64_t *left)
 }
 
 static void
-read_body(Conn *c, Request *q)
+read_body(Conn *c, ClientRequest *q)
 {
 	int64_t		until = clock_us() + http_conf.body_timeout_s * SECOND;
 	uint64_t	left = c->head.length;
@@ -338,8 +338,8 @@ read_body(Conn *c, Request *q)
 static void
 one_request(Conn *c)
 {
-	const Head *h = &c->head;
-	Request    *q;
+	const HttpHead *h = &c->head;
+	ClientRequest *q;
 
 	c->answered = false;
 	c->head_only = strcmp(h->method, "HEAD") == 0;

@@ -1,15 +1,15 @@
 /*
- * conn.h
+ * connection.h
  *	  A client's connection: one request after another.
  */
-#ifndef VLLM_HTTP_CONN_H
-#define VLLM_HTTP_CONN_H
+#ifndef VLLM_HTTPD_CONN_CONNECTION_H
+#define VLLM_HTTPD_CONN_CONNECTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "http/clients.h"
+#include "httpd/conn/client_shares.h"
 
 typedef struct Conn Conn;
 

@@ -1,5 +1,5 @@
 /*
- * guard.c
+ * key_guard.c
  *	  Addresses that send wrong keys.
  *
  * A key has 256 bits of chance, which nobody guesses.  But each try is a question to the database, over the one connection
@@ -10,18 +10,18 @@
  * looked up wherever they come from: that they are known opens nothing, the database decides as ever.  So who is at work goes
  * on beside somebody who guesses; a key that this door has not seen yet waits for the window's end.
  *
- * Keys are looked up one after the other (db.c), the known ones first, and the guard is asked again when a key's turn has come: an
+ * Keys are looked up one after the other (db_pool.c), the known ones first, and the guard is asked again when a key's turn has come: an
  * address has vllm.http_wrong_keys tries even if it sends many at once.
  *
  * Both tables have a fixed size, in sets of WAYS of which the least recently used place is taken.
  *
- * Tests: tests/unit/test_http_clients.c, tests/t/083_http_raw.pl.
+ * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
-#include "http/guard.h"
+#include "httpd/conn/key_guard.h"
 
 #include <pthread.h>
 
-#include "http/conf.h"
+#include "httpd/httpd_settings.h"
 
 #define SETS	256
 #define WAYS	8
@@ -34,15 +34,15 @@ typedef struct Guesser
 	uint64_t	used;
 } Guesser;
 
-typedef struct Known
+typedef struct KeyGuardKnown
 {
 	unsigned char hash[GUARD_HASH];
 	uint64_t	used;			/* 0: the place is free */
-} Known;
+} KeyGuardKnown;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Guesser guessers[SETS][WAYS];
-static Known knowns[SETS][WAYS];
+static KeyGuardKnown knowns[SETS][WAYS];
 static uint64_t uses;			/* a clock of the tables */
 static uint64_t chance;
 
@@ -84,12 +84,12 @@ find_guesser(const Peer *from, bool make)
 }
 
 /* The same for a key that was valid; hashes are of chance themselves. */
-static Known *
+static KeyGuardKnown *
 find_known(const unsigned char *hash, bool make)
 {
-	Known	   *set = knowns[hash[0] % SETS];
-	Known	   *found = NULL;
-	Known	   *place = set;
+	KeyGuardKnown *set = knowns[hash[0] % SETS];
+	KeyGuardKnown *found = NULL;
+	KeyGuardKnown *place = set;
 
 	for (int i = 0; i < WAYS; i++)
 	{
@@ -143,13 +143,13 @@ bool
 guard_wrong(const Peer *from, const unsigned char *hash, int64_t now)
 {
 	Guesser    *g;
-	Known	   *k;
+	KeyGuardKnown *k;
 	bool		blocked;
 
 	pthread_mutex_lock(&lock);
 	/* revoked since */
 	if ((k = find_known(hash, false)) != NULL)
-		*k = (Known) {.used = 0};
+		*k = (KeyGuardKnown) {.used = 0};
 	g = http_conf.wrong_keys == 0 ? NULL : find_guesser(from, true);
 	if (g == NULL)
 	{

@@ -1,14 +1,14 @@
 /*
- * guard.h
+ * key_guard.h
  *	  Addresses that send wrong keys.
  */
-#ifndef VLLM_HTTP_GUARD_H
-#define VLLM_HTTP_GUARD_H
+#ifndef VLLM_HTTPD_CONN_KEY_GUARD_H
+#define VLLM_HTTPD_CONN_KEY_GUARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/peer.h"
+#include "httpd/conn/peer.h"
 
 #define GUARD_HASH	32			/* bytes of a key's SHA-256 */
 

@@ -2,8 +2,8 @@
  * peer.h
  *	  Where a client comes from.
  */
-#ifndef VLLM_HTTP_PEER_H
-#define VLLM_HTTP_PEER_H
+#ifndef VLLM_HTTPD_CONN_PEER_H
+#define VLLM_HTTPD_CONN_PEER_H
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /*
- * head.c
+ * request_head.c
  *	  A request's line and headers, and the chunks of its body (RFC 9112).
  *
  * What is in front of the door (a proxy, a load balancer, a filter) reads the same bytes.  Where the two could read them
@@ -13,9 +13,9 @@
  *
  * An HTTP/1.0 client gets its answer and is closed, whatever it asks for.  Everything here works on memory alone.
  *
- * Tests: tests/unit/test_http_head.c, tests/t/083_http_raw.pl.
+ * Tests: tests/unit/httpd/test_http_head.c, tests/t/083_http_raw.pl.
  */
-#include "http/head.h"
+#include "httpd/conn/request_head.h"
 
 #include <string.h>
 #include <strings.h>
@@ -151,7 +151,7 @@ host_ok(const char *s, size_t n)
 
 /* The target's own host, if it has one, in *host (*len), which the path loses. */
 static int
-take_target(char *target, Head *h, const char **host, size_t *len, const char **why)
+take_target(char *target, HttpHead *h, const char **host, size_t *len, const char **why)
 {
 	*host = NULL;
 	*len = 0;
@@ -178,7 +178,7 @@ take_target(char *target, Head *h, const char **host, size_t *len, const char **
 
 /* line: without its end. */
 static int
-take_line(char *line, Head *h, char **target, const char **why)
+take_line(char *line, HttpHead *h, char **target, const char **why)
 {
 	char	   *p = line;
 	char	   *version;
@@ -206,7 +206,7 @@ take_line(char *line, Head *h, char **target, const char **why)
 /* ---- fields ---- */
 
 const char *
-head_value(const Head *h, const char *name)
+head_value(const HttpHead *h, const char *name)
 {
 	for (int i = 0; i < h->n; i++)
 		if (strcasecmp(h->fields[i].name, name) == 0)
@@ -216,7 +216,7 @@ head_value(const Head *h, const char *name)
 
 /* line: without its end. */
 static int
-take_field(char *line, Head *h, const char **why)
+take_field(char *line, HttpHead *h, const char **why)
 {
 	char	   *p = line;
 	char	   *end;
@@ -241,7 +241,7 @@ take_field(char *line, Head *h, const char **why)
 
 /* What decides may be there once. */
 static int
-check_repeats(const Head *h, const char **why)
+check_repeats(const HttpHead *h, const char **why)
 {
 	static const struct
 	{
@@ -274,7 +274,7 @@ check_repeats(const Head *h, const char **why)
 }
 
 static int
-take_lengths(Head *h, const char **why)
+take_lengths(HttpHead *h, const char **why)
 {
 	const char *length = head_value(h, "content-length");
 	const char *coding = head_value(h, "transfer-encoding");
@@ -301,7 +301,7 @@ take_lengths(Head *h, const char **why)
 }
 
 static int
-check_host(const Head *h, const char *target_host, size_t len, const char **why)
+check_host(const HttpHead *h, const char *target_host, size_t len, const char **why)
 {
 	const char *host = head_value(h, "host");
 
@@ -335,7 +335,7 @@ has_word(const char *list, const char *word)
 }
 
 static int
-take_rest(Head *h, const char **why)
+take_rest(HttpHead *h, const char **why)
 {
 	const char *expect = head_value(h, "expect");
 
@@ -350,7 +350,7 @@ take_rest(Head *h, const char **why)
 }
 
 int
-head_parse(char *s, size_t n, Head *h, const char **why)
+head_parse(char *s, size_t n, HttpHead *h, const char **why)
 {
 	char	   *end = s + n - 2;	/* the empty line */
 	char	   *target = NULL;

@@ -1,9 +1,9 @@
 /*
- * head.h
+ * request_head.h
  *	  A request's line and headers, and the chunks of its body.
  */
-#ifndef VLLM_HTTP_HEAD_H
-#define VLLM_HTTP_HEAD_H
+#ifndef VLLM_HTTPD_CONN_REQUEST_HEAD_H
+#define VLLM_HTTPD_CONN_REQUEST_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ typedef struct HeadField
 } HeadField;
 
 /* All texts stand in the bytes that were parsed. */
-typedef struct Head
+typedef struct HttpHead
 {
 	const char *method;
 	char	   *path;			/* as it came */
@@ -41,14 +41,14 @@ typedef struct Head
 	uint64_t	length;
 	int			n;
 	HeadField	fields[HEAD_FIELDS];
-} Head;
+} HttpHead;
 
 /* Look at bytes that have come: 0: more are needed; 1: a head ends before s[c->at]; else the status of what is wrong. */
 int			head_scan(const char *s, size_t n, HeadScan *c, const char **why);
 /* Take a scanned head apart, in place: 0, or the status of what is wrong. */
-int			head_parse(char *s, size_t n, Head *h, const char **why);
+int			head_parse(char *s, size_t n, HttpHead *h, const char **why);
 /* A field's value, whatever the case of its name; NULL: there is none. */
-const char *head_value(const Head *h, const char *name);
+const char *head_value(const HttpHead *h, const char *name);
 /* Decode %XX of s in place, and + for a space if plus. */
 void		head_decode(char *s, bool plus);
 

@@ -1,12 +1,12 @@
 /*
- * net.c
+ * tls_socket.c
  *	  The bytes of a client's connection, with or without TLS.
  *
  * Sockets don't block: every wait is a poll() with an end, so that no client can hold its thread for longer.
  *
  * Tests: tests/t/083_http.pl, tests/t/083_http_raw.pl.
  */
-#include "http/net.h"
+#include "httpd/conn/tls_socket.h"
 
 #include <errno.h>
 #include <limits.h>

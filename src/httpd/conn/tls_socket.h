@@ -1,9 +1,9 @@
 /*
- * net.h
+ * tls_socket.h
  *	  The bytes of a client's connection, with or without TLS.
  */
-#ifndef VLLM_HTTP_NET_H
-#define VLLM_HTTP_NET_H
+#ifndef VLLM_HTTPD_CONN_TLS_SOCKET_H
+#define VLLM_HTTPD_CONN_TLS_SOCKET_H
 
 #include <gnutls/gnutls.h>
 #include <stdbool.h>
