@@ -1,25 +1,25 @@
 /*
- * job.c
- *	  The calls of one ask, or of several whose inputs go together, and the Reply that reads their answers.
+ * call_group.c
+ *	  The calls of one ask, or of several whose inputs go together, and the DecodedReply that reads their answers.
  *
  * A job is over when none of its asks waits any more: all have their answers, it has failed, or nobody wants it.  Who leaves
  * a job of several doesn't disturb the others: his input is asked for, and its answer dropped.
  *
  * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
  * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one of them, or is
- * down for all, halves of them are asked for, and halves of these (call.c says how long).
+ * down for all, halves of them are asked for, and halves of these (upstream_call.c says how long).
  *
- * Tested by tests/unit/test_remote_line.c and test_remote_elsewhere.c.
+ * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/line_int.h"
+#include "base/alloc.h"
+#include "remote/dispatcher_internal.h"
 
 static void
 emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 {
-	Job		   *j = ctx;
+	CallGroup  *j = ctx;
 
 	if (j->sizes)
 	{
@@ -34,21 +34,21 @@ emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 }
 
 void
-ask_again(Ask *a)
+ask_again(PendingRequest *a)
 {
 	a->job = NULL;
 	a->alone = true;
 	a->item.first = true;
 	a->item.gathers = false;
-	gather_add(a->m->queue, &a->item);
+	rqueue_add(a->m->queue, &a->item);
 	a->m->fresh = true;
 	a->l->sink.live(a->owner, WP_WAITING, -1, -1);
 }
 
-static Job *
-new_job(RModel *m, Ask **asks, int n)
+static CallGroup *
+new_job(RModel *m, PendingRequest **asks, int n)
 {
-	Job		   *j = mem_zalloc(sizeof(*j));
+	CallGroup  *j = mem_zalloc(sizeof(*j));
 
 	j->l = m->l;
 	j->m = m;
@@ -65,9 +65,9 @@ new_job(RModel *m, Ask **asks, int n)
 }
 
 bool
-job_make(RModel *m, Ask **asks, int n)
+job_make(RModel *m, PendingRequest **asks, int n)
 {
-	Job		   *j = new_job(m, asks, n);
+	CallGroup  *j = new_job(m, asks, n);
 	Err			e = {0};
 
 	length_begin(j);
@@ -92,7 +92,7 @@ job_make(RModel *m, Ask **asks, int n)
 		asks[i]->job = j;
 	for (int i = 0; i < j->calls.n; i++)
 	{
-		Call	   *c = mem_zalloc(sizeof(*c));
+		UpstreamCall *c = mem_zalloc(sizeof(*c));
 
 		c->l = m->l;
 		c->job = j;
@@ -106,13 +106,13 @@ job_make(RModel *m, Ask **asks, int n)
 }
 
 int64_t
-job_deadline(const Job *j)
+job_deadline(const CallGroup *j)
 {
 	int64_t		last = 0;
 
 	for (int i = 0; i < j->n; i++)
 	{
-		const Ask  *a = j->asks[i];
+		const PendingRequest *a = j->asks[i];
 
 		if (a->gone)
 			continue;
@@ -125,7 +125,7 @@ job_deadline(const Job *j)
 }
 
 void
-job_kill(Job *j)
+job_kill(CallGroup *j)
 {
 	if (j->dead)
 		return;
@@ -141,7 +141,7 @@ job_kill(Job *j)
 }
 
 void
-job_fail(Job *j, const Err *e, const ErrorExtra *x)
+job_fail(CallGroup *j, const Err *e, const ErrorExtra *x)
 {
 	if (j->sizes && !j->dead && length_failed(j, e, x))
 		return;
@@ -151,7 +151,7 @@ job_fail(Job *j, const Err *e, const ErrorExtra *x)
 }
 
 bool
-job_elsewhere(Job *j, const Err *e, const ErrorExtra *x)
+job_elsewhere(CallGroup *j, const Err *e, const ErrorExtra *x)
 {
 	for (int i = 0; i < j->n && !j->dead; i++)
 		if (j->asks[i]->w.fallback)
@@ -160,7 +160,7 @@ job_elsewhere(Job *j, const Err *e, const ErrorExtra *x)
 }
 
 void
-job_split(Job *j)
+job_split(CallGroup *j)
 {
 	for (int i = 0; i < j->n; i++)
 		if (!j->asks[i]->gone)
@@ -170,9 +170,9 @@ job_split(Job *j)
 
 /* Some of a job that failed are one of their own. */
 static void
-part(Job *j, Ask **asks, int n, const Call *c, int64_t due_us)
+part(CallGroup *j, PendingRequest **asks, int n, const UpstreamCall *c, int64_t due_us)
 {
-	Job		   *half;
+	CallGroup  *half;
 
 	if (n == 0 || !job_make(j->m, asks, n))
 		return;
@@ -191,9 +191,9 @@ part(Job *j, Ask **asks, int n, const Call *c, int64_t due_us)
 }
 
 void
-job_halve(Job *j, const Call *c, int64_t due_us)
+job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us)
 {
-	Ask		  **v = mem_alloc((size_t) j->n * sizeof(*v));
+	PendingRequest **v = mem_alloc((size_t) j->n * sizeof(*v));
 	int			n = 0;
 
 	for (int i = 0; i < j->n; i++)
@@ -207,9 +207,9 @@ job_halve(Job *j, const Call *c, int64_t due_us)
 
 /* A call whose stream has told all may come to its end by itself. */
 static void
-let_go(Job *j, Call *c)
+let_go(CallGroup *j, UpstreamCall *c)
 {
-	Line	   *l = j->l;
+	Dispatcher *l = j->l;
 
 	if (c->state != CALL_WHOLE || c->h == NULL)
 	{
@@ -227,11 +227,11 @@ let_go(Job *j, Call *c)
 	if (l->drains != NULL)
 		l->drains->prev = c;
 	l->drains = c;
-	line_wake(l, c->due_us);
+	dispatcher_wake(l, c->due_us);
 }
 
 void
-job_free(Job *j)
+job_free(CallGroup *j)
 {
 	for (int i = 0; i < j->calls.n; i++)
 		let_go(j, j->c[i]);

@@ -1,8 +1,8 @@
 /*
- * length.c
+ * context_length.c
  *	  How long a model's context is, where its options don't say and somebody needs to know.
  *
- * A completion without max_tokens is asked for with a number (body_generate.c).  So the first such ask's job is a GET of the endpoint's
+ * A completion without max_tokens is asked for with a number (encode_generate.c).  So the first such ask's job is a GET of the endpoint's
  * list of models, with the limits, tries and errors of any other call; the others stand by.  Then all go back to the front of the
  * queue.  A list that doesn't tell, as another database's of a model that isn't loaded there, is followed by a second question: vLLM's
  * answer about the tokens of a text has the length, too.  If that doesn't tell the asks are refused; if the endpoint can't be asked all
@@ -11,16 +11,16 @@
  * What was told (llm_load_model learns it, too) is kept with the model's options for an hour, but not beyond a failure: another
  * endpoint may be at that url then.
  *
- * Tested by tests/unit/test_remote_length.c.
+ * Tested by tests/unit/remote/test_remote_length.c.
  */
-#include "base/mem.h"
-#include "remote/dialect.h"
-#include "remote/line_int.h"
+#include "base/alloc.h"
+#include "remote/codec/dialect.h"
+#include "remote/dispatcher_internal.h"
 
 #define KNOWN_US	INT64_C(3600000000)
 
 static bool
-wanted(RModel *m, const Ask *a)
+wanted(RModel *m, const PendingRequest *a)
 {
 	if (m->o->told_len > 0 && m->l->now_us - m->told_us >= KNOWN_US)
 		m->o->told_len = 0;
@@ -28,22 +28,22 @@ wanted(RModel *m, const Ask *a)
 }
 
 bool
-length_stands_by(RModel *m, Ask *a)
+length_stands_by(RModel *m, PendingRequest *a)
 {
 	if (m->sizer == NULL || !wanted(m, a))
 		return false;
-	a->stands_by = true;
+	a->waits_for_length = true;
 	return true;
 }
 
 void
-length_begin(Job *j)
+length_begin(CallGroup *j)
 {
 	if (j->n > 1 || !wanted(j->m, j->asks[0]))
 		return;
 	j->sizes = true;
 	/* not the ask's adapter: it has its base's length */
-	j->question = (WireAsk) {
+	j->question = (RequestFields) {
 		.kind = j->asks[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},.max_tokens = -1,.idempotent = true
 	};
 	j->w[0] = &j->question;
@@ -69,22 +69,22 @@ length_forget(RModel *m)
 }
 
 /* Those who stand by no more, the first one first; *n of them. */
-static Ask **
+static PendingRequest **
 stand_down(RModel *m, int *n)
 {
-	Line	   *l = m->l;
-	Ask		  **v = mem_alloc(((size_t) l->n_asks + 1) * sizeof(*v));
+	Dispatcher *l = m->l;
+	PendingRequest **v = mem_alloc(((size_t) l->n_asks + 1) * sizeof(*v));
 	int			at = 0;
 
 	/* the newest is the first of the line's */
-	for (Ask *a = l->asks; a != NULL; a = a->next)
-		if (a->m == m && a->stands_by)
+	for (PendingRequest *a = l->asks; a != NULL; a = a->next)
+		if (a->m == m && a->waits_for_length)
 			v[at++] = a;
 	for (int i = 0; i < at; i++)
-		v[i]->stands_by = false;
+		v[i]->waits_for_length = false;
 	for (int i = 0; i < at / 2; i++)
 	{
-		Ask		   *a = v[i];
+		PendingRequest *a = v[i];
 
 		v[i] = v[at - 1 - i];
 		v[at - 1 - i] = a;
@@ -97,7 +97,7 @@ void
 length_over(RModel *m, LengthAsked asked)
 {
 	int			n;
-	Ask		  **v = stand_down(m, &n);
+	PendingRequest **v = stand_down(m, &n);
 
 	m->sizer = NULL;
 	for (int i = 0; i < n; i++)
@@ -110,11 +110,11 @@ length_over(RModel *m, LengthAsked asked)
 }
 
 void
-length_told(Job *j, const Buf *fields)
+length_told(CallGroup *j, const Buf *fields)
 {
 	static const Buf nothing = {0};
 	RModel	   *m = j->m;
-	Ask		   *a = j->asks[0];
+	PendingRequest *a = j->asks[0];
 	bool		tokens = j->question.kind == WK_MODEL_LOAD && (m->o->dialect->caps & CAP_VLLM) != 0 && m->o->tokenize_path != NULL;
 
 	length_learn(m, fields != NULL ? fields : &nothing);
@@ -128,10 +128,10 @@ length_told(Job *j, const Buf *fields)
 }
 
 bool
-length_failed(Job *j, const Err *e, const ErrorExtra *x)
+length_failed(CallGroup *j, const Err *e, const ErrorExtra *x)
 {
 	int			n;
-	Ask		  **v;
+	PendingRequest **v;
 
 	switch (e->cls)
 	{

@@ -1,26 +1,26 @@
 /*
- * line.c
+ * dispatcher.c
  *	  Requests on their way to endpoints.
  *
- * line_take() puts an ask into its model's queue, unless it has to wait for a limit of its role; line_turn() does everything else: what events of HTTP have left to do, who is
+ * dispatcher_submit() puts an ask into its model's queue, unless it has to wait for a limit of its role; dispatcher_poll() does everything else: what events of HTTP have left to do, who is
  * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or cancelled.
  *
  * Deadlines are looked through only when the next of them has come, as the engine does.  With many models those are served first
  * that were asked for least recently: with each turn another one is the first.
  *
- * Tested by tests/unit/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that may go wrong, at random).
+ * Tested by tests/unit/remote/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that may go wrong, at random).
  */
-#include "remote/line_int.h"
+#include "remote/dispatcher_internal.h"
 
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/jsonw.h"
-#include "base/mem.h"
-#include "remote/bound.h"
-#include "talk/chan.h"
+#include "base/json/json_writer.h"
+#include "base/alloc.h"
+#include "remote/upstream/response_limit.h"
+#include "ipc_server/channel.h"
 
 #define NEVER_US	INT64_C(3600000000)
 
@@ -35,16 +35,16 @@ copy_settings(RSettings *to, const RSettings *from)
 }
 
 void
-line_set_clock(Line *l, int64_t (*clock) (void))
+dispatcher_set_clock(Dispatcher *l, int64_t (*clock) (void))
 {
 	l->clock = clock;
 	l->now_us = l->started_us = clock();
 }
 
-Line *
-line_new(Http *h, const RSettings *set, const LineSink *sink)
+Dispatcher *
+dispatcher_new(Http *h, const RSettings *set, const LineSink *sink)
 {
-	Line	   *l = mem_zalloc(sizeof(*l));
+	Dispatcher *l = mem_zalloc(sizeof(*l));
 
 	l->http = h;
 	l->sink = *sink;
@@ -52,20 +52,20 @@ line_new(Http *h, const RSettings *set, const LineSink *sink)
 	l->roles = roles_new();
 	l->most_held = bound_held();
 	copy_settings(&l->set, set);
-	line_set_clock(l, clock_us);
+	dispatcher_set_clock(l, clock_us);
 	l->salt = ((uint64_t) getpid() << 40) ^ (uint64_t) l->now_us;
 	return l;
 }
 
 void
-line_wake(Line *l, int64_t at_us)
+dispatcher_wake(Dispatcher *l, int64_t at_us)
 {
 	if (at_us < l->wake_us)
 		l->wake_us = at_us;
 }
 
 void
-line_touch(Call *c)
+dispatcher_queue_touched(UpstreamCall *c)
 {
 	if (c->touched)
 		return;
@@ -77,7 +77,7 @@ line_touch(Call *c)
 /* ---- the end ---- */
 
 static void
-end_drain(Call *c)
+end_drain(UpstreamCall *c)
 {
 	if (c->prev != NULL)
 		c->prev->next = c->next;
@@ -89,33 +89,33 @@ end_drain(Call *c)
 }
 
 void
-line_bury(Line *l)
+dispatcher_retire(Dispatcher *l)
 {
 	if (l->depth > 0)
 		return;
 	while (l->dead != NULL)
 	{
-		Job		   *j = l->dead;
+		CallGroup  *j = l->dead;
 
 		l->dead = j->grave;
 		job_free(j);
 	}
-	while (l->graves != NULL)
+	while (l->retired != NULL)
 	{
-		Ask		   *a = l->graves;
+		PendingRequest *a = l->retired;
 
-		l->graves = a->grave;
+		l->retired = a->grave;
 		ask_free(a);
 	}
 	rmodel_tidy(l);
 }
 
 void
-line_free(Line *l)
+dispatcher_free(Dispatcher *l)
 {
 	while (l->asks != NULL)
 		ask_drop(l->asks);
-	line_bury(l);
+	dispatcher_retire(l);
 	while (l->drains != NULL)
 		end_drain(l->drains);
 	for (RModel *m = l->models; m != NULL; m = m->next)
@@ -128,7 +128,7 @@ line_free(Line *l)
 }
 
 void
-line_settings(Line *l, const RSettings *set)
+dispatcher_settings(Dispatcher *l, const RSettings *set)
 {
 	copy_settings(&l->set, set);
 	for (RModel *m = l->models; m != NULL; m = m->next)
@@ -139,7 +139,7 @@ line_settings(Line *l, const RSettings *set)
 
 /* What an ask without a model, or its beginning, comes to. */
 static void
-end_at_once(Line *l, void *owner, const Err *e, const Buf *fields)
+end_at_once(Dispatcher *l, void *owner, const Err *e, const Buf *fields)
 {
 	Buf			b = {0};
 
@@ -155,7 +155,7 @@ end_at_once(Line *l, void *owner, const Err *e, const Buf *fields)
 
 /* Those that are about the program. */
 static bool
-own_business(Line *l, const WireAsk *w, void *owner)
+own_business(Dispatcher *l, const RequestFields *w, void *owner)
 {
 	WireIn		in = {w->fields, w->fields + w->len};
 	WireField	f;
@@ -177,7 +177,7 @@ own_business(Line *l, const WireAsk *w, void *owner)
 	if (w->kind != WK_CONTROL)
 		return false;
 	command = mem_strndup(w->command.n > 0 ? w->command.s : "", w->command.n);
-	if (line_command(l, command, &text))
+	if (dispatcher_command(l, command, &text))
 	{
 		wire_put_str(&o, WTAG_TEXT, text.len > 0 ? text.data : "", text.len);
 		end_at_once(l, owner, NULL, &fields);
@@ -196,7 +196,7 @@ own_business(Line *l, const WireAsk *w, void *owner)
 }
 
 static bool
-secret_ok(const WireAsk *w, Err *e)
+secret_ok(const RequestFields *w, Err *e)
 {
 	for (size_t i = 0; i < w->secret.n; i++)
 		if ((unsigned char) w->secret.s[i] < 0x20 || w->secret.s[i] == 0x7f)
@@ -207,16 +207,16 @@ secret_ok(const WireAsk *w, Err *e)
 
 /* Into its model's queue. */
 static void
-admit(Ask *a)
+admit(PendingRequest *a)
 {
 	a->item.since_us = a->l->now_us;
-	gather_add(a->m->queue, &a->item);
+	rqueue_add(a->m->queue, &a->item);
 	a->m->fresh = true;
 }
 
 /* Those whose role has room for them now. */
 static bool
-admit_waiting(Line *l)
+admit_waiting(Dispatcher *l)
 {
 	RoleItem   *it;
 	int64_t		when;
@@ -224,33 +224,33 @@ admit_waiting(Line *l)
 
 	while ((it = roles_next(l->roles, l->now_us, &when)) != NULL)
 	{
-		Ask		   *a = (Ask *) ((char *) it - offsetof(Ask, role));
+		PendingRequest *a = (PendingRequest *) ((char *) it - offsetof(PendingRequest, role));
 
 		a->m->n_deferred--;
 		admit(a);
 		any = true;
 	}
-	line_wake(l, when);
+	dispatcher_wake(l, when);
 	return any;
 }
 
 static int64_t
-estimate(const WireAsk *w)
+estimate(const RequestFields *w)
 {
 	return (int64_t) ((w->prompt.n + w->pair.n + w->messages.n + w->tools.n + w->api_body.n) / 4 + w->prompt_ids.n + 1);
 }
 
 static void
-note_deadline(Line *l, int64_t at_us)
+note_deadline(Dispatcher *l, int64_t at_us)
 {
 	if (at_us != 0 && at_us < l->next_deadline_us)
 		l->next_deadline_us = at_us;
 }
 
 static void
-enqueue(Line *l, Ask *a, RModel *m)
+enqueue(Dispatcher *l, PendingRequest *a, RModel *m)
 {
-	const WireAsk *w = &a->w;
+	const RequestFields *w = &a->w;
 
 	a->m = m;
 	m->n_asks++;
@@ -279,13 +279,13 @@ enqueue(Line *l, Ask *a, RModel *m)
 		rstats_observe(m, WH_MAX_TOKENS, w->max_tokens);
 }
 
-static Ask *
-take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+static PendingRequest *
+take(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
 {
-	Ask		   *a = mem_zalloc(sizeof(*a));
+	PendingRequest *a = mem_zalloc(sizeof(*a));
 	RModel	   *m = NULL;
 	Err			e = {0};
-	bool		ok = wireask_read(&a->w, kind, fields, len, &e);
+	bool		ok = request_fields_read(&a->w, kind, fields, len, &e);
 
 	if (ok && own_business(l, &a->w, owner))
 	{
@@ -324,10 +324,10 @@ take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int 
 	return a;
 }
 
-Ask *
-line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+PendingRequest *
+dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
 {
-	Ask		   *a;
+	PendingRequest *a;
 
 	l->now_us = l->clock();
 	l->depth++;
@@ -335,19 +335,19 @@ line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us,
 	if (a != NULL && a->gone)
 		a = NULL;
 	l->depth--;
-	line_bury(l);
+	dispatcher_retire(l);
 	return a;
 }
 
 void
-line_cancel(Line *l, Ask *a)
+dispatcher_cancel(Dispatcher *l, PendingRequest *a)
 {
 	ask_drop(a);
-	line_bury(l);
+	dispatcher_retire(l);
 }
 
 int
-line_live(const Line *l)
+dispatcher_live(const Dispatcher *l)
 {
 	return l->n_asks;
 }
@@ -355,13 +355,13 @@ line_live(const Line *l)
 /* ---- turns ---- */
 
 static void
-look_at_deadlines(Line *l)
+look_at_deadlines(Dispatcher *l)
 {
 	if (l->now_us < l->next_deadline_us)
 		return;
 	l->next_deadline_us = INT64_MAX;
 	/* who is told may cancel others; they stay in memory, and lead back into the list */
-	for (Ask *a = l->asks, *next; a != NULL; a = next)
+	for (PendingRequest *a = l->asks, *next; a != NULL; a = next)
 	{
 		next = a->next;
 		if (a->gone)
@@ -379,21 +379,21 @@ look_at_deadlines(Line *l)
 }
 
 static void
-look_at_drains(Line *l)
+look_at_drains(Dispatcher *l)
 {
-	for (Call *c = l->drains, *next; c != NULL; c = next)
+	for (UpstreamCall *c = l->drains, *next; c != NULL; c = next)
 	{
 		next = c->next;
 		if (c->ended || c->due_us <= l->now_us)
 			end_drain(c);
 		else
-			line_wake(l, c->due_us);
+			dispatcher_wake(l, c->due_us);
 	}
 }
 
 /* The first one goes to the end. */
 static void
-rotate(Line *l)
+rotate(Dispatcher *l)
 {
 	RModel	   *first = l->models;
 	RModel	  **at = &l->models;
@@ -408,10 +408,10 @@ rotate(Line *l)
 }
 
 int64_t
-line_turn(Line *l, int64_t now_us)
+dispatcher_poll(Dispatcher *l, int64_t now_us)
 {
-	Call	   *c;
-	Call	   *full = NULL;
+	UpstreamCall *c;
+	UpstreamCall *full = NULL;
 
 	/* what was taken just now may have come behind `now` */
 	if (now_us > l->now_us)
@@ -433,11 +433,11 @@ line_turn(Line *l, int64_t now_us)
 	while ((c = full) != NULL)
 	{
 		full = c->next_touched;
-		line_touch(c);
+		dispatcher_queue_touched(c);
 	}
 	look_at_deadlines(l);
 	l->depth--;
-	line_bury(l);
+	dispatcher_retire(l);
 	l->depth++;
 	look_at_drains(l);
 	(void) admit_waiting(l);
@@ -449,9 +449,9 @@ line_turn(Line *l, int64_t now_us)
 	}
 	/* in the place of those that couldn't be called */
 	if (admit_waiting(l))
-		line_wake(l, l->now_us);
+		dispatcher_wake(l, l->now_us);
 	l->depth--;
-	line_bury(l);
+	dispatcher_retire(l);
 	if (l->next_deadline_us < l->wake_us)
 		l->wake_us = l->next_deadline_us;
 	if (l->wake_us - l->now_us > NEVER_US)
@@ -462,7 +462,7 @@ line_turn(Line *l, int64_t now_us)
 /* ---- commands ---- */
 
 static void
-list_endpoints(Line *l, Buf *answer)
+list_endpoints(Dispatcher *l, Buf *answer)
 {
 	static const char *const names[] = {"unknown", "up", "trying", "down"};
 	JsonOut		j = {.b = answer};
@@ -489,7 +489,7 @@ list_endpoints(Line *l, Buf *answer)
 }
 
 bool
-line_command(Line *l, const char *command, Buf *answer)
+dispatcher_command(Dispatcher *l, const char *command, Buf *answer)
 {
 	if (strcmp(command, "integrity") == 0)
 		buf_addstr(answer, "ok");

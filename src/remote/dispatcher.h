@@ -1,34 +1,34 @@
 /*
- * line.h
+ * dispatcher.h
  *	  Requests on their way to endpoints: the queue, gathering, limits, the choice of a url, retries, deadlines.
  *
- * One thread.  An Ask is owned by the line from line_take() until its final frame, or line_cancel(); the sink is
- * told each frame, and nothing behind the final one.  The line never blocks and never sleeps: line_turn() says when it wants to be called again.
+ * One thread.  An PendingRequest is owned by the line from dispatcher_submit() until its final frame, or dispatcher_cancel(); the sink is
+ * told each frame, and nothing behind the final one.  The line never blocks and never sleeps: dispatcher_poll() says when it wants to be called again.
  */
-#ifndef VLLM_REMOTE_LINE_H
-#define VLLM_REMOTE_LINE_H
+#ifndef VLLM_REMOTE_DISPATCHER_H
+#define VLLM_REMOTE_DISPATCHER_H
 
-#include "base/seccomp.h"
+#include "base/sandbox/seccomp.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "remote/http.h"
-#include "wire/wire.h"
+#include "remote/http/http_client.h"
+#include "ipc/wire.h"
 
-/* What the program was told (settings.c). */
+/* What the program was told (remote_settings.c). */
 typedef struct RSettings
 {
-	char	   *allowed_hosts;	/* as wire/hosts.h reads it */
+	char	   *allowed_hosts;	/* as ipc/host_allowlist.h reads it */
 	char	   *ca_file;		/* '' = the system's */
 	int			max_connections;	/* to all endpoints */
 	SeccompMode seccomp;		/* when the program starts */
 } RSettings;
 
-typedef struct Line Line;
-typedef struct Ask Ask;
+typedef struct Dispatcher Dispatcher;
+typedef struct PendingRequest PendingRequest;
 
 typedef struct LineSink
 {
-	/* kind: WireFrame; final: the last one, the Ask is gone behind it */
+	/* kind: WireFrame; final: the last one, the PendingRequest is gone behind it */
 	void		(*frame) (void *owner, WireFrame kind, const Buf *fields, bool final);
 	/* figures for llm_requests; negative = as it was */
 	void		(*live) (void *owner, WirePhase phase, int prompt_tokens, int output_tokens);
@@ -36,22 +36,22 @@ typedef struct LineSink
 	size_t		(*backlog) (void *owner);
 } LineSink;
 
-Line	   *line_new(Http *h, const RSettings *set, const LineSink *sink);
-void		line_free(Line *l);
+Dispatcher *dispatcher_new(Http *h, const RSettings *set, const LineSink *sink);
+void		dispatcher_free(Dispatcher *l);
 /* Settings have changed: hosts that are not allowed any more get no further call. */
-void		line_settings(Line *l, const RSettings *set);
+void		dispatcher_settings(Dispatcher *l, const RSettings *set);
 
 /* Takes `fields` (malloc'ed).  Whatever is wrong with them comes to the sink, from within this or later.  NULL: it has ended already. */
-Ask		   *line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner);
+PendingRequest *dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner);
 /* Nobody wants it any more: its calls are closed at once, unless others' inputs are in them. */
-void		line_cancel(Line *l, Ask *a);
+void		dispatcher_cancel(Dispatcher *l, PendingRequest *a);
 /* What is due; us until the next call at the latest. */
-int64_t		line_turn(Line *l, int64_t now_us);
+int64_t		dispatcher_poll(Dispatcher *l, int64_t now_us);
 /* WK_CONTROL commands: "integrity" (text "ok"), "endpoints", "reset-stats"; false: unknown */
-bool		line_command(Line *l, const char *command, Buf *answer);
+bool		dispatcher_command(Dispatcher *l, const char *command, Buf *answer);
 /* Requests that have not ended. */
-int			line_live(const Line *l);
+int			dispatcher_live(const Dispatcher *l);
 /* Into the arena's statistics (models, endpoints); at most once in 100 ms unless something has come to rest. */
-void		line_publish(Line *l, WireStats *s);
+void		dispatcher_publish(Dispatcher *l, WireStats *s);
 
 #endif

@@ -1,33 +1,33 @@
 /*
- * line_int.h
- *	  What line.c, ask.c, job.c, call.c, length.c, rmodel.c and rstats.c share.
+ * dispatcher_internal.h
+ *	  What dispatcher.c, pending_request.c, call_group.c, upstream_call.c, context_length.c, remote_model.c and remote_stats.c share.
  *
- * An ASK is what somebody waits for.  It waits for the limits of its role (roles.h), then in its model's queue (gather.h), until
- * it becomes, alone or with others, a JOB: the calls that body.c makes of it, and the Reply that reads them.  A CALL is one of these, with all its tries; while
+ * An ASK is what somebody waits for.  It waits for the limits of its role (role_admission.h), then in its model's queue (request_queue.h), until
+ * it becomes, alone or with others, a JOB: the calls that encode.c makes of it, and the DecodedReply that reads them.  A CALL is one of these, with all its tries; while
  * it can't be made, or waits to be made again, it is in its model's list of pending ones.
  *
  * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called from there.  So
- * nothing is freed and no connection is closed but in line_bury(), when nothing is on the stack (depth 0).
+ * nothing is freed and no connection is closed but in dispatcher_retire(), when nothing is on the stack (depth 0).
  */
-#ifndef VLLM_REMOTE_LINE_INT_H
-#define VLLM_REMOTE_LINE_INT_H
+#ifndef VLLM_REMOTE_DISPATCHER_INTERNAL_H
+#define VLLM_REMOTE_DISPATCHER_INTERNAL_H
 
-#include "remote/body.h"
-#include "remote/fate.h"
-#include "remote/gather.h"
-#include "remote/line.h"
-#include "remote/paths.h"
-#include "remote/pick.h"
-#include "remote/rate.h"
-#include "remote/reply.h"
-#include "remote/retry.h"
-#include "remote/roles.h"
+#include "remote/codec/encode.h"
+#include "remote/upstream/call_outcome.h"
+#include "remote/request_queue.h"
+#include "remote/dispatcher.h"
+#include "remote/upstream/path_breaker.h"
+#include "remote/upstream/load_balancer.h"
+#include "remote/upstream/rate_limiter.h"
+#include "remote/codec/decode.h"
+#include "remote/upstream/retry_budget.h"
+#include "remote/upstream/role_admission.h"
 
-typedef struct Job Job;
-typedef struct Call Call;
+typedef struct CallGroup CallGroup;
+typedef struct UpstreamCall UpstreamCall;
 typedef struct RModel RModel;
 
-/* A health check that is under way (check.c). */
+/* A health check that is under way (health_check.c). */
 typedef struct Check
 {
 	RModel	   *m;
@@ -54,24 +54,24 @@ typedef struct RUrl
 
 struct RModel
 {
-	Line	   *l;
+	Dispatcher *l;
 	RModel	   *next;
 	uint64_t	hash;
 	uint32_t	dboid;
 	char	   *name;
 	ROptions   *o;
-	Gather	   *queue;
-	Pick		pick;
+	RequestQueue *queue;
+	LoadBalancer pick;
 	RUrl	   *u;				/* pick.n */
 	char	   *secret;			/* of the ask that came last, for health checks; NULL = none */
 	RetryBudget budget;
-	Call	   *pending, *pending_last;
+	UpstreamCall *pending, *pending_last;
 	int			n_asks;			/* not ended, or in a job still */
 	int			n_deferred;		/* that wait for a limit of their role */
 	int			n_calls;		/* under way */
 	bool		forgotten;		/* goes with its last ask */
 	bool		fresh;			/* asks have come since the queue was looked through */
-	Job		   *sizer;			/* it asks how long the context is; NULL = nobody does */
+	CallGroup  *sizer;			/* it asks how long the context is; NULL = nobody does */
 	int64_t		told_us;		/* when o->told_len was learned */
 	int64_t		looked_us;		/* ... for such as can't wait until then, */
 	bool		looked_shunned; /* ... or needn't, as another model can be asked */
@@ -82,7 +82,7 @@ struct RModel
 	WireHist	hist[WIRE_N_HISTS];
 };
 
-/* What the endpoint was asked about its context (length.c). */
+/* What the endpoint was asked about its context (context_length.c). */
 typedef enum LengthAsked
 {
 	LENGTH_NOTHING,
@@ -90,54 +90,54 @@ typedef enum LengthAsked
 	LENGTH_ALL					/* ... and tokens, or it has none */
 } LengthAsked;
 
-struct Ask
+struct PendingRequest
 {
 	GatherItem	item;			/* first: an item is its ask */
-	Line	   *l;
+	Dispatcher *l;
 	RModel	   *m;
-	Job		   *job;
+	CallGroup  *job;
 	void	   *owner;
 	RoleItem	role;
 	int64_t		used;			/* tokens, for its role; -1 = not known */
-	WireAsk		w;
+	RequestFields w;
 	int64_t		deadline_us, arrival_us;
 	int			timeout_ms;
 	uint64_t	id;				/* of the line's */
 	bool		alone;			/* gathers no more */
-	bool		stands_by;		/* in no queue and no job: another one asks for the length that it needs */
+	bool		waits_for_length;		/* in no queue and no job: another one asks for the length that it needs */
 	LengthAsked asked;			/* ... which wasn't told until here */
 	bool		accepted;
 	bool		gone;			/* the sink hears nothing any more */
 	int			tries, charged;
 	int			texts;
 	int64_t		called_us, first_us, last_us;	/* first call, first and last WF_TEXT; 0 = none */
-	Ask		   *prev, *next;	/* of the line's, until it is gone */
-	Ask		   *grave;
+	PendingRequest *prev, *next;	/* of the line's, until it is gone */
+	PendingRequest *grave;
 };
 
-struct Job
+struct CallGroup
 {
-	Line	   *l;
+	Dispatcher *l;
 	RModel	   *m;
-	Ask		  **asks;
-	const WireAsk **w;
+	PendingRequest **asks;
+	const RequestFields **w;
 	int			n;
 	int			living;			/* asks that are not gone */
 	bool		halved;			/* part of one that failed, */
 	int64_t		whole_us;		/* ... which was begun then */
 	RCalls		calls;
-	Call	  **c;
+	UpstreamCall **c;
 	int			left;			/* calls without a whole answer */
-	Reply	   *reply;
+	DecodedReply *reply;
 	size_t		held;			/* bytes of it that are in the line's */
 	int			url;			/* called last, -1 */
 	int64_t		first_byte_us;
 	int64_t		lost_prompt, lost_completion;	/* tokens of tries that gave no answer, as far as known */
 	bool		sizes;			/* its one call is no ask's, but: */
-	WireAsk		question;		/* how long is the context? */
+	RequestFields question;		/* how long is the context? */
 	bool		emitted;
 	bool		dead;
-	Job		   *grave;
+	CallGroup  *grave;
 };
 
 typedef enum CallState
@@ -148,10 +148,10 @@ typedef enum CallState
 	CALL_DRAINS					/* of no job: the connection has a moment to come to its end by itself */
 } CallState;
 
-struct Call
+struct UpstreamCall
 {
-	Line	   *l;
-	Job		   *job;
+	Dispatcher *l;
+	CallGroup  *job;
 	int			i;				/* of the job's calls */
 	CallState	state;
 	HttpCall   *h;
@@ -162,7 +162,7 @@ struct Call
 	bool		told, ended, garbled, whole;
 	bool		paused, full;	/* full: its asker has enough for now */
 	bool		touched;
-	Call	   *next_touched;
+	UpstreamCall *next_touched;
 	int			url;			/* of the try */
 	uint64_t	path;			/* paths_key() */
 	bool		probe;
@@ -170,10 +170,10 @@ struct Call
 	int			tries;
 	int64_t		begin_us;
 	int64_t		due_us;			/* pending: not before; drains: not longer than */
-	Call	   *prev, *next;	/* pending, draining */
+	UpstreamCall *prev, *next;	/* pending, draining */
 };
 
-struct Line
+struct Dispatcher
 {
 	Http	   *http;
 	RSettings	set;
@@ -185,16 +185,16 @@ struct Line
 	Roles	   *roles;
 	RModel	   *models;
 	int			n_models;
-	Ask		   *asks;			/* not gone */
+	PendingRequest *asks;			/* not gone */
 	int			n_asks;
 	int64_t		next_deadline_us;
 	int			n_calls;		/* of libcurl's */
 	size_t		held,			/* bytes of all answers */
 				most_held;
-	Call	   *touched;
-	Call	   *drains;
-	Ask		   *graves;
-	Job		   *dead;
+	UpstreamCall *touched;
+	UpstreamCall *drains;
+	PendingRequest *retired;
+	CallGroup  *dead;
 	int64_t		wake_us;		/* found by this turn */
 	WireFigures early;			/* requests that never got to a model; those of models that are forgotten */
 	WireFigures base;			/* subtracted (reset) */
@@ -218,60 +218,59 @@ typedef struct ErrorExtra
 	int64_t		prompt_tokens, completion_tokens;
 } ErrorExtra;
 
-/* line.c */
-void		line_wake(Line *l, int64_t at_us);
-void		line_touch(Call *c);
-void		line_bury(Line *l);
+/* dispatcher.c */
+void		dispatcher_wake(Dispatcher *l, int64_t at_us);
+void		dispatcher_queue_touched(UpstreamCall *c);
+void		dispatcher_retire(Dispatcher *l);
 /* The clock of a test. */
-void		line_set_clock(Line *l, int64_t (*clock) (void));
+void		dispatcher_set_clock(Dispatcher *l, int64_t (*clock) (void));
 
-/* ask.c */
-void		ask_frame(Ask *a, WireFrame kind, const Buf *fields, bool final);
-void		ask_error(Ask *a, const Err *e, const ErrorExtra *x);
+/* pending_request.c */
+void		ask_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final);
+void		ask_error(PendingRequest *a, const Err *e, const ErrorExtra *x);
 /* Its deadline has come, or the end of its patience with its role's limits. */
-void		ask_late(Ask *a);
+void		ask_late(PendingRequest *a);
 /* Nobody wants it any more. */
-void		ask_drop(Ask *a);
-void		ask_free(Ask *a);
+void		ask_drop(PendingRequest *a);
+void		ask_free(PendingRequest *a);
 /* Of the message: the last of a tag; n = 0 if there is none. */
-Span		ask_field(const Ask *a, WireTag tag);
+FieldSpan	ask_field(const PendingRequest *a, WireTag tag);
 
-/* job.c */
+/* call_group.c */
 /* False: the asks have got errors, or are back in the queue, alone. */
-bool		job_make(RModel *m, Ask **asks, int n);
-void		job_fail(Job *j, const Err *e, const ErrorExtra *x);
+bool		job_make(RModel *m, PendingRequest **asks, int n);
+void		job_fail(CallGroup *j, const Err *e, const ErrorExtra *x);
 /* It would have to wait: those of its asks end that another model can be asked for.  False: nobody is left. */
-bool		job_elsewhere(Job *j, const Err *e, const ErrorExtra *x);
+bool		job_elsewhere(CallGroup *j, const Err *e, const ErrorExtra *x);
 /* Those who are left are asked for one by one. */
-void		job_split(Job *j);
+void		job_split(CallGroup *j);
 /* Those who are left are asked for in two calls, after due_us; c: the one of all of them, which failed. */
-void		job_halve(Job *j, const Call *c, int64_t due_us);
+void		job_halve(CallGroup *j, const UpstreamCall *c, int64_t due_us);
 /* When all of its asks will have no use for it any more; 0 = never */
-int64_t		job_deadline(const Job *j);
+int64_t		job_deadline(const CallGroup *j);
 /* Back to the front of the queue, alone. */
-void		ask_again(Ask *a);
+void		ask_again(PendingRequest *a);
 /* To be buried. */
-void		job_kill(Job *j);
-void		job_free(Job *j);
+void		job_kill(CallGroup *j);
+void		job_free(CallGroup *j);
 
-/* call.c */
-void		call_pend(Call *c);
-void		call_unpend(Call *c);
+/* upstream_call.c */
+void		call_pend(UpstreamCall *c);
+void		call_unpend(UpstreamCall *c);
 /* Make a try of it. */
-void		call_start(Call *c, int url);
+void		call_start(UpstreamCall *c, int url);
 /* Something has happened to it. */
-void		call_settle(Call *c);
+void		call_settle(UpstreamCall *c);
 /* Close and free it. */
-void		call_free(Call *c);
+void		call_free(UpstreamCall *c);
 /* Those of the model's options, with its secret; there is room for `more`. */
-void		headers_begin(Headers *h, const ROptions *o, Span secret, int more);
-void		headers_add(Headers *h, const char *name, const char *before, const char *value, size_t n);
+void		headers_begin(Headers *h, const ROptions *o, FieldSpan secret, int more);
 /* Wiped. */
 void		headers_free(Headers *h);
 
-/* check.c */
+/* health_check.c */
 /* The model is asked: what its health checks need. */
-void		check_note(RModel *m, Span secret);
+void		check_note(RModel *m, FieldSpan secret);
 /* What has been found out, and what is due. */
 void		check_turn(RModel *m);
 /* Close what may not be any more: hosts that aren't allowed, */
@@ -279,39 +278,38 @@ void		check_settings(RModel *m);
 /* ... or all, for good, and wipe the secret. */
 void		check_forget(RModel *m);
 
-/* length.c */
+/* context_length.c */
 /* The ask needs to know how long the context is, and another one is asking for that. */
-bool		length_stands_by(RModel *m, Ask *a);
+bool		length_stands_by(RModel *m, PendingRequest *a);
 /* A job in the making: must it ask for that first? */
-void		length_begin(Job *j);
+void		length_begin(CallGroup *j);
 /* An answer about the model (WF_DONE). */
 void		length_learn(RModel *m, const Buf *fields);
 void		length_forget(RModel *m);
 /* The job that asked for it has its answer (NULL: it isn't told); */
-void		length_told(Job *j, const Buf *fields);
+void		length_told(CallGroup *j, const Buf *fields);
 /* ... has none: true, it will never be told, and the asks are back in the queue; false, those who stood by have the error; */
-bool		length_failed(Job *j, const Err *e, const ErrorExtra *x);
+bool		length_failed(CallGroup *j, const Err *e, const ErrorExtra *x);
 /* ... or is over anyhow: who stands by is back in the queue. */
 void		length_over(RModel *m, LengthAsked asked);
 
-/* rmodel.c */
-RModel	   *rmodel_get(Line *l, const WireAsk *w, Err *e);
-void		rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash);
+/* remote_model.c */
+RModel	   *rmodel_get(Dispatcher *l, const RequestFields *w, Err *e);
+void		rmodel_forget(Dispatcher *l, uint32_t dboid, FieldSpan name, uint64_t hash);
 void		rmodel_settings(RModel *m);
 /* A path of it, with the query; off_v1: beside "/v1". */
 void		rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to);
-void		rmodel_free(RModel *m);
 /* Free those that are forgotten and not used. */
-void		rmodel_tidy(Line *l);
+void		rmodel_tidy(Dispatcher *l);
 /* Is each url ill, or has said that it takes nothing for longer than a first retry would wait? */
 bool		rmodel_shunned(const RModel *m);
 /* Make what calls may be made. */
 void		rmodel_dispatch(RModel *m);
 
-/* rstats.c */
+/* remote_stats.c */
 void		rstats_observe(RModel *m, WireHistId id, int64_t value);
-void		rstats_done(Ask *a, const Buf *fields);
+void		rstats_done(PendingRequest *a, const Buf *fields);
 void		rstats_model_gone(RModel *m);
-void		rstats_reset(Line *l);
+void		rstats_reset(Dispatcher *l);
 
 #endif

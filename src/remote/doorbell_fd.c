@@ -1,5 +1,5 @@
 /*
- * bell.c
+ * doorbell_fd.c
  *	  The arena's doorbell as a file descriptor: a thread sleeps on the futex and writes to an eventfd.
  *
  * Nobody is missed.  Who rings pushes its slot, adds 1 to doorbell, and looks at engine_sleeping; the sleeper
@@ -10,13 +10,13 @@
  *	  one it knows.  If it doesn't, it is on its way to the comparison that the kernel makes of the two
  *	  under the futex's lock.  Unless it knew this doorbell already it writes now; if it did, it has written, or is
  *	  about to, behind the addition.  So each time it writes behind the push.
- * 3. bell_awake() may take that write away, but then the sleeper looks at the ring behind it.
+ * 3. doorbell_awake() may take that write away, but then the sleeper looks at the ring behind it.
  *
  * While the sleeper is awake nobody makes a system call for it: the thread stays where it is, with an old doorbell.
  *
- * Tested by tests/unit/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_desk.c.
  */
-#include "remote/bell.h"
+#include "remote/doorbell_fd.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,9 +26,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-struct Bell
+struct DoorbellFd
 {
 	WireHeader *h;
 	int			fd;
@@ -40,7 +40,7 @@ struct Bell
 static void *
 bell_main(void *arg)
 {
-	Bell	   *b = arg;
+	DoorbellFd *b = arg;
 	const uint64_t one = 1;
 
 	while (!atomic_load(&b->stop))
@@ -59,10 +59,10 @@ bell_main(void *arg)
 	return NULL;
 }
 
-Bell *
-bell_new(WireHeader *h, Err *e)
+DoorbellFd *
+doorbell_new(WireHeader *h, Err *e)
 {
-	Bell	   *b = mem_zalloc(sizeof(Bell));
+	DoorbellFd *b = mem_zalloc(sizeof(DoorbellFd));
 
 	b->h = h;
 	b->known = atomic_load(&h->doorbell);
@@ -85,7 +85,7 @@ bell_new(WireHeader *h, Err *e)
 }
 
 void
-bell_free(Bell *b)
+doorbell_free(DoorbellFd *b)
 {
 	if (b == NULL)
 		return;
@@ -98,19 +98,19 @@ bell_free(Bell *b)
 }
 
 int
-bell_fd(const Bell *b)
+doorbell_fd(const DoorbellFd *b)
 {
 	return b->fd;
 }
 
 void
-bell_sleep(Bell *b)
+doorbell_sleep(DoorbellFd *b)
 {
 	atomic_store(&b->h->engine_sleeping, 1);
 }
 
 void
-bell_awake(Bell *b, bool readable)
+doorbell_awake(DoorbellFd *b, bool readable)
 {
 	uint64_t	n;
 

@@ -1,21 +1,21 @@
 /*
- * check.c
+ * health_check.c
  *	  Health checks: is a url there again that was down, and are those still there that nobody asks?
  *
  * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest ask.  It is no
  * request: it counts in no limit and no figure, and is not repeated.  What is down is checked when its breaker's time has come
- * (pick.c); what is idle each health_check_interval.  Models that nobody has asked for ten minutes are left in peace: what is down then
+ * (load_balancer.c); what is idle each health_check_interval.  Models that nobody has asked for ten minutes are left in peace: what is down then
  * is checked when somebody comes.
  *
  * The secret is kept for this, and wiped when the model is forgotten, or left in peace.
  *
- * Tested by tests/unit/test_remote_line.c and test_remote_sim.c.
+ * Tested by tests/unit/remote/test_remote_line.c and test_remote_sim.c.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/line_int.h"
+#include "base/alloc.h"
+#include "remote/dispatcher_internal.h"
 
 #define WANTED_US		INT64_C(600000000)
 #define MOST_LIST		((size_t) 16 << 20) /* bytes; of no interest, but read, so that the connection can be kept */
@@ -76,7 +76,7 @@ settle(Check *c)
 
 	if (is_there(&c->res))
 	{
-		ended(c, FATE_UP);
+		ended(c, HEALTH_OK);
 		return;
 	}
 	if (c->res.end == HTTP_DONE)
@@ -84,7 +84,7 @@ settle(Check *c)
 	else
 		snprintf(u->error, sizeof(u->error), "health check: %.230s", c->res.e.msg);
 	length_forget(c->m);
-	ended(c, FATE_DOWN);
+	ended(c, HEALTH_BAD);
 }
 
 static void
@@ -92,7 +92,7 @@ start(Check *c)
 {
 	static const HttpEvents events = {on_head, on_data, on_ended};
 	RModel	   *m = c->m;
-	Line	   *l = m->l;
+	Dispatcher *l = m->l;
 	const ROptions *o = m->o;
 	int64_t		most = (int64_t) o->connect_timeout * 1000;
 	Buf			url = {0};
@@ -102,7 +102,7 @@ start(Check *c)
 
 	pick_check_begin(&m->pick, c->url, l->now_us);
 	rmodel_url(&m->u[c->url], o->models_path, false, &url);
-	headers_begin(&h, o, (Span) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
+	headers_begin(&h, o, (FieldSpan) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
 	q = (HttpRequest) {
 		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),
 		.connect_timeout_ms = o->connect_timeout,.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,
@@ -114,7 +114,7 @@ start(Check *c)
 	headers_free(&h);
 	buf_free(&url);
 	if (c->h == NULL)
-		ended(c, FATE_NEITHER);
+		ended(c, HEALTH_UNKNOWN);
 }
 
 static void
@@ -125,7 +125,7 @@ cancel(Check *c)
 	if (c->h != NULL)
 		http_cancel(c->h);
 	c->h = NULL;
-	ended(c, FATE_NEITHER);
+	ended(c, HEALTH_UNKNOWN);
 }
 
 static void
@@ -138,11 +138,11 @@ wipe(RModel *m)
 }
 
 void
-check_note(RModel *m, Span secret)
+check_note(RModel *m, FieldSpan secret)
 {
 	size_t		n = m->secret != NULL ? strlen(m->secret) : 0;
 
-	/* without control characters, as line.c has seen to */
+	/* without control characters, as dispatcher.c has seen to */
 	if (!m->pick.checks || (n == secret.n && (n == 0 || memcmp(m->secret, secret.s, n) == 0)))
 		return;
 	wipe(m);
@@ -153,7 +153,7 @@ check_note(RModel *m, Span secret)
 void
 check_turn(RModel *m)
 {
-	Line	   *l = m->l;
+	Dispatcher *l = m->l;
 	int64_t		until = m->n_asks > 0 ? INT64_MAX : m->used_us + WANTED_US;
 
 	if (!m->pick.checks)
@@ -169,7 +169,7 @@ check_turn(RModel *m)
 		if (at >= until || l->now_us >= until)
 			continue;
 		if (at > l->now_us)
-			line_wake(l, at);
+			dispatcher_wake(l, at);
 		else
 			start(c);
 	}
@@ -178,7 +178,7 @@ check_turn(RModel *m)
 	if (l->now_us >= until)
 		wipe(m);
 	else if (until != INT64_MAX)
-		line_wake(l, until);
+		dispatcher_wake(l, until);
 }
 
 void

@@ -1,17 +1,17 @@
 /*
  * main.c
- *	  The remote program: arguments, arena, control socket, libcurl.  Everything else is desk.c's.
+ *	  The remote program: arguments, arena, control socket, libcurl.  Everything else is remote_server.c's.
  *
  *	thread		does
  *	main		all of it
- *	bell		sleeps on the arena's doorbell (bell.c)
+ *	bell		sleeps on the arena's doorbell (doorbell_fd.c)
  *	libcurl's	look up names
  *
- * The supervisor starts it and speaks with it as with the engine (wire/control.h).  The program has no
+ * The supervisor starts it and speaks with it as with the engine (ipc/control_protocol.h).  The program has no
  * clean-up, which could wait for a resolver: its connections end with it, and the arena is made consistent by the
  * supervisor (wire.h, LOST).
  *
- * Tested by tests/unit/test_remote_program.c.
+ * Tested by tests/unit/remote/test_remote_program.c.
  */
 #include <curl/curl.h>
 #include <stdarg.h>
@@ -23,19 +23,19 @@
 
 #include "base/crash.h"
 #include "base/log.h"
-#include "remote/desk.h"
-#include "remote/syscalls.h"
-#include "talk/control.h"
+#include "remote/remote_server.h"
+#include "remote/remote_syscalls.h"
+#include "ipc_server/control_socket.h"
 
 #define REMOTE_VERSION "0.9.0"
 #define PROGRAM "remote program"
 
-typedef struct Args
+typedef struct RemoteArgs
 {
 	int			arena_fd;
 	int			control_fd;
 	RSettings	set;
-} Args;
+} RemoteArgs;
 
 static int
 usage(const char *fmt,...)
@@ -52,7 +52,7 @@ usage(const char *fmt,...)
 
 /* An argument that takes a value; what is wrong is said, by name. */
 static int
-take_option(Args *a, const char *name, const char *value)
+take_option(RemoteArgs *a, const char *name, const char *value)
 {
 	Err			e;
 	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd : NULL;
@@ -96,11 +96,11 @@ fatal(const Err *e)
 }
 
 static int
-serve(Args *a)
+serve(RemoteArgs *a)
 {
 	WireArena	arena;
 	Http	   *h;
-	Desk	   *d;
+	RemoteServer *d;
 	Err			e;
 	SeccompRules rules = {remote_syscalls, remote_n_syscalls, false};
 	int			status = control_map_arena(a->arena_fd, PROGRAM, &arena);
@@ -124,12 +124,12 @@ serve(Args *a)
 	h = http_new(&e);
 	if (h == NULL)
 		return fatal(&e);
-	d = desk_new(&arena, a->control_fd, h, &a->set, &e);
+	d = remote_server_new(&arena, a->control_fd, h, &a->set, &e);
 	if (d == NULL)
 		return fatal(&e);
 	log_line('I', "%s %s is ready: %s", PROGRAM, REMOTE_VERSION, curl_version());
-	desk_ready(d);
-	while (desk_turn(d, INT64_MAX))
+	remote_server_ready(d);
+	while (remote_server_turn(d, INT64_MAX))
 		;
 	_exit(ENGINE_EXIT_OK);
 }
@@ -137,7 +137,7 @@ serve(Args *a)
 int
 main(int argc, char **argv)
 {
-	static Args a = {.arena_fd = -1,.control_fd = -1};
+	static RemoteArgs a = {.arena_fd = -1,.control_fd = -1};
 
 	crash_install();
 	rsettings_init(&a.set);

@@ -1,36 +1,36 @@
 /*
- * ask.c
+ * pending_request.c
  *	  What somebody waits for: the frames that it gets, and its end.
  *
- * A final frame is sent once: behind it, and behind line_cancel(), an Ask is gone, and whatever comes of its calls is dropped.
- * Its memory stays until its job is over, since the job's Reply reads it.
+ * A final frame is sent once: behind it, and behind dispatcher_cancel(), an PendingRequest is gone, and whatever comes of its calls is dropped.
+ * Its memory stays until its job is over, since the job's DecodedReply reads it.
  *
- * Tested by tests/unit/test_remote_line.c.
+ * Tested by tests/unit/remote/test_remote_line.c.
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/line_int.h"
-#include "talk/chan.h"
-#include "wire/hosts.h"
+#include "base/alloc.h"
+#include "remote/dispatcher_internal.h"
+#include "ipc_server/channel.h"
+#include "ipc/host_allowlist.h"
 
-Span
-ask_field(const Ask *a, WireTag tag)
+FieldSpan
+ask_field(const PendingRequest *a, WireTag tag)
 {
 	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
 	WireField	f;
-	Span		found = {NULL, 0};
+	FieldSpan	found = {NULL, 0};
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == (int) tag)
-			found = (Span) {f.s, f.n};
+			found = (FieldSpan) {f.s, f.n};
 	return found;
 }
 
 static void
-leave(Ask *a)
+leave(PendingRequest *a)
 {
-	Line	   *l = a->l;
+	Dispatcher *l = a->l;
 
 	a->gone = true;
 	if (a->prev != NULL)
@@ -45,27 +45,27 @@ leave(Ask *a)
 		a->m->n_deferred--;
 	roles_leave(l->roles, &a->role, a->used, l->now_us);
 	if (a->item.turn != NULL)
-		gather_remove(a->m->queue, &a->item);
+		rqueue_remove(a->m->queue, &a->item);
 	if (a->job == NULL)
 	{
-		a->grave = l->graves;
-		l->graves = a;
+		a->grave = l->retired;
+		l->retired = a;
 	}
 	else if (--a->job->living == 0)
 		job_kill(a->job);
 }
 
 void
-ask_free(Ask *a)
+ask_free(PendingRequest *a)
 {
 	if (a->m != NULL)
 		a->m->n_asks--;
-	wireask_free(&a->w);
+	request_fields_free(&a->w);
 	mem_free(a);
 }
 
 void
-ask_drop(Ask *a)
+ask_drop(PendingRequest *a)
 {
 	if (a->gone)
 		return;
@@ -76,7 +76,7 @@ ask_drop(Ask *a)
 
 /* May the asker not know where the endpoint is? */
 static bool
-is_secret(const Ask *a)
+is_secret(const PendingRequest *a)
 {
 	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
 	WireField	f;
@@ -90,7 +90,7 @@ is_secret(const Ask *a)
 
 /* Neither urls nor hosts, nor what a library says of addresses. */
 static void
-hide_urls(const Ask *a, Err *e)
+hide_urls(const PendingRequest *a, Err *e)
 {
 	for (int i = 0; i < a->m->pick.n; i++)
 	{
@@ -126,7 +126,7 @@ field_int(const Buf *b, WireTag tag)
 
 /* Text has come. */
 static void
-count_text(Ask *a)
+count_text(PendingRequest *a)
 {
 	int64_t		now = a->l->clock();
 
@@ -143,9 +143,9 @@ count_text(Ask *a)
 
 /* Behind the reply's own come answers, each begun by its INDEX: so these stand before. */
 static void
-put_times(Ask *a, WireOut *o)
+put_times(PendingRequest *a, WireOut *o)
 {
-	const Job  *j = a->job;
+	const CallGroup *j = a->job;
 	int64_t		now = a->l->clock();
 	int64_t		called = a->called_us > 0 ? a->called_us : now;
 	int64_t		first = a->first_us > 0 ? a->first_us : j != NULL && j->first_byte_us > a->arrival_us ? j->first_byte_us : now;
@@ -156,7 +156,7 @@ put_times(Ask *a, WireOut *o)
 }
 
 static void
-put_tries(const Ask *a, WireOut *o, const char *url)
+put_tries(const PendingRequest *a, WireOut *o, const char *url)
 {
 	if (url != NULL && !is_secret(a))
 		wire_put_str(o, WTAG_ENDPOINT, url, strlen(url));
@@ -165,12 +165,12 @@ put_tries(const Ask *a, WireOut *o, const char *url)
 }
 
 static void
-done(Ask *a, const Buf *fields)
+done(PendingRequest *a, const Buf *fields)
 {
-	Line	   *l = a->l;
+	Dispatcher *l = a->l;
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
-	const Job  *j = a->job;
+	const CallGroup *j = a->job;
 
 	put_times(a, &o);
 	put_tries(a, &o, j != NULL && j->url >= 0 ? a->m->u[j->url].base : NULL);
@@ -183,10 +183,10 @@ done(Ask *a, const Buf *fields)
 }
 
 void
-ask_frame(Ask *a, WireFrame kind, const Buf *fields, bool final)
+ask_frame(PendingRequest *a, WireFrame kind, const Buf *fields, bool final)
 {
 	static const Buf none = {0};
-	Line	   *l = a->l;
+	Dispatcher *l = a->l;
 
 	if (a->gone)
 		return;
@@ -217,7 +217,7 @@ ask_frame(Ask *a, WireFrame kind, const Buf *fields, bool final)
 }
 
 void
-ask_error(Ask *a, const Err *e, const ErrorExtra *x)
+ask_error(PendingRequest *a, const Err *e, const ErrorExtra *x)
 {
 	Buf			b = {0};
 	Buf			body = {0};
@@ -258,9 +258,9 @@ ask_error(Ask *a, const Err *e, const ErrorExtra *x)
 }
 
 void
-ask_late(Ask *a)
+ask_late(PendingRequest *a)
 {
-	Job		   *j = a->job;
+	CallGroup  *j = a->job;
 	ErrorExtra	x = {.retry_after_ms = -1};
 	Err			e;
 	bool		sent = false;

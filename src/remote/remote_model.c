@@ -1,23 +1,23 @@
 /*
- * rmodel.c
+ * remote_model.c
  *	  The models that have been asked for, each with its queue, its urls and their limits; and whose turn it is.
  *
  * A model is known by its version (hash), database and name.  It stays when nobody asks, for its counters, breakers and limits,
  * until it is forgotten, or too many are known.
  *
- * Tested by tests/unit/test_remote_line.c and test_remote_elsewhere.c.
+ * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/line_int.h"
-#include "wire/hosts.h"
+#include "base/alloc.h"
+#include "remote/dispatcher_internal.h"
+#include "ipc/host_allowlist.h"
 
 #define MOST_MODELS		256
 
 static bool
-same_span(Span a, Span b)
+same_span(FieldSpan a, FieldSpan b)
 {
 	return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
 }
@@ -25,8 +25,8 @@ same_span(Span a, Span b)
 static bool
 same(const GatherItem *x, const GatherItem *y)
 {
-	const Ask  *a = (const Ask *) x;
-	const Ask  *b = (const Ask *) y;
+	const PendingRequest *a = (const PendingRequest *) x;
+	const PendingRequest *b = (const PendingRequest *) y;
 
 	return same_span(a->w.secret, b->w.secret) && body_same(&a->w, &b->w);
 }
@@ -34,7 +34,7 @@ same(const GatherItem *x, const GatherItem *y)
 static void
 unlink_model(RModel *m)
 {
-	Line	   *l = m->l;
+	Dispatcher *l = m->l;
 
 	for (RModel **at = &l->models; *at != NULL; at = &(*at)->next)
 		if (*at == m)
@@ -45,12 +45,12 @@ unlink_model(RModel *m)
 	l->n_models--;
 }
 
-void
+static void
 rmodel_free(RModel *m)
 {
 	check_forget(m);
-	gather_free(m->queue);
-	pick_free(&m->pick);
+	rqueue_free(m->queue);
+	lb_free(&m->pick);
 	roptions_unref(m->o);
 	mem_free(m->u);
 	mem_free(m->name);
@@ -58,7 +58,7 @@ rmodel_free(RModel *m)
 }
 
 void
-rmodel_tidy(Line *l)
+rmodel_tidy(Dispatcher *l)
 {
 	for (RModel *m = l->models, *next; m != NULL; m = next)
 	{
@@ -116,7 +116,7 @@ rmodel_settings(RModel *m)
 
 /* Room for another: who has been asked for longest ago goes. */
 static void
-make_room(Line *l)
+make_room(Dispatcher *l)
 {
 	RModel	   *old = NULL;
 
@@ -131,13 +131,13 @@ make_room(Line *l)
 }
 
 RModel *
-rmodel_get(Line *l, const WireAsk *w, Err *e)
+rmodel_get(Dispatcher *l, const RequestFields *w, Err *e)
 {
 	RModel	   *m;
 	ROptions   *o;
 
 	for (m = l->models; m != NULL; m = m->next)
-		if (m->hash == w->model_hash && m->dboid == w->dboid && !m->forgotten && same_span((Span) {m->name, strlen(m->name)}, w->model))
+		if (m->hash == w->model_hash && m->dboid == w->dboid && !m->forgotten && same_span((FieldSpan) {m->name, strlen(m->name)}, w->model))
 			return m;
 	o = roptions_get(w, e);
 	if (o == NULL)
@@ -150,8 +150,8 @@ rmodel_get(Line *l, const WireAsk *w, Err *e)
 	m->name = mem_strndup(w->model.n > 0 ? w->model.s : "", w->model.n);
 	m->o = o;
 	o->told_len = 0;
-	m->queue = gather_new(same, o->max_batch_inputs);
-	pick_init(&m->pick, o->n_urls, o->max_concurrent_requests);
+	m->queue = rqueue_new(same, o->max_batch_inputs);
+	lb_init(&m->pick, o->n_urls, o->max_concurrent_requests);
 	m->pick.checks = o->models_path != NULL;
 	m->u = mem_zalloc((size_t) o->n_urls * sizeof(*m->u));
 	for (int i = 0; i < o->n_urls; i++)
@@ -169,11 +169,11 @@ rmodel_get(Line *l, const WireAsk *w, Err *e)
 }
 
 void
-rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash)
+rmodel_forget(Dispatcher *l, uint32_t dboid, FieldSpan name, uint64_t hash)
 {
 	for (RModel *m = l->models; m != NULL; m = m->next)
 		if (m->dboid == dboid && (hash == 0 || m->hash == hash) &&
-			(name.n == 0 || same_span((Span) {m->name, strlen(m->name)}, name)))
+			(name.n == 0 || same_span((FieldSpan) {m->name, strlen(m->name)}, name)))
 			m->forgotten = true;
 	l->rested = false;			/* it is to be published */
 	rmodel_tidy(l);
@@ -182,7 +182,7 @@ rmodel_forget(Line *l, uint32_t dboid, Span name, uint64_t hash)
 /* ---- whose turn it is ---- */
 
 static PickResult
-choose(RModel *m, const Call *c, int64_t *when, int *url)
+choose(RModel *m, const UpstreamCall *c, int64_t *when, int *url)
 {
 	int64_t		tokens = c != NULL ? c->job->calls.v[c->i].tokens : 1;
 	int64_t		now = m->l->now_us;
@@ -198,7 +198,7 @@ choose(RModel *m, const Call *c, int64_t *when, int *url)
 			.path_us = c != NULL ? paths_open_us(&m->u[i].paths, c->path) : 0
 		};
 	}
-	r = pick_choose(&m->pick, limits, c != NULL ? c->avoid : -1, now, when, url);
+	r = lb_choose(&m->pick, limits, c != NULL ? c->avoid : -1, now, when, url);
 	mem_free(limits);
 	return r;
 }
@@ -217,7 +217,7 @@ rmodel_shunned(const RModel *m)
 		if (u->banned)
 			continue;
 		any = true;
-		if (!pick_is_open(&m->pick, i, now) && (said == INT64_MAX || said - now <= RETRY_FIRST_US))
+		if (!lb_is_open(&m->pick, i, now) && (said == INT64_MAX || said - now <= RETRY_FIRST_US))
 			return false;
 	}
 	return any;
@@ -225,7 +225,7 @@ rmodel_shunned(const RModel *m)
 
 /* Of a call's urls the first at which its path is stopped, and why; NULL: there is none. */
 static const char *
-path_error(const RModel *m, const Call *c, int *url)
+path_error(const RModel *m, const UpstreamCall *c, int *url)
 {
 	for (int i = 0; c != NULL && i < m->pick.n; i++)
 	{
@@ -242,7 +242,7 @@ path_error(const RModel *m, const Call *c, int *url)
 
 /* Why it can't be asked now: of its urls the first that is ill, or else the first.  c: the call in question, if it is one. */
 static void
-no_url(const RModel *m, const Call *c, PickResult r, int64_t when, Err *e, ErrorExtra *x)
+no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *e, ErrorExtra *x)
 {
 	int			i = 0;
 	const char *why = path_error(m, c, &i);
@@ -289,24 +289,24 @@ no_url(const RModel *m, const Call *c, PickResult r, int64_t when, Err *e, Error
 	err_detail(e, "\"%.200s\" has failed too often, last with: %.200s.", u->base, u->error);
 }
 
-typedef struct Look
+typedef struct RemoteModelLook
 {
 	RModel	   *m;
 	PickResult	r;
 	int64_t		when;
-	bool		shunned;
-} Look;
+	bool		circuit_open;
+} RemoteModelLook;
 
 /* Who waits, and will not be served in time, or needn't wait. */
 static void
 look_at(void *ctx, GatherItem *it)
 {
-	const Look *k = ctx;
-	Ask		   *a = (Ask *) it;
+	const RemoteModelLook *k = ctx;
+	PendingRequest *a = (PendingRequest *) it;
 	ErrorExtra	x;
 	Err			e;
 
-	if (a->gone || !((k->shunned && a->w.fallback) || k->r == PICK_NEVER || k->r == PICK_BANNED ||
+	if (a->gone || !((k->circuit_open && a->w.fallback) || k->r == PICK_NEVER || k->r == PICK_BANNED ||
 					 (k->r == PICK_LATER && a->deadline_us != 0 && a->deadline_us <= k->when)))
 		return;
 	no_url(k->m, NULL, k->r, k->when, &e, &x);
@@ -314,29 +314,29 @@ look_at(void *ctx, GatherItem *it)
 }
 
 static void
-look_at_queue(RModel *m, PickResult r, int64_t when, bool shunned)
+look_at_queue(RModel *m, PickResult r, int64_t when, bool circuit_open)
 {
-	Look		k = {m, r, when, shunned};
+	RemoteModelLook k = {m, r, when, circuit_open};
 
 	/* later and later only */
-	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us && (!shunned || m->looked_shunned))
+	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us && (!circuit_open || m->looked_shunned))
 		return;
 	m->fresh = false;
-	m->looked_shunned = shunned;
+	m->looked_shunned = circuit_open;
 	m->looked_us = when;
-	gather_each(m->queue, look_at, &k);
+	rqueue_each(m->queue, look_at, &k);
 }
 
-static Call *
+static UpstreamCall *
 next_pending(RModel *m)
 {
 	int64_t		now = m->l->now_us;
 
-	for (Call *c = m->pending; c != NULL; c = c->next)
+	for (UpstreamCall *c = m->pending; c != NULL; c = c->next)
 	{
 		if (c->due_us <= now)
 			return c;
-		line_wake(m->l, c->due_us);
+		dispatcher_wake(m->l, c->due_us);
 	}
 	return NULL;
 }
@@ -347,12 +347,12 @@ next_job(RModel *m)
 {
 	GatherItem **v = mem_alloc((size_t) m->o->max_batch_inputs * sizeof(*v));
 	int64_t		when;
-	int			n = gather_take(m->queue, m->n_calls == 0 && m->pending == NULL, m->l->now_us, v, &when);
+	int			n = rqueue_take(m->queue, m->n_calls == 0 && m->pending == NULL, m->l->now_us, v, &when);
 
 	if (n == 0 && when != INT64_MAX)
-		line_wake(m->l, when);
-	if (n > 0 && !(n == 1 && length_stands_by(m, (Ask *) v[0])))
-		job_make(m, (Ask **) v, n);
+		dispatcher_wake(m->l, when);
+	if (n > 0 && !(n == 1 && length_stands_by(m, (PendingRequest *) v[0])))
+		job_make(m, (PendingRequest **) v, n);
 	mem_free(v);
 	return n > 0;
 }
@@ -366,9 +366,9 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 	Err			e;
 
 	no_url(m, NULL, r, when, &e, &x);
-	for (Call *c = m->pending; c != NULL;)
+	for (UpstreamCall *c = m->pending; c != NULL;)
 	{
-		Job		   *j = c->job;
+		CallGroup  *j = c->job;
 		bool		any = false;
 
 		for (int i = 0; i < j->n; i++)
@@ -388,19 +388,19 @@ send_elsewhere(RModel *m, PickResult r, int64_t when)
 
 /* Nothing can be called now.  True: go on, since the call that couldn't has failed. */
 static bool
-stuck(RModel *m, Call *c, PickResult r, int64_t when)
+stuck(RModel *m, UpstreamCall *c, PickResult r, int64_t when)
 {
 	ErrorExtra	x;
 	Err			e;
 	bool		fail = r == PICK_NEVER || r == PICK_BANNED;
-	bool		shunned = rmodel_shunned(m);
+	bool		circuit_open = rmodel_shunned(m);
 	int			i;
 
-	if (shunned && send_elsewhere(m, r, when))
+	if (circuit_open && send_elsewhere(m, r, when))
 		return true;
 	if ((r == PICK_LATER || r == PICK_BUSY) && when > 0)
-		line_wake(m->l, when);
-	if (r == PICK_BUSY && !shunned)
+		dispatcher_wake(m->l, when);
+	if (r == PICK_BUSY && !circuit_open)
 		return false;
 	if (c != NULL && r == PICK_LATER)
 	{
@@ -426,23 +426,23 @@ stuck(RModel *m, Call *c, PickResult r, int64_t when)
 		(void) job_elsewhere(c->job, &e, &x);
 		return true;
 	}
-	look_at_queue(m, r, when, shunned);
+	look_at_queue(m, r, when, circuit_open);
 	return false;
 }
 
 void
 rmodel_dispatch(RModel *m)
 {
-	Line	   *l = m->l;
+	Dispatcher *l = m->l;
 
-	while (m->pending != NULL || gather_count(m->queue) > 0)
+	while (m->pending != NULL || rqueue_count(m->queue) > 0)
 	{
-		Call	   *c = next_pending(m);
+		UpstreamCall *c = next_pending(m);
 		int64_t		when;
 		int			url;
 		PickResult	r;
 
-		if (c == NULL && gather_count(m->queue) == 0)
+		if (c == NULL && rqueue_count(m->queue) == 0)
 			return;
 		if (l->n_calls >= l->set.max_connections && l->set.max_connections > 0)
 			return;

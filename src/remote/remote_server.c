@@ -1,9 +1,9 @@
 /*
- * desk.c
- *	  The remote program's loop: one thread, one epoll descriptor, which hears backends (bell.h), the
+ * remote_server.c
+ *	  The remote program's loop: one thread, one epoll descriptor, which hears backends (doorbell_fd.h), the
  *	  supervisor and endpoints.
  *
- * A VISIT is a conversation of a slot (talk/chan.h).  When its message is whole the line takes it, and whatever
+ * A VISIT is a conversation of a slot (ipc_server/channel.h).  When its message is whole the line takes it, and whatever
  * the line has to say goes into the channel from within the line, but for final frames: they go when the statistics
  * are published, so that who has read an answer sees it counted.  A cancelled, corrupt or taken over slot takes its
  * request out of the line at once.  A visit is freed when its channel is closed, but never from within the line: when its
@@ -11,9 +11,9 @@
  *
  * Waiting for endpoints is no work: header.busy stays 0, and the heartbeat comes at least once a second.
  *
- * Tested by tests/unit/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_desk.c.
  */
-#include "remote/desk.h"
+#include "remote/remote_server.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,45 +22,45 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cpus.h"
+#include "base/machine/cpus.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/sysmem.h"
-#include "remote/bell.h"
-#include "remote/line.h"
-#include "talk/chan.h"
-#include "talk/control.h"
-#include "talk/statlock.h"
+#include "base/alloc.h"
+#include "base/machine/system_memory.h"
+#include "remote/doorbell_fd.h"
+#include "remote/dispatcher.h"
+#include "ipc_server/channel.h"
+#include "ipc_server/control_socket.h"
+#include "ipc_server/stats_seqlock.h"
 
 #define BEAT_US		INT64_C(1000000)	/* the loop comes round so often at least */
 
-typedef struct Visit
+typedef struct RemoteServerCall
 {
-	Chan		ch;
-	struct Desk *d;
-	Ask		   *ask;			/* the line has it */
+	Channel		ch;
+	struct RemoteServer *d;
+	PendingRequest *ask;			/* the line has it */
 	bool		taken;			/* the message has gone where it belongs */
 	bool		answered;		/* its final frame has come, and waits here: */
 	WireFrame	last_kind;
 	Buf			last;
-	struct Visit *next_last;
-} Visit;
+	struct RemoteServerCall *next_last;
+} RemoteServerCall;
 
-struct Desk
+struct RemoteServer
 {
 	Link		link;
 	ControlLines in;
-	Bell	   *bell;
+	DoorbellFd *bell;
 	int			epoll;
 	Http	   *http;
 	RSettings	set;
-	Line	   *line;
+	Dispatcher *line;
 	WireStats  *stats;
-	Visit	  **table;			/* by slot; NULL = none */
+	RemoteServerCall **table;			/* by slot; NULL = none */
 	int			n_asks;			/* visits with an ask */
-	Visit	   *lasts;			/* whose final frames wait */
+	RemoteServerCall *lasts;			/* whose final frames wait */
 	int64_t		beat_us;		/* of the last look at all slots */
-	int64_t		http_due_us, line_due_us;
+	int64_t		http_due_us, dispatcher_due_us;
 	bool		stop;
 };
 
@@ -68,7 +68,7 @@ struct Desk
 
 /* The line has it no longer. */
 static void
-forget_ask(Visit *v)
+forget_ask(RemoteServerCall *v)
 {
 	if (v->ask != NULL)
 		v->d->n_asks--;
@@ -76,19 +76,19 @@ forget_ask(Visit *v)
 }
 
 static void
-withdraw(Visit *v)
+cancel_call(RemoteServerCall *v)
 {
-	Ask		   *a = v->ask;
+	PendingRequest *a = v->ask;
 
 	forget_ask(v);
 	if (a != NULL)
-		line_cancel(v->d->line, a);
+		dispatcher_cancel(v->d->line, a);
 }
 
 static void
 sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 {
-	Visit	   *v = owner;
+	RemoteServerCall *v = owner;
 
 	if (final)
 	{
@@ -102,15 +102,15 @@ sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 		return;
 	}
 	chan_frame(&v->ch, kind, fields, kind != WF_ACCEPTED);
-	/* corrupt, or somebody else's slot by now; from within line_take() it has no ask yet, and is looked at behind it */
+	/* corrupt, or somebody else's slot by now; from within dispatcher_submit() it has no ask yet, and is looked at behind it */
 	if (!chan_is_open(&v->ch))
-		withdraw(v);
+		cancel_call(v);
 }
 
 static void
 sink_live(void *owner, WirePhase phase, int prompt_tokens, int output_tokens)
 {
-	Visit	   *v = owner;
+	RemoteServerCall *v = owner;
 	ChanLive	live = {(int) phase, prompt_tokens, -1, -1, output_tokens, -1, -1};
 
 	if (output_tokens > 0 && atomic_load_explicit(&link_slot(v->ch.link, v->ch.slot)->first_token_us, memory_order_relaxed) < v->ch.arrival_us)
@@ -121,16 +121,16 @@ sink_live(void *owner, WirePhase phase, int prompt_tokens, int output_tokens)
 static size_t
 sink_backlog(void *owner)
 {
-	return chan_backlog(&((Visit *) owner)->ch);
+	return chan_backlog(&((RemoteServerCall *) owner)->ch);
 }
 
 static void
-send_lasts(Desk *d)
+send_lasts(RemoteServer *d)
 {
-	Visit	   *v = d->lasts;
+	RemoteServerCall *v = d->lasts;
 
 	d->lasts = NULL;
-	for (Visit *next; v != NULL; v = next)
+	for (RemoteServerCall *next; v != NULL; v = next)
 	{
 		next = v->next_last;
 		chan_end(&v->ch, v->last_kind, &v->last);
@@ -140,9 +140,9 @@ send_lasts(Desk *d)
 
 /* It goes with its slot. */
 static void
-forget_last(Visit *v)
+forget_last(RemoteServerCall *v)
 {
-	Visit	  **pp = &v->d->lasts;
+	RemoteServerCall **pp = &v->d->lasts;
 
 	while (*pp != NULL && *pp != v)
 		pp = &(*pp)->next_last;
@@ -157,7 +157,7 @@ static const LineSink sink = {.frame = sink_frame,.live = sink_live,.backlog = s
 
 /* Conversations that are open though their slots are not theirs, requests that only one side knows of. */
 static bool
-integrity(Desk *d, Buf *answer)
+integrity(RemoteServer *d, Buf *answer)
 {
 	int			stale = 0,
 				asks = 0,
@@ -165,7 +165,7 @@ integrity(Desk *d, Buf *answer)
 
 	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
 	{
-		const Visit *v = d->table[i];
+		const RemoteServerCall *v = d->table[i];
 		WireSlot   *w = link_slot(&d->link, i);
 
 		if (v == NULL)
@@ -179,15 +179,15 @@ integrity(Desk *d, Buf *answer)
 		buf_printf(answer, "%d conversations outlive their slots", stale);
 	else if (lost > 0)
 		buf_printf(answer, "%d requests outlive their conversations", lost);
-	else if (asks != d->n_asks || asks != line_live(d->line))
-		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", asks, d->n_asks, line_live(d->line));
+	else if (asks != d->n_asks || asks != dispatcher_live(d->line))
+		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", asks, d->n_asks, dispatcher_live(d->line));
 	else
-		return line_command(d->line, "integrity", answer);
+		return dispatcher_command(d->line, "integrity", answer);
 	return true;
 }
 
 static bool
-command(Desk *d, const char *what, Buf *answer)
+command(RemoteServer *d, const char *what, Buf *answer)
 {
 	if (strcmp(what, "integrity") == 0)
 		return integrity(d, answer);
@@ -198,12 +198,12 @@ command(Desk *d, const char *what, Buf *answer)
 	else if (strcmp(what, "ping") == 0)
 		buf_addstr(answer, "pong");
 	else
-		return line_command(d->line, what, answer);
+		return dispatcher_command(d->line, what, answer);
 	return true;
 }
 
 static void
-control(Visit *v)
+control(RemoteServerCall *v)
 {
 	WireIn		in = {.p = v->ch.in,.end = v->ch.in + v->ch.in_len};
 	WireField	f;
@@ -237,11 +237,11 @@ control(Visit *v)
 
 /* The message is whole. */
 static void
-take(Visit *v)
+take(RemoteServerCall *v)
 {
-	Desk	   *d = v->d;
+	RemoteServer *d = v->d;
 	char	   *fields = v->ch.in;
-	Ask		   *a;
+	PendingRequest *a;
 
 	v->taken = true;
 	if (v->ch.kind == WK_CONTROL)
@@ -251,7 +251,7 @@ take(Visit *v)
 	}
 	/* the line's from here on */
 	v->ch.in = NULL;
-	a = line_take(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us, v->ch.timeout_ms, v);
+	a = dispatcher_submit(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us, v->ch.timeout_ms, v);
 	if (a == NULL)
 	{
 		Err			e;
@@ -264,11 +264,11 @@ take(Visit *v)
 	v->ask = a;
 	d->n_asks++;
 	if (!chan_is_open(&v->ch))
-		withdraw(v);
+		cancel_call(v);
 }
 
 static void
-receive(Visit *v)
+receive(RemoteServerCall *v)
 {
 	Err			e = {0};
 
@@ -288,21 +288,21 @@ receive(Visit *v)
 
 /* Take a closed conversation off its slot. */
 static void
-retire(Desk *d, uint32_t slot)
+retire(RemoteServer *d, uint32_t slot)
 {
-	Visit	   *v = d->table[slot];
+	RemoteServerCall *v = d->table[slot];
 
 	d->table[slot] = NULL;
-	withdraw(v);
+	cancel_call(v);
 	forget_last(v);
 	chan_destroy(&v->ch);
 	mem_free(v);
 }
 
-static Visit *
-welcome(Desk *d, uint32_t slot, uint32_t gen)
+static RemoteServerCall *
+accept_call(RemoteServer *d, uint32_t slot, uint32_t gen)
 {
-	Visit	   *v = mem_zalloc(sizeof(Visit));
+	RemoteServerCall *v = mem_zalloc(sizeof(RemoteServerCall));
 
 	v->d = d;
 	chan_init(&v->ch, &d->link, slot, gen);
@@ -312,10 +312,10 @@ welcome(Desk *d, uint32_t slot, uint32_t gen)
 
 /* Somebody has rung for this slot. */
 static void
-attend(Desk *d, uint32_t slot)
+poll_slot(RemoteServer *d, uint32_t slot)
 {
 	WireSlot   *w = link_slot(&d->link, slot);
-	Visit	   *v = d->table[slot];
+	RemoteServerCall *v = d->table[slot];
 	uint32_t	state;
 	uint32_t	gen;
 
@@ -323,11 +323,10 @@ attend(Desk *d, uint32_t slot)
 	atomic_exchange(&w->attn, 0);
 	state = atomic_load_explicit(&w->state, memory_order_acquire);
 	gen = atomic_load_explicit(&w->gen, memory_order_acquire);
-	/* let_go is ours to write: if it was written over, the slot may be free already, and nobody would cancel */
 	if (v != NULL && chan_is_open(&v->ch) &&
-		(v->ch.gen != gen || state != WS_OPEN || atomic_load(&w->cancel) != 0 || atomic_load(&w->let_go) == gen))
+		(v->ch.gen != gen || state != WS_OPEN || link_slot_over(w, gen)))
 	{
-		withdraw(v);
+		cancel_call(v);
 		chan_drop(&v->ch);
 	}
 	if (v != NULL && !chan_is_open(&v->ch))
@@ -342,8 +341,8 @@ attend(Desk *d, uint32_t slot)
 		return;
 	if (v == NULL)
 	{
-		v = welcome(d, slot, gen);
-		if (atomic_load(&w->cancel) != 0)
+		v = accept_call(d, slot, gen);
+		if (link_slot_over(w, gen))
 			chan_drop(&v->ch);
 	}
 	if (!v->taken && chan_is_active(&v->ch))
@@ -355,15 +354,15 @@ attend(Desk *d, uint32_t slot)
 
 /* Look at slots whether or not somebody rang: after a corrupt ring, and once a second. */
 static void
-sweep(Desk *d, bool all)
+sweep(RemoteServer *d, bool all)
 {
 	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
 		if (all || d->table[i] != NULL)
-			attend(d, i);
+			poll_slot(d, i);
 }
 
 static bool
-ring_empty(const Desk *d)
+ring_empty(const RemoteServer *d)
 {
 	WireRing   *r = &d->link.hdr->to_engine;
 
@@ -371,7 +370,7 @@ ring_empty(const Desk *d)
 }
 
 static void
-serve_ring(Desk *d)
+serve_ring(RemoteServer *d)
 {
 	WireHeader *h = d->link.hdr;
 	uint32_t	n_slots = d->link.arena.geo.n_slots;
@@ -380,7 +379,7 @@ serve_ring(Desk *d)
 
 	for (uint32_t i = 0; i < n_slots && wire_pop(&d->link.arena, WQ_TO_ENGINE, &slot); i++)
 		if (slot < n_slots)
-			attend(d, slot);
+			poll_slot(d, slot);
 	if (corrupt)
 	{
 		log_line('W', "the request queue was corrupt; all slots were examined");
@@ -393,7 +392,7 @@ serve_ring(Desk *d)
 static void
 control_line(void *ctx, char *line)
 {
-	Desk	   *d = ctx;
+	RemoteServer *d = ctx;
 	const char *assign = control_config(line);
 	Err			e;
 
@@ -404,7 +403,7 @@ control_line(void *ctx, char *line)
 	else if (!rsettings_assign(&d->set, assign, &e))
 		log_line('W', "%s", e.msg);
 	else
-		line_settings(d->line, &d->set);
+		dispatcher_settings(d->line, &d->set);
 }
 
 /* ---- statistics ---- */
@@ -447,7 +446,7 @@ look_at_memory(WireStats *s)
 /* ---- the loop ---- */
 
 static bool
-hear(Desk *d, int fd, Err *e)
+hear(RemoteServer *d, int fd, Err *e)
 {
 	struct epoll_event ev = {.events = EPOLLIN,.data.fd = fd};
 
@@ -456,43 +455,43 @@ hear(Desk *d, int fd, Err *e)
 	return err_set(e, ERR_INTERNAL, "could not watch file descriptor %d: %s", fd, strerror(errno));
 }
 
-Desk *
-desk_new(const WireArena *arena, int control_fd, Http *h, RSettings *set, Err *e)
+RemoteServer *
+remote_server_new(const WireArena *arena, int control_fd, Http *h, RSettings *set, Err *e)
 {
-	Desk	   *d = mem_zalloc(sizeof(Desk));
+	RemoteServer *d = mem_zalloc(sizeof(RemoteServer));
 	WireHeader *hdr = wire_header(arena);
 
 	link_init(&d->link, arena, control_fd);
 	d->in.fd = control_fd;
 	d->http = h;
 	d->set = *set;
-	d->table = mem_zalloc(arena->geo.n_slots * sizeof(Visit *));
+	d->table = mem_zalloc(arena->geo.n_slots * sizeof(RemoteServerCall *));
 	d->stats = wire_stats(&d->link.arena);
 	atomic_store(&hdr->busy, 0);
 	atomic_store(&hdr->engine_sleeping, 0);
 	atomic_store(&hdr->heartbeat_us, clock_us());
 	begin_stats(d->stats);
 	look_at_memory(d->stats);
-	d->line = line_new(h, &d->set, &sink);
+	d->line = dispatcher_new(h, &d->set, &sink);
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (d->epoll < 0)
 		err_set(e, ERR_INTERNAL, "could not make an epoll descriptor: %s", strerror(errno));
 	else
-		d->bell = bell_new(hdr, e);
-	if (d->bell != NULL && hear(d, bell_fd(d->bell), e) && hear(d, control_fd, e) && hear(d, http_fd(h), e))
+		d->bell = doorbell_new(hdr, e);
+	if (d->bell != NULL && hear(d, doorbell_fd(d->bell), e) && hear(d, control_fd, e) && hear(d, http_fd(h), e))
 		return d;
-	desk_free(d);
+	remote_server_free(d);
 	return NULL;
 }
 
 void
-desk_free(Desk *d)
+remote_server_free(RemoteServer *d)
 {
 	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
 		if (d->table[i] != NULL)
 			retire(d, i);
-	line_free(d->line);
-	bell_free(d->bell);
+	dispatcher_free(d->line);
+	doorbell_free(d->bell);
 	if (d->epoll >= 0)
 		close(d->epoll);
 	rsettings_free(&d->set);
@@ -501,14 +500,14 @@ desk_free(Desk *d)
 }
 
 void
-desk_ready(Desk *d)
+remote_server_ready(RemoteServer *d)
 {
 	link_tell(&d->link, CONTROL_READY "\n");
 }
 
 /* Until somebody rings, writes or answers, or something is due. */
 static void
-sleep_some(Desk *d, int64_t most_us)
+sleep_some(RemoteServer *d, int64_t most_us)
 {
 	struct epoll_event ev[3];
 	int64_t		now = clock_us();
@@ -519,23 +518,23 @@ sleep_some(Desk *d, int64_t most_us)
 
 	if (due > d->http_due_us)
 		due = d->http_due_us;
-	if (due > d->line_due_us)
-		due = d->line_due_us;
+	if (due > d->dispatcher_due_us)
+		due = d->dispatcher_due_us;
 	us = due - now < most_us ? due - now : most_us;
-	bell_sleep(d->bell);
+	doorbell_sleep(d->bell);
 	if (us < 0 || !ring_empty(d))
 		us = 0;
 	n = epoll_wait(d->epoll, ev, 3, (int) ((us + 999) / 1000));
 	for (int i = 0; i < n; i++)
 	{
-		if (ev[i].data.fd == bell_fd(d->bell))
+		if (ev[i].data.fd == doorbell_fd(d->bell))
 			rang = true;
 		else if (ev[i].data.fd == d->in.fd)
 			d->stop |= !control_read(&d->in, control_line, d);
 		else
 			d->http_due_us = 0;
 	}
-	bell_awake(d->bell, rang);
+	doorbell_awake(d->bell, rang);
 }
 
 /* us from now, as who tells it is not trusted to say anything sensible */
@@ -546,7 +545,7 @@ due_in(int64_t us)
 }
 
 bool
-desk_turn(Desk *d, int64_t most_us)
+remote_server_turn(RemoteServer *d, int64_t most_us)
 {
 	int64_t		now;
 
@@ -562,13 +561,13 @@ desk_turn(Desk *d, int64_t most_us)
 		look_at_memory(d->stats);
 	}
 	/* what was cancelled just now is closed, and what has come is begun, before answers are read */
-	d->line_due_us = due_in(line_turn(d->line, now));
+	d->dispatcher_due_us = due_in(dispatcher_poll(d->line, now));
 	if (now >= d->http_due_us)
 	{
 		d->http_due_us = due_in(http_turn(d->http));
-		d->line_due_us = due_in(line_turn(d->line, clock_us()));
+		d->dispatcher_due_us = due_in(dispatcher_poll(d->line, clock_us()));
 	}
-	line_publish(d->line, d->stats);
+	dispatcher_publish(d->line, d->stats);
 	send_lasts(d);
 	return !d->stop;
 }

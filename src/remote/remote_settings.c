@@ -1,20 +1,20 @@
 /*
- * settings.c
+ * remote_settings.c
  *	  What the remote program is told: settings by name, one table row each.
  *
  * They come as arguments and as lines of the control socket.  A list of hosts that
  * can't be read is refused as a whole: half of one could allow too much.
  *
- * Tested by tests/unit/test_remote_desk.c.
+ * Tested by tests/unit/remote/test_remote_desk.c.
  */
-#include "remote/settings.h"
+#include "remote/remote_settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "wire/hosts.h"
+#include "base/alloc.h"
+#include "ipc/host_allowlist.h"
 
 #define MAX_CONNECTIONS		65536
 #define DEFAULT_CONNECTIONS 256

@@ -1,12 +1,12 @@
 /*
- * settings.h
+ * remote_settings.h
  *	  What the remote program is told: settings by name.
  */
-#ifndef VLLM_REMOTE_SETTINGS_H
-#define VLLM_REMOTE_SETTINGS_H
+#ifndef VLLM_REMOTE_REMOTE_SETTINGS_H
+#define VLLM_REMOTE_REMOTE_SETTINGS_H
 
 #include "base/err.h"
-#include "remote/line.h"
+#include "remote/dispatcher.h"
 
 /* Nothing is allowed yet. */
 void		rsettings_init(RSettings *s);

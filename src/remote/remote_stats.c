@@ -1,19 +1,19 @@
 /*
- * rstats.c
+ * remote_stats.c
  *	  What the line counts, and its copy in the arena.
  *
- * The copy is written under the sequence lock (statlock.h).  What there is of a model is its entry's; the sums are over those that are known
+ * The copy is written under the sequence lock (stats_seqlock.h).  What there is of a model is its entry's; the sums are over those that are known
  * and those that were.  Resetting subtracts a base from the sums: models' counters only grow.
  *
  * Times are those that an asker sees: from its arrival, waiting and tries and all.
  *
- * Tested by tests/unit/test_remote_line.c.
+ * Tested by tests/unit/remote/test_remote_line.c.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "remote/line_int.h"
-#include "talk/statlock.h"
+#include "remote/dispatcher_internal.h"
+#include "ipc_server/stats_seqlock.h"
 
 #define PUBLISH_US	100000
 
@@ -27,7 +27,7 @@ rstats_observe(RModel *m, WireHistId id, int64_t value)
 }
 
 static void
-count_tokens(Ask *a, int64_t prompt, int64_t cached, int64_t output)
+count_tokens(PendingRequest *a, int64_t prompt, int64_t cached, int64_t output)
 {
 	RModel	   *m = a->m;
 	int64_t		now = a->l->clock();
@@ -55,7 +55,7 @@ count_tokens(Ask *a, int64_t prompt, int64_t cached, int64_t output)
 
 /* An ask has its answer: fields are those of its WF_DONE. */
 void
-rstats_done(Ask *a, const Buf *fields)
+rstats_done(PendingRequest *a, const Buf *fields)
 {
 	WireIn		in = {fields->data, fields->data + fields->len};
 	WireField	f;
@@ -105,7 +105,7 @@ counters(const RModel *m, WireFigures *f)
 static void
 gauges(const RModel *m, WireFigures *f)
 {
-	int			waiting = gather_count(m->queue);
+	int			waiting = rqueue_count(m->queue);
 
 	waiting += m->n_deferred;
 	f->waiting += waiting;
@@ -121,7 +121,7 @@ rstats_model_gone(RModel *m)
 }
 
 static void
-total(const Line *l, WireFigures *f)
+total(const Dispatcher *l, WireFigures *f)
 {
 	*f = l->early;
 	for (const RModel *m = l->models; m != NULL; m = m->next)
@@ -129,7 +129,7 @@ total(const Line *l, WireFigures *f)
 }
 
 void
-rstats_reset(Line *l)
+rstats_reset(Dispatcher *l)
 {
 	total(l, &l->base);
 	l->rested = false;
@@ -183,15 +183,15 @@ put_endpoint(const RModel *m, int i, WireEndpoint *to)
 	else if (u->rate.until_us > now)
 		to->retry_us = u->rate.until_us;
 	/* who waits might go to any of them */
-	to->waiting = gather_count(m->queue);
-	for (const Call *c = m->pending; c != NULL; c = c->next)
+	to->waiting = rqueue_count(m->queue);
+	for (const UpstreamCall *c = m->pending; c != NULL; c = c->next)
 		to->waiting++;
 	snprintf(to->error, sizeof(to->error), "%s", u->error);
 }
 
 /* Those that were asked for last, if there are more than places. */
 static int
-choose_models(const Line *l, const RModel **v)
+choose_models(const Dispatcher *l, const RModel **v)
 {
 	int			n = 0;
 
@@ -231,7 +231,7 @@ sort_models(const RModel **v, int n)
 
 /* That may be under way at once, of the model that may have most; backends send a multiple of it. */
 static int64_t
-most_calls(const Line *l)
+most_calls(const Dispatcher *l)
 {
 	int64_t		most = 0;
 
@@ -245,7 +245,7 @@ most_calls(const Line *l)
 }
 
 void
-line_publish(Line *l, WireStats *s)
+dispatcher_publish(Dispatcher *l, WireStats *s)
 {
 	const RModel *v[WIRE_MAX_MODELS];
 	int64_t		now = l->clock();

@@ -1,15 +1,15 @@
 /*
- * syscalls.c
- *	  The system calls of the remote program, out of syscalls.def.
+ * remote_syscalls.c
+ *	  The system calls of the remote program, out of remote_syscalls.def.
  *
- * Tested by tests/unit/test_seccomp.c.
+ * Tested by tests/unit/base/test_seccomp.c.
  */
-#include "remote/syscalls.h"
+#include "remote/remote_syscalls.h"
 
-#include "base/seccomp_rules.h"
+#include "base/sandbox/seccomp_rules.h"
 
 const SeccompRule remote_syscalls[] = {
-#include "remote/syscalls.def"
+#include "remote/remote_syscalls.def"
 };
 
 const size_t remote_n_syscalls = sizeof(remote_syscalls) / sizeof(remote_syscalls[0]);

@@ -1,5 +1,5 @@
 /*
- * gather.c
+ * request_queue.c
  *	  The queue of a model's asks.
  *
  * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  Of the first level
@@ -10,28 +10,28 @@
  * whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the calls are, without anybody waiting for that.
  * Only if the group isn't full, something is under way and its oldest ask is younger than GATHER_WAIT_US, the turn passes to another.
  *
- * Tested by tests/unit/test_remote_gather.c.
+ * Tested by tests/unit/remote/test_remote_gather.c.
  */
-#include "remote/gather.h"
+#include "remote/request_queue.h"
 
 #include <stddef.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MOST_GROUPS	64			/* kinds of asks that are told apart; those of further kinds go alone */
 
-typedef struct Level
+typedef struct RequestQueueLevel
 {
 	bool		first, background;
 	int			priority;
 	GatherTurn *turns, *last;	/* in the order in which they come */
 	double		had;			/* by the one that was served last, before that */
-	struct Level *next;
-} Level;
+	struct RequestQueueLevel *next;
+} RequestQueueLevel;
 
 struct GatherTurn
 {
-	Level	   *level;
+	RequestQueueLevel *level;
 	uint32_t	login;
 	double		had;			/* asks by weight */
 	GatherItem *head, *tail;
@@ -45,20 +45,20 @@ struct GatherGroup
 	GatherGroup *next;
 };
 
-struct Gather
+struct RequestQueue
 {
 	GatherSame	same;
 	int			most;
 	int			n;
-	Level	   *levels;
+	RequestQueueLevel *levels;
 	GatherGroup *groups;
 	int			n_groups;
 };
 
-Gather *
-gather_new(GatherSame same, int most)
+RequestQueue *
+rqueue_new(GatherSame same, int most)
 {
-	Gather	   *g = mem_zalloc(sizeof(*g));
+	RequestQueue *g = mem_zalloc(sizeof(*g));
 
 	g->same = same;
 	g->most = most;
@@ -66,20 +66,20 @@ gather_new(GatherSame same, int most)
 }
 
 void
-gather_free(Gather *g)
+rqueue_free(RequestQueue *g)
 {
 	mem_free(g);
 }
 
 int
-gather_count(const Gather *g)
+rqueue_count(const RequestQueue *g)
 {
 	return g->n;
 }
 
 /* -1, 0, 1: before the level, of it, behind it */
 static int
-order(const GatherItem *it, const Level *l)
+order(const GatherItem *it, const RequestQueueLevel *l)
 {
 	if (it->first != l->first)
 		return it->first ? -1 : 1;
@@ -89,10 +89,10 @@ order(const GatherItem *it, const Level *l)
 }
 
 static GatherTurn *
-turn_of(Gather *g, const GatherItem *it)
+turn_of(RequestQueue *g, const GatherItem *it)
 {
-	Level	  **at = &g->levels;
-	Level	   *l;
+	RequestQueueLevel **at = &g->levels;
+	RequestQueueLevel *l;
 	GatherTurn *t;
 
 	while (*at != NULL && order(it, *at) > 0)
@@ -101,7 +101,7 @@ turn_of(Gather *g, const GatherItem *it)
 	if (l == NULL || order(it, l) != 0)
 	{
 		l = mem_zalloc(sizeof(*l));
-		*l = (Level) {.first = it->first,.background = it->background,.priority = it->priority,.next = *at};
+		*l = (RequestQueueLevel) {.first = it->first,.background = it->background,.priority = it->priority,.next = *at};
 		*at = l;
 	}
 	for (t = l->turns; t != NULL; t = t->next)
@@ -120,7 +120,7 @@ turn_of(Gather *g, const GatherItem *it)
 }
 
 static void
-join_group(Gather *g, GatherItem *it)
+join_group(RequestQueue *g, GatherItem *it)
 {
 	GatherGroup *p = g->groups;
 
@@ -148,7 +148,7 @@ join_group(Gather *g, GatherItem *it)
 }
 
 void
-gather_add(Gather *g, GatherItem *it)
+rqueue_add(RequestQueue *g, GatherItem *it)
 {
 	GatherTurn *t = turn_of(g, it);
 
@@ -167,7 +167,7 @@ gather_add(Gather *g, GatherItem *it)
 }
 
 static void
-leave_group(Gather *g, GatherItem *it)
+leave_group(RequestQueue *g, GatherItem *it)
 {
 	GatherGroup *p = it->group;
 
@@ -197,9 +197,9 @@ leave_group(Gather *g, GatherItem *it)
 
 /* A turn without asks goes, and a level without turns. */
 static void
-tidy(Gather *g, GatherTurn *t)
+tidy(RequestQueue *g, GatherTurn *t)
 {
-	Level	   *l = t->level;
+	RequestQueueLevel *l = t->level;
 	GatherTurn *before = NULL;
 
 	if (t->head != NULL)
@@ -215,7 +215,7 @@ tidy(Gather *g, GatherTurn *t)
 	mem_free(t);
 	if (l->turns != NULL)
 		return;
-	for (Level **at = &g->levels; *at != NULL; at = &(*at)->next)
+	for (RequestQueueLevel **at = &g->levels; *at != NULL; at = &(*at)->next)
 		if (*at == l)
 		{
 			*at = l->next;
@@ -225,7 +225,7 @@ tidy(Gather *g, GatherTurn *t)
 }
 
 void
-gather_remove(Gather *g, GatherItem *it)
+rqueue_remove(RequestQueue *g, GatherItem *it)
 {
 	GatherTurn *t = it->turn;
 
@@ -248,7 +248,7 @@ gather_remove(Gather *g, GatherItem *it)
 static void
 pass(GatherTurn *t, int weight)
 {
-	Level	   *l = t->level;
+	RequestQueueLevel *l = t->level;
 	GatherTurn *before = NULL;
 
 	if (t->had > l->had)
@@ -269,7 +269,7 @@ pass(GatherTurn *t, int weight)
 
 /* May it go now?  Else *when_us is lowered. */
 static bool
-ripe(const Gather *g, const GatherItem *it, bool idle, int64_t now, int64_t *when_us)
+ripe(const RequestQueue *g, const GatherItem *it, bool idle, int64_t now, int64_t *when_us)
 {
 	const GatherGroup *p = it->group;
 	int64_t		due;
@@ -285,14 +285,14 @@ ripe(const Gather *g, const GatherItem *it, bool idle, int64_t now, int64_t *whe
 }
 
 int
-gather_take(Gather *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us)
+rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us)
 {
 	GatherItem *it = NULL;
 	GatherGroup *p;
 	int			n = 0;
 
 	*when_us = INT64_MAX;
-	for (Level *l = g->levels; l != NULL && it == NULL; l = l->next)
+	for (RequestQueueLevel *l = g->levels; l != NULL && it == NULL; l = l->next)
 		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
 			if ((it == NULL || t->had < it->turn->had) && ripe(g, t->head, idle, now_us, when_us))
 				it = t->head;
@@ -305,17 +305,17 @@ gather_take(Gather *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_
 		if (x != it)
 			v[n++] = x;
 	for (int i = 0; i < n; i++)
-		gather_remove(g, v[i]);
+		rqueue_remove(g, v[i]);
 	return n;
 }
 
 void
-gather_each(Gather *g, void (*f) (void *ctx, GatherItem *it), void *ctx)
+rqueue_each(RequestQueue *g, void (*f) (void *ctx, GatherItem *it), void *ctx)
 {
 	GatherItem **all = mem_alloc((size_t) g->n * sizeof(*all));
 	int			n = 0;
 
-	for (Level *l = g->levels; l != NULL; l = l->next)
+	for (RequestQueueLevel *l = g->levels; l != NULL; l = l->next)
 		for (GatherTurn *t = l->turns; t != NULL; t = t->next)
 			for (GatherItem *it = t->head; it != NULL; it = it->next)
 				all[n++] = it;

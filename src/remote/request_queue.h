@@ -1,10 +1,10 @@
 /*
- * gather.h
+ * request_queue.h
  *	  Asks that wait for their turn: by priority, then by weight of who asks, then in order of arrival; and those
  *	  whose inputs may go into one call.
  */
-#ifndef VLLM_REMOTE_GATHER_H
-#define VLLM_REMOTE_GATHER_H
+#ifndef VLLM_REMOTE_REQUEST_QUEUE_H
+#define VLLM_REMOTE_REQUEST_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct GatherItem
 	int			weight;			/* ... of so many in proportion to others'; 0 = 1 */
 	bool		gathers;
 	int64_t		since_us;		/* of gathering: it waits from then on */
-	/* gather.c's */
+	/* request_queue.c's */
 	GatherTurn *turn;			/* NULL: is not in the queue */
 	GatherItem *prev, *next;
 	GatherGroup *group;
@@ -36,19 +36,19 @@ struct GatherItem
 /* Do both ask for the same but for their inputs? */
 typedef bool (*GatherSame) (const GatherItem *a, const GatherItem *b);
 
-typedef struct Gather Gather;
+typedef struct RequestQueue RequestQueue;
 
-Gather	   *gather_new(GatherSame same, int most);
-void		gather_free(Gather *g);
-void		gather_add(Gather *g, GatherItem *it);
-void		gather_remove(Gather *g, GatherItem *it);
-int			gather_count(const Gather *g);
+RequestQueue *rqueue_new(GatherSame same, int most);
+void		rqueue_free(RequestQueue *g);
+void		rqueue_add(RequestQueue *g, GatherItem *it);
+void		rqueue_remove(RequestQueue *g, GatherItem *it);
+int			rqueue_count(const RequestQueue *g);
 /*
  * Those whose turn it is, out of the queue: into v (room for `most`), how many.  0: nobody waits, or who does may be joined by
  * others until *when_us.  idle: nothing is under way, so that waiting gains nothing.
  */
-int			gather_take(Gather *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us);
+int			rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us);
 /* Each one of the queue; it may remove the one that it gets. */
-void		gather_each(Gather *g, void (*f) (void *ctx, GatherItem *it), void *ctx);
+void		rqueue_each(RequestQueue *g, void (*f) (void *ctx, GatherItem *it), void *ctx);
 
 #endif

@@ -1,22 +1,22 @@
 /*
- * call.c
+ * upstream_call.c
  *	  One call and its tries: the request, the events of HTTP, and what follows from its end.
  *
- * Events do no more than hand bytes to the Reply and make a note; call_settle(), from line_turn(), does the rest.  The body
+ * Events do no more than hand bytes to the DecodedReply and make a note; call_settle(), from dispatcher_poll(), does the rest.  The body
  * of an answer belongs to the job and outlives the try that sends it.
  *
- * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is wiped.  (check.c keeps one, too.)
+ * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is wiped.  (health_check.c keeps one, too.)
  *
- * Tested by tests/unit/test_remote_line.c.
+ * Tested by tests/unit/remote/test_remote_line.c.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/bound.h"
-#include "remote/line_int.h"
-#include "wire/hosts.h"
-#include "wire/traceparent.h"
+#include "base/alloc.h"
+#include "remote/upstream/response_limit.h"
+#include "remote/dispatcher_internal.h"
+#include "ipc/host_allowlist.h"
+#include "ipc/traceparent.h"
 
 #define MOST_ERROR		((size_t) 64 << 10)	/* bytes */
 #define SMALL_HELD		1024		/* who holds less than this part of all that may be held isn't the one who holds too much */
@@ -29,7 +29,7 @@
 /* ---- in the list of pending ones ---- */
 
 void
-call_pend(Call *c)
+call_pend(UpstreamCall *c)
 {
 	RModel	   *m = c->job->m;
 
@@ -44,7 +44,7 @@ call_pend(Call *c)
 }
 
 void
-call_unpend(Call *c)
+call_unpend(UpstreamCall *c)
 {
 	RModel	   *m = c->job->m;
 
@@ -64,13 +64,13 @@ call_unpend(Call *c)
 /* ---- events ---- */
 
 static bool
-is_answer(const Call *c)
+is_answer(const UpstreamCall *c)
 {
 	return c->res.status >= 200 && c->res.status < 300;
 }
 
 static void
-told(Call *c)
+told(UpstreamCall *c)
 {
 	RModel	   *m = c->job->m;
 
@@ -83,7 +83,7 @@ told(Call *c)
 static bool
 on_head(void *ctx, const HttpResult *r)
 {
-	Call	   *c = ctx;
+	UpstreamCall *c = ctx;
 
 	if (c->job == NULL || c->job->dead)
 		return true;
@@ -96,9 +96,9 @@ on_head(void *ctx, const HttpResult *r)
 
 /* False: all answers together, and this one, are more than may be held. */
 static bool
-hold(Job *j, Err *e)
+hold(CallGroup *j, Err *e)
 {
-	Line	   *l = j->l;
+	Dispatcher *l = j->l;
 	size_t		now = reply_held(j->reply);
 	bool		more = now > j->held;
 
@@ -113,10 +113,10 @@ hold(Job *j, Err *e)
 static bool
 on_data(void *ctx, const char *p, size_t n)
 {
-	Call	   *c = ctx;
-	Job		   *j = c->job;
-	Line	   *l = c->l;
-	Ask		   *a;
+	UpstreamCall *c = ctx;
+	CallGroup  *j = c->job;
+	Dispatcher *l = c->l;
+	PendingRequest *a;
 
 	if (j == NULL || j->dead || c->whole)
 		return true;
@@ -131,12 +131,12 @@ on_data(void *ctx, const char *p, size_t n)
 	if (!reply_data(j->reply, c->i, p, n, &c->e) || !hold(j, &c->e))
 	{
 		c->garbled = true;
-		line_touch(c);
+		dispatcher_queue_touched(c);
 	}
 	else if (!j->dead && reply_is_whole(j->reply, c->i))
 	{
 		c->whole = true;
-		line_touch(c);
+		dispatcher_queue_touched(c);
 	}
 	l->depth--;
 	a = j->asks[0];
@@ -145,7 +145,7 @@ on_data(void *ctx, const char *p, size_t n)
 		/* now: what a fast endpoint still sends before the next turn may be a lot */
 		c->full = c->paused = true;
 		http_pause(c->h, true);
-		line_touch(c);
+		dispatcher_queue_touched(c);
 	}
 	return !c->garbled;
 }
@@ -153,18 +153,18 @@ on_data(void *ctx, const char *p, size_t n)
 static void
 on_ended(void *ctx, const HttpResult *r)
 {
-	Call	   *c = ctx;
+	UpstreamCall *c = ctx;
 
 	c->res = *r;
 	c->h = NULL;
 	c->ended = true;
 	c->l->n_calls--;
-	line_touch(c);
+	dispatcher_queue_touched(c);
 }
 
 /* ---- the request ---- */
 
-void
+static void
 headers_add(Headers *h, const char *name, const char *before, const char *value, size_t n)
 {
 	size_t		len = strlen(name) + strlen(before) + n + 3;
@@ -180,7 +180,7 @@ headers_add(Headers *h, const char *name, const char *before, const char *value,
 }
 
 void
-headers_begin(Headers *h, const ROptions *o, Span secret, int more)
+headers_begin(Headers *h, const ROptions *o, FieldSpan secret, int more)
 {
 	h->v = mem_alloc((size_t) (o->n_headers + 1 + more) * sizeof(*h->v));
 	h->n = 0;
@@ -202,11 +202,11 @@ headers_free(Headers *h)
 }
 
 static void
-make_headers(const Call *c, Headers *h)
+make_headers(const UpstreamCall *c, Headers *h)
 {
-	const Ask  *a = c->job->asks[0];
-	Span		trace = ask_field(a, WTAG_TRACEPARENT);
-	Span		state = ask_field(a, WTAG_TRACESTATE);
+	const PendingRequest *a = c->job->asks[0];
+	FieldSpan	trace = ask_field(a, WTAG_TRACEPARENT);
+	FieldSpan	state = ask_field(a, WTAG_TRACESTATE);
 	char		id[64];
 
 	headers_begin(h, c->job->m->o, a->w.secret, 3);
@@ -223,11 +223,11 @@ make_headers(const Call *c, Headers *h)
 }
 
 static void
-begin(Call *c, int url)
+begin(UpstreamCall *c, int url)
 {
-	Job		   *j = c->job;
+	CallGroup  *j = c->job;
 	RModel	   *m = j->m;
-	Line	   *l = c->l;
+	Dispatcher *l = c->l;
 
 	call_unpend(c);
 	buf_reset(&c->error_body);
@@ -241,15 +241,15 @@ begin(Call *c, int url)
 		retry_earn(&m->budget);
 	else
 		m->u[url].retries++;
-	c->probe = pick_begin(&m->pick, url, l->now_us);
+	c->probe = lb_begin(&m->pick, url, l->now_us);
 	if (c->probe)
-		line_wake(l, pick_check_at(&m->pick, url, 0));
+		dispatcher_wake(l, pick_check_at(&m->pick, url, 0));
 	rate_begin(&m->u[url].rate, j->calls.v[c->i].tokens, l->now_us);
 	m->u[url].calls++;
 	m->n_calls++;
 	for (int i = 0; i < j->n; i++)
 	{
-		Ask		   *a = j->asks[i];
+		PendingRequest *a = j->asks[i];
 
 		a->tries++;
 		if (a->called_us == 0)
@@ -261,25 +261,25 @@ begin(Call *c, int url)
 
 /* It is no more under way at its url. */
 static void
-finish(Call *c, const Fate *f, int64_t used)
+finish(UpstreamCall *c, const CallOutcome *f, int64_t used)
 {
 	RModel	   *m = c->job->m;
 	int64_t		now = c->l->now_us;
 
-	pick_end(&m->pick, c->url, c->probe, f->health, f->throttled, f->verdict == FATE_ANSWER ? now - c->begin_us : -1, now);
-	if (f->health == FATE_NEITHER && c->res.status == 0)
-		pick_given_up(&m->pick, c->url, now - c->begin_us);
+	lb_end(&m->pick, c->url, c->probe, f->health, f->throttled, f->verdict == OUTCOME_REPLY ? now - c->begin_us : -1, now);
+	if (f->health == HEALTH_UNKNOWN && c->res.status == 0)
+		lb_given_up(&m->pick, c->url, now - c->begin_us);
 	rate_end(&m->u[c->url].rate, c->job->calls.v[c->i].tokens, used);
 	m->n_calls--;
 	c->probe = false;
 }
 
 void
-call_start(Call *c, int url)
+call_start(UpstreamCall *c, int url)
 {
 	static const HttpEvents events = {on_head, on_data, on_ended};
-	Line	   *l = c->l;
-	Job		   *j = c->job;
+	Dispatcher *l = c->l;
+	CallGroup  *j = c->job;
 	RModel	   *m = j->m;
 	const ROptions *o = m->o;
 	const RCall *r = &j->calls.v[c->i];
@@ -290,7 +290,7 @@ call_start(Call *c, int url)
 
 	begin(c, url);
 	if (j->dead)
-		return;					/* who was told so wants it no more; line_bury() */
+		return;					/* who was told so wants it no more; dispatcher_retire() */
 	rmodel_url(&m->u[url], r->path, r->off_v1, &c->url_text);
 	make_headers(c, &h);
 	q = (HttpRequest) {
@@ -309,16 +309,16 @@ call_start(Call *c, int url)
 		l->n_calls++;
 		return;
 	}
-	finish(c, &(Fate) {.verdict = FATE_ERROR,.health = FATE_NEITHER}, 0);
+	finish(c, &(CallOutcome) {.verdict = OUTCOME_ERROR,.health = HEALTH_UNKNOWN}, 0);
 	c->state = CALL_WHOLE;
 	job_fail(j, &e, &(ErrorExtra) {.url = m->u[url].base,.retry_after_ms = -1,.elsewhere = true});
 }
 
 void
-call_free(Call *c)
+call_free(UpstreamCall *c)
 {
 	if (c->touched)
-		for (Call **at = &c->l->touched; *at != NULL; at = &(*at)->next_touched)
+		for (UpstreamCall **at = &c->l->touched; *at != NULL; at = &(*at)->next_touched)
 			if (*at == c)
 			{
 				*at = c->next_touched;
@@ -330,7 +330,7 @@ call_free(Call *c)
 		c->l->n_calls--;
 	}
 	if (c->state == CALL_RUNS)
-		finish(c, &(Fate) {.verdict = FATE_ERROR,.health = FATE_NEITHER}, -1);
+		finish(c, &(CallOutcome) {.verdict = OUTCOME_ERROR,.health = HEALTH_UNKNOWN}, -1);
 	buf_free(&c->url_text);
 	buf_free(&c->error_body);
 	buf_free(&c->body);
@@ -341,9 +341,9 @@ call_free(Call *c)
 
 /* What its askers are told. */
 static void
-error_of(Call *c, Err *e)
+error_of(UpstreamCall *c, Err *e)
 {
-	const Job  *j = c->job;
+	const CallGroup *j = c->job;
 	const RModel *m = j->m;
 
 	if (c->garbled)
@@ -358,14 +358,14 @@ error_of(Call *c, Err *e)
 }
 
 static void
-count(Call *c, const Fate *f, const Err *e)
+count(UpstreamCall *c, const CallOutcome *f, const Err *e)
 {
 	RUrl	   *u = &c->job->m->u[c->url];
 
 	if (f->charged)
 		for (int i = 0; i < c->job->n; i++)
 			c->job->asks[i]->charged++;
-	if (f->health == FATE_DOWN)
+	if (f->health == HEALTH_BAD)
 		length_forget(c->job->m);
 	u->failures++;
 	u->throttled += f->throttled;
@@ -376,14 +376,14 @@ count(Call *c, const Fate *f, const Err *e)
 
 /* us until it may be made again; -1: not */
 static int64_t
-again_us(Call *c, const Fate *f)
+again_us(UpstreamCall *c, const CallOutcome *f)
 {
-	const Job  *j = c->job;
+	const CallGroup *j = c->job;
 	RModel	   *m = j->m;
 	int64_t		until = job_deadline(j);
 	int64_t		wait;
 
-	if (f->verdict != FATE_AGAIN || c->tries > m->o->max_retries)
+	if (f->verdict != OUTCOME_RETRY || c->tries > m->o->max_retries)
 		return -1;
 	/* it has failed in the company of others already */
 	if (j->halved && f->charged && j->asks[0]->charged > m->o->max_retries)
@@ -404,16 +404,16 @@ again_us(Call *c, const Fate *f)
  * inputs, and rows that are only known to be wrong side by side stay together.
  */
 static bool
-halve(Call *c, const Fate *f)
+halve(UpstreamCall *c, const CallOutcome *f)
 {
-	Job		   *j = c->job;
+	CallGroup  *j = c->job;
 	RModel	   *m = j->m;
-	Line	   *l = c->l;
+	Dispatcher *l = c->l;
 	int64_t		until = job_deadline(j);
 	int64_t		answered = m->u[c->url].answered_us;
 	int64_t		due;
 
-	if (j->n == 1 || (f->verdict != FATE_AGAIN && !f->apart) || !f->charged || m->o->max_retries == 0)
+	if (j->n == 1 || (f->verdict != OUTCOME_RETRY && !f->apart) || !f->charged || m->o->max_retries == 0)
 		return false;
 	if (c->res.status == 502 || c->res.status == 504 || c->res.end == HTTP_LATE || reply_unlike(j->reply))
 		return false;
@@ -427,9 +427,9 @@ halve(Call *c, const Fate *f)
 }
 
 static void
-failed(Call *c, Fate f)
+failed(UpstreamCall *c, CallOutcome f)
 {
-	Job		   *j = c->job;
+	CallGroup  *j = c->job;
 	RModel	   *m = j->m;
 	ErrorExtra	x = {.url = m->u[c->url].base,.elsewhere = f.elsewhere,.retry_after_ms = c->res.retry_after_ms};
 	int64_t		wait;
@@ -479,10 +479,10 @@ failed(Call *c, Fate f)
 
 /* The try is over, one way or the other. */
 static void
-over(Call *c)
+over(UpstreamCall *c)
 {
-	Line	   *l = c->l;
-	Job		   *j = c->job;
+	Dispatcher *l = c->l;
+	CallGroup  *j = c->job;
 	int64_t		until = job_deadline(j);
 	int64_t		prompt = 0,
 				completion = 0;
@@ -490,7 +490,7 @@ over(Call *c)
 		.r = &c->res,.idempotent = true,.emitted = j->emitted,
 		.deadline = (c->res.end == HTTP_LATE || c->res.end == HTTP_NOT_SENT) && until != 0 && until <= l->now_us
 	};
-	Fate		f;
+	CallOutcome	f;
 
 	for (int i = 0; i < j->n; i++)
 		k.idempotent = k.idempotent && (j->sizes || j->asks[i]->w.idempotent);
@@ -505,26 +505,26 @@ over(Call *c)
 	k.whole = c->garbled && c->res.end == HTTP_DONE && reply_is_json(j->reply, c->i);
 	f = fate_of(&k);
 	f.charged = f.charged && !j->sizes;
-	if (f.verdict == FATE_ANSWER || f.charged)
+	if (f.verdict == OUTCOME_REPLY || f.charged)
 		reply_usage(j->reply, &prompt, &completion);
 	c->state = CALL_WHOLE;
 	/* what went with it was answered: it is the input's fault, not the url's */
 	if (j->halved && f.charged && j->m->u[c->url].answered_us > j->whole_us)
 	{
-		f.health = FATE_NEITHER;
+		f.health = HEALTH_UNKNOWN;
 		f.path = false;
 	}
-	finish(c, &f, f.verdict != FATE_ANSWER && !f.charged ? 0 :
-		   f.verdict == FATE_ANSWER && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
-	if (f.health == FATE_UP && !f.path)
+	finish(c, &f, f.verdict != OUTCOME_REPLY && !f.charged ? 0 :
+		   f.verdict == OUTCOME_REPLY && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
+	if (f.health == HEALTH_OK && !f.path)
 		paths_end(&j->m->u[c->url].paths, c->path, NULL, c->begin_us, l->now_us);
-	if (f.verdict == FATE_ANSWER)
+	if (f.verdict == OUTCOME_REPLY)
 	{
 		j->m->u[c->url].answered_us = l->now_us;
 		j->left--;
 		if (j->left == 0 && !j->dead)
 		{
-			/* reply.c's duty; nobody shall wait for ever */
+			/* decode.c's duty; nobody shall wait for ever */
 			Err			e;
 
 			err_set(&e, ERR_INTERNAL, "an endpoint's answer was read without a result");
@@ -538,7 +538,7 @@ over(Call *c)
 	/* whose time is up is told that, however it failed */
 	for (int i = 0; i < j->n; i++)
 	{
-		Ask		   *a = j->asks[i];
+		PendingRequest *a = j->asks[i];
 
 		if (a->gone || a->deadline_us == 0 || a->deadline_us > l->now_us)
 			continue;
@@ -550,10 +550,10 @@ over(Call *c)
 }
 
 static void
-settle_pause(Call *c)
+settle_pause(UpstreamCall *c)
 {
-	Line	   *l = c->l;
-	const Ask  *a = c->job->asks[0];
+	Dispatcher *l = c->l;
+	const PendingRequest *a = c->job->asks[0];
 	size_t		n;
 
 	if (!c->full || c->h == NULL)
@@ -566,16 +566,16 @@ settle_pause(Call *c)
 		http_pause(c->h, c->paused);
 	}
 	if (c->full)
-		line_wake(l, l->now_us + BACKLOG_LOOK_US);
+		dispatcher_wake(l, l->now_us + BACKLOG_LOOK_US);
 }
 
 void
-call_settle(Call *c)
+call_settle(UpstreamCall *c)
 {
 	if (c->state == CALL_DRAINS)
 	{
 		if (c->ended)
-			c->due_us = 0;		/* line_turn() */
+			c->due_us = 0;		/* dispatcher_poll() */
 		return;
 	}
 	if (c->job == NULL || c->job->dead || c->state != CALL_RUNS)

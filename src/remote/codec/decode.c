@@ -1,21 +1,21 @@
 /*
- * reply.c
- *	  From an endpoint's answers to reply frames: buffers, bounds, and who reads what (reply.h).
+ * decode.c
+ *	  From an endpoint's answers to reply frames: buffers, bounds, and who reads what (decode.h).
  *
  * A call's bytes go into the part's buffer, or through the events of a stream; a row of `shapes` reads them.  An answer that is
  * not streamed is looked at when all of it is there, so nothing is told of one that is refused.  Final frames come when the
  * last call has ended.
  *
- * One thread.  Tested by tests/unit/test_remote_reply.c, test_remote_reply_more.c and tests/fuzz/fuzz_remote_reply.c.
+ * One thread.  Tested by tests/unit/remote/test_remote_reply.c, test_remote_reply_more.c and tests/fuzz/fuzz_remote_reply.c.
  */
-#include "remote/reply_int.h"
+#include "remote/codec/decode_internal.h"
 
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 static const ReplyShape *const shapes[] = {
 	[RSHAPE_COMPLETION] = &reply_gen,
@@ -47,7 +47,7 @@ reply_out(Buf *b)
 }
 
 int64_t
-reply_ask_int(const WireAsk *a, WireTag tag, int64_t otherwise)
+reply_ask_int(const RequestFields *a, WireTag tag, int64_t otherwise)
 {
 	WireIn		in = {a->fields, a->fields + a->len};
 	WireField	f;
@@ -59,7 +59,7 @@ reply_ask_int(const WireAsk *a, WireTag tag, int64_t otherwise)
 }
 
 void
-reply_accepted(Reply *r, int ask, int64_t prompt_tokens)
+reply_accepted(DecodedReply *r, int ask, int64_t prompt_tokens)
 {
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
@@ -74,20 +74,20 @@ reply_accepted(Reply *r, int ask, int64_t prompt_tokens)
 }
 
 void
-reply_text_frame(Reply *r, RPart *p, int ask, const Buf *fields)
+reply_text_frame(DecodedReply *r, RPart *p, int ask, const Buf *fields)
 {
 	p->told = true;
 	r->emit(r->ctx, ask, WF_TEXT, fields, false);
 }
 
 void
-reply_done(Reply *r, int ask, const Buf *fields)
+reply_done(DecodedReply *r, int ask, const Buf *fields)
 {
 	r->emit(r->ctx, ask, WF_DONE, fields, true);
 }
 
 bool
-reply_bad(const Reply *r, Err *e, const char *fmt,...)
+reply_bad(const DecodedReply *r, Err *e, const char *fmt,...)
 {
 	char		what[400];
 	va_list		ap;
@@ -149,13 +149,13 @@ reply_put_usage(WireOut *o, const RUsage *u)
 }
 
 static size_t
-input_bytes(const WireAsk *a)
+input_bytes(const RequestFields *a)
 {
 	return a->prompt.n + a->pair.n + 1;
 }
 
 int64_t
-reply_share(const Reply *r, const RPart *p, int i, int64_t n)
+reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n)
 {
 	double		all = 0;
 	double		before = 0;
@@ -198,10 +198,10 @@ part_begin(RPart *p, const RCall *call, int ask)
 	sse_init(&p->sse, REPLY_MAX_EVENT);
 }
 
-Reply *
-reply_new(const WireAsk *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
+DecodedReply *
+reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
 {
-	Reply	   *r = mem_zalloc(sizeof(Reply));
+	DecodedReply *r = mem_zalloc(sizeof(DecodedReply));
 	int			at = 0;
 
 	r->asks = asks;
@@ -223,7 +223,7 @@ reply_new(const WireAsk *const *asks, int n, const RCalls *calls, const ROptions
 }
 
 void
-reply_free(Reply *r)
+reply_free(DecodedReply *r)
 {
 	if (r == NULL)
 		return;
@@ -238,7 +238,7 @@ reply_free(Reply *r)
 
 typedef struct EventFor
 {
-	Reply	   *r;
+	DecodedReply *r;
 	RPart	   *p;
 } EventFor;
 
@@ -262,7 +262,7 @@ take_event(void *ctx, const char *data, size_t n)
 }
 
 static bool
-feed_stream(Reply *r, RPart *p, const char *s, size_t n, Err *e)
+feed_stream(DecodedReply *r, RPart *p, const char *s, size_t n, Err *e)
 {
 	EventFor	at = {r, p};
 
@@ -285,7 +285,7 @@ feed_stream(Reply *r, RPart *p, const char *s, size_t n, Err *e)
 }
 
 bool
-reply_data(Reply *r, int i, const char *s, size_t n, Err *e)
+reply_data(DecodedReply *r, int i, const char *s, size_t n, Err *e)
 {
 	RPart	   *p = &r->part[i];
 
@@ -300,7 +300,7 @@ reply_data(Reply *r, int i, const char *s, size_t n, Err *e)
 }
 
 static bool
-end_whole(Reply *r, RPart *p, Err *e)
+end_whole(DecodedReply *r, RPart *p, Err *e)
 {
 	const char *s = p->body.data != NULL ? p->body.data : "";
 
@@ -312,7 +312,7 @@ end_whole(Reply *r, RPart *p, Err *e)
 }
 
 bool
-reply_end(Reply *r, int i, Err *e)
+reply_end(DecodedReply *r, int i, Err *e)
 {
 	RPart	   *p = &r->part[i];
 	const ReplyShape *s = shapes[p->call->shape];
@@ -329,7 +329,7 @@ reply_end(Reply *r, int i, Err *e)
 }
 
 bool
-reply_restart(Reply *r, int i)
+reply_restart(DecodedReply *r, int i)
 {
 	RPart	   *p = &r->part[i];
 	const RCall *call = p->call;
@@ -343,27 +343,27 @@ reply_restart(Reply *r, int i)
 }
 
 bool
-reply_is_whole(const Reply *r, int i)
+reply_is_whole(const DecodedReply *r, int i)
 {
 	return r->part[i].call->stream && r->part[i].done;
 }
 
 bool
-reply_is_json(const Reply *r, int i)
+reply_is_json(const DecodedReply *r, int i)
 {
 	return r->part[i].json;
 }
 
 bool
-reply_unlike(const Reply *r)
+reply_unlike(const DecodedReply *r)
 {
 	return r->unlike;
 }
 
 size_t
-reply_held(const Reply *r)
+reply_held(const DecodedReply *r)
 {
-	size_t		n = sizeof(Reply);
+	size_t		n = sizeof(DecodedReply);
 
 	for (int i = 0; i < r->calls->n; i++)
 		n += sizeof(RPart) + r->part[i].held + r->part[i].body.cap + r->part[i].sse.line.cap + r->part[i].sse.data.cap + r->part[i].floats.cap;
@@ -371,7 +371,7 @@ reply_held(const Reply *r)
 }
 
 void
-reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
+reply_usage(const DecodedReply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
 {
 	*prompt_tokens = *completion_tokens = 0;
 	for (int i = 0; i < r->calls->n; i++)

@@ -1,16 +1,16 @@
 /*
- * reply_api.c
- *	  Bodies of OpenAI's and Anthropic's interfaces, as the endpoint wrote them (reply.h).
+ * decode_api.c
+ *	  Bodies of OpenAI's and Anthropic's interfaces, as the endpoint wrote them (decode.h).
  *
  * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT frames each, and the last frame has none:
- * as src/engine/api.c.  A stream is whole when it has said so: "[DONE]", or an event whose type ends it.
+ * as src/server/api/api_call.c.  A stream is whole when it has said so: "[DONE]", or an event whose type ends it.
  *
- * Tested by tests/unit/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
 #include <string.h>
 
-#include "base/jsonw.h"
-#include "remote/reply_int.h"
+#include "base/json/json_writer.h"
+#include "remote/codec/decode_internal.h"
 
 enum
 {
@@ -23,9 +23,9 @@ static const char *const last_types[] = {"message_stop", "response.completed", "
 
 /* v with the model's name in place of what stands at `at`, if that is a string. */
 static void
-renamed(const Reply *r, JsonSpan v, JsonSpan at, Buf *out)
+renamed(const DecodedReply *r, JsonSpan v, JsonSpan at, Buf *out)
 {
-	const WireAsk *a = r->asks[0];
+	const RequestFields *a = r->asks[0];
 	JsonOut		j = {.b = out};
 
 	if (rjson_kind(at) != '"')
@@ -46,7 +46,7 @@ renamed(const Reply *r, JsonSpan v, JsonSpan at, Buf *out)
  * asker who didn't.
  */
 static bool
-is_hidden(const Reply *r, const JsonSpan *f)
+is_hidden(const DecodedReply *r, const JsonSpan *f)
 {
 	static const char *const options[] = {"stream_options"};
 	static const char *const usage[] = {"include_usage"};
@@ -63,7 +63,7 @@ is_hidden(const Reply *r, const JsonSpan *f)
 
 /* Reads what we want to know of a body or event, and writes it with our name; nothing, if it is hidden. */
 static bool
-take(Reply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
+take(DecodedReply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
 {
 	static const char *const inner[] = {"model", "usage"};
 	JsonSpan	f[A_N];
@@ -87,7 +87,7 @@ take(Reply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
 }
 
 static bool
-api_event(Reply *r, RPart *p, JsonSpan v, Err *e)
+api_event(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	Buf			json = {0};
 	Buf			b = {0};
@@ -105,20 +105,20 @@ api_event(Reply *r, RPart *p, JsonSpan v, Err *e)
 }
 
 static bool
-api_stream_end(Reply *r, RPart *p, Err *e)
+api_stream_end(DecodedReply *r, RPart *p, Err *e)
 {
 	return p->done || p->api_ended || reply_bad(r, e, "is cut off: its stream has no end");
 }
 
 static bool
-api_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+api_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	buf_reset(&p->floats);
 	return take(r, p, v, &p->floats, e);
 }
 
 static bool
-api_finish(Reply *r, Err *e)
+api_finish(DecodedReply *r, Err *e)
 {
 	RPart	   *p = &r->part[0];
 	Buf			b = {0};

@@ -1,6 +1,6 @@
 /*
- * reply_error.c
- *	  What an endpoint says instead of an answer, as an error that the user sees (reply.h).
+ * decode_error.c
+ *	  What an endpoint says instead of an answer, as an error that the user sees (decode.h).
  *
  *	{"error": {"message": ..., "code": ...}}	OpenAI, vLLM, llama.cpp, Anthropic
  *	{"error": "..."}, {"message": "..."}		others
@@ -9,7 +9,7 @@
  * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is masked in all of them before they are
  * cut, also where it stands with JSON's escapes, control characters become spaces, what isn't UTF-8 a question mark.
  *
- * Tested by tests/unit/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
 #include <ctype.h>
 #include <limits.h>
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jsonw.h"
-#include "remote/reply_int.h"
+#include "base/json/json_writer.h"
+#include "remote/codec/decode_internal.h"
 
 #define MAX_READ	65536		/* bytes of an error body that are looked at */
 #define MAX_TOLD	400			/* bytes of its message in the detail */
@@ -69,7 +69,7 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 
 /* Bytes at s that are the secret, as it is or with escapes of JSON, of which there may be several within each other; 0: they aren't. */
 static size_t
-secret_at(const char *s, size_t n, Span secret)
+secret_at(const char *s, size_t n, FieldSpan secret)
 {
 	size_t		at = 0;
 
@@ -94,7 +94,7 @@ secret_at(const char *s, size_t n, Span secret)
 
 /* s, with MASK for each occurrence of the secret; of what is more than is told, no more than its beginning. */
 static void
-add_masked(Buf *out, const char *s, size_t n, Span secret)
+add_masked(Buf *out, const char *s, size_t n, FieldSpan secret)
 {
 	while (n > 0 && out->len < MAX_TOLD + 8)
 	{
@@ -188,7 +188,7 @@ says_too_long(const Buf *text)
 /* ---- what it means ---- */
 
 static void
-set_by_status(int status, const Buf *said, const ROptions *o, Span secret, Err *e)
+set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, Err *e)
 {
 	const char *name = o->name;
 
@@ -225,7 +225,7 @@ set_by_status(int status, const Buf *said, const ROptions *o, Span secret, Err *
 
 /* said: the endpoint's message, as it came; status: what is told; means: what decides, where the body says more. */
 static void
-make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, Span secret, Err *e)
+make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, FieldSpan secret, Err *e)
 {
 	Buf			masked = {0};
 	Buf			told = {0};
@@ -253,7 +253,7 @@ make_error(int status, int means, const Buf *said, const ROptions *o, const char
 }
 
 void
-reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e)
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret, Err *e)
 {
 	Buf			said = {0};
 	int			code = 0;
@@ -272,29 +272,29 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 }
 
 bool
-reply_refused(const Reply *r, JsonSpan error, Err *e)
+reply_refused(const DecodedReply *r, JsonSpan error, Err *e)
 {
 	Buf			said = {0};
 	int			status = 500;
 
 	add_message(error, 0, &said, &status);
-	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (Span) {NULL, 0}, e);
+	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (FieldSpan) {NULL, 0}, e);
 	buf_free(&said);
 	return false;
 }
 
 /* ---- errors as bodies ---- */
 
-typedef struct ErrorKind
+typedef struct EndpointErrorKind
 {
 	const char *sqlstate;		/* or as much of its beginning */
 	int			status;
-	const char *type;			/* as src/engine/api_error.c has them */
+	const char *type;			/* as src/server/api/error.c has them */
 	const char *anthropic;
-} ErrorKind;
+} EndpointErrorKind;
 
 /* The first that fits.  What is wrong between this database and its endpoint is not the asker's: a bad gateway's. */
-static const ErrorKind kinds[] = {
+static const EndpointErrorKind kinds[] = {
 	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
 	{"22", 400, "BadRequestError", "invalid_request_error"},
 	{"42704", 404, "NotFoundError", "not_found_error"},
@@ -312,11 +312,11 @@ static const ErrorKind kinds[] = {
 };
 
 bool
-reply_error_as_body(const WireAsk *a, const Err *e, Buf *fields)
+reply_error_as_body(const RequestFields *a, const Err *e, Buf *fields)
 {
 	static const char anthropic_path[] = "/v1/messages";
 	bool		anthropic = a->api_path.n == strlen(anthropic_path) && memcmp(a->api_path.s, anthropic_path, a->api_path.n) == 0;
-	const ErrorKind *k = kinds;
+	const EndpointErrorKind *k = kinds;
 	Buf			text = {0};
 	Buf			body = {0};
 	JsonOut		j = {.b = &body};

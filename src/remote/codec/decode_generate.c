@@ -1,20 +1,20 @@
 /*
- * reply_gen.c
- *	  Completions and chats, whole and streamed (reply.h).
+ * decode_generate.c
+ *	  Completions and chats, whole and streamed (decode.h).
  *
- * Frames are those of src/engine/request_sink.c and replies.c: with several answers or log-probabilities a list, in which INDEX begins an
+ * Frames are those of src/server/request/request_events.c and choice_replies.c: with several answers or log-probabilities a list, in which INDEX begins an
  * answer, else one answer's fields.  A stream's texts go on as they come, and so do its tool calls, which come in pieces,
  * by index.  An answer is whole when it has a finish_reason: a body or stream that ends before each one has is an error.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/remote/test_remote_reply.c.
  */
-#include "remote/reply_int.h"
+#include "remote/codec/decode_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/jsonw.h"
-#include "base/mem.h"
+#include "base/json/json_writer.h"
+#include "base/alloc.h"
 
 #define MAX_CALLS	1024		/* tool calls of an answer */
 #define MAX_REASON	64			/* bytes of a finish_reason */
@@ -27,7 +27,7 @@ typedef struct ToolCall
 	bool		told;			/* in a stream: id and name */
 } ToolCall;
 
-typedef struct Choice
+typedef struct DecodeGenerateChoice
 {
 	bool		seen;			/* whole answers: it has come */
 	bool		ended;			/* its finish_reason has */
@@ -43,11 +43,11 @@ typedef struct Choice
 	Buf			finish,
 				stop;
 	bool		has_stop;
-} Choice;
+} DecodeGenerateChoice;
 
 struct Gen
 {
-	Choice	   *c;
+	DecodeGenerateChoice *c;
 	int			n;
 	bool		chat;
 	bool		list;			/* the frames are lists */
@@ -61,16 +61,16 @@ struct Gen
 };
 
 static Gen *
-gen_of(Reply *r, RPart *p)
+gen_of(DecodedReply *r, RPart *p)
 {
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = p->gen;
 
 	if (g != NULL)
 		return g;
 	g = p->gen = mem_zalloc(sizeof(Gen));
 	g->n = a->n > 0 ? a->n : 1;
-	g->c = mem_zalloc((size_t) g->n * sizeof(Choice));
+	g->c = mem_zalloc((size_t) g->n * sizeof(DecodeGenerateChoice));
 	g->chat = p->call->shape == RSHAPE_CHAT;
 	g->list = a->want_answers || g->n > 1 || a->logprobs != -2 || a->prompt_logprobs != -2;
 	g->stream = a->stream;
@@ -79,7 +79,7 @@ gen_of(Reply *r, RPart *p)
 }
 
 static void
-choice_free(Choice *c)
+choice_free(DecodeGenerateChoice *c)
 {
 	buf_free(&c->text);
 	buf_free(&c->reasoning);
@@ -116,7 +116,7 @@ gen_forget(RPart *p)
 
 /* A string, or null, behind what has come. */
 static bool
-add_text(const Reply *r, Gen *g, JsonSpan v, const char *what, Buf *out, Err *e)
+add_text(const DecodedReply *r, Gen *g, JsonSpan v, const char *what, Buf *out, Err *e)
 {
 	size_t		before = out->len;
 
@@ -132,7 +132,7 @@ add_text(const Reply *r, Gen *g, JsonSpan v, const char *what, Buf *out, Err *e)
 
 /* A message's content may be a list of parts: {"type": "text", "text": ...}, or a model's thoughts. */
 static bool
-add_parts(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool thoughts, Err *e)
+add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bool thoughts, Err *e)
 {
 	static const char *const names[] = {"type", "text", "thinking"};
 	JsonMembers m;
@@ -157,7 +157,7 @@ add_parts(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool thoughts, Err *e)
 
 /* A text that comes once, or the same again. */
 static bool
-set_once(const Reply *r, JsonSpan v, const char *what, Buf *out, Err *e)
+set_once(const DecodedReply *r, JsonSpan v, const char *what, Buf *out, Err *e)
 {
 	Buf			b = {0};
 	bool		ok = rjson_kind(v) == 'n' || rjson_text(v, &b);
@@ -174,7 +174,7 @@ set_once(const Reply *r, JsonSpan v, const char *what, Buf *out, Err *e)
 
 /* Which of the answer's calls a piece belongs to: its index says so, else each one that has an id is new. */
 static bool
-find_call(const Reply *r, Choice *c, JsonSpan index, JsonSpan id, int place, bool delta, ToolCall **out, Err *e)
+find_call(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan index, JsonSpan id, int place, bool delta, ToolCall **out, Err *e)
 {
 	int64_t		i = !delta ? place : id.s != NULL || c->n_calls == 0 ? c->n_calls : c->n_calls - 1;
 
@@ -192,7 +192,7 @@ find_call(const Reply *r, Choice *c, JsonSpan index, JsonSpan id, int place, boo
 }
 
 static bool
-add_calls(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool delta, Err *e)
+add_calls(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bool delta, Err *e)
 {
 	static const char *const names[] = {"index", "id", "function"};
 	static const char *const inner[] = {"name", "arguments"};
@@ -233,13 +233,13 @@ put_quoted(Buf *b, const Buf *s)
 
 /* Is there anything of this call that goes on now?  A stream's waits for its name. */
 static bool
-call_is_new(const Gen *g, const Choice *c, const ToolCall *t)
+call_is_new(const Gen *g, const DecodeGenerateChoice *c, const ToolCall *t)
 {
 	return !g->stream || (t->told ? t->args.len > 0 : t->name.len > 0 || c->ended);
 }
 
 static bool
-calls_are_new(const Gen *g, const Choice *c)
+calls_are_new(const Gen *g, const DecodeGenerateChoice *c)
 {
 	for (int i = 0; i < c->n_calls; i++)
 		if (call_is_new(g, c, &c->calls[i]))
@@ -247,9 +247,9 @@ calls_are_new(const Gen *g, const Choice *c)
 	return false;
 }
 
-/* As src/engine/answer.c writes it. */
+/* As src/server/request/output_splitter.c writes it. */
 static bool
-put_call(const Reply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e)
+put_call(const DecodedReply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e)
 {
 	if (t->name.len == 0)
 		return reply_bad(r, e, "has a tool call without a name");
@@ -283,7 +283,7 @@ put_call(const Reply *r, const Gen *g, ToolCall *t, int i, Buf *b, Err *e)
 }
 
 static bool
-put_calls(const Reply *r, const Gen *g, Choice *c, WireOut *o, Err *e)
+put_calls(const DecodedReply *r, const Gen *g, DecodeGenerateChoice *c, WireOut *o, Err *e)
 {
 	Buf			b = {0};
 	bool		ok = true;
@@ -315,7 +315,7 @@ is_failure(const Buf *finish)
 }
 
 static bool
-take_end(const Reply *r, Choice *c, JsonSpan finish, JsonSpan stop, Err *e)
+take_end(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan finish, JsonSpan stop, Err *e)
 {
 	if (rjson_kind(finish) == 'n' || rjson_is(finish, ""))
 		return true;
@@ -340,7 +340,7 @@ take_end(const Reply *r, Choice *c, JsonSpan finish, JsonSpan stop, Err *e)
 
 /* A chat's message, or what is new of it. */
 static bool
-take_message(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool delta, Err *e)
+take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bool delta, Err *e)
 {
 	static const char *const names[] = {"content", "reasoning_content", "reasoning", "tool_calls", "refusal"};
 	JsonSpan	f[5];
@@ -361,7 +361,7 @@ take_message(const Reply *r, Gen *g, Choice *c, JsonSpan v, bool delta, Err *e)
 
 /* vLLM has these in a completion's choice, and in a chat's answer. */
 static bool
-take_prompt(const Reply *r, Gen *g, const WireAsk *a, JsonSpan ids, JsonSpan logprobs, Err *e)
+take_prompt(const DecodedReply *r, Gen *g, const RequestFields *a, JsonSpan ids, JsonSpan logprobs, Err *e)
 {
 	if (a->want_ids && rjson_kind(ids) == '[' && !g->has_prompt_ids)
 	{
@@ -384,7 +384,7 @@ static const char *const choice_names[] = {
 };
 
 static bool
-take_logprobs(const Reply *r, Gen *g, const WireAsk *a, Choice *c, JsonSpan v, const IntVec *ids, Err *e)
+take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGenerateChoice *c, JsonSpan v, const IntVec *ids, Err *e)
 {
 	if (a->logprobs == -2 || rjson_kind(v) == 'n')
 		return true;
@@ -393,15 +393,15 @@ take_logprobs(const Reply *r, Gen *g, const WireAsk *a, Choice *c, JsonSpan v, c
 
 /* v: an element of "choices"; place: where it stands. */
 static bool
-take_choice(Reply *r, RPart *p, JsonSpan v, int place, bool delta, Choice **out, Err *e)
+take_choice(DecodedReply *r, RPart *p, JsonSpan v, int place, bool delta, DecodeGenerateChoice **out, Err *e)
 {
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = p->gen;
 	JsonSpan	f[C_N];
 	int64_t		index = place;
 	size_t		had;
 	IntVec		ids = {0};
-	Choice	   *c;
+	DecodeGenerateChoice *c;
 	bool		ok;
 
 	if (!rjson_fields(v, choice_names, C_N, f))
@@ -439,7 +439,7 @@ take_choice(Reply *r, RPart *p, JsonSpan v, int place, bool delta, Choice **out,
 /* ---- frames ---- */
 
 static bool
-put_texts(const Reply *r, const Gen *g, Choice *c, WireOut *o, bool whole, Err *e)
+put_texts(const DecodedReply *r, const Gen *g, DecodeGenerateChoice *c, WireOut *o, bool whole, Err *e)
 {
 	bool		parts = c->reasoning.len > 0 || c->n_calls > 0;
 
@@ -452,7 +452,7 @@ put_texts(const Reply *r, const Gen *g, Choice *c, WireOut *o, bool whole, Err *
 }
 
 static void
-put_end(const Choice *c, WireOut *o)
+put_end(const DecodeGenerateChoice *c, WireOut *o)
 {
 	wire_put_str(o, WTAG_FINISH_REASON, c->finish.data, c->finish.len);
 	if (c->has_stop)
@@ -473,9 +473,9 @@ put_prompt(Gen *g, WireOut *o)
 
 /* An answer's new fields, with its INDEX in a list; whole: all there is. */
 static bool
-put_choice(const Reply *r, const Gen *g, const WireAsk *a, int i, WireOut *o, bool whole, Err *e)
+put_choice(const DecodedReply *r, const Gen *g, const RequestFields *a, int i, WireOut *o, bool whole, Err *e)
 {
-	Choice	   *c = &g->c[i];
+	DecodeGenerateChoice *c = &g->c[i];
 
 	if (g->list)
 		wire_put_int(o, WTAG_INDEX, i);
@@ -496,9 +496,9 @@ put_choice(const Reply *r, const Gen *g, const WireAsk *a, int i, WireOut *o, bo
 
 /* What is new of an answer goes to who waits for it. */
 static bool
-tell(Reply *r, RPart *p, Choice *c, Err *e)
+tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 {
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = p->gen;
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
@@ -532,10 +532,10 @@ enum
 };
 
 static bool
-take_answer(Reply *r, RPart *p, JsonSpan v, bool delta, Err *e)
+take_answer(DecodedReply *r, RPart *p, JsonSpan v, bool delta, Err *e)
 {
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs", "prompt_token_ids"};
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = gen_of(r, p);
 	JsonSpan	f[G_N];
 	JsonSpan	choice;
@@ -551,7 +551,7 @@ take_answer(Reply *r, RPart *p, JsonSpan v, bool delta, Err *e)
 		return (delta && f[G_CHOICES].s == NULL) || reply_bad(r, e, "has no choices");
 	for (int i = 0; json_element(&m, &choice) > 0; i++)
 	{
-		Choice	   *c = NULL;
+		DecodeGenerateChoice *c = NULL;
 
 		if (!delta && i >= g->n)
 			return reply_bad(r, e, "has more choices than the %d that were asked for", g->n);
@@ -566,21 +566,21 @@ take_answer(Reply *r, RPart *p, JsonSpan v, bool delta, Err *e)
 }
 
 static bool
-gen_event(Reply *r, RPart *p, JsonSpan v, Err *e)
+gen_event(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	return take_answer(r, p, v, true, e);
 }
 
 /* Are all there that were asked for, and ended? */
 static bool
-is_complete(Reply *r, RPart *p, Err *e)
+is_complete(DecodedReply *r, RPart *p, Err *e)
 {
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = gen_of(r, p);
 
 	for (int i = 0; i < g->n; i++)
 	{
-		const Choice *c = &g->c[i];
+		const DecodeGenerateChoice *c = &g->c[i];
 
 		if (!c->seen)
 			return reply_bad(r, e, "has no choice %d of the %d that were asked for", i, g->n);
@@ -595,7 +595,7 @@ is_complete(Reply *r, RPart *p, Err *e)
 }
 
 static bool
-gen_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+gen_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	return take_answer(r, p, v, false, e) && is_complete(r, p, e);
 }
@@ -608,7 +608,7 @@ count_tokens(const Gen *g, RUsage *u)
 
 	for (int i = 0; i < g->n; i++)
 	{
-		const Choice *c = &g->c[i];
+		const DecodeGenerateChoice *c = &g->c[i];
 
 		if (c->any_text && c->n_ids == 0 && c->lp.n == 0)
 			return;
@@ -619,10 +619,10 @@ count_tokens(const Gen *g, RUsage *u)
 }
 
 static bool
-gen_finish(Reply *r, Err *e)
+gen_finish(DecodedReply *r, Err *e)
 {
 	RPart	   *p = &r->part[0];
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = gen_of(r, p);
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);

@@ -1,13 +1,13 @@
 /*
- * reply_int.h
- *	  What the files of reply.h share.
+ * decode_internal.h
+ *	  What the files of decode.h share.
  */
-#ifndef VLLM_REMOTE_REPLY_INT_H
-#define VLLM_REMOTE_REPLY_INT_H
+#ifndef VLLM_REMOTE_CODEC_DECODE_INTERNAL_H
+#define VLLM_REMOTE_CODEC_DECODE_INTERNAL_H
 
-#include "remote/reply.h"
-#include "remote/rjson.h"
-#include "remote/sse.h"
+#include "remote/codec/decode.h"
+#include "remote/codec/json_reader.h"
+#include "remote/codec/sse.h"
 
 #define REPLY_MAX_BODY	((size_t) 512 << 20)	/* bytes of an answer that is read as a whole, or of a stream's texts */
 #define REPLY_MAX_EVENT	((size_t) 64 << 20)
@@ -43,9 +43,9 @@ typedef struct RPart
 	bool		api_ended;		/* RSHAPE_API: the stream's last event has come */
 } RPart;
 
-struct Reply
+struct DecodedReply
 {
-	const WireAsk *const *asks;
+	const RequestFields *const *asks;
 	int			n;
 	const RCalls *calls;
 	const ROptions *o;
@@ -59,10 +59,10 @@ struct Reply
 /* How a shape's answers are read; each function may fail with an Err. */
 typedef struct ReplyShape
 {
-	bool		(*event) (Reply *r, RPart *p, JsonSpan v, Err *e);	/* NULL: never streamed */
-	bool		(*stream_end) (Reply *r, RPart *p, Err *e);
-	bool		(*whole) (Reply *r, RPart *p, JsonSpan v, Err *e);
-	bool		(*finish) (Reply *r, Err *e);	/* all parts have ended: the final frames; NULL: whole() has emitted them */
+	bool		(*event) (DecodedReply *r, RPart *p, JsonSpan v, Err *e);	/* NULL: never streamed */
+	bool		(*stream_end) (DecodedReply *r, RPart *p, Err *e);
+	bool		(*whole) (DecodedReply *r, RPart *p, JsonSpan v, Err *e);
+	bool		(*finish) (DecodedReply *r, Err *e);	/* all parts have ended: the final frames; NULL: whole() has emitted them */
 	void		(*forget) (RPart *p);	/* NULL: nothing of its own */
 } ReplyShape;
 
@@ -77,28 +77,28 @@ extern const ReplyShape reply_detokenize;
 extern const ReplyShape reply_models;
 extern const ReplyShape reply_api;
 
-/* ---- reply.c ---- */
+/* ---- decode.c ---- */
 
 WireOut		reply_out(Buf *b);
 /* A number of the ask's message. */
-int64_t		reply_ask_int(const WireAsk *a, WireTag tag, int64_t otherwise);
+int64_t		reply_ask_int(const RequestFields *a, WireTag tag, int64_t otherwise);
 /* Of part p's ask i, its own count. */
-void		reply_accepted(Reply *r, int ask, int64_t prompt_tokens);
-void		reply_text_frame(Reply *r, RPart *p, int ask, const Buf *fields);
-void		reply_done(Reply *r, int ask, const Buf *fields);
+void		reply_accepted(DecodedReply *r, int ask, int64_t prompt_tokens);
+void		reply_text_frame(DecodedReply *r, RPart *p, int ask, const Buf *fields);
+void		reply_done(DecodedReply *r, int ask, const Buf *fields);
 /* {"prompt_tokens": ..., ...}; an absent one leaves *u as it is. */
 bool		reply_read_usage(JsonSpan v, RUsage *u, Err *e);
 void		reply_put_usage(WireOut *o, const RUsage *u);
 /* ERR_PROTOCOL, "the endpoint's answer ...", with the model's name. */
-bool		reply_bad(const Reply *r, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+bool		reply_bad(const DecodedReply *r, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
 /* An "error" that comes with status 200. */
-bool		reply_refused(const Reply *r, JsonSpan error, Err *e);
+bool		reply_refused(const DecodedReply *r, JsonSpan error, Err *e);
 /* s[0..n) behind what is in `out`, fit for people: without control characters, valid UTF-8, at most max bytes and an ellipsis. */
 void		reply_clean(Buf *out, const char *s, size_t n, size_t max);
 /* Ask i's part of n tokens that were counted for all asks of the part together, by their inputs' lengths. */
-int64_t		reply_share(const Reply *r, const RPart *p, int i, int64_t n);
+int64_t		reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n);
 
-/* ---- reply_logprobs.c ---- */
+/* ---- decode_logprobs.c ---- */
 
 typedef struct Lps				/* as in the frames: arrays of all entries */
 {
@@ -120,11 +120,11 @@ void		lps_put(const Lps *l, WireOut *o);
  * One answer's new positions: the "logprobs" of a completion's or a chat's choice.  ids: of the positions' own tokens, if there are
  * as many (NULL: unknown); asked: how many of the likeliest were.
  */
-bool		lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
-bool		lps_chat(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
+bool		lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
+bool		lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
 /* vLLM's prompt_logprobs; ids: the prompt's. */
-bool		lps_prompt(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e);
+bool		lps_prompt(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e);
 /* An array of token ids behind what is in `out`. */
-bool		reply_read_ids(const Reply *r, JsonSpan v, const char *what, IntVec *out, Err *e);
+bool		reply_read_ids(const DecodedReply *r, JsonSpan v, const char *what, IntVec *out, Err *e);
 
 #endif

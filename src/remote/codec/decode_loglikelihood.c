@@ -1,9 +1,9 @@
 /*
- * reply_choose.c
- *	  How likely choices are behind a prompt: log-probabilities of an echoed prompt's tokens (reply.h).
+ * decode_loglikelihood.c
+ *	  How likely choices are behind a prompt: log-probabilities of an echoed prompt's tokens (decode.h).
  *
  * A call's prompt is the request's and a choice behind it; of the answer's tokens those count that the choice is made of.  As in
- * src/engine/choices.c white space at the prompt's end is the choice's.  Endpoints tell where a token stands in one of these
+ * src/backend/pooling/loglikelihood_inputs.c white space at the prompt's end is the choice's.  Endpoints tell where a token stands in one of these
  * ways, and none may be trusted alone:
  *
  *	texts		the tokens' texts, from the last one backwards, are the choice; U+FFFD is part of some character
@@ -12,20 +12,20 @@
  *
  * Else it is an error: never a wrong sum.  What was generated behind the prompt is left out; vLLM's prompt_logprobs have none of that.
  *
- * Tested by tests/unit/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/dialect.h"
-#include "remote/reply_int.h"
+#include "base/alloc.h"
+#include "remote/codec/dialect.h"
+#include "remote/codec/decode_internal.h"
 
 #define PART "\xEF\xBF\xBD"		/* what servers write for part of a character */
 #define MAX_ENDS 64
 
-typedef struct Tok
+typedef struct LoglikelihoodTok
 {
 	size_t		at,				/* its text in Toks.bytes */
 				len;
@@ -33,11 +33,11 @@ typedef struct Tok
 	float		value;
 	bool		greedy;
 	int64_t		offset;			/* -1 = not told */
-} Tok;
+} LoglikelihoodTok;
 
 typedef struct Toks
 {
-	Tok		   *t;
+	LoglikelihoodTok *t;
 	int			n;
 	int			cap;
 	Buf			bytes;
@@ -50,22 +50,22 @@ toks_free(Toks *t)
 	buf_free(&t->bytes);
 }
 
-static Tok *
+static LoglikelihoodTok *
 add_tok(Toks *t)
 {
 	if (t->n == t->cap)
 	{
 		t->cap = t->cap == 0 ? 256 : 2 * t->cap;
-		t->t = mem_realloc(t->t, (size_t) t->cap * sizeof(Tok));
+		t->t = mem_realloc(t->t, (size_t) t->cap * sizeof(LoglikelihoodTok));
 	}
-	t->t[t->n] = (Tok) {.at = t->bytes.len,.offset = -1};
+	t->t[t->n] = (LoglikelihoodTok) {.at = t->bytes.len,.offset = -1};
 	return &t->t[t->n++];
 }
 
 /* ---- reading ---- */
 
 static bool
-read_value(const Reply *r, JsonSpan v, Tok *t, Err *e)
+read_value(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 {
 	double		x;
 
@@ -80,7 +80,7 @@ read_value(const Reply *r, JsonSpan v, Tok *t, Err *e)
 
 /* Is none of {token: value, ...} likelier? */
 static bool
-read_top(const Reply *r, JsonSpan v, Tok *t, Err *e)
+read_top(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	key;
@@ -100,7 +100,7 @@ read_top(const Reply *r, JsonSpan v, Tok *t, Err *e)
 }
 
 static void
-read_text(Toks *all, Tok *t, JsonSpan v)
+read_text(Toks *all, LoglikelihoodTok *t, JsonSpan v)
 {
 	if (!rjson_text(v, &all->bytes))
 		all->bytes.len = t->at;
@@ -109,7 +109,7 @@ read_text(Toks *all, Tok *t, JsonSpan v)
 
 /* Of a completion with echo. */
 static bool
-read_echo(const Reply *r, JsonSpan v, Toks *all, Err *e)
+read_echo(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
 	JsonSpan	f[4];
@@ -125,7 +125,7 @@ read_echo(const Reply *r, JsonSpan v, Toks *all, Err *e)
 		json_elements(&m[i], f[i].s, f[i].n);
 	for (;;)
 	{
-		Tok		   *t;
+		LoglikelihoodTok *t;
 		int			got = 0;
 
 		for (int i = 0; i < lists; i++)
@@ -156,7 +156,7 @@ chars(const char *s, size_t n)
 
 /* Characters of a call's prompt: the request's, and the choice. */
 static int64_t
-asked_chars(const WireAsk *a, int part)
+asked_chars(const RequestFields *a, int part)
 {
 	int64_t		n = chars(a->prompt.s, a->prompt.n);
 
@@ -169,7 +169,7 @@ asked_chars(const WireAsk *a, int part)
  * the last generated token, which nothing was asked behind, isn't told: then the last one told stands within the prompt.
  */
 static bool
-leave_generated(const Reply *r, const RPart *p, Toks *all, Err *e)
+leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
 {
 	uint32_t	caps = r->o->dialect != NULL ? r->o->dialect->caps : 0;
 	const RUsage *u = &p->usage;
@@ -188,7 +188,7 @@ leave_generated(const Reply *r, const RPart *p, Toks *all, Err *e)
 
 /* [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]: the prompt's own token is the first of each. */
 static bool
-read_prompt(const Reply *r, JsonSpan v, Toks *all, Err *e)
+read_prompt(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 {
 	static const char *const names[] = {"logprob", "rank", "decoded_token"};
 	JsonMembers m;
@@ -203,7 +203,7 @@ read_prompt(const Reply *r, JsonSpan v, Toks *all, Err *e)
 		return reply_bad(r, e, "has prompt_logprobs that are no list");
 	while (json_element(&m, &s) > 0)
 	{
-		Tok		   *t = add_tok(all);
+		LoglikelihoodTok *t = add_tok(all);
 
 		if (rjson_kind(s) == 'n')
 			continue;
@@ -250,14 +250,14 @@ add_dense(Buf *out, const char *s, size_t n)
 }
 
 /* How many bytes of a text's end some tokens may be: one number, but where parts of characters stand for one byte, two or three. */
-typedef struct Ends
+typedef struct LoglikelihoodEnds
 {
 	size_t		v[MAX_ENDS];
 	int			n;
-} Ends;
+} LoglikelihoodEnds;
 
 static void
-add_end(Ends *e, size_t v)
+add_end(LoglikelihoodEnds *e, size_t v)
 {
 	for (int i = 0; i < e->n; i++)
 		if (e->v[i] == v)
@@ -270,7 +270,7 @@ add_end(Ends *e, size_t v)
 }
 
 static size_t
-ends_most(const Ends *e, bool least)
+ends_most(const LoglikelihoodEnds *e, bool least)
 {
 	size_t		v = e->v[0];
 
@@ -281,12 +281,12 @@ ends_most(const Ends *e, bool least)
 
 /* One token more in front of those; false: its text isn't there. */
 static bool
-step_back(Ends *ends, const char *text, size_t n, const char *token, size_t len)
+step_back(LoglikelihoodEnds *ends, const char *text, size_t n, const char *token, size_t len)
 {
 	while (len > 0 && ends->n > 0)
 	{
 		bool		part = len >= 3 && memcmp(token + len - 3, PART, 3) == 0;
-		Ends		next = {.n = 0};
+		LoglikelihoodEnds next = {.n = 0};
 
 		for (int i = 0; i < ends->n; i++)
 		{
@@ -307,7 +307,7 @@ step_back(Ends *ends, const char *text, size_t n, const char *token, size_t len)
 static int
 match_tail(const Toks *all, const char *text, size_t n, size_t tail)
 {
-	Ends		ends = {.n = 1};
+	LoglikelihoodEnds ends = {.n = 1};
 
 	for (int i = all->n; i-- > 0;)
 	{
@@ -332,7 +332,7 @@ match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool 
 
 	for (int k = 0; k < all->n; k++)
 	{
-		Tok		   *t = add_tok(&dense);
+		LoglikelihoodTok *t = add_tok(&dense);
 
 		add_dense(&dense.bytes, all->bytes.data + all->t[k].at, all->t[k].len);
 		t->len = dense.bytes.len - t->at;
@@ -371,7 +371,7 @@ with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
 
 /* end: one behind the prompt's last token, what follows has an offset if there is something.  from, to: characters. */
 static int
-by_offsets(const Toks *all, const Tok *behind, int64_t from, int64_t to)
+by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_t to)
 {
 	int			first = -1;
 
@@ -379,7 +379,7 @@ by_offsets(const Toks *all, const Tok *behind, int64_t from, int64_t to)
 		return -1;
 	for (int i = 0; i < all->n; i++)
 	{
-		const Tok  *t = &all->t[i];
+		const LoglikelihoodTok *t = &all->t[i];
 		const char *text = all->bytes.data + t->at;
 		int64_t		next = i + 1 < all->n ? t[1].offset : behind != NULL ? behind->offset : to;
 
@@ -400,10 +400,10 @@ by_offsets(const Toks *all, const Tok *behind, int64_t from, int64_t to)
 
 /* The first of the choice's tokens. */
 static bool
-find_choice(const Reply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
+find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
 {
-	const WireAsk *a = r->asks[0];
-	Span		choice = a->choices[p->call->part];
+	const RequestFields *a = r->asks[0];
+	FieldSpan	choice = a->choices[p->call->part];
 	size_t		n = a->prompt.n;
 	size_t		tail;
 	Buf			s = {0};
@@ -428,9 +428,9 @@ find_choice(const Reply *r, const RPart *p, const Toks *all, bool has_behind, in
 /* ---- answers ---- */
 
 static bool
-take_tokens(Reply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
+take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 {
-	const WireAsk *a = r->asks[0];
+	const RequestFields *a = r->asks[0];
 	int			first = 1;
 
 	if (a->n_choices > 0 && !find_choice(r, p, all, has_behind, &first, e))
@@ -443,7 +443,7 @@ take_tokens(Reply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 	p->greedy = true;
 	for (int i = first; i < all->n; i++)
 	{
-		const Tok  *t = &all->t[i];
+		const LoglikelihoodTok *t = &all->t[i];
 
 		if (!t->has_value && i == 0)
 			return err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" does not say how likely a text's first token is", r->o->name);
@@ -456,7 +456,7 @@ take_tokens(Reply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 }
 
 static bool
-choose_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+choose_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs"};
 	static const char *const inner[] = {"logprobs", "prompt_logprobs"};
@@ -500,7 +500,7 @@ add_usage(int64_t *to, int64_t n)
 }
 
 static bool
-choose_finish(Reply *r, Err *e)
+choose_finish(DecodedReply *r, Err *e)
 {
 	IntVec		counts = {0};
 	IntVec		greedy = {0};

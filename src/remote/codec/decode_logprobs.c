@@ -1,6 +1,6 @@
 /*
- * reply_logprobs.c
- *	  Log-probabilities of answers, as endpoints tell them, in the arrays of frames (reply.h).
+ * decode_logprobs.c
+ *	  Log-probabilities of answers, as endpoints tell them, in the arrays of frames (decode.h).
  *
  *	completions		{"tokens": [...], "token_logprobs": [...], "top_logprobs": [{token: value, ...}, ...]}
  *	chats			{"content": [{"token", "logprob", "bytes", "top_logprobs": [{...}]}, ...]}
@@ -9,19 +9,19 @@
  * A position's own token comes first, the others by value.  Endpoints tell a token's text but for vLLM's "token_id:123", and of ranks
  * nothing: that of one of the k likeliest is its place among them.  What isn't known, id or rank, is -1.
  *
- * Tested by tests/unit/test_remote_reply.c.
+ * Tested by tests/unit/remote/test_remote_reply.c.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/reply_int.h"
+#include "base/alloc.h"
+#include "remote/codec/decode_internal.h"
 
 #define UNKNOWN (-1)
 
 /* One entry of the position that is being read. */
-typedef struct Entry
+typedef struct DecodeLogprobsEntry
 {
 	int			place;			/* where it stands in the answer */
 	int32_t		id;
@@ -29,11 +29,11 @@ typedef struct Entry
 	float		value;
 	size_t		at,				/* its text in Position.bytes */
 				len;
-} Entry;
+} DecodeLogprobsEntry;
 
 typedef struct Position
 {
-	Entry	   *e;
+	DecodeLogprobsEntry *e;
 	int			n;
 	int			cap;
 	Buf			bytes;
@@ -91,15 +91,15 @@ position_free(Position *p)
 	buf_free(&p->bytes);
 }
 
-static Entry *
+static DecodeLogprobsEntry *
 add_entry(Position *p)
 {
 	if (p->n == p->cap)
 	{
 		p->cap = p->cap == 0 ? 32 : 2 * p->cap;
-		p->e = mem_realloc(p->e, (size_t) p->cap * sizeof(Entry));
+		p->e = mem_realloc(p->e, (size_t) p->cap * sizeof(DecodeLogprobsEntry));
 	}
-	p->e[p->n] = (Entry) {.place = p->n,.id = UNKNOWN,.rank = UNKNOWN,.at = p->bytes.len};
+	p->e[p->n] = (DecodeLogprobsEntry) {.place = p->n,.id = UNKNOWN,.rank = UNKNOWN,.at = p->bytes.len};
 	return &p->e[p->n++];
 }
 
@@ -123,7 +123,7 @@ token_id(const char *s, size_t n)
 
 /* A token's bytes: those that are told, else its text. */
 static bool
-read_token(const Reply *r, Position *p, Entry *en, JsonSpan token, JsonSpan bytes, Err *e)
+read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, JsonSpan token, JsonSpan bytes, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	b;
@@ -154,7 +154,7 @@ read_token(const Reply *r, Position *p, Entry *en, JsonSpan token, JsonSpan byte
 }
 
 static bool
-read_value(const Reply *r, JsonSpan v, float *out, Err *e)
+read_value(const DecodedReply *r, JsonSpan v, float *out, Err *e)
 {
 	double		x;
 
@@ -167,8 +167,8 @@ read_value(const Reply *r, JsonSpan v, float *out, Err *e)
 static int
 more_likely(const void *a, const void *b)
 {
-	const Entry *x = a;
-	const Entry *y = b;
+	const DecodeLogprobsEntry *x = a;
+	const DecodeLogprobsEntry *y = b;
 
 	if (x->value != y->value)
 		return x->value > y->value ? -1 : 1;
@@ -176,7 +176,7 @@ more_likely(const void *a, const void *b)
 }
 
 static bool
-same_token(const Position *p, const Entry *a, const Entry *b)
+same_token(const Position *p, const DecodeLogprobsEntry *a, const DecodeLogprobsEntry *b)
 {
 	if (a->id >= 0 && b->id >= 0)
 		return a->id == b->id;
@@ -185,7 +185,7 @@ same_token(const Position *p, const Entry *a, const Entry *b)
 
 /* A token without a text of its own: a part of a character, which servers write as U+FFFD, or leave out. */
 static bool
-is_nameless(const Position *p, const Entry *en)
+is_nameless(const Position *p, const DecodeLogprobsEntry *en)
 {
 	return en->id < 0 && (en->len == 0 || memmem(p->bytes.data + en->at, en->len, "\xEF\xBF\xBD", 3) != NULL);
 }
@@ -216,7 +216,7 @@ rank_entries(Position *p, int asked, bool by_text)
 	for (int i = 1; i < p->n && own == 0; i++)
 		if (p->e[i].value == p->e[0].value && same_token(p, &p->e[0], &p->e[i]))
 			own = i;
-	qsort(p->e + 1, p->n > 0 ? (size_t) p->n - 1 : 0, sizeof(Entry), more_likely);
+	qsort(p->e + 1, p->n > 0 ? (size_t) p->n - 1 : 0, sizeof(DecodeLogprobsEntry), more_likely);
 	for (int i = 1; sure && i < p->n && (asked < 0 || i <= asked); i++)
 		p->e[i].rank = i;
 	for (int i = 1; i < p->n && own > 0; i++)
@@ -225,20 +225,20 @@ rank_entries(Position *p, int asked, bool by_text)
 			p->e[0].rank = p->e[i].rank;
 			if (p->e[0].id < 0)
 				p->e[0].id = p->e[i].id;
-			memmove(p->e + i, p->e + i + 1, (size_t) (p->n - i - 1) * sizeof(Entry));
+			memmove(p->e + i, p->e + i + 1, (size_t) (p->n - i - 1) * sizeof(DecodeLogprobsEntry));
 			p->n--;
 			break;
 		}
 }
 
 static bool
-add_position(const Reply *r, Lps *l, const Position *p, Err *e)
+add_position(const DecodedReply *r, Lps *l, const Position *p, Err *e)
 {
 	if (l->ids.len + (size_t) p->n > REPLY_MAX_ENTRIES)
 		return reply_bad(r, e, "has more than %d log-probabilities", REPLY_MAX_ENTRIES);
 	for (int i = 0; i < p->n; i++)
 	{
-		const Entry *en = &p->e[i];
+		const DecodeLogprobsEntry *en = &p->e[i];
 
 		intvec_push(&l->ids, en->id);
 		intvec_push(&l->ranks, en->rank);
@@ -270,7 +270,7 @@ set_own_ids(Lps *l, size_t first, const IntVec *ids)
 }
 
 bool
-reply_read_ids(const Reply *r, JsonSpan v, const char *what, IntVec *out, Err *e)
+reply_read_ids(const DecodedReply *r, JsonSpan v, const char *what, IntVec *out, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	id;
@@ -291,7 +291,7 @@ reply_read_ids(const Reply *r, JsonSpan v, const char *what, IntVec *out, Err *e
 
 /* {token: value, ...}, or null */
 static bool
-read_top(const Reply *r, Position *p, JsonSpan v, Err *e)
+read_top(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	key;
@@ -303,7 +303,7 @@ read_top(const Reply *r, Position *p, JsonSpan v, Err *e)
 		return reply_bad(r, e, "has top_logprobs that are no object");
 	while (json_member(&m, &key, &value) > 0)
 	{
-		Entry	   *en = add_entry(p);
+		DecodeLogprobsEntry *en = add_entry(p);
 
 		if (!read_token(r, p, en, (JsonSpan) {key.s - 1, key.n + 2}, (JsonSpan) {NULL, 0}, e) || !read_value(r, value, &en->value, e))
 			return false;
@@ -332,7 +332,7 @@ next_of(Lists *l, JsonSpan *token, JsonSpan *value, JsonSpan *top)
 }
 
 bool
-lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
+lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs"};
 	JsonSpan	f[3];
@@ -352,7 +352,7 @@ lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked,
 	lists.has_top = rjson_kind(f[2]) == '[' && json_elements(&lists.top, f[2].s, f[2].n);
 	while (ok && next_of(&lists, &token, &value, &top))
 	{
-		Entry	   *own;
+		DecodeLogprobsEntry *own;
 
 		p.n = 0;
 		buf_reset(&p.bytes);
@@ -377,10 +377,10 @@ lps_completion(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked,
 static const char *const chat_names[] = {"token", "logprob", "bytes", "top_logprobs"};
 
 static bool
-read_chat_entry(const Reply *r, Position *p, JsonSpan v, JsonSpan *top, Err *e)
+read_chat_entry(const DecodedReply *r, Position *p, JsonSpan v, JsonSpan *top, Err *e)
 {
 	JsonSpan	f[4];
-	Entry	   *en = add_entry(p);
+	DecodeLogprobsEntry *en = add_entry(p);
 	bool		ok = rjson_fields(v, chat_names, 4, f);
 
 	*top = f[3];
@@ -389,7 +389,7 @@ read_chat_entry(const Reply *r, Position *p, JsonSpan v, JsonSpan *top, Err *e)
 }
 
 static bool
-read_chat_position(const Reply *r, Position *p, JsonSpan v, Err *e)
+read_chat_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	top;
@@ -411,7 +411,7 @@ read_chat_position(const Reply *r, Position *p, JsonSpan v, Err *e)
 }
 
 bool
-lps_chat(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
+lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
 {
 	static const char *const names[] = {"content"};
 	JsonSpan	f[1];
@@ -445,7 +445,7 @@ lps_chat(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *
 /* ---- prompts ---- */
 
 static bool
-read_prompt_position(const Reply *r, Position *p, JsonSpan v, Err *e)
+read_prompt_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 {
 	static const char *const names[] = {"logprob", "rank", "decoded_token"};
 	JsonMembers m;
@@ -462,7 +462,7 @@ read_prompt_position(const Reply *r, Position *p, JsonSpan v, Err *e)
 		return reply_bad(r, e, "has prompt_logprobs that are no objects");
 	while (json_member(&m, &key, &value) > 0)
 	{
-		Entry	   *en = add_entry(p);
+		DecodeLogprobsEntry *en = add_entry(p);
 		int64_t		id;
 
 		if (!rjson_int((JsonSpan) {key.s, key.n}, 0, INT32_MAX, &id) || !rjson_fields(value, names, 3, f))
@@ -482,8 +482,8 @@ read_prompt_position(const Reply *r, Position *p, JsonSpan v, Err *e)
 static int
 by_rank(const void *a, const void *b)
 {
-	const Entry *x = a;
-	const Entry *y = b;
+	const DecodeLogprobsEntry *x = a;
+	const DecodeLogprobsEntry *y = b;
 
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
@@ -491,7 +491,7 @@ by_rank(const void *a, const void *b)
 }
 
 bool
-lps_prompt(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e)
+lps_prompt(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	position;
@@ -505,14 +505,14 @@ lps_prompt(const Reply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e)
 		for (int k = 1; ok && ids != NULL && i < ids->len && k < p.n; k++)
 			if (p.e[k].id == ids->data[i])
 			{
-				Entry		own = p.e[k];
+				DecodeLogprobsEntry own = p.e[k];
 
 				p.e[k] = p.e[0];
 				p.e[0] = own;
 				break;
 			}
 		if (ok && p.n > 1)
-			qsort(p.e + 1, (size_t) p.n - 1, sizeof(Entry), by_rank);
+			qsort(p.e + 1, (size_t) p.n - 1, sizeof(DecodeLogprobsEntry), by_rank);
 		ok = ok && add_position(r, l, &p, e);
 	}
 	position_free(&p);

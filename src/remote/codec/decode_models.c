@@ -1,30 +1,30 @@
 /*
- * reply_models.c
- *	  The models that an endpoint serves: is ours among them? (reply.h)
+ * decode_models.c
+ *	  The models that an endpoint serves: is ours among them? (decode.h)
  *
  *	{"data": [{"id": "Qwen/Qwen3-32B", "max_model_len": 40960}, ...]}
  *
  * llama.cpp's "meta" says more.  A missing model, or adapter, is ERR_NOT_FOUND with the names that are there.
  *
- * Tested by tests/unit/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "remote/reply_int.h"
+#include "remote/codec/decode_internal.h"
 
 #define MAX_NAMES	20			/* in the error's detail */
 
-typedef struct Found
+typedef struct DecodeModelsFound
 {
 	bool		it;
 	int64_t		max_model_len;	/* -1 = not told */
 	int64_t		n_params;
 	int64_t		weight_bytes;
-} Found;
+} DecodeModelsFound;
 
 static void
-take_facts(JsonSpan v, Found *found)
+take_facts(JsonSpan v, DecodeModelsFound *found)
 {
 	static const char *const names[] = {"max_model_len", "meta", "context_length", "context_window"};
 	static const char *const meta[] = {"n_ctx", "n_ctx_train", "n_params", "size"};
@@ -60,7 +60,7 @@ add_name(Buf *list, const Buf *name, int at)
 }
 
 static bool
-find_model(const Reply *r, JsonSpan list, const char *want, size_t n, Found *found, Buf *names, Err *e)
+find_model(const DecodedReply *r, JsonSpan list, const char *want, size_t n, DecodeModelsFound *found, Buf *names, Err *e)
 {
 	static const char *const keys[] = {"id"};
 	JsonMembers m;
@@ -91,14 +91,14 @@ find_model(const Reply *r, JsonSpan list, const char *want, size_t n, Found *fou
 }
 
 static bool
-models_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+models_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	static const char *const keys[] = {"error", "data", "models"};
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	const char *want = a->lora.n > 0 ? a->lora.s : r->o->model;
 	size_t		n = a->lora.n > 0 ? a->lora.n : strlen(r->o->model);
 	JsonSpan	f[3];
-	Found		found = {false, -1, -1, -1};
+	DecodeModelsFound found = {false, -1, -1, -1};
 	Buf			names = {0};
 	Buf			told = {0};
 	Buf			b = {0};

@@ -1,20 +1,20 @@
 /*
- * reply_pool.c
- *	  Vectors, scores and labels, a row for each ask (reply.h).
+ * decode_pooling.c
+ *	  Vectors, scores and labels, a row for each ask (decode.h).
  *
  * Rows have their place in "index", or where they stand if they have none (but for a reranker's, which come by score); each must be there
  * once.  Vectors come as numbers or as base64 of little-endian floats; all of an answer are of one dimension, and each number is
  * finite.  Tokens are counted for the whole call: each ask gets its part by the length of its input, so that the parts add up.
  *
- * Tested by tests/unit/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/reply_int.h"
+#include "base/alloc.h"
+#include "remote/codec/decode_internal.h"
 
 #define MAX_LABEL	1024		/* bytes */
 
@@ -22,7 +22,7 @@
 
 /* The elements of the list, each in its place: n of them.  by_rank: that isn't where they stand. */
 static bool
-read_rows(const Reply *r, JsonSpan list, int n, bool by_rank, JsonSpan *rows, Err *e)
+read_rows(const DecodedReply *r, JsonSpan list, int n, bool by_rank, JsonSpan *rows, Err *e)
 {
 	static const char *const names[] = {"index"};
 	JsonMembers m;
@@ -53,7 +53,7 @@ read_rows(const Reply *r, JsonSpan list, int n, bool by_rank, JsonSpan *rows, Er
 }
 
 static bool
-read_root(const Reply *r, RPart *p, JsonSpan v, JsonSpan *list, Err *e)
+read_root(const DecodedReply *r, RPart *p, JsonSpan v, JsonSpan *list, Err *e)
 {
 	static const char *const names[] = {"error", "usage", "data", "results", "meta"};
 	static const char *const tokens[] = {"tokens"};
@@ -134,7 +134,7 @@ read_base64(JsonSpan v, Buf *out)
 
 /* A vector, or rows of them, into out; *rows: how many, *width: of each. */
 static bool
-read_vectors(const Reply *r, JsonSpan v, Buf *out, int64_t *rows, size_t *width, Err *e)
+read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t *width, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	row;
@@ -173,7 +173,7 @@ read_vectors(const Reply *r, JsonSpan v, Buf *out, int64_t *rows, size_t *width,
 /* ---- frames ---- */
 
 static void
-done(Reply *r, const RPart *p, int i, const Buf *floats, int64_t rows, const char *const *labels, int n_labels)
+done(DecodedReply *r, const RPart *p, int i, const Buf *floats, int64_t rows, const char *const *labels, int n_labels)
 {
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
@@ -190,18 +190,18 @@ done(Reply *r, const RPart *p, int i, const Buf *floats, int64_t rows, const cha
 }
 
 /* A row of the answer, checked and kept until all are. */
-typedef struct Row
+typedef struct DecodePoolingRow
 {
 	Buf			floats;
 	int64_t		rows;
 	char	   *label;			/* NULL: none */
-} Row;
+} DecodePoolingRow;
 
-typedef bool (*ReadRow) (const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width, Err *e);
+typedef bool (*ReadRow) (const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e);
 
 /* The labels of a row's columns: that of the greatest is known, the others have their numbers. */
 static void
-done_labelled(Reply *r, const RPart *p, int i, const Row *row)
+done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *row)
 {
 	int			n = (int) (row->floats.len / sizeof(float));
 	const float *v = (const float *) row->floats.data;
@@ -226,11 +226,11 @@ done_labelled(Reply *r, const RPart *p, int i, const Row *row)
 
 /* All rows of a part are read before the first is told. */
 static bool
-finish_rows(Reply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width, Err *e)
+finish_rows(DecodedReply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width, Err *e)
 {
 	int			n = p->call->n_asks;
 	JsonSpan   *spans = mem_zalloc((size_t) n * sizeof(JsonSpan));
-	Row		   *rows = mem_zalloc((size_t) n * sizeof(Row));
+	DecodePoolingRow *rows = mem_zalloc((size_t) n * sizeof(DecodePoolingRow));
 	JsonSpan	list;
 	size_t		first = 0;
 	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, p->call->shape == RSHAPE_RERANK, spans, e);
@@ -267,7 +267,7 @@ finish_rows(Reply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width, Err *e
 /* ---- shapes ---- */
 
 static bool
-has_dimensions(const Reply *r, const WireAsk *a, size_t width, Err *e)
+has_dimensions(const DecodedReply *r, const RequestFields *a, size_t width, Err *e)
 {
 	int64_t		want = reply_ask_int(a, WTAG_DIMENSIONS, -1);
 
@@ -275,7 +275,7 @@ has_dimensions(const Reply *r, const WireAsk *a, size_t width, Err *e)
 }
 
 static bool
-embedding_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width, Err *e)
+embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
 {
 	static const char *const names[] = {"embedding"};
 	JsonSpan	f;
@@ -289,7 +289,7 @@ embedding_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *wi
 }
 
 static bool
-pooling_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width, Err *e)
+pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
 {
 	static const char *const names[] = {"data"};
 	bool		by_token = a->task.n > 6 && (memcmp(a->task.s, "token_", 6) == 0);
@@ -304,7 +304,7 @@ pooling_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *widt
 }
 
 static bool
-score_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width, Err *e)
+score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
 {
 	static const char *const names[] = {"score", "relevance_score"};
 	JsonSpan	f[2];
@@ -322,7 +322,7 @@ score_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width,
 }
 
 static bool
-class_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width, Err *e)
+class_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
 {
 	static const char *const names[] = {"probs", "label"};
 	JsonSpan	f[2];
@@ -342,25 +342,25 @@ class_row(const Reply *r, const WireAsk *a, JsonSpan v, Row *row, size_t *width,
 
 /* The body is read when it has come, and told at once: these are of one call. */
 static bool
-embeddings_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+embeddings_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	return finish_rows(r, p, v, embedding_row, true, e);
 }
 
 static bool
-scores_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+scores_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	return finish_rows(r, p, v, score_row, true, e);
 }
 
 static bool
-classes_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+classes_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	return finish_rows(r, p, v, class_row, true, e);
 }
 
 static bool
-pooling_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+pooling_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	return finish_rows(r, p, v, pooling_row, false, e);
 }

@@ -1,21 +1,21 @@
 /*
- * reply_tokens.c
- *	  Tokenizing and detokenizing (reply.h).
+ * decode_tokens.c
+ *	  Tokenizing and detokenizing (decode.h).
  *
  *	vLLM				{"count": 3, "max_model_len": 4096, "tokens": [1, 2, 3]}		{"prompt": "..."}
  *	llama.cpp			{"tokens": [1, 2, 3]}, or [{"id": 1, "piece": ...}, ...]		{"content": "..."}
  *	llama-cpp-python	{"tokens": [1, 2, 3]}, {"count": 3}								{"text": "..."}
  *
- * Tested by tests/unit/test_remote_reply_more.c.
+ * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
 #include <limits.h>
 
-#include "base/mem.h"
-#include "remote/reply_int.h"
+#include "base/alloc.h"
+#include "remote/codec/decode_internal.h"
 
 /* ids, or objects that have one */
 static bool
-read_tokens(const Reply *r, JsonSpan v, IntVec *ids, Err *e)
+read_tokens(const DecodedReply *r, JsonSpan v, IntVec *ids, Err *e)
 {
 	static const char *const names[] = {"id"};
 	JsonMembers m;
@@ -36,10 +36,10 @@ read_tokens(const Reply *r, JsonSpan v, IntVec *ids, Err *e)
 }
 
 static bool
-tokenize_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+tokenize_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	static const char *const names[] = {"error", "tokens", "count", "max_model_len"};
-	const WireAsk *a = r->asks[p->ask];
+	const RequestFields *a = r->asks[p->ask];
 	bool		want = reply_ask_int(a, WTAG_WANT_IDS, 1) != 0;
 	JsonSpan	f[4];
 	IntVec		ids = {0};
@@ -75,7 +75,7 @@ tokenize_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
 }
 
 static bool
-detokenize_whole(Reply *r, RPart *p, JsonSpan v, Err *e)
+detokenize_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 {
 	static const char *const names[] = {"error", "prompt", "content", "text"};
 	JsonSpan	f[4];

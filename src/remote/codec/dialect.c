@@ -1,17 +1,17 @@
 /*
  * dialect.c
- *	  The table of kinds of endpoints (wire/dialects.def).
+ *	  The table of kinds of endpoints (ipc/endpoint_dialects.def).
  *
- * Tested by tests/unit/test_remote_options.c and test_remote_body.c.
+ * Tested by tests/unit/remote/test_remote_options.c and test_remote_body.c.
  */
-#include "remote/dialect.h"
+#include "remote/codec/dialect.h"
 
 #include <string.h>
 
 #define DIALECT_DEFAULT(name, tag, value)
 static const Dialect dialects[] = {
 #define DIALECT(...) {__VA_ARGS__},
-#include "wire/dialects.def"
+#include "ipc/endpoint_dialects.def"
 #undef DIALECT
 };
 #undef DIALECT_DEFAULT
@@ -19,7 +19,7 @@ static const Dialect dialects[] = {
 #define DIALECT(...)
 static const DialectDefault defaults[] = {
 #define DIALECT_DEFAULT(name, tag, value) {name, WTAG_##tag, value},
-#include "wire/dialects.def"
+#include "ipc/endpoint_dialects.def"
 #undef DIALECT_DEFAULT
 };
 #undef DIALECT

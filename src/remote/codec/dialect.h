@@ -1,16 +1,16 @@
 /*
  * dialect.h
- *	  Kinds of endpoints: what they know, and where (wire/dialects.def).
+ *	  Kinds of endpoints: what they know, and where (ipc/endpoint_dialects.def).
  */
-#ifndef VLLM_REMOTE_DIALECT_H
-#define VLLM_REMOTE_DIALECT_H
+#ifndef VLLM_REMOTE_CODEC_DIALECT_H
+#define VLLM_REMOTE_CODEC_DIALECT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 enum
 {

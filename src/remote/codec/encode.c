@@ -1,27 +1,27 @@
 /*
- * body.c
+ * encode.c
  *	  From requests to an endpoint's calls: which calls, and what all bodies begin with.
  *
- * The user's texts are checked before they become part of a body (base/jsoncheck.h): what isn't UTF-8 would be changed, and JSON
+ * The user's texts are checked before they become part of a body (base/json/json_validate.h): what isn't UTF-8 would be changed, and JSON
  * that isn't would change what stands around it.
  *
  * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are equal in every
  * field but their input and what only tells who asked: the same model, urls and secret, and the same role, so that
  * nobody's input can spoil the call of somebody else.
  *
- * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
-#include "remote/body.h"
+#include "remote/codec/encode.h"
 
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/jsoncheck.h"
-#include "base/mem.h"
+#include "base/json/json_validate.h"
+#include "base/alloc.h"
 #include "base/utf8char.h"
-#include "remote/body_int.h"
+#include "remote/codec/encode_internal.h"
 
 /* ---- what bodies are made with ---- */
 
@@ -40,7 +40,7 @@ body_refuse(const ROptions *o, Err *e, const char *fmt,...)
 }
 
 const char *
-body_model(const WireAsk *a, const ROptions *o, Err *e)
+body_model(const RequestFields *a, const ROptions *o, Err *e)
 {
 	Buf			names = {0};
 
@@ -61,7 +61,7 @@ body_model(const WireAsk *a, const ROptions *o, Err *e)
 }
 
 RCall *
-body_begin(Maker *m, const WireAsk *a, const ROptions *o, RCalls *calls, RShape shape, const char *path, Err *e)
+body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, RShape shape, const char *path, Err *e)
 {
 	const char *model = body_model(a, o, e);
 
@@ -83,7 +83,7 @@ body_begin(Maker *m, const WireAsk *a, const ROptions *o, RCalls *calls, RShape 
 	return m->call;
 }
 
-/* Four bytes are a token, about; what the answer may take comes to it (body_generate.c). */
+/* Four bytes are a token, about; what the answer may take comes to it (encode_generate.c). */
 void
 body_end(Maker *m)
 {
@@ -120,7 +120,7 @@ body_json(Maker *m, const char *name, const char *s, size_t n, char open)
 }
 
 void
-body_ids(Maker *m, Span ids)
+body_ids(Maker *m, FieldSpan ids)
 {
 	WireField	f = {.type = WT_INTS,.s = ids.s,.n = ids.n};
 
@@ -133,7 +133,7 @@ body_ids(Maker *m, Span ids)
 /* ---- limits ---- */
 
 int
-body_role_tokens(const WireAsk *a)
+body_role_tokens(const RequestFields *a)
 {
 	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
 	WireField	f;
@@ -159,7 +159,7 @@ body_role_refuse(int most, double got, Err *e)
 #define MAX_GATHERED	((size_t) 64 << 20)
 
 bool
-body_gathers(const WireAsk *a, const ROptions *o)
+body_gathers(const RequestFields *a, const ROptions *o)
 {
 	return a->kind == WK_POOL && o->max_batch_inputs > 1 && a->prompt.n + a->pair.n <= MAX_GATHERED / (size_t) o->max_batch_inputs;
 }
@@ -207,7 +207,7 @@ same_field(const WireField *a, const WireField *b)
 }
 
 bool
-body_same(const WireAsk *a, const WireAsk *b)
+body_same(const RequestFields *a, const RequestFields *b)
 {
 	WireIn		x = {.p = a->fields,.end = a->fields + a->len};
 	WireIn		y = {.p = b->fields,.end = b->fields + b->len};
@@ -234,7 +234,7 @@ body_same(const WireAsk *a, const WireAsk *b)
 
 /* What there is at all. */
 static bool
-body_models(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+body_models(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	Maker		m;
 
@@ -246,7 +246,7 @@ body_models(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 }
 
 static bool
-refuse_kind(const WireAsk *a, const ROptions *o, Err *e)
+refuse_kind(const RequestFields *a, const ROptions *o, Err *e)
 {
 	switch (a->kind)
 	{
@@ -270,9 +270,9 @@ refuse_kind(const WireAsk *a, const ROptions *o, Err *e)
 }
 
 static bool
-make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
 {
-	const WireAsk *a = asks[0];
+	const RequestFields *a = asks[0];
 
 	switch (a->kind)
 	{
@@ -296,7 +296,7 @@ make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e
 }
 
 bool
-body_make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
 {
 	memset(calls, 0, sizeof(*calls));
 	if (n > 1 && asks[0]->kind != WK_POOL)

@@ -1,18 +1,18 @@
 /*
- * body.h
+ * encode.h
  *	  From requests to an endpoint's calls.
  *
  * One request is one call, but for: inputs of several asks that go together (gather), and asks that the endpoint
  * answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect doesn't know is ERR_UNSUPPORTED, with its name.
  */
-#ifndef VLLM_REMOTE_BODY_H
-#define VLLM_REMOTE_BODY_H
+#ifndef VLLM_REMOTE_CODEC_ENCODE_H
+#define VLLM_REMOTE_CODEC_ENCODE_H
 
 #include "base/buf.h"
-#include "remote/roptions.h"
-#include "remote/wireask.h"
+#include "remote/codec/endpoint_options.h"
+#include "remote/codec/request_fields.h"
 
-/* How the answer is read (reply.c). */
+/* How the answer is read (decode.c). */
 typedef enum RShape
 {
 	RSHAPE_COMPLETION,			/* /completions */
@@ -49,13 +49,13 @@ typedef struct RCalls
 } RCalls;
 
 /* May this ask's input go with those of others into one call? */
-bool		body_gathers(const WireAsk *a, const ROptions *o);
+bool		body_gathers(const RequestFields *a, const ROptions *o);
 /* Can it be made only if the length of the context is known, which it isn't yet? */
-bool		body_wants_length(const WireAsk *a, const ROptions *o);
+bool		body_wants_length(const RequestFields *a, const ROptions *o);
 /* Do both ask for the same but for their inputs? */
-bool		body_same(const WireAsk *a, const WireAsk *b);
+bool		body_same(const RequestFields *a, const RequestFields *b);
 /* The calls of n asks (n > 1: all gather and are the same).  False: none was made. */
-bool		body_make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
+bool		body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
 void		body_free(RCalls *calls);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * body_api.c
+ * encode_api.c
  *	  Bodies of llm_api(): handed on as they are, but for the model's name and whether the answer is a stream.
  *
  * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as the asker reads the
  * answer; where the role's answers have a limit, it holds for what the body asks for, and is sent if it asks for nothing.  A key that is written with escapes could be one of these in disguise, and is refused.
  *
- * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/jsoncheck.h"
-#include "remote/body_int.h"
+#include "base/json/json_scan.h"
+#include "base/json/json_validate.h"
+#include "remote/codec/encode_internal.h"
 
 static bool
 is(const char *s, size_t n, const char *word)
@@ -23,7 +23,7 @@ is(const char *s, size_t n, const char *word)
 
 /* Where a path of llm_api() is at the endpoint; NULL: *e. */
 static const char *
-place(const WireAsk *a, const ROptions *o, bool *off_v1, Err *e)
+place(const RequestFields *a, const ROptions *o, bool *off_v1, Err *e)
 {
 	const Dialect *d = o->dialect;
 	const struct
@@ -79,7 +79,7 @@ check_length(Maker *m, int most, JsonSpan key, JsonSpan value, bool *told)
 static bool
 copy_members(Maker *m, JsonSpan *options, bool *told)
 {
-	const WireAsk *a = m->a;
+	const RequestFields *a = m->a;
 	int			most = body_role_tokens(a);
 	JsonMembers list;
 	JsonSpan	key,
@@ -128,7 +128,7 @@ put_stream(Maker *m, const char *path, JsonSpan options)
 }
 
 bool
-body_api(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	JsonSpan	options = {0};
 	bool		off_v1 = false;

@@ -1,27 +1,27 @@
 /*
- * body_fields.c
- *	  The parameters of a request as members of an endpoint's body (ask_fields.def).
+ * encode_fields.c
+ *	  The parameters of a request as members of an endpoint's body (body_fields.def).
  *
  * Every field of the message is looked at.  What the dialect doesn't know, or not in this body, is ERR_UNSUPPORTED with
  * the parameter's name, unless its value asks for nothing; nothing is dropped.  What nobody asked for is not in the body, but
- * for where the endpoint takes something else for granted than an engine here does (wire/dialects.def).
+ * for where the endpoint takes something else for granted than an engine here does (ipc/endpoint_dialects.def).
  *
  * Of a field that may be given once the last counts; the strings of a list are one member.
  *
- * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/jsoncheck.h"
-#include "base/mem.h"
-#include "remote/body_int.h"
+#include "base/json/json_scan.h"
+#include "base/json/json_validate.h"
+#include "base/alloc.h"
+#include "remote/codec/encode_internal.h"
 
 #include <cjson/cJSON.h>
 
-#define MAX_TAG		512			/* numbers of wire_tags.def are below */
+#define MAX_TAG		512			/* numbers of fields.def are below */
 #define NONE		NAN
 
 _Static_assert(WTAG_RETRY_AFTER_MS < MAX_TAG, "numbers of tags");
@@ -33,7 +33,7 @@ typedef enum How
 	HOW_CHOICE_GRAMMAR, HOW_LONG_INPUT, HOW_TEMPLATE
 } How;
 
-typedef struct Row
+typedef struct EncodeFieldsRow
 {
 	WireTag		tag;
 	const char *name;
@@ -42,25 +42,25 @@ typedef struct Row
 	uint32_t	caps;
 	uint32_t	where;
 	double		neutral;
-} Row;
+} EncodeFieldsRow;
 
-static const Row rows[] = {
+static const EncodeFieldsRow rows[] = {
 #define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, key, HOW_##how, caps, where, neutral},
-#include "remote/ask_fields.def"
+#include "remote/codec/body_fields.def"
 #undef ASK_FIELD
 };
 
 #define N_ROWS	((int) (sizeof(rows) / sizeof(rows[0])))
 
 /* The message's fields, and of each tag the first and the last. */
-typedef struct Fields
+typedef struct EncodedFields
 {
 	WireField  *v;
 	int			n;
 	int			first[MAX_TAG];	/* + 1; 0 = there is none */
 	int			last[MAX_TAG];
 	const WireField *options;	/* structured_outputs, if it has no kind: options beside one that stands elsewhere */
-} Fields;
+} EncodedFields;
 
 static bool
 is_key(JsonSpan key, const char *name)
@@ -87,13 +87,13 @@ has_no_kind(const WireField *f)
 }
 
 static void
-read_fields(Fields *f, const WireAsk *a)
+read_fields(EncodedFields *f, const RequestFields *a)
 {
 	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
 	WireField	x;
 
 	memset(f, 0, sizeof(*f));
-	/* it has been read to its end before (wireask.c) */
+	/* it has been read to its end before (request_fields.c) */
 	while (wire_next(&in, &x) > 0)
 	{
 		if (x.tag >= MAX_TAG)
@@ -118,8 +118,8 @@ is_list(int tag)
 }
 
 /* The row that fits; else NULL, and in *any one of the tag's. */
-static const Row *
-find_row(const Maker *m, int tag, const Row **any)
+static const EncodeFieldsRow *
+find_row(const Maker *m, int tag, const EncodeFieldsRow **any)
 {
 	*any = NULL;
 	for (int i = 0; i < N_ROWS; i++)
@@ -174,7 +174,7 @@ anybody_knows(int tag)
 }
 
 static bool
-refuse(const Maker *m, const Row *row)
+refuse(const Maker *m, const EncodeFieldsRow *row)
 {
 	body_refuse(m->o, m->e, "parameter \"%s\" is not supported by the endpoint of model \"%s\"", row->name, m->o->name);
 	if (!anybody_knows(row->tag))
@@ -194,7 +194,7 @@ invalid(const Maker *m, const char *name, const char *what)
 /* ---- what needs more than its value ---- */
 
 static bool
-put_strings(Maker *m, const Row *row, const Fields *all)
+put_strings(Maker *m, const EncodeFieldsRow *row, const EncodedFields *all)
 {
 	bool		ok = true;
 
@@ -213,13 +213,13 @@ is_space(char c)
 }
 
 /* Without the white space around it. */
-static Span
+static FieldSpan
 trimmed(const WireField *f)
 {
-	Span		t = {f->s, f->n};
+	FieldSpan	t = {f->s, f->n};
 
 	while (t.n > 0 && is_space(t.s[0]))
-		t = (Span) {t.s + 1, t.n - 1};
+		t = (FieldSpan) {t.s + 1, t.n - 1};
 	while (t.n > 0 && is_space(t.s[t.n - 1]))
 		t.n--;
 	return t;
@@ -238,7 +238,7 @@ schema_in_string(const char *s, size_t n)
 
 /* The options of structured_outputs behind a kind. */
 static bool
-add_options(Maker *m, const Fields *all)
+add_options(Maker *m, const EncodedFields *all)
 {
 	JsonMembers members;
 	JsonSpan	key,
@@ -260,7 +260,7 @@ add_options(Maker *m, const Fields *all)
 
 /* vLLM's {"json": schema} with options */
 static bool
-put_schema_with_options(Maker *m, const char *name, Span schema, const Fields *all)
+put_schema_with_options(Maker *m, const char *name, FieldSpan schema, const EncodedFields *all)
 {
 	bool		ok;
 
@@ -268,7 +268,7 @@ put_schema_with_options(Maker *m, const char *name, Span schema, const Fields *a
 	json_open(&m->j, '{');
 	json_key(&m->j, "json");
 	if (schema.n == 4 && memcmp(schema.s, "true", 4) == 0)
-		schema = (Span) {"{}", 2};
+		schema = (FieldSpan) {"{}", 2};
 	ok = body_json(m, name, schema.s, schema.n, 0) && add_options(m, all);
 	json_close(&m->j, '}');
 	return ok;
@@ -276,10 +276,10 @@ put_schema_with_options(Maker *m, const char *name, Span schema, const Fields *a
 
 /* {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type": "json_object", "schema": ...} */
 static bool
-put_schema(Maker *m, const Row *row, const WireField *f)
+put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
 	bool		llama = row->how == HOW_SCHEMA_OBJECT;
-	Span		t = trimmed(f);
+	FieldSpan	t = trimmed(f);
 	char	   *inner = schema_in_string(t.s, t.n);
 	bool		ok;
 
@@ -299,7 +299,7 @@ put_schema(Maker *m, const Row *row, const WireField *f)
 	}
 	json_key(&m->j, "schema");
 	if (t.n == 4 && memcmp(t.s, "true", 4) == 0)
-		t = (Span) {"{}", 2};
+		t = (FieldSpan) {"{}", 2};
 	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') : body_json(m, row->name, t.s, t.n, '{');
 	if (!llama)
 		json_close(&m->j, '}');
@@ -310,7 +310,7 @@ put_schema(Maker *m, const Row *row, const WireField *f)
 
 /* vLLM's {"regex": ...} and its kin */
 static bool
-put_structured(Maker *m, const Row *row, const WireField *f, const Fields *all)
+put_structured(Maker *m, const EncodeFieldsRow *row, const WireField *f, const EncodedFields *all)
 {
 	bool		ok;
 
@@ -323,28 +323,28 @@ put_structured(Maker *m, const Row *row, const WireField *f, const Fields *all)
 }
 
 /* The member of an object, as it is written. */
-static Span
-member(Span object, const char *name)
+static FieldSpan
+member(FieldSpan object, const char *name)
 {
 	JsonMembers m;
 	JsonSpan	key,
 				v;
-	Span		found = {0};
+	FieldSpan	found = {0};
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
 		while (json_member(&m, &key, &v) > 0)
 			if (is_key(key, name))
-				found = (Span) {v.s, v.n};
+				found = (FieldSpan) {v.s, v.n};
 	return found;
 }
 
 /* A response_format beside options, which vLLM takes with a kind of structured_outputs only. */
 static bool
-put_format_with_options(Maker *m, const WireField *f, const Fields *all)
+put_format_with_options(Maker *m, const WireField *f, const EncodedFields *all)
 {
-	Span		format = {f->s, f->n};
-	Span		type = member(format, "type");
-	Span		schema = member(member(format, "json_schema"), "schema");
+	FieldSpan	format = {f->s, f->n};
+	FieldSpan	type = member(format, "type");
+	FieldSpan	schema = member(member(format, "json_schema"), "schema");
 	bool		ok;
 
 	if (type.n == 6 && memcmp(type.s, "\"text\"", 6) == 0)
@@ -368,7 +368,7 @@ put_format_with_options(Maker *m, const WireField *f, const Fields *all)
 
 /* One of several texts, as llama.cpp's grammars have it: root ::= "a" | "b" */
 static bool
-put_choice_grammar(Maker *m, const Row *row, const Fields *all)
+put_choice_grammar(Maker *m, const EncodeFieldsRow *row, const EncodedFields *all)
 {
 	Buf			b = {0};
 	bool		ok = true;
@@ -403,9 +403,9 @@ put_choice_grammar(Maker *m, const Row *row, const Fields *all)
 
 /* "none" without tools is nothing, and OpenAI refuses it. */
 static bool
-put_tool_choice(Maker *m, const Row *row, const WireField *f)
+put_tool_choice(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
-	Span		t = trimmed(f);
+	FieldSpan	t = trimmed(f);
 
 	if (m->a->tools.s == NULL)
 		return (t.n == 6 && memcmp(t.s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
@@ -419,7 +419,7 @@ put_tool_choice(Maker *m, const Row *row, const WireField *f)
 }
 
 static bool
-put_long_input(Maker *m, const Row *row, const WireField *f, const Fields *all)
+put_long_input(Maker *m, const EncodeFieldsRow *row, const WireField *f, const EncodedFields *all)
 {
 	if (f->n == 5 && memcmp(f->s, "error", 5) == 0)
 		return true;
@@ -432,7 +432,7 @@ put_long_input(Maker *m, const Row *row, const WireField *f, const Fields *all)
 
 /* How many of the likeliest tokens; -1 = all, which only vLLM has. */
 static bool
-put_logprobs(Maker *m, const Row *row, const WireField *f)
+put_logprobs(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
 	if (f->i < 0 && !(m->caps & CAP_VLLM))
 	{
@@ -451,7 +451,7 @@ put_logprobs(Maker *m, const Row *row, const WireField *f)
 }
 
 static bool
-put_number(Maker *m, const Row *row, double v)
+put_number(Maker *m, const EncodeFieldsRow *row, double v)
 {
 	if (!isfinite(v))
 		return invalid(m, row->name, "must be finite");
@@ -461,7 +461,7 @@ put_number(Maker *m, const Row *row, double v)
 }
 
 static bool
-put_flag(Maker *m, const Row *row, bool v)
+put_flag(Maker *m, const EncodeFieldsRow *row, bool v)
 {
 	json_key(&m->j, row->key);
 	json_bool(&m->j, v);
@@ -469,7 +469,7 @@ put_flag(Maker *m, const Row *row, bool v)
 }
 
 static bool
-put_special(Maker *m, const Row *row, const WireField *f, const Fields *all)
+put_special(Maker *m, const EncodeFieldsRow *row, const WireField *f, const EncodedFields *all)
 {
 	switch (row->how)
 	{
@@ -515,7 +515,7 @@ put_special(Maker *m, const Row *row, const WireField *f, const Fields *all)
 /* ---- one field ---- */
 
 static bool
-put_field(Maker *m, const Row *row, const WireField *f, const Fields *all)
+put_field(Maker *m, const EncodeFieldsRow *row, const WireField *f, const EncodedFields *all)
 {
 	switch (row->how)
 	{
@@ -544,7 +544,7 @@ put_field(Maker *m, const Row *row, const WireField *f, const Fields *all)
 			return put_strings(m, row, all);
 		case HOW_IDS:
 			json_key(&m->j, row->key);
-			body_ids(m, (Span) {f->s, f->n});
+			body_ids(m, (FieldSpan) {f->s, f->n});
 			return true;
 		case HOW_ANY:
 		case HOW_ARRAY:
@@ -558,7 +558,7 @@ put_field(Maker *m, const Row *row, const WireField *f, const Fields *all)
 
 /* At most one of them says what the answer must look like. */
 static bool
-check_kinds(const Maker *m, const Fields *all)
+check_kinds(const Maker *m, const EncodedFields *all)
 {
 	static const WireTag kinds[] = {WTAG_JSON_SCHEMA, WTAG_REGEX, WTAG_STRUCT_CHOICE, WTAG_GRAMMAR, WTAG_STRUCTURED_OUTPUTS, WTAG_RESPONSE_FORMAT};
 	int			n = 0;
@@ -572,7 +572,7 @@ check_kinds(const Maker *m, const Fields *all)
 
 /* What the endpoint would take for granted otherwise. */
 static bool
-put_defaults(Maker *m, const Fields *all)
+put_defaults(Maker *m, const EncodedFields *all)
 {
 	const DialectDefault *d;
 	bool		ok = true;
@@ -581,8 +581,8 @@ put_defaults(Maker *m, const Fields *all)
 		return true;
 	for (int i = 0; ok && (d = dialect_default(m->o->dialect, i)) != NULL; i++)
 	{
-		const Row  *any;
-		const Row  *row = all->first[d->tag] == 0 ? find_row(m, d->tag, &any) : NULL;
+		const EncodeFieldsRow *any;
+		const EncodeFieldsRow *row = all->first[d->tag] == 0 ? find_row(m, d->tag, &any) : NULL;
 		WireField	f = {.tag = d->tag,.type = wire_tag_type(d->tag),.i = (int64_t) d->value,.num = d->value};
 
 		ok = row == NULL || put_field(m, row, &f, all);
@@ -591,15 +591,15 @@ put_defaults(Maker *m, const Fields *all)
 }
 
 static bool
-put_all(Maker *m, const Fields *all)
+put_all(Maker *m, const EncodedFields *all)
 {
 	if (!check_kinds(m, all))
 		return false;
 	for (int i = 0; i < all->n; i++)
 	{
 		const WireField *f = &all->v[i];
-		const Row  *any;
-		const Row  *row;
+		const EncodeFieldsRow *any;
+		const EncodeFieldsRow *row;
 
 		if (i != (is_list(f->tag) ? all->first[f->tag] : all->last[f->tag]) - 1)
 			continue;
@@ -621,7 +621,7 @@ put_all(Maker *m, const Fields *all)
 bool
 body_fields(Maker *m)
 {
-	Fields		all;
+	EncodedFields all;
 	bool		ok;
 
 	read_fields(&all, m->a);

@@ -1,5 +1,5 @@
 /*
- * body_generate.c
+ * encode_generate.c
  *	  Bodies of /completions and /chat/completions, /tokenize and /detokenize.
  *
  * A chat goes to /chat/completions; so does what is both a chat and a plain prompt for models without a template, since an endpoint
@@ -7,21 +7,21 @@
  *
  * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint has 16
  * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
- * be (or the endpoint has told it: length.c), as a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
+ * be (or the endpoint has told it: context_length.c), as a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
  *
- * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
 #include <limits.h>
 #include <string.h>
 
-#include "remote/body_int.h"
+#include "remote/codec/encode_internal.h"
 
 /* ---- generating ---- */
 
 static bool
 put_prompt(Maker *m, bool chat)
 {
-	const WireAsk *a = m->a;
+	const RequestFields *a = m->a;
 	bool		ok;
 
 	json_key(&m->j, chat ? "messages" : "prompt");
@@ -96,20 +96,20 @@ put_stream(Maker *m)
 }
 
 static bool
-is_chat(const WireAsk *a, const ROptions *o)
+is_chat(const RequestFields *a, const ROptions *o)
 {
 	return a->messages.s != NULL || (o->prompt_as_chat && a->prompt_ids.s == NULL);
 }
 
 bool
-body_wants_length(const WireAsk *a, const ROptions *o)
+body_wants_length(const RequestFields *a, const ROptions *o)
 {
 	return a->kind == WK_GENERATE && a->max_tokens < 0 && o->max_model_len == 0 && o->told_len == 0 && o->models_path != NULL &&
 		!(o->dialect->caps & (CAP_ENDLESS | CAP_ENDLESS_0)) && !is_chat(a, o) && !a->embeds && body_role_tokens(a) == 0;
 }
 
 bool
-body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+body_generate(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	bool		chat = is_chat(a, o);
 	Maker		m;
@@ -139,7 +139,7 @@ body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
 /* ---- tokens ---- */
 
 static bool
-begin_tokens(Maker *m, const WireAsk *a, const ROptions *o, RCalls *calls, bool back, Err *e)
+begin_tokens(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, bool back, Err *e)
 {
 	const char *path = back ? o->detokenize_path : o->tokenize_path;
 
@@ -152,7 +152,7 @@ begin_tokens(Maker *m, const WireAsk *a, const ROptions *o, RCalls *calls, bool 
 }
 
 bool
-body_tokenize(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+body_tokenize(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	bool		back = a->kind == WK_DETOKENIZE;
 	Maker		m;

@@ -1,17 +1,17 @@
 /*
- * body_int.h
+ * encode_internal.h
  *	  What the files that make bodies share.
  */
-#ifndef VLLM_REMOTE_BODY_INT_H
-#define VLLM_REMOTE_BODY_INT_H
+#ifndef VLLM_REMOTE_CODEC_ENCODE_INTERNAL_H
+#define VLLM_REMOTE_CODEC_ENCODE_INTERNAL_H
 
-#include "base/jsonw.h"
-#include "remote/body.h"
-#include "remote/dialect.h"
+#include "base/json/json_writer.h"
+#include "remote/codec/encode.h"
+#include "remote/codec/dialect.h"
 
 #define BODY_DEPTH	1000			/* levels of brackets of JSON that becomes a part of a body */
 
-/* Kinds of bodies, by the shape of their answers (ask_fields.def). */
+/* Kinds of bodies, by the shape of their answers (body_fields.def). */
 enum
 {
 	IN_PLAIN = 1 << RSHAPE_COMPLETION,
@@ -33,7 +33,7 @@ enum
 /* One body in the making. */
 typedef struct Maker
 {
-	const WireAsk *a;			/* of several asks the first */
+	const RequestFields *a;			/* of several asks the first */
 	const ROptions *o;
 	uint32_t	caps;			/* the dialect's */
 	RCall	   *call;
@@ -41,15 +41,15 @@ typedef struct Maker
 	Err		   *e;
 } Maker;
 
-/* ---- body.c ---- */
+/* ---- encode.c ---- */
 
 /* One more call; the body is an object whose "model" is written.  NULL: the adapter is none that the endpoint serves. */
-RCall	   *body_begin(Maker *m, const WireAsk *a, const ROptions *o, RCalls *calls, RShape shape, const char *path, Err *e);
+RCall	   *body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, RShape shape, const char *path, Err *e);
 void		body_end(Maker *m);
 /* The name at the endpoint: of the model or of its adapter; NULL: *e. */
-const char *body_model(const WireAsk *a, const ROptions *o, Err *e);
+const char *body_model(const RequestFields *a, const ROptions *o, Err *e);
 /* The most tokens that an answer of the asker's role may have; 0 = any number. */
-int			body_role_tokens(const WireAsk *a);
+int			body_role_tokens(const RequestFields *a);
 /* max_tokens is more than that. */
 bool		body_role_refuse(int most, double got, Err *e);
 /* ERR_UNSUPPORTED: what the endpoint can't. */
@@ -59,19 +59,19 @@ bool		body_text(Maker *m, const char *name, const char *s, size_t n);
 /* JSON text as it is; false: it is none, or begins otherwise (open: '{' or '[', 0 = any). */
 bool		body_json(Maker *m, const char *name, const char *s, size_t n, char open);
 /* A message's array of numbers as one of JSON. */
-void		body_ids(Maker *m, Span ids);
+void		body_ids(Maker *m, FieldSpan ids);
 
-/* ---- body_fields.c ---- */
+/* ---- encode_fields.c ---- */
 
 /* Members of all fields that have a row. */
 bool		body_fields(Maker *m);
 
 /* ---- the others ---- */
 
-bool		body_generate(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e);
-bool		body_pool(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
-bool		body_choose(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e);
-bool		body_tokenize(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e);
-bool		body_api(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e);
+bool		body_generate(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
+bool		body_pool(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e);
+bool		body_choose(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
+bool		body_tokenize(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
+bool		body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e);
 
 #endif

@@ -1,24 +1,24 @@
 /*
- * body_choose.c
+ * encode_loglikelihood.c
  *	  Log-probabilities of texts behind a prompt, by /completions with echo: a call for each.
  *
- * The endpoint tells the tokens of prompt and continuation with their places in the text, by which reply.c finds where the continuation begins.
- * White space at the prompt's end counts as the continuation's, as in an engine here (engine/choices.c).  Without
+ * The endpoint tells the tokens of prompt and continuation with their places in the text, by which decode.c finds where the continuation begins.
+ * White space at the prompt's end counts as the continuation's, as in an engine here (backend/pooling/loglikelihood_inputs.c).  Without
  * continuations the prompt's own tokens are asked for, in one call.
  *
  * In a chat the continuation is an assistant's message that goes on, of whose prompt vLLM tells the log-probabilities.  Where both
  * a prompt and a chat would do it is the prompt: an endpoint doesn't say whether its model has a template.
  *
- * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
 
-#include "remote/body_int.h"
+#include "remote/codec/encode_internal.h"
 
 #define MAX_BODIES	((size_t) 64 << 20)	/* bytes of the prompt, over all calls */
 
 static bool
-make_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err *e)
+make_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Err *e)
 {
 	Maker		m;
 	Buf			text = {0};
@@ -49,7 +49,7 @@ make_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err *e)
 
 /* The messages, and the choice as what the assistant has begun to say. */
 static bool
-put_chat(Maker *m, Span messages, Span choice)
+put_chat(Maker *m, FieldSpan messages, FieldSpan choice)
 {
 	size_t		n;
 	bool		ok;
@@ -74,7 +74,7 @@ put_chat(Maker *m, Span messages, Span choice)
 }
 
 static bool
-make_chat_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err *e)
+make_chat_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Err *e)
 {
 	Maker		m;
 
@@ -97,7 +97,7 @@ make_chat_call(const WireAsk *a, int part, const ROptions *o, RCalls *calls, Err
 }
 
 bool
-body_choose(const WireAsk *a, const ROptions *o, RCalls *calls, Err *e)
+body_choose(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
 	bool		chat = a->prompt.s == NULL && a->messages.s != NULL && a->n_choices > 0;
 	size_t		size = chat ? a->messages.n : a->prompt.n;

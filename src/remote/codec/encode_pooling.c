@@ -1,25 +1,25 @@
 /*
- * body_pool.c
+ * encode_pooling.c
  *	  Bodies of /embeddings, /score, /rerank, /classify and /pooling, for one ask or several.
  *
  * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go together have
  * the same first text, which is sent once.
  *
- * Tested by tests/unit/test_remote_body.c and test_remote_body_more.c.
+ * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
 #include <string.h>
 
-#include "remote/body_int.h"
+#include "remote/codec/encode_internal.h"
 
 static bool
-is(Span s, const char *word)
+is(FieldSpan s, const char *word)
 {
 	return s.n == strlen(word) && memcmp(s.s, word, s.n) == 0;
 }
 
 /* Where a task is asked for; NULL: *e. */
 static const char *
-place(const WireAsk *a, const ROptions *o, RShape *shape, bool *off_v1, Err *e)
+place(const RequestFields *a, const ROptions *o, RShape *shape, bool *off_v1, Err *e)
 {
 	const Dialect *d = o->dialect;
 	const char *path = NULL;
@@ -53,21 +53,21 @@ place(const WireAsk *a, const ROptions *o, RShape *shape, bool *off_v1, Err *e)
 }
 
 /* The instruction that stands before each text; the last one counts. */
-static Span
-instruction_of(const WireAsk *a)
+static FieldSpan
+instruction_of(const RequestFields *a)
 {
 	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
 	WireField	f;
-	Span		found = {0};
+	FieldSpan	found = {0};
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_INSTRUCTION)
-			found = (Span) {f.s, f.n};
+			found = (FieldSpan) {f.s, f.n};
 	return found;
 }
 
 static bool
-put_input(Maker *m, Span lead, Span text)
+put_input(Maker *m, FieldSpan lead, FieldSpan text)
 {
 	Buf			b = {0};
 	bool		ok;
@@ -83,9 +83,9 @@ put_input(Maker *m, Span lead, Span text)
 
 /* One text alone, or an array of those of all asks. */
 static bool
-put_texts(Maker *m, const WireAsk *const *asks, int n, bool second, bool always_array)
+put_texts(Maker *m, const RequestFields *const *asks, int n, bool second, bool always_array)
 {
-	Span		lead = second ? (Span) {0} : instruction_of(m->a);
+	FieldSpan	lead = second ? (FieldSpan) {0} : instruction_of(m->a);
 	bool		ok = true;
 
 	if (n > 1 || always_array)
@@ -98,7 +98,7 @@ put_texts(Maker *m, const WireAsk *const *asks, int n, bool second, bool always_
 }
 
 static bool
-put_pairs(Maker *m, const WireAsk *const *asks, int n)
+put_pairs(Maker *m, const RequestFields *const *asks, int n)
 {
 	bool		rerank = m->call->shape == RSHAPE_RERANK;
 
@@ -113,9 +113,9 @@ put_pairs(Maker *m, const WireAsk *const *asks, int n)
 }
 
 bool
-body_pool(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+body_pool(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
 {
-	const WireAsk *a = asks[0];
+	const RequestFields *a = asks[0];
 	RShape		shape;
 	bool		off_v1;
 	const char *path = place(a, o, &shape, &off_v1, e);

@@ -1,5 +1,5 @@
 /*
- * roptions.c
+ * endpoint_options.c
  *	  Reads the options of a model behind a url.
  *
  * remote_options.def has a row for every option; its type and range are checked by the row, what a text must look like
@@ -10,9 +10,9 @@
  * and compared as a whole, so that neither a collision nor another model of the same hash gets another's urls or headers.
  * One thread.
  *
- * Tested by tests/unit/test_remote_options.c.
+ * Tested by tests/unit/remote/test_remote_options.c.
  */
-#include "remote/roptions.h"
+#include "remote/codec/endpoint_options.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>
@@ -22,10 +22,12 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "remote/dialect.h"
-#include "wire/hosts.h"
+#include "base/json/json_scan.h"
+#include "base/alloc.h"
+#include "remote/codec/dialect.h"
+#include "ipc/host_allowlist.h"
+
+static ROptions *roptions_ref(ROptions *o);
 
 #define MAX_VALUES		10000	/* JSON values of options */
 #define MAX_HEADERS		64
@@ -40,7 +42,7 @@ typedef enum OptionType
 typedef enum OptionId
 {
 #define REMOTE_OPTION(name, type, low, high, dflt) OPTION_##name,
-#include "wire/remote_options.def"
+#include "ipc/remote_options.def"
 #undef REMOTE_OPTION
 	N_OPTIONS
 } OptionId;
@@ -54,17 +56,17 @@ static const struct
 				dflt;
 }			defs[N_OPTIONS] = {
 #define REMOTE_OPTION(name, type, low, high, dflt) {#name, TYPE_##type, low, high, dflt},
-#include "wire/remote_options.def"
+#include "ipc/remote_options.def"
 #undef REMOTE_OPTION
 };
 
 /* What an ROptions is made from, to be compared with what asks. */
-typedef struct Made
+typedef struct EndpointOptionsMade
 {
-	ROptions	o;				/* first: an ROptions is a Made */
+	ROptions	o;				/* first: an ROptions is a EndpointOptionsMade */
 	char	   *text;			/* the options as they were sent */
 	uint64_t	used;			/* the larger, the later */
-} Made;
+} EndpointOptionsMade;
 
 /* ---- errors ---- */
 
@@ -390,13 +392,13 @@ read_options(ROptions *o, const char *text, Err *e)
 }
 
 static void
-set_urls(ROptions *o, const WireAsk *a)
+set_urls(ROptions *o, const RequestFields *a)
 {
 	o->urls = mem_zalloc((size_t) a->n_urls * sizeof(char *));
 	o->queries = mem_zalloc((size_t) a->n_urls * sizeof(char *));
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		Span		url = a->urls[i];
+		FieldSpan	url = a->urls[i];
 		size_t		query;
 
 		o->urls[i] = mem_strndup(url.s, hosts_base(url.s, url.n, &query));
@@ -425,7 +427,7 @@ set_paths(ROptions *o)
 }
 
 static void
-made_free(Made *m)
+made_free(EndpointOptionsMade *m)
 {
 	ROptions   *o = &m->o;
 	char	  **paths[] = {&o->name, &o->model, &o->completions_path, &o->chat_path, &o->embeddings_path, &o->score_path, &o->rerank_path,
@@ -453,10 +455,10 @@ made_free(Made *m)
 	mem_free(m);
 }
 
-static Made *
-make(const WireAsk *a, Err *e)
+static EndpointOptionsMade *
+make(const RequestFields *a, Err *e)
 {
-	Made	   *m = mem_zalloc(sizeof(Made));
+	EndpointOptionsMade *m = mem_zalloc(sizeof(EndpointOptionsMade));
 	ROptions   *o = &m->o;
 
 	o->refs = 1;
@@ -482,37 +484,37 @@ make(const WireAsk *a, Err *e)
 
 /* ---- what is remembered ---- */
 
-static Made *remembered[MAX_REMEMBERED];
+static EndpointOptionsMade *remembered[MAX_REMEMBERED];
 static int	n_remembered;
 static uint64_t uses;
 
 static bool
-is_text(const char *s, Span t)
+is_text(const char *s, FieldSpan t)
 {
 	return strlen(s) == t.n && (t.n == 0 || memcmp(s, t.s, t.n) == 0);
 }
 
 static bool
-is_of(const Made *m, const WireAsk *a)
+is_of(const EndpointOptionsMade *m, const RequestFields *a)
 {
 	if (m->o.hash != a->model_hash || m->o.n_urls != a->n_urls || !is_text(m->o.name, a->model) || !is_text(m->text, a->options))
 		return false;
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		Span		url = a->urls[i];
+		FieldSpan	url = a->urls[i];
 		size_t		query;
 		size_t		base = hosts_base(url.s, url.n, &query);
 
-		if (!is_text(m->o.urls[i], (Span) {url.s, base}) || !is_text(m->o.queries[i], (Span) {url.s + query, url.n - query}))
+		if (!is_text(m->o.urls[i], (FieldSpan) {url.s, base}) || !is_text(m->o.queries[i], (FieldSpan) {url.s + query, url.n - query}))
 			return false;
 	}
 	return true;
 }
 
 ROptions *
-roptions_get(const WireAsk *a, Err *e)
+roptions_get(const RequestFields *a, Err *e)
 {
-	Made	   *m;
+	EndpointOptionsMade *m;
 	int			at = 0;
 
 	for (int i = 0; i < n_remembered; i++)
@@ -537,7 +539,7 @@ roptions_get(const WireAsk *a, Err *e)
 	return roptions_ref(&m->o);
 }
 
-ROptions *
+static ROptions *
 roptions_ref(ROptions *o)
 {
 	o->refs++;
@@ -548,7 +550,7 @@ void
 roptions_unref(ROptions *o)
 {
 	if (o != NULL && --o->refs == 0)
-		made_free((Made *) o);
+		made_free((EndpointOptionsMade *) o);
 }
 
 void

@@ -1,14 +1,14 @@
 /*
- * roptions.h
- *	  The options of a model behind a url (wire/remote_options.def), as the program reads them.
+ * endpoint_options.h
+ *	  The options of a model behind a url (ipc/remote_options.def), as the program reads them.
  */
-#ifndef VLLM_REMOTE_ROPTIONS_H
-#define VLLM_REMOTE_ROPTIONS_H
+#ifndef VLLM_REMOTE_CODEC_ENDPOINT_OPTIONS_H
+#define VLLM_REMOTE_CODEC_ENDPOINT_OPTIONS_H
 
 #include "base/err.h"
-#include "remote/wireask.h"
+#include "remote/codec/request_fields.h"
 
-struct Dialect;					/* remote/dialect.h */
+struct Dialect;					/* remote/codec/dialect.h */
 
 typedef struct RHeader
 {
@@ -19,7 +19,7 @@ typedef struct RHeader
 typedef struct ROptions
 {
 	int			refs;
-	uint64_t	hash;			/* WireAsk.model_hash */
+	uint64_t	hash;			/* RequestFields.model_hash */
 	char	   *name;			/* the model's here */
 	char	   *model;			/* ... and there */
 	char	  **urls;			/* base URLs, without a trailing slash and a query; n_urls >= 1 */
@@ -38,14 +38,13 @@ typedef struct ROptions
 	bool		ssl_verify;
 	char	   *ca_file;		/* NULL = the system's */
 	int			max_model_len;	/* 0 = not known */
-	int			told_len;		/* ... by the options, but the endpoint has told it (length.c); 0 = it hasn't */
+	int			told_len;		/* ... by the options, but the endpoint has told it (context_length.c); 0 = it hasn't */
 	char	  **lora_modules;
 	int			n_lora_modules;
 } ROptions;
 
 /* Those of the ask's model: made anew, or the ones that are remembered of the same hash.  With a reference for the caller. */
-ROptions   *roptions_get(const WireAsk *a, Err *e);
-ROptions   *roptions_ref(ROptions *o);
+ROptions   *roptions_get(const RequestFields *a, Err *e);
 void		roptions_unref(ROptions *o);
 /* Nothing is remembered any more; what others have a reference to stays. */
 void		roptions_forget(void);

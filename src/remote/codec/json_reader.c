@@ -1,20 +1,20 @@
 /*
- * rjson.c
- *	  Endpoints' JSON, read in place (rjson.h).
+ * json_reader.c
+ *	  Endpoints' JSON, read in place (json_reader.h).
  *
  * Everything behind rjson_check() may rely on brackets and quotes that match.  Numbers: those of at most 19 digits and a power
  * of ten that a double has exactly are converted by one multiplication or division, the others by strtod() (the program stays in
  * the C locale).
  *
- * Tested by tests/unit/test_remote_rjson.c.
+ * Tested by tests/unit/remote/test_remote_rjson.c.
  */
-#include "remote/rjson.h"
+#include "remote/codec/json_reader.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jsoncheck.h"
+#include "base/json/json_validate.h"
 
 /* ---- the check ---- */
 

@@ -1,18 +1,18 @@
 /*
- * rjson.h
+ * json_reader.h
  *	  Endpoints' JSON, read in place.
  *
  * A text is checked once as a whole (rjson_check); from then on its values are spans of it, and reading one needs no
  * tree: an embedding's numbers go straight into floats.
  */
-#ifndef VLLM_REMOTE_RJSON_H
-#define VLLM_REMOTE_RJSON_H
+#ifndef VLLM_REMOTE_CODEC_JSON_READER_H
+#define VLLM_REMOTE_CODEC_JSON_READER_H
 
 #include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json/json_scan.h"
 
 #define RJSON_DEPTH	128			/* levels of brackets */
 

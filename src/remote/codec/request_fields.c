@@ -1,20 +1,20 @@
 /*
- * wireask.c
+ * request_fields.c
  *	  Takes a request's message apart for who makes an endpoint's bodies.
  *
  * The arena is untrusted: lengths, ranges and characters are checked here, whatever the backend has checked already.  What becomes
  * part of a url or of a header line (urls, the secret) has no control characters behind this.  Of a field that may be given
- * once the last counts, as in the engine.  Spans point into the message, which is the WireAsk's own.
+ * once the last counts, as in the engine.  Spans point into the message, which is the RequestFields's own.
  *
- * Tested by tests/unit/test_remote_options.c.
+ * Tested by tests/unit/remote/test_remote_options.c.
  */
-#include "remote/wireask.h"
+#include "remote/codec/request_fields.h"
 
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define MAX_URLS		64
 #define MAX_URL			2048	/* bytes */
@@ -33,17 +33,17 @@ bad(const WireField *f, const char *what, Err *e)
 
 /* A text of at most max bytes without NUL. */
 static bool
-take_text(Span *to, const WireField *f, size_t max, Err *e)
+take_text(FieldSpan *to, const WireField *f, size_t max, Err *e)
 {
 	if (f->n > max || memchr(f->s, '\0', f->n) != NULL)
 		return bad(f, "is too long", e);
-	*to = (Span) {f->s, f->n};
+	*to = (FieldSpan) {f->s, f->n};
 	return true;
 }
 
 /* ... and without what could end a header line or a url. */
 static bool
-take_visible(Span *to, const WireField *f, size_t max, Err *e)
+take_visible(FieldSpan *to, const WireField *f, size_t max, Err *e)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if ((unsigned char) f->s[i] < 0x20 || f->s[i] == 0x7F)
@@ -66,20 +66,20 @@ take_int(int *to, const WireField *f, int64_t min, int64_t max, Err *e)
 
 /* One more of a list, whose room doubles. */
 static bool
-add_span(Span **list, int *n, int max, const WireField *f, Err *e)
+add_span(FieldSpan **list, int *n, int max, const WireField *f, Err *e)
 {
 	if (*n == max)
 		return bad(f, "is given too often", e);
 	if ((*n & (*n - 1)) == 0)
-		*list = mem_realloc(*list, (size_t) (*n == 0 ? 1 : *n * 2) * sizeof(Span));
-	(*list)[(*n)++] = (Span) {f->s, f->n};
+		*list = mem_realloc(*list, (size_t) (*n == 0 ? 1 : *n * 2) * sizeof(FieldSpan));
+	(*list)[(*n)++] = (FieldSpan) {f->s, f->n};
 	return true;
 }
 
 static bool
-add_url(WireAsk *a, const WireField *f, Err *e)
+add_url(RequestFields *a, const WireField *f, Err *e)
 {
-	Span		url;
+	FieldSpan	url;
 
 	if (f->n == 0)
 		return true;			/* of what no endpoint is asked: it only says whose the message is */
@@ -88,7 +88,7 @@ add_url(WireAsk *a, const WireField *f, Err *e)
 
 /* Whose model, where, and who asks. */
 static bool
-identity_field(WireAsk *a, const WireField *f, bool *known, Err *e)
+identity_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 {
 	*known = true;
 	switch (f->tag)
@@ -129,37 +129,37 @@ identity_field(WireAsk *a, const WireField *f, bool *known, Err *e)
 
 /* What is asked for. */
 static bool
-input_field(WireAsk *a, const WireField *f, bool *known, Err *e)
+input_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 {
 	*known = true;
 	switch (f->tag)
 	{
 		case WTAG_PROMPT:
-			a->prompt = (Span) {f->s, f->n};
+			a->prompt = (FieldSpan) {f->s, f->n};
 			return true;
 		case WTAG_PROMPT_IDS:
-			a->prompt_ids = (Span) {f->s, f->n};
+			a->prompt_ids = (FieldSpan) {f->s, f->n};
 			return true;
 		case WTAG_PROMPT_EMBEDS:
 			a->embeds = true;
 			return true;
 		case WTAG_MESSAGES:
-			a->messages = (Span) {f->s, f->n};
+			a->messages = (FieldSpan) {f->s, f->n};
 			return true;
 		case WTAG_TOOLS:
-			a->tools = (Span) {f->s, f->n};
+			a->tools = (FieldSpan) {f->s, f->n};
 			return true;
 		case WTAG_TASK:
 			return take_visible(&a->task, f, 32, e);
 		case WTAG_PAIR:
-			a->pair = (Span) {f->s, f->n};
+			a->pair = (FieldSpan) {f->s, f->n};
 			return true;
 		case WTAG_CHOICE:
 			return add_span(&a->choices, &a->n_choices, MAX_CHOICES, f, e);
 		case WTAG_API_PATH:
 			return take_visible(&a->api_path, f, MAX_PATH, e);
 		case WTAG_API_BODY:
-			a->api_body = (Span) {f->s, f->n};
+			a->api_body = (FieldSpan) {f->s, f->n};
 			return true;
 		case WTAG_COMMAND:
 			return take_visible(&a->command, f, 1024, e);
@@ -171,7 +171,7 @@ input_field(WireAsk *a, const WireField *f, bool *known, Err *e)
 
 /* What the answer's shape depends on. */
 static bool
-shape_field(WireAsk *a, const WireField *f, Err *e)
+shape_field(RequestFields *a, const WireField *f, Err *e)
 {
 	switch (f->tag)
 	{
@@ -204,7 +204,7 @@ shape_field(WireAsk *a, const WireField *f, Err *e)
 			a->has_seed = f->i != -1;
 			return true;
 		default:
-			return true;		/* body.c's */
+			return true;		/* encode.c's */
 	}
 }
 
@@ -218,7 +218,7 @@ is_inner(WireKind kind)
 }
 
 static bool
-check_whole(const WireAsk *a, Err *e)
+check_whole(const RequestFields *a, Err *e)
 {
 	bool		text = a->prompt.s != NULL || a->messages.s != NULL;
 
@@ -249,7 +249,7 @@ check_whole(const WireAsk *a, Err *e)
 
 /* Does the path of an API request only compute something? */
 static bool
-path_is_idempotent(Span path)
+path_is_idempotent(FieldSpan path)
 {
 	static const char *const names[] = {"/embeddings", "/score", "/rerank", "/classify", "/pooling", "/tokenize", "/detokenize"};
 
@@ -264,7 +264,7 @@ path_is_idempotent(Span path)
 }
 
 static bool
-is_idempotent(const WireAsk *a)
+is_idempotent(const RequestFields *a)
 {
 	if (a->kind == WK_GENERATE)
 		return a->has_seed || a->temperature == 0;
@@ -273,7 +273,7 @@ is_idempotent(const WireAsk *a)
 
 /* As catalogs have them: path (here the url) and options. */
 static uint64_t
-hash_of(const WireAsk *a)
+hash_of(const RequestFields *a)
 {
 	char	   *url = mem_strndup(a->urls[0].s, a->urls[0].n);
 	char	   *options = mem_strndup(a->options.n > 0 ? a->options.s : "", a->options.n);
@@ -285,7 +285,7 @@ hash_of(const WireAsk *a)
 }
 
 bool
-wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
+request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, Err *e)
 {
 	WireIn		in = {.p = fields,.end = fields + len};
 	WireField	f;
@@ -312,19 +312,19 @@ wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e)
 	}
 	if (!ok || !check_whole(a, e))
 	{
-		wireask_free(a);
+		request_fields_free(a);
 		return false;
 	}
 	if (a->n_urls > 0)
 		a->model_hash = hash_of(a);
 	a->idempotent = is_idempotent(a);
-	/* of which the asker thinks likewise (src/pg/route.c) */
+	/* of which the asker thinks likewise (src/pg/call/fallback.c) */
 	a->fallback = a->fallback && !vocabulary;
 	return true;
 }
 
 void
-wireask_free(WireAsk *a)
+request_fields_free(RequestFields *a)
 {
 	/* the message has it, and nobody else does */
 	if (a->secret.n > 0)

@@ -1,30 +1,30 @@
 /*
- * wireask.h
+ * request_fields.h
  *	  A request as its message has it, for who makes an endpoint's bodies and reads its answers.
  *
  * What decides the shape of a body or of a reply is taken out of the message here; each parameter that is
- * just handed on stays in the message, where body.c finds it again (ask_fields.def).  Fields are checked:
+ * just handed on stays in the message, where encode.c finds it again (body_fields.def).  Fields are checked:
  * the arena is untrusted.
  */
-#ifndef VLLM_REMOTE_WIREASK_H
-#define VLLM_REMOTE_WIREASK_H
+#ifndef VLLM_REMOTE_CODEC_REQUEST_FIELDS_H
+#define VLLM_REMOTE_CODEC_REQUEST_FIELDS_H
 
 #include "base/err.h"
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
-typedef struct Span
+typedef struct FieldSpan
 {
 	const char *s;				/* NULL: absent; not terminated */
 	size_t		n;
-} Span;
+} FieldSpan;
 
-typedef struct WireAsk
+typedef struct RequestFields
 {
 	WireKind	kind;
-	char	   *fields;			/* the message's fields; the WireAsk's own */
+	char	   *fields;			/* the message's fields; the RequestFields's own */
 	size_t		len;
-	Span		model, options, secret, lora;
-	Span	   *urls;
+	FieldSpan	model, options, secret, lora;
+	FieldSpan  *urls;
 	int			n_urls;
 	uint64_t	model_hash;		/* wire_model_hash(first url, options) */
 	uint32_t	dboid;
@@ -34,22 +34,22 @@ typedef struct WireAsk
 	bool		stream, want_ids, want_labels, want_answers;
 	int			n;				/* answers, 1 when absent */
 	int			logprobs, prompt_logprobs;	/* -2 = absent, -1 = all */
-	Span		prompt;			/* PROMPT; PROMPT_IDS when prompt_ids.s is set (raw int32 array, n elements) */
-	Span		prompt_ids;
-	Span		messages, tools, task, pair;
-	Span	   *choices;		/* CHOICE */
+	FieldSpan	prompt;			/* PROMPT; PROMPT_IDS when prompt_ids.s is set (raw int32 array, n elements) */
+	FieldSpan	prompt_ids;
+	FieldSpan	messages, tools, task, pair;
+	FieldSpan  *choices;		/* CHOICE */
 	int			n_choices;
-	Span		api_path, api_body, command;
+	FieldSpan	api_path, api_body, command;
 	int			max_tokens;		/* -1 = absent */
 	double		temperature;	/* NaN = absent */
 	bool		has_seed;
 	bool		embeds;			/* the prompt is embeddings, which no endpoint takes */
 	bool		fallback;		/* another model will be asked if this one fails */
 	bool		idempotent;		/* asked twice it gives the same and costs nothing but money (docs/remote.md, retry rule) */
-} WireAsk;
+} RequestFields;
 
 /* Takes `fields` (malloc'ed) on success and on failure. */
-bool		wireask_read(WireAsk *a, WireKind kind, char *fields, size_t len, Err *e);
-void		wireask_free(WireAsk *a);
+bool		request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, Err *e);
+void		request_fields_free(RequestFields *a);
 
 #endif

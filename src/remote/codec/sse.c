@@ -5,9 +5,9 @@
  * A piece is cut into lines where it lies; only what a piece ends within is kept.  A CR ends its line at once, so that an event is told
  * without waiting for a LF that may never come; the LF that may follow is skipped.
  *
- * Tested by tests/unit/test_remote_sse.c.
+ * Tested by tests/unit/remote/test_remote_sse.c.
  */
-#include "remote/sse.h"
+#include "remote/codec/sse.h"
 
 #include <string.h>
 
@@ -79,7 +79,7 @@ take_line(Sse *p, const char *s, size_t n, SseEvent event, void *ctx)
 
 /* Where the line ends that begins at s, or NULL. */
 static const char *
-line_end(const char *s, size_t n)
+dispatcher_end(const char *s, size_t n)
 {
 	const char *lf = memchr(s, '\n', n);
 	const char *cr = memchr(s, '\r', lf != NULL ? (size_t) (lf - s) : n);
@@ -102,7 +102,7 @@ sse_feed(Sse *p, const char *s, size_t n, SseEvent event, void *ctx)
 			continue;
 		}
 		p->cr = false;
-		end = line_end(s, n);
+		end = dispatcher_end(s, n);
 		len = end != NULL ? (size_t) (end - s) : n;
 		/* a line is "data: " and its value */
 		if (len > p->max + 6 || p->line.len > p->max + 6 - len)

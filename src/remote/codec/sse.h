@@ -6,8 +6,8 @@
  * are read and dropped.  Lines end by LF, CR or CRLF, wherever a piece ends; a byte order mark before the first is skipped.
  * An event is told when the empty line behind it has come; one without data is not told.  One event's size is bounded.
  */
-#ifndef VLLM_REMOTE_SSE_H
-#define VLLM_REMOTE_SSE_H
+#ifndef VLLM_REMOTE_CODEC_SSE_H
+#define VLLM_REMOTE_CODEC_SSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,18 +1,18 @@
 /*
- * http_head.c
+ * headers.c
  *	  What is read of an answer's headers: its kind, and when and how much more the endpoint wants.
  *
  * Header values are the endpoint's and can be anything: what is not understood counts as not given, and no wait is longer than
  * a day.
  *
- * Tested by tests/unit/test_remote_http.c.
+ * Tested by tests/unit/remote/test_remote_http.c.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-#include "remote/http_int.h"
+#include "remote/http/http_internal.h"
 
 #define WAIT_MAX_MS (INT64_C(86400) * 1000)
 #define COUNT_MAX INT64_C(1000000000000000)

@@ -1,5 +1,5 @@
 /*
- * http.c
+ * http_client.c
  *	  Many HTTP calls at once: libcurl's multi interface on an epoll descriptor of our own.
  *
  * libcurl tells which sockets it waits for and when it wants to be called; both go into one epoll set (the time as a timerfd), so that
@@ -12,9 +12,9 @@
  * connection that others use is reset by it (push_out); but the only stream of a connection would just be forgotten, so that connection is
  * closed, too (CURLOPT_FORBID_REUSE).
  *
- * Tested by tests/unit/test_remote_http.c.
+ * Tested by tests/unit/remote/test_remote_http.c.
  */
-#include "remote/http.h"
+#include "remote/http/http_client.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "remote/http_int.h"
+#include "base/alloc.h"
+#include "remote/http/http_internal.h"
 
 #define TURN_EVENTS 64
 #define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do, */
@@ -105,7 +105,7 @@ arm(Http *h)
 
 /* ---- calls' lives ---- */
 
-void
+static void
 http_todo(HttpCall *c)
 {
 	Http	   *h = c->h;

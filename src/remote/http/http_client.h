@@ -1,12 +1,12 @@
 /*
- * http.h
+ * http_client.h
  *	  HTTP calls, many at once, by libcurl's multi interface on one epoll descriptor.
  *
  * One thread.  Nothing is followed, nothing is repeated, no proxy and no .netrc is read; only http and https.  TLS is verified unless
  * told otherwise.  Connections are kept and reused per host; HTTP/2 when the server offers it (calls share a connection).
  */
-#ifndef VLLM_REMOTE_HTTP_H
-#define VLLM_REMOTE_HTTP_H
+#ifndef VLLM_REMOTE_HTTP_HTTP_CLIENT_H
+#define VLLM_REMOTE_HTTP_HTTP_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ typedef struct HttpCall HttpCall;
 
 typedef struct HttpRequest
 {
-	const char *url;			/* whole; checked by hosts.h already */
+	const char *url;			/* whole; checked by host_allowlist.h already */
 	bool		get;
 	const char *body;			/* stays the caller's until the call has ended */
 	size_t		len;

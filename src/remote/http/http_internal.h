@@ -1,14 +1,14 @@
 /*
- * http_int.h
+ * http_internal.h
  *	  What the files of the HTTP client share.
  */
-#ifndef VLLM_REMOTE_HTTP_INT_H
-#define VLLM_REMOTE_HTTP_INT_H
+#ifndef VLLM_REMOTE_HTTP_HTTP_INTERNAL_H
+#define VLLM_REMOTE_HTTP_HTTP_INTERNAL_H
 
 #include <curl/curl.h>
 
 #include "base/buf.h"
-#include "remote/http.h"
+#include "remote/http/http_client.h"
 
 #define HEADER_BYTES_MAX (256 * 1024)	/* of one answer, informational ones before it included */
 #define KEPT_BYTES_MAX (1024 * 1024)	/* of one call that is paused */
@@ -68,16 +68,14 @@ struct Http
 	HttpStats	stats;
 };
 
-/* http_call.c: a handle's options; what came of it. */
+/* transfer.c: a handle's options; what came of it. */
 bool		http_call_prepare(HttpCall *c, const HttpRequest *r, Err *e);
 void		http_call_result(HttpCall *c, CURLcode code, bool late);
 void		http_call_free(HttpCall *c);
 /* Bytes for the caller; false: he wants no more. */
 bool		http_call_deliver(HttpCall *c, const char *s, size_t n);
-/* http.c */
-void		http_todo(HttpCall *c);
 
-/* http_head.c: one line of the head, without its end. */
+/* headers.c: one line of the head, without its end. */
 void		http_head_reset(HttpResult *r);
 void		http_head_line(HttpResult *r, const char *s, size_t n);
 /* "6m0s", "20ms", "1.5s", "7" (seconds) in ms; -1 = none of these */

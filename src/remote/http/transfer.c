@@ -1,5 +1,5 @@
 /*
- * http_call.c
+ * transfer.c
  *	  One HTTP call: what libcurl is told, what it hands over, and how it ended.
  *
  * libcurl repeats a request by itself when a kept connection turns out to be dead.  It can't where the body can't be sought back: the
@@ -8,7 +8,7 @@
  *
  * Texts of errors quote the URL without its query, and libcurl's own words as the detail; headers are never quoted.
  *
- * Tested by tests/unit/test_remote_http.c.
+ * Tested by tests/unit/remote/test_remote_http.c.
  */
 #include <string.h>
 #include <strings.h>
@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "remote/http_int.h"
+#include "base/alloc.h"
+#include "remote/http/http_internal.h"
 
 /*
  * An idle connection is not used any more after this.  Many servers close theirs after five seconds, and what is sent at that moment is

@@ -1,5 +1,5 @@
 /*
- * fate.c
+ * call_outcome.c
  *	  How a call ended, and what that means for its request.
  *
  * The rule (docs/remote.md): nothing is asked twice that might be charged twice, unless asking twice is harmless.
@@ -10,33 +10,33 @@
  *
  * A 500, or an answer that makes no sense, is the path's fault until something else tells of the url's.
  *
- * Tested by tests/unit/test_remote_fate.c.
+ * Tested by tests/unit/remote/test_remote_fate.c.
  */
-#include "remote/fate.h"
+#include "remote/upstream/call_outcome.h"
 
 /* A status that isn't 2xx, or none. */
 static void
-of_status(int status, bool again, Fate *f)
+of_status(int status, bool again, CallOutcome *f)
 {
-	f->health = FATE_UP;
+	f->health = HEALTH_OK;
 	switch (status)
 	{
 		case 429:
 			f->throttled = f->spared = f->elsewhere = true;
-			f->verdict = FATE_AGAIN;
-			f->health = FATE_NEITHER;
+			f->verdict = OUTCOME_RETRY;
+			f->health = HEALTH_UNKNOWN;
 			return;
 		case 408:
 		case 425:
-			f->verdict = FATE_AGAIN;
+			f->verdict = OUTCOME_RETRY;
 			f->elsewhere = true;
-			f->health = FATE_NEITHER;
+			f->health = HEALTH_UNKNOWN;
 			return;
 		case 503:
 		case 529:				/* of providers: overloaded */
-			f->verdict = FATE_AGAIN;
+			f->verdict = OUTCOME_RETRY;
 			f->elsewhere = true;
-			f->health = FATE_DOWN;
+			f->health = HEALTH_BAD;
 			return;
 		case 501:
 		case 505:
@@ -60,32 +60,32 @@ of_status(int status, bool again, Fate *f)
 	{
 		f->charged = f->elsewhere = true;
 		f->path = status == 500;
-		f->health = f->path ? FATE_UP : FATE_DOWN;
-		f->verdict = again ? FATE_AGAIN : FATE_ERROR;
+		f->health = f->path ? HEALTH_OK : HEALTH_BAD;
+		f->verdict = again ? OUTCOME_RETRY : OUTCOME_ERROR;
 	}
 	else if (status >= 300 && status < 400)
 		f->elsewhere = true;	/* a redirect, which is not followed */
 }
 
-Fate
+CallOutcome
 fate_of(const FateCase *c)
 {
 	const HttpResult *r = c->r;
-	Fate		f = {.verdict = FATE_ERROR,.health = FATE_NEITHER};
+	CallOutcome	f = {.verdict = OUTCOME_ERROR,.health = HEALTH_UNKNOWN};
 	bool		again = c->idempotent;
 	bool		answer = r->status >= 200 && r->status < 300;
 
 	if (r->end == HTTP_NOT_SENT && !c->deadline)
 	{
-		f.health = FATE_DOWN;
+		f.health = HEALTH_BAD;
 		f.elsewhere = f.spared = true;
-		f.verdict = FATE_AGAIN;
+		f.verdict = OUTCOME_RETRY;
 	}
 	else if (r->end == HTTP_NOT_SENT)
 		f.elsewhere = true;
 	else if (r->end == HTTP_REFUSED)
 	{
-		f.health = FATE_DOWN;
+		f.health = HEALTH_BAD;
 		f.elsewhere = true;
 	}
 	/* an error is one, whether its text came wholly or not */
@@ -95,26 +95,26 @@ fate_of(const FateCase *c)
 	{
 		f.charged = true;
 		f.path = c->cls == ERR_PROTOCOL || c->cls == ERR_UNAVAILABLE;
-		f.health = c->cls == ERR_CONNECTION ? FATE_DOWN : FATE_UP;
-		f.elsewhere = f.path || f.health == FATE_DOWN;
+		f.health = c->cls == ERR_CONNECTION ? HEALTH_BAD : HEALTH_OK;
+		f.elsewhere = f.path || f.health == HEALTH_BAD;
 		f.apart = again && !c->emitted && c->cls == ERR_PROTOCOL && c->whole;
-		f.verdict = again && f.elsewhere && !(c->cls == ERR_PROTOCOL && c->whole) ? FATE_AGAIN : FATE_ERROR;
+		f.verdict = again && f.elsewhere && !(c->cls == ERR_PROTOCOL && c->whole) ? OUTCOME_RETRY : OUTCOME_ERROR;
 	}
 	else if (r->end == HTTP_DONE && answer)
 	{
-		f.verdict = FATE_ANSWER;
-		f.health = FATE_UP;
+		f.verdict = OUTCOME_REPLY;
+		f.health = HEALTH_OK;
 	}
 	else
 	{
 		f.charged = true;
 		f.elsewhere = !c->deadline;
-		f.health = c->deadline || r->end == HTTP_TOO_LARGE ? FATE_NEITHER : FATE_DOWN;
-		f.verdict = again && !c->deadline && r->end != HTTP_TOO_LARGE ? FATE_AGAIN : FATE_ERROR;
+		f.health = c->deadline || r->end == HTTP_TOO_LARGE ? HEALTH_UNKNOWN : HEALTH_BAD;
+		f.verdict = again && !c->deadline && r->end != HTTP_TOO_LARGE ? OUTCOME_RETRY : OUTCOME_ERROR;
 	}
-	if (c->emitted && f.verdict == FATE_AGAIN)
-		f.verdict = FATE_ERROR;
-	if (r->retry_after_ms >= 0 && f.verdict == FATE_AGAIN && r->status == 503)
+	if (c->emitted && f.verdict == OUTCOME_RETRY)
+		f.verdict = OUTCOME_ERROR;
+	if (r->retry_after_ms >= 0 && f.verdict == OUTCOME_RETRY && r->status == 503)
 		f.spared = true;
 	return f;
 }

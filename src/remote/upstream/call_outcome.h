@@ -1,25 +1,25 @@
 /*
- * fate.h
+ * call_outcome.h
  *	  How a call ended, and what that means for its request: the retry rule of docs/remote.md.
  */
-#ifndef VLLM_REMOTE_FATE_H
-#define VLLM_REMOTE_FATE_H
+#ifndef VLLM_REMOTE_UPSTREAM_CALL_OUTCOME_H
+#define VLLM_REMOTE_UPSTREAM_CALL_OUTCOME_H
 
-#include "remote/http.h"
+#include "remote/http/http_client.h"
 
 typedef enum FateVerdict
 {
-	FATE_ANSWER,				/* the body is an answer, to be read to its end */
-	FATE_ERROR,					/* for good */
-	FATE_AGAIN					/* may be repeated */
+	OUTCOME_REPLY,				/* the body is an answer, to be read to its end */
+	OUTCOME_ERROR,					/* for good */
+	OUTCOME_RETRY					/* may be repeated */
 } FateVerdict;
 
 /* What a call says of its url. */
 typedef enum FateHealth
 {
-	FATE_UP,					/* it works, whatever it said */
-	FATE_DOWN,					/* it doesn't */
-	FATE_NEITHER
+	HEALTH_OK,					/* it works, whatever it said */
+	HEALTH_BAD,					/* it doesn't */
+	HEALTH_UNKNOWN
 } FateHealth;
 
 /* What is known of a call that has ended. */
@@ -34,7 +34,7 @@ typedef struct FateCase
 	bool		deadline;		/* HTTP_LATE, HTTP_NOT_SENT: the request's time is up, not the call's */
 } FateCase;
 
-typedef struct Fate
+typedef struct CallOutcome
 {
 	FateVerdict verdict;
 	FateHealth	health;
@@ -45,8 +45,8 @@ typedef struct Fate
 	bool		elsewhere;		/* another model may well answer */
 	bool		apart;			/* the same again would be the same; of inputs of several asks, a part of them might not be */
 	bool		split;			/* of inputs of several asks: one of them is at fault, ask one by one */
-} Fate;
+} CallOutcome;
 
-Fate		fate_of(const FateCase *c);
+CallOutcome	fate_of(const FateCase *c);
 
 #endif

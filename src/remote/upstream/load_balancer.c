@@ -1,5 +1,5 @@
 /*
- * pick.c
+ * load_balancer.c
  *	  The urls of a model: the one with the fewest calls, breakers, and how wide each is open.
  *
  * A breaker opens behind PICK_RUN failures in a row, or when more than half of the last PICK_SEEN were; it
@@ -15,11 +15,11 @@
  * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the endpoint's limit
  * is found without asking it over and over.
  *
- * Tested by tests/unit/test_remote_pick.c.
+ * Tested by tests/unit/remote/test_remote_pick.c.
  */
-#include "remote/pick.h"
+#include "remote/upstream/load_balancer.h"
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 /* What an endpoint asks for is waited for so long. */
 #define SAID_PATIENCE_US	INT64_C(60000000)
@@ -29,23 +29,23 @@
 #define PEAK_US				INT64_C(10000000)
 
 void
-pick_init(Pick *p, int n, int most)
+lb_init(LoadBalancer *p, int n, int most)
 {
-	*p = (Pick) {.n = n,.most = most,.last = n - 1};
+	*p = (LoadBalancer) {.n = n,.most = most,.last = n - 1};
 	p->u = mem_zalloc((size_t) n * sizeof(PickUrl));
 	for (int i = 0; i < n; i++)
 		p->u[i].window = most;
 }
 
 void
-pick_free(Pick *p)
+lb_free(LoadBalancer *p)
 {
 	mem_free(p->u);
 	p->u = NULL;
 }
 
 static int
-places(const Pick *p, const PickUrl *u)
+places(const LoadBalancer *p, const PickUrl *u)
 {
 	int			w = (int) u->window;
 
@@ -60,7 +60,7 @@ later(int64_t a, int64_t b)
 
 /* When the url may be called; INT64_MAX: when a call has ended.  *worth: it is worth waiting for. */
 static int64_t
-open_at(const Pick *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *worth)
+open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now, bool *worth)
 {
 	int64_t		breaker = now;
 
@@ -113,7 +113,7 @@ better(const PickUrl *a, int i, const PickUrl *b, int j)
 }
 
 PickResult
-pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url)
+lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url)
 {
 	int64_t		soon = INT64_MAX;
 	int64_t		hopeless = INT64_MAX;
@@ -167,7 +167,7 @@ pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t
 }
 
 bool
-pick_is_open(const Pick *p, int url, int64_t now_us)
+lb_is_open(const LoadBalancer *p, int url, int64_t now_us)
 {
 	const PickUrl *u = &p->u[url];
 
@@ -175,7 +175,7 @@ pick_is_open(const Pick *p, int url, int64_t now_us)
 }
 
 bool
-pick_begin(Pick *p, int url, int64_t now_us)
+lb_begin(LoadBalancer *p, int url, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 
@@ -220,7 +220,7 @@ note(PickUrl *u, bool failed)
 }
 
 void
-pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us)
+lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 	bool		closed = is_closed(u);
@@ -232,7 +232,7 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 		u->narrowed_us = now_us;
 	}
 	u->in_flight--;
-	if (health == FATE_UP)
+	if (health == HEALTH_OK)
 		u->heard_us = now_us;
 	if (latency_us >= 0)
 	{
@@ -249,10 +249,10 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 	probe = probe && u->health == WIRE_HEALTH_TRYING;
 	/* who says "too much" works */
 	if (probe && throttled)
-		health = FATE_UP;
-	if (health == FATE_NEITHER || (!closed && !probe))
+		health = HEALTH_OK;
+	if (health == HEALTH_UNKNOWN || (!closed && !probe))
 		return;
-	if (health == FATE_UP)
+	if (health == HEALTH_OK)
 	{
 		if (probe)
 			u->seen = (uint32_t) (u->n_seen = 0);
@@ -266,7 +266,7 @@ pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_
 }
 
 void
-pick_given_up(Pick *p, int url, int64_t us)
+lb_given_up(LoadBalancer *p, int url, int64_t us)
 {
 	p->u[url].given_up_us = later(p->u[url].given_up_us, us);
 }
@@ -274,7 +274,7 @@ pick_given_up(Pick *p, int url, int64_t us)
 /* ---- health checks ---- */
 
 int64_t
-pick_check_at(const Pick *p, int url, int64_t interval_us)
+pick_check_at(const LoadBalancer *p, int url, int64_t interval_us)
 {
 	const PickUrl *u = &p->u[url];
 
@@ -288,7 +288,7 @@ pick_check_at(const Pick *p, int url, int64_t interval_us)
 }
 
 void
-pick_check_begin(Pick *p, int url, int64_t now_us)
+pick_check_begin(LoadBalancer *p, int url, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 
@@ -298,13 +298,13 @@ pick_check_begin(Pick *p, int url, int64_t now_us)
 }
 
 void
-pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us)
+pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 
 	u->checking = false;
 	/* it is there, and the probe takes its time: another may be one */
-	if (u->health == WIRE_HEALTH_TRYING && u->probing && u->probe_us < u->check_us && health == FATE_UP)
+	if (u->health == WIRE_HEALTH_TRYING && u->probing && u->probe_us < u->check_us && health == HEALTH_OK)
 	{
 		u->probing = false;
 		u->heard_us = now_us;
@@ -315,12 +315,12 @@ pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us)
 		return;
 	if (u->check_closed != is_closed(u))
 		return;
-	if (health == FATE_DOWN)
+	if (health == HEALTH_BAD)
 	{
 		open_breaker(u, now_us);
 		return;
 	}
-	if (health == FATE_NEITHER)
+	if (health == HEALTH_UNKNOWN)
 	{
 		/* not at once again */
 		u->open_until_us = later(u->open_until_us, now_us + PICK_OPEN_US);

@@ -1,15 +1,15 @@
 /*
- * pick.h
+ * load_balancer.h
  *	  The urls of a model: which one is asked next, and which ones are left in peace.
  */
-#ifndef VLLM_REMOTE_PICK_H
-#define VLLM_REMOTE_PICK_H
+#ifndef VLLM_REMOTE_UPSTREAM_LOAD_BALANCER_H
+#define VLLM_REMOTE_UPSTREAM_LOAD_BALANCER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "remote/fate.h"
-#include "wire/wire.h"
+#include "remote/upstream/call_outcome.h"
+#include "ipc/wire.h"
 
 #define PICK_RUN		5			/* failures in a row that open a breaker */
 #define PICK_SEEN		20			/* ... or more than half of so many */
@@ -44,14 +44,14 @@ typedef struct PickUrl
 	int64_t		given_up_us;	/* a call was given up after so long, and none was answered since; 0 = no such */
 } PickUrl;
 
-typedef struct Pick
+typedef struct LoadBalancer
 {
 	PickUrl    *u;
 	int			n;
 	int			most;			/* calls at once, per url */
 	int			last;			/* round robin among equals */
 	bool		checks;			/* what is DOWN gets no call until a health check was answered */
-} Pick;
+} LoadBalancer;
 
 typedef enum PickResult
 {
@@ -70,24 +70,24 @@ typedef struct PickLimit
 	int64_t		path_us;		/* ... not this path before */
 } PickLimit;
 
-void		pick_init(Pick *p, int n, int most);
-void		pick_free(Pick *p);
+void		lb_init(LoadBalancer *p, int n, int most);
+void		lb_free(LoadBalancer *p);
 /* limits: n of them; avoid: the url that has failed for this call just now, -1 = none */
-PickResult	pick_choose(Pick *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url);
+PickResult	lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url);
 /* Its breaker is open, or one call is finding out. */
-bool		pick_is_open(const Pick *p, int url, int64_t now_us);
+bool		lb_is_open(const LoadBalancer *p, int url, int64_t now_us);
 /* A call begins; true: it is a probe. */
-bool		pick_begin(Pick *p, int url, int64_t now_us);
-/* ... and ends: FATE_NEITHER if it was cancelled; latency_us < 0: not an answer */
-void		pick_end(Pick *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
+bool		lb_begin(LoadBalancer *p, int url, int64_t now_us);
+/* ... and ends: HEALTH_UNKNOWN if it was cancelled; latency_us < 0: not an answer */
+void		lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
 
 /* It had no answer when it ended, after so long, since nobody waited any longer. */
-void		pick_given_up(Pick *p, int url, int64_t us);
+void		lb_given_up(LoadBalancer *p, int url, int64_t us);
 
 /* When the url's next health check is due; INT64_MAX: none is.  interval_us: of those that are idle, 0 = none */
-int64_t		pick_check_at(const Pick *p, int url, int64_t interval_us);
-void		pick_check_begin(Pick *p, int url, int64_t now_us);
-/* FATE_NEITHER: it was cancelled, or could not be made */
-void		pick_check_end(Pick *p, int url, FateHealth health, int64_t now_us);
+int64_t		pick_check_at(const LoadBalancer *p, int url, int64_t interval_us);
+void		pick_check_begin(LoadBalancer *p, int url, int64_t now_us);
+/* HEALTH_UNKNOWN: it was cancelled, or could not be made */
+void		pick_check_end(LoadBalancer *p, int url, FateHealth health, int64_t now_us);
 
 #endif

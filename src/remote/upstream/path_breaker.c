@@ -1,5 +1,5 @@
 /*
- * paths.c
+ * path_breaker.c
  *	  Breakers of a url's paths.
  *
  * A 500, or an answer that makes no sense, tells of what was asked for: an endpoint without embeddings, or a server that
@@ -9,14 +9,14 @@
  *
  * There is room for PATHS_MOST that have failed; the one that has failed longest ago is forgotten.
  *
- * Tested by tests/unit/test_remote_paths.c.
+ * Tested by tests/unit/remote/test_remote_paths.c.
  */
-#include "remote/paths.h"
+#include "remote/upstream/path_breaker.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "remote/pick.h"
+#include "remote/upstream/load_balancer.h"
 
 /* FNV-1a */
 uint64_t

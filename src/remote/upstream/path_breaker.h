@@ -1,9 +1,9 @@
 /*
- * paths.h
+ * path_breaker.h
  *	  Breakers of a url's paths: what is asked there fails, while the url works.
  */
-#ifndef VLLM_REMOTE_PATHS_H
-#define VLLM_REMOTE_PATHS_H
+#ifndef VLLM_REMOTE_UPSTREAM_PATH_BREAKER_H
+#define VLLM_REMOTE_UPSTREAM_PATH_BREAKER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /*
- * rate.c
+ * rate_limiter.c
  *	  Requests and tokens per minute.
  *
  * Own limits are buckets of a tenth of a minute's worth which the other nine tenths refill, so that in no minute, wherever it
@@ -9,9 +9,9 @@
  * An endpoint's own words (x-ratelimit-*, Retry-After) hold for all requests to the url.  Calls under way count against what it
  * said was left: whether it had seen them is not known.
  *
- * Tested by tests/unit/test_remote_rate.c.
+ * Tested by tests/unit/remote/test_remote_rate.c.
  */
-#include "remote/rate.h"
+#include "remote/upstream/rate_limiter.h"
 
 #include <string.h>
 

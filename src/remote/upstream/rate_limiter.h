@@ -1,11 +1,11 @@
 /*
- * rate.h
+ * rate_limiter.h
  *	  Requests and tokens per minute of one url: what its options allow, and what the endpoint says.
  */
-#ifndef VLLM_REMOTE_RATE_H
-#define VLLM_REMOTE_RATE_H
+#ifndef VLLM_REMOTE_UPSTREAM_RATE_LIMITER_H
+#define VLLM_REMOTE_UPSTREAM_RATE_LIMITER_H
 
-#include "remote/http.h"
+#include "remote/http/http_client.h"
 
 /* A bucket that fills steadily; what is in it may be taken at once. */
 typedef struct Bucket

@@ -1,13 +1,13 @@
 /*
- * bound.c
+ * response_limit.c
  *	  How large an answer may be, by what was asked for.
  *
  * An endpoint that sends without end would else fill the memory with what nobody has asked for.  The bounds are generous:
  * a token is a whole event of a stream, and an answer may repeat what it was asked, with everything escaped.
  *
- * Tested by tests/unit/test_remote_bound.c.
+ * Tested by tests/unit/remote/test_remote_bound.c.
  */
-#include "remote/bound.h"
+#include "remote/upstream/response_limit.h"
 
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ logprob_bytes(int k)
 }
 
 static double
-generation(const WireAsk *a, const RCall *r, double in)
+generation(const RequestFields *a, const RCall *r, double in)
 {
 	double		tokens = a->max_tokens >= 0 ? a->max_tokens : MANY_TOKENS;
 	double		token = (r->stream ? EVENT_BYTES : TOKEN_BYTES) + logprob_bytes(a->logprobs);
@@ -37,9 +37,9 @@ generation(const WireAsk *a, const RCall *r, double in)
 }
 
 size_t
-bound_answer(const WireAsk *const *asks, int n, const RCall *r)
+bound_answer(const RequestFields *const *asks, int n, const RCall *r)
 {
-	const WireAsk *a = asks[0];
+	const RequestFields *a = asks[0];
 	double		in = (double) r->body.len;
 	double		most = (double) BOUND_MOST;
 

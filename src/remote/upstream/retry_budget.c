@@ -1,5 +1,5 @@
 /*
- * retry.c
+ * retry_budget.c
  *	  Waits that double, with jitter, and the budget of repeated calls.
  *
  * Jitter comes from the request's own number, not from a state that all share: who asks at the same time waits differently
@@ -9,9 +9,9 @@
  * So calls may be repeated as long as they are a tenth of all; a few are always there, and come back, one a second, so
  * that who asks little isn't left without.
  *
- * Tested by tests/unit/test_remote_retry.c.
+ * Tested by tests/unit/remote/test_remote_retry.c.
  */
-#include "remote/retry.h"
+#include "remote/upstream/retry_budget.h"
 
 #include <stddef.h>
 

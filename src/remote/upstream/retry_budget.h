@@ -1,9 +1,9 @@
 /*
- * retry.h
+ * retry_budget.h
  *	  When a call is made again, and how many may be.
  */
-#ifndef VLLM_REMOTE_RETRY_H
-#define VLLM_REMOTE_RETRY_H
+#ifndef VLLM_REMOTE_UPSTREAM_RETRY_BUDGET_H
+#define VLLM_REMOTE_UPSTREAM_RETRY_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>

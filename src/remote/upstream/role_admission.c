@@ -1,24 +1,24 @@
 /*
- * roles.c
+ * role_admission.c
  *	  What roles may take.
  *
- * An account is kept as the time at which its bucket of one minute's tokens is full again, as in engine/gate.c: it is empty
+ * An account is kept as the time at which its bucket of one minute's tokens is full again, as in core/sched/admission.c: it is empty
  * when that is a minute or more ahead.  A request passes while there is something in it; it takes an estimate then, and what it
  * has really used when it ends.
  *
  * max_tokens of bodies of the HTTP interfaces are looked at, too; what isn't given can't be known to be within the limit, so it
  * must be given (to the SQL functions it always is).
  *
- * Tested by tests/unit/test_remote_roles.c.
+ * Tested by tests/unit/remote/test_remote_roles.c.
  */
-#include "remote/roles.h"
+#include "remote/upstream/role_admission.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "base/json/json_scan.h"
+#include "base/alloc.h"
 
 #define MINUTE_US	INT64_C(60000000)
 #define FEW_ROLES	64
@@ -67,7 +67,7 @@ too_many(const RoleItem *it, const char *name, long long n, Err *e)
 }
 
 static bool
-ends_with(Span s, const char *end)
+ends_with(FieldSpan s, const char *end)
 {
 	size_t		n = strlen(end);
 
@@ -76,7 +76,7 @@ ends_with(Span s, const char *end)
 
 /* A body of the HTTP interfaces: each of its members that limits an answer must be within; one must be there. */
 static bool
-check_body(const RoleItem *it, const WireAsk *w, Err *e)
+check_body(const RoleItem *it, const RequestFields *w, Err *e)
 {
 	static const char *const names[] = {"max_tokens", "max_completion_tokens", "max_output_tokens"};
 	const char *name = ends_with(w->api_path, "/responses") ? names[2] : names[0];
@@ -115,7 +115,7 @@ check_body(const RoleItem *it, const WireAsk *w, Err *e)
 }
 
 bool
-roles_read(RoleItem *it, const WireAsk *w, Err *e)
+roles_read(RoleItem *it, const RequestFields *w, Err *e)
 {
 	WireIn		in = {w->fields, w->fields + w->len};
 	WireField	f;

@@ -1,15 +1,15 @@
 /*
- * roles.h
+ * role_admission.h
  *	  What roles may take: requests in flight, tokens per minute, max_tokens.  As in the engine (docs/operations.md).
  *
  * Before a request gets into its model's queue it passes here.  Who is beyond a limit of its role waits, in order of arrival
  * and whatever its model is, while those of others pass.  Limits come with each request and are compared with the role's account.
  */
-#ifndef VLLM_REMOTE_ROLES_H
-#define VLLM_REMOTE_ROLES_H
+#ifndef VLLM_REMOTE_UPSTREAM_ROLE_ADMISSION_H
+#define VLLM_REMOTE_UPSTREAM_ROLE_ADMISSION_H
 
 #include "base/err.h"
-#include "remote/wireask.h"
+#include "remote/codec/request_fields.h"
 
 #define ROLE_WEIGHT			100	/* when nothing is said */
 #define ROLE_MAX_WEIGHT		10000
@@ -24,7 +24,7 @@ typedef struct RoleItem
 	int			weight;
 	int			max_requests, tokens_per_minute, max_tokens;	/* 0 = no limit */
 	int			wait_ms;		/* -1 = as long as it takes */
-	/* roles.c's */
+	/* role_admission.c's */
 	Role	   *of;				/* NULL: has not entered, or has left */
 	bool		waits;
 	int64_t		until_us;		/* of its waiting; 0 = no such */
@@ -40,7 +40,7 @@ typedef enum RoleAnswer
 } RoleAnswer;
 
 /* The limits that a message brings, and whether its max_tokens is within them. */
-bool		roles_read(RoleItem *it, const WireAsk *w, Err *e);
+bool		roles_read(RoleItem *it, const RequestFields *w, Err *e);
 
 Roles	   *roles_new(void);
 void		roles_free(Roles *r);
