@@ -3,8 +3,8 @@
  *	  Jobs: columns and side tables that keep themselves up to date (docs/jobs.md).
  *
  * A job is a row of vllm.job.  Triggers on its source append the keys of changed rows
- * to vllm.job_queue (fn_trigger.c, job_queue.c); a worker of the database
- * (bgworker/jobs_worker.c) takes them from there.
+ * to vllm.job_queue (triggers.c, job_queue.c); a worker of the database
+ * (src/pg/jobs/worker.c) takes them from there.
  *
  * THE QUEUE.  Writers only append, so they neither wait for the worker nor fail because
  * of it, whatever their isolation level.  A changed row is not appended when its key
@@ -14,8 +14,8 @@
  *	  after it found the input to be still the one that it computed with;
  *	- an inserted row (which has no lock to meet at) is always appended.
  */
-#ifndef VLLM_PG_JOB_H
-#define VLLM_PG_JOB_H
+#ifndef VLLM_PG_JOBS_JOB_H
+#define VLLM_PG_JOBS_JOB_H
 
 #include "postgres.h"
 
@@ -24,7 +24,7 @@
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
 /* columns of vllm.job, in order */
 enum
@@ -192,14 +192,7 @@ JobUses		job_uses_copy(const JobUses *uses);
 bool		job_uses_same(const JobUses *a, const JobUses *b);
 /* ERROR if an analysed expression or Query uses what is neither known nor allowed. */
 void		job_uses_check(const JobUses *uses, List *allowed, Node *node, Oid owner);
-/*
- * Casts from and to the types of columns are not in the text, and who owns a type makes others at any time.  ERROR if a
- * type belongs to anybody but the job's owner and superusers: of a column, and of those that an expression or Query reads
- * or writes.
- */
-void		job_check_column_type(Oid type, Oid owner);
-void		job_check_column_types(Node *node, Oid owner);
-/* ERROR if a type in the text is another one; before the text is analysed, with the search_path of stored texts. */
+/* ERROR if a type in the text is another one, or not trusted; before the text is analysed, with the search_path of stored texts. */
 void		job_uses_check_types(const JobUses *uses, const char *input, Oid owner);
 /* The column of vllm.job. */
 JobUses		job_uses_read(Datum array, bool isnull);
@@ -215,6 +208,30 @@ void		job_uses_agree(JobDef *job, Oid owner);
 /* A set of objects that are not built in, ObjectAddress *. */
 List	   *job_object_add(List *objects, Oid classid, Oid oid);
 bool		job_object_in(List *objects, const ObjectAddress *a);
+Oid			job_object_owner(const ObjectAddress *a);
+/* Those that an expression or Query names. */
+List	   *job_objects_of(Node *node);
+
+/* ---- job_trust.c: whose code a job may run ---- */
+
+/* A superuser's, or the job's owner's? */
+bool		job_trusts(Oid role, Oid owner);
+/* ERROR (42804) if a column's type, or what it is made of, is somebody else's. */
+void		job_check_column_type(Oid type, Oid owner);
+/* The same of columns that each written row has values of: all, or the generated ones. */
+void		job_check_written_types(Relation rel, bool all, Oid owner);
+/* ERROR (42501, 42804) if a function, operator, type or whatever else an analysed expression or Query uses is somebody else's. */
+void		job_trust_node(Node *node, Oid owner);
+/*
+ * The same of the types in a text that is not analysed yet: to analyse it makes values of these.  Of the columns that it
+ * names, too, if rel is not NULL.
+ */
+void		job_trust_names(Relation rel, Node *raw, Oid owner);
+/* Is this an error of one of these? */
+bool		job_trust_refused(const ErrorData *e);
+/* The bit of a security context in which no function runs as somebody who does not trust its owner. */
+#define JOB_SECURITY_CONTEXT	0x10000
+void		job_trust_init(void);
 
 /* ---- job_call.c ---- */
 
@@ -225,7 +242,7 @@ typedef struct JobCall
 	Oid			rettype;
 	FmgrInfo	flinfo;
 	FunctionCallInfo fcinfo;
-	EngineRequest request;		/* body: the head, head_len bytes, then an input */
+	SqlRequest	request;		/* body: the head, head_len bytes, then an input */
 	int			head_len;
 } JobCall;
 

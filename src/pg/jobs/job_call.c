@@ -27,8 +27,8 @@
 #include "catalog/pg_type.h"
 
 #include "pg/compat.h"
-#include "pg/job.h"
-#include "pg/own_call.h"
+#include "pg/jobs/job.h"
+#include "pg/util/own_call.h"
 
 static const EngineFunc *
 require_engine_func(Oid funcid)

@@ -3,7 +3,7 @@
  *	  The table vllm.job, and whose rights are used for what.
  *
  * Users see jobs through views and change them through functions; the code here and
- * in fn_job.c reads and writes the tables with the rights of their owner, by statements
+ * in job_functions.c reads and writes the tables with the rights of their owner, by statements
  * of its own only.  What a user brought along (expressions, triggers and types of the
  * source) never runs with those: job_role_begin().
  *
@@ -33,8 +33,8 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "pg/catalog.h"
-#include "pg/job.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/jobs/job.h"
 
 static Oid
 find_relation(const char *name)
@@ -249,6 +249,8 @@ job_list(void)
 
 /* ---- roles ---- */
 
+#define OWNER_CONTEXT	(SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE | JOB_SECURITY_CONTEXT)
+
 static void
 be(JobRole *r, Oid user, int sec_context)
 {
@@ -271,13 +273,13 @@ job_role_begin(JobRole *r, Oid user, int sec_context)
 void
 job_role_owner(JobRole *r, Oid owner)
 {
-	job_role_begin(r, owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	job_role_begin(r, owner, OWNER_CONTEXT);
 }
 
 void
 job_role_owner_here(JobRole *r, Oid owner)
 {
-	be(r, owner, SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE);
+	be(r, owner, OWNER_CONTEXT);
 }
 
 void

@@ -30,8 +30,8 @@
 #include "utils/rel.h"
 #include "utils/varlena.h"
 
-#include "pg/job_new.h"
-#include "pg/own_call.h"
+#include "pg/jobs/job_new.h"
+#include "pg/util/own_call.h"
 
 /* columns of a side table beside the key */
 static const char *const side_columns[] = {"chunk_seq", "chunk", "embedding", "tok_start", "tok_end"};
@@ -170,6 +170,7 @@ job_check_source(Relation rel)
 	if (!has_privs_of_role(GetUserId(), rel->rd_rel->relowner))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	job_refuse_rls(RelationGetRelid(rel), rel->rd_rel->relowner);
+	job_check_written_types(rel, false, rel->rd_rel->relowner);
 	if (kind == RELKIND_PARTITIONED_TABLE)
 		check_partition_owners(rel);
 	if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(rel)) &&
@@ -351,6 +352,7 @@ check_side_table(NewJob *n, Oid type)
 						RelationGetRelationName(n->source)),
 				 errdetail("A job runs as the owner of its source.")));
 	job_refuse_rls(RelationGetRelid(rel), n->def.owner);
+	job_check_written_types(rel, true, n->def.owner);
 	refuse_taken_target(n);
 	foreach(lc, n->def.key)
 		if (get_attnum(RelationGetRelid(rel), lfirst(lc)) <= 0)

@@ -51,9 +51,9 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "bgworker/jobs.h"
+#include "pg/jobs/job_launcher.h"
 #include "pg/compat.h"
-#include "pg/job_new.h"
+#include "pg/jobs/job_new.h"
 
 PG_FUNCTION_INFO_V1(llm_job_ddl);
 

@@ -12,6 +12,7 @@
  * other tables, whose changes nobody would notice.
  *
  * The text is resolved by name again, so what the names stand for is kept, too: job_uses.c.
+ * Whose that may be: job_trust.c.
  *
  * Tests: tests/sql/23_jobs.sql, 23_jobs_checks.sql.
  */
@@ -38,7 +39,7 @@
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 
-#include "pg/job.h"
+#include "pg/jobs/job.h"
 
 static void
 refuse(const char *text, const char *detail)
@@ -71,6 +72,15 @@ parse_expression(const char *text)
 	if (target->name != NULL)
 		refuse(text, "It must be one SQL expression.");
 	return target->val;
+}
+
+/* Before it is analysed: to analyse it can make values of other tables' types. */
+static bool
+has_subquery(Node *raw, void *context)
+{
+	if (raw == NULL)
+		return false;
+	return IsA(raw, SubLink) || raw_expression_tree_walker(raw, has_subquery, context);
 }
 
 static List *
@@ -106,15 +116,15 @@ has_money_constant(Node *node, void *context)
 }
 
 /*
- * A literal without a type, as a function of arguments "any" takes it, is written as text.  When it is read again it would
- * take the type that another function of the name wants, and run that type's input function.
+ * A literal without a type, as a function of arguments "any" takes it, or a row, is written as text.  When it is read again it
+ * would take the type that another function of the name wants, itself or for a field, and run that type's input function.
  */
 static Node *
-literals_as_text(Node *node, void *in_call)
+literals_as_text(Node *node, void *builtin)
 {
 	if (node == NULL)
 		return NULL;
-	if (IsA(node, Const) && ((Const *) node)->consttype == UNKNOWNOID && in_call != NULL)
+	if (IsA(node, Const) && ((Const *) node)->consttype == UNKNOWNOID && builtin == NULL)
 	{
 		Const	   *c = (Const *) node;
 
@@ -122,12 +132,12 @@ literals_as_text(Node *node, void *in_call)
 								  c->constisnull ? (Datum) 0 : CStringGetTextDatum(DatumGetCString(c->constvalue)),
 								  c->constisnull, false);
 	}
-	/* in_call: the function whose arguments these are; those of pg_catalog are nobody else's */
+	/* builtin: the function of pg_catalog whose arguments these are; its name is nobody else's */
 	if (IsA(node, FuncExpr))
-		in_call = get_func_namespace(((FuncExpr *) node)->funcid) != PG_CATALOG_NAMESPACE ? node : NULL;
+		builtin = get_func_namespace(((FuncExpr *) node)->funcid) == PG_CATALOG_NAMESPACE ? node : NULL;
 	else if (!IsA(node, List) && !IsA(node, NamedArgExpr))
-		in_call = NULL;
-	return expression_tree_mutator(node, literals_as_text, in_call);
+		builtin = NULL;
+	return expression_tree_mutator(node, literals_as_text, builtin);
 }
 
 /* The settings under which the worker reads it, until AtEOXact_GUC(level). */
@@ -176,11 +186,12 @@ look_at_expression(Relation rel, Oid owner, const char *text, List **columns, Jo
 	char	   *result;
 
 	node = parse_expression(text);
+	if (has_subquery(node, NULL))
+		refuse(text, "Subqueries are not supported: changes of other tables would not be noticed.");
+	job_trust_names(rel, node, owner);
 	item = addRangeTableEntryForRelation(pstate, rel, AccessShareLock, NULL, false, true);
 	addNSItemToQuery(pstate, item, false, true, true);
 	node = transformExpr(pstate, node, EXPR_KIND_SELECT_TARGET);
-	if (pstate->p_hasSubLinks)
-		refuse(text, "Subqueries are not supported: changes of other tables would not be noticed.");
 	if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasTargetSRFs)
 		refuse(text, "Aggregates, window functions and functions that return sets are not supported.");
 	if (IsA(node, RowExpr) && ((RowExpr *) node)->row_typeid == RECORDOID)
@@ -195,7 +206,7 @@ look_at_expression(Relation rel, Oid owner, const char *text, List **columns, Jo
 	if (has_money_constant(as_text, NULL))
 		refuse(text, "A constant of type money depends on lc_monetary; cast a number to it.");
 	*columns = column_names(rel, as_text, text);
-	job_check_column_types(as_text, owner);
+	job_trust_node(as_text, owner);
 	*uses = job_uses_of(as_text, owner);
 	result = write_expression(rel, literals_as_text(as_text, NULL));
 	free_parsestate(pstate);

@@ -1,5 +1,5 @@
 /*
- * fn_job.c
+ * job_functions.c
  *	  llm_create_embedding_job, llm_create_completion_job, llm_alter_job, llm_drop_job,
  *	  llm_pause_job, llm_resume_job, llm_retry_job, llm_backfill_job.
  *
@@ -33,9 +33,9 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#include "pg/catalog.h"
+#include "pg/catalog/model_catalog.h"
 #include "pg/compat.h"
-#include "pg/job_new.h"
+#include "pg/jobs/job_new.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_embedding_job);

@@ -1,5 +1,5 @@
 /*
- * jobs.c
+ * job_launcher.c
  *	  The launcher of the jobs' workers, and how they are woken.
  *
  * A worker serves one database and ends when it has had nothing to do for a while.  The
@@ -52,10 +52,10 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/jobs.h"
-#include "bgworker/jobs_int.h"
+#include "pg/jobs/job_launcher.h"
+#include "pg/jobs/job_worker.h"
 #include "pg/compat.h"
-#include "pg/job.h"
+#include "pg/jobs/job.h"
 #include "pg/vllm_pg.h"
 
 /* databases that can have work waiting at the same time */

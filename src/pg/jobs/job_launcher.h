@@ -1,13 +1,13 @@
 /*
- * jobs.h
- *	  Workers of the jobs (pg/job.h): who starts them, who wakes them.
+ * job_launcher.h
+ *	  Workers of the jobs (pg/jobs/job.h): who starts them, who wakes them.
  *
  * Shared memory has an entry for each database whose queue somebody has put something
  * in.  A backend that does so wakes the database's worker, or has the launcher start
  * one, when its transaction has committed.
  */
-#ifndef VLLM_BGWORKER_JOBS_H
-#define VLLM_BGWORKER_JOBS_H
+#ifndef VLLM_PG_JOBS_JOB_LAUNCHER_H
+#define VLLM_PG_JOBS_JOB_LAUNCHER_H
 
 #include "postgres.h"
 

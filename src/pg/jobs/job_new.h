@@ -1,16 +1,16 @@
 /*
  * job_new.h
- *	  A job that is being made or altered (fn_job.c, job_check.c).
+ *	  A job that is being made or altered (job_functions.c, job_check.c).
  */
-#ifndef VLLM_PG_JOB_NEW_H
-#define VLLM_PG_JOB_NEW_H
+#ifndef VLLM_PG_JOBS_JOB_NEW_H
+#define VLLM_PG_JOBS_JOB_NEW_H
 
 #include "postgres.h"
 
 #include "nodes/pg_list.h"
 #include "utils/rel.h"
 
-#include "pg/job.h"
+#include "pg/jobs/job.h"
 
 typedef struct NewJob
 {

@@ -41,7 +41,7 @@
 #include "utils/typcache.h"
 
 #include "pg/compat.h"
-#include "pg/job.h"
+#include "pg/jobs/job.h"
 
 /* bits of an id that are the process's number (MAX_BACKENDS has as many); what remains of 63 is the sequence's */
 #define PROC_BITS	18

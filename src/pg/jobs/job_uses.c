@@ -10,8 +10,7 @@
  * built in, as its identity and whose it is.  What reads the text compares before anything
  * is evaluated or folded, and what is not in the list is an error.
  *
- * Only names are compared.  A cast is found by the types, which have been compared, and to make
- * one takes the ownership of a type.
+ * Only names are compared.  Whose the objects may be is another matter: job_trust.c.
  *
  * Reading a constant runs its type's input function: that of an array or range of a domain runs
  * the domain's checks while the text is analysed.  So names of types are compared before that.
@@ -44,8 +43,7 @@
 #include "utils/syscache.h"
 
 #include "pg/compat.h"
-#include "pg/job.h"
-#include "pg/type_trust.h"
+#include "pg/jobs/job.h"
 
 /* how the message of a job that has failed because of this begins */
 #define REASON	"42P17: the input uses "
@@ -101,9 +99,8 @@ owner_name(Oid owner, Oid job_owner)
 	return name ? quote_identifier(name) : "nobody";
 }
 
-/* "function public.norm(pg_catalog.text) of a superuser": the same in every locale, and after a restore. */
-static char *
-object_name(const ObjectAddress *a, Oid job_owner)
+Oid
+job_object_owner(const ObjectAddress *a)
 {
 	AttrNumber	attno = get_object_attnum_owner(a->classId);
 	int			cache = get_object_catcache_oid(a->classId);
@@ -117,7 +114,16 @@ object_name(const ObjectAddress *a, Oid job_owner)
 				 errmsg("what the input of a job uses has been dropped")));
 	owner = DatumGetObjectId(SysCacheGetAttr(cache, tuple, attno, &isnull));
 	ReleaseSysCache(tuple);
-	return psprintf("%s %s of %s", getObjectTypeDescription(a, false), getObjectIdentity(a, false), owner_name(owner, job_owner));
+	return owner;
+}
+
+/* "function public.norm(pg_catalog.text) of a superuser": the same in every locale, and after a restore. */
+static char *
+object_name(const ObjectAddress *a, Oid job_owner)
+{
+	const char *whose = owner_name(job_object_owner(a), job_owner);
+
+	return psprintf("%s %s of %s", getObjectTypeDescription(a, false), getObjectIdentity(a, false), whose);
 }
 
 /* The catalog whose objects a constant of a reg* type stands for; InvalidOid: none. */
@@ -222,42 +228,13 @@ objects_walker(Node *node, List **objects)
 	return expression_tree_walker(node, objects_walker, objects);
 }
 
-/* ---- types of columns ---- */
-
-void
-job_check_column_type(Oid type, Oid owner)
+List *
+job_objects_of(Node *node)
 {
-	if (!type_is_trusted_by(type, owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the job needs a column of type %s, which belongs to another role, or is made of one that does", format_type_be(type)),
-				 errdetail("A cast from or to it could run that role's code as the job's owner."),
-				 errhint("Use a type of the table's owner or of a superuser: ALTER TYPE ... OWNER TO.")));
-}
+	List	   *objects = NIL;
 
-static bool
-column_types_walker(Node *node, void *context)
-{
-	Oid		   *owner = context;
-	ListCell   *lc;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Var))
-		job_check_column_type(((Var *) node)->vartype, *owner);
-	if (!IsA(node, Query))
-		return expression_tree_walker(node, column_types_walker, context);
-	/* what is written */
-	if (((Query *) node)->commandType != CMD_SELECT)
-		foreach(lc, ((Query *) node)->targetList)
-			job_check_column_type(exprType((Node *) lfirst_node(TargetEntry, lc)->expr), *owner);
-	return query_tree_walker((Query *) node, column_types_walker, context, 0);
-}
-
-void
-job_check_column_types(Node *node, Oid owner)
-{
-	(void) column_types_walker(node, &owner);
+	(void) objects_walker(node, &objects);
+	return objects;
 }
 
 /* ---- what an input uses ---- */
@@ -272,11 +249,9 @@ JobUses
 job_uses_of(Node *node, Oid owner)
 {
 	JobUses		uses = {.known = true};
-	List	   *objects = NIL;
 	ListCell   *lc;
 
-	(void) objects_walker(node, &objects);
-	foreach(lc, objects)
+	foreach(lc, job_objects_of(node))
 		uses.names = lappend(uses.names, object_name(lfirst(lc), owner));
 	list_sort(uses.names, by_name);
 	return uses;
@@ -327,19 +302,19 @@ require_known(const JobUses *uses, const ObjectAddress *a, Oid owner)
 	/* REASON; of an error only the message is kept with the job */
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-			 errmsg("the input uses %s, which it did not when the job was made: llm_resume_job() takes this meaning, llm_alter_job() another input", name)));
+			 job_trusts(job_object_owner(a), owner) ?
+			 errmsg("the input uses %s, which it did not when the job was made: llm_resume_job() takes this meaning, llm_alter_job() another input", name) :
+			 errmsg("the input uses %s, which it did not when the job was made, and which belongs to another role: llm_alter_job() takes another input", name)));
 }
 
 void
 job_uses_check(const JobUses *uses, List *allowed, Node *node, Oid owner)
 {
-	List	   *objects = NIL;
 	ListCell   *lc;
 
 	if (!uses->known)
 		return;
-	(void) objects_walker(node, &objects);
-	foreach(lc, objects)
+	foreach(lc, job_objects_of(node))
 		if (!job_object_in(allowed, lfirst(lc)))
 			require_known(uses, lfirst(lc), owner);
 }
@@ -373,10 +348,14 @@ job_uses_check_types(const JobUses *uses, const char *input, Oid owner)
 	TypeNames	t = {uses, owner};
 	ListCell   *lc;
 
-	if (!uses->known)
-		return;
 	foreach(lc, raw_parser(psprintf("SELECT (%s\n)", input), RAW_PARSE_DEFAULT))
-		(void) type_names_walker(lfirst_node(RawStmt, lc)->stmt, &t);
+	{
+		Node	   *stmt = lfirst_node(RawStmt, lc)->stmt;
+
+		if (uses->known)
+			(void) type_names_walker(stmt, &t);
+		job_trust_names(NULL, stmt, owner);
+	}
 }
 
 /* ---- the column vllm.job.uses ---- */
@@ -438,9 +417,12 @@ read_step(void *arg)
 	Relation	rel = table_open(job->source, AccessShareLock);
 	JobUses		any = {0};
 	JobRole		role;
+	Node	   *node;
 
 	job_role_owner(&role, job->owner);
-	job->uses = job_uses_of(job_expression_read(rel, job->owner, job->input, &any), job->owner);
+	node = job_expression_read(rel, job->owner, job->input, &any);
+	job_trust_node(node, job->owner);
+	job->uses = job_uses_of(node, job->owner);
 	job_role_end(&role);
 	table_close(rel, NoLock);
 }
@@ -449,14 +431,18 @@ void
 job_uses_agree(JobDef *job, Oid owner)
 {
 	JobDef		now = *job;
+	ErrorData  *err;
 	ListCell   *lc;
 
 	if (!job->uses.known ||
 		(job->owner == owner && (job->reason == NULL || strncmp(job->reason, REASON, strlen(REASON)) != 0)))
 		return;
 	now.owner = owner;
+	err = job_attempt(read_step, &now);
+	if (err != NULL && job_trust_refused(err))
+		ReThrowError(err);
 	/* what can't be read any more, the worker finds out */
-	if (job_attempt(read_step, &now) != NULL)
+	if (err != NULL)
 		return;
 	foreach(lc, now.uses.names)
 		if (!has_name(&job->uses, lfirst(lc)))

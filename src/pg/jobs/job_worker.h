@@ -1,18 +1,18 @@
 /*
- * jobs_int.h
+ * job_worker.h
  *	  What the files of the jobs' worker share.
  *
  * A row of the queue that the worker has taken is a JobItem:
  *
- *	CLAIMED		leased (jobs_rows.c)
+ *	CLAIMED		leased (worker_read.c)
  *	READY		its input has been read: something to ask the engine, or nothing
  *	RUNNING		requests are in flight, no transaction is open
  *	DONE		answered, or known to fail, or gone; to be written
  *
  * Three short transactions each serve many items: claim, read, write.
  */
-#ifndef VLLM_BGWORKER_JOBS_INT_H
-#define VLLM_BGWORKER_JOBS_INT_H
+#ifndef VLLM_PG_JOBS_JOB_WORKER_H
+#define VLLM_PG_JOBS_JOB_WORKER_H
 
 #include "postgres.h"
 
@@ -20,8 +20,8 @@
 #include "lib/ilist.h"
 #include "storage/lwlock.h"
 
-#include "pg/batch_request.h"
-#include "pg/job.h"
+#include "pg/batch/row_request.h"
+#include "pg/jobs/job.h"
 
 typedef enum ItemState
 {
@@ -123,6 +123,10 @@ typedef struct JobRun
 	int			backoff;		/* ms */
 	TimestampTz not_before;
 	bool		failed;			/* it has been put to state failed: forget it */
+	uint64		passed;			/* since when it waits for its owner to have rested: a number; 0 = it does not */
+	int			round,			/* of a turn */
+				place;			/* in it */
+	int			to_start;		/* items that may be started: jobs_share_count() */
 } JobRun;
 
 /* Is what was computed for the one job what the other would store? */
@@ -146,7 +150,11 @@ Blame		jobs_blame(const ErrorData *e);
 	"pg_catalog.unnest($2) i(id) CROSS JOIN LATERAL (SELECT o.ctid, o.id, o.hash, o.key" \
 	" FROM vllm.job_queue o WHERE o.job = $1 AND o.id = i.id OFFSET 0) q"
 
-/* ---- jobs_crash.c ---- */
+/* Rows of the queue of all jobs, but what others have locked: an owner who is dropping a job keeps nobody else's rows. */
+#define WHERE_FREE(condition) \
+	" WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM vllm.job_queue o WHERE " condition " FOR UPDATE SKIP LOCKED))"
+
+/* ---- worker_crash.c ---- */
 
 /* crashes of workers at a job, within an hour, at which it is set aside */
 #define JOBS_CRASHES	2
@@ -159,7 +167,7 @@ void		jobs_crash_mark(int32 job);
 int			jobs_crash_times(int32 job);
 void		jobs_crash_forget(int32 job);
 
-/* ---- jobs_session.c ---- */
+/* ---- worker_session.c ---- */
 
 void		jobs_session_begin(void);
 /* Nothing is left of another owner's code. */
@@ -167,7 +175,26 @@ void		jobs_session_for(Oid owner);
 /* A transaction has ended. */
 void		jobs_session_after(bool failed);
 
-/* ---- jobs_guard.c ---- */
+/* ---- worker_share.c ---- */
+
+/* Those of higher priority come first. */
+void		jobs_share_sort(dlist_head *jobs);
+/* As they have their turns: one of each owner, then the next; of one owner those that were put off, then the others in their order. */
+JobRun	  **jobs_share_order(dlist_head *jobs, int *n);
+/* Until when the job's owner rests, while others have something to do; 0 = not now. */
+TimestampTz jobs_share_rests(dlist_head *jobs, JobRun *j);
+/* Its turn comes before those of jobs that were put off later, or were not. */
+void		jobs_share_put_off(JobRun *j);
+/* Does its owner rest?  If so, the job is put off. */
+bool		jobs_share_passes(dlist_head *jobs, JobRun *j);
+/* A transaction of the job began then and has ended. */
+void		jobs_share_spent(JobRun *j, TimestampTz start);
+/* What is in flight and what may be started; then whose item is the next to be started, NULL = nobody's; and so many were. */
+void		jobs_share_count(dlist_head *jobs);
+JobRun	   *jobs_share_next(dlist_head *jobs);
+void		jobs_share_started(JobRun *j, int n);
+
+/* ---- worker_guard.c ---- */
 
 /* Once in a worker. */
 void		jobs_guard_begin(void);
@@ -180,12 +207,12 @@ void		jobs_allow_operator(JobRun *j, Oid operator);
 /* One of the extension's. */
 void		jobs_allow_function(JobRun *j, const char *name);
 
-/* ---- jobs_sql.c ---- */
+/* ---- worker_sql.c ---- */
 
 /* As the job's owner, in call_cxt: ERROR if the tables don't fit the job any more. */
 void		jobs_sql_build(JobRun *j);
 
-/* ---- jobs_rows.c; each runs in a transaction of the caller's ---- */
+/* ---- worker_read.c; each runs in a transaction of the caller's ---- */
 
 typedef void (*JobStep) (JobRun *j, void *arg);
 
@@ -221,7 +248,7 @@ void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *typ
  */
 void		jobs_as_owner(const JobRun *j, JobRole *role);
 
-/* ---- jobs_write.c ---- */
+/* ---- worker_write.c ---- */
 
 typedef struct WriteResult
 {

@@ -1,5 +1,5 @@
 /*
- * fn_trigger.c
+ * triggers.c
  *	  Triggers: vllm.job_changed puts keys of changed rows into a job's queue,
  *	  llm_generate_trigger and llm_embed_trigger compute a column at once.
  *
@@ -40,9 +40,9 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
-#include "bgworker/jobs.h"
-#include "pg/job.h"
-#include "pg/own_call.h"
+#include "pg/jobs/job_launcher.h"
+#include "pg/jobs/job.h"
+#include "pg/util/own_call.h"
 
 PG_FUNCTION_INFO_V1(llm_job_wake);
 PG_FUNCTION_INFO_V1(llm_job_changed);

@@ -1,10 +1,10 @@
 /*
- * jobs_worker.c
+ * worker.c
  *	  The worker of a database's jobs: its loop.
  *
  * Each turn: look whether jobs have changed; take rows out of the queue while there is
  * space; read their inputs; start requests as far as the window of a batch pool goes
- * (batch_request.c: as a statement of many rows does, few while other sessions have
+ * (row_request.c: as a statement of many rows does, few while other sessions have
  * enough for a batch waiting); see what is answered; write it.  Transactions are short
  * and none is open while the engine computes.
  *
@@ -12,7 +12,7 @@
  * the engine crash: rows that were in flight at SUSPECT crashes are tried alone, and
  * an engine that ends then counts as an attempt.
  *
- * ERRORS.  What concerns a row is settled with the row (jobs_write.c).  What concerns a
+ * ERRORS.  What concerns a row is settled with the row (worker_write.c).  What concerns a
  * job stops that job: state failed with the reason, or, if it may pass, a pause that
  * doubles.  Anything else: the worker forgets what it had in hand, gives it back to the
  * queue and begins anew.
@@ -23,7 +23,7 @@
  * the job.
  *
  * CRASHES.  Before it does anything for a job the worker says so where that outlives it
- * (jobs_crash.c).  A job at which workers have crashed again is put to state failed, too.
+ * (worker_crash.c).  A job at which workers have crashed again is put to state failed, too.
  *
  * The worker connects without a role of its own.  What belongs to users runs as the
  * job's owner in a restricted context (job_role_begin()).
@@ -55,10 +55,10 @@
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/jobs.h"
-#include "bgworker/jobs_int.h"
-#include "pg/client.h"
-#include "pg/cost.h"
+#include "pg/jobs/job_launcher.h"
+#include "pg/jobs/job_worker.h"
+#include "pg/client/client.h"
+#include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
 
 /* ms that a job's endpoint is left alone which is not there, or refuses */
@@ -70,7 +70,7 @@
 /* answers that are written together, and ms that one waits for others */
 #define WRITE_ROWS		64
 #define WRITE_WAIT		300
-/* ms between two renewals of leases (LEASE in jobs_rows.c) */
+/* ms between two renewals of leases (LEASE in worker_read.c) */
 #define RENEW			60000
 /* crashes after which a row is tried alone, and ms of peace before that */
 #define SUSPECT			3
@@ -81,6 +81,8 @@
 /* part of a transaction's time after which it is cancelled, and ms until it is again */
 #define CANCEL_AFTER	0.8
 #define CANCEL_AGAIN	20
+/* ms of a turn after which it ends when there is something new */
+#define LONG_TURN		100
 /* errors in a row that are the job's fault until it is put to state failed */
 #define MAX_JOB_ERRORS	3
 
@@ -93,6 +95,7 @@ typedef struct Worker
 	dlist_head	jobs;
 	JobsGeneration seen;
 	bool		loaded;
+	bool		to_start;		/* a job has had rows to start in this turn */
 	TimestampTz engine_retry;	/* no request before then */
 	TimestampTz renewed;
 	TimestampTz idle_since;		/* 0 = busy */
@@ -151,6 +154,7 @@ static ErrorData *
 transaction(JobStep step, JobRun *j, void *arg, const char *what)
 {
 	ErrorData  *volatile err = NULL;
+	TimestampTz start = GetCurrentTimestamp();
 
 	report(j ? psprintf("job %s: %s", j->def->name, what) : what);
 	jobs_guard(NULL);
@@ -182,6 +186,8 @@ transaction(JobStep step, JobRun *j, void *arg, const char *what)
 	PG_END_TRY();
 	MemoryContextSwitchTo(w.loop);
 	jobs_session_after(err != NULL);
+	if (j != NULL)
+		jobs_share_spent(j, start);
 	pgstat_report_stat(false);
 	report(NULL);
 	return err;
@@ -262,8 +268,8 @@ release_step(JobRun *j, void *arg)
 
 	if (!job_installed())
 		return;
-	if (SPI_execute_with_args(j ? "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL WHERE job = $1 AND worker IS NOT NULL" :
-							  "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL WHERE worker IS NOT NULL",
+	if (SPI_execute_with_args(j ? "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL" WHERE_FREE("job = $1 AND worker IS NOT NULL") :
+							  "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL" WHERE_FREE("worker IS NOT NULL"),
 							  j ? 1 : 0, types, v, NULL, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not give rows back");
 }
@@ -290,39 +296,6 @@ release_job(JobRun *j)
 	(void) transaction(release_step, j, NULL, "give rows back");
 	/* nothing else wakes us for them: a schema that was renamed, say */
 	j->look = true;
-}
-
-static int
-by_priority(const void *a, const void *b)
-{
-	const JobDef *x = (*(JobRun *const *) a)->def;
-	const JobDef *y = (*(JobRun *const *) b)->def;
-
-	if (x->priority != y->priority)
-		return x->priority > y->priority ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/* Those of higher priority come first. */
-static void
-sort_jobs(void)
-{
-	JobRun	  **jobs;
-	int			n = 0;
-	dlist_mutable_iter it;
-
-	dlist_foreach_modify(it, &w.jobs)
-		n++;
-	jobs = palloc(sizeof(JobRun *) * Max(n, 1));
-	n = 0;
-	dlist_foreach_modify(it, &w.jobs)
-	{
-		jobs[n++] = dlist_container(JobRun, node, it.cur);
-		dlist_delete(it.cur);
-	}
-	qsort(jobs, n, sizeof(JobRun *), by_priority);
-	for (int i = 0; i < n; i++)
-		dlist_push_tail(&w.jobs, &jobs[i]->node);
 }
 
 /* The jobs as they are now; those that go on keep what they have in hand. */
@@ -374,7 +347,7 @@ load_jobs(void)
 	}
 	if (before)
 		MemoryContextDelete(before);
-	sort_jobs();
+	jobs_share_sort(&w.jobs);
 	w.loaded = true;
 	return true;
 }
@@ -666,17 +639,21 @@ start_item(JobRun *j, JobItem *it)
 	return true;
 }
 
-/* As the owner, for llm_requests. */
+/* So many of a job.  As the owner, for llm_requests. */
 static bool
-start_items(JobRun *j)
+start_items(JobRun *j, int most)
 {
 	Oid			user;
 	int			sec_context;
 	bool		go_on = true;
+	int			n = 0;
 	dlist_iter	it;
 
 	if (j->call == NULL || j->failed || j->endpoint_at > GetCurrentTimestamp())
+	{
+		jobs_share_started(j, 0);
 		return true;
+	}
 	jobs_crash_mark(j->def->id);
 	GetUserIdAndSecContext(&user, &sec_context);
 	SetUserIdAndSecContext(j->def->owner, sec_context | SECURITY_LOCAL_USERID_CHANGE);
@@ -688,9 +665,10 @@ start_items(JobRun *j)
 			(item->crashes >= SUSPECT && item != jobs_alone))
 			continue;
 		go_on = start_item(j, item);
-		if (!go_on)
+		if (!go_on || ++n == most)
 			break;
 	}
+	jobs_share_started(j, n);
 	/* others may have somebody */
 	if (!go_on && !vclient_is_ready(j->remote))
 		go_on = true;
@@ -729,7 +707,7 @@ static void
 start_requests(void)
 {
 	JobItem    *suspect;
-	dlist_iter	it;
+	JobRun	   *next;
 
 	if (!engine_ready() || w.engine_retry > GetCurrentTimestamp())
 		return;
@@ -749,11 +727,12 @@ start_requests(void)
 			jobs_alone = suspect;
 			suspect->alone = true;
 		}
-		(void) start_items(jobs_alone->job);
+		(void) start_items(jobs_alone->job, INT_MAX);
 		return;
 	}
-	dlist_foreach(it, &w.jobs)
-		if (!start_items(dlist_container(JobRun, node, it.cur)))
+	jobs_share_count(&w.jobs);
+	while ((next = jobs_share_next(&w.jobs)) != NULL)
+		if (!start_items(next, 1))
 			break;
 }
 
@@ -933,7 +912,7 @@ renew_step(JobRun *unused, void *arg)
 	Datum		v[1] = {Int32GetDatum(MyProcPid)};
 
 	if (job_installed() &&
-		SPI_execute_with_args("UPDATE vllm.job_queue SET lease_until = pg_catalog.clock_timestamp() + interval '5 min' WHERE worker = $1",
+		SPI_execute_with_args("UPDATE vllm.job_queue SET lease_until = pg_catalog.clock_timestamp() + interval '5 min'" WHERE_FREE("worker = $1"),
 							  1, types, v, NULL, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not renew leases");
 }
@@ -974,7 +953,7 @@ serve(JobRun *j)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (j->failed || j->not_before > now)
+	if (j->failed || j->not_before > now || jobs_share_passes(&w.jobs, j))
 		return;
 	jobs_crash_mark(j->def->id);
 	j->budget = budget();
@@ -987,10 +966,10 @@ serve(JobRun *j)
 	if ((j->look || j->backfill) && has_room(j) && job_is_time(j->def))
 		claim(j);
 	/* one piece a turn: inputs may take their time, and other jobs wait */
-	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0)
+	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0 && !jobs_share_passes(&w.jobs, j))
 		read_inputs(j);
 	/* not behind an error: a second one for the same reason, a column that has just been renamed, would stop the job */
-	if (j->n_items > 0 && !j->failed && j->not_before <= now)
+	if (j->n_items > 0 && !j->failed && j->not_before <= now && !jobs_share_passes(&w.jobs, j))
 	{
 		collect(j);
 		write_answers(j);
@@ -1011,19 +990,21 @@ next_nap(bool *idle)
 	{
 		JobRun	   *j = dlist_container(JobRun, node, it.cur);
 		TimestampTz at = j->look_at;
+		TimestampTz rests;
 
 		if (j->failed)
 			continue;
+		rests = jobs_share_rests(&w.jobs, j);
 		if (j->look || j->backfill || j->n_items > 0 || at != 0)
 			*idle = false;
-		if (j->not_before > now)
-			at = j->not_before;
+		if (j->not_before > now || rests != 0)
+			at = Max(j->not_before, rests);
 		else if (j->look || j->backfill)
 			at = has_room(j) && job_is_time(j->def) ? now : 0;
 		if (at != 0)
 			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
 		if (j->n_items > 0)
-			nap = Min(nap, j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0 ? 0 : 50);
+			nap = Min(nap, j->not_before <= now && rests == 0 && !j->full && count_state(j, ITEM_CLAIMED) > 0 ? 0 : 50);
 	}
 	return nap;
 }
@@ -1076,11 +1057,30 @@ progress(void)
 	pgstat_report_activity(STATE_IDLE, s.data);
 }
 
+/* When a turn takes long, what was read in it, or written meanwhile, need not wait for the jobs that are left: order[i] and so on. */
+static bool
+put_off(TimestampTz start, JobRun **order, int i, int n)
+{
+	JobsGeneration now = jobs_worker_generation();
+
+	w.to_start = i > 0 && (w.to_start || count_state(order[i - 1], ITEM_READY) > 0);
+	if (!TimestampDifferenceExceeds(start, GetCurrentTimestamp(), LONG_TURN))
+		return false;
+	if (!w.to_start && now.changes == w.seen.changes && now.wakes == w.seen.wakes)
+		return false;
+	for (; i < n; i++)
+		jobs_share_put_off(order[i]);
+	return true;
+}
+
 static void
 turn(void)
 {
 	JobsGeneration now = jobs_worker_generation();
 	dlist_iter	it;
+	TimestampTz start = GetCurrentTimestamp();
+	JobRun	  **order;
+	int			n;
 
 	if (ConfigReloadPending)
 	{
@@ -1101,8 +1101,9 @@ turn(void)
 		dlist_foreach(it, &w.jobs)
 			dlist_container(JobRun, node, it.cur)->look = true;
 	w.seen = now;
-	dlist_foreach(it, &w.jobs)
-		serve(dlist_container(JobRun, node, it.cur));
+	order = jobs_share_order(&w.jobs, &n);
+	for (int i = 0; i < n && !put_off(start, order, i, n); i++)
+		serve(order[i]);
 	if (items_in_hand() > 0 && TimestampDifferenceExceeds(w.renewed, GetCurrentTimestamp(), RENEW))
 	{
 		w.renewed = GetCurrentTimestamp();
@@ -1174,7 +1175,7 @@ vllm_jobs_worker_main(Datum arg)
 	if (!jobs_worker_enter(dbid))
 		proc_exit(0);
 	BackgroundWorkerInitializeConnectionByOid(dbid, InvalidOid, 0);
-	vclient_for_others();
+	vclient_set_background();
 	pgstat_report_appname("vllm_pg job worker");
 	jobs_session_begin();
 	jobs_guard_begin();

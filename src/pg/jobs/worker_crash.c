@@ -1,10 +1,10 @@
 /*
- * jobs_crash.c
+ * worker_crash.c
  *	  Which job a worker was at when it crashed, and how often.
  *
  * Where a job's code makes a process crash PostgreSQL restarts, the worker comes back, takes
  * the same row, and PostgreSQL restarts again: for everybody, for ever.  So a job at which
- * workers have crashed CRASHES times within MEMORY is set aside (jobs_worker.c).
+ * workers have crashed CRASHES times within MEMORY is set aside (worker.c).
  *
  * What is to be known after a crash must outlive shared memory, and be written before the
  * job's code runs.  It is a file that workers have mapped: what is stored there is the
@@ -33,8 +33,8 @@
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/jobs.h"
-#include "bgworker/jobs_int.h"
+#include "pg/jobs/job_launcher.h"
+#include "pg/jobs/job_worker.h"
 
 #define CRASH_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/vllm_pg.jobs"
 /* of the file as it is laid out here */

@@ -1,5 +1,5 @@
 /*
- * jobs_guard.c
+ * worker_guard.c
  *	  The worker's own statements mean what the worker means.
  *
  * They run as the job's owner, and their text has names: of the tables, whose OIDs the job has,
@@ -24,8 +24,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "bgworker/jobs_int.h"
-#include "pg/own_call.h"
+#include "pg/jobs/job_worker.h"
+#include "pg/util/own_call.h"
 
 static post_parse_analyze_hook_type prev_hook = NULL;
 /* whose statements are looked at; NULL: nobody's */
@@ -77,7 +77,7 @@ check_statement(ParseState *pstate, Query *query, JumbleState *jstate)
 		return;
 	(void) check_relations((Node *) query, NULL);
 	job_uses_check(&guarded->uses, guarded->allowed, (Node *) query, guarded->def->owner);
-	job_check_column_types((Node *) query, guarded->def->owner);
+	job_trust_node((Node *) query, guarded->def->owner);
 }
 
 void

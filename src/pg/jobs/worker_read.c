@@ -1,8 +1,8 @@
 /*
- * jobs_rows.c
+ * worker_read.c
  *	  Taking rows: out of the queue, out of the source, and the back-fill.
  *
- * Each function runs in a short transaction of the worker's loop (jobs_worker.c).
+ * Each function runs in a short transaction of the worker's loop (worker.c).
  * Statements on vllm's tables run with the worker's own rights; those on source and
  * target, which run code that users wrote, as the job's owner in a restricted context.
  *
@@ -34,8 +34,8 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/jobs_int.h"
-#include "pg/result_cache.h"
+#include "pg/jobs/job_worker.h"
+#include "pg/call/result_cache.h"
 #include "pg/vllm_pg.h"
 
 /* how long a row belongs to a worker that is not heard of any more */
@@ -403,7 +403,9 @@ lease(JobRun *j, int n)
 	if (j->from_id == 0)
 		j->from_start = now;
 	v[3] = Int64GetDatum(j->from_id);
+	/* also looks whether the job is paused: rows may have come after that, and the worker may not know yet */
 	if (SPI_execute_with_args("WITH c AS (SELECT id FROM vllm.job_queue WHERE job = $1 AND id >= $4"
+							  " AND EXISTS (SELECT FROM vllm.job j WHERE j.id = $1 AND j.state = 'active')"
 							  " AND (worker IS NULL OR lease_until < pg_catalog.clock_timestamp())"
 							  " AND (due IS NULL OR due <= pg_catalog.clock_timestamp())"
 							  " ORDER BY job, id LIMIT $2 FOR UPDATE SKIP LOCKED)"

@@ -1,5 +1,5 @@
 /*
- * jobs_session.c
+ * worker_session.c
  *	  The session in which a worker runs the jobs of many owners.
  *
  * An owner's code runs in a restricted context: PostgreSQL refuses temporary tables, LISTEN,
@@ -23,8 +23,8 @@
 #include "utils/plancache.h"
 #include "utils/portal.h"
 
-#include "bgworker/jobs_int.h"
-#include "pg/future.h"
+#include "pg/jobs/job_worker.h"
+#include "pg/call/futures.h"
 
 /* whose code the session has seen since it was reset; InvalidOid: it is to be reset */
 static Oid	seen = InvalidOid;

@@ -1,5 +1,5 @@
 /*
- * jobs_sql.c
+ * worker_sql.c
  *	  The statements that a job's worker runs on source and target.
  *
  * They run as the job's owner with a search_path of pg_catalog, so every name in them has
@@ -20,7 +20,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "bgworker/jobs_int.h"
+#include "pg/jobs/job_worker.h"
 #include "pg/compat.h"
 
 typedef struct KeyColumn
@@ -336,6 +336,7 @@ allow_side_table(JobRun *j)
 {
 	Relation	rel = table_open(j->def->target_table, AccessShareLock);
 
+	job_check_written_types(rel, true, j->def->owner);
 	jobs_allow_columns(j, RelationGetDescr(rel));
 	table_close(rel, NoLock);
 }
@@ -353,6 +354,7 @@ jobs_sql_build(JobRun *j)
 	if (rel == NULL)
 		table_is_gone();
 	read_key(&t, rel);
+	job_check_written_types(rel, false, def->owner);
 	jobs_allow_columns(j, RelationGetDescr(rel));
 	j->n_key = t.n;
 	t.source = rel->rd_rel->relkind == RELKIND_RELATION ? psprintf("ONLY %s", name) : name;

@@ -1,5 +1,5 @@
 /*
- * jobs_write.c
+ * worker_write.c
  *	  Writing answers back.
  *
  * In one short transaction, for many items: lock those source rows that nobody else has
@@ -38,7 +38,7 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/jobs_int.h"
+#include "pg/jobs/job_worker.h"
 #include "pg/vllm_pg.h"
 
 /* ms from one write that found the row locked to the next; after so many it goes back */

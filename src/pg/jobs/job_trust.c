@@ -1,0 +1,487 @@
+/*
+ * job_trust.c
+ *	  Whose code a job may run.
+ *
+ * A job runs as its owner, at any time, by itself.  What it runs must not be what another role
+ * can change: each object that its input uses belongs to the job's owner or to a superuser (as
+ * those of most extensions do).
+ *
+ * There are two looks at this.  When the text is analysed (when a job is made, altered or
+ * resumed, and each time the worker reads the input) the functions, operators and other objects
+ * that it names, the functions behind operators and casts, and the types of all values in it,
+ * with all that these are made of, are looked at.  To make a value of a domain runs its checks,
+ * and who owns a type makes casts from it at any time, so types of others are no good even if
+ * nothing is there yet.
+ *
+ * But an expression does not show all that runs: functions call others, to_json() looks for casts,
+ * a cast, a default or a check may use any function, a trigger may be anybody's.  All of them
+ * come through the function manager.  So in the security context of a job's owner it runs no
+ * function that is neither a superuser's nor of the user as whom it would run.  SECURITY DEFINER
+ * functions run as their own owner, which is no harm to the job's.  The context is a bit of
+ * PostgreSQL's security context: it ends with the transaction or subtransaction, and goes with it
+ * into parallel workers.
+ *
+ * A trigger has no owner.  Of a table on which others have TRIGGER nobody knows whose condition a
+ * trigger has, and functions of PostgreSQL's own can do harm enough: so it must not be volatile, nor
+ * have values of others' types, on any table that a job's statements write.
+ *
+ * Tests: tests/t/066_jobs_names.pl, 065_jobs_hostile.pl, tests/sql/23_jobs_checks.sql.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/readfuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_type.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+#include "utils/syscache.h"
+
+#include "pg/compat.h"
+#include "pg/jobs/job.h"
+#include "pg/util/type_trust.h"
+
+/* Functions of PostgreSQL that read tables, or make values of types, which arguments name. */
+static const char *const by_name[] = {
+	"table_to_xml", "table_to_xmlschema", "table_to_xml_and_xmlschema",
+	"schema_to_xml", "schema_to_xmlschema", "schema_to_xml_and_xmlschema",
+	"database_to_xml", "database_to_xmlschema", "database_to_xml_and_xmlschema",
+	"array_in", "array_recv", "domain_in", "domain_recv", "enum_in", "enum_recv", "multirange_in",
+	"multirange_recv", "range_in", "range_recv", "record_in", "record_recv",
+	"pg_input_is_valid", "pg_input_error_info", "fmgr_sql_validator"
+};
+
+bool
+job_trusts(Oid role, Oid owner)
+{
+	return role == owner || superuser_arg(role);
+}
+
+bool
+job_trust_refused(const ErrorData *e)
+{
+	return e->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || e->sqlerrcode == ERRCODE_DATATYPE_MISMATCH;
+}
+
+/* ---- types ---- */
+
+void
+job_check_column_type(Oid type, Oid owner)
+{
+	if (!type_is_trusted_by(type, owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the job needs a column of type %s, which belongs to another role, or is made of one that does",
+						format_type_be(type)),
+				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the job's owner."),
+				 errhint("Use a type of the table's owner or of a superuser: ALTER TYPE ... OWNER TO.")));
+}
+
+void
+job_check_written_types(Relation rel, bool all, Oid owner)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	ListCell   *lc;
+
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped && (all || TupleDescAttr(desc, i)->attgenerated))
+			job_check_column_type(TupleDescAttr(desc, i)->atttypid, owner);
+	/* foreign keys' triggers compare them, by casts that they keep for the session */
+	foreach(lc, RelationGetFKeyList(rel))
+	{
+		const ForeignKeyCacheInfo *fk = lfirst(lc);
+
+		for (int i = 0; i < fk->nkeys; i++)
+			job_check_column_type(TupleDescAttr(desc, fk->conkey[i] - 1)->atttypid, owner);
+	}
+}
+
+static void
+check_value_type(Oid type, Oid owner)
+{
+	if (!type_is_trusted_by(type, owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the job's input has a value of type %s, which belongs to another role, or is made of one that does",
+						format_type_be(type)),
+				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the job's owner."),
+				 errhint("Use types, and functions that return types, of the table's owner or of a superuser.")));
+}
+
+/* Can its value be of any type?  That of a boolean test, say, is boolean. */
+static bool
+is_value(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_Const:
+		case T_Param:
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_NullIfExpr:
+		case T_Aggref:
+		case T_WindowFunc:
+		case T_SubscriptingRef:
+		case T_FieldSelect:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ArrayCoerceExpr:
+		case T_ConvertRowtypeExpr:
+		case T_CoerceToDomain:
+		case T_CaseExpr:
+		case T_ArrayExpr:
+		case T_RowExpr:
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+			return true;
+		default:
+			return compat_is_json_expr(node);
+	}
+}
+
+/* What is in a record only the function knows, if it is not declared. */
+static void
+check_record(Oid funcid, Oid type, Oid owner)
+{
+	TupleDesc	desc;
+
+	if ((type != RECORDOID && type != RECORDARRAYOID) || funcid < FirstNormalObjectId ||
+		OidIsValid(getExtensionOfObject(ProcedureRelationId, funcid)))
+		return;
+	/* declared as "record", with OUT parameters, it gives these */
+	if (get_func_rettype(funcid) != RECORDOID || get_func_result_type(funcid, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the job's input has a record of function %s, whose fields may be of any type",
+						format_procedure(funcid)),
+				 errdetail("A cast from a type of another role could run that role's code as the job's owner."),
+				 errhint("Use a function that returns a composite type, or has OUT parameters.")));
+	for (int i = 0; i < desc->natts; i++)
+		check_value_type(TupleDescAttr(desc, i)->atttypid, owner);
+}
+
+/* ---- objects ---- */
+
+static void
+check_object(const ObjectAddress *a, Oid owner)
+{
+	if (a->objectId < FirstNormalObjectId || job_trusts(job_object_owner(a), owner))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("the job's input uses %s, which belongs to another role", getObjectDescription(a, false)),
+			 errdetail("That role can change it at any time, and it runs as the job's owner."),
+			 errhint("Use functions, operators and other objects of the table's owner or of a superuser.")));
+}
+
+static bool
+check_function(Oid funcid, void *context)
+{
+	ObjectAddress a;
+
+	ObjectAddressSet(a, ProcedureRelationId, funcid);
+	check_object(&a, *(Oid *) context);
+	return false;
+}
+
+static void
+check_call(const FuncExpr *call)
+{
+	const char *name;
+
+	if (call->funcid >= FirstNormalObjectId || call->funcformat != COERCE_EXPLICIT_CALL)
+		return;
+	name = get_func_name(call->funcid);
+	for (int i = 0; i < (int) lengthof(by_name); i++)
+		if (name != NULL && strcmp(name, by_name[i]) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("function %s is not supported in the input of a job", format_procedure(call->funcid)),
+					 errdetail("It reads tables, or makes values of types, that only its arguments name.")));
+}
+
+static bool
+node_walker(Node *node, void *context)
+{
+	Oid		   *owner = context;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		/* what is written */
+		if (((Query *) node)->commandType != CMD_SELECT)
+			foreach(lc, ((Query *) node)->targetList)
+				job_check_column_type(exprType((Node *) lfirst_node(TargetEntry, lc)->expr), *owner);
+		return query_tree_walker((Query *) node, node_walker, context, 0);
+	}
+	if (IsA(node, Var))
+		job_check_column_type(((Var *) node)->vartype, *owner);
+	if (is_value(node))
+		check_value_type(exprType(node), *owner);
+	if (IsA(node, FuncExpr))
+		check_call((FuncExpr *) node);
+	/* what a cast is from tells more than whose the cast is */
+	(void) expression_tree_walker(node, node_walker, context);
+	/* sets opfuncid */
+	(void) check_functions_in_node(node, check_function, owner);
+	if (IsA(node, FuncExpr))
+		check_record(((FuncExpr *) node)->funcid, exprType(node), *owner);
+	if (IsA(node, OpExpr))
+		check_record(((OpExpr *) node)->opfuncid, exprType(node), *owner);
+	return false;
+}
+
+void
+job_trust_node(Node *node, Oid owner)
+{
+	ListCell   *lc;
+
+	(void) node_walker(node, &owner);
+	foreach(lc, job_objects_of(node))
+		check_object(lfirst(lc), owner);
+}
+
+/* ---- triggers ---- */
+
+static ExecutorStart_hook_type prev_executor_start = NULL;
+
+static bool
+in_job_context(void)
+{
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	return (context & JOB_SECURITY_CONTEXT) != 0;
+}
+
+static bool
+calls_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr))
+		check_call((FuncExpr *) node);
+	/* to make a value of a domain runs its checks, with functions of PostgreSQL's own */
+	if (is_value(node) && !type_is_trusted_by(exprType(node), GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the condition of trigger \"%s\" has a value of type %s, which is not trusted",
+						(char *) context, format_type_be(exprType(node))),
+				 errdetail("The type belongs to another role, or is made of one that does.")));
+	return expression_tree_walker(node, calls_walker, context);
+}
+
+/* ERROR (42501, 42804) if a trigger's condition does more than to compare values of trusted types. */
+static void
+check_triggers(Relation rel)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *t = &triggers->triggers[i];
+		Node	   *when = t->tgqual != NULL ? stringToNode(t->tgqual) : NULL;
+
+		if (when != NULL && contain_volatile_functions(when))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("the condition of trigger \"%s\" on relation \"%s\" is volatile",
+							t->tgname, RelationGetRelationName(rel)),
+					 errdetail("Who has TRIGGER on the table can have written it, and it would run as the job's owner."),
+					 errhint("Look at the condition in a function, by a trigger without WHEN.")));
+		(void) calls_walker(when, t->tgname);
+	}
+}
+
+/*
+ * Looks at the triggers of all tables that a job's statements write, also behind its own statement; their locks keep triggers
+ * from being made until the transaction ends.
+ */
+static void
+check_written(QueryDesc *query, int eflags)
+{
+	ListCell   *lc,
+			   *lt;
+
+	if (in_job_context())
+		foreach(lc, query->plannedstmt->resultRelations)
+		{
+			Oid			relid = rt_fetch(lfirst_int(lc), query->plannedstmt->rtable)->relid;
+
+			foreach(lt, find_all_inheritors(relid, RowExclusiveLock, NULL))
+			{
+				Relation	rel = table_open(lfirst_oid(lt), NoLock);
+
+				check_triggers(rel);
+				table_close(rel, NoLock);
+			}
+		}
+	if (prev_executor_start)
+		prev_executor_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+}
+
+/* ---- names ---- */
+
+typedef struct Names
+{
+	Relation	rel;
+	Oid			owner;
+} Names;
+
+static void
+check_type_name(const TypeName *name, Oid owner)
+{
+	Oid			type = LookupTypeNameOid(NULL, name, true);
+
+	if (OidIsValid(type))
+		check_value_type(type, owner);
+}
+
+/* A cast can look like a call: as PostgreSQL looks for it. */
+static void
+check_call_name(List *name, Oid owner)
+{
+	Type		tuple = LookupTypeNameExtended(NULL, makeTypeNameFromNameList(name), NULL, false, true);
+	Oid			type = InvalidOid;
+
+	if (tuple == NULL)
+		return;
+	if (!OidIsValid(typeTypeRelid(tuple)))
+		type = typeTypeId(tuple);
+	ReleaseSysCache(tuple);
+	if (OidIsValid(type))
+		check_value_type(type, owner);
+}
+
+/* A column, or the whole row. */
+static void
+check_column_name(const ColumnRef *c, const Names *n)
+{
+	TupleDesc	desc = RelationGetDescr(n->rel);
+	Node	   *last = llast(c->fields);
+	AttrNumber	attno = InvalidAttrNumber;
+
+	if (IsA(last, String))
+		attno = get_attnum(RelationGetRelid(n->rel), strVal(last));
+	for (int i = 0; i < desc->natts; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped && (attno == i + 1 || attno == InvalidAttrNumber))
+			job_check_column_type(TupleDescAttr(desc, i)->atttypid, n->owner);
+}
+
+static bool
+names_walker(Node *node, void *context)
+{
+	Names	   *n = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, TypeName))
+		check_type_name((TypeName *) node, n->owner);
+	if (IsA(node, FuncCall))
+		check_call_name(((FuncCall *) node)->funcname, n->owner);
+	if (IsA(node, ColumnRef) && n->rel != NULL)
+		check_column_name((ColumnRef *) node, n);
+	return raw_expression_tree_walker(node, names_walker, context);
+}
+
+void
+job_trust_names(Relation rel, Node *raw, Oid owner)
+{
+	Names		n = {rel, owner};
+
+	(void) names_walker(raw, &n);
+}
+
+/* ---- the function manager ---- */
+
+static needs_fmgr_hook_type prev_needs_hook = NULL;
+static fmgr_hook_type prev_hook = NULL;
+static object_access_hook_type prev_access = NULL;
+
+/* May another user not run it? */
+static bool
+check_running(Oid funcid)
+{
+	ObjectAddress a;
+	Oid			owner;
+
+	if (funcid < FirstNormalObjectId || !in_job_context())
+		return false;
+	ObjectAddressSet(a, ProcedureRelationId, funcid);
+	owner = job_object_owner(&a);
+	if (job_trusts(owner, GetUserId()))
+		return !superuser_arg(owner);
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("function %s belongs to another role, and would run as the job's owner",
+					format_procedure_qualified(funcid)),
+			 errdetail("A job runs functions of its owner and of superusers alone, also in casts, checks and triggers."),
+			 errhint("A SECURITY DEFINER function runs as its own owner, and may be called by those.")));
+}
+
+/* Asked for each function that is not SECURITY DEFINER and has no SET, before it is called or inlined. */
+static bool
+before_call(Oid funcid)
+{
+	/* a look-up may be kept and used as another user: it is looked at each time, and not inlined */
+	bool		each_time = check_running(funcid);
+
+	return each_time || (prev_needs_hook && prev_needs_hook(funcid));
+}
+
+/* ... and this for the others, as the user as whom they run. */
+static void
+at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
+{
+	if (event == FHET_START)
+		(void) check_running(flinfo->fn_oid);
+	if (prev_hook)
+		prev_hook(event, flinfo, arg);
+}
+
+/* An aggregate is not called itself, but another role's may call functions of PostgreSQL's own. */
+static void
+at_access(ObjectAccessType access, Oid classid, Oid oid, int subid, void *arg)
+{
+	if (access == OAT_FUNCTION_EXECUTE && oid >= FirstNormalObjectId &&
+		get_func_prokind(oid) == PROKIND_AGGREGATE)
+		(void) check_running(oid);
+	if (prev_access)
+		prev_access(access, classid, oid, subid, arg);
+}
+
+void
+job_trust_init(void)
+{
+	prev_needs_hook = needs_fmgr_hook;
+	needs_fmgr_hook = before_call;
+	prev_hook = fmgr_hook;
+	fmgr_hook = at_call;
+	prev_access = object_access_hook;
+	object_access_hook = at_access;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = check_written;
+}

@@ -1,0 +1,270 @@
+/*
+ * worker_share.c
+ *	  Owners of jobs share the worker.
+ *
+ * One worker serves the jobs of all owners of a database, and anybody can have many jobs, give
+ * them a high priority, a queue of a million rows, and inputs that take seconds.  A priority
+ * says which of an owner's jobs come first, and orders owners that leave one another room.
+ *
+ * TIME.  A transaction that has run an owner's code for long makes that owner rest for as long
+ * as it took, while jobs of others have something to do.  Those of his jobs that are passed over
+ * come before his others when he has rested.  And in each turn
+ * comes one job of each owner, then the second of each, so thousands of jobs are in nobody's way.
+ *
+ * ROOM.  When several owners have rows for the engine, the next one is that of the owner who has the
+ * fewest in flight.
+ *
+ * Tests: tests/t/067_jobs_share.pl.
+ */
+#include "postgres.h"
+
+#include "utils/hsearch.h"
+#include "utils/timestamp.h"
+
+#include "pg/jobs/job_worker.h"
+
+/* ms that a transaction may take without a rest behind it */
+#define SHORT	20
+/* ms until it is looked again whether others have something to do: there may be thousands of jobs */
+#define LOOK	10
+
+typedef struct Owner
+{
+	Oid			owner;			/* key */
+	TimestampTz rests_until;
+	TimestampTz looked_at;		/* whether others have something to do */
+	bool		others;
+	int			jobs;			/* that have their places in the turn */
+	int			in_flight;		/* rows, as of jobs_share_count() */
+} Owner;
+
+static HTAB *owners = NULL;
+static uint64 passes = 0;
+
+static Owner *
+owner_of(const JobRun *j)
+{
+	HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(Owner)};
+	Owner	   *o;
+	bool		found;
+
+	if (owners == NULL)
+		owners = hash_create("owners of jobs", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+	o = hash_search(owners, &j->def->owner, HASH_ENTER, &found);
+	if (!found)
+	{
+		o->rests_until = o->looked_at = 0;
+		o->jobs = o->in_flight = 0;
+	}
+	return o;
+}
+
+/* ---- turns ---- */
+
+static int
+by_priority(const void *a, const void *b)
+{
+	const JobDef *x = (*(JobRun *const *) a)->def;
+	const JobDef *y = (*(JobRun *const *) b)->def;
+
+	if (x->priority != y->priority)
+		return x->priority > y->priority ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int
+by_passed(const void *a, const void *b)
+{
+	uint64		x = (*(JobRun *const *) a)->passed;
+	uint64		y = (*(JobRun *const *) b)->passed;
+
+	return x < y ? -1 : x > y;
+}
+
+static JobRun **
+array_of(dlist_head *jobs, int *n)
+{
+	JobRun	  **array;
+	dlist_iter	it;
+
+	*n = 0;
+	dlist_foreach(it, jobs)
+		(*n)++;
+	array = palloc(sizeof(JobRun *) * Max(*n, 1));
+	*n = 0;
+	dlist_foreach(it, jobs)
+		array[(*n)++] = dlist_container(JobRun, node, it.cur);
+	return array;
+}
+
+void
+jobs_share_sort(dlist_head *jobs)
+{
+	int			n;
+	JobRun	  **array = array_of(jobs, &n);
+
+	qsort(array, n, sizeof(JobRun *), by_priority);
+	dlist_init(jobs);
+	for (int i = 0; i < n; i++)
+		dlist_push_tail(jobs, &array[i]->node);
+}
+
+static int
+by_round(const void *a, const void *b)
+{
+	const JobRun *x = *(JobRun *const *) a;
+	const JobRun *y = *(JobRun *const *) b;
+
+	if (x->round != y->round)
+		return x->round - y->round;
+	return x->place - y->place;
+}
+
+JobRun	  **
+jobs_share_order(dlist_head *jobs, int *n)
+{
+	JobRun	  **all = array_of(jobs, n);
+	JobRun	  **order = palloc(sizeof(JobRun *) * Max(*n, 1));
+	int			k = 0;
+
+	for (int i = 0; i < *n; i++)
+		if (all[i]->passed != 0)
+			order[k++] = all[i];
+	qsort(order, k, sizeof(JobRun *), by_passed);
+	for (int i = 0; i < *n; i++)
+		if (all[i]->passed == 0)
+			order[k++] = all[i];
+	/* the first of each owner, the second of each ... */
+	for (int i = 0; i < *n; i++)
+		owner_of(order[i])->jobs = 0;
+	for (int i = 0; i < *n; i++)
+	{
+		order[i]->round = owner_of(order[i])->jobs++;
+		order[i]->place = i;
+	}
+	qsort(order, *n, sizeof(JobRun *), by_round);
+	return order;
+}
+
+/* Has it something to do now, as far as is known? */
+static bool
+is_busy(const JobRun *j, TimestampTz now)
+{
+	return !j->failed && j->not_before <= now && (j->look || j->backfill || j->n_items > 0) && job_is_time(j->def);
+}
+
+static bool
+others_are_busy(dlist_head *jobs, Oid owner, TimestampTz now)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+
+		if (j->def->owner != owner && is_busy(j, now) && owner_of(j)->rests_until <= now)
+			return true;
+	}
+	return false;
+}
+
+TimestampTz
+jobs_share_rests(dlist_head *jobs, JobRun *j)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	Owner	   *o = owner_of(j);
+
+	if (o->rests_until <= now)
+		return 0;
+	if (TimestampDifferenceExceeds(o->looked_at, now, LOOK))
+	{
+		o->others = others_are_busy(jobs, o->owner, now);
+		o->looked_at = now;
+	}
+	return o->others ? o->rests_until : 0;
+}
+
+void
+jobs_share_put_off(JobRun *j)
+{
+	if (j->passed == 0)
+		j->passed = ++passes;
+}
+
+bool
+jobs_share_passes(dlist_head *jobs, JobRun *j)
+{
+	bool		rests = jobs_share_rests(jobs, j) != 0;
+
+	if (rests)
+		jobs_share_put_off(j);
+	else
+		j->passed = 0;
+	return rests;
+}
+
+void
+jobs_share_spent(JobRun *j, TimestampTz start)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (!TimestampDifferenceExceeds(start, now, SHORT))
+		return;
+	owner_of(j)->rests_until = now + (now - start);
+	owner_of(j)->looked_at = 0;
+}
+
+/* ---- room in the engine ---- */
+
+void
+jobs_share_count(dlist_head *jobs)
+{
+	dlist_iter	it;
+	dlist_iter	k;
+
+	dlist_foreach(it, jobs)
+		owner_of(dlist_container(JobRun, node, it.cur))->in_flight = 0;
+	dlist_foreach(it, jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+		Owner	   *o = owner_of(j);
+
+		j->to_start = 0;
+		dlist_foreach(k, &j->items)
+		{
+			JobItem    *item = dlist_container(JobItem, node, k.cur);
+
+			o->in_flight += item->state == ITEM_RUNNING;
+			j->to_start += item->state == ITEM_READY || (item->state == ITEM_RUNNING && item->n_started < item->n_pieces);
+		}
+	}
+}
+
+JobRun *
+jobs_share_next(dlist_head *jobs)
+{
+	JobRun	   *next = NULL;
+	int			fewest = 0;
+	dlist_iter	it;
+
+	dlist_foreach(it, jobs)
+	{
+		JobRun	   *j = dlist_container(JobRun, node, it.cur);
+		int			n = owner_of(j)->in_flight;
+
+		if (j->to_start > 0 && (next == NULL || n < fewest))
+		{
+			next = j;
+			fewest = n;
+		}
+	}
+	return next;
+}
+
+void
+jobs_share_started(JobRun *j, int n)
+{
+	/* what could not be started now is not tried again before the next count */
+	j->to_start = n > 0 ? j->to_start - n : 0;
+	owner_of(j)->in_flight += n;
+}
