@@ -52,7 +52,7 @@ BEGIN ATOMIC
                  ORDER BY g.n);
 END;
 
-/* ---- models (catalog.c, fn_model.c; docs/models.md) ---- */
+/* ---- models (model_catalog.c, model_ddl.c; docs/models.md) ---- */
 
 -- only functions write it
 CREATE TABLE vllm.model (
@@ -172,7 +172,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 REVOKE ALL ON FUNCTION @extschema@.llm_update_weights(text, text, text) FROM PUBLIC;
 
-/* ---- models that sleep (fn_sleep.c) ---- */
+/* ---- models that sleep (sleep_wake.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_sleep(level int DEFAULT 1, mode text DEFAULT 'abort', model text DEFAULT NULL)
 RETURNS void
@@ -218,7 +218,7 @@ AS 'MODULE_PATHNAME', 'llm_set_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION @extschema@.llm_drop_secret(model text) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_drop_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-/* ---- adapters (lora.c, fn_lora.c; docs/lora.md) ---- */
+/* ---- adapters (lora.c, lora_ddl.c; docs/lora.md) ---- */
 
 -- only functions write it; names are shared with vllm.model
 CREATE TABLE vllm.lora (
@@ -270,7 +270,7 @@ CREATE VIEW @extschema@.llm_loras AS
 
 GRANT SELECT ON @extschema@.llm_loras TO PUBLIC;
 
-/* ---- generation (fn_generate.c) ---- */
+/* ---- generation (generate.c) ---- */
 
 CREATE TYPE @extschema@.llm_usage AS (
     prompt_tokens int,
@@ -392,7 +392,7 @@ RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_generate_stream'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
 
-/* ---- chat: messages through the model's template (fn_chat.c; docs/chat.md) ---- */
+/* ---- chat: messages through the model's template (chat.c; docs/chat.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_chat(
     messages json,
@@ -604,7 +604,7 @@ CREATE AGGREGATE @extschema@.llm_chat_agg(role text, content text) (
     SFUNC = vllm.chat_agg_step, STYPE = internal, FINALFUNC = vllm.chat_agg_final, PARALLEL = SAFE
 );
 
-/* ---- futures: requests that outlive their statement (fn_future.c) ---- */
+/* ---- futures: requests that outlive their statement (futures.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_submit(
     prompt text,
@@ -705,7 +705,7 @@ CREATE VIEW @extschema@.llm_futures AS
 
 GRANT SELECT ON @extschema@.llm_futures TO PUBLIC;
 
-/* ---- many prompts at once (fn_batch.c) ---- */
+/* ---- many prompts at once (array_batch.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_generate_batch(
     prompts text[],
@@ -788,7 +788,7 @@ CREATE VIEW @extschema@.llm_progress AS
 
 GRANT SELECT ON @extschema@.llm_progress TO PUBLIC;
 
-/* ---- tokenizers (fn_tokenize.c) ---- */
+/* ---- tokenizers (tokenize.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_tokenize(
     input text,
@@ -814,7 +814,7 @@ RETURNS int
 AS 'MODULE_PATHNAME', 'llm_count_tokens'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
-/* ---- outputs: several answers, log-probabilities, beam search (fn_outputs.c; docs/outputs.md) ---- */
+/* ---- outputs: several answers, log-probabilities, beam search (outputs.c; docs/outputs.md) ---- */
 
 CREATE TYPE @extschema@.llm_logprob AS (
     pos int,
@@ -1143,7 +1143,7 @@ BEGIN ATOMIC
                                               'total_tokens', ((output).usage).total_tokens)) END;
 END;
 
-/* ---- prompts of embeddings (fn_embeds.c) ---- */
+/* ---- prompts of embeddings (embeds_generate.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_embeds_generate(
     prompt_embeds real[],
@@ -1217,7 +1217,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 CREATE FUNCTION @extschema@.llm_token_embeddings(input text, add_special_tokens bool DEFAULT true, model text DEFAULT NULL) RETURNS real[]
 AS 'MODULE_PATHNAME', 'llm_token_embeddings' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
-/* ---- grammars, and SQL types as schemas (fn_grammar.c, type_shape.c, fn_generate_as.c; docs/structured.md) ---- */
+/* ---- grammars, and SQL types as schemas (grammar_functions.c, shape.c, generate_as.c; docs/structured.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_grammar_accepts(schema json, instance text) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_grammar_accepts' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
@@ -1334,7 +1334,7 @@ RETURNS json
 AS 'MODULE_PATHNAME', 'llm_extract_json'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
 
-/* ---- tools and reasoning (fn_parse.c, fn_tool.c, fn_chat_run.c; docs/tools.md) ---- */
+/* ---- tools and reasoning (parse_output.c, sql_tools.c, chat_run.c; docs/tools.md) ---- */
 
 CREATE TYPE @extschema@.llm_reasoning AS (reasoning text, content text);
 
@@ -1395,7 +1395,7 @@ RETURNS json
 AS 'MODULE_PATHNAME', 'llm_chat_run'
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
 
-/* ---- embeddings, scores, labels (fn_embed.c, fn_score.c, fn_classify.c; docs/embeddings.md) ---- */
+/* ---- embeddings, scores, labels (embed.c, score.c, classify.c; docs/embeddings.md) ---- */
 
 CREATE TYPE @extschema@.llm_label AS (index int, label text, prob real);
 
@@ -1751,7 +1751,7 @@ RETURNS real[]
 AS 'MODULE_PATHNAME', 'llm_reward_steps'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_pool_support;
 
-/* ---- decisions by log-probability (fn_choose.c) ---- */
+/* ---- decisions by log-probability (choose.c) ---- */
 
 CREATE TYPE @extschema@.llm_choice AS (label text, logprob float8, prob float8);
 
@@ -1871,7 +1871,7 @@ CREATE FUNCTION @extschema@.llm_fit_filter(prob float8[], truth bool[], "precisi
     OUT accept float8, OUT reject float8, OUT asked float8)
 AS 'MODULE_PATHNAME', 'llm_fit_filter' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-/* ---- chunks (fn_chunk.c) ---- */
+/* ---- chunks (chunk.c) ---- */
 
 CREATE FUNCTION vllm.chunk_spans(input text, method text, size int, overlap int, model text) RETURNS int[]
 AS 'MODULE_PATHNAME', 'llm_chunk_spans' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
@@ -1894,7 +1894,7 @@ BEGIN ATOMIC
     FROM vllm.chunk_rows(input, vllm.chunk_spans(input, method, size, overlap, model)) r;
 END;
 
-/* ---- nearest neighbours (fn_nearest.c) ---- */
+/* ---- nearest neighbours (nearest.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_cosine_distance(a real[], b real[]) RETURNS float8
 AS 'MODULE_PATHNAME', 'llm_cosine_distance' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
@@ -2001,7 +2001,7 @@ AS $$
     SELECT * FROM vllm.nearest_rows($1, vllm.embed_query($2, $11, $10, $9, $12), $3, $4, $5, $6, $7, $8)
 $$;
 
-/* ---- aggregates (fn_agg.c, fn_reduce.c) ---- */
+/* ---- aggregates (aggregates.c, reduce.c) ---- */
 
 CREATE FUNCTION vllm.reduce(
     inputs text[],
@@ -2131,7 +2131,7 @@ CREATE AGGREGATE @extschema@.llm_summarize_agg(input text, params json) (
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
 
-/* ---- jobs (fn_job.c, fn_trigger.c, bgworker/jobs.c; docs/jobs.md) ---- */
+/* ---- jobs (job_functions.c, triggers.c, src/pg/jobs/job_launcher.c; docs/jobs.md) ---- */
 
 -- what is to be kept up to date; only functions write it
 CREATE TABLE vllm.job (
@@ -2354,7 +2354,7 @@ CREATE VIEW @extschema@.llm_job_failures WITH (security_barrier) AS
 
 GRANT SELECT ON @extschema@.llm_jobs, @extschema@.llm_job_failures TO PUBLIC;
 
-/* ---- bodies of OpenAI's and Anthropic's interfaces (fn_api.c; docs/openai.md) ---- */
+/* ---- bodies of OpenAI's and Anthropic's interfaces (llm_api.c; docs/openai.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json
 AS 'MODULE_PATHNAME', 'llm_api' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
@@ -2438,7 +2438,7 @@ CREATE FUNCTION @extschema@.v1_responses_cancel(id text) RETURNS json
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 1000
 RETURN @extschema@.llm_api('/v1/responses/'::text OPERATOR(pg_catalog.||) id OPERATOR(pg_catalog.||) '/cancel'::text, '{}'::json, 'raise'::text);
 
--- responses that are kept (api_store.c): each role's its own
+-- responses that are kept (response_store.c): each role's its own
 CREATE TABLE vllm.response (
     id text NOT NULL,
     owner regrole NOT NULL DEFAULT pg_catalog.quote_ident(current_user)::regrole,
@@ -2452,7 +2452,12 @@ ALTER TABLE vllm.response ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON vllm.response
     USING (owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid)
     WITH CHECK (owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid);
-GRANT SELECT, INSERT, UPDATE, DELETE ON vllm.response TO PUBLIC;
+-- No DELETE, nor UPDATE of the whole table: who has them may lock it (LOCK TABLE), and with it all roles' responses.
+GRANT SELECT, INSERT, UPDATE (created, items, response) ON vllm.response TO PUBLIC;
+
+-- the caller's, older than `before`, of one id; NULL: of any
+CREATE FUNCTION @extschema@.llm_forget_responses(before timestamptz DEFAULT NULL, id text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_forget_responses' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION vllm.store_response(body json, response json) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -2475,7 +2480,7 @@ BEGIN ATOMIC
     ON CONFLICT (owner, id) DO UPDATE SET created = pg_catalog.now(), items = excluded.items, response = excluded.response;
 END;
 
-/* ---- many bodies, as OpenAI's batch files have them (fn_run_batch.c) ---- */
+/* ---- many bodies, as OpenAI's batch files have them (batch_file.c) ---- */
 
 -- the body's status, as HTTP has it
 CREATE FUNCTION vllm.api_status(body json) RETURNS int
@@ -2529,7 +2534,7 @@ CREATE FUNCTION @extschema@.llm_run_batch_file(input_path text, output_path text
 RETURNS record
 AS 'MODULE_PATHNAME', 'llm_run_batch_file' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
 
-/* ---- API keys of the HTTP server (fn_keys.c; docs/http.md) ---- */
+/* ---- API keys of the HTTP server (api_keys.c; docs/http.md) ---- */
 
 -- only functions write it
 CREATE TABLE vllm.api_key (
@@ -2572,7 +2577,7 @@ CREATE VIEW @extschema@.llm_api_keys WITH (security_barrier) AS
 
 GRANT SELECT ON @extschema@.llm_api_keys TO PUBLIC;
 
-/* ---- prompts that stay computed (fn_pin.c; docs/kv.md) ---- */
+/* ---- prompts that stay computed (pin_prefix.c; docs/kv.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_reset_prefix_cache() RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_reset_prefix_cache' LANGUAGE C VOLATILE;
@@ -2604,7 +2609,7 @@ CREATE VIEW @extschema@.llm_pinned_prefixes AS
 
 GRANT SELECT ON @extschema@.llm_pinned_prefixes TO PUBLIC;
 
-/* ---- control (fn_control.c, fn_upgrade.c; docs/operations.md) ---- */
+/* ---- control (control.c, upgrade.c; docs/operations.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_cancel(id bigint) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_cancel' LANGUAGE C VOLATILE;
@@ -2625,7 +2630,7 @@ AS 'MODULE_PATHNAME', 'llm_control' LANGUAGE C VOLATILE;
 REVOKE EXECUTE ON FUNCTION @extschema@.llm_engine_restart(), vllm.control(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.llm_engine_upgrade(int) FROM PUBLIC;
 
-/* ---- what goes on (fn_views.c, fn_top.c, request_stat.c; docs/monitoring.md) ---- */
+/* ---- what goes on (views.c, top.c, query_stats.c; docs/monitoring.md) ---- */
 
 CREATE FUNCTION vllm.requests(
     OUT id bigint, OUT pid int, OUT database text, OUT role text, OUT model text, OUT kind text,
@@ -2708,7 +2713,7 @@ CREATE FUNCTION @extschema@.llm_metrics(OUT name text, OUT kind text, OUT labels
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_metrics' LANGUAGE C VOLATILE;
 
-/* ---- profiles (fn_profile.c) ---- */
+/* ---- profiles (profile.c) ---- */
 
 CREATE FUNCTION @extschema@.llm_start_profile(delay_steps int DEFAULT 0, max_steps int DEFAULT 0) RETURNS void
 AS 'MODULE_PATHNAME', 'llm_start_profile' LANGUAGE C VOLATILE;
@@ -2718,7 +2723,7 @@ AS 'MODULE_PATHNAME', 'llm_stop_profile' LANGUAGE C VOLATILE;
 
 REVOKE EXECUTE ON FUNCTION @extschema@.llm_start_profile(int, int), @extschema@.llm_stop_profile(text) FROM PUBLIC;
 
-/* ---- endpoints, and the program that asks them (fn_remote.c; docs/remote.md) ---- */
+/* ---- endpoints, and the program that asks them (remote_views.c; docs/remote.md) ---- */
 
 CREATE FUNCTION vllm.url_list(
     OUT model text, OUT url text, OUT health text, OUT in_flight int, OUT waiting int, OUT calls bigint, OUT failures bigint,
@@ -2808,7 +2813,7 @@ REVOKE EXECUTE ON FUNCTION @extschema@.llm_cache_prune() FROM PUBLIC;
 CREATE FUNCTION @extschema@.llm_cache_clear(model text DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'llm_cache_clear' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-/* ---- what the HTTP server calls (src/http) ---- */
+/* ---- what the HTTP server calls (src/httpd) ---- */
 
 -- In schema vllm, which keeps its name: a connection of the server lasts, and the owner of the database may rename the
 -- extension's schema and put another in its place.  Each has the privileges of what it calls, whose EXECUTE is checked, too.

@@ -89,6 +89,13 @@ DROP POLICY own ON vllm.response;
 CREATE POLICY own ON vllm.response
     USING (owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid)
     WITH CHECK (owner::oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::regrole::oid);
+-- No DELETE, nor UPDATE of the whole table: who has them may lock it (LOCK TABLE), and with it all roles' responses.
+REVOKE UPDATE, DELETE ON vllm.response FROM PUBLIC;
+GRANT UPDATE (created, items, response) ON vllm.response TO PUBLIC;
+
+-- the caller's, older than `before`, of one id; NULL: of any
+CREATE FUNCTION @extschema@.llm_forget_responses(before timestamptz DEFAULT NULL, id text DEFAULT NULL) RETURNS bigint
+AS 'MODULE_PATHNAME', 'llm_forget_responses' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 /* ---- bodies: what they call has its schema, or cannot be anybody else's ---- */
 

@@ -3,13 +3,13 @@
 # Flat objects and VPATH, so that one tree serves several major versions at once.
 # The engine is not linked in: no thread, no model code in a PostgreSQL process.
 
-vpath %.c $(TOP)/src/pg $(TOP)/bgworker $(TOP)/src/wire
+SRCS := $(sort $(shell find $(TOP)/src/pg $(TOP)/src/ipc -name '*.c'))
+vpath %.c $(sort $(dir $(SRCS)))
 
-SRCS = $(wildcard $(TOP)/src/pg/*.c $(TOP)/bgworker/*.c $(TOP)/src/wire/*.c)
 MODULE_big = vllm_pg
 OBJS = $(notdir $(SRCS:.c=.o))
 PG_CPPFLAGS = -I$(TOP) -I$(TOP)/src -D_GNU_SOURCE $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED))
-# vecmath.c: the same bits with and without FMA
+# vector_math.c: the same bits with and without FMA
 PG_CFLAGS = -Wall -Werror -ffp-contract=off -MMD -MP $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 
 # a sanitized module needs the sanitizer's library in the server (scripts/fuzz_sql)

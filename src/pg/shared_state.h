@@ -1,5 +1,5 @@
 /*
- * state.h
+ * shared_state.h
  *	  What PostgreSQL processes share about the engine (ordinary shared memory):
  *	  the supervisor's state, who owns which arena slot, and who waits for one.
  *
@@ -26,11 +26,11 @@
  * DAMAGE.  Whoever writes astray into the arena may change a slot's words.  What a slot is and who has it stands here, out of
  * the engine's reach, so the words can be told from damage and written anew: an owner whose words are damaged gives the slot
  * up with an error, and the supervisor asks again, under a new generation, for each zombie of which the engine does not
- * let go (pg/slot_care.c).  The slot is free when the engine has let go of that generation.
+ * let go (pg/supervisor/slot_care.c).  The slot is free when the engine has let go of that generation.
  *
  * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that serves, and a
  * second one that is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
- * bgworker/standby.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's (bgworker/remote_program.c).  A slot
+ * src/pg/supervisor/standby_engine.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's (src/pg/supervisor/remote_process.c).  A slot
  * is one number in all of them; while it is owned its conversation is in the arena of VllmOwner.side: the remote
  * program's, or the engine's that served when it was claimed.
  *
@@ -48,8 +48,8 @@
  * OPEN slot of the side LOST in the critical section that clears it: a conversation can't
  * begin between a program's death and the marking, so none waits for the dead.
  */
-#ifndef VLLM_BGWORKER_STATE_H
-#define VLLM_BGWORKER_STATE_H
+#ifndef VLLM_PG_SHARED_STATE_H
+#define VLLM_PG_SHARED_STATE_H
 
 #include "postgres.h"
 
@@ -60,8 +60,8 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
-#include "wire/traceparent.h"
-#include "wire/wire.h"
+#include "ipc/traceparent.h"
+#include "ipc/wire.h"
 
 typedef enum VllmEngineState
 {
@@ -102,7 +102,7 @@ typedef struct VllmOwner
 	bool		posted;			/* a zombie that the engine shall finish */
 	bool		damaged;		/* the arena's words of the slot are not what was written: its owner shall give it up */
 	bool		retired;		/* ... and the server log has been told: until it is free again */
-	uint8		doubts;			/* VSD_* that the last look at the slot left (pg/slot_care.c) */
+	uint8		doubts;			/* VSD_* that the last look at the slot left (pg/supervisor/slot_care.c) */
 	int			priority;
 	char		model[NAMEDATALEN];
 	char		lora[NAMEDATALEN];	/* '' = none */
@@ -216,7 +216,7 @@ typedef struct VllmShared
 	/* the queue for a slot: oldest at wait_head, newest at wait_tail */
 	int			wait_head, wait_tail, wait_len;
 	int			n_waiters;		/* size of the array behind owners[] */
-	/* due when no slot was free; the supervisor posts them (release.c) */
+	/* due when no slot was free; the supervisor posts them (model_invalidate.c) */
 	int			n_forgets;
 	VllmForget	forgets[VLLM_MAX_FORGETS];
 	VllmOwner	owners[FLEXIBLE_ARRAY_MEMBER];

@@ -1,13 +1,13 @@
 /*
  * vllm_pg.h
- *	  Settings (GUCs) and what the files of src/pg and bgworker share.
+ *	  Settings (GUCs) and what the files of src/pg share.
  */
-#ifndef VLLM_PG_H
-#define VLLM_PG_H
+#ifndef VLLM_PG_VLLM_PG_H
+#define VLLM_PG_VLLM_PG_H
 
 #include "postgres.h"
 
-#include "bgworker/state.h"
+#include "pg/shared_state.h"
 #include "pg/compat.h"
 
 /* one variable per row of the table in guc.c; units in the comment */
@@ -40,7 +40,7 @@ extern int	vllm_step_target;	/* ms */
 extern int	vllm_log_stats_interval;	/* s, 0 = never */
 /* passed on to the engine (SIGHUP): */
 extern int	vllm_cpu_threads;	/* 0 = as many as CPUs may be used */
-extern char *vllm_cpu_affinity; /* wire/cpulist.h */
+extern char *vllm_cpu_affinity; /* ipc/cpu_list.h */
 extern char *vllm_cpu_isa;		/* "auto" */
 extern char *vllm_device;		/* auto, cpu, cuda, cuda:N */
 extern char *vllm_cuda_visible_devices;	/* the engine's CUDA_VISIBLE_DEVICES; "" = the server's */
@@ -77,23 +77,23 @@ extern int	vllm_http_port;		/* 0 = no door */
 extern char *vllm_http_role;
 
 /* the remote program (guc_remote.c) */
-extern char *vllm_allowed_hosts;	/* wire/hosts.h */
+extern char *vllm_allowed_hosts;	/* ipc/host_allowlist.h */
 extern char *vllm_remote_path;	/* '' = vllm_pg_remote beside the library */
 void		vllm_guc_remote_init(void);
 /* "name=value" lines for the program */
 char	   *vllm_guc_remote_config(void);
 
 void		vllm_guc_init(void);
-/* What the engine says to a control command, about a model or (NULL) about all of them (fn_control.c). */
+/* What the engine says to a control command, about a model or (NULL) about all of them (control.c). */
 text	   *engine_command(const char *command, const char *model);
 void		vllm_guc_http_init(void);
 /* "name=value" lines for the door; the files whose change starts it anew, NULL-terminated */
 char	   *vllm_guc_http_config(void);
 const char *const *vllm_guc_http_files(void);
-/* the SQL functions' hooks and vllm.invalid_text (release.c): _PG_init calls it
+/* the SQL functions' hooks and vllm.invalid_text (model_invalidate.c): _PG_init calls it
  * before MarkGUCPrefixReserved */
 void		vllm_sql_init(void);
-/* What the planner should pay for tokens that are read (prompt) or generated (support.c). */
+/* What the planner should pay for tokens that are read (prompt) or generated (planner_support.c). */
 double		vllm_cost_of_tokens(double tokens, bool prompt);
 /* "name=value" lines for the engine, of every row marked as the engine's */
 char	   *vllm_guc_engine_config(void);

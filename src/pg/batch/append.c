@@ -1,10 +1,10 @@
 /*
- * batch_append.c
+ * append.c
  *	  One node above an Append, so that partitions share a window.
  *
  * With a node in each branch every partition's last calls would have to be waited for
  * before the next partition's first are made.  If the branches' expressions have one
- * shape (batch_template.c), they supply what differs and the node computes
+ * shape (template.c), they supply what differs and the node computes
  * the rest above the Append, whose output stays as its parents know it.
  */
 #include "postgres.h"
@@ -12,7 +12,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 typedef struct Branches
 {

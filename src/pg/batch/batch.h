@@ -10,25 +10,25 @@
  * the same result; vllm.batch = off leaves plans alone.
  *
  * Files, in the order of a statement's life:
- *	  batch_recognise.c	which functions are the engine's (pg_proc row -> EngineFunc)
- *	  batch_rewrite.c	planner_hook, the walk over the plan
- *	  batch_insert.c	a node above a plan node (A) or below it (B)
- *	  batch_lateral.c	a node beside a lateral item (D)
- *	  batch_append.c	one node for all branches of an Append
- *	  batch_values.c	calls in VALUES lists
- *	  batch_template.c	one expression for many of the same shape
- *	  batch_split.c		cutting calls out of expressions: arguments, guards, stages
- *	  batch_walk.c		where a plan keeps its children and expressions
- *	  batch_safe.c		which expressions can't raise an error (vllm.batch_strict)
- *	  batch_plan.c		BatchPlan <-> CustomScan
- *	  batch_execute.c	the node: the executor's callbacks, how far to read ahead
- *	  batch_ring.c		its rows, a ring of machines
- *	  batch_site.c		its call sites: from a row's arguments to a request
- *	  batch_request.c	requests in flight: slots, window, duplicates
- *	  batch_wait.c		waiting for them
- *	  batch_explain.c	what EXPLAIN says of it
- *	  batch_estimate.c	what it expects before a run
- *	  batch_progress.c	llm_progress and the NOTICEs of vllm.progress_interval
+ *	  recognise.c	which functions are the engine's (pg_proc row -> EngineFunc)
+ *	  rewrite.c	planner_hook, the walk over the plan
+ *	  insert.c	a node above a plan node (A) or below it (B)
+ *	  lateral.c	a node beside a lateral item (D)
+ *	  append.c	one node for all branches of an Append
+ *	  values.c	calls in VALUES lists
+ *	  template.c	one expression for many of the same shape
+ *	  split.c		cutting calls out of expressions: arguments, guards, stages
+ *	  walk.c		where a plan keeps its children and expressions
+ *	  safe.c		which expressions can't raise an error (vllm.batch_strict)
+ *	  plan.c		BatchPlan <-> CustomScan
+ *	  execute.c	the node: the executor's callbacks, how far to read ahead
+ *	  ring.c		its rows, a ring of machines
+ *	  site.c		its call sites: from a row's arguments to a request
+ *	  row_request.c	requests in flight: slots, window, duplicates
+ *	  wait.c		waiting for them
+ *	  explain.c	what EXPLAIN says of it
+ *	  estimate.c	what it expects before a run
+ *	  progress.c	llm_progress and the NOTICEs of vllm.progress_interval
  *
  * COLUMNS.  The node's scan tuple is: its child's columns 1..n_child, then the
  * result of call 1, 2, ...  custom_scan_tlist describes it (child columns as
@@ -43,8 +43,8 @@
  * GUARDS.  A call under CASE, COALESCE, AND, OR starts only if all its guards are
  * true: the conditions under which serial execution would reach it.
  */
-#ifndef VLLM_PG_BATCH_H
-#define VLLM_PG_BATCH_H
+#ifndef VLLM_PG_BATCH_BATCH_H
+#define VLLM_PG_BATCH_BATCH_H
 
 #include "postgres.h"
 
@@ -52,7 +52,7 @@
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
 /* How far a node may read ahead. */
 typedef enum BatchAhead
@@ -83,12 +83,12 @@ typedef struct BatchPlan
 	bool		safe;			/* nothing that runs ahead of its row can raise an error */
 } BatchPlan;
 
-/* ---- batch_recognise.c ---- */
+/* ---- recognise.c ---- */
 
 /* NULL: not an engine function.  Cached, invalidated by changes of pg_proc. */
 const EngineFunc *batch_recognise(Oid funcid);
 
-/* ---- batch_plan.c ---- */
+/* ---- plan.c ---- */
 
 /*
  * A node over child with the given target list and qual (both INDEX_VAR) and plan_node_id.
@@ -98,18 +98,15 @@ CustomScan *batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List 
 BatchPlan  *batch_plan_read(const CustomScan *scan);
 bool		batch_plan_is_ours(const Plan *plan);
 
-/* ---- batch_rewrite.c ---- */
+/* ---- rewrite.c ---- */
 
-/* Decide on JIT without the calls' cost; with vllm.batch cut them out of the finished plan, in place. */
-void		batch_rewrite(PlannedStmt *stmt, int cursor_options);
-
-/* ---- batch_safe.c ---- */
+/* ---- safe.c ---- */
 
 /* Can't the expression (or the list, or a plan below a node) raise an error? */
 bool		batch_expr_is_safe(Node *expr);
 bool		batch_plan_is_safe(PlannedStmt *stmt, Plan *plan);
 
-/* ---- batch_execute.c ---- */
+/* ---- execute.c ---- */
 
 extern const CustomScanMethods batch_scan_methods;
 
@@ -121,7 +118,7 @@ void		batch_execute_init(void);
 /* _PG_init: planner_hook, ExecutorRun_hook, RegisterCustomScanMethods */
 void		batch_init(void);
 
-/* ---- batch_progress.c ---- */
+/* ---- progress.c ---- */
 
 Size		batch_progress_shared_size(void);
 void		batch_progress_shared_init(void);

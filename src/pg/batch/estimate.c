@@ -1,9 +1,9 @@
 /*
- * batch_estimate.c
+ * estimate.c
  *	  What EXPLAIN expects of a batch node's calls: how many, how many tokens, what they cost.
  *
  * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those behind these.  A prompt is as long as the columns that it is made of are on
- * average, by their tables' statistics.  An answer is what the model's answers have been on average (cost.c), or max_tokens.
+ * average, by their tables' statistics.  An answer is what the model's answers have been on average (spend.c), or max_tokens.
  *
  * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads without them
  * have, and there is no estimate where the head is refused, which is an error of the statement when it runs.
@@ -18,9 +18,9 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "pg/batch_node.h"
+#include "pg/batch/node.h"
 #include "pg/compat.h"
-#include "pg/cost.h"
+#include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
 
 typedef struct WidthContext
@@ -82,7 +82,7 @@ add_width(Node *node, WidthContext *w)
 
 /* The fields of one call's message, with a prompt of that width; false: its head is refused. */
 static bool
-note_of(const BatchNode *n, const BatchSite *s, CostNote *note, EngineRequest *r)
+note_of(const BatchNode *n, const BatchSite *s, SpendRecord *note, SqlRequest *r)
 {
 	WidthContext w = {n, 0};
 	WireIn		in;
@@ -157,8 +157,8 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 	for (int i = 0; i < n->n_sites; i++)
 	{
 		const BatchSite *s = &n->sites[i];
-		EngineRequest r;
-		CostNote	note;
+		SqlRequest	r;
+		SpendRecord	note;
 		CostTokens	t = {0};
 		int64		seen;
 		double		rows = within_limit(n, Max(is_behind_quals(n, i) ? plan->plan_rows : outerPlan(plan)->plan_rows, 1));

@@ -1,5 +1,5 @@
 /*
- * batch_execute.c
+ * execute.c
  *	  The batch node: the executor's callbacks, and how far to read ahead.
  *
  * How far: a bound is known (LIMIT without a filter) -> that many rows; all rows are
@@ -15,7 +15,7 @@
  * the row, which is let go when the next tuple is asked for.
  *
  * Requests belong to the pool of the EState; its memory context ends them whatever
- * happens (batch_request.c), so an ERROR needs nothing from here.
+ * happens (row_request.c), so an ERROR needs nothing from here.
  */
 #include "postgres.h"
 
@@ -24,7 +24,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 
-#include "pg/batch_node.h"
+#include "pg/batch/node.h"
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
 

@@ -1,5 +1,5 @@
 /*
- * batch_explain.c
+ * explain.c
  *	  What EXPLAIN says of a batch node.
  *
  * Figures of a node are sums over its rescans; those of parallel workers stay with
@@ -12,9 +12,9 @@
 #include "nodes/extensible.h"
 #include "utils/ruleutils.h"
 
-#include "pg/batch_node.h"
+#include "pg/batch/node.h"
 #include "pg/compat.h"
-#include "pg/cost.h"
+#include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
 
 static void

@@ -1,5 +1,5 @@
 /*
- * batch_insert.c
+ * insert.c
  *	  Insertions A (above a plan node) and B (below it).
  *
  * A: the plan node keeps the quals before the first one with a call and puts out what
@@ -21,9 +21,9 @@
  *								first_value() looks at few of the rows
  *	 ProjectSet					B for arguments of the set-returning functions, A for
  *								the rest, which is evaluated for each row put out
- *	 lateral Result, function	batch_lateral.c
- *	 VALUES						batch_values.c
- *	 Append						batch_append.c
+ *	 lateral Result, function	lateral.c
+ *	 VALUES						values.c
+ *	 Append						append.c
  *	 hash keys (only functions that aren't volatile)	B below both sides
  *	 ModifyTable's RETURNING, ON CONFLICT, MERGE actions, check options; one-time
  *	 filters; LIMIT; index conditions; TABLESAMPLE; arguments of functions in FROM
@@ -47,11 +47,11 @@
 #include "optimizer/plancat.h"
 #include "utils/fmgroids.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 /* ---- the node ---- */
 
-/* What is wrong with a call's options or input waits for its row (batch_site.c). */
+/* What is wrong with a call's options or input waits for its row (site.c). */
 static bool
 calls_are_safe(List *calls)
 {

@@ -1,5 +1,5 @@
 /*
- * batch_lateral.c
+ * lateral.c
  *	  Insertion D: calls of a lateral item that depends on the outer row alone.
  *
  * LATERAL (SELECT llm_generate(d.x)) and LATERAL f(llm_generate(d.x)) are planned as a
@@ -17,7 +17,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 static Plan *
 below_memoize(Plan *plan)

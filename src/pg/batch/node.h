@@ -1,11 +1,11 @@
 /*
- * batch_node.h
+ * node.h
  *	  The batch node's state: call sites, rows, the ring.
  *
- *	batch_execute.c	the executor's callbacks, how far to read ahead
- *	batch_ring.c	rows: pulled from the child, moved on, let go
- *	batch_site.c	call sites: from arguments to a request
- *	batch_explain.c	EXPLAIN
+ *	execute.c	the executor's callbacks, how far to read ahead
+ *	ring.c	rows: pulled from the child, moved on, let go
+ *	site.c	call sites: from arguments to a request
+ *	explain.c	EXPLAIN
  */
 #ifndef VLLM_PG_BATCH_NODE_H
 #define VLLM_PG_BATCH_NODE_H
@@ -17,8 +17,8 @@
 #include "nodes/extensible.h"
 #include "utils/timestamp.h"
 
-#include "pg/batch.h"
-#include "pg/batch_request.h"
+#include "pg/batch/batch.h"
+#include "pg/batch/row_request.h"
 
 /* Of one row's call. */
 typedef enum CallPhase
@@ -97,7 +97,7 @@ typedef struct BatchSite
 	MemoryContext head_cxt;
 	bool		fixed_head;		/* all arguments that it depends on are constants */
 	bool		have_head;
-	EngineRequest head;
+	SqlRequest	head;
 	HeadSettings head_settings;
 	NullableDatum *head_args;
 	int16	   *arg_len;
@@ -152,7 +152,7 @@ typedef struct BatchNode
 	instr_time	busy;			/* from there to the last reply */
 } BatchNode;
 
-/* ---- batch_site.c ---- */
+/* ---- site.c ---- */
 
 void		batch_site_init(BatchNode *n, BatchSite *s, const BatchCall *call, int index);
 
@@ -169,7 +169,7 @@ SiteStart	batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchReques
 /* Send what is pending; NULL: not yet (no slot; or it needs to be the head row's). */
 BatchRequest *batch_site_send(BatchNode *n, BatchSite *s, bool is_head);
 
-/* ---- batch_ring.c ---- */
+/* ---- ring.c ---- */
 
 void		batch_ring_init(BatchNode *n);
 /* All rows and their requests. */
@@ -185,17 +185,14 @@ typedef enum RingHead
 /* Move everything on without blocking, but for the child. */
 RingHead	batch_ring_look(BatchNode *n);
 BatchRow   *batch_ring_head(const BatchNode *n);
-/* The head leaves the ring; it stays valid until batch_ring_drop_emitted(). */
-void		batch_ring_pop(BatchNode *n);
 /* The request that the head row is held up by, or NULL. */
 BatchRequest *batch_ring_due(const BatchNode *n);
 /* Rows from the child; a head that is ready may wait until it is worth the while. */
-void		batch_ring_fill(BatchNode *n);
 void		batch_ring_top_up(BatchNode *n);
 /* The head row's tuple, or its ERROR. */
 TupleTableSlot *batch_ring_emit(BatchNode *n);
 
-/* ---- batch_execute.c ---- */
+/* ---- execute.c ---- */
 
 /* Settings and bounds of this run, once per scan. */
 void		batch_node_start(BatchNode *n);
@@ -205,7 +202,7 @@ bool		batch_node_is_lazy(const BatchNode *n);
 /* NULL: not a node of ours, as far as one can see through plain nodes. */
 BatchNode  *batch_node_below(PlanState *ps);
 
-/* ---- batch_estimate.c ---- */
+/* ---- estimate.c ---- */
 
 typedef struct BatchEstimate
 {
@@ -218,7 +215,7 @@ typedef struct BatchEstimate
 /* Before it runs.  False: nothing is known but the number of calls. */
 bool		batch_estimate(const BatchNode *n, BatchEstimate *e);
 
-/* ---- batch_explain.c ---- */
+/* ---- explain.c ---- */
 
 void		batch_node_explain(CustomScanState *css, List *ancestors, struct ExplainState *es);
 

@@ -1,5 +1,5 @@
 /*
- * batch_plan.c
+ * plan.c
  *	  BatchPlan <-> CustomScan.
  *
  * custom_scan_tlist	child's columns, then one FuncExpr a call
@@ -15,7 +15,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/pg_list.h"
 
-#include "pg/batch.h"
+#include "pg/batch/batch.h"
 
 /* EXPLAIN shows a call as it was written: options at the end that are NULL by
  * default are left away. */

@@ -1,5 +1,5 @@
 /*
- * batch_progress.c
+ * progress.c
  *	  How far statements with batched calls are: the view llm_progress, and the
  *	  NOTICEs of vllm.progress_interval.
  *
@@ -9,7 +9,7 @@
  * changes is odd in the meantime (as in pg_stat_activity), readers copy until they
  * got a whole one.
  *
- * An entry is cleared by its pool's end, which comes on every path (batch_request.c),
+ * An entry is cleared by its pool's end, which comes on every path (row_request.c),
  * and at the backend's exit.
  */
 #include "postgres.h"
@@ -24,8 +24,8 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "pg/batch.h"
-#include "pg/batch_progress.h"
+#include "pg/batch/batch.h"
+#include "pg/batch/progress.h"
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
 

@@ -1,5 +1,5 @@
 /*
- * batch_progress.h
+ * progress.h
  *	  What a pool tells of its progress (view llm_progress).
  */
 #ifndef VLLM_PG_BATCH_PROGRESS_H
@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "pg/batch_request.h"
+#include "pg/batch/row_request.h"
 
 /* The backend's entry is the pool's from now on, unless an outer one has it. */
 void		batch_progress_begin(const BatchPool *p);

@@ -1,5 +1,5 @@
 /*
- * batch_recognise.c
+ * recognise.c
  *	  Which functions are the engine's?
  *
  * By the pg_proc row: language C, our library, a symbol of engine_func.def.  A
@@ -21,13 +21,13 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "pg/batch.h"
+#include "pg/batch/batch.h"
 
-typedef struct Known
+typedef struct RecogniseKnown
 {
 	Oid			funcid;			/* key */
 	const EngineFunc *func;		/* NULL: somebody else's */
-} Known;
+} RecogniseKnown;
 
 static HTAB *known = NULL;
 static bool known_stale = false;
@@ -64,7 +64,7 @@ look_up(Oid funcid)
 const EngineFunc *
 batch_recognise(Oid funcid)
 {
-	Known	   *k;
+	RecogniseKnown *k;
 
 	if (funcid < FirstNormalObjectId)
 		return NULL;
@@ -76,7 +76,7 @@ batch_recognise(Oid funcid)
 	if (!known)
 	{
 		static bool registered = false;
-		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(Known), .hcxt = TopMemoryContext};
+		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(RecogniseKnown), .hcxt = TopMemoryContext};
 
 		if (!registered)
 			CacheRegisterSyscacheCallback(PROCOID, proc_changed, (Datum) 0);

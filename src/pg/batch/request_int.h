@@ -1,6 +1,6 @@
 /*
- * batch_request_int.h
- *	  What batch_request.c and batch_wait.c know of pools and requests.
+ * request_int.h
+ *	  What row_request.c and wait.c know of pools and requests.
  */
 #ifndef VLLM_PG_BATCH_REQUEST_INT_H
 #define VLLM_PG_BATCH_REQUEST_INT_H
@@ -11,18 +11,18 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
-#include "pg/batch_request.h"
-#include "pg/client.h"
-#include "pg/result_cache.h"
-#include "pg/route.h"
+#include "pg/batch/row_request.h"
+#include "pg/client/client.h"
+#include "pg/call/result_cache.h"
+#include "pg/call/fallback.h"
 
 /* What a conversation needs; reused. */
-typedef struct Carrier
+typedef struct InFlightCall
 {
-	struct Carrier *next;		/* free list */
-	Call	   *call;
+	struct InFlightCall *next;		/* free list */
+	ClientCall *call;
 	StringInfoData body;
-} Carrier;
+} InFlightCall;
 
 struct BatchRequest
 {
@@ -30,7 +30,7 @@ struct BatchRequest
 	BatchRequest *next_free;
 	BatchPool  *pool;
 	const EngineFunc *func;
-	Carrier    *carrier;		/* NULL: failed before it was sent, or kept */
+	InFlightCall *carrier;		/* NULL: failed before it was sent, or kept */
 	char	   *copy;			/* kept: body, then reply */
 	Size		space;			/* what that takes, with the request itself */
 	ErrorData  *err;
@@ -51,8 +51,8 @@ struct BatchRequest
 	CacheKey	cache;			/* on: the answer is to be kept */
 	WireKind	kind;
 	Oid			userid;			/* whose request it is */
-	Route	   *route;			/* the models that were asked; NULL: the first is */
-	bool		stranded;
+	FallbackRoute *route;			/* the models that were asked; NULL: the first is */
+	bool		needs_fallback;
 	TimestampTz end;			/* by timeout_ms; 0: it doesn't count yet */
 };
 
@@ -82,14 +82,14 @@ struct BatchPool
 	bool		more;			/* a look ended before all frames were read */
 	bool		patient;		/* the last sleep saw nothing finish */
 	dlist_head	flying;
-	dlist_head	stranded;
+	dlist_head	needs_fallback;
 	dlist_head	kept;			/* oldest first */
 	Size		kept_bytes;
 	Size		held_bytes;		/* replies that somebody holds */
 	CacheLater	later;			/* answers of a parallel plan */
 	bool		remote;			/* the request that was started last is the remote program's */
 	uint16		of_model;		/* ... for this model (slots.h) */
-	Carrier    *carriers;		/* free */
+	InFlightCall *carriers;		/* free */
 	BatchRequest *free;
 	HTAB	   *table;
 };

@@ -1,5 +1,5 @@
 /*
- * batch_rewrite.c
+ * rewrite.c
  *	  The planner's hook and the walk over a finished plan.
  *
  * WHEN.  The planner notes in PlannedStmt.invalItems every function that isn't
@@ -7,7 +7,7 @@
  * look at a list; others are walked once to find out.
  *
  * WALK.  Top down it is handed on how far a plan's parent reads (Demand), bottom up
- * nodes are inserted (batch_insert.c, batch_lateral.c).  Sub-plans come after
+ * nodes are inserted (insert.c, lateral.c).  Sub-plans come after
  * the main tree, the last one first: who reads a CTE was planned after it, so that
  * its reader's demand is known by then.
  *
@@ -35,7 +35,7 @@
 #include "optimizer/planner.h"
 #include "utils/syscache.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 #include "pg/vllm_pg.h"
 
 static planner_hook_type prev_planner_hook = NULL;
@@ -511,7 +511,8 @@ is_simple_expression(PlannedStmt *stmt)
 	return IsA(plan, Result) && !plan->lefttree && list_length(plan->targetlist) == 1;
 }
 
-void
+/* Decide on JIT without the calls' cost; with vllm.batch cut them out of the finished plan, in place. */
+static void
 batch_rewrite(PlannedStmt *stmt, int cursor_options)
 {
 	Rewrite		rw = {.stmt = stmt};

@@ -1,5 +1,5 @@
 /*
- * batch_ring.c
+ * ring.c
  *	  Rows of the batch node: pulled ahead, moved on, emitted in their order.
  *
  * A row is a small machine: calls of its stage start when what they depend on is
@@ -21,7 +21,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-#include "pg/batch_node.h"
+#include "pg/batch/node.h"
 
 #define RING_MAX	4096		/* rows */
 #define SLOW_ROW	200			/* us: the engine hears of its requests at once */
@@ -146,7 +146,8 @@ take_head(BatchNode *n)
 	return row;
 }
 
-void
+/* The head leaves the ring; it stays valid until batch_ring_drop_emitted(). */
+static void
 batch_ring_pop(BatchNode *n)
 {
 	batch_ring_drop_emitted(n);
@@ -466,7 +467,7 @@ is_slow(instr_time before, instr_time after)
 	return INSTR_TIME_GET_MICROSEC(after) > SLOW_ROW;
 }
 
-void
+static void
 batch_ring_fill(BatchNode *n)
 {
 	instr_time	before;

@@ -1,28 +1,28 @@
 /*
- * batch_request.c
+ * row_request.c
  *	  Requests in flight: pools, the window, duplicates.
  *
  * A pool's memory is a context of its own below the one that it was made for.
  * Requests and their Calls are taken from the pool's free lists and go back there, so
  * that a statement takes memory until its window is full and no more.
  *
- *	in flight	has a Carrier (Call and body); in pool->flying
+ *	in flight	has a InFlightCall (Call and body); in pool->flying
  *	stranded	its model has failed or isn't sure, another one may answer: in pool->stranded, its error kept, until the
  *				next look from where the catalogs can be read
- *	finished	the Carrier's Call holds the reply (its slot is free already), or the
+ *	finished	the InFlightCall's ClientCall holds the reply (its slot is free already), or the
  *				request holds an error
- *	kept		nobody holds it: body and reply were copied, the Carrier went back; in
+ *	kept		nobody holds it: body and reply were copied, the InFlightCall went back; in
  *				pool->kept, the oldest first
  *
  * Equal requests find each other through pool->table, whose keys point into the
- * request that they lead to: in flight and finished ones to the Carrier's body, kept
+ * request that they lead to: in flight and finished ones to the InFlightCall's body, kept
  * ones to the copy.  A request that failed is not found: the next one tries again.
  *
- * Every Call has a reset callback on the pool's context (client.c): that is what
+ * Every ClientCall has a reset callback on the pool's context (client.c): that is what
  * cancels them, on every path.  The pool's own callback takes it off the list of
  * pools.
  *
- * Waiting for them is batch_wait.c's.
+ * Waiting for them is wait.c's.
  */
 #include "postgres.h"
 
@@ -34,19 +34,19 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "pg/batch_progress.h"
-#include "pg/batch_request_int.h"
-#include "pg/cascade.h"
-#include "pg/client.h"
-#include "pg/request_note.h"
-#include "pg/result_cache.h"
-#include "pg/route.h"
-#include "pg/slots.h"
+#include "pg/batch/progress.h"
+#include "pg/batch/request_int.h"
+#include "pg/call/cascade.h"
+#include "pg/client/client.h"
+#include "pg/client/request_tracking.h"
+#include "pg/call/result_cache.h"
+#include "pg/call/fallback.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 /* requests in flight while others have a full batch waiting */
 #define POLITE_WINDOW	8
-/* bytes of a body buffer that a Carrier keeps for its next request */
+/* bytes of a body buffer that a InFlightCall keeps for its next request */
 #define KEEP_BODY		(64 * 1024)
 /* frames that one look at a request takes, lest an engine that sends without end
  * keeps us here */
@@ -74,7 +74,7 @@ batch_pool_create(MemoryContext cxt)
 
 	p->cxt = own;
 	dlist_init(&p->flying);
-	dlist_init(&p->stranded);
+	dlist_init(&p->needs_fallback);
 	dlist_init(&p->kept);
 	p->cb.func = pool_reset;
 	p->cb.arg = p;
@@ -136,7 +136,7 @@ automatic_window(const BatchPool *p)
 }
 
 bool
-batch_pool_aim(BatchPool *p, const EngineRequest *r)
+batch_pool_aim(BatchPool *p, const SqlRequest *r)
 {
 	p->remote = request_is_remote(r->body.data, r->body.len);
 	p->of_model = p->remote ? vslot_of_model(r->model) : 0;
@@ -185,7 +185,7 @@ batch_pool_flush(void)
 
 /* ---- free lists ---- */
 
-/* The next request and its Carrier, still on their lists: an ERROR loses neither. */
+/* The next request and its InFlightCall, still on their lists: an ERROR loses neither. */
 static void
 provide_memory(BatchPool *p, bool carrier)
 {
@@ -195,7 +195,7 @@ provide_memory(BatchPool *p, bool carrier)
 		p->free = palloc0(sizeof(BatchRequest));
 	if (carrier && p->carriers == NULL)
 	{
-		Carrier    *c = palloc0(sizeof(Carrier));
+		InFlightCall *c = palloc0(sizeof(InFlightCall));
 
 		c->call = vcall_make(p->cxt);
 		initStringInfo(&c->body);
@@ -219,7 +219,7 @@ take_request(BatchPool *p)
 static void
 give_carrier_back(BatchRequest *q)
 {
-	Carrier    *c = q->carrier;
+	InFlightCall *c = q->carrier;
 
 	q->carrier = NULL;
 	vcall_end(c->call);
@@ -234,7 +234,7 @@ give_carrier_back(BatchRequest *q)
 }
 
 static void
-fill_body(BatchPool *p, Carrier *c, const StringInfoData *body)
+fill_body(BatchPool *p, InFlightCall *c, const StringInfoData *body)
 {
 	MemoryContext old = MemoryContextSwitchTo(p->cxt);
 
@@ -266,7 +266,7 @@ key_compare(const void *a, const void *b, Size size)
 
 /* What was answered before its model's answers were cleared, as weights are others now, is not an equal request's answer. */
 static uint32
-request_hash(const EngineRequest *r)
+request_hash(const SqlRequest *r)
 {
 	return hash_combine(hash_bytes((const unsigned char *) r->body.data, (int) r->body.len), result_cache_cleared(r->model));
 }
@@ -400,7 +400,7 @@ count_start(BatchStats *s)
 
 /* Nothing but a request that the caller can wait for may wait for an engine or a slot. */
 static bool
-may_start(const BatchPool *p, const EngineRequest *r)
+may_start(const BatchPool *p, const SqlRequest *r)
 {
 	return vclient_is_ready(p->remote) &&
 		vslot_room(p->remote, p->of_model, 0) > 0 &&
@@ -409,7 +409,7 @@ may_start(const BatchPool *p, const EngineRequest *r)
 
 /* A request whose answer is kept: as one that nobody has held for a while (keep). */
 static BatchRequest *
-answered(BatchPool *p, const EngineFunc *f, const EngineRequest *r, const CacheKey *cache, uint32 hash, BatchStats *stats)
+answered(BatchPool *p, const EngineFunc *f, const SqlRequest *r, const CacheKey *cache, uint32 hash, BatchStats *stats)
 {
 	Size		len;
 	char	   *reply = result_cache_find(cache, &len);
@@ -439,7 +439,7 @@ answered(BatchPool *p, const EngineFunc *f, const EngineRequest *r, const CacheK
 }
 
 BatchRequest *
-batch_request_known(BatchPool *p, const EngineFunc *f, const EngineRequest *r)
+batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r)
 {
 	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
 	CacheKey	cache;
@@ -467,9 +467,9 @@ batch_request_known(BatchPool *p, const EngineFunc *f, const EngineRequest *r)
 
 /* Its model could not even be asked. */
 static void
-took_around(BatchRequest *q, const Route *route)
+took_around(BatchRequest *q, const FallbackRoute *route)
 {
-	q->route = MemoryContextAlloc(q->pool->cxt, sizeof(Route));
+	q->route = MemoryContextAlloc(q->pool->cxt, sizeof(FallbackRoute));
 	*q->route = *route;
 	q->pool->stats.fallbacks++;
 	if (q->stats)
@@ -477,19 +477,19 @@ took_around(BatchRequest *q, const Route *route)
 }
 
 BatchRequest *
-batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
+batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 					BatchStats *stats, bool wait_slot)
 {
 	bool		dedup = r->deterministic && vllm_batch_dedup;
 	RequestKey	key = {.func = f,.body = r->body.data,.len = r->body.len};
 	CacheKey	cache;
 	bool		in_transaction;
-	Route		route = {0};
-	EngineRequest other;
+	FallbackRoute route = {0};
+	SqlRequest	other;
 	StringInfoData around;
 	char		model[NAMEDATALEN];
 	BatchRequest *q;
-	Carrier    *c;
+	InFlightCall *c;
 
 	if (dedup)
 	{
@@ -539,7 +539,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
 	q->on_error = r->on_error;
 	q->timed = wait_slot;
 	q->quiet = true;
-	vcall_quiet(c->call, true);
+	vcall_set_polling(c->call, true);
 	q->stats = stats;
 	q->cache = cache;
 	q->kind = r->kind;
@@ -671,25 +671,25 @@ batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	if (q->stats)
 		q->stats->cost += vcall_cost(q->carrier->call);
 	q->charged |= err != NULL && vcall_charged(q->carrier->call);
-	if (err != NULL && route_may(err, vcall_elsewhere(q->carrier->call), q->carrier->body.data, q->carrier->body.len))
+	if (err != NULL && route_may(err, vcall_error_is_fallbackable(q->carrier->call), q->carrier->body.data, q->carrier->body.len))
 	{
 		forget_key(q);
 		q->cache.on = false;
-		q->stranded = true;
+		q->needs_fallback = true;
 		q->err = err;
-		dlist_push_tail(&p->stranded, &q->node);
+		dlist_push_tail(&p->needs_fallback, &q->node);
 		return;
 	}
 	if (err == NULL && cascade_unsure(q->kind, q->carrier->body.data, q->carrier->body.len, f, unsure))
 	{
 		forget_key(q);
 		q->cache.on = false;
-		q->stranded = true;
+		q->needs_fallback = true;
 		if (q->route == NULL)
-			q->route = MemoryContextAllocZero(p->cxt, sizeof(Route));
+			q->route = MemoryContextAllocZero(p->cxt, sizeof(FallbackRoute));
 		strlcpy(q->route->next, unsure, NAMEDATALEN);
 		(void) count_tokens(q, f->data, f->len);
-		dlist_push_tail(&p->stranded, &q->node);
+		dlist_push_tail(&p->needs_fallback, &q->node);
 		return;
 	}
 	if (err != NULL && q->route != NULL)
@@ -732,7 +732,7 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 
 /* No other model can be asked: it has failed. */
 static void
-no_way_on(BatchRequest *q, const Route *route)
+no_way_on(BatchRequest *q, const FallbackRoute *route)
 {
 	BatchPool  *p = q->pool;
 	MemoryContext old = MemoryContextSwitchTo(p->cxt);
@@ -744,7 +744,7 @@ no_way_on(BatchRequest *q, const Route *route)
 		route_tell(route, err);
 	MemoryContextSwitchTo(old);
 	dlist_delete(&q->node);
-	q->stranded = false;
+	q->needs_fallback = false;
 	p->finished++;
 	finish_with(q, NULL, err);
 }
@@ -763,10 +763,10 @@ static bool
 reroute(BatchRequest *q, bool wait)
 {
 	BatchPool  *p = q->pool;
-	Carrier    *c = q->carrier;
+	InFlightCall *c = q->carrier;
 	StringInfoData next;
 	StringInfoData old;
-	Route		route = {0};
+	FallbackRoute route = {0};
 	char		model[NAMEDATALEN];
 	int			timeout_ms = 0;
 	bool		unsure;
@@ -787,7 +787,7 @@ reroute(BatchRequest *q, bool wait)
 	if (q->end != 0)
 		timeout_ms = Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), q->end), 1);
 	if (q->route == NULL)
-		q->route = MemoryContextAlloc(p->cxt, sizeof(Route));
+		q->route = MemoryContextAlloc(p->cxt, sizeof(FallbackRoute));
 	/* the message as it was, should there be no slot after all */
 	old = c->body;
 	c->body.data = NULL;
@@ -802,9 +802,9 @@ reroute(BatchRequest *q, bool wait)
 	*q->route = route;
 	q->body_len = c->body.len;
 	q->err = NULL;
-	q->stranded = false;
+	q->needs_fallback = false;
 	q->quiet = true;
-	vcall_quiet(c->call, true);
+	vcall_set_polling(c->call, true);
 	dlist_delete(&q->node);
 	dlist_push_tail(&p->flying, &q->node);
 	count_start(&p->stats);
@@ -835,7 +835,7 @@ reroute_as_user(BatchRequest *q, bool wait)
 bool
 batch_pool_stranded(const BatchPool *p)
 {
-	return !dlist_is_empty(unconstify(dlist_head *, &p->stranded));
+	return !dlist_is_empty(unconstify(dlist_head *, &p->needs_fallback));
 }
 
 /* All that can be; only from where the caller waits for its requests, as the catalogs are read. */
@@ -851,7 +851,7 @@ batch_pool_reroute(BatchPool *p)
 		StartTransactionCommand();
 	MemoryContextSwitchTo(tmp);
 
-	dlist_foreach_modify(i, &p->stranded)
+	dlist_foreach_modify(i, &p->needs_fallback)
 	{
 		if (batch_pool_room(p) <= 0 || !reroute_as_user(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
 			break;
@@ -867,11 +867,11 @@ batch_pool_reroute(BatchPool *p)
 bool
 batch_request_poll(BatchRequest *q)
 {
-	Call	   *call;
+	ClientCall *call;
 
 	if (q->finished)
 		return true;
-	if (q->stranded)
+	if (q->needs_fallback)
 		return false;
 	call = q->carrier->call;
 	for (int i = 0; vcall_poll(call); i++)
@@ -884,7 +884,7 @@ batch_request_poll(BatchRequest *q)
 			q->pool->more = true;
 			return false;
 		}
-		if (vcall_next_noerror(call, &f, &err) ? f.final : err != NULL)
+		if (vcall_next(call, &f, &err) ? f.final : err != NULL)
 		{
 			batch_request_finish(q, &f, err);
 			return q->finished;
@@ -965,7 +965,7 @@ batch_request_release(BatchRequest *q)
 	if (--q->refs > 0 || keep(q))
 		return;
 	forget_key(q);
-	if (q->stranded)
+	if (q->needs_fallback)
 		dlist_delete(&q->node);
 	else if (!q->finished)
 	{

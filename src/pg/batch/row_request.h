@@ -1,5 +1,5 @@
 /*
- * batch_request.h
+ * row_request.h
  *	  Many requests of one statement in flight at once.
  *
  * A pool belongs to a memory context: a statement's (es_query_cxt), a function's or a
@@ -13,15 +13,15 @@
  *
  * Nothing here blocks but batch_pool_wait() and batch_request_start(wait_slot).
  */
-#ifndef VLLM_PG_BATCH_REQUEST_H
-#define VLLM_PG_BATCH_REQUEST_H
+#ifndef VLLM_PG_BATCH_ROW_REQUEST_H
+#define VLLM_PG_BATCH_ROW_REQUEST_H
 
 #include "postgres.h"
 
 #include "nodes/execnodes.h"
 #include "portability/instr_time.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
 typedef struct BatchPool BatchPool;
 typedef struct BatchRequest BatchRequest;
@@ -41,7 +41,7 @@ typedef struct BatchStats
 	int64		prompt_tokens,
 				cached_tokens,
 				output_tokens;
-	int64		cost;			/* of those that have ended (cost.h) */
+	int64		cost;			/* of those that have ended (spend.h) */
 	int64		queue_us;		/* the requests' time before their first steps */
 	int64		waits;			/* sleeps on the latch */
 	instr_time	wait_time;
@@ -64,7 +64,7 @@ Size		batch_pool_held_bytes(const BatchPool *p);
  */
 int			batch_pool_room(BatchPool *p);
 /* ... for requests like this one, not like the one that was started last.  True: the remote program answers them. */
-bool		batch_pool_aim(BatchPool *p, const EngineRequest *r);
+bool		batch_pool_aim(BatchPool *p, const SqlRequest *r);
 
 /* Are there some that batch_pool_wait() is to send to another model?  None of them is in flight. */
 bool		batch_pool_stranded(const BatchPool *p);
@@ -90,14 +90,14 @@ void		batch_pool_keep(BatchPool *p);
  * wait_slot the caller, who has nothing in flight to wait for, waits for both (ERROR
  * 53300 after vllm.queue_timeout, 57P03 after vllm.engine_timeout).
  */
-BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const EngineRequest *r,
+BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 								  BatchStats *stats, bool wait_slot);
 
 /*
  * For who starts requests outside of transactions, in one before that: a finished request, if the model keeps answers
  * (result_cache.h) and this one is known; or NULL.
  */
-BatchRequest *batch_request_known(BatchPool *p, const EngineFunc *f, const EngineRequest *r);
+BatchRequest *batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r);
 
 /* A request that failed before it was sent: finished, holds err. */
 BatchRequest *batch_request_failed(BatchPool *p, ErrorData *err);

@@ -1,5 +1,5 @@
 /*
- * batch_safe.c
+ * safe.c
  *	  What can't raise an error.
  *
  * Reading ahead evaluates expressions of rows that serial execution would reach
@@ -15,7 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 /* Comparisons, concatenation, widening casts: total over their types. */
 static const Oid safe_functions[] = {

@@ -1,5 +1,5 @@
 /*
- * batch_site.c
+ * site.c
  *	  Call sites of the batch node: from a row's arguments to a request.
  *
  * A site's arguments and guards are evaluated once a row, at most, in the node's
@@ -28,7 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "pg/batch_node.h"
+#include "pg/batch/node.h"
 #include "pg/compat.h"
 #include "pg/vllm_pg.h"
 
@@ -240,7 +240,7 @@ reset_buffer(BatchNode *n, StringInfo s)
 static ErrorData *
 take_input(BatchNode *n, BatchSite *s)
 {
-	EngineRequest r = {0};
+	SqlRequest	r = {0};
 	ErrorData  *refused;
 
 	reset_buffer(n, &s->input);
@@ -282,7 +282,7 @@ batch_site_eval(BatchNode *n, BatchSite *s, BatchRow *row, BatchRequest **reques
 BatchRequest *
 batch_site_send(BatchNode *n, BatchSite *s, bool is_head)
 {
-	EngineRequest r;
+	SqlRequest	r;
 	BatchRequest *request;
 
 	if (!s->have_head && !is_head)

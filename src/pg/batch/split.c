@@ -1,5 +1,5 @@
 /*
- * batch_split.c
+ * split.c
  *	  Cutting the engine's calls out of an expression.
  *
  * A call leaves its expression if serial execution is sure to reach it whenever its
@@ -27,7 +27,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 #define MAX_GUARD_NODES	200000	/* that all guards of one cut may have */
 

@@ -1,5 +1,5 @@
 /*
- * batch_split.h
+ * split.h
  *	  What the planner's half of the batch node shares.
  */
 #ifndef VLLM_PG_BATCH_SPLIT_H
@@ -9,7 +9,7 @@
 
 #include "nodes/plannodes.h"
 
-#include "pg/batch.h"
+#include "pg/batch/batch.h"
 
 /* A plan being rewritten. */
 typedef struct Rewrite
@@ -60,7 +60,7 @@ typedef struct Split
 	bool		foreign_param;	/* met a PARAM_EXEC that isn't one of them */
 } Split;
 
-/* ---- batch_split.c ---- */
+/* ---- split.c ---- */
 bool		batch_has_call(Node *expr);
 bool		batch_is_volatile(PlannedStmt *stmt, Node *expr);
 bool		split_is_leaf(Node *node);
@@ -76,7 +76,7 @@ Node	   *split_finish(Node *expr, int n_child);
 /* for a parent that reads child columns and call values from the node's output */
 Node	   *split_finish_above(Node *expr, int n_child);
 
-/* ---- batch_insert.c ---- */
+/* ---- insert.c ---- */
 /* What of a plan node's quals stays, and what moves above it, in order. */
 typedef struct QualCut
 {
@@ -96,7 +96,7 @@ void		insert_below(Rewrite *rw, Plan *plan, const Demand *demand);
 
 void		insert_for_hash(Rewrite *rw, HashJoin *join, const Demand *outer);
 
-/* ---- batch_template.c ---- */
+/* ---- template.c ---- */
 /* Many rows' (or plans') expressions as one, over columns that hold what differs. */
 typedef struct Template
 {
@@ -108,17 +108,17 @@ Node	   *template_add(Template *t, List *exprs);
 Node	   *template_add_whole(Template *t, List *exprs);
 Node	   *template_finish(Node *expr, int varno, int first_column);
 
-/* ---- batch_values.c ---- */
+/* ---- values.c ---- */
 Plan	   *insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand);
 
-/* ---- batch_append.c ---- */
+/* ---- append.c ---- */
 Plan	   *insert_above_append(Rewrite *rw, Append *append, const Demand *demand);
 
-/* ---- batch_lateral.c ---- */
+/* ---- lateral.c ---- */
 bool		lateral_is_one_to_one(NestLoop *join);
 void		insert_lateral(Rewrite *rw, NestLoop *join, const Demand *demand);
 
-/* ---- batch_walk.c ---- */
+/* ---- walk.c ---- */
 /* Does it compute a target list of its own? */
 bool		plan_projects(Plan *plan);
 typedef bool (*PlanVisitor) (Plan *plan, void *context);

@@ -1,5 +1,5 @@
 /*
- * batch_template.c
+ * template.c
  *	  One expression for many that differ in variables and constants only.
  *
  * The rows of a VALUES list and the plans under an Append each have expressions of
@@ -17,7 +17,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 /* ---- shapes ---- */
 

@@ -1,8 +1,8 @@
 /*
- * batch_values.c
+ * values.c
  *	  Calls in the rows of a VALUES list.
  *
- * A column with calls whose rows have one shape (batch_template.c) is computed by a node
+ * A column with calls whose rows have one shape (template.c) is computed by a node
  * above the ValuesScan, from columns that hold what differs between the rows.
  * As in serial execution all columns of a row are computed before its quals are looked at,
  * so the calls don't depend on those, and they are made even if nobody reads the column.
@@ -16,7 +16,7 @@
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 static List *
 column_exprs(List *rows, int i)

@@ -1,5 +1,5 @@
 /*
- * batch_wait.c
+ * wait.c
  *	  Waiting for requests in flight.
  *
  * Waiting is one latch for everything: batch_pool_wait() looks at all that is in
@@ -16,8 +16,8 @@
 #include "storage/latch.h"
 #include "utils/timestamp.h"
 
-#include "pg/batch_request_int.h"
-#include "pg/slots.h"
+#include "pg/batch/request_int.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 /* ms that a sleep lasts in which only two of at least so many requests may wake us */
@@ -43,9 +43,9 @@ sleep_for(BatchRequest *due)
 {
 	long		timeout = 1000;
 	ErrorData  *late;
-	Call	   *call;
+	ClientCall *call;
 
-	if (due == NULL || due->finished || due->stranded)
+	if (due == NULL || due->finished || due->needs_fallback)
 		return timeout;
 	call = due->carrier->call;
 	if (vcall_tell_loading(call))
@@ -56,7 +56,7 @@ sleep_for(BatchRequest *due)
 		due->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), due->timeout_ms);
 	}
 	due->timed = true;
-	late = vcall_late(call);
+	late = vcall_check_deadline(call);
 	if (late != NULL && !on_error_forgives(due->on_error, late))
 		ThrowErrorData(late);
 	if (late != NULL)
@@ -83,7 +83,7 @@ listen_to(BatchRequest *q)
 	if (!q->quiet)
 		return false;
 	q->quiet = false;
-	vcall_quiet(q->carrier->call, false);
+	vcall_set_polling(q->carrier->call, false);
 	vslot_listening();
 	return batch_request_poll(q);
 }
@@ -132,7 +132,7 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 	vslot_ring_now();
 	CHECK_FOR_INTERRUPTS();
 	sweep(p);
-	if (!dlist_is_empty(&p->stranded))
+	if (!dlist_is_empty(&p->needs_fallback))
 		batch_pool_reroute(p);
 	if (p->finished != before)
 		return;
@@ -153,7 +153,7 @@ batch_pool_wait(BatchPool *p, BatchRequest *due, BatchStats *stats)
 		add_wait(stats, start, end);
 	CHECK_FOR_INTERRUPTS();
 	sweep(p);
-	if (!dlist_is_empty(&p->stranded))
+	if (!dlist_is_empty(&p->needs_fallback))
 		batch_pool_reroute(p);
 	p->patient = p->finished == before;
 }

@@ -1,5 +1,5 @@
 /*
- * batch_walk.c
+ * walk.c
  *	  Where a plan keeps its child plans and its expressions.
  *
  * Init plans and sub-plans are in PlannedStmt.subplans and are not visited from the
@@ -10,7 +10,7 @@
 
 #include "nodes/nodeFuncs.h"
 
-#include "pg/batch_split.h"
+#include "pg/batch/split.h"
 
 static bool
 walk_list(List *plans, PlanVisitor visit, void *context)

@@ -1,20 +1,20 @@
 /*
- * api.h
- *	  Requests in OpenAI's and Anthropic's bodies (fn_api.c).
+ * api_args.h
+ *	  Requests in OpenAI's and Anthropic's bodies (llm_api.c).
  */
-#ifndef VLLM_PG_API_H
-#define VLLM_PG_API_H
+#ifndef VLLM_PG_CALL_API_ARGS_H
+#define VLLM_PG_CALL_API_ARGS_H
 
 #include "postgres.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
 /* Its settings; _PG_init() by vllm_sql_init(). */
 void		vllm_api_init(void);
 
 /* llm_api's row of engine_func.def */
-void		api_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *api_input(EngineRequest *r, FunctionCallInfo fcinfo);
+void		api_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *api_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		api_result(const Reply *reply, Oid rettype, bool *isnull);
 
 /*

@@ -2,18 +2,13 @@
  * cascade.h
  *	  A model that is asked first, and another one where it isn't sure: option "cascade".
  */
-#ifndef VLLM_PG_CASCADE_H
-#define VLLM_PG_CASCADE_H
+#ifndef VLLM_PG_CALL_CASCADE_H
+#define VLLM_PG_CALL_CASCADE_H
 
 #include "postgres.h"
 
-#include "pg/client.h"
-#include "pg/json_tree.h"
-#include "wire/wire.h"
-
-/* The option of a model of this name: ERROR unless it fits; its field of a message. */
-void		cascade_check(const JsonNode *n, const char *model);
-void		cascade_put(const JsonNode *n, WireOut *out);
+#include "pg/client/client.h"
+#include "ipc/wire.h"
 
 /* Of a request for one answer: its tokens' log-probabilities are needed if the message has a cascade and doesn't ask for them. */
 void		cascade_want_logprobs(StringInfo body);

@@ -27,12 +27,12 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#include "pg/answer_shape.h"
-#include "pg/default_params.h"
-#include "pg/json_tree.h"
+#include "pg/call/output_shape.h"
+#include "pg/call/default_params.h"
+#include "pg/util/json_tree.h"
 #include "pg/vllm_pg.h"
 
-#define MAX_TOOL_NAME	255		/* bytes, as in src/engine/parsing.h */
+#define MAX_TOOL_NAME	255		/* bytes, as in src/server/request/output_parsers.h */
 
 static void
 refuse(const char *name, const char *rule, const char *hint)
@@ -136,7 +136,7 @@ check_values(const GenOptions *o)
 	if (v[OPT_n].set && v[OPT_n].i > 1 && v[OPT_temperature].set && v[OPT_temperature].num == 0)
 		refuse("n", psprintf("must be 1 when temperature is 0, got " INT64_FORMAT, v[OPT_n].i),
 			   "With temperature 0 all answers would be the same.");
-	options_check_together(o);
+	options_check_together(o, false);
 	answer_shape_check(o);
 }
 

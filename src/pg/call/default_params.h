@@ -2,15 +2,15 @@
  * default_params.h
  *	  vllm.default_params: what the session says where a call doesn't.
  */
-#ifndef VLLM_PG_DEFAULT_PARAMS_H
-#define VLLM_PG_DEFAULT_PARAMS_H
+#ifndef VLLM_PG_CALL_DEFAULT_PARAMS_H
+#define VLLM_PG_CALL_DEFAULT_PARAMS_H
 
 #include "postgres.h"
 
 #include "utils/guc.h"
 
-#include "pg/answer_shape.h"
-#include "pg/options.h"
+#include "pg/call/output_shape.h"
+#include "pg/call/options.h"
 
 typedef struct DefaultParams
 {

@@ -19,27 +19,27 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "pg/api.h"
-#include "pg/cascade.h"
-#include "pg/choose.h"
-#include "pg/client.h"
-#include "pg/engine_func.h"
-#include "pg/generate.h"
-#include "pg/pool.h"
-#include "pg/result_cache.h"
-#include "pg/route.h"
+#include "pg/call/api_args.h"
+#include "pg/call/cascade.h"
+#include "pg/call/loglikelihood.h"
+#include "pg/client/client.h"
+#include "pg/call/engine_func.h"
+#include "pg/call/generate.h"
+#include "pg/call/pooling.h"
+#include "pg/call/result_cache.h"
+#include "pg/call/fallback.h"
 
 #define LIBRARY "vllm_pg"
 
 #define ENGINE_FUNC(symbol, inputs, head, input, result) \
 	PG_FUNCTION_INFO_V1(symbol);
-#include "pg/engine_func.def"
+#include "pg/call/engine_func.def"
 #undef ENGINE_FUNC
 
 static const EngineFunc funcs[] = {
 #define ENGINE_FUNC(symbol, inputs, head, input, result) \
 	{#symbol, inputs, head, input, result},
-#include "pg/engine_func.def"
+#include "pg/call/engine_func.def"
 #undef ENGINE_FUNC
 };
 
@@ -99,7 +99,7 @@ is_refusal(int sqlerrcode)
  * where it refuses it holds no lock, pin or reference.
  */
 ErrorData *
-engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo)
+engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile refused = NULL;
@@ -134,7 +134,7 @@ result_type(FunctionCallInfo fcinfo)
 }
 
 static Datum
-value_of(const EngineFunc *f, const EngineRequest *r, const CallFrame *frame, FunctionCallInfo fcinfo)
+value_of(const EngineFunc *f, const SqlRequest *r, const CallFrame *frame, FunctionCallInfo fcinfo)
 {
 	Reply		reply;
 
@@ -146,7 +146,7 @@ value_of(const EngineFunc *f, const EngineRequest *r, const CallFrame *frame, Fu
 
 /* Whom to ask after an answer, or an error, that another model may do better than: r is then for that one.  False: nobody. */
 static bool
-to_next_model(EngineRequest *r, Route *route, ErrorData **err, bool elsewhere, const CallFrame *frame)
+to_next_model(SqlRequest *r, FallbackRoute *route, ErrorData **err, bool elsewhere, const CallFrame *frame)
 {
 	StringInfoData next;
 	char		model[NAMEDATALEN];
@@ -174,7 +174,7 @@ to_next_model(EngineRequest *r, Route *route, ErrorData **err, bool elsewhere, c
 }
 
 void
-engine_ask_around(EngineRequest *r, Route *route)
+engine_ask_around(SqlRequest *r, FallbackRoute *route)
 {
 	StringInfoData next;
 	char		model[NAMEDATALEN];
@@ -187,7 +187,7 @@ engine_ask_around(EngineRequest *r, Route *route)
 
 /* Its model, or when that fails another one; r is then the last one's. */
 static ErrorData *
-ask(EngineRequest *r, Route *route, CallFrame *frame, Call **call)
+ask(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
 {
 	TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), r->timeout_ms);
 	int			timeout_ms = r->timeout_ms;
@@ -196,7 +196,7 @@ ask(EngineRequest *r, Route *route, CallFrame *frame, Call **call)
 	{
 		ErrorData  *err = vcall_simple_noerror(r->kind, &r->body, r->model, timeout_ms, CurrentMemoryContext, frame, call);
 
-		if (!to_next_model(r, route, &err, vcall_elsewhere(*call), frame))
+		if (!to_next_model(r, route, &err, vcall_error_is_fallbackable(*call), frame))
 			return err;
 		vcall_end(*call);
 		if (r->timeout_ms > 0)
@@ -205,7 +205,7 @@ ask(EngineRequest *r, Route *route, CallFrame *frame, Call **call)
 }
 
 ErrorData *
-engine_ask_others(EngineRequest *r, Route *route, ErrorData *err, bool elsewhere, CallFrame *frame, Call **call)
+engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame, ClientCall **call)
 {
 	return to_next_model(r, route, &err, elsewhere, frame) ? ask(r, route, frame, call) : err;
 }
@@ -214,12 +214,12 @@ Datum
 engine_call(FunctionCallInfo fcinfo, const char *prosrc)
 {
 	const EngineFunc *f = engine_func_find(prosrc);
-	EngineRequest r = {0};
+	SqlRequest	r = {0};
 	ErrorData  *refused;
 	CallFrame	frame = {.kind = WF_DONE,.final = true};
 	CacheKey	cache;
-	Route		route = {0};
-	Call	   *call;
+	FallbackRoute route = {0};
+	ClientCall *call;
 	Datum		value;
 
 	for (int i = 0; i < f->n_inputs; i++)
@@ -261,5 +261,5 @@ symbol(PG_FUNCTION_ARGS) \
 { \
 	return engine_call(fcinfo, #symbol); \
 }
-#include "pg/engine_func.def"
+#include "pg/call/engine_func.def"
 #undef ENGINE_FUNC

@@ -11,8 +11,8 @@
  * many rows may keep it while those stay the same.  The input is what differs from
  * row to row.
  */
-#ifndef VLLM_PG_ENGINE_FUNC_H
-#define VLLM_PG_ENGINE_FUNC_H
+#ifndef VLLM_PG_CALL_ENGINE_FUNC_H
+#define VLLM_PG_CALL_ENGINE_FUNC_H
 
 #include "postgres.h"
 
@@ -20,12 +20,12 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 
-#include "pg/on_error.h"
-#include "pg/result.h"
-#include "pg/route.h"
-#include "wire/wire.h"
+#include "pg/util/on_error.h"
+#include "pg/client/reply.h"
+#include "pg/call/fallback.h"
+#include "ipc/wire.h"
 
-typedef struct EngineRequest
+typedef struct SqlRequest
 {
 	WireKind	kind;
 	char	   *model;			/* for llm_requests */
@@ -34,7 +34,7 @@ typedef struct EngineRequest
 								 * fixed seed, or nothing is sampled */
 	OnError		on_error;		/* what the call says of errors */
 	StringInfoData body;		/* the head's fields, then the input's */
-} EngineRequest;
+} SqlRequest;
 
 typedef struct EngineFunc
 {
@@ -46,14 +46,14 @@ typedef struct EngineFunc
 	 * Options, model and its privileges.  r->body is initialised and empty; all
 	 * memory is the current context's.  Errors are thrown.
 	 */
-	void		(*head) (EngineRequest *r, FunctionCallInfo fcinfo);
+	void		(*head) (SqlRequest *r, FunctionCallInfo fcinfo);
 
 	/*
 	 * Append the input's fields to r->body.  An input that is refused is not thrown
 	 * but returned (elevel ERROR, for ThrowErrorData), else NULL: the batch node
 	 * raises it when its row is due.
 	 */
-	ErrorData  *(*input) (EngineRequest *r, FunctionCallInfo fcinfo);
+	ErrorData  *(*input) (SqlRequest *r, FunctionCallInfo fcinfo);
 
 	/* The value of type rettype, in the current context. */
 	Datum		(*result) (const Reply *reply, Oid rettype, bool *isnull);
@@ -68,15 +68,15 @@ const EngineFunc *engine_func_of(HeapTuple proc);
  * Its head; options that are refused are not thrown but returned: those of a row that
  * is not due yet may be wrong, and the error is kept for its row.
  */
-ErrorData  *engine_func_head(const EngineFunc *f, EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo);
 
-/* If who would answer the request is not there now, it is made one for another model that is (route.h). */
-void		engine_ask_around(EngineRequest *r, Route *route);
+/* If who would answer the request is not there now, it is made one for another model that is (fallback.h). */
+void		engine_ask_around(SqlRequest *r, FallbackRoute *route);
 /*
- * Of a request that has failed with err: another model's answer, or an error; elsewhere: vcall_elsewhere().  *call is
+ * Of a request that has failed with err: another model's answer, or an error; elsewhere: vcall_error_is_fallbackable().  *call is
  * that of the answer, in the current context, as what r becomes.
  */
-ErrorData  *engine_ask_others(EngineRequest *r, Route *route, ErrorData *err, bool elsewhere, CallFrame *frame, Call **call);
+ErrorData  *engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame, ClientCall **call);
 
 /* A call on its own: submit, wait, return (the SQL function's body). */
 Datum		engine_call(FunctionCallInfo fcinfo, const char *prosrc);

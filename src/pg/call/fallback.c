@@ -1,8 +1,8 @@
 /*
- * route.c
+ * fallback.c
  *	  Another model for a request whose model has failed: option "fallback".
  *
- * A request's message says which models may answer instead (asker_options.c).  The next message is the same but for what
+ * A request's message says which models may answer instead (caller_options.c).  The next message is the same but for what
  * belongs to the model: where it is, its options, its secret, its prices, and its own fallbacks, which come before what is
  * left of those of the first.  A model that has been asked is not asked again, so no chain goes round; and
  * ROUTE_MOST are enough.
@@ -17,13 +17,13 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/request_note.h"
-#include "pg/route.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/client/request_tracking.h"
+#include "pg/call/fallback.h"
 #include "pg/vllm_pg.h"
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* Is it the model's, or who asks, which the next message says anew? */
 static bool
@@ -133,7 +133,7 @@ name_of(const WireField *f, char *name)
 }
 
 static bool
-is_tried(const Route *r, const char *name)
+is_tried(const FallbackRoute *r, const char *name)
 {
 	for (int i = 0; i < r->n; i++)
 		if (strcmp(r->tried[i], name) == 0)
@@ -143,7 +143,7 @@ is_tried(const Route *r, const char *name)
 
 /* The model, if the user may ask it. */
 static ModelRow *
-may_ask(Route *r, const char *name)
+may_ask(FallbackRoute *r, const char *name)
 {
 	ModelRow   *m = catalog_find(name);
 
@@ -159,7 +159,7 @@ may_ask(Route *r, const char *name)
 }
 
 static void
-make_message(const ModelRow *m, const Route *r, const char *body, Size len, StringInfo to)
+make_message(const ModelRow *m, const FallbackRoute *r, const char *body, Size len, StringInfo to)
 {
 	WireIn		in = {body, body + len};
 	WireOut		out = vclient_out(to);
@@ -185,7 +185,7 @@ make_message(const ModelRow *m, const Route *r, const char *body, Size len, Stri
 }
 
 bool
-route_next(Route *r, const char *body, Size len, StringInfo to, char *model)
+route_next(FallbackRoute *r, const char *body, Size len, StringInfo to, char *model)
 {
 	WireIn		in = {body, body + len};
 	WireField	f;
@@ -212,7 +212,7 @@ route_next(Route *r, const char *body, Size len, StringInfo to, char *model)
 }
 
 bool
-route_to(Route *r, const char *model, const char *body, Size len, StringInfo to)
+route_to(FallbackRoute *r, const char *model, const char *body, Size len, StringInfo to)
 {
 	WireIn		in = {body, body + len};
 	WireField	f;
@@ -234,7 +234,7 @@ route_to(Route *r, const char *model, const char *body, Size len, StringInfo to)
 }
 
 ErrorData *
-route_unsure(const Route *r)
+route_unsure(const FallbackRoute *r)
 {
 	ErrorData  *e = palloc0(sizeof(ErrorData));
 
@@ -247,7 +247,7 @@ route_unsure(const Route *r)
 }
 
 bool
-route_around(Route *r, const StringInfoData *body, StringInfo to, char *model)
+route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *model)
 {
 	if (vllm_shared == NULL || vclient_is_ready(request_is_remote(body->data, body->len)) || !can_go_on(body->data, body->len))
 		return false;
@@ -259,7 +259,7 @@ route_around(Route *r, const StringInfoData *body, StringInfo to, char *model)
 }
 
 void
-route_tell(const Route *r, ErrorData *e)
+route_tell(const FallbackRoute *r, ErrorData *e)
 {
 	StringInfoData s;
 

@@ -1,9 +1,9 @@
 /*
- * route.h
+ * fallback.h
  *	  Another model for a request whose model has failed: option "fallback".
  */
-#ifndef VLLM_PG_ROUTE_H
-#define VLLM_PG_ROUTE_H
+#ifndef VLLM_PG_CALL_FALLBACK_H
+#define VLLM_PG_CALL_FALLBACK_H
 
 #include "postgres.h"
 
@@ -12,13 +12,13 @@
 #define ROUTE_MOST	8			/* models that are asked for one request, with the first */
 
 /* Whom a request has been sent to, and what was in the way of others. */
-typedef struct Route
+typedef struct FallbackRoute
 {
 	int			n;
 	char		tried[ROUTE_MOST][NAMEDATALEN];
 	char		why[256];		/* the last one that could not be asked; '' = none */
 	char		next[NAMEDATALEN];	/* who is to be asked as the last one wasn't sure; '' = one of the fallbacks */
-} Route;
+} FallbackRoute;
 
 /*
  * May the request be answered by another model after this error?  elsewhere: the endpoint's program thinks so.  Looks at the error
@@ -33,19 +33,19 @@ bool		route_may_body(const char *reply, Size reply_len, const char *body, Size l
  * The message for the next model that the current user may ask, and its name (NAMEDATALEN bytes); false: there is none.
  * Reads the catalogs.
  */
-bool		route_next(Route *r, const char *body, Size len, StringInfo to, char *model);
+bool		route_next(FallbackRoute *r, const char *body, Size len, StringInfo to, char *model);
 
 /* The message for this model, likewise; false: it can't be asked, r->why says why.  For cascade.c. */
-bool		route_to(Route *r, const char *model, const char *body, Size len, StringInfo to);
+bool		route_to(FallbackRoute *r, const char *model, const char *body, Size len, StringInfo to);
 /* The error of that; palloc'ed. */
-ErrorData  *route_unsure(const Route *r);
+ErrorData  *route_unsure(const FallbackRoute *r);
 
 /*
  * Before it is sent: the same, if who would answer it is not there now, and somebody else is.  to is made.
  */
-bool		route_around(Route *r, const StringInfoData *body, StringInfo to, char *model);
+bool		route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *model);
 
 /* Says in the last model's error, too, who was asked before it, or why the next one was not. */
-void		route_tell(const Route *r, ErrorData *e);
+void		route_tell(const FallbackRoute *r, ErrorData *e);
 
 #endif

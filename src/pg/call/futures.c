@@ -1,5 +1,5 @@
 /*
- * fn_future.c
+ * futures.c
  *	  Futures: llm_submit, llm_submit_embed, llm_poll, llm_result, llm_result_embedding,
  *	  llm_wait, llm_discard, llm_futures.
  *
@@ -10,9 +10,9 @@
  * Within the session it belongs to the role that submitted it, as whose current user: a session runs code of many roles,
  * by SECURITY DEFINER, SET ROLE, expressions of indexes under ANALYZE, jobs in a worker.  Roles that have that role's
  * privileges may use it, as in llm_requests and llm_cancel(); for others it does not exist.  A job worker gives up all
- * futures at the end of each transaction (jobs_session.c).
+ * futures at the end of each transaction (worker_session.c).
  *
- * Each has a memory context of its own, and its Call and request live there, so that
+ * Each has a memory context of its own, and its ClientCall and request live there, so that
  * to delete the context is to end the request.  llm_submit() makes it under
  * the caller's context and moves it under TopMemoryContext when nothing can fail any
  * more; llm_result() takes it back the same way before it makes the value.  So an
@@ -43,14 +43,14 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "pg/cascade.h"
-#include "pg/client.h"
-#include "pg/engine_func.h"
-#include "pg/future.h"
-#include "pg/options.h"
-#include "pg/result_cache.h"
-#include "pg/route.h"
-#include "pg/slots.h"
+#include "pg/call/cascade.h"
+#include "pg/client/client.h"
+#include "pg/call/engine_func.h"
+#include "pg/call/futures.h"
+#include "pg/call/options.h"
+#include "pg/call/result_cache.h"
+#include "pg/call/fallback.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_submit);
@@ -70,17 +70,17 @@ typedef struct Future
 	dlist_node	node;			/* in running, until it is finished */
 	const EngineFunc *func;
 	Oid			rettype;		/* of func: text or real[] */
-	EngineRequest request;		/* its body must live as long as the call */
-	Call	   *call;
+	SqlRequest	request;		/* its body must live as long as the call */
+	ClientCall *call;
 	TimestampTz submitted;
 	bool		finished;
 	CallFrame	frame;			/* finished without error: the reply */
 	ErrorData  *error;			/* finished with one */
 	Oid			userid;			/* who has asked */
 	CacheKey	cache;			/* on: the answer is to be kept */
-	Route		route;			/* the models that were asked; n = 0: the first is */
+	FallbackRoute route;			/* the models that were asked; n = 0: the first is */
 	bool		rerouted;		/* another model may be asked after the error */
-	bool		elsewhere;		/* as vcall_elsewhere() said */
+	bool		elsewhere;		/* as vcall_error_is_fallbackable() said */
 	int			left_ms;		/* of timeout_ms, then */
 } Future;
 
@@ -109,7 +109,7 @@ finish(Future *f)
 	f->finished = true;
 	dlist_delete(&f->node);
 	n_running--;
-	f->elsewhere = vcall_elsewhere(f->call);
+	f->elsewhere = vcall_error_is_fallbackable(f->call);
 	f->left_ms = (int) vcall_time_left(f->call, f->request.timeout_ms);
 	f->rerouted = f->error != NULL && route_may(f->error, f->elsewhere, body->data, body->len);
 	/* what another model would have decided is not the answer that a call would keep */
@@ -132,7 +132,7 @@ advance(Future *f)
 	{
 		CallFrame	frame;
 
-		while (vcall_next_noerror(f->call, &frame, &f->error))
+		while (vcall_next(f->call, &frame, &f->error))
 			if (frame.final)
 			{
 				f->frame = frame;
@@ -141,7 +141,7 @@ advance(Future *f)
 			}
 	}
 	if (f->error == NULL)
-		f->error = vcall_late(f->call);
+		f->error = vcall_check_deadline(f->call);
 	if (f->error != NULL)
 		finish(f);
 }
@@ -462,10 +462,10 @@ llm_poll(PG_FUNCTION_ARGS)
 static void
 ask_others(Future *f)
 {
-	EngineRequest r = f->request;
-	Route		route = f->route;
+	SqlRequest	r = f->request;
+	FallbackRoute route = f->route;
 	ErrorData  *err;
-	Call	   *call;
+	ClientCall *call;
 	Oid			user;
 	int			sec_context;
 

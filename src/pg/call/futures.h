@@ -1,9 +1,9 @@
 /*
- * future.h
- *	  Requests that outlive their statement (fn_future.c).
+ * futures.h
+ *	  Requests that outlive their statement (futures.c).
  */
-#ifndef VLLM_PG_FUTURE_H
-#define VLLM_PG_FUTURE_H
+#ifndef VLLM_PG_CALL_FUTURES_H
+#define VLLM_PG_CALL_FUTURES_H
 
 /* _PG_init: DISCARD ALL drops the session's futures; a claim that waits reads them */
 void		vllm_future_init(void);

@@ -2,15 +2,15 @@
  * generate.h
  *	  The parts of engine_func.def's rows.
  */
-#ifndef VLLM_PG_GENERATE_H
-#define VLLM_PG_GENERATE_H
+#ifndef VLLM_PG_CALL_GENERATE_H
+#define VLLM_PG_CALL_GENERATE_H
 
 #include "postgres.h"
 
 #include "nodes/pg_list.h"
 #include "utils/array.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
 #define GEN_STREAM		1		/* WF_TEXT frames as tokens arrive */
 #define GEN_WANT_IDS	2		/* token ids in replies */
@@ -21,106 +21,106 @@
 /*
  * The head of a WK_GENERATE: model, its privileges, options.  flags: GEN_*.
  */
-void		generate_head_with(EngineRequest *r, FunctionCallInfo fcinfo, int flags);
+void		generate_head_with(SqlRequest *r, FunctionCallInfo fcinfo, int flags);
 struct GenOptions;				/* options.h */
 
 /* The same of options that have been read. */
-void		generate_head_of(EngineRequest *r, const struct GenOptions *options, int flags);
+void		generate_head_of(SqlRequest *r, const struct GenOptions *options, int flags);
 
 /* A setting's parser, if there is one; a model's own comes before it. */
 void		generate_put_parser(WireOut *out, WireTag tag, const char *name);
 
 /* The head of a request that needs a model, or its tokenizer or template; arg: its name. */
-void		generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
+void		generate_model_head(SqlRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
 
 /* A value-per-call set of what a request streams. */
-Datum		generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, FunctionCallInfo fcinfo));
+Datum		generate_stream(FunctionCallInfo fcinfo, void (*request) (SqlRequest *r, FunctionCallInfo fcinfo));
 
 /* A stream's next frame with something in it, WF_TEXT or WF_DONE; flushes to the client before it sleeps. */
-void		generate_next(Call *call, CallFrame *f);
+void		generate_next(ClientCall *call, CallFrame *f);
 
 /* The error of a prompt, or a tokenizer's input, that is longer than vllm.max_prompt_bytes, or NULL. */
 ErrorData  *generate_check_length(const char *what, const text *t);
 
-/* fn_generate.c */
-void		generate_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		generate_full_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *generate_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* generate.c */
+void		generate_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		generate_full_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *generate_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		generate_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		generate_full_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_embeds.c; their results are generate_result(), output_result() */
-void		embeds_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		embeds_output_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *embeds_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* embeds_generate.c; their results are generate_result(), output_result() */
+void		embeds_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		embeds_output_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *embeds_input(SqlRequest *r, FunctionCallInfo fcinfo);
 /* its input is tokenize_input() */
-void		token_embeds_head(EngineRequest *r, FunctionCallInfo fcinfo);
+void		token_embeds_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		token_embeds_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_outputs.c; their input is generate_input() */
-void		output_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		chat_full_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		beams_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* outputs.c; their input is generate_input() */
+void		output_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		chat_full_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		beams_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		output_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		beams_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_tokenize.c */
-void		tokenize_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		count_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo);
-/* fn_pin.c */
-void		pin_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		unpin_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* tokenize.c */
+void		tokenize_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		count_tokens_head(SqlRequest *r, FunctionCallInfo fcinfo);
+/* pin_prefix.c */
+void		pin_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		unpin_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		pin_result(const Reply *reply, Oid rettype, bool *isnull);
-void		detokenize_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *tokenize_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *detokenize_input(EngineRequest *r, FunctionCallInfo fcinfo);
+void		detokenize_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *tokenize_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *detokenize_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		tokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		count_tokens_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		detokenize_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_reduce.c */
-void		reduce_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *reduce_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* reduce.c */
+void		reduce_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *reduce_input(SqlRequest *r, FunctionCallInfo fcinfo);
 
-/* fn_grammar.c */
-void		grammar_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *grammar_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* grammar_functions.c */
+void		grammar_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *grammar_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		grammar_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_parse.c */
-void		parse_tools_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		parse_reasoning_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *parse_tools_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *parse_reasoning_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* parse_output.c */
+void		parse_tools_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		parse_reasoning_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *parse_tools_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *parse_reasoning_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		parse_reasoning_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_chunk.c; its input is tokenize_input() */
-void		chunk_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* chunk.c; its input is tokenize_input() */
+void		chunk_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		chunk_result(const Reply *reply, Oid rettype, bool *isnull);
 /* the chunks of a text, text *, from chunk_result()'s array */
 List	   *chunk_texts(text *input, ArrayType *spans);
 
-/* fn_chat.c */
+/* chat.c */
 /* how the chat is rendered: what the function has arguments for */
-void		chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo);
+void		chat_put_template(SqlRequest *r, FunctionCallInfo fcinfo);
 /* one turn: the system's message if there is one, and the user's */
-void		chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n);
-void		chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		ask_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *chat_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *ask_input(EngineRequest *r, FunctionCallInfo fcinfo);
+void		chat_put_turn(SqlRequest *r, const text *system, const char *user, size_t n);
+void		chat_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		ask_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		render_chat_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		tokenize_chat_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *chat_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *ask_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		chat_result(const Reply *reply, Oid rettype, bool *isnull);
 
 
-/* fn_generate_as.c */
-void		generate_json_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		generate_as_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		extract_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		extract_json_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *extract_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *extract_json_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* generate_as.c */
+void		generate_json_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		generate_as_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		extract_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		extract_json_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *extract_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *extract_json_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		generate_json_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		generate_as_result(const Reply *reply, Oid rettype, bool *isnull);
 

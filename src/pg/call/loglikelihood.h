@@ -1,26 +1,26 @@
 /*
- * choose.h
+ * loglikelihood.h
  *	  Decisions by log-probability: the parts of engine_func.def's rows, and what the
  *	  planner learns of llm_filter().
  */
-#ifndef VLLM_PG_CHOOSE_H
-#define VLLM_PG_CHOOSE_H
+#ifndef VLLM_PG_CALL_LOGLIKELIHOOD_H
+#define VLLM_PG_CALL_LOGLIKELIHOOD_H
 
 #include "postgres.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
-/* fn_choose.c */
-void		choose_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		filter_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		filter_prob_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		loglikelihood_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		perplexity_head(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *choose_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *filter_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *filter_prob_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *loglikelihood_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *perplexity_input(EngineRequest *r, FunctionCallInfo fcinfo);
+/* choose.c */
+void		choose_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		filter_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		filter_prob_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		loglikelihood_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		perplexity_head(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *choose_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *filter_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *filter_prob_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *loglikelihood_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *perplexity_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		choose_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		choices_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		filter_result(const Reply *reply, Oid rettype, bool *isnull);
@@ -37,7 +37,7 @@ typedef struct ChooseProbs
 } ChooseProbs;
 bool		choose_probs(const Reply *reply, ChooseProbs *p);
 
-/* ---- fn_format.c ---- */
+/* ---- format.c ---- */
 
 /*
  * Append a template with {0}, {1}, ... replaced by args[0], args[1], ... (NULL: nothing).  The
@@ -45,7 +45,7 @@ bool		choose_probs(const Reply *reply, ChooseProbs *p);
  */
 ErrorData  *format_template(StringInfo out, const char *template, size_t n, text *const *args, int n_args);
 
-/* ---- choose_support.c ---- */
+/* ---- loglikelihood_support.c ---- */
 
 /* What llm_filter() with this instruction is counted under: for a role's queries with a model. */
 uint64		selectivity_key(const char *model, const char *instruction);

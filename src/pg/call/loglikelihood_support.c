@@ -1,5 +1,5 @@
 /*
- * choose_support.c
+ * loglikelihood_support.c
  *	  llm_choose_support: what the planner should know of llm_choose and its kin.
  *
  * A decision costs a prompt and generates nothing; so many rows at the engine's speed.
@@ -11,7 +11,7 @@
  * full, and everything when the server stops.  Roles don't see each other's figures in
  * their plans.
  *
- * Constant calls are computed once: llm_pool_support (pool_support.c).
+ * Constant calls are computed once: llm_pool_support (pooling_support.c).
  *
  * Tests: tests/sql/18_choose.sql.
  */
@@ -27,7 +27,7 @@
 #include "storage/spin.h"
 #include "utils/builtins.h"
 
-#include "pg/choose.h"
+#include "pg/call/loglikelihood.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_choose_support);
@@ -41,17 +41,17 @@ extern Datum llm_pool_support(PG_FUNCTION_ARGS);
 /* counts are halved here: what was long ago weighs less */
 #define MOST		65536
 
-typedef struct Share
+typedef struct LoglikelihoodShare
 {
 	uint64		key;			/* 0 = unused */
 	uint32		rows;
 	uint32		passed;
-} Share;
+} LoglikelihoodShare;
 
 typedef struct Shares
 {
 	slock_t		lock;
-	Share		at[N_BUCKETS][N_WAYS];
+	LoglikelihoodShare at[N_BUCKETS][N_WAYS];
 } Shares;
 
 static Shares *shares = NULL;	/* NULL: not preloaded */
@@ -94,11 +94,11 @@ selectivity_key(const char *model, const char *instruction)
 }
 
 /* The entry of a key, or with make that of the least used in its place. */
-static Share *
+static LoglikelihoodShare *
 find_share(uint64 key, bool make)
 {
-	Share	   *bucket = shares->at[key % N_BUCKETS];
-	Share	   *least = bucket;
+	LoglikelihoodShare *bucket = shares->at[key % N_BUCKETS];
+	LoglikelihoodShare *least = bucket;
 
 	for (int i = 0; i < N_WAYS; i++)
 	{
@@ -109,14 +109,14 @@ find_share(uint64 key, bool make)
 	}
 	if (!make)
 		return NULL;
-	*least = (Share) {.key = key};
+	*least = (LoglikelihoodShare) {.key = key};
 	return least;
 }
 
 void
 selectivity_count(uint64 key, bool passed)
 {
-	Share	   *s;
+	LoglikelihoodShare *s;
 
 	if (shares == NULL)
 		return;
@@ -137,7 +137,7 @@ static double
 share_of(uint64 key)
 {
 	double		share = 0.5;
-	const Share *s;
+	const LoglikelihoodShare *s;
 
 	if (shares == NULL)
 		return share;

@@ -9,7 +9,7 @@
  * is "not given".  Every refusal is an ERROR which names the parameter and the
  * value in its detail; a key that nobody knows lists those that are known.
  *
- * Functions with options of their own have a table of their own (pool_options.c), read
+ * Functions with options of their own have a table of their own (pooling_options.c), read
  * by the same code.
  *
  * vllm.default_params is default_params.c's.
@@ -31,14 +31,14 @@
 #include "utils/numeric.h"
 #include "utils/varlena.h"
 
-#include "pg/answer_shape.h"
-#include "pg/client.h"
-#include "pg/default_params.h"
-#include "pg/encode.h"
-#include "pg/fn_args.h"
-#include "pg/options.h"
-#include "wire/beams.h"
-#include "wire/traceparent.h"
+#include "pg/call/output_shape.h"
+#include "pg/client/client.h"
+#include "pg/call/default_params.h"
+#include "pg/util/encoding.h"
+#include "pg/util/named_args.h"
+#include "pg/call/options.h"
+#include "ipc/beam_fields.h"
+#include "ipc/traceparent.h"
 #include "pg/vllm_pg.h"
 
 static const OptDef optdefs[OPT_COUNT] = {
@@ -46,7 +46,7 @@ static const OptDef optdefs[OPT_COUNT] = {
 	[OPT_##name] = {#name, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
 #define ALIAS(alias, name)
 #define REMOVED(name, hint)
-#include "pg/options.def"
+#include "pg/call/options.def"
 #undef OPTION
 #undef ALIAS
 #undef REMOVED
@@ -60,7 +60,7 @@ static const struct
 #define OPTION(name, type, tag, lo, hi, rule)
 #define ALIAS(alias, name)
 #define REMOVED(name, hint) {#name, hint},
-#include "pg/options.def"
+#include "pg/call/options.def"
 #undef OPTION
 #undef ALIAS
 #undef REMOVED
@@ -70,7 +70,7 @@ static const OptAlias aliases[] = {
 #define OPTION(name, type, tag, lo, hi, rule)
 #define ALIAS(alias, name) {#alias, #name},
 #define REMOVED(name, hint)
-#include "pg/options.def"
+#include "pg/call/options.def"
 #undef OPTION
 #undef ALIAS
 #undef REMOVED
@@ -499,8 +499,25 @@ output_kind(const char *kind)
 	return -1;					/* not reached */
 }
 
+/* call: the session's values are in, too; an error of one of these says where it is from. */
+static void
+refuse(const OptDef *d, const char *rule, const char *value, bool call)
+{
+	char	   *detail = psprintf("parameter=%s, value=%s", d->name, value);
+	const char *hint = call ? default_params_hint(detail, NULL) : NULL;
+
+	/* of two that don't go together either may be the session's */
+	if (call && hint == NULL && d == &optdefs[OPT_min_tokens])
+		hint = default_params_hint("parameter=max_tokens", NULL);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s %s", d->name, rule),
+			 errdetail("%s", detail),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
 void
-options_check_together(const GenOptions *o)
+options_check_together(const GenOptions *o, bool call)
 {
 	const OptValue *v = o->v;
 
@@ -509,16 +526,15 @@ options_check_together(const GenOptions *o)
 	if (v[OPT_output_kind].set)
 		(void) output_kind(v[OPT_output_kind].strs[0]);
 	if (v[OPT_choice].set && v[OPT_choice].n == 0)
-		options_refuse(&optdefs[OPT_choice], "must not be empty", "{}");
+		refuse(&optdefs[OPT_choice], "must not be empty", "{}", call);
 	if (v[OPT_min_tokens].set && v[OPT_max_tokens].set &&
 		v[OPT_min_tokens].i > v[OPT_max_tokens].i)
-		options_refuse(&optdefs[OPT_min_tokens],
-			   psprintf("must not be greater than max_tokens (" INT64_FORMAT ")",
-						v[OPT_max_tokens].i),
-			   psprintf(INT64_FORMAT, v[OPT_min_tokens].i));
+		refuse(&optdefs[OPT_min_tokens],
+			   psprintf("must not be greater than max_tokens (" INT64_FORMAT ")", v[OPT_max_tokens].i),
+			   psprintf(INT64_FORMAT, v[OPT_min_tokens].i), call);
 	if (v[OPT_cache_salt].set && (v[OPT_cache_salt].strs[0][0] == '\0' || pg_mbstrlen(v[OPT_cache_salt].strs[0]) > 1024))
-		options_refuse(&optdefs[OPT_cache_salt], "must have 1 to 1024 characters",
-					   psprintf("%d characters", pg_mbstrlen(v[OPT_cache_salt].strs[0])));
+		refuse(&optdefs[OPT_cache_salt], "must have 1 to 1024 characters",
+			   psprintf("%d characters", pg_mbstrlen(v[OPT_cache_salt].strs[0])), call);
 	/* of so many answers the likeliest n */
 	if (v[OPT_best_of].set && v[OPT_best_of].i != (v[OPT_n].set ? v[OPT_n].i : 1))
 		ereport(ERROR,
@@ -527,7 +543,7 @@ options_check_together(const GenOptions *o)
 				 errdetail("parameter=best_of, value=" INT64_FORMAT, v[OPT_best_of].i),
 				 errhint("Ask llm_completions() for n answers with logprobs, and order them by cumulative_logprob.")));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
-		options_refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false");
+		refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false", call);
 }
 
 /* Rules that join options, and the defaults that are settings. */
@@ -544,7 +560,7 @@ options_finish(GenOptions *o)
 		v[OPT_max_tokens].i = most > 0 ? Min(vllm_default_max_tokens, most) : vllm_default_max_tokens;
 		o->default_max_tokens = true;
 	}
-	options_check_together(o);
+	options_check_together(o, true);
 	if (v[OPT_temperature].set && v[OPT_temperature].num > 0 && v[OPT_temperature].num < 0.01)
 	{
 		ereport(WARNING,
@@ -731,7 +747,7 @@ no_room(const char *name, const char *what, const char *hint)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s is not supported by this function", what),
 			 errdetail("parameter=%s", name),
-			 errhint("%s", hint)));
+			 errhint("%s", default_params_hint(psprintf("parameter=%s", name), hint))));
 }
 
 /* Each function does one of them. */

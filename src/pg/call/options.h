@@ -2,22 +2,22 @@
  * options.h
  *	  What a caller asked for: named arguments, params, session defaults.
  */
-#ifndef VLLM_PG_OPTIONS_H
-#define VLLM_PG_OPTIONS_H
+#ifndef VLLM_PG_CALL_OPTIONS_H
+#define VLLM_PG_CALL_OPTIONS_H
 
 #include "postgres.h"
 
 #include "fmgr.h"
 
-#include "pg/on_error.h"
-#include "wire/wire.h"
+#include "pg/util/on_error.h"
+#include "ipc/wire.h"
 
 typedef enum OptId
 {
 #define OPTION(name, type, tag, lo, hi, rule) OPT_##name,
 #define ALIAS(alias, name)
 #define REMOVED(name, hint)
-#include "pg/options.def"
+#include "pg/call/options.def"
 #undef OPTION
 #undef ALIAS
 #undef REMOVED
@@ -103,7 +103,7 @@ typedef struct GenOptions
 void		options_read(GenOptions *o, FunctionCallInfo fcinfo);
 
 /* Refuse values that a call can't have, and options that contradict each other. */
-void		options_check_together(const GenOptions *o);
+void		options_check_together(const GenOptions *o, bool call);
 
 /*
  * Refuse what the caller has no room for: more than one answer, log-probabilities (answers:

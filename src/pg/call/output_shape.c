@@ -1,8 +1,8 @@
 /*
- * answer_shape.c
+ * output_shape.c
  *	  What a backend itself reads in the options of structured output.
  *
- * The engine reads and checks them for every call (src/engine/structured.c).  The backend needs
+ * The engine reads and checks them for every call (src/server/request/structured_options.c).  The backend needs
  * two things before: which parts a call takes of vllm.default_params, and whether a value of that
  * setting is wrong whatever the call.  For the latter it checks names, types, enumerations and that
  * there is one kind.  It cannot check what is written in a regular expression, a grammar or a JSON
@@ -16,7 +16,7 @@
 #include "utils/builtins.h"
 #include "utils/json.h"
 
-#include "pg/answer_shape.h"
+#include "pg/call/output_shape.h"
 
 static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
 static const char *const shape_options[] = {

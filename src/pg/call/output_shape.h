@@ -1,14 +1,14 @@
 /*
- * answer_shape.h
+ * output_shape.h
  *	  What a backend itself reads in the options of structured output.
  */
-#ifndef VLLM_PG_ANSWER_SHAPE_H
-#define VLLM_PG_ANSWER_SHAPE_H
+#ifndef VLLM_PG_CALL_OUTPUT_SHAPE_H
+#define VLLM_PG_CALL_OUTPUT_SHAPE_H
 
 #include "postgres.h"
 
-#include "pg/json_tree.h"
-#include "pg/options.h"
+#include "pg/util/json_tree.h"
+#include "pg/call/options.h"
 
 /* structured_outputs, taken apart: its kind and its options, each a list of members without braces; NULL: none. */
 typedef struct StructuredParts

@@ -1,5 +1,5 @@
 /*
- * support.c
+ * planner_support.c
  *	  llm_support: what the planner should think of a call of the llm_ functions.
  *
  * A generated token is by far the dearest thing a plan can do.  The estimate is tokens
@@ -23,8 +23,8 @@
 #include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"
 
-#include "pg/fn_args.h"
-#include "pg/options.h"
+#include "pg/util/named_args.h"
+#include "pg/call/options.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_support);

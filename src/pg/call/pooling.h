@@ -1,25 +1,25 @@
 /*
- * pool.h
+ * pooling.h
  *	  Pooled requests: vectors, scores and labels instead of an answer.
  */
-#ifndef VLLM_PG_POOL_H
-#define VLLM_PG_POOL_H
+#ifndef VLLM_PG_CALL_POOLING_H
+#define VLLM_PG_CALL_POOLING_H
 
 #include "postgres.h"
 
-#include "pg/engine_func.h"
+#include "pg/call/engine_func.h"
 
 typedef enum PoolOptId
 {
 #define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) POPT_##name,
 #define POOL_ALIAS(alias, name)
-#include "pg/pool_options.def"
+#include "pg/call/pooling_options.def"
 #undef POOL_OPTION
 #undef POOL_ALIAS
 	POPT_COUNT
 } PoolOptId;
 
-/* kinds of tasks, as bits of pool_options.def */
+/* kinds of tasks, as bits of pooling_options.def */
 #define POOL_EMBED		1
 #define POOL_CLASSIFY	2
 #define POOL_SCORE		4
@@ -44,39 +44,39 @@ typedef struct PoolFunc
 #define POOL_WANT_LABELS	1
 #define POOL_WANT_OFFSETS	2
 
-/* pool_options.c */
+/* pooling_options.c */
 
 /* EngineFunc.head */
-void		pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f);
+void		pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f);
 
 /* EngineFunc.input: one text, or two */
-ErrorData  *pool_input(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *pool_input_similar(EngineRequest *r, FunctionCallInfo fcinfo);
-ErrorData  *pool_input_score(EngineRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *pool_input(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *pool_input_similar(SqlRequest *r, FunctionCallInfo fcinfo);
+ErrorData  *pool_input_score(SqlRequest *r, FunctionCallInfo fcinfo);
 
 /* EngineFunc.result: the first number; all of them in one or two dimensions */
 Datum		pool_result_number(const Reply *reply, Oid rettype, bool *isnull);
 Datum		pool_result_row(const Reply *reply, Oid rettype, bool *isnull);
 Datum		pool_result_rows(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_embed.c */
-void		embed_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		embed_multi_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		encode_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* embed.c */
+void		embed_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		embed_multi_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		encode_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		encode_result(const Reply *reply, Oid rettype, bool *isnull);
 
-/* fn_score.c */
-void		similarity_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		score_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* score.c */
+void		similarity_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		score_head(SqlRequest *r, FunctionCallInfo fcinfo);
 
-/* fn_classify.c */
-void		classify_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		class_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		classify_probs_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		token_classify_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		reward_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		reward_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo);
-void		reward_steps_head(EngineRequest *r, FunctionCallInfo fcinfo);
+/* classify.c */
+void		classify_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		class_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		classify_probs_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		token_classify_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		reward_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		reward_tokens_head(SqlRequest *r, FunctionCallInfo fcinfo);
+void		reward_steps_head(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		classify_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		class_result(const Reply *reply, Oid rettype, bool *isnull);
 Datum		reward_steps_result(const Reply *reply, Oid rettype, bool *isnull);

@@ -1,9 +1,9 @@
 /*
- * pool_options.c
+ * pooling_options.c
  *	  What a caller of llm_embed and its kin asked for, and the parts that all of them
  *	  share.
  *
- * pool_options.def has a row for every option.  A value is taken from the named
+ * pooling_options.def has a row for every option.  A value is taken from the named
  * argument, then from params; vllm.default_params is about answers and isn't looked at.
  * An option that a task has no use for is an ERROR, never dropped.
  *
@@ -16,18 +16,18 @@
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
-#include "pg/options.h"
-#include "pg/pool.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
+#include "pg/call/options.h"
+#include "pg/call/pooling.h"
 
 static const OptDef defs[POPT_COUNT] = {
 #define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) \
 	[POPT_##name] = {#name, OPT_TYPE_##type, tag, (double) (lo), (double) (hi), rule},
 #define POOL_ALIAS(alias, name)
-#include "pg/pool_options.def"
+#include "pg/call/pooling_options.def"
 #undef POOL_OPTION
 #undef POOL_ALIAS
 };
@@ -35,7 +35,7 @@ static const OptDef defs[POPT_COUNT] = {
 static const uint8 option_tasks[POPT_COUNT] = {
 #define POOL_OPTION(name, tasks, type, tag, lo, hi, rule) [POPT_##name] = POOL_##tasks,
 #define POOL_ALIAS(alias, name)
-#include "pg/pool_options.def"
+#include "pg/call/pooling_options.def"
 #undef POOL_OPTION
 #undef POOL_ALIAS
 };
@@ -43,7 +43,7 @@ static const uint8 option_tasks[POPT_COUNT] = {
 static const OptAlias aliases[] = {
 #define POOL_OPTION(name, tasks, type, tag, lo, hi, rule)
 #define POOL_ALIAS(alias, name) {#alias, #name},
-#include "pg/pool_options.def"
+#include "pg/call/pooling_options.def"
 #undef POOL_OPTION
 #undef POOL_ALIAS
 };
@@ -91,7 +91,7 @@ check_values(const PoolFunc *f, const OptValue *v)
 }
 
 void
-pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
+pool_head(SqlRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 {
 	OptValue	v[POPT_COUNT] = {0};
 	const char *params = NULL;
@@ -133,7 +133,7 @@ pool_head(EngineRequest *r, FunctionCallInfo fcinfo, const PoolFunc *f)
 
 /* Any text that a model is to read: not empty, not longer than vllm.max_prompt_bytes. */
 static ErrorData *
-put_input(EngineRequest *r, FunctionCallInfo fcinfo, int arg, const char *name, WireTag tag)
+put_input(SqlRequest *r, FunctionCallInfo fcinfo, int arg, const char *name, WireTag tag)
 {
 	text	   *t = PG_GETARG_TEXT_PP(arg);
 	ErrorData  *refused = generate_check_length(name, t);
@@ -155,13 +155,13 @@ put_input(EngineRequest *r, FunctionCallInfo fcinfo, int arg, const char *name, 
 }
 
 ErrorData *
-pool_input(EngineRequest *r, FunctionCallInfo fcinfo)
+pool_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	return put_input(r, fcinfo, 0, "input", WTAG_PROMPT);
 }
 
 ErrorData *
-pool_input_similar(EngineRequest *r, FunctionCallInfo fcinfo)
+pool_input_similar(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused = put_input(r, fcinfo, 0, "a", WTAG_PROMPT);
 
@@ -169,7 +169,7 @@ pool_input_similar(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 ErrorData *
-pool_input_score(EngineRequest *r, FunctionCallInfo fcinfo)
+pool_input_score(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused = put_input(r, fcinfo, 0, "query", WTAG_PROMPT);
 

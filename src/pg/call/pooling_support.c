@@ -1,5 +1,5 @@
 /*
- * pool_support.c
+ * pooling_support.c
  *	  llm_pool_support: what the planner should know of llm_embed and its kin.
  *
  * They are STABLE, but in a list, a condition or an ORDER BY the executor computes a

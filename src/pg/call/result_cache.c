@@ -45,12 +45,12 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "pg/asker_options.h"
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/cost.h"
-#include "pg/result_cache.h"
-#include "pg/slots.h"
+#include "pg/catalog/caller_options.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/client/spend.h"
+#include "pg/call/result_cache.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_cache_prune);
@@ -146,7 +146,7 @@ has_cascade(const StringInfoData *body)
 	return false;
 }
 
-/* The rule that asker_options.c has written; false: there is none. */
+/* The rule that caller_options.c has written; false: there is none. */
 static bool
 read_rule(CacheKey *k, const StringInfoData *body, bool *shared)
 {
@@ -425,18 +425,18 @@ result_cache_keep(const CacheKey *k, const char *reply, Size len)
 	prune_now_and_then(k, bytes);
 }
 
-typedef struct Answer
+typedef struct CachedAnswer
 {
 	CacheKey	key;
 	Size		len;
 	char		reply[FLEXIBLE_ARRAY_MEMBER];
-} Answer;
+} CachedAnswer;
 
 void
 result_cache_keep_later(CacheLater *l, MemoryContext cxt, const CacheKey *k, const char *reply, Size len)
 {
 	MemoryContext old;
-	Answer	   *a;
+	CachedAnswer *a;
 
 	if (l->bytes + len > CACHE_LATER)
 	{
@@ -444,7 +444,7 @@ result_cache_keep_later(CacheLater *l, MemoryContext cxt, const CacheKey *k, con
 		return;
 	}
 	old = MemoryContextSwitchTo(cxt);
-	a = palloc(offsetof(Answer, reply) + len);
+	a = palloc(offsetof(CachedAnswer, reply) + len);
 	a->key = *k;
 	a->len = len;
 	memcpy(a->reply, reply, len);
@@ -460,7 +460,7 @@ result_cache_keep_now(CacheLater *l)
 
 	foreach(lc, l->answers)
 	{
-		const Answer *a = lfirst(lc);
+		const CachedAnswer *a = lfirst(lc);
 
 		result_cache_keep(&a->key, a->reply, a->len);
 	}
@@ -509,7 +509,7 @@ rule_of(const ModelRow *m, CacheKey *k)
 
 	initStringInfo(&s);
 	out = vclient_out(&s);
-	asker_options_put(m->options, &out);
+	caller_options_put(m->options, &out);
 	return read_rule(k, &s, &shared);
 }
 

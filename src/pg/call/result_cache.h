@@ -2,15 +2,15 @@
  * result_cache.h
  *	  Answers that are kept in a table: vllm.result_cache.
  */
-#ifndef VLLM_PG_RESULT_CACHE_H
-#define VLLM_PG_RESULT_CACHE_H
+#ifndef VLLM_PG_CALL_RESULT_CACHE_H
+#define VLLM_PG_CALL_RESULT_CACHE_H
 
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 #define CACHE_DIGEST	32
 

@@ -2,15 +2,15 @@
  * tool.h
  *	  SQL functions as tools of a chat.
  */
-#ifndef VLLM_PG_TOOL_H
-#define VLLM_PG_TOOL_H
+#ifndef VLLM_PG_CALL_TOOL_H
+#define VLLM_PG_CALL_TOOL_H
 
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
 
-#include "pg/json_tree.h"
-#include "pg/type_shape.h"
+#include "pg/util/json_tree.h"
+#include "pg/types/shape.h"
 
 typedef struct ToolArg
 {

@@ -1,9 +1,9 @@
 /*
- * asker_options.c
+ * caller_options.c
  *	  Options of a model that are the asker's: prices, fallback, cascade, result_cache.
  *
  * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
- * and become fields of its requests' messages, where who asks reads them back: cost.c, route.c, cascade.c, result_cache.c.
+ * and become fields of its requests' messages, where who asks reads them back: spend.c, fallback.c, cascade.c, result_cache.c.
  *
  * Tests: tests/sql/36_cost.sql, 37_result_cache.sql, 38_fallback.sql, 39_cascade.sql.
  */
@@ -16,12 +16,12 @@
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 
-#include "pg/asker_options.h"
-#include "pg/cascade.h"
+#include "pg/catalog/caller_options.h"
+#include "pg/catalog/cascade_option.h"
 #include "pg/compat.h"
-#include "pg/cost.h"
-#include "pg/encode.h"
-#include "pg/remote_options.h"
+#include "pg/client/spend.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/remote_model_options.h"
 
 #define MAX_FALLBACKS	8
 /* of all answers of a model, where its options don't say */
@@ -235,7 +235,7 @@ static const struct
 	const char *name;
 	void		(*check) (const JsonNode *n, const char *model);
 	void		(*put) (const JsonNode *n, WireOut *out);
-}			asker_options[] = {
+}			caller_options[] = {
 	{"prices", check_prices, put_prices},
 	{"fallback", check_fallback, put_fallback},
 	{"cascade", cascade_check, cascade_put},
@@ -243,39 +243,39 @@ static const struct
 };
 
 void
-asker_options_check(const JsonNode *root, const char *model)
+caller_options_check(const JsonNode *root, const char *model)
 {
-	for (int i = 0; root != NULL && i < (int) lengthof(asker_options); i++)
+	for (int i = 0; root != NULL && i < (int) lengthof(caller_options); i++)
 	{
 		int			times = 0;
 
 		for (const JsonNode *n = root->first; n != NULL; n = n->next)
-			if (strcmp(n->key, asker_options[i].name) == 0 && n->kind != JSON_NULL)
+			if (strcmp(n->key, caller_options[i].name) == 0 && n->kind != JSON_NULL)
 			{
-				asker_options[i].check(n, model);
+				caller_options[i].check(n, model);
 				times++;
 			}
 		if (times > 1)
-			refuse(asker_options[i].name, "occurs twice");
+			refuse(caller_options[i].name, "occurs twice");
 	}
 }
 
 void
-asker_options_put(const char *options, WireOut *out)
+caller_options_put(const char *options, WireOut *out)
 {
 	const JsonNode *root = NULL;
 
-	for (int i = 0; options != NULL && i < (int) lengthof(asker_options); i++)
+	for (int i = 0; options != NULL && i < (int) lengthof(caller_options); i++)
 	{
 		const JsonNode *n;
 
 		/* most models have none of them, and their options need not be read; an escape may hide a key */
-		if (strstr(options, asker_options[i].name) == NULL && strchr(options, '\\') == NULL)
+		if (strstr(options, caller_options[i].name) == NULL && strchr(options, '\\') == NULL)
 			continue;
 		if (root == NULL)
 			root = model_options_tree(options);
-		n = json_tree_get(root, asker_options[i].name);
+		n = json_tree_get(root, caller_options[i].name);
 		if (n != NULL && n->kind != JSON_NULL)
-			asker_options[i].put(n, out);
+			caller_options[i].put(n, out);
 	}
 }

@@ -1,20 +1,20 @@
 /*
- * asker_options.h
+ * caller_options.h
  *	  Options of a model that are the asker's, local models' and those behind urls alike: prices, fallback,
  *	  cascade, result_cache.
  */
-#ifndef VLLM_PG_ASKER_OPTIONS_H
-#define VLLM_PG_ASKER_OPTIONS_H
+#ifndef VLLM_PG_CATALOG_CALLER_OPTIONS_H
+#define VLLM_PG_CATALOG_CALLER_OPTIONS_H
 
 #include "postgres.h"
 
-#include "pg/json_tree.h"
-#include "wire/wire.h"
+#include "pg/util/json_tree.h"
+#include "ipc/wire.h"
 
 /* ERROR unless those of them that are there fit a model of this name. */
-void		asker_options_check(const JsonNode *root, const char *model);
+void		caller_options_check(const JsonNode *root, const char *model);
 
 /* Their fields of a request's message; options: a model's, json text or NULL. */
-void		asker_options_put(const char *options, WireOut *out);
+void		caller_options_put(const char *options, WireOut *out);
 
 #endif

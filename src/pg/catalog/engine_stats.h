@@ -1,15 +1,15 @@
 /*
  * engine_stats.h
- *	  What the engine and the remote program say of themselves (fn_views.c).
+ *	  What the engine and the remote program say of themselves (views.c).
  */
-#ifndef VLLM_PG_ENGINE_STATS_H
-#define VLLM_PG_ENGINE_STATS_H
+#ifndef VLLM_PG_CATALOG_ENGINE_STATS_H
+#define VLLM_PG_CATALOG_ENGINE_STATS_H
 
 #include "postgres.h"
 
-#include "bgworker/state.h"
-#include "pg/catalog.h"
-#include "wire/wire.h"
+#include "pg/shared_state.h"
+#include "pg/catalog/model_catalog.h"
+#include "ipc/wire.h"
 
 /* A whole copy, palloc'ed; NULL: there is no engine. */
 WireStats  *engine_stats_snapshot(void);

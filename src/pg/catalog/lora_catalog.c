@@ -1,10 +1,10 @@
 /*
- * lora.c
+ * lora_catalog.c
  *	  The table vllm.lora: adapters of models, and who may use them.
  *
  * Adapters have names as models do, and share their names: where a call names a model, an
  * adapter's name says "its model, with it" (catalog_for_use).  What was said of vllm.model
- * in catalog.c holds here: scans with a catalog snapshot, changes under a lock on the name.
+ * in model_catalog.c holds here: scans with a catalog snapshot, changes under a lock on the name.
  *
  * PRIVILEGES.  Who uses an adapter needs it and its model, as who reads a table needs its
  * schema, too: an adapter's owner, who may not be the model's, can't give away what is the
@@ -37,10 +37,10 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_catalog.h"
 #include "pg/vllm_pg.h"
 
 /* columns of vllm.lora, in order */
@@ -294,7 +294,7 @@ lora_named(const char *name, const char *model)
 
 /* ---- who may ---- */
 
-bool
+static bool
 lora_is_owner(const LoraRow *l, Oid role)
 {
 	return superuser_arg(role) || (OidIsValid(l->owner) && has_privs_of_role(role, l->owner));

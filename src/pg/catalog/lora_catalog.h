@@ -1,16 +1,16 @@
 /*
- * lora.h
+ * lora_catalog.h
  *	  The table vllm.lora: adapters of models, and who may use them.
  */
-#ifndef VLLM_PG_LORA_H
-#define VLLM_PG_LORA_H
+#ifndef VLLM_PG_CATALOG_LORA_CATALOG_H
+#define VLLM_PG_CATALOG_LORA_CATALOG_H
 
 #include "postgres.h"
 
 #include "nodes/pg_list.h"
 #include "utils/timestamp.h"
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* One row, or what vllm.lora_dir has under that name; palloc'ed, strings in the server's encoding. */
 typedef struct LoraRow
@@ -45,7 +45,6 @@ void		lora_check_use(const LoraRow *l);
 bool		lora_may_use(const LoraRow *l, Oid role);
 /* ... and its path be seen by the current user? */
 bool		lora_may_see_path(const LoraRow *l);
-bool		lora_is_owner(const LoraRow *l, Oid role);
 /* ERROR 42704, 42501, or 42809: it is of vllm.lora_dir */
 LoraRow    *lora_for_owner(const char *name);
 
@@ -58,7 +57,7 @@ void		lora_delete(const char *name);
 /* All columns of the row `name` but created. */
 void		lora_update(const char *name, const LoraRow *l);
 
-/* fn_lora.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora(), ... all of a model that is about to be dropped */
+/* lora_ddl.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora(), ... all of a model that is about to be dropped */
 void		lora_create(char *name, const char *model, char *path, bool replace);
 void		lora_load(const char *name, int pin);
 void		lora_drop(const char *name);

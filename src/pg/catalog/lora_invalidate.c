@@ -1,12 +1,12 @@
 /*
- * lora_release.c
+ * lora_invalidate.c
  *	  Telling the engine that an adapter of the catalog is gone.
  *
  * When a transaction commits that has dropped an adapter, or has given it another path, the engine is asked
  * to unload what it has under the old path.  Nothing depends on it: no request names that path any more,
  * and what stays because no slot was free is evicted like anything that nobody asks for; and should
  * another row have the same path, its next request loads the adapter again.  So there is no
- * queue as models have (release.c), whose memory nothing else would free.
+ * queue as models have (model_invalidate.c), whose memory nothing else would free.
  *
  * A message is made when the row is changed and lives in TopMemoryContext, because at the end of a
  * transaction nothing may throw or allocate; it belongs to the nesting level that it was made in.
@@ -20,10 +20,10 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora_release.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_invalidate.h"
 
 typedef struct Gone
 {

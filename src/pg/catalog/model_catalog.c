@@ -1,7 +1,7 @@
 /*
- * catalog.c
+ * model_catalog.c
  *	  The table vllm.model: which models a database knows and who may use them.
- *	  (vllm.lora, their adapters, is lora.c's.)
+ *	  (vllm.lora, their adapters, is lora_catalog.c's.)
  *
  * Users see it through the view llm_models and change it through functions only,
  * so the code here reads and writes it as core does with its catalogs: scans with
@@ -44,15 +44,15 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "pg/asker_options.h"
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora.h"
-#include "pg/remote_options.h"
-#include "pg/secret.h"
+#include "pg/catalog/caller_options.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_catalog.h"
+#include "pg/catalog/remote_model_options.h"
+#include "pg/catalog/secret.h"
 #include "pg/vllm_pg.h"
-#include "wire/hubname.h"
+#include "ipc/hub_name.h"
 
 #define LIBDIR	"$libdir/"
 
@@ -581,7 +581,7 @@ catalog_put(const ModelRow *m, WireOut *out)
 		lora_put(m->lora, out);
 		secret |= lora_may_see_path(m->lora) ? 0 : WIRE_SECRET_LORA;
 	}
-	asker_options_put(m->options, out);
+	caller_options_put(m->options, out);
 	if (secret != 0)
 		wire_put_int(out, WTAG_SECRET_PATHS, secret);
 }

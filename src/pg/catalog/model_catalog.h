@@ -1,15 +1,15 @@
 /*
- * catalog.h
+ * model_catalog.h
  *	  The table vllm.model: which models a database knows and who may use them.
  */
-#ifndef VLLM_PG_CATALOG_H
-#define VLLM_PG_CATALOG_H
+#ifndef VLLM_PG_CATALOG_MODEL_CATALOG_H
+#define VLLM_PG_CATALOG_MODEL_CATALOG_H
 
 #include "postgres.h"
 
 #include "nodes/pg_list.h"
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* One row, palloc'ed; strings in the server's encoding. */
 typedef struct ModelRow
@@ -23,7 +23,7 @@ typedef struct ModelRow
 	int			n_grantees;
 	Oid		   *grantees;		/* roles, InvalidOid = PUBLIC */
 	bool		bundled;		/* belongs to the extension */
-	struct LoraRow *lora;		/* catalog_for_use(): with this adapter (lora.h); NULL = alone */
+	struct LoraRow *lora;		/* catalog_for_use(): with this adapter (lora_catalog.h); NULL = alone */
 } ModelRow;
 
 /* NULL if there is none. */
@@ -78,7 +78,7 @@ void		catalog_put(const ModelRow *m, WireOut *out);
 /* A table, index or sequence of the extension's in schema vllm; InvalidOid: there is none. */
 Oid			catalog_own_relation(const char *name);
 
-/* For lora.c: the same, which must be there; roles in a row; may the role do as one of these? */
+/* For lora_catalog.c: the same, which must be there; roles in a row; may the role do as one of these? */
 Oid			catalog_relation(const char *name);
 Oid		   *catalog_roles(Datum array, int *n);
 Datum		catalog_roles_datum(const Oid *roles, int n);

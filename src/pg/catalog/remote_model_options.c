@@ -1,7 +1,7 @@
 /*
- * remote_options.c
+ * remote_model_options.c
  *	  The options of a model behind a url: which there are and what fits
- *	  (wire/remote_options.def, dialects.def), checked when the model is made.
+ *	  (ipc/remote_options.def, endpoint_dialects.def), checked when the model is made.
  *
  * No endpoint is asked: a transaction's outcome does not hang on another machine.  The remote program
  * reads the same text later, with another parser, so what two parsers could read differently is refused:
@@ -23,10 +23,10 @@
 #include "utils/builtins.h"
 #include "utils/varlena.h"
 
-#include "pg/asker_options.h"
-#include "pg/remote_options.h"
+#include "pg/catalog/caller_options.h"
+#include "pg/catalog/remote_model_options.h"
 #include "pg/vllm_pg.h"
-#include "wire/hosts.h"
+#include "ipc/host_allowlist.h"
 
 #define MAX_HEADERS		32
 #define MAX_HEADER_NAME	64
@@ -47,7 +47,7 @@ typedef struct RemoteOption
 
 static const RemoteOption remote_options[] = {
 #define REMOTE_OPTION(name, type, low, high, otherwise) {#name, REMOTE_##type, low, high},
-#include "wire/remote_options.def"
+#include "ipc/remote_options.def"
 #undef REMOTE_OPTION
 };
 
@@ -322,7 +322,7 @@ check_special(const RemoteOption *o, const JsonNode *n)
 	static const char *const dialects[] = {
 #define DIALECT(name, ...) name,
 #define DIALECT_DEFAULT(...)
-#include "wire/dialects.def"
+#include "ipc/endpoint_dialects.def"
 #undef DIALECT
 #undef DIALECT_DEFAULT
 	};
@@ -414,5 +414,5 @@ remote_options_check(const char *options, const char *model)
 	check_once(root, NULL, false);
 	for (const JsonNode *n = root->first; n != NULL; n = n->next)
 		check_option(find_option(n->key), n);
-	asker_options_check(root, model);
+	caller_options_check(root, model);
 }

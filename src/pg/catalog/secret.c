@@ -7,7 +7,7 @@
  * model's endpoints.  pg_dump leaves the rows out, as it does with all rows of an extension's tables that it is not told of.
  * What statements say of secrets on their way here is secret_log.c's matter.
  *
- * As with vllm.model (catalog.c) rows are read with a catalog snapshot and go with the model.
+ * As with vllm.model (model_catalog.c) rows are read with a catalog snapshot and go with the model.
  *
  * Tests: tests/sql/33_remote_models.sql, tests/t/114_secrets.pl.
  */
@@ -25,8 +25,8 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "pg/catalog.h"
-#include "pg/secret.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/catalog/secret.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_set_secret);
@@ -106,7 +106,8 @@ secret_delete(const char *model)
 	return found;
 }
 
-void
+/* The caller holds catalog_lock() of the model's name. */
+static void
 secret_put(const char *model, const char *secret)
 {
 	Relation	rel;

@@ -2,8 +2,8 @@
  * secret.h
  *	  The table vllm.secret: what authorizes with the endpoints of models behind urls.
  */
-#ifndef VLLM_PG_SECRET_H
-#define VLLM_PG_SECRET_H
+#ifndef VLLM_PG_CATALOG_SECRET_H
+#define VLLM_PG_CATALOG_SECRET_H
 
 #include "postgres.h"
 
@@ -11,8 +11,6 @@
 char	   *secret_find(const char *model);
 /* False: it had none. */
 bool		secret_delete(const char *model);
-/* The caller holds catalog_lock() of the model's name. */
-void		secret_put(const char *model, const char *secret);
 
 /* secret_log.c: the hooks that keep secrets out of the server's log */
 void		secret_log_init(void);

@@ -16,7 +16,7 @@
  * looked over once, fast (secret_name.c), and so is the session's statement, for all of its messages.  What is longer than SECRET_LONGEST and may give a
  * secret is left out whole.
  *
- * Tests: tests/unit/test_secret_mask.c, tests/t/114_secrets.pl.
+ * Tests: tests/unit/pg/test_secret_mask.c, tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 
@@ -28,8 +28,8 @@
 #include "utils/elog.h"
 #include "utils/memutils.h"
 
-#include "pg/secret.h"
-#include "pg/secret_mask.h"
+#include "pg/catalog/secret.h"
+#include "pg/catalog/secret_mask.h"
 
 #define MASK		"***"
 #define LOOKED_OVER	(16 * SECRET_LONGEST)	/* bytes of prepared statements that one message is worth; of the rest the worst is taken */

@@ -17,7 +17,7 @@
  * it: each level of strings in strings is read once, and all levels but the first share an allowance (INNER_WORK); what is behind a
  * name is looked at once, however many names stand before it; prepared statements are asked for so many times.
  *
- * Tests: tests/unit/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
+ * Tests: tests/unit/pg/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
  */
 #include "postgres.h"
 
@@ -26,8 +26,8 @@
 #include "lib/stringinfo.h"
 #include "parser/parser.h"
 
-#include "pg/secret_mask.h"
-#include "pg/secret_name.h"
+#include "pg/catalog/secret_mask.h"
+#include "pg/catalog/secret_name.h"
 
 #define MASK		"***"
 #define NAMED_MASK	"*** " SECRET_NAME " ***"	/* for a string that names it */
@@ -209,15 +209,15 @@ other_language(const char *p, const char *end)
 }
 
 /* What code_names() asks on its way. */
-typedef struct Reading
+typedef struct SecretMaskReading
 {
 	SecretNames names;
 	size_t	   *work;
 	bool		foreign;		/* it says that its bodies are in another language */
-} Reading;
+} SecretMaskReading;
 
 static bool
-code_names(Reading *r, const char *p, const char *end, int depth)
+code_names(SecretMaskReading *r, const char *p, const char *end, int depth)
 {
 	bool		named = false;
 
@@ -265,7 +265,7 @@ code_names(Reading *r, const char *p, const char *end, int depth)
 static bool
 names_in_code(const char *p, const char *end, int depth, size_t *work, bool *foreign)
 {
-	Reading		r = {.work = work};
+	SecretMaskReading r = {.work = work};
 	bool		named;
 
 	secret_names_begin(&r.names, p, end);
@@ -348,13 +348,17 @@ prepared_calls(Masker *m, const char *name, size_t n)
 {
 	char		s[NAMEDATALEN];
 	bool		quoted = *name == '"';
+	size_t		k = 0;
 
 	if (quoted)
 		name++, n -= 2;
-	n = Min(n, sizeof(s) - 1);
-	for (size_t i = 0; i < n; i++)
-		s[i] = quoted ? name[i] : pg_tolower((unsigned char) name[i]);
-	s[n] = '\0';
+	for (size_t i = 0; i < n && k < sizeof(s) - 1; i++)
+	{
+		s[k++] = quoted ? name[i] : pg_tolower((unsigned char) name[i]);
+		/* a quote within it is doubled */
+		i += quoted && name[i] == '"';
+	}
+	s[k] = '\0';
 	if (m->lookups == 0 || strcmp(s, m->asked) != 0)
 	{
 		if (m->lookups == MAX_LOOKUPS)
@@ -366,9 +370,32 @@ prepared_calls(Masker *m, const char *name, size_t n)
 	return m->answer;
 }
 
+/* Behind U&"name", with UESCAPE if there is one; NULL: it is none. */
 static const char *
-executed_name_end(const char *name, const char *end)
+escaped_name_end(const char *name, const char *end)
 {
+	const char *p;
+	const char *next;
+
+	if (end - name < 3 || (*name | 0x20) != 'u' || name[1] != '&' || name[2] != '"')
+		return NULL;
+	p = sql_quoted_end(name + 2, end, false);
+	next = skip_space(p, end);
+	if (!same_word(next, word_end(next, end) - next, "uescape"))
+		return p;
+	next = skip_space(word_end(next, end), end);
+	return next < end && *next == '\'' ? sql_quoted_end(next, end, false) : p;
+}
+
+/* escaped: the name is not read, and may be any. */
+static const char *
+executed_name_end(const char *name, const char *end, bool *escaped)
+{
+	const char *behind = escaped_name_end(name, end);
+
+	*escaped = behind != NULL;
+	if (behind != NULL)
+		return behind;
 	return name < end && *name == '"' ? sql_quoted_end(name, end, false) : word_end(name, end);
 }
 
@@ -379,14 +406,15 @@ after_execute(Masker *m, const char *p, const char *end)
 	const char *name = skip_space(p, end);
 	const char *behind;
 	const char *next;
+	bool		escaped;
 
 	if (m->prepared == NULL || name >= end)
 		return p;
-	behind = executed_name_end(name, end);
+	behind = executed_name_end(name, end, &escaped);
 	next = skip_space(behind, end);
 	if (behind == name || next >= end || *next != '(')
 		return p;
-	return prepared_calls(m, name, behind - name) ? mask_arguments(m, next + 1, end) : p;
+	return escaped || prepared_calls(m, name, behind - name) ? mask_arguments(m, next + 1, end) : p;
 }
 
 /* As after_name(), whatever stands around the name; comments that names stand in are read so often as INNER_WORK allows. */
@@ -529,12 +557,13 @@ secret_in_long(const char *sql, SecretPrepared prepared)
 	for (const char *p = sql; (p = find_execute(p, end)) != NULL; p += 7)
 	{
 		const char *name = skip_space(p + 7, end);
-		const char *behind = executed_name_end(name, end);
+		bool		escaped;
+		const char *behind = executed_name_end(name, end, &escaped);
 		const char *next = skip_space(behind, end);
 
 		if (next - p > BRIEF && !afford(&m.work, next - p))
 			return true;
-		if (behind > name && next < end && *next == '(' && prepared_calls(&m, name, behind - name))
+		if (behind > name && next < end && *next == '(' && (escaped || prepared_calls(&m, name, behind - name)))
 			return true;
 	}
 	return false;

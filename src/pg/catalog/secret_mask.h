@@ -2,8 +2,8 @@
  * secret_mask.h
  *	  Texts without what they may give llm_set_secret().
  */
-#ifndef VLLM_PG_SECRET_MASK_H
-#define VLLM_PG_SECRET_MASK_H
+#ifndef VLLM_PG_CATALOG_SECRET_MASK_H
+#define VLLM_PG_CATALOG_SECRET_MASK_H
 
 #include "postgres.h"
 

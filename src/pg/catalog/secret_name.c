@@ -9,11 +9,11 @@
  * all of them lead to its end.  And most texts are done with by a look at blocks of 64 bytes, without a branch per byte: the name has underscores, so a
  * text without one, and without the codes of one, doesn't have it.
  *
- * Tests: tests/unit/test_secret_mask.c.
+ * Tests: tests/unit/pg/test_secret_mask.c.
  */
 #include "postgres.h"
 
-#include "pg/secret_name.h"
+#include "pg/catalog/secret_name.h"
 
 #define BLOCK		64
 

@@ -4,8 +4,8 @@
  *
  * A range may be part of a text; the byte at its end can be read.
  */
-#ifndef VLLM_PG_SECRET_NAME_H
-#define VLLM_PG_SECRET_NAME_H
+#ifndef VLLM_PG_CATALOG_SECRET_NAME_H
+#define VLLM_PG_CATALOG_SECRET_NAME_H
 
 #include "postgres.h"
 

@@ -2,7 +2,7 @@
  * client.c
  *	  A backend's side of a conversation with the engine, or with the remote program.
  *
- * Who answers is a matter of the message: what has a URL among its fields is the remote program's (request_note.c), which
+ * Who answers is a matter of the message: what has a URL among its fields is the remote program's (request_tracking.c), which
  * speaks as the engine does.  Below, "the engine" is either.
  *
  * A Call streams its message into the slot's request ring and collects reply bytes
@@ -13,7 +13,7 @@
  * abort; before_shmem_exit covers the end of the backend.
  *
  * Barriers: a cursor is stored with release after the bytes and loaded with acquire
- * before them (partners: conv.c in the engine).  Replies are drained before the
+ * before them (partners: server_call.c in the engine).  Replies are drained before the
  * slot's state is looked at: who sees CLOSED or LOST and no complete final frame
  * knows that none will come.
  *
@@ -39,12 +39,13 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/remote_program.h"
-#include "pg/client.h"
-#include "pg/default_params.h"
-#include "pg/request_note.h"
-#include "pg/slots.h"
+#include "pg/client/client.h"
+#include "pg/client/request_tracking.h"
+#include "pg/client/slots.h"
+#include "pg/util/program_path.h"
 #include "pg/vllm_pg.h"
+
+const char *(*vcall_generate_hint) (const char *detail, const char *hint);
 
 /* longest reply frame that we collect; palloc's limit is 1 GB */
 #define MAX_FRAME	((uint64) 512 * 1024 * 1024)
@@ -52,10 +53,10 @@
 /* bytes of an error's message, detail or hint */
 #define MAX_ERROR_TEXT	((size_t) 16 * 1024)
 
-/* bytes of a buffer that a Call keeps for its next conversation */
+/* bytes of a buffer that a ClientCall keeps for its next conversation */
 #define KEEP_BUFFER	(64 * 1024)
 
-struct Call
+struct ClientCall
 {
 	int			slot;			/* -1 once released */
 	const volatile VllmOwner *owner;	/* of the slot */
@@ -83,7 +84,7 @@ struct Call
 	TimestampTz deadline;		/* 0 = none */
 	int			timeout_ms;
 	char		model[NAMEDATALEN];
-	RequestNote note;
+	RequestTracking note;
 	bool		noted;			/* request_note_end() has been told */
 	/* a model is being loaded for us */
 	bool		loading;
@@ -97,7 +98,7 @@ struct Call
 static int	call_side = -1;
 
 void
-vclient_talk_to(int side)
+vclient_select_side(int side)
 {
 	call_side = side;
 }
@@ -117,7 +118,8 @@ exit_callback(int code, Datum arg)
 	vslot_release_all_mine();
 }
 
-void
+/* Cancel every call of this backend (before_shmem_exit). */
+static void
 vclient_install_exit_hook(void)
 {
 	static bool installed = false;
@@ -129,7 +131,7 @@ vclient_install_exit_hook(void)
 
 /* How it has ended, once; reply: its last frame, or NULL. */
 static void
-tell_end(Call *c, RequestEnd end, const CallFrame *reply)
+tell_end(ClientCall *c, RequestEnd end, const CallFrame *reply)
 {
 	RequestEnded e = {
 		.end = end,.id = c->request_id,.model = c->model,
@@ -151,7 +153,7 @@ tell_end(Call *c, RequestEnd end, const CallFrame *reply)
 static void
 call_reset(void *arg)
 {
-	Call	   *c = arg;
+	ClientCall *c = arg;
 
 	if (c->slot >= 0 && !c->final_read && !c->noted)
 		tell_end(c, c->broken || (c->lost && !c->cancelled) ? REQUEST_FAILED : REQUEST_CANCELLED, NULL);
@@ -163,7 +165,7 @@ call_reset(void *arg)
 }
 
 void
-vcall_end(Call *c)
+vcall_end(ClientCall *c)
 {
 	call_reset(c);
 }
@@ -286,7 +288,7 @@ vclient_is_ready(bool remote)
 /* ---- begin ---- */
 
 long
-vcall_time_left(const Call *c, long most)
+vcall_time_left(const ClientCall *c, long most)
 {
 	if (c->deadline == 0)
 		return most;
@@ -294,7 +296,7 @@ vcall_time_left(const Call *c, long most)
 }
 
 static ErrorData *
-make_error(Call *c, int sqlstate, const char *message, const char *detail, const char *hint)
+make_error(ClientCall *c, int sqlstate, const char *message, const char *detail, const char *hint)
 {
 	MemoryContext old = MemoryContextSwitchTo(c->cxt);
 	ErrorData  *e = palloc0(sizeof(ErrorData));
@@ -310,7 +312,7 @@ make_error(Call *c, int sqlstate, const char *message, const char *detail, const
 }
 
 static ErrorData *
-late_error(Call *c)
+late_error(ClientCall *c)
 {
 	return make_error(c, ERRCODE_QUERY_CANCELED, WIRE_TIMED_OUT,
 					  psprintf("The request took longer than %d ms.", c->timeout_ms), NULL);
@@ -318,7 +320,7 @@ late_error(Call *c)
 
 /* VSLOT_OK, or VSLOT_NONE when the caller does not want to wait. */
 static VslotResult
-claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
+claim_slot(ClientCall *c, VslotClaim *claim, bool wait_slot)
 {
 	for (;;)
 	{
@@ -354,11 +356,11 @@ claim_slot(Call *c, VslotClaim *claim, bool wait_slot)
 	}
 }
 
-Call *
+ClientCall *
 vcall_make(MemoryContext cxt)
 {
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Call	   *c = palloc0(sizeof(Call));
+	ClientCall *c = palloc0(sizeof(ClientCall));
 
 	initStringInfo(&c->in);
 	initStringInfo(&c->frame);
@@ -388,7 +390,7 @@ empty_buffer(StringInfo s, MemoryContext cxt)
 }
 
 static void
-forget_conversation(Call *c)
+forget_conversation(ClientCall *c)
 {
 	empty_buffer(&c->in, c->cxt);
 	empty_buffer(&c->frame, c->cxt);
@@ -402,11 +404,11 @@ forget_conversation(Call *c)
 	c->deadline = 0;
 }
 
-static bool pump_request(Call *c);
+static bool pump_request(ClientCall *c);
 
 /* The engine has the deadline, too: nobody may be looking when it is there. */
 static void
-put_deadline(Call *c)
+put_deadline(ClientCall *c)
 {
 	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
 	struct timespec ts;
@@ -421,7 +423,7 @@ put_deadline(Call *c)
 }
 
 bool
-vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *model,
+vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
 	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role(),.login = vclient_login_role()};
@@ -469,43 +471,43 @@ vcall_start(Call *c, WireKind kind, const StringInfoData *body, const char *mode
 	return true;
 }
 
-Call *
+ClientCall *
 vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 			const char *model, int timeout_ms)
 {
-	Call	   *c = vcall_make(cxt);
+	ClientCall *c = vcall_make(cxt);
 
 	(void) vcall_start(c, kind, body, model, timeout_ms, true);
 	return c;
 }
 
 void
-vcall_quiet(Call *c, bool quiet)
+vcall_set_polling(ClientCall *c, bool quiet)
 {
 	if (c->slot >= 0 && (!quiet || c->sent == sizeof(c->head) + c->head.len))
-		vslot_quiet(c->slot, quiet);
+		vslot_set_polling(c->slot, quiet);
 }
 
 bool
-vcall_elsewhere(const Call *c)
+vcall_error_is_fallbackable(const ClientCall *c)
 {
 	return c->elsewhere;
 }
 
 bool
-vcall_charged(const Call *c)
+vcall_charged(const ClientCall *c)
 {
 	return c->charged;
 }
 
 int64
-vcall_cost(const Call *c)
+vcall_cost(const ClientCall *c)
 {
 	return c->note.cost.cost;
 }
 
 int64
-vcall_request_id(const Call *c)
+vcall_request_id(const ClientCall *c)
 {
 	return c->request_id;
 }
@@ -514,7 +516,7 @@ vcall_request_id(const Call *c)
 
 /* The slot's words, or a frame, are not what was written: the call ends with an error.  Always false. */
 static bool
-damage(Call *c)
+damage(ClientCall *c)
 {
 	c->broken = c->damaged = true;
 	return false;
@@ -522,7 +524,7 @@ damage(Call *c)
 
 /* Write what fits of the message; true if anything was written. */
 static bool
-pump_request(Call *c)
+pump_request(ClientCall *c)
 {
 	uint32		size = vllm_geometry.ring_size;
 	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
@@ -567,7 +569,7 @@ pump_request(Call *c)
  * after it saw it: so to tell it after every quarter of a ring is enough.
  */
 static bool
-pump_reply(Call *c)
+pump_reply(ClientCall *c)
 {
 	uint32		size = vllm_geometry.ring_size;
 	WireSlot   *w = wire_slot(&vllm_arenas[c->side], c->slot);
@@ -614,7 +616,7 @@ head_ok(const WireMsg *m)
 
 /* Is a whole frame in the buffer?  Its head goes to *m. */
 static bool
-frame_ready(Call *c, WireMsg *m)
+frame_ready(ClientCall *c, WireMsg *m)
 {
 	int			left = c->in.len - c->in.cursor;
 
@@ -638,7 +640,7 @@ frame_ready(Call *c, WireMsg *m)
 
 /* The frame at in.cursor is done with: its space is used again. */
 static void
-drop_frame(Call *c, size_t len)
+drop_frame(ClientCall *c, size_t len)
 {
 	c->in.cursor += sizeof(WireMsg) + len;
 	if (c->in.cursor == c->in.len)
@@ -653,7 +655,7 @@ drop_frame(Call *c, size_t len)
 
 /* WF_PROGRESS frames end here: they say how far the load of our model is. */
 static void
-take_progress(Call *c, const WireMsg *m)
+take_progress(ClientCall *c, const WireMsg *m)
 {
 	WireIn		in;
 	WireField	f;
@@ -671,7 +673,7 @@ take_progress(Call *c, const WireMsg *m)
 
 /* Are the slot's words those of our conversation?  If not it gets no further. */
 static bool
-words_ok(const Call *c, const WireSlot *w, uint32 state)
+words_ok(const ClientCall *c, const WireSlot *w, uint32 state)
 {
 	return state >= WS_OPEN && state <= WS_LOST && !c->owner->damaged &&
 		atomic_load_explicit(&w->gen, memory_order_relaxed) == c->gen &&
@@ -680,7 +682,7 @@ words_ok(const Call *c, const WireSlot *w, uint32 state)
 }
 
 bool
-vcall_poll(Call *c)
+vcall_poll(ClientCall *c)
 {
 	WireSlot   *w;
 	WireMsg		m;
@@ -752,7 +754,7 @@ field_text(const WireField *f)
 }
 
 static ErrorData *
-frame_error(Call *c, const char *p, size_t len)
+frame_error(ClientCall *c, const char *p, size_t len)
 {
 	WireIn		in = {p, p + len};
 	WireField	f;
@@ -776,14 +778,14 @@ frame_error(Call *c, const char *p, size_t len)
 		else if (f.tag == WTAG_HINT && f.n > 0)
 			hint = field_text(&f);
 	}
-	if (c->note.kind == WK_GENERATE)
-		hint = default_params_hint(detail, hint);
+	if (c->note.kind == WK_GENERATE && vcall_generate_hint != NULL)
+		hint = vcall_generate_hint(detail, hint);
 	return make_error(c, sqlstate, message, detail, hint);
 }
 
 /* The error of a call that will get no more frames. */
 static ErrorData *
-dead_error(Call *c)
+dead_error(ClientCall *c)
 {
 	if (c->damaged)
 		return make_error(c, ERRCODE_SYSTEM_ERROR,
@@ -812,7 +814,7 @@ dead_error(Call *c)
  * as large answers are, changes places with the old one instead of being copied.
  */
 static const char *
-take_frame(Call *c, size_t len)
+take_frame(ClientCall *c, size_t len)
 {
 	StringInfoData old = c->frame;
 
@@ -830,7 +832,7 @@ take_frame(Call *c, size_t len)
 }
 
 bool
-vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
+vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
 {
 	WireMsg		m;
 
@@ -867,23 +869,12 @@ vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err)
 	return true;
 }
 
-bool
-vcall_next(Call *c, CallFrame *f)
-{
-	ErrorData  *err;
-	bool		found = vcall_next_noerror(c, f, &err);
-
-	if (err != NULL)
-		ThrowErrorData(err);
-	return found;
-}
-
 /* ---- waiting ---- */
 
 /* A statement that waits for a model says so, after LOADING_QUIET ms and then every
  * 5 seconds. */
 bool
-vcall_tell_loading(Call *c)
+vcall_tell_loading(ClientCall *c)
 {
 	TimestampTz now;
 
@@ -906,7 +897,7 @@ vcall_tell_loading(Call *c)
 }
 
 ErrorData *
-vcall_late(Call *c)
+vcall_check_deadline(ClientCall *c)
 {
 	if (vcall_time_left(c, 1) > 0)
 		return NULL;
@@ -915,7 +906,7 @@ vcall_late(Call *c)
 }
 
 void
-vcall_time_from_now(Call *c, int timeout_ms)
+vcall_time_from_now(ClientCall *c, int timeout_ms)
 {
 	c->timeout_ms = timeout_ms;
 	c->deadline = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), timeout_ms);
@@ -923,7 +914,7 @@ vcall_time_from_now(Call *c, int timeout_ms)
 
 /* Wait for a frame; past the deadline its error. */
 static ErrorData *
-wait_or_late(Call *c)
+wait_or_late(ClientCall *c)
 {
 	static uint32 wait_event = 0;
 
@@ -938,7 +929,7 @@ wait_or_late(Call *c)
 			return NULL;
 		if (vcall_tell_loading(c))
 			timeout = LOADING_QUIET;
-		late = vcall_late(c);
+		late = vcall_check_deadline(c);
 		if (late != NULL)
 			return late;
 		timeout = Max(vcall_time_left(c, timeout), 1);
@@ -950,7 +941,7 @@ wait_or_late(Call *c)
 }
 
 void
-vcall_wait(Call *c)
+vcall_wait(ClientCall *c)
 {
 	ErrorData  *late = wait_or_late(c);
 
@@ -960,20 +951,20 @@ vcall_wait(Call *c)
 
 ErrorData *
 vcall_simple_noerror(WireKind kind, const StringInfoData *body, const char *model,
-					 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call)
+					 int timeout_ms, MemoryContext cxt, CallFrame *f, ClientCall **call)
 {
-	Call	   *c = vcall_begin(cxt, kind, body, model, timeout_ms);
+	ClientCall *c = vcall_begin(cxt, kind, body, model, timeout_ms);
 	ErrorData  *err;
 
 	*call = c;
 	for (;;)
 	{
 		err = wait_or_late(c);
-		if (err == NULL && vcall_next_noerror(c, f, &err) && f->final)
+		if (err == NULL && vcall_next(c, f, &err) && f->final)
 			return NULL;
 		/* an engine that sends frames without end is not to outrun the deadline */
 		if (err == NULL)
-			err = vcall_late(c);
+			err = vcall_check_deadline(c);
 		if (err != NULL)
 			return err;
 	}
@@ -981,7 +972,7 @@ vcall_simple_noerror(WireKind kind, const StringInfoData *body, const char *mode
 
 void
 vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
-			 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call)
+			 int timeout_ms, MemoryContext cxt, CallFrame *f, ClientCall **call)
 {
 	ErrorData  *err = vcall_simple_noerror(kind, body, model, timeout_ms, cxt, f, call);
 
@@ -989,7 +980,7 @@ vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
 		ThrowErrorData(err);
 }
 
-/* ---- without a Call ---- */
+/* ---- without a ClientCall ---- */
 
 static bool
 post_to(int side, WireKind kind, const char *body, size_t len)

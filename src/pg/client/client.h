@@ -3,18 +3,18 @@
  *	  A backend's side of a conversation with the engine.
  *
  * A Call is one request in flight.  The batch node keeps many; the plain
- * functions keep one.  Every Call is owned by a memory context: a reset callback
- * on it cancels the Call on whatever path the context dies (ERROR, query cancel,
+ * functions keep one.  Every ClientCall is owned by a memory context: a reset callback
+ * on it cancels the ClientCall on whatever path the context dies (ERROR, query cancel,
  * statement_timeout, ROLLBACK TO, closed cursor, end of query), and
  * before_shmem_exit covers FATAL.  The callback neither throws nor allocates.
  *
  * Life: vcall_begin() claims a slot, vcall_poll()
  * moves bytes both ways without blocking, vcall_next() hands out reply frames,
  * vcall_end() releases.  vcall_wait() waits for one call; who has many in flight
- * (batch_wait.c) polls all of them and sleeps on the same latch.
+ * (wait.c) polls all of them and sleeps on the same latch.
  */
-#ifndef VLLM_PG_CLIENT_H
-#define VLLM_PG_CLIENT_H
+#ifndef VLLM_PG_CLIENT_CLIENT_H
+#define VLLM_PG_CLIENT_CLIENT_H
 
 #include "postgres.h"
 
@@ -22,10 +22,10 @@
 #include "utils/palloc.h"
 
 #include "pg/compat.h"
-#include "pg/cost.h"
-#include "wire/wire.h"
+#include "pg/client/spend.h"
+#include "ipc/wire.h"
 
-typedef struct Call Call;
+typedef struct ClientCall ClientCall;
 
 /* A reply frame; fields point into the call's memory until the next vcall_next(). */
 typedef struct CallFrame
@@ -49,7 +49,7 @@ void		vclient_require_for(const StringInfoData *body);
 /* Is it there?  Never waits. */
 bool		vclient_is_ready(bool remote);
 /* Whom conversations about local models are for that begin from now on: the engine on that side; -1 = the one that serves. */
-void		vclient_talk_to(int side);
+void		vclient_select_side(int side);
 
 /*
  * Start a conversation.  body: the message's fields (wire_put_* into a
@@ -58,7 +58,7 @@ void		vclient_talk_to(int side);
  * timeout_ms: > 0: ERROR 57014 from vcall_wait() when the call takes longer.
  * model: for llm_requests only.
  */
-Call	   *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
+ClientCall *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 						const char *model, int timeout_ms);
 
 /*
@@ -67,8 +67,8 @@ Call	   *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *bod
  * again, without taking memory.  Without wait_slot: false at once when no slot is free,
  * and the engine hears of the call with the next vslot_ring_now() (slots.h).
  */
-Call	   *vcall_make(MemoryContext cxt);
-bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,
+ClientCall *vcall_make(MemoryContext cxt);
+bool		vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body,
 						const char *model, int timeout_ms, bool wait_slot);
 
 /*
@@ -76,56 +76,53 @@ bool		vcall_start(Call *c, WireKind kind, const StringInfoData *body,
  * taken back, and followed by vslot_listening() and a vcall_poll(), before sleeping.
  * A request that is still being sent stays as it is.
  */
-void		vcall_quiet(Call *c, bool quiet);
+void		vcall_set_polling(ClientCall *c, bool quiet);
 
-int64		vcall_request_id(const Call *c);
+int64		vcall_request_id(const ClientCall *c);
 /* Does the error that it has ended with say that another model may well answer? */
-bool		vcall_elsewhere(const Call *c);
+bool		vcall_error_is_fallbackable(const ClientCall *c);
 /* ... may it have cost something, at an endpoint? */
-bool		vcall_charged(const Call *c);
-/* Of one that has ended (cost.h). */
-int64		vcall_cost(const Call *c);
+bool		vcall_charged(const ClientCall *c);
+/* Of one that has ended (spend.h). */
+int64		vcall_cost(const ClientCall *c);
 
 /* Move bytes; true if a frame is ready for vcall_next() or the call has failed. */
-bool		vcall_poll(Call *c);
+bool		vcall_poll(ClientCall *c);
 
 /*
- * Next frame, false if none is complete yet.  A WF_ERROR frame, a lost engine
- * (58000, hint to retry) and a corrupt reply are raised as ERROR here.
- * vcall_next_noerror(): the batch node raises later: *err is an ErrorData to be
- * thrown with ThrowErrorData when the row is due.
+ * The next frame, false if none is complete yet.  A WF_ERROR frame, a lost engine (58000, hint to retry) and a corrupt
+ * reply are *err, to be thrown with ThrowErrorData() when the row is due.
  */
-bool		vcall_next(Call *c, CallFrame *f);
-bool		vcall_next_noerror(Call *c, CallFrame *f, ErrorData **err);
+bool		vcall_next(ClientCall *c, CallFrame *f, ErrorData **err);
 
 /* Block until vcall_poll(c): latch, interrupts, postmaster death, deadline,
  * NOTICEs about a model that is being loaded. */
-void		vcall_wait(Call *c);
+void		vcall_wait(ClientCall *c);
 
 /*
  * For a loop that waits for many calls, with vcall_poll(), instead of vcall_wait().
  * vcall_tell_loading(): the NOTICE about a model that is being loaded, if one is due;
  * true: look again after LOADING_QUIET ms.  vcall_time_left(): ms until the deadline,
- * at most `most`.  vcall_late(): past the deadline the call is ended and the error
+ * at most `most`.  vcall_check_deadline(): past the deadline the call is ended and the error
  * returned (for ThrowErrorData), else NULL.  vcall_time_from_now(): the time of a call
  * that was begun without timeout_ms counts from now on.
  */
 #define LOADING_QUIET	100		/* ms that a load may take without a NOTICE */
-bool		vcall_tell_loading(Call *c);
-long		vcall_time_left(const Call *c, long most);
-ErrorData  *vcall_late(Call *c);
-void		vcall_time_from_now(Call *c, int timeout_ms);
+bool		vcall_tell_loading(ClientCall *c);
+long		vcall_time_left(const ClientCall *c, long most);
+ErrorData  *vcall_check_deadline(ClientCall *c);
+void		vcall_time_from_now(ClientCall *c, int timeout_ms);
 
 /* Release; cancels if unfinished.  Safe to call twice; c is freed with its context. */
-void		vcall_end(Call *c);
+void		vcall_end(ClientCall *c);
 
 /* Submit, skip to the final frame, return it (text deltas are not collected). */
 void		vcall_simple(WireKind kind, const StringInfoData *body, const char *model,
-						 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call);
+						 int timeout_ms, MemoryContext cxt, CallFrame *f, ClientCall **call);
 
 /* The same; an error of the request is returned. */
 ErrorData  *vcall_simple_noerror(WireKind kind, const StringInfoData *body, const char *model,
-								 int timeout_ms, MemoryContext cxt, CallFrame *f, Call **call);
+								 int timeout_ms, MemoryContext cxt, CallFrame *f, ClientCall **call);
 
 /*
  * Post a message nobody waits for (WK_MODEL_FORGET at the end of a transaction):
@@ -152,7 +149,7 @@ VclientCancel vclient_cancel_request(int64 id, bool (*may) (Oid role));
 /* A WireOut that appends to a StringInfo. */
 WireOut		vclient_out(StringInfo s);
 /* This process asks for others, in the background: a worker of jobs. */
-void		vclient_for_others(void);
+void		vclient_set_background(void);
 /* Whose share and limits the request counts for (role_limits.c). */
 void		vclient_put_asker(WireOut *o);
 /* The most max_tokens that it may ask for; 0 = any number. */
@@ -167,9 +164,9 @@ bool		vclient_is_for_others(void);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 
-/* Cancel every call of this backend (before_shmem_exit). */
-void		vclient_install_exit_hook(void);
-/* At the end of the backend: who has calls that outlive transactions ends them (fn_future.c). */
+/* The hint of a WK_GENERATE call's error, which may be NULL; set by _PG_init().  detail: "parameter=NAME..." */
+extern const char *(*vcall_generate_hint) (const char *detail, const char *hint);
+/* At the end of the backend: who has calls that outlive transactions ends them (futures.c). */
 extern void (*vclient_exit) (void);
 
 #endif

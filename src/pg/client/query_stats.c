@@ -1,5 +1,5 @@
 /*
- * request_stat.c
+ * query_stats.c
  *	  Statistics of requests by query and by role: llm_stat_query, llm_stat_role.
  *
  * A hash table in shared memory of vllm.stat_max entries, as pg_stat_statements has one.  An entry is that of
@@ -34,7 +34,7 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
-#include "pg/request_stat.h"
+#include "pg/client/query_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_stat_list);
@@ -294,7 +294,7 @@ add_request(StatCounters *c, RequestEnd end, const RequestFigures *r)
 }
 
 static void
-count(const StatKey *key, const RequestNote *n, RequestEnd end, const RequestFigures *r, TimestampTz now)
+count(const StatKey *key, const RequestTracking *n, RequestEnd end, const RequestFigures *r, TimestampTz now)
 {
 	bool		first = first_of_statement(get_hash_value(table, key), n->statement);
 	StatEntry  *e;
@@ -319,7 +319,7 @@ count(const StatKey *key, const RequestNote *n, RequestEnd end, const RequestFig
 }
 
 void
-request_stat_count(const RequestNote *n, RequestEnd end, const char *model, const RequestFigures *r)
+request_stat_count(const RequestTracking *n, RequestEnd end, const char *model, const RequestFigures *r)
 {
 	StatKey		key;
 	TimestampTz now;

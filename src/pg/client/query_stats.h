@@ -1,11 +1,11 @@
 /*
- * request_stat.h
+ * query_stats.h
  *	  Statistics of requests by query and by role, in shared memory.
  */
-#ifndef VLLM_PG_REQUEST_STAT_H
-#define VLLM_PG_REQUEST_STAT_H
+#ifndef VLLM_PG_CLIENT_QUERY_STATS_H
+#define VLLM_PG_CLIENT_QUERY_STATS_H
 
-#include "pg/request_note.h"
+#include "pg/client/request_tracking.h"
 
 /* settings */
 extern int	vllm_stat_max;		/* entries */
@@ -16,6 +16,6 @@ Size		request_stat_shared_size(void);
 void		request_stat_shared_init(void);
 
 /* A request has ended.  Throws nothing; allocates nothing unless it is REQUEST_DONE or REQUEST_FAILED. */
-void		request_stat_count(const RequestNote *n, RequestEnd end, const char *model, const RequestFigures *r);
+void		request_stat_count(const RequestTracking *n, RequestEnd end, const char *model, const RequestFigures *r);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * result.c
+ * reply.c
  *	  A reply frame's fields as SQL values.
  *
  * A frame is read in one pass into a Reply; unknown fields are skipped, so that an
@@ -17,8 +17,8 @@
 #include "utils/builtins.h"
 #include "utils/typcache.h"
 
-#include "pg/encode.h"
-#include "pg/result.h"
+#include "pg/util/encoding.h"
+#include "pg/client/reply.h"
 
 static void
 reply_field(Reply *r, const WireField *f)

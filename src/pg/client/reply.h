@@ -1,13 +1,13 @@
 /*
- * result.h
+ * reply.h
  *	  A reply frame's fields as SQL values.
  */
-#ifndef VLLM_PG_RESULT_H
-#define VLLM_PG_RESULT_H
+#ifndef VLLM_PG_CLIENT_REPLY_H
+#define VLLM_PG_CLIENT_REPLY_H
 
 #include "postgres.h"
 
-#include "pg/client.h"
+#include "pg/client/client.h"
 
 /*
  * What WF_TEXT and WF_DONE may carry.  Strings point into the frame, so they are

@@ -1,5 +1,5 @@
 /*
- * request_note.c
+ * request_tracking.c
  *	  What is told of requests besides their answers.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
@@ -17,10 +17,10 @@
 #include "utils/plancache.h"
 #include "utils/timestamp.h"
 
-#include "pg/encode.h"
-#include "pg/on_error.h"
-#include "pg/request_note.h"
-#include "pg/request_stat.h"
+#include "pg/util/encoding.h"
+#include "pg/util/on_error.h"
+#include "pg/client/request_tracking.h"
+#include "pg/client/query_stats.h"
 #include "pg/vllm_pg.h"
 
 int			vllm_log_min_duration = -1;
@@ -124,7 +124,7 @@ request_is_remote(const char *fields, Size len)
 }
 
 void
-request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len)
+request_note_begin(RequestTracking *n, WireKind kind, const char *fields, Size len)
 {
 	WireIn		in = {fields, fields + len};
 	WireField	f;
@@ -276,7 +276,7 @@ role_and_database(Oid role)
 
 /* One line, without the statement, which may have a prompt in it. */
 static void
-log_slow(const RequestNote *n, const RequestEnded *e, const RequestFigures *r)
+log_slow(const RequestTracking *n, const RequestEnded *e, const RequestFigures *r)
 {
 	StringInfoData s;
 	char	   *state = find_tracestate(e->message, e->message_len);
@@ -324,7 +324,7 @@ read_unanswered(RequestFigures *r, const WireSlot *live)
 
 /* An endpoint that tells of no tokens doesn't answer for nothing. */
 static void
-settle(RequestNote *n, const char *model, RequestEnd end, const RequestFigures *r)
+settle(RequestTracking *n, const char *model, RequestEnd end, const RequestFigures *r)
 {
 	CostTokens	t = {r->prompt_tokens, r->cached_tokens, r->output_tokens, r->charged_tries};
 
@@ -337,7 +337,7 @@ settle(RequestNote *n, const char *model, RequestEnd end, const RequestFigures *
 }
 
 void
-request_note_end(RequestNote *n, const RequestEnded *e)
+request_note_end(RequestTracking *n, const RequestEnded *e)
 {
 	RequestFigures r = {.queue_us = -1, .prefill_us = -1, .decode_us = -1, .total_us = -1};
 	RequestEnd	end = e->end;

@@ -1,23 +1,23 @@
 /*
- * request_note.h
+ * request_tracking.h
  *	  What is told of requests besides their answers: in llm_requests while they run, in
  *	  llm_stat_query and llm_stat_role when they have ended, and in the log when they were slow.
  *
  * A note is taken from the request's message when it starts, and its figures from the last
  * frame of the reply.  Neither has a word of prompts or answers.
  */
-#ifndef VLLM_PG_REQUEST_NOTE_H
-#define VLLM_PG_REQUEST_NOTE_H
+#ifndef VLLM_PG_CLIENT_REQUEST_TRACKING_H
+#define VLLM_PG_CLIENT_REQUEST_TRACKING_H
 
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
 
-#include "pg/cost.h"
-#include "wire/traceparent.h"
-#include "wire/wire.h"
+#include "pg/client/spend.h"
+#include "ipc/traceparent.h"
+#include "ipc/wire.h"
 
-typedef struct RequestNote
+typedef struct RequestTracking
 {
 	WireKind	kind;
 	bool		counts;			/* a model answers it */
@@ -29,8 +29,8 @@ typedef struct RequestNote
 	int			priority;
 	char		lora[NAMEDATALEN];	/* '' = none */
 	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
-	CostNote	cost;
-} RequestNote;
+	SpendRecord	cost;
+} RequestTracking;
 
 typedef enum RequestEnd
 {
@@ -58,7 +58,7 @@ typedef struct RequestFigures
 /* Is a message with these fields the remote program's?  Neither throws nor allocates. */
 bool		request_is_remote(const char *fields, Size len);
 /* fields: of the request's message */
-void		request_note_begin(RequestNote *n, WireKind kind, const char *fields, Size len);
+void		request_note_begin(RequestTracking *n, WireKind kind, const char *fields, Size len);
 /*
  * The request has ended.  Called once for each note, on every path: after an ERROR nothing is allocated
  * but what the log takes, and nothing is thrown.
@@ -74,7 +74,7 @@ typedef struct RequestEnded
 	const char *message;		/* its own fields, NULL = they are gone */
 	Size		message_len;
 } RequestEnded;
-void		request_note_end(RequestNote *n, const RequestEnded *e);
+void		request_note_end(RequestTracking *n, const RequestEnded *e);
 
 /* settings */
 extern int	vllm_log_min_duration;	/* ms, -1 = never */

@@ -24,7 +24,7 @@
 #include "utils/hsearch.h"
 #include "utils/rel.h"
 
-#include "pg/client.h"
+#include "pg/client/client.h"
 #include "pg/vllm_pg.h"
 
 typedef struct RoleLimits
@@ -50,7 +50,7 @@ typedef struct OwnerCost
 static HTAB *owner_costs = NULL;
 
 void
-vclient_for_others(void)
+vclient_set_background(void)
 {
 	for_others = true;
 }

@@ -2,7 +2,7 @@
  * slots.c
  *	  Arena slots: the free list and its spares, the queue for a slot, zombies; the arena itself.
  *
- * Ownership lives in VllmShared (bgworker/state.h has the rules), under one
+ * Ownership lives in VllmShared (src/pg/shared_state.h has the rules), under one
  * LWLock that is never held across anything slow: every critical section below is
  * O(1), but for the supervisor's pass over all slots when an engine has died, a backend's
  * at its exit, one for a role with limits while half of the slots are taken, and one for a role while all of the pool are.  The arena's slot words are shared with the
@@ -10,7 +10,7 @@
  * state last.  attn and wake are not reset: a left-over entry in a slot ring is
  * harmless (somebody looks once too often), a lost one is not.
  *
- * There are three arenas (bgworker/state.h), each a memfd made by the postmaster, mapped before any fork, so that
+ * There are three arenas (src/pg/shared_state.h), each a memfd made by the postmaster, mapped before any fork, so that
  * it has the same address everywhere and the engine can inherit the descriptor.
  * After a crash restart the same postmaster comes here again: the engine is gone
  * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
@@ -33,7 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/compat.h"
-#include "pg/slots.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 VllmShared *vllm_shared = NULL;
@@ -42,7 +42,7 @@ int			vllm_arena_fds[VLLM_SIDES] = {-1, -1, -1};
 void		(*vslot_drain) (void) = NULL;
 
 #define WAKE_BATCH	256			/* slots popped before their owners are looked up */
-#define UNBELLED_MOST	32		/* slots that one doorbell may be late for */
+#define MAX_DEFERRED_WAKES	32		/* slots that one doorbell may be late for */
 #define REMOTE_RECENT	60000	/* ms behind the last remote request in which slots are left to others */
 
 static inline WireHeader *
@@ -66,7 +66,7 @@ waiters(void)
 
 /* ---- start-up ---- */
 
-/* What requests to endpoints have behind the pool (bgworker/state.h, SPARES). */
+/* What requests to endpoints have behind the pool (src/pg/shared_state.h, SPARES). */
 static int
 spares(void)
 {
@@ -480,7 +480,7 @@ write_words(int slot, bool cancel)
 
 	o->gen++;
 	o->rung = false;
-	vslot_quiet(slot, false);
+	vslot_set_polling(slot, false);
 	atomic_store_explicit(&w->gen, o->gen, memory_order_relaxed);
 	/* nobody else writes it now; what it is by accident is not this generation */
 	atomic_store_explicit(&w->let_go, o->gen - 1, memory_order_relaxed);
@@ -697,7 +697,7 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 
 /* ---- release ---- */
 
-bool
+static bool
 vslot_engine_let_go(int slot)
 {
 	WireSlot   *w = slot_of(slot);
@@ -725,7 +725,7 @@ slot_release(int slot, VslotEnd end)
 		s->cancels++;
 	}
 	/* from here on the supervisor wants to know when the engine lets go */
-	vslot_quiet(slot, false);
+	vslot_set_polling(slot, false);
 	vslot_listening();
 	if (vslot_engine_let_go(slot))
 	{
@@ -765,7 +765,7 @@ vslot_release_all_mine(void)
 }
 
 /* slots in a side's to_engine ring of which its engine has not been told */
-static int	unbelled[VLLM_SIDES] = {0};
+static int	wakes_deferred[VLLM_SIDES] = {0};
 
 /*
  * True if the engine has to be told of it.  anyhow: even if the slot seems to be in the ring, unless that is full: attn, or
@@ -806,7 +806,7 @@ bell(int side)
 {
 	WireHeader *h = header(side);
 
-	unbelled[side] = 0;
+	wakes_deferred[side] = 0;
 	/* sequentially consistent; partner: the engine sets engine_sleeping, then looks again */
 	atomic_fetch_add(&h->doorbell, 1);
 	if (atomic_load(&h->engine_sleeping) != 0)
@@ -818,7 +818,7 @@ vslot_ring_engine(int slot)
 {
 	int			side = vllm_shared->owners[slot].side;
 
-	if (push_own(slot) || unbelled[side] > 0)
+	if (push_own(slot) || wakes_deferred[side] > 0)
 		bell(side);
 }
 
@@ -827,7 +827,7 @@ vslot_ring_later(int slot)
 {
 	int			side = vllm_shared->owners[slot].side;
 
-	if (push_own(slot) && ++unbelled[side] >= UNBELLED_MOST)
+	if (push_own(slot) && ++wakes_deferred[side] >= MAX_DEFERRED_WAKES)
 		bell(side);
 }
 
@@ -842,12 +842,12 @@ void
 vslot_ring_now(void)
 {
 	for (int side = 0; side < VLLM_SIDES; side++)
-		if (unbelled[side] > 0)
+		if (wakes_deferred[side] > 0)
 			bell(side);
 }
 
 void
-vslot_quiet(int slot, bool quiet)
+vslot_set_polling(int slot, bool quiet)
 {
 	uint32		from = quiet ? WW_IDLE : WW_QUIET;
 

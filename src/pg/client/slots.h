@@ -1,13 +1,13 @@
 /*
  * slots.h
  *	  Arena slots: who may use which, and telling the engine to look at one.
- *	  The rules of ownership stand in bgworker/state.h.
+ *	  The rules of ownership stand in src/pg/shared_state.h.
  */
-#ifndef VLLM_PG_SLOTS_H
-#define VLLM_PG_SLOTS_H
+#ifndef VLLM_PG_CLIENT_SLOTS_H
+#define VLLM_PG_CLIENT_SLOTS_H
 
-#include "bgworker/state.h"
-#include "pg/request_note.h"
+#include "pg/shared_state.h"
+#include "pg/client/request_tracking.h"
 
 typedef enum VslotResult
 {
@@ -21,7 +21,7 @@ typedef struct VslotClaim
 {
 	WireKind	kind;
 	const char *model;			/* NULL = none */
-	const RequestNote *note;	/* likewise */
+	const RequestTracking *note;	/* likewise */
 	int			for_side;		/* -1 = the side of the engine that serves */
 	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
 	Oid			login;			/* the role that it counts for in any case; none: it takes no spare */
@@ -90,7 +90,7 @@ void		vslot_ring_now(void);
  * The owner of a slot looks at it by itself for a while (quiet), or wants to be woken
  * again: then it has to look once more before it sleeps, behind vslot_listening().
  */
-void		vslot_quiet(int slot, bool quiet);
+void		vslot_set_polling(int slot, bool quiet);
 void		vslot_listening(void);
 
 /* ---- the supervisor's part ---- */
@@ -111,8 +111,6 @@ bool		vslot_side_in_use_locked(int side);
 
 /* ---- for slot_care.c ---- */
 
-/* Has the engine done its last store into a slot whose final frame nobody read? */
-bool		vslot_engine_let_go(int slot);
 /*
  * With the lock held: a zombie is claimed anew, of the next generation, and cancelled at once.  What the engine still has of
  * the old one is none of the slot's any more, and what it lets go of is the new one.  The caller rings.

@@ -1,5 +1,5 @@
 /*
- * cost.c
+ * spend.c
  *	  What requests cost, where their models have prices: accounts, and budgets.
  *
  * An account is that of a role, a database and a model, in shared memory; a role has a purse besides, with what it has
@@ -12,7 +12,7 @@
  * has cost is added, in one step under the lock.  What a prompt has cost that an endpoint may have charged and not answered is
  * added as if it had been.
  *
- * The request's Call gives back what it holds (client.c), on every path; a backend that dies without is the end of
+ * The request's ClientCall gives back what it holds (client.c), on every path; a backend that dies without is the end of
  * shared memory, too.
  *
  * Tests: tests/sql/36_cost.sql, tests/t/116_money.pl.
@@ -39,9 +39,9 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
-#include "pg/client.h"
-#include "pg/cost.h"
-#include "pg/request_stat.h"
+#include "pg/client/client.h"
+#include "pg/client/spend.h"
+#include "pg/client/query_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_cost_list);
@@ -346,7 +346,7 @@ cost_shared_init(void)
 /* ---- a request ---- */
 
 void
-cost_note_begin(CostNote *n)
+cost_note_begin(SpendRecord *n)
 {
 	memset(n, 0, sizeof(*n));
 	n->answers = 1;
@@ -366,7 +366,7 @@ path_writes(const char *path, Size n)
 }
 
 void
-cost_note_field(CostNote *n, const WireField *f)
+cost_note_field(SpendRecord *n, const WireField *f)
 {
 	switch (f->tag)
 	{
@@ -422,25 +422,25 @@ cost_note_field(CostNote *n, const WireField *f)
 
 /* How often the prompt is sent: an endpoint is asked for each choice. */
 static int64
-prompt_times(const CostNote *n)
+prompt_times(const SpendRecord *n)
 {
 	return n->remote ? Max(n->choices, 1) : 1;
 }
 
 static int64
-all_bytes(const CostNote *n)
+all_bytes(const SpendRecord *n)
 {
 	return times(n->prompt_bytes, prompt_times(n)) + n->choice_bytes;
 }
 
 int64
-cost_prompt_guess(const CostNote *n)
+cost_prompt_guess(const SpendRecord *n)
 {
 	return times(n->prompt_ids, prompt_times(n)) + (int64) ceil((double) all_bytes(n) * n->tokens_a_byte);
 }
 
 int64
-cost_output_guess(const CostNote *n, WireKind kind)
+cost_output_guess(const SpendRecord *n, WireKind kind)
 {
 	/* a dialect whose completions can't be empty has a token of each choice */
 	if (kind == WK_LOGPROBS && n->remote)
@@ -482,7 +482,7 @@ has_room(int64 limit, int64 spent, int64 reserved, int64 estimate)
 
 /* Of the role's purse, as its settings say; 0: no limit. */
 static bool
-reserve_of_role(CostNote *n, int64 estimate, double most, CostWindow w, bool wait)
+reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool wait)
 {
 	int64		limit = units(most);
 	int64		spent = 0,
@@ -511,7 +511,7 @@ reserve_of_role(CostNote *n, int64 estimate, double most, CostWindow w, bool wai
 }
 
 static CostKey
-key_of(const CostNote *n, const char *model)
+key_of(const SpendRecord *n, const char *model)
 {
 	CostKey		key;
 
@@ -523,7 +523,7 @@ key_of(const CostNote *n, const char *model)
 }
 
 void
-cost_learn(CostNote *n, const char *model)
+cost_learn(SpendRecord *n, const char *model)
 {
 	CostKey		key = key_of(n, model);
 	CostAccount *a;
@@ -549,7 +549,7 @@ cost_refused(void)
 }
 
 bool
-cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
+cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 {
 	CostWindow	w;
 	double		most;
@@ -586,7 +586,7 @@ cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait)
 
 /* Under the lock, if anything is reserved of the role's. */
 static void
-give_back(CostNote *n, CostPurse *p)
+give_back(SpendRecord *n, CostPurse *p)
 {
 	if (n->role_reserved && p != NULL)
 		p->reserved = Max(p->reserved - n->reserved, 0);
@@ -597,7 +597,7 @@ give_back(CostNote *n, CostPurse *p)
 }
 
 void
-cost_release(CostNote *n)
+cost_release(SpendRecord *n)
 {
 	if (n->reserved == 0 && !n->role_reserved)
 		return;
@@ -612,7 +612,7 @@ cost_release(CostNote *n)
 }
 
 static int64
-cost_of(const CostNote *n, const CostTokens *t)
+cost_of(const SpendRecord *n, const CostTokens *t)
 {
 	int64		cached = Min(t->cached, t->prompt);
 	int64		prompt = t->prompt > 0 ? t->prompt : cost_prompt_guess(n);
@@ -622,13 +622,13 @@ cost_of(const CostNote *n, const CostTokens *t)
 }
 
 double
-cost_money(const CostNote *n, const CostTokens *t)
+cost_money(const SpendRecord *n, const CostTokens *t)
 {
 	return (double) cost_of(n, t) / (double) UNIT;
 }
 
 void
-cost_settle(CostNote *n, const char *model, const CostTokens *t)
+cost_settle(SpendRecord *n, const char *model, const CostTokens *t)
 {
 	CostKey		key = key_of(n, model);
 	CostAccount *a;
@@ -663,7 +663,7 @@ cost_settle(CostNote *n, const char *model, const CostTokens *t)
 void
 cost_count_cache(const char *model, CostCache what)
 {
-	CostNote	n = {.role = GetSessionUserId()};
+	SpendRecord	n = {.role = GetSessionUserId()};
 	CostKey		key = key_of(&n, model);
 
 	if (shared == NULL)

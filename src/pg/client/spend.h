@@ -1,15 +1,15 @@
 /*
- * cost.h
+ * spend.h
  *	  What requests cost, where their models have prices: accounts, and budgets.
  */
-#ifndef VLLM_PG_COST_H
-#define VLLM_PG_COST_H
+#ifndef VLLM_PG_CLIENT_SPEND_H
+#define VLLM_PG_CLIENT_SPEND_H
 
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /*
  * Money is whole numbers of 1e-12 of the currency that prices are in: a price of a million tokens with six digits
@@ -26,7 +26,7 @@ typedef enum CostWindow
 #define COST_WINDOWS	3
 
 /* Of a request. */
-typedef struct CostNote
+typedef struct SpendRecord
 {
 	bool		priced;
 	int64		input,			/* of a token */
@@ -46,7 +46,7 @@ typedef struct CostNote
 	int64		reserved;		/* of the role's budget and the statement's, until the request has ended */
 	bool		role_reserved;
 	int64		cost;			/* when it has ended */
-} CostNote;
+} SpendRecord;
 
 typedef struct CostTokens
 {
@@ -57,29 +57,29 @@ typedef struct CostTokens
 } CostTokens;
 
 /* From a request's message. */
-void		cost_note_begin(CostNote *n);
-void		cost_note_field(CostNote *n, const WireField *f);
-/* cost_body.c: of its API_BODY, if it is priced */
-void		cost_note_body(CostNote *n, const char *s, Size len);
+void		cost_note_begin(SpendRecord *n);
+void		cost_note_field(SpendRecord *n, const WireField *f);
+/* spend_api_body.c: of its API_BODY, if it is priced */
+void		cost_note_body(SpendRecord *n, const char *s, Size len);
 /* What prompts of the account have been, for the guess. */
-void		cost_learn(CostNote *n, const char *model);
-int64		cost_prompt_guess(const CostNote *n);
+void		cost_learn(SpendRecord *n, const char *model);
+int64		cost_prompt_guess(const SpendRecord *n);
 /* The most that is generated. */
-int64		cost_output_guess(const CostNote *n, WireKind kind);
+int64		cost_output_guess(const SpendRecord *n, WireKind kind);
 /* What so many tokens cost, in the currency. */
-double		cost_money(const CostNote *n, const CostTokens *t);
+double		cost_money(const SpendRecord *n, const CostTokens *t);
 
 /*
  * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under way; with
  * wait that is an ERROR 53400.
  */
-bool		cost_reserve(CostNote *n, WireKind kind, const char *model, bool wait);
+bool		cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait);
 /* Was the last one that had no room without room in a budget?  Says so once. */
 bool		cost_refused(void);
 /* It has not begun after all, or has ended and was settled: nothing is set aside any more.  Never throws. */
-void		cost_release(CostNote *n);
+void		cost_release(SpendRecord *n);
 /* It has ended: into the account of role, database and model.  Never throws, never allocates. */
-void		cost_settle(CostNote *n, const char *model, const CostTokens *t);
+void		cost_settle(SpendRecord *n, const char *model, const CostTokens *t);
 
 /* What a request of the model is expected to generate, by what its requests of this database have; -1 = not known. */
 int64		cost_seen_output(const char *model);

@@ -1,5 +1,5 @@
 /*
- * cost_body.c
+ * spend_api_body.c
  *	  What a body of OpenAI's or Anthropic's interfaces asks for, as far as that may cost.
  *
  * A backend hands bodies on as they are; who reads them is the engine or the endpoint.  A budget has to know beforehand how
@@ -13,9 +13,9 @@
 
 #include "utils/memutils.h"
 
-#include "pg/cost.h"
-#include "pg/encode.h"
-#include "pg/json_tree.h"
+#include "pg/client/spend.h"
+#include "pg/util/encoding.h"
+#include "pg/util/json_tree.h"
 
 /* A member that is a number of at least 1; 0: there is none. */
 static int64
@@ -39,7 +39,7 @@ prompts_of(const JsonNode *body)
 }
 
 void
-cost_note_body(CostNote *n, const char *s, Size len)
+cost_note_body(SpendRecord *n, const char *s, Size len)
 {
 	static const char *const limits[] = {"max_tokens", "max_completion_tokens", "max_output_tokens"};
 	MemoryContext tmp = AllocSetContextCreate(CurrentMemoryContext, "LLM body", ALLOCSET_DEFAULT_SIZES);

@@ -1,5 +1,5 @@
 /*
- * fn_keys.c
+ * api_keys.c
  *	  API keys of the HTTP door: llm_create_api_key, llm_revoke_api_key, vllm.http_login.
  *
  * A key stands for a role.  Only its SHA-256 is stored (vllm.api_key): a key has 256 bits of
@@ -23,7 +23,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
-#include "pg/job.h"
+#include "pg/jobs/job.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_api_key);

@@ -1,5 +1,5 @@
 /*
- * fn_lora_api.c
+ * lora_api.c
  *	  v1_load_lora_adapter, v1_unload_lora_adapter: vLLM's endpoints of these names.
  *
  * What they do is llm_create_lora() with llm_load_lora(), and llm_drop_lora(), with the same privileges, where
@@ -13,8 +13,8 @@
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 
-#include "pg/catalog.h"
-#include "pg/lora.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/catalog/lora_catalog.h"
 
 PG_FUNCTION_INFO_V1(llm_v1_load_lora_adapter);
 PG_FUNCTION_INFO_V1(llm_v1_unload_lora_adapter);

@@ -1,11 +1,11 @@
 /*
- * fn_lora.c
+ * lora_ddl.c
  *	  llm_create_lora, llm_alter_lora, llm_drop_lora, llm_load_lora, llm_unload_lora.
  *
- * As with models (fn_model.c): create, alter and drop change a row of vllm.lora and roll back with the
+ * As with models (model_ddl.c): create, alter and drop change a row of vllm.lora and roll back with the
  * transaction; create and a new path make the engine look at the files first.  Load and unload
  * act on the engine at once and are not transactional.  What the engine keeps of a dropped adapter goes when
- * the transaction commits (lora_release.c).
+ * the transaction commits (lora_invalidate.c).
  *
  * Who may: create, and alter the path: superusers and pg_read_server_files, who may use the model;
  * everything else: the adapter's owner and superusers.  An adapter of vllm.lora_dir is loaded and
@@ -19,12 +19,12 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora.h"
-#include "pg/lora_release.h"
-#include "pg/model_args.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_catalog.h"
+#include "pg/catalog/lora_invalidate.h"
+#include "pg/ddl/model_args.h"
 
 PG_FUNCTION_INFO_V1(llm_create_lora);
 PG_FUNCTION_INFO_V1(llm_alter_lora);
@@ -41,7 +41,7 @@ tell_engine(WireKind kind, const ModelRow *m, int pin)
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 
 	initStringInfo(&body);
 	out = vclient_out(&body);

@@ -1,5 +1,5 @@
 /*
- * fn_lora_list.c
+ * lora_list.c
  *	  What the view llm_loras reads: the rows of vllm.lora, and what the engine has of them.
  *
  * The engine tells, as a JSON array, which adapters the database's requests have asked for: by name, model
@@ -24,10 +24,10 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora.h"
-#include "pg/result.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_catalog.h"
+#include "pg/client/reply.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_lora_list);
@@ -67,7 +67,7 @@ ask_engine(void)
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 	Reply		r;
 	text	   *list;
 

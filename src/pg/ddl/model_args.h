@@ -1,9 +1,9 @@
 /*
  * model_args.h
- *	  Arguments of the functions that make models and adapters (fn_model.c, fn_lora.c).
+ *	  Arguments of the functions that make models and adapters (model_ddl.c, lora_ddl.c).
  */
-#ifndef VLLM_PG_MODEL_ARGS_H
-#define VLLM_PG_MODEL_ARGS_H
+#ifndef VLLM_PG_DDL_MODEL_ARGS_H
+#define VLLM_PG_DDL_MODEL_ARGS_H
 
 #include "postgres.h"
 

@@ -1,10 +1,10 @@
 /*
- * fn_model.c
+ * model_ddl.c
  *	  llm_create_model, llm_inspect_model, llm_drop_model, llm_load_model,
  *	  llm_unload_model, llm_update_weights, llm_grant, llm_revoke (the last two of adapters, too).
  *
  * Create, drop, grant and revoke change a row of vllm.model and roll back with the
- * transaction; release.c tells the engine about the outcome.  Create makes the
+ * transaction; model_invalidate.c tells the engine about the outcome.  Create makes the
  * engine look at the files first, so that a row is never there for a model that
  * can't load.  Load and unload act on the engine at once and are not transactional.
  *
@@ -26,17 +26,17 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
-#include "pg/asker_options.h"
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora.h"
-#include "pg/model_args.h"
-#include "pg/release.h"
-#include "pg/remote_options.h"
-#include "pg/result.h"
-#include "pg/result_cache.h"
-#include "pg/secret.h"
+#include "pg/catalog/caller_options.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_catalog.h"
+#include "pg/ddl/model_args.h"
+#include "pg/ddl/model_invalidate.h"
+#include "pg/catalog/remote_model_options.h"
+#include "pg/client/reply.h"
+#include "pg/call/result_cache.h"
+#include "pg/catalog/secret.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_create_model);
@@ -78,7 +78,7 @@ tell_engine(WireKind kind, const ModelRow *m)
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 
 	initStringInfo(&body);
 	out = vclient_out(&body);
@@ -103,7 +103,7 @@ check_local(const ModelRow *m)
 				 errmsg("provider \"local\" needs a path"),
 				 errhint("Give the folder or GGUF file of the model as path => '...'.")));
 	catalog_check_absolute(m->path);
-	asker_options_check(model_options_tree(m->options), m->name);
+	caller_options_check(model_options_tree(m->options), m->name);
 }
 
 static void
@@ -207,7 +207,7 @@ llm_inspect_model(PG_FUNCTION_ARGS)
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 	Reply		r;
 	text	   *result;
 
@@ -309,7 +309,7 @@ update_weights(const ModelRow *m, const char *mode)
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 	char	   *command = psprintf("update-weights %s", mode);
 
 	initStringInfo(&body);

@@ -1,5 +1,5 @@
 /*
- * release.c
+ * model_invalidate.c
  *	  Telling the engine, or the remote program, that a model of the catalog is gone.
  *
  * The catalog is transactional and the engine is not.  llm_create_model makes the
@@ -41,12 +41,12 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#include "pg/api.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/lora.h"
-#include "pg/release.h"
-#include "pg/secret.h"
+#include "pg/call/api_args.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/lora_catalog.h"
+#include "pg/ddl/model_invalidate.h"
+#include "pg/catalog/secret.h"
 #include "pg/vllm_pg.h"
 
 typedef struct Release

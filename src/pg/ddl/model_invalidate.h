@@ -1,13 +1,13 @@
 /*
- * release.h
+ * model_invalidate.h
  *	  Telling the engine, or the remote program, that a model of the catalog is gone.
  */
-#ifndef VLLM_PG_RELEASE_H
-#define VLLM_PG_RELEASE_H
+#ifndef VLLM_PG_DDL_MODEL_INVALIDATE_H
+#define VLLM_PG_DDL_MODEL_INVALIDATE_H
 
 #include "postgres.h"
 
-#include "pg/catalog.h"
+#include "pg/catalog/model_catalog.h"
 
 /* This transaction makes the row m, or deletes it; to be called before it does. */
 void		release_created(const ModelRow *m);

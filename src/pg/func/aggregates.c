@@ -1,9 +1,9 @@
 /*
- * fn_agg.c
+ * aggregates.c
  *	  Aggregates over the model: llm_agg, llm_summarize_agg.
  *
  * The transition collects the texts of a group, the final function is llm_reduce() over
- * them (fn_reduce.c).  Groups can come in parts from parallel workers, in any order, and so do rows:
+ * them (reduce.c).  Groups can come in parts from parallel workers, in any order, and so do rows:
  * without an ORDER BY in the call the texts are sorted by their bytes, so that the answer
  * doesn't depend on the plan.  With one (or DISTINCT) PostgreSQL sorts, never in parallel,
  * and that order is kept.
@@ -27,10 +27,10 @@
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 
-#include "pg/encode.h"
-#include "pg/engine_func.h"
-#include "pg/fn_args.h"
-#include "pg/json_tree.h"
+#include "pg/util/encoding.h"
+#include "pg/call/engine_func.h"
+#include "pg/util/named_args.h"
+#include "pg/util/json_tree.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_agg_step);

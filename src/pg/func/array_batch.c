@@ -1,11 +1,11 @@
 /*
- * fn_batch.c
+ * array_batch.c
  *	  llm_generate_batch: the answers to an array of prompts; llm_embed_batch: the
  *	  embeddings of an array of texts; llm_generate_query: the answers to the rows of a
  *	  query.
  *
  * Both read rows ahead into a ring, keep their requests in flight together (a pool of
- * batch_request.h, so that window, duplicates and cancelling are those of the
+ * row_request.h, so that window, duplicates and cancelling are those of the
  * batch node) and hand the answers out in the order of the rows:
  *
  *		emitted <= started <= read
@@ -36,10 +36,10 @@
 #include "utils/memutils.h"
 #include "utils/portal.h"
 
-#include "pg/batch_request.h"
-#include "pg/engine_func.h"
-#include "pg/options.h"
-#include "pg/type_trust.h"
+#include "pg/batch/row_request.h"
+#include "pg/call/engine_func.h"
+#include "pg/call/options.h"
+#include "pg/util/type_trust.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_generate_batch);
@@ -52,13 +52,13 @@ PG_FUNCTION_INFO_V1(llm_generate_query);
 /* rows that are fetched from the cursor at once */
 #define FETCH_ROWS	50
 
-typedef struct Row
+typedef struct ArrayBatchRow
 {
 	HeapTuple	tuple;			/* of the query; NULL: an array's element */
 	Datum		prompt;			/* of the array */
 	bool		isnull;			/* the prompt is: no request */
 	BatchRequest *request;
-} Row;
+} ArrayBatchRow;
 
 typedef struct Ahead
 {
@@ -69,11 +69,11 @@ typedef struct Ahead
 	MemoryContext tmp;			/* reset after each prompt */
 	BatchPool  *pool;
 	const EngineFunc *func;
-	EngineRequest request;		/* of the row that starts: the head, then its input */
+	SqlRequest	request;		/* of the row that starts: the head, then its input */
 	int			head_len;
 	FunctionCallInfo input;		/* its prompt, as the first argument of func */
 
-	Row			rows[MAX_AHEAD];
+	ArrayBatchRow rows[MAX_AHEAD];
 	uint64		emitted,
 				started,
 				read;
@@ -94,7 +94,7 @@ typedef struct Ahead
 	ExprContext *econtext;
 } Ahead;
 
-static inline Row *
+static inline ArrayBatchRow *
 ring_row(Ahead *a, uint64 i)
 {
 	return &a->rows[i % MAX_AHEAD];
@@ -135,7 +135,7 @@ make_head(Ahead *a, FunctionCallInfo call)
 
 /* The prompt of a row that has one; in the current context. */
 static Datum
-prompt_of(Ahead *a, const Row *row)
+prompt_of(Ahead *a, const ArrayBatchRow *row)
 {
 	bool		isnull;
 	Datum		d;
@@ -149,7 +149,7 @@ prompt_of(Ahead *a, const Row *row)
 
 /* Start a row's request; false: no slot is free.  wait: then wait for one. */
 static bool
-start_row(Ahead *a, Row *row, bool wait)
+start_row(Ahead *a, ArrayBatchRow *row, bool wait)
 {
 	MemoryContext old;
 	ErrorData  *refused;
@@ -212,14 +212,14 @@ row_context(void *arg)
 }
 
 /* The next row to leave, finished; NULL: there are no more. */
-static Row *
+static ArrayBatchRow *
 next_row(Ahead *a)
 {
 	ErrorContextCallback callback = {error_context_stack, row_context, a};
 
 	for (;;)
 	{
-		Row		   *row = ring_row(a, a->emitted);
+		ArrayBatchRow *row = ring_row(a, a->emitted);
 
 		if (a->started == a->emitted || batch_pool_room_for_many(a->pool))
 			fill(a);
@@ -236,7 +236,7 @@ next_row(Ahead *a)
 
 /* The row's answer or error; the row leaves the ring. */
 static Datum
-row_value(Ahead *a, Row *row, bool *isnull)
+row_value(Ahead *a, ArrayBatchRow *row, bool *isnull)
 {
 	ErrorContextCallback callback = {error_context_stack, row_context, a};
 	Datum		value = (Datum) 0;
@@ -272,7 +272,7 @@ read_array(Ahead *a)
 {
 	while (a->read < a->n_elems && a->read - a->emitted < MAX_AHEAD)
 	{
-		*ring_row(a, a->read) = (Row)
+		*ring_row(a, a->read) = (ArrayBatchRow)
 		{
 			.prompt = a->elems[a->read],.isnull = a->nulls[a->read]
 		};
@@ -306,7 +306,7 @@ array_batch(FunctionCallInfo fcinfo, const char *function, const char *engine_fu
 {
 	FuncCallContext *fctx;
 	Ahead	   *a;
-	Row		   *row;
+	ArrayBatchRow *row;
 	Datum		value;
 	bool		isnull;
 
@@ -360,10 +360,10 @@ read_query(Ahead *a)
 	a->eof = SPI_processed < n;
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		Row		   *row = ring_row(a, a->read);
+		ArrayBatchRow *row = ring_row(a, a->read);
 		MemoryContext old = MemoryContextSwitchTo(a->cxt);
 
-		*row = (Row)
+		*row = (ArrayBatchRow)
 		{
 			.tuple = heap_copytuple(SPI_tuptable->vals[i])
 		};
@@ -476,7 +476,7 @@ llm_generate_query(PG_FUNCTION_ARGS)
 {
 	FuncCallContext *fctx;
 	Ahead	   *a;
-	Row		   *row;
+	ArrayBatchRow *row;
 	Datum		values[2];
 	bool		nulls[2] = {0};
 

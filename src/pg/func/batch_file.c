@@ -1,5 +1,5 @@
 /*
- * fn_run_batch.c
+ * batch_file.c
  *	  llm_run_batch, llm_run_batch_table, llm_run_batch_file: many bodies, as OpenAI's batch files have them.
  *
  * Both are one query over llm_api(), so that the batch node keeps the requests in flight
@@ -42,7 +42,7 @@
 #include "utils/plancache.h"
 
 #include "pg/compat.h"
-#include "pg/type_trust.h"
+#include "pg/util/type_trust.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_json_or_null);
@@ -288,16 +288,16 @@ check_ids(Oid table, const char *input)
 	}
 }
 
-typedef struct Part
+typedef struct BatchFilePart
 {
 	char	   *input;			/* names, quoted */
 	char	   *output;
 	char	   *rest;			/* FROM ... WHERE: the rows that have no answer */
-} Part;
+} BatchFilePart;
 
 /* After each commit the tables may have other names and other columns. */
 static void
-begin_part(Part *p, Oid input, Oid output)
+begin_part(BatchFilePart *p, Oid input, Oid output)
 {
 	static const char *const names[] = {"custom_id", "url", "body"};
 
@@ -312,7 +312,7 @@ begin_part(Part *p, Oid input, Oid output)
 }
 
 static void
-run_part(FunctionCallInfo fcinfo, const Part *p, int part_rows)
+run_part(FunctionCallInfo fcinfo, const BatchFilePart *p, int part_rows)
 {
 	char	   *query = psprintf("SELECT i.custom_id, i.url, i.body %s LIMIT %d", p->rest, part_rows);
 
@@ -325,7 +325,7 @@ run_part(FunctionCallInfo fcinfo, const Part *p, int part_rows)
 static void
 run_parts(FunctionCallInfo fcinfo, Oid input, Oid output, int part_rows)
 {
-	Part		p;
+	BatchFilePart p;
 	int64		n;
 
 	begin_part(&p, input, output);

@@ -1,5 +1,5 @@
 /*
- * fn_chat.c
+ * chat.c
  *	  llm_chat, llm_chat_text, llm_ask, llm_render_chat, llm_tokenize_chat (rows of
  *	  engine_func.def), llm_chat_stream, and the aggregate llm_chat_agg.
  *
@@ -16,11 +16,11 @@
 #include "utils/builtins.h"
 #include "utils/json.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/fn_args.h"
-#include "pg/generate.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/util/named_args.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_chat_stream);
@@ -67,7 +67,7 @@ bool_arg(FunctionCallInfo fcinfo, const char *name, bool dflt)
 }
 
 void
-chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo)
+chat_put_template(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 	bool		go_on = bool_arg(fcinfo, "continue_final_message", false);
@@ -90,7 +90,7 @@ chat_put_template(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* The conversation, the first argument of all but llm_ask(). */
 ErrorData *
-chat_input(EngineRequest *r, FunctionCallInfo fcinfo)
+chat_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused = generate_check_length("messages", PG_GETARG_TEXT_PP(0));
 	WireOut		out = vclient_out(&r->body);
@@ -102,7 +102,7 @@ chat_input(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_chat(messages json, generation options, tools json, chat_template text, ...) */
 void
-chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
+chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, 0);
 	chat_put_template(r, fcinfo);
@@ -162,14 +162,14 @@ chat_result(const Reply *reply, Oid rettype, bool *isnull)
 /* ---- llm_ask(prompt text, system text, generation options, chat_template, kwargs) ---- */
 
 void
-ask_head(EngineRequest *r, FunctionCallInfo fcinfo)
+ask_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, 0);
 	chat_put_template(r, fcinfo);
 }
 
 void
-chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n)
+chat_put_turn(SqlRequest *r, const text *system, const char *user, size_t n)
 {
 	WireOut		out = vclient_out(&r->body);
 	StringInfoData s;
@@ -192,7 +192,7 @@ chat_put_turn(EngineRequest *r, const text *system, const char *user, size_t n)
 }
 
 ErrorData *
-ask_input(EngineRequest *r, FunctionCallInfo fcinfo)
+ask_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	text	   *prompt = PG_GETARG_TEXT_PP(0);
 	text	   *system = PG_ARGISNULL(ASK_ARG_SYSTEM) ? NULL : PG_GETARG_TEXT_PP(ASK_ARG_SYSTEM);
@@ -209,7 +209,7 @@ ask_input(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_render_chat(messages, tools, chat_template, chat_template_kwargs, ..., model) */
 void
-render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
+render_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -227,7 +227,7 @@ render_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_tokenize_chat(the same) */
 void
-tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
+tokenize_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -239,7 +239,7 @@ tokenize_chat_head(EngineRequest *r, FunctionCallInfo fcinfo)
 /* ---- llm_chat_stream(as llm_chat): thoughts and pieces of calls have columns of their own ---- */
 
 static void
-chat_stream_request(EngineRequest *r, FunctionCallInfo fcinfo)
+chat_stream_request(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
 

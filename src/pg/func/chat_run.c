@@ -1,5 +1,5 @@
 /*
- * fn_chat_run.c
+ * chat_run.c
  *	  llm_chat_run(): a chat in which the model calls SQL functions; llm_call_tool(): one
  *	  such call, for who has the chat elsewhere.
  *
@@ -39,9 +39,9 @@
 #include "utils/syscache.h"
 
 #include "pg/compat.h"
-#include "pg/fn_args.h"
-#include "pg/json_tree.h"
-#include "pg/tool.h"
+#include "pg/util/named_args.h"
+#include "pg/util/json_tree.h"
+#include "pg/call/tool.h"
 
 PG_FUNCTION_INFO_V1(llm_chat_run);
 PG_FUNCTION_INFO_V1(llm_call_tool);
@@ -52,7 +52,7 @@ PG_FUNCTION_INFO_V1(llm_call_tool);
 #define ARG_READ_ONLY	3
 #define MAX_TOOLS		128		/* OpenAI's limit */
 
-typedef struct Run
+typedef struct ChatRound
 {
 	bool		read_only;
 	int			n_tools;
@@ -68,7 +68,7 @@ typedef struct Run
 	int			arg_messages;
 	int			arg_tool_choice;
 	int			arg_params;
-} Run;
+} ChatRound;
 
 /* ---- llm_chat() ---- */
 
@@ -107,7 +107,7 @@ check_execute(Oid funcid)
 
 /* Arguments of the same name go on to llm_chat(). */
 static void
-prepare_chat(Run *run, FunctionCallInfo fcinfo, const char *tools)
+prepare_chat(ChatRound *run, FunctionCallInfo fcinfo, const char *tools)
 {
 	Oid			funcid = find_chat(fcinfo);
 	FunctionCallInfo call;
@@ -149,7 +149,7 @@ prepare_chat(Run *run, FunctionCallInfo fcinfo, const char *tools)
 /* ---- the conversation ---- */
 
 static void
-add_message(Run *run, const char *json)
+add_message(ChatRound *run, const char *json)
 {
 	appendStringInfo(&run->messages, "%s%s", run->n_messages++ > 0 ? ", " : "", json);
 }
@@ -166,7 +166,7 @@ put_member(StringInfo out, const JsonNode *object, const char *name)
 }
 
 static void
-add_answer(Run *run, const JsonNode *answer)
+add_answer(ChatRound *run, const JsonNode *answer)
 {
 	StringInfoData s;
 	const JsonNode *content = json_tree_get(answer, "content");
@@ -209,7 +209,7 @@ count_of(const JsonNode *usage, const char *name)
 
 /* Who was made to call a tool once is free afterwards, wherever that was said, or it would never answer. */
 static void
-free_choice(Run *run)
+free_choice(ChatRound *run)
 {
 	NullableDatum *params = run->arg_params >= 0 ? &run->call->args[run->arg_params] : NULL;
 	JsonNode   *tree;
@@ -238,7 +238,7 @@ free_choice(Run *run)
 
 /* One round: the answer, which is in the conversation then. */
 static const JsonNode *
-ask(Run *run)
+ask(ChatRound *run)
 {
 	Datum		answer;
 	const JsonNode *tree;
@@ -261,7 +261,7 @@ ask(Run *run)
 /* ---- tools ---- */
 
 static Tool *
-find_tool(const Run *run, const char *name)
+find_tool(const ChatRound *run, const char *name)
 {
 	for (int i = 0; i < run->n_tools; i++)
 		if (strcmp(run->tools[i]->name, name) == 0)
@@ -323,7 +323,7 @@ check_unwritten(const Tool *t)
 
 /* In a subtransaction: the result, or the error that the model gets in its place. */
 static char *
-call_safely(const Run *run, Tool *t, const char *arguments)
+call_safely(const ChatRound *run, Tool *t, const char *arguments)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -390,7 +390,7 @@ arguments_of(const JsonNode *function)
 
 /* The message that answers a call. */
 static char *
-run_call(const Run *run, const JsonNode *call)
+run_call(const ChatRound *run, const JsonNode *call)
 {
 	const JsonNode *function = call->kind == JSON_OBJECT ? json_tree_get(call, "function") : NULL;
 	const char *id = string_of(call, "id");
@@ -408,7 +408,7 @@ run_call(const Run *run, const JsonNode *call)
 /* ---- the whole ---- */
 
 static void
-read_tools(Run *run, ArrayType *array)
+read_tools(ChatRound *run, ArrayType *array)
 {
 	Datum	   *values;
 	bool	   *nulls;
@@ -441,7 +441,7 @@ read_tools(Run *run, ArrayType *array)
 }
 
 static void
-read_messages(Run *run, text *messages)
+read_messages(ChatRound *run, text *messages)
 {
 	JsonNode   *tree = json_tree(messages);
 
@@ -455,7 +455,7 @@ read_messages(Run *run, text *messages)
 }
 
 static char *
-tools_json(const Run *run)
+tools_json(const ChatRound *run)
 {
 	StringInfoData s;
 
@@ -471,7 +471,7 @@ tools_json(const Run *run)
 
 /* {"content": ..., "finish_reason": ..., "rounds": n, "usage": {...}, "messages": [...]} */
 static text *
-outcome(const Run *run, const JsonNode *answer, const char *reason, int rounds)
+outcome(const ChatRound *run, const JsonNode *answer, const char *reason, int rounds)
 {
 	StringInfoData s;
 	const JsonNode *content = json_tree_get(answer, "content");
@@ -494,7 +494,7 @@ outcome(const Run *run, const JsonNode *answer, const char *reason, int rounds)
 Datum
 llm_chat_run(PG_FUNCTION_ARGS)
 {
-	Run			run = {0};
+	ChatRound	run = {0};
 	int			max_rounds;
 
 	if (PG_ARGISNULL(ARG_MESSAGES))
@@ -531,7 +531,7 @@ llm_chat_run(PG_FUNCTION_ARGS)
 Datum
 llm_call_tool(PG_FUNCTION_ARGS)
 {
-	Run			run = {.read_only = PG_GETARG_BOOL(2)};
+	ChatRound	run = {.read_only = PG_GETARG_BOOL(2)};
 	JsonNode   *call = json_tree(PG_GETARG_TEXT_PP(0));
 
 	if (call->kind != JSON_OBJECT)

@@ -1,5 +1,5 @@
 /*
- * fn_choose.c
+ * choose.c
  *	  Decisions by log-probability: llm_choose, llm_choice_probs, llm_filter,
  *	  llm_filter_prob, llm_loglikelihood, llm_perplexity (rows of engine_func.def).
  *
@@ -29,12 +29,12 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-#include "pg/catalog.h"
-#include "pg/choose.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/fn_args.h"
-#include "pg/generate.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/call/loglikelihood.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/util/named_args.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 /* the engine's POOL_MAX_CHOICES */
@@ -76,7 +76,7 @@ chat_is(FunctionCallInfo fcinfo, const ChooseArgs *a, bool wanted)
 }
 
 static void
-head(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
+head(SqlRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -92,7 +92,7 @@ head(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 }
 
 static void
-put_note(EngineRequest *r, const char *note)
+put_note(SqlRequest *r, const char *note)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -122,7 +122,7 @@ without_space(const char *s, size_t n)
 
 /* A prompt, a user's message, or both. */
 static ErrorData *
-put_prompt(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a, const text *prompt)
+put_prompt(SqlRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a, const text *prompt)
 {
 	ErrorData  *refused = generate_check_length("prompt", prompt);
 	WireOut		out = vclient_out(&r->body);
@@ -236,7 +236,7 @@ normalization(FunctionCallInfo fcinfo)
 }
 
 void
-choose_head(EngineRequest *r, FunctionCallInfo fcinfo)
+choose_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 	int			n;
@@ -249,7 +249,7 @@ choose_head(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 ErrorData *
-choose_input(EngineRequest *r, FunctionCallInfo fcinfo)
+choose_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	return put_prompt(r, fcinfo, &choose_args, PG_GETARG_TEXT_PP(0));
 }
@@ -257,7 +257,7 @@ choose_input(EngineRequest *r, FunctionCallInfo fcinfo)
 /* ---- llm_filter(instruction, input, threshold, model, template, chat, timeout_ms) ---- */
 
 static void
-put_answers(EngineRequest *r)
+put_answers(SqlRequest *r)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -272,7 +272,7 @@ threshold(FunctionCallInfo fcinfo)
 }
 
 void
-filter_head(EngineRequest *r, FunctionCallInfo fcinfo)
+filter_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	double		t = threshold(fcinfo);
 
@@ -285,14 +285,14 @@ filter_head(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 void
-filter_prob_head(EngineRequest *r, FunctionCallInfo fcinfo)
+filter_prob_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, &filter_prob_args);
 	put_answers(r);
 }
 
 static ErrorData *
-put_question(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
+put_question(SqlRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 {
 	text	   *args[2] = {PG_GETARG_TEXT_PP(0), PG_GETARG_TEXT_PP(1)};
 	text	   *own = PG_ARGISNULL(a->template) ? NULL : PG_GETARG_TEXT_PP(a->template);
@@ -311,7 +311,7 @@ put_question(EngineRequest *r, FunctionCallInfo fcinfo, const ChooseArgs *a)
 }
 
 ErrorData *
-filter_input(EngineRequest *r, FunctionCallInfo fcinfo)
+filter_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	int			lora = fn_arg_given(fcinfo, "lora");
 	int			named = lora >= 0 ? lora : filter_args.model;
@@ -323,7 +323,7 @@ filter_input(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 ErrorData *
-filter_prob_input(EngineRequest *r, FunctionCallInfo fcinfo)
+filter_prob_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	return put_question(r, fcinfo, &filter_prob_args);
 }
@@ -331,13 +331,13 @@ filter_prob_input(EngineRequest *r, FunctionCallInfo fcinfo)
 /* ---- llm_loglikelihood(context, continuation, model, timeout_ms) ---- */
 
 void
-loglikelihood_head(EngineRequest *r, FunctionCallInfo fcinfo)
+loglikelihood_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, &loglikelihood_args);
 }
 
 ErrorData *
-loglikelihood_input(EngineRequest *r, FunctionCallInfo fcinfo)
+loglikelihood_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	text	   *more = PG_GETARG_TEXT_PP(1);
 	ErrorData  *refused = generate_check_length("continuation", more);
@@ -355,13 +355,13 @@ loglikelihood_input(EngineRequest *r, FunctionCallInfo fcinfo)
 /* ---- llm_perplexity(input, model, timeout_ms) ---- */
 
 void
-perplexity_head(EngineRequest *r, FunctionCallInfo fcinfo)
+perplexity_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, &perplexity_args);
 }
 
 ErrorData *
-perplexity_input(EngineRequest *r, FunctionCallInfo fcinfo)
+perplexity_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	text	   *input = PG_GETARG_TEXT_PP(0);
 
@@ -372,7 +372,7 @@ perplexity_input(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* ---- replies ---- */
 
-typedef struct Choice
+typedef struct ChooseChoice
 {
 	const char *label;			/* UTF-8, in the request */
 	size_t		len;
@@ -381,19 +381,19 @@ typedef struct Choice
 	double		score;			/* normalized */
 	double		prob;			/* among the choices */
 	bool		greedy;
-} Choice;
+} ChooseChoice;
 
-typedef struct Answer
+typedef struct ChooseAnswer
 {
 	int			n;
-	Choice	   *c;				/* without labels, if the request has none */
+	ChooseChoice *c;				/* without labels, if the request has none */
 	int			best;
 	const char *note;			/* not terminated */
 	size_t		note_len;
-} Answer;
+} ChooseAnswer;
 
 static void
-read_request(const Reply *reply, Answer *a)
+read_request(const Reply *reply, ChooseAnswer *a)
 {
 	WireIn		in = {reply->request, reply->request + reply->request_len};
 	WireField	f;
@@ -415,20 +415,20 @@ read_request(const Reply *reply, Answer *a)
 }
 
 static bool
-note_is(const Answer *a, const char *s)
+note_is(const ChooseAnswer *a, const char *s)
 {
 	return a->note_len == strlen(s) && memcmp(a->note, s, a->note_len) == 0;
 }
 
 /* Shares of the choices, and which has the largest: the first of equals. */
 static void
-weigh(Answer *a)
+weigh(ChooseAnswer *a)
 {
 	double		sum = 0;
 
 	for (int i = 0; i < a->n; i++)
 	{
-		Choice	   *c = &a->c[i];
+		ChooseChoice *c = &a->c[i];
 
 		c->score = note_is(a, "mean") ? c->logprob / c->n :
 			note_is(a, "bytes") ? c->logprob / (double) c->len : c->logprob;
@@ -442,18 +442,18 @@ weigh(Answer *a)
 }
 
 static void
-read_answer(const Reply *reply, Answer *a)
+read_answer(const Reply *reply, ChooseAnswer *a)
 {
 	float	   *all = palloc(sizeof(float) * Max(reply->floats.n, 1));
 	size_t		at = 0;
 
 	memset(a, 0, sizeof(*a));
 	a->n = (int) reply->counts.n;
-	a->c = palloc0(sizeof(Choice) * Max(a->n, 1));
+	a->c = palloc0(sizeof(ChooseChoice) * Max(a->n, 1));
 	wire_floats(&reply->floats, all);
 	for (int i = 0; i < a->n; i++)
 	{
-		Choice	   *c = &a->c[i];
+		ChooseChoice *c = &a->c[i];
 
 		c->n = wire_int_at(&reply->counts, i);
 		if (c->n < 1 || c->n > reply->floats.n - at || reply->greedy.n != reply->counts.n)
@@ -474,7 +474,7 @@ read_answer(const Reply *reply, Answer *a)
 bool
 choose_probs(const Reply *reply, ChooseProbs *p)
 {
-	Answer		a;
+	ChooseAnswer a;
 	char	   *note;
 	char	   *end;
 
@@ -492,7 +492,7 @@ choose_probs(const Reply *reply, ChooseProbs *p)
 Datum
 choose_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Answer		a;
+	ChooseAnswer a;
 
 	read_answer(reply, &a);
 	*isnull = false;
@@ -506,7 +506,7 @@ choices_result(const Reply *reply, Oid rettype, bool *isnull)
 	Oid			type = get_element_type(rettype);
 	TupleDesc	desc = lookup_rowtype_tupdesc(type, -1);
 	Datum	   *rows;
-	Answer		a;
+	ChooseAnswer a;
 
 	if (desc->natts != 3)
 		elog(ERROR, "return type must be llm_choice[]");
@@ -514,7 +514,7 @@ choices_result(const Reply *reply, Oid rettype, bool *isnull)
 	rows = palloc(sizeof(Datum) * a.n);
 	for (int i = 0; i < a.n; i++)
 	{
-		const Choice *c = &a.c[i];
+		const ChooseChoice *c = &a.c[i];
 		bool		nulls[3] = {0};
 		Datum		values[3] = {
 			PointerGetDatum(text_from_wire(c->label, c->len)), Float8GetDatum(c->logprob), Float8GetDatum(c->prob)
@@ -530,7 +530,7 @@ choices_result(const Reply *reply, Oid rettype, bool *isnull)
 Datum
 filter_prob_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Answer		a;
+	ChooseAnswer a;
 
 	read_answer(reply, &a);
 	*isnull = false;
@@ -540,7 +540,7 @@ filter_prob_result(const Reply *reply, Oid rettype, bool *isnull)
 Datum
 filter_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Answer		a;
+	ChooseAnswer a;
 	char	   *note;
 	char	   *end;
 	bool		passed;
@@ -561,7 +561,7 @@ loglikelihood_result(const Reply *reply, Oid rettype, bool *isnull)
 	TupleDesc	desc = lookup_rowtype_tupdesc(rettype, -1);
 	bool		nulls[3] = {0};
 	Datum		values[3];
-	Answer		a;
+	ChooseAnswer a;
 	HeapTuple	row;
 
 	if (desc->natts != 3)
@@ -579,7 +579,7 @@ loglikelihood_result(const Reply *reply, Oid rettype, bool *isnull)
 Datum
 perplexity_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Answer		a;
+	ChooseAnswer a;
 
 	read_answer(reply, &a);
 	*isnull = false;

@@ -1,5 +1,5 @@
 /*
- * fn_chunk.c
+ * chunk.c
  *	  llm_chunk_text: a text in chunks that a model takes.
  *
  * The engine has the tokenizer and does the cutting (one request a text): it answers
@@ -8,7 +8,7 @@
  * inlines, so that in FROM the batch node sees the request and has those of many rows in
  * flight.
  *
- * Tests: tests/sql/20_chunk.sql, tests/unit/test_chunk.c.
+ * Tests: tests/sql/20_chunk.sql, tests/unit/text/test_chunk.c.
  */
 #include "postgres.h"
 
@@ -19,9 +19,9 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_chunk_rows);
@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(llm_chunk_rows);
 
 /* vllm.chunk_spans(input text, method text, size int, overlap int, model text) */
 void
-chunk_head(EngineRequest *r, FunctionCallInfo fcinfo)
+chunk_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 

@@ -1,5 +1,5 @@
 /*
- * fn_classify.c
+ * classify.c
  *	  Labels and rewards: llm_class, llm_classify_probs, llm_reward, llm_reward_tokens,
  *	  llm_reward_steps, and what llm_classify and llm_token_classify are made of (rows of
  *	  engine_func.def).
@@ -29,7 +29,7 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-#include "pg/pool.h"
+#include "pg/call/pooling.h"
 
 PG_FUNCTION_INFO_V1(llm_token_labels);
 
@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(llm_token_labels);
 #define CLASSIFY_ARG_TOP	2
 
 void
-classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
+classify_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {POPT_use_activation, POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS};
@@ -54,7 +54,7 @@ classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_class(input, truncate, model, params, timeout_ms) */
 void
-class_head(EngineRequest *r, FunctionCallInfo fcinfo)
+class_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS};
@@ -66,7 +66,7 @@ class_head(EngineRequest *r, FunctionCallInfo fcinfo)
 static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 
 void
-classify_probs_head(EngineRequest *r, FunctionCallInfo fcinfo)
+classify_probs_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const PoolFunc f = {"classify", POOL_CLASSIFY, 1, lengthof(plain_args), plain_args, 0};
 
@@ -74,7 +74,7 @@ classify_probs_head(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 void
-reward_head(EngineRequest *r, FunctionCallInfo fcinfo)
+reward_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const PoolFunc f = {"reward", POOL_REWARD, 1, lengthof(plain_args), plain_args, 0};
 
@@ -83,7 +83,7 @@ reward_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* A reward for each token: in vLLM's words, a token_classify. */
 void
-reward_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo)
+reward_tokens_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const PoolFunc f = {"token_classify", POOL_CLASSIFY, 1, lengthof(plain_args), plain_args, 0};
 
@@ -92,7 +92,7 @@ reward_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_reward_steps(input, step_tag_id, returned_token_ids, use_activation, ...) */
 void
-reward_steps_head(EngineRequest *r, FunctionCallInfo fcinfo)
+reward_steps_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {
 		POPT_step_tag_id, POPT_returned_token_ids, POPT_use_activation, POPT_truncate, POPT_model,
@@ -137,7 +137,7 @@ aggregation_arg(FunctionCallInfo fcinfo, int arg)
 }
 
 void
-token_classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
+token_classify_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"token_classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS | POOL_WANT_OFFSETS};
@@ -148,17 +148,17 @@ token_classify_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* ---- results of a text ---- */
 
-typedef struct Ranked
+typedef struct ClassifyRanked
 {
 	int			index;
 	float		prob;
-} Ranked;
+} ClassifyRanked;
 
 static int
 more_probable(const void *a, const void *b)
 {
-	const Ranked *x = a;
-	const Ranked *y = b;
+	const ClassifyRanked *x = a;
+	const ClassifyRanked *y = b;
 
 	if (x->prob != y->prob)
 		return x->prob > y->prob ? -1 : 1;
@@ -181,7 +181,7 @@ classify_result(const Reply *reply, Oid rettype, bool *isnull)
 	TupleDesc	desc = lookup_rowtype_tupdesc(elemtype, -1);
 	Datum	   *labels = reply_labels(reply);
 	int			n = (int) reply->floats.n;
-	Ranked	   *ranked = palloc(sizeof(Ranked) * Max(n, 1));
+	ClassifyRanked *ranked = palloc(sizeof(ClassifyRanked) * Max(n, 1));
 	float	   *probs = palloc(sizeof(float) * Max(n, 1));
 	Datum	   *rows = palloc(sizeof(Datum) * Max(n, 1));
 
@@ -190,8 +190,8 @@ classify_result(const Reply *reply, Oid rettype, bool *isnull)
 	if (n > 0)
 		wire_floats(&reply->floats, probs);
 	for (int i = 0; i < n; i++)
-		ranked[i] = (Ranked) {i, probs[i]};
-	qsort(ranked, n, sizeof(Ranked), more_probable);
+		ranked[i] = (ClassifyRanked) {i, probs[i]};
+	qsort(ranked, n, sizeof(ClassifyRanked), more_probable);
 	for (int i = 0; i < n; i++)
 	{
 		Datum		values[3] = {Int32GetDatum(ranked[i].index), labels[ranked[i].index], Float4GetDatum(ranked[i].prob)};
@@ -256,7 +256,7 @@ typedef struct Entity
 	double		score;
 } Entity;
 
-typedef struct Tokens
+typedef struct ClassifyTokens
 {
 	const text *input;
 	int		   *at;				/* byte of each character, NULL: one byte each */
@@ -266,10 +266,10 @@ typedef struct Tokens
 	const float *scores;		/* [n][n_labels] */
 	const int32 *offsets;		/* [n][2] */
 	int			n;
-} Tokens;
+} ClassifyTokens;
 
 static int
-byte_of(const Tokens *t, int c)
+byte_of(const ClassifyTokens *t, int c)
 {
 	c = Max(0, Min(c, t->n_chars));
 	return t->at ? t->at[c] : c;
@@ -283,7 +283,7 @@ text_encoding(void)
 }
 
 static void
-find_characters(Tokens *t)
+find_characters(ClassifyTokens *t)
 {
 	const char *s = VARDATA_ANY(t->input);
 	int			len = VARSIZE_ANY_EXHDR(t->input);
@@ -301,7 +301,7 @@ find_characters(Tokens *t)
 
 /* A character that is a word by itself, or none: space, punctuation, an ideograph. */
 static bool
-stands_alone(const Tokens *t, int c)
+stands_alone(const ClassifyTokens *t, int c)
 {
 	const unsigned char *s = (const unsigned char *) VARDATA_ANY(t->input) + byte_of(t, c);
 	pg_wchar	w;
@@ -319,7 +319,7 @@ stands_alone(const Tokens *t, int c)
 
 /* Does token i belong to the word that ends at character `to`? */
 static bool
-continues(const Tokens *t, int i, int to)
+continues(const ClassifyTokens *t, int i, int to)
 {
 	int			from = t->offsets[2 * i];
 
@@ -327,7 +327,7 @@ continues(const Tokens *t, int i, int to)
 }
 
 static int
-best_label(const Tokens *t, const double *scores)
+best_label(const ClassifyTokens *t, const double *scores)
 {
 	int			best = 0;
 
@@ -338,7 +338,7 @@ best_label(const Tokens *t, const double *scores)
 }
 
 static void
-token_scores(const Tokens *t, int i, double *scores)
+token_scores(const ClassifyTokens *t, int i, double *scores)
 {
 	for (int j = 0; j < t->n_labels; j++)
 		scores[j] = t->scores[(Size) i * t->n_labels + j];
@@ -346,7 +346,7 @@ token_scores(const Tokens *t, int i, double *scores)
 
 /* A word's label and score, of its tokens i .. end - 1. */
 static void
-judge_word(const Tokens *t, Aggregation how, int i, int end, double *scores, double *other, Entity *e)
+judge_word(const ClassifyTokens *t, Aggregation how, int i, int end, double *scores, double *other, Entity *e)
 {
 	token_scores(t, i, scores);
 	for (int k = i + 1; k < end && how != AGG_FIRST; k++)
@@ -364,7 +364,7 @@ judge_word(const Tokens *t, Aggregation how, int i, int end, double *scores, dou
 
 /* One entity per token, or per word; special tokens stand nowhere in the text. */
 static int
-find_words(const Tokens *t, Aggregation how, Entity *e)
+find_words(const ClassifyTokens *t, Aggregation how, Entity *e)
 {
 	double	   *scores = palloc(sizeof(double) * Max(t->n_labels, 1));
 	double	   *other = palloc(sizeof(double) * Max(t->n_labels, 1));
@@ -393,7 +393,7 @@ find_words(const Tokens *t, Aggregation how, Entity *e)
 
 /* The label without B- and I-, and whether it begins an entity. */
 static text *
-tag_of(const Tokens *t, int label, bool *begins)
+tag_of(const ClassifyTokens *t, int label, bool *begins)
 {
 	text	   *l = DatumGetTextPP(t->labels[label]);
 	const char *s = VARDATA_ANY(l);
@@ -413,7 +413,7 @@ same_text(const text *a, const text *b)
 }
 
 static void
-put_entity(const Tokens *t, const Entity *e, text *label, double score, ReturnSetInfo *rsinfo)
+put_entity(const ClassifyTokens *t, const Entity *e, text *label, double score, ReturnSetInfo *rsinfo)
 {
 	int			from = byte_of(t, e->from);
 	int			to = byte_of(t, e->to);
@@ -434,7 +434,7 @@ put_entity(const Tokens *t, const Entity *e, text *label, double score, ReturnSe
 
 /* Neighbours with the same tag become one, unless the second says B-. */
 static void
-put_groups(const Tokens *t, const Entity *e, int n, ReturnSetInfo *rsinfo)
+put_groups(const ClassifyTokens *t, const Entity *e, int n, ReturnSetInfo *rsinfo)
 {
 	for (int i = 0; i < n;)
 	{
@@ -456,7 +456,7 @@ put_groups(const Tokens *t, const Entity *e, int n, ReturnSetInfo *rsinfo)
 }
 
 static void
-read_tokens(Tokens *t, HeapTupleHeader row)
+read_tokens(ClassifyTokens *t, HeapTupleHeader row)
 {
 	bool		isnull[3];
 	Datum		labels = GetAttributeByNum(row, 1, &isnull[0]);
@@ -485,7 +485,7 @@ llm_token_labels(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Aggregation how;
-	Tokens		t = {0};
+	ClassifyTokens t = {0};
 	Entity	   *e;
 	int			n;
 

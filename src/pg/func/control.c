@@ -1,5 +1,5 @@
 /*
- * fn_control.c
+ * control.c
  *	  llm_cancel, llm_engine_restart, llm_reset_prefix_cache, llm_version, vllm.control, and the question
  *	  with which the install script begins.
  *
@@ -14,10 +14,10 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/result.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/client/reply.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_check_preload);
@@ -120,7 +120,7 @@ engine_command(const char *command, const char *model)
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 	Reply		r;
 	text	   *result;
 

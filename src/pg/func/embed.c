@@ -1,10 +1,10 @@
 /*
- * fn_embed.c
+ * embed.c
  *	  llm_embed, llm_embed_multi, llm_encode (rows of engine_func.def), and an embedding
  *	  as bytes.
  *
  * llm_embed_bytes is a SQL function over llm_embed, so that it is batched with it.
- * llm_embed_batch is in fn_batch.c, llm_submit_embed in fn_future.c.
+ * llm_embed_batch is in array_batch.c, llm_submit_embed in futures.c.
  *
  * Tests: tests/sql/17_embed.sql.
  */
@@ -15,7 +15,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "pg/pool.h"
+#include "pg/call/pooling.h"
 
 PG_FUNCTION_INFO_V1(llm_embedding_bytes);
 
@@ -27,7 +27,7 @@ static const uint8 embed_args[] = {
 };
 
 void
-embed_head(EngineRequest *r, FunctionCallInfo fcinfo)
+embed_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const PoolFunc f = {"embed", POOL_EMBED, 1, lengthof(embed_args), embed_args, 0};
 
@@ -35,7 +35,7 @@ embed_head(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 void
-embed_multi_head(EngineRequest *r, FunctionCallInfo fcinfo)
+embed_multi_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const PoolFunc f = {"token_embed", POOL_EMBED, 1, lengthof(embed_args), embed_args, 0};
 
@@ -66,7 +66,7 @@ static const struct
 };
 
 void
-encode_head(EngineRequest *r, FunctionCallInfo fcinfo)
+encode_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	char	   *task;
 

@@ -1,5 +1,5 @@
 /*
- * fn_embeds.c
+ * embeds_generate.c
  *	  llm_embeds_generate, llm_embeds_output: prompts that are embeddings; llm_token_embeddings,
  *	  where such rows come from (rows of engine_func.def).
  *
@@ -13,9 +13,9 @@
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 static void
@@ -29,14 +29,14 @@ require_allowed(void)
 }
 
 void
-embeds_head(EngineRequest *r, FunctionCallInfo fcinfo)
+embeds_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	require_allowed();
 	generate_head_with(r, fcinfo, 0);
 }
 
 void
-embeds_output_head(EngineRequest *r, FunctionCallInfo fcinfo)
+embeds_output_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	require_allowed();
 	generate_head_with(r, fcinfo, GEN_WANT_IDS | GEN_ANSWERS);
@@ -57,7 +57,7 @@ refuse(int sqlstate, char *message)
 
 /* real[][] of a row a token, or the rows of a real[] side by side.  The numbers are the engine's to check. */
 ErrorData *
-embeds_input(EngineRequest *r, FunctionCallInfo fcinfo)
+embeds_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ArrayType  *a = PG_GETARG_ARRAYTYPE_P(0);
 	int			n = ArrayGetNItems(ARR_NDIM(a), ARR_DIMS(a));
@@ -78,7 +78,7 @@ embeds_input(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_token_embeddings(input text, add_special_tokens bool, model text) */
 void
-token_embeds_head(EngineRequest *r, FunctionCallInfo fcinfo)
+token_embeds_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 

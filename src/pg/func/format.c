@@ -1,5 +1,5 @@
 /*
- * fn_format.c
+ * format.c
  *	  llm_format(template text, VARIADIC "any"): {0}, {1}, ... become the arguments.
  *
  * A prompt is made of columns; PostgreSQL's format() would do, but prompts are full of %
@@ -20,7 +20,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "pg/choose.h"
+#include "pg/call/loglikelihood.h"
 
 PG_FUNCTION_INFO_V1(llm_format);
 

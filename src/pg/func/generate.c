@@ -1,11 +1,11 @@
 /*
- * fn_generate.c
+ * generate.c
  *	  llm_generate, llm_generate_full (rows of engine_func.def), llm_generate_stream.
  *
  * The stream is a value-per-call set: in a select list the executor asks for a row
  * when the one before has been sent, so rows leave as tokens arrive.  Before it
  * sleeps it flushes what the protocol has buffered (whole messages always), else
- * the client would see bursts of 8 kB.  Its Call belongs to the set's memory
+ * the client would see bursts of 8 kB.  Its ClientCall belongs to the set's memory
  * context: a closed cursor, a LIMIT or an ERROR cancels it.
  *
  * Tests: tests/sql/02_generate.sql, tests/sql/04_stream.sql.
@@ -25,14 +25,14 @@
 #undef ENABLE_GSS
 #include "libpq/libpq.h"
 
-#include "pg/cascade.h"
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
-#include "pg/options.h"
-#include "pg/result.h"
-#include "pg/route.h"
+#include "pg/call/cascade.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
+#include "pg/call/options.h"
+#include "pg/client/reply.h"
+#include "pg/call/fallback.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_generate_stream);
@@ -61,7 +61,7 @@ generate_put_parser(WireOut *out, WireTag tag, const char *name)
 }
 
 void
-generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
+generate_head_of(SqlRequest *r, const GenOptions *options, int flags)
 {
 	ModelRow   *model;
 	WireOut		out = vclient_out(&r->body);
@@ -90,7 +90,7 @@ generate_head_of(EngineRequest *r, const GenOptions *options, int flags)
 }
 
 void
-generate_head_with(EngineRequest *r, FunctionCallInfo fcinfo, int flags)
+generate_head_with(SqlRequest *r, FunctionCallInfo fcinfo, int flags)
 {
 	GenOptions	options;
 
@@ -99,19 +99,19 @@ generate_head_with(EngineRequest *r, FunctionCallInfo fcinfo, int flags)
 }
 
 void
-generate_head(EngineRequest *r, FunctionCallInfo fcinfo)
+generate_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, 0);
 }
 
 void
-generate_full_head(EngineRequest *r, FunctionCallInfo fcinfo)
+generate_full_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, GEN_WANT_IDS);
 }
 
 ErrorData *
-generate_input(EngineRequest *r, FunctionCallInfo fcinfo)
+generate_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	text	   *prompt = PG_GETARG_TEXT_PP(GEN_ARG_PROMPT);
 	ErrorData  *refused = generate_check_length("prompt", prompt);
@@ -154,18 +154,18 @@ generate_full_result(const Reply *reply, Oid rettype, bool *isnull)
 
 /* ---- streaming ---- */
 
-typedef struct Stream
+typedef struct GenerateStream
 {
-	EngineRequest request;		/* its body must live as long as the call */
-	Call	   *call;
+	SqlRequest	request;		/* its body must live as long as the call */
+	ClientCall *call;
 	int			seq;
 	bool		finished;
-	Route		route;
+	FallbackRoute route;
 	TimestampTz end;			/* by timeout_ms */
-} Stream;
+} GenerateStream;
 
 static void
-stream_request(EngineRequest *r, FunctionCallInfo fcinfo)
+stream_request(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ErrorData  *refused;
 
@@ -185,13 +185,13 @@ flush_to_client(void)
 
 /* The next frame of an answer, or the request's error. */
 static ErrorData *
-next_frame(Call *call, CallFrame *f)
+next_frame(ClientCall *call, CallFrame *f)
 {
 	ErrorData  *err;
 
 	for (;;)
 	{
-		while (vcall_next_noerror(call, f, &err))
+		while (vcall_next(call, f, &err))
 			if (f->kind == WF_TEXT || f->kind == WF_DONE)
 				return NULL;
 		if (err != NULL)
@@ -206,7 +206,7 @@ next_frame(Call *call, CallFrame *f)
 }
 
 void
-generate_next(Call *call, CallFrame *f)
+generate_next(ClientCall *call, CallFrame *f)
 {
 	ErrorData  *err = next_frame(call, f);
 
@@ -214,9 +214,9 @@ generate_next(Call *call, CallFrame *f)
 		ThrowErrorData(err);
 }
 
-/* Of a stream that has said nothing yet another model may be asked (route.h). */
+/* Of a stream that has said nothing yet another model may be asked (fallback.h). */
 static void
-next_of_stream(Stream *s, MemoryContext cxt, CallFrame *f)
+next_of_stream(GenerateStream *s, MemoryContext cxt, CallFrame *f)
 {
 	ErrorData  *err;
 
@@ -227,7 +227,7 @@ next_of_stream(Stream *s, MemoryContext cxt, CallFrame *f)
 		char		model[NAMEDATALEN];
 
 		initStringInfo(&next);
-		if (s->seq > 0 || !route_may(err, vcall_elsewhere(s->call), s->request.body.data, s->request.body.len) ||
+		if (s->seq > 0 || !route_may(err, vcall_error_is_fallbackable(s->call), s->request.body.data, s->request.body.len) ||
 			!route_next(&s->route, s->request.body.data, s->request.body.len, &next, model))
 		{
 			route_tell(&s->route, err);
@@ -252,7 +252,7 @@ part_or_null(const char *s, size_t n, bool *isnull)
 
 /* (seq, text, token_ids, finish_reason), and of a chat (reasoning, tool_calls) */
 static Datum
-stream_row(Stream *s, const CallFrame *f, TupleDesc desc)
+stream_row(GenerateStream *s, const CallFrame *f, TupleDesc desc)
 {
 	Reply		r;
 	Datum		values[STREAM_COLUMNS];
@@ -269,10 +269,10 @@ stream_row(Stream *s, const CallFrame *f, TupleDesc desc)
 }
 
 Datum
-generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, FunctionCallInfo fcinfo))
+generate_stream(FunctionCallInfo fcinfo, void (*request) (SqlRequest *r, FunctionCallInfo fcinfo))
 {
 	FuncCallContext *fctx;
-	Stream	   *s;
+	GenerateStream *s;
 	CallFrame	f;
 	Datum		row;
 
@@ -283,7 +283,7 @@ generate_stream(FunctionCallInfo fcinfo, void (*request) (EngineRequest *r, Func
 
 		fctx = SRF_FIRSTCALL_INIT();
 		old = MemoryContextSwitchTo(fctx->multi_call_memory_ctx);
-		s = palloc0(sizeof(Stream));
+		s = palloc0(sizeof(GenerateStream));
 		fctx->user_fctx = s;
 		if (PG_ARGISNULL(GEN_ARG_PROMPT))
 			s->finished = true;

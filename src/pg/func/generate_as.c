@@ -1,10 +1,10 @@
 /*
- * fn_generate_as.c
+ * generate_as.c
  *	  Answers of an SQL type: llm_generate_as, llm_extract, llm_generate_json (rows of
  *	  engine_func.def).
  *
  * The type's exact schema goes with the request, so the model can write nothing else, and
- * the answer is cast here (type_shape.h).  Two things can go wrong: the answer is cut off
+ * the answer is cast here (shape.h).  Two things can go wrong: the answer is cut off
  * (max_tokens, the end of the context), or a CHECK says no that the schema can't say.  Both are
  * an ERROR, or NULL if on_error is 'null', as it is then where the engine could not answer (on_error.h).
  *
@@ -25,12 +25,12 @@
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/fn_args.h"
-#include "pg/generate.h"
-#include "pg/options.h"
-#include "pg/type_shape.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/util/named_args.h"
+#include "pg/call/generate.h"
+#include "pg/call/options.h"
+#include "pg/types/shape.h"
 
 #define NOTE_NULL_ON_ERROR	'n'
 #define NOTE_NULLABLE		'?'
@@ -62,7 +62,7 @@ check_options(const GenOptions *o)
 
 /* Who says nothing of max_tokens gets the rest of the context: half a JSON text is none. */
 static void
-head(EngineRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int32 typmod)
+head(SqlRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int32 typmod)
 {
 	GenOptions	options;
 	WireOut		out = vclient_out(&r->body);
@@ -104,7 +104,7 @@ may_be_missing(const TypeShape *s)
 }
 
 static void
-type_head(EngineRequest *r, FunctionCallInfo fcinfo, bool extract)
+type_head(SqlRequest *r, FunctionCallInfo fcinfo, bool extract)
 {
 	int32		typmod;
 	TypeShape  *s = sample_shape(fcinfo, &typmod);
@@ -129,26 +129,26 @@ given_schema(FunctionCallInfo fcinfo)
 }
 
 void
-generate_as_head(EngineRequest *r, FunctionCallInfo fcinfo)
+generate_as_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	type_head(r, fcinfo, false);
 }
 
 void
-generate_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
+generate_json_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, given_schema(fcinfo), false, -1);
 }
 
 void
-extract_head(EngineRequest *r, FunctionCallInfo fcinfo)
+extract_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	type_head(r, fcinfo, true);
 	chat_put_template(r, fcinfo);
 }
 
 void
-extract_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
+extract_json_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, given_schema(fcinfo), false, -1);
 	chat_put_template(r, fcinfo);
@@ -156,7 +156,7 @@ extract_json_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* Both the user's turn and, for models without a template, the plain prompt. */
 static ErrorData *
-extract_prompt(EngineRequest *r, FunctionCallInfo fcinfo, const char *schema)
+extract_prompt(SqlRequest *r, FunctionCallInfo fcinfo, const char *schema)
 {
 	text	   *input = PG_GETARG_TEXT_PP(0);
 	int			instruction = fn_arg_given(fcinfo, "instruction");
@@ -179,7 +179,7 @@ extract_prompt(EngineRequest *r, FunctionCallInfo fcinfo, const char *schema)
 }
 
 ErrorData *
-extract_input(EngineRequest *r, FunctionCallInfo fcinfo)
+extract_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	int32		typmod;
 	TypeShape  *s = sample_shape(fcinfo, &typmod);
@@ -191,7 +191,7 @@ extract_input(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 ErrorData *
-extract_json_input(EngineRequest *r, FunctionCallInfo fcinfo)
+extract_json_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	return extract_prompt(r, fcinfo, given_schema(fcinfo));
 }

@@ -1,5 +1,5 @@
 /*
- * fn_grammar.c
+ * grammar_functions.c
  *	  llm_grammar_accepts(schema json, instance text): is the text a JSON document that is
  *	  valid under the schema?
  *
@@ -7,19 +7,19 @@
  * as the automaton answers it that constrains generation: a keyword that it can't
  * express is an ERROR with the keyword's name, never passed over.
  *
- * Tests: tests/sql/24_grammar.sql, tests/unit/test_json_schema.c.
+ * Tests: tests/sql/24_grammar.sql, tests/unit/grammar/test_json_schema.c.
  */
 #include "postgres.h"
 
 #include "fmgr.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 void
-grammar_head(EngineRequest *r, FunctionCallInfo fcinfo)
+grammar_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -29,7 +29,7 @@ grammar_head(EngineRequest *r, FunctionCallInfo fcinfo)
 }
 
 ErrorData *
-grammar_input(EngineRequest *r, FunctionCallInfo fcinfo)
+grammar_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	text	   *schema = PG_GETARG_TEXT_PP(0);
 	text	   *instance = PG_GETARG_TEXT_PP(1);

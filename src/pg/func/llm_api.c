@@ -1,9 +1,9 @@
 /*
- * fn_api.c
+ * llm_api.c
  *	  llm_api (a row of engine_func.def), llm_api_stream.
  *
  * Bodies of OpenAI's and Anthropic's interfaces go to the engine as they are, which reads
- * and answers them (engine/api.h).  What is the backend's: the body's "model" is looked up
+ * and answers them (server/api/api_call.h).  What is the backend's: the body's "model" is looked up
  * in the catalog, under the current user's privileges, and unknown members become
  * warnings.  v1_chat_completions() and its kin are SQL functions that the planner inlines.
  *
@@ -23,12 +23,12 @@
 #include "utils/json.h"
 #include "utils/jsonfuncs.h"
 
-#include "pg/api.h"
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
-#include "pg/lora.h"
+#include "pg/call/api_args.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
+#include "pg/catalog/lora_catalog.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_api_stream);
@@ -96,7 +96,7 @@ errors_as_body(FunctionCallInfo fcinfo)
 
 /* llm_api(path text, body json, on_error text) */
 void
-api_head(EngineRequest *r, FunctionCallInfo fcinfo)
+api_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 	const char *unknown = unknown_values[vllm_unknown_params].name;
@@ -201,7 +201,7 @@ put_list(WireOut *out)
 }
 
 static void
-put_model(EngineRequest *r, FunctionCallInfo fcinfo)
+put_model(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 	char	   *path = get_path(fcinfo);
@@ -254,7 +254,7 @@ put_stored(WireOut *out, FunctionCallInfo fcinfo)
 
 /* What is sent instead of a body that is refused. */
 static void
-put_refusal(EngineRequest *r, const ErrorData *e)
+put_refusal(SqlRequest *r, const ErrorData *e)
 {
 	WireOut		out = vclient_out(&r->body);
 	const char *state = unpack_sql_state(e->sqlerrcode);
@@ -268,7 +268,7 @@ put_refusal(EngineRequest *r, const ErrorData *e)
 }
 
 ErrorData *
-api_input(EngineRequest *r, FunctionCallInfo fcinfo)
+api_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const EngineFunc looks_up = {.head = put_model};
 	text	   *path = PG_GETARG_TEXT_PP(ARG_PATH);
@@ -339,8 +339,8 @@ api_result(const Reply *reply, Oid rettype, bool *isnull)
 
 typedef struct ApiStream
 {
-	EngineRequest request;		/* its body must live as long as the call */
-	Call	   *call;
+	SqlRequest	request;		/* its body must live as long as the call */
+	ClientCall *call;
 	bool		finished;
 	text	   *last;			/* the chunk before; in memory of its own */
 	MemoryContext cxt;

@@ -1,5 +1,5 @@
 /*
- * fn_nearest.c
+ * nearest.c
  *	  Exact search over vectors in tables: llm_nearest, llm_nearest_rows; distances of
  *	  real[] (llm_cosine_distance, llm_l2_distance, llm_inner_product) and their signs as bits
  *	  (llm_binary_quantize).
@@ -23,7 +23,7 @@
  *
  * A filter is one expression: it is parsed on its own before it goes into the query.
  *
- * Tests: tests/sql/21_nearest.sql, tests/unit/test_vecmath.c.
+ * Tests: tests/sql/21_nearest.sql, tests/unit/pg/test_vecmath.c.
  */
 #include "postgres.h"
 
@@ -51,8 +51,8 @@
 #include "utils/syscache.h"
 #include "utils/varbit.h"
 
-#include "pg/job.h"
-#include "pg/vecmath.h"
+#include "pg/jobs/job.h"
+#include "pg/util/vector_math.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_cosine_distance);
@@ -178,7 +178,7 @@ static const MetricRow metrics[] = {
 	[METRIC_IP] = {"ip", "llm_inner_product", "<#>"},
 };
 
-typedef struct Search
+typedef struct NearestSearch
 {
 	Oid			rel;
 	char	   *source;			/* names, quoted */
@@ -193,10 +193,10 @@ typedef struct Search
 	char	   *vector_type;	/* its name, quoted with its schema */
 	Oid			vector_namespace;
 	char	   *vector_schema;
-} Search;
+} NearestSearch;
 
 static void
-check_source(Search *s)
+check_source(NearestSearch *s)
 {
 	char		kind;
 	char	   *name;
@@ -218,7 +218,7 @@ check_source(Search *s)
 }
 
 static Oid
-column_type(const Search *s, const char *column)
+column_type(const NearestSearch *s, const char *column)
 {
 	AttrNumber	attno = get_attnum(s->rel, column);
 
@@ -258,7 +258,7 @@ is_pgvector_function(Oid function)
 }
 
 static void
-check_column(Search *s, const char *column)
+check_column(NearestSearch *s, const char *column)
 {
 	Oid			type = column_type(s, column);
 	HeapTuple	tuple;
@@ -288,7 +288,7 @@ check_column(Search *s, const char *column)
 
 /* What the search calls of pgvector: its operator for the metric, and its cast of the query. */
 static void
-check_operator(const Search *s)
+check_operator(const NearestSearch *s)
 {
 	Oid			type = s->vector_oid;
 	Oid			cast;
@@ -309,7 +309,7 @@ check_operator(const Search *s)
 }
 
 static void
-check_codes(Search *s, const char *column, int dimensions)
+check_codes(NearestSearch *s, const char *column, int dimensions)
 {
 	Oid			type = column_type(s, column);
 	Oid			collation;
@@ -393,7 +393,7 @@ metric_by_name(const char *name)
 
 /* The arguments from "column" on; they begin at arg.  vector: what is looked for */
 static void
-read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
+read_search(NearestSearch *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
 {
 	if (PG_ARGISNULL(arg))
 		ereport(ERROR,
@@ -426,7 +426,7 @@ read_search(Search *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum vector)
  * that takes it: ours fits best when both sides are of the very type.
  */
 static void
-append_distance(StringInfo q, const Search *s)
+append_distance(StringInfo q, const NearestSearch *s)
 {
 	if (s->vector_type)
 		appendStringInfo(q, "(%s::%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_type, s->vector_schema, s->metric->op, s->vector_type);
@@ -437,7 +437,7 @@ append_distance(StringInfo q, const Search *s)
 
 /* A comment at the filter's end must not hide what follows it. */
 static void
-append_from(StringInfo q, const Search *s, const char *wanted)
+append_from(StringInfo q, const NearestSearch *s, const char *wanted)
 {
 	appendStringInfo(q, " FROM %s s WHERE %s IS NOT NULL", s->source, wanted);
 	if (s->filter)
@@ -446,7 +446,7 @@ append_from(StringInfo q, const Search *s, const char *wanted)
 
 /* best: table, ctid and distance of the k nearest, or of the candidates by code */
 static void
-append_best(StringInfo q, const Search *s)
+append_best(StringInfo q, const NearestSearch *s)
 {
 	appendStringInfoString(q, "WITH best AS MATERIALIZED (SELECT s.tableoid AS t, s.ctid AS r");
 	if (s->codes)
@@ -466,7 +466,7 @@ append_best(StringInfo q, const Search *s)
 
 /* Join the rows of best; their distance is in `distance`. */
 static void
-append_rows(StringInfo q, const Search *s, StringInfo distance)
+append_rows(StringInfo q, const NearestSearch *s, StringInfo distance)
 {
 	initStringInfo(distance);
 	if (s->codes)
@@ -479,7 +479,7 @@ append_rows(StringInfo q, const Search *s, StringInfo distance)
 }
 
 static void
-run(const Search *s, const char *query, Datum vector)
+run(const NearestSearch *s, const char *query, Datum vector)
 {
 	Oid			type = FLOAT4ARRAYOID;
 
@@ -506,7 +506,7 @@ Datum
 llm_nearest(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Search		s;
+	NearestSearch s;
 	StringInfoData q,
 				distance;
 	Datum		vector;
@@ -553,7 +553,7 @@ llm_nearest_rows(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
 	Oid			rel = OidIsValid(type) ? get_typ_typrelid(type) : InvalidOid;
-	Search		s;
+	NearestSearch s;
 	StringInfoData q,
 				from,
 				distance;

@@ -1,9 +1,9 @@
 /*
- * fn_outputs.c
+ * outputs.c
  *	  llm_output, llm_beams: all that a reply says, as rows of engine_func.def.
  *
  * A reply of several answers is a list of fields: those before the first INDEX are the
- * prompt's, those behind an INDEX that answer's (wire_tags.def).  It is read once, in order;
+ * prompt's, those behind an INDEX that answer's (fields.def).  It is read once, in order;
  * the arrays of log-probabilities become an array of llm_logprob, an element an entry: pos
  * counts from 1, and the position's own token is `chosen`.
  *
@@ -21,10 +21,10 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
-#include "pg/result.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
+#include "pg/client/reply.h"
 
 /* Parallel arrays; counts.n = 0: none */
 typedef struct Entries
@@ -37,7 +37,7 @@ typedef struct Entries
 				bytes;
 } Entries;
 
-typedef struct Answer
+typedef struct OutputsAnswer
 {
 	int			index;
 	WireField	text,			/* .s = NULL of these: absent */
@@ -50,13 +50,13 @@ typedef struct Answer
 	double		cum;
 	double		score;
 	Entries		entries;
-} Answer;
+} OutputsAnswer;
 
 typedef struct Answers
 {
 	WireField	prompt_ids;
 	Entries		prompt;
-	Answer	   *a;
+	OutputsAnswer *a;
 	int			n;
 	int			cap;
 } Answers;
@@ -92,7 +92,7 @@ entries_field(Entries *e, const WireField *f)
 }
 
 static void
-answer_field(Answer *a, const WireField *f)
+answer_field(OutputsAnswer *a, const WireField *f)
 {
 	switch (f->tag)
 	{
@@ -133,9 +133,9 @@ begin_answer(Answers *r, int index)
 	if (r->n == r->cap)
 	{
 		r->cap = Max(2 * r->cap, 4);
-		r->a = r->a ? repalloc(r->a, r->cap * sizeof(Answer)) : palloc(r->cap * sizeof(Answer));
+		r->a = r->a ? repalloc(r->a, r->cap * sizeof(OutputsAnswer)) : palloc(r->cap * sizeof(OutputsAnswer));
 	}
-	memset(&r->a[r->n], 0, sizeof(Answer));
+	memset(&r->a[r->n], 0, sizeof(OutputsAnswer));
 	r->a[r->n++].index = index;
 }
 
@@ -313,7 +313,7 @@ logprobs(const Entries *e, Oid array_type, bool *isnull)
  * stop_reason, cumulative_logprob, logprobs)
  */
 static Datum
-completion(const Answer *a, TupleDesc desc)
+completion(const OutputsAnswer *a, TupleDesc desc)
 {
 	Datum		values[10] = {0};
 	bool		nulls[10] = {0};
@@ -429,21 +429,21 @@ beams_result(const Reply *reply, Oid rettype, bool *isnull)
 /* ---- requests ---- */
 
 void
-output_head(EngineRequest *r, FunctionCallInfo fcinfo)
+output_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, GEN_WANT_IDS | GEN_ANSWERS);
 }
 
 /* llm_chat_full(messages json, options of an llm_output() and of an llm_chat()) */
 void
-chat_full_head(EngineRequest *r, FunctionCallInfo fcinfo)
+chat_full_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	output_head(r, fcinfo);
 	chat_put_template(r, fcinfo);
 }
 
 void
-beams_head(EngineRequest *r, FunctionCallInfo fcinfo)
+beams_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	generate_head_with(r, fcinfo, GEN_WANT_IDS | GEN_ANSWERS | GEN_BEAMS);
 }

@@ -1,5 +1,5 @@
 /*
- * fn_parse.c
+ * parse_output.c
  *	  llm_parse_tool_calls(output text, parser text, tools json), llm_parse_reasoning(output
  *	  text, parser text, chat_template_kwargs json): what a model wrote, taken apart.
  *
@@ -15,14 +15,14 @@
 #include "funcapi.h"
 #include "utils/typcache.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 /* The third argument, JSON, is the same for many rows. */
 static void
-parse_head(EngineRequest *r, FunctionCallInfo fcinfo, WireTag json)
+parse_head(SqlRequest *r, FunctionCallInfo fcinfo, WireTag json)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -38,19 +38,19 @@ parse_head(EngineRequest *r, FunctionCallInfo fcinfo, WireTag json)
 }
 
 void
-parse_tools_head(EngineRequest *r, FunctionCallInfo fcinfo)
+parse_tools_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	parse_head(r, fcinfo, WTAG_TOOLS);
 }
 
 void
-parse_reasoning_head(EngineRequest *r, FunctionCallInfo fcinfo)
+parse_reasoning_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	parse_head(r, fcinfo, WTAG_CHAT_KWARGS);
 }
 
 static ErrorData *
-parse_input(EngineRequest *r, FunctionCallInfo fcinfo, WireTag parser)
+parse_input(SqlRequest *r, FunctionCallInfo fcinfo, WireTag parser)
 {
 	text	   *output = PG_GETARG_TEXT_PP(0);
 	text	   *name = PG_GETARG_TEXT_PP(1);
@@ -66,13 +66,13 @@ parse_input(EngineRequest *r, FunctionCallInfo fcinfo, WireTag parser)
 }
 
 ErrorData *
-parse_tools_input(EngineRequest *r, FunctionCallInfo fcinfo)
+parse_tools_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	return parse_input(r, fcinfo, WTAG_TOOL_PARSER);
 }
 
 ErrorData *
-parse_reasoning_input(EngineRequest *r, FunctionCallInfo fcinfo)
+parse_reasoning_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	return parse_input(r, fcinfo, WTAG_REASONING_PARSER);
 }

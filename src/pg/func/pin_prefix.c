@@ -1,5 +1,5 @@
 /*
- * fn_pin.c
+ * pin_prefix.c
  *	  llm_pin_prefix, llm_unpin_prefix: a prompt stays computed, or no longer (rows of engine_func.def); what
  *	  the view llm_pinned_prefixes reads, and llm_unpin_prefix by number.
  *
@@ -19,10 +19,10 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
-#include "pg/result.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
+#include "pg/client/reply.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_pin_list);
@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(llm_unpin_id);
 #define N_COLS		9
 
 static void
-head(EngineRequest *r, FunctionCallInfo fcinfo, int pin)
+head(SqlRequest *r, FunctionCallInfo fcinfo, int pin)
 {
 	WireOut		out;
 
@@ -43,13 +43,13 @@ head(EngineRequest *r, FunctionCallInfo fcinfo, int pin)
 }
 
 void
-pin_head(EngineRequest *r, FunctionCallInfo fcinfo)
+pin_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, 1);
 }
 
 void
-unpin_head(EngineRequest *r, FunctionCallInfo fcinfo)
+unpin_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	head(r, fcinfo, -1);
 }

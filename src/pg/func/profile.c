@@ -1,5 +1,5 @@
 /*
- * fn_profile.c
+ * profile.c
  *	  llm_start_profile(), llm_stop_profile(): the engine's steps and requests as a Chrome trace.
  *
  * Who may is a matter of EXECUTE; to write a file takes what COPY takes.

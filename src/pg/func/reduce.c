@@ -1,5 +1,5 @@
 /*
- * fn_reduce.c
+ * reduce.c
  *	  llm_reduce: one answer to an instruction over many texts, in as many levels as the
  *	  model's context asks for (a row of engine_func.def).
  *
@@ -26,11 +26,11 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#include "pg/batch_request.h"
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/generate.h"
+#include "pg/batch/row_request.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_reduce_texts);
@@ -50,7 +50,7 @@ PG_FUNCTION_INFO_V1(llm_reduce_texts);
 
 typedef struct Reduce
 {
-	EngineRequest head;			/* of every level's prompts */
+	SqlRequest	head;			/* of every level's prompts */
 	FunctionCallInfo fcinfo;
 	BatchPool  *pool;
 	const EngineFunc *generate;
@@ -65,7 +65,7 @@ typedef struct Reduce
 
 /* ---- many requests at once ---- */
 
-typedef void (*MakeRequest) (Reduce *d, int i, EngineRequest *r);
+typedef void (*MakeRequest) (Reduce *d, int i, SqlRequest *r);
 
 /* Ask for n things, in order; false: *err, raised when it is due. */
 static bool
@@ -80,7 +80,7 @@ ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, 
 	{
 		while (started < n && (started == done || batch_pool_room(d->pool) > 0))
 		{
-			EngineRequest r = {0};
+			SqlRequest	r = {0};
 			MemoryContext old = MemoryContextSwitchTo(tmp);
 
 			initStringInfo(&r.body);
@@ -114,16 +114,16 @@ ask_all(Reduce *d, const EngineFunc *f, int n, MakeRequest make, Datum *values, 
 
 /* ---- tokens ---- */
 
-typedef struct Counted
+typedef struct ReduceCounted
 {
 	int			tokens;
 	int			context;		/* of the model */
-} Counted;
+} ReduceCounted;
 
 static Datum
 counted_result(const Reply *reply, Oid rettype, bool *isnull)
 {
-	Counted    *c = palloc(sizeof(Counted));
+	ReduceCounted *c = palloc(sizeof(ReduceCounted));
 
 	c->tokens = (int) Max(reply->count, 0);
 	c->context = (int) Max(reply->max_model_len, 0);
@@ -134,7 +134,7 @@ counted_result(const Reply *reply, Oid rettype, bool *isnull)
 static const EngineFunc count_func = {"tokens", 1, NULL, NULL, counted_result};
 
 static void
-tokenizer_head(Reduce *d, EngineRequest *r, WireKind kind)
+tokenizer_head(Reduce *d, SqlRequest *r, WireKind kind)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -146,7 +146,7 @@ tokenizer_head(Reduce *d, EngineRequest *r, WireKind kind)
 
 /* What a prompt has beside its texts. */
 static void
-count_frame(Reduce *d, int i, EngineRequest *r)
+count_frame(Reduce *d, int i, SqlRequest *r)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -157,7 +157,7 @@ count_frame(Reduce *d, int i, EngineRequest *r)
 }
 
 static void
-count_part(Reduce *d, int i, EngineRequest *r)
+count_part(Reduce *d, int i, SqlRequest *r)
 {
 	WireOut		out = vclient_out(&r->body);
 	StringInfoData s;
@@ -180,7 +180,7 @@ count_parts(Reduce *d, ErrorData **err)
 		return false;
 	d->tokens = palloc(sizeof(int) * d->n);
 	for (int i = 0; i < d->n; i++)
-		d->tokens[i] = ((Counted *) DatumGetPointer(counted[i]))->tokens;
+		d->tokens[i] = ((ReduceCounted *) DatumGetPointer(counted[i]))->tokens;
 	return true;
 }
 
@@ -237,7 +237,7 @@ typedef struct Splitting
 } Splitting;
 
 static void
-make_split(Reduce *d, int i, EngineRequest *r)
+make_split(Reduce *d, int i, SqlRequest *r)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -294,7 +294,7 @@ prompt_end(const Reduce *d, int from, int room)
 }
 
 static void
-put_parts(const Reduce *d, EngineRequest *r, int from, int to)
+put_parts(const Reduce *d, SqlRequest *r, int from, int to)
 {
 	StringInfoData s;
 
@@ -310,17 +310,17 @@ put_parts(const Reduce *d, EngineRequest *r, int from, int to)
 }
 
 /* A level's prompts: where each begins. */
-typedef struct Level
+typedef struct ReduceLevel
 {
 	Reduce		d;				/* first */
 	int		   *begin;			/* one more than there are */
 	int			n;
-} Level;
+} ReduceLevel;
 
 static void
-make_prompt(Reduce *d, int i, EngineRequest *r)
+make_prompt(Reduce *d, int i, SqlRequest *r)
 {
-	const Level *level = (Level *) d;
+	const ReduceLevel *level = (ReduceLevel *) d;
 
 	r->kind = d->head.kind;
 	r->model = d->head.model;
@@ -334,7 +334,7 @@ make_prompt(Reduce *d, int i, EngineRequest *r)
 static bool
 reduce_level(Reduce *d, int room, bool *done, ErrorData **err)
 {
-	Level		level = {.d = *d,.begin = palloc(sizeof(int) * (d->n + 1))};
+	ReduceLevel	level = {.d = *d,.begin = palloc(sizeof(int) * (d->n + 1))};
 	Datum	   *answers;
 
 	level.begin[0] = 0;
@@ -366,11 +366,11 @@ static bool
 find_room(Reduce *d, int *room, ErrorData **err)
 {
 	Datum		frame;
-	Counted    *c;
+	ReduceCounted *c;
 
 	if (!ask_all(d, &count_func, 1, count_frame, &frame, err))
 		return false;
-	c = (Counted *) DatumGetPointer(frame);
+	c = (ReduceCounted *) DatumGetPointer(frame);
 	d->context = c->context;
 	if (d->answer == 0)
 		d->answer = Max(c->context / ANSWER_SHARE, 1);
@@ -415,7 +415,7 @@ reduce(Reduce *d, bool split, ErrorData **err)
 
 /* vllm.reduce(inputs text[], instruction text, combine text, split bool, generation options, chat_template, kwargs) */
 void
-reduce_head(EngineRequest *r, FunctionCallInfo fcinfo)
+reduce_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(ARG_INSTRUCTION))
 		ereport(ERROR,
@@ -427,7 +427,7 @@ reduce_head(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* max_tokens as the head has it; 0: absent */
 static int
-head_max_tokens(const EngineRequest *r)
+head_max_tokens(const SqlRequest *r)
 {
 	WireIn		in = {r->body.data, r->body.data + r->body.len};
 	WireField	f;
@@ -439,7 +439,7 @@ head_max_tokens(const EngineRequest *r)
 }
 
 ErrorData *
-reduce_input(EngineRequest *r, FunctionCallInfo fcinfo)
+reduce_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	MemoryContext old = CurrentMemoryContext;
 	MemoryContext cxt = AllocSetContextCreate(old, "LLM reduce", ALLOCSET_DEFAULT_SIZES);

@@ -1,10 +1,13 @@
 /*
- * api_store.c
+ * response_store.c
  *	  Responses that are kept: vllm.response, for previous_response_id and /v1/responses/ID.
  *
  * A row has the response and all items up to it, so that the next one needs no other.  Rows
  * are the role's that made them (row-level security); the store is a table like any other,
  * so what a transaction stores goes with it.
+ *
+ * Who may delete from a table may lock all of it, and nobody else could store a response then.  So a role has the
+ * privilege to insert, and to update columns, and llm_forget_responses() deletes in its name.
  *
  * Tests: tests/sql/30_bodies.sql.
  */
@@ -12,11 +15,17 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
 
-#include "pg/api.h"
-#include "pg/encode.h"
+#include "pg/call/api_args.h"
+#include "pg/util/encoding.h"
+#include "pg/jobs/job.h"
+
+PG_FUNCTION_INFO_V1(llm_forget_responses);
 
 #define RESPONSES	"/v1/responses"
 
@@ -119,4 +128,28 @@ api_store_response(const char *request, size_t request_len, text *response)
 	if (SPI_execute_with_args("SELECT vllm.store_response($1, $2)", 2, types, values, NULL, false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not write vllm.response");
 	SPI_finish();
+}
+
+/* llm_forget_responses(before, id): of the caller's; their number.  NULL: whatever it is */
+Datum
+llm_forget_responses(PG_FUNCTION_ARGS)
+{
+	Oid			types[3] = {OIDOID, TIMESTAMPTZOID, TEXTOID};
+	Datum		v[3] = {ObjectIdGetDatum(GetUserId()), PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
+	char		nulls[3] = {' ', PG_ARGISNULL(0) ? 'n' : ' ', PG_ARGISNULL(1) ? 'n' : ' '};
+	JobRole		role;
+	uint64		n;
+
+	PreventCommandDuringRecovery("llm_forget_responses()");
+	PreventCommandIfReadOnly("llm_forget_responses()");
+	SPI_connect();
+	job_role_internal(&role);
+	if (SPI_execute_with_args("DELETE FROM vllm.response WHERE owner::pg_catalog.oid OPERATOR(pg_catalog.=) $1"
+							  " AND ($2 IS NULL OR created OPERATOR(pg_catalog.<) $2) AND ($3 IS NULL OR id OPERATOR(pg_catalog.=) $3)",
+							  3, types, v, nulls, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not delete from vllm.response");
+	n = SPI_processed;
+	job_role_end(&role);
+	SPI_finish();
+	PG_RETURN_INT64((int64) n);
 }

@@ -1,10 +1,10 @@
 /*
- * fn_score.c
+ * score.c
  *	  Scores of pairs of texts: llm_similarity, llm_score (rows of engine_func.def),
  *	  llm_score_batch, llm_score_pairs, and the aggregate llm_rerank_agg.
  *
  * What needs many scores for one value keeps its requests in flight together (a Scorer, in
- * a pool of batch_request.h).  llm_rerank is a SQL function over llm_score, so its
+ * a pool of row_request.h).  llm_rerank is a SQL function over llm_score, so its
  * pairs go through the batch node.
  *
  * llm_rerank_agg scores a row when it comes and keeps the best top_n: its memory is the
@@ -25,9 +25,9 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
-#include "pg/batch_request.h"
-#include "pg/encode.h"
-#include "pg/pool.h"
+#include "pg/batch/row_request.h"
+#include "pg/util/encoding.h"
+#include "pg/call/pooling.h"
 
 PG_FUNCTION_INFO_V1(llm_score_batch);
 PG_FUNCTION_INFO_V1(llm_score_pairs);
@@ -42,7 +42,7 @@ PG_FUNCTION_INFO_V1(llm_rerank_agg_final);
 
 /* llm_similarity(a, b, model, params, timeout_ms) */
 void
-similarity_head(EngineRequest *r, FunctionCallInfo fcinfo)
+similarity_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
@@ -58,7 +58,7 @@ similarity_head(EngineRequest *r, FunctionCallInfo fcinfo)
 #define SCORE_ARG_MODEL	5
 
 void
-score_head(EngineRequest *r, FunctionCallInfo fcinfo)
+score_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {
 		POPT_use_activation, POPT_instruction, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora
@@ -76,7 +76,7 @@ typedef struct Scorer
 	MemoryContext head_cxt;
 	BatchPool  *pool;
 	const EngineFunc *func;
-	EngineRequest request;		/* of the pair that starts: the head, then its input */
+	SqlRequest	request;		/* of the pair that starts: the head, then its input */
 	int			head_len;
 	text	   *model;			/* of the head; NULL: vllm.model */
 	FunctionCallInfo input;		/* a pair, as the first arguments of llm_score */
@@ -156,17 +156,17 @@ score_of(Scorer *s, BatchRequest *q)
 	return score;
 }
 
-typedef struct Texts
+typedef struct ScoreTexts
 {
 	Datum	   *elems;
 	bool	   *nulls;
 	int			n;
-} Texts;
+} ScoreTexts;
 
-static Texts
+static ScoreTexts
 texts_arg(FunctionCallInfo fcinfo, int arg)
 {
-	Texts		t;
+	ScoreTexts	t;
 
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), TEXTOID, -1, false, TYPALIGN_INT, &t.elems, &t.nulls, &t.n);
 	if (t.n == 0)
@@ -184,7 +184,7 @@ pair_context(void *arg)
 
 /* real[]: of a[i] and b[i], or of a[0] and all b; NULL where a text is. */
 static Datum
-score_texts(FunctionCallInfo fcinfo, const Texts *a, const Texts *b)
+score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 {
 	Scorer	   *s = NULL;
 	BatchRequest **q = palloc0(sizeof(BatchRequest *) * b->n);
@@ -223,7 +223,7 @@ score_texts(FunctionCallInfo fcinfo, const Texts *a, const Texts *b)
 
 /* The scorer's memory is the call's own: a query may make many calls. */
 static Datum
-score_in_own_memory(FunctionCallInfo fcinfo, const Texts *a, const Texts *b)
+score_in_own_memory(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext own = AllocSetContextCreate(caller, "LLM scores", ALLOCSET_DEFAULT_SIZES);
@@ -245,8 +245,8 @@ llm_score_batch(PG_FUNCTION_ARGS)
 {
 	Datum		query;
 	bool		is_null = false;
-	Texts		a = {&query, &is_null, 1};
-	Texts		b;
+	ScoreTexts	a = {&query, &is_null, 1};
+	ScoreTexts	b;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		PG_RETURN_NULL();
@@ -259,8 +259,8 @@ llm_score_batch(PG_FUNCTION_ARGS)
 Datum
 llm_score_pairs(PG_FUNCTION_ARGS)
 {
-	Texts		a;
-	Texts		b;
+	ScoreTexts	a;
+	ScoreTexts	b;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		PG_RETURN_NULL();

@@ -1,8 +1,8 @@
 /*
- * fn_sleep.c
+ * sleep_wake.c
  *	  llm_sleep, llm_wake_up, llm_is_sleeping, llm_pause, llm_resume, llm_is_paused.
  *
- * Each is a control command; what it means stands in src/engine/sleep.c.  Who may is a matter of
+ * Each is a control command; what it means stands in src/server/models/sleep.c.  Who may is a matter of
  * EXECUTE, whoever owns the model.
  *
  * Tests: tests/t/093_sleep.pl.
@@ -14,11 +14,11 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/result.h"
-#include "pg/slots.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/client/reply.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_sleep);
@@ -75,7 +75,7 @@ serving_side(void)
 }
 
 /*
- * What a command says is meant for requests of an engine that retires, too (fn_upgrade.c).  And for one that has taken over
+ * What a command says is meant for requests of an engine that retires, too (upgrade.c).  And for one that has taken over
  * while the other one did it, which may be long: that has inherited what was before.
  */
 static void
@@ -93,7 +93,7 @@ tell_all(const char *command, const char *model)
 	} while (serving_side() != told);
 	if ((side = retiring_side()) < 0)
 		return;
-	vclient_talk_to(side);
+	vclient_select_side(side);
 	PG_TRY();
 	{
 		(void) engine_command(command, model);
@@ -102,7 +102,7 @@ tell_all(const char *command, const char *model)
 	{
 		int			code = geterrcode();
 
-		vclient_talk_to(-1);
+		vclient_select_side(-1);
 		/* it has finished meanwhile */
 		if ((code != ERRCODE_CANNOT_CONNECT_NOW && code != ERRCODE_SYSTEM_ERROR) || retiring_side() == side)
 			PG_RE_THROW();
@@ -110,7 +110,7 @@ tell_all(const char *command, const char *model)
 		FlushErrorState();
 	}
 	PG_END_TRY();
-	vclient_talk_to(-1);
+	vclient_select_side(-1);
 }
 
 static char *

@@ -1,5 +1,5 @@
 /*
- * fn_tool.c
+ * sql_tools.c
  *	  llm_tool(): SQL functions as tools of a chat, and their calls.
  *
  * A call is a query, SELECT r.* FROM schema.function(name => $1, ...) r as one column, with parameters of
@@ -28,8 +28,8 @@
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 
-#include "pg/tool.h"
-#include "pg/type_trust.h"
+#include "pg/call/tool.h"
+#include "pg/util/type_trust.h"
 
 PG_FUNCTION_INFO_V1(llm_tool);
 

@@ -1,5 +1,5 @@
 /*
- * fn_tokenize.c
+ * tokenize.c
  *	  llm_tokenize, llm_detokenize, llm_count_tokens (rows of engine_func.def).
  *
  * The engine's tokenizer threads answer these; they never queue behind a step.
@@ -11,11 +11,11 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/fn_args.h"
-#include "pg/generate.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/util/named_args.h"
+#include "pg/call/generate.h"
 #include "pg/vllm_pg.h"
 
 /* A named argument that is NULL means its default. */
@@ -27,7 +27,7 @@ bool_arg(FunctionCallInfo fcinfo, int arg, bool otherwise)
 
 /* The model that argument `arg` names, with the adapter that an argument "lora" does. */
 void
-generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg)
+generate_model_head(SqlRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg)
 {
 	int			lora = fn_arg_given(fcinfo, "lora");
 	ModelRow   *model = catalog_for_use(PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg)),
@@ -43,7 +43,7 @@ generate_model_head(EngineRequest *r, WireKind kind, FunctionCallInfo fcinfo, in
 
 /* ids: want them, else only their number. */
 static void
-tokenizer_head(EngineRequest *r, FunctionCallInfo fcinfo, int special_arg, int model_arg, bool ids)
+tokenizer_head(SqlRequest *r, FunctionCallInfo fcinfo, int special_arg, int model_arg, bool ids)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -53,7 +53,7 @@ tokenizer_head(EngineRequest *r, FunctionCallInfo fcinfo, int special_arg, int m
 }
 
 ErrorData *
-tokenize_input(EngineRequest *r, FunctionCallInfo fcinfo)
+tokenize_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	text	   *input = PG_GETARG_TEXT_PP(0);
 	ErrorData  *refused = generate_check_length("input", input);
@@ -66,7 +66,7 @@ tokenize_input(EngineRequest *r, FunctionCallInfo fcinfo)
 
 /* llm_tokenize(input text, add_special_tokens bool, model text) */
 void
-tokenize_head(EngineRequest *r, FunctionCallInfo fcinfo)
+tokenize_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	tokenizer_head(r, fcinfo, 1, 2, true);
 }
@@ -80,7 +80,7 @@ tokenize_result(const Reply *reply, Oid rettype, bool *isnull)
 
 /* llm_count_tokens(input text, model text, add_special_tokens bool) */
 void
-count_tokens_head(EngineRequest *r, FunctionCallInfo fcinfo)
+count_tokens_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	tokenizer_head(r, fcinfo, 2, 1, false);
 }
@@ -94,7 +94,7 @@ count_tokens_result(const Reply *reply, Oid rettype, bool *isnull)
 
 /* llm_detokenize(ids int[], skip_special_tokens bool, model text) */
 void
-detokenize_head(EngineRequest *r, FunctionCallInfo fcinfo)
+detokenize_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
@@ -115,7 +115,7 @@ refuse_ids(int sqlstate, const char *message)
 }
 
 ErrorData *
-detokenize_input(EngineRequest *r, FunctionCallInfo fcinfo)
+detokenize_input(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
 	WireOut		out = vclient_out(&r->body);

@@ -1,11 +1,11 @@
 /*
- * fn_upgrade.c
+ * upgrade.c
  *	  llm_engine_upgrade(): another engine takes over, and no request fails.
  *
- * The backend conducts, the supervisor acts (bgworker/standby.c has the steps).  The backend's part in the
+ * The backend conducts, the supervisor acts (src/pg/supervisor/standby_engine.c has the steps).  The backend's part in the
  * middle is to load into the new engine what is in service in the old one: that tells its models'
  * names, files and options, and each goes to the new one as llm_load_model() would send it; then what sleeps or is paused
- * there does so here.  Who wakes it wakes both (fn_sleep.c), as requests may wait in either.  Whatever ends the
+ * there does so here.  Who wakes it wakes both (sleep_wake.c), as requests may wait in either.  Whatever ends the
  * function early, an error, a cancel or the end of the backend, cancels the upgrade.
  *
  * Tests: tests/t/094_upgrade_engine.pl.
@@ -20,9 +20,9 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/engine_stats.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/engine_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_engine_upgrade);
@@ -37,7 +37,7 @@ cancel_upgrade(int code, Datum arg)
 	else if (vllm_shared->upgrade != VUP_NONE)
 		vllm_shared->upgrade = VUP_CANCELLED;
 	LWLockRelease(vllm_shared->lock);
-	vclient_talk_to(-1);
+	vclient_select_side(-1);
 	vllm_wake_supervisor();
 }
 
@@ -169,7 +169,7 @@ load_one(const StringInfoData *body, char *name)
 {
 	ErrorContextCallback cb = {.previous = error_context_stack,.callback = load_context,.arg = name};
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 
 	error_context_stack = &cb;
 	vcall_simple(WK_MODEL_LOAD, body, name, 0, CurrentMemoryContext, &f, &call);
@@ -182,7 +182,7 @@ static void
 pass_one(const StringInfoData *body, char *name)
 {
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 
 	(void) name;
 	vcall_simple(WK_CONTROL, body, NULL, 0, CurrentMemoryContext, &f, &call);
@@ -196,7 +196,7 @@ hand_over(const char *command, int side, void (*pass) (const StringInfoData *bod
 	StringInfoData body;
 	WireOut		out;
 	CallFrame	f;
-	Call	   *call;
+	ClientCall *call;
 	WireIn		in;
 	WireField	field;
 	char	   *name = NULL;
@@ -208,7 +208,7 @@ hand_over(const char *command, int side, void (*pass) (const StringInfoData *bod
 	vcall_simple(WK_CONTROL, &body, NULL, 0, CurrentMemoryContext, &f, &call);
 	in.p = f.data;
 	in.end = f.data + f.len;
-	vclient_talk_to(side);
+	vclient_select_side(side);
 	initStringInfo(&body);
 	out = vclient_out(&body);
 	while (wire_next(&in, &field) > 0)
@@ -230,7 +230,7 @@ hand_over(const char *command, int side, void (*pass) (const StringInfoData *bod
 		hide_path(&out);
 		pass(&body, name);
 	}
-	vclient_talk_to(-1);
+	vclient_select_side(-1);
 	vcall_end(call);
 }
 

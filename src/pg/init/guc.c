@@ -16,13 +16,13 @@
 #include "lib/stringinfo.h"
 #include "utils/guc.h"
 
-#include "pg/cost.h"
-#include "pg/default_params.h"
-#include "pg/on_error.h"
-#include "pg/request_stat.h"
+#include "pg/client/spend.h"
+#include "pg/call/default_params.h"
+#include "pg/util/on_error.h"
+#include "pg/client/query_stats.h"
 #include "pg/vllm_pg.h"
-#include "wire/control.h"
-#include "wire/cpulist.h"
+#include "ipc/control_protocol.h"
+#include "ipc/cpu_list.h"
 
 /* initialized for a library that is loaded without preload */
 char	   *vllm_model = "tickets-2m";
@@ -409,7 +409,7 @@ check_tool_parser(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {
 #define TOOL_PARSER(name, symbol) name,
-#include "parse/tools.def"
+#include "parsers/tool/tools.def"
 #undef TOOL_PARSER
 		NULL
 	};
@@ -425,7 +425,7 @@ check_reasoning_parser(char **newval, void **extra, GucSource source)
 {
 	static const char *const names[] = {
 #define REASONING_PARSER(name, symbol) name,
-#include "parse/reasoning.def"
+#include "parsers/reasoning/reasoning.def"
 #undef REASONING_PARSER
 		NULL
 	};

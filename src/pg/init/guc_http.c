@@ -3,7 +3,7 @@
  *	  The settings of the HTTP door, vllm.http_*.
  *
  * All can be changed by a reload of the configuration: the supervisor then starts the door
- * anew (bgworker/door.c).  docs/http.md lists them; a lint rule compares.
+ * anew (src/pg/supervisor/http_process.c).  docs/http.md lists them; a lint rule compares.
  */
 #include "postgres.h"
 
@@ -14,7 +14,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-#include "bgworker/door.h"
+#include "pg/supervisor/http_process.h"
 #include "pg/vllm_pg.h"
 
 int			vllm_http_port;
@@ -112,9 +112,9 @@ static const HttpString strings[] = {
 static bool
 check_http_port(int *newval, void **extra, GucSource source)
 {
-	if (*newval == 0 || access(door_path(), X_OK) == 0)
+	if (*newval == 0 || access(http_process_path(), X_OK) == 0)
 		return true;
-	GUC_check_errdetail("There is no program \"%s\": this build of vllm_pg is without the HTTP server.", door_path());
+	GUC_check_errdetail("There is no program \"%s\": this build of vllm_pg is without the HTTP server.", http_process_path());
 	GUC_check_errhint("Install the headers of libpq and GnuTLS, and build vllm_pg again.");
 	return false;
 }

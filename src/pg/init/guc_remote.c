@@ -3,7 +3,7 @@
  *	  The settings of the remote program: vllm.allowed_hosts, vllm.remote_*.
  *
  * All can be changed by a reload of the configuration: the supervisor then tells the program, and starts another one if its path
- * has changed (bgworker/remote_program.c).  docs/remote.md lists them; a lint rule compares.
+ * has changed (src/pg/supervisor/remote_process.c).  docs/remote.md lists them; a lint rule compares.
  */
 #include "postgres.h"
 
@@ -11,8 +11,8 @@
 #include "utils/guc.h"
 
 #include "pg/vllm_pg.h"
-#include "wire/control.h"
-#include "wire/hosts.h"
+#include "ipc/control_protocol.h"
+#include "ipc/host_allowlist.h"
 
 char	   *vllm_allowed_hosts = "";
 char	   *vllm_remote_path = "";

@@ -1,5 +1,5 @@
 /*
- * pg.c
+ * module.c
  *	  Loading the library.
  *
  * With shared_preload_libraries the postmaster reserves shared memory, makes the
@@ -16,12 +16,15 @@
 #include "storage/shmem.h"
 #include "utils/guc.h"
 
-#include "bgworker/jobs.h"
-#include "pg/batch.h"
-#include "pg/choose.h"
-#include "pg/cost.h"
-#include "pg/future.h"
-#include "pg/request_stat.h"
+#include "pg/jobs/job.h"
+#include "pg/jobs/job_launcher.h"
+#include "pg/batch/batch.h"
+#include "pg/call/default_params.h"
+#include "pg/call/loglikelihood.h"
+#include "pg/client/spend.h"
+#include "pg/call/futures.h"
+#include "pg/client/client.h"
+#include "pg/client/query_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_MODULE_MAGIC;
@@ -65,6 +68,8 @@ void
 _PG_init(void)
 {
 	/* settings of PGC_POSTMASTER context can only be defined while preloading */
+	/* jobs are made without preload, too */
+	job_trust_init();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	vllm_guc_init();
@@ -72,6 +77,7 @@ _PG_init(void)
 	vllm_guc_remote_init();
 	vllm_sql_init();
 	vllm_future_init();
+	vcall_generate_hint = default_params_hint;
 	request_note_init();
 	batch_init();
 	MarkGUCPrefixReserved("vllm");

@@ -1,5 +1,5 @@
 /*
- * fn_metrics.c
+ * prometheus.c
  *	  The engine's figures: llm_metrics_text() as Prometheus text, llm_metrics() as rows.
  *
  * Names are vLLM's, so that its dashboards work: "vllm:" and one row for each model of this database
@@ -8,7 +8,7 @@
  * Counters start at 0 with the engine; monitoring systems know such resets.
  *
  * Both functions walk over the same families and differ in their Output.  What instances count are the
- * rows of wire_figures.def, what requests count is in counters[] and wire_hist.def.
+ * rows of metrics.def, what requests count is in counters[] and histograms.def.
  *
  * Tests: tests/sql/31_metrics.sql, tests/t/083_http.pl, tests/t/095_observability.pl.
  */
@@ -23,9 +23,9 @@
 #include "utils/json.h"
 #include "utils/jsonb.h"
 
-#include "pg/catalog.h"
-#include "pg/engine_stats.h"
-#include "pg/slots.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/catalog/engine_stats.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 #define POSITION "position=\""
@@ -34,21 +34,21 @@ PG_FUNCTION_INFO_V1(llm_metrics_text);
 PG_FUNCTION_INFO_V1(llm_metrics);
 
 /* A model, and what the engine says of it. */
-typedef struct Line
+typedef struct PrometheusLine
 {
 	const char *name;
 	const WireModelStat *ms;
 	int			instance;		/* models of the same files share one: its number */
 	bool		first;			/* of those that share it, which tells what is the instance's */
-} Line;
+} PrometheusLine;
 
 /* Where figures go.  Labels beside the model's are written as Prometheus has them: a="b",c="d". */
 typedef struct Output Output;
 struct Output
 {
 	void		(*family) (Output *o, const char *name, const char *type, const char *help);
-	void		(*number) (Output *o, const Line *l, const char *labels, double value);
-	void		(*histogram) (Output *o, const Line *l, WireHistId id);
+	void		(*number) (Output *o, const PrometheusLine *l, const char *labels, double value);
+	void		(*histogram) (Output *o, const PrometheusLine *l, WireHistId id);
 	const char *name;			/* of the family at hand */
 	const char *type;
 	StringInfoData text;		/* of the text */
@@ -65,7 +65,7 @@ put_family(Output *o, const char *name, const char *type, const char *help)
 
 /* {engine="0",model_name="..."} and more; in a label's value backslash, quote and line end are escaped. */
 static void
-put_labels(StringInfo s, const Line *l, const char *labels)
+put_labels(StringInfo s, const PrometheusLine *l, const char *labels)
 {
 	if (l == NULL && labels[0] == '\0')
 		return;
@@ -88,7 +88,7 @@ put_labels(StringInfo s, const Line *l, const char *labels)
 }
 
 static void
-put_number(Output *o, const Line *l, const char *labels, double value)
+put_number(Output *o, const PrometheusLine *l, const char *labels, double value)
 {
 	char		buf[DOUBLE_SHORTEST_DECIMAL_LEN];
 
@@ -105,7 +105,7 @@ hist_sum(const WireHist *h, WireHistId id)
 }
 
 static void
-put_histogram(Output *o, const Line *l, WireHistId id)
+put_histogram(Output *o, const PrometheusLine *l, WireHistId id)
 {
 	const WireHist *h = &l->ms->hist[id];
 	const char *family = o->name;
@@ -141,7 +141,7 @@ jsonb_of(const StringInfoData *s)
 
 /* The labels as an object; those of a text a="b",c="d" have nothing to be escaped. */
 static Datum
-row_labels(const Line *l, const char *labels)
+row_labels(const PrometheusLine *l, const char *labels)
 {
 	StringInfoData s;
 
@@ -165,7 +165,7 @@ row_labels(const Line *l, const char *labels)
 }
 
 static void
-row_number(Output *o, const Line *l, const char *labels, double value)
+row_number(Output *o, const PrometheusLine *l, const char *labels, double value)
 {
 	Datum		values[7] = {CStringGetTextDatum(o->name), CStringGetTextDatum(o->type), row_labels(l, labels), Float8GetDatum(value)};
 	bool		nulls[7] = {[4] = true, [5] = true, [6] = true};
@@ -174,7 +174,7 @@ row_number(Output *o, const Line *l, const char *labels, double value)
 }
 
 static void
-row_histogram(Output *o, const Line *l, WireHistId id)
+row_histogram(Output *o, const PrometheusLine *l, WireHistId id)
 {
 	const WireHist *h = &l->ms->hist[id];
 	Datum		values[7] = {CStringGetTextDatum(o->name), CStringGetTextDatum(o->type), row_labels(l, "")};
@@ -215,7 +215,7 @@ has_instance(List *lines, int instance)
 	ListCell   *lc;
 
 	foreach(lc, lines)
-		if (((Line *) lfirst(lc))->instance == instance)
+		if (((PrometheusLine *) lfirst(lc))->instance == instance)
 			return true;
 	return false;
 }
@@ -231,11 +231,11 @@ collect(const StatsOfAll *all)
 	{
 		ModelRow   *m = lfirst(lc);
 		WireModelStat *ms = stats_of_model(all, m);
-		Line	   *line;
+		PrometheusLine *line;
 
 		if (ms == NULL)
 			continue;
-		line = palloc(sizeof(Line));
+		line = palloc(sizeof(PrometheusLine));
 		line->name = m->name;
 		line->ms = ms;
 		/* behind a url each is its own */
@@ -280,7 +280,7 @@ put_counters(Output *o, List *lines)
 		family(o, counters[i].name, "counter", counters[i].help);
 		foreach(lc, lines)
 		{
-			const Line *l = lfirst(lc);
+			const PrometheusLine *l = lfirst(lc);
 
 			o->number(o, l, "", *(const int64 *) ((const char *) l->ms + counters[i].offset));
 		}
@@ -288,7 +288,7 @@ put_counters(Output *o, List *lines)
 	family(o, "vllm:prompt_tokens_by_source_total", "counter", "Tokens of prompts, by who has computed them.");
 	foreach(lc, lines)
 	{
-		const Line *l = lfirst(lc);
+		const PrometheusLine *l = lfirst(lc);
 
 		o->number(o, l, "source=\"local_compute\"", l->ms->prefilled_tokens - l->ms->reused_tokens);
 		o->number(o, l, "source=\"local_cache_hit\"", l->ms->reused_tokens - l->ms->back_tokens);
@@ -315,7 +315,7 @@ put_figures(Output *o, List *lines)
 		last = f->metric;
 		foreach(lc, lines)
 		{
-			const Line *l = lfirst(lc);
+			const PrometheusLine *l = lfirst(lc);
 			int64		value = *wire_figure((WireFigures *) &l->ms->fig, i);
 
 			/* positions at which no draft was right yet, but for the first of them */
@@ -343,7 +343,7 @@ put_loras(Output *o, List *lines)
 
 	foreach(lc, lines)
 	{
-		const Line *l = lfirst(lc);
+		const PrometheusLine *l = lfirst(lc);
 
 		if (!l->first || l->ms->max_loras <= 0)
 			continue;
@@ -364,7 +364,7 @@ put_derived(Output *o, List *lines)
 	family(o, "vllm:num_requests_waiting_by_reason", "gauge", "Requests that wait: for capacity, or deferred whatever room there is.");
 	foreach(lc, lines)
 	{
-		const Line *l = lfirst(lc);
+		const PrometheusLine *l = lfirst(lc);
 
 		if (!l->first)
 			continue;
@@ -374,14 +374,14 @@ put_derived(Output *o, List *lines)
 	family(o, "vllm:kv_cache_usage_perc", "gauge", "Part of the KV cache in use; 1 is all.");
 	foreach(lc, lines)
 	{
-		const Line *l = lfirst(lc);
+		const PrometheusLine *l = lfirst(lc);
 
 		o->number(o, l, "", l->ms->fig.kv_blocks_total > 0 ? (double) l->ms->fig.kv_blocks_used / l->ms->fig.kv_blocks_total : 0.0);
 	}
 	family(o, "vllm:engine_sleep_state", "gauge", "1: the model is awake; its weights are in a file; all of it is gone.");
 	foreach(lc, lines)
 	{
-		const Line *l = lfirst(lc);
+		const PrometheusLine *l = lfirst(lc);
 		int			level = l->ms->asleep & WIRE_SLEEP_WEIGHTS ? l->ms->sleep_level : 0;
 
 		o->number(o, l, "sleep_state=\"awake\"", l->ms->asleep == 0);
@@ -392,7 +392,7 @@ put_derived(Output *o, List *lines)
 	family(o, "vllm:cache_config_info", "gauge", "The KV cache.");
 	foreach(lc, lines)
 	{
-		const WireModelStat *ms = ((Line *) lfirst(lc))->ms;
+		const WireModelStat *ms = ((PrometheusLine *) lfirst(lc))->ms;
 
 		if (ms->block_size > 0)
 			o->number(o, lfirst(lc), psprintf("block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
@@ -415,7 +415,7 @@ put_ends(Output *o, List *lines)
 	family(o, "vllm:request_success_total", "counter", "Requests that have ended, by how.");
 	foreach(lc, lines)
 		for (int i = 0; i < WIRE_N_ENDS; i++)
-			o->number(o, lfirst(lc), ends[i], ((Line *) lfirst(lc))->ms->ended[i]);
+			o->number(o, lfirst(lc), ends[i], ((PrometheusLine *) lfirst(lc))->ms->ended[i]);
 }
 
 static void
@@ -427,7 +427,7 @@ put_histograms(Output *o, List *lines)
 	{
 		family(o, psprintf("vllm:%s", wire_hist_metric(id)), "histogram", wire_hist_text(id));
 		foreach(lc, lines)
-			if (((Line *) lfirst(lc))->first || id < WH_ITERATION)
+			if (((PrometheusLine *) lfirst(lc))->first || id < WH_ITERATION)
 				o->histogram(o, lfirst(lc), id);
 	}
 }
@@ -487,7 +487,7 @@ put_remote(Output *o)
 /* A url of a model, and what the remote program says of it. */
 typedef struct UrlLine
 {
-	Line		line;			/* its name alone */
+	PrometheusLine line;			/* its name alone */
 	const WireEndpoint *e;
 	const char *labels;
 } UrlLine;

@@ -1,5 +1,5 @@
 /*
- * fn_remote.c
+ * remote_views.c
  *	  What views show of models behind urls and of the program that asks there: url and has_secret of
  *	  llm_models, llm_stat_remote, llm_remote.
  *
@@ -11,11 +11,11 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "pg/catalog.h"
-#include "pg/engine_stats.h"
-#include "pg/row.h"
-#include "pg/secret.h"
-#include "pg/slots.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/catalog/engine_stats.h"
+#include "pg/util/row_builder.h"
+#include "pg/catalog/secret.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_model_urls);

@@ -1,5 +1,5 @@
 /*
- * fn_top.c
+ * top.c
  *	  llm_top(): what the engine does, as text for psql's \watch.
  *
  * Lines of at most 78 columns: psql puts a blank before and behind them in a terminal of 80.  Rates are those since the session's last call (or the engine's start), whose
@@ -16,9 +16,9 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "pg/catalog.h"
-#include "pg/encode.h"
-#include "pg/engine_stats.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/engine_stats.h"
 #include "pg/vllm_pg.h"
 
 PG_FUNCTION_INFO_V1(llm_top);

@@ -1,5 +1,5 @@
 /*
- * fn_views.c
+ * views.c
  *	  What the views llm_models, llm_requests, llm_stat_engine and llm_stat_model
  *	  read.
  *
@@ -25,13 +25,13 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "pg/catalog.h"
-#include "pg/client.h"
-#include "pg/encode.h"
-#include "pg/engine_stats.h"
-#include "pg/row.h"
+#include "pg/catalog/model_catalog.h"
+#include "pg/client/client.h"
+#include "pg/util/encoding.h"
+#include "pg/catalog/engine_stats.h"
+#include "pg/util/row_builder.h"
 #include "pg/vllm_pg.h"
-#include "wire/hosts.h"
+#include "ipc/host_allowlist.h"
 
 PG_FUNCTION_INFO_V1(llm_model_list);
 PG_FUNCTION_INFO_V1(llm_model_memory);

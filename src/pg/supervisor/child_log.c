@@ -1,5 +1,5 @@
 /*
- * log.c
+ * child_log.c
  *	  A child's stderr (the engine's, the HTTP door's), line by line, into the server log.
  *
  * A line is "<level>: text" (src/base/log.h).  The engine's errors are log lines
@@ -13,7 +13,7 @@
 
 #include "utils/timestamp.h"
 
-#include "bgworker/spawn.h"
+#include "pg/supervisor/spawn.h"
 
 #define LINES_PER_SECOND 50
 

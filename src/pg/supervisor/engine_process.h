@@ -1,13 +1,13 @@
 /*
- * standby.h
+ * engine_process.h
  *	  Engine processes as the supervisor sees them, the remote program among them, and the second engine of two.
  */
-#ifndef VLLM_BGWORKER_STANDBY_H
-#define VLLM_BGWORKER_STANDBY_H
+#ifndef VLLM_PG_SUPERVISOR_ENGINE_PROCESS_H
+#define VLLM_PG_SUPERVISOR_ENGINE_PROCESS_H
 
-#include "bgworker/spawn.h"
-#include "bgworker/state.h"
-#include "wire/control.h"
+#include "pg/supervisor/spawn.h"
+#include "pg/shared_state.h"
+#include "ipc/control_protocol.h"
 
 typedef struct Engine
 {
@@ -38,7 +38,7 @@ const char *engine_sick(Engine *e, VllmEngineState st);
 /* The engine that serves becomes the other, and the other way round. */
 void		engine_swap(Engine *other);
 
-/* standby.c */
+/* standby_engine.c */
 /* What is due of an upgrade; true: the wait set is out of date. */
 bool		standby_turn(void);
 const Engine *standby_engine(void);	/* its sockets, while proc.pid is not 0 */

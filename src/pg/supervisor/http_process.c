@@ -1,6 +1,6 @@
 /*
- * door.c
- *	  The supervisor keeps the HTTP door: vllm_pg_http, a program of its own (src/http) that
+ * http_process.c
+ *	  The supervisor keeps the HTTP door: vllm_pg_http, a program of its own (src/httpd) that
  *	  speaks HTTP to the world and libpq to this server.
  *
  *	state		means							leaves when
@@ -32,8 +32,9 @@
 #include "utils/timestamp.h"
 #include "utils/varlena.h"
 
-#include "bgworker/door.h"
-#include "bgworker/spawn.h"
+#include "pg/supervisor/http_process.h"
+#include "pg/supervisor/spawn.h"
+#include "pg/util/program_path.h"
 #include "pg/vllm_pg.h"
 
 #define RETRY_MIN		100		/* ms */
@@ -41,10 +42,10 @@
 #define HEALTHY_AFTER	10000	/* ms: a door that lived so long starts the back-off anew */
 #define START_TIME		200		/* ms that a door takes to come to its port */
 #define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the door itself gives its requests 10 s */
-#define DOOR_EXIT_SETTINGS	2	/* src/http/main.c: trying again won't help by itself */
+#define DOOR_EXIT_SETTINGS	2	/* src/httpd/main.c: trying again won't help by itself */
 #define MAX_ARGS		128
 
-static ChildLog door_log = {.who = "HTTP server"};
+static ChildLog http_process_log = {.who = "HTTP server"};
 static ChildLog leaving_log;
 
 static struct
@@ -54,8 +55,8 @@ static struct
 	TimestampTz started_at;
 	TimestampTz next_start;
 	int			backoff;		/* ms */
-	bool		moved;			/* it leaves, which door_turn() has not told yet */
-} door = {.proc = {.control_fd = -1,.log_fd = -1,.log = &door_log}};
+	bool		moved;			/* it leaves, which http_process_turn() has not told yet */
+} door = {.proc = {.control_fd = -1,.log_fd = -1,.log = &http_process_log}};
 
 static struct
 {
@@ -65,7 +66,7 @@ static struct
 } leaving = {.proc = {.control_fd = -1,.log_fd = -1,.log = &leaving_log}};
 
 const char *
-door_path(void)
+http_process_path(void)
 {
 	static char *path = NULL;
 
@@ -73,7 +74,7 @@ door_path(void)
 	{
 		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-		path = spawn_sibling("vllm_pg_http");
+		path = program_path("vllm_pg_http");
 		MemoryContextSwitchTo(old);
 	}
 	return path;
@@ -122,14 +123,14 @@ start_door(void)
 	if (door.config != NULL)
 		pfree(door.config);
 	door.config = MemoryContextStrdup(TopMemoryContext, config);
-	argv[n++] = (char *) door_path();
+	argv[n++] = (char *) http_process_path();
 	for (char *line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2; line = strtok_r(NULL, "\n", &save))
 	{
 		argv[n++] = "--set";
 		argv[n++] = line;
 	}
 	argv[n] = NULL;
-	childlog_reset(&door_log);
+	childlog_reset(&http_process_log);
 	door.started_at = GetCurrentTimestamp();
 	if (spawn_program(&door.proc, argv, &why))
 		return;
@@ -139,7 +140,7 @@ start_door(void)
 
 /* The process has ended. */
 static void
-door_ended(int status)
+http_process_ended(int status)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int			code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -171,7 +172,7 @@ static void
 end_door(void)
 {
 	spawn_kill(&leaving.proc);
-	leaving_log = door_log;
+	leaving_log = http_process_log;
 	leaving.proc = door.proc;
 	leaving.proc.log = &leaving_log;
 	door.proc.pid = 0;
@@ -204,7 +205,7 @@ leaving_turn(void)
 }
 
 void
-door_reload(void)
+http_process_reload(void)
 {
 	/* what failed may have been put right */
 	door.next_start = 0;
@@ -214,21 +215,21 @@ door_reload(void)
 }
 
 bool
-door_turn(void)
+http_process_turn(void)
 {
 	bool		changed = door.moved;
 	int			status;
 
 	door.moved = false;
 	leaving_turn();
-	if (door.proc.log_fd >= 0 && !childlog_read(&door_log, door.proc.log_fd))
+	if (door.proc.log_fd >= 0 && !childlog_read(&http_process_log, door.proc.log_fd))
 	{
 		spawn_close(&door.proc.log_fd);
 		changed = true;
 	}
 	if (spawn_reap(&door.proc, &status))
 	{
-		door_ended(status);
+		http_process_ended(status);
 		changed = true;
 	}
 	if (door.proc.pid == 0 && vllm_http_port != 0 && GetCurrentTimestamp() >= door.next_start)
@@ -240,13 +241,13 @@ door_turn(void)
 }
 
 int
-door_log_fd(void)
+http_process_log_fd(void)
 {
 	return door.proc.log_fd;
 }
 
 long
-door_timeout(void)
+http_process_timeout(void)
 {
 	if (door.proc.pid == 0 && vllm_http_port != 0)
 		return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), door.next_start) + 1;
@@ -255,7 +256,7 @@ door_timeout(void)
 }
 
 void
-door_kill(void)
+http_process_kill(void)
 {
 	spawn_kill(&door.proc);
 	spawn_kill(&leaving.proc);

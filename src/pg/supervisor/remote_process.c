@@ -1,5 +1,5 @@
 /*
- * remote_program.c
+ * remote_process.c
  *	  The supervisor keeps the remote program: vllm_pg_remote (src/remote), which asks the endpoints of models behind urls.
  *
  * To the supervisor it is an engine on a side of its own: the same arena, control lines and health, the states of
@@ -22,11 +22,12 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/remote_program.h"
-#include "bgworker/spawn.h"
-#include "pg/slots.h"
+#include "pg/supervisor/remote_process.h"
+#include "pg/supervisor/spawn.h"
+#include "pg/client/slots.h"
+#include "pg/util/program_path.h"
 #include "pg/vllm_pg.h"
-#include "wire/control.h"
+#include "ipc/control_protocol.h"
 
 #define BACKOFF_MIN		10		/* ms */
 #define BACKOFF_MAX		5000
@@ -45,12 +46,6 @@ const Engine *
 remote_program(void)
 {
 	return &prog;
-}
-
-char *
-remote_program_path(void)
-{
-	return vllm_remote_path[0] != '\0' ? pstrdup(vllm_remote_path) : spawn_sibling("vllm_pg_remote");
 }
 
 static VllmEngineState

@@ -1,16 +1,14 @@
 /*
- * remote_program.h
+ * remote_process.h
  *	  The process that asks endpoints, kept by the supervisor.
  */
-#ifndef VLLM_BGWORKER_REMOTE_PROGRAM_H
-#define VLLM_BGWORKER_REMOTE_PROGRAM_H
+#ifndef VLLM_PG_SUPERVISOR_REMOTE_PROCESS_H
+#define VLLM_PG_SUPERVISOR_REMOTE_PROCESS_H
 
 #include "postgres.h"
 
-#include "bgworker/standby.h"
+#include "pg/supervisor/engine_process.h"
 
-/* path of the program: vllm.remote_path or beside this library; palloc'ed */
-char	   *remote_program_path(void);
 /* Nothing runs yet: say so to whom it concerns. */
 void		remote_program_init(void);
 /* Start, restart, reap or end it, pass on what it has written.  True: its descriptors are other ones. */

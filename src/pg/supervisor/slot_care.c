@@ -29,7 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "pg/compat.h"
-#include "pg/slots.h"
+#include "pg/client/slots.h"
 
 #define CARE_EVERY	1000		/* ms */
 #define TOLD_MOST	32			/* damaged slots that one look tells of */

@@ -8,11 +8,10 @@
  * three descriptors and stdin/stdout on /dev/null, nothing else (data files, WAL,
  * other sockets and the postmaster's death-watch pipe are closed); and it dies with
  * its supervisor (PDEATHSIG).  If memory runs out it is the one to be killed.  No program gains
- * privileges by what it starts (no_new_privs); what system calls it makes it limits itself (src/base/seccomp.h).
+ * privileges by what it starts (no_new_privs); what system calls it makes it limits itself (src/base/sandbox/seccomp.h).
  */
 #include "postgres.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -27,35 +26,21 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 
-#include "bgworker/spawn.h"
+#include "pg/supervisor/spawn.h"
+#include "pg/util/program_path.h"
 #include "pg/vllm_pg.h"
-#include "wire/control.h"
+#include "ipc/control_protocol.h"
 
 #define MAX_ARGS 256
 #define MAX_ENV 64
 
-char *
-spawn_sibling(const char *name)
-{
-	Dl_info		info;
-	char	   *slash;
-	char	   *dir;
-
-	if (dladdr((void *) spawn_sibling, &info) == 0 || info.dli_fname == NULL)
-		return psprintf("%s/%s", pkglib_path, name);
-	dir = pstrdup(info.dli_fname);
-	slash = strrchr(dir, '/');
-	if (slash != NULL)
-		*slash = '\0';
-	return psprintf("%s/%s", dir, name);
-}
-
-char *
+/* path of the engine program: vllm.engine_path or beside this library; palloc'ed */
+static char *
 spawn_engine_path(void)
 {
 	if (vllm_engine_path[0] != '\0')
 		return pstrdup(vllm_engine_path);
-	return spawn_sibling("vllm_pg_engine");
+	return program_path("vllm_pg_engine");
 }
 
 /* Processes that share models; 1 = there is only one. */
@@ -286,14 +271,14 @@ fork_program(char *const *argv, char *const *env, ChildFds fds, rlim_t memory, i
 }
 
 /* Between us and a child, ours first; -1 = closed, or none. */
-typedef struct Ends
+typedef struct SpawnEnds
 {
 	int			control[2];
 	int			log[2];
-} Ends;
+} SpawnEnds;
 
 static void
-close_ends(Ends *n)
+close_ends(SpawnEnds *n)
 {
 	for (int i = 0; i < 2; i++)
 	{
@@ -303,9 +288,9 @@ close_ends(Ends *n)
 }
 
 static bool
-make_ends(Ends *n, bool talks, char **why)
+make_ends(SpawnEnds *n, bool talks, char **why)
 {
-	*n = (Ends) {{-1, -1}, {-1, -1}};
+	*n = (SpawnEnds) {{-1, -1}, {-1, -1}};
 	if ((!talks || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->control) == 0) &&
 		pipe2(n->log, O_CLOEXEC) == 0 &&
 		(!talks || fcntl(n->control[0], F_SETFL, O_NONBLOCK) == 0) && fcntl(n->log[0], F_SETFL, O_NONBLOCK) == 0)
@@ -317,7 +302,7 @@ make_ends(Ends *n, bool talks, char **why)
 
 /* The child runs: the ends that are ours become the process's. */
 static void
-keep_ends(EngineProcess *p, Ends *n)
+keep_ends(EngineProcess *p, SpawnEnds *n)
 {
 	p->control_fd = n->control[0];
 	p->log_fd = n->log[0];
@@ -329,7 +314,7 @@ keep_ends(EngineProcess *p, Ends *n)
 static bool
 spawn_plain(EngineProcess *p, char **argv, int side, char **why)
 {
-	Ends		ends;
+	SpawnEnds	ends;
 
 	p->pid = 0;
 	p->control_fd = p->log_fd = -1;
@@ -482,7 +467,7 @@ spawn_engine(EngineProcess *p, int side, char **why)
 	char	  **argv = build_argv(path, 0, 0);
 	ChildFds	fds = {0};
 	rlim_t		memory = (rlim_t) spawn_memory_limit() * 1024 * 1024;
-	Ends		ends = {{-1, -1}, {-1, -1}};
+	SpawnEnds	ends = {{-1, -1}, {-1, -1}};
 
 	p->pid = 0;
 	p->control_fd = p->log_fd = -1;

@@ -2,14 +2,14 @@
  * spawn.h
  *	  Starting and ending the engine process and its like; their logs.
  */
-#ifndef VLLM_BGWORKER_SPAWN_H
-#define VLLM_BGWORKER_SPAWN_H
+#ifndef VLLM_PG_SUPERVISOR_SPAWN_H
+#define VLLM_PG_SUPERVISOR_SPAWN_H
 
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
 
-#include "wire/control.h"
+#include "ipc/control_protocol.h"
 
 typedef struct EngineProcess
 {
@@ -22,8 +22,6 @@ typedef struct EngineProcess
 	pid_t		ranks[RANKS_MOST];	/* [n_ranks]; 0 = it has ended */
 } EngineProcess;
 
-/* path of the engine program: vllm.engine_path or beside this library; palloc'ed */
-char	   *spawn_engine_path(void);
 /* vllm.engine_memory_limit in MB where it holds, which is not with a CUDA device; 0 = none */
 int			spawn_memory_limit(void);
 /* On that side's arena.  false: *why is set (palloc'ed), nothing was left open */
@@ -43,10 +41,8 @@ bool		spawn_reap(EngineProcess *p, int *status);
 bool		spawn_program(EngineProcess *p, char **argv, char **why);
 /* ... or which answers backends: ARENA_FD is that side's arena, CONTROL_FD the other end of p->control_fd. */
 bool		spawn_server(EngineProcess *p, char **argv, int side, char **why);
-/* A file beside this library; palloc'ed */
-char	   *spawn_sibling(const char *name);
 
-/* ---- log.c ---- */
+/* ---- child_log.c ---- */
 
 #define CHILD_LINE	1024
 

@@ -1,8 +1,8 @@
 /*
- * standby.c
+ * standby_engine.c
  *	  The second engine: the one that follows on the one that serves, and the one that has served.
  *
- * llm_engine_upgrade() goes on in steps, each the answer to the one before (VllmUpgrade in state.h):
+ * llm_engine_upgrade() goes on in steps, each the answer to the one before (VllmUpgrade in shared_state.h):
  *
  *	WANTED		backend			-> start an engine on the other side
  *	STARTING	supervisor		... until it says that it is ready; it may fail, and the old one stays
@@ -23,22 +23,22 @@
 
 #include "utils/timestamp.h"
 
-#include "bgworker/standby.h"
-#include "pg/slots.h"
+#include "pg/supervisor/engine_process.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
 
-typedef enum Role
+typedef enum StandbyEngineRole
 {
 	SB_NONE = 0,				/* no process */
 	SB_STARTING,				/* "hello" outstanding, */
 	SB_LOADING,					/* ... "ready" */
 	SB_READY,
 	SB_RETIRING					/* has served */
-} Role;
+} StandbyEngineRole;
 
 static ChildLog second_log = {.who = "inference engine"};
 static Engine other = {.proc = {.control_fd = -1,.log_fd = -1,.log = &second_log},.side = 1};
-static Role role = SB_NONE;
+static StandbyEngineRole role = SB_NONE;
 static TimestampTz retire_by;	/* RETIRING: when its conversations are given up */
 static bool stale;				/* its sockets are not those of the wait set */
 
@@ -184,7 +184,7 @@ static void
 ended(int status)
 {
 	const char *last = other.proc.log->last;
-	Role		was = role;
+	StandbyEngineRole was = role;
 
 	gone();
 	if (was == SB_RETIRING)

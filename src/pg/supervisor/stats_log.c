@@ -1,5 +1,5 @@
 /*
- * statlog.c
+ * stats_log.c
  *	  A line of the engine's figures in the log, every vllm.log_stats_interval.
  *
  * As vLLM's: tokens a second since the line before, what runs and waits, how full the KV caches are and
@@ -12,8 +12,8 @@
 
 #include "utils/timestamp.h"
 
-#include "bgworker/statlog.h"
-#include "pg/engine_stats.h"
+#include "pg/supervisor/stats_log.h"
+#include "pg/catalog/engine_stats.h"
 #include "pg/vllm_pg.h"
 
 static TimestampTz last_at;		/* 0 = there was no line yet */

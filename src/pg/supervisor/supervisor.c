@@ -15,8 +15,8 @@
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
  * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
  * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
- * as long.  A second engine beside the one that serves is standby.c's.  It keeps the remote program and
- * the HTTP door, too (remote_program.c, door.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
+ * as long.  A second engine beside the one that serves is standby_engine.c's.  It keeps the remote program and
+ * the HTTP door, too (remote_process.c, http_process.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
  * cost a reload of the models) and ends on SIGTERM with status 1, so that the
  * postmaster starts it again.
  *
@@ -40,16 +40,16 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "bgworker/door.h"
-#include "bgworker/remote_program.h"
-#include "bgworker/spawn.h"
-#include "bgworker/standby.h"
-#include "bgworker/statlog.h"
-#include "pg/cost.h"
-#include "pg/release.h"
-#include "pg/slots.h"
+#include "pg/supervisor/http_process.h"
+#include "pg/supervisor/remote_process.h"
+#include "pg/supervisor/spawn.h"
+#include "pg/supervisor/engine_process.h"
+#include "pg/supervisor/stats_log.h"
+#include "pg/client/spend.h"
+#include "pg/ddl/model_invalidate.h"
+#include "pg/client/slots.h"
 #include "pg/vllm_pg.h"
-#include "wire/control.h"
+#include "ipc/control_protocol.h"
 
 #define BACKOFF_MIN		10		/* ms */
 #define BACKOFF_MAX		5000
@@ -254,7 +254,7 @@ supervisor_exit(int code, Datum arg)
 	}
 	standby_kill();
 	remote_program_kill();
-	door_kill();
+	http_process_kill();
 	set_state(vllm_engine ? VLLM_DOWN : VLLM_OFF, NULL);
 	vllm_shared->supervisor_pid = 0;
 }
@@ -418,7 +418,7 @@ reload_config(void)
 		standby_send(line);
 	}
 	remote_program_reload();
-	door_reload();
+	http_process_reload();
 }
 
 static void
@@ -484,7 +484,7 @@ supervise(void)
 		drop_wait_set();
 	if (remote_program_turn())
 		drop_wait_set();
-	if (door_turn())
+	if (http_process_turn())
 		drop_wait_set();
 	vslot_reap_zombies();
 	vslot_care_turn();
@@ -511,8 +511,8 @@ make_wait_set(void)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, remote_program()->proc.control_fd, NULL, NULL);
 	if (remote_program()->proc.log_fd >= 0)
 		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, remote_program()->proc.log_fd, NULL, NULL);
-	if (door_log_fd() >= 0)
-		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, door_log_fd(), NULL, NULL);
+	if (http_process_log_fd() >= 0)
+		AddWaitEventToSet(sup.set, WL_SOCKET_READABLE, http_process_log_fd(), NULL, NULL);
 }
 
 static long
@@ -526,7 +526,7 @@ next_timeout(void)
 		t = 20;
 	if (vllm_shared->n_zombies > 0 || vllm_shared->n_forgets > 0)
 		t = Min(t, 50);
-	t = Min(t, Min(Min(door_timeout(), standby_timeout()), remote_program_timeout()));
+	t = Min(t, Min(Min(http_process_timeout(), standby_timeout()), remote_program_timeout()));
 	t = Min(t, statlog_timeout());
 	return Max(1, Min(t, Min(1000, vllm_hang_timeout / 4)));
 }

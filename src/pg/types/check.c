@@ -1,5 +1,5 @@
 /*
- * type_check.c
+ * check.c
  *	  What the CHECKs of a domain say, as keywords of JSON Schema.
  *
  * Read are, joined by AND, and by OR where all arms can be read:
@@ -42,9 +42,9 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-#include "pg/type_pattern.h"
-#include "pg/type_shape.h"
-#include "pg/type_string.h"
+#include "pg/types/pattern.h"
+#include "pg/types/shape.h"
+#include "pg/types/string.h"
 
 /* Of the operators that are read. */
 typedef enum Compare

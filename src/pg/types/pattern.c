@@ -1,5 +1,5 @@
 /*
- * type_pattern.c
+ * pattern.c
  *	  Patterns of PostgreSQL as patterns of JSON schemas (ECMA-262).
  *
  * The two notations share most of their text, but not all of its meaning: classes like \w depend
@@ -13,7 +13,7 @@
 
 #include <ctype.h>
 
-#include "pg/type_pattern.h"
+#include "pg/types/pattern.h"
 
 #define SPACE	" \\t\\n\\r\\f\\v"
 

@@ -1,9 +1,9 @@
 /*
- * type_pattern.h
+ * pattern.h
  *	  Patterns of PostgreSQL as patterns of JSON schemas.
  */
-#ifndef VLLM_PG_TYPE_PATTERN_H
-#define VLLM_PG_TYPE_PATTERN_H
+#ifndef VLLM_PG_TYPES_PATTERN_H
+#define VLLM_PG_TYPES_PATTERN_H
 
 #include "postgres.h"
 

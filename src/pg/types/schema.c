@@ -1,5 +1,5 @@
 /*
- * type_schema.c
+ * schema.c
  *	  The JSON schema of a type's shape.
  *
  * An attribute that may be null has the type "null" beside its own.  All attributes are
@@ -24,8 +24,8 @@
 #include "utils/numeric.h"
 #include "utils/syscache.h"
 
-#include "pg/type_shape.h"
-#include "pg/type_string.h"
+#include "pg/types/shape.h"
+#include "pg/types/string.h"
 
 /* A schema that is longer than this is of no use in a prompt or as a grammar. */
 #define MAX_SCHEMA	(1024 * 1024)

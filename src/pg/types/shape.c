@@ -1,5 +1,5 @@
 /*
- * type_shape.c
+ * shape.c
  *	  The shape of an SQL type, from the catalog; llm_type_schema() and vllm.from_json().
  *
  * Types of the system that JSON has no value for are strings which the type's own input function
@@ -28,9 +28,9 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-#include "pg/fn_args.h"
-#include "pg/type_shape.h"
-#include "pg/type_string.h"
+#include "pg/util/named_args.h"
+#include "pg/types/shape.h"
+#include "pg/types/string.h"
 
 PG_FUNCTION_INFO_V1(llm_type_schema);
 PG_FUNCTION_INFO_V1(llm_from_json);
@@ -42,13 +42,13 @@ PG_FUNCTION_INFO_V1(llm_from_json);
 #define MAX_PARTS	20000
 
 /* A shape in the making. */
-typedef struct Making
+typedef struct ShapeMaking
 {
 	Oid			whole;			/* the type that was asked for */
 	int			n;				/* its parts so far */
-} Making;
+} ShapeMaking;
 
-static TypeShape *part_shape(Making *m, Oid type, int32 typmod);
+static TypeShape *part_shape(ShapeMaking *m, Oid type, int32 typmod);
 
 static void
 no_shape(const TypeShape *s, const char *why)
@@ -138,14 +138,14 @@ numeric_shape(TypeShape *s)
 /* ---- parts ---- */
 
 static void
-array_shape(Making *m, TypeShape *s, Oid element)
+array_shape(ShapeMaking *m, TypeShape *s, Oid element)
 {
 	s->kind = TYPE_ARRAY;
 	s->element = part_shape(m, element, s->base_typmod);
 }
 
 static void
-range_shape(Making *m, TypeShape *s)
+range_shape(ShapeMaking *m, TypeShape *s)
 {
 	TypeCacheEntry *t = lookup_type_cache(s->base, TYPECACHE_RANGE_INFO);
 
@@ -162,7 +162,7 @@ range_shape(Making *m, TypeShape *s)
 }
 
 static void
-composite_shape(Making *m, TypeShape *s)
+composite_shape(ShapeMaking *m, TypeShape *s)
 {
 	TupleDesc	desc = lookup_rowtype_tupdesc_copy(s->base, -1);
 
@@ -238,7 +238,7 @@ number_shape(TypeShape *s)
 }
 
 static void
-base_shape(Making *m, TypeShape *s)
+base_shape(ShapeMaking *m, TypeShape *s)
 {
 	char		type = get_typtype(s->base);
 	Oid			element = get_element_type(s->base);
@@ -265,7 +265,7 @@ base_shape(Making *m, TypeShape *s)
 }
 
 static TypeShape *
-part_shape(Making *m, Oid type, int32 typmod)
+part_shape(ShapeMaking *m, Oid type, int32 typmod)
 {
 	TypeShape  *s = palloc0(sizeof(TypeShape));
 
@@ -293,7 +293,7 @@ part_shape(Making *m, Oid type, int32 typmod)
 TypeShape *
 type_shape(Oid type, int32 typmod)
 {
-	Making		m = {.whole = type};
+	ShapeMaking	m = {.whole = type};
 
 	return part_shape(&m, type, typmod);
 }

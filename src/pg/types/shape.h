@@ -1,5 +1,5 @@
 /*
- * type_shape.h
+ * shape.h
  *	  An SQL type as JSON: what its values look like, as a schema and back.
  *
  * A TypeShape is the tree that both are made of: type_shape() reads the catalog,
@@ -17,8 +17,8 @@
  *	 range				{"lower": ..., "upper": ..., "bounds": "[)"}, null = no bound
  *	 json, jsonb		anything
  */
-#ifndef VLLM_PG_TYPE_SHAPE_H
-#define VLLM_PG_TYPE_SHAPE_H
+#ifndef VLLM_PG_TYPES_SHAPE_H
+#define VLLM_PG_TYPES_SHAPE_H
 
 #include "postgres.h"
 
@@ -27,7 +27,7 @@
 #include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 
-#include "pg/json_tree.h"
+#include "pg/util/json_tree.h"
 
 typedef enum TypeKind
 {
@@ -84,7 +84,7 @@ typedef struct SchemaKeyword
 /* The shape of a type; ERROR 0A000 naming the type that has none. */
 TypeShape  *type_shape(Oid type, int32 typmod);
 
-/* Read a domain's CHECKs into s (type_check.c). */
+/* Read a domain's CHECKs into s (check.c). */
 void		type_read_checks(TypeShape *s);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * type_string.c
+ * string.c
  *	  Types that are strings in JSON, and the characters that a database can store.
  *
  * Dates are those of the years 1 to 9999, with the days that their months have; fractions of
@@ -16,7 +16,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/memutils.h"
 
-#include "pg/type_string.h"
+#include "pg/types/string.h"
 
 #define YEAR	"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define LEAP	"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -41,7 +41,7 @@
 
 static const StringType string_types[] = {
 #define STRING_TYPE(type, pattern, format, hint) {type, pattern, format, hint},
-#include "pg/string_types.def"
+#include "pg/types/string_types.def"
 #undef STRING_TYPE
 };
 

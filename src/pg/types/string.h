@@ -1,9 +1,9 @@
 /*
- * type_string.h
+ * string.h
  *	  Types that are strings in JSON: string_types.def, one row each.
  */
-#ifndef VLLM_PG_TYPE_STRING_H
-#define VLLM_PG_TYPE_STRING_H
+#ifndef VLLM_PG_TYPES_STRING_H
+#define VLLM_PG_TYPES_STRING_H
 
 #include "postgres.h"
 

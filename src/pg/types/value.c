@@ -1,5 +1,5 @@
 /*
- * type_value.c
+ * value.c
  *	  A JSON text as a value of an SQL type, strictly.
  *
  * Nothing is bent to fit: a string is no number, an attribute that is missing is not null, one
@@ -29,20 +29,20 @@
 #include "utils/typcache.h"
 
 #include "pg/compat.h"
-#include "pg/type_shape.h"
+#include "pg/types/shape.h"
 
 /* Where in the text: a list from the inside out. */
-typedef struct Place
+typedef struct ValuePlace
 {
-	const struct Place *outer;
+	const struct ValuePlace *outer;
 	const char *name;			/* of a member, NULL: element */
 	int			index;
-} Place;
+} ValuePlace;
 
-static ErrorData *convert(TypeShape *s, const JsonNode *j, bool nullable, const Place *at, Datum *value, bool *isnull);
+static ErrorData *convert(TypeShape *s, const JsonNode *j, bool nullable, const ValuePlace *at, Datum *value, bool *isnull);
 
 static void
-put_place(StringInfo out, const Place *at)
+put_place(StringInfo out, const ValuePlace *at)
 {
 	if (at == NULL)
 		return;
@@ -54,10 +54,10 @@ put_place(StringInfo out, const Place *at)
 }
 
 static ErrorData *
-refuse(const Place *at, int sqlstate, const char *fmt,...) pg_attribute_printf(3, 4);
+refuse(const ValuePlace *at, int sqlstate, const char *fmt,...) pg_attribute_printf(3, 4);
 
 static ErrorData *
-refuse(const Place *at, int sqlstate, const char *fmt,...)
+refuse(const ValuePlace *at, int sqlstate, const char *fmt,...)
 {
 	ErrorData  *e = palloc0(sizeof(ErrorData));
 	StringInfoData message;
@@ -88,14 +88,14 @@ refuse(const Place *at, int sqlstate, const char *fmt,...)
 }
 
 static ErrorData *
-wrong_kind(const TypeShape *s, const JsonNode *j, const Place *at, JsonKind wanted)
+wrong_kind(const TypeShape *s, const JsonNode *j, const ValuePlace *at, JsonKind wanted)
 {
 	return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "%s is expected for type %s, not %s",
 				  json_kind_name(wanted), format_type_be(s->type), json_kind_name(j->kind));
 }
 
 static ErrorData *
-out_of_range(const TypeShape *s, const JsonNode *j, const Place *at)
+out_of_range(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 {
 	return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "number %.60s is not one of type %s", j->text,
 				  format_type_with_typemod(s->type, s->typmod));
@@ -107,7 +107,7 @@ out_of_range(const TypeShape *s, const JsonNode *j, const Place *at)
  * functions hold nothing but memory where they complain of their input.
  */
 static ErrorData *
-read_text(TypeShape *s, char *text, const Place *at, Datum *value)
+read_text(TypeShape *s, char *text, const ValuePlace *at, Datum *value)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile refused = NULL;
@@ -147,7 +147,7 @@ read_text(TypeShape *s, char *text, const Place *at, Datum *value)
 /* ---- numbers ---- */
 
 static ErrorData *
-to_int(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+to_int(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	Datum		n = type_numeric(j->text);
 	Datum		whole = DirectFunctionCall2(numeric_trunc, n, Int32GetDatum(0));
@@ -160,7 +160,7 @@ to_int(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 }
 
 static ErrorData *
-to_float(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+to_float(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	if (s->base == FLOAT4OID)
 	{
@@ -183,7 +183,7 @@ to_float(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 
 /* A numeric of precision and scale overflows where it is rounded up. */
 static ErrorData *
-to_numeric(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+to_numeric(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	Datum		n = type_numeric(j->text);
 
@@ -204,7 +204,7 @@ to_numeric(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 /* ---- what has parts ---- */
 
 static ErrorData *
-to_array(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+to_array(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	Datum	   *values = palloc(sizeof(Datum) * Max(j->n, 1));
 	int			n = 0;
@@ -217,7 +217,7 @@ to_array(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 		return wrong_kind(s, j, at, JSON_ARRAY);
 	for (const JsonNode *e = j->first; e != NULL; e = e->next)
 	{
-		Place		place = {.outer = at,.index = n};
+		ValuePlace	place = {.outer = at,.index = n};
 		bool		isnull;
 		ErrorData  *refused = convert(s->element, e, false, &place, &values[n], &isnull);
 
@@ -235,7 +235,7 @@ to_array(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 
 /* The first member that there is no attribute for, or that is there twice. */
 static ErrorData *
-check_members(const TypeShape *s, const JsonNode *j, const Place *at)
+check_members(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 {
 	for (const JsonNode *m = j->first; m != NULL; m = m->next)
 	{
@@ -252,7 +252,7 @@ check_members(const TypeShape *s, const JsonNode *j, const Place *at)
 }
 
 static ErrorData *
-to_composite(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+to_composite(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	Datum	   *values = palloc0(sizeof(Datum) * Max(s->desc->natts, 1));
 	bool	   *nulls = palloc(sizeof(bool) * Max(s->desc->natts, 1));
@@ -266,7 +266,7 @@ to_composite(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 	{
 		TypeAttr   *a = &s->attrs[i];
 		const JsonNode *m = json_tree_get(j, a->name);
-		Place		place = {.outer = at,.name = a->name};
+		ValuePlace	place = {.outer = at,.name = a->name};
 
 		if (m == NULL)
 			refused = refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "attribute \"%s\" of type %s is missing",
@@ -281,10 +281,10 @@ to_composite(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 }
 
 static ErrorData *
-range_bound(TypeShape *s, const JsonNode *j, const char *name, const Place *at, RangeBound *b)
+range_bound(TypeShape *s, const JsonNode *j, const char *name, const ValuePlace *at, RangeBound *b)
 {
 	const JsonNode *m = json_tree_get(j, name);
-	Place		place = {.outer = at,.name = name};
+	ValuePlace	place = {.outer = at,.name = name};
 	ErrorData  *refused;
 
 	if (m == NULL)
@@ -295,7 +295,7 @@ range_bound(TypeShape *s, const JsonNode *j, const char *name, const Place *at, 
 
 /* Two bounds in any order: the smaller one is the lower. */
 static ErrorData *
-to_range(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+to_range(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	TypeCacheEntry *t = lookup_type_cache(s->base, TYPECACHE_RANGE_INFO);
 	const JsonNode *bounds;
@@ -327,7 +327,7 @@ to_range(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 /* ---- domains ---- */
 
 static ErrorData *
-check_domain(const TypeShape *s, const JsonNode *j, const Place *at, Datum value, bool isnull)
+check_domain(const TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum value, bool isnull)
 {
 	DomainConstraintRef *ref = palloc0(sizeof(DomainConstraintRef));	/* the context's reset looks at it */
 	ExprContext *cxt = CreateStandaloneExprContext();
@@ -358,7 +358,7 @@ check_domain(const TypeShape *s, const JsonNode *j, const Place *at, Datum value
 /* ---- a value ---- */
 
 static ErrorData *
-convert_base(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
+convert_base(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 {
 	switch (s->kind)
 	{
@@ -394,7 +394,7 @@ convert_base(TypeShape *s, const JsonNode *j, const Place *at, Datum *value)
 }
 
 static ErrorData *
-convert(TypeShape *s, const JsonNode *j, bool nullable, const Place *at, Datum *value, bool *isnull)
+convert(TypeShape *s, const JsonNode *j, bool nullable, const ValuePlace *at, Datum *value, bool *isnull)
 {
 	ErrorData  *refused = NULL;
 

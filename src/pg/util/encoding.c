@@ -1,5 +1,5 @@
 /*
- * encode.c
+ * encoding.c
  *	  Text on its way between a database's encoding and the wire's UTF-8.
  *
  * Prompts are valid in the server's encoding, so the way out is PostgreSQL's own
@@ -21,7 +21,7 @@
 #include "mb/pg_wchar.h"
 #include "utils/memutils.h"
 
-#include "pg/encode.h"
+#include "pg/util/encoding.h"
 #include "pg/vllm_pg.h"
 
 #define REPLACEMENT_UTF8	"\xEF\xBF\xBD"	/* U+FFFD */

@@ -1,15 +1,15 @@
 /*
- * encode.h
+ * encoding.h
  *	  Text on its way between a database's encoding and the wire's UTF-8, and between processes.
  */
-#ifndef VLLM_PG_ENCODE_H
-#define VLLM_PG_ENCODE_H
+#ifndef VLLM_PG_UTIL_ENCODING_H
+#define VLLM_PG_UTIL_ENCODING_H
 
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
 
-#include "wire/wire.h"
+#include "ipc/wire.h"
 
 /* vllm.invalid_text: what to do with text that the database can't hold */
 typedef enum InvalidText

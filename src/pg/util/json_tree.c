@@ -12,11 +12,11 @@
 #include "utils/jsonfuncs.h"
 
 #include "pg/compat.h"
-#include "pg/json_tree.h"
+#include "pg/util/json_tree.h"
 
 #define MAX_DEPTH	1000		/* of nested values; the parser guards its own stack */
 
-typedef struct Reader
+typedef struct JsonTreeReader
 {
 	JsonLexContext *lex;
 	JsonNode   *root;
@@ -24,7 +24,7 @@ typedef struct Reader
 	JsonNode   *open[MAX_DEPTH];
 	char	   *key;			/* of the member that comes next */
 	const char *start;			/* where the value that comes next begins */
-} Reader;
+} JsonTreeReader;
 
 const char *
 json_kind_name(JsonKind kind)
@@ -38,7 +38,7 @@ json_kind_name(JsonKind kind)
 }
 
 static JsonNode *
-add(Reader *r, JsonKind kind)
+add(JsonTreeReader *r, JsonKind kind)
 {
 	JsonNode   *n = palloc0(sizeof(JsonNode));
 	JsonNode   *parent = r->depth > 0 ? r->open[r->depth - 1] : NULL;
@@ -62,7 +62,7 @@ add(Reader *r, JsonKind kind)
 }
 
 static void
-push(Reader *r, JsonKind kind)
+push(JsonTreeReader *r, JsonKind kind)
 {
 	JsonNode   *n = add(r, kind);
 
@@ -76,7 +76,7 @@ push(Reader *r, JsonKind kind)
 
 /* A value of the innermost open object or array ends. */
 static void
-end_value(Reader *r)
+end_value(JsonTreeReader *r)
 {
 	JsonNode   *n = r->open[r->depth - 1]->last;
 
@@ -100,14 +100,14 @@ array_start(void *state)
 static CompatJsonResult
 container_end(void *state)
 {
-	((Reader *) state)->depth--;
+	((JsonTreeReader *) state)->depth--;
 	return COMPAT_JSON_SUCCESS;
 }
 
 static CompatJsonResult
 field_start(void *state, char *fname, bool isnull)
 {
-	Reader	   *r = state;
+	JsonTreeReader *r = state;
 
 	r->key = fname;
 	r->start = r->lex->token_start;
@@ -124,7 +124,7 @@ field_end(void *state, char *fname, bool isnull)
 static CompatJsonResult
 element_start(void *state, bool isnull)
 {
-	Reader	   *r = state;
+	JsonTreeReader *r = state;
 
 	r->start = r->lex->token_start;
 	return COMPAT_JSON_SUCCESS;
@@ -151,7 +151,7 @@ scalar(void *state, char *token, JsonTokenType type)
 JsonNode *
 json_tree(text *json)
 {
-	Reader		r = {0};
+	JsonTreeReader r = {0};
 	JsonSemAction actions = {
 		.semstate = &r,
 		.object_start = object_start,.object_end = container_end,

@@ -3,8 +3,8 @@
  *	  A JSON text as a tree: what PostgreSQL's own parser reads, with members in the
  *	  order and numbers in the spelling that they are written in.
  */
-#ifndef VLLM_PG_JSON_TREE_H
-#define VLLM_PG_JSON_TREE_H
+#ifndef VLLM_PG_UTIL_JSON_TREE_H
+#define VLLM_PG_UTIL_JSON_TREE_H
 
 #include "postgres.h"
 

@@ -1,5 +1,5 @@
 /*
- * fn_args.c
+ * named_args.c
  *	  The arguments of SQL functions by name.
  *
  * An option is what its argument is called in pg_proc, wherever it stands: functions have
@@ -22,7 +22,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "pg/fn_args.h"
+#include "pg/util/named_args.h"
 
 typedef struct FnArgs
 {

@@ -1,9 +1,9 @@
 /*
- * fn_args.h
+ * named_args.h
  *	  The arguments of SQL functions by name.
  */
-#ifndef VLLM_PG_FN_ARGS_H
-#define VLLM_PG_FN_ARGS_H
+#ifndef VLLM_PG_UTIL_NAMED_ARGS_H
+#define VLLM_PG_UTIL_NAMED_ARGS_H
 
 #include "postgres.h"
 

@@ -12,8 +12,8 @@
 #include "access/xact.h"
 #include "utils/timestamp.h"
 
-#include "pg/on_error.h"
-#include "wire/wire.h"
+#include "pg/util/on_error.h"
+#include "ipc/wire.h"
 
 /* so many requests must have finished before their share says anything */
 #define LEAST_FINISHED	20

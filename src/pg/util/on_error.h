@@ -6,8 +6,8 @@
  * overloaded or too slow, or the input was too long.  Not what the caller has done or asked for: cancelling,
  * privileges, models that there aren't, wrong options, budgets.
  */
-#ifndef VLLM_PG_ON_ERROR_H
-#define VLLM_PG_ON_ERROR_H
+#ifndef VLLM_PG_UTIL_ON_ERROR_H
+#define VLLM_PG_UTIL_ON_ERROR_H
 
 #include "postgres.h"
 

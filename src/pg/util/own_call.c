@@ -25,7 +25,7 @@
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
-#include "pg/own_call.h"
+#include "pg/util/own_call.h"
 
 List *
 own_arg(List *args, const char *name, const char *value)

@@ -2,8 +2,8 @@
  * own_call.h
  *	  Calls of the extension's functions, as SQL that means ours.
  */
-#ifndef VLLM_PG_OWN_CALL_H
-#define VLLM_PG_OWN_CALL_H
+#ifndef VLLM_PG_UTIL_OWN_CALL_H
+#define VLLM_PG_UTIL_OWN_CALL_H
 
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
- * row.c
- *	  Rows of functions that views read (fn_views.c, fn_remote.c), put together from left to right.
+ * row_builder.c
+ *	  Rows of functions that views read (views.c, remote_views.c), put together from left to right.
  *
  * Tests: tests/sql/08_views.sql.
  */
@@ -11,8 +11,8 @@
 #include "funcapi.h"
 #include "utils/builtins.h"
 
-#include "pg/encode.h"
-#include "pg/row.h"
+#include "pg/util/encoding.h"
+#include "pg/util/row_builder.h"
 
 void
 row_datum(Row *row, Datum d)

@@ -1,9 +1,9 @@
 /*
- * row.h
+ * row_builder.h
  *	  Rows of functions that views read, put together from left to right.
  */
-#ifndef VLLM_PG_ROW_H
-#define VLLM_PG_ROW_H
+#ifndef VLLM_PG_UTIL_ROW_BUILDER_H
+#define VLLM_PG_UTIL_ROW_BUILDER_H
 
 #include "postgres.h"
 

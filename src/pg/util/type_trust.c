@@ -31,7 +31,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-#include "pg/type_trust.h"
+#include "pg/util/type_trust.h"
 
 static Datum plain_value(Datum value, Oid type, Oid *plain_type);
 
@@ -41,7 +41,6 @@ belongs_to(Oid type, Oid role)
 	HeapTuple	tuple;
 	Oid			owner;
 
-	type = getBaseType(type);
 	if (type < FirstNormalObjectId)
 		return true;
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
@@ -55,22 +54,52 @@ belongs_to(Oid type, Oid role)
 bool
 type_is_trusted(Oid type)
 {
-	return belongs_to(type, GetUserId());
+	return belongs_to(getBaseType(type), GetUserId());
 }
 
+/* What a domain is over; of another type InvalidOid. */
+static Oid
+domain_base(Oid type)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	Oid			base = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
+		ReleaseSysCache(tuple);
+	}
+	return base;
+}
+
+/* What each value of the type has values of: of an array its elements' type, of a range its bounds'.  InvalidOid: none, or several. */
+static Oid
+made_of(Oid type)
+{
+	Oid			base = domain_base(type);
+
+	if (OidIsValid(base))
+		return base;
+	if (type_is_range(type))
+		return get_range_subtype(type);
+	if (type_is_multirange(type))
+		return get_multirange_range(type);
+	return get_element_type(type);
+}
+
+/* Domains, too: to make a value runs their checks. */
 bool
 type_is_trusted_by(Oid type, Oid role)
 {
-	Oid			element;
+	Oid			inner;
 	TupleDesc	desc;
 	bool		trusted;
 
 	check_stack_depth();
-	type = getBaseType(type);
 	trusted = belongs_to(type, role);
-	element = get_element_type(type);
-	if (!trusted || OidIsValid(element))
-		return trusted && type_is_trusted_by(element, role);
+	inner = made_of(type);
+	if (!trusted || OidIsValid(inner))
+		return trusted && type_is_trusted_by(inner, role);
 	if (type == RECORDOID || !type_is_rowtype(type))
 		return true;
 	desc = lookup_rowtype_tupdesc(type, -1);

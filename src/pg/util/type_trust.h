@@ -2,8 +2,8 @@
  * type_trust.h
  *	  Whose code a cast from a type may run.
  */
-#ifndef VLLM_PG_TYPE_TRUST_H
-#define VLLM_PG_TYPE_TRUST_H
+#ifndef VLLM_PG_UTIL_TYPE_TRUST_H
+#define VLLM_PG_UTIL_TYPE_TRUST_H
 
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 
 /* Has nobody but superusers and the current user been able to make casts from this type, or from what a domain is over? */
 bool		type_is_trusted(Oid type);
-/* The same of another role than the current user, and of all that the type is made of: elements, fields. */
+/* The same of another role than the current user, and of all that the type is made of: elements, fields, bounds, and the domains over it. */
 bool		type_is_trusted_by(Oid type, Oid role);
 /* ERROR 42804 if not: column and type are named. */
 void		type_check_trusted(const char *column, Oid type);

@@ -1,5 +1,5 @@
 /*
- * vecmath.c
+ * vector_math.c
  *	  Sums over float vectors, in SIMD.
  *
  * One body serves every instruction set: 16 sums side by side, which the compiler puts
@@ -14,9 +14,9 @@
  * Squares of numbers beyond 1e19 or below 1e-19 are no floats any more.  Such vectors, which no
  * model makes, are summed again in double precision, which holds the square of every float.
  *
- * No PostgreSQL header: tests/unit/test_vecmath.c runs all variants that the CPU has.
+ * No PostgreSQL header: tests/unit/pg/test_vecmath.c runs all variants that the CPU has.
  */
-#include "pg/vecmath.h"
+#include "pg/util/vector_math.h"
 
 #include <math.h>
 #include <stdbool.h>

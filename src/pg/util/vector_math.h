@@ -1,9 +1,9 @@
 /*
- * vecmath.h
+ * vector_math.h
  *	  Sums over float vectors, for exact search and for comparing embeddings.
  */
-#ifndef VLLM_PG_VECMATH_H
-#define VLLM_PG_VECMATH_H
+#ifndef VLLM_PG_UTIL_VECTOR_MATH_H
+#define VLLM_PG_UTIL_VECTOR_MATH_H
 
 typedef struct VecOps
 {

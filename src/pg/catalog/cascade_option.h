@@ -1,0 +1,26 @@
+/*
+ * cascade_option.h
+ *	  Option "cascade" of a model: when another model answers instead.
+ */
+#ifndef VLLM_PG_CATALOG_CASCADE_OPTION_H
+#define VLLM_PG_CATALOG_CASCADE_OPTION_H
+
+#include "postgres.h"
+
+#include "ipc/wire.h"
+#include "pg/util/json_tree.h"
+
+typedef struct CascadeRule
+{
+	double		threshold;		/* log-probability; NaN: none */
+	double		accept;			/* probabilities; NaN: none */
+	double		reject;
+	const char *to;				/* in the field, UTF-8, not terminated */
+	Size		to_len;
+} CascadeRule;
+
+/* The option of a model of this name: ERROR unless it fits; its field of a message. */
+void		cascade_check(const JsonNode *n, const char *model);
+void		cascade_put(const JsonNode *n, WireOut *out);
+
+#endif
