@@ -7,7 +7,7 @@ EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c ker
 EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu)) \
 	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
 # what of the CPU's kernels the tests compare with
-EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref ref/ref2 route) $(BUILD)/src/model/pooler.o
+EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref ref/ref2 route) $(BUILD)/src/model/layers/pooler.o
 EMU_TEST_BIN = $(patsubst tests/emu/%.cu,$(EMU_DIR)/%,$(wildcard tests/emu/test_*.cu))
 CXXFLAGS_EMU = -std=c++17 -O1 -g -Wall -Wextra -Werror -Wno-unknown-pragmas -fno-exceptions -fno-rtti \
 	-ffp-contract=off -fno-math-errno -fno-tree-vectorize -fno-tree-sra -fsanitize=thread -x c++

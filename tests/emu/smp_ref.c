@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/sample_dev.h"
+#include "base/alloc.h"
+#include "core/sample/sample_device.h"
 
 static void
 add_words(LogitRules *r, const SmpCase *c)
@@ -52,7 +52,7 @@ rules_of(const SmpCase *c, int n_valid)
 typedef struct Case
 {
 	GenParams	p;
-	SmpRow		row;
+	SampleRow	row;
 	TokenCounts *counts;
 } Case;
 
@@ -71,7 +71,7 @@ begin(Case *a, const SmpCase *c, int n_valid)
 	a->p.out.logprobs = c->logprobs;
 	a->p.out.logits = c->logits;
 	a->counts = NULL;
-	a->row = (SmpRow) {
+	a->row = (SampleRow) {
 		.params = &a->p, .seed = c->seed, .position = c->position, .tokens = c->tokens, .n_prompt = c->n_prompt,
 		.n_tokens = c->n_tokens, .counts = &a->counts, .mask = c->mask
 	};

@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <math.h>
 
-#include "tests/unit/drafts_crowd.h"
+#include "tests/unit/core/spec/drafts_crowd.h"
 
 #define ROWS	12
 #define SEQ_BLOCKS 4

@@ -11,7 +11,7 @@
  * test_encoders [--lib FILE] [NAME ...]: these, or all; on the device of another library.
  */
 #include "door.h"
-#include "model/devmem.h"
+#include "model/weights/device_arena.h"
 #include "tests/golden/encoders.h"
 
 static const KDeviceOps *ops;

@@ -18,12 +18,12 @@
 #include <math.h>
 
 #include "door.h"
-#include "engine/kvtier.h"
-#include "engine/source.h"
-#include "load/files.h"
+#include "core/offload/tier.h"
+#include "backend/weight_source.h"
+#include "loader/model_files_internal.h"
 #include "tests/golden/variant.h"
-#include "tests/unit/pooled_util.h"
-#include "tests/unit/sample_kinds.h"
+#include "tests/unit/core/pooled_util.h"
+#include "tests/unit/core/sample/sample_kinds.h"
 
 #define MODEL	"build/fixtures/models/llama_f32"
 #define POOLS	"build/fixtures/pool/"

@@ -31,9 +31,9 @@
 #include <time.h>
 
 #include "door.h"
-#include "engine/source.h"
+#include "backend/weight_source.h"
 #include "hostdev.h"
-#include "model/devmem.h"
+#include "model/weights/device_arena.h"
 #include "tests/golden/golden.h"
 #include "tests/unit/check.h"
 

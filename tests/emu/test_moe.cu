@@ -213,7 +213,7 @@ slots(int rows, int first, int top_k, int n, int width)
 
 /* ---- placement ---- */
 
-/* As src/model/moe.c counts; of: experts are chosen among as many, the others stay empty. */
+/* As src/model/layers/moe.c counts; of: experts are chosen among as many, the others stay empty. */
 static void
 place(int pairs, int n, int of)
 {

@@ -1,13 +1,13 @@
 /*
  * test_pool.cu
- *	  kernels/cuda/pool.cu under emulation against src/model/pooler.c, to the bit: the six poolers, texts whole and cut
+ *	  kernels/cuda/pool.cu under emulation against src/model/layers/pooler.c, to the bit: the six poolers, texts whole and cut
  *	  into steps.
  */
 #include "rows_test.h"
 
 extern "C"
 {
-#include "model/pooler.h"
+#include "model/layers/pooler.h"
 }
 
 #define WIDTH	141

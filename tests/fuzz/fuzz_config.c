@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "fuzz_model.h"
-#include "load/hfconfig.h"
+#include "loader/hf_config.h"
 
 #define MAX_TENSORS 2048
 #define MAX_NAME 200

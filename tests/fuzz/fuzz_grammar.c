@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "grammar/grammar.h"
 
 #define TOKENS	300

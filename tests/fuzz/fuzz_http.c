@@ -9,9 +9,9 @@
 
 #include <strings.h>
 
-#include "base/mem.h"
-#include "http/head.h"
-#include "http/route.h"
+#include "base/alloc.h"
+#include "httpd/conn/request_head.h"
+#include "httpd/router.h"
 
 #define PREFIX	2
 
@@ -47,7 +47,7 @@ next_cut(size_t at, size_t n, unsigned *seed)
 
 /* The status of a head, 0 = taken, in *h and *kept; -1: it is not over.  *used: where it ends. */
 static int
-take_head(const char *s, size_t n, unsigned seed, Head *h, Buf *kept, size_t *used)
+take_head(const char *s, size_t n, unsigned seed, HttpHead *h, Buf *kept, size_t *used)
 {
 	HeadScan	scan = {0};
 	const char *why = NULL;
@@ -77,7 +77,7 @@ take_head(const char *s, size_t n, unsigned seed, Head *h, Buf *kept, size_t *us
 }
 
 static void
-check_head(Head *h, const Buf *kept)
+check_head(HttpHead *h, const Buf *kept)
 {
 	int			hosts = 0;
 
@@ -101,8 +101,8 @@ check_head(Head *h, const Buf *kept)
 static void
 try_head(const char *s, size_t n, unsigned seed)
 {
-	Head		whole;
-	Head		cut;
+	HttpHead	whole;
+	HttpHead	cut;
 	Buf			kept[2] = {{0}, {0}};
 	size_t		used[2];
 	int			status = take_head(s, n, 0, &whole, &kept[0], &used[0]);

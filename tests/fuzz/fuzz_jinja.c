@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/jinja.h"
+#include "base/alloc.h"
+#include "template/jinja.h"
 #include "text/unicode.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "engine/kvtier_file.h"
+#include "core/offload/tier_file.h"
 
 #define BYTES 1000
 #define HEX (2 * KVFILE_KEY)

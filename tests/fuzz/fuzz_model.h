@@ -16,10 +16,10 @@
 #ifndef VLLM_TESTS_FUZZ_MODEL_H
 #define VLLM_TESTS_FUZZ_MODEL_H
 
-#include "base/mem.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/weight_source.h"
 #include "fuzz.h"
-#include "text/chat.h"
+#include "template/chat_template.h"
 #include "text/unicode.h"
 
 typedef enum EditKind

@@ -11,8 +11,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "base/mem.h"
-#include "engine/answer.h"
+#include "base/alloc.h"
+#include "server/request/output_splitter.h"
 
 #define HEAD	4
 #define MAX_TEXT	65536

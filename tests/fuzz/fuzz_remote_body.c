@@ -7,15 +7,15 @@
  */
 #include "fuzz.h"
 
-#include "base/json.h"
-#include "base/jsoncheck.h"
-#include "base/mem.h"
-#include "remote/body.h"
+#include "base/json/json_scan.h"
+#include "base/json/json_validate.h"
+#include "base/alloc.h"
+#include "remote/codec/encode.h"
 
 static const char *const dialects[] = {
 #define DIALECT(name, ...) name,
 #define DIALECT_DEFAULT(...)
-#include "wire/dialects.def"
+#include "ipc/endpoint_dialects.def"
 #undef DIALECT
 #undef DIALECT_DEFAULT
 };
@@ -76,9 +76,9 @@ check_body(const RCall *c)
 }
 
 static void
-make(const WireAsk *a, const ROptions *o)
+make(const RequestFields *a, const ROptions *o)
 {
-	const WireAsk *asks[1] = {a};
+	const RequestFields *asks[1] = {a};
 	RCalls		calls;
 	Err			e = {0};
 
@@ -99,7 +99,7 @@ static void
 run(WireKind kind, const char *options, size_t n_options, const char *fields, size_t n)
 {
 	Buf			b = {0};
-	WireAsk		a;
+	RequestFields a;
 	Err			e = {0};
 	ROptions   *o;
 	char	   *copy;
@@ -110,7 +110,7 @@ run(WireKind kind, const char *options, size_t n_options, const char *fields, si
 	buf_add(&b, fields, n);
 	copy = mem_alloc(b.len);
 	memcpy(copy, b.data, b.len);
-	if (!wireask_read(&a, kind, copy, b.len, &e))
+	if (!request_fields_read(&a, kind, copy, b.len, &e))
 		fuzz_failed(&e);
 	else
 	{
@@ -121,7 +121,7 @@ run(WireKind kind, const char *options, size_t n_options, const char *fields, si
 		if (o != NULL && a.lora.n == 0 && strcmp(o->model, "Q/3") == 0)
 			make(&a, o);
 		roptions_unref(o);
-		wireask_free(&a);
+		request_fields_free(&a);
 	}
 	buf_free(&b);
 	roptions_forget();

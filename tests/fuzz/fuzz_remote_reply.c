@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "tests/unit/remote_reply_util.h"
+#include "tests/unit/remote/remote_reply_util.h"
 
 #define EV(json) "data: " json "\n\n"
 #define USAGE "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"prompt_tokens_details\":{\"cached_tokens\":1}}"
@@ -56,7 +56,7 @@ static const SceneKind scenes[] = {
 static void
 make(Scene *s, const SceneKind *k)
 {
-	static Span choice[1];
+	static FieldSpan choice[1];
 
 	scene_init(s, k->kind, k->shape);
 	scene_forget(s);

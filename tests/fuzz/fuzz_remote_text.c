@@ -8,9 +8,9 @@
  */
 #include "fuzz.h"
 
-#include "base/mem.h"
-#include "remote/sse.h"
-#include "wire/hosts.h"
+#include "base/alloc.h"
+#include "remote/codec/sse.h"
+#include "ipc/host_allowlist.h"
 
 #define HEAD	2
 #define MAX_TEXT	4096

@@ -5,8 +5,8 @@
  * The input is the kind (one byte), the file, four bytes "\xFF\xFE\xFD\xFC", and a text.
  */
 #include "fuzz.h"
-#include "text/detok.h"
-#include "text/tokenizer.h"
+#include "tokenizer/detokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "text/unicode.h"
 
 enum

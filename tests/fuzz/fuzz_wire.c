@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "engine/models.h"
-#include "engine/request.h"
-#include "wire/wire.h"
+#include "server/models/registry.h"
+#include "server/request/request.h"
+#include "ipc/wire.h"
 
 int			LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -174,7 +174,7 @@ make(Buf *b, unsigned *seed)
 {
 	static const int tags[] = {
 #define X(name, num, type) num,
-#include "wire/wire_tags.def"
+#include "ipc/fields.def"
 #undef X
 	};
 	static const char *const texts[] = {"", "m", "/models/x", "{\"max_model_len\": 128}", "{\"a\":[1,2,{}]}", "stop"};

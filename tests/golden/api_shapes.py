@@ -3,7 +3,7 @@
 
 usage: api_shapes.py [FILE]
 
-The answers are what tests/unit/test_api.c compares the engine's with (test_api --write makes the file anew); this script
+The answers are what tests/unit/server/test_api.c compares the engine's with (test_api --write makes the file anew); this script
 says whether the clients would understand them. Needs the packages openai and anthropic.
 """
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What transformers makes of chats: the reference for src/text/chat.c.
+"""What transformers makes of chats: the reference for src/template/chat_template.c.
 
     python3 tests/golden/chat_golden.py > tests/golden/chat_golden.txt
 

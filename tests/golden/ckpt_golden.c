@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/weight_source.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/ckpt/"

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/source.h"
-#include "model/draft.h"
+#include "base/alloc.h"
+#include "backend/weight_source.h"
+#include "model/draft/draft.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/drafts/"

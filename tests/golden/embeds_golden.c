@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/core.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "core/core.h"
+#include "backend/weight_source.h"
 
 #include "../unit/check.h"
 

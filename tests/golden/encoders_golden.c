@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/weight_source.h"
 #include "tests/golden/encoders.h"
 #include "tests/unit/check.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What transformers makes of a model's tokenizer files: the reference for src/load/hfconfig.c and src/text/tok_hf.c.
+"""What transformers makes of a model's tokenizer files: the reference for src/loader/hf_config.c and src/tokenizer/load/tok_hf.c.
 
     python3 tests/golden/files_golden.py > tests/golden/files_golden.txt
 

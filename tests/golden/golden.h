@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
 #define EXPECTED "tests/golden/models_expected/"
 #define MAX_TOKENS 384

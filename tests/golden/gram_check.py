@@ -17,7 +17,7 @@ import jsonschema
 import regex
 from lark import Lark
 
-PROGRAM = "build/engine/tests/unit/test_gram_walk"
+PROGRAM = "build/engine/tests/unit/grammar/test_gram_walk"
 
 
 def check_json(schema, text, memo):

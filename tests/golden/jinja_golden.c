@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "tests/unit/check.h"
-#include "text/jinja.h"
+#include "template/jinja.h"
 
 #define MAX_CHATS 512
 

@@ -3,17 +3,17 @@
  *	  Log-probabilities of continuations, and perplexities of texts, against transformers
  *	  with lm-evaluation-harness' rule for tokens (logprobs_golden.py).
  *
- * Texts go the whole way: choices.c, the core, a model.  All continuations of a prompt are one
+ * Texts go the whole way: loglikelihood_inputs.c, the core, a model.  All continuations of a prompt are one
  * request, which shares the prompt, and each is one by itself, too: the same bits.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/choices.h"
-#include "engine/core.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/pooling/loglikelihood_inputs.h"
+#include "core/core.h"
+#include "backend/weight_source.h"
 
 #include "../unit/check.h"
 

@@ -19,9 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "engine/backend.h"
-#include "engine/models.h"
+#include "base/alloc.h"
+#include "backend/backend.h"
+#include "server/models/registry.h"
 #include "tests/unit/check.h"
 
 #define TEXTS "tests/golden/minilm_texts.txt"
@@ -92,7 +92,7 @@ sink(void *ctx, Req *r, const ReqEvent *ev)
 
 /* The vectors of texts 0 .. n - 1, all submitted at once. */
 static void
-embed(Inst *in, const Settings *s, int n)
+embed(BackendModel *in, const Settings *s, int n)
 {
 	static Result res[N_TEXTS];
 	static uint64_t id;
@@ -151,7 +151,7 @@ check_as(const char *path, const char *what, const char *options, int n, double 
 	Settings	s;
 	ModelOpts	o;
 	Err			e = {0};
-	Inst	   *in;
+	BackendModel *in;
 	double		worst = 1;
 	double		sum = 0;
 	int			at = 0;

@@ -31,8 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/weight_source.h"
 #include "tests/golden/golden.h"
 #include "tests/unit/check.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record where Hugging Face tokenizers says that tokens stand, for tests/unit/test_offsets.c.
+"""Record where Hugging Face tokenizers says that tokens stand, for tests/unit/tokenizer/test_offsets.c.
 
     offsets_golden.py               run in the repository's root
 

@@ -48,9 +48,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "engine/backend.h"
-#include "engine/models.h"
+#include "base/alloc.h"
+#include "backend/backend.h"
+#include "server/models/registry.h"
 #include "tests/golden/variant.h"
 #include "tests/unit/check.h"
 
@@ -129,7 +129,7 @@ copy_spec(const PoolSpec *s)
 
 /* Run n requests, all at once. */
 static void
-run(Inst *in, const Settings *s, const PoolSpec *const *specs, Result *res, int n)
+run(BackendModel *in, const Settings *s, const PoolSpec *const *specs, Result *res, int n)
 {
 	static uint64_t id;
 
@@ -227,7 +227,7 @@ same_ints(const cJSON *want, const int32_t *have, size_t n)
 }
 
 static void
-check_made(const char *name, int i, const Case *c, Inst *in)
+check_made(const char *name, int i, const Case *c, BackendModel *in)
 {
 	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(c->j, "ids");
 	const cJSON *types = cJSON_GetObjectItemCaseSensitive(c->j, "type1_at");
@@ -267,7 +267,7 @@ check_made(const char *name, int i, const Case *c, Inst *in)
 
 /* All cases' specs; how many cases are to be computed. */
 static int
-make_cases(const char *name, const cJSON *root, Inst *in, Case *cases, int *n_cases)
+make_cases(const char *name, const cJSON *root, BackendModel *in, Case *cases, int *n_cases)
 {
 	const cJSON *j;
 	int			n = 0;
@@ -368,7 +368,7 @@ same_bits(const Result *a, const Result *b)
 
 /* All of the cases at once on another instance: the bits that each has alone. */
 static void
-check_at_once(const char *name, const char *how, Inst *in, const Settings *s, const PoolSpec *const *specs,
+check_at_once(const char *name, const char *how, BackendModel *in, const Settings *s, const PoolSpec *const *specs,
 			  const Result *alone, int n)
 {
 	Result		res[MAX_CASES];
@@ -383,12 +383,12 @@ check_at_once(const char *name, const char *how, Inst *in, const Settings *s, co
 	results_free(res, n);
 }
 
-static Inst *
+static BackendModel *
 load(const char *name, const ModelOpts *o, const Settings *s)
 {
 	char		path[300];
 	Err			e = {0};
-	Inst	   *in;
+	BackendModel *in;
 
 	snprintf(path, sizeof(path), "%s%s", name[0] == '/' ? "" : FIXTURES, name);
 	in = backend_core.load(path, o, s, NULL, NULL, &e);
@@ -398,11 +398,11 @@ load(const char *name, const ModelOpts *o, const Settings *s)
 
 /* In small chunks, and in so little KV that requests push each other out. */
 static void
-check_cramped(const char *name, const ModelOpts *o, Settings s, Inst *in, const PoolSpec *const *specs, const Result *alone, int n)
+check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in, const PoolSpec *const *specs, const Result *alone, int n)
 {
 	ModelOpts	small = *o;
 	CoreStats	st;
-	Inst	   *other;
+	BackendModel *other;
 	int			longest = 1;
 
 	backend_core.stats(in, &st);
@@ -421,7 +421,7 @@ check_cramped(const char *name, const ModelOpts *o, Settings s, Inst *in, const 
 }
 
 static void
-check_tasks(const char *name, const cJSON *root, Inst *in)
+check_tasks(const char *name, const cJSON *root, BackendModel *in)
 {
 	PoolText	want = text_of(root, "tasks");
 	char		have[200] = "";
@@ -544,7 +544,7 @@ check_formats(const char *name, const cJSON *root, const ModelOpts *o, const Set
 		ModelOpts	q = *o;
 		const char *as = f == 0 ? formats[f].dtype : formats[f].quantization;
 		double		off = formats[f].off * r;
-		Inst	   *in;
+		BackendModel *in;
 
 		got[f] = (Rounded) {.cosine = 1};
 		snprintf(q.dtype, sizeof(q.dtype), "%s", formats[f].dtype);
@@ -576,7 +576,7 @@ static void
 check_on(const char *name, const cJSON *root, const ModelOpts *o, const char *isa, bool best, bool rounded)
 {
 	Settings	s = settings(isa);
-	Inst	   *in = load(name, o, &s);
+	BackendModel *in = load(name, o, &s);
 	static Case cases[MAX_CASES];
 	const PoolSpec *specs[MAX_CASES] = {0};
 	Result		exact[MAX_CASES];
@@ -620,7 +620,7 @@ check_refused(const char *name, const char *path, const char *want)
 	ModelOpts	o;
 	Settings	s = settings("auto");
 	Err			e = {0};
-	Inst	   *in;
+	BackendModel *in;
 
 	model_opts_parse(NULL, &o, &e);
 	in = backend_core.load(path, &o, &s, NULL, NULL, &e);

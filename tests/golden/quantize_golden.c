@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/load.h"
+#include "base/alloc.h"
+#include "loader/model_files.h"
 #include "model/model.h"
 #include "tests/unit/check.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define MAX_ROWS 512
 #define BLOCK 32

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "quant/quant.h"
 #include "tests/unit/check.h"
 

@@ -7,7 +7,7 @@ parameters, and the distribution that a token is drawn from ("p": id and probabi
 of temperature 0 ("top"), or "none": nothing is left.
 
 Cases in which rounding decides (a probability on the edge of min_p or top_p) are left out: there
-two right answers may differ.  tests/unit/test_logits.c reads the file.
+two right answers may differ.  tests/unit/core/sample/test_logits.c reads the file.
 
 	tests/golden/sampling.py >tests/golden/sampling.json
 """

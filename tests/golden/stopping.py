@@ -3,7 +3,7 @@
 
 The rules are written here as docs/sampling.md tells them ("When it ends"), over whole texts: no buffers, no automaton, nothing
 is held back.  A token is a letter: H, W, S and P are words, . is EOS, the comma is id 290, others are themselves
-(tests/unit/test_output.c, which reads the file).
+(tests/unit/core/test_output.c, which reads the file).
 
 	tests/golden/stopping.py >tests/golden/stopping.json
 """

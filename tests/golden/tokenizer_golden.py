@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what Hugging Face tokenizers does, for tests/unit/test_tokenizer.c.
+"""Record what Hugging Face tokenizers does, for tests/unit/tokenizer/test_tokenizer.c.
 
     python3 tests/golden/tokenizer_golden.py [strings] [train]
 

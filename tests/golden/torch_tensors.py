@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tensors as torch.save() writes them, for tests/unit/test_torchfile.c (Python with torch).
+"""Tensors as torch.save() writes them, for tests/unit/loader/test_torchfile.c (Python with torch).
 
 Writes torch_tensors.txt: a line a file: its name, what is in it ("2,3:0,1,..." or the words that an error has), and the file in
 base64."""
@@ -51,7 +51,7 @@ def rows(text):
     return torch.tensor([[ord(c), 0, 0, 0] for c in text], dtype=torch.float32)
 
 
-# for tests/unit/test_api.c
+# for tests/unit/server/test_api.c
 add('fake half', rows('hi you').half())
 add('fake batch', rows('x y z').bfloat16().unsqueeze(0))
 add('fake narrow', torch.zeros(2, 3))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Cases for src/parse: texts as models write them, and what is in them.
+"""Cases for src/parsers: texts as models write them, and what is in them.
 
     tests/parse/cases.py        writes tests/parse/*.json
 
 Each text of a format's table is written by a small renderer of that format, so what is
 expected (names, arguments, content) is known before and not taken from any parser.  What
 can't be rendered (broken, cut and odd outputs) is written out with its expectation.
-tests/unit/test_parse.c reads the files, and runs each case whole, byte by byte, and cut
+tests/unit/parsers/test_parse.c reads the files, and runs each case whole, byte by byte, and cut
 in two at every place.
 """
 import json
@@ -26,6 +26,10 @@ TOOLS = [
             "where": {"type": "object"}, "tags": {"type": "array", "items": {"type": "string"}},
             "factor": {"type": "number"}, "note": {"type": ["string", "null"]}, "either": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
         "required": ["city"]}}},
+    {"type": "function", "function": {"name": "types", "parameters": {"type": "object", "$defs": {"box": {"type": "object"}, "a/b": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}, "n": {"type": "integer"},
+        "self": {"$ref": "#/$defs/self"}}, "properties": {
+            "box": {"$ref": "#/$defs/box"}, "all": {"allOf": [{"$ref": "#/$defs/box"}]}, "maybe": {"$ref": "#/$defs/a~1b"}, "five": {"const": 5}, "none": {"$ref": "#/$defs/nothing"}, "self": {"$ref": "#/$defs/self"},
+            "code": {"type": ["string", "integer"]}}}}},
     {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {
         "a": {"type": "integer"}, "b": {"type": "integer"}}}}},
     {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
@@ -227,6 +231,8 @@ MORE = {
         case("white space", "<｜tool▁calls▁begin｜>\n<｜tool▁call▁begin｜> f <｜tool▁sep｜> {\"a\":1} <｜tool▁call▁end｜>", None, [("f", {"a": 1})]),
         broken('<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1, "a": 2}<｜tool▁call▁end｜><｜tool▁calls▁end｜>')],
     "deepseek_v32": [
+        broken('<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="x" string="yes">12</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>'),
+        broken('<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="x" type="int">12</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>'),
         case("a string that looks like a number", '<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="x" string="true">12</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>',
              None, [("f", {"x": "12"})]),
         broken('<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="x" string="true">12</｜DSML｜invoke></｜DSML｜function_calls>'),
@@ -295,6 +301,9 @@ MORE = {
         broken("<tool_call>{'name': 'f'}</tool_call>"),
         case("the second is none", "<tool_call>" + obj(*PARIS) + "</tool_call>\n<tool_call>{}</tool_call>", "<tool_call>{}</tool_call>", [PARIS]),
         case("text between", "<tool_call>" + obj(*PARIS) + "</tool_call>, and <tool_call>" + obj(*ADD) + "</tool_call>", None, [PARIS, ADD]),
+        broken('<tool_call>{"name": "add", "arguments": {"a": 1}, "b": 2}</tool_call>'), broken('<tool_call>{"name": "add", "b": 2, "arguments": {"a": 1}}</tool_call>'),
+        case("members that nobody knows", '<tool_call>{"name": "add", "why": "x", "arguments": {"a": 1}, "c": 2}</tool_call>', None, [("add", {"a": 1})]),
+        case("a mark between is damaged", "<tool_call>" + obj(*PARIS) + "</tool_call>\n<tool_cal>" + obj(*ADD) + "</tool_call>", "\n<tool_cal>" + obj(*ADD) + "</tool_call>", [PARIS]),
         case("the end tag between is missing", "<tool_call>" + obj(*PARIS) + "<tool_call>" + obj(*ADD) + "</tool_call>", "<tool_call>" + obj(*PARIS) + "<tool_call>" + obj(*ADD) + "</tool_call>"),
         case("arguments first", '<tool_call>{"arguments": {"a": [1, {"b": "}"}]}, "id": 5, "name": "f"}</tool_call>', None, [("f", {"a": [1, {"b": "}"}]})]),
         case("arguments that are no object", '<tool_call>{"name": "f", "arguments": 12}</tool_call><tool_call>{"name": "g", "arguments": "x"}</tool_call>', None, [("f", "12"), ("g", '"x"')]),
@@ -324,11 +333,14 @@ MORE = {
         broken('<|action_start|><|plugin|>{"name": "f", "args": {"a": 1}}<|action_end|>'),
         case("only an id", '<|action_start|><|plugin|>{"id": 1, "type": "function", "name": "now"}<|action_end|>', None, [EMPTY]),
         broken('<|action_start|><|plugin|>{"name": "f", "parameters": {"a": 1, "a": 2}}<|action_end|>')],
-    "jamba": [broken("<tool_calls>" + obj(*PARIS) + "</tool_calls>"), case("a comma too many", "<tool_calls>[" + obj(*PARIS) + ",]</tool_calls>", "]</tool_calls>", [PARIS]),
+    "jamba": [case("a string, and the rest of an object", '<tool_calls>[{"name": "f", "arguments":": "}] x"}}]</tool_calls>', ' x"}}]</tool_calls>', [("f", '": "')]),
+        case("a second array", "<tool_calls>[" + obj(*PARIS) + "]\n[" + obj(*ADD) + "]</tool_calls>", "\n[" + obj(*ADD) + "]</tool_calls>", [PARIS]),
+        broken("<tool_calls>" + obj(*PARIS) + "</tool_calls>"), case("a comma too many", "<tool_calls>[" + obj(*PARIS) + ",]</tool_calls>", "]</tool_calls>", [PARIS]),
               case("no comma", "<tool_calls>[" + obj(*PARIS) + obj(*ADD) + "]</tool_calls>", obj(*ADD) + "]</tool_calls>", [PARIS]),
         broken('<tool_calls>[{"name": "f", "arguments": {"a": 1}}, "b": 2}]</tool_calls>'),
         broken('<tool_calls>[{"name": "f", "arguments": {"a": 1, "a": 2}}]</tool_calls>')],
     "kimi_k2": [
+        broken(kimi([PARIS, ADD]).replace("<|tool_call_begin|>", "<|tool_call_begin>", 1)),
         case("no functions.", "<|tool_calls_section_begin|><|tool_call_begin|>f:7<|tool_call_argument_begin|>{}<|tool_call_end|>", None, [("f", {}, "f:7")]),
         case("the second is cut", kimi([PARIS, ADD]).rsplit("<|tool_call_end|>", 1)[0], '<|tool_call_begin|>functions.add:1<|tool_call_argument_begin|>{"a": 1, "b": -2}', [(*PARIS, "functions.get_weather:0")]),
         case("the second is cut early", kimi([PARIS, ADD]).rsplit("add", 1)[0], "<|tool_call_begin|>functions.", [(*PARIS, "functions.get_weather:0")]),
@@ -362,6 +374,7 @@ MORE = {
         broken('<tool_calls>\n{"name": "f", "arguments": {"a": 1}}, "b": 2}\n{"name": "g", "arguments": {}}\n</tool_calls>'),
         broken('<tool_calls>\n{"name": "f", "arguments": {"a": 1, "a": 2}}\n</tool_calls>')],
     "minimax_m2": [
+        broken('<minimax:tool_call><invoke name="f"><parameter name="a" type="integer">1</parameter></invoke></minimax:tool_call>'),
         case("no quotes", "<minimax:tool_call><invoke name=get_weather><parameter name=city>Paris</parameter></invoke></minimax:tool_call>", None, [PARIS]),
         case("newlines around a value", '<minimax:tool_call><invoke name="get_weather"><parameter name="days">\n3\n</parameter></invoke></minimax:tool_call>', None, [(WEATHER, {"days": 3})]),
         broken('<minimax:tool_call><invoke name="f"><parameter name="a">1</invoke></minimax:tool_call>'),
@@ -403,6 +416,13 @@ MORE = {
         case("thoughts that are cut", "<|channel|>analysis<|message|>Hm, <|", None, [], reasoning="Hm, <|"),
         case("two thoughts", "<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>analysis<|message|>B<|end|><|start|>assistant<|channel|>final<|message|>C", "C", [], reasoning="A\nB"),
         case("an argument twice", '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1, "a": 2}<|call|>', '{"a": 1, "a": 2}'),
+        case("a header that lacks its end", '<|channel|>commentary to=functions.f <|constrain|>json{"a":1}<|call|><|start|>assistant<|channel|>commentary to=functions.g<|message|>{"b":1}<|call|>',
+             '<|channel|>commentary to=functions.f <|constrain|>json{"a":1}<|call|>', [("g", {"b": 1})]),
+        case("... and the message's", '<|channel|>commentary to=functions.f {"a":1}<|channel|>commentary to=functions.g<|message|>{"b":1}', '<|channel|>commentary to=functions.f {"a":1}', [("g", {"b": 1})]),
+        case("... of the last call", '<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assistant<|channel|>commentary to=functions.g {"a":1}<|call|>',
+             '<|start|>assistant<|channel|>commentary to=functions.g {"a":1}<|call|>', [("f", {})]),
+        case("a recipient that is damaged", 'Well.<|end|><|start|>assistant<|channel|>commentary t=functions.f <|constrain|>json<|message|>{"a":1}<|call|>', 'Well.\n{"a":1}'),
+        case("a header that is cut", '<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>comm', None, [], reasoning="Hm"),
         case("no arguments at all", 'to=functions.f<|channel|>commentary<|message|><|call|>', 'to=functions.f<|channel|>commentary<|message|>'),
         case("white space as arguments", '<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assistant<|channel|>commentary to=functions.g<|message|> ', '<|start|>assistant<|channel|>commentary to=functions.g<|message|> ', [("f", {})])],
     "phi4_mini_json": [case("parameters", array("functools", key="parameters")([PARIS]), None, [PARIS]), broken("functools[{\"name\": \"f\"}]"),
@@ -413,14 +433,22 @@ MORE = {
         case("literals", "[f(a=-1, b=+2.50, c=.5, d=1_000, e=1e3, g=None, h=(1, 'x'), i=('y'), j={1: 'a', 'k': [True]}, l='it''s', m=r'\\d', n=\"\"\"three\nlines\"\"\")]", None,
              [("f", '{"a": -1, "b": 2.50, "c": 0.5, "d": 1000, "e": 1e3, "g": null, "h": [1, "x"], "i": "y", "j": {"1": "a", "k": [true]}, "l": "its", "m": "\\\\d", "n": "three\\nlines"}')]),
         case("escapes", "[f(a='\\x41\\u00e9\\U0001F600\\t\\'\\q\\101')]", None, [("f", '{"a": "Aé😀\\t\'\\\\qA"}')]),
+        case("an escape in two halves", "[f(a='\\ud83d\\ude00 \\U0001F600')]", None, [("f", {"a": "😀 😀"})]),
         case("white space", "\n [ f ( a = 1 , ) ,\n g() ] ", None, [("f", {"a": 1}), ("g", {})]),
         broken("[f(1)]"), broken("[f(a=b)]"), broken("[f(a=g())]"), broken("[1, 2]"), broken("[]"), case("text behind", "[f(a=1)] and text", None, [("f", {"a": 1})]), broken("[f(a=1, a=2)]"), broken("[see (1)]"),
         case("the second is broken", "[f(a='(\\')]'), g(b=x), h()]", "g(b=x), h()]", [("f", {"a": "(')]"})]), broken("[f(a={b: 1})]"), broken("[f(a=f'x')]"), broken("[f(a=1 + 2)]"),
         broken("[f(a=1), b=2)]"),
         broken("[f(a=1)), g()]"),
+        case("a second list", "[f(a=1)]\n[g(b=2)]", "\n[g(b=2)]", [("f", {"a": 1})]),
         broken("[f(a={'x': 1, 'x': 2})]"),
         broken("[f(a=[{1: 1, '1': 2}])]")],
     "qwen3_coder": [
+        broken('<tool_call><function=f><parameter=a type="integer">1</parameter></function></tool_call>'),
+        case("references", "<tool_call><function=types><parameter=box>{'a': 1}</parameter><parameter=all>{\"b\": [2]}</parameter><parameter=maybe>7</parameter><parameter=five>5</parameter>"
+             "<parameter=none>5</parameter><parameter=self>5</parameter></function></tool_call>", None, [("types", {"box": {"a": 1}, "all": {"b": [2]}, "maybe": 7, "five": 5, "none": "5", "self": "5"})]),
+        case("digits that are a string's", "".join(f"<tool_call><function=types><parameter=code>{v}</parameter></function></tool_call>" for v in ("007", "+49", "-0", "42", "-7", "0", "1e3")), None,
+             [("types", {"code": v}) for v in ("007", "+49", "-0", 42, -7, 0, "1e3")]),
+        case("a key in quotes", '<tool_call><function="f"><parameter="a">1</parameter></function></tool_call>', None, [("f", {"a": "1"})]),
         case("no outer tags", "<function=add>\n<parameter=a>\n1\n</parameter>\n</function>", None, [("add", {"a": 1})]),
         case("an unclosed parameter", "<tool_call>\n<function=add>\n<parameter=a>\n1\n<parameter=b>\n2\n</parameter>\n</function>\n</tool_call>", None, [("add", {"a": 1, "b": 2})]),
         broken("<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n"), broken("<tool_call>\n<function=add>\n<parameter=a>\n1\n"), broken("<tool_call>\n<function=add>\n"),
@@ -454,13 +482,15 @@ MORE = {
         broken("<tool_call><function=f><parameter=a>1</parameter> b=2</function></tool_call>"),
         case("text behind without outer tags", "<function=add><parameter=a>1</parameter></function> So.\n<b>", None, [("add", {"a": 1})]),
         broken('<tool_call><function=get_weather><parameter=where>{"x": 1, "x": 2}</parameter></function></tool_call>')],
-    "seed_oss": [case("text between parameters", "<seed:tool_call><function=add>a <parameter=a>1</parameter>,<parameter=b>2</parameter></function></seed:tool_call>", None, [("add", {"a": 1, "b": 2})]),
+    "seed_oss": [broken('<seed:tool_call><function=f><parameter=a type="integer">1</parameter></function></seed:tool_call>'),
+                 case("text between parameters", "<seed:tool_call><function=add>a <parameter=a>1</parameter>,<parameter=b>2</parameter></function></seed:tool_call>", None, [("add", {"a": 1, "b": 2})]),
                  case("two in one", "<seed:tool_call><function=add><parameter=a>1</parameter></function>\n<function=now></function></seed:tool_call>", None, [("add", {"a": 1}), EMPTY]),
                  broken("<seed:tool_call>nothing</seed:tool_call>"),
                  case("a function alone is text", "<function=add>", "<function=add>"),
         broken('<seed:tool_call><function=f>{"a": 1}</function></seed:tool_call>'),
         broken("<seed:tool_call><function=f><parameter=a>1</parameter></function>\n<parameter=b>2</parameter></seed:tool_call>")],
-    "step3": [broken("<｜tool_calls_begin｜><｜tool_call_begin｜>function<steptml:invoke name=\"f\"></steptml:invoke><｜tool_call_end｜>"), broken("<｜tool_calls_begin｜><｜tool_calls_end｜>"),
+    "step3": [broken('<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f"><steptml:parameter name="a" required="true">1</steptml:parameter></steptml:invoke><｜tool_call_end｜>'),
+              broken("<｜tool_calls_begin｜><｜tool_call_begin｜>function<steptml:invoke name=\"f\"></steptml:invoke><｜tool_call_end｜>"), broken("<｜tool_calls_begin｜><｜tool_calls_end｜>"),
         broken('<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f"><parameter name="a">1</parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>'),
         broken('<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f"><steptml:parameter name="a">1</steptml:parameter></steptml:invoke><steptml:parameter name="b">2</steptml:parameter><｜tool_call_end｜><｜tool_calls_end｜>')],
     "xlam": [
@@ -531,6 +561,7 @@ REASONING = {
         r("lines", "<think>\na\n\nb\n</think>\n<answer>\nc\n\nd\n</answer>", "a\n\nb", "c\n\nd"), r("nothing", "", None, None), r("unicode", "<think>\n思考\n</think>\n<answer>\n東\n</answer>", "思考", "東")],
     "identity": [identity("Hello."), identity("<think>a</think>b"), identity("a</think>b"), identity("<think>"), r("nothing", "", None, None), identity("ü😀"), identity("\n\n"), identity("[THINK]x[/THINK]")],
     "kimi_k2": tagged() + switch("thinking") + [
+        r("a tool section in thoughts", "<think>I could <|tool_calls_section_begin|>x.</think>b", "I could <|tool_calls_section_begin|>x.", "b"),
         r("a tool section", "<think>I call.<|tool_calls_section_begin|>x", "I call.", "<|tool_calls_section_begin|>x"), r("behind the end", "a</think><|tool_calls_section_begin|>x", "a", "<|tool_calls_section_begin|>x")],
     "minimax_m2": tagged(),
     "minimax_m2_append_think": [r(c["name"], c["text"], None, "<think>" + c["text"] if c["text"] else None) for c in tagged() if "at" not in c],
@@ -546,7 +577,7 @@ REASONING = {
     "qwen3": tagged() + [
         r("turned off", "Hello.", None, "Hello.", kwargs={"enable_thinking": False}), r("turned off, with tags", "<think>\n\n</think>\n\nHello.", "\n\n", "\n\nHello.", kwargs={"enable_thinking": False}),
         r("turned off, with an end", "a</think>b", "a", "b", kwargs={"enable_thinking": False}), r("turned off, and closed", "a</think>b", None, "a</think>b", kwargs={"enable_thinking": False}, at="closed"),
-        r("a tool call", "I call.<tool_call>\n{}", "I call.", "<tool_call>\n{}")],
+        r("a tool call", "I call.<tool_call>\n{}", "I call.", "<tool_call>\n{}"), r("a tool call in thoughts", "I could <tool_call>{}</tool_call>.</think>b", "I could <tool_call>{}</tool_call>.", "b")],
     "seed_oss": tagged("<seed:think>", "</seed:think>"),
     "step3": tagged(),
 }

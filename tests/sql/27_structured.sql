@@ -185,6 +185,11 @@ SELECT v, pg_temp.refused(v) FROM (VALUES
 SELECT v, pg_temp.refused(v), struct_fails('SELECT llm_generate(''x'')') FROM (VALUES
     ('{"regex": "(("}'), ('{"grammar": "("}'), ('{"json_schema": {"type": "foo"}}'), ('{"structured_outputs": {"regex": "(("}}'),
     ('{"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "foo"}}}}')) v (v);
+-- so does what this function or this call can't take
+SELECT v, pg_temp.refused(v), struct_fails(q) FROM (VALUES
+    ('{"n": 2}', $$SELECT llm_generate('x')$$), ('{"logprobs": 1}', $$SELECT llm_generate('x')$$), ('{"output_kind": "DELTA"}', $$SELECT llm_generate('x')$$),
+    ('{"min_tokens": 9}', $$SELECT llm_generate('x', max_tokens => 3)$$), ('{"max_tokens": 3}', $$SELECT llm_generate('x', min_tokens => 9)$$),
+    ('{"detokenize": false}', $$SELECT llm_generate('x', stop => '{x}')$$)) v (v, q);
 SELECT pg_temp.refused('{"structured_outputs": {"whitespace_pattern": "x"}}'), struct_fails('SELECT llm_generate(''x'', json_schema => ''{}'')');
 SHOW vllm.default_params;
 SET vllm.tool_call_parser = 'hermess';

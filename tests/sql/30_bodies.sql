@@ -233,6 +233,8 @@ SELECT pg_temp.stable(v1_messages('{"max_tokens": 50, "stop_sequences": ["YOU"],
 SELECT pg_temp.stable(c) FROM v1_messages_stream('{"max_tokens": 2, "messages": [{"role": "user", "content": "hi you"}]}') c;
 SELECT v1_messages('{"max_tokens": 50, "output_config": {"format": {"type": "json_schema", "schema": {"const": 7}}}, "messages": [{"role": "user", "content": "x"}]}')
     ->'content'->0->>'text';
+SELECT v1_messages('{"max_tokens": 50, "output_format": {"type": "json_schema", "schema": {"const": 7}}, "messages": [{"role": "user", "content": "x"}]}')->'content'->0->>'text';
+SELECT v1_messages('{"max_tokens": 50, "output_format": {"type": "text"}, "messages": [{"role": "user", "content": "x"}]}');
 SELECT v1_messages_count_tokens('{"messages": [{"role": "user", "content": "hi you"}]}');
 SELECT v1_messages('{"messages": [{"role": "user", "content": "x"}]}');
 SELECT llm_api('/v1/messages', '{"max_tokens": 3, "messages": [{"role": "user", "content": [{"type": "image"}]}]}', 'return');
@@ -288,6 +290,27 @@ SET row_security = off;
 SELECT llm_api('/v1/responses/resp_one', '{}', 'return');
 SELECT llm_api('/v1/responses', '{"input": "x", "previous_response_id": "resp_one"}', 'return');
 RESET row_security;
+-- nobody locks the table, and with it what others store; columns that are updated give no right to that
+SET ROLE "Regress_Bodies";
+BEGIN;
+LOCK TABLE vllm.response IN ACCESS EXCLUSIVE MODE;
+ROLLBACK;
+BEGIN;
+LOCK TABLE vllm.response IN SHARE MODE;
+ROLLBACK;
+DELETE FROM vllm.response;
+-- deleted are the caller's
+SELECT llm_forget_responses(now() - interval '1 day');
+SELECT llm_forget_responses(id => 'resp_two');
+SELECT id FROM vllm.response;
+SET ROLE regress_bodies;
+SELECT llm_forget_responses(now() + interval '1 day');
+SELECT count(*) FROM vllm.response;
+BEGIN TRANSACTION READ ONLY;
+SELECT llm_forget_responses();
+ROLLBACK;
+SET ROLE "Regress_Bodies";
+SELECT llm_forget_responses();
 RESET ROLE;
 -- a superuser's are those of its own role, too
 SELECT v1_responses_get('resp_one')->'output'->0->'content'->0->>'text';

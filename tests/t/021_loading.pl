@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VllmTest ();
 use Time::HiRes qw(usleep);
 
 my $node = PostgreSQL::Test::Cluster->new('loading');

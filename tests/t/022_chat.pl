@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VllmTest ();
 use Cwd qw(abs_path);
 use File::Copy;
 

@@ -6,6 +6,7 @@ use Cwd qw(getcwd);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VllmTest ();
 
 my $node = PostgreSQL::Test::Cluster->new('tokenizer');
 $node->init;

@@ -7,6 +7,7 @@ use File::Copy qw(copy);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VllmTest ();
 
 my $fixtures = getcwd() . '/fixtures/models';
 my $top = PostgreSQL::Test::Utils::tempdir_short();

@@ -10,6 +10,7 @@ use Cwd qw(abs_path);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VllmTest ();
 
 my $node = PostgreSQL::Test::Cluster->new('upgrade');
 $node->init;

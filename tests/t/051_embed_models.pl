@@ -130,6 +130,10 @@ is($node->safe_psql('postgres', q{
 		abs(llm_score(a, a, model => m) - 1) > 1e-3, abs(llm_similarity(a, a, model => m) - 1) < 1e-5
 	FROM (VALUES ('a fox', 'the quick brown fox', 'qwen3_embedding')) v (a, b, m)}), 't|t|t|t|t', 'scores by vectors');
 
+is($node->safe_psql('postgres', q{SELECT count(*) FROM (VALUES ('qwen3_embedding'), ('bert_score')) v (m),
+	LATERAL attempt(format($$SELECT llm_score('a', 'b', truncate => 1000000, model => %L)$$, m)) e WHERE e ~ 'ERROR .* is larger than the maximum model length'}), '2',
+	'a length beyond the model\'s is refused, by vectors, too');
+
 # ---- a text in very many pieces ----
 
 like($node->safe_psql('postgres', q{SELECT attempt($$SELECT llm_embed(repeat('the fox ', 20000), model => 'bert_embed', long_input => 'chunk', truncate => 3)$$)}),

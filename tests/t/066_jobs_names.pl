@@ -88,6 +88,19 @@ sql(q{CREATE FUNCTION public.tell(VARIADIC "any") RETURNS text IMMUTABLE LANGUAG
 ok(until_sql($node, q{SELECT y = '{A}ONE' FROM t_tell}), 'a literal without a type is text');
 mal_is_nobody('a literal');
 
+# nor within a row
+sql(q{CREATE FUNCTION public.tell_row(VARIADIC "any") RETURNS text IMMUTABLE LANGUAGE internal AS 'text_concat';
+	CREATE SEQUENCE public.ran; GRANT ALL ON SEQUENCE public.ran TO PUBLIC;
+	CREATE TABLE t_row (id int PRIMARY KEY, x text, y text);
+	SELECT llm_create_completion_job('t_row', input => $$public.tell_row(ROW('{a}', x), x)$$, target_column => 'y', name => 't_row');
+	SET ROLE mal; CREATE FUNCTION mal.runs() RETURNS bool LANGUAGE plpgsql AS $$BEGIN PERFORM nextval('public.ran'), mal.evil(); RETURN true; END $$;
+	CREATE DOMAIN mal.trap AS text CHECK (mal.runs());
+	CREATE TYPE mal.traps AS (a mal.trap[], b text);
+	CREATE FUNCTION public.tell_row(mal.traps, text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT NULL::text';
+	RESET ROLE; INSERT INTO t_row VALUES (1, 'one'); ALTER TABLE t_row RENAME COLUMN x TO z; ALTER TABLE t_row RENAME COLUMN z TO x});
+jobs_fail('a row fits another function', t_row => qr/^(42P17: the input uses function public.tell_row\(mal.traps,pg_catalog.text\) of mal|42846: cannot cast type record to mal.traps)/);
+is(sql('SELECT is_called FROM public.ran'), 'f', 'a literal in a row is text');
+
 # a column that is renamed: the input is read for that, too
 sql('ALTER TABLE t_word RENAME COLUMN x TO z; ALTER TABLE t_same RENAME COLUMN x TO z');
 mal_is_nobody('a column is renamed');
@@ -95,8 +108,11 @@ sql('ALTER TABLE t_word RENAME COLUMN z TO x; ALTER TABLE t_same RENAME COLUMN z
 
 # ---- the owner of the job takes the new meaning, or another input ----
 my ($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_resume_job('t_given')});
-like($err, qr/NOTICE:  the input of job "t_given" uses function public\.given\(pg_catalog\.text\) of lib from now on/, 'resumed: with a notice');
-ok(until_sql($node, q{SELECT y = 'TWO' FROM t_given WHERE id = 150}), '... the job goes on');
+like($err, qr/ERROR:  the job's input uses function public\.given\(text\), which belongs to another role/, "another role's function is not taken");
+sql(q{DROP FUNCTION public.same(text); CREATE FUNCTION public.same(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1'});
+($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_resume_job('t_same')});
+like($err, qr/NOTICE:  the input of job "t_same" uses function public\.same\(pg_catalog\.text\) of a superuser from now on/, 'resumed: with a notice');
+ok(until_sql($node, q{SELECT y = 'TWO' FROM t_same WHERE id = 150}), '... the job goes on');
 sql(q{SELECT llm_alter_job('t_norm', input => 'util.norm(x)'); SELECT llm_resume_job('t_norm')});
 ok(until_sql($node, q{SELECT y = 'TWO' FROM t_norm WHERE id = 150}), 'altered and resumed: the job goes on');
 # what is resumed after a pause takes nothing
@@ -104,16 +120,17 @@ sql(q{SELECT llm_pause_job('t_norm'); ALTER FUNCTION util.norm(text) OWNER TO li
 sql(q{DELETE FROM t_norm WHERE id = 150});
 jobs_fail('changed in a pause', t_norm => uses('function util.norm(pg_catalog.text) of lib'));
 # of a job of 0.9 nothing is recorded: that is done when it runs
-sql(q{UPDATE vllm.job SET uses = NULL, state = 'active' WHERE name = 't_norm'});
+sql(q{ALTER FUNCTION util.norm(text) OWNER TO postgres; UPDATE vllm.job SET uses = NULL, state = 'active' WHERE name = 't_norm'});
 ok(until_sql($node, q{SELECT y = 'TWO' FROM t_norm WHERE id = 150}), 'nothing recorded: the job goes on');
-is(sql(q{SELECT uses FROM vllm.job WHERE name = 't_norm'}), '{"function util.norm(pg_catalog.text) of lib"}', '... and it is');
+is(sql(q{SELECT uses FROM vllm.job WHERE name = 't_norm'}), '{"function util.norm(pg_catalog.text) of a superuser"}', '... and it is');
 
 # who is the table's owner now agrees to the input as it is
 sql(q{SET ROLE alice; CREATE FUNCTION public.hers(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT trim(t)';
 	CREATE TABLE t_hers (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('t_hers', input => 'public.hers(x)', target_column => 'y', name => 't_hers');
 	RESET ROLE; ALTER TABLE t_hers OWNER TO lib; INSERT INTO t_hers VALUES (1, 'one')});
 ($rc, $out, $err) = $node->psql('postgres', q{SET ROLE lib; SELECT llm_resume_job('t_hers')});
-like($err, qr/NOTICE:  the input of job "t_hers" uses function public\.hers\(pg_catalog\.text\) of alice from now on/, 'resumed by a new owner: with a notice');
+like($err, qr/ERROR:  the job's input uses function public\.hers\(text\), which belongs to another role/, "resumed by a new owner: the former owner's function is not taken");
+sql(q{ALTER FUNCTION public.hers(text) OWNER TO lib; SET ROLE lib; SELECT llm_resume_job('t_hers')});
 ok(until_sql($node, q{SELECT y = 'ONE' FROM t_hers}), '... the job goes on');
 
 # ---- what the owners are called, and how names are printed ----
@@ -137,14 +154,23 @@ sql('ALTER DATABASE postgres RESET quote_all_identifiers');
 sql(q{CREATE TYPE public.mood AS ENUM ('one', 'two'); CREATE TYPE public.moods AS (m mood[]);
 	CREATE TABLE t_mood (id int PRIMARY KEY, x text, m mood DEFAULT 'one', n mood[], c moods, y text); INSERT INTO t_mood VALUES (1, 'one');
 	CREATE TABLE t_moodkey (id mood PRIMARY KEY, x text, y text);
-	SELECT llm_create_completion_job('t_mood', input => 'm', target_column => 'y', name => 't_mood')});
+	CREATE FUNCTION public.mood_of(text) RETURNS mood IMMUTABLE LANGUAGE sql AS $$SELECT 'one'::public.mood$$;
+	CREATE OPERATOR public.!!! (RIGHTARG = text, FUNCTION = public.mood_of); CREATE TABLE t_moodof (id int PRIMARY KEY, x text, y text);
+	SELECT llm_create_completion_job('t_mood', input => 'm', target_column => 'y', name => 't_mood');
+	SELECT llm_create_completion_job('t_moodof', input => 'public.mood_of(x)', target_column => 'y', name => 't_moodof')});
 ok(until_sql($node, q{SELECT y = 'ONE' FROM t_mood WHERE id = 1}), "a type of a superuser's: the job works");
 sql(q{ALTER TYPE mood OWNER TO mal; SET ROLE mal;
 	CREATE FUNCTION public.mood_text(mood) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN mal.evil(); END $$;
 	CREATE FUNCTION public.text_mood(text) RETURNS mood IMMUTABLE LANGUAGE plpgsql AS $$BEGIN PERFORM mal.evil(); RETURN 'one'; END $$;
 	CREATE CAST (mood AS text) WITH FUNCTION mood_text(mood); CREATE CAST (text AS mood) WITH FUNCTION text_mood(text) AS ASSIGNMENT});
-jobs_fail('a type of a column was given away', t_mood => qr/^42804: the job needs a column of type (public\.)?mood, which belongs to another role/);
-sql(q{SELECT llm_drop_job('t_mood')});
+jobs_fail('a type of a column was given away', t_mood => qr/^42804: the job needs a column of type (public\.)?mood, which belongs to another role/,
+	t_moodof => qr/^42804: the job's input has a value of type (public\.)?mood, which belongs to another role/);
+sql(q{SELECT llm_drop_job('t_mood'); SELECT llm_drop_job('t_moodof')});
+for ('public.mood_of(x)', 'public.mood_of(x)::text', 'ARRAY[public.mood_of(x)]::text', '(OPERATOR(public.!!!) x)::text')
+{
+	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('t_moodof', input => \$\$$_\$\$, target_column => 'y', name => 'mood')");
+	like($err, qr/ERROR:  the job's input has a value of type .*, which belongs to another role/, "$_: refused");
+}
 for (['t_mood', 'm', 'y'], ['t_mood', q{'x' || m}, 'y'], ['t_mood', 'm::text', 'y'], ['t_mood', 'array_to_string(n, x)', 'y'], ['t_mood', '(c).m[1]', 'y'],
 	['t_mood', 'x', 'm'], ['t_moodkey', 'x', 'y'])
 {
@@ -152,9 +178,139 @@ for (['t_mood', 'm', 'y'], ['t_mood', q{'x' || m}, 'y'], ['t_mood', 'm::text', '
 	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('$table', input => \$\$$input\$\$, target_column => '$target', name => 'mood')");
 	like($err, qr/ERROR:  the job needs a column of type .*, which belongs to another role/, "$table, $input, $target: refused");
 }
+# domains, whose checks run when a value is made; also below a domain, of a range's bounds, in columns that only are written with others
+sql(q{GRANT USAGE ON SCHEMA mal TO PUBLIC; ALTER SEQUENCE public.ran RESTART; CREATE SCHEMA dom;
+	SET ROLE mal; CREATE DOMAIN mal.t AS text CHECK (mal.runs()); CREATE DOMAIN mal.i AS int CHECK (mal.runs()); RESET ROLE;
+	CREATE DOMAIN dom.i AS mal.i; CREATE TYPE dom.r AS RANGE (subtype = mal.i); CREATE TYPE dom.c AS (i mal.i);
+	CREATE TABLE dom.source (id int PRIMARY KEY, x text, y text, t mal.t, r dom.r);
+	CREATE TABLE dom.gen (id int PRIMARY KEY, x text, y text, g mal.t GENERATED ALWAYS AS (x) STORED)});
+sql("CREATE TABLE dom.k$_->[0] (id $_->[1] PRIMARY KEY, x text, y text)") for [ 1, 'mal.i' ], [ 2, 'dom.i' ], [ 3, 'dom.r' ], [ 4, 'dom.c' ], [ 5, 'dom.i[]' ], [ 6, 'dom.r_multirange' ];
+for (map({ [ "dom.k$_", 'x', 'y' ] } 1 .. 6), [ 'dom.source', 'x', 't' ], [ 'dom.source', 't', 'y' ], [ 'dom.source', 'r::text', 'y' ], [ 'dom.gen', 'x', 'y' ])
+{
+	my ($table, $input, $target) = @$_;
+	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('$table', input => '$input', target_column => '$target', name => 'dom')");
+	like($err, qr/ERROR:  the job needs a column of type .*, which belongs to another role/, "$table, $input, $target: refused");
+}
+my %side = (id => 'int', chunk_seq => 'int', chunk => 'text', embedding => 'real[]', tok_start => 'int', tok_end => 'int', more => 'text');
+for my $column (qw(chunk_seq chunk tok_end more))
+{
+	my %is = (%side, $column => $side{$column} eq 'int' ? 'mal.i' : 'mal.t');
+	($rc, $out, $err) = $node->psql('postgres', 'CREATE TABLE dom.side (' . join(', ', map { "$_ $is{$_}" } sort keys %is) . q{, PRIMARY KEY (id, chunk_seq));
+		SELECT llm_create_embedding_job('dom.source', input => 'x', target_table => 'dom.side', name => 'dom')});
+	like($err, qr/ERROR:  the job needs a column of type mal\..*, which belongs to another role/, "a side table's $column: refused");
+	sql('DROP TABLE dom.side');
+}
+sql(q{CREATE DOMAIN dom.t AS text; CREATE TABLE dom.docs (id int PRIMARY KEY, x text); SELECT llm_create_embedding_job('dom.docs', input => 'x', target_table => 'dom.side', name => 'dom');
+	ALTER TABLE dom.side ADD COLUMN more dom.t; INSERT INTO dom.docs VALUES (1, 'one')});
+ok(until_sql($node, 'SELECT count(*) = 1 FROM dom.side'), "a domain of the owner's: the job works");
+sql(q{ALTER DOMAIN dom.t OWNER TO mal; INSERT INTO dom.docs VALUES (2, 'two')});
+ok(until_sql($node, q{SELECT last_error ~ '^42804: the job needs a column of type dom.t, ' FROM llm_jobs WHERE name = 'dom'}), 'given away: the job has failed')
+	or diag(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'dom'}));
+sql(q{SELECT llm_drop_job('dom')});
+is(sql('SELECT is_called FROM public.ran'), 'f', 'no check of mal has run');
 mal_is_nobody('types of columns');
 sql(q{SET ROLE mal; CREATE TABLE mal.own (id mood PRIMARY KEY, x text, m mood, y text); SELECT llm_create_completion_job('mal.own', input => 'm', target_column => 'y', name => 'malown');
 	SELECT llm_drop_job('malown')});
+
+# ---- whose code runs ----
+# What an input names is refused, whether or not there is code yet.
+sql(q{CREATE SCHEMA own; GRANT USAGE, CREATE ON SCHEMA own TO mal; CREATE TYPE own.e AS ENUM ('one', 'two'); ALTER SEQUENCE public.ran RESTART;
+	SET ROLE mal; CREATE TYPE mal.mood AS ENUM ('one', 'two'); CREATE TYPE mal.pair AS (m mal.mood, t text); CREATE COLLATION mal.c FROM "C";
+	CREATE DOMAIN public.fw AS text CHECK (mal.runs()); CREATE TYPE public.fr AS RANGE (subtype = public.fw);
+	CREATE VIEW mal.v AS SELECT mal.runs(); GRANT SELECT ON mal.v TO PUBLIC;
+	CREATE FUNCTION mal.low(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN mal.evil(); END $$;
+	CREATE FUNCTION mal.low2(text) RETURNS text IMMUTABLE LANGUAGE plpgsql SET search_path = pg_catalog AS $$BEGIN RETURN mal.evil(); END $$;
+	CREATE FUNCTION mal.low3(text) RETURNS text IMMUTABLE LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN RETURN $1 || current_user; END $$;
+	CREATE FUNCTION mal.paste(text, text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN mal.evil(); END $$;
+	CREATE FUNCTION mal.fine(text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN mal.evil() IS NOT NULL; END $$;
+	CREATE FUNCTION mal.ejson(own.e) RETURNS json IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN to_json(mal.evil()); END $$;
+	RESET ROLE;
+	CREATE FUNCTION own.rec(text) RETURNS record IMMUTABLE LANGUAGE sql AS $$SELECT ROW('one'::mal.mood)$$;
+	CREATE FUNCTION own.same(anyelement) RETURNS anyelement IMMUTABLE LANGUAGE sql AS $$SELECT $1$$;
+	CREATE FUNCTION own.pair(text, OUT m mal.mood, OUT t text) IMMUTABLE LANGUAGE sql AS $$SELECT 'one'::mal.mood, $1$$;
+	CREATE FUNCTION own.out(text, OUT a text, OUT b int) IMMUTABLE LANGUAGE sql AS $$SELECT $1, 1$$;
+	CREATE OPERATOR own.## (LEFTARG = text, RIGHTARG = text, FUNCTION = mal.paste);
+	CREATE TABLE own.source (id int PRIMARY KEY, x text, y text, c mal.trap[])});
+my $type = qr/value of type .*, which belongs to another role/;
+my $named = qr/is not supported in the input of a job/;
+for (['x::mal.word', $type], [q{(x::mal.mood)::text}, $type], [q{row_to_json(ROW(x, 'one'::mal.mood))}, $type], ['ROW(x, x)::mal.pair::text', $type],
+	[q{(ARRAY[x]::mal.word[])[1]}, $type], [q{public.fr('[a,b]')::text || x}, $type], [q{to_json(own.pair(x))}, $type],
+	['to_json(own.rec(x))', qr/a record of function own\.rec\(text\), whose fields may be of any type/],
+	['to_json(own.same(ROW(x)))', qr/a record of function own\.same\(anyelement\), whose fields may be of any type/],
+	['mal.low(x)', qr/uses function mal\.low\(text\), which belongs to another role/], ['x OPERATOR(own.##) x', qr/uses function mal\.paste\(text,text\), which belongs to another role/],
+	['x COLLATE mal.c', qr/uses collation mal\.c, which belongs to another role/], [q{x || 'mal.v'::regclass}, qr/uses view mal\.v, which belongs to another role/],
+	[q{x || table_to_xml(('mal' || '.v')::regclass, true, true, '')::text}, $named], [q{x || schema_to_xml('mal', true, true, '')::text}, $named],
+	[q{x || (domain_in('a', ('mal' || '.word')::regtype, -1) IS NULL)::text}, $named],
+	[q{CASE WHEN c = '{a}' THEN x END}, qr/needs a column of type mal\.trap\[\], which belongs to another role/])
+{
+	my ($input, $reason) = @$_;
+	($rc, $out, $err) = $node->psql('postgres', "SELECT llm_create_completion_job('own.source', input => \$\$$input\$\$, target_column => 'y', name => 'whose')");
+	like($err, qr/ERROR:  .*$reason/, "$input: refused");
+}
+# foreign keys' triggers cast their columns
+sql(q{CREATE TABLE own.moods (m mal.mood PRIMARY KEY); CREATE TABLE own.refers (id int PRIMARY KEY, x text, y text, m mal.mood REFERENCES own.moods)});
+($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_create_completion_job('own.refers', input => 'x', target_column => 'y', name => 'whose')});
+like($err, qr/ERROR:  the job needs a column of type mal\.mood, which belongs to another role/, "a foreign key's column: refused");
+is(sql('SELECT is_called FROM public.ran'), 'f', '... before anything has run');
+mal_is_nobody('what an input names');
+
+# What it does not show is stopped before it runs: checks and defaults, casts that to_json() finds, triggers, functions within functions.
+sql(q{CREATE DOMAIN own.d AS text CHECK (mal.fine(VALUE)); CREATE CAST (own.e AS json) WITH FUNCTION mal.ejson(own.e);
+	CREATE FUNCTION own.def(t text, u text DEFAULT mal.low('')) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 || $2';
+	CREATE FUNCTION own.calls(t text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN mal.low(t); END';
+	CREATE FUNCTION own.inlined(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT mal.low(t)';
+	CREATE FUNCTION own.sets(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT mal.low2(t)';
+	CREATE FUNCTION own.definer(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT mal.low3(t)';
+	CREATE FUNCTION own.low(t text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower(t)';
+	CREATE DOMAIN own.fine AS text CHECK (own.low(VALUE) <> 'no')});
+my %runs = (w_check => 'x::own.d', w_json => q{to_json(CASE WHEN x = 'one' THEN 'one' ELSE 'two' END::own.e)}, w_default => 'own.def(x)', w_calls => 'own.calls(x)',
+	w_inlined => 'own.inlined(x)', w_sets => 'own.sets(x)', w_trigger => 'x');
+sql(join '', map { "CREATE TABLE $_ (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('$_', input => \$\$$runs{$_}\$\$, target_column => 'y', name => '$_');" } sort keys %runs);
+sql(q{GRANT ALL ON w_trigger TO mal; SET ROLE mal; CREATE TRIGGER t BEFORE UPDATE ON w_trigger FOR EACH ROW EXECUTE FUNCTION mal.fires()});
+sub runs { my ($name) = @_; return qr/^42501: function \Q$name\E belongs to another role, and would run as the job's owner/ }
+jobs_fail('what an input does not show', w_check => runs('mal.fine(pg_catalog.text)'), w_json => runs('mal.ejson(own.e)'), w_default => runs('mal.low(pg_catalog.text)'),
+	w_calls => runs('mal.low(pg_catalog.text)'), w_inlined => runs('mal.low(pg_catalog.text)'), w_sets => runs('mal.low2(pg_catalog.text)'), w_trigger => runs('mal.fires()'));
+# a trigger's condition, whoever wrote it, is PostgreSQL's own functions
+sql(q{CREATE TABLE w_when (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('w_when', input => 'x', target_column => 'y', name => 'w_when');
+	GRANT ALL ON w_when TO mal; SET ROLE mal;
+	CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger()});
+jobs_fail('a volatile condition', w_when => qr/^42501: the condition of trigger "t" on relation "w_when" is volatile/);
+is(sql('SELECT is_called FROM public.ran'), 'f', '... and it has not run');
+sql(q{DROP TRIGGER t ON w_when; CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (old.* IS DISTINCT FROM new.* AND pg_trigger_depth() = 0)
+	EXECUTE FUNCTION suppress_redundant_updates_trigger(); SELECT llm_resume_job('w_when')});
+ok(until_sql($node, q{SELECT y = 'TWO' FROM w_when WHERE id = 150}), 'another condition: the job goes on');
+# ... nor what they do by a domain's check, in tables that code of the owner or a foreign key writes, as an aggregate's
+# step, or found in the transaction when another user ran
+sql(q{SET ROLE mal; CREATE DOMAIN mal.runner AS text CHECK (nextval('public.ran') > 0); CREATE TYPE mal.runners AS (a mal.runner);
+	CREATE FUNCTION own.mals(t text) RETURNS text LANGUAGE plpgsql AS $$BEGIN IF current_user <> 'mal' THEN PERFORM nextval('public.ran'); END IF; RETURN t; END $$;
+	RESET ROLE; CREATE TABLE own.log (y text); CREATE FUNCTION own.logs() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO own.log VALUES (new.y); RETURN new; END $$;
+	CREATE FUNCTION own.whole(anyelement) RETURNS text LANGUAGE sql AS 'SELECT $1::text';
+	CREATE FUNCTION own.sums(t text) RETURNS text STABLE LANGUAGE plpgsql AS $$BEGIN RETURN own.whole(t)::text; END $$;
+	CREATE FUNCTION own.uses_mals(t text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RETURN own.mals(t); END $$;
+	SET ROLE mal; CREATE FUNCTION own.first_mal(t text) RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN RETURN own.uses_mals(t); END $$;
+	RESET ROLE; CREATE FUNCTION own.then_me(t text) RETURNS text STABLE LANGUAGE plpgsql AS $$BEGIN PERFORM own.first_mal(t); RETURN own.uses_mals(t); END $$});
+my %hidden = (h_domain => 'x', h_record => 'x', h_nested => 'x', h_key => 'x', h_step => 'own.sums(x)', h_twice => 'own.then_me(x)');
+sql(join '', map { "CREATE TABLE $_ (id int PRIMARY KEY, x text, y text UNIQUE); SELECT llm_create_completion_job('$_', input => \$\$$hidden{$_}\$\$, target_column => 'y', name => '$_');" } sort keys %hidden);
+sql(q{CREATE TRIGGER t AFTER UPDATE ON h_nested FOR EACH ROW EXECUTE FUNCTION own.logs();
+	CREATE TABLE own.follows (y text REFERENCES h_key (y) ON UPDATE CASCADE); INSERT INTO h_key VALUES (1, NULL, 'old'); INSERT INTO own.follows VALUES ('old');
+	GRANT TRIGGER ON h_domain, h_record, own.log, own.follows TO mal; SET ROLE mal;
+	CREATE TRIGGER t BEFORE UPDATE ON h_domain FOR EACH ROW WHEN (new.x::mal.runner IS NOT NULL) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+	CREATE TRIGGER t BEFORE UPDATE ON h_record FOR EACH ROW WHEN (json_populate_record(NULL::mal.runners, '{"a": "x"}') IS NOT NULL) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+	CREATE TRIGGER t BEFORE INSERT ON own.log FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+	CREATE TRIGGER t BEFORE UPDATE ON own.follows FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+	CREATE AGGREGATE own.whole(text) (SFUNC = pg_catalog.ts_rewrite, STYPE = tsquery, INITCOND = 'a'); RESET ROLE; UPDATE h_key SET x = 'one'});
+my $condition = qr/^42501: the condition of trigger "t" on relation/;
+jobs_fail('what runs unseen', h_nested => qr/$condition "log" is volatile/, h_step => runs('own.whole(pg_catalog.text)'), h_twice => runs('own.mals(pg_catalog.text)'),
+	h_domain => qr/^42804: the condition of trigger "t" has a value of type mal.runner,/, h_record => qr/^42804: the condition of trigger "t" has a value of type mal.runners,/);
+ok(until_sql($node, q{SELECT state = 'failed' FROM llm_jobs WHERE name = 'h_key'}), "a foreign key's table: failed");
+like(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'h_key'}), qr/$condition "follows" is volatile/, '... says why');
+is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing has');
+# and of one's own all that works
+sql(q{CREATE TABLE w_own (id int PRIMARY KEY, x text, y text, e own.e DEFAULT 'one', d own.fine DEFAULT 'd', v real[] DEFAULT '{1,2}');
+	SELECT llm_create_completion_job('w_own', input => $$concat_ws(' ', own.definer(x), e, d, v, own.low(x), x::own.fine, to_json(own.out(x)), to_jsonb(ROW(x, d)), GREATEST(x, 'b'))$$,
+		target_column => 'y', name => 'w_own'); INSERT INTO w_own VALUES (1, 'one')});
+ok(until_sql($node, q{SELECT y IS NOT NULL FROM w_own}), "types and functions of one's own, and a SECURITY DEFINER function of another");
+is(sql('SELECT y FROM w_own'), 'ONEMAL ONE D {1,2} ONE ONE {"A":"ONE","B":1} {"F1": "ONE", "F2": "D"} ONE', '... give what they should');
 
 # ---- what stands for the names of the tables, while rows are in flight ----
 # What is done to the table, then by mal, while a row waits for its answer.

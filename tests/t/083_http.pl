@@ -132,7 +132,7 @@ SKIP:
 				'once', CASE WHEN body->>'once' IS NOT NULL THEN public.llm_api(path, body) END, 'broken', CASE WHEN body->>'broken' IS NOT NULL THEN 1 / (random() * 0)::int END)
 		$$});
 	my %key = map { $_ => $node->safe_psql('door', "SELECT llm_create_api_key('$_', '$_')") } qw(app poor stranger);
-	$node->append_conf('postgresql.conf', "vllm.http_port = $port\nvllm.http_max_body = 64kB\nvllm.http_max_connections = 3\nvllm.http_queue_timeout = 500ms\n");
+	$node->append_conf('postgresql.conf', "vllm.http_port = $port\nvllm.http_max_body = 64kB\nvllm.http_max_connections = 4\nvllm.http_queue_timeout = 500ms\n");
 	$node->reload;
 	my $http = HTTP::Tiny->new(timeout => 60);
 	ok(until_true(sub { $http->get("$base/health")->{status} == 200 }), 'a reload starts the server');

@@ -319,6 +319,78 @@ my $before = $node->safe_psql('postgres', "SELECT $connections");
 is(statuses(answer_of($key{c}, undef, sprintf('{"prompt": "x", "max_tokens": 1, "user": "%s"}', 'x' x (1024 * 1024 - 44)))), '200', 'a body of 1 MB');
 ok(until_sql($node, "SELECT $connections = $before - 1"), '... whose connection is not kept');
 
+# ---- answers that nobody takes ----
+
+my @deaf = map {
+	my $s = IO::Socket::INET->new(Proto => 'tcp');
+	setsockopt($s, SOL_SOCKET, SO_RCVBUF, 2048);
+	$s->connect(pack_sockaddr_in($port, inet_aton('127.0.0.1')));
+	my $b = '{"prompt": "@big:900000", "max_tokens": 1}';
+	print $s "${post}Content-Length: " . length($b) . "\r\n\r\n$b";
+	$s->flush;
+	$s
+} 1 .. 1;
+usleep(500_000);
+like(answer_of($key{a}, undef, '{"prompt": "@big:900000", "max_tokens": 1}'), qr/^HTTP\S+ 503 .*\r\nRetry-After: 1\r\n.*large answers in hand/s, 'an answer for which there is no memory in time');
+is(statuses(answer_of($key{a})), '200', 'a small one needs none');
+close $_ for @deaf;
+is(statuses(answer_of($key{a}, undef, '{"prompt": "@big:900000", "max_tokens": 1}')), '200', 'and who leaves gives it back');
+
+# ---- one key can't have all connections to the database ----
+
+ok(new_settings("vllm.http_max_connections = 4\nvllm.http_queue_timeout = '1s'\nvllm.http_max_clients = 1024\nvllm.http_reserved_clients = 256\nvllm.http_body_timeout = 20\n"), 'four connections');
+@slow = map { slow_body('a', 0, '{"prompt": "@delay:4000 x", "max_tokens": 1}') } 1 .. 8;
+usleep(500_000);
+is(statuses(answer_of($key{c})), '200', 'beside a key that asks for more than all of them another one is answered');
+is(count_statuses(@slow), '200:3 503:5', 'it has three quarters');
+ok(new_settings("vllm.http_anonymous_role = 'app'\nvllm.http_queue_timeout = '20s'\n"), 'a role for everybody');
+@slow = map {
+	my $s = connect_from();
+	my $b = '{"prompt": "@delay:1500 x", "max_tokens": 1}';
+	print $s "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: " . length($b) . "\r\n\r\n$b";
+	$s->flush;
+	$s
+} 1 .. 12;
+usleep(300_000);
+$start = time;
+is(statuses(answer_of($key{c})), '200', 'nor can those without a key');
+push @slow, map { slow_body('b', 0, '{"prompt": "@delay:1500 x", "max_tokens": 1}') } 1 .. 2;
+usleep(100_000);
+is(statuses(answer_of($key{c})), '200', 'and of those who wait the first is who has least');
+cmp_ok(time - $start, '<', 4, '... soon');
+is(count_statuses(@slow), '200:14', 'all are answered');
+ok(new_settings("vllm.http_anonymous_role = ''\nvllm.http_max_connections = 16\n"), 'as before');
+
+# ---- connections of one key that only wait ----
+
+SKIP:
+{
+	skip 'too few files may be open', 1 if !$sockets;
+	for my $more ('', 'G')
+	{
+		my @idle = map {
+			my $s = connect_from();
+			print $s "GET /v1/models HTTP/1.1\r\nHost: x\r\n$json\r\n";
+			$s->flush;
+			$s
+		} 1 .. 1024;
+		my $answered = 0;
+		for (@idle) { $answered++ if (scalar(<$_>) // '') =~ / 200 /; syswrite($_, $more) if $more ne '' }
+		cmp_ok($answered, '>', 1000, 'one key opens all connections');
+		# who comes from afar sends his head some time after he is connected
+		my @come = map { connect_from() } 1 .. 40;
+		usleep(100_000);
+		my $b = '{"prompt": "x", "max_tokens": 1}';
+		for (@come)
+		{
+			print $_ "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer $key{c}\r\nContent-Type: application/json\r\nContent-Length: " . length($b) . "\r\n\r\n$b";
+			$_->flush;
+		}
+		is(count_statuses(@come), '200:40', 'others get through' . ($more ne '' ? ', also if it has begun its next heads' : ''));
+		close $_ for @idle;
+	}
+}
+
 # ---- requests without a key can't have all places ----
 
 ok(new_settings("vllm.http_header_timeout = 30\nvllm.http_body_timeout = 30\nvllm.http_max_clients = 64\nvllm.http_reserved_clients = 60\nvllm.http_anonymous_role = 'app'\n"), 'a role for everybody');

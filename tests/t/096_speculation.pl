@@ -7,6 +7,7 @@ use File::Copy qw(copy);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use VllmTest ();
 
 my $node = PostgreSQL::Test::Cluster->new('speculation');
 $node->init;

@@ -93,6 +93,7 @@ my @ways = (
 	[ 'backslashes in strings', "SET standard_conforming_strings = off", "SELECT llm_set_secret('big', v) FROM (VALUES ('x\\'$S-v28')) s(v)" ],
 	[ 'a prepared statement with VALUES', "PREPARE v (text) AS SELECT U&\"llm_set_s\\0065cret\"('big', v) FROM (VALUES (\$1), ('$S-v24')) s(v), (SELECT 'llm_set_secret') n",
 		"EXECUTE v('$S-v25')" ],
+	[ 'a prepared statement whose name is quoted', 'PREPARE "p ""q" (text) AS SELECT llm_set_secret(\'big\', $1)', "EXECUTE \"p \"\"q\"('$S-v29')", "EXECUTE U&\"p\\0020\"\"q\"('$S-v30')" ],
 	[ 'a canceled statement', "SET statement_timeout = 50", "SELECT llm_set_secret('big', '$S-26'), pg_sleep(5)" ]);
 for my $w (@ways)
 {

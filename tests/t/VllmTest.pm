@@ -13,6 +13,26 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(new_node bg bg_as finish error_of set_to restart_with stat_engine engine_pid engine_ranks parent_of until_true until_sql until_ready
   is_alive fd_count rss_kb left_behind make_adapter figure);
 
+# initdb makes the same of the same arguments, so that it runs once: a data directory is a copy of the one that
+# VLLM_PG_TEMPLATE names (scripts/check.sh makes it).
+sub copied_initdb
+{
+	my @args = @_;
+	my @plain = ('initdb', '-D', $args[2], '-A', 'trust', '-N');
+	my $template = $ENV{VLLM_PG_TEMPLATE};
+	return 0 if !defined $template || "@args" ne "@plain";
+	return system('cp', '-a', '--reflink=auto', $template, $args[2]) == 0;
+}
+
+{
+	no warnings 'redefine';
+	my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+	*PostgreSQL::Test::Utils::system_or_bail = sub {
+		return if $_[0] eq 'initdb' && copied_initdb(@_);
+		return $run->(@_);
+	};
+}
+
 # A started server with the extension in database postgres.
 sub new_node
 {

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/core.h"
+#include "base/alloc.h"
+#include "core/core.h"
 
 #define TINY_VOCAB	300
 #define TINY_EOS	2

@@ -12,7 +12,7 @@
  * The state must have seen all positions before, in order.  With fake.no_kv it is all there is, and
  * the logits are a hash of it.
  *
- * With fake.window there are layers that see but the last positions, in pages of their own (engine/kvgroups.h).  A row
+ * With fake.window there are layers that see but the last positions, in pages of their own (core/kv/layer_groups.h).  A row
  * reads all that it sees in each layer; of a layer that sees everything the logits are made, else of the largest window.
  *
  * A request's adapter counts with each of its tokens, so what has been computed with another one changes the logits, too.
@@ -26,10 +26,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "kernels/kutil.h"
 #include "model/model.h"
-#include "model/split.h"
+#include "model/parallel/shard.h"
 
 #define FAKE_NAN	310			/* padding: in prompts only, never sampled */
 #define FAKE_VOCAB	320			/* wider than the tokenizer's: padded rows */
@@ -192,7 +192,7 @@ model_lost(const Model *m)
 
 /* It has no devices that could. */
 bool
-model_talk(Model *m, const ModelTalk *t, Err *e)
+model_talk(Model *m, const ModelComm *t, Err *e)
 {
 	(void) m;
 	(void) t;

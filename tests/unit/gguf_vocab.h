@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct GgufVocab
 {

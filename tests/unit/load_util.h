@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
-#include "load/load.h"
+#include "base/alloc.h"
+#include "loader/model_files.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/models/"

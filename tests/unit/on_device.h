@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/core.h"
+#include "core/core.h"
 #include "hostdev.h"
 #include "pool.h"
 #include "tests/unit/pool_op.h"

@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/core_int.h"
+#include "base/alloc.h"
+#include "core/core_internal.h"
 #include "kernels.h"
 
 static struct
@@ -88,7 +88,7 @@ sample_op(KPool *pool, void *rows, int n, float *logits, int width, int n_valid,
 		const KSample *k = (const KSample *) rows + i;
 		const float *from = logits + (size_t) k->row * (size_t) width;
 		GenParams	p;
-		SmpRow		row = {.params = &p, .seed = k->seed, .position = (int) k->pos,
+		SampleRow	row = {.params = &p, .seed = k->seed, .position = (int) k->pos,
 			.mask = k->mask_at != 0 ? words + k->mask_at : NULL};
 		bool		finite = true;
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define FIXTURES "tests/fixtures/tokenizers/"
 #define GOLDEN "tests/golden/tokenizer_"

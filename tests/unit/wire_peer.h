@@ -24,11 +24,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/build_path.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/mem.h"
-#include "wire/control.h"
-#include "wire/wire.h"
+#include "base/alloc.h"
+#include "ipc/control_protocol.h"
+#include "ipc/wire.h"
 
 #include "check.h"
 
@@ -83,23 +84,12 @@ peer_out(Buf *b)
 	return (WireOut) {.append = peer_append,.ctx = b};
 }
 
-/* build/X/tests/unit/test_Y -> build/X/vllm_pg_engine */
+/* build/X/tests/unit/FOLDER/test_Y -> build/X/vllm_pg_engine */
 static inline void
 peer_find_engine(Peer *p)
 {
-	ssize_t		n = readlink("/proc/self/exe", p->engine, sizeof(p->engine) - 32);
-
-	if (n < 0)
-		n = 0;
-	p->engine[n] = '\0';
-	for (int i = 0; i < 3; i++)
-	{
-		char	   *s = strrchr(p->engine, '/');
-
-		if (s != NULL)
-			*s = '\0';
-	}
-	strcat(p->engine, "/vllm_pg_engine");
+	if (!build_path(p->engine, sizeof(p->engine), "vllm_pg_engine"))
+		abort();
 }
 
 static inline void

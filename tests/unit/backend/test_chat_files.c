@@ -6,10 +6,10 @@
  */
 #include <cjson/cJSON.h>
 
-#include "engine/chatmodel.h"
-#include "engine/source.h"
+#include "backend/chat_template_source.h"
+#include "backend/weight_source.h"
 #include "tests/unit/load_util.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #define MESSAGES "[{\"role\": \"user\", \"content\": \"x\"}]"
 #define TOOLS "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]"

@@ -6,11 +6,11 @@
  */
 #include <limits.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "core_util.h"
-#include "engine/choices.h"
-#include "tok_util.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "backend/pooling/loglikelihood_inputs.h"
+#include "tests/unit/tok_util.h"
 
 #define MAX_LEN 64
 

@@ -2,9 +2,9 @@
  * test_fake.c
  *	  --fake as documented in docs/testing.md: answers, markers, request log.
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static Peer P;
 

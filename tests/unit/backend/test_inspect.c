@@ -6,8 +6,8 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/inspect.h"
+#include "base/alloc.h"
+#include "backend/inspect.h"
 #include "tests/unit/load_util.h"
 
 static bool

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "engine/lora_load.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/lora_loader.h"
+#include "backend/weight_source.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MODELS "build/fixtures/models/"
 #define LORAS "build/fixtures/lora/"

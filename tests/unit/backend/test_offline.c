@@ -3,7 +3,7 @@
  *	  vllm_pg_engine --offline: answers don't depend on batch size, chunks or
  *	  threads; options and prompts that can't be used are errors.
  */
-#include "engine/offline.h"
+#include "backend/offline.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MODEL "build/fixtures/models/llama_f32"
 #define MAX_ARGS 32

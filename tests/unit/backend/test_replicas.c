@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/replicas.h"
+#include "base/alloc.h"
+#include "backend/replica_router.h"
 #include "tests/unit/check.h"
 
 #define BLOCK	16

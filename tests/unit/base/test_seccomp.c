@@ -6,9 +6,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +24,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/landlock.h"
-#include "base/syscall_numbers.h"
-#include "engine/syscalls.h"
-#include "http/syscalls.h"
-#include "remote/syscalls.h"
+#include "base/sandbox/landlock.h"
+#include "base/sandbox/syscall_numbers.h"
+#include "runtime/engine_syscalls.h"
+#include "httpd/httpd_syscalls.h"
+#include "remote/remote_syscalls.h"
 #include "tests/unit/check.h"
+
+#define NR_CREATE_RULESET	444	/* landlock_create_ruleset(), the same on all machines */
 
 #define OK(cond)	CHECK(cond, "%s", now)
 
@@ -233,6 +238,13 @@ does_slow_others(void)
 	return errno_of(setpriority(PRIO_PROCESS, (id_t) getppid(), 19));
 }
 
+/* PRIO_USER, 0 would be all processes of the user; this kind is none, if the call gets as far as that. */
+static int
+does_slow_all(void)
+{
+	return errno_of(syscall(__NR_setpriority, 99, 0, 19));
+}
+
 static int
 does_write_file(void)
 {
@@ -284,6 +296,7 @@ test_program(int i)
 	OK(gave(confined(&r, does_limit_others), ENOSYS));
 	OK(gave(confined(&r, does_bind_others), ENOSYS));
 	OK(gave(confined(&r, does_slow_others), ENOSYS));
+	OK(gave(confined(&r, does_slow_all), ENOSYS));
 	OK(gave(confined(&r, does_listen), ENOSYS));
 	OK(gave(confined(&r, does_memfd), ENOSYS));
 #ifdef __x86_64__
@@ -428,6 +441,47 @@ test_landlock(void)
 	OK(waitpid(sibling, &status, 0) == sibling);
 }
 
+/* From here on this call is not there. */
+static int
+refuse_call(int nr)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t) nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {.len = sizeof(code) / sizeof(code[0]),.filter = code};
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+/* A kernel without Landlock: with "require" a program does not go on, else it does. */
+static int
+enters_without_landlock(SeccompMode mode)
+{
+	SeccompRules r = rules_of(0);
+	Err			e = {0};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || refuse_call(NR_CREATE_RULESET) != 0)
+		return 3;
+	if (!seccomp_enter(&r, mode, &e))
+		return strstr(e.msg, "Landlock") != NULL ? 1 : 2;
+	return 0;
+}
+
+static int
+status_without_landlock(SeccompMode mode)
+{
+	pid_t		pid = fork();
+	int			status = -1;
+
+	if (pid == 0)
+		_exit(enters_without_landlock(mode));
+	OK(waitpid(pid, &status, 0) == pid);
+	return status;
+}
+
 static void
 test_mode(void)
 {
@@ -441,6 +495,8 @@ test_mode(void)
 	OK(seccomp_enter(&r, SECCOMP_OFF, &e));
 	/* nothing has changed */
 	OK(does_memfd() == 0);
+	OK(gave(status_without_landlock(SECCOMP_ON), 0));
+	OK(gave(status_without_landlock(SECCOMP_REQUIRE), 1));
 }
 
 int

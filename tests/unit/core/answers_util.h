@@ -3,16 +3,16 @@
  *	  What the tests of several answers share: answers as their owner saw them, and the fake
  *	  model's log-probabilities as a textbook has them.
  */
-#ifndef VLLM_TESTS_ANSWERS_UTIL_H
-#define VLLM_TESTS_ANSWERS_UTIL_H
+#ifndef VLLM_TESTS_UNIT_CORE_ANSWERS_UTIL_H
+#define VLLM_TESTS_UNIT_CORE_ANSWERS_UTIL_H
 
 #include <math.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 #define MAX_ANSWERS 24
 

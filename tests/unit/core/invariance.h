@@ -8,14 +8,14 @@
  * request under test are recorded through CoreOptions.tap and compared with
  * memcmp to those of the first run (alone, 1 thread).
  */
-#ifndef VLLM_TESTS_INVARIANCE_H
-#define VLLM_TESTS_INVARIANCE_H
+#ifndef VLLM_TESTS_UNIT_CORE_INVARIANCE_H
+#define VLLM_TESTS_UNIT_CORE_INVARIANCE_H
 
-#include "check.h"
-#include "core_util.h"
-#include "engine/engine_int.h"
-#include "engine/kvtier.h"
-#include "engine/spec.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "core/core_state.h"
+#include "core/offload/tier.h"
+#include "core/spec/spec.h"
 
 #define INV_TARGET	1000		/* id of the request under test */
 #define INV_PROMPT	40
@@ -196,7 +196,7 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	if ((c = make(ctx, &opt, n_threads)) == NULL)
 		return;
 	/* all of its prompt, and the half of it */
-	run->cached = opt.prefix_caching && share_may(core_info(c)) ? INV_PROMPT - 1 : 0;
+	run->cached = opt.prefix_caching && prefix_cache_supported(core_info(c)) ? INV_PROMPT - 1 : 0;
 	if (which == INV_BACK)
 	{
 		inv_before(c, INV_PROMPT, 40, &mates[8]);

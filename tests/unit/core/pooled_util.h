@@ -2,13 +2,13 @@
  * pooled_util.h
  *	  What the tests of pooled requests share: their specs, and results as their owner saw them.
  */
-#ifndef VLLM_TESTS_POOLED_UTIL_H
-#define VLLM_TESTS_POOLED_UTIL_H
+#ifndef VLLM_TESTS_UNIT_CORE_POOLED_UTIL_H
+#define VLLM_TESTS_UNIT_CORE_POOLED_UTIL_H
 
 #include <limits.h>
 
-#include "check.h"
-#include "core_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
 
 typedef struct PooledRec
 {

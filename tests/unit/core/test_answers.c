@@ -6,8 +6,8 @@
  *	  be asked for; cancels in every state, errors, and random traffic with core_check() after
  *	  each step.
  */
-#include "answers_util.h"
-#include "engine/core_int.h"
+#include "tests/unit/core/answers_util.h"
+#include "core/core_internal.h"
 
 static KPool *pool;
 static bool overlap;

@@ -4,8 +4,8 @@
  *	  plain search that computes every hypothesis anew, in pools that preempt, with others
  *	  beside it; width 1 against temperature 0; cancels in every state, errors.
  */
-#include "answers_util.h"
-#include "engine/core_int.h"
+#include "tests/unit/core/answers_util.h"
+#include "core/core_internal.h"
 
 #define MAX_WIDTH 16
 

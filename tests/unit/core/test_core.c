@@ -4,20 +4,20 @@
  *	  errors of one request alone, statistics, and random traffic with
  *	  core_check() after each step.
  */
-#include "engine/core.h"
+#include "core/core.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/core_int.h"
-#include "engine/deliver.h"
+#include "base/alloc.h"
+#include "core/core_internal.h"
+#include "core/output/output_queue.h"
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 static Core *
 new_core(CoreOptions opt, int max_model_len)
@@ -239,7 +239,7 @@ test_late_error(void)
 	{
 		ReqEvent	ev = {0};
 		Req		   *r = mem_zalloc(sizeof(*r));
-		Parcel		p = {.r = r, .id = -1, .n_output = 7, .res = {cases[i].late, NULL}};
+		OutputItem	p = {.r = r, .id = -1, .n_output = 7, .res = {cases[i].late, NULL}};
 
 		r->sink = note_end;
 		r->sink_ctx = &ev;

@@ -5,9 +5,9 @@
  *
  * Batches, chunks and preemption: test_invariance.c; real models: test_invariance_model.c.
  */
-#include "answers_util.h"
+#include "tests/unit/core/answers_util.h"
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 static KPool *pool;
 static bool prefix_caching;

@@ -4,9 +4,9 @@
  *	  what the scheduler, the blocks and the sampler could break.  The same on
  *	  real models: test_invariance_model.c.
  */
-#include "invariance.h"
+#include "tests/unit/core/invariance.h"
 
-#include "fake_model.h"
+#include "tests/unit/fake_model.h"
 
 static KPool *pools[3];
 

@@ -9,10 +9,10 @@
  */
 #include <dirent.h>
 
-#include "invariance.h"
+#include "tests/unit/core/invariance.h"
 
-#include "engine/lora_load.h"
-#include "engine/source.h"
+#include "backend/lora_loader.h"
+#include "backend/weight_source.h"
 
 #define MODELS "build/fixtures/models"
 #define LORAS "build/fixtures/lora"

@@ -2,13 +2,13 @@
  * test_kvlife.c
  *	  Lives of blocks: 10^5 random events against a naive model that keeps every find, and how many are drawn.
  */
-#include "engine/kvlife.h"
+#include "core/kv/block_lifetime.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define BLOCKS	50
 #define FINDS	100000

@@ -4,11 +4,11 @@
  *	  10^5 random operations against a naive model (an array that plays the
  *	  free list, and an array of counts).
  */
-#include "engine/kvpool.h"
+#include "core/kv/block_pool.h"
 
 #include <string.h>
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define BLOCKS 40				/* usable ones in the model test */
 

@@ -8,11 +8,11 @@
  */
 #include <math.h>
 
-#include "check.h"
-#include "core_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
 
-#include "engine/engine_int.h"
-#include "engine/source.h"
+#include "core/core_state.h"
+#include "backend/weight_source.h"
 
 #define MODEL	"build/fixtures/models/llama_f32"
 #define EXTRA	8

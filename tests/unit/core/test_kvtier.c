@@ -6,7 +6,7 @@
  * Random operations are compared with a naive model of the memory, a list in order of use.  Every block that comes
  * back is compared byte for byte with what its number stands for.
  */
-#include "engine/kvtier.h"
+#include "core/offload/tier.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define BYTES 4000
 #define SLOT 4096

@@ -4,10 +4,10 @@
  */
 #include <dirent.h>
 
-#include "check.h"
-#include "core_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
 
-#include "engine/source.h"
+#include "backend/weight_source.h"
 
 #define MODEL	"models/tickets-2m"
 #define REQS	64
@@ -149,17 +149,17 @@ main(void)
 		   (long long) st.mem_other >> 10, (long long) (resident() - before) >> 10);
 	CHECK(told(&st) > (resident() - before) * 0.95 && told(&st) < (resident() - before) * 1.05, "%lld bytes are told, %lld are resident",
 		  (long long) told(&st), (long long) (resident() - before));
-	core_rest(c, true);
+	core_suspend(c, true);
 	core_stats(c, &st);
 	CHECK(st.mem_kv == 0, "asleep %lld bytes of KV are in use", (long long) st.mem_kv);
 	compare(&st, before, "at rest");
 	rows = st.mem_other;
-	CHECK(core_store(c, "/tmp", &lost, &e), "%s", e.msg);
+	CHECK(core_save_weights(c, "/tmp", &lost, &e), "%s", e.msg);
 	core_stats(c, &st);
 	CHECK(st.mem_weights == 0, "%lld bytes of weights", (long long) st.mem_weights);
 	compare(&st, before, "stored");
-	CHECK(core_fetch(c, &e), "%s", e.msg);
-	core_go_on(c, &(Err) {0});
+	CHECK(core_restore_weights(c, &e), "%s", e.msg);
+	core_resume(c, &(Err) {0});
 	core_stats(c, &st);
 	CHECK(st.mem_weights > 0, "weights are back");
 	submit(c, 1, 0, random_prompt(1, 20), greedy_params(4), ~0u, &recs[0]);

@@ -5,7 +5,7 @@
  *
  * Blocks under random schedules are test_share.c's and test_sim.c's, real models' bits test_invariance_model.c's.
  */
-#include "engine/offload.h"
+#include "core/offload/offload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 
 #include "base/blake2.h"
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/engine_int.h"
+#include "base/alloc.h"
+#include "core/core_state.h"
 #include "hostdev.h"
-#include "wire/control.h"
+#include "ipc/control_protocol.h"
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 #define PROMPT	100
 #define FULL	96				/* its tokens in full blocks */
@@ -203,8 +203,8 @@ test_rest(void)
 	tier = a_tier(NULL);
 	c = a_core(1, 100);
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
-	core_rest(c, true);
-	core_go_on(c, &(Err) {0});
+	core_suspend(c, true);
+	core_resume(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "behind a rest");
 	core_stats(c, &st);
 	CHECK(st.prefix_hits == 0 && st.external_hits == FULL && st.external_queries >= FULL && st.offload_back_bytes > 0 && st.mem_offload > 0,
@@ -212,21 +212,21 @@ test_rest(void)
 	core_reset_prefix_cache(c);
 	expect(c, (Ask) {.seed = 1}, 0, "behind a reset");
 	/* the same weights, and then others */
-	core_rest(c, true);
+	core_suspend(c, true);
 	from = a_core(1, 100);
-	CHECK(core_adopt(c, from, &e), "%s", e.msg);
+	CHECK(core_swap_weights(c, from, &e), "%s", e.msg);
 	core_free(from);
-	core_go_on(c, &(Err) {0});
+	core_resume(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "with its weights");
-	core_rest(c, true);
+	core_suspend(c, true);
 	from = a_core(2, 100);
-	CHECK(core_adopt(c, from, &e), "%s", e.msg);
+	CHECK(core_swap_weights(c, from, &e), "%s", e.msg);
 	core_free(from);
-	core_go_on(c, &(Err) {0});
+	core_resume(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, 0, "with other weights");
 	expect(c, (Ask) {.seed = 1}, PROMPT - 1, "... of which the pool is the memory");
-	core_rest(c, true);
-	core_go_on(c, &(Err) {0});
+	core_suspend(c, true);
+	core_resume(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, 0, "... and it alone");
 	core_free(c);
 	kvtier_close(tier);
@@ -259,8 +259,8 @@ test_locked(const char *dir)
 	c = a_core(1, 100);
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
 	be_idle(c);
-	core_rest(c, true);
-	core_go_on(c, &(Err) {0});
+	core_suspend(c, true);
+	core_resume(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "from memory");
 	core_free(c);
 	kvtier_close(tier);
@@ -289,8 +289,8 @@ test_idle(const char *dir)
 	/* the disk is lost while somebody wants what was there */
 	for (uint32_t k = 2; k < 6; k++)
 		expect(c, (Ask) {.seed = k}, 0, "others");
-	core_rest(c, true);
-	core_go_on(c, &(Err) {0});
+	core_suspend(c, true);
+	core_resume(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	for (uint32_t k = 1; k < 6; k++)
@@ -323,13 +323,13 @@ rest_meanwhile(Core *c)
 	KvTierStats st;
 
 	waited = offload_n_waiting(c->offload) > 0;
-	core_rest(c, true);
+	core_suspend(c, true);
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	kvtier_stats(tier, &st);
 	/* one may be read just now */
 	CHECK(st.memory_entries <= 1, "%d blocks are in memory", (int) st.memory_entries);
-	core_go_on(c, &(Err) {0});
+	core_resume(c, &(Err) {0});
 }
 
 /* A core rests, or forgets, while blocks are read for a request that waits for them. */
@@ -343,13 +343,13 @@ test_on_the_way(const char *dir)
 	tier = a_tier(dir);
 	c = a_core(3, 100);
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
-	core_rest(c, true);
-	core_go_on(c, &(Err) {0});
+	core_suspend(c, true);
+	core_resume(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	expect(c, (Ask) {.seed = 1, .meanwhile = rest_meanwhile}, FULL, "behind a rest");
-	core_rest(c, true);
-	core_go_on(c, &(Err) {0});
+	core_suspend(c, true);
+	core_resume(c, &(Err) {0});
 	kvtier_flush(tier, clock_us() + 5000000);
 	kvtier_shed(tier, NULL);
 	n = ask(c, (Ask) {.seed = 1, .meanwhile = forget_meanwhile});

@@ -9,15 +9,15 @@
  *
  * Beside those written here, 600 of a plain model of the rules (tests/golden/stopping.py).
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-#include "check.h"
-#include "core_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
 
 typedef struct Case
 {

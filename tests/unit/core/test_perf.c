@@ -2,9 +2,9 @@
  * test_perf.c
  *	  What steps take, against sums over each row and each position that it looks at.
  */
-#include "engine/engine_int.h"
+#include "core/core_state.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define LAYERS	6
 

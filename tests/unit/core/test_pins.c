@@ -3,12 +3,12 @@
  *	  Prompts that stay computed, with the fake model: what is found of them, who may, how much, and who
  *	  gets their memory in the end.
  */
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
-#include "engine/engine_int.h"
-#include "engine/pins.h"
+#include "core/core_state.h"
+#include "core/kv/pinned_prefix.h"
 
 #define BLOCKS	20
 

@@ -5,14 +5,14 @@
  *	  prompt, cancel at every state, errors of one request alone, tiny pools, and random
  *	  traffic with core_check() after each step.  On real models: test_pooled_model.c.
  */
-#include "engine/core.h"
+#include "core/core.h"
 
 #include <math.h>
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
-#include "fake_model.h"
-#include "pooled_util.h"
+#include "tests/unit/fake_model.h"
+#include "tests/unit/core/pooled_util.h"
 
 static KPool *pool;
 

@@ -9,9 +9,9 @@
 #include <dirent.h>
 #include <math.h>
 
-#include "engine/source.h"
+#include "backend/weight_source.h"
 
-#include "pooled_util.h"
+#include "tests/unit/core/pooled_util.h"
 
 #define MODELS	"build/fixtures/models"
 #define PROMPT	37				/* two full blocks of 16 and some more */

@@ -19,11 +19,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "engine/lora_load.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/lora_loader.h"
+#include "backend/weight_source.h"
 #include "hostdev.h"
-#include "model/devmem.h"
+#include "model/weights/device_arena.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/models/"

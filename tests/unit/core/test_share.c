@@ -2,7 +2,7 @@
  * test_share.c
  *	  Blocks that requests share, without a model: a world that knows what is in each block.
  *
- *	1. prefix.c against a naive list, random operations;
+ *	1. prefix_index.c against a naive list, random operations;
  *	2. hand-written traces: what is found, what is computed once, salts, order of reuse;
  *	3. random requests with common beginnings in tiny pools, cancelled, preempted, with forks:
  *	   whoever reads a block finds what its own tokens would have put there;
@@ -11,7 +11,7 @@
  * A place in a block holds a hash of the token there and all before it, as K and V do.  What drafts has of it, with a
  * store, is the same the other way round.
  */
-#include "engine/offload.h"
+#include "core/offload/offload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static uint32_t rnd_state = 1;
 
@@ -32,7 +32,7 @@ rnd(int n)
 	return (int) ((rnd_state >> 8) % (uint32_t) n);
 }
 
-/* ---- prefix.c ---- */
+/* ---- prefix_index.c ---- */
 
 #define N_BLOCKS 40
 #define B 4
@@ -524,7 +524,7 @@ fork_some(World *w, int id, int n)
 			sched_resume(w->s, r, parent);
 	}
 	if (made > 0)
-		sched_hold(w->s, parent);
+		sched_retain_blocks(w->s, parent);
 }
 
 /* Half the time one that is there. */

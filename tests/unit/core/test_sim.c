@@ -19,22 +19,22 @@
  *
  * And a progress test: many requests in a pool of under a tenth of the blocks that they need.
  */
-#include "engine/core.h"
+#include "core/core.h"
 
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/core_int.h"
-#include "engine/kvtier.h"
-#include "engine/spec.h"
+#include "base/alloc.h"
+#include "core/core_internal.h"
+#include "core/offload/tier.h"
+#include "core/spec/spec.h"
 #include "grammar/grammar.h"
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
-#include "pooled_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
+#include "tests/unit/core/pooled_util.h"
 
 #define N_EVENTS	100000
 #define N_WORLDS	20
@@ -399,7 +399,7 @@ arrive(World *w)
 	spec.session = (uint64_t) rnd(6);
 	spec.stream = rnd(2);
 	spec.owner = (uint64_t) rnd(2);
-	spec.by = (Asker) {
+	spec.by = (Caller) {
 		.role = (uint64_t) role, .weight = w->weight[role - 1], .background = rnd(4) == 0, .max_requests = w->max_requests[role - 1],
 		.wait_ms = rnd(20) == 0 ? rnd(2) : -1
 	};
@@ -543,7 +543,7 @@ put_to_sleep(World *w)
 {
 	CoreStats	st;
 
-	core_rest(w->c, true);
+	core_suspend(w->c, true);
 	core_stats(w->c, &st);
 	CHECK(st.kv_blocks_used == 0 && st.running == 0, "asleep: %d blocks, %d run", (int) st.kv_blocks_used, (int) st.running);
 	w->rests = 1 + rnd(20);
@@ -573,7 +573,7 @@ maintain(World *w)
 	switch (rnd(8))
 	{
 		case 0:
-			core_rest(w->c, false);
+			core_suspend(w->c, false);
 			w->rests = 1 + rnd(20);
 			break;
 		case 1:
@@ -642,7 +642,7 @@ step(World *w)
 			w->old[i] = NULL;
 		}
 	if (w->rests > 0 && --w->rests == 0)
-		core_go_on(w->c, &(Err) {0});
+		core_resume(w->c, &(Err) {0});
 	if (w->held && n_live(w, w->c) == 0)
 	{
 		w->held = false;
@@ -661,13 +661,13 @@ end_of_world(World *w, int i, bool ok)
 	CHECK(ok, "world %d, step %d: %s", i, w->step, w->err.msg);
 	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i, w->n_live, (int) st.running,
 		  (int) st.waiting, (int) st.waiting_deferred);
-	core_go_on(w->c, &(Err) {0});
+	core_resume(w->c, &(Err) {0});
 	for (int r = 1; r <= 4 && w->n_live == 0; r++)
 	{
 		ReqSpec		spec = ask_for(0);
 		Seen		s = {0};
 
-		spec.by = (Asker) {.role = (uint64_t) r, .max_requests = 1};
+		spec.by = (Caller) {.role = (uint64_t) r, .max_requests = 1};
 		spec.id = w->next_id++;
 		submit_spec(w->c, &spec, &s);
 		while (core_has_work(w->c))
@@ -836,7 +836,7 @@ test_roles(int seats, int blocks, bool prefix)
 		spec = ask_for(kind[i]);
 		spec.id = (uint64_t) i + 1;
 		spec.session = (uint64_t) i % 3;
-		spec.by = (Asker) {.role = i < N ? 1 : 2};
+		spec.by = (Caller) {.role = i < N ? 1 : 2};
 		submit_spec(c, &spec, &s[i]);
 		for (int k = 0; i >= N && s[i].finish == FIN_NONE && k < 2000; k++)
 		{

@@ -2,9 +2,9 @@
  * test_sizing.c
  *	  Sizes of steps that nobody has given: by hand, and that they make sense anywhere.
  */
-#include "engine/sizing.h"
+#include "core/batch_limits.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define GIB (UINT64_C(1) << 30)
 

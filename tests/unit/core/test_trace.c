@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "engine/trace.h"
+#include "tests/unit/check.h"
+#include "core/trace.h"
 
 static cJSON *
 stop(void)

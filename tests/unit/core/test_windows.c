@@ -6,12 +6,12 @@
  * find what others have computed in a pool that is too small for all: their tokens are those that each has alone, where
  * everything is kept.
  */
-#include "check.h"
-#include "core_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
 
-#include "engine/engine_int.h"
-#include "engine/kvgroups.h"
-#include "engine/source.h"
+#include "core/core_state.h"
+#include "core/kv/layer_groups.h"
+#include "backend/weight_source.h"
 
 #define MODELS	"build/fixtures/models/"
 #define LIVE	40
@@ -241,7 +241,7 @@ check_model(const char *name, int blocks, bool full)
 	}
 }
 
-/* What is told of memory: engine.md's example, 10 full layers and 20 with a window of 32. */
+/* What is told of memory: an example, 10 full layers and 20 with a window of 32. */
 static void
 check_sizes(void)
 {

@@ -4,8 +4,8 @@
  *
  * Expressions are such that Python's re, and grammars such that lark, read them the same way.
  */
-#ifndef VLLM_TESTS_GRAM_WALK_SPECS_H
-#define VLLM_TESTS_GRAM_WALK_SPECS_H
+#ifndef VLLM_TESTS_UNIT_GRAMMAR_GRAM_WALK_SPECS_H
+#define VLLM_TESTS_UNIT_GRAMMAR_GRAM_WALK_SPECS_H
 
 #include "grammar/grammar.h"
 

@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "grammar/grammar_int.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "grammar/grammar_internal.h"
 
 /* The limits that docs/grammar.md names, and what one operation may take beyond before it is seen. */
 #define NODES		(400000 + 500000)
@@ -270,7 +270,7 @@ written(void)
 	{
 		PARTS = 20000, LETTERS = 900
 	};
-	Re		   *re = re_new(0);
+	Regex	   *re = re_new(0);
 	ReNode	   *part = mem_alloc(PARTS * sizeof(ReNode));
 	char		letters[LETTERS];
 	struct rusage before,

@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "grammar/grammar_int.h"
-#include "grammar/json_schema.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "grammar/grammar_internal.h"
+#include "grammar/schema/json_schema.h"
 
 #define VOCAB	400
 #define END		1
@@ -275,7 +275,7 @@ static CfgNode
 random_node(Cfg *c, int depth, unsigned *seed)
 {
 	static const char *const lit[] = {"a", "b", "c", "ab", "abc", "ca", "bb", "cab"};
-	Re		   *re = cfg_re(c);
+	Regex	   *re = cfg_re(c);
 	ReNode		x = RE_NONE;
 	const char *s = lit[rand_r(seed) % 8];
 	CfgNode		a;

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "check.h"
-#include "grammar/cfg.h"
-#include "grammar/parse.h"
-#include "lang_util.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "grammar/cfg/cfg.h"
+#include "grammar/cfg/earley.h"
+#include "tests/unit/lang_util.h"
 
 #define RULES	4
 
@@ -104,7 +104,7 @@ random_tree(int depth, unsigned *seed)
 }
 
 static ReNode
-lexeme_of(Re *re, const Lang *l)
+lexeme_of(Regex *re, const Lang *l)
 {
 	ReNode		r = RE_NONE;
 

@@ -8,15 +8,15 @@
 #include <pcre2.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "grammar/re.h"
-#include "lang_util.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "grammar/regex/regex.h"
+#include "tests/unit/lang_util.h"
 
 /* ---- random expressions over "ab" and all texts up to a length ---- */
 
 static ReNode
-random_re(Re *re, int depth, unsigned *seed, Lang *l)
+random_re(Regex *re, int depth, unsigned *seed, Lang *l)
 {
 	Lang		a = {{false}};
 	Lang		b = {{false}};
@@ -80,7 +80,7 @@ random_expressions(void)
 
 	for (int round = 0; round < 4000; round++)
 	{
-		Re		   *re = re_new(0);
+		Regex	   *re = re_new(0);
 		Lang		l;
 		ReNode		x = random_re(re, 1 + rand_r(&seed) % 4, &seed, &l);
 		ReNode		cut = re_clamp(re, x, LONGEST);
@@ -107,7 +107,7 @@ random_expressions(void)
 static void
 liveness(void)
 {
-	Re		   *re = re_new(0);
+	Regex	   *re = re_new(0);
 	ReNode		a = re_bytes(re, "a", 1);
 	ReNode		b = re_bytes(re, "b", 1);
 	ReNode		ab = re_or(re, a, b);
@@ -199,7 +199,7 @@ one_pattern(const char *pattern, bool unicode)
 	ReSyntax	json = {.mode = RE_JSON,.search = true,.rust = true,.unicode = unicode};
 	ReSyntax	whole = {.mode = RE_RAW,.rust = true,.unicode = unicode};
 	uint32_t	options = PCRE2_UTF | (unicode ? PCRE2_UCP : 0) | PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX;
-	Re		   *re = re_new(0);
+	Regex	   *re = re_new(0);
 	Err			e = {0};
 	int			err;
 	PCRE2_SIZE	at;
@@ -240,7 +240,7 @@ one_pattern(const char *pattern, bool unicode)
 
 /* Is the one character cp, in UTF-8, what the pattern matches? */
 static bool
-matches(Re *re, ReNode x, uint32_t cp)
+matches(Regex *re, ReNode x, uint32_t cp)
 {
 	char		s[5] = {0};
 
@@ -278,7 +278,7 @@ classes(void)
 	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
 	{
 		ReSyntax	syntax = {.mode = RE_RAW,.rust = !c[i].ecma};
-		Re		   *re = re_new(0);
+		Regex	   *re = re_new(0);
 		Err			e = {0};
 		ReNode		x;
 		char		ascii[129];
@@ -323,7 +323,7 @@ refused(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		Re		   *re = re_new(0);
+		Regex	   *re = re_new(0);
 		Err			e = {0};
 		ReSyntax	syntax = {.search = true,.rust = true};
 		ReNode		x;
@@ -345,7 +345,7 @@ bombs(void)
 
 	for (size_t i = 0; i < sizeof(bomb) / sizeof(bomb[0]); i++)
 	{
-		Re		   *re = re_new(0);
+		Regex	   *re = re_new(0);
 		Err			e = {0};
 		ReSyntax	syntax = {.search = i % 2 == 0,.rust = true,.unicode = true};
 		ReNode		x;
@@ -373,7 +373,7 @@ many_texts(void)
 	static char text[N][16];
 	const char *s[N];
 	size_t		len[N];
-	Re		   *re = re_new(0);
+	Regex	   *re = re_new(0);
 	ReNode		x;
 	int			wrong = 0;
 
@@ -395,7 +395,7 @@ many_texts(void)
 /* ---- multiples ---- */
 
 static ReNode
-parse(Re *re, const char *s)
+parse(Regex *re, const char *s)
 {
 	ReSyntax	syntax = {.mode = RE_RAW};
 	ReNode		r = RE_NONE;
@@ -407,7 +407,7 @@ parse(Re *re, const char *s)
 
 /* Is there a text, of at most n more bytes, that is matched and makes a multiple of m of remainder r? */
 static bool
-completes(Re *re, ReNode at, uint64_t r, uint32_t m, int n)
+completes(Regex *re, ReNode at, uint64_t r, uint32_t m, int n)
 {
 	if (re_nullable(re, at) && r % m == 0)
 		return true;
@@ -432,7 +432,7 @@ multiples(void)
 	for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++)
 		for (size_t k = 0; k < sizeof(factor) / sizeof(factor[0]); k++)
 		{
-			Re		   *re = re_new(0);
+			Regex	   *re = re_new(0);
 			ReNode		plain = parse(re, shape[i]);
 			ReNode		x = re_and(re, plain, re_residue(re, factor[k], 0));
 

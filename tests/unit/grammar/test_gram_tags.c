@@ -9,8 +9,8 @@
  */
 #include <string.h>
 
-#include "check.h"
-#include "grammar/grammar_int.h"
+#include "tests/unit/check.h"
+#include "grammar/grammar_internal.h"
 
 #define MOST	6				/* letters of a text */
 #define KIDS	3

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "check.h"
-#include "grammar/grammar_int.h"
+#include "tests/unit/check.h"
+#include "grammar/grammar_internal.h"
 
 typedef struct Shared
 {

@@ -17,12 +17,12 @@
  */
 #include <cjson/cJSON.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "gguf_vocab.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "tests/unit/gguf_vocab.h"
 #include "grammar/grammar.h"
-#include "gram_walk_specs.h"
-#include "tok_util.h"
+#include "tests/unit/grammar/gram_walk_specs.h"
+#include "tests/unit/tok_util.h"
 
 #define SOON	120				/* tokens after which a text is led to its end */
 #define LATE	1500			/* and after which it is left as it is */

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "check.h"
-#include "grammar/grammar_int.h"
+#include "tests/unit/check.h"
+#include "grammar/grammar_internal.h"
 
 /* ---- texts that fit and texts that don't ---- */
 

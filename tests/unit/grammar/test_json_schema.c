@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "grammar/grammar.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 typedef enum Answer
 {

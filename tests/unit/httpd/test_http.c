@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
-#include "engine/api_int.h"
-#include "http/answer.h"
-#include "http/conf.h"
-#include "http/route.h"
+#include "base/alloc.h"
+#include "server/api/api_internal.h"
+#include "httpd/http_error.h"
+#include "httpd/httpd_settings.h"
+#include "httpd/router.h"
 #include "tests/unit/check.h"
 
 /* of a text */
@@ -28,7 +28,7 @@ test_long_errors(void)
 	static const size_t sizes[] = {1000, 65535, 65536, 70000, 4 << 20};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		for (Dialect d = OPENAI; d <= ANTHROPIC; d++)
+		for (ErrorDialect d = OPENAI; d <= ANTHROPIC; d++)
 		{
 			char	   *message = mem_alloc(sizes[i] + 1);
 			Buf			b = {0};
@@ -134,7 +134,7 @@ test_events(void)
 static void
 test_routes(void)
 {
-	const Route *r = route_find("/v1/messages");
+	const HttpRoute *r = route_find("/v1/messages");
 
 	CHECK(r != NULL && r->dialect == ANTHROPIC && r->streams && route_allows(r, "POST") && !route_allows(r, "GET") && !route_allows(r, "POS"), "as documented");
 	r = route_find("/v1/models");

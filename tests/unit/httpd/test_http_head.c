@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
-#include "http/head.h"
+#include "base/alloc.h"
+#include "httpd/conn/request_head.h"
 #include "tests/unit/check.h"
 
 /* The status of a text that is looked at in pieces of so many bytes; 0: it is a head, which h has; -1: it is not over. */
 static int
-read_head(const char *text, size_t n, size_t piece, Head *h, Buf *kept)
+read_head(const char *text, size_t n, size_t piece, HttpHead *h, Buf *kept)
 {
 	HeadScan	scan = {0};
 	const char *why = NULL;
@@ -36,7 +36,7 @@ read_head(const char *text, size_t n, size_t piece, Head *h, Buf *kept)
 }
 
 static int
-status_of(const char *text, Head *h, Buf *kept)
+status_of(const char *text, HttpHead *h, Buf *kept)
 {
 	int			whole = read_head(text, strlen(text), strlen(text), h, kept);
 
@@ -48,7 +48,7 @@ status_of(const char *text, Head *h, Buf *kept)
 static void
 test_heads(void)
 {
-	Head		h;
+	HttpHead	h;
 	Buf			kept = {0};
 
 	CHECK(status_of("\r\nPOST /v1/a%2Fb%20c?x=%41&y=a+b HTTP/1.1\r\nHost: [::1]:80\r\nContent-Length:  007\t\r\nX-Api-Key: k\r\nConnection: a, close\r\nEmpty:\r\n\r\n", &h, &kept) == 0, "as sent");
@@ -82,7 +82,7 @@ test_refused(void)
 		{400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000000\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}, {417, "GET / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\n\r\n"},
 		{400, "GET / HTTP/1.1\r\nHost: x\r\nX: \x7f\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: a\r\n\r\n"},
 	};
-	Head		h;
+	HttpHead	h;
 	Buf			kept = {0};
 	Buf			text = {0};
 
@@ -172,7 +172,7 @@ test_chance(void)
 	static const char alphabet[] = "\r\n\r\n: \tGETHost/x1,;%0\0\x7f\xc3";
 	static const char seed_text[] = "GET /load?a=%41 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n";
 	unsigned	seed = 1;
-	Head		h;
+	HttpHead	h;
 	Buf			kept = {0};
 	int			taken = 0;
 

@@ -2,12 +2,12 @@
  * test_hubname.c
  *	  Names of Hugging Face's repositories where a path is wanted.
  */
-#include "wire/hubname.h"
+#include "ipc/hub_name.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static void
 is_repository(const char *s, bool bare, const char *command, const char *path)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/unit/check.h"
-#include "wire/hosts.h"
+#include "ipc/host_allowlist.h"
 
 /* Through a copy of its own size: reads beyond it are found by ASan. */
 static bool

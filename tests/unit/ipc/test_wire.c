@@ -1,6 +1,6 @@
 /*
  * test_wire.c
- *	  src/wire: arena geometry, slot rings, byte rings, message fields.
+ *	  src/ipc: arena geometry, slot rings, byte rings, message fields.
  */
 #include <ctype.h>
 #include <pthread.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "check.h"
-#include "wire/traceparent.h"
-#include "wire/wire.h"
+#include "tests/unit/check.h"
+#include "ipc/traceparent.h"
+#include "ipc/wire.h"
 
 static void
 append(void *ctx, const void *data, size_t n)
@@ -216,7 +216,7 @@ test_names(void)
 	for (size_t i = 0; i <= strlen(#name); i++) \
 		lower[i] = (char) tolower((unsigned char) #name[i]); \
 	ok = ok && wire_tag_name(num) != NULL && strcmp(wire_tag_name(num), lower) == 0 && wire_tag_type(num) == type;
-#include "wire/wire_tags.def"
+#include "ipc/fields.def"
 #undef X
 	CHECK(ok, "names are lower case and types the table's");
 	CHECK(wire_tag_name(0) == NULL && wire_tag_name(-1) == NULL && wire_tag_name(5000) == NULL, "unknown tags");

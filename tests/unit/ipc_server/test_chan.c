@@ -1,12 +1,12 @@
 /*
  * test_chan.c
- *	  A slot's messages and frames from both ends (talk/chan.c), and what programs do
- *	  with the control socket (talk/control.c): one thread is backend, supervisor and program.
+ *	  A slot's messages and frames from both ends (ipc_server/channel.c), and what programs do
+ *	  with the control socket (ipc_server/control_socket.c): one thread is backend, supervisor and program.
  */
-#include "talk/chan.h"
-#include "talk/control.h"
+#include "ipc_server/channel.h"
+#include "ipc_server/control_socket.h"
 
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
 #define RING 4096
 #define LONGEST 100000
@@ -34,7 +34,7 @@ slot_of(const Talk *t)
 }
 
 static void
-begin(Chan *c, const Talk *t)
+begin(Channel *c, const Talk *t)
 {
 	memset(c, 0, sizeof(*c));
 	chan_init(c, &L, t->slot, t->gen);
@@ -49,7 +49,7 @@ fill(Buf *b, size_t n)
 }
 
 static void
-finish(Chan *c, Talk *t)
+finish(Channel *c, Talk *t)
 {
 	chan_drop(c);
 	chan_destroy(c);
@@ -71,7 +71,7 @@ test_whole(void)
 	{
 		Buf			body = {0};
 		Talk	   *t;
-		Chan		c;
+		Channel		c;
 		ChanRead	r;
 		int			turns = 0;
 
@@ -91,7 +91,7 @@ test_whole(void)
 
 /* A message of 3000 bytes with its checksum, of which one byte is not what was sent; at = SIZE_MAX: all are. */
 static ChanRead
-receive_summed(size_t at, Chan *c, Talk **t, Err *e)
+receive_summed(size_t at, Channel *c, Talk **t, Err *e)
 {
 	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.gen = talk_next_gen(&P),.kind = WK_TOKENIZE,.flags = WIRE_SUMMED,.len = 3000 + WIRE_SUM_BYTES};
 	Buf			body = {0};
@@ -117,7 +117,7 @@ test_sums(void)
 {
 	/* in the flags, which the sum is of, a word, the last bytes, the sum */
 	static const size_t at[] = {15, 24, 1024, 1027, 3023, 3024, 3031};
-	Chan		c;
+	Channel		c;
 	Talk	   *t;
 	Err			e;
 
@@ -138,7 +138,7 @@ test_pieces(void)
 	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.gen = talk_next_gen(&P),.kind = WK_TOKENIZE,.len = 50};
 	Buf			all = {0};
 	Talk	   *t;
-	Chan		c;
+	Channel		c;
 	Err			e;
 	size_t		n = sizeof(m) + 50;
 	bool		early = false;
@@ -166,7 +166,7 @@ static void
 refused(const WireMsg *m, ErrClass cls, const char *what)
 {
 	Talk	   *t = talk_begin_raw(&P, m, sizeof(*m));
-	Chan		c;
+	Channel		c;
 	Err			e = {0};
 
 	begin(&c, t);
@@ -180,7 +180,7 @@ test_malformed(void)
 	WireMsg		good = {.magic = WIRE_MSG_MAGIC,.kind = WK_GENERATE,.len = LONGEST};
 	WireMsg		m = good;
 	Talk	   *t;
-	Chan		c;
+	Channel		c;
 	Err			e;
 
 	m.magic ^= 1;
@@ -217,7 +217,7 @@ test_cursors(void)
 {
 	Buf			body = {0};
 	Talk	   *t = talk_begin(&P, WK_TOKENIZE, &body);
-	Chan		c;
+	Channel		c;
 	Err			e;
 
 	begin(&c, t);
@@ -252,7 +252,7 @@ test_stale_requests(void)
 {
 	Buf			body = {0};
 	Talk	   *t;
-	Chan		c;
+	Channel		c;
 	Err			e = {0};
 	const uint32_t magic = WIRE_MSG_MAGIC;
 	uint32_t	whole = sizeof(WireMsg) + 200;
@@ -292,7 +292,7 @@ test_heads(void)
 	Buf			body = {0};
 	Buf			some = {0};
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
-	Chan		c;
+	Channel		c;
 	WireMsg		m;
 	size_t		at = 0;
 	int			n = 0;
@@ -331,7 +331,7 @@ test_frames(void)
 	Buf			body = {0};
 	Buf			big = {0};
 	Talk	   *t;
-	Chan		c;
+	Channel		c;
 	Frame		f;
 	int			frames = 0;
 
@@ -373,7 +373,7 @@ test_backlog(void)
 	Buf			body = {0};
 	Buf			big = {0};
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
-	Chan		c;
+	Channel		c;
 	size_t		total = sizeof(WireMsg) + 10000 + WIRE_TRAILER;
 	int			wrong = 0;
 
@@ -421,7 +421,7 @@ test_drop(void)
 {
 	Buf			body = {0};
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
-	Chan		c;
+	Channel		c;
 	ChanLive	v = {WP_RUNNING, 5, -1, -1, 7, -1, -1};
 
 	begin(&c, t);
@@ -454,7 +454,7 @@ test_generation(void)
 	{
 		Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
 		WireSlot   *s = slot_of(t);
-		Chan		c;
+		Channel		c;
 
 		begin(&c, t);
 		if (how == 0)
@@ -482,7 +482,7 @@ test_wakes(void)
 {
 	Buf			body = {0};
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
-	Chan		c;
+	Channel		c;
 	uint32_t	slot;
 
 	begin(&c, t);
@@ -505,7 +505,7 @@ test_error(void)
 {
 	Buf			body = {0};
 	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
-	Chan		c;
+	Channel		c;
 	Frame		f;
 	Err			e = {0};
 

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/source.h"
+#include "base/alloc.h"
+#include "backend/weight_source.h"
 #include "hostdev.h"
-#include "model/devmem.h"
-#include "model/draft.h"
+#include "model/weights/device_arena.h"
+#include "model/draft/draft.h"
 #include "tests/unit/check.h"
 
 #define FIXTURES "build/fixtures/"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "tests/unit/check.h"
 #include "pool.h"
 
 #define MAX_CHUNKS 64

@@ -3,9 +3,9 @@
  *	  GGUF files, good and bad: the container's limits, the translation to Hugging
  *	  Face's names, the vocabulary, what is refused and by which message.
  */
-#include "load/gguf.h"
-#include "load_util.h"
-#include "text/tokenizer.h"
+#include "loader/gguf.h"
+#include "tests/unit/load_util.h"
+#include "tokenizer/tokenizer.h"
 
 /* ---- a small writer ---- */
 

@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "check.h"
-#include "load/hfconfig.h"
-#include "quant/ckpt.h"
-#include "text/tokenizer.h"
+#include "tests/unit/check.h"
+#include "loader/hf_config.h"
+#include "quant/ckpt/ckpt.h"
+#include "tokenizer/tokenizer.h"
 
 static const KTensor *
 find_nothing(void *ctx, const char *name)

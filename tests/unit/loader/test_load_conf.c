@@ -3,9 +3,9 @@
  *	  config.json and its companions: kinds of values, prefixes, limits; tokenizer
  *	  files and the places of a chat template.
  */
-#include "base/json.h"
-#include "load/hfconfig.h"
-#include "load_util.h"
+#include "base/json/json_scan.h"
+#include "loader/hf_config.h"
+#include "tests/unit/load_util.h"
 
 static Conf *
 parse(const char *json, Err *e)

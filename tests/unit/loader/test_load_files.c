@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "load_util.h"
+#include "tests/unit/load_util.h"
 
 static void
 copy_model(const char *from)

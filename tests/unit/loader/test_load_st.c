@@ -3,7 +3,7 @@
  *	  What sentence-transformers keeps beside a model: all that is honoured, and each
  *	  way that its files can be wrong.
  */
-#include "load_util.h"
+#include "tests/unit/load_util.h"
 
 #define MODULE(type, path) "{\"idx\": 0, \"name\": \"0\", \"path\": \"" path "\", \"type\": \"sentence_transformers.models." type "\"}"
 

@@ -3,7 +3,7 @@
  *	  safetensors files and directories, good and bad: each way that a header, an
  *	  index or a shard can be wrong has its own message.
  */
-#include "load_util.h"
+#include "tests/unit/load_util.h"
 
 #define T(name, dtype, shape, b, e) \
 	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #b "," #e "]}"

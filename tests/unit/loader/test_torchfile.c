@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "tests/unit/check.h"
 
-#include "base/mem.h"
-#include "engine/api_encode.h"
-#include "load/torchfile.h"
+#include "base/alloc.h"
+#include "server/api/vector_encoding.h"
+#include "loader/torch_pickle.h"
 
 #define LINE_MAX_LEN	65536
 

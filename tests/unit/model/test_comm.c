@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "hostdev.h"
-#include "model/comm.h"
-#include "model/devmem.h"
+#include "model/parallel/comm.h"
+#include "model/weights/device_arena.h"
 #include "tests/unit/check.h"
 
 #define MOST (3 * GROUP_SLOT / 4)	/* floats of a rank's part: three slots */

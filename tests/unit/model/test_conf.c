@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "load/hfconfig.h"
+#include "loader/hf_config.h"
 #include "model/decoder.h"
 #include "tests/unit/check.h"
 

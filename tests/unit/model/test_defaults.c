@@ -8,7 +8,7 @@
 
 #include "model/decoder.h"
 #include "tests/unit/check.h"
-#include "tests/unit/tiny_conf.h"
+#include "tests/unit/model/tiny_conf.h"
 
 /* What a class of transformers takes for a key that its checkpoints may leave out. */
 static void

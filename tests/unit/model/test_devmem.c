@@ -2,7 +2,7 @@
  * test_devmem.c
  *	  Memory where ops are, on the CPUs and on a device; and that the device "host" keeps its users to device.h.
  */
-#include "model/devmem.h"
+#include "model/weights/device_arena.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "hostdev.h"
 #include "pool.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define N	1000
 

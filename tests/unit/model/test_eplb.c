@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/eplb_config.h"
-#include "model/eplb.h"
+#include "base/alloc.h"
+#include "runtime/eplb_config.h"
+#include "model/parallel/expert_balance.h"
 #include "tests/unit/check.h"
 
 /* the two layers of the published example */

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "model/decoder.h"
 #include "tests/unit/check.h"
-#include "tests/unit/tiny_conf.h"
+#include "tests/unit/model/tiny_conf.h"
 
 /* A model in memory: its tensors are all zeros, made by the configuration. */
 #define MAX_TENSORS 64

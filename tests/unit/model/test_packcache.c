@@ -10,11 +10,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "base/digest.h"
-#include "engine/config.h"
-#include "engine/source.h"
-#include "model/packcache.h"
-#include "load_util.h"
+#include "base/checksum.h"
+#include "runtime/engine_settings.h"
+#include "backend/weight_source.h"
+#include "model/weights/pack_cache.h"
+#include "tests/unit/load_util.h"
 
 #define HIDDEN 512
 #define INTER 2048

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/pooler.h"
+#include "model/layers/pooler.h"
 #include "tests/unit/check.h"
 
 #define WIDTH 3

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/rope.h"
+#include "model/layers/rope.h"
 #include "tests/unit/check.h"
 
 /* transformers' inv_freq for head_dim 16 */

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "kutil.h"
 #include "tests/unit/check.h"
 

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "engine/graphsizes.h"
-#include "model/stepgraph.h"
+#include "runtime/capture_sizes.h"
+#include "model/step_graph.h"
 #include "tests/unit/check.h"
 
 #define ROWS 20

@@ -3,10 +3,10 @@
  *	  The configuration that tests of src/model begin with: hidden 8, 2 heads of 4, 1 kv
  *	  head, inter 12, 2 layers; without a class.
  */
-#ifndef VLLM_TESTS_TINY_CONF_H
-#define VLLM_TESTS_TINY_CONF_H
+#ifndef VLLM_TESTS_UNIT_MODEL_TINY_CONF_H
+#define VLLM_TESTS_UNIT_MODEL_TINY_CONF_H
 
-#include "base/conf.h"
+#include "base/config_map.h"
 
 static inline Conf *
 tiny_conf(void)

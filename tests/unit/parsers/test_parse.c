@@ -1,6 +1,6 @@
 /*
  * test_parse.c
- *	  src/parse: the cases of tests/parse, each whole, byte by byte, and cut in two at every
+ *	  src/parsers: the cases of tests/parse, each whole, byte by byte, and cut in two at every
  *	  place; long hostile texts; where a prompt leaves off.
  *
  *		test_parse [DIRECTORY]		from the repository's root
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "parse/jtext.h"
-#include "parse/parse.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "parsers/json_text.h"
+#include "parsers/parsers.h"
 
 /* ---- what a parser says, as one text ---- */
 

@@ -1,21 +1,22 @@
 /*
  * test_parse_calls.c
- *	  src/parse: calls made at random, written as each format does.
+ *	  src/parsers: calls made at random, written as each format does.
  *
  * What a parser gives are these calls, none of them changed or in part: whole, cut at every
  * byte, with text between their elements, and in pieces of any size.  Where a byte is damaged no
- * argument is lost.  What it has told of a call before its end is no JSON, and in formats of JSON
- * text it lags behind by no more than a few bytes.  Values in pieces (jpush.c) are as values at once (jtext.c).
+ * argument is lost; where some are missing, no call.  What it has told of a call before its end is no
+ * JSON, and in formats of JSON text it lags behind by no more than a few bytes.  Values in pieces
+ * (json_push.c) are as values at once (json_text.c).
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "parse/jpush.h"
-#include "parse/parse.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "parsers/json_push.h"
+#include "parsers/parsers.h"
 
 #define BAR		"\xEF\xBD\x9C"
 #define LOW		"\xE2\x96\x81"
@@ -353,6 +354,7 @@ typedef struct Heard
 	Buf			content;
 	Buf			calls[MOST + 2];	/* arguments */
 	int			n;				/* whole ones */
+	bool		thought;
 	bool		open;
 	bool		bad;
 	size_t		at_once;		/* most of arguments that came with one piece */
@@ -379,6 +381,7 @@ hear(void *ctx, const ParseEvent *ev)
 			buf_add(&h->content, ev->s, ev->n);
 			break;
 		case PARSE_REASONING:
+			h->thought |= ev->n > 0;
 			break;
 		case PARSE_CALL:
 			h->bad |= h->open || strcmp(ev->name, "f") != 0;
@@ -565,6 +568,34 @@ check_damage(Output *o, const Call *c, int n)
 	buf_free(&d.text);
 }
 
+/* Where some bytes are missing, a call that is not given is shown. */
+static void
+check_lost(Output *o, const Call *c, int n)
+{
+	Output		d = {.f = o->f};
+	Heard		h = {0};
+
+	for (int i = 0; i < n; i++)
+		if (c[i].n == 0)
+			return;
+	for (int round = 0; round < 20; round++)
+	{
+		size_t		at;
+		size_t		k = 1 + below(6);
+
+		o->noise = 0;
+		write_output(o, c, n);
+		at = below((unsigned) (o->text.len - k));
+		buf_reset(&d.text);
+		buf_add(&d.text, o->text.data, at);
+		buf_add(&d.text, o->text.data + at + k, o->text.len - at - k);
+		feed(o->f->parser, d.text.data, d.text.len, 0, &h);
+		expect(h.n >= n || h.content.len > 0 || h.thought, &d, d.text.len, "a call is lost");
+		forget(&h);
+	}
+	buf_free(&d.text);
+}
+
 static void
 check_format(const Format *f)
 {
@@ -583,6 +614,7 @@ check_format(const Format *f)
 		for (int i = 0; i < 10; i++)
 			check_noise(&o, c, n);
 		check_damage(&o, c, n);
+		check_lost(&o, c, n);
 		for (int i = 0; i < n; i++)
 			free_call(&c[i]);
 	}

@@ -3,8 +3,8 @@
  *	  The scanner of secret_mask.c as it is said most plainly, with no thought of time: it reads strings in strings again and
  *	  again, and a run of backslashes from each of them.  What it gives, the other has to give (test_secret_mask.c).
  */
-#ifndef VLLM_TESTS_SECRET_MASK_REF_H
-#define VLLM_TESTS_SECRET_MASK_REF_H
+#ifndef VLLM_TESTS_UNIT_PG_SECRET_MASK_REF_H
+#define VLLM_TESTS_UNIT_PG_SECRET_MASK_REF_H
 
 #define REF_NAME		"llm_set_secret"
 #define REF_MASK		"***"
@@ -351,13 +351,29 @@ ref_after_execute(RefMasker *m, const char *p, const char *end)
 	const char *behind;
 	const char *next;
 	char	   *s;
+	bool		escaped;
 
 	if (m->prepared == NULL || name >= end)
 		return p;
-	behind = *name == '"' ? ref_sql_quoted_end(name, end, false) : ref_word_end(name, end);
+	escaped = end - name > 2 && strncasecmp(name, "U&\"", 3) == 0;
+	if (escaped)
+	{
+		behind = ref_sql_quoted_end(name + 2, end, false);
+		next = ref_skip_space(behind, end);
+		if (ref_same_word(next, ref_word_end(next, end) - next, "uescape"))
+		{
+			next = ref_skip_space(ref_word_end(next, end), end);
+			if (next < end && *next == '\'')
+				behind = ref_sql_quoted_end(next, end, false);
+		}
+	}
+	else
+		behind = *name == '"' ? ref_sql_quoted_end(name, end, false) : ref_word_end(name, end);
 	next = ref_skip_space(behind, end);
 	if (behind == name || next >= end || *next != '(')
 		return p;
+	if (escaped)
+		return ref_mask_arguments(m, next + 1, end);
 	s = *name == '"' ? pnstrdup(name + 1, behind - name - 2) : pnstrdup(name, behind - name);
 	for (char *c = s; *c != '\0' && *name != '"'; c++)
 		*c = pg_tolower((unsigned char) *c);

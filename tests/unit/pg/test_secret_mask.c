@@ -1,17 +1,17 @@
 /*
  * test_secret_mask.c
- *	  src/pg/secret_name.c, secret_mask.c: what they make of texts is what a plain scanner makes of them, over random texts of
+ *	  src/pg/catalog/secret_name.c, secret_mask.c: what they make of texts is what a plain scanner makes of them, over random texts of
  *	  all that quotes, escapes and comments; and texts made to keep them busy are done with in time.
  *
  * `test_secret_mask -v` prints the times.
  */
-#include "../../src/pg/secret_name.c"
-#include "../../src/pg/secret_mask.c"
+#include "pg/catalog/secret_name.c"
+#include "pg/catalog/secret_mask.c"
 
 #include <time.h>
 
-#include "check.h"
-#include "secret_mask_ref.h"
+#include "tests/unit/check.h"
+#include "tests/unit/pg/secret_mask_ref.h"
 
 #define MB			(1024 * 1024)
 #define RANDOM_TEXTS 60000
@@ -40,13 +40,19 @@ prepared(const char *name)
 	return name[0] == 'p';
 }
 
+static bool
+prepared_quoted(const char *name)
+{
+	return strcmp(name, "a\"b") == 0;
+}
+
 /* ---- the same as the plain scanner ---- */
 
 static const char *const piece[] = {
 	"llm_set_secret", "LLM_Set_Secret", "llm_set_s\\0065cret", "\"llm_set_secret\"", "llm_set_s\\\\\\\\x65cret", "\\154lm_set_secret", "\\u006clm!005fset_secret",
 	"llm\\_set_secret", "\\U1000006clm_set_secret", "llm_set_s\\+000065cret", "llm_set_secre", "llm_", "l", "\\0065", "\\x65", "0065", "_set_secret", "t",
 	"(", ")", "(", ")", "'", "'", "''", "\"", "\"", "\"\"", "$$", "$$", "$a$", "$a$", "$ab$", "$", "$1", "E'", "e'", "U&'", "U&\"", "\\", "\\\\", "\\'", "\\\\\\",
-	"/*", "*/", "/*", "*/", "--", "\n", "--x\n", " ", " ", "a", "x1", ",", "execute ", "EXECUTE p(", "execute \"p\"(", "execute q(", "language ", "LANGUAGE plpython", "'sql'",
+	"/*", "*/", "/*", "*/", "--", "\n", "--x\n", " ", " ", "a", "x1", ",", "execute ", "EXECUTE p(", "execute \"p\"(", "execute q(", "execute U&\"q\"(", "EXECUTE u&\"x\" UESCAPE '!' (", "language ", "LANGUAGE plpython", "'sql'",
 	"do ", "0", "+", "\xc3\xa4", "5f", "137", "secret", "llm_set_secret(", "llm_set_secret('a', 'b')", "$a$ llm_set_secret('", "$a$", ";"
 };
 
@@ -259,6 +265,14 @@ test_allowance(void)
 	CHECK(masked != NULL && strstr(masked, "sesame") == NULL, "a secret 40 dollar quotes in");
 	free(masked);
 	free(s);
+
+	/* names of prepared statements: escapes, and quotes within */
+	masked = secret_mask_statement("EXECUTE U&\"q!0020\" uescape '!' ('sesame')", prepared);
+	CHECK(masked != NULL && strstr(masked, "sesame") == NULL, "a name with escapes");
+	free(masked);
+	masked = secret_mask_statement("EXECUTE \"a\"\"b\"('sesame')", prepared_quoted);
+	CHECK(masked != NULL && strstr(masked, "sesame") == NULL, "a name with a quote");
+	free(masked);
 
 	/* so many EXECUTEs that the last ones aren't looked up */
 	s = malloc(MB);

@@ -1,15 +1,15 @@
 /*
  * test_vecmath.c
- *	  src/pg/vecmath.c: every variant against sums in double precision and bit for bit
+ *	  src/pg/util/vector_math.c: every variant against sums in double precision and bit for bit
  *	  against each other.
  */
-#include "pg/vecmath.c"
+#include "pg/util/vector_math.c"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MOST	1100
 

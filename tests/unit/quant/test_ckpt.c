@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "quant/ckpt.h"
+#include "base/alloc.h"
+#include "quant/ckpt/ckpt.h"
 #include "tests/unit/check.h"
 
 #define N 8

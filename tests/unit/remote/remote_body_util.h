@@ -2,8 +2,8 @@
  * remote_body_util.h
  *	  Requests for the tests of endpoints' bodies, and what becomes of them.
  */
-#ifndef VLLM_TESTS_REMOTE_BODY_UTIL_H
-#define VLLM_TESTS_REMOTE_BODY_UTIL_H
+#ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_BODY_UTIL_H
+#define VLLM_TESTS_UNIT_REMOTE_REMOTE_BODY_UTIL_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include <cjson/cJSON.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
-#include "remote/body.h"
+#include "base/alloc.h"
+#include "remote/codec/encode.h"
 #include "tests/unit/check.h"
 
 /* ---- messages ---- */
@@ -98,7 +98,7 @@ put_any(Buf *b, WireTag tag, const char *value)
 static const char *const dialects[] = {
 #define DIALECT(name, ...) name,
 #define DIALECT_DEFAULT(...)
-#include "wire/dialects.def"
+#include "ipc/endpoint_dialects.def"
 #undef DIALECT
 #undef DIALECT_DEFAULT
 };
@@ -111,7 +111,7 @@ _Static_assert(sizeof(dialects) / sizeof(dialects[0]) == N_DIALECTS, "what is ex
 /* What a request makes; freed by done(). */
 typedef struct Made
 {
-	WireAsk		a[4];
+	RequestFields a[4];
 	int			n;
 	ROptions   *o;
 	RCalls		calls;
@@ -135,7 +135,7 @@ read_one(Made *m, WireKind kind, int dialect, const char *more, const Buf *field
 	buf_add(&b, fields->data, fields->len);
 	copy = mem_alloc(b.len);
 	memcpy(copy, b.data, b.len);
-	if (!wireask_read(&m->a[m->n++], kind, copy, b.len, &m->e))
+	if (!request_fields_read(&m->a[m->n++], kind, copy, b.len, &m->e))
 	{
 		fprintf(stderr, "%s\n", m->e.msg);
 		abort();
@@ -147,7 +147,7 @@ read_one(Made *m, WireKind kind, int dialect, const char *more, const Buf *field
 static inline void
 make_them(Made *m)
 {
-	const WireAsk *asks[4] = {&m->a[0], &m->a[1], &m->a[2], &m->a[3]};
+	const RequestFields *asks[4] = {&m->a[0], &m->a[1], &m->a[2], &m->a[3]};
 
 	m->o = roptions_get(&m->a[0], &m->e);
 	if (m->o == NULL)
@@ -174,7 +174,7 @@ done(Made *m)
 	body_free(&m->calls);
 	roptions_unref(m->o);
 	for (int i = 0; i < m->n; i++)
-		wireask_free(&m->a[i]);
+		request_fields_free(&m->a[i]);
 }
 
 static inline bool

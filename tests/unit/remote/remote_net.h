@@ -1,20 +1,21 @@
 /*
  * remote_net.h
- *	  A network with endpoints that a test makes up, its time, and askers, for the tests of the line (test_remote_line.c, _elsewhere.c, _length.c, _path.c, _sim.c).
+ *	  A network with endpoints that a test makes up, its time, and askers, for the tests of the line (test_remote_line.c, test_remote_elsewhere.c, test_remote_length.c, test_remote_path.c,
+ *	  test_remote_sim.c).
  *
- * Defines what http.h, body.h and reply.h declare, in a protocol that is easily looked through: a body is the asks' prompts, a
+ * Defines what http_client.h, encode.h and decode.h declare, in a protocol that is easily looked through: a body is the asks' prompts, a
  * line each; the answer is each prompt with "!" behind it.  A stream's lines are "t<prompt>", and "D" at the end.  The network
  * keeps count of what it is asked, and of whom it would charge: that is what the line's promises are held against.  With
  * NET_REAL_BODIES, bodies and replies are the program's, and net_answer_text() is the endpoint (test_remote_path.c).
  */
-#ifndef VLLM_TESTS_REMOTE_NET_H
-#define VLLM_TESTS_REMOTE_NET_H
+#ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_NET_H
+#define VLLM_TESTS_UNIT_REMOTE_REMOTE_NET_H
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/line_int.h"
-#include "talk/chan.h"
+#include "base/alloc.h"
+#include "remote/dispatcher_internal.h"
+#include "ipc_server/channel.h"
 #include "tests/unit/check.h"
 
 static int64_t net_now = 1000000;
@@ -30,7 +31,7 @@ net_clock(void)
 typedef struct Client
 {
 	int			id;
-	Ask		   *ask;
+	PendingRequest *ask;
 	bool		idempotent, stream;
 	char		want[24];		/* its prompt */
 	int64_t		deadline_us;
@@ -53,7 +54,7 @@ typedef struct Client
 static Client *clients[MOST_CLIENTS];
 static int	n_clients;
 static Client *net_cancel_on_text;	/* hangs up when it hears of it */
-static Line *net_line;
+static Dispatcher *net_line;
 
 #ifdef NET_REAL_BODIES
 #define NET_ONLY_TEXT	true
@@ -461,14 +462,14 @@ http_turn(Http *h)
 /* ---- bodies and replies ---- */
 
 bool
-body_gathers(const WireAsk *a, const ROptions *o)
+body_gathers(const RequestFields *a, const ROptions *o)
 {
 	(void) o;
 	return a->kind == WK_POOL;
 }
 
 bool
-body_wants_length(const WireAsk *a, const ROptions *o)
+body_wants_length(const RequestFields *a, const ROptions *o)
 {
 	(void) a;
 	(void) o;
@@ -476,13 +477,13 @@ body_wants_length(const WireAsk *a, const ROptions *o)
 }
 
 bool
-body_same(const WireAsk *a, const WireAsk *b)
+body_same(const RequestFields *a, const RequestFields *b)
 {
 	return a->kind == b->kind && a->task.n == b->task.n && memcmp(a->task.s, b->task.s, a->task.n) == 0;
 }
 
 bool
-body_make(const WireAsk *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
+body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *calls, Err *e)
 {
 	int			k = asks[0]->kind == WK_LOGPROBS ? 3 : 1;
 
@@ -512,9 +513,9 @@ body_free(RCalls *calls)
 	mem_free(calls->v);
 }
 
-struct Reply
+struct DecodedReply
 {
-	const WireAsk *const *asks;
+	const RequestFields *const *asks;
 	int			n;
 	const RCalls *calls;
 	ReplyEmit	emit;
@@ -524,18 +525,18 @@ struct Reply
 	bool		emitted;
 };
 
-Reply *
-reply_new(const WireAsk *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
+DecodedReply *
+reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
 {
-	Reply	   *r = mem_zalloc(sizeof(*r));
+	DecodedReply *r = mem_zalloc(sizeof(*r));
 
 	(void) o;
-	*r = (Reply) {.asks = asks,.n = n,.calls = calls,.emit = emit,.ctx = ctx};
+	*r = (DecodedReply) {.asks = asks,.n = n,.calls = calls,.emit = emit,.ctx = ctx};
 	return r;
 }
 
 void
-reply_free(Reply *r)
+reply_free(DecodedReply *r)
 {
 	for (int i = 0; i < 3; i++)
 		buf_free(&r->got[i]);
@@ -543,7 +544,7 @@ reply_free(Reply *r)
 }
 
 static void
-reply_accept(Reply *r, int i)
+reply_accept(DecodedReply *r, int i)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -554,7 +555,7 @@ reply_accept(Reply *r, int i)
 }
 
 static void
-reply_text(Reply *r, int i, WireFrame kind, const char *s, size_t n)
+reply_text(DecodedReply *r, int i, WireFrame kind, const char *s, size_t n)
 {
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
@@ -570,7 +571,7 @@ reply_text(Reply *r, int i, WireFrame kind, const char *s, size_t n)
 }
 
 bool
-reply_data(Reply *r, int i, const char *p, size_t n, Err *e)
+reply_data(DecodedReply *r, int i, const char *p, size_t n, Err *e)
 {
 	char	   *nl;
 
@@ -599,14 +600,14 @@ reply_data(Reply *r, int i, const char *p, size_t n, Err *e)
 
 /* Is the answer to call i what was asked for? */
 static bool
-reply_fits(const Reply *r, int i)
+reply_fits(const DecodedReply *r, int i)
 {
 	const char *p = r->got[i].data;
 	const char *end = p + r->got[i].len;
 
 	for (int k = 0; k < r->n; k++)
 	{
-		Span		s = r->asks[k]->prompt;
+		FieldSpan	s = r->asks[k]->prompt;
 
 		if ((size_t) (end - p) < s.n + 2 || memcmp(p, s.s, s.n) != 0 || memcmp(p + s.n, "!\n", 2) != 0)
 			return false;
@@ -616,7 +617,7 @@ reply_fits(const Reply *r, int i)
 }
 
 bool
-reply_end(Reply *r, int i, Err *e)
+reply_end(DecodedReply *r, int i, Err *e)
 {
 	bool		stream = r->calls->v[i].stream;
 	const char *p;
@@ -643,14 +644,14 @@ reply_end(Reply *r, int i, Err *e)
 static bool net_unlike;			/* what is garbled is so by comparison */
 
 bool
-reply_unlike(const Reply *r)
+reply_unlike(const DecodedReply *r)
 {
 	(void) r;
 	return net_unlike;
 }
 
 size_t
-reply_held(const Reply *r)
+reply_held(const DecodedReply *r)
 {
 	size_t		n = 0;
 
@@ -660,33 +661,33 @@ reply_held(const Reply *r)
 }
 
 bool
-reply_restart(Reply *r, int i)
+reply_restart(DecodedReply *r, int i)
 {
 	buf_reset(&r->got[i]);
 	return !r->emitted;
 }
 
 bool
-reply_is_json(const Reply *r, int i)
+reply_is_json(const DecodedReply *r, int i)
 {
 	return r->got[i].len > 1 && r->got[i].data[0] == '{' && r->got[i].data[r->got[i].len - 1] == '}';
 }
 
 bool
-reply_is_whole(const Reply *r, int i)
+reply_is_whole(const DecodedReply *r, int i)
 {
 	return r->calls->v[i].stream && r->whole;
 }
 
 void
-reply_usage(const Reply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
+reply_usage(const DecodedReply *r, int64_t *prompt_tokens, int64_t *completion_tokens)
 {
 	*prompt_tokens = r->emitted ? 7 : 0;
 	*completion_tokens = r->emitted ? 1 : 0;
 }
 
 void
-reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, Span secret, Err *e)
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret, Err *e)
 {
 	ErrClass	cls = status == 401 ? ERR_AUTH : status == 403 || status < 400 ? ERR_FORBIDDEN : status == 404 ? ERR_NOT_FOUND :
 		status == 400 || status == 422 ? ERR_INVALID : status == 413 ? ERR_TOO_LONG : ERR_UNAVAILABLE;
@@ -698,7 +699,7 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 }
 
 bool
-reply_error_as_body(const WireAsk *a, const Err *e, Buf *fields)
+reply_error_as_body(const RequestFields *a, const Err *e, Buf *fields)
 {
 	WireOut		o = chan_out(fields);
 
@@ -804,7 +805,7 @@ hear(void *owner, WireFrame kind, const Buf *fields, bool final)
 	else if (c == net_cancel_on_text && kind == WF_TEXT)
 	{
 		c->cancelled = true;
-		line_cancel(net_line, c->ask);
+		dispatcher_cancel(net_line, c->ask);
 	}
 }
 
@@ -858,7 +859,7 @@ net_put_role(WireOut *o, const Want *w)
 }
 
 static Client *
-net_ask(Line *l, const Want *w)
+net_ask(Dispatcher *l, const Want *w)
 {
 	Client	   *c = mem_zalloc(sizeof(*c));
 	Buf			b = {0};
@@ -911,7 +912,7 @@ net_ask(Line *l, const Want *w)
 	if (w->background)
 		wire_put_int(&o, WTAG_BACKGROUND, 1);
 	wire_put_int(&o, WTAG_PRIORITY, w->priority);
-	c->ask = line_take(l, kind, b.data, b.len, w->deadline_us, 1234, c);
+	c->ask = dispatcher_submit(l, kind, b.data, b.len, w->deadline_us, 1234, c);
 	return c;
 }
 
@@ -924,20 +925,20 @@ net_forget_clients(void)
 
 /* One turn; us until the next thing happens. */
 static int64_t
-net_turn(Line *l, Http *h)
+net_turn(Dispatcher *l, Http *h)
 {
 	int64_t		a,
 				b;
 
 	http_turn(h);
-	b = line_turn(l, net_now);
+	b = dispatcher_poll(l, net_now);
 	a = net_next(h);
 	return a < b ? a : b;
 }
 
 /* Let time pass, as it is asked for, until `us` are over or nothing is alive. */
 static void
-net_run(Line *l, Http *h, int64_t us)
+net_run(Dispatcher *l, Http *h, int64_t us)
 {
 	int64_t		end = net_now + us;
 
@@ -945,7 +946,7 @@ net_run(Line *l, Http *h, int64_t us)
 	{
 		int64_t		step = net_turn(l, h);
 
-		if (line_live(l) == 0 && h->n == 0)
+		if (dispatcher_live(l) == 0 && h->n == 0)
 			return;
 		if (step < 1)
 			step = 1;
@@ -999,7 +1000,7 @@ net_add(NetDo what, int status, int64_t retry_after_ms)
 }
 
 /* The settings are the test's. */
-static Line *
+static Dispatcher *
 net_start(const RSettings *settings, NetPlan (*plan) (const HttpRequest *))
 {
 	memset(&http, 0, sizeof(http));
@@ -1008,15 +1009,15 @@ net_start(const RSettings *settings, NetPlan (*plan) (const HttpRequest *))
 	net_plan = plan;
 	net_now += 1000000000;
 	net_cancel_on_text = NULL;
-	net_line = line_new(&http, settings, &net_sink);
-	line_set_clock(net_line, net_clock);
+	net_line = dispatcher_new(&http, settings, &net_sink);
+	dispatcher_set_clock(net_line, net_clock);
 	return net_line;
 }
 
 static void
-net_stop(Line *l)
+net_stop(Dispatcher *l)
 {
-	line_free(l);
+	dispatcher_free(l);
 	CHECK(http.calls == NULL, "no call is left");
 	net_forget_clients();
 	roptions_forget();

@@ -5,23 +5,23 @@
  * Frames are read by the wire's own reader, field by field, so what a test expects is what is on the wire:
  * "DONE text=... finish_reason=...;" for each frame, with "[ask]" in front if there are several.
  */
-#ifndef VLLM_TESTS_REMOTE_REPLY_UTIL_H
-#define VLLM_TESTS_REMOTE_REPLY_UTIL_H
+#ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_REPLY_UTIL_H
+#define VLLM_TESTS_UNIT_REMOTE_REMOTE_REPLY_UTIL_H
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/reply.h"
+#include "base/alloc.h"
+#include "remote/codec/decode.h"
 #include "tests/unit/check.h"
 
 #define MAX_ASKS 64
 
 typedef struct Scene
 {
-	WireAsk		ask[MAX_ASKS];
-	const WireAsk *asks[MAX_ASKS];
+	RequestFields ask[MAX_ASKS];
+	const RequestFields *asks[MAX_ASKS];
 	int			n;
 	RCall		call[8];
 	RCalls		calls;
@@ -178,10 +178,10 @@ scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 	buf_addstr(&s->dump, ";");
 }
 
-static inline Span
+static inline FieldSpan
 span_of(const char *s)
 {
-	return (Span) {s, s != NULL ? strlen(s) : 0};
+	return (FieldSpan) {s, s != NULL ? strlen(s) : 0};
 }
 
 /* One ask, one call. */
@@ -193,7 +193,7 @@ scene_init(Scene *s, WireKind kind, RShape shape)
 	for (int i = 0; i < MAX_ASKS; i++)
 	{
 		s->asks[i] = &s->ask[i];
-		s->ask[i] = (WireAsk) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,.max_tokens = -1};
+		s->ask[i] = (RequestFields) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,.max_tokens = -1};
 		s->ask[i].prompt = span_of("some text");
 		s->ask[i].secret = span_of("sk-secret");
 	}
@@ -249,7 +249,7 @@ scene_int(Scene *s, int i, WireTag tag, int64_t v)
 static inline bool
 scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *e)
 {
-	Reply	   *r = reply_new(s->asks, s->n, &s->calls, &s->o, scene_emit, s);
+	DecodedReply *r = reply_new(s->asks, s->n, &s->calls, &s->o, scene_emit, s);
 	bool		ok = true;
 
 	memset(e, 0, sizeof(*e));

@@ -4,8 +4,8 @@
  *
  * It does what servers shouldn't, too.  What it has seen is counted under a lock.
  */
-#ifndef VLLM_TESTS_REMOTE_SERVER_H
-#define VLLM_TESTS_REMOTE_SERVER_H
+#ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_SERVER_H
+#define VLLM_TESTS_UNIT_REMOTE_REMOTE_SERVER_H
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -2,8 +2,8 @@
  * remote_tls.h
  *	  The part of test_remote_http.c that needs certificates: TLS and HTTP/2, against tests/remote/tls_server.py.
  */
-#ifndef VLLM_TESTS_REMOTE_TLS_H
-#define VLLM_TESTS_REMOTE_TLS_H
+#ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_TLS_H
+#define VLLM_TESTS_UNIT_REMOTE_REMOTE_TLS_H
 
 #define TLS_CHECKS 60			/* about, for who has no python3 or openssl */
 

@@ -4,8 +4,8 @@
  */
 #include <math.h>
 
-#include "base/jsoncheck.h"
-#include "tests/unit/remote_body_util.h"
+#include "base/json/json_validate.h"
+#include "tests/unit/remote/remote_body_util.h"
 
 /* ---- every parameter of generation, in every dialect ---- */
 
@@ -229,7 +229,7 @@ test_all_rows(void)
 		int			where;
 	}			rows[] = {
 #define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, #how, where},
-#include "remote/ask_fields.def"
+#include "remote/codec/body_fields.def"
 #undef ASK_FIELD
 	};
 
@@ -619,11 +619,11 @@ test_random(void)
 		Buf			b = {0};
 		Buf			options = {0};
 		char	   *copy;
-		WireAsk		a;
+		RequestFields a;
 		Err			e = {0};
 		RCalls		calls;
 		ROptions   *o;
-		const WireAsk *asks[1] = {&a};
+		const RequestFields *asks[1] = {&a};
 
 		buf_printf(&options, "{\"model\": \"Q/3\", \"dialect\": \"%s\"}", dialects[next_random(&r) % N_DIALECTS]);
 		put(&b, WTAG_MODEL, "big");
@@ -642,7 +642,7 @@ test_random(void)
 		}
 		copy = mem_alloc(b.len);
 		memcpy(copy, b.data, b.len);
-		if (!wireask_read(&a, kind, copy, b.len, &e))
+		if (!request_fields_read(&a, kind, copy, b.len, &e))
 			CHECK(e.cls != ERR_NONE && e.msg[0] != '\0', "an error says nothing");
 		else
 		{
@@ -661,7 +661,7 @@ test_random(void)
 					CHECK(e.cls != ERR_NONE && e.msg[0] != '\0' && calls.v == NULL, "an error says nothing");
 			}
 			roptions_unref(o);
-			wireask_free(&a);
+			request_fields_free(&a);
 		}
 		buf_free(&b);
 	}

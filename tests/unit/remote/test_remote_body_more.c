@@ -2,7 +2,7 @@
  * test_remote_body_more.c
  *	  Bodies for endpoints: vectors and scores, gathered inputs, choices, tokens, bodies of llm_api().
  */
-#include "tests/unit/remote_body_util.h"
+#include "tests/unit/remote/remote_body_util.h"
 
 /* ---- pooled ---- */
 
@@ -226,7 +226,7 @@ test_gather_pairs(void)
 			buf_free(&b);
 		}
 		CHECK(body_same(&m.a[0], &m.a[1]) && !body_same(&m.a[0], &m.a[2]), "the same query");
-		wireask_free(&m.a[2]);
+		request_fields_free(&m.a[2]);
 		m.n = 2;
 		make_them(&m);
 		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2, "two");

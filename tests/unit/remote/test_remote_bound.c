@@ -2,13 +2,13 @@
  * test_remote_bound.c
  *	  Bounds of answers: above what honest ones take, and far below what would hurt where little was asked for.
  */
-#include "remote/bound.h"
+#include "remote/upstream/response_limit.h"
 #include "tests/unit/check.h"
 
 #define MB ((size_t) 1 << 20)
 
 static size_t
-of(RShape shape, bool stream, const WireAsk *a, int n, size_t body)
+of(RShape shape, bool stream, const RequestFields *a, int n, size_t body)
 {
 	RCall		r = {.shape = shape,.stream = stream,.n_asks = n,.body = {.len = body}};
 
@@ -18,7 +18,7 @@ of(RShape shape, bool stream, const WireAsk *a, int n, size_t body)
 int
 main(void)
 {
-	WireAsk		a = {.n = 1,.max_tokens = 16,.logprobs = -2,.prompt_logprobs = -2};
+	RequestFields a = {.n = 1,.max_tokens = 16,.logprobs = -2,.prompt_logprobs = -2};
 	size_t		small = of(RSHAPE_COMPLETION, false, &a, 1, 100);
 
 	CHECK(small >= MB && small < 8 * MB, "%zu", small);
@@ -44,7 +44,7 @@ main(void)
 	CHECK(of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) > 16384 * 25 && of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) < 8 * MB, "a vector");
 	for (int n = 1; n < 100; n++)
 	{
-		const WireAsk *asks[100];
+		const RequestFields *asks[100];
 		RCall		r = {.shape = RSHAPE_EMBEDDINGS,.n_asks = n};
 
 		for (int i = 0; i < n; i++)

@@ -1,17 +1,17 @@
 /*
  * test_remote_desk.c
- *	  The remote program's desk (desk.c, bell.c, settings.c) between backends and a line that only seems to be one:
+ *	  The remote program's desk (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a line that only seems to be one:
  *	  whole conversations, cancelling, corrupt and taken over slots, the doorbell, the control socket.
  *
- * line.h's and http.h's functions that the desk calls are here, so the library's are not linked.
+ * dispatcher.h's and http_client.h's functions that the desk calls are here, so the library's are not linked.
  */
 #include <pthread.h>
 #include <sys/eventfd.h>
 
-#include "remote/desk.h"
-#include "remote/line.h"
+#include "remote/remote_server.h"
+#include "remote/dispatcher.h"
 
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
 #define RING 4096
 #define LONGEST ((uint64_t) 4 << 20)
@@ -19,7 +19,7 @@
 
 /* ---- a line, which obeys its prompts ---- */
 
-struct Ask
+struct PendingRequest
 {
 	void	   *owner;
 	char	   *fields;
@@ -28,14 +28,14 @@ struct Ask
 	int			sent;
 	int64_t		deadline_us;
 	int			timeout_ms;
-	Ask		   *next;
+	PendingRequest *next;
 };
 
-struct Line
+struct Dispatcher
 {
 	const LineSink *sink;
 	const RSettings *set;
-	Ask		   *asks;
+	PendingRequest *asks;
 };
 
 static struct
@@ -54,7 +54,7 @@ static struct
 
 static _Atomic int busy_us;		/* a turn of the line's takes so long */
 static int	http_event = -1;
-static Line *the_line;
+static Dispatcher *the_line;
 
 int
 http_fd(const Http *h)
@@ -73,18 +73,18 @@ http_turn(Http *h)
 	return read(http_event, &n, sizeof(n)) > 0 ? 0 : INT64_MAX;
 }
 
-Line *
-line_new(Http *h, const RSettings *set, const LineSink *sink)
+Dispatcher *
+dispatcher_new(Http *h, const RSettings *set, const LineSink *sink)
 {
 	(void) h;
-	the_line = mem_zalloc(sizeof(Line));
+	the_line = mem_zalloc(sizeof(Dispatcher));
 	the_line->sink = sink;
 	the_line->set = set;
 	return the_line;
 }
 
 void
-line_free(Line *l)
+dispatcher_free(Dispatcher *l)
 {
 	seen.freed++;
 	CHECK(l->asks == NULL, "no request is left in a line that goes");
@@ -92,16 +92,16 @@ line_free(Line *l)
 }
 
 void
-line_settings(Line *l, const RSettings *set)
+dispatcher_settings(Dispatcher *l, const RSettings *set)
 {
 	l->set = set;
 	seen.settings++;
 }
 
 static void
-unlink_ask(Line *l, Ask *a)
+unlink_ask(Dispatcher *l, PendingRequest *a)
 {
-	Ask		  **pp = &l->asks;
+	PendingRequest **pp = &l->asks;
 
 	while (*pp != a)
 		pp = &(*pp)->next;
@@ -111,7 +111,7 @@ unlink_ask(Line *l, Ask *a)
 }
 
 static void
-emit(Line *l, void *owner, WireFrame kind, size_t n, char with, bool final)
+emit(Dispatcher *l, void *owner, WireFrame kind, size_t n, char with, bool final)
 {
 	Buf			text = {0};
 	Buf			b = {0};
@@ -131,13 +131,13 @@ emit(Line *l, void *owner, WireFrame kind, size_t n, char with, bool final)
 	buf_free(&b);
 }
 
-Ask *
-line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+PendingRequest *
+dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
 {
 	WireIn		in = {.p = fields,.end = fields + len};
 	WireField	f;
 	char		prompt[64] = "";
-	Ask		   *a = mem_zalloc(sizeof(Ask));
+	PendingRequest *a = mem_zalloc(sizeof(PendingRequest));
 
 	CHECK(kind == WK_GENERATE, "what it was sent as");
 	while (len > 0 && wire_next(&in, &f) > 0)
@@ -170,7 +170,7 @@ line_take(Line *l, WireKind kind, char *fields, size_t len, int64_t deadline_us,
 }
 
 void
-line_cancel(Line *l, Ask *a)
+dispatcher_cancel(Dispatcher *l, PendingRequest *a)
 {
 	seen.cancelled++;
 	seen.cancel_us = clock_us();
@@ -179,9 +179,9 @@ line_cancel(Line *l, Ask *a)
 }
 
 static bool
-is_there(const Line *l, const Ask *a)
+is_there(const Dispatcher *l, const PendingRequest *a)
 {
-	const Ask  *x = l->asks;
+	const PendingRequest *x = l->asks;
 
 	while (x != NULL && x != a)
 		x = x->next;
@@ -190,7 +190,7 @@ is_there(const Line *l, const Ask *a)
 
 /* "stream N": N frames of 1,000 bytes, as fast as the asker takes them. */
 static bool
-step_stream(Line *l, Ask *a)
+step_stream(Dispatcher *l, PendingRequest *a)
 {
 	size_t		behind = l->sink->backlog(a->owner);
 
@@ -213,7 +213,7 @@ step_stream(Line *l, Ask *a)
 }
 
 int64_t
-line_turn(Line *l, int64_t now_us)
+dispatcher_poll(Dispatcher *l, int64_t now_us)
 {
 	bool		any = false;
 
@@ -221,7 +221,7 @@ line_turn(Line *l, int64_t now_us)
 	for (int64_t end = clock_us() + atomic_load(&busy_us); clock_us() < end;)
 		;
 	seen.untimely += now_us < clock_us() - 1000000 || now_us > clock_us();
-	for (Ask *a = l->asks, *next; a != NULL; a = next)
+	for (PendingRequest *a = l->asks, *next; a != NULL; a = next)
 	{
 		next = a->next;
 		if (strcmp(a->verb, "later") == 0)
@@ -242,7 +242,7 @@ line_turn(Line *l, int64_t now_us)
 }
 
 bool
-line_command(Line *l, const char *command, Buf *answer)
+dispatcher_command(Dispatcher *l, const char *command, Buf *answer)
 {
 	(void) l;
 	if (strcmp(command, "integrity") == 0)
@@ -255,17 +255,17 @@ line_command(Line *l, const char *command, Buf *answer)
 }
 
 int
-line_live(const Line *l)
+dispatcher_live(const Dispatcher *l)
 {
 	int			n = 0;
 
-	for (const Ask *a = l->asks; a != NULL; a = a->next)
+	for (const PendingRequest *a = l->asks; a != NULL; a = a->next)
 		n++;
 	return n;
 }
 
 void
-line_publish(Line *l, WireStats *s)
+dispatcher_publish(Dispatcher *l, WireStats *s)
 {
 	(void) l;
 	s->finished = seen.ended;
@@ -274,7 +274,7 @@ line_publish(Line *l, WireStats *s)
 /* ---- backends ---- */
 
 static Peer P;
-static Desk *D;
+static RemoteServer *D;
 
 /* Begin anew: an arena, a desk, the supervisor's end of its control socket. */
 static void
@@ -297,12 +297,12 @@ open_desk(uint32_t n_slots)
 	wire_stats(&P.arena)->n_models = 7;
 	atomic_store(&wire_stats(&P.arena)->seq, 41);
 	rsettings_init(&set);
-	D = desk_new(&P.arena, sv[1], NULL, &set, &e);
+	D = remote_server_new(&P.arena, sv[1], NULL, &set, &e);
 	CHECK(D != NULL, "a desk: %s", e.msg);
 	if (D == NULL)
 		exit(check_done("test_remote_desk"));
 	P.line[0] = '\0';
-	desk_ready(D);
+	remote_server_ready(D);
 	peer_poll(&P);
 	CHECK(P.ready, "the supervisor is told");
 	/* which the desk doesn't close */
@@ -312,7 +312,7 @@ open_desk(uint32_t n_slots)
 static void
 close_desk(void)
 {
-	desk_free(D);
+	remote_server_free(D);
 	CHECK(seen.freed == 1, "the line goes with it");
 	close(http_event);
 	close(-P.pid);
@@ -343,7 +343,7 @@ ask(const char *prompt, size_t padding)
 static void
 move(Talk *t)
 {
-	desk_turn(D, 1000);
+	remote_server_turn(D, 1000);
 	if (t != NULL)
 		talk_pump(t);
 	peer_poll(&P);
@@ -531,7 +531,7 @@ test_stream(void)
 	CHECK(next_frame(t, &f) && f.kind == WF_ACCEPTED, "accepted");
 	/* the backend reads nothing for a while */
 	for (int i = 0; i < 100; i++)
-		desk_turn(D, 1000);
+		remote_server_turn(D, 1000);
 	CHECK(seen.most_backlog > ENOUGH && seen.most_backlog < ENOUGH + 2000, "the line hears that nobody reads: %zu", seen.most_backlog);
 	while (next_frame(t, &f) && !f.final)
 	{
@@ -554,7 +554,7 @@ test_cancel(void)
 	int64_t		began;
 	Talk	   *t = ask("hang", 0);
 
-	WAIT_FOR(line_live(the_line) == 1, t);
+	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	began = clock_us();
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
@@ -576,14 +576,14 @@ test_cancel(void)
 	talk_free(t);
 	t = ask("stream 1000", 0);
 	for (int i = 0; i < 50; i++)
-		desk_turn(D, 1000);
+		remote_server_turn(D, 1000);
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 2, "in a stream");
 	talk_free(t);
 	t = ask("now 100000", 0);
 	for (int i = 0; i < 5; i++)
-		desk_turn(D, 1000);
+		remote_server_turn(D, 1000);
 	CHECK(!talk_over(t), "not all of the answer has room");
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
@@ -600,7 +600,7 @@ test_taken_over(void)
 	Talk	   *t = ask("hang", 0);
 	Talk	   *u;
 
-	WAIT_FOR(line_live(the_line) == 1, t);
+	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_FREE);
 	P.slot_used[t->slot] = 0;
 	u = ask("later 4", 0);
@@ -613,9 +613,9 @@ test_taken_over(void)
 
 	/* without a word, found by the look at all slots */
 	t = ask("hang", 0);
-	WAIT_FOR(line_live(the_line) == 1, t);
+	WAIT_FOR(dispatcher_live(the_line) == 1, t);
 	atomic_store(&wire_slot(&P.arena, t->slot)->state, WS_LOST);
-	WAIT_FOR(line_live(the_line) == 0, NULL);
+	WAIT_FOR(dispatcher_live(the_line) == 0, NULL);
 	CHECK(seen.cancelled == before + 2 && talk_state(t) == WS_LOST, "lost");
 	talk_free(t);
 	whole("taking over");
@@ -635,11 +635,11 @@ test_corrupt(void)
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink, "a corrupt slot gives its request up while the line speaks");
 	talk_free(t);
-	/* ... from within line_take(), when there is no ask yet */
+	/* ... from within dispatcher_submit(), when there is no ask yet */
 	t = ask("early 10000", 0);
 	atomic_store(&wire_slot(&P.arena, t->slot)->rep_tail, 77777);
 	WAIT_FOR(talk_over(t), NULL);
-	CHECK(talk_over(t) && seen.cancelled == before + 2 && line_live(the_line) == 0, "and before it has begun");
+	CHECK(talk_over(t) && seen.cancelled == before + 2 && dispatcher_live(the_line) == 0, "and before it has begun");
 	talk_free(t);
 	t = talk_begin_raw(&P, &m, sizeof(m));
 	r = text_of(t);
@@ -656,7 +656,7 @@ test_control(void)
 	peer_tell(&P, "config max_connections=9\nconfig max_connections=no\n");
 	WAIT_FOR(seen.settings > 0, NULL);
 	for (int i = 0; i < 10; i++)
-		desk_turn(D, 1000);
+		remote_server_turn(D, 1000);
 	CHECK(seen.settings == 1 && the_line->set->max_connections == 9, "the line is told of good ones: %d", seen.settings);
 }
 
@@ -673,7 +673,7 @@ test_idle(void)
 
 	while (clock_us() - began < 2500000)
 	{
-		desk_turn(D, INT64_MAX);
+		remote_server_turn(D, INT64_MAX);
 		beat = atomic_load(&P.h->heartbeat_us);
 		CHECK(clock_us() - beat < 500000, "it is just now that it beat");
 		turns++;
@@ -683,7 +683,7 @@ test_idle(void)
 	http = seen.http_turns;
 	CHECK(write(http_event, &one, sizeof(one)) == sizeof(one), "an endpoint answers");
 	began = clock_us();
-	desk_turn(D, INT64_MAX);
+	remote_server_turn(D, INT64_MAX);
 	CHECK(seen.http_turns == http + 1 && clock_us() - began < 500000, "and is heard at once");
 }
 
@@ -695,7 +695,7 @@ static void *
 desk_main(void *arg)
 {
 	(void) arg;
-	while (!atomic_load(&halt) && desk_turn(D, INT64_MAX))
+	while (!atomic_load(&halt) && remote_server_turn(D, INT64_MAX))
 		;
 	return NULL;
 }
@@ -772,7 +772,7 @@ main(void)
 	whole("everything");
 	CHECK(seen.turns > 0 && seen.untimely == 0, "the line is told the time");
 	peer_tell(&P, CONTROL_STOP "\n");
-	CHECK(!desk_turn(D, 1000000), "stop");
+	CHECK(!remote_server_turn(D, 1000000), "stop");
 	close_desk();
 
 	/* the supervisor goes, with requests under way */
@@ -781,9 +781,9 @@ main(void)
 		Talk	   *t = ask("hang", 0);
 		Talk	   *u = ask("now 100000", 0);
 
-		WAIT_FOR(line_live(the_line) == 1, t);
+		WAIT_FOR(dispatcher_live(the_line) == 1, t);
 		shutdown(P.ctl, SHUT_RDWR);
-		CHECK(!desk_turn(D, 1000000), "the end of its supervisor is its own");
+		CHECK(!remote_server_turn(D, 1000000), "the end of its supervisor is its own");
 		talk_free(t);
 		talk_free(u);
 	}

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/remote_net.h"
+#include "tests/unit/remote/remote_net.h"
 
 static RSettings settings = {.allowed_hosts = "a.example b.example c.example",.max_connections = 1000};
 
@@ -16,7 +16,7 @@ always_500(const HttpRequest *r)
 	return net_status(500, -1);
 }
 
-static Line *
+static Dispatcher *
 start(void)
 {
 	return net_start(&settings, net_by_script);
@@ -26,7 +26,7 @@ start(void)
 static void
 test_paths(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Want		embed = {.kind = WK_POOL,.task = "embed",.options = "{\"max_retries\": 0}"};
 	Want		text = {.options = "{\"max_retries\": 0}"};
 	Client	   *c = NULL;
@@ -77,7 +77,7 @@ test_paths(void)
 static void
 test_nonsense(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 
 	net_add(NET_NONSENSE, 200, -1);
@@ -117,7 +117,7 @@ static void
 test_fallback_breaker(void)
 {
 	const char *once = "{\"max_retries\": 0, \"max_concurrent_requests\": 5}";
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[50];
 	Client	   *d;
 	int64_t		t0 = net_now;
@@ -145,7 +145,7 @@ test_fallback_breaker(void)
 		if (c[i]->under_way > 0)
 		{
 			c[i]->cancelled = true;
-			line_cancel(l, c[i]->ask);
+			dispatcher_cancel(l, c[i]->ask);
 		}
 	net_run(l, &http, 10000000);
 	CHECK(d->done && c[19]->done && c[49]->done && net_now - t0 > 1500000, "%s", d->message);
@@ -193,7 +193,7 @@ test_slow_probe(void)
 	const char *once = "{\"max_retries\": 0}";
 	Client	   *c[20];
 	int64_t		t0;
-	Line	   *l;
+	Dispatcher *l;
 
 	/* 0: it hangs; 1: answers take twenty seconds; 2: nobody is there any more */
 	for (int kind = 0; kind < 3; kind++)
@@ -204,7 +204,7 @@ test_slow_probe(void)
 		for (int i = 0; i < 5; i++)
 			net_ask(l, &(Want) {.options = once});
 		net_run(l, &http, 20000);
-		CHECK(line_live(l) == 0 && l->models->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
+		CHECK(dispatcher_live(l) == 0 && l->models->pick.u[0].health == WIRE_HEALTH_DOWN, "down");
 		for (int i = 0; i < (kind == 1 ? 20 : 1); i++)
 		{
 			net_add(kind == 1 ? NET_OK : NET_HANG, 200, -1);
@@ -219,7 +219,7 @@ test_slow_probe(void)
 		net_run(l, &http, kind == 1 ? 15000000 : 10000000);
 		if (kind == 1)
 		{
-			CHECK(line_live(l) == 20 && http.n > 3 && http.n < 10, "%d finding out, %d wait", http.n, line_live(l));
+			CHECK(dispatcher_live(l) == 20 && http.n > 3 && http.n < 10, "%d finding out, %d wait", http.n, dispatcher_live(l));
 			net_run(l, &http, 40000000);
 		}
 		for (int i = 1; i < 20; i++)
@@ -236,7 +236,7 @@ test_slow_probe(void)
 static void
 test_short_time(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 
 	for (int i = 0; i < 20; i++)
 	{
@@ -266,7 +266,7 @@ test_silent_url(void)
 {
 	for (int kind = 0; kind < 2; kind++)
 	{
-		Line	   *l = start();
+		Dispatcher *l = start();
 		int			lost = 0;
 
 		net_plan = a_hangs;
@@ -278,7 +278,7 @@ test_silent_url(void)
 			if (kind == 1 && c->finals == 0)
 			{
 				c->cancelled = true;
-				line_cancel(l, c->ask);
+				dispatcher_cancel(l, c->ask);
 			}
 			lost += !c->done;
 		}
@@ -302,7 +302,7 @@ test_refused_tokens(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		const char *few = "{\"tokens_per_minute\": 100, \"max_retries\": 0}";
-		Line	   *l = start();
+		Dispatcher *l = start();
 		Client	   *c;
 
 		net_add(cases[i].what, cases[i].status, -1);
@@ -320,7 +320,7 @@ test_refused_tokens(void)
 static void
 test_fallback_limits(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 	Client	   *d;
 	Client	   *e;

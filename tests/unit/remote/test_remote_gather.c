@@ -2,12 +2,12 @@
  * test_remote_gather.c
  *	  The queue: order, fairness, and who goes with whom; against a slow model of it.
  */
-#include "remote/gather.h"
+#include "remote/request_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "tests/unit/check.h"
 
 typedef struct Row
@@ -42,7 +42,7 @@ row(int login, int priority, int kind)
 static void
 test_order(void)
 {
-	Gather	   *g = gather_new(same, 8);
+	RequestQueue *g = rqueue_new(same, 8);
 	Row			r[8] = {row(1, 0, 0), row(1, 0, 0), row(1, 0, 0), row(2, 0, 0), row(3, -1, 0), row(9, -5, 0), row(4, 7, 0), row(2, 0, 0)};
 	static const int want[] = {6, 4, 0, 3, 1, 7, 2, 5};
 	int64_t		when;
@@ -51,43 +51,43 @@ test_order(void)
 	r[5].item.background = true;
 	r[6].item.first = true;
 	for (int i = 0; i < 8; i++)
-		gather_add(g, &r[i].item);
+		rqueue_add(g, &r[i].item);
 	for (int i = 0; i < 8; i++)
 	{
-		CHECK(gather_take(g, true, 0, v, &when) == 1, "one");
+		CHECK(rqueue_take(g, true, 0, v, &when) == 1, "one");
 		CHECK(v[0] == &r[want[i]].item, "place %d: %d", i, (int) ((Row *) v[0] - r));
 	}
-	CHECK(gather_take(g, true, 0, v, &when) == 0 && when == INT64_MAX && gather_count(g) == 0, "empty");
-	gather_free(g);
+	CHECK(rqueue_take(g, true, 0, v, &when) == 0 && when == INT64_MAX && rqueue_count(g) == 0, "empty");
+	rqueue_free(g);
 }
 
 static void
 test_waits(void)
 {
-	Gather	   *g = gather_new(same, 3);
+	RequestQueue *g = rqueue_new(same, 3);
 	Row			r[5] = {row(1, 0, 1), row(2, 0, 1), row(3, 0, 2), row(4, 0, 0), row(1, 0, 1)};
 	int64_t		when;
 	GatherItem *v[3];
 
 	for (int i = 0; i < 5; i++)
 		r[i].item.since_us = 1000 + 100 * i;
-	gather_add(g, &r[0].item);
-	CHECK(gather_take(g, false, 1500, v, &when) == 0 && when == 3000, "a moment: %lld", (long long) when);
-	gather_add(g, &r[2].item);
-	gather_add(g, &r[3].item);
-	CHECK(gather_take(g, false, 1500, v, &when) == 1 && v[0] == &r[3].item, "who gathers not needn't wait");
-	gather_add(g, &r[1].item);
-	gather_add(g, &r[4].item);
-	CHECK(gather_take(g, false, 1500, v, &when) == 3 && v[0] == &r[0].item && v[1] == &r[1].item && v[2] == &r[4].item, "full");
-	CHECK(gather_take(g, false, 1500, v, &when) == 0 && when == 3200, "%lld", (long long) when);
-	CHECK(gather_take(g, true, 1500, v, &when) == 1 && v[0] == &r[2].item, "nothing is under way");
-	gather_add(g, &r[2].item);
-	CHECK(gather_take(g, false, 3200, v, &when) == 1, "time is up");
-	gather_add(g, &r[0].item);
-	gather_add(g, &r[1].item);
-	gather_remove(g, &r[0].item);
-	CHECK(gather_take(g, false, 3100, v, &when) == 1 && v[0] == &r[1].item, "its own time");
-	gather_free(g);
+	rqueue_add(g, &r[0].item);
+	CHECK(rqueue_take(g, false, 1500, v, &when) == 0 && when == 3000, "a moment: %lld", (long long) when);
+	rqueue_add(g, &r[2].item);
+	rqueue_add(g, &r[3].item);
+	CHECK(rqueue_take(g, false, 1500, v, &when) == 1 && v[0] == &r[3].item, "who gathers not needn't wait");
+	rqueue_add(g, &r[1].item);
+	rqueue_add(g, &r[4].item);
+	CHECK(rqueue_take(g, false, 1500, v, &when) == 3 && v[0] == &r[0].item && v[1] == &r[1].item && v[2] == &r[4].item, "full");
+	CHECK(rqueue_take(g, false, 1500, v, &when) == 0 && when == 3200, "%lld", (long long) when);
+	CHECK(rqueue_take(g, true, 1500, v, &when) == 1 && v[0] == &r[2].item, "nothing is under way");
+	rqueue_add(g, &r[2].item);
+	CHECK(rqueue_take(g, false, 3200, v, &when) == 1, "time is up");
+	rqueue_add(g, &r[0].item);
+	rqueue_add(g, &r[1].item);
+	rqueue_remove(g, &r[0].item);
+	CHECK(rqueue_take(g, false, 3100, v, &when) == 1 && v[0] == &r[1].item, "its own time");
+	rqueue_free(g);
 }
 
 static int	n_each;
@@ -99,7 +99,7 @@ each(void *ctx, GatherItem *it)
 	if (rnd(3) == 0)
 	{
 		((Row *) it)->waits = false;
-		gather_remove(ctx, it);
+		rqueue_remove(ctx, it);
 	}
 }
 
@@ -120,7 +120,7 @@ before(const Row *a, const Row *b)
 static void
 test_random(void)
 {
-	Gather	   *g = gather_new(same, MOST);
+	RequestQueue *g = rqueue_new(same, MOST);
 	Row		   *r = mem_zalloc(N_ROWS * sizeof(*r));
 	GatherItem *v[MOST];
 	int			number = 0,
@@ -144,25 +144,25 @@ test_random(void)
 			x->item.since_us = step;
 			x->waits = true;
 			x->number = number++;
-			gather_add(g, &x->item);
+			rqueue_add(g, &x->item);
 			waiting++;
 		}
 		else if (what < 60 && x->waits)
 		{
-			gather_remove(g, &x->item);
+			rqueue_remove(g, &x->item);
 			x->waits = false;
 			waiting--;
 		}
 		else if (what == 60 && rnd(100) == 0)
 		{
 			n_each = 0;
-			gather_each(g, each, g);
+			rqueue_each(g, each, g);
 			CHECK(n_each == waiting, "each once: %d of %d", n_each, waiting);
-			waiting = gather_count(g);
+			waiting = rqueue_count(g);
 		}
 		else if (what > 60)
 		{
-			int			n = gather_take(g, true, step, v, &when);
+			int			n = rqueue_take(g, true, step, v, &when);
 			const Row  *a = n > 0 ? (Row *) v[0] : NULL;
 
 			CHECK((n > 0) == (waiting > 0) && n <= MOST, "%d of %d", n, waiting);
@@ -187,12 +187,12 @@ test_random(void)
 			CHECK(older == 0, "of one's own the oldest");
 			CHECK(left == 0, "all that may go do");
 		}
-		CHECK(gather_count(g) == waiting, "%d, not %d", gather_count(g), waiting);
+		CHECK(rqueue_count(g) == waiting, "%d, not %d", rqueue_count(g), waiting);
 	}
 	CHECK(gathered > 1000, "%d", gathered);
-	while (gather_take(g, true, 0, v, &(int64_t) {0}) > 0)
+	while (rqueue_take(g, true, 0, v, &(int64_t) {0}) > 0)
 		;
-	gather_free(g);
+	rqueue_free(g);
 	mem_free(r);
 }
 
@@ -200,7 +200,7 @@ test_random(void)
 static void
 test_fair(void)
 {
-	Gather	   *g = gather_new(same, 4);
+	RequestQueue *g = rqueue_new(same, 4);
 	Row		   *r = mem_zalloc(1010 * sizeof(*r));
 	GatherItem *v[4];
 	int64_t		when;
@@ -209,17 +209,17 @@ test_fair(void)
 	for (int i = 0; i < 1010; i++)
 	{
 		r[i] = row(i < 1000 ? 1 : 2, 0, 0);
-		gather_add(g, &r[i].item);
+		rqueue_add(g, &r[i].item);
 	}
 	for (int i = 0; i < 20; i++)
 	{
-		CHECK(gather_take(g, true, 0, v, &when) == 1, "one");
+		CHECK(rqueue_take(g, true, 0, v, &when) == 1, "one");
 		of_2 += v[0]->login == 2;
 	}
 	CHECK(of_2 == 10, "%d of 20", of_2);
-	while (gather_take(g, true, 0, v, &when) > 0)
+	while (rqueue_take(g, true, 0, v, &when) > 0)
 		;
-	gather_free(g);
+	rqueue_free(g);
 	mem_free(r);
 }
 
@@ -227,7 +227,7 @@ test_fair(void)
 static void
 test_weights(void)
 {
-	Gather	   *g = gather_new(same, 4);
+	RequestQueue *g = rqueue_new(same, 4);
 	Row		   *r = mem_zalloc(3000 * sizeof(*r));
 	GatherItem *v[4];
 	int64_t		when;
@@ -237,11 +237,11 @@ test_weights(void)
 	{
 		r[i] = row(1 + i % 2, 0, 0);
 		r[i].item.weight = i % 2 ? 300 : 100;
-		gather_add(g, &r[i].item);
+		rqueue_add(g, &r[i].item);
 	}
 	for (int i = 0; i < 400; i++)
 	{
-		gather_take(g, true, 0, v, &when);
+		rqueue_take(g, true, 0, v, &when);
 		of[v[0]->login]++;
 	}
 	CHECK(of[1] >= 99 && of[1] <= 101 && of[2] >= 299 && of[2] <= 301, "%d, %d", of[1], of[2]);
@@ -250,18 +250,18 @@ test_weights(void)
 	{
 		r[i] = row(3, 0, 0);
 		r[i].item.weight = 100;
-		gather_add(g, &r[i].item);
+		rqueue_add(g, &r[i].item);
 	}
 	of[1] = of[2] = 0;
 	for (int i = 0; i < 500; i++)
 	{
-		gather_take(g, true, 0, v, &when);
+		rqueue_take(g, true, 0, v, &when);
 		of[v[0]->login]++;
 	}
 	CHECK(of[1] >= 98 && of[1] <= 102 && of[2] >= 298 && of[2] <= 302 && of[3] >= 98 && of[3] <= 102, "%d, %d, %d", of[1], of[2], of[3]);
-	while (gather_take(g, true, 0, v, &when) > 0)
+	while (rqueue_take(g, true, 0, v, &when) > 0)
 		;
-	gather_free(g);
+	rqueue_free(g);
 	mem_free(r);
 }
 

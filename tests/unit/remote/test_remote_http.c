@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "remote/http.h"
-#include "remote/http_int.h"
+#include "base/alloc.h"
+#include "remote/http/http_client.h"
+#include "remote/http/http_internal.h"
 #include "tests/unit/check.h"
-#include "tests/unit/remote_server.h"
+#include "tests/unit/remote/remote_server.h"
 
 static Server server;
 static Http *http;
@@ -820,7 +820,7 @@ test_leaks(void)
 	}
 }
 
-#include "tests/unit/remote_tls.h"
+#include "tests/unit/remote/remote_tls.h"
 
 int
 main(void)

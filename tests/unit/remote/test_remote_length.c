@@ -1,6 +1,6 @@
 /*
  * test_remote_length.c
- *	  Completions without max_tokens: how long is the endpoint's context? (src/remote/length.c)  All but the network is the program's.
+ *	  Completions without max_tokens: how long is the endpoint's context? (src/remote/context_length.c)  All but the network is the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <cjson/cJSON.h>
 
 #define NET_REAL_BODIES
-#include "tests/unit/remote_net.h"
+#include "tests/unit/remote/remote_net.h"
 
 #define VLLM	"\"dialect\": \"vllm\""
 
@@ -73,7 +73,7 @@ net_answer_text(const HttpCall *c, Buf *b)
 	cJSON_Delete(q);
 }
 
-static Line *
+static Dispatcher *
 start(void)
 {
 	n_lists = n_tokens = n_texts = 0;
@@ -94,7 +94,7 @@ list(NetDo what, int status)
 }
 
 static Client *
-ask(Line *l, const char *options)
+ask(Dispatcher *l, const char *options)
 {
 	return net_ask(l, &(Want) {.options = options,.endless = true});
 }
@@ -111,7 +111,7 @@ static void
 test_once(void)
 {
 	const char *options = "{" VLLM ", \"max_concurrent_requests\": 4}";
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[10];
 	char		want[64];
 
@@ -143,7 +143,7 @@ test_once(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 2, "%d", n_lists);
 	/* and no longer than the model is */
-	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
 	c[0] = ask(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 3, "%d", n_lists);
@@ -161,7 +161,7 @@ test_unneeded(void)
 	}			cases[] = {
 		{"{" VLLM ", \"max_model_len\": 500}", 500 - 8 - 2}, {"{\"dialect\": \"llama.cpp\"}", -1}, {"{\"dialect\": \"llama-cpp-python\"}", 0}
 	};
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 
 	for (int i = 0; i < 3; i++)
@@ -187,7 +187,7 @@ test_unneeded(void)
 static void
 test_untold(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[5];
 
 	told = 0;
@@ -212,7 +212,7 @@ test_untold(void)
 	net_run(l, &http, 10000000);
 	CHECK(refused(c[0]) && strstr(c[0]->detail, "the 10 tokens") != NULL && n_lists == 4, "%s", c[0]->detail);
 	told = 1000;
-	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
 	c[0] = ask(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 5, "%s", c[0]->message);
@@ -223,7 +223,7 @@ test_untold(void)
 static void
 test_tokens(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[5];
 
 	told = 0;
@@ -234,7 +234,7 @@ test_tokens(void)
 	for (int i = 0; i < 5; i++)
 		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s", (long long) asked_for[i], c[i]->message);
 	CHECK(n_lists == 1 && n_tokens == 1, "%d, %d", n_lists, n_tokens);
-	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
+	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
 	told_tokens = 0;
 	for (int i = 0; i < 5; i++)
 		c[i] = ask(l, "{" VLLM "}");
@@ -249,7 +249,7 @@ test_tokens(void)
 static void
 test_failures(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[5];
 
 	list(NET_NOT_SENT, 0);
@@ -290,7 +290,7 @@ test_failures(void)
 static void
 test_leaving(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[4];
 
 	list(NET_HANG, 0);
@@ -301,11 +301,11 @@ test_leaving(void)
 	net_run(l, &http, 400000);
 	CHECK(c[1]->finals == 1 && strcmp(c[1]->sqlstate, "57014") == 0 && c[0]->finals == 0 && n_lists == 1, "%s", c[1]->message);
 	c[3]->cancelled = true;
-	line_cancel(l, c[3]->ask);
+	dispatcher_cancel(l, c[3]->ask);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->finals == 1 && strcmp(c[0]->sqlstate, "57014") == 0 && c[0]->charged == 0, "%s, %lld", c[0]->message, (long long) c[0]->charged);
 	CHECK(c[2]->done && n_lists == 2 && n_texts == 1, "another asks: %s", c[2]->message);
-	CHECK(line_live(l) == 0 && l->models->n_asks == 0 && l->models->sizer == NULL, "nothing is left");
+	CHECK(dispatcher_live(l) == 0 && l->models->n_asks == 0 && l->models->sizer == NULL, "nothing is left");
 	/* the one that asks */
 	l->models->o->told_len = 0;
 	list(NET_HANG, 0);
@@ -313,7 +313,7 @@ test_leaving(void)
 	c[1] = ask(l, NULL);
 	net_run(l, &http, 100000);
 	c[0]->cancelled = true;
-	line_cancel(l, c[0]->ask);
+	dispatcher_cancel(l, c[0]->ask);
 	net_run(l, &http, 1000000);
 	CHECK(c[1]->done && n_lists == 4, "%d", n_lists);
 	/* all at once */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/remote_net.h"
+#include "tests/unit/remote/remote_net.h"
 
 static RSettings settings = {.allowed_hosts = "a.example b.example c.example",.max_connections = 1000};
 
@@ -23,7 +23,7 @@ always_429(const HttpRequest *r)
 	return net_status(429, 10);
 }
 
-static Line *
+static Dispatcher *
 start(void)
 {
 	return net_start(&settings, net_by_script);
@@ -32,7 +32,7 @@ start(void)
 static void
 test_answer(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c = net_ask(l, &(Want) {
 		.secret = "s3cret",.options = "{\"headers\": {\"X-Team\": \"blue\"}}",
 		.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -50,7 +50,7 @@ test_answer(void)
 	CHECK(c->done && strcmp(c->text, "p0!") == 0, "%s", c->text);
 	CHECK(c->tries == 1 && c->charged == 0 && strcmp(c->endpoint, "https://a.example/v1") == 0, "%s", c->endpoint);
 	CHECK(c->e2e_us == 10000 && c->queue_us == 0 && c->ttft_us == 10000, "%lld", (long long) c->e2e_us);
-	CHECK(c->accepted == 1 && line_live(l) == 0, "ended");
+	CHECK(c->accepted == 1 && dispatcher_live(l) == 0, "ended");
 	/* beside /v1; and the secret in a header of its own */
 	c = net_ask(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",.options = "{\"auth_header\": \"api-key\", \"dialect\": \"vllm\"}"});
 	net_turn(l, &http);
@@ -101,7 +101,7 @@ test_fates(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		for (int again = 0; again < 2; again++)
 		{
-			Line	   *l = start();
+			Dispatcher *l = start();
 			Client	   *c = net_ask(l, &(Want) {.seed = again});
 
 			for (int k = 0; k < 10; k++)
@@ -121,7 +121,7 @@ test_fates(void)
 static void
 test_retries(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 	int64_t		t0 = net_now;
 
@@ -169,7 +169,7 @@ test_retries(void)
 static void
 test_streams(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c = net_ask(l, &(Want) {.stream = true});
 
 	net_run(l, &http, 1000000);
@@ -195,7 +195,7 @@ test_streams(void)
 	c = net_ask(l, &(Want) {.stream = true});
 	net_cancel_on_text = c;
 	net_run(l, &http, 2000000);
-	CHECK(c->texts == 1 && c->finals == 0 && http.n == 0 && line_live(l) == 0, "%d", c->texts);
+	CHECK(c->texts == 1 && c->finals == 0 && http.n == 0 && dispatcher_live(l) == 0, "%d", c->texts);
 	/* who doesn't read stops its source */
 	net_cancel_on_text = NULL;
 	net_script[net_n_script] = net_default();
@@ -214,7 +214,7 @@ test_streams(void)
 static void
 test_ends(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 	Client	   *d;
 
@@ -248,13 +248,13 @@ test_ends(void)
 	net_run(l, &http, 100000);
 	CHECK(http.n == 1 && http.made == 7, "%d %d", http.n, http.made);
 	c->cancelled = d->cancelled = true;
-	line_cancel(l, c->ask);
-	CHECK(http.n == 0 && line_live(l) == 1, "closed at once");
-	line_cancel(l, d->ask);
-	CHECK(line_live(l) == 0, "gone");
+	dispatcher_cancel(l, c->ask);
+	CHECK(http.n == 0 && dispatcher_live(l) == 1, "closed at once");
+	dispatcher_cancel(l, d->ask);
+	CHECK(dispatcher_live(l) == 0, "gone");
 	c = net_ask(l, &(Want) {0});
 	c->cancelled = true;
-	line_cancel(l, c->ask);
+	dispatcher_cancel(l, c->ask);
 	net_run(l, &http, 5000000);
 	CHECK(http.made == 7, "no call behind a cancel: %d", http.made);
 	net_stop(l);
@@ -263,7 +263,7 @@ test_ends(void)
 static void
 test_hosts(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	RSettings	other = settings;
 	Client	   *c = net_ask(l, &(Want) {.url = "https://evil.example:8443/v1"});
 
@@ -277,7 +277,7 @@ test_hosts(void)
 	/* no more */
 	c = net_ask(l, &(Want) {0});
 	other.allowed_hosts = "b.example";
-	line_settings(l, &other);
+	dispatcher_settings(l, &other);
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0, "%s", c->message);
 	c = net_ask(l, &(Want) {.url = "https://b.example/unstartable"});
@@ -296,7 +296,7 @@ static void
 test_secret_urls(void)
 {
 	static const int statuses[] = {401, 404, 503, 302};
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c = net_ask(l, &(Want) {.secret_urls = true});
 
 	net_run(l, &http, 1000000);
@@ -328,7 +328,7 @@ test_secret_urls(void)
 static void
 test_held(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	size_t		most = l->most_held;
 	Client	   *c;
 
@@ -355,7 +355,7 @@ test_held(void)
 static void
 test_gather(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[10];
 	Want		w = {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 4}"};
 	Want		bad = w;
@@ -391,17 +391,17 @@ test_gather(void)
 	net_turn(l, &http);
 	CHECK(http.n == 1, "together");
 	c[0]->cancelled = c[3]->cancelled = true;
-	line_cancel(l, c[0]->ask);
-	line_cancel(l, c[3]->ask);
-	CHECK(http.n == 1 && line_live(l) == 2, "goes on");
+	dispatcher_cancel(l, c[0]->ask);
+	dispatcher_cancel(l, c[3]->ask);
+	CHECK(http.n == 1 && dispatcher_live(l) == 2, "goes on");
 	net_run(l, &http, 1000000);
 	CHECK(c[1]->done && c[2]->done && strncmp(c[2]->text, c[2]->want, strlen(c[2]->want)) == 0, "%s", c[2]->text);
 	for (int i = 0; i < 2; i++)
 		c[i] = net_ask(l, &w);
 	net_turn(l, &http);
 	c[0]->cancelled = c[1]->cancelled = true;
-	line_cancel(l, c[0]->ask);
-	line_cancel(l, c[1]->ask);
+	dispatcher_cancel(l, c[0]->ask);
+	dispatcher_cancel(l, c[1]->ask);
 	CHECK(http.n == 0, "the last one closes it");
 	/* other secrets, other calls */
 	http.made = 0;
@@ -435,7 +435,7 @@ by_poison(const HttpRequest *r)
 static void
 test_poison(NetDo what, int status, int n, int most_calls)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[64];
 
 	for (int bad = 0; bad < n; bad += n / 5)
@@ -457,7 +457,7 @@ test_poison(NetDo what, int status, int n, int most_calls)
 			CHECK(c[i]->finals == 1 && c[i]->done == (i != bad), "row %d, %d of %d is bad: %s, %s", i, bad, n, c[i]->message, c[i]->detail);
 			CHECK(c[i]->charges == c[i]->charged + c[i]->done && c[i]->calls == c[i]->tries, "%d, %lld", c[i]->charges, (long long) c[i]->charged);
 		}
-		CHECK(l->held == 0 && line_live(l) == 0, "all over");
+		CHECK(l->held == 0 && dispatcher_live(l) == 0, "all over");
 	}
 	net_stop(l);
 }
@@ -466,7 +466,7 @@ test_poison(NetDo what, int status, int n, int most_calls)
 static void
 test_poison_all(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[640];
 
 	net_plan = by_poison;
@@ -493,7 +493,7 @@ test_poison_all(void)
 static void
 test_unlike(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[4];
 
 	net_unlike = true;
@@ -512,7 +512,7 @@ test_unlike(void)
 static void
 test_gather_waits(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 	Client	   *d;
 	Want		w = {.kind = WK_POOL,.task = "embed"};
@@ -540,7 +540,7 @@ test_gather_waits(void)
 static void
 test_order(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[6];
 	const char *o = "{\"max_concurrent_requests\": 1}";
 
@@ -561,7 +561,7 @@ test_order(void)
 static void
 test_urls(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Want		w = {.url = "https://a.example/v1 https://b.example/v1 https://c.example/v1"};
 	Client	   *c[9];
 	int			at_b = 0;
@@ -604,14 +604,14 @@ test_urls(void)
 static void
 test_budget(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	int			n = 0;
 
 	for (int i = 0; i < 200; i++)
 		net_ask(l, &(Want) {0});
 	net_plan = always_408;
 	net_run(l, &http, 100000000);
-	CHECK(line_live(l) == 0 && http.made >= 200 + 20 + 20 && http.made < 200 + 20 + 20 + 30, "%d calls", http.made);
+	CHECK(dispatcher_live(l) == 0 && http.made >= 200 + 20 + 20 && http.made < 200 + 20 + 20 + 30, "%d calls", http.made);
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		n += (int) m->u[0].retries;
 	CHECK(n == http.made - 200, "%d counted", n);
@@ -621,7 +621,7 @@ test_budget(void)
 		net_ask(l, &(Want) {.options = "{\"max_concurrent_requests\": 1000}"});
 	net_plan = always_429;
 	net_run(l, &http, 1000000000);
-	CHECK(line_live(l) == 0 && http.made == 800, "%d calls", http.made);
+	CHECK(dispatcher_live(l) == 0 && http.made == 800, "%d calls", http.made);
 	net_stop(l);
 }
 
@@ -629,7 +629,7 @@ test_budget(void)
 static void
 test_roles(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c[8];
 	Want		w = {.login = 7,.role_requests = 2};
 	int64_t		t0;
@@ -658,8 +658,8 @@ test_roles(void)
 	for (int i = 0; i < 3; i++)
 		c[i] = net_ask(l, &w);
 	c[0]->cancelled = c[1]->cancelled = true;
-	line_cancel(l, c[0]->ask);
-	line_cancel(l, c[1]->ask);
+	dispatcher_cancel(l, c[0]->ask);
+	dispatcher_cancel(l, c[1]->ask);
 	net_run(l, &http, 1000000);
 	CHECK(c[2]->done, "%s", c[2]->message);
 	/* tokens: each takes 10, of 60 a minute: the bucket holds 60 */
@@ -700,12 +700,12 @@ test_roles(void)
 static void
 test_connections(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	RSettings	few = settings;
 	Client	   *c[12];
 
 	few.max_connections = 3;
-	line_settings(l, &few);
+	dispatcher_settings(l, &few);
 	for (int i = 0; i < 12; i++)
 		c[i] = net_ask(l, &(Want) {.model = i % 2 ? "m" : "n"});
 	net_run(l, &http, 1000000);
@@ -719,7 +719,7 @@ test_connections(void)
 static void
 test_late_again(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 	Client	   *d;
 
@@ -737,7 +737,7 @@ test_late_again(void)
 static void
 test_breaker(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 	Client	   *d;
 	int64_t		t0;
@@ -751,8 +751,8 @@ test_breaker(void)
 	net_turn(l, &http);
 	net_now += 10000;
 	net_turn(l, &http);
-	CHECK(http.n == 0 && line_live(l) == 0, "all have failed");
-	CHECK(line_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s", b.data);
+	CHECK(http.n == 0 && dispatcher_live(l) == 0, "all have failed");
+	CHECK(dispatcher_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s", b.data);
 	t0 = net_now;
 	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
@@ -772,11 +772,11 @@ test_breaker(void)
 	CHECK(http.n == 1 && d->finals == 0, "only one");
 	/* it is cancelled: its place is free */
 	c->cancelled = true;
-	line_cancel(l, c->ask);
+	dispatcher_cancel(l, c->ask);
 	net_run(l, &http, 1000000);
 	CHECK(d->done, "%s", d->message);
 	buf_reset(&b);
-	line_command(l, "endpoints", &b);
+	dispatcher_command(l, "endpoints", &b);
 	CHECK(strstr(b.data, "\"health\":\"up\"") != NULL, "%s", b.data);
 	buf_free(&b);
 	net_stop(l);
@@ -811,7 +811,7 @@ a_may_be_dead(const HttpRequest *r)
 
 /* Time passes, whether somebody waits or not. */
 static void
-pass(Line *l, int64_t us)
+pass(Dispatcher *l, int64_t us)
 {
 	int64_t		end = net_now + us;
 
@@ -827,7 +827,7 @@ pass(Line *l, int64_t us)
 
 /* One request and its answer, by a single try. */
 static void
-answered_at_once(Line *l, const Want *w)
+answered_at_once(Dispatcher *l, const Want *w)
 {
 	Client	   *c = net_ask(l, w);
 
@@ -835,10 +835,10 @@ answered_at_once(Line *l, const Want *w)
 	CHECK(c->done && c->tries == 1, "%s, %lld tries", c->message, (long long) c->tries);
 }
 
-static Line *
+static Dispatcher *
 start_two(Want *w, const char *options)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 
 	net_plan = a_may_be_dead;
 	a_is_dead = true;
@@ -851,7 +851,7 @@ static void
 test_checks(void)
 {
 	Want		w;
-	Line	   *l = start_two(&w, "{\"requests_per_minute\": 1000000}");
+	Dispatcher *l = start_two(&w, "{\"requests_per_minute\": 1000000}");
 	RModel	   *m;
 	RUrl		was;
 
@@ -888,7 +888,7 @@ static void
 test_check_request(void)
 {
 	Want		w;
-	Line	   *l = start_two(&w, "{\"headers\": {\"X-Team\": \"blue\"}, \"models_path\": \"/here/models\", \"connect_timeout\": 300, \"max_retries\": 0}");
+	Dispatcher *l = start_two(&w, "{\"headers\": {\"X-Team\": \"blue\"}, \"models_path\": \"/here/models\", \"connect_timeout\": 300, \"max_retries\": 0}");
 	RSettings	none = settings;
 	RModel	   *m;
 
@@ -912,21 +912,21 @@ test_check_request(void)
 	pass(l, 2000000);
 	CHECK(http.n == 1, "another");
 	none.allowed_hosts = "b.example";
-	line_settings(l, &none);
+	dispatcher_settings(l, &none);
 	CHECK(http.n == 0 && http.cancelled == 1, "closed");
 	net_ask(l, &w);
 	net_checks = 0;
 	pass(l, 60000000);
 	CHECK(net_checks == 0, "nor another");
-	line_settings(l, &settings);
+	dispatcher_settings(l, &settings);
 	net_ask(l, &w);
 	pass(l, 1);
 	CHECK(http.n == 1 && net_checks == 1, "allowed again");
 	/* forgotten with an ask: no check, no secret; who waits finds out */
-	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
-	CHECK(http.n == 0 && l->models->secret == NULL && line_live(l) == 1, "forgotten");
+	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	CHECK(http.n == 0 && l->models->secret == NULL && dispatcher_live(l) == 1, "forgotten");
 	pass(l, 10000000);
-	CHECK(line_live(l) == 0 && l->models == NULL && net_checks == 1 && net_at_script == 0, "its ask is served");
+	CHECK(dispatcher_live(l) == 0 && l->models == NULL && net_checks == 1 && net_at_script == 0, "its ask is served");
 	CHECK(clients[n_clients - 1]->done, "%s", clients[n_clients - 1]->message);
 	net_stop(l);
 }
@@ -949,7 +949,7 @@ test_query(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		Line	   *l = start();
+		Dispatcher *l = start();
 		Client	   *c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, \"health_check_interval\": 1}"});
 
 		net_turn(l, &http);
@@ -985,7 +985,7 @@ test_check_answers(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		Want		w;
-		Line	   *l = start_two(&w, "{\"max_retries\": 0}");
+		Dispatcher *l = start_two(&w, "{\"max_retries\": 0}");
 
 		w.url = "https://a.example/v1";
 		for (int k = 0; k < 5; k++)
@@ -1007,7 +1007,7 @@ static void
 test_checks_rest(void)
 {
 	Want		w;
-	Line	   *l = start_two(&w, "{\"max_retries\": 0}");
+	Dispatcher *l = start_two(&w, "{\"max_retries\": 0}");
 
 	w.url = "https://a.example/v1";
 	for (int i = 0; i < 5; i++)
@@ -1060,7 +1060,7 @@ test_checks_rest(void)
 static void
 test_limits(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	int64_t		t0 = net_now;
 	Client	   *c = NULL;
 
@@ -1087,7 +1087,7 @@ test_limits(void)
 static void
 test_parts(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 
 	net_add(NET_OK, 200, -1);
@@ -1109,7 +1109,7 @@ static void
 test_stats(void)
 {
 	static WireStats s;
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c;
 
 	memset(&s, 0, sizeof(s));
@@ -1119,7 +1119,7 @@ test_stats(void)
 	for (int i = 0; i < 4; i++)
 		net_ask(l, &(Want) {0});
 	net_run(l, &http, 1000000);
-	line_publish(l, &s);
+	dispatcher_publish(l, &s);
 	CHECK(s.n_models == 1 && s.n_endpoints == 1 && s.seq == 2, "%u", s.n_models);
 	CHECK(strcmp(s.models[0].name, "m") == 0 && s.models[0].state == WM_READY && s.models[0].dboid == 5, "%s", s.models[0].name);
 	CHECK(s.models[0].hash == wire_model_hash("https://a.example/v1", "") && s.endpoints[0].model_hash == s.models[0].hash, "its hash");
@@ -1129,17 +1129,17 @@ test_stats(void)
 	CHECK(s.endpoints[0].health == WIRE_HEALTH_UP && s.endpoints[0].calls == 5 && s.endpoints[0].failures == 1, "%d", (int) s.endpoints[0].calls);
 	CHECK(s.endpoints[0].latency_us > 9000 && s.endpoints[0].in_flight == 0, "%d", (int) s.endpoints[0].latency_us);
 	CHECK(s.fig.requests == 5 && s.fig.finished == 4 && s.fig.failed == 1 && s.fig.live == 0, "sums");
-	line_publish(l, &s);
+	dispatcher_publish(l, &s);
 	CHECK(s.seq == 2, "nothing new");
 	rstats_reset(l);
 	c = net_ask(l, &(Want) {.model = "n"});
-	line_publish(l, &s);
+	dispatcher_publish(l, &s);
 	CHECK(s.fig.requests == 1 && s.fig.finished == 0 && s.fig.live == 1 && s.n_models == 2, "%d", (int) s.fig.requests);
 	net_run(l, &http, 1000000);
 	/* forgotten */
 	CHECK(c->done, "done");
-	rmodel_forget(l, 5, (Span) {"m", 1}, 0);
-	line_publish(l, &s);
+	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	dispatcher_publish(l, &s);
 	CHECK(s.n_models == 1 && strcmp(s.models[0].name, "n") == 0 && s.fig.requests == 1, "%d", (int) s.fig.requests);
 	net_stop(l);
 }

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/mem.h"
-#include "remote/dialect.h"
-#include "remote/roptions.h"
+#include "base/alloc.h"
+#include "remote/codec/dialect.h"
+#include "remote/codec/endpoint_options.h"
 #include "tests/unit/check.h"
 
 /* ---- messages ---- */
@@ -53,7 +53,7 @@ put_head(Buf *b, const char *options)
 
 /* Reads it, with a message of its own size: reads beyond it are found by ASan. */
 static bool
-read_ask(WireAsk *a, WireKind kind, Buf *b, Err *e)
+read_ask(RequestFields *a, WireKind kind, Buf *b, Err *e)
 {
 	char	   *copy = mem_alloc(b->len > 0 ? b->len : 1);
 	size_t		n = b->len;
@@ -62,11 +62,11 @@ read_ask(WireAsk *a, WireKind kind, Buf *b, Err *e)
 		memcpy(copy, b->data, n);
 	buf_free(b);
 	e->cls = ERR_NONE;
-	return wireask_read(a, kind, copy, n, e);
+	return request_fields_read(a, kind, copy, n, e);
 }
 
 static bool
-span_is(Span s, const char *want)
+span_is(FieldSpan s, const char *want)
 {
 	return s.s != NULL && s.n == strlen(want) && memcmp(s.s, want, s.n) == 0;
 }
@@ -75,7 +75,7 @@ static void
 test_read(void)
 {
 	Buf			b = {0};
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 	WireOut		o;
 	const int32_t ids[] = {1, 2, 3};
@@ -106,7 +106,7 @@ test_read(void)
 	CHECK(span_is(a.prompt, "second"), "the last counts");
 	CHECK(a.max_tokens == 7 && a.n == 4 && a.logprobs == 0 && a.prompt_logprobs == -1, "numbers");
 	CHECK(!a.has_seed && a.temperature == 0.5 && !a.idempotent && a.stream && !a.want_ids, "neither seed nor temperature 0");
-	wireask_free(&a);
+	request_fields_free(&a);
 
 	put_head(&b, "");
 	put(&b, WTAG_PROMPT, "x");
@@ -115,7 +115,7 @@ test_read(void)
 	CHECK(read_ask(&a, WK_GENERATE, &b, &e), "%s", e.msg);
 	CHECK(a.login == 10 && a.has_seed && a.idempotent && isnan(a.temperature), "role, seed");
 	CHECK(a.max_tokens == -1 && a.n == 1 && a.logprobs == -2 && a.prompt_logprobs == -2, "absent");
-	wireask_free(&a);
+	request_fields_free(&a);
 
 	put_head(&b, "");
 	put_int(&b, WTAG_LOGIN, 11);
@@ -124,14 +124,14 @@ test_read(void)
 	wire_put_ints(&o, WTAG_PROMPT_IDS, ids, 3);
 	CHECK(read_ask(&a, WK_DETOKENIZE, &b, &e), "%s", e.msg);
 	CHECK(a.login == 11 && a.prompt_ids.n == 3 && a.prompt.s == NULL && a.idempotent, "ids");
-	wireask_free(&a);
+	request_fields_free(&a);
 
 	/* whose it is, although there is no url */
 	put(&b, WTAG_URL, "");
 	put(&b, WTAG_MODEL, "");
 	CHECK(read_ask(&a, WK_MODEL_FORGET, &b, &e), "%s", e.msg);
 	CHECK(a.n_urls == 0 && a.model_hash == 0, "no url");
-	wireask_free(&a);
+	request_fields_free(&a);
 }
 
 static void
@@ -146,7 +146,7 @@ test_idempotent(void)
 		{"/v1/chat/completions", false}, {"/v1/responses", false}, {"/v1/embeddings/x", false}, {"score", false}
 	};
 	Buf			b = {0};
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 	WireOut		o;
 
@@ -156,27 +156,27 @@ test_idempotent(void)
 		put(&b, WTAG_API_PATH, paths[i].path);
 		put(&b, WTAG_API_BODY, "{}");
 		CHECK(read_ask(&a, WK_API, &b, &e) && a.idempotent == paths[i].want, "%s", paths[i].path);
-		wireask_free(&a);
+		request_fields_free(&a);
 	}
 	put_head(&b, "");
 	put(&b, WTAG_PROMPT, "x");
 	o = out_of(&b);
 	wire_put_num(&o, WTAG_TEMPERATURE, 0);
 	CHECK(read_ask(&a, WK_GENERATE, &b, &e) && a.idempotent, "temperature 0");
-	wireask_free(&a);
+	request_fields_free(&a);
 }
 
 /* A message with one field more or other than it should have. */
 static void
 refused(const char *what, WireKind kind, Buf *b, ErrClass cls)
 {
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 
 	if (read_ask(&a, kind, b, &e))
 	{
 		CHECK(false, "%s is taken", what);
-		wireask_free(&a);
+		request_fields_free(&a);
 		return;
 	}
 	CHECK(e.cls == cls && e.msg[0] != '\0', "%s: %d %s", what, e.cls, e.msg);
@@ -254,7 +254,7 @@ test_hostile(void)
 	put(&whole, WTAG_PROMPT, "x");
 	for (size_t n = 0; n < whole.len; n++)
 	{
-		WireAsk		a;
+		RequestFields a;
 		Err			e;
 
 		buf_add(&b, whole.data, n);
@@ -267,7 +267,7 @@ test_hostile(void)
 /* ---- options ---- */
 
 static ROptions *
-options_of(const char *options, WireAsk *a, Err *e)
+options_of(const char *options, RequestFields *a, Err *e)
 {
 	Buf			b = {0};
 
@@ -285,7 +285,7 @@ options_of(const char *options, WireAsk *a, Err *e)
 static void
 test_defaults(void)
 {
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 	ROptions   *o = options_of("", &a, &e);
 
@@ -300,13 +300,13 @@ test_defaults(void)
 	CHECK(o->timeout == 600000 && o->connect_timeout == 10000 && o->max_retries == 3 && o->max_model_len == 0 && o->health_check_interval == 0, "times");
 	CHECK(o->n_headers == 0 && o->auth_header == NULL && o->ssl_verify && o->ca_file == NULL && o->n_lora_modules == 0, "rest");
 	roptions_unref(o);
-	wireask_free(&a);
+	request_fields_free(&a);
 }
 
 static void
 test_all(void)
 {
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 	ROptions   *o = options_of("{\"model\": \"Q/3\", \"urls\": [\"http://b.example/\"], \"dialect\": \"vllm\", \"prompt_as\": \"chat\","
 							   "\"completions_path\": \"/c\", \"chat_path\": \"/d/e\", \"embeddings_path\": \"/f\", \"score_path\": \"/g\","
@@ -328,7 +328,7 @@ test_all(void)
 	CHECK(strcmp(o->auth_header, "api-key") == 0 && !o->ssl_verify && strcmp(o->ca_file, "/etc/ca.pem") == 0, "tls");
 	CHECK(o->n_lora_modules == 2 && strcmp(o->lora_modules[1], "y") == 0, "adapters");
 	roptions_unref(o);
-	wireask_free(&a);
+	request_fields_free(&a);
 }
 
 static void
@@ -365,7 +365,7 @@ test_refused(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		WireAsk		a;
+		RequestFields a;
 		Err			e;
 		ROptions   *o = options_of(cases[i].options, &a, &e);
 
@@ -374,22 +374,22 @@ test_refused(void)
 		CHECK(strstr(e.detail, cases[i].detail) != NULL, "%s: %s", cases[i].options, e.detail);
 		CHECK(strstr(e.msg, "sk-2") == NULL && strstr(e.detail, "sk-2") == NULL, "a header's value is told");
 		roptions_unref(o);
-		wireask_free(&a);
+		request_fields_free(&a);
 	}
 }
 
 static void
 test_unknown_hint(void)
 {
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 
 	CHECK(options_of("{\"dialect\": \"tgi\"}", &a, &e) == NULL, "taken");
 	CHECK(strcmp(e.hint, "Known dialects: openai, vllm, llama.cpp, llama-cpp-python.") == 0, "%s", e.hint);
-	wireask_free(&a);
+	request_fields_free(&a);
 	CHECK(options_of("{\"x\": 1}", &a, &e) == NULL, "taken");
 	CHECK(strstr(e.hint, "Known options: model, urls, dialect,") != NULL, "%s", e.hint);
-	wireask_free(&a);
+	request_fields_free(&a);
 }
 
 /* ---- what is remembered ---- */
@@ -398,7 +398,7 @@ static ROptions *
 of_name(const char *name, const char *url, const char *options)
 {
 	Buf			b = {0};
-	WireAsk		a;
+	RequestFields a;
 	Err			e;
 	ROptions   *o;
 
@@ -409,7 +409,7 @@ of_name(const char *name, const char *url, const char *options)
 	if (!read_ask(&a, WK_GENERATE, &b, &e))
 		abort();
 	o = roptions_get(&a, &e);
-	wireask_free(&a);
+	request_fields_free(&a);
 	return o;
 }
 

@@ -8,7 +8,7 @@
 #include <cjson/cJSON.h>
 
 #define NET_REAL_BODIES
-#include "tests/unit/remote_net.h"
+#include "tests/unit/remote/remote_net.h"
 
 static RSettings settings = {.allowed_hosts = "*.example",.max_connections = 1000};
 static int	status = 200;		/* of the next call, once */
@@ -80,7 +80,7 @@ net_answer_text(const HttpCall *c, Buf *b)
 	cJSON_Delete(q);
 }
 
-static Line *
+static Dispatcher *
 start(void)
 {
 	return net_start(&settings, plan);
@@ -89,7 +89,7 @@ start(void)
 static void
 test_generate(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c = net_ask(l, &(Want) {0});
 	char		want[64];
 
@@ -125,7 +125,7 @@ test_errors(void)
 		int			status;
 		const char *sqlstate;
 	}			cases[] = {{401, "28000"}, {403, "42501"}, {404, "42704"}, {400, "22023"}, {413, "54000"}, {302, "42501"}, {501, "0A000"}};
-	Line	   *l = start();
+	Dispatcher *l = start();
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
@@ -143,7 +143,7 @@ test_errors(void)
 static void
 test_embeddings(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Want		w = {.kind = WK_POOL,.task = "embed"};
 	Client	   *c[100];
 
@@ -181,7 +181,7 @@ test_embeddings(void)
 static void
 test_models(void)
 {
-	Line	   *l = start();
+	Dispatcher *l = start();
 	Client	   *c = net_ask(l, &(Want) {.kind = WK_MODEL_CHECK});
 
 	net_run(l, &http, 1000000);
@@ -209,10 +209,10 @@ test_beside(void)
 		{"https://a.example/x/v1/", "https://a.example/x/b.example/x"}, {"https://v1", "https://v1/b.example/x"}, {"https://v1/v1", "https://v1/b.example/x"}
 	};
 	RSettings	both = settings;
-	Line	   *l = start();
+	Dispatcher *l = start();
 
 	both.allowed_hosts = "a.example v1";
-	line_settings(l, &both);
+	dispatcher_settings(l, &both);
 	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
 	{
 		net_ask(l, &(Want) {.url = urls[i][0],.kind = WK_TOKENIZE,.options = "{\"dialect\": \"vllm\", \"tokenize_path\": \"/b.example/x\"}"});

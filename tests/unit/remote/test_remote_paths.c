@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "remote/paths.h"
-#include "remote/pick.h"
+#include "remote/upstream/path_breaker.h"
+#include "remote/upstream/load_balancer.h"
 
 #include "tests/unit/check.h"
 

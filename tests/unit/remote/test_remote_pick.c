@@ -2,7 +2,7 @@
  * test_remote_pick.c
  *	  Which url is called next, and breakers.
  */
-#include "remote/pick.h"
+#include "remote/upstream/load_balancer.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static int64_t now;
 static const PickLimit *free_limits;
 
 static int
-choose(Pick *p, PickResult want)
+choose(LoadBalancer *p, PickResult want)
 {
 	PickLimit	limits[8];
 	int64_t		when;
@@ -21,64 +21,64 @@ choose(Pick *p, PickResult want)
 
 	for (int i = 0; i < p->n; i++)
 		limits[i] = free_limits != NULL ? free_limits[i] : (PickLimit) {now, now, 0};
-	r = pick_choose(p, limits, -1, now, &when, &url);
+	r = lb_choose(p, limits, -1, now, &when, &url);
 	CHECK(r == want, "%d, not %d", r, want);
 	return r == PICK_OK ? url : (int) ((when - now) / 1000);
 }
 
 /* A call, from its beginning to its end. */
 static void
-call(Pick *p, FateHealth h, int64_t latency)
+call(LoadBalancer *p, FateHealth h, int64_t latency)
 {
 	int			url = choose(p, PICK_OK);
-	bool		probe = pick_begin(p, url, now);
+	bool		probe = lb_begin(p, url, now);
 
 	now += latency > 0 ? latency : 1000;
-	pick_end(p, url, probe, h, false, h == FATE_UP ? latency : -1, now);
+	lb_end(p, url, probe, h, false, h == HEALTH_OK ? latency : -1, now);
 }
 
 static void
 test_least(void)
 {
-	Pick		p;
+	LoadBalancer p;
 	int			seen[3] = {0};
 
-	pick_init(&p, 3, 2);
+	lb_init(&p, 3, 2);
 	for (int i = 0; i < 6; i++)
 	{
 		int			url = choose(&p, PICK_OK);
 
-		pick_begin(&p, url, now);
+		lb_begin(&p, url, now);
 		seen[url]++;
 		CHECK(seen[url] == i / 3 + 1, "in turn");
 	}
 	choose(&p, PICK_BUSY);
-	pick_end(&p, 1, false, FATE_UP, false, 500, now);
+	lb_end(&p, 1, false, HEALTH_OK, false, 500, now);
 	CHECK(choose(&p, PICK_OK) == 1, "the one with a place");
-	pick_end(&p, 0, false, FATE_UP, false, 100, now);
-	pick_end(&p, 2, false, FATE_UP, false, 900, now);
+	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
+	lb_end(&p, 2, false, HEALTH_OK, false, 900, now);
 	CHECK(choose(&p, PICK_OK) == 0, "the fastest of equals");
-	pick_end(&p, 2, false, FATE_UP, false, 900, now);
+	lb_end(&p, 2, false, HEALTH_OK, false, 900, now);
 	CHECK(choose(&p, PICK_OK) == 2, "the fewest come first");
 	p.u[2].banned = true;
 	CHECK(choose(&p, PICK_OK) == 0, "not that");
 	p.u[0].banned = p.u[1].banned = true;
 	choose(&p, PICK_BANNED);
-	pick_free(&p);
+	lb_free(&p);
 }
 
 static void
 test_breaker(void)
 {
-	Pick		p;
+	LoadBalancer p;
 	int64_t		open = 1000;
 
-	pick_init(&p, 1, 10);
+	lb_init(&p, 1, 10);
 	for (int i = 0; i < PICK_RUN - 1; i++)
-		call(&p, FATE_DOWN, 0);
-	call(&p, FATE_NEITHER, 0);
+		call(&p, HEALTH_BAD, 0);
+	call(&p, HEALTH_UNKNOWN, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_UNKNOWN, "not yet");
-	call(&p, FATE_DOWN, 0);
+	call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "open");
 	/* a second, doubling to 30 */
 	for (int i = 0; i < 8; i++)
@@ -87,89 +87,89 @@ test_breaker(void)
 
 		CHECK(wait == open, "%d ms, not %d", wait, (int) open);
 		now += open * 1000;
-		call(&p, FATE_DOWN, 1);
+		call(&p, HEALTH_BAD, 1);
 		now -= 1;
 		CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "open again");
 		open = open * 2 > 30000 ? 30000 : open * 2;
 		now = p.u[0].open_until_us - open * 1000;
 	}
 	now += open * 1000;
-	call(&p, FATE_UP, 100);
+	call(&p, HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
 	/* what was before is forgotten */
 	for (int i = 0; i < PICK_RUN - 1; i++)
-		call(&p, FATE_DOWN, 0);
+		call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
-	call(&p, FATE_DOWN, 0);
+	call(&p, HEALTH_BAD, 0);
 	CHECK(choose(&p, PICK_LATER) == 1000, "begins anew with a second");
-	pick_free(&p);
+	lb_free(&p);
 	/* more than half of the last 20, none five in a row */
-	pick_init(&p, 1, 10);
+	lb_init(&p, 1, 10);
 	for (int i = 0; i < 200; i++)
-		call(&p, i % 2 ? FATE_DOWN : FATE_UP, 100);
+		call(&p, i % 2 ? HEALTH_BAD : HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "half of them is not enough");
 	for (int i = 0; i < 12 && p.u[0].health == WIRE_HEALTH_UP; i++)
-		call(&p, i % 3 ? FATE_DOWN : FATE_UP, 100);
+		call(&p, i % 3 ? HEALTH_BAD : HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN, "more is");
-	pick_free(&p);
+	lb_free(&p);
 }
 
 static void
-open_it(Pick *p)
+open_it(LoadBalancer *p)
 {
 	for (int i = 0; i < PICK_RUN; i++)
-		call(p, FATE_DOWN, 0);
+		call(p, HEALTH_BAD, 0);
 	now = p->u[0].open_until_us;
 }
 
 static void
 test_probe(void)
 {
-	Pick		p;
+	LoadBalancer p;
 	int64_t		when;
 	int			url;
 
-	pick_init(&p, 1, 10);
-	CHECK(!pick_begin(&p, 0, now), "no probe");
+	lb_init(&p, 1, 10);
+	CHECK(!lb_begin(&p, 0, now), "no probe");
 	open_it(&p);
-	CHECK(choose(&p, PICK_OK) == 0 && pick_begin(&p, 0, now), "a probe");
+	CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "a probe");
 	CHECK(choose(&p, PICK_LATER) == 5000 && p.u[0].health == WIRE_HEALTH_TRYING, "only one");
 	/* the one from before says nothing */
-	pick_end(&p, 0, false, FATE_UP, false, 100, now);
+	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing, "still");
-	pick_end(&p, 0, true, FATE_NEITHER, false, -1, now);
-	CHECK(choose(&p, PICK_OK) == 0 && pick_begin(&p, 0, now), "cancelled: another one");
+	lb_end(&p, 0, true, HEALTH_UNKNOWN, false, -1, now);
+	CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "cancelled: another one");
 	now += PICK_PATIENCE_US;
 	choose(&p, PICK_NEVER);
-	pick_end(&p, 0, true, FATE_NEITHER, true, -1, now);
+	lb_end(&p, 0, true, HEALTH_UNKNOWN, true, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "who says that it's too much is there");
 	open_it(&p);
-	pick_free(&p);
+	lb_free(&p);
 	/* another url is there meanwhile */
-	pick_init(&p, 2, 10);
+	lb_init(&p, 2, 10);
 	for (int i = 0; i < PICK_RUN; i++)
 	{
-		pick_begin(&p, 0, now);
-		pick_end(&p, 0, false, FATE_DOWN, false, -1, now);
+		lb_begin(&p, 0, now);
+		lb_end(&p, 0, false, HEALTH_BAD, false, -1, now);
 	}
 	for (int i = 0; i < 10; i++)
 	{
 		CHECK(choose(&p, PICK_OK) == 1, "the one that works");
-		pick_begin(&p, 1, now);
+		lb_begin(&p, 1, now);
 	}
 	CHECK(choose(&p, PICK_BUSY) == 1000, "a place there, or a second");
-	pick_end(&p, 1, false, FATE_UP, false, 100, now);
-	CHECK(pick_choose(&p, (PickLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == PICK_OK && url == 1, "avoided, but there is no other");
-	pick_free(&p);
+	lb_end(&p, 1, false, HEALTH_OK, false, 100, now);
+	CHECK(lb_choose(&p, (PickLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == PICK_OK && url == 1, "avoided, but there is no other");
+	lb_free(&p);
 }
 
 /* What is down is not called until a check was answered. */
 static void
 test_checks(void)
 {
-	Pick		p;
+	LoadBalancer p;
 
-	pick_init(&p, 1, 10);
+	lb_init(&p, 1, 10);
 	p.checks = true;
 	CHECK(pick_check_at(&p, 0, 0) == INT64_MAX, "nothing to find out");
 	open_it(&p);
@@ -180,73 +180,73 @@ test_checks(void)
 	CHECK(choose(&p, PICK_LATER) == 1000, "expected within a second");
 	now += 1500000;
 	CHECK(choose(&p, PICK_LATER) == 3500, "at most five");
-	pick_check_end(&p, 0, FATE_DOWN, now);
+	pick_check_end(&p, 0, HEALTH_BAD, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 2000, "two seconds more");
 	now += 2000000;
 	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, FATE_NEITHER, now);
+	pick_check_end(&p, 0, HEALTH_UNKNOWN, now);
 	CHECK(pick_check_at(&p, 0, 0) == now + 1000000 && p.u[0].open_us == 2000000, "not at once again");
 	now += 1000000;
 	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, FATE_UP, now);
+	pick_check_end(&p, 0, HEALTH_OK, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && pick_check_at(&p, 0, 0) == INT64_MAX, "half open");
-	call(&p, FATE_DOWN, 0);
+	call(&p, HEALTH_BAD, 0);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 4000000, "its calls still fail: four");
 	now = p.u[0].open_until_us;
 	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, FATE_UP, now);
-	call(&p, FATE_UP, 100);
+	pick_check_end(&p, 0, HEALTH_OK, now);
+	call(&p, HEALTH_OK, 100);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "closed");
 	/* idle ones */
 	CHECK(pick_check_at(&p, 0, 7) == now + 7, "behind the last answer");
-	pick_begin(&p, 0, now);
+	lb_begin(&p, 0, now);
 	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "a call finds out");
-	pick_end(&p, 0, false, FATE_UP, false, 100, now);
+	lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
 	pick_check_begin(&p, 0, now);
-	pick_begin(&p, 0, now);
-	pick_check_end(&p, 0, FATE_DOWN, now + 5);
+	lb_begin(&p, 0, now);
+	pick_check_end(&p, 0, HEALTH_BAD, now + 5);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "a call may be what keeps it busy");
 	pick_check_begin(&p, 0, now);
-	pick_end(&p, 0, false, FATE_UP, false, 100, now + 1);
-	pick_check_end(&p, 0, FATE_DOWN, now + 5);
+	lb_end(&p, 0, false, HEALTH_OK, false, 100, now + 1);
+	pick_check_end(&p, 0, HEALTH_BAD, now + 5);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP, "it has answered meanwhile");
 	pick_check_begin(&p, 0, now);
 	for (int i = 0; i < PICK_RUN; i++)
 	{
-		pick_begin(&p, 0, now);
-		pick_end(&p, 0, false, FATE_DOWN, false, -1, now);
+		lb_begin(&p, 0, now);
+		lb_end(&p, 0, false, HEALTH_BAD, false, -1, now);
 	}
-	pick_check_end(&p, 0, FATE_UP, now);
+	pick_check_end(&p, 0, HEALTH_OK, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 1000, "began before that");
 	now += 1000000;
 	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, FATE_UP, now);
-	call(&p, FATE_UP, 100);
+	pick_check_end(&p, 0, HEALTH_OK, now);
+	call(&p, HEALTH_OK, 100);
 	now += 10;
 	pick_check_begin(&p, 0, now);
-	pick_check_end(&p, 0, FATE_DOWN, now);
+	pick_check_end(&p, 0, HEALTH_BAD, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && choose(&p, PICK_LATER) == 1000, "one that fails opens it");
 	p.u[0].banned = true;
 	CHECK(pick_check_at(&p, 0, 7) == INT64_MAX, "not that host");
-	pick_free(&p);
+	lb_free(&p);
 }
 
 /* A probe that takes its time. */
 static void
 test_slow_probe(void)
 {
-	Pick		p;
+	LoadBalancer p;
 	int64_t		began;
 
-	pick_init(&p, 1, 10);
+	lb_init(&p, 1, 10);
 	p.checks = true;
 	open_it(&p);
 	for (int i = 0; i < 3; i++)
 	{
 		pick_check_begin(&p, 0, now);
 		now += 1000;
-		pick_check_end(&p, 0, FATE_UP, now);
-		CHECK(choose(&p, PICK_OK) == 0 && pick_begin(&p, 0, now), "a probe");
+		pick_check_end(&p, 0, HEALTH_OK, now);
+		CHECK(choose(&p, PICK_OK) == 0 && lb_begin(&p, 0, now), "a probe");
 		choose(&p, PICK_LATER);
 		CHECK(pick_check_at(&p, 0, 0) == now + PICK_PROBE_US, "is it still there?");
 		now += PICK_PROBE_US;
@@ -254,37 +254,37 @@ test_slow_probe(void)
 	began = now;
 	pick_check_begin(&p, 0, now);
 	now += 3000000;
-	pick_check_end(&p, 0, FATE_DOWN, now);
+	pick_check_end(&p, 0, HEALTH_BAD, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && pick_check_at(&p, 0, 0) == began + PICK_PROBE_US, "not known");
 	choose(&p, PICK_NEVER);
 	/* one of them has an answer, then the others are calls like any other */
-	pick_end(&p, 0, true, FATE_UP, false, 100, now);
+	lb_end(&p, 0, true, HEALTH_OK, false, 100, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].in_flight == 2, "closed");
-	pick_end(&p, 0, true, FATE_DOWN, false, -1, now);
+	lb_end(&p, 0, true, HEALTH_BAD, false, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_UP && p.u[0].run == 1, "one failure");
-	pick_end(&p, 0, true, FATE_UP, false, 100, now);
+	lb_end(&p, 0, true, HEALTH_OK, false, 100, now);
 	/* or the first that ends has none: the other says nothing more */
 	open_it(&p);
 	for (int i = 0; i < 2; i++)
 	{
 		pick_check_begin(&p, 0, now);
-		pick_check_end(&p, 0, FATE_UP, now);
-		CHECK(pick_begin(&p, 0, now), "a probe");
+		pick_check_end(&p, 0, HEALTH_OK, now);
+		CHECK(lb_begin(&p, 0, now), "a probe");
 		now += PICK_PROBE_US;
 	}
-	pick_end(&p, 0, true, FATE_DOWN, false, -1, now);
+	lb_end(&p, 0, true, HEALTH_BAD, false, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 2000000, "two seconds");
-	pick_end(&p, 0, true, FATE_DOWN, false, -1, now);
+	lb_end(&p, 0, true, HEALTH_BAD, false, -1, now);
 	CHECK(p.u[0].health == WIRE_HEALTH_DOWN && p.u[0].open_us == 2000000, "and no more");
-	pick_free(&p);
+	lb_free(&p);
 }
 
 static void
 test_limits(void)
 {
-	Pick		p;
+	LoadBalancer p;
 
-	pick_init(&p, 2, 10);
+	lb_init(&p, 2, 10);
 	free_limits = (PickLimit[2]) {{now + 300000, now, 0}, {now, now + 200000, 0}};
 	CHECK(choose(&p, PICK_LATER) == 200, "the sooner one");
 	free_limits = (PickLimit[2]) {{now + INT64_C(7200000000), now, 0}, {now, now + 61000000, 0}};
@@ -300,18 +300,18 @@ test_limits(void)
 	free_limits = (PickLimit[2]) {{now, now, now + 6000000}, {now, now, 0}};
 	CHECK(choose(&p, PICK_OK) == 1, "... there, and not here");
 	free_limits = NULL;
-	pick_free(&p);
+	lb_free(&p);
 }
 
 /* As many calls as an endpoint takes are found without asking it often. */
 static void
 test_window(void)
 {
-	Pick		p;
+	LoadBalancer p;
 	int			refused = 0,
 				answered = 0;
 
-	pick_init(&p, 1, 64);
+	lb_init(&p, 1, 64);
 	for (int round = 0; round < 400; round++)
 	{
 		int			n = 0;
@@ -321,9 +321,9 @@ test_window(void)
 			int64_t		when;
 			int			url;
 
-			if (pick_choose(&p, &(PickLimit) {now, now, 0}, -1, now, &when, &url) != PICK_OK)
+			if (lb_choose(&p, &(PickLimit) {now, now, 0}, -1, now, &when, &url) != PICK_OK)
 				break;
-			pick_begin(&p, 0, now);
+			lb_begin(&p, 0, now);
 			n++;
 		}
 		CHECK(n > 0 && n <= p.u[0].window, "%d, %f", n, p.u[0].window);
@@ -334,7 +334,7 @@ test_window(void)
 
 			refused += !ok;
 			answered += ok;
-			pick_end(&p, 0, false, ok ? FATE_UP : FATE_NEITHER, !ok, ok ? 500000 : -1, now);
+			lb_end(&p, 0, false, ok ? HEALTH_OK : HEALTH_UNKNOWN, !ok, ok ? 500000 : -1, now);
 		}
 	}
 	CHECK(answered > 400 * 7, "%d answers of 4,000", answered);
@@ -342,11 +342,11 @@ test_window(void)
 	/* and it grows again */
 	for (int i = 0; i < 4000; i++)
 	{
-		pick_begin(&p, 0, now);
-		pick_end(&p, 0, false, FATE_UP, false, 100, now);
+		lb_begin(&p, 0, now);
+		lb_end(&p, 0, false, HEALTH_OK, false, 100, now);
 	}
 	CHECK(p.u[0].window >= 64, "%f", p.u[0].window);
-	pick_free(&p);
+	lb_free(&p);
 }
 
 int

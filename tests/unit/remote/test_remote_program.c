@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
 #define LONGEST ((uint64_t) 4 << 20)
 #define MOST_BODY 1000000

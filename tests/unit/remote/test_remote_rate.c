@@ -2,7 +2,7 @@
  * test_remote_rate.c
  *	  Limits: in no minute more than they say, and little less when there is always work; and what endpoints say.
  */
-#include "remote/rate.h"
+#include "remote/upstream/rate_limiter.h"
 
 #include <string.h>
 

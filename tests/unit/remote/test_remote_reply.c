@@ -2,7 +2,7 @@
  * test_remote_reply.c
  *	  Endpoints' completions and chats as reply frames: texts, ends, usage, tool calls, log-probabilities, streams.
  */
-#include "tests/unit/remote_reply_util.h"
+#include "tests/unit/remote/remote_reply_util.h"
 
 #define USAGE "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"total_tokens\":7}"
 #define TAIL " prompt_tokens=5 completion_tokens=2;"
@@ -279,7 +279,7 @@ test_restart(void)
 	static const char body[] = "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}";
 	static const char event[] = EV("{\"choices\":[{\"text\":\"a\"}]}");
 	Scene		s;
-	Reply	   *r;
+	DecodedReply *r;
 	Err			e;
 	int64_t		prompt,
 				completion;

@@ -2,10 +2,10 @@
  * test_remote_reply_more.c
  *	  Endpoints' vectors, scores, labels, tokens, choices, bodies, models and errors as reply frames.
  */
-#include "base/json.h"
-#include "remote/dialect.h"
-#include "remote/reply_int.h"
-#include "tests/unit/remote_reply_util.h"
+#include "base/json/json_scan.h"
+#include "remote/codec/dialect.h"
+#include "remote/codec/decode_internal.h"
+#include "tests/unit/remote/remote_reply_util.h"
 
 #define EV(json) "data: " json "\n\n"
 
@@ -63,7 +63,7 @@ test_embeddings(void)
 	for (int unlike = 0; unlike < 2; unlike++)
 	{
 		const char *text = unlike ? "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1,2]},{\"embedding\":[1]}]}" : "{\"data\":[{\"embedding\":[1,2]}]}";
-		Reply	   *r = reply_new(s.asks, s.n, &s.calls, &s.o, no_frame, NULL);
+		DecodedReply *r = reply_new(s.asks, s.n, &s.calls, &s.o, no_frame, NULL);
 		Err			e = {0};
 
 		CHECK(reply_data(r, 0, text, strlen(text), &e) && !reply_end(r, 0, &e) && reply_unlike(r) == unlike, "%s", e.msg);
@@ -148,7 +148,7 @@ test_choose(void)
 {
 	static const Dialect vllm = {.caps = CAP_ECHO | CAP_ECHO_ONLY};
 	static const Dialect python = {.caps = CAP_ECHO | CAP_LLAMA};
-	Span		choice[1] = {span_of(" no way")};
+	FieldSpan	choice[1] = {span_of(" no way")};
 	Scene		s;
 
 	scene_init(&s, WK_LOGPROBS, RSHAPE_LOGPROBS);
@@ -238,9 +238,9 @@ test_choices(void)
 		LP("[\"p\",\" a\"]", "[null,-1]", "[null,{\" a\":-1}]", "[0,1]", "2", "0"),
 		LP("[\"p\",\" b\",\" c\"]", "[null,-2,-3]", "[null,{\" x\":-1},{}]", "[0,1,3]", "3", "0")
 	};
-	Span		choice[2] = {span_of(" a"), span_of(" b c")};
+	FieldSpan	choice[2] = {span_of(" a"), span_of(" b c")};
 	Scene		s;
-	Reply	   *r;
+	DecodedReply *r;
 	Err			e;
 
 	scene_init(&s, WK_LOGPROBS, RSHAPE_LOGPROBS);
@@ -380,7 +380,7 @@ test_errors(void)
 		CHECK(strstr(e.detail, "sk-") == NULL && n > 3 && strcmp(e.detail + n - 3, "...") == 0, "%d: %s", pad, e.detail + n - 20);
 		CHECK(((unsigned char) e.detail[n - 4] & 0xC0) != 0xC0, "cut in a character");
 	}
-	reply_error(401, "", 0, &o, NULL, (Span) {NULL, 0}, &e);
+	reply_error(401, "", 0, &o, NULL, (FieldSpan) {NULL, 0}, &e);
 	CHECK(strstr(e.msg, "wants a secret") != NULL && strstr(e.hint, "llm_set_secret('big'") != NULL, "%s %s", e.msg, e.hint);
 	buf_free(&longest);
 }

@@ -2,7 +2,7 @@
  * test_remote_retry.c
  *	  Waits between tries, and the budget of them.
  */
-#include "remote/retry.h"
+#include "remote/upstream/retry_budget.h"
 
 #include "tests/unit/check.h"
 

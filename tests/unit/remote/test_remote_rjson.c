@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/rjson.h"
+#include "base/alloc.h"
+#include "remote/codec/json_reader.h"
 #include "tests/unit/check.h"
 
 /* What is JSON is test_jsoncheck.c's; here what an endpoint's answer is said to be. */

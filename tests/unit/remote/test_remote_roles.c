@@ -2,12 +2,12 @@
  * test_remote_roles.c
  *	  What roles may take: accounts in whatever order requests come, end and give up.
  */
-#include "remote/roles.h"
+#include "remote/upstream/role_admission.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "tests/unit/check.h"
 
 #define N_ITEMS		400

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/remote_net.h"
+#include "tests/unit/remote/remote_net.h"
 
 #define N_MODELS	6
 #define ROLE_REQUESTS	4		/* of role 3 */
@@ -189,7 +189,7 @@ static WireKind kinds[MOST_CLIENTS];
 static uint8_t asked_for[MOST_CLIENTS];
 
 static void
-arrive(Line *l)
+arrive(Dispatcher *l)
 {
 	static const WireKind of[] = {WK_GENERATE, WK_GENERATE, WK_GENERATE, WK_POOL, WK_POOL, WK_POOL, WK_LOGPROBS};
 	int			i = (int) rnd(N_MODELS);
@@ -220,7 +220,7 @@ arrive(Line *l)
 }
 
 static void
-hang_up(Line *l)
+hang_up(Dispatcher *l)
 {
 	Client	   *c;
 
@@ -230,7 +230,7 @@ hang_up(Line *l)
 	if (c->cancelled || c->finals > 0)
 		return;
 	c->cancelled = true;
-	line_cancel(l, c->ask);
+	dispatcher_cancel(l, c->ask);
 }
 
 static void
@@ -255,13 +255,13 @@ sleep_long(void)
 }
 
 static void
-settings_change(Line *l)
+settings_change(Dispatcher *l)
 {
 	RSettings	s = {.max_connections = rnd(4) == 0 ? 3 : 1000};
 
 	evil_allowed = rnd(2);
 	s.allowed_hosts = evil_allowed ? "*.example" : "a.example b.example c.example";
-	line_settings(l, &s);
+	dispatcher_settings(l, &s);
 }
 
 /* Who goes on without anybody waiting for it? */
@@ -278,12 +278,12 @@ check_under_way(void)
 }
 
 static void
-check_rest(Line *l)
+check_rest(Dispatcher *l)
 {
 	static WireStats s;
 
 	memset(&s, 0, sizeof(s));
-	line_publish(l, &s);
+	dispatcher_publish(l, &s);
 	for (uint32_t i = 0; i < s.n_endpoints; i++)
 		CHECK(s.endpoints[i].in_flight == 0 && s.endpoints[i].waiting == 0, "%s: %d under way", s.endpoints[i].url, s.endpoints[i].in_flight);
 	CHECK(s.fig.live == 0 && s.fig.running == 0 && s.fig.waiting == 0, "%lld live", (long long) s.fig.live);
@@ -299,7 +299,7 @@ static void
 world(uint64_t from, int events)
 {
 	RSettings	s = {.allowed_hosts = "a.example b.example c.example",.max_connections = 1000};
-	Line	   *l;
+	Dispatcher *l;
 
 	seed = from * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	memset(minute, 0, sizeof(minute));
@@ -321,7 +321,7 @@ world(uint64_t from, int events)
 		else if (what == 47 && rnd(10) == 0)
 			illness = rnd(3) == 0 ? 95 : (int) rnd(40);
 		else if (what == 47 && rnd(10) == 0)
-			rmodel_forget(l, 5, (Span) {"m2", 2}, 0);
+			rmodel_forget(l, 5, (FieldSpan) {"m2", 2}, 0);
 		else if (what == 48 && n_clients > 0)
 			net_cancel_on_text = clients[n_clients - 1];
 		else if (what == 49 && rnd(30) == 0)
@@ -336,7 +336,7 @@ world(uint64_t from, int events)
 		clients[i]->backlog = 0;
 	illness = 10;
 	net_run(l, &http, INT64_C(7200000000));
-	CHECK(line_live(l) == 0 && http.n == 0, "%d asks, %d calls are left", line_live(l), http.n);
+	CHECK(dispatcher_live(l) == 0 && http.n == 0, "%d asks, %d calls are left", dispatcher_live(l), http.n);
 	for (int i = 0; i < n_clients; i++)
 		check_end(clients[i], &models[asked_for[i]], kinds[i]);
 	check_rest(l);
@@ -348,7 +348,7 @@ static void
 world_ends(uint64_t from)
 {
 	RSettings	s = {.allowed_hosts = "*.example",.max_connections = 100};
-	Line	   *l;
+	Dispatcher *l;
 
 	seed = from * 7919 + 1;
 	memset(minute, 0, sizeof(minute));

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "remote/sse.h"
+#include "base/alloc.h"
+#include "remote/codec/sse.h"
 #include "tests/unit/check.h"
 
 typedef struct Seen

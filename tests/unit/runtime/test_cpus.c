@@ -11,11 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cpus.h"
-#include "base/sysmem.h"
-#include "check.h"
-#include "engine/config.h"
-#include "engine/cpuplan.h"
+#include "base/machine/cpus.h"
+#include "base/machine/system_memory.h"
+#include "tests/unit/check.h"
+#include "runtime/engine_settings.h"
+#include "runtime/cpu_threads.h"
 
 /* ---- a machine of 4,096 CPUs, of which this process has four ---- */
 

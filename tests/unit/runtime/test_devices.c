@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "engine/devices.h"
+#include "tests/unit/build_path.h"
+#include "tests/unit/check.h"
+#include "runtime/devices.h"
 
 static char library[1024];
 
@@ -72,7 +73,8 @@ int
 main(int argc, char **argv)
 {
 	(void) argc;
-	snprintf(library, sizeof(library), "%.*s/../plugins/devices.so", (int) (strrchr(argv[0], '/') - argv[0]), argv[0]);
+	(void) argv;
+	CHECK(build_path(library, sizeof(library), "tests/plugins/devices.so"), "not in a build");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		int			status = -1;

@@ -2,11 +2,11 @@
  * test_gpumem.c
  *	  A device's memory divided, on a device that is a number: all that is taken is added up by hand.
  */
-#include "engine/gpumem.h"
+#include "runtime/gpu_memory_plan.h"
 
 #include <string.h>
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MB	(UINT64_C(1) << 20)
 #define GB	(UINT64_C(1) << 30)

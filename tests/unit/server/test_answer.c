@@ -1,7 +1,7 @@
 /*
  * test_answer.c
- *	  src/engine/answer.c: reasoning, content and calls of one answer, and the schemas of
- *	  calls that must be made (toolchoice.c).
+ *	  src/server/request/output_splitter.c: reasoning, content and calls of one answer, and the schemas of
+ *	  calls that must be made (tool_choice.c).
  */
 #include <cjson/cJSON.h>
 #include <malloc.h>
@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "base/mem.h"
-#include "engine/answer.h"
-#include "engine/toolchoice.h"
+#include "tests/unit/check.h"
+#include "base/alloc.h"
+#include "server/request/output_splitter.h"
+#include "server/request/tool_choice.h"
 
 /* `content|reasoning|calls|n`, of the text in pieces of `step` bytes */
 static const char *
@@ -70,9 +70,13 @@ answers(void)
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}]", "||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "{\"na||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls, cut");
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1", "[{\"name\":\"f\",\"parameters\":{\"a\":1|||0");
-	/* where a grammar follows nothing but the end tag ends the thoughts */
+	/* a call within thoughts is none; their end tag may be missing, but where a grammar follows */
+	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.tools = tool_format_find("hermes", 6),.choice = TOOLS_AUTO};
+	check_parts(&s, "A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call></think>C", "C|A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>||0");
+	check_parts(&s, "A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
+				"|A|{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
 	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.choice = TOOLS_NONE};
-	check_parts(&s, "A<tool_call>B</think>C", "<tool_call>B</think>C|A||0");
+	check_parts(&s, "A<tool_call>B</think>C", "C|A<tool_call>B||0");
 	s.tag_only = true;
 	check_parts(&s, "A<tool_call>B</think>C", "C|A<tool_call>B||0");
 	s = (AnswerSpec) {.reason = reason_format_find("openai_gptoss", 13),.tools = tool_format_find("openai", 6),.choice = TOOLS_AUTO};

@@ -5,14 +5,14 @@
  *
  * Answers are compared with tests/golden/api_shapes.txt; --write prints it anew.
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
 #include <math.h>
 
-#include "base/jsonw.h"
-#include "check.h"
-#include "engine/api_encode.h"
-#include "engine/api_int.h"
+#include "base/json/json_writer.h"
+#include "tests/unit/check.h"
+#include "server/api/vector_encoding.h"
+#include "server/api/api_internal.h"
 
 static Peer P;
 static const char *const fake_args[] = {"--fake", NULL};

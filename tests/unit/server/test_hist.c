@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/hist.h"
+#include "server/request_histograms.h"
 #include "tests/unit/check.h"
 
 static int64_t

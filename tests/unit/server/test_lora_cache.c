@@ -3,9 +3,9 @@
  *	  The cache of adapters from outside (--fake): load, share, evict, pin,
  *	  unload, files that change, places that are taken.
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static Peer P;
 

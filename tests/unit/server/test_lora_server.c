@@ -3,9 +3,9 @@
  *	  Adapters in the engine process with the real core: answers, log-probabilities and vectors of many requests with
  *	  different adapters are those of each alone; same prompts of different adapters share nothing.
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MODEL "build/fixtures/models/llama_f32"
 #define N_LORAS 4

@@ -3,9 +3,9 @@
  *	  The registry of models from outside (--fake): load, share, fail, unload,
  *	  forget, change.
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static Peer P;
 static volatile WireStats *st;

@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static Peer P;
 static volatile WireStats *st;

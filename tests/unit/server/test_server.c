@@ -5,9 +5,9 @@
  *
  * test_server [ENGINE] [bench]
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static Peer P;
 static const char *const fake_args[] = {"--fake", NULL};

@@ -7,9 +7,9 @@
 #include <dirent.h>
 #include <sched.h>
 
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MODEL "build/fixtures/models/llama_f32"
 #define DRAFTS "build/fixtures/drafts/"

@@ -3,9 +3,9 @@
  *	  Models that sleep, with the real core: every level and mode, with requests in flight; memory goes,
  *	  answers come back the same.
  */
-#include "wire_peer.h"
+#include "tests/unit/wire_peer.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MODEL "build/fixtures/models/llama_f32"
 #define OTHER "build/fixtures/models/qwen2_f32"

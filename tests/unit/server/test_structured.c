@@ -3,13 +3,13 @@
  *	  Options of structured output: which kind they name, with which text; what is refused; and
  *	  the cache of grammars.
  */
-#include "engine/structured.h"
+#include "server/request/structured_options.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "check.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
 
 /* ---- members of JSON objects ---- */
 
@@ -300,16 +300,16 @@ test_cache_bounds(void)
 	grammar_cache_free(c);
 }
 
-typedef struct Asker
+typedef struct Caller
 {
 	GrammarCache *c;
 	Grammar    *g[20];
-} Asker;
+} Caller;
 
 static void *
 ask(void *arg)
 {
-	Asker	   *a = arg;
+	Caller	   *a = arg;
 	char		text[32];
 	Err			e;
 
@@ -327,7 +327,7 @@ ask(void *arg)
 static void
 test_cache_threads(void)
 {
-	Asker		a[4];
+	Caller		a[4];
 	pthread_t	t[4];
 	GrammarCache *c = grammar_cache_new((size_t) 64 << 20);
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/chatmodel.h"
+#include "backend/chat_template_source.h"
 #include "tests/unit/check.h"
-#include "text/chat.h"
-#include "text/tokenizer.h"
+#include "template/chat_template.h"
+#include "tokenizer/tokenizer.h"
 
 static Buf
 read_file(const char *path)

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "tests/unit/check.h"
-#include "text/jinja.h"
+#include "template/jinja.h"
 
 /* Output with input in brackets: "ab[cd]e". */
 static const char *

@@ -1,6 +1,6 @@
 /*
  * test_chunk.c
- *	  src/text/chunk.c, chunk_break.c: what every cut must keep, over random texts, and
+ *	  src/text/chunker.c, chunk_boundaries.c: what every cut must keep, over random texts, and
  *	  where texts are cut, by example.
  */
 #include <stdint.h>
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "check.h"
-#include "text/chunk.h"
+#include "base/alloc.h"
+#include "tests/unit/check.h"
+#include "text/chunker.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
-#include "tok_util.h"
+#include "tests/unit/tok_util.h"
 
 /* ---- tokenizers ---- */
 

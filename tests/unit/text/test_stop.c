@@ -3,8 +3,8 @@
  *	  Stop strings: every way to cut a text into calls gives the same output, and
  *	  the same as a search in the whole text.
  */
-#include "check.h"
-#include "text/stop.h"
+#include "tests/unit/check.h"
+#include "text/stop_strings.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  *	  Character classes of every code point and normalization, against what
  *	  Hugging Face's engines do (tests/golden/tokenizer_unicode.txt); UTF-8 repair.
  */
-#include "check.h"
-#include "tok_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/tok_util.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 

@@ -3,9 +3,9 @@
  *	  Incremental detokenizing: whatever the cut between prompt and answer, the
  *	  pieces put out are whole characters and together what tok_decode() gives.
  */
-#include "check.h"
-#include "tok_util.h"
-#include "text/detok.h"
+#include "tests/unit/check.h"
+#include "tests/unit/tok_util.h"
+#include "tokenizer/detokenizer.h"
 #include "text/unicode.h"
 
 /* Text of ids[0..n) with the context ids[0..cut) cut off. */

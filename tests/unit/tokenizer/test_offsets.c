@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "load/load.h"
-#include "text/tokenizer.h"
+#include "base/alloc.h"
+#include "loader/model_files.h"
+#include "tokenizer/tokenizer.h"
 #include "tests/unit/check.h"
 
 static Tok *

@@ -4,10 +4,10 @@
  *	  tests/golden/tokenizer_golden.py) and llama.cpp (../shared/tokenizers);
  *	  refusals and bad files.
  */
-#include "check.h"
-#include "gguf_vocab.h"
+#include "tests/unit/check.h"
+#include "tests/unit/gguf_vocab.h"
 #include "text/unicode.h"
-#include "tok_util.h"
+#include "tests/unit/tok_util.h"
 
 static uint32_t
 decode_hash(const Tok *t, const IntVec *ids)
@@ -630,7 +630,7 @@ gguf_pre(void)
 {
 	static const char *const names[] = {
 #define SPLIT_GGUF(name, ...) name,
-#include "text/splits.def"
+#include "tokenizer/pretok/pretokenizers.def"
 #undef SPLIT_GGUF
 	};
 	static const char text[] = "Hello, it's 12345 \u4e2dABC\n\n x\u0301  I'LL!";

@@ -10,11 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "gguf_vocab.h"
-#include "text/detok.h"
+#include "tests/unit/check.h"
+#include "tests/unit/gguf_vocab.h"
+#include "tokenizer/detokenizer.h"
 #include "text/utf8.h"
-#include "tok_util.h"
+#include "tests/unit/tok_util.h"
 
 #define GOLD "tests/golden/tok_"
 

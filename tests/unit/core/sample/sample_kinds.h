@@ -1,13 +1,13 @@
 /*
  * sample_kinds.h
- *	  Requests of all kinds that matter to where they are sampled (engine/sample_dev.h), for tests of devices that sample.
+ *	  Requests of all kinds that matter to where they are sampled (core/sample/sample_device.h), for tests of devices that sample.
  */
-#ifndef VLLM_TESTS_SAMPLE_KINDS_H
-#define VLLM_TESTS_SAMPLE_KINDS_H
+#ifndef VLLM_TESTS_UNIT_CORE_SAMPLE_SAMPLE_KINDS_H
+#define VLLM_TESTS_UNIT_CORE_SAMPLE_SAMPLE_KINDS_H
 
-#include "check.h"
-#include "core_util.h"
-#include "engine/core_int.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "core/core_internal.h"
 #include "grammar/grammar.h"
 
 /* What a request is like; whether the device samples it is all that follows from it. */

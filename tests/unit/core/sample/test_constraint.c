@@ -3,13 +3,13 @@
  *	  Answers that a grammar constrains, over a fake model: all of them fit, whatever the batch,
  *	  the threads and the preemptions are; their ends; and text that is forced.
  */
-#include "engine/core.h"
+#include "core/core.h"
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 #define N_SPECS 12
 

@@ -4,15 +4,15 @@
  *	  the pipeline (tests/golden/sampling.py), token counts as a request goes on, how
  *	  words become tokens, and every refusal.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <cjson/cJSON.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
-#include "core_util.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
 
 #define MAX_N	200
 
@@ -100,7 +100,7 @@ take_params(GenParams *p, const cJSON *params, int n_valid)
 }
 
 static const char *
-compare(const cJSON *expect, const SmpRow *row, bool ok, const float *z, int n_valid)
+compare(const cJSON *expect, const SampleRow *row, bool ok, const float *z, int n_valid)
 {
 	const cJSON *probs = cJSON_GetObjectItem(expect, "p");
 	double		total = 0;
@@ -139,7 +139,7 @@ typedef struct Case
 	uint32_t	mask[MAX_N / 32 + 1];
 	GenParams	p;
 	TokenCounts *counts;
-	SmpRow		row;
+	SampleRow	row;
 	Sampler    *s;
 	int			n_valid;
 } Case;
@@ -155,7 +155,7 @@ case_init(Case *k, const cJSON *c)
 	k->n_valid = (int) number(c, "n_valid", 0);
 	for (const cJSON *x = cJSON_GetObjectItem(c, "logits")->child; x != NULL; x = x->next)
 		k->logits[n++] = (float) x->valuedouble;
-	k->row = (SmpRow) {.params = &k->p, .tokens = k->tokens, .counts = &k->counts, .seed = 77};
+	k->row = (SampleRow) {.params = &k->p, .tokens = k->tokens, .counts = &k->counts, .seed = 77};
 	k->row.n_prompt = take_ids(cJSON_GetObjectItem(c, "prompt"), k->tokens);
 	k->row.position = take_ids(cJSON_GetObjectItem(c, "output"), k->tokens + k->row.n_prompt);
 	k->row.n_tokens = k->row.n_prompt + k->row.position;

@@ -3,14 +3,14 @@
  *	  core_normalize(): where values come from, special values, every error's
  *	  text, EOS and stop ids, prompt and context checks.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 #define ALL (GP_TEMPERATURE | GP_TOP_P | GP_TOP_K | GP_MIN_P | GP_MAX_TOKENS | GP_REPETITION_PENALTY)
 

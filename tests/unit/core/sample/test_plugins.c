@@ -5,15 +5,16 @@
  *
  * The processors are those of tests/plugins, beside this program.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-#include "check.h"
+#include "tests/unit/build_path.h"
+#include "tests/unit/check.h"
 
 #define N	200
 
@@ -109,10 +110,10 @@ asker_init(Sampled *a, const Plugins *p, const char *args, double temperature)
 	a->n_tokens = 1;
 }
 
-static SmpRow
+static SampleRow
 row_of(Sampled *a, uint64_t seed)
 {
-	return (SmpRow) {
+	return (SampleRow) {
 		.params = &a->p, .seed = seed, .position = a->n_tokens - 1, .tokens = a->tokens, .n_prompt = 1,
 		.n_tokens = a->n_tokens, .seat = &a->seat
 	};
@@ -165,7 +166,7 @@ test_company(void)
 				   "{\"sharpen\": 100000}", i % 3 == 0 ? 0 : 1.5);
 	for (int step = 0; step < 200; step++)
 	{
-		SmpRow		rows[ASKERS];
+		SampleRow	rows[ASKERS];
 		int			who[ASKERS];
 		int			n = 0;
 
@@ -189,7 +190,7 @@ test_company(void)
 		for (int k = 0; k < n; k++)
 		{
 			Sampled	   *x = &a[who[k]];
-			SmpRow		r = row_of(x, (uint64_t) step * 100 + (uint64_t) who[k]);
+			SampleRow	r = row_of(x, (uint64_t) step * 100 + (uint64_t) who[k]);
 			GenParams	q = x->p;
 			int			kind = who[k] % 4;
 
@@ -219,7 +220,7 @@ static int32_t
 one(Sampler *s, Sampled *a, const uint32_t *mask, double temperature)
 {
 	static float logits[N + 8];
-	SmpRow		row = row_of(a, 5);
+	SampleRow	row = row_of(a, 5);
 
 	row.mask = mask;
 	a->p.temperature = temperature;
@@ -304,18 +305,11 @@ test_late(void)
 int
 main(int argc, char **argv)
 {
-	char		path[PATH_MAX];
-
 	(void) argc;
-	snprintf(path, sizeof(path), "%s", argv[0]);
-	if (strrchr(path, '/') != NULL)
-		*strrchr(path, '/') = '\0';
-	else
-		strcpy(path, ".");
-	strncat(path, "/../plugins/processors.so", sizeof(path) - strlen(path) - 1);
-	if (realpath(path, library) == NULL)
+	(void) argv;
+	if (!build_path(library, sizeof(library), "tests/plugins/processors.so"))
 	{
-		CHECK(false, "no %s", path);
+		CHECK(false, "not in a build");
 		return check_done("plugins");
 	}
 	test_load();

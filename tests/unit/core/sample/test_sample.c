@@ -4,17 +4,17 @@
  *	  its distribution (chi-square), ties and edges, seeds, Philox's known
  *	  answers.  With --bench: the time of a row, best of 40.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/rng.h"
+#include "base/alloc.h"
+#include "base/rng.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 static uint32_t rnd_state = 99;
 
@@ -53,7 +53,7 @@ test_philox(void)
 	CHECK(rng_seed() != rng_seed(), "two seeds are equal");
 }
 
-/* ---- the naive sampler: as api.md 1.3 reads ---- */
+/* ---- the naive sampler: as docs/sampling.md reads ---- */
 
 typedef struct Pair
 {
@@ -105,7 +105,7 @@ naive_filter(const GenParams *p, const float *logits, int n, float *z, bool *kee
 }
 
 static int32_t
-naive_sample(const SmpRow *row, const float *logits, int n)
+naive_sample(const SampleRow *row, const float *logits, int n)
 {
 	float	   *z = mem_alloc((size_t) n * sizeof(float));
 	bool	   *keep = mem_alloc((size_t) n);
@@ -140,7 +140,7 @@ static int32_t
 sample(Sampler *s, const GenParams *p, uint64_t seed, int position, const float *logits, int width)
 {
 	float	   *copy = mem_alloc((size_t) width * sizeof(float));
-	SmpRow		row = {.params = p, .seed = seed, .position = position};
+	SampleRow	row = {.params = p, .seed = seed, .position = position};
 
 	memcpy(copy, logits, (size_t) width * sizeof(float));
 	smp_run(s, &row, 1, copy);
@@ -182,7 +182,7 @@ test_naive(void)
 		float	   *logits = mem_alloc((size_t) n * sizeof(float));
 		double		spread = exp(8 * uniform() - 4);
 		int			shape = (int) (uniform() * 4);
-		SmpRow		row = {.params = &p, .seed = (uint64_t) round * 7919, .position = round % 50};
+		SampleRow	row = {.params = &p, .seed = (uint64_t) round * 7919, .position = round % 50};
 
 		for (int i = 0; i < n; i++)
 			logits[i] = (float) (shape == 0 ? spread * gauss() : shape == 1 ? floor(4 * gauss()) / 2 :
@@ -289,7 +289,7 @@ test_mask(void)
 					copy[1005],
 					masked[1005];
 		uint32_t	mask[(1005 + 31) / 32] = {0};
-		SmpRow		row = {.params = &p, .seed = (uint64_t) round, .position = round % 7, .mask = mask};
+		SampleRow	row = {.params = &p, .seed = (uint64_t) round, .position = round % 7, .mask = mask};
 		int			left = 0;
 		int32_t		want = SMP_NO_TOKEN;
 
@@ -326,7 +326,7 @@ test_mask_and_end(void)
 	uint32_t	mask[2] = {1u << 3, 1u << 3};
 	Sampler    *s = smp_new(NULL, 40, 40);
 	GenParams	p = params(0, 0, 1, 0);
-	SmpRow		row = {.params = &p, .mask = mask};
+	SampleRow	row = {.params = &p, .mask = mask};
 
 	logits[35] = 1;
 	p.min_tokens = 5;
@@ -445,10 +445,10 @@ test_batch(void)
 	for (int t = 0; t < 2; t++)
 	{
 		Sampler    *s = smp_new(t == 1 ? pool : NULL, N, N);
-		SmpRow		rows[ROWS];
+		SampleRow	rows[ROWS];
 
 		for (int i = 0; i < ROWS; i++)
-			rows[i] = (SmpRow) {.params = &p, .seed = (uint64_t) i, .position = i};
+			rows[i] = (SampleRow) {.params = &p, .seed = (uint64_t) i, .position = i};
 		for (int i = 0; i < ROWS && t == 0; i++)
 			alone[i] = sample(s, &p, (uint64_t) i, i, logits + i * N, N);
 		memcpy(copy, logits, ROWS * N * sizeof(float));
@@ -483,7 +483,7 @@ bench(const char *what, GenParams p)
 		tokens[i] = (int32_t) (uniform() * N);
 	for (int i = 0; i < 40; i++)
 	{
-		SmpRow		row = {
+		SampleRow	row = {
 			.params = &p, .seed = (uint64_t) i, .tokens = tokens, .n_prompt = 200, .n_tokens = 1000, .counts = &counts
 		};
 		int64_t		t = clock_us();

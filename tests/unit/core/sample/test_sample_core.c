@@ -7,18 +7,19 @@
  * way that rows go can make a difference.  What its kernel computes is tested by tests/emu/test_sample.cu, and drafts on
  * such a device by test_spec_device.
  */
-#include "engine/constraint.h"
-#include "engine/core_int.h"
-#include "engine/deliver.h"
+#include "core/output/guided_decoding.h"
+#include "core/core_internal.h"
+#include "core/output/output_queue.h"
 #include "hostdev.h"
 
 #include <limits.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "answers_util.h"
-#include "sample_kinds.h"
-#include "sample_op.h"
+#include "tests/unit/build_path.h"
+#include "tests/unit/core/answers_util.h"
+#include "tests/unit/core/sample/sample_kinds.h"
+#include "tests/unit/sample_op.h"
 
 static KDeviceOps counting;
 static const KDeviceOps *cpus;
@@ -299,15 +300,12 @@ main(int argc, char **argv)
 {
 	char		library[PATH_MAX];
 	char		list[2 * PATH_MAX];
-	ssize_t		n = readlink("/proc/self/exe", library, sizeof(library) - 1);
-	char	   *slash;
 	Err			e = {0};
 
 	(void) argc;
 	(void) argv;
-	library[n > 0 ? n : 0] = '\0';
-	slash = strrchr(library, '/');
-	snprintf(list, sizeof(list), "%.*s/../plugins/processors.so:no_twice", (int) (slash - library), library);
+	CHECK(build_path(library, sizeof(library), "tests/plugins/processors.so"), "not in a build");
+	snprintf(list, sizeof(list), "%s:no_twice", library);
 	if (!plugins_load(list, &plugins, &e))
 	{
 		fprintf(stderr, "%s\n", e.msg);

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "engine/sample_dev.h"
+#include "base/alloc.h"
+#include "core/sample/sample_device.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MAX_N	200
 
@@ -129,7 +129,7 @@ test_stage(void)
 		GenParams	p;
 		OutParams	out = {.logprobs = 3};
 		TokenCounts *counts[ROWS] = {NULL};
-		SmpRow		row[ROWS];
+		SampleRow	row[ROWS];
 		SmpDevRow	dev[ROWS];
 		float		x[ROWS][MAX_N],
 					want[ROWS][MAX_N];
@@ -148,7 +148,7 @@ test_stage(void)
 			tokens[i] = (int32_t) dice(dice(2) == 0 ? 5 : (uint32_t) width);
 		for (int i = 0; i < ROWS; i++)
 		{
-			row[i] = (SmpRow) {
+			row[i] = (SampleRow) {
 				.params = &p, .position = i, .tokens = tokens, .n_prompt = TOKENS - ROWS, .n_tokens = TOKENS - ROWS + i,
 				.counts = &counts[i], .mask = dice(2) == 0 ? mask : NULL
 			};
@@ -187,7 +187,7 @@ static void
 test_numbers(void)
 {
 	GenParams	p;
-	SmpRow		row = {.params = &p, .seed = UINT64_C(0x123456789abcdef0)};
+	SampleRow	row = {.params = &p, .seed = UINT64_C(0x123456789abcdef0)};
 	SmpDevRow	dev = {.row = &row};
 	KSample		k;
 

@@ -4,13 +4,13 @@
  *	  would be thought without one, then the end tag's tokens come, and nothing else is touched;
  *	  whatever the batch, the chunks, the preemptions and the other parameters are.
  */
-#include "engine/core.h"
+#include "core/core.h"
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 #define START	TINY_WORD		/* <think> */
 #define END		(TINY_WORD + 1) /* </think> */
@@ -46,23 +46,23 @@ params(int max_tokens, double temperature, int64_t seed)
 	return p;
 }
 
-static Thoughts *
+static ReasoningBudget *
 thoughts(const char *parser, ReasonAt at, int budget)
 {
 	const ReasonFormat *f = reason_format_find(parser, strlen(parser));
 	Tok		   *tok = tag_tok();
 	IntVec		end = {0};
 	Err			e;
-	Thoughts   *t;
+	ReasoningBudget *t;
 
 	tok_encode(tok, reason_format_end(f), strlen(reason_format_end(f)), 0, &end, &e);
-	t = thoughts_new(f, NULL, 0, at, budget, false, &end);
+	t = rbudget_new(f, NULL, 0, at, budget, false, &end);
 	tok_free(tok);
 	return t;
 }
 
 static void
-ask(Core *c, uint64_t id, GenParams p, Thoughts *t, Grammar *g, Rec *rec)
+ask(Core *c, uint64_t id, GenParams p, ReasoningBudget *t, Grammar *g, Rec *rec)
 {
 	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .thoughts = t, .grammar = g};
 	Err			e;
@@ -99,7 +99,7 @@ run(Core *c)
 
 /* One answer by itself. */
 static void
-one(CoreOptions opt, GenParams p, Thoughts *t, Rec *rec)
+one(CoreOptions opt, GenParams p, ReasoningBudget *t, Rec *rec)
 {
 	Core	   *c = new_core(opt);
 
@@ -172,18 +172,18 @@ test_long_tag(void)
 
 /* Feed tokens by hand: what is forced after each, and what is counted. */
 static void
-feed(const char *what, Thoughts *t, const int32_t *ids, int n, const int32_t *forced, int count)
+feed(const char *what, ReasoningBudget *t, const int32_t *ids, int n, const int32_t *forced, int count)
 {
 	Tok		   *tok = tag_tok();
 
 	for (int i = 0; i <= n; i++)
 	{
-		CHECK(thoughts_forced(t) == forced[i], "%s: after %d tokens %d is forced, not %d", what, i, thoughts_forced(t), forced[i]);
+		CHECK(rbudget_forced(t) == forced[i], "%s: after %d tokens %d is forced, not %d", what, i, rbudget_forced(t), forced[i]);
 		if (i < n)
-			thoughts_token(t, tok, ids, i + 1);
+			rbudget_token(t, tok, ids, i + 1);
 	}
-	CHECK(thoughts_count(t) == count, "%s: %d are counted, not %d", what, thoughts_count(t), count);
-	thoughts_free(t);
+	CHECK(rbudget_count(t) == count, "%s: %d are counted, not %d", what, rbudget_count(t), count);
+	rbudget_free(t);
 	tok_free(tok);
 }
 
@@ -229,12 +229,12 @@ test_open_prompt(void)
 	intvec_push(&start, 5);
 	intvec_push(&start, 6);
 	intvec_push(&end, 7);
-	CHECK(!thoughts_open(NULL, 0, &start, &end), "empty");
-	CHECK(!thoughts_open((int32_t[]) {1, 2, 3}, 3, &start, &end), "none");
-	CHECK(thoughts_open((int32_t[]) {1, 5, 6, 3}, 4, &start, &end), "open");
-	CHECK(!thoughts_open((int32_t[]) {1, 5, 6, 3, 7}, 5, &start, &end), "closed");
-	CHECK(thoughts_open((int32_t[]) {5, 6, 7, 1, 5, 6}, 6, &start, &end), "again");
-	CHECK(!thoughts_open((int32_t[]) {7, 1, 5}, 3, &start, &end), "half a tag");
+	CHECK(!rbudget_open(NULL, 0, &start, &end), "empty");
+	CHECK(!rbudget_open((int32_t[]) {1, 2, 3}, 3, &start, &end), "none");
+	CHECK(rbudget_open((int32_t[]) {1, 5, 6, 3}, 4, &start, &end), "open");
+	CHECK(!rbudget_open((int32_t[]) {1, 5, 6, 3, 7}, 5, &start, &end), "closed");
+	CHECK(rbudget_open((int32_t[]) {5, 6, 7, 1, 5, 6}, 6, &start, &end), "again");
+	CHECK(!rbudget_open((int32_t[]) {7, 1, 5}, 3, &start, &end), "half a tag");
 	intvec_free(&start);
 	intvec_free(&end);
 }
@@ -411,7 +411,7 @@ test_refused(void)
 	CHECK(r.finish != FIN_ERROR, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
 	intvec_push(&end, TINY_VOCAB + 5);
-	one(opt, params(10, 0, 1), thoughts_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, false, &end), &r);
+	one(opt, params(10, 0, 1), rbudget_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, false, &end), &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_UNSUPPORTED, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
 }
@@ -420,7 +420,7 @@ test_refused(void)
 
 static const char *const formats[] = {
 #define REASONING_PARSER(name, symbol) name,
-#include "parse/reasoning.def"
+#include "parsers/reasoning/reasoning.def"
 #undef REASONING_PARSER
 };
 
@@ -443,27 +443,27 @@ think(const ReasonFormat *f, const Tok *tok, ReasonAt at, int budget, const char
 	size_t		at_begin = 0;
 	int			n = 0;
 	ReasonParser *p = reason_parser_new(f, NULL, 0, at, count_thoughts, &n);
-	Thoughts   *t;
+	ReasoningBudget *t;
 
 	tok_encode(tok, reason_format_end(f), strlen(reason_format_end(f)), 0, &end, &e);
 	tok_encode(tok, begin, strlen(begin), 0, &begun, &e);
-	t = thoughts_new(f, NULL, 0, at, budget, false, &end);
+	t = rbudget_new(f, NULL, 0, at, budget, false, &end);
 	for (int i = 0; i < 60; i++)
 	{
-		int32_t		id = thoughts_forced(t);
+		int32_t		id = rbudget_forced(t);
 		size_t		len;
 		const char *s;
 
 		if (id < 0)
 			id = at_begin < begun.len ? begun.data[at_begin++] : 'x';
 		intvec_push(&ids, id);
-		thoughts_token(t, tok, ids.data, (int) ids.len);
+		rbudget_token(t, tok, ids.data, (int) ids.len);
 		s = tok_piece(tok, id, &len);
 		reason_parser_feed(p, s, len);
 	}
 	reason_parser_finish(p);
-	*counted = thoughts_count(t);
-	thoughts_free(t);
+	*counted = rbudget_count(t);
+	rbudget_free(t);
 	reason_parser_free(p);
 	intvec_free(&ids);
 	intvec_free(&begun);

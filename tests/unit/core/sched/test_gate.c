@@ -3,17 +3,17 @@
  *	  What roles may take, and deadlines, over a fake model: requests in flight, over sessions and
  *	  models; tokens per minute; who waits, who doesn't want to; cancelled, late and freed there.
  */
-#include "engine/core.h"
+#include "core/core.h"
 
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "engine/core_int.h"
+#include "base/alloc.h"
+#include "core/core_internal.h"
 
-#include "check.h"
-#include "core_util.h"
-#include "fake_model.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "tests/unit/fake_model.h"
 
 #define N 8
 
@@ -34,7 +34,7 @@ new_core(CoreOptions opt, int max_model_len)
 }
 
 /* What requests from now on bring. */
-static Asker by;
+static Caller by;
 static int	timeout_ms;
 static int	n_answers = 1;
 
@@ -107,7 +107,7 @@ test_in_flight(void)
 	Core	   *c = new_core(options(8, 64, 200), 512);
 	Rec			rec[N] = {0};
 
-	by = (Asker) {.role = 1, .max_requests = 2, .wait_ms = -1};
+	by = (Caller) {.role = 1, .max_requests = 2, .wait_ms = -1};
 	for (int i = 0; i < 5; i++)
 		ask(c, (uint64_t) i, i < 3 ? 1 : 2, 5, 3 + i, &rec[i]);
 	by.role = 2;
@@ -140,10 +140,10 @@ test_jobs(void)
 	Core	   *c = new_core(options(8, 64, 200), 512);
 	Rec			rec[N] = {0};
 
-	by = (Asker) {.role = 1, .background = true, .wait_ms = -1};
+	by = (Caller) {.role = 1, .background = true, .wait_ms = -1};
 	for (int i = 0; i < 4; i++)
 		ask(c, (uint64_t) i, 1, 5, 100, &rec[i]);
-	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = 0};
+	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = 0};
 	step(c);
 	ask(c, 4, 2, 5, 3, &rec[4]);
 	step(c);
@@ -165,7 +165,7 @@ test_sequences(void)
 	Core	   *c = new_core(options(8, 64, 200), 512);
 	Rec			rec[N] = {0};
 
-	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = -1};
+	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = -1};
 	n_answers = 3;
 	ask(c, 0, 1, 5, 4, &rec[0]);
 	ask(c, 1, 1, 5, 4, &rec[1]);
@@ -190,7 +190,7 @@ test_refused(void)
 	Rec			rec[N] = {0};
 
 	fake.base_us = 1000;
-	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = 0};
+	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = 0};
 	ask(c, 0, 1, 5, 500, &rec[0]);
 	ask(c, 1, 1, 5, 4, &rec[1]);
 	by.wait_ms = 200;
@@ -226,7 +226,7 @@ two_models(CoreOptions opt, int ms, Rec *rec)
 	opt.accounts = t.accounts;
 	t.a = new_core(opt, 512);
 	t.b = new_core(opt, 512);
-	by = (Asker) {.role = 1, .max_requests = 1, .wait_ms = -1};
+	by = (Caller) {.role = 1, .max_requests = 1, .wait_ms = -1};
 	ask(t.a, 0, 1, 5, 3, &rec[0]);
 	step(t.a);
 	timeout_ms = ms;
@@ -274,7 +274,7 @@ test_tokens(void)
 	int64_t		start,
 				took;
 
-	by = (Asker) {.role = 1, .tokens_per_minute = 600, .wait_ms = -1};
+	by = (Caller) {.role = 1, .tokens_per_minute = 600, .wait_ms = -1};
 	start = clock_us();
 	ask(c, 0, 1, 600, 4, &rec[0]);
 	run(c, 10000);
@@ -307,7 +307,7 @@ test_deadlines(void)
 	Rec			rec[N] = {0};
 
 	fake.base_us = 1000;
-	by = (Asker) {.role = 1, .max_requests = 2, .wait_ms = -1};
+	by = (Caller) {.role = 1, .max_requests = 2, .wait_ms = -1};
 	timeout_ms = 30;
 	ask(c, 0, 1, 5, 500, &rec[0]);	/* answers */
 	ask(c, 1, 1, 5, 500, &rec[1]);	/* waits for a seat */
@@ -320,7 +320,7 @@ test_deadlines(void)
 	CHECK(rec[0].ids.len < 40 && rec[1].scheduled_us == 0 && rec[2].scheduled_us == 0, "%zu tokens",
 		  rec[0].ids.len);
 	CHECK(stats(c).kv_blocks_used == 0 && stats(c).cancelled == 3, "%d blocks", (int) stats(c).kv_blocks_used);
-	by = (Asker) {0};
+	by = (Caller) {0};
 	timeout_ms = 30;
 	ask(c, 3, 1, 1500, 500, &rec[3]);	/* in its prompt */
 	run(c, 10000);

@@ -6,15 +6,15 @@
  * A trace is one string a step: "id:rows" of each entry in order; "!" marks
  * rows that are sampled.  A sampled request gets one more token.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define MAX_REQS 64
 
@@ -44,7 +44,7 @@ world_new(SchedOptions opt, int blocks)
 }
 
 static int	add_priority;		/* of requests made from now on */
-static Asker add_by;			/* likewise */
+static Caller add_by;			/* likewise */
 
 static void
 add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
@@ -172,7 +172,7 @@ test_fork_tail(int n_prompt, int n_forks)
 		sched_remove(w.s, w.reqs[i]);
 		sched_fork(w.s, w.reqs[i], w.reqs[1]);
 	}
-	sched_hold(w.s, w.reqs[1]);
+	sched_retain_blocks(w.s, w.reqs[1]);
 	p = sched_plan(w.s, 1);
 	used = kvpool_total(w.pool) - kvpool_available(w.pool);
 	CHECK(p->n == n_forks && p->n_rows == 2 * n_forks && p->n_copies == part * (n_forks - 1),
@@ -193,7 +193,7 @@ test_whole(void)
 	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 128, .step_target_us = 250}, 100);
 
 	for (int n = 1; n <= 16; n *= 2)
-		sched_learn(w.s, n, n * 100);
+		sched_observe_step_time(w.s, n, n * 100);
 	for (int i = 0; i < 5; i++)
 	{
 		add(&w, i + 1, 1, rows[i], 1);
@@ -384,7 +384,7 @@ test_long(void)
 	add(&w, 4, 2, 50, 1);
 	add(&w, 5, 2, 5, 1);
 	STEP(&w, "1:20 5:5! 3:19!");	/* in turn over sessions */
-	CHECK(sched_n_aside(w.s) == 2 && sched_n_waiting(w.s) == 2, "%d are set aside", sched_n_aside(w.s));
+	CHECK(sched_n_skipped(w.s) == 2 && sched_n_waiting(w.s) == 2, "%d are set aside", sched_n_skipped(w.s));
 	add(&w, 6, 1, 7, 1);
 	STEP(&w, "1:20 6:7!");
 	STEP(&w, "1:10! 4:20");		/* the other session's turn */
@@ -438,7 +438,7 @@ test_long_end(int n_prompt)
 
 typedef struct Asked
 {
-	Asker		by;
+	Caller		by;
 	uint64_t	session;
 	int			most;			/* tokens of its prompts, and of its answers */
 	bool		off;			/* it has nothing more to ask */
@@ -464,7 +464,7 @@ serve(World *w, Asked *a, int n, int steps)
 				continue;
 			add_by = k->by;
 			add(w, id, k->session, prompt, answer);
-			add_by = (Asker) {0};
+			add_by = (Caller) {0};
 		}
 		for (int id = 0; id < 2 * n; id++)
 			asked[id] = w->reqs[id] != NULL ? 2.0 * w->last[id] - w->reqs[id]->n_prompt : 0;
@@ -606,16 +606,16 @@ test_seldom(void)
 		for (int id = 1; id < 4; id++)
 			if (w.reqs[id] == NULL)
 			{
-				add_by = (Asker) {.role = 1, .weight = 1000};
+				add_by = (Caller) {.role = 1, .weight = 1000};
 				add(&w, id, 1, 4, 5);
 			}
 		if (i % 1000 == 999 && w.reqs[0] == NULL)
 		{
-			add_by = (Asker) {.role = 2, .weight = 10};
+			add_by = (Caller) {.role = 2, .weight = 10};
 			add(&w, 0, 2, 4, 5);
 			asked = i;
 		}
-		add_by = (Asker) {0};
+		add_by = (Caller) {0};
 		step(&w);
 		if (w.reqs[0] != NULL && i - asked > longest)
 			longest = i - asked;
@@ -733,7 +733,7 @@ test_role_comes(int blocks, int seats, int weight)
 	int			steps;
 	int			tokens = 0;
 
-	add_by = (Asker) {.role = 1};
+	add_by = (Caller) {.role = 1};
 	for (int i = 0; i < 50; i++)
 		add(&w, i, (uint64_t) i % 3, 10, 300);
 	for (int i = 0; i < 120; i++)
@@ -742,7 +742,7 @@ test_role_comes(int blocks, int seats, int weight)
 	{
 		int64_t		before = sched_n_preemptions(w.s);
 
-		add_by = (Asker) {.role = 2, .weight = weight};
+		add_by = (Caller) {.role = 2, .weight = weight};
 		add(&w, 60, 9, 12, 3);
 		steps = steps_until(&w, 60, 1000);
 		longest = steps > longest ? steps : longest;
@@ -762,7 +762,7 @@ test_role_comes(int blocks, int seats, int weight)
 		step(&w);
 	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "somebody waits for ever");
 	world_free(&w);
-	add_by = (Asker) {0};
+	add_by = (Caller) {0};
 }
 
 /* Two roles with long answers share the blocks by their weights, whoever came first; each grows at its own cost. */
@@ -776,7 +776,7 @@ test_role_blocks(int weight)
 	{
 		for (int i = 0; i < 60; i++)
 		{
-			add_by = (Asker) {.role = 1 + i / 30, .weight = i < 30 ? 100 : weight};
+			add_by = (Caller) {.role = 1 + i / 30, .weight = i < 30 ? 100 : weight};
 			if (w.reqs[i] == NULL && (i < 30 || n > 200))
 				add(&w, i, 1, 10, 150);
 		}
@@ -789,7 +789,7 @@ test_role_blocks(int weight)
 		step(&w);
 	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == 80, "somebody waits for ever");
 	world_free(&w);
-	add_by = (Asker) {0};
+	add_by = (Caller) {0};
 }
 
 /* One request is all that its role has: nobody takes it away, however much it holds. */
@@ -798,10 +798,10 @@ test_role_one(void)
 {
 	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 512, .background_share = 50}, 20);
 
-	add_by = (Asker) {.role = 1};
+	add_by = (Caller) {.role = 1};
 	add(&w, 1, 1, 250, 60);
 	STEP(&w, "1:250!");
-	add_by = (Asker) {.role = 2};
+	add_by = (Caller) {.role = 2};
 	for (int i = 2; i < 40; i++)
 		add(&w, i, 2, 30, 40);
 	for (int i = 0; i < 60 && w.reqs[1] != NULL; i++)
@@ -811,7 +811,7 @@ test_role_one(void)
 	}
 	CHECK(w.reqs[1] == NULL, "it is not done");
 	world_free(&w);
-	add_by = (Asker) {0};
+	add_by = (Caller) {0};
 }
 
 /* Roles at random in tiny pools: all end, and whoever is oldest of those that run keeps its place. */
@@ -836,7 +836,7 @@ test_role_random(int blocks, int seats)
 		next = (next + 1) % MAX_REQS;
 		if (i < 20000 && w.reqs[next] == NULL && (seed >> 8) % 4 == 0)
 		{
-			add_by = (Asker) {.role = 1 + (seed >> 12) % 4 % 3, .weight = (int) ((seed >> 14) % 3) * 150, .background = (seed >> 20) % 8 == 0};
+			add_by = (Caller) {.role = 1 + (seed >> 12) % 4 % 3, .weight = (int) ((seed >> 14) % 3) * 150, .background = (seed >> 20) % 8 == 0};
 			add(&w, next, (seed >> 16) % 5, 1 + (int) ((seed >> 18) % 40), 1 + (int) ((seed >> 22) % ((unsigned) blocks * 16 - 45)));
 			age[next] = i;
 		}
@@ -853,7 +853,7 @@ test_role_random(int blocks, int seats)
 	}
 	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks && ended > 20, "%d blocks, %d seats: %d have ended; %d preemptions", blocks, seats, ended, (int) sched_n_preemptions(w.s));
 	world_free(&w);
-	add_by = (Asker) {0};
+	add_by = (Caller) {0};
 }
 
 /* ---- priorities ---- */

@@ -3,14 +3,14 @@
  *	  Places for adapters in the scheduler: never more than max_loras in a step, nobody starves,
  *	  requests without an adapter don't wait; and K and V are shared by the same adapter only.
  */
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "base/alloc.h"
 
-#include "check.h"
+#include "tests/unit/check.h"
 
 #define N_LORAS 6
 
@@ -222,7 +222,7 @@ test_forks(void)
 	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
 	w.n_left++;
 	sched_fork(w.s, fork, stem);
-	sched_hold(w.s, stem);
+	sched_retain_blocks(w.s, stem);
 	STEP("3");
 	for (int i = 0; i < 5; i++)
 		step(&w);
@@ -255,7 +255,7 @@ test_beam(void)
 		intvec_add(&next->tokens, r->tokens.data, r->tokens.len);
 		w.n_left++;
 		sched_resume(w.s, next, r);
-		sched_hold(w.s, r);
+		sched_retain_blocks(w.s, r);
 		step(&w);
 		if (next->state != RQ_RUNNING)
 		{
@@ -289,7 +289,7 @@ test_orphans(void)
 	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
 	w.n_left++;
 	sched_fork(w.s, fork, stem);
-	sched_hold(w.s, stem);
+	sched_retain_blocks(w.s, stem);
 	add(&w, 3, 2, 2, 4, 2);
 	sched_preempt_all(w.s);
 	for (int i = 0; i < 60 && w.n_left > 1; i++)
@@ -328,7 +328,7 @@ test_roots(void)
 		Req			r = {.owner = (uint64_t) (i & 1), .lora = i & 2 ? &loras[1 + (i >> 2)] : NULL};
 
 		r.params.cache_salt = i & 4 ? salt : NULL;
-		share_begin(p, &r);
+		prefix_cache_attach(p, &r);
 		roots[i] = r.root;
 		for (int k = 0; k < i; k++)
 			CHECK(roots[k] != roots[i], "%d and %d share", k, i);

@@ -4,16 +4,16 @@
  *
  * Who includes it sets pool, cwd, and on: what they are computed on, with a pool of that device.
  */
-#ifndef VLLM_TESTS_DRAFTS_CROWD_H
-#define VLLM_TESTS_DRAFTS_CROWD_H
+#ifndef VLLM_TESTS_UNIT_CORE_SPEC_DRAFTS_CROWD_H
+#define VLLM_TESTS_UNIT_CORE_SPEC_DRAFTS_CROWD_H
 
 #include <unistd.h>
 
-#include "check.h"
-#include "core_util.h"
-#include "engine/draftload.h"
-#include "engine/engine_int.h"
-#include "engine/spec.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "backend/drafter_loader.h"
+#include "core/core_state.h"
+#include "core/spec/spec.h"
 
 #define DRAFTS	"build/fixtures/drafts/"
 #define N_REQS	50
@@ -190,35 +190,35 @@ rest(Core *c, const char *target, const char *config, const Case *k, int how)
 	bool		lost = false;
 
 	core_stats(c, &awake);
-	core_rest(c, true);
+	core_suspend(c, true);
 	core_stats(c, &asleep);
 	CHECK(awake.mem_other - asleep.mem_other == core_rows_memory(core_info(c), &c->opt) + (d != NULL ? (int64_t) spec_memory(c->spec) : 0),
 		  "%s: asleep it has %lld bytes less", config, (long long) (awake.mem_other - asleep.mem_other));
 	if (how == 0 || d == NULL)
 	{
-		CHECK(core_store(c, "/tmp", &lost, &e), "%s", e.msg);
+		CHECK(core_save_weights(c, "/tmp", &lost, &e), "%s", e.msg);
 		CHECK(core_check(c, &e), "%s", e.msg);
-		CHECK(core_fetch(c, &e), "%s", e.msg);
+		CHECK(core_restore_weights(c, &e), "%s", e.msg);
 	}
 	else
 	{
 		Core	   *again = make(target, config, k);
 
 		if (how == 1)
-			core_forget(c);
+			core_drop_weights(c);
 		else
 		{
 			bool		(*store) (Drafter *d, const char *dir, Err *e) = d->store;
 
 			d->store = store_nothing;
-			CHECK(!core_store(c, "/tmp", &lost, &e) && lost && strcmp(e.msg, "no room") == 0, "lost: %s", e.msg);
+			CHECK(!core_save_weights(c, "/tmp", &lost, &e) && lost && strcmp(e.msg, "no room") == 0, "lost: %s", e.msg);
 			d->store = store;
 		}
 		CHECK(core_check(c, &e), "%s", e.msg);
-		CHECK(core_adopt(c, again, &e), "%s", e.msg);
+		CHECK(core_swap_weights(c, again, &e), "%s", e.msg);
 		core_free(again);
 	}
-	core_go_on(c, &(Err) {0});
+	core_resume(c, &(Err) {0});
 }
 
 static Seen *

@@ -12,12 +12,13 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "check.h"
-#include "core_util.h"
-#include "engine/engine_int.h"
-#include "engine/rng.h"
-#include "engine/spec_int.h"
-#include "fake_model.h"
+#include "tests/unit/build_path.h"
+#include "tests/unit/check.h"
+#include "tests/unit/core_util.h"
+#include "core/core_state.h"
+#include "base/rng.h"
+#include "core/spec/spec_internal.h"
+#include "tests/unit/fake_model.h"
 
 #define N_REQS	50
 #define MOST	3				/* answers to one prompt */
@@ -274,17 +275,17 @@ grammar_of(int i)
 	return g;
 }
 
-static Thoughts *
-thoughts_of(int budget)
+static ReasoningBudget *
+rbudget_of(int budget)
 {
 	const ReasonFormat *f = reason_format_find("qwen3", 5);
 	Tok		   *tok = tag_tok();
 	IntVec		end = {0};
 	Err			e;
-	Thoughts   *t;
+	ReasoningBudget *t;
 
 	tok_encode(tok, "</think>", 8, 0, &end, &e);
-	t = thoughts_new(f, NULL, 0, REASON_OPEN, budget, false, &end);
+	t = rbudget_new(f, NULL, 0, REASON_OPEN, budget, false, &end);
 	tok_free(tok);
 	return t;
 }
@@ -314,7 +315,7 @@ ask_tagged(Core *c, int i, Seen *s)
 		CHECK(plugins_check(plugins, p.extra_args, &p.plugins, &e), "%s", e.msg);
 	}
 	if (i % 3 == 1)
-		spec.thoughts = thoughts_of(i % 2 == 0 ? 5 : THOUGHTS_NO_BUDGET);
+		spec.thoughts = rbudget_of(i % 2 == 0 ? 5 : THOUGHTS_NO_BUDGET);
 	if (i % 4 < 2)
 		spec.grammar = grammar_of(i / 4);
 	if (spec.grammar != NULL && spec.thoughts != NULL)
@@ -831,15 +832,13 @@ test_afford(void)
 }
 
 static void
-load_plugins(const char *program)
+load_plugins(void)
 {
-	char		path[PATH_MAX];
 	char		library[PATH_MAX];
 	char		list[2 * PATH_MAX + 20];
 	Err			e = {0};
 
-	snprintf(path, sizeof(path), "%.*s/../plugins/processors.so", (int) (strrchr(program, '/') - program), program);
-	CHECK(realpath(path, library) != NULL, "no %s", path);
+	CHECK(build_path(library, sizeof(library), "tests/plugins/processors.so"), "not in a build");
 	snprintf(list, sizeof(list), "%s:favor,%s:no_twice", library, library);
 	CHECK(plugins_load(list, &plugins, &e), "%s", e.msg);
 }
@@ -848,8 +847,9 @@ int
 main(int argc, char **argv)
 {
 	(void) argc;
+	(void) argv;
 	fake.no_state = true;
-	load_plugins(argv[0]);
+	load_plugins();
 	test_crowd(false);
 	test_crowd(true);
 	test_figures();

@@ -8,7 +8,7 @@
  * Likewise on devices that every machine has ("host", and "moat", whose memory nobody but ops can touch), with the
  * CPUs' drafts and answers.
  */
-#include "drafts_crowd.h"
+#include "tests/unit/core/spec/drafts_crowd.h"
 #include "hostdev.h"
 
 static const Case cases[] = {

@@ -1,14 +1,14 @@
 /*
  * test_spec_propose.c
- *	  The proposers that need no weights, against plain searches: n-grams (engine.md 6.1's vectors, and a
+ *	  The proposers that need no weights, against plain searches: n-grams (the specification's vectors, and a
  *	  search over all places), suffixes (counting places), who may see whose answers, and what
  *	  is forgotten.  And the object speculative_config.
  */
 #include <string.h>
 
-#include "check.h"
-#include "base/mem.h"
-#include "engine/spec.h"
+#include "tests/unit/check.h"
+#include "base/alloc.h"
+#include "core/spec/spec.h"
 
 #define MAX_LEN	4096
 

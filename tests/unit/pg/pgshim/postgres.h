@@ -2,8 +2,8 @@
  * postgres.h
  *	  What stands in for PostgreSQL's header, for those files of src/pg that only work on texts: their tests need no server.
  */
-#ifndef VLLM_TESTS_PGSHIM_POSTGRES_H
-#define VLLM_TESTS_PGSHIM_POSTGRES_H
+#ifndef VLLM_TESTS_UNIT_PG_PGSHIM_POSTGRES_H
+#define VLLM_TESTS_UNIT_PG_PGSHIM_POSTGRES_H
 
 #include <ctype.h>
 #include <stdbool.h>

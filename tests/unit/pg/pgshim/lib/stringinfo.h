@@ -2,8 +2,8 @@
  * stringinfo.h
  *	  PostgreSQL's growing string, as far as src/pg's text files need it.
  */
-#ifndef VLLM_TESTS_PGSHIM_STRINGINFO_H
-#define VLLM_TESTS_PGSHIM_STRINGINFO_H
+#ifndef VLLM_TESTS_UNIT_PG_PGSHIM_LIB_STRINGINFO_H
+#define VLLM_TESTS_UNIT_PG_PGSHIM_LIB_STRINGINFO_H
 
 #include "postgres.h"
 
