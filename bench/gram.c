@@ -16,7 +16,7 @@
 #include "../tests/unit/gguf_vocab.h"
 #include "../tests/unit/tok_util.h"
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/alloc.h"
 #include "grammar/grammar.h"
 
 typedef struct Times

@@ -13,7 +13,7 @@
 
 #include <getopt.h>
 
-#include "engine/core_int.h"
+#include "core/core_internal.h"
 
 static const char usage[] =
 "bench/ops [-i isa] [-t threads] [-q] [-c] [--json]\n"
