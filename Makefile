@@ -22,7 +22,7 @@ comma := ,
 include scripts/harden.mk
 HARDEN = $(if $(SAN)$(FUZZ),,yes)
 
-# WIRE_CHECKED=1: messages between backends and programs have checksums (src/wire/wire.h); in sanitizers' builds they always have
+# WIRE_CHECKED=1: messages between backends and programs have checksums (src/ipc/wire.h); in sanitizers' builds they always have
 WIRE_CHECKED ?= $(if $(SAN),1)
 CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED))
 CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
@@ -51,14 +51,17 @@ CPPFLAGS_ENGINE += -Itests/bare
 LDLIBS_ENGINE = $(BARE_OBJ) $(BARE_LIBS)
 endif
 
-ENGINE_SRC = $(wildcard src/base/*.c src/wire/*.c src/text/*.c src/parse/*.c src/load/*.c src/quant/*.c \
-	src/grammar/*.c src/model/*.c src/talk/*.c src/engine/*.c)
+# every .c below these folders
+sources = $(sort $(shell find $(1) -name '*.c'))
+ENGINE_SRC := $(call sources,$(addprefix src/,base ipc ipc_server quant text tokenizer template grammar parsers loader \
+	model runtime core backend server))
 KERNEL_SRC = $(wildcard kernels/*.c kernels/ref/*.c kernels/cpu/*.c)
 # of the HTTP door what needs no library: for its unit test
-HTTP_PURE = $(patsubst %,src/http/%.c,answer bodies clients conf guard head route syscalls)
+HTTP_PURE = $(patsubst %,src/httpd/%.c,http_error httpd_settings httpd_syscalls router) \
+	$(patsubst %,src/httpd/conn/%.c,body_memory client_shares key_guard request_head)
 # of the remote program everything but what talks to libcurl: for its unit tests
-REMOTE_PURE = $(filter-out src/remote/main.c src/remote/http%.c,$(wildcard src/remote/*.c))
-LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/engine/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE) $(REMOTE_PURE))
+REMOTE_PURE := $(filter-out src/remote/main.c src/remote/http/%,$(call sources,src/remote))
+LIB_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/server/main.c,$(ENGINE_SRC)) $(KERNEL_SRC) $(HTTP_PURE) $(REMOTE_PURE))
 ENGINE = $(BUILD)/vllm_pg_engine
 LIB = $(BUILD)/libengine.a
 
@@ -73,8 +76,9 @@ HTTP_CPPFLAGS = -I$(shell $(PQ_CONFIG) --includedir)
 HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lpq -lgnutls -lpthread
 HAVE_HTTP := $(shell printf '\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
 	$(CC) $(HTTP_CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
-HTTP_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/http/*.c)) \
-	$(patsubst %,$(BUILD)/src/base/%.o,buf err jsoncheck landlock log mem seccomp) $(patsubst %,$(BUILD)/src/wire/%.o,beams traceparent)
+HTTP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(call sources,src/httpd) \
+	$(patsubst %,src/base/%.c,alloc buf err json/json_validate log sandbox/landlock sandbox/seccomp) \
+	$(patsubst %,src/ipc/%.c,beam_fields traceparent))
 HTTP = $(if $(HAVE_HTTP),$(BUILD)/vllm_pg_http)
 
 http: $(HTTP)
@@ -82,14 +86,14 @@ http: $(HTTP)
 $(BUILD)/vllm_pg_http: $(HTTP_OBJ)
 	$(CC) $(CFLAGS_ENGINE) $(LDFLAGS_ENGINE) -o $@ $^ $(HTTP_LIBS)
 
-$(BUILD)/src/http/%.o: CPPFLAGS_ENGINE += $(HTTP_CPPFLAGS)
+$(BUILD)/src/httpd/%.o: CPPFLAGS_ENGINE += $(HTTP_CPPFLAGS)
 -include $(HTTP_OBJ:.o=.d)
 
 # ---- the remote program, which asks endpoints, where libcurl is ----
 
 HAVE_CURL := $(shell printf '\043include <curl/curl.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes)
-REMOTE_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/remote/main.c src/remote/http*.c))
-REMOTE = $(if $(HAVE_CURL),$(if $(wildcard src/remote/main.c),$(BUILD)/vllm_pg_remote))
+REMOTE_OBJ = $(patsubst %.c,$(BUILD)/%.o,src/remote/main.c $(wildcard src/remote/http/*.c))
+REMOTE = $(if $(HAVE_CURL),$(BUILD)/vllm_pg_remote)
 
 remote: $(REMOTE)
 
@@ -98,7 +102,7 @@ $(BUILD)/vllm_pg_remote: $(REMOTE_OBJ) $(LIB)
 
 -include $(REMOTE_OBJ:.o=.d)
 
-$(ENGINE): $(BUILD)/src/engine/main.o $(LIB)
+$(ENGINE): $(BUILD)/src/server/main.o $(LIB)
 	$(CC) $(CFLAGS_ENGINE) $(LDFLAGS_ENGINE) -o $@ $^ $(LDLIBS_ENGINE)
 
 $(LIB): $(LIB_OBJ)
@@ -122,7 +126,7 @@ $(BUILD)/%.o: %.c scripts/harden.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ENGINE) $(CFLAGS_ENGINE) -MMD -MP -c -o $@ $<
 
--include $(LIB_OBJ:.o=.d) $(BUILD)/src/engine/main.d
+-include $(LIB_OBJ:.o=.d) $(BUILD)/src/server/main.d
 
 # ---- the PostgreSQL module, one build folder a major version ----
 
@@ -178,7 +182,7 @@ check-unit check-kernels check-emu check-cuda check-golden check-san check-regre
 
 # ---- the suite's C programs ----
 
-TEST_SRC = $(filter-out $(if $(HAVE_CURL),,tests/unit/test_remote_http.c),$(wildcard tests/unit/test_*.c tests/golden/*.c))
+TEST_SRC = $(filter-out $(if $(HAVE_CURL),,tests/unit/remote/test_remote_http.c),$(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c tests/golden/*.c))
 FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
 TEST_BIN = $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 FUZZ_BIN = $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -190,8 +194,8 @@ $(TEST_BIN) $(FUZZ_BIN) $(BENCH_BIN): $(BUILD)/%: %.c $(LIB)
 		$(if $(FUZZ),-fsanitize=fuzzer)
 
 # Tests of the core once more, whose cores have a device (tests/unit/on_device.h).
-DEVICE_TEST_BIN = $(patsubst %,$(BUILD)/tests/unit/test_%_device,core answers beam pooled pooled_model windows kvscales offload \
-	spec_draft embeds spec constraint)
+DEVICE_TEST_BIN = $(patsubst %,$(BUILD)/tests/unit/core/test_%_device,core answers beam pooled pooled_model windows kvscales offload embeds) \
+	$(patsubst %,$(BUILD)/tests/unit/core/%_device,spec/test_spec spec/test_spec_draft sample/test_constraint)
 TEST_BIN += $(DEVICE_TEST_BIN)
 
 $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
@@ -200,23 +204,23 @@ $(DEVICE_TEST_BIN): $(BUILD)/tests/unit/%_device: tests/unit/%.c $(LIB)
 
 # what talks to libcurl is in no library
 REMOTE_HTTP_OBJ = $(filter-out %/main.o,$(REMOTE_OBJ))
-$(BUILD)/tests/unit/test_remote_http: LDLIBS_ENGINE := $(REMOTE_HTTP_OBJ) $(LIB) -lcurl $(LDLIBS_ENGINE)
-$(BUILD)/tests/unit/test_remote_http: $(REMOTE_HTTP_OBJ)
+$(BUILD)/tests/unit/remote/test_remote_http: LDLIBS_ENGINE := $(REMOTE_HTTP_OBJ) $(LIB) -lcurl $(LDLIBS_ENGINE)
+$(BUILD)/tests/unit/remote/test_remote_http: $(REMOTE_HTTP_OBJ)
 
 # texts of the extension's, without a server
-$(BUILD)/tests/unit/test_secret_mask: CPPFLAGS_ENGINE += -Itests/unit/pgshim
-$(BUILD)/tests/unit/test_secret_mask: src/pg/secret_mask.c src/pg/secret_name.c
+$(BUILD)/tests/unit/pg/test_secret_mask: CPPFLAGS_ENGINE += -Itests/unit/pg/pgshim
+$(BUILD)/tests/unit/pg/test_secret_mask: src/pg/catalog/secret_mask.c src/pg/catalog/secret_name.c
 
 # whose ranks are short of memory at times
-$(BUILD)/tests/unit/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available
+$(BUILD)/tests/unit/core/test_ranks: LDLIBS_ENGINE += -Wl,--wrap=mem_try_aligned,--wrap=sysmem_available
 
 # Example logits processors: a library that knows no header of ours but the public one.
 PROCESSORS = $(BUILD)/tests/plugins/processors.so
 processors: $(PROCESSORS)
 
-$(PROCESSORS): tests/plugins/processors.c src/engine/vllm_logits_processor.h
+$(PROCESSORS): tests/plugins/processors.c src/core/sample/vllm_logits_processor.h
 	@mkdir -p $(@D)
-	$(CC) -std=c99 -pedantic -O1 -g -Wall -Wextra -Werror -fPIC -shared -Isrc/engine -o $@ $< -lm
+	$(CC) -std=c99 -pedantic -O1 -g -Wall -Wextra -Werror -fPIC -shared -Isrc/core/sample -o $@ $< -lm
 
 # Libraries of devices that aren't there.
 DEVICE_LIBS = $(patsubst %,$(BUILD)/tests/plugins/%.so,devices devices_other)
@@ -226,9 +230,9 @@ $(DEVICE_LIBS): tests/plugins/devices.c kernels/device.h kernels/kernels.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -Ikernels $(if $(findstring other,$@),-DOTHER_ABI) -o $@ $<
 
-$(BUILD)/tests/unit/test_remote_program: | $(REMOTE)
-$(BUILD)/tests/unit/test_devices: | $(DEVICE_LIBS)
-$(BUILD)/tests/unit/test_plugins $(BUILD)/tests/unit/test_spec $(BUILD)/tests/unit/test_spec_device $(BUILD)/tests/unit/test_sample_core: | $(PROCESSORS)
+$(BUILD)/tests/unit/remote/test_remote_program: | $(REMOTE)
+$(BUILD)/tests/unit/runtime/test_devices: | $(DEVICE_LIBS)
+$(addprefix $(BUILD)/tests/unit/core/,sample/test_plugins spec/test_spec spec/test_spec_device sample/test_sample_core): | $(PROCESSORS)
 
 # The models that tests read, out of their archives.
 FIXTURES = $(patsubst tests/%.tar.xz,build/%.done,$(wildcard tests/fixtures/*.tar.xz))

@@ -24,7 +24,7 @@ put 755 "$ENGINE" "$lib"
 [ -z "${REMOTE:-}" ] || put 755 "$REMOTE" "$lib"
 [ -z "${CUDA:-}" ] || put 755 "$CUDA" "$lib"
 # what a logits processor is compiled with
-put 644 src/engine/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"
+put 644 src/core/sample/vllm_logits_processor.h "${DESTDIR:-}$($PG_CONFIG --includedir-server)/extension/vllm_pg"
 for f in vllm_pg.control vllm_pg_vector.control sql/vllm_pg--*.sql sql/vllm_pg_vector--*.sql; do put 644 "$f" "$ext"; done
 for d in models/*/; do
 	[ -f "$d/config.json" ] || continue

@@ -245,7 +245,7 @@ def check_file(name):
         text = f.read()
     if name.endswith(".sql"):
         checker.check("\n".join("" if s.startswith("\\") else s for s in text.split("\n")))
-    elif not FIXED_PATH.search(text) and not re.search(r"(^|/)(bgworker|src/http)/", name):
+    elif not FIXED_PATH.search(text) and not re.search(r"(^|/)src/(httpd|pg/supervisor|pg/jobs/(worker|job_launcher))", name):
         checker.queries = {w.lower() for w in re.findall(r"WITH (\w+) AS", text)}
         check_c(checker, text)
     return checker.found

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""House rules that not all of the code keeps yet: each has a number in scripts/baseline.txt that may only become smaller.
+
+	baseline.py			prints the rules that are broken more often than that, with the places of their files
+	baseline.py RULE	prints every place where RULE is broken
+	baseline.py --shrink	writes the numbers of today into scripts/baseline.txt, where they are smaller
+	baseline.py --figures	prints all numbers
+"""
+import collections
+import os
+import re
+import sys
+
+from tree import TOKEN, TOP, comments, files as tree_files, read
+
+FILE = os.path.join(TOP, "scripts", "baseline.txt")
+COLUMNS, LINES, PARAMS, FIELDS, FILE_LINES = 110, 80, 6, 40, 1000
+WORDS = re.compile(r"(?:^|[.:;] +|/\* ?|^ \*\s+)(Who(?:ever)?|Likewise)\b|\blikewise\b|\bfigures\b|\bthe door\b|\bin its place\b|\bin the place of\b"
+                   r"|/\* \.\.\. ", re.M)
+
+
+def without_comments(text):
+    """The text with comments and the contents of strings blanked, its lines kept."""
+    return TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+
+
+def functions(text):
+    """(name, first line, lines, parameters) of each function definition."""
+    for m in re.finditer(r"^(\w+)\(([^;{}]*?)\)\n\{\n(.*?)^\}", text, re.M | re.S):
+        params = 0 if m.group(2).strip() in ("", "void") else len(re.sub(r"\([^()]*\)", "", m.group(2)).split(","))
+        yield m.group(1), text.count("\n", 0, m.start()) + 1, m.group(3).count("\n") + 2, params
+
+
+def wide(files):
+    for f in files:
+        for n, line in enumerate(read(f).split("\n"), 1):
+            if len(line.expandtabs(4)) > COLUMNS:
+                yield f"{f}:{n}"
+
+
+def long_functions(files):
+    return (f"{f}:{line}: {name}" for f in files for name, line, n, _ in functions(read(f)) if n > LINES)
+
+
+def many_parameters(files):
+    return (f"{f}:{line}: {name}" for f in files for name, line, _, p in functions(without_comments(read(f))) if p > PARAMS)
+
+
+def long_files(files):
+    return (f for f in files if read(f).count("\n") > FILE_LINES)
+
+
+def types_of(text):
+    """Names and numbers of fields of the structs that a text defines."""
+    for m in re.finditer(r"^(?:typedef )?(?:struct|union|enum)(?: (\w+))?\n\{\n(.*?)^\} ?(\w*);", text, re.M | re.S):
+        yield m.group(3) or m.group(1) or "", m.group(2).count(";")
+
+
+def same_types(files):
+    places = collections.defaultdict(set)
+    for f in files:
+        if f.startswith("src/"):
+            for name, _ in types_of(without_comments(read(f))):
+                places[name].add(f)
+    return (f"{name}: {' '.join(sorted(fs))}" for name, fs in sorted(places.items()) if name and len(fs) > 1)
+
+
+def large_structs(files):
+    return (f"{f}: {name} {n}" for f in files for name, n in types_of(without_comments(read(f))) if n > FIELDS)
+
+
+def words(files):
+    for f in files:
+        text = read(f)
+        for start, comment in comments(text):
+            for m in WORDS.finditer(comment):
+                yield f"{f}:{text.count(chr(10), 0, start + m.start()) + 1}: {m.group(0).strip()}"
+
+
+def tag_ranges(files):
+    return (f"{f}:{n}" for f in files if not f.startswith("src/ipc/") for n, line in enumerate(read(f).split("\n"), 1)
+            if re.search(r"tag *>= *WTAG_", line))
+
+
+def without_assert(files):
+    return (f for f in files if f.startswith(("src/core/", "src/model/weights/", "src/ipc/", "src/grammar/")) and f.endswith(".c") and
+            read(f).count("\n") > 200 and not re.search(r"\b(ASSERT|ALWAYS)\(", read(f)))
+
+
+RULES = {
+    "lines-over-110-columns": wide,
+    "functions-over-80-lines": long_functions,
+    "functions-over-6-parameters": many_parameters,
+    "files-over-1000-lines": long_files,
+    "types-in-two-files": same_types,
+    "structs-over-40-fields": large_structs,
+    "words-for-terms": words,
+    "tag-ranges-outside-ipc": tag_ranges,
+    "large-files-without-assertion": without_assert,
+}
+
+
+def main():
+    arg = sys.argv[1] if len(sys.argv) > 1 else None
+    files = [f for f in tree_files("src/*.c", "src/*.h", "kernels/*.c", "kernels/*.h", "tests/*.c", "tests/*.h") if "_tables" not in f]
+    if arg in RULES:
+        print("\n".join(RULES[arg](files)))
+        return
+    if arg not in (None, "--shrink", "--figures"):
+        sys.exit(__doc__)
+    had = dict(line.split() for line in read("scripts/baseline.txt").split("\n") if line and line[0] != "#") if os.path.exists(FILE) else {}
+    now = {name: list(rule(files)) for name, rule in RULES.items()}
+    if arg == "--figures":
+        print("\n".join(f"{name} {len(found)}" for name, found in now.items()))
+    elif arg == "--shrink":
+        with open(FILE, "w", encoding="utf-8") as h:
+            h.write("# how often each rule of scripts/baseline.py is broken; may only become smaller (--shrink)\n")
+            h.writelines(f"{name} {min(len(found), int(had.get(name, len(found))))}\n" for name, found in now.items())
+    else:
+        for name, found in now.items():
+            if len(found) > int(had.get(name, 0)):
+                print(f"{name}: {len(found)}, at most {had.get(name, 0)}; all of them: scripts/baseline.py {name}")
+
+
+main()

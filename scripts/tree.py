@@ -1,0 +1,24 @@
+"""What the scripts that look at the source tree share."""
+import os
+import re
+import subprocess
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# strings, which may look like comments, and comments
+TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
+
+
+def files(*patterns):
+    """Files of the repository and new ones that git does not ignore, that exist."""
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=TOP, capture_output=True, text=True, check=True).stdout
+    return [f for f in out.split("\n") if f and os.path.isfile(os.path.join(TOP, f))]
+
+
+def read(f):
+    with open(os.path.join(TOP, f), encoding="utf-8") as h:
+        return h.read()
+
+
+def comments(text):
+    """(start, comment) of each."""
+    return ((m.start(), m.group(0)) for m in TOKEN.finditer(text) if m.group(0).startswith(("/*", "//")))
