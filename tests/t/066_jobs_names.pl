@@ -266,14 +266,16 @@ sql(q{CREATE DOMAIN own.d AS text CHECK (mal.fine(VALUE)); CREATE CAST (own.e AS
 my %runs = (w_check => 'x::own.d', w_json => q{to_json(CASE WHEN x = 'one' THEN 'one' ELSE 'two' END::own.e)}, w_default => 'own.def(x)', w_calls => 'own.calls(x)',
 	w_inlined => 'own.inlined(x)', w_sets => 'own.sets(x)', w_trigger => 'x');
 sql(join '', map { "CREATE TABLE $_ (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('$_', input => \$\$$runs{$_}\$\$, target_column => 'y', name => '$_');" } sort keys %runs);
-sql(q{GRANT ALL ON w_trigger TO mal; SET ROLE mal; CREATE TRIGGER t BEFORE UPDATE ON w_trigger FOR EACH ROW EXECUTE FUNCTION mal.fires()});
+sql(q{GRANT ALL ON w_trigger TO mal; SET ROLE mal; CREATE TRIGGER t BEFORE UPDATE ON w_trigger FOR EACH ROW EXECUTE FUNCTION mal.fires();
+	RESET ROLE; REVOKE TRIGGER ON w_trigger FROM mal});
 sub runs { my ($name) = @_; return qr/^42501: function \Q$name\E belongs to another role, and would run as the job's owner/ }
 jobs_fail('what an input does not show', w_check => runs('mal.fine(pg_catalog.text)'), w_json => runs('mal.ejson(own.e)'), w_default => runs('mal.low(pg_catalog.text)'),
 	w_calls => runs('mal.low(pg_catalog.text)'), w_inlined => runs('mal.low(pg_catalog.text)'), w_sets => runs('mal.low2(pg_catalog.text)'), w_trigger => runs('mal.fires()'));
 # a trigger's condition, whoever wrote it, is PostgreSQL's own functions
 sql(q{CREATE TABLE w_when (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('w_when', input => 'x', target_column => 'y', name => 'w_when');
 	GRANT ALL ON w_when TO mal; SET ROLE mal;
-	CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger()});
+	CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+	RESET ROLE; REVOKE TRIGGER ON w_when FROM mal});
 jobs_fail('a volatile condition', w_when => qr/^42501: the condition of trigger "t" on relation "w_when" is volatile/);
 is(sql('SELECT is_called FROM public.ran'), 'f', '... and it has not run');
 sql(q{DROP TRIGGER t ON w_when; CREATE TRIGGER t BEFORE UPDATE ON w_when FOR EACH ROW WHEN (old.* IS DISTINCT FROM new.* AND pg_trigger_depth() = 0)
@@ -292,19 +294,79 @@ sql(q{SET ROLE mal; CREATE DOMAIN mal.runner AS text CHECK (nextval('public.ran'
 my %hidden = (h_domain => 'x', h_record => 'x', h_nested => 'x', h_key => 'x', h_step => 'own.sums(x)', h_twice => 'own.then_me(x)');
 sql(join '', map { "CREATE TABLE $_ (id int PRIMARY KEY, x text, y text UNIQUE); SELECT llm_create_completion_job('$_', input => \$\$$hidden{$_}\$\$, target_column => 'y', name => '$_');" } sort keys %hidden);
 sql(q{CREATE TRIGGER t AFTER UPDATE ON h_nested FOR EACH ROW EXECUTE FUNCTION own.logs();
-	CREATE TABLE own.follows (y text REFERENCES h_key (y) ON UPDATE CASCADE); INSERT INTO h_key VALUES (1, NULL, 'old'); INSERT INTO own.follows VALUES ('old');
+	CREATE TABLE own.follows (y text REFERENCES h_key (y) ON UPDATE CASCADE); BEGIN; INSERT INTO h_key VALUES (1, NULL, 'old'); INSERT INTO own.follows VALUES ('old'); COMMIT;
 	GRANT TRIGGER ON h_domain, h_record, own.log, own.follows TO mal; SET ROLE mal;
 	CREATE TRIGGER t BEFORE UPDATE ON h_domain FOR EACH ROW WHEN (new.x::mal.runner IS NOT NULL) EXECUTE FUNCTION suppress_redundant_updates_trigger();
 	CREATE TRIGGER t BEFORE UPDATE ON h_record FOR EACH ROW WHEN (json_populate_record(NULL::mal.runners, '{"a": "x"}') IS NOT NULL) EXECUTE FUNCTION suppress_redundant_updates_trigger();
 	CREATE TRIGGER t BEFORE INSERT ON own.log FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
 	CREATE TRIGGER t BEFORE UPDATE ON own.follows FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
-	CREATE AGGREGATE own.whole(text) (SFUNC = pg_catalog.ts_rewrite, STYPE = tsquery, INITCOND = 'a'); RESET ROLE; UPDATE h_key SET x = 'one'});
+	CREATE AGGREGATE own.whole(text) (SFUNC = pg_catalog.ts_rewrite, STYPE = tsquery, INITCOND = 'a'); RESET ROLE;
+	REVOKE TRIGGER ON h_domain, h_record, own.log, own.follows FROM mal; UPDATE h_key SET x = 'one'});
 my $condition = qr/^42501: the condition of trigger "t" on relation/;
 jobs_fail('what runs unseen', h_nested => qr/$condition "log" is volatile/, h_step => runs('own.whole(pg_catalog.text)'), h_twice => runs('own.mals(pg_catalog.text)'),
 	h_domain => qr/^42804: the condition of trigger "t" has a value of type mal.runner,/, h_record => qr/^42804: the condition of trigger "t" has a value of type mal.runners,/);
 ok(until_sql($node, q{SELECT state = 'failed' FROM llm_jobs WHERE name = 'h_key'}), "a foreign key's table: failed");
 like(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'h_key'}), qr/$condition "follows" is volatile/, '... says why');
 is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing has');
+# What code of the owner names may be mal's: operators over PostgreSQL's own functions, views, policies, tables that it writes.
+sql(q{CREATE SCHEMA low; GRANT ALL ON SCHEMA low TO mal; SET ROLE mal;
+	CREATE OPERATOR low.%% (LEFTARG = regclass, RIGHTARG = bigint, FUNCTION = pg_catalog.setval);
+	CREATE VIEW low.view AS SELECT nextval('public.ran') AS n;
+	CREATE TABLE low.rows (n bigint); INSERT INTO low.rows VALUES (1); ALTER TABLE low.rows ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+	CREATE POLICY p ON low.rows USING (nextval('public.ran') > 0);
+	CREATE TABLE low.filled (t text, n bigint DEFAULT nextval('public.ran'));
+	CREATE DOMAIN low.checked AS text CHECK (nextval('public.ran') > 0);
+	GRANT ALL ON low.view, low.rows, low.filled TO PUBLIC; RESET ROLE;
+	CREATE ROLE plain; GRANT ALL ON SCHEMA public, low, own TO plain; GRANT ALL ON SEQUENCE public.ran TO plain;
+	CREATE TABLE copied (t text); GRANT ALL ON copied TO mal; SET ROLE mal;
+	CREATE TRIGGER t BEFORE INSERT ON copied FOR EACH ROW WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger();
+	CREATE TRIGGER u BEFORE TRUNCATE ON copied WHEN (nextval('public.ran') > 0) EXECUTE FUNCTION mal.fires();
+	RESET ROLE; REVOKE ALL ON copied FROM mal});
+my %body = (r_operator => q{PERFORM 'public.ran'::regclass OPERATOR(low.%%) 7::bigint},
+	r_view => 'PERFORM n FROM low.view',
+	r_policy => 'PERFORM n FROM low.rows',
+	r_written => 'INSERT INTO low.filled VALUES (t)',
+	r_domain => 'PERFORM t::low.checked',
+	r_cursor => q{FOR r IN EXECUTE 'SELECT n FROM low.view' LOOP END LOOP},
+	r_copy => q{COPY public.copied FROM PROGRAM 'echo a'},
+	r_truncate => 'TRUNCATE public.copied',
+	r_as => 'CREATE TABLE made AS SELECT t::low.checked AS c');
+sub calls_body
+{
+	my ($name) = @_;
+	my $plain = $name eq 'r_policy'
+	  ? join('', map { "ALTER $_ OWNER TO plain; " } "TABLE $name", "FUNCTION own.$name", "FUNCTION own.${name}_2") . 'SET ROLE plain; '
+	  : '';
+	return "CREATE FUNCTION own.$name(t text) RETURNS text STABLE LANGUAGE plpgsql AS
+			\$\$BEGIN RETURN own.${name}_2(t); END \$\$;
+		CREATE FUNCTION own.${name}_2(t text) RETURNS text LANGUAGE plpgsql AS
+			\$\$DECLARE r record; BEGIN $body{$name}; RETURN t; END \$\$;
+		CREATE TABLE $name (id int PRIMARY KEY, x text, y text); $plain
+		SELECT llm_create_completion_job('$name', input => 'own.$name(x)', target_column => 'y', name => '$name'); RESET ROLE;";
+}
+sql(join '', map { calls_body($_) } sort keys %body);
+sub other { my ($name) = @_; return qr/^42501: \Q$name\E belongs to another role, (and|whose expressions) would run as the job's owner/ }
+jobs_fail('what the code of an owner names',
+	r_operator => other('operator low.%%(regclass,bigint)'),
+	r_view => other('view "view"'), r_cursor => other('view "view"'),
+	r_policy => other('row security of table "rows"'), r_written => other('table "filled"'),
+	r_domain => other('type low.checked'), r_as => other('type low.checked'),
+	r_copy => qr/$condition "copied" is volatile/, r_truncate => qr/$condition "copied" is volatile/);
+is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing of it has run');
+# who may make triggers may say what a superuser's function does with their arguments
+sql(q{CREATE TABLE g_later (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('g_later', input => 'x', target_column => 'y', name => 'g_later');
+	CREATE TABLE g_first (id int PRIMARY KEY, x text, y text); CREATE TABLE g_plain (id int PRIMARY KEY, x text, y text);
+	ALTER TABLE g_plain OWNER TO plain; GRANT TRIGGER ON g_first, g_plain TO PUBLIC; GRANT TRIGGER ON g_later TO mal});
+jobs_fail('a superuser and TRIGGER', g_later => qr/^42501: role mal may make triggers on relation "g_later", which a job writes as a superuser/);
+($rc, $out, $err) = $node->psql('postgres', q{SELECT llm_create_completion_job('g_first', input => 'x', target_column => 'y')});
+like($err, qr/ERROR:  role PUBLIC may make triggers on relation "g_first".*HINT:  REVOKE TRIGGER ON public\.g_first FROM PUBLIC/s, '... when the job is made');
+sql(q{REVOKE TRIGGER ON g_later FROM mal; SELECT llm_resume_job('g_later');
+	SET ROLE plain; SELECT llm_create_completion_job('g_plain', input => 'x', target_column => 'y'); INSERT INTO g_plain VALUES (1, 'one')});
+ok(until_sql($node, q{SELECT (SELECT y = 'TWO' FROM g_later WHERE id = 150) AND (SELECT y = 'ONE' FROM g_plain)}), '... and without it, or of another owner, the job works');
+# a function that looks at tables, in a condition: of the rows that only the owner sees
+sql(q{CREATE TABLE w_stable (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('w_stable', input => 'x', target_column => 'y', name => 'w_stable');
+	CREATE TRIGGER t BEFORE UPDATE ON w_stable FOR EACH ROW WHEN (llm_count_tokens(new.y) > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger()});
+jobs_fail("an extension's function in a condition", w_stable => qr/^42501: the condition of trigger "t" calls a function that is not immutable/);
 # and of one's own all that works
 sql(q{CREATE TABLE w_own (id int PRIMARY KEY, x text, y text, e own.e DEFAULT 'one', d own.fine DEFAULT 'd', v real[] DEFAULT '{1,2}');
 	SELECT llm_create_completion_job('w_own', input => $$concat_ws(' ', own.definer(x), e, d, v, own.low(x), x::own.fine, to_json(own.out(x)), to_jsonb(ROW(x, d)), GREATEST(x, 'b'))$$,

@@ -229,6 +229,17 @@ void		job_trust_node(Node *node, Oid owner);
 void		job_trust_names(Relation rel, Node *raw, Oid owner);
 /* Is this an error of one of these? */
 bool		job_trust_refused(const ErrorData *e);
+/* Can the value of a node be of any type?  That of a boolean test, say, is boolean. */
+bool		job_is_value(Node *node);
+/* ERROR (22023) if a call is of a built-in function whose arguments name tables or types. */
+void		job_check_call(const FuncExpr *call);
+
+/* ---- job_trust_run.c: whose code runs while a job's statements do ---- */
+
+/* ERROR (42501) if the owner is a superuser, and another role has TRIGGER on a table that the job writes. */
+void		job_check_trigger_rights(Oid relid, Oid owner);
+/* ERROR (42501, 42804) if a utility statement within a job fires triggers that it must not fire. */
+void		job_trust_utility(Node *statement);
 /* The bit of a security context in which no function runs as somebody who does not trust its owner. */
 #define JOB_SECURITY_CONTEXT	0x10000
 void		job_trust_init(void);

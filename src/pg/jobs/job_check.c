@@ -296,6 +296,7 @@ job_check_target_column(NewJob *n, Oid type)
 		job_bad_value("target_column", name, "It is a generated column.");
 	if (in_list(n->def.key, name))
 		job_bad_value("target_column", name, "It is part of the primary key.");
+	job_check_trigger_rights(RelationGetRelid(n->source), n->def.owner);
 	if (goes_in_circles(n))
 		job_bad_value("target_column", name, "The input is made of it, here or by other jobs: the job would never end.");
 	refuse_taken_target(n);
@@ -353,6 +354,7 @@ check_side_table(NewJob *n, Oid type)
 				 errdetail("A job runs as the owner of its source.")));
 	job_refuse_rls(RelationGetRelid(rel), n->def.owner);
 	job_check_written_types(rel, true, n->def.owner);
+	job_check_trigger_rights(RelationGetRelid(rel), n->def.owner);
 	refuse_taken_target(n);
 	foreach(lc, n->def.key)
 		if (get_attnum(RelationGetRelid(rel), lfirst(lc)) <= 0)

@@ -272,6 +272,7 @@ jobs_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	List	   *renames = IsA(statement, RenameStmt) && IsTransactionState() ? job_rename_begin((RenameStmt *) statement) : NIL;
 	const char *database = jobs != NULL && context == PROCESS_UTILITY_TOPLEVEL ? wants_database(statement) : NULL;
 
+	job_trust_utility(statement);
 	if (database != NULL)
 		clear_database(database);
 	if (prev_process_utility)

@@ -13,46 +13,26 @@
  * and who owns a type makes casts from it at any time, so types of others are no good even if
  * nothing is there yet.
  *
- * But an expression does not show all that runs: functions call others, to_json() looks for casts,
- * a cast, a default or a check may use any function, a trigger may be anybody's.  All of them
- * come through the function manager.  So in the security context of a job's owner it runs no
- * function that is neither a superuser's nor of the user as whom it would run.  SECURITY DEFINER
- * functions run as their own owner, which is no harm to the job's.  The context is a bit of
- * PostgreSQL's security context: it ends with the transaction or subtransaction, and goes with it
- * into parallel workers.
- *
- * A trigger has no owner.  Of a table on which others have TRIGGER nobody knows whose condition a
- * trigger has, and functions of PostgreSQL's own can do harm enough: so it must not be volatile, nor
- * have values of others' types, on any table that a job's statements write.
+ * But an expression does not show all that runs: see job_trust_run.c.
  *
  * Tests: tests/t/066_jobs_names.pl, 065_jobs_hostile.pl, tests/sql/23_jobs_checks.sql.
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/objectaccess.h"
 #include "catalog/objectaddress.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "executor/executor.h"
-#include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "nodes/readfuncs.h"
-#include "optimizer/optimizer.h"
 #include "parser/parse_type.h"
-#include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
-#include "utils/reltrigger.h"
 #include "utils/syscache.h"
 
 #include "pg/compat.h"
@@ -126,9 +106,8 @@ check_value_type(Oid type, Oid owner)
 				 errhint("Use types, and functions that return types, of the table's owner or of a superuser.")));
 }
 
-/* Can its value be of any type?  That of a boolean test, say, is boolean. */
-static bool
-is_value(Node *node)
+bool
+job_is_value(Node *node)
 {
 	switch (nodeTag(node))
 	{
@@ -202,8 +181,8 @@ check_function(Oid funcid, void *context)
 	return false;
 }
 
-static void
-check_call(const FuncExpr *call)
+void
+job_check_call(const FuncExpr *call)
 {
 	const char *name;
 
@@ -236,10 +215,10 @@ node_walker(Node *node, void *context)
 	}
 	if (IsA(node, Var))
 		job_check_column_type(((Var *) node)->vartype, *owner);
-	if (is_value(node))
+	if (job_is_value(node))
 		check_value_type(exprType(node), *owner);
 	if (IsA(node, FuncExpr))
-		check_call((FuncExpr *) node);
+		job_check_call((FuncExpr *) node);
 	/* what a cast is from tells more than whose the cast is */
 	(void) expression_tree_walker(node, node_walker, context);
 	/* sets opfuncid */
@@ -259,88 +238,6 @@ job_trust_node(Node *node, Oid owner)
 	(void) node_walker(node, &owner);
 	foreach(lc, job_objects_of(node))
 		check_object(lfirst(lc), owner);
-}
-
-/* ---- triggers ---- */
-
-static ExecutorStart_hook_type prev_executor_start = NULL;
-
-static bool
-in_job_context(void)
-{
-	Oid			user;
-	int			context;
-
-	GetUserIdAndSecContext(&user, &context);
-	return (context & JOB_SECURITY_CONTEXT) != 0;
-}
-
-static bool
-calls_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, FuncExpr))
-		check_call((FuncExpr *) node);
-	/* to make a value of a domain runs its checks, with functions of PostgreSQL's own */
-	if (is_value(node) && !type_is_trusted_by(exprType(node), GetUserId()))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the condition of trigger \"%s\" has a value of type %s, which is not trusted",
-						(char *) context, format_type_be(exprType(node))),
-				 errdetail("The type belongs to another role, or is made of one that does.")));
-	return expression_tree_walker(node, calls_walker, context);
-}
-
-/* ERROR (42501, 42804) if a trigger's condition does more than to compare values of trusted types. */
-static void
-check_triggers(Relation rel)
-{
-	TriggerDesc *triggers = rel->trigdesc;
-
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-	{
-		const Trigger *t = &triggers->triggers[i];
-		Node	   *when = t->tgqual != NULL ? stringToNode(t->tgqual) : NULL;
-
-		if (when != NULL && contain_volatile_functions(when))
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("the condition of trigger \"%s\" on relation \"%s\" is volatile",
-							t->tgname, RelationGetRelationName(rel)),
-					 errdetail("Who has TRIGGER on the table can have written it, and it would run as the job's owner."),
-					 errhint("Look at the condition in a function, by a trigger without WHEN.")));
-		(void) calls_walker(when, t->tgname);
-	}
-}
-
-/*
- * Looks at the triggers of all tables that a job's statements write, also behind its own statement; their locks keep triggers
- * from being made until the transaction ends.
- */
-static void
-check_written(QueryDesc *query, int eflags)
-{
-	ListCell   *lc,
-			   *lt;
-
-	if (in_job_context())
-		foreach(lc, query->plannedstmt->resultRelations)
-		{
-			Oid			relid = rt_fetch(lfirst_int(lc), query->plannedstmt->rtable)->relid;
-
-			foreach(lt, find_all_inheritors(relid, RowExclusiveLock, NULL))
-			{
-				Relation	rel = table_open(lfirst_oid(lt), NoLock);
-
-				check_triggers(rel);
-				table_close(rel, NoLock);
-			}
-		}
-	if (prev_executor_start)
-		prev_executor_start(query, eflags);
-	else
-		standard_ExecutorStart(query, eflags);
 }
 
 /* ---- names ---- */
@@ -413,75 +310,4 @@ job_trust_names(Relation rel, Node *raw, Oid owner)
 	Names		n = {rel, owner};
 
 	(void) names_walker(raw, &n);
-}
-
-/* ---- the function manager ---- */
-
-static needs_fmgr_hook_type prev_needs_hook = NULL;
-static fmgr_hook_type prev_hook = NULL;
-static object_access_hook_type prev_access = NULL;
-
-/* May another user not run it? */
-static bool
-check_running(Oid funcid)
-{
-	ObjectAddress a;
-	Oid			owner;
-
-	if (funcid < FirstNormalObjectId || !in_job_context())
-		return false;
-	ObjectAddressSet(a, ProcedureRelationId, funcid);
-	owner = job_object_owner(&a);
-	if (job_trusts(owner, GetUserId()))
-		return !superuser_arg(owner);
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("function %s belongs to another role, and would run as the job's owner",
-					format_procedure_qualified(funcid)),
-			 errdetail("A job runs functions of its owner and of superusers alone, also in casts, checks and triggers."),
-			 errhint("A SECURITY DEFINER function runs as its own owner, and may be called by those.")));
-}
-
-/* Asked for each function that is not SECURITY DEFINER and has no SET, before it is called or inlined. */
-static bool
-before_call(Oid funcid)
-{
-	/* a look-up may be kept and used as another user: it is looked at each time, and not inlined */
-	bool		each_time = check_running(funcid);
-
-	return each_time || (prev_needs_hook && prev_needs_hook(funcid));
-}
-
-/* ... and this for the others, as the user as whom they run. */
-static void
-at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
-{
-	if (event == FHET_START)
-		(void) check_running(flinfo->fn_oid);
-	if (prev_hook)
-		prev_hook(event, flinfo, arg);
-}
-
-/* An aggregate is not called itself, but another role's may call functions of PostgreSQL's own. */
-static void
-at_access(ObjectAccessType access, Oid classid, Oid oid, int subid, void *arg)
-{
-	if (access == OAT_FUNCTION_EXECUTE && oid >= FirstNormalObjectId &&
-		get_func_prokind(oid) == PROKIND_AGGREGATE)
-		(void) check_running(oid);
-	if (prev_access)
-		prev_access(access, classid, oid, subid, arg);
-}
-
-void
-job_trust_init(void)
-{
-	prev_needs_hook = needs_fmgr_hook;
-	needs_fmgr_hook = before_call;
-	prev_hook = fmgr_hook;
-	fmgr_hook = at_call;
-	prev_access = object_access_hook;
-	object_access_hook = at_access;
-	prev_executor_start = ExecutorStart_hook;
-	ExecutorStart_hook = check_written;
 }

@@ -1,0 +1,416 @@
+/*
+ * job_trust_run.c
+ *	  Whose code runs while a job's statements do.
+ *
+ * An expression does not show all that runs: functions call others, to_json() looks for casts, a
+ * cast, a default or a check may use any function, a trigger may be anybody's.  So in the security
+ * context of a job's owner these belong to a superuser or to the user as whom they run:
+ *
+ *	functions and aggregates		before each call (the function manager, the executor)
+ *	operators, types, functions		of a statement that code within the job has analysed
+ *	views, tables with row security, foreign tables, and all tables that are written
+ *									before a statement starts
+ *
+ * SECURITY DEFINER functions run as their own owner, which is no harm to the job's.  The context is a
+ * bit of PostgreSQL's security context: it ends with the transaction or subtransaction, and goes with
+ * it into parallel workers.
+ *
+ * A trigger has no owner.  Of a table on which others have TRIGGER nobody knows whose condition a
+ * trigger has, and functions of PostgreSQL's own can do harm enough: a condition must not be volatile,
+ * nor call functions of extensions that look at tables, nor have values of others' types.  A superuser's
+ * trigger functions do what their arguments say: so as a superuser a job writes only tables on which
+ * nobody else has TRIGGER.
+ *
+ * Tests: tests/t/066_jobs_names.pl, 065_jobs_hostile.pl.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/readfuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/analyze.h"
+#include "parser/parsetree.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+#include "utils/rls.h"
+#include "utils/syscache.h"
+
+#include "pg/jobs/job.h"
+#include "pg/util/type_trust.h"
+
+static ExecutorStart_hook_type prev_executor_start = NULL;
+static post_parse_analyze_hook_type prev_analyze = NULL;
+static needs_fmgr_hook_type prev_needs_hook = NULL;
+static fmgr_hook_type prev_hook = NULL;
+static object_access_hook_type prev_access = NULL;
+
+static bool
+in_job_context(void)
+{
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	return (context & JOB_SECURITY_CONTEXT) != 0;
+}
+
+/* ---- triggers ---- */
+
+/* A function that is not PostgreSQL's own and may look at tables: llm_embed(), say. */
+static bool
+is_stable_of_extension(Oid funcid, void *context)
+{
+	return funcid >= FirstNormalObjectId && func_volatile(funcid) != PROVOLATILE_IMMUTABLE;
+}
+
+static bool
+condition_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr))
+		job_check_call((FuncExpr *) node);
+	if (check_functions_in_node(node, is_stable_of_extension, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the condition of trigger \"%s\" calls a function that is not immutable",
+						(char *) context),
+				 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner."),
+				 errhint("Look at the condition in a function, by a trigger without WHEN.")));
+	/* to make a value of a domain runs its checks, with functions of PostgreSQL's own */
+	if (job_is_value(node) && !type_is_trusted_by(exprType(node), GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("the condition of trigger \"%s\" has a value of type %s, which is not trusted",
+						(char *) context, format_type_be(exprType(node))),
+				 errdetail("The type belongs to another role, or is made of one that does.")));
+	return expression_tree_walker(node, condition_walker, context);
+}
+
+/* ERROR (42501, 42804) if a trigger's condition does more than to compare values of trusted types. */
+static void
+check_triggers(Relation rel)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *t = &triggers->triggers[i];
+		Node	   *when = t->tgqual != NULL ? stringToNode(t->tgqual) : NULL;
+
+		if (when != NULL && contain_volatile_functions(when))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("the condition of trigger \"%s\" on relation \"%s\" is volatile",
+							t->tgname, RelationGetRelationName(rel)),
+					 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner."),
+					 errhint("Look at the condition in a function, by a trigger without WHEN.")));
+		(void) condition_walker(when, t->tgname);
+	}
+}
+
+/*
+ * A role that has TRIGGER on a table and is no superuser, its owner included: its name as GRANT writes
+ * it, or NULL.
+ */
+static char *
+other_with_trigger(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	char	   *name = NULL;
+	Oid			owner;
+	Datum		datum;
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	datum = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &isnull);
+	if (!superuser_arg(owner))
+		name = pstrdup(quote_identifier(GetUserNameFromId(owner, false)));
+	else if (!isnull)
+	{
+		Acl		   *acl = DatumGetAclP(datum);
+
+		for (int i = 0; i < ACL_NUM(acl) && name == NULL; i++)
+		{
+			const AclItem *item = &ACL_DAT(acl)[i];
+
+			if ((ACLITEM_GET_PRIVS(*item) & ACL_TRIGGER) == 0)
+				continue;
+			if (item->ai_grantee == ACL_ID_PUBLIC)
+				name = pstrdup("PUBLIC");
+			else if (!superuser_arg(item->ai_grantee))
+				name = pstrdup(quote_identifier(GetUserNameFromId(item->ai_grantee, false)));
+		}
+	}
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+void
+job_check_trigger_rights(Oid relid, Oid owner)
+{
+	char	   *other = superuser_arg(owner) ? other_with_trigger(relid) : NULL;
+
+	if (other != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("role %s may make triggers on relation \"%s\", which a job writes as a superuser",
+						other, get_rel_name(relid)),
+				 errdetail("A trigger runs as the job's owner."),
+				 errhint("REVOKE TRIGGER ON %s FROM %s, or let a role that is no superuser own the table.",
+						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+													get_rel_name(relid)),
+						 other)));
+}
+
+/* ---- tables ---- */
+
+static void
+refuse_relation(Oid relid, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("%s \"%s\" belongs to another role, whose expressions would run as the job's owner",
+					what, get_rel_name(relid)),
+			 errhint("A SECURITY DEFINER function runs as its own owner, and may use it.")));
+}
+
+/* Reading runs the expressions of views and of row security, and what foreign tables have behind them. */
+static void
+check_read(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	char		kind;
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	kind = ((Form_pg_class) GETSTRUCT(tuple))->relkind;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (relid < FirstNormalObjectId || job_trusts(owner, GetUserId()))
+		return;
+	if (kind == RELKIND_VIEW)
+		refuse_relation(relid, "view");
+	if (kind == RELKIND_FOREIGN_TABLE)
+		refuse_relation(relid, "foreign table");
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		refuse_relation(relid, "row security of table");
+}
+
+/*
+ * Its defaults, checks and triggers.  The locks on it and its partitions keep triggers from being made
+ * until the transaction ends.
+ */
+static void
+check_written(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(relid, RowExclusiveLock, NULL))
+	{
+		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+
+		if (!job_trusts(rel->rd_rel->relowner, GetUserId()))
+			refuse_relation(RelationGetRelid(rel), "table");
+		job_check_trigger_rights(RelationGetRelid(rel), GetUserId());
+		check_triggers(rel);
+		table_close(rel, NoLock);
+	}
+}
+
+static void
+check_relations(const PlannedStmt *plan)
+{
+	ListCell   *lc;
+
+	foreach(lc, plan->rtable)
+		if (OidIsValid(lfirst_node(RangeTblEntry, lc)->relid))
+			check_read(lfirst_node(RangeTblEntry, lc)->relid);
+	foreach(lc, plan->resultRelations)
+		check_written(rt_fetch(lfirst_int(lc), plan->rtable)->relid);
+}
+
+static void
+before_executor(QueryDesc *query, int eflags)
+{
+	if (in_job_context())
+		check_relations(query->plannedstmt);
+	if (prev_executor_start)
+		prev_executor_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+}
+
+/* ---- statements that are not planned ---- */
+
+static void
+check_written_name(RangeVar *name)
+{
+	check_written(RangeVarGetRelid(name, RowExclusiveLock, false));
+}
+
+void
+job_trust_utility(Node *statement)
+{
+	ListCell   *lc;
+
+	if (!in_job_context())
+		return;
+	if (IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from)
+		check_written_name(((CopyStmt *) statement)->relation);
+	if (IsA(statement, TruncateStmt))
+		foreach(lc, ((TruncateStmt *) statement)->relations)
+			check_written_name(lfirst_node(RangeVar, lc));
+}
+
+/* ---- statements of code within a job, analysed ---- */
+
+/* The query within CREATE TABLE AS, DECLARE CURSOR and EXPLAIN. */
+static Node *
+inner_query(Node *statement)
+{
+	if (statement == NULL)
+		return NULL;
+	if (IsA(statement, CreateTableAsStmt))
+		return ((CreateTableAsStmt *) statement)->query;
+	if (IsA(statement, DeclareCursorStmt))
+		return ((DeclareCursorStmt *) statement)->query;
+	if (IsA(statement, ExplainStmt))
+		return ((ExplainStmt *) statement)->query;
+	return NULL;
+}
+
+/* Another role's operator may be over a function of PostgreSQL's own, and so may a domain's check. */
+static bool
+is_refused(const ObjectAddress *a)
+{
+	Oid			element;
+	char		kind;
+
+	if (a->classId == OperatorRelationId)
+		return !job_trusts(job_object_owner(a), GetUserId());
+	if (a->classId != TypeRelationId)
+		return false;
+	element = get_base_element_type(a->objectId);
+	kind = get_typtype(OidIsValid(element) ? element : a->objectId);
+	return kind != TYPTYPE_BASE && kind != TYPTYPE_ENUM && !type_is_trusted_by(a->objectId, GetUserId());
+}
+
+static void
+check_objects(Node *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, job_objects_of(query))
+		if (is_refused(lfirst(lc)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("%s belongs to another role, and would run as the job's owner",
+							getObjectDescription(lfirst(lc), false)),
+					 errhint("Name operators and types with their schemas in functions that a job runs, "
+							 "or give these a search_path of their own.")));
+}
+
+static void
+after_analysis(ParseState *pstate, Query *query, JumbleState *jumble)
+{
+	Node	   *inner = (Node *) query;
+
+	if (prev_analyze)
+		prev_analyze(pstate, query, jumble);
+	if (!in_job_context())
+		return;
+	while (inner != NULL && IsA(inner, Query) && ((Query *) inner)->commandType == CMD_UTILITY)
+		inner = inner_query(((Query *) inner)->utilityStmt);
+	if (inner != NULL && IsA(inner, Query))
+		check_objects(inner);
+}
+
+/* ---- the function manager ---- */
+
+/* May another user not run it? */
+static bool
+check_running(Oid funcid)
+{
+	ObjectAddress a;
+	Oid			owner;
+
+	if (funcid < FirstNormalObjectId || !in_job_context())
+		return false;
+	ObjectAddressSet(a, ProcedureRelationId, funcid);
+	owner = job_object_owner(&a);
+	if (job_trusts(owner, GetUserId()))
+		return !superuser_arg(owner);
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("function %s belongs to another role, and would run as the job's owner",
+					format_procedure_qualified(funcid)),
+			 errdetail("A job runs functions of its owner and of superusers, also in casts and triggers."),
+			 errhint("A SECURITY DEFINER function runs as its own owner, and may be called by those.")));
+}
+
+/* Asked for each function that is not SECURITY DEFINER and has no SET, before it is called or inlined. */
+static bool
+before_call(Oid funcid)
+{
+	/* a look-up may be kept and used as another user: it is looked at each time, and not inlined */
+	bool		each_time = check_running(funcid);
+
+	return each_time || (prev_needs_hook && prev_needs_hook(funcid));
+}
+
+/* ... and this for the others, as the user as whom they run. */
+static void
+at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
+{
+	if (event == FHET_START)
+		(void) check_running(flinfo->fn_oid);
+	if (prev_hook)
+		prev_hook(event, flinfo, arg);
+}
+
+/* An aggregate is not called itself, but another role's may call functions of PostgreSQL's own. */
+static void
+at_access(ObjectAccessType access, Oid classid, Oid oid, int subid, void *arg)
+{
+	if (access == OAT_FUNCTION_EXECUTE && oid >= FirstNormalObjectId &&
+		get_func_prokind(oid) == PROKIND_AGGREGATE)
+		(void) check_running(oid);
+	if (prev_access)
+		prev_access(access, classid, oid, subid, arg);
+}
+
+void
+job_trust_init(void)
+{
+	prev_needs_hook = needs_fmgr_hook;
+	needs_fmgr_hook = before_call;
+	prev_hook = fmgr_hook;
+	fmgr_hook = at_call;
+	prev_access = object_access_hook;
+	object_access_hook = at_access;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = before_executor;
+	prev_analyze = post_parse_analyze_hook;
+	post_parse_analyze_hook = after_analysis;
+}
