@@ -257,6 +257,7 @@ close_locked(Channel *c)
 
 	if (!c->open)
 		return;
+	c->dropped = true;
 	s = link_slot(c->link, c->slot);
 	if (atomic_load(&s->gen) == c->gen)
 	{
@@ -404,6 +405,17 @@ chan_drop(Channel *c)
 	pthread_mutex_lock(&c->lock);
 	close_locked(c);
 	pthread_mutex_unlock(&c->lock);
+}
+
+bool
+chan_was_dropped(Channel *c)
+{
+	bool		r;
+
+	pthread_mutex_lock(&c->lock);
+	r = c->dropped;
+	pthread_mutex_unlock(&c->lock);
+	return r;
 }
 
 bool

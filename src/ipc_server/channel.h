@@ -56,6 +56,7 @@ typedef struct Channel
 	/* under lock */
 	pthread_mutex_t lock;
 	bool		open;
+	bool		dropped;		/* closed without its final frame */
 	bool		ending;			/* the final frame is queued */
 	uint32_t	rep_head;		/* our copy */
 	Buf			out;
@@ -74,6 +75,8 @@ void		chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen);
 /* Frees buffers; closed, or never to be used again. */
 void		chan_destroy(Channel *c);
 ChanRead	chan_receive(Channel *c, Err *e);
+/* Was it closed without its final frame: dropped, or its slot is damaged or somebody else's? */
+bool		chan_was_dropped(Channel *c);
 bool		chan_is_open(Channel *c);
 /* Open and without a final frame: worth working for. */
 bool		chan_is_active(Channel *c);

@@ -58,12 +58,17 @@ server_try_free(ServerCall *c)
 	return true;
 }
 
-/* Take a closed conversation off its slot. */
+/*
+ * Take a closed conversation off its slot.  The step thread may have closed it, when it found the slot's
+ * words damaged: then its request still runs.
+ */
 static void
 retire(Server *s, uint32_t slot)
 {
 	ServerCall *c = s->table[slot];
 
+	if (chan_was_dropped(&c->ch))
+		request_cancel(c);
 	s->table[slot] = NULL;
 	if (!server_try_free(c))
 	{
@@ -139,9 +144,8 @@ poll_slot(Server *s, uint32_t slot)
 	{
 		/* a running request is cancelled behind the conversation's end: its last event must not find it
 		 * open and tell that the model is gone */
-		if (c->stage == SCALL_RUNNING)
-			scall_drop(c);
-		request_cancel(c);
+		if (c->stage != SCALL_RUNNING)
+			request_cancel(c);
 		scall_drop(c);
 	}
 	if (c != NULL && !scall_is_open(c))

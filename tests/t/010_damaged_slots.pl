@@ -91,6 +91,18 @@ put($to_engine, pack('L*', (0xffffffff) x $n_slots));
 kill 'CONT', $engine;
 all_back('slots that were left');
 
+# ---- the step thread finds the damage first, as it sends a token: the request ends, too ----
+
+for my $case ([ 'gen', 0xdeadbeef ], [ 'rep_tail', 0x70000000 ])
+{
+	my $b = bg($node, q{SELECT count(*) FROM llm_generate_stream('@tokens:1500 @slow:30', max_tokens => 1500) t});
+	my $slot;
+	until_true(sub { ($slot) = open_slots(); return defined $slot && word($slot, 'rep_head') >= 300 }) or die 'no stream';
+	set_word($slot, @$case);
+	like((finish($b))[1], qr/ERROR:  58000: the conversation with the inference engine was damaged/, "$case->[0] of a stream: an error");
+	all_back("$case->[0] of a stream");
+}
+
 # ---- a reply whose checksum is another one's: readers look at it in every build ----
 
 ($calls, $open) = hanging(1);
