@@ -115,6 +115,23 @@ FETCH ALL FROM h;
 CLOSE h;
 SELECT count(*) FROM pg_cursors;
 
+-- a cursor that has taken the name of ours
+CREATE FUNCTION swap(query text) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE c name;
+BEGIN
+    SELECT name INTO c FROM pg_cursors WHERE statement LIKE 'SELECT body%' AND name LIKE '<unnamed%';
+    EXECUTE format('CLOSE %I', c);
+    EXECUTE format('DECLARE %I CURSOR FOR %s', c, query);
+    RETURN true;
+EXCEPTION WHEN null_value_not_allowed THEN RETURN false;
+END $$;
+SELECT q, left(fails(format('SELECT llm_generate_query(''SELECT body, body AS x FROM docs,
+    generate_series(1, 999)'', ''body''), swap(%L)', q)), 45) AS error
+FROM unnest(ARRAY['SELECT body, 805306368::bigint FROM docs', 'SELECT 805306368::bigint, 1',
+    'SELECT body FROM docs']) q;
+DROP FUNCTION swap;
+SELECT left_behind();
+
 -- permissions are the caller's
 CREATE ROLE regress_vllm_batch;
 GRANT SELECT (id, body) ON docs TO regress_vllm_batch;

@@ -16,8 +16,9 @@
  *
  * The query runs in a cursor, opened as PL/pgSQL opens one.  Between calls we know it by
  * its name only: COMMIT and ROLLBACK TO may drop a cursor before the statement that
- * reads from us.  Its rows may hold values of types of others, whose casts are not called:
- * type_trust.c.
+ * reads from us.  Nor is it ours for certain: whatever else runs in the statement may close
+ * it and declare one of that name, so each fetch looks whether the rows are of the types that they
+ * had.  Its rows may hold values of types of others, whose casts are not called: type_trust.c.
  *
  * Tests: tests/sql/14_generate_batch.sql, tests/sql/17_embed.sql.
  */
@@ -342,6 +343,21 @@ llm_embed_batch(PG_FUNCTION_ARGS)
 
 /* ---- llm_generate_query(query text, prompt_col name, ... as llm_generate) ---- */
 
+/* Are they rows of our query?  Another cursor's would be read as what they are not. */
+static void
+check_rows(const Ahead *a, TupleDesc desc)
+{
+	bool		same = desc->natts == a->desc->natts;
+
+	for (int i = 0; i < desc->natts && same; i++)
+		same = TupleDescAttr(desc, i)->atttypid == TupleDescAttr(a->desc, i)->atttypid;
+	if (!same)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_CURSOR_STATE),
+				 errmsg("the query of llm_generate_query is gone"),
+				 errdetail("Another cursor has taken the name \"%s\".", a->portal)));
+}
+
 static void
 read_query(Ahead *a)
 {
@@ -357,6 +373,7 @@ read_query(Ahead *a)
 				 errmsg("the query of llm_generate_query is gone"),
 				 errdetail("The transaction in which it began has ended.")));
 	SPI_cursor_fetch(portal, true, n);
+	check_rows(a, SPI_tuptable->tupdesc);
 	a->eof = SPI_processed < n;
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
