@@ -54,6 +54,28 @@ SELECT vllm.from_json('[]', NULL::oidvector);
 SELECT llm_type_schema('int8multirange');
 SELECT llm_type_schema(0::oid::regtype);
 
+-- a type is described without a call of its owner's functions
+CREATE ROLE regress_types28;
+GRANT USAGE, CREATE ON SCHEMA types28 TO regress_types28;
+SET ROLE regress_types28;
+CREATE FUNCTION spy(bound int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
+$$BEGIN RAISE NOTICE 'called by %', current_user; RETURN bound; END$$;
+CREATE DOMAIN spied AS int CHECK (VALUE >= spy(3)) CHECK (VALUE < 10);
+CREATE DOMAIN spied_more AS spied NOT NULL CHECK (VALUE > 4 AND VALUE <> spy(7));
+CREATE TYPE spied_in AS (s spied, m spied_more[]);
+CREATE FUNCTION spied_tool(s spied) RETURNS int LANGUAGE sql AS 'SELECT 1';
+RESET ROLE;
+SELECT llm_type_schema('spied'), llm_type_schema('spied_more');
+SELECT llm_type_schema('spied_in', true);
+SELECT llm_tool('spied_tool(spied)');
+SELECT vllm.from_json('2', NULL::spied);
+-- the owner's own domain is read as before
+SET ROLE regress_types28;
+SELECT llm_type_schema('spied');
+RESET ROLE;
+DROP OWNED BY regress_types28 CASCADE;
+DROP ROLE regress_types28;
+
 -- right and wrong instances of each type
 CREATE TABLE cases (typ text, yes text[], no text[]);
 INSERT INTO cases VALUES

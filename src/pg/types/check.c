@@ -17,7 +17,9 @@
  * A keyword may say less than all that the CHECK allows, never more.  So where a number is rounded
  * when it is stored (floats, numerics with a scale) a bound becomes the outermost number that
  * can be stored; rounding keeps the order, so what lies within it stays within.
- * The expression is the planner's: constants are folded.
+ * The expression is the planner's: constants are folded.  But to describe a type must not run code of its
+ * owner, as to look at a table doesn't: a CHECK that calls a function of another role is read as it is
+ * written.  So CHECKs come from the catalog, not from the type cache, which folds all.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -26,21 +28,29 @@
 #include <ctype.h>
 #include <math.h>
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_operator.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
-#include "nodes/execnodes.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
+#include "optimizer/optimizer.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/datetime.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/typcache.h"
 
 #include "pg/types/pattern.h"
 #include "pg/types/shape.h"
@@ -641,26 +651,116 @@ says_not_null(TypeShape *s, Node *e)
 	return is_null_test(s, e, IS_NOT_NULL);
 }
 
+/* ---- the CHECKs ---- */
+
+static bool
+is_foreign(Oid function, void *context)
+{
+	HeapTuple	tuple;
+	Oid			owner;
+
+	if (function < FirstNormalObjectId)
+		return false;
+	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	if (!HeapTupleIsValid(tuple))
+		return true;
+	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
+	ReleaseSysCache(tuple);
+	return owner != GetUserId() && !superuser_arg(owner);
+}
+
+/* Would folding call a function of another role, who is no superuser? */
+static bool
+calls_foreign(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	return check_functions_in_node(node, is_foreign, context) ||
+		expression_tree_walker(node, calls_foreign, context);
+}
+
+static void
+read_check(TypeShape *s, const char *name, Node *e)
+{
+	if (!calls_foreign(e, NULL))
+		e = (Node *) expression_planner((Expr *) e);
+	s->not_null |= says_not_null(s, e);
+	if (!read_expr(s, &s->keywords, e))
+		s->unread = lappend(s->unread, pstrdup(name));
+}
+
+typedef struct CheckText
+{
+	char	   *name;
+	char	   *text;			/* of the expression's tree */
+} CheckText;
+
+static int
+by_name(const ListCell *a, const ListCell *b)
+{
+	return strcmp(((const CheckText *) lfirst(a))->name, ((const CheckText *) lfirst(b))->name);
+}
+
+/* A domain's own CHECKs, by name as PostgreSQL takes them. */
+static List *
+checks_of(Oid type)
+{
+	Relation	rel = table_open(ConstraintRelationId, AccessShareLock);
+	List	   *checks = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_contypid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(type));
+	scan = systable_beginscan(rel, ConstraintTypidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
+		CheckText  *c = palloc(sizeof(CheckText));
+		bool		isnull;
+		Datum		bin = heap_getattr(tuple, Anum_pg_constraint_conbin, RelationGetDescr(rel), &isnull);
+
+		if (form->contype != CONSTRAINT_CHECK || isnull)
+			continue;
+		c->name = pstrdup(NameStr(form->conname));
+		c->text = TextDatumGetCString(bin);
+		checks = lappend(checks, c);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	list_sort(checks, by_name);
+	return checks;
+}
+
+/* Of the domain and those that it is over, theirs first. */
+static void
+read_checks(TypeShape *s, Oid type)
+{
+	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	Oid			base = InvalidOid;
+	ListCell   *lc;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for type %u", type);
+	if (((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
+	{
+		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
+		s->not_null |= ((Form_pg_type) GETSTRUCT(tuple))->typnotnull;
+	}
+	ReleaseSysCache(tuple);
+	if (!OidIsValid(base))
+		return;
+	read_checks(s, base);
+	foreach(lc, checks_of(type))
+	{
+		CheckText  *c = lfirst(lc);
+
+		read_check(s, c->name, stringToNode(c->text));
+	}
+}
+
 void
 type_read_checks(TypeShape *s)
 {
-	DomainConstraintRef *ref = palloc0(sizeof(DomainConstraintRef));	/* the context's reset looks at it */
-	ListCell   *lc;
-
-	InitDomainConstraintRef(s->type, ref, CurrentMemoryContext, false);
-	foreach(lc, ref->constraints)
-	{
-		DomainConstraintState *c = lfirst(lc);
-
-		if (c->constrainttype == DOM_CONSTRAINT_NOTNULL)
-			s->not_null = true;
-		else
-		{
-			Node	   *e = (Node *) c->check_expr;
-
-			s->not_null |= says_not_null(s, e);
-			if (!read_expr(s, &s->keywords, e))
-				s->unread = lappend(s->unread, pstrdup(c->name));
-		}
-	}
+	read_checks(s, s->type);
 }
