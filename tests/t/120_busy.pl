@@ -127,6 +127,13 @@ for my $c ((map { [ @$_, \%text ] } @calls), (map { [ @$_, \%json ] } @of_json))
 	}
 	cmp_ok($worst, '<', 5, sprintf('%s ends in time: %.2f s (%s)', $name, $worst, $with));
 }
+# while a JSON text is read: what follows would be another error
+$node->safe_psql('postgres', q{CREATE UNLOGGED TABLE long AS SELECT ('[' || repeat('1,', 4000000) || '1]')::json AS j});
+for my $call (q{llm_call_tool(j, '{}')}, q{llm_chat_run(j, '{}')})
+{
+	my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '100ms'; SELECT $call FROM long");
+	like($err, qr/canceling statement due to statement timeout/, "$call is cancelled while it reads");
+}
 is($node->safe_psql('postgres', q{SELECT llm_generate('x', max_tokens => 1) IS NOT NULL}), 't', 'the engine is there');
 $node->stop;
 done_testing();

@@ -451,7 +451,10 @@ read_messages(ChatRound *run, text *messages)
 				 errmsg("messages must be an array, not %s", json_kind_name(tree->kind))));
 	initStringInfo(&run->messages);
 	for (const JsonNode *m = tree->first; m != NULL; m = m->next)
+	{
+		CHECK_FOR_INTERRUPTS();
 		add_message(run, pnstrdup(m->raw, m->raw_len));
+	}
 }
 
 static char *

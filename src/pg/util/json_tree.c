@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/jsonfuncs.h"
 
 #include "pg/compat.h"
@@ -40,9 +41,12 @@ json_kind_name(JsonKind kind)
 static JsonNode *
 add(JsonTreeReader *r, JsonKind kind)
 {
-	JsonNode   *n = palloc0(sizeof(JsonNode));
+	JsonNode   *n;
 	JsonNode   *parent = r->depth > 0 ? r->open[r->depth - 1] : NULL;
 
+	/* the parser itself doesn't look */
+	CHECK_FOR_INTERRUPTS();
+	n = palloc0(sizeof(JsonNode));
 	n->kind = kind;
 	n->raw = r->start;
 	n->key = r->key;
