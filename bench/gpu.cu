@@ -8,7 +8,7 @@
  * builds and calls it.  --smoke is for the emulation: tiny shapes, no bars.
  */
 #include "cuda/dev.h"
-#include "cuda/blaslt.h"
+#include "cuda/mm/blaslt.h"
 #include "cuda/cuda_ops.h"
 
 #include <algorithm>

@@ -107,6 +107,11 @@ def circles(graph):
     return out
 
 
+def kernel_folders():
+    """Files a folder of kernels/, whose includes lint.sh looks at."""
+    return collections.Counter(os.path.dirname(f) for f in tree_files("kernels"))
+
+
 def main():
     figures = sys.argv[1:] == ["--figures"]
     if sys.argv[1:] and not figures:
@@ -132,6 +137,7 @@ def main():
     rings = circles(graph)
     found += ["circle of includes: " + " ".join(r) for r in rings]
     found += [f"src/{d}: {n} files, over {LARGEST}" for d, n in sorted(folders.items()) if n > LARGEST and d not in rules[3]]
+    found += [f"{d}: {n} files, over {LARGEST}" for d, n in sorted(kernel_folders().items()) if n > LARGEST]
     found += [f"two files of one name: {' '.join(fs)}" for b, fs in sorted(names.items()) if len(fs) > 1 and b != "main.c"]
     if figures:
         print(f"{sum(folders.values())} files, {lines} lines, {len(folders)} folders; {len(upward)} includes upward, {len(rings)} circles of files")

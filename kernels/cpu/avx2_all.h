@@ -43,8 +43,8 @@ KTARGET(ISA_TARGET)
 
 #include "cpu/simd_avx2.h"
 
-#define QTILE "cpu/tmpl_qtile.h"
-#include "cpu/tmpl_all.h"
+#define QTILE "cpu/tmpl/tmpl_qtile.h"
+#include "cpu/tmpl/tmpl_all.h"
 
 #ifdef __clang__
 #pragma clang attribute pop

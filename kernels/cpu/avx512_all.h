@@ -48,7 +48,7 @@ KTARGET(ISA_TARGET)
 
 #include "cpu/simd_avx512.h"
 
-#define QTILE "cpu/tmpl_qtile.h"
+#define QTILE "cpu/tmpl/tmpl_qtile.h"
 #ifdef ISA_VNNI
 #define qs_unpack_block	VNNI_STRIPS(unpack)
 #define qs_tile			VNNI_STRIPS(strip_tile)
@@ -60,7 +60,7 @@ KTARGET(ISA_TARGET)
 #elif defined(ISA_VNNI)
 #define Q_TILES_FOR_OTHERS	VNNI_TILES
 #endif
-#include "cpu/tmpl_all.h"
+#include "cpu/tmpl/tmpl_all.h"
 
 #ifndef VLLM_KERNELS_EMU
 #ifdef __clang__

@@ -6,4 +6,4 @@
 
 #define QTILE "cpu/portable_q.h"
 #define KNAME portable
-#include "cpu/tmpl_all.h"
+#include "cpu/tmpl/tmpl_all.h"

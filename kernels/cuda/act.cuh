@@ -28,7 +28,7 @@ act_silu(float x)
 
 /*
  * x * Phi(x) as max(x, 0) - t * Q(t), t = |x|: the upper tail Q is e^(-t^2/2) times Mills' ratio, a rational function
- * of positive coefficients up to t = 15, where Q is 0 (cpu/tmpl_act.h has the same one).
+ * of positive coefficients up to t = 15, where Q is 0 (cpu/tmpl/tmpl_act.h has the same one).
  */
 static __device__ __forceinline__ float
 act_gelu(float x)

@@ -8,7 +8,7 @@
 #ifndef VLLM_KERNELS_CUDA_OPS_H
 #define VLLM_KERNELS_CUDA_OPS_H
 
-#include "cuda/kv.h"
+#include "cuda/attn/kv.h"
 #include "cuda/lora.h"
 #include "kernels.h"
 

@@ -7,7 +7,7 @@
  * lost: from then on nothing is asked of it, and step_end() and wait() tell the first reason.
  */
 #include "cuda/dev.h"
-#include "cuda/blaslt.h"
+#include "cuda/mm/blaslt.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@ NVCC ?= $(or $(shell command -v nvcc),$(wildcard $(CUDA_HOME)/bin/nvcc))
 CUDA_SM ?= 75 80 90a 100
 CUDA_DIR ?= build/cuda
 CUDA_LIB ?= vllm_pg_cuda.so
-CUDA_OBJ = $(patsubst kernels/cuda/%.cu,$(CUDA_DIR)/%.o,$(wildcard kernels/cuda/*.cu))
+CUDA_OBJ = $(patsubst kernels/cuda/%.cu,$(CUDA_DIR)/%.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu))
 # the host's plain C: packing, and what it needs of the CPU's kernels
 CUDA_C_OBJ = $(patsubst kernels/%.c,$(CUDA_DIR)/%.c.o,$(wildcard kernels/cuda/*.c) kernels/convert.c kernels/quants.c)
 CUDA_GENCODE = $(foreach s,$(CUDA_SM),-gencode arch=compute_$s,code=sm_$s) \
@@ -34,7 +34,7 @@ $(CUDA_LIB): $(CUDA_OBJ) $(CUDA_C_OBJ)
 $(CUDA_DIR)/%_sm90.o: CUDA_GENCODE = -gencode arch=compute_90a,code=sm_90a
 
 # products of FP8 by FP8 are instructions of 8.9, which else runs what is for 8.0
-$(CUDA_DIR)/mm_fp8_a8.o: CUDA_GENCODE += $(if $(filter 80,$(CUDA_SM)),-gencode arch=compute_89$(comma)code=sm_89)
+$(CUDA_DIR)/mm/mm_fp8_a8.o: CUDA_GENCODE += $(if $(filter 80,$(CUDA_SM)),-gencode arch=compute_89$(comma)code=sm_89)
 
 # other capabilities, flags or another toolkit are a new build
 CUDA_STAMP = $(CUDA_DIR)/flags

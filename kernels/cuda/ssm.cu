@@ -8,7 +8,7 @@
  */
 #include "cuda/common.cuh"
 #include "cuda/act.cuh"
-#include "cuda/kv.cuh"
+#include "cuda/attn/kv.cuh"
 #include "cuda/quad.cuh"
 #include "cuda/cuda_ops.h"
 

@@ -8,7 +8,7 @@
  * structs go along by value.
  */
 #include "cuda/dev.h"
-#include "cuda/blaslt.h"
+#include "cuda/mm/blaslt.h"
 #include "cuda/cuda_ops.h"
 #include "cuda/quad.cuh"
 

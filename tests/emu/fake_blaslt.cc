@@ -1,11 +1,11 @@
 /*
  * fake_blaslt.cc
- *	  A libcublasLt for tests of kernels/cuda/blaslt.cu: its calls, over the emulated device's memory.
+ *	  A libcublasLt for tests of kernels/cuda/mm/blaslt.cu: its calls, over the emulated device's memory.
  *
  * What it offers is what blaslt.cu must tell apart: algorithms by how they add, see Way.  The test chooses by
  * fake_offer(), and reads what was asked for and done.  Compiled without the emulation's checks: a product is one thread.
  */
-#include "cuda/blaslt_api.h"
+#include "cuda/mm/blaslt_api.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 EMU_DIR = $(BUILD)/emu
 EMU_OBJ = $(patsubst kernels/emu/%,$(EMU_DIR)/%.o,$(wildcard kernels/emu/*.c kernels/emu/*.S))
 # files of wgmma and bulk copies, too: cemu_async.c has both
-EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu)) \
+EMU_CU_OBJ = $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.cu.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu)) \
 	$(patsubst %.c,$(BUILD)/%.o,$(wildcard kernels/cuda/*.c))
 # what of the CPU's kernels the tests compare with
 EMU_REF_OBJ = $(patsubst %,$(BUILD)/kernels/%.o,convert quants pool ref/ref ref/ref2 route) $(BUILD)/src/model/layers/pooler.o

@@ -1,6 +1,6 @@
 /*
  * test_attn.cu
- *	  kernels/cuda/attn.cuh under emulation: near kernels/ref, and a row's bits are its own.
+ *	  kernels/cuda/attn/attn.cuh under emulation: near kernels/ref, and a row's bits are its own.
  *
  * Each sequence is first computed row by row, as decoding does, with and without splits side by
  * side.  Then all together in chunks, over memory that was NaN: the same bits.

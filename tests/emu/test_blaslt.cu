@@ -1,12 +1,12 @@
 /*
  * test_blaslt.cu
- *	  kernels/cuda/blaslt.cu: who computes a product of many rows, and with which bits.
+ *	  kernels/cuda/mm/blaslt.cu: who computes a product of many rows, and with which bits.
  *
  * Under emulation the library is fake_blaslt.cc, whose algorithms add in ways that the test chooses.  On a GPU it
  * is the real one, if it is there: then what it offers is its own, and only results are looked at.
  */
 #include "mats.h"
-#include "cuda/blaslt.h"
+#include "cuda/mm/blaslt.h"
 #include "cuda/dev.h"
 #include "cuda/cuda_ops.h"
 

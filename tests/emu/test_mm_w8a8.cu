@@ -1,6 +1,6 @@
 /*
  * test_mm_w8a8.cu
- *	  Products of codes by codes (kernels/cuda/mm_w8a8.cuh) under emulation.
+ *	  Products of codes by codes (kernels/cuda/mm/mm_w8a8.cuh) under emulation.
  *
  * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch: all by memcmp, on a
  * GPU, too.  FP8's sums of a group are the tensor cores' own: where they are exact results are those that are stated, to the bit, else

@@ -1,6 +1,6 @@
 /*
  * test_rope_kv.cu
- *	  kernels/cuda/rope_kv.cu under emulation: the bits of kernels/ref.
+ *	  kernels/cuda/attn/rope_kv.cu under emulation: the bits of kernels/ref.
  */
 #include "kv_world.h"
 

@@ -2,7 +2,7 @@
  * mm_quant_sm90.cu
  *	  Products by wgmma with weights in groups, of 4 and 8 bits.  x is BF16.
  */
-#include "cuda/mm_group.cuh"
+#include "cuda/mm/mm_group.cuh"
 
 template <int CODES, int SCALE> static bool
 go(const MmArgs *a, MmShape shape, cudaStream_t stream)

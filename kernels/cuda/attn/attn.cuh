@@ -27,7 +27,7 @@
 #ifndef VLLM_KERNELS_CUDA_ATTN_CUH
 #define VLLM_KERNELS_CUDA_ATTN_CUH
 
-#include "cuda/kv.cuh"
+#include "cuda/attn/kv.cuh"
 #include "cuda/mma.cuh"
 
 #define KEYS	64				/* of a strip */

@@ -6,7 +6,7 @@
 #define VLLM_KERNELS_CUDA_KV_CUH
 
 #include "cuda/common.cuh"
-#include "cuda/kv.h"
+#include "cuda/attn/kv.h"
 
 static __device__ __forceinline__ size_t
 kv_cell_at(const CudaKv &kv, int block, int head)

@@ -9,22 +9,22 @@
  */
 #include "groups.h"
 #include "cpu/misc.h"
-#include "cpu/tmpl_tile.h"
-#include "cpu/tmpl_qpack.h"
+#include "cpu/tmpl/tmpl_tile.h"
+#include "cpu/tmpl/tmpl_qpack.h"
 #include QTILE
 #ifdef QS_MAX_MR
-#include "cpu/tmpl_qstrip.h"
+#include "cpu/tmpl/tmpl_qstrip.h"
 #endif
 #ifdef MM_BF16_PAIRS
-#include "cpu/tmpl_pairs.h"
+#include "cpu/tmpl/tmpl_pairs.h"
 #endif
-#include "cpu/tmpl_mm.h"
-#include "cpu/tmpl_group.h"
-#include "cpu/tmpl_lora.h"
-#include "cpu/tmpl_rows.h"
-#include "cpu/tmpl_act.h"
-#include "cpu/tmpl_attn.h"
-#include "cpu/tmpl_ssm.h"
+#include "cpu/tmpl/tmpl_mm.h"
+#include "cpu/tmpl/tmpl_group.h"
+#include "cpu/tmpl/tmpl_lora.h"
+#include "cpu/tmpl/tmpl_rows.h"
+#include "cpu/tmpl/tmpl_act.h"
+#include "cpu/tmpl/tmpl_attn.h"
+#include "cpu/tmpl/tmpl_ssm.h"
 
 #ifndef KPASTE
 #define KPASTE_(a, b)	a##b

@@ -353,7 +353,7 @@ q_tile_##MR##x##NS(KType t, const QTile *j) \
 		} \
 }
 
-#include "cpu/tmpl_i8tile.h"
+#include "cpu/tmpl/tmpl_i8tile.h"
 
 /* the formats, by the registers they need */
 #define Q_LIGHT_FORMATS(X, MR, NS) \

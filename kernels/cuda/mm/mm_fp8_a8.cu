@@ -5,7 +5,7 @@
  * What this rounds x to are 4 bits of precision, so it is done only for who asks for it (docs/gpu.md); else products are
  * mm_fp8.cu's.  A group's sum is of floats: its bits are the tensor cores' of a capability, and the order is theirs.
  */
-#include "cuda/mm_w8a8.cuh"
+#include "cuda/mm/mm_w8a8.cuh"
 
 struct Fp8
 {

@@ -7,7 +7,7 @@
  * ref does, so a KV that was written here has the codes that a CPU would have written,
  * in another order (kv.h).  Rows at position -1 are left alone: padding of a graph.
  */
-#include "cuda/kv.cuh"
+#include "cuda/attn/kv.cuh"
 #include "cuda/cuda_ops.h"
 
 #define WARPS	4

@@ -2,7 +2,7 @@
  * mm_sm90.cu
  *	  Products by wgmma with matrices of BF16 and F16, and of FP8.
  */
-#include "cuda/mm_group.cuh"
+#include "cuda/mm/mm_group.cuh"
 
 bool
 mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream)

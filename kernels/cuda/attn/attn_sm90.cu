@@ -12,7 +12,7 @@
  * rows' keys fill, the first and the last one, are fetched by threads, zeros where nobody looks.
  * For other types (attn_kernel) all warps fetch: they have to convert what comes.
  */
-#include "cuda/attn.cuh"
+#include "cuda/attn/attn.cuh"
 #include "cuda/wgmma.cuh"
 
 #define SLAB	(KEYS * 16)		/* attn_kernel: bytes from 8 columns of a tile to the next ones */

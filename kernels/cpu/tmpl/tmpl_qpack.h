@@ -203,8 +203,8 @@ q_get_code(QCoding coding, const uint8_t *from, int k, int c)
 	return code;
 }
 
-#include "cpu/tmpl_qspan.h"
-#include "cpu/tmpl_i8pack.h"
+#include "cpu/tmpl/tmpl_qspan.h"
+#include "cpu/tmpl/tmpl_i8pack.h"
 
 static size_t
 q_panel_bytes(KType t, int k)

@@ -5,7 +5,7 @@
  * Codes are exact operands, so only x is rounded: on every capability, and whatever made the checkpoint's activations
  * FP8, too.
  */
-#include "cuda/mm.cuh"
+#include "cuda/mm/mm.cuh"
 
 bool
 mm_fp8(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream)

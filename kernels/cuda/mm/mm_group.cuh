@@ -13,7 +13,7 @@
 #ifndef VLLM_KERNELS_CUDA_MM_GROUP_CUH
 #define VLLM_KERNELS_CUDA_MM_GROUP_CUH
 
-#include "cuda/mm.cuh"
+#include "cuda/mm/mm.cuh"
 #include "cuda/wgmma.cuh"
 
 template <typename W, typename O, int NT>

@@ -5,7 +5,7 @@
  * The sums of codes are exact, and all else is in the order of kernels/ref, so products have its bits, on any
  * capability.  CPUs' codes are a zero point more than these, which they take off in sums.
  */
-#include "cuda/mm_w8a8.cuh"
+#include "cuda/mm/mm_w8a8.cuh"
 
 #define MOST	127.0f
 

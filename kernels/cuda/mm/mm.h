@@ -6,7 +6,7 @@
 #ifndef VLLM_KERNELS_CUDA_MM_H
 #define VLLM_KERNELS_CUDA_MM_H
 
-#include "cuda/mm_weights.cuh"
+#include "cuda/mm/mm_weights.cuh"
 
 /*
  * k of one sum: those of a row's segments are added in float, ascending.  A constant, so that the bits

@@ -2,7 +2,7 @@
  * mm_byte.cu
  *	  Products with weights of 8 bits: Q8_0, Q5_0, Q5_1, Q5_K and Q6_K.  x is BF16 or F16.
  */
-#include "cuda/mm.cuh"
+#include "cuda/mm/mm.cuh"
 
 template <typename O> static bool
 by_scale(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t stream)

@@ -18,11 +18,11 @@
  *
  * Else the library's heuristic chooses, for each power of two of rows.
  */
-#include "cuda/blaslt.h"
+#include "cuda/mm/blaslt.h"
 
-#include "cuda/blaslt_api.h"
+#include "cuda/mm/blaslt_api.h"
 #include "cuda/cuda_ops.h"
-#include "cuda/mm.h"
+#include "cuda/mm/mm.h"
 
 extern "C"
 {

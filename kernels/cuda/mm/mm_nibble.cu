@@ -3,7 +3,7 @@
  *	  Products with weights of 4 bits: Q4_0, Q4_1, Q4_K, Q2_K, Q3_K, and by a table IQ4_NL, IQ4_XS
  *	  and MXFP4.  x is BF16 or F16.
  */
-#include "cuda/mm.cuh"
+#include "cuda/mm/mm.cuh"
 
 template <typename O> static bool
 by_scale(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t stream)

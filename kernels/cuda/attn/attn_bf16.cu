@@ -2,7 +2,7 @@
  * attn_bf16.cu
  *	  The kernels of attn.cuh with products of BF16: one file a type, for the compiler's time.
  */
-#include "cuda/attn.cuh"
+#include "cuda/attn/attn.cuh"
 
 void
 attn_launch_bf16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream)

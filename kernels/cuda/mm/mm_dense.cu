@@ -5,7 +5,7 @@
  * Tensor cores multiply where x has the weights' type, BF16 or F16; any other pair is a sum of
  * fused products of floats, which within a segment has the bits of kernels/ref.
  */
-#include "cuda/mm.cuh"
+#include "cuda/mm/mm.cuh"
 
 #include "cuda/cuda_ops.h"
 #include "cuda/pack.h"

@@ -7,7 +7,7 @@
  * side, as far as there is scratch for their parts.  Columns of V are parts, too, where a
  * lane's registers or the device's shared memory don't suffice for all.
  */
-#include "cuda/attn.cuh"
+#include "cuda/attn/attn.cuh"
 #include "cuda/cuda_ops.h"
 
 #define STATIC_SMEM	3072		/* bytes of a block that the kernel has by itself, at most */

@@ -271,9 +271,9 @@ mm_float_chunk(void *arg, int chunk, int ith)
 		}
 }
 
-#include "cpu/tmpl_qmm.h"
+#include "cpu/tmpl/tmpl_qmm.h"
 #ifdef FS_MR
-#include "cpu/tmpl_fstrip.h"
+#include "cpu/tmpl/tmpl_fstrip.h"
 #endif
 
 /* activations as pairs of bfloat16, [rows][k+1 & ~1] */

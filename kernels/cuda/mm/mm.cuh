@@ -23,7 +23,7 @@
 #define VLLM_KERNELS_CUDA_MM_CUH
 
 #include "blocks.h"
-#include "cuda/mm.h"
+#include "cuda/mm/mm.h"
 
 #define MM_STAGES	3
 

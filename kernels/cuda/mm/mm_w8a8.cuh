@@ -17,7 +17,7 @@
 #ifndef VLLM_KERNELS_CUDA_MM_W8A8_CUH
 #define VLLM_KERNELS_CUDA_MM_W8A8_CUH
 
-#include "cuda/mm.cuh"
+#include "cuda/mm/mm.cuh"
 #include "cuda/quad.cuh"
 
 #define W8A8_PIECES (W8A8_GROUP / CUDA_PIECE)
