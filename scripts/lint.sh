@@ -50,6 +50,7 @@ rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/init/gu
 	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) @extschema@\.llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | sed 's/.*\.//' | sort -u | while read -r f; do
 	grep -q "$f" docs/sql.md || echo "$f is not in docs/sql.md"; done)"
+rule "comments of SQL objects are the same everywhere (scripts/sqlcomments.py)" "$(scripts/sqlcomments.py 2>&1)"
 rule "names in SQL have their schema (scripts/sqlnames.py)" "$(scripts/sqlnames.py --test sql/*.sql $(git ls-files -co --exclude-standard 'src/pg/*.c' 'src/httpd/*.c') 2>&1)"
 
 echo "lint: $passed passed, $failed failed, 0 skipped"

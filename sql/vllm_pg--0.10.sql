@@ -2851,3 +2851,949 @@ BEGIN ATOMIC SELECT @extschema@.llm_resume(model); END;
 
 CREATE FUNCTION vllm.http_is_paused(model text) RETURNS bool LANGUAGE sql VOLATILE
 RETURN @extschema@.llm_is_paused(model);
+
+
+/* ---- Comments ---- */
+
+-- the upgrade script has the same; docs/sql-objects.md is made of them (scripts/sqlcomments.py --write)
+COMMENT ON SCHEMA vllm IS 'Catalog tables and internal functions of the extension vllm_pg.';
+COMMENT ON FUNCTION vllm.dumped_role(regrole) IS
+    'Text form of a role for pg_dump; 1 stands for a dropped role.';
+COMMENT ON FUNCTION vllm.dumped_roles(regrole[]) IS
+    'Text forms of an array of roles for pg_dump; dropped roles are left out.';
+COMMENT ON TABLE vllm.model IS 'Models of this database: files or URL, options, owner, grants.';
+COMMENT ON FUNCTION @extschema@.llm_create_model(text, text, json, text, text) IS
+    'Registers a model in a directory or file of the server, or a remote model at a URL.';
+COMMENT ON FUNCTION @extschema@.llm_inspect_model(text, json) IS
+    'Reports what model files contain and whether they load, without loading them.';
+COMMENT ON FUNCTION @extschema@.llm_drop_model(text) IS 'Drops a model; fails while it has LoRA adapters.';
+COMMENT ON FUNCTION @extschema@.llm_drop_model(text, boolean) IS
+    'Drops a model and, with cascade, its LoRA adapters.';
+COMMENT ON FUNCTION @extschema@.llm_load_model(text) IS
+    'Loads a model into the engine and waits until it is ready.';
+COMMENT ON FUNCTION @extschema@.llm_unload_model(text) IS
+    'Frees the weights and the KV cache of a model; the next call loads it again.';
+COMMENT ON FUNCTION @extschema@.llm_grant(text, text) IS
+    'Grants the use of a model or LoRA adapter to a role.';
+COMMENT ON FUNCTION @extschema@.llm_revoke(text, text) IS
+    'Revokes the use of a model or LoRA adapter from a role.';
+COMMENT ON FUNCTION vllm.model_list() IS
+    'Rows of llm_models and llm_stat_model: catalog columns and engine state.';
+COMMENT ON FUNCTION vllm.model_memory() IS 'Memory, last use and expiry of loaded models, for llm_models.';
+COMMENT ON FUNCTION vllm.model_urls() IS
+    'URL of each remote model and whether it has a secret, for llm_models.';
+COMMENT ON VIEW @extschema@.llm_models IS 'Models of this database, with the engine''s state of each.';
+COMMENT ON COLUMN @extschema@.llm_models.name IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_models.path IS
+    'Directory or file of the model; shown to its owner and pg_read_server_files.';
+COMMENT ON COLUMN @extschema@.llm_models.arch IS 'Architecture named by the model''s files.';
+COMMENT ON COLUMN @extschema@.llm_models.state IS
+    'unloaded, loading, ready, failed, paused, asleep; of a remote model also untried.';
+COMMENT ON COLUMN @extschema@.llm_models.provider IS 'local, or openai for a remote model.';
+COMMENT ON COLUMN @extschema@.llm_models.dtype IS 'Type of most weights after quantization on loading.';
+COMMENT ON COLUMN @extschema@.llm_models.progress IS 'Fraction of the load that is done, 0 to 1.';
+COMMENT ON COLUMN @extschema@.llm_models.error IS 'Why the last load failed.';
+COMMENT ON COLUMN @extschema@.llm_models.parameters IS 'Number of parameters.';
+COMMENT ON COLUMN @extschema@.llm_models.weight_bytes IS 'Bytes of weights in memory.';
+COMMENT ON COLUMN @extschema@.llm_models.max_model_len IS 'Context length in tokens.';
+COMMENT ON COLUMN @extschema@.llm_models.kv_blocks_total IS 'Blocks of the KV cache.';
+COMMENT ON COLUMN @extschema@.llm_models.kv_blocks_used IS 'Blocks of the KV cache in use.';
+COMMENT ON COLUMN @extschema@.llm_models.running IS 'Requests that are running.';
+COMMENT ON COLUMN @extschema@.llm_models.waiting IS 'Requests that are queued.';
+COMMENT ON COLUMN @extschema@.llm_models.owner IS 'Role that owns the model.';
+COMMENT ON COLUMN @extschema@.llm_models.grants IS 'Roles that may use the model; public means every role.';
+COMMENT ON COLUMN @extschema@.llm_models.options IS 'Options of the model; shown to those who see its path.';
+COMMENT ON COLUMN @extschema@.llm_models.memory_bytes IS 'Bytes of memory that the loaded model takes.';
+COMMENT ON COLUMN @extschema@.llm_models.last_used IS 'Time of the last request.';
+COMMENT ON COLUMN @extschema@.llm_models.expires IS 'Time when the engine unloads the idle model.';
+COMMENT ON COLUMN @extschema@.llm_models.url IS 'First base URL of a remote model; shown to its owner.';
+COMMENT ON COLUMN @extschema@.llm_models.has_secret IS
+    'Whether the remote model has a secret; shown to its owner.';
+COMMENT ON FUNCTION vllm.model_requests() IS
+    'Request counters and mean latencies of models, for llm_stat_model.';
+COMMENT ON VIEW @extschema@.llm_stat_model IS 'Request counters, latencies and KV cache use of each model.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.name IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.state IS 'State of the model, as in llm_models.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.requests IS 'Requests since the engine started.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.prompt_tokens IS 'Prompt tokens since the engine started.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.output_tokens IS 'Generated tokens since the engine started.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.preemptions IS 'Preemptions since the engine started.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.running IS 'Requests that are running.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.waiting IS 'Requests that are queued.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.kv_blocks_total IS 'Blocks of the KV cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.kv_blocks_used IS 'Blocks of the KV cache in use.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.kv_bytes IS 'Bytes of the KV cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.weight_bytes IS 'Bytes of weights in memory.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.cached_tokens IS 'Prompt tokens found in the prefix cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.finished IS 'Requests that finished.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.failed IS 'Requests that failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.cancelled IS 'Requests that were cancelled.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.draft_tokens IS 'Draft tokens proposed by speculative decoding.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.accepted_tokens IS
+    'Draft tokens accepted by speculative decoding.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.mean_queue_ms IS 'Mean time in the queue in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.mean_ttft_ms IS 'Mean time to the first token in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.mean_tpot_ms IS
+    'Mean time per output token after the first in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.mean_e2e_ms IS 'Mean time from arrival to end in ms.';
+COMMENT ON FUNCTION vllm.memory_list() IS 'Rows of llm_memory.';
+COMMENT ON VIEW @extschema@.llm_memory IS 'Memory of each loaded model in bytes, by purpose.';
+COMMENT ON COLUMN @extschema@.llm_memory.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_memory.shared_with IS
+    'Model with the same files and options that holds the memory.';
+COMMENT ON COLUMN @extschema@.llm_memory.weights IS 'Bytes of weights; 0 while the model sleeps.';
+COMMENT ON COLUMN @extschema@.llm_memory.kv_reserved IS 'Bytes of address space reserved for the KV cache.';
+COMMENT ON COLUMN @extschema@.llm_memory.kv IS 'Bytes of the KV cache that have been touched.';
+COMMENT ON COLUMN @extschema@.llm_memory.kv_tokens IS
+    'Longest sequence that fits the KV cache; NULL means any length.';
+COMMENT ON COLUMN @extschema@.llm_memory.pinned_tokens IS 'Tokens of pinned prefixes.';
+COMMENT ON COLUMN @extschema@.llm_memory.state IS 'Bytes of recurrent state.';
+COMMENT ON COLUMN @extschema@.llm_memory.work IS
+    'Bytes of work space for the largest step and of rotary tables.';
+COMMENT ON COLUMN @extschema@.llm_memory.offload IS 'Bytes of the offload tier in memory.';
+COMMENT ON COLUMN @extschema@.llm_memory.other IS 'Bytes of all other buffers of the model.';
+COMMENT ON COLUMN @extschema@.llm_memory.total IS 'Sum of all bytes in memory.';
+COMMENT ON COLUMN @extschema@.llm_memory.offload_files IS 'Bytes of the offload tier''s files.';
+COMMENT ON FUNCTION @extschema@.llm_update_weights(text, text, text) IS
+    'Replaces the weights of a model that is in service.';
+COMMENT ON FUNCTION @extschema@.llm_sleep(integer, text, text) IS
+    'Frees the memory of a model, or of all models, until llm_wake_up().';
+COMMENT ON FUNCTION @extschema@.llm_wake_up(text[], text) IS
+    'Restores the memory of a sleeping model, or of all models.';
+COMMENT ON FUNCTION @extschema@.llm_is_sleeping(text) IS 'Whether a model, or any model, is asleep.';
+COMMENT ON FUNCTION @extschema@.llm_pause(text, text) IS
+    'Stops scheduling requests of a model, or of all models.';
+COMMENT ON FUNCTION @extschema@.llm_resume(text) IS
+    'Schedules requests of a paused model, or of all models, again.';
+COMMENT ON FUNCTION @extschema@.llm_is_paused(text) IS 'Whether a model, or any model, is paused.';
+COMMENT ON TABLE vllm.secret IS 'API keys for the endpoints of remote models.';
+COMMENT ON FUNCTION @extschema@.llm_set_secret(text, text) IS
+    'Stores the API key that authorizes with the endpoints of a remote model.';
+COMMENT ON FUNCTION @extschema@.llm_drop_secret(text) IS
+    'Removes the API key of a remote model; false if it had none.';
+COMMENT ON TABLE vllm.lora IS 'LoRA adapters of this database.';
+COMMENT ON FUNCTION @extschema@.llm_create_lora(text, text, text, boolean) IS
+    'Registers a LoRA adapter in a directory of the server.';
+COMMENT ON FUNCTION @extschema@.llm_alter_lora(text, text, text) IS
+    'Changes the path or the name of a LoRA adapter.';
+COMMENT ON FUNCTION @extschema@.llm_drop_lora(text) IS 'Drops a LoRA adapter.';
+COMMENT ON FUNCTION @extschema@.llm_load_lora(text, boolean) IS
+    'Loads a LoRA adapter and waits until it is ready; pin keeps it in memory.';
+COMMENT ON FUNCTION @extschema@.llm_unload_lora(text) IS
+    'Removes a LoRA adapter from memory; the next call loads it again.';
+COMMENT ON FUNCTION @extschema@.v1_load_lora_adapter(json) IS
+    'Endpoint /v1/load_lora_adapter: registers and loads a LoRA adapter.';
+COMMENT ON FUNCTION @extschema@.v1_unload_lora_adapter(json) IS
+    'Endpoint /v1/unload_lora_adapter: drops a LoRA adapter.';
+COMMENT ON FUNCTION vllm.lora_list() IS 'Rows of llm_loras.';
+COMMENT ON VIEW @extschema@.llm_loras IS 'LoRA adapters of this database and loaded ones of vllm.lora_dir.';
+COMMENT ON COLUMN @extschema@.llm_loras.name IS 'Name of the adapter.';
+COMMENT ON COLUMN @extschema@.llm_loras.parent IS 'Model of the adapter.';
+COMMENT ON COLUMN @extschema@.llm_loras.root IS
+    'Directory of the adapter; shown to its owner and pg_read_server_files.';
+COMMENT ON COLUMN @extschema@.llm_loras.source IS 'catalog, or directory for an adapter of vllm.lora_dir.';
+COMMENT ON COLUMN @extschema@.llm_loras.state IS 'unloaded, loading or ready.';
+COMMENT ON COLUMN @extschema@.llm_loras.rank IS 'Rank of the adapter.';
+COMMENT ON COLUMN @extschema@.llm_loras.alpha IS 'Scaling numerator of the adapter.';
+COMMENT ON COLUMN @extschema@.llm_loras.rslora IS
+    'Whether the scale is divided by the square root of the rank.';
+COMMENT ON COLUMN @extschema@.llm_loras.modules IS 'Modules of the model that the adapter changes.';
+COMMENT ON COLUMN @extschema@.llm_loras.bytes IS 'Bytes of memory that the adapter takes.';
+COMMENT ON COLUMN @extschema@.llm_loras.pinned IS 'Whether the adapter stays in memory.';
+COMMENT ON COLUMN @extschema@.llm_loras.running IS 'Requests that use the adapter.';
+COMMENT ON COLUMN @extschema@.llm_loras.waiting IS 'Requests that wait until the adapter is loaded.';
+COMMENT ON COLUMN @extschema@.llm_loras.requests IS 'Requests since the engine started.';
+COMMENT ON COLUMN @extschema@.llm_loras.last_used IS 'Time of the last request.';
+COMMENT ON COLUMN @extschema@.llm_loras.owner IS 'Role that owns the adapter.';
+COMMENT ON COLUMN @extschema@.llm_loras.grants IS 'Roles that may use the adapter; public means every role.';
+COMMENT ON COLUMN @extschema@.llm_loras.created IS 'Time when the adapter was registered.';
+COMMENT ON TYPE @extschema@.llm_usage IS 'Token counts of a request.';
+COMMENT ON COLUMN @extschema@.llm_usage.prompt_tokens IS 'Tokens of the prompt.';
+COMMENT ON COLUMN @extschema@.llm_usage.completion_tokens IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_usage.total_tokens IS 'Sum of prompt and generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_usage.cached_tokens IS 'Prompt tokens found in the prefix cache.';
+COMMENT ON COLUMN @extschema@.llm_usage.reasoning_tokens IS
+    'Generated tokens that are reasoning; NULL if not counted.';
+COMMENT ON TYPE @extschema@.llm_result IS 'Text, tokens, usage and timings of one request.';
+COMMENT ON COLUMN @extschema@.llm_result.text IS 'Generated text.';
+COMMENT ON COLUMN @extschema@.llm_result.token_ids IS 'Generated tokens, with the one that ended the output.';
+COMMENT ON COLUMN @extschema@.llm_result.finish_reason IS 'stop, length or repetition.';
+COMMENT ON COLUMN @extschema@.llm_result.stop_reason IS
+    'Stop string or id of the stop token; NULL for the model''s own end token.';
+COMMENT ON COLUMN @extschema@.llm_result.usage IS 'Token counts.';
+COMMENT ON COLUMN @extschema@.llm_result.timings IS 'Durations in ms and the number of preemptions.';
+COMMENT ON FUNCTION vllm.llm_support(internal) IS
+    'Planner support function of functions that generate: cost and rows of a call.';
+COMMENT ON FUNCTION @extschema@.llm_generate(text, integer, double precision, double precision, integer,
+    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double precision,
+    double precision, double precision, json, text[], integer[], json, text, text[], text, integer, text,
+    integer, text) IS
+    'Generates a continuation of a prompt.';
+COMMENT ON FUNCTION @extschema@.llm_generate_full(text, integer, double precision, double precision,
+    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
+    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, text) IS
+    'Generates a continuation of a prompt, with tokens, finish reason, usage and timings.';
+COMMENT ON FUNCTION @extschema@.llm_generate_stream(text, integer, double precision, double precision,
+    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
+    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, integer, text) IS
+    'Generates a continuation of a prompt and returns rows as tokens arrive.';
+COMMENT ON FUNCTION @extschema@.llm_chat(json, integer, double precision, double precision, integer, double
+    precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json, boolean,
+    boolean, json, text, double precision, double precision, double precision, json, text[], integer[],
+    json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer, text) IS
+    'Generates the assistant''s message of a chat.';
+COMMENT ON FUNCTION @extschema@.llm_chat_text(json, integer, double precision, double precision, integer,
+    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json,
+    boolean, boolean, json, text, double precision, double precision, double precision, json, text[],
+    integer[], json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer,
+    text) IS
+    'Generates the assistant''s message of a chat and returns its content.';
+COMMENT ON FUNCTION @extschema@.llm_chat_stream(json, integer, double precision, double precision, integer,
+    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json,
+    boolean, boolean, json, text, double precision, double precision, double precision, json, text[],
+    integer[], json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer,
+    integer, text) IS
+    'Generates the assistant''s message of a chat and returns rows as tokens arrive.';
+COMMENT ON FUNCTION @extschema@.llm_ask(text, text, integer, double precision, double precision, integer,
+    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, text, json, double
+    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, text) IS
+    'Generates the assistant''s content for one user message and an optional system message.';
+COMMENT ON FUNCTION @extschema@.llm_render_chat(json, json, text, json, boolean, boolean, json, text, text) IS
+    'Renders messages through a chat template, without generating.';
+COMMENT ON FUNCTION @extschema@.llm_tokenize_chat(json, json, text, json, boolean, boolean, json, text,
+    text) IS
+    'Tokens of messages rendered through a chat template.';
+COMMENT ON FUNCTION vllm.chat_agg_step(internal, text, text) IS 'Transition function of llm_chat_agg.';
+COMMENT ON FUNCTION vllm.chat_agg_final(internal) IS 'Final function of llm_chat_agg.';
+COMMENT ON AGGREGATE @extschema@.llm_chat_agg(text, text) IS
+    'Aggregates rows of role and content into a JSON array of messages.';
+COMMENT ON FUNCTION @extschema@.llm_submit(text, integer, double precision, double precision, integer,
+    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double precision,
+    double precision, double precision, json, text[], integer[], json, text, text[], text, integer, text,
+    integer, text) IS
+    'Starts a generate request and returns its id at once.';
+COMMENT ON FUNCTION @extschema@.llm_submit_chat(json, integer, double precision, double precision, integer,
+    double precision, bigint, text[], integer[], integer, boolean, json, text, integer, json, text, json,
+    boolean, boolean, json, text, double precision, double precision, double precision, json, text[],
+    integer[], json, text, text[], text, integer, text, integer, json, boolean, boolean, text, integer,
+    text) IS
+    'Starts a chat request and returns its id at once.';
+COMMENT ON FUNCTION @extschema@.llm_poll(bigint) IS 'Whether a submitted request has ended; never waits.';
+COMMENT ON FUNCTION @extschema@.llm_result(bigint) IS 'Waits for a submitted request and returns its text.';
+COMMENT ON FUNCTION @extschema@.llm_wait(bigint[], integer) IS
+    'Waits until all given requests have ended; false after timeout_ms.';
+COMMENT ON FUNCTION @extschema@.llm_discard(bigint) IS
+    'Cancels and forgets a submitted request; false if there is none.';
+COMMENT ON FUNCTION vllm.future_list() IS 'Rows of llm_futures.';
+COMMENT ON VIEW @extschema@.llm_futures IS
+    'Requests submitted by this session that the current role may use.';
+COMMENT ON COLUMN @extschema@.llm_futures.id IS 'Id of the request.';
+COMMENT ON COLUMN @extschema@.llm_futures.state IS 'running, finished or failed.';
+COMMENT ON COLUMN @extschema@.llm_futures.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_futures.submitted IS 'Time of submission.';
+COMMENT ON FUNCTION @extschema@.llm_generate_batch(text[], integer, double precision, double precision,
+    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
+    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, text) IS
+    'Generates continuations of an array of prompts in one batch.';
+COMMENT ON FUNCTION @extschema@.llm_generate_query(text, name, integer, double precision, double precision,
+    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
+    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, text) IS
+    'Generates a continuation for each row of a query given as text.';
+COMMENT ON FUNCTION vllm.progress_list() IS 'Rows of llm_progress.';
+COMMENT ON VIEW @extschema@.llm_progress IS
+    'Progress of statements with batched requests, one row per backend.';
+COMMENT ON COLUMN @extschema@.llm_progress.pid IS 'Process id of the backend.';
+COMMENT ON COLUMN @extschema@.llm_progress.database IS 'Database of the backend.';
+COMMENT ON COLUMN @extschema@.llm_progress.role IS 'Role of the backend.';
+COMMENT ON COLUMN @extschema@.llm_progress.started IS 'Time of the statement''s first request.';
+COMMENT ON COLUMN @extschema@.llm_progress.rows_done IS 'Rows returned by LLM Batch nodes.';
+COMMENT ON COLUMN @extschema@.llm_progress.in_flight IS 'Requests in flight.';
+COMMENT ON COLUMN @extschema@.llm_progress.requests IS 'Requests sent.';
+COMMENT ON COLUMN @extschema@.llm_progress.deduplicated IS 'Rows served by the request of an equal row.';
+COMMENT ON COLUMN @extschema@.llm_progress.prompt_tokens IS 'Prompt tokens of finished requests.';
+COMMENT ON COLUMN @extschema@.llm_progress.output_tokens IS 'Generated tokens of finished requests.';
+COMMENT ON COLUMN @extschema@.llm_progress.rows_per_s IS 'Rows per second since started.';
+COMMENT ON COLUMN @extschema@.llm_progress.tokens_per_s IS 'Generated tokens per second since started.';
+COMMENT ON FUNCTION @extschema@.llm_tokenize(text, boolean, text) IS 'Token ids of a text.';
+COMMENT ON FUNCTION @extschema@.llm_detokenize(integer[], boolean, text) IS 'Text of token ids.';
+COMMENT ON FUNCTION @extschema@.llm_count_tokens(text, text, boolean) IS 'Number of tokens of a text.';
+COMMENT ON TYPE @extschema@.llm_logprob IS 'Log-probability of one token at one position.';
+COMMENT ON COLUMN @extschema@.llm_logprob.pos IS 'Position of the token, from 0.';
+COMMENT ON COLUMN @extschema@.llm_logprob.token_id IS 'Id of the token.';
+COMMENT ON COLUMN @extschema@.llm_logprob.token IS 'Text of the token.';
+COMMENT ON COLUMN @extschema@.llm_logprob.bytes IS 'Bytes of the token.';
+COMMENT ON COLUMN @extschema@.llm_logprob.logprob IS 'Natural logarithm of the probability.';
+COMMENT ON COLUMN @extschema@.llm_logprob.rank IS
+    'Rank among all tokens of the vocabulary, 1 is the most likely.';
+COMMENT ON COLUMN @extschema@.llm_logprob.chosen IS 'Whether this token is the one in the text.';
+COMMENT ON TYPE @extschema@.llm_completion IS 'One of several completions of a prompt.';
+COMMENT ON COLUMN @extschema@.llm_completion.prompt_index IS 'Number of the prompt, from 0.';
+COMMENT ON COLUMN @extschema@.llm_completion.index IS 'Number of the completion, from 0.';
+COMMENT ON COLUMN @extschema@.llm_completion.text IS 'Generated text or content.';
+COMMENT ON COLUMN @extschema@.llm_completion.reasoning IS 'Reasoning of a chat completion.';
+COMMENT ON COLUMN @extschema@.llm_completion.tool_calls IS 'Tool calls of a chat completion.';
+COMMENT ON COLUMN @extschema@.llm_completion.token_ids IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_completion.finish_reason IS 'Why generation ended.';
+COMMENT ON COLUMN @extschema@.llm_completion.stop_reason IS 'Stop string or id of the stop token.';
+COMMENT ON COLUMN @extschema@.llm_completion.cumulative_logprob IS
+    'Sum of the log-probabilities of the generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_completion.logprobs IS 'Log-probabilities of the generated tokens.';
+COMMENT ON TYPE @extschema@.llm_output IS 'All completions of a prompt with usage and metrics.';
+COMMENT ON COLUMN @extschema@.llm_output.request_id IS 'Always NULL; exists for compatibility with vLLM.';
+COMMENT ON COLUMN @extschema@.llm_output.prompt_index IS 'Number of the prompt, from 0.';
+COMMENT ON COLUMN @extschema@.llm_output.prompt IS 'The prompt.';
+COMMENT ON COLUMN @extschema@.llm_output.prompt_token_ids IS 'Tokens of the prompt.';
+COMMENT ON COLUMN @extschema@.llm_output.prompt_logprobs IS 'Log-probabilities of the prompt''s tokens.';
+COMMENT ON COLUMN @extschema@.llm_output.completions IS 'The completions.';
+COMMENT ON COLUMN @extschema@.llm_output.usage IS 'Token counts.';
+COMMENT ON COLUMN @extschema@.llm_output.metrics IS 'Durations in ms and the number of preemptions.';
+COMMENT ON COLUMN @extschema@.llm_output.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_output.lora IS 'Name of the LoRA adapter; NULL if none.';
+COMMENT ON COLUMN @extschema@.llm_output.finished IS 'Whether the request has finished.';
+COMMENT ON TYPE @extschema@.llm_beam IS 'One hypothesis of a beam search.';
+COMMENT ON COLUMN @extschema@.llm_beam.rank IS 'Rank of the hypothesis, 1 is the best.';
+COMMENT ON COLUMN @extschema@.llm_beam.text IS 'Generated text.';
+COMMENT ON COLUMN @extschema@.llm_beam.token_ids IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_beam.cum_logprob IS 'Sum of the log-probabilities of the generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_beam.score IS 'Score after the length penalty.';
+COMMENT ON COLUMN @extschema@.llm_beam.finish_reason IS 'Why generation ended.';
+COMMENT ON FUNCTION @extschema@.llm_output(text, integer, integer, integer, integer[], integer, double
+    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
+    json, text, integer, double precision, double precision, double precision, json, text[], integer[],
+    json, text, text[], text, integer, text, integer, text) IS
+    'Generates n completions of a prompt as one value, with log-probabilities.';
+COMMENT ON FUNCTION @extschema@.llm_completions(text, integer, integer, integer, integer[], integer, double
+    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
+    json, text, integer, double precision, double precision, double precision, json, text[], integer[],
+    json, text, text[], text, integer, text, integer, text) IS
+    'Generates n completions of a prompt as rows, with log-probabilities.';
+COMMENT ON FUNCTION @extschema@.llm_chat_full(json, integer, integer, integer, integer[], integer, double
+    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
+    json, text, integer, json, text, json, boolean, boolean, json, text, double precision, double precision,
+    double precision, json, text[], integer[], json, text, text[], text, integer, text, integer, json,
+    boolean, boolean, text, integer, text) IS
+    'Generates n assistant messages of a chat as one value, with log-probabilities.';
+COMMENT ON FUNCTION @extschema@.llm_chat_batch(json[], integer, integer, integer, integer[], integer, double
+    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
+    json, text, integer, json, text, json, boolean, boolean, json, text, double precision, double precision,
+    double precision, json, text[], integer[], json, text, text[], text, integer, text, integer, json,
+    boolean, boolean, text, integer, text) IS
+    'Generates assistant messages of an array of chats in one batch.';
+COMMENT ON FUNCTION @extschema@.llm_beams(text, integer, integer, boolean, double precision, double
+    precision, boolean, json, text, integer, text) IS
+    'Beam search for the most likely completions, as an array.';
+COMMENT ON FUNCTION @extschema@.llm_beam_search(text, integer, integer, boolean, double precision, double
+    precision, boolean, json, text, integer, text) IS
+    'Beam search for the most likely completions, as rows.';
+COMMENT ON FUNCTION @extschema@.llm_beam_search_batch(text[], integer, integer, boolean, double precision,
+    double precision, boolean, json, text, integer, text) IS
+    'Beam search over an array of prompts.';
+COMMENT ON FUNCTION vllm.logprobs_json(@extschema@.llm_logprob[]) IS
+    'Log-probabilities in the JSON form of OpenAI''s completions.';
+COMMENT ON FUNCTION @extschema@.llm_output_json(@extschema@.llm_output) IS
+    'JSON form of an llm_output, as OpenAI''s completions API has it.';
+COMMENT ON FUNCTION @extschema@.llm_embeds_generate(real[], integer, double precision, double precision,
+    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, double
+    precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, text) IS
+    'Generates a continuation of a prompt given as token embeddings.';
+COMMENT ON FUNCTION @extschema@.llm_embeds_output(real[], integer, integer, integer[], integer, double
+    precision, double precision, integer, double precision, bigint, text[], integer[], integer, boolean,
+    json, text, integer, double precision, double precision, double precision, json, text[], integer[],
+    json, text, text[], text, integer, text, integer, text) IS
+    'Generates n completions of a prompt given as token embeddings.';
+COMMENT ON FUNCTION @extschema@.llm_token_embeddings(text, boolean, text) IS
+    'Input embeddings of the tokens of a text.';
+COMMENT ON FUNCTION @extschema@.llm_grammar_accepts(json, text) IS
+    'Whether a text is a JSON document that is valid under a JSON schema.';
+COMMENT ON FUNCTION @extschema@.llm_type_schema(regtype, boolean) IS 'JSON schema of an SQL type.';
+COMMENT ON FUNCTION vllm.from_json(json, anyelement) IS 'Converts generated JSON to the SQL type of sample.';
+COMMENT ON FUNCTION @extschema@.llm_generate_json(text, json, integer, double precision, double precision,
+    integer, double precision, bigint, double precision, double precision, double precision, json, text,
+    json, text, integer, integer, text, integer, text) IS
+    'Generates JSON that is valid under a JSON schema.';
+COMMENT ON FUNCTION @extschema@.llm_generate_as(text, anyelement, integer, double precision, double
+    precision, integer, double precision, bigint, double precision, double precision, double precision,
+    json, text, json, text, integer, integer, text, integer, text) IS
+    'Generates a value of the SQL type of sample.';
+COMMENT ON FUNCTION @extschema@.llm_extract(text, anyelement, text, integer, double precision, double
+    precision, integer, double precision, bigint, double precision, double precision, double precision,
+    json, text, json, text, integer, integer, text, integer, text, json, text) IS
+    'Extracts a value of the SQL type of sample from a text.';
+COMMENT ON FUNCTION @extschema@.llm_extract(text, json, text, integer, double precision, double precision,
+    integer, double precision, bigint, double precision, double precision, double precision, json, text,
+    json, text, integer, integer, text, integer, text, json, text) IS
+    'Extracts JSON that is valid under a JSON schema from a text.';
+COMMENT ON TYPE @extschema@.llm_reasoning IS 'Output of a model, split into reasoning and content.';
+COMMENT ON COLUMN @extschema@.llm_reasoning.reasoning IS 'The reasoning.';
+COMMENT ON COLUMN @extschema@.llm_reasoning.content IS 'The content after the reasoning.';
+COMMENT ON FUNCTION @extschema@.llm_parse_tool_calls(text, text, json) IS
+    'Splits output of a model into tool calls and content.';
+COMMENT ON FUNCTION @extschema@.llm_parse_reasoning(text, text, json) IS
+    'Splits output of a model into reasoning and content.';
+COMMENT ON FUNCTION @extschema@.llm_tool(regprocedure) IS
+    'Tool definition of an SQL function in OpenAI''s JSON form.';
+COMMENT ON FUNCTION @extschema@.llm_call_tool(json, regprocedure[], boolean) IS
+    'Executes one tool call with the SQL functions in tools.';
+COMMENT ON FUNCTION @extschema@.llm_chat_run(json, regprocedure[], integer, boolean, integer, double
+    precision, double precision, integer, double precision, bigint, text[], json, text, integer, text, json,
+    double precision, double precision, double precision, json, integer, text, integer, json, boolean,
+    boolean, text, integer[], integer, boolean, text[], integer[], json, text, json, text, text[], text,
+    integer, text) IS
+    'Runs a chat in which the model may call SQL functions as tools.';
+COMMENT ON TYPE @extschema@.llm_label IS 'One label of a classifier.';
+COMMENT ON COLUMN @extschema@.llm_label.index IS 'Number of the label, from 0.';
+COMMENT ON COLUMN @extschema@.llm_label.label IS 'Name of the label.';
+COMMENT ON COLUMN @extschema@.llm_label.prob IS 'Probability of the label.';
+COMMENT ON TYPE @extschema@.llm_ranked IS 'One document ranked by relevance.';
+COMMENT ON COLUMN @extschema@.llm_ranked.id IS 'Id of the document, as text.';
+COMMENT ON COLUMN @extschema@.llm_ranked.relevance_score IS 'Relevance of the document to the query.';
+COMMENT ON COLUMN @extschema@.llm_ranked.document IS 'The document.';
+COMMENT ON TYPE vllm.token_scores IS 'Labels, scores and character offsets of a token classifier.';
+COMMENT ON FUNCTION vllm.llm_pool_support(internal) IS
+    'Planner support function of pooling functions: cost and rows of a call.';
+COMMENT ON FUNCTION @extschema@.llm_embed(text, integer, boolean, text, text, integer, text, text, json,
+    integer, text) IS
+    'Embedding of a text.';
+COMMENT ON FUNCTION @extschema@.llm_embed_multi(text, integer, boolean, text, text, integer, text, text,
+    json, integer, text) IS
+    'Embeddings of all tokens of a text, one array row per token.';
+COMMENT ON FUNCTION @extschema@.llm_embed_batch(text[], integer, boolean, text, text, integer, text, text,
+    json, integer, text) IS
+    'Embeddings of an array of texts, computed in one batch.';
+COMMENT ON FUNCTION vllm.embedding_bytes(real[], text, text) IS
+    'Embedding as bytes of a float type and byte order.';
+COMMENT ON FUNCTION @extschema@.llm_embed_bytes(text, text, text, integer, boolean, text, text, integer,
+    text, text, json, integer, text) IS
+    'Embedding of a text as bytes.';
+COMMENT ON FUNCTION @extschema@.llm_encode(text, text, integer, boolean, integer, integer[], text, text,
+    integer, text, text, json, integer, text) IS
+    'Pooled output of a model for a text, for a given task.';
+COMMENT ON FUNCTION @extschema@.llm_submit_embed(text, integer, boolean, text, text, integer, text, text,
+    json, integer, text) IS
+    'Starts an embedding request and returns its id at once.';
+COMMENT ON FUNCTION @extschema@.llm_result_embedding(bigint) IS
+    'Waits for a submitted embedding request and returns the embedding.';
+COMMENT ON FUNCTION @extschema@.llm_similarity(text, text, text, json, integer, text) IS
+    'Cosine similarity of the embeddings of two texts.';
+COMMENT ON FUNCTION @extschema@.llm_score(text, text, boolean, text, integer, text, json, integer, text) IS
+    'Relevance of a document to a query.';
+COMMENT ON FUNCTION @extschema@.llm_score_batch(text, text[], boolean, text, integer, text, json, integer,
+    text) IS
+    'Relevance of each document of an array to a query.';
+COMMENT ON FUNCTION @extschema@.llm_score_pairs(text[], text[], boolean, text, integer, text, json, integer,
+    text) IS
+    'Scores of pairs of texts of two arrays.';
+COMMENT ON FUNCTION vllm.rerank_limit(integer) IS
+    'Checks top_n and returns the number of rows for llm_rerank.';
+COMMENT ON FUNCTION @extschema@.llm_rerank(text, text[], integer, boolean, text, integer, text, json,
+    integer, text) IS
+    'Documents of an array ordered by relevance to a query.';
+COMMENT ON FUNCTION vllm.rerank_agg_step(internal, text, "any", text) IS
+    'Transition function of llm_rerank_agg.';
+COMMENT ON FUNCTION vllm.rerank_agg_step(internal, text, "any", text, integer) IS
+    'Transition function of llm_rerank_agg.';
+COMMENT ON FUNCTION vllm.rerank_agg_step(internal, text, "any", text, integer, text) IS
+    'Transition function of llm_rerank_agg.';
+COMMENT ON FUNCTION vllm.rerank_agg_combine(internal, internal) IS 'Combine function of llm_rerank_agg.';
+COMMENT ON FUNCTION vllm.rerank_agg_write(internal) IS 'Serialization function of llm_rerank_agg.';
+COMMENT ON FUNCTION vllm.rerank_agg_read(bytea, internal) IS 'Deserialization function of llm_rerank_agg.';
+COMMENT ON FUNCTION vllm.rerank_agg_final(internal) IS 'Final function of llm_rerank_agg.';
+COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text) IS
+    'Aggregates documents into an array ordered by relevance to a query.';
+COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text, integer) IS
+    'Aggregates the top_n documents most relevant to a query.';
+COMMENT ON AGGREGATE @extschema@.llm_rerank_agg(text, "any", text, integer, text) IS
+    'Aggregates the top_n documents most relevant to a query, scored by a given model.';
+COMMENT ON FUNCTION vllm.classify(text, boolean, integer, integer, text, json, integer, text) IS
+    'Labels and probabilities of a classifier for a text, as an array.';
+COMMENT ON FUNCTION @extschema@.llm_classify(text, boolean, integer, integer, text, json, integer, text) IS
+    'Labels of a classifier for a text, the most probable first.';
+COMMENT ON FUNCTION @extschema@.llm_class(text, integer, text, json, integer, text) IS
+    'Most probable label of a classifier for a text.';
+COMMENT ON FUNCTION @extschema@.llm_classify_probs(text, boolean, integer, text, json, integer, text) IS
+    'Probabilities of all labels of a classifier, in the model''s order.';
+COMMENT ON FUNCTION vllm.token_scores(text, text, integer, text, json, integer, text) IS
+    'Labels, scores and offsets of a token classifier for a text.';
+COMMENT ON FUNCTION vllm.token_labels(vllm.token_scores, text, text) IS
+    'Groups token scores into labelled spans of a text.';
+COMMENT ON FUNCTION @extschema@.llm_token_classify(text, text, integer, text, json, integer, text) IS
+    'Labelled spans of a text found by a token classifier.';
+COMMENT ON FUNCTION @extschema@.llm_reward(text, boolean, integer, text, json, integer, text) IS
+    'Reward of a text.';
+COMMENT ON FUNCTION @extschema@.llm_reward_tokens(text, boolean, integer, text, json, integer, text) IS
+    'Reward of each token of a text.';
+COMMENT ON FUNCTION @extschema@.llm_reward_steps(text, integer, integer[], boolean, integer, text, json,
+    integer, text) IS
+    'Process rewards at each step tag of a text.';
+COMMENT ON TYPE @extschema@.llm_choice IS 'One label of llm_choice_probs.';
+COMMENT ON COLUMN @extschema@.llm_choice.label IS 'The label.';
+COMMENT ON COLUMN @extschema@.llm_choice.logprob IS 'Log-probability of the label after the prompt.';
+COMMENT ON COLUMN @extschema@.llm_choice.prob IS 'Probability among the labels.';
+COMMENT ON TYPE vllm.loglikelihood IS 'Log-likelihood of a continuation.';
+COMMENT ON FUNCTION vllm.llm_choose_support(internal) IS
+    'Planner support function of llm_choose and llm_filter: cost and selectivity.';
+COMMENT ON FUNCTION @extschema@.llm_choose(text, text[], text, boolean, text, integer, text) IS
+    'Zero-shot classification: the most probable of the labels after a prompt.';
+COMMENT ON FUNCTION vllm.choices(text, text[], text, boolean, text, integer, text) IS
+    'Labels with log-probabilities, as an array.';
+COMMENT ON FUNCTION @extschema@.llm_choice_probs(text, text[], text, boolean, text, integer, text) IS
+    'Zero-shot classification: all labels with log-probabilities and probabilities.';
+COMMENT ON FUNCTION @extschema@.llm_filter(text, text, double precision, text, text, boolean, integer, text)
+    IS
+    'Whether an instruction holds for a text, as judged by the model.';
+COMMENT ON FUNCTION @extschema@.llm_filter_prob(text, text, text, text, boolean, integer, text) IS
+    'Probability that an instruction holds for a text.';
+COMMENT ON FUNCTION vllm.loglikelihood(text, text, text, integer, text) IS
+    'Log-likelihood of a continuation, as one value.';
+COMMENT ON FUNCTION @extschema@.llm_loglikelihood(text, text, text, integer, text) IS
+    'Log-likelihood of a continuation after a context.';
+COMMENT ON FUNCTION @extschema@.llm_perplexity(text, text, integer, text) IS 'Perplexity of a text.';
+COMMENT ON FUNCTION @extschema@.llm_format(text, VARIADIC "any") IS
+    'Replaces {0}, {1}, ... in a template by the arguments.';
+COMMENT ON FUNCTION @extschema@.llm_format(text) IS 'Replaces {0}, {1}, ... in a template by the arguments.';
+COMMENT ON FUNCTION @extschema@.llm_fit_cascade(double precision[], boolean[], double precision, double
+    precision) IS
+    'Threshold for the cascade option of a model, fitted on a sample.';
+COMMENT ON FUNCTION @extschema@.llm_fit_filter(double precision[], boolean[], double precision, double
+    precision, double precision) IS
+    'Thresholds for the cascade option with llm_filter, fitted on a sample.';
+COMMENT ON FUNCTION vllm.chunk_spans(text, text, integer, integer, text) IS
+    'Character and token offsets of the chunks of a text.';
+COMMENT ON FUNCTION vllm.chunk_rows(text, integer[]) IS 'Rows of llm_chunk_text from offsets.';
+COMMENT ON FUNCTION @extschema@.llm_chunk_text(text, text, integer, integer, text) IS
+    'Splits a text into chunks of at most size tokens.';
+COMMENT ON FUNCTION @extschema@.llm_cosine_distance(real[], real[]) IS 'Cosine distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_l2_distance(real[], real[]) IS 'Euclidean distance of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_inner_product(real[], real[]) IS 'Inner product of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_similarity(real[], real[]) IS 'Cosine similarity of two vectors.';
+COMMENT ON FUNCTION @extschema@.llm_binary_quantize(real[]) IS
+    'One bit per dimension of a vector: 1 where the number is positive.';
+COMMENT ON FUNCTION @extschema@.llm_nearest(real[], regclass, name, integer, text, text, name, integer) IS
+    'Exact nearest-neighbour search for a vector: distances and row ids.';
+COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, real[], name, integer, text, text, name,
+    integer) IS
+    'Exact nearest-neighbour search for a vector: rows of the table.';
+COMMENT ON FUNCTION vllm.nearest_rows(anyelement, real[], name, integer, text, text, name, integer) IS
+    'Implementation of llm_nearest_rows.';
+COMMENT ON FUNCTION @extschema@.llm_nearest(text, regclass, name, integer, text, text, name, integer, text,
+    text, text, text) IS
+    'Exact nearest-neighbour search for the embedding of a text: distances and row ids.';
+COMMENT ON FUNCTION vllm.embed_query(text, text, text, text, text) IS
+    'Embeds the query text of a nearest-neighbour search.';
+COMMENT ON FUNCTION @extschema@.llm_nearest_rows(anyelement, text, name, integer, text, text, name, integer,
+    text, text, text, text) IS
+    'Exact nearest-neighbour search for the embedding of a text: rows of the table.';
+COMMENT ON FUNCTION vllm.reduce(text[], text, text, boolean, integer, double precision, double precision,
+    integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer, text, json,
+    double precision, double precision, double precision, json, text[], integer[], json, text, text[], text,
+    integer, text, integer, text) IS
+    'Implementation of llm_reduce.';
+COMMENT ON FUNCTION vllm.reduce_texts(text[]) IS
+    'Texts of an array without NULLs, in one dimension; NULL if none is left.';
+COMMENT ON FUNCTION @extschema@.llm_reduce(text[], text, text, boolean, integer, double precision, double
+    precision, integer, double precision, bigint, text[], integer[], integer, boolean, json, text, integer,
+    text, json, double precision, double precision, double precision, json, text[], integer[], json, text,
+    text[], text, integer, text, integer, text) IS
+    'Applies an instruction to many texts, in levels where they exceed the context.';
+COMMENT ON FUNCTION vllm.agg_step(internal, text, text) IS 'Transition function of llm_agg.';
+COMMENT ON FUNCTION vllm.agg_step(internal, text, text, json) IS 'Transition function of llm_agg.';
+COMMENT ON FUNCTION vllm.summarize_step(internal, text) IS 'Transition function of llm_summarize_agg.';
+COMMENT ON FUNCTION vllm.summarize_step(internal, text, json) IS 'Transition function of llm_summarize_agg.';
+COMMENT ON FUNCTION vllm.agg_combine(internal, internal) IS
+    'Combine function of llm_agg and llm_summarize_agg.';
+COMMENT ON FUNCTION vllm.agg_serial(internal) IS 'Serialization function of llm_agg and llm_summarize_agg.';
+COMMENT ON FUNCTION vllm.agg_deserial(bytea, internal) IS
+    'Deserialization function of llm_agg and llm_summarize_agg.';
+COMMENT ON FUNCTION vllm.agg_final(internal) IS 'Final function of llm_agg and llm_summarize_agg.';
+COMMENT ON AGGREGATE @extschema@.llm_agg(text, text) IS
+    'Aggregate: applies an instruction to all texts of a group.';
+COMMENT ON AGGREGATE @extschema@.llm_agg(text, text, json) IS
+    'Aggregate: applies an instruction to all texts of a group, with options.';
+COMMENT ON AGGREGATE @extschema@.llm_summarize_agg(text) IS 'Aggregate: summarizes all texts of a group.';
+COMMENT ON AGGREGATE @extschema@.llm_summarize_agg(text, json) IS
+    'Aggregate: summarizes all texts of a group, with options.';
+COMMENT ON TABLE vllm.job IS 'Embedding and completion jobs.';
+COMMENT ON SEQUENCE vllm.job_id_seq IS 'Ids of jobs.';
+COMMENT ON TABLE vllm.job_queue IS 'Rows of job sources whose input has changed.';
+COMMENT ON SEQUENCE vllm.job_queue_id_seq IS 'Upper bits of ids in vllm.job_queue.';
+COMMENT ON TABLE vllm.job_failure IS 'Rows that a job has given up after max_attempts.';
+COMMENT ON TABLE vllm.job_stat IS 'Counters and backfill position of each job.';
+COMMENT ON FUNCTION vllm.job_wake() IS 'Trigger function that wakes the job worker when vllm.job changes.';
+COMMENT ON FUNCTION vllm.job_changed() IS 'Trigger function on job sources that queues changed rows.';
+COMMENT ON FUNCTION vllm.job_ddl() IS 'Event trigger function that keeps jobs consistent with DDL.';
+COMMENT ON EVENT TRIGGER vllm_job_drop IS 'Removes or fails jobs whose objects are dropped.';
+COMMENT ON EVENT TRIGGER vllm_job_ddl IS 'Updates jobs whose source or target is altered.';
+COMMENT ON FUNCTION @extschema@.llm_create_embedding_job(regclass, text, name, text, text, text, integer,
+    integer, integer, text, text, json, name[], text, name, text, integer) IS
+    'Creates a job that keeps embeddings of a table''s rows up to date.';
+COMMENT ON FUNCTION @extschema@.llm_create_completion_job(regclass, text, name, integer, text, json, text,
+    name, text, integer) IS
+    'Creates a job that keeps generated text of a table''s rows up to date.';
+COMMENT ON FUNCTION @extschema@.llm_alter_job(name, text, text, name[], text, text, integer, integer,
+    integer, text, text, integer, json, integer, integer, integer, text, boolean, text) IS
+    'Changes the options of a job.';
+COMMENT ON FUNCTION @extschema@.llm_drop_job(name) IS 'Drops a job with its triggers and queue.';
+COMMENT ON FUNCTION @extschema@.llm_pause_job(name) IS 'Pauses a job; changes are still queued.';
+COMMENT ON FUNCTION @extschema@.llm_resume_job(name) IS 'Resumes a paused or failed job.';
+COMMENT ON FUNCTION @extschema@.llm_retry_job(name, text[]) IS
+    'Queues failed rows of a job again; returns their number.';
+COMMENT ON FUNCTION @extschema@.llm_backfill_job(name, text) IS
+    'Processes existing rows of a job''s source again.';
+COMMENT ON FUNCTION @extschema@.llm_generate_trigger() IS
+    'Row trigger function that generates a column from another one.';
+COMMENT ON FUNCTION @extschema@.llm_embed_trigger() IS
+    'Row trigger function that embeds a column into another one.';
+COMMENT ON VIEW @extschema@.llm_jobs IS 'Jobs with their state, queue length and rate.';
+COMMENT ON COLUMN @extschema@.llm_jobs.name IS 'Name of the job.';
+COMMENT ON COLUMN @extschema@.llm_jobs.kind IS 'embedding or completion.';
+COMMENT ON COLUMN @extschema@.llm_jobs.source IS 'Table whose rows are processed.';
+COMMENT ON COLUMN @extschema@.llm_jobs.input IS 'SQL expression of the input.';
+COMMENT ON COLUMN @extschema@.llm_jobs.target IS 'Column or table that receives the result.';
+COMMENT ON COLUMN @extschema@.llm_jobs.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_jobs.owner IS 'Role as which the job runs.';
+COMMENT ON COLUMN @extschema@.llm_jobs.state IS 'active, paused or failed.';
+COMMENT ON COLUMN @extschema@.llm_jobs.queued IS 'Changed rows in the queue.';
+COMMENT ON COLUMN @extschema@.llm_jobs.in_flight IS 'Rows that the worker is processing.';
+COMMENT ON COLUMN @extschema@.llm_jobs.failed IS 'Rows given up after max_attempts.';
+COMMENT ON COLUMN @extschema@.llm_jobs.done IS 'Rows processed since the job was created.';
+COMMENT ON COLUMN @extschema@.llm_jobs.lag IS 'Age of the oldest change in the queue.';
+COMMENT ON COLUMN @extschema@.llm_jobs.rate IS 'Rows per second, averaged over about ten seconds.';
+COMMENT ON COLUMN @extschema@.llm_jobs.backfill IS 'missing or all while a backfill runs, then done.';
+COMMENT ON COLUMN @extschema@.llm_jobs.backfill_rows IS 'Rows visited by the current or last backfill.';
+COMMENT ON COLUMN @extschema@.llm_jobs.source_rows_estimate IS 'Estimated number of rows of the source.';
+COMMENT ON COLUMN @extschema@.llm_jobs.last_error IS 'Why the job failed, or the last error of a row.';
+COMMENT ON COLUMN @extschema@.llm_jobs.last_error_at IS 'Time of the last error.';
+COMMENT ON COLUMN @extschema@.llm_jobs.last_done IS 'Time when a row was last processed.';
+COMMENT ON COLUMN @extschema@.llm_jobs.created IS 'Time when the job was created.';
+COMMENT ON COLUMN @extschema@.llm_jobs.priority IS 'Jobs of an owner with higher priority are served first.';
+COMMENT ON COLUMN @extschema@.llm_jobs.batch_size IS 'Most rows in flight; NULL means vllm.job_batch_size.';
+COMMENT ON COLUMN @extschema@.llm_jobs.schedule IS 'Time of day in which rows are started, as HH:MM-HH:MM.';
+COMMENT ON VIEW @extschema@.llm_job_failures IS 'Rows that a job has given up, with the last error.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.name IS 'Name of the job.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.source IS 'Table of the row.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.key IS 'Primary key of the row.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.attempts IS 'Number of attempts.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.sqlstate IS 'SQLSTATE of the last error.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.message IS 'Message of the last error.';
+COMMENT ON COLUMN @extschema@.llm_job_failures.failed IS 'Time of the last attempt.';
+COMMENT ON FUNCTION @extschema@.llm_api(text, json, text) IS
+    'Response of an endpoint of OpenAI''s or Anthropic''s API to a request body.';
+COMMENT ON FUNCTION @extschema@.llm_api_stream(text, json, text) IS
+    'Chunks of the streamed response of an endpoint to a request body.';
+COMMENT ON FUNCTION @extschema@.v1_models() IS 'Endpoint /v1/models: models that the current role may use.';
+COMMENT ON FUNCTION @extschema@.v1_tokenize(json) IS 'Endpoint /tokenize: tokens of a text or chat.';
+COMMENT ON FUNCTION @extschema@.v1_detokenize(json) IS 'Endpoint /detokenize: text of tokens.';
+COMMENT ON FUNCTION @extschema@.v1_completions(json) IS 'Endpoint /v1/completions of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_completions_stream(json) IS
+    'Endpoint /v1/completions of OpenAI''s API, streamed.';
+COMMENT ON FUNCTION @extschema@.v1_chat_completions(json) IS
+    'Endpoint /v1/chat/completions of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_chat_completions_stream(json) IS
+    'Endpoint /v1/chat/completions of OpenAI''s API, streamed.';
+COMMENT ON FUNCTION @extschema@.v1_embeddings(json) IS 'Endpoint /v1/embeddings of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_classify(json) IS 'Endpoint /classify: labels and probabilities.';
+COMMENT ON FUNCTION @extschema@.v1_pooling(json) IS 'Endpoint /pooling: pooled output of a model.';
+COMMENT ON FUNCTION @extschema@.v1_score(json) IS 'Endpoint /score: scores of pairs of texts.';
+COMMENT ON FUNCTION @extschema@.v1_rerank(json) IS 'Endpoint /rerank: documents ordered by relevance.';
+COMMENT ON FUNCTION @extschema@.v1_messages(json) IS 'Endpoint /v1/messages of Anthropic''s API.';
+COMMENT ON FUNCTION @extschema@.v1_messages_stream(json) IS
+    'Endpoint /v1/messages of Anthropic''s API, streamed.';
+COMMENT ON FUNCTION @extschema@.v1_messages_count_tokens(json) IS
+    'Endpoint /v1/messages/count_tokens of Anthropic''s API.';
+COMMENT ON FUNCTION @extschema@.v1_responses(json) IS 'Endpoint /v1/responses of OpenAI''s API.';
+COMMENT ON FUNCTION @extschema@.v1_responses_stream(json) IS
+    'Endpoint /v1/responses of OpenAI''s API, streamed.';
+COMMENT ON FUNCTION @extschema@.v1_responses_get(text) IS 'Stored response of /v1/responses by id.';
+COMMENT ON FUNCTION @extschema@.v1_responses_cancel(text) IS
+    'Endpoint /v1/responses/ID/cancel of OpenAI''s API.';
+COMMENT ON TABLE vllm.response IS 'Stored responses of /v1/responses; each role sees its own.';
+COMMENT ON FUNCTION @extschema@.llm_forget_responses(timestamp with time zone, text) IS
+    'Deletes stored responses of the current role; returns their number.';
+COMMENT ON FUNCTION vllm.store_response(json, json) IS 'Stores a response of /v1/responses.';
+COMMENT ON FUNCTION vllm.api_status(json) IS 'HTTP status of a response body.';
+COMMENT ON FUNCTION vllm.json_or_null(text) IS 'Text as JSON; NULL if it is not valid.';
+COMMENT ON FUNCTION vllm.batch_refusal(text, text, json, bigint, text) IS
+    'Error body for an invalid line of a batch file; NULL if the line is valid.';
+COMMENT ON FUNCTION @extschema@.llm_run_batch(text, integer) IS
+    'Runs the request bodies that a query returns.';
+COMMENT ON FUNCTION @extschema@.llm_run_batch(regclass, integer) IS
+    'Runs the request bodies in a table or view.';
+COMMENT ON PROCEDURE @extschema@.llm_run_batch_table(regclass, regclass, integer) IS
+    'Runs the request bodies in a table into another table, with commits; can be resumed.';
+COMMENT ON FUNCTION @extschema@.llm_run_batch_file(text, text, text) IS
+    'Runs a batch file in OpenAI''s format on the server.';
+COMMENT ON TABLE vllm.api_key IS 'Hashes of API keys for the HTTP server.';
+COMMENT ON FUNCTION @extschema@.llm_create_api_key(text, text, timestamp with time zone) IS
+    'Creates an API key for the HTTP server and returns it once.';
+COMMENT ON FUNCTION @extschema@.llm_revoke_api_key(text) IS 'Revokes an API key; false if it was not active.';
+COMMENT ON FUNCTION vllm.http_login(bytea) IS 'Role of an API key, by the key''s hash.';
+COMMENT ON VIEW @extschema@.llm_api_keys IS 'API keys of roles that the current role is a member of.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.name IS 'Name of the key.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.state IS 'active, expired, revoked or role dropped.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.role IS 'Role as which requests with the key run.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.created IS 'Time when the key was created.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.created_by IS 'Role that created the key.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.expires IS 'Time when the key expires; NULL means never.';
+COMMENT ON COLUMN @extschema@.llm_api_keys.revoked IS 'Time when the key was revoked.';
+COMMENT ON FUNCTION @extschema@.llm_reset_prefix_cache() IS 'Empties the prefix cache of all models.';
+COMMENT ON FUNCTION @extschema@.llm_pin_prefix(text, text, text, integer, json, text) IS
+    'Keeps the KV cache of a prompt''s prefix; returns its tokens.';
+COMMENT ON FUNCTION @extschema@.llm_unpin_prefix(text, text, text, integer, json, text) IS
+    'Unpins the prefix of a prompt; returns its tokens.';
+COMMENT ON FUNCTION @extschema@.llm_unpin_prefix(bigint) IS
+    'Unpins a row of llm_pinned_prefixes; false if there is none.';
+COMMENT ON FUNCTION vllm.pin_list() IS 'Rows of llm_pinned_prefixes.';
+COMMENT ON VIEW @extschema@.llm_pinned_prefixes IS 'Pinned prefixes of models of this database.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.id IS 'Id of the pin.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.role IS 'Role that pinned the prefix.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.isolation IS
+    'Who shares the prefix: role, database, or none for all.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.lora IS 'Name of the LoRA adapter; NULL if none.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.salted IS 'Whether the prefix has a cache_salt.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.tokens IS 'Tokens of the pinned blocks.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.bytes IS 'Bytes of KV cache of the pinned blocks.';
+COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.pinned_at IS 'Time when the prefix was pinned.';
+COMMENT ON FUNCTION @extschema@.llm_cancel(bigint) IS
+    'Cancels a request of llm_requests; false if there is none.';
+COMMENT ON FUNCTION @extschema@.llm_engine_restart() IS 'Restarts the engine process; running calls fail.';
+COMMENT ON FUNCTION @extschema@.llm_engine_upgrade(integer) IS
+    'Replaces the engine process by a new one without failing calls.';
+COMMENT ON FUNCTION @extschema@.llm_version() IS 'Versions of extension and engine, and the engine''s state.';
+COMMENT ON FUNCTION vllm.control(text) IS 'Sends a diagnostic command to the engine.';
+COMMENT ON FUNCTION vllm.requests() IS 'Rows of llm_requests.';
+COMMENT ON VIEW @extschema@.llm_requests IS 'Requests that are in the engine now.';
+COMMENT ON COLUMN @extschema@.llm_requests.id IS 'Id of the request.';
+COMMENT ON COLUMN @extschema@.llm_requests.pid IS 'Process id of the backend.';
+COMMENT ON COLUMN @extschema@.llm_requests.database IS 'Database of the backend.';
+COMMENT ON COLUMN @extschema@.llm_requests.role IS 'Role of the request.';
+COMMENT ON COLUMN @extschema@.llm_requests.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_requests.kind IS 'generate, tokenize, load model and others.';
+COMMENT ON COLUMN @extschema@.llm_requests.state IS
+    'sending, loading model, waiting, running, preempted, finished or cancelling.';
+COMMENT ON COLUMN @extschema@.llm_requests.arrival IS 'Time of arrival.';
+COMMENT ON COLUMN @extschema@.llm_requests.age IS 'Time since arrival.';
+COMMENT ON COLUMN @extschema@.llm_requests.prompt_tokens IS 'Tokens of the prompt.';
+COMMENT ON COLUMN @extschema@.llm_requests.computed_tokens IS 'Tokens computed so far.';
+COMMENT ON COLUMN @extschema@.llm_requests.cached_tokens IS 'Prompt tokens found in the prefix cache.';
+COMMENT ON COLUMN @extschema@.llm_requests.output_tokens IS 'Generated tokens so far.';
+COMMENT ON COLUMN @extschema@.llm_requests.preemptions IS 'Number of preemptions.';
+COMMENT ON COLUMN @extschema@.llm_requests.ttft_ms IS 'Time to the first token in ms.';
+COMMENT ON COLUMN @extschema@.llm_requests.lora IS 'Name of the LoRA adapter; NULL if none.';
+COMMENT ON COLUMN @extschema@.llm_requests.priority IS 'Priority; lower values are served first.';
+COMMENT ON COLUMN @extschema@.llm_requests.traceparent IS 'W3C trace context of the request.';
+COMMENT ON FUNCTION vllm.engine_stats() IS 'Row of llm_stat_engine.';
+COMMENT ON VIEW @extschema@.llm_stat_engine IS 'State and counters of the engine process, one row.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.state IS
+    'down, starting, loading, ready, draining, backoff or failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.pid IS 'Process id of the engine.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.epoch IS 'Number of the engine process.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.restarts IS 'Restarts after a failure.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.started IS 'Time when the engine started.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.last_error IS 'Why the last engine failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.last_error_at IS 'Time when the last engine failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.slots_total IS 'Request slots.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.slots_free IS 'Free request slots.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.zombies IS
+    'Slots closed by the backend and not yet by the engine.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.slot_waiters IS 'Backends that wait for a slot.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.claims IS 'Slots claimed since the server started.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.cancels IS 'Requests cancelled since the server started.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.queue_timeouts IS
+    'Calls that got no slot within vllm.queue_timeout.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.isa IS 'Instruction set of the CPU kernels.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.threads IS 'Compute threads.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.steps IS 'Engine steps.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.avg_batch IS 'Mean number of sequences per step.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.max_batch IS 'Largest number of sequences in a step.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.avg_rows IS 'Mean number of tokens per step.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.step_ms IS 'Time of all steps in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.tokens_per_s IS 'Generated tokens per second of step time.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.requests IS 'Requests since the engine started.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.finished IS 'Requests that finished.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.failed IS 'Requests that failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.cancelled IS 'Requests that were cancelled.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.prompt_tokens IS 'Prompt tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.cached_tokens IS 'Prompt tokens found in the prefix cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.output_tokens IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.preemptions IS 'Preemptions.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.running IS 'Requests that are running.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.waiting IS 'Requests that are queued.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.kv_blocks_total IS 'Blocks of the KV caches of all models.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.kv_blocks_used IS 'Blocks of the KV caches in use.';
+COMMENT ON COLUMN @extschema@.llm_stat_engine.engine_rss IS 'Resident memory of the engine process in bytes.';
+COMMENT ON FUNCTION vllm.devices() IS 'Rows of llm_devices.';
+COMMENT ON VIEW @extschema@.llm_devices IS 'Devices that the engine uses or could use.';
+COMMENT ON COLUMN @extschema@.llm_devices.device IS 'Number of the device.';
+COMMENT ON COLUMN @extschema@.llm_devices.kind IS 'Kind of device, such as cpu or cuda.';
+COMMENT ON COLUMN @extschema@.llm_devices.name IS 'Name of the device.';
+COMMENT ON COLUMN @extschema@.llm_devices.isa IS 'Instruction set of the CPU kernels.';
+COMMENT ON COLUMN @extschema@.llm_devices.cpus IS 'CPUs of the machine.';
+COMMENT ON COLUMN @extschema@.llm_devices.usable_cpus IS 'CPUs that the engine may use.';
+COMMENT ON COLUMN @extschema@.llm_devices.threads IS 'Compute threads of the engine.';
+COMMENT ON COLUMN @extschema@.llm_devices.memory_total IS 'Memory of the device in bytes.';
+COMMENT ON COLUMN @extschema@.llm_devices.memory_available IS 'Free memory of the device in bytes.';
+COMMENT ON COLUMN @extschema@.llm_devices.engine_bytes IS
+    'Memory of the device that the engine uses in bytes.';
+COMMENT ON COLUMN @extschema@.llm_devices.compute_capability IS 'CUDA compute capability.';
+COMMENT ON COLUMN @extschema@.llm_devices.multiprocessors IS 'Multiprocessors of a GPU.';
+COMMENT ON COLUMN @extschema@.llm_devices.driver IS 'Version of the GPU driver.';
+COMMENT ON COLUMN @extschema@.llm_devices.uuid IS 'UUID of the GPU.';
+COMMENT ON COLUMN @extschema@.llm_devices.usable IS 'Whether the engine can use the device.';
+COMMENT ON COLUMN @extschema@.llm_devices.rank IS 'Rank of the process that uses the device.';
+COMMENT ON COLUMN @extschema@.llm_devices.note IS 'Why the device is not usable, or another remark.';
+COMMENT ON FUNCTION @extschema@.llm_top(integer) IS 'Dashboard of the engine for psql''s \watch.';
+COMMENT ON FUNCTION vllm.stat_list(boolean) IS 'Rows of llm_stat_query and llm_stat_role.';
+COMMENT ON VIEW @extschema@.llm_stat_query IS
+    'Request statistics by role, database, query, model and LoRA adapter.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.userid IS 'OID of the role.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.dbid IS 'OID of the database.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.queryid IS 'Query identifier; NULL if none is computed.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.lora IS 'Name of the LoRA adapter; NULL if none.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.calls IS 'Statements that sent requests.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.requests IS 'Requests.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.errors IS 'Requests that failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.cancelled IS 'Requests that were cancelled.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.prompt_tokens IS 'Prompt tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.cached_tokens IS 'Prompt tokens found in the prefix cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.output_tokens IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.preemptions IS 'Preemptions.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.draft_tokens IS 'Draft tokens proposed by speculative decoding.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.accepted_tokens IS
+    'Draft tokens accepted by speculative decoding.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.total_time IS
+    'Total time of requests from arrival to end in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.min_time IS 'Shortest request in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.max_time IS 'Longest request in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.mean_time IS 'Mean time of a request in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.stddev_time IS 'Standard deviation of request times in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.queue_time IS 'Total time in the queue in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.prefill_time IS 'Total time of prompt processing in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.decode_time IS 'Total time of token generation in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.stats_since IS 'Time when this row''s statistics began.';
+COMMENT ON COLUMN @extschema@.llm_stat_query.last_used IS 'Time of the last request.';
+COMMENT ON VIEW @extschema@.llm_stat_role IS 'Request statistics by role and database.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.userid IS 'OID of the role.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.role IS 'Name of the role.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.dbid IS 'OID of the database.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.database IS 'Name of the database.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.calls IS 'Statements that sent requests.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.requests IS 'Requests.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.errors IS 'Requests that failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.cancelled IS 'Requests that were cancelled.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.prompt_tokens IS 'Prompt tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.cached_tokens IS 'Prompt tokens found in the prefix cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.output_tokens IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.preemptions IS 'Preemptions.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.draft_tokens IS 'Draft tokens proposed by speculative decoding.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.accepted_tokens IS
+    'Draft tokens accepted by speculative decoding.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.total_time IS 'Total time of requests from arrival to end in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.min_time IS 'Shortest request in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.max_time IS 'Longest request in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.mean_time IS 'Mean time of a request in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.stddev_time IS 'Standard deviation of request times in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.queue_time IS 'Total time in the queue in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.prefill_time IS 'Total time of prompt processing in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.decode_time IS 'Total time of token generation in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.stats_since IS 'Time when this row''s statistics began.';
+COMMENT ON COLUMN @extschema@.llm_stat_role.last_used IS 'Time of the last request.';
+COMMENT ON FUNCTION @extschema@.llm_stat_reset(oid, oid, bigint) IS
+    'Resets the statistics of a role, database or query, or all; returns removed rows.';
+COMMENT ON FUNCTION @extschema@.llm_metrics_text() IS 'Metrics of the engine in Prometheus text format.';
+COMMENT ON FUNCTION @extschema@.llm_metrics() IS 'Metrics of the engine as rows.';
+COMMENT ON FUNCTION @extschema@.llm_start_profile(integer, integer) IS
+    'Starts recording steps and requests of the engine.';
+COMMENT ON FUNCTION @extschema@.llm_stop_profile(text) IS
+    'Stops recording and returns or writes a Chrome trace.';
+COMMENT ON FUNCTION vllm.url_list() IS 'Rows of llm_stat_remote.';
+COMMENT ON VIEW @extschema@.llm_stat_remote IS 'Health and counters of each URL of remote models.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.url IS 'Base URL.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.health IS 'unknown, up, down or trying.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.in_flight IS 'Calls in flight.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.waiting IS
+    'Requests that wait for this URL or another one of the model.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.calls IS 'Calls.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.failures IS 'Calls that failed.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.retries IS 'Calls that were retries.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.throttled IS 'Failures with status 429.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.avg_latency_ms IS 'Moving average of the latency in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.retry_at IS
+    'Time until which a URL that is down gets no calls.';
+COMMENT ON COLUMN @extschema@.llm_stat_remote.last_error IS 'Last error of a call.';
+COMMENT ON FUNCTION vllm.remote_state() IS 'Row of llm_remote.';
+COMMENT ON VIEW @extschema@.llm_remote IS
+    'State and counters of the program that calls remote endpoints, one row.';
+COMMENT ON COLUMN @extschema@.llm_remote.state IS 'State as in llm_stat_engine, or not installed.';
+COMMENT ON COLUMN @extschema@.llm_remote.pid IS 'Process id of the program.';
+COMMENT ON COLUMN @extschema@.llm_remote.restarts IS 'Restarts after a failure.';
+COMMENT ON COLUMN @extschema@.llm_remote.started IS 'Time when the program started.';
+COMMENT ON COLUMN @extschema@.llm_remote.last_error IS 'Why the last process failed.';
+COMMENT ON COLUMN @extschema@.llm_remote.last_error_at IS 'Time when the last process failed.';
+COMMENT ON COLUMN @extschema@.llm_remote.slots_used IS 'Request slots in use by remote models.';
+COMMENT ON COLUMN @extschema@.llm_remote.running IS 'Requests that are running.';
+COMMENT ON COLUMN @extschema@.llm_remote.waiting IS 'Requests that are queued.';
+COMMENT ON COLUMN @extschema@.llm_remote.requests IS 'Requests since the program started.';
+COMMENT ON COLUMN @extschema@.llm_remote.finished IS 'Requests that finished.';
+COMMENT ON COLUMN @extschema@.llm_remote.failed IS 'Requests that failed.';
+COMMENT ON COLUMN @extschema@.llm_remote.cancelled IS 'Requests that were cancelled.';
+COMMENT ON COLUMN @extschema@.llm_remote.prompt_tokens IS 'Prompt tokens.';
+COMMENT ON COLUMN @extschema@.llm_remote.output_tokens IS 'Generated tokens.';
+COMMENT ON FUNCTION vllm.cost_list() IS 'Rows of llm_stat_cost.';
+COMMENT ON VIEW @extschema@.llm_stat_cost IS
+    'Cost of requests to models with prices, by role, database and model.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.role IS 'Name of the role.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.database IS 'Name of the database.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.requests IS 'Requests.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.prompt_tokens IS 'Prompt tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.cached_tokens IS 'Prompt tokens charged at the cached price.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.output_tokens IS 'Generated tokens.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.charged_tries IS
+    'Failed calls that the endpoint may have charged.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.cost IS 'Sum of costs.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.since IS 'Time when the account began.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.userid IS 'OID of the role.';
+COMMENT ON COLUMN @extschema@.llm_stat_cost.dbid IS 'OID of the database.';
+COMMENT ON FUNCTION vllm.budget_list() IS 'Rows of llm_stat_budget.';
+COMMENT ON VIEW @extschema@.llm_stat_budget IS 'Spending of each role against its budget.';
+COMMENT ON COLUMN @extschema@.llm_stat_budget.role IS 'Name of the role.';
+COMMENT ON COLUMN @extschema@.llm_stat_budget.day IS 'Cost since midnight.';
+COMMENT ON COLUMN @extschema@.llm_stat_budget.month IS 'Cost since the beginning of the month.';
+COMMENT ON COLUMN @extschema@.llm_stat_budget.total IS 'Cost since the account began.';
+COMMENT ON COLUMN @extschema@.llm_stat_budget.reserved IS 'Estimated cost of requests in flight.';
+COMMENT ON COLUMN @extschema@.llm_stat_budget.userid IS 'OID of the role.';
+COMMENT ON FUNCTION @extschema@.llm_cost_reset(oid) IS
+    'Resets the accounts of a role, or of all roles; returns their number.';
+COMMENT ON TABLE vllm.result_cache IS 'Cached results of models with the option result_cache.';
+COMMENT ON FUNCTION vllm.cache_list() IS 'Rows of llm_stat_cache.';
+COMMENT ON VIEW @extschema@.llm_stat_cache IS 'Size and hits of the result cache of each model.';
+COMMENT ON COLUMN @extschema@.llm_stat_cache.model IS 'Name of the model.';
+COMMENT ON COLUMN @extschema@.llm_stat_cache.entries IS 'Results in the cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_cache.bytes IS 'Bytes of the results.';
+COMMENT ON COLUMN @extschema@.llm_stat_cache.hits IS 'Requests served from the cache.';
+COMMENT ON COLUMN @extschema@.llm_stat_cache.misses IS 'Requests looked up and not found.';
+COMMENT ON COLUMN @extschema@.llm_stat_cache.skipped IS 'Results that could not be stored.';
+COMMENT ON FUNCTION @extschema@.llm_cache_prune() IS
+    'Removes expired and excess results from the result cache; returns their number.';
+COMMENT ON FUNCTION @extschema@.llm_cache_clear(text) IS
+    'Removes all results of a model from the result cache; returns their number.';
+COMMENT ON FUNCTION vllm.http_api(text, json) IS 'llm_api() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_api_stream(text, json) IS 'llm_api_stream() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_load_lora_adapter(json) IS 'v1_load_lora_adapter() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_unload_lora_adapter(json) IS 'v1_unload_lora_adapter() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_metrics() IS 'llm_metrics_text() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_sleep(integer, text, text) IS 'llm_sleep() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_wake_up(text[], text) IS 'llm_wake_up() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_is_sleeping(text) IS 'llm_is_sleeping() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_pause(text, text) IS 'llm_pause() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_resume(text) IS 'llm_resume() for the HTTP server.';
+COMMENT ON FUNCTION vllm.http_is_paused(text) IS 'llm_is_paused() for the HTTP server.';

@@ -59,5 +59,9 @@ LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000
 RETURN %1$I.llm_embed(input, dimensions, normalize_embeddings, instruction, prompt_name, truncate, long_input, model, params,
     timeout_ms, NULL::text)::%3$I.%2$I
 $sql$, ours, type, theirs, here);
+        EXECUTE pg_catalog.format($sql$
+COMMENT ON FUNCTION %2$I.llm_embed_%1$s(text, int, bool, text, text, int, text, text, json, int) IS
+'Embedding of a text as %1$s of pgvector.'
+$sql$, type, here);
     END LOOP;
 END $do$;

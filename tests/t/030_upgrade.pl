@@ -1,4 +1,4 @@
-# ALTER EXTENSION vllm_pg UPDATE from the version before gives what a fresh install gives: the same members, bodies,
+# ALTER EXTENSION vllm_pg UPDATE from the version before gives what a fresh install gives: the same members, bodies, comments,
 # grants, row-level security and configuration tables.  Neither runs what others have put into the extension's schema
 # beforehand, and nor does what they made when a superuser uses it; who may read or write all tables or owns the
 # database finds nothing in the extension's tables.
@@ -47,7 +47,8 @@ SELECT c.oid, 'pg_class', 'relation ' || c.oid::regclass || ' ' || c.relkind::te
 UNION ALL
 SELECT m.objid, m.classid::regclass::text, 'other ' || pg_describe_object(classid, objid, 0)
 	|| coalesce((SELECT nspacl::text FROM pg_namespace n WHERE m.classid = 'pg_namespace'::regclass AND n.oid = m.objid), '')
-	|| coalesce((SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum) FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid
+	|| coalesce((SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod) || ' ' || coalesce(col_description(t.typrelid, attnum), ''), ', '
+			ORDER BY attnum) FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid
 		WHERE m.classid = 'pg_type'::regclass AND t.oid = m.objid AND t.typtype = 'c'), '')
 	|| coalesce((SELECT row(evtevent, evtfoid::regprocedure, evtenabled, evttags)::text FROM pg_event_trigger v WHERE m.classid = 'pg_event_trigger'::regclass AND v.oid = m.objid), '')
 	FROM m WHERE classid NOT IN ('pg_proc'::regclass, 'pg_class'::regclass)
