@@ -67,7 +67,7 @@ typedef struct KMat
 /*
  * Paged KV of one model.  Layout of one (layer, block, kv_head) cell is private
  * to the kernels: K dim-major [head_dim][block_size], then V [block_size][v_dim]; INT8
- * has one scale for each token's K and one for its V, FP8 one for each layer's (docs/kernels.md).
+ * has one scale for each token's K and one for its V, FP8 one for each layer's (docs/internals/kernels.md).
  * The address of a cell: base + block*block_stride + layer*layer_stride +
  * head*head_stride (bytes).  A block is one piece of memory with all its layers: so
  * a first token touches few pages, and a block can be moved as a whole.
@@ -301,7 +301,7 @@ typedef struct KAttn
 	const float *sinks;			/* [n_heads] a score more in the softmax, without a value, or NULL */
 } KAttn;
 
-/* activations of feed-forward networks; what each is: docs/kernels.md */
+/* activations of feed-forward networks; what each is: docs/internals/kernels.md */
 typedef enum KAct
 {
 #define KACT(id, gate, up)	KACT_##id,

@@ -107,7 +107,7 @@ check_cuda() {
 	tally gpu_only build/check/gpu_only.out $?
 }
 
-# The goldens, and whether docs/models.md says what they prove.
+# The goldens, and whether docs/user/models.md says what they prove.
 check_golden() {
 	local p
 	check_programs 'build/engine/tests/golden/*'
@@ -143,7 +143,7 @@ check_soak() {
 	grep -E '^(latency|[0-9.]+ minutes)' build/check/soak.out
 }
 
-# Hostile calls of every SQL function by three roles (100,000 of them with --asan: docs/security.md).
+# Hostile calls of every SQL function by three roles (100,000 of them with --asan: docs/user/security.md).
 check_fuzz_sql() {
 	scripts/fuzz_sql --calls 5000 >build/check/fuzz_sql.out 2>&1
 	tally fuzz_sql build/check/fuzz_sql.out $?

@@ -47,9 +47,9 @@ rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*
 	"$b" --no-such-option >/dev/null 2>&1; [ $? = 2 ] || echo "$b takes --no-such-option"; done)"
 rule "register tiles keep their sums in registers (scripts/tiles.sh)" "$(scripts/tiles.sh 2>&1)"
 rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/init/guc*.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
-	grep -q "$g" docs/*.md || echo "$g is not in docs/"; done)"
+	grep -q "$g" docs/*/*.md || echo "$g is not in docs/"; done)"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) @extschema@\.llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | sed 's/.*\.//' | sort -u | while read -r f; do
-	grep -q "$f" docs/sql.md || echo "$f is not in docs/sql.md"; done)"
+	grep -q "$f" docs/user/sql.md || echo "$f is not in docs/user/sql.md"; done)"
 rule "comments of SQL objects are the same everywhere (scripts/sqlcomments.py)" "$(scripts/sqlcomments.py 2>&1)"
 rule "names in SQL have their schema (scripts/sqlnames.py)" "$(scripts/sqlnames.py --test sql/*.sql $(git ls-files -co --exclude-standard 'src/pg/*.c' 'src/httpd/*.c') 2>&1)"
 

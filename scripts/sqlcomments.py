@@ -14,7 +14,7 @@ import sys
 
 from tree import TOP, read
 
-PAGE = "docs/sql-objects.md"
+PAGE = "docs/user/sql-objects.md"
 COMMENT = re.compile(r"^COMMENT ON ([A-Z ]+?)\s+([a-z@][^']*?)\s+IS\s+'((?:[^']|'')*)';", re.M)
 HEAD = """# SQL objects
 

@@ -1,6 +1,6 @@
 /*
  * vllm_pg--0.10.sql
- *	  Functions, types, views and the catalog (docs/sql.md).
+ *	  Functions, types, views and the catalog (docs/user/sql.md).
  *
  * WHOSE CODE RUNS.  A superuser runs this script, in a schema where others may have created what they like.  So every
  * operator, function, table and type has its schema; types of the system need none: pg_catalog comes first in the
@@ -52,7 +52,7 @@ BEGIN ATOMIC
                  ORDER BY g.n);
 END;
 
-/* ---- models (model_catalog.c, model_ddl.c; docs/models.md) ---- */
+/* ---- models (model_catalog.c, model_ddl.c; docs/user/models.md) ---- */
 
 -- only functions write it
 CREATE TABLE vllm.model (
@@ -218,7 +218,7 @@ AS 'MODULE_PATHNAME', 'llm_set_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION @extschema@.llm_drop_secret(model text) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_drop_secret' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-/* ---- adapters (lora.c, lora_ddl.c; docs/lora.md) ---- */
+/* ---- adapters (lora.c, lora_ddl.c; docs/user/lora.md) ---- */
 
 -- only functions write it; names are shared with vllm.model
 CREATE TABLE vllm.lora (
@@ -392,7 +392,7 @@ RETURNS TABLE (seq int, text text, token_ids int[], finish_reason text)
 AS 'MODULE_PATHNAME', 'llm_generate_stream'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 256 SUPPORT vllm.llm_support;
 
-/* ---- chat: messages through the model's template (chat.c; docs/chat.md) ---- */
+/* ---- chat: messages through the model's template (chat.c; docs/user/chat.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_chat(
     messages json,
@@ -814,7 +814,7 @@ RETURNS int
 AS 'MODULE_PATHNAME', 'llm_count_tokens'
 LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
-/* ---- outputs: several answers, log-probabilities, beam search (outputs.c; docs/outputs.md) ---- */
+/* ---- outputs: several answers, log-probabilities, beam search (outputs.c; docs/user/outputs.md) ---- */
 
 CREATE TYPE @extschema@.llm_logprob AS (
     pos int,
@@ -1217,7 +1217,7 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100000 SUPPORT vllm.llm_support;
 CREATE FUNCTION @extschema@.llm_token_embeddings(input text, add_special_tokens bool DEFAULT true, model text DEFAULT NULL) RETURNS real[]
 AS 'MODULE_PATHNAME', 'llm_token_embeddings' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
 
-/* ---- grammars, and SQL types as schemas (grammar_functions.c, shape.c, generate_as.c; docs/structured.md) ---- */
+/* ---- grammars, and SQL types as schemas (grammar_functions.c, shape.c, generate_as.c; docs/user/structured-output.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_grammar_accepts(schema json, instance text) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_grammar_accepts' LANGUAGE C STABLE PARALLEL RESTRICTED COST 1000;
@@ -1334,7 +1334,7 @@ RETURNS json
 AS 'MODULE_PATHNAME', 'llm_extract_json'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000 SUPPORT vllm.llm_support;
 
-/* ---- tools and reasoning (parse_output.c, sql_tools.c, chat_run.c; docs/tools.md) ---- */
+/* ---- tools and reasoning (parse_output.c, sql_tools.c, chat_run.c; docs/user/tools.md) ---- */
 
 CREATE TYPE @extschema@.llm_reasoning AS (reasoning text, content text);
 
@@ -1395,7 +1395,7 @@ RETURNS json
 AS 'MODULE_PATHNAME', 'llm_chat_run'
 LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
 
-/* ---- embeddings, scores, labels (embed.c, score.c, classify.c; docs/embeddings.md) ---- */
+/* ---- embeddings, scores, labels (embed.c, score.c, classify.c; docs/user/embeddings.md) ---- */
 
 CREATE TYPE @extschema@.llm_label AS (index int, label text, prob real);
 
@@ -2131,7 +2131,7 @@ CREATE AGGREGATE @extschema@.llm_summarize_agg(input text, params json) (
     SERIALFUNC = vllm.agg_serial, DESERIALFUNC = vllm.agg_deserial, PARALLEL = SAFE
 );
 
-/* ---- jobs (job_functions.c, triggers.c, src/pg/jobs/job_launcher.c; docs/jobs.md) ---- */
+/* ---- jobs (job_functions.c, triggers.c, src/pg/jobs/job_launcher.c; docs/user/jobs.md) ---- */
 
 -- what is to be kept up to date; only functions write it
 CREATE TABLE vllm.job (
@@ -2354,7 +2354,7 @@ CREATE VIEW @extschema@.llm_job_failures WITH (security_barrier) AS
 
 GRANT SELECT ON @extschema@.llm_jobs, @extschema@.llm_job_failures TO PUBLIC;
 
-/* ---- bodies of OpenAI's and Anthropic's interfaces (llm_api.c; docs/openai.md) ---- */
+/* ---- bodies of OpenAI's and Anthropic's interfaces (llm_api.c; docs/user/openai-api.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_api(path text, body json DEFAULT '{}', on_error text DEFAULT 'raise') RETURNS json
 AS 'MODULE_PATHNAME', 'llm_api' LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 1000000;
@@ -2534,7 +2534,7 @@ CREATE FUNCTION @extschema@.llm_run_batch_file(input_path text, output_path text
 RETURNS record
 AS 'MODULE_PATHNAME', 'llm_run_batch_file' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000;
 
-/* ---- API keys of the HTTP server (api_keys.c; docs/http.md) ---- */
+/* ---- API keys of the HTTP server (api_keys.c; docs/user/http-server.md) ---- */
 
 -- only functions write it
 CREATE TABLE vllm.api_key (
@@ -2577,7 +2577,7 @@ CREATE VIEW @extschema@.llm_api_keys WITH (security_barrier) AS
 
 GRANT SELECT ON @extschema@.llm_api_keys TO PUBLIC;
 
-/* ---- prompts that stay computed (pin_prefix.c; docs/kv.md) ---- */
+/* ---- prompts that stay computed (pin_prefix.c; docs/internals/kv-cache.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_reset_prefix_cache() RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_reset_prefix_cache' LANGUAGE C VOLATILE;
@@ -2609,7 +2609,7 @@ CREATE VIEW @extschema@.llm_pinned_prefixes AS
 
 GRANT SELECT ON @extschema@.llm_pinned_prefixes TO PUBLIC;
 
-/* ---- control (control.c, upgrade.c; docs/operations.md) ---- */
+/* ---- control (control.c, upgrade.c; docs/user/operations.md) ---- */
 
 CREATE FUNCTION @extschema@.llm_cancel(id bigint) RETURNS bool
 AS 'MODULE_PATHNAME', 'llm_cancel' LANGUAGE C VOLATILE;
@@ -2630,7 +2630,7 @@ AS 'MODULE_PATHNAME', 'llm_control' LANGUAGE C VOLATILE;
 REVOKE EXECUTE ON FUNCTION @extschema@.llm_engine_restart(), vllm.control(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION @extschema@.llm_engine_upgrade(int) FROM PUBLIC;
 
-/* ---- what goes on (views.c, top.c, query_stats.c; docs/monitoring.md) ---- */
+/* ---- what goes on (views.c, top.c, query_stats.c; docs/user/monitoring.md) ---- */
 
 CREATE FUNCTION vllm.requests(
     OUT id bigint, OUT pid int, OUT database text, OUT role text, OUT model text, OUT kind text,
@@ -2723,7 +2723,7 @@ AS 'MODULE_PATHNAME', 'llm_stop_profile' LANGUAGE C VOLATILE;
 
 REVOKE EXECUTE ON FUNCTION @extschema@.llm_start_profile(int, int), @extschema@.llm_stop_profile(text) FROM PUBLIC;
 
-/* ---- endpoints, and the program that asks them (remote_views.c; docs/remote.md) ---- */
+/* ---- endpoints, and the program that asks them (remote_views.c; docs/user/remote-models.md) ---- */
 
 CREATE FUNCTION vllm.url_list(
     OUT model text, OUT url text, OUT health text, OUT in_flight int, OUT waiting int, OUT calls bigint, OUT failures bigint,
@@ -2746,7 +2746,7 @@ CREATE VIEW @extschema@.llm_remote AS
 
 GRANT SELECT ON @extschema@.llm_stat_remote, @extschema@.llm_remote TO PUBLIC;
 
-/* ---- costs (cost.c; docs/cost.md) ---- */
+/* ---- costs (cost.c; docs/user/cost.md) ---- */
 
 CREATE FUNCTION vllm.cost_list(
     OUT userid oid, OUT dbid oid, OUT model text, OUT requests bigint, OUT prompt_tokens bigint, OUT cached_tokens bigint,
@@ -2855,7 +2855,7 @@ RETURN @extschema@.llm_is_paused(model);
 
 /* ---- Comments ---- */
 
--- the upgrade script has the same; docs/sql-objects.md is made of them (scripts/sqlcomments.py --write)
+-- the upgrade script has the same; docs/user/sql-objects.md is made of them (scripts/sqlcomments.py --write)
 COMMENT ON SCHEMA vllm IS 'Catalog tables and internal functions of the extension vllm_pg.';
 COMMENT ON FUNCTION vllm.dumped_role(regrole) IS
     'Text form of a role for pg_dump; 1 stands for a dropped role.';

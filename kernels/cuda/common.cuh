@@ -3,7 +3,7 @@
  *	  The seam: what every .cu file includes.  Under nvcc CUDA itself, under g++ its
  *	  emulation (kernels/emu), so that the same kernels run on a CPU in tests.
  *
- * Rules, without which that doesn't work (docs/gpu.md):
+ * Rules, without which that doesn't work (docs/user/gpu.md):
  *  - no inline PTX but here, in mma.cuh, tma.cuh and wgmma.cuh;
  *  - shared memory by SHARED() and SMEM(), launches by LAUNCH();
  *  - what lanes exchange by memory needs __syncwarp, a shuffle orders nothing;

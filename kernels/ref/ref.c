@@ -5,7 +5,7 @@
  * What others are measured against, so it does nothing clever and runs on the
  * calling thread.  Matrices stay row-major as in the file ([n][k], row_perm
  * applied).  Float products are one fmaf chain in k order, quantized products
- * exact integer sums and one or two fmaf a group of 32, or of 128 (docs/kernels.md):
+ * exact integer sums and one or two fmaf a group of 32, or of 128 (docs/internals/kernels.md):
  * the order all implementations keep.  Norms and softmax sum in double.
  */
 #include "groups.h"
@@ -63,7 +63,7 @@ abs_max(const float *x, int n)
 	return amax;
 }
 
-/* one group of weights with 32 activations: the definition in docs/kernels.md */
+/* one group of weights with 32 activations: the definition in docs/internals/kernels.md */
 static float
 dot_group(KType t, const KGroup *g, const float *x, float acc)
 {

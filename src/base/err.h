@@ -5,7 +5,7 @@
  * Every fallible engine function is `bool f(..., Err *e)` (or returns NULL)
  * and fills *e exactly once on failure.  An Err is plain data: no allocation,
  * nothing to free.  The class decides the SQLSTATE that the user sees (table
- * in err.c, after the mapping in docs/sql.md); a request can never trip an
+ * in err.c, after the mapping in docs/user/sql.md); a request can never trip an
  * assert, it fails with an Err.
  */
 #ifndef VLLM_BASE_ERR_H

@@ -37,7 +37,7 @@
 #include "tokenizer/tokenizer.h"
 #include "ipc/wire.h"
 
-/* ---- how many answers, and what is told of their tokens (docs/outputs.md) ---- */
+/* ---- how many answers, and what is told of their tokens (docs/user/outputs.md) ---- */
 typedef struct OutParams
 {
 	int			n;				/* answers to one prompt, which is computed once */
@@ -49,7 +49,7 @@ typedef struct OutParams
 	double		length_penalty;	/* a beam search's */
 } OutParams;
 
-/* ---- sampling parameters, normalised (docs/sampling.md) ---- */
+/* ---- sampling parameters, normalised (docs/user/sampling.md) ---- */
 typedef struct GenParams
 {
 	int			max_tokens;		/* >= 1, already capped to max_model_len - prompt */
@@ -180,7 +180,7 @@ typedef struct PinInfo
 	int64_t		since_us;		/* since 1970 */
 } PinInfo;
 
-/* Who asks, and what that role may take (docs/sched.md). */
+/* Who asks, and what that role may take (docs/internals/scheduler.md). */
 typedef struct Caller
 {
 	uint64_t	role;			/* fair shares and limits are its */
@@ -310,7 +310,7 @@ int64_t		core_work_memory(const Core *c);
 int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);
 
 /*
- * Defaults and model checks (docs/sampling.md, "Where values come from"): fill what `given` lacks from
+ * Defaults and model checks (docs/user/sampling.md, "Where values come from"): fill what `given` lacks from
  * generation_config, check ranges against the vocabulary and the context length.
  * Errors: ERR_INVALID (with the parameter's name in detail), ERR_TOO_LONG.
  */

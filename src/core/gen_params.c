@@ -3,7 +3,7 @@
  *	  Sampling parameters: defaults, the model's defaults, checks.
  *
  * core_normalize() runs once per request, before it is queued, on any thread:
- * it reads only what is fixed when the core is made.  Order (docs/sampling.md):
+ * it reads only what is fixed when the core is made.  Order (docs/user/sampling.md):
  * values that the caller didn't give come from generation_config, else they are
  * the hard defaults; rewriting of special values; range checks; greedy resets
  * the filters; EOS and stop ids; checks against the vocabulary; checks of the

@@ -15,7 +15,7 @@ typedef enum ErrorDialect
 	OPENAI, ANTHROPIC
 } ErrorDialect;
 
-/* The HTTP status of an SQLSTATE (docs/http.md has the table). */
+/* The HTTP status of an SQLSTATE (docs/user/http-server.md has the table). */
 int			answer_status_of(const char *sqlstate);
 
 /* {"error": {message, type, param, code}}, or Anthropic's {"type": "error", "error": {type, message}} */

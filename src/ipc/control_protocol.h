@@ -24,7 +24,7 @@
  *		w\n								wake: the to_worker ring has entries
  *
  *	supervisor -> engine
- *		config name=value\n				a setting of docs/wire.md; unknown or bad: a W: log line
+ *		config name=value\n				a setting of docs/internals/wire.md; unknown or bad: a W: log line
  *		stop\n							exit 0 now
  *		(end of file)					the same, as when the supervisor died
  *

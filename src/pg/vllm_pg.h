@@ -16,7 +16,7 @@ extern char *vllm_default_params;	/* vllm.default_params: json text, '' = none *
 extern int	vllm_default_max_tokens;	/* vllm.default_max_tokens, 0 = rest of the context */
 extern int	vllm_max_prompt_bytes;	/* kB */
 extern bool vllm_enable_prompt_embeds;
-/* shares and limits (docs/operations.md) */
+/* shares and limits (docs/user/operations.md) */
 extern bool vllm_background;
 extern int	vllm_role_weight;
 extern int	vllm_role_max_requests; /* 0 = no limit; so are the next two */

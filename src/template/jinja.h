@@ -4,7 +4,7 @@
  *
  * The reference is jinja2 3.1 as Hugging Face transformers sets it up
  * (ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, loop controls);
- * docs/chat.md lists what differs.  A template is compiled once and immutable
+ * docs/user/chat.md lists what differs.  A template is compiled once and immutable
  * afterwards, so any number of threads may render it.  A run has its variables,
  * its memory (an arena, released as a whole) and its limits.
  *

@@ -1,6 +1,6 @@
 /*
  * stop_strings.h
- *	  Stop strings over an answer's text as it grows (vLLM's rules: docs/sampling.md).
+ *	  Stop strings over an answer's text as it grows (vLLM's rules: docs/user/sampling.md).
  *
  * Match on decoded text; may span tokens and end in the middle of one.  The
  * earliest completing match wins, ties by list order.  Text that may still

@@ -137,7 +137,7 @@ bool		tok_joins(const Tok *t);
 /*
  * Whole sequence to text, as HF decode(): appends to *out, always valid UTF-8.
  * Two differences, both where HF gives U+FFFD for text that is there
- * (docs/tokenizers.md): runs of byte fallback tokens that are ill-formed in one
+ * (docs/internals/tokenizers.md): runs of byte fallback tokens that are ill-formed in one
  * place, and added tokens with letters of Latin-1 in a byte-level vocabulary.
  */
 #define TOK_SKIP_SPECIAL	1

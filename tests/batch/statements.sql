@@ -10,7 +10,7 @@
 --   log: any      both more and fewer
 --   inline        no call of the line is batched
 --   early         without vllm.batch_strict an error may surface at an earlier row
---   differs       the result differs, docs/batch.md says why
+--   differs       the result differs, docs/user/automatic-batching.md says why
 -- Otherwise the requests are the same, and the plan has a node LLM Batch.
 
 -- the target list

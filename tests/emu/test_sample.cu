@@ -84,7 +84,7 @@ buffer_of(const std::vector<KSample> &rows)
 	return std::vector<unsigned char>(p, p + rows.size() * sizeof(KSample));
 }
 
-/* ---- the naive sampler: as docs/sampling.md reads ---- */
+/* ---- the naive sampler: as docs/user/sampling.md reads ---- */
 
 static void
 philox(const KSample *k, uint32_t index, uint32_t kind, uint32_t *c)

@@ -32,7 +32,7 @@ static Named templates[64];
 static int	n_templates;
 
 /*
- * What is refused here and not by jinja2, or the other way round: docs/chat.md says why.
+ * What is refused here and not by jinja2, or the other way round: docs/user/chat.md says why.
  */
 static const char *const differs[] = {
 	"|pprint", "|striptags", "|urlize", "|random", "|xmlattr", "lipsum()",

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The tables of docs/models.md that say which models are proven: architecture x container x format.
+"""The tables of docs/user/models.md that say which models are proven: architecture x container x format.
 
     models_table.py [--check] OUTPUT
 
 OUTPUT is what models_golden or encoders_golden printed; its "cell" lines name the models that agree
-with the reference.  Writes the table between the program's two marks in docs/models.md; --check only
+with the reference.  Writes the table between the program's two marks in docs/user/models.md; --check only
 compares, and fails when they differ.  Needs the standard library only.
 """
 import os
 import sys
 
-DOC = "docs/models.md"
+DOC = "docs/user/models.md"
 CONTAINERS = ("safetensors", "gguf")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes sampling.json: rows of logits, parameters, and what the sampler makes of them.
 
-The pipeline is written here as docs/sampling.md tells it, on arrays of numpy in float32: no
+The pipeline is written here as docs/user/sampling.md tells it, on arrays of numpy in float32: no
 blocks, no hashes, no partial sorts.  A case holds the row, the request's tokens and
 parameters, and the distribution that a token is drawn from ("p": id and probability), or the token
 of temperature 0 ("top"), or "none": nothing is left.

@@ -289,7 +289,7 @@ def record_unicode():
     put("word", word_chars(cps))
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
         n = getattr(normalizers, form)()
-        # except in NFC, the library's older Unicode shows outside these ranges (docs/tokenizers.md)
+        # except in NFC, the library's older Unicode shows outside these ranges (docs/internals/tokenizers.md)
         out = [(c, n.normalize_str(chr(c))) for c in cps
                if form == "NFC" or c < 0x3200 or 0xF900 <= c < 0x10000]
         lines.append("%s %d %s" % (form, sum(chr(c) != s for c, s in out), fnv("\n".join(s for _, s in out).encode())))

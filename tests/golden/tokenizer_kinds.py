@@ -463,7 +463,7 @@ class Hugging:
         return e.ids, e.type_ids
 
     def decode(self, ids):
-        # letters of Latin-1 in added tokens are read as bytes there (docs/tokenizers.md)
+        # letters of Latin-1 in added tokens are read as bytes there (docs/internals/tokenizers.md)
         if self.latin and not self.latin.isdisjoint(ids):
             return None
         try:

@@ -3,7 +3,7 @@
  *	  Every implementation of the op table against the reference.
  *
  * For each op, over types and shapes: error against ref within a bound per op,
- * or the same bits where kernels.h or docs/kernels.md promise that; row
+ * or the same bits where kernels.h or docs/internals/kernels.md promise that; row
  * invariance (alone, in any batch, at any place, on 1 to 3 threads: memcmp); NaN
  * and Inf stay in their row; unused KV is filled with NaN.  Then the conversions
  * and the pool.

@@ -2,7 +2,7 @@
  * test_pack.c
  *	  The bytes of packed matrices, for conform.
  *
- * Packing moves bits in vectors; here the same layouts (docs/kernels.md) are made
+ * Packing moves bits in vectors; here the same layouts (docs/internals/kernels.md) are made
  * weight by weight from kgroup_get(), and the bytes must be the same.  Any bits may
  * lie in a block but NaN scales; MXFP4's second code of 0 is one of them.  INT8 has a
  * layout of its own.

@@ -312,18 +312,18 @@ one_matrix(KType t, int n, int k, bool perm)
 	free(m.data);
 }
 
-/* docs/gpu.md has each type with its bits a weight */
+/* docs/user/gpu.md has each type with its bits a weight */
 static void
 documented(void)
 {
-	FILE	   *f = fopen("docs/gpu.md", "r");
+	FILE	   *f = fopen("docs/user/gpu.md", "r");
 	char		line[2048];
 	char		name[16];
 	bool		seen[KT_COUNT] = {false};
 	bool		table = false;
 	double		bits;
 
-	EXPECT(f != NULL, "docs/gpu.md can't be read");
+	EXPECT(f != NULL, "docs/user/gpu.md can't be read");
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
 	{
 		table = line[0] == '|' && (table || strncmp(line, "| weights | bits a weight |", 27) == 0);
@@ -335,11 +335,11 @@ documented(void)
 				double		now = 8.0 * (double) cuda_mat_bytes((KType) t, CUDA_STRIP, 4096) / (CUDA_STRIP * 4096);
 
 				seen[t] = true;
-				EXPECT(fabs(now - bits) < 0.006, "docs/gpu.md: %s has %g bits a weight, it takes %g", name, bits, now);
+				EXPECT(fabs(now - bits) < 0.006, "docs/user/gpu.md: %s has %g bits a weight, it takes %g", name, bits, now);
 			}
 	}
 	for (int t = 0; t < KT_COUNT; t++)
-		EXPECT(seen[t] == (cuda_layout((KType) t) != NULL), "docs/gpu.md: %s is %s", ktype_name((KType) t), seen[t] ? "there" : "missing");
+		EXPECT(seen[t] == (cuda_layout((KType) t) != NULL), "docs/user/gpu.md: %s is %s", ktype_name((KType) t), seen[t] ? "there" : "missing");
 	if (f != NULL)
 		fclose(f);
 }

@@ -197,7 +197,7 @@ sub closed_early
 closed_early();
 # within a second of it the engine would have seen CLOSED
 set_word($_, 'state', 1) for @$open;
-# seen in two of seven runs: one of the two requests goes on without an owner until the engine's end (docs/roadmap.md)
+# seen in two of seven runs: one of the two requests goes on without an owner until the engine's end (docs/internals/roadmap.md)
 my $left = left_behind($node);
 TODO:
 {

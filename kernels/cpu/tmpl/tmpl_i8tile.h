@@ -5,7 +5,7 @@
  * Activations are records of a group: 128 codes of 0..127, their float scale s and the
  * negative of their zero point z.  An output's group is one exact integer, the codes'
  * products less z times the sum of the column's codes, which is where its sum begins;
- * times s it is added to the float result (docs/kernels.md).  Two products of a
+ * times s it is added to the float result (docs/internals/kernels.md).  Two products of a
  * pair are at most 2 * 127 * 128 = 32,512, so that i8_dot() may add them in 16 bits.
  *
  * Weights are used as they are packed, by few rows and by many: there is nothing

@@ -8,7 +8,7 @@
  * products with 4 x 4 activations to the row's sums, a sum per column in its
  * lane.  Integer sums are exact, so their order is free.  At the end of a group
  * q_finish() adds them, scaled, to the float results, group after group: one
- * chain per output, the same in every implementation (docs/kernels.md).
+ * chain per output, the same in every implementation (docs/internals/kernels.md).
  *
  * The integer sums of a strip live in registers; the float ones are touched once
  * a group and live in c, which is in L1.

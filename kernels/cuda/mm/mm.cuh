@@ -6,7 +6,7 @@
  *	  tot = none;  for each segment of MM_SEGMENT k:
  *		  acc = 0;  for each 16 k: acc = product(acc), on tensor cores
  *		  tot = tot + acc (the first: tot = acc)
- * in float; y = tot + bias.  Weights in groups (docs/gpu.md): for each 32 (or 16) k
+ * in float; y = tot + bias.  Weights in groups (docs/user/gpu.md): for each 32 (or 16) k
  * c = product(0), acc = fma(d, c, acc), then acc = fma(m, sum of x, acc), where the sum is a
  * product with ones.  FP8: for each 128 k c = products(0), 16 k after the other, and
  * acc = fma(d, c, acc).

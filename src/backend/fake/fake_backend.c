@@ -1,7 +1,7 @@
 /*
  * fake_backend.c
  *	  A backend without a model: deterministic answers, so that everything around
- *	  the model can be tested without one.  docs/testing.md is its manual.
+ *	  the model can be tested without one.  docs/internals/testing.md is its manual.
  *
  * A request's answer is its prompt's words in upper case, one token a word (with a
  * grammar what fake_grammar.c makes of it);

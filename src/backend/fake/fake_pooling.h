@@ -1,6 +1,6 @@
 /*
  * fake_pooling.h
- *	  The fake's vectors, scores and labels.  docs/testing.md is its manual.
+ *	  The fake's vectors, scores and labels.  docs/internals/testing.md is its manual.
  */
 #ifndef VLLM_BACKEND_FAKE_FAKE_POOLING_H
 #define VLLM_BACKEND_FAKE_FAKE_POOLING_H

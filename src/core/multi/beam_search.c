@@ -8,7 +8,7 @@
  * generation: forks of their parents, whose blocks they share.  After max_tokens generations, or
  * when nothing is left to continue, the best `width` of all that were completed and of those
  * that still live are the answers.  There is no other end: stop strings and ids do not count
- * (docs/outputs.md).
+ * (docs/user/outputs.md).
  *
  *	score = sum of the tokens' log-probabilities / (length ^ length_penalty)
  *

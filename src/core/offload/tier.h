@@ -1,7 +1,7 @@
 /*
  * tier.h
  *	  What a KV cache's blocks held when their memory was wanted for something else: the
- *	  store behind the pools, in memory and in files (docs/kv.md, Offload tier).
+ *	  store behind the pools, in memory and in files (docs/internals/kv-cache.md, Offload tier).
  *
  * A block of `bytes` bytes is kept under a key of 32 bytes.  The store knows no tokens and no requests: the key, a
  * digest that covers everything its content depends on, is all there is, and equal keys mean equal bytes.  So

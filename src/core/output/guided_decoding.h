@@ -7,7 +7,7 @@
  *	 Constraint		a sequence's: where its output stands in the grammar
  *
  * Masks are made on a thread of their own while the model computes the step: they depend
- * on nothing but tokens that are there already.  docs/structured.md tells the whole.
+ * on nothing but tokens that are there already.  docs/user/structured-output.md tells the whole.
  */
 #ifndef VLLM_CORE_OUTPUT_GUIDED_DECODING_H
 #define VLLM_CORE_OUTPUT_GUIDED_DECODING_H

@@ -265,7 +265,7 @@ add_bad_tokens(LogitRules *r, const Tok *tok, const char *s, size_t n, bool spac
 	return true;
 }
 
-/* A word at the beginning of the text, and the same behind a space (docs/sampling.md). */
+/* A word at the beginning of the text, and the same behind a space (docs/user/sampling.md). */
 static bool
 make_bad_words(LogitRules *r, const Tok *tok, Err *e)
 {

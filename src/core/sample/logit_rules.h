@@ -1,7 +1,7 @@
 /*
  * logit_rules.h
  *	  What a request's parameters do to a row of logits: penalties, biases, ids and words
- *	  that are allowed or forbidden (docs/sampling.md, stages 3 to 6).
+ *	  that are allowed or forbidden (docs/user/sampling.md, stages 3 to 6).
  */
 #ifndef VLLM_CORE_SAMPLE_LOGIT_RULES_H
 #define VLLM_CORE_SAMPLE_LOGIT_RULES_H

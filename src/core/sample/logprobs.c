@@ -4,7 +4,7 @@
  *
  * A log-probability is the logit less the logarithm of the sum of all logits'
  * exponentials: the model's own distribution, before temperature, penalties and filters, but
- * behind a mask (docs/outputs.md).  Ids that the tokenizer doesn't know have their share of the
+ * behind a mask (docs/user/outputs.md).  Ids that the tokenizer doesn't know have their share of the
  * sum, and are never an entry.
  *
  *	an answer's tokens		a copy of the row is kept while the sampler works on the original;

@@ -3,7 +3,7 @@
  *	  Drafts from the text itself: what came behind the same words before.
  *
  * The longest n-gram that the tokens end with, of lookup_max down to lookup_min, and that has been there
- * before; the tokens behind where it was first are the drafts (docs/speculation.md).
+ * before; the tokens behind where it was first are the drafts (docs/user/speculative-decoding.md).
  *
  * For each length there is a table of where each n-gram was first.  It chases the request's tokens, so a step costs
  * O(lengths), not O(tokens).  An n-gram is named by a hash of its tokens, from hashes of what the

@@ -5,7 +5,7 @@
  * A proposer guesses; a step computes the guesses, the drafts, as rows behind the request's own;
  * each of the rows is then sampled as ever, one after the other, as long as the draft behind it
  * is the token that it gave (commit.c).  So a proposer has no say in what an answer is, only in how
- * soon it is there.  docs/speculation.md tells the whole.
+ * soon it is there.  docs/user/speculative-decoding.md tells the whole.
  *
  *	 spec.c			a model's: whom to ask, and for how many
  *	 draft_length.c	... and how many of them are worth a row

@@ -1,7 +1,7 @@
 /*
  * suffix.c
  *	  Drafts from suffixes: what followed, here or in other answers, when the last tokens were the same
- *	  (docs/speculation.md; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
+ *	  (docs/user/speculative-decoding.md; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
  *
  * There are two histories: the request's own tokens, and what the model has answered of late, to all that share
  * what they compute (the same owner and cache_salt: nobody learns from times what others were told).  A column of

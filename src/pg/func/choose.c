@@ -59,7 +59,7 @@ static const ChooseArgs perplexity_args = {1, 2, -1, -1};
 #define CHOOSE_ARG_NORMALIZATION	2
 #define FILTER_ARG_THRESHOLD	2
 
-/* What llm_filter() asks; documented in docs/embeddings.md. */
+/* What llm_filter() asks; documented in docs/user/embeddings.md. */
 static const char filter_template[] =
 	"Condition: {0}\n"
 	"Text: {1}\n"

@@ -36,7 +36,7 @@
 #define NOTE_NULLABLE		'?'
 #define NOTE_TYPMOD			't'
 
-/* what the text follows; documented in docs/types.md */
+/* what the text follows; documented in docs/user/typed-results.md */
 static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON only.\n\nJSON schema: %s\n\n";
 
 /* ---- requests ---- */

@@ -2,7 +2,7 @@
  * guc.c
  *	  The settings: one table row each.
  *
- * docs/operations.md lists them for users; a lint rule compares.  Rows with an
+ * docs/user/operations.md lists them for users; a lint rule compares.  Rows with an
  * engine name are handed to the engine process as `--set name=value` at its start
  * and as `config name=value` when postgresql.conf is reloaded.  Settings that
  * decide the size of shared memory can only be set at server start.
@@ -450,7 +450,7 @@ check_affinity(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* Which devices there are is found out by the engine.  "host" and "moat" are for tests (docs/testing.md). */
+/* The engine finds the devices.  "host" and "moat" are for tests (docs/internals/testing.md). */
 static bool
 check_device(char **newval, void **extra, GucSource source)
 {

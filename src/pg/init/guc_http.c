@@ -3,7 +3,7 @@
  *	  The settings of the HTTP door, vllm.http_*.
  *
  * All can be changed by a reload of the configuration: the supervisor then starts the door
- * anew (src/pg/supervisor/http_process.c).  docs/http.md lists them; a lint rule compares.
+ * anew (src/pg/supervisor/http_process.c).  docs/user/http-server.md lists them; a lint rule compares.
  */
 #include "postgres.h"
 

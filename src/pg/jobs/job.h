@@ -1,6 +1,6 @@
 /*
  * job.h
- *	  Jobs: columns and side tables that keep themselves up to date (docs/jobs.md).
+ *	  Jobs: columns and side tables that keep themselves up to date (docs/user/jobs.md).
  *
  * A job is a row of vllm.job.  Triggers on its source append the keys of changed rows
  * to vllm.job_queue (triggers.c, job_queue.c); a worker of the database

@@ -51,7 +51,7 @@
 /* s of the longest back-off */
 #define MAX_BACKOFF		600
 
-/* Where notifications go (docs/jobs.md). */
+/* Where notifications go (docs/user/jobs.md). */
 #define CHANNEL			"llm_job"
 
 typedef enum Outcome

@@ -45,7 +45,7 @@ typedef struct RequestFields
 	bool		has_seed;
 	bool		embeds;			/* the prompt is embeddings, which no endpoint takes */
 	bool		fallback;		/* another model will be asked if this one fails */
-	bool		idempotent;		/* asked twice it gives the same and costs nothing but money (docs/remote.md, retry rule) */
+	bool		idempotent;		/* a retry is harmless (docs/user/remote-models.md, retry rule) */
 } RequestFields;
 
 /* Takes `fields` (malloc'ed) on success and on failure. */

@@ -2,7 +2,7 @@
  * call_outcome.c
  *	  How a call ended, and what that means for its request.
  *
- * The rule (docs/remote.md): nothing is asked twice that might be charged twice, unless asking twice is harmless.
+ * The rule (docs/user/remote-models.md): no retry that could be charged twice, unless a retry is harmless.
  * What the endpoint refused before it began (408, 425, 429, 503, 529), or never saw, is free.  500 comes from
  * within, and 502 and 504 come from a gateway whose upstream may be at work still: these count as
  * charged, like an answer that broke off or made no sense.  What the asker has had a part of is never asked again, nor is what

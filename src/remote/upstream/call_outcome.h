@@ -1,6 +1,6 @@
 /*
  * call_outcome.h
- *	  How a call ended, and what that means for its request: the retry rule of docs/remote.md.
+ *	  How a call ended, and what that means for its request: the retry rule of docs/user/remote-models.md.
  */
 #ifndef VLLM_REMOTE_UPSTREAM_CALL_OUTCOME_H
 #define VLLM_REMOTE_UPSTREAM_CALL_OUTCOME_H

@@ -1,6 +1,6 @@
 /*
  * role_admission.h
- *	  What roles may take: requests in flight, tokens per minute, max_tokens.  As in the engine (docs/operations.md).
+ *	  Limits of roles: requests in flight, tokens per minute, max_tokens (docs/user/operations.md).
  *
  * Before a request gets into its model's queue it passes here.  Who is beyond a limit of its role waits, in order of arrival
  * and whatever its model is, while those of others pass.  Limits come with each request and are compared with the role's account.

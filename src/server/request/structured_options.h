@@ -2,7 +2,7 @@
  * structured_options.h
  *	  Structured output: what a request says its answer must look like.
  *
- * docs/structured.md is the manual.  A request gives one kind (a JSON schema, a
+ * docs/user/structured-output.md is the manual.  A request gives one kind (a JSON schema, a
  * regular expression, ...), by an option of its own, in "structured_outputs" or in
  * "response_format"; it becomes a GramSpec, from which the cache makes a Grammar,
  * and with that the core constrains the answer (guided_decoding.h).

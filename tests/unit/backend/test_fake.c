@@ -1,6 +1,6 @@
 /*
  * test_fake.c
- *	  --fake as documented in docs/testing.md: answers, markers, request log.
+ *	  --fake as documented in docs/internals/testing.md: answers, markers, request log.
  */
 #include "tests/unit/wire_peer.h"
 

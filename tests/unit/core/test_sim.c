@@ -510,7 +510,7 @@ look(World *w)
 	}
 }
 
-/* ---- what is done with models (docs/sleep.md), as the server has the core do it ---- */
+/* ---- what is done with models (docs/user/sleep-and-memory.md), as the server has the core do it ---- */
 
 /* All that c has is over.  False: something is left of it. */
 static bool

@@ -15,7 +15,7 @@
 #include "tests/unit/check.h"
 #include "grammar/grammar_internal.h"
 
-/* The limits that docs/grammar.md names, and what one operation may take beyond before it is seen. */
+/* The limits of docs/internals/grammar.md, and what one operation may take beyond before the check. */
 #define NODES		(400000 + 500000)
 #define BYTES		((size_t) 450 << 20)
 #define STEPS		(5000000 + 8000000 + 20000000 + 2000000)

@@ -1,6 +1,6 @@
 /*
  * test_remote_fate.c
- *	  The retry rule (docs/remote.md): each end of a call, and what must hold of all of them.
+ *	  The retry rule (docs/user/remote-models.md): each end of a call, and what must hold of all of them.
  */
 #include "remote/upstream/call_outcome.h"
 

@@ -53,7 +53,7 @@ test_philox(void)
 	CHECK(rng_seed() != rng_seed(), "two seeds are equal");
 }
 
-/* ---- the naive sampler: as docs/sampling.md reads ---- */
+/* ---- the naive sampler: as docs/user/sampling.md reads ---- */
 
 typedef struct Pair
 {
