@@ -180,7 +180,7 @@ typedef struct PinInfo
 	int64_t		since_us;		/* since 1970 */
 } PinInfo;
 
-/* Who asks, and what that role may take (docs/internals/scheduler.md). */
+/* Who asks, and limits of its role (docs/user/scheduling.md). */
 typedef struct Caller
 {
 	uint64_t	role;			/* fair shares and limits are its */
@@ -310,7 +310,7 @@ int64_t		core_work_memory(const Core *c);
 int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);
 
 /*
- * Defaults and model checks (docs/user/sampling.md, "Where values come from"): fill what `given` lacks from
+ * Defaults and model checks (docs/user/sampling.md, "Defaults"): fill what `given` lacks from
  * generation_config, check ranges against the vocabulary and the context length.
  * Errors: ERR_INVALID (with the parameter's name in detail), ERR_TOO_LONG.
  */

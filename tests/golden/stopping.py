@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes stopping.json: answers token by token, and where and how they end.
 
-The rules are written here as docs/user/sampling.md tells them ("When it ends"), over whole texts: no buffers, no automaton, nothing
+The rules are written here as docs/user/sampling.md tells them ("Stop conditions"), over whole texts: no buffers, no automaton, nothing
 is held back.  A token is a letter: H, W, S and P are words, . is EOS, the comma is id 290, others are themselves
 (tests/unit/core/test_output.c, which reads the file).
 

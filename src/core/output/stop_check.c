@@ -2,7 +2,7 @@
  * stop_check.c
  *	  What one new token means for its request: the end? which text?
  *
- * Order of evaluation (docs/user/sampling.md, "When it ends"), for the newest token of r->tokens:
+ * Order of evaluation (docs/user/sampling.md, "Stop conditions"), for the newest token of r->tokens:
  *
  *	1. fewer than min_tokens output tokens: ids don't stop;
  *	2. the primary EOS, unless ignore_eos: stop, reason NULL;
