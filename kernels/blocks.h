@@ -258,7 +258,7 @@ typedef struct KTensor
 	/* Not NULL: logical row i is stored row row_perm[i]. */
 	const int32_t *row_perm;
 	const struct KTensor *base; /* of a view: the file's tensor; NULL = this is one */
-	int64_t		base_row;		/* ... of which its row 0 is that row */
+	int64_t		base_row;		/* row of the file's tensor that is row 0 of this view */
 	const struct KReader *reader;	/* not NULL: where rows come from */
 } KTensor;
 

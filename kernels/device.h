@@ -59,7 +59,7 @@ typedef struct KDevInfo
 	uint32_t	smem_block;		/* bytes of shared memory that a block may have */
 	uint32_t	features;		/* bits, the library's own */
 	bool		usable;
-	char		why[128];		/* ... or why not */
+	char		why[128];		/* why the library cannot be used */
 } KDevInfo;
 
 /* Which kernels a device takes where it has several; all of a row's bits come from one variant. */
@@ -67,7 +67,7 @@ typedef enum KVariant
 {
 	KVARIANT_AUTO,				/* those that a device of this kind was seen to run */
 	KVARIANT_MMA,				/* CUDA: tensor cores by mma.sync, for any capability */
-	KVARIANT_WGMMA				/* ... by wgmma, 9.0 only */
+	KVARIANT_WGMMA				/* CUDA: tensor cores by wgmma, capability 9.0 only */
 } KVariant;
 
 /* Sizes of the staging area, and what else is fixed for its life. */

@@ -35,9 +35,9 @@ typedef struct KGroup
 void		kgroup_get(KType t, const void *src, KGroup *g);
 /* the format is made of groups: all but the floats, KT_INT8 and KT_FP8 */
 bool		ktype_grouped(KType t);
-/* ... and has a minimum (m, mn) */
+/* The format has a minimum (m, mn). */
 bool		ktype_has_min(KType t);
-/* ... and scales for 16 weights each (sc, mn) */
+/* The format has scales for 16 weights each (sc, mn). */
 bool		ktype_has_halves(KType t);
 
 #endif

@@ -124,14 +124,14 @@ typedef enum KRouting
 	KROUTE_SOFTMAX,				/* scores are the softmax of all logits */
 	KROUTE_SIGMOID,				/* scores are each logit's sigmoid */
 	KROUTE_TOPK_SOFTMAX,		/* scores are the logits, weights the softmax of the chosen ones */
-	KROUTE_TOPK_SIGMOID,		/* ... weights the sigmoid of each */
+	KROUTE_TOPK_SIGMOID,		/* scores are the logits, weights the sigmoid of each chosen one */
 	KROUTE_SPARSEMIXER			/* Phi-3.5-MoE's */
 } KRouting;
 
 typedef enum KGroupBy
 {
 	KGROUP_MAX,					/* a group is as good as its best expert */
-	KGROUP_TOP2					/* ... as its two best together */
+	KGROUP_TOP2					/* a group is as good as the sum of its two best experts */
 } KGroupBy;
 
 #define KROUTE_MAX_EXPERTS 1024
@@ -146,7 +146,7 @@ typedef struct KRoute
 	int			n_groups;		/* 0 or 1: no groups; divides n_experts */
 	int			top_groups;		/* the groups that are chosen from */
 	bool		normalize;		/* weights add up to 1, */
-	float		normalize_min;	/* ... unless their sum is less than this */
+	float		normalize_min;	/* least sum of the weights before they are normalized */
 	float		scale;			/* factor of all weights */
 	float		jitter;			/* KROUTE_SPARSEMIXER: how far behind the best one counts */
 	const float *correction;	/* [n_experts] added to scores for the choice, not for weights; NULL: none */

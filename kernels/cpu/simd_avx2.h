@@ -588,7 +588,7 @@ i8_dot(qi acc, qi w, qi u)
 	return q_add(acc, q_madd(_mm256_maddubs_epi16(u, w), q_set1_16(1)));
 }
 
-/* ... of two fours of small codes (INT8_QUAD) */
+/* i8_dot() of two quads of small codes (INT8_QUAD) */
 static inline qi
 i8_dot_small(qi acc, qi w0, qi u0, qi w1, qi u1)
 {
@@ -608,7 +608,7 @@ q_multiplier(qi pairs, int half)
 	return _mm256_shuffle_epi8(pairs, at);
 }
 
-/* ... times mul; wide: codes of more than 5 bits */
+/* q_quad_sum() times mul; wide: codes of more than 5 bits */
 static inline qi
 q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
 {

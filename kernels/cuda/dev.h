@@ -174,7 +174,7 @@ bool		dev_send(KDevice *d, void *at, const void *staged, size_t size);
 const void *dev_const(KDevice *d, const void *key, const void *host, size_t size);
 /* Of r's sequences the first rows; *row0 is to be taken off. */
 const int32_t *dev_starts(KDevice *d, const KRows *r, int *row0);
-/* ... the blocks, as [n_seqs][*ld] */
+/* The blocks of r's sequences, as [n_seqs][*ld]. */
 const int32_t *dev_blocks(KDevice *d, const KRows *r, int block_size, int *ld);
 const int32_t *dev_pages(KDevice *d, const KvView *kv, const KRows *r);
 

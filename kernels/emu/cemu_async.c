@@ -28,16 +28,16 @@ typedef struct Mbar
 {
 	char	   *at;
 	unsigned	count;			/* arrivals of a phase */
-	unsigned	left;			/* ... that are missing */
+	unsigned	left;			/* arrivals that are missing */
 	long		bytes;			/* expected and not there yet */
-	long		under_way;		/* ... of copies that were issued */
+	long		under_way;		/* issued copies that are not complete */
 	unsigned	phase;
 	int			brought;		/* copies in this phase, and */
-	int			unseen;			/* ... in those before, that nobody has waited for */
+	int			unseen;			/* copies of earlier phases that no thread has waited for */
 	int			by;				/* who made it, and in which of its segments */
 	uint32_t	seg;
 	uint32_t	now[CEMU_SEEN]; /* what the phase's arrivals had seen, and */
-	uint32_t	done[CEMU_SEEN];	/* ... those of the phase before */
+	uint32_t	done[CEMU_SEEN];	/* what the arrivals of the phase before had seen */
 } Mbar;
 
 typedef struct Bulk

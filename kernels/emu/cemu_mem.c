@@ -94,7 +94,7 @@ static uint32_t launch_first = 1,	/* the first segment of this launch */
 			block_no,
 			epoch;
 static int	wide;				/* the block has mbarriers: then, of other warps' threads and of copies, */
-static uint32_t seen[CEMU_THREADS][CEMU_SEEN];	/* ... what each thread has seen done */
+static uint32_t seen[CEMU_THREADS][CEMU_SEEN];	/* what each thread has seen complete */
 static size_t mbar_cells[CEMU_MBARS];
 static int	n_mbar_cells;
 
@@ -712,7 +712,7 @@ cemu_pending(const void *p, size_t n)
 		cells_of(p)[i].w = PENDING;
 }
 
-/* ... to here */
+/* cp.async: the bytes have arrived */
 void
 cemu_arrived(const void *p, size_t n)
 {

@@ -93,7 +93,7 @@ typedef struct ReqNote
 typedef struct PoolExtra
 {
 	IntVec		ids;			/* token tasks: the tokens */
-	IntVec		offsets;		/* ... two per token, in characters */
+	IntVec		offsets;		/* two offsets per token, in characters */
 } PoolExtra;
 
 typedef struct Backend
@@ -159,8 +159,10 @@ typedef struct Backend
 	bool		(*unpin) (BackendModel *in, uint64_t id);
 	/* Are the files of an adapter good?  Loader threads. */
 	bool		(*lora_check) (const char *path, LoraInfo *out, Err *e);
-	/* ... and for this model; the adapter outlives neither the requests nor its cache (lora_cache.h), but the instance.
-	 * ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank). */
+	/*
+	 * Are the files of an adapter good for this model?  The adapter outlives the requests and its cache
+	 * (lora_cache.h), but not the instance.  ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank).
+	 */
 	LoraAdapter *(*lora_load) (const BackendModel *in, const char *path, const LoraLimits *limits, Err *e);
 	/* compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back; step thread */
 	void		(*rest) (BackendModel *in, bool free_kv);

@@ -49,14 +49,14 @@ struct BackendModel
 	KPool	   *pool;
 	const Kernels *kernels;
 	DeviceChoice where;			/* what it is to be computed on, */
-	bool		tried;			/* ... where all is well but for what the device says */
+	bool		tried;			/* the files are good; the load can fail only on the device */
 	Dev		   *dev;			/* NULL = CPUs */
 	uint64_t	draft_bytes;	/* weights of what drafts */
 	int64_t		tok_bytes;		/* of the tokenizer */
 	ChatModel  *chat;
 	PoolModel  *pooling;		/* NULL: a tokenizer only */
 	KvTier	   *tier;			/* behind the KV cache; NULL = none */
-	KDevOpen	open;			/* ... with which it was opened */
+	KDevOpen	open;			/* arguments with which dev was opened */
 	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
 	const char *path;			/* of its files; while it is loaded */
 	char		shape[SHAPE_LEN];	/* of the whole model, whatever part of it is here */
@@ -64,7 +64,7 @@ struct BackendModel
 	BackendModel *next;			/* the next replica; NULL = it is the last */
 	Replicas   *queue;			/* the first of several has it */
 	bool		away;			/* its weights are in a file: here, */
-	bool		ranks_away;		/* ... on other ranks */
+	bool		ranks_away;		/* weights of the other ranks are in files, too */
 };
 
 static BackendModel *
@@ -195,7 +195,7 @@ load_weights(void *ctx, Err *e)
 	return ok && (in->ranks == NULL || ranks_talk(in->ranks, n->model, in->dev, in->where.ordinal, n->set, e));
 }
 
-/* ... on a device, whose memory is measured */
+/* its memory is a device's and is measured */
 static bool
 load_measured(NewModel *n, Budget *b, Err *e)
 {

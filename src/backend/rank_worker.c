@@ -65,7 +65,7 @@ static struct
 	IdMap		models;			/* of RankWorkerHeld, */
 	IdMap		loras;			/* and of LoraAdapter; */
 	int			on_device;		/* models with a device that has memory of its own; */
-	pthread_mutex_t lock;		/* ... threads that load put theirs in */
+	pthread_mutex_t lock;		/* held by load threads that add a model */
 } me = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- loading ---- */
@@ -369,7 +369,7 @@ typedef struct RankWorkerMoving
 {
 	RankCmdKind kind;
 	RankWorkerHeld *held;			/* rank 0 keeps it as long, */
-	RankWorkerHeld *from;			/* ... and this */
+	RankWorkerHeld *from;			/* whose weights are adopted; rank 0 keeps it as long */
 	char		dir[4096];
 } RankWorkerMoving;
 

@@ -46,7 +46,7 @@ typedef struct GroupRoom
 	GroupWord	arrived;		/* at the barrier at hand */
 	GroupWord	round;			/* barriers that are over */
 	GroupWord	sent[GROUP_MOST][GROUP_MOST];	/* pieces from one to another, */
-	GroupWord	taken[GROUP_MOST][GROUP_MOST];	/* ... and those that are copied */
+	GroupWord	taken[GROUP_MOST][GROUP_MOST];	/* pieces that have been copied, from one rank to another */
 } GroupRoom;
 
 typedef struct GroupHead GroupHead;

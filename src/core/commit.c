@@ -62,7 +62,10 @@ wants_raw(const Req *r)
 	return core_wants_logprobs(r) || r->group != NULL;
 }
 
-/* ... or as the token was drawn from it?  The first tokens of several answers are parallel_sampling.c's. */
+/*
+ * Is the row wanted as the token was drawn from it?  parallel_sampling.c has the first tokens of several
+ * answers.
+ */
 static bool
 tells_processed(const Core *c, const Req *r)
 {

@@ -600,7 +600,7 @@ core_finish_later(Core *c, Req *r, bool stopped)
 	c->finish_pending[c->n_doomed++] = r;
 }
 
-/* ... with all its sequences; index >= 0: this answer is stopped. */
+/* Finishes r with all its sequences; index >= 0: only this answer is stopped. */
 static void
 doom_request(Core *c, Req *r, bool stopped, int index)
 {

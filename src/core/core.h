@@ -75,7 +75,7 @@ typedef struct GenParams
 	int			priority;		/* the lower, the sooner; with CoreOptions.priorities */
 	LogitRules *rules;			/* owned; NULL = logits stay as they are */
 	int			repeat_max;		/* repetition_detection: the longest pattern; 0 = off */
-	int			repeat_min;		/* ... and the shortest */
+	int			repeat_min;		/* repetition_detection: the shortest pattern */
 	int			repeat_count;	/* so many of it end the answer */
 	bool		tight_special;	/* no space between special tokens: not spaces_between_special_tokens */
 	char	   *extra_args;		/* owned; a json object for logits processors; NULL = none */
@@ -146,7 +146,7 @@ typedef struct ReqEvent
 	const Logprobs *prompt_logprobs;	/* with the first token, if wanted; else NULL */
 	double		cum_logprob;	/* of the answer so far, if log-probabilities are wanted; a beam's */
 	bool		is_beam;		/* of a beam search, */
-	double		score;			/* ... which orders its answers */
+	double		score;			/* of a beam search: the score that orders its hypotheses */
 	const float *values;		/* pooled: [n_rows][width], with the finishing event; PT_LOGPROBS: one per
 								 * scored token, sequence after sequence */
 	int			n_rows;
@@ -200,7 +200,7 @@ typedef struct ReqSpec
 	uint64_t	session;		/* of one role: in turn, FCFS within one */
 	Caller		by;
 	int64_t		deadline_us;	/* clock_us(): it fails then; 0 = none */
-	int			timeout_ms;		/* ... that long after it was asked for */
+	int			timeout_ms;		/* timeout in ms from the arrival of the request; 0 = none */
 	uint64_t	id;				/* caller's name for it; with generation: unique */
 	uint64_t	owner;			/* K and V are shared among requests of one owner only; 0 = everybody's */
 	uint32_t	role;			/* who is told as whom has pinned it */
@@ -237,7 +237,7 @@ typedef struct CoreOptions
 	int			max_num_seqs;	/* most sequences in a step */
 	int			max_num_batched_tokens; /* most rows in a step (upper bound of the budget) */
 	int			max_partial;	/* most prompts that are computed in part; 0 = any number */
-	int			max_long_partial;	/* ... of which so many are long; 0 = one */
+	int			max_long_partial;	/* most long prompts that are computed in part; 0 = one */
 	int			long_prompt;	/* a prompt of more tokens is long, and gets at most so many rows of a step; 0 = none is */
 	int			max_model_len;	/* 0 = the model's */
 	int			block_size;		/* tokens */
@@ -258,19 +258,19 @@ typedef struct CoreOptions
 								 * LOGPROBS_ZERO = 0 */
 	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */
 	bool		tell_logits;	/* they are told instead of log-probabilities */
-	bool		tell_processed; /* ... of an answer's tokens, and either behind all stages of sampling */
+	bool		tell_processed; /* an answer's tokens: log-probabilities or logits after all sampling stages */
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
 	int			max_loras;		/* different adapters in a step; 0 = no limit */
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
 	bool		no_jump;		/* ask the model for each token, even where a grammar leaves no choice */
 	Accounts   *accounts;		/* NULL: the core's own */
 	struct KvTier *kv_tier;		/* where blocks go that are overwritten (offload.h); NULL = nowhere */
-	unsigned char kv_id[32];	/* ... of a model with these weights */
+	unsigned char kv_id[32];	/* hash of the weights, part of keys in the offload tier */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate, */
 	struct Budget *budget;		/* while it opens: dev's memory, of which the KV gets what is left (device_budget.h); NULL = kv_bytes */
 	struct RankModel *ranks;	/* who computes it, too (ranks.h); NULL = nobody */
-	struct Drafter *drafter;	/* ... and with what; taken over, NULL = it takes no weights */
+	struct Drafter *drafter;	/* computes drafts; owned; NULL = a method without weights */
 	bool		kv_always;		/* tests: what the tier has is never computed again, whatever that costs */
 	/* tests: force chunks of at most this many prompt rows; 0 = off */
 	int			max_chunk;

@@ -47,7 +47,7 @@ typedef struct Pooled
 	int			n_tokens;		/* of all sequences; a prompt that they share counts once */
 	PoolAct		act;
 	bool		by_token;		/* each token's row is a result of its own, */
-	bool		unit;			/* ... by the model's files of length 1 */
+	bool		unit;			/* each token's row is normalized to length 1 */
 	int			width;
 	/* of each sequence */
 	float	  **values;			/* [n_rows][width], from its last step on */
@@ -77,7 +77,7 @@ typedef struct Group
 	int			n_told;			/* answers whose end has been told */
 	int			n_output;		/* tokens of all */
 	int			longest;		/* tokens of the longest */
-	int			n_thought;		/* ... of thoughts */
+	int			n_thought;		/* reasoning tokens of all */
 	int			preemptions;
 	int			draft_tokens, accepted_tokens;
 	ReqFinish	finish;			/* the worst of the ends */
@@ -237,10 +237,10 @@ typedef struct PlanEntry
 	int			n;				/* rows: tokens computed .. computed + n - 1, drafts included */
 	bool		sample;			/* they reach the end: logits of the last token and of the drafts are wanted */
 	int			n_drafts;		/* how many of the rows are drafts, which go on behind its tokens */
-	int			draft_at;		/* ... the first of them is so many of r->spec's */
+	int			draft_at;		/* index of the first draft token in r->spec's */
 	int			logits_at;		/* its first row of the step's logits */
 	int			out_at;			/* pooled: its first wanted row, counted from its first */
-	int			n_out;			/* ... and how many there are from that on */
+	int			n_out;			/* pooled: number of wanted rows from out_at on */
 } PlanEntry;
 
 /* Rows of logits of an entry. */
@@ -304,9 +304,9 @@ typedef struct ShareHit
 {
 	int			tokens;			/* so many, its own included */
 	int			n_blocks;		/* in so many blocks of others, all full, */
-	int			n_idle;			/* ... of which so many are on the free list; */
+	int			n_idle;			/* shared blocks that are on the free list */
 	int			n_windows;		/* and whose windows are needed, too, */
-	int			n_idle_windows;	/* ... of which at most so many are idle; */
+	int			n_idle_windows;	/* most shared windows that are idle */
 	int32_t		copied;			/* and the rest in the first part of this one; 0 = none */
 } ShareHit;
 
@@ -316,7 +316,7 @@ bool		prefix_cache_supported(const ModelInfo *info);
 void		prefix_cache_attach(const Prefix *p, Req *r);
 /* Tokens of the prompt that were there already; of all sequences of a pooled request. */
 int			share_cached(const Req *r);
-/* ... of which so many may have come back from the store behind the pool. */
+/* Tokens of the prompt that came back from the offload tier, at most. */
 int			prefix_cache_tokens_from_tier(const Req *r);
 /* r has computed, or computes in the plan at hand (pending), `upto` tokens. */
 void		prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending);
@@ -483,7 +483,7 @@ bool		beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, i
 int			beam_next(Beam *b, int max_model_len);
 int			beam_n_live(const Beam *b);
 Req		   *beam_live(const Beam *b, int i, Req **parent);
-bool		beam_has_row(const Beam *b, int i); /* ... of a live one */
+bool		beam_has_row(const Beam *b, int i); /* has the live hypothesis i a row? */
 /* The generation before, after beam_next(). */
 int			beam_n_old(const Beam *b);
 Req		   *beam_old(const Beam *b, int i);

@@ -91,7 +91,7 @@ open_windows(Core *c, const KvGroups *g)
  * The area takes memory as it is used, the tables of blocks (pool, prefix cache) take theirs at once.
  */
 #define BLOCK_TABLES	128		/* bytes, at most, */
-#define TOKEN_TABLES	4		/* ... and for each token */
+#define TOKEN_TABLES	4		/* bytes of the tables per token */
 
 static bool
 memory_for_kv(const Core *c, const char *what, Err *e)

@@ -33,7 +33,7 @@ typedef struct Inbox
 	size_t		n_new;			/* requests among them */
 	CoreStats	stats;			/* as of the last step */
 	atomic_int	n_live;			/* submitted and not taken out of the schedule */
-	_Atomic int64_t n_tokens;	/* ... and their weights */
+	_Atomic int64_t n_tokens;	/* sum of the weights of submitted requests */
 } Inbox;
 
 /* A token that has been sampled, and the row that it was sampled from, as the model gave it. */
@@ -72,7 +72,7 @@ struct Core
 	Accounts   *accounts;		/* its own; NULL: it has others' */
 	int64_t		next_deadline_us;	/* none is before that */
 	bool		idle;			/* the last step found nothing to compute, */
-	int64_t		poll_us;		/* ... and is to be made again then, if somebody waits for files */
+	int64_t		poll_us;		/* time of the next step, if a request waits for files */
 	BatchBuf   *batch;
 	Sampler    *sampler;
 	struct DevSampler *smpdev;	/* NULL: all rows are sampled by sampler */
@@ -95,7 +95,7 @@ struct Core
 	HostDev		head_in;		/* pooled_space(), on a device only; [max_num_seqs] */
 	HostDev		head_out;
 	int			n_multi;		/* live requests of several sequences: pooled ones, several answers, */
-	int			n_multi_seqs;	/* ... and their sequences that are scheduled */
+	int			n_multi_seqs;	/* sequences of such requests that are scheduled */
 
 	IdMap		by_id;			/* live requests */
 	Req		  **finish_pending;			/* cancelled, to be finished at the boundary */
@@ -106,11 +106,11 @@ struct Core
 	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
 	void	   *progress_ctx;
 	bool		suspended;		/* core_suspend() */
-	bool		given_back;		/* ... and its memory is the system's */
+	bool		given_back;		/* the memory of the suspended core was returned to the system */
 	_Atomic bool away;			/* weights, too: core_save_weights(), core_drop_weights() */
 	CoreStats	stats;
 	bool		tracing;		/* a profile is being recorded: as of this step */
-	TraceStep	trace;			/* ... of this step */
+	TraceStep	trace;			/* trace data of the current step */
 	Profile		trace_profile;
 	int64_t		other_memory;	/* of tables and rows of logits */
 	Inbox	   *inbox;
@@ -157,7 +157,7 @@ void		core_finish_later(Core *c, Req *r, bool stopped);
 void		core_request_done(Core *c, Req *r);
 /* It is over for the step thread. */
 void		core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err);
-/* ... as the sampler has no token for it; id: why. */
+/* The request ends as the sampler has no token for it; id: the reason. */
 void		core_fail_token(Core *c, Req *r, int32_t id);
 
 /* What has been left in the inbox; false: nothing. */
@@ -191,7 +191,7 @@ bool		core_wants_logprobs(const Req *r);
 float	   *core_raw_row(const Core *c, int i);
 /* The log-probabilities of what a step has sampled, but for several answers' first tokens. */
 void		core_logprobs_of_rows(Core *c, const Plan *plan);
-/* ... of requests' next tokens, into their token_lp; of those that want none NULL. */
+/* Log-probabilities of requests' next tokens, into their token_lp; NULL for requests that want none. */
 void		core_logprobs_of_tokens(const Core *c, const LogprobRow *rows, int n);
 /* Is there room for those of r's next token, too? */
 bool		core_has_logprob_space(const Core *c, Req *r, Err *e);

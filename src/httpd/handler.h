@@ -28,7 +28,7 @@ typedef struct ClientRequest
 	Buf			body;			/* what llm_api() is to have */
 	size_t		received;		/* bytes of the body, kept or not */
 	size_t		memory;			/* bytes that body_memory.c has given for it */
-	size_t		answer_memory;	/* ... and for the answer */
+	size_t		answer_memory;	/* bytes that body_memory.c has granted for the answer */
 	int64_t		body_until;		/* when the body must have come */
 	bool		stream;			/* the body asks for one */
 	bool		answered;

@@ -27,7 +27,7 @@ typedef struct SseResponseStream
 	ClientRequest *q;
 	Db		   *db;				/* NULL: given back */
 	bool		named;			/* events have names */
-	bool		numbered;		/* ... and errors among them the form of such: /v1/responses */
+	bool		numbered;		/* errors have the form of events: /v1/responses */
 	int			n;				/* events so far */
 	bool		over;			/* nothing more comes */
 	bool		failed;			/* an event was an error: nothing of the transaction is to stay */

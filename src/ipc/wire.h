@@ -253,7 +253,7 @@ typedef struct WireModelStat
 	int32_t		asleep;			/* WIRE_SLEEP_*; 0 = awake */
 	int32_t		sleep_level;	/* 0 .. 2 */
 	int64_t		used_us;		/* CLOCK_MONOTONIC when it was last asked for, or busy; 0 = never */
-	int64_t		expires_us;		/* ... when it will be unloaded; 0 = never */
+	int64_t		expires_us;		/* time at which the idle model will be unloaded; 0 = never */
 	int64_t		memory_bytes;	/* loaded: all of it, adapters too */
 	int32_t		shared_with;	/* index of the entry whose weights it uses, -1 */
 	int32_t		block_size;		/* tokens; 0 = no KV cache */
@@ -487,7 +487,7 @@ typedef enum WireKind			/* requests */
 								 * TEXT, a JSON object; with API_AS_BODY no WF_ERROR for what the body asks */
 	WK_PARSE,					/* tool calls or reasoning of the prompt -> WF_DONE with TEXT, REASONING */
 	WK_LORA_CHECK,				/* an adapter's files good? -> WF_DONE with TEXT, a JSON object */
-	WK_LORA_LOAD,				/* ... for this model: into its cache -> WF_DONE likewise */
+	WK_LORA_LOAD,				/* an adapter into this model's cache -> WF_DONE with TEXT, a JSON object */
 	WK_LORA_UNLOAD,				/* out of it, as soon as no request uses it -> WF_DONE with COUNT 1, or 0: it wasn't there */
 	WK_LORA_LIST,				/* what is in the caches, of one database or (DATABASE absent or 0) all -> WF_DONE with
 								 * TEXT, a JSON array */

@@ -250,7 +250,7 @@ slurp_optional(Files *f, const char *name, size_t limit, Buf *out, Err *e)
 	return ok;
 }
 
-/* ... of JSON that somebody is going to parse */
+/* The same for JSON that is parsed afterwards. */
 static bool
 slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out, Err *e)
 {

@@ -56,7 +56,7 @@ const char *files_where(const Files *f, const KTensor *t);
  * scales in quantized blocks (ERR_BAD_FILE naming file and tensor).  Any thread.
  */
 bool		files_check_rows(const Files *f, const KTensor *t, int64_t row0, int64_t row1, Err *e);
-/* ... of all rows */
+/* The same for all rows. */
 bool		files_check_tensor(const Files *f, const KTensor *t, Err *e);
 
 /* t won't be read for now: its pages need not stay in this process. */

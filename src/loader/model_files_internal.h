@@ -96,14 +96,17 @@ char	   *files_join(const char *dir, const char *name);
 bool		safetensors_there(const char *dir);
 bool		safetensors_open(Files *f, Err *e);
 
-/* ... of one file; names are behind `prefix` */
+/* safetensors.c: the weights of one file; names follow `prefix` */
 bool		safetensors_file(Files *f, const char *path, const char *prefix, Err *e);
-/* ... and those of a folder in it, a module's, behind `prefix` */
+/* safetensors.c: the weights of a module's folder; names follow `prefix` */
 bool		safetensors_add(Files *f, const char *dir, const char *prefix, Err *e);
 
 /* sentence_transformers_config.c: what sentence-transformers keeps beside the model */
 bool		stconfig_read(Files *f, Err *e);
-/* ... before anything else is read: where its Transformer is, into f->root */
+/*
+ * sentence_transformers_config.c: finds the folder of its Transformer, before anything else is read, into
+ * f->root
+ */
 bool		stconfig_root(Files *f, Err *e);
 
 /* hf_config.c: config.json, generation_config.json, tokenizer files, chat template */

@@ -47,9 +47,9 @@ typedef struct StRead
 	Files	   *f;
 	Err		   *e;
 	int			n_rows;			/* layers of tokens' rows, */
-	int			n_dense;		/* ... and behind pooling */
+	int			n_dense;		/* layers after pooling */
 	bool		pools;			/* there is a pooling, */
-	bool		pooled;			/* ... and it has been read */
+	bool		pooled;			/* the pooling's configuration has been read */
 	bool		normalized;
 } StRead;
 

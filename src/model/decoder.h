@@ -41,7 +41,7 @@ typedef struct LayerConf
 	bool		moe;			/* experts instead of one MLP */
 	float		attn_scale;		/* instead of DecoderConf's; 0 = that */
 	bool		recurrent;		/* a state-space layer instead of attention, */
-	bool		both;			/* ... or beside it */
+	bool		both;			/* a state-space layer in parallel to attention */
 	int			kv;				/* its number among the layers with K and V; set behind the reader */
 	size_t		state_at;		/* its part of a sequence's state, in floats; likewise */
 } LayerConf;
@@ -77,9 +77,9 @@ typedef struct SsmConf
 	bool		in_bias;		/* of the projections */
 	bool		out_bias;
 	bool		norm;			/* Mamba-2: a norm behind the gate, */
-	bool		norm_first;		/* ... or before it */
+	bool		norm_first;		/* Mamba-2: the norm comes before the gate */
 	bool		norm_dt_bc;		/* Mamba: steps, B and C are normed, */
-	bool		norm_dt_bc_w;	/* ... with weights */
+	bool		norm_dt_bc_w;	/* Mamba: the norms of steps, B and C have weights */
 	float		norm_dt_bc_eps;
 } SsmConf;
 
@@ -117,7 +117,7 @@ typedef struct MlaConf
 	int			latent;			/* width of what is kept of a token's k and v; 0 = ordinary attention */
 	int			q_latent;		/* likewise of q, 0 = none */
 	int			plain;			/* of each head of q and k: without a position, */
-	int			rope;			/* ... and with one */
+	int			rope;			/* of each head of q and k: the part with a rotary position */
 	int			v;				/* width of each head of v */
 } MlaConf;
 
@@ -136,18 +136,18 @@ typedef enum HeadKind
 typedef struct DraftConf
 {
 	int			given;			/* width of the rows of another model that it is given; 0 = it isn't given any */
-	int			n_layers;		/* ... which go into so many of its layers, */
+	int			n_layers;		/* layers that get rows of another model */
 	int			layers[TAP_LAYERS];
 	int			heads;			/* guesses from one row; 0 = any number, each from the one before */
 	int			blocks;			/* Medusa: of each head */
 	int			inner;			/* MLP speculator: width of its state */
-	bool		tied;			/* ... one set of weights for all heads */
-	bool		scaled;			/* ... what it is given is normed */
+	bool		tied;			/* MLP speculator: one set of weights for all heads */
+	bool		scaled;			/* MLP speculator: the input rows are normed */
 	bool		norm_residual;	/* EAGLE-3: the residual stream begins behind the norm */
 	bool		mask_first;		/* the token of the first row counts as zeros */
 	bool		given_first;	/* what is given stands before the token's row */
 	bool		fed_raw;		/* it gets back what stands before its last norm */
-	bool		given_raw;		/* ... and the target's rows before that one's */
+	bool		given_raw;		/* the drafter gets the target's rows before the last norm */
 	int			most;			/* guesses in a row, of what has no heads; 0 = any number */
 	bool		own_embed;		/* the embedding isn't the target's */
 	bool		own_head;
@@ -169,7 +169,7 @@ typedef struct DecoderConf
 	int			max_len;		/* positions */
 	int			mlp_ratio;		/* before dec_conf(): inter / hidden where no key says inter */
 	int			embed_width;	/* of the embedding, if it isn't hidden; 0 = hidden */
-	bool		narrow;			/* ... and of positions, types and their norm, too */
+	bool		narrow;			/* positions, types and their norm have the embedding's width */
 	bool		both_ways;		/* attention sees what follows, too */
 	HeadKind	head;			/* before dec_conf(): by the name of the class */
 	bool		no_head;		/* nothing is said of the vocabulary: hidden rows are all there is */
@@ -192,14 +192,14 @@ typedef struct DecoderConf
 	bool		no_final_norm;	/* none before the head */
 	bool		post_norm;		/* norms behind the blocks, of the residual stream */
 	bool		parallel;		/* attention and MLP side by side */
-	bool		two_norms;		/* ... each with a norm of its own */
+	bool		two_norms;		/* attention and MLP side by side, each with its own norm */
 	bool		one_plus;		/* a norm's weight is 1 + what the file holds */
 	QkNorm		qk_norm;		/* where q and k are normed */
 	bool		tied;			/* the head is the embedding */
 	bool		head_bias;
 	bool		head_norm;		/* the head's rows count with length 1 */
 	bool		interleaved;	/* rotary pairs lie side by side in the file, not as halves */
-	bool		permuted;		/* ... as its converter wants it: those that the model was trained with are halves */
+	bool		permuted;		/* the GGUF converter permutes them: the original model has halves */
 	bool		qkv_bias;
 	bool		o_bias;
 	bool		mlp_bias;
@@ -256,7 +256,7 @@ typedef struct Linear
 	int			lora;			/* its number among the targets of adapters; 0 = it can have none */
 	int			all;			/* ranks share its outputs, of which these are as many; 0 = what it has is all */
 	int			k_all;			/* ranks share its inputs, of which there are as many, and what each gives is added up; 0 = they don't; */
-	int			k_from;			/* ... these k are from here on */
+	int			k_from;			/* the Linear's inputs are these k of the file's, from k_from on */
 } Linear;
 
 /* A module of the files whose matrix can have something added: rows of a Linear. */
@@ -268,10 +268,10 @@ typedef struct LoraSite
 	bool		embedding;
 	int			from;			/* first output in the Linear */
 	int			n;
-	int			n_file;			/* ... of the file's, of which output i is our output's number perm[i] */
+	int			n_file;			/* outputs in the file, of which output i is our output perm[i] */
 	int			k;
 	int			k_from;			/* of the file's inputs the Linear has k_own, */
-	int			k_own;			/* ... from this one on */
+	int			k_own;			/* number of inputs of the Linear, from k_from on */
 	int32_t    *perm;			/* [n]; NULL = as in the file */
 } LoraSite;
 
@@ -321,7 +321,7 @@ typedef struct HeadLayer
 	Linear		dense;
 	HeadAct		act;
 	Norm		norm;			/* LayerNorm; without weights: none */
-	float		eps;			/* ... its own; 0 = the model's */
+	float		eps;			/* epsilon of the norm; 0 = the model's */
 } HeadLayer;
 
 typedef struct Head
@@ -351,7 +351,7 @@ typedef struct Mla
 	Linear		q;				/* q's latent -> q */
 	Norm		norm;			/* of the latent */
 	Stack		k;				/* of each head: plain part of q -> latent */
-	Stack		v;				/* ... latent -> v */
+	Stack		v;				/* of each head: latent -> v */
 } Mla;
 
 typedef struct SsmLayer
@@ -404,7 +404,7 @@ typedef struct MoeWork
 	int32_t    *experts;		/* [rows][top_k] */
 	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
 	int32_t    *start;			/* [n_experts + 1] first row of each expert there; with ranks that have whole ones of each slot */
-	int32_t    *own;			/* ... of those that are this rank's, from its first one's */
+	int32_t    *own;			/* first rows of this rank's experts, counted from its first one's */
 	KOp		   *in;				/* [rows top_k][hidden]; x's memory where operands are floats */
 	float	   *x;				/* [rows top_k][hidden] what comes out */
 	float	   *gu;				/* [rows top_k][2 inter] */
@@ -459,14 +459,14 @@ typedef struct DecRanks
 	bool		rows;			/* what can be added up isn't gathered */
 	bool		lends;			/* the embedding isn't shared */
 	bool		heads;			/* attention's are shared */
-	bool		experts;		/* ... and experts, whole */
-	bool		round_robin;	/* ... dealt one by one */
+	bool		experts;		/* experts are divided whole */
+	bool		round_robin;	/* whole experts are dealt to ranks one by one */
 	int			n_slots;		/* places for whole experts, those of all ranks side by side; */
-	int			slot_width;		/* ... tables that moe_slots reads have so many numbers for each expert; 0: expert i is in slot i; */
-	size_t		slot_step;		/* ... from a layer's table to the next one's; 0: they have but one; */
-	size_t		slot_ints;		/* ... of all tables; */
-	int32_t    *slots;			/* ... the host's, */
-	DevMem		slot_mem;		/* ... and the ops' */
+	int			slot_width;		/* numbers per expert in the tables of moe_slots; 0: expert i is in slot i */
+	size_t		slot_step;		/* numbers from a layer's table to the next; 0: there is one table */
+	size_t		slot_ints;		/* numbers of all tables */
+	int32_t    *slots;			/* host copy of the tables */
+	DevMem		slot_mem;		/* device copy of the tables */
 	Balance    *balance;	/* experts move (expert_migration.h); NULL = they stay */
 	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
 	int			first_layer;	/* layers[] is the model's from this one on */
@@ -507,7 +507,7 @@ typedef struct Decoder
 	Head		classifier;		/* of labels, scores and rewards */
 	PoolKind	classifier_pool;	/* what it looks at */
 	Head		dense;			/* sentence-transformers' layers behind an embedding, */
-	Head		row_layers;		/* ... and those of each token's row, before it is pooled */
+	Head		row_layers;		/* sentence-transformers' layers for each token's row, before pooling */
 	bool		scores_tokens;	/* a score comes from the vocabulary's head: */
 	float	   *token_row;		/* [hidden] token ids' rows; in the work space; NULL = none */
 	float		token_bias;
@@ -585,7 +585,7 @@ struct Arch
 const Arch *model_arch(const Conf *c, HeadKind *head, Err *e);
 /* As model_new(), of an architecture that isn't in models.def; what it lacks is the lender's. */
 Model	   *model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
-/* ... and as model_check(); lender: what is known of it. */
+/* As model_check(), of an architecture that isn't in models.def; lender: what is known of the lender. */
 bool		model_check_as(const Arch *a, const ModelInfo *lender, const Conf *conf, const ModelSource *src,
 						   const QuantScheme *quant, const Kernels *k, ModelInfo *info, DraftConf *draft, Err *e);
 Decoder    *model_decoder(Model *m);
@@ -663,7 +663,7 @@ void		dec_linear(Decoder *d, const Linear *l, const float *x, int ldx, int rows,
 void		dec_linear_op(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows, float *y, int ldy);
 /* n of its outputs are multiplied with a factor; once they are bound */
 void		linear_gain(Linear *l, int from, int n, float by);
-/* ... with the stack's matrix g for rows start[g] .. start[g + 1] - 1 */
+/* Multiplies rows start[g] .. start[g + 1] - 1 with the stack's matrix g. */
 void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ldx, float *y, int ldy);
 
 /* ---- ssm.c ---- */
@@ -741,7 +741,7 @@ void		dec_unbind(Decoder *d);	/* the files may be closed from here on */
 bool		dec_pack(Decoder *d, const ModelSource *src, const ModelOptions *opt, ModelInfo *info, Err *e);
 /* Put a stack's packed matrices side by side; free it. */
 void		stack_ready(Stack *s);
-/* ... once its matrices have other addresses */
+/* Updates a stack when its matrices have other addresses. */
 void		stack_again(Stack *s);
 void		stack_free(Stack *s);
 

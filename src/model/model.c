@@ -295,7 +295,7 @@ typedef struct ModelPiece
 
 #define MAX_PIECES (44 + DEC_ROPES)
 
-/* ... of integers: as many bytes */
+/* The same for integers: as many bytes. */
 _Static_assert(sizeof(int32_t) == sizeof(float), "int32_t is as wide as float");
 
 /* A mixture's. */
@@ -471,7 +471,7 @@ share_pieces(Decoder *d)
 	d->mla.turned = (KOp *) (void *) d->mla.latent_q;
 }
 
-/* ... then one reservation. */
+/* Everything is in one reservation. */
 static bool
 plan_work(Decoder *d, Err *e)
 {

@@ -35,7 +35,7 @@ typedef struct ModelWork
 	uint64_t	bytes;			/* as they are in memory */
 	uint64_t	expert_params;	/* of experts: those of a row, */
 	uint64_t	expert_bytes;
-	uint64_t	experts_bytes;	/* ... and of all of them */
+	uint64_t	experts_bytes;	/* bytes of all experts */
 	uint64_t	head_params;	/* of the vocabulary's head, which computes rows of logits */
 	uint64_t	head_bytes;
 } ModelWork;
@@ -70,7 +70,7 @@ typedef struct ModelInfo
 	bool		norms_first;	/* each layer begins with a norm: model_can_tap() of all */
 	bool		both_ways;		/* attention looks ahead: a sequence is computed in one step, nothing is
 								 * kept of it */
-	int			reach;			/* ... the fewest positions that a layer sees to either side; 0 = all */
+	int			reach;			/* fewest positions that a layer sees to either side; 0 = all */
 	bool		generates;		/* it has a head for the vocabulary */
 	unsigned	tasks;			/* 1 << PoolTask of those it has */
 	int			n_labels;		/* of its classifier, 0 = it has none */
@@ -128,7 +128,7 @@ typedef struct EplbStat
 	int64_t		failed;			/* of them: for want of memory */
 	int64_t		moved;			/* slots that got another expert */
 	int64_t		rows;			/* pairs of a row and an expert; balancedness is these by */
-	int64_t		busiest;		/* ... those of each layer's busiest rank, times ranks */
+	int64_t		busiest;		/* sum over layers of the busiest rank's pairs, times ranks */
 } EplbStat;
 
 /* Who else computes this model, each with weights of its own (shard.h); all ranks make the same calls. */
@@ -137,8 +137,8 @@ typedef struct ModelRanks
 	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
 	KComm	   *pp;				/* of those that have other layers; likewise */
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
-	bool		round_robin;	/* ... or one in turn; */
-	EplbConf	eplb;			/* ... a run of them, which move */
+	bool		round_robin;	/* whole experts are dealt to ranks one by one */
+	EplbConf	eplb;			/* whole experts in runs that migrate between ranks */
 	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (shard.h) */
 	bool		lends;			/* the embedding is whole on all ranks, as the first one's drafts read it */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
@@ -153,7 +153,7 @@ typedef struct ModelComm
 {
 	const char *library;
 	const void *tp_id;			/* of those that share this rank's layers, */
-	const void *pp_id;			/* ... and of those that have the same part of other layers */
+	const void *pp_id;			/* id of the communicator of ranks with the same part of other layers */
 	bool		(*lives) (void *ctx);	/* is there hope?  Until the model's end */
 	void	   *ctx;
 } ModelComm;
@@ -168,7 +168,7 @@ typedef struct ModelOptions
 	const QuantScheme *quant;	/* quantize float matrices on loading; NULL = don't */
 	HugePages	huge;			/* for weights and work space */
 	const char *cache_dir;		/* packed weights are kept here; NULL or "" = nowhere */
-	const char *cache_id;		/* ... under this identity of the source's contents */
+	const char *cache_id;		/* cache identity of the source's contents */
 	const ModelRanks *ranks;	/* NULL = alone */
 	/*
 	 * Where ops run, NULL = on CPUs; kernels and pool are then that device's.  Rows of floats that go in and out below, the
@@ -226,7 +226,7 @@ bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *q
 typedef struct ModelTaps
 {
 	float	   *all;			/* [n_rows][hidden_size] of all rows, behind the last norm */
-	bool		all_raw;		/* ... before that norm */
+	bool		all_raw;		/* `all` has the rows before that norm */
 	float	   *out;			/* [n_out][hidden_size] behind it, of those that are wanted */
 	float	   *raw;			/* [n_out][hidden_size] before that norm */
 	float	   *mid;			/* [n_rows][n_layers][hidden_size] of all rows: what goes into these layers */
@@ -241,7 +241,7 @@ typedef struct Batch
 	const float *const *embeds; /* [n_rows] what stands for the token's row of the embedding, [embed_width];
 								 * NULL = the token's own.  NULL: all are */
 	const float *given;			/* [n_rows][...] for what guesses tokens (draft.h): rows of another model, */
-	bool		fed_back;		/* ... or what it has left itself for the row before */
+	bool		fed_back;		/* given are the drafter's own rows of the row before */
 	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
 	const int32_t *seen;		/* [n_seqs] attention both ways: positions from this one on are not attended to;
 								 * NULL = all are */

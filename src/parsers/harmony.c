@@ -41,8 +41,8 @@ struct Harmony
 	Buf			body;			/* CALL: all its text */
 	CallOut		out;
 	JPush		args;			/* CALL: its arguments */
-	KeySet		keys;			/* ... and what they are called */
-	JPushIs		is;				/* ... so far */
+	KeySet		keys;			/* CALL: the names of the arguments */
+	JPushIs		is;				/* state of the arguments' JSON */
 	Buf			announced;
 	bool		content;		/* some was sent */
 	bool		reasoning;

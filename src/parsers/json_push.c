@@ -21,7 +21,7 @@ typedef enum JsonPushState
 	ESCAPE,						/* behind a backslash */
 	HEX,
 	HIGH,						/* behind the first half of a pair */
-	HIGH_ESCAPE,				/* ... and a backslash */
+	HIGH_ESCAPE,				/* after the first half of a pair and a backslash */
 	WORD,
 	NUMBER
 } JsonPushState;

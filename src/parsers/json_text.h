@@ -28,7 +28,7 @@ void		jtext_quote(Buf *out, const char *s, size_t n);
 
 /* The same without the quotes: a piece of a string. */
 void		jtext_quote_inner(Buf *out, const char *s, size_t n);
-/* ... of one character. */
+/* The same for one character. */
 void		jtext_quote_character(Buf *out, unsigned c);
 
 #endif

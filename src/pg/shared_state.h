@@ -101,7 +101,7 @@ typedef struct VllmOwner
 	bool		cancelled;		/* by llm_cancel() */
 	bool		posted;			/* a zombie that the engine shall finish */
 	bool		damaged;		/* the arena's words of the slot are not what was written: its owner shall give it up */
-	bool		retired;		/* ... and the server log has been told: until it is free again */
+	bool		retired;		/* the damage of the slot is in the server log; reset when the slot is free */
 	uint8		doubts;			/* VSD_* that the last look at the slot left (pg/supervisor/slot_care.c) */
 	int			priority;
 	char		model[NAMEDATALEN];
@@ -200,7 +200,7 @@ typedef struct VllmShared
 	VllmRemote	remote;
 	/* slots */
 	int			n_slots;		/* of the pool: vllm.max_queued_requests */
-	int			n_all;			/* ... and spares: the size of owners[] */
+	int			n_all;			/* size of owners[]: the pool's slots and spares */
 	int			free_head;		/* -1 = none */
 	int			n_free;			/* of the pool */
 	int			n_remote;		/* of those of the pool that are not free: VllmOwner.remote */

@@ -45,8 +45,8 @@ extern char *vllm_cpu_isa;		/* "auto" */
 extern char *vllm_device;		/* auto, cpu, cuda, cuda:N */
 extern char *vllm_cuda_visible_devices;	/* the engine's CUDA_VISIBLE_DEVICES; "" = the server's */
 extern int	vllm_tensor_parallel_size;	/* processes that share models: of each layer, ... */
-extern int	vllm_pipeline_parallel_size;	/* ... times of layers; */
-extern int	vllm_data_parallel_size;	/* ... replicas of them; at the engine's start */
+extern int	vllm_pipeline_parallel_size;	/* pipeline stages: processes that share layers */
+extern int	vllm_data_parallel_size;	/* replicas of the stages; all three apply when the engine starts */
 extern int	vllm_max_num_seqs;
 extern int	vllm_max_num_batched_tokens;
 extern int	vllm_block_size;

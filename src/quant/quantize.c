@@ -378,7 +378,7 @@ most_of_quads(const float *x)
 	return a > b ? a : b;
 }
 
-/* ... of a row; of a short one 0: such matrices are quick anyway, and keep the finer scale */
+/* most_of_quads() of a row; 0 for a short one: such matrices are fast anyway and keep the finer scale. */
 INLINE float
 most_of_row(const float *x, int64_t k)
 {

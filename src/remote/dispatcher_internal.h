@@ -73,8 +73,8 @@ struct RModel
 	bool		fresh;			/* asks have come since the queue was looked through */
 	CallGroup  *sizer;			/* it asks how long the context is; NULL = nobody does */
 	int64_t		told_us;		/* when o->told_len was learned */
-	int64_t		looked_us;		/* ... for such as can't wait until then, */
-	bool		looked_shunned; /* ... or needn't, as another model can be asked */
+	int64_t		looked_us;		/* latest time for which waiting requests were checked */
+	bool		looked_shunned; /* that check was with an open circuit */
 	/* counted */
 	int64_t		used_us;
 	int64_t		requests, prompt_tokens, cached_tokens, output_tokens;
@@ -87,7 +87,7 @@ typedef enum LengthAsked
 {
 	LENGTH_NOTHING,
 	LENGTH_LIST,				/* the list of its models */
-	LENGTH_ALL					/* ... and tokens, or it has none */
+	LENGTH_ALL					/* the list, and tokens if the endpoint counts them */
 } LengthAsked;
 
 struct PendingRequest
@@ -105,7 +105,7 @@ struct PendingRequest
 	uint64_t	id;				/* of the line's */
 	bool		alone;			/* gathers no more */
 	bool		waits_for_length;		/* in no queue and no job: another one asks for the length that it needs */
-	LengthAsked asked;			/* ... which wasn't told until here */
+	LengthAsked asked;			/* what was asked and did not report the length */
 	bool		accepted;
 	bool		gone;			/* the sink hears nothing any more */
 	int			tries, charged;
@@ -124,7 +124,7 @@ struct CallGroup
 	int			n;
 	int			living;			/* asks that are not gone */
 	bool		halved;			/* part of one that failed, */
-	int64_t		whole_us;		/* ... which was begun then */
+	int64_t		whole_us;		/* start of the whole call */
 	RCalls		calls;
 	UpstreamCall **c;
 	int			left;			/* calls without a whole answer */
@@ -275,7 +275,7 @@ void		check_note(RModel *m, FieldSpan secret);
 void		check_turn(RModel *m);
 /* Close what may not be any more: hosts that aren't allowed, */
 void		check_settings(RModel *m);
-/* ... or all, for good, and wipe the secret. */
+/* Closes all connections for good and wipes the secret. */
 void		check_forget(RModel *m);
 
 /* context_length.c */
@@ -288,9 +288,12 @@ void		length_learn(RModel *m, const Buf *fields);
 void		length_forget(RModel *m);
 /* The job that asked for it has its answer (NULL: it isn't told); */
 void		length_told(CallGroup *j, const Buf *fields);
-/* ... has none: true, it will never be told, and the asks are back in the queue; false, those who stood by have the error; */
+/*
+ * The call that asked for the length failed: true, it will never be known, and the requests are back in the
+ * queue; false, the waiting requests fail with the error.
+ */
 bool		length_failed(CallGroup *j, const Err *e, const ErrorExtra *x);
-/* ... or is over anyhow: who stands by is back in the queue. */
+/* The call that asked for the length ended otherwise: the waiting requests are back in the queue. */
 void		length_over(RModel *m, LengthAsked asked);
 
 /* remote_model.c */

@@ -23,7 +23,7 @@ struct GatherItem
 	bool		background;		/* behind all others */
 	bool		first;			/* before all others: it has waited already */
 	uint32_t	login;			/* whose turn it uses, */
-	int			weight;			/* ... of so many in proportion to others'; 0 = 1 */
+	int			weight;			/* weight of the turn in proportion to others'; 0 = 1 */
 	bool		gathers;
 	int64_t		since_us;		/* of gathering: it waits from then on */
 	/* request_queue.c's */

@@ -31,12 +31,12 @@ typedef struct Settings
 	char		nccl_path[1024];	/* "" = as the loader finds it, "off" = none */
 	char		cuda_kernels[8];	/* auto, mma, wgmma */
 	int			tensor_parallel_size;	/* ranks that share columns (ranks.h), ... */
-	int			pipeline_parallel_size; /* ... times those that share layers */
+	int			pipeline_parallel_size; /* pipeline stages: groups of ranks that share layers */
 	int			data_parallel_size; /* replicas of all that, each with requests of its own */
 	char		tensor_parallel_mode[8];	/* columns, rows */
 	char		expert_placement_strategy[12];	/* linear, round_robin */
 	bool		enable_expert_parallel; /* experts go to ranks whole, */
-	bool		enable_eplb;	/* ... and move */
+	bool		enable_eplb;	/* experts migrate between ranks */
 	char		eplb_config[1024];	/* a JSON object, "" = none; checked when a model is loaded */
 	int			max_num_seqs;
 	int			max_num_batched_tokens; /* either 0: by the machine (batch_limits.h) */

@@ -44,7 +44,7 @@ typedef struct ModelOpts
 	char		lora_dtype[12];
 	char		speculative_config[SPEC_TEXT];	/* a JSON object, or "null": off */
 	bool		has_keep_alive; /* "keep_alive", */
-	int64_t		keep_alive;		/* ... in seconds; -1 = for ever, and pinned */
+	int64_t		keep_alive;		/* "keep_alive" in seconds; -1 = no limit, and pinned */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
 	char		hf_overrides[4096]; /* likewise: keys of config.json */

@@ -38,7 +38,7 @@ typedef struct EngineArgs
 	int			control_fd;
 	int			group_fd;		/* -1 = no other ranks */
 	int			rank;
-	int			replica;		/* ... of which group of them */
+	int			replica;		/* number of that group of ranks */
 	bool		fake;
 	const char *check_model;
 } EngineArgs;

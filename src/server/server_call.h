@@ -36,7 +36,7 @@ typedef enum ServerCallStage
 {
 	SCALL_RECEIVING = 0,
 	SCALL_LOADING,				/* waits for its model's load */
-	SCALL_LORA,					/* ... for its adapter's */
+	SCALL_LORA,					/* waits for its adapter's load */
 	SCALL_ASLEEP,				/* waits for its model to wake */
 	SCALL_BUSY,					/* a job works for it */
 	SCALL_RUNNING				/* submitted to the backend */
@@ -57,9 +57,9 @@ struct ServerCall
 	struct Lora *lora;			/* likewise; NULL = the model alone */
 	const struct LoraAdapter *adapter;	/* lora's, for the core */
 	ServerCall *lora_next;		/* while it waits for one */
-	char	   *lora_print;		/* ... for a place: what it has found at the path, */
-	int64_t		lora_bytes;		/* ... how large the file is, */
-	int64_t		lora_asked_us;	/* ... and since when there has been no room for it; 0 = there was */
+	char	   *lora_print;		/* fingerprint of the adapter's files while it waits for a place */
+	int64_t		lora_bytes;		/* size of the adapter's file */
+	int64_t		lora_asked_us;	/* time since when there is no memory for the adapter; 0 = there is */
 	bool		job_busy;		/* a job points here */
 	int64_t		told_us;		/* last WF_PROGRESS */
 	double		told;			/* its figure */

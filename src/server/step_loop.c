@@ -54,7 +54,7 @@ struct Step
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	_Atomic bool halting;		/* the first lane wants to be alone */
-	pthread_cond_t resumed;		/* ... no longer */
+	pthread_cond_t resumed;		/* signals that the first lane no longer runs alone */
 	Job		   *todo;			/* under lock */
 	Job		  **todo_tail;
 

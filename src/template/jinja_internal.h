@@ -211,7 +211,7 @@ struct JLoop
 	JVal		cur;
 	JVal		next;
 	bool		has_next;		/* next has been fetched */
-	bool		at_end;			/* ... and there is none */
+	bool		at_end;			/* the iterator has no further value */
 	int			depth0;
 	const JNode *node;			/* for recursion */
 	JScope	   *scope;
@@ -303,7 +303,7 @@ struct JNode
 	JStr	   *str;
 	JVal		val;
 	JList	   *undef;			/* names to be undefined in the scope that this opens */
-	JList	   *undef_else;		/* ... a loop's else */
+	JList	   *undef_else;		/* names to be undefined in a loop's else */
 };
 
 struct JinTemplate
@@ -368,8 +368,10 @@ void	   *jin_alloc(Jin *j, size_t size);
 void	   *jin_zalloc(Jin *j, size_t size);
 /* Count n steps; fails when they are used up. */
 void		jin_step(Jin *j, size_t n);
-/* ... of going through n bytes one by one, which takes longer than copying them; jin_look_up(): and
- * looking up what kind of character each is. */
+/*
+ * Counts the steps of a loop over n bytes, which is slower than a copy; jin_look_up(): of a loop that looks
+ * up the class of each character.
+ */
 void		jin_scan(Jin *j, size_t n);
 void		jin_look_up(Jin *j, size_t n);
 void		jin_enter(Jin *j);	/* one level of recursion; pair with jin_leave() */

@@ -47,7 +47,7 @@ parse_body(JParse *p, const char *a, const char *b, const char *c)
 	return body;
 }
 
-/* ... and the tag is dropped */
+/* As parse_body(), and drops the tag. */
 static JNode *
 parse_whole_body(JParse *p, const char *end)
 {

@@ -33,7 +33,7 @@ typedef struct Wrap
 	double		width;
 	bool		break_long;
 	bool		split_hyphens;	/* break_on_hyphens is True itself */
-	bool		break_hyphens;	/* ... or something that is true */
+	bool		break_hyphens;	/* break_on_hyphens is a true value */
 	JStr	   *between;		/* wrapstring */
 
 	JStr	   *line;			/* being wrapped */

@@ -59,8 +59,8 @@ typedef struct ChunkBoundariesScan
 
 	/* the sentence */
 	bool		ended;			/* it may have ended */
-	bool		ended_cjk;		/* ... and no white space has to follow */
-	bool		period;			/* ... by a single period */
+	bool		ended_cjk;		/* white space need not follow that end */
+	bool		period;			/* that end is a single period */
 	int			word_start;		/* of the last word, and its end */
 	int			word_end;
 	int			line_start;		/* first character of the line that is no white space */

@@ -67,7 +67,7 @@ typedef struct OffsetsStep
 	const Buf  *out;
 	Align	   *to;
 	size_t		i;				/* done of in */
-	size_t		j;				/* ... and of out */
+	size_t		j;				/* bytes of the output that are done */
 	Buf			piece;
 	Err		   *e;
 } OffsetsStep;

@@ -34,7 +34,7 @@ typedef struct Enc
 	Buf			norm_marks;		/* of the bytes in norm */
 	IntVec	   *out;
 	IntVec	   *spans;			/* where they stand, two offsets of bytes each; NULL: nobody asks */
-	Align	   *at;				/* ... of the buffer that is being encoded */
+	Align	   *at;				/* alignment of the buffer that is being encoded */
 	Align		text_at;
 	Align		norm_at;
 	Align		pre_at[SPLIT_MAX_STEPS];

@@ -191,10 +191,10 @@ struct Tok
 	int32_t		bos;
 	int32_t		eos;
 	bool		trim_offsets;	/* a token's place is without the white space at its ends, */
-	bool		prefix_space;	/* ... but for the space that was put before the text */
+	bool		prefix_space;	/* the token's place includes the space that was put before the text */
 	bool		templated;		/* a post-processor has set these two */
 	TokTemplate single;			/* around one text ... */
-	TokTemplate pair;			/* ... and around two */
+	TokTemplate pair;			/* around two texts */
 };
 
 #define TOK_AT_START	1		/* the piece begins where the whole text begins */

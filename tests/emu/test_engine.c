@@ -36,7 +36,7 @@ static KPool *pool;
 static int	calls;				/* of the device's sampler, or pooler */
 static const Kernels *cuda;
 static KvTier *tier;			/* of cores to come; NULL: none, */
-static int	blocks = 200;		/* ... and so many blocks */
+static int	blocks = 200;		/* KV blocks of cores to come */
 
 static void
 count_sample(KPool *p, void *rows, int n, float *logits, int width, int n_valid, KSampled *out)
@@ -320,7 +320,7 @@ test_pooling(const char *path, int rows)
 		pooled_rec_free(&rec[i / (N + 1)][i % (N + 1)]);
 }
 
-/* ... whose rows go through a layer before they are pooled. */
+/* The rows pass a layer before they are pooled. */
 static void
 test_layers(void)
 {

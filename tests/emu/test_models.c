@@ -471,7 +471,7 @@ distance(const Run *a, const Run *b)
 	return d[n / 2];
 }
 
-/* ... from those that kernels/ref computes on the CPU; < 0: it can't */
+/* Largest difference to what kernels/ref computes on the CPU; < 0: unsupported. */
 static double
 cpu_distance(const char *name, const Run *r, const Golden *g)
 {
@@ -558,7 +558,7 @@ check_tables(const char *name, KDevice *d, KPool *pool)
 	check_model(name, d, pool, KT_BF16);
 }
 
-/* ... as its name says of the weights */
+/* With the type of the weights, which the name has. */
 static void
 check_own(const char *name, KDevice *d, KPool *pool)
 {

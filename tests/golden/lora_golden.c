@@ -33,7 +33,7 @@ static const struct
 	const char *base;
 	const char *other;			/* adapter of the same base, in the same batch */
 	double		tol;
-	double		rounded;		/* ... of BF16 weights on avx512_bf16, which rounds activations; 0 = tol */
+	double		rounded;		/* tol on avx512_bf16, which rounds activations to BF16; 0 = tol */
 }			cases[] = {
 	{"llama_all", "llama_f32", "llama_rslora", 2e-5, 0},
 	{"llama_rslora", "llama_f32", "llama_all", 2e-5, 0},

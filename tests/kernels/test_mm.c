@@ -26,7 +26,7 @@ typedef struct Mats
 	KMat		mat;
 	float	   *x;				/* [MAX_ROWS][ldx] */
 	float	   *want;			/* [MAX_ROWS][ldy] from ref */
-	float	   *all;			/* ... from the implementation, in one batch */
+	float	   *all;			/* [MAX_ROWS][ldy] from the implementation, in one batch */
 	float	   *y;
 	float	   *bias;
 	void	   *ws;
@@ -374,7 +374,7 @@ test_int8_extremes(const Impl *im)
 	free_mats(&m);
 }
 
-/* ... nor of small codes: four add up to 258 times 127 */
+/* Nor with small codes: four add up to 258 times 127. */
 static void
 test_int8_small_extremes(const Impl *im)
 {

@@ -91,7 +91,7 @@ read_header(const Format *f, const uint8_t *p, Scales *to)
 	return p;
 }
 
-/* ... and a piece's sub-scales */
+/* A piece's sub-scales. */
 static const uint8_t *
 read_sub(const Format *f, const uint8_t *p, const Scales *head, Scales *to)
 {

@@ -56,7 +56,7 @@ static struct
 	bool		no_kv;			/* no layer has K and V */
 	bool		no_state;		/* no layer has recurrent state */
 	int			window;			/* two layers see that many positions, and half as many; 0 = none does */
-	bool		all_windows;	/* ... and there is no other layer */
+	bool		all_windows;	/* every layer has a window */
 	int			weights;		/* which: others, other logits */
 	bool		both_ways;		/* a sequence is computed in one step */
 	bool		mean;			/* an embedding is the rows' mean, not the last one */
@@ -110,7 +110,10 @@ fake_logits(uint64_t h, bool nan, float *logits)
 		logits[fake.bias_id] += fake.bias;
 }
 
-/* ... of all positions up to pos that layer 0 sees, by what lies in their slots; the other layers must have the same */
+/*
+ * Logits of all positions up to pos that layer 0 sees, by what lies in their slots; the other layers must
+ * have the same.
+ */
 static inline void
 fake_kv_logits(const Model *m, const KvView *kv, const int32_t *table, int pos, float *logits)
 {

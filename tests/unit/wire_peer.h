@@ -308,7 +308,7 @@ peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_s
 	return ready;
 }
 
-/* ... ends, as it should. */
+/* The engine stops, with status 0. */
 static inline void
 peer_end(Peer *p)
 {

@@ -44,7 +44,7 @@ typedef struct MmJob
 	int8_t	   *xq;				/* [rows][groups][xstep] */
 	size_t		xstep;			/* bytes of a group of activations */
 	float	   *xd;				/* [rows][groups] scales */
-	int32_t    *xi;				/* ... sums, see q_xi() */
+	int32_t    *xi;				/* [rows][groups] sums, see q_xi() */
 	int			groups;			/* of 32 k; INT8: of 128, the last one filled up */
 	bool		records;		/* scales and sums lie within xq (tmpl_qstrip.h, tmpl_i8tile.h) */
 } MmJob;

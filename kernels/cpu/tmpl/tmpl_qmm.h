@@ -156,7 +156,7 @@ mm_strip_out(const QsBlock *b, int r0, int mr, const float *c)
 	}
 }
 
-/* ... for the last columns of a matrix, fewer than QS_COLS */
+/* for the last columns of a matrix, fewer than QS_COLS */
 static void
 mm_strip_edge(const QsBlock *b, int r0, int mr, const float *c)
 {

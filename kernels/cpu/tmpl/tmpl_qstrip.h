@@ -49,9 +49,9 @@ typedef struct QsTile
 	int			groups;
 	float	   *c;				/* [rows][QS_COLS] */
 	const float *from;			/* INT8: the sums so far, like c; perhaps c, */
-	int			col;			/* ... the first column in the panel, */
-	int			steps;			/* ... steps of 16 k, in place of groups, */
-	bool		small;			/* ... its codes are small */
+	int			col;			/* first column in the panel */
+	int			steps;			/* INT8: steps of 16 k, instead of groups */
+	bool		small;			/* INT8: the codes are small */
 	const uint8_t *ahead;		/* packed weights to come, to be fetched meanwhile: */
 	int			lines;			/* cache lines a group */
 } QsTile;

@@ -79,7 +79,7 @@ q_code(KType t, const uint8_t *p, int g, int col)
 	}
 }
 
-/* ... as a dot product takes them */
+/* q_code() in the order of a dot product */
 Q_INLINE qi
 q_operand(KType t, const uint8_t *p, int g, int col)
 {
@@ -278,7 +278,7 @@ q_split(KType t, int mr)
  */
 #define Q_AHEAD		1024
 
-/* ... the first half of a group of each panel, whose sums are kept until the second */
+/* The first half of a group of each panel; the sums are kept until the second half. */
 #define Q_FIRST_HALVES(MR, NS) \
 	Q_NO_UNROLL \
 	for (int p = 0; p < j->np; p++) \

@@ -477,7 +477,7 @@ kv_write_int8(const KvView *kv, uint8_t *cell, int at, const float *k, const flo
 	}
 }
 
-/* ... as codes of the layer's scales */
+/* As codes of the layer's scales. */
 static void
 kv_write_f8(const KvView *kv, int layer, uint8_t *cell, int at, const float *k, const float *v)
 {
@@ -492,7 +492,7 @@ kv_write_f8(const KvView *kv, int layer, uint8_t *cell, int at, const float *k, 
 		vc[d] = kf32_to_f8(kv->type, v[d] / vs);
 }
 
-/* ... as floats of the KV's type */
+/* As floats of the KV's type. */
 static void
 kv_write_float(const KvView *kv, uint8_t *cell, int at, const float *k, const float *v)
 {

@@ -32,7 +32,7 @@ typedef struct CudaKv
 	size_t		page_stride;
 	size_t		head_stride;
 	size_t		v_at;			/* bytes in a cell before V */
-	size_t		scales_at;		/* ... before INT8's scales */
+	size_t		scales_at;		/* bytes in a cell before INT8's scales */
 } CudaKv;
 
 /* The rows of a step, or of a part of it.  All arrays are the device's. */

@@ -24,7 +24,7 @@ enum
 	BLT_DESC_TRANS_A = 3,		/* cublasLtMatmulDescAttributes_t */
 	BLT_PREF_WORKSPACE = 1,		/* cublasLtMatmulPreferenceAttributes_t */
 	BLT_PREF_REDUCTION = 3,
-	BLT_PREF_ALIGN_A = 5,		/* ... of B, C and D: 6, 7, 8 */
+	BLT_PREF_ALIGN_A = 5,		/* alignments of B, C and D: 6, 7, 8 */
 	BLT_ALGO_SPLITS = 2,		/* cublasLtMatmulAlgoConfigAttributes_t */
 	BLT_ALGO_REDUCTION = 3
 };

@@ -37,7 +37,7 @@ w8a8_scratch(int rows, int k)
 typedef struct MmArgs
 {
 	const uint8_t *w;			/* the matrix ... */
-	const void *const *ws;		/* ... or not NULL: [n_mats], of the device */
+	const void *const *ws;		/* or not NULL: [n_mats] matrices in memory of the device */
 	const int32_t *start;		/* [n_mats + 1] of rows, of the device */
 	int			n_mats;
 	Codebook	book;

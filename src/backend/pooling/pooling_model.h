@@ -22,15 +22,15 @@ typedef enum PoolSide
 	SIDE_NONE, SIDE_QUERY, SIDE_DOCUMENT, SIDES
 } PoolSide;
 
-/* ... and what that means (late_interaction.c); all 0: nothing */
+/* Late interaction and its options (late_interaction.c); all 0: not a late-interaction model. */
 typedef struct Late
 {
 	int			limit[SIDES];	/* tokens; 0 = what the model takes */
 	int			expand_to;		/* a query is filled up to so many tokens, 0 = it isn't, */
-	int32_t		expand_id;		/* ... with this one, */
-	bool		hidden;			/* ... which the query's own don't see */
+	int32_t		expand_id;		/* id of the token that fills a query up */
+	bool		hidden;			/* the query's own tokens don't attend to the fill tokens */
 	IntVec		skip;			/* tokens that are left out, */
-	bool		skips[SIDES];	/* ... of these texts */
+	bool		skips[SIDES];	/* which sides skip the tokens of the skip list */
 	bool		mean;			/* MaxSim is a mean, not a sum */
 } Late;
 
@@ -49,7 +49,7 @@ struct PoolModel
 	int			default_prompt; /* -1 = none */
 	char	  **labels;			/* [n_labels + 1], the last NULL; or NULL */
 	bool		matryoshka;		/* embeddings may be cut, */
-	int		   *widths;			/* ... to these widths, or to any if there are none */
+	int		   *widths;			/* permitted widths of an embedding; any width if there are none */
 	int			n_widths;
 	int			cut;			/* they are, to this one, behind everything else; 0 = they aren't */
 	bool		typed;			/* a pair's second text has another token type */

@@ -50,7 +50,7 @@ bool		seccomp_parse_mode(const char *name, SeccompMode *out);
  * or container lets no process have both, and the mode is SECCOMP_REQUIRE.  A sanitizer's build has none.
  */
 bool		seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e);
-/* ... without a word: 0, or errno. */
+/* Like the function above, but without a message: 0, or errno. */
 int			seccomp_install(const SeccompRules *r);
 
 #endif

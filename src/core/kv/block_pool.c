@@ -85,7 +85,7 @@ list_append(KvPool *p, int32_t b)
 	p->available++;
 }
 
-/* ... at the head: it is the next to be reused. */
+/* Appends the block at the head of the free list: it is the next to be reused. */
 static void
 list_prepend(KvPool *p, int32_t b)
 {

@@ -35,7 +35,10 @@ int			kvpool_available(const KvPool *p);
 bool		kvpool_alloc(KvPool *p, int n, int32_t *out);
 void		kvpool_ref(KvPool *p, int32_t block);
 void		kvpool_unref(KvPool *p, int32_t block);
-/* ... and if that was the last, it is reused before all that are free: its content is of no use. */
+/*
+ * Drops a reference; a block without references goes to the head of the free list, as its content is of no
+ * use.
+ */
 void		kvpool_unref_first(KvPool *p, int32_t block);
 int			kvpool_refs(const KvPool *p, int32_t block);
 

@@ -41,7 +41,7 @@ struct PinnedPrefixes
 	Pin		   *oldest;
 	PinnedPrefixHeld *held;			/* [kvpool_total + 1]; NULL without a prefix cache */
 	int			n_blocks;		/* that any pin holds, */
-	int			n_pages;		/* ... and their pages */
+	int			n_pages;		/* pages that any pin holds */
 };
 
 PinnedPrefixes *

@@ -48,7 +48,7 @@ int32_t		prefix_find(const Prefix *p, uint64_t chain, const int32_t *tokens, uin
 int32_t		prefix_find_part(const Prefix *p, uint64_t chain, const int32_t *tokens, int n, int *same);
 
 bool		prefix_has(const Prefix *p, int32_t block);
-/* ... and is it full, so that it can be found as a whole, and has it been computed? */
+/* Is the block full and computed, so that a lookup can find it as a whole? */
 bool		prefix_is_full(const Prefix *p, int32_t block);
 /* The block's memory is about to hold something else. */
 void		prefix_drop(Prefix *p, int32_t block);

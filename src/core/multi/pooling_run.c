@@ -326,7 +326,7 @@ run_rows(const PoolStep *s, PoolTask t, bool layers, const float *x, int columns
 	}
 }
 
-/* ... of one row that the host has. */
+/* of one row in the host's memory */
 static void
 run_host_row(const PoolStep *s, PoolTask t, const float *x, float *y)
 {
@@ -455,7 +455,7 @@ add_rows(const PoolStep *s, const PoolPlan *plan, const PoolingPart *parts, int 
 	mem_free(seqs);
 }
 
-/* ... where layers come before, which take some rows at a time. */
+/* for rows that earlier layers take in parts */
 static void
 add_layers(const PoolStep *s, const PoolPlan *plan, const PoolingPart *part, int slot)
 {

@@ -39,7 +39,7 @@ struct OffCopy
 	BlockCopySlot slots[OFFCOPY_MOST];
 	int			n_slots;
 	int			oldest;			/* of those in use, */
-	int			n_busy;			/* ... which are so many from there on, in a ring */
+	int			n_busy;			/* number of slots in use from `oldest` on, in a ring */
 	bool		unfenced;		/* there are copies that ops don't wait for */
 };
 

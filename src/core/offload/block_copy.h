@@ -19,7 +19,7 @@
 
 #define OFFLOAD_AREAS 2			/* the model's, and what drafts has */
 #define OFFCOPY_SLOTS 16			/* blocks that are on their way, at least, */
-#define OFFCOPY_MOST 128			/* ... and at most */
+#define OFFCOPY_MOST 128			/* most slots */
 
 typedef struct OffCopy OffCopy;
 

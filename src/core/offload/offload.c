@@ -66,7 +66,7 @@ struct Offload
 	int			n_waiting;
 	OffloadWait *waits;			/* of all requests */
 	bool		files;			/* the store has some */
-	/* ... as of the last idle moment: */
+	/* State of the store at the last idle moment: */
 	bool		shut;			/* nothing can be written */
 	bool		behind;			/* more is to be written than shall be at once */
 	bool		writing;		/* something is */

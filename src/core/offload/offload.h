@@ -47,7 +47,7 @@ typedef struct OffloadSetup
 typedef struct OffloadStats
 {
 	int64_t		queries;		/* tokens that requests lacked when they were admitted, */
-	int64_t		hits;			/* ... and got back */
+	int64_t		hits;			/* tokens that requests lacked at admission and got from the tier */
 	int64_t		out_bytes;		/* put into the store */
 	int64_t		back_bytes;
 	int64_t		dropped_bytes;	/* not put, as the step had had its share, or the store its fill */
@@ -58,9 +58,12 @@ typedef struct OffloadStats
 Offload    *offload_open(const OffloadSetup *setup, Err *e);
 /* Of copies on a device (block_copy.h): a step is about to copy and to compute, ... */
 void		offload_fence(Offload *o);
-/* ... is on its way (false: there is nothing to do now), ... */
+/* Of copies on a device: the step is running (false: there is nothing to copy now). */
 bool		offload_work(Offload *o);
-/* ... is over: all that was to go out has gone.  A step may have been planned that computes nothing. */
+/*
+ * Of copies on a device: the step is complete and all its copies are done.  The step may have computed
+ * nothing.
+ */
 void		offload_settle(Offload *o);
 /* Nobody is scheduled any more. */
 void		offload_close(Offload *o);

@@ -145,7 +145,7 @@ typedef struct KvTierStats
 	uint64_t	reading;		/* entries that wait for being read */
 	/* since it was opened: */
 	uint64_t	n_put;			/* blocks that were kept */
-	uint64_t	n_refused;		/* ... that were not, as everything in memory was held */
+	uint64_t	n_refused;		/* blocks that were refused, as holds kept everything in memory */
 	uint64_t	n_dropped;		/* entries that went out of memory before the thread could write them */
 	uint64_t	n_memory_hits;	/* fetches: of entries in memory, */
 	uint64_t	n_file_hits;	/* in files (they may have been lost), */

@@ -64,7 +64,7 @@ struct KvTierModel
 	KvTierModel *next;
 	unsigned char id[KVTIER_KEY];
 	size_t		bytes;			/* of a block */
-	size_t		slot_bytes;		/* ... in memory: whole pages */
+	size_t		slot_bytes;		/* bytes of a block in memory: whole pages */
 	uint64_t	epoch;			/* of its last reset: what is older is not there */
 	int			dir;			/* its folder; the thread's own; -1 = not open */
 	int			joined;
@@ -77,7 +77,7 @@ struct KvTierModel
 	int32_t		fresh;			/* slots from here on were never used */
 	int32_t		n_used;
 	int32_t		n_warm;			/* unused ones that have memory: spare[0 ..] */
-	int32_t		n_cold;			/* ... that have none: spare[.. n_slots - 1] */
+	int32_t		n_cold;			/* unused slots without memory: spare[.. n_slots - 1] */
 	int32_t    *spare;			/* [n_slots] */
 };
 

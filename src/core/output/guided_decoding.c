@@ -55,7 +55,7 @@ struct Constraint
 	const char *mark_text;		/* free until the output has this; NULL = from the start */
 	Mark		mark;
 	bool		wide;			/* some token has the mark and goes on */
-	bool		may_end;		/* ... also before that */
+	bool		may_end;		/* the output may also end before that */
 	bool		active;
 	bool		jump;			/* what is forced may be appended */
 };
@@ -80,7 +80,7 @@ struct Constraints
 	GramVocab  *vocab;			/* NULL = not yet */
 	size_t		longest;		/* bytes of a token */
 	const char *mark;			/* under making: the last one asked for */
-	bool		wide;			/* ... and whether some token has it and goes on */
+	bool		wide;			/* some token has the mark and continues after it */
 	size_t		n_words;
 	uint32_t   *words;			/* [max_seqs][n_words] */
 	uint32_t   *scratch;		/* [n_words] the step thread's */

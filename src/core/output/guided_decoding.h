@@ -37,7 +37,7 @@ void		constraint_free(Constraint *c); /* NULL will do */
 
 /* The plan's masks begin to be made. */
 void		constraints_begin(Constraints *cs, const Plan *plan);
-/* ... and are there. */
+/* The plan's masks are complete. */
 void		constraints_wait(Constraints *cs);
 /* Of the plan's i-th entry; NULL = everything may come. */
 const uint32_t *constraints_mask(const Constraints *cs, int i);

@@ -70,7 +70,7 @@ struct Deliver
 
 	OutputItems	taken;			/* delivering thread */
 	_Atomic int64_t dropped;	/* before the request's last event */
-	_Atomic int64_t forgiven;	/* ... likewise */
+	_Atomic int64_t forgiven;	/* requests that failed after their stop string and count as finished */
 	pthread_t	thread;
 };
 

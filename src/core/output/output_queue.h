@@ -27,7 +27,7 @@ typedef struct OutputItem
 	int			draft_tokens, accepted_tokens;
 	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */
 	int			cached;			/* of the request's prompt tokens */
-	int			back;			/* ... of which have come back from the offload tier */
+	int			back;			/* prompt tokens that came back from the offload tier */
 	int64_t		scheduled_us;
 	int64_t		first_token_us;
 } OutputItem;

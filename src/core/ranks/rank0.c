@@ -28,7 +28,7 @@
 #define ASSEMBLE_MS	30000
 #define ROWS_BYTES	(4 << 20)	/* of the embedding, that are asked for at once */
 #define TELL_MS		20			/* who waits for its turn tells so often that it does, */
-#define TELL_MOST_US INT64_C(300000000)	/* ... for so long */
+#define TELL_MOST_US INT64_C(300000000)	/* longest time for which it reports that */
 
 typedef struct RankGroup
 {

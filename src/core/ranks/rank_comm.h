@@ -16,7 +16,7 @@ typedef struct RankHope
 {
 	GroupMem   *g;
 	uint32_t	number;			/* of the opening; 0: it is open */
-	int64_t		until_us;		/* ... which is over then */
+	int64_t		until_us;		/* end of the opening */
 } RankHope;
 
 /* What one has, as text for RC_MEET's answer: the device, and the library's version.  ERR_UNSUPPORTED, the reason into the log. */

@@ -49,7 +49,7 @@ bool		ranks_eplb(EplbConf *out, Err *e);
 typedef struct RankDevice
 {
 	const Settings *s;			/* which say so; NULL: the CPUs */
-	KDevOpen	open;			/* ... devices.h's arguments */
+	KDevOpen	open;			/* arguments of devices.h for these devices */
 	KType		dtype;
 } RankDevice;
 

@@ -66,7 +66,7 @@ void		logit_rules_ban_bits(const LogitRules *r, const int32_t *output, int n_out
 /* stage 6: the tokens that penalties are about, how often each is in the answer; returns their number.  ids NULL: just that */
 int			logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,
 							   int n_valid, int32_t *ids, int32_t *n_output);
-/* ... and the penalties, as they are applied to floats. */
+/* The penalties, as they are applied to floats. */
 void		logit_rules_factors(const LogitRules *r, float *presence, float *frequency, float *repetition);
 
 /* Can stages 3 and 4 leave nothing? */

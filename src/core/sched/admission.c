@@ -27,7 +27,7 @@ struct Account
 	Accounts   *of;
 	uint64_t	role;
 	int			n_refs;			/* requests that have passed and not ended, */
-	int			in_flight;		/* ... of them those that bring a limit of their number */
+	int			in_flight;		/* passed requests whose role has a limit of requests in flight */
 	double		full_us;		/* clock_us() when its bucket is full */
 };
 

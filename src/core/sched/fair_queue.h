@@ -48,7 +48,7 @@ struct Fair
 	/* a role's (sched_roles.c), as of the count of that number */
 	uint64_t	counted;
 	int			blocks;			/* of its requests that run, */
-	int			running;		/* ... so many */
+	int			running;		/* number of requests that run */
 	bool		is_ahead;		/* it is in its parent's list of these, between: */
 	Fair	   *prev;
 	Fair	   *next;
@@ -60,8 +60,8 @@ struct Fair
 	int			n;
 	int			cap;
 	double		active;			/* the weights of those that are active; */
-	Fair	   *ahead;			/* ... of them those without requests, a list, */
-	double		soonest;		/* ... and the least of their clocks */
+	Fair	   *ahead;			/* active nodes without requests, a list */
+	double		soonest;		/* least clock of the list `ahead` */
 	double		now;			/* where they are: the service they had / active; never goes back */
 	uint64_t	turns;
 };

@@ -19,7 +19,7 @@ typedef struct Line
 {
 	ReqList		preempted;		/* by admit_no */
 	Fair		roles;			/* new ones */
-	int			n_new;			/* ... so many */
+	int			n_new;			/* number of new requests */
 	double		clock;			/* service it has had / its share; see fair_queue.h */
 } Line;
 
@@ -37,7 +37,7 @@ typedef struct SchedLora
 	int			cap;
 	Passing		passing[N_CLASSES];	/* of the plan at hand */
 	ReqList		aside;			/* of the plan at hand: they find no place */
-	int			n_aside;		/* ... so many have been */
+	int			n_aside;		/* number of requests that the plan has set aside */
 	bool		used;			/* some request has had one */
 	Req		   *next;			/* has been passed too often; NULL = nobody */
 } SchedLora;
@@ -72,7 +72,7 @@ struct Sched
 	int64_t		others_todo;	/* the rows they want */
 	int			prompt_rows;	/* prompt rows handed out */
 	int			n_partial;		/* prompts that will not be complete; */
-	int			n_long;			/* ... of them long */
+	int			n_long;			/* long prompts that will not be complete in this step */
 	int			n_back;			/* of the background, that run */
 	int			walk;			/* the one of running[] that is looked at; -1 = none */
 	int			steady;			/* those before it keep what they have in this plan */
@@ -118,7 +118,7 @@ void		sched_lora_begin(Sched *s);
 Req		   *sched_lora_first(const Sched *s, Req *r);
 /* Is there a place for r, which is next? */
 bool		sched_lora_may(const Sched *s, const Req *r);
-/* ... no: it waits aside; false: too many do, nobody more is admitted in this plan. */
+/* There is no place for r: it is set aside; false: too many are, the plan admits no more. */
 bool		sched_lora_aside(Sched *s, Req *r);
 void		sched_lora_admitted(Sched *s, Req *r);
 /* r is taken out. */

@@ -26,7 +26,7 @@
 #include "base/alloc.h"
 
 #define GOES_ON	8				/* for each token of an answer so many rows may be computed again, for others' sake */
-#define SAVED	2				/* ... and so many times the pool's tokens at once */
+#define SAVED	2				/* upper limit of such rows, in multiples of the pool's tokens */
 
 /* ---- what roles have ---- */
 

@@ -183,7 +183,7 @@ add_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 	f->n_rows += n;
 }
 
-/* ... whose outputs nobody wants: in as many batches as it takes. */
+/* write_rows() for rows without wanted outputs, in as many batches as needed. */
 static void
 write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 {

@@ -36,7 +36,7 @@
 #include "base/alloc.h"
 
 #define RATE			0.1		/* weight of a new outcome */
-#define RATE_ALL		0.02	/* ... of an outcome among those of all requests */
+#define RATE_ALL		0.02	/* weight of a new outcome among those of all requests */
 #define SURE			0.8		/* a draft of at least that is worth a row of any step */
 #define MEMORY			0.98	/* what a step's weight becomes with the next one */
 #define GROWTH			0.1		/* a row's part of its step, where nothing is known */
@@ -118,7 +118,7 @@ typedef struct Offer
 	Req		   *r;
 	int			n;				/* drafts that may be had */
 	double		first;			/* how often the first is right, */
-	double		next;			/* ... and each of the others behind right ones */
+	double		next;			/* how often each later draft token is accepted when the one before was */
 } Offer;
 
 static Offer

@@ -23,7 +23,7 @@ typedef struct Follow
 	int32_t    *rows;			/* [cap] which of Follower.rows they are */
 	/* DRAFT_MODEL: tokens from position `done` on that it has K and V of, if they come true */
 	IntVec		guesses;
-	IntVec		guess_blocks;	/* ... in these blocks */
+	IntVec		guess_blocks;	/* DRAFT_MODEL: blocks of these tokens' K and V */
 	int			place;			/* whose blocks of the drafter's own it has, while drafts are made */
 	bool		blind;			/* its prompt has no tokens: it can't be followed */
 } Follow;
@@ -46,10 +46,10 @@ typedef struct Follower
 	int			step_at;		/* the step's first */
 	DevMem		given;			/* [max_rows][given] of the batch at hand */
 	DevMem		fed;			/* [max_seqs][fed_width] what a chain has left itself, */
-	DevMem		carried;		/* ... of those in go_on */
+	DevMem		carried;		/* [max_seqs][fed_width] rows of the chains in go_on */
 	HostDev		logits;			/* [max_seqs][vocab], unless the device samples: */
 	DevSampler *smpdev;
-	DevMem		unseen;			/* ... then they are here */
+	DevMem		unseen;			/* the logits, if the device samples */
 	const KSampled **sampled;	/* [max_seqs] */
 	GenParams	greedy;
 	int32_t    *from;			/* [kept + max_rows] numbers of rows */

@@ -62,20 +62,23 @@ typedef struct ProposerType
 	void		(*propose) (void *p, SpecAsk *asks, int n);
 	/* the target is about to compute a step: what it shall leave of it may be asked for (Batch.taps); NULL = nothing */
 	void		(*before) (void *p, const Plan *plan, Batch *batch);
-	/* ... and has computed it, prompts, pooled sequences and all; NULL = not wanted */
+	/* The target has computed the step, with prompts, pooled sequences and drafts; NULL = not wanted. */
 	void		(*step) (void *p, const SpecStep *s);
 	/* r, which has been asked for, has lost its blocks; NULL = that doesn't matter */
 	void		(*lost) (void *p, Req *r);
-	/* ... ends: its r->spec->own is to be released; NULL = there is none */
+	/* Request r ends: release its r->spec->own; NULL = there is none. */
 	void		(*forget) (void *p, Req *r);
 	/* K and V of its own, in the target's blocks; NULL = it has none */
 	const KvView *(*kv) (const void *p);
-	/* ... are to be had now that the target's are; bytes of them besides those of the target's blocks */
+	/*
+	 * Allocates the drafter's K and V after the target's.  kv_apart: bytes of them outside the target's
+	 * blocks.
+	 */
 	bool		(*open_kv) (void *p, Err *e);
 	size_t		(*kv_apart) (const void *p);
 	/* nobody has blocks: the memory of its own K and V is to be given back; NULL = it has none */
 	void		(*rest) (void *p);
-	bool		(*back) (void *p, Err *e);	/* ... and taken again, if it was on a device */
+	bool		(*back) (void *p, Err *e);	/* takes the memory again, if it was on a device */
 	/* bytes that it has for its life, K and V of the target's blocks aside; NULL = hardly any */
 	size_t		(*memory) (const void *p);
 } ProposerType;

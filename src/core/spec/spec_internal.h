@@ -28,10 +28,10 @@ struct Spec
 	int			max_rows;		/* of a step that decodes: beyond these there are no logits */
 	/* draft_length.c */
 	double		hits[2];		/* as SpecReq's, over all requests */
-	double		graded[SPEC_GRADES][2]; /* ... and of drafts of each grade */
+	double		graded[SPEC_GRADES][2]; /* the same for drafts of each grade */
 	SpecTimes	times;
 	double		draft_us;		/* that it takes to make drafts one token further (SPEC_DEAR); 0 = not known, or none */
-	int64_t		made_us;		/* ... and to make those of the step at hand */
+	int64_t		made_us;		/* time to make the drafts of the current step */
 	bool		mixed;			/* the last plan had rows of prompts */
 };
 

@@ -29,12 +29,12 @@
 #include "base/rng.h"
 
 #define RING		(1u << 18)	/* tokens of answers */
-#define PIECES		(1u << 14)	/* ... in so many pieces */
+#define PIECES		(1u << 14)	/* pieces into which the tokens are cut */
 #define PIECE		32			/* tokens of an answer that are put in at once */
 #define FIRST_CAP	256
 #define ORDERS		3
 #define CANDS		32			/* places that are looked at */
-#define TRIES		128			/* ... among so many of the same hash */
+#define TRIES		128			/* candidates of the same hash that are compared */
 #define DEPTH_MOST	64
 #define NOWHERE		UINT32_MAX
 

@@ -35,8 +35,8 @@ typedef struct DraftInfo
 	int			most;			/* guesses in a row; 0 = any number */
 	int			usual;			/* if nobody says how many; 0 = somebody must */
 	int			given;			/* width of what is wanted of the target for a row: ModelTaps.mid with */
-	int			n_layers;		/* ... so many layers, */
-	int			layers[TAP_LAYERS]; /* ... these; without any, ModelTaps.all or .out */
+	int			n_layers;		/* number of layers whose rows ModelTaps.mid has */
+	int			layers[TAP_LAYERS]; /* those layers; without any, ModelTaps.all or .out is used */
 	bool		raw;			/* ModelTaps.all_raw */
 	ModelInfo	model;			/* of what guesses: sizes of its K and V, weight_bytes */
 } DraftInfo;

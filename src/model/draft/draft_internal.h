@@ -29,7 +29,7 @@ void		mlp_rows(Decoder *d, int h, const int32_t *tokens, int n, float *state);
 
 /* One matrix more for heads: an array of n empty ones. */
 Linear	   *draft_linears(int n);
-/* ... of k inputs, and its n outputs; bias: if the file has one. */
+/* A matrix of k inputs with its n outputs; bias: if the file has one. */
 bool		draft_linear(Binder *b, Linear *l, const char *hf, int n, int k);
 
 #endif

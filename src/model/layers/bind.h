@@ -75,12 +75,12 @@ bool		bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n,
 bool		bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
 /* An adapter's weights for this module belong to the next n outputs of l; the functions around do that by themselves. */
 void		bind_site(Binder *b, Linear *l, const char *hf, int n_file, const int32_t *rows, int n);
-/* ... that has one row; it may be stored as a vector. */
+/* The matrix has one row; the file may store it as a vector. */
 bool		bind_row(Binder *b, Linear *l, const char *hf, const char *gguf);
-/* ... of which our row i is the file's row rows[i], of n_file. */
+/* Row i of the matrix is the file's row rows[i], of n_file. */
 bool		bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file,
 					  const int32_t *rows, int n, bool bias);
-/* ... stored as [l->k][n]. */
+/* The matrix is stored as [l->k][n]. */
 bool		bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
 
 /*
@@ -170,12 +170,12 @@ bool		bind_o(Binder *b, Layer *l, const char *hf);
 bool		bind_mlp(Binder *b, Layer *l, const char *hf_up, const char *hf_down);
 /* The norms of q and k, as the configuration says. */
 bool		bind_qk_norm(Binder *b, Layer *l);
-bool		bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k);	/* ... each head's in a tensor */
-bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* ... by other names in HF */
+bool		bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k);	/* a tensor for each head */
+bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* by other names in HF */
 
 /* Names that end so may be in a file without being used. */
 bool		bind_ignore(Binder *b, const char *ending);
-/* ... that begin so. */
+/* Names that begin so may be in a file without being used. */
 bool		bind_ignore_under(Binder *b, const char *beginning);
 /* All that isn't asked for may. */
 void		bind_ignore_rest(Binder *b);

@@ -118,7 +118,7 @@ linear(Decoder *d, const Linear *l, const KOp *x, int rows, float *y)
 	linear_as(d, l, l->lora, x, rows, y);
 }
 
-/* ... of floats */
+/* The same for floats. */
 static void
 linear_float(Decoder *d, const Linear *l, const float *x, int rows, float *y)
 {

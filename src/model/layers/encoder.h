@@ -32,7 +32,7 @@ typedef struct EncoderNames
 	const char *attn_norm;		/* behind attention */
 	const char *up;
 	const char *gate;			/* an MLP with a gate: NULL: in one with up, */
-	bool		gate_last;		/* ... behind it */
+	bool		gate_last;		/* the gate's rows follow those of up */
 	const char *down;
 	const char *mlp_norm;		/* behind the MLP */
 } EncoderNames;
@@ -42,7 +42,7 @@ extern const EncoderNames bert_names;
 bool		bert_layer(Binder *b, Decoder *d, Layer *l);
 
 bool		enc_layer(Binder *b, Layer *l, const EncoderNames *n);
-/* ... without its MLP, but with the norm behind it. */
+/* An encoder layer without its MLP, but with the norm after it. */
 bool		enc_attn(Binder *b, Layer *l, const EncoderNames *n);
 /* Tables and their norm: prefix is what stands before "embeddings."; norm: its whole name, NULL = the usual. */
 bool		enc_embeddings(Binder *b, Decoder *d, const char *prefix, const char *norm);

@@ -58,7 +58,7 @@ bool		heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e);
 
 /* Widest row between a head's layers. */
 size_t		heads_width(const Decoder *d);
-/* ... that one of them reads: the first one's is all poolers' side by side */
+/* Widest row that one of a head's layers reads: the first one's is all poolers' side by side. */
 size_t		heads_inputs(const Decoder *d);
 /* Once the weights are packed. */
 void		heads_ready(Decoder *d, const Conf *conf);

@@ -72,7 +72,7 @@ typedef struct ExpertPart
 	const char *fused;			/* tensor of all experts, which has `of` such parts; */
 	const char *fused_bias;
 	int			of;
-	int			at;				/* ... it is this one */
+	int			at;				/* index of this part */
 } ExpertPart;
 
 /* A tensor by itself, or a part of one that has all experts', as always in GGUF. */

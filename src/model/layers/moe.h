@@ -22,14 +22,14 @@ typedef struct MoeConf
 	int			top_k;			/* experts for each row */
 	int			inter;			/* width of an expert */
 	int			shared_inter;	/* width of the one that computes all rows, 0 = none */
-	bool		shared_gate;	/* ... and has a weight of its own */
+	bool		shared_gate;	/* the shared expert has a weight of its own */
 	KRouting	routing;
 	bool		correction;		/* the choice is by score plus a learned bias, the weight isn't */
 	KGroupBy	group_by;
 	int			n_groups;		/* 0 or 1 = no groups */
 	int			top_groups;		/* the groups that are chosen from */
 	bool		normalize;		/* weights add up to 1 */
-	float		normalize_min;	/* ... unless their sum is less than this */
+	float		normalize_min;	/* least sum of the weights before they are normalized */
 	float		scale;			/* factor of all weights */
 	bool		on_input;		/* weights are factors of what experts get, not of what they give */
 	float		jitter;			/* KROUTE_SPARSEMIXER: how far behind the best one counts */

@@ -61,10 +61,10 @@ typedef struct LoraAdapter
 	int			width;			/* of the widest target */
 	KLora	   *parts;			/* all there are */
 	void	   *data;			/* their matrices, */
-	const Dev  *pinned;			/* ... in memory of this device's kind; NULL = the host's */
+	const Dev  *pinned;			/* matrices in memory of this device's kind; NULL = the host's */
 	DevMem		mem;			/* the same on the device, and data is NULL then */
 	uint32_t	shared;			/* its number on other ranks of the model, 0 = there are none, */
-	void		(*unshare) (uint32_t shared);	/* ... which shall forget it; NULL: likewise */
+	void		(*unshare) (uint32_t shared);	/* makes other ranks forget it; NULL: there are none */
 	struct LoraAdapter *next;	/* the same for the model's next replica, freed with this one; NULL: this is for all behind it, too */
 } LoraAdapter;
 

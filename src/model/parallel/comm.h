@@ -61,7 +61,7 @@ KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
 KComm	   *comm_staged(KComm *below, const struct Dev *dev, struct DevWait *w);
 /* Of that one: from now on by the device's own communicator, which all its ranks open at once; the rank and how many there are it knows. */
 bool		comm_staged_direct(KComm *c, const struct KDevCommOpen *o, Err *e);
-void		comm_staged_by_host(KComm *c);	/* ... or no longer so */
+void		comm_staged_by_host(KComm *c);	/* from now on by way of the host again */
 /* Of that one: from now on nobody else is told or waited for, and has zeros for all that is asked; or no longer so. */
 void		comm_staged_alone(KComm *c, bool alone);
 

@@ -37,7 +37,7 @@ typedef struct Staged
 	DevWait    *wait;			/* who is told while the device is waited for */
 	KDevComm   *direct;			/* NULL: by way of the host */
 	Pinned		in;				/* what this rank gives */
-	Pinned		out;			/* ... and gets */
+	Pinned		out;			/* what this rank receives */
 	bool		alone;			/* comm_staged_alone() */
 } Staged;
 

@@ -34,7 +34,7 @@ typedef struct Round
 	int			layer;			/* of those with experts */
 	bool		open;			/* it has what is below: */
 	int			expert;			/* at hand */
-	size_t		have;			/* ... of which so many bytes have come */
+	size_t		have;			/* bytes of the expert that have arrived */
 	uint8_t    *brought;		/* what own slots are to have, one after the other; NULL: none changes */
 	uint8_t    *scratch;		/* [PIECE] what others need and this rank doesn't */
 } Round;
@@ -52,10 +52,10 @@ struct Balance
 	EplbMap		next;			/* where the round under way leads */
 	Round		round;
 	int64_t		steps;			/* that counted; */
-	int64_t		due;			/* ... a round begins when they are so many */
+	int64_t		due;			/* a round begins at this count */
 	int			n_sums;			/* rounds that a step may count for */
 	int64_t    *step;			/* [layers][experts] rows of the step; */
-	int64_t		rows;			/* ... what stat gets of it */
+	int64_t		rows;			/* rows that stat adds up */
 	int64_t		busiest;
 	int64_t    *sums;			/* [n_sums][layers][experts] */
 	bool		of_file;		/* pages of weights become this rank's own when they are written */

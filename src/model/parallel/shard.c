@@ -38,7 +38,7 @@ split_owner(int total, int ranks, int i)
 	return r;
 }
 
-/* ... and a stage's part of so many layers: what is over goes to the stages before the last. */
+/* A stage's first layer; the remainder goes to the stages before the last. */
 static int
 split_layers(int layers, int stages, int stage)
 {
@@ -191,7 +191,7 @@ row_unit(const Linear *l)
 	return unit;
 }
 
-/* ... of which this rank's part is of so many */
+/* This rank's part of `total`, in units. */
 static ShardRange
 own_units(const Decoder *d, int total, int unit)
 {

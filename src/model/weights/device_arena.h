@@ -30,7 +30,7 @@ typedef struct DevLife
 {
 	atomic_ullong held;			/* bytes that are taken of it by dev_take() */
 	atomic_ullong free;			/* what was left of it then */
-	atomic_ullong turn;			/* ... counted over all devices, so that of two the later one is known */
+	atomic_ullong turn;			/* counted over all devices, so that of two the later one is known */
 	atomic_int	refs;			/* who has something of it, and may outlive the model */
 	void		(*end) (const Dev *dev);	/* nobody has */
 } DevLife;

@@ -18,7 +18,7 @@ moved(const MArena *a, const DevMem *m, const void *p)
 	return p != NULL && at < a->size ? (char *) m->base + at : (void *) (uintptr_t) p;
 }
 
-/* ... and back */
+/* Back from the device's copy. */
 static const void *
 back(const MArena *a, const DevMem *m, const void *p)
 {

@@ -20,7 +20,7 @@ bool		dec_return(Decoder *d, Err *e);
 void		dec_forget_stacks(const Decoder *d);
 /* Where the host has a vector of the weights. */
 const float *dec_host(const Decoder *d, const float *p);
-/* ... and a matrix, for mat_row. */
+/* Where the host has a matrix of the weights, for mat_row. */
 KMat		dec_host_mat(const Decoder *d, const KMat *m);
 
 /* A pointer to a piece of the work space. */

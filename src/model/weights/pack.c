@@ -58,14 +58,14 @@ typedef struct Packer
 
 	const QuantScheme *quant;	/* NULL = as in the file */
 	int			n_kept;			/* matrices that stay as they are */
-	int			n_other;		/* ... that get another format */
+	int			n_other;		/* matrices that get another format */
 
 	/* the matrix being packed */
 	KMat	   *m;
 	const KTensor *const *parts;
 	int			n_parts;
 	int			k_all;			/* rows are as long in the file, */
-	int			k_from;			/* ... and m has them from here on */
+	int			k_from;			/* first column of the file's rows that m has */
 	_Atomic int bad_chunk;		/* the first one with rows that src refuses, INT_MAX: none */
 } Packer;
 
@@ -303,7 +303,7 @@ check_tensor(const Packer *p, const KTensor *t, int64_t from, int64_t to, Err *e
 	return true;
 }
 
-/* ... rows n0 .. n1-1 of the matrix. */
+/* Rows n0 .. n1-1 of the matrix. */
 static bool
 check_rows(const Packer *p, int n0, int n1, Err *e)
 {
@@ -550,7 +550,7 @@ same_strips(Packer *p, Linear *l)
 	return same;
 }
 
-/* ... of some matrices from the first to the last */
+/* same_strips() of some matrices, from the first to the last */
 static bool
 same_samples(Packer *p)
 {

@@ -17,14 +17,14 @@ struct ReasonFormat
 	const char *start;
 	const char *end;
 	bool		needs_start;	/* without it at the front, all is content */
-	bool		anywhere;		/* ... or wherever it stands */
+	bool		anywhere;		/* the start mark may stand anywhere */
 	const char *also_ends;		/* ends the thoughts, too, and is content */
 	bool		lines;			/* newlines beside the tags are theirs */
 	const char *open;			/* content may stand between these */
 	const char *close;
 	bool		off;			/* it only thinks if kwargs say so */
 	bool		switched;		/* kwargs may say that it doesn't */
-	bool		hold_off;		/* ... and then an end tag still counts, where the prompt doesn't tell */
+	bool		hold_off;		/* an end tag still counts if the prompt does not show reasoning */
 	bool		special;		/* tags are special tokens */
 
 	/* kinds of their own */

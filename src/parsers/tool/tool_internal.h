@@ -46,7 +46,7 @@ typedef enum ToolOpKind
 {
 	OP_SEEK,					/* go behind the next lit, or lit2 (then on to `to`); the text's end: there are no more calls */
 	OP_LIT,						/* lit must be here */
-	OP_LIT_END,					/* ... or the text's end, perhaps within it */
+	OP_LIT_END,					/* lit must be here, or a part of it at the text's end */
 	OP_OPT,						/* lit may be here */
 	OP_IF,						/* if lit is here, go on at `to` */
 	OP_GOTO,
@@ -68,7 +68,7 @@ typedef enum ToolOpKind
 
 #define OP_PEEK			1		/* OP_SEEK, OP_NAME, OP_IF: lit is not read */
 #define OP_NO_BRACE		2		/* OP_SEEK: what is passed over has no '{' */
-#define OP_NO_TAG		4		/* ... no '<' */
+#define OP_NO_TAG		4		/* OP_SEEK: the skipped text has no '<' */
 #define OP_ARGS_MARK	8		/* OP_NAME: [CALL_ID]ID and [ARGS] may stand behind it */
 
 /* OP_OBJECT: which keys, and what of the arguments; two of them are an error */
@@ -120,7 +120,7 @@ typedef enum ToolStep
 	STEP_MORE,					/* more text is needed */
 	STEP_BAD,					/* it is no call from `unit` on */
 	STEP_END,					/* there are no more calls */
-	STEP_TAIL					/* ... and what follows is content */
+	STEP_TAIL					/* there are no more calls, content follows */
 } ToolStep;
 
 /* Reads calls, one after the other, from a text that grows. */
@@ -131,8 +131,8 @@ typedef struct ToolRun
 	const char *const *signs;	/* of a call, which nothing that is passed over has */
 	const Buf  *text;
 	bool		last;			/* it doesn't grow any more */
-	bool		bare;			/* ... and is nothing */
-	bool		in_mark;		/* ... and ends within a mark that was looked for */
+	bool		bare;			/* only white space was left of the complete text */
+	bool		in_mark;		/* the text ends within a searched mark */
 	size_t		pos;			/* before this it was read */
 	size_t		scan;			/* nothing that is looked for begins before this */
 	size_t		unit;			/* where the call began, or its section; in_unit */
@@ -224,7 +224,7 @@ struct ToolFormat
 {
 	const char *marks[TOOL_MARKS];	/* any of them, anywhere */
 	const char *lead[TOOL_MARKS];	/* only where nothing but white space precedes */
-	bool		lead_after_think;	/* ... or precedes behind </think> */
+	bool		lead_after_think;	/* also where only white space follows </think> */
 	bool		skip_think;		/* not within <think> and </think> */
 	bool		trim;			/* white space before the mark is not content */
 	bool		special;		/* marks are special tokens */

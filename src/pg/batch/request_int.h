@@ -88,7 +88,7 @@ struct BatchPool
 	Size		held_bytes;		/* replies that somebody holds */
 	CacheLater	later;			/* answers of a parallel plan */
 	bool		remote;			/* the request that was started last is the remote program's */
-	uint16		of_model;		/* ... for this model (slots.h) */
+	uint16		of_model;		/* the request that was started last is for this model (slots.h) */
 	InFlightCall *carriers;		/* free */
 	BatchRequest *free;
 	HTAB	   *table;

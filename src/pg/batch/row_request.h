@@ -33,7 +33,7 @@ typedef struct BatchStats
 	int64		deduplicated;	/* answered by an equal request */
 	int64		cache_hits;		/* answered by the table of kept answers */
 	int64		fallbacks;		/* sent to another model, after one had failed */
-	int64		cascaded;		/* ... after one wasn't sure */
+	int64		cascaded;		/* requests sent to another model by a cascade */
 	int64		failed;			/* with an error that the caller takes as NULL */
 	int64		cancelled;		/* given up before the answer was there */
 	int			in_flight;
@@ -63,7 +63,7 @@ Size		batch_pool_held_bytes(const BatchPool *p);
  * other sessions wait.  Never negative; at least 1 when nothing is in flight.
  */
 int			batch_pool_room(BatchPool *p);
-/* ... for requests like this one, not like the one that was started last.  True: the remote program answers them. */
+/* batch_pool_room() for requests like this one.  True: the remote program answers them. */
 bool		batch_pool_aim(BatchPool *p, const SqlRequest *r);
 
 /* Are there some that batch_pool_wait() is to send to another model?  None of them is in flight. */
@@ -107,7 +107,7 @@ bool		batch_request_poll(BatchRequest *q);
 
 /* Of a finished request: its error (to be thrown when the row is due) or NULL. */
 ErrorData  *batch_request_error(const BatchRequest *q);
-/* ... may it have cost something, at an endpoint? */
+/* Of a finished request: may an endpoint have charged for it? */
 bool		batch_request_charged(const BatchRequest *q);
 /*
  * Once for each holder of a finished request: it counts as one of the statement's, which is an ERROR if too many

@@ -32,7 +32,7 @@ void		lora_init(void);	/* _PG_init: the settings */
 
 /* NULL if there is none: of the table alone. */
 LoraRow    *lora_find(const char *name);
-/* ... or of vllm.lora_dir: as an adapter of vllm.model. */
+/* NULL if there is none; also looks in vllm.lora_dir: as an adapter of vllm.model. */
 LoraRow    *lora_resolve(const char *name);
 /*
  * The adapter that a call names beside a model (NULL: none is named): ERROR 42704 if there is none, 22023 if it
@@ -43,7 +43,7 @@ LoraRow    *lora_named(const char *name, const char *model);
 /* ERROR 42501 unless the current user may use it; what its model asks for is another matter. */
 void		lora_check_use(const LoraRow *l);
 bool		lora_may_use(const LoraRow *l, Oid role);
-/* ... and its path be seen by the current user? */
+/* May the current user see the path of the adapter? */
 bool		lora_may_see_path(const LoraRow *l);
 /* ERROR 42704, 42501, or 42809: it is of vllm.lora_dir */
 LoraRow    *lora_for_owner(const char *name);

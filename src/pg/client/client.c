@@ -76,10 +76,10 @@ struct ClientCall
 	uint32		unrung;			/* reply bytes taken since the engine was last told */
 	bool		final_read;		/* the final frame has been handed out */
 	bool		broken;			/* the reply stream makes no sense */
-	bool		damaged;		/* ... because the slot's words were written over */
+	bool		damaged;		/* the stream is invalid because the slot's words were overwritten */
 	bool		lost;			/* engine gone, or slot closed without a final frame */
 	bool		elsewhere;		/* its error is its endpoint's fault */
-	bool		charged;		/* ... which may have charged for it */
+	bool		charged;		/* the endpoint may have charged for the failed request */
 	bool		cancelled;		/* closed without a final frame: llm_cancel() */
 	TimestampTz deadline;		/* 0 = none */
 	int			timeout_ms;

@@ -42,7 +42,7 @@ typedef struct CallFrame
  * with the supervisor's last error as detail and a hint to the server log.
  */
 void		vclient_require_engine(void);
-/* ... only that there is to be one: ERROR 55000 with vllm.engine = off. */
+/* Checks only that there will be an engine: ERROR 55000 with vllm.engine = off. */
 void		vclient_require_switched_on(void);
 /* The engine, or the remote program, for a message that request_is_remote(). */
 void		vclient_require_for(const StringInfoData *body);
@@ -81,7 +81,7 @@ void		vcall_set_polling(ClientCall *c, bool quiet);
 int64		vcall_request_id(const ClientCall *c);
 /* Does the error that it has ended with say that another model may well answer? */
 bool		vcall_error_is_fallbackable(const ClientCall *c);
-/* ... may it have cost something, at an endpoint? */
+/* May an endpoint have charged for the request? */
 bool		vcall_charged(const ClientCall *c);
 /* Of one that has ended (spend.h). */
 int64		vcall_cost(const ClientCall *c);

@@ -790,7 +790,9 @@ push_attention(int slot, int side, bool anyhow)
 	return pushed;
 }
 
-/* ... of a slot's owner: what an earlier one has left in attn does not keep its first time from being heard. */
+/*
+ * push_attention() for a slot's owner: an attn that an earlier owner left does not suppress the first push.
+ */
 static bool
 push_own(int slot)
 {

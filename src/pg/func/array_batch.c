@@ -64,7 +64,7 @@ typedef struct ArrayBatchRow
 typedef struct Ahead
 {
 	const char *function;		/* for the context of errors */
-	const char *what;			/* ... what a row is */
+	const char *what;			/* name of a row in errors */
 	Oid			rettype;		/* of func */
 	MemoryContext cxt;			/* the set's */
 	MemoryContext tmp;			/* reset after each prompt */

@@ -132,7 +132,7 @@ body_field(PGFunction get, FunctionCallInfo fcinfo, const char *name)
 	return call->isnull ? NULL : TextDatumGetCString(value);
 }
 
-/* ... as text, also NULL if it is null. */
+/* The same as text; NULL if the value is null. */
 static char *
 body_member(FunctionCallInfo fcinfo, const char *name)
 {

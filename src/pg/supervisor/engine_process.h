@@ -26,7 +26,7 @@ typedef struct Engine
 
 #define ENGINE_START_TIMEOUT	60000	/* ms until "ready" */
 #define ENGINE_DRAIN_TIMEOUT	1000	/* ms from a closed control socket, or from "stop", to SIGKILL */
-#define ENGINE_KEEP_TIMEOUT		5000	/* ... from "stop", if there are files that the KV cache goes to */
+#define ENGINE_KEEP_TIMEOUT		5000	/* ms from "stop" to SIGKILL, if the KV cache is flushed to files */
 
 /* supervisor.c: write a line; take in what an engine has written, a line at a time.  false: it has closed the socket. */
 void		engine_send(Engine *e, const char *text);

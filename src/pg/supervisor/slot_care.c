@@ -99,7 +99,7 @@ care_for_owned(VllmOwner *o, const WireSlot *w)
 	return retire(o);
 }
 
-/* ... which the engine ought to have let go of within a moment, unless it shall finish it. */
+/* The engine should have released it within a moment, unless it must finish it. */
 static bool
 care_for_zombie(VllmOwner *o, const WireSlot *w, int slot)
 {

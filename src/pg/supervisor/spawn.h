@@ -18,7 +18,7 @@ typedef struct EngineProcess
 	int			log_fd;			/* read end of its stderr, -1 = closed */
 	struct ChildLog *log;
 	int			n_ranks;		/* processes beside it that share its models, */
-	int			ranks_each;		/* ... so many for each replica */
+	int			ranks_each;		/* processes of each replica */
 	pid_t		ranks[RANKS_MOST];	/* [n_ranks]; 0 = it has ended */
 } EngineProcess;
 
@@ -39,7 +39,9 @@ bool		spawn_reap(EngineProcess *p, int *status);
  * read end is p->log_fd; control_fd stays -1.  false: as spawn_engine().
  */
 bool		spawn_program(EngineProcess *p, char **argv, char **why);
-/* ... or which answers backends: ARENA_FD is that side's arena, CONTROL_FD the other end of p->control_fd. */
+/*
+ * Starts a program that answers backends: ARENA_FD is its arena, CONTROL_FD the other end of p->control_fd.
+ */
 bool		spawn_server(EngineProcess *p, char **argv, int side, char **why);
 
 /* ---- child_log.c ---- */

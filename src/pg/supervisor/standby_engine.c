@@ -31,7 +31,7 @@ typedef enum StandbyEngineRole
 {
 	SB_NONE = 0,				/* no process */
 	SB_STARTING,				/* "hello" outstanding, */
-	SB_LOADING,					/* ... "ready" */
+	SB_LOADING,					/* "ready" outstanding */
 	SB_READY,
 	SB_RETIRING					/* has served */
 } StandbyEngineRole;

@@ -54,15 +54,15 @@ struct CkptReader
 	const KTensor *scale;
 	int64_t		row_div;		/* rows that share a scale */
 	int64_t		row_step;		/* scales from one of these to the next */
-	int64_t		group_step;		/* ... from one group of columns to the next */
+	int64_t		group_step;		/* step between scales of two groups of columns */
 	int64_t		group;			/* columns of a group */
 	bool		flat;			/* groups go on from one row to the next */
 	float		factor;			/* of all scales */
 	float		(*scale_of) (const CkptReader *r, int64_t row, int64_t group);	/* NULL: from the above */
-	float		most;			/* ... no scale of which is larger than this */
+	float		most;			/* upper bound of the scales */
 	const KTensor *scale2;		/* for scale_of: more scales, */
 	const KTensor *codes2;		/* codes of them, */
-	int64_t		group2;			/* ... groups of these */
+	int64_t		group2;			/* scales that share a second scale */
 	float		offset2;
 
 	float		(*zero_of) (const CkptReader *r, int64_t row, int64_t group);	/* NULL: zero0 */
@@ -78,7 +78,7 @@ struct CkptReader
 	void		(*columns) (const CkptReader *r, int64_t row, int64_t col0, int m, float *s, float *z);
 
 	int32_t    *g_idx;			/* [k], groups of the columns; NULL: in order */
-	int64_t		n_groups;		/* ... so many */
+	int64_t		n_groups;		/* number of groups */
 	bool		int8_acts;		/* made for products of bytes: INT8 if it fits */
 
 	KReader		fp8;			/* what r offers: rows of FP8 */
@@ -222,7 +222,7 @@ float		ckpt_e8m0(uint8_t b);	/* 255 is NaN */
 bool		ckpt_bytes(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, Err *e);
 /* Codes are nibbles of E2M1, the low one first, k / 2 bytes a row. */
 void		ckpt_fp4(CkptReader *r, const KTensor *t);
-/* ... a tensor U8 [n][k / 2], with an exponent for 32 columns; with E4M3 scales for 16 */
+/* A tensor U8 [n][k / 2] with an exponent for 32 columns; with E4M3 scales for 16. */
 bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
 bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
 /* Scales: one, or one a row, or one for each block of rows x cols (0 = there are none); of

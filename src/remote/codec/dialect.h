@@ -21,7 +21,7 @@ enum
 	CAP_MAX_COMPLETION = 1 << 4,	/* of chats: max_completion_tokens, not max_tokens */
 	CAP_STRICT_SCHEMA = 1 << 5, /* a schema binds only where it is said to be strict */
 	CAP_FORMAT_CHAT = 1 << 6,	/* response_format of chats */
-	CAP_FORMAT_PLAIN = 1 << 7,	/* ... and of completions */
+	CAP_FORMAT_PLAIN = 1 << 7,	/* response_format of completions */
 	CAP_EFFORT = 1 << 8,		/* reasoning_effort */
 	CAP_PARALLEL = 1 << 9,		/* parallel_tool_calls */
 	CAP_IDS = 1 << 10,			/* a prompt of token ids */
@@ -29,12 +29,12 @@ enum
 	CAP_ENCODING = 1 << 12,		/* encoding_format */
 	CAP_UNIT_LENGTH = 1 << 13,	/* embeddings have length 1 anyhow */
 	CAP_ECHO = 1 << 14,			/* /completions with echo: log-probabilities of the prompt */
-	CAP_ECHO_ONLY = 1 << 15,	/* ... and with max_tokens 0, of nothing else */
+	CAP_ECHO_ONLY = 1 << 15,	/* /completions with echo and max_tokens 0: log-probabilities alone */
 	CAP_CONTENT = 1 << 16,		/* /tokenize calls the text "content" */
-	CAP_INPUT = 1 << 17,		/* ... "input", and always adds special tokens */
+	CAP_INPUT = 1 << 17,		/* /tokenize calls the text "input", and always adds special tokens */
 	CAP_STREAM_USAGE = 1 << 18, /* stream_options */
 	CAP_ENDLESS = 1 << 19,		/* of completions: max_tokens -1 = as many as there is room for */
-	CAP_ENDLESS_0 = 1 << 20,	/* ... 0 */
+	CAP_ENDLESS_0 = 1 << 20,	/* of completions: max_tokens 0 = as many as fit */
 	CAP_RESPONSES = 1 << 21,	/* /responses */
 	CAP_REQUIRED = 1 << 22,		/* tool_choice "required" */
 	CAP_NOBODY = 1 << 30		/* no dialect has it */

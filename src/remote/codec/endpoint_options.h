@@ -21,7 +21,7 @@ typedef struct ROptions
 	int			refs;
 	uint64_t	hash;			/* RequestFields.model_hash */
 	char	   *name;			/* the model's here */
-	char	   *model;			/* ... and there */
+	char	   *model;			/* the model's name at the endpoint */
 	char	  **urls;			/* base URLs, without a trailing slash and a query; n_urls >= 1 */
 	char	  **queries;		/* of each: "", or "?" and the query */
 	int			n_urls;
@@ -38,7 +38,7 @@ typedef struct ROptions
 	bool		ssl_verify;
 	char	   *ca_file;		/* NULL = the system's */
 	int			max_model_len;	/* 0 = not known */
-	int			told_len;		/* ... by the options, but the endpoint has told it (context_length.c); 0 = it hasn't */
+	int			told_len;		/* length that the endpoint reported (context_length.c); 0 = none */
 	char	  **lora_modules;
 	int			n_lora_modules;
 } ROptions;

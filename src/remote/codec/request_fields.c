@@ -41,7 +41,7 @@ take_text(FieldSpan *to, const WireField *f, size_t max, Err *e)
 	return true;
 }
 
-/* ... and without what could end a header line or a url. */
+/* The same without bytes that could end a header line or a URL. */
 static bool
 take_visible(FieldSpan *to, const WireField *f, size_t max, Err *e)
 {

@@ -29,7 +29,7 @@
 
 #define TURN_EVENTS 64
 #define TURN_ROUNDS 64			/* of one http_turn(), while there is something to do, */
-#define TURN_US 5000			/* ... but no longer: others wait for its thread */
+#define TURN_US 5000			/* longest time of one http_turn(): other connections wait */
 #define IDLE_CONNECTIONS_MAX 4096L
 #define STREAMS_MAX 4096L		/* of an HTTP/2 connection */
 #define LONG_TIME_US (INT64_C(3600) * 1000000)

@@ -38,7 +38,7 @@ typedef enum HttpEnd
 	HTTP_DONE,					/* a status, and the whole body */
 	HTTP_NOT_SENT,				/* no connection, or nothing of the request was sent: safe to repeat */
 	HTTP_CUT,					/* sent (at least in part), and no whole answer came: the connection broke */
-	HTTP_LATE,					/* ... or the deadline did */
+	HTTP_LATE,					/* the deadline ended a call that was sent (at least in part) */
 	HTTP_REFUSED,				/* TLS: the certificate is not trusted; not to be repeated */
 	HTTP_TOO_LARGE
 } HttpEnd;

@@ -12,13 +12,13 @@
 #include "ipc/wire.h"
 
 #define PICK_RUN		5			/* failures in a row that open a breaker */
-#define PICK_SEEN		20			/* ... or more than half of so many */
+#define PICK_SEEN		20			/* calls; more than half of them failing opens a breaker, too */
 #define PICK_OPEN_US	INT64_C(1000000)	/* it stays open so long at first, */
-#define PICK_OPEN_MOST_US INT64_C(30000000)	/* ... and at last */
+#define PICK_OPEN_MOST_US INT64_C(30000000)	/* longest time that a breaker stays open */
 #define PICK_PATIENCE_US INT64_C(5000000)	/* a request waits so long for a breaker */
 #define PICK_PROBE_US	INT64_C(2000000)	/* a probe that takes longer is not waited for where a health check is answered */
 #define PICK_CHECK_US	INT64_C(1000000)	/* a health check is expected to take no longer, */
-#define PICK_CHECK_MOST_US INT64_C(5000000) /* ... and doesn't take longer than this */
+#define PICK_CHECK_MOST_US INT64_C(5000000) /* time limit of a health check */
 
 typedef struct PickUrl
 {
@@ -32,10 +32,10 @@ typedef struct PickUrl
 	int64_t		open_until_us;	/* DOWN */
 	int64_t		open_us;		/* how long it was open last */
 	bool		probing;		/* TRYING: the call that finds out is under way, */
-	int64_t		probe_us;		/* ... since (of several the newest) */
+	int64_t		probe_us;		/* TRYING: start of the newest such call */
 	bool		checking;		/* a health check is under way, */
-	bool		check_closed;	/* ... and began when the breaker was closed, */
-	int64_t		check_us;		/* ... then */
+	bool		check_closed;	/* the health check began when the breaker was closed */
+	int64_t		check_us;		/* start of the health check */
 	int64_t		heard_us;		/* when it answered last, whatever was asked */
 	int64_t		narrowed_us;	/* when the window was halved last */
 	int			peak;			/* most calls at once of late */
@@ -66,8 +66,8 @@ typedef enum PickResult
 typedef struct PickLimit
 {
 	int64_t		own_us;			/* may be called from then on, by its options (INT64_MAX: when a call has ended), */
-	int64_t		said_us;		/* ... and as it said itself; */
-	int64_t		path_us;		/* ... not this path before */
+	int64_t		said_us;		/* time until which the endpoint asked for no calls */
+	int64_t		path_us;		/* time until which this path gets no calls */
 } PickLimit;
 
 void		lb_init(LoadBalancer *p, int n, int most);
@@ -78,7 +78,7 @@ PickResult	lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_
 bool		lb_is_open(const LoadBalancer *p, int url, int64_t now_us);
 /* A call begins; true: it is a probe. */
 bool		lb_begin(LoadBalancer *p, int url, int64_t now_us);
-/* ... and ends: HEALTH_UNKNOWN if it was cancelled; latency_us < 0: not an answer */
+/* A call ends: HEALTH_UNKNOWN if it was cancelled; latency_us < 0: no answer. */
 void		lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
 
 /* It had no answer when it ended, after so long, since nobody waited any longer. */

@@ -16,7 +16,7 @@
 #define TOKEN_BYTES		256		/* with nothing around it */
 #define LOGPROB_BYTES	256		/* a token, its bytes as numbers, its log-probability */
 #define MANY_TOKENS		65536	/* where the endpoint decides */
-#define MANY_LOGPROBS	1000	/* ... or its vocabulary does */
+#define MANY_LOGPROBS	1000	/* log-probabilities of a token, where only the vocabulary limits them */
 #define VECTOR_BYTES	(2 * MB)	/* of 64k dimensions as numbers */
 #define ESCAPED			8		/* a byte in JSON */
 

@@ -27,7 +27,7 @@ struct Role
 {
 	uint32_t	id;
 	int			n_refs;			/* that have entered, and not left */
-	int			in_flight;		/* ... passed, and bring a limit of their number */
+	int			in_flight;		/* passed requests of roles with a limit of requests in flight */
 	double		full_us;
 	RoleItem   *head, *tail;	/* that wait */
 	Role	   *next;

@@ -251,9 +251,9 @@ bool		api_pool_fields(ApiCall *a, WireOut *o, Err *e);
 
 /* tools and tool_choice of a chat: are they right? */
 bool		api_check_tools(ApiCall *a, Err *e);
-/* ... of Responses, and the tools as a chat's */
+/* Checks tools and tool_choice of Responses, and converts the tools to a chat's. */
 bool		api_put_tools(ApiCall *a, WireOut *o, Err *e);
-/* ... of Anthropic's messages, and the tools and the choice as a chat's */
+/* Checks tools and choice of Anthropic's messages, and converts them to a chat's. */
 bool		api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e);
 /* What a chat's answer is taken apart by: parsers, and of a chat's body or Responses' what it says itself. */
 void		api_put_parsers(ApiCall *a, WireOut *o);
@@ -268,7 +268,7 @@ const char *api_call_name(const cJSON *call);
 const char *api_call_arguments(const cJSON *call);
 /* Of an answer's text, what precedes the i-th call and follows the first *shown bytes, which goes on to its end. */
 ApiText		api_text_before(const ApiAnswer *r, int i, size_t *shown);
-/* ... and what follows all calls */
+/* The content after all calls. */
 ApiText		api_text_behind(const ApiAnswer *r, size_t shown);
 
 /* What bodies that generate have in common; a->own of their endpoints begins with it. */
@@ -278,7 +278,7 @@ typedef struct ApiGen
 	bool		want_ids;		/* return_token_ids */
 	bool		as_ids;			/* return_tokens_as_token_ids */
 	bool		usage;			/* streaming: a last chunk with the usage */
-	bool		usage_always;	/* ... and in every chunk */
+	bool		usage_always;	/* streaming: usage in every chunk */
 	bool		began;			/* streaming: the first chunk has been sent */
 	int64_t		logprobs;		/* of how many of the likeliest; -2 = not wanted */
 	int64_t		prompt_logprobs;	/* likewise */

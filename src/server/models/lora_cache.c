@@ -63,7 +63,7 @@ struct Lora
 	int			users;			/* conversations that hold it */
 	int64_t		n_requests;
 	int64_t		used_us;		/* of the last request: since the epoch */
-	uint64_t	used_no;		/* ... and in order */
+	uint64_t	used_no;		/* order of the last request among all adapters */
 	LoraName	names[MAX_NAMES];
 	int			n_names;
 	Waiting		waiting;
@@ -95,7 +95,7 @@ struct LoraCache
 	Lora	   *leaving;		/* it takes no new requests; NULL = none */
 	uint64_t	uses;
 	bool		freed;			/* a place may have become free */
-	bool		no_room;		/* ... or memory has to (memory_limit.c) */
+	bool		no_room;		/* memory must become free first (memory_limit.c) */
 };
 
 /* ---- lists of conversations ---- */

@@ -116,7 +116,7 @@ name_of(const ModelInstance *l)
 	return name != NULL ? name : l->path;
 }
 
-/* ... but for its adapters, which stay while it sleeps */
+/* Its memory without the adapters, which stay while it sleeps. */
 static int64_t
 takes_itself(const ModelInstance *l)
 {

@@ -72,7 +72,7 @@ BackendModel *loaded_inst(const ModelInstance *l);
 
 /* The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each other. */
 struct LoraCache *entry_loras(ModelEntry *en, Err *e);
-/* ... NULL: it isn't, or nobody has asked for one. */
+/* The adapters of a model; NULL: it isn't ready, or no adapter was requested. */
 struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name);
 /* All of a database's (0: of all) as members of a JSON array. */
 void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);

@@ -24,8 +24,8 @@ enum
 {
 	LR_AWAKE = 0,
 	LR_RESTS,					/* it computes nothing */
-	LR_STORED,					/* ... and has no KV memory, and its weights are in a file */
-	LR_FORGOTTEN				/* ... or nowhere: the model's files have them, if they are as they were */
+	LR_STORED,					/* no KV memory, and the weights are in a file */
+	LR_FORGOTTEN				/* no KV memory; the weights are in the model's files alone */
 };
 
 struct ModelInstance
@@ -47,13 +47,13 @@ struct ModelInstance
 	ServerCall *unloader;		/* answered when the memory is free */
 	Err			err;
 	int64_t		start_us;		/* when it was asked for, */
-	int64_t		began_us;		/* ... when its load began, */
-	int64_t		ready_us;		/* ... and ended */
+	int64_t		began_us;		/* start of the load */
+	int64_t		ready_us;		/* end of the load */
 	/* memory_limit.c */
 	int64_t		need;			/* memory, */
-	int64_t		stays;			/* ... and while it has neither KV cache nor weights */
+	int64_t		stays;			/* memory that stays while it has neither KV cache nor weights */
 	bool		queued;			/* its load waits for room, */
-	int64_t		asked_us;		/* ... since when there was none */
+	int64_t		asked_us;		/* time since when the load waits for memory */
 	bool		leaving;		/* it takes no new requests */
 	bool		held;			/* likewise, while its weights are changed (weight_update.c), or jobs awaited before they go (sleep.c) */
 	bool		updates;		/* it is being loaded for that */
@@ -62,7 +62,7 @@ struct ModelInstance
 	_Atomic int rest;			/* ready: LR_*, by the job that has it */
 	ModelEntry *left;			/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
 	bool		lost;			/* its weights could not be kept */
-	bool		given_up;		/* ... and not be had again: its requests have failed */
+	bool		given_up;		/* the weights cannot be restored: the requests have failed */
 	bool		fetched;		/* its weights are on their way back: they have their room */
 	_Atomic int permille;		/* progress, by the loader */
 	_Atomic bool give_up;
@@ -104,14 +104,14 @@ struct Models
 	int			n_loading;
 	int64_t		shown_us;		/* rows last updated for progress */
 	int64_t		ticked_us;		/* memory_limit.c */
-	int64_t		wanted_us;		/* ... when somebody who wakes, or an update, last found no room; 0 = nobody waits */
+	int64_t		wanted_us;		/* time when a wake-up or an update last found no memory; 0 = none waits */
 	/* sleep.c */
 	unsigned	asleep;			/* of entries that come from now on */
 	int			sleep_level;
 	unsigned	was_asleep;
 	int			was_level;
 	UpdateOp   *updates;		/* likewise; */
-	bool		updating;		/* ... the first has begun */
+	bool		updating;		/* the first operation has begun */
 	SleepOp    *ops;			/* one after the other */
 };
 

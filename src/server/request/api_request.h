@@ -21,7 +21,7 @@ typedef struct ApiModel
 {
 	ApiText		name;
 	ApiText		root;			/* of an adapter: its files */
-	ApiText		parent;			/* ... and its model */
+	ApiText		parent;			/* of an adapter: its parent model */
 } ApiModel;
 
 /* The fields of a WK_API message; texts point into it. */

@@ -24,13 +24,13 @@ struct Answer
 	IntVec		at;				/* of each element: where it stands in content */
 	bool		open;			/* the last element of calls goes on */
 	size_t		begun;			/* where the call that is under way begins in calls; NOT_HERE: it was read there */
-	size_t		begun_at;		/* ... and in at */
+	size_t		begun_at;		/* where it begins in `at` */
 	bool		ignore;			/* the call that is under way is one too many */
 	int			index;			/* of the call that is under way, in deltas */
 	int			n_calls;
 	JPush		named;			/* TOOLS_NAMED: the arguments */
 	JPushIs		named_is;
-	Buf			named_text;		/* ... of them, what was not written yet */
+	Buf			named_text;		/* TOOLS_NAMED: arguments that are not written yet */
 	bool		named_begun;
 };
 

@@ -595,14 +595,14 @@ typedef struct TextJob
 	bool		accepted;		/* WK_GRAMMAR */
 	bool		has_ids;		/* WK_GENERATE: ids are the prompt */
 	const EmbedsRequest *embeds;	/* WK_GENERATE: a prompt; WK_TOKENIZE: wanted; NULL = neither */
-	float	   *rows;			/* ... what it became */
+	float	   *rows;			/* embeddings of the prompt, or the wanted ones */
 	const GramSpec *structured; /* WK_GENERATE; NULL = anything will do */
 	GrammarCache *grammars;
 	Grammar    *grammar;		/* what it became */
 	Answer	   *answer;			/* takes a chat's answer apart; NULL: nothing does */
 	const char *after;			/* a grammar holds from behind this text on; NULL = from the start */
 	ReasoningBudget *thoughts;		/* NULL: nobody asks how long they are */
-	PoolRequest chat_pr;		/* ... whose text a template makes of messages */
+	PoolRequest chat_pr;		/* pooled request whose text a template makes of messages */
 	PoolSpec	pool;			/* what it became */
 	PoolExtra	extra;
 	bool		ok;

@@ -90,7 +90,7 @@ void		request_start_with_model(ServerCall *c);
 void		request_start_counted(ServerCall *c);
 void		request_start_text(ServerCall *c);
 void		request_start_render(ServerCall *c);
-/* ... when its model is loaded: to the core; the facts of the model. */
+/* When the model is loaded: hands the request to the core with the facts of the model. */
 void		request_run_generate(ServerCall *c);
 void		request_run_facts(ServerCall *c);
 /* End with an error; counts it if it is a generate request the backend never saw. */

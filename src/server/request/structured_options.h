@@ -30,7 +30,7 @@ typedef struct StructuredSpec
 
 	/* structured_check() */
 	bool		given;			/* gram holds */
-	const char *param;			/* ... by this parameter */
+	const char *param;			/* name of the parameter that gave the grammar */
 	bool		in_reasoning;	/* from the first token on, even if the model thinks first */
 	GramSpec	gram;
 	char	  **owned;			/* texts that gram points to */

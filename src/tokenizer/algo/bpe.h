@@ -23,7 +23,7 @@ typedef struct BpeConf
 	size_t		n_merges;
 	bool		byte_level;		/* the vocabulary spells bytes in GPT-2's alphabet */
 	const char *prefix;			/* of symbols that don't begin a word, "" = none ... */
-	const char *suffix;			/* ... of the one that ends it; not with byte_level */
+	const char *suffix;			/* suffix of the symbol that ends a word; not with byte_level */
 	bool		byte_fallback;	/* characters without a token become <0xXX> */
 	bool		fuse_unk;
 	bool		ignore_merges;	/* a word that is a token is that token */

@@ -18,7 +18,7 @@ typedef struct WordPieceConf
 	size_t		n_ids;
 	const bool *skip;			/* [n_ids] tokens that text may not become */
 	const char *first;			/* prefix of tokens that begin a word ... */
-	const char *rest;			/* ... and of those that continue one; "" = none */
+	const char *rest;			/* prefix of tokens that continue a word; "" = none */
 	size_t		max_chars;		/* longer words are unknown */
 	int32_t		unk;
 } WordPieceConf;

@@ -61,7 +61,7 @@ const SplitGguf *split_by_gguf(const char *name);
 /* GPT-2's regex (ByteLevel); one numeric character (Digits) ... */
 size_t		split_gpt2(const char *s, const char *end);
 size_t		split_digit(const char *s, const char *end);
-/* ... of Punctuation: ASCII punctuation or P; one of white space; a run of \w */
+/* Splits of Punctuation: ASCII punctuation or P; one of white space; a run of \w. */
 size_t		split_punct(const char *s, const char *end);
 size_t		split_space(const char *s, const char *end);
 size_t		split_word(const char *s, const char *end);

@@ -367,7 +367,7 @@ test_on_the_way(const char *dir)
 
 static KDeviceOps slow;			/* a device whose copies don't come before a step has begun */
 static bool in_step;
-static int	looks;				/* ... in vain, since the last step */
+static int	looks;				/* in vain, since the last step: number of looks */
 static bool hung;				/* somebody waits for a copy there */
 static uint64_t in_steps;		/* blocks that got into the store while steps were running */
 

@@ -258,7 +258,7 @@ typedef struct Live
 	int			kind;
 	uint64_t	id;
 	const Core *c;				/* whose it is, */
-	int			weights;		/* ... and which that has */
+	int			weights;		/* weights of this core */
 	Seen		seen;
 	int			born;			/* step */
 	bool		cancelled;

@@ -109,7 +109,7 @@ test_defaults(void)
 	}
 }
 
-/* ... and of keys that few classes have. */
+/* Keys that few classes have. */
 static void
 test_own_defaults(void)
 {

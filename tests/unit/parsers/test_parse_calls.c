@@ -37,7 +37,7 @@ typedef struct Call
 	int			n;
 	const char *keys[4];
 	Buf			json[4];		/* values in the form that is handed on */
-	Buf			raw[4];			/* ... of strings: what they say */
+	Buf			raw[4];			/* contents of the strings */
 	Buf			args;			/* all, likewise */
 } Call;
 

@@ -635,7 +635,7 @@ test_corrupt(void)
 	WAIT_FOR(talk_over(t), NULL);
 	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink, "a corrupt slot gives its request up while the line speaks");
 	talk_free(t);
-	/* ... from within dispatcher_submit(), when there is no ask yet */
+	/* From within dispatcher_submit(), when there is no request yet. */
 	t = ask("early 10000", 0);
 	atomic_store(&wire_slot(&P.arena, t->slot)->rep_tail, 77777);
 	WAIT_FOR(talk_over(t), NULL);

@@ -316,7 +316,7 @@ test_refused_tokens(void)
 	}
 }
 
-/* ... nor for one that says that it wants to be left alone. */
+/* Nor for an endpoint that asks for no calls. */
 static void
 test_fallback_limits(void)
 {

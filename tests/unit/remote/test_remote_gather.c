@@ -223,7 +223,7 @@ test_fair(void)
 	mem_free(r);
 }
 
-/* ... by its weight, whenever it comes. */
+/* By its weight, whenever it arrives. */
 static void
 test_weights(void)
 {

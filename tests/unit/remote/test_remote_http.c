@@ -32,11 +32,11 @@ typedef struct Got
 				ended,
 				pieces;
 	bool		no_head,		/* say no to the head */
-				no_data;		/* ... to the first bytes */
-	int			no_piece;		/* ... to the bytes that come so many times later; 0 = never */
+				no_data;		/* rejects the first bytes */
+	int			no_piece;		/* rejects the bytes that come after so many pieces; 0 = never */
 	bool		pause;			/* pause from within our data */
 	HttpCall  **cancel;			/* cancel this one from within our data */
-	struct Got *start;			/* ... and start this one */
+	struct Got *start;			/* starts this call from within our data callback */
 	HttpRequest *start_what;
 } Got;
 

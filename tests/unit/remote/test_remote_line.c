@@ -378,7 +378,7 @@ test_gather(void)
 	CHECK(c[0]->done + c[1]->done + c[2]->done + c[3]->done == 3, "one fails");
 	for (int i = 0; i < 4; i++)
 		CHECK(c[i]->finals == 1 && c[i]->tries == 2 && (c[i]->done || strcmp(c[i]->sqlstate, "22023") == 0), "%s", c[i]->message);
-	/* ... also if it can't be asked for at all */
+	/* The same if a request can't be sent at all. */
 	bad.prompt = "?";
 	c[0] = net_ask(l, &w);
 	c[1] = net_ask(l, &bad);
@@ -582,7 +582,7 @@ test_urls(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && c[0]->tries == 2 && http.url[8] != at_b, "%s", http.url);
 	net_stop(l);
-	/* ... also if that one is slower */
+	/* The same if that URL is slower. */
 	l = start();
 	w.url = "https://a.example/v1 https://b.example/v1";
 	net_script[net_n_script] = net_default();

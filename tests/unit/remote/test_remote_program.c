@@ -538,7 +538,7 @@ test_flood(void)
 	}
 	CHECK(ended && f.kind == WF_DONE && n == 30000000 && wrong == 0, "all of it comes: %zu, %d wrong", n, wrong);
 	talk_free(t);
-	/* ... or is left behind */
+	/* Or the request is left behind. */
 	t = generate("flood 30000", true);
 	for (int i = 0; i < 50; i++)
 		peer_wait(&P, 10);

@@ -470,7 +470,7 @@ test_adapters(void)
 	usleep(30000);
 	is(result(ask_lora("la", "x", "eleven")), "[x] ELEVEN", "x waits for b");
 	starts(result(t), "@DELAY", "b");
-	/* ... but not for ever */
+	/* But not for ever. */
 	settle();
 	is(result(ask("lb", SIZE, "twelve")), "TWELVE", "b");
 	set("config memory_timeout_ms=500\n");

@@ -382,7 +382,7 @@ test_update(const char *want, const char *long_want)
 		is(t, long_want, cmd);
 		said("integrity", "ok");
 	}
-	/* ... which others have yet */
+	/* The same while another model still has the old weights. */
 	for (int level = 1; level <= 2; level++)
 	{
 		Talk	   *t;

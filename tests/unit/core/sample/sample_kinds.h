@@ -64,7 +64,7 @@ set_rules(LogitRules *r, Kind k)
 		intvec_push(&r->allowed, id);
 }
 
-/* ... of the i-th; plugins: with no_twice, or NULL if none is a PLUGIN */
+/* Parameters of the i-th request of a kind; plugins: with no_twice, or NULL if none is a PLUGIN. */
 static inline GenParams
 params_of(Kind k, int i, const Plugins *plugins)
 {

@@ -262,7 +262,7 @@ test_ends(void)
 		  "%d tokens, %zu ids", r.output_tokens, r.ids.len);
 	rec_free(&r);
 
-	/* ... but max_tokens holds */
+	/* max_tokens applies to forced text, too. */
 	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", params(2, 0, 1), NULL, &r, &st);
 	CHECK(r.finish == FIN_LENGTH && r.ids.len == 2, "finish %d after %zu", r.finish, r.ids.len);
 	rec_free(&r);

@@ -404,7 +404,7 @@ test_refused(void)
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
 	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
-	/* ... but has thoughts */
+	/* A beam search may have thoughts without a budget. */
 	p = params(10, 0, 1);
 	p.out.beam_width = 2;
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, THOUGHTS_NO_BUDGET), &r);
