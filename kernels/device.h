@@ -88,8 +88,8 @@ typedef struct KStep
 	const KRows *rows;			/* row0 and seq0 are 0 */
 	const KvView *kv;			/* whose blocks the tables name; NULL: there are none, or nobody looks */
 	const int32_t *tokens;		/* [n_rows] */
-	const int32_t *types;		/* likewise, or NULL */
-	const int32_t *ends;		/* KAttn.ends, likewise */
+	const int32_t *types;		/* [n_rows]; NULL: none */
+	const int32_t *ends;		/* [n_rows] KAttn.ends */
 	const int32_t *out_rows;	/* [n_out] */
 	int			n_out;
 	int			max_pos;		/* of any row */

@@ -175,7 +175,7 @@ typedef struct KSample
 	int32_t		n_logprobs;		/* of the likeliest, 0 .. KSAMPLE_TOP; -1: not even the token's own */
 	int32_t		as_logits;		/* not log-probabilities, but logits */
 	uint32_t	mask_at;		/* bit i % 32 of word i / 32: token i may be drawn; none: all may */
-	uint32_t	given_at;		/* likewise, a grammar's alone: those that log-probabilities are about */
+	uint32_t	given_at;		/* bits of the grammar alone, which log-probabilities are about */
 	uint32_t	bias_at;		/* [n_bias] tokens, all different, then [n_bias] floats to add */
 	int32_t		n_bias;
 	uint32_t	pen_at;			/* [n_pen] tokens that were there, all different, then how often in the output; 0: only

@@ -3,7 +3,7 @@
  *	  Streams, events, graphs and memory: the runtime's calls of cuda_rt.h.
  *
  * A stream is a queue of works; an event has a count of its records and the last one
- * that was reached.  Whoever waits runs works of any stream that can go on, chosen by
+ * that was reached.  A thread that waits runs works of any stream that can go on, chosen by
  * cemu_random(), until what it waits for is there; who asks whether it is there has one
  * work run, perhaps.  A graph owns works and lends them; a work is freed with its last
  * reference.  Threads of the host take turns: a lock is held in every call.

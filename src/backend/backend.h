@@ -72,7 +72,7 @@ typedef struct PoolRequest
 	bool		want_offsets;	/* token tasks: where each token stands in the text */
 } PoolRequest;
 
-/* Who asked, for the fake's request log */
+/* The caller, for the fake's request log */
 typedef struct ReqNote
 {
 	uint32_t	dboid;
@@ -170,8 +170,10 @@ typedef struct Backend
 	/* while it rests, on any thread: weights to a file in dir, and back; NULL: there are none */
 	bool		(*store) (BackendModel *in, const char *dir, bool *lost, Err *e);
 	bool		(*fetch) (BackendModel *in, Err *e);
-	/* likewise: weights are let go, those of another instance of the same files and options come (core_swap_weights()); that is then
-	 * freed by the thread that has loaded it */
+	/*
+	 * Step thread: drops the weights and takes those of another instance of the same files and options
+	 * (core_swap_weights()); the thread that has loaded that instance frees it afterwards.
+	 */
 	void		(*forget) (BackendModel *in);
 	bool		(*adopt) (BackendModel *in, BackendModel *from, Err *e);
 	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */

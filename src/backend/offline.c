@@ -12,7 +12,7 @@
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
  * token ids, which ignore EOS), steps until all are done, prints one line per
  * answer in the order of the prompts (text with \n, \r, \t and \\ escaped; --ids:
- * token ids) and, with --stats, one line of figures, with --profile a table of where
+ * token ids) and, with --stats, one line of counters, with --profile a table of where
  * the time of all steps but the first went, on stderr.  It is the oracle
  * for answers through SQL and the baseline for their speed.  Adapters (--lora) are taken by the prompts in turn.  Single-threaded but
  * for the compute threads.  Tested by tests/unit/backend/test_offline.c.

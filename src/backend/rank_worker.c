@@ -52,8 +52,8 @@ typedef struct RankWorkerHeld
 	HugePages	huge;
 	RankHope	hope;
 	const int32_t **tables;		/* [max_rows] */
-	const float **embeds;		/* likewise */
-	const LoraAdapter **loras;	/* likewise */
+	const float **embeds;		/* [max_rows] */
+	const LoraAdapter **loras;	/* [max_rows] */
 } RankWorkerHeld;
 
 static struct

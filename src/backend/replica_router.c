@@ -149,7 +149,7 @@ replicas_forget(Replicas *q)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* ---- figures ---- */
+/* ---- metrics ---- */
 
 static bool
 has_name(const char *list, const char *name, size_t n)

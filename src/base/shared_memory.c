@@ -2,7 +2,7 @@
  * shared_memory.c
  *	  A memory file shared by the ranks of a group.
  *
- * Who waits spins for some microseconds, as a collective of ranks with the same work to do is mostly
+ * A waiting rank spins for some microseconds, as a collective of ranks with the same work to do is mostly
  * short, then sleeps on the word itself (a futex across processes).  A sleeper wakes now and then
  * to look whether the others still live, so a lost rank is noticed without help from anybody.
  *
@@ -33,7 +33,7 @@ struct GroupHead
 	_Atomic int32_t pids[GROUP_MOST];
 	_Atomic int32_t told[GROUP_MOST];
 	GroupWord	written;		/* bytes of the stream, modulo 2^32: GROUP_STREAM is far less */
-	GroupWord	read[GROUP_MOST];	/* likewise, by each rank */
+	GroupWord	read[GROUP_MOST];	/* bytes that each rank has read */
 	GroupWord	answered[GROUP_MOST];	/* answers that were given */
 	Err			answer[GROUP_MOST];
 	uint8_t		stream[GROUP_STREAM] __attribute__((aligned(64)));

@@ -11,7 +11,7 @@
  *		rooms, numbered from 0: words and slots of a communicator (model/parallel/comm_shm.c)
  *
  * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
- * lets go of when the process ends, however it ends.  Who waits looks at the others' locks every
+ * lets go of when the process ends, however it ends.  A waiting rank looks at the others' locks every
  * GROUP_LOOK_MS, when it has waited for a second every GROUP_IDLE_MS; one that was there and is gone makes the group dead, for good, and so does one that
  * beats and has stopped doing so, for who asks for that.  From then on
  * every call returns at once, and buffers are of no use: the process is meant to end.
@@ -94,7 +94,7 @@ bool		groupmem_assemble(GroupMem *g, int ms);
 
 /* Wait until *word isn't `seen` any more; false: the group is dead. */
 bool		groupmem_wait(GroupMem *g, _Atomic uint32_t *word, uint32_t seen);
-/* Who waits for the word shall look. */
+/* Wakes the ranks that wait for the word. */
 void		groupmem_wake(_Atomic uint32_t *word);
 
 /* Rank 0: the next bytes of the stream.  Waits while the slowest reader is GROUP_STREAM behind. */

@@ -716,7 +716,7 @@ reap(Core *c)
 	c->n_doomed = 0;
 }
 
-/* Who has waited at the gate, and may pass. */
+/* Admits requests that have waited for admission. */
 static void
 let_in(Core *c, int64_t now)
 {

@@ -42,7 +42,7 @@ typedef struct OutParams
 {
 	int			n;				/* answers to one prompt, which is computed once */
 	int			logprobs;		/* of an answer's tokens: LOGPROBS_NONE, LOGPROBS_ALL, or of how many of the likeliest */
-	int			prompt_logprobs;	/* likewise, of the prompt's */
+	int			prompt_logprobs;	/* the same for the prompt's tokens */
 	bool		logits;			/* the core's: logits are told instead */
 	IntVec		logprob_ids;	/* of just these tokens beside the answer's own; owned */
 	int			beam_width;		/* 0: not a beam search */
@@ -152,10 +152,10 @@ typedef struct ReqEvent
 	int			n_rows;
 	int			width;
 	const int32_t *counts;		/* PT_LOGPROBS: [n_rows] scored tokens of each sequence */
-	const int32_t *greedy;		/* likewise: 1 = each was the likeliest */
+	const int32_t *greedy;		/* PT_LOGPROBS: [n_rows] 1 = each token was the likeliest */
 	int			prompt_tokens, output_tokens, cached_tokens, preemptions;	/* of all answers */
 	int			back_tokens;	/* of cached_tokens: from the offload tier */
-	int			draft_tokens, accepted_tokens;	/* likewise: that were computed ahead, and were right */
+	int			draft_tokens, accepted_tokens;	/* draft tokens of all answers, and the accepted ones */
 	int			reasoning_tokens;	/* of output_tokens; -1 = nobody has counted */
 	int			longest;		/* output_tokens of the longest answer; 0: there is one answer */
 	int64_t		arrival_us, scheduled_us, first_token_us, now_us;
@@ -180,7 +180,7 @@ typedef struct PinInfo
 	int64_t		since_us;		/* since 1970 */
 } PinInfo;
 
-/* Who asks, and limits of its role (docs/user/scheduling.md). */
+/* The caller and the limits of its role (docs/user/scheduling.md). */
 typedef struct Caller
 {
 	uint64_t	role;			/* fair shares and limits are its */
@@ -389,8 +389,10 @@ bool		core_resume(Core *c, Err *e);
  * changed. */
 bool		core_save_weights(Core *c, const char *dir, bool *lost, Err *e);
 bool		core_restore_weights(Core *c, Err *e);
-/* Likewise: weights out of memory, and those of a core of the same files and options in their place, which then is good
- * for core_free() alone. */
+/*
+ * Step thread: drops the weights and takes those of a core of the same files and options, which then can
+ * only be freed.
+ */
 void		core_drop_weights(Core *c);
 bool		core_swap_weights(Core *c, Core *from, Err *e);
 

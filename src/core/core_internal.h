@@ -191,7 +191,7 @@ struct Req
 	int			index;			/* which one */
 	double		cum_logprob;	/* a beam's; else the delivering thread's, of what has been told */
 	int			n_told;			/* the delivering thread's: output tokens told */
-	int			n_thought;		/* likewise: those of thoughts */
+	int			n_thought;		/* the delivering thread's: reasoning tokens told */
 	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
 	int64_t		n_entries;		/* log-probabilities so far, of all answers; the stem's */
 	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
@@ -210,7 +210,7 @@ struct Req
 	SpecReq    *spec;			/* its drafts; NULL = nobody has asked for any */
 	char		reason[16];		/* decimal stop id; the step thread's */
 
-	/* figures for the owner */
+	/* statistics for the owner */
 	int			preemptions;
 	int			draft_tokens, accepted_tokens;
 	int64_t		arrival_us;
@@ -393,7 +393,7 @@ const Plan *sched_plan(Sched *s, int64_t now_us);
 void		sched_observe_step_time(Sched *s, double units, int64_t us);
 /* Would a request of this many tokens, prompt and output, fit when alone? */
 bool		sched_fits(const Sched *s, int64_t n_tokens);
-/* The same as an error with figures (ERR_TOO_LONG). */
+/* The same as an error with numbers (ERR_TOO_LONG). */
 bool		sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e);
 /* Between two steps: nobody runs or is held any more, all blocks are free. */
 void		sched_preempt_all(Sched *s);
@@ -517,7 +517,7 @@ struct SampleRow
 	const int32_t *tokens;		/* of the request; needed where params->rules are */
 	int			n_prompt;
 	int			n_tokens;
-	TokenCounts **counts;		/* likewise */
+	TokenCounts **counts;		/* needed where params->rules are */
 	const uint32_t *mask;		/* a grammar's: bit id % 32 of word id / 32 says that id may come; NULL = all may */
 	PluginSeat *seat;			/* needed where params->plugins are */
 	float	   *processed;		/* [width] result: the logits that the token is drawn from, behind all stages,

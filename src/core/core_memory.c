@@ -1,6 +1,6 @@
 /*
  * core_memory.c
- *	  What a core's memory is for: the figures mem_*.
+ *	  What a core's memory is for: the counters mem_*.
  *
  * Areas are mapped as a whole and get memory where they are touched.  Weights and work space count as a
  * whole, since a step of the greatest size touches them; of the KV cache the pages that have been

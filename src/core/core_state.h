@@ -88,7 +88,7 @@ struct Core
 	float	   *raw;			/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
 	SampleRow  *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
 	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
-	float	   *fork_processed; /* likewise; SampleRow.processed */
+	float	   *fork_processed; /* [FORK_ROWS][vocab_size]; SampleRow.processed */
 	size_t		fork_size;
 	HostDev		hidden;			/* [max_num_batched_tokens][hidden_size], for steps with pooled requests */
 	size_t		hidden_size;

@@ -90,7 +90,7 @@ typedef struct Largest
 {
 	int			n_seqs;
 	int			rows;			/* of each */
-	int			blocks;			/* likewise */
+	int			blocks;			/* of each sequence */
 	int32_t    *tokens;
 	int32_t    *pos;
 	int32_t    *start;

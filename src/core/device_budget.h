@@ -2,7 +2,7 @@
  * device_budget.h
  *	  What a model may have of its device's memory, and how that is found out.
  *
- * Who loads a model begins a Budget before anything of it is on the device, has the
+ * The loader of a model begins a Budget before anything of it is on the device, has the
  * weights measured, and hands it to the core, which measures the rest and takes K and V from what is left.
  */
 #ifndef VLLM_CORE_DEVICE_BUDGET_H
@@ -27,7 +27,7 @@ typedef struct Budget
 	GpuMem		mem;
 } Budget;
 
-/* Who else of a model is, or will be, on the device of that number: sharers and behind. */
+/* Other users of the model that are, or will be, on the device of that number: sharers and behind. */
 void		budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool shared);
 /* What takes memory on the device: run() is measured, and sums that an error tells have it as `what`. */
 bool		budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void *ctx, Err *e);

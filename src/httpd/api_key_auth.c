@@ -1,6 +1,6 @@
 /*
  * api_key_auth.c
- *	  Who asks: API keys.
+ *	  Authentication of requests by API keys.
  *
  * `Authorization: Bearer KEY` (OpenAI) or `x-api-key: KEY` (Anthropic).  The key is hashed here
  * and its hash looked up by vllm.http_login() for each request: a key that is revoked ends at once, and

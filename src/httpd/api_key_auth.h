@@ -1,6 +1,6 @@
 /*
  * api_key_auth.h
- *	  Who asks.
+ *	  Authentication of requests by API keys.
  */
 #ifndef VLLM_HTTPD_API_KEY_AUTH_H
 #define VLLM_HTTPD_API_KEY_AUTH_H

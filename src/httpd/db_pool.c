@@ -42,7 +42,7 @@
 #define CANCEL_WAIT		5000	/* ms that a cancelled statement may take to end */
 #define LOOK_AROUND		200		/* ms between looks at the client while a place is awaited */
 #define FRONT_LEAST		16		/* look-ups of keys that may wait, whatever the settings are */
-#define FRONT_WAIT		5000	/* ms that any of them may wait, likewise: there is only one connection */
+#define FRONT_WAIT		5000	/* ms that a look-up may wait for the one connection */
 #define FRONT_ROUND		8		/* turns of the front connection, of which one goes to whichever class */
 #define LOG_INTERVAL	5000000 /* us between complaints that no connection can be had */
 
@@ -179,7 +179,7 @@ typedef enum Waited
 	W_READY, W_GONE, W_LATE, W_INTERRUPTED
 } Waited;
 
-/* Its read end is readable once the door ends. */
+/* Its read end is readable once the program ends. */
 static int	interrupt[2] = {-1, -1};
 static atomic_bool interrupted;
 
@@ -358,7 +358,7 @@ db_query(Db *db, int client, const char *sql, int n, const char *const *params, 
 	return end;
 }
 
-/* A command of the door's own, without parameters. */
+/* A command of the program's own, without parameters. */
 static DbEnd
 command(Db *db, int client, const char *sql, DbError *e)
 {
@@ -489,7 +489,7 @@ grant(Queue *q, Waiter *w)
 	pthread_cond_signal(&w->cond);
 }
 
-/* Who gets the next place of the pool?  NULL: nobody waits that may have one.  Locked. */
+/* The request that gets the next connection of the pool.  NULL: nobody waits that may have one.  Locked. */
 static Waiter *
 next_waiter(void)
 {

@@ -37,7 +37,7 @@ typedef struct Db
 
 /* Before all else; false: errno. */
 bool		db_init(void);
-/* From now on who waits for the server, or for a connection, is told that the door ends (503). */
+/* From now on requests that wait for the server, or for a connection, fail as the program ends (503). */
 void		db_interrupt_all(void);
 
 /* How many of the pool one key may have in hand; all requests without a key are like one. */
@@ -57,7 +57,7 @@ void		db_give(Db *db, bool idle);
 /* Close what is idle. */
 void		db_close_all(void);
 
-/* Who waits for the front connection. */
+/* A request that waits for the front connection. */
 typedef enum FrontClass
 {
 	FRONT_FIRST,				/* a key that was valid before */
@@ -66,7 +66,10 @@ typedef enum FrontClass
 	FRONT_CLASSES
 } FrontClass;
 
-/* The one connection for short questions of the door itself; NULL: none can be had within queue_timeout_ms, or 5 s if that is less. */
+/*
+ * The one connection for short queries of the program itself; NULL: none can be had within
+ * queue_timeout_ms, or 5 s if that is less.
+ */
 Db		   *db_front_take(int client, FrontClass class, DbError *e);
 void		db_front_give(Db *db, bool idle);
 

@@ -6,7 +6,7 @@
  *	body		collected up to max_body, if llm_api() is to have it; else let go
  *	end			a connection of the pool, BEGIN, SET LOCAL ROLE, llm_api() or llm_api_stream(), COMMIT
  *
- * The key is looked up with the door's own connection, so that a full pool refuses nobody who
+ * The key is looked up with the program's own connection, so that a full pool refuses nobody who
  * has none, and bodies are taken from known clients only.  Neither bodies nor keys are logged.
  *
  * Browsers: a page of another origin is refused unless vllm.http_allowed_origins has it, and bodies must be
@@ -156,7 +156,7 @@ serve_end(ClientRequest *q, DbEnd end, const DbError *e)
 	}
 }
 
-/* ---- the door's own routes ---- */
+/* ---- the program's own routes ---- */
 
 /* Is a program in that state? */
 static DbEnd
@@ -245,7 +245,7 @@ serve_load_figure(ClientRequest *q)
 	serve_body(q, 200, "application/json", &body);
 }
 
-/* The engine's figures as the key's role may see them, and the door's own. */
+/* The engine's metrics as the key's role may see them, and the program's own. */
 static void
 serve_metrics(ClientRequest *q)
 {
@@ -594,7 +594,7 @@ take_memory(ClientRequest *q)
 	return false;
 }
 
-/* Routes of the door need none, and ask for no key, so nothing of it is kept. */
+/* Routes of the program itself need none, and no key, so nothing of it is kept. */
 void
 serve_upload(ClientRequest *q, const char *data, size_t n)
 {

@@ -60,7 +60,7 @@ void		serve_nothing(ClientRequest *q);
 /* Headers of an answer, and that it is given. */
 void		serve_headers(ClientRequest *q, int status, const char *type, Buf *headers);
 
-/* Requests: what is to end before the door may. */
+/* Requests: what must end before the program does. */
 int			serve_active(void);
 /* Requests of the API that are being answered. */
 int			serve_load(void);

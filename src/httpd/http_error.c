@@ -2,7 +2,8 @@
  * http_error.c
  *	  Statuses and error bodies.
  *
- * Answers pass through the door as they are.  Only whether one is an error is looked at: an error's transaction is rolled
+ * Responses pass through the program unchanged.  Only whether one is an error is looked at: an error's
+ * transaction is rolled
  * back, and its status told.
  *
  * Tests: tests/unit/httpd/test_http.c, tests/t/083_http.pl.
@@ -39,7 +40,7 @@ static const StateRow states[] = {
 	{"42704", 404},				/* no such model, adapter */
 	{"57014", 408},				/* timeout_ms, statement_timeout, llm_cancel */
 	{"53400", 429},				/* a limit of the role */
-	{"42883", 503}, {"3F000", 503}, /* the extension of the database is older than the door, or has moved */
+	{"42883", 503}, {"3F000", 503}, /* the extension is older than the program, or has moved */
 	{"40", 503},				/* the transaction lost to another */
 	{"53", 503},
 	{"55", 503},				/* asleep, unloaded, locked */

@@ -1,6 +1,6 @@
 /*
  * http_metrics.c
- *	  The door's own figures in /metrics: answers by path, method and class of status.
+ *	  The program's own metrics in /metrics: answers by path, method and class of status.
  */
 #include "httpd/http_metrics.h"
 

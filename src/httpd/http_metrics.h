@@ -1,6 +1,6 @@
 /*
  * http_metrics.h
- *	  The door's own figures in /metrics.
+ *	  The program's own metrics in /metrics.
  */
 #ifndef VLLM_HTTPD_HTTP_METRICS_H
 #define VLLM_HTTPD_HTTP_METRICS_H

@@ -49,7 +49,7 @@
 #define BACKLOG			511
 #define DRAIN_MS		10000
 #define CUT_MS			2000	/* for those that were cancelled to say so */
-#define BIND_MS			2000	/* the door before this one may be about to close its sockets */
+#define BIND_MS			2000	/* the previous process may be about to close its sockets */
 #define SOCKET_BUFFER	(256 * 1024)	/* bytes that the kernel keeps for a client in each direction */
 #define OWN_MAP			(128 * 1024)	/* bytes from which on memory is mapped by itself, whatever was freed before */
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */

@@ -11,7 +11,7 @@
 
 typedef enum RouteKind
 {
-	R_HEALTH, R_VERSION, R_LOAD,	/* of the door; no key is asked for */
+	R_HEALTH, R_VERSION, R_LOAD,	/* of the program itself; no key is needed */
 	R_METRICS,
 	R_API,						/* llm_api(), llm_api_stream() */
 	R_DEV,						/* dev_endpoints.c, if vllm.http_dev_mode is on */

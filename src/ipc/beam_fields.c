@@ -8,7 +8,7 @@
 
 #include "ipc/wire.h"
 
-/* Who asks, for what model, with which prompt. */
+/* Caller, model and prompt. */
 static bool
 is_about_asking(int tag)
 {

@@ -57,6 +57,6 @@
 #define ENGINE_EXIT_OK		0	/* stop, or the control socket was closed */
 #define ENGINE_EXIT_FATAL	1	/* out of memory and the like: restart with back-off */
 #define ENGINE_EXIT_USAGE	2	/* bad arguments or settings: restarting won't help */
-#define ENGINE_EXIT_VERSION 3	/* the arena is not of this engine's version: likewise */
+#define ENGINE_EXIT_VERSION 3	/* the arena is not of this engine's version: restarting won't help */
 
 #endif

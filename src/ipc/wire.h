@@ -28,23 +28,23 @@
  *	CLOSED		engine		the engine has dropped it and never touches it again
  *	LOST		supervisor	the engine died while it was OPEN
  *
- * Who may write what: backend: state FREE->OPEN, gen, cancel, req_head, rep_tail,
- * request ring; when it claims the slot, which is nobody else's then, all words.  Engine: state OPEN->CLOSED, req_tail, rep_head, reply ring, live
- * figures.  Supervisor: OPEN->LOST, only while no engine process exists.
+ * Which process may write which word: backend: state FREE->OPEN, gen, cancel, req_head, rep_tail,
+ * request ring; when it claims the slot, which is nobody else's then, all words.  Engine: state OPEN->CLOSED,
+ * req_tail, rep_head, reply ring, live counters. Supervisor: OPEN->LOST, only while no engine process exists.
  *
  * A conversation's four cursors begin at 0.  Each side goes by its own copies of the two that it advances, and only
  * publishes them; the backend also compares: a published one that changed is damage.
  *
  * Order: data, then cursor (release); reader: cursor (acquire), then data.  For
  * the last frame the engine writes the bytes, then state = CLOSED, then rep_head:
- * who has read the final frame knows that the engine has let go.  Who has NOT read
- * it (cancelled, zombie) frees the slot only when let_go == gen: CLOSED alone may be
+ * a backend that has read the final frame knows that the engine has released the slot. A backend that has NOT
+ * read it (cancelled, zombie) frees the slot only when let_go == gen: CLOSED alone may be
  * seen in the moment before the engine's store of rep_head.
  *
  * ATTENTION.  Backend -> engine: set slot->attn (exchange); if it was 0 push the
  * slot number to the to_engine ring (under the backends' spinlock), add 1 to
  * doorbell, and futex-wake if engine_sleeping.  The engine clears attn *before*
- * it looks at the slot.  Engine -> backend: likewise with slot->wake (IDLE ->
+ * it looks at the slot.  Engine -> backend: the same with slot->wake (IDLE ->
  * QUEUED), the to_worker ring and one byte on the control socket; the supervisor
  * clears wake and sets the owner's latch.  An owner that is awake and will look by
  * itself makes an IDLE wake QUIET, and IDLE again before it looks for the last time and
@@ -102,7 +102,7 @@ typedef struct WireSlot
 	_Atomic uint32_t req_tail;	/* bytes consumed by the engine */
 	_Atomic uint32_t rep_head;	/* bytes written by the engine */
 	_Atomic uint32_t rep_tail;	/* bytes consumed by the backend */
-	/* live figures, relaxed */
+	/* live counters, relaxed */
 	_Atomic uint32_t phase;		/* WirePhase */
 	_Atomic uint32_t prompt_tokens;
 	_Atomic uint32_t cached_tokens;
@@ -409,8 +409,8 @@ int			wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t ta
 /* ---- messages ---- */
 
 /*
- * A request is one WireMsg followed by len bytes of fields; a reply frame
- * likewise.  A field: uint16 tag, uint16 type, uint32 len, payload padded to 8.
+ * A request is one WireMsg followed by len bytes of fields; a reply frame is the same.  A field: uint16 tag,
+ * uint16 type, uint32 len, payload padded to 8.
  *
  * Each head says whose it is and where it lies, and the reader compares: so a cursor
  * that was written over shows neither a frame twice nor one of the slot's earlier

@@ -459,7 +459,7 @@ chan_backlog(Channel *c)
 	return n;
 }
 
-/* ---- live figures ---- */
+/* ---- live counters ---- */
 
 static void
 figure(_Atomic uint32_t *to, int v)

@@ -450,7 +450,7 @@ files_drop(const Files *f, const KTensor *t)
 }
 
 /*
- * Who writes a file in place can set its mtime back, but not its ctime.  Which is
+ * A writer of a file in place can set its mtime back, but not its ctime.  Which is
  * also why the inode isn't here: another file in this place has another ctime, and
  * file systems without inodes of their own (FAT, some in user space) number files
  * anew with each mount.

@@ -2,8 +2,8 @@
  * sigbus_guard.c
  *	  Reading mapped files that somebody may truncate at the same time.
  *
- * Touching a page behind a file's new end raises SIGBUS.  The handler puts a
- * page of zeros in the place of the missing one, notes the damage and returns:
+ * Touching a page behind a file's new end raises SIGBUS.  The handler maps a page of zeros instead of the
+ * missing one, notes the damage and returns:
  * the reader goes on with zeros, in whatever thread it is and whatever it holds,
  * and load_read_guard() reports the error when it is done.  So a guarded
  * function may allocate, lock, and run the thread pool; nothing is unwound.

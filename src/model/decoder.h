@@ -43,7 +43,7 @@ typedef struct LayerConf
 	bool		recurrent;		/* a state-space layer instead of attention, */
 	bool		both;			/* a state-space layer in parallel to attention */
 	int			kv;				/* its number among the layers with K and V; set behind the reader */
-	size_t		state_at;		/* its part of a sequence's state, in floats; likewise */
+	size_t		state_at;		/* its part of a sequence's state, in floats; set after the reader */
 } LayerConf;
 
 /* A rotary embedding: up to two, as some layers of a model may have their own. */
@@ -115,7 +115,7 @@ typedef enum QkNorm
 typedef struct MlaConf
 {
 	int			latent;			/* width of what is kept of a token's k and v; 0 = ordinary attention */
-	int			q_latent;		/* likewise of q, 0 = none */
+	int			q_latent;		/* width of what is kept of q, 0 = none */
 	int			plain;			/* of each head of q and k: without a position, */
 	int			rope;			/* of each head of q and k: the part with a rotary position */
 	int			v;				/* width of each head of v */
@@ -245,7 +245,7 @@ typedef struct Linear
 	bool		is_head;		/* of the vocabulary: quantized with the head's type */
 	bool		exact;			/* small and delicate (a router): never quantized on loading */
 	const KTensor *w[LINEAR_MAX];	/* in the file; NULL after loading */
-	const KTensor *b[LINEAR_MAX];	/* likewise; NULL = no bias */
+	const KTensor *b[LINEAR_MAX];	/* in the file; NULL = no bias */
 	KType		as[LINEAR_MAX]; /* types in memory: the tensors', unless they get quantized */
 	int			n_mats;			/* 1 or n_parts */
 	KMat		mat[LINEAR_MAX];
@@ -298,7 +298,7 @@ typedef struct Stack
 	int			per_row;		/* matrices that a row of the step is multiplied with */
 	Linear	   *of;				/* [n] */
 	KMat	   *mats;			/* [n_mats][n], once they are packed; NULL: of several types */
-	const float **bias;			/* likewise */
+	const float **bias;			/* [n_mats][n], once they are packed */
 } Stack;
 
 /* Weights of a norm; without any, it only normalizes. */
@@ -399,7 +399,7 @@ typedef struct MoeWork
 {
 	int			rows;
 	float	   *logits;			/* [rows][n_experts] */
-	float	   *space;			/* likewise */
+	float	   *space;			/* [rows][n_experts] */
 	float	   *weights;		/* [rows][top_k] */
 	int32_t    *experts;		/* [rows][top_k] */
 	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
@@ -528,7 +528,7 @@ typedef struct Decoder
 
 	/* work space, rows x width */
 	MArena		work;
-	DevMem		work_dev;		/* the same on the device, likewise */
+	DevMem		work_dev;		/* the same on the device, rows x width */
 	float	   *x;				/* hidden: the residual stream */
 	float	   *y;				/* hidden: what a block adds to it */
 	KOp		   *h;				/* hidden: normed */
@@ -545,7 +545,7 @@ typedef struct Decoder
 	float	   *ssm_p;			/* Mamba: dt_rank + 2 state */
 	float	   *ssm_dt;			/* Mamba: inner */
 	float	   *head_x;			/* [HEAD_ROWS][widest] between a head's layers */
-	float	   *head_y;			/* likewise */
+	float	   *head_y;			/* [HEAD_ROWS][widest] */
 	void	   *ws;				/* scratch of mm and attn */
 	size_t		ws_size;
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
@@ -574,7 +574,7 @@ struct Arch
 {
 	const char *name;
 	const char *classes;		/* Hugging Face's, separated by blanks */
-	const char *gguf;			/* general.architecture, likewise */
+	const char *gguf;			/* general.architecture, separated by blanks */
 	bool		(*conf) (const Conf *c, DecoderConf *out, Err *e);
 	bool		(*bind) (Binder *b, Decoder *d);
 	void		(*forward) (Decoder *d, float *logits);

@@ -131,11 +131,11 @@ typedef struct EplbStat
 	int64_t		busiest;		/* sum over layers of the busiest rank's pairs, times ranks */
 } EplbStat;
 
-/* Who else computes this model, each with weights of its own (shard.h); all ranks make the same calls. */
+/* The other ranks of this model, each with weights of its own (shard.h); all ranks make the same calls. */
 typedef struct ModelRanks
 {
 	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
-	KComm	   *pp;				/* of those that have other layers; likewise */
+	KComm	   *pp;				/* of those that have other layers; NULL, or of one: this rank has all */
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
 	bool		round_robin;	/* whole experts are dealt to ranks one by one */
 	EplbConf	eplb;			/* whole experts in runs that migrate between ranks */

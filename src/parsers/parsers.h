@@ -27,7 +27,7 @@
 typedef enum ParseKind
 {
 	PARSE_CONTENT,				/* more of it: s, n */
-	PARSE_REASONING,			/* likewise */
+	PARSE_REASONING,			/* more of it: s, n */
 	PARSE_CALL,					/* a call begins: index, id, name */
 	PARSE_ARGUMENTS,			/* more of its arguments' JSON text: index, s, n */
 	PARSE_CALL_END,				/* index: the call is whole */

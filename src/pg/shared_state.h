@@ -23,7 +23,8 @@
  * becomes a zombie which the supervisor reaps when the engine has closed it or is dead.  A freed slot is
  * handed directly to the longest waiting backend, so nobody overtakes.
  *
- * DAMAGE.  Whoever writes astray into the arena may change a slot's words.  What a slot is and who has it stands here, out of
+ * DAMAGE.  A stray write into the arena may change a slot's words.  What a slot is and who has it stands
+ * here, out of
  * the engine's reach, so the words can be told from damage and written anew: an owner whose words are damaged gives the slot
  * up with an error, and the supervisor asks again, under a new generation, for each zombie of which the engine does not
  * let go (pg/supervisor/slot_care.c).  The slot is free when the engine has let go of that generation.
@@ -89,12 +90,12 @@ typedef struct VllmOwner
 	Oid			dbid;
 	Oid			roleid;
 	Oid			limited;		/* VslotClaim's */
-	Oid			login;			/* likewise */
+	Oid			login;			/* VslotClaim's */
 	int			next_free;		/* free list link, -1 = end */
 	uint32		gen;			/* the slot's gen of this claim */
 	int			side;			/* whose arena has the conversation */
 	bool		remote;			/* the slot counts for the remote program: granted, owned or a zombie */
-	bool		spare;			/* likewise; it is not of the pool */
+	bool		spare;			/* the slot is no pool slot while it is granted, owned or a zombie */
 	uint16		of_model;		/* of a remote one: its place in VllmShared.model_slots */
 	uint16		msg_kind;		/* WireKind */
 	bool		rung;			/* the engine has been told since the claim */
@@ -121,7 +122,7 @@ typedef struct VllmWaiter
 	bool		remote;			/* for the remote program */
 	uint16		of_model;		/* VllmOwner's */
 	Oid			limited;		/* VslotClaim's */
-	Oid			login;			/* likewise */
+	Oid			login;			/* VslotClaim's */
 } VllmWaiter;
 
 /* What the engine shall forget: one version of a model, or (hash 0, no name) all of a database. */

@@ -87,7 +87,7 @@ void		vllm_guc_init(void);
 /* What the engine says to a control command, about a model or (NULL) about all of them (control.c). */
 text	   *engine_command(const char *command, const char *model);
 void		vllm_guc_http_init(void);
-/* "name=value" lines for the door; the files whose change starts it anew, NULL-terminated */
+/* "name=value" lines for the HTTP server; the files whose change starts it anew, NULL-terminated */
 char	   *vllm_guc_http_config(void);
 const char *const *vllm_guc_http_files(void);
 /* the SQL functions' hooks and vllm.invalid_text (model_invalidate.c): _PG_init calls it

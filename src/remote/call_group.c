@@ -2,8 +2,9 @@
  * call_group.c
  *	  The calls of one ask, or of several whose inputs go together, and the DecodedReply that reads their answers.
  *
- * A job is over when none of its asks waits any more: all have their answers, it has failed, or nobody wants it.  Who leaves
- * a job of several doesn't disturb the others: his input is asked for, and its answer dropped.
+ * A job is over when none of its asks waits any more: all have their answers, it has failed, or nobody wants
+ * it.  A request that leaves a group of several doesn't disturb the others: its input is sent, and its result
+ * dropped.
  *
  * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
  * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one of them, or is

@@ -447,7 +447,7 @@ dispatcher_poll(Dispatcher *l, int64_t now_us)
 		check_turn(m);
 		rmodel_dispatch(m);
 	}
-	/* in the place of those that couldn't be called */
+	/* instead of those that couldn't be called */
 	if (admit_waiting(l))
 		dispatcher_wake(l, l->now_us);
 	l->depth--;

@@ -30,7 +30,7 @@ typedef struct LineSink
 {
 	/* kind: WireFrame; final: the last one, the PendingRequest is gone behind it */
 	void		(*frame) (void *owner, WireFrame kind, const Buf *fields, bool final);
-	/* figures for llm_requests; negative = as it was */
+	/* counters for llm_requests; negative = as it was */
 	void		(*live) (void *owner, WirePhase phase, int prompt_tokens, int output_tokens);
 	/* bytes that the asker has not taken yet */
 	size_t		(*backlog) (void *owner);

@@ -41,7 +41,7 @@ typedef struct Check
 typedef struct RUrl
 {
 	const char *base;			/* in the options */
-	const char *query;			/* likewise: "", or "?" and what is behind every path */
+	const char *query;			/* in the options: "", or "?" and what follows every path */
 	char		entry[320];		/* that would allow its host; '' = the url is bad: */
 	char		why[160];
 	Rate		rate;

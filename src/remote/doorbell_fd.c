@@ -2,10 +2,11 @@
  * doorbell_fd.c
  *	  The arena's doorbell as a file descriptor: a thread sleeps on the futex and writes to an eventfd.
  *
- * Nobody is missed.  Who rings pushes its slot, adds 1 to doorbell, and looks at engine_sleeping; the sleeper
+ * No ring is missed. A backend that rings pushes its slot, adds 1 to doorbell, and looks at engine_sleeping;
+ * the sleeper
  * sets engine_sleeping and looks at the ring (all sequentially consistent).
  *
- * 1. Who rings finds 0: then it pushed before the sleeper looked, and the sleeper saw that.
+ * 1. The backend finds 0: then it pushed before the sleeper looked, and the sleeper saw that.
  * 2. It finds 1 and wakes the futex.  If our thread waits there, it goes on and finds a doorbell other than the
  *	  one it knows.  If it doesn't, it is on its way to the comparison that the kernel makes of the two
  *	  under the futex's lock.  Unless it knew this doorbell already it writes now; if it did, it has written, or is

@@ -47,7 +47,10 @@ on_ended(void *ctx, const HttpResult *r)
 	c->ended = true;
 }
 
-/* Who wants to see another secret, has no such list, or is asked too often, is there: all that finds fault with the question alone. */
+/*
+ * An endpoint that wants another secret, has no such list, or is asked too often is up: the error is about
+ * the request alone.
+ */
 static bool
 is_there(const HttpResult *r)
 {

@@ -297,7 +297,7 @@ typedef struct RemoteModelLook
 	bool		circuit_open;
 } RemoteModelLook;
 
-/* Who waits, and will not be served in time, or needn't wait. */
+/* Requests that will not be served in time, or need not wait. */
 static void
 look_at(void *ctx, GatherItem *it)
 {

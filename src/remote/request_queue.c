@@ -3,8 +3,8 @@
  *	  The queue of a model's asks.
  *
  * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  Of the first level
- * the turn that has had least, by its weight, gives its first ask (of equals the one that has waited longest).  Who comes anew
- * begins with what the others have had.
+ * the turn that has had least, by its weight, gives its first ask (of equals the one that has waited
+ * longest).  A new turn begins with what the others have had.
  *
  * An ask whose input may go with others' belongs to a group of such; when its turn comes, the others of its group go with it,
  * whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the calls are, without anybody waiting for that.

@@ -2,7 +2,7 @@
  * gpu_memory_plan.h
  *	  A device's memory, divided: what is loaded is measured, and what is left is for K and V.
  *
- * Nothing here knows a device.  Who loads a model gives the stages of it (weights, work space, a step of
+ * Nothing here knows a device.  The loader of a model gives the stages of it (weights, work space, a step of
  * the greatest size, ...) and a way to ask how much memory is free; each stage is run once, in order, and
  * what it has taken is kept, for the division and for the sums that an error tells.
  */

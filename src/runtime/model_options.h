@@ -28,12 +28,12 @@ typedef struct ModelOpts
 	double		gpu_memory_utilization;
 	char		kv_cache_dtype[16];
 	int			kv_scales;		/* "calculate_kv_scales": 1, -1; 0 = not given */
-	int			no_windows;		/* "disable_hybrid_kv_cache_manager": likewise */
+	int			no_windows;		/* "disable_hybrid_kv_cache_manager": 1, -1; 0 = not given */
 	char		quantization[16];	/* a QuantScheme's name */
-	char		dtype[16];		/* likewise; if quantization is not given */
+	char		dtype[16];		/* a QuantScheme's name; if quantization is not given */
 	bool		no_jump;		/* "jump_forward": false */
 	int			enforce_eager;	/* 1, -1; 0 = not given */
-	int			fp8_activations;	/* likewise */
+	int			fp8_activations;	/* 1, -1; 0 = not given */
 	int			capture_sizes[GRAPH_SIZES]; /* "cudagraph_capture_sizes" */
 	int			n_capture_sizes;	/* 0 = not given */
 	int			prefix_caching; /* "enable_prefix_caching": 1, -1; 0 = not given */
@@ -47,9 +47,9 @@ typedef struct ModelOpts
 	int64_t		keep_alive;		/* "keep_alive" in seconds; -1 = no limit, and pinned */
 	double		rope_theta;
 	char		rope_scaling[4096]; /* a JSON object */
-	char		hf_overrides[4096]; /* likewise: keys of config.json */
+	char		hf_overrides[4096]; /* a JSON object: keys of config.json */
 	const BackendModel *for_adopt;		/* not an option: it is loaded for Backend.adopt() into this one, where that is computed, and never runs */
-	const BackendModel *in_place_of;	/* likewise: the one that this one follows; from a device none goes to the CPUs, as nobody would notice */
+	const BackendModel *in_place_of;	/* not an option: it never goes from that one's device to CPUs */
 } ModelOpts;
 
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (model_options.c). */

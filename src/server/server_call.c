@@ -133,7 +133,7 @@ scall_is_active(ServerCall *c)
 	return chan_is_active(&c->ch);
 }
 
-/* ---- live figures ---- */
+/* ---- live counters ---- */
 
 bool
 scall_live(ServerCall *c, const ChanLive *v)

@@ -54,7 +54,7 @@ struct ServerCall
 	struct Request *req;
 	struct ModelEntry *entry;		/* holds a reference */
 	struct ModelInstance *on;			/* RUNNING: pinned, it was left behind there (weight_update.c); NULL = on its entry's */
-	struct Lora *lora;			/* likewise; NULL = the model alone */
+	struct Lora *lora;			/* pinned while RUNNING; NULL = the model alone */
 	const struct LoraAdapter *adapter;	/* lora's, for the core */
 	ServerCall *lora_next;		/* while it waits for one */
 	char	   *lora_print;		/* fingerprint of the adapter's files while it waits for a place */
@@ -76,8 +76,8 @@ struct ServerCall
 	bool		want_ids;
 	HistState	hist;
 	char		traceparent[TRACEPARENT_LEN + 1];	/* set by the server before submit; '' = none */
-	char		lora_name[WIRE_NAME_LEN];	/* likewise */
-	int			pid;			/* likewise: of the session */
+	char		lora_name[WIRE_NAME_LEN];	/* set by the server before submit; '' = none */
+	int			pid;			/* process id of the session, set by the server before submit */
 	Buf			last;			/* fields of the final frame, staged */
 	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
 

@@ -115,7 +115,7 @@ look_at_device_memory(Stats *s)
 	}
 }
 
-/* Who they are and which devices they compute on, as of now; their memory, which takes reading files, only if asked. */
+/* Ranks and their devices, as of now; their memory, which takes reading files, only if asked. */
 static void
 look_at_ranks(Stats *s, bool memory)
 {

@@ -3,7 +3,7 @@
  *	  An orderly end of the engine (shutdown_flush.h).
  *
  * Blocks are the step thread's, so that puts them into the store, in a job between two steps; the store's own
- * thread writes them.  Whoever wants the end waits for both, but not for a step that hangs.
+ * thread writes them.  The shutdown waits for both, but not for a step that hangs.
  *
  * Tested by tests/t/099_offload_restart.pl.
  */

@@ -15,7 +15,7 @@
  * Hang detection: header.busy is 1 from before the first step until there is no
  * due work; step_counter grows after every round, and on the way of long steps: with several lanes when each that
  * is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
- * relaxed figures.  Idle, the threads sleep on a condition variable: 0 % CPU.
+ * relaxed counters.  Idle, the threads sleep on a condition variable: 0 % CPU.
  *
  * Tested by tests/unit/server/test_server.c and test_fake.c.
  */
@@ -38,8 +38,8 @@ typedef struct Lane
 	int			no;				/* of replicas */
 	pthread_mutex_t turn;		/* held during its rounds, but the first's; who holds all of them is alone with the instances */
 	bool		poked;			/* under Step.lock */
-	bool		busy;			/* likewise; its thread alone writes it */
-	bool		moved;			/* likewise: it has made a step since step_counter grew */
+	bool		busy;			/* under Step.lock; its thread alone writes it */
+	bool		moved;			/* under Step.lock: it has made a step since step_counter grew */
 	bool		unpublished;	/* its thread's */
 } Lane;
 
@@ -427,7 +427,10 @@ wait_for_work(Lane *l, int64_t due)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* The other lanes stand between two steps.  Who waits for a long one to end isn't busy, or it would seem to hang (moved()). */
+/*
+ * The other lanes stand between two steps.  A lane that waits for a long one to end isn't busy, or it would
+ * seem to hang (moved()).
+ */
 static void
 halt_lanes(Step *s)
 {

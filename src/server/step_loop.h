@@ -22,8 +22,8 @@ void		step_run(Step *s, Job *j);
 void		step_attach(Step *s, BackendModel *in);
 void		step_detach(Step *s, BackendModel *in);	/* frees it; live requests end first */
 bool		step_check(Step *s, Err *e);	/* check_state of all instances */
-void		step_reset_prefix_cache(Step *s);	/* likewise */
-void		step_keep(Step *s, int64_t deadline_us);	/* of all instances; likewise */
+void		step_reset_prefix_cache(Step *s);	/* of all instances */
+void		step_keep(Step *s, int64_t deadline_us);	/* of all instances */
 void		step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInfo *i), void *ctx);
 bool		step_unpin(Step *s, uint64_t id);
 /* live requests (running + waiting) of all instances */

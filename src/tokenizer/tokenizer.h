@@ -37,7 +37,7 @@ typedef struct TokGguf
 	size_t		n_merges;
 	const char *const *merges;	/* "left right", in rank order */
 	int32_t		bos, eos, unk;	/* -1 if absent */
-	int32_t		sep;			/* likewise */
+	int32_t		sep;			/* -1 if absent */
 	/* 0, 1, or -1 if absent */
 	int			add_bos, add_eos, add_sep;
 	int			add_space_prefix;

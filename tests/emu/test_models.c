@@ -19,7 +19,7 @@
  *	  0.08, 0.4		else; a rounding may send a row to another expert
  * From the CPU's logits, relative to them, in the middle one of all rows: 5e-3 or 0.06.
  *
- * Before that the door: a device is opened, used and closed by a thread with little stack, while
+ * Before that the device interface: a device is opened, used and closed by a thread with little stack, while
  * others take and give back memory and copy.  KV is paged in shuffled blocks, and memory begins as NaN.
  *
  * test_models [--lib FILE] [NAME ...]: these with all three, or all models; on the device of another library.
@@ -643,7 +643,7 @@ check_fp8(const char *name, KDevice *d, KPool *pool, double most)
 	cpus->close(h);
 }
 
-/* ---- the door ---- */
+/* ---- the device interface ---- */
 
 static KDevice *
 open_device(bool fp8_x)

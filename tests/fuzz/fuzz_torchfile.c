@@ -88,7 +88,7 @@ fuzz_seed(size_t i, Buf *b)
 	buf_add(b, file->data, file->len);
 }
 
-/* Bytes anywhere, or an instruction or word of a pickle in the place of what is there. */
+/* Bytes anywhere, or an instruction or word of a pickle instead of the existing one. */
 void
 fuzz_change(Buf *b, unsigned *seed)
 {

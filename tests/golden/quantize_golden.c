@@ -2,7 +2,7 @@
  * quantize_golden.c
  *	  What quantization costs, of weights on loading and of the KV cache: perplexity
  *	  of the bundled model over held-out texts (quantize_texts.py), and the angle
- *	  between the logits of a random model before and after.  Prints the figures; the bounds are loose, they
+ *	  between the logits of a random model before and after.  Prints the numbers; the bounds are loose, they
  *	  catch a scale that went wrong and not a scale that could be better.
  *
  * Runs on the best implementation that has the types.

@@ -61,7 +61,7 @@ static struct
 	bool		both_ways;		/* a sequence is computed in one step */
 	bool		mean;			/* an embedding is the rows' mean, not the last one */
 	void		(*hook) (void); /* called in each forward */
-	void		(*forward) (const Batch *b);	/* likewise, at its end */
+	void		(*forward) (const Batch *b);	/* called at the end of each forward */
 }			fake;
 
 typedef struct FakeSlot

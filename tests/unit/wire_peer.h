@@ -320,7 +320,7 @@ peer_end(Peer *p)
 	peer_free(p);
 }
 
-/* Is the engine a sanitized build (whose memory figures mean little)? */
+/* Is the engine a sanitized build (whose memory use means little)? */
 static inline bool
 peer_sanitized(const Peer *p)
 {

@@ -31,7 +31,7 @@ void		json_bool(JsonOut *j, bool v);
 void		json_null(JsonOut *j);
 /* the shortest text that reads back as the same float; null if it is not finite */
 void		json_float(JsonOut *j, float v);
-/* likewise for a double */
+/* the same for a double */
 void		json_double(JsonOut *j, double v);
 /* text that is JSON already */
 void		json_raw(JsonOut *j, const char *s, size_t n);

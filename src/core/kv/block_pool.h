@@ -9,7 +9,7 @@
  *
  * Most often a block is one page.  With windows (kvpool_new_windows) it has `full` pages of
  * layers that see everything, and `window` pages of layers that see only the last positions.
- * Whoever holds a block holds its window's pages by references of their own, and gives them back earlier:
+ * A holder of a block holds its window's pages by references of their own, and gives them back earlier:
  * then they are *idle*, and taken when pages are short.  Free blocks keep their pages until
  * then, too; of both, those go first that have been of no use for longest.
  *

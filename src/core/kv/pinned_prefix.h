@@ -3,8 +3,8 @@
  *	  Prompts that stay computed: blocks that are kept for whoever begins with the same tokens.
  *
  * A request with GenParams.pin = 1 leaves references to its prompt's full blocks here when it is done, as the
- * prefix cache knows them; one with -1 takes those of the same tokens away.  Whoever has another
- * owner, salt or adapter has another root: it neither finds nor unpins them.
+ * prefix cache knows them; one with -1 takes those of the same tokens away.  A request with another owner,
+ * salt or adapter has another root: it neither finds nor unpins them.
  *
  * Pins have at most half of the pool; what several have in common counts once.  A request that needs more than the rest, when it runs alone, gets theirs,
  * the oldest first: so every request that fits the pool can be computed.

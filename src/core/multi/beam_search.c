@@ -81,7 +81,7 @@ new_req(const Req *stem, int index)
 	r->params.min_tokens = 0;
 	r->params.rules = NULL;
 	r->n_prompt = stem->n_prompt;
-	r->embeds = stem->embeds;	/* likewise */
+	r->embeds = stem->embeds;	/* the stem's, like its tokens */
 	r->plan_at = r->slot = -1;
 	r->arrival_us = stem->arrival_us;
 	return r;

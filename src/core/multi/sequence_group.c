@@ -60,7 +60,7 @@ group_begin(Req *r)
 		a->params = r->params;	/* the stem's memory */
 		a->seed = r->params.has_seed ? (uint64_t) r->params.seed + (uint64_t) i : rng_seed();
 		a->n_prompt = r->n_prompt;
-		a->embeds = r->embeds;	/* likewise */
+		a->embeds = r->embeds;	/* the group's, like its tokens */
 		a->plan_at = a->slot = -1;
 		a->watched = r->watched;
 		a->urgent = r->urgent;

@@ -16,8 +16,8 @@
  *	- Memory never exceeds memory_bytes, nor files disk_bytes; the entries used longest ago make room.
  *	  Those that have a file go first.  The thread writes ahead of time, so that a quarter of memory
  *	  can go at once; if it can't follow, entries go unwritten (n_dropped), nobody waits.
- *	- A hold keeps an entry's bytes in memory, at one address.  Whoever got one gives it up, once, at any
- *	  time: kvtier_release() also cancels a read that is not done.
+ *	- A hold keeps an entry's bytes in memory, at one address.  Its owner releases it, once, at any time:
+ *	kvtier_release() also cancels a read that is not done.
  *	- The bytes of a file are used only if its head and its checksum are right; else the file is removed, and
  *	  the entry was never there.
  *	- Nothing that happens to files is an error of anybody's request: failures are counted, the log has a line

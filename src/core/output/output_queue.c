@@ -15,8 +15,8 @@
  * A stop string is found here, maybe after the step thread has begun to compute
  * another token.  Then the request is `ended`: it gets no more tokens, the step thread
  * is told, takes it out of the schedule (at the latest in its next step), and sends
- * the last parcel as for any end.  The final event waits for that, so whoever has
- * the answer finds blocks freed and figures counted; the text is out at once.
+ * the last parcel as for any end.  The final event waits for that, so when the caller has the answer, blocks
+ * are freed and counters updated; the text is out at once.
  *
  * The last parcel is the last reference to a request: it is freed here.
  *

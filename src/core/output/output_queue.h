@@ -22,7 +22,7 @@ typedef struct OutputItem
 	OutResult	res;			/* finish != FIN_NONE: the last; the request belongs to output_queue.c from here on */
 	Err		   *err;			/* FIN_ERROR: owned */
 	Logprobs   *token_lp;		/* owned; NULL = not wanted */
-	Logprobs   *prompt_lp;		/* likewise; with the first token */
+	Logprobs   *prompt_lp;		/* owned; NULL = not wanted; with the first token */
 	int			preemptions;
 	int			draft_tokens, accepted_tokens;
 	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */

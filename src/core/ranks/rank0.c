@@ -40,7 +40,10 @@ typedef struct RankGroup
 	pthread_mutex_t asking;		/* for rows, until they have come */
 	pthread_mutex_t loading;	/* held from RC_LOAD to its answers, and around RC_KV */
 
-	/* Who computes with the others, as their communicators are all models': threads in the order in which they come. */
+	/*
+	 * The turn to compute with the other ranks, as all models share their communicators: threads in order
+	 * of arrival.
+	 */
 	pthread_mutex_t turns;
 	pthread_cond_t turned;
 	uint64_t	came;			/* under turns */

@@ -3,7 +3,8 @@
  *	  How the ranks of a model come to exchange by a communicator of their devices: NCCL.
  *
  * Behind a load, when all have the model: rank 0 asks the others what they have (RC_MEET) and whether they can.  If all can, and each has
- * a device that is its alone, it makes ids and all open communicators at once (RC_COMM).  Who can't says so in the group's memory, which
+ * a device that is its alone, it makes ids and all open communicators at once (RC_COMM).  A rank that can't
+ * says so in the group's memory, which
  * ends the others' waiting; then all close what they have (RC_APART), so it is all ranks or none.  Without, exchange goes by way of the host.
  */
 #ifndef VLLM_CORE_RANKS_RANK_COMM_H

@@ -105,7 +105,7 @@ compare(const void *a, const void *b)
 	return before(a, b) ? -1 : 1;
 }
 
-/* The worst is on top of a heap: put e in its place. */
+/* The worst is on top of a heap: replace it by e. */
 static void
 sift(Logprob *heap, int n, Logprob e)
 {

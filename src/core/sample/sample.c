@@ -36,7 +36,7 @@
  * are so far behind the best one that only 8 zero bits could save them, so most
  * of the second calls and all of their logarithms are never made.
  *
- * O(vocabulary) a row; figures in docs/user/sampling.md.  Rows are sampled in
+ * O(vocabulary) a row; measurements in docs/user/sampling.md.  Rows are sampled in
  * parallel, each by one thread with that thread's scratch.  Inner loops run over
  * whole blocks, so that compilers vectorize them.  Tested by
  * tests/unit/core/sample/test_sample.c against a naive implementation with full sorts, and

@@ -2,8 +2,8 @@
  * admission.h
  *	  What roles may take: requests in flight, tokens per minute.
  *
- * Before a request may be scheduled it passes its core's gate.  Who is beyond a limit of its role
- * waits there, in turn over the role's sessions, while others pass.  The accounts are those of
+ * Before a request may be scheduled it passes its core's gate.  A request beyond a limit of its role waits
+ * there, in turn over the role's sessions, while others pass.  The accounts are those of
  * roles, over all models; a limit comes with each request (Asker), and is compared with the account.  Requests that
  * bring none (jobs') count for none.
  *

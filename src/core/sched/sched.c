@@ -4,8 +4,8 @@
  *
  * There is no prefill and no decode phase.  A request has tokens (prompt and
  * output so far) and `computed`, the number of those whose K/V are in its
- * blocks; a step hands out rows so that computed catches up.  Who is next among those that wait
- * says sched_queue.c, who gets how many rows sched_plan.c; here are the blocks: what requests
+ * blocks; a step hands out rows so that computed catches up.  sched_queue.c chooses the next waiting request,
+ * sched_plan.c the rows of each request; here are the blocks: what requests
  * hold, how they lose it, and what forks take over.
  *
  * When a running request can't get a block, the most recently admitted running

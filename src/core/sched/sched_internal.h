@@ -53,7 +53,7 @@ struct Sched
 	int			n_running;
 	Line		line[N_CLASSES];
 	double		line_now;		/* the clock of the class that had the last turn; never goes back */
-	ReqList		resumed;		/* forks in the place of their parents */
+	ReqList		resumed;		/* forks instead of their parents */
 	int			n_resumed;		/* so many of them were admitted since a new request has been, while some waited */
 	ReqList		held;			/* newest last */
 	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
@@ -99,7 +99,7 @@ void		queue_preempted(Sched *s, Req *r);
 void		queue_remove(Sched *s, Req *r);
 /* r has gone. */
 void		queue_leave(Req *r);
-/* Who is to be admitted next; NULL = nobody waits. */
+/* The request to be admitted next; NULL = nobody waits. */
 Req		   *queue_next(Sched *s);
 /* r can't be admitted in the plan at hand.  Was it its turn before those that go on in another's place?  Then it is theirs. */
 bool		queue_stand_back(Sched *s, const Req *r);
@@ -114,7 +114,7 @@ bool		queue_check(const Sched *s, Err *e);
 /* ---- sched_lora.c ---- */
 /* Before admissions: which adapters have a place. */
 void		sched_lora_begin(Sched *s);
-/* Who is next, if r is by its queue (NULL = nobody). */
+/* The request to be admitted next, if r is the next of its queue (NULL = nobody). */
 Req		   *sched_lora_first(const Sched *s, Req *r);
 /* Is there a place for r, which is next? */
 bool		sched_lora_may(const Sched *s, const Req *r);

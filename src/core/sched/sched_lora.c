@@ -4,7 +4,8 @@
  *
  * An adapter has a place while one of its requests runs, is held or preempted, or is to go on in its
  * parent's place: so nobody who has begun must wait for a place again.  A new request that would bring one
- * more is set aside for the plan at hand, others pass it, and it is put back in front.  Who has been passed by
+ * more is set aside for the plan at hand, others pass it, and it is put back in front.  A request that has
+ * been passed by
  * LORA_PATIENCE requests with adapters, and of no better priority, is next: until it is admitted no other one of
  * its kind is, and places become free.  Requests without an adapter mix with any.
  *

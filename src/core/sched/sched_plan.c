@@ -329,7 +329,7 @@ comes_back(Sched *s, Req *r, ShareHit *hit, int64_t now_us)
 	return a == OFFLOAD_NOTHING;
 }
 
-/* Who is next may have to wait for a seat or blocks that another role has too many of. */
+/* The next request may have to wait for a seat or blocks of which another role has too many. */
 static int
 make_way(Sched *s)
 {

@@ -1,6 +1,6 @@
 /*
  * sched_queue.c
- *	  Who waits, and who is next: the scheduler's queues.
+ *	  The scheduler's queues: which requests wait, and which is next.
  *
  * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then forks that go on in their parents' place, then new ones, by
  * fair shares of roles and of the sessions of a role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it

@@ -18,7 +18,8 @@
  * T is a line through the times of the latest steps that only decoded: T(n) = mean + slope (n - mean n). Where all were
  * of one size nothing is known of the slope, and a small one is assumed, so that drafts are tried; a few steps
  * with drafts then tell what it is. Old steps are forgotten, so after some hundred steps without drafts they are
- * tried once more, as load, texts and lengths change. Likewise a request whose drafts have been wrong is given
+ * tried once more, as load, texts and lengths change. So is a request whose drafts have been wrong: it is
+ * given
  * another chance now and then. Both are a small part of all rows.
  *
  * Drafts of what has weights take time to make: so much for each token that they are ahead, as measured.  It is added to T

@@ -8,8 +8,8 @@
  *
  * Free text before a tag and the trigger at its end are one lexeme: a text in which a trigger
  * ends at the end, and none before.  What follows is the rest of a tag that begins with
- * this trigger, so the text can't go on as if there had been none.  Likewise for any_text
- * that is a tag's content: it ends at the first place where the tag's end stands.  In all
+ * this trigger, so the text can't go on as if there had been none.  any_text that is a tag's content ends the
+ * same way: at the first place where the tag's end stands.  In all
  * free text within a tag, however deep, none of the ends of the innermost tag stands, nor
  * one of its own `excludes`.
  *
@@ -339,7 +339,7 @@ typedef struct Triggered
 	CfgNode    *body;			/* [tags] */
 	CfgNode    *part;			/* room for as many */
 	CfgNode		tag;			/* one of the tags, at once */
-	CfgNode		any;			/* likewise, behind free text up to its trigger */
+	CfgNode		any;			/* one of the tags, after free text up to its trigger */
 } Triggered;
 
 /* One of the tags, with nothing before it. */

@@ -5,7 +5,7 @@
  * ^ and $ say where in the text the pattern stands, which an expression can't.  So a
  * part of a pattern is four expressions: what it matches anywhere, what it matches if it
  * begins where the text begins, if it ends where the text ends, and if both.  In a b, where b
- * stands at the beginning of the text a must match the empty text, and likewise at the end.
+ * stands at the beginning of the text a must match the empty text; the same holds at the end.
  * The pattern's own four then meet the text: "anywhere" has any text on both sides.
  */
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * client_shares.c
- *	  Who is connected, and who has to leave when there are too many.
+ *	  Connected clients, and which must leave when there are too many.
  *
  * Nobody can know whether a client has a key before it has sent its headers, so everybody is let in, and who makes others
  * wait for it may be told to leave:

@@ -1,6 +1,6 @@
 /*
  * client_shares.h
- *	  Who is connected, and who has to leave when there are too many.
+ *	  Connected clients, and which must leave when there are too many.
  */
 #ifndef VLLM_HTTPD_CONN_CLIENT_SHARES_H
 #define VLLM_HTTPD_CONN_CLIENT_SHARES_H

@@ -9,7 +9,8 @@
  *	a body				vllm.http_body_timeout in all, and no silence of more than vllm.http_idle_timeout
  *	a piece of answer	vllm.http_idle_timeout until the client has taken it, vllm.http_header_timeout if it has no key
  *
- * Who is late with a request that has begun is told so (408), with one that has not is left.  The connection ends behind an
+ * A client that is late with a request that has begun gets 408; one that has not begun is disconnected.  The
+ * connection ends behind an
  * answer whenever the place of the next request is not certain: after anything wrong with a head or a body, before a body has
  * come, after HTTP/1.0.  Then what still comes is read for a while, or the client's system would throw the answer away.
  *

@@ -2,7 +2,7 @@
  * request_head.c
  *	  A request's line and headers, and the chunks of its body (RFC 9112).
  *
- * What is in front of the door (a proxy, a load balancer, a filter) reads the same bytes.  Where the two could read them
+ * A proxy, a load balancer or a filter before the server reads the same bytes.  Where the two could read them
  * differently, one request could hide in another, so what a reader might be lenient about is refused here:
  *
  *	lines		end with CR LF; no other CR, LF, NUL or control character anywhere

@@ -41,7 +41,7 @@ struct Draft
 	DevMem		rows;			/* [max_out][widest row] */
 	DevMem		logits;			/* [max_out][logits_width], unless they are the target's */
 	size_t		logits_width;
-	DevMem		from;			/* [the target's vocabulary] which of its own an id is, -1 = none; likewise */
+	DevMem		from;			/* [the target's vocabulary] its own id of each, -1 = none; unless logits are the target's */
 
 	/* guesses of heads: the largest of logits.  A device that samples finds them, else the host reads these */
 	HostDev		seen;			/* [max_out][logits_width] */

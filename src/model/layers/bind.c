@@ -486,8 +486,7 @@ find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k
 	return true;
 }
 
-/* The matrix [n][k] of a module: its tensor "weight", or whatever a quantized
- * checkpoint has in its place.  NULL with the error set. */
+/* The matrix [n][k] of a module: "weight", or what a quantized checkpoint has.  NULL with the error set. */
 static const KTensor *
 find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 {

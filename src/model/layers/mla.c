@@ -134,7 +134,7 @@ typedef struct MlaStep
 	const Layer *l;
 	const float *q;				/* of all rows */
 	int			ldq;
-	KOp		   *att;			/* likewise, of this rank's heads */
+	KOp		   *att;			/* of all rows, of this rank's heads */
 	int			row0;
 	int			rows;
 	KRows		r;				/* the same for the kernels */

@@ -35,8 +35,8 @@ typedef struct ExpertBalanceLayer
 	int		   *rank_of;		/* [physical] */
 	int		   *slot_of;		/* [physical]: place among its rank's slots */
 	int		   *order;			/* [physical], scratch of deal() */
-	double	   *full;			/* [physical], likewise */
-	int		   *taken;			/* [physical], likewise */
+	double	   *full;			/* [physical], scratch of deal() */
+	int		   *taken;			/* [physical], scratch of deal() */
 } ExpertBalanceLayer;
 
 bool

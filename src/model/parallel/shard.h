@@ -70,7 +70,8 @@ void		split_embed(Decoder *d, float *to, float *before);
 /* x[rows][hidden] is added up over ranks, if it is `parts` that they have. */
 void		split_sum(Decoder *d, bool parts, float *x, int rows);
 /*
- * Where the rows of whole experts begin, start[n_slots + 1], as the host has it; and own[], likewise the op's, of this rank's
+ * Where the rows of whole experts begin, start[n_slots + 1], as the host has it; and own[], as the op has it,
+ * of this rank's
  * `n` slots from `first` on, from 0 on.  Then their rows: all[start[n_slots]][hidden].
  */
 const int32_t *split_starts(Decoder *d, const int32_t *start, int32_t *own, int first, int n);

@@ -2,7 +2,7 @@
  * device_arena.h
  *	  Memory where ops are: a device's, or without one the host's.
  *
- * Who computes holds a Dev, or NULL for the CPUs, and takes pieces of two kinds: a DevMem, which only
+ * A model or drafter holds a Dev, or NULL for the CPUs, and takes pieces of two kinds: a DevMem, which only
  * ops and copies touch, and a HostDev, rows that ops write and the host reads.  Of the CPUs a HostDev is
  * one piece and reading it costs nothing; on a device it has a mirror on the host, and rows are there behind
  * hostdev_get() and dev_wait().  Of a piece whose content isn't wanted the memory can be given back, and taken
@@ -39,11 +39,17 @@ typedef struct DevLife
 void		dev_ref(const Dev *dev);
 void		dev_unref(const Dev *dev);
 
-/* Of the device's memory, any thread; NULL: there is not so much.  Whoever gives it back says how much it was. */
+/*
+ * Of the device's memory, any thread; NULL: there is not so much.  The caller gives its size when it frees
+ * it.
+ */
 void	   *dev_take(const Dev *dev, size_t size, const char *what);
 void		dev_give(const Dev *dev, void *p, size_t size);
 
-/* Who is told now and then that a step goes on, over all waits of that step (fn NULL: nobody), and has a bit of other work meanwhile. */
+/*
+ * Calls fn now and then in all waits of a step (NULL: no call), to report that the step goes on and to do
+ * other work.
+ */
 typedef struct DevWait
 {
 	void		(*fn) (void *ctx);

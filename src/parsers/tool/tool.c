@@ -80,7 +80,7 @@ typedef enum ToolWhere
 	CALLS,						/* the run reads them */
 	PLAIN,						/* what looked like a call was none: content to the end */
 	DROPPED,					/* behind the calls */
-	TAIL						/* likewise, but content, less white space at both ends */
+	TAIL						/* after the calls; content without white space at both ends */
 } ToolWhere;
 
 struct ToolParser

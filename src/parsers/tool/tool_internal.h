@@ -52,7 +52,7 @@ typedef enum ToolOpKind
 	OP_GOTO,
 	OP_SKIP,					/* go behind the next lit; no '<' precedes it */
 	OP_NAME,					/* the tool's name up to lit, or lit2; no '<' is in it */
-	OP_ID,						/* likewise the call's id, functions.NAME:INDEX */
+	OP_ID,						/* the call's id, functions.NAME:INDEX, up to lit, or lit2; no '<' is in it */
 	OP_OBJECT,					/* an object with the call's name and arguments; flags: TJ_ */
 	OP_ARGS,					/* its arguments, any JSON value */
 	OP_TAGS,					/* its arguments between tags */

@@ -135,7 +135,7 @@ explain_properties(const BatchNode *n, ExplainState *es)
 	ExplainPropertyFloat("Tokens/s", NULL, tokens_per_second(n), 1, es);
 }
 
-/* With the planner's figures only: they are estimates, too. */
+/* With the planner's numbers only: they are estimates, too. */
 static void
 explain_estimate(const BatchNode *n, ExplainState *es)
 {

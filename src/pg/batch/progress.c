@@ -4,8 +4,8 @@
  *	  NOTICEs of vllm.progress_interval.
  *
  * One entry a backend, in shared memory, at its procno.  It belongs to the outermost
- * pool that has requests: a statement inside a function of another statement does
- * not disturb the figures of that.  The backend alone writes it, without a lock;
+ * pool that has requests: a statement inside a function of another statement does not disturb the counters of
+ * that.  The backend alone writes it, without a lock;
  * changes is odd in the meantime (as in pg_stat_activity), readers copy until they
  * got a whole one.
  *

@@ -120,7 +120,7 @@ batch_pool_held_bytes(const BatchPool *p)
 
 /*
  * Two full batches: one that runs and one that waits for its end; of endpoints what they may have under way at once
- * is a batch.  The engine's figures are read without their sequence lock: a guess is all that is wanted.
+ * is a batch.  The engine's counters are read without their sequence lock: an estimate is enough.
  */
 static int
 automatic_window(const BatchPool *p)

@@ -35,7 +35,7 @@ bool		route_may_body(const char *reply, Size reply_len, const char *body, Size l
  */
 bool		route_next(FallbackRoute *r, const char *body, Size len, StringInfo to, char *model);
 
-/* The message for this model, likewise; false: it can't be asked, r->why says why.  For cascade.c. */
+/* The message for this model; false: it can't be asked, r->why says why.  For cascade.c. */
 bool		route_to(FallbackRoute *r, const char *model, const char *body, Size len, StringInfo to);
 /* The error of that; palloc'ed. */
 ErrorData  *route_unsure(const FallbackRoute *r);

@@ -8,8 +8,7 @@
  * knows before it was asked.  So what it has said is counted, by role, database, model and
  * instruction, in a small table of shared memory: later plans, in any session, take the
  * share that has passed.  Without any, one half.  The table forgets the least used when it is
- * full, and everything when the server stops.  Roles don't see each other's figures in
- * their plans.
+ * full, and everything when the server stops.  Roles don't see each other's counts in their plans.
  *
  * Constant calls are computed once: llm_pool_support (pooling_support.c).
  *
@@ -93,7 +92,7 @@ selectivity_key(const char *model, const char *instruction)
 	return key != 0 ? key : 1;
 }
 
-/* The entry of a key, or with make that of the least used in its place. */
+/* The entry of a key, or with make the least used one, replaced. */
 static LoglikelihoodShare *
 find_share(uint64 key, bool make)
 {

@@ -30,7 +30,7 @@ WireModelStat *stats_of_model(const StatsOfAll *all, const ModelRow *m);
 const WireEndpoint *stats_of_url(const StatsOfAll *all, const ModelRow *m, const char *url);
 
 /*
- * Who owns which slot: a copy of all.  Those with a request_id have a request that the user may
+ * Owners of slots: a copy of all.  Those with a request_id have a request that the user may
  * see, those without have none.
  */
 VllmOwner  *engine_requests(int *n_slots);

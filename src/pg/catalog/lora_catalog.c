@@ -6,8 +6,8 @@
  * adapter's name says "its model, with it" (catalog_for_use).  What was said of vllm.model
  * in model_catalog.c holds here: scans with a catalog snapshot, changes under a lock on the name.
  *
- * PRIVILEGES.  Who uses an adapter needs it and its model, as who reads a table needs its
- * schema, too: an adapter's owner, who may not be the model's, can't give away what is the
+ * PRIVILEGES.  The user of an adapter needs privileges on it and on its model, as with a table and its
+ * schema: an adapter's owner, who may not be the model's, can't give away what is the
  * model's owner's, and who takes the model away has taken it from all adapters.
  *
  * DIRECTORY.  A name that is nobody's is looked up in vllm.lora_dir.  What is found there is an
@@ -373,7 +373,7 @@ lora_insert(const LoraRow *l)
 	CommandCounterIncrement();
 }
 
-/* Delete the row (with == NULL) or put another in its place. */
+/* Delete the row (with == NULL) or replace it. */
 static void
 change_row(const char *name, const LoraRow *with)
 {

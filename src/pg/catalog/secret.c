@@ -128,7 +128,8 @@ secret_put(const char *model, const char *secret)
 /* ---- functions ---- */
 
 /*
- * The model of argument 0, which the current user owns.  Who swaps the arguments has given the secret as a name:
+ * The model of argument 0, which the current user owns.  If a user swaps the arguments, the secret is in the
+ * name:
  * an error doesn't repeat it.
  */
 static ModelRow *

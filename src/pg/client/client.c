@@ -2,7 +2,8 @@
  * client.c
  *	  A backend's side of a conversation with the engine, or with the remote program.
  *
- * Who answers is a matter of the message: what has a URL among its fields is the remote program's (request_tracking.c), which
+ * The message decides which program answers: one with a URL among its fields goes to the remote program
+ * (request_tracking.c), which
  * speaks as the engine does.  Below, "the engine" is either.
  *
  * A Call streams its message into the slot's request ring and collects reply bytes

@@ -136,7 +136,7 @@ load(void)
 			SpinLockInit(&to->mutex);
 		}
 	FreeFile(file);
-	/* a crash loses it: figures must not come twice */
+	/* a crash loses it: counters must not be added twice */
 	(void) unlink(DUMP_FILE);
 }
 

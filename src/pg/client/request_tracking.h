@@ -3,8 +3,8 @@
  *	  What is told of requests besides their answers: in llm_requests while they run, in
  *	  llm_stat_query and llm_stat_role when they have ended, and in the log when they were slow.
  *
- * A note is taken from the request's message when it starts, and its figures from the last
- * frame of the reply.  Neither has a word of prompts or answers.
+ * A note is taken from the request's message when it starts, and its counters from the last frame of the
+ * reply.  Neither has a word of prompts or answers.
  */
 #ifndef VLLM_PG_CLIENT_REQUEST_TRACKING_H
 #define VLLM_PG_CLIENT_REQUEST_TRACKING_H

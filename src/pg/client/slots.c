@@ -346,7 +346,7 @@ role_may_have(Oid limited)
 	return n < most;
 }
 
-/* Who has waited longest, of those that may have a slot; -1 = nobody. */
+/* The backend that has waited longest, of those that may have a slot; -1 = nobody. */
 static int
 next_waiter(void)
 {

@@ -21,7 +21,7 @@ typedef struct VslotClaim
 {
 	WireKind	kind;
 	const char *model;			/* NULL = none */
-	const RequestTracking *note;	/* likewise */
+	const RequestTracking *note;	/* NULL = none */
 	int			for_side;		/* -1 = the side of the engine that serves */
 	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
 	Oid			login;			/* the role that it counts for in any case; none: it takes no spare */
@@ -55,8 +55,8 @@ VslotResult vslot_wait_claim(VslotClaim *c, int timeout_ms);
 
 /*
  * Called at every wake of vslot_wait_claim(): frees what this backend holds without
- * need (replies that it has not read), else it could wait for itself.  Who sets it calls
- * the one that was there before, as with PostgreSQL's hooks.
+ * need (replies that it has not read), else it could wait for itself.  A module that sets it calls the
+ * previous one, as with PostgreSQL's hooks.
  */
 extern void (*vslot_drain) (void);
 

@@ -3,12 +3,12 @@
  *	  API keys of the HTTP door: llm_create_api_key, llm_revoke_api_key, vllm.http_login.
  *
  * A key stands for a role.  Only its SHA-256 is stored (vllm.api_key): a key has 256 bits of
- * chance, so there is nothing that a slow hash would protect.  Whoever makes a key for a
- * role must be able to SET ROLE to it, so a key gives nobody more than they have.
+ * chance, so there is nothing that a slow hash would protect.  The creator of a key for a role must be able
+ * to SET ROLE to it, so a key gives nobody more than they have.
  *
- * The door hashes a request's key itself and asks vllm.http_login() for the role: the key's
- * text never comes to the server, whatever is logged there, and the door's role can't read
- * the table.  The index finds candidates by a part of the hash, the rest is compared in
+ * The HTTP server hashes a request's key itself and asks vllm.http_login() for the role: the key's
+ * text never comes to the server, whatever is logged there, and the HTTP server's role can't read the table.
+ * The index finds candidates by a part of the hash, the rest is compared in
  * constant time.
  *
  * Tests: tests/sql/31_keys.sql, tests/t/083_http.pl.

@@ -7,7 +7,7 @@
  * act on the engine at once and are not transactional.  What the engine keeps of a dropped adapter goes when
  * the transaction commits (lora_invalidate.c).
  *
- * Who may: create, and alter the path: superusers and pg_read_server_files, who may use the model;
+ * Privileges: create, and alter the path: superusers and pg_read_server_files, who may use the model;
  * everything else: the adapter's owner and superusers.  An adapter of vllm.lora_dir is loaded and
  * unloaded by the owner of its model.
  *

@@ -11,9 +11,9 @@
  * A model behind a url is a row and no more: its endpoint hears of it with the first request, or llm_load_model(),
  * which asks whether it serves the model.
  *
- * Who may: create and inspect a model here: superusers and pg_read_server_files (a path is opened by the
- * server's user); create one behind a url: who may call the function, as vllm.allowed_hosts says whom the server talks
- * to; everything else: the model's owner and superusers.
+ * Privileges: create and inspect a local model: superusers and pg_read_server_files (a path is opened by the
+ * server's user); create a remote model: roles with EXECUTE on the function, as vllm.allowed_hosts limits the
+ * endpoints; everything else: the model's owner and superusers.
  *
  * Tests: tests/sql/06_models.sql, tests/sql/07_privileges.sql, tests/sql/33_remote_models.sql.
  */

@@ -10,7 +10,7 @@
  * WK_MODEL_FORGET names the version.  DROP EXTENSION and DROP DATABASE forget all of
  * a database (empty name) at commit, on both sides.
  *
- * Of a model behind a url the remote program has figures only; what is said of the engine here holds for it.
+ * Of a remote model the remote program has counters only; what is said of the engine here holds for it.
  *
  * A log holds what the current transaction has made and dropped, in order, each entry
  * with the nesting level it belongs to; entries move to the parent when a savepoint is
@@ -22,7 +22,7 @@
  * What can't be posted at once (no free slot) goes to the supervisor: VllmShared.forgets,
  * which it posts when a slot is free and which is emptied when the engine has ended.
  * When that is full, entries stay on the list `due` of the backend and are tried again
- * at the end of its later transactions.  Who makes the same version again takes back
+ * at the end of its later transactions.  A transaction that makes the same version again takes back
  * what is still due of it.
  *
  * Tests: tests/sql/06_models.sql, tests/t/008_forget.pl.

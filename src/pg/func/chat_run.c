@@ -207,7 +207,7 @@ count_of(const JsonNode *usage, const char *name)
 	return m != NULL && m->kind == JSON_NUMBER ? strtoll(m->text, NULL, 10) : 0;
 }
 
-/* Who was made to call a tool once is free afterwards, wherever that was said, or it would never answer. */
+/* A tool_choice that forces a call holds for the first round only, or the model would never answer. */
 static void
 free_choice(ChatRound *run)
 {
@@ -321,7 +321,7 @@ check_unwritten(const Tool *t)
 				 errmsg("tool %s must not write in a read-only call", t->name)));
 }
 
-/* In a subtransaction: the result, or the error that the model gets in its place. */
+/* In a subtransaction: the result, or the error, which the model gets instead. */
 static char *
 call_safely(const ChatRound *run, Tool *t, const char *arguments)
 {

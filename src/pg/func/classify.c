@@ -4,8 +4,8 @@
  *	  llm_reward_steps, and what llm_classify and llm_token_classify are made of (rows of
  *	  engine_func.def).
  *
- * The two that return rows are SQL functions which the planner puts in the place of
- * their calls: llm_classify unnests vllm.classify(), an array of llm_label;
+ * The two that return rows are SQL functions which the planner inlines: llm_classify unnests vllm.classify(),
+ * an array of llm_label;
  * llm_token_classify calls vllm.token_labels() for what vllm.token_scores() says of the
  * tokens.  So the engine's part is a plain call, which the batch node takes out.
  *
@@ -62,7 +62,7 @@ class_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	pool_head(r, fcinfo, &f);
 }
 
-/* llm_classify_probs(input, use_activation, truncate, model, params, timeout_ms); the rewards' likewise */
+/* llm_classify_probs(input, use_activation, truncate, model, params, timeout_ms)and the reward functions */
 static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
 
 void

@@ -3,7 +3,7 @@
  *	  llm_embeds_generate, llm_embeds_output: prompts that are embeddings; llm_token_embeddings,
  *	  where such rows come from (rows of engine_func.def).
  *
- * Who gives rows asks the model something that no text can say, and who gets them reads its weights:
+ * Embeddings as input can express what no text can, and as output they reveal weights:
  * vllm.enable_prompt_embeds, off by default, is a superuser's to give.
  *
  * Tests: tests/sql/32_embeds.sql, tests/t/085_sampling.pl.

@@ -60,7 +60,7 @@ check_options(const GenOptions *o)
 				 errdetail("parameter=%s", bad)));
 }
 
-/* Who says nothing of max_tokens gets the rest of the context: half a JSON text is none. */
+/* Without max_tokens the limit is the rest of the context: half a JSON text is none. */
 static void
 head(SqlRequest *r, FunctionCallInfo fcinfo, char *schema, bool nullable, int32 typmod)
 {

@@ -240,7 +240,7 @@ is_pgvector_type(Oid type, Form_pg_type form)
 }
 
 /*
- * Who owns the extension may add functions of theirs to it; only a superuser can make one in C.
+ * The extension's owner may add functions to it; only a superuser can make one in C.
  */
 static bool
 is_pgvector_function(Oid function)

@@ -2,7 +2,7 @@
  * profile.c
  *	  llm_start_profile(), llm_stop_profile(): the engine's steps and requests as a Chrome trace.
  *
- * Who may is a matter of EXECUTE; to write a file takes what COPY takes.
+ * EXECUTE on the functions is required; to write a file takes what COPY takes.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.
  */

@@ -6,7 +6,8 @@
  * are the role's that made them (row-level security); the store is a table like any other,
  * so what a transaction stores goes with it.
  *
- * Who may delete from a table may lock all of it, and nobody else could store a response then.  So a role has the
+ * A role that may delete from a table may lock all of it, and nobody else could store a response then.  So a
+ * role has the
  * privilege to insert, and to update columns, and llm_forget_responses() deletes in its name.
  *
  * Tests: tests/sql/30_bodies.sql.

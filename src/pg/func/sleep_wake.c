@@ -2,8 +2,8 @@
  * sleep_wake.c
  *	  llm_sleep, llm_wake_up, llm_is_sleeping, llm_pause, llm_resume, llm_is_paused.
  *
- * Each is a control command; what it means stands in src/server/models/sleep.c.  Who may is a matter of
- * EXECUTE, whoever owns the model.
+ * Each is a control command; what it means stands in src/server/models/sleep.c.  EXECUTE on the functions is
+ * required, not ownership of the model.
  *
  * Tests: tests/t/093_sleep.pl.
  */

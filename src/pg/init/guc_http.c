@@ -2,8 +2,8 @@
  * guc_http.c
  *	  The settings of the HTTP door, vllm.http_*.
  *
- * All can be changed by a reload of the configuration: the supervisor then starts the door
- * anew (src/pg/supervisor/http_process.c).  docs/user/http-server.md lists them; a lint rule compares.
+ * All can be changed by a reload of the configuration: the supervisor then restarts the HTTP server
+ * (src/pg/supervisor/http_process.c).  docs/user/http-server.md lists them; a lint rule compares.
  */
 #include "postgres.h"
 
@@ -45,7 +45,7 @@ static bool check_line(char **newval, void **extra, GucSource source);
 typedef struct HttpInt
 {
 	const char *name;
-	const char *door;			/* its name for the door */
+	const char *door;			/* its name for the HTTP server */
 	int		   *var;
 	int			boot, min, max;
 	int			flags;

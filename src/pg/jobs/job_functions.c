@@ -3,7 +3,7 @@
  *	  llm_create_embedding_job, llm_create_completion_job, llm_alter_job, llm_drop_job,
  *	  llm_pause_job, llm_resume_job, llm_retry_job, llm_backfill_job.
  *
- * Who makes a job owns the source table and may use the model; the job's work runs with
+ * The creator of a job owns the source table and may use the model; the job's work runs with
  * the rights of the table's owner.  When that is another one later nothing of the job is read or
  * run until he, or a superuser, calls llm_resume_job() or gives llm_alter_job() something to compute.  The side table is made by a statement that runs as the
  * caller, so that PostgreSQL's own checks apply; the job's rows are written, and its
@@ -192,7 +192,7 @@ insert_job(NewJob *n)
 	} while (!try_insert_job(n));
 }
 
-/* Who may make triggers on a table may make ours, as PostgreSQL has it. */
+/* The TRIGGER privilege on a table allows our triggers, as PostgreSQL has it. */
 static void
 create_triggers(const NewJob *n)
 {

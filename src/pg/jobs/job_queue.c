@@ -311,7 +311,10 @@ job_queue_add_datum(JobQueue *q, Datum key, int64 hash)
 	append(q, key, hash);
 }
 
-/* Whoever removes rows holds a lock on their table until the end of the transaction, which a sweep that begins later waits for. */
+/*
+ * A transaction that removes rows holds a lock on their table until the end of the transaction, which a
+ * sweep that begins later waits for.
+ */
 void
 job_queue_add_truncate(JobQueue *q)
 {

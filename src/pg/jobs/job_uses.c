@@ -3,7 +3,7 @@
  *	  What the names in a job's input stand for.
  *
  * The input is kept as text, as dumps need it, and is resolved by name each time that it is
- * read.  Whoever may create in one of its schemas can make a function that fits a call better,
+ * read.  A role that may create in one of its schemas can make a function that fits a call better,
  * or take a name that was freed by ALTER FUNCTION ... SET SCHEMA: the worker would run it as the
  * job's owner.  So vllm.job.uses keeps what the names stood for when the job was made: each
  * function, operator, type, collation and object behind a constant of a reg* type that is not

@@ -1,9 +1,9 @@
 /*
  * prometheus.c
- *	  The engine's figures: llm_metrics_text() as Prometheus text, llm_metrics() as rows.
+ *	  The engine's metrics: llm_metrics_text() as Prometheus text, llm_metrics() as rows.
  *
  * Names are vLLM's, so that its dashboards work: "vllm:" and one row for each model of this database
- * that the engine has heard of, label model_name.  Models of the same files share an instance, whose figures
+ * that the engine has heard of, label model_name.  Models of the same files share an instance, whose metrics
  * the first of them has, so that sums are right.  What vLLM has no name for begins with "vllm_pg:".
  * Counters start at 0 with the engine; monitoring systems know such resets.
  *
@@ -42,7 +42,7 @@ typedef struct PrometheusLine
 	bool		first;			/* of those that share it, which tells what is the instance's */
 } PrometheusLine;
 
-/* Where figures go.  Labels beside the model's are written as Prometheus has them: a="b",c="d". */
+/* Where metrics go.  Labels beside the model's are written as Prometheus has them: a="b",c="d". */
 typedef struct Output Output;
 struct Output
 {
@@ -199,7 +199,7 @@ row_histogram(Output *o, const PrometheusLine *l, WireHistId id)
 	tuplestore_putvalues(o->rows->setResult, o->rows->setDesc, values, nulls);
 }
 
-/* ---- the figures ---- */
+/* ---- the metrics ---- */
 
 static void
 family(Output *o, const char *name, const char *type, const char *help)

@@ -2,8 +2,9 @@
  * top.c
  *	  llm_top(): what the engine does, as text for psql's \watch.
  *
- * Lines of at most 78 columns: psql puts a blank before and behind them in a terminal of 80.  Rates are those since the session's last call (or the engine's start), whose
- * figures are kept for that; so \watch 1 shows the last second.  Without an engine the lines about it are
+ * Lines of at most 78 columns: psql puts a blank before and behind them in a terminal of 80.  Rates are those
+ * since the session's last call (or the engine's start), whose counters are kept for that; so \watch 1 shows
+ * the last second.  Without an engine the lines about it are
  * missing.  Requests are those that the user may see in llm_requests.
  *
  * Tests: tests/sql/33_observe.sql, tests/t/095_observability.pl.

@@ -4,7 +4,7 @@
  *	  read.
  *
  * Three sources: the catalog, the supervisor's shared memory (under its lock) and
- * the arenas' statistics and live figures, which the engine and the remote program write without a lock:
+ * the arenas' statistics and live counters, which the engine and the remote program write without a lock:
  * a sequence counter tells a torn copy from a whole one.  An arena is not trusted:
  * strings are cut at their array's end and converted as any text of the engine's.
  *
@@ -192,7 +192,7 @@ grantee_names(const ModelRow *m)
 	return PointerGetDatum(construct_array(elems, m->n_grantees, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* figures that exist only while the weights are there, here */
+/* counters that exist only while the weights are loaded, here */
 static void
 row_loaded(Row *row, const ModelRow *m, const WireModelStat *ms, int64 value)
 {
@@ -396,7 +396,7 @@ engine_requests(int *n_slots)
 	return owners;
 }
 
-/* One owned slot; o is a copy, the figures are read as they are now. */
+/* One owned slot; o is a copy, the counters are read as they are now. */
 static void
 request_row(Row *row, const VllmOwner *o, int slot_no, int natts)
 {

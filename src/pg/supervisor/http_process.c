@@ -41,7 +41,7 @@
 #define RETRY_MAX		30000
 #define HEALTHY_AFTER	10000	/* ms: a door that lived so long starts the back-off anew */
 #define START_TIME		200		/* ms that a door takes to come to its port */
-#define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the door itself gives its requests 10 s */
+#define DRAIN_TIMEOUT	15000	/* ms from SIGTERM to SIGKILL; the program gives its requests 10 s */
 #define DOOR_EXIT_SETTINGS	2	/* src/httpd/main.c: trying again won't help by itself */
 #define MAX_ARGS		128
 
@@ -92,7 +92,7 @@ server_host(void)
 	return "localhost";
 }
 
-/* Everything that the door depends on, as lines; files by what tells that they are other ones. */
+/* Everything that the HTTP server depends on, as lines; files by what tells that they are other ones. */
 static char *
 wanted_config(void)
 {

@@ -3,12 +3,12 @@
  *	  The supervisor looks after slots whose words in the arena are damaged.
  *
  * The arena is written by the engine, the remote program and every backend, and a stray write of any of them may hit a
- * slot.  Who has a slot, its generation and what was asked for it stand in VllmShared as well, so damage can be
+ * slot.  The owner of a slot, its generation and its request stand in VllmShared as well, so damage can be
  * told, and mended without a restart of the engine.  Once a second every slot is looked at:
  *
  *	word			damage									what is done
  *	attn			set, though the slot is in no ring		the engine is told anyhow
- *	wake			QUEUED or nonsense, likewise			IDLE; the owner's latch is set
+ *	wake QUEUED or nonsense, should be IDLE; the owner's latch is set
  *	gen, state,		an owned slot's conversation can't		the owner is told, and gives the slot up with an error
  *	let_go			end any more							(vcall_poll() sees most of it by itself)
  *	any				a zombie of which the engine does		the slot is claimed anew, of the next generation, and

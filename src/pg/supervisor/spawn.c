@@ -179,8 +179,8 @@ child_fds(ChildFds fds)
 
 /*
  * In the child: what the program may never become, and what it doesn't leave behind.  Prompts, answers and secrets are in
- * its memory: a core has none of it, also where the kernel hands cores to a program.  Whoever debugs one wraps it in
- * a script that raises both again.
+ * its memory: a core has none of it, also where the kernel hands cores to a program.  For debugging, wrap it
+ * in a script that raises both again.
  */
 static void
 child_confine(void)
@@ -206,7 +206,7 @@ child_confine(void)
 	(void) umask(S_IRWXG | S_IRWXO);
 }
 
-/* In the child: likewise. */
+/* In the child. */
 static void
 child_exec(char *const *argv, char *const *env, ChildFds fds, pid_t parent, rlim_t memory, int niceness)
 {

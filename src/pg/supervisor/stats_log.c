@@ -1,6 +1,6 @@
 /*
  * stats_log.c
- *	  A line of the engine's figures in the log, every vllm.log_stats_interval.
+ *	  A line of the engine's counters in the log, every vllm.log_stats_interval.
  *
  * As vLLM's: tokens a second since the line before, what runs and waits, how full the KV caches are and
  * how many of the prompts' tokens were found in them.  An engine that has done nothing for two

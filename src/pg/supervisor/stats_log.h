@@ -1,6 +1,6 @@
 /*
  * stats_log.h
- *	  A line of the engine's figures in the log, every vllm.log_stats_interval.
+ *	  A line of the engine's counters in the log, every vllm.log_stats_interval.
  */
 #ifndef VLLM_PG_SUPERVISOR_STATS_LOG_H
 #define VLLM_PG_SUPERVISOR_STATS_LOG_H

@@ -2,7 +2,7 @@
  * on_error.c
  *	  NULL instead of a request's error, where the caller has asked for it.
  *
- * The figures are the session's: of the statement that the client has sent, whatever runs within it, in a
+ * The counters are the session's: of the statement that the client has sent, whatever runs within it, in a
  * batch node or call by call.  They begin anew with the next statement's first request.
  *
  * Tests: tests/sql/35_on_error.sql.

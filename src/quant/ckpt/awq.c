@@ -5,7 +5,7 @@
  * GEMM, the usual one:
  *
  *		qweight		I32 [K][N / 8]		codes packed along N
- *		qzeros		I32 [K / G][N / 8]	zero points likewise
+ *		qzeros		I32 [K / G][N / 8]	zero points packed along N
  *		scales		F16 [K / G][N]
  *
  * Row j of the eight in a word lies at nibble order[j].  w = (q - z) * scale.
@@ -13,7 +13,7 @@
  * GEMV:
  *
  *		qweight		I32 [N][K / 8]		codes packed along K, the first lowest
- *		qzeros		I32 [N][Z]			zero points packed along the groups, likewise
+ *		qzeros		I32 [N][Z]			zero points packed along the groups, the first lowest
  *		scales		F16 [N][Z * 8]
  *
  * where Z * 8 is the number of groups, rounded up in one of several ways.

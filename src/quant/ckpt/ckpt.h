@@ -2,8 +2,8 @@
  * ckpt.h
  *	  Quantized checkpoints: how tools lay quantized matrices out in safetensors files.
  *
- * Such a model's configuration has a "quantization_config", and its files have several
- * tensors in the place of a matrix "NAME.weight": codes, scales, zero points, orders of
+ * Such a model's configuration has a "quantization_config", and its files have several tensors instead of a
+ * matrix "NAME.weight": codes, scales, zero points, orders of
  * columns.  A method is one file and one row in ckpt.def; ckpt_matrix() makes of a
  * module's tensors one KTensor with a reader, in a type that the kernels multiply with.
  *

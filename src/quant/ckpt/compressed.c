@@ -3,8 +3,8 @@
  *	  compressed-tensors checkpoints (llm-compressor).
  *
  *		pack-quantized		weight_packed I32 [N][K * bits / 32]: the codes of a row one behind the other,
- *							signed ones + 2^(bits - 1); weight_zero_point I32 [N * bits / 32][G] likewise
- *							along N; weight_g_idx I32 [K]; weight_shape I64 [2]
+ *							signed ones + 2^(bits - 1); weight_zero_point I32 [N * bits / 32][G], packed along
+ *							N; weight_g_idx I32 [K]; weight_shape I64 [2]
  *		int-quantized		weight I8 [N][K], weight_zero_point I8
  *		float-quantized		weight F8_E4M3 [N][K]
  *		nvfp4-pack-quantized	weight_packed U8 [N][K / 2], weight_scale F8_E4M3 [N][K / 16], and

@@ -20,7 +20,7 @@
 
 /* ---- rows ---- */
 
-/* The elements of the list, each in its place: n of them.  by_rank: that isn't where they stand. */
+/* The elements of the list in order of their index: n of them.  by_rank: that isn't where they stand. */
 static bool
 read_rows(const DecodedReply *r, JsonSpan list, int n, bool by_rank, JsonSpan *rows, Err *e)
 {

@@ -318,7 +318,7 @@ request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, E
 	if (a->n_urls > 0)
 		a->model_hash = hash_of(a);
 	a->idempotent = is_idempotent(a);
-	/* of which the asker thinks likewise (src/pg/call/fallback.c) */
+	/* the caller has the same rule (src/pg/call/fallback.c) */
 	a->fallback = a->fallback && !vocabulary;
 	return true;
 }

@@ -83,7 +83,7 @@ typedef struct ApiItem
 {
 	WireKind	kind;
 	int			role;			/* the endpoint's */
-	int			index;			/* likewise */
+	int			index;			/* the endpoint's */
 	Buf			in;				/* its message's fields */
 	ServerCall *conv;			/* NULL: freed */
 	bool		done;
@@ -129,8 +129,8 @@ typedef struct ApiAnswer
 {
 	int			index;			/* among those to the prompt */
 	ApiText		text;			/* .s NULL: none */
-	ApiText		reasoning;		/* likewise */
-	ApiText		tool_calls;		/* JSON array; likewise; in a stream: new ones, whole */
+	ApiText		reasoning;		/* .s NULL: none */
+	ApiText		tool_calls;		/* JSON array; .s NULL: none; in a stream: new ones, whole */
 	WireField	calls_at;		/* .n = 0: all of them are behind the text */
 	WireField	ids;			/* .n = 0: none */
 	ApiText		finish_reason;	/* .s NULL: it goes on */
@@ -281,7 +281,7 @@ typedef struct ApiGen
 	bool		usage_always;	/* streaming: usage in every chunk */
 	bool		began;			/* streaming: the first chunk has been sent */
 	int64_t		logprobs;		/* of how many of the likeliest; -2 = not wanted */
-	int64_t		prompt_logprobs;	/* likewise */
+	int64_t		prompt_logprobs;	/* of how many of the likeliest; -2 = not wanted */
 	const cJSON *stop;
 	Buf			params;			/* sampling parameters as fields */
 	int64_t    *told;			/* owned; streaming, by choice: tokens so far */

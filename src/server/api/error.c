@@ -33,7 +33,7 @@ static const ApiErrorKind kinds[] = {
 	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},
 	{"57014", 408, "RequestTimeoutError", "timeout_error"},
 	{"57P03", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"58000", 503, "ServiceUnavailableError", "overloaded_error"},	/* the door takes the status from the type */
+	{"58000", 503, "ServiceUnavailableError", "overloaded_error"},	/* the type decides the status */
 	{"", 500, "InternalServerError", "api_error"}
 };
 

@@ -8,7 +8,7 @@
  * that wait are in one list each: a probe's, a loading adapter's, or that of those who want a
  * place; job_busy keeps them until then.
  *
- * Who wants a place gets it in order of arrival.  An adapter that is always in use would keep its place
+ * Requests get places in order of arrival.  An adapter that is always in use would keep its place
  * for ever: so when LORA_PATIENCE requests have begun while somebody waits, the one that was loaded longest ago is
  * `leaving`.  New requests for it wait, too, behind those who did before, until it is idle and can go.
  *
@@ -41,7 +41,7 @@ typedef struct Waiting
 	ServerCall **tail;
 } Waiting;
 
-/* Who has asked for it. */
+/* The requests that wait for it. */
 typedef struct LoraName
 {
 	uint32_t	dboid;

@@ -11,7 +11,8 @@
  *
  * Models that are never idle would keep others out for ever.  So when somebody has waited PATIENCE_US, the least
  * recently loaded of them gets no new requests (Loaded.leaving; these wait, too) until it is idle and can go: models
- * that do not fit together take turns.  Who has waited vllm.memory_timeout fails with 53200 and the sizes.
+ * that do not fit together take turns.  A model that has waited vllm.memory_timeout fails with 53200 and the
+ * sizes.
  *
  * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in flight.
  *

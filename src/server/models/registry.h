@@ -76,7 +76,10 @@ struct LoraCache *entry_loras(ModelEntry *en, Err *e);
 struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name);
 /* All of a database's (0: of all) as members of a JSON array. */
 void		models_list_loras(const Models *m, uint32_t dboid, JsonOut *j);
-/* Who waits for an adapter's place; called on every wake of the server thread.  true: call again soon. */
+/*
+ * Serves requests that wait for an adapter's place; called on every wake of the server thread.  true: call
+ * again soon.
+ */
 bool		models_attend_loras(Models *m);
 
 /* ---- memory_limit.c ---- */
@@ -94,7 +97,7 @@ typedef enum MemoryVerdict
 MemoryVerdict memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e);
 /* Loads that wait for room; true: call again soon.  On every wake of the server thread. */
 bool		memory_limit_turn(Models *m);
-/* Unload what nobody has asked for for too long; likewise. */
+/* Unloads idle models; called on every wake of the server thread. */
 void		memory_limit_tick(Models *m);
 
 /* ---- weight_update.c ---- */

@@ -55,7 +55,7 @@ struct ModelInstance
 	bool		queued;			/* its load waits for room, */
 	int64_t		asked_us;		/* time since when the load waits for memory */
 	bool		leaving;		/* it takes no new requests */
-	bool		held;			/* likewise, while its weights are changed (weight_update.c), or jobs awaited before they go (sleep.c) */
+	bool		held;			/* no new requests: weight_update.c, or sleep.c awaits jobs */
 	bool		updates;		/* it is being loaded for that */
 	bool		updated;		/* it serves until that one does */
 	int			busy;			/* requests and jobs, as of the last look */
@@ -110,7 +110,7 @@ struct Models
 	int			sleep_level;
 	unsigned	was_asleep;
 	int			was_level;
-	UpdateOp   *updates;		/* likewise; */
+	UpdateOp   *updates;		/* one after the other; */
 	bool		updating;		/* the first operation has begun */
 	SleepOp    *ops;			/* one after the other */
 };

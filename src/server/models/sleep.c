@@ -18,7 +18,8 @@
  *
  * What somebody asks for is a SleepOp; they are worked off one after the other, each a few steps of
  * op_turn(), some of them jobs: the step thread lets an instance rest, a loader thread moves its weights.
- * Who asks may go away: while requests are awaited that takes the sleep back, later the op goes on to its end.
+ * The caller may go away: while requests are awaited that takes the sleep back, later the op goes on to its
+ * end.
  *
  * Server thread, but for the jobs' run functions.  Tested by tests/unit/server/test_sleep.c, tests/t/093_sleep.pl.
  */
@@ -184,7 +185,7 @@ by_arrival(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Who waited goes on, in the order of arrival. */
+/* Waiting requests go on, in the order of arrival. */
 void
 sleep_wake_requests(Models *m)
 {
@@ -871,7 +872,7 @@ answer_loaded(const Models *m, ServerCall *c)
 	buf_free(&b);
 }
 
-/* Commands that make another engine sleep as this one does, likewise: models, then the engine. */
+/* Commands that make another engine sleep as this one does: models, then the engine. */
 static void
 answer_sleep_state(const Models *m, ServerCall *c)
 {

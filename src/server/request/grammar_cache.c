@@ -7,8 +7,8 @@
  * schema shall not compile it for every row.
  *
  * Grammars grow as they are used, so the memory is counted anew when one is added: then
- * the longest unused go until the rest is within the bound.  Who still has a reference
- * keeps his grammar.  A grammar's own lock may be held for as long as a mask takes;
+ * the longest unused go until the rest is within the bound.  A request with a reference keeps its grammar.  A
+ * grammar's own lock may be held for as long as a mask takes;
  * nobody waits for one while he holds the cache's.
  *
  * Tested by tests/unit/server/test_structured.c.

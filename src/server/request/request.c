@@ -588,7 +588,7 @@ typedef struct TextJob
 	const ChatModel *own;		/* the entry's */
 	IntVec		ids;
 	int			max_model_len;	/* WK_TOKENIZE: the model's */
-	size_t		n_whole;		/* likewise: tokens before some were cut off */
+	size_t		n_whole;		/* WK_TOKENIZE: tokens before truncation */
 	Buf			out;
 	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
 	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
@@ -648,7 +648,7 @@ budget_refused(ErrClass cls, const char *what, const char *hint, Err *e)
 }
 
 /*
- * Who counts the model's thoughts.  A chat's are what its parser says; another prompt's begin
+ * The counter of reasoning tokens.  A chat's are what its parser says; another prompt's begin
  * with a tag, that stands in the prompt or comes later.  Under a grammar there are none.
  */
 static void

@@ -31,7 +31,7 @@ typedef struct Request
 	char		lora[WIRE_NAME_LEN];	/* an adapter's name; "" = not given */
 	char	   *lora_path;		/* owned; NULL = none */
 	int			lora_pin;		/* 1, 0; -1 = not given */
-	unsigned	secret_paths;	/* WIRE_SECRET_*: errors have a name in the place of a path */
+	unsigned	secret_paths;	/* WIRE_SECRET_*: errors have a name instead of a path */
 	char		command[128];
 	bool		sleep_wait;		/* it waits while its model is asleep */
 	bool		elsewhere;		/* the model is behind a url: the remote program's, for which the fake stands in */

@@ -1,6 +1,6 @@
 /*
  * request_limits.c
- *	  Who asks, and what that role may take, as a message has it.
+ *	  The caller and the limits of its role, from the message.
  *
  * The backend sends what its settings say; the role can't change these (src/pg/init/guc.c).  Checked again
  * here, as the arena is untrusted.  Tested by tests/t/097_limits.pl and tests/unit/core/sched/test_gate.c.

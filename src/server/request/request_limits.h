@@ -1,6 +1,6 @@
 /*
  * request_limits.h
- *	  Who asks, and what that role may take, as a message has it.
+ *	  The caller and the limits of its role, from the message.
  */
 #ifndef VLLM_SERVER_REQUEST_REQUEST_LIMITS_H
 #define VLLM_SERVER_REQUEST_REQUEST_LIMITS_H

@@ -49,7 +49,7 @@ typedef struct SplitGguf
 	const char *regex[SPLIT_MAX_STEPS]; /* isolated matches; NULL-terminated */
 	bool		ignore_merges;
 	bool		add_bos;		/* when the file doesn't say */
-	bool		add_sep;		/* likewise: SEP or EOS behind the text */
+	bool		add_sep;		/* SEP or EOS after the text, when the file doesn't say */
 	bool		spm;			/* spelled in plain text, spaces as U+2581 */
 } SplitGguf;
 

@@ -1,7 +1,7 @@
 /*
  * test_replicas.c
  *	  Which replica gets a request: the one with the least to do, those that begin alike together while that holds,
- *	  requests of others apart; and figures of several together.
+ *	  requests of others apart; and metrics of several together.
  */
 #include <string.h>
 

@@ -25,8 +25,8 @@ make(int blocks)
 }
 
 static const LoraAdapter *lora; /* of what is asked from now on */
-static int	n_answers = 1;		/* likewise */
-static Grammar *grammar;		/* likewise; taken over */
+static int	n_answers = 1;		/* of what is asked from now on */
+static Grammar *grammar;		/* of what is asked from now on; owned */
 
 static void
 submit_kind(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec *rec)
@@ -79,7 +79,7 @@ check_pinned(const Core *c, int tokens, int blocks)
 		  (long long) st.kv_pinned_tokens, (long long) st.kv_blocks_used, tokens, blocks);
 }
 
-/* Who is told that a prompt is pinned can rely on it. */
+/* A reported pin holds. */
 static void
 test_told(void)
 {

@@ -137,14 +137,14 @@ typedef struct World
 	int			block;
 	int			n_blocks;
 	uint64_t   *held;			/* [n_blocks][block] */
-	uint64_t   *draft;			/* likewise; NULL without a store */
+	uint64_t   *draft;			/* [n_blocks][block]; NULL without a store */
 	KvView	   *kv;				/* of both */
 	KvTier	   *tier;			/* NULL = none */
 	Offload    *offload;
 	Req		   *reqs[MAX_REQS];
 	int			last[MAX_REQS];
 	int			n_vocab;
-	/* figures */
+	/* counters */
 	int			computed;		/* rows of all steps */
 	int			bad;
 	int			copies;
@@ -476,7 +476,7 @@ test_lru(void)
 	world_free(&w);
 }
 
-/* Who was preempted finds its blocks again, but for those that were handed out. */
+/* A preempted request finds its blocks again, but for those that were handed out. */
 static void
 test_preempted(void)
 {

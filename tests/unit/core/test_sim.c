@@ -481,7 +481,7 @@ may_end_so(const Live *l)
 	return (l->seen.err.cls == ERR_CANCELLED && l->deadline) || (l->seen.err.cls == ERR_LIMIT && l->impatient);
 }
 
-/* Whoever has ended is looked at. */
+/* Checks the requests that have ended. */
 static void
 look(World *w)
 {

@@ -84,7 +84,7 @@ test_errors(void)
 	CHECK(error_in("[{\"error\": {\"code\": 400}}]") == 0 && error_in("") == 0 && error_in("{") == 0, "as documented");
 }
 
-/* The engine's bodies have the status of their SQLSTATE for the door, too, in both shapes. */
+/* The engine's bodies have the status of their SQLSTATE for the HTTP server, too, in both shapes. */
 static void
 test_engine_errors(void)
 {

@@ -1,6 +1,7 @@
 /*
  * test_http_clients.c
- *	  Who has to leave when the HTTP door has too many clients, which addresses are refused for their wrong keys, and how much
+ *	  Which clients leave when the HTTP server has too many, which addresses are refused for their wrong keys,
+ *	  and how much
  *	  memory bodies have.
  */
 #include <string.h>
@@ -150,7 +151,7 @@ writable(Client *c)
 	return send(clients_fd(c), "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-/* Who takes no answer leaves, who has sent what nobody has read yet stays; neither waits for leavers. */
+/* A client that takes no response leaves, one whose input is unread stays; neither waits for leavers. */
 static void
 test_writing(void)
 {

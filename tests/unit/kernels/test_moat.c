@@ -189,7 +189,7 @@ rest(Run *r)
 	return ok;
 }
 
-/* Likewise, but what a file has of them is forgotten, and those of the same model, loaded again, take their place. */
+/* The same, but the stored weights are forgotten, and those of the same model, loaded again, replace them. */
 static bool
 replace(Run *r)
 {
@@ -308,7 +308,7 @@ check_draft(const Dev *moat, KPool *pool, KPool *pool2, int vocab)
 	run_end(&dev);
 }
 
-/* Whoever reads the device's memory ends: the moat is one. */
+/* A host read of the device's memory ends the process: the moat is one. */
 static void
 check_moat(const Dev *moat)
 {
@@ -348,7 +348,7 @@ slow_done(KDevice *d)
 	return n_told >= told_before + 2 || clock_us() - flushed > 10000000;
 }
 
-/* Who waits for long steps is told so, and results are what they were. */
+/* Waits for long steps are reported, and results are what they were. */
 static void
 check_slow(const KHost *host, const KDevOpen *open, KPool *pool, KPool *pool2)
 {

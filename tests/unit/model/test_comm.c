@@ -412,7 +412,7 @@ test_killed(void)
 	CHECK(best < 0.1, "noticed after %.0f ms at best", best * 1000);
 }
 
-/* Who is missed before anything was said; who is there twice; who makes no sense. */
+/* A rank that is missing from the start; one that joins twice; one with invalid data. */
 static void
 test_opening(void)
 {

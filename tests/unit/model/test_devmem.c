@@ -142,7 +142,7 @@ tell(void *ctx)
 	++*(int *) ctx;
 }
 
-/* Who is told that a step goes on: over all its waits, as often as time has passed. */
+/* The report that a step goes on: over all its waits, as often as time has passed. */
 static void
 test_waiting(const Dev *dev)
 {

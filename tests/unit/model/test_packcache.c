@@ -53,7 +53,7 @@ status_kb(const char *name)
 	return kb;
 }
 
-/* Zeros in the place of 1 MB in the middle of the model, which are kept in `saved`; and back. */
+/* Overwrites 1 MB in the middle of the model with zeros, after saving it in `saved`; and back. */
 static void
 exchange_weights(char *saved, bool back)
 {

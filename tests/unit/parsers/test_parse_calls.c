@@ -38,7 +38,7 @@ typedef struct Call
 	const char *keys[4];
 	Buf			json[4];		/* values in the form that is handed on */
 	Buf			raw[4];			/* contents of the strings */
-	Buf			args;			/* all, likewise */
+	Buf			args;			/* all, in the form that is handed on */
 } Call;
 
 static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": "

@@ -130,7 +130,7 @@ tls_to(const TlsServer *t, const char *host, const char *body)
 	return r;
 }
 
-/* Who is trusted. */
+/* Trusted certificates. */
 static void
 test_trust(void)
 {

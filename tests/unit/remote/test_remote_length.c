@@ -150,7 +150,7 @@ test_once(void)
 	net_stop(l);
 }
 
-/* Who needn't ask. */
+/* Requests that need no length. */
 static void
 test_unneeded(void)
 {
@@ -286,7 +286,7 @@ test_failures(void)
 	net_stop(l);
 }
 
-/* Who waits may leave: by his deadline, or of his own. */
+/* A waiting request may leave: by its deadline, or by a cancel. */
 static void
 test_leaving(void)
 {

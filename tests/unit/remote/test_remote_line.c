@@ -291,7 +291,7 @@ test_hosts(void)
 	net_stop(l);
 }
 
-/* Who may not know where it is isn't told. */
+/* URLs are hidden from callers that may not see them. */
 static void
 test_secret_urls(void)
 {
@@ -324,7 +324,7 @@ test_secret_urls(void)
 	net_stop(l);
 }
 
-/* Who holds more than may be held fails; others go on, and nothing stays held. */
+/* A request that holds more than may be held fails; others go on, and nothing stays held. */
 static void
 test_held(void)
 {

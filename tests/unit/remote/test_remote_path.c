@@ -12,7 +12,7 @@
 
 static RSettings settings = {.allowed_hosts = "*.example",.max_connections = 1000};
 static int	status = 200;		/* of the next call, once */
-static NetDo what;				/* likewise */
+static NetDo what;				/* of the next call, once */
 static const char *bad_input;	/* an input that the endpoint refuses */
 static int	bad_rows;			/* fewer rows than were asked for */
 

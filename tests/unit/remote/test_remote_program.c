@@ -496,7 +496,7 @@ test_streams(void)
 	whole("streams");
 }
 
-/* Who doesn't read lets the endpoint wait; nothing is lost, and nobody keeps it all. */
+/* A client that doesn't read lets the endpoint wait; nothing is lost, and nobody keeps it all. */
 static void
 test_flood(void)
 {

@@ -264,7 +264,7 @@ settings_change(Dispatcher *l)
 	dispatcher_settings(l, &s);
 }
 
-/* Who goes on without anybody waiting for it? */
+/* Which calls go on without a caller? */
 static void
 check_under_way(void)
 {

@@ -284,7 +284,7 @@ test_wake_waits(void)
 	set("config memory_timeout_ms=20000\n");
 }
 
-/* Who wakes gets room, too, where another model is never idle. */
+/* A model that wakes gets memory, too, where another model is never idle. */
 static void
 test_wake_among_busy(void)
 {

@@ -403,7 +403,7 @@ test_update(const char *want, const char *long_want)
 	CHECK(system("rm -r " COPY " " OTHER_COPY) == 0, "gone");
 }
 
-/* Who asked goes away while requests are awaited: the sleep is taken back. */
+/* The caller goes away while requests are awaited: the sleep is taken back. */
 static void
 test_asker_leaves(const char *want, const char *long_want)
 {

@@ -177,7 +177,7 @@ test_company(void)
 				continue;
 			if ((rnd >> 12) % 40 == 0 || a[i].n_tokens == 60)
 			{
-				/* another request in its place */
+				/* another request instead of it */
 				a[i].n_tokens = 1;
 				a[i].seat = (PluginSeat) {0};
 			}

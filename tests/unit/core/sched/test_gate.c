@@ -182,7 +182,7 @@ test_sequences(void)
 	recs_free(rec);
 }
 
-/* Who doesn't want to wait, or not so long. */
+/* Requests that don't wait, or not so long. */
 static void
 test_refused(void)
 {

@@ -44,7 +44,7 @@ world_new(SchedOptions opt, int blocks)
 }
 
 static int	add_priority;		/* of requests made from now on */
-static Caller add_by;			/* likewise */
+static Caller add_by;			/* of requests made from now on */
 
 static void
 add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
@@ -961,7 +961,7 @@ test_slots(void)
 	world_free(&w);
 }
 
-/* Who is preempted loses its state, and begins it anew in any slot. */
+/* A preempted request loses its state, and begins it anew in any slot. */
 static void
 test_slots_preempt(void)
 {

@@ -2,7 +2,7 @@
  * drafts_crowd.h
  *	  A crowd of requests with drafts of what has weights, and without: real models, tiny and random.
  *
- * Who includes it sets pool, cwd, and on: what they are computed on, with a pool of that device.
+ * An includer sets pool, cwd, and on: what they are computed on, with a pool of that device.
  */
 #ifndef VLLM_TESTS_UNIT_CORE_SPEC_DRAFTS_CROWD_H
 #define VLLM_TESTS_UNIT_CORE_SPEC_DRAFTS_CROWD_H

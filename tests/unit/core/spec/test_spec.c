@@ -514,7 +514,7 @@ test_crowd(bool tagged)
 	seen_free(want);
 }
 
-/* ---- figures ---- */
+/* ---- counters ---- */
 
 /* One request of n tokens; drafts of `script`. */
 static CoreStats

@@ -5,7 +5,8 @@
  *
  * A model that drafts for itself is always right, greedy or drawn.  And what is refused when such files are opened.
  *
- * Likewise on devices that every machine has ("host", and "moat", whose memory nobody but ops can touch), with the
+ * The same on devices that every machine has ("host", and "moat", whose memory nobody but ops can touch),
+ * with the
  * CPUs' drafts and answers.
  */
 #include "tests/unit/core/spec/drafts_crowd.h"
