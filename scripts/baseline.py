@@ -4,7 +4,7 @@
 	baseline.py			prints the rules that are broken more often than that, with the places of their files
 	baseline.py RULE	prints every place where RULE is broken
 	baseline.py --shrink	writes the numbers of today into scripts/baseline.txt, where they are smaller
-	baseline.py --figures	prints all numbers
+	baseline.py --counts	prints all numbers
 """
 import collections
 import os
@@ -17,6 +17,8 @@ FILE = os.path.join(TOP, "scripts", "baseline.txt")
 COLUMNS, LINES, PARAMS, FIELDS, FILE_LINES = 110, 80, 6, 40, 1000
 WORDS = re.compile(r"(?:^|[.:;] +|/\* ?|^ \*\s+)(Who(?:ever)?|Likewise)\b|\blikewise\b|\bfigures\b|\bthe door\b|\bin its place\b|\bin the place of\b"
                    r"|/\* \.\.\. ", re.M)
+WORDS_OF_DOCS = re.compile(r"(?:^|[.:;] +|\| )Who(ever)?\b|\b[Ll]ikewise\b|\b[Ff]igures\b|\b[Tt]he door\b|\b[Ii]n (its place|the place of)\b"
+                           r"|\bbehind (a )?urls?\b", re.M)
 
 
 def without_comments(text):
@@ -70,10 +72,10 @@ def large_structs(files):
 
 
 def words(files):
-    for f in files:
+    for f in files + tree_files("docs/*.md", "README.md", "CONTRIBUTING.md"):
         text = read(f)
-        for start, comment in comments(text):
-            for m in WORDS.finditer(comment):
+        for start, part in [(0, text)] if f.endswith(".md") else comments(text):
+            for m in (WORDS_OF_DOCS if f.endswith(".md") else WORDS).finditer(part):
                 yield f"{f}:{text.count(chr(10), 0, start + m.start()) + 1}: {m.group(0).strip()}"
 
 
@@ -106,11 +108,11 @@ def main():
     if arg in RULES:
         print("\n".join(RULES[arg](files)))
         return
-    if arg not in (None, "--shrink", "--figures"):
+    if arg not in (None, "--shrink", "--counts"):
         sys.exit(__doc__)
     had = dict(line.split() for line in read("scripts/baseline.txt").split("\n") if line and line[0] != "#") if os.path.exists(FILE) else {}
     now = {name: list(rule(files)) for name, rule in RULES.items()}
-    if arg == "--figures":
+    if arg == "--counts":
         print("\n".join(f"{name} {len(found)}" for name, found in now.items()))
     elif arg == "--shrink":
         with open(FILE, "w", encoding="utf-8") as h:

@@ -1468,7 +1468,7 @@ COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.id IS 'Id of the pin.';
 COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.model IS 'Name of the model.';
 COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.role IS 'Role that pinned the prefix.';
 COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.isolation IS
-    'Who shares the prefix: role, database, or none for all.';
+    'Scope in which requests share the prefix: role, database, or none for all.';
 COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.lora IS 'Name of the LoRA adapter; NULL if none.';
 COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.salted IS 'Whether the prefix has a cache_salt.';
 COMMENT ON COLUMN @extschema@.llm_pinned_prefixes.tokens IS 'Tokens of the pinned blocks.';
