@@ -127,7 +127,7 @@ CREATE FUNCTION vllm.model_memory(OUT name text, OUT memory_bytes bigint, OUT la
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_model_memory' LANGUAGE C VOLATILE ROWS 10;
 
--- what llm_models has more of models behind urls
+-- what llm_models has more of remote models
 CREATE FUNCTION vllm.model_urls(OUT name text, OUT url text, OUT has_secret bool) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_model_urls' LANGUAGE C VOLATILE ROWS 10;
 

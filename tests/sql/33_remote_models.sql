@@ -1,4 +1,4 @@
--- Models behind urls: the catalog's part.  No endpoint is asked.
+-- Remote models: the catalog's part.  No endpoint is asked.
 -- vllm.allowed_hosts = 'llm.example.com, http://127.0.0.1:8000, *.cluster.test'
 SHOW vllm.allowed_hosts;
 SET client_min_messages = warning;
@@ -17,7 +17,7 @@ SELECT llm_create_model('several', provider => 'openai', url => 'http://127.0.0.
     "fallback": ["big", "tickets-2m"], "cascade": {"to": "big", "threshold": -0.5}, "result_cache": true}');
 SELECT name, path, url, provider, state, has_secret, options->>'model' AS model FROM llm_models WHERE provider = 'openai' ORDER BY 1;
 
--- what a model here needs is not what one behind a url needs
+-- what a local model needs is not what a remote one needs
 SELECT a, fails('SELECT llm_create_model(' || a || ')') FROM (VALUES
     ('''x'', provider => ''openai'''),
     ('''x'', ''/fake/x'', provider => ''openai'', url => ''https://llm.example.com/v1'''),

@@ -30,7 +30,7 @@ my $node = new_node('remote', "vllm.max_queued_requests = 16\nvllm.hang_timeout 
 	. "vllm.allowed_hosts = '127.0.0.1'\n");
 ok(until_ready($node), 'the engine becomes ready');
 
-# a model that is behind a url, whatever may be there
+# a remote model, whatever may be there
 $node->safe_psql('postgres', q{
 	INSERT INTO vllm.model (name, path, options, provider, url, owner, grantees, bundled)
 	VALUES ('far', '/nowhere', '{}', 'openai', 'http://127.0.0.1:9/v1', current_user::text::regrole, ARRAY['-'::regrole], false)});
@@ -85,7 +85,7 @@ is_deeply([ grep { !m{^(/dev/null|pipe:|socket:|/memfd:vllm_pg arena|anon_inode:
 # ---- who answers ----
 my $up = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 my $asked = stat_engine($node, 'requests');
-is($node->safe_psql('postgres', far('far away')), 'FAR AWAY', 'a model behind a url is answered');
+is($node->safe_psql('postgres', far('far away')), 'FAR AWAY', 'a remote model is answered');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM (SELECT llm_generate('row ' || i, model => 'far') AS a FROM generate_series(1, 300) i) s WHERE a LIKE 'ROW %'}),
 	300, 'and for many rows');
 is(stat_engine($node, 'requests'), $asked, 'the engine has seen none of it');
@@ -175,7 +175,7 @@ for my $i (1 .. 2)
 	$node->safe_psql('postgres', 'SELECT llm_engine_upgrade()');
 	isnt(engine_pid($node), $engine, "upgrade $i: another engine");
 	ok(until_true(sub { !is_alive($engine) }, 10), 'the old one ends');
-	is($node->safe_psql('postgres', far('still')), 'STILL', 'a model behind a url is answered');
+	is($node->safe_psql('postgres', far('still')), 'STILL', 'a remote model is answered');
 }
 ok(running(1, 'far'), 'the request that was under way still is');
 is(remote_pid(), $remote, 'by the same program');
@@ -363,7 +363,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO here SELECT i, 'one' FROM generate_series(1, 50) i;
 	INSERT INTO there SELECT i, 'two' FROM generate_series(1, 50) i;
 	SELECT llm_create_completion_job('there', '{body}', 'answer', name => 'there', model => 'far')});
-ok(until_sql($node, q{SELECT count(*) = 50 FROM there WHERE answer = 'TWO'}), 'a job of a model behind a url');
+ok(until_sql($node, q{SELECT count(*) = 50 FROM there WHERE answer = 'TWO'}), 'a job of a remote model');
 is($node->safe_psql('postgres', 'SELECT count(answer) FROM here'), 0, 'one of a local model rests');
 is($node->safe_psql('postgres', q{SELECT state FROM llm_jobs WHERE name = 'here'}), 'active', 'without being a failure');
 is(slots_taken(), '0 0 0', 'nothing is left behind');

@@ -1,4 +1,4 @@
-# Secrets of models behind urls are not written to the server's log, shown in a view, or dumped, whatever the server is told to log;
+# Secrets of remote models are not written to the server's log, shown in a view, or dumped, whatever the server is told to log;
 # and what is hidden is no more than strings of statements that name llm_set_secret(), and words among its arguments.
 use strict;
 use warnings;

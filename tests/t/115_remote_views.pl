@@ -181,7 +181,7 @@ mode('ok');
 # ---- a database that has not been updated ----
 $node->safe_psql('postgres', 'CREATE DATABASE old');
 $node->safe_psql('old', qq{CREATE EXTENSION vllm_pg VERSION '0.9'; SELECT llm_create_model('m', provider => 'openai', url => '$url', options => '{"model": "there"}')});
-is($node->safe_psql('old', $ask), ' fine', 'with the objects of 0.9 a model behind a url works, without a secret');
+is($node->safe_psql('old', $ask), ' fine', 'with the objects of 0.9 a remote model works, without a secret');
 $node->safe_psql('old', q{ALTER EXTENSION vllm_pg UPDATE; SELECT llm_set_secret('m', 'k3y-old')});
 requests();
 is($node->safe_psql('old', $ask), ' fine', '... and after an update');

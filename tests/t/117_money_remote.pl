@@ -1,4 +1,4 @@
-# Costs, budgets, NULLs for errors, fallbacks, cascades and kept answers of models behind urls: tests/remote/fake_endpoint.py answers
+# Costs, budgets, NULLs for errors, fallbacks, cascades and kept answers of remote models: tests/remote/fake_endpoint.py answers
 # with the words in reverse and tells their number; the fake engine beside it answers in capitals.
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
 # Two clusters: one with the engine and the HTTP server, one without an engine, whose models are the
-# first one's behind a url.  The same functions, the same answers; limits, errors and cancels go through; nothing is left in either.
+# remote ones, at the first.  The same functions, the same answers; limits, errors and cancels go through; nothing is left in either.
 use strict;
 use warnings;
 use Cwd qw(getcwd);

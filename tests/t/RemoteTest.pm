@@ -1,4 +1,4 @@
-# An endpoint for tests of models behind urls: tests/remote/fake_endpoint.py, started, controlled and read.
+# An endpoint for tests of remote models: tests/remote/fake_endpoint.py, started, controlled and read.
 #
 #	my $e = RemoteTest->new(secret => 's3cret');
 #	$e->url, $e->port		the base URL ("http://127.0.0.1:.../v1")

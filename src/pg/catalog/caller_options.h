@@ -1,6 +1,6 @@
 /*
  * caller_options.h
- *	  Options of a model that are the asker's, local models' and those behind urls alike: prices, fallback,
+ *	  Options of local and remote models that the caller's side uses: prices, fallback,
  *	  cascade, result_cache.
  */
 #ifndef VLLM_PG_CATALOG_CALLER_OPTIONS_H

@@ -293,7 +293,7 @@ catalog_model(const char *name)
 	return m;
 }
 
-/* ---- models behind urls ---- */
+/* ---- remote models ---- */
 
 bool
 catalog_is_remote(const ModelRow *m)
@@ -314,11 +314,11 @@ catalog_require_local(const ModelRow *m, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s is not supported for model \"%s\"", what, m->name),
-				 errdetail("The model is behind a url."),
+				 errdetail("The model is a remote model."),
 				 errhint("It works with models whose files are here: of provider \"local\".")));
 }
 
-/* The model, if a call with an adapter means one behind a url; else NULL. */
+/* The model, if a call with an adapter means a remote one; else NULL. */
 static ModelRow *
 remote_base(const char *name, const char *lora)
 {
@@ -352,7 +352,7 @@ remote_lora(const ModelRow *m, const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("adapter \"%s\" of model \"%s\" does not exist", name, m->name),
-			 errdetail("The model is behind a url; its option \"lora_modules\" names the adapters that the endpoint serves.")));
+			 errdetail("The model is a remote model; its option \"lora_modules\" names the adapters that the endpoint serves.")));
 	return NULL;
 }
 

@@ -15,7 +15,7 @@
 typedef struct ModelRow
 {
 	char	   *name;
-	char	   *path;			/* as stored; catalog_path() makes it a file name; NULL: it is behind a url */
+	char	   *path;			/* as stored; catalog_path() makes it a file name; NULL: a remote model */
 	char	   *options;		/* json text, NULL = none */
 	char	   *provider;		/* 'local', 'openai' */
 	char	   *url;			/* its first base URL; NULL: it is here */
@@ -56,7 +56,7 @@ void		catalog_delete(const char *name);
 void		catalog_set_grantees(const char *name, const Oid *roles, int n);
 void		catalog_set_path(const char *name, const char *path);
 
-/* Is it behind a url: the remote program's, not the engine's? */
+/* Is it a remote model, which the remote program serves and not the engine? */
 bool		catalog_is_remote(const ModelRow *m);
 /* Its base URLs, char *: the first one and those of option "urls". */
 List	   *catalog_urls(const ModelRow *m);

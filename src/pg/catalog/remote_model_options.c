@@ -1,6 +1,6 @@
 /*
  * remote_model_options.c
- *	  The options of a model behind a url: which there are and what fits
+ *	  The options of a remote model: which there are and what fits
  *	  (ipc/remote_options.def, endpoint_dialects.def), checked when the model is made.
  *
  * No endpoint is asked: a transaction's outcome does not hang on another machine.  The remote program
@@ -141,7 +141,7 @@ unknown_option(const char *name)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unknown option \"%s\" of a model behind a url", name),
+			 errmsg("unknown option \"%s\" of a remote model", name),
 			 nearest ? errhint("Perhaps you meant \"%s\". Known options: %s.", nearest, known.data) :
 			 errhint("Known options: %s.", known.data)));
 }
@@ -167,7 +167,7 @@ remote_url_check(const char *url, const char *option)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("host \"%s\" is not allowed", u.host),
-			 errdetail("Models can be behind urls of hosts in the setting vllm.allowed_hosts only."),
+			 errdetail("Remote models can only be at hosts in the setting vllm.allowed_hosts."),
 			 errhint("Add \"%s\" to vllm.allowed_hosts in postgresql.conf and reload the configuration.", entry)));
 }
 

@@ -1,6 +1,6 @@
 /*
  * remote_model_options.h
- *	  What a model behind a url is made of, checked when it is made.
+ *	  What a remote model is made of, checked when it is made.
  */
 #ifndef VLLM_PG_CATALOG_REMOTE_MODEL_OPTIONS_H
 #define VLLM_PG_CATALOG_REMOTE_MODEL_OPTIONS_H

@@ -155,7 +155,7 @@ owned_model(FunctionCallInfo fcinfo, const char *function)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("%s is not supported for model \"%s\"", function, m->name),
-				 errdetail("The model is not behind a url: there is nobody to show a secret.")));
+				 errdetail("The model is local: no endpoint needs a secret.")));
 	return m;
 }
 

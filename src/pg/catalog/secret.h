@@ -1,6 +1,6 @@
 /*
  * secret.h
- *	  The table vllm.secret: what authorizes with the endpoints of models behind urls.
+ *	  The table vllm.secret: what authorizes with the endpoints of remote models.
  */
 #ifndef VLLM_PG_CATALOG_SECRET_H
 #define VLLM_PG_CATALOG_SECRET_H

@@ -197,7 +197,7 @@ vclient_require_switched_on(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the inference engine is switched off"),
-				 errdetail("Setting vllm.engine is off: only models behind a url can be used."),
+				 errdetail("Setting vllm.engine is off: only remote models can be used."),
 				 errhint("Set vllm.engine to on and restart the server.")));
 }
 
@@ -213,7 +213,7 @@ report_no_engine(bool remote, VllmEngineState state)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FILE),
 				 errmsg("the remote program is not installed"),
-				 errdetail("There is no program \"%s\": this build of vllm_pg is without models behind urls.", remote_program_path()),
+				 errdetail("There is no program \"%s\": this build of vllm_pg is without remote models.", remote_program_path()),
 				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set vllm.remote_path.")));
 	/* not what happened before it was last ready */
 	LWLockAcquire(s->lock, LW_SHARED);
@@ -349,7 +349,7 @@ claim_slot(ClientCall *c, VslotClaim *claim, bool wait_slot)
 					 errdetail("No request slot of %d became free within %d ms. A role with limits has at most half of them.",
 							   vllm_shared->n_slots, vllm_queue_timeout) :
 					 c->note.remote && vllm_engine ?
-					 errdetail("No request slot of %d became free within %d ms. Models behind urls have at most three quarters of them.",
+					 errdetail("No request slot of %d became free within %d ms. Remote models have at most three quarters of them.",
 							   vllm_shared->n_slots, vllm_queue_timeout) :
 					 errdetail("No request slot of %d became free within %d ms.",
 							   vllm_shared->n_slots, vllm_queue_timeout),

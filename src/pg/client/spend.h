@@ -36,7 +36,7 @@ typedef struct SpendRecord
 	int64		prompt_ids;
 	int64		choices;		/* whose log-probabilities are wanted */
 	int64		choice_bytes;
-	bool		remote;			/* its model is behind a url */
+	bool		remote;			/* its model is a remote one */
 	double		tokens_a_byte;	/* of prompts, by what the account has seen */
 	int64		max_tokens;		/* of an answer, 0 = not given */
 	int64		answers;

@@ -8,7 +8,7 @@
  * engine look at the files first, so that a row is never there for a model that
  * can't load.  Load and unload act on the engine at once and are not transactional.
  *
- * A model behind a url is a row and no more: its endpoint hears of it with the first request, or llm_load_model(),
+ * A remote model is a row and no more: its endpoint hears of it with the first request, or llm_load_model(),
  * which asks whether it serves the model.
  *
  * Privileges: create and inspect a local model: superusers and pg_read_server_files (a path is opened by the

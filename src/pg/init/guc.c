@@ -229,7 +229,7 @@ typedef struct BoolRow
 
 static const BoolRow bool_rows[] = {
 	{"vllm.engine", &vllm_engine, true, PGC_POSTMASTER, NULL,
-	"Starts the inference engine; without it only models behind urls can be used."},
+	"Starts the inference engine; without it only remote models can be used."},
 	{"vllm.batch_invariant", &vllm_batch_invariant, true, PGC_SIGHUP, "batch_invariant",
 	"Makes results independent of what else is in the batch, in models that are loaded from now on."},
 	{"vllm.batch", &vllm_batch, true, PGC_USERSET, NULL,

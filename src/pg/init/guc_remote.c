@@ -68,7 +68,7 @@ void
 vllm_guc_remote_init(void)
 {
 	DefineCustomStringVariable("vllm.allowed_hosts",
-							   "Lists the hosts that models behind urls may be at; * means all, by https only; empty means none.", NULL,
+							   "Lists the hosts that remote models may be at; * means all, by https only; empty means none.", NULL,
 							   &vllm_allowed_hosts, "", PGC_SIGHUP, 0, check_hosts, NULL, NULL);
 	DefineCustomStringVariable("vllm.remote_path",
 							   "Sets the path of the program that asks endpoints; empty means vllm_pg_remote beside the library.", NULL,

@@ -238,7 +238,7 @@ collect(const StatsOfAll *all)
 		line = palloc(sizeof(PrometheusLine));
 		line->name = m->name;
 		line->ms = ms;
-		/* behind a url each is its own */
+		/* each remote model is its own */
 		line->instance = catalog_is_remote(m) ? WIRE_MAX_MODELS + list_length(lines) :
 			ms->shared_with >= 0 ? ms->shared_with : (int) (ms - all->engine->models);
 		line->first = !has_instance(lines, line->instance);

@@ -1,6 +1,6 @@
 /*
  * remote_views.c
- *	  What views show of models behind urls and of the program that asks there: url and has_secret of
+ *	  What views show of remote models and of the program that asks there: url and has_secret of
  *	  llm_models, llm_stat_remote, llm_remote.
  *
  * Tests: tests/sql/33_remote_models.sql, tests/t/115_remote_views.pl.

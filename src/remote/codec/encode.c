@@ -257,7 +257,7 @@ refuse_kind(const RequestFields *a, const ROptions *o, Err *e)
 			return body_refuse(o, e, "the endpoint of model \"%s\" does not cut texts into chunks", o->name) ||
 				err_hint(e, "A local model with the same tokenizer does.");
 		case WK_MODEL_INSPECT:
-			return body_refuse(o, e, "model \"%s\" is behind a url and has no files to inspect", o->name) || err_hint(e, "%s", "");
+			return body_refuse(o, e, "model \"%s\" is a remote model and has no files to inspect", o->name) || err_hint(e, "%s", "");
 		case WK_LORA_CHECK:
 		case WK_LORA_LOAD:
 		case WK_LORA_UNLOAD:
@@ -265,7 +265,7 @@ refuse_kind(const RequestFields *a, const ROptions *o, Err *e)
 			return body_refuse(o, e, "adapters of model \"%s\" are its endpoint's", o->name) ||
 				err_hint(e, "Its option \"lora_modules\" names those that the endpoint serves.");
 		default:
-			return err_set(e, ERR_UNSUPPORTED, "this is not supported for model \"%s\", which is behind a url", o->name);
+			return err_set(e, ERR_UNSUPPORTED, "this is not supported for the remote model \"%s\"", o->name);
 	}
 }
 

@@ -1,6 +1,6 @@
 /*
  * endpoint_options.c
- *	  Reads the options of a model behind a url.
+ *	  Reads the options of a remote model.
  *
  * remote_options.def has a row for every option; its type and range are checked by the row, what a text must look like
  * by read_*() below.  The arena is untrusted, so what becomes part of a request's head (paths, header names and values)

@@ -1,6 +1,6 @@
 /*
  * endpoint_options.h
- *	  The options of a model behind a url (ipc/remote_options.def), as the program reads them.
+ *	  The options of a remote model (ipc/remote_options.def), as the program reads them.
  */
 #ifndef VLLM_REMOTE_CODEC_ENDPOINT_OPTIONS_H
 #define VLLM_REMOTE_CODEC_ENDPOINT_OPTIONS_H

@@ -1052,7 +1052,7 @@ request_start(ServerCall *c)
 	c->req = request_parse(c->ch.kind, c->ch.in, c->ch.in_len, &e);
 	if (c->req != NULL && c->req->elsewhere && c->srv->be != &backend_fake)
 	{
-		err_set(&e, ERR_INTERNAL, "request of a model behind a url");
+		err_set(&e, ERR_INTERNAL, "request of a remote model");
 		request_fail(c, &e);
 		return;
 	}

@@ -34,7 +34,7 @@ typedef struct Request
 	unsigned	secret_paths;	/* WIRE_SECRET_*: errors have a name instead of a path */
 	char		command[128];
 	bool		sleep_wait;		/* it waits while its model is asleep */
-	bool		elsewhere;		/* the model is behind a url: the remote program's, for which the fake stands in */
+	bool		elsewhere;		/* a remote model: the fake stands in for the remote program */
 	bool		has_prompt;
 	const char *prompt;
 	size_t		prompt_len;

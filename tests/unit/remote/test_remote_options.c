@@ -1,6 +1,6 @@
 /*
  * test_remote_options.c
- *	  Requests as the remote program reads them, and the options of models behind urls.
+ *	  Requests as the remote program reads them, and the options of remote models.
  */
 #include <math.h>
 #include <stdio.h>
