@@ -15,10 +15,9 @@ from tree import TOKEN, TOP, comments, files as tree_files, read
 
 FILE = os.path.join(TOP, "scripts", "baseline.txt")
 COLUMNS, LINES, PARAMS, FIELDS, FILE_LINES = 110, 80, 6, 40, 1000
-WORDS = re.compile(r"(?:^|[.:;] +|/\* ?|^ \*\s+)(Who(?:ever)?|Likewise)\b|\blikewise\b|\bfigures\b|\bthe door\b|\bin its place\b|\bin the place of\b"
-                   r"|/\* \.\.\. ", re.M)
-WORDS_OF_DOCS = re.compile(r"(?:^|[.:;] +|\| )Who(ever)?\b|\b[Ll]ikewise\b|\b[Ff]igures\b|\b[Tt]he door\b|\b[Ii]n (its place|the place of)\b"
-                           r"|\bbehind (a )?urls?\b", re.M)
+TERMS = r"\b([Ll]ikewise|[Ff]igures|[Tt]he door|[Ii]n (its place|the place of)|[Aa]skers?|behind (a url|urls))\b"
+WORDS = re.compile(r"(?:^|[.:;] +|/\* ?|^ \*\s+)Who(?:ever)?\b|" + TERMS + r"|/\* \.\.\. ", re.M)
+WORDS_OF_DOCS = re.compile(r"(?:^|[.:;] +|\| )Who(?:ever)?\b|" + TERMS + r"|\b[Kk]ept answers?\b", re.M)
 
 
 def without_comments(text):

@@ -29,7 +29,7 @@ int			replicas_choose(Replicas *q, const int64_t *live, const ReqSpec *spec);
 /* What they have computed is gone. */
 void		replicas_forget(Replicas *q);
 
-/* Figures of one replica more: b is changed. */
+/* Adds the counters of one replica more: b is changed. */
 void		replicas_add(CoreStats *a, CoreStats *b);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * grammar.h
- *	  The door to constrained decoding: which tokens may come next.
+ *	  The interface of constrained decoding: which tokens may come next.
  *
  *	 Grammar	what a text must look like; compiled once from a request's option
  *	 GramVocab	the bytes of a model's tokens as a trie; built once a model

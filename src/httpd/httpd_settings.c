@@ -1,6 +1,6 @@
 /*
  * httpd_settings.c
- *	  The door's settings.
+ *	  The HTTP server's settings.
  */
 #include "httpd/httpd_settings.h"
 

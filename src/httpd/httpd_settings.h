@@ -1,6 +1,7 @@
 /*
  * httpd_settings.h
- *	  The door's settings, from its command line (src/pg/supervisor/http_process.c); constant after start.
+ *	  The HTTP server's settings, from its command line (src/pg/supervisor/http_process.c); constant after
+ *	  start.
  */
 #ifndef VLLM_HTTPD_HTTPD_SETTINGS_H
 #define VLLM_HTTPD_HTTPD_SETTINGS_H

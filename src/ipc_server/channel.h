@@ -92,7 +92,7 @@ void		chan_drop(Channel *c);
 /* Reply bytes that the backend has not taken yet: who streams stops reading from its source when this is large. */
 size_t		chan_backlog(Channel *c);
 
-/* Figures of llm_requests; a negative number leaves the figure alone.  False: nobody is interested any more. */
+/* Counters of llm_requests; a negative number leaves a counter alone. False: the caller has left. */
 typedef struct ChanLive
 {
 	int			phase;			/* WirePhase */

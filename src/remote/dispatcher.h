@@ -32,7 +32,7 @@ typedef struct LineSink
 	void		(*frame) (void *owner, WireFrame kind, const Buf *fields, bool final);
 	/* counters for llm_requests; negative = as it was */
 	void		(*live) (void *owner, WirePhase phase, int prompt_tokens, int output_tokens);
-	/* bytes that the asker has not taken yet */
+	/* bytes that the caller has not taken yet */
 	size_t		(*backlog) (void *owner);
 } LineSink;
 

@@ -160,7 +160,7 @@ struct UpstreamCall
 	HttpResult	res;
 	Err			e;				/* garbled: how */
 	bool		told, ended, garbled, whole;
-	bool		paused, full;	/* full: its asker has enough for now */
+	bool		paused, full;	/* full: its caller has enough for now */
 	bool		touched;
 	UpstreamCall *next_touched;
 	int			url;			/* of the try */

@@ -74,7 +74,7 @@ ask_drop(PendingRequest *a)
 	leave(a);
 }
 
-/* May the asker not know where the endpoint is? */
+/* May the caller not know where the endpoint is? */
 static bool
 is_secret(const PendingRequest *a)
 {

@@ -5,7 +5,7 @@
  * The copy is written under the sequence lock (stats_seqlock.h).  What there is of a model is its entry's; the sums are over those that are known
  * and those that were.  Resetting subtracts a base from the sums: models' counters only grow.
  *
- * Times are those that an asker sees: from its arrival, waiting and tries and all.
+ * Times are those that a caller sees: from its arrival, waiting and tries and all.
  *
  * Tested by tests/unit/remote/test_remote_line.c.
  */

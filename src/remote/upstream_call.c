@@ -20,7 +20,7 @@
 
 #define MOST_ERROR		((size_t) 64 << 10)	/* bytes */
 #define SMALL_HELD		1024		/* who holds less than this part of all that may be held isn't the one who holds too much */
-#define BACKLOG_FULL	((size_t) 256 << 10)	/* an asker's: then nothing more is read, */
+#define BACKLOG_FULL	((size_t) 256 << 10)	/* a caller's: then nothing more is read, */
 #define BACKLOG_LOW		((size_t) 64 << 10)	/* backlog of a caller below which reading resumes */
 #define BACKLOG_LOOK_US	5000		/* interval in which the backlog is checked */
 #define MOST_WAIT_US	INT64_C(60000000)	/* for Retry-After */
@@ -339,7 +339,7 @@ call_free(UpstreamCall *c)
 
 /* ---- its end ---- */
 
-/* What its askers are told. */
+/* What its callers are told. */
 static void
 error_of(UpstreamCall *c, Err *e)
 {

@@ -3,7 +3,7 @@
  *	  How long a model may think: thinking_token_budget.
  *
  * A request's tokens are read as its reasoning parser reads their text, so the thoughts that
- * are counted are those that the asker gets as reasoning.  When the budget is used up, the
+ * are counted are those that the caller gets as reasoning.  When the budget is used up, the
  * tokens of the end tag must come, one a step, whatever the model's logits are.
  *
  * It is a function of the answer's tokens alone, so batches and preemption leave it as it is.

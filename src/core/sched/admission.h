@@ -4,7 +4,7 @@
  *
  * Before a request may be scheduled it passes its core's gate.  A request beyond a limit of its role waits
  * there, in turn over the role's sessions, while others pass.  The accounts are those of
- * roles, over all models; a limit comes with each request (Asker), and is compared with the account.  Requests that
+ * roles, over all models; a limit comes with each request (Caller), and is compared with the account.  Requests that
  * bring none (jobs') count for none.
  *
  * Tokens per minute: an account is a bucket that fills evenly and holds one minute's tokens.  A

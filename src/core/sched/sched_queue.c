@@ -8,7 +8,7 @@
  * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared
  * by it.
  *
- * Requests in the background (Asker) have a line of their own.  They come when nobody else waits,
+ * Requests in the background (Caller) have a line of their own.  They come when nobody else waits,
  * and else for their share of what both classes get: SchedOptions.background_share.
  *
  * Service is counted in tokens: a prompt's that had to be computed, once, and an answer's twice, as

@@ -1,6 +1,6 @@
 /*
  * draft.c
- *	  The door of what guesses tokens: choose the method, load it beside its target, run it.
+ *	  The interface of draft models: choose the method, load it beside its target, run it.
  *
  * What a Draft lacks is its target's: embedding and head are read where the target has them.  A vocabulary of its own
  * ("d2t", "token_map") is mapped to the target's ids here, so that nobody else knows of it.

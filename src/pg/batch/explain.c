@@ -2,7 +2,7 @@
  * explain.c
  *	  What EXPLAIN says of a batch node.
  *
- * Figures of a node are sums over its rescans; those of parallel workers stay with
+ * Counters of a node are sums over its rescans; those of parallel workers stay with
  * them.  What depends on the clock alone (waits, times, rates) is shown only with
  * TIMING, so that the rest can be compared.
  */

@@ -11,7 +11,7 @@
 
 /* The backend's entry is the pool's from now on, unless an outer one has it. */
 void		batch_progress_begin(const BatchPool *p);
-/* Figures of the pool have changed. */
+/* Counters of the pool have changed. */
 void		batch_progress_update(const BatchPool *p);
 void		batch_progress_row(const BatchPool *p, int64 rows);
 /* The entry is free again, if it is this pool's.  Never throws. */

@@ -1,6 +1,6 @@
 /*
  * caller_options.c
- *	  Options of a model that are the asker's: prices, fallback, cascade, result_cache.
+ *	  Options of a model that are the caller's: prices, fallback, cascade, result_cache.
  *
  * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
  * and become fields of its requests' messages, where who asks reads them back: spend.c, fallback.c, cascade.c, result_cache.c.

@@ -115,7 +115,7 @@ make_key(void)
 	return key;
 }
 
-/* The door becomes the role as its own one, which must be allowed to. */
+/* The HTTP server sets the role from its own role, which must be a member of it. */
 static void
 note_door_role(Oid role)
 {

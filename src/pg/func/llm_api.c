@@ -170,7 +170,7 @@ get_path(FunctionCallInfo fcinfo)
 	return path;
 }
 
-/* What the asker may name: models, and adapters of them. */
+/* What the caller may name: models, and adapters of them. */
 static void
 put_list(WireOut *out)
 {

@@ -37,7 +37,7 @@ typedef struct ModelThen
 				generated;
 } ModelThen;
 
-/* Figures of the last call in this session. */
+/* Counters of the last call in this session. */
 static struct
 {
 	int64		engine;			/* WireStats.started_us, of the remote program if there is no engine; 0 = there was no call */

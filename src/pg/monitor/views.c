@@ -8,7 +8,7 @@
  * a sequence counter tells a torn copy from a whole one.  An arena is not trusted:
  * strings are cut at their array's end and converted as any text of the engine's.
  *
- * Figures of an engine that is gone are not shown: a model is 'unloaded' then.
+ * Counters of an engine that has ended are not shown: a model is 'unloaded' then.
  *
  * Tests: tests/sql/08_views.sql, tests/sql/07_privileges.sql.
  */

@@ -43,7 +43,7 @@ renamed(const DecodedReply *r, JsonSpan v, JsonSpan at, Buf *out)
 
 /*
  * A stream's usage comes in an event of its own, without choices.  It is always asked for, as tokens are counted here, and so hidden from an
- * asker who didn't.
+ * caller who didn't.
  */
 static bool
 is_hidden(const DecodedReply *r, const JsonSpan *f)

@@ -293,7 +293,7 @@ typedef struct EndpointErrorKind
 	const char *anthropic;
 } EndpointErrorKind;
 
-/* The first that fits.  What is wrong between this database and its endpoint is not the asker's: a bad gateway's. */
+/* The first that fits.  What is wrong between this database and its endpoint is not the caller's: a bad gateway's. */
 static const EndpointErrorKind kinds[] = {
 	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
 	{"22", 400, "BadRequestError", "invalid_request_error"},

@@ -48,7 +48,7 @@ RCall	   *body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls
 void		body_end(Maker *m);
 /* The name at the endpoint: of the model or of its adapter; NULL: *e. */
 const char *body_model(const RequestFields *a, const ROptions *o, Err *e);
-/* The most tokens that an answer of the asker's role may have; 0 = any number. */
+/* The most tokens that an answer of the caller's role may have; 0 = any number. */
 int			body_role_tokens(const RequestFields *a);
 /* max_tokens is more than that. */
 bool		body_role_refuse(int most, double got, Err *e);

@@ -29,7 +29,7 @@ typedef struct FateCase
 	bool		garbled;		/* its answer could not be read (cls says how) */
 	ErrClass	cls;
 	bool		whole;			/* garbled: but all of it has come, and is JSON */
-	bool		emitted;		/* the asker has had some of it */
+	bool		emitted;		/* the caller has had some of it */
 	bool		idempotent;
 	bool		deadline;		/* HTTP_LATE, HTTP_NOT_SENT: the request's time is up, not the call's */
 } FateCase;

@@ -77,7 +77,7 @@ add_sentence(Buf *text, ApiText t)
 	buf_add(text, t.s, t.n);
 }
 
-/* With the hint, and the detail where the asker is to blame and it is more than the parameter. */
+/* With the hint, and the detail where the caller is to blame and it is more than the parameter. */
 static void
 write_message(JsonOut *j, const ApiError *e)
 {

@@ -247,7 +247,7 @@ park_loading(ServerCall *c, void *arg)
 
 /* ---- an op's beginning and end ---- */
 
-/* Of all models: which one it was need not be one whose files the asker may know of. */
+/* Of all models: which one it was need not be one whose files the caller may know of. */
 static void
 op_fail(const SleepOp *op)
 {

@@ -39,7 +39,7 @@ typedef struct ApiRequest
 	ApiText		previous;		/* JSON: the items before, or the response that is asked for */
 	ApiModel   *models;			/* owned: those that may be listed */
 	int			n_models;
-	/* the asker has found an error, and wants it as a body */
+	/* the caller has found an error, and wants it as a body */
 	ApiText		sqlstate;
 	ApiText		message;
 	ApiText		detail;

@@ -187,7 +187,7 @@ feed_named(Answer *a, const char *s, size_t n)
 		write_named(a, a->named_is == JPUSH_DONE ? 1 : 0);
 }
 
-/* Cut by max_tokens, they are handed on as they are: the asker knows the reason. */
+/* Cut by max_tokens, they are handed on as they are: the caller knows the reason. */
 static void
 finish_named(Answer *a)
 {

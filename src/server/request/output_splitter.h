@@ -1,6 +1,6 @@
 /*
  * output_splitter.h
- *	  An answer's text on its way to the asker: reasoning, content and calls of tools apart.
+ *	  An answer's text on its way to the caller: reasoning, content and calls of tools apart.
  *
  * The reasoning parser comes first; tools are looked for in the content alone.  What has
  * become known is gathered in buffers, which the owner empties whenever it likes: at each

@@ -13,7 +13,7 @@ typedef struct EmbedsRequest
 {
 	bool		given;
 	WireField	rows;			/* floats */
-	int			width;			/* of a row, as the asker has it; 0 = not said */
+	int			width;			/* of a row, as the caller has it; 0 = not said */
 	bool		want;			/* WK_TOKENIZE: tokens' rows are wanted */
 } EmbedsRequest;
 

@@ -116,7 +116,7 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->session = (uint64_t) f->i;
 			return true;
 		case WTAG_REQUEST_ID:
-		case WTAG_TRACESTATE:	/* the asker's log has it */
+		case WTAG_TRACESTATE:	/* the caller's log has it */
 			return true;
 		case WTAG_TRACEPARENT:
 			if (!traceparent_ok(f->s, f->n))
@@ -192,7 +192,7 @@ other_field(Request *r, const WireField *f, Err *e)
 			return r->truncate_right || (f->n == 4 && memcmp(f->s, "left", 4) == 0) ||
 				params_bad(e, "truncation_side", "must be left or right");
 		default:
-			return (f->tag >= WTAG_PRICE_INPUT && f->tag <= WTAG_CASCADE) ||	/* the asker's own */
+			return (f->tag >= WTAG_PRICE_INPUT && f->tag <= WTAG_CASCADE) ||	/* the caller's own */
 				err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 	}
 }
@@ -357,7 +357,7 @@ count_unserved(const ServerCall *c, bool cancelled)
 	stats_publish(c->srv->stats);
 }
 
-/* What the asker may not know of where files are. */
+/* What the caller may not know of where files are. */
 static void
 hide_paths(const ServerCall *c, Err *e)
 {

@@ -76,7 +76,7 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_CHOICE:
 			return add_choice(p, f, e);
 		case WTAG_NOTE:
-			return true;		/* the asker's own */
+			return true;		/* the caller's own */
 		case WTAG_WANT_LABELS:
 			p->want_labels = f->i != 0;
 			return true;

@@ -15,7 +15,7 @@
 
 #define RING 4096
 #define LONGEST ((uint64_t) 4 << 20)
-#define ENOUGH 20000			/* the line's askers' backlog at most */
+#define ENOUGH 20000			/* the line's callers' backlog at most */
 
 /* ---- a line, which obeys its prompts ---- */
 
@@ -188,7 +188,7 @@ is_there(const Dispatcher *l, const PendingRequest *a)
 	return x != NULL;
 }
 
-/* "stream N": N frames of 1,000 bytes, as fast as the asker takes them. */
+/* "stream N": N frames of 1,000 bytes, as fast as the caller takes them. */
 static bool
 step_stream(Dispatcher *l, PendingRequest *a)
 {

@@ -445,7 +445,7 @@ typedef struct Asked
 	double		got;			/* what has ended: tokens of prompts, and twice those of answers */
 } Asked;
 
-/* Each of n askers always has two requests that wait or run; so many steps. */
+/* Each of n callers always has two requests that wait or run; so many steps. */
 static void
 serve(World *w, Asked *a, int n, int steps)
 {
