@@ -701,7 +701,7 @@ vllm_guc_init(void)
 							 "Sets the part of the KV cache's blocks whose lives the metrics tell of, in models that are loaded from now on; 0 means none.",
 							 NULL, &vllm_kv_metrics_sample, 0.01, 0, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.gpu_memory_utilization",
-							 "Sets the part of a GPU's memory that may be in use, whoever uses it, when a model is loaded there: what is left of it is for the KV cache.",
+							 "Sets the part of a GPU's memory that may be in use, by any process, when a model is loaded there: what is left of it is for the KV cache.",
 							 NULL, &vllm_gpu_memory_utilization, 0.9, 0.05, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.max_cost",
 							 "Limits what the LLM requests of one statement may cost, by the prices of their models; 0 means no limit.",
