@@ -3,6 +3,7 @@
 #	make demo			build, start a private cluster under demo/, run the first query
 #	make check			build and run the whole suite on PostgreSQL 15
 #	make install		into the PostgreSQL that PG_CONFIG names
+#	make release		what that installs, without installing it: RELEASE=1, under build/release
 #
 #	make check-gpu		what needs a GPU (scripts/check_gpu.sh)
 #	make cuda			build vllm_pg_cuda.so, where there is nvcc (kernels/cuda/module.mk)
@@ -16,7 +17,9 @@ CC ?= gcc
 SAN ?=
 FUZZ ?=
 BARE ?=
-BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,engine)))
+# 1: what is installed, without ASSERTs (src/base/assert.h); all other builds have them
+RELEASE ?= $(if $(SAN)$(FUZZ)$(BARE),,$(if $(filter install release,$(MAKECMDGOALS)),1))
+BUILD ?= build/$(if $(FUZZ),fuzz,$(if $(SAN),san-$(subst $(comma),-,$(SAN)),$(if $(BARE),bare,$(if $(RELEASE),release,engine))))
 comma := ,
 
 include scripts/harden.mk
@@ -24,7 +27,8 @@ HARDEN = $(if $(SAN)$(FUZZ),,yes)
 
 # WIRE_CHECKED=1: messages between backends and programs have checksums (src/ipc/wire.h); in sanitizers' builds they always have
 WIRE_CHECKED ?= $(if $(SAN),1)
-CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED))
+CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels $(if $(WIRE_CHECKED),-DWIRE_CHECKED=$(WIRE_CHECKED)) \
+	-DVLLM_ASSERT=$(if $(RELEASE),0,1)
 CFLAGS_ENGINE = -std=c11 -O2 -g -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
 	$(if $(HARDEN),-fPIE $(HARDEN_CFLAGS)) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -66,6 +70,8 @@ ENGINE = $(BUILD)/vllm_pg_engine
 LIB = $(BUILD)/libengine.a
 
 all: engine http remote module
+
+release: all
 
 engine: $(ENGINE)
 
@@ -265,5 +271,5 @@ bench: all
 clean:
 	rm -rf build vllm_pg_cuda.so
 
-.PHONY: all engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-unit \
+.PHONY: all release engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-unit \
 	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean
