@@ -108,7 +108,8 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 void
 core_emit(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 {
-	hand_over(c, r, id, req_n_output(r), res, err);
+	/* one of several answers that has not begun has no tokens at all */
+	hand_over(c, r, id, r->tokens.len > 0 ? req_n_output(r) : 0, res, err);
 }
 
 /* A prompt has been computed, or found. */

@@ -315,6 +315,8 @@ test_cancel(int after)
 	answers_run(c, "cancel");
 	CHECK((s.finish == FIN_ABORT || after > 100) && s.late == 0 && other.finish > FIN_NONE && other.finish <= FIN_LENGTH,
 		  "after %d steps: %d, %d", after, s.finish, other.finish);
+	CHECK(after > 0 ? s.output_tokens >= 0 : s.output_tokens == 0, "after %d steps: %d tokens", after,
+		  s.output_tokens);
 	answers_free(&s);
 	answers_free(&other);
 	core_free(c);
