@@ -7,11 +7,12 @@
  * on the list as an element and can never be handed out.  With windows there is a second list, of blocks whose
  * window is idle, and a stack of blocks that have no pages, which are free, too.
  *
- * Invariants (kvpool_check): a block is on the free list (or the stack of empty ones) exactly when its ref
- * count is 0; the list is linked the same way in both directions; `available`
- * is its length; the null block's count stays 0.  Each page is one block's or on the stack of free pages; a block with
- * references has its full pages, one with references to its window has that; a window is idle exactly
- * when it is there and has no references; a block has no fewer references than its window.
+ * Invariants (kvpool_check; each change of a count or a link asserts what it relies on):
+ *  - a block is on the free list (or the stack of empty ones) exactly when its ref count is 0; the list is
+ *	  linked the same way in both directions; `available` is its length; the null block's count stays 0;
+ *  - each page is one block's or on the stack of free pages; a block with references has its full pages, one
+ *	  with references to its window has that; a window is idle exactly when it is there and has no references;
+ *	  a block has no fewer references than its window.
  *
  * Owner: the step thread.  Every operation is O(1) per block; kvpool_check is
  * O(blocks).  Tested by tests/unit/core/test_kvpool.c: the order of reuse, and 10^5
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define NULL_BLOCK 0			/* sentinel of the free list */
 
@@ -103,6 +105,8 @@ list_remove(KvPool *p, int32_t b)
 {
 	KvBlock    *k = &p->blocks[b];
 
+	ASSERT(p->available > 0);
+	ASSERT(p->blocks[k->prev].next == b && p->blocks[k->next].prev == b);
 	p->blocks[k->prev].next = k->next;
 	p->blocks[k->next].prev = k->prev;
 	k->prev = k->next = NULL_BLOCK;
@@ -278,6 +282,8 @@ idle_remove(Paging *g, int32_t b)
 {
 	KvWindow   *w = &g->windows[b];
 
+	ASSERT(g->n_idle > 0);
+	ASSERT(g->windows[w->prev].next == b && g->windows[w->next].prev == b);
 	g->windows[w->prev].next = w->next;
 	g->windows[w->next].prev = w->prev;
 	w->prev = w->next = NULL_BLOCK;
@@ -288,8 +294,11 @@ idle_remove(Paging *g, int32_t b)
 static void
 release_pages(Paging *g, int32_t *at, int n)
 {
+	/* a page that is released twice would be two blocks' */
+	ALWAYS(g->n_free + n <= g->n_pages);
 	for (int i = 0; i < n; i++)
 	{
+		ASSERT(at[i] > 0 && at[i] <= g->n_pages);
 		g->free[g->n_free++] = at[i];
 		at[i] = 0;
 	}
@@ -308,6 +317,7 @@ drop_window(Paging *g, int32_t block)
 static void
 empty_block(Paging *g, int32_t block)
 {
+	ASSERT(!g->windows[block].empty && g->windows[block].refs == 0);
 	if (g->windows[block].there)
 		drop_window(g, block);
 	release_pages(g, pages_of(g, block), g->full);
@@ -328,6 +338,8 @@ reclaim(KvPool *p)
 		drop_window(g, idle);
 		return;
 	}
+	/* kvpool_available() has counted them */
+	ALWAYS(unused != NULL_BLOCK);
 	list_remove(p, unused);
 	empty_block(g, unused);
 	if (g->lost != NULL)
@@ -378,14 +390,20 @@ take_block(KvPool *p)
 void
 kvpool_window_ref(KvPool *p, int32_t block)
 {
-	if (p->paging != NULL && p->paging->windows[block].refs++ == 0)
+	if (p->paging == NULL)
+		return;
+	ASSERT(p->paging->windows[block].there);
+	if (p->paging->windows[block].refs++ == 0)
 		idle_remove(p->paging, block);
 }
 
 void
 kvpool_window_unref(KvPool *p, int32_t block)
 {
-	if (p->paging != NULL && --p->paging->windows[block].refs == 0)
+	if (p->paging == NULL)
+		return;
+	ALWAYS(p->paging->windows[block].refs > 0);
+	if (--p->paging->windows[block].refs == 0)
 		idle_append(p->paging, block);
 }
 
@@ -403,6 +421,22 @@ kvpool_window_refs(const KvPool *p, int32_t block)
 
 /* ---- blocks ---- */
 
+/* The null block is nobody's. */
+static inline void
+check_id(const KvPool *p, int32_t block)
+{
+	ALWAYS(block > NULL_BLOCK && block < p->n_blocks);
+}
+
+/* True: it was the last one.  One too many would put the block on the free list while it is in use. */
+static bool
+drop_ref(KvPool *p, int32_t block)
+{
+	check_id(p, block);
+	ALWAYS(p->blocks[block].refs > 0);
+	return --p->blocks[block].refs == 0;
+}
+
 bool
 kvpool_alloc(KvPool *p, int n, int32_t *out)
 {
@@ -412,6 +446,8 @@ kvpool_alloc(KvPool *p, int n, int32_t *out)
 	{
 		int32_t		b = p->paging != NULL ? take_block(p) : p->blocks[NULL_BLOCK].next;
 
+		/* else two requests would read and write it */
+		ALWAYS(b != NULL_BLOCK && p->blocks[b].refs == 0);
 		if (p->paging == NULL)
 		{
 			list_remove(p, b);
@@ -426,14 +462,19 @@ kvpool_alloc(KvPool *p, int n, int32_t *out)
 void
 kvpool_ref(KvPool *p, int32_t block)
 {
+	check_id(p, block);
+	ASSERT(p->blocks[block].refs >= 0);
 	if (p->blocks[block].refs++ == 0)
+	{
+		ASSERT(p->paging == NULL || !p->paging->windows[block].empty);
 		list_remove(p, block);
+	}
 }
 
 void
 kvpool_unref(KvPool *p, int32_t block)
 {
-	if (--p->blocks[block].refs != 0)
+	if (!drop_ref(p, block))
 		return;
 	list_append(p, block);
 	if (p->paging != NULL)
@@ -443,7 +484,7 @@ kvpool_unref(KvPool *p, int32_t block)
 void
 kvpool_unref_first(KvPool *p, int32_t block)
 {
-	if (--p->blocks[block].refs != 0)
+	if (!drop_ref(p, block))
 		return;
 	if (p->paging != NULL)
 		empty_block(p->paging, block);

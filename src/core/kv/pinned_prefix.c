@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define SHARE 2					/* pins have at most this part of the pool */
 
@@ -80,6 +81,7 @@ count(PinnedPrefixes *p, int32_t block, int pins, int windows)
 
 	h->pins += pins;
 	h->windows += windows;
+	ASSERT(h->pins >= h->windows && h->windows >= 0);
 	p->n_blocks += (h->pins > 0) - had;
 	p->n_pages += ((h->pins > 0) - had) * kvpool_full(p->pool) + ((h->windows > 0) - had_window) * kvpool_window(p->pool);
 }

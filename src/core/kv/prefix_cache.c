@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/offload/offload.h"
 
 bool
@@ -144,8 +145,11 @@ prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
 		return;
 	for (; (r->n_noted + 1) * s->block_size <= upto; r->n_noted++)
 	{
-		int32_t		b = r->blocks.data[r->n_noted];
+		int32_t		b;
 
+		/* in blocks that it holds, and of tokens that it has */
+		ALWAYS(r->n_noted < (int) r->blocks.len && upto <= (int) r->tokens.len);
+		b = r->blocks.data[r->n_noted];
 		r->chain = prefix_add(s->prefix, r->chain, b, tokens_at(s, r, r->n_noted), s->block_size, pending);
 		if (s->offload == NULL)
 			continue;
@@ -158,9 +162,12 @@ prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
 static void
 drop_last(Share *s, Req *r, bool known)
 {
-	int			at = (int) --r->blocks.len;
-	int32_t		b = r->blocks.data[at];
+	int			at = (int) r->blocks.len - 1;
+	int32_t		b;
 
+	ALWAYS(at >= 0);
+	b = r->blocks.data[at];
+	r->blocks.len--;
 	if (at >= r->w_from)
 		kvpool_window_unref(s->pool, b);
 	else
@@ -338,6 +345,8 @@ prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan)
 	{
 		int32_t		b = prefix_find(s->prefix, r->chain, tokens_at(s, r, r->n_noted), &r->chain);
 
+		/* prefix_cache_lookup() has found it, and nothing has been dropped since */
+		ALWAYS(b != 0);
 		kvpool_ref(s->pool, b);
 		if (s->life != NULL)
 			kvlife_found(s->life, b);
@@ -356,6 +365,7 @@ prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan)
 	if (r->preemptions == 0)
 		r->cached += tokens - r->computed;
 	r->computed = tokens;
+	ASSERT(tokens <= (int) r->tokens.len && (size_t) tokens <= r->blocks.len * (size_t) s->block_size);
 }
 
 void

@@ -7,7 +7,7 @@
  * Hashes are keyed with a random number, so that nobody can choose prompts whose lists are long; a
  * list of blocks that do begin alike may be, hence PART_TRIES.
  *
- * Invariants (tested by tests/unit/core/test_share.c): a block is in both
+ * Invariants (prefix_check; tests/unit/core/test_share.c): a block is in both
  * lists or in `begin` alone, as it is full or not; of two full blocks no two have the same chain
  * and tokens.
  *
@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/rng.h"
 
 #define PART_TRIES 8			/* candidates for a copy that are compared */
@@ -148,6 +149,7 @@ unlink_node(Prefix *p, PrefixTable t, int32_t block)
 {
 	const PrefixNode *n = &p->nodes[block];
 
+	ASSERT(n->prev[t] != 0 ? p->nodes[n->prev[t]].next[t] == block : p->heads[t][n->slot[t]] == block);
 	if (n->prev[t] != 0)
 		p->nodes[n->prev[t]].next[t] = n->next[t];
 	else
@@ -275,6 +277,8 @@ prefix_add(Prefix *p, uint64_t chain, int32_t block, const int32_t *tokens, int 
 	uint64_t	next = 0;
 	int			same;
 
+	ALWAYS(block > 0 && block < p->n_blocks);
+	ALWAYS(n > 0 && n <= p->block_size);
 	if (full ? prefix_find(p, chain, tokens, &next) != 0 : prefix_find_part(p, chain, tokens, n, &same) != 0 && same == n)
 		return next;
 	prefix_drop(p, block);
@@ -299,8 +303,10 @@ prefix_drop(Prefix *p, int32_t block)
 {
 	PrefixNode *n = &p->nodes[block];
 
+	ALWAYS(block > 0 && block < p->n_blocks);
 	if (n->n == 0)
 		return;
+	ASSERT(p->n_known > 0);
 	if (n->n == p->block_size)
 		unlink_node(p, WHOLE, block);
 	unlink_node(p, BEGIN, block);
@@ -313,4 +319,55 @@ prefix_clear(Prefix *p)
 {
 	for (int32_t b = 1; b < p->n_blocks; b++)
 		prefix_drop(p, b);
+}
+
+/* ---- integrity ---- */
+
+/* One list: each of its blocks is known, and belongs there. */
+static bool
+check_list(const Prefix *p, PrefixTable t, uint32_t slot, int *n, Err *e)
+{
+	int32_t		prev = 0;
+
+	for (int32_t b = p->heads[t][slot]; b != 0; prev = b, b = p->nodes[b].next[t])
+	{
+		const PrefixNode *k;
+
+		if (b < 0 || b >= p->n_blocks || ++*n >= p->n_blocks)
+			return err_set(e, ERR_INTERNAL, "a list of known blocks leads to block %d of %d", b, p->n_blocks);
+		k = &p->nodes[b];
+		if (k->n <= 0 || k->n > p->block_size || k->prev[t] != prev || k->slot[t] != slot)
+			return err_set(e, ERR_INTERNAL, "block %d of %d tokens is in the list of hash %u", b, k->n, slot);
+		if (slot_of(p, k->parent, tokens_of(p, b), t == WHOLE ? p->block_size : 1) != slot)
+			return err_set(e, ERR_INTERNAL, "block %d has another hash than its list, %u", b, slot);
+		if (t == WHOLE && (k->n != p->block_size || k->chain == 0 || k->chain >= p->next_chain))
+			return err_set(e, ERR_INTERNAL, "block %d of %d tokens is known as a full one", b, k->n);
+		for (int32_t o = t == WHOLE ? k->next[t] : 0; o != 0; o = p->nodes[o].next[t])
+			if (p->nodes[o].parent == k->parent &&
+				memcmp(tokens_of(p, o), tokens_of(p, b), (size_t) p->block_size * sizeof(int32_t)) == 0)
+				return err_set(e, ERR_INTERNAL, "blocks %d and %d are known for the same tokens", b, o);
+	}
+	return true;
+}
+
+bool
+prefix_check(const Prefix *p, Err *e)
+{
+	int			listed[N_TABLES] = {0, 0};
+	int			known = 0;
+	int			full = 0;
+
+	for (uint32_t slot = 0; slot <= p->mask; slot++)
+		for (int t = 0; t < N_TABLES; t++)
+			if (!check_list(p, (PrefixTable) t, slot, &listed[t], e))
+				return false;
+	for (int32_t b = 1; b < p->n_blocks; b++)
+	{
+		known += p->nodes[b].n > 0;
+		full += p->nodes[b].n == p->block_size;
+	}
+	if (known != p->n_known || listed[BEGIN] != known || listed[WHOLE] != full)
+		return err_set(e, ERR_INTERNAL, "%d blocks are known, %d of them full; %d counted, %d and %d listed",
+					   known, full, p->n_known, listed[BEGIN], listed[WHOLE]);
+	return true;
 }

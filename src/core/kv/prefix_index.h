@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 typedef struct Prefix Prefix;
 
 /* Blocks 1 .. n_blocks - 1; 0 stands for none. */
@@ -55,5 +57,7 @@ void		prefix_drop(Prefix *p, int32_t block);
 /* Forget all. */
 void		prefix_clear(Prefix *p);
 int			prefix_count(const Prefix *p);
+/* Each known block is in the lists of its hashes, no two have the same content; *e says what is broken. */
+bool		prefix_check(const Prefix *p, Err *e);
 
 #endif

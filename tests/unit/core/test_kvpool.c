@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "tests/unit/check.h"
+#include "tests/unit/check_abort.h"
 
 #define BLOCKS 40				/* usable ones in the model test */
 
@@ -52,9 +52,10 @@ test_damage(void)
 
 	kvpool_alloc(p, 2, b);
 	kvpool_unref(p, b[0]);
-	kvpool_unref(p, b[0]);		/* once too often */
-	CHECK(!kvpool_check(p, &e), "a block freed twice goes unnoticed");
-	CHECK(e.cls == ERR_INTERNAL && strstr(e.msg, "references") != NULL, "%s", e.msg);
+	CHECK_ABORTS(kvpool_unref(p, b[0]), "refs > 0");	/* once too often */
+	CHECK_ABORTS(kvpool_ref(p, 4), "block < p->n_blocks");
+	CHECK_ABORTS(kvpool_ref(p, 0), "block > NULL_BLOCK");
+	CHECK(kvpool_check(p, &e), "%s", e.msg);
 	kvpool_free(p);
 }
 
