@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/sched/sched_internal.h"
 
 #define MINUTE_US	INT64_C(60000000)
@@ -147,6 +148,7 @@ admission_free(Admission *g)
 {
 	if (g == NULL)
 		return;
+	ASSERT(g->n == 0);
 	fair_clear(&g->roles);
 	mem_free(g);
 }
@@ -154,6 +156,7 @@ admission_free(Admission *g)
 static void
 pass(Req *r, Account *acc, int64_t now_us)
 {
+	ASSERT(r->account == NULL);
 	r->account = acc;
 	acc->n_refs++;
 	/* a job's, which has no limits, keeps no session of its owner waiting */
@@ -234,6 +237,7 @@ admission_remove(Admission *g, Req *r)
 {
 	Fair	   *line = r->line;
 
+	ASSERT(r->state == RQ_DEFERRED && g->n > 0);
 	reqlist_remove(&line->queue, r);
 	if (line->queue.n == 0)
 		fair_rest(line);
@@ -307,6 +311,8 @@ admission_leave(Admission *g, Req *r)
 	if (r->account == NULL)
 		return;
 	pthread_mutex_lock(&g->accounts->lock);
+	/* without requests it may be swept away */
+	ALWAYS(r->account->n_refs > 0 && r->account->in_flight <= r->account->n_refs);
 	r->account->n_refs--;
 	r->account->in_flight -= r->by.max_requests > 0;
 	r->account = NULL;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define FEW_KIDS 16
 #define MANY_KIDS 4096
@@ -83,8 +84,10 @@ static void
 heap_remove(Fair *up, Fair *f)
 {
 	int			at = f->at;
-	Fair	   *last = up->heap[--up->n];
+	Fair	   *last;
 
+	ALWAYS(at >= 0 && at < up->n && up->heap[at] == f);
+	last = up->heap[--up->n];
 	f->at = -1;
 	if (last == f)
 		return;
@@ -101,6 +104,7 @@ stay_ahead(Fair *f)
 {
 	Fair	   *up = f->up;
 
+	ASSERT(!f->is_ahead && f->n_refs == 0);
 	if (up->ahead == NULL || f->clock < up->soonest)
 		up->soonest = f->clock;
 	f->is_ahead = true;
@@ -115,6 +119,7 @@ stay_ahead(Fair *f)
 static void
 leave_ahead(Fair *f)
 {
+	ASSERT(f->is_ahead);
 	f->is_ahead = false;
 	if (f->prev != NULL)
 		f->prev->next = f->next;
@@ -167,6 +172,7 @@ fair_kid(Fair *up, uint64_t key, double weight)
 {
 	Fair	   *f = idmap_get(&up->kids, key);
 
+	ASSERT(weight > 0);
 	if (f == NULL)
 	{
 		f = mem_zalloc(sizeof(*f));
@@ -255,6 +261,9 @@ fair_unref(Fair *f)
 	Fair	   *up;
 
 	for (; f != NULL; f = f->up)
+	{
+		/* without requests it is freed, and perhaps somebody still counts on it */
+		ALWAYS(f->n_refs > 0);
 		if (--f->n_refs == 0)
 		{
 			empty = f;
@@ -264,6 +273,7 @@ fair_unref(Fair *f)
 			else if (f->up != NULL)
 				f->up->active -= f->weight;
 		}
+	}
 	if (empty == NULL)
 		return;
 	up = empty->up;

@@ -45,6 +45,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/spec/spec.h"
 
 /* ---- blocks ---- */
@@ -94,8 +95,12 @@ sched_free_memory(Sched *s, Req *r)
 {
 	prefix_cache_release(&s->share, r);
 	if (r->slot >= 0)
+	{
+		ALWAYS(s->n_free_slots < s->opt.max_seqs);
 		s->free_slots[s->n_free_slots++] = r->slot;
+	}
 	r->slot = -1;
+	ASSERT(r->blocks.len == 0 && r->n_noted == 0 && r->w_from == 0);
 }
 
 /*
@@ -138,6 +143,7 @@ sched_leave_parent(Sched *s, Req *r)
 {
 	Req		   *parent = r->parent;
 
+	ALWAYS(parent == NULL || parent->n_forks > 0);
 	r->parent = NULL;
 	if (parent != NULL && --parent->n_forks == 0 && parent->state == RQ_HELD)
 		sched_release_held(s, parent);
@@ -177,6 +183,7 @@ sched_take_over(Sched *s, Req *r)
 	int			blocks = sched_parent_blocks(s, r);
 	int			tokens = sched_parent_tokens(s, r);
 
+	ASSERT(r->blocks.len == 0 && tokens <= (int) r->tokens.len);
 	prefix_cache_mark_computed(&s->share, r->parent, r->parent->computed, false);
 	prefix_cache_inherit(r, r->parent);
 	if (inherits(r))
@@ -200,8 +207,10 @@ sched_take_over(Sched *s, Req *r)
 	if (tokens > blocks * s->opt.block_size)
 	{
 		int32_t		own;
+		bool		there = share_alloc(&s->share, 1, &own);
 
-		share_alloc(&s->share, 1, &own);
+		/* sched_parent_tokens() has looked */
+		ALWAYS(there);
 		intvec_push(&r->blocks, own);
 		share_copy(&s->share, r->parent->blocks.data[blocks], own, &s->plan);
 	}
@@ -220,6 +229,7 @@ plan_refund(Sched *s, Req *r)
 	if (r->plan_at < 0)
 		return;
 	pe = &s->plan.e[r->plan_at];
+	ASSERT(pe->r == r && s->plan.n_rows >= pe->n && s->plan.n_sample >= plan_logits(pe));
 	s->plan.n_rows -= pe->n;
 	s->plan.n_sample -= plan_logits(pe);
 	s->plan.units -= cost_units(&s->cost, r->computed, pe->n);
@@ -230,8 +240,11 @@ plan_refund(Sched *s, Req *r)
 void
 sched_preempt(Sched *s, int at)
 {
-	Req		   *r = s->running[at];
+	Req		   *r;
 
+	ALWAYS(at >= 0 && at < s->n_running);
+	r = s->running[at];
+	ASSERT(r->state == RQ_RUNNING);
 	s->n_running--;
 	memmove(s->running + at, s->running + at + 1, (size_t) (s->n_running - at) * sizeof(Req *));
 	if (at <= s->walk)
@@ -312,6 +325,7 @@ sched_free(Sched *s)
 {
 	if (s == NULL)
 		return;
+	ASSERT(s->n_running == 0 && s->held.n == 0 && sched_n_waiting(s) == 0);
 	for (int c = 0; c < N_CLASSES; c++)
 		fair_clear(&s->line[c].roles);
 	mem_free(s->running);
@@ -358,6 +372,7 @@ sched_fork(Sched *s, Req *r, Req *parent)
 void
 sched_resume(Sched *s, Req *r, Req *parent)
 {
+	ASSERT(r->state == RQ_NEW && r->blocks.len == 0);
 	r->state = RQ_CONTINUATION;
 	queue_enter(s, r);
 	r->plan_at = r->slot = -1;
@@ -373,8 +388,9 @@ leave_running(Sched *s, Req *r)
 {
 	int			i = 0;
 
-	while (s->running[i] != r)
+	while (i < s->n_running && s->running[i] != r)
 		i++;
+	ALWAYS(i < s->n_running);
 	s->n_running--;
 	memmove(s->running + i, s->running + i + 1, (size_t) (s->n_running - i) * sizeof(Req *));
 }
@@ -387,6 +403,7 @@ sched_retain_blocks(Sched *s, Req *r)
 		sched_remove(s, r);
 		return;
 	}
+	ASSERT(r->state == RQ_RUNNING && r->slot < 0);
 	leave_running(s, r);
 	r->state = RQ_HELD;
 	reqlist_push_tail(&s->held, r);
@@ -482,6 +499,13 @@ check_blocks(const Sched *s, const Req *r, int *used, int *windows, Err *e)
 	if (r->computed < 0 || (size_t) r->computed > r->tokens.len)
 		return err_set(e, ERR_INTERNAL, "request %llu has computed %d of %zu tokens",
 					   (unsigned long long) r->id, r->computed, r->tokens.len);
+	/* drafts may have some more, until others need them */
+	if (s->opt.spec == NULL && (int) r->blocks.len > sched_blocks(s, (int64_t) r->tokens.len))
+		return err_set(e, ERR_INTERNAL, "request %llu of %zu tokens holds %zu blocks",
+					   (unsigned long long) r->id, r->tokens.len, r->blocks.len);
+	if (r->n_noted > r->computed / s->opt.block_size || r->w_from > (int) r->blocks.len)
+		return err_set(e, ERR_INTERNAL, "request %llu: %d tokens, %d blocks known, windows from %d on",
+					   (unsigned long long) r->id, r->computed, r->n_noted, r->w_from);
 	if ((int) r->blocks.len < sched_blocks(s, r->computed))
 		return err_set(e, ERR_INTERNAL, "request %llu has computed %d tokens in %zu blocks",
 					   (unsigned long long) r->id, r->computed, r->blocks.len);
@@ -574,7 +598,8 @@ sched_check(const Sched *s, Err *e)
 	int		   *used;
 	bool		ok;
 
-	if (!kvpool_check(s->pool, e) || !check_order(s, e) || !check_slots(s, e) || !queue_check(s, e))
+	if (!kvpool_check(s->pool, e) || !check_order(s, e) || !check_slots(s, e) || !queue_check(s, e) ||
+		(s->opt.prefix != NULL && !prefix_check(s->opt.prefix, e)))
 		return false;
 	used = mem_zalloc(2 * ((size_t) kvpool_total(s->pool) + 1) * sizeof(int));
 	ok = check_used(s, used, used + kvpool_total(s->pool) + 1, e);

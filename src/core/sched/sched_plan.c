@@ -20,6 +20,7 @@
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
+#include "base/assert.h"
 #include "core/offload/offload.h"
 #include "core/kv/pinned_prefix.h"
 #include "core/sched/sched_internal.h"
@@ -70,6 +71,9 @@ plan_give(Sched *s, Req *r, int n)
 		if (r->state != RQ_RUNNING)
 			return false;
 	}
+	ASSERT(r->state == RQ_RUNNING && r->plan_at < 0 && n > 0 && n <= req_todo(r));
+	/* the step's arrays are as long as that */
+	ALWAYS(s->plan.n < s->opt.max_seqs && s->plan.n_rows + n <= s->opt.max_rows);
 	r->plan_at = s->plan.n++;
 	pe = &s->plan.e[r->plan_at];
 	pe->r = r;
@@ -274,6 +278,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 		offload_end(s->opt.offload, r);
 	r->state = RQ_RUNNING;
 	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
+	ALWAYS(s->n_running < s->opt.max_seqs && (!s->opt.slots || s->n_free_slots > 0));
 	if (s->opt.slots)
 		r->slot = s->free_slots[--s->n_free_slots];
 	if (r->admit_no == 0)
@@ -459,6 +464,38 @@ plan_drafts(Sched *s)
 		p->units += cost_units(&s->cost, upto, n);
 		room -= n;
 	}
+	ALWAYS(p->n_rows <= s->opt.max_rows && p->n_sample <= s->opt.max_logits);
+}
+
+/* The plan at hand keeps its budgets, and each entry's rows have blocks. */
+static void
+check_plan(const Sched *s)
+{
+	const Plan *p = &s->plan;
+	int			rows = 0;
+	int			logits = 0;
+
+	for (int i = 0; i < p->n; i++)
+	{
+		const PlanEntry *pe = &p->e[i];
+		const Req  *r = pe->r;
+
+		ASSERT(r->state == RQ_RUNNING && r->plan_at == i);
+		ASSERT(pe->n > 0 && pe->n_drafts >= 0 && pe->n_drafts < pe->n);
+		ASSERT(r->computed >= 0 && r->computed + pe->n - pe->n_drafts <= (int) r->tokens.len);
+		ASSERT((int) r->blocks.len >= sched_blocks(s, r->computed + pe->n));
+		ASSERT(pe->n_out == 0 || (pe->n_out > 0 && pe->out_at >= 0 && pe->out_at + pe->n_out <= pe->n));
+		ASSERT(pe->logits_at == logits);
+		ASSERT(!s->opt.slots || r->slot >= 0);
+		rows += pe->n;
+		logits += plan_logits(pe);
+	}
+	ASSERT(rows == p->n_rows && rows <= s->opt.max_rows);
+	ASSERT(logits == p->n_sample);
+	ASSERT(p->n <= s->n_running && s->n_running <= s->opt.max_seqs);
+	ASSERT(p->n_copies <= s->opt.max_seqs * (kvpool_full(s->pool) + kvpool_window(s->pool)));
+	ASSERT(s->lora.aside.n == 0);
+	ASSERT(s->opt.max_loras == 0 || s->lora.n <= s->opt.max_loras || p->n_preempted > 0);
 }
 
 const Plan *
@@ -513,6 +550,8 @@ sched_plan(Sched *s, int64_t now_us)
 		p->e[i].logits_at = at;
 		at += plan_logits(&p->e[i]);
 	}
+	if (VLLM_ASSERT)
+		check_plan(s);
 	return p;
 }
 

@@ -19,13 +19,23 @@
  */
 #include "core/sched/sched_internal.h"
 
+#include "base/assert.h"
+
 #define RESUMED_PATIENCE 64
 
 /* ---- lists ---- */
 
+/* r is in no list: not alone in l, and not beside another anywhere. */
+static inline bool
+is_unlinked(const ReqList *l, const Req *r)
+{
+	return r->prev == NULL && r->next == NULL && l->head != r;
+}
+
 void
 reqlist_push_tail(ReqList *l, Req *r)
 {
+	ASSERT(is_unlinked(l, r));
 	r->prev = l->tail;
 	r->next = NULL;
 	if (l->tail != NULL)
@@ -39,6 +49,7 @@ reqlist_push_tail(ReqList *l, Req *r)
 static void
 reqlist_push_head(ReqList *l, Req *r)
 {
+	ASSERT(is_unlinked(l, r));
 	r->prev = NULL;
 	r->next = l->head;
 	if (l->head != NULL)
@@ -64,6 +75,7 @@ reqlist_insert(ReqList *l, Req *r)
 {
 	Req		   *at = l->tail;
 
+	ASSERT(is_unlinked(l, r));
 	while (at != NULL && at->priority > r->priority)
 		at = at->prev;
 	if (at == NULL)
@@ -85,6 +97,7 @@ reqlist_insert(ReqList *l, Req *r)
 static void
 insert_at(ReqList *l, Req *r, Req *at)
 {
+	ASSERT(is_unlinked(l, r));
 	if (at == NULL)
 	{
 		reqlist_push_tail(l, r);
@@ -114,6 +127,10 @@ reqlist_insert_before(ReqList *l, Req *r)
 void
 reqlist_remove(ReqList *l, Req *r)
 {
+	/* it is in this list, and nobody's neighbour but theirs: in another one its removal would cut that */
+	ALWAYS(r->prev != NULL ? r->prev->next == r : l->head == r);
+	ALWAYS(r->next != NULL ? r->next->prev == r : l->tail == r);
+	ASSERT(l->n > 0);
 	if (r->prev != NULL)
 		r->prev->next = r->next;
 	else
@@ -159,6 +176,9 @@ queue_join(Sched *s, Req *r)
 {
 	Line	   *l = &s->line[queue_class(r)];
 
+	/* it is in no queue yet, and has nothing of the pool */
+	ASSERT(r->state == RQ_NEW || r->state == RQ_WAITING || r->state == RQ_GONE);
+	ASSERT(r->blocks.len == 0 && r->computed == 0);
 	queue_enter(s, r);
 	if (l->n_new++ == 0 && l->clock < s->line_now)
 		l->clock = s->line_now;
@@ -182,6 +202,7 @@ queue_preempted(Sched *s, Req *r)
 	ReqList    *l = &s->line[queue_class(r)].preempted;
 	Req		   *at = l->head;
 
+	ASSERT(r->state == RQ_PREEMPTED && r->blocks.len == 0 && r->slot < 0 && r->computed == 0);
 	while (at != NULL && sched_precedes(at, r))
 		at = at->next;
 	insert_at(l, r, at);
@@ -190,7 +211,9 @@ queue_preempted(Sched *s, Req *r)
 void
 queue_remove(Sched *s, Req *r)
 {
+	ASSERT(r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_CONTINUATION);
 	s->todo_waiting -= req_todo(r);
+	ASSERT(s->todo_waiting >= 0);
 	if (r->state == RQ_PREEMPTED)
 		reqlist_remove(&s->line[queue_class(r)].preempted, r);
 	else if (r->state == RQ_CONTINUATION)
@@ -199,6 +222,7 @@ queue_remove(Sched *s, Req *r)
 	{
 		reqlist_remove(&r->line->queue, r);
 		s->line[queue_class(r)].n_new--;
+		ASSERT(s->line[queue_class(r)].n_new >= 0);
 		if (r->line->queue.n == 0)
 			fair_rest(r->line);
 	}
