@@ -2,9 +2,10 @@
  * wire.c
  *	  Arena geometry, rings and message fields, for both sides of the wire.
  *
- * Compiled into the PostgreSQL extension and into the engine: libc only, no
+ * Compiled into the PostgreSQL extension and into the engine: libc and base/assert.h only, no
  * allocation, no global state.  Nothing read from the arena is used before it is
- * checked, and each shared word is loaded once into a local.
+ * checked, and each shared word is loaded once into a local.  What is asserted is private: the geometry,
+ * and what follows from checked values.
  *
  * Barriers (partner in parentheses):
  *	- byte rings: callers store the cursor with release after wire_ring_write()
@@ -19,6 +20,8 @@
 #include "ipc/wire.h"
 
 #include <string.h>
+
+#include "base/assert.h"
 
 /* ---- arena geometry ---- */
 
@@ -122,7 +125,10 @@ bool
 wire_push(const WireArena *a, WireQueue q, uint32_t slot)
 {
 	WireRing   *r = queue_ring(a, q);
-	uint32_t	head = atomic_load_explicit(&r->head, memory_order_relaxed);
+	uint32_t	head;
+
+	ASSERT(slot < a->geo.n_slots);
+	head = atomic_load_explicit(&r->head, memory_order_relaxed);
 
 	atomic_store_explicit(queue_entry(a, q, head), slot, memory_order_relaxed);
 	atomic_store(&r->head, head + 1);
@@ -168,6 +174,7 @@ wire_ring_write(char *ring, uint32_t size, uint32_t head, uint32_t tail,
 	uint32_t	at = head & (size - 1);
 	uint32_t	first;
 
+	ASSERT(is_pow2(size));
 	if (used > size)
 		return -1;
 	if (n > size - used)
@@ -177,6 +184,7 @@ wire_ring_write(char *ring, uint32_t size, uint32_t head, uint32_t tail,
 	first = size - at;
 	if (first > n)
 		first = (uint32_t) n;
+	ASSERT(at + first <= size && n - first <= at);
 	memcpy(ring + at, data, first);
 	memcpy(ring, (const char *) data + first, n - first);
 	return (int) n;
@@ -190,6 +198,7 @@ wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t tail,
 	uint32_t	at = tail & (size - 1);
 	uint32_t	first;
 
+	ASSERT(is_pow2(size));
 	if (used > size)
 		return -1;
 	if (n > used)
@@ -199,6 +208,7 @@ wire_ring_read(const char *ring, uint32_t size, uint32_t head, uint32_t tail,
 	first = size - at;
 	if (first > n)
 		first = (uint32_t) n;
+	ASSERT(at + first <= size && n - first <= at);
 	memcpy(data, ring + at, first);
 	memcpy((char *) data + first, ring, n - first);
 	return (int) n;
@@ -344,6 +354,9 @@ put(WireOut *o, WireTag tag, WireType type, const void *data, size_t n)
 	static const char zeros[8] = {0};
 	FieldHead	fh = {.tag = (uint16_t) tag,.type = (uint16_t) type,.len = (uint32_t) n};
 
+	/* a reader refuses what is not of its tag's type and length */
+	ASSERT((int) type == wire_tag_type(tag));
+	ASSERT(n == fh.len);
 	o->append(o->ctx, &fh, sizeof(fh));
 	if (n > 0)
 		o->append(o->ctx, data, n);

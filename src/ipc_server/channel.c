@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 
 /* ---- the link ---- */
 
@@ -40,6 +41,8 @@ link_init(Link *l, const WireArena *arena, int control_fd)
 WireSlot *
 link_slot(const Link *l, uint32_t slot)
 {
+	/* of the numbers that wire_pop() gives */
+	ALWAYS(slot < l->arena.geo.n_slots);
 	return wire_slot(&l->arena, slot);
 }
 
@@ -87,6 +90,27 @@ wake(Link *l, uint32_t slot)
 /* ---- life ---- */
 
 void
+chan_set_state(Channel *c, WireCallState to)
+{
+	ASSERT(wire_call_may_follow(c->state, to));
+	c->state = to;
+}
+
+/* Until its final frame is in the ring. */
+static bool
+is_open(const Channel *c)
+{
+	return c->state != WC_NONE && c->state != WC_CLOSED;
+}
+
+/* Open, and that frame is not even queued. */
+static bool
+is_active(const Channel *c)
+{
+	return is_open(c) && c->state != WC_FINAL;
+}
+
+void
 chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen)
 {
 	WireSlot   *s = link_slot(l, slot);
@@ -95,7 +119,8 @@ chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen)
 	c->slot = slot;
 	c->gen = gen;
 	c->arrival_us = clock_us();
-	c->open = true;
+	chan_set_state(c, WC_CLAIMED);
+	chan_set_state(c, WC_SENDING);
 	pthread_mutex_init(&c->lock, NULL);
 	c->req_tail = c->rep_head = 0;	/* where conversations begin, whatever the arena says */
 	c->deadline_us = atomic_load_explicit(&s->deadline_us, memory_order_relaxed);
@@ -183,6 +208,7 @@ receive_some(Channel *c, Err *e)
 		to = c->in + c->in_len;
 		room = c->in_cap - c->in_len;
 	}
+	ASSERT(c->msg_have <= sizeof(c->msg) && c->in_len <= c->in_cap);
 	if (room == 0)
 		return 0;
 	n = wire_ring_read(wire_req_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, head, c->req_tail, to, room);
@@ -214,6 +240,11 @@ check_sum(Channel *c, Err *e)
 	}
 	c->msg.len = c->in_len = (size_t) wire_fields_len(&c->msg);
 	c->msg.flags &= (uint16_t) ~WIRE_SUMMED;
+	pthread_mutex_lock(&c->lock);
+	/* it may have been dropped meanwhile */
+	if (c->state == WC_SENDING)
+		chan_set_state(c, WC_RUNNING);
+	pthread_mutex_unlock(&c->lock);
 	return true;
 }
 
@@ -244,7 +275,7 @@ chan_receive(Channel *c, Err *e)
 static void
 let_go(Channel *c)
 {
-	c->open = false;
+	chan_set_state(c, WC_CLOSED);
 	atomic_store_explicit(&link_slot(c->link, c->slot)->let_go, c->gen, memory_order_release);
 	free_buffers(c);
 }
@@ -255,7 +286,7 @@ close_locked(Channel *c)
 	WireSlot   *s;
 	uint32_t	was = WS_OPEN;
 
-	if (!c->open)
+	if (!is_open(c))
 		return;
 	c->dropped = true;
 	s = link_slot(c->link, c->slot);
@@ -267,7 +298,7 @@ close_locked(Channel *c)
 		wake(c->link, c->slot);
 		return;
 	}
-	c->open = false;			/* somebody else's slot by now */
+	chan_set_state(c, WC_CLOSED); /* somebody else's slot by now */
 	free_buffers(c);
 }
 
@@ -276,7 +307,8 @@ pump_locked(Channel *c, bool tell)
 {
 	WireSlot   *s = link_slot(c->link, c->slot);
 
-	if (!c->open)
+	ASSERT(c->out_at <= c->out.len);
+	if (!is_open(c))
 		return;
 	if (atomic_load_explicit(&s->gen, memory_order_acquire) != c->gen)
 	{
@@ -299,7 +331,7 @@ pump_locked(Channel *c, bool tell)
 			break;
 		c->out_at += (size_t) n;
 		c->rep_head += (uint32_t) n;
-		last = c->ending && c->out_at == c->out.len;
+		last = c->state == WC_FINAL && c->out_at == c->out.len;
 		if (last)
 		{
 			uint32_t	was = WS_OPEN;
@@ -341,6 +373,7 @@ queue_frame(Channel *c, WireFrame kind, const Buf *fields, bool final)
 	uint32_t	place = c->rep_head + (uint32_t) (c->out.len - c->out_at);
 	WireMsg		m = wire_head(kind, final ? WIRE_FINAL : 0, fields != NULL ? fields->len : 0, c->gen, place);
 
+	ASSERT(c->out_at <= c->out.len);
 	/* a backend that never quite comes up doesn't make it grow for ever */
 	if (c->out_at > c->out.len / 2)
 	{
@@ -362,7 +395,7 @@ void
 chan_frame(Channel *c, WireFrame kind, const Buf *fields, bool tell)
 {
 	pthread_mutex_lock(&c->lock);
-	if (c->open && !c->ending)
+	if (is_active(c))
 	{
 		queue_frame(c, kind, fields, false);
 		pump_locked(c, tell);
@@ -376,11 +409,11 @@ chan_end(Channel *c, WireFrame kind, const Buf *fields)
 	bool		first;
 
 	pthread_mutex_lock(&c->lock);
-	first = c->open && !c->ending;
+	first = is_active(c);
 	if (first)
 	{
 		queue_frame(c, kind, fields, true);
-		c->ending = true;
+		chan_set_state(c, WC_FINAL);
 		pump_locked(c, false);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -424,7 +457,7 @@ chan_is_open(Channel *c)
 	bool		r;
 
 	pthread_mutex_lock(&c->lock);
-	r = c->open;
+	r = is_open(c);
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }
@@ -435,7 +468,7 @@ chan_is_active(Channel *c)
 	bool		r;
 
 	pthread_mutex_lock(&c->lock);
-	r = c->open && !c->ending;
+	r = is_active(c);
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }
@@ -446,7 +479,7 @@ chan_backlog(Channel *c)
 	size_t		n = 0;
 
 	pthread_mutex_lock(&c->lock);
-	if (c->open)
+	if (is_open(c))
 	{
 		uint32_t	in_ring = c->rep_head - atomic_load_explicit(&link_slot(c->link, c->slot)->rep_tail, memory_order_relaxed);
 
@@ -474,7 +507,7 @@ chan_live(Channel *c, const ChanLive *v)
 	bool		active;
 
 	pthread_mutex_lock(&c->lock);
-	if (c->open)
+	if (is_open(c))
 	{
 		WireSlot   *s = link_slot(c->link, c->slot);
 
@@ -487,7 +520,7 @@ chan_live(Channel *c, const ChanLive *v)
 		if (v->first_token_us >= 0)
 			atomic_store_explicit(&s->first_token_us, v->first_token_us, memory_order_relaxed);
 	}
-	active = c->open && !c->ending;
+	active = is_active(c);
 	pthread_mutex_unlock(&c->lock);
 	return active;
 }

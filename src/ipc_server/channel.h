@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "ipc/call_state.h"
 #include "ipc/wire.h"
 
 /* A program's end of the arena. */
@@ -55,9 +56,8 @@ typedef struct Channel
 	size_t		in_len, in_cap;
 	/* under lock */
 	pthread_mutex_t lock;
-	bool		open;
+	WireCallState	state;
 	bool		dropped;		/* closed without its final frame */
-	bool		ending;			/* the final frame is queued */
 	uint32_t	rep_head;		/* our copy */
 	Buf			out;
 	size_t		out_at;			/* bytes of out already in the ring */
@@ -72,6 +72,8 @@ typedef enum ChanRead
 
 /* Begin: c is zeroed memory of the caller's. */
 void		chan_init(Channel *c, Link *l, uint32_t slot, uint32_t gen);
+/* Under c->lock: goes on to a state that may follow. */
+void		chan_set_state(Channel *c, WireCallState to);
 /* Frees buffers; closed, or never to be used again. */
 void		chan_destroy(Channel *c);
 ChanRead	chan_receive(Channel *c, Err *e);

@@ -165,15 +165,15 @@ integrity(RemoteServer *d, Buf *answer)
 
 	for (uint32_t i = 0; i < d->link.arena.geo.n_slots; i++)
 	{
-		const RemoteServerCall *v = d->table[i];
+		RemoteServerCall *v = d->table[i];
 		WireSlot   *w = link_slot(&d->link, i);
 
 		if (v == NULL)
 			continue;
-		if (v->ch.open && (atomic_load(&w->gen) != v->ch.gen || atomic_load(&w->state) != WS_OPEN))
+		if (chan_is_open(&v->ch) && (atomic_load(&w->gen) != v->ch.gen || atomic_load(&w->state) != WS_OPEN))
 			stale++;
 		asks += v->ask != NULL;
-		lost += v->ask != NULL && !v->ch.open;
+		lost += v->ask != NULL && !chan_is_open(&v->ch);
 	}
 	if (stale > 0)
 		buf_printf(answer, "%d conversations outlive their slots", stale);

@@ -35,7 +35,9 @@ scall_new_inner(Link *l, uint64_t id, ServerCallTell tell, void *ctx, int item)
 	c->ch.link = l;
 	c->ch.slot = UINT32_MAX;
 	c->ch.arrival_us = clock_us();
-	c->ch.open = true;
+	/* its message is whole */
+	for (WireCallState s = WC_CLAIMED; s <= WC_RUNNING; s++)
+		chan_set_state(&c->ch, s);
 	pthread_mutex_init(&c->ch.lock, NULL);
 	c->id = id;
 	c->stage = SCALL_BUSY;
@@ -67,11 +69,13 @@ tell(ServerCall *c, int kind, const Buf *fields, bool final)
 	bool		active;
 
 	pthread_mutex_lock(&c->ch.lock);
-	active = c->ch.open && !c->ch.ending;
+	active = c->ch.state == WC_RUNNING;
 	if (active)
 	{
-		c->ch.ending = final && kind != 0;
-		c->ch.open = !final;
+		if (final && kind != 0)
+			chan_set_state(&c->ch, WC_FINAL);
+		if (final)
+			chan_set_state(&c->ch, WC_CLOSED);
 		c->tell(c, kind, fields, final);
 	}
 	pthread_mutex_unlock(&c->ch.lock);

@@ -40,6 +40,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "ipc/call_state.h"
 #include "pg/client/client.h"
 #include "pg/client/request_tracking.h"
 #include "pg/client/slots.h"
@@ -60,6 +61,7 @@ const char *(*vcall_generate_hint) (const char *detail, const char *hint);
 struct ClientCall
 {
 	int			slot;			/* -1 once released */
+	WireCallState	state;
 	const volatile VllmOwner *owner;	/* of the slot */
 	int			side;			/* whose arena has it */
 	uint32		gen;			/* of our claim */
@@ -130,6 +132,13 @@ vclient_install_exit_hook(void)
 	installed = true;
 }
 
+static void
+set_state(ClientCall *c, WireCallState to)
+{
+	Assert(wire_call_may_follow(c->state, to));
+	c->state = to;
+}
+
 /* How it has ended, once; reply: its last frame, or NULL. */
 static void
 tell_end(ClientCall *c, RequestEnd end, const CallFrame *reply)
@@ -159,7 +168,10 @@ call_reset(void *arg)
 	if (c->slot >= 0 && !c->final_read && !c->noted)
 		tell_end(c, c->broken || (c->lost && !c->cancelled) ? REQUEST_FAILED : REQUEST_CANCELLED, NULL);
 	if (c->slot >= 0)
+	{
 		vslot_release(c->slot, c->gen, c->final_read ? VSLOT_FINISHED : VSLOT_CANCEL);
+		set_state(c, WC_CLOSED);
+	}
 	/* of one that never got a slot */
 	cost_release(&c->note.cost);
 	c->slot = -1;
@@ -453,6 +465,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 		return false;
 	}
 	c->slot = claim.slot;
+	set_state(c, WC_CLAIMED);
 	c->side = claim.side;
 	c->owner = &vllm_shared->owners[claim.slot];
 	c->gen = claim.gen;
@@ -463,6 +476,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 	if (WIRE_CHECKED)
 		c->sum = wire_sum(&c->head, c->body);
 	put_deadline(c);
+	set_state(c, WC_SENDING);
 	/* nothing can have come back yet */
 	(void) pump_request(c);
 	if (wait_slot)
@@ -560,6 +574,8 @@ pump_request(ClientCall *c)
 		atomic_store_explicit(&w->req_head, head + n, memory_order_release);
 		c->sent += n;
 		wrote = true;
+		if (c->sent == total)
+			set_state(c, WC_RUNNING);
 	}
 	return wrote;
 }
@@ -856,6 +872,7 @@ vcall_next(ClientCall *c, CallFrame *f, ErrorData **err)
 	{
 		/* the engine has let go: the slot serves the next call while this one is read */
 		c->final_read = true;
+		set_state(c, WC_FINAL);
 		if (m.kind == WF_ERROR)
 			tell_end(c, REQUEST_FAILED, f); /* with what the slot says */
 		vcall_end(c);

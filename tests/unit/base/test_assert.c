@@ -1,8 +1,11 @@
 /*
  * test_assert.c
- *	  ASSERT and ALWAYS: what they do when a condition holds, when it doesn't, and in a release.
+ *	  ASSERT and ALWAYS: what they do when a condition holds, when it doesn't, and in a release; which states
+ *	  of a conversation may follow which.
  */
 #include "tests/unit/check_abort.h"
+
+#include "ipc/call_state.h"
 
 static int	looked;
 
@@ -48,10 +51,27 @@ test_release(void)
 	CHECK_ABORTS(ALWAYS(look(false)), "look(false)");
 }
 
+static void
+test_states(void)
+{
+	/* rows: from NONE, CLAIMED, SENDING, RUNNING, FINAL, CLOSED; columns: to the same */
+	static const char *const legal[WC_N_STATES] = {
+		".x....", "..x..x", "...xxx", "....xx", ".....x", ".x...."
+	};
+
+	for (int from = 0; from < WC_N_STATES; from++)
+		for (int to = 0; to < WC_N_STATES; to++)
+			CHECK(wire_call_may_follow((WireCallState) from, (WireCallState) to) == (legal[from][to] == 'x'),
+				  "from %d to %d", from, to);
+	CHECK(!wire_call_may_follow(WC_N_STATES, WC_CLOSED) && !wire_call_may_follow(WC_CLOSED, WC_N_STATES),
+		  "no state");
+}
+
 int
 main(void)
 {
 	test_failures();
 	test_release();
+	test_states();
 	return check_done("assert");
 }

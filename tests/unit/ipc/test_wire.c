@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "tests/unit/check.h"
+#include "tests/unit/check_abort.h"
 #include "ipc/traceparent.h"
 #include "ipc/wire.h"
 
@@ -101,7 +101,10 @@ test_slot_rings(void)
 			CHECK(wire_pop(&a, WQ_TO_ENGINE, &s) && s == i, "in order over the wrap of the cursor");
 		CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s), "empty again");
 	}
-	wire_push(&a, WQ_TO_ENGINE, 77);
+	/* as the other side may have left it */
+	wire_push(&a, WQ_TO_ENGINE, 7);
+	for (uint32_t i = 0; i < 8; i++)
+		((_Atomic uint32_t *) (a.base + a.geo.to_engine_off))[i] = 77;
 	wire_push(&a, WQ_TO_ENGINE, 3);
 	CHECK(wire_pop(&a, WQ_TO_ENGINE, &s) && s == 3, "numbers out of range are skipped");
 	atomic_store(&r->head, atomic_load(&r->tail) + 1000000);
@@ -314,9 +317,29 @@ test_traceparent(void)
 	CHECK(tracestate_ok(many, TRACESTATE_LEN) && !tracestate_ok(many, TRACESTATE_LEN + 1), "512 bytes at most");
 }
 
+/* A writer of ours that is wrong ends where it is wrong, not at the reader. */
+static void
+test_planted(void)
+{
+	WireArena	a = new_arena(8);
+	Buf			b = {0};
+	WireOut		o = {.append = append,.ctx = &b};
+	char		ring[4096];
+
+	CHECK_ABORTS(wire_put_int(&o, WTAG_PROMPT, 1), "wire_tag_type(tag)");
+	CHECK_ABORTS(wire_put_str(&o, WTAG_MAX_TOKENS, "1", 1), "wire_tag_type(tag)");
+	CHECK_ABORTS(wire_put_str(&o, WTAG_PROMPT, "", (size_t) UINT32_MAX + 1), "n == fh.len");
+	CHECK_ABORTS(wire_push(&a, WQ_TO_ENGINE, 8), "slot < a->geo.n_slots");
+	CHECK_ABORTS(wire_ring_write(ring, 4095, 0, 0, ring, 1), "is_pow2(size)");
+	CHECK_ABORTS(wire_ring_read(ring, 0, 0, 0, ring, 1), "is_pow2(size)");
+	free(a.base);
+	buf_free(&b);
+}
+
 int
 main(void)
 {
+	test_planted();
 	test_layout();
 	test_private_geometry();
 	test_slot_rings();

@@ -6,6 +6,7 @@
 #include "ipc_server/channel.h"
 #include "ipc_server/control_socket.h"
 
+#include "tests/unit/check_abort.h"
 #include "tests/unit/wire_peer.h"
 
 #define RING 4096
@@ -366,6 +367,28 @@ test_frames(void)
 	buf_free(&big);
 }
 
+/* What is private: states go their way, slots are those of the arena. */
+static void
+test_states(void)
+{
+	Buf			body = {0};
+	Talk	   *t = talk_begin(&P, WK_GENERATE, &body);
+	Channel		c;
+	Err			e = {0};
+
+	begin(&c, t);
+	CHECK(c.state == WC_SENDING, "begun: %d", c.state);
+	CHECK_ABORTS(chan_init(&c, &L, t->slot, t->gen), "wire_call_may_follow");
+	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && c.state == WC_RUNNING, "whole: %d", c.state);
+	CHECK_ABORTS(chan_set_state(&c, WC_SENDING), "wire_call_may_follow");
+	CHECK_ABORTS((c.out_at = 1, c.out.len = 0, chan_frame(&c, WF_TEXT, NULL, false)), "out_at <= c->out.len");
+	CHECK_ABORTS(link_slot(&L, P.arena.geo.n_slots), "slot < l->arena.geo.n_slots");
+	/* the final frame is in the ring at once */
+	CHECK(chan_end(&c, WF_DONE, NULL) && c.state == WC_CLOSED, "ended: %d", c.state);
+	CHECK_ABORTS(chan_set_state(&c, WC_FINAL), "wire_call_may_follow");
+	finish(&c, t);
+}
+
 /* Reply bytes that the backend has not taken. */
 static void
 test_backlog(void)
@@ -600,6 +623,7 @@ main(void)
 	test_stale_requests();
 	test_heads();
 	test_frames();
+	test_states();
 	test_backlog();
 	test_drop();
 	test_generation();
