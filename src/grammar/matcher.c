@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/matcher_internal.h"
 #include "grammar/vocab_trie.h"
 
@@ -195,6 +196,7 @@ gram_match_rollback(GramMatch *m, size_t n)
 	if (n == 0)
 		return;
 	m->n -= n;
+	ASSERT(m->step[m->n].len <= m->bytes.len);
 	m->state = m->step[m->n].state;
 	m->bytes.len = m->step[m->n].len;
 	m->ended = false;

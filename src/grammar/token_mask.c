@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/matcher_internal.h"
 #include "grammar/shared_walks.h"
 
@@ -284,6 +285,7 @@ walk_lexer(MaskTables *t, const VocabTrie *trie, Lexer *lexer, uint32_t i, uint3
 		const uint32_t *next = states[from].next;
 		uint32_t	to = next != NULL ? next[cls[x->byte]] : LEX_UNKNOWN;
 
+		ASSERT(from < n_states && x->skip >= 1);
 		if (to == LEX_UNKNOWN)
 		{
 			to = lexer_step_flags(lexer, from, cls[x->byte]);

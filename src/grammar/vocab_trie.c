@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/shared_walks.h"
 
 /* Longest token of each slice; the last has no bound. */
@@ -160,6 +161,8 @@ trie_make(VocabTrie *t, const VocabTrieKey *key, uint32_t n)
 			uint8_t		b = (uint8_t) key[i].s[depth];
 
 			depth++;
+			/* the last node is behind all of them */
+			ALWAYS(t->n + 1 < room);
 			open[depth] = t->n;
 			t->node[t->n++] = (VocabNode) {i, 0, (uint16_t) depth, b, 0};
 		}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/cfg/sequence_ids.h"
 
 struct Lexer
@@ -141,6 +142,7 @@ lexer_step_flags(Lexer *l, uint32_t state, uint32_t cls)
 	uint32_t	to;
 	LexInfo		info;
 
+	ASSERT(state < l->n && cls < l->n_cls);
 	if (l->state[state].next == NULL)
 	{
 		l->state[state].next = mem_alloc(l->n_cls * sizeof(uint32_t));

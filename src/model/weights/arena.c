@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 
 #define HUGE_PAGE ((size_t) 2 << 20)
@@ -130,12 +131,10 @@ marena_take(MArena *a, size_t size)
 
 	size = (size + 63) & ~(size_t) 63;
 	if (size > a->size - a->used)
-	{
-		/* the plan and the takes disagree: a bug, and memory would be overwritten */
 		log_line('P', "model memory plan is too small: %zu of %zu bytes used, %zu wanted",
 				 a->used, a->size, size);
-		abort();
-	}
+	/* else the plan and the takes disagree, and memory would be overwritten */
+	ALWAYS(size <= a->size - a->used);
 	a->used += size;
 	return p;
 }
@@ -251,6 +250,7 @@ marena_store(MArena *a, const char *dir, Err *e)
 			close(fd);
 		return false;
 	}
+	ASSERT(a->used <= a->size);
 	if (!map_nothing(a))
 	{
 		err_set(e, ERR_NOMEM, "could not give memory of weights back: %s", strerror(errno));

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 
 #define TELL_US	20000			/* so often somebody is told that a step goes on */
@@ -211,6 +212,7 @@ hostdev_free(HostDev *h)
 void
 hostdev_get(const HostDev *h, size_t from, size_t n)
 {
+	ALWAYS(from <= h->n && n <= h->n - from);
 	if (h->on != NULL && n > 0)
 		h->on->ops->get(h->on->d, h->host + from, h->dev + from, n * sizeof(float));
 }
@@ -218,6 +220,7 @@ hostdev_get(const HostDev *h, size_t from, size_t n)
 void
 hostdev_put(const HostDev *h, size_t from, size_t n)
 {
+	ALWAYS(from <= h->n && n <= h->n - from);
 	if (h->on != NULL && n > 0)
 		h->on->ops->put(h->on->d, h->dev + from, h->host + from, n * sizeof(float));
 }
