@@ -16,7 +16,7 @@
  * The PostgreSQL module has PostgreSQL's Assert().  It compiles src/ipc, too: there ASSERT does nothing in
  * the module, unless that is a sanitizer's build, and ALWAYS may not be used.
  *
- * Tested by tests/unit/base/test_assert.c.
+ * Tested by tests/unit/base/test_assert.c, and with planted faults by tests/unit/core/test_planted.c.
  */
 #ifndef VLLM_BASE_ASSERT_H
 #define VLLM_BASE_ASSERT_H

@@ -12,10 +12,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 struct BatchBuf
 {
 	Batch		batch;
+	int			max_rows;
+	int			max_seqs;
 	int32_t    *tokens;			/* [max_rows] */
 	const float **embeds;		/* [max_rows] */
 	int			embed_width;
@@ -34,6 +37,8 @@ batch_new(int max_rows, int max_seqs, int embed_width, float *state)
 {
 	BatchBuf   *b = mem_zalloc(sizeof(*b));
 
+	b->max_rows = max_rows;
+	b->max_seqs = max_seqs;
 	b->tokens = mem_alloc((size_t) max_rows * sizeof(int32_t));
 	b->embeds = mem_alloc((size_t) max_rows * sizeof(float *));
 	b->embed_width = embed_width;
@@ -108,10 +113,13 @@ batch_build(BatchBuf *b, const Plan *plan)
 	bool		embeds = false;
 	bool		adapted = false;
 
+	/* what is written below has that much room */
+	ALWAYS(plan->n <= b->max_seqs && plan->n_rows <= b->max_rows);
 	for (int s = 0; s < plan->n; s++)
 	{
 		const PlanEntry *pe = &plan->e[s];
 
+		ALWAYS(row + pe->n <= plan->n_rows && n_out + pe->n_out + plan_logits(pe) <= b->max_rows);
 		b->seq_start[s] = row;
 		b->seen[s] = pe->r->seen_to > 0 ? pe->r->seen_to : INT32_MAX;
 		hides = hides || b->seen[s] != INT32_MAX;

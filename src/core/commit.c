@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/output/guided_decoding.h"
 #include "core/core_state.h"
 #include "core/sample/sample_device.h"
@@ -110,6 +111,7 @@ begin_rows(Core *c, const Plan *plan)
 
 		if (!pe->sample)
 			continue;
+		ALWAYS(n < c->opt.max_num_seqs);
 		*row = core_smp_row(pe->r);
 		row->mask = constraints_mask(c->constraints, i);
 		if (c->smpdev != NULL && smpdev_takes(pe->r, c->opt.tell_processed))
@@ -257,6 +259,7 @@ follow(Core *c, PlanEntry *pe)
 	const int32_t *drafts = r->spec->drafts.data;
 	int			n = 0;
 
+	ASSERT((size_t) (pe->draft_at + pe->n_drafts) <= r->spec->drafts.len);
 	for (; n < pe->n_drafts && req_todo(r) > 0 && r->tokens.data[r->computed] == drafts[pe->draft_at]; n++)
 	{
 		spec_tested(c->spec, r, pe->draft_at, true);
@@ -322,6 +325,7 @@ core_commit(Core *c, const Plan *plan)
 	{
 		const PlanEntry *pe = &plan->e[i];
 
+		ASSERT(pe->r->state == RQ_RUNNING && pe->n - pe->n_drafts <= req_todo(pe->r));
 		pe->r->computed += pe->n - pe->n_drafts;
 		c->stats.spec_drafts += pe->n_drafts > 0;
 		c->stats.spec_draft_tokens += pe->n_drafts;

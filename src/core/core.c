@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/output/guided_decoding.h"
 #include "core/spec/drafter.h"
 #include "core/core_state.h"
@@ -44,6 +45,8 @@
 #include "core/sample/sample_device.h"
 #include "core/spec/spec.h"
 #include "runtime/engine_settings.h"
+
+#define CHECK_BLOCKS 16
 
 /* ---- statistics, requests ---- */
 
@@ -469,6 +472,8 @@ core_append_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 	int			room;
 
 	*res = (OutResult) {.finish = FIN_NONE};
+	/* it is the row of an embedding in the next step */
+	ALWAYS(id < core_info(c)->vocab_size);
 	if (id >= 0 && !push_token(c, r, id, res, e))
 		return false;
 	if (r->constraint == NULL || res->finish != FIN_NONE)
@@ -763,8 +768,36 @@ account(Core *c, const Plan *plan, int64_t us)
 	st->eplb_busiest = eplb->busiest;
 }
 
-bool
-core_step(Core *c)
+/* One thread steps at a time. */
+static void
+assert_alone(Core *c)
+{
+	bool		was = atomic_exchange(&c->stepping, true);
+
+	ASSERT(!was);
+}
+
+/* Everything agrees: looked at now and then, so that a step pays for CHECK_BLOCKS of them. */
+static void
+assert_sound(Core *c)
+{
+	Err			e = {0};
+	bool		sound;
+
+	c->unchecked += CHECK_BLOCKS;
+	if (c->unchecked >= kvpool_total(c->pool))
+	{
+		c->unchecked = 0;
+		sound = core_check(c, &e);
+		if (!sound)
+			log_line('P', "%s", e.msg);
+		ASSERT(sound);
+	}
+	atomic_store(&c->stepping, false);
+}
+
+static bool
+step(Core *c)
 {
 	bool		any;
 	int64_t		start = clock_us();
@@ -828,6 +861,19 @@ core_step(Core *c)
 	}
 	core_publish(c);
 	profile_mark(prof, PROF_SCHEDULE);
+	return any;
+}
+
+bool
+core_step(Core *c)
+{
+	bool		any;
+
+	if (VLLM_ASSERT)
+		assert_alone(c);
+	any = step(c);
+	if (VLLM_ASSERT)
+		assert_sound(c);
 	return any;
 }
 

@@ -115,6 +115,9 @@ struct Core
 	int64_t		other_memory;	/* of tables and rows of logits */
 	Inbox	   *inbox;
 	Deliver    *deliver;
+	/* in builds with ASSERT */
+	_Atomic bool stepping;		/* a thread is in core_step() */
+	int			unchecked;		/* what core_check() may cost by now, in blocks */
 };
 
 /* ---- core_open.c ---- */

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 typedef struct BeamCand
 {
@@ -188,6 +189,8 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 	int			k;
 	bool		finite = !isnan(smp_logsumexp(logits, n, n_valid, &best));
 
+	/* its row had not come */
+	ASSERT(i >= 0 && i < b->n_live && b->n_cands[i] < 0);
 	b->n_cands[i] = 0;
 	k = finite ? logprobs_row(logits, n, n_valid, best, &want, e) : 0;
 	for (int j = 0; j < k; j++)
@@ -197,7 +200,10 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 		if (e[j].id == eos && !b->stem->params.ignore_eos)
 			add_result(b, r, eos, cum);
 		else
+		{
+			ALWAYS(b->n_cands[i] < 2 * b->width);
 			to[b->n_cands[i]++] = (BeamCand) {i, e[j].id, cum};
+		}
 	}
 	mem_free(e);
 	return finite;
@@ -212,6 +218,7 @@ best_cands(Beam *b)
 
 	for (int i = 0; i < b->n_live; i++)
 	{
+		ALWAYS(b->n_cands[i] >= 0);
 		memcpy(b->pool + n, b->cands + (size_t) i * 2 * (size_t) b->width, (size_t) b->n_cands[i] * sizeof(BeamCand));
 		n += b->n_cands[i];
 	}

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/output/guided_decoding.h"
 
 /* All answers of a request are over. */
@@ -40,6 +41,7 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	if (r->state != RQ_NEW)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, r);
+	ASSERT(g->n_left > 0);
 	if (res.finish > g->failed)
 		g->failed = res.finish;
 	for (int i = 0; i < g->n && res.finish == FIN_ERROR; i++)
@@ -152,6 +154,7 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 
 	for (int i = 0; i < g->n; i++)
 		answer(c, g, i);
+	ASSERT(g->beam == NULL && g->n > 0);
 	ids[0] = id;
 	/* what the first one was drawn from was not kept: it is drawn again */
 	for (int at = processed ? 0 : 1; at < g->n; at += FORK_ROWS)

@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 void
 poolspec_free(PoolSpec *p)
@@ -263,14 +264,12 @@ more_values(Req *r, int n)
 {
 	Pooled	   *p = r->pooled;
 	size_t		have = (size_t) p->n_rows[r->seq] * (size_t) p->width;
+	/* all there will ever be: a preempted sequence begins anew */
+	int			most = p->by_token ? r->n_prompt : 1;
 
+	ALWAYS(p->n_rows[r->seq] + n <= most);
 	if (p->values[r->seq] == NULL)
-	{
-		/* all there will ever be: a preempted sequence begins anew */
-		size_t		most = (size_t) (p->by_token ? r->n_prompt : 1);
-
-		p->values[r->seq] = mem_alloc(most * (size_t) p->width * sizeof(float));
-	}
+		p->values[r->seq] = mem_alloc((size_t) most * (size_t) p->width * sizeof(float));
 	p->n_rows[r->seq] += n;
 	return p->values[r->seq] + have;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/output/guided_decoding.h"
 #include "base/rng.h"
 
@@ -71,9 +72,12 @@ group_begin(Req *r)
 Req *
 group_answer(Group *g, int i, const Tok *tok)
 {
-	Req		   *a = g->answers[i];
+	Req		   *a;
 	const Req  *stem = g->stem;
 
+	ASSERT(i >= 0 && i < g->n);
+	a = g->answers[i];
+	ASSERT(a->tokens.len == 0 && a->blocks.len == 0);
 	intvec_add(&a->tokens, stem->tokens.data, stem->tokens.len);	/* the prompt, and what is forced behind it */
 	out_begin(a, tok);
 	a->scheduled_us = stem->scheduled_us;
@@ -84,8 +88,11 @@ group_answer(Group *g, int i, const Tok *tok)
 void
 group_event(Group *g, ReqEvent *ev, const Err *err)
 {
-	Req		   *a = g->answers[ev->index];
+	Req		   *a;
 
+	ASSERT(ev->index >= 0 && ev->index < g->n && g->n_told < g->n);
+	a = g->answers[ev->index];
+	ASSERT(ev->output_tokens >= a->n_told);
 	g->n_output += ev->output_tokens - a->n_told;
 	a->n_told = ev->output_tokens;
 	if (a->n_told > g->longest)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "runtime/devices.h"
 
 #define LOOK_US	20				/* so often it is looked whether a copy is done */
@@ -104,6 +105,7 @@ has_come(const OffCopy *o, const BlockCopySlot *s)
 static void
 move(const OffCopy *o, BlockCopySlot *s, size_t n)
 {
+	ASSERT(s->hold != NULL && s->moved < o->bytes);
 	n = n < o->bytes - s->moved ? n : o->bytes - s->moved;
 	memcpy((uint8_t *) kvtier_room(s->hold) + s->moved, s->at + s->moved, n);
 	s->moved += n;
@@ -117,6 +119,7 @@ move(const OffCopy *o, BlockCopySlot *s, size_t n)
 static void
 give_back(OffCopy *o)
 {
+	ASSERT(o->n_busy > 0);
 	o->oldest = (o->oldest + 1) % o->n_slots;
 	o->n_busy--;
 	o->unfenced = o->unfenced && o->n_busy > 0;
@@ -175,6 +178,8 @@ take_slot(OffCopy *o)
 
 	if (o->n_busy == o->n_slots)
 		finish_oldest(o);
+	/* what is in it would be another block's */
+	ALWAYS(o->n_busy < o->n_slots);
 	s = &o->slots[(o->oldest + o->n_busy++) % o->n_slots];
 	s->hold = NULL;
 	s->moved = 0;

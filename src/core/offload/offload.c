@@ -24,6 +24,7 @@
 #include "base/blake2.h"
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/rng.h"
 
 #define BYTES_PER_US	5000.0	/* of copying, before it has been measured */
@@ -395,6 +396,8 @@ hold_found(Offload *o, const Req *r, int n)
 	{
 		int32_t		b = prefix_find(o->set.prefix, p.chain, tokens_at(o, r, p.block), &p.chain);
 
+		/* prefix_cache_lookup() has found it */
+		ALWAYS(b != 0);
 		kvpool_ref(o->set.pool, b);
 		intvec_push(&o->found, b);
 		p.key = o->keys[b];

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/offload/tier_file.h"
 #include "core/offload/tier_internal.h"
 
@@ -59,6 +60,7 @@ list_append(List *l, Entry *e, int link)
 static void
 list_unlink(List *l, Entry *e, int link)
 {
+	ASSERT(l->n > 0 && (e->prev[link] != NULL ? e->prev[link]->next[link] == e : l->head == e));
 	if (e->prev[link] != NULL)
 		e->prev[link]->next[link] = e->next[link];
 	else
@@ -99,6 +101,8 @@ slot_free(KvTier *t, Entry *e)
 {
 	KvTierModel *m = e->model;
 
+	/* a slot that is given back twice would be two entries' */
+	ALWAYS(e->at != NULL && m->n_used > 0 && m->n_warm + m->n_cold < m->n_slots);
 	m->spare[m->n_warm++] = e->slot;
 	m->n_used--;
 	t->used_bytes -= m->slot_bytes;
@@ -579,6 +583,7 @@ void
 kvtier_release(KvTier *t, KvHold *h)
 {
 	pthread_mutex_lock(&t->lock);
+	ALWAYS(h->refs > 0);
 	if (--h->refs == 0)
 	{
 		if (h->filling)

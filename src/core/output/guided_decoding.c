@@ -35,6 +35,7 @@
 
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define FORCED_MAX		4096	/* bytes appended at once */
 #define CONTEXT			8		/* tokens before the forced text that the tokenizer sees */
@@ -386,6 +387,7 @@ constraints_begin(Constraints *cs, const Plan *plan)
 		any = has_mask(&plan->e[i]);
 	if (!any && cs->n_rows == 0)
 		return;
+	ALWAYS(plan->n <= cs->max_seqs);
 	/* nothing is left of the step before, so nobody else looks at the rows */
 	for (int i = 0; i < plan->n; i++)
 	{
@@ -393,6 +395,7 @@ constraints_begin(Constraints *cs, const Plan *plan)
 		cs->row[i].failed = false;
 	}
 	pthread_mutex_lock(&cs->lock);
+	ASSERT(cs->busy == 0);
 	cs->n_rows = any ? plan->n : 0;
 	cs->next = 0;
 	if (any && cs->threaded)
@@ -604,6 +607,8 @@ constraints_prepare(Constraints *cs, Err *e)
 		GramVocab  *v = make_vocab(cs);
 
 		cs->n_words = gram_vocab_words(v);
+		/* masks have a bit for each token that may be sampled */
+		ALWAYS(cs->n_words == ((size_t) cs->n_valid + 31) / 32);
 		cs->words = mem_alloc((size_t) cs->max_seqs * cs->n_words * sizeof(uint32_t));
 		cs->scratch = mem_alloc(cs->n_words * sizeof(uint32_t));
 		cs->free = mem_zalloc(cs->n_words * sizeof(uint32_t));

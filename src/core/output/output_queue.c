@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/output/guided_decoding.h"
 
 /*
@@ -302,9 +303,17 @@ deliver_main(void *arg)
 	return NULL;
 }
 
+/* Parcels are filled by the step thread; requests that it has given away are the delivering one's. */
+static bool
+is_step_thread(const Deliver *d)
+{
+	return !d->threaded || !pthread_equal(pthread_self(), d->thread);
+}
+
 void
 deliver_add(Deliver *d, const OutputItem *p)
 {
+	ASSERT(is_step_thread(d));
 	if (d->threaded)
 	{
 		push(&d->filling, p);
@@ -344,6 +353,7 @@ is_idle(Deliver *d)
 void
 deliver_send(Deliver *d, int64_t now_us)
 {
+	ASSERT(is_step_thread(d));
 	if (d->filling.n == 0)
 		return;
 	if (d->waiting_since == 0)

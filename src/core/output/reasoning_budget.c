@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 struct ReasoningBudget
 {
@@ -177,6 +178,7 @@ rbudget_limited(const ReasoningBudget *t)
 int32_t
 rbudget_forced(const ReasoningBudget *t)
 {
+	ALWAYS(!t->closing || t->forced < t->end.len);
 	return t->closing ? t->end.data[t->forced] : -1;
 }
 

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MANY_ENTRIES	4096	/* of a position: rows are then worked off one by one */
 
@@ -131,6 +132,7 @@ sift(Logprob *heap, int n, Logprob e)
 static void
 top_of(const float *x, int n, int k, Logprob *out)
 {
+	ALWAYS(k >= 1 && k <= n);
 	for (int i = 0; i < k; i++)
 		out[i] = (Logprob) {.id = i, .value = x[i]};
 	/* sorted from the worst on it is a heap */
@@ -153,6 +155,7 @@ rank_of(const float *x, int n, int32_t id)
 {
 	int32_t		rank = 0;
 
+	ASSERT(id >= 0 && id < n);
 	for (int i = 0; i < n; i++)
 		rank += x[i] >= x[id];
 	return rank;

@@ -49,6 +49,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/rng.h"
 
 #define BLOCK		64			/* ids whose maximum is kept */
@@ -194,7 +195,10 @@ static void
 mask_ids(const Sampler *s, Work *w, float *logits, const int32_t *ids, int n)
 {
 	for (int i = 0; i < n; i++)
+	{
+		ASSERT(ids[i] >= 0 && ids[i] < s->width);
 		logits[ids[i]] = -INFINITY;
+	}
 	for (int i = 0; i < n; i++)
 		if (ids[i] < s->n_valid)
 			scan_one(logits, s->n_valid, ids[i] / BLOCK, &w->bmax[ids[i] / BLOCK]);
@@ -210,7 +214,7 @@ argmax(const Sampler *s, const Work *w, const float *logits)
 		if (w->bmax[b] > w->bmax[best])
 			best = b;
 	for (i = best * BLOCK; logits[i] != w->bmax[best]; i++)
-		continue;
+		ASSERT(i + 1 < s->n_valid && i + 1 < (best + 1) * BLOCK);
 	return i;
 }
 
@@ -235,6 +239,7 @@ kth_largest(SampleCand *c, int n, int k)
 	int			lo = 0,
 				hi = n - 1;
 
+	ASSERT(k >= 1 && k <= n);
 	k--;
 	while (lo < hi)
 	{
@@ -387,6 +392,7 @@ mass_cut(SampleCand *c, int n, double before, double wanted)
 				hi = n;
 	SampleCand	cut = c[0];
 
+	ASSERT(n >= 1);
 	while (lo < hi)
 	{
 		int			mid = lo;
@@ -949,6 +955,8 @@ smp_run_rows(Sampler *s, SampleRow *rows, int n, bool again)
 	else if (any)
 		run_rows(s, run_one, n);
 	s->had_plugins = plugins || (again && s->had_plugins);
+	for (int i = 0; i < n; i++)
+		ASSERT(rows[i].sampled != NULL || (rows[i].id >= SMP_PLUGIN && rows[i].id < s->n_valid));
 }
 
 void
@@ -971,6 +979,7 @@ smp_new(KPool *pool, int width, int n_valid)
 {
 	Sampler    *s = mem_zalloc(sizeof(*s));
 
+	ASSERT(n_valid >= 0 && n_valid <= width);
 	s->pool = pool;
 	s->n_threads = pool != NULL ? kpool_nthreads(pool) : 1;
 	s->width = width;

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 static bool
 wants_logprobs(const OutParams *o)
@@ -254,6 +255,7 @@ smpdev_back(DevSampler *s, Err *e)
 const KSampled *
 smpdev_add(DevSampler *s, const SampleRow *row, const OutParams *out, int at)
 {
+	ALWAYS(s->n < s->o.rows);
 	s->rows[s->n] = (SmpDevRow) {.row = row, .out = out, .at = at};
 	return (const KSampled *) (const void *) s->out.host + s->n++;
 }
@@ -284,6 +286,8 @@ smpdev_run(DevSampler *s, float *logits)
 		size_t		size;
 
 		n = fit(s, i);
+		/* most_words() is one row's */
+		ALWAYS(n > 0);
 		size = smpdev_stage(&s->rows[i], n, s->o.n_valid, s->in.host);
 		hostdev_put(&s->in, 0, size / sizeof(float));
 		s->k->sample(s->pool, s->in.dev, n, logits, s->o.width, s->o.n_valid, (KSampled *) (void *) s->out.dev + i);

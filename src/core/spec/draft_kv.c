@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 size_t
 drafter_block_bytes(const DraftInfo *info, KType type, int block_size)
@@ -170,6 +171,8 @@ rows_behind(Rows rows, int n)
 static void
 add_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 {
+	ALWAYS(n >= 0 && f->n_rows + n <= f->max_rows && f->n_seqs < f->max_seqs);
+	ASSERT(from >= 0 && (size_t) (from + n + ahead(f)) <= r->tokens.len);
 	f->seq_start[f->n_seqs] = f->n_rows;
 	f->tables[f->n_seqs] = table_of(f, r, f->n_seqs);
 	f->n_seqs++;
@@ -376,6 +379,7 @@ note_block(const Follower *f, const Req *r, Follow *w)
 static int
 go_on(Follower *f, int n)
 {
+	ALWAYS(n <= f->max_seqs);
 	for (int i = 0; i < n; i++)
 	{
 		SpecAsk    *a = f->go_on[i];

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/rng.h"
 
 #define FIRST_SLOTS	64
@@ -112,6 +113,8 @@ catch_up(const NgramProposer *p, Ngram *g, const Req *r)
 
 			if ((t->n + 1) * 2 > t->n_slots)
 				grow(p, g, t, tokens, n);
+			/* else the search for a slot has no end */
+			ASSERT(t->n < t->n_slots);
 			at = slot_of(p, g, t, tokens, end, n);
 			if (t->at[at] == 0)
 			{

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/core_state.h"
 #include "core/spec/spec_internal.h"
 
@@ -171,6 +172,15 @@ room_of(const Spec *s, const Req *r)
 	return to_end - 1 < s->conf.n_drafts ? to_end - 1 : s->conf.n_drafts;
 }
 
+/* The plan counts on it: nobody gets more drafts than it asked for. */
+static void
+ask(Spec *s, int n)
+{
+	s->conf.type->propose(s->proposer, s->asks, n);
+	for (int i = 0; i < n; i++)
+		ALWAYS(s->asks[i].r->spec->drafts.len <= (size_t) s->asks[i].most);
+}
+
 /* Drafts that take time, for as many of the n as are worth it. */
 static void
 propose_dear(Spec *s, int n, int n_decoding, bool prompts)
@@ -183,7 +193,7 @@ propose_dear(Spec *s, int n, int n_decoding, bool prompts)
 		depth = s->asks[i].most > depth ? s->asks[i].most : depth;
 	if (n == 0)
 		return;
-	s->conf.type->propose(s->proposer, s->asks, n);
+	ask(s, n);
 	spec_made(s, depth, clock_us() - start);
 }
 
@@ -213,6 +223,7 @@ spec_propose(Spec *s, const Sched *sched)
 		if (most < 1)
 			continue;
 		spec_request(s, r);
+		ALWAYS(n < s->env.max_seqs && most <= SPEC_MAX_DRAFTS);
 		s->asks[n++] = (SpecAsk) {r, most};
 	}
 	if (s->conf.max_batch > 0 && n_decoding > s->conf.max_batch)
@@ -220,7 +231,7 @@ spec_propose(Spec *s, const Sched *sched)
 	if ((s->conf.type->flags & SPEC_DEAR) != 0)
 		propose_dear(s, n, n_decoding, prompts);
 	else if (n > 0)
-		s->conf.type->propose(s->proposer, s->asks, n);
+		ask(s, n);
 }
 
 void
