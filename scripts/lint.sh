@@ -49,6 +49,10 @@ rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*
 rule "register tiles keep their sums in registers (scripts/tiles.sh)" "$(scripts/tiles.sh 2>&1)"
 rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/init/guc*.c 2>/dev/null | tr -d '"' | sort -u | while read -r g; do
 	grep -q "$g" docs/*/*.md || echo "$g is not in docs/"; done)"
+# names of a table's rows beside those of a table in the docs, first column: what only one of them has
+rule "docs/user/models.md has the options of src/runtime/model_options.def" "$(diff \
+	<(sed -nE 's/^(OPT|CALLER_OPTION)\((\w+).*/\2/p' src/runtime/model_options.def src/ipc/caller_options.def | sort) \
+	<(sed -n '/^## Options/,/^###/p' docs/user/models.md | sed -nE 's/^\| (`[^|]*) \|.*/\1/p' | grep -o '[a-z_0-9]*' | sort))"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) @extschema@\.llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | sed 's/.*\.//' | sort -u | while read -r f; do
 	grep -q "$f" docs/user/sql.md || echo "$f is not in docs/user/sql.md"; done)"
 rule "comments of SQL objects are the same everywhere (scripts/sqlcomments.py)" "$(scripts/sqlcomments.py 2>&1)"

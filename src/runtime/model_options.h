@@ -2,7 +2,8 @@
  * model_options.h
  *	  The options of a model, as its catalog entry has them.
  *
- * server/models/model_options.c reads them; backends and ranks take them as they are.
+ * model_options.def has a row for each.  server/models/model_options.c reads them; backends and ranks take them as
+ * they are.
  */
 #ifndef VLLM_RUNTIME_MODEL_OPTIONS_H
 #define VLLM_RUNTIME_MODEL_OPTIONS_H
@@ -15,41 +16,28 @@ typedef struct BackendModel BackendModel;		/* a loaded model (backend.h) */
 
 #define SPEC_TEXT		2048	/* speculative_config's text is shorter */
 
-/* Options of a catalog entry; 0 or "" = not given */
+/* The members that a row of model_options.def makes, by its type */
+#define OPT_MEMBER_INT(member, most) int member;
+#define OPT_MEMBER_BIG(member, most) int64_t member;
+#define OPT_MEMBER_NUM(member, most) double member;
+#define OPT_MEMBER_SWITCH(member, most) int member;
+#define OPT_MEMBER_OFF(member, most) bool member;
+#define OPT_MEMBER_TEXT(member, most) char member[most];
+#define OPT_MEMBER_SIZES(member, most) int member[most]; int n_##member;
+#define OPT_MEMBER_SECONDS(member, most) int64_t member; bool has_##member;
+#define OPT_MEMBER_ELSEWHERE(member, most)
+#define OPT_MEMBER_CALLER(member, most)
+
+/* Options of a catalog entry.  An option is a row of the table, never a member of its own that no key has. */
 typedef struct ModelOpts
 {
-	int			max_model_len;
-	int			max_num_seqs;
-	int			max_num_batched_tokens;
-	int			max_num_partial_prefills;
-	int			max_long_partial_prefills;
-	int			long_prefill_token_threshold;
-	int64_t		kv_cache_memory_bytes;
-	double		gpu_memory_utilization;
-	char		kv_cache_dtype[16];
-	int			kv_scales;		/* "calculate_kv_scales": 1, -1; 0 = not given */
-	int			no_windows;		/* "disable_hybrid_kv_cache_manager": 1, -1; 0 = not given */
-	char		quantization[16];	/* a QuantScheme's name */
-	char		dtype[16];		/* a QuantScheme's name; if quantization is not given */
-	bool		no_jump;		/* "jump_forward": false */
-	int			enforce_eager;	/* 1, -1; 0 = not given */
-	int			fp8_activations;	/* 1, -1; 0 = not given */
-	int			capture_sizes[GRAPH_SIZES]; /* "cudagraph_capture_sizes" */
-	int			n_capture_sizes;	/* 0 = not given */
-	int			prefix_caching; /* "enable_prefix_caching": 1, -1; 0 = not given */
-	int			enable_lora;	/* 1, -1; 0 = not given */
-	int			max_loras;
-	int			max_cpu_loras;
-	int			max_lora_rank;
-	char		lora_dtype[12];
-	char		speculative_config[SPEC_TEXT];	/* a JSON object, or "null": off */
-	bool		has_keep_alive; /* "keep_alive", */
-	int64_t		keep_alive;		/* "keep_alive" in seconds; -1 = no limit, and pinned */
-	double		rope_theta;
-	char		rope_scaling[4096]; /* a JSON object */
-	char		hf_overrides[4096]; /* a JSON object: keys of config.json */
-	const BackendModel *for_adopt;		/* not an option: it is loaded for Backend.adopt() into this one, where that is computed, and never runs */
-	const BackendModel *in_place_of;	/* not an option: it never goes from that one's device to CPUs */
+#define OPT(name, type, member, least, most, key, must) OPT_MEMBER_##type(member, most)
+#include "runtime/model_options.def"
+#undef OPT
+	/* no options.  It is loaded for Backend.adopt() into this one, where that is computed, and never runs */
+	const BackendModel *for_adopt;
+	/* the one that this one follows; from a device none goes to the CPUs, as nobody would notice */
+	const BackendModel *in_place_of;
 } ModelOpts;
 
 /* What float matrices become by "quantization" or else "dtype"; NULL = what they are (model_options.c). */

@@ -1,6 +1,6 @@
 /*
  * caller_options.c
- *	  Options of a model that are the caller's: prices, fallback, cascade, result_cache.
+ *	  Options of a model that are its callers' (caller_options.def): prices, fallback, cascade, result_cache.
  *
  * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
  * and become fields of its requests' messages, where who asks reads them back: spend.c, fallback.c, cascade.c, result_cache.c.
@@ -89,7 +89,7 @@ price(const JsonNode *prices, const char *name, double otherwise)
 }
 
 static void
-check_prices(const JsonNode *n, const char *model)
+prices_check(const JsonNode *n, const char *model)
 {
 	static const char *const names[] = {"input", "cached_input", "output", NULL};
 
@@ -99,7 +99,7 @@ check_prices(const JsonNode *n, const char *model)
 }
 
 static void
-put_prices(const JsonNode *n, WireOut *out)
+prices_put(const JsonNode *n, WireOut *out)
 {
 	double		input = price(n, "input", 0);
 
@@ -111,7 +111,7 @@ put_prices(const JsonNode *n, WireOut *out)
 /* ---- fallback ---- */
 
 static void
-check_fallback(const JsonNode *n, const char *model)
+fallback_check(const JsonNode *n, const char *model)
 {
 	const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n;
 	int			count = 0;
@@ -128,7 +128,7 @@ check_fallback(const JsonNode *n, const char *model)
 }
 
 static void
-put_fallback(const JsonNode *n, WireOut *out)
+fallback_put(const JsonNode *n, WireOut *out)
 {
 	for (const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
 		wire_put_text(out, WTAG_FALLBACK, e->text, strlen(e->text));
@@ -213,13 +213,13 @@ cache_rule(const JsonNode *n)
 }
 
 static void
-check_cache(const JsonNode *n, const char *model)
+result_cache_check(const JsonNode *n, const char *model)
 {
 	(void) cache_rule(n);
 }
 
 static void
-put_cache(const JsonNode *n, WireOut *out)
+result_cache_put(const JsonNode *n, WireOut *out)
 {
 	CacheRule	r = cache_rule(n);
 	char	   *s = psprintf(INT64_FORMAT " " INT64_FORMAT " %d", r.max_age, r.max_bytes, r.shared);
@@ -236,10 +236,9 @@ static const struct
 	void		(*check) (const JsonNode *n, const char *model);
 	void		(*put) (const JsonNode *n, WireOut *out);
 }			caller_options[] = {
-	{"prices", check_prices, put_prices},
-	{"fallback", check_fallback, put_fallback},
-	{"cascade", cascade_check, cascade_put},
-	{"result_cache", check_cache, put_cache},
+#define CALLER_OPTION(name) {#name, name##_check, name##_put},
+#include "ipc/caller_options.def"
+#undef CALLER_OPTION
 };
 
 void

@@ -34,7 +34,7 @@
 
 typedef enum RemoteType
 {
-	REMOTE_BOOL, REMOTE_INT, REMOTE_TEXT, REMOTE_OBJECT, REMOTE_TEXTS, REMOTE_ASKER
+	REMOTE_BOOL, REMOTE_INT, REMOTE_TEXT, REMOTE_OBJECT, REMOTE_TEXTS, REMOTE_CALLER
 } RemoteType;
 
 typedef struct RemoteOption
@@ -399,7 +399,7 @@ check_option(const RemoteOption *o, const JsonNode *n)
 		case REMOTE_TEXTS:
 			check_texts(o, n);
 			break;
-		case REMOTE_ASKER:
+		case REMOTE_CALLER:
 			break;
 	}
 }

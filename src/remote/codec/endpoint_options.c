@@ -36,7 +36,7 @@ static ROptions *roptions_ref(ROptions *o);
 
 typedef enum OptionType
 {
-	TYPE_BOOL, TYPE_INT, TYPE_TEXT, TYPE_OBJECT, TYPE_TEXTS, TYPE_ASKER
+	TYPE_BOOL, TYPE_INT, TYPE_TEXT, TYPE_OBJECT, TYPE_TEXTS, TYPE_CALLER
 } OptionType;
 
 typedef enum OptionId
@@ -362,7 +362,7 @@ read_option(ROptions *o, const cJSON *v, Err *e)
 			return read_headers(o, i, v, e);
 		case TYPE_TEXTS:
 			return read_texts(o, i, v, e);
-		case TYPE_ASKER:
+		case TYPE_CALLER:
 			return true;
 	}
 	return true;

@@ -2,16 +2,17 @@
  * model_options.c
  *	  The options of a catalog entry: a JSON object with a few known keys.
  *
- * An unknown key is an error that lists the known ones, never ignored.
- * Tested by tests/unit/server/test_models_registry.c and tests/fuzz/fuzz_wire.c.
+ * model_options.def has a row for each, which says by which of these functions it is read and whether it is part of
+ * the key of an instance.  An unknown key is an error that lists the known ones, never ignored.
+ * Tested by tests/unit/server/test_model_options.c, test_models_registry.c and tests/fuzz/fuzz_wire.c.
  */
 #include "server/models/registry.h"
 
 #include <cjson/cJSON.h>
+#include <float.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,147 +22,222 @@
 #include "quant/quantize.h"
 #include "template/chat_template.h"
 
-/* An option's value is wrong: what it must be, and what it is. */
-static bool __attribute__((format(printf, 3, 4)))
-opt_wrong(const cJSON *v, Err *e, const char *must,...)
+typedef enum ModelOptType
 {
-	char		text[256];
-	char	   *got = cJSON_PrintUnformatted(v);
-	va_list		ap;
+	OPT_INT, OPT_BIG, OPT_NUM, OPT_SWITCH, OPT_OFF, OPT_TEXT, OPT_SIZES, OPT_SECONDS,
+	OPT_ELSEWHERE, OPT_CALLER
+} ModelOptType;
 
-	va_start(ap, must);
-	vsnprintf(text, sizeof(text), must, ap);
-	va_end(ap);
-	err_set(e, ERR_INVALID, "model option \"%s\" must be %s, got %.64s", v->string, text, got != NULL ? got : "?");
+typedef enum OptKey
+{
+	OPT_NO_KEY, OPT_KEY
+} OptKey;
+
+typedef struct OptRow OptRow;
+typedef bool (*OptTake) (const OptRow *row, const cJSON *v, ModelOpts *o, Err *e);
+
+struct OptRow
+{
+	const char *name;
+	ModelOptType type;
+	OptKey		key;
+	size_t		off;			/* of its member */
+	double		least,
+				most;
+	const char *must;			/* NULL: what its type and range say */
+	OptTake		take;
+};
+
+#define OPT_AT(row, o, type) ((type *) ((char *) (o) + (row)->off))
+#define OPT_GET(row, o, type) (*(const type *) ((const char *) (o) + (row)->off))
+
+/* An option's value is wrong: what it must be, and what it is. */
+static bool
+opt_must(const OptRow *row, const cJSON *v, const char *must, Err *e)
+{
+	char	   *got = cJSON_PrintUnformatted(v);
+
+	err_set(e, ERR_INVALID, "model option \"%s\" must be %s, got %.64s", row->name, must,
+			got != NULL ? got : "?");
 	cJSON_free(got);
 	return false;
 }
 
 static bool
-opt_int(const cJSON *v, int64_t min, int64_t max, int64_t *out, Err *e)
+opt_wrong(const OptRow *row, const cJSON *v, Err *e)
 {
-	if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) ||
-		v->valuedouble < (double) min || v->valuedouble > (double) max)
-		return opt_wrong(v, e, "an integer between %" PRId64 " and %" PRId64, min, max);
-	*out = (int64_t) v->valuedouble;
+	return opt_must(row, v, row->must, e);
+}
+
+static bool
+opt_text(const OptRow *row, const char *text, ModelOpts *o)
+{
+	bool		fits = text != NULL && strlen(text) < (size_t) row->most;
+
+	if (fits)
+		memcpy(OPT_AT(row, o, char), text, strlen(text) + 1);
+	return fits;
+}
+
+/* A value as its text is. */
+static bool
+opt_json(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	char	   *text = cJSON_PrintUnformatted(v);
+	bool		fits = opt_text(row, text, o);
+
+	cJSON_free(text);
+	return fits || err_set(e, ERR_INVALID, "model option \"%s\" is too long (maximum is %.0f bytes)", row->name,
+						   row->most - 1);
+}
+
+/* ---- by type ---- */
+
+static bool
+take_number(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	bool		whole = row->type != OPT_NUM;
+	char		must[80];
+
+	if (!cJSON_IsNumber(v) || !(v->valuedouble >= row->least && v->valuedouble <= row->most) ||
+		(whole && v->valuedouble != floor(v->valuedouble)))
+	{
+		snprintf(must, sizeof(must), whole ? "an integer between %.0f and %.0f" : "a number from %g to %g",
+				 row->least, row->most);
+		return opt_must(row, v, row->must != NULL ? row->must : must, e);
+	}
+	if (row->type == OPT_INT)
+		*OPT_AT(row, o, int) = (int) v->valuedouble;
+	else if (row->type == OPT_BIG)
+		*OPT_AT(row, o, int64_t) = (int64_t) v->valuedouble;
+	else
+		*OPT_AT(row, o, double) = v->valuedouble;
 	return true;
 }
 
+static bool
+take_switch(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	if (!cJSON_IsBool(v))
+		return opt_must(row, v, "true or false", e);
+	if (row->type == OPT_SWITCH)
+		*OPT_AT(row, o, int) = cJSON_IsTrue(v) ? 1 : -1;
+	else
+		*OPT_AT(row, o, bool) = cJSON_IsFalse(v);
+	return true;
+}
+
+static bool
+take_caller(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	(void) row, (void) v, (void) o, (void) e;
+	return true;				/* whose options they are has checked them */
+}
+
+/* ---- by name ---- */
+
 /* auto: as the files have it */
 static bool
-opt_dtype(const cJSON *v, ModelOpts *o, Err *e)
+option_dtype(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
 	const QuantScheme *q = cJSON_IsString(v) ? quant_dtype(v->valuestring) : NULL;
 
 	if (q == NULL && !(cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0))
-		return opt_wrong(v, e, "auto, float32, float16 (half) or bfloat16");
-	snprintf(o->dtype, sizeof(o->dtype), "%s", q != NULL ? q->name : "");
-	return true;
+		return opt_wrong(row, v, e);
+	return opt_text(row, q != NULL ? q->name : "", o);
+}
+
+static bool
+option_quantization(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	const QuantScheme *q = cJSON_IsString(v) ? quant_scheme(v->valuestring) : NULL;
+
+	return q != NULL ? opt_text(row, q->name, o) : opt_must(row, v, quant_scheme_list(), e);
+}
+
+static bool
+option_kv_cache_dtype(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	KType		type;
+
+	if (!cJSON_IsString(v) || !settings_kv_type(v->valuestring, KT_F32, &type))
+		return opt_wrong(row, v, e);
+	return opt_text(row, v->valuestring, o);
+}
+
+static bool
+option_lora_dtype(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
+		return opt_wrong(row, v, e);
+	return opt_text(row, v->valuestring, o);
 }
 
 /* The object that overrides a model's rotary scaling; what its values may be, the model says. */
 static bool
-opt_rope_scaling(const cJSON *v, ModelOpts *o, Err *e)
+option_rope_scaling(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
 	static const char *const known[] = {
-		"rope_type", "type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow",
-		"mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor", "low_freq_factor", "high_freq_factor",
-		"alpha"
+		"rope_type", "type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast",
+		"beta_slow", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor", "low_freq_factor",
+		"high_freq_factor", "alpha"
 	};
 	const cJSON *x;
-	char	   *text;
 	size_t		i;
 
 	if (!cJSON_IsObject(v) || (!cJSON_IsString(cJSON_GetObjectItemCaseSensitive(v, "rope_type")) &&
 							   !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(v, "type"))))
-		return opt_wrong(v, e, "a JSON object with a \"rope_type\"");
+		return opt_wrong(row, v, e);
 	cJSON_ArrayForEach(x, v)
 	{
 		for (i = 0; i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], x->string) != 0; i++)
 			;
 		if (i == sizeof(known) / sizeof(known[0]))
-			return err_set(e, ERR_INVALID, "model option \"rope_scaling\" has an unknown key \"%.64s\"", x->string);
+			return err_set(e, ERR_INVALID, "model option \"%s\" has an unknown key \"%.64s\"", row->name, x->string);
 	}
-	text = cJSON_PrintUnformatted(v);
-	if (text == NULL || strlen(text) >= sizeof(o->rope_scaling))
-	{
-		cJSON_free(text);
-		return err_set(e, ERR_INVALID, "model option \"rope_scaling\" is too long (maximum is %zu bytes)",
-					   sizeof(o->rope_scaling) - 1);
-	}
-	snprintf(o->rope_scaling, sizeof(o->rope_scaling), "%s", text);
-	cJSON_free(text);
-	return true;
+	return opt_json(row, v, o, e);
 }
 
 /* Keys of config.json: whether they make sense is found by who reads it. */
 static bool
-opt_hf_overrides(const cJSON *v, ModelOpts *o, Err *e)
+option_hf_overrides(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
-	char	   *text;
-	bool		fits;
-
-	if (!cJSON_IsObject(v))
-		return opt_wrong(v, e, "a JSON object with keys of config.json");
-	text = cJSON_PrintUnformatted(v);
-	fits = text != NULL && strlen(text) < sizeof(o->hf_overrides);
-	if (fits)
-		snprintf(o->hf_overrides, sizeof(o->hf_overrides), "%s", text);
-	cJSON_free(text);
-	return fits || err_set(e, ERR_INVALID, "model option \"hf_overrides\" is too long (maximum is %zu bytes)",
-						   sizeof(o->hf_overrides) - 1);
+	return cJSON_IsObject(v) ? opt_json(row, v, o, e) : opt_wrong(row, v, e);
 }
 
 /* false: off, whatever vllm.speculative_config is */
 static bool
-opt_speculative(const cJSON *v, ModelOpts *o, Err *e)
+option_speculative_config(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
 	SpecConfig	c;
-	char	   *text;
-	bool		ok;
 
-	if (!cJSON_IsObject(v) && !cJSON_IsFalse(v))
-		return opt_wrong(v, e, "a JSON object, or false");
-	text = cJSON_PrintUnformatted(v);
-	ok = text != NULL && strlen(text) < sizeof(o->speculative_config);
-	if (ok)
-		snprintf(o->speculative_config, sizeof(o->speculative_config), "%s", cJSON_IsFalse(v) ? "null" : text);
-	cJSON_free(text);
-	if (!ok)
-		return err_set(e, ERR_INVALID, "model option \"speculative_config\" is too long (maximum is %zu bytes)",
-					   sizeof(o->speculative_config) - 1);
-	return spec_config_parse(o->speculative_config, &c, e);
+	if (cJSON_IsFalse(v))
+		return opt_text(row, "null", o);
+	if (!cJSON_IsObject(v))
+		return opt_wrong(row, v, e);
+	return opt_json(row, v, o, e) && spec_config_parse(o->speculative_config, &c, e);
 }
 
 static bool
-opt_capture_sizes(const cJSON *v, ModelOpts *o, Err *e)
+option_cudagraph_capture_sizes(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
-	static const char list[] = "a list of 1 to 64 numbers from 1 to 4096";
 	const cJSON *x;
 
+	memset(o->capture_sizes, 0, sizeof(o->capture_sizes));
 	o->n_capture_sizes = 0;
 	cJSON_ArrayForEach(x, v)
 	{
-		if (!cJSON_IsNumber(x) || !(x->valuedouble >= 1 && x->valuedouble <= GRAPH_LARGEST) || x->valuedouble != (int) x->valuedouble ||
-			o->n_capture_sizes == GRAPH_SIZES)
-			return opt_wrong(v, e, list);
+		if (!cJSON_IsNumber(x) || !(x->valuedouble >= 1 && x->valuedouble <= GRAPH_LARGEST) ||
+			x->valuedouble != (int) x->valuedouble || o->n_capture_sizes == GRAPH_SIZES)
+			return opt_wrong(row, v, e);
 		o->capture_sizes[o->n_capture_sizes++] = (int) x->valuedouble;
 	}
-	return (cJSON_IsArray(v) && o->n_capture_sizes > 0) || opt_wrong(v, e, list);
-}
-
-static bool
-opt_lora_dtype(const cJSON *v, ModelOpts *o, Err *e)
-{
-	if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
-		return opt_wrong(v, e, "auto, float16, bfloat16 or float32");
-	snprintf(o->lora_dtype, sizeof(o->lora_dtype), "%s", v->valuestring);
-	return true;
+	return (cJSON_IsArray(v) && o->n_capture_sizes > 0) || opt_wrong(row, v, e);
 }
 
 /* Seconds, or a number with a unit as settings have it; -1 = for ever. */
 static bool
-opt_keep_alive(const cJSON *v, ModelOpts *o, Err *e)
+option_keep_alive(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
 	static const struct
 	{
@@ -180,156 +256,148 @@ opt_keep_alive(const cJSON *v, ModelOpts *o, Err *e)
 			if (strcmp(unit + strspn(unit, " "), units[i].unit) == 0)
 				s = units[i].s;
 	}
-	if (s == 0 || !(n == -1 || (n >= 0 && n * s <= INT_MAX)))
-		return opt_wrong(v, e, "seconds, a text such as \"5min\", or -1 (for ever)");
+	if (s == 0 || !(n == -1 || (n >= 0 && n * s <= row->most)))
+		return opt_wrong(row, v, e);
 	o->has_keep_alive = true;
 	o->keep_alive = n < 0 ? -1 : (int64_t) ceil(n * s);
 	return true;
 }
 
+/* chatmodel_of_options() reads this one and the next */
 static bool
-opt_kv_dtype(const cJSON *v, ModelOpts *o, Err *e)
+option_content_format(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
-	KType		type;
+	ChatFormat	format;
 
-	if (!cJSON_IsString(v) || !settings_kv_type(v->valuestring, KT_F32, &type))
-		return opt_wrong(v, e, KV_DTYPES);
-	snprintf(o->kv_cache_dtype, sizeof(o->kv_cache_dtype), "%s", v->valuestring);
-	return true;
+	(void) o;
+	return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(row, v, e);
 }
 
 static bool
-opt_quantization(const cJSON *v, ModelOpts *o, Err *e)
+option_chat_template(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
-	const QuantScheme *q = cJSON_IsString(v) ? quant_scheme(v->valuestring) : NULL;
+	(void) o;
+	return cJSON_IsString(v) || opt_wrong(row, v, e);
+}
 
-	if (q == NULL)
-		return opt_wrong(v, e, "%s", quant_scheme_list());
-	snprintf(o->quantization, sizeof(o->quantization), "%s", q->name);
-	return true;
+/* parsing_of_chat() reads these */
+static bool
+option_tool_call_parser(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+{
+	const ToolFormat *tools;
+
+	(void) o;
+	return cJSON_IsString(v) ? tool_parser_by_name(v->valuestring, strlen(v->valuestring), &tools, e) :
+		opt_wrong(row, v, e);
 }
 
 static bool
-opt_gpu_part(const cJSON *v, ModelOpts *o, Err *e)
+option_reasoning_parser(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= GPU_PART_LEAST && v->valuedouble <= 1))
-		return opt_wrong(v, e, "a number from 0.05 to 1");
-	o->gpu_memory_utilization = v->valuedouble;
-	return true;
+	const ReasonFormat *reason;
+
+	(void) o;
+	return cJSON_IsString(v) ? reasoning_parser_by_name(v->valuestring, strlen(v->valuestring), &reason, e) :
+		opt_wrong(row, v, e);
 }
 
-/* Those that only who asks looks at, and has looked at already. */
 static bool
-is_askers(const char *name)
+option_exclude_tools_when_tool_choice_none(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 {
-	static const char *const names[] = {"prices", "fallback", "cascade", "result_cache"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	(void) o;
+	return cJSON_IsBool(v) || opt_wrong(row, v, e);
 }
+
+/* ---- the table ---- */
+
+#define OPT_OFF_INT(member) offsetof(ModelOpts, member)
+#define OPT_OFF_BIG(member) offsetof(ModelOpts, member)
+#define OPT_OFF_NUM(member) offsetof(ModelOpts, member)
+#define OPT_OFF_SWITCH(member) offsetof(ModelOpts, member)
+#define OPT_OFF_OFF(member) offsetof(ModelOpts, member)
+#define OPT_OFF_TEXT(member) offsetof(ModelOpts, member)
+#define OPT_OFF_SIZES(member) offsetof(ModelOpts, member)
+#define OPT_OFF_SECONDS(member) offsetof(ModelOpts, member)
+#define OPT_OFF_ELSEWHERE(member) 0
+#define OPT_OFF_CALLER(member) 0
+
+#define OPT_TAKE_INT(name) take_number
+#define OPT_TAKE_BIG(name) take_number
+#define OPT_TAKE_NUM(name) take_number
+#define OPT_TAKE_SWITCH(name) take_switch
+#define OPT_TAKE_OFF(name) take_switch
+#define OPT_TAKE_TEXT(name) option_##name
+#define OPT_TAKE_SIZES(name) option_##name
+#define OPT_TAKE_SECONDS(name) option_##name
+#define OPT_TAKE_ELSEWHERE(name) option_##name
+#define OPT_TAKE_CALLER(name) take_caller
+
+static const OptRow rows[] = {
+#define OPT(name, type, member, least, most, key, must) \
+	{#name, OPT_##type, OPT_##key, OPT_OFF_##type(member), least, most, must, OPT_TAKE_##type(name)},
+#include "runtime/model_options.def"
+#undef OPT
+};
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static bool
 opt_one(const cJSON *v, ModelOpts *o, Err *e)
 {
-	static const struct
-	{
-		const char *name;
-		size_t		off;
-		int64_t		min;
-		int64_t		max;
-	}			ints[] = {
-		{"max_model_len", offsetof(ModelOpts, max_model_len), 1, INT_MAX},
-		{"max_num_seqs", offsetof(ModelOpts, max_num_seqs), 1, 4096},
-		{"max_num_batched_tokens", offsetof(ModelOpts, max_num_batched_tokens), 1, 65536},
-		{"max_num_partial_prefills", offsetof(ModelOpts, max_num_partial_prefills), 1, 4096},
-		{"max_long_partial_prefills", offsetof(ModelOpts, max_long_partial_prefills), 1, 4096},
-		{"long_prefill_token_threshold", offsetof(ModelOpts, long_prefill_token_threshold), 1, INT_MAX},
-		{"max_loras", offsetof(ModelOpts, max_loras), 1, LORA_MAX_CACHED},
-		{"max_cpu_loras", offsetof(ModelOpts, max_cpu_loras), 1, LORA_MAX_CACHED},
-		{"max_lora_rank", offsetof(ModelOpts, max_lora_rank), 1, 512},
-	};
-	/* 1, -1; 0 = not given */
-	static const struct
-	{
-		const char *name;
-		size_t		off;
-	}			switches[] = {
-		{"disable_hybrid_kv_cache_manager", offsetof(ModelOpts, no_windows)},
-		{"calculate_kv_scales", offsetof(ModelOpts, kv_scales)},
-		{"enable_prefix_caching", offsetof(ModelOpts, prefix_caching)},
-		{"enforce_eager", offsetof(ModelOpts, enforce_eager)},
-		{"fp8_activations", offsetof(ModelOpts, fp8_activations)},
-		{"enable_lora", offsetof(ModelOpts, enable_lora)},
-	};
-	static const struct
-	{
-		const char *name;
-		bool		(*take) (const cJSON *v, ModelOpts *o, Err *e);
-	}			others[] = {
-		{"kv_cache_dtype", opt_kv_dtype}, {"quantization", opt_quantization}, {"dtype", opt_dtype}, {"rope_scaling", opt_rope_scaling}, {"hf_overrides", opt_hf_overrides},
-		{"speculative_config", opt_speculative}, {"cudagraph_capture_sizes", opt_capture_sizes}, {"lora_dtype", opt_lora_dtype}, {"gpu_memory_utilization", opt_gpu_part},
-	};
-	const ToolFormat *tools;
-	const ReasonFormat *reason;
-	ChatFormat	format;
-	int64_t		n;
+	Buf			known = {0};
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (strcmp(v->string, others[i].name) == 0)
-			return others[i].take(v, o, e);
-	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++)
-		if (strcmp(v->string, ints[i].name) == 0)
-		{
-			if (!opt_int(v, ints[i].min, ints[i].max, &n, e))
-				return false;
-			if (ints[i].off == offsetof(ModelOpts, max_lora_rank) && !lora_rank_ok((int) n))
-				return opt_wrong(v, e, "one of " LORA_RANKS);
-			*(int *) ((char *) o + ints[i].off) = (int) n;
-			return true;
-		}
-	if (strcmp(v->string, "kv_cache_memory_bytes") == 0)
-		return opt_int(v, 1 << 16, INT64_C(1) << 46, &o->kv_cache_memory_bytes, e);
-	if (strcmp(v->string, "rope_theta") == 0)
-	{
-		if (!cJSON_IsNumber(v) || !(v->valuedouble > 0 && v->valuedouble <= 1e12))
-			return opt_wrong(v, e, "a number above 0 and at most 1e12");
-		o->rope_theta = v->valuedouble;
-		return true;
-	}
-	if (strcmp(v->string, "jump_forward") == 0)
-	{
-		o->no_jump = cJSON_IsFalse(v);
-		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
-	}
-	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
-		if (strcmp(v->string, switches[i].name) == 0)
-		{
-			*(int *) ((char *) o + switches[i].off) = cJSON_IsTrue(v) ? 1 : -1;
-			return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
-		}
-	if (strcmp(v->string, "keep_alive") == 0)
-		return opt_keep_alive(v, o, e);
-	/* chatmodel_of_options() reads these */
-	if (strcmp(v->string, "content_format") == 0)
-		return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(v, e, "auto, string or openai");
-	if (strcmp(v->string, "chat_template") == 0)
-		return cJSON_IsString(v) || opt_wrong(v, e, "a chat template, or the path of a file with one");
-	/* parsing_of_chat() reads these */
-	if (strcmp(v->string, "tool_call_parser") == 0)
-		return cJSON_IsString(v) ? tool_parser_by_name(v->valuestring, strlen(v->valuestring), &tools, e) :
-			opt_wrong(v, e, "the name of a tool parser");
-	if (strcmp(v->string, "reasoning_parser") == 0)
-		return cJSON_IsString(v) ? reasoning_parser_by_name(v->valuestring, strlen(v->valuestring), &reason, e) :
-			opt_wrong(v, e, "the name of a reasoning parser");
-	if (strcmp(v->string, "exclude_tools_when_tool_choice_none") == 0)
-		return cJSON_IsBool(v) || opt_wrong(v, e, "true or false");
-	if (is_askers(v->string))
-		return true;
+	for (size_t i = 0; i < N_ROWS; i++)
+		if (strcmp(v->string, rows[i].name) == 0)
+			return rows[i].take(&rows[i], v, o, e);
+	for (size_t i = 0; i < N_ROWS; i++)
+		buf_printf(&known, "%s%s", i == 0 ? "" : i < N_ROWS - 1 ? ", " : " and ", rows[i].name);
 	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
-	return err_hint(e, "Known options are max_model_len, kv_cache_dtype, calculate_kv_scales, disable_hybrid_kv_cache_manager, kv_cache_memory_bytes, gpu_memory_utilization, "
-					"max_num_seqs, max_num_batched_tokens, max_num_partial_prefills, max_long_partial_prefills, long_prefill_token_threshold, quantization, dtype, rope_scaling, rope_theta, hf_overrides, jump_forward, keep_alive, enable_prefix_caching, enforce_eager, cudagraph_capture_sizes, fp8_activations, speculative_config, enable_lora, max_loras, max_cpu_loras, max_lora_rank, lora_dtype, chat_template, content_format, tool_call_parser, reasoning_parser, exclude_tools_when_tool_choice_none, prices, fallback, cascade and result_cache.");
+	err_hint(e, "Known options are %s.", known.data);
+	buf_free(&known);
+	return false;
+}
+
+/* Of a text how long it is comes first, so that none can look like two options. */
+static void
+key_row(const OptRow *row, const ModelOpts *o, Buf *key)
+{
+	buf_printf(key, "|%s=", row->name);
+	switch (row->type)
+	{
+		case OPT_INT:
+		case OPT_SWITCH:
+			buf_printf(key, "%d", OPT_GET(row, o, int));
+			break;
+		case OPT_BIG:
+			buf_printf(key, "%" PRId64, OPT_GET(row, o, int64_t));
+			break;
+		case OPT_NUM:
+			buf_printf(key, "%.17g", OPT_GET(row, o, double));
+			break;
+		case OPT_OFF:
+			buf_printf(key, "%d", OPT_GET(row, o, bool));
+			break;
+		case OPT_TEXT:
+			buf_printf(key, "%zu:%s", strlen(&OPT_GET(row, o, char)), &OPT_GET(row, o, char));
+			break;
+		case OPT_SIZES:
+			for (int i = 0; i < (int) row->most && (&OPT_GET(row, o, int))[i] != 0; i++)
+				buf_printf(key, "%d,", (&OPT_GET(row, o, int))[i]);
+			break;
+		case OPT_SECONDS:
+			buf_printf(key, "%" PRId64, OPT_GET(row, o, int64_t));
+			break;
+		case OPT_ELSEWHERE:
+		case OPT_CALLER:
+			break;
+	}
+}
+
+void
+model_opts_key(const ModelOpts *o, Buf *key)
+{
+	for (size_t i = 0; i < N_ROWS; i++)
+		if (rows[i].key == OPT_KEY)
+			key_row(&rows[i], o, key);
 }
 
 const QuantScheme *
@@ -350,8 +418,21 @@ lora_limits(const ModelOpts *o, const Settings *s, LoraLimits *out, Err *e)
 	snprintf(out->dtype, sizeof(out->dtype), "%s", o->lora_dtype[0] != '\0' ? o->lora_dtype : s->lora_dtype);
 	if (out->max_cpu_loras >= out->max_loras)
 		return true;
-	err_set(e, ERR_INVALID, "max_cpu_loras (%d) must be at least max_loras (%d)", out->max_cpu_loras, out->max_loras);
+	err_set(e, ERR_INVALID, "max_cpu_loras (%d) must be at least max_loras (%d)", out->max_cpu_loras,
+			out->max_loras);
 	return err_hint(e, "They are options of a model, or the settings vllm.max_cpu_loras and vllm.max_loras.");
+}
+
+static bool
+check_loras(const ModelOpts *o, Err *e)
+{
+	if (o->max_lora_rank > 0 && !lora_rank_ok(o->max_lora_rank))
+		return err_set(e, ERR_INVALID, "model option \"max_lora_rank\" must be one of " LORA_RANKS ", got %d",
+					   o->max_lora_rank);
+	if (o->max_cpu_loras > 0 && o->max_cpu_loras < o->max_loras)
+		return err_set(e, ERR_INVALID, "model option \"max_cpu_loras\" (%d) must be at least max_loras (%d)",
+					   o->max_cpu_loras, o->max_loras);
+	return true;
 }
 
 bool
@@ -372,8 +453,5 @@ model_opts_parse(const char *json, ModelOpts *out, Err *e)
 	for (const cJSON *v = root->child; v != NULL && ok; v = v->next)
 		ok = cJSON_IsNull(v) || opt_one(v, out, e);
 	cJSON_Delete(root);
-	if (ok && out->max_cpu_loras > 0 && out->max_cpu_loras < out->max_loras)
-		ok = err_set(e, ERR_INVALID, "model option \"max_cpu_loras\" (%d) must be at least max_loras (%d)", out->max_cpu_loras,
-					 out->max_loras);
-	return ok;
+	return ok && check_loras(out, e);
 }

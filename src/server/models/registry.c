@@ -510,15 +510,8 @@ key_of(const char *print, const ModelOpts *o)
 {
 	Buf			key = {0};
 
-	buf_printf(&key, "%s|%d %d %d %d %d %d %s %d %d %d %d %d %d %d %d %" PRId64 " %.17g %s %s %s %.17g %s %s %s", print, o->no_windows, o->kv_scales, o->enable_lora, o->max_loras,
-			   o->max_cpu_loras, o->max_lora_rank, o->lora_dtype, o->no_jump, o->prefix_caching, o->max_model_len, o->max_num_seqs,
-			   o->max_num_batched_tokens, o->max_num_partial_prefills, o->max_long_partial_prefills,
-			   o->long_prefill_token_threshold, o->kv_cache_memory_bytes, o->gpu_memory_utilization, o->kv_cache_dtype,
-			   o->quantization, o->dtype, o->rope_theta, o->rope_scaling, o->hf_overrides,
-			   o->speculative_config);
-	buf_printf(&key, " %d %d", o->enforce_eager, o->fp8_activations);
-	for (int i = 0; i < o->n_capture_sizes; i++)
-		buf_printf(&key, ",%d", o->capture_sizes[i]);
+	buf_addstr(&key, print);
+	model_opts_key(o, &key);
 	return key.data;
 }
 

@@ -124,5 +124,7 @@ void		models_progress(Models *m);
 
 /* Parse a catalog entry's options (json text, NULL or "" = none). */
 bool		model_opts_parse(const char *json, ModelOpts *out, Err *e);
+/* Add what instances of the same files differ by (the rows with KEY of model_options.def). */
+void		model_opts_key(const ModelOpts *o, Buf *key);
 
 #endif
