@@ -127,7 +127,7 @@ typedef struct Backend
 	const char *const *(*labels) (const BackendModel *in, PoolTask task);
 	/* be ready for requests with a grammar; slow the first time; ERR_UNSUPPORTED */
 	bool		(*prepare_grammar) (BackendModel *in, Err *e);
-	bool		(*normalize) (const BackendModel *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
+	bool		(*normalize) (const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt, Err *e);
 	/* The width of a row of ReqSpec.embeds; 0: the model doesn't generate. */
 	int			(*embed_width) (const BackendModel *in);
 	/* tokens' own such rows; any thread.  The first of them that there is no token of, n = all are there */

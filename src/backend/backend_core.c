@@ -658,7 +658,7 @@ no_weights(const char *to, Err *e)
 
 /* The way of every request to the Core: submit() comes only after this. */
 static bool
-normalize(const BackendModel *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+normalize(const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt, Err *e)
 {
 	if (in->core != NULL)
 		return core_normalize(in->core, p, given, prompt, e);

@@ -3,8 +3,8 @@
  *	  vllm_pg_engine --offline: the core on its own, without PostgreSQL.
  *
  *		vllm_pg_engine --offline --model PATH [--cpu-threads N] [--cpu-affinity LIST] [--isa NAME]
- *			[--prompts FILE | --random-prompts N,LEN] [--max-tokens N]
- *			[--temperature T] [--seed N] [--max-num-seqs N]
+ *			[--prompts FILE | --random-prompts N,LEN] [--seed N] [--max-num-seqs N]
+ *			[--NAME NUMBER of a parameter: --max-tokens, --top-p ...]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
  *			[--speculative-config OBJECT] [--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages try|off|on]
  *			[--lora PATH | --lora none]... [--ids] [--stats] [--profile]
@@ -19,6 +19,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,18 @@
 #include "backend/offline.h"
 #include "base/rng.h"
 #include "backend/weight_source.h"
+#include "core/sample/param_range.h"
 #include "core/spec/spec.h"
+#include "ipc/field_range.h"
+
+#define MAX_PARAMS	64
+
+/* A number that has a row in request_fields.def. */
+typedef struct OfflineParam
+{
+	int			tag;
+	double		v;
+} OfflineParam;
 
 typedef struct OfflineArgs
 {
@@ -47,8 +59,8 @@ typedef struct OfflineArgs
 	int			len_random;
 	int			threads;		/* 0 = as many as CPUs may be used */
 	const char *affinity;
-	int			max_tokens;		/* 0 = not given */
-	double		temperature;	/* < 0 = not given */
+	OfflineParam params[MAX_PARAMS];
+	int			n_params;
 	int			seed;			/* < 0 = not given */
 	int			max_num_seqs;
 	int			max_rows;
@@ -115,15 +127,51 @@ random_arg(const char *s, OfflineArgs *a, Err *e)
 	return true;
 }
 
-static bool
-temperature_arg(const char *s, OfflineArgs *a, Err *e)
+/* --top-p and so on: the field whose row has the name, 0 = none */
+static int
+param_of(const char *option)
 {
-	char	   *end;
+	static const struct
+	{
+		const char *name;
+		int			tag;
+	}			names[] = {
+#define FIELD(tag, number, name, ...) {#name, WTAG_##tag},
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
+	};
 
-	a->temperature = strtod(s, &end);
-	if (*s == '\0' || *end != '\0' || !(a->temperature >= 0))
-		return err_set(e, ERR_INVALID, "--temperature must be a number of at least 0, got \"%s\"", s);
-	return true;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	{
+		const char *a = option + 2;
+		const char *b = names[i].name;
+
+		while (*a != '\0' && *a == (*b == '_' ? '-' : *b))
+			a++, b++;
+		if (*a == '\0' && *b == '\0' && strncmp(option, "--", 2) == 0)
+			return names[i].tag;
+	}
+	return 0;
+}
+
+/* false without *e set: the option is none of these */
+static bool
+param_arg(OfflineArgs *a, const char *name, const char *s, Err *e)
+{
+	int			tag = param_of(name);
+	char	   *end;
+	double		v = strtod(s, &end);
+
+	if (tag == 0 || field_range(tag) == NULL)
+		return false;
+	if (*s == '\0' || *end != '\0' || (field_range(tag)->whole && v != floor(v)))
+		return err_set(e, ERR_INVALID, "%s must be a number, got \"%s\"", name, s);
+	if (a->n_params == MAX_PARAMS)
+		return err_set(e, ERR_INVALID, "more than %d parameters", MAX_PARAMS);
+	a->params[a->n_params++] = (OfflineParam) {tag, v};
+	return param_in_range(tag, v, e);
 }
 
 /* One option that takes a value. */
@@ -137,7 +185,6 @@ value_arg(OfflineArgs *a, const char *name, const char *v, Err *e)
 		int		   *out;
 	}			ints[] = {
 		{"--cpu-threads", 0, &a->threads},
-		{"--max-tokens", 1, &a->max_tokens},
 		{"--seed", 0, &a->seed},
 		{"--max-num-seqs", 1, &a->max_num_seqs},
 		{"--max-num-batched-tokens", 1, &a->max_rows},
@@ -165,8 +212,8 @@ value_arg(OfflineArgs *a, const char *name, const char *v, Err *e)
 	if (strcmp(name, "--huge-pages") == 0)
 		return huge_pages_by_name(v, &a->huge) ||
 			err_set(e, ERR_INVALID, "--huge-pages must be try, off or on, got \"%s\"", v);
-	if (strcmp(name, "--temperature") == 0)
-		return temperature_arg(v, a, e);
+	if (param_arg(a, name, v, e) || e->cls != ERR_NONE)
+		return e->cls == ERR_NONE;
 	if (strcmp(name, "--random-prompts") == 0)
 		return random_arg(v, a, e);
 	if (strcmp(name, "--lora") == 0)
@@ -194,9 +241,10 @@ static bool
 parse_args(int argc, char **argv, OfflineArgs *a, Err *e)
 {
 	*a = (OfflineArgs) {
-		.affinity = "", .temperature = -1, .seed = -1, .max_num_seqs = 16,
+		.affinity = "", .seed = -1, .max_num_seqs = 16,
 		.max_rows = 2048, .step_target_ms = 250, .kv_mib = 1024
 	};
+	e->cls = ERR_NONE;
 	for (int i = 1; i < argc; i++)
 	{
 		if (strcmp(argv[i], "--offline") == 0)
@@ -431,19 +479,11 @@ submit_one(OfflineRun *run, int i)
 		.lora = args->n_loras > 0 ? run->loras[i % args->n_loras] : NULL
 	};
 	GenParams	p;
-	unsigned	given = 0;
+	uint64_t	given = 0;
 
 	genparams_init(&p);
-	if (args->max_tokens > 0)
-	{
-		p.max_tokens = args->max_tokens;
-		given |= GP_MAX_TOKENS;
-	}
-	if (args->temperature >= 0)
-	{
-		p.temperature = args->temperature;
-		given |= GP_TEMPERATURE;
-	}
+	for (int j = 0; j < args->n_params; j++)
+		genparams_number(&p, &given, args->params[j].tag, args->params[j].v);
 	p.has_seed = args->seed >= 0;
 	p.seed = args->seed;
 	p.ignore_eos = args->n_random > 0;

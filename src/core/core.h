@@ -309,18 +309,28 @@ int64_t		core_memory(const Core *c);
 int64_t		core_work_memory(const Core *c);
 int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);
 
+/* Bits of `given`: the caller set it.  GP(TOP_P) and so on, by the rows of request_fields.def */
+enum
+{
+#define FIELD(tag, ...) GP_BIT_##tag,
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
+	GP_BITS
+};
+_Static_assert(GP_BITS <= 64, "given");
+#define GP(tag) (UINT64_C(1) << GP_BIT_##tag)
+
+/* A number that has its own row there, and is in its range: into p, and *given.  false: it is not in p by itself */
+bool		genparams_number(GenParams *p, uint64_t *given, int tag, double v);
+
 /*
  * Defaults and model checks (docs/user/sampling.md, "Defaults"): fill what `given` lacks from
  * generation_config, check ranges against the vocabulary and the context length.
  * Errors: ERR_INVALID (with the parameter's name in detail), ERR_TOO_LONG.
  */
-#define GP_TEMPERATURE	(1u << 0)	/* bits of `given`: the caller set it */
-#define GP_TOP_P		(1u << 1)
-#define GP_TOP_K		(1u << 2)
-#define GP_MIN_P		(1u << 3)
-#define GP_MAX_TOKENS	(1u << 4)
-#define GP_REPETITION_PENALTY	(1u << 5)
-bool		core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e);
+bool		core_normalize(const Core *c, GenParams *p, uint64_t given, const IntVec *prompt, Err *e);
 bool		priority_check(int priority, bool priorities, Err *e);
 /* n_valid: ids of the vocabulary; max_logprobs: CoreOptions'. */
 bool		outparams_check(const OutParams *out, double temperature, int n_valid, int max_logprobs, Err *e);

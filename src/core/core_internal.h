@@ -549,10 +549,8 @@ double		smp_logsumexp(const float *x, int n, int n_valid, int32_t *best);
 /* ---- gen_params.c: what the model's files say about generation ---- */
 typedef struct GenDefaults
 {
-	double		temperature;	/* hard defaults where the files say nothing */
-	double		top_p;
-	int			top_k;
-	double		min_p;
+	/* of those with MODEL_PARAM() in request_fields.def; hard ones where the files say nothing */
+	GenParams	params;
 	double		repetition_penalty;
 	int			max_new_tokens; /* cap on max_tokens; 0 = none */
 	int32_t		eos;			/* primary; -1 = none */

@@ -16,13 +16,89 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/alloc.h"
+#include "core/sample/param_range.h"
+#include "ipc/field_range.h"
 
-#define MIN_TEMPERATURE 0.01	/* what 0 < temperature < 0.01 becomes */
-#define MAX_TEMPERATURE 2.0
+#define COLDEST 0.01			/* what a temperature between 0 and this one becomes */
+
+/* ---- the members that are a number, by the rows of request_fields.def ---- */
+
+typedef struct NumberRow
+{
+	WireTag		tag;
+	enum
+	{
+		NUMBER_INT, NUMBER_NUM, NUMBER_BOOL, NUMBER_OTHER
+	}			type;
+	enum
+	{
+		IN_CODE, IN_PARAMS, OF_MODEL, IN_OUT, IN_RULES
+	}			where;			/* OF_MODEL: of GenParams, too */
+	size_t		off;
+} NumberRow;
+
+#define NUMBER_BIG NUMBER_OTHER
+#define NUMBER_STR NUMBER_OTHER
+#define NUMBER_STRS NUMBER_OTHER
+#define NUMBER_IDS NUMBER_OTHER
+#define NUMBER_JSON NUMBER_OTHER
+#define WHERE_PARAM(member) IN_PARAMS, offsetof(GenParams, member)
+#define WHERE_MODEL_PARAM(member) OF_MODEL, offsetof(GenParams, member)
+#define WHERE_OUT(member) IN_OUT, offsetof(GenParams, out) + offsetof(OutParams, member)
+#define WHERE_RULE(member) IN_RULES, offsetof(LogitRules, member)
+#define WHERE_CODE IN_CODE, 0
+
+static const NumberRow rows[GP_BITS] = {
+#define FIELD(tag, number, name, type, least, most, rule, body, endpoint, neutral, reader) \
+	[GP_BIT_##tag] = {WTAG_##tag, NUMBER_##type, WHERE_##reader},
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
+};
+
+static double
+number_get(const NumberRow *r, const GenParams *p)
+{
+	const char *at = (r->where == IN_RULES ? (const char *) p->rules : (const char *) p) + r->off;
+
+	if (r->type == NUMBER_INT)
+		return *(const int *) at;
+	return r->type == NUMBER_NUM ? *(const double *) at : *(const bool *) at;
+}
+
+static void
+number_set(const NumberRow *r, GenParams *p, double v)
+{
+	char	   *at = (r->where == IN_RULES ? (char *) genparams_rules(p) : (char *) p) + r->off;
+
+	if (r->type == NUMBER_INT)
+		*(int *) at = (int) v;
+	else if (r->type == NUMBER_NUM)
+		*(double *) at = v;
+	else
+		*(bool *) at = v != 0;
+}
+
+bool
+genparams_number(GenParams *p, uint64_t *given, int tag, double v)
+{
+	for (int i = 0; i < GP_BITS; i++)
+		if ((int) rows[i].tag == tag)
+		{
+			*given |= UINT64_C(1) << i;
+			if (rows[i].where != IN_CODE)
+				number_set(&rows[i], p, v);
+			return rows[i].where != IN_CODE;
+		}
+	return false;
+}
 
 /* ---- the model's defaults ---- */
 
@@ -48,15 +124,19 @@ add_conf_ids(IntVec *v, const Conf *conf, const char *key, int n_valid)
 			add_id(v, (int64_t) ids[i], n_valid);
 }
 
-/* A number of generation_config, or dflt if it is absent or not in [lo, hi]. */
+/* A number of generation_config, or dflt if it is absent or not what the parameter may be. */
 static double
-conf_in_range(const Conf *conf, const char *key, double lo, double hi, double dflt)
+conf_default(const Conf *conf, const char *name, int tag, double dflt)
 {
-	double		v = conf_num(conf, key, dflt);
+	char		key[64];
+	double		v;
+	Err			e;
 
-	if (v >= lo && v <= hi)
+	snprintf(key, sizeof(key), "generation.%s", name);
+	v = conf_num(conf, key, dflt);
+	if (v == dflt || param_in_range(tag, v, &e))
 		return v;
-	log_line('W', "ignoring %s = %g: not between %g and %g", key, v, lo, hi);
+	log_line('W', "ignoring %s: %s", key, e.msg);
 	return dflt;
 }
 
@@ -64,12 +144,13 @@ void
 gendefaults_init(GenDefaults *d, const Conf *conf, const Tok *tok, int vocab_size)
 {
 	memset(d, 0, sizeof(*d));
-	d->temperature = conf_in_range(conf, "generation.temperature", 0, MAX_TEMPERATURE, 1);
-	d->top_p = conf_in_range(conf, "generation.top_p", 1e-9, 1, 1);
-	d->top_k = (int) conf_in_range(conf, "generation.top_k", -1, INT_MAX, 0);
-	d->min_p = conf_in_range(conf, "generation.min_p", 0, 1, 0);
-	d->repetition_penalty = conf_in_range(conf, "generation.repetition_penalty", 1e-9, 1e9, 1);
-	d->max_new_tokens = (int) conf_in_range(conf, "generation.max_new_tokens", 0, INT_MAX, 0);
+	genparams_init(&d->params);
+	for (int i = 0; i < GP_BITS; i++)
+		if (rows[i].where == OF_MODEL)
+			number_set(&rows[i], &d->params, conf_default(conf, field_range(rows[i].tag)->name, rows[i].tag,
+														  number_get(&rows[i], &d->params)));
+	d->repetition_penalty = conf_default(conf, "repetition_penalty", WTAG_REPETITION_PENALTY, 1);
+	d->max_new_tokens = (int) conf_default(conf, "max_new_tokens", WTAG_MAX_TOKENS, 0);
 	d->n_valid = tok_vocab_size(tok) < vocab_size ? tok_vocab_size(tok) : vocab_size;
 
 	/* the first of these that names one is the primary EOS, as in vLLM */
@@ -156,66 +237,33 @@ bad_param(Err *e, const char *name)
 }
 
 static void
-fill_defaults(GenParams *p, unsigned given, const GenDefaults *d)
+fill_defaults(GenParams *p, uint64_t given, const GenDefaults *d)
 {
-	if (!(given & GP_TEMPERATURE))
-		p->temperature = d->temperature;
-	if (!(given & GP_TOP_P))
-		p->top_p = d->top_p;
-	if (!(given & GP_TOP_K))
-		p->top_k = d->top_k;
-	if (!(given & GP_MIN_P))
-		p->min_p = d->min_p;
-	if (!(given & GP_MAX_TOKENS))
+	for (int i = 0; i < GP_BITS; i++)
+		if (rows[i].where == OF_MODEL && !(given & UINT64_C(1) << i))
+			number_set(&rows[i], p, number_get(&rows[i], &d->params));
+	if (!(given & GP(MAX_TOKENS)))
 		p->max_tokens = INT_MAX;	/* what the context holds */
 
-	if (!(given & GP_REPETITION_PENALTY) && d->repetition_penalty != 1)
+	if (!(given & GP(REPETITION_PENALTY)) && d->repetition_penalty != 1)
 		genparams_rules(p)->repetition_penalty = d->repetition_penalty;
 
-	if (p->temperature > 0 && p->temperature < MIN_TEMPERATURE)
-		p->temperature = MIN_TEMPERATURE;
+	if (p->temperature > 0 && p->temperature < COLDEST)
+		p->temperature = COLDEST;
 	if (p->has_seed && p->seed == -1)
 		p->has_seed = false;
 	if (p->top_k == -1)
 		p->top_k = 0;
 }
 
-/* NaN fails every comparison, so conditions are written as what is allowed. */
 static bool
-check_ranges(const GenParams *p, unsigned given, Err *e)
+check_ranges(const GenParams *p, uint64_t given, Err *e)
 {
-	if (!(p->temperature >= 0 && p->temperature <= MAX_TEMPERATURE))
-	{
-		err_set(e, ERR_INVALID, "temperature must be between 0 and %g, got %g",
-				MAX_TEMPERATURE, p->temperature);
-		return bad_param(e, "temperature");
-	}
-	if (!(p->top_p > 0 && p->top_p <= 1))
-	{
-		err_set(e, ERR_INVALID, "top_p must be greater than 0 and at most 1, got %g", p->top_p);
-		return bad_param(e, "top_p");
-	}
-	if (p->top_k < 0)
-	{
-		err_set(e, ERR_INVALID, "top_k must be 0 (disabled), or at least 1, got %d", p->top_k);
-		return bad_param(e, "top_k");
-	}
-	if (!(p->min_p >= 0 && p->min_p <= 1))
-	{
-		err_set(e, ERR_INVALID, "min_p must be between 0 and 1, got %g", p->min_p);
-		return bad_param(e, "min_p");
-	}
-	if (p->max_tokens < 1)
-	{
-		err_set(e, ERR_INVALID, "max_tokens must be at least 1, got %d", p->max_tokens);
-		return bad_param(e, "max_tokens");
-	}
-	if (p->min_tokens < 0)
-	{
-		err_set(e, ERR_INVALID, "min_tokens must be at least 0, got %d", p->min_tokens);
-		return bad_param(e, "min_tokens");
-	}
-	if ((given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
+	for (int i = 0; i < GP_BITS; i++)
+		if ((rows[i].where == IN_PARAMS || rows[i].where == OF_MODEL) &&
+			!param_in_range(rows[i].tag, number_get(&rows[i], p), e))
+			return false;
+	if ((given & GP(MAX_TOKENS)) && p->min_tokens > p->max_tokens)
 	{
 		err_set(e, ERR_INVALID, "min_tokens must be at most max_tokens (%d), got %d",
 				p->max_tokens, p->min_tokens);
@@ -333,7 +381,7 @@ check_prompt(const Core *c, const IntVec *prompt, Err *e)
 
 /* Cut max_tokens to the context and, unless the caller gave it, to the block pool. */
 static bool
-fit_max_tokens(const Core *c, GenParams *p, unsigned given, int n_prompt, Err *e)
+fit_max_tokens(const Core *c, GenParams *p, uint64_t given, int n_prompt, Err *e)
 {
 	const Sched *s = core_sched(c);
 	int			room = core_max_model_len(c) - n_prompt;
@@ -343,7 +391,7 @@ fit_max_tokens(const Core *c, GenParams *p, unsigned given, int n_prompt, Err *e
 		p->max_tokens = room;
 	if (cap > 0 && p->max_tokens > cap)
 		p->max_tokens = cap;
-	if (!(given & GP_MAX_TOKENS))
+	if (!(given & GP(MAX_TOKENS)))
 		while (p->max_tokens > 1 && !sched_fits(s, (int64_t) n_prompt + p->max_tokens))
 			p->max_tokens--;
 	if (p->min_tokens > p->max_tokens)
@@ -393,7 +441,7 @@ check_entries(const Core *c, const OutParams *out, int64_t n_prompt, Err *e)
 }
 
 bool
-core_normalize(const Core *c, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+core_normalize(const Core *c, GenParams *p, uint64_t given, const IntVec *prompt, Err *e)
 {
 	const GenDefaults *d = core_defaults(c);
 

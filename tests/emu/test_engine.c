@@ -143,7 +143,7 @@ ask(Core *c, int i, Seen *to)
 	Err			e = {0};
 
 	p.max_tokens = 6;
-	CHECK(core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS | GP_TOP_K | GP_TOP_P, &spec.prompt, &e), "%s", e.msg);
+	CHECK(core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P), &spec.prompt, &e), "%s", e.msg);
 	spec.params = p;
 	core_submit(c, &spec);
 }

@@ -94,7 +94,7 @@ ask(const IntVec *prompt, GenParams p, Got *g)
 	Err			e = {0};
 
 	*g = (Got) {.lp = logprobs_new()};
-	if (!core_normalize(core, &p, GP_TEMPERATURE | GP_MAX_TOKENS, prompt, &e))
+	if (!core_normalize(core, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), prompt, &e))
 	{
 		CHECK(false, "%s: %s", model_name, e.msg);
 		return;

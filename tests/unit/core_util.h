@@ -187,7 +187,7 @@ static const LoraAdapter *submit_lora;	/* with this adapter; NULL = none */
 
 /* Submit; params are normalised first, as the server does it. */
 static inline Req *
-submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, unsigned given, Rec *rec)
+submit(Core *c, uint64_t id, uint64_t session, IntVec prompt, GenParams p, uint64_t given, Rec *rec)
 {
 	ReqSpec		spec = {.id = id, .session = session, .prompt = prompt, .sink = rec_sink, .sink_ctx = rec,
 		.lora = submit_lora};

@@ -784,7 +784,7 @@ fake_prepare_grammar(BackendModel *in, Err *e)
 }
 
 static bool
-fake_normalize(const BackendModel *in, GenParams *p, unsigned given, const IntVec *prompt, Err *e)
+fake_normalize(const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt, Err *e)
 {
 	int			room;
 
@@ -804,9 +804,9 @@ fake_normalize(const BackendModel *in, GenParams *p, unsigned given, const IntVe
 					   "prompt of %zu tokens is longer than the maximum model length of %d",
 					   prompt->len, in->max_len);
 	room = in->max_len - (int) prompt->len;
-	if (!(given & GP_MAX_TOKENS) || p->max_tokens > room)
+	if (!(given & GP(MAX_TOKENS)) || p->max_tokens > room)
 		p->max_tokens = room;
-	if (!(given & GP_TEMPERATURE))
+	if (!(given & GP(TEMPERATURE)))
 		p->temperature = p->out.n > 1 ? 1 : 0;
 	return priority_check(p->priority, in->priorities, e) && outparams_check(&p->out, p->temperature, 256, LOGPROBS_MAX, e);
 }

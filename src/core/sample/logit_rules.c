@@ -32,6 +32,8 @@
 
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
+#include "core/sample/param_range.h"
+#include "ipc/wire.h"
 
 #define MAX_BIAS		65536	/* ids with a bias */
 #define MAX_BIAS_BYTES	(2 << 20)
@@ -209,15 +211,6 @@ logit_rules_bad_word(LogitRules *r, const char *s, size_t n, Err *e)
 /* ---- checks against the model ---- */
 
 static bool
-check_number(const char *name, double v, double lo, double hi, Err *e)
-{
-	if (v >= lo && v <= hi)
-		return true;
-	err_set(e, ERR_INVALID, "%s must be between %g and %g, got %g", name, lo, hi, v);
-	return err_detail(e, "parameter=%s", name);
-}
-
-static bool
 check_id(const char *name, int32_t id, int n_valid, Err *e)
 {
 	if (id >= 0 && id < n_valid)
@@ -295,14 +288,10 @@ make_bad_words(LogitRules *r, const Tok *tok, Err *e)
 bool
 logit_rules_check(LogitRules *r, const Tok *tok, int n_valid, Err *e)
 {
-	if (!check_number("presence_penalty", r->presence_penalty, -2, 2, e) ||
-		!check_number("frequency_penalty", r->frequency_penalty, -2, 2, e))
+	if (!param_in_range(WTAG_PRESENCE_PENALTY, r->presence_penalty, e) ||
+		!param_in_range(WTAG_FREQUENCY_PENALTY, r->frequency_penalty, e) ||
+		!param_in_range(WTAG_REPETITION_PENALTY, r->repetition_penalty, e))
 		return false;
-	if (!(r->repetition_penalty > 0 && r->repetition_penalty <= DBL_MAX))
-	{
-		err_set(e, ERR_INVALID, "repetition_penalty must be greater than 0, got %g", r->repetition_penalty);
-		return err_detail(e, "parameter=repetition_penalty");
-	}
 	for (int i = 0; i < r->n_bias; i++)
 		if (r->bias_ids[i] >= n_valid)
 		{

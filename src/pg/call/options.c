@@ -2,7 +2,7 @@
  * options.c
  *	  What a caller asked for: named arguments, params, session defaults.
  *
- * options.def has a row for every option; nothing here knows one by name but the
+ * request_fields.def has a row for every option; nothing here knows one by name but the
  * few rules that join two of them (options_finish).  A value is taken from the
  * first place that gives one: named argument, params, vllm.default_params, the
  * model's generation config (the engine), hard default (the engine).  A json null
@@ -532,8 +532,9 @@ options_check_together(const GenOptions *o, bool call)
 		refuse(&optdefs[OPT_min_tokens],
 			   psprintf("must not be greater than max_tokens (" INT64_FORMAT ")", v[OPT_max_tokens].i),
 			   psprintf(INT64_FORMAT, v[OPT_min_tokens].i), call);
-	if (v[OPT_cache_salt].set && (v[OPT_cache_salt].strs[0][0] == '\0' || pg_mbstrlen(v[OPT_cache_salt].strs[0]) > 1024))
-		refuse(&optdefs[OPT_cache_salt], "must have 1 to 1024 characters",
+	if (v[OPT_cache_salt].set && (v[OPT_cache_salt].strs[0][0] == '\0' ||
+								  pg_mbstrlen(v[OPT_cache_salt].strs[0]) > optdefs[OPT_cache_salt].hi))
+		refuse(&optdefs[OPT_cache_salt], optdefs[OPT_cache_salt].rule,
 			   psprintf("%d characters", pg_mbstrlen(v[OPT_cache_salt].strs[0])), call);
 	/* of so many answers the likeliest n */
 	if (v[OPT_best_of].set && v[OPT_best_of].i != (v[OPT_n].set ? v[OPT_n].i : 1))

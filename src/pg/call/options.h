@@ -43,7 +43,7 @@ typedef enum OptType
 	OPT_TYPE_JSON
 } OptType;
 
-/* A row of options.def */
+/* A row of options.def or pooling_options.def */
 typedef struct OptDef
 {
 	const char *name;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ipc/field_range.h"
 
 #define MAX_URLS		64
 #define MAX_URL			2048	/* bytes */
@@ -22,7 +23,6 @@
 #define MAX_OPTIONS		65536	/* bytes */
 #define MAX_CHOICES		4096
 #define MAX_PATH		512		/* bytes */
-#define MAX_ANSWERS		16384
 
 static bool
 bad(const WireField *f, const char *what, Err *e)
@@ -51,17 +51,17 @@ take_visible(FieldSpan *to, const WireField *f, size_t max, Err *e)
 	return take_text(to, f, max, e);
 }
 
+/* What the fields' table says of a number. */
 static bool
-take_int(int *to, const WireField *f, int64_t min, int64_t max, Err *e)
+in_range(const WireField *f, Err *e)
 {
-	if (f->i < min || f->i > max)
-	{
-		err_set(e, ERR_INVALID, "%s must be between %lld and %lld, got %lld", wire_tag_name(f->tag),
-				(long long) min, (long long) max, (long long) f->i);
-		return err_detail(e, "parameter=%s", wire_tag_name(f->tag));
-	}
-	*to = (int) f->i;
-	return true;
+	const FieldRange *r = field_range(f->tag);
+	char		text[FIELD_RANGE_TEXT];
+
+	if (r == NULL || field_range_read(r, f, text, sizeof(text)))
+		return true;
+	err_set(e, ERR_INVALID, "%s", text);
+	return err_detail(e, "parameter=%s", r->name);
 }
 
 /* One more of a list, whose room doubles. */
@@ -114,7 +114,8 @@ identity_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 		case WTAG_LORA:
 			return take_text(&a->lora, f, WIRE_NAME_LEN - 1, e);
 		case WTAG_PRIORITY:
-			return take_int(&a->priority, f, INT_MIN, INT_MAX, e);
+			a->priority = (int) f->i;
+			return true;
 		case WTAG_BACKGROUND:
 			a->background = f->i != 0;
 			return true;
@@ -170,41 +171,43 @@ input_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 }
 
 /* What the answer's shape depends on. */
-static bool
-shape_field(RequestFields *a, const WireField *f, Err *e)
+static void
+shape_field(RequestFields *a, const WireField *f)
 {
 	switch (f->tag)
 	{
 		case WTAG_STREAM:
 			a->stream = f->i != 0;
-			return true;
+			break;
 		case WTAG_WANT_IDS:
 			a->want_ids = f->i != 0;
-			return true;
+			break;
 		case WTAG_WANT_LABELS:
 			a->want_labels = f->i != 0;
-			return true;
+			break;
 		case WTAG_WANT_ANSWERS:
 			a->want_answers = f->i != 0;
-			return true;
+			break;
 		case WTAG_N:
-			return take_int(&a->n, f, 1, MAX_ANSWERS, e);
+			a->n = (int) f->i;
+			break;
 		case WTAG_LOGPROBS:
-			return take_int(&a->logprobs, f, -1, INT_MAX, e);
+			a->logprobs = (int) f->i;
+			break;
 		case WTAG_PROMPT_LOGPROBS:
-			return take_int(&a->prompt_logprobs, f, -1, INT_MAX, e);
+			a->prompt_logprobs = (int) f->i;
+			break;
 		case WTAG_MAX_TOKENS:
-			return take_int(&a->max_tokens, f, 1, INT_MAX, e);
+			a->max_tokens = (int) f->i;
+			break;
 		case WTAG_TEMPERATURE:
-			if (!(f->num >= 0 && f->num <= 100))
-				return bad(f, "must be between 0 and 100", e);
 			a->temperature = f->num;
-			return true;
+			break;
 		case WTAG_SEED:
 			a->has_seed = f->i != -1;
-			return true;
+			break;
 		default:
-			return true;		/* encode.c's */
+			break;				/* encode.c's */
 	}
 }
 
@@ -306,8 +309,9 @@ request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, E
 		bool		known = false;
 
 		ok = got > 0 || err_set(e, ERR_INTERNAL, "malformed request message");
-		ok = ok && identity_field(a, &f, &known, e) && (known || input_field(a, &f, &known, e)) &&
-			(known || shape_field(a, &f, e));
+		ok = ok && in_range(&f, e) && identity_field(a, &f, &known, e) && (known || input_field(a, &f, &known, e));
+		if (ok && !known)
+			shape_field(a, &f);
 		vocabulary = vocabulary || (got > 0 && wire_tag_of_vocabulary(f.tag));
 	}
 	if (!ok || !check_whole(a, e))

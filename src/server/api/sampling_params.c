@@ -2,7 +2,7 @@
  * sampling_params.c
  *	  Sampling parameters of a body, as fields of an inner request's message.
  *
- * A row of params[] a parameter; ranges that depend on the model are the core's, as for
+ * Those with BODY() in request_fields.def; ranges that depend on the model are the core's, as for
  * any request.
  *
  * Tested by tests/unit/server/test_api.c.
@@ -18,45 +18,28 @@
 
 typedef enum ParamType
 {
-	P_NUM, P_INT, P_BOOL, P_STR, P_STRS, P_IDS, P_OBJECT
+	P_NUM, P_INT, P_BIG, P_BOOL, P_STR, P_STRS, P_IDS, P_JSON
 } ParamType;
 
 typedef struct Param
 {
-	const char *name;
+	const char *name;			/* NULL: it is read elsewhere, or not a member of bodies */
 	WireTag		tag;
 	ParamType	type;
-	double		min, max;		/* of a number; of a string: characters, 0 = any; of ids: elements */
+	double		min, max;		/* of a number; of a string: characters, 0 = any */
+	const char *rule;
 } Param;
 
+#define NAME_BODY(key) #key
+#define NAME_KEY(key) NULL
+
 static const Param params[] = {
-	{"temperature", WTAG_TEMPERATURE, P_NUM, 0, 2},
-	{"top_p", WTAG_TOP_P, P_NUM, DBL_MIN, 1},
-	{"top_k", WTAG_TOP_K, P_INT, -1, INT_MAX},
-	{"min_p", WTAG_MIN_P, P_NUM, 0, 1},
-	{"min_tokens", WTAG_MIN_TOKENS, P_INT, 0, INT_MAX},
-	{"ignore_eos", WTAG_IGNORE_EOS, P_BOOL, 0, 1},
-	{"include_stop_str_in_output", WTAG_INCLUDE_STOP, P_BOOL, 0, 1},
-	{"skip_special_tokens", WTAG_SKIP_SPECIAL, P_BOOL, 0, 1},
-	{"stop", WTAG_STOP, P_STRS, 0, 0},
-	{"stop_token_ids", WTAG_STOP_TOKEN_IDS, P_IDS, 0, 0},
-	{"presence_penalty", WTAG_PRESENCE_PENALTY, P_NUM, -2, 2},
-	{"frequency_penalty", WTAG_FREQUENCY_PENALTY, P_NUM, -2, 2},
-	{"repetition_penalty", WTAG_REPETITION_PENALTY, P_NUM, DBL_MIN, DBL_MAX},
-	{"logit_bias", WTAG_LOGIT_BIAS, P_OBJECT, 0, 0},
-	{"allowed_token_ids", WTAG_ALLOWED_TOKEN_IDS, P_IDS, 1, 0},
-	{"bad_words", WTAG_BAD_WORDS, P_STRS, 0, 0},
-	{"repetition_detection", WTAG_REPETITION_DETECTION, P_OBJECT, 0, 0},
-	{"truncate_prompt_tokens", WTAG_TRUNCATE_PROMPT_TOKENS, P_INT, -1, INT_MAX},
-	{"truncation_side", WTAG_TRUNCATION_SIDE, P_STR, 0, 0},
-	{"spaces_between_special_tokens", WTAG_SPACES_BETWEEN_SPECIAL_TOKENS, P_BOOL, 0, 1},
-	{"vllm_xargs", WTAG_EXTRA_ARGS, P_OBJECT, 0, 0},
-	{"thinking_token_budget", WTAG_THINKING_TOKEN_BUDGET, P_INT, -1, INT_MAX},
-	{"stream_interval", WTAG_STREAM_INTERVAL, P_INT, 1, INT_MAX},
-	{"priority", WTAG_PRIORITY, P_INT, INT_MIN, INT_MAX},
-	{"cache_salt", WTAG_CACHE_SALT, P_STR, 1, 1024},
-	{"structured_outputs", WTAG_STRUCTURED_OUTPUTS, P_OBJECT, 0, 0},
-	{"response_format", WTAG_RESPONSE_FORMAT, P_OBJECT, 0, 0},
+#define FIELD(tag, number, name, type, least, most, rule, body, ...) \
+	{NAME_##body, WTAG_##tag, P_##type, least, most, rule},
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
 };
 
 /* Parameters with a meaning that this version doesn't have, and the value at which they mean nothing. */
@@ -149,12 +132,12 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 			if (!cJSON_IsString(m->v))
 				return api_bad(e, p->name, "must be a string");
 			if (p->max > 0 && (m->v->valuestring[0] == '\0' || n_chars(m->v->valuestring) > (size_t) p->max))
-				return api_bad(e, p->name, "must have 1 to 1024 characters");
+				return api_bad(e, p->name, p->rule);
 			wire_put_str(o, p->tag, m->v->valuestring, strlen(m->v->valuestring));
 			return true;
 		case P_STRS:
 			return put_strings(p, m->v, o, e);
-		case P_OBJECT:
+		case P_JSON:
 			if (!cJSON_IsObject(m->v))
 				return api_bad(e, p->name, p->tag != WTAG_LOGIT_BIAS ? "must be an object" :
 							   "must be an object of token ids and numbers, such as {\"1234\": -100}");
@@ -164,8 +147,10 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 			if (!cJSON_IsArray(m->v))
 				return api_bad(e, p->name, "must be an array of token ids");
 			if (m->v->child == NULL)
-				return p->min == 0 || api_bad(e, p->name, "must not be empty");
+				return p->tag != WTAG_ALLOWED_TOKEN_IDS || api_bad(e, p->name, "must not be empty");
 			return api_put_ids(o, p->tag, m->v, p->name, e);
+		case P_BIG:				/* of SQL functions alone */
+			break;
 	}
 	return true;
 }
@@ -205,7 +190,7 @@ api_params(ApiCall *a, WireOut *o, Err *e)
 		return false;
 	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
 	{
-		const ApiMember *m = apibody_get(&a->body, params[i].name);
+		const ApiMember *m = params[i].name != NULL ? apibody_get(&a->body, params[i].name) : NULL;
 
 		if (m != NULL && !put_param(&params[i], m, o, e))
 			return false;

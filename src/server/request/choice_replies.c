@@ -23,8 +23,6 @@
 #include "server/request/output_parsers.h"
 #include "server/request/request_params.h"
 
-#define MAX_ANSWERS	16384
-#define MAX_WIDTH	1024		/* of a beam search: memory and time grow with its square */
 
 typedef struct ChoiceReply
 {
@@ -61,22 +59,12 @@ replies_field(OutParams *p, const WireField *f, bool *known, Err *e)
 	*known = true;
 	switch (f->tag)
 	{
-		case WTAG_N:
-			return params_int(f, 1, MAX_ANSWERS, &p->n, e);
-		case WTAG_LOGPROBS:
-			return params_int(f, LOGPROBS_ALL, INT32_MAX, &p->logprobs, e);
-		case WTAG_PROMPT_LOGPROBS:
-			return params_int(f, LOGPROBS_ALL, INT32_MAX, &p->prompt_logprobs, e);
 		case WTAG_LOGPROB_TOKEN_IDS:
 			if (f->n > LOGPROB_MAX_IDS || p->logprob_ids.len > 0)
 				return params_bad(e, "logprob_token_ids", "may have at most 128 elements");
 			for (size_t i = 0; i < f->n; i++)
 				intvec_push(&p->logprob_ids, wire_int_at(f, i));
 			return true;
-		case WTAG_BEAM_WIDTH:
-			return params_int(f, 1, MAX_WIDTH, &p->beam_width, e);
-		case WTAG_LENGTH_PENALTY:
-			return params_num(f, -1e6, 1e6, &p->length_penalty, e);
 		default:
 			*known = false;
 			return true;

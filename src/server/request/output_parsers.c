@@ -94,8 +94,6 @@ parsing_field(ParseRequest *r, const WireField *f, bool *known, Err *e)
 			r->one_call = f->i == 0;
 			return true;
 		case WTAG_THINKING_TOKEN_BUDGET:
-			if (f->i < -1 || f->i > INT_MAX)
-				return bad("thinking_token_budget", "must be -1 (no limit), 0 or more", e);
 			r->has_budget = f->i >= 0;
 			r->budget = (int) f->i;
 			return true;

@@ -170,7 +170,8 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->stream = f->i != 0;
 			return true;
 		case WTAG_STREAM_INTERVAL:
-			return params_int(f, 1, INT_MAX, &r->stream_interval, e);
+			r->stream_interval = (int) f->i;
+			return true;
 		case WTAG_WANT_IDS:
 			r->want_ids = f->i != 0;
 			r->has_want_ids = true;
@@ -185,8 +186,8 @@ other_field(Request *r, const WireField *f, Err *e)
 			r->whole_length = f->i != 0;
 			return true;
 		case WTAG_TRUNCATE_PROMPT_TOKENS:
-			return params_int(f, -1, INT_MAX, &r->truncate, e) &&
-				(r->truncate != 0 || params_bad(e, "truncate_prompt_tokens", "must be -1 or at least 1"));
+			r->truncate = (int) f->i;
+			return r->truncate != 0 || params_bad(e, "truncate_prompt_tokens", "must be -1 or at least 1");
 		case WTAG_TRUNCATION_SIDE:
 			r->truncate_right = f->n == 5 && memcmp(f->s, "right", 5) == 0;
 			return r->truncate_right || (f->n == 4 && memcmp(f->s, "left", 4) == 0) ||
@@ -257,7 +258,7 @@ check_whole(int kind, Request *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "adapter request without a path");
 	if (r->lora_path != NULL && r->lora_path[0] != '/')
 		return err_set(e, ERR_INVALID, "the path of adapter \"%s\" must be absolute, got \"%.256s\"", r->lora, r->lora_path);
-	if ((r->given & GP_MAX_TOKENS) && p->min_tokens > p->max_tokens)
+	if ((r->given & GP(MAX_TOKENS)) && p->min_tokens > p->max_tokens)
 		return params_bad(e, "min_tokens", "must not be greater than max_tokens");
 	if (p->n_stop > 0 && !p->detokenize)
 		return params_bad(e, "stop", "needs detokenize");
@@ -422,7 +423,7 @@ fits_whole(const Backend *be, const BackendModel *in, const Request *r, const In
 {
 	ModelFacts	f;
 
-	if (!r->whole_length || !(r->given & GP_MAX_TOKENS))
+	if (!r->whole_length || !(r->given & GP(MAX_TOKENS)))
 		return true;
 	be->facts(in, &f);
 	if (ids->len >= (size_t) f.max_model_len || ids->len + (size_t) r->params.max_tokens <= (size_t) f.max_model_len)
@@ -449,7 +450,7 @@ truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *id
 		return err_detail(e, "parameter=truncate_prompt_tokens");
 	}
 	if (keep < 0)
-		keep = f.max_model_len - ((r->given & GP_MAX_TOKENS) ? r->params.max_tokens : 1);
+		keep = f.max_model_len - ((r->given & GP(MAX_TOKENS)) ? r->params.max_tokens : 1);
 	if (keep < 1)
 	{
 		err_set(e, ERR_INVALID, "max_tokens (%d) leaves no room for a prompt in the model's length of %d",
@@ -994,8 +995,8 @@ note(const ServerCall *c)
 	const Request *r = c->req;
 	ReqNote		n = {
 		.dboid = r->dboid,.roleid = r->roleid,.model = r->model,
-		.has_max_tokens = (r->given & GP_MAX_TOKENS) != 0,.max_tokens = r->params.max_tokens,
-		.has_temperature = (r->given & GP_TEMPERATURE) != 0,.temperature = r->params.temperature,
+		.has_max_tokens = (r->given & GP(MAX_TOKENS)) != 0,.max_tokens = r->params.max_tokens,
+		.has_temperature = (r->given & GP(TEMPERATURE)) != 0,.temperature = r->params.temperature,
 		.prompt = r->has_prompt ? r->prompt : r->has_chat ? r->chat.messages.s : "",
 		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0,
 		.task = c->ch.kind == WK_LOGPROBS ? PT_LOGPROBS : r->pool.task,

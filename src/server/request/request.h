@@ -53,7 +53,7 @@ typedef struct Request
 	int			truncate;		/* a longer prompt to so many tokens; -1 = to what leaves room for the answer; 0 = no */
 	bool		truncate_right;	/* leave out its end, not its beginning */
 	bool		has_seed;
-	unsigned	given;			/* GP_* */
+	uint64_t	given;			/* GP() */
 	GenParams	params;			/* moved out at submit */
 	StructuredSpec structured;
 	const char *reasoning_end;	/* a literal: ends the thoughts of a model that begins with them, and a grammar

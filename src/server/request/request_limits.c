@@ -59,9 +59,9 @@ asker_put(const Caller *a, WireOut *o)
 }
 
 bool
-asker_max_tokens(const Caller *a, const GenParams *p, unsigned given, Err *e)
+asker_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e)
 {
-	if (a->max_tokens == 0 || (given & GP_MAX_TOKENS) == 0 || p->max_tokens <= a->max_tokens)
+	if (a->max_tokens == 0 || (given & GP(MAX_TOKENS)) == 0 || p->max_tokens <= a->max_tokens)
 		return true;
 	err_set(e, ERR_INVALID, "max_tokens must be at most %d for this role, got %d", a->max_tokens, p->max_tokens);
 	err_detail(e, "parameter=max_tokens, value=%d", p->max_tokens);

@@ -13,6 +13,6 @@ bool		caller_field(Caller *a, const WireField *f, bool *known, Err *e);
 /* The same as fields of another message. */
 void		asker_put(const Caller *a, WireOut *o);
 /* May a request ask for so many tokens?  ERR_INVALID. */
-bool		asker_max_tokens(const Caller *a, const GenParams *p, unsigned given, Err *e);
+bool		asker_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e);
 
 #endif

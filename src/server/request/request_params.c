@@ -2,20 +2,20 @@
  * request_params.c
  *	  Sampling parameters from the fields of a message.
  *
- * The arena is untrusted, so every range is checked again here, whatever the backend has
- * checked already.  What depends on the model is core_normalize()'s (gen_params.c).
+ * request_fields.def has a row for each; those that are just a member of GenParams are read by it.  The
+ * arena is untrusted, so every range is checked again here, whatever the backend has checked already.  What depends on the model is core_normalize()'s (gen_params.c).
  *
  * Tested by tests/unit/server/test_server.c.
  */
 #include "server/request/request_params.h"
 
 #include <cjson/cJSON.h>
-#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/sample/param_range.h"
 
 #define MAX_STOPS		64
 #define MAX_STOP_BYTES	4096
@@ -41,20 +41,6 @@ params_int(const WireField *f, int64_t min, int64_t max, int *out, Err *e)
 		return err_detail(e, "parameter=%s", name);
 	}
 	*out = (int) f->i;
-	return true;
-}
-
-bool
-params_num(const WireField *f, double min, double max, double *out, Err *e)
-{
-	const char *name = wire_tag_name(f->tag);
-
-	if (!isfinite(f->num) || f->num < min || f->num > max)
-	{
-		err_set(e, ERR_INVALID, "%s must be between %g and %g, got %g", name, min, max, f->num);
-		return err_detail(e, "parameter=%s", name);
-	}
-	*out = f->num;
 	return true;
 }
 
@@ -166,20 +152,34 @@ take_extra_args(GenParams *p, const WireField *f, Err *e)
 	return true;
 }
 
-/* Fields of what changes logits, and of what else came with it. */
-static bool
-logits_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err *e)
+bool
+params_field(GenParams *p, uint64_t *given, const WireField *f, bool *known, Err *e)
 {
+	double		v = f->type == WT_NUM ? f->num : (double) f->i;
+
+	*known = true;
+	if (!param_in_range(f->tag, v, e))
+		return false;
+	if (genparams_number(p, given, f->tag, v))
+		return true;
 	switch (f->tag)
 	{
-		case WTAG_PRESENCE_PENALTY:
-			return params_num(f, -2, 2, &genparams_rules(p)->presence_penalty, e);
-		case WTAG_FREQUENCY_PENALTY:
-			return params_num(f, -2, 2, &genparams_rules(p)->frequency_penalty, e);
-		case WTAG_REPETITION_PENALTY:
-			*given |= GP_REPETITION_PENALTY;
-			return params_num(f, 0, DBL_MAX, &genparams_rules(p)->repetition_penalty, e) &&
-				(p->rules->repetition_penalty > 0 || params_bad(e, "repetition_penalty", "must be greater than 0"));
+		case WTAG_PIN:
+			return params_int(f, -1, 1, &p->pin, e);
+		case WTAG_CACHE_SALT:
+			if (f->n == 0 || f->n > MAX_SALT)
+				return params_bad(e, "cache_salt", "must have 1 to 4096 bytes");
+			mem_free(p->cache_salt);
+			p->cache_salt = mem_strndup(f->s, f->n);
+			return true;
+		case WTAG_SEED:
+			p->has_seed = f->i != -1;
+			p->seed = f->i;
+			return true;
+		case WTAG_STOP:
+			return add_stop(p, f, e);
+		case WTAG_STOP_TOKEN_IDS:
+			return add_stop_ids(p, f, e);
 		case WTAG_LOGIT_BIAS:
 			return logit_rules_bias(genparams_rules(p), f->s, f->n, e);
 		case WTAG_ALLOWED_TOKEN_IDS:
@@ -196,67 +196,5 @@ logits_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err
 		default:
 			*known = false;
 			return true;
-	}
-}
-
-bool
-params_field(GenParams *p, unsigned *given, const WireField *f, bool *known, Err *e)
-{
-	*known = true;
-	switch (f->tag)
-	{
-		case WTAG_PRIORITY:
-			return params_int(f, INT_MIN, INT_MAX, &p->priority, e);
-		case WTAG_PIN:
-			return params_int(f, -1, 1, &p->pin, e);
-		case WTAG_CACHE_SALT:
-			if (f->n == 0 || f->n > MAX_SALT)
-				return params_bad(e, "cache_salt", "must have 1 to 4096 bytes");
-			mem_free(p->cache_salt);
-			p->cache_salt = mem_strndup(f->s, f->n);
-			return true;
-		case WTAG_MAX_TOKENS:
-			*given |= GP_MAX_TOKENS;
-			return params_int(f, 1, INT_MAX, &p->max_tokens, e);
-		case WTAG_MIN_TOKENS:
-			return params_int(f, 0, INT_MAX, &p->min_tokens, e);
-		case WTAG_TEMPERATURE:
-			*given |= GP_TEMPERATURE;
-			return params_num(f, 0, 100, &p->temperature, e);
-		case WTAG_TOP_P:
-			*given |= GP_TOP_P;
-			return params_num(f, 0, 1, &p->top_p, e) && (p->top_p > 0 || params_bad(e, "top_p", "must be greater than 0"));
-		case WTAG_TOP_K:
-			*given |= GP_TOP_K;
-			if (!params_int(f, -1, INT_MAX, &p->top_k, e))
-				return false;
-			if (p->top_k < 0)
-				p->top_k = 0;
-			return true;
-		case WTAG_MIN_P:
-			*given |= GP_MIN_P;
-			return params_num(f, 0, 1, &p->min_p, e);
-		case WTAG_SEED:
-			p->has_seed = f->i != -1;
-			p->seed = f->i;
-			return true;
-		case WTAG_STOP:
-			return add_stop(p, f, e);
-		case WTAG_STOP_TOKEN_IDS:
-			return add_stop_ids(p, f, e);
-		case WTAG_IGNORE_EOS:
-			p->ignore_eos = f->i != 0;
-			return true;
-		case WTAG_INCLUDE_STOP:
-			p->include_stop = f->i != 0;
-			return true;
-		case WTAG_SKIP_SPECIAL:
-			p->skip_special = f->i != 0;
-			return true;
-		case WTAG_DETOKENIZE:
-			p->detokenize = f->i != 0;
-			return true;
-		default:
-			return logits_field(p, given, f, known, e);
 	}
 }

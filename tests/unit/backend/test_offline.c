@@ -65,12 +65,15 @@ test_same_answers(void)
 		"--cpu-threads 2 --max-num-seqs 3 --max-num-batched-tokens 5 --step-target-ms 0",
 		"--cpu-threads 1 --kv-mib 1 --max-num-seqs 8", "--cpu-affinity auto"
 	};
-	static const char *const kinds[] = {"--temperature 0", "--temperature 0.9 --seed 5"};
+	static const char *const kinds[] = {
+		"--temperature 0", "--temperature 0.9 --seed 5",
+		"--temperature 0.9 --seed 5 --top-p 0.5 --presence-penalty 1.5 --top-k 3"
+	};
 	Buf			first = {0},
 				other = {0};
 	char		line[400];
 
-	for (int k = 0; k < 2; k++)
+	for (int k = 0; k < 3; k++)
 		for (int i = 0; i < 5; i++)
 		{
 			snprintf(line, sizeof(line), "--model " MODEL " --random-prompts 8,20 --max-tokens 12 --ids %s %s",
@@ -142,6 +145,10 @@ test_errors(void)
 		"--model " MODEL " --random-prompts 1,1 --isa nonsense", "--model",
 		"--model " MODEL " --random-prompts 1,1 --temperature -1",
 		"--model " MODEL " --random-prompts 1,1 --temperature 3",
+		"--model " MODEL " --random-prompts 1,1 --top-k 1.5",
+		"--model " MODEL " --random-prompts 1,1 --logit-bias 1",
+		"--model " MODEL " --random-prompts 1,1 --top_p 0.5",
+		"--model " MODEL " --random-prompts 1,1 --top-p",
 		"--model " MODEL " --random-prompts 1,100000",
 		"--model " MODEL " --random-prompts 1,1 --quantization q3"
 	};

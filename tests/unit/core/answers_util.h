@@ -98,7 +98,7 @@ answers_free(Answers *s)
 
 /* Takes over prompt and params; given: GP_*. */
 static inline void
-answers_submit_given(Core *c, uint64_t id, IntVec prompt, GenParams p, unsigned given, Answers *to)
+answers_submit_given(Core *c, uint64_t id, IntVec prompt, GenParams p, uint64_t given, Answers *to)
 {
 	ReqSpec		spec = {.id = id, .session = id, .prompt = prompt, .sink = answers_sink, .sink_ctx = to};
 	Err			e;
@@ -116,7 +116,7 @@ answers_submit_given(Core *c, uint64_t id, IntVec prompt, GenParams p, unsigned 
 static inline void
 answers_submit(Core *c, uint64_t id, IntVec prompt, GenParams p, Answers *to)
 {
-	answers_submit_given(c, id, prompt, p, GP_TEMPERATURE | GP_MAX_TOKENS, to);
+	answers_submit_given(c, id, prompt, p, GP(TEMPERATURE) | GP(MAX_TOKENS), to);
 }
 
 /* Steps until nothing is left to do, with the invariants checked in each. */

@@ -237,7 +237,7 @@ refused(Core *c, GenParams p, const char *param, const char *words)
 {
 	IntVec		prompt = random_prompt(1, 5);
 	Err			e = {0};
-	bool		ok = core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &prompt, &e);
+	bool		ok = core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &prompt, &e);
 
 	CHECK(!ok && strstr(e.detail, param) != NULL && strstr(e.msg, words) != NULL, "%s: %s, %s", words, e.msg, e.detail);
 	intvec_free(&prompt);

@@ -72,7 +72,7 @@ test_one(void)
 	CoreStats	st;
 
 	CHECK(!core_step(c) && !core_has_work(c), "an idle core has work");
-	submit(c, 1, 1, random_prompt(1, 100), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec);
+	submit(c, 1, 1, random_prompt(1, 100), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec);
 	core_stats(c, &st);
 	CHECK(core_has_work(c) && st.waiting == 1 && st.requests == 1, "waiting %lld", (long long) st.waiting);
 	CHECK(core_step(c) && rec.events == 0, "100 rows in a step of 64");
@@ -99,7 +99,7 @@ test_context_length(void)
 	Core	   *c = new_core(options(4, 64, 50), 48);
 	Rec			rec = {0};
 
-	submit(c, 1, 1, random_prompt(1, 40), greedy_params(100), GP_TEMPERATURE | GP_MAX_TOKENS, &rec);
+	submit(c, 1, 1, random_prompt(1, 40), greedy_params(100), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec);
 	CHECK(run_checked(c) && rec.finish == FIN_LENGTH && rec.ids.len == 8, "%zu tokens", rec.ids.len);
 	core_free(c);
 	rec_free(&rec);
@@ -116,9 +116,9 @@ test_eos(void)
 	fake.bias_id = TINY_EOS;
 	fake.bias = 100;
 	p.ignore_eos = false;
-	submit(c, 1, 1, random_prompt(1, 5), p, GP_TEMPERATURE | GP_MAX_TOKENS, &a);
+	submit(c, 1, 1, random_prompt(1, 5), p, GP(TEMPERATURE) | GP(MAX_TOKENS), &a);
 	p.min_tokens = 6;
-	submit(c, 2, 1, random_prompt(1, 5), p, GP_TEMPERATURE | GP_MAX_TOKENS, &b);
+	submit(c, 2, 1, random_prompt(1, 5), p, GP(TEMPERATURE) | GP(MAX_TOKENS), &b);
 	CHECK(run_checked(c), "run");
 	CHECK(a.finish == FIN_STOP && a.ids.len == 1 && !a.has_reason && a.text.len == 0,
 		  "finish %d after %zu", a.finish, a.ids.len);
@@ -149,13 +149,13 @@ test_cancel(void)
 
 	memset(rec, 0, sizeof(rec));
 	/* in the inbox; waiting; in the middle of a prompt; while decoding */
-	submit(c, 1, 1, random_prompt(1, 10), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[0]);
+	submit(c, 1, 1, random_prompt(1, 10), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[0]);
 	core_cancel(c, 1);
 	core_cancel(c, 99);			/* unknown: no-op */
 	CHECK(core_step(c) && rec[0].finish == FIN_ABORT && rec[0].ids.len == 0, "inbox: %d", rec[0].finish);
 
-	submit(c, 2, 1, random_prompt(1, 100), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[1]);
-	submit(c, 3, 1, random_prompt(1, 10), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[2]);
+	submit(c, 2, 1, random_prompt(1, 100), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[1]);
+	submit(c, 3, 1, random_prompt(1, 10), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[2]);
 	core_step(c);
 	core_cancel(c, 3);
 	core_cancel(c, 3);
@@ -165,7 +165,7 @@ test_cancel(void)
 		  "prompt %d, waiting %d", rec[1].finish, rec[2].finish);
 
 	/* during a forward: the token of that step is dropped */
-	submit(c, 4, 1, random_prompt(1, 10), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[3]);
+	submit(c, 4, 1, random_prompt(1, 10), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[3]);
 	core_step(c);
 	core_step(c);
 	hook_core = c;
@@ -192,10 +192,10 @@ test_free(void)
 	Rec			rec[3];
 
 	memset(rec, 0, sizeof(rec));
-	submit(c, 1, 1, random_prompt(1, 100), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[0]);
-	submit(c, 2, 1, random_prompt(1, 100), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[1]);
+	submit(c, 1, 1, random_prompt(1, 100), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[0]);
+	submit(c, 2, 1, random_prompt(1, 100), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[1]);
 	core_step(c);
-	submit(c, 3, 1, random_prompt(1, 100), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &rec[2]);
+	submit(c, 3, 1, random_prompt(1, 100), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[2]);
 	core_free(c);
 	for (int i = 0; i < 3; i++)
 	{
@@ -269,8 +269,8 @@ test_nan(void)
 				b = {0};
 
 	bad.data[3] = FAKE_NAN;
-	submit(c, 1, 1, bad, greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &a);
-	submit(c, 2, 1, random_prompt(2, 20), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &b);
+	submit(c, 1, 1, bad, greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &a);
+	submit(c, 2, 1, random_prompt(2, 20), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &b);
 	CHECK(run_checked(c), "run");
 	CHECK(a.finish == FIN_ERROR && a.err.cls == ERR_INTERNAL &&
 		  strcmp(a.err.msg, "model produced non-finite logits") == 0, "finish %d: %s", a.finish, a.err.msg);

@@ -34,7 +34,7 @@ ask(Core *c, uint64_t id, bool rows, IntVec prompt, GenParams p, Answers *to)
 	ReqSpec		spec = {.id = id, .session = id, .prompt = prompt, .sink = answers_sink, .sink_ctx = to};
 	Err			e;
 
-	CHECK(core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &prompt, &e), "core_normalize: %s", e.msg);
+	CHECK(core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &prompt, &e), "core_normalize: %s", e.msg);
 	spec.params = p;
 	if (rows)
 		spec.embeds = rows_of(c, &spec.prompt);

@@ -254,7 +254,7 @@ test_tight(void)
 			Rec			gen = {0};
 
 			memset(recs, 0, sizeof(recs));
-			submit(c, 99, 1, random_prompt(9, 20), greedy_params(40), GP_TEMPERATURE | GP_MAX_TOKENS, &gen);
+			submit(c, 99, 1, random_prompt(9, 20), greedy_params(40), GP(TEMPERATURE) | GP(MAX_TOKENS), &gen);
 			for (int i = 0; i < 4; i++)
 				pooled_submit(c, (uint64_t) i, (uint64_t) i % 2, poolspec_copy(&spec), &recs[i]);
 			CHECK(pooled_run(c), "%d sequences, %d blocks: it does not end", seqs, blocks);
@@ -283,7 +283,7 @@ test_preempted(void)
 	Rec			gen = {0};
 	PooledRec	rec = {0};
 
-	submit(c, 1, 1, random_prompt(9, 20), greedy_params(60), GP_TEMPERATURE | GP_MAX_TOKENS, &gen);
+	submit(c, 1, 1, random_prompt(9, 20), greedy_params(60), GP(TEMPERATURE) | GP(MAX_TOKENS), &gen);
 	core_step(c);
 	core_step(c);
 	pooled_submit(c, 2, 1, poolspec_copy(&spec), &rec);
@@ -312,7 +312,7 @@ test_restarted(PoolTask task)
 	c = new_core(4, 4, 11);
 	fake.mean = false;
 	for (int i = 0; i < 2; i++)
-		submit(c, (uint64_t) i, 1, random_prompt((uint32_t) i, 20), greedy_params(60), GP_TEMPERATURE | GP_MAX_TOKENS, &gens[i]);
+		submit(c, (uint64_t) i, 1, random_prompt((uint32_t) i, 20), greedy_params(60), GP(TEMPERATURE) | GP(MAX_TOKENS), &gens[i]);
 	for (int i = 0; i < 14; i++)
 		core_step(c);
 	pooled_submit(c, 2, 1, vector_spec(task, random_prompt(3, 60)), &rec);
@@ -612,7 +612,7 @@ test_random(int blocks)
 		{
 			rec_free(&gen);
 			submit(c, 1000, 7, random_prompt((uint32_t) i, 1 + rnd(20)), greedy_params(1 + rnd(30)),
-				   GP_TEMPERATURE | GP_MAX_TOKENS, &gen);
+				   GP(TEMPERATURE) | GP(MAX_TOKENS), &gen);
 		}
 		core_step(c);
 		if (!core_check(c, &e))

@@ -224,7 +224,7 @@ check_shared(const Case *k, const PoolSpec *spec, const PooledRec *want, int seq
 	memset(mates, 0, sizeof(mates));
 	if (c == NULL)
 		return;
-	submit(c, 9, 3, tokens(3, 20), greedy_params(20), GP_TEMPERATURE | GP_MAX_TOKENS, &gen);
+	submit(c, 9, 3, tokens(3, 20), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &gen);
 	for (int i = 0; i < 4; i++)
 		pooled_submit(c, (uint64_t) i, (uint64_t) i % 2,
 					  i % 2 ? text_spec(tokens((uint32_t) i, 30), 1) :

@@ -217,7 +217,7 @@ submit_spec(Core *c, ReqSpec *spec, Seen *to)
 	spec->sink_ctx = to;
 	if (spec->pool.task != PT_NONE)
 		genparams_free(&spec->params);
-	else if (!core_normalize(c, &spec->params, ~0u & ~GP_REPETITION_PENALTY, &spec->prompt, &e))
+	else if (!core_normalize(c, &spec->params, ~0u & ~GP(REPETITION_PENALTY), &spec->prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
 		exit(2);

@@ -3,6 +3,9 @@
  *	  src/ipc: arena geometry, slot rings, byte rings, message fields.
  */
 #include <ctype.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -10,6 +13,7 @@
 
 #include "base/buf.h"
 #include "tests/unit/check_abort.h"
+#include "ipc/field_range.h"
 #include "ipc/traceparent.h"
 #include "ipc/wire.h"
 
@@ -226,6 +230,47 @@ test_names(void)
 	CHECK(wire_tag_type(0) == 0 && wire_tag_type(19) == 0, "unknown types");
 }
 
+/* Numbers are between least and most of request_fields.def; an error has the caller's word and the value. */
+static void
+test_ranges(void)
+{
+	static const struct
+	{
+		int			tag;
+		double		v;
+		const char *text;		/* NULL: it fits */
+	}			cases[] = {
+		{WTAG_TEMPERATURE, 0, NULL}, {WTAG_TEMPERATURE, 2, NULL},
+		{WTAG_TEMPERATURE, 2.5, "temperature must be between 0 and 2, got 2.5"},
+		{WTAG_TEMPERATURE, NAN, "temperature must be between 0 and 2, got nan"},
+		{WTAG_TOP_P, 0, "top_p must be greater than 0 and at most 1, got 0"},
+		{WTAG_REPETITION_PENALTY, INFINITY, "repetition_penalty must be greater than 0, got inf"},
+		{WTAG_MAX_TOKENS, 0, "max_tokens must be at least 1, got 0"}, {WTAG_MAX_TOKENS, INT_MAX, NULL},
+		{WTAG_MAX_TOKENS, INT_MAX + 1.0, "max_tokens must be at most 2147483647, got 2147483648"},
+		{WTAG_THINKING_TOKEN_BUDGET, -2, "thinking_token_budget must be -1 (no limit), 0 or more, got -2"},
+		{WTAG_PRIORITY, INT_MIN, NULL},
+	};
+	char		text[FIELD_RANGE_TEXT];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		bool		ok = field_range_ok(field_range(cases[i].tag), cases[i].v, text, sizeof(text));
+
+		CHECK(ok == (cases[i].text == NULL) && (ok || strcmp(text, cases[i].text) == 0), "%zu: %s", i,
+			  ok ? "fits" : text);
+	}
+	CHECK(field_range(WTAG_SEED) == NULL && field_range(WTAG_STOP) == NULL && field_range(WTAG_ROLE) == NULL &&
+		  field_range(0) == NULL && field_range(-1) == NULL && field_range(9999) == NULL, "no ranges");
+#define FIELD(tag_, number, name_, type, least_, most_, rule_, ...) \
+	CHECK((double) (least_) <= (double) (most_) && (int) WTAG_##tag_ == number, #name_); \
+	CHECK(field_range(number) == NULL || strcmp(field_range(number)->name, #name_) == 0, #name_); \
+	CHECK(field_range(number) == NULL || (rule_)[0] != '\0', #name_);
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
+}
+
 static void
 test_model_hash(void)
 {
@@ -346,6 +391,7 @@ main(void)
 	test_byte_rings();
 	test_fields();
 	test_names();
+	test_ranges();
 	test_model_hash();
 	test_no_lost_wake();
 	test_traceparent();

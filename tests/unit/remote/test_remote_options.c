@@ -246,6 +246,11 @@ test_hostile(void)
 	o = out_of(&b);
 	wire_put_num(&o, WTAG_TEMPERATURE, NAN);
 	refused("a temperature that is no number", WK_GENERATE, &b, ERR_INVALID);
+	put_head(&b, "");
+	put(&b, WTAG_PROMPT, "x");
+	o = out_of(&b);
+	wire_put_num(&o, WTAG_TOP_P, INFINITY);
+	refused("infinite", WK_GENERATE, &b, ERR_INVALID);
 	buf_add(&b, "nonsense", 8);
 	refused("no fields", WK_GENERATE, &b, ERR_INTERNAL);
 

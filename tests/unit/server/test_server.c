@@ -216,7 +216,7 @@ test_bad_requests(void)
 	const char *r;
 
 	r = answer(with_field(WK_GENERATE, add_bad_top_p));
-	CHECK(strcmp(r, "22023: top_p must be between 0 and 1, got 1.5") == 0, "%s", r);
+	CHECK(strcmp(r, "22023: top_p must be greater than 0 and at most 1, got 1.5") == 0, "%s", r);
 	r = answer(with_field(WK_GENERATE, add_nan));
 	CHECK(strncmp(r, "22023: temperature", 18) == 0, "%s", r);
 	r = answer(with_field(WK_GENERATE, add_reply_field));

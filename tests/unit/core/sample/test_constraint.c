@@ -99,7 +99,7 @@ ask(Core *c, uint64_t id, GenParams p, Grammar *g, const char *after, Rec *rec)
 	Err			e;
 
 	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
-	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	if (!core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
 		exit(2);
@@ -476,7 +476,7 @@ one_by_one(CoreOptions opt, Grammar *g, int64_t seed, Rec *rec)
 
 		spec.params = params(60, 1.5, seed + i);
 		spec.prompt = random_prompt(36, 10);
-		CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
 		core_submit(c, &spec);
 	}
 	CHECK(run(c), "run");
@@ -500,7 +500,7 @@ several(CoreOptions opt, int k)
 	spec.params = params(60, 1.5, 100 + k);
 	spec.params.out.n = 4;
 	spec.prompt = random_prompt(36, 10);
-	CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+	CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
 	core_submit(c, &spec);
 	CHECK(run(c), "run");
 	core_stats(c, &st);

@@ -12,7 +12,7 @@
 #include "tests/unit/core_util.h"
 #include "tests/unit/fake_model.h"
 
-#define ALL (GP_TEMPERATURE | GP_TOP_P | GP_TOP_K | GP_MIN_P | GP_MAX_TOKENS | GP_REPETITION_PENALTY)
+#define ALL (GP(TEMPERATURE) | GP(TOP_P) | GP(TOP_K) | GP(MIN_P) | GP(MAX_TOKENS) | GP(REPETITION_PENALTY))
 
 static Core *
 new_core(Conf *conf, int blocks)
@@ -30,7 +30,7 @@ new_core(Conf *conf, int blocks)
 }
 
 static bool
-normalize(Core *c, GenParams *p, unsigned given, int n_prompt, Err *e)
+normalize(Core *c, GenParams *p, uint64_t given, int n_prompt, Err *e)
 {
 	IntVec		prompt = random_prompt(1, n_prompt);
 	bool		ok;
@@ -93,7 +93,7 @@ test_ranges(void)
 		{F_TOP_P, 1.5, "top_p must be greater than 0 and at most 1, got 1.5", "parameter=top_p"},
 		{F_TOP_P, NAN, "top_p must be greater than 0 and at most 1, got nan", "parameter=top_p"},
 		{F_TOP_P, 0.001, NULL, NULL},
-		{F_TOP_K, -2, "top_k must be 0 (disabled), or at least 1, got -2", "parameter=top_k"},
+		{F_TOP_K, -2, "top_k must be 0 or -1 (off), or at least 1, got -2", "parameter=top_k"},
 		{F_TOP_K, -1, NULL, NULL},
 		{F_TOP_K, 1e9, NULL, NULL},
 		{F_MIN_P, -0.1, "min_p must be between 0 and 1, got -0.1", "parameter=min_p"},
@@ -101,7 +101,7 @@ test_ranges(void)
 		{F_MIN_P, 1, NULL, NULL},
 		{F_MAX_TOKENS, 0, "max_tokens must be at least 1, got 0", "parameter=max_tokens"},
 		{F_MAX_TOKENS, 1, NULL, NULL},
-		{F_MIN_TOKENS, -1, "min_tokens must be at least 0, got -1", "parameter=min_tokens"},
+		{F_MIN_TOKENS, -1, "min_tokens must not be negative, got -1", "parameter=min_tokens"},
 		{F_MIN_TOKENS, 17, "min_tokens must be at most max_tokens (16), got 17", "parameter=min_tokens"},
 		{F_MIN_TOKENS, 16, NULL, NULL},
 	};
@@ -243,8 +243,8 @@ test_pool(void)
 	p.max_tokens = 90;
 	CHECK(!normalize(c, &p, ALL, 20, &e) && e.cls == ERR_TOO_LONG &&
 		  strcmp(e.msg, "request needs 7 KV cache blocks but the model has 6") == 0, "%s", e.msg);
-	CHECK(normalize(c, &p, ALL & ~GP_MAX_TOKENS, 20, &e) && p.max_tokens == 77, "max_tokens %d", p.max_tokens);
-	CHECK(!normalize(c, &p, ALL & ~GP_MAX_TOKENS, 98, &e) && e.cls == ERR_TOO_LONG, "%s", e.msg);
+	CHECK(normalize(c, &p, ALL & ~GP(MAX_TOKENS), 20, &e) && p.max_tokens == 77, "max_tokens %d", p.max_tokens);
+	CHECK(!normalize(c, &p, ALL & ~GP(MAX_TOKENS), 98, &e) && e.cls == ERR_TOO_LONG, "%s", e.msg);
 	genparams_free(&p);
 	core_free(c);
 }

@@ -64,7 +64,7 @@ ask(Core *c, Kind k, int i, Answers *to)
 		.sink_ctx = to, .grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
 	};
 	Err			e = {0};
-	unsigned	given = GP_TEMPERATURE | GP_MAX_TOKENS | GP_TOP_K | GP_TOP_P;
+	uint64_t	given = GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P);
 
 	if (!core_normalize(c, &p, given, &spec.prompt, &e))
 	{

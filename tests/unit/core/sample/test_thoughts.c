@@ -70,7 +70,7 @@ ask(Core *c, uint64_t id, GenParams p, ReasoningBudget *t, Grammar *g, Rec *rec)
 	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
 	if (g != NULL)
 		spec.grammar_after = "</think>";
-	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	if (!core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
 		exit(2);
@@ -318,7 +318,7 @@ test_several(void)
 		spec.params.out.n = 4;
 		spec.params.out.logprobs = 2;
 		spec.prompt = random_prompt(8, 11);
-		CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
 		core_submit(c, &spec);
 		CHECK(run(c), "run");
 		core_free(c);

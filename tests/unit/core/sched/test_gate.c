@@ -52,7 +52,7 @@ ask(Core *c, uint64_t id, uint64_t session, int n_prompt, int max_tokens, Rec *r
 	spec.params.temperature = n_answers > 1;
 	if (timeout_ms > 0)
 		spec.deadline_us = clock_us() + timeout_ms * 1000;
-	if (!core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	if (!core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e))
 		exit(2);
 	core_submit(c, &spec);
 }

@@ -126,7 +126,7 @@ ask(Core *c, int i, Seen *s, const Case *k)
 {
 	GenParams	p;
 	ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .sink = see, .sink_ctx = s, .stream = i % 3 == 0};
-	unsigned	given = GP_TEMPERATURE | GP_MAX_TOKENS | GP_TOP_K | GP_TOP_P;
+	uint64_t	given = GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P);
 	Err			e;
 	int			n = 3 + i * 13 % 60;
 

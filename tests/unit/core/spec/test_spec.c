@@ -229,7 +229,7 @@ ask(Core *c, int i, Seen *s)
 		p.out.n = MOST;
 	if (i % 11 == 6)
 		p.repeat_max = p.repeat_min = 1, p.repeat_count = 2;
-	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS | GP_TOP_K | GP_TOP_P, &spec.prompt, &e))
+	if (!core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P), &spec.prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
 		exit(2);
@@ -320,7 +320,7 @@ ask_tagged(Core *c, int i, Seen *s)
 		spec.grammar = grammar_of(i / 4);
 	if (spec.grammar != NULL && spec.thoughts != NULL)
 		spec.grammar_after = "</think>";
-	if (!core_normalize(c, &p, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e))
+	if (!core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
 		exit(2);
@@ -538,7 +538,7 @@ run_one(int n, int n_drafts, Script sc)
 		script.script = sc;
 		script.asked = script.forgotten = 0;
 		c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
-		CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
 		core_submit(c, &spec);
 		while (core_has_work(c))
 			core_step(c);
@@ -611,7 +611,7 @@ run_dear(int n, int late, int us)
 				.params = greedy_params(i < n ? 60 : 2), .sink = see, .sink_ctx = (with ? got : known) + i};
 			Err			e;
 
-			CHECK(core_normalize(c, &spec.params, GP_TEMPERATURE | GP_MAX_TOKENS, &spec.prompt, &e), "%s", e.msg);
+			CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
 			core_submit(c, &spec);
 			if (i >= n)
 				core_step(c);

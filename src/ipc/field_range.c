@@ -1,0 +1,56 @@
+/*
+ * field_range.c
+ *	  Between what a number of a request must be (field_range.h).
+ *
+ * Tested by tests/unit/ipc/test_wire.c.
+ */
+#include "ipc/field_range.h"
+
+#include <float.h>
+#include <limits.h>
+#include <stdio.h>
+
+#define RANGE_INT(name, least, most, rule) {#name, true, least, most, rule}
+#define RANGE_NUM(name, least, most, rule) {#name, false, least, most, rule}
+#define RANGE_BIG(...) {0}
+#define RANGE_BOOL(...) {0}
+#define RANGE_STR(...) {0}
+#define RANGE_STRS(...) {0}
+#define RANGE_IDS(...) {0}
+#define RANGE_JSON(...) {0}
+
+static const FieldRange ranges[] = {
+#define FIELD(tag, number, name, type, least, most, rule, ...) \
+	[number] = RANGE_##type(name, least, most, rule),
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
+};
+#define N_RANGES ((int) (sizeof(ranges) / sizeof(ranges[0])))
+
+const FieldRange *
+field_range(int tag)
+{
+	return tag >= 0 && tag < N_RANGES && ranges[tag].name != NULL ? &ranges[tag] : NULL;
+}
+
+bool
+field_range_ok(const FieldRange *r, double v, char *text, size_t n)
+{
+	/* NaN fails every comparison */
+	if (v >= r->least && v <= r->most)
+		return true;
+	/* an open range ends where int does */
+	if (r->whole && r->most == INT_MAX && v > r->most)
+		snprintf(text, n, "%s must be at most %d, got %.0f", r->name, INT_MAX, v);
+	else
+		snprintf(text, n, r->whole ? "%s %s, got %.0f" : "%s %s, got %g", r->name, r->rule, v);
+	return false;
+}
+
+bool
+field_range_read(const FieldRange *r, const WireField *f, char *text, size_t n)
+{
+	return field_range_ok(r, r->whole ? (double) f->i : f->num, text, n);
+}

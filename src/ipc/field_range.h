@@ -1,0 +1,28 @@
+/*
+ * field_range.h
+ *	  Between what a number of a request must be (request_fields.def), and how who breaks it is told.
+ */
+#ifndef VLLM_IPC_FIELD_RANGE_H
+#define VLLM_IPC_FIELD_RANGE_H
+
+#include "ipc/wire.h"
+
+typedef struct FieldRange
+{
+	const char *name;			/* what the caller calls it */
+	bool		whole;
+	double		least,
+				most;
+	const char *rule;			/* completes "NAME ..." */
+} FieldRange;
+
+/* NULL: it is no number, or any value will do. */
+const FieldRange *field_range(int tag);
+/* Is the value in the range?  Else text is the error, "temperature must be between 0 and 2, got 3". */
+bool		field_range_ok(const FieldRange *r, double v, char *text, size_t n);
+/* The same of a field, which must be of the range's tag. */
+bool		field_range_read(const FieldRange *r, const WireField *f, char *text, size_t n);
+
+#define FIELD_RANGE_TEXT	160		/* room for the error */
+
+#endif
