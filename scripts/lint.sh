@@ -53,7 +53,7 @@ rule "every setting is documented" "$(grep -ohE '"vllm\.[a-z_]+"' src/pg/init/gu
 rule "docs/user/models.md has the options of src/runtime/model_options.def" "$(diff \
 	<(sed -nE 's/^(OPT|CALLER_OPTION)\((\w+).*/\2/p' src/runtime/model_options.def src/ipc/caller_options.def | sort) \
 	<(sed -n '/^## Options/,/^###/p' docs/user/models.md | sed -nE 's/^\| (`[^|]*) \|.*/\1/p' | grep -o '[a-z_0-9]*' | sort))"
-rule "every option of a call is documented" "$(sed -nE 's/^FIELD\(\w+, [0-9]+, (\w+),.*/\1/p; s/^CALL_OPTION\((\w+),.*/\1/p' src/ipc/request_fields.def |
+rule "every option of a call is documented" "$(sed -nE 's/^(POOL_)?FIELD\(\w+, [0-9]+, (\w+),.*/\2/p; s/^CALL_OPTION\((\w+),.*/\1/p' src/ipc/{request,pooling}_fields.def |
 	while read -r o; do grep -qE "\`[^\`]*\b$o\b" docs/*/*.md || echo "$o is not in docs/"; done)"
 rule "every SQL function is documented" "$(grep -ohE 'CREATE( OR REPLACE)? (FUNCTION|VIEW) @extschema@\.llm_[a-z_]+' sql/vllm_pg--[0-9.]*.sql 2>/dev/null | sed 's/.*\.//' | sort -u | while read -r f; do
 	grep -q "$f" docs/user/sql.md || echo "$f is not in docs/user/sql.md"; done)"

@@ -78,10 +78,8 @@ typedef struct ReqNote
 	uint32_t	dboid;
 	uint32_t	roleid;
 	const char *model;
-	bool		has_max_tokens;
-	int			max_tokens;
-	bool		has_temperature;
-	double		temperature;
+	const GenParams *params;
+	uint64_t	given;			/* GP() */
 	PoolTask	task;			/* PT_NONE: an answer is wanted */
 	const char *prompt;
 	size_t		prompt_len;

@@ -41,7 +41,10 @@ typedef struct NumberRow
 		IN_CODE, IN_PARAMS, OF_MODEL, IN_OUT, IN_RULES
 	}			where;			/* OF_MODEL: of GenParams, too */
 	size_t		off;
+	double		dflt;			/* NONE: it is none of the row's */
 } NumberRow;
+
+#define NONE NAN
 
 #define NUMBER_BIG NUMBER_OTHER
 #define NUMBER_STR NUMBER_OTHER
@@ -52,11 +55,12 @@ typedef struct NumberRow
 #define WHERE_MODEL_PARAM(member) OF_MODEL, offsetof(GenParams, member)
 #define WHERE_OUT(member) IN_OUT, offsetof(GenParams, out) + offsetof(OutParams, member)
 #define WHERE_RULE(member) IN_RULES, offsetof(LogitRules, member)
+#define WHERE_MODEL_RULE(member) WHERE_RULE(member)
 #define WHERE_CODE IN_CODE, 0
 
 static const NumberRow rows[GP_BITS] = {
-#define FIELD(tag, number, name, type, least, most, rule, body, endpoint, neutral, reader) \
-	[GP_BIT_##tag] = {WTAG_##tag, NUMBER_##type, WHERE_##reader},
+#define FIELD(tag, number, name, type, least, most, rule, body, endpoint, dflt, reader) \
+	[GP_BIT_##tag] = {WTAG_##tag, NUMBER_##type, WHERE_##reader, dflt},
 #define CALL_OPTION(...)
 #include "ipc/request_fields.def"
 #undef FIELD
@@ -172,12 +176,10 @@ void
 genparams_init(GenParams *p)
 {
 	memset(p, 0, sizeof(*p));
+	for (int i = 0; i < GP_BITS; i++)
+		if (rows[i].where != IN_CODE && rows[i].where != IN_RULES && !isnan(rows[i].dflt))
+			number_set(&rows[i], p, rows[i].dflt);
 	p->max_tokens = 16;
-	p->temperature = 1;
-	p->top_p = 1;
-	p->skip_special = true;
-	p->detokenize = true;
-	p->out.n = 1;
 	p->out.logprobs = p->out.prompt_logprobs = LOGPROBS_NONE;
 	p->out.length_penalty = 1;
 }

@@ -8,10 +8,12 @@
 
 #include <float.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 
-#define RANGE_INT(name, least, most, rule) {#name, true, least, most, rule}
-#define RANGE_NUM(name, least, most, rule) {#name, false, least, most, rule}
+#define RANGE_INT(name, least, most, rule, dflt) {#name, true, least, most, rule, dflt}
+#define RANGE_NUM(name, least, most, rule, dflt) {#name, false, least, most, rule, dflt}
+#define NONE NAN
 #define RANGE_BIG(...) {0}
 #define RANGE_BOOL(...) {0}
 #define RANGE_STR(...) {0}
@@ -20,10 +22,14 @@
 #define RANGE_JSON(...) {0}
 
 static const FieldRange ranges[] = {
-#define FIELD(tag, number, name, type, least, most, rule, ...) \
-	[number] = RANGE_##type(name, least, most, rule),
+#define FIELD(tag, number, name, type, least, most, rule, body, endpoint, dflt, reader) \
+	[number] = RANGE_##type(name, least, most, rule, dflt),
 #define CALL_OPTION(...)
+#define POOL_FIELD(tag, number, name, tasks, type, least, most, rule) \
+	[number] = RANGE_##type(name, least, most, rule, NONE),
 #include "ipc/request_fields.def"
+#include "ipc/pooling_fields.def"
+#undef POOL_FIELD
 #undef FIELD
 #undef CALL_OPTION
 };

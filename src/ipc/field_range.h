@@ -14,6 +14,7 @@ typedef struct FieldRange
 	double		least,
 				most;
 	const char *rule;			/* completes "NAME ..." */
+	double		dflt;			/* what it is when nobody says, and asks for nothing; NaN = there is none */
 } FieldRange;
 
 /* NULL: it is no number, or any value will do. */

@@ -14,10 +14,8 @@
 
 static const char *const dialects[] = {
 #define DIALECT(name, ...) name,
-#define DIALECT_DEFAULT(...)
 #include "ipc/endpoint_dialects.def"
 #undef DIALECT
-#undef DIALECT_DEFAULT
 };
 
 static void

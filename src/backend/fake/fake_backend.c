@@ -1090,12 +1090,12 @@ fake_note(const ReqNote *n)
 		buf_printf(b, "%u %u %s ", n->dboid, n->roleid, n->model);
 		if (n->task != PT_NONE)
 			buf_printf(b, "%s ", pool_task_name(n->task));
-		else if (n->has_max_tokens)
-			buf_printf(b, "%d ", n->max_tokens);
+		else if (n->given & GP(MAX_TOKENS))
+			buf_printf(b, "%d ", n->params->max_tokens);
 		else
 			buf_addstr(b, "- ");
-		if (n->has_temperature)
-			buf_printf(b, "%g ", n->temperature);
+		if (n->given & GP(TEMPERATURE))
+			buf_printf(b, "%g ", n->params->temperature);
 		else
 			buf_addstr(b, "- ");
 		log_text(b, n->prompt, n->prompt_len);

@@ -321,10 +321,8 @@ check_special(const RemoteOption *o, const JsonNode *n)
 {
 	static const char *const dialects[] = {
 #define DIALECT(name, ...) name,
-#define DIALECT_DEFAULT(...)
 #include "ipc/endpoint_dialects.def"
 #undef DIALECT
-#undef DIALECT_DEFAULT
 	};
 	static const char *const prompts[] = {"completions", "chat"};
 

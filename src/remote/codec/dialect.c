@@ -6,23 +6,31 @@
  */
 #include "remote/codec/dialect.h"
 
+#include <math.h>
 #include <string.h>
 
-#define DIALECT_DEFAULT(name, tag, value)
 static const Dialect dialects[] = {
 #define DIALECT(...) {__VA_ARGS__},
 #include "ipc/endpoint_dialects.def"
 #undef DIALECT
 };
-#undef DIALECT_DEFAULT
 
-#define DIALECT(...)
+#define OF_MODEL_PARAM(member) false
+#define OF_MODEL_OUT(member) false
+#define OF_MODEL_RULE(member) false
+#define OF_MODEL_CODE false
+#define OF_MODEL_MODEL_PARAM(member) true
+#define OF_MODEL_MODEL_RULE(member) true
+#define NONE NAN
+
 static const DialectDefault defaults[] = {
-#define DIALECT_DEFAULT(name, tag, value) {name, WTAG_##tag, value},
-#include "ipc/endpoint_dialects.def"
-#undef DIALECT_DEFAULT
+#define FIELD(tag, number, name, type, least, most, rule, body, endpoint, dflt, reader) \
+	{WTAG_##tag, OF_MODEL_##reader, dflt},
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
 };
-#undef DIALECT
 
 const Dialect *
 dialect_find(const char *name)
@@ -50,7 +58,7 @@ const DialectDefault *
 dialect_default(const Dialect *d, int n)
 {
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-		if (strcmp(defaults[i].dialect, d->name) == 0 && n-- == 0)
+		if ((d->caps & CAP_DEFAULTS) != 0 && defaults[i].of_model && n-- == 0)
 			return &defaults[i];
 	return NULL;
 }

@@ -37,6 +37,7 @@ enum
 	CAP_ENDLESS_0 = 1 << 20,	/* of completions: max_tokens 0 = as many as fit */
 	CAP_RESPONSES = 1 << 21,	/* /responses */
 	CAP_REQUIRED = 1 << 22,		/* tool_choice "required" */
+	CAP_DEFAULTS = 1 << 23,		/* it takes else for granted than an engine here, where a model may say */
 	CAP_NOBODY = 1 << 30		/* no dialect has it */
 };
 
@@ -49,8 +50,8 @@ typedef struct Dialect
 
 typedef struct DialectDefault
 {
-	const char *dialect;
 	WireTag		tag;
+	bool		of_model;		/* a model's generation_config may say something else */
 	double		value;
 } DialectDefault;
 

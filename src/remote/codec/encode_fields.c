@@ -4,7 +4,7 @@
  *
  * Every field of the message is looked at.  What the dialect doesn't know, or not in this body, is ERR_UNSUPPORTED with
  * the parameter's name, unless its value asks for nothing; nothing is dropped.  What nobody asked for is not in the body, but
- * for where the endpoint takes something else for granted than an engine here does (ipc/endpoint_dialects.def).
+ * for where the endpoint takes something else for granted than an engine here does (CAP_DEFAULTS).
  *
  * Of a field that may be given once the last counts; the strings of a list are one member.
  *

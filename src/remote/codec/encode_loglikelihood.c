@@ -17,6 +17,17 @@
 
 #define MAX_BODIES	((size_t) 64 << 20)	/* bytes of the prompt, over all calls */
 
+/* The likeliest token if one is computed, and what else was asked for. */
+static bool
+end_call(Maker *m)
+{
+	json_key_int(&m->j, "temperature", 0);
+	if (!body_fields(m))
+		return false;
+	body_end(m);
+	return true;
+}
+
 static bool
 make_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Err *e)
 {
@@ -40,11 +51,7 @@ make_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Er
 	json_key(&m.j, "echo");
 	json_bool(&m.j, true);
 	json_key_int(&m.j, "max_tokens", m.caps & CAP_ECHO_ONLY ? 0 : 1);
-	json_key_int(&m.j, "temperature", 0);
-	if (!body_fields(&m))
-		return false;
-	body_end(&m);
-	return true;
+	return end_call(&m);
 }
 
 /* The messages, and the choice as what the assistant has begun to say. */
@@ -89,11 +96,7 @@ make_chat_call(const RequestFields *a, int part, const ROptions *o, RCalls *call
 	json_bool(&m.j, true);
 	json_key_int(&m.j, "prompt_logprobs", 1);
 	json_key_int(&m.j, "max_tokens", 1);
-	json_key_int(&m.j, "temperature", 0);
-	if (!body_fields(&m))
-		return false;
-	body_end(&m);
-	return true;
+	return end_call(&m);
 }
 
 bool

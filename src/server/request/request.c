@@ -995,8 +995,7 @@ note(const ServerCall *c)
 	const Request *r = c->req;
 	ReqNote		n = {
 		.dboid = r->dboid,.roleid = r->roleid,.model = r->model,
-		.has_max_tokens = (r->given & GP(MAX_TOKENS)) != 0,.max_tokens = r->params.max_tokens,
-		.has_temperature = (r->given & GP(TEMPERATURE)) != 0,.temperature = r->params.temperature,
+		.params = &r->params,.given = r->given,
 		.prompt = r->has_prompt ? r->prompt : r->has_chat ? r->chat.messages.s : "",
 		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0,
 		.task = c->ch.kind == WK_LOGPROBS ? PT_LOGPROBS : r->pool.task,

@@ -10,31 +10,25 @@
 #include <string.h>
 
 #include "ipc/beam_fields.h"
+#include "ipc/field_range.h"
 
 /* A value with which the option does nothing. */
 static bool
 says_nothing(const WireField *f)
 {
+	const FieldRange *r = field_range(f->tag);
+	double		v = f->type == WT_NUM ? f->num : (double) f->i;
+
+	if (r != NULL && v == r->dflt)
+		return true;
 	switch (f->tag)
 	{
-		case WTAG_TEMPERATURE:	/* vLLM's default, and what the log-probabilities are at */
-			return f->num == 0 || f->num == 1;
-		case WTAG_TOP_P:
-		case WTAG_REPETITION_PENALTY:
-			return f->num == 1;
-		case WTAG_MIN_P:
-		case WTAG_PRESENCE_PENALTY:
-		case WTAG_FREQUENCY_PENALTY:
-			return f->num == 0;
+		case WTAG_TEMPERATURE:	/* vLLM's default of searches */
+			return v == 0;
 		case WTAG_TOP_K:
-			return f->i == 0 || f->i == -1;
-		case WTAG_N:
-			return f->i == 1;
-		case WTAG_MIN_TOKENS:
+			return v == -1;
 		case WTAG_PIN:
-			return f->i == 0;
-		case WTAG_THINKING_TOKEN_BUDGET:
-			return f->i == -1;
+			return v == 0;
 		case WTAG_LOGIT_BIAS:
 		case WTAG_EXTRA_ARGS:
 			return f->n == 2 && memcmp(f->s, "{}", 2) == 0;

@@ -52,7 +52,8 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 			p->pair = (PoolText) {f->s, f->n};
 			return true;
 		case WTAG_DIMENSIONS:
-			return params_int(f, 1, INT_MAX, &p->dimensions, e);
+			p->dimensions = (int) f->i;
+			return true;
 		case WTAG_USE_ACTIVATION:
 			p->activation = f->i != 0;
 			return true;
@@ -65,10 +66,11 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_LONG_INPUT:
 			return long_by_name(&p->long_input, f, e);
 		case WTAG_TRUNCATE_TOKENS:
-			return params_int(f, -1, INT_MAX, &p->truncate, e) &&
-				(p->truncate != 0 || params_bad(e, "truncate", "must be -1 or at least 1"));
+			p->truncate = (int) f->i;
+			return p->truncate != 0 || params_bad(e, "truncate", "must be -1 or at least 1");
 		case WTAG_STEP_TAG_ID:
-			return params_int(f, 0, INT_MAX, &p->step_tag, e);
+			p->step_tag = (int) f->i;
+			return true;
 		case WTAG_RETURNED_TOKEN_IDS:
 			for (size_t i = 0; i < f->n; i++)
 				intvec_push(&p->columns, wire_int_at(f, i));

@@ -249,6 +249,7 @@ test_ranges(void)
 		{WTAG_MAX_TOKENS, INT_MAX + 1.0, "max_tokens must be at most 2147483647, got 2147483648"},
 		{WTAG_THINKING_TOKEN_BUDGET, -2, "thinking_token_budget must be -1 (no limit), 0 or more, got -2"},
 		{WTAG_PRIORITY, INT_MIN, NULL},
+		{WTAG_DIMENSIONS, 0, "dimensions must be at least 1, got 0"},
 	};
 	char		text[FIELD_RANGE_TEXT];
 

@@ -97,10 +97,8 @@ put_any(Buf *b, WireTag tag, const char *value)
 
 static const char *const dialects[] = {
 #define DIALECT(name, ...) name,
-#define DIALECT_DEFAULT(...)
 #include "ipc/endpoint_dialects.def"
 #undef DIALECT
-#undef DIALECT_DEFAULT
 };
 enum
 {
