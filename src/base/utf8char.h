@@ -1,12 +1,15 @@
 /*
  * utf8char.h
- *	  Is there a UTF-8 character?  For who checks bytes of others before they go on; text/utf8.h reads what is known to be text.
+ *	  UTF-8 characters: is there one in bytes of others, and a code point's bytes.
+ *
+ * text/utf8.h reads what is known to be text.
  */
 #ifndef VLLM_BASE_UTF8CHAR_H
 #define VLLM_BASE_UTF8CHAR_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of the character at s < end, which ends at end at the latest; 0: there is none (RFC 3629: no surrogates, nothing overlong). */
 static inline int
@@ -40,6 +43,35 @@ utf8_text_ok(const char *s, size_t n)
 		i += (size_t) len;
 	}
 	return true;
+}
+
+/* Write cp to p (room for 4 bytes); returns the bytes written. */
+static inline size_t
+utf8_put(char *p, uint32_t cp)
+{
+	if (cp < 0x80)
+	{
+		p[0] = (char) cp;
+		return 1;
+	}
+	if (cp < 0x800)
+	{
+		p[0] = (char) (0xC0 | (cp >> 6));
+		p[1] = (char) (0x80 | (cp & 0x3F));
+		return 2;
+	}
+	if (cp < 0x10000)
+	{
+		p[0] = (char) (0xE0 | (cp >> 12));
+		p[1] = (char) (0x80 | ((cp >> 6) & 0x3F));
+		p[2] = (char) (0x80 | (cp & 0x3F));
+		return 3;
+	}
+	p[0] = (char) (0xF0 | (cp >> 18));
+	p[1] = (char) (0x80 | ((cp >> 12) & 0x3F));
+	p[2] = (char) (0x80 | ((cp >> 6) & 0x3F));
+	p[3] = (char) (0x80 | (cp & 0x3F));
+	return 4;
 }
 
 #endif

@@ -9,6 +9,9 @@
  */
 #include "parsers/json_push.h"
 
+#include "base/json/json_writer.h"
+#include "base/utf8char.h"
+
 typedef enum JsonPushState
 {
 	VALUE,						/* white space, and one */
@@ -121,8 +124,10 @@ begin_value(JPush *j, char c, Buf *out)
 static void
 put_character(Buf *out, unsigned c)
 {
-	if (out != NULL)
-		jtext_quote_character(out, c);
+	char		to[JSON_ESCAPE_MOST];
+	size_t		n = json_escape(c, false, to);
+
+	put(out, to, n > 0 ? n : utf8_put(to, c));
 }
 
 /* The half of a pair that waits stands alone. */

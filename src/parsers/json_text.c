@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+#include "base/json/json_writer.h"
+#include "base/utf8char.h"
+
 static void
 space(Span *s)
 {
@@ -16,31 +19,6 @@ space(Span *s)
 }
 
 /* ---- strings ---- */
-
-/* Append a character's UTF-8. */
-static void
-put_utf8(Buf *out, unsigned c)
-{
-	if (c < 0x80)
-		buf_addc(out, (char) c);
-	else if (c < 0x800)
-	{
-		buf_addc(out, (char) (0xC0 | c >> 6));
-		buf_addc(out, (char) (0x80 | (c & 0x3F)));
-	}
-	else
-	{
-		if (c < 0x10000)
-			buf_addc(out, (char) (0xE0 | c >> 12));
-		else
-		{
-			buf_addc(out, (char) (0xF0 | c >> 18));
-			buf_addc(out, (char) (0x80 | (c >> 12 & 0x3F)));
-		}
-		buf_addc(out, (char) (0x80 | (c >> 6 & 0x3F)));
-		buf_addc(out, (char) (0x80 | (c & 0x3F)));
-	}
-}
 
 static bool
 hex4(Span *s, unsigned *out)
@@ -65,6 +43,7 @@ hex4(Span *s, unsigned *out)
 static bool
 unicode_escape(Span *s, Buf *out)
 {
+	char		utf8[4];
 	unsigned	c,
 				low;
 
@@ -82,7 +61,7 @@ unicode_escape(Span *s, Buf *out)
 			c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
 		}
 	}
-	put_utf8(out, c >= 0xD800 && c < 0xE000 ? 0xFFFD : c);
+	buf_add(out, utf8, utf8_put(utf8, c >= 0xD800 && c < 0xE000 ? 0xFFFD : c));
 	return true;
 }
 
@@ -147,51 +126,6 @@ jtext_string(Span *s, Buf *out)
 	return string(s, out, false);
 }
 
-void
-jtext_quote_inner(Buf *out, const char *s, size_t n)
-{
-	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-	size_t		from = 0;
-
-	for (size_t i = 0; i < n; i++)
-	{
-		unsigned char c = (unsigned char) s[i];
-		const char *e = NULL;
-
-		if (c >= 0x20 && c != '"' && c != '\\')
-			continue;
-		buf_add(out, s + from, i - from);
-		from = i + 1;
-		for (const char *p = short_escapes; *p != '\0' && e == NULL; p += 2)
-			if ((unsigned char) *p == c)
-				e = p + 1;
-		if (e != NULL)
-			buf_printf(out, "\\%c", *e);
-		else
-			buf_printf(out, "\\u%04x", c);
-	}
-	buf_add(out, s + from, n - from);
-}
-
-void
-jtext_quote(Buf *out, const char *s, size_t n)
-{
-	buf_addc(out, '"');
-	jtext_quote_inner(out, s, n);
-	buf_addc(out, '"');
-}
-
-void
-jtext_quote_character(Buf *out, unsigned c)
-{
-	char		byte = (char) c;
-
-	if (c < 0x80)
-		jtext_quote_inner(out, &byte, 1);
-	else
-		put_utf8(out, c);
-}
-
 static bool
 copy_string(Span *s, Buf *out, bool lax)
 {
@@ -199,7 +133,7 @@ copy_string(Span *s, Buf *out, bool lax)
 	bool		ok = string(s, &text, lax);
 
 	if (ok && out != NULL)
-		jtext_quote(out, text.data != NULL ? text.data : "", text.len);
+		json_add_quoted(out, text.data, text.len);
 	buf_free(&text);
 	return ok;
 }

@@ -23,12 +23,5 @@ bool		jtext_value_lax(Span *s, Buf *out);
 bool		jtext_whole(Span s, Buf *out);
 /* Read a string, and append what it says. */
 bool		jtext_string(Span *s, Buf *out);
-/* Append a JSON string that says these bytes. */
-void		jtext_quote(Buf *out, const char *s, size_t n);
-
-/* The same without the quotes: a piece of a string. */
-void		jtext_quote_inner(Buf *out, const char *s, size_t n);
-/* The same for one character. */
-void		jtext_quote_character(Buf *out, unsigned c);
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_writer.h"
 #include "template/jinja_internal.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -296,21 +297,13 @@ write_string(JinjaJsonWrite *w, const JStr *s)
 	for (size_t i = 0; i < s->n; i += len)
 	{
 		uint32_t	cp = utf8_next(s->s + i, &len);
-		static const char plain[] = "\"\\\n\r\t\b\f";
-		static const char letter[] = "\"\\nrtbf";
-		const char *p = cp < 0x80 && cp != 0 ? strchr(plain, (int) cp) : NULL;
-		char		esc[16];
+		char		esc[JSON_ESCAPE_MOST];
+		size_t		n = json_escape(cp, w->ascii, esc);
 
-		if (p != NULL)
-			snprintf(esc, sizeof(esc), "\\%c", letter[p - plain]);
-		else if (cp < 0x20 || (w->ascii && cp >= 0x7F && cp < 0x10000 && cp != 0x7F))
-			snprintf(esc, sizeof(esc), "\\u%04x", cp);
-		else if (w->ascii && cp >= 0x10000)
-			snprintf(esc, sizeof(esc), "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10), 0xDC00 + (cp & 0x3FF));
-		else
+		if (n == 0)
 			continue;
 		jin_build_sub(w->j, &w->b, s, from, i - from);
-		jin_build_add(w->j, &w->b, esc, strlen(esc), s->mask != NULL ? s->mask[i] : s->input);
+		jin_build_add(w->j, &w->b, esc, n, s->mask != NULL ? s->mask[i] : s->input);
 		from = i + len;
 	}
 	jin_build_sub(w->j, &w->b, s, from, s->n - from);

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/utf8char.h"
+
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
 /* Code point at s (valid UTF-8, not at the end); *len = its bytes. */
@@ -46,35 +48,6 @@ static inline size_t
 utf8_len(unsigned char c)
 {
 	return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-}
-
-/* Write cp to p (room for 4 bytes); returns the bytes written. */
-static inline size_t
-utf8_put(char *p, uint32_t cp)
-{
-	if (cp < 0x80)
-	{
-		p[0] = (char) cp;
-		return 1;
-	}
-	if (cp < 0x800)
-	{
-		p[0] = (char) (0xC0 | (cp >> 6));
-		p[1] = (char) (0x80 | (cp & 0x3F));
-		return 2;
-	}
-	if (cp < 0x10000)
-	{
-		p[0] = (char) (0xE0 | (cp >> 12));
-		p[1] = (char) (0x80 | ((cp >> 6) & 0x3F));
-		p[2] = (char) (0x80 | (cp & 0x3F));
-		return 3;
-	}
-	p[0] = (char) (0xF0 | (cp >> 18));
-	p[1] = (char) (0x80 | ((cp >> 12) & 0x3F));
-	p[2] = (char) (0x80 | ((cp >> 6) & 0x3F));
-	p[3] = (char) (0x80 | (cp & 0x3F));
-	return 4;
 }
 
 typedef enum Utf8Kind

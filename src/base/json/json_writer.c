@@ -2,6 +2,9 @@
  * json_writer.c
  *	  Writes JSON text (json_writer.h).
  *
+ * The rule which characters need an escape, and which one, is json_escape()'s alone: answers, tool calls' arguments and
+ * templates are written by it.
+ *
  * Tested by tests/unit/server/test_api.c.
  */
 #include "base/json/json_writer.h"
@@ -37,30 +40,53 @@ json_close(JsonOut *j, char bracket)
 	j->comma = true;
 }
 
-static void
-escape(Buf *b, unsigned char c)
+size_t
+json_escape(uint32_t c, bool ascii, char *to)
 {
-	switch (c)
+	static const char plain[] = "\"\\\n\r\t\b\f";
+	static const char letter[] = "\"\\nrtbf";
+	const char *p = c > 0 && c < 0x80 ? strchr(plain, (int) c) : NULL;
+
+	if (p != NULL)
+		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\%c", letter[p - plain]);
+	if (c < 0x20 || (ascii && c >= 0x80 && c < 0x10000))
+		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\u%04x", c);
+	if (ascii && c >= 0x10000)
+		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\u%04x\\u%04x", 0xD7C0 + (c >> 10), 0xDC00 | (c & 0x3FF));
+	return 0;
+}
+
+/* The first byte of s[i..n) that needs an escape; it's the same for every byte of UTF-8 above ASCII. */
+static size_t
+plain_end(const char *s, size_t n, size_t i)
+{
+	while (i < n && (unsigned char) s[i] >= 0x20 && s[i] != '"' && s[i] != '\\')
+		i++;
+	return i;
+}
+
+void
+json_add_escaped(Buf *b, const char *s, size_t n)
+{
+	char		esc[JSON_ESCAPE_MOST];
+
+	for (size_t i = 0; i < n; i++)
 	{
-		case '"':
-			buf_addstr(b, "\\\"");
-			break;
-		case '\\':
-			buf_addstr(b, "\\\\");
-			break;
-		case '\n':
-			buf_addstr(b, "\\n");
-			break;
-		case '\r':
-			buf_addstr(b, "\\r");
-			break;
-		case '\t':
-			buf_addstr(b, "\\t");
-			break;
-		default:
-			buf_printf(b, "\\u%04x", c);
-			break;
+		size_t		to = plain_end(s, n, i);
+
+		buf_add(b, s + i, to - i);
+		i = to;
+		if (i < n)
+			buf_add(b, esc, json_escape((unsigned char) s[i], false, esc));
 	}
+}
+
+void
+json_add_quoted(Buf *b, const char *s, size_t n)
+{
+	buf_addc(b, '"');
+	json_add_escaped(b, s, n);
+	buf_addc(b, '"');
 }
 
 void
@@ -75,22 +101,19 @@ json_str(JsonOut *j, const char *s, size_t n)
 	buf_addc(j->b, '"');
 	while (i < n)
 	{
-		unsigned char c = (unsigned char) s[i];
-		int			len = utf8_char(s + i, s + n);
+		int			len = s[i] == 0x7F ? 0 : utf8_char(s + i, s + n);
 
-		if (len > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7F)
+		if (len > 0)
 		{
 			i += (size_t) len;
 			continue;
 		}
-		buf_add(j->b, s + from, i - from);
-		if (len > 0)
-			escape(j->b, c);
-		else
-			buf_addstr(j->b, "\xEF\xBF\xBD");
+		/* DEL is escaped, too: answers are looked at in terminals */
+		json_add_escaped(j->b, s + from, i - from);
+		buf_addstr(j->b, s[i] == 0x7F ? "\\u007f" : "\xEF\xBF\xBD");
 		from = ++i;
 	}
-	buf_add(j->b, s + from, n - from);
+	json_add_escaped(j->b, s + from, n - from);
 	buf_addc(j->b, '"');
 }
 

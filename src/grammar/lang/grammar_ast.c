@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8char.h"
 
 #define MAX_NODES		1000000
 #define MAX_REGULAR		2000	/* nodes of a rule that becomes an expression */
@@ -457,27 +458,13 @@ note_number(NoteText *t, uint32_t *v)
 	return t->i > at;
 }
 
-static void
-put_utf8(Buf *out, uint32_t cp)
-{
-	if (cp < 0x80)
-		buf_addc(out, (char) cp);
-	else
-	{
-		int			more = cp < 0x800 ? 1 : cp < 0x10000 ? 2 : 3;
-
-		buf_addc(out, (char) ((0xFF00u >> (more + 1) & 0xFF) | cp >> (6 * more)));
-		while (more-- > 0)
-			buf_addc(out, (char) (0x80 | (cp >> (6 * more) & 0x3F)));
-	}
-}
-
 /* Behind a backslash. */
 static bool
 literal_escape(NoteText *t, Buf *out)
 {
 	static const char from[] = "nrtbfv0ae";
 	static const char to[] = "\n\r\t\b\f\v\0\a\033";
+	char		utf8[4];
 	char		c = t->s[t->i++];
 	uint32_t	cp = 0;
 	int			digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
@@ -501,7 +488,7 @@ literal_escape(NoteText *t, Buf *out)
 	}
 	if (cp > 0x10FFFF || (cp >= 0xD800 && cp < 0xE000))
 		return note_error(t, ERR_INVALID, "escape of no character");
-	put_utf8(out, cp);
+	buf_add(out, utf8, utf8_put(utf8, cp));
 	return true;
 }
 

@@ -17,7 +17,7 @@ static void
 value(Span v, Buf *args)
 {
 	if (!jtext_whole(span_trim(v), args))
-		jtext_quote(args, v.p, (size_t) (v.end - v.p));
+		json_add_quoted(args, v.p, (size_t) (v.end - v.p));
 }
 
 /* Is there a word and a colon behind white space, another key?  Then a comma is missing. */

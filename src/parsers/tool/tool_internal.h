@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/json/json_writer.h"
 #include "parsers/json_push.h"
 #include "parsers/parsers.h"
 #include "parsers/text_span.h"

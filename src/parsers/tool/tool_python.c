@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 
+#include "base/utf8char.h"
 #include "parsers/tool/tool_internal.h"
 
 static bool literal(Span *s, bool json, Buf *out, int depth);
@@ -59,26 +60,16 @@ hex(Span *s, int n, unsigned *out)
 	return true;
 }
 
-/* Append the character: as \uXXXX of JSON, which jtext_string() understands. */
+/* Append the character; half a pair becomes U+FFFD, as text must be UTF-8. */
 static bool
 character(Buf *out, unsigned c)
 {
-	char		quoted[16];
-	Buf			text = {0};
-	Span		s;
-	bool		ok;
+	char		utf8[4];
 
 	if (c > 0x10FFFF)
 		return false;
-	if (c >= 0x10000)
-		snprintf(quoted, sizeof(quoted), "\"\\u%04x\\u%04x\"", 0xD7C0 + (c >> 10), 0xDC00 | (c & 0x3FF));
-	else
-		snprintf(quoted, sizeof(quoted), "\"\\u%04x\"", c);
-	s = (Span) {quoted, quoted + strlen(quoted)};
-	ok = jtext_string(&s, &text);
-	buf_add(out, text.data, text.len);
-	buf_free(&text);
-	return ok;
+	buf_add(out, utf8, utf8_put(utf8, c >= 0xD800 && c < 0xE000 ? 0xFFFD : c));
+	return true;
 }
 
 static bool
@@ -185,7 +176,7 @@ strings(Span *s, Buf *out)
 		span_space(s);
 	}
 	if (ok)
-		jtext_quote(out, text.data != NULL ? text.data : "", text.len);
+		json_add_quoted(out, text.data, text.len);
 	buf_free(&text);
 	return ok;
 }
@@ -284,7 +275,7 @@ key(Span *s, bool json, Buf *out, int depth)
 	if (ok && text.data[0] == '"')
 		buf_add(out, text.data, text.len);
 	else if (ok)
-		jtext_quote(out, text.data, text.len);
+		json_add_quoted(out, text.data, text.len);
 	buf_free(&text);
 	return ok;
 }

@@ -152,7 +152,7 @@ more_text(ToolRun *r, const ArgTags *t, size_t to)
 		to--;
 	if (!is_string(r, t) || to <= r->sent)
 		return;
-	jtext_quote_inner(&r->out.args, r->text->data + r->sent, to - r->sent);
+	json_add_escaped(&r->out.args, r->text->data + r->sent, to - r->sent);
 	r->sent = to;
 	send(r);
 }

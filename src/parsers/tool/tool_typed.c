@@ -226,7 +226,7 @@ structure(Span text, const char *open, Buf *out)
 static void
 quote(Span text, Buf *out)
 {
-	jtext_quote(out, text.p, (size_t) (text.end - text.p));
+	json_add_quoted(out, text.p, (size_t) (text.end - text.p));
 }
 
 void
@@ -266,6 +266,6 @@ tool_key(Buf *args, bool first, Span key)
 {
 	if (!first)
 		buf_add(args, ", ", 2);
-	jtext_quote(args, key.p, (size_t) (key.end - key.p));
+	json_add_quoted(args, key.p, (size_t) (key.end - key.p));
 	buf_add(args, ": ", 2);
 }

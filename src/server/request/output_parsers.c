@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/json/json_writer.h"
 #include "server/server_call.h"
 #include "server/request/tool_choice.h"
 #include "parsers/json_text.h"
@@ -231,7 +232,7 @@ static void
 put_string(Buf *out, const Buf *s)
 {
 	if (s->len > 0)
-		jtext_quote(out, s->data, s->len);
+		json_add_quoted(out, s->data, s->len);
 	else
 		buf_addstr(out, "null");
 }

@@ -10,6 +10,7 @@
 
 #include "base/checksum.h"
 #include "base/alloc.h"
+#include "base/json/json_writer.h"
 #include "parsers/json_push.h"
 
 struct Answer
@@ -68,9 +69,9 @@ begin_call(Answer *a, const char *id, const char *name)
 {
 	open_element(a, true);
 	buf_addstr(&a->calls, "\"id\": ");
-	jtext_quote(&a->calls, id, strlen(id));
+	json_add_quoted(&a->calls, id, strlen(id));
 	buf_addstr(&a->calls, ", \"type\": \"function\", \"function\": {\"name\": ");
-	jtext_quote(&a->calls, name, strlen(name));
+	json_add_quoted(&a->calls, name, strlen(name));
 	buf_addstr(&a->calls, ", \"arguments\": \"");
 }
 
@@ -85,7 +86,7 @@ add_arguments(Answer *a, const char *s, size_t n)
 		open_element(a, false);
 		buf_addstr(&a->calls, "\"function\": {\"arguments\": \"");
 	}
-	jtext_quote_inner(&a->calls, s, n);
+	json_add_escaped(&a->calls, s, n);
 }
 
 static void

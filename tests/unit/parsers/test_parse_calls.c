@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json_writer.h"
 #include "tests/unit/check.h"
 #include "parsers/json_push.h"
 #include "parsers/parsers.h"
@@ -73,7 +74,7 @@ make_call(Call *c)
 		if (k < 2)
 		{
 			random_text(&c->raw[c->n]);
-			jtext_quote(j, c->raw[c->n].data, c->raw[c->n].len);
+			json_add_quoted(j, c->raw[c->n].data, c->raw[c->n].len);
 		}
 		else if (k == 2)
 			buf_printf(j, "%d", (int) below(1000) - 500);
@@ -633,7 +634,7 @@ check_lag(void)
 	buf_addc(&c.raw[0], 'z');
 	while (c.raw[0].len < 4000)
 		buf_addstr(&c.raw[0], "line \"quoted\" \xC3\xA9 and more");
-	jtext_quote(&c.json[0], c.raw[0].data, c.raw[0].len);
+	json_add_quoted(&c.json[0], c.raw[0].data, c.raw[0].len);
 	buf_printf(&c.args, "{\"s\": %s}", c.json[0].data);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 	{
