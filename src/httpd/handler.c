@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/json/json_validate.h"
+#include "base/json/json_writer.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "httpd/api_key_auth.h"
@@ -212,6 +213,7 @@ serve_version(ClientRequest *q)
 	DbError		e;
 	PGresult   *r = NULL;
 	Buf			body = {0};
+	JsonOut		j = {.b = &body};
 	DbEnd		end;
 	Db		   *db = db_front_take(q->client, FRONT_OWN, &e);
 
@@ -223,9 +225,9 @@ serve_version(ClientRequest *q)
 	end = db_query(db, -1, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'", 0, NULL, &r, &e);
 	if (end == DB_OK)
 	{
-		buf_addstr(&body, "{\"version\":");
-		answer_json_string(&body, PQgetvalue(r, 0, 0));
-		buf_addc(&body, '}');
+		json_open(&j, '{');
+		json_key_cstr(&j, "version", PQgetvalue(r, 0, 0));
+		json_close(&j, '}');
 	}
 	PQclear(r);
 	db_front_give(db, end == DB_OK);

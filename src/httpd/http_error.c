@@ -15,7 +15,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/utf8char.h"
+#include "base/json/json_scan.h"
+#include "base/json/json_writer.h"
 
 /* ---- statuses ---- */
 
@@ -103,157 +104,64 @@ type_row(int status)
 /* ---- JSON out ---- */
 
 void
-answer_json_string(Buf *b, const char *s)
-{
-	const char *end = s + strlen(s);
-
-	buf_addc(b, '"');
-	while (*s != '\0')
-	{
-		int			n = utf8_char(s, end);
-
-		if (n == 0)
-			buf_addstr(b, "\\ufffd");
-		else if (*s == '"' || *s == '\\')
-			buf_printf(b, "\\%c", *s);
-		else if ((unsigned char) *s < 0x20 || *s == 0x7f)
-			buf_printf(b, "\\u%04x", *s);
-		else
-			buf_add(b, s, (size_t) n);
-		s += n == 0 ? 1 : n;
-	}
-	buf_addc(b, '"');
-}
-
-void
 answer_error(Buf *b, ErrorDialect d, int status, const char *message)
 {
 	const TypeRow *row = type_row(status);
+	JsonOut		j = {.b = b};
 
+	json_open(&j, '{');
 	if (d == ANTHROPIC)
+		json_key_cstr(&j, "type", "error");
+	json_key(&j, "error");
+	json_open(&j, '{');
+	if (d == ANTHROPIC)
+		json_key_cstr(&j, "type", row->anthropic);
+	json_key_cstr(&j, "message", message);
+	if (d != ANTHROPIC)
 	{
-		buf_printf(b, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", row->anthropic);
-		answer_json_string(b, message);
-		buf_addstr(b, "}}");
-		return;
+		json_key_cstr(&j, "type", row->openai);
+		json_key_null(&j, "param");
+		json_key_int(&j, "code", status);
 	}
-	buf_addstr(b, "{\"error\":{\"message\":");
-	answer_json_string(b, message);
-	buf_printf(b, ",\"type\":\"%s\",\"param\":null,\"code\":%d}}", row->openai, status);
+	json_close(&j, '}');
+	json_close(&j, '}');
 }
 
 /* ---- JSON in ---- */
 
-static const char *
-skip_space(const char *s, const char *end)
-{
-	while (s < end && (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r'))
-		s++;
-	return s;
-}
-
-/* Behind a string whose quote is at s. */
-static const char *
-skip_string(const char *s, const char *end)
-{
-	for (s++; s < end && *s != '"'; s++)
-		if (*s == '\\')
-			s++;
-	return s < end ? s + 1 : end;
-}
-
-/* Behind a value that begins at s. */
-static const char *
-skip_value(const char *s, const char *end)
-{
-	size_t		depth = 0;
-
-	while (s < end)
-	{
-		if (*s == '"')
-			s = skip_string(s, end);
-		else if (*s == '{' || *s == '[')
-			depth++, s++;
-		else if (*s == '}' || *s == ']')
-		{
-			if (depth == 0)
-				return s;
-			depth--, s++;
-		}
-		else if (depth == 0)
-			return s + strcspn(s, " \t\r\n,]}");
-		else
-			s += strcspn(s, "\"{}[]");
-		if (depth == 0)
-			return s < end ? s : end;
-	}
-	return end;
-}
-
-typedef struct Member
-{
-	const char *name;			/* as it is written, without quotes */
-	size_t		name_len;
-	const char *value;
-	size_t		len;			/* of it */
-} Member;
-
-/* The next member of an object that was opened before *s, behind which *s then is; false: none, or no JSON. */
+/* Is it this text, as it is written? */
 static bool
-next_member(const char **s, const char *end, Member *m)
+is(JsonSpan s, const char *text)
 {
-	const char *p = skip_space(*s, end);
-
-	if (p < end && *p == ',')
-		p = skip_space(p + 1, end);
-	if (p == end || *p != '"')
-		return false;
-	m->name = p + 1;
-	p = skip_string(p, end);
-	m->name_len = p - m->name < 1 ? 0 : (size_t) (p - m->name) - 1;
-	p = skip_space(p, end);
-	if (p == end || *p != ':')
-		return false;
-	m->value = skip_space(p + 1, end);
-	p = skip_value(m->value, end);
-	m->len = (size_t) (p - m->value);
-	*s = p;
-	return m->len > 0;
+	return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
 }
 
+/* Is the value this string? */
 static bool
-is_named(const Member *m, const char *name)
+is_word(JsonSpan value, const char *word)
 {
-	return m->name_len == strlen(name) && memcmp(m->name, name, m->name_len) == 0;
+	return value.n >= 2 && *value.s == '"' && is((JsonSpan) {value.s + 1, value.n - 2}, word);
 }
 
-/* Is its value this string? */
-static bool
-is_word(const Member *m, const char *word)
-{
-	size_t		n = strlen(word);
-
-	return m->len == n + 2 && m->value[0] == '"' && memcmp(m->value + 1, word, n) == 0;
-}
-
-/* error: its object.  Anthropic's has no code, OpenAI's need not have one. */
+/* error: an object.  Anthropic's has no code, OpenAI's need not have one. */
 static int
-status_of_error(const Member *error, bool anthropic)
+status_of_error(JsonSpan error, bool anthropic)
 {
-	const char *s = error->value + 1;
-	const char *end = error->value + error->len;
 	int			coded = 0;
 	int			typed = 0;
-	Member		m;
+	JsonMembers m;
+	JsonSpan	key,
+				value;
 
-	while (next_member(&s, end, &m))
+	(void) json_members(&m, error.s, error.n);
+	while (json_member(&m, &key, &value) > 0)
 	{
-		if (is_named(&m, "code") && !anthropic && m.value[0] >= '0' && m.value[0] <= '9')
-			coded = m.len == 3 ? atoi(m.value) : 500;
-		for (size_t i = N_TYPES; i-- > 0 && is_named(&m, "type");)
-			if (is_word(&m, anthropic ? types[i].anthropic : types[i].openai))
+		if (is(key, "code") && !anthropic && value.s[0] >= '0' && value.s[0] <= '9')
+			coded = value.n == 3 ? atoi(value.s) : 500;
+		for (size_t i = N_TYPES; i-- > 0 && is(key, "type");)
+			if (is_word(value, anthropic ? types[i].anthropic : types[i].openai))
 				typed = types[i].status;
-		if (is_named(&m, "type") && is_word(&m, "NotImplementedError"))
+		if (is(key, "type") && is_word(value, "NotImplementedError"))
 			typed = 400;
 	}
 	coded = coded != 0 ? coded : typed;
@@ -267,78 +175,64 @@ status_of_error(const Member *error, bool anthropic)
 int
 answer_error_status(const char *json, size_t len)
 {
-	const char *end = json + len;
-	const char *s = skip_space(json, end);
-	Member		first;
-	Member		m;
+	JsonMembers m;
+	JsonSpan	key,
+				first,
+				value;
 
-	if (s == end || *s != '{')
+	if (!json_members(&m, json, len) || json_member(&m, &key, &first) < 1)
 		return 0;
-	s = skip_space(s + 1, end);
-	if ((size_t) (end - s) < 7 || (memcmp(s, "\"error\"", 7) != 0 && memcmp(s, "\"type\"", 6) != 0) || !next_member(&s, end, &first))
+	if (is(key, "error"))
+		return *first.s == '{' && json_member(&m, &key, &value) == 0 ? status_of_error(first, false) : 0;
+	if (!is(key, "type") || !is_word(first, "error"))
 		return 0;
-	if (is_named(&first, "error"))
-	{
-		bool		alone = *first.value == '{' && !next_member(&s, end, &m);
-
-		return alone && (s = skip_space(s, end)) < end && *s == '}' ? status_of_error(&first, false) : 0;
-	}
-	if (!is_word(&first, "error"))
-		return 0;
-	while (next_member(&s, end, &m))
-		if (is_named(&m, "error") && *m.value == '{')
-			return status_of_error(&m, true);
+	while (json_member(&m, &key, &value) > 0)
+		if (is(key, "error") && *value.s == '{')
+			return status_of_error(value, true);
 	return 0;
 }
 
 void
 answer_event_error(Buf *b, const char *json, int sequence)
 {
-	const char *end = json + strlen(json);
-	const char *s = skip_space(json, end);
-	Member		error = {0};
-	Member		m;
-	Member		type = {.value = "null",.len = 4};
-	Member		message = {.value = "\"\"",.len = 2};
-	Member		param = type;
+	JsonSpan	type = {"null", 4};
+	JsonSpan	param = type;
+	JsonSpan	message = {"\"\"", 2};
+	JsonMembers m;
+	JsonSpan	key,
+				value;
+	JsonOut		j = {.b = b};
 
-	if (s < end)
-		s++;
-	if (next_member(&s, end, &error) && *error.value == '{')
+	if (json_members(&m, json, strlen(json)) && json_member(&m, &key, &value) > 0 && json_members(&m, value.s, value.n))
 	{
-		s = error.value + 1;
-		end = error.value + error.len;
-		while (next_member(&s, end, &m))
-			if (is_named(&m, "type"))
-				type = m;
-			else if (is_named(&m, "message"))
-				message = m;
-			else if (is_named(&m, "param"))
-				param = m;
+		while (json_member(&m, &key, &value) > 0)
+			if (is(key, "type"))
+				type = value;
+			else if (is(key, "message"))
+				message = value;
+			else if (is(key, "param"))
+				param = value;
 	}
-	buf_printf(b, "{\"type\":\"error\",\"code\":%.*s,\"message\":", (int) type.len, type.value);
-	buf_add(b, message.value, message.len);
-	buf_printf(b, ",\"param\":%.*s,\"sequence_number\":%d}", (int) param.len, param.value, sequence);
+	json_open(&j, '{');
+	json_key_cstr(&j, "type", "error");
+	json_key(&j, "code");
+	json_raw(&j, type.s, type.n);
+	json_key(&j, "message");
+	json_raw(&j, message.s, message.n);
+	json_key(&j, "param");
+	json_raw(&j, param.s, param.n);
+	json_key_int(&j, "sequence_number", sequence);
+	json_close(&j, '}');
 }
 
 char *
 answer_event_type(const char *json)
 {
-	const char *end = json + strlen(json);
-	const char *s = skip_space(json, end);
-	const char *from;
+	JsonMembers m;
+	JsonSpan	key,
+				value;
 
-	if (s == end || *s != '{')
+	if (!json_members(&m, json, strlen(json)) || json_member(&m, &key, &value) < 1 || !is(key, "type") || *value.s != '"')
 		return NULL;
-	s = skip_space(s + 1, end);
-	if (strncmp(s, "\"type\"", 6) != 0)
-		return NULL;
-	s = skip_space(s + 6, end);
-	if (s == end || *s != ':')
-		return NULL;
-	from = skip_space(s + 1, end);
-	if (from == end || *from != '"')
-		return NULL;
-	s = skip_string(from, end);
-	return s - from < 2 ? NULL : mem_strndup(from + 1, (size_t) (s - from) - 2);
+	return mem_strndup(value.s + 1, value.n - 2);
 }

@@ -27,9 +27,6 @@ void		answer_event_error(Buf *b, const char *json, int sequence);
 /* A JSON answer of the API that is an error body: its status; 0: it is no error. */
 int			answer_error_status(const char *json, size_t len);
 
-/* append s as a JSON string, with its quotes; bytes that are not UTF-8 become U+FFFD */
-void		answer_json_string(Buf *b, const char *s);
-
 /* The string value of the outermost object's key as its first member, or NULL; malloc'ed. */
 char	   *answer_event_type(const char *json);
 

@@ -20,78 +20,25 @@
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
 
-static size_t
-skip_space(const char *s, size_t n, size_t i)
-{
-	while (i < n && (s[i] == ' ' || s[i] == '\t' || s[i] == '\n' || s[i] == '\r'))
-		i++;
-	return i;
-}
-
-/* Behind the string that begins at i. */
-static size_t
-skip_string(const char *s, size_t n, size_t i)
-{
-	for (i++; i < n && s[i] != '"'; i++)
-		if (s[i] == '\\')
-			i++;
-	return i < n ? i + 1 : n;
-}
-
-/* Behind the value that begins at i; the text is JSON. */
-static size_t
-skip_value(const char *s, size_t n, size_t i)
-{
-	int			depth = 0;
-
-	while (i < n)
-	{
-		char		c = s[i];
-
-		if (c == '"')
-			i = skip_string(s, n, i);
-		else if (c == '{' || c == '[')
-			depth++, i++;
-		else if (c == '}' || c == ']')
-		{
-			if (depth == 0)
-				return i;
-			depth--, i++;
-		}
-		else if (c == ',' && depth == 0)
-			return i;
-		else
-			i++;
-		if (depth == 0 && (c == '"' || c == '}' || c == ']'))
-			return i;
-	}
-	return n;
-}
-
+/* The text of each member, whose values the tree has in the same order. */
 static bool
 take_members(ApiBody *b, const char *s, size_t n, Err *e)
 {
-	size_t		i = skip_space(s, n, 0) + 1;
+	JsonMembers m;
+	JsonSpan	key,
+				value;
 	int			k = 0;
 
 	b->n = cJSON_GetArraySize(b->root);
 	b->m = mem_zalloc((size_t) (b->n + 1) * sizeof(ApiMember));
-	for (const cJSON *v = b->root->child; v != NULL; v = v->next, k++)
+	(void) json_members(&m, s, n);
+	for (const cJSON *v = b->root->child; v != NULL && json_member(&m, &key, &value) > 0; v = v->next, k++)
 	{
-		size_t		from;
-
-		i = skip_space(s, n, i);
-		i = skip_space(s, n, skip_string(s, n, i));
-		if (i >= n || s[i] != ':')
-			return err_set(e, ERR_INVALID, "the request's body is not valid JSON");
-		from = skip_space(s, n, i + 1);
-		i = skip_value(s, n, from);
 		b->m[k].v = v;
-		b->m[k].raw = (ApiText) {s + from, i - from};
-		while (b->m[k].raw.n > 0 && strchr(" \t\r\n", s[from + b->m[k].raw.n - 1]) != NULL)
-			b->m[k].raw.n--;
-		i = skip_space(s, n, i) + 1;	/* the comma */
+		b->m[k].raw = (ApiText) {value.s, value.n};
 	}
+	if (k < b->n || json_member(&m, &key, &value) != 0)
+		return err_set(e, ERR_INVALID, "the request's body is not valid JSON");
 	return true;
 }
 
@@ -109,6 +56,14 @@ has_nul(const char *s, size_t n)
 	return memchr(s, '\0', n) != NULL;
 }
 
+static bool
+is_blank(const char *s, const char *end)
+{
+	while (s < end && (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r'))
+		s++;
+	return s == end;
+}
+
 bool
 apibody_read(ApiBody *b, const char *s, size_t n, Err *e)
 {
@@ -121,7 +76,7 @@ apibody_read(ApiBody *b, const char *s, size_t n, Err *e)
 	if (has_nul(s, n))
 		return err_set(e, ERR_INVALID, "the request's body has the character \\u0000 in a string");
 	b->root = cJSON_ParseWithLengthOpts(s, n, &end, false);
-	if (b->root == NULL || skip_space(s, n, (size_t) (end - s)) < n)
+	if (b->root == NULL || !is_blank(end, s + n))
 		return err_set(e, ERR_INVALID, "the request's body is not valid JSON, or nested too deeply");
 	if (!cJSON_IsObject(b->root))
 		return err_set(e, ERR_INVALID, "the request's body must be a JSON object");
