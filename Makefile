@@ -83,7 +83,7 @@ HTTP_LIBS = -L$(shell $(PQ_CONFIG) --libdir) -lpq -lgnutls -lpthread
 HAVE_HTTP := $(shell printf '\043include <libpq-fe.h>\n\043include <gnutls/crypto.h>\n' | \
 	$(CC) $(HTTP_CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
 HTTP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(call sources,src/httpd) \
-	$(patsubst %,src/base/%.c,alloc buf err json/json_scan json/json_validate json/json_writer log sandbox/landlock sandbox/seccomp) \
+	$(patsubst %,src/base/%.c,alloc buf err json/json_reader json/json_scan json/json_writer log sandbox/landlock sandbox/seccomp) \
 	$(patsubst %,src/ipc/%.c,beam_fields traceparent))
 HTTP = $(if $(HAVE_HTTP),$(BUILD)/vllm_pg_http)
 

@@ -23,7 +23,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "base/json/json_writer.h"
 #include "base/log.h"
 #include "base/alloc.h"

@@ -203,7 +203,8 @@ answer_event_error(Buf *b, const char *json, int sequence)
 				value;
 	JsonOut		j = {.b = b};
 
-	if (json_members(&m, json, strlen(json)) && json_member(&m, &key, &value) > 0 && json_members(&m, value.s, value.n))
+	if (json_members(&m, json, strlen(json)) && json_member(&m, &key, &value) > 0 &&
+		json_members(&m, value.s, value.n))
 	{
 		while (json_member(&m, &key, &value) > 0)
 			if (is(key, "type"))
@@ -232,7 +233,8 @@ answer_event_type(const char *json)
 	JsonSpan	key,
 				value;
 
-	if (!json_members(&m, json, strlen(json)) || json_member(&m, &key, &value) < 1 || !is(key, "type") || *value.s != '"')
+	if (!json_members(&m, json, strlen(json)) || json_member(&m, &key, &value) < 1 || !is(key, "type") ||
+		*value.s != '"')
 		return NULL;
 	return mem_strndup(value.s + 1, value.n - 2);
 }

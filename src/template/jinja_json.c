@@ -2,7 +2,7 @@
  * jinja_json.c
  *	  JSON to values and back.
  *
- * Reading keeps what a general JSON library would lose: 1 and 1.0 are different values,
+ * Reading keeps what a tree of doubles would lose: 1 and 1.0 are different values,
  * integers have all 64 bits, objects their order.  Writing is Python's json.dumps() as
  * Hugging Face calls it for the tojson filter: no HTML escapes, ensure_ascii off.
  *
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_reader.h"
 #include "base/json/json_writer.h"
 #include "template/jinja_internal.h"
 #include "text/unicode.h"
@@ -24,110 +25,34 @@
 typedef struct Read
 {
 	Jin		   *j;
-	const char *p;
-	const char *end;
+	JsonReader	r;
 	bool		input;
 } Read;
 
-static JVal read_value(Read *r);
+static JVal read_value(Read *r, JsonToken token);
 
 static void __attribute__((noreturn))
 bad_json(Read *r, const char *what)
 {
+	if (r->r.too_deep)
+		jin_fail(r->j, JE_LIMIT, "values or expressions are nested too deeply");
 	jin_fail(r->j, JE_VALUE, "malformed JSON: %s", what);
 }
 
-static void
-skip(Read *r)
-{
-	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
-		r->p++;
-}
-
-static bool
-eat(Read *r, char c)
-{
-	skip(r);
-	if (r->p == r->end || *r->p != c)
-		return false;
-	r->p++;
-	return true;
-}
-
-static uint32_t
-hex4(Read *r)
-{
-	uint32_t	v = 0;
-
-	for (int i = 0; i < 4; i++)
-	{
-		char		c = r->p < r->end ? *r->p++ : 0;
-
-		if (c >= '0' && c <= '9')
-			v = v * 16 + (uint32_t) (c - '0');
-		else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-			v = v * 16 + (uint32_t) ((c | 32) - 'a' + 10);
-		else
-			bad_json(r, "bad \\u escape");
-	}
-	return v;
-}
-
-static void
-read_escape(Read *r, JBuild *b)
-{
-	static const char from[] = "\"\\/bfnrt";
-	static const char to[] = "\"\\/\b\f\n\r\t";
-	char		c = r->p < r->end ? *r->p++ : 0;
-	const char *plain = c != 0 ? strchr(from, c) : NULL;
-	char		out[4];
-	uint32_t	cp;
-
-	if (plain != NULL)
-	{
-		jin_build_add(r->j, b, to + (plain - from), 1, r->input);
-		return;
-	}
-	if (c != 'u')
-		bad_json(r, "bad escape in a string");
-	cp = hex4(r);
-	if (cp >= 0xD800 && cp < 0xDC00 && r->end - r->p >= 6 && r->p[0] == '\\' && r->p[1] == 'u')
-	{
-		const char *back = r->p;
-		uint32_t	low;
-
-		r->p += 2;
-		low = hex4(r);
-		if (low >= 0xDC00 && low < 0xE000)
-			cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
-		else
-			r->p = back;
-	}
-	if (cp >= 0xD800 && cp < 0xE000)
-		cp = 0xFFFD;			/* half of a pair is no character */
-	jin_build_add(r->j, b, out, utf8_put(out, cp), r->input);
-}
-
+/* What the string or key says that was just read. */
 static JStr *
 read_string(Read *r)
 {
 	JBuild		b = {0};
-	const char *from = r->p;
 
-	for (;;)
+	if (!r->r.escaped)
+		jin_build_add(r->j, &b, r->r.s, r->r.n, r->input);
+	else
 	{
-		if (r->p == r->end)
-			bad_json(r, "a string without an end");
-		if (*r->p == '"' || *r->p == '\\')
-		{
-			jin_build_add(r->j, &b, from, (size_t) (r->p - from), r->input);
-			if (*r->p++ == '"')
-				break;
-			read_escape(r, &b);
-			from = r->p;
-		}
-		else if ((unsigned char) *r->p++ < 0x20)
-			bad_json(r, "a control character in a string");
+		jin_build_room(r->j, &b, r->r.n);
+		/* with these flags nothing is left that it could refuse */
+		(void) json_unescape(r->r.s, r->r.n, JSON_NUL_OK | JSON_HALVES_OK, b.s, &b.n);
+		jin_step(r->j, r->r.n / 64);
 	}
 	b.input = r->input;			/* an empty string, too */
 	return jin_build_done(r->j, &b);
@@ -136,60 +61,32 @@ read_string(Read *r)
 static JVal
 read_number(Read *r)
 {
-	const char *from = r->p;
-	bool		whole = true;
+	const char *s = r->r.s;
+	size_t		n = r->r.n;
 	char		text[400];
-	size_t		n;
-	char	   *end;
 	JVal		v;
 
-	while (r->p < r->end && strchr("+-.0123456789eE", *r->p) != NULL && *r->p != '\0')
-	{
-		whole &= *r->p == '-' || (*r->p >= '0' && *r->p <= '9');
-		r->p++;
-	}
-	n = (size_t) (r->p - from);
-	if (n == 0 || n >= sizeof(text))
-		bad_json(r, n == 0 ? "a value is expected" : "a number is too long");
-	memcpy(text, from, n);
+	if (n >= sizeof(text))
+		bad_json(r, "a number is too long");
+	memcpy(text, s, n);
 	text[n] = '\0';
+	if (strpbrk(text, ".eE") != NULL)
+		return jin_float(strtod(text, NULL));
 	errno = 0;
-	if (whole)
-	{
-		v = jin_int(strtoll(text, &end, 10));
-		if (errno != 0)
-			bad_json(r, "an integer does not fit into 64 bits");
-	}
-	else
-		v = jin_float(strtod(text, &end));
-	if (*end != '\0' || text[0] == '+')
-		bad_json(r, "bad number");
+	v = jin_int(strtoll(text, NULL, 10));
+	if (errno != 0)
+		bad_json(r, "an integer does not fit into 64 bits");
 	return v;
-}
-
-static bool
-word(Read *r, const char *w)
-{
-	size_t		n = strlen(w);
-
-	if ((size_t) (r->end - r->p) < n || memcmp(r->p, w, n) != 0)
-		return false;
-	r->p += n;
-	return true;
 }
 
 static JVal
 read_list(Read *r)
 {
 	JList	   *l = jin_list(r->j, 0);
+	JsonToken	token;
 
-	if (eat(r, ']'))
-		return jin_lval(l, JT_LIST);
-	do
-		jin_list_add(r->j, l, read_value(r));
-	while (eat(r, ','));
-	if (!eat(r, ']'))
-		bad_json(r, "']' is expected");
+	while ((token = json_next(&r->r)) != JSON_CLOSE)
+		jin_list_add(r->j, l, read_value(r, token));
 	return jin_lval(l, JT_LIST);
 }
 
@@ -197,47 +94,39 @@ static JVal
 read_dict(Read *r)
 {
 	JDict	   *d = jin_dict(r->j);
-	JVal		v = {.t = JT_DICT,.d = d};
+	JsonToken	token;
 
-	if (eat(r, '}'))
-		return v;
-	do
+	while ((token = json_next(&r->r)) == JSON_KEY)
 	{
-		JStr	   *key;
+		JVal		key = jin_sval(read_string(r));
 
-		if (!eat(r, '"'))
-			bad_json(r, "a key is expected");
-		key = read_string(r);
-		if (!eat(r, ':'))
-			bad_json(r, "':' is expected");
-		jin_dict_put(r->j, d, jin_sval(key), read_value(r));
-	} while (eat(r, ','));
-	if (!eat(r, '}'))
-		bad_json(r, "'}' is expected");
-	return v;
+		jin_dict_put(r->j, d, key, read_value(r, json_next(&r->r)));
+	}
+	if (token != JSON_CLOSE)
+		bad_json(r, r->r.why);
+	return (JVal) {.t = JT_DICT,.d = d};
 }
 
+/* The value whose first token was read. */
 static JVal
-read_value(Read *r)
+read_value(Read *r, JsonToken token)
 {
-	JVal		v;
+	JVal		v = jin_none();
 
 	jin_enter(r->j);
 	jin_step(r->j, 1);
-	if (eat(r, '{'))
+	if (token == JSON_OBJECT)
 		v = read_dict(r);
-	else if (eat(r, '['))
+	else if (token == JSON_ARRAY)
 		v = read_list(r);
-	else if (eat(r, '"'))
+	else if (token == JSON_STRING)
 		v = jin_sval(read_string(r));
-	else if (word(r, "true"))
-		v = jin_bool(true);
-	else if (word(r, "false"))
-		v = jin_bool(false);
-	else if (word(r, "null"))
-		v = jin_none();
-	else
+	else if (token == JSON_TRUE || token == JSON_FALSE)
+		v = jin_bool(token == JSON_TRUE);
+	else if (token == JSON_NUMBER)
 		v = read_number(r);
+	else if (token != JSON_NULL)
+		bad_json(r, r->r.why);
 	jin_leave(r->j);
 	return v;
 }
@@ -246,7 +135,7 @@ JVal
 jin_json_read(Jin *j, const char *s, size_t n, bool input)
 {
 	Buf			repaired = {0};
-	Read		r = {.j = j,.p = s,.end = s + n,.input = input};
+	Read		r = {.j = j,.input = input};
 	JVal		v;
 
 	/* strings must be UTF-8 from here on */
@@ -257,13 +146,13 @@ jin_json_read(Jin *j, const char *s, size_t n, bool input)
 
 		uni_repair(s, n, &repaired);
 		memcpy(copy, repaired.data, repaired.len);
-		r.p = copy;
-		r.end = copy + repaired.len;
+		s = copy;
+		n = repaired.len;
 		buf_free(&repaired);
 	}
-	v = read_value(&r);
-	skip(&r);
-	if (r.p != r.end)
+	json_begin(&r.r, s, n, JIN_MAX_NESTING);
+	v = read_value(&r, json_next(&r.r));
+	if (json_next(&r.r) != JSON_END)
 		bad_json(&r, "something follows the value");
 	return v;
 }

@@ -8,7 +8,7 @@
 #include "fuzz.h"
 
 #include "base/json/json_scan.h"
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "base/alloc.h"
 #include "remote/codec/encode.h"
 

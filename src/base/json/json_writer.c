@@ -2,8 +2,8 @@
  * json_writer.c
  *	  Writes JSON text (json_writer.h).
  *
- * The rule which characters need an escape, and which one, is json_escape()'s alone: answers, tool calls' arguments and
- * templates are written by it.
+ * The rule which characters need an escape, and which one, is json_escape()'s alone: answers, tool calls'
+ * arguments and templates are written by it.
  *
  * Tested by tests/unit/server/test_api.c.
  */
@@ -52,7 +52,8 @@ json_escape(uint32_t c, bool ascii, char *to)
 	if (c < 0x20 || (ascii && c >= 0x80 && c < 0x10000))
 		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\u%04x", c);
 	if (ascii && c >= 0x10000)
-		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\u%04x\\u%04x", 0xD7C0 + (c >> 10), 0xDC00 | (c & 0x3FF));
+		return (size_t) snprintf(to, JSON_ESCAPE_MOST, "\\u%04x\\u%04x", 0xD7C0 + (c >> 10),
+								 0xDC00 | (c & 0x3FF));
 	return 0;
 }
 

@@ -2,8 +2,9 @@
  * json_writer.h
  *	  Writes JSON text, value after value, into a Buf.
  *
- * Also the escapes of a string alone, for texts whose commas and blanks follow another rule.  Commas are set by the writer; keys come in the order they are written.  Nothing checks
- * that brackets match: that is the caller's.
+ * Also the escapes of a string alone, for texts whose commas and blanks follow another rule.  Commas are
+ * set by the writer; keys come in the order they are written.  Nothing checks that brackets match: that is
+ * the caller's.
  */
 #ifndef VLLM_BASE_JSON_JSON_WRITER_H
 #define VLLM_BASE_JSON_JSON_WRITER_H
@@ -40,9 +41,15 @@ void		json_raw(JsonOut *j, const char *s, size_t n);
 
 #define JSON_ESCAPE_MOST	13	/* bytes of an escape, with the NUL: "\ud83d\ude00" */
 
-/* The escape that the character c needs, into `to`; its bytes, 0: it stands as it is.  ascii: none above ASCII does. */
+/*
+ * The escape that the character c needs, into `to`; its bytes, 0: it stands as it is.  ascii: none above
+ * ASCII does.
+ */
 size_t		json_escape(uint32_t c, bool ascii, char *to);
-/* The inside of a string that says these bytes, which may be a piece of one; bytes above ASCII stay as they are. */
+/*
+ * The inside of a string that says these bytes, which may be a piece of one; bytes above ASCII stay as they
+ * are.
+ */
 void		json_add_escaped(Buf *b, const char *s, size_t n);
 void		json_add_quoted(Buf *b, const char *s, size_t n);	/* with its quotes */
 

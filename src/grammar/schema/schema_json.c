@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/alloc.h"
+#include "base/json/json_reader.h"
 #include "grammar/schema/decimal.h"
 
 #define MAX_TEXT	(4 << 20)	/* bytes of a schema */
@@ -101,28 +102,21 @@ arena_strndup(Arena *a, const char *s, size_t n)
 
 typedef struct SchemaJsonReader
 {
+	JsonReader	r;
 	Arena	   *a;
 	const char *start;
-	const char *p;
-	const char *end;
-	int			depth;
 	Err		   *e;
 } SchemaJsonReader;
 
-static const Jv *read_value(SchemaJsonReader *r);
+static Jv  *read_value(SchemaJsonReader *r, JsonToken token);
 
 static bool
 bad(SchemaJsonReader *r, const char *what)
 {
+	if (r->r.too_deep)
+		return err_set(r->e, ERR_TOO_LONG, "the schema nests deeper than %d values", MAX_DEPTH);
 	return err_set(r->e, ERR_INVALID, "the schema is not valid JSON: %s at byte %zu", what,
-				   (size_t) (r->p - r->start));
-}
-
-static void
-space(SchemaJsonReader *r)
-{
-	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
-		r->p++;
+				   (size_t) (r->r.p - r->start));
 }
 
 static uint64_t
@@ -141,199 +135,17 @@ hash_bytes(const char *s, size_t n, uint64_t h)
 	return mix(h, n);
 }
 
+/* What the string or key says that was just read, with a NUL behind it. */
 static bool
-hex4(SchemaJsonReader *r, uint32_t *to)
+read_text(SchemaJsonReader *r, const char **s, size_t *len)
 {
-	*to = 0;
-	if (r->end - r->p < 4)
-		return bad(r, "incomplete escape");
-	for (int i = 0; i < 4; i++)
-	{
-		char		c = *r->p++;
-		int			x = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-			c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	char	   *to = arena_alloc(r->a, r->r.n + 1);
 
-		if (x < 0)
-			return bad(r, "invalid escape");
-		*to = *to * 16 + (uint32_t) x;
-	}
-	return true;
-}
-
-static char *
-put_utf8(char *o, uint32_t c)
-{
-	if (c < 0x80)
-		*o++ = (char) c;
-	else if (c < 0x800)
-	{
-		*o++ = (char) (0xc0 | c >> 6);
-		*o++ = (char) (0x80 | (c & 0x3f));
-	}
-	else if (c < 0x10000)
-	{
-		*o++ = (char) (0xe0 | c >> 12);
-		*o++ = (char) (0x80 | (c >> 6 & 0x3f));
-		*o++ = (char) (0x80 | (c & 0x3f));
-	}
-	else
-	{
-		*o++ = (char) (0xf0 | c >> 18);
-		*o++ = (char) (0x80 | (c >> 12 & 0x3f));
-		*o++ = (char) (0x80 | (c >> 6 & 0x3f));
-		*o++ = (char) (0x80 | (c & 0x3f));
-	}
-	return o;
-}
-
-/* What follows \u, and its other half if it is one of a pair. */
-static bool
-read_unicode(SchemaJsonReader *r, uint32_t *to)
-{
-	uint32_t	low;
-
-	if (!hex4(r, to))
-		return false;
-	if (*to < 0xd800 || *to > 0xdfff)
-		return true;
-	if (*to > 0xdbff || r->end - r->p < 6 || r->p[0] != '\\' || r->p[1] != 'u')
+	/* the reader knows the escapes: only half a pair is left */
+	if (!json_unescape(r->r.s, r->r.n, JSON_NUL_OK, to, len))
 		return bad(r, "half a surrogate pair");
-	r->p += 2;
-	if (!hex4(r, &low))
-		return false;
-	if (low < 0xdc00 || low > 0xdfff)
-		return bad(r, "half a surrogate pair");
-	*to = 0x10000 + ((*to - 0xd800) << 10) + (low - 0xdc00);
-	return true;
-}
-
-/* Bytes of the UTF-8 character at s, 0 if there is none. */
-static int
-utf8_char(const uint8_t *s, size_t n)
-{
-	int			len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-
-	if (len == 0 || n < (size_t) len)
-		return 0;
-	for (int i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-		(s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
-}
-
-/* Behind a backslash. */
-static bool
-read_escape(SchemaJsonReader *r, char **o)
-{
-	static const char from[] = "\"\\/bfnrt";
-	static const char to[] = "\"\\/\b\f\n\r\t";
-	const char *at;
-	uint32_t	c;
-
-	if (r->p == r->end)
-		return bad(r, "incomplete escape");
-	if (*r->p == 'u')
-	{
-		r->p++;
-		if (!read_unicode(r, &c))
-			return false;
-		*o = put_utf8(*o, c);
-		return true;
-	}
-	at = *r->p == '\0' ? NULL : strchr(from, *r->p);
-	if (at == NULL)
-		return bad(r, "invalid escape");
-	r->p++;
-	*(*o)++ = to[at - from];
-	return true;
-}
-
-/* r->p is behind the opening quote. */
-static bool
-read_string(SchemaJsonReader *r, const char **s, size_t *len)
-{
-	const char *close = r->p;
-	char	   *o;
-
-	while (close < r->end && *close != '"')
-		close += *close == '\\' && close + 1 < r->end ? 2 : 1;
-	if (close >= r->end)
-		return bad(r, "a string without an end");
-	o = arena_alloc(r->a, (size_t) (close - r->p) + 1);
-	*s = o;
-	while (*r->p != '"')
-	{
-		int			n;
-
-		if (*r->p == '\\')
-		{
-			r->p++;
-			if (!read_escape(r, &o))
-				return false;
-			continue;
-		}
-		n = utf8_char((const uint8_t *) r->p, (size_t) (r->end - r->p));
-		if (n == 0 || (uint8_t) *r->p < 0x20)
-			return bad(r, n == 0 ? "invalid UTF-8" : "a control character in a string");
-		memcpy(o, r->p, (size_t) n);
-		o += n;
-		r->p += n;
-	}
-	r->p++;
-	*len = (size_t) (o - *s);
-	return true;
-}
-
-static size_t
-digits(SchemaJsonReader *r)
-{
-	const char *from = r->p;
-
-	while (r->p < r->end && *r->p >= '0' && *r->p <= '9')
-		r->p++;
-	return (size_t) (r->p - from);
-}
-
-static bool
-read_number(SchemaJsonReader *r, Jv *v)
-{
-	const char *from = r->p;
-	bool		zero;
-
-	if (*r->p == '-')
-		r->p++;
-	zero = r->p < r->end && *r->p == '0';
-	switch (digits(r))
-	{
-		case 0:
-			return bad(r, "unexpected character");
-		case 1:
-			break;
-		default:
-			if (zero)
-				return bad(r, "a number that begins with 0");
-	}
-	if (r->p < r->end && *r->p == '.')
-	{
-		r->p++;
-		if (digits(r) == 0)
-			return bad(r, "a number without digits behind the point");
-	}
-	if (r->p < r->end && (*r->p == 'e' || *r->p == 'E'))
-	{
-		r->p++;
-		if (r->p < r->end && (*r->p == '+' || *r->p == '-'))
-			r->p++;
-		if (digits(r) == 0)
-			return bad(r, "a number without exponent");
-	}
-	v->type = JV_NUM;
-	v->s = from;
-	v->len = (size_t) (r->p - from);
-	v->hash = hash_bytes(v->s, v->len, JV_NUM);
+	to[*len] = '\0';
+	*s = to;
 	return true;
 }
 
@@ -429,69 +241,45 @@ push(Items *to, Jv *v)
 	to->v[to->n++] = v;
 }
 
+/* Up to the container's end. */
 static bool
-read_items(SchemaJsonReader *r, bool object, Items *to)
+read_items(SchemaJsonReader *r, Items *to)
 {
-	char		close = object ? '}' : ']';
+	JsonToken	token;
 
-	r->p++;
-	space(r);
-	if (r->p < r->end && *r->p == close)
-	{
-		r->p++;
-		return true;
-	}
-	for (;;)
+	while ((token = json_next(&r->r)) != JSON_CLOSE)
 	{
 		const char *key = NULL;
 		size_t		key_len = 0;
 		Jv		   *v;
 
-		space(r);
-		if (object)
+		if (token == JSON_KEY)
 		{
-			if (r->p == r->end || *r->p++ != '"')
-				return bad(r, "a member without a name");
-			if (!read_string(r, &key, &key_len))
+			if (!read_text(r, &key, &key_len))
 				return false;
-			space(r);
-			if (r->p == r->end || *r->p++ != ':')
-				return bad(r, "a member without a colon");
+			token = json_next(&r->r);
 		}
-		v = (Jv *) read_value(r);
+		v = read_value(r, token);
 		if (v == NULL)
 			return false;
 		v->key = key;
 		v->key_len = key_len;
 		push(to, v);
-		space(r);
-		if (r->p == r->end)
-			return bad(r, "unexpected end");
-		if (*r->p == close)
-		{
-			r->p++;
-			return true;
-		}
-		if (*r->p++ != ',')
-			return bad(r, "unexpected character");
 	}
+	return true;
 }
 
 static bool
-read_container(SchemaJsonReader *r, Jv *v)
+read_container(SchemaJsonReader *r, bool object, Jv *v)
 {
-	bool		object = *r->p == '{';
 	Items		all = {0};
 	uint64_t	h = 0;
 
-	if (++r->depth > MAX_DEPTH)
-		return err_set(r->e, ERR_TOO_LONG, "the schema nests deeper than %d values", MAX_DEPTH);
-	if (!read_items(r, object, &all))
+	if (!read_items(r, &all))
 	{
 		mem_free(all.v);
 		return false;
 	}
-	r->depth--;
 	v->type = object ? JV_OBJ : JV_ARR;
 	if (object)
 		all.n = drop_replaced(all.v, all.n);
@@ -510,56 +298,42 @@ read_container(SchemaJsonReader *r, Jv *v)
 	return true;
 }
 
-static const Jv *
-read_value(SchemaJsonReader *r)
+/* The value whose first token was read; NULL with an error. */
+static Jv *
+read_value(SchemaJsonReader *r, JsonToken token)
 {
-	static const struct
-	{
-		const char *text;
-		JvType		type;
-	}			words[] = {{"null", JV_NULL}, {"false", JV_FALSE}, {"true", JV_TRUE}};
 	Jv		   *v = arena_alloc(r->a, sizeof(Jv));
-	const char *start;
+	const char *start = r->r.s;
+	bool		ok = true;
 
-	space(r);
-	if (r->p == r->end)
+	switch (token)
 	{
-		bad(r, "unexpected end");
-		return NULL;
-	}
-	start = r->p;
-	if (*r->p == '{' || *r->p == '[')
-	{
-		if (!read_container(r, v))
-			return NULL;
-		v->s = start;
-		v->len = (size_t) (r->p - start);
-		return v;
-	}
-	if (*r->p == '"')
-	{
-		r->p++;
-		v->type = JV_STR;
-		if (!read_string(r, &v->s, &v->len))
-			return NULL;
-		v->hash = hash_bytes(v->s, v->len, JV_STR);
-		return v;
-	}
-	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-	{
-		size_t		n = strlen(words[i].text);
-
-		if ((size_t) (r->end - r->p) >= n && memcmp(r->p, words[i].text, n) == 0)
-		{
-			r->p += n;
-			v->type = words[i].type;
+		case JSON_OBJECT:
+		case JSON_ARRAY:
+			ok = read_container(r, token == JSON_OBJECT, v);
 			v->s = start;
-			v->len = n;
-			v->hash = mix(7, v->type);
-			return v;
-		}
+			v->len = (size_t) (r->r.p - start);
+			break;
+		case JSON_STRING:
+			v->type = JV_STR;
+			ok = read_text(r, &v->s, &v->len);
+			if (ok)
+				v->hash = hash_bytes(v->s, v->len, JV_STR);
+			break;
+		case JSON_NUMBER:
+		case JSON_NULL:
+		case JSON_FALSE:
+		case JSON_TRUE:
+			v->type = token == JSON_NUMBER ? JV_NUM : token == JSON_NULL ? JV_NULL :
+				token == JSON_FALSE ? JV_FALSE : JV_TRUE;
+			v->s = start;
+			v->len = r->r.n;
+			v->hash = v->type == JV_NUM ? hash_bytes(v->s, v->len, JV_NUM) : mix(7, v->type);
+			break;
+		default:
+			ok = bad(r, r->r.why);
 	}
-	return read_number(r, v) ? v : NULL;
+	return ok ? v : NULL;
 }
 
 const Jv *
@@ -573,18 +347,13 @@ jv_read(Arena *a, const char *s, size_t n, Err *e)
 		err_set(e, ERR_TOO_LONG, "the schema has %zu bytes, more than the maximum of %d", n, MAX_TEXT);
 		return NULL;
 	}
-	r.start = r.p = arena_strndup(a, s, n);
-	r.end = r.p + n;
-	v = read_value(&r);
-	if (v == NULL)
-		return NULL;
-	space(&r);
-	if (r.p < r.end)
-	{
-		bad(&r, "unexpected character");
-		return NULL;
-	}
-	return v;
+	r.start = arena_strndup(a, s, n);
+	json_begin(&r.r, r.start, n, MAX_DEPTH);
+	v = read_value(&r, json_next(&r.r));
+	if (v == NULL || json_next(&r.r) == JSON_END)
+		return v;
+	bad(&r, r.r.why);
+	return NULL;
 }
 
 /* ---- looking ---- */

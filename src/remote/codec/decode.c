@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json_reader.h"
 
 static const ReplyShape *const shapes[] = {
 	[RSHAPE_COMPLETION] = &reply_gen,
@@ -101,7 +102,7 @@ reply_bad(const DecodedReply *r, Err *e, const char *fmt,...)
 static bool
 usage_field(JsonSpan v, int64_t *out, Err *e)
 {
-	if (rjson_kind(v) == 'n' || rjson_int(v, 0, INT32_MAX, out))
+	if (json_kind(v) == 'n' || json_whole(v, 0, INT32_MAX, out))
 		return true;
 	return err_set(e, ERR_PROTOCOL, "the endpoint's answer has a usage that is no number of tokens");
 }
@@ -120,14 +121,14 @@ reply_read_usage(JsonSpan v, RUsage *u, Err *e)
 	JsonSpan	d[1];
 	int64_t		total = -1;
 
-	if (!rjson_fields(v, names, 11, f))
+	if (!json_fields(v, names, 11, f))
 		return true;
 	if (!usage_field(f[0].s != NULL ? f[0] : f[5], &u->prompt, e) || !usage_field(f[1].s != NULL ? f[1] : f[6], &u->completion, e) ||
 		!usage_field(f[4].s != NULL ? f[4] : f[9], &u->cached, e) || !usage_field(f[10], &total, e))
 		return false;
-	if (rjson_fields(f[2].s != NULL ? f[2] : f[7], cached, 1, d) && !usage_field(d[0], &u->cached, e))
+	if (json_fields(f[2].s != NULL ? f[2] : f[7], cached, 1, d) && !usage_field(d[0], &u->cached, e))
 		return false;
-	if (rjson_fields(f[3].s != NULL ? f[3] : f[8], reasoning, 1, d) && !usage_field(d[0], &u->reasoning, e))
+	if (json_fields(f[3].s != NULL ? f[3] : f[8], reasoning, 1, d) && !usage_field(d[0], &u->reasoning, e))
 		return false;
 	/* of rerankers and embedders */
 	if (u->prompt < 0 && total >= 0 && u->completion <= 0)
@@ -236,6 +237,21 @@ reply_free(DecodedReply *r)
 
 /* ---- bytes ---- */
 
+bool
+reply_check(const char *s, size_t n, Err *e)
+{
+	JsonCheck	c = {.depth = REPLY_DEPTH};
+
+	if (json_check(s, n, &c))
+		return true;
+	err_set(e, ERR_PROTOCOL, "the endpoint's answer is not JSON");
+	if (n == 0)
+		return err_detail(e, "It is empty.");
+	if (c.at == n)
+		return err_detail(e, "It is cut off after %zu bytes.", n);
+	return err_detail(e, "It makes no sense from byte %zu of %zu on.", c.at + 1, n);
+}
+
 typedef struct EventFor
 {
 	DecodedReply *r;
@@ -258,7 +274,7 @@ take_event(void *ctx, const char *data, size_t n)
 {
 	EventFor   *at = ctx;
 
-	return rjson_check(data, n, &at->p->e) && shapes[at->p->call->shape]->event(at->r, at->p, trimmed(data, n), &at->p->e);
+	return reply_check(data, n, &at->p->e) && shapes[at->p->call->shape]->event(at->r, at->p, trimmed(data, n), &at->p->e);
 }
 
 static bool
@@ -304,7 +320,7 @@ end_whole(DecodedReply *r, RPart *p, Err *e)
 {
 	const char *s = p->body.data != NULL ? p->body.data : "";
 
-	p->json = rjson_check(s, p->body.len, e);
+	p->json = reply_check(s, p->body.len, e);
 	if (!p->json || !shapes[p->call->shape]->whole(r, p, trimmed(s, p->body.len), e))
 		return false;
 	buf_free(&p->body);

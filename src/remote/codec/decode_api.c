@@ -28,7 +28,7 @@ renamed(const DecodedReply *r, JsonSpan v, JsonSpan at, Buf *out)
 	const RequestFields *a = r->asks[0];
 	JsonOut		j = {.b = out};
 
-	if (rjson_kind(at) != '"')
+	if (json_kind(at) != '"')
 	{
 		buf_add(out, v.s, v.n);
 		return;
@@ -56,9 +56,9 @@ is_hidden(const DecodedReply *r, const JsonSpan *f)
 	JsonMembers m;
 	JsonSpan	choice;
 
-	if (f[A_USAGE].s == NULL || rjson_kind(f[A_CHOICES]) != '[' || !json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
+	if (f[A_USAGE].s == NULL || json_kind(f[A_CHOICES]) != '[' || !json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
 		return false;
-	return !(rjson_fields(body, options, 1, &o) && rjson_fields(o, usage, 1, &u) && rjson_kind(u) == 't');
+	return !(json_fields(body, options, 1, &o) && json_fields(o, usage, 1, &u) && json_kind(u) == 't');
 }
 
 /* Reads what we want to know of a body or event, and writes it with our name; nothing, if it is hidden. */
@@ -69,18 +69,18 @@ take(DecodedReply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
 	JsonSpan	f[A_N];
 	JsonSpan	in[2] = {{NULL, 0}, {NULL, 0}};
 
-	if (!rjson_fields(v, names, A_N, f))
+	if (!json_fields(v, names, A_N, f))
 		return reply_bad(r, e, "is no object");
-	if (rjson_is(f[A_TYPE], "error"))
+	if (json_is(f[A_TYPE], "error"))
 		return reply_refused(r, f[A_ERROR].s != NULL ? f[A_ERROR] : v, e);
 	if (f[A_ERROR].s != NULL)
 		return reply_refused(r, f[A_ERROR], e);
 	/* of a message that begins, or of a response's event */
-	(void) rjson_fields(rjson_kind(f[A_MESSAGE]) == '{' ? f[A_MESSAGE] : f[A_RESPONSE], inner, 2, in);
+	(void) json_fields(json_kind(f[A_MESSAGE]) == '{' ? f[A_MESSAGE] : f[A_RESPONSE], inner, 2, in);
 	if (!reply_read_usage(in[1], &p->usage, e) || !reply_read_usage(f[A_USAGE], &p->usage, e))
 		return false;
 	for (size_t i = 0; i < sizeof(last_types) / sizeof(last_types[0]); i++)
-		p->api_ended = p->api_ended || rjson_is(f[A_TYPE], last_types[i]);
+		p->api_ended = p->api_ended || json_is(f[A_TYPE], last_types[i]);
 	if (!p->call->stream || !is_hidden(r, f))
 		renamed(r, v, f[A_MODEL].s != NULL ? f[A_MODEL] : in[0], out);
 	return true;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json_reader.h"
 #include "base/json/json_writer.h"
 #include "remote/codec/decode_internal.h"
 
@@ -84,7 +85,7 @@ secret_at(const char *s, size_t n, FieldSpan secret)
 				k++;
 		else if (at < n && s[at] == secret.s[k])
 			at++;
-		else if (at > from && at < n && s[at] == 'u' && rjson_hex4(s + at + 1, s + n) == (unsigned char) secret.s[k])
+		else if (at > from && at < n && s[at] == 'u' && json_hex4(s + at + 1, s + n) == (unsigned char) secret.s[k])
 			at += 5;
 		else
 			return 0;
@@ -123,10 +124,10 @@ add_list(JsonSpan v, Buf *out)
 		return;
 	while (json_element(&m, &item) > 0)
 	{
-		rjson_fields(item, names, 2, f);
+		json_fields(item, names, 2, f);
 		if (out->len > 0)
 			buf_addstr(out, "; ");
-		(void) rjson_text(f[0], out);
+		(void) json_text(f[0], out);
 		if (f[1].s != NULL)
 		{
 			buf_addstr(out, " at ");
@@ -143,31 +144,31 @@ add_message(JsonSpan v, int depth, Buf *out, int *status)
 	JsonSpan	f[7];
 	int64_t		code;
 
-	if (rjson_kind(v) == '"')
+	if (json_kind(v) == '"')
 	{
-		(void) rjson_text(v, out);
+		(void) json_text(v, out);
 		return;
 	}
-	if (!rjson_fields(v, names, 7, f))
+	if (!json_fields(v, names, 7, f))
 		return;
-	if (rjson_is(f[6], "NotImplementedError"))
+	if (json_is(f[6], "NotImplementedError"))
 		*status = 501;			/* whatever the code: a server that wants no retries says 400 */
-	else if (rjson_int(f[3], 100, 599, &code))
+	else if (json_whole(f[3], 100, 599, &code))
 		*status = (int) code;
-	else if (rjson_kind(f[3]) == '"' && f[3].n == 5 && atoi(f[3].s + 1) >= 100 && atoi(f[3].s + 1) <= 599)
+	else if (json_kind(f[3]) == '"' && f[3].n == 5 && atoi(f[3].s + 1) >= 100 && atoi(f[3].s + 1) <= 599)
 		*status = atoi(f[3].s + 1);
-	if (rjson_kind(f[0]) == '{' && f[1].s == NULL)
+	if (json_kind(f[0]) == '{' && f[1].s == NULL)
 	{
 		if (depth < MAX_NESTED)
 			add_message(f[0], depth + 1, out, status);
 	}
-	else if (rjson_kind(f[2]) == '[')
+	else if (json_kind(f[2]) == '[')
 		add_list(f[2], out);
 	else
-		(void) rjson_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[4].s != NULL ? f[4] : f[5].s != NULL ? f[5] : f[0], out);
+		(void) json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[4].s != NULL ? f[4] : f[5].s != NULL ? f[5] : f[0], out);
 	/* the words of a code are worth telling where there are no others */
 	if (out->len == 0)
-		(void) rjson_text(f[3], out);
+		(void) json_text(f[3], out);
 }
 
 static bool
@@ -263,7 +264,7 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 		body++, n--;
 	while (n > 0 && isspace((unsigned char) body[n - 1]))
 		n--;
-	if (n > 0 && n <= MAX_READ && (*body == '{' || *body == '[') && rjson_check(body, n, &why))
+	if (n > 0 && n <= MAX_READ && (*body == '{' || *body == '[') && reply_check(body, n, &why))
 		add_message((JsonSpan) {body, n}, 0, &said, &code);
 	else if (n > 0 && *body != '<')
 		buf_add(&said, body, n < MAX_READ ? n : MAX_READ);

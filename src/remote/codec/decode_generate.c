@@ -120,9 +120,9 @@ add_text(const DecodedReply *r, Gen *g, JsonSpan v, const char *what, Buf *out, 
 {
 	size_t		before = out->len;
 
-	if (rjson_kind(v) == 'n')
+	if (json_kind(v) == 'n')
 		return true;
-	if (!rjson_text(v, out))
+	if (!json_text(v, out))
 		return reply_bad(r, e, "has a %s that is no text that SQL can have", what);
 	g->bytes += out->len - before;
 	if (g->bytes > REPLY_MAX_BODY)
@@ -142,10 +142,10 @@ add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bo
 
 	while (ok && json_element(&m, &part) > 0)
 	{
-		rjson_fields(part, names, 3, f);
-		if (rjson_is(f[0], "text") && rjson_kind(f[1]) == '"')
+		json_fields(part, names, 3, f);
+		if (json_is(f[0], "text") && json_kind(f[1]) == '"')
 			ok = add_text(r, g, f[1], "content", thoughts ? &c->reasoning : &c->text, e);
-		else if (rjson_is(f[0], "thinking") && rjson_kind(f[2]) == '[' && !thoughts)
+		else if (json_is(f[0], "thinking") && json_kind(f[2]) == '[' && !thoughts)
 			ok = add_parts(r, g, c, f[2], true, e);
 		else
 			return reply_bad(r, e, "has a content that is no text");
@@ -160,7 +160,7 @@ static bool
 set_once(const DecodedReply *r, JsonSpan v, const char *what, Buf *out, Err *e)
 {
 	Buf			b = {0};
-	bool		ok = rjson_kind(v) == 'n' || rjson_text(v, &b);
+	bool		ok = json_kind(v) == 'n' || json_text(v, &b);
 
 	if (!ok)
 		reply_bad(r, e, "has a tool call whose %s is no text", what);
@@ -178,7 +178,7 @@ find_call(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan index, JsonSp
 {
 	int64_t		i = !delta ? place : id.s != NULL || c->n_calls == 0 ? c->n_calls : c->n_calls - 1;
 
-	if (delta && index.s != NULL && !rjson_int(index, 0, MAX_CALLS - 1, &i))
+	if (delta && index.s != NULL && !json_whole(index, 0, MAX_CALLS - 1, &i))
 		return reply_bad(r, e, "has a tool call without a sensible index");
 	if (i > c->n_calls || i >= MAX_CALLS)
 		return reply_bad(r, e, "has a tool call %lld behind %d calls", (long long) i, c->n_calls);
@@ -202,20 +202,20 @@ add_calls(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bo
 	JsonSpan	fn[2];
 	ToolCall   *t = NULL;
 
-	if (rjson_kind(v) == 'n')
+	if (json_kind(v) == 'n')
 		return true;
-	if (rjson_kind(v) != '[' || !json_elements(&m, v.s, v.n))
+	if (json_kind(v) != '[' || !json_elements(&m, v.s, v.n))
 		return reply_bad(r, e, "has tool_calls that are no list");
 	for (int place = 0; json_element(&m, &call) > 0; place++)
 	{
-		if (!rjson_fields(call, names, 3, f))
+		if (!json_fields(call, names, 3, f))
 			return reply_bad(r, e, "has a tool call that is no object");
-		rjson_fields(f[2], inner, 2, fn);
+		json_fields(f[2], inner, 2, fn);
 		if (!find_call(r, c, f[0], f[1], place, delta, &t, e) || !set_once(r, f[1], "id", &t->id, e) ||
 			!set_once(r, fn[0], "name", &t->name, e))
 			return false;
 		/* some endpoints give the object itself */
-		if (rjson_kind(fn[1]) == '{' && !delta)
+		if (json_kind(fn[1]) == '{' && !delta)
 			buf_add(&t->args, fn[1].s, fn[1].n);
 		else if (!add_text(r, g, fn[1], "tool call", &t->args, e))
 			return false;
@@ -317,11 +317,11 @@ is_failure(const Buf *finish)
 static bool
 take_end(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan finish, JsonSpan stop, Err *e)
 {
-	if (rjson_kind(finish) == 'n' || rjson_is(finish, ""))
+	if (json_kind(finish) == 'n' || json_is(finish, ""))
 		return true;
 	if (c->ended)
 		return true;
-	if (!rjson_text(finish, &c->finish) || c->finish.len > MAX_REASON)
+	if (!json_text(finish, &c->finish) || c->finish.len > MAX_REASON)
 		return reply_bad(r, e, "has a finish_reason that is no word");
 	for (size_t i = 0; i < c->finish.len; i++)
 		if ((unsigned char) c->finish.data[i] <= ' ')
@@ -330,10 +330,10 @@ take_end(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan finish, JsonSp
 		return reply_bad(r, e, "ends with finish_reason \"%s\"", c->finish.data);
 	c->ended = true;
 	/* the stop string, or a token's id */
-	c->has_stop = rjson_kind(stop) != 'n';
-	if (rjson_kind(stop) == '0')
+	c->has_stop = json_kind(stop) != 'n';
+	if (json_kind(stop) == '0')
 		buf_add(&c->stop, stop.s, stop.n);
-	else if (c->has_stop && !rjson_text(stop, &c->stop))
+	else if (c->has_stop && !json_text(stop, &c->stop))
 		return reply_bad(r, e, "has a stop_reason that is no text");
 	return true;
 }
@@ -346,9 +346,9 @@ take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v,
 	JsonSpan	f[5];
 	bool		ok;
 
-	if (!rjson_fields(v, names, 5, f))
+	if (!json_fields(v, names, 5, f))
 		return delta || reply_bad(r, e, "has a choice without a message");
-	ok = rjson_kind(f[0]) == '[' ? add_parts(r, g, c, f[0], false, e) : add_text(r, g, f[0], "content", &c->text, e);
+	ok = json_kind(f[0]) == '[' ? add_parts(r, g, c, f[0], false, e) : add_text(r, g, f[0], "content", &c->text, e);
 	if (!ok || !add_text(r, g, f[1].s != NULL ? f[1] : f[2], "reasoning", &c->reasoning, e))
 		return false;
 	/* what a model says instead of an answer is its answer */
@@ -363,13 +363,13 @@ take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v,
 static bool
 take_prompt(const DecodedReply *r, Gen *g, const RequestFields *a, JsonSpan ids, JsonSpan logprobs, Err *e)
 {
-	if (a->want_ids && rjson_kind(ids) == '[' && !g->has_prompt_ids)
+	if (a->want_ids && json_kind(ids) == '[' && !g->has_prompt_ids)
 	{
 		g->has_prompt_ids = true;
 		if (!reply_read_ids(r, ids, "prompt_token_ids", &g->prompt_ids, e))
 			return false;
 	}
-	if (a->prompt_logprobs != -2 && rjson_kind(logprobs) == '[' && g->prompt_lp.n == 0)
+	if (a->prompt_logprobs != -2 && json_kind(logprobs) == '[' && g->prompt_lp.n == 0)
 		return lps_prompt(r, &g->prompt_lp, logprobs, g->has_prompt_ids ? &g->prompt_ids : NULL, e);
 	return true;
 }
@@ -386,7 +386,7 @@ static const char *const choice_names[] = {
 static bool
 take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGenerateChoice *c, JsonSpan v, const IntVec *ids, Err *e)
 {
-	if (a->logprobs == -2 || rjson_kind(v) == 'n')
+	if (a->logprobs == -2 || json_kind(v) == 'n')
 		return true;
 	return g->chat ? lps_chat(r, &c->lp, v, ids, a->logprobs, e) : lps_completion(r, &c->lp, v, ids, a->logprobs, e);
 }
@@ -404,9 +404,9 @@ take_choice(DecodedReply *r, RPart *p, JsonSpan v, int place, bool delta, Decode
 	DecodeGenerateChoice *c;
 	bool		ok;
 
-	if (!rjson_fields(v, choice_names, C_N, f))
+	if (!json_fields(v, choice_names, C_N, f))
 		return reply_bad(r, e, "has a choice that is no object");
-	if (f[C_INDEX].s != NULL && !rjson_int(f[C_INDEX], 0, g->n - 1, &index))
+	if (f[C_INDEX].s != NULL && !json_whole(f[C_INDEX], 0, g->n - 1, &index))
 		return reply_bad(r, e, "has a choice whose index is none of %d", g->n);
 	if (index >= g->n)
 		return reply_bad(r, e, "has more choices than the %d that were asked for", g->n);
@@ -417,7 +417,7 @@ take_choice(DecodedReply *r, RPart *p, JsonSpan v, int place, bool delta, Decode
 	had = g->bytes;
 	if (g->chat)
 		ok = take_message(r, g, c, f[delta ? C_DELTA : C_MESSAGE], delta, e);
-	else if (!delta && rjson_kind(f[C_TEXT]) != '"')
+	else if (!delta && json_kind(f[C_TEXT]) != '"')
 		return reply_bad(r, e, "has a choice without a text");
 	else
 		ok = add_text(r, g, f[C_TEXT], "text", &c->text, e);
@@ -426,7 +426,7 @@ take_choice(DecodedReply *r, RPart *p, JsonSpan v, int place, bool delta, Decode
 	if (c->ended && g->bytes > had)
 		return reply_bad(r, e, "goes on behind its finish_reason");
 	c->any_text = c->any_text || g->bytes > had;
-	ok = rjson_kind(f[C_IDS]) != '[' || reply_read_ids(r, f[C_IDS], "token_ids", &ids, e);
+	ok = json_kind(f[C_IDS]) != '[' || reply_read_ids(r, f[C_IDS], "token_ids", &ids, e);
 	ok = ok && take_prompt(r, g, a, f[C_PROMPT_IDS], f[C_PROMPT_LOGPROBS], e) &&
 		take_logprobs(r, g, a, c, f[C_LOGPROBS], ids.len > 0 ? &ids : NULL, e) && take_end(r, c, f[C_FINISH], f[C_STOP], e);
 	c->n_ids += ids.len;
@@ -541,13 +541,13 @@ take_answer(DecodedReply *r, RPart *p, JsonSpan v, bool delta, Err *e)
 	JsonSpan	choice;
 	JsonMembers m;
 
-	if (!rjson_fields(v, names, G_N, f))
+	if (!json_fields(v, names, G_N, f))
 		return reply_bad(r, e, "is no object");
 	if (f[G_ERROR].s != NULL)
 		return reply_refused(r, f[G_ERROR], e);
 	if (!reply_read_usage(f[G_USAGE], &p->usage, e) || !take_prompt(r, g, a, f[G_PROMPT_IDS], f[G_PROMPT_LOGPROBS], e))
 		return false;
-	if (rjson_kind(f[G_CHOICES]) != '[' || !json_elements(&m, f[G_CHOICES].s, f[G_CHOICES].n))
+	if (json_kind(f[G_CHOICES]) != '[' || !json_elements(&m, f[G_CHOICES].s, f[G_CHOICES].n))
 		return (delta && f[G_CHOICES].s == NULL) || reply_bad(r, e, "has no choices");
 	for (int i = 0; json_element(&m, &choice) > 0; i++)
 	{

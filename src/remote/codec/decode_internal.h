@@ -5,8 +5,8 @@
 #ifndef VLLM_REMOTE_CODEC_DECODE_INTERNAL_H
 #define VLLM_REMOTE_CODEC_DECODE_INTERNAL_H
 
+#include "base/json/json_value.h"
 #include "remote/codec/decode.h"
-#include "remote/codec/json_reader.h"
 #include "remote/codec/sse.h"
 
 #define REPLY_MAX_BODY	((size_t) 512 << 20)	/* bytes of an answer that is read as a whole, or of a stream's texts */
@@ -89,6 +89,10 @@ void		reply_done(DecodedReply *r, int ask, const Buf *fields);
 /* {"prompt_tokens": ..., ...}; an absent one leaves *u as it is. */
 bool		reply_read_usage(JsonSpan v, RUsage *u, Err *e);
 void		reply_put_usage(WireOut *o, const RUsage *u);
+#define REPLY_DEPTH	128			/* levels of brackets */
+
+/* Is it one JSON text in UTF-8, nested at most REPLY_DEPTH deep?  ERR_PROTOCOL else. */
+bool		reply_check(const char *s, size_t n, Err *e);
 /* ERR_PROTOCOL, "the endpoint's answer ...", with the model's name. */
 bool		reply_bad(const DecodedReply *r, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
 /* An "error" that comes with status 200. */

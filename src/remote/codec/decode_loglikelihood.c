@@ -69,9 +69,9 @@ read_value(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 {
 	double		x;
 
-	if (rjson_kind(v) == 'n')
+	if (json_kind(v) == 'n')
 		return true;
-	if (!rjson_num(v, &x) || !isfinite((float) x))
+	if (!json_num(v, &x) || !isfinite((float) x))
 		return reply_bad(r, e, "has a log-probability that is no finite number");
 	t->has_value = true;
 	t->value = (float) x;
@@ -88,11 +88,11 @@ read_top(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 	double		x;
 
 	t->greedy = true;
-	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+	if (json_kind(v) != '{' || !json_members(&m, v.s, v.n))
 		return !t->has_value || reply_bad(r, e, "has log-probabilities without top_logprobs");
 	while (json_member(&m, &key, &value) > 0)
 	{
-		if (!rjson_num(value, &x))
+		if (!json_num(value, &x))
 			return reply_bad(r, e, "has a log-probability that is no finite number");
 		t->greedy = t->greedy && t->value >= (float) x;
 	}
@@ -102,7 +102,7 @@ read_top(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 static void
 read_text(Toks *all, LoglikelihoodTok *t, JsonSpan v)
 {
-	if (!rjson_text(v, &all->bytes))
+	if (!json_text(v, &all->bytes))
 		all->bytes.len = t->at;
 	t->len = all->bytes.len - t->at;
 }
@@ -117,9 +117,9 @@ read_echo(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 	JsonMembers m[4];
 	int			lists = 4;
 
-	if (!rjson_fields(v, names, 4, f) || rjson_kind(f[0]) != '[' || rjson_kind(f[1]) != '[' || rjson_kind(f[2]) != '[')
+	if (!json_fields(v, names, 4, f) || json_kind(f[0]) != '[' || json_kind(f[1]) != '[' || json_kind(f[2]) != '[')
 		return reply_bad(r, e, "has no log-probabilities of the prompt");
-	if (rjson_kind(f[3]) != '[')
+	if (json_kind(f[3]) != '[')
 		lists = 3;
 	for (int i = 0; i < lists; i++)
 		json_elements(&m[i], f[i].s, f[i].n);
@@ -138,7 +138,7 @@ read_echo(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 		read_text(all, t, s[0]);
 		if (!read_value(r, s[1], t, e) || !read_top(r, s[2], t, e))
 			return false;
-		if (lists == 4 && !rjson_int(s[3], 0, INT32_MAX, &t->offset))
+		if (lists == 4 && !json_whole(s[3], 0, INT32_MAX, &t->offset))
 			return reply_bad(r, e, "has a text_offset that is no number");
 	}
 	return true;
@@ -205,10 +205,10 @@ read_prompt(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 	{
 		LoglikelihoodTok *t = add_tok(all);
 
-		if (rjson_kind(s) == 'n')
+		if (json_kind(s) == 'n')
 			continue;
-		if (rjson_kind(s) != '{' || !json_members(&inner, s.s, s.n) || json_member(&inner, &key, &value) < 1 || !rjson_fields(value, names, 3, f) ||
-			!rjson_int(f[1], 1, INT32_MAX, &rank))
+		if (json_kind(s) != '{' || !json_members(&inner, s.s, s.n) || json_member(&inner, &key, &value) < 1 || !json_fields(value, names, 3, f) ||
+			!json_whole(f[1], 1, INT32_MAX, &rank))
 			return reply_bad(r, e, "has prompt_logprobs that are not those of tokens");
 		if (!read_value(r, f[0], t, e))
 			return false;
@@ -469,17 +469,17 @@ choose_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 	int			told;
 	bool		ok;
 
-	if (!rjson_fields(v, names, 4, f))
+	if (!json_fields(v, names, 4, f))
 		return reply_bad(r, e, "is no object");
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
 	if (!reply_read_usage(f[2], &p->usage, e))
 		return false;
-	if (rjson_kind(f[1]) != '[' || !json_elements(&m, f[1].s, f[1].n) || json_element(&m, &choice) < 1 || !rjson_fields(choice, inner, 2, c))
+	if (json_kind(f[1]) != '[' || !json_elements(&m, f[1].s, f[1].n) || json_element(&m, &choice) < 1 || !json_fields(choice, inner, 2, c))
 		return reply_bad(r, e, "has no choices");
 	if (c[1].s == NULL)
 		c[1] = f[3];
-	prompt = rjson_kind(c[1]) == '[';
+	prompt = json_kind(c[1]) == '[';
 	if (!prompt && p->usage.completion < 0)
 		return reply_bad(r, e, "does not say how many tokens were generated");
 	buf_reserve(&all.bytes, 1);

@@ -129,22 +129,22 @@ read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, JsonSpan
 	JsonSpan	b;
 	int64_t		v;
 
-	if (rjson_kind(token) != '"' || !rjson_text(token, &p->bytes))
+	if (json_kind(token) != '"' || !json_text(token, &p->bytes))
 	{
 		/* U+0000 is a token like others */
-		if (rjson_kind(token) != '"')
+		if (json_kind(token) != '"')
 			return reply_bad(r, e, "has a log-probability without a token");
 		p->bytes.len = en->at;
 	}
 	en->id = p->bytes.len > en->at ? token_id(p->bytes.data + en->at, p->bytes.len - en->at) : UNKNOWN;
 	if (en->id >= 0)
 		p->bytes.len = en->at;
-	else if (rjson_kind(bytes) == '[' && json_elements(&m, bytes.s, bytes.n))
+	else if (json_kind(bytes) == '[' && json_elements(&m, bytes.s, bytes.n))
 	{
 		p->bytes.len = en->at;
 		while (json_element(&m, &b) > 0)
 		{
-			if (!rjson_int(b, 0, 255, &v))
+			if (!json_whole(b, 0, 255, &v))
 				return reply_bad(r, e, "has a token whose bytes are none");
 			buf_addc(&p->bytes, (char) v);
 		}
@@ -158,7 +158,7 @@ read_value(const DecodedReply *r, JsonSpan v, float *out, Err *e)
 {
 	double		x;
 
-	if (!rjson_num(v, &x) || !isfinite((float) x))
+	if (!json_num(v, &x) || !isfinite((float) x))
 		return reply_bad(r, e, "has a log-probability that is no finite number");
 	*out = (float) x;
 	return true;
@@ -276,11 +276,11 @@ reply_read_ids(const DecodedReply *r, JsonSpan v, const char *what, IntVec *out,
 	JsonSpan	id;
 	int64_t		x;
 
-	if (rjson_kind(v) != '[' || !json_elements(&m, v.s, v.n))
+	if (json_kind(v) != '[' || !json_elements(&m, v.s, v.n))
 		return reply_bad(r, e, "has no list of %s", what);
 	while (json_element(&m, &id) > 0)
 	{
-		if (!rjson_int(id, 0, INT32_MAX, &x))
+		if (!json_whole(id, 0, INT32_MAX, &x))
 			return reply_bad(r, e, "has %s that are no numbers of tokens", what);
 		intvec_push(out, (int32_t) x);
 	}
@@ -297,9 +297,9 @@ read_top(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 	JsonSpan	key;
 	JsonSpan	value;
 
-	if (rjson_kind(v) == 'n')
+	if (json_kind(v) == 'n')
 		return true;
-	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+	if (json_kind(v) != '{' || !json_members(&m, v.s, v.n))
 		return reply_bad(r, e, "has top_logprobs that are no object");
 	while (json_member(&m, &key, &value) > 0)
 	{
@@ -344,12 +344,12 @@ lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int
 	size_t		first = l->counts.len;
 	bool		ok = true;
 
-	rjson_fields(v, names, 3, f);
-	if (rjson_kind(f[0]) != '[' || rjson_kind(f[1]) != '[')
+	json_fields(v, names, 3, f);
+	if (json_kind(f[0]) != '[' || json_kind(f[1]) != '[')
 		return reply_bad(r, e, "has logprobs without tokens and their values");
 	json_elements(&lists.tokens, f[0].s, f[0].n);
 	json_elements(&lists.values, f[1].s, f[1].n);
-	lists.has_top = rjson_kind(f[2]) == '[' && json_elements(&lists.top, f[2].s, f[2].n);
+	lists.has_top = json_kind(f[2]) == '[' && json_elements(&lists.top, f[2].s, f[2].n);
 	while (ok && next_of(&lists, &token, &value, &top))
 	{
 		DecodeLogprobsEntry *own;
@@ -381,7 +381,7 @@ read_chat_entry(const DecodedReply *r, Position *p, JsonSpan v, JsonSpan *top, E
 {
 	JsonSpan	f[4];
 	DecodeLogprobsEntry *en = add_entry(p);
-	bool		ok = rjson_fields(v, chat_names, 4, f);
+	bool		ok = json_fields(v, chat_names, 4, f);
 
 	*top = f[3];
 	return (ok || reply_bad(r, e, "has a log-probability that is no object")) &&
@@ -400,9 +400,9 @@ read_chat_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 	buf_reset(&p->bytes);
 	if (!read_chat_entry(r, p, v, &top, e))
 		return false;
-	if (rjson_kind(top) == 'n')
+	if (json_kind(top) == 'n')
 		return true;
-	if (rjson_kind(top) != '[' || !json_elements(&m, top.s, top.n))
+	if (json_kind(top) != '[' || !json_elements(&m, top.s, top.n))
 		return reply_bad(r, e, "has top_logprobs that are no list");
 	while (json_element(&m, &more) > 0)
 		if (!read_chat_entry(r, p, more, &none, e))
@@ -421,11 +421,11 @@ lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked
 	size_t		first = l->counts.len;
 	bool		ok = true;
 
-	if (!rjson_fields(v, names, 1, f))
+	if (!json_fields(v, names, 1, f))
 		return reply_bad(r, e, "has logprobs that are no object");
-	if (rjson_kind(f[0]) == 'n')
+	if (json_kind(f[0]) == 'n')
 		return true;
-	if (rjson_kind(f[0]) != '[' || !json_elements(&m, f[0].s, f[0].n))
+	if (json_kind(f[0]) != '[' || !json_elements(&m, f[0].s, f[0].n))
 		return reply_bad(r, e, "has logprobs without a list of tokens");
 	while (ok && json_element(&m, &token) > 0)
 	{
@@ -456,23 +456,23 @@ read_prompt_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 
 	p->n = 0;
 	buf_reset(&p->bytes);
-	if (rjson_kind(v) == 'n')
+	if (json_kind(v) == 'n')
 		return true;
-	if (rjson_kind(v) != '{' || !json_members(&m, v.s, v.n))
+	if (json_kind(v) != '{' || !json_members(&m, v.s, v.n))
 		return reply_bad(r, e, "has prompt_logprobs that are no objects");
 	while (json_member(&m, &key, &value) > 0)
 	{
 		DecodeLogprobsEntry *en = add_entry(p);
 		int64_t		id;
 
-		if (!rjson_int((JsonSpan) {key.s, key.n}, 0, INT32_MAX, &id) || !rjson_fields(value, names, 3, f))
+		if (!json_whole((JsonSpan) {key.s, key.n}, 0, INT32_MAX, &id) || !json_fields(value, names, 3, f))
 			return reply_bad(r, e, "has prompt_logprobs that are not those of token ids");
 		if (!read_value(r, f[0], &en->value, e))
 			return false;
 		if (f[2].s != NULL && !read_token(r, p, en, f[2], (JsonSpan) {NULL, 0}, e))
 			return false;
 		en->id = (int32_t) id;
-		if (rjson_kind(f[1]) != 'n' && !rjson_int(f[1], 1, INT32_MAX, &rank))
+		if (json_kind(f[1]) != 'n' && !json_whole(f[1], 1, INT32_MAX, &rank))
 			return reply_bad(r, e, "has a rank that is none");
 		en->rank = f[1].s != NULL ? (int32_t) rank : UNKNOWN;
 	}

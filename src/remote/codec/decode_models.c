@@ -31,15 +31,15 @@ take_facts(JsonSpan v, DecodeModelsFound *found)
 	JsonSpan	f[4];
 	JsonSpan	m[4];
 
-	rjson_fields(v, names, 4, f);
-	if (!rjson_int(f[0], 1, INT32_MAX, &found->max_model_len) && !rjson_int(f[2], 1, INT32_MAX, &found->max_model_len))
-		(void) rjson_int(f[3], 1, INT32_MAX, &found->max_model_len);
-	if (!rjson_fields(f[1], meta, 4, m))
+	json_fields(v, names, 4, f);
+	if (!json_whole(f[0], 1, INT32_MAX, &found->max_model_len) && !json_whole(f[2], 1, INT32_MAX, &found->max_model_len))
+		(void) json_whole(f[3], 1, INT32_MAX, &found->max_model_len);
+	if (!json_fields(f[1], meta, 4, m))
 		return;
-	if (found->max_model_len < 0 && !rjson_int(m[0], 1, INT32_MAX, &found->max_model_len))
-		(void) rjson_int(m[1], 1, INT32_MAX, &found->max_model_len);
-	(void) rjson_int(m[2], 0, INT64_C(1) << 50, &found->n_params);
-	(void) rjson_int(m[3], 0, INT64_C(1) << 50, &found->weight_bytes);
+	if (found->max_model_len < 0 && !json_whole(m[0], 1, INT32_MAX, &found->max_model_len))
+		(void) json_whole(m[1], 1, INT32_MAX, &found->max_model_len);
+	(void) json_whole(m[2], 0, INT64_C(1) << 50, &found->n_params);
+	(void) json_whole(m[3], 0, INT64_C(1) << 50, &found->weight_bytes);
 }
 
 /* Text for people, of what a stranger has written. */
@@ -73,7 +73,7 @@ find_model(const DecodedReply *r, JsonSpan list, const char *want, size_t n, Dec
 	while (json_element(&m, &v) > 0)
 	{
 		buf_reset(&name);
-		if (!rjson_fields(v, keys, 1, &id) || !rjson_text(id, &name))
+		if (!json_fields(v, keys, 1, &id) || !json_text(id, &name))
 		{
 			buf_free(&name);
 			return reply_bad(r, e, "has a model without an id");
@@ -105,11 +105,11 @@ models_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 	WireOut		o = reply_out(&b);
 	bool		ok;
 
-	if (!rjson_fields(v, keys, 3, f))
+	if (!json_fields(v, keys, 3, f))
 		return reply_bad(r, e, "is no object");
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
-	if (rjson_kind(f[1]) != '[')
+	if (json_kind(f[1]) != '[')
 		return reply_bad(r, e, "has no list of models");
 	ok = find_model(r, f[1], want, n, &found, &names, e);
 	if (ok && !found.it)

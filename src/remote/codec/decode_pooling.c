@@ -31,19 +31,19 @@ read_rows(const DecodedReply *r, JsonSpan list, int n, bool by_rank, JsonSpan *r
 	int			got = 0;
 
 	memset(rows, 0, (size_t) n * sizeof(JsonSpan));
-	if (rjson_kind(list) != '[' || !json_elements(&m, list.s, list.n))
+	if (json_kind(list) != '[' || !json_elements(&m, list.s, list.n))
 		return reply_bad(r, e, "has no list of results");
 	for (; json_element(&m, &row) > 0; got++)
 	{
 		int64_t		at = got;
 
-		if (!rjson_fields(row, names, 1, &index))
+		if (!json_fields(row, names, 1, &index))
 			return reply_bad(r, e, "has a result that is no object");
 		if (got == n)
 			return reply_bad(r, e, "has more results than the %d that were asked for", n);
 		if (index.s == NULL && by_rank && n > 1)
 			return reply_bad(r, e, "has a result without an index");
-		if (index.s != NULL && !rjson_int(index, 0, n - 1, &at))
+		if (index.s != NULL && !json_whole(index, 0, n - 1, &at))
 			return reply_bad(r, e, "has a result whose index is none of %d", n);
 		if (rows[at].s != NULL)
 			return reply_bad(r, e, "has result %d twice", (int) at);
@@ -62,14 +62,14 @@ read_root(const DecodedReply *r, RPart *p, JsonSpan v, JsonSpan *list, Err *e)
 
 	/* some rerankers' answer is the list */
 	*list = v;
-	if (rjson_kind(v) == '[')
+	if (json_kind(v) == '[')
 		return true;
-	if (!rjson_fields(v, names, 5, f))
+	if (!json_fields(v, names, 5, f))
 		return reply_bad(r, e, "is no object");
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
 	*list = f[2].s != NULL ? f[2] : f[3];
-	if (rjson_fields(f[4], tokens, 1, t) && !reply_read_usage(t[0], &p->usage, e))
+	if (json_fields(f[4], tokens, 1, t) && !reply_read_usage(t[0], &p->usage, e))
 		return false;
 	return reply_read_usage(f[1], &p->usage, e);
 }
@@ -142,9 +142,9 @@ read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t 
 	size_t		from = out->len;
 
 	*rows = 1;
-	if (rjson_kind(v) == '"')
+	if (json_kind(v) == '"')
 		ok = read_base64(v, out);
-	else if (rjson_kind(v) == '[' && json_elements(&m, v.s, v.n) && json_element(&m, &row) > 0 && rjson_kind(row) == '[')
+	else if (json_kind(v) == '[' && json_elements(&m, v.s, v.n) && json_element(&m, &row) > 0 && json_kind(row) == '[')
 	{
 		int64_t		n = 0;
 
@@ -153,7 +153,7 @@ read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t 
 		{
 			size_t		before = out->len;
 
-			ok = rjson_floats(row, out);
+			ok = json_floats(row, out);
 			if (ok && n > 0 && (out->len - before) / sizeof(float) != *width)
 				return reply_bad(r, e, "has rows of different lengths");
 			*width = (out->len - before) / sizeof(float);
@@ -162,7 +162,7 @@ read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t 
 		*rows = n;
 	}
 	else
-		ok = rjson_floats(v, out);
+		ok = json_floats(v, out);
 	if (!ok)
 		return reply_bad(r, e, "has a vector that is no list of finite numbers");
 	if (*rows == 1)
@@ -280,7 +280,7 @@ embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodeP
 	static const char *const names[] = {"embedding"};
 	JsonSpan	f;
 
-	rjson_fields(v, names, 1, &f);
+	json_fields(v, names, 1, &f);
 	if (!read_vectors(r, f, &row->floats, &row->rows, width, e))
 		return false;
 	if (row->rows != 1)
@@ -295,8 +295,8 @@ pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoo
 	bool		by_token = a->task.n > 6 && (memcmp(a->task.s, "token_", 6) == 0);
 	JsonSpan	f;
 
-	rjson_fields(v, names, 1, &f);
-	if (by_token && rjson_kind(f) == '"')
+	json_fields(v, names, 1, &f);
+	if (by_token && json_kind(f) == '"')
 		return reply_bad(r, e, "has tokens' vectors in one text");
 	if (!read_vectors(r, f, &row->floats, &row->rows, width, e))
 		return false;
@@ -312,8 +312,8 @@ score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePooli
 	float		y;
 
 	(void) a;
-	rjson_fields(v, names, 2, f);
-	if (!rjson_num(f[0].s != NULL ? f[0] : f[1], &x) || !isfinite((float) x))
+	json_fields(v, names, 2, f);
+	if (!json_num(f[0].s != NULL ? f[0] : f[1], &x) || !isfinite((float) x))
 		return reply_bad(r, e, "has a score that is no finite number");
 	y = (float) x;
 	buf_add(&row->floats, &y, sizeof(y));
@@ -329,12 +329,12 @@ class_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePooli
 	Buf			label = {0};
 
 	(void) a;
-	rjson_fields(v, names, 2, f);
+	json_fields(v, names, 2, f);
 	if (!read_vectors(r, f[0], &row->floats, &row->rows, width, e))
 		return false;
 	if (row->rows != 1)
 		return reply_bad(r, e, "has more than one row for a text");
-	if (rjson_kind(f[1]) == '"' && rjson_text(f[1], &label) && label.len <= MAX_LABEL && label.len > 0)
+	if (json_kind(f[1]) == '"' && json_text(f[1], &label) && label.len <= MAX_LABEL && label.len > 0)
 		row->label = mem_strndup(label.data, label.len);
 	buf_free(&label);
 	return true;

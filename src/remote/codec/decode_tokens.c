@@ -22,13 +22,13 @@ read_tokens(const DecodedReply *r, JsonSpan v, IntVec *ids, Err *e)
 	JsonSpan	token;
 	int64_t		id;
 
-	if (rjson_kind(v) != '[' || !json_elements(&m, v.s, v.n))
+	if (json_kind(v) != '[' || !json_elements(&m, v.s, v.n))
 		return reply_bad(r, e, "has tokens that are no list");
 	while (json_element(&m, &token) > 0)
 	{
-		if (rjson_kind(token) == '{')
-			rjson_fields(token, names, 1, &token);
-		if (!rjson_int(token, 0, INT32_MAX, &id))
+		if (json_kind(token) == '{')
+			json_fields(token, names, 1, &token);
+		if (!json_whole(token, 0, INT32_MAX, &id))
 			return reply_bad(r, e, "has a token that is no id");
 		intvec_push(ids, (int32_t) id);
 	}
@@ -49,19 +49,19 @@ tokenize_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 	WireOut		o = reply_out(&b);
 	bool		ok;
 
-	if (!rjson_fields(v, names, 4, f))
+	if (!json_fields(v, names, 4, f))
 		return reply_bad(r, e, "is no object");
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
 	ok = (f[1].s == NULL || read_tokens(r, f[1], &ids, e)) &&
-		(f[2].s == NULL || rjson_int(f[2], 0, INT32_MAX, &count) || reply_bad(r, e, "has a count that is none"));
+		(f[2].s == NULL || json_whole(f[2], 0, INT32_MAX, &count) || reply_bad(r, e, "has a count that is none"));
 	if (ok && f[1].s == NULL && (want || count < 0))
 		ok = reply_bad(r, e, "has no tokens");
 	if (ok && f[1].s != NULL && count >= 0 && (size_t) count != ids.len)
 		ok = reply_bad(r, e, "has %zu tokens and counts %lld", ids.len, (long long) count);
 	if (ok)
 	{
-		(void) rjson_int(f[3], 1, INT32_MAX, &most);
+		(void) json_whole(f[3], 1, INT32_MAX, &most);
 		if (want)
 			wire_put_ints(&o, WTAG_TOKEN_IDS, ids.data, ids.len);
 		wire_put_int(&o, WTAG_COUNT, f[1].s != NULL ? (int64_t) ids.len : count);
@@ -84,11 +84,11 @@ detokenize_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 	WireOut		o = reply_out(&b);
 	bool		ok;
 
-	if (!rjson_fields(v, names, 4, f))
+	if (!json_fields(v, names, 4, f))
 		return reply_bad(r, e, "is no object");
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
-	ok = rjson_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[3], &text) || reply_bad(r, e, "has no text that SQL can have");
+	ok = json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[3], &text) || reply_bad(r, e, "has no text that SQL can have");
 	if (ok)
 	{
 		wire_put_str(&o, WTAG_TEXT, text.data != NULL ? text.data : "", text.len);

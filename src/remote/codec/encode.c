@@ -2,7 +2,7 @@
  * encode.c
  *	  From requests to an endpoint's calls: which calls, and what all bodies begin with.
  *
- * The user's texts are checked before they become part of a body (base/json/json_validate.h): what isn't UTF-8 would be changed, and JSON
+ * The user's texts are checked before they become part of a body (base/json/json_reader.h): what isn't UTF-8 would be changed, and JSON
  * that isn't would change what stands around it.
  *
  * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are equal in every
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "base/alloc.h"
 #include "base/utf8char.h"
 #include "remote/codec/encode_internal.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/json/json_scan.h"
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "remote/codec/encode_internal.h"
 
 static bool

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/json/json_scan.h"
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "base/alloc.h"
 #include "remote/codec/encode_internal.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "base/utf8char.h"
 #include "tests/unit/check.h"
 

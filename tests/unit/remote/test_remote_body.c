@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "base/json/json_validate.h"
+#include "base/json/json_reader.h"
 #include "tests/unit/remote/remote_body_util.h"
 
 /* ---- every parameter of generation, in every dialect ---- */

@@ -1,6 +1,6 @@
 /*
- * test_remote_rjson.c
- *	  JSON of endpoints, read in place: what is JSON, members, texts, numbers.
+ * test_json_value.c
+ *	  Values of JSON texts, and of endpoints' answers, read in place: what is JSON, members, texts, numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "remote/codec/json_reader.h"
+#include "remote/codec/decode_internal.h"
 #include "tests/unit/check.h"
 
 /* What is JSON is test_jsoncheck.c's; here what an endpoint's answer is said to be. */
@@ -23,22 +23,22 @@ test_check(void)
 		{"", "It is empty."}, {"{\"a\": [1", "It is cut off after 8 bytes."}, {"{\"a\": x}", "It makes no sense from byte 7 of 8 on."},
 		{"<html>", "It makes no sense from byte 1 of 6 on."}
 	};
-	char		deep[2 * RJSON_DEPTH + 4];
+	char		deep[2 * REPLY_DEPTH + 4];
 	Err			e;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		e = (Err) {0};
-		CHECK(!rjson_check(cases[i].s, strlen(cases[i].s), &e) && e.cls == ERR_PROTOCOL && strcmp(e.detail, cases[i].detail) == 0, "%s: %s", cases[i].s, e.detail);
+		CHECK(!reply_check(cases[i].s, strlen(cases[i].s), &e) && e.cls == ERR_PROTOCOL && strcmp(e.detail, cases[i].detail) == 0, "%s: %s", cases[i].s, e.detail);
 	}
-	CHECK(rjson_check("{\"a\": [1, \"\\u00e4\"]}\n", 21, &e), "an object");
+	CHECK(reply_check("{\"a\": [1, \"\\u00e4\"]}\n", 21, &e), "an object");
 	for (int over = 0; over < 2; over++)
 	{
-		size_t		n = (size_t) (RJSON_DEPTH + over);
+		size_t		n = (size_t) (REPLY_DEPTH + over);
 
 		memset(deep, '[', n);
 		memset(deep + n, ']', n);
-		CHECK(rjson_check(deep, 2 * n, &e) == !over, "%zu levels", n);
+		CHECK(reply_check(deep, 2 * n, &e) == !over, "%zu levels", n);
 	}
 }
 
@@ -58,21 +58,21 @@ test_values(void)
 	int64_t		x;
 	double		d;
 
-	CHECK(rjson_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 }"), names, 3, f), "an object");
+	CHECK(json_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 }"), names, 3, f), "an object");
 	CHECK(f[0].n == 1 && *f[0].s == '5' && f[1].n == 5 && f[2].s == NULL, "members");
-	CHECK(!rjson_fields(span("[1]"), names, 3, f) && !rjson_fields((JsonSpan) {NULL, 0}, names, 3, f) && f[0].s == NULL, "no object");
-	CHECK(rjson_text(span("\"a\\u00e4\\u20ac\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001z\""), &b) &&
+	CHECK(!json_fields(span("[1]"), names, 3, f) && !json_fields((JsonSpan) {NULL, 0}, names, 3, f) && f[0].s == NULL, "no object");
+	CHECK(json_text(span("\"a\\u00e4\\u20ac\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001z\""), &b) &&
 		  strcmp(b.data, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"\\/\b\f\n\r\t\x01z") == 0, "%s", b.data);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 	{
 		buf_reset(&b);
-		CHECK(!rjson_text(span(bad[i]), &b), "%s", bad[i]);
+		CHECK(!json_text(span(bad[i]), &b), "%s", bad[i]);
 	}
-	CHECK(!rjson_text((JsonSpan) {NULL, 0}, &b), "nothing");
-	CHECK(rjson_int(span("-7"), -7, 7, &x) && x == -7 && rjson_int(span("3.0"), 0, 3, &x) && x == 3 && rjson_int(span("1e2"), 0, 100, &x) && x == 100, "ints");
-	CHECK(!rjson_int(span("8"), -7, 7, &x) && !rjson_int(span("0.5"), 0, 9, &x) && !rjson_int(span("\"1\""), 0, 9, &x) && !rjson_int(span("1e300"), 0, INT64_MAX, &x), "no ints");
-	CHECK(rjson_num(span("-0.0"), &d) && d == 0 && signbit(d) && !rjson_num(span("1e400"), &d) && !rjson_num(span("true"), &d), "numbers");
-	CHECK(rjson_is(span("\"stop\""), "stop") && !rjson_is(span("\"stop\""), "sto") && !rjson_is(span("stop"), "stop"), "words");
+	CHECK(!json_text((JsonSpan) {NULL, 0}, &b), "nothing");
+	CHECK(json_whole(span("-7"), -7, 7, &x) && x == -7 && json_whole(span("3.0"), 0, 3, &x) && x == 3 && json_whole(span("1e2"), 0, 100, &x) && x == 100, "ints");
+	CHECK(!json_whole(span("8"), -7, 7, &x) && !json_whole(span("0.5"), 0, 9, &x) && !json_whole(span("\"1\""), 0, 9, &x) && !json_whole(span("1e300"), 0, INT64_MAX, &x), "no ints");
+	CHECK(json_num(span("-0.0"), &d) && d == 0 && signbit(d) && !json_num(span("1e400"), &d) && !json_num(span("true"), &d), "numbers");
+	CHECK(json_is(span("\"stop\""), "stop") && !json_is(span("\"stop\""), "sto") && !json_is(span("stop"), "stop"), "words");
 	buf_free(&b);
 }
 
@@ -114,10 +114,10 @@ test_numbers(void)
 				snprintf(text, sizeof(text), "%d%de%d", 1 + rand_r(&seed) % 9, rand_r(&seed), rand_r(&seed) % 60 - 45);
 		}
 		want = strtod(text, NULL);
-		bad += !rjson_num(span(text), &got) || memcmp(&got, &want, sizeof(got)) != 0;
+		bad += !json_num(span(text), &got) || memcmp(&got, &want, sizeof(got)) != 0;
 		snprintf(list, sizeof(list), "[ 1,%s ]", text);
 		if (isfinite((float) want))
-			bad += !rjson_floats(span(list), &floats) || floats.len != 8 || ((const float *) floats.data)[1] != (float) want;
+			bad += !json_floats(span(list), &floats) || floats.len != 8 || ((const float *) floats.data)[1] != (float) want;
 		buf_free(&floats);
 	}
 	CHECK(bad == 0, "%d numbers are others", bad);
@@ -129,10 +129,10 @@ test_floats(void)
 	static const char *const bad[] = {"{}", "1", "[1,[2]]", "[\"1\"]", "[null]", "[1,true]", "[1e39]", "[-1e39]", "[[1]]"};
 	Buf			b = {0};
 
-	CHECK(rjson_floats(span("[]"), &b) && b.len == 0 && rjson_floats(span("[ ]"), &b) && b.len == 0, "none");
-	CHECK(rjson_floats(span("[1\n, 2,\t3 ]"), &b) && b.len == 12 && ((const float *) b.data)[2] == 3, "three");
+	CHECK(json_floats(span("[]"), &b) && b.len == 0 && json_floats(span("[ ]"), &b) && b.len == 0, "none");
+	CHECK(json_floats(span("[1\n, 2,\t3 ]"), &b) && b.len == 12 && ((const float *) b.data)[2] == 3, "three");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECK(!rjson_floats(span(bad[i]), &b), "%s", bad[i]);
+		CHECK(!json_floats(span(bad[i]), &b), "%s", bad[i]);
 	buf_free(&b);
 }
 
@@ -143,5 +143,5 @@ main(void)
 	test_values();
 	test_numbers();
 	test_floats();
-	return check_done("test_remote_rjson");
+	return check_done("test_json_value");
 }
