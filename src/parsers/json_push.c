@@ -5,7 +5,7 @@
  * A machine with a stack of bits.  Each byte is looked at once; what can't be written yet is
  * an escape sequence at most.
  *
- * Tested by tests/unit/parsers/test_parse_calls.c, which compares it with json_text.c.
+ * Tested by tests/unit/parsers/test_parse_calls.c and, through the formats, tests/parse/.
  */
 #include "parsers/json_push.h"
 
@@ -82,7 +82,7 @@ close_container(JPush *j, char c, Buf *out)
 static JPushIs
 begin_value(JPush *j, char c, Buf *out)
 {
-	if (j->depth + j->open > JTEXT_DEPTH)
+	if (j->depth + j->open > JPUSH_DEPTH)
 		return JPUSH_BAD;
 	if (j->first == '\0')
 		j->first = c;
@@ -379,4 +379,23 @@ jpush(JPush *j, Span *s, bool last, Buf *out)
 		is = end_number(j);
 	/* within containers a number ends, and they don't */
 	return is == JPUSH_MORE && last ? JPUSH_BAD : is;
+}
+
+bool
+jpush_whole(Span s, Buf *out)
+{
+	size_t		len = out->len;
+	JPush		j = {0};
+
+	if (jpush(&j, &s, true, out) == JPUSH_DONE)
+	{
+		while (s.p < s.end && (*s.p == ' ' || *s.p == '\n' || *s.p == '\t' || *s.p == '\r'))
+			s.p++;
+		if (s.p == s.end)
+			return true;
+	}
+	out->len = len;
+	if (out->data != NULL)
+		out->data[len] = '\0';
+	return false;
 }

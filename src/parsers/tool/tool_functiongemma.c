@@ -16,7 +16,7 @@
 static void
 value(Span v, Buf *args)
 {
-	if (!jtext_whole(span_trim(v), args))
+	if (!jpush_whole(span_trim(v), args))
 		json_add_quoted(args, v.p, (size_t) (v.end - v.p));
 }
 
@@ -41,8 +41,9 @@ bare(Span *s, Buf *args)
 {
 	size_t		len = args->len;
 	Span		t = *s;
+	JPush		j = {0};
 
-	if (jtext_value(&t, args))
+	if (jpush(&j, &t, true, args) == JPUSH_DONE)
 	{
 		span_space(&t);
 		if (t.p < t.end && (*t.p == ',' || *t.p == '}'))

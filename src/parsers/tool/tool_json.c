@@ -10,6 +10,7 @@
  *
  * Tested by the cases of tests/parse/ and tests/unit/parsers/test_parse_calls.c.
  */
+#include "base/json/json_reader.h"
 #include "parsers/tool/tool_internal.h"
 
 enum
@@ -57,7 +58,7 @@ is_value(ToolRun *r, const Buf *b)
 {
 	Buf			value = {0};
 	Span		s = {b->data, b->data + b->len};
-	bool		ok = jtext_whole(s, &value) && tool_keys_unique(&r->inner, s);
+	bool		ok = jpush_whole(s, &value) && tool_keys_unique(&r->inner, s);
 
 	buf_free(&value);
 	return ok;
@@ -67,13 +68,12 @@ is_value(ToolRun *r, const Buf *b)
 static bool
 decode(Buf *b)
 {
-	Buf			text = {0};
-	bool		ok = jtext_string(&(Span) {b->data, b->data + b->len}, &text);
-
-	buf_reset(b);
-	buf_add(b, text.data, text.len);
-	buf_free(&text);
-	return ok;
+	/* jpush() has written it: its only escapes are those of JSON, and quotes end it */
+	if (b->len < 2 || b->data[0] != '"' ||
+		!json_unescape(b->data + 1, b->len - 2, JSON_NUL_OK, b->data, &b->len))
+		return false;
+	b->data[b->len] = '\0';
+	return true;
 }
 
 static bool

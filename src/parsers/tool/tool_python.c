@@ -335,7 +335,7 @@ literal(Span *s, bool json, Buf *out, int depth)
 	bool		raw;
 
 	span_space(s);
-	if (s->p >= s->end || depth > JTEXT_DEPTH)
+	if (s->p >= s->end || depth > JPUSH_DEPTH)
 		return false;
 	if (string_begin(s, &raw) != NULL)
 		return strings(s, out);

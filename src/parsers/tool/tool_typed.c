@@ -186,7 +186,7 @@ json_of(Span text, const char *first, Buf *out)
 {
 	Span		s = span_trim(text);
 
-	return s.p < s.end && strchr(first, *s.p) != NULL && jtext_whole(s, out);
+	return s.p < s.end && strchr(first, *s.p) != NULL && jpush_whole(s, out);
 }
 
 /* exact: only as JSON writes it; a text of digits may be a string, too, whose zeros and signs count */
@@ -257,7 +257,7 @@ tool_guessed(Span text, Buf *out)
 {
 	Span		s = span_trim(text);
 
-	if (!jtext_whole(s, out) && !tool_python_literal(s, out))
+	if (!jpush_whole(s, out) && !tool_python_literal(s, out))
 		quote(text, out);
 }
 

@@ -14,7 +14,6 @@
 #include "base/json/json_writer.h"
 #include "server/server_call.h"
 #include "server/request/tool_choice.h"
-#include "parsers/json_text.h"
 
 static bool
 unknown(const char *what, const char *name, size_t n, void (*names) (Buf *), Err *e)

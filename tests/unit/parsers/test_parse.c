@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "tests/unit/check.h"
-#include "parsers/json_text.h"
+#include "parsers/json_push.h"
 #include "parsers/parsers.h"
 
 /* ---- what a parser says, as one text ---- */

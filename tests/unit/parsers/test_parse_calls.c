@@ -6,7 +6,7 @@
  * byte, with text between their elements, and in pieces of any size.  Where a byte is damaged no
  * argument is lost; where some are missing, no call.  What it has told of a call before its end is no
  * JSON, and in formats of JSON text it lags behind by no more than a few bytes.  Values in pieces
- * (json_push.c) are as values at once (json_text.c).
+ * (json_push.c) become the same however they are cut.
  */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -692,6 +692,7 @@ check_values(void)
 		Buf			a = {0};
 		Buf			b = {0};
 		JPush		j = {.lax = below(2)};
+		JPush		whole = j;
 		JPushIs		is = JPUSH_MORE;
 		Span		s;
 		bool		ok;
@@ -699,7 +700,7 @@ check_values(void)
 
 		random_json(&text, 0);
 		s = (Span) {text.data, text.data + text.len};
-		ok = j.lax ? jtext_value_lax(&s, &a) : jtext_value(&s, &a);
+		ok = jpush(&whole, &s, true, &a) == JPUSH_DONE;
 		for (size_t to = 0; is == JPUSH_MORE && to <= text.len; at = is == JPUSH_MORE ? to : at)
 		{
 			bool		last;
