@@ -44,7 +44,7 @@ endif
 # more, so their builds optimize less; debuggers get no values of locals that registers hold.
 KERNEL_DEBUG = $(if $(findstring clang,$(CC)),,-fno-var-tracking-assignments)
 KERNEL_OPT = $(if $(SAN)$(FUZZ),-O1,-O3) $(KERNEL_DEBUG)
-LDLIBS_ENGINE = -lcjson -lutf8proc -lpcre2-8 -lm -lpthread -ldl
+LDLIBS_ENGINE = -lutf8proc -lpcre2-8 -lm -lpthread -ldl
 
 # BARE=1: what stands in for libraries that aren't there, for the programs of check-gpu alone (tests/bare)
 BARE_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bare/*.c))

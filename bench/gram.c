@@ -10,9 +10,9 @@
  * "tests": [{"valid", "data"}]}, of which the first valid instance is walked (in schema order); -n: at most so many.
  * -v: a line each.  All times of one thread, in microseconds.
  */
-#include <cjson/cJSON.h>
 #include <getopt.h>
 
+#include "base/json/json.h"
 #include "../tests/unit/gguf_vocab.h"
 #include "../tests/unit/tok_util.h"
 #include "base/clock.h"
@@ -284,23 +284,23 @@ schemas(const char *path, size_t count, Vocab *v, Result *r, uint32_t *words)
 	}
 	for (size_t i = 0; i < count && (line = next_line(&b, &pos)) != NULL; i++)
 	{
-		cJSON	   *row = cJSON_Parse(line);
-		const cJSON *test;
-		const cJSON *name = cJSON_GetObjectItem(row, "name");
-		char	   *schema = cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "schema"));
+		Json	   *row = json_parse(line, strlen(line));
+		const Json *test;
+		const Json *name = json_get(row, "name");
+		char	   *schema = json_print(json_get(row, "schema"));
 
-		cJSON_ArrayForEach(test, cJSON_GetObjectItem(row, "tests"))
-			if (cJSON_IsTrue(cJSON_GetObjectItem(test, "valid")))
+		json_each(test, json_get(row, "tests"))
+			if (json_is_true(json_get(test, "valid")))
 			{
 				GramSpec	s = {.kind = GRAM_JSON_SCHEMA,.text = schema,.len = strlen(schema)};
-				char	   *text = cJSON_PrintUnformatted(cJSON_GetObjectItem(test, "data"));
+				char	   *text = json_print(json_get(test, "data"));
 
-				measure(&s, text, cJSON_IsString(name) ? name->valuestring : "?", v, r, words);
-				cJSON_free(text);
+				measure(&s, text, json_is_string(name) ? name->s : "?", v, r, words);
+				mem_free(text);
 				break;
 			}
-		cJSON_free(schema);
-		cJSON_Delete(row);
+		mem_free(schema);
+		json_free(row);
 	}
 	buf_free(&b);
 }

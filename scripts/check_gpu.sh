@@ -83,7 +83,7 @@ else
 	# wgmma is the architecture's own
 	case $cc in 90) sm=90a ;; *) sm=$cc ;; esac
 	bare=
-	printf '#include <cjson/cJSON.h>\n#include <utf8proc.h>\n#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' |
+	printf '#include <utf8proc.h>\n#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' |
 		cc -E - >/dev/null 2>&1 || bare=1
 	# bench/gpu goes on with what is built there
 	export BUILD=build/$([ -n "$bare" ] && echo bare || echo engine)

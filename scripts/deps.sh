@@ -13,7 +13,7 @@ command -v apt-get >/dev/null 2>&1 || exit 0
 
 PACKAGES="gcc:compiler make:build libc6-dev:C-library-headers
 postgresql-15:server postgresql-server-dev-15:server-headers-and-PGXS
-libcjson-dev:JSON-parser libutf8proc-dev:Unicode-normalization
+libutf8proc-dev:Unicode-normalization
 libpcre2-dev:regular-expressions
 libpq-dev:HTTP-server libgnutls28-dev:HTTP-server
 libcurl4-openssl-dev:models-behind-urls"

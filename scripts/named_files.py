@@ -13,7 +13,7 @@ CODE = (".c", ".h", ".def", ".cu", ".cuh")
 # a path or a base name with one of our endings, not a pattern, a URL or a part of another name
 NAME = re.compile(r"(?<![\w/.*~$<>{}%:-])((?:[\w-]+/)*[\w-]+\.(?:c|h|def|cu|cuh|pl|pm|mk|md))(?![\w(*.{])")
 # of others: PostgreSQL, the C library, CUDA, checkpoints, vLLM; and made by the build
-OTHERS = set("""my.c b.c libpq.h README.md config.h stdio.h math.h postgres.h pg_config.h curl.h cJSON.h cublasLt.h nccl.h cuda.h LICENSE.md""".split())
+OTHERS = set("""my.c b.c libpq.h README.md config.h stdio.h math.h postgres.h pg_config.h curl.h cublasLt.h nccl.h cuda.h LICENSE.md""".split())
 
 
 def names(text, is_code):

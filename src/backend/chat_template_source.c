@@ -10,17 +10,17 @@
  */
 #include "backend/chat_template_source.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "tokenizer/tokenizer.h"
 
 #define MAX_TEMPLATE	((size_t) 1 << 20)
 
 static void
-special_of_json(ChatModel *c, const cJSON *root)
+special_of_json(ChatModel *c, const Json *root)
 {
 	static const char *const names[] = {
 		"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"
@@ -28,12 +28,12 @@ special_of_json(ChatModel *c, const cJSON *root)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 	{
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(root, names[i]);
+		const Json *v = json_get(root, names[i]);
 
-		if (cJSON_IsObject(v))
-			v = cJSON_GetObjectItemCaseSensitive(v, "content");
-		if (cJSON_IsString(v))
-			chat_special(c, names[i], v->valuestring, strlen(v->valuestring));
+		if (json_is_object(v))
+			v = json_get(v, "content");
+		if (json_is_string(v))
+			chat_special(c, names[i], v->s, strlen(v->s));
 	}
 }
 
@@ -56,7 +56,7 @@ chatmodel_of_files(const Files *f)
 {
 	FilesTokenizer ft = {0};
 	ChatModel  *c;
-	cJSON	   *root;
+	Json	   *root;
 	Err			e;
 
 	files_tokenizer(f, &ft, &e);	/* what there is: a missing tokenizer fails elsewhere */
@@ -67,9 +67,9 @@ chatmodel_of_files(const Files *f)
 		special_of_gguf(c, ft.gguf);
 	else if (ft.config != NULL)
 	{
-		root = cJSON_ParseWithLength(ft.config, ft.config_len);
+		root = json_parse(ft.config, ft.config_len);
 		special_of_json(c, root);
-		cJSON_Delete(root);
+		json_free(root);
 	}
 	return c;
 }
@@ -97,9 +97,9 @@ read_template(const char *path, Buf *out, Err *e)
 bool
 chatmodel_of_options(const char *options, ChatModel **out, Err *e)
 {
-	cJSON	   *root = options != NULL && options[0] != '\0' ? cJSON_Parse(options) : NULL;
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "chat_template"));
-	const char *format = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "content_format"));
+	Json	   *root = options != NULL && options[0] != '\0' ? json_parse(options, strlen(options)) : NULL;
+	const char *s = json_str_of(json_get(root, "chat_template"));
+	const char *format = json_str_of(json_get(root, "content_format"));
 	ChatFormat	f = CHAT_FORMAT_UNSET;
 	Buf			text = {0};
 	bool		ok = true;
@@ -120,6 +120,6 @@ chatmodel_of_options(const char *options, ChatModel **out, Err *e)
 			chat_template(*out, "default", s, text.data != NULL ? text.len : strlen(s));
 	}
 	buf_free(&text);
-	cJSON_Delete(root);
+	json_free(root);
 	return ok;
 }

@@ -11,35 +11,25 @@
  */
 #include "backend/inspect.h"
 
-#include <cjson/cJSON.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "backend/chat_template_source.h"
 #include "backend/pooling/pooling_model.h"
 #include "text/unicode.h"
 
-/* "ab\n..." never gets into JSON: names were checked by the loader. */
-static void
-put_str(cJSON *o, const char *key, const char *s)
-{
-	if (s != NULL)
-		cJSON_AddStringToObject(o, key, s);
-	else
-		cJSON_AddNullToObject(o, key);
-}
-
 /* An integer of the configuration, null when there is none. */
 static void
-put_conf(cJSON *o, const char *key, const Conf *c, const char *conf_key)
+put_conf(Json *o, const char *key, const Conf *c, const char *conf_key)
 {
 	size_t		n;
 	const double *v = conf_nums(c, conf_key, &n);
 
 	if (v != NULL && n == 1)
-		cJSON_AddNumberToObject(o, key, v[0]);
+		json_add_num(o, key, v[0]);
 	else
-		cJSON_AddNullToObject(o, key);
+		json_add(o, key, JSON_IS_NULL);
 }
 
 /* The rotary scaling, by any of the keys that it has had. */
@@ -58,31 +48,31 @@ rope_type(const Conf *c)
 
 /* What the files say of the model. */
 static void
-put_config(cJSON *o, const Conf *c)
+put_config(Json *o, const Conf *c)
 {
 	const char *gguf = conf_str(c, "gguf.architecture", NULL);
 
-	put_str(o, "format", gguf != NULL ? "gguf" : "safetensors");
-	put_str(o, "architecture", gguf != NULL ? gguf : conf_str(c, "architectures", NULL));
-	put_str(o, "model_type", gguf != NULL ? NULL : conf_str(c, "model_type", NULL));
-	put_str(o, "quantization", conf_str(c, "quantization_config.quant_method", NULL));
+	json_add_str(o, "format", gguf != NULL ? "gguf" : "safetensors");
+	json_add_str(o, "architecture", gguf != NULL ? gguf : conf_str(c, "architectures", NULL));
+	json_add_str(o, "model_type", gguf != NULL ? NULL : conf_str(c, "model_type", NULL));
+	json_add_str(o, "quantization", conf_str(c, "quantization_config.quant_method", NULL));
 	put_conf(o, "hidden_size", c, "hidden_size");
 	put_conf(o, "num_hidden_layers", c, "num_hidden_layers");
 	put_conf(o, "num_attention_heads", c, "num_attention_heads");
 	put_conf(o, "num_key_value_heads", c, "num_key_value_heads");
 	put_conf(o, "vocab_size", c, "vocab_size");
 	put_conf(o, "max_position_embeddings", c, "max_position_embeddings");
-	put_str(o, "rope_scaling", rope_type(c));
+	json_add_str(o, "rope_scaling", rope_type(c));
 }
 
 /* Tensors and bytes of each type, and in all. */
 static void
-put_weights(cJSON *o, const Files *f)
+put_weights(Json *o, const Files *f)
 {
 	uint64_t	count[KT_END] = {0};
 	uint64_t	bytes[KT_END] = {0};
 	double		total = 0;
-	cJSON	   *types = cJSON_AddArrayToObject(o, "weights");
+	Json	   *types = json_add(o, "weights", JSON_IS_ARRAY);
 
 	for (size_t i = 0; i < files_count(f); i++)
 	{
@@ -94,49 +84,47 @@ put_weights(cJSON *o, const Files *f)
 	}
 	for (int t = 0; t < KT_END; t++)
 	{
-		cJSON	   *row;
+		Json	   *row;
 
 		if (count[t] == 0)
 			continue;
-		row = cJSON_CreateObject();
-		cJSON_AddStringToObject(row, "dtype", ktype_name((KType) t));
-		cJSON_AddNumberToObject(row, "tensors", (double) count[t]);
-		cJSON_AddNumberToObject(row, "bytes", (double) bytes[t]);
-		cJSON_AddItemToArray(types, row);
+		row = json_add(types, NULL, JSON_IS_OBJECT);
+		json_add_str(row, "dtype", ktype_name((KType) t));
+		json_add_num(row, "tensors", (double) count[t]);
+		json_add_num(row, "bytes", (double) bytes[t]);
 	}
-	cJSON_AddNumberToObject(o, "file_bytes", total);
+	json_add_num(o, "file_bytes", total);
 }
 
 /* message, and below it detail and hint where there are */
 static void
-put_error(cJSON *o, const char *key, const Err *e)
+put_error(Json *o, const char *key, const Err *e)
 {
-	cJSON	   *x = cJSON_AddObjectToObject(o, key);
+	Json	   *x = json_add(o, key, JSON_IS_OBJECT);
 
-	cJSON_AddStringToObject(x, "sqlstate", err_sqlstate(e->cls));
-	cJSON_AddStringToObject(x, "message", e->msg);
+	json_add_str(x, "sqlstate", err_sqlstate(e->cls));
+	json_add_str(x, "message", e->msg);
 	if (e->detail[0] != '\0')
-		cJSON_AddStringToObject(x, "detail", e->detail);
+		json_add_str(x, "detail", e->detail);
 	if (e->hint[0] != '\0')
-		cJSON_AddStringToObject(x, "hint", e->hint);
+		json_add_str(x, "hint", e->hint);
 }
 
 /* The kind of a tokenizer.json's model, to be freed; NULL if it can't be told. */
 static char *
 hf_kind(const FilesTokenizer *ft)
 {
-	cJSON	   *root = cJSON_ParseWithLength(ft->json, ft->json_len);
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
-										 cJSON_GetObjectItemCaseSensitive(root, "model"), "type"));
+	Json	   *root = json_parse(ft->json, ft->json_len);
+	const char *s = json_str_of(json_get(json_get(root, "model"), "type"));
 	char	   *kind = s != NULL ? mem_strdup(s) : NULL;
 
-	cJSON_Delete(root);
+	json_free(root);
 	return kind;
 }
 
 /* A template that no chat could use. */
 static void
-put_template_error(cJSON *o, const Files *f)
+put_template_error(Json *o, const Files *f)
 {
 	Err			e = {0};
 	ChatModel  *c = chatmodel_of_files(f);
@@ -147,11 +135,11 @@ put_template_error(cJSON *o, const Files *f)
 }
 
 static Tok *
-put_tokenizer(cJSON *o, const Files *f)
+put_tokenizer(Json *o, const Files *f)
 {
 	FilesTokenizer ft;
 	Err			e = {0};
-	cJSON	   *x = cJSON_AddObjectToObject(o, "tokenizer");
+	Json	   *x = json_add(o, "tokenizer", JSON_IS_OBJECT);
 	Tok		   *tok = source_tok(f, &e);
 
 	if (tok == NULL)
@@ -162,29 +150,29 @@ put_tokenizer(cJSON *o, const Files *f)
 			ft.kind == FILES_TOK_HF ? hf_kind(&ft) :
 			mem_strdup(ft.kind == FILES_TOK_SPM ? "SentencePiece" : ft.kind == FILES_TOK_TEKKEN ? "Tekken" : "tiktoken");
 
-		put_str(x, "kind", kind);
+		json_add_str(x, "kind", kind);
 		mem_free(kind);
-		cJSON_AddBoolToObject(o, "chat_template", ft.n_templates > 0);
+		json_add_bool(o, "chat_template", ft.n_templates > 0);
 		if (ft.n_templates > 1)
 		{
-			cJSON	   *names = cJSON_AddArrayToObject(o, "chat_templates");
+			Json	   *names = json_add(o, "chat_templates", JSON_IS_ARRAY);
 
 			for (size_t i = 0; i < ft.n_templates; i++)
-				cJSON_AddItemToArray(names, cJSON_CreateString(ft.templates[i].name));
+				json_add_str(names, NULL, ft.templates[i].name);
 		}
 	}
 	if (tok != NULL)
 	{
-		cJSON_AddNumberToObject(x, "vocab_size", tok_vocab_size(tok));
-		cJSON_AddNumberToObject(x, "bos_token_id", tok_bos(tok));
-		cJSON_AddNumberToObject(x, "eos_token_id", tok_eos(tok));
+		json_add_num(x, "vocab_size", tok_vocab_size(tok));
+		json_add_num(x, "bos_token_id", tok_bos(tok));
+		json_add_num(x, "eos_token_id", tok_eos(tok));
 	}
 	return tok;
 }
 
 /* Sizes that the configuration has under other names, or leaves out. */
 static void
-put_sizes(cJSON *o, const ModelInfo *mi)
+put_sizes(Json *o, const ModelInfo *mi)
 {
 	const struct
 	{
@@ -197,13 +185,13 @@ put_sizes(cJSON *o, const ModelInfo *mi)
 	};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (sizes[i].value > 0 && cJSON_IsNull(cJSON_GetObjectItem(o, sizes[i].key)))
-			cJSON_ReplaceItemInObject(o, sizes[i].key, cJSON_CreateNumber(sizes[i].value));
+		if (sizes[i].value > 0 && json_is_null(json_get(o, sizes[i].key)))
+			json_set_num(json_get(o, sizes[i].key), sizes[i].value);
 }
 
 /* How a task's vectors are pooled, in sentence-transformers' words; of all tokens, if each has one. */
 static void
-put_pooling(cJSON *o, const ModelInfo *mi, PoolTask t)
+put_pooling(Json *o, const ModelInfo *mi, PoolTask t)
 {
 	static const char *const names[] = {
 #define POOLER(name, key, rows, how, by) key,
@@ -212,33 +200,33 @@ put_pooling(cJSON *o, const ModelInfo *mi, PoolTask t)
 	};
 	static const char prefix[] = "pooling_mode_";
 	const PoolPlan *p = &mi->pools[t];
-	cJSON	   *x = cJSON_AddObjectToObject(o, pool_task_name(t));
-	cJSON	   *list = cJSON_AddArrayToObject(x, "pooling");
+	Json	   *x = json_add(o, pool_task_name(t), JSON_IS_OBJECT);
+	Json	   *list = json_add(x, "pooling", JSON_IS_ARRAY);
 	static const char *const acts[] = {[PA_NONE] = "none", [PA_SOFTMAX] = "softmax", [PA_SIGMOID] = "sigmoid", [PA_LENGTH1] = "normalize"};
 
 	for (int i = 0; i < p->n; i++)
-		cJSON_AddItemToArray(list, cJSON_CreateString(names[p->kinds[i]] + sizeof(prefix) - 1));
-	cJSON_AddNumberToObject(x, "width", p->width);
-	cJSON_AddStringToObject(x, "activation", acts[mi->acts[t]]);
+		json_add_str(list, NULL, names[p->kinds[i]] + sizeof(prefix) - 1);
+	json_add_num(x, "width", p->width);
+	json_add_str(x, "activation", acts[mi->acts[t]]);
 }
 
 /* Text that may stand in JSON: the file's, unless it isn't UTF-8. */
-static cJSON *
+static const char *
 text_of(const char *s)
 {
-	return cJSON_CreateString(uni_valid(s, strlen(s)) ? s : "?");
+	return uni_valid(s, strlen(s)) ? s : "?";
 }
 
 /* What it can be asked for, and how. */
 static void
-put_tasks(cJSON *o, const ModelInfo *mi, const Conf *c)
+put_tasks(Json *o, const ModelInfo *mi, const Conf *c)
 {
-	cJSON	   *tasks = cJSON_AddObjectToObject(o, "tasks");
-	cJSON	   *prompts;
+	Json	   *tasks = json_add(o, "tasks", JSON_IS_OBJECT);
+	Json	   *prompts;
 	Err			e = {0};
 	PoolModel  *m = poolmodel_new(mi, NULL, mi->max_model_len, c, NULL, &e);
 
-	cJSON_AddBoolToObject(o, "generates", mi->generates);
+	json_add_bool(o, "generates", mi->generates);
 	for (int t = PT_NONE + 1; t < PT_COUNT; t++)
 		if (t != PT_LOGPROBS && (mi->tasks & 1u << t))
 			put_pooling(tasks, mi, (PoolTask) t);
@@ -246,39 +234,39 @@ put_tasks(cJSON *o, const ModelInfo *mi, const Conf *c)
 		return;
 	if (m->labels != NULL)
 	{
-		cJSON	   *labels = cJSON_AddArrayToObject(o, "labels");
+		Json	   *labels = json_add(o, "labels", JSON_IS_ARRAY);
 
 		for (int i = 0; m->labels[i] != NULL; i++)
-			cJSON_AddItemToArray(labels, text_of(m->labels[i]));
+			json_add_str(labels, NULL, text_of(m->labels[i]));
 	}
 	if (m->n_prompts > 0)
 	{
-		prompts = cJSON_AddObjectToObject(o, "prompts");
+		prompts = json_add(o, "prompts", JSON_IS_OBJECT);
 		for (int i = 0; i < m->n_prompts; i++)
 			if (uni_valid(m->prompts[i].name, strlen(m->prompts[i].name)))
-				cJSON_AddItemToObject(prompts, m->prompts[i].name, text_of(m->prompts[i].text));
+				json_add_str(prompts, m->prompts[i].name, text_of(m->prompts[i].text));
 		if (m->default_prompt >= 0)
-			cJSON_AddItemToObject(o, "default_prompt_name", text_of(m->prompts[m->default_prompt].name));
+			json_add_str(o, "default_prompt_name", text_of(m->prompts[m->default_prompt].name));
 	}
 	if (conf_has(c, "st.max_seq_length"))
-		cJSON_AddNumberToObject(o, "max_seq_length", m->max_len);
+		json_add_num(o, "max_seq_length", m->max_len);
 	if (m->cut > 0)
-		cJSON_AddNumberToObject(o, "truncate_dim", m->cut);
+		json_add_num(o, "truncate_dim", m->cut);
 	if (m->matryoshka)
 	{
-		cJSON	   *widths = cJSON_AddArrayToObject(o, "matryoshka_dimensions");
+		Json	   *widths = json_add(o, "matryoshka_dimensions", JSON_IS_ARRAY);
 
 		for (int i = 0; i < m->n_widths; i++)
-			cJSON_AddItemToArray(widths, cJSON_CreateNumber(m->widths[i]));
+			json_add_num(widths, NULL, m->widths[i]);
 	}
 	poolmodel_free(m);
 }
 
 /* What the model would be here: sizes, and the memory that it takes. */
 static void
-put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co, const DraftFiles *df)
+put_loaded(Json *o, const ModelInfo *mi, const CoreOptions *co, const DraftFiles *df)
 {
-	cJSON	   *m = cJSON_CreateObject();
+	Json	   *m;
 	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = co->block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
 	size_t		block = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
@@ -286,29 +274,29 @@ put_loaded(cJSON *o, const ModelInfo *mi, const CoreOptions *co, const DraftFile
 
 	if (df->method != NULL)
 	{
-		cJSON	   *d = cJSON_AddObjectToObject(o, "drafts");
+		Json	   *d = json_add(o, "drafts", JSON_IS_OBJECT);
 
-		cJSON_AddStringToObject(d, "method", df->method);
-		cJSON_AddNumberToObject(d, "num_speculative_tokens", co->spec.n_drafts);
-		cJSON_AddNumberToObject(d, "parameters", (double) df->info.model.n_params);
-		cJSON_AddNumberToObject(d, "weight_bytes", (double) df->info.model.weight_bytes);
+		json_add_str(d, "method", df->method);
+		json_add_num(d, "num_speculative_tokens", co->spec.n_drafts);
+		json_add_num(d, "parameters", (double) df->info.model.n_params);
+		json_add_num(d, "weight_bytes", (double) df->info.model.weight_bytes);
 		block += drafter_block_bytes(&df->info, co->kv_type, co->block_size);
 		weights += df->info.model.weight_bytes;
 	}
 	put_sizes(o, mi);
-	cJSON_AddStringToObject(o, "arch", mi->arch);
-	cJSON_AddStringToObject(o, "dtype", ktype_name(mi->dtype));
-	cJSON_AddNumberToObject(o, "parameters", (double) mi->n_params);
-	cJSON_AddNumberToObject(o, "max_model_len", co->max_model_len);
-	cJSON_AddNumberToObject(m, "weight_bytes", (double) weights);
-	cJSON_AddNumberToObject(m, "kv_bytes_per_token", (double) block / co->block_size);
+	json_add_str(o, "arch", mi->arch);
+	json_add_str(o, "dtype", ktype_name(mi->dtype));
+	json_add_num(o, "parameters", (double) mi->n_params);
+	json_add_num(o, "max_model_len", co->max_model_len);
+	m = json_add(o, "memory", JSON_IS_OBJECT);
+	json_add_num(m, "weight_bytes", (double) weights);
+	json_add_num(m, "kv_bytes_per_token", (double) block / co->block_size);
 	if (mi->state_bytes > 0)
 	{
-		cJSON_AddNumberToObject(m, "state_bytes_per_request", (double) mi->state_bytes);
-		cJSON_AddNumberToObject(m, "requests", co->max_num_seqs);
+		json_add_num(m, "state_bytes_per_request", (double) mi->state_bytes);
+		json_add_num(m, "requests", co->max_num_seqs);
 	}
-	cJSON_AddNumberToObject(m, "kv_cache_bytes", (double) co->kv_bytes);
-	cJSON_AddItemToObject(o, "memory", m);
+	json_add_num(m, "kv_cache_bytes", (double) co->kv_bytes);
 }
 
 bool
@@ -321,7 +309,7 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	Err			why = {0};
 	CoreOptions co;
 	ModelInfo	mi;
-	cJSON	   *o;
+	Json	   *o;
 	char	   *text;
 	bool		only;
 	bool		ok;
@@ -331,8 +319,8 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 
 	if (f == NULL)
 		return false;
-	o = cJSON_CreateObject();
-	cJSON_AddStringToObject(o, "path", path);
+	o = json_new(JSON_IS_OBJECT);
+	json_add_str(o, "path", path);
 	put_config(o, files_conf(f));
 	put_weights(o, f);
 	plan_for.tok = tok = put_tokenizer(o, f);
@@ -341,8 +329,8 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) && pooling_prepare(f, opts->hf_overrides, &why) &&
 		(only || (model_check(files_conf(f), &ms, model_opts_scheme(opts), k, &mi, &why) &&
 				  plan(&mi, &plan_for, opts, s, &co, &df, &why)));
-	cJSON_AddBoolToObject(o, "supported", ok && cJSON_GetObjectItem(cJSON_GetObjectItem(o, "tokenizer"), "unsupported") == NULL);
-	cJSON_AddBoolToObject(o, "tokenizer_only", only);
+	json_add_bool(o, "supported", ok && json_get(json_get(o, "tokenizer"), "unsupported") == NULL);
+	json_add_bool(o, "tokenizer_only", only);
 	if (only)
 		;						/* nothing else to say */
 	else if (ok)
@@ -352,10 +340,10 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	}
 	else
 		put_error(o, "unsupported", &why);
-	text = cJSON_Print(o);
-	buf_addstr(json, text != NULL ? text : "{}");
-	cJSON_free(text);
-	cJSON_Delete(o);
+	text = json_print(o);
+	buf_addstr(json, text);
+	mem_free(text);
+	json_free(o);
 	draftfiles_close(&df);
 	source_done(&src);
 	tok_free(tok);

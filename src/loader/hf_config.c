@@ -14,13 +14,13 @@
  *
  * Tested by tests/unit/loader/test_load_conf.c and tests/fuzz/fuzz_config.c.
  */
-#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "loader/hf_config.h"
 
 #define MAX_KEYS 4096			/* Conf searches linearly */
@@ -29,28 +29,28 @@
 
 /* A number; transformers writes an infinite one as {"__float__": "Infinity"}. */
 static bool
-number_of(const cJSON *x, double *v)
+number_of(const Json *x, double *v)
 {
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "__float__"));
+	const char *s = json_str_of(json_get(x, "__float__"));
 
-	*v = s != NULL ? strtod(s, NULL) : x->valuedouble;
-	return s != NULL || cJSON_IsNumber(x);
+	*v = s != NULL ? strtod(s, NULL) : x->num;
+	return s != NULL || json_is_number(x);
 }
 
 static void
-flatten_array(Conf *c, const char *key, const cJSON *v)
+flatten_array(Conf *c, const char *key, const Json *v)
 {
-	const cJSON *x;
+	const Json *x;
 	size_t		n = 0;
 	size_t		n_nums = 0;
 	size_t		n_strs = 0;
 	double		num;
 
-	cJSON_ArrayForEach(x, v)
+	json_each(x, v)
 	{
 		n++;
 		n_nums += number_of(x, &num);
-		n_strs += cJSON_IsString(x);
+		n_strs += json_is_string(x);
 	}
 	if (n == 0 || n > MAX_ARRAY)
 		return;
@@ -59,7 +59,7 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 		double	   *a = mem_alloc(n * sizeof(double));
 
 		n = 0;
-		cJSON_ArrayForEach(x, v)
+		json_each(x, v)
 			number_of(x, &a[n++]);
 		conf_set_nums(c, key, a, n);
 		mem_free(a);
@@ -69,8 +69,8 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 		const char **a = mem_alloc(n * sizeof(char *));
 
 		n = 0;
-		cJSON_ArrayForEach(x, v)
-			a[n++] = x->valuestring;
+		json_each(x, v)
+			a[n++] = x->s;
 		conf_set_strs(c, key, a, n);
 		mem_free(a);
 	}
@@ -79,16 +79,16 @@ flatten_array(Conf *c, const char *key, const cJSON *v)
 /* How the weights are quantized: the text for src/quant/ckpt/ckpt.c, whose keys may be names of
  * modules and patterns; of all others the method alone is of interest. */
 static void
-put_quantization(Conf *c, const cJSON *v)
+put_quantization(Conf *c, const Json *v)
 {
-	char	   *text = cJSON_PrintUnformatted(v);
-	const char *method = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "quant_method"));
+	char	   *text = json_print(v);
+	const char *method = json_str_of(json_get(v, "quant_method"));
 
 	if (text != NULL)
 		conf_set_str(c, "quantization_config", text);
 	if (method != NULL)
 		conf_set_str(c, "quantization_config.quant_method", method);
-	cJSON_free(text);
+	mem_free(text);
 }
 
 static bool
@@ -100,29 +100,29 @@ is_quantization(const char *key)
 
 /* Recursion is bounded by MAX_KEY: each level adds a dot to the key. */
 static bool
-flatten(Conf *c, const char *prefix, const cJSON *obj, int *budget)
+flatten(Conf *c, const char *prefix, const Json *obj, int *budget)
 {
-	const cJSON *v;
+	const Json *v;
 
-	cJSON_ArrayForEach(v, obj)
+	json_each(v, obj)
 	{
 		char		key[MAX_KEY + 1];
 
-		if (snprintf(key, sizeof(key), "%s%s", prefix, v->string) > MAX_KEY - 1 || --*budget < 0)
+		if (snprintf(key, sizeof(key), "%s%s", prefix, v->key) > MAX_KEY - 1 || --*budget < 0)
 			return false;
-		if (cJSON_IsBool(v))
-			conf_set_bool(c, key, cJSON_IsTrue(v));
-		else if (cJSON_IsNumber(v))
-			conf_set_num(c, key, v->valuedouble);
-		else if (cJSON_IsString(v))
-			conf_set_str(c, key, v->valuestring);
-		else if (cJSON_IsNull(v))
+		if (json_is_bool(v))
+			conf_set_bool(c, key, json_is_true(v));
+		else if (json_is_number(v))
+			conf_set_num(c, key, v->num);
+		else if (json_is_string(v))
+			conf_set_str(c, key, v->s);
+		else if (json_is_null(v))
 			conf_set_null(c, key);
-		else if (cJSON_IsArray(v))
+		else if (json_is_array(v))
 			flatten_array(c, key, v);
-		else if (cJSON_IsObject(v) && is_quantization(key))
+		else if (json_is_object(v) && is_quantization(key))
 			put_quantization(c, v);
-		else if (cJSON_IsObject(v))
+		else if (json_is_object(v))
 		{
 			strcat(key, ".");
 			if (!flatten(c, key, v, budget))
@@ -167,10 +167,10 @@ without_infinity(const char *json, size_t len)
 bool
 hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len, const char *path, Err *e)
 {
-	const char *at = NULL;
+	size_t		at;
 	char	   *copy;
 	const char *text;
-	cJSON	   *root;
+	Json	   *root;
 	int			budget = MAX_KEYS;
 	bool		ok;
 
@@ -178,18 +178,18 @@ hfconfig_parse(Conf *c, const char *prefix, const char *json, size_t len, const 
 		return false;
 	copy = without_infinity(json, len);
 	text = copy != NULL ? copy : json;
-	root = cJSON_ParseWithLengthOpts(text, len, &at, 0);
-	ok = cJSON_IsObject(root);
+	root = json_parse_at(text, len, &at);
+	ok = json_is_object(root);
 	if (!ok)
 	{
 		err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", path);
-		if (root == NULL && at >= text && at <= text + len)
-			err_detail(e, "Invalid JSON at byte %zu.", (size_t) (at - text));
+		if (root == NULL)
+			err_detail(e, "Invalid JSON at byte %zu.", at);
 	}
 	else if (!(ok = flatten(c, prefix, root, &budget)))
 		err_set(e, ERR_BAD_FILE, "file \"%s\" has more than %d keys, or one longer than %d bytes",
 				path, MAX_KEYS, MAX_KEY - 1);
-	cJSON_Delete(root);
+	json_free(root);
 	mem_free(copy);
 	return ok;
 }
@@ -266,22 +266,22 @@ slurp_json(Files *f, const char *name, size_t limit, size_t max_values, Buf *out
 static void
 take_templates(Files *f, const Buf *json)
 {
-	cJSON	   *root = json->data != NULL ? cJSON_ParseWithLength(json->data, json->len) : NULL;
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(root, "chat_template");
-	const cJSON *x;
+	Json	   *root = json->data != NULL ? json_parse(json->data, json->len) : NULL;
+	const Json *v = json_get(root, "chat_template");
+	const Json *x;
 
-	if (cJSON_IsString(v))
-		files_add_template(f, "default", 7, v->valuestring, strlen(v->valuestring));
-	else if (cJSON_IsArray(v))
-		cJSON_ArrayForEach(x, v)
+	if (json_is_string(v))
+		files_add_template(f, "default", 7, v->s, strlen(v->s));
+	else if (json_is_array(v))
+		json_each(x, v)
 		{
-			const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "name"));
-			const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(x, "template"));
+			const char *name = json_str_of(json_get(x, "name"));
+			const char *text = json_str_of(json_get(x, "template"));
 
 			if (name != NULL && text != NULL)
 				files_add_template(f, name, strlen(name), text, strlen(text));
 		}
-	cJSON_Delete(root);
+	json_free(root);
 }
 
 /* A template in a file of its own, if it is there. */
@@ -345,7 +345,7 @@ read_templates(Files *f, Err *e)
 
 /* An optional JSON object; *out = NULL where it is not there. */
 static bool
-read_object(Files *f, const char *name, cJSON **out, Err *e)
+read_object(Files *f, const char *name, Json **out, Err *e)
 {
 	Buf			text = {0};
 	bool		ok = slurp_json(f, name, FILES_MAX_CONFIG, FILES_JSON_TOK_CONFIG, &text, e);
@@ -353,8 +353,8 @@ read_object(Files *f, const char *name, cJSON **out, Err *e)
 	*out = NULL;
 	if (ok && text.data != NULL)
 	{
-		*out = cJSON_ParseWithLength(text.data, text.len);
-		if (!cJSON_IsObject(*out))
+		*out = json_parse(text.data, text.len);
+		if (!json_is_object(*out))
 			ok = err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->root, name);
 	}
 	buf_free(&text);
@@ -371,34 +371,33 @@ static const char *const token_names[] = {
 
 /* {"<|im_end|>": 32000}, as "added_tokens_decoder" has it; what has a name is special. */
 static void
-add_decoder(cJSON *config, const cJSON *added)
+add_decoder(Json *config, const Json *added)
 {
-	cJSON	   *decoder = cJSON_CreateObject();
+	Json	   *decoder;
 	const char *named[N_TOKEN_NAMES];
-	const cJSON *x;
+	const Json *x;
 	char		id[32];
 
 	for (size_t i = 0; i < N_TOKEN_NAMES; i++)
 	{
-		x = cJSON_GetObjectItemCaseSensitive(config, token_names[i]);
-		named[i] = cJSON_GetStringValue(cJSON_IsObject(x) ? cJSON_GetObjectItemCaseSensitive(x, "content") : x);
+		x = json_get(config, token_names[i]);
+		named[i] = json_str_of(json_is_object(x) ? json_get(x, "content") : x);
 	}
-	cJSON_ArrayForEach(x, added)
+	decoder = json_add(config, "added_tokens_decoder", JSON_IS_OBJECT);
+	json_each(x, added)
 	{
-		cJSON	   *token;
+		Json	   *token;
 		bool		special = false;
 
-		if (!cJSON_IsNumber(x) || !(x->valuedouble >= 0 && x->valuedouble < INT32_MAX))
+		if (!json_is_number(x) || !(x->num >= 0 && x->num < INT32_MAX))
 			continue;
 		for (size_t i = 0; i < N_TOKEN_NAMES; i++)
-			special |= named[i] != NULL && strcmp(named[i], x->string) == 0;
-		snprintf(id, sizeof(id), "%d", (int) x->valuedouble);
-		token = cJSON_CreateObject();
-		cJSON_AddStringToObject(token, "content", x->string);
-		cJSON_AddBoolToObject(token, "special", special);
-		cJSON_AddItemToObject(decoder, id, token);
+			special |= named[i] != NULL && strcmp(named[i], x->key) == 0;
+		snprintf(id, sizeof(id), "%d", (int) x->num);
+		token = json_add(decoder, id, JSON_IS_OBJECT);
+		json_add_str(token, "content", x->key);
+		json_add_bool(token, "special", special);
 	}
-	cJSON_AddItemToObject(config, "added_tokens_decoder", decoder);
 }
 
 /*
@@ -409,35 +408,36 @@ add_decoder(cJSON *config, const cJSON *added)
 static bool
 read_special_tokens(Files *f, Err *e)
 {
-	cJSON	   *map = NULL;
-	cJSON	   *added = NULL;
-	cJSON	   *config = f->tok_config.data != NULL ? cJSON_ParseWithLength(f->tok_config.data, f->tok_config.len) : cJSON_CreateObject();
+	Json	   *map = NULL;
+	Json	   *added = NULL;
+	Json	   *config = f->tok_config.data != NULL ? json_parse(f->tok_config.data, f->tok_config.len) :
+		json_new(JSON_IS_OBJECT);
 	bool		ok = true;
 
-	if (cJSON_IsObject(config) && !cJSON_HasObjectItem(config, "added_tokens_decoder"))
+	if (json_is_object(config) && json_get(config, "added_tokens_decoder") == NULL)
 		ok = read_object(f, "special_tokens_map.json", &map, e) && read_object(f, "added_tokens.json", &added, e);
 	for (size_t i = 0; ok && i < N_TOKEN_NAMES; i++)
 	{
-		cJSON	   *x = cJSON_DetachItemFromObjectCaseSensitive(map, token_names[i]);
+		const Json *x = json_get(map, token_names[i]);
 
 		if (x == NULL)
 			continue;
-		cJSON_DeleteItemFromObjectCaseSensitive(config, token_names[i]);
-		cJSON_AddItemToObject(config, token_names[i], x);
+		json_remove(config, token_names[i]);
+		json_add_copy(config, token_names[i], x);
 	}
 	if (ok && added != NULL)
 		add_decoder(config, added);
 	if (ok && (map != NULL || added != NULL))
 	{
-		char	   *text = cJSON_PrintUnformatted(config);
+		char	   *text = json_print(config);
 
 		buf_reset(&f->tok_config);
 		buf_addstr(&f->tok_config, text != NULL ? text : "{}");
-		cJSON_free(text);
+		mem_free(text);
 	}
-	cJSON_Delete(map);
-	cJSON_Delete(added);
-	cJSON_Delete(config);
+	json_free(map);
+	json_free(added);
+	json_free(config);
 	return ok;
 }
 
@@ -490,20 +490,20 @@ read_quantization(Files *f, Err *e)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && !conf_has(f->conf, "quantization_config"); i++)
 	{
 		Buf			text = {0};
-		cJSON	   *root = NULL;
+		Json	   *root = NULL;
 		bool		ok = slurp_json(f, files[i][0], FILES_MAX_CONFIG, FILES_JSON_CONFIG, &text, e);
 
 		if (ok && text.data != NULL)
 		{
-			root = cJSON_ParseWithLength(text.data, text.len);
-			if (!(ok = cJSON_IsObject(root)))
+			root = json_parse(text.data, text.len);
+			if (!(ok = json_is_object(root)))
 				err_set(e, ERR_BAD_FILE, "file \"%s/%s\" is not a JSON object", f->root, files[i][0]);
-			else if (cJSON_GetObjectItemCaseSensitive(root, "quant_method") == NULL)
-				cJSON_AddStringToObject(root, "quant_method", files[i][1]);
+			else if (json_get(root, "quant_method") == NULL)
+				json_add_str(root, "quant_method", files[i][1]);
 		}
 		if (ok && root != NULL)
 			put_quantization(f->conf, root);
-		cJSON_Delete(root);
+		json_free(root);
 		buf_free(&text);
 		if (!ok)
 			return false;

@@ -10,7 +10,6 @@
  */
 #include "loader/peft_adapter.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "base/pcre_match.h"
 #include "loader/model_files_internal.h"
 
@@ -28,11 +28,11 @@
 /* ---- adapter_config.json ---- */
 
 static bool
-is_on(const cJSON *v)
+is_on(const Json *v)
 {
 	/* an empty list, or dictionary, asks for nothing */
-	return v != NULL && !cJSON_IsNull(v) && !cJSON_IsFalse(v) &&
-		!((cJSON_IsArray(v) || cJSON_IsObject(v)) && cJSON_GetArraySize(v) == 0);
+	return v != NULL && !json_is_null(v) && !json_is_false(v) &&
+		!((json_is_array(v) || json_is_object(v)) && json_count(v) == 0);
 }
 
 /*
@@ -40,19 +40,19 @@ is_on(const cJSON *v)
  * matrices are for the base that was left, which nobody has saved.
  */
 static bool
-changes_base(const cJSON *init)
+changes_base(const Json *init)
 {
 	static const char *const ways[] = {"pissa", "corda", "olora", "loftq", "lora_ga"};
 
-	for (size_t i = 0; cJSON_IsString(init) && i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (strncasecmp(init->valuestring, ways[i], strlen(ways[i])) == 0)
+	for (size_t i = 0; json_is_string(init) && i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strncasecmp(init->s, ways[i], strlen(ways[i])) == 0)
 			return true;
 	return false;
 }
 
 /* What would change the result, and isn't understood. */
 static bool
-refuse_others(const cJSON *c, const char *path, Err *e)
+refuse_others(const Json *c, const char *path, Err *e)
 {
 	static const struct
 	{
@@ -71,52 +71,52 @@ refuse_others(const cJSON *c, const char *path, Err *e)
 		{"trainable_token_indices", "single tokens' embeddings (trainable_token_indices)"},
 		{"ensure_weight_tying", "tied adapters (ensure_weight_tying)"},
 	};
-	const cJSON *bias = cJSON_GetObjectItemCaseSensitive(c, "bias");
-	const cJSON *init = cJSON_GetObjectItemCaseSensitive(c, "init_lora_weights");
+	const Json *bias = json_get(c, "bias");
+	const Json *init = json_get(c, "init_lora_weights");
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (is_on(cJSON_GetObjectItemCaseSensitive(c, keys[i].key)))
+		if (is_on(json_get(c, keys[i].key)))
 			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses %s, which is not supported", path, keys[i].what);
-	if (is_on(bias) && !(cJSON_IsString(bias) && strcmp(bias->valuestring, "none") == 0))
+	if (is_on(bias) && !(json_is_string(bias) && strcmp(bias->s, "none") == 0))
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has biases, which are not supported", path);
 	if (changes_base(init))
 	{
 		err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is for a base that was changed when its training began (init_lora_weights \"%.32s\")", path,
-				init->valuestring);
+				init->s);
 		return err_hint(e, "The Python package peft converts it: save_pretrained() with path_initial_model_for_weight_conversion.");
 	}
 	return true;
 }
 
 static bool
-check_type(const cJSON *c, const char *path, Err *e)
+check_type(const Json *c, const char *path, Err *e)
 {
-	const cJSON *type = cJSON_GetObjectItemCaseSensitive(c, "peft_type");
+	const Json *type = json_get(c, "peft_type");
 
-	if (!cJSON_IsString(type))
+	if (!json_is_string(type))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"peft_type\" in its adapter_config.json", path);
-	if (strcmp(type->valuestring, "LORA") != 0)
-		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported", path, type->valuestring);
+	if (strcmp(type->s, "LORA") != 0)
+		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported", path, type->s);
 	return true;
 }
 
 static bool
-check_targets(const cJSON *c, const char *path, Err *e)
+check_targets(const Json *c, const char *path, Err *e)
 {
-	const cJSON *modules = cJSON_GetObjectItemCaseSensitive(c, "target_modules");
+	const Json *modules = json_get(c, "target_modules");
 
-	return cJSON_IsString(modules) || cJSON_IsArray(modules) ||
+	return json_is_string(modules) || json_is_array(modules) ||
 		err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"target_modules\" in its adapter_config.json", path);
 }
 
 static bool
-number_of(const cJSON *c, const char *key, double lo, double hi, const char *path, double *out, Err *e)
+number_of(const Json *c, const char *key, double lo, double hi, const char *path, double *out, Err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(c, key);
+	const Json *v = json_get(c, key);
 
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= lo && v->valuedouble <= hi))
+	if (!json_is_number(v) || !(v->num >= lo && v->num <= hi))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"%s\" in its adapter_config.json", path, key);
-	*out = v->valuedouble;
+	*out = v->num;
 	return true;
 }
 
@@ -134,24 +134,24 @@ end_pattern(const char *text)
 }
 
 static bool
-read_alphas(Adapter *a, const cJSON *c, const char *path, Err *e)
+read_alphas(Adapter *a, const Json *c, const char *path, Err *e)
 {
-	const cJSON *p = cJSON_GetObjectItemCaseSensitive(c, "alpha_pattern");
-	const cJSON *v;
+	const Json *p = json_get(c, "alpha_pattern");
+	const Json *v;
 
-	if (p == NULL || cJSON_IsNull(p))
+	if (p == NULL || json_is_null(p))
 		return true;
-	if (!cJSON_IsObject(p))
+	if (!json_is_object(p))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
-	a->alphas = mem_zalloc(((size_t) cJSON_GetArraySize(p) + 1) * sizeof(AdapterAlpha));
-	cJSON_ArrayForEach(v, p)
+	a->alphas = mem_zalloc(((size_t) json_count(p) + 1) * sizeof(AdapterAlpha));
+	json_each(v, p)
 	{
-		if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
+		if (!json_is_number(v) || !isfinite(v->num))
 			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
-		a->alphas[a->n_alphas].alpha = v->valuedouble;
-		if ((a->alphas[a->n_alphas++].of = end_pattern(v->string)) == NULL)
+		a->alphas[a->n_alphas].alpha = v->num;
+		if ((a->alphas[a->n_alphas++].of = end_pattern(v->key)) == NULL)
 			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has \"%.64s\" in its \"alpha_pattern\", which is no valid regular expression",
-						   path, v->string);
+						   path, v->key);
 	}
 	return true;
 }
@@ -264,7 +264,7 @@ note_name(Adapter *a, const char *module)
 }
 
 static bool
-finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterModule *m, int64_t until_us, Err *e)
+finish_module(Adapter *a, const char *path, const Json *c, double r, AdapterModule *m, int64_t until_us, Err *e)
 {
 	int64_t		rank;
 	double		alpha;
@@ -277,7 +277,7 @@ finish_module(Adapter *a, const char *path, const cJSON *c, double r, AdapterMod
 	if (m->b->shape[1] != rank || rank > MAX_RANK)
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of ranks %lld and %lld for module \"%s\"", path, (long long) rank,
 					   (long long) m->b->shape[1], m->name);
-	if (!is_on(cJSON_GetObjectItemCaseSensitive(c, "rank_pattern")) && rank != (int64_t) r)
+	if (!is_on(json_get(c, "rank_pattern")) && rank != (int64_t) r)
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of rank %lld for module \"%s\", but its adapter_config.json says %d",
 					   path, (long long) rank, m->name, (int) r);
 	if (!alpha_of(a, path, m->name, until_us, &alpha, e))
@@ -307,16 +307,16 @@ check_kind_of_file(const char *path, const char *weights, Err *e)
 }
 
 static bool
-read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
+read_config(Adapter *a, const char *path, const Json *c, double *r, Err *e)
 {
-	const cJSON *base = cJSON_GetObjectItemCaseSensitive(c, "base_model_name_or_path");
-	const cJSON *rslora = cJSON_GetObjectItemCaseSensitive(c, "use_rslora");
-	const char *from = cJSON_IsString(base) ? base->valuestring : "";
+	const Json *base = json_get(c, "base_model_name_or_path");
+	const Json *rslora = json_get(c, "use_rslora");
+	const char *from = json_is_string(base) ? base->s : "";
 
 	/* to Python 1 is true as well; whatever else it may be, it decides the scale */
-	if (rslora != NULL && !cJSON_IsBool(rslora) && !cJSON_IsNull(rslora))
+	if (rslora != NULL && !json_is_bool(rslora) && !json_is_null(rslora))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"use_rslora\" in its adapter_config.json", path);
-	a->rslora = cJSON_IsTrue(rslora);
+	a->rslora = json_is_true(rslora);
 	/* it is shown: printable ASCII */
 	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
 		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
@@ -325,7 +325,7 @@ read_config(Adapter *a, const char *path, const cJSON *c, double *r, Err *e)
 }
 
 static bool
-read_tensors(Adapter *a, const char *path, const cJSON *c, double r, Err *e)
+read_tensors(Adapter *a, const char *path, const Json *c, double r, Err *e)
 {
 	int64_t		until_us;
 
@@ -345,19 +345,19 @@ adapter_open(const char *path, Err *e)
 	Adapter    *a = mem_zalloc(sizeof(Adapter));
 	char	   *config = files_join(path, "adapter_config.json");
 	char	   *weights = files_join(path, "adapter_model.safetensors");
-	cJSON	   *c = NULL;
+	Json	   *c = NULL;
 	Buf			text = {0};
 	double		r = 0;
 	bool		ok = files_slurp(config, FILES_MAX_CONFIG, &text, e) && files_json_ok(config, text.data, text.len, FILES_JSON_CONFIG, e);
 
 	if (ok)
 	{
-		c = cJSON_ParseWithLengthOpts(text.data, text.len, NULL, false);
-		ok = cJSON_IsObject(c) || err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", config);
+		c = json_parse(text.data, text.len);
+		ok = json_is_object(c) || err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", config);
 	}
 	ok = ok && read_config(a, path, c, &r, e) && check_kind_of_file(path, weights, e) && (a->files = files_open_one(path, weights, e)) != NULL &&
 		read_tensors(a, path, c, r, e);
-	cJSON_Delete(c);
+	json_free(c);
 	buf_free(&text);
 	mem_free(config);
 	mem_free(weights);

@@ -16,13 +16,13 @@
  *
  * Tested by tests/unit/loader/test_safetensors.c and tests/fuzz/fuzz_safetensors.c.
  */
-#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "loader/model_files_internal.h"
 
 #define ST_MAX_HEADER 100000000u
@@ -53,25 +53,25 @@ copy_bytes(void *arg)
 
 /* A JSON number that is an integer in 0..2^53; false otherwise. */
 static bool
-json_u53(const cJSON *v, uint64_t *out)
+json_u53(const Json *v, uint64_t *out)
 {
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble <= 0x1p53) ||
-		v->valuedouble != (double) (uint64_t) v->valuedouble)
+	if (!json_is_number(v) || !(v->num >= 0 && v->num <= 0x1p53) ||
+		v->num != (double) (uint64_t) v->num)
 		return false;
-	*out = (uint64_t) v->valuedouble;
+	*out = (uint64_t) v->num;
 	return true;
 }
 
 static bool
-st_shape(const cJSON *v, int *ndim, int64_t *shape)
+st_shape(const Json *v, int *ndim, int64_t *shape)
 {
-	const cJSON *d;
+	const Json *d;
 	uint64_t	n;
 
-	if (!cJSON_IsArray(v))
+	if (!json_is_array(v))
 		return false;
 	*ndim = 0;
-	cJSON_ArrayForEach(d, v)
+	json_each(d, v)
 	{
 		if (*ndim == 4 || !json_u53(d, &n))
 			return false;
@@ -84,14 +84,14 @@ st_shape(const cJSON *v, int *ndim, int64_t *shape)
 
 /* One entry of the header; prefix: of its name here. */
 static bool
-st_tensor(Files *f, int map, const char *prefix, uint64_t data, const cJSON *entry, StRange *range, Err *e)
+st_tensor(Files *f, int map, const char *prefix, uint64_t data, const Json *entry, StRange *range, Err *e)
 {
 	const char *path = f->maps[map].path;
-	const char *name = entry->string;
-	const cJSON *v;
-	const cJSON *dtype = NULL;
-	const cJSON *shape = NULL;
-	const cJSON *offsets = NULL;
+	const char *name = entry->key;
+	const Json *v;
+	const Json *dtype = NULL;
+	const Json *shape = NULL;
+	const Json *offsets = NULL;
 	const Quant *q;
 	int			ndim;
 	int64_t		dims[4];
@@ -100,32 +100,32 @@ st_tensor(Files *f, int map, const char *prefix, uint64_t data, const cJSON *ent
 	if (!files_name_ok(name, strlen(name)))
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" has a tensor with an invalid name", path);
 	/* what is in an array has no name */
-	if (!cJSON_IsObject(entry))
+	if (!json_is_object(entry))
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has no data type", name, path);
-	cJSON_ArrayForEach(v, entry)
+	json_each(v, entry)
 	{
-		if (strcmp(v->string, "dtype") == 0)
+		if (strcmp(v->key, "dtype") == 0)
 			dtype = v;
-		else if (strcmp(v->string, "shape") == 0)
+		else if (strcmp(v->key, "shape") == 0)
 			shape = v;
-		else if (strcmp(v->string, "data_offsets") == 0)
+		else if (strcmp(v->key, "data_offsets") == 0)
 			offsets = v;
 	}
-	if (!cJSON_IsString(dtype))
+	if (!json_is_string(dtype))
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has no data type", name, path);
 	if (!st_shape(shape, &ndim, dims))
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid shape", name, path);
-	if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+	if (!json_is_array(offsets) || json_count(offsets) != 2 ||
 		!json_u53(offsets->child, &range->begin) || !json_u53(offsets->child->next, &range->end) ||
 		range->end < range->begin)
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has invalid data offsets",
 					   name, path);
-	if ((q = quant_by_dtype(dtype->valuestring)) == NULL)
+	if ((q = quant_by_dtype(dtype->s)) == NULL)
 	{
-		bool		sane = files_name_ok(dtype->valuestring, strlen(dtype->valuestring));
+		bool		sane = files_name_ok(dtype->s, strlen(dtype->s));
 
 		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has data type \"%s\", which is not supported",
-				name, path, sane ? dtype->valuestring : "?");
+				name, path, sane ? dtype->s : "?");
 		return err_hint(e, "Supported data types are %s.", quant_dtype_list());
 	}
 	range->name = name;
@@ -176,35 +176,35 @@ static bool
 st_header(Files *f, int map, const char *prefix, const char *json, size_t len, Err *e)
 {
 	const FileMap *m = &f->maps[map];
-	cJSON	   *root;
-	const cJSON *entry;
+	Json	   *root;
+	const Json *entry;
 	StRange    *ranges = NULL;
 	size_t		n = 0;
 	bool		ok = true;
 
 	if (!files_json_ok(m->path, json, len, FILES_JSON_TENSORS, e))
 		return false;
-	root = cJSON_ParseWithLength(json, len);
-	if (!cJSON_IsObject(root))
+	root = json_parse(json, len);
+	if (!json_is_object(root))
 	{
-		cJSON_Delete(root);
+		json_free(root);
 		return err_set(e, ERR_BAD_FILE, "file \"%s\" has an invalid header: it is not a JSON object",
 					   m->path);
 	}
-	cJSON_ArrayForEach(entry, root)
+	json_each(entry, root)
 		n++;
 	ranges = mem_alloc(n * sizeof(StRange));
 	n = 0;
-	cJSON_ArrayForEach(entry, root)
+	json_each(entry, root)
 	{
-		if (strcmp(entry->string, "__metadata__") == 0)
+		if (strcmp(entry->key, "__metadata__") == 0)
 			continue;
 		if (!(ok = st_tensor(f, map, prefix, 8 + len, entry, &ranges[n++], e)))
 			break;
 	}
 	ok = ok && st_cover(m->path, ranges, n, m->len - 8 - len, e);
 	mem_free(ranges);
-	cJSON_Delete(root);
+	json_free(root);
 	return ok;
 }
 
@@ -245,7 +245,7 @@ safetensors_file(Files *f, const char *path, const char *prefix, Err *e)
 static int
 entry_cmp(const void *a, const void *b)
 {
-	return strcmp((*(const cJSON *const *) a)->valuestring, (*(const cJSON *const *) b)->valuestring);
+	return strcmp((*(const Json *const *) a)->s, (*(const Json *const *) b)->s);
 }
 
 /* A shard is a plain *.safetensors name in the same directory. */
@@ -261,15 +261,15 @@ shard_name_ok(const char *s)
 /* Open the shards (entries sorted by file) and see that each tensor is where the
  * index says. */
 static bool
-st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
+st_shards(Files *f, const char *index, Json **entries, size_t n, Err *e)
 {
 	for (size_t i = 0; i < n; i++)
 	{
-		const char *shard = entries[i]->valuestring;
+		const char *shard = entries[i]->s;
 		char	   *path;
 		bool		ok;
 
-		if (i > 0 && strcmp(shard, entries[i - 1]->valuestring) == 0)
+		if (i > 0 && strcmp(shard, entries[i - 1]->s) == 0)
 			continue;
 		path = files_join(f->root, shard);
 		ok = safetensors_file(f, path, "", e);
@@ -282,13 +282,13 @@ st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
 		return false;
 	for (size_t i = 0; i < n; i++)
 	{
-		const KTensor *t = files_find(f, entries[i]->string);
+		const KTensor *t = files_find(f, entries[i]->key);
 		const char *at = t != NULL ? strrchr(files_where(f, t), '/') : NULL;
 
-		if (at == NULL || strcmp(at + 1, entries[i]->valuestring) != 0)
+		if (at == NULL || strcmp(at + 1, entries[i]->s) != 0)
 			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" is not in file \"%s/%s\" where \"%s\" puts it",
-						   files_name_ok(entries[i]->string, strlen(entries[i]->string)) ?
-						   entries[i]->string : "?", f->root, entries[i]->valuestring, index);
+						   files_name_ok(entries[i]->key, strlen(entries[i]->key)) ?
+						   entries[i]->key : "?", f->root, entries[i]->s, index);
 	}
 	return true;
 }
@@ -296,29 +296,29 @@ st_shards(Files *f, const char *index, cJSON **entries, size_t n, Err *e)
 static bool
 st_index(Files *f, const char *path, const Buf *text, Err *e)
 {
-	cJSON	   *root = cJSON_ParseWithLength(text->data, text->len);
-	cJSON	   *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
-	cJSON	   *v;
-	cJSON	  **entries;
+	Json	   *root = json_parse(text->data, text->len);
+	Json	   *map = json_get(root, "weight_map");
+	Json	   *v;
+	Json		  **entries;
 	size_t		n = 0;
-	bool		ok = cJSON_IsObject(map);
+	bool		ok = json_is_object(map);
 
 	if (!ok)
 		err_set(e, ERR_BAD_FILE, "file \"%s\" has no \"weight_map\"", path);
-	entries = mem_alloc((ok ? (size_t) cJSON_GetArraySize(map) : 0) * sizeof(cJSON *));
+	entries = mem_alloc((ok ? (size_t) json_count(map) : 0) * sizeof(Json *));
 	for (v = ok ? map->child : NULL; v != NULL && ok; v = v->next)
 	{
-		ok = cJSON_IsString(v) && shard_name_ok(v->valuestring);
+		ok = json_is_string(v) && shard_name_ok(v->s);
 		if (ok)
 			entries[n++] = v;
 		else
 			err_set(e, ERR_BAD_FILE, "file \"%s\" has an invalid file name in its \"weight_map\"", path);
 	}
 	if (n > 0)
-		qsort(entries, n, sizeof(cJSON *), entry_cmp);
+		qsort(entries, n, sizeof(Json *), entry_cmp);
 	ok = ok && st_shards(f, path, entries, n, e);
 	mem_free(entries);
-	cJSON_Delete(root);
+	json_free(root);
 	return ok;
 }
 

@@ -29,12 +29,12 @@
  *
  * Tested by tests/unit/loader/test_load_st.c, tests/fuzz/fuzz_config.c and tests/golden/pool_golden.c.
  */
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "loader/hf_config.h"
 
 #define MAX_MODULES 16
@@ -55,7 +55,7 @@ typedef struct StRead
 
 /* Optional JSON: *out NULL where it is not there. */
 static bool
-read_json(StRead *r, const char *dir, const char *name, cJSON **out)
+read_json(StRead *r, const char *dir, const char *name, Json **out)
 {
 	char	   *in = files_join(r->f->path, dir);
 	char	   *path = files_join(in, name);
@@ -67,7 +67,7 @@ read_json(StRead *r, const char *dir, const char *name, cJSON **out)
 	{
 		ok = files_slurp(path, FILES_MAX_CONFIG, &text, r->e) &&
 			files_json_ok(path, text.data, text.len, FILES_JSON_CONFIG, r->e);
-		if (ok && (*out = cJSON_ParseWithLength(text.data, text.len)) == NULL)
+		if (ok && (*out = json_parse(text.data, text.len)) == NULL)
 			ok = err_set(r->e, ERR_BAD_FILE, "file \"%s\" is not JSON", path);
 	}
 	buf_free(&text);
@@ -77,23 +77,23 @@ read_json(StRead *r, const char *dir, const char *name, cJSON **out)
 }
 
 static const char *
-str_of(const cJSON *o, const char *key)
+str_of(const Json *o, const char *key)
 {
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+	return json_str_of(json_get(o, key));
 }
 
 /* A value of an object as an entry of its own. */
 static void
-take(StRead *r, const cJSON *o, const char *key, const char *as)
+take(StRead *r, const Json *o, const char *key, const char *as)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const Json *v = json_get(o, key);
 
-	if (cJSON_IsBool(v))
-		conf_set_bool(r->f->conf, as, cJSON_IsTrue(v));
-	else if (cJSON_IsNumber(v))
-		conf_set_num(r->f->conf, as, v->valuedouble);
-	else if (cJSON_IsString(v))
-		conf_set_str(r->f->conf, as, v->valuestring);
+	if (json_is_bool(v))
+		conf_set_bool(r->f->conf, as, json_is_true(v));
+	else if (json_is_number(v))
+		conf_set_num(r->f->conf, as, v->num);
+	else if (json_is_string(v))
+		conf_set_str(r->f->conf, as, v->s);
 }
 
 /* ---- modules ---- */
@@ -138,26 +138,26 @@ read_pooling(StRead *r, const char *dir)
 {
 	const char *keys[MAX_POOLERS];
 	size_t		n = 0;
-	cJSON	   *o;
-	const cJSON *mode;
-	const cJSON *x;
+	Json	   *o;
+	const Json *mode;
+	const Json *x;
 	bool		ok = read_json(r, dir, "config.json", &o);
 
-	if (ok && !cJSON_IsObject(o))
+	if (ok && !json_is_object(o))
 		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\", which says how it pools", r->f->path, dir);
 	if (ok && r->pooled)
 		ok = refuse(r, dir, "a second pooling");
-	mode = cJSON_GetObjectItemCaseSensitive(o, "pooling_mode");
-	if (cJSON_IsString(mode))
-		keys[n++] = mode_key(mode->valuestring);
-	else if (cJSON_IsArray(mode))
-		cJSON_ArrayForEach(x, mode)
+	mode = json_get(o, "pooling_mode");
+	if (json_is_string(mode))
+		keys[n++] = mode_key(mode->s);
+	else if (json_is_array(mode))
+		json_each(x, mode)
 		{
-			if (n < MAX_POOLERS && cJSON_IsString(x))
-				keys[n++] = mode_key(x->valuestring);
+			if (n < MAX_POOLERS && json_is_string(x))
+				keys[n++] = mode_key(x->s);
 		}
-	for (size_t i = 0; i < N_MODES && !cJSON_IsString(mode) && !cJSON_IsArray(mode); i++)
-		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, modes[i][1])))
+	for (size_t i = 0; i < N_MODES && !json_is_string(mode) && !json_is_array(mode); i++)
+		if (json_is_true(json_get(o, modes[i][1])))
 			keys[n++] = modes[i][1];
 	if (n == 0)
 		keys[n++] = "pooling_mode_mean_tokens";
@@ -167,13 +167,13 @@ read_pooling(StRead *r, const char *dir)
 		take(r, o, "include_prompt", "st.include_prompt");
 		r->pooled = true;
 	}
-	cJSON_Delete(o);
+	json_free(o);
 	return ok;
 }
 
 /* Does a layer read what stands at its place, and write it back? */
 static bool
-layer_at_place(StRead *r, const char *dir, const cJSON *o)
+layer_at_place(StRead *r, const char *dir, const Json *o)
 {
 	const char *in = str_of(o, "module_input_name");
 	const char *out = str_of(o, "module_output_name");
@@ -197,12 +197,12 @@ read_layer(StRead *r, const char *dir, const char *width)
 	int		   *n = r->pooled ? &r->n_dense : &r->n_rows;
 	char		prefix[32];
 	char		name[64];
-	cJSON	   *o;
+	Json	   *o;
 	bool		ok = read_json(r, dir, "config.json", &o);
 
-	if (ok && (!cJSON_IsObject(o) || !cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(o, width))))
+	if (ok && (!json_is_object(o) || !json_is_number(json_get(o, width))))
 		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\" with \"%s\"", r->f->path, dir, width);
-	if (ok && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "use_residual")))
+	if (ok && json_is_true(json_get(o, "use_residual")))
 		ok = refuse(r, dir, "a dense layer with a residual connection");
 	ok = ok && layer_at_place(r, dir, o);
 	snprintf(prefix, sizeof(prefix), "st.%s.%d.", r->pooled ? "dense" : "rows", *n);
@@ -213,7 +213,7 @@ read_layer(StRead *r, const char *dir, const char *width)
 	}
 	ok = ok && safetensors_add(r->f, dir, prefix, r->e);
 	++*n;
-	cJSON_Delete(o);
+	json_free(o);
 	return ok;
 }
 
@@ -235,12 +235,12 @@ read_layer_norm(StRead *r, const char *dir)
 static bool
 read_logit_score(StRead *r, const char *dir)
 {
-	cJSON	   *o;
+	Json	   *o;
 	bool		ok = read_json(r, dir, "config.json", &o);
 
 	take(r, o, "true_token_id", "st.true_token_id");
 	take(r, o, "false_token_id", "st.false_token_id");
-	cJSON_Delete(o);
+	json_free(o);
 	return ok;
 }
 
@@ -256,21 +256,21 @@ read_normalize(StRead *r, const char *dir)
 
 /* A list of words as an entry of its own; a word alone counts as one. */
 static void
-take_words(StRead *r, const cJSON *o, const char *key, const char *as)
+take_words(StRead *r, const Json *o, const char *key, const char *as)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const Json *v = json_get(o, key);
 	const char *words[MAX_WORDS];
 	size_t		n = 0;
-	const cJSON *x;
+	const Json *x;
 
-	if (cJSON_IsString(v))
-		words[n++] = v->valuestring;
-	cJSON_ArrayForEach(x, v)
+	if (json_is_string(v))
+		words[n++] = v->s;
+	json_each(x, v)
 	{
-		if (n < MAX_WORDS && cJSON_IsString(x))
-			words[n++] = x->valuestring;
+		if (n < MAX_WORDS && json_is_string(x))
+			words[n++] = x->s;
 	}
-	if (cJSON_IsString(v) || cJSON_IsArray(v))
+	if (json_is_string(v) || json_is_array(v))
 		conf_set_strs(r->f->conf, as, words, n);
 }
 
@@ -278,20 +278,20 @@ take_words(StRead *r, const cJSON *o, const char *key, const char *as)
 static bool
 read_mask(StRead *r, const char *dir)
 {
-	cJSON	   *o;
+	Json	   *o;
 	bool		ok = read_json(r, dir, "config.json", &o);
 
-	if (ok && cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "keep_only_token_ids")) > 0)
+	if (ok && json_count(json_get(o, "keep_only_token_ids")) > 0)
 		ok = refuse(r, dir, "\"keep_only_token_ids\"");
 	take_words(r, o, "skiplist_words", "st.skiplist");
 	take_words(r, o, "skiplist_tasks", "st.skiplist_tasks");
 	conf_set_bool(r->f->conf, "st.multi_vector", true);
-	cJSON_Delete(o);
+	json_free(o);
 	return ok;
 }
 
 static void
-read_expansion(StRead *r, const cJSON *o)
+read_expansion(StRead *r, const Json *o)
 {
 	static const char *const keys[] = {"strategy", "attend", "token", "length"};
 	char		name[64];
@@ -317,7 +317,7 @@ read_transformer(StRead *r, const char *dir)
 
 	for (size_t i = 0; ok && !found && i < sizeof(files) / sizeof(files[0]); i++)
 	{
-		cJSON	   *o;
+		Json	   *o;
 
 		ok = read_json(r, dir, files[i], &o);
 		found = o != NULL;
@@ -325,19 +325,19 @@ read_transformer(StRead *r, const char *dir)
 		take(r, o, "do_lower_case", "st.do_lower_case");
 		take(r, o, "query_length", "st.query_length");
 		take(r, o, "document_length", "st.document_length");
-		read_expansion(r, cJSON_GetObjectItemCaseSensitive(o, "query_expansion"));
-		cJSON_Delete(o);
+		read_expansion(r, json_get(o, "query_expansion"));
+		json_free(o);
 	}
 	return ok;
 }
 
 /* A token's text, or an object with it. */
 static void
-take_token(StRead *r, const cJSON *o, const char *key, const char *as)
+take_token(StRead *r, const Json *o, const char *key, const char *as)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const Json *v = json_get(o, key);
 
-	if (cJSON_IsObject(v))
+	if (json_is_object(v))
 		take(r, v, "content", as);
 	else
 		take(r, o, key, as);
@@ -351,25 +351,25 @@ static void
 read_tokenizer(StRead *r)
 {
 	const Buf  *text = &r->f->tok_config;
-	cJSON	   *o = text->data != NULL ? cJSON_ParseWithLength(text->data, text->len) : NULL;
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, "model_max_length");
-	const cJSON *names = cJSON_GetObjectItemCaseSensitive(o, "model_input_names");
-	const cJSON *x;
-	bool		typed = !cJSON_IsArray(names);
+	Json	   *o = text->data != NULL ? json_parse(text->data, text->len) : NULL;
+	const Json *v = json_get(o, "model_max_length");
+	const Json *names = json_get(o, "model_input_names");
+	const Json *x;
+	bool		typed = !json_is_array(names);
 
-	if (cJSON_IsNumber(v) && v->valuedouble < INT_MAX)
-		conf_set_num(r->f->conf, "st.model_max_length", v->valuedouble);
+	if (json_is_number(v) && v->num < INT_MAX)
+		conf_set_num(r->f->conf, "st.model_max_length", v->num);
 	take_token(r, o, "mask_token", "st.mask_token");
 	take_token(r, o, "eos_token", "st.eos_token");
 	take(r, o, "padding_side", "st.padding_side");
-	cJSON_ArrayForEach(x, names)
+	json_each(x, names)
 	{
-		if (cJSON_IsString(x) && strcmp(x->valuestring, "token_type_ids") == 0)
+		if (json_is_string(x) && strcmp(x->s, "token_type_ids") == 0)
 			typed = true;
 	}
 	if (!typed)
 		conf_set_bool(r->f->conf, "st.no_token_types", true);
-	cJSON_Delete(o);
+	json_free(o);
 }
 
 /* In training only. */
@@ -383,7 +383,7 @@ read_nothing(StRead *r, const char *dir)
 
 /* The last word of a module's class; NULL if it has none, or no valid folder. */
 static const char *
-module_kind(const cJSON *m, const char **dir)
+module_kind(const Json *m, const char **dir)
 {
 	const char *type = str_of(m, "type");
 	const char *word = type != NULL ? strrchr(type, '.') : NULL;
@@ -395,7 +395,7 @@ module_kind(const cJSON *m, const char **dir)
 }
 
 static bool
-read_module(StRead *r, const cJSON *m)
+read_module(StRead *r, const Json *m)
 {
 	static const struct
 	{
@@ -425,13 +425,13 @@ read_module(StRead *r, const cJSON *m)
 
 /* The modules of modules.json that are of this kind: the last one's folder; NULL = none. */
 static const char *
-find_module(const cJSON *list, const char *kind)
+find_module(const Json *list, const char *kind)
 {
 	const char *found = NULL;
 	const char *dir;
-	const cJSON *m;
+	const Json *m;
 
-	cJSON_ArrayForEach(m, list)
+	json_each(m, list)
 	{
 		const char *word = module_kind(m, &dir);
 
@@ -444,14 +444,14 @@ find_module(const cJSON *list, const char *kind)
 static bool
 read_modules(StRead *r)
 {
-	cJSON	   *list;
-	const cJSON *m;
+	Json	   *list;
+	const Json *m;
 	bool		ok = read_json(r, "", "modules.json", &list);
 
 	read_tokenizer(r);
 	if (list == NULL)
 		return ok && read_transformer(r, "");
-	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > MAX_MODULES)
+	if (!json_is_array(list) || json_count(list) > MAX_MODULES)
 		ok = err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" is not an array of at most %d modules", r->f->path, MAX_MODULES);
 	r->pools = find_module(list, "Pooling") != NULL;
 	for (m = ok ? list->child : NULL; ok && m != NULL; m = m->next)
@@ -460,7 +460,7 @@ read_modules(StRead *r)
 		conf_set_bool(r->f->conf, "st.by_token", true);
 	if (ok && !conf_has(r->f->conf, "st.max_seq_length") && conf_has(r->f->conf, "st.model_max_length"))
 		conf_set_num(r->f->conf, "st.max_seq_length", conf_num(r->f->conf, "st.model_max_length", 0));
-	cJSON_Delete(list);
+	json_free(list);
 	return ok;
 }
 
@@ -468,7 +468,7 @@ bool
 stconfig_root(Files *f, Err *e)
 {
 	StRead		r = {.f = f,.e = e};
-	cJSON	   *list;
+	Json	   *list;
 	bool		ok = read_json(&r, "", "modules.json", &list);
 	const char *dir = find_module(list, "Transformer");
 
@@ -477,7 +477,7 @@ stconfig_root(Files *f, Err *e)
 		mem_free(f->root);
 		f->root = files_join(f->path, dir);
 	}
-	cJSON_Delete(list);
+	json_free(list);
 	return ok;
 }
 
@@ -494,7 +494,7 @@ static const char *const punctuation[] = {
  * queries filled up with [MASK] unless they say no, punctuation left out of documents.
  */
 static void
-read_pylate(StRead *r, const cJSON *o)
+read_pylate(StRead *r, const Json *o)
 {
 	static const char *const marks[] = {
 		"query_length", "document_length", "query_prefix", "document_prefix", "do_query_expansion",
@@ -506,7 +506,7 @@ read_pylate(StRead *r, const cJSON *o)
 	bool		marked = false;
 
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		marked |= cJSON_HasObjectItem(o, marks[i]);
+		marked |= json_get(o, marks[i]) != NULL;
 	take(r, o, "query_prefix", "st.query_prefix");
 	take(r, o, "document_prefix", "st.document_prefix");
 	take(r, o, "document_length", "st.document_length");
@@ -515,7 +515,7 @@ read_pylate(StRead *r, const cJSON *o)
 		conf_set_strs(c, "st.skiplist", punctuation, sizeof(punctuation) / sizeof(punctuation[0]));
 	if (!marked || conf_has(c, "st.query_expansion.strategy"))
 		return;
-	if (cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(o, "do_query_expansion")))
+	if (json_is_false(json_get(o, "do_query_expansion")))
 	{
 		take(r, o, "query_length", "st.query_length");
 		return;
@@ -532,19 +532,19 @@ read_prompts(StRead *r)
 {
 	const char *names[MAX_PROMPTS];
 	size_t		n = 0;
-	cJSON	   *o;
-	const cJSON *p;
+	Json	   *o;
+	const Json *p;
 	bool		ok = read_json(r, "", "config_sentence_transformers.json", &o);
 
-	cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(o, "prompts"))
+	json_each(p, json_get(o, "prompts"))
 	{
 		char		key[FILES_MAX_NAME + 16];
 
-		if (n == MAX_PROMPTS || p->string == NULL || !cJSON_IsString(p) || strlen(p->string) > FILES_MAX_NAME)
+		if (n == MAX_PROMPTS || p->key == NULL || !json_is_string(p) || strlen(p->key) > FILES_MAX_NAME)
 			continue;
-		snprintf(key, sizeof(key), "st.prompts.%s", p->string);
-		conf_set_str(r->f->conf, key, p->valuestring);
-		names[n++] = p->string;
+		snprintf(key, sizeof(key), "st.prompts.%s", p->key);
+		conf_set_str(r->f->conf, key, p->s);
+		names[n++] = p->key;
 	}
 	if (n > 0)
 		conf_set_strs(r->f->conf, "st.prompt_names", names, n);
@@ -554,7 +554,7 @@ read_prompts(StRead *r)
 	take(r, o, "truncate_dim", "st.truncate_dim");
 	if (conf_bool(r->f->conf, "st.by_token", false))
 		read_pylate(r, o);
-	cJSON_Delete(o);
+	json_free(o);
 	return ok;
 }
 

@@ -6,13 +6,14 @@
  */
 #include "runtime/eplb_config.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/alloc.h"
+#include "base/json/json.h"
 
 #define STEP_BYTES	((size_t) 16 << 20)	/* use_async: so much moves behind a step, a few milliseconds' worth */
 #define MOST_ROUNDS	100			/* that a step may count for: each has a sum of every expert */
@@ -46,36 +47,36 @@ static const EplbConfigKey keys[] = {
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
 
 static bool
-bad_key(const cJSON *v, Err *e, const char *must)
+bad_key(const Json *v, Err *e, const char *must)
 {
-	char	   *got = cJSON_PrintUnformatted(v);
+	char	   *got = json_print(v);
 
-	err_set(e, ERR_INVALID, "eplb_config key \"%s\" must be %s, got %.64s", v->string, must, got != NULL ? got : "?");
-	cJSON_free(got);
+	err_set(e, ERR_INVALID, "eplb_config key \"%s\" must be %s, got %.64s", v->key, must, got != NULL ? got : "?");
+	mem_free(got);
 	return false;
 }
 
 static bool
-take_key(const cJSON *v, const EplbConfigKey *k, EplbConf *c, Err *e)
+take_key(const Json *v, const EplbConfigKey *k, EplbConf *c, Err *e)
 {
 	char		must[80];
 
 	if (k->kind == KEY_POLICY)
-		return (cJSON_IsString(v) && strcmp(v->valuestring, "default") == 0) || bad_key(v, e, "\"default\"");
+		return (json_is_string(v) && strcmp(v->s, "default") == 0) || bad_key(v, e, "\"default\"");
 	if (k->kind != KEY_INT)
 	{
-		if (!cJSON_IsBool(v))
+		if (!json_is_bool(v))
 			return bad_key(v, e, "true or false");
 		if (k->kind == KEY_ASYNC)
-			c->step_bytes = cJSON_IsTrue(v) ? STEP_BYTES : 0;
+			c->step_bytes = json_is_true(v) ? STEP_BYTES : 0;
 		else
-			*(bool *) ((char *) c + k->off) = cJSON_IsTrue(v);
+			*(bool *) ((char *) c + k->off) = json_is_true(v);
 		return true;
 	}
 	snprintf(must, sizeof(must), "an integer between %.0f and %.0f", k->min, k->max);
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= k->min && v->valuedouble <= k->max) || v->valuedouble != floor(v->valuedouble))
+	if (!json_is_number(v) || !(v->num >= k->min && v->num <= k->max) || v->num != floor(v->num))
 		return bad_key(v, e, must);
-	*(int *) ((char *) c + k->off) = (int) v->valuedouble;
+	*(int *) ((char *) c + k->off) = (int) v->num;
 	return true;
 }
 
@@ -93,17 +94,17 @@ unknown_key(const char *key, Err *e)
 }
 
 static bool
-parse_object(const cJSON *object, EplbConf *c, Err *e)
+parse_object(const Json *object, EplbConf *c, Err *e)
 {
-	for (const cJSON *v = object->child; v != NULL; v = v->next)
+	for (const Json *v = object->child; v != NULL; v = v->next)
 	{
 		size_t		i = 0;
 
-		while (i < N_KEYS && strcmp(keys[i].name, v->string) != 0)
+		while (i < N_KEYS && strcmp(keys[i].name, v->key) != 0)
 			i++;
 		if (i == N_KEYS)
-			return unknown_key(v->string, e);
-		if (!cJSON_IsNull(v) && !take_key(v, &keys[i], c, e))
+			return unknown_key(v->key, e);
+		if (!json_is_null(v) && !take_key(v, &keys[i], c, e))
 			return false;
 	}
 	if (c->window > MOST_ROUNDS * (int64_t) c->interval)
@@ -115,16 +116,16 @@ parse_object(const cJSON *object, EplbConf *c, Err *e)
 bool
 eplb_config_parse(const char *text, EplbConf *out, Err *e)
 {
-	cJSON	   *root;
+	Json	   *root;
 	EplbConf	c = {.window = 1000,.interval = 3000,.log_interval = 1,.step_bytes = STEP_BYTES};
 	bool		ok;
 
 	*out = c;
 	if (text[0] == '\0')
 		return true;
-	root = cJSON_ParseWithOpts(text, NULL, true);
-	ok = cJSON_IsObject(root) ? parse_object(root, &c, e) : err_set(e, ERR_INVALID, "eplb_config must be a JSON object, got \"%.64s\"", text);
-	cJSON_Delete(root);
+	root = json_parse(text, strlen(text));
+	ok = json_is_object(root) ? parse_object(root, &c, e) : err_set(e, ERR_INVALID, "eplb_config must be a JSON object, got \"%.64s\"", text);
+	json_free(root);
 	if (ok)
 		*out = c;
 	return ok;

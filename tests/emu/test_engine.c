@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <math.h>
 
+#include "base/json/json.h"
 #include "door.h"
 #include "core/offload/tier.h"
 #include "backend/weight_source.h"
@@ -327,14 +328,14 @@ test_layers(void)
 	Buf			text = {0};
 	Err			e = {0};
 	bool		read = files_slurp("tests/golden/pool_variants/dense_before.json", 1 << 20, &text, &e);
-	cJSON	   *root = read ? cJSON_ParseWithLength(text.data, text.len) : NULL;
+	Json	   *root = read ? json_parse(text.data, text.len) : NULL;
 	char		dir[] = "/tmp/test_engine_XXXXXX";
 
 	CHECK(root != NULL, "no variant: %s", e.msg);
 	variant_make(dir, POOLS, root);
 	test_pooling(dir, MOST_ROWS);
 	variant_remove(dir);
-	cJSON_Delete(root);
+	json_free(root);
 	buf_free(&text);
 }
 

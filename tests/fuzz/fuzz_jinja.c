@@ -7,12 +7,12 @@
  *		fuzz_jinja [ROUNDS [SEED]], or --seeds DIR to write them as a corpus
  * or a libFuzzer target (clang -fsanitize=fuzzer -DFUZZ_LIBFUZZER).
  */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "template/jinja.h"
 #include "text/unicode.h"
 
@@ -83,15 +83,15 @@ load(const char *path, Seeds *s)
 		return;
 	while (getline(&line, &cap, f) > 0)
 	{
-		cJSON	   *row = cJSON_Parse(line);
-		const cJSON *t = cJSON_GetObjectItem(row, "t");
+		Json	   *row = json_parse(line, strlen(line));
+		const Json *t = json_get(row, "t");
 
 		if (t != NULL)
 		{
 			s->v = realloc(s->v, (s->n + 1) * sizeof(char *));
-			s->v[s->n++] = strdup(t->valuestring);
+			s->v[s->n++] = strdup(t->s);
 		}
-		cJSON_Delete(row);
+		json_free(row);
 	}
 	free(line);
 	fclose(f);

@@ -9,13 +9,28 @@
  */
 #include "fuzz.h"
 
-#include <cjson/cJSON.h>
-
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/request/output_splitter.h"
 
 #define HEAD	4
 #define MAX_TEXT	65536
+
+/* The text with an 'x' for each byte that isn't ASCII: what is parsed need not be UTF-8, and pieces end anywhere. */
+static Json *
+parse_ascii(const Buf *b)
+{
+	Buf			text = {0};
+	Json	   *json;
+
+	buf_add(&text, b->data, b->len);
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char) text.data[i] >= 0x80)
+			text.data[i] = 'x';
+	json = json_parse(text.data, text.len);
+	buf_free(&text);
+	return json;
+}
 
 static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}, \"o\": {\"type\": \"object\"}}}}}]";
 
@@ -57,7 +72,7 @@ take_apart(const AnswerSpec *s, const char *text, size_t n, unsigned cut)
 	Answer	   *a = answer_new(s);
 	Parts		p = {0};
 	Buf			calls = {0};
-	cJSON	   *json;
+	Json	   *json;
 
 	for (size_t at = 0; at < n;)
 	{
@@ -75,10 +90,10 @@ take_apart(const AnswerSpec *s, const char *text, size_t n, unsigned cut)
 	buf_addc(&calls, '[');
 	buf_add(&calls, answer_calls(a)->data, answer_calls(a)->len);
 	buf_addc(&calls, ']');
-	json = cJSON_ParseWithLength(calls.data, calls.len);
-	if (json == NULL || cJSON_GetArraySize(json) != answer_n_calls(a) || (s->one_call && answer_n_calls(a) > 1))
+	json = parse_ascii(&calls);
+	if (json == NULL || json_count(json) != answer_n_calls(a) || (s->one_call && answer_n_calls(a) > 1))
 		abort();
-	cJSON_Delete(json);
+	json_free(json);
 	buf_free(&calls);
 	answer_free(a);
 	return p;
@@ -110,17 +125,17 @@ replace_nul(Buf *b)
 		}
 }
 
-static cJSON *
+static Json *
 call_list(const Buf *calls)
 {
 	Buf			list = {0};
-	cJSON	   *json;
+	Json	   *json;
 
 	buf_addc(&list, '[');
 	buf_add(&list, calls->data, calls->len);
 	buf_addc(&list, ']');
 	replace_nul(&list);
-	json = cJSON_ParseWithLength(list.data, list.len);
+	json = parse_ascii(&list);
 	buf_free(&list);
 	if (json == NULL)
 		abort();
@@ -128,24 +143,24 @@ call_list(const Buf *calls)
 }
 
 static const char *
-member_of(const cJSON *call, const char *name)
+member_of(const Json *call, const char *name)
 {
-	return cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(call, "function"), name));
+	return json_str_of(json_get(json_get(call, "function"), name));
 }
 
 /* Read what is there. */
 static void
 read_pieces(Answer *a, Streamed *s)
 {
-	cJSON	   *calls = call_list(answer_calls(a));
-	const cJSON *v;
+	Json	   *calls = call_list(answer_calls(a));
+	const Json *v;
 
 	buf_add(&s->content, answer_content(a)->data, answer_content(a)->len);
 	buf_add(&s->reasoning, answer_reasoning(a)->data, answer_reasoning(a)->len);
-	cJSON_ArrayForEach(v, calls)
+	json_each(v, calls)
 	{
-		int			i = cJSON_GetObjectItem(v, "index")->valueint;
-		bool		first = cJSON_GetObjectItem(v, "id") != NULL;
+		int			i = json_to_int(json_get(v, "index"));
+		bool		first = json_get(v, "id") != NULL;
 
 		if (i >= MAX_CALLS)
 			continue;
@@ -157,7 +172,7 @@ read_pieces(Answer *a, Streamed *s)
 			buf_addstr(&s->name[i], member_of(v, "name"));
 		buf_addstr(&s->arguments[i], member_of(v, "arguments"));
 	}
-	cJSON_Delete(calls);
+	json_free(calls);
 	buf_reset(answer_content(a));
 	buf_reset(answer_reasoning(a));
 	buf_reset(answer_calls(a));
@@ -172,9 +187,9 @@ is_text(const Buf *b, const char *s, size_t n)
 static bool
 is_json(const Buf *b)
 {
-	cJSON	   *json = b->len > 0 ? cJSON_ParseWithLengthOpts(b->data, b->len + 1, NULL, true) : NULL;
+	Json	   *json = parse_ascii(b);
 
-	cJSON_Delete(json);
+	json_free(json);
 	return json != NULL;
 }
 
@@ -182,8 +197,8 @@ is_json(const Buf *b)
 static void
 check_calls(const Buf *whole, const Streamed *s)
 {
-	cJSON	   *calls = call_list(whole);
-	const cJSON *v = calls->child;
+	Json	   *calls = call_list(whole);
+	const Json *v = calls->child;
 
 	for (int i = 0; i < s->n; i++)
 	{
@@ -197,7 +212,7 @@ check_calls(const Buf *whole, const Streamed *s)
 	}
 	if (v != NULL && s->n < MAX_CALLS)
 		abort();
-	cJSON_Delete(calls);
+	json_free(calls);
 }
 
 static void
@@ -296,12 +311,12 @@ all_seeds(void)
 	for (size_t i = 0; i < g->gl_pathc; i++)
 	{
 		Buf			file = fuzz_read(g->gl_pathv[i]);
-		cJSON	   *root = cJSON_ParseWithLength(file.data, file.len);
-		const cJSON *c;
+		Json	   *root = json_parse(file.data, file.len);
+		const Json *c;
 
-		cJSON_ArrayForEach(c, cJSON_GetObjectItem(root, "cases"))
+		json_each(c, json_get(root, "cases"))
 		{
-			const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(c, "text"));
+			const char *text = json_str_of(json_get(c, "text"));
 			const char head[HEAD] = {(char) (i % 19), (char) i, (char) (s.n % 256), (char) s.n};
 
 			s.b = mem_realloc(s.b, (s.n + 1) * sizeof(Buf));
@@ -309,7 +324,7 @@ all_seeds(void)
 			buf_add(&s.b[s.n], head, HEAD);
 			buf_addstr(&s.b[s.n++], text != NULL ? text : "");
 		}
-		cJSON_Delete(root);
+		json_free(root);
 		buf_free(&file);
 	}
 	return &s;

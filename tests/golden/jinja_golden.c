@@ -8,11 +8,11 @@
  * FOLDER has the templates of real models that jinja_shared.txt is about; they are not
  * part of the repository, and are skipped where they are not.
  */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 #include "template/jinja.h"
 
@@ -79,18 +79,18 @@ fnv(const char *s, size_t n)
 static bool
 set_variables(Jin *j, const char *json, bool input, Err *e)
 {
-	cJSON	   *root = cJSON_Parse(json);
+	Json	   *root = json_parse(json, strlen(json));
 	const char *p = json + 1;
 	bool		ok = true;
 
-	/* cJSON would lose what is an integer and what isn't: values are cut out of the text */
-	for (const cJSON *v = root->child; v != NULL && ok; v = v->next)
+	/* a tree would lose what is an integer and what isn't: values are cut out of the text */
+	for (const Json *v = root->child; v != NULL && ok; v = v->next)
 	{
 		int			depth = 0;
 		bool		string = false;
 		const char *from;
 
-		p = strchr(strchr(p, '"') + strlen(v->string) + 1, ':') + 1;
+		p = strchr(strchr(p, '"') + strlen(v->key) + 1, ':') + 1;
 		for (from = p; depth > 0 || string || (*p != ',' && *p != '}'); p++)
 		{
 			if (*p == '"')
@@ -100,9 +100,9 @@ set_variables(Jin *j, const char *json, bool input, Err *e)
 			else if (!string)
 				depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
 		}
-		ok = jin_set_json(j, v->string, from, (size_t) (p - from), input, e);
+		ok = jin_set_json(j, v->key, from, (size_t) (p - from), input, e);
 	}
-	cJSON_Delete(root);
+	json_free(root);
 	return ok;
 }
 
@@ -145,12 +145,12 @@ exact_class(const char *cls)
 }
 
 static void
-compare_error(const char *what, const cJSON *want, bool ok, const Buf *out, const Err *e)
+compare_error(const char *what, const Json *want, bool ok, const Buf *out, const Err *e)
 {
-	int			line = cJSON_GetArrayItem(want, 0)->valueint;
-	const char *cls = cJSON_GetArrayItem(want, 1)->valuestring;
-	const cJSON *message = cJSON_GetArrayItem(want, 2);
-	const char *msg = message != NULL ? message->valuestring : "?";
+	int			line = json_to_int(json_item(want, 0));
+	const char *cls = json_item(want, 1)->s;
+	const Json *message = json_item(want, 2);
+	const char *msg = message != NULL ? message->s : "?";
 
 	CHECK(!ok, "%s: expected %s: %s, got \"%s\"", what, cls, msg, out->data);
 	if (ok)
@@ -161,25 +161,25 @@ compare_error(const char *what, const cJSON *want, bool ok, const Buf *out, cons
 }
 
 static void
-run_case(const char *source, const char *variables, const cJSON *row)
+run_case(const char *source, const char *variables, const Json *row)
 {
 	Buf			out = {0};
 	Buf			marks = {0};
 	Buf			again = {0};
 	Err			e = {0};
 	bool		ok = render(source, variables, false, &out, &marks, &e);
-	const cJSON *want = cJSON_GetObjectItem(row, "o");
+	const Json *want = json_get(row, "o");
 
 	buf_add(&out, "", 0);
 	if (!ok && may_differ(source))
 		CHECK(e.cls == ERR_UNSUPPORTED, "%s: %s", source, e.msg);
 	else if (want == NULL)
-		compare_error(source, cJSON_GetObjectItem(row, "e"), ok, &out, &e);
+		compare_error(source, json_get(row, "e"), ok, &out, &e);
 	else
 	{
-		CHECK(ok, "%s: expected \"%s\", got %s", source, want->valuestring, e.msg);
-		CHECK(!ok || (out.len == strlen(want->valuestring) && (out.len == 0 || memcmp(out.data, want->valuestring, out.len) == 0)),
-			  "%s\n    expected \"%s\"\n    got      \"%s\"", source, want->valuestring, out.data != NULL ? out.data : "");
+		CHECK(ok, "%s: expected \"%s\", got %s", source, want->s, e.msg);
+		CHECK(!ok || (out.len == strlen(want->s) && (out.len == 0 || memcmp(out.data, want->s, out.len) == 0)),
+			  "%s\n    expected \"%s\"\n    got      \"%s\"", source, want->s, out.data != NULL ? out.data : "");
 	}
 	/* nothing here is input; and marks never change what is written */
 	CHECK(marks.len == out.len && memchr(marks.len > 0 ? marks.data : "", 1, marks.len) == NULL, "%s: marks without input", source);
@@ -191,25 +191,25 @@ run_case(const char *source, const char *variables, const cJSON *row)
 }
 
 static void
-run_chat(const char *file, const char *source, const char *variables, const cJSON *row)
+run_chat(const char *file, const char *source, const char *variables, const Json *row)
 {
 	Buf			out = {0};
 	Err			e = {0};
 	char		what[200];
 	bool		ok = render(source, variables, true, &out, NULL, &e);
-	const cJSON *error = cJSON_GetObjectItem(row, "e");
+	const Json *error = json_get(row, "e");
 
-	snprintf(what, sizeof(what), "%s with %s", file, cJSON_GetObjectItem(row, "c")->valuestring);
+	snprintf(what, sizeof(what), "%s with %s", file, json_get(row, "c")->s);
 	buf_add(&out, "", 0);
 	if (error != NULL)
 		compare_error(what, error, ok, &out, &e);
 	else
 	{
 		CHECK(ok, "%s: %s", what, e.msg);
-		CHECK(!ok || (out.len == (size_t) cJSON_GetObjectItem(row, "n")->valuedouble &&
+		CHECK(!ok || (out.len == (size_t) json_get(row, "n")->num &&
 					  fnv(out.data != NULL ? out.data : "", out.len) ==
-					  strtoull(cJSON_GetObjectItem(row, "h")->valuestring, NULL, 16)),
-			  "%s: %zu bytes instead of %d:\n%s", what, out.len, cJSON_GetObjectItem(row, "n")->valueint, out.data);
+					  strtoull(json_get(row, "h")->s, NULL, 16)),
+			  "%s: %zu bytes instead of %d:\n%s", what, out.len, json_to_int(json_get(row, "n")), out.data);
 	}
 	buf_free(&out);
 }
@@ -223,12 +223,10 @@ find(const Named *list, int n, const char *name)
 	return NULL;
 }
 
-static char *
-text_at(const cJSON *row, const char *key)
+static const char *
+text_at(const Json *row, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItem(row, key);
-
-	return v != NULL ? v->valuestring : NULL;
+	return json_str_of(json_get(row, key));
 }
 
 /* A line each of a file made by jinja_golden.py. */
@@ -243,11 +241,11 @@ run_file(const char *path, const char *folder)
 	CHECK(text != NULL, "%s", path);
 	for (char *line = text != NULL ? strtok_r(text, "\n", &save) : NULL; line != NULL; line = strtok_r(NULL, "\n", &save))
 	{
-		cJSON	   *row = cJSON_Parse(line);
-		char	   *f = text_at(row, "f");
-		char	   *c = text_at(row, "c");
-		char	   *t = text_at(row, "t");
-		char	   *v = text_at(row, "v");
+		Json	   *row = json_parse(line, strlen(line));
+		const char *f = text_at(row, "f");
+		const char *c = text_at(row, "c");
+		const char *t = text_at(row, "t");
+		const char *v = text_at(row, "v");
 
 		if (c != NULL && v != NULL)
 			chats[n_chats++] = (Named) {strdup(c), strdup(v)};
@@ -271,7 +269,7 @@ run_file(const char *path, const char *folder)
 			else
 				run_chat(f, find(templates, n_templates, f), find(chats, n_chats, c), row);
 		}
-		cJSON_Delete(row);
+		json_free(row);
 	}
 	if (skipped > 0)
 		check_skip(skipped, "the folder with real models' chat templates is not here");

@@ -40,7 +40,6 @@
  * miss r^2 times as large.  The models init_*, the same families with the weights that transformers gives them at
  * first, show that it isn't the family.
  */
-#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
@@ -49,6 +48,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "backend/backend.h"
 #include "server/models/registry.h"
 #include "tests/golden/variant.h"
@@ -159,7 +159,7 @@ results_free(Result *r, int n)
 
 typedef struct Case
 {
-	const cJSON *j;
+	const Json *j;
 	PoolRequest pr;
 	PoolSpec	spec;
 	PoolExtra	extra;
@@ -167,59 +167,59 @@ typedef struct Case
 } Case;
 
 static PoolText
-text_of(const cJSON *j, const char *key)
+text_of(const Json *j, const char *key)
 {
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(j, key));
+	const char *s = json_str_of(json_get(j, key));
 
 	return s != NULL ? (PoolText) {s, strlen(s)} : (PoolText) {0};
 }
 
 static int
-int_of(const cJSON *j, const char *key, int dflt)
+int_of(const Json *j, const char *key, int dflt)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
+	const Json *v = json_get(j, key);
 
-	return cJSON_IsNumber(v) ? (int) v->valuedouble : dflt;
+	return json_is_number(v) ? (int) v->num : dflt;
 }
 
 static int
-bool_of(const cJSON *j, const char *key, int dflt)
+bool_of(const Json *j, const char *key, int dflt)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(j, key);
+	const Json *v = json_get(j, key);
 
-	return cJSON_IsBool(v) ? cJSON_IsTrue(v) : dflt;
+	return json_is_bool(v) ? json_is_true(v) : dflt;
 }
 
 static void
 read_request(Case *c)
 {
-	const cJSON *j = c->j;
+	const Json *j = c->j;
 	PoolText	task = text_of(j, "task");
 	PoolText	text = text_of(j, "long_input");
-	const cJSON *x;
+	const Json *x;
 
 	c->pr = (PoolRequest) {
 		.task = pool_task_by_name(task.s, task.n),.text = text_of(j, "text"),.pair = text_of(j, "pair"),
 		.instruction = text_of(j, "instruction"),.prompt_name = text_of(j, "prompt_name"),
 		.truncate = int_of(j, "truncate", 0),.add_special = bool_of(j, "add_special", 1) == 1,
 		.dimensions = int_of(j, "dimensions", 0),.activation = bool_of(j, "use_activation", -1),
-		.alike = bool_of(j, "alike", 0) == 1,.step_tag = int_of(j, "step_tag", -1),.want_offsets = cJSON_HasObjectItem(j, "offsets")
+		.alike = bool_of(j, "alike", 0) == 1,.step_tag = int_of(j, "step_tag", -1),.want_offsets = json_get(j, "offsets") != NULL
 	};
 	if (text.s != NULL)
 		c->pr.long_input = strcmp(text.s, "truncate") == 0 ? LONG_TRUNCATE : strcmp(text.s, "chunk") == 0 ? LONG_CHUNK : LONG_ERROR;
-	cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(j, "columns"))
-		intvec_push(&c->pr.columns, (int32_t) x->valuedouble);
+	json_each(x, json_get(j, "columns"))
+		intvec_push(&c->pr.columns, (int32_t) x->num);
 }
 
 static bool
-same_ints(const cJSON *want, const int32_t *have, size_t n)
+same_ints(const Json *want, const int32_t *have, size_t n)
 {
-	const cJSON *x;
+	const Json *x;
 	size_t		i = 0;
 
-	cJSON_ArrayForEach(x, want)
+	json_each(x, want)
 	{
-		if (i >= n || have[i] != (int32_t) x->valuedouble)
+		if (i >= n || have[i] != (int32_t) x->num)
 			return false;
 		i++;
 	}
@@ -229,17 +229,17 @@ same_ints(const cJSON *want, const int32_t *have, size_t n)
 static void
 check_made(const char *name, int i, const Case *c, BackendModel *in)
 {
-	const cJSON *ids = cJSON_GetObjectItemCaseSensitive(c->j, "ids");
-	const cJSON *types = cJSON_GetObjectItemCaseSensitive(c->j, "type1_at");
-	const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(c->j, "offsets");
-	const cJSON *labels = cJSON_GetObjectItemCaseSensitive(c->j, "labels");
+	const Json *ids = json_get(c->j, "ids");
+	const Json *types = json_get(c->j, "type1_at");
+	const Json *offsets = json_get(c->j, "offsets");
+	const Json *labels = json_get(c->j, "labels");
 	int			n = c->spec.n_seqs;
 
-	CHECK(ids == NULL || cJSON_GetArraySize(ids) == n, "%s, case %d: %d sequences, expected %d", name, i, n, cJSON_GetArraySize(ids));
-	for (int s = 0; s < n && ids != NULL && cJSON_GetArraySize(ids) == n; s++)
+	CHECK(ids == NULL || json_count(ids) == n, "%s, case %d: %d sequences, expected %d", name, i, n, json_count(ids));
+	for (int s = 0; s < n && ids != NULL && json_count(ids) == n; s++)
 	{
 		const IntVec *have = &c->spec.seqs[s].ids;
-		bool		same = same_ints(cJSON_GetArrayItem(ids, s), have->data, have->len);
+		bool		same = same_ints(json_item(ids, s), have->data, have->len);
 
 		CHECK(same, "%s, case %d: sequence %d has other tokens", name, i, s);
 		for (size_t k = 0; k < have->len && !same; k++)
@@ -247,7 +247,7 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 	}
 	for (int s = 0; s < n && types != NULL; s++)
 	{
-		int			want = cJSON_GetArrayItem(types, s)->valueint;
+		int			want = json_to_int(json_item(types, s));
 		int			have = c->spec.seqs[s].type1_at;
 
 		CHECK(have == (want < 0 ? INT_MAX : want), "%s, case %d: type 1 from token %d on, expected %d", name, i, have, want);
@@ -259,21 +259,21 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 		const char *const *have = backend_core.labels(in, c->pr.task);
 		int			k = 0;
 
-		for (; have != NULL && have[k] != NULL && k < cJSON_GetArraySize(labels); k++)
-			CHECK(strcmp(have[k], cJSON_GetStringValue(cJSON_GetArrayItem(labels, k))) == 0, "%s: label %d is \"%s\"", name, k, have[k]);
-		CHECK(k == cJSON_GetArraySize(labels) && have != NULL && have[k] == NULL, "%s: number of labels", name);
+		for (; have != NULL && have[k] != NULL && k < json_count(labels); k++)
+			CHECK(strcmp(have[k], json_str_of(json_item(labels, k))) == 0, "%s: label %d is \"%s\"", name, k, have[k]);
+		CHECK(k == json_count(labels) && have != NULL && have[k] == NULL, "%s: number of labels", name);
 	}
 }
 
 /* All cases' specs; how many cases are to be computed. */
 static int
-make_cases(const char *name, const cJSON *root, BackendModel *in, Case *cases, int *n_cases)
+make_cases(const char *name, const Json *root, BackendModel *in, Case *cases, int *n_cases)
 {
-	const cJSON *j;
+	const Json *j;
 	int			n = 0;
 	int			good = 0;
 
-	cJSON_ArrayForEach(j, cJSON_GetObjectItemCaseSensitive(root, "cases"))
+	json_each(j, json_get(root, "cases"))
 	{
 		Case	   *c = &cases[n];
 		PoolText	error = text_of(j, "error");
@@ -321,8 +321,8 @@ cosine(const float *a, const double *b, int n)
 static void
 check_values(const char *name, const char *isa, int i, const Case *c, const Result *r)
 {
-	const cJSON *rows = cJSON_GetObjectItemCaseSensitive(c->j, "values");
-	const cJSON *row;
+	const Json *rows = json_get(c->j, "values");
+	const Json *row;
 	int			n = 0;
 	double		worst_cos = 1;
 	double		worst = 0;
@@ -330,12 +330,12 @@ check_values(const char *name, const char *isa, int i, const Case *c, const Resu
 	if (rows == NULL)
 		return;
 	CHECK(r->err.msg[0] == '\0', "%s on %s, case %d: %s", name, isa, i, r->err.msg);
-	CHECK(r->n == cJSON_GetArraySize(rows), "%s on %s, case %d: %d rows, expected %d", name, isa, i, r->n, cJSON_GetArraySize(rows));
-	cJSON_ArrayForEach(row, rows)
+	CHECK(r->n == json_count(rows), "%s on %s, case %d: %d rows, expected %d", name, isa, i, r->n, json_count(rows));
+	json_each(row, rows)
 	{
 		double		want[4096];
-		int			width = cJSON_GetArraySize(row);
-		const cJSON *x;
+		int			width = json_count(row);
+		const Json *x;
 		int			k = 0;
 		double		cos;
 
@@ -344,12 +344,12 @@ check_values(const char *name, const char *isa, int i, const Case *c, const Resu
 			CHECK(width == r->width, "%s on %s, case %d: %d values, expected %d", name, isa, i, r->width, width);
 			return;
 		}
-		cJSON_ArrayForEach(x, row)
+		json_each(x, row)
 		{
-			double		d = fabs((double) r->values[n * width + k] - x->valuedouble) / fmax(1, fabs(x->valuedouble));
+			double		d = fabs((double) r->values[n * width + k] - x->num) / fmax(1, fabs(x->num));
 
 			worst = d > worst || isnan(d) ? d : worst;
-			want[k++] = x->valuedouble;
+			want[k++] = x->num;
 		}
 		cos = width > 3 ? cosine(r->values + n * width, want, width) : 1;
 		worst_cos = cos < worst_cos || isnan(cos) ? cos : worst_cos;
@@ -421,7 +421,7 @@ check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in
 }
 
 static void
-check_tasks(const char *name, const cJSON *root, BackendModel *in)
+check_tasks(const char *name, const Json *root, BackendModel *in)
 {
 	PoolText	want = text_of(root, "tasks");
 	char		have[200] = "";
@@ -470,28 +470,28 @@ static int	changed[N_FORMATS];	/* models whose bits were others */
 static int	n_models;
 
 static bool
-is_raw(const cJSON *root, const Case *c)
+is_raw(const Json *root, const Case *c)
 {
-	const cJSON *t;
+	const Json *t;
 
-	cJSON_ArrayForEach(t, cJSON_GetObjectItemCaseSensitive(root, "raw"))
-		if (strcmp(cJSON_GetStringValue(t), pool_task_name(c->pr.task)) == 0)
+	json_each(t, json_get(root, "raw"))
+		if (strcmp(json_str_of(t), pool_task_name(c->pr.task)) == 0)
 			return true;
 	return c->pr.activation == 0;
 }
 
 /* One row of n values. */
 static void
-compare_row(Rounded *to, const float *have, const cJSON *row, int n, bool vector, bool raw)
+compare_row(Rounded *to, const float *have, const Json *row, int n, bool vector, bool raw)
 {
 	double		want[4096];
 	int			first = 0;
 	int			best = 0;
-	const cJSON *x;
+	const Json *x;
 	int			i = 0;
 
-	cJSON_ArrayForEach(x, row)
-		want[i++] = x->valuedouble;
+	json_each(x, row)
+		want[i++] = x->num;
 	if (vector)
 	{
 		double		cos = cosine(have, want, n);
@@ -511,15 +511,15 @@ compare_row(Rounded *to, const float *have, const cJSON *row, int n, bool vector
 }
 
 static void
-compare_case(Rounded *to, const cJSON *root, const Case *c, const Result *r, const Result *exact)
+compare_case(Rounded *to, const Json *root, const Case *c, const Result *r, const Result *exact)
 {
-	const cJSON *row;
+	const Json *row;
 	int			n = 0;
 
 	to->changed = to->changed || !same_bits(r, exact);
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(c->j, "values"))
+	json_each(row, json_get(c->j, "values"))
 	{
-		if (n >= r->n || cJSON_GetArraySize(row) != r->width || r->width > 4096)
+		if (n >= r->n || json_count(row) != r->width || r->width > 4096)
 		{
 			to->off = NAN;
 			return;
@@ -531,11 +531,11 @@ compare_case(Rounded *to, const cJSON *root, const Case *c, const Result *r, con
 }
 
 static void
-check_formats(const char *name, const cJSON *root, const ModelOpts *o, const Settings *s, const Case *cases, int n_cases,
+check_formats(const char *name, const Json *root, const ModelOpts *o, const Settings *s, const Case *cases, int n_cases,
 			  const PoolSpec *const *specs, const Result *exact)
 {
-	const cJSON *amplifies = cJSON_GetObjectItemCaseSensitive(root, "amplifies");
-	double		r = cJSON_IsNumber(amplifies) ? amplifies->valuedouble : 1;
+	const Json *amplifies = json_get(root, "amplifies");
+	double		r = json_is_number(amplifies) ? amplifies->num : 1;
 	Rounded		got[N_FORMATS];
 
 	n_models++;
@@ -573,7 +573,7 @@ check_formats(const char *name, const cJSON *root, const ModelOpts *o, const Set
 
 /* One implementation of the op table; best: cramped, too; rounded: with rounded weights, too. */
 static void
-check_on(const char *name, const cJSON *root, const ModelOpts *o, const char *isa, bool best, bool rounded)
+check_on(const char *name, const Json *root, const ModelOpts *o, const char *isa, bool best, bool rounded)
 {
 	Settings	s = settings(isa);
 	BackendModel *in = load(name, o, &s);
@@ -629,7 +629,7 @@ check_refused(const char *name, const char *path, const char *want)
 		backend_core.free(in);
 }
 
-static cJSON *
+static Json *
 read_expected(const char *folder, const char *name)
 {
 	char		path[300];
@@ -637,7 +637,7 @@ read_expected(const char *folder, const char *name)
 	char		piece[65536];
 	size_t		n;
 	FILE	   *f;
-	cJSON	   *root = NULL;
+	Json	   *root = NULL;
 
 	snprintf(path, sizeof(path), "%s%s.json", folder, name);
 	if ((f = fopen(path, "rb")) != NULL)
@@ -645,9 +645,9 @@ read_expected(const char *folder, const char *name)
 		while ((n = fread(piece, 1, sizeof(piece), f)) > 0)
 			buf_add(&text, piece, n);
 		fclose(f);
-		root = cJSON_ParseWithLength(text.data, text.len);
+		root = json_parse(text.data, text.len);
 	}
-	CHECK(cJSON_IsObject(root), "%s: no usable expectation", name);
+	CHECK(json_is_object(root), "%s: no usable expectation", name);
 	buf_free(&text);
 	return root;
 }
@@ -655,9 +655,9 @@ read_expected(const char *folder, const char *name)
 static void
 check_fixture(const char *name)
 {
-	cJSON	   *root = read_expected(EXPECTED, name);
-	const cJSON *options = cJSON_GetObjectItemCaseSensitive(root, "options");
-	char	   *text = options != NULL ? cJSON_PrintUnformatted(options) : NULL;
+	Json	   *root = read_expected(EXPECTED, name);
+	const Json *options = json_get(root, "options");
+	char	   *text = options != NULL ? json_print(options) : NULL;
 	ModelOpts	o;
 	Err			e = {0};
 	int			failed = check_failed;
@@ -678,16 +678,16 @@ check_fixture(const char *name)
 			check_on(name, root, &o, (*k)->name, *k == best, *k == best);
 	}
 	printf("%-32s %s\n", name, check_failed == failed ? "ok" : "FAILED");
-	cJSON_free(text);
-	cJSON_Delete(root);
+	mem_free(text);
+	json_free(root);
 }
 
 static void
 check_variant(const char *name)
 {
-	cJSON	   *root = read_expected(VARIANTS, name);
-	const cJSON *options = cJSON_GetObjectItemCaseSensitive(root, "options");
-	char	   *text = options != NULL ? cJSON_PrintUnformatted(options) : NULL;
+	Json	   *root = read_expected(VARIANTS, name);
+	const Json *options = json_get(root, "options");
+	char	   *text = options != NULL ? json_print(options) : NULL;
 	PoolText	refused = text_of(root, "refused");
 	char		dir[] = "/tmp/vllm_test_pool_XXXXXX";
 	ModelOpts	o;
@@ -703,9 +703,9 @@ check_variant(const char *name)
 	else
 		check_on(dir, root, &o, kernels_select("auto", NULL)->name, true, false);
 	variant_remove(dir);
-	cJSON_free(text);
+	mem_free(text);
 	printf("%-32s %s\n", name, check_failed == failed ? "ok" : "FAILED");
-	cJSON_Delete(root);
+	json_free(root);
 }
 
 static int

@@ -12,7 +12,6 @@
 #ifndef VLLM_TESTS_VARIANT_H
 #define VLLM_TESTS_VARIANT_H
 
-#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdint.h>
@@ -22,6 +21,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/alloc.h"
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 
 #define VARIANT_PATH 600
@@ -101,73 +102,75 @@ variant_write(const char *path, const void *data, size_t n)
 
 /* A file of safetensors. */
 static inline void
-variant_tensors(const char *path, const cJSON *tensors)
+variant_tensors(const char *path, const Json *tensors)
 {
-	cJSON	   *header = cJSON_CreateObject();
+	Json	   *header = json_new(JSON_IS_OBJECT);
 	Buf			data = {0};
 	Buf			file = {0};
-	const cJSON *t;
-	const cJSON *x;
+	const Json *t;
+	const Json *x;
 	char	   *text;
 	uint64_t	n;
 
-	cJSON_ArrayForEach(t, tensors)
+	json_each(t, tensors)
 	{
-		cJSON	   *h = cJSON_AddObjectToObject(header, t->string);
-		double		at[2] = {(double) data.len};
+		Json	   *h = json_add(header, t->key, JSON_IS_OBJECT);
+		double		from = (double) data.len;
+		Json	   *at;
 
-		cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(t, "data"))
+		json_each(x, json_get(t, "data"))
 		{
-			float		v = (float) x->valuedouble;
+			float		v = (float) x->num;
 
 			buf_add(&data, (const char *) &v, sizeof(v));
 		}
-		at[1] = (double) data.len;
-		cJSON_AddStringToObject(h, "dtype", "F32");
-		cJSON_AddItemToObject(h, "shape", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(t, "shape"), true));
-		cJSON_AddItemToObject(h, "data_offsets", cJSON_CreateDoubleArray(at, 2));
+		json_add_str(h, "dtype", "F32");
+		json_add_copy(h, "shape", json_get(t, "shape"));
+		at = json_add(h, "data_offsets", JSON_IS_ARRAY);
+		json_add_num(at, NULL, from);
+		json_add_num(at, NULL, (double) data.len);
 	}
-	text = cJSON_PrintUnformatted(header);
+	text = json_print(header);
 	n = strlen(text);
 	buf_add(&file, (const char *) &n, sizeof(n));
 	buf_add(&file, text, n);
 	buf_add(&file, data.data, data.len);
 	variant_write(path, file.data, file.len);
-	cJSON_free(text);
-	cJSON_Delete(header);
+	mem_free(text);
+	json_free(header);
 	buf_free(&data);
 	buf_free(&file);
 }
 
 /* dir: a template of mkdtemp(). */
 static inline void
-variant_make(char *dir, const char *fixtures, const cJSON *root)
+variant_make(char *dir, const char *fixtures, const Json *root)
 {
-	const cJSON *links = cJSON_GetObjectItemCaseSensitive(root, "links");
-	const cJSON *x;
+	const Json *links = json_get(root, "links");
+	const Json *x;
 	char		base[VARIANT_PATH];
 	char		at[VARIANT_PATH];
 
 	CHECK(mkdtemp(dir) != NULL, "no scratch directory");
-	snprintf(base, sizeof(base), "%s%s", fixtures, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "base")));
+	snprintf(base, sizeof(base), "%s%s", fixtures, json_str_of(json_get(root, "base")));
 	if (links == NULL)
 		variant_link_all(dir, base, "");
-	cJSON_ArrayForEach(x, links)
+	json_each(x, links)
 	{
-		variant_link(dir, x->string, base, x->valuestring);
+		variant_link(dir, x->key, base, x->s);
 	}
-	cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(root, "files"))
+	json_each(x, json_get(root, "files"))
 	{
-		const cJSON *tensors = cJSON_GetObjectItemCaseSensitive(x, "tensors");
-		char	   *text = cJSON_PrintUnformatted(x);
+		const Json *tensors = json_get(x, "tensors");
+		char	   *text = json_print(x);
 
-		variant_at(at, dir, x->string);
+		variant_at(at, dir, x->key);
 		unlink(at);
 		if (tensors != NULL)
 			variant_tensors(at, tensors);
-		else if (!cJSON_IsNull(x))
+		else if (!json_is_null(x))
 			variant_write(at, text, strlen(text));
-		cJSON_free(text);
+		mem_free(text);
 	}
 }
 

@@ -12,13 +12,13 @@
  *
  * Any thread: a PoolModel is immutable.  Tested by tests/golden/pool_golden.c.
  */
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json_writer.h"
 #include "backend/pooling/loglikelihood_inputs.h"
 #include "backend/pooling/pooling_model.h"
 #include "text/unicode.h"
@@ -554,15 +554,13 @@ make_ids(const PoolingInputsMaking *k)
 /* ---- pairs through a template ---- */
 
 static void
-add_message(cJSON *list, const char *role, PoolText text)
+add_message(JsonOut *j, const char *role, PoolText text)
 {
-	cJSON	   *m = cJSON_CreateObject();
-	char	   *copy = mem_strndup(text.s, text.n);
-
-	cJSON_AddStringToObject(m, "role", role);
-	cJSON_AddStringToObject(m, "content", copy);
-	cJSON_AddItemToArray(list, m);
-	mem_free(copy);
+	json_open(j, '{');
+	json_key_cstr(j, "role", role);
+	json_key(j, "content");
+	json_str(j, text.s, text.n);
+	json_close(j, '}');
 }
 
 /* The template for pairs: the entry's option, the files', or what the model is known for. */
@@ -580,35 +578,33 @@ pair_template(const PoolingInputsMaking *k)
 static bool
 render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction, PoolText document, IntVec *out)
 {
-	cJSON	   *list = cJSON_CreateArray();
-	cJSON	   *kwargs = cJSON_CreateObject();
-	char	   *messages;
-	char	   *vars;
+	Buf			messages = {0};
+	Buf			vars = {0};
+	JsonOut		list = {.b = &messages};
+	JsonOut		kwargs = {.b = &vars};
 	Buf			text = {0};
 	Buf			marks = {0};
 	bool		ok;
 
+	json_open(&kwargs, '{');
+	json_open(&list, '[');
 	if (instruction.n > 0)
 	{
-		char	   *copy = mem_strndup(instruction.s, instruction.n);
-
-		add_message(list, "system", instruction);
-		cJSON_AddStringToObject(kwargs, "instruction", copy);
-		mem_free(copy);
+		add_message(&list, "system", instruction);
+		json_key(&kwargs, "instruction");
+		json_str(&kwargs, instruction.s, instruction.n);
 	}
-	add_message(list, "query", k->pr->text);
-	add_message(list, "document", document);
-	messages = cJSON_PrintUnformatted(list);
-	vars = cJSON_PrintUnformatted(kwargs);
+	add_message(&list, "query", k->pr->text);
+	add_message(&list, "document", document);
+	json_close(&list, ']');
+	json_close(&kwargs, '}');
 	ok = chat_render(template, k->m->chat, &(ChatRequest) {
-		.messages = {messages, strlen(messages)},.kwargs = {vars, strlen(vars)},.add_generation_prompt = true
+		.messages = {messages.data, messages.len},.kwargs = {vars.data, vars.len},.add_generation_prompt = true
 	}, &text, &marks, k->e);
 	intvec_reset(out);
 	ok = ok && tok_encode_marked(k->m->tok, text.len > 0 ? text.data : "", (const uint8_t *) marks.data, text.len, out, k->e);
-	cJSON_free(messages);
-	cJSON_free(vars);
-	cJSON_Delete(list);
-	cJSON_Delete(kwargs);
+	buf_free(&messages);
+	buf_free(&vars);
 	buf_free(&text);
 	buf_free(&marks);
 	return ok;

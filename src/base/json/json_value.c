@@ -69,9 +69,8 @@ json_is(JsonSpan v, const char *word)
 
 /* ---- numbers ---- */
 
-/* The number at s, of n bytes; the byte behind it is none that a number has. */
-static double
-to_double(const char *s, size_t n)
+double
+json_to_double(const char *s, size_t n)
 {
 	static const double tens[] = {
 		1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
@@ -126,7 +125,7 @@ json_num(JsonSpan v, double *out)
 		return false;
 	memcpy(copy, v.s, v.n);
 	copy[v.n] = '\0';
-	*out = to_double(copy, v.n);
+	*out = json_to_double(copy, v.n);
 	return isfinite(*out);
 }
 
@@ -164,7 +163,7 @@ json_floats(JsonSpan v, Buf *out)
 			s++;
 		if (s == from || s == end || json_kind((JsonSpan) {from, 1}) != '0')
 			return false;
-		x = (float) to_double(from, (size_t) (s - from));
+		x = (float) json_to_double(from, (size_t) (s - from));
 		if (!isfinite(x))
 			return false;
 		buf_add(out, &x, sizeof(x));

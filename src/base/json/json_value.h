@@ -32,6 +32,8 @@ bool		json_text(JsonSpan v, Buf *out);
 bool		json_is(JsonSpan v, const char *word);	/* a string without escapes */
 /* A whole number of low .. high. */
 bool		json_whole(JsonSpan v, int64_t low, int64_t high, int64_t *out);
+/* The number at s, of n bytes, infinite beyond a double's; the byte behind it is none that a number has. */
+double		json_to_double(const char *s, size_t n);
 /* A finite number. */
 bool		json_num(JsonSpan v, double *out);
 /*

@@ -24,7 +24,6 @@
  */
 #include "core/sample/logit_rules.h"
 
-#include <cjson/cJSON.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,6 +31,7 @@
 
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "core/sample/param_range.h"
 #include "ipc/wire.h"
 
@@ -141,29 +141,29 @@ bad_key(const char *key, Err *e)
 }
 
 static bool
-bad_bias(const cJSON *x, Err *e)
+bad_bias(const Json *x, Err *e)
 {
-	char	   *got = cJSON_IsNumber(x) ? NULL : cJSON_PrintUnformatted(x);
+	char	   *got = json_is_number(x) ? NULL : json_print(x);
 
-	err_set(e, ERR_INVALID, "logit_bias must have finite numbers as values, got %.60s for token %.20s", got != NULL ? got : "one that is too large", x->string);
-	cJSON_free(got);
-	err_detail(e, "parameter=logit_bias, value=%.20s", x->string);
+	err_set(e, ERR_INVALID, "logit_bias must have finite numbers as values, got %.60s for token %.20s", got != NULL ? got : "one that is too large", x->key);
+	mem_free(got);
+	err_detail(e, "parameter=logit_bias, value=%.20s", x->key);
 	return err_hint(e, "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");
 }
 
 static bool
-take_bias(LogitRules *r, const cJSON *object, Bias *b, Err *e)
+take_bias(LogitRules *r, const Json *object, Bias *b, Err *e)
 {
 	int			n = 0;
 
-	if (!cJSON_IsObject(object))
+	if (!json_is_object(object))
 		return bad(e, "logit_bias", "must be an object of token ids and numbers, such as {\"1234\": -100}");
-	for (const cJSON *x = object->child; x != NULL; x = x->next, n++)
+	for (const Json *x = object->child; x != NULL; x = x->next, n++)
 	{
-		b[n] = (Bias) {.at = n, .value = x->valuedouble};
-		if (!id_of_key(x->string, &b[n].id))
-			return bad_key(x->string, e);
-		if (!cJSON_IsNumber(x) || !isfinite(x->valuedouble))
+		b[n] = (Bias) {.at = n, .value = x->num};
+		if (!id_of_key(x->key, &b[n].id))
+			return bad_key(x->key, e);
+		if (!json_is_number(x) || !isfinite(x->num))
 			return bad_bias(x, e);
 	}
 	set_biases(r, b, n);
@@ -174,19 +174,19 @@ bool
 logit_rules_bias(LogitRules *r, const char *json, size_t n, Err *e)
 {
 	size_t		values;
-	cJSON	   *object;
+	Json	   *object;
 	Bias	   *b;
 	bool		ok;
 
 	if (n > MAX_BIAS_BYTES || (values = json_values(json, n, MAX_BIAS + 1)) > MAX_BIAS + 1)
 		return bad(e, "logit_bias", "may have at most 65536 ids");
-	object = cJSON_ParseWithLength(json, n);
+	object = json_parse(json, n);
 	if (object == NULL)
 		return bad(e, "logit_bias", "must be valid json");
 	b = mem_alloc((values + 1) * sizeof(Bias));
 	ok = take_bias(r, object, b, e);
 	mem_free(b);
-	cJSON_Delete(object);
+	json_free(object);
 	return ok;
 }
 

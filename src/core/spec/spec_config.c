@@ -7,7 +7,6 @@
  */
 #include "core/spec/spec_config.h"
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
@@ -15,6 +14,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/alloc.h"
+#include "base/json/json.h"
 #include "core/spec/spec.h"
 #include "quant/quantize.h"
 #include "ipc/hub_name.h"
@@ -52,28 +53,28 @@ static const SpecConfigKey keys[] = {
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
 
 static bool
-bad_key(const cJSON *v, Err *e, const char *must)
+bad_key(const Json *v, Err *e, const char *must)
 {
-	char	   *got = cJSON_PrintUnformatted(v);
+	char	   *got = json_print(v);
 
-	err_set(e, ERR_INVALID, "speculative_config key \"%s\" must be %s, got %.64s", v->string, must, got != NULL ? got : "?");
-	cJSON_free(got);
+	err_set(e, ERR_INVALID, "speculative_config key \"%s\" must be %s, got %.64s", v->key, must, got != NULL ? got : "?");
+	mem_free(got);
 	return false;
 }
 
 static bool
-take_number(const cJSON *v, const SpecConfigKey *k, SpecConfig *c, Err *e)
+take_number(const Json *v, const SpecConfigKey *k, SpecConfig *c, Err *e)
 {
 	char		must[80];
 
 	snprintf(must, sizeof(must), k->real ? "a number between %g and %g" : "an integer between %.0f and %.0f", k->min, k->max);
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= k->min && v->valuedouble <= k->max) ||
-		(!k->real && v->valuedouble != floor(v->valuedouble)))
+	if (!json_is_number(v) || !(v->num >= k->min && v->num <= k->max) ||
+		(!k->real && v->num != floor(v->num)))
 		return bad_key(v, e, must);
 	if (k->real)
-		*(double *) ((char *) c + k->off) = v->valuedouble;
+		*(double *) ((char *) c + k->off) = v->num;
 	else
-		*(int *) ((char *) c + k->off) = (int) v->valuedouble;
+		*(int *) ((char *) c + k->off) = (int) v->num;
 	return true;
 }
 
@@ -86,49 +87,49 @@ has_weights(const SpecConfig *c)
 }
 
 static bool
-take_model(const cJSON *v, SpecConfig *c, Err *e)
+take_model(const Json *v, SpecConfig *c, Err *e)
 {
 	HubName		hub;
 
-	if (!cJSON_IsString(v) || v->valuestring[0] != '/')
+	if (!json_is_string(v) || v->s[0] != '/')
 	{
 		bad_key(v, e, "an absolute path");
-		return !cJSON_IsString(v) || !hub_name(v->valuestring, true, &hub) ? false :
+		return !json_is_string(v) || !hub_name(v->s, true, &hub) ? false :
 			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, "
 					 "and give the path \"%s\".", hub.command, hub.path);
 	}
-	if (strlen(v->valuestring) >= sizeof(c->model))
+	if (strlen(v->s) >= sizeof(c->model))
 		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)", sizeof(c->model) - 1);
 	if (c->type != NULL && strcmp(c->type->name, "mtp") == 0)
 	{
 		err_set(e, ERR_INVALID, "speculative_config key \"model\" is not for the method \"mtp\"");
 		return err_hint(e, "What it guesses with is in the model's own files.");
 	}
-	snprintf(c->model, sizeof(c->model), "%s", v->valuestring);
+	snprintf(c->model, sizeof(c->model), "%s", v->s);
 	return true;
 }
 
 static bool
-take_quantization(const cJSON *v, SpecConfig *c, Err *e)
+take_quantization(const Json *v, SpecConfig *c, Err *e)
 {
-	if (!cJSON_IsString(v) || quant_scheme(v->valuestring) == NULL)
+	if (!json_is_string(v) || quant_scheme(v->s) == NULL)
 		return bad_key(v, e, "a name that the model option \"quantization\" takes");
-	snprintf(c->quantization, sizeof(c->quantization), "%s", v->valuestring);
+	snprintf(c->quantization, sizeof(c->quantization), "%s", v->s);
 	return true;
 }
 
 /* Which published examples have: there is but one way to split a drafter. */
 static bool
-take_one(const cJSON *v, SpecConfig *c, Err *e)
+take_one(const Json *v, SpecConfig *c, Err *e)
 {
 	(void) c;
-	return (cJSON_IsNumber(v) && v->valuedouble == 1) || bad_key(v, e, "1");
+	return (json_is_number(v) && v->num == 1) || bad_key(v, e, "1");
 }
 
 static const struct
 {
 	const char *name;
-	bool		(*take) (const cJSON *v, SpecConfig *c, Err *e);
+	bool		(*take) (const Json *v, SpecConfig *c, Err *e);
 }			weight_keys[] = {
 	{"model", take_model}, {"quantization", take_quantization}, {"draft_tensor_parallel_size", take_one}
 };
@@ -166,13 +167,13 @@ unknown_key(const char *key, Err *e)
 }
 
 static bool
-take_key(const cJSON *v, SpecConfig *c, Err *e)
+take_key(const Json *v, SpecConfig *c, Err *e)
 {
 	for (size_t i = 0; i < N_KEYS; i++)
 	{
 		const SpecConfigKey *k = &keys[i];
 
-		if (strcmp(k->name, v->string) != 0)
+		if (strcmp(k->name, v->key) != 0)
 			continue;
 		if (k->method != NULL && (c->type == NULL || strcmp(k->method, c->type->name) != 0))
 			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", k->name,
@@ -181,29 +182,29 @@ take_key(const cJSON *v, SpecConfig *c, Err *e)
 	}
 	for (size_t i = 0; i < N_WEIGHT_KEYS; i++)
 	{
-		if (strcmp(weight_keys[i].name, v->string) != 0)
+		if (strcmp(weight_keys[i].name, v->key) != 0)
 			continue;
 		if (!has_weights(c))
-			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", v->string, c->type->name);
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", v->key, c->type->name);
 		return weight_keys[i].take(v, c, e);
 	}
-	return unknown_key(v->string, e);
+	return unknown_key(v->key, e);
 }
 
 static bool
-take_method(const cJSON *object, SpecConfig *c, Err *e)
+take_method(const Json *object, SpecConfig *c, Err *e)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(object, "method");
-	const cJSON *model = cJSON_GetObjectItemCaseSensitive(object, "model");
+	const Json *v = json_get(object, "method");
+	const Json *model = json_get(object, "model");
 	Buf			names = {0};
 
-	if (cJSON_IsString(v))
-		c->type = proposer_find(is_mtp(v->valuestring) ? "mtp" : v->valuestring);
+	if (json_is_string(v))
+		c->type = proposer_find(is_mtp(v->s) ? "mtp" : v->s);
 	/* the files at "model" say the method */
-	if (c->type != NULL || ((v == NULL || cJSON_IsNull(v)) && model != NULL && !cJSON_IsNull(model)))
+	if (c->type != NULL || ((v == NULL || json_is_null(v)) && model != NULL && !json_is_null(model)))
 		return true;
 	proposer_names(&names);
-	if (v == NULL || cJSON_IsNull(v))
+	if (v == NULL || json_is_null(v))
 		err_set(e, ERR_INVALID, "speculative_config must have a \"method\" (%s), or files that guess tokens as \"model\"", names.data);
 	else
 		bad_key(v, e, names.data);
@@ -235,12 +236,12 @@ fill(SpecConfig *c, Err *e)
 }
 
 static bool
-parse_object(const cJSON *object, SpecConfig *c, Err *e)
+parse_object(const Json *object, SpecConfig *c, Err *e)
 {
 	if (!take_method(object, c, e))
 		return false;
-	for (const cJSON *v = object->child; v != NULL; v = v->next)
-		if (strcmp(v->string, "method") != 0 && !cJSON_IsNull(v) && !take_key(v, c, e))
+	for (const Json *v = object->child; v != NULL; v = v->next)
+		if (strcmp(v->key, "method") != 0 && !json_is_null(v) && !take_key(v, c, e))
 			return false;
 	return fill(c, e);
 }
@@ -248,26 +249,26 @@ parse_object(const cJSON *object, SpecConfig *c, Err *e)
 bool
 spec_config_parse(const char *text, SpecConfig *out, Err *e)
 {
-	cJSON	   *root;
+	Json	   *root;
 	SpecConfig	c = {.depth = DEPTH_DEFAULT, .max_cached = CACHED_DEFAULT, .max_factor = 1, .min_prob = 0.1};
 	bool		ok;
 
 	memset(out, 0, sizeof(*out));
 	if (text == NULL || text[0] == '\0')
 		return true;
-	root = cJSON_ParseWithOpts(text, NULL, true);
-	if (cJSON_IsNull(root))
+	root = json_parse(text, strlen(text));
+	if (json_is_null(root))
 	{
-		cJSON_Delete(root);
+		json_free(root);
 		return true;
 	}
-	if (!cJSON_IsObject(root))
+	if (!json_is_object(root))
 	{
-		cJSON_Delete(root);
+		json_free(root);
 		return err_set(e, ERR_INVALID, "speculative_config must be a JSON object, got \"%.64s\"", text);
 	}
 	ok = parse_object(root, &c, e);
-	cJSON_Delete(root);
+	json_free(root);
 	if (ok)
 		*out = c;
 	return ok;

@@ -2,8 +2,9 @@
  * schema_json.h
  *	  A schema's JSON text as a tree that loses nothing.
  *
- * cJSON makes a double of each number and ends a string at its first \u0000.  A grammar
- * needs both whole: bounds of 64-bit integers are exact, and so is a property's name.
+ * json.h keeps what is written, too, but a grammar's values have a hash and are compared as JSON Schema has it:
+ * numbers by their exact decimals, as bounds of 64-bit integers are exact, and of several members of one name the
+ * last one counts.
  *
  * All memory of a compilation is taken from one arena and goes at once.
  */
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json/json.h"
 
 /* ---- memory ---- */
 

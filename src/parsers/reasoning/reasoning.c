@@ -9,9 +9,9 @@
  *
  * Tested by tests/unit/parsers/test_parse.c with the cases of tests/parse/.
  */
-#include <cjson/cJSON.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "parsers/harmony.h"
 #include "parsers/reasoning/reasoning_internal.h"
 #include "parsers/text_span.h"
@@ -175,16 +175,16 @@ harmony_sink(void *ctx, const ParseEvent *ev)
 static bool
 thinks(const ReasonFormat *f, const char *kwargs, size_t n)
 {
-	cJSON	   *root = kwargs != NULL ? cJSON_ParseWithLength(kwargs, n) : NULL;
-	const cJSON *a = cJSON_GetObjectItemCaseSensitive(root, "thinking");
-	const cJSON *b = cJSON_GetObjectItemCaseSensitive(root, "enable_thinking");
+	Json	   *root = kwargs != NULL ? json_parse(kwargs, n) : NULL;
+	const Json *a = json_get(root, "thinking");
+	const Json *b = json_get(root, "enable_thinking");
 	bool		yes = true;
 
 	if (f->off)
-		yes = cJSON_IsTrue(a) || cJSON_IsTrue(b);
+		yes = json_is_true(a) || json_is_true(b);
 	else if (f->switched)
-		yes = !cJSON_IsFalse(a) && !cJSON_IsFalse(b);
-	cJSON_Delete(root);
+		yes = !json_is_false(a) && !json_is_false(b);
+	json_free(root);
 	return yes;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/checksum.h"
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "parsers/harmony.h"
 #include "parsers/tool/tool_internal.h"
 
@@ -71,7 +72,7 @@ tool_format_reasons(const ToolFormat *f)
 typedef struct ToolSet
 {
 	atomic_int	refs;
-	cJSON	   *tree;
+	Json	   *tree;
 } ToolSet;
 
 typedef enum ToolWhere
@@ -130,7 +131,7 @@ tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t
 	{
 		set = mem_zalloc(sizeof(*set));
 		atomic_init(&set->refs, 1);
-		set->tree = cJSON_ParseWithLength(tools, n_tools);
+		set->tree = json_parse(tools, n_tools);
 	}
 	return new_parser(f, f, set, key, sink, ctx);
 }
@@ -169,7 +170,7 @@ tool_parser_free(ToolParser *p)
 		return;
 	if (p->tools != NULL && atomic_fetch_sub(&p->tools->refs, 1) == 1)
 	{
-		cJSON_Delete(p->tools->tree);
+		json_free(p->tools->tree);
 		mem_free(p->tools);
 	}
 	harmony_free(p->harmony);

@@ -5,8 +5,7 @@
 #ifndef VLLM_PARSERS_TOOL_TOOL_INTERNAL_H
 #define VLLM_PARSERS_TOOL_TOOL_INTERNAL_H
 
-#include <cjson/cJSON.h>
-
+#include "base/json/json.h"
 #include "base/json/json_writer.h"
 #include "parsers/json_push.h"
 #include "parsers/parsers.h"
@@ -128,7 +127,7 @@ typedef enum ToolStep
 typedef struct ToolRun
 {
 	const ToolOp *ops;
-	const cJSON *tools;			/* the request's; NULL = none given */
+	const Json *tools;			/* the request's; NULL = none given */
 	const char *const *signs;	/* of a call, which nothing that is passed over has */
 	const Buf  *text;
 	bool		last;			/* it doesn't grow any more */
@@ -255,9 +254,9 @@ bool		tool_python_literal(Span s, Buf *out);
 #define TT_NULL		64
 
 /* What the schema says of a parameter; 0 = nothing. */
-unsigned	tool_type_of(const cJSON *tools, Span tool, Span param);
+unsigned	tool_type_of(const Json *tools, Span tool, Span param);
 /* Does the schema have it? */
-bool		tool_has(const cJSON *tools, Span tool, Span param);
+bool		tool_has(const Json *tools, Span tool, Span param);
 /* Append text as the JSON value that a parameter of these types (0: unknown, a string) makes of it. */
 void		tool_typed(Span text, unsigned types, Buf *out);
 /* Append text as JSON, else as Python's literal, else as a string. */

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/json/json.h"
+
 #define MAX_DEPTH	4			/* of alternatives */
 #define MAX_REFS	16			/* that are followed for one argument */
 
@@ -42,24 +44,24 @@ type_named(const char *name)
 }
 
 static unsigned
-type_of_value(const cJSON *v)
+type_of_value(const Json *v)
 {
-	return cJSON_IsString(v) ? TT_STRING : cJSON_IsNumber(v) ? TT_NUMBER : cJSON_IsBool(v) ? TT_BOOLEAN :
-		cJSON_IsNull(v) ? TT_NULL : cJSON_IsObject(v) ? TT_OBJECT : TT_ARRAY;
+	return json_is_string(v) ? TT_STRING : json_is_number(v) ? TT_NUMBER : json_is_bool(v) ? TT_BOOLEAN :
+		json_is_null(v) ? TT_NULL : json_is_object(v) ? TT_OBJECT : TT_ARRAY;
 }
 
 /* The member or element that a part of a JSON pointer names. */
-static const cJSON *
-step_in(const cJSON *at, const char *part, size_t n)
+static const Json *
+step_in(const Json *at, const char *part, size_t n)
 {
-	const cJSON *item;
+	const Json *item;
 
-	if (cJSON_IsArray(at))
-		return n > 0 && n < 6 && strspn(part, "0123456789") >= n ? cJSON_GetArrayItem(at, atoi(part)) : NULL;
-	cJSON_ArrayForEach(item, at)
+	if (json_is_array(at))
+		return n > 0 && n < 6 && strspn(part, "0123456789") >= n ? json_item(at, atoi(part)) : NULL;
+	json_each(item, at)
 	{
 		const char *p = part;
-		const char *k = item->string;
+		const char *k = item->key;
 
 		for (; k != NULL && *k != '\0' && p < part + n; k++, p++)
 		{
@@ -76,10 +78,10 @@ step_in(const cJSON *at, const char *part, size_t n)
 }
 
 /* What a $ref within root, the tool's schema, leads to; NULL: nothing. */
-static const cJSON *
-referred(const cJSON *root, const char *ref)
+static const Json *
+referred(const Json *root, const char *ref)
 {
-	const cJSON *at = root;
+	const Json *at = root;
 
 	if (*ref++ != '#')
 		return NULL;
@@ -95,85 +97,85 @@ referred(const cJSON *root, const char *ref)
 
 /* Types that a schema leaves; nested alternatives to a depth that people write, and `left` references. */
 static unsigned
-types_of_schema(const cJSON *root, const cJSON *schema, int depth, int *left)
+types_of_schema(const Json *root, const Json *schema, int depth, int *left)
 {
 	static const char *const groups[] = {"anyOf", "oneOf", "allOf"};
-	const cJSON *type = cJSON_GetObjectItemCaseSensitive(schema, "type");
-	const cJSON *values = cJSON_GetObjectItemCaseSensitive(schema, "enum");
-	const cJSON *value = cJSON_GetObjectItemCaseSensitive(schema, "const");
-	const char *ref = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(schema, "$ref"));
-	const cJSON *item;
-	unsigned	types = type_named(cJSON_GetStringValue(type));
+	const Json *type = json_get(schema, "type");
+	const Json *values = json_get(schema, "enum");
+	const Json *value = json_get(schema, "const");
+	const char *ref = json_str_of(json_get(schema, "$ref"));
+	const Json *item;
+	unsigned	types = type_named(json_str_of(type));
 
-	if (cJSON_IsArray(type))
-		cJSON_ArrayForEach(item, type)
-			types |= type_named(cJSON_GetStringValue(item));
+	if (json_is_array(type))
+		json_each(item, type)
+			types |= type_named(json_str_of(item));
 	if (types == 0 && ref != NULL && *left > 0)
 	{
 		(*left)--;
 		types = types_of_schema(root, referred(root, ref), depth, left);
 	}
 	for (int i = 0; types == 0 && depth < MAX_DEPTH && i < 3; i++)
-		cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(schema, groups[i]))
+		json_each(item, json_get(schema, groups[i]))
 			types |= types_of_schema(root, item, depth + 1, left);
 	if (types == 0)
-		cJSON_ArrayForEach(item, values)
+		json_each(item, values)
 			types |= type_of_value(item);
 	if (types == 0 && value != NULL)
 		types = type_of_value(value);
-	if (types == 0 && cJSON_GetObjectItemCaseSensitive(schema, "properties") != NULL)
+	if (types == 0 && json_get(schema, "properties") != NULL)
 		types = TT_OBJECT;
-	if (types == 0 && cJSON_GetObjectItemCaseSensitive(schema, "items") != NULL)
+	if (types == 0 && json_get(schema, "items") != NULL)
 		types = TT_ARRAY;
 	return types;
 }
 
 /* The tool's function object; also of a tool that is one itself. */
-static const cJSON *
-function_of(const cJSON *tools, Span tool)
+static const Json *
+function_of(const Json *tools, Span tool)
 {
-	const cJSON *t;
+	const Json *t;
 
-	cJSON_ArrayForEach(t, tools)
+	json_each(t, tools)
 	{
-		const cJSON *f = cJSON_GetObjectItemCaseSensitive(t, "function");
+		const Json *f = json_get(t, "function");
 
 		f = f != NULL ? f : t;
-		if (equals(tool, cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(f, "name"))))
+		if (equals(tool, json_str_of(json_get(f, "name"))))
 			return f;
 	}
 	return NULL;
 }
 
 /* The parameter's schema, and the one of all. */
-static const cJSON *
-schema_of(const cJSON *tools, Span tool, Span param, const cJSON **all)
+static const Json *
+schema_of(const Json *tools, Span tool, Span param, const Json **all)
 {
-	const cJSON *f = function_of(tools, tool);
-	const cJSON *schema = cJSON_GetObjectItemCaseSensitive(f, "parameters");
-	const cJSON *p;
+	const Json *f = function_of(tools, tool);
+	const Json *schema = json_get(f, "parameters");
+	const Json *p;
 
-	*all = schema != NULL ? schema : cJSON_GetObjectItemCaseSensitive(f, "input_schema");
-	cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(*all, "properties"))
-		if (equals(param, p->string))
+	*all = schema != NULL ? schema : json_get(f, "input_schema");
+	json_each(p, json_get(*all, "properties"))
+		if (equals(param, p->key))
 			return p;
 	return NULL;
 }
 
 unsigned
-tool_type_of(const cJSON *tools, Span tool, Span param)
+tool_type_of(const Json *tools, Span tool, Span param)
 {
-	const cJSON *all;
-	const cJSON *schema = schema_of(tools, tool, param, &all);
+	const Json *all;
+	const Json *schema = schema_of(tools, tool, param, &all);
 	int			left = MAX_REFS;
 
 	return types_of_schema(all, schema, 0, &left);
 }
 
 bool
-tool_has(const cJSON *tools, Span tool, Span param)
+tool_has(const Json *tools, Span tool, Span param)
 {
-	const cJSON *all;
+	const Json *all;
 
 	return schema_of(tools, tool, param, &all) != NULL;
 }

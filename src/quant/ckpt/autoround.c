@@ -5,6 +5,7 @@
  * "extra_config" has settings of single modules, by their names or by patterns; 16 bits
  * and more leave a module as it is.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_gptq.h"
 
 #define FORMATS "auto_round:auto_gptq auto_round auto_round:gptqmodel auto_round:auto_awq"
@@ -24,7 +25,7 @@ auto_spec(const Ckpt *c, GptqSpec *s, int *format, Err *e)
 
 /* What changes the arithmetic beside bits, groups and symmetry. */
 static bool
-plain_integers(const cJSON *o, const char *allowed, Err *e)
+plain_integers(const Json *o, const char *allowed, Err *e)
 {
 	int			word;
 	int64_t		bits;
@@ -46,17 +47,17 @@ autoround_open(Ckpt *c, Err *e)
 		"true_sequential lm_head super_bits";
 	static const char extra[] = "bits group_size sym data_type act_bits act_data_type act_group_size act_sym act_dynamic "
 		"scale_dtype super_bits super_group_size fixed_by_user in_blocks";
-	const cJSON *extras;
-	const cJSON *v;
+	const Json *extras;
+	const Json *v;
 	GptqSpec	s;
 	int			format;
 	bool		matches;
 
 	if (!ckpt_map(c->conf, "extra_config", &extras, e) || !ckpt_known(c->conf, known, e) || !auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
 		return false;
-	cJSON_ArrayForEach(v, extras)
+	json_each(v, extras)
 		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) || !plain_integers(v, "int float fp int_sym", e) ||
-			!ckpt_match(v->string, "", true, &matches, e))
+			!ckpt_match(v->key, "", true, &matches, e))
 			return false;
 	return true;
 }
@@ -64,9 +65,9 @@ autoround_open(Ckpt *c, Err *e)
 bool
 autoround_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e)
 {
-	const cJSON *all = ckpt_get(c->conf, "extra_config");
-	const cJSON *mine = cJSON_GetObjectItemCaseSensitive(all, module);
-	const cJSON *v;
+	const Json *all = ckpt_get(c->conf, "extra_config");
+	const Json *mine = json_get(all, module);
+	const Json *v;
 	GptqSpec	s;
 	int			format;
 
@@ -74,13 +75,13 @@ autoround_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader *
 		return true;
 	if (!auto_spec(c, &s, &format, e))
 		return false;
-	cJSON_ArrayForEach(v, all)
+	json_each(v, all)
 	{
 		bool		matches;
 
 		if (mine != NULL)
 			break;
-		if (!ckpt_match(v->string, module, true, &matches, e))
+		if (!ckpt_match(v->key, module, true, &matches, e))
 			return false;
 		if (matches)
 			mine = v;

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 bool
@@ -68,43 +69,43 @@ largest(const KTensor *t, int64_t n)
 }
 
 /* The JSON of sizes, to be freed; NULL with the error set. */
-static cJSON *
+static Json *
 quant_state(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
 	bool		fp4 = ckpt_find(c, module, ".weight.quant_state.bitsandbytes__fp4") != NULL;
 	const KTensor *t = ckpt_part(c, r, module, fp4 ? ".weight.quant_state.bitsandbytes__fp4" :
 								 ".weight.quant_state.bitsandbytes__nf4", ckpt_u8, 0, 0, 0, e);
-	cJSON	   *o;
+	Json	   *o;
 	char	   *text;
 
 	if (t == NULL)
 		return NULL;
 	/* a copy: somebody may change the file between the parser's two looks at a string */
 	text = t->nbytes < 65536 ? mem_strndup(t->data, t->nbytes) : NULL;
-	o = text != NULL ? cJSON_ParseWithLength(text, t->nbytes) : NULL;
+	o = text != NULL ? json_parse(text, t->nbytes) : NULL;
 	mem_free(text);
-	if (!cJSON_IsObject(o))
+	if (!json_is_object(o))
 	{
 		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not a JSON object", t->name, ckpt_where(c, t));
-		cJSON_Delete(o);
+		json_free(o);
 		return NULL;
 	}
 	return o;
 }
 
 static bool
-nested(Ckpt *c, CkptReader *r, const char *module, const cJSON *state, int64_t blocks, Err *e)
+nested(Ckpt *c, CkptReader *r, const char *module, const Json *state, int64_t blocks, Err *e)
 {
 	static const KType f32[] = {KT_F32, KT_COUNT};
-	const cJSON *offset = ckpt_get(state, "nested_offset");
+	const Json *offset = ckpt_get(state, "nested_offset");
 	int64_t		outer;
 
 	if (!ckpt_int(state, "nested_blocksize", 1, 1 << 24, 256, &r->group2, e))
 		return false;
 	outer = (blocks + r->group2 - 1) / r->group2;
-	if (!cJSON_IsNumber(offset) || !(fabs(offset->valuedouble) < 1e30))
+	if (!json_is_number(offset) || !(fabs(offset->num) < 1e30))
 		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" has an invalid \"nested_offset\"", r->name);
-	r->offset2 = (float) offset->valuedouble;
+	r->offset2 = (float) offset->num;
 	if ((r->codes2 = ckpt_part(c, r, module, ".weight.absmax", ckpt_u8, 1, blocks, 0, e)) == NULL ||
 		(r->scale = ckpt_part(c, r, module, ".weight.nested_absmax", f32, 1, outer, 0, e)) == NULL ||
 		(r->scale2 = ckpt_part(c, r, module, ".weight.nested_quant_map", f32, 1, 256, 0, e)) == NULL)
@@ -116,15 +117,15 @@ nested(Ckpt *c, CkptReader *r, const char *module, const cJSON *state, int64_t b
 
 /* What the state says of shape and blocks, and the scales. */
 static bool
-blocks_of(Ckpt *c, CkptReader *r, const char *module, const cJSON *state, Err *e)
+blocks_of(Ckpt *c, CkptReader *r, const char *module, const Json *state, Err *e)
 {
 	static const KType f32[] = {KT_F32, KT_COUNT};
-	const cJSON *shape = ckpt_get(state, "shape");
+	const Json *shape = ckpt_get(state, "shape");
 	const KTensor *absmax = ckpt_find(c, module, ".weight.absmax");
 	int64_t		blocks;
 
-	if (cJSON_GetArraySize(shape) != 2 || cJSON_GetNumberValue(shape->child) != (double) r->n ||
-		cJSON_GetNumberValue(shape->child->next) != (double) r->k)
+	if (json_count(shape) != 2 || shape->child->num != (double) r->n ||
+		shape->child->next->num != (double) r->k)
 		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" has not the shape [%lld, %lld] in its quantization state", r->name,
 					   (long long) r->n, (long long) r->k);
 	if (!ckpt_int(state, "blocksize", 1, 1 << 24, 64, &r->group, e))
@@ -143,10 +144,10 @@ four_bits(Ckpt *c, CkptReader *r, const char *module, Err *e)
 {
 	static const KType f32[] = {KT_F32, KT_COUNT};
 	const KTensor *map;
-	cJSON	   *state = quant_state(c, r, module, e);
+	Json	   *state = quant_state(c, r, module, e);
 	bool		ok = state != NULL && blocks_of(c, r, module, state, e);
 
-	cJSON_Delete(state);
+	json_free(state);
 	if (!ok || (r->q = ckpt_part(c, r, module, ".weight", ckpt_u8, 2, (r->n * r->k + 1) / 2, 1, e)) == NULL ||
 		(map = ckpt_part(c, r, module, ".weight.quant_map", f32, 1, 16, 0, e)) == NULL)
 		return false;

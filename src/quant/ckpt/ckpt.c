@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "base/pcre_match.h"
 #include "quant/ckpt/ckpt_internal.h"
 
@@ -73,29 +74,29 @@ ckpt_list(void)
 
 /* ---- the configuration ---- */
 
-const cJSON *
-ckpt_get(const cJSON *o, const char *key)
+const Json *
+ckpt_get(const Json *o, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const Json *v = json_get(o, key);
 
-	return cJSON_IsNull(v) ? NULL : v;
+	return json_is_null(v) ? NULL : v;
 }
 
 const char *
-ckpt_show(const cJSON *v, char *buf, size_t size)
+ckpt_show(const Json *v, char *buf, size_t size)
 {
-	char	   *text = cJSON_PrintUnformatted(v);
+	char	   *text = json_print(v);
 	size_t		n = 0;
 
 	for (const char *s = text; s != NULL && *s != '\0' && n < size - 1; s++)
 		buf[n++] = *s >= 0x20 && *s < 0x7f ? *s : '?';
 	buf[n] = '\0';
-	cJSON_free(text);
+	mem_free(text);
 	return buf;
 }
 
 static bool
-bad_value(const cJSON *v, const char *key, Err *e)
+bad_value(const Json *v, const char *key, Err *e)
 {
 	char		buf[80];
 
@@ -103,44 +104,44 @@ bad_value(const cJSON *v, const char *key, Err *e)
 }
 
 bool
-ckpt_int(const cJSON *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e)
+ckpt_int(const Json *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e)
 {
-	const cJSON *v = ckpt_get(o, key);
+	const Json *v = ckpt_get(o, key);
 
 	*out = dflt;
 	if (v == NULL)
 		return true;
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= (double) lo && v->valuedouble <= (double) hi) ||
-		v->valuedouble != floor(v->valuedouble))
+	if (!json_is_number(v) || !(v->num >= (double) lo && v->num <= (double) hi) ||
+		v->num != floor(v->num))
 	{
 		bad_value(v, key, e);
 		return err_detail(e, "An integer between %lld and %lld is expected.", (long long) lo, (long long) hi);
 	}
-	*out = (int64_t) v->valuedouble;
+	*out = (int64_t) v->num;
 	return true;
 }
 
 bool
-ckpt_bool(const cJSON *o, const char *key, bool dflt, bool *out, Err *e)
+ckpt_bool(const Json *o, const char *key, bool dflt, bool *out, Err *e)
 {
-	const cJSON *v = ckpt_get(o, key);
+	const Json *v = ckpt_get(o, key);
 
-	*out = v != NULL ? cJSON_IsTrue(v) : dflt;
-	return v == NULL || cJSON_IsBool(v) || bad_value(v, key, e);
+	*out = v != NULL ? json_is_true(v) : dflt;
+	return v == NULL || json_is_bool(v) || bad_value(v, key, e);
 }
 
 bool
-ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *out, Err *e)
+ckpt_word(const Json *o, const char *key, const char *allowed, int dflt, int *out, Err *e)
 {
-	const cJSON *v = ckpt_get(o, key);
+	const Json *v = ckpt_get(o, key);
 	char		buf[80];
 
 	*out = dflt;
 	if (v == NULL)
 		return true;
-	if (!cJSON_IsString(v))
+	if (!json_is_string(v))
 		return bad_value(v, key, e);
-	if ((*out = word_number(allowed, v->valuestring)) >= 0)
+	if ((*out = word_number(allowed, v->s)) >= 0)
 		return true;
 	err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"%s\" = %s, which is not supported", key,
 			ckpt_show(v, buf, sizeof(buf)));
@@ -148,34 +149,34 @@ ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *o
 }
 
 bool
-ckpt_map(const cJSON *o, const char *key, const cJSON **out, Err *e)
+ckpt_map(const Json *o, const char *key, const Json **out, Err *e)
 {
 	*out = ckpt_get(o, key);
-	return *out == NULL || cJSON_IsObject(*out) || bad_value(*out, key, e);
+	return *out == NULL || json_is_object(*out) || bad_value(*out, key, e);
 }
 
 static bool
-says_nothing(const cJSON *v)
+says_nothing(const Json *v)
 {
-	return cJSON_IsNull(v) || cJSON_IsFalse(v) || (cJSON_IsString(v) && v->valuestring[0] == '\0') ||
-		((cJSON_IsArray(v) || cJSON_IsObject(v)) && v->child == NULL);
+	return json_is_null(v) || json_is_false(v) || (json_is_string(v) && v->s[0] == '\0') ||
+		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
 }
 
 bool
-ckpt_known(const cJSON *o, const char *known, Err *e)
+ckpt_known(const Json *o, const char *known, Err *e)
 {
-	const cJSON *v;
+	const Json *v;
 	char		buf[80];
 
-	if (o != NULL && !cJSON_IsObject(o))
+	if (o != NULL && !json_is_object(o))
 		return err_set(e, ERR_BAD_FILE, "quantization configuration has %s in the place of an object",
 					   ckpt_show(o, buf, sizeof(buf)));
-	cJSON_ArrayForEach(v, o)
+	json_each(v, o)
 	{
-		cJSON		key = {.type = cJSON_String, .valuestring = v->string};
+		Json		key = {.type = JSON_IS_STRING, .s = v->key, .len = v->key_len};
 		char		name[80];
 
-		if (says_nothing(v) || word_number(known, v->string) >= 0)
+		if (says_nothing(v) || word_number(known, v->key) >= 0)
 			continue;
 		err_set(e, ERR_UNSUPPORTED, "quantization configuration has %s = %s, which is not supported",
 				ckpt_show(&key, name, sizeof(name)), ckpt_show(v, buf, sizeof(buf)));
@@ -189,7 +190,7 @@ ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err 
 {
 	Pattern    *p = pattern_new(pattern, anywhere);
 	PatternFit	fit = p != NULL ? pattern_fit(p, name) : PATTERN_BAD;
-	cJSON		text = {.type = cJSON_String, .valuestring = (char *) pattern};
+	Json		text = {.type = JSON_IS_STRING, .s = pattern, .len = strlen(pattern)};
 	char		buf[120];
 
 	pattern_free(p);
@@ -203,7 +204,7 @@ bool
 ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 {
 	const char *text = conf_str(conf, "quantization_config", NULL);
-	const cJSON *name;
+	const Json *name;
 	char		buf[80];
 	Ckpt	   *c;
 
@@ -220,10 +221,10 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 		*out = c;
 		return true;
 	}
-	c->conf = cJSON_Parse(text);
+	c->conf = json_parse(text, strlen(text));
 	name = ckpt_get(c->conf, "quant_method");
-	for (size_t i = 0; cJSON_IsString(name) && c->method == NULL && i < N_METHODS; i++)
-		if (word_number(methods[i].names, name->valuestring) >= 0)
+	for (size_t i = 0; json_is_string(name) && c->method == NULL && i < N_METHODS; i++)
+		if (word_number(methods[i].names, name->s) >= 0)
 			c->method = &methods[i];
 	if (c->method == NULL)
 	{
@@ -232,7 +233,7 @@ ckpt_open(const Conf *conf, const CkptFiles *files, Ckpt **out, Err *e)
 		err_hint(e, "Supported methods are: %s", ckpt_list());
 	}
 	else
-		snprintf(c->name, sizeof(c->name), "%s", name->valuestring);
+		snprintf(c->name, sizeof(c->name), "%s", name->s);
 	if (c->method != NULL && c->method->open(c, e))
 	{
 		*out = c;
@@ -254,7 +255,7 @@ ckpt_close(Ckpt *c)
 		mem_free(c->readers[i]);
 	}
 	mem_free(c->readers);
-	cJSON_Delete(c->conf);
+	json_free(c->conf);
 	mem_free(c);
 }
 

@@ -5,6 +5,7 @@
 #ifndef VLLM_QUANT_CKPT_CKPT_GPTQ_H
 #define VLLM_QUANT_CKPT_CKPT_GPTQ_H
 
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 typedef struct GptqSpec
@@ -17,7 +18,7 @@ typedef struct GptqSpec
 } GptqSpec;
 
 /* Settings "bits", "group_size" and "sym" of an object, on top of those of *s. */
-bool		gptq_settings(const cJSON *o, GptqSpec *s, Err *e);
+bool		gptq_settings(const Json *o, GptqSpec *s, Err *e);
 /* Describe a module's tensors in r, in GPTQ's layout, in AWQ's first one, or in Marlin's (whose
  * tensors have several names). */
 bool		gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e);

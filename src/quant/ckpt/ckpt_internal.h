@@ -13,9 +13,9 @@
 #ifndef VLLM_QUANT_CKPT_CKPT_INTERNAL_H
 #define VLLM_QUANT_CKPT_CKPT_INTERNAL_H
 
-#include <cjson/cJSON.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt.h"
 
 #define CKPT_MAX_PARTS 40
@@ -89,7 +89,7 @@ struct Ckpt
 {
 	const struct CkptMethod *method;
 	char		name[24];
-	cJSON	   *conf;			/* the "quantization_config" */
+	Json	   *conf;			/* the "quantization_config" */
 	CkptFiles	files;
 	int64_t		ints[8];		/* the method's own */
 	CkptReader **readers;
@@ -162,17 +162,17 @@ extern const KType ckpt_floats[];
 
 /* ---- the configuration (ckpt.c); null counts as absent ---- */
 
-const cJSON *ckpt_get(const cJSON *o, const char *key);
-bool		ckpt_int(const cJSON *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e);
-bool		ckpt_bool(const cJSON *o, const char *key, bool dflt, bool *out, Err *e);
+const Json *ckpt_get(const Json *o, const char *key);
+bool		ckpt_int(const Json *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e);
+bool		ckpt_bool(const Json *o, const char *key, bool dflt, bool *out, Err *e);
 /* one of the words of `allowed`, separated by blanks, or dflt; its number to *out */
-bool		ckpt_word(const cJSON *o, const char *key, const char *allowed, int dflt, int *out, Err *e);
+bool		ckpt_word(const Json *o, const char *key, const char *allowed, int dflt, int *out, Err *e);
 /* An object, or NULL. */
-bool		ckpt_map(const cJSON *o, const char *key, const cJSON **out, Err *e);
+bool		ckpt_map(const Json *o, const char *key, const Json **out, Err *e);
 /* Keys that aren't in `known` (separated by blanks) must say nothing: null, false, "", [] or {}. */
-bool		ckpt_known(const cJSON *o, const char *known, Err *e);
+bool		ckpt_known(const Json *o, const char *known, Err *e);
 /* a value for a message */
-const char *ckpt_show(const cJSON *v, char *buf, size_t size);
+const char *ckpt_show(const Json *v, char *buf, size_t size);
 /* Does a pattern match a name from its beginning (Python's re.match), or anywhere (re.search)?
  * false: it isn't a regular expression. */
 bool		ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err *e);

@@ -17,6 +17,7 @@
  * ("re:"), or by class, of which "Linear" is all.  Scales of activations have no use here;
  * INT8 activations are rounded for each row as it comes.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 /* of the weights of a group */
@@ -34,30 +35,30 @@ typedef struct Scheme
 	"mxfp4-pack-quantized mxfp8-quantized mixed-precision"
 
 static bool
-block_structure(const cJSON *w, int64_t *block, Err *e)
+block_structure(const Json *w, int64_t *block, Err *e)
 {
-	const cJSON *b = ckpt_get(w, "block_structure");
+	const Json *b = ckpt_get(w, "block_structure");
 
 	for (int i = 0; i < 2; i++)
 	{
-		const cJSON *v = cJSON_GetArrayItem(b, i);
+		const Json *v = json_item(b, i);
 
-		if (cJSON_GetArraySize(b) != 2 || !cJSON_IsNumber(v) || !(v->valuedouble >= 1 && v->valuedouble <= 1 << 24) ||
-			v->valuedouble != (double) (int64_t) v->valuedouble)
+		if (json_count(b) != 2 || !json_is_number(v) || !(v->num >= 1 && v->num <= 1 << 24) ||
+			v->num != (double) (int64_t) v->num)
 			return err_set(e, ERR_BAD_FILE, "quantization configuration has an invalid \"block_structure\"");
-		block[i] = (int64_t) v->valuedouble;
+		block[i] = (int64_t) v->num;
 	}
 	return true;
 }
 
 static bool
-read_scheme(const cJSON *g, Scheme *s, Err *e)
+read_scheme(const Json *g, Scheme *s, Err *e)
 {
 	static const char known[] = "num_bits type symmetric group_size strategy block_structure dynamic actorder observer "
 		"observer_kwargs scale_dtype zp_dtype is_mx";
-	const cJSON *w = ckpt_get(g, "weights");
-	const cJSON *acts = ckpt_get(g, "input_activations");
-	const cJSON *acts_type = ckpt_get(acts, "type");
+	const Json *w = ckpt_get(g, "weights");
+	const Json *acts = ckpt_get(g, "input_activations");
+	const Json *acts_type = ckpt_get(acts, "type");
 	int			word;
 
 	*s = (Scheme) {0};
@@ -68,8 +69,8 @@ read_scheme(const cJSON *g, Scheme *s, Err *e)
 		return false;
 	s->integer = word == 0;
 	s->group = s->group < 0 ? 0 : s->group;
-	s->int8_acts = s->integer && cJSON_GetNumberValue(ckpt_get(acts, "num_bits")) == 8 &&
-		(acts_type == NULL || strcmp(acts_type->valuestring != NULL ? acts_type->valuestring : "", "int") == 0);
+	s->int8_acts = s->integer && json_to_int(ckpt_get(acts, "num_bits")) == 8 &&
+		(acts_type == NULL || strcmp(acts_type->s != NULL ? acts_type->s : "", "int") == 0);
 	if (!ckpt_word(w, "strategy", "tensor channel group block tensor_group", -1, &word, e))
 		return false;
 	return word != 3 || block_structure(w, s->block, e);
@@ -80,8 +81,8 @@ compressed_open(Ckpt *c, Err *e)
 {
 	static const char known[] = "quant_method format quantization_status config_groups ignore kv_cache_scheme version "
 		"global_compression_ratio sparsity_config run_compressed producer";
-	const cJSON *groups;
-	const cJSON *v;
+	const Json *groups;
+	const Json *v;
 	Scheme		s;
 	int			word;
 
@@ -89,18 +90,18 @@ compressed_open(Ckpt *c, Err *e)
 		!ckpt_word(c->conf, "quantization_status", "compressed frozen", 0, &word, e) ||
 		!ckpt_word(ckpt_get(c->conf, "sparsity_config"), "format", "dense", 0, &word, e))
 		return false;
-	cJSON_ArrayForEach(v, groups)
+	json_each(v, groups)
 	{
-		const cJSON *t;
+		const Json *t;
 		bool		matches;
 
-		if (!cJSON_IsObject(v))
+		if (!json_is_object(v))
 			return err_set(e, ERR_UNSUPPORTED, "quantization configuration has a group without its settings");
 		if (!read_scheme(v, &s, e))
 			return false;
-		cJSON_ArrayForEach(t, ckpt_get(v, "targets"))
-			if (cJSON_IsString(t) && strncmp(t->valuestring, "re:", 3) == 0 &&
-				!ckpt_match(t->valuestring + 3, "", false, &matches, e))
+		json_each(t, ckpt_get(v, "targets"))
+			if (json_is_string(t) && strncmp(t->s, "re:", 3) == 0 &&
+				!ckpt_match(t->s + 3, "", false, &matches, e))
 				return false;
 	}
 	return true;
@@ -108,14 +109,14 @@ compressed_open(Ckpt *c, Err *e)
 
 /* Does a group name this module?  By class only if asked. */
 static bool
-targets(const cJSON *g, const char *module, bool by_class, bool *yes, Err *e)
+targets(const Json *g, const char *module, bool by_class, bool *yes, Err *e)
 {
-	const cJSON *t;
+	const Json *t;
 
 	*yes = false;
-	cJSON_ArrayForEach(t, ckpt_get(g, "targets"))
+	json_each(t, ckpt_get(g, "targets"))
 	{
-		const char *name = cJSON_GetStringValue(t);
+		const char *name = json_str_of(t);
 
 		if (name == NULL || *yes)
 			continue;
@@ -132,19 +133,19 @@ targets(const cJSON *g, const char *module, bool by_class, bool *yes, Err *e)
 static bool
 find_scheme(const Ckpt *c, const char *module, Scheme *s, Err *e)
 {
-	const cJSON *groups = ckpt_get(c->conf, "config_groups");
-	const cJSON *g;
+	const Json *groups = ckpt_get(c->conf, "config_groups");
+	const Json *g;
 	bool		yes;
 
 	for (int by_class = 0; by_class < 2; by_class++)
-		cJSON_ArrayForEach(g, groups)
+		json_each(g, groups)
 		{
 			if (!targets(g, module, by_class, &yes, e))
 				return false;
 			if (yes)
 				return read_scheme(g, s, e);
 		}
-	if (cJSON_GetArraySize(groups) == 1)
+	if (json_count(groups) == 1)
 		return read_scheme(groups->child, s, e);	/* some class */
 	return err_set(e, ERR_BAD_FILE, "no group of the quantization configuration has module \"%s\"", module);
 }

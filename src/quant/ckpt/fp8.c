@@ -11,6 +11,7 @@
  *
  * w = weight * scale, in spite of "inv".  Scales of activations have no use here.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 bool
@@ -18,7 +19,7 @@ fp8_open(Ckpt *c, Err *e)
 {
 	static const char known[] = "quant_method method activation_scheme weight_block_size modules_to_not_convert "
 		"ignored_layers fmt scale_fmt dequantize expert_dtype activation_scale_ub kv_cache_scheme bits";
-	const cJSON *block = ckpt_get(c->conf, "weight_block_size");
+	const Json *block = ckpt_get(c->conf, "weight_block_size");
 	int64_t		bits;
 	int			word;
 
@@ -29,12 +30,12 @@ fp8_open(Ckpt *c, Err *e)
 		return false;
 	for (int i = 0; block != NULL && i < 2; i++)
 	{
-		const cJSON *v = cJSON_GetArrayItem(block, i);
+		const Json *v = json_item(block, i);
 
-		if (!cJSON_IsNumber(v) || cJSON_GetArraySize(block) != 2 ||
-			!(v->valuedouble >= 1 && v->valuedouble <= 1 << 24 && v->valuedouble == (double) (int64_t) v->valuedouble))
+		if (!json_is_number(v) || json_count(block) != 2 ||
+			!(v->num >= 1 && v->num <= 1 << 24 && v->num == (double) (int64_t) v->num))
 			return err_set(e, ERR_BAD_FILE, "quantization configuration has an invalid \"weight_block_size\"");
-		c->ints[i] = (int64_t) v->valuedouble;
+		c->ints[i] = (int64_t) v->num;
 	}
 	return true;
 }

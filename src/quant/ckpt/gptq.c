@@ -14,6 +14,7 @@
  * "dynamic" has patterns of module names, of which the first that matches counts: "-:"
  * leaves a module as it is, all others override the settings.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_gptq.h"
 
 /* settings of the configuration, and their overrides */
@@ -99,7 +100,7 @@ gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *
 
 /* Settings of an object on top of those of *s. */
 bool
-gptq_settings(const cJSON *o, GptqSpec *s, Err *e)
+gptq_settings(const Json *o, GptqSpec *s, Err *e)
 {
 	if (!ckpt_int(o, "bits", 1, 32, s->bits, &s->bits, e) ||
 		!ckpt_int(o, "group_size", -1, 1 << 24, s->group, &s->group, e) || !ckpt_bool(o, "sym", s->sym, &s->sym, e))
@@ -139,17 +140,17 @@ gptq_open(Ckpt *c, Err *e)
 		"block_name_to_quantize module_name_preceding_first_block modules_in_block_to_quantize "
 		"modules_to_not_convert version offload_to_disk device is_marlin_format";
 	int			pack;
-	const cJSON *rules;
-	const cJSON *v;
+	const Json *rules;
+	const Json *v;
 	GptqSpec	s;
 
 	if (!ckpt_map(c->conf, "dynamic", &rules, e) || !ckpt_known(c->conf, known, e) || !base_spec(c, &s, e) ||
 		!ckpt_word(c->conf, "pack_dtype", "int32", 0, &pack, e))
 		return false;
-	cJSON_ArrayForEach(v, rules)
+	json_each(v, rules)
 	{
 		bool		matches;
-		const char *p = v->string;
+		const char *p = v->key;
 
 		if (!ckpt_known(v, GPTQ_SETTINGS " damp_percent damp_auto_increment mse static_groups true_sequential", e) ||
 			!gptq_settings(v, &s, e) || !ckpt_match(p + (p[0] == '+' || p[0] == '-' ? 2 * (p[1] == ':') : 0), "", false, &matches, e))
@@ -162,17 +163,17 @@ gptq_open(Ckpt *c, Err *e)
 static bool
 module_spec(const Ckpt *c, const char *module, GptqSpec *s, bool *skip, Err *e)
 {
-	const cJSON *v;
+	const Json *v;
 
 	*skip = false;
 	if (!base_spec(c, s, e))
 		return false;
-	cJSON_ArrayForEach(v, ckpt_get(c->conf, "dynamic"))
+	json_each(v, ckpt_get(c->conf, "dynamic"))
 	{
-		bool		not = strncmp(v->string, "-:", 2) == 0;
+		bool		not = strncmp(v->key, "-:", 2) == 0;
 		bool		matches;
 
-		if (!ckpt_match(v->string + (not || strncmp(v->string, "+:", 2) == 0 ? 2 : 0), module, false, &matches, e))
+		if (!ckpt_match(v->key + (not || strncmp(v->key, "+:", 2) == 0 ? 2 : 0), module, false, &matches, e))
 			return false;
 		if (!matches)
 			continue;

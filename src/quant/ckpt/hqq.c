@@ -16,6 +16,7 @@
  *
  * Scales and zero points that are quantized themselves aren't stored in safetensors.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 #define PACKINGS "8bit_u8 4bit_u8 2bit_u8 1bit_u8 3bit_32"
@@ -29,7 +30,7 @@ enum
 };
 
 static bool
-check_params(const cJSON *o, Err *e)
+check_params(const Json *o, Err *e)
 {
 	return ckpt_known(o, "weight_quant_params offload_meta", e) &&
 		ckpt_known(ckpt_get(o, "weight_quant_params"), "nbits channel_wise group_size optimize round_zero axis "
@@ -40,14 +41,14 @@ check_params(const cJSON *o, Err *e)
 bool
 hqq_open(Ckpt *c, Err *e)
 {
-	const cJSON *all;
-	const cJSON *v;
+	const Json *all;
+	const Json *v;
 
 	if (!ckpt_known(c->conf, "quant_method quant_config skip_modules", e) || !ckpt_map(c->conf, "quant_config", &all, e))
 		return false;
 	if (ckpt_get(all, "weight_quant_params") != NULL)
 		return check_params(all, e);
-	cJSON_ArrayForEach(v, all)
+	json_each(v, all)
 		if (!check_params(v, e))
 			return false;
 	return true;
@@ -81,14 +82,15 @@ packing(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	static const int bits[] = {8, 4, 2, 1, 3};
 	const KTensor *t = ckpt_part(c, r, module, ".packing", ckpt_u8, 0, 0, 0, e);
 	char		word[16] = "";
-	cJSON		v = {.type = cJSON_String, .string = "packing", .valuestring = word};
-	cJSON		o = {.type = cJSON_Object, .child = &v};
+	Json		v = {.type = JSON_IS_STRING, .key = "packing", .key_len = 7, .s = word};
+	Json		o = {.type = JSON_IS_OBJECT, .child = &v};
 	int			i;
 
 	if (t == NULL)
 		return false;
 	if (t->nbytes < sizeof(word))
 		memcpy(word, t->data, t->nbytes);
+	v.len = strlen(word);
 	if (!ckpt_word(&o, "packing", PACKINGS, -1, &i, e))
 		return err_detail(e, "That is in tensor \"%s\" of file \"%s\".", t->name, ckpt_where(c, t));
 	r->bits = bits[i];

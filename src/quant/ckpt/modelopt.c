@@ -13,13 +13,14 @@
  * Scales of activations have no use here, but a "pre_quant_scale" would be needed: the
  * algorithms that have one aren't in the list.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 #define ALGOS "FP8 fp8 FP8_PER_CHANNEL_PER_TOKEN FP8_PB_WO fp8_pb_wo NVFP4 W4A16_NVFP4 W4A8_NVFP4_FP8 MXFP4 MXFP8 " \
 	"W4A8_MXFP4_FP8"
 
 static bool
-check_algo(const cJSON *o, Err *e)
+check_algo(const Json *o, Err *e)
 {
 	static const char known[] = "quant_algo kv_cache_quant_algo group_size exclude_modules quantized_layers "
 		"quant_method producer ignore kv_cache_scheme config_groups quantization modules_to_not_convert";
@@ -31,10 +32,10 @@ check_algo(const cJSON *o, Err *e)
 bool
 modelopt_open(Ckpt *c, Err *e)
 {
-	const cJSON *inner;
-	const cJSON *layers;
-	const cJSON *o;
-	const cJSON *v;
+	const Json *inner;
+	const Json *layers;
+	const Json *o;
+	const Json *v;
 	int			word;
 
 	if (!check_algo(c->conf, e) || !ckpt_map(c->conf, "quantization", &inner, e) || !check_algo(inner, e))
@@ -44,7 +45,7 @@ modelopt_open(Ckpt *c, Err *e)
 		return false;
 	if (ckpt_get(o, "quant_algo") == NULL)
 		return err_set(e, ERR_BAD_FILE, "quantization configuration has no \"quant_algo\"");
-	cJSON_ArrayForEach(v, layers)
+	json_each(v, layers)
 		if (!ckpt_known(v, "quant_algo group_size", e) || !ckpt_word(v, "quant_algo", ALGOS, -1, &word, e))
 			return false;
 	return true;

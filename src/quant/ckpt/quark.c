@@ -8,10 +8,11 @@
  * The configuration has a description of each tensor for all modules, for classes and
  * names of modules; of its "weight" only what makes these two may be there.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 static bool
-check_weight(const cJSON *w, Err *e)
+check_weight(const Json *w, Err *e)
 {
 	static const char known[] = "dtype observer_cls is_dynamic qscheme ch_axis group_size symmetric round_method scale_type "
 		"scale_format scale_calculation_mode mx_element_dtype zero_point_type is_mse_observer enable_buffer_reuse "
@@ -34,30 +35,30 @@ check_weight(const cJSON *w, Err *e)
 
 /* Of one layer or of all: a weight is described by an object, or by a list of one. */
 static bool
-check_layer(const cJSON *o, Err *e)
+check_layer(const Json *o, Err *e)
 {
-	const cJSON *w = ckpt_get(o, "weight");
+	const Json *w = ckpt_get(o, "weight");
 
 	if (!ckpt_known(o, "weight input_tensors output_tensors bias target_device", e))
 		return false;
-	if (cJSON_IsArray(w) && cJSON_GetArraySize(w) == 1)
+	if (json_is_array(w) && json_count(w) == 1)
 		w = w->child;
-	return w == NULL || (cJSON_IsObject(w) ? check_weight(w, e) :
+	return w == NULL || (json_is_object(w) ? check_weight(w, e) :
 						 err_set(e, ERR_UNSUPPORTED, "quantization configuration has weights with several scales"));
 }
 
 /* Algorithms that found the weights don't matter, but rotations may go on in the model. */
 static bool
-check_algorithms(const cJSON *list, Err *e)
+check_algorithms(const Json *list, Err *e)
 {
-	const cJSON *v;
+	const Json *v;
 	char		buf[80];
 
-	cJSON_ArrayForEach(v, list)
+	json_each(v, list)
 	{
-		const cJSON *name = ckpt_get(v, "name");
+		const Json *name = ckpt_get(v, "name");
 
-		if (!cJSON_IsString(name) || strstr(name->valuestring, "rot") != NULL)
+		if (!json_is_string(name) || strstr(name->s, "rot") != NULL)
 			return err_set(e, ERR_UNSUPPORTED, "quantization configuration has the algorithm %s, which is not supported",
 						   ckpt_show(name != NULL ? name : v, buf, sizeof(buf)));
 	}
@@ -71,7 +72,7 @@ quark_open(Ckpt *c, Err *e)
 		"exclude export kv_cache_quant_config kv_cache_group min_kv_scale kv_cache_post_rope version log_severity_level "
 		"config_version algo_config";
 	static const char *const maps[] = {"layer_quant_config", "layer_type_quant_config"};
-	const cJSON *v;
+	const Json *v;
 	int			word;
 
 	if (!ckpt_known(c->conf, known, e) || !check_algorithms(ckpt_get(c->conf, "algo_config"), e) ||
@@ -80,11 +81,11 @@ quark_open(Ckpt *c, Err *e)
 		return false;
 	for (int i = 0; i < 2; i++)
 	{
-		const cJSON *layers;
+		const Json *layers;
 
 		if (!ckpt_map(c->conf, maps[i], &layers, e))
 			return false;
-		cJSON_ArrayForEach(v, layers)
+		json_each(v, layers)
 			if (!check_layer(v, e))
 				return false;
 	}

@@ -10,6 +10,7 @@
  *
  * w = (qdata - zero_point) * scale.
  */
+#include "base/json/json.h"
 #include "quant/ckpt/ckpt_internal.h"
 
 bool
@@ -17,14 +18,14 @@ torchao_open(Ckpt *c, Err *e)
 {
 	static const char configs[] = "Int8WeightOnlyConfig Int8DynamicActivationInt8WeightConfig Float8WeightOnlyConfig "
 		"Float8DynamicActivationFloat8WeightConfig";
-	const cJSON *v;
+	const Json *v;
 	int			word;
 	int64_t		version;
 
 	if (!ckpt_known(c->conf, "quant_method quant_type modules_to_not_convert include_input_output_embeddings "
 					"untie_embedding_weights quant_type_kwargs", e))
 		return false;
-	if (cJSON_GetArraySize(ckpt_get(c->conf, "quant_type")) != 1)
+	if (json_count(ckpt_get(c->conf, "quant_type")) != 1)
 		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has not one \"quant_type\"");
 	v = ckpt_get(ckpt_get(c->conf, "quant_type"), "default");
 	if (ckpt_get(v, "_type") == NULL)

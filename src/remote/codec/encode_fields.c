@@ -17,9 +17,8 @@
 #include "base/json/json_scan.h"
 #include "base/json/json_reader.h"
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "remote/codec/encode_internal.h"
-
-#include <cjson/cJSON.h>
 
 #define MAX_TAG		512			/* numbers of fields.def are below */
 #define NONE		NAN
@@ -230,10 +229,10 @@ trimmed(const WireField *f)
 static char *
 schema_in_string(const char *s, size_t n)
 {
-	cJSON	   *j = n > 0 && s[0] == '"' && json_ok(s, n, BODY_DEPTH) && memmem(s, n, "\\u0000", 6) == NULL ? cJSON_ParseWithLength(s, n) : NULL;
-	char	   *text = cJSON_IsString(j) ? mem_strdup(j->valuestring) : NULL;
+	Json	   *j = n > 0 && s[0] == '"' && json_ok(s, n, BODY_DEPTH) && memmem(s, n, "\\u0000", 6) == NULL ? json_parse(s, n) : NULL;
+	char	   *text = json_is_string(j) ? mem_strdup(j->s) : NULL;
 
-	cJSON_Delete(j);
+	json_free(j);
 	return text;
 }
 

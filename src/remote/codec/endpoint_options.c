@@ -14,7 +14,6 @@
  */
 #include "remote/codec/endpoint_options.h"
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +23,7 @@
 #include "base/buf.h"
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "remote/codec/dialect.h"
 #include "ipc/host_allowlist.h"
 
@@ -72,16 +72,16 @@ typedef struct EndpointOptionsMade
 
 /* value: NULL, or what was given */
 static bool
-bad(const ROptions *o, int i, const char *rule, const cJSON *value, Err *e)
+bad(const ROptions *o, int i, const char *rule, const Json *value, Err *e)
 {
-	char	   *text = value != NULL ? cJSON_PrintUnformatted(value) : NULL;
+	char	   *text = value != NULL ? json_print(value) : NULL;
 
 	if (text != NULL && strlen(text) > 100)
 		text[100] = '\0';
 	err_set(e, ERR_INVALID, "option \"%s\" of model \"%s\" %s", defs[i].name, o->name, rule);
 	if (text != NULL)
 		err_detail(e, "option=%s, value=%s", defs[i].name, text);
-	cJSON_free(text);
+	mem_free(text);
 	return false;
 }
 
@@ -210,24 +210,24 @@ path_of(ROptions *o, int i)
 }
 
 static bool
-read_int(ROptions *o, int i, const cJSON *v, Err *e)
+read_int(ROptions *o, int i, const Json *v, Err *e)
 {
 	char		rule[120];
 
 	snprintf(rule, sizeof(rule), "must be an integer between %lld and %lld", defs[i].low, defs[i].high);
-	if (!cJSON_IsNumber(v) || v->valuedouble != floor(v->valuedouble) || v->valuedouble < (double) defs[i].low ||
-		v->valuedouble > (double) defs[i].high)
+	if (!json_is_number(v) || v->num != floor(v->num) || v->num < (double) defs[i].low ||
+		v->num > (double) defs[i].high)
 		return bad(o, i, rule, v, e);
-	*int_of(o, i) = (int) v->valuedouble;
+	*int_of(o, i) = (int) v->num;
 	return true;
 }
 
 static bool
-read_dialect(ROptions *o, const cJSON *v, Err *e)
+read_dialect(ROptions *o, const Json *v, Err *e)
 {
 	Buf			names = {0};
 
-	o->dialect = dialect_find(v->valuestring);
+	o->dialect = dialect_find(v->s);
 	if (o->dialect != NULL)
 		return true;
 	bad(o, OPTION_dialect, "is not known", v, e);
@@ -245,9 +245,9 @@ own(char **to, const char *s)
 }
 
 static bool
-read_text(ROptions *o, int i, const cJSON *v, Err *e)
+read_text(ROptions *o, int i, const Json *v, Err *e)
 {
-	const char *s = cJSON_GetStringValue(v);
+	const char *s = json_str_of(v);
 	char	  **path = path_of(o, i);
 	char		rule[80];
 
@@ -284,36 +284,36 @@ read_text(ROptions *o, int i, const cJSON *v, Err *e)
 }
 
 static bool
-read_headers(ROptions *o, int i, const cJSON *v, Err *e)
+read_headers(ROptions *o, int i, const Json *v, Err *e)
 {
-	if (!cJSON_IsObject(v))
+	if (!json_is_object(v))
 		return bad(o, i, "must be an object of texts", v, e);
-	for (const cJSON *h = v->child; h != NULL; h = h->next)
+	for (const Json *h = v->child; h != NULL; h = h->next)
 	{
 		/* the value may be a secret: not in the error */
 		if (o->n_headers == MAX_HEADERS)
 			return bad(o, i, "has too many members", NULL, e);
-		if (!is_header_name(h->string) || is_ours(h->string))
+		if (!is_header_name(h->key) || is_ours(h->key))
 		{
 			bad(o, i, "has a member that is not the name of a header, or of one that can't be set", NULL, e);
-			return err_detail(e, "option=headers, name=%.64s", h->string);
+			return err_detail(e, "option=headers, name=%.64s", h->key);
 		}
-		if (!cJSON_IsString(h) || strlen(h->valuestring) > MAX_HEADER || !is_visible(h->valuestring))
+		if (!json_is_string(h) || strlen(h->s) > MAX_HEADER || !is_visible(h->s))
 		{
 			bad(o, i, "must be an object of texts of at most 4096 bytes without control characters", NULL, e);
-			return err_detail(e, "option=headers, name=%.64s", h->string);
+			return err_detail(e, "option=headers, name=%.64s", h->key);
 		}
 		o->headers = mem_realloc(o->headers, (size_t) (o->n_headers + 1) * sizeof(RHeader));
-		o->headers[o->n_headers++] = (RHeader) {mem_strdup(h->string), mem_strdup(h->valuestring)};
+		o->headers[o->n_headers++] = (RHeader) {mem_strdup(h->key), mem_strdup(h->s)};
 	}
 	return true;
 }
 
 /* One of a list; those of urls are in the message, in order, with the first. */
 static bool
-add_text(ROptions *o, int i, const cJSON *whole, const cJSON *v, Err *e)
+add_text(ROptions *o, int i, const Json *whole, const Json *v, Err *e)
 {
-	const char *s = cJSON_GetStringValue(v);
+	const char *s = json_str_of(v);
 	char		rule[80];
 
 	snprintf(rule, sizeof(rule), "must be a text, or an array of texts, of 1 to %lld bytes", defs[i].high);
@@ -328,34 +328,34 @@ add_text(ROptions *o, int i, const cJSON *whole, const cJSON *v, Err *e)
 }
 
 static bool
-read_texts(ROptions *o, int i, const cJSON *v, Err *e)
+read_texts(ROptions *o, int i, const Json *v, Err *e)
 {
-	if (!cJSON_IsArray(v))
+	if (!json_is_array(v))
 		return add_text(o, i, v, v, e);
-	for (const cJSON *x = v->child; x != NULL; x = x->next)
+	for (const Json *x = v->child; x != NULL; x = x->next)
 		if (!add_text(o, i, v, x, e))
 			return false;
 	return true;
 }
 
 static bool
-read_option(ROptions *o, const cJSON *v, Err *e)
+read_option(ROptions *o, const Json *v, Err *e)
 {
 	int			i = 0;
 
-	while (i < N_OPTIONS && strcmp(defs[i].name, v->string) != 0)
+	while (i < N_OPTIONS && strcmp(defs[i].name, v->key) != 0)
 		i++;
 	if (i == N_OPTIONS)
-		return unknown(o, v->string, e);
-	if (cJSON_IsNull(v))
+		return unknown(o, v->key, e);
+	if (json_is_null(v))
 		return true;
 	switch (defs[i].type)
 	{
 		case TYPE_INT:
 			return read_int(o, i, v, e);
 		case TYPE_BOOL:
-			o->ssl_verify = cJSON_IsTrue(v);
-			return cJSON_IsBool(v) || bad(o, i, "must be true or false", v, e);
+			o->ssl_verify = json_is_true(v);
+			return json_is_bool(v) || bad(o, i, "must be true or false", v, e);
 		case TYPE_TEXT:
 			return read_text(o, i, v, e);
 		case TYPE_OBJECT:
@@ -373,21 +373,21 @@ read_option(ROptions *o, const cJSON *v, Err *e)
 static bool
 read_options(ROptions *o, const char *text, Err *e)
 {
-	cJSON	   *root;
+	Json	   *root;
 	bool		ok;
 
 	if (text[0] == '\0')
 		return true;
 	if (json_values(text, strlen(text), MAX_VALUES) > MAX_VALUES)
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" are too many", o->name);
-	/* cJSON ends a text at a NUL */
+	/* options are read as texts that a NUL ends */
 	if (strstr(text, "\\u0000") != NULL)
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" must not have null characters", o->name);
-	root = cJSON_ParseWithLength(text, strlen(text));
-	ok = cJSON_IsObject(root) || err_set(e, ERR_INVALID, "the options of model \"%s\" must be a JSON object", o->name);
-	for (const cJSON *v = ok ? root->child : NULL; v != NULL && ok; v = v->next)
+	root = json_parse(text, strlen(text));
+	ok = json_is_object(root) || err_set(e, ERR_INVALID, "the options of model \"%s\" must be a JSON object", o->name);
+	for (const Json *v = ok ? root->child : NULL; v != NULL && ok; v = v->next)
 		ok = read_option(o, v, e);
-	cJSON_Delete(root);
+	json_free(root);
 	return ok;
 }
 

@@ -574,15 +574,15 @@ check_unknown(ApiCall *a, Err *e)
 	{
 		const ApiMember *m = &a->body.m[i];
 
-		if (m->seen || cJSON_IsNull(m->v))
+		if (m->seen || json_is_null(m->v))
 			continue;
 		if (is_word(a->req->unknown, "error"))
 		{
-			err_set(e, ERR_INVALID, "unknown field \"%.64s\" in the request's body", m->v->string);
-			err_detail(e, "parameter=%.64s", m->v->string);
+			err_set(e, ERR_INVALID, "unknown field \"%.64s\" in the request's body", m->v->key);
+			err_detail(e, "parameter=%.64s", m->v->key);
 			return err_hint(e, "With vllm.unknown_params = warn or ignore it would be ignored.");
 		}
-		api_warn(a, "unknown field \"%.64s\" in the request's body is ignored", m->v->string);
+		api_warn(a, "unknown field \"%.64s\" in the request's body is ignored", m->v->key);
 	}
 	return true;
 }

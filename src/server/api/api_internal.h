@@ -16,8 +16,7 @@
 #ifndef VLLM_SERVER_API_API_INTERNAL_H
 #define VLLM_SERVER_API_API_INTERNAL_H
 
-#include <cjson/cJSON.h>
-
+#include "base/json/json.h"
 #include "base/json/json_scan.h"
 #include "base/json/json_writer.h"
 #include "server/api/api_call.h"
@@ -33,14 +32,14 @@
 
 typedef struct ApiMember
 {
-	const cJSON *v;
+	const Json *v;
 	ApiText		raw;			/* as it was written */
 	bool		seen;			/* the endpoint knows it */
 } ApiMember;
 
 typedef struct ApiBody
 {
-	cJSON	   *root;			/* owned */
+	Json	   *root;			/* owned */
 	ApiMember  *m;				/* owned */
 	int			n;
 } ApiBody;
@@ -61,15 +60,15 @@ bool		apibody_str(ApiBody *b, const char *name, const char **out, Err *e);
 /* Is it an object, or an array, if it is given? */
 bool		apibody_is(ApiBody *b, const char *name, bool array, Err *e);
 /* An object's member that is a string; NULL: there is none, or it is something else. */
-const char *api_str(const cJSON *object, const char *name);
+const char *api_str(const Json *object, const char *name);
 /* The first member of an object that has this name, as it was written; .s = NULL: none. */
 JsonSpan	api_raw_member(JsonSpan object, const char *name);
 /* All members of an object but those of one name, as they were written, digits and all. */
 void		api_write_members(JsonOut *j, JsonSpan object, const char *except);
 /* Is v an array of integers that are token ids? */
-bool		api_is_ids(const cJSON *v);
+bool		api_is_ids(const Json *v);
 /* Write the token ids as a field. */
-bool		api_put_ids(WireOut *o, WireTag tag, const cJSON *v, const char *name, Err *e);
+bool		api_put_ids(WireOut *o, WireTag tag, const Json *v, const char *name, Err *e);
 
 /* ---- inner requests ---- */
 
@@ -262,10 +261,10 @@ bool		api_put_parsing(ApiCall *a, WireOut *o, Err *e);
 bool		api_put_effort(WireOut *o, const char *name, const char *effort, Err *e);
 
 /* The calls of an answer (ApiAnswer.tool_calls): a tree that the caller deletes, or NULL. */
-cJSON	   *api_calls(ApiText calls);
-const char *api_call_id(const cJSON *call);
-const char *api_call_name(const cJSON *call);
-const char *api_call_arguments(const cJSON *call);
+Json	   *api_calls(ApiText calls);
+const char *api_call_id(const Json *call);
+const char *api_call_name(const Json *call);
+const char *api_call_arguments(const Json *call);
 /* Of an answer's text, what precedes the i-th call and follows the first *shown bytes, which goes on to its end. */
 ApiText		api_text_before(const ApiAnswer *r, int i, size_t *shown);
 /* The content after all calls. */
@@ -282,7 +281,7 @@ typedef struct ApiGen
 	bool		began;			/* streaming: the first chunk has been sent */
 	int64_t		logprobs;		/* of how many of the likeliest; -2 = not wanted */
 	int64_t		prompt_logprobs;	/* of how many of the likeliest; -2 = not wanted */
-	const cJSON *stop;
+	const Json *stop;
 	Buf			params;			/* sampling parameters as fields */
 	int64_t    *told;			/* owned; streaming, by choice: tokens so far */
 } ApiGen;
@@ -303,7 +302,7 @@ void		apigen_usage_chunk(ApiCall *a, const char *object, const ApiUsage *u);
 /* An item for the answers to a prompt, whose fields are given. */
 void		apigen_item(ApiCall *a, const ApiGen *g, int prompt, const Buf *fields, int role);
 /* Is the reason a stop string of the body?  Else it is a token id. */
-bool		apigen_is_stop(const cJSON *stop, ApiText reason);
+bool		apigen_is_stop(const Json *stop, ApiText reason);
 /* "finish_reason" and "stop_reason"; answer NULL: it goes on */
 void		apigen_write_finish(JsonOut *j, const ApiGen *g, const ApiAnswer *answer);
 void		api_write_ids(JsonOut *j, const WireField *ids);

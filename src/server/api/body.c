@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "base/json/json_scan.h"
+#include "base/json/json_value.h"
 #include "base/alloc.h"
 
 /* The text of each member, whose values the tree has in the same order. */
@@ -29,10 +31,10 @@ take_members(ApiBody *b, const char *s, size_t n, Err *e)
 				value;
 	int			k = 0;
 
-	b->n = cJSON_GetArraySize(b->root);
+	b->n = json_count(b->root);
 	b->m = mem_zalloc((size_t) (b->n + 1) * sizeof(ApiMember));
 	(void) json_members(&m, s, n);
-	for (const cJSON *v = b->root->child; v != NULL && json_member(&m, &key, &value) > 0; v = v->next, k++)
+	for (const Json *v = b->root->child; v != NULL && json_member(&m, &key, &value) > 0; v = v->next, k++)
 	{
 		b->m[k].v = v;
 		b->m[k].raw = (ApiText) {value.s, value.n};
@@ -56,29 +58,19 @@ has_nul(const char *s, size_t n)
 	return memchr(s, '\0', n) != NULL;
 }
 
-static bool
-is_blank(const char *s, const char *end)
-{
-	while (s < end && (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r'))
-		s++;
-	return s == end;
-}
-
 bool
 apibody_read(ApiBody *b, const char *s, size_t n, Err *e)
 {
-	const char *end = s;
-
 	memset(b, 0, sizeof(*b));
 	if (n == 0 || json_values(s, n, API_MAX_VALUES) > API_MAX_VALUES)
 		return n == 0 ? err_set(e, ERR_INVALID, "the request's body is empty") :
 			err_set(e, ERR_TOO_LONG, "the request's body has more than %d values", API_MAX_VALUES);
 	if (has_nul(s, n))
 		return err_set(e, ERR_INVALID, "the request's body has the character \\u0000 in a string");
-	b->root = cJSON_ParseWithLengthOpts(s, n, &end, false);
-	if (b->root == NULL || !is_blank(end, s + n))
+	b->root = json_parse(s, n);
+	if (b->root == NULL)
 		return err_set(e, ERR_INVALID, "the request's body is not valid JSON, or nested too deeply");
-	if (!cJSON_IsObject(b->root))
+	if (!json_is_object(b->root))
 		return err_set(e, ERR_INVALID, "the request's body must be a JSON object");
 	return take_members(b, s, n, e);
 }
@@ -86,7 +78,7 @@ apibody_read(ApiBody *b, const char *s, size_t n, Err *e)
 void
 apibody_free(ApiBody *b)
 {
-	cJSON_Delete(b->root);
+	json_free(b->root);
 	mem_free(b->m);
 	memset(b, 0, sizeof(*b));
 }
@@ -97,12 +89,12 @@ apibody_get(ApiBody *b, const char *name)
 	const ApiMember *found = NULL;
 
 	for (int i = 0; i < b->n; i++)
-		if (strcmp(b->m[i].v->string, name) == 0)
+		if (strcmp(b->m[i].v->key, name) == 0)
 		{
 			b->m[i].seen = true;
 			found = &b->m[i];
 		}
-	return found != NULL && !cJSON_IsNull(found->v) ? found : NULL;
+	return found != NULL && !json_is_null(found->v) ? found : NULL;
 }
 
 void
@@ -114,11 +106,11 @@ apibody_ignore(ApiBody *b, const char *const *names)
 
 /* A value that asks for nothing: false, 0, "", [] or {}. */
 static bool
-is_neutral(const cJSON *v)
+is_neutral(const Json *v)
 {
-	return cJSON_IsFalse(v) || (cJSON_IsNumber(v) && v->valuedouble == 0) ||
-		(cJSON_IsString(v) && v->valuestring[0] == '\0') ||
-		((cJSON_IsArray(v) || cJSON_IsObject(v)) && v->child == NULL);
+	return json_is_false(v) || (json_is_number(v) && v->num == 0) ||
+		(json_is_string(v) && v->s[0] == '\0') ||
+		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
 }
 
 bool
@@ -159,9 +151,9 @@ apibody_bool(ApiBody *b, const char *name, bool *out, Err *e)
 
 	if (m == NULL)
 		return true;
-	if (!cJSON_IsBool(m->v))
+	if (!json_is_bool(m->v))
 		return wrong(m, name, "true or false", e);
-	*out = cJSON_IsTrue(m->v);
+	*out = json_is_true(m->v);
 	return true;
 }
 
@@ -176,13 +168,13 @@ apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_t *out
 	if (m == NULL)
 		return true;
 	/* a tree has only doubles, which lose digits of a seed */
-	if (!cJSON_IsNumber(m->v) || m->v->valuedouble != floor(m->v->valuedouble) ||
-		fabs(m->v->valuedouble) > 9.3e18)
+	if (!json_is_number(m->v) || m->v->num != floor(m->v->num) ||
+		fabs(m->v->num) > 9.3e18)
 		return wrong(m, name, "an integer", e);
 	snprintf(text, sizeof(text), "%.*s", (int) (m->raw.n < 31 ? m->raw.n : 31), m->raw.s);
 	v = strtoll(text, &end, 10);
 	if (*end != '\0')
-		v = (long long) m->v->valuedouble;	/* 1e3, 2.0 */
+		v = (long long) m->v->num;	/* 1e3, 2.0 */
 	if (v < min || v > max)
 	{
 		err_set(e, ERR_INVALID, "%s must be between %" PRId64 " and %" PRId64 ", got %lld", name, min, max, v);
@@ -199,9 +191,9 @@ apibody_str(ApiBody *b, const char *name, const char **out, Err *e)
 
 	if (m == NULL)
 		return true;
-	if (!cJSON_IsString(m->v))
+	if (!json_is_string(m->v))
 		return wrong(m, name, "a string", e);
-	*out = m->v->valuestring;
+	*out = m->v->s;
 	return true;
 }
 
@@ -210,7 +202,7 @@ apibody_is(ApiBody *b, const char *name, bool array, Err *e)
 {
 	const ApiMember *m = apibody_get(b, name);
 
-	if (m == NULL || (array ? cJSON_IsArray(m->v) : cJSON_IsObject(m->v)))
+	if (m == NULL || (array ? json_is_array(m->v) : json_is_object(m->v)))
 		return true;
 	return wrong(m, name, array ? "an array" : "an object", e);
 }
@@ -219,21 +211,20 @@ apibody_is(ApiBody *b, const char *name, bool array, Err *e)
 static bool
 is_key(JsonSpan key, const char *name)
 {
-	cJSON	   *v;
+	Buf			text = {0};
 	bool		same;
 
 	if (memchr(key.s, '\\', key.n) == NULL)
 		return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
-	v = cJSON_ParseWithLength(key.s - 1, key.n + 2);
-	same = cJSON_IsString(v) && strcmp(v->valuestring, name) == 0;
-	cJSON_Delete(v);
+	same = json_text((JsonSpan) {key.s - 1, key.n + 2}, &text) && strcmp(text.data, name) == 0;
+	buf_free(&text);
 	return same;
 }
 
 const char *
-api_str(const cJSON *object, const char *name)
+api_str(const Json *object, const char *name)
 {
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+	return json_str_of(json_get(object, name));
 }
 
 JsonSpan
@@ -270,23 +261,23 @@ api_write_members(JsonOut *j, JsonSpan object, const char *except)
 }
 
 bool
-api_is_ids(const cJSON *v)
+api_is_ids(const Json *v)
 {
-	return cJSON_IsArray(v) && cJSON_IsNumber(v->child);
+	return json_is_array(v) && json_is_number(v->child);
 }
 
 bool
-api_put_ids(WireOut *o, WireTag tag, const cJSON *v, const char *name, Err *e)
+api_put_ids(WireOut *o, WireTag tag, const Json *v, const char *name, Err *e)
 {
 	IntVec		ids = {0};
 	bool		ok = true;
 
-	for (const cJSON *x = v->child; x != NULL && ok; x = x->next)
+	for (const Json *x = v->child; x != NULL && ok; x = x->next)
 	{
-		ok = cJSON_IsNumber(x) && x->valuedouble >= 0 && x->valuedouble <= INT32_MAX &&
-			x->valuedouble == floor(x->valuedouble);
+		ok = json_is_number(x) && x->num >= 0 && x->num <= INT32_MAX &&
+			x->num == floor(x->num);
 		if (ok)
-			intvec_push(&ids, (int32_t) x->valuedouble);
+			intvec_push(&ids, (int32_t) x->num);
 	}
 	if (ok)
 		wire_put_ints(o, tag, ids.data, ids.len);

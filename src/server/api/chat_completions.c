@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/api/api_internal.h"
 
 #define CHUNK	"chat.completion.chunk"
@@ -58,15 +59,15 @@ static bool
 take_echo(ApiCall *a, Chat *k, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "messages");
-	const cJSON *last = m != NULL && cJSON_IsArray(m->v) && m->v->child != NULL ? m->v->child->prev : NULL;
-	const cJSON *role = cJSON_GetObjectItemCaseSensitive(last, "role");
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(last, "content");
+	const Json *last = m != NULL && json_is_array(m->v) && m->v->child != NULL ? m->v->last : NULL;
+	const Json *role = json_get(last, "role");
+	const Json *content = json_get(last, "content");
 	bool		echo = false;
 
 	if (!apibody_bool(&a->body, "echo", &echo, e))
 		return false;
-	if (echo && cJSON_IsString(role) && strcmp(role->valuestring, "assistant") == 0 && cJSON_IsString(content))
-		k->echo = content->valuestring;
+	if (echo && json_is_string(role) && strcmp(role->s, "assistant") == 0 && json_is_string(content))
+		k->echo = content->s;
 	return true;
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/api/vector_encoding.h"
 #include "server/api/api_internal.h"
 #include "server/request/request.h"
@@ -29,8 +30,8 @@ enum
 typedef struct Completions
 {
 	ApiGen		g;
-	const cJSON **prompts;		/* owned; strings, or arrays of ids; NULL: embeddings, which come first */
-	const cJSON **embeds;		/* owned; [n_embeds] strings */
+	const Json **prompts;		/* owned; strings, or arrays of ids; NULL: embeddings, which come first */
+	const Json **embeds;		/* owned; [n_embeds] strings */
 	int			n_prompts;
 	int			n_embeds;		/* of them */
 	bool		echo;
@@ -68,9 +69,9 @@ static bool
 take_embeds(ApiCall *a, Completions *k, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "prompt_embeds");
-	const cJSON *v = m != NULL ? m->v : NULL;
-	bool		many = cJSON_IsArray(v);
-	int			n = many ? cJSON_GetArraySize(v) : v != NULL;
+	const Json *v = m != NULL ? m->v : NULL;
+	bool		many = json_is_array(v);
+	int			n = many ? json_count(v) : v != NULL;
 
 	if (n == 0)
 		return true;
@@ -82,10 +83,10 @@ take_embeds(ApiCall *a, Completions *k, Err *e)
 	}
 	if (n > API_MAX_ITEMS)
 		return api_bad(e, "prompt_embeds", "has more than 4096 elements");
-	k->embeds = mem_zalloc((size_t) n * sizeof(cJSON *));
-	for (const cJSON *x = many ? v->child : v; x != NULL; x = many ? x->next : NULL)
+	k->embeds = mem_zalloc((size_t) n * sizeof(Json *));
+	for (const Json *x = many ? v->child : v; x != NULL; x = many ? x->next : NULL)
 	{
-		if (!cJSON_IsString(x))
+		if (!json_is_string(x))
 			return api_bad(e, "prompt_embeds", "must be a string, or an array of strings: tensors in base64");
 		k->embeds[k->n_embeds++] = x;
 	}
@@ -96,24 +97,24 @@ static bool
 take_prompts(ApiCall *a, Completions *k, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "prompt");
-	const cJSON *v = m != NULL ? m->v : NULL;
-	bool		many = cJSON_IsArray(v) && !api_is_ids(v);
-	int			n = many ? cJSON_GetArraySize(v) : v != NULL;
+	const Json *v = m != NULL ? m->v : NULL;
+	bool		many = json_is_array(v) && !api_is_ids(v);
+	int			n = many ? json_count(v) : v != NULL;
 
 	if (!take_embeds(a, k, e))
 		return false;
 	/* beside embeddings an empty one is none */
-	if (k->n_embeds > 0 && cJSON_IsString(v) && v->valuestring[0] == '\0')
+	if (k->n_embeds > 0 && json_is_string(v) && v->s[0] == '\0')
 		n = 0;
 	if (n + k->n_embeds == 0)
 		return api_bad(e, "prompt", "must be given, and not be empty");
 	if (n + k->n_embeds > API_MAX_ITEMS)
 		return api_bad(e, "prompt", "has more than 4096 elements");
-	k->prompts = mem_zalloc((size_t) (n + k->n_embeds) * sizeof(cJSON *));
+	k->prompts = mem_zalloc((size_t) (n + k->n_embeds) * sizeof(Json *));
 	k->n_prompts = k->n_embeds;
-	for (const cJSON *x = many ? v->child : v; n > 0 && x != NULL; x = many ? x->next : NULL)
+	for (const Json *x = many ? v->child : v; n > 0 && x != NULL; x = many ? x->next : NULL)
 	{
-		if (!cJSON_IsString(x) && !api_is_ids(x))
+		if (!json_is_string(x) && !api_is_ids(x))
 			return bad_prompt(e);
 		k->prompts[k->n_prompts++] = x;
 	}
@@ -122,11 +123,11 @@ take_prompts(ApiCall *a, Completions *k, Err *e)
 
 /* The tensor of a prompt of embeddings, as fields. */
 static bool
-put_embeds(const cJSON *v, WireOut *o, Err *e)
+put_embeds(const Json *v, WireOut *o, Err *e)
 {
 	Buf			bytes = {0};
 	TorchTensor t = {0};
-	bool		ok = base64_read(&bytes, v->valuestring, strlen(v->valuestring)) ||
+	bool		ok = base64_read(&bytes, v->s, strlen(v->s)) ||
 		api_bad(e, "prompt_embeds", "must be base64");
 
 	ok = ok && torch_tensor_read(bytes.data != NULL ? bytes.data : "", bytes.len, &t, e);
@@ -212,11 +213,11 @@ names_prompt(const Completions *k)
 
 /* A prompt's text or ids, as fields. */
 static bool
-put_prompt(const Completions *k, const cJSON *v, WireOut *o, Err *e)
+put_prompt(const Completions *k, const Json *v, WireOut *o, Err *e)
 {
-	if (!cJSON_IsString(v))
+	if (!json_is_string(v))
 		return api_put_ids(o, WTAG_PROMPT_IDS, v, "prompt", e);
-	wire_put_str(o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
+	wire_put_str(o, WTAG_PROMPT, v->s, strlen(v->s));
 	wire_put_int(o, WTAG_ADD_SPECIAL, k->special);
 	return true;
 }
@@ -227,11 +228,11 @@ ask_prompts(ApiCall *a, const Completions *k, Err *e)
 {
 	for (int p = 0; p < k->n_prompts; p++)
 	{
-		const cJSON *v = k->prompts[p];
+		const Json *v = k->prompts[p];
 
 		if (v == NULL)
 			continue;
-		if (k->echo && !k->cut && !cJSON_IsString(v))
+		if (k->echo && !k->cut && !json_is_string(v))
 		{
 			WireOut		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
 
@@ -239,7 +240,7 @@ ask_prompts(ApiCall *a, const Completions *k, Err *e)
 			if (!put_prompt(k, v, &o, e))
 				return false;
 		}
-		if (k->cut || ((k->g.want_ids || names_prompt(k)) && cJSON_IsString(v)))
+		if (k->cut || ((k->g.want_ids || names_prompt(k)) && json_is_string(v)))
 		{
 			WireOut		o = api_out(api_item(a, WK_TOKENIZE, ROLE_IDS, p));
 
@@ -292,7 +293,7 @@ ask_cut_texts(ApiCall *a, const Completions *k)
 		ApiReply	r;
 		WireOut		o;
 
-		if (!reply_of(a, ROLE_IDS, p, &r) || (cJSON_IsString(k->prompts[p]) && r.prompt_tokens == (int64_t) r.ids.n))
+		if (!reply_of(a, ROLE_IDS, p, &r) || (json_is_string(k->prompts[p]) && r.prompt_tokens == (int64_t) r.ids.n))
 			continue;
 		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
 		put_reply_ids(&o, &r.ids);
@@ -308,7 +309,7 @@ first_id(const ApiCall *a, const Completions *k, int p)
 
 	if (reply_of(a, ROLE_IDS, p, &r) && r.ids.n > 0)
 		return wire_int_at(&r.ids, 0);
-	return cJSON_IsString(k->prompts[p]) ? 0 : (int32_t) k->prompts[p]->child->valuedouble;
+	return json_is_string(k->prompts[p]) ? 0 : (int32_t) k->prompts[p]->child->num;
 }
 
 static void
@@ -329,7 +330,7 @@ ask_answers(ApiCall *a, Completions *k, Err *e)
 		return false;
 	for (int p = 0; p < k->n_prompts; p++)
 	{
-		const cJSON *v = k->prompts[p];
+		const Json *v = k->prompts[p];
 		Buf			fields = {0};
 		WireOut		o = chan_out(&fields);
 		ApiReply	r;
@@ -386,8 +387,8 @@ add_prompt(const ApiCall *a, const Completions *k, int p, Buf *text)
 
 	if (reply_of(a, ROLE_TEXT, p, &r))
 		buf_add(text, r.text.s, r.text.n);
-	else if (cJSON_IsString(k->prompts[p]))
-		buf_addstr(text, k->prompts[p]->valuestring);
+	else if (json_is_string(k->prompts[p]))
+		buf_addstr(text, k->prompts[p]->s);
 }
 
 static void
@@ -407,8 +408,8 @@ write_prompt_ids(const ApiCall *a, const Completions *k, int p, JsonOut *j)
 		return;
 	}
 	json_open(j, '[');
-	for (const cJSON *v = k->prompts[p]->child; v != NULL; v = v->next)
-		json_int(j, (int64_t) v->valuedouble);
+	for (const Json *v = k->prompts[p]->child; v != NULL; v = v->next)
+		json_int(j, (int64_t) v->num);
 	json_close(j, ']');
 }
 

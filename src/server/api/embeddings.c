@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/api/vector_encoding.h"
 #include "server/api/api_internal.h"
 
@@ -106,7 +107,7 @@ api_pool_fields(ApiCall *a, WireOut *o, Err *e)
 /* ---- inputs ---- */
 
 static bool
-add_input(ApiCall *a, const Pool *k, const cJSON *v, int index, bool special, Err *e)
+add_input(ApiCall *a, const Pool *k, const Json *v, int index, bool special, Err *e)
 {
 	ApiItem    *it = api_item(a, WK_POOL, ROLE_INPUT, index);
 	WireOut		o = api_out(it);
@@ -114,9 +115,9 @@ add_input(ApiCall *a, const Pool *k, const cJSON *v, int index, bool special, Er
 	buf_add(&it->in, k->fields.data, k->fields.len);
 	if (api_is_ids(v))
 		return api_put_ids(&o, WTAG_PROMPT_IDS, v, "input", e);
-	if (!cJSON_IsString(v))
+	if (!json_is_string(v))
 		return api_bad(e, "input", "must be a string, an array of strings, an array of token ids, or an array of such arrays");
-	wire_put_str(&o, WTAG_PROMPT, v->valuestring, strlen(v->valuestring));
+	wire_put_str(&o, WTAG_PROMPT, v->s, strlen(v->s));
 	wire_put_int(&o, WTAG_ADD_SPECIAL, special);
 	return true;
 }
@@ -131,12 +132,12 @@ add_inputs(ApiCall *a, const Pool *k, Err *e)
 
 	if (!apibody_bool(&a->body, "add_special_tokens", &special, e))
 		return false;
-	many = m != NULL && cJSON_IsArray(m->v) && !api_is_ids(m->v);
+	many = m != NULL && json_is_array(m->v) && !api_is_ids(m->v);
 	if (m == NULL || (many && m->v->child == NULL))
 		return api_bad(e, "input", "must be given, and not be empty");
-	if (!api_room(a, many ? (size_t) cJSON_GetArraySize(m->v) : 1, k->fields.len, e))
+	if (!api_room(a, many ? (size_t) json_count(m->v) : 1, k->fields.len, e))
 		return false;
-	for (const cJSON *v = many ? m->v->child : m->v; v != NULL; v = many ? v->next : NULL)
+	for (const Json *v = many ? m->v->child : m->v; v != NULL; v = many ? v->next : NULL)
 	{
 		if (index == API_MAX_ITEMS)
 			return api_bad(e, "input", "has more than 4096 elements");

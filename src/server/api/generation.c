@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 
 #define MAX_N			16384	/* answers to a prompt, as in vLLM */
 
@@ -25,19 +26,19 @@ read_stream_options(ApiCall *a, ApiGen *g, Err *e)
 		return true;
 	if (!a->stream)
 		return api_bad(e, "stream_options", "can only be given when the answer is streamed");
-	if (!cJSON_IsObject(m->v))
+	if (!json_is_object(m->v))
 		return api_bad(e, "stream_options", "must be an object");
-	for (const cJSON *v = m->v->child; v != NULL; v = v->next)
+	for (const Json *v = m->v->child; v != NULL; v = v->next)
 	{
-		bool		usage = strcmp(v->string, "include_usage") == 0;
-		bool		always = strcmp(v->string, "continuous_usage_stats") == 0;
+		bool		usage = strcmp(v->key, "include_usage") == 0;
+		bool		always = strcmp(v->key, "continuous_usage_stats") == 0;
 
-		if ((usage || always) && !cJSON_IsBool(v) && !cJSON_IsNull(v))
+		if ((usage || always) && !json_is_bool(v) && !json_is_null(v))
 			return api_bad(e, "stream_options", "has a value that is neither true nor false");
 		if (usage)
-			g->usage = cJSON_IsTrue(v);
+			g->usage = json_is_true(v);
 		else if (always)
-			g->usage_always = cJSON_IsTrue(v);
+			g->usage_always = json_is_true(v);
 	}
 	g->usage_always = g->usage_always && g->usage;
 	return true;
@@ -53,7 +54,7 @@ put_n(ApiCall *a, ApiGen *g, WireOut *o, Err *e)
 
 	if (!apibody_int(&a->body, "n", 1, MAX_N, &g->n, e) || !apibody_bool(&a->body, "use_beam_search", &beams, e))
 		return false;
-	if (best != NULL && !(cJSON_IsNumber(best->v) && best->v->valuedouble == (double) g->n))
+	if (best != NULL && !(json_is_number(best->v) && best->v->num == (double) g->n))
 	{
 		err_set(e, ERR_UNSUPPORTED, "best_of is not supported");
 		return err_detail(e, "parameter=best_of");
@@ -63,11 +64,11 @@ put_n(ApiCall *a, ApiGen *g, WireOut *o, Err *e)
 	wire_put_int(o, beams ? WTAG_BEAM_WIDTH : WTAG_N, g->n);
 	if (penalty == NULL)
 		return true;
-	if (!cJSON_IsNumber(penalty->v))
+	if (!json_is_number(penalty->v))
 		return api_bad(e, "length_penalty", "must be a number");
 	if (beams)
-		wire_put_num(o, WTAG_LENGTH_PENALTY, penalty->v->valuedouble);
-	else if (penalty->v->valuedouble != 1)
+		wire_put_num(o, WTAG_LENGTH_PENALTY, penalty->v->num);
+	else if (penalty->v->num != 1)
 		return api_bad(e, "length_penalty", "needs use_beam_search");
 	return true;
 }
@@ -79,7 +80,7 @@ put_logprob_ids(ApiCall *a, WireOut *o, Err *e)
 
 	if (m == NULL)
 		return true;
-	if (!cJSON_IsArray(m->v))
+	if (!json_is_array(m->v))
 		return api_bad(e, "logprob_token_ids", "must be an array of token ids");
 	return m->v->child == NULL || api_put_ids(o, WTAG_LOGPROB_TOKEN_IDS, m->v, "logprob_token_ids", e);
 }
@@ -188,12 +189,12 @@ apigen_usage_chunk(ApiCall *a, const char *object, const ApiUsage *u)
 }
 
 bool
-apigen_is_stop(const cJSON *stop, ApiText reason)
+apigen_is_stop(const Json *stop, ApiText reason)
 {
-	const cJSON *v = cJSON_IsArray(stop) ? stop->child : stop;
+	const Json *v = json_is_array(stop) ? stop->child : stop;
 
-	for (; v != NULL; v = cJSON_IsArray(stop) ? v->next : NULL)
-		if (cJSON_IsString(v) && strlen(v->valuestring) == reason.n && memcmp(v->valuestring, reason.s, reason.n) == 0)
+	for (; v != NULL; v = json_is_array(stop) ? v->next : NULL)
+		if (json_is_string(v) && strlen(v->s) == reason.n && memcmp(v->s, reason.s, reason.n) == 0)
 			return true;
 	return false;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/api/api_internal.h"
 
 /* The block of a streamed answer that is open. */
@@ -49,7 +50,7 @@ drop(ApiCall *a)
 /* ---- messages ---- */
 
 static bool
-is_type(const cJSON *block, const char *type)
+is_type(const Json *block, const char *type)
 {
 	const char *t = api_str(block, "type");
 
@@ -57,7 +58,7 @@ is_type(const cJSON *block, const char *type)
 }
 
 static bool
-bad_block(const cJSON *block, Err *e)
+bad_block(const Json *block, Err *e)
 {
 	const char *type = api_str(block, "type");
 
@@ -75,16 +76,16 @@ bad_block(const cJSON *block, Err *e)
 
 /* The texts of a string or of text blocks, one after the other. */
 static bool
-join_texts(const cJSON *content, Buf *out, Err *e)
+join_texts(const Json *content, Buf *out, Err *e)
 {
-	if (cJSON_IsString(content))
+	if (json_is_string(content))
 	{
-		buf_addstr(out, content->valuestring);
+		buf_addstr(out, content->s);
 		return true;
 	}
-	if (content != NULL && !cJSON_IsNull(content) && !cJSON_IsArray(content))
+	if (content != NULL && !json_is_null(content) && !json_is_array(content))
 		return bad_block(NULL, e);
-	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = json_is_array(content) ? content->child : NULL; v != NULL; v = v->next)
 	{
 		const char *text = api_str(v, "text");
 
@@ -106,9 +107,9 @@ write_buf(JsonOut *j, const char *key, const Buf *text)
 
 /* {"type": "tool_result", "tool_use_id": ..., "content": ...} */
 static bool
-write_tool_result(const cJSON *block, JsonOut *j, Err *e)
+write_tool_result(const Json *block, JsonOut *j, Err *e)
 {
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(block, "content");
+	const Json *content = json_get(block, "content");
 	Buf			text = {0};
 	bool		ok;
 
@@ -129,13 +130,13 @@ write_tool_result(const cJSON *block, JsonOut *j, Err *e)
 
 /* A user's results of tools first, then what the user says. */
 static bool
-write_user(const cJSON *content, JsonOut *j, Err *e)
+write_user(const Json *content, JsonOut *j, Err *e)
 {
 	bool		says = false;
 
 	if (content->child == NULL)
 		return api_bad(e, "messages", "must not be empty");
-	for (const cJSON *v = content->child; v != NULL; v = v->next)
+	for (const Json *v = content->child; v != NULL; v = v->next)
 	{
 		if (!is_type(v, "tool_result"))
 			says = true;
@@ -148,7 +149,7 @@ write_user(const cJSON *content, JsonOut *j, Err *e)
 	json_key_cstr(j, "role", "user");
 	json_key(j, "content");
 	json_open(j, '[');
-	for (const cJSON *v = content->child; v != NULL; v = v->next)
+	for (const Json *v = content->child; v != NULL; v = v->next)
 	{
 		if (is_type(v, "tool_result"))
 			continue;
@@ -166,7 +167,7 @@ write_user(const cJSON *content, JsonOut *j, Err *e)
 
 /* {"type": "tool_use", "id": ..., "name": ..., "input": {...}}; raw: as it was written */
 static void
-write_tool_use(const cJSON *block, JsonSpan raw, JsonOut *j)
+write_tool_use(const Json *block, JsonSpan raw, JsonOut *j)
 {
 	JsonSpan	input = api_raw_member(raw, "input");
 
@@ -184,7 +185,7 @@ write_tool_use(const cJSON *block, JsonSpan raw, JsonOut *j)
 
 /* What the assistant has said, thought and called. */
 static bool
-write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
+write_assistant(const Json *content, JsonSpan raw, JsonOut *j, Err *e)
 {
 	JsonMembers m;
 	JsonSpan	block;
@@ -193,14 +194,14 @@ write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
 	bool		calls = false;
 	bool		ok = true;
 
-	for (const cJSON *v = content->child; v != NULL && ok; v = v->next)
+	for (const Json *v = content->child; v != NULL && ok; v = v->next)
 	{
 		if (is_type(v, "text") && api_str(v, "text") != NULL)
 			buf_addstr(&text, api_str(v, "text"));
 		else if (is_type(v, "thinking") && api_str(v, "thinking") != NULL)
 			buf_addstr(&thought, api_str(v, "thinking"));
 		else if (is_type(v, "tool_use") && api_str(v, "id") != NULL && api_str(v, "name") != NULL &&
-				 cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(v, "input")))
+				 json_is_object(json_get(v, "input")))
 			calls = true;
 		else if (!is_type(v, "redacted_thinking"))
 			ok = bad_block(v, e);
@@ -218,7 +219,7 @@ write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
 		json_key(j, "tool_calls");
 		json_open(j, '[');
 		(void) json_elements(&m, raw.s, raw.n);
-		for (const cJSON *v = content->child; v != NULL && json_element(&m, &block) > 0; v = v->next)
+		for (const Json *v = content->child; v != NULL && json_element(&m, &block) > 0; v = v->next)
 			if (is_type(v, "tool_use"))
 				write_tool_use(v, block, j);
 		json_close(j, ']');
@@ -231,20 +232,20 @@ write_assistant(const cJSON *content, JsonSpan raw, JsonOut *j, Err *e)
 
 /* raw: the message as it was written */
 static bool
-write_message(const cJSON *m, JsonSpan raw, JsonOut *j, Err *e)
+write_message(const Json *m, JsonSpan raw, JsonOut *j, Err *e)
 {
 	const char *role = api_str(m, "role");
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
+	const Json *content = json_get(m, "content");
 
 	if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
 		return api_bad(e, "messages", "must each have the role \"user\" or \"assistant\"");
-	if (cJSON_IsArray(content) && strcmp(role, "user") == 0)
+	if (json_is_array(content) && strcmp(role, "user") == 0)
 		return write_user(content, j, e);
-	if (cJSON_IsArray(content) && strcmp(role, "assistant") == 0)
+	if (json_is_array(content) && strcmp(role, "assistant") == 0)
 		return write_assistant(content, api_raw_member(raw, "content"), j, e);
-	if (!cJSON_IsString(content) && !cJSON_IsArray(content))
+	if (!json_is_string(content) && !json_is_array(content))
 		return bad_block(NULL, e);
-	if (cJSON_IsArray(content))
+	if (json_is_array(content))
 	{
 		Buf			text = {0};
 		bool		ok = join_texts(content, &text, e);
@@ -258,7 +259,7 @@ write_message(const cJSON *m, JsonSpan raw, JsonOut *j, Err *e)
 	}
 	json_open(j, '{');
 	json_key_cstr(j, "role", role);
-	json_key_cstr(j, "content", content->valuestring);
+	json_key_cstr(j, "content", content->s);
 	json_close(j, '}');
 	return true;
 }
@@ -275,10 +276,10 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	JsonOut		j = {.b = &out};
 	bool		ok = true;
 
-	if (messages == NULL || !cJSON_IsArray(messages->v) || messages->v->child == NULL)
+	if (messages == NULL || !json_is_array(messages->v) || messages->v->child == NULL)
 		return api_bad(e, "messages", "must be an array of at least one message");
 	json_open(&j, '[');
-	if (system != NULL && !cJSON_IsString(system->v) && !cJSON_IsArray(system->v))
+	if (system != NULL && !json_is_string(system->v) && !json_is_array(system->v))
 		ok = api_bad(e, "system", "must be a string or an array of text blocks");
 	if (ok && system != NULL && (ok = join_texts(system->v, &text, e)) && text.len > 0)
 	{
@@ -288,7 +289,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 		json_close(&j, '}');
 	}
 	(void) json_elements(&each, messages->raw.s, messages->raw.n);
-	for (const cJSON *m = messages->v->child; m != NULL && ok && json_element(&each, &raw) > 0; m = m->next)
+	for (const Json *m = messages->v->child; m != NULL && ok && json_element(&each, &raw) > 0; m = m->next)
 		ok = write_message(m, raw, &j, e);
 	json_close(&j, ']');
 	if (ok)
@@ -306,7 +307,7 @@ put_effort(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "output_config");
 
-	if (m != NULL && !cJSON_IsObject(m->v))
+	if (m != NULL && !json_is_object(m->v))
 		return api_bad(e, "output_config", "must be an object");
 	return m == NULL || api_put_effort(o, "output_config.effort", api_str(m->v, "effort"), e);
 }
@@ -316,20 +317,20 @@ put_effort(ApiCall *a, WireOut *o, Err *e)
  * business (chat_template_kwargs).
  */
 static bool
-put_thinking(const cJSON *thinking, WireOut *o, Err *e)
+put_thinking(const Json *thinking, WireOut *o, Err *e)
 {
-	const cJSON *budget = cJSON_GetObjectItemCaseSensitive(thinking, "budget_tokens");
+	const Json *budget = json_get(thinking, "budget_tokens");
 
 	if (is_type(thinking, "disabled") || is_type(thinking, "adaptive"))
 		return true;
 	if (!is_type(thinking, "enabled"))
 		return api_bad(e, "thinking", "must have the type enabled, disabled or adaptive");
-	if (budget == NULL || cJSON_IsNull(budget))
+	if (budget == NULL || json_is_null(budget))
 		return true;
-	if (!cJSON_IsNumber(budget) || !(budget->valuedouble >= 0 && budget->valuedouble <= INT_MAX) ||
-		budget->valuedouble != (double) (int) budget->valuedouble)
+	if (!json_is_number(budget) || !(budget->num >= 0 && budget->num <= INT_MAX) ||
+		budget->num != (double) (int) budget->num)
 		return api_bad(e, "thinking.budget_tokens", "must be an integer that is not negative");
-	wire_put_int(o, WTAG_THINKING_TOKEN_BUDGET, (int64_t) budget->valuedouble);
+	wire_put_int(o, WTAG_THINKING_TOKEN_BUDGET, (int64_t) budget->num);
 	return true;
 }
 
@@ -359,14 +360,14 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "output_config");
 	const ApiMember *first = apibody_get(&a->body, "output_format");
-	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
+	const Json *format = m != NULL ? json_get(m->v, "format") : NULL;
 	JsonSpan	raw = {0};
 	JsonSpan	schema;
 	Buf			text = {0};
 
-	if (format != NULL && !cJSON_IsNull(format))
+	if (format != NULL && !json_is_null(format))
 		raw = api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format");
-	if (first != NULL && !cJSON_IsNull(first->v))
+	if (first != NULL && !json_is_null(first->v))
 	{
 		if (raw.s != NULL)
 			return api_bad(e, "output_format", "can't be given beside a format in output_config");
@@ -408,14 +409,14 @@ put_sampling(ApiCall *a, Messages *k, Err *e)
 	wire_put_int(&o, WTAG_MAX_TOKENS, max);
 	if (stops == NULL)
 		return true;
-	if (!cJSON_IsArray(stops->v))
+	if (!json_is_array(stops->v))
 		return api_bad(e, "stop_sequences", "must be an array of strings");
 	k->g.stop = stops->v;
-	for (const cJSON *v = stops->v->child; v != NULL; v = v->next)
+	for (const Json *v = stops->v->child; v != NULL; v = v->next)
 	{
-		if (!cJSON_IsString(v))
+		if (!json_is_string(v))
 			return api_bad(e, "stop_sequences", "must be an array of strings");
-		wire_put_str(&o, WTAG_STOP, v->valuestring, strlen(v->valuestring));
+		wire_put_str(&o, WTAG_STOP, v->s, strlen(v->s));
 	}
 	return true;
 }
@@ -491,10 +492,10 @@ open_message(const ApiCall *a, JsonOut *j)
 static bool
 is_object(const char *arguments)
 {
-	cJSON	   *v = cJSON_Parse(arguments);
-	bool		object = cJSON_IsObject(v);
+	Json	   *v = json_parse(arguments, strlen(arguments));
+	bool		object = json_is_object(v);
 
-	cJSON_Delete(v);
+	json_free(v);
 	return object;
 }
 
@@ -521,7 +522,7 @@ write_thinking(JsonOut *j, const char *s, size_t n)
 }
 
 static void
-write_call(JsonOut *j, const cJSON *call, const char *input)
+write_call(JsonOut *j, const Json *call, const char *input)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "type", "tool_use");
@@ -545,13 +546,13 @@ flush_text(JsonOut *j, Buf *text)
 static void
 write_blocks(Messages *k, const ApiAnswer *r, JsonOut *j)
 {
-	cJSON	   *list = api_calls(r->tool_calls);
+	Json	   *list = api_calls(r->tool_calls);
 	Buf			text = {0};
 	size_t		shown = 0;
 	ApiText		rest;
 	int			i = 0;
 
-	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
 		const char *arguments = api_call_arguments(v);
 		ApiText		before = api_text_before(r, i++, &shown);
@@ -569,7 +570,7 @@ write_blocks(Messages *k, const ApiAnswer *r, JsonOut *j)
 	rest = api_text_behind(r, shown);
 	buf_add(&text, rest.s, rest.n);
 	flush_text(j, &text);
-	cJSON_Delete(list);
+	json_free(list);
 	buf_free(&text);
 }
 
@@ -675,7 +676,7 @@ end_block(ApiCall *a, JsonOut *j)
 
 /* call: of a BLOCK_CALL */
 static void
-begin_block(ApiCall *a, Block block, const cJSON *call, JsonOut *j)
+begin_block(ApiCall *a, Block block, const Json *call, JsonOut *j)
 {
 	Messages   *k = a->own;
 
@@ -727,7 +728,7 @@ add_input(ApiCall *a, const char *arguments, JsonOut *j)
 }
 
 static void
-begin_call(ApiCall *a, const cJSON *call, JsonOut *j)
+begin_call(ApiCall *a, const Json *call, JsonOut *j)
 {
 	Messages   *k = a->own;
 	const char *arguments = api_call_arguments(call);
@@ -745,8 +746,8 @@ static void
 delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Messages   *k = a->own;
-	cJSON	   *calls = api_calls(r->tool_calls);
-	const cJSON *v = calls != NULL ? calls->child : NULL;
+	Json	   *calls = api_calls(r->tool_calls);
+	const Json *v = calls != NULL ? calls->child : NULL;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 	size_t		shown = 0;
@@ -782,7 +783,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		json_close(&j, '}');
 		buf_add(&k->stop, out.data, out.len);
 	}
-	cJSON_Delete(calls);
+	json_free(calls);
 	buf_free(&out);
 }
 

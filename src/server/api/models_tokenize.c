@@ -185,7 +185,7 @@ detokenize_make(ApiCall *a, Err *e)
 	const ApiMember *tokens = apibody_get(&a->body, "tokens");
 	WireOut		o = api_out(api_item(a, WK_DETOKENIZE, TOK_TEXT, 0));
 
-	if (tokens == NULL || !cJSON_IsArray(tokens->v))
+	if (tokens == NULL || !json_is_array(tokens->v))
 		return api_bad(e, "tokens", "must be given, as an array of token ids");
 	wire_put_int(&o, WTAG_SKIP_SPECIAL, 0);
 	return api_put_ids(&o, WTAG_PROMPT_IDS, tokens->v, "tokens", e);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/api/api_internal.h"
 
 /* What a streamed answer is in the middle of. */
@@ -76,14 +77,14 @@ bad_item(const char *what, const char *type, Err *e)
 
 /* A text, or parts that are texts, one after the other. */
 static bool
-join_parts(const cJSON *content, Buf *out, Err *e)
+join_parts(const Json *content, Buf *out, Err *e)
 {
-	if (cJSON_IsString(content))
+	if (json_is_string(content))
 	{
-		buf_addstr(out, content->valuestring);
+		buf_addstr(out, content->s);
 		return true;
 	}
-	for (const cJSON *v = cJSON_IsArray(content) ? content->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = json_is_array(content) ? content->child : NULL; v != NULL; v = v->next)
 	{
 		const char *text = api_str(v, "text");
 
@@ -93,7 +94,7 @@ join_parts(const cJSON *content, Buf *out, Err *e)
 			return bad_item("content parts", api_str(v, "type") != NULL ? api_str(v, "type") : "", e);
 		buf_addstr(out, text);
 	}
-	return cJSON_IsArray(content) || api_bad(e, "input", "has an item without content");
+	return json_is_array(content) || api_bad(e, "input", "has an item without content");
 }
 
 static void
@@ -145,13 +146,13 @@ end_turn(Turn *t, JsonOut *j)
 }
 
 static bool
-turn_thinks(Turn *t, const cJSON *item, JsonOut *j, Err *e)
+turn_thinks(Turn *t, const Json *item, JsonOut *j, Err *e)
 {
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
+	const Json *content = json_get(item, "content");
 
 	if (api_str(item, "encrypted_content") != NULL)
 		return bad_item("items with encrypted_content", "reasoning", e);
-	if (!cJSON_IsArray(content))
+	if (!json_is_array(content))
 		return true;
 	if (t->said || t->calls.len > 0)
 		end_turn(t, j);
@@ -160,7 +161,7 @@ turn_thinks(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 }
 
 static bool
-turn_says(Turn *t, const cJSON *content, JsonOut *j, Err *e)
+turn_says(Turn *t, const Json *content, JsonOut *j, Err *e)
 {
 	if (t->said || t->calls.len > 0)
 		end_turn(t, j);
@@ -169,7 +170,7 @@ turn_says(Turn *t, const cJSON *content, JsonOut *j, Err *e)
 }
 
 static bool
-turn_calls(Turn *t, const cJSON *item, Err *e)
+turn_calls(Turn *t, const Json *item, Err *e)
 {
 	JsonOut		j = {.b = &t->calls};
 	const char *id = api_str(item, "call_id");
@@ -194,7 +195,7 @@ turn_calls(Turn *t, const cJSON *item, Err *e)
 }
 
 static bool
-write_said(const char *role, const cJSON *content, JsonOut *j, Err *e)
+write_said(const char *role, const Json *content, JsonOut *j, Err *e)
 {
 	Buf			text = {0};
 	bool		ok = join_parts(content, &text, e);
@@ -211,11 +212,11 @@ write_said(const char *role, const cJSON *content, JsonOut *j, Err *e)
 }
 
 static bool
-write_call_output(const cJSON *item, JsonOut *j, Err *e)
+write_call_output(const Json *item, JsonOut *j, Err *e)
 {
 	Buf			text = {0};
 	const char *id = api_str(item, "call_id");
-	bool		ok = id != NULL ? join_parts(cJSON_GetObjectItemCaseSensitive(item, "output"), &text, e) :
+	bool		ok = id != NULL ? join_parts(json_get(item, "output"), &text, e) :
 		api_bad(e, "input", "has a function_call_output without call_id");
 
 	if (ok)
@@ -232,7 +233,7 @@ write_call_output(const cJSON *item, JsonOut *j, Err *e)
 
 /* A call that a stream has begun, and that was cut, or was none: the message beside it has its text. */
 static bool
-is_incomplete(const cJSON *item)
+is_incomplete(const Json *item)
 {
 	const char *status = api_str(item, "status");
 
@@ -240,11 +241,11 @@ is_incomplete(const cJSON *item)
 }
 
 static bool
-write_item(Turn *t, const cJSON *item, JsonOut *j, Err *e)
+write_item(Turn *t, const Json *item, JsonOut *j, Err *e)
 {
 	const char *type = api_str(item, "type");
 	const char *role = api_str(item, "role");
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
+	const Json *content = json_get(item, "content");
 
 	if (type == NULL && role == NULL)
 		return api_bad(e, "input", "has an item without a type or a role");
@@ -268,9 +269,9 @@ write_item(Turn *t, const cJSON *item, JsonOut *j, Err *e)
 }
 
 static bool
-write_items(Turn *t, const cJSON *items, JsonOut *j, Err *e)
+write_items(Turn *t, const Json *items, JsonOut *j, Err *e)
 {
-	for (const cJSON *v = items != NULL ? items->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = items != NULL ? items->child : NULL; v != NULL; v = v->next)
 		if (!write_item(t, v, j, e))
 			return false;
 	return true;
@@ -283,14 +284,14 @@ write_input(ApiCall *a, Turn *t, JsonOut *j, Err *e)
 
 	if (input == NULL)
 		return api_bad(e, "input", "must be given");
-	if (cJSON_IsArray(input->v))
+	if (json_is_array(input->v))
 		return input->v->child != NULL ? write_items(t, input->v, j, e) : api_bad(e, "input", "must not be empty");
-	if (!cJSON_IsString(input->v))
+	if (!json_is_string(input->v))
 		return api_bad(e, "input", "must be a string or an array of items");
 	end_turn(t, j);
 	json_open(j, '{');
 	json_key_cstr(j, "role", "user");
-	json_key_cstr(j, "content", input->v->valuestring);
+	json_key_cstr(j, "content", input->v->s);
 	json_close(j, '}');
 	return true;
 }
@@ -300,7 +301,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 {
 	const char *instructions = NULL;
 	const char *previous = NULL;
-	cJSON	   *before = a->req->previous.s != NULL ? cJSON_ParseWithLength(a->req->previous.s, a->req->previous.n) : NULL;
+	Json	   *before = a->req->previous.s != NULL ? json_parse(a->req->previous.s, a->req->previous.n) : NULL;
 	Turn		turn = {0};
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
@@ -322,7 +323,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	json_close(&j, ']');
 	if (ok)
 		wire_put_str(o, WTAG_MESSAGES, out.data, out.len);
-	cJSON_Delete(before);
+	json_free(before);
 	buf_free(&out);
 	return ok;
 }
@@ -334,13 +335,13 @@ static bool
 put_format(ApiCall *a, WireOut *o, Err *e)
 {
 	const ApiMember *m = apibody_get(&a->body, "text");
-	const cJSON *format = m != NULL ? cJSON_GetObjectItemCaseSensitive(m->v, "format") : NULL;
+	const Json *format = m != NULL ? json_get(m->v, "format") : NULL;
 	const char *type = api_str(format, "type");
 	JsonSpan	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
-	if (format == NULL || cJSON_IsNull(format))
+	if (format == NULL || json_is_null(format))
 		return true;
 	if (type == NULL)
 		return api_bad(e, "text", "must have a format with a type");
@@ -396,11 +397,11 @@ read_logprobs(ApiCall *a, Responses *k, Err *e)
 
 	if (!apibody_int(&a->body, "top_logprobs", 0, INT_MAX, &top, e))
 		return false;
-	for (const cJSON *v = include != NULL ? include->v->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = include != NULL ? include->v->child : NULL; v != NULL; v = v->next)
 	{
-		if (cJSON_IsString(v) && strcmp(v->valuestring, "message.output_text.logprobs") == 0)
+		if (json_is_string(v) && strcmp(v->s, "message.output_text.logprobs") == 0)
 			k->want_logprobs = true;
-		else if (!cJSON_IsString(v) || strcmp(v->valuestring, "reasoning.encrypted_content") != 0)
+		else if (!json_is_string(v) || strcmp(v->s, "reasoning.encrypted_content") != 0)
 			return api_bad(e, "include", "has a value that is not known");
 	}
 	if (top > 0 && !k->want_logprobs)
@@ -426,8 +427,8 @@ check_types(ApiCall *a, Err *e)
 	if (!apibody_is(&a->body, "metadata", false, e) || !apibody_is(&a->body, "text", false, e) ||
 		!apibody_is(&a->body, "include", true, e) || !apibody_int(&a->body, "max_tool_calls", 0, INT_MAX, &calls, e))
 		return false;
-	for (const cJSON *v = metadata != NULL ? metadata->v->child : NULL; v != NULL; v = v->next)
-		if (!cJSON_IsString(v))
+	for (const Json *v = metadata != NULL ? metadata->v->child : NULL; v != NULL; v = v->next)
+		if (!json_is_string(v))
 			return api_bad(e, "metadata", "must have strings as values");
 	return true;
 }
@@ -451,13 +452,13 @@ put_reasoning(ApiCall *a, WireOut *o, Err *e)
 
 	if (m == NULL)
 		return true;
-	if (!cJSON_IsObject(m->v))
+	if (!json_is_object(m->v))
 		return api_bad(e, "reasoning", "must be an object");
 	for (int i = 0; names[i] != NULL; i++)
 	{
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(m->v, names[i]);
+		const Json *v = json_get(m->v, names[i]);
 
-		if (v != NULL && !cJSON_IsNull(v) && !cJSON_IsString(v))
+		if (v != NULL && !json_is_null(v) && !json_is_string(v))
 			return api_bad(e, "reasoning", "must have strings as effort and summary");
 	}
 	return api_put_effort(o, "reasoning.effort", api_str(m->v, "effort"), e);
@@ -569,7 +570,7 @@ write_reasoning(const Responses *k, ApiText text, JsonOut *j)
 }
 
 static void
-set_called(ApiCall *a, Called *c, const cJSON *call)
+set_called(ApiCall *a, Called *c, const Json *call)
 {
 	const char *id = api_call_id(call);
 	const char *name = api_call_name(call);
@@ -585,10 +586,10 @@ set_called(ApiCall *a, Called *c, const cJSON *call)
 static const char *
 status_of(const char *arguments)
 {
-	cJSON	   *v = cJSON_Parse(arguments);
+	Json	   *v = json_parse(arguments, strlen(arguments));
 	bool		whole = v != NULL;
 
-	cJSON_Delete(v);
+	json_free(v);
 	return whole ? "completed" : "incomplete";
 }
 
@@ -634,20 +635,20 @@ static void
 write_parts(ApiCall *a, const ApiAnswer *r, bool cut, JsonOut *j)
 {
 	Responses  *k = a->own;
-	cJSON	   *list = api_calls(r->tool_calls);
+	Json	   *list = api_calls(r->tool_calls);
 	size_t		shown = 0;
 	int			i = 0;
 
 	if (list == NULL && r->text.n == 0 && r->text.s != NULL)
 		write_message(k, r->text, cut, j);
-	for (const cJSON *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
 		write_piece(a, api_text_before(r, i++, &shown), false, j);
 		set_called(a, &k->called, v);
 		write_function_call(&k->called, api_call_arguments(v), j);
 	}
 	write_piece(a, api_text_behind(r, shown), cut, j);
-	cJSON_Delete(list);
+	json_free(list);
 }
 
 /* A member of the body as it was written, or what stands for it. */
@@ -937,7 +938,7 @@ add_arguments(ApiCall *a, const char *arguments, JsonOut *j)
 }
 
 static void
-begin_call(ApiCall *a, const cJSON *call, JsonOut *j)
+begin_call(ApiCall *a, const Json *call, JsonOut *j)
 {
 	Responses  *k = a->own;
 
@@ -951,8 +952,8 @@ static void
 delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 {
 	Responses  *k = a->own;
-	cJSON	   *calls = api_calls(r->tool_calls);
-	const cJSON *v = calls != NULL ? calls->child : NULL;
+	Json	   *calls = api_calls(r->tool_calls);
+	const Json *v = calls != NULL ? calls->child : NULL;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 	const ApiEntries *entries = &r->entries;
@@ -992,7 +993,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		k->cut = was_cut(r);
 		end_part(a, &j);
 	}
-	cJSON_Delete(calls);
+	json_free(calls);
 	buf_free(&out);
 }
 

@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json/json.h"
+
 /* ---- sampling parameters ---- */
 
 typedef enum ParamType
@@ -74,9 +76,9 @@ bad_number(const Param *p, const ApiMember *m, Err *e)
 static bool
 put_number(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 {
-	double		v = m->v->valuedouble;
+	double		v = m->v->num;
 
-	if (!cJSON_IsNumber(m->v) || !(v >= p->min && v <= p->max) || (p->type == P_INT && v != floor(v)))
+	if (!json_is_number(m->v) || !(v >= p->min && v <= p->max) || (p->type == P_INT && v != floor(v)))
 		return bad_number(p, m, e);
 	if (p->type == P_INT)
 		wire_put_int(o, p->tag, (int64_t) v);
@@ -87,20 +89,20 @@ put_number(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 
 /* a string, or an array of them */
 static bool
-put_strings(const Param *p, const cJSON *v, WireOut *o, Err *e)
+put_strings(const Param *p, const Json *v, WireOut *o, Err *e)
 {
-	if (cJSON_IsString(v))
+	if (json_is_string(v))
 	{
-		wire_put_str(o, p->tag, v->valuestring, strlen(v->valuestring));
+		wire_put_str(o, p->tag, v->s, strlen(v->s));
 		return true;
 	}
-	if (!cJSON_IsArray(v))
+	if (!json_is_array(v))
 		return api_bad(e, p->name, "must be a string or an array of strings");
-	for (const cJSON *x = v->child; x != NULL; x = x->next)
+	for (const Json *x = v->child; x != NULL; x = x->next)
 	{
-		if (!cJSON_IsString(x))
+		if (!json_is_string(x))
 			return api_bad(e, p->name, "must be a string or an array of strings");
-		wire_put_str(o, p->tag, x->valuestring, strlen(x->valuestring));
+		wire_put_str(o, p->tag, x->s, strlen(x->s));
 	}
 	return true;
 }
@@ -124,27 +126,27 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 		case P_INT:
 			return put_number(p, m, o, e);
 		case P_BOOL:
-			if (!cJSON_IsBool(m->v))
+			if (!json_is_bool(m->v))
 				return api_bad(e, p->name, "must be true or false");
-			wire_put_int(o, p->tag, cJSON_IsTrue(m->v));
+			wire_put_int(o, p->tag, json_is_true(m->v));
 			return true;
 		case P_STR:
-			if (!cJSON_IsString(m->v))
+			if (!json_is_string(m->v))
 				return api_bad(e, p->name, "must be a string");
-			if (p->max > 0 && (m->v->valuestring[0] == '\0' || n_chars(m->v->valuestring) > (size_t) p->max))
+			if (p->max > 0 && (m->v->s[0] == '\0' || n_chars(m->v->s) > (size_t) p->max))
 				return api_bad(e, p->name, p->rule);
-			wire_put_str(o, p->tag, m->v->valuestring, strlen(m->v->valuestring));
+			wire_put_str(o, p->tag, m->v->s, strlen(m->v->s));
 			return true;
 		case P_STRS:
 			return put_strings(p, m->v, o, e);
 		case P_JSON:
-			if (!cJSON_IsObject(m->v))
+			if (!json_is_object(m->v))
 				return api_bad(e, p->name, p->tag != WTAG_LOGIT_BIAS ? "must be an object" :
 							   "must be an object of token ids and numbers, such as {\"1234\": -100}");
 			wire_put_str(o, p->tag, m->raw.s, m->raw.n);
 			return true;
 		case P_IDS:
-			if (!cJSON_IsArray(m->v))
+			if (!json_is_array(m->v))
 				return api_bad(e, p->name, "must be an array of token ids");
 			if (m->v->child == NULL)
 				return p->tag != WTAG_ALLOWED_TOKEN_IDS || api_bad(e, p->name, "must not be empty");
@@ -156,10 +158,10 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 }
 
 static bool
-is_nothing(const cJSON *v, double neutral)
+is_nothing(const Json *v, double neutral)
 {
-	return (cJSON_IsNumber(v) && v->valuedouble == neutral) || (cJSON_IsBool(v) && cJSON_IsTrue(v) == (neutral == 1)) ||
-		((cJSON_IsArray(v) || cJSON_IsObject(v)) && v->child == NULL);
+	return (json_is_number(v) && v->num == neutral) || (json_is_bool(v) && json_is_true(v) == (neutral == 1)) ||
+		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
 }
 
 /* Names that vLLM had once. */
@@ -236,17 +238,17 @@ put_template(ApiCall *a, WireOut *o, Err *e)
 
 /* A role each; a text or parts, which the assistant may lack. */
 static bool
-check_messages(const cJSON *messages, Err *e)
+check_messages(const Json *messages, Err *e)
 {
-	for (const cJSON *m = messages->child; m != NULL; m = m->next)
+	for (const Json *m = messages->child; m != NULL; m = m->next)
 	{
-		const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "role"));
-		const cJSON *content = cJSON_GetObjectItemCaseSensitive(m, "content");
-		bool		none = content == NULL || cJSON_IsNull(content);
+		const char *role = json_str_of(json_get(m, "role"));
+		const Json *content = json_get(m, "content");
+		bool		none = content == NULL || json_is_null(content);
 
-		if (!cJSON_IsObject(m) || role == NULL)
+		if (!json_is_object(m) || role == NULL)
 			return api_bad(e, "messages", "must be objects with a role");
-		if (none ? strcmp(role, "assistant") != 0 : !cJSON_IsString(content) && !cJSON_IsArray(content))
+		if (none ? strcmp(role, "assistant") != 0 : !json_is_string(content) && !json_is_array(content))
 			return api_bad(e, "messages", "must have a content: a string, or an array of parts");
 	}
 	return true;
@@ -261,7 +263,7 @@ api_chat_fields(ApiCall *a, WireOut *o, bool generation_prompt, Err *e)
 	bool		special = false;
 
 	e->cls = ERR_NONE;
-	if (messages == NULL || !cJSON_IsArray(messages->v) || messages->v->child == NULL)
+	if (messages == NULL || !json_is_array(messages->v) || messages->v->child == NULL)
 		return api_bad(e, "messages", "must be an array of at least one message");
 	if (!check_messages(messages->v, e))
 		return false;

@@ -11,22 +11,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/api/api_internal.h"
 
 /* A text or several, under whichever of the names it is given. */
 typedef struct ScoreRerankTexts
 {
 	const char *name;
-	const cJSON *v;				/* NULL = not given */
+	const Json *v;				/* NULL = not given */
 	int			n;
 } ScoreRerankTexts;
 
 static const char *
-text_of(const cJSON *v)
+text_of(const Json *v)
 {
-	const cJSON *text = cJSON_IsObject(v) ? cJSON_GetObjectItemCaseSensitive(v, "text") : v;
+	const Json *text = json_is_object(v) ? json_get(v, "text") : v;
 
-	return cJSON_IsString(text) ? text->valuestring : NULL;
+	return json_is_string(text) ? text->s : NULL;
 }
 
 static bool
@@ -45,10 +46,10 @@ take_texts(ApiCall *a, const char *const *names, ScoreRerankTexts *t, Err *e)
 		t->name = *names;
 		t->v = m->v;
 	}
-	if (t->v == NULL || (cJSON_IsArray(t->v) && t->v->child == NULL))
+	if (t->v == NULL || (json_is_array(t->v) && t->v->child == NULL))
 		return api_bad(e, t->name, "must be given, with at least one text");
-	t->n = cJSON_IsArray(t->v) ? cJSON_GetArraySize(t->v) : 1;
-	for (const cJSON *v = cJSON_IsArray(t->v) ? t->v->child : t->v; v != NULL; v = cJSON_IsArray(t->v) ? v->next : NULL)
+	t->n = json_is_array(t->v) ? json_count(t->v) : 1;
+	for (const Json *v = json_is_array(t->v) ? t->v->child : t->v; v != NULL; v = json_is_array(t->v) ? v->next : NULL)
 		if (text_of(v) == NULL)
 			return api_bad(e, t->name, "must have texts only: strings, or objects with a \"text\"");
 	if (t->n > API_MAX_ITEMS)
@@ -85,8 +86,8 @@ common_fields(ApiCall *a, Buf *fields, Err *e)
 static bool
 add_pairs(ApiCall *a, const Buf *fields, const ScoreRerankTexts *x, const ScoreRerankTexts *y, Err *e)
 {
-	const cJSON *p = cJSON_IsArray(x->v) ? x->v->child : x->v;
-	const cJSON *q = cJSON_IsArray(y->v) ? y->v->child : y->v;
+	const Json *p = json_is_array(x->v) ? x->v->child : x->v;
+	const Json *q = json_is_array(y->v) ? y->v->child : y->v;
 
 	if (!api_room(a, (size_t) y->n, fields->len + (x->n == 1 ? strlen(text_of(p)) : 0), e))
 		return false;
@@ -211,8 +212,8 @@ static bool
 rerank_finish(ApiCall *a, JsonOut *j, Err *e)
 {
 	ApiUsage	u = api_usage(a, 0);
-	const cJSON *documents = apibody_get(&a->body, "documents")->v;
-	const cJSON *v = cJSON_IsArray(documents) ? documents->child : documents;
+	const Json *documents = apibody_get(&a->body, "documents")->v;
+	const Json *v = json_is_array(documents) ? documents->child : documents;
 	ScoreRerankRanked *ranked = mem_alloc((size_t) a->n_items * sizeof(ScoreRerankRanked));
 	int64_t		top = 0;
 

@@ -11,12 +11,13 @@
  */
 #include <string.h>
 
+#include "base/json/json.h"
 #include "server/api/api_internal.h"
 
 static bool
-is_word(const cJSON *v, const char *word)
+is_word(const Json *v, const char *word)
 {
-	return cJSON_IsString(v) && strcmp(v->valuestring, word) == 0;
+	return json_is_string(v) && strcmp(v->s, word) == 0;
 }
 
 static bool
@@ -35,17 +36,17 @@ not_a_function(Err *e)
 
 /* {"name": ..., "description": ..., SCHEMA: {...}} */
 static bool
-check_function(const cJSON *f, const char *schema, Err *e)
+check_function(const Json *f, const char *schema, Err *e)
 {
 	const char *name = api_str(f, "name");
-	const cJSON *description = cJSON_GetObjectItemCaseSensitive(f, "description");
-	const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(f, schema);
+	const Json *description = json_get(f, "description");
+	const Json *parameters = json_get(f, schema);
 
 	if (name == NULL || name[0] == '\0')
 		return api_bad(e, "tools", "must each have a name");
-	if (description != NULL && !cJSON_IsNull(description) && !cJSON_IsString(description))
+	if (description != NULL && !json_is_null(description) && !json_is_string(description))
 		return api_bad(e, "tools", "have a description that is no string");
-	if (parameters != NULL && !cJSON_IsNull(parameters) && !cJSON_IsObject(parameters))
+	if (parameters != NULL && !json_is_null(parameters) && !json_is_object(parameters))
 		return api_bad(e, "tools", "have parameters that are no JSON schema, an object");
 	return true;
 }
@@ -58,18 +59,18 @@ api_check_tools(ApiCall *a, Err *e)
 	const ApiMember *tools = apibody_get(&a->body, "tools");
 	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
 
-	if (tools != NULL && (!cJSON_IsArray(tools->v) || tools->v->child == NULL))
+	if (tools != NULL && (!json_is_array(tools->v) || tools->v->child == NULL))
 		return api_bad(e, "tools", "must be an array of at least one tool");
 	if (choice != NULL && tools == NULL && !is_word(choice->v, "none"))
 		return needs_tools(e);
-	for (const cJSON *v = tools != NULL ? tools->v->child : NULL; v != NULL; v = v->next)
+	for (const Json *v = tools != NULL ? tools->v->child : NULL; v != NULL; v = v->next)
 	{
-		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
-		const cJSON *function = cJSON_GetObjectItemCaseSensitive(v, "function");
+		const Json *type = json_get(v, "type");
+		const Json *function = json_get(v, "function");
 
 		if (type != NULL && !is_word(type, "function"))
 			return not_a_function(e);
-		if (!cJSON_IsObject(function))
+		if (!json_is_object(function))
 			return api_bad(e, "tools", "must each have a function, an object");
 		if (!check_function(function, "parameters", e))
 			return false;
@@ -148,19 +149,19 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
-	if (tools != NULL && !cJSON_IsArray(tools->v))
+	if (tools != NULL && !json_is_array(tools->v))
 		return api_bad(e, "tools", "must be an array of tools");
 	if (choice != NULL && none && !is_word(choice->v, "none") && !is_word(choice->v, "auto"))
 		return needs_tools(e);
-	if (choice != NULL && cJSON_IsObject(choice->v) && !is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "function"))
+	if (choice != NULL && json_is_object(choice->v) && !is_word(json_get(choice->v, "type"), "function"))
 		return api_bad(e, "tool_choice", "must be none, auto, required or of the type function");
 	if (none)
 		return true;
 	json_open(&j, '[');
 	(void) json_elements(&m, tools->raw.s, tools->raw.n);
-	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)
+	for (const Json *v = tools->v->child; v != NULL && ok; v = v->next)
 	{
-		ok = is_word(cJSON_GetObjectItemCaseSensitive(v, "type"), "function") ? check_function(v, "parameters", e) :
+		ok = is_word(json_get(v, "type"), "function") ? check_function(v, "parameters", e) :
 			not_a_function(e);
 		if (ok && json_element(&m, &raw) > 0)
 			write_function(raw, &j);
@@ -176,7 +177,7 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 
 /* raw: the tool as it was written */
 static void
-write_anthropic(const cJSON *tool, JsonSpan raw, JsonOut *j)
+write_anthropic(const Json *tool, JsonSpan raw, JsonOut *j)
 {
 	JsonSpan	schema = api_raw_member(raw, "input_schema");
 
@@ -200,9 +201,9 @@ write_anthropic(const cJSON *tool, JsonSpan raw, JsonOut *j)
 
 /* {"type": "auto" | "any" | "tool" | "none", "name": ..., "disable_parallel_tool_use": ...} */
 static bool
-put_anthropic_choice(const cJSON *choice, WireOut *o, Err *e)
+put_anthropic_choice(const Json *choice, WireOut *o, Err *e)
 {
-	const cJSON *type = cJSON_GetObjectItemCaseSensitive(choice, "type");
+	const Json *type = json_get(choice, "type");
 	const char *name = api_str(choice, "name");
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
@@ -226,7 +227,7 @@ put_anthropic_choice(const cJSON *choice, WireOut *o, Err *e)
 	else
 		return api_bad(e, "tool_choice", "must be of the type auto, any or none, or tool with a name");
 	wire_put_str(o, WTAG_TOOL_CHOICE, out.data, out.len);
-	wire_put_int(o, WTAG_PARALLEL_TOOL_CALLS, !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(choice, "disable_parallel_tool_use")));
+	wire_put_int(o, WTAG_PARALLEL_TOOL_CALLS, !json_is_true(json_get(choice, "disable_parallel_tool_use")));
 	buf_free(&out);
 	return true;
 }
@@ -243,18 +244,18 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 	JsonOut		j = {.b = &out};
 
 	api_put_parsers(a, o);
-	if (tools != NULL && !cJSON_IsArray(tools->v))
+	if (tools != NULL && !json_is_array(tools->v))
 		return api_bad(e, "tools", "must be an array of tools");
 	if (tools == NULL || tools->v->child == NULL)
-		return choice == NULL || is_word(cJSON_GetObjectItemCaseSensitive(choice->v, "type"), "none") ||
+		return choice == NULL || is_word(json_get(choice->v, "type"), "none") ||
 			needs_tools(e);
 	json_open(&j, '[');
 	(void) json_elements(&m, tools->raw.s, tools->raw.n);
-	for (const cJSON *v = tools->v->child; v != NULL && ok; v = v->next)
+	for (const Json *v = tools->v->child; v != NULL && ok; v = v->next)
 	{
-		const cJSON *type = cJSON_GetObjectItemCaseSensitive(v, "type");
+		const Json *type = json_get(v, "type");
 
-		ok = type == NULL || cJSON_IsNull(type) || is_word(type, "custom") ? check_function(v, "input_schema", e) : not_a_function(e);
+		ok = type == NULL || json_is_null(type) || is_word(type, "custom") ? check_function(v, "input_schema", e) : not_a_function(e);
 		if (ok && json_element(&m, &raw) > 0)
 			write_anthropic(v, raw, &j);
 	}
@@ -267,28 +268,28 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 
 /* ---- the calls of an answer ---- */
 
-cJSON *
+Json *
 api_calls(ApiText calls)
 {
-	return calls.n > 0 ? cJSON_ParseWithLength(calls.s, calls.n) : NULL;
+	return calls.n > 0 ? json_parse(calls.s, calls.n) : NULL;
 }
 
 const char *
-api_call_id(const cJSON *call)
+api_call_id(const Json *call)
 {
 	return api_str(call, "id");
 }
 
 const char *
-api_call_name(const cJSON *call)
+api_call_name(const Json *call)
 {
-	return api_str(cJSON_GetObjectItemCaseSensitive(call, "function"), "name");
+	return api_str(json_get(call, "function"), "name");
 }
 
 const char *
-api_call_arguments(const cJSON *call)
+api_call_arguments(const Json *call)
 {
-	const char *arguments = api_str(cJSON_GetObjectItemCaseSensitive(call, "function"), "arguments");
+	const char *arguments = api_str(json_get(call, "function"), "arguments");
 
 	return arguments != NULL ? arguments : "";
 }

@@ -8,7 +8,6 @@
  */
 #include "server/models/registry.h"
 
-#include <cjson/cJSON.h>
 #include <float.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/json/json.h"
 #include "server/request/output_parsers.h"
 #include "quant/quantize.h"
 #include "template/chat_template.h"
@@ -34,7 +35,7 @@ typedef enum OptKey
 } OptKey;
 
 typedef struct OptRow OptRow;
-typedef bool (*OptTake) (const OptRow *row, const cJSON *v, ModelOpts *o, Err *e);
+typedef bool (*OptTake) (const OptRow *row, const Json *v, ModelOpts *o, Err *e);
 
 struct OptRow
 {
@@ -53,18 +54,18 @@ struct OptRow
 
 /* An option's value is wrong: what it must be, and what it is. */
 static bool
-opt_must(const OptRow *row, const cJSON *v, const char *must, Err *e)
+opt_must(const OptRow *row, const Json *v, const char *must, Err *e)
 {
-	char	   *got = cJSON_PrintUnformatted(v);
+	char	   *got = json_print(v);
 
 	err_set(e, ERR_INVALID, "model option \"%s\" must be %s, got %.64s", row->name, must,
 			got != NULL ? got : "?");
-	cJSON_free(got);
+	mem_free(got);
 	return false;
 }
 
 static bool
-opt_wrong(const OptRow *row, const cJSON *v, Err *e)
+opt_wrong(const OptRow *row, const Json *v, Err *e)
 {
 	return opt_must(row, v, row->must, e);
 }
@@ -81,12 +82,12 @@ opt_text(const OptRow *row, const char *text, ModelOpts *o)
 
 /* A value as its text is. */
 static bool
-opt_json(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+opt_json(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	char	   *text = cJSON_PrintUnformatted(v);
+	char	   *text = json_print(v);
 	bool		fits = opt_text(row, text, o);
 
-	cJSON_free(text);
+	mem_free(text);
 	return fits || err_set(e, ERR_INVALID, "model option \"%s\" is too long (maximum is %.0f bytes)", row->name,
 						   row->most - 1);
 }
@@ -94,41 +95,41 @@ opt_json(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 /* ---- by type ---- */
 
 static bool
-take_number(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+take_number(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	bool		whole = row->type != OPT_NUM;
 	char		must[80];
 
-	if (!cJSON_IsNumber(v) || !(v->valuedouble >= row->least && v->valuedouble <= row->most) ||
-		(whole && v->valuedouble != floor(v->valuedouble)))
+	if (!json_is_number(v) || !(v->num >= row->least && v->num <= row->most) ||
+		(whole && v->num != floor(v->num)))
 	{
 		snprintf(must, sizeof(must), whole ? "an integer between %.0f and %.0f" : "a number from %g to %g",
 				 row->least, row->most);
 		return opt_must(row, v, row->must != NULL ? row->must : must, e);
 	}
 	if (row->type == OPT_INT)
-		*OPT_AT(row, o, int) = (int) v->valuedouble;
+		*OPT_AT(row, o, int) = (int) v->num;
 	else if (row->type == OPT_BIG)
-		*OPT_AT(row, o, int64_t) = (int64_t) v->valuedouble;
+		*OPT_AT(row, o, int64_t) = (int64_t) v->num;
 	else
-		*OPT_AT(row, o, double) = v->valuedouble;
+		*OPT_AT(row, o, double) = v->num;
 	return true;
 }
 
 static bool
-take_switch(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+take_switch(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	if (!cJSON_IsBool(v))
+	if (!json_is_bool(v))
 		return opt_must(row, v, "true or false", e);
 	if (row->type == OPT_SWITCH)
-		*OPT_AT(row, o, int) = cJSON_IsTrue(v) ? 1 : -1;
+		*OPT_AT(row, o, int) = json_is_true(v) ? 1 : -1;
 	else
-		*OPT_AT(row, o, bool) = cJSON_IsFalse(v);
+		*OPT_AT(row, o, bool) = json_is_false(v);
 	return true;
 }
 
 static bool
-take_caller(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+take_caller(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	(void) row, (void) v, (void) o, (void) e;
 	return true;				/* whose options they are has checked them */
@@ -138,121 +139,121 @@ take_caller(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 
 /* auto: as the files have it */
 static bool
-option_dtype(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_dtype(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	const QuantScheme *q = cJSON_IsString(v) ? quant_dtype(v->valuestring) : NULL;
+	const QuantScheme *q = json_is_string(v) ? quant_dtype(v->s) : NULL;
 
-	if (q == NULL && !(cJSON_IsString(v) && strcmp(v->valuestring, "auto") == 0))
+	if (q == NULL && !(json_is_string(v) && strcmp(v->s, "auto") == 0))
 		return opt_wrong(row, v, e);
 	return opt_text(row, q != NULL ? q->name : "", o);
 }
 
 static bool
-option_quantization(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_quantization(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	const QuantScheme *q = cJSON_IsString(v) ? quant_scheme(v->valuestring) : NULL;
+	const QuantScheme *q = json_is_string(v) ? quant_scheme(v->s) : NULL;
 
 	return q != NULL ? opt_text(row, q->name, o) : opt_must(row, v, quant_scheme_list(), e);
 }
 
 static bool
-option_kv_cache_dtype(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_kv_cache_dtype(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	KType		type;
 
-	if (!cJSON_IsString(v) || !settings_kv_type(v->valuestring, KT_F32, &type))
+	if (!json_is_string(v) || !settings_kv_type(v->s, KT_F32, &type))
 		return opt_wrong(row, v, e);
-	return opt_text(row, v->valuestring, o);
+	return opt_text(row, v->s, o);
 }
 
 static bool
-option_lora_dtype(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_lora_dtype(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	if (!cJSON_IsString(v) || !lora_dtype_ok(v->valuestring))
+	if (!json_is_string(v) || !lora_dtype_ok(v->s))
 		return opt_wrong(row, v, e);
-	return opt_text(row, v->valuestring, o);
+	return opt_text(row, v->s, o);
 }
 
 /* The object that overrides a model's rotary scaling; what its values may be, the model says. */
 static bool
-option_rope_scaling(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_rope_scaling(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	static const char *const known[] = {
 		"rope_type", "type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast",
 		"beta_slow", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor", "low_freq_factor",
 		"high_freq_factor", "alpha"
 	};
-	const cJSON *x;
+	const Json *x;
 	size_t		i;
 
-	if (!cJSON_IsObject(v) || (!cJSON_IsString(cJSON_GetObjectItemCaseSensitive(v, "rope_type")) &&
-							   !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(v, "type"))))
+	if (!json_is_object(v) || (!json_is_string(json_get(v, "rope_type")) &&
+							   !json_is_string(json_get(v, "type"))))
 		return opt_wrong(row, v, e);
-	cJSON_ArrayForEach(x, v)
+	json_each(x, v)
 	{
-		for (i = 0; i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], x->string) != 0; i++)
+		for (i = 0; i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], x->key) != 0; i++)
 			;
 		if (i == sizeof(known) / sizeof(known[0]))
-			return err_set(e, ERR_INVALID, "model option \"%s\" has an unknown key \"%.64s\"", row->name, x->string);
+			return err_set(e, ERR_INVALID, "model option \"%s\" has an unknown key \"%.64s\"", row->name, x->key);
 	}
 	return opt_json(row, v, o, e);
 }
 
 /* Keys of config.json: whether they make sense is found by who reads it. */
 static bool
-option_hf_overrides(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_hf_overrides(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	return cJSON_IsObject(v) ? opt_json(row, v, o, e) : opt_wrong(row, v, e);
+	return json_is_object(v) ? opt_json(row, v, o, e) : opt_wrong(row, v, e);
 }
 
 /* false: off, whatever vllm.speculative_config is */
 static bool
-option_speculative_config(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_speculative_config(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	SpecConfig	c;
 
-	if (cJSON_IsFalse(v))
+	if (json_is_false(v))
 		return opt_text(row, "null", o);
-	if (!cJSON_IsObject(v))
+	if (!json_is_object(v))
 		return opt_wrong(row, v, e);
 	return opt_json(row, v, o, e) && spec_config_parse(o->speculative_config, &c, e);
 }
 
 static bool
-option_cudagraph_capture_sizes(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_cudagraph_capture_sizes(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
-	const cJSON *x;
+	const Json *x;
 
 	memset(o->capture_sizes, 0, sizeof(o->capture_sizes));
 	o->n_capture_sizes = 0;
-	cJSON_ArrayForEach(x, v)
+	json_each(x, v)
 	{
-		if (!cJSON_IsNumber(x) || !(x->valuedouble >= 1 && x->valuedouble <= GRAPH_LARGEST) ||
-			x->valuedouble != (int) x->valuedouble || o->n_capture_sizes == GRAPH_SIZES)
+		if (!json_is_number(x) || !(x->num >= 1 && x->num <= GRAPH_LARGEST) ||
+			x->num != (int) x->num || o->n_capture_sizes == GRAPH_SIZES)
 			return opt_wrong(row, v, e);
-		o->capture_sizes[o->n_capture_sizes++] = (int) x->valuedouble;
+		o->capture_sizes[o->n_capture_sizes++] = (int) x->num;
 	}
-	return (cJSON_IsArray(v) && o->n_capture_sizes > 0) || opt_wrong(row, v, e);
+	return (json_is_array(v) && o->n_capture_sizes > 0) || opt_wrong(row, v, e);
 }
 
 /* Seconds, or a number with a unit as settings have it; -1 = for ever. */
 static bool
-option_keep_alive(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_keep_alive(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	static const struct
 	{
 		const char *unit;
 		double		s;
 	}			units[] = {{"", 1}, {"ms", 0.001}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-	double		n = v->valuedouble;
-	double		s = cJSON_IsNumber(v) ? 1 : 0;
+	double		n = v->num;
+	double		s = json_is_number(v) ? 1 : 0;
 
-	if (cJSON_IsString(v))
+	if (json_is_string(v))
 	{
 		char	   *unit;
 
-		n = strtod(v->valuestring, &unit);
-		for (size_t i = 0; unit != v->valuestring && i < sizeof(units) / sizeof(units[0]); i++)
+		n = strtod(v->s, &unit);
+		for (size_t i = 0; unit != v->s && i < sizeof(units) / sizeof(units[0]); i++)
 			if (strcmp(unit + strspn(unit, " "), units[i].unit) == 0)
 				s = units[i].s;
 	}
@@ -265,47 +266,47 @@ option_keep_alive(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
 
 /* chatmodel_of_options() reads this one and the next */
 static bool
-option_content_format(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_content_format(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	ChatFormat	format;
 
 	(void) o;
-	return (cJSON_IsString(v) && chat_format_by_name(v->valuestring, &format)) || opt_wrong(row, v, e);
+	return (json_is_string(v) && chat_format_by_name(v->s, &format)) || opt_wrong(row, v, e);
 }
 
 static bool
-option_chat_template(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_chat_template(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	(void) o;
-	return cJSON_IsString(v) || opt_wrong(row, v, e);
+	return json_is_string(v) || opt_wrong(row, v, e);
 }
 
 /* parsing_of_chat() reads these */
 static bool
-option_tool_call_parser(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_tool_call_parser(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	const ToolFormat *tools;
 
 	(void) o;
-	return cJSON_IsString(v) ? tool_parser_by_name(v->valuestring, strlen(v->valuestring), &tools, e) :
+	return json_is_string(v) ? tool_parser_by_name(v->s, strlen(v->s), &tools, e) :
 		opt_wrong(row, v, e);
 }
 
 static bool
-option_reasoning_parser(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_reasoning_parser(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	const ReasonFormat *reason;
 
 	(void) o;
-	return cJSON_IsString(v) ? reasoning_parser_by_name(v->valuestring, strlen(v->valuestring), &reason, e) :
+	return json_is_string(v) ? reasoning_parser_by_name(v->s, strlen(v->s), &reason, e) :
 		opt_wrong(row, v, e);
 }
 
 static bool
-option_exclude_tools_when_tool_choice_none(const OptRow *row, const cJSON *v, ModelOpts *o, Err *e)
+option_exclude_tools_when_tool_choice_none(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 {
 	(void) o;
-	return cJSON_IsBool(v) || opt_wrong(row, v, e);
+	return json_is_bool(v) || opt_wrong(row, v, e);
 }
 
 /* ---- the table ---- */
@@ -341,16 +342,16 @@ static const OptRow rows[] = {
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static bool
-opt_one(const cJSON *v, ModelOpts *o, Err *e)
+opt_one(const Json *v, ModelOpts *o, Err *e)
 {
 	Buf			known = {0};
 
 	for (size_t i = 0; i < N_ROWS; i++)
-		if (strcmp(v->string, rows[i].name) == 0)
+		if (strcmp(v->key, rows[i].name) == 0)
 			return rows[i].take(&rows[i], v, o, e);
 	for (size_t i = 0; i < N_ROWS; i++)
 		buf_printf(&known, "%s%s", i == 0 ? "" : i < N_ROWS - 1 ? ", " : " and ", rows[i].name);
-	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->string);
+	err_set(e, ERR_INVALID, "unknown model option \"%.64s\"", v->key);
 	err_hint(e, "Known options are %s.", known.data);
 	buf_free(&known);
 	return false;
@@ -438,20 +439,20 @@ check_loras(const ModelOpts *o, Err *e)
 bool
 model_opts_parse(const char *json, ModelOpts *out, Err *e)
 {
-	cJSON	   *root;
+	Json	   *root;
 	bool		ok = true;
 
 	memset(out, 0, sizeof(*out));
 	if (json == NULL || json[0] == '\0')
 		return true;
-	root = cJSON_ParseWithOpts(json, NULL, true);
-	if (!cJSON_IsObject(root))
+	root = json_parse(json, strlen(json));
+	if (!json_is_object(root))
 	{
-		cJSON_Delete(root);
+		json_free(root);
 		return err_set(e, ERR_INVALID, "model options must be a JSON object");
 	}
-	for (const cJSON *v = root->child; v != NULL && ok; v = v->next)
-		ok = cJSON_IsNull(v) || opt_one(v, out, e);
-	cJSON_Delete(root);
+	for (const Json *v = root->child; v != NULL && ok; v = v->next)
+		ok = json_is_null(v) || opt_one(v, out, e);
+	json_free(root);
 	return ok && check_loras(out, e);
 }

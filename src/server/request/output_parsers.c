@@ -6,11 +6,11 @@
  */
 #include "server/request/output_parsers.h"
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/json/json.h"
 #include "base/json/json_writer.h"
 #include "server/server_call.h"
 #include "server/request/tool_choice.h"
@@ -55,10 +55,10 @@ static bool
 choice_field(ParseRequest *r, const WireField *f, Err *e)
 {
 	static const char *const words[] = {[TOOLS_NONE] = "none", [TOOLS_AUTO] = "auto", [TOOLS_REQUIRED] = "required"};
-	cJSON	   *root = f->n <= MAX_CHOICE ? cJSON_ParseWithLength(f->s, f->n) : NULL;
-	const char *word = cJSON_GetStringValue(root);
-	const cJSON *function = cJSON_GetObjectItemCaseSensitive(root, "function");
-	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function != NULL ? function : root, "name"));
+	Json	   *root = f->n <= MAX_CHOICE ? json_parse(f->s, f->n) : NULL;
+	const char *word = json_str_of(root);
+	const Json *function = json_get(root, "function");
+	const char *name = json_str_of(json_get(function != NULL ? function : root, "name"));
 	bool		ok = name != NULL && name[0] != '\0' && strlen(name) < TOOL_NAME_LEN;
 
 	r->has_choice = true;
@@ -73,7 +73,7 @@ choice_field(ParseRequest *r, const WireField *f, Err *e)
 			r->choice = (ToolChoice) i;
 			ok = true;
 		}
-	cJSON_Delete(root);
+	json_free(root);
 	return ok || bad("tool_choice", "must be \"none\", \"auto\", \"required\" or "
 					 "{\"type\": \"function\", \"function\": {\"name\": ...}}", e);
 }
@@ -125,24 +125,24 @@ parsing_check(ParseRequest *r, const ChatText *tools, Err *e)
 static void
 parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFormat **reason)
 {
-	cJSON	   *root = options != NULL && options[0] != '\0' ? cJSON_Parse(options) : NULL;
-	const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "tool_call_parser"));
-	const char *r = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "reasoning_parser"));
+	Json	   *root = options != NULL && options[0] != '\0' ? json_parse(options, strlen(options)) : NULL;
+	const char *t = json_str_of(json_get(root, "tool_call_parser"));
+	const char *r = json_str_of(json_get(root, "reasoning_parser"));
 
 	if (t != NULL)
 		*tools = tool_format_find(t, strlen(t));
 	if (r != NULL)
 		*reason = reason_format_find(r, strlen(r));
-	cJSON_Delete(root);
+	json_free(root);
 }
 
 bool
 parsing_hides_tools(const ParseRequest *r, const char *options)
 {
-	cJSON	   *root = r->has_choice && r->choice == TOOLS_NONE && options != NULL ? cJSON_Parse(options) : NULL;
-	bool		hide = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "exclude_tools_when_tool_choice_none"));
+	Json	   *root = r->has_choice && r->choice == TOOLS_NONE && options != NULL ? json_parse(options, strlen(options)) : NULL;
+	bool		hide = json_is_true(json_get(root, "exclude_tools_when_tool_choice_none"));
 
-	cJSON_Delete(root);
+	json_free(root);
 	return hide;
 }
 

@@ -9,12 +9,12 @@
  */
 #include "server/request/request_params.h"
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "core/sample/param_range.h"
 
 #define MAX_STOPS		64
@@ -82,29 +82,29 @@ allow_ids(LogitRules *r, const WireField *f, Err *e)
 }
 
 static bool
-repeat_number(const cJSON *x, int *to, Err *e)
+repeat_number(const Json *x, int *to, Err *e)
 {
-	if (!cJSON_IsNumber(x) || x->valuedouble != floor(x->valuedouble) || x->valuedouble < 0 || x->valuedouble > INT_MAX)
+	if (!json_is_number(x) || x->num != floor(x->num) || x->num < 0 || x->num > INT_MAX)
 	{
-		err_set(e, ERR_INVALID, "repetition_detection.%s must be a whole number that is not negative", x->string);
+		err_set(e, ERR_INVALID, "repetition_detection.%s must be a whole number that is not negative", x->key);
 		return err_detail(e, "parameter=repetition_detection");
 	}
-	*to = (int) x->valuedouble;
+	*to = (int) x->num;
 	return true;
 }
 
 static bool
-repeat_fields(GenParams *p, const cJSON *object, Err *e)
+repeat_fields(GenParams *p, const Json *object, Err *e)
 {
-	for (const cJSON *x = object->child; x != NULL; x = x->next)
+	for (const Json *x = object->child; x != NULL; x = x->next)
 	{
-		int		   *to = strcmp(x->string, "max_pattern_size") == 0 ? &p->repeat_max :
-			strcmp(x->string, "min_pattern_size") == 0 ? &p->repeat_min :
-			strcmp(x->string, "min_count") == 0 ? &p->repeat_count : NULL;
+		int		   *to = strcmp(x->key, "max_pattern_size") == 0 ? &p->repeat_max :
+			strcmp(x->key, "min_pattern_size") == 0 ? &p->repeat_min :
+			strcmp(x->key, "min_count") == 0 ? &p->repeat_count : NULL;
 
 		if (to == NULL)
 		{
-			err_set(e, ERR_INVALID, "repetition_detection has no field \"%s\"", x->string);
+			err_set(e, ERR_INVALID, "repetition_detection has no field \"%s\"", x->key);
 			err_detail(e, "parameter=repetition_detection");
 			return err_hint(e, "Its fields are max_pattern_size, min_pattern_size and min_count.");
 		}
@@ -115,14 +115,14 @@ repeat_fields(GenParams *p, const cJSON *object, Err *e)
 }
 
 /* A json object of no great size. */
-static cJSON *
+static Json *
 small_json(const WireField *f, Err *e)
 {
-	cJSON	   *object = f->n <= MAX_JSON_BYTES ? cJSON_ParseWithLength(f->s, f->n) : NULL;
+	Json	   *object = f->n <= MAX_JSON_BYTES ? json_parse(f->s, f->n) : NULL;
 
-	if (object == NULL || !cJSON_IsObject(object))
+	if (object == NULL || !json_is_object(object))
 	{
-		cJSON_Delete(object);
+		json_free(object);
 		params_bad(e, wire_tag_name(f->tag), "must be a json object of at most 65536 bytes");
 		return NULL;
 	}
@@ -132,23 +132,23 @@ small_json(const WireField *f, Err *e)
 static bool
 repeat_rule(GenParams *p, const WireField *f, Err *e)
 {
-	cJSON	   *object = small_json(f, e);
+	Json	   *object = small_json(f, e);
 	bool		ok = object != NULL && repeat_fields(p, object, e);
 
-	cJSON_Delete(object);
+	json_free(object);
 	return ok;
 }
 
 static bool
 take_extra_args(GenParams *p, const WireField *f, Err *e)
 {
-	cJSON	   *object = small_json(f, e);
+	Json	   *object = small_json(f, e);
 
 	if (object == NULL)
 		return false;
 	mem_free(p->extra_args);
 	p->extra_args = object->child != NULL ? mem_strndup(f->s, f->n) : NULL;
-	cJSON_Delete(object);
+	json_free(object);
 	return true;
 }
 

@@ -11,15 +11,14 @@
  */
 #include "server/request/structured_options.h"
 
-#include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 
 #define MAX_CHOICES		100000	/* grammar.h refuses more, too */
-
 
 static bool __attribute__((format(printf, 3, 4)))
 bad(Err *e, const char *param, const char *fmt,...)
@@ -118,20 +117,20 @@ own(StructuredSpec *s, char *text)
 static bool
 string_value(StructuredSpec *s, const char *param, JsonSpan v, JsonSpan *out, Err *e)
 {
-	cJSON	   *j;
+	Json	   *j;
 	bool		ok;
 
-	/* cJSON ends a text at a NUL, and no option may have one */
+	/* no option may have a NUL */
 	if (memmem(v.s, v.n, "\\u0000", 6) != NULL)
 		return bad(e, param, "must not contain a null character");
-	j = cJSON_ParseWithLength(v.s, v.n);
-	ok = cJSON_IsString(j);
+	j = json_parse(v.s, v.n);
+	ok = json_is_string(j);
 	if (ok)
 	{
-		out->n = strlen(j->valuestring);
-		out->s = own(s, mem_strndup(j->valuestring, out->n));
+		out->n = strlen(j->s);
+		out->s = own(s, mem_strndup(j->s, out->n));
 	}
-	cJSON_Delete(j);
+	json_free(j);
 	return ok || bad(e, param, "must be a string, got %.*s", v.n < 64 ? (int) v.n : 64, v.s);
 }
 
@@ -162,23 +161,23 @@ json_value(StructuredSpec *s, const char *param, JsonSpan v, JsonSpan *out, Err 
 static bool
 choice_value(StructuredSpec *s, JsonSpan v, Err *e)
 {
-	cJSON	   *j;
-	const cJSON *item;
+	Json	   *j;
+	const Json *item;
 	bool		ok;
 
 	if (json_values(v.s, v.n, MAX_CHOICES) > MAX_CHOICES)
 		return err_set(e, ERR_TOO_LONG, "choice may have at most %d elements", MAX_CHOICES);
 	if (memmem(v.s, v.n, "\\u0000", 6) != NULL)
 		return bad(e, "choice", "must not contain a null character");
-	j = cJSON_ParseWithLength(v.s, v.n);
-	ok = cJSON_IsArray(j);
+	j = json_parse(v.s, v.n);
+	ok = json_is_array(j);
 	for (item = ok ? j->child : NULL; item != NULL && ok; item = item->next)
 	{
-		ok = cJSON_IsString(item);
+		ok = json_is_string(item);
 		if (ok)
-			add_choice(s, own(s, mem_strdup(item->valuestring)), strlen(item->valuestring));
+			add_choice(s, own(s, mem_strdup(item->s)), strlen(item->s));
 	}
-	cJSON_Delete(j);
+	json_free(j);
 	if (!ok)
 		return bad(e, "choice", "must be an array of strings");
 	return s->n_choices > 0 || bad(e, "choice", "must not be empty");

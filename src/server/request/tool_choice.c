@@ -10,10 +10,11 @@
  */
 #include "server/request/tool_choice.h"
 
-#include <cjson/cJSON.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "base/json/json_scan.h"
+#include "base/json/json_value.h"
 
 static bool
 bad(Err *e, const char *param, const char *what, const char *value)
@@ -26,73 +27,51 @@ bad(Err *e, const char *param, const char *what, const char *value)
 
 #define MAX_VALUES	10000		/* JSON values of all tools: definitions are looked up one by one */
 
-/* cJSON_Compare() compares the members of objects twice, at each level: 2^depth. */
-static bool
-same(const cJSON *a, const cJSON *b)
-{
-	const cJSON *x;
-	const cJSON *y = b->child;
-
-	if ((a->type & 0xFF) != (b->type & 0xFF) || cJSON_GetArraySize(a) != cJSON_GetArraySize(b))
-		return false;
-	if (!cJSON_IsObject(a) && !cJSON_IsArray(a))
-		return cJSON_Compare(a, b, true);
-	cJSON_ArrayForEach(x, a)
-	{
-		const cJSON *z = cJSON_IsObject(a) ? cJSON_GetObjectItemCaseSensitive(b, x->string) : y;
-
-		if (z == NULL || !same(x, z))
-			return false;
-		y = y->next;
-	}
-	return true;
-}
-
 /* A tool's definitions join those of the others. */
 static bool
-join_definitions(const cJSON *params, const char *key, cJSON *all, Err *e)
+join_definitions(const Json *params, const char *key, Json *all, Err *e)
 {
-	const cJSON *d;
+	const Json *d;
 
-	cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(params, key))
+	json_each(d, json_get(params, key))
 	{
-		const cJSON *there = d->string != NULL ? cJSON_GetObjectItemCaseSensitive(all, d->string) : NULL;
+		const Json *there = d->key != NULL ? json_get(all, d->key) : NULL;
 
-		if (there != NULL && !same(there, d))
-			return bad(e, "tools", "tools define \"%.60s\" in different ways", d->string);
-		if (there == NULL && d->string != NULL)
-			cJSON_AddItemReferenceToObject(all, d->string, (cJSON *) d);
+		if (there != NULL && !json_equal(there, d))
+			return bad(e, "tools", "tools define \"%.60s\" in different ways", d->key);
+		if (there == NULL && d->key != NULL)
+			json_add_copy(all, d->key, d);
 	}
 	return true;
 }
 
 static bool
-check_parameters(const cJSON *function, cJSON *defs, cJSON *old, Err *e)
+check_parameters(const Json *function, Json *defs, Json *old, Err *e)
 {
-	const cJSON *p = cJSON_GetObjectItemCaseSensitive(function, "parameters");
+	const Json *p = json_get(function, "parameters");
 
-	if (p == NULL || cJSON_IsNull(p))
+	if (p == NULL || json_is_null(p))
 		return true;
-	if (!cJSON_IsObject(p))
+	if (!json_is_object(p))
 		return bad(e, "tools", "the parameters of tool \"%.60s\" must be a JSON schema, an object",
-				   cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function, "name")));
+				   json_str_of(json_get(function, "name")));
 	return join_definitions(p, "$defs", defs, e) && join_definitions(p, "definitions", old, e);
 }
 
 /* The tools that may be called: all, or the named one. */
 static bool
-check_tools(const cJSON *tools, const char *named, Err *e)
+check_tools(const Json *tools, const char *named, Err *e)
 {
-	cJSON	   *defs = cJSON_CreateObject();
-	cJSON	   *old = cJSON_CreateObject();
-	const cJSON *t;
+	Json	   *defs = json_new(JSON_IS_OBJECT);
+	Json	   *old = json_new(JSON_IS_OBJECT);
+	const Json *t;
 	bool		ok = true;
 	int			n = 0;
 
-	cJSON_ArrayForEach(t, tools)
+	json_each(t, tools)
 	{
-		const cJSON *f = cJSON_GetObjectItemCaseSensitive(t, "function");
-		const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(f, "name"));
+		const Json *f = json_get(t, "function");
+		const char *name = json_str_of(json_get(f, "name"));
 
 		if (name == NULL || name[0] == '\0')
 			ok = bad(e, "tools", "each of tools must have a function with a name%s", "");
@@ -103,8 +82,8 @@ check_tools(const cJSON *tools, const char *named, Err *e)
 		n++;
 		ok = check_parameters(f, defs, old, e);
 	}
-	cJSON_Delete(defs);
-	cJSON_Delete(old);
+	json_free(defs);
+	json_free(old);
 	if (!ok || n > 0)
 		return ok;
 	return named != NULL ? bad(e, "tool_choice", "tool_choice names \"%.60s\", which is not among the tools", named) :
@@ -150,10 +129,10 @@ put_parameters(JsonSpan params, int no, bool root, Buf *out)
 static bool
 is_name(JsonSpan name, const char *named)
 {
-	cJSON	   *v = cJSON_ParseWithLength(name.s, name.n);
-	bool		yes = cJSON_IsString(v) && strcmp(v->valuestring, named) == 0;
+	Buf			text = {0};
+	bool		yes = json_text(name, &text) && strcmp(text.data, named) == 0;
 
-	cJSON_Delete(v);
+	buf_free(&text);
 	return yes;
 }
 
@@ -190,7 +169,7 @@ put_tools(const char *tools, size_t n, const char *named, Buf *out)
 bool
 toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call, Buf *out, Err *e)
 {
-	cJSON	   *root;
+	Json	   *root;
 	bool		ok;
 
 	if (json_values(tools, n, MAX_VALUES) > MAX_VALUES)
@@ -198,9 +177,9 @@ toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call,
 		err_set(e, ERR_TOO_LONG, "tools have more than %d JSON values", MAX_VALUES);
 		return err_detail(e, "parameter=tools");
 	}
-	root = cJSON_ParseWithLength(tools, n);
-	ok = check_tools(cJSON_IsArray(root) ? root : NULL, named, e);
-	cJSON_Delete(root);
+	root = json_parse(tools, n);
+	ok = check_tools(json_is_array(root) ? root : NULL, named, e);
+	json_free(root);
 	if (!ok)
 		return false;
 	if (named == NULL)

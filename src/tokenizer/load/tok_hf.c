@@ -5,7 +5,7 @@
  * This file reads the vocabulary, the merges, and the added tokens; the other
  * components are those of tok_hf_normalizer.c and tok_hf_decoder.c.  The files come with a model from anywhere,
  * so every id, length, and reference is checked before it is used, and big
- * objects are only ever iterated (cJSON finds a member in linear time).
+ * objects are only ever iterated (Json finds a member in linear time).
  *
  * Two files may speak of BOS and EOS: the post_processor decides which ids are
  * put around a text; only where there is none, add_bos_token and add_eos_token
@@ -20,14 +20,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 
 /* What is needed while building. */
 typedef struct Build
 {
 	Tok		   *t;
-	const cJSON *model;
+	const Json *model;
 	const char *type;			/* the model's */
-	const cJSON *added;			/* "added_tokens"; may be NULL */
+	const Json *added;			/* "added_tokens"; may be NULL */
 	bool	   *skip;			/* [n_ids] special: never a word of text */
 	double	   *score;			/* [n_ids] Unigram's */
 	int32_t		n_model;		/* ids of the model end here, for Unigram */
@@ -39,32 +40,32 @@ is_type(const Build *b, const char *type)
 	return strcmp(b->type, type) == 0;
 }
 
-/* ---------- helpers on cJSON ---------- */
+/* ---------- helpers on trees ---------- */
 
-const cJSON *
-hf_get(const cJSON *obj, const char *key)
+const Json *
+hf_get(const Json *obj, const char *key)
 {
-	const cJSON *x = cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;
+	const Json *x = json_is_object(obj) ? json_get(obj, key) : NULL;
 
-	return x == NULL || cJSON_IsNull(x) ? NULL : x;
+	return x == NULL || json_is_null(x) ? NULL : x;
 }
 
 const char *
-hf_str(const cJSON *obj, const char *key)
+hf_str(const Json *obj, const char *key)
 {
-	return cJSON_GetStringValue(hf_get(obj, key));
+	return json_str_of(hf_get(obj, key));
 }
 
 bool
-hf_bool(const cJSON *obj, const char *key, bool dflt)
+hf_bool(const Json *obj, const char *key, bool dflt)
 {
-	const cJSON *x = hf_get(obj, key);
+	const Json *x = hf_get(obj, key);
 
-	return cJSON_IsBool(x) ? cJSON_IsTrue(x) : dflt;
+	return json_is_bool(x) ? json_is_true(x) : dflt;
 }
 
 const char *
-hf_type(const cJSON *obj)
+hf_type(const Json *obj)
 {
 	const char *s = hf_str(obj, "type");
 
@@ -72,34 +73,33 @@ hf_type(const cJSON *obj)
 }
 
 bool
-hf_id(const cJSON *x, int32_t *id)
+hf_id(const Json *x, int32_t *id)
 {
-	if (!cJSON_IsNumber(x) || !(x->valuedouble >= 0 && x->valuedouble < TOK_MAX_ID) ||
-		x->valuedouble != (double) (int32_t) x->valuedouble)
+	if (!json_is_number(x) || !(x->num >= 0 && x->num < TOK_MAX_ID) ||
+		x->num != (double) (int32_t) x->num)
 		return false;
-	*id = (int32_t) x->valuedouble;
+	*id = (int32_t) x->num;
 	return true;
 }
 
 /* Parse a whole file; NULL with *e set. */
-static cJSON *
+static Json *
 parse(const char *name, const char *s, size_t n, Err *e)
 {
-	const char *end = NULL;
-	cJSON	   *root;
+	Json	   *root;
 
 	if (!uni_valid(s, n))
 	{
 		err_set(e, ERR_BAD_FILE, "%s is not valid UTF-8", name);
 		return NULL;
 	}
-	root = cJSON_ParseWithLengthOpts(s, n, &end, 0);
-	while (root != NULL && end < s + n && isspace((unsigned char) *end))
-		end++;
-	if (root == NULL || (end < s + n && *end != '\0') || !cJSON_IsObject(root))
+	while (n > 0 && s[n - 1] == '\0')
+		n--;
+	root = json_parse(s, n);
+	if (!json_is_object(root))
 	{
 		err_set(e, ERR_BAD_FILE, "%s is not a JSON object", name);
-		cJSON_Delete(root);
+		json_free(root);
 		return NULL;
 	}
 	return root;
@@ -111,7 +111,7 @@ static bool
 check_model(const Build *b, Err *e)
 {
 	static const char *const types[] = {"BPE", "Unigram", "WordPiece", "WordLevel"};
-	const cJSON *vocab = hf_get(b->model, "vocab");
+	const Json *vocab = hf_get(b->model, "vocab");
 	bool		known = false;
 
 	if (b->model == NULL)
@@ -120,7 +120,7 @@ check_model(const Build *b, Err *e)
 		known = known || strcmp(b->type, types[i]) == 0;
 	if (!known)
 		return hf_unsupported(e, "model", b->type);
-	if (is_type(b, "Unigram") ? !cJSON_IsArray(vocab) : !cJSON_IsObject(vocab))
+	if (is_type(b, "Unigram") ? !json_is_array(vocab) : !json_is_object(vocab))
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the model has no vocabulary");
 	return true;
 }
@@ -130,22 +130,22 @@ check_model(const Build *b, Err *e)
  * the positions (*id holds the last one).  false with *e set if it is malformed.
  */
 static bool
-vocab_entry(const Build *b, const cJSON *x, const char **s, int32_t *id, double *score, Err *e)
+vocab_entry(const Build *b, const Json *x, const char **s, int32_t *id, double *score, Err *e)
 {
 	bool		ok;
 
 	if (is_type(b, "Unigram"))
 	{
-		const cJSON *first = cJSON_IsArray(x) ? x->child : NULL;
-		const cJSON *second = first != NULL ? first->next : NULL;
+		const Json *first = json_is_array(x) ? x->child : NULL;
+		const Json *second = first != NULL ? first->next : NULL;
 
-		*s = cJSON_GetStringValue(first);
-		*score = cJSON_IsNumber(second) ? second->valuedouble : NAN;
+		*s = json_str_of(first);
+		*score = json_is_number(second) ? second->num : NAN;
 		ok = *s != NULL && ++*id < TOK_MAX_ID && isfinite(*score);
 	}
 	else
 	{
-		*s = x->string;
+		*s = x->key;
 		ok = *s != NULL && hf_id(x, id);	/* a list has no names */
 	}
 	if (ok && strlen(*s) <= TOK_MAX_TOKEN_BYTES)
@@ -158,19 +158,19 @@ vocab_entry(const Build *b, const cJSON *x, const char **s, int32_t *id, double 
 static int32_t
 count_ids(const Build *b, Err *e)
 {
-	const cJSON *x;
+	const Json *x;
 	const char *s;
 	double		score;
 	int32_t		max = -1;
 	int32_t		id = -1;
 
-	cJSON_ArrayForEach(x, hf_get(b->model, "vocab"))
+	json_each(x, hf_get(b->model, "vocab"))
 	{
 		if (!vocab_entry(b, x, &s, &id, &score, e))
 			return 0;
 		max = id > max ? id : max;
 	}
-	cJSON_ArrayForEach(x, b->added)
+	json_each(x, b->added)
 	{
 		s = hf_str(x, "content");
 		if (!hf_id(hf_get(x, "id"), &id) || s == NULL || strlen(s) > TOK_MAX_TOKEN_BYTES)
@@ -190,13 +190,13 @@ fill_vocab(Build *b, Err *e)
 {
 	Tok		   *t = b->t;
 	bool		unigram = is_type(b, "Unigram");
-	const cJSON *x;
+	const Json *x;
 	const char *s;
 	double		score;
 	size_t		n;
 	int32_t		id = -1;
 
-	cJSON_ArrayForEach(x, hf_get(b->model, "vocab"))
+	json_each(x, hf_get(b->model, "vocab"))
 	{
 		if (!vocab_entry(b, x, &s, &id, &score, e))
 			return false;
@@ -206,7 +206,7 @@ fill_vocab(Build *b, Err *e)
 		strtab_set(t->names, id, s, strlen(s));
 		if (unigram)
 			b->score[id] = score;
-		/* cJSON ends a key at U+0000, so empty keys needn't be unique */
+		/* keys end at U+0000 here, so empty keys needn't be unique */
 		else if (*s != '\0' && !strtab_index(t->names, id))
 			return err_set(e, ERR_BAD_FILE, "tokenizer.json: token \"%.60s\" is given twice", s);
 	}
@@ -240,7 +240,7 @@ name_added(Build *b, const char *s, int32_t *id, Err *e)
 }
 
 static unsigned
-added_flags(const cJSON *x)
+added_flags(const Json *x)
 {
 	return (hf_bool(x, "special", false) ? ADDED_SPECIAL : 0u) |
 		(hf_bool(x, "single_word", false) ? ADDED_SINGLE_WORD : 0u) |
@@ -287,9 +287,9 @@ add_token(Build *b, const char *s, int32_t id, unsigned flags, bool normalized, 
 static bool
 fill_added(Build *b, Err *e)
 {
-	const cJSON *x;
+	const Json *x;
 
-	cJSON_ArrayForEach(x, b->added)
+	json_each(x, b->added)
 	{
 		const char *s = hf_str(x, "content");
 		int32_t		id = 0;
@@ -307,9 +307,9 @@ fill_added(Build *b, Err *e)
  * flags.  One that the vocabulary lacks would have an id that the model does not know.
  */
 static bool
-add_from_config(Build *b, const cJSON *x, bool special, Err *e)
+add_from_config(Build *b, const Json *x, bool special, Err *e)
 {
-	const char *s = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
+	const char *s = json_is_object(x) ? hf_str(x, "content") : json_str_of(x);
 	int32_t		id = s != NULL ? strtab_find(b->t->names, s, strlen(s)) : -1;
 
 	if (id < 0 || *s == '\0' || strtab_find(b->t->added_names, s, strlen(s)) >= 0)
@@ -318,22 +318,22 @@ add_from_config(Build *b, const cJSON *x, bool special, Err *e)
 }
 
 static bool
-fill_from_config(Build *b, const cJSON *config, Err *e)
+fill_from_config(Build *b, const Json *config, Err *e)
 {
 	static const char *const names[] = {
 		"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"
 	};
 	static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
-	const cJSON *x;
+	const Json *x;
 
-	cJSON_ArrayForEach(x, hf_get(config, "added_tokens_decoder"))
+	json_each(x, hf_get(config, "added_tokens_decoder"))
 		if (!add_from_config(b, x, false, e))
 			return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!add_from_config(b, hf_get(config, names[i]), true, e))
 			return false;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		cJSON_ArrayForEach(x, hf_get(config, lists[i]))
+		json_each(x, hf_get(config, lists[i]))
 			if (!add_from_config(b, x, true, e))
 				return false;
 	return true;
@@ -343,13 +343,13 @@ fill_from_config(Build *b, const cJSON *config, Err *e)
 
 /* The two halves of a merge: "a b" or ["a", "b"]. */
 static bool
-merge_parts(const cJSON *x, const char **l, size_t *ln, const char **r, size_t *rn)
+merge_parts(const Json *x, const char **l, size_t *ln, const char **r, size_t *rn)
 {
 	const char *sp;
 
-	if (cJSON_IsString(x))
+	if (json_is_string(x))
 	{
-		*l = x->valuestring;
+		*l = x->s;
 		sp = strchr(*l, ' ');
 		if (sp == NULL || strchr(sp + 1, ' ') != NULL)
 			return false;
@@ -358,10 +358,10 @@ merge_parts(const cJSON *x, const char **l, size_t *ln, const char **r, size_t *
 	}
 	else
 	{
-		if (!cJSON_IsArray(x) || cJSON_GetArraySize(x) != 2)
+		if (!json_is_array(x) || json_count(x) != 2)
 			return false;
-		*l = cJSON_GetStringValue(x->child);
-		*r = cJSON_GetStringValue(x->child->next);
+		*l = json_str_of(x->child);
+		*r = json_str_of(x->child->next);
 		if (*l == NULL || *r == NULL)
 			return false;
 		*ln = strlen(*l);
@@ -371,15 +371,15 @@ merge_parts(const cJSON *x, const char **l, size_t *ln, const char **r, size_t *
 }
 
 static bool
-fill_merges(Tok *t, const cJSON *merges, const char *prefix, Err *e)
+fill_merges(Tok *t, const Json *merges, const char *prefix, Err *e)
 {
 	size_t		plen = strlen(prefix);
-	const cJSON *x;
+	const Json *x;
 	Buf			both = {0};
 	bool		ok = true;
 	size_t		i = 0;
 
-	cJSON_ArrayForEach(x, merges)
+	json_each(x, merges)
 	{
 		const char *l;
 		const char *r;
@@ -387,7 +387,7 @@ fill_merges(Tok *t, const cJSON *merges, const char *prefix, Err *e)
 		size_t		rn;
 		int32_t		id[3];
 
-		if (cJSON_IsString(x) && strncmp(x->valuestring, "#version", 8) == 0)
+		if (json_is_string(x) && strncmp(x->s, "#version", 8) == 0)
 			continue;
 		ok = merge_parts(x, &l, &ln, &r, &rn);
 		if (!ok)
@@ -446,19 +446,19 @@ static bool
 make_bpe(Build *b, Err *e)
 {
 	Tok		   *t = b->t;
-	const cJSON *merges = hf_get(b->model, "merges");
-	const cJSON *dropout = hf_get(b->model, "dropout");
+	const Json *merges = hf_get(b->model, "merges");
+	const Json *dropout = hf_get(b->model, "dropout");
 	BpeConf		c = {.names = t->names, .n_ids = (size_t) t->n_ids};
-	const cJSON *x;
+	const Json *x;
 
 	c.prefix = hf_str(b->model, "continuing_subword_prefix");
 	c.suffix = hf_str(b->model, "end_of_word_suffix");
 	c.byte_fallback = hf_bool(b->model, "byte_fallback", false);
 	c.fuse_unk = hf_bool(b->model, "fuse_unk", false);
 	c.ignore_merges = hf_bool(b->model, "ignore_merges", false);
-	if (!cJSON_IsArray(merges))
+	if (!json_is_array(merges))
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the model has no merges");
-	if (dropout != NULL && dropout->valuedouble != 0)
+	if (dropout != NULL && dropout->num != 0)
 		return err_set(e, ERR_UNSUPPORTED, "tokenizer.json: BPE dropout is not supported");
 	if (!find_unk(b, &c.unk, e))
 		return false;
@@ -470,7 +470,7 @@ make_bpe(Build *b, Err *e)
 	}
 	else
 		c.byte_level = t->byte_level = take_spelling(t);
-	cJSON_ArrayForEach(x, merges)
+	json_each(x, merges)
 		c.n_merges++;
 	t->bpe = bpe_new(&c);
 	if (!fill_merges(t, merges, c.prefix != NULL ? c.prefix : "", e))
@@ -534,16 +534,16 @@ make_model(Build *b, Err *e)
 /* ---------- the whole ---------- */
 
 int32_t
-hf_token(const Tok *t, const cJSON *config, const char *key)
+hf_token(const Tok *t, const Json *config, const char *key)
 {
-	const cJSON *x = hf_get(config, key);
-	const char *s = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
+	const Json *x = hf_get(config, key);
+	const char *s = json_is_object(x) ? hf_str(x, "content") : json_str_of(x);
 
 	return s != NULL ? tok_find(t, s, strlen(s)) : -1;
 }
 
 static void
-apply_config(Tok *t, const cJSON *root, const cJSON *config)
+apply_config(Tok *t, const Json *root, const Json *config)
 {
 	t->bos = hf_token(t, config, "bos_token");
 	t->eos = hf_token(t, config, "eos_token");
@@ -553,7 +553,7 @@ apply_config(Tok *t, const cJSON *root, const cJSON *config)
 }
 
 static bool
-build(Build *b, const cJSON *root, const cJSON *config, Err *e)
+build(Build *b, const Json *root, const Json *config, Err *e)
 {
 	Tok		   *t = b->t;
 	PieceRules	rules = {0};
@@ -590,8 +590,8 @@ tok_from_hf(const char *tokenizer_json, size_t len, const char *tokenizer_config
 			size_t config_len, Err *e)
 {
 	Build		b = {.t = mem_zalloc(sizeof(Tok))};
-	cJSON	   *root = parse("tokenizer.json", tokenizer_json, len, e);
-	cJSON	   *config = NULL;
+	Json	   *root = parse("tokenizer.json", tokenizer_json, len, e);
+	Json	   *config = NULL;
 	bool		ok = root != NULL;
 
 	if (ok && tokenizer_config_json != NULL)
@@ -600,8 +600,8 @@ tok_from_hf(const char *tokenizer_json, size_t len, const char *tokenizer_config
 		ok = config != NULL;
 	}
 	ok = ok && build(&b, root, config, e);
-	cJSON_Delete(root);
-	cJSON_Delete(config);
+	json_free(root);
+	json_free(config);
 	mem_free(b.skip);
 	mem_free(b.score);
 	if (ok)

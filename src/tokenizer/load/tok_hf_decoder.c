@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/json/json.h"
 #include "tokenizer/word_marker.h"
 #include "tokenizer/load/tok_hf.h"
 
@@ -34,7 +35,7 @@ add_step(DecoderState *d, PieceStep k, Err *e)
 }
 
 static bool
-decode_metaspace(DecoderState *d, const cJSON *x, Err *e)
+decode_metaspace(DecoderState *d, const Json *x, Err *e)
 {
 	const char *meta = hf_str(x, "replacement");
 	const char *scheme = hf_str(x, "prepend_scheme");
@@ -47,7 +48,7 @@ decode_metaspace(DecoderState *d, const cJSON *x, Err *e)
 }
 
 static bool
-decode_strip(DecoderState *d, const cJSON *x, Err *e)
+decode_strip(DecoderState *d, const Json *x, Err *e)
 {
 	const char *content = hf_str(x, "content");
 	int32_t		start = 0;
@@ -67,7 +68,7 @@ decode_strip(DecoderState *d, const cJSON *x, Err *e)
 }
 
 static bool
-decode_word_piece(DecoderState *d, const cJSON *x, Err *e)
+decode_word_piece(DecoderState *d, const Json *x, Err *e)
 {
 	const char *prefix = hf_str(x, "prefix");
 
@@ -81,7 +82,7 @@ decode_word_piece(DecoderState *d, const cJSON *x, Err *e)
 
 /* A step over tokens. */
 static bool
-decode_tokens(DecoderState *d, const char *type, const cJSON *x, Err *e)
+decode_tokens(DecoderState *d, const char *type, const Json *x, Err *e)
 {
 	const char *s;
 
@@ -117,15 +118,15 @@ decode_tokens(DecoderState *d, const char *type, const cJSON *x, Err *e)
 }
 
 static bool
-decoder(DecoderState *d, const cJSON *x, int depth, Err *e)
+decoder(DecoderState *d, const Json *x, int depth, Err *e)
 {
 	const char *type = hf_type(x);
 
 	if (strcmp(type, "Sequence") == 0 && depth < HF_MAX_DEPTH)
 	{
-		const cJSON *y;
+		const Json *y;
 
-		cJSON_ArrayForEach(y, hf_get(x, "decoders"))
+		json_each(y, hf_get(x, "decoders"))
 			if (!decoder(d, y, depth + 1, e))
 				return false;
 		return true;
@@ -140,7 +141,7 @@ decoder(DecoderState *d, const cJSON *x, int depth, Err *e)
 }
 
 bool
-hf_decoder(Tok *t, const cJSON *x, PieceRules *r, Err *e)
+hf_decoder(Tok *t, const Json *x, PieceRules *r, Err *e)
 {
 	DecoderState d = {.t = t, .r = r};
 
@@ -165,20 +166,20 @@ add_item(const Tok *t, TokTemplate *to, int32_t id, int32_t type, Err *e)
 
 /* The ids of special token `name` of a template. */
 static bool
-add_special(const Tok *t, TokTemplate *to, const cJSON *specials, const char *name, int32_t type, Err *e)
+add_special(const Tok *t, TokTemplate *to, const Json *specials, const char *name, int32_t type, Err *e)
 {
-	const cJSON *list = name ? hf_get(hf_get(specials, name), "ids") : NULL;
-	const cJSON *y;
+	const Json *list = name ? hf_get(hf_get(specials, name), "ids") : NULL;
+	const Json *y;
 	int32_t		id;
 
-	cJSON_ArrayForEach(y, list)
+	json_each(y, list)
 	{
 		if (!hf_id(y, &id))
 			return err_set(e, ERR_BAD_FILE, "tokenizer.json: bad ids in the post_processor");
 		if (!add_item(t, to, id, type, e))
 			return false;
 	}
-	if (!cJSON_IsArray(list))
+	if (!json_is_array(list))
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json: the post_processor's template has no "
 					   "special token \"%s\"", name ? name : "");
 	return true;
@@ -186,17 +187,17 @@ add_special(const Tok *t, TokTemplate *to, const cJSON *specials, const char *na
 
 /* "single" or "pair": the first `texts` texts must stand in it once each, in order. */
 static bool
-post_template(Tok *t, const cJSON *x, const char *key, int texts, TokTemplate *to, Err *e)
+post_template(Tok *t, const Json *x, const char *key, int texts, TokTemplate *to, Err *e)
 {
 	static const char *const names[] = {"A", "B"};
-	const cJSON *y;
+	const Json *y;
 	int			seen = 0;
 
 	to->n = 0;
-	cJSON_ArrayForEach(y, hf_get(x, key))
+	json_each(y, hf_get(x, key))
 	{
-		const cJSON *special = hf_get(y, "SpecialToken");
-		const cJSON *seq = hf_get(y, "Sequence");
+		const Json *special = hf_get(y, "SpecialToken");
+		const Json *seq = hf_get(y, "Sequence");
 		int32_t		type = 0;
 
 		if (hf_get(seq ? seq : special, "type_id") != NULL && !hf_id(hf_get(seq ? seq : special, "type_id"), &type))
@@ -223,13 +224,13 @@ post_template(Tok *t, const cJSON *x, const char *key, int texts, TokTemplate *t
 
 /* BertProcessing and RobertaProcessing; "cls": ["<s>", 0] */
 static bool
-post_bert(Tok *t, const cJSON *x, bool roberta, Err *e)
+post_bert(Tok *t, const Json *x, bool roberta, Err *e)
 {
 	int32_t		cls;
 	int32_t		sep;
 	int32_t		second = roberta ? 0 : 1;
 
-	if (!hf_id(cJSON_GetArrayItem(hf_get(x, "cls"), 1), &cls) || !hf_id(cJSON_GetArrayItem(hf_get(x, "sep"), 1), &sep))
+	if (!hf_id(json_item(hf_get(x, "cls"), 1), &cls) || !hf_id(json_item(hf_get(x, "sep"), 1), &sep))
 		return err_set(e, ERR_BAD_FILE, "tokenizer.json: bad \"cls\" or \"sep\" in the post_processor");
 	t->single.n = t->pair.n = 0;
 	return add_item(t, &t->single, cls, 0, e) && add_item(t, &t->single, TOK_TEXT_A, 0, e) &&
@@ -240,15 +241,15 @@ post_bert(Tok *t, const cJSON *x, bool roberta, Err *e)
 }
 
 static bool
-post_processor(Tok *t, const cJSON *x, int depth, Err *e)
+post_processor(Tok *t, const Json *x, int depth, Err *e)
 {
 	const char *type = hf_type(x);
 
 	if (strcmp(type, "Sequence") == 0 && depth < HF_MAX_DEPTH)
 	{
-		const cJSON *y;
+		const Json *y;
 
-		cJSON_ArrayForEach(y, hf_get(x, "processors"))
+		json_each(y, hf_get(x, "processors"))
 			if (!post_processor(t, y, depth + 1, e))
 				return false;
 		return true;
@@ -272,7 +273,7 @@ post_processor(Tok *t, const cJSON *x, int depth, Err *e)
 }
 
 bool
-hf_post_processor(Tok *t, const cJSON *x, Err *e)
+hf_post_processor(Tok *t, const Json *x, Err *e)
 {
 	return x == NULL || post_processor(t, x, 0, e);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "tokenizer/word_marker.h"
 #include "tokenizer/load/tok_hf.h"
 #include "text/utf8.h"
@@ -36,7 +37,7 @@ hf_literal(const char *s, size_t min, const char *part, Err *e)
 }
 
 const char *
-hf_string_pattern(const cJSON *x)
+hf_string_pattern(const Json *x)
 {
 	return hf_str(hf_get(x, "pattern"), "String");
 }
@@ -52,7 +53,7 @@ add_norm(Tok *t, NormStep step)
 }
 
 static bool
-norm_replace(Tok *t, const cJSON *x, Err *e)
+norm_replace(Tok *t, const Json *x, Err *e)
 {
 	const char *from = hf_string_pattern(x);
 	const char *regex = hf_str(hf_get(x, "pattern"), "Regex");
@@ -96,7 +97,7 @@ hf_base64(const char *s, size_t len, Buf *out)
 }
 
 static bool
-norm_precompiled(Tok *t, const cJSON *x, Err *e)
+norm_precompiled(Tok *t, const Json *x, Err *e)
 {
 	const char *b64 = hf_str(x, "precompiled_charsmap");
 	Buf			blob = {0};
@@ -113,7 +114,7 @@ norm_precompiled(Tok *t, const cJSON *x, Err *e)
 }
 
 static bool
-norm_bert(Tok *t, const cJSON *x)
+norm_bert(Tok *t, const Json *x)
 {
 	bool		lower = hf_bool(x, "lowercase", true);
 
@@ -124,7 +125,7 @@ norm_bert(Tok *t, const cJSON *x)
 }
 
 static bool
-normalizer(Tok *t, const cJSON *x, int depth, Err *e)
+normalizer(Tok *t, const Json *x, int depth, Err *e)
 {
 	static const struct
 	{
@@ -141,9 +142,9 @@ normalizer(Tok *t, const cJSON *x, int depth, Err *e)
 
 	if (strcmp(type, "Sequence") == 0 && depth < HF_MAX_DEPTH)
 	{
-		const cJSON *y;
+		const Json *y;
 
-		cJSON_ArrayForEach(y, hf_get(x, "normalizers"))
+		json_each(y, hf_get(x, "normalizers"))
 			if (!normalizer(t, y, depth + 1, e))
 				return false;
 		return true;
@@ -173,7 +174,7 @@ normalizer(Tok *t, const cJSON *x, int depth, Err *e)
 }
 
 bool
-hf_normalizer(Tok *t, const cJSON *x, Err *e)
+hf_normalizer(Tok *t, const Json *x, Err *e)
 {
 	return x == NULL || normalizer(t, x, 0, e);
 }
@@ -221,7 +222,7 @@ behavior_of(const char *name, SplitBehavior *b, Err *e)
 }
 
 static bool
-pre_split(Tok *t, const cJSON *x, Err *e)
+pre_split(Tok *t, const Json *x, Err *e)
 {
 	const char *regex = hf_str(hf_get(x, "pattern"), "Regex");
 	const char *lit = hf_string_pattern(x);
@@ -246,7 +247,7 @@ pre_split(Tok *t, const cJSON *x, Err *e)
 }
 
 static bool
-pre_delimiter(Tok *t, const cJSON *x, Err *e)
+pre_delimiter(Tok *t, const Json *x, Err *e)
 {
 	const char *lit = hf_str(x, "delimiter");
 	PreStep		step = {.kind = PRE_SPLIT};
@@ -259,7 +260,7 @@ pre_delimiter(Tok *t, const cJSON *x, Err *e)
 }
 
 static bool
-pre_fixed(Tok *t, const cJSON *x, Err *e)
+pre_fixed(Tok *t, const Json *x, Err *e)
 {
 	int32_t		n = 5;
 
@@ -269,7 +270,7 @@ pre_fixed(Tok *t, const cJSON *x, Err *e)
 }
 
 static bool
-pre_metaspace(Tok *t, const cJSON *x, Err *e)
+pre_metaspace(Tok *t, const Json *x, Err *e)
 {
 	const char *meta = hf_str(x, "replacement");
 	const char *scheme = hf_str(x, "prepend_scheme");
@@ -299,7 +300,7 @@ pre_metaspace(Tok *t, const cJSON *x, Err *e)
 
 /* The spelling stays a step of its own only if something looks at it: make_bpe(). */
 static bool
-pre_byte_level(Tok *t, const cJSON *x, Err *e)
+pre_byte_level(Tok *t, const Json *x, Err *e)
 {
 	return (!hf_bool(x, "add_prefix_space", true) || add_pre(t, (PreStep) {.kind = PRE_SPACE}, e)) &&
 		(!hf_bool(x, "use_regex", true) || add_matcher(t, split_gpt2, SPLIT_ISOLATED, e)) &&
@@ -307,16 +308,16 @@ pre_byte_level(Tok *t, const cJSON *x, Err *e)
 }
 
 static bool
-pre_tokenizer(Tok *t, const cJSON *x, int depth, Err *e)
+pre_tokenizer(Tok *t, const Json *x, int depth, Err *e)
 {
 	const char *type = hf_type(x);
 	SplitBehavior behavior;
 
 	if (strcmp(type, "Sequence") == 0 && depth < HF_MAX_DEPTH)
 	{
-		const cJSON *y;
+		const Json *y;
 
-		cJSON_ArrayForEach(y, hf_get(x, "pretokenizers"))
+		json_each(y, hf_get(x, "pretokenizers"))
 			if (!pre_tokenizer(t, y, depth + 1, e))
 				return false;
 		return true;
@@ -356,7 +357,7 @@ pre_tokenizer(Tok *t, const cJSON *x, int depth, Err *e)
 }
 
 bool
-hf_pre_tokenizer(Tok *t, const cJSON *x, Err *e)
+hf_pre_tokenizer(Tok *t, const Json *x, Err *e)
 {
 	return x == NULL || pre_tokenizer(t, x, 0, e);
 }

@@ -18,11 +18,11 @@
  *
  * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against SentencePiece.
  */
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "tokenizer/load/tok_hf.h"
 #include "text/unicode.h"
 
@@ -244,7 +244,7 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 
 /* An added token; its text must outlive *s. */
 static bool
-put_added(SpmFile *s, size_t id, const char *text, const cJSON *x, bool special, Err *e)
+put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, Err *e)
 {
 	size_t		n = strlen(text);
 
@@ -272,9 +272,9 @@ put_added(SpmFile *s, size_t id, const char *text, const cJSON *x, bool special,
 
 /* The token that tokenizer_config.json names, a text or an object with flags. */
 static bool
-put_named(SpmFile *s, const StrTab *all, const cJSON *x, int32_t *id, Err *e)
+put_named(SpmFile *s, const StrTab *all, const Json *x, int32_t *id, Err *e)
 {
-	const char *text = cJSON_IsObject(x) ? hf_str(x, "content") : cJSON_GetStringValue(x);
+	const char *text = json_is_object(x) ? hf_str(x, "content") : json_str_of(x);
 	int32_t		found = text != NULL && *text != '\0' ? strtab_find(all, text, strlen(text)) : -1;
 
 	if (found < 0)
@@ -288,20 +288,20 @@ put_named(SpmFile *s, const StrTab *all, const cJSON *x, int32_t *id, Err *e)
 
 /* Tokens that stand beside tokenizer.model: added ones with their ids, and names of special ones. */
 static bool
-add_tokens(SpmFile *s, const cJSON *config, Err *e)
+add_tokens(SpmFile *s, const Json *config, Err *e)
 {
 	static const char *const names[] = {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 	StrTab	   *all;
-	const cJSON *x;
+	const Json *x;
 	bool		ok = true;
 
-	cJSON_ArrayForEach(x, hf_get(config, "added_tokens_decoder"))
+	json_each(x, hf_get(config, "added_tokens_decoder"))
 	{
 		const char *text = hf_str(x, "content");
 		char	   *end = NULL;
-		long		id = x->string != NULL ? strtol(x->string, &end, 10) : -1;
+		long		id = x->key != NULL ? strtol(x->key, &end, 10) : -1;
 
-		if (text == NULL || id < 0 || end == x->string || *end != '\0')
+		if (text == NULL || id < 0 || end == x->key || *end != '\0')
 			return err_set(e, ERR_BAD_FILE, "tokenizer_config.json has a bad added token");
 		if (!put_added(s, (size_t) id, text, x, hf_bool(x, "special", false), e))
 			return false;
@@ -316,7 +316,7 @@ add_tokens(SpmFile *s, const cJSON *config, Err *e)
 	ok = put_named(s, all, hf_get(config, "bos_token"), &s->v.bos, e) && put_named(s, all, hf_get(config, "eos_token"), &s->v.eos, e);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && ok; i++)
 		ok = put_named(s, all, hf_get(config, names[i]), NULL, e);
-	cJSON_ArrayForEach(x, hf_get(config, "additional_special_tokens"))
+	json_each(x, hf_get(config, "additional_special_tokens"))
 		ok = ok && put_named(s, all, x, NULL, e);
 	strtab_free(all);
 	s->v.tokens = s->token;
@@ -329,7 +329,7 @@ add_tokens(SpmFile *s, const cJSON *config, Err *e)
 
 /* What the tokenizer class puts around a text. */
 static bool
-apply_class(TokGguf *v, const cJSON *config, Err *e)
+apply_class(TokGguf *v, const Json *config, Err *e)
 {
 	static const struct
 	{
@@ -368,14 +368,14 @@ Tok *
 tok_from_spm(const void *data, size_t n, const char *config, size_t config_len, Err *e)
 {
 	SpmFile		s = {0};
-	cJSON	   *root = config != NULL ? cJSON_ParseWithLength(config, config_len) : NULL;
+	Json	   *root = config != NULL ? json_parse(config, config_len) : NULL;
 	Tok		   *t = NULL;
 
-	if (config != NULL && !cJSON_IsObject(root))
+	if (config != NULL && !json_is_object(root))
 		err_set(e, ERR_BAD_FILE, "tokenizer_config.json is not a JSON object");
 	else if (read_file(&s, data, n, e) && apply_class(&s.v, root, e) && add_tokens(&s, root, e))
 		t = tok_from_gguf(&s.v, e);
-	cJSON_Delete(root);
+	json_free(root);
 	mem_free(s.token);
 	mem_free(s.len);
 	mem_free(s.score);

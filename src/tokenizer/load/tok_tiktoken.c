@@ -14,12 +14,12 @@
  *
  * Tested by tests/unit/tokenizer/test_tokenizer_kinds.c against tiktoken.
  */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "tokenizer/load/tok_hf.h"
 #include "text/utf8.h"
 
@@ -174,14 +174,14 @@ static const char *const old_special[] = {
 };
 
 static bool
-tekken_special(TokTiktokenRanks *r, const cJSON *list)
+tekken_special(TokTiktokenRanks *r, const Json *list)
 {
-	const cJSON *x;
+	const Json *x;
 	int32_t		id;
 	size_t		n;
 	size_t		known = list == NULL ? sizeof(old_special) / sizeof(old_special[0]) : 0;
 
-	cJSON_ArrayForEach(x, list)
+	json_each(x, list)
 	{
 		const char *s = hf_str(x, "token_str");
 
@@ -206,10 +206,10 @@ tekken_special(TokTiktokenRanks *r, const cJSON *list)
 }
 
 static bool
-read_tekken(TokTiktokenRanks *r, const cJSON *root)
+read_tekken(TokTiktokenRanks *r, const Json *root)
 {
-	const cJSON *config = hf_get(root, "config");
-	const cJSON *x;
+	const Json *config = hf_get(root, "config");
+	const Json *x;
 	int32_t		size;
 	int32_t		special;
 	int32_t		rank;
@@ -221,7 +221,7 @@ read_tekken(TokTiktokenRanks *r, const cJSON *root)
 	tok_begin(r, special, size - special, size);
 	if (!tekken_special(r, hf_get(root, "special_tokens")))
 		return false;
-	cJSON_ArrayForEach(x, hf_get(root, "vocab"))
+	json_each(x, hf_get(root, "vocab"))
 	{
 		const char *b64 = hf_str(x, "token_bytes");
 
@@ -239,11 +239,11 @@ Tok *
 tok_from_tekken(const char *json, size_t n, Err *e)
 {
 	TokTiktokenRanks r = {.t = mem_zalloc(sizeof(Tok)), .e = e};
-	cJSON	   *root = uni_valid(json, n) ? cJSON_ParseWithLength(json, n) : NULL;
-	bool		ok = cJSON_IsObject(root) || err_set(e, ERR_BAD_FILE, "tekken.json is not a JSON object");
+	Json	   *root = uni_valid(json, n) ? json_parse(json, n) : NULL;
+	bool		ok = json_is_object(root) || err_set(e, ERR_BAD_FILE, "tekken.json is not a JSON object");
 	Tok		   *t = result(&r, ok && read_tekken(&r, root));
 
-	cJSON_Delete(root);
+	json_free(root);
 	return t;
 }
 
@@ -264,15 +264,15 @@ static const TiktokenClass classes[] = {
 
 /* "added_tokens_decoder": {"151643": {"content": ..., "special": true}, ...} */
 static bool
-config_special(TokTiktokenRanks *r, const cJSON *list, int32_t *max)
+config_special(TokTiktokenRanks *r, const Json *list, int32_t *max)
 {
-	const cJSON *x;
+	const Json *x;
 
-	cJSON_ArrayForEach(x, list)
+	json_each(x, list)
 	{
 		/* what is in a list has no name */
 		char	   *end = "?";
-		long		id = x->string != NULL ? strtol(x->string, &end, 10) : -1;
+		long		id = x->key != NULL ? strtol(x->key, &end, 10) : -1;
 		const char *s = hf_str(x, "content");
 
 		if (*end != '\0' || id < 0 || id >= TOK_MAX_ID || s == NULL)
@@ -326,10 +326,10 @@ rank_line(TokTiktokenRanks *r, const char **p, const char *end, int32_t *rank, c
 }
 
 static bool
-read_tiktoken(TokTiktokenRanks *r, const char *text, size_t n, const cJSON *config)
+read_tiktoken(TokTiktokenRanks *r, const char *text, size_t n, const Json *config)
 {
 	const char *name = hf_str(config, "tokenizer_class");
-	const cJSON *added = hf_get(config, "added_tokens_decoder");
+	const Json *added = hf_get(config, "added_tokens_decoder");
 	const TiktokenClass *c = NULL;
 	const char *b64;
 	size_t		len;
@@ -373,11 +373,11 @@ Tok *
 tok_from_tiktoken(const char *text, size_t n, const char *config, size_t config_len, Err *e)
 {
 	TokTiktokenRanks r = {.t = mem_zalloc(sizeof(Tok)), .e = e};
-	cJSON	   *root = config != NULL ? cJSON_ParseWithLength(config, config_len) : NULL;
-	bool		ok = config == NULL || cJSON_IsObject(root) ||
+	Json	   *root = config != NULL ? json_parse(config, config_len) : NULL;
+	bool		ok = config == NULL || json_is_object(root) ||
 		err_set(e, ERR_BAD_FILE, "tokenizer_config.json is not a JSON object");
 	Tok		   *t = result(&r, ok && read_tiktoken(&r, text, n, root));
 
-	cJSON_Delete(root);
+	json_free(root);
 	return t;
 }

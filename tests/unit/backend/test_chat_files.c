@@ -4,8 +4,8 @@
  *	  recorded it: which tokens are special, what they are called, which chat template is
  *	  taken.
  */
-#include <cjson/cJSON.h>
 
+#include "base/json/json.h"
 #include "backend/chat_template_source.h"
 #include "backend/weight_source.h"
 #include "tests/unit/load_util.h"
@@ -18,51 +18,55 @@ static const char *const texts[] = {"a<s>b", "x <s> y<unk>", "<tool_call> <s><s>
 
 /* tokenizer.json without some of its added tokens */
 static void
-put_tokenizer(const cJSON *drop)
+put_tokenizer(const Json *drop)
 {
 	Buf			b = {0};
-	cJSON	   *root;
-	cJSON	   *x;
-	cJSON	   *next;
-	const cJSON *d;
+	Json	   *root;
+	Json	   *all;
+	const Json *x;
+	const Json *d;
 	char	   *text;
 
 	read_file("tests/fixtures/tokenizers/o200k.json", &b);
-	root = cJSON_ParseWithLength(b.data, b.len);
-	for (x = cJSON_GetObjectItem(root, "added_tokens")->child; x != NULL; x = next)
+	root = json_parse(b.data, b.len);
+	/* the order of members is no matter */
+	all = json_add(root, "kept", JSON_IS_ARRAY);
+	json_each(x, json_get(root, "added_tokens"))
 	{
-		next = x->next;
-		cJSON_ArrayForEach(d, drop)
-			if (strcmp(d->valuestring, cJSON_GetObjectItem(x, "content")->valuestring) == 0)
-			{
-				cJSON_Delete(cJSON_DetachItemViaPointer(cJSON_GetObjectItem(root, "added_tokens"), x));
-				break;
-			}
+		bool		keep = true;
+
+		json_each(d, drop)
+			keep = keep && strcmp(d->s, json_get(x, "content")->s) != 0;
+		if (keep)
+			json_add_copy(all, NULL, x);
 	}
-	text = cJSON_PrintUnformatted(root);
+	json_remove(root, "added_tokens");
+	json_add_copy(root, "added_tokens", all);
+	json_remove(root, "kept");
+	text = json_print(root);
 	put_text("tokenizer.json", text);
-	cJSON_free(text);
-	cJSON_Delete(root);
+	mem_free(text);
+	json_free(root);
 	buf_free(&b);
 }
 
 static void
-check_ids(const char *name, const Files *f, const cJSON *want)
+check_ids(const char *name, const Files *f, const Json *want)
 {
 	Err			e = {0};
 	Tok		   *t = source_tok(f, &e);
 
 	CHECK(t != NULL, "%s: %s", name, e.msg);
-	for (int i = 0; t != NULL && i < cJSON_GetArraySize(want); i++)
+	for (int i = 0; t != NULL && i < json_count(want); i++)
 	{
-		const cJSON *ids = cJSON_GetArrayItem(want, i);
+		const Json *ids = json_item(want, i);
 		IntVec		got = {0};
 		bool		same;
 
 		CHECK(tok_encode(t, texts[i], strlen(texts[i]), 0, &got, &e), "%s: %s", name, e.msg);
-		same = got.len == (size_t) cJSON_GetArraySize(ids);
+		same = got.len == (size_t) json_count(ids);
 		for (size_t k = 0; same && k < got.len; k++)
-			same = got.data[k] == cJSON_GetArrayItem(ids, (int) k)->valueint;
+			same = got.data[k] == json_to_int(json_item(ids, (int) k));
 		CHECK(same, "%s: ids of \"%s\"", name, texts[i]);
 		intvec_free(&got);
 	}
@@ -70,16 +74,16 @@ check_ids(const char *name, const Files *f, const cJSON *want)
 }
 
 static void
-check_chats(const char *name, const Files *f, const cJSON *want)
+check_chats(const char *name, const Files *f, const Json *want)
 {
 	ChatModel  *c = chatmodel_of_files(f);
-	const cJSON *row;
+	const Json *row;
 
-	cJSON_ArrayForEach(row, want)
+	json_each(row, want)
 	{
-		const char *source = cJSON_GetStringValue(cJSON_GetArrayItem(row, 0));
-		bool		tools = cJSON_IsTrue(cJSON_GetArrayItem(row, 1));
-		const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(row, 2));
+		const char *source = json_str_of(json_item(row, 0));
+		bool		tools = json_is_true(json_item(row, 1));
+		const char *text = json_str_of(json_item(row, 2));
 		ChatRequest r = {.messages = {MESSAGES, strlen(MESSAGES)}};
 		Buf			out = {0};
 		Buf			marks = {0};
@@ -105,30 +109,30 @@ check_chats(const char *name, const Files *f, const cJSON *want)
 }
 
 static void
-check_model(const cJSON *row)
+check_model(const Json *row)
 {
-	const char *name = cJSON_GetObjectItem(row, "name")->valuestring;
-	const cJSON *files = cJSON_GetObjectItem(row, "files");
-	const cJSON *x;
+	const char *name = json_get(row, "name")->s;
+	const Json *files = json_get(row, "files");
+	const Json *x;
 	Err			e = {0};
 	Files	   *f;
 
 	put_text("config.json", "{\"model_type\": \"llama\"}");
 	put_file("model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
-	put_tokenizer(cJSON_GetObjectItem(row, "drop"));
+	put_tokenizer(json_get(row, "drop"));
 	mkdir(in_scratch("additional_chat_templates"), 0700);
-	cJSON_ArrayForEach(x, files)
-		put_text(x->string, x->valuestring);
+	json_each(x, files)
+		put_text(x->key, x->s);
 	f = files_open(scratch, &e);
 	CHECK(f != NULL, "%s: %s", name, e.msg);
 	if (f != NULL)
 	{
-		check_ids(name, f, cJSON_GetObjectItem(row, "ids"));
-		check_chats(name, f, cJSON_GetObjectItem(row, "chats"));
+		check_ids(name, f, json_get(row, "ids"));
+		check_chats(name, f, json_get(row, "chats"));
 	}
 	files_close(f);
-	cJSON_ArrayForEach(x, files)
-		unlink(in_scratch(x->string));
+	json_each(x, files)
+		unlink(in_scratch(x->key));
 	rmdir(in_scratch("additional_chat_templates"));
 	scratch_clear();
 }
@@ -145,10 +149,10 @@ main(void)
 	buf_add(&b, "", 1);
 	for (char *line = strtok_r(b.data, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save), n++)
 	{
-		cJSON	   *row = cJSON_Parse(line);
+		Json	   *row = json_parse(line, strlen(line));
 
 		check_model(row);
-		cJSON_Delete(row);
+		json_free(row);
 	}
 	CHECK(n >= 19, "only %d cases", n);
 	buf_free(&b);

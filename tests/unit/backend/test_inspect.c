@@ -3,10 +3,11 @@
  *	  llm_inspect_model's answer: facts of the files, what a load would take, and why
  *	  one would be refused.
  */
-#include <cjson/cJSON.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "backend/inspect.h"
 #include "tests/unit/load_util.h"
 
@@ -23,16 +24,16 @@ plan(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *
 }
 
 /* The answer for a path, to be deleted; NULL with *e set. */
-static cJSON *
+static Json *
 inspect(const char *path, const ModelOpts *o, Err *e)
 {
 	Settings	s = {0};
 	Buf			json = {0};
-	cJSON	   *root = NULL;
+	Json	   *root = NULL;
 
 	if (inspect_model(path, o, &s, kernels_select("portable", NULL), &(DeviceChoice) {.ops = NULL}, plan, &json, e))
 	{
-		root = cJSON_ParseWithLength(json.data, json.len);
+		root = json_parse(json.data, json.len);
 		CHECK(root != NULL, "%s: not JSON: %s", path, json.data);
 	}
 	buf_free(&json);
@@ -40,17 +41,19 @@ inspect(const char *path, const ModelOpts *o, Err *e)
 }
 
 static const char *
-str(const cJSON *o, const char *key)
+str(const Json *o, const char *key)
 {
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(o, key));
+	const char *s = json_str_of(json_get(o, key));
 
 	return s != NULL ? s : "";
 }
 
 static double
-num(const cJSON *o, const char *key)
+num(const Json *o, const char *key)
 {
-	return cJSON_GetNumberValue(cJSON_GetObjectItem(o, key));
+	const Json *v = json_get(o, key);
+
+	return json_is_number(v) ? v->num : NAN;
 }
 
 static void
@@ -58,25 +61,25 @@ test_good(const char *path, const char *format, const char *arch, const char *dt
 {
 	ModelOpts	o = {.max_model_len = 128};
 	Err			e = {0};
-	cJSON	   *j = inspect(path, &o, &e);
-	const cJSON *w;
+	Json	   *j = inspect(path, &o, &e);
+	const Json *w;
 	double		bytes = 0;
 
 	CHECK(j != NULL, "%s: %s", path, e.msg);
-	CHECK(cJSON_IsTrue(cJSON_GetObjectItem(j, "supported")), "%s is supported", path);
-	CHECK(cJSON_GetObjectItem(j, "unsupported") == NULL, "%s: no reason", path);
+	CHECK(json_is_true(json_get(j, "supported")), "%s is supported", path);
+	CHECK(json_get(j, "unsupported") == NULL, "%s: no reason", path);
 	CHECK(strcmp(str(j, "format"), format) == 0 && strcmp(str(j, "arch"), arch) == 0 &&
 		  strcmp(str(j, "dtype"), dtype) == 0, "%s: %s, %s, %s", path, str(j, "format"), str(j, "arch"), str(j, "dtype"));
 	CHECK(num(j, "max_model_len") == 128 && num(j, "vocab_size") == 288, "%s: lengths", path);
-	cJSON_ArrayForEach(w, cJSON_GetObjectItem(j, "weights"))
+	json_each(w, json_get(j, "weights"))
 		bytes += num(w, "bytes");
 	CHECK(bytes > 0 && bytes == num(j, "file_bytes"), "%s: bytes of all types", path);
-	CHECK(num(cJSON_GetObjectItem(j, "tokenizer"), "vocab_size") == 288, "%s: tokenizer", path);
-	CHECK(cJSON_IsTrue(cJSON_GetObjectItem(j, "chat_template")) == chat, "%s: template", path);
+	CHECK(num(json_get(j, "tokenizer"), "vocab_size") == 288, "%s: tokenizer", path);
+	CHECK(json_is_true(json_get(j, "chat_template")) == chat, "%s: template", path);
 	/* 2 layers, K and V of 2 heads of 16, halves */
-	CHECK(num(cJSON_GetObjectItem(j, "memory"), "kv_bytes_per_token") == 2 * 2 * 2 * 16 * 2, "%s: KV", path);
-	CHECK(num(cJSON_GetObjectItem(j, "memory"), "weight_bytes") > 0, "%s: memory", path);
-	cJSON_Delete(j);
+	CHECK(num(json_get(j, "memory"), "kv_bytes_per_token") == 2 * 2 * 2 * 16 * 2, "%s: KV", path);
+	CHECK(num(json_get(j, "memory"), "weight_bytes") > 0, "%s: memory", path);
+	json_free(j);
 }
 
 /* Sizes under other names than most have, and an old key of the rotary scaling. */
@@ -85,14 +88,14 @@ test_names(void)
 {
 	ModelOpts	o = {0};
 	Err			e = {0};
-	cJSON	   *j = inspect(FIXTURES "gpt2_f16", &o, &e);
+	Json	   *j = inspect(FIXTURES "gpt2_f16", &o, &e);
 
 	CHECK(num(j, "hidden_size") > 0 && num(j, "num_hidden_layers") > 0 && num(j, "num_attention_heads") > 0 &&
 		  num(j, "num_key_value_heads") == num(j, "num_attention_heads") && num(j, "max_position_embeddings") > 0, "gpt2: sizes");
-	cJSON_Delete(j);
+	json_free(j);
 	j = inspect(FIXTURES "phi3_f16", &o, &e);
 	CHECK(strcmp(str(j, "rope_scaling"), "longrope") == 0, "phi3: rope_scaling %s", str(j, "rope_scaling"));
-	cJSON_Delete(j);
+	json_free(j);
 }
 
 /* An architecture that isn't known: the facts are there, and the reason. */
@@ -102,7 +105,7 @@ test_unsupported(void)
 	static const char config[] = "{\"architectures\": [\"Bard7ForCausalLM\"], \"hidden_size\": 64, \"model_type\": \"bard7\"}";
 	ModelOpts	o = {0};
 	Err			e = {0};
-	cJSON	   *j;
+	Json	   *j;
 	Buf			weights = {0};
 	Buf			tok = {0};
 
@@ -113,17 +116,17 @@ test_unsupported(void)
 	put_file("tokenizer.json", tok.data, tok.len);
 	j = inspect(in_scratch(""), &o, &e);
 	CHECK(j != NULL, "%s", e.msg);
-	CHECK(cJSON_IsFalse(cJSON_GetObjectItem(j, "supported")), "not supported");
+	CHECK(json_is_false(json_get(j, "supported")), "not supported");
 	CHECK(strcmp(str(j, "architecture"), "Bard7ForCausalLM") == 0 && num(j, "hidden_size") == 64, "facts");
-	CHECK(strcmp(str(cJSON_GetObjectItem(j, "unsupported"), "sqlstate"), "0A000") == 0 &&
-		  strstr(str(cJSON_GetObjectItem(j, "unsupported"), "message"), "Bard7ForCausalLM") != NULL, "reason: %s",
-		  str(cJSON_GetObjectItem(j, "unsupported"), "message"));
-	CHECK(cJSON_GetObjectItem(j, "memory") == NULL, "nothing to say about memory");
-	cJSON_Delete(j);
+	CHECK(strcmp(str(json_get(j, "unsupported"), "sqlstate"), "0A000") == 0 &&
+		  strstr(str(json_get(j, "unsupported"), "message"), "Bard7ForCausalLM") != NULL, "reason: %s",
+		  str(json_get(j, "unsupported"), "message"));
+	CHECK(json_get(j, "memory") == NULL, "nothing to say about memory");
+	json_free(j);
 	put_file("chat_template.jinja", "a\n{% if", 7);
 	j = inspect(in_scratch(""), &o, &e);
-	CHECK(strstr(str(cJSON_GetObjectItem(j, "chat_template_unsupported"), "message"), "line 2") != NULL, "a broken template");
-	cJSON_Delete(j);
+	CHECK(strstr(str(json_get(j, "chat_template_unsupported"), "message"), "line 2") != NULL, "a broken template");
+	json_free(j);
 	buf_free(&weights);
 	buf_free(&tok);
 	CHECK(inspect("/nowhere/at/all", &o, &e) == NULL && e.msg[0] != '\0', "a path that isn't there is an error");

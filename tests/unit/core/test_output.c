@@ -9,9 +9,9 @@
  *
  * Beside those written here, 600 of a plain model of the rules (tests/golden/stopping.py).
  */
+#include "base/json/json.h"
 #include "core/core_internal.h"
 
-#include <cjson/cJSON.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -210,37 +210,37 @@ run_case(size_t i, const Case *k, const Tok *tok)
 }
 
 static int
-number(const cJSON *object, const char *name)
+number(const Json *object, const char *name)
 {
-	return cJSON_GetObjectItem(object, name)->valueint;
+	return json_to_int(json_get(object, name));
 }
 
 static bool
-is_true(const cJSON *object, const char *name)
+is_true(const Json *object, const char *name)
 {
-	return cJSON_IsTrue(cJSON_GetObjectItem(object, name));
+	return json_is_true(json_get(object, name));
 }
 
 static void
-run_golden(size_t i, const cJSON *c, const Tok *tok)
+run_golden(size_t i, const Json *c, const Tok *tok)
 {
-	const cJSON *expect = cJSON_GetObjectItem(c, "expect");
-	const char *finish = cJSON_GetObjectItem(expect, "finish")->valuestring;
-	const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(expect, "reason"));
+	const Json *expect = json_get(c, "expect");
+	const char *finish = json_get(expect, "finish")->s;
+	const char *reason = json_str_of(json_get(expect, "reason"));
 	Case		k = {
-		.ids = cJSON_GetObjectItem(c, "ids")->valuestring, .max_tokens = number(c, "max_tokens"),
+		.ids = json_get(c, "ids")->s, .max_tokens = number(c, "max_tokens"),
 		.min_tokens = number(c, "min_tokens"), .include_stop = is_true(c, "include_stop"),
 		.ignore_eos = is_true(c, "ignore_eos"), .extra_stop_id = is_true(c, "extra_stop_id"),
-		.n_ids = number(expect, "n_ids"), .text = cJSON_GetObjectItem(expect, "text")->valuestring, .reason = reason,
+		.n_ids = number(expect, "n_ids"), .text = json_get(expect, "text")->s, .reason = reason,
 		.finish = strcmp(finish, "stop") == 0 ? FIN_STOP : strcmp(finish, "length") == 0 ? FIN_LENGTH : FIN_REPETITION
 	};
 	int			n = 0;
 
-	for (const cJSON *s = cJSON_GetObjectItem(c, "stop")->child; s != NULL; s = s->next)
-		k.stop[n++] = s->valuestring;
+	for (const Json *s = json_get(c, "stop")->child; s != NULL; s = s->next)
+		k.stop[n++] = s->s;
 	n = 0;
-	for (const cJSON *x = cJSON_GetObjectItem(c, "repeat")->child; x != NULL; x = x->next)
-		k.repeat[n++] = x->valueint;
+	for (const Json *x = json_get(c, "repeat")->child; x != NULL; x = x->next)
+		k.repeat[n++] = json_to_int(x);
 	/* core_normalize()'s */
 	if (k.repeat[0] > 0 && k.repeat[1] == 0)
 		k.repeat[1] = 1;
@@ -254,18 +254,18 @@ test_golden(const Tok *tok)
 	Buf			b = {0};
 	char		chunk[8192];
 	size_t		n;
-	cJSON	   *all;
+	Json	   *all;
 
 	while (f != NULL && (n = fread(chunk, 1, sizeof(chunk), f)) > 0)
 		buf_add(&b, chunk, n);
 	if (f != NULL)
 		fclose(f);
-	all = b.data != NULL ? cJSON_Parse(b.data) : NULL;
-	CHECK(cJSON_GetArraySize(all) == 600, "no tests/golden/stopping.json");
+	all = b.data != NULL ? json_parse(b.data, strlen(b.data)) : NULL;
+	CHECK(json_count(all) == 600, "no tests/golden/stopping.json");
 	n = 0;
-	for (const cJSON *c = all != NULL ? all->child : NULL; c != NULL; c = c->next)
+	for (const Json *c = all != NULL ? all->child : NULL; c != NULL; c = c->next)
 		run_golden(n++, c, tok);
-	cJSON_Delete(all);
+	json_free(all);
 	buf_free(&b);
 }
 

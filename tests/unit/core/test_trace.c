@@ -2,27 +2,27 @@
  * test_trace.c
  *	  Profiles: what is recorded, when, in how much memory; the JSON is read by another reader.
  */
-#include <cjson/cJSON.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 #include "core/trace.h"
 
-static cJSON *
+static Json *
 stop(void)
 {
 	Buf			b = {0};
 	Err			e = {0};
-	cJSON	   *j;
+	Json	   *j;
 
 	TraceRecording *r = trace_stop(&e);
 
 	CHECK(r != NULL, "stop: %s", e.msg);
 	trace_write(r, &b);
 	trace_free(r);
-	j = cJSON_ParseWithLength(b.data, b.len);
+	j = json_parse(b.data, b.len);
 	CHECK(j != NULL, "it is JSON");
 	buf_free(&b);
 	return j;
@@ -30,21 +30,21 @@ stop(void)
 
 /* How many events have this name and phase? */
 static int
-count(const cJSON *j, const char *name, const char *ph)
+count(const Json *j, const char *name, const char *ph)
 {
-	const cJSON *ev;
+	const Json *ev;
 	int			n = 0;
 
-	cJSON_ArrayForEach(ev, cJSON_GetObjectItem(j, "traceEvents"))
-		n += strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(ev, "name")), name) == 0 &&
-		strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(ev, "ph")), ph) == 0;
+	json_each(ev, json_get(j, "traceEvents"))
+		n += strcmp(json_str_of(json_get(ev, "name")), name) == 0 &&
+		strcmp(json_str_of(json_get(ev, "ph")), ph) == 0;
 	return n;
 }
 
 static int
-other(const cJSON *j, const char *key)
+other(const Json *j, const char *key)
 {
-	return cJSON_GetObjectItem(cJSON_GetObjectItem(j, "otherData"), key)->valueint;
+	return json_to_int(json_get(json_get(j, "otherData"), key));
 }
 
 static void
@@ -68,20 +68,20 @@ request(uint64_t id)
 
 /* Each part lies in its step, parts follow each other; each b has its e. */
 static void
-check_events(const cJSON *j)
+check_events(const Json *j)
 {
-	const cJSON *ev;
+	const Json *ev;
 	double		begin = 0,
 				end = 0,
 				last = 0;
 	int			open = 0;
 
-	cJSON_ArrayForEach(ev, cJSON_GetObjectItem(j, "traceEvents"))
+	json_each(ev, json_get(j, "traceEvents"))
 	{
-		const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(ev, "name"));
-		const char *ph = cJSON_GetStringValue(cJSON_GetObjectItem(ev, "ph"));
-		double		ts = cJSON_GetObjectItem(ev, "ts")->valuedouble;
-		double		dur = ph[0] == 'X' ? cJSON_GetObjectItem(ev, "dur")->valuedouble : 0;
+		const char *name = json_str_of(json_get(ev, "name"));
+		const char *ph = json_str_of(json_get(ev, "ph"));
+		double		ts = json_get(ev, "ts")->num;
+		double		dur = ph[0] == 'X' ? json_get(ev, "dur")->num : 0;
 
 		open += (ph[0] == 'b') - (ph[0] == 'e');
 		if (strcmp(name, "step") == 0)
@@ -102,8 +102,8 @@ static void
 test_record(void)
 {
 	Err			e = {0};
-	cJSON	   *j;
-	const cJSON *ev;
+	Json	   *j;
+	const Json *ev;
 
 	step(1);
 	CHECK(!trace_on() && trace_stop(&e) == NULL && e.cls == ERR_NOT_READY, "nothing is recorded");
@@ -119,18 +119,18 @@ test_record(void)
 	CHECK(count(j, "request", "b") == 1 && count(j, "queue", "e") == 1 && count(j, "prefill", "b") == 1 && count(j, "decode", "e") == 1, "requests");
 	CHECK(count(j, "thread_name", "M") == 2 && count(j, "process_name", "M") == 1, "two instances");
 	check_events(j);
-	cJSON_ArrayForEach(ev, cJSON_GetObjectItem(j, "traceEvents"))
+	json_each(ev, json_get(j, "traceEvents"))
 	{
-		const cJSON *args = cJSON_GetObjectItem(ev, "args");
+		const Json *args = json_get(ev, "args");
 
-		if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(ev, "name")), "forward") == 0)
-			CHECK(cJSON_GetObjectItem(args, "matmul_us")->valueint == 500, "time of operations");
-		if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(ev, "name")), "request") == 0 && args != NULL)
-			CHECK(strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(args, "model")), "a \"model\"\n") == 0 &&
-				  cJSON_GetObjectItem(args, "pid")->valueint == 77 && cJSON_GetObjectItem(args, "traceparent") != NULL &&
-				  cJSON_GetObjectItem(args, "lora") == NULL, "what it says of a request");
+		if (strcmp(json_str_of(json_get(ev, "name")), "forward") == 0)
+			CHECK(json_to_int(json_get(args, "matmul_us")) == 500, "time of operations");
+		if (strcmp(json_str_of(json_get(ev, "name")), "request") == 0 && args != NULL)
+			CHECK(strcmp(json_str_of(json_get(args, "model")), "a \"model\"\n") == 0 &&
+				  json_to_int(json_get(args, "pid")) == 77 && json_get(args, "traceparent") != NULL &&
+				  json_get(args, "lora") == NULL, "what it says of a request");
 	}
-	cJSON_Delete(j);
+	json_free(j);
 	/* afterwards nothing is recorded */
 	step(1);
 	request(1);
@@ -141,7 +141,7 @@ static void
 test_limits(void)
 {
 	Err			e = {0};
-	cJSON	   *j;
+	Json	   *j;
 
 	/* the first ones left out, then so many */
 	CHECK(trace_start(3, 4, &e), "start");
@@ -152,7 +152,7 @@ test_limits(void)
 	request(2);
 	j = stop();
 	CHECK(other(j, "steps") == 4 && count(j, "step", "X") == 4 && other(j, "requests") == 0, "%d steps, %d requests", other(j, "steps"), other(j, "requests"));
-	cJSON_Delete(j);
+	json_free(j);
 	/* the newest stay */
 	CHECK(trace_start(0, 0, &e), "start");
 	for (int i = 0; i < TRACE_STEPS + 100; i++)
@@ -163,7 +163,7 @@ test_limits(void)
 	CHECK(count(j, "step", "X") == TRACE_STEPS && other(j, "steps_dropped") == 100, "steps");
 	CHECK(count(j, "request", "b") == TRACE_REQUESTS && other(j, "requests_dropped") == 7, "requests");
 	check_events(j);
-	cJSON_Delete(j);
+	json_free(j);
 }
 
 static void *
@@ -191,7 +191,7 @@ test_threads(void)
 	for (int i = 0; i < 20; i++)
 	{
 		CHECK(trace_start(0, 0, &e), "start %d", i);
-		cJSON_Delete(stop());
+		json_free(stop());
 	}
 	for (int i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);

@@ -1,14 +1,14 @@
 /*
  * test_gram_re.c
  *	  Regular expressions: random ones against the definition of what they match, patterns
- *	  against PCRE, spellings in JSON against cJSON, limits.
+ *	  against PCRE, spellings in JSON against json.c, limits.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <cjson/cJSON.h>
 #include <pcre2.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 #include "grammar/regex/regex.h"
 #include "tests/unit/lang_util.h"

@@ -15,9 +15,9 @@
  *								writes what was generated as JSON lines {kind, spec, text}, for
  *								tests/golden/gram_check.py and schema_random.py, which ask Python's jsonschema, regex and lark
  */
-#include <cjson/cJSON.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 #include "tests/unit/gguf_vocab.h"
 #include "grammar/grammar.h"
@@ -220,16 +220,16 @@ static const char *const kind_name[] = {"json", "json_object", "regex", "choice"
 static void
 write_text(const GramSpec *s, const Buf *text)
 {
-	cJSON	   *o = cJSON_CreateObject();
+	Json	   *o = json_new(JSON_IS_OBJECT);
 	char	   *line;
 
-	cJSON_AddStringToObject(o, "kind", kind_name[s->kind]);
-	cJSON_AddStringToObject(o, "spec", s->text);
-	cJSON_AddStringToObject(o, "text", text->data == NULL ? "" : text->data);
-	line = cJSON_PrintUnformatted(o);
+	json_add_str(o, "kind", kind_name[s->kind]);
+	json_add_str(o, "spec", s->text);
+	json_add_str(o, "text", text->data == NULL ? "" : text->data);
+	line = json_print(o);
 	puts(line);
-	cJSON_free(line);
-	cJSON_Delete(o);
+	mem_free(line);
+	json_free(o);
 }
 
 /* No white space but one blank after a comma and a colon. */
@@ -252,36 +252,36 @@ is_compact(const char *s)
 
 /* The members of the whole stand as the schema has them, and strictly none else. */
 static bool
-in_order(const cJSON *schema, const cJSON *value, bool strict)
+in_order(const Json *schema, const Json *value, bool strict)
 {
-	const cJSON *props = cJSON_GetObjectItemCaseSensitive(schema, "properties");
-	const cJSON *at = props != NULL ? props->child : NULL;
-	const cJSON *m;
+	const Json *props = json_get(schema, "properties");
+	const Json *at = props != NULL ? props->child : NULL;
+	const Json *m;
 
 	/* what else may speak of members */
 	static const char *const others[] = {"$ref", "allOf", "anyOf", "oneOf", "if", "not", "required", "dependentRequired", "dependentSchemas", "dependencies", "enum", "const", "extends"};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (cJSON_HasObjectItem(schema, others[i]) && strcmp(others[i], "required") != 0)
+		if (json_get(schema, others[i]) != NULL && strcmp(others[i], "required") != 0)
 			return true;
-	if (props == NULL || !cJSON_IsObject(value))
+	if (props == NULL || !json_is_object(value))
 		return true;
-	strict = strict && at != NULL && !cJSON_HasObjectItem(schema, "additionalProperties") && !cJSON_HasObjectItem(schema, "patternProperties") &&
-		!cJSON_HasObjectItem(schema, "minProperties") && !cJSON_HasObjectItem(schema, "unevaluatedProperties");
-	cJSON_ArrayForEach(m, value)
+	strict = strict && at != NULL && json_get(schema, "additionalProperties") == NULL && json_get(schema, "patternProperties") == NULL &&
+		json_get(schema, "minProperties") == NULL && json_get(schema, "unevaluatedProperties") == NULL;
+	json_each(m, value)
 	{
-		if (cJSON_GetObjectItemCaseSensitive(props, m->string) == NULL)
+		if (json_get(props, m->key) == NULL)
 		{
-			const cJSON *r;
+			const Json *r;
 			bool		required = false;
 
-			cJSON_ArrayForEach(r, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-				required |= cJSON_IsString(r) && strcmp(r->valuestring, m->string) == 0;
+			json_each(r, json_get(schema, "required"))
+				required |= json_is_string(r) && strcmp(r->s, m->key) == 0;
 			if (strict && !required)
 				return false;
 			continue;
 		}
-		while (at != NULL && strcmp(at->string, m->string) != 0)
+		while (at != NULL && strcmp(at->key, m->key) != 0)
 			at = at->next;
 		if (at == NULL)
 			return false;
@@ -291,17 +291,17 @@ in_order(const cJSON *schema, const cJSON *value, bool strict)
 
 /* At least minProperties of different names. */
 static bool
-enough_names(const cJSON *schema, const cJSON *value)
+enough_names(const Json *schema, const Json *value)
 {
-	const cJSON *min = cJSON_GetObjectItemCaseSensitive(schema, "minProperties");
+	const Json *min = json_get(schema, "minProperties");
 	int			n = 0;
 
 	/* up to draft 7 nothing counts beside $ref */
-	if (!cJSON_IsNumber(min) || !cJSON_IsObject(value) || cJSON_HasObjectItem(schema, "$ref"))
+	if (!json_is_number(min) || !json_is_object(value) || json_get(schema, "$ref") != NULL)
 		return true;
-	for (const cJSON *m = value->child; m != NULL; m = m->next)
-		n += cJSON_GetObjectItemCaseSensitive(value, m->string) == m;
-	return n >= min->valueint;
+	for (const Json *m = value->child; m != NULL; m = m->next)
+		n += json_get(value, m->key) == m;
+	return n >= json_to_int(min);
 }
 
 static void
@@ -312,16 +312,16 @@ check_instance(const GramSpec *s, const char *what, const Buf *text)
 	Err			e = {0};
 	Grammar    *g = grammar_new(&full, &e);
 	bool		yes = false;
-	cJSON	   *schema = cJSON_Parse(s->text);
-	cJSON	   *value = cJSON_Parse(t);
+	Json	   *schema = json_parse(s->text, strlen(s->text));
+	Json	   *value = json_parse(t, strlen(t));
 
 	CHECK((g == NULL && strange && e.cls == ERR_UNSUPPORTED) || (g != NULL && grammar_accepts(g, t, text->len, &yes, &e) && yes),
 		  "%s: not valid: %s%s", what, t, e.msg);
 	CHECK(value == NULL || in_order(schema, value, s->opt.strict), "%s: order: %s", what, t);
 	CHECK(value == NULL || enough_names(schema, value), "%s: names: %s", what, t);
 	CHECK(!s->opt.disable_any_whitespace || is_compact(t), "%s: white space: %s", what, t);
-	cJSON_Delete(schema);
-	cJSON_Delete(value);
+	json_free(schema);
+	json_free(value);
 	grammar_unref(g);
 }
 
@@ -404,8 +404,8 @@ shared_schemas(const char *path, const Vocab *v, int step, int n, Counts *c)
 		return false;
 	for (int i = 0; (line = next_line(&b, &pos)) != NULL; i++)
 	{
-		cJSON	   *row = i % step == 0 ? cJSON_Parse(line) : NULL;
-		char	   *schema = row == NULL ? NULL : cJSON_PrintUnformatted(cJSON_GetObjectItem(row, "schema"));
+		Json	   *row = i % step == 0 ? json_parse(line, strlen(line)) : NULL;
+		char	   *schema = row == NULL ? NULL : json_print(json_get(row, "schema"));
 
 		if (schema != NULL)
 		{
@@ -413,8 +413,8 @@ shared_schemas(const char *path, const Vocab *v, int step, int n, Counts *c)
 
 			draw_texts(&s, v, n, c);
 		}
-		cJSON_free(schema);
-		cJSON_Delete(row);
+		mem_free(schema);
+		json_free(row);
 	}
 	buf_free(&b);
 	return true;

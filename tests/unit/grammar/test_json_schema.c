@@ -5,12 +5,12 @@
  * The cases below are written for this test; with ../shared/json_schema beside the
  * checkout every schema of it is compiled and asked about its instances.
  */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/json/json.h"
 #include "grammar/grammar.h"
 
 #include "tests/unit/check.h"
@@ -230,13 +230,13 @@ read_all(const char *path, size_t *n)
 	return b.data;
 }
 
-/* The text of a member: as it was written, else as cJSON writes what it has read. */
+/* The text of a member: as it was written, else as json_print() writes what was read. */
 static char *
-text_of(const cJSON *row, const char *written, const char *read)
+text_of(const Json *row, const char *written, const char *read)
 {
-	const cJSON *text = cJSON_GetObjectItem(row, written);
+	const Json *text = json_get(row, written);
 
-	return cJSON_IsString(text) ? strdup(text->valuestring) : cJSON_PrintUnformatted(cJSON_GetObjectItem(row, read));
+	return json_is_string(text) ? strdup(text->s) : json_print(json_get(row, read));
 }
 
 /* Lines {name, schema, tests: [{data, valid}]}; of a hundred verdicts and schemas so many may be wrong and refused. */
@@ -258,15 +258,15 @@ test_file(const char *path, int may_wrong, int may_refuse)
 	}
 	for (char *line = strtok_r(all, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
 	{
-		cJSON	   *row = cJSON_Parse(line);
+		Json	   *row = json_parse(line, strlen(line));
 		char	   *schema = text_of(row, "schema_text", "schema");
-		const cJSON *t;
+		const Json *t;
 		Err			e;
 		Grammar    *g = compile(schema, strlen(schema), true, &e);
 
 		schemas++;
 		refused += g == NULL;
-		cJSON_ArrayForEach(t, cJSON_GetObjectItem(row, "tests"))
+		json_each(t, json_get(row, "tests"))
 		{
 			char	   *text = text_of(t, "text", "data");
 			bool		yes = false;
@@ -274,19 +274,19 @@ test_file(const char *path, int may_wrong, int may_refuse)
 			if (g != NULL)
 			{
 				verdicts++;
-				if (!grammar_accepts(g, text, strlen(text), &yes, &e) || yes != cJSON_IsTrue(cJSON_GetObjectItem(t, "valid")))
+				if (!grammar_accepts(g, text, strlen(text), &yes, &e) || yes != json_is_true(json_get(t, "valid")))
 				{
 					wrong++;
-					fprintf(stderr, "wrong: %s: %s is %s: %s\n", cJSON_GetObjectItem(row, "name")->valuestring, text, yes ? "taken" : "not taken", schema);
+					fprintf(stderr, "wrong: %s: %s is %s: %s\n", json_get(row, "name")->s, text, yes ? "taken" : "not taken", schema);
 				}
 			}
 			free(text);
 		}
 		if (g == NULL)
-			fprintf(stderr, "refused: %s: %s\n", cJSON_GetObjectItem(row, "name")->valuestring, e.msg);
+			fprintf(stderr, "refused: %s: %s\n", json_get(row, "name")->s, e.msg);
 		grammar_unref(g);
 		free(schema);
-		cJSON_Delete(row);
+		json_free(row);
 	}
 	free(all);
 	fprintf(stderr, "%d schemas, %d refused; %d verdicts, %d wrong\n", schemas, refused, verdicts, wrong);

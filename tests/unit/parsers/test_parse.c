@@ -5,13 +5,13 @@
  *
  *		test_parse [DIRECTORY]		from the repository's root
  */
-#include <cjson/cJSON.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 #include "parsers/json_push.h"
 #include "parsers/parsers.h"
@@ -154,24 +154,24 @@ check_cuts(const Case *c, const Said *whole, const char *name)
 /* ---- the files ---- */
 
 static bool
-is_text(const Buf *b, const cJSON *want)
+is_text(const Buf *b, const Json *want)
 {
-	const char *s = cJSON_GetStringValue(want);
+	const char *s = json_str_of(want);
 
 	return s != NULL ? b->len == strlen(s) && memcmp(b->data != NULL ? b->data : "", s, b->len) == 0 : b->len == 0;
 }
 
 /* `name(arguments)` of each line, and its id where the case tells one. */
 static bool
-calls_are(const Said *s, const cJSON *calls)
+calls_are(const Said *s, const Json *calls)
 {
 	const char *p = s->calls.data != NULL ? s->calls.data : "";
-	const cJSON *call;
+	const Json *call;
 
-	cJSON_ArrayForEach(call, calls)
+	json_each(call, calls)
 	{
-		const char *id = cJSON_GetStringValue(cJSON_GetObjectItem(call, "id"));
-		const char *args = cJSON_GetStringValue(cJSON_GetObjectItem(call, "arguments"));
+		const char *id = json_str_of(json_get(call, "id"));
+		const char *args = json_str_of(json_get(call, "arguments"));
 		Buf			want = {0};
 		bool		same;
 
@@ -180,7 +180,7 @@ calls_are(const Said *s, const cJSON *calls)
 		p = strchr(p, ' ');
 		if (p == NULL)
 			return false;
-		buf_printf(&want, " %s(%s)\n", cJSON_GetStringValue(cJSON_GetObjectItem(call, "name")), args);
+		buf_printf(&want, " %s(%s)\n", json_str_of(json_get(call, "name")), args);
 		same = strncmp(p, want.data, want.len) == 0;
 		p += want.len;
 		buf_free(&want);
@@ -191,46 +191,46 @@ calls_are(const Said *s, const cJSON *calls)
 }
 
 static void
-check_case(const char *parser, bool reasoning, const cJSON *file, const cJSON *j)
+check_case(const char *parser, bool reasoning, const Json *file, const Json *j)
 {
-	const cJSON *kwargs = cJSON_GetObjectItem(j, "kwargs");
-	const char *at = cJSON_GetStringValue(cJSON_GetObjectItem(j, "at"));
-	const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(j, "name"));
-	Case		c = {.parser = parser,.reasoning = reasoning,.text = cJSON_GetStringValue(cJSON_GetObjectItem(j, "text"))};
+	const Json *kwargs = json_get(j, "kwargs");
+	const char *at = json_str_of(json_get(j, "at"));
+	const char *name = json_str_of(json_get(j, "name"));
+	Case		c = {.parser = parser,.reasoning = reasoning,.text = json_str_of(json_get(j, "text"))};
 	Said		s = {0};
 
 	c.n = strlen(c.text);
-	c.kwargs = kwargs != NULL ? cJSON_PrintUnformatted(kwargs) : NULL;
+	c.kwargs = kwargs != NULL ? json_print(kwargs) : NULL;
 	c.at = at == NULL ? REASON_UNKNOWN : strcmp(at, "open") == 0 ? REASON_OPEN : REASON_CLOSED;
-	if (cJSON_GetObjectItem(j, "no_tools") == NULL && !reasoning)
-		c.tools = cJSON_PrintUnformatted(cJSON_GetObjectItem(file, "tools"));
+	if (json_get(j, "no_tools") == NULL && !reasoning)
+		c.tools = json_print(json_get(file, "tools"));
 	run(&c, c.n, 0, &s);
 	CHECK(!s.bad && s.open == 0, "%s: %s: events out of order", parser, name);
-	CHECK(is_text(&s.content, cJSON_GetObjectItem(j, "content")), "%s: %s: content \"%s\"", parser, name, s.content.data);
-	if (reasoning || cJSON_GetObjectItem(j, "reasoning") != NULL)
-		CHECK(is_text(&s.reasoning, cJSON_GetObjectItem(j, "reasoning")), "%s: %s: reasoning \"%s\"", parser, name, s.reasoning.data);
+	CHECK(is_text(&s.content, json_get(j, "content")), "%s: %s: content \"%s\"", parser, name, s.content.data);
+	if (reasoning || json_get(j, "reasoning") != NULL)
+		CHECK(is_text(&s.reasoning, json_get(j, "reasoning")), "%s: %s: reasoning \"%s\"", parser, name, s.reasoning.data);
 	if (!reasoning)
-		CHECK(calls_are(&s, cJSON_GetObjectItem(j, "calls")), "%s: %s: calls %s", parser, name, s.calls.data);
+		CHECK(calls_are(&s, json_get(j, "calls")), "%s: %s: calls %s", parser, name, s.calls.data);
 	check_cuts(&c, &s, name);
 	said_free(&s);
 	free(c.kwargs);
 	free(c.tools);
 }
 
-static cJSON *
+static Json *
 read_json(const char *path)
 {
 	FILE	   *f = fopen(path, "rb");
 	Buf			b = {0};
 	char		block[4096];
 	size_t		n;
-	cJSON	   *root;
+	Json	   *root;
 
 	while (f != NULL && (n = fread(block, 1, sizeof(block), f)) > 0)
 		buf_add(&b, block, n);
 	if (f != NULL)
 		fclose(f);
-	root = cJSON_ParseWithLength(b.data != NULL ? b.data : "", b.len);
+	root = json_parse(b.data != NULL ? b.data : "", b.len);
 	buf_free(&b);
 	return root;
 }
@@ -247,19 +247,19 @@ check_files(const char *dir)
 	glob(pattern, 0, NULL, &g);
 	for (size_t i = 0; i < g.gl_pathc; i++)
 	{
-		cJSON	   *root = read_json(g.gl_pathv[i]);
-		const char *kind = cJSON_GetStringValue(cJSON_GetObjectItem(root, "kind"));
-		const cJSON *p;
-		const cJSON *c;
+		Json	   *root = read_json(g.gl_pathv[i]);
+		const char *kind = json_str_of(json_get(root, "kind"));
+		const Json *p;
+		const Json *c;
 
 		CHECK(root != NULL && kind != NULL, "%s: no JSON", g.gl_pathv[i]);
-		cJSON_ArrayForEach(p, cJSON_GetObjectItem(root, "parsers"))
+		json_each(p, json_get(root, "parsers"))
 		{
 			n++;
-			cJSON_ArrayForEach(c, cJSON_GetObjectItem(root, "cases"))
-				check_case(cJSON_GetStringValue(p), strcmp(kind, "reasoning") == 0, root, c);
+			json_each(c, json_get(root, "cases"))
+				check_case(json_str_of(p), strcmp(kind, "reasoning") == 0, root, c);
 		}
-		cJSON_Delete(root);
+		json_free(root);
 	}
 	globfree(&g);
 	return n;

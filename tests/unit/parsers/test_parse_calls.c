@@ -8,16 +8,17 @@
  * JSON, and in formats of JSON text it lags behind by no more than a few bytes.  Values in pieces
  * (json_push.c) become the same however they are cut.
  */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "base/json/json_writer.h"
 #include "tests/unit/check.h"
 #include "parsers/json_push.h"
 #include "parsers/parsers.h"
+#include "text/unicode.h"
 
 #define BAR		"\xEF\xBD\x9C"
 #define LOW		"\xE2\x96\x81"
@@ -361,12 +362,25 @@ typedef struct Heard
 	size_t		at_once;		/* most of arguments that came with one piece */
 } Heard;
 
+/* The tree, NULL: it is no JSON.  Where a byte was damaged it need not be UTF-8. */
+static Json *
+tree_of(const Buf *b)
+{
+	Buf			text = {0};
+	Json	   *j;
+
+	uni_repair(b->data != NULL ? b->data : "", b->len, &text);
+	j = json_parse(text.data, text.len);
+	buf_free(&text);
+	return j;
+}
+
 static bool
 is_json(const Buf *b)
 {
-	cJSON	   *j = cJSON_ParseWithLengthOpts(b->data != NULL ? b->data : "", b->len + 1, NULL, true);
+	Json	   *j = tree_of(b);
 
-	cJSON_Delete(j);
+	json_free(j);
 	return j != NULL;
 }
 
@@ -527,10 +541,10 @@ check_noise(Output *o, const Call *c, int n)
 static int
 n_members(const Buf *json)
 {
-	cJSON	   *v = cJSON_ParseWithLength(json->data, json->len);
-	int			n = cJSON_GetArraySize(v);
+	Json	   *v = tree_of(json);
+	int			n = json_count(v);
 
-	cJSON_Delete(v);
+	json_free(v);
 	return n;
 }
 

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/buf.h"
 #include "base/alloc.h"
+#include "base/json/json.h"
 #include "remote/codec/encode.h"
 #include "tests/unit/check.h"
 
@@ -178,12 +177,12 @@ done(Made *m)
 static inline bool
 same_json(const char *a, const char *b)
 {
-	cJSON	   *x = cJSON_Parse(a);
-	cJSON	   *y = cJSON_Parse(b);
-	bool		same = x != NULL && y != NULL && cJSON_Compare(x, y, true);
+	Json	   *x = json_parse(a, strlen(a));
+	Json	   *y = json_parse(b, strlen(b));
+	bool		same = x != NULL && y != NULL && json_equal(x, y);
 
-	cJSON_Delete(x);
-	cJSON_Delete(y);
+	json_free(x);
+	json_free(y);
 	return same;
 }
 

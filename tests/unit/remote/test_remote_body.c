@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "base/json/json.h"
 #include "base/json/json_reader.h"
 #include "tests/unit/remote/remote_body_util.h"
 
@@ -139,25 +140,23 @@ static const char *const sent_anyhow[N_DIALECTS] = {
 static char *
 joined(const char *base, const char *members)
 {
-	cJSON	   *x = cJSON_Parse(base);
+	Json	   *x = json_parse(base, strlen(base));
 	Buf			b = {0};
-	cJSON	   *y;
+	Json	   *y;
+	const Json *v;
 	char	   *text;
 
 	buf_printf(&b, "{%s}", members);
-	y = cJSON_Parse(b.data);
+	y = json_parse(b.data, strlen(b.data));
 	buf_free(&b);
-	while (y->child != NULL)
+	json_each(v, y)
 	{
-		cJSON	   *v = y->child;
-
-		cJSON_DeleteItemFromObjectCaseSensitive(x, v->string);
-		(void) cJSON_DetachItemFromObjectCaseSensitive(y, v->string);
-		cJSON_AddItemToObject(x, v->string, v);
+		json_remove(x, v->key);
+		json_add_copy(x, v->key, v);
 	}
-	text = cJSON_PrintUnformatted(x);
-	cJSON_Delete(x);
-	cJSON_Delete(y);
+	text = json_print(x);
+	json_free(x);
+	json_free(y);
 	return text;
 }
 
@@ -195,7 +194,7 @@ test_param(const Param *p, int d, bool chat)
 	{
 		body = joined(base.data, want);
 		check_call(&m, what, chat ? RSHAPE_CHAT : RSHAPE_COMPLETION, chat ? "/chat/completions" : "/completions", body);
-		cJSON_free(body);
+		mem_free(body);
 		done(&m);
 	}
 	buf_free(&base);
@@ -544,19 +543,19 @@ next_random(uint64_t *state)
 static void
 check_body(const RCall *c)
 {
-	cJSON	   *root = c->get ? NULL : cJSON_Parse(c->body.data);
+	Json	   *root = c->get ? NULL : json_parse(c->body.data, strlen(c->body.data));
 	int			models = 0;
 
-	CHECK(c->get || cJSON_IsObject(root), "no JSON: %s", c->body.data);
+	CHECK(c->get || json_is_object(root), "no JSON: %s", c->body.data);
 	CHECK(c->get || json_ok(c->body.data, c->body.len, 1000), "not wholly JSON: %s", c->body.data);
-	for (const cJSON *x = root != NULL ? root->child : NULL; x != NULL; x = x->next)
+	for (const Json *x = root != NULL ? root->child : NULL; x != NULL; x = x->next)
 	{
-		models += strcmp(x->string, "model") == 0;
-		for (const cJSON *y = x->next; y != NULL && c->shape != RSHAPE_API; y = y->next)
-			CHECK(strcmp(x->string, y->string) != 0, "%s is there twice: %s", x->string, c->body.data);
+		models += strcmp(x->key, "model") == 0;
+		for (const Json *y = x->next; y != NULL && c->shape != RSHAPE_API; y = y->next)
+			CHECK(strcmp(x->key, y->key) != 0, "%s is there twice: %s", x->key, c->body.data);
 	}
-	CHECK(c->get || (models == 1 && strcmp(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model")), "Q/3") == 0), "the model");
-	cJSON_Delete(root);
+	CHECK(c->get || (models == 1 && strcmp(json_str_of(json_get(root, "model")), "Q/3") == 0), "the model");
+	json_free(root);
 }
 
 /* Fields of any kind with values of any kind, and then some bytes of them changed. */

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cjson/cJSON.h>
-
 #define NET_REAL_BODIES
+#include "base/json/json.h"
 #include "tests/unit/remote/remote_net.h"
 
 #define VLLM	"\"dialect\": \"vllm\""
@@ -49,8 +48,8 @@ plan(const HttpRequest *r)
 static void
 net_answer_text(const HttpCall *c, Buf *b)
 {
-	cJSON	   *q;
-	const cJSON *most;
+	Json	   *q;
+	const Json *most;
 
 	if (net_is_check(c->url))
 	{
@@ -64,13 +63,13 @@ net_answer_text(const HttpCall *c, Buf *b)
 		buf_printf(b, told_tokens > 0 ? "{\"count\": 1, \"max_model_len\": %d, \"tokens\": [1]}" : "{\"count\": 1, \"tokens\": [1]}", told_tokens);
 		return;
 	}
-	q = cJSON_Parse(c->body);
-	most = cJSON_GetObjectItemCaseSensitive(q, "max_tokens");
-	asked_for[n_texts++ % 64] = most != NULL ? (int64_t) most->valuedouble : -1;
+	q = json_parse(c->body, strlen(c->body));
+	most = json_get(q, "max_tokens");
+	asked_for[n_texts++ % 64] = most != NULL ? (int64_t) most->num : -1;
 	buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"for %s\", \"finish_reason\": \"stop\"}], "
 			   "\"usage\": {\"prompt_tokens\": 5, \"completion_tokens\": 2, \"total_tokens\": 7}}",
-			   cJSON_GetObjectItemCaseSensitive(q, "prompt")->valuestring);
-	cJSON_Delete(q);
+			   json_get(q, "prompt")->s);
+	json_free(q);
 }
 
 static Dispatcher *

@@ -349,7 +349,7 @@ test_refused(void)
 		{"{\"timeouts\": 1}", "\"timeouts\"", ""},
 		{"{\"timeout\": 0}", "between 1 and 2147483647", "option=timeout, value=0"},
 		{"{\"timeout\": 1.5}", "\"timeout\"", "1.5"}, {"{\"timeout\": 2147483648}", "\"timeout\"", "2147483648"},
-		{"{\"timeout\": \"1\"}", "\"timeout\"", "\"1\""}, {"{\"timeout\": 1e300}", "\"timeout\"", "e+300"},
+		{"{\"timeout\": \"1\"}", "\"timeout\"", "\"1\""}, {"{\"timeout\": 1e300}", "\"timeout\"", "1e300"},
 		{"{\"health_check_interval\": 86401}", "between 0 and 86400", "86401"},
 		{"{\"max_retries\": 101}", "between 0 and 100", "101"}, {"{\"max_retries\": -1}", "between 0 and 100", "-1"},
 		{"{\"max_batch_inputs\": 4097}", "between 1 and 4096", "4097"},

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cjson/cJSON.h>
-
 #define NET_REAL_BODIES
+#include "base/json/json.h"
 #include "tests/unit/remote/remote_net.h"
 
 static RSettings settings = {.allowed_hosts = "*.example",.max_connections = 1000};
@@ -43,18 +42,18 @@ number_of(const char *text)
 }
 
 static void
-answer_embeddings(const cJSON *q, Buf *b)
+answer_embeddings(const Json *q, Buf *b)
 {
-	const cJSON *input = cJSON_GetObjectItemCaseSensitive(q, "input");
-	int			n = cJSON_IsArray(input) ? cJSON_GetArraySize(input) : 1;
+	const Json *input = json_get(q, "input");
+	int			n = json_is_array(input) ? json_count(input) : 1;
 
 	buf_addstr(b, "{\"object\": \"list\", \"data\": [");
 	/* in whatever order: index tells */
 	for (int i = n - 1; i >= bad_rows; i--)
 	{
-		const cJSON *text = cJSON_IsArray(input) ? cJSON_GetArrayItem(input, i) : input;
+		const Json *text = json_is_array(input) ? json_item(input, i) : input;
 
-		buf_printf(b, "%s{\"object\": \"embedding\", \"index\": %d, \"embedding\": [%d, 0.5]}", i < n - 1 ? ", " : "", i, number_of(text->valuestring));
+		buf_printf(b, "%s{\"object\": \"embedding\", \"index\": %d, \"embedding\": [%d, 0.5]}", i < n - 1 ? ", " : "", i, number_of(text->s));
 	}
 	buf_printf(b, "], \"usage\": {\"prompt_tokens\": %d, \"total_tokens\": %d}}", 4 * n, 4 * n);
 }
@@ -62,7 +61,7 @@ answer_embeddings(const cJSON *q, Buf *b)
 static void
 net_answer_text(const HttpCall *c, Buf *b)
 {
-	cJSON	   *q = cJSON_Parse(c->body);
+	Json	   *q = json_parse(c->body, strlen(c->body));
 
 	if (strstr(c->url, "/models") != NULL)
 		buf_addstr(b, "{\"object\": \"list\", \"data\": [{\"id\": \"m\", \"object\": \"model\"}]}");
@@ -76,8 +75,8 @@ net_answer_text(const HttpCall *c, Buf *b)
 	else
 		buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"for %s\", \"finish_reason\": \"stop\"}], "
 				   "\"usage\": {\"prompt_tokens\": 5, \"completion_tokens\": 2, \"total_tokens\": 7}}",
-				   cJSON_GetObjectItemCaseSensitive(q, "prompt")->valuestring);
-	cJSON_Delete(q);
+				   json_get(q, "prompt")->s);
+	json_free(q);
 }
 
 static Dispatcher *

@@ -3,12 +3,12 @@
  *	  src/server/request/output_splitter.c: reasoning, content and calls of one answer, and the schemas of
  *	  calls that must be made (tool_choice.c).
  */
-#include <cjson/cJSON.h>
 #include <malloc.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "tests/unit/check.h"
 #include "base/alloc.h"
 #include "server/request/output_splitter.h"
@@ -143,29 +143,29 @@ static void
 read_deltas(Answer *a, Stream *s)
 {
 	Buf			list = {0};
-	cJSON	   *calls;
-	const cJSON *v;
+	Json	   *calls;
+	const Json *v;
 
 	buf_add(&s->content, answer_content(a)->data, answer_content(a)->len);
 	buf_addc(&list, '[');
 	buf_add(&list, answer_calls(a)->data, answer_calls(a)->len);
 	buf_addc(&list, ']');
-	calls = cJSON_ParseWithLength(list.data, list.len);
+	calls = json_parse(list.data, list.len);
 	s->bad |= calls == NULL;
-	cJSON_ArrayForEach(v, calls)
+	json_each(v, calls)
 	{
-		int			i = cJSON_GetObjectItem(v, "index")->valueint;
-		const char *args = cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(v, "function"), "arguments"));
-		bool		first = cJSON_GetObjectItem(v, "id") != NULL;
+		int			i = json_to_int(json_get(v, "index"));
+		const char *args = json_str_of(json_get(json_get(v, "function"), "arguments"));
+		bool		first = json_get(v, "id") != NULL;
 
-		s->bad |= args == NULL || i != s->begun - !first || i > 3 || first != (cJSON_GetObjectItem(v, "type") != NULL);
+		s->bad |= args == NULL || i != s->begun - !first || i > 3 || first != (json_get(v, "type") != NULL);
 		s->begun += first;
 		if (s->bad)
 			break;
 		buf_addstr(&s->arguments[i], args);
 		s->most = (int) strlen(args) > s->most ? (int) strlen(args) : s->most;
 	}
-	cJSON_Delete(calls);
+	json_free(calls);
 	buf_free(&list);
 	buf_reset(answer_content(a));
 	buf_reset(answer_calls(a));

@@ -4,11 +4,11 @@
  *	  (tests/golden/chat_golden.py), and that no text of a message becomes a special
  *	  token, however it is cut and put together.
  */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json/json.h"
 #include "backend/chat_template_source.h"
 #include "tests/unit/check.h"
 #include "template/chat_template.h"
@@ -68,42 +68,42 @@ text_of(const char *s)
 
 typedef struct Golden
 {
-	cJSON	   *templates;
-	cJSON	   *chats;
+	Json	   *templates;
+	Json	   *chats;
 	char	   *tools;
 	Tok		   *tok;
 	ChatModel  *model;
 } Golden;
 
 static void
-compare(const Golden *g, const cJSON *row)
+compare(const Golden *g, const Json *row)
 {
-	const char *t = cJSON_GetObjectItem(row, "t")->valuestring;
-	const char *source = cJSON_GetObjectItem(g->templates, t)->valuestring;
-	int			m = cJSON_GetObjectItem(row, "m")->valueint;
-	const cJSON *ids = cJSON_GetObjectItem(row, "ids");
+	const char *t = json_get(row, "t")->s;
+	const char *source = json_get(g->templates, t)->s;
+	int			m = json_to_int(json_get(row, "m"));
+	const Json *ids = json_get(row, "ids");
 	ChatRequest r = {
-		.messages = text_of(cJSON_GetArrayItem(g->chats, m)->valuestring),.source = text_of(source),
+		.messages = text_of(json_item(g->chats, m)->s),.source = text_of(source),
 		.tools = text_of(strcmp(t, "tools") == 0 ? g->tools : NULL),
-		.add_generation_prompt = cJSON_IsTrue(cJSON_GetObjectItem(row, "add")),
-		.continue_final_message = cJSON_IsTrue(cJSON_GetObjectItem(row, "go_on"))
+		.add_generation_prompt = json_is_true(json_get(row, "add")),
+		.continue_final_message = json_is_true(json_get(row, "go_on"))
 	};
 	Buf			out = {0};
 	Buf			marks = {0};
 	IntVec		got = {0};
 	Err			e = {0};
 	bool		ok = chat_render(NULL, g->model, &r, &out, &marks, &e);
-	const char *what = cJSON_GetObjectItem(row, "k")->valuestring;
+	const char *what = json_get(row, "k")->s;
 
 	CHECK(ok == (ids != NULL), "%s, %s, chat %d: %s", what, t, m, e.msg);
 	if (ok && ids != NULL)
 	{
-		CHECK(out.len == (size_t) cJSON_GetObjectItem(row, "n")->valuedouble &&
-			  fnv(out.data, out.len) == strtoull(cJSON_GetObjectItem(row, "h")->valuestring, NULL, 16),
+		CHECK(out.len == (size_t) json_get(row, "n")->num &&
+			  fnv(out.data, out.len) == strtoull(json_get(row, "h")->s, NULL, 16),
 			  "%s, %s, chat %d: another text:\n%.*s", what, t, m, (int) out.len, out.data);
 		CHECK(tok_encode_marked(g->tok, out.data, (const uint8_t *) marks.data, out.len, &got, &e), "%s", e.msg);
-		CHECK(got.len == (size_t) cJSON_GetArrayItem(ids, 0)->valuedouble &&
-			  fnv(got.data, got.len * sizeof(int32_t)) == strtoull(cJSON_GetArrayItem(ids, 1)->valuestring, NULL, 16),
+		CHECK(got.len == (size_t) json_item(ids, 0)->num &&
+			  fnv(got.data, got.len * sizeof(int32_t)) == strtoull(json_item(ids, 1)->s, NULL, 16),
 			  "%s, %s, chat %d: %zu other ids", what, t, m, got.len);
 	}
 	buf_free(&out);
@@ -115,41 +115,41 @@ static void
 test_golden(void)
 {
 	Buf			b = read_file("tests/golden/chat_golden.txt");
-	Golden		g = {.templates = cJSON_CreateObject(),.chats = cJSON_CreateArray()};
+	Golden		g = {.templates = json_new(JSON_IS_OBJECT),.chats = json_new(JSON_IS_ARRAY)};
 	char	   *save = NULL;
 
 	CHECK(b.len > 0, "no golden file");
 	for (char *line = strtok_r(b.data, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
 	{
-		cJSON	   *row = cJSON_Parse(line);
-		const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(row, "s"));
-		const char *bos = cJSON_GetStringValue(cJSON_GetObjectItem(row, "bos"));
-		const char *eos = cJSON_GetStringValue(cJSON_GetObjectItem(row, "eos"));
-		const cJSON *k = cJSON_GetObjectItem(row, "k");
+		Json	   *row = json_parse(line, strlen(line));
+		const char *s = json_str_of(json_get(row, "s"));
+		const char *bos = json_str_of(json_get(row, "bos"));
+		const char *eos = json_str_of(json_get(row, "eos"));
+		const Json *k = json_get(row, "k");
 
 		if (bos != NULL)
 		{
 			tok_free(g.tok);
 			chat_free(g.model);
-			g.tok = tokenizer(k->valuestring);
+			g.tok = tokenizer(k->s);
 			g.model = chat_new();
 			chat_special(g.model, "bos_token", bos, strlen(bos));
 			chat_special(g.model, "eos_token", eos, strlen(eos));
 		}
 		else if (k != NULL && g.tok != NULL)
 			compare(&g, row);
-		else if (cJSON_HasObjectItem(row, "t"))
-			cJSON_AddStringToObject(g.templates, cJSON_GetObjectItem(row, "t")->valuestring, s);
-		else if (cJSON_HasObjectItem(row, "m"))
-			cJSON_AddItemToArray(g.chats, cJSON_CreateString(s));
-		else if (cJSON_HasObjectItem(row, "tools"))
-			g.tools = strdup(cJSON_GetObjectItem(row, "tools")->valuestring);
-		cJSON_Delete(row);
+		else if (json_get(row, "t") != NULL)
+			json_add_str(g.templates, json_get(row, "t")->s, s);
+		else if (json_get(row, "m") != NULL)
+			json_add_str(g.chats, NULL, s);
+		else if (json_get(row, "tools") != NULL)
+			g.tools = strdup(json_get(row, "tools")->s);
+		json_free(row);
 	}
 	tok_free(g.tok);
 	chat_free(g.model);
-	cJSON_Delete(g.templates);
-	cJSON_Delete(g.chats);
+	json_free(g.templates);
+	json_free(g.chats);
 	free(g.tools);
 	buf_free(&b);
 }

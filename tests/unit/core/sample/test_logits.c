@@ -4,9 +4,9 @@
  *	  the pipeline (tests/golden/sampling.py), token counts as a request goes on, how
  *	  words become tokens, and every refusal.
  */
+#include "base/json/json.h"
 #include "core/core_internal.h"
 
-#include <cjson/cJSON.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -18,50 +18,50 @@
 
 /* ---- against the golden file ---- */
 
-static cJSON *
+static Json *
 read_cases(void)
 {
 	FILE	   *f = fopen("tests/golden/sampling.json", "r");
 	Buf			b = {0};
 	char		chunk[8192];
 	size_t		n;
-	cJSON	   *cases;
+	Json	   *cases;
 
 	if (f == NULL)
 		return NULL;
 	while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
 		buf_add(&b, chunk, n);
 	fclose(f);
-	cases = cJSON_Parse(b.data);
+	cases = json_parse(b.data, strlen(b.data));
 	buf_free(&b);
 	return cases;
 }
 
 static int
-take_ids(const cJSON *array, int32_t *to)
+take_ids(const Json *array, int32_t *to)
 {
 	int			n = 0;
 
-	for (const cJSON *x = array != NULL ? array->child : NULL; x != NULL; x = x->next)
-		to[n++] = x->valueint;
+	for (const Json *x = array != NULL ? array->child : NULL; x != NULL; x = x->next)
+		to[n++] = json_to_int(x);
 	return n;
 }
 
 static double
-number(const cJSON *object, const char *name, double otherwise)
+number(const Json *object, const char *name, double otherwise)
 {
-	const cJSON *x = cJSON_GetObjectItem(object, name);
+	const Json *x = json_get(object, name);
 
-	return x != NULL ? x->valuedouble : otherwise;
+	return x != NULL ? x->num : otherwise;
 }
 
 static void
-take_rules(GenParams *p, const cJSON *params, int n_valid)
+take_rules(GenParams *p, const Json *params, int n_valid)
 {
 	LogitRules *r = genparams_rules(p);
-	const cJSON *bias = cJSON_GetObjectItem(params, "logit_bias");
-	const cJSON *allowed = cJSON_GetObjectItem(params, "allowed_token_ids");
-	const cJSON *bad = cJSON_GetObjectItem(params, "bad");
+	const Json *bias = json_get(params, "logit_bias");
+	const Json *allowed = json_get(params, "allowed_token_ids");
+	const Json *bad = json_get(params, "bad");
 	int32_t		ids[MAX_N];
 	Err			e = {0};
 
@@ -70,15 +70,15 @@ take_rules(GenParams *p, const cJSON *params, int n_valid)
 	r->repetition_penalty = number(params, "repetition_penalty", 1);
 	if (bias != NULL)
 	{
-		char	   *text = cJSON_PrintUnformatted(bias);
+		char	   *text = json_print(bias);
 
 		CHECK(logit_rules_bias(r, text, strlen(text), &e), "%s", e.msg);
-		cJSON_free(text);
+		mem_free(text);
 	}
 	r->has_allowed = allowed != NULL;
 	intvec_add(&r->allowed, ids, (size_t) take_ids(allowed, ids));
 	CHECK(logit_rules_check(r, NULL, n_valid, &e), "%s", e.msg);
-	for (const cJSON *x = bad != NULL ? bad->child : NULL; x != NULL; x = x->next)
+	for (const Json *x = bad != NULL ? bad->child : NULL; x != NULL; x = x->next)
 	{
 		intvec_add(&r->bad, ids, (size_t) take_ids(x, ids));
 		intvec_push(&r->bad_ends, (int32_t) r->bad.len);
@@ -86,7 +86,7 @@ take_rules(GenParams *p, const cJSON *params, int n_valid)
 }
 
 static void
-take_params(GenParams *p, const cJSON *params, int n_valid)
+take_params(GenParams *p, const Json *params, int n_valid)
 {
 	genparams_init(p);
 	p->temperature = number(params, "temperature", 1);
@@ -95,17 +95,17 @@ take_params(GenParams *p, const cJSON *params, int n_valid)
 	p->min_p = number(params, "min_p", 0);
 	p->min_tokens = (int) number(params, "min_tokens", 0);
 	p->min_ids = mem_alloc(MAX_N * sizeof(int32_t));
-	p->n_min_ids = take_ids(cJSON_GetObjectItem(params, "min_ids"), p->min_ids);
+	p->n_min_ids = take_ids(json_get(params, "min_ids"), p->min_ids);
 	take_rules(p, params, n_valid);
 }
 
 static const char *
-compare(const cJSON *expect, const SampleRow *row, bool ok, const float *z, int n_valid)
+compare(const Json *expect, const SampleRow *row, bool ok, const float *z, int n_valid)
 {
-	const cJSON *probs = cJSON_GetObjectItem(expect, "p");
+	const Json *probs = json_get(expect, "p");
 	double		total = 0;
 
-	if (cJSON_GetObjectItem(expect, "none") != NULL)
+	if (json_get(expect, "none") != NULL)
 		return !ok && row->id == SMP_NO_TOKEN ? NULL : "something is left";
 	if (!ok)
 		return "nothing is left";
@@ -123,7 +123,7 @@ compare(const cJSON *expect, const SampleRow *row, bool ok, const float *z, int 
 
 		snprintf(key, sizeof(key), "%d", i);
 		want = number(probs, key, 0);
-		if ((cJSON_GetObjectItem(probs, key) != NULL) != (z[i] > -INFINITY))
+		if ((json_get(probs, key) != NULL) != (z[i] > -INFINITY))
 			return z[i] > -INFINITY ? "an id is not dropped" : "an id is dropped";
 		if (fabs(p - want) > 3e-5 * want + 1e-12)
 			return "a probability differs";
@@ -145,24 +145,24 @@ typedef struct Case
 } Case;
 
 static void
-case_init(Case *k, const cJSON *c)
+case_init(Case *k, const Json *c)
 {
-	const cJSON *mask_ids = cJSON_GetObjectItem(c, "mask");
+	const Json *mask_ids = json_get(c, "mask");
 	int32_t		ids[MAX_N];
 	int			n = 0;
 
 	memset(k, 0, sizeof(*k));
 	k->n_valid = (int) number(c, "n_valid", 0);
-	for (const cJSON *x = cJSON_GetObjectItem(c, "logits")->child; x != NULL; x = x->next)
-		k->logits[n++] = (float) x->valuedouble;
+	for (const Json *x = json_get(c, "logits")->child; x != NULL; x = x->next)
+		k->logits[n++] = (float) x->num;
 	k->row = (SampleRow) {.params = &k->p, .tokens = k->tokens, .counts = &k->counts, .seed = 77};
-	k->row.n_prompt = take_ids(cJSON_GetObjectItem(c, "prompt"), k->tokens);
-	k->row.position = take_ids(cJSON_GetObjectItem(c, "output"), k->tokens + k->row.n_prompt);
+	k->row.n_prompt = take_ids(json_get(c, "prompt"), k->tokens);
+	k->row.position = take_ids(json_get(c, "output"), k->tokens + k->row.n_prompt);
 	k->row.n_tokens = k->row.n_prompt + k->row.position;
-	for (int i = take_ids(cJSON_IsArray(mask_ids) ? mask_ids : NULL, ids) - 1; i >= 0; i--)
+	for (int i = take_ids(json_is_array(mask_ids) ? mask_ids : NULL, ids) - 1; i >= 0; i--)
 		k->mask[ids[i] / 32] |= UINT32_C(1) << ids[i] % 32;
-	k->row.mask = cJSON_IsArray(mask_ids) ? k->mask : NULL;
-	take_params(&k->p, cJSON_GetObjectItem(c, "params"), k->n_valid);
+	k->row.mask = json_is_array(mask_ids) ? k->mask : NULL;
+	take_params(&k->p, json_get(c, "params"), k->n_valid);
 	k->s = smp_new(NULL, n, k->n_valid);
 }
 
@@ -176,10 +176,10 @@ case_free(Case *k)
 
 /* What a draw tells of what it was drawn from: the same distribution, and of temperature 0 the greatest. */
 static const char *
-run_processed(const cJSON *c)
+run_processed(const Json *c)
 {
-	const cJSON *expect = cJSON_GetObjectItem(c, "expect");
-	const cJSON *probs = cJSON_GetObjectItem(expect, "p");
+	const Json *expect = json_get(c, "expect");
+	const Json *probs = json_get(expect, "p");
 	const char *wrong = NULL;
 	float		x[MAX_N];
 	float		processed[MAX_N];
@@ -207,7 +207,7 @@ run_processed(const cJSON *c)
 }
 
 static const char *
-run_case(const cJSON *c)
+run_case(const Json *c)
 {
 	Case		k;
 	float		x[MAX_N];
@@ -217,7 +217,7 @@ run_case(const cJSON *c)
 	case_init(&k, c);
 	memcpy(x, k.logits, sizeof(x));
 	ok = smp_filter(k.s, &k.row, x);
-	wrong = compare(cJSON_GetObjectItem(c, "expect"), &k.row, ok, x, k.n_valid);
+	wrong = compare(json_get(c, "expect"), &k.row, ok, x, k.n_valid);
 	case_free(&k);
 	return wrong != NULL ? wrong : run_processed(c);
 }
@@ -225,18 +225,18 @@ run_case(const cJSON *c)
 static void
 test_golden(void)
 {
-	cJSON	   *cases = read_cases();
+	Json	   *cases = read_cases();
 	int			at = 0;
 
 	CHECK(cases != NULL, "no tests/golden/sampling.json");
-	for (const cJSON *c = cases != NULL ? cases->child : NULL; c != NULL; c = c->next)
+	for (const Json *c = cases != NULL ? cases->child : NULL; c != NULL; c = c->next)
 	{
 		const char *wrong = run_case(c);
 
 		CHECK(wrong == NULL, "case %d: %s", at, wrong);
 		at++;
 	}
-	cJSON_Delete(cases);
+	json_free(cases);
 }
 
 /*
@@ -244,13 +244,13 @@ test_golden(void)
  * (Wilson and Hilferty's approximation).  Ids that are expected less than 5 times count together.
  */
 static void
-chi_square(const cJSON *c, int at)
+chi_square(const Json *c, int at)
 {
 	enum
 	{
 		DRAWS = 4000
 	};
-	const cJSON *probs = cJSON_GetObjectItem(cJSON_GetObjectItem(c, "expect"), "p");
+	const Json *probs = json_get(json_get(c, "expect"), "p");
 	int			n_valid = (int) number(c, "n_valid", 0);
 	int			count[MAX_N] = {0};
 	Case		k;
@@ -300,18 +300,18 @@ chi_square(const cJSON *c, int at)
 static void
 test_chi_square(void)
 {
-	cJSON	   *cases = read_cases();
+	Json	   *cases = read_cases();
 	int			at = 0;
 
-	for (const cJSON *c = cases != NULL ? cases->child : NULL; c != NULL; c = c->next)
+	for (const Json *c = cases != NULL ? cases->child : NULL; c != NULL; c = c->next)
 	{
-		const cJSON *probs = cJSON_GetObjectItem(cJSON_GetObjectItem(c, "expect"), "p");
+		const Json *probs = json_get(json_get(c, "expect"), "p");
 
 		if (probs != NULL && probs->child != NULL && probs->child->next != NULL && at % 3 == 0)
 			chi_square(c, at);
 		at++;
 	}
-	cJSON_Delete(cases);
+	json_free(cases);
 }
 
 /* ---- counts ---- */
