@@ -342,10 +342,10 @@ main(void)
 	*(void **) &fake_offer = dlsym(fake, "fake_offer");
 	*(void **) &fake_counts = dlsym(fake, "fake_counts");
 #endif
-	check_invariant();
-	check_free();
-	check_op(true);
-	check_op(false);
+	RUN(check_invariant());
+	RUN(check_free());
+	RUN(check_op(true));
+	RUN(check_op(false));
 	if (fake_counts != NULL)
 	{
 		fake_counts(c);

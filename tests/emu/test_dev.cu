@@ -800,19 +800,19 @@ int
 main(void)
 {
 	ops = vllm_pg_device_ops(KDEVICE_ABI);
-	check_info();
+	RUN(check_info());
 	all_orders(check_put);
 	all_orders(check_asked);
 	all_orders(check_stage);
 	all_orders(check_steps);
-	check_widths();
+	RUN(check_widths());
 	all_orders(check_copies);
 	all_orders(check_threads);
 	all_orders(check_graphs);
 #ifndef __CUDACC__
-	check_failures();
-	check_room();
+	RUN(check_failures());
+	RUN(check_room());
 #endif
-	check_lost();
+	RUN(check_lost());
 	return check_done("test_emu_dev");
 }

@@ -264,13 +264,13 @@ main(void)
 	gpu_pool = kpool_new(1);
 	open_gpu();
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-		check_pair(pairs[i][0], pairs[i][1], pairs[i][2]);
+		RUN(check_pair(pairs[i][0], pairs[i][1], pairs[i][2]));
 	/* one of each kind */
 	n_reqs = 5;
 	for (size_t m = 0; m < N_METHODS; m++)
 		if (strstr(methods[m].config, "mlp_tied") != NULL || strstr(methods[m].config, "eagle3\", ") != NULL || strstr(methods[m].config, "glm4_moe_mtp") != NULL ||
 			methods[m].itself)
-			check_crowd(methods[m].target, methods[m].config, &small);
+			RUN(check_crowd(methods[m].target, methods[m].config, &small));
 	ops->close(gpu.d);
 	kpool_free(pool);
 	kpool_free(gpu_pool);

@@ -179,16 +179,16 @@ main(int argc, char **argv)
 	kpool_set_device(pool, d);
 	for (int i = first; i < argc; i++)
 	{
-		check_model(argv[i], d, pool, KT_F32);
-		check_model(argv[i], d, pool, KT_BF16);
+		RUN(check_model(argv[i], d, pool, KT_F32));
+		RUN(check_model(argv[i], d, pool, KT_BF16));
 	}
 	n = argc > first ? 0 : scandir(EXPECTED, &files, encoder_is_model, alphasort);
 	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
 	for (int i = 0; i < n; i++)
 	{
 		files[i]->d_name[strlen(files[i]->d_name) - 4] = '\0';
-		check_model(files[i]->d_name, d, pool, KT_F32);
-		check_model(files[i]->d_name, d, pool, KT_BF16);
+		RUN_NAMED(files[i]->d_name, check_model(files[i]->d_name, d, pool, KT_F32));
+		RUN_NAMED(files[i]->d_name, check_model(files[i]->d_name, d, pool, KT_BF16));
 		free(files[i]);
 	}
 	if (n > 0)

@@ -452,12 +452,12 @@ main(int argc, char **argv)
 	if ((ops = door(argc, argv, &first)) == NULL)
 		return check_done("test_engine");
 	pool = kpool_new(1);
-	test_pooling(POOLS "llama_pooling", 48);
-	test_pooling(POOLS "llama_pooling2", 48);
-	test_layers();
-	test_sampling();
-	test_offload();
-	test_pools(argc - first, argv + first);
+	RUN(test_pooling(POOLS "llama_pooling", 48));
+	RUN(test_pooling(POOLS "llama_pooling2", 48));
+	RUN(test_layers());
+	RUN(test_sampling());
+	RUN(test_offload());
+	RUN(test_pools(argc - first, argv + first));
 	kpool_free(pool);
 	return check_done("test_engine");
 }

@@ -552,11 +552,11 @@ main(void)
 {
 	mem = dev<float>(NULL, 256);
 	cudaMemset(mem, 0, 1024);
-	test_races();
-	test_bounds();
-	test_barriers();
-	test_async();
-	test_bulk();
-	test_groups();
+	RUN(test_races());
+	RUN(test_bounds());
+	RUN(test_barriers());
+	RUN(test_async());
+	RUN(test_bulk());
+	RUN(test_groups());
 	return check_done("test_emu_faults");
 }

@@ -272,9 +272,9 @@ main(void)
 	for (const Shape &s : shapes)
 		for (const int *n_rows : counts)
 			check(&s, n_rows);
-	check_parts();
-	check_rows(KT_F32);
-	check_rows(KT_F16);
-	check_rows(KT_BF16);
+	RUN(check_parts());
+	RUN(check_rows(KT_F32));
+	RUN(check_rows(KT_F16));
+	RUN(check_rows(KT_BF16));
 	return check_done("test_emu_lora");
 }

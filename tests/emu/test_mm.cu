@@ -486,11 +486,12 @@ main(void)
 		bool		fast = p[0] == p[1] && p[0] != KT_F32;
 
 		/* both launches of each tile; rows that don't begin at 16 bytes */
-		one(p[0], p[1], fast ? ROWS : 34, fast ? 70 : 9, fast ? 2100 : p[0] == p[1] ? 1030 : 70, 2104, true);
-		one(p[0], p[1], fast ? ROWS : 10, 65, 37, 37, false);
-		one(p[0], p[1], 3, 1, 8, 8, true);
+		RUN(one(p[0], p[1], fast ? ROWS : 34, fast ? 70 : 9, fast ? 2100 : p[0] == p[1] ? 1030 : 70, 2104,
+				true));
+		RUN(one(p[0], p[1], fast ? ROWS : 10, 65, 37, 37, false));
+		RUN(one(p[0], p[1], 3, 1, 8, 8, true));
 		if (fast)
-			not_finite(p[0], p[1], 64);
+			RUN(not_finite(p[0], p[1], 64));
 	}
 	for (int t = KT_BF16 + 1; t < KT_COUNT; t++)
 		for (KType as : {KT_BF16, KT_F16})
@@ -499,27 +500,27 @@ main(void)
 
 			if (t == KT_INT8)
 				continue;
-			one((KType) t, as, as == KT_BF16 ? ROWS : 34, as == KT_BF16 ? 70 : 1, block == 256 ? 1280 : 1088 + (block == 1 ? 5 : 0), 1288, as == KT_BF16);
-			exact((KType) t, as, 65, block == 256 ? 256 : 96);
+			RUN(one((KType) t, as, as == KT_BF16 ? ROWS : 34, as == KT_BF16 ? 70 : 1, block == 256 ? 1280 : 1088 + (block == 1 ? 5 : 0), 1288, as == KT_BF16));
+			RUN(exact((KType) t, as, 65, block == 256 ? 256 : 96));
 			if (as == KT_BF16)
-				not_finite((KType) t, as, block == 256 ? 256 : 64);
+				RUN(not_finite((KType) t, as, block == 256 ? 256 : 64));
 		}
-	grouped(KT_BF16, KT_BF16, 70, 96, {3, 0, 17, 1, 0, 40, 9}, true);
-	grouped(KT_BF16, KT_BF16, 9, 1100, {0, 1, 0, 2, 1, 0}, true);
-	grouped(KT_BF16, KT_BF16, 9, 1100, {2, 1, 0, 3, 2}, true);
-	grouped(KT_MXFP4, KT_BF16, 65, 1056, {1, 2, 1}, true);
-	grouped(KT_FP8, KT_BF16, 65, 1100, {1, 0, 2, 40, 1}, true);
-	grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false);
+	RUN(grouped(KT_BF16, KT_BF16, 70, 96, {3, 0, 17, 1, 0, 40, 9}, true));
+	RUN(grouped(KT_BF16, KT_BF16, 9, 1100, {0, 1, 0, 2, 1, 0}, true));
+	RUN(grouped(KT_BF16, KT_BF16, 9, 1100, {2, 1, 0, 3, 2}, true));
+	RUN(grouped(KT_MXFP4, KT_BF16, 65, 1056, {1, 2, 1}, true));
+	RUN(grouped(KT_FP8, KT_BF16, 65, 1100, {1, 0, 2, 40, 1}, true));
+	RUN(grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false));
 	if (has_wgmma())
 	{
 		wgmma = true;
-		grouped(KT_BF16, KT_BF16, 70, 96, {3, 0, 17, 1, 0, 40, 9}, true);
-		grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false);
-		not_finite(KT_BF16, KT_BF16, 64);
-		not_finite(KT_Q4_0, KT_BF16, 64);
+		RUN(grouped(KT_BF16, KT_BF16, 70, 96, {3, 0, 17, 1, 0, 40, 9}, true));
+		RUN(grouped(KT_Q4_K, KT_BF16, 65, 256, {99, 31}, false));
+		RUN(not_finite(KT_BF16, KT_BF16, 64));
+		RUN(not_finite(KT_Q4_0, KT_BF16, 64));
 		wgmma = false;
 	}
 	many[3] = many[31] = many[32] = many[64] = 2;
-	grouped(KT_F32, KT_F32, 9, 9, many, true);
+	RUN(grouped(KT_F32, KT_F32, 9, 9, many, true));
 	return check_done("test_emu_mm");
 }

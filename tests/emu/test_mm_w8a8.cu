@@ -311,17 +311,17 @@ main(void)
 {
 	for (KType as : {KT_F32, KT_BF16, KT_F16})
 	{
-		int8(as, as == KT_BF16 ? 150 : 33, as == KT_BF16 ? 1380 : 300, as == KT_BF16 ? 1384 : 301);
-		int8(as, 17, 37, 37);
-		int8(as, 1, 8, 9);
+		RUN(int8(as, as == KT_BF16 ? 150 : 33, as == KT_BF16 ? 1380 : 300, as == KT_BF16 ? 1384 : 301));
+		RUN(int8(as, 17, 37, 37));
+		RUN(int8(as, 1, 8, 9));
 	}
-	grouped(KT_INT8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9});
-	grouped(KT_INT8, KT_F32, 9, 1100, {2, 1, 0, 3, 2});
-	grouped(KT_INT8, KT_BF16, 65, 96, {90, 31});
-	fp8(KT_BF16, 70, 1380, 1384, false);
-	fp8(KT_BF16, 33, 300, 301, true);
-	fp8(KT_F32, 17, 260, 260, false);
-	fp8(KT_F16, 17, 37, 37, true);
-	grouped(KT_FP8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9});
+	RUN(grouped(KT_INT8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9}));
+	RUN(grouped(KT_INT8, KT_F32, 9, 1100, {2, 1, 0, 3, 2}));
+	RUN(grouped(KT_INT8, KT_BF16, 65, 96, {90, 31}));
+	RUN(fp8(KT_BF16, 70, 1380, 1384, false));
+	RUN(fp8(KT_BF16, 33, 300, 301, true));
+	RUN(fp8(KT_F32, 17, 260, 260, false));
+	RUN(fp8(KT_F16, 17, 37, 37, true));
+	RUN(grouped(KT_FP8, KT_BF16, 70, 200, {3, 0, 17, 1, 0, 40, 9}));
 	return check_done("test_emu_mm_w8a8");
 }

@@ -763,22 +763,22 @@ main(int argc, char **argv)
 	library_graph = counted.graph;
 	counted.graph = count_graph;
 	ops = &counted;
-	check_threads();
+	RUN(check_threads());
 	d = open_device(false);
 	if (d == NULL)
 		return check_done("test_models");
 	kpool_set_device(pool, d);
 	for (int i = first; i < argc; i++)
-		check_tables(argv[i], d, pool);
+		RUN(check_tables(argv[i], d, pool));
 	if (argc == first)
 	{
-		check_all(d, pool);
+		RUN(check_all(d, pool));
 		check_fp8("llama_f32", d, pool, 0.03);	/* weights of BF16 give as much: activations are rounded to that */
-		check_fp8("mixtral_f16", d, pool, 0.03);
+		RUN(check_fp8("mixtral_f16", d, pool, 0.03));
 		ops->close(d);
 		d = open_device(true);
 		kpool_set_device(pool, d);
-		check_fp8("llama_f32", d, pool, 0.2);
+		RUN(check_fp8("llama_f32", d, pool, 0.2));
 		check_fp8("mixtral_f16", d, pool, 0.3);	/* a row that goes to another expert */
 	}
 	kpool_free(pool);

@@ -353,17 +353,17 @@ combine(int rows, int top_k, int hidden, bool weighted, bool shared, bool gated,
 int
 main(void)
 {
-	routes();
+	RUN(routes());
 	for (int how = KROUTE_SOFTMAX; how <= KROUTE_SPARSEMIXER; how++)
 		if (how != KROUTE_SIGMOID)
-			route_nan((KRouting) how);
+			RUN(route_nan((KRouting) how));
 	for (const int *s : (const int[][3]) {{0, 4, 4}, {1, 2, 1}, {8, 8, 8}, {33, 3, 2}, {64, 256, 256}, {2000, 60, 60},
 										  {2500, 128, 3}, {1100, 1024, 1000}, {5000, 8, 1}})
-		place(s[0], s[1], s[2]);
-	slots(0, 0, 2, 4, 2);
-	slots(5, 0, 2, 8, 2);
-	slots(300, 512, 8, 60, 4);
-	slots(33, 7, 3, 12, 9);
+		RUN(place(s[0], s[1], s[2]));
+	RUN(slots(0, 0, 2, 4, 2));
+	RUN(slots(5, 0, 2, 8, 2));
+	RUN(slots(300, 512, 8, 60, 4));
+	RUN(slots(33, 7, 3, 12, 9));
 	for (int top_k : {1, 2, 8})
 		for (int hidden : {1, 30, 64, 1032})
 			for (bool weighted : {false, true})
@@ -371,8 +371,8 @@ main(void)
 				gather<float>(KT_F32, 5, top_k, hidden, weighted);
 				gather<F16>(KT_F16, 1, top_k, hidden, weighted);
 				gather<BF16>(KT_BF16, 4, top_k, hidden, weighted);
-				combine(3, top_k, hidden, weighted, hidden > 1, top_k > 1, hidden != 64);
+				RUN(combine(3, top_k, hidden, weighted, hidden > 1, top_k > 1, hidden != 64));
 			}
-	combine(1, 4, 64, true, false, false, false);
+	RUN(combine(1, 4, 64, true, false, false, false));
 	return check_done("test_emu_moe");
 }

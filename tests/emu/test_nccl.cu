@@ -463,19 +463,19 @@ int
 main(void)
 {
 	ops = vllm_pg_device_ops(KDEVICE_ABI);
-	test_columns(2, 3, {5, 5}, 0, 5, 4);
-	test_columns(3, 4, {8, 4, 12}, 0, 12, 4);
-	test_columns(3, 1, {7, 0, 3}, 2, 4, 2);
-	test_columns(4, 2, {64, 64, 64, 64}, 0, 64, 2);
-	test_columns(2, 1, {40, 9}, 32, 8, 4);
-	test_columns(1, 70, {10}, 0, 10, 8);
-	test_sum_parts(1, 3);
-	test_sum_parts(3, 1000);
+	RUN(test_columns(2, 3, {5, 5}, 0, 5, 4));
+	RUN(test_columns(3, 4, {8, 4, 12}, 0, 12, 4));
+	RUN(test_columns(3, 1, {7, 0, 3}, 2, 4, 2));
+	RUN(test_columns(4, 2, {64, 64, 64, 64}, 0, 64, 2));
+	RUN(test_columns(2, 1, {40, 9}, 32, 8, 4));
+	RUN(test_columns(1, 70, {10}, 0, 10, 8));
+	RUN(test_sum_parts(1, 3));
+	RUN(test_sum_parts(3, 1000));
 #ifndef __CUDACC__
 	library = "libnccl_emu.so";
-	test_library();
-	test_any_order();
+	RUN(test_library());
+	RUN(test_any_order());
 #endif
-	test_ranks();
+	RUN(test_ranks());
 	return check_done("test_emu_nccl");
 }

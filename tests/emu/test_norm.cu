@@ -150,18 +150,18 @@ main(void)
 			{
 				KType		as = types[i++ % 3];
 
-				one(op, as, rows, dim, dim % 3 != 0, op != ADD_RMSNORM && as == KT_F32 && rows == 3);
+				RUN(one(op, as, rows, dim, dim % 3 != 0, op != ADD_RMSNORM && as == KT_F32 && rows == 3));
 			}
-	one(RMSNORM, KT_BF16, 17, 64, true, false);
+	RUN(one(RMSNORM, KT_BF16, 17, 64, true, false));
 	for (KNormKind kind : {KNORM_RMS, KNORM_LAYER})
 	{
-		heads(kind, 2, 5, 64, 8, true, false);
-		heads(kind, 3, 3, 31, 5, true, true);
-		heads(kind, 2, 1, 640, 0, false, false);
+		RUN(heads(kind, 2, 5, 64, 8, true, false));
+		RUN(heads(kind, 3, 3, 31, 5, true, true));
+		RUN(heads(kind, 2, 1, 640, 0, false, false));
 	}
-	bad_row(64);
-	bad_row(1024);
-	odd_address(256);
-	odd_address(2000);
+	RUN(bad_row(64));
+	RUN(bad_row(1024));
+	RUN(odd_address(256));
+	RUN(odd_address(2000));
 	return check_done("test_emu_norm");
 }

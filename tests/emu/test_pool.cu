@@ -119,6 +119,6 @@ main(void)
 {
 	for (int k = 0; k < POOL_KINDS; k++)
 		for (int step : {1, 4, 13})
-			check((PoolKind) k, step, k == POOL_MAX && step == 4);
+			RUN(check((PoolKind) k, step, k == POOL_MAX && step == 4));
 	return check_done("test_emu_pool");
 }

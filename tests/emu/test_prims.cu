@@ -401,16 +401,16 @@ check_refusals(float *d)
 int
 main(void)
 {
-	test_lanes();
+	RUN(test_lanes());
 	all_orders([]() {
 		check_mma<float, 0>();
 		check_mma<float, 1>();
 		check_mma<int, 2>();
-		check_ldmatrix();
-		check_blocks();
-		check_index();
+		RUN(check_ldmatrix());
+		RUN(check_blocks());
+		RUN(check_index());
 	});
-	check_numbers();
-	check_streams();
+	RUN(check_numbers());
+	RUN(check_streams());
 	return check_done("test_emu_prims");
 }

@@ -240,14 +240,14 @@ main(void)
 
 	for (KType t : types)
 	{
-		writes(t, 64, 0, 4, 2, 16, 64, false);
-		writes(t, 80, 0, 1, 1, 32, 32, true);
-		writes(t, 40, 24, 2, 2, 48, 40, false);
+		RUN(writes(t, 64, 0, 4, 2, 16, 64, false));
+		RUN(writes(t, 80, 0, 1, 1, 32, 32, true));
+		RUN(writes(t, 40, 24, 2, 2, 48, 40, false));
 	}
-	writes(KT_INT8, 576, 512, 1, 1, 16, 64, false);
-	writes(KT_BF16, 6, 0, 1, 1, 16, 2, true);
-	padding();
-	copies();
-	largest();
+	RUN(writes(KT_INT8, 576, 512, 1, 1, 16, 64, false));
+	RUN(writes(KT_BF16, 6, 0, 1, 1, 16, 2, true));
+	RUN(padding());
+	RUN(copies());
+	RUN(largest());
 	return check_done("test_emu_rope_kv");
 }

@@ -610,19 +610,19 @@ main(void)
 	for (size_t op = 0; op < sizeof(ops) / sizeof(ops[0]); op++)
 		for (int v = 0; v < ops[op].variants; v++)
 			for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
-				check_op(op, v, shapes[s].rows, shapes[s].dim, ops[op].operand ? types[(s + (size_t) v) % 3] : KT_F32);
+				RUN(check_op(op, v, shapes[s].rows, shapes[s].dim, ops[op].operand ? types[(s + (size_t) v) % 3] : KT_F32));
 	for (int a = 0; a < KACT_COUNT; a++)
-		check_range((KAct) a);
-	check_saturation();
+		RUN(check_range((KAct) a));
+	RUN(check_saturation());
 	for (int dim : {1, 7, 64})
 	{
-		check_keep(dim);
-		check_copies(dim);
-		check_columns(dim);
-		check_heads(dim);
-		check_dot(3, dim);
+		RUN(check_keep(dim));
+		RUN(check_copies(dim));
+		RUN(check_columns(dim));
+		RUN(check_heads(dim));
+		RUN(check_dot(3, dim));
 	}
-	check_dot(1, 1000);
-	check_series();
+	RUN(check_dot(1, 1000));
+	RUN(check_series());
 	return check_done("test_emu_rows");
 }

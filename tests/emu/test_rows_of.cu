@@ -99,6 +99,6 @@ main(void)
 		else
 			for (int k : {1, 96, 256, 512})
 				if (k % ktype_block((KType) t) == 0)
-					check_type((KType) t, k);
+					RUN(check_type((KType) t, k));
 	return check_done("test_emu_rows_of");
 }

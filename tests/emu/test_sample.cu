@@ -472,27 +472,27 @@ main(void)
 {
 	KSample		k = plain(0, 1);
 
-	edges();
+	RUN(edges());
 	all_orders([]() { against_naive(300, 12); });
 	for (int n : {1, 2, 5, 64, 1000})
-		against_naive(n, 100);
-	against_naive(9000, 3);
-	against_naive(40000, 3);
-	chi_square("all", k, 257, 100000);
+		RUN(against_naive(n, 100));
+	RUN(against_naive(9000, 3));
+	RUN(against_naive(40000, 3));
+	RUN(chi_square("all", k, 257, 100000));
 	k.top_k = 50;
 	k.top_p = 0.9;
-	chi_square("top_k 50, top_p 0.9", k, 257, 2000);
+	RUN(chi_square("top_k 50, top_p 0.9", k, 257, 2000));
 #ifndef __CUDACC__
 	all_orders([]() { against_engine(10, 90, 83); });
 	for (int i = 0; i < 20; i++)
 	{
 		cemu_order(CEMU_RANDOM, (uint64_t) i);
-		against_engine(250, 33 + 8 * i, 33 + 7 * i);
-		against_engine(250, 300 + 4 * i, 300);
+		RUN(against_engine(250, 33 + 8 * i, 33 + 7 * i));
+		RUN(against_engine(250, 300 + 4 * i, 300));
 	}
-	against_engine(300, 2051, 2051);
-	against_engine(40, 9001, 8990);
-	against_engine(4, 33000, 32999);
+	RUN(against_engine(300, 2051, 2051));
+	RUN(against_engine(40, 9001, 8990));
+	RUN(against_engine(4, 33000, 32999));
 #endif
 	return check_done("test_emu_sample");
 }

@@ -226,9 +226,9 @@ int
 main(void)
 {
 	for (int i = 0; i < N_SHAPES; i++)
-		check_shape(i);
-	check_padding(&shapes[0]);
-	check_padding(&shapes[3]);
-	check_padding(&shapes[7]);
+		RUN(check_shape(i));
+	RUN(check_padding(&shapes[0]));
+	RUN(check_padding(&shapes[3]));
+	RUN(check_padding(&shapes[7]));
 	return check_done("test_emu_ssm");
 }

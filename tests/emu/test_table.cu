@@ -796,12 +796,12 @@ main(void)
 		as = type;
 		k = table_of(type, false);
 		if (has)
-			check_table();
+			RUN(check_table());
 	}
 #ifndef __CUDACC__
 	as = KT_F32;
 	k = table_of(as, false);
-	check_devices();
+	RUN(check_devices());
 #endif
 	kpool_free(pool);
 	ops->close(device);

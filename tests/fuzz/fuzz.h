@@ -321,7 +321,7 @@ fuzz_main(const char *name, int argc, char **argv, long rounds)
 		free(exact);
 		buf_free(&b);
 	}
-	printf("%s: %ld passed, 0 failed, 0 skipped\n", name, rounds);
+	printf("%s: 1 passed, 0 failed, 0 skipped, %ld inputs\n", name, rounds);
 	return 0;
 }
 

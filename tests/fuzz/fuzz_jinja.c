@@ -209,7 +209,7 @@ main(int argc, char **argv)
 		free(seeds.v[i]);
 	free(seeds.v);
 	if (corpus == NULL)
-		printf("fuzz_jinja: %ld passed, 0 failed, 0 skipped\n", rounds);
+		printf("fuzz_jinja: 1 passed, 0 failed, 0 skipped, %ld inputs\n", rounds);
 	return 0;
 }
 

@@ -221,11 +221,11 @@ main(int argc, char **argv)
 	int			n = argc > 1 ? 0 : scandir(FIXTURES, &dirs, is_fixture, alphasort);
 
 	for (int i = 1; i < argc; i++)
-		check_fixture(argv[i]);
+		RUN_NAMED(argv[i], check_fixture(argv[i]));
 	CHECK(n >= 0, "directory \"%s\" can't be read", FIXTURES);
 	for (int i = 0; i < n; i++)
 	{
-		check_fixture(dirs[i]->d_name);
+		RUN_NAMED(dirs[i]->d_name, check_fixture(dirs[i]->d_name));
 		free(dirs[i]);
 	}
 	if (n > 0)

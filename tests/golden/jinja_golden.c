@@ -303,9 +303,9 @@ main(int argc, char **argv)
 			folder = folders[i];
 		}
 	}
-	run_file("tests/golden/jinja_cases.txt", NULL);
-	run_file("tests/golden/jinja_chats.txt", NULL);
-	run_file("tests/golden/jinja_shared.txt", folder);
+	RUN(run_file("tests/golden/jinja_cases.txt", NULL));
+	RUN(run_file("tests/golden/jinja_chats.txt", NULL));
+	RUN(run_file("tests/golden/jinja_shared.txt", folder));
 	free_all(chats, n_chats);
 	free_all(templates, n_templates);
 	return check_done("jinja_golden");

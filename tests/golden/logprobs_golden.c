@@ -207,7 +207,7 @@ main(void)
 					  next.prompt_len != lines[0].prompt_len ||
 					  memcmp(next.prompt, lines[0].prompt, next.prompt_len) != 0))
 		{
-			check_prompt(c, lines, n);
+			RUN(check_prompt(c, lines, n));
 			n = 0;
 		}
 		if (!more)
@@ -221,7 +221,7 @@ main(void)
 		if (c == NULL)
 			break;
 		if (next.more_len == 0)
-			check_perplexity(c, &next);
+			RUN(check_perplexity(c, &next));
 		else
 			lines[n++] = next;
 	}

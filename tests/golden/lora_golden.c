@@ -308,7 +308,7 @@ main(int argc, char **argv)
 	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 		for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && kernels_usable(*k); c++)
 			if (argc < 2 || strcmp(argv[1], cases[c].adapter) == 0)
-				check_case((int) c, *k, pool);
+				RUN_NAMED(cases[c].adapter, check_case((int) c, *k, pool));
 	moat = (Dev) {.ops = kdevice_of_cpus("moat")};
 	moat.d = moat.ops->open(0, &host, &open, why, sizeof(why));
 	CHECK(moat.d != NULL, "moat: %s", why);
@@ -317,7 +317,7 @@ main(int argc, char **argv)
 	/* a few, since each op opens and closes all of its memory */
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]) && moat.d != NULL; c += 3)
 		if (argc < 2 || strcmp(argv[1], cases[c].adapter) == 0)
-			check_case((int) c, moat.ops->kernels(moat.d, KT_F32), pool);
+			RUN_NAMED(cases[c].adapter, check_case((int) c, moat.ops->kernels(moat.d, KT_F32), pool));
 	if (moat.d != NULL)
 		moat.ops->close(moat.d);
 	kpool_free(pool);

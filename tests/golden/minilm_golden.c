@@ -204,10 +204,10 @@ main(void)
 		return check_done("minilm_golden");
 	}
 	CHECK(read_files(), "%s or %s can't be read", TEXTS, VECTORS);
-	check_as(path, "float32", NULL, N_TEXTS, 0.99999, 0.99999);
-	check_ranking();
-	check_as(path, "bfloat16", "{\"dtype\": \"bfloat16\"}", 2 * N_PAIRS, 0.999, 0.999);
-	check_as(path, "q8_0", "{\"quantization\": \"q8_0\"}", 2 * N_PAIRS, 0.995, 0.995);
-	check_as(path, "int8", "{\"quantization\": \"int8\"}", 2 * N_PAIRS, 0.995, 0.997);
+	RUN(check_as(path, "float32", NULL, N_TEXTS, 0.99999, 0.99999));
+	RUN(check_ranking());
+	RUN(check_as(path, "bfloat16", "{\"dtype\": \"bfloat16\"}", 2 * N_PAIRS, 0.999, 0.999));
+	RUN(check_as(path, "q8_0", "{\"quantization\": \"q8_0\"}", 2 * N_PAIRS, 0.995, 0.995));
+	RUN(check_as(path, "int8", "{\"quantization\": \"int8\"}", 2 * N_PAIRS, 0.995, 0.997));
 	return check_done("minilm_golden");
 }

@@ -542,12 +542,12 @@ main(int argc, char **argv)
 	/* whole lines, also where stderr goes to the same file: models_table.py reads them */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 1; i < argc; i++)
-		check_fixture(argv[i], pool, pool2);
+		RUN_NAMED(argv[i], check_fixture(argv[i], pool, pool2));
 	CHECK(n >= 0, "directory \"%s\" can't be read", EXPECTED);
 	for (int i = 0; i < n; i++)
 	{
 		files[i]->d_name[strlen(files[i]->d_name) - 4] = '\0';
-		check_fixture(files[i]->d_name, pool, pool2);
+		RUN_NAMED(files[i]->d_name, check_fixture(files[i]->d_name, pool, pool2));
 		free(files[i]);
 	}
 	if (n > 0)

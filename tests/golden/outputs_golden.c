@@ -248,9 +248,9 @@ main(void)
 				break;
 		}
 		if (kind[0] == 'G')
-			check_greedy(f);
+			RUN(check_greedy(f));
 		else
-			check_beams(f);
+			RUN(check_beams(f));
 	}
 	CHECK(feof(f), "the file is not read to its end");
 	fclose(f);

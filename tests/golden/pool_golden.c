@@ -746,8 +746,8 @@ main(int argc, char **argv)
 	}
 	if (argc == 1)
 	{
-		check_all(EXPECTED, check_fixture);
-		check_all(VARIANTS, check_variant);
+		RUN(check_all(EXPECTED, check_fixture));
+		RUN(check_all(VARIANTS, check_variant));
 	}
 	/* rows of 48 are no blocks of Q8_0 and stay as they are: most aren't of 48 */
 	for (int f = 0; f < N_FORMATS && argc == 1; f++)

@@ -476,9 +476,9 @@ int
 main(void)
 {
 	pool = kpool_new(2);
-	check_bundled();
-	check_random();
-	check_fixtures();
+	RUN(check_bundled());
+	RUN(check_random());
+	RUN(check_fixtures());
 	kpool_free(pool);
 	return check_done("quantize_golden");
 }

@@ -397,11 +397,11 @@ main(int argc, char **argv)
 		pools[t] = kpool_new(t);
 	if (part == 0)
 	{
-		test_conversions();
+		RUN(test_conversions());
 		test_f8();
 		test_pack_cuda();
-		test_dispatch();
-		test_pool();
+		RUN(test_dispatch());
+		RUN(test_pool());
 	}
 	for (const Kernels *const *k = kernels_all(); *k; k++)
 	{

@@ -1,27 +1,50 @@
 /*
  * check.h
- *	  What the suite's C programs share: count checks, end with one line.
+ *	  What the suite's C programs share: named tests, counted checks, one line at the end.
  *
- * CHECK(cond, fmt...) counts; a failure prints file, line and the message.
- * check_skip(n, why) counts what could not be run and says why.  main() ends
- * with `return check_done("name")`, which prints
- *		name: N passed, N failed, N skipped
+ * RUN(test_x()) runs a test; its name is what stands in the parentheses.  CHECK(cond, fmt...) counts a
+ * check of it; a failure prints file, line and the message, and the test has failed.  check_skip(n, why)
+ * counts what could not be run and says why.  main() ends with `return check_done("name")`, which prints
+ *		name: N passed, N failed, N skipped, N checks
+ * where N counts tests.  A program without RUN() is one test; checks outside of RUN() that fail are one
+ * failed test.
  *
- * check_split() runs the rest of main() in several processes, each of which takes its part of the cases; the
- * first process adds up their counts in check_done().
+ * All programs take, among their arguments and before main() sees them:
+ *		--list			the names of the tests, which are not run
+ *		--only TEXT		only tests whose names have TEXT in them (a test that needs one before it fails alone)
+ *		--verbose		a line for each test, with its time and checks
+ *
+ * check_split() runs the rest of main() in several processes, each of which takes its part of the cases,
+ * and is a test; the first process adds up their counts in check_done().
  */
 #ifndef VLLM_TESTS_CHECK_H
 #define VLLM_TESTS_CHECK_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-static int	check_passed,
+static int	check_passed,	/* checks */
 			check_failed,
 			check_skipped;
 static int	check_counts = -1;	/* of a process of check_split(): where its counts go */
+
+/* What RUN() has run. */
+static struct
+{
+	int			begun,
+				passed,
+				failed;
+	int			failed_checks;	/* those inside of RUN() */
+	const char *name;			/* the one that runs; NULL = none */
+	int			passed_before,	/* checks when it began */
+				failed_before;
+	struct timespec start;
+}			check_tests;
 
 #define CHECK(cond, ...) \
 	do { \
@@ -36,11 +59,117 @@ static int	check_counts = -1;	/* of a process of check_split(): where its counts
 		} \
 	} while (0)
 
+/* Run a test, which is a call.  One inside of another is a part of that. */
+#define RUN(call) RUN_NAMED(#call, call)
+
+#define RUN_NAMED(called, call) \
+	do { \
+		if (check_tests.name != NULL) \
+			call; \
+		else if (check_enter(called)) \
+		{ \
+			call; \
+			check_leave(); \
+		} \
+	} while (0)
+
+/*
+ * The options become variables of the environment, which processes of the test inherit, and the program
+ * begins anew without them: what reads argv need not know them.
+ */
+static __attribute__((constructor)) void
+check_options(int argc, char **argv)
+{
+	int			kept = 1;
+
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--list") == 0)
+			setenv("CHECK_LIST", "1", 1);
+		else if (strcmp(argv[i], "--verbose") == 0)
+			setenv("CHECK_VERBOSE", "1", 1);
+		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+			setenv("CHECK_ONLY", argv[++i], 1);
+		else
+			argv[kept++] = argv[i];
+	if (kept == argc || argc < 2)
+		return;
+	argv[kept] = NULL;
+	execv("/proc/self/exe", argv);
+	perror("/proc/self/exe");
+	_exit(2);
+}
+
+/* How long a simulation is: TEST_EFFORT is 1 in `make check`, 2 in check-full and by default, 3 at night. */
+static inline int
+check_effort(int few, int usual, int many)
+{
+	const char *effort = getenv("TEST_EFFORT");
+
+	return effort == NULL || *effort == '2' ? usual : *effort == '1' ? few : many;
+}
+
+/* May the test run? */
+static inline bool
+check_enter(const char *name)
+{
+	const char *only = getenv("CHECK_ONLY");
+
+	if (only != NULL && strstr(name, only) == NULL)
+		return false;
+	if (getenv("CHECK_LIST") != NULL)
+	{
+		puts(name);
+		return false;
+	}
+	check_tests.begun++;
+	check_tests.name = name;
+	check_tests.passed_before = check_passed;
+	check_tests.failed_before = check_failed;
+	clock_gettime(CLOCK_MONOTONIC, &check_tests.start);
+	return true;
+}
+
+static inline void
+check_leave(void)
+{
+	int			passed = check_passed - check_tests.passed_before;
+	int			failed = check_failed - check_tests.failed_before;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	check_tests.passed += failed == 0;
+	check_tests.failed += failed > 0;
+	check_tests.failed_checks += failed;
+	if (failed > 0)
+		fprintf(stderr, "FAILED test %s: %d of %d checks\n", check_tests.name, failed, passed + failed);
+	if (getenv("CHECK_VERBOSE") != NULL)
+		printf("%s %6.0f ms %8d checks  %s\n", failed > 0 ? "bad" : "ok ",
+			   (double) (now.tv_sec - check_tests.start.tv_sec) * 1e3 +
+			   (double) (now.tv_nsec - check_tests.start.tv_nsec) / 1e6, passed + failed, check_tests.name);
+	check_tests.name = NULL;
+}
+
 static inline void
 check_skip(int n, const char *why)
 {
 	check_skipped += n;
 	fprintf(stderr, "skipped %d: %s\n", n, why);
+}
+
+/* Print the line; the exit status. */
+static inline int
+check_total(const char *name)
+{
+	int			passed = check_tests.passed;
+	int			failed = check_tests.failed;
+
+	if (passed + failed == 0)
+		passed = check_failed == 0 && check_passed > 0;
+	if (check_failed > check_tests.failed_checks)
+		failed++;
+	printf("%s: %d passed, %d failed, %d skipped, %d checks\n", name, passed, failed, check_skipped,
+		   check_passed + check_failed);
+	return check_failed > 0;
 }
 
 /*
@@ -54,6 +183,8 @@ check_split(const char *name, int n)
 	int			fds[64];
 	int			status;
 
+	if (getenv("CHECK_LIST") != NULL)
+		exit(0);
 	fflush(NULL);
 	for (int i = 0; i < n && i < 64; i++)
 	{
@@ -80,14 +211,16 @@ check_split(const char *name, int n)
 			c[0] = c[2] = 0;
 			c[1] = 1;
 		}
+		check_tests.passed += c[1] == 0;
+		check_tests.failed += c[1] > 0;
+		check_tests.failed_checks += c[1];
 		check_passed += c[0];
 		check_failed += c[1];
 		check_skipped += c[2];
 	}
 	while (wait(&status) > 0)
 		check_failed += WIFSIGNALED(status);
-	printf("%s: %d passed, %d failed, %d skipped\n", name, check_passed, check_failed, check_skipped);
-	exit(check_failed > 0);
+	exit(check_total(name));
 }
 
 /* the exit status */
@@ -96,6 +229,12 @@ check_done(const char *name)
 {
 	(void) check_skip;
 	(void) check_split;
+	(void) check_enter;
+	(void) check_leave;
+	(void) check_options;
+	(void) check_effort;
+	if (getenv("CHECK_LIST") != NULL)
+		return 0;
 	if (check_counts >= 0)
 	{
 		int			c[3] = {check_passed, check_failed, check_skipped};
@@ -104,8 +243,7 @@ check_done(const char *name)
 			abort();
 		return check_failed > 0;
 	}
-	printf("%s: %d passed, %d failed, %d skipped\n", name, check_passed, check_failed, check_skipped);
-	return check_failed > 0;
+	return check_total(name);
 }
 
 #endif

@@ -151,7 +151,7 @@ main(void)
 	{
 		Json	   *row = json_parse(line, strlen(line));
 
-		check_model(row);
+		RUN(check_model(row));
 		json_free(row);
 	}
 	CHECK(n >= 19, "only %d cases", n);

@@ -251,10 +251,10 @@ test_ids(void)
 int
 main(void)
 {
-	test_bpe();
-	test_across();
-	test_bos();
-	test_marks();
-	test_ids();
+	RUN(test_bpe());
+	RUN(test_across());
+	RUN(test_bos());
+	RUN(test_marks());
+	RUN(test_ids());
 	return check_done("choices");
 }

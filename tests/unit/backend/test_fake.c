@@ -383,14 +383,14 @@ main(int argc, char **argv)
 
 	if (peer_start(&P, argc, argv, args, 16, 32768, 1 << 24))
 	{
-		test_answers();
-		test_markers();
-		test_vectors();
-		test_labels();
-		test_logprobs();
-		test_pool_errors();
-		test_batches();
-		test_log();
+		RUN(test_answers());
+		RUN(test_markers());
+		RUN(test_vectors());
+		RUN(test_labels());
+		RUN(test_logprobs());
+		RUN(test_pool_errors());
+		RUN(test_batches());
+		RUN(test_log());
 	}
 	peer_end(&P);
 	return check_done("test_fake");

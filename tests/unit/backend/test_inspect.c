@@ -136,10 +136,10 @@ int
 main(void)
 {
 	scratch_make();
-	test_good(FIXTURES "qwen3_f16", "safetensors", "qwen3", "F16", true);
-	test_good(FIXTURES "qwen3_f16_f16_gguf.gguf", "gguf", "qwen3", "F16", false);
-	test_names();
-	test_unsupported();
+	RUN(test_good(FIXTURES "qwen3_f16", "safetensors", "qwen3", "F16", true));
+	RUN(test_good(FIXTURES "qwen3_f16_f16_gguf.gguf", "gguf", "qwen3", "F16", false));
+	RUN(test_names());
+	RUN(test_unsupported());
 	scratch_remove();
 	return check_done("test_inspect");
 }

@@ -266,11 +266,11 @@ main(void)
 	spill("adapter_model.safetensors", weights.data, weights.len);
 	if (m != NULL && other != NULL)
 	{
-		test_config(m, &config);
-		test_weights(m, other, &weights);
-		test_hostile(m, &weights);
-		test_saved(m);
-		test_pickled(m);
+		RUN(test_config(m, &config));
+		RUN(test_weights(m, other, &weights));
+		RUN(test_hostile(m, &weights));
+		RUN(test_saved(m));
+		RUN(test_pickled(m));
 	}
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	CHECK(system(command) == 0, "%s", command);

@@ -167,9 +167,9 @@ main(void)
 		check_skip(1, "no " MODEL);
 		return check_done("offline");
 	}
-	test_same_answers();
-	test_prompts_file();
-	test_bad_file();
-	test_errors();
+	RUN(test_same_answers());
+	RUN(test_prompts_file());
+	RUN(test_bad_file());
+	RUN(test_errors());
 	return check_done("offline");
 }

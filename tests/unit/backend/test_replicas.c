@@ -130,9 +130,9 @@ test_figures(void)
 int
 main(void)
 {
-	test_load();
-	test_prefix();
-	test_many();
-	test_figures();
+	RUN(test_load());
+	RUN(test_prefix());
+	RUN(test_many());
+	RUN(test_figures());
 	return check_done("test_replicas");
 }

@@ -139,9 +139,9 @@ test_floats(void)
 int
 main(void)
 {
-	test_check();
-	test_values();
-	test_numbers();
-	test_floats();
+	RUN(test_check());
+	RUN(test_values());
+	RUN(test_numbers());
+	RUN(test_floats());
 	return check_done("test_json_value");
 }

@@ -157,11 +157,11 @@ test_utf8(void)
 int
 main(void)
 {
-	test_good();
-	test_bad();
-	test_depth();
-	test_key();
-	test_damage();
-	test_utf8();
+	RUN(test_good());
+	RUN(test_bad());
+	RUN(test_depth());
+	RUN(test_key());
+	RUN(test_damage());
+	RUN(test_utf8());
 	return check_done("test_jsoncheck");
 }

@@ -512,10 +512,10 @@ main(void)
 		return check_done("seccomp");
 	}
 	for (int i = 0; i < 3; i++)
-		test_program(i);
-	test_wide();
-	test_threads();
-	test_landlock();
-	test_mode();
+		RUN(test_program(i));
+	RUN(test_wide());
+	RUN(test_threads());
+	RUN(test_landlock());
+	RUN(test_mode());
 	return check_done("seccomp");
 }

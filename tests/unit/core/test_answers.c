@@ -571,17 +571,17 @@ main(void)
 	{
 		overlap = i % 2 == 1;
 		recurrent = i >= 2;
-		test_all();
+		RUN(test_all());
 		for (int n = overlap ? 9 : 1; n < 9; n += 4)
 		{
-			test_fair(false, n);
-			test_fair(true, n);
+			RUN(test_fair(false, n));
+			RUN(test_fair(true, n));
 		}
 	}
-	test_refused();
-	test_copies();
-	test_too_many();
-	test_processed();
+	RUN(test_refused());
+	RUN(test_copies());
+	RUN(test_too_many());
+	RUN(test_processed());
 	kpool_free(pool);
 	return check_done("answers");
 }

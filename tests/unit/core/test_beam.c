@@ -372,17 +372,17 @@ main(void)
 		overlap = i % 2 == 1;
 		recurrent = i >= 2;
 		for (int k = 0; k < 6 && !overlap; k++)
-			test_newcomer(1 + k / 2, 4, 400, k % 2 == 1);
-		test_parity(8, 64, 100, "all at once");
-		test_parity(3, 16, 100, "three at once");
-		test_parity(8, 64, 8, "few blocks");
-		test_width1();
-		test_crowd();
+			RUN(test_newcomer(1 + k / 2, 4, 400, k % 2 == 1));
+		RUN(test_parity(8, 64, 100, "all at once"));
+		RUN(test_parity(3, 16, 100, "three at once"));
+		RUN(test_parity(8, 64, 8, "few blocks"));
+		RUN(test_width1());
+		RUN(test_crowd());
 		for (int after = 0; after < 40; after++)
-			test_cancel(after);
-		test_nan();
-		test_free(3);
-		test_free(9);
+			RUN(test_cancel(after));
+		RUN(test_nan());
+		RUN(test_free(3));
+		RUN(test_free(9));
 	}
 	kpool_free(pool);
 	return check_done("beam");

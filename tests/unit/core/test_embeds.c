@@ -255,13 +255,13 @@ int
 main(void)
 {
 	pool = kpool_new(2);
-	test_same(false);
-	test_same(true);
-	test_text();
-	test_penalty();
-	test_shared();
-	test_refused();
-	test_cancel();
+	RUN(test_same(false));
+	RUN(test_same(true));
+	RUN(test_text());
+	RUN(test_penalty());
+	RUN(test_shared());
+	RUN(test_refused());
+	RUN(test_cancel());
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	kpool_free(pool);
 	return check_done("embeds");

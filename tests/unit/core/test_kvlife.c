@@ -123,7 +123,7 @@ test_sample(void)
 int
 main(void)
 {
-	test_random();
-	test_sample();
+	RUN(test_random());
+	RUN(test_sample());
 	return check_done("test_kvlife");
 }

@@ -173,8 +173,8 @@ test_model(void)
 int
 main(void)
 {
-	test_order();
-	test_damage();
-	test_model();
+	RUN(test_order());
+	RUN(test_damage());
+	RUN(test_model());
 	return check_done("kvpool");
 }

@@ -253,10 +253,10 @@ main(void)
 	}
 	pools[1] = kpool_new(1);
 	pools[2] = kpool_new(2);
-	check_sizes();
-	check_checkpoint(&a, f);
-	check_computed(&a, f, KT_F8_E4M3);
-	check_computed(&a, f, KT_F8_E5M2);
+	RUN(check_sizes());
+	RUN(check_checkpoint(&a, f));
+	RUN(check_computed(&a, f, KT_F8_E4M3));
+	RUN(check_computed(&a, f, KT_F8_E5M2));
 	source_done(&source);
 	files_close(f);
 	kpool_free(pools[1]);

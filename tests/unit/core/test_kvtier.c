@@ -1109,21 +1109,21 @@ int
 main(void)
 {
 	signal(SIGXFSZ, SIG_DFL);
-	test_memory();
-	test_random();
-	test_restart();
-	test_shed();
-	test_disk_limit();
-	test_damage();
-	test_foreign();
-	test_directory();
-	test_two();
-	test_reset_locked();
-	test_write_fails();
-	test_disk_full();
-	test_vanished();
-	test_killed();
-	test_threads();
+	RUN(test_memory());
+	RUN(test_random());
+	RUN(test_restart());
+	RUN(test_shed());
+	RUN(test_disk_limit());
+	RUN(test_damage());
+	RUN(test_foreign());
+	RUN(test_directory());
+	RUN(test_two());
+	RUN(test_reset_locked());
+	RUN(test_write_fails());
+	RUN(test_disk_full());
+	RUN(test_vanished());
+	RUN(test_killed());
+	RUN(test_threads());
 	clear_dir();
 	return check_done("test_kvtier");
 }

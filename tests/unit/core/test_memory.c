@@ -169,7 +169,7 @@ main(void)
 	core_stats(c, &st);
 	CHECK(st.mem_other > rows && st.mem_kv > 0, "and all the rest");
 	core_free(c);
-	test_work(pool);
+	RUN(test_work(pool));
 	kpool_free(pool);
 	return check_done("memory");
 }

@@ -554,19 +554,19 @@ main(void)
 	Core	   *c;
 
 	fake.no_state = true;
-	test_blake2();
+	RUN(test_blake2());
 	c = a_core(0, 100);
 	expect(c, (Ask) {.seed = 1}, 0, "without a tier");
 	core_free(c);
-	test_names();
-	test_rest();
-	test_overlap();
-	test_lost();
+	RUN(test_names());
+	RUN(test_rest());
+	RUN(test_overlap());
+	RUN(test_lost());
 	if (mkdtemp(dir) == NULL)
 		return 2;
-	test_locked(dir);
-	test_idle(dir);
-	test_on_the_way(dir);
+	RUN(test_locked(dir));
+	RUN(test_idle(dir));
+	RUN(test_on_the_way(dir));
 	buf_free(&expected);
 	return check_done("offload");
 }

@@ -276,7 +276,7 @@ main(void)
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		run_case(i, &cases[i], tok);
-	test_golden(tok);
+	RUN(test_golden(tok));
 	tok_free(tok);
 	return check_done("output");
 }

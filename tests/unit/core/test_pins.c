@@ -283,9 +283,9 @@ main(void)
 	ask(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
 	core_free(c);
-	test_told();
-	test_common();
-	test_adapters();
+	RUN(test_told());
+	RUN(test_common());
+	RUN(test_adapters());
 	kpool_free(pool);
 	return check_done("pins");
 }

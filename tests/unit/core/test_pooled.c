@@ -673,24 +673,24 @@ main(void)
 	for (int state = 0; state < 2; state++)
 	{
 		fake.no_state = state == 0;
-		test_vectors();
-		test_chunks();
-		test_text();
-		test_choices();
-		test_rows();
-		test_tight();
-		test_preempted();
-		test_restarted(PT_EMBED);
-		test_restarted(PT_TOKEN_EMBED);
-		test_cancel();
-		test_stopped();
-		test_free();
-		test_nan();
-		test_refused();
-		test_random(8);
-		test_random(14);
-		test_random(60);
-		test_overlap();
+		RUN(test_vectors());
+		RUN(test_chunks());
+		RUN(test_text());
+		RUN(test_choices());
+		RUN(test_rows());
+		RUN(test_tight());
+		RUN(test_preempted());
+		RUN(test_restarted(PT_EMBED));
+		RUN(test_restarted(PT_TOKEN_EMBED));
+		RUN(test_cancel());
+		RUN(test_stopped());
+		RUN(test_free());
+		RUN(test_nan());
+		RUN(test_refused());
+		RUN(test_random(8));
+		RUN(test_random(14));
+		RUN(test_random(60));
+		RUN(test_overlap());
 	}
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	kpool_free(pool);

@@ -324,7 +324,7 @@ main(void)
 				continue;
 			k.kv_type = kv_types[n_models++ % 6];
 			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
-			check_case(&k, label);
+			RUN(check_case(&k, label));
 		}
 		free(names[i]);
 	}

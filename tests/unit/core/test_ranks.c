@@ -786,17 +786,17 @@ main(int argc, char **argv)
 	for (int i = 0; i < n; i++)
 	{
 		if (names[i]->d_name[0] != '.' && (argc < 2 || strcmp(argv[1], names[i]->d_name) == 0))
-			test_model(names[i]->d_name);
+			RUN(test_model(names[i]->d_name));
 		free(names[i]);
 	}
 	free(names);
 	for (size_t i = 0; i < sizeof(adapters) / sizeof(adapters[0]); i++)
 		if (argc < 2 || strcmp(argv[1], adapters[i].adapter) == 0)
-			test_adapter(adapters[i].adapter, adapters[i].base);
+			RUN(test_adapter(adapters[i].adapter, adapters[i].base));
 	if (argc < 2)
 	{
-		test_rehearsal("mixtral_f16", false);
-		test_rehearsal("qwen3_moe_f16", true);
+		RUN(test_rehearsal("mixtral_f16", false));
+		RUN(test_rehearsal("qwen3_moe_f16", true));
 	}
 	CHECK(argc > 1 || other_bits > 100, "partial sums have other bits only %d times", other_bits);
 	printf("refused: %d, experts moved: %lld\n", refused, (long long) all_moved);

@@ -736,23 +736,23 @@ main(void)
 {
 	char		dir[32];
 
-	test_prefix();
-	test_again();
-	test_together(512, 100);
-	test_together(64, 300);
-	test_together(1000, 16);
-	test_owners();
-	test_lru();
-	test_preempted();
+	RUN(test_prefix());
+	RUN(test_again());
+	RUN(test_together(512, 100));
+	RUN(test_together(64, 300));
+	RUN(test_together(1000, 16));
+	RUN(test_owners());
+	RUN(test_lru());
+	RUN(test_preempted());
 	for (uint32_t seed = 1; seed <= 40; seed++)
-		test_random(seed, seed % 4 == 0 ? 60 : 12 + (int) (seed % 9), seed % 5 == 0, 0, NULL);
-	test_back();
-	test_files();
+		RUN(test_random(seed, seed % 4 == 0 ? 60 : 12 + (int) (seed % 9), seed % 5 == 0, 0, NULL));
+	RUN(test_back());
+	RUN(test_files());
 	for (uint32_t seed = 1; seed <= 40; seed++)
-		test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, NULL);
+		RUN(test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, NULL));
 	scratch_dir(dir);
 	for (uint32_t seed = 1; seed <= 10; seed++)
-		test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, dir);
+		RUN(test_random(seed, 12 + (int) (seed % 9), seed % 5 == 0, 4 + (int) seed % 7 * 10, dir));
 	remove_dir(dir);
 	return check_done("share");
 }

@@ -36,7 +36,6 @@
 #include "tests/unit/fake_model.h"
 #include "tests/unit/core/pooled_util.h"
 
-#define N_EVENTS	100000
 #define N_WORLDS	20
 #define N_KINDS		240			/* requests that are asked for again and again */
 #define MAX_LIVE	40
@@ -724,7 +723,7 @@ test_worlds(void)
 	const char *one = getenv("SIM_WORLD");
 
 	for (int i = one != NULL ? atoi(one) : 0; i < (one != NULL ? atoi(one) + 1 : N_WORLDS) && check_failed == 0; i++)
-		run_world(i, N_EVENTS / N_WORLDS);
+		run_world(i, check_effort(10000, 100000, 1000000) / N_WORLDS);
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	/* it has all happened */
 	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 && total.preemptions > 100 &&
@@ -875,13 +874,13 @@ main(void)
 		loras[i] = (LoraAdapter) {.id = (uint64_t) i + 1};
 	for (int i = 0; i < N_MODELS * N_WEIGHTS; i++)
 		make_alone(i / N_WEIGHTS, i % N_WEIGHTS);
-	test_worlds();
-	test_progress(false);
-	test_progress(true);
-	test_roles(8, 400, false);
-	test_roles(16, 40, false);
-	test_roles(16, 40, true);
-	test_roles(40, 60, true);
+	RUN(test_worlds());
+	RUN(test_progress(false));
+	RUN(test_progress(true));
+	RUN(test_roles(8, 400, false));
+	RUN(test_roles(16, 40, false));
+	RUN(test_roles(16, 40, true));
+	RUN(test_roles(40, 60, true));
 	for (Seen *s = &alone[0][0][0]; s < &alone[0][0][0] + sizeof(alone) / sizeof(Seen); s++)
 		seen_free(s);
 	return check_done("sim");

@@ -25,13 +25,13 @@ main(void)
 	ModelInfo	mi = {.vocab_size = 1000, .hidden_size = 64};
 	CoreOptions co;
 
-	expect(2, 1 << 20, 16 * GIB, 32000, 2048, 64, 512);
-	expect(4, 1 << 20, 16 * GIB, 32000, 2048, 128, 1024);
-	expect(64, 1 << 20, 256 * GIB, 150000, 4096, 256, 4096);
-	expect(64, 1 << 20, UINT64_MAX, 150000, 4096, 256, 4096);
+	RUN(expect(2, 1 << 20, 16 * GIB, 32000, 2048, 64, 512));
+	RUN(expect(4, 1 << 20, 16 * GIB, 32000, 2048, 128, 1024));
+	RUN(expect(64, 1 << 20, 256 * GIB, 150000, 4096, 256, 4096));
+	RUN(expect(64, 1 << 20, UINT64_MAX, 150000, 4096, 256, 4096));
 	expect(16, 4096, 16 * GIB, 32000, 2048, 64, 4096);	/* little KV cache */
 	expect(64, 1 << 20, 2 * GIB, 150000, 4096, 111, 341);	/* little memory */
-	expect(64, 0, 0, 150000, 4096, 8, 8);
+	RUN(expect(64, 0, 0, 150000, 4096, 8, 8));
 	/* what is given stays, and the other one agrees with it */
 	co = (CoreOptions) {.max_num_seqs = 3};
 	sizing_fill(&mi, 2, 1 << 20, GIB, &co);

@@ -200,8 +200,8 @@ test_threads(void)
 int
 main(void)
 {
-	test_record();
-	test_limits();
-	test_threads();
+	RUN(test_record());
+	RUN(test_limits());
+	RUN(test_threads());
 	return check_done("test_trace");
 }

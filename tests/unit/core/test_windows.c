@@ -278,16 +278,16 @@ main(void)
 	};
 
 	pool = kpool_new(2);
-	check_pool(1, 1);
-	check_pool(1, 3);
-	check_pool(2, 5);
-	check_pool(0, 2);
+	RUN(check_pool(1, 1));
+	RUN(check_pool(1, 3));
+	RUN(check_pool(2, 5));
+	RUN(check_pool(0, 2));
 	CHECK(n_lost > 1000, "%lld blocks were lost", (long long) n_lost);
-	check_sizes();
+	RUN(check_sizes());
 	for (int i = 0; i < (int) (sizeof(models) / sizeof(models[0])); i++)
 	{
-		check_model(models[i].name, models[i].blocks, true);
-		check_model(models[i].name, 3 * models[i].blocks, false);
+		RUN(check_model(models[i].name, models[i].blocks, true));
+		RUN(check_model(models[i].name, 3 * models[i].blocks, false));
 	}
 	CHECK(n_preempted > 5, "%lld preemptions", (long long) n_preempted);
 	kpool_free(pool);

@@ -468,13 +468,13 @@ int
 main(void)
 {
 	vocab_make();
-	expressions();
-	long_grammars();
-	wide_grammars();
-	written();
-	wide_tags();
-	schemas();
-	wide_schemas();
+	RUN(expressions());
+	RUN(long_grammars());
+	RUN(wide_grammars());
+	RUN(written());
+	RUN(wide_tags());
+	RUN(schemas());
+	RUN(wide_schemas());
 	gram_vocab_unref(vocab);
 	return check_done("test_gram_bombs");
 }

@@ -440,11 +440,11 @@ forced(void)
 int
 main(void)
 {
-	texts();
-	characters();
-	random_grammars();
-	small_memory();
-	ends();
-	forced();
+	RUN(texts());
+	RUN(characters());
+	RUN(random_grammars());
+	RUN(small_memory());
+	RUN(ends());
+	RUN(forced());
 	return check_done("test_gram_mask");
 }

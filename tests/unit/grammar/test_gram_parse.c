@@ -522,12 +522,12 @@ many_members(void)
 int
 main(void)
 {
-	many_members();
-	random_grammars();
-	long_lists();
-	ambiguous();
-	deep();
-	splits();
-	counts();
+	RUN(many_members());
+	RUN(random_grammars());
+	RUN(long_lists());
+	RUN(ambiguous());
+	RUN(deep());
+	RUN(splits());
+	RUN(counts());
 	return check_done("test_gram_parse");
 }

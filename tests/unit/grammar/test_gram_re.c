@@ -457,19 +457,19 @@ multiples(void)
 int
 main(void)
 {
-	random_expressions();
-	liveness();
-	multiples();
+	RUN(random_expressions());
+	RUN(liveness());
+	RUN(multiples());
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
 	{
-		one_pattern(patterns[i], false);
+		RUN(one_pattern(patterns[i], false));
 		/* [[:alpha:]] is ASCII's here, Unicode's there */
 		if (strstr(patterns[i], "[:") == NULL)
-			one_pattern(patterns[i], true);
+			RUN(one_pattern(patterns[i], true));
 	}
-	classes();
-	refused();
-	bombs();
-	many_texts();
+	RUN(classes());
+	RUN(refused());
+	RUN(bombs());
+	RUN(many_texts());
 	return check_done("test_gram_re");
 }

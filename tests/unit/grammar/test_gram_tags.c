@@ -387,7 +387,7 @@ main(void)
 	for (int i = 0; i < 600; i++)
 	{
 		n_pool = 0;
-		compare(draw(1 + i % 3), &n_taken);
+		RUN(compare(draw(1 + i % 3), &n_taken));
 	}
 	CHECK(n_taken > 10000, "only %ld texts fit", n_taken);
 	return check_done("test_gram_tags");

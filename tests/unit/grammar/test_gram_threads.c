@@ -84,7 +84,7 @@ threads(bool one_grammar)
 int
 main(void)
 {
-	threads(true);
-	threads(false);
+	RUN(threads(true));
+	RUN(threads(false));
 	return check_done("test_gram_threads");
 }

@@ -437,11 +437,11 @@ main(int argc, char **argv)
 		schemas = strange ? argv[3] : schemas;
 	}
 	vocab_small(&small);
-	own_specs(&small, 4, &c);
+	RUN(own_specs(&small, check_effort(1, 4, 20), &c));
 	if (!vocab_real(&real, argc > 4 ? argv[4] : "../shared/tokenizers/gpt-2.gguf"))
 		check_skip(1, "no shared/tokenizers/gpt-2.gguf: small vocabulary only");
 	else
-		own_specs(&real, 3, &c);
+		RUN(own_specs(&real, check_effort(1, 3, 15), &c));
 	if (!shared_schemas(schemas, real.v != NULL ? &real : &small, all ? 1 : 2, all ? 3 : 1, &c))
 		check_skip(300, "no shared/json_schema/maskbench_dev.jsonl");
 	fprintf(stderr, "%d texts, %d came to their end, %d specifications refused\n", c.texts, c.ended, c.refused);

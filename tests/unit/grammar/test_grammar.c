@@ -168,8 +168,8 @@ refused(void)
 int
 main(void)
 {
-	texts();
-	choices();
-	refused();
+	RUN(texts());
+	RUN(choices());
+	RUN(refused());
 	return check_done("test_grammar");
 }

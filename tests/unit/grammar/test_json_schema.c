@@ -299,13 +299,13 @@ main(int argc, char **argv)
 {
 	if (argc > 1)
 	{
-		test_file(argv[1], 0, 100);
+		RUN(test_file(argv[1], 0, 100));
 		return check_done("json_schema");
 	}
-	test_cases();
-	test_index();
-	test_refused();
-	test_narrow();
-	test_file("../shared/json_schema/maskbench_dev.jsonl", 1, 5);
+	RUN(test_cases());
+	RUN(test_index());
+	RUN(test_refused());
+	RUN(test_narrow());
+	RUN(test_file("../shared/json_schema/maskbench_dev.jsonl", 1, 5));
 	return check_done("json_schema");
 }

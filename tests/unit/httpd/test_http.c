@@ -179,12 +179,12 @@ test_conf(void)
 int
 main(void)
 {
-	test_errors();
-	test_long_errors();
-	test_engine_errors();
-	test_event_errors();
-	test_events();
-	test_routes();
-	test_conf();
+	RUN(test_errors());
+	RUN(test_long_errors());
+	RUN(test_engine_errors());
+	RUN(test_event_errors());
+	RUN(test_events());
+	RUN(test_routes());
+	RUN(test_conf());
 	return check_done("test_http");
 }

@@ -409,15 +409,15 @@ test_keys(void)
 int
 main(void)
 {
-	test_share();
-	test_full();
-	test_reserve();
-	test_writing();
-	test_key_share();
-	test_key_between();
-	test_key_idle();
-	test_bodies();
-	test_addresses();
-	test_keys();
+	RUN(test_share());
+	RUN(test_full());
+	RUN(test_reserve());
+	RUN(test_writing());
+	RUN(test_key_share());
+	RUN(test_key_between());
+	RUN(test_key_idle());
+	RUN(test_bodies());
+	RUN(test_addresses());
+	RUN(test_keys());
 	return check_done("test_http_clients");
 }

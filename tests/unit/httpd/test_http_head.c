@@ -198,9 +198,9 @@ test_chance(void)
 int
 main(void)
 {
-	test_heads();
-	test_refused();
-	test_chunks();
-	test_chance();
+	RUN(test_heads());
+	RUN(test_refused());
+	RUN(test_chunks());
+	RUN(test_chance());
 	return check_done("test_http_head");
 }

@@ -323,12 +323,12 @@ test_damage(void)
 int
 main(void)
 {
-	test_urls();
-	test_refused();
-	test_lengths();
-	test_allowed();
-	test_lists();
-	test_entry();
-	test_damage();
+	RUN(test_urls());
+	RUN(test_refused());
+	RUN(test_lengths());
+	RUN(test_allowed());
+	RUN(test_lists());
+	RUN(test_entry());
+	RUN(test_damage());
 	return check_done("test_remote_hosts");
 }

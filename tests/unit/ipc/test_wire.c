@@ -385,16 +385,16 @@ test_planted(void)
 int
 main(void)
 {
-	test_planted();
-	test_layout();
-	test_private_geometry();
-	test_slot_rings();
-	test_byte_rings();
-	test_fields();
-	test_names();
-	test_ranges();
-	test_model_hash();
-	test_no_lost_wake();
-	test_traceparent();
+	RUN(test_planted());
+	RUN(test_layout());
+	RUN(test_private_geometry());
+	RUN(test_slot_rings());
+	RUN(test_byte_rings());
+	RUN(test_fields());
+	RUN(test_names());
+	RUN(test_ranges());
+	RUN(test_model_hash());
+	RUN(test_no_lost_wake());
+	RUN(test_traceparent());
 	return check_done("test_wire");
 }

@@ -615,22 +615,22 @@ int
 main(void)
 {
 	setup();
-	test_whole();
-	test_sums();
-	test_pieces();
-	test_malformed();
-	test_cursors();
-	test_stale_requests();
-	test_heads();
-	test_frames();
-	test_states();
-	test_backlog();
-	test_drop();
-	test_generation();
-	test_wakes();
-	test_error();
-	test_control();
-	test_beginning();
+	RUN(test_whole());
+	RUN(test_sums());
+	RUN(test_pieces());
+	RUN(test_malformed());
+	RUN(test_cursors());
+	RUN(test_stale_requests());
+	RUN(test_heads());
+	RUN(test_frames());
+	RUN(test_states());
+	RUN(test_backlog());
+	RUN(test_drop());
+	RUN(test_generation());
+	RUN(test_wakes());
+	RUN(test_error());
+	RUN(test_control());
+	RUN(test_beginning());
 	close(L.control_fd);
 	peer_free(&P);
 	return check_done("test_chan");

@@ -381,11 +381,11 @@ main(int argc, char **argv)
 
 	moat.d = moat.ops->open(0, &host, &open, why, sizeof(why));
 	kpool_set_device(pool, moat.d);
-	check_moat(&moat);
+	RUN(check_moat(&moat));
 	for (int vocab = 280; vocab <= 296; vocab += 8)
-		check_draft(&moat, pool, pool2, vocab);
+		RUN(check_draft(&moat, pool, pool2, vocab));
 	for (int i = 1; i < argc; i++)
-		check_model(argv[i], &moat, pool, pool2);
+		RUN(check_model(argv[i], &moat, pool, pool2));
 	for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]) && argc < 2; k++)
 	{
 		char		path[300];
@@ -397,14 +397,14 @@ main(int argc, char **argv)
 		{
 			snprintf(path, sizeof(path), "%s/%s", folders[k], files[i]->d_name);
 			if (files[i]->d_name[0] != '.')
-				check_model(path, &moat, pool, pool2);
+				RUN(check_model(path, &moat, pool, pool2));
 			free(files[i]);
 		}
 		if (n >= 0)
 			free(files);
 	}
 	CHECK(n_told == 0, "steps that last no time: told %d times", n_told);
-	check_slow(&host, &open, pool, pool2);
+	RUN(check_slow(&host, &open, pool, pool2));
 	kpool_free(pool);
 	kpool_free(pool2);
 	moat.ops->close(moat.d);

@@ -258,13 +258,13 @@ main(void)
 	alarm(120);					/* a loop that never ends is a failure, too */
 	for (int n = 2; n <= 5; n++)
 	{
-		own_ranges(n);
-		stealing(n, 0);
-		stealing(n, n - 1);
+		RUN(own_ranges(n));
+		RUN(stealing(n, 0));
+		RUN(stealing(n, n - 1));
 	}
-	large_loops();
-	pinned();
+	RUN(large_loops());
+	RUN(pinned());
 	for (int n = 1; n <= 6; n++)
-		stress(n);
+		RUN(stress(n));
 	return check_done("pool");
 }

@@ -615,16 +615,16 @@ int
 main(void)
 {
 	scratch_make();
-	test_container();
-	test_keys();
-	test_tensors();
-	test_models();
-	test_split();
-	test_bad_split();
-	test_translation();
-	test_vocab();
-	test_damage();
-	test_nan_scale();
+	RUN(test_container());
+	RUN(test_keys());
+	RUN(test_tensors());
+	RUN(test_models());
+	RUN(test_split());
+	RUN(test_bad_split());
+	RUN(test_translation());
+	RUN(test_vocab());
+	RUN(test_damage());
+	RUN(test_nan_scale());
 	scratch_remove();
 	buf_free(&kvs);
 	buf_free(&infos);

@@ -76,7 +76,7 @@ test_tokenizers(void)
 int
 main(void)
 {
-	test_quantization();
-	test_tokenizers();
+	RUN(test_quantization());
+	RUN(test_tokenizers());
 	return check_done("test_hostile");
 }

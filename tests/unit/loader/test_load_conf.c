@@ -298,13 +298,13 @@ int
 main(void)
 {
 	scratch_make();
-	test_values();
-	test_infinity();
-	test_lift();
-	test_bad_json();
-	test_directory();
-	test_tokenizer();
-	test_values_counted();
+	RUN(test_values());
+	RUN(test_infinity());
+	RUN(test_lift());
+	RUN(test_bad_json());
+	RUN(test_directory());
+	RUN(test_tokenizer());
+	RUN(test_values_counted());
 	scratch_remove();
 	return check_done("test_load_conf");
 }

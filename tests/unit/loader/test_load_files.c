@@ -274,11 +274,11 @@ int
 main(void)
 {
 	scratch_make();
-	test_paths();
-	test_contents_id();
-	test_guard();
-	test_foreign_sigbus();
-	test_threads();
+	RUN(test_paths());
+	RUN(test_contents_id());
+	RUN(test_guard());
+	RUN(test_foreign_sigbus());
+	RUN(test_threads());
 	scratch_remove();
 	return check_done("test_load_files");
 }

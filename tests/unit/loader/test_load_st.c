@@ -193,9 +193,9 @@ int
 main(void)
 {
 	scratch_make();
-	test_all();
-	test_new_style();
-	test_bad();
+	RUN(test_all());
+	RUN(test_new_style());
+	RUN(test_bad());
 	clear_folder("1_Pooling");
 	clear_folder("2_Dense");
 	scratch_remove();

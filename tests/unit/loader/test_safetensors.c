@@ -272,13 +272,13 @@ int
 main(void)
 {
 	scratch_make();
-	test_headers();
-	test_lengths();
-	test_good();
-	test_truncations();
-	test_shards();
-	test_nesting();
-	test_many();
+	RUN(test_headers());
+	RUN(test_lengths());
+	RUN(test_good());
+	RUN(test_truncations());
+	RUN(test_shards());
+	RUN(test_nesting());
+	RUN(test_many());
 	scratch_remove();
 	return check_done("test_safetensors");
 }

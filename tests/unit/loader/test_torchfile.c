@@ -117,8 +117,8 @@ main(void)
 			continue;
 		*want++ = *data++ = '\0';
 		CHECK(base64_read(&file, data, strcspn(data, "\n")), "%s: no base64", line);
-		check_file(line, want, &file);
-		check_broken(&file, file.len > 4000 ? 7 : 1);
+		RUN(check_file(line, want, &file));
+		RUN(check_broken(&file, file.len > 4000 ? 7 : 1));
 		buf_free(&file);
 		n++;
 	}
@@ -126,6 +126,6 @@ main(void)
 	if (f != NULL)
 		fclose(f);
 	mem_free(line);
-	check_base64();
+	RUN(check_base64());
 	return check_done("torchfile");
 }

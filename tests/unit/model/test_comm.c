@@ -505,15 +505,15 @@ main(void)
 	int			calls = 30000;
 #endif
 
-	test_opening();
-	test_still();
-	test_leaks();
-	test_processes(2, calls, false);
-	test_processes(4, calls, false);
-	test_processes(3, calls, false);
-	test_processes(3, calls / 4, true);
-	test_threads(3, calls / 4);
-	test_stream();
-	test_killed();
+	RUN(test_opening());
+	RUN(test_still());
+	RUN(test_leaks());
+	RUN(test_processes(2, calls, false));
+	RUN(test_processes(4, calls, false));
+	RUN(test_processes(3, calls, false));
+	RUN(test_processes(3, calls / 4, true));
+	RUN(test_threads(3, calls / 4));
+	RUN(test_stream());
+	RUN(test_killed());
 	return check_done("test_comm");
 }

@@ -191,11 +191,11 @@ main(void)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		check_case(&cases[i], "absent", NULL, cases[i].absent);
-		check_case(&cases[i], "null", "null", cases[i].null);
-		check_case(&cases[i], "there", cases[i].value, cases[i].there);
+		RUN(check_case(&cases[i], "absent", NULL, cases[i].absent));
+		RUN(check_case(&cases[i], "null", "null", cases[i].null));
+		RUN(check_case(&cases[i], "there", cases[i].value, cases[i].there));
 	}
-	test_names();
-	test_limits();
+	RUN(test_names());
+	RUN(test_limits());
 	return check_done("test_conf");
 }

@@ -199,8 +199,8 @@ test_rotary_share(void)
 int
 main(void)
 {
-	test_defaults();
-	test_own_defaults();
-	test_rotary_share();
+	RUN(test_defaults());
+	RUN(test_own_defaults());
+	RUN(test_rotary_share());
 	return check_done("test_defaults");
 }

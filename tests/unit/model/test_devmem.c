@@ -175,12 +175,12 @@ main(void)
 {
 	Dev			dev = open_host();
 
-	test_rows(NULL);
-	test_rows(&dev);
-	test_memory(NULL);
-	test_memory(&dev);
-	test_beside(&dev);
-	test_waiting(&dev);
+	RUN(test_rows(NULL));
+	RUN(test_rows(&dev));
+	RUN(test_memory(NULL));
+	RUN(test_memory(&dev));
+	RUN(test_beside(&dev));
+	RUN(test_waiting(&dev));
 	dev.ops->close(dev.d);
 	return check_done("devmem");
 }

@@ -300,11 +300,11 @@ test_config(void)
 int
 main(void)
 {
-	test_example();
-	test_first();
-	test_random();
-	test_balance();
-	test_errors();
-	test_config();
+	RUN(test_example());
+	RUN(test_first());
+	RUN(test_random());
+	RUN(test_balance());
+	RUN(test_errors());
+	RUN(test_config());
 	return check_done("test_eplb");
 }

@@ -1122,25 +1122,25 @@ test_latent_quantized(void)
 int
 main(void)
 {
-	test_good();
-	test_bad_numbers();
-	test_bad_strings();
-	test_encoders();
-	test_kinds();
-	test_tensors();
-	test_quantization();
-	test_kernel_types();
-	test_windows();
-	test_switches();
-	test_text_part();
-	test_context_length();
-	test_load();
-	test_mixed_types();
-	test_head_rows();
-	test_mixtures();
-	test_expert_tensors();
-	test_specials();
-	test_head_norm();
-	test_latent_quantized();
+	RUN(test_good());
+	RUN(test_bad_numbers());
+	RUN(test_bad_strings());
+	RUN(test_encoders());
+	RUN(test_kinds());
+	RUN(test_tensors());
+	RUN(test_quantization());
+	RUN(test_kernel_types());
+	RUN(test_windows());
+	RUN(test_switches());
+	RUN(test_text_part());
+	RUN(test_context_length());
+	RUN(test_load());
+	RUN(test_mixed_types());
+	RUN(test_head_rows());
+	RUN(test_mixtures());
+	RUN(test_expert_tensors());
+	RUN(test_specials());
+	RUN(test_head_norm());
+	RUN(test_latent_quantized());
 	return check_done("test_model");
 }

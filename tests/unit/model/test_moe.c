@@ -227,8 +227,8 @@ test_nan(void)
 int
 main(void)
 {
-	test_reference();
-	test_sparsemixer();
-	test_nan();
+	RUN(test_reference());
+	RUN(test_sparsemixer());
+	RUN(test_nan());
 	return check_done("test_moe");
 }

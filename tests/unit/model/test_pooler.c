@@ -116,9 +116,9 @@ test_names(void)
 int
 main(void)
 {
-	test_poolers();
-	test_plans();
-	test_finish();
-	test_names();
+	RUN(test_poolers());
+	RUN(test_plans());
+	RUN(test_finish());
+	RUN(test_names());
 	return check_done("test_pooler");
 }

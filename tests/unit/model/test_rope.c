@@ -252,11 +252,11 @@ test_table(void)
 int
 main(void)
 {
-	test_scalings();
-	test_long();
-	test_yarn_limits();
-	test_ntk();
-	test_refusals();
-	test_table();
+	RUN(test_scalings());
+	RUN(test_long());
+	RUN(test_yarn_limits());
+	RUN(test_ntk());
+	RUN(test_refusals());
+	RUN(test_table());
 	return check_done("test_rope");
 }

@@ -138,10 +138,10 @@ main(void)
 	StepGraphs *g = stepgraphs_new(sizes, 4, 15);
 
 	CHECK(stepgraphs_new(sizes, 4, 0) == NULL && stepgraphs_new(NULL, 0, 8) == NULL, "no sizes");
-	check_sizes();
-	check_padding(g, &kv, y);
-	check_keys(g, &kv, y);
-	check_others(g, &kv, y);
+	RUN(check_sizes());
+	RUN(check_padding(g, &kv, y));
+	RUN(check_keys(g, &kv, y));
+	RUN(check_others(g, &kv, y));
 	stepgraphs_free(g);
 	return check_done("test_stepgraph");
 }

@@ -359,7 +359,7 @@ main(int argc, char **argv)
 
 	CHECK(n == count_names(tool_format_names) + count_names(reason_format_names), "%d parsers have cases", n);
 	CHECK(tool_format_find("hermes ", 7) == NULL && reason_format_find("", 0) == NULL, "unknown names");
-	check_prompts();
-	check_long();
+	RUN(check_prompts());
+	RUN(check_long());
 	return check_done("test_parse");
 }

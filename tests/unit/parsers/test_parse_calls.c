@@ -744,9 +744,9 @@ check_values(void)
 int
 main(void)
 {
-	check_values();
+	RUN(check_values());
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		check_format(&formats[i]);
-	check_lag();
+		RUN(check_format(&formats[i]));
+	RUN(check_lag());
 	return check_done("test_parse_calls");
 }

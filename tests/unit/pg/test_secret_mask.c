@@ -289,11 +289,11 @@ int
 main(int argc, char **argv)
 {
 	verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
-	test_same();
-	test_places();
-	test_runs();
+	RUN(test_same());
+	RUN(test_places());
+	RUN(test_runs());
 	time_nested(16 * MB);
 	time_nested(SECRET_LONGEST);
-	test_allowance();
+	RUN(test_allowance());
 	return check_done("test_secret_mask");
 }

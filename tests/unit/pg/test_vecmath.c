@@ -122,11 +122,11 @@ main(void)
 	CHECK(vec_ops() == vec_ops_nth(0), "the best is the first");
 	CHECK(strcmp(vec_ops_nth(variants - 1)->name, "plain") == 0, "the last needs nothing");
 	for (int n = 0; n <= 80; n++)
-		test_length(n);
+		RUN(test_length(n));
 	for (int n = 81; n < MOST; n += 61)
-		test_length(n);
-	test_length(384);
-	test_length(1024);
-	test_cosine();
+		RUN(test_length(n));
+	RUN(test_length(384));
+	RUN(test_length(1024));
+	RUN(test_cosine());
 	return check_done("test_vecmath");
 }

@@ -590,14 +590,14 @@ test_patterns(void)
 int
 main(void)
 {
-	test_configurations();
-	test_gptq();
-	test_compressed();
-	test_floats();
-	test_offer();
-	test_bnb();
-	test_layouts();
-	test_hqq();
-	test_patterns();
+	RUN(test_configurations());
+	RUN(test_gptq());
+	RUN(test_compressed());
+	RUN(test_floats());
+	RUN(test_offer());
+	RUN(test_bnb());
+	RUN(test_layouts());
+	RUN(test_hqq());
+	RUN(test_patterns());
 	return check_done("test_ckpt");
 }

@@ -359,16 +359,16 @@ test_bits(void)
 int
 main(void)
 {
-	test_table();
-	test_halves();
-	test_dtypes();
-	test_to_float();
-	test_q8_0();
-	test_scales();
-	test_mxfp4();
-	test_schemes();
-	test_quantize();
-	test_int8_small();
-	test_bits();
+	RUN(test_table());
+	RUN(test_halves());
+	RUN(test_dtypes());
+	RUN(test_to_float());
+	RUN(test_q8_0());
+	RUN(test_scales());
+	RUN(test_mxfp4());
+	RUN(test_schemes());
+	RUN(test_quantize());
+	RUN(test_int8_small());
+	RUN(test_bits());
 	return check_done("test_load_quant");
 }

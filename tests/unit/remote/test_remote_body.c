@@ -665,14 +665,14 @@ test_random(void)
 int
 main(void)
 {
-	test_params();
-	test_all_rows();
-	test_whole();
-	test_ids_and_rest();
-	test_schemas();
-	test_schema_options();
-	test_hostile();
-	test_random();
+	RUN(test_params());
+	RUN(test_all_rows());
+	RUN(test_whole());
+	RUN(test_ids_and_rest());
+	RUN(test_schemas());
+	RUN(test_schema_options());
+	RUN(test_hostile());
+	RUN(test_random());
 	roptions_forget();
 	return check_done("test_remote_body");
 }

@@ -543,15 +543,15 @@ test_role(void)
 int
 main(void)
 {
-	test_pool();
-	test_pairs();
-	test_gather();
-	test_gather_pairs();
-	test_choose();
-	test_tokens();
-	test_others();
-	test_api();
-	test_role();
+	RUN(test_pool());
+	RUN(test_pairs());
+	RUN(test_gather());
+	RUN(test_gather_pairs());
+	RUN(test_choose());
+	RUN(test_tokens());
+	RUN(test_others());
+	RUN(test_api());
+	RUN(test_role());
 	roptions_forget();
 	return check_done("test_remote_body_more");
 }

@@ -756,19 +756,19 @@ int
 main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
-	test_settings();
+	RUN(test_settings());
 	open_desk(64);
-	test_start();
-	test_commands();
-	test_answers();
-	test_many();
-	test_stream();
-	test_cancel();
-	test_taken_over();
-	test_corrupt();
-	test_control();
-	test_idle();
-	test_bell();
+	RUN(test_start());
+	RUN(test_commands());
+	RUN(test_answers());
+	RUN(test_many());
+	RUN(test_stream());
+	RUN(test_cancel());
+	RUN(test_taken_over());
+	RUN(test_corrupt());
+	RUN(test_control());
+	RUN(test_idle());
+	RUN(test_bell());
 	whole("everything");
 	CHECK(seen.turns > 0 && seen.untimely == 0, "the line is told the time");
 	peer_tell(&P, CONTROL_STOP "\n");

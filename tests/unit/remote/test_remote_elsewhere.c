@@ -363,13 +363,13 @@ test_fallback_limits(void)
 int
 main(void)
 {
-	test_paths();
-	test_nonsense();
-	test_fallback_breaker();
-	test_fallback_limits();
-	test_slow_probe();
-	test_short_time();
-	test_silent_url();
-	test_refused_tokens();
+	RUN(test_paths());
+	RUN(test_nonsense());
+	RUN(test_fallback_breaker());
+	RUN(test_fallback_limits());
+	RUN(test_slow_probe());
+	RUN(test_short_time());
+	RUN(test_silent_url());
+	RUN(test_refused_tokens());
 	return check_done("test_remote_elsewhere");
 }

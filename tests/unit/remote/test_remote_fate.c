@@ -124,8 +124,8 @@ test_more(void)
 int
 main(void)
 {
-	test_rule();
-	test_always();
-	test_more();
+	RUN(test_rule());
+	RUN(test_always());
+	RUN(test_more());
 	return check_done("test_remote_fate");
 }

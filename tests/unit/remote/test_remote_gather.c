@@ -268,10 +268,10 @@ test_weights(void)
 int
 main(void)
 {
-	test_order();
-	test_waits();
-	test_random();
-	test_fair();
-	test_weights();
+	RUN(test_order());
+	RUN(test_waits());
+	RUN(test_random());
+	RUN(test_fair());
+	RUN(test_weights());
 	return check_done("test_remote_gather");
 }

@@ -329,11 +329,11 @@ test_leaving(void)
 int
 main(void)
 {
-	test_once();
-	test_unneeded();
-	test_untold();
-	test_tokens();
-	test_failures();
-	test_leaving();
+	RUN(test_once());
+	RUN(test_unneeded());
+	RUN(test_untold());
+	RUN(test_tokens());
+	RUN(test_failures());
+	RUN(test_leaving());
 	return check_done("test_remote_length");
 }

@@ -461,13 +461,13 @@ test_remembered(void)
 int
 main(void)
 {
-	test_read();
-	test_idempotent();
-	test_hostile();
-	test_defaults();
-	test_all();
-	test_refused();
-	test_unknown_hint();
-	test_remembered();
+	RUN(test_read());
+	RUN(test_idempotent());
+	RUN(test_hostile());
+	RUN(test_defaults());
+	RUN(test_all());
+	RUN(test_refused());
+	RUN(test_unknown_hint());
+	RUN(test_remembered());
 	return check_done("test_remote_options");
 }

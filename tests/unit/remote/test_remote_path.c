@@ -224,10 +224,10 @@ test_beside(void)
 int
 main(void)
 {
-	test_generate();
-	test_errors();
-	test_embeddings();
-	test_models();
-	test_beside();
+	RUN(test_generate());
+	RUN(test_errors());
+	RUN(test_embeddings());
+	RUN(test_models());
+	RUN(test_beside());
 	return check_done("test_remote_path");
 }

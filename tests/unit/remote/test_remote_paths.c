@@ -84,7 +84,7 @@ test_many(void)
 int
 main(void)
 {
-	test_run();
-	test_many();
+	RUN(test_run());
+	RUN(test_many());
 	return check_done("test_remote_paths");
 }

@@ -353,12 +353,12 @@ int
 main(void)
 {
 	now = 1000000000;
-	test_least();
-	test_breaker();
-	test_probe();
-	test_checks();
-	test_slow_probe();
-	test_limits();
-	test_window();
+	RUN(test_least());
+	RUN(test_breaker());
+	RUN(test_probe());
+	RUN(test_checks());
+	RUN(test_slow_probe());
+	RUN(test_limits());
+	RUN(test_window());
 	return check_done("test_remote_pick");
 }

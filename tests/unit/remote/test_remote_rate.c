@@ -164,10 +164,10 @@ main(void)
 
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
 	{
-		test_requests(limits[i], false);
-		test_requests(limits[i], true);
+		RUN(test_requests(limits[i], false));
+		RUN(test_requests(limits[i], true));
 	}
-	test_tokens();
-	test_said();
+	RUN(test_tokens());
+	RUN(test_said());
 	return check_done("test_remote_rate");
 }

@@ -310,13 +310,13 @@ test_restart(void)
 int
 main(void)
 {
-	test_completion();
-	test_wrong();
-	test_several();
-	test_chat();
-	test_stream();
-	test_chat_stream();
-	test_logprobs();
-	test_restart();
+	RUN(test_completion());
+	RUN(test_wrong());
+	RUN(test_several());
+	RUN(test_chat());
+	RUN(test_stream());
+	RUN(test_chat_stream());
+	RUN(test_logprobs());
+	RUN(test_restart());
 	return check_done("test_remote_reply");
 }

@@ -421,14 +421,14 @@ test_error_bodies(void)
 int
 main(void)
 {
-	test_embeddings();
-	test_scores();
-	test_tokens();
-	test_choose();
-	test_choices();
-	test_api();
-	test_models();
-	test_errors();
-	test_error_bodies();
+	RUN(test_embeddings());
+	RUN(test_scores());
+	RUN(test_tokens());
+	RUN(test_choose());
+	RUN(test_choices());
+	RUN(test_api());
+	RUN(test_models());
+	RUN(test_errors());
+	RUN(test_error_bodies());
 	return check_done("test_remote_reply_more");
 }

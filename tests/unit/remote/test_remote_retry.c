@@ -97,8 +97,8 @@ test_outage(void)
 int
 main(void)
 {
-	test_waits();
-	test_budget();
-	test_outage();
+	RUN(test_waits());
+	RUN(test_budget());
+	RUN(test_outage());
 	return check_done("test_remote_retry");
 }

@@ -146,9 +146,9 @@ test_none(void)
 int
 main(void)
 {
-	test_requests();
-	test_tokens(1);
-	test_tokens(4);
-	test_none();
+	RUN(test_requests());
+	RUN(test_tokens(1));
+	RUN(test_tokens(4));
+	RUN(test_none());
 	return check_done("test_remote_roles");
 }

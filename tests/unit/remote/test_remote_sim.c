@@ -370,12 +370,12 @@ int
 main(int argc, char **argv)
 {
 	uint64_t	first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-	int			events = argc > 2 ? atoi(argv[2]) : 100000;
+	int			events = argc > 2 ? atoi(argv[2]) : check_effort(25000, 100000, 1000000);
 	int			each = 5000;
 
 	for (int i = 0; i < events / each; i++)
 	{
-		world(first + (uint64_t) i, each);
+		RUN(world(first + (uint64_t) i, each));
 		if (check_failed > 0)
 		{
 			fprintf(stderr, "in world %llu\n", (unsigned long long) first + (unsigned) i);
@@ -383,7 +383,7 @@ main(int argc, char **argv)
 		}
 	}
 	for (int i = 0; i < 10; i++)
-		world_ends(first + (uint64_t) i);
+		RUN(world_ends(first + (uint64_t) i));
 	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_gathered > 100 && n_checked > 100, "all of it has happened: %d, %d, %d, %d, %d", n_failed,
 		  n_cancelled, n_late, n_gathered, n_checked);
 	return check_done("test_remote_sim");

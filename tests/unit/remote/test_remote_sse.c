@@ -234,9 +234,9 @@ test_stop(void)
 int
 main(void)
 {
-	test_cuts();
-	test_promptness();
-	test_bounds();
-	test_stop();
+	RUN(test_cuts());
+	RUN(test_promptness());
+	RUN(test_bounds());
+	RUN(test_stop());
 	return check_done("test_remote_sse");
 }

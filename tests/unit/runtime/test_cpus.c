@@ -308,12 +308,12 @@ test_settings(void)
 int
 main(void)
 {
-	test_many_cpus();
-	test_list();
-	test_quota();
-	test_memory();
-	test_kernels();
-	test_plan();
-	test_settings();
+	RUN(test_many_cpus());
+	RUN(test_list());
+	RUN(test_quota());
+	RUN(test_memory());
+	RUN(test_kernels());
+	RUN(test_plan());
+	RUN(test_settings());
 	return check_done("cpus");
 }

@@ -294,12 +294,12 @@ test_pieces(void)
 int
 main(void)
 {
-	test_utilization();
-	test_one_by_one();
-	test_second();
-	test_sharers();
-	test_too_little();
-	test_stages();
-	test_pieces();
+	RUN(test_utilization());
+	RUN(test_one_by_one());
+	RUN(test_second());
+	RUN(test_sharers());
+	RUN(test_too_little());
+	RUN(test_stages());
+	RUN(test_pieces());
 	return check_done("gpumem");
 }

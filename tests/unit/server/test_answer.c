@@ -361,12 +361,12 @@ many(void)
 int
 main(void)
 {
-	answers();
-	cuts();
-	streams();
-	schemas();
-	deep_schemas();
-	ids();
-	many();
+	RUN(answers());
+	RUN(cuts());
+	RUN(streams());
+	RUN(schemas());
+	RUN(deep_schemas());
+	RUN(ids());
+	RUN(many());
 	return check_done("test_answer");
 }

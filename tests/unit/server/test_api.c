@@ -631,18 +631,18 @@ main(int argc, char **argv)
 	peer_spawn(&P, fake_args);
 	if (!peer_wait_ready(&P, 10000))
 		abort();
-	test_shapes(write);
+	RUN(test_shapes(write));
 	if (!write)
 	{
-		test_writer();
-		test_body();
-		test_raw();
-		test_vectors();
-		test_cancel();
-		test_errors();
-		test_many();
-		test_shared();
-		test_embeds();
+		RUN(test_writer());
+		RUN(test_body());
+		RUN(test_raw());
+		RUN(test_vectors());
+		RUN(test_cancel());
+		RUN(test_errors());
+		RUN(test_many());
+		RUN(test_shared());
+		RUN(test_embeds());
 	}
 	peer_tell(&P, CONTROL_STOP "\n");
 	CHECK(peer_exit_status(&P, 5000) == 0, "exit status");

@@ -132,9 +132,9 @@ test_figures(void)
 int
 main(void)
 {
-	test_buckets();
-	test_steps();
-	test_events();
-	test_figures();
+	RUN(test_buckets());
+	RUN(test_steps());
+	RUN(test_events());
+	RUN(test_figures());
 	return check_done("test_hist");
 }

@@ -367,14 +367,14 @@ main(int argc, char **argv)
 
 	if (peer_start(&P, argc, argv, args, 64, 32768, 1 << 24))
 	{
-		test_use();
-		test_errors();
-		test_pin();
-		test_wait();
-		test_starve();
-		test_slow();
-		test_change();
-		test_random();
+		RUN(test_use());
+		RUN(test_errors());
+		RUN(test_pin());
+		RUN(test_wait());
+		RUN(test_starve());
+		RUN(test_slow());
+		RUN(test_change());
+		RUN(test_random());
 	}
 	peer_end(&P);
 	return check_done("test_lora_cache");

@@ -158,8 +158,8 @@ main(int argc, char **argv)
 	CHECK(getcwd(cwd, sizeof(cwd)) != NULL, "a directory");
 	if (peer_start(&P, argc, argv, args, 64, 32768, 1 << 24))
 	{
-		test_mix();
-		test_errors();
+		RUN(test_mix());
+		RUN(test_errors());
 		put_text(&o, WTAG_COMMAND, "integrity");
 		t = talk_begin(&P, WK_CONTROL, &b);
 		r = result(t, NULL);

@@ -416,16 +416,16 @@ main(int argc, char **argv)
 	if (peer_start(&P, argc, argv, args, 32, 32768, 1 << 24))
 	{
 		st = wire_stats(&P.arena);
-		test_load();
-		test_share();
-		test_fail();
-		test_unload();
-		test_unload_pinned();
-		test_forget();
-		test_forget_version();
-		test_many_entries();
-		test_check();
-		test_random();
+		RUN(test_load());
+		RUN(test_share());
+		RUN(test_fail());
+		RUN(test_unload());
+		RUN(test_unload_pinned());
+		RUN(test_forget());
+		RUN(test_forget_version());
+		RUN(test_many_entries());
+		RUN(test_check());
+		RUN(test_random());
 	}
 	peer_end(&P);
 	return check_done("test_models_registry");

@@ -527,18 +527,18 @@ main(int argc, char **argv)
 	if (!peer_start(&P, argc, argv, args, 64, 16384, 1 << 20))
 		return check_done("test_room");
 	st = wire_stats(&P.arena);
-	test_least_recent();
-	test_busy();
-	test_lowered();
-	test_timeout();
-	test_pinned();
-	test_update_of_load();
-	test_turns();
-	test_wake_waits();
-	test_wake_among_busy();
-	test_update_without_room();
-	test_adapters();
-	test_keep_alive();
+	RUN(test_least_recent());
+	RUN(test_busy());
+	RUN(test_lowered());
+	RUN(test_timeout());
+	RUN(test_pinned());
+	RUN(test_update_of_load());
+	RUN(test_turns());
+	RUN(test_wake_waits());
+	RUN(test_wake_among_busy());
+	RUN(test_update_without_room());
+	RUN(test_adapters());
+	RUN(test_keep_alive());
 	peer_end(&P);
 	return check_done("test_room");
 }

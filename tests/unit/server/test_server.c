@@ -656,21 +656,21 @@ main(int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	start(fake_args, 32, 32768);
-	test_generate();
-	test_bad_requests();
-	test_tokenize();
-	test_big();
-	test_slow_reader();
-	test_cancel();
-	test_grammars();
-	test_reuse();
-	test_turnover();
-	test_many();
-	test_settings();
-	test_corrupt();
-	test_idle();
+	RUN(test_generate());
+	RUN(test_bad_requests());
+	RUN(test_tokenize());
+	RUN(test_big());
+	RUN(test_slow_reader());
+	RUN(test_cancel());
+	RUN(test_grammars());
+	RUN(test_reuse());
+	RUN(test_turnover());
+	RUN(test_many());
+	RUN(test_settings());
+	RUN(test_corrupt());
+	RUN(test_idle());
 	stop();
-	test_crash_and_stall();
-	test_start_and_end();
+	RUN(test_crash_and_stall());
+	RUN(test_start_and_end());
 	return check_done("test_server");
 }

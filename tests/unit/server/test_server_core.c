@@ -367,15 +367,15 @@ main(int argc, char **argv)
 	start(engine, args);
 	if (P.ready)
 	{
-		test_check();
-		test_generate();
-		test_errors();
-		test_late_error();
-		test_no_waiting_for_readers();
-		test_idle();
-		test_cancel_and_unload();
+		RUN(test_check());
+		RUN(test_generate());
+		RUN(test_errors());
+		RUN(test_late_error());
+		RUN(test_no_waiting_for_readers());
+		RUN(test_idle());
+		RUN(test_cancel_and_unload());
 	}
 	stop();
-	test_affinity(engine);
+	RUN(test_affinity(engine));
 	return check_done("test_server_core");
 }

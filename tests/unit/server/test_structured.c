@@ -353,12 +353,12 @@ test_cache_threads(void)
 int
 main(void)
 {
-	test_members();
-	test_kinds();
-	test_options();
-	test_refused();
-	test_cache();
-	test_cache_bounds();
-	test_cache_threads();
+	RUN(test_members());
+	RUN(test_kinds());
+	RUN(test_options());
+	RUN(test_refused());
+	RUN(test_cache());
+	RUN(test_cache_bounds());
+	RUN(test_cache_threads());
 	return check_done("test_structured");
 }

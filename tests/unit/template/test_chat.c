@@ -394,11 +394,11 @@ test_content_format(void)
 int
 main(void)
 {
-	test_golden();
-	test_injection();
-	test_content_format();
-	test_ordinary_control();
-	test_continue_tag();
-	test_sources();
+	RUN(test_golden());
+	RUN(test_injection());
+	RUN(test_content_format());
+	RUN(test_ordinary_control());
+	RUN(test_continue_tag());
+	RUN(test_sources());
 	return check_done("test_chat");
 }

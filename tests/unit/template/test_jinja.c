@@ -327,13 +327,13 @@ test_uses(void)
 int
 main(void)
 {
-	test_marks();
-	test_limits();
-	test_scans();
-	test_slow_steps();
-	test_deep_source();
-	test_bad_escapes();
-	test_variables();
-	test_uses();
+	RUN(test_marks());
+	RUN(test_limits());
+	RUN(test_scans());
+	RUN(test_slow_steps());
+	RUN(test_deep_source());
+	RUN(test_bad_escapes());
+	RUN(test_variables());
+	RUN(test_uses());
 	return check_done("test_jinja");
 }

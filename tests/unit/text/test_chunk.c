@@ -484,13 +484,13 @@ test_refused(void)
 int
 main(void)
 {
-	test_tokens();
-	test_sentences();
-	test_recursive();
-	test_markdown();
-	test_random();
-	test_linear();
-	test_vocabularies();
-	test_refused();
+	RUN(test_tokens());
+	RUN(test_sentences());
+	RUN(test_recursive());
+	RUN(test_markdown());
+	RUN(test_random());
+	RUN(test_linear());
+	RUN(test_vocabularies());
+	RUN(test_refused());
 	return check_done("test_chunk");
 }

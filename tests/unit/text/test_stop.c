@@ -113,21 +113,21 @@ main(void)
 	stop_free(none);
 
 	/* held back while it may become one, released when not */
-	one(LIST("\n\n"), 1, LIST("a\n", "b\n", "\nc"), LIST("a", "\nb", ""), 0);
+	RUN(one(LIST("\n\n"), 1, LIST("a\n", "b\n", "\nc"), LIST("a", "\nb", ""), 0));
 	/* ends in the middle of a fed text; the rest is dropped */
-	one(LIST("END"), 1, LIST("xE", "NDyy"), LIST("x", ""), 0);
+	RUN(one(LIST("END"), 1, LIST("xE", "NDyy"), LIST("x", ""), 0));
 	/* the earliest completion wins over the list order */
-	one(LIST("abcd", "bc"), 2, LIST("abcd"), LIST("a"), 1);
+	RUN(one(LIST("abcd", "bc"), 2, LIST("abcd"), LIST("a"), 1));
 	/* ties by list order */
-	one(LIST("bc", "abc"), 2, LIST("abc"), LIST("a"), 0);
-	one(LIST("abc", "bc"), 2, LIST("abc"), LIST(""), 0);
+	RUN(one(LIST("bc", "abc"), 2, LIST("abc"), LIST("a"), 0));
+	RUN(one(LIST("abc", "bc"), 2, LIST("abc"), LIST(""), 0));
 	/* falls back to a shorter border */
-	one(LIST("aab"), 1, LIST("aaa", "ab"), LIST("a", "a"), 0);
+	RUN(one(LIST("aab"), 1, LIST("aaa", "ab"), LIST("a", "a"), 0));
 	/* characters aren't cut */
 	one(LIST("\xE4\xBD\xA0!"), 1, LIST("x\xE4\xBD\xA0", "\xE4\xBD\xA0", "!"),
 		LIST("x", "\xE4\xBD\xA0", ""), 0);
-	random_texts(false);
-	random_texts(true);
+	RUN(random_texts(false));
+	RUN(random_texts(true));
 	buf_free(&out);
 	return check_done("stop");
 }

@@ -169,16 +169,16 @@ hangul(void)
 int
 main(void)
 {
-	golden();
-	hangul();
-	repair("abc \xC3\xA9 \xE4\xBD\xA0 \xF0\x9F\x99\x82", "abc \xC3\xA9 \xE4\xBD\xA0 \xF0\x9F\x99\x82");
+	RUN(golden());
+	RUN(hangul());
+	RUN(repair("abc \xC3\xA9 \xE4\xBD\xA0 \xF0\x9F\x99\x82", "abc \xC3\xA9 \xE4\xBD\xA0 \xF0\x9F\x99\x82"));
 	/* Unicode 3.9, table 3-8 and its neighbours */
 	repair("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT
 		   UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT "A");
-	repair("\xED\xA0\x80\xED\xBF", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT);
-	repair("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT "A");
-	repair("\xF4\x90\x80\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT);
-	long_run();
+	RUN(repair("\xED\xA0\x80\xED\xBF", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT));
+	RUN(repair("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT "A"));
+	RUN(repair("\xF4\x90\x80\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT));
+	RUN(long_run());
 	CHECK(strcmp(uni_category('A'), "Lu") == 0 && strcmp(uni_category(0x20AC), "Sc") == 0, "categories");
 	CHECK(uni_class(0x110000) == 0 && uni_class(UINT32_MAX) == 0, "beyond Unicode");
 	return check_done("unicode");

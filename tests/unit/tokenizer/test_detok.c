@@ -221,6 +221,6 @@ main(void)
 	invariant("mistral", strs, n);
 	invariant("metaspace", strs, n);
 	free_strings(strs, n);
-	test_tight();
+	RUN(test_tight());
 	return check_done("detok");
 }

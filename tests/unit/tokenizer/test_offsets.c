@@ -101,7 +101,7 @@ main(void)
 			t = open_tok(name);
 		}
 		else if (t != NULL)
-			check_line(name, t, line);
+			RUN(check_line(name, t, line));
 	}
 	if (f != NULL)
 		fclose(f);

@@ -660,21 +660,21 @@ main(void)
 
 	CHECK(n == 2000, "%zu strings", n);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		golden(names[i], strs, n);
-	round_trip("gpt2", strs, n);
-	round_trip("llama3", strs, n);
-	no_special("gpt2", strs, n);
-	no_special("llama3", strs, n);
-	no_special("llama2", strs, n);
+		RUN(golden(names[i], strs, n));
+	RUN(round_trip("gpt2", strs, n));
+	RUN(round_trip("llama3", strs, n));
+	RUN(no_special("gpt2", strs, n));
+	RUN(no_special("llama3", strs, n));
+	RUN(no_special("llama2", strs, n));
 	free_strings(strs, n);
-	shared_vocabs();
-	hostile_regexes();
-	refused_regexes();
-	refusals();
-	truncated();
-	config();
-	gguf_cases();
-	spm_added();
-	gguf_pre();
+	RUN(shared_vocabs());
+	RUN(hostile_regexes());
+	RUN(refused_regexes());
+	RUN(refusals());
+	RUN(truncated());
+	RUN(config());
+	RUN(gguf_cases());
+	RUN(spm_added());
+	RUN(gguf_pre());
 	return check_done("tokenizer");
 }

@@ -541,13 +541,13 @@ test_several(void)
 int
 main(void)
 {
-	test_all_fit();
-	test_jump();
-	test_ends();
-	test_stops();
-	test_after();
-	test_canonical();
-	test_several();
+	RUN(test_all_fit());
+	RUN(test_jump());
+	RUN(test_ends());
+	RUN(test_stops());
+	RUN(test_after());
+	RUN(test_canonical());
+	RUN(test_several());
 	CHECK(fake.bad_slots == 0, "%d", fake.bad_slots);
 	return check_done("test_constraint");
 }

@@ -560,13 +560,13 @@ test_refusals(void)
 int
 main(void)
 {
-	test_golden();
-	test_chi_square();
-	test_counts();
-	test_extremes();
-	test_bad_words();
-	test_bad_words_match();
-	test_bias_text();
-	test_refusals();
+	RUN(test_golden());
+	RUN(test_chi_square());
+	RUN(test_counts());
+	RUN(test_extremes());
+	RUN(test_bad_words());
+	RUN(test_bad_words_match());
+	RUN(test_bias_text());
+	RUN(test_refusals());
 	return check_done("logits");
 }

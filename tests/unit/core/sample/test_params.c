@@ -392,13 +392,13 @@ test_stop_ids(void)
 int
 main(void)
 {
-	test_ranges();
-	test_stop_errors();
-	test_rules();
-	test_prompt();
-	test_pool();
-	test_defaults();
-	test_special_values();
-	test_stop_ids();
+	RUN(test_ranges());
+	RUN(test_stop_errors());
+	RUN(test_rules());
+	RUN(test_prompt());
+	RUN(test_pool());
+	RUN(test_defaults());
+	RUN(test_special_values());
+	RUN(test_stop_ids());
 	return check_done("params");
 }

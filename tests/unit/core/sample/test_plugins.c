@@ -312,11 +312,11 @@ main(int argc, char **argv)
 		CHECK(false, "not in a build");
 		return check_done("plugins");
 	}
-	test_load();
-	test_check();
-	test_company();
-	test_grammar();
-	test_failures();
-	test_late();
+	RUN(test_load());
+	RUN(test_check());
+	RUN(test_company());
+	RUN(test_grammar());
+	RUN(test_failures());
+	RUN(test_late());
 	return check_done("plugins");
 }

@@ -581,22 +581,22 @@ main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "--bench") == 0)
 		return bench_all();
-	test_philox();
-	test_naive();
-	test_chi_square("plain", params(1, 0, 1, 0));
-	test_chi_square("temperature 0.5", params(0.5, 0, 1, 0));
-	test_chi_square("temperature 2", params(2, 0, 1, 0));
-	test_chi_square("top_k 5", params(1, 5, 1, 0));
-	test_chi_square("top_p 0.8", params(1, 0, 0.8, 0));
-	test_chi_square("min_p 0.1", params(1, 0, 1, 0.1));
-	test_chi_square("all of them", params(0.9, 8, 0.9, 0.05));
-	test_greedy();
-	test_not_finite();
-	test_mask();
-	test_mask_and_end();
-	test_logsumexp();
-	test_ties();
-	test_flat();
-	test_batch();
+	RUN(test_philox());
+	RUN(test_naive());
+	RUN(test_chi_square("plain", params(1, 0, 1, 0)));
+	RUN(test_chi_square("temperature 0.5", params(0.5, 0, 1, 0)));
+	RUN(test_chi_square("temperature 2", params(2, 0, 1, 0)));
+	RUN(test_chi_square("top_k 5", params(1, 5, 1, 0)));
+	RUN(test_chi_square("top_p 0.8", params(1, 0, 0.8, 0)));
+	RUN(test_chi_square("min_p 0.1", params(1, 0, 1, 0.1)));
+	RUN(test_chi_square("all of them", params(0.9, 8, 0.9, 0.05)));
+	RUN(test_greedy());
+	RUN(test_not_finite());
+	RUN(test_mask());
+	RUN(test_mask_and_end());
+	RUN(test_logsumexp());
+	RUN(test_ties());
+	RUN(test_flat());
+	RUN(test_batch());
 	return check_done("sample");
 }

@@ -311,10 +311,10 @@ main(int argc, char **argv)
 		fprintf(stderr, "%s\n", e.msg);
 		return 2;
 	}
-	test_paths(false);
-	test_paths(true);
-	test_errors();
-	test_many_lists();
+	RUN(test_paths(false));
+	RUN(test_paths(true));
+	RUN(test_errors());
+	RUN(test_many_lists());
 	plugins_free(plugins);
 	return check_done("test_sample_core");
 }

@@ -235,8 +235,8 @@ test_takes(void)
 int
 main(void)
 {
-	test_stage();
-	test_numbers();
-	test_takes();
+	RUN(test_stage());
+	RUN(test_numbers());
+	RUN(test_takes());
 	return check_done("test_sample_dev");
 }

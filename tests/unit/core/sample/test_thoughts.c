@@ -507,15 +507,15 @@ test_formats(void)
 int
 main(void)
 {
-	test_formats();
-	test_open();
-	test_long_tag();
-	test_count();
-	test_open_prompt();
-	test_parameters();
-	test_several();
-	test_invariance();
-	test_refused();
+	RUN(test_formats());
+	RUN(test_open());
+	RUN(test_long_tag());
+	RUN(test_count());
+	RUN(test_open_prompt());
+	RUN(test_parameters());
+	RUN(test_several());
+	RUN(test_invariance());
+	RUN(test_refused());
 	CHECK(fake.bad_slots == 0, "%d", fake.bad_slots);
 	return check_done("test_thoughts");
 }

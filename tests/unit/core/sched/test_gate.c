@@ -360,13 +360,13 @@ test_due(void)
 int
 main(void)
 {
-	test_in_flight();
-	test_jobs();
-	test_sequences();
-	test_refused();
-	test_two_models();
-	test_tokens();
-	test_deadlines();
-	test_due();
+	RUN(test_in_flight());
+	RUN(test_jobs());
+	RUN(test_sequences());
+	RUN(test_refused());
+	RUN(test_two_models());
+	RUN(test_tokens());
+	RUN(test_deadlines());
+	RUN(test_due());
 	return check_done("gate");
 }

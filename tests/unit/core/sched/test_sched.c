@@ -1115,53 +1115,53 @@ test_idmap(void)
 int
 main(void)
 {
-	test_fork_tail(16, 1);
-	test_fork_tail(16, 3);
-	test_fork_tail(32, 1);
-	test_fork_tail(32, 3);
-	test_fork_tail(33, 1);
-	test_fork_tail(33, 3);
-	test_whole();
-	test_chunks();
-	test_serial();
-	test_fairness();
-	test_no_overtaking();
-	test_preempt();
-	test_refund();
-	test_no_livelock();
-	test_long();
-	test_partial();
+	RUN(test_fork_tail(16, 1));
+	RUN(test_fork_tail(16, 3));
+	RUN(test_fork_tail(32, 1));
+	RUN(test_fork_tail(32, 3));
+	RUN(test_fork_tail(33, 1));
+	RUN(test_fork_tail(33, 3));
+	RUN(test_whole());
+	RUN(test_chunks());
+	RUN(test_serial());
+	RUN(test_fairness());
+	RUN(test_no_overtaking());
+	RUN(test_preempt());
+	RUN(test_refund());
+	RUN(test_no_livelock());
+	RUN(test_long());
+	RUN(test_partial());
 	for (int n = 80; n < 110; n++)
-		test_long_end(n);
-	test_forgotten();
-	test_weights();
-	test_seldom();
+		RUN(test_long_end(n));
+	RUN(test_forgotten());
+	RUN(test_weights());
+	RUN(test_seldom());
 	for (int i = 1; i < 30; i += 7)
-		test_passers_by(i);
-	test_background();
-	test_background_none();
-	test_background_preempt();
-	test_role_comes(1000, 8, 100);
-	test_role_comes(60, 32, 100);
-	test_role_comes(60, 32, 50);
-	test_role_comes(60, 8, 300);
-	test_role_blocks(100);
-	test_role_blocks(300);
-	test_role_one();
+		RUN(test_passers_by(i));
+	RUN(test_background());
+	RUN(test_background_none());
+	RUN(test_background_preempt());
+	RUN(test_role_comes(1000, 8, 100));
+	RUN(test_role_comes(60, 32, 100));
+	RUN(test_role_comes(60, 32, 50));
+	RUN(test_role_comes(60, 8, 300));
+	RUN(test_role_blocks(100));
+	RUN(test_role_blocks(300));
+	RUN(test_role_one());
 	for (int blocks = 6; blocks <= 30; blocks += 4)
 		for (int seats = 2; seats <= 12; seats += 5)
-			test_role_random(blocks, seats);
-	test_priorities();
-	test_preempt_priority();
-	test_priorities_end();
-	test_slots();
-	test_slots_preempt();
-	test_slots_random(0);
-	test_slots_random(4);
-	test_slots_random(8);
-	test_slots_random(48);
-	test_fits();
-	test_cost();
-	test_idmap();
+			RUN(test_role_random(blocks, seats));
+	RUN(test_priorities());
+	RUN(test_preempt_priority());
+	RUN(test_priorities_end());
+	RUN(test_slots());
+	RUN(test_slots_preempt());
+	RUN(test_slots_random(0));
+	RUN(test_slots_random(4));
+	RUN(test_slots_random(8));
+	RUN(test_slots_random(48));
+	RUN(test_fits());
+	RUN(test_cost());
+	RUN(test_idmap());
 	return check_done("sched");
 }

@@ -341,19 +341,19 @@ main(void)
 {
 	for (int i = 0; i <= N_LORAS; i++)
 		loras[i].id = (uint64_t) i;
-	test_places();
-	test_starve(false);
-	test_starve(true);
+	RUN(test_places());
+	RUN(test_starve(false));
+	RUN(test_starve(true));
 	for (unsigned i = 0; i < 6; i++)
 	{
-		test_random(i, 1 + (int) i % 3, 100, false);
-		test_random(100 + i, 2, 6, false);
-		test_random(200 + i, 2, 8, true);
+		RUN(test_random(i, 1 + (int) i % 3, 100, false));
+		RUN(test_random(100 + i, 2, 6, false));
+		RUN(test_random(200 + i, 2, 8, true));
 	}
-	test_many();
-	test_forks();
-	test_beam();
-	test_orphans();
-	test_roots();
+	RUN(test_many());
+	RUN(test_forks());
+	RUN(test_beam());
+	RUN(test_orphans());
+	RUN(test_roots());
 	return check_done("test_sched_lora");
 }

@@ -850,13 +850,13 @@ main(int argc, char **argv)
 	(void) argv;
 	fake.no_state = true;
 	load_plugins();
-	test_crowd(false);
-	test_crowd(true);
-	test_figures();
-	test_dear();
-	test_afford();
-	test_refused();
-	test_choice();
+	RUN(test_crowd(false));
+	RUN(test_crowd(true));
+	RUN(test_figures());
+	RUN(test_dear());
+	RUN(test_afford());
+	RUN(test_refused());
+	RUN(test_choice());
 	plugins_free(plugins);
 	return check_done("spec");
 }

@@ -174,10 +174,10 @@ main(void)
 	if (getcwd(cwd, sizeof(cwd)) == NULL)
 		return 1;
 	pool = kpool_new(2);
-	test_refused();
-	test_same_answers();
-	test_on("host", N_REQS, true);
-	test_on("moat", 3, false);
+	RUN(test_refused());
+	RUN(test_same_answers());
+	RUN(test_on("host", N_REQS, true));
+	RUN(test_on("moat", 3, false));
 	kpool_free(pool);
 	return check_done("test_spec_draft");
 }

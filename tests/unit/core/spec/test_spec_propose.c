@@ -446,11 +446,11 @@ test_config(void)
 int
 main(void)
 {
-	test_golden();
-	test_ngram();
-	test_suffix_own();
-	test_suffix_answers();
-	test_suffix_ring();
-	test_config();
+	RUN(test_golden());
+	RUN(test_ngram());
+	RUN(test_suffix_own());
+	RUN(test_suffix_answers());
+	RUN(test_suffix_ring());
+	RUN(test_config());
 	return check_done("spec_propose");
 }
