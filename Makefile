@@ -1,7 +1,7 @@
 # vllm_pg: build, install, demo, tests.
 #
 #	make demo			build, start a private cluster under demo/, run the first query
-#	make check			build and run the whole suite on PostgreSQL 15
+#	make check			build and run what is needed before a commit; make check-full, check-nightly more
 #	make install		into the PostgreSQL that PG_CONFIG names
 #	make release		what that installs, without installing it: RELEASE=1, under build/release
 #
@@ -164,26 +164,22 @@ demo:
 demo-stop:
 	@scripts/demo.sh stop
 
+# three tiers (scripts/check.sh): before a commit; before a merge, what CI runs; everything, for hours
 check:
 	@scripts/deps.sh check
-	@scripts/check.sh
+	@scripts/check.sh check
 
 check-full:
 	@scripts/deps.sh check
-	@FULL=1 scripts/check.sh
+	@scripts/check.sh full
 
-check-pg16:
-	@scripts/deps.sh check
-	@scripts/check.sh pg16
-
-# everything on every PostgreSQL, with a soak of half an hour
 check-nightly:
 	@scripts/deps.sh check
-	@FULL=1 scripts/check.sh
-	@FULL=1 scripts/check.sh pg16
-	@FULL=1 scripts/check.sh pg18
-	@scripts/fuzz_sql --calls 100000 --asan
-	@bench/soak --minutes 30
+	@scripts/check.sh nightly
+
+check-pg16 check-pg18:
+	@scripts/deps.sh check
+	@scripts/check.sh $(patsubst check-%,%,$@)
 
 # what needs a GPU
 check-gpu:
@@ -265,7 +261,14 @@ $(TEST_BIN) $(FUZZ_BIN): | $(FIXTURES)
 
 tests: $(ENGINE) $(TEST_BIN) $(KERNEL_TEST_BIN)
 
+# their names, for scripts/check.sh
+list-tests:
+	@echo $(patsubst $(BUILD)/tests/%,%,$(TEST_BIN) $(KERNEL_TEST_BIN))
+
 fuzz-programs: $(FUZZ_BIN)
+
+fuzz-builds: fuzz-programs
+	@scripts/fuzz.sh -b
 
 fuzz:
 	@scripts/check.sh fuzz
@@ -278,5 +281,5 @@ bench: all
 clean:
 	rm -rf build vllm_pg_cuda.so
 
-.PHONY: all release engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-unit \
-	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests fixtures fuzz fuzz-programs bench clean
+.PHONY: all release engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-pg18 check-unit \
+	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests list-tests fixtures fuzz fuzz-programs fuzz-builds bench clean

@@ -1,25 +1,27 @@
 #!/bin/bash
 # libFuzzer on everything that reads untrusted bytes, under AddressSanitizer and UBSan:
 #
-#	scripts/fuzz.sh [-s SECONDS | -f] [-j JOBS] [-r SEED] [TARGET ...]
+#	scripts/fuzz.sh [-s SECONDS | -f | -b] [-j JOBS] [-r SEED] [TARGET ...]
 #
 # TARGET: fuzz_gguf ..., all of tests/fuzz by default; 60 seconds each, two at a time.
 # The corpora begin with seeds made from the fixtures and stay in build/fuzz/corpus; an
 # input that fails is left in build/fuzz/found.  SEED: of libFuzzer's choices, 0 (default) = a
-# new one.  -f, for make check: a fixed number of inputs, the same ones on every machine (about 20
+# new one.  -f, for make check-full: a fixed number of inputs, the same ones on every machine (about 20
 # seconds each, with FULL=1 a minute), so that what fails once fails again: corpora of their own, addresses not random.
+# -b builds only.
 # Ends in `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-seconds=60 jobs=2 seed=0 fixed=
+seconds=60 jobs=2 seed=0 fixed= build_only=
 export FULL=${FULL:-}
-while getopts s:fj:r: o; do
+while getopts s:fbj:r: o; do
 	case $o in
 		s) seconds=$OPTARG ;;
 		f) fixed=1 seed=1 ;;
+		b) build_only=1 ;;
 		j) jobs=$OPTARG ;;
 		r) seed=$OPTARG ;;
-		*) echo "usage: scripts/fuzz.sh [-s SECONDS | -f] [-j JOBS] [-r SEED] [TARGET ...]" >&2; exit 2 ;;
+		*) echo "usage: scripts/fuzz.sh [-s SECONDS | -f | -b] [-j JOBS] [-r SEED] [TARGET ...]" >&2; exit 2 ;;
 	esac
 done
 shift $((OPTIND - 1))
@@ -46,6 +48,8 @@ if ! { make -s -j"$(nproc)" $programs && make -s -j"$(nproc)" FUZZ=1 CC="${FUZZ_
 	echo "0 passed, $# failed, 0 skipped"
 	exit 1
 fi
+
+[ -z "$build_only" ] || exit 0
 
 # What a target runs in about 20 seconds, with FULL=1 in a minute.
 runs_of() {

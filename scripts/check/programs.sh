@@ -1,0 +1,128 @@
+# programs.sh: the parts of check.sh that need no PostgreSQL.  Sourced, not run.
+#
+# scripts/check/programs.txt says what is unusual about a C program.  PROGRAMS='core/ test_jinja' chooses those whose
+# names have one of these words in them.
+
+declare -A how
+
+read_how() {
+	local name words
+	while read -r name words; do
+		case $name in '' | '#'*) ;; *) how[$name]=$words ;; esac
+	done <scripts/check/programs.txt
+	all_programs=$(make -s list-tests | tr ' ' '\n' | sed '/^$/d' | sort -u)
+}
+
+has() { case " ${how[$1]:-} " in *" $2 "*) return 0 ;; esac; return 1; }	# has PROGRAM WORD
+value() { echo " ${how[$1]:-} " | sed -n "s/.* $2=\([^ ]*\) .*/\1/p"; }	# value PROGRAM WORD
+
+# The programs that run in a build (plain, asan, tsan), in this tier.
+programs_of() {
+	local p w
+	for p in $all_programs; do
+		for w in ${PROGRAMS:-/}; do case $p in *"$w"*) break ;; esac; w=; done
+		[ -n "$w" ] || continue
+		case $1 in
+			plain)
+				case $tier in
+					check) ! has "$p" full || [ -n "$(value "$p" quick)" ] ;;
+					full) has "$p" plain || has "$p" both ;;
+				esac || continue ;;
+			asan) ! has "$p" plain || continue ;;
+			tsan) has "$p" tsan || continue ;;
+		esac
+		echo "$p"
+	done
+}
+
+# run_programs BUILD: what is built of it, two at a time where they don't want the machine for themselves
+run_programs() {
+	local p kind dir=build/engine prefix= arguments
+	case $1 in
+		asan) dir=$SAN_ASAN prefix=asan- ;;
+		tsan) dir=$SAN_TSAN prefix=tsan- ;;
+	esac
+	wait_for_build "$1"
+	for p in $(programs_of "$1"); do
+		kind=computes
+		! has "$p" waits || kind=waits
+		! has "$p" alone || kind=alone
+		arguments=
+		[ "$tier" != check ] || arguments=$(value "$p" quick | tr ',' ' ')
+		echo "$kind $prefix${p##*/} program $prefix${p##*/} $(limit_of "$p") $dir/tests/$p $arguments"
+	done >"build/check/programs.$1"
+	CHECK_VERBOSE=1 run_lanes "$(nproc)" tell_program <"build/check/programs.$1"
+}
+
+limit_of() {
+	local s
+	s=$(value "$1" limit)
+	echo "${s:-300}"
+}
+
+program() {	# program NAME LIMIT BINARY ARGUMENT...
+	# long simulations run plain; under a sanitizer they are short
+	case $1 in asan-* | tsan-*) [ "$tier" = nightly ] || ! has "${3#build/*/tests/}" both || export TEST_EFFORT=1 ;; esac
+	timed "$2" "$1" "${@:3}"
+}
+
+tell_program() { tally "$1" "build/check/$1.out" "$(cat "build/check/$1.status")" "$(seconds_of "$1")"; }
+
+# What scripts/harden.mk asks for is in what was built.
+check_hardening() {
+	step hardening scripts/hardening.sh build/engine/vllm_pg_{engine,http,remote} "build/pg$PG_MAJOR/vllm_pg.so" vllm_pg_cuda.so
+}
+
+check_lint() { step lint scripts/lint.sh; }
+
+# Does docs/models.md say what the goldens prove?
+check_tables() {
+	local p
+	for p in models_golden encoders_golden; do
+		step "table_$p" tests/golden/models_table.py --check "$(ls -t build/check/{asan-,}$p.out 2>/dev/null | head -n 1)"
+	done
+}
+
+# The suite's programs under sanitizers.
+check_san() {
+	run_programs asan
+	run_programs tsan
+}
+
+# CUDA kernels on the CPU, and the code that is common to both sides through nvcc where there is one.
+check_emu() {
+	local b n
+	n=$(ls tests/emu/test_*.cu tests/emu/test_*.c | wc -l)
+	if [ "$(uname -m)" != x86_64 ] || ! command -v g++ >/dev/null; then
+		printf 'skipped %s: needs x86-64 and g++\nemu: 0 passed, 0 failed, %s skipped\n' "$n" "$n" >build/check/emu.out
+		tally emu build/check/emu.out 0
+		return
+	fi
+	wait_for_build emu || return
+	for b in build/engine/emu/test_*; do
+		[ ! -x "$b" ] || [ -d "$b" ] || echo "computes emu-${b##*/} program emu-${b##*/} 600 $b"
+	done >build/check/programs.emu
+	CHECK_VERBOSE=1 run_lanes "$(nproc)" tell_program <build/check/programs.emu
+	step check_gpu scripts/check_gpu.sh --emu --json build/check/gpu_emu.json
+	step emu-nvcc make -s emu-nvcc
+}
+
+# Skipped well where there is no nvcc; where there is one, the library builds without a warning and its kernels
+# take what is written down.
+check_cuda() {
+	step cuda_missing tests/cuda_missing.sh
+	step cuda make -s -j"$(nproc)" cuda-check
+	step gpu_only make -s -j"$(nproc)" gpu-only
+}
+
+# Changed fixtures with a fixed seed, the same everywhere; then libFuzzer where there is one.
+check_fuzz() {
+	local b
+	wait_for_build fuzz || return
+	for b in build/engine/tests/fuzz/fuzz_*; do
+		[ ! -x "$b" ] || [ -d "$b" ] || echo "computes ${b##*/} program ${b##*/} 600 $b"
+	done >build/check/programs.fuzz
+	run_lanes "$(nproc)" tell_program <build/check/programs.fuzz
+	STEP_LIMIT=36000 step fuzz scripts/fuzz.sh ${FUZZ_TIME:--f}
+	grep -E '^fuzz_.* executions' build/check/fuzz.out
+}

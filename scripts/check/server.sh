@@ -1,0 +1,204 @@
+# server.sh: the parts of check.sh that need PostgreSQL.  Sourced, not run.
+
+# pg_timed LIMIT NAME FOLDER COMMAND...: as the server's user, in that folder
+pg_timed() {
+	export -f as_pg
+	export BASE PG_BIN
+	timed "$1" "$2" bash -c 'cd "$1" && shift && as_pg "$@"' as_pg "${@:3}"
+}
+
+# A server for regress and isolation, then pg_regress against it.
+check_sql() {
+	local tests specs regress isolation st
+	tests=$(cd tests/sql && if [ -n "${TESTS:-}" ]; then for t in $TESTS; do [ ! -f "$t.sql" ] || echo "$t"; done; else ls -- *.sql | sed 's/\.sql$//'; fi)
+	[ -n "$tests" ] || return 0
+	. scripts/cluster.sh
+	cluster_base "build/check/pg$PG_MAJOR"
+	cluster_install || return 1
+	local port
+	port=$(free_port 56100)
+	cluster_init regress "$port" "vllm.engine_args = '--fake'
+vllm.allowed_hosts = 'llm.example.com, http://127.0.0.1:8000, *.cluster.test'
+fsync = off
+max_prepared_transactions = 2
+statement_timeout = '120s'" && cluster_start regress || return 1
+	rm -rf "$BASE/src" && mkdir -p "$BASE/src" "$BASE/out"
+	cp -r tests/sql tests/expected tests/isolation "$BASE/src/" 2>/dev/null
+	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/src" "$BASE/out"
+	specs=$(cd tests/isolation/specs && ls -- *.spec | sed 's/\.spec$//')
+	regress=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/regress/pg_regress
+	pg_timed 900 "regress-pg$PG_MAJOR" "$BASE/out" "$regress" --inputdir="$BASE/src" --outputdir="$BASE/out" --bindir="$PG_BIN" \
+		--host="$SOCK" --port="$port" --user=postgres --dbname=contrib_regression --encoding=UTF8 $tests \
+		>build/check/regress.raw 2>&1
+	st=$?
+	grep -qE '^(not )?ok|FAILED' build/check/regress.raw && [ $st != 0 ] && cat "$BASE/out/regression.diffs" 2>/dev/null | head -n 150
+	count_regress "regress-pg$PG_MAJOR" build/check/regress.raw $st
+	isolation=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/isolation/pg_isolation_regress
+	if [ -x "$isolation" ]; then
+		pg_timed 900 "isolation-pg$PG_MAJOR" "$BASE/out" "$isolation" --inputdir="$BASE/src/isolation" --outputdir="$BASE/out" --bindir="$PG_BIN" \
+			--host="$SOCK" --port="$port" --user=postgres --dbname=isolation_regression $specs >build/check/isolation.raw 2>&1
+		st=$?
+		[ $st = 0 ] || cat "$BASE/out/regression.diffs" 2>/dev/null | head -n 100
+		count_regress "isolation-pg$PG_MAJOR" build/check/isolation.raw $st
+	else
+		printf 'skipped isolation: no pg_isolation_regress here\n0 passed, 0 failed, %s skipped\n' "$(echo "$specs" | wc -w)" >build/check/isolation.out
+		tally "isolation-pg$PG_MAJOR" build/check/isolation.out 0
+	fi
+	cluster_stop regress immediate
+}
+
+count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to ours
+	local ok bad
+	ok=$(grep -cE '^(test .*\.\.\. ok|ok [0-9])|^ok ' "$2")
+	bad=$(grep -cE '\.\.\. FAILED|^not ok ' "$2")
+	{ [ "$3" = 0 ] && [ "$ok" != 0 ]; } || [ "$bad" != 0 ] || { bad=1; tail -n 20 "$2"; }
+	grep -E 'FAILED|^not ok' "$2"
+	echo "$1: $ok passed, $bad failed, 0 skipped" >"build/check/$1.out"
+	tally "$1" "build/check/$1.out" "$bad" "$(seconds_of "$1")"
+}
+
+# The Python clients of the HTTP server, into $BASE/clients; without them their tests are skipped.
+find_clients() {
+	[ -d "$BASE/clients/anthropic" ] && return
+	local w pip
+	w=$(mktemp -d)
+	pip="python3 -m pip"
+	$pip --version >/dev/null 2>&1 || { python3 -m venv "$w/v" && pip="$w/v/bin/pip"; }
+	$pip install -q --target "$w/p" openai==3.54.0 anthropic==2.12.0 >build/check/clients.log 2>&1 &&
+		rm -rf "$BASE/clients" && mv "$w/p" "$BASE/clients" && chmod -R a+rX "$BASE/clients"
+	rm -rf "$w"
+}
+
+# What a version of PostgreSQL may change: hooks, planner, triggers, utility statements, logs, the extension's scripts.
+# The engine's own tests need only one version.  FULL=1 runs all.
+VERSION_TAP='00 03 04 06 07 080 086 114 116 119'
+# What `make check` runs: life and death of the engine, a real model, each kind of SQL function, batches, jobs, HTTP, endpoints.
+CORE_TAP='001 003 004 005 009 020 022_chat 028 043 050_embed. 060 064 070 071 072 082 085 086 087 098 110 114'
+# Files that take long begin first, so that none of them is alone at the end, and have 600 seconds; others 300.
+LONG_TAP='040 083_http 111 023 093 041 064 042 030 110 112'
+# Those that compute with all CPUs, whose faults wait for what the engine does within a second, or whose drafts must pay.
+# 103 to 105 also want the CUDA kernels' emulation, which is built meanwhile.
+ALONE_TAP='010 096 100 103 104 105'
+
+named_by() {	# named_by NAME BEGINNINGS
+	local w
+	for w in $2; do case $1. in "$w"*) return 0 ;; esac; done
+	return 1
+}
+
+wanted_tap() {
+	if [ -n "${TESTS:-}" ]; then
+		named_by "$1" "$TESTS"
+	elif [ "$tier" = check ]; then
+		named_by "$1" "$CORE_TAP"
+	else
+		[ "$PG_MAJOR" = 15 ] || [ -n "${FULL:-}" ] || named_by "$1" "$VERSION_TAP"
+	fi
+}
+
+# The TAP files to run: of each its kind (of run_lanes) and name, the long ones first.
+tap_files() {
+	local t
+	for t in tests/t/[0-9]*.pl; do
+		t=$(basename "$t" .pl)
+		wanted_tap "$t" || continue
+		if named_by "$t" "$ALONE_TAP"; then
+			echo "alone $t"
+		elif named_by "$t" "$LONG_TAP"; then
+			echo "long $t"
+		else
+			echo "short $t"
+		fi
+	done | sort -s -k1,1
+}
+
+# What TAP files read, into $BASE.
+prepare_tap() {
+	cp tests/upgrade/*.sql "$([ -n "${PG_PREFIX:-}" ] || echo "$BASE/install")$($PG_CONFIG --sharedir)/extension/" || return 1
+	rm -rf "$BASE/t" "$BASE/work" && cp -r tests/t "$BASE/t" && cp docs/grafana.json "$BASE/t/" && mkdir -p "$BASE/tmp" "$BASE/work"
+	make -s fixtures || return 1
+	[ "$PG_MAJOR" != 15 ] || find_clients
+	cp -r tests/batch tests/clients tests/remote tests/golden/pool_expected models "$BASE/work/" && mkdir "$BASE/work/fixtures"
+	cp -r tests/fixtures/tokenizers tests/fixtures/*.json build/fixtures/*/ "$BASE/work/fixtures/"
+	[ "$(id -u)" != 0 ] || chown -R postgres: "$BASE/t" "$BASE/tmp" "$BASE/work"
+	mkdir -p "$BASE/hooks"
+	${CC:-cc} -O1 -g -Wall -fPIC -shared -Isrc -I"$($PG_CONFIG --includedir-server)" -D_GNU_SOURCE \
+		-o "$BASE/hooks/hooks_audit.so" tests/hooks/hooks_audit.c
+	make -s processors device-libs && cp build/engine/tests/plugins/*.so "$BASE/hooks/"
+	rm -rf "$BASE/template"
+	as_pg env -u LC_ALL -u LANGUAGE LC_MESSAGES=C "$PG_BIN/initdb" -D "$BASE/template" -A trust -N >build/check/template.out 2>&1
+}
+
+# The CUDA kernels on the CPU as a library, which those tests open that run alone.
+prepare_tap_emu() {
+	wait_for_build emu-lib
+	make -s emu-lib && mkdir -p "$BASE/hooks/emu" && { [ ! -f build/engine/emu/vllm_pg_cuda.so ] || cp build/engine/emu/vllm_pg_cuda.so build/engine/emu/libnccl_emu.so "$BASE/hooks/emu/"; }
+}
+
+check_tap() {
+	. scripts/cluster.sh
+	cluster_base "build/check/pg$PG_MAJOR"
+	local perl prefix=tap-pg$PG_MAJOR
+	perl=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/perl
+	[ -d "$perl/PostgreSQL" ] || perl=/usr/lib/postgresql/15/lib/pgxs/src/test/perl
+	cluster_install && prepare_tap || { fail "$prefix" build/check/template.out; return; }
+	# in the environment of PostgreSQL::Test::Utils
+	export TAP_CONF="shared_preload_libraries = 'vllm_pg'
+$EXT_CONF" TAP_PERL=$perl
+	tap_files >build/check/tap.files
+	grep -v ^alone build/check/tap.files | while read -r _ t; do echo "computes $prefix-$t tap_file $t"; done >build/check/tap.jobs
+	run_lanes "${TAP_LANES:-4}" tell_tap <build/check/tap.jobs
+	grep ^alone build/check/tap.files | while read -r _ t; do echo "alone $prefix-$t tap_file $t"; done >build/check/tap.jobs
+	[ ! -s build/check/tap.jobs ] || prepare_tap_emu
+	run_lanes 1 tell_tap <build/check/tap.jobs
+}
+
+tap_file() {	# tap_file NAME
+	local limit=300
+	! named_by "$1" "$LONG_TAP $ALONE_TAP" || limit=600
+	pg_timed "$limit" "tap-pg$PG_MAJOR-$1" "$BASE/work" env EXTRA_CONF="$TAP_CONF" PG_REGRESS="$($PG_CONFIG --pgxs | xargs dirname)/../../src/test/regress/pg_regress" \
+		TESTDATADIR="$BASE/tmp" TESTLOGDIR="$BASE/tmp" TMPDIR=/tmp PG_TEST_TIMEOUT_DEFAULT=120 VLLM_PG_TEMPLATE="$BASE/template" \
+		PGHOST= VLLM_PG_HOOKS="$BASE/hooks/hooks_audit.so" VLLM_PG_CLIENTS="$BASE/clients" VLLM_PG_PROCESSORS="$BASE/hooks/processors.so" VLLM_PG_DEVICES="$BASE/hooks" VLLM_PG_LIBDIR="$(if [ -n "${PG_PREFIX:-}" ]; then $PG_CONFIG --pkglibdir; else echo "$BASE/install$($PG_CONFIG --pkglibdir)"; fi)" \
+		prove -v -I "$TAP_PERL" -I "$BASE/t" "$BASE/t/$1.pl"
+}
+
+tell_tap() {	# tell_tap NAME: one that has ended
+	mv "build/check/$1.out" "build/check/$1.raw"
+	count_tap "$1" "build/check/$1.raw" "$(cat "build/check/$1.status")"
+}
+
+count_tap() {
+	local ok bad skip
+	ok=$(grep -cE '^ok [0-9]+' "$2")
+	skip=$(grep -cE '^ok [0-9]+ # skip' "$2")
+	bad=$(grep -E '^not ok [0-9]+' "$2" | grep -vcE '# TODO')
+	[ "$3" = 0 ] || [ "$bad" != 0 ] || { bad=1; tail -n 30 "$2"; }
+	grep -E '^not ok [0-9]+.*# TODO' "$2"
+	grep -E '^# (ms|figure)' "$2" | head -n 10
+	{
+		grep -E '^not ok' "$2"
+		# the reasons are in the test's own log
+		[ "$bad" = 0 ] || grep -aE -A 8 'Failed test' "$BASE/work/tmp_check/log/regress_log_${1#tap-pg*-}" 2>/dev/null |
+			sed -E 's/^\[[0-9:.()s]+\]\([0-9.]+s\) //' | grep -aE '^#  '
+		echo "$1: $((ok - skip)) passed, $bad failed, $skip skipped"
+	} >"${2%.raw}.out"
+	tally "$1" "${2%.raw}.out" "$bad" "$(seconds_of "$1")"
+}
+
+# What a newcomer does first, from nothing: make the demo, again, connect, stop.
+check_demo() {
+	DEMO_DIR=build/check/demo scripts/demo.sh stop >/dev/null 2>&1
+	rm -rf build/check/demo
+	step demo tests/demo.sh build/check/demo
+}
+
+# Many sessions, mixed calls, cancels and kills of the engine.
+check_soak() {
+	STEP_LIMIT=$(((${SOAK_MINUTES:-1} + 10) * 60)) step soak bench/soak --minutes "${SOAK_MINUTES:-1}"
+	grep -E '^(latency|[0-9.]+ minutes)' build/check/soak.out
+}
+
+# Hostile calls of every SQL function by three roles (docs/security.md).
+check_fuzz_sql() {
+	step fuzz_sql scripts/fuzz_sql ${FUZZ_SQL:---calls 5000}
+}
