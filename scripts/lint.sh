@@ -41,7 +41,7 @@ rule "comments and docs name files that exist (scripts/named_files.py)" "$(scrip
 rule "links of Markdown files lead somewhere, docs/README.md has all pages (scripts/links.py)" "$(scripts/links.py 2>&1)"
 rule "commits say area: imperative in at most 72 columns" "$(git log --no-merges --format=%s bdcd5edd15b8..HEAD 2>/dev/null |
 	awk 'length > 72 || !/^[a-z0-9_]+: [a-z]/')"
-rule "scripts parse" "$(for f in scripts/*.sh bench/*.sh; do [ ! -f "$f" ] || bash -n "$f" 2>&1; done)"
+rule "scripts parse" "$(for f in scripts/*.sh scripts/check/*.sh bench/*.sh; do [ ! -f "$f" ] || bash -n "$f" 2>&1; done)"
 rule "benchmarks say their usage and refuse unknown options" "$(for b in bench/*; do
 	[ -x "$b" ] && [ -f "$b" ] || continue
 	"$b" --help 2>&1 | grep -q "${b##*/}" || echo "$b --help does not say its usage"

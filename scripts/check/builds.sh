@@ -36,7 +36,7 @@ build_behind() {
 	builder=$!
 	set +m
 	disown
-	renice -n 15 -g "$builder" >/dev/null 2>&1
+	renice -n 5 -g "$builder" >/dev/null 2>&1
 }
 
 # Who measures time has the machine for itself.

@@ -26,7 +26,7 @@ programs_of() {
 			plain)
 				case $tier in
 					check) ! has "$p" full || [ -n "$(value "$p" quick)" ] ;;
-					full) has "$p" plain || has "$p" both ;;
+					full) has "$p" plain ;;
 				esac || continue ;;
 			asan) ! has "$p" plain || continue ;;
 			tsan) has "$p" tsan || continue ;;
@@ -42,6 +42,7 @@ run_programs() {
 		asan) dir=$SAN_ASAN prefix=asan- ;;
 		tsan) dir=$SAN_TSAN prefix=tsan- ;;
 	esac
+	[ -n "$(programs_of "$1")" ] || return
 	wait_for_build "$1"
 	for p in $(programs_of "$1"); do
 		kind=computes
@@ -60,11 +61,7 @@ limit_of() {
 	echo "${s:-300}"
 }
 
-program() {	# program NAME LIMIT BINARY ARGUMENT...
-	# long simulations run plain; under a sanitizer they are short
-	case $1 in asan-* | tsan-*) [ "$tier" = nightly ] || ! has "${3#build/*/tests/}" both || export TEST_EFFORT=1 ;; esac
-	timed "$2" "$1" "${@:3}"
-}
+program() { timed "$2" "$1" "${@:3}"; }	# program NAME LIMIT BINARY ARGUMENT...
 
 tell_program() { tally "$1" "build/check/$1.out" "$(cat "build/check/$1.status")" "$(seconds_of "$1")"; }
 
@@ -100,7 +97,7 @@ check_emu() {
 	fi
 	wait_for_build emu || return
 	for b in build/engine/emu/test_*; do
-		[ ! -x "$b" ] || [ -d "$b" ] || echo "computes emu-${b##*/} program emu-${b##*/} 600 $b"
+		[ ! -x "$b" ] || [ -d "$b" ] || echo "$(has "emu/${b##*/}" alone && echo alone || echo computes) emu-${b##*/} program emu-${b##*/} 600 $b"
 	done >build/check/programs.emu
 	CHECK_VERBOSE=1 run_lanes "$(nproc)" tell_program <build/check/programs.emu
 	step check_gpu scripts/check_gpu.sh --emu --json build/check/gpu_emu.json

@@ -723,7 +723,7 @@ test_worlds(void)
 	const char *one = getenv("SIM_WORLD");
 
 	for (int i = one != NULL ? atoi(one) : 0; i < (one != NULL ? atoi(one) + 1 : N_WORLDS) && check_failed == 0; i++)
-		run_world(i, check_effort(10000, 100000, 1000000) / N_WORLDS);
+		run_world(i, check_effort(60000, 100000, 1000000) / N_WORLDS);
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	/* it has all happened */
 	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 && total.preemptions > 100 &&
