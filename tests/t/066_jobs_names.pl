@@ -330,7 +330,23 @@ my %body = (r_operator => q{PERFORM 'public.ran'::regclass OPERATOR(low.%%) 7::b
 	r_cursor => q{FOR r IN EXECUTE 'SELECT n FROM low.view' LOOP END LOOP},
 	r_copy => q{COPY public.copied FROM PROGRAM 'echo a'},
 	r_truncate => 'TRUNCATE public.copied',
-	r_as => 'CREATE TABLE made AS SELECT t::low.checked AS c');
+	r_as => 'CREATE TABLE made AS SELECT t::low.checked AS c',
+	r_columns => q{PERFORM c FROM json_to_record('{"c": "a"}') AS j (c low.checked)},
+	r_call => q{CALL own.takes('public.ran'::regclass OPERATOR(low.%%) 7::bigint)},
+	r_cascade => 'TRUNCATE own.referred CASCADE',
+	r_kept => 'PERFORM low.as_mal(); PERFORM own.sets_ran()');
+# ... also in a plan that a session has kept from mal, and on tables that a TRUNCATE comes by
+sql(q{CREATE PROCEDURE own.takes(bigint) LANGUAGE plpgsql AS 'BEGIN END';
+	CREATE TABLE own.referred (id int PRIMARY KEY); GRANT REFERENCES ON own.referred TO mal;
+	CREATE FUNCTION own.sets_ran() RETURNS void LANGUAGE plpgsql AS $$BEGIN
+		PERFORM CASE WHEN current_user <> 'mal' THEN 'public.ran'::regclass OPERATOR(low.%%) 7::bigint END;
+		END $$;
+	SET ROLE mal; CREATE TABLE low.refers (id int REFERENCES own.referred);
+	GRANT TRUNCATE ON low.refers TO PUBLIC;
+	CREATE TRIGGER t BEFORE TRUNCATE ON low.refers WHEN (nextval('public.ran') > 0)
+		EXECUTE FUNCTION mal.fires();
+	CREATE FUNCTION low.as_mal() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
+		'BEGIN PERFORM own.sets_ran(); END'});
 sub calls_body
 {
 	my ($name) = @_;
@@ -351,6 +367,9 @@ jobs_fail('what the code of an owner names',
 	r_view => other('view "view"'), r_cursor => other('view "view"'),
 	r_policy => other('row security of table "rows"'), r_written => other('table "filled"'),
 	r_domain => other('type low.checked'), r_as => other('type low.checked'),
+	r_columns => other('type low.checked'),
+	r_call => other('operator low.%%(regclass,bigint)'), r_kept => other('operator low.%%(regclass,bigint)'),
+	r_cascade => other('table "refers"'),
 	r_copy => qr/$condition "copied" is volatile/, r_truncate => qr/$condition "copied" is volatile/);
 is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing of it has run');
 # who may make triggers may say what a superuser's function does with their arguments
@@ -363,6 +382,44 @@ like($err, qr/ERROR:  role PUBLIC may make triggers on relation "g_first".*HINT:
 sql(q{REVOKE TRIGGER ON g_later FROM mal; SELECT llm_resume_job('g_later');
 	SET ROLE plain; SELECT llm_create_completion_job('g_plain', input => 'x', target_column => 'y'); INSERT INTO g_plain VALUES (1, 'one')});
 ok(until_sql($node, q{SELECT (SELECT y = 'TWO' FROM g_later WHERE id = 150) AND (SELECT y = 'ONE' FROM g_plain)}), '... and without it, or of another owner, the job works');
+# ... nor by what a table is a partition of, nor by a foreign key, whose action is mal's but not the AFTER
+# triggers behind it
+sql(q{CREATE FUNCTION own.says() RETURNS trigger LANGUAGE plpgsql AS
+		$$BEGIN EXECUTE TG_ARGV[0]; RETURN NULL; END $$;
+	ALTER SEQUENCE public.ran RESTART; SET ROLE mal;
+	CREATE TABLE mal.parent (id int PRIMARY KEY, x text, y text) PARTITION BY RANGE (id);
+	CREATE TRIGGER t AFTER UPDATE ON mal.parent FOR EACH ROW
+		EXECUTE FUNCTION own.says($$SELECT nextval('public.ran')$$);
+	RESET ROLE; CREATE TABLE g_part PARTITION OF mal.parent FOR VALUES FROM (0) TO (200);
+	CREATE TABLE g_key (id int PRIMARY KEY, x text, y text UNIQUE); GRANT REFERENCES ON g_key TO mal;
+	SELECT llm_create_completion_job('g_key', input => 'x', target_column => 'y', name => 'g_key');
+	SET ROLE mal; CREATE TABLE mal.follows (y text REFERENCES g_key (y) ON UPDATE CASCADE); RESET ROLE;
+	BEGIN; INSERT INTO g_key VALUES (1, NULL, 'old'); INSERT INTO mal.follows VALUES ('old'); COMMIT;
+	SET ROLE mal; CREATE TRIGGER t AFTER UPDATE ON mal.follows FOR EACH ROW
+		EXECUTE FUNCTION own.says($$SELECT nextval('public.ran')$$);
+	RESET ROLE; UPDATE g_key SET x = 'one'});
+($rc, $out, $err) = $node->psql('postgres',
+	q{SELECT llm_create_completion_job('g_part', input => 'x', target_column => 'y')});
+like($err, qr/ERROR:  role mal may make triggers on relation "parent"/, 'TRIGGER on its parent');
+ok(until_sql($node, q{SELECT state = 'failed' OR done > 0 FROM llm_jobs WHERE name = 'g_key'}),
+	"a foreign key's action on a table with an AFTER trigger");
+like(sql(q{SELECT last_error FROM llm_jobs WHERE name = 'g_key'}),
+	qr/^42501: role mal may make triggers on relation "follows"/, '... says why')
+	if $node->pg_version < 18;
+is(sql('SELECT is_called FROM public.ran'), 'f', '... and nothing of it has run') if $node->pg_version < 18;
+# an operator does not hide a function that a condition must not call
+sql(q{CREATE TABLE w_hidden (id int PRIMARY KEY, x text, y text);
+	SELECT llm_create_completion_job('w_hidden', input => 'x', target_column => 'y', name => 'w_hidden');
+	GRANT ALL ON w_hidden TO mal; SET ROLE mal; SET check_function_bodies = off;
+	CREATE FUNCTION mal.makes() RETURNS text LANGUAGE sql AS $$SELECT ('{a}'::mal.runner[])[1]::text$$;
+	CREATE OPERATOR mal.!~! (RIGHTARG = oid, FUNCTION = pg_catalog.fmgr_sql_validator);
+	DO $$BEGIN EXECUTE format('CREATE TRIGGER t BEFORE UPDATE ON w_hidden FOR EACH ROW
+		WHEN ((OPERATOR(mal.!~!) %s::oid) IS NOT NULL) EXECUTE FUNCTION suppress_redundant_updates_trigger()',
+		'mal.makes'::regproc::oid); END $$;
+	RESET ROLE; REVOKE ALL ON w_hidden FROM mal});
+jobs_fail('an operator in a condition',
+	w_hidden => qr/^42501: the condition of trigger "t" uses operator mal\.!~!\(NONE,oid\), which belongs to/);
+is(sql('SELECT is_called FROM public.ran'), 'f', '... has called nothing');
 # a function that looks at tables, in a condition: of the rows that only the owner sees
 sql(q{CREATE TABLE w_stable (id int PRIMARY KEY, x text, y text); SELECT llm_create_completion_job('w_stable', input => 'x', target_column => 'y', name => 'w_stable');
 	CREATE TRIGGER t BEFORE UPDATE ON w_stable FOR EACH ROW WHEN (llm_count_tokens(new.y) > 0) EXECUTE FUNCTION suppress_redundant_updates_trigger()});

@@ -107,6 +107,8 @@ void		job_role_end(const JobRole *r);
 void		job_role_owner(JobRole *r, Oid owner);
 /* The same, but with the caller's search_path, for a text of the caller's. */
 void		job_role_owner_here(JobRole *r, Oid owner);
+/* In JOB_SECURITY_CONTEXT: the job's owner, whoever the current user is. */
+Oid			job_running_for(void);
 /* step(arg) in a subtransaction: its error, in the caller's memory, or NULL.  A cancel goes on as an ERROR:
  * it is meant for the whole transaction. */
 ErrorData  *job_attempt(void (*step) (void *arg), void *arg);

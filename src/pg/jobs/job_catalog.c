@@ -251,10 +251,15 @@ job_list(void)
 
 #define OWNER_CONTEXT	(SECURITY_RESTRICTED_OPERATION | SECURITY_LOCAL_USERID_CHANGE | JOB_SECURITY_CONTEXT)
 
+/* Of the job in whose context this runs; of one within it the outer one's, also behind an error in that. */
+static Oid	running_for = InvalidOid;
+
 static void
 be(JobRole *r, Oid user, int sec_context)
 {
 	GetUserIdAndSecContext(&r->user, &r->sec_context);
+	if ((sec_context & ~r->sec_context & JOB_SECURITY_CONTEXT) != 0)
+		running_for = user;
 	r->guc_level = NewGUCNestLevel();
 	SetUserIdAndSecContext(user, r->sec_context | sec_context);
 	/* names are compared as texts: job_uses.c */
@@ -287,6 +292,12 @@ job_role_end(const JobRole *r)
 {
 	AtEOXact_GUC(false, r->guc_level);
 	SetUserIdAndSecContext(r->user, r->sec_context);
+}
+
+Oid
+job_running_for(void)
+{
+	return running_for;
 }
 
 void

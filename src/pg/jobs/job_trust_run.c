@@ -17,9 +17,9 @@
  *
  * A trigger has no owner.  Of a table on which others have TRIGGER nobody knows whose condition a
  * trigger has, and functions of PostgreSQL's own can do harm enough: a condition must not be volatile,
- * nor call functions of extensions that look at tables, nor have values of others' types.  A superuser's
- * trigger functions do what their arguments say: so as a superuser a job writes only tables on which
- * nobody else has TRIGGER.
+ * nor call functions of extensions that look at tables, nor have values or operators of others.  A
+ * superuser's trigger functions do what their arguments say: so as a superuser a job writes only tables on
+ * which nobody else has TRIGGER.
  *
  * Tests: tests/t/066_jobs_names.pl, 065_jobs_hostile.pl.
  */
@@ -27,13 +27,16 @@
 
 #include "access/table.h"
 #include "access/transam.h"
+#include "catalog/heap.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/objectaddress.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -71,6 +74,50 @@ in_job_context(void)
 	return (context & JOB_SECURITY_CONTEXT) != 0;
 }
 
+/* ---- operators and types ---- */
+
+/* Another role's operator may be over a function of PostgreSQL's own, and so may a domain's check. */
+static bool
+is_refused(const ObjectAddress *a)
+{
+	Oid			element;
+	char		kind;
+
+	if (a->classId == OperatorRelationId)
+		return !job_trusts(job_object_owner(a), GetUserId());
+	if (a->classId != TypeRelationId)
+		return false;
+	element = get_base_element_type(a->objectId);
+	kind = get_typtype(OidIsValid(element) ? element : a->objectId);
+	return kind != TYPTYPE_BASE && kind != TYPTYPE_ENUM && !type_is_trusted_by(a->objectId, GetUserId());
+}
+
+/* One that a query or expression uses, or NULL. */
+static const ObjectAddress *
+refused_object(Node *node)
+{
+	ListCell   *lc;
+
+	foreach(lc, job_objects_of(node))
+		if (is_refused(lfirst(lc)))
+			return lfirst(lc);
+	return NULL;
+}
+
+static void
+check_objects(Node *query)
+{
+	const ObjectAddress *a = refused_object(query);
+
+	if (a != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("%s belongs to another role, and would run as the job's owner",
+						getObjectDescription(a, false)),
+				 errhint("Name operators and types with their schemas in functions that a job runs, "
+						 "or give these a search_path of their own.")));
+}
+
 /* ---- triggers ---- */
 
 /* A function that is not PostgreSQL's own and may look at tables: llm_embed(), say. */
@@ -104,6 +151,20 @@ condition_walker(Node *node, void *context)
 	return expression_tree_walker(node, condition_walker, context);
 }
 
+/* An operator hides which function of PostgreSQL's own it is: job_check_call() sees calls. */
+static void
+check_condition_objects(Node *when, const char *trigger)
+{
+	const ObjectAddress *a = refused_object(when);
+
+	if (a != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the condition of trigger \"%s\" uses %s, which belongs to another role",
+						trigger, getObjectDescription(a, false)),
+				 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner.")));
+}
+
 /* ERROR (42501, 42804) if a trigger's condition does more than to compare values of trusted types. */
 static void
 check_triggers(Relation rel)
@@ -123,6 +184,7 @@ check_triggers(Relation rel)
 					 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner."),
 					 errhint("Look at the condition in a function, by a trigger without WHEN.")));
 		(void) condition_walker(when, t->tgname);
+		check_condition_objects(when, t->tgname);
 	}
 }
 
@@ -165,10 +227,10 @@ other_with_trigger(Oid relid)
 	return name;
 }
 
-void
-job_check_trigger_rights(Oid relid, Oid owner)
+static void
+check_trigger_rights(Oid relid)
 {
-	char	   *other = superuser_arg(owner) ? other_with_trigger(relid) : NULL;
+	char	   *other = other_with_trigger(relid);
 
 	if (other != NULL)
 		ereport(ERROR,
@@ -180,6 +242,20 @@ job_check_trigger_rights(Oid relid, Oid owner)
 						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
 													get_rel_name(relid)),
 						 other)));
+}
+
+void
+job_check_trigger_rights(Oid relid, Oid owner)
+{
+	ListCell   *lc;
+
+	if (!superuser_arg(owner))
+		return;
+	check_trigger_rights(relid);
+	/* a partition has the triggers of what it is one of */
+	if (get_rel_relispartition(relid))
+		foreach(lc, get_partition_ancestors(relid))
+			check_trigger_rights(lfirst_oid(lc));
 }
 
 /* ---- tables ---- */
@@ -218,6 +294,23 @@ check_read(Oid relid)
 }
 
 /*
+ * A foreign key's action runs as the owner of the table that it writes.  But before PostgreSQL 18 the
+ * AFTER triggers of that table wait for the end of the statement: they run as who gave it.
+ */
+static bool
+fires_as_another(Relation rel)
+{
+#if PG_VERSION_NUM < 180000
+	TriggerDesc *triggers = rel->trigdesc;
+
+	for (int i = 0; InNoForceRLSOperation() && triggers != NULL && i < triggers->numtriggers; i++)
+		if (!triggers->triggers[i].tgisinternal && TRIGGER_FOR_AFTER(triggers->triggers[i].tgtype))
+			return true;
+#endif
+	return false;
+}
+
+/*
  * Its defaults, checks and triggers.  The locks on it and its partitions keep triggers from being made
  * until the transaction ends.
  */
@@ -233,6 +326,8 @@ check_written(Oid relid)
 		if (!job_trusts(rel->rd_rel->relowner, GetUserId()))
 			refuse_relation(RelationGetRelid(rel), "table");
 		job_check_trigger_rights(RelationGetRelid(rel), GetUserId());
+		if (fires_as_another(rel))
+			job_check_trigger_rights(RelationGetRelid(rel), job_running_for());
 		check_triggers(rel);
 		table_close(rel, NoLock);
 	}
@@ -263,29 +358,53 @@ before_executor(QueryDesc *query, int eflags)
 
 /* ---- statements that are not planned ---- */
 
-static void
+static Oid
 check_written_name(RangeVar *name)
 {
-	check_written(RangeVarGetRelid(name, RowExclusiveLock, false));
+	Oid			relid = RangeVarGetRelid(name, RowExclusiveLock, false);
+
+	check_written(relid);
+	return relid;
+}
+
+/* Also tables that refer to those, and to these, as PostgreSQL finds them. */
+static void
+check_truncated(const TruncateStmt *statement)
+{
+	List	   *relids = NIL;
+	List	   *more = NIL;
+	ListCell   *lc;
+
+	foreach(lc, statement->relations)
+	{
+		Oid			relid = check_written_name(lfirst_node(RangeVar, lc));
+
+		relids = list_concat_unique_oid(relids, find_all_inheritors(relid, NoLock, NULL));
+	}
+	if (statement->behavior != DROP_CASCADE)
+		return;
+	while ((more = heap_truncate_find_FKs(relids)) != NIL)
+	{
+		foreach(lc, more)
+			check_written(lfirst_oid(lc));
+		relids = list_concat(relids, more);
+	}
 }
 
 void
 job_trust_utility(Node *statement)
 {
-	ListCell   *lc;
-
 	if (!in_job_context())
 		return;
 	if (IsA(statement, CopyStmt) && ((CopyStmt *) statement)->is_from)
-		check_written_name(((CopyStmt *) statement)->relation);
+		(void) check_written_name(((CopyStmt *) statement)->relation);
 	if (IsA(statement, TruncateStmt))
-		foreach(lc, ((TruncateStmt *) statement)->relations)
-			check_written_name(lfirst_node(RangeVar, lc));
+		check_truncated((TruncateStmt *) statement);
 }
 
 /* ---- statements of code within a job, analysed ---- */
 
-/* The query within CREATE TABLE AS, DECLARE CURSOR and EXPLAIN. */
+/* The query within CREATE TABLE AS, DECLARE CURSOR and EXPLAIN, the call of CALL. */
 static Node *
 inner_query(Node *statement)
 {
@@ -297,38 +416,9 @@ inner_query(Node *statement)
 		return ((DeclareCursorStmt *) statement)->query;
 	if (IsA(statement, ExplainStmt))
 		return ((ExplainStmt *) statement)->query;
+	if (IsA(statement, CallStmt))
+		return (Node *) ((CallStmt *) statement)->funcexpr;
 	return NULL;
-}
-
-/* Another role's operator may be over a function of PostgreSQL's own, and so may a domain's check. */
-static bool
-is_refused(const ObjectAddress *a)
-{
-	Oid			element;
-	char		kind;
-
-	if (a->classId == OperatorRelationId)
-		return !job_trusts(job_object_owner(a), GetUserId());
-	if (a->classId != TypeRelationId)
-		return false;
-	element = get_base_element_type(a->objectId);
-	kind = get_typtype(OidIsValid(element) ? element : a->objectId);
-	return kind != TYPTYPE_BASE && kind != TYPTYPE_ENUM && !type_is_trusted_by(a->objectId, GetUserId());
-}
-
-static void
-check_objects(Node *query)
-{
-	ListCell   *lc;
-
-	foreach(lc, job_objects_of(query))
-		if (is_refused(lfirst(lc)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("%s belongs to another role, and would run as the job's owner",
-							getObjectDescription(lfirst(lc), false)),
-					 errhint("Name operators and types with their schemas in functions that a job runs, "
-							 "or give these a search_path of their own.")));
 }
 
 static void
@@ -342,8 +432,12 @@ after_analysis(ParseState *pstate, Query *query, JumbleState *jumble)
 		return;
 	while (inner != NULL && IsA(inner, Query) && ((Query *) inner)->commandType == CMD_UTILITY)
 		inner = inner_query(((Query *) inner)->utilityStmt);
-	if (inner != NULL && IsA(inner, Query))
-		check_objects(inner);
+	if (inner == NULL)
+		return;
+	check_objects(inner);
+	/* by this PostgreSQL does not use its plan, if that is kept, as another user */
+	if (IsA(inner, Query))
+		((Query *) inner)->hasRowSecurity = true;
 }
 
 /* ---- the function manager ---- */

@@ -211,6 +211,14 @@ objects_walker(Node *node, List **objects)
 		case T_CollateExpr:
 			*objects = job_object_add(*objects, CollationRelationId, ((CollateExpr *) node)->collOid);
 			break;
+		case T_RangeTblFunction:
+			foreach(lc, ((RangeTblFunction *) node)->funccoltypes)
+				*objects = job_object_add(*objects, TypeRelationId, lfirst_oid(lc));
+			break;
+		case T_TableFunc:
+			foreach(lc, ((TableFunc *) node)->coltypes)
+				*objects = job_object_add(*objects, TypeRelationId, lfirst_oid(lc));
+			break;
 		case T_RelabelType:
 		case T_CoerceViaIO:
 		case T_ArrayCoerceExpr:

@@ -31,6 +31,7 @@
 #include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
@@ -53,6 +54,8 @@
 
 /* Where notifications go (docs/user/jobs.md). */
 #define CHANNEL			"llm_job"
+/* part of PostgreSQL's queue of notifications from which on none is sent */
+#define CHANNEL_FULL	0.5
 
 typedef enum Outcome
 {
@@ -436,7 +439,8 @@ notify(JobRun *j, int done, int failed)
 {
 	StringInfoData s;
 
-	if (done + failed == 0)
+	/* a session that listens and does not end its transaction lets it fill: then nothing can be committed */
+	if (done + failed == 0 || DatumGetFloat8(OidFunctionCall0(F_PG_NOTIFICATION_QUEUE_USAGE)) > CHANNEL_FULL)
 		return;
 	initStringInfo(&s);
 	appendStringInfoString(&s, "{\"job\": ");
