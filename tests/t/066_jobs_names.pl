@@ -334,6 +334,7 @@ my %body = (r_operator => q{PERFORM 'public.ran'::regclass OPERATOR(low.%%) 7::b
 	r_columns => q{PERFORM c FROM json_to_record('{"c": "a"}') AS j (c low.checked)},
 	r_call => q{CALL own.takes('public.ran'::regclass OPERATOR(low.%%) 7::bigint)},
 	r_cascade => 'TRUNCATE own.referred CASCADE',
+	r_variable => 'DECLARE v low.checked; BEGIN v := t; END',
 	r_kept => 'PERFORM low.as_mal(); PERFORM own.sets_ran()');
 # ... also in a plan that a session has kept from mal, and on tables that a TRUNCATE comes by
 sql(q{CREATE PROCEDURE own.takes(bigint) LANGUAGE plpgsql AS 'BEGIN END';
@@ -367,7 +368,7 @@ jobs_fail('what the code of an owner names',
 	r_view => other('view "view"'), r_cursor => other('view "view"'),
 	r_policy => other('row security of table "rows"'), r_written => other('table "filled"'),
 	r_domain => other('type low.checked'), r_as => other('type low.checked'),
-	r_columns => other('type low.checked'),
+	r_columns => other('type low.checked'), r_variable => other('type low.checked'),
 	r_call => other('operator low.%%(regclass,bigint)'), r_kept => other('operator low.%%(regclass,bigint)'),
 	r_cascade => other('table "refers"'),
 	r_copy => qr/$condition "copied" is volatile/, r_truncate => qr/$condition "copied" is volatile/);

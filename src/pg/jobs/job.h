@@ -242,6 +242,8 @@ void		job_check_call(const FuncExpr *call);
 void		job_check_trigger_rights(Oid relid, Oid owner);
 /* ERROR (42501, 42804) if a utility statement within a job fires triggers that it must not fire. */
 void		job_trust_utility(Node *statement);
+/* ERROR (42501) if, within a job, a value of the type would run checks of another role. */
+void		job_trust_type(Oid type);
 /* The bit of a security context in which no function runs as somebody who does not trust its owner. */
 #define JOB_SECURITY_CONTEXT	0x10000
 void		job_trust_init(void);

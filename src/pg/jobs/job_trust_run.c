@@ -105,17 +105,37 @@ refused_object(Node *node)
 }
 
 static void
+refuse_object(const ObjectAddress *a)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("%s belongs to another role, and would run as the job's owner",
+					getObjectDescription(a, false)),
+			 errhint("Name operators and types with their schemas in functions that a job runs, "
+					 "or give these a search_path of their own.")));
+}
+
+static void
 check_objects(Node *query)
 {
 	const ObjectAddress *a = refused_object(query);
 
 	if (a != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("%s belongs to another role, and would run as the job's owner",
-						getObjectDescription(a, false)),
-				 errhint("Name operators and types with their schemas in functions that a job runs, "
-						 "or give these a search_path of their own.")));
+		refuse_object(a);
+}
+
+void
+job_trust_type(Oid type)
+{
+	ObjectAddress a;
+
+	/* PL/pgSQL looks for one that was dropped again, by its name */
+	if (type < FirstNormalObjectId || !in_job_context() ||
+		!SearchSysCacheExists1(TYPEOID, ObjectIdGetDatum(type)))
+		return;
+	ObjectAddressSet(a, TypeRelationId, type);
+	if (is_refused(&a))
+		refuse_object(&a);
 }
 
 /* ---- triggers ---- */

@@ -11,6 +11,9 @@
  *
  * Of a statement that code of the owner runs meanwhile the text is another one.
  *
+ * To make a variable of PL/pgSQL whose type is a domain runs the domain's checks without a statement.  So
+ * the types of a function's variables are looked at when it starts.
+ *
  * Tests: tests/t/066_jobs_names.pl.
  */
 #include "postgres.h"
@@ -20,6 +23,7 @@
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
+#include "plpgsql.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -82,11 +86,46 @@ check_statement(ParseState *pstate, Query *query, JumbleState *jstate)
 		prev_hook(pstate, query, jstate);
 }
 
+/* ---- PL/pgSQL ---- */
+
+static PLpgSQL_plugin plugin;
+static const PLpgSQL_plugin *prev_plugin = NULL;
+
+static void
+check_variables(PLpgSQL_execstate *state, PLpgSQL_function *function)
+{
+	job_trust_type(function->fn_rettype);
+	for (int i = 0; i < function->ndatums; i++)
+	{
+		PLpgSQL_datum *d = function->datums[i];
+
+		if (d->dtype == PLPGSQL_DTYPE_VAR || d->dtype == PLPGSQL_DTYPE_PROMISE)
+			job_trust_type(((PLpgSQL_var *) d)->datatype->typoid);
+		else if (d->dtype == PLPGSQL_DTYPE_REC)
+			job_trust_type(((PLpgSQL_rec *) d)->rectypeid);
+	}
+	if (prev_plugin != NULL && prev_plugin->func_setup != NULL)
+		prev_plugin->func_setup(state, function);
+}
+
+static void
+guard_plpgsql(void)
+{
+	PLpgSQL_plugin **current = (PLpgSQL_plugin **) find_rendezvous_variable("PLpgSQL_plugin");
+
+	prev_plugin = *current;
+	if (prev_plugin != NULL)
+		plugin = *prev_plugin;
+	plugin.func_setup = check_variables;
+	*current = &plugin;
+}
+
 void
 jobs_guard_begin(void)
 {
 	prev_hook = post_parse_analyze_hook;
 	post_parse_analyze_hook = check_statement;
+	guard_plpgsql();
 }
 
 void
