@@ -1,5 +1,5 @@
 #!/bin/bash
-# The suite, in three tiers, and its parts (docs/testing.md).
+# The suite, in three tiers, and its parts (docs/internals/testing.md).
 #
 #	scripts/check.sh [--plan] check|full|nightly
 #	scripts/check.sh [--plan] PART ...	lint hardening unit kernels golden san emu cuda fuzz regress tap demo soak fuzz_sql pg16 pg18

@@ -72,7 +72,7 @@ check_hardening() {
 
 check_lint() { step lint scripts/lint.sh; }
 
-# Does docs/models.md say what the goldens prove?
+# Does docs/user/models.md say what the goldens prove?
 check_tables() {
 	local p
 	for p in models_golden encoders_golden; do

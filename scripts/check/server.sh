@@ -198,7 +198,7 @@ check_soak() {
 	grep -E '^(latency|[0-9.]+ minutes)' build/check/soak.out
 }
 
-# Hostile calls of every SQL function by three roles (docs/security.md).
+# Hostile calls of every SQL function by three roles (docs/user/security.md).
 check_fuzz_sql() {
 	step fuzz_sql scripts/fuzz_sql ${FUZZ_SQL:---calls 5000}
 }

@@ -493,7 +493,7 @@ before_call(Oid funcid)
 	return each_time || (prev_needs_hook && prev_needs_hook(funcid));
 }
 
-/* ... and this for the others, as the user as whom they run. */
+/* Functions that are SECURITY DEFINER or have SET: called as the user as whom they run. */
 static void
 at_call(FmgrHookEventType event, FmgrInfo *flinfo, Datum *arg)
 {
