@@ -315,5 +315,33 @@ SELECT vllm.from_json('"2023-02-29"', NULL::date);
 SELECT llm_generate_as(repeat('[', 1001) || repeat(']', 1001), NULL::json);
 SELECT llm_generate_as(repeat('[', 1001) || repeat(']', 1001), NULL::json, on_error => 'null') IS NULL AS refused;
 
+-- to describe a type, or to plan with it, runs no code of roles: neither a function that is SECURITY DEFINER ...
+CREATE ROLE types_mal;
+GRANT ALL ON SCHEMA types28 TO types_mal;
+CREATE FUNCTION adm(text) RETURNS int IMMUTABLE SECURITY DEFINER LANGUAGE plpgsql AS 'BEGIN RETURN $1::int; END';
+SET ROLE types_mal;
+CREATE DOMAIN by_adm AS text CHECK (length(VALUE) <> adm('bad'));
+CREATE TYPE of_adm AS (a by_adm);
+CREATE TABLE adm_texts (x text);
+DO $$BEGIN EXECUTE 'EXPLAIN SELECT llm_generate_as(x, NULL::of_adm) FROM adm_texts'; END $$;
+SELECT current_user;
+-- ... nor the CHECKs of a domain within a CHECK ...
+CREATE FUNCTION tells(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'called by %', current_user; RETURN 'z'; END $$;
+CREATE DOMAIN inside AS text CHECK (VALUE <> tells('a'));
+CREATE DOMAIN outside AS text CHECK (VALUE <> ('x'::inside)::text);
+RESET ROLE;
+SELECT llm_type_schema('outside') ->> '$comment' AS comment;
+-- ... and an error of PostgreSQL's own functions, which may leave references behind, ends the statement
+CREATE DOMAIN no_int AS text CHECK (length(VALUE) <> ('abc'::text)::int);
+CREATE TYPE of_no_int AS (a no_int);
+DO $$BEGIN EXECUTE 'EXPLAIN SELECT llm_generate_as(x, NULL::of_no_int) FROM adm_texts'; END $$;
+-- keywords that stand twice, very often
+DO $$BEGIN EXECUTE (SELECT 'CREATE DOMAIN many_terms AS text CHECK (' || string_agg(format('VALUE <> %L', repeat('a', 300) || i), ' AND ') || ')' FROM generate_series(1, 4000) i); END $$;
+SET statement_timeout = '5s';
+SELECT llm_type_schema('many_terms');
+RESET statement_timeout;
+
 SET client_min_messages = warning;
 DROP SCHEMA types28 CASCADE;
+DROP OWNED BY types_mal;
+DROP ROLE types_mal;

@@ -14,6 +14,7 @@
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -28,6 +29,7 @@
 #include "pg/call/pooling.h"
 #include "pg/call/result_cache.h"
 #include "pg/call/fallback.h"
+#include "pg/types/shape.h"
 
 #define LIBRARY "vllm_pg"
 
@@ -95,15 +97,21 @@ is_refusal(int sqlerrcode)
 }
 
 /*
- * An error may be caught here without a subtransaction because head() is our own code:
- * where it refuses it holds no lock, pin or reference.
+ * An error may be caught here without a subtransaction because head() is our own code: where it refuses it
+ * holds no lock, pin or reference, and runs as who called it.  An error of what a CHECK calls is not caught.
  */
 ErrorData *
 engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile refused = NULL;
+	Oid			user,
+				user_now;
+	int			security,
+				security_now;
 
+	GetUserIdAndSecContext(&user, &security);
+	(void) type_folding_failed();
 	PG_TRY();
 	{
 		f->head(r, fcinfo);
@@ -112,7 +120,9 @@ engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInfo fcinfo)
 	{
 		MemoryContextSwitchTo(cxt);
 		refused = compat_caught_error();
-		if (!is_refusal(refused->sqlerrcode))
+		GetUserIdAndSecContext(&user_now, &security_now);
+		if (type_folding_failed() || user_now != user || security_now != security ||
+			!is_refusal(refused->sqlerrcode))
 			PG_RE_THROW();
 		FlushErrorState();
 	}

@@ -17,9 +17,10 @@
  * A keyword may say less than all that the CHECK allows, never more.  So where a number is rounded
  * when it is stored (floats, numerics with a scale) a bound becomes the outermost number that
  * can be stored; rounding keeps the order, so what lies within it stays within.
- * The expression is the planner's: constants are folded.  But to describe a type must not run code of its
- * owner, as to look at a table doesn't: a CHECK that calls a function of another role is read as it is
- * written.  So CHECKs come from the catalog, not from the type cache, which folds all.
+ * The expression is the planner's: constants are folded.  But to describe a type must not run code of
+ * roles, as to look at a table doesn't: a CHECK of another role that uses more than functions of
+ * PostgreSQL's own, or a domain, is read as it is written.  So CHECKs come from the catalog, not from the
+ * type cache, which folds all.
  *
  * Tests: tests/sql/28_types.sql.
  */
@@ -67,7 +68,7 @@ static bool read_expr(TypeShape *s, List **to, Node *e);
 static void
 add(List **to, const char *name, const char *value)
 {
-	SchemaKeyword *k = palloc(sizeof(SchemaKeyword));
+	SchemaKeyword *k = palloc0(sizeof(SchemaKeyword));
 
 	k->name = name;
 	k->value = value;
@@ -653,15 +654,20 @@ says_not_null(TypeShape *s, Node *e)
 
 /* ---- the CHECKs ---- */
 
+/* Is the planner folding a CHECK?  Still true behind an error of a function that was called for it. */
+static bool folding = false;
+
+/* Not PostgreSQL's own?  In a CHECK of the current user: nor his, nor a superuser's? */
 static bool
 is_foreign(Oid function, void *context)
 {
+	const bool *own = context;
 	HeapTuple	tuple;
 	Oid			owner;
 
 	if (function < FirstNormalObjectId)
 		return false;
-	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	tuple = *own ? SearchSysCache1(PROCOID, ObjectIdGetDatum(function)) : NULL;
 	if (!HeapTupleIsValid(tuple))
 		return true;
 	owner = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
@@ -669,21 +675,36 @@ is_foreign(Oid function, void *context)
 	return owner != GetUserId() && !superuser_arg(owner);
 }
 
-/* Would folding call a function of another role, who is no superuser? */
+/* Could folding run code of another role, as a function or as a domain's CHECK? */
 static bool
-calls_foreign(Node *node, void *context)
+runs_code(Node *node, void *own)
 {
 	if (node == NULL)
 		return false;
-	return check_functions_in_node(node, is_foreign, context) ||
-		expression_tree_walker(node, calls_foreign, context);
+	return IsA(node, CoerceToDomain) || IsA(node, SubLink) ||
+		(IsA(node, CoerceViaIO) && exprType(node) >= FirstNormalObjectId) ||
+		check_functions_in_node(node, is_foreign, own) ||
+		expression_tree_walker(node, runs_code, own);
+}
+
+bool
+type_folding_failed(void)
+{
+	bool		failed = folding;
+
+	folding = false;
+	return failed;
 }
 
 static void
-read_check(TypeShape *s, const char *name, Node *e)
+read_check(TypeShape *s, const char *name, Node *e, bool own)
 {
-	if (!calls_foreign(e, NULL))
+	if (!runs_code(e, &own))
+	{
+		folding = true;
 		e = (Node *) expression_planner((Expr *) e);
+		folding = false;
+	}
 	s->not_null |= says_not_null(s, e);
 	if (!read_expr(s, &s->keywords, e))
 		s->unread = lappend(s->unread, pstrdup(name));
@@ -738,10 +759,12 @@ read_checks(TypeShape *s, Oid type)
 {
 	HeapTuple	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	Oid			base = InvalidOid;
+	bool		own;
 	ListCell   *lc;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for type %u", type);
+	own = ((Form_pg_type) GETSTRUCT(tuple))->typowner == GetUserId();
 	if (((Form_pg_type) GETSTRUCT(tuple))->typtype == TYPTYPE_DOMAIN)
 	{
 		base = ((Form_pg_type) GETSTRUCT(tuple))->typbasetype;
@@ -755,7 +778,8 @@ read_checks(TypeShape *s, Oid type)
 	{
 		CheckText  *c = lfirst(lc);
 
-		read_check(s, c->name, stringToNode(c->text));
+		CHECK_FOR_INTERRUPTS();
+		read_check(s, c->name, stringToNode(c->text), own);
 	}
 }
 

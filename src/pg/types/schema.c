@@ -48,6 +48,18 @@ json_string(const char *s)
 	return out.data;
 }
 
+/* ERROR (54000) if what is written of a type is too long. */
+static void
+check_size(StringInfo out, Oid type)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (out->len > MAX_SCHEMA)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the JSON schema is too long"),
+				 errdetail("It has more than %d kB at type %s.", MAX_SCHEMA / 1024, format_type_be(type))));
+}
+
 /* ---- keywords ---- */
 
 static SchemaKeyword *
@@ -73,7 +85,7 @@ less(const char *a, const char *b)
 
 /* Add a keyword to those that hold already. */
 static List *
-both(List *keywords, const char *name, const char *value)
+both(List *keywords, Oid type, const char *name, const char *value)
 {
 	SchemaKeyword *old = find(keywords, name);
 	SchemaKeyword *k;
@@ -92,18 +104,19 @@ both(List *keywords, const char *name, const char *value)
 	}
 	if (old != NULL)
 	{
-		const char *one = psprintf("{\"%s\": %s}", name, value);
-		SchemaKeyword *all = find(keywords, "allOf");
-
-		if (all != NULL)
+		k = find(keywords, "allOf");
+		if (k == NULL)
 		{
-			all->value = psprintf("%.*s, %s]", (int) strlen(all->value) - 1, all->value, one);
-			return keywords;
+			k = palloc0(sizeof(SchemaKeyword));
+			k->name = "allOf";
+			k->arms = makeStringInfo();
+			keywords = lappend(keywords, k);
 		}
-		name = "allOf";
-		value = psprintf("[%s]", one);
+		appendStringInfo(k->arms, "%s{\"%s\": %s}", k->arms->len > 0 ? ", " : "", name, value);
+		check_size(k->arms, type);
+		return keywords;
 	}
-	k = palloc(sizeof(SchemaKeyword));
+	k = palloc0(sizeof(SchemaKeyword));
 	k->name = name;
 	k->value = value;
 	return lappend(keywords, k);
@@ -113,6 +126,15 @@ static char *
 anchored(const char *pattern)
 {
 	return json_string(psprintf("^(?:%s)$", pattern));
+}
+
+static int
+by_sort_order(const void *a, const void *b)
+{
+	float4		x = (*(const Form_pg_enum *) a)->enumsortorder;
+	float4		y = (*(const Form_pg_enum *) b)->enumsortorder;
+
+	return x < y ? -1 : x > y;
 }
 
 /* The labels of an enum in their order, but those that can't be used before the transaction ends. */
@@ -126,16 +148,12 @@ labels(Oid type)
 
 	for (int i = 0; i < list->n_members; i++)
 	{
-		int			j = n;
 		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(&list->members[i]->tuple);
 
-		if (EnumUncommitted(form->oid))
-			continue;
-		n++;
-		for (; j > 0 && e[j - 1]->enumsortorder > form->enumsortorder; j--)
-			e[j] = e[j - 1];
-		e[j] = form;
+		if (!EnumUncommitted(form->oid))
+			e[n++] = form;
 	}
+	qsort(e, n, sizeof(Form_pg_enum), by_sort_order);
 	initStringInfo(&out);
 	appendStringInfoChar(&out, '[');
 	for (int i = 0; i < n; i++)
@@ -145,6 +163,8 @@ labels(Oid type)
 	}
 	appendStringInfoChar(&out, ']');
 	ReleaseSysCacheList(list);
+	/* engine_func_head() catches its error: the list is not held any more */
+	check_size(&out, type);
 	return out.data;
 }
 
@@ -161,12 +181,12 @@ string_keywords(const TypeShape *s, SchemaStyle style)
 	if (style == SCHEMA_READABLE)
 	{
 		if (s->string->format != NULL)
-			k = both(k, "format", json_string(s->string->format));
+			k = both(k, s->type, "format", json_string(s->string->format));
 	}
 	else
-		k = both(k, "pattern", anchored(pattern != NULL ? pattern : type_string_free_pattern()));
+		k = both(k, s->type, "pattern", anchored(pattern != NULL ? pattern : type_string_free_pattern()));
 	if (s->max_length > 0)
-		k = both(k, "maxLength", psprintf("%d", s->max_length));
+		k = both(k, s->type, "maxLength", psprintf("%d", s->max_length));
 	return k;
 }
 
@@ -182,15 +202,15 @@ base_keywords(const TypeShape *s, SchemaStyle style)
 		case TYPE_NUMERIC:
 			if (style == SCHEMA_EXACT)
 			{
-				k = both(k, "minimum", s->least);
-				k = both(k, "maximum", s->most);
+				k = both(k, s->type, "minimum", s->least);
+				k = both(k, s->type, "maximum", s->most);
 			}
 			break;
 		case TYPE_STRING:
 			k = string_keywords(s, style);
 			break;
 		case TYPE_ENUM:
-			k = both(k, "enum", labels(s->base));
+			k = both(k, s->type, "enum", labels(s->base));
 			break;
 		default:
 			break;
@@ -336,13 +356,16 @@ put_members(StringInfo out, const TypeShape *s, bool null_too, SchemaStyle style
 	{
 		const SchemaKeyword *k = lfirst(lc);
 
-		keywords = both(keywords, k->name, k->value);
+		keywords = both(keywords, s->type, k->name, k->value);
 	}
 	foreach(lc, keywords)
 	{
 		const SchemaKeyword *k = lfirst(lc);
 
-		appendStringInfo(out, ", \"%s\": %s", k->name, k->value);
+		if (k->arms != NULL)
+			appendStringInfo(out, ", \"%s\": [%s]", k->name, k->arms->data);
+		else
+			appendStringInfo(out, ", \"%s\": %s", k->name, k->value);
 	}
 	switch (s->kind)
 	{
@@ -381,11 +404,7 @@ put_schema(StringInfo out, const TypeShape *s, bool nullable, SchemaStyle style)
 	}
 	else
 		put_members(out, s, nullable, style);
-	if (out->len > MAX_SCHEMA)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("the JSON schema is too long"),
-				 errdetail("It has more than %d kB at type %s.", MAX_SCHEMA / 1024, format_type_be(s->type))));
+	check_size(out, s->type);
 }
 
 static void

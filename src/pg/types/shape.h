@@ -79,6 +79,7 @@ typedef struct SchemaKeyword
 {
 	const char *name;
 	const char *value;			/* JSON */
+	StringInfo	arms;			/* of allOf alone: what is within its brackets so far, and value is NULL */
 } SchemaKeyword;
 
 /* The shape of a type; ERROR 0A000 naming the type that has none. */
@@ -86,6 +87,11 @@ TypeShape  *type_shape(Oid type, int32 typmod);
 
 /* Read a domain's CHECKs into s (check.c). */
 void		type_read_checks(TypeShape *s);
+/*
+ * Was the last error raised by a function that the planner called to fold a constant of a CHECK?  It may have
+ * left references behind: only a subtransaction may catch it.  True once an error.
+ */
+bool		type_folding_failed(void);
 
 /*
  * Print the schema.  For a reader (a model that gets it in its prompt) dates and such have a
