@@ -86,6 +86,17 @@ SELECT llm_generate('u1') UNION ALL SELECT llm_generate('u2') ORDER BY 1;
 SELECT string_agg(llm_generate(body), ',' ORDER BY id) FROM docs WHERE id <= 3;
 SELECT id, first_value(llm_generate(body)) OVER (ORDER BY id) FROM docs WHERE id <= 2;
 WITH m AS MATERIALIZED (SELECT id, llm_generate(body) AS a FROM docs WHERE id <= 3) SELECT a FROM m WHERE id > 1 ORDER BY id;
+-- CTEs that read the one before twice: each is looked at once
+SET statement_timeout = '10s';
+DO $$
+DECLARE q text := 'WITH c0 AS MATERIALIZED (SELECT body AS x FROM docs)';
+BEGIN
+    FOR i IN 1..40 LOOP
+        q := q || format(', c%1$s AS MATERIALIZED (SELECT DISTINCT a.x FROM c%2$s a CROSS JOIN c%2$s b)', i, i - 1);
+    END LOOP;
+    EXECUTE 'EXPLAIN ' || q || ' SELECT llm_generate(x) FROM c40';
+END $$;
+RESET statement_timeout;
 
 -- parallel query: the scan may be parallel, the calls stay in the leader
 SET parallel_setup_cost = 0;

@@ -25,7 +25,7 @@ typedef struct Branches
 static bool
 is_steady(Rewrite *rw, List *exprs)
 {
-	return !batch_has_call((Node *) exprs) && !batch_is_volatile(rw->stmt, (Node *) exprs) &&
+	return !batch_has_call((Node *) exprs) && !batch_is_volatile(rw, (Node *) exprs) &&
 		batch_expr_is_safe((Node *) exprs);
 }
 
@@ -138,7 +138,7 @@ Plan *
 insert_above_append(Rewrite *rw, Append *append, const Demand *demand)
 {
 	Branches	b = {.rw = rw, .plans = list_branches(append)};
-	Split		s = {.stmt = rw->stmt};
+	Split		s = {.rw = rw};
 	List	   *tlist = NIL,
 			   *quals = NIL;
 	ListCell   *lc;

@@ -98,13 +98,10 @@ CustomScan *batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List 
 BatchPlan  *batch_plan_read(const CustomScan *scan);
 bool		batch_plan_is_ours(const Plan *plan);
 
-/* ---- rewrite.c ---- */
-
 /* ---- safe.c ---- */
 
-/* Can't the expression (or the list, or a plan below a node) raise an error? */
+/* Can't the expression (or the list) raise an error? */
 bool		batch_expr_is_safe(Node *expr);
-bool		batch_plan_is_safe(PlannedStmt *stmt, Plan *plan);
 
 /* ---- execute.c ---- */
 

@@ -157,7 +157,7 @@ insert_node(Rewrite *rw, Split *s, Plan *child, List *tlist, List *qual, const D
 		bp.limit_offset = copyObject(demand->limit->limitOffset);
 	}
 	bp.safe = calls_are_safe(s->calls) && batch_expr_is_safe((Node *) qual) &&
-		batch_plan_is_safe(rw->stmt, child);
+		batch_plan_is_safe(rw, child);
 	scan = batch_plan_make(&bp, child, tlist, qual, rw->next_id++);
 	set_cost(s, &scan->scan.plan, child, bp.n_child, qual);
 	rw->changed = true;
@@ -292,7 +292,7 @@ split_fixed_tlist(Split *s, List *tlist)
 Plan *
 insert_above(Rewrite *rw, Plan *plan, const Demand *demand)
 {
-	Split		s = {.stmt = rw->stmt, .gather_leaves = true};
+	Split		s = {.rw = rw, .gather_leaves = true};
 	bool		fixed = IsA(plan, WindowAgg);
 	QualCut		cut = {.qual = plan->qual};
 	List	   *suffix = NIL,
@@ -409,7 +409,7 @@ below_mutator(Node *node, void *context)
 void
 insert_below(Rewrite *rw, Plan *plan, const Demand *demand)
 {
-	Below		b = {.split = {.stmt = rw->stmt}, .plan = plan};
+	Below		b = {.split = {.rw = rw}, .plan = plan};
 	List	   *tlist,
 			   *qual;
 	int			n_child;
@@ -450,7 +450,7 @@ inner_mutator(Node *node, void *context)
 static bool
 split_hash_keys(Rewrite *rw, List *keys, Plan **side, const Demand *demand)
 {
-	Split		s = {.stmt = rw->stmt};
+	Split		s = {.rw = rw};
 	int			n_child = list_length((*side)->targetlist);
 	Node	   *key;
 

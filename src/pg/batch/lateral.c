@@ -160,7 +160,7 @@ split_filter(Split *s, Node *filter)
 
 		result = lappend(result, member);
 		s->guards = lappend(list_copy(s->guards), split_truth(member, IS_TRUE));
-		s->no_hoist += !split_is_good_guard(s->stmt, member);
+		s->no_hoist += !split_is_good_guard(s->rw, member);
 	}
 	return (Node *) result;
 }
@@ -168,7 +168,7 @@ split_filter(Split *s, Node *filter)
 static void
 split_result(Rewrite *rw, NestLoop *join, Result *result, const Demand *demand)
 {
-	Split		s = {.stmt = rw->stmt, .nest_params = join->nestParams};
+	Split		s = {.rw = rw, .nest_params = join->nestParams};
 	ToParams	to = {.nest_params = join->nestParams};
 	Node	   *filter = split_filter(&s, result->resconstantqual);
 	List	   *tlist = (List *) split_expr(&s, (Node *) result->plan.targetlist);
@@ -187,7 +187,7 @@ static void
 split_function(Rewrite *rw, NestLoop *join, FunctionScan *scan, const Demand *demand)
 {
 	RangeTblFunction *rtf = linitial(scan->functions);
-	Split		s = {.stmt = rw->stmt, .nest_params = join->nestParams};
+	Split		s = {.rw = rw, .nest_params = join->nestParams};
 	ToParams	to = {.nest_params = join->nestParams};
 	bool		set = IsA(rtf->funcexpr, FuncExpr) && ((FuncExpr *) rtf->funcexpr)->funcretset;
 	Node	   *expr = set ? split_operands(&s, rtf->funcexpr) : split_expr(&s, rtf->funcexpr);

@@ -27,6 +27,7 @@
 
 #include "executor/executor.h"
 #include "jit/jit.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
@@ -53,6 +54,7 @@ has_call_expr(Node *expr, void *context)
 static bool
 has_call_plan(Plan *plan, void *context)
 {
+	CHECK_FOR_INTERRUPTS();
 	return plan && (walk_exprs(plan, has_call_expr, NULL) || walk_children(plan, has_call_plan, NULL));
 }
 
@@ -270,9 +272,9 @@ reads(BatchAhead ahead)
 }
 
 static bool
-is_plain_number(PlannedStmt *stmt, Node *expr)
+is_plain_number(Rewrite *rw, Node *expr)
 {
-	return !batch_is_volatile(stmt, expr) && !batch_has_call(expr);
+	return !batch_is_volatile(rw, expr) && !batch_has_call(expr);
 }
 
 static Demand
@@ -284,8 +286,8 @@ below_limit(Rewrite *rw, Limit *limit, Demand demand)
 
 	if (no_count)				/* OFFSET alone */
 		return uncounted(demand);
-	if (limit->limitOption == LIMIT_OPTION_COUNT && is_plain_number(rw->stmt, limit->limitCount) &&
-		is_plain_number(rw->stmt, limit->limitOffset))
+	if (limit->limitOption == LIMIT_OPTION_COUNT && is_plain_number(rw, limit->limitCount) &&
+		is_plain_number(rw, limit->limitOffset))
 	{
 		below.limit = limit;
 		below.limit_ahead = demand.ahead;
@@ -491,6 +493,7 @@ rewrite_append(Rewrite *rw, Append *append, Demand demand)
 static Plan *
 rewrite_plan(Rewrite *rw, Plan *plan, Demand demand)
 {
+	CHECK_FOR_INTERRUPTS();
 	check_stack_depth();
 	if (plan == NULL || IsA(plan, CustomScan))
 		return plan;
@@ -526,6 +529,7 @@ batch_rewrite(PlannedStmt *stmt, int cursor_options)
 	backwards = ExecSupportsBackwardScan(stmt->planTree);
 	rw.next_id = max_plan_node_id(stmt) + 1;
 	rw.subplan_ahead = palloc0(list_length(stmt->subplans) * sizeof(BatchAhead));
+	rw.subplan_facts = palloc0(list_length(stmt->subplans) * sizeof(SubplanFacts));
 	if (is_simple_expression(stmt))
 		note_subplans(&rw, stmt->planTree);
 	else

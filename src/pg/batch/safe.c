@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -171,15 +172,28 @@ param_exec_walker(Node *node, void *context)
 	return expression_tree_walker(node, param_exec_walker, context);
 }
 
+static bool unsafe_plan(Plan *plan, void *context);
+
+/* Each sub-plan is looked at once: what refers to it many times may be referred to itself. */
+static bool
+unsafe_subplan(Rewrite *rw, int plan_id)
+{
+	SubplanFacts *known = &rw->subplan_facts[plan_id - 1];
+
+	if (known->safe == FACT_UNKNOWN)
+		known->safe = unsafe_plan(list_nth(rw->stmt->subplans, plan_id - 1), rw) ? FACT_NO : FACT_YES;
+	return known->safe == FACT_NO;
+}
+
 static bool
 unsafe_plan(Plan *plan, void *context)
 {
-	PlannedStmt *stmt = context;
-
+	CHECK_FOR_INTERRUPTS();
+	check_stack_depth();
 	switch (nodeTag(plan))
 	{
 		case T_CteScan:
-			if (!batch_plan_is_safe(stmt, list_nth(stmt->subplans, ((CteScan *) plan)->ctePlanId - 1)))
+			if (unsafe_subplan(context, ((CteScan *) plan)->ctePlanId))
 				return true;
 			break;
 		case T_FunctionScan:	/* runs at the first row, unless it is lateral */
@@ -220,7 +234,7 @@ unsafe_plan(Plan *plan, void *context)
 }
 
 bool
-batch_plan_is_safe(PlannedStmt *stmt, Plan *plan)
+batch_plan_is_safe(Rewrite *rw, Plan *plan)
 {
-	return !unsafe_plan(plan, stmt);
+	return !unsafe_plan(plan, rw);
 }

@@ -51,19 +51,25 @@ batch_has_call(Node *expr)
 
 static bool volatile_plan(Plan *plan, void *context);
 
+/* Each is looked at once, however often it is referred to. */
+static bool
+volatile_subplan(Rewrite *rw, int plan_id)
+{
+	SubplanFacts *known = &rw->subplan_facts[plan_id - 1];
+
+	if (known->steady == FACT_UNKNOWN)
+		known->steady = volatile_plan(list_nth(rw->stmt->subplans, plan_id - 1), rw) ? FACT_NO : FACT_YES;
+	return known->steady == FACT_NO;
+}
+
 /* Is a plan that the expression runs volatile? */
 static bool
 volatile_subplan_walker(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, SubPlan))
-	{
-		PlannedStmt *stmt = context;
-
-		if (volatile_plan(list_nth(stmt->subplans, ((SubPlan *) node)->plan_id - 1), context))
-			return true;
-	}
+	if (IsA(node, SubPlan) && volatile_subplan(context, ((SubPlan *) node)->plan_id))
+		return true;
 	return expression_tree_walker(node, volatile_subplan_walker, context);
 }
 
@@ -76,28 +82,30 @@ volatile_visitor(Node *expr, void *context)
 static bool
 volatile_plan(Plan *plan, void *context)
 {
+	CHECK_FOR_INTERRUPTS();
+	check_stack_depth();
 	return plan && (IsA(plan, ModifyTable) || IsA(plan, LockRows) ||
 					walk_exprs(plan, volatile_visitor, context) ||
 					walk_children(plan, volatile_plan, context));
 }
 
 bool
-batch_is_volatile(PlannedStmt *stmt, Node *expr)
+batch_is_volatile(Rewrite *rw, Node *expr)
 {
-	return volatile_visitor(expr, stmt);
+	return volatile_visitor(expr, rw);
 }
 
 /* Does it have a hashed sub-plan whose table depends on parameters? */
 static bool
 hash_param_walker(Node *node, void *context)
 {
-	PlannedStmt *stmt = context;
+	Rewrite    *rw = context;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, SubPlan) && ((SubPlan *) node)->useHashTable)
 	{
-		Plan	   *plan = list_nth(stmt->subplans, ((SubPlan *) node)->plan_id - 1);
+		Plan	   *plan = list_nth(rw->stmt->subplans, ((SubPlan *) node)->plan_id - 1);
 
 		if (!bms_is_empty(plan->extParam))
 			return true;
@@ -112,9 +120,9 @@ hash_param_walker(Node *node, void *context)
  * the others would keep their old tables.
  */
 bool
-split_is_good_guard(PlannedStmt *stmt, Node *expr)
+split_is_good_guard(Rewrite *rw, Node *expr)
 {
-	return !batch_is_volatile(stmt, expr) && !hash_param_walker(expr, stmt);
+	return !batch_is_volatile(rw, expr) && !hash_param_walker(expr, rw);
 }
 
 /*
@@ -269,7 +277,7 @@ split_call(Split *s, FuncExpr *func)
 
 	*f = *func;
 	f->args = (List *) expression_tree_mutator((Node *) func->args, split_mutator, s);
-	if (s->no_hoist || split_is_enough(s) || batch_is_volatile(s->stmt, (Node *) f->args) ||
+	if (s->no_hoist || split_is_enough(s) || batch_is_volatile(s->rw, (Node *) f->args) ||
 		unbound_walker((Node *) f->args, NULL) || unbound_walker((Node *) s->guards, NULL))
 		return (Node *) f;
 	s->guard_nodes += s->here_nodes;
@@ -291,7 +299,7 @@ split_guarded(Split *s, Node *expr, Node *guard)
 	Node	   *result;
 
 	s->guard_nodes += nodes;
-	steady = !split_is_enough(s) && split_is_good_guard(s->stmt, guard);
+	steady = !split_is_enough(s) && split_is_good_guard(s->rw, guard);
 	s->here_nodes += nodes;
 	s->guards = lappend(list_copy(outer), guard);
 	s->no_hoist += !steady;

@@ -11,12 +11,30 @@
 
 #include "pg/batch/batch.h"
 
+typedef enum SubplanFact
+{
+	FACT_UNKNOWN,
+	FACT_YES,
+	FACT_NO
+} SubplanFact;
+
+/*
+ * What was found out about a sub-plan.  It stays true when the sub-plan itself is
+ * rewritten, which is later: one with calls is not safe before either.
+ */
+typedef struct SubplanFacts
+{
+	SubplanFact safe;
+	SubplanFact steady;			/* not volatile */
+} SubplanFacts;
+
 /* A plan being rewritten. */
 typedef struct Rewrite
 {
 	PlannedStmt *stmt;
 	int			next_id;		/* plan_node_id of the next node */
 	BatchAhead *subplan_ahead;	/* by plan_id - 1: how far its readers read */
+	SubplanFacts *subplan_facts;	/* by plan_id - 1 */
 	bool		changed;
 } Rewrite;
 
@@ -35,7 +53,7 @@ typedef struct Demand
  */
 typedef struct Split
 {
-	PlannedStmt *stmt;
+	Rewrite    *rw;
 	List	   *calls;			/* BatchCall * */
 	List	   *guards;			/* of the place that is being read */
 	int			stage;
@@ -62,9 +80,9 @@ typedef struct Split
 
 /* ---- split.c ---- */
 bool		batch_has_call(Node *expr);
-bool		batch_is_volatile(PlannedStmt *stmt, Node *expr);
+bool		batch_is_volatile(Rewrite *rw, Node *expr);
 bool		split_is_leaf(Node *node);
-bool		split_is_good_guard(PlannedStmt *stmt, Node *expr);
+bool		split_is_good_guard(Rewrite *rw, Node *expr);
 Node	   *split_expr(Split *s, Node *expr);
 /* the operands of expr, which itself stays as it is */
 Node	   *split_operands(Split *s, Node *expr);
@@ -75,6 +93,10 @@ Node	   *split_truth(Node *expr, int booltesttype);
 Node	   *split_finish(Node *expr, int n_child);
 /* for a parent that reads child columns and call values from the node's output */
 Node	   *split_finish_above(Node *expr, int n_child);
+
+/* ---- safe.c ---- */
+/* Can't the plan, which is below a node, raise an error? */
+bool		batch_plan_is_safe(Rewrite *rw, Plan *plan);
 
 /* ---- insert.c ---- */
 /* What of a plan node's quals stays, and what moves above it, in order. */

@@ -85,13 +85,13 @@ split_columns(Rewrite *rw, ValuesScan *scan, Template *t, Split *s)
 		List	   *exprs = column_exprs(scan->values_lists, i);
 		Node	   *e = NULL;
 
-		if (batch_is_volatile(rw->stmt, (Node *) exprs) || batch_has_call((Node *) exprs))
+		if (batch_is_volatile(rw, (Node *) exprs) || batch_has_call((Node *) exprs))
 		{
 			e = template_add(t, exprs);
 			if (!e)
 				return false;
 			e = split_expr(s, template_finish(e, scan->scan.scanrelid, n_old + 1));
-			if (batch_is_volatile(rw->stmt, e) && count_readers(scan, i + 1) != 1)
+			if (batch_is_volatile(rw, e) && count_readers(scan, i + 1) != 1)
 				return false;
 		}
 		subst = lappend(subst, e);
@@ -141,7 +141,7 @@ Plan *
 insert_above_values(Rewrite *rw, ValuesScan *scan, const Demand *demand)
 {
 	Plan	   *plan = &scan->scan.plan;
-	Split		s = {.stmt = rw->stmt, .gather_leaves = true};
+	Split		s = {.rw = rw, .gather_leaves = true};
 	Template	t = {.n_rows = list_length(scan->values_lists)};
 	QualCut		cut = {0};
 	List	   *quals = NIL,
