@@ -80,11 +80,15 @@ compat_wait_event_set(int n)
 #if PG_VERSION_NUM >= 160000
 #define compat_owns_relation(relid, role) \
 	object_ownercheck(RelationRelationId, relid, role)
+#define compat_owns_database(dbid, role) \
+	object_ownercheck(DatabaseRelationId, dbid, role)
 #define compat_proc_aclcheck(funcid, role, mode) \
 	object_aclcheck(ProcedureRelationId, (funcid), (role), (mode))
 #else
 #define compat_owns_relation(relid, role) \
 	pg_class_ownercheck(relid, role)
+#define compat_owns_database(dbid, role) \
+	pg_database_ownercheck(dbid, role)
 #define compat_proc_aclcheck(funcid, role, mode) \
 	pg_proc_aclcheck((funcid), (role), (mode))
 #endif

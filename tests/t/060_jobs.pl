@@ -128,6 +128,26 @@ is($node->safe_psql('restored', q{SELECT string_agg(chunk, '' ORDER BY chunk_seq
 # a database with a busy worker can be dropped, an extension, too
 $node->safe_psql('restored', q{UPDATE docs SET body = '@delay:20000 ' || body});
 ok(until_sql($node, q{SELECT count(*) > 0 FROM llm_requests}), 'the worker is busy');
+# ... by who may do it alone: statements that are refused don't send the worker away
+$node->safe_psql('postgres', 'CREATE ROLE plain; CREATE ROLE maker CREATEDB');
+my $of_restored = q{SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE backend_type = 'vllm_pg job worker' AND datname = 'restored'};
+my $pid = $node->safe_psql('postgres', $of_restored);
+like($pid, qr/^\d+$/, 'the worker of a database');
+for my $t ([ plain => 'DROP DATABASE restored', qr/must be owner/ ], [ plain => 'ALTER DATABASE restored RENAME TO mine', qr/must be owner/ ],
+	[ plain => 'ALTER DATABASE restored SET TABLESPACE pg_default', qr/must be owner/ ], [ plain => 'CREATE DATABASE mine TEMPLATE restored', qr/permission denied/ ],
+	[ maker => 'CREATE DATABASE mine TEMPLATE restored', qr/permission denied/ ], [ maker => 'DROP DATABASE IF EXISTS restored', qr/must be owner/ ])
+{
+	my ($rc, $out, $err) = $node->psql('postgres', "SET ROLE $t->[0]; $t->[1]");
+	like($err, $t->[2], "$t->[0]: $t->[1]");
+}
+usleep(500_000);
+is($node->safe_psql('postgres', $of_restored), $pid, '... has stayed');
+# one that fails later lets the worker come back at once
+my $failed_at = time;
+like(($node->psql('postgres', 'BEGIN; DROP DATABASE restored'))[2], qr/cannot run inside a transaction block/, 'a DROP DATABASE that fails');
+ok($node->poll_query_until('postgres', "SELECT coalesce(($of_restored), '$pid') <> '$pid'"), 'another worker comes');
+cmp_ok(time - $failed_at, '<', 8, '... before those 10 s are over');
+ok(until_sql($node, q{SELECT count(*) > 0 FROM llm_requests}), 'and is busy');
 $node->safe_psql('postgres', 'DROP DATABASE restored');
 ok(until_true(sub { left_behind($node) eq '0|0|0|0|0|0' }, 20), 'its requests are gone');
 $node->safe_psql('postgres', q{SELECT llm_resume_job('docs'); UPDATE docs SET body = '@delay:20000 ' || body});

@@ -34,6 +34,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "libpq/pqsignal.h"
@@ -47,9 +48,11 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg/jobs/job_launcher.h"
@@ -208,23 +211,90 @@ jobs_wake_at_commit(bool jobs_changed)
 
 /* ---- getting out of the way ---- */
 
-/* The worker of a database shall go, and none shall come for a while. */
-static void
-clear_database(const char *name)
+/* A database whose worker was sent away for a statement. */
+typedef struct Cleared
 {
-	Oid			dbid = get_database_oid(name, true);
+	Oid			dbid;			/* InvalidOid: none */
+	TimestampTz before;			/* not_before until then */
+	TimestampTz since;			/* what it became */
+} Cleared;
+
+static bool
+may_create_databases(void)
+{
+	HeapTuple	tup = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	bool		may = superuser();
+
+	if (HeapTupleIsValid(tup))
+	{
+		may = may || ((Form_pg_authid) GETSTRUCT(tup))->rolcreatedb;
+		ReleaseSysCache(tup);
+	}
+	return may;
+}
+
+/* May the role do that with the database?  PostgreSQL will ask the same. */
+static bool
+may_clear(Node *statement, Oid dbid)
+{
+	HeapTuple	tup;
+	bool		is_template = false;
+
+	/* its own session is in the way */
+	if (dbid == MyDatabaseId && !IsA(statement, CreatedbStmt))
+		return false;
+	if ((IsA(statement, CreatedbStmt) || IsA(statement, RenameStmt)) && !may_create_databases())
+		return false;
+	if (compat_owns_database(dbid, GetUserId()))
+		return true;
+	if (!IsA(statement, CreatedbStmt))
+		return false;
+	tup = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dbid));
+	if (HeapTupleIsValid(tup))
+	{
+		is_template = ((Form_pg_database) GETSTRUCT(tup))->datistemplate;
+		ReleaseSysCache(tup);
+	}
+	return is_template;
+}
+
+/* The worker of a database shall go, and none shall come for a while. */
+static Cleared
+clear_database(Node *statement, const char *name)
+{
+	Cleared		c = {get_database_oid(name, true), 0, 0};
 	JobDatabase *d;
 
-	if (!OidIsValid(dbid))
-		return;
+	if (OidIsValid(c.dbid) && !may_clear(statement, c.dbid))
+		c.dbid = InvalidOid;
+	if (!OidIsValid(c.dbid))
+		return c;
 	LWLockAcquire(jobs->lock, LW_EXCLUSIVE);
-	d = find_entry(dbid, true);
+	d = find_entry(c.dbid, true);
 	if (d != NULL)
 	{
-		d->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STAY_AWAY);
+		c.before = d->not_before;
+		c.since = d->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), STAY_AWAY);
 		d->leave = d->pid != 0;
 		if (d->pid != 0)
 			(void) kill(d->pid, SIGTERM);
+	}
+	LWLockRelease(jobs->lock);
+	return c;
+}
+
+/* The statement has failed: the worker may come back at once, unless others want the database, too. */
+static void
+uncleared(const Cleared *c)
+{
+	JobDatabase *d;
+
+	LWLockAcquire(jobs->lock, LW_EXCLUSIVE);
+	d = find_entry(c->dbid, false);
+	if (d != NULL && d->not_before == c->since)
+	{
+		d->not_before = c->before;
+		wake_launcher_locked();
 	}
 	LWLockRelease(jobs->lock);
 }
@@ -271,14 +341,25 @@ jobs_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 		((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED;
 	List	   *renames = IsA(statement, RenameStmt) && IsTransactionState() ? job_rename_begin((RenameStmt *) statement) : NIL;
 	const char *database = jobs != NULL && context == PROCESS_UTILITY_TOPLEVEL ? wants_database(statement) : NULL;
+	Cleared		cleared = {InvalidOid, 0, 0};
 
 	job_trust_utility(statement);
 	if (database != NULL)
-		clear_database(database);
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+		cleared = clear_database(statement, database);
+	PG_TRY();
+	{
+		if (prev_process_utility)
+			prev_process_utility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, query, read_only_tree, context, params, env, dest, qc);
+	}
+	PG_CATCH();
+	{
+		if (OidIsValid(cleared.dbid))
+			uncleared(&cleared);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	if (renames != NIL)
 		job_rename_end(renames, (RenameStmt *) statement);
 	if (IsA(statement, ReassignOwnedStmt))
