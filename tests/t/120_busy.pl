@@ -93,7 +93,9 @@ my @one = (
 	[ 'columns', 'CREATE TYPE wide AS (' . join(', ', map { "c$_ int" } 1 .. 1600) . "); SELECT llm_extract('x', NULL::wide, max_tokens => 1)" ],
 	[ 'a pattern', "CREATE DOMAIN busy AS text CHECK (VALUE ~ '" . ('(a|b)*' x $n) . "'); SELECT llm_generate_as('x', NULL::busy, max_tokens => 1)" ],
 	[ 'LIKE', "CREATE DOMAIN busy AS text CHECK (VALUE LIKE '" . ('%_a' x $n) . "'); SELECT llm_generate_as('x', NULL::busy, max_tokens => 1)" ],
-	[ 'labels', "CREATE TYPE busy AS ENUM (" . join(', ', map { "'l$_'" } 1 .. $n) . "); SELECT llm_generate_as('x', NULL::busy, max_tokens => 1)" ]);
+	[ 'labels', "CREATE TYPE busy AS ENUM (" . join(', ', map { "'l$_'" } 1 .. $n) . "); SELECT llm_generate_as('x', NULL::busy, max_tokens => 1)" ],
+	[ 'members of one name', 'CREATE TYPE busy AS (' . join(', ', map { "c$_ int" } 1 .. 1600) . ");
+		SELECT vllm.from_json((SELECT '{' || string_agg('\"c' || least(i, 1600) || '\":1', ',' ORDER BY i) || '}' FROM generate_series(1, 300000) i)::json, NULL::busy)" ]);
 sub seconds
 {
 	my ($sql) = @_;
@@ -105,7 +107,7 @@ for my $o (@one)
 {
 	my ($took, $said) = seconds($o->[1]);
 	cmp_ok($took, '<', 5, sprintf('many %s: %.2f s (%s)', $o->[0], $took, substr($said =~ s/\n.*//sr, 0, 120)));
-	$node->psql('postgres', 'DROP DOMAIN busy; DROP TYPE busy');
+	$node->psql('postgres', 'DROP TYPE IF EXISTS busy');
 }
 my $turn = 0;
 for my $c ((map { [ @$_, \%text ] } @calls), (map { [ @$_, \%json ] } @of_json))

@@ -20,6 +20,7 @@
 #include "executor/spi.h"
 #include "executor/spi_priv.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
@@ -229,17 +230,22 @@ bad_argument(const Tool *t, const char *name, const char *what)
 static void
 check_names(const Tool *t, const JsonNode *object)
 {
+	bool	   *seen = palloc0(sizeof(bool) * Max(t->n_args, 1));
+
 	for (const JsonNode *m = object->first; m != NULL; m = m->next)
 	{
-		bool		known = false;
+		int			i = 0;
 
-		for (int i = 0; i < t->n_args && !known; i++)
-			known = strcmp(t->args[i].name, m->key) == 0;
-		if (!known)
+		CHECK_FOR_INTERRUPTS();
+		while (i < t->n_args && strcmp(t->args[i].name, m->key) != 0)
+			i++;
+		if (i == t->n_args)
 			bad_argument(t, m->key, "does not exist");
-		if (json_tree_get(object, m->key) != m)
+		if (seen[i])
 			bad_argument(t, m->key, "is given twice");
+		seen[i] = true;
 	}
+	pfree(seen);
 }
 
 /* null for an argument with a default means that it isn't given: models write that. */

@@ -233,21 +233,26 @@ to_array(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 	return NULL;
 }
 
-/* The first member that there is no attribute for, or that is there twice. */
+/* The first member that there is no attribute for, or that was there before. */
 static ErrorData *
 check_members(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 {
+	bool	   *seen = palloc0(sizeof(bool) * Max(s->n_attrs, 1));
+
 	for (const JsonNode *m = j->first; m != NULL; m = m->next)
 	{
-		bool		known = false;
+		int			i = 0;
 
-		for (int i = 0; i < s->n_attrs && !known; i++)
-			known = strcmp(s->attrs[i].name, m->key) == 0;
-		if (!known)
+		CHECK_FOR_INTERRUPTS();
+		while (i < s->n_attrs && strcmp(s->attrs[i].name, m->key) != 0)
+			i++;
+		if (i == s->n_attrs)
 			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "type %s has no attribute \"%s\"", format_type_be(s->type), m->key);
-		if (json_tree_get(j, m->key) != m)
+		if (seen[i])
 			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "attribute \"%s\" is there twice", m->key);
+		seen[i] = true;
 	}
+	pfree(seen);
 	return NULL;
 }
 
