@@ -95,7 +95,10 @@ my @one = (
 	[ 'LIKE', "CREATE DOMAIN busy AS text CHECK (VALUE LIKE '" . ('%_a' x $n) . "'); SELECT llm_generate_as('x', NULL::busy, max_tokens => 1)" ],
 	[ 'labels', "CREATE TYPE busy AS ENUM (" . join(', ', map { "'l$_'" } 1 .. $n) . "); SELECT llm_generate_as('x', NULL::busy, max_tokens => 1)" ],
 	[ 'members of one name', 'CREATE TYPE busy AS (' . join(', ', map { "c$_ int" } 1 .. 1600) . ");
-		SELECT vllm.from_json((SELECT '{' || string_agg('\"c' || least(i, 1600) || '\":1', ',' ORDER BY i) || '}' FROM generate_series(1, 300000) i)::json, NULL::busy)" ]);
+		SELECT vllm.from_json((SELECT '{' || string_agg('\"c' || least(i, 1600) || '\":1', ',' ORDER BY i) || '}' FROM generate_series(1, 300000) i)::json, NULL::busy)" ],
+	[ 'lines of a comment', 'SET statement_timeout = 0; CREATE OR REPLACE FUNCTION busy(' . join(', ', map { "c$_ int" } 1 .. 100) . ") RETURNS int LANGUAGE sql AS 'SELECT 1';
+		DO \$\$ BEGIN EXECUTE format('COMMENT ON FUNCTION busy IS %L', repeat(E'\\n', 40000000)); END \$\$;
+		SET statement_timeout = '500ms'; SELECT llm_tool('busy'::regproc)" ]);
 sub seconds
 {
 	my ($sql) = @_;
@@ -107,7 +110,7 @@ for my $o (@one)
 {
 	my ($took, $said) = seconds($o->[1]);
 	cmp_ok($took, '<', 5, sprintf('many %s: %.2f s (%s)', $o->[0], $took, substr($said =~ s/\n.*//sr, 0, 120)));
-	$node->psql('postgres', 'DROP TYPE IF EXISTS busy');
+	$node->psql('postgres', 'DROP TYPE IF EXISTS busy; DROP FUNCTION IF EXISTS busy');
 }
 my $turn = 0;
 for my $c ((map { [ @$_, \%text ] } @calls), (map { [ @$_, \%json ] } @of_json))

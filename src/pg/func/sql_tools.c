@@ -83,6 +83,7 @@ read_comment(Tool *t)
 		const char *text;
 		ToolArg    *a = about_argument(t, s, len, &text);
 
+		CHECK_FOR_INTERRUPTS();
 		if (a != NULL)
 			a->comment = pnstrdup(text, len - (text - s));
 		else
