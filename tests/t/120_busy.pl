@@ -12,7 +12,7 @@ use VllmTest;
 my $node = PostgreSQL::Test::Cluster->new('busy');
 $node->init;
 $node->append_conf('postgresql.conf', $ENV{EXTRA_CONF} // "shared_preload_libraries = 'vllm_pg'");
-$node->append_conf('postgresql.conf', "fsync = off\nvllm.kv_cache_memory_bytes = '16MB'\nvllm.max_prompt_bytes = '32MB'\nlog_min_error_statement = panic\n");
+$node->append_conf('postgresql.conf', "fsync = off\nvllm.kv_cache_memory_bytes = '16MB'\nvllm.max_prompt_bytes = '32MB'\nvllm.allowed_hosts = 'llm.example.com'\nlog_min_error_statement = panic\n");
 $node->start;
 $node->safe_psql('postgres', q{CREATE EXTENSION vllm_pg; SELECT llm_generate('warm', max_tokens => 1);
 	CREATE TABLE t (x text);
@@ -98,7 +98,11 @@ my @one = (
 		SELECT vllm.from_json((SELECT '{' || string_agg('\"c' || least(i, 1600) || '\":1', ',' ORDER BY i) || '}' FROM generate_series(1, 300000) i)::json, NULL::busy)" ],
 	[ 'lines of a comment', 'SET statement_timeout = 0; CREATE OR REPLACE FUNCTION busy(' . join(', ', map { "c$_ int" } 1 .. 100) . ") RETURNS int LANGUAGE sql AS 'SELECT 1';
 		DO \$\$ BEGIN EXECUTE format('COMMENT ON FUNCTION busy IS %L', repeat(E'\\n', 40000000)); END \$\$;
-		SET statement_timeout = '500ms'; SELECT llm_tool('busy'::regproc)" ]);
+		SET statement_timeout = '500ms'; SELECT llm_tool('busy'::regproc)" ],
+	[ 'options of a remote model', q{SELECT llm_create_model('busy', provider => 'openai', url => 'https://llm.example.com/v1',
+		options => (SELECT json_object_agg('k' || i, 1) FROM generate_series(1, 100000) i))} ],
+	[ 'headers of a remote model', q{SELECT llm_create_model('busy', provider => 'openai', url => 'https://llm.example.com/v1',
+		options => json_build_object('headers', (SELECT json_object_agg('k' || i, '') FROM generate_series(1, 100000) i)))} ]);
 sub seconds
 {
 	my ($sql) = @_;

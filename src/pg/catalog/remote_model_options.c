@@ -103,17 +103,20 @@ want_kind(const JsonNode *n, JsonKind kind, const char *option)
 		refuse(option, psprintf("must be %s, got %s", json_kind_name(kind), json_kind_name(n->kind)));
 }
 
-/* Of members of an object none occurs twice. */
+/* Of members of an object none occurs twice.  The caller has seen that few names are among them. */
 static void
 check_once(const JsonNode *object, const char *option, bool any_case)
 {
 	for (const JsonNode *a = object->first; a != NULL; a = a->next)
+	{
+		CHECK_FOR_INTERRUPTS();
 		for (const JsonNode *b = a->next; b != NULL; b = b->next)
 			if (any_case ? pg_strcasecmp(a->key, b->key) == 0 : strcmp(a->key, b->key) == 0)
 				ereport(ERROR,
 						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						 option == NULL ? errmsg("option \"%s\" occurs twice", b->key) :
 						 errmsg("member \"%s\" of option \"%s\" occurs twice", b->key, option)));
+	}
 }
 
 /* Which ones there are, and which one was meant. */
@@ -271,9 +274,9 @@ static void
 check_headers(const char *option, const JsonNode *n)
 {
 	want_kind(n, JSON_OBJECT, option);
-	check_once(n, option, true);
 	if (n->n > MAX_HEADERS)
 		refuse(option, psprintf("has too many headers: at most %d", MAX_HEADERS));
+	check_once(n, option, true);
 	for (const JsonNode *h = n->first; h != NULL; h = h->next)
 	{
 		check_header_name(option, h->key);
@@ -409,6 +412,8 @@ remote_options_check(const char *options, const char *model)
 
 	if (root == NULL)
 		return;
+	for (const JsonNode *n = root->first; n != NULL; n = n->next)
+		(void) find_option(n->key);
 	check_once(root, NULL, false);
 	for (const JsonNode *n = root->first; n != NULL; n = n->next)
 		check_option(find_option(n->key), n);
