@@ -102,7 +102,8 @@ api_head(SqlRequest *r, FunctionCallInfo fcinfo)
 	const char *unknown = unknown_values[vllm_unknown_params].name;
 
 	r->kind = WK_API;
-	r->model = vllm_model;		/* of the body, as input() finds */
+	/* or that of the body, as input() finds; a head may outlive the setting's value */
+	r->model = vllm_model != NULL ? pstrdup(vllm_model) : NULL;
 	r->timeout_ms = 0;
 	r->deterministic = false;
 	r->on_error = ON_ERROR_RAISE;	/* an argument says it */
