@@ -352,6 +352,9 @@ computed(const char *sql, TriggerData *t, Datum source, const char *extra, AttrN
 	if (SPI_execute_with_args(psprintf("SELECT (%s)::%s", sql, format_type_with_typemod(att->atttypid, att->atttypmod)),
 							  2, types, values, nulls, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not compute column \"%s\"", NameStr(att->attname));
+	/* the name may mean another type by now */
+	if (SPI_gettypeid(SPI_tuptable->tupdesc, 1) != att->atttypid)
+		elog(ERROR, "column \"%s\" was computed as another type", NameStr(att->attname));
 	d = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
 	if (!*isnull)
 		d = SPI_datumTransfer(d, att->attbyval, att->attlen);
