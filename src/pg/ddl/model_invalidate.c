@@ -35,6 +35,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
+#include "common/hashfn.h"
 #include "lib/ilist.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -55,10 +56,20 @@ typedef struct Release
 	int			level;			/* GetCurrentTransactionNestLevel() */
 	bool		created;		/* else dropped */
 	bool		falls_due;		/* settle() */
+	struct Release *first;		/* pending one of this name */
 	VllmForget	what;
+
+	/* of the first one */
+	dlist_node	in_bucket;
+	struct Release *last;		/* settle() */
+	struct Release *below;		/* settle(): the last one that stays when the levels roll back */
 } Release;
 
+#define N_BUCKETS	4096
+
+/* Levels never fall along the list: what is deeper has ended before more is added. */
 static dlist_head pending = DLIST_STATIC_INIT(pending);
+static dlist_head first_ones[N_BUCKETS];	/* of pending, by name */
 static dlist_head due = DLIST_STATIC_INIT(due);
 
 static object_access_hook_type prev_object_access_hook = NULL;
@@ -168,6 +179,27 @@ release_post_queued(void)
 
 /* ---- the log of a transaction ---- */
 
+/* To the end of those of its name. */
+static void
+push_pending(Release *r)
+{
+	uint32		hash = string_hash(r->what.name, sizeof(r->what.name)) ^ r->what.dbid;
+	dlist_head *bucket = &first_ones[hash % N_BUCKETS];
+	dlist_iter	it;
+
+	r->first = r;
+	dlist_foreach(it, bucket)
+	{
+		Release    *f = dlist_container(Release, in_bucket, it.cur);
+
+		if (same_name(&f->what, &r->what))
+			r->first = f;
+	}
+	if (r->first == r)
+		dlist_push_tail(bucket, &r->in_bucket);
+	dlist_push_tail(&pending, &r->node);
+}
+
 static void
 add_release(Oid database, const char *name, uint64 hash, bool remote, bool created)
 {
@@ -191,7 +223,7 @@ add_release(Oid database, const char *name, uint64 hash, bool remote, bool creat
 	r->what.hash = hash;
 	r->what.remote = remote;
 	strlcpy(r->what.name, utf8, sizeof(r->what.name));
-	dlist_push_tail(&pending, &r->node);
+	push_pending(r);
 	if (!created || vllm_shared == NULL)
 		return;
 	/* somebody dropped it before: that must not come after what is done with this one */
@@ -241,28 +273,14 @@ post_due(void)
 	}
 }
 
-/* Does an entry fall due when the levels from `level` on end? */
+/* Does an entry fall due when the levels end that settle() has been told? */
 static bool
-is_due(const Release *r, int level, bool commit)
+is_due(const Release *r, bool commit)
 {
-	/* of its name: the first, the last, the last that stays when the levels roll back */
-	const Release *first = NULL;
-	const Release *last = NULL;
-	const Release *below = NULL;
-	dlist_iter	it;
+	const Release *first = r->first;
+	const Release *last = first->last;
+	const Release *below = first->below;
 
-	dlist_foreach(it, &pending)
-	{
-		const Release *o = dlist_container(Release, node, it.cur);
-
-		if (!same_name(&o->what, &r->what))
-			continue;
-		if (first == NULL)
-			first = o;
-		if (o->level < level)
-			below = o;
-		last = o;
-	}
 	if (commit)
 		return !(last->created && last->what.hash == r->what.hash);
 	/* what others see is the row that the transaction dropped first, if there was one */
@@ -281,7 +299,17 @@ settle(int level, bool commit)
 	{
 		Release    *r = dlist_container(Release, node, it.cur);
 
-		r->falls_due = r->level >= level && is_due(r, level, commit);
+		if (r->first == r)
+			r->below = NULL;
+		r->first->last = r;
+		if (r->level < level)
+			r->first->below = r;
+	}
+	dlist_foreach_modify(it, &pending)
+	{
+		Release    *r = dlist_container(Release, node, it.cur);
+
+		r->falls_due = r->level >= level && is_due(r, commit);
 	}
 	dlist_foreach_modify(it, &pending)
 	{
@@ -289,6 +317,8 @@ settle(int level, bool commit)
 
 		if (r->level < level)
 			continue;
+		if (r->first == r)
+			dlist_delete(&r->in_bucket);
 		dlist_delete(&r->node);
 		if (r->falls_due)
 			dlist_push_tail(&due, &r->node);
