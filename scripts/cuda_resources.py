@@ -63,7 +63,8 @@ def parse(path):
 
 def toolkit():
     """of the build that the logs are from"""
-    with open(os.path.join(os.path.dirname(sys.argv[-1]), 'flags')) as f:
+    logs = [f for f in sys.argv[1:] if not f.startswith('-')]
+    with open(os.path.join(os.path.commonpath([os.path.dirname(f) for f in logs]), 'flags')) as f:
         m = re.search(r'release (\d+\.\d+)', f.read())
     return m[1] if m else 'unknown'
 

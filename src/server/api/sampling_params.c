@@ -37,7 +37,7 @@ typedef struct Param
 
 static const Param params[] = {
 #define FIELD(tag, number, name, type, least, most, rule, body, ...) \
-	{NAME_##body, WTAG_##tag, P_##type, least, most, rule},
+	{NAME_##body, WTAG_##tag, P_##type, (double) (least), (double) (most), rule},
 #define CALL_OPTION(...)
 #include "ipc/request_fields.def"
 #undef FIELD
