@@ -128,8 +128,10 @@ typedef struct KDevCommOpen
 
 /*
  * Collectives of the device's memory, in the ops' order.  All ranks make the same calls in the same order; they mean what those of
- * model/parallel/comm.h mean, but that sums have an order of their own unless the device was opened for invariant bits.  open() waits for the others, and so do the waits for a device that has communicators: only
- * as long as lives() says that there is hope; behind that the device is lost.  A capture may have none.
+ * model/parallel/comm.h mean, but that sums have an order of their own unless the device was opened for
+ * invariant bits.  open() waits for the others, and so do the waits for a device that has communicators:
+ * only as long as lives() says that there is hope; behind that the device is lost.  A capture may have
+ * none.
  */
 typedef struct KDevCommOps
 {

@@ -153,9 +153,9 @@ typedef struct KRoute
 } KRoute;
 
 /*
- * How one row's token is drawn (src/core/sample/sample.c defines the stages and their order).  A call has one buffer:
- * the rows' KSample, and behind them what they have arrays of.  *_at is where one begins, in words of 4 bytes from
- * the buffer's beginning; 0: there is none.
+ * How one row's token is drawn (src/core/sample/sample.c defines the stages and their order).  A call has
+ * one buffer: the rows' KSample, and behind them what they have arrays of.  *_at is where one begins, in
+ * words of 4 bytes from the buffer's beginning; 0: there is none.
  */
 #define K_NO_COLUMN (-1e30f)	/* a logit that is never drawn, but finite */
 #define KSAMPLE_TOP 20			/* log-probabilities of a row beside the token's own, at most */
@@ -517,8 +517,8 @@ typedef struct Kernels
 
 	/* ---- pooling ---- */
 	/*
-	 * NULL, as on CPUs, where src/model/layers/pooler.c does it, or rows of x into sums of width floats, lds floats apart, with its
-	 * bits.  seqs: the host's, no two of a slot.
+	 * NULL, as on CPUs, where src/model/layers/pooler.c does it, or rows of x into sums of width floats,
+	 * lds floats apart, with its bits.  seqs: the host's, no two of a slot.
 	 */
 	void		(*pool_rows) (KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx,
 							  int width);

@@ -7,8 +7,9 @@
  * everything around the model).  The server knows neither.
  *
  * Threads: check, inspect and load on loader threads; free, check_state on
- * the step thread; step, next_due on the lane's (step_loop.c), of which the first is the step thread; encode and decode on any thread at any time; normalize, submit,
- * cancel, facts and stats on any thread while the instance lives.
+ * the step thread; step, next_due on the lane's (step_loop.c), of which the first is the step thread;
+ * encode and decode on any thread at any time; normalize, submit, cancel, facts and stats on any thread
+ * while the instance lives.
  */
 #ifndef VLLM_BACKEND_BACKEND_H
 #define VLLM_BACKEND_BACKEND_H
@@ -104,9 +105,11 @@ typedef struct Backend
 						 LoadProgress progress, void *ctx, Err *e);
 	void		(*free) (BackendModel *in); /* live requests end with FIN_ABORT first */
 	void		(*facts) (const BackendModel *in, ModelFacts *out);
-	bool		(*encode) (const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e);
+	bool		(*encode) (const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out,
+						   Err *e);
 	/* without what the post-processor adds: tok_encode_marked() */
-	bool		(*encode_marked) (const BackendModel *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
+	bool		(*encode_marked) (const BackendModel *in, const char *s, const uint8_t *marks, size_t n,
+								  IntVec *out, Err *e);
 	/* without what the post-processor adds: where each token of the text begins (tok_starts()) */
 	bool		(*token_starts) (const BackendModel *in, const char *s, size_t n, IntVec *out, Err *e);
 	/* the chat templates of the model's files; lives as long as the instance */
@@ -114,18 +117,21 @@ typedef struct Backend
 	/* append the bytes that a token contributes to a text; none if there is no such token */
 	void		(*piece) (const BackendModel *in, int32_t id, Buf *out);
 	/* ERR_INVALID when an id is out of range */
-	bool		(*decode) (const BackendModel *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e);
+	bool		(*decode) (const BackendModel *in, const int32_t *ids, size_t n, unsigned flags, Buf *out,
+						   Err *e);
 	/*
 	 * Check a pooled request against the model and make its sequences; any thread.
 	 * *out is empty before.  Errors: ERR_UNSUPPORTED (a task the model has no head for),
 	 * ERR_INVALID with parameter=, ERR_TOO_LONG.
 	 */
-	bool		(*pool) (const BackendModel *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);
+	bool		(*pool) (const BackendModel *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra,
+						 Err *e);
 	/* names of a task's columns in WTAG_LABEL's order, NULL-terminated; NULL = none */
 	const char *const *(*labels) (const BackendModel *in, PoolTask task);
 	/* be ready for requests with a grammar; slow the first time; ERR_UNSUPPORTED */
 	bool		(*prepare_grammar) (BackendModel *in, Err *e);
-	bool		(*normalize) (const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt, Err *e);
+	bool		(*normalize) (const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt,
+							  Err *e);
 	/* The width of a row of ReqSpec.embeds; 0: the model doesn't generate. */
 	int			(*embed_width) (const BackendModel *in);
 	/* tokens' own such rows; any thread.  The first of them that there is no token of, n = all are there */

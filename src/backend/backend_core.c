@@ -145,7 +145,8 @@ new_model(void *arg)
 
 /* Its ops are the model's from now on. */
 static bool
-open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const ModelOpts *mo, const Settings *s, Err *e)
+open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const ModelOpts *mo,
+			const Settings *s, Err *e)
 {
 	in->open = (KDevOpen) {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
@@ -275,7 +276,8 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	mo.ranks = ranks_of(in->ranks);
 	ok = load_measured(&n, &budget, e) && fp8_fits(model_info(n.model), o, e);
 	in->draft_bytes = co.drafter != NULL ? df.info.model.weight_bytes : 0;
-	if (n.model != NULL && co.prefix_caching && prefix_cache_supported(&mi) && in->ranks == NULL && (in->tier = co.kv_tier = offload_store_take(s)) != NULL)
+	if (n.model != NULL && co.prefix_caching && prefix_cache_supported(&mi) && in->ranks == NULL &&
+		(in->tier = co.kv_tier = offload_store_take(s)) != NULL)
 		offload_store_id(src->files, &df, o, &co, &in->where, &in->open, co.kv_id);
 	draftfiles_close(&df);
 	mem_free(id);
@@ -935,7 +937,8 @@ static bool
 adopt(BackendModel *in, BackendModel *from, Err *e)
 {
 	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
-		if (!core_swap_weights(r->core, from->core, e) || (r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
+		if (!core_swap_weights(r->core, from->core, e) ||
+			(r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
 			return false;
 	return true;
 }

@@ -201,7 +201,10 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 {
 	CoreOptions whole;
 	bool		on_device = f->where->memory > 0;
-	/* on a device only asked for: else what there may be at most, of which loading it will tell (device_budget.c) */
+	/*
+	 * on a device only asked for: else what there may be at most, of which loading it will tell
+	 * (device_budget.c)
+	 */
 	int64_t		bytes = coreplan_kv_asked(o, s) > 0 || !on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
 		(int64_t) ((double) f->where->memory * coreplan_utilization(o, s));
 

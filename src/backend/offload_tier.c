@@ -1,7 +1,7 @@
 /*
  * offload_tier.c
- *	  The engine's store behind the KV caches (offload_tier.h): vllm.kv_offload_bytes, vllm.kv_offload_directory,
- *	  vllm.kv_offload_disk_bytes.
+ *	  The engine's store behind the KV caches (offload_tier.h): vllm.kv_offload_bytes,
+ *	  vllm.kv_offload_directory, vllm.kv_offload_disk_bytes.
  *
  * A directory without memory gets BUFFER bytes of it, as what goes to files and comes from there passes through.  A
  * directory that can't be used is a warning: requests are answered without it.

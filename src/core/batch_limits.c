@@ -4,8 +4,9 @@
  *
  * Sequences share the reading of the weights, so many of them are good until the cores have enough to
  * compute: 32 for each thread.  Each should have some KV cache, and its rows of logits take memory.
- * Rows only bound what a step may be: how large it is in fact, the measured cost of rows decides (step_time.c,
- * step_target).  So they are given by what their work space takes.  docs/user/operations.md has the rule.
+ * Rows only bound what a step may be: how large it is in fact, the measured cost of rows decides
+ * (step_time.c, step_target).  So they are given by what their work space takes.  docs/user/operations.md
+ * has the rule.
  *
  * Tested by tests/unit/core/test_sizing.c.
  */

@@ -22,8 +22,8 @@
  * have been cancelled.
  *
  * A request leaves in exactly one way, core_finish(): out of the scheduler, blocks
- * freed, and to output_queue.c for one last event, where its memory is freed.  Cost of a step beside the model's:
- * O(rows + running + vocabulary * sampled rows).  Tested by
+ * freed, and to output_queue.c for one last event, where its memory is freed.  Cost of a step beside the
+ * model's: O(rows + running + vocabulary * sampled rows).  Tested by
  * tests/unit/core/test_core.c and test_invariance.c.
  */
 #include <math.h>
@@ -86,7 +86,8 @@ hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *e
 {
 	OutputItem	p = {
 		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
-		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r), .back = prefix_cache_tokens_from_tier(r),
+		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r),
+		.back = prefix_cache_tokens_from_tier(r),
 		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
 		.reasoning = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1
 	};
@@ -445,7 +446,8 @@ acceptable(const Core *c, const Req *r, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
 	if (r->thoughts != NULL && rbudget_limited(r->thoughts) && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take thinking_token_budget");
-	if (r->thoughts != NULL && rbudget_limited(r->thoughts) && rbudget_highest_id(r->thoughts) >= c->defaults.n_valid)
+	if (r->thoughts != NULL && rbudget_limited(r->thoughts) &&
+		rbudget_highest_id(r->thoughts) >= c->defaults.n_valid)
 		return err_set(e, ERR_UNSUPPORTED, "the model has no logits for the tokens that end its thoughts");
 	if (r->n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
@@ -573,7 +575,8 @@ accept(Core *c, Req *r)
 	}
 	idmap_put(&c->by_id, r->id, r);
 	note_deadline(c, r->deadline_us);
-	switch (admission_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(), &err))
+	switch (admission_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(),
+							&err))
 	{
 		case GATE_PASS:
 			begin(c, r);

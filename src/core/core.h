@@ -226,7 +226,10 @@ typedef struct Accounts Accounts;
 Accounts   *accounts_new(void);
 void		accounts_free(Accounts *a);
 
-/* Blocks of a sequence that the core makes up to compute scales of K and V (fp8_scales.c): there are steps of so many, whatever a model's length is. */
+/*
+ * Blocks of a sequence that the core makes up to compute scales of K and V (fp8_scales.c): there are steps
+ * of so many, whatever a model's length is.
+ */
 #define CORE_SAMPLE_BLOCKS	16
 
 typedef struct CoreOptions
@@ -258,7 +261,8 @@ typedef struct CoreOptions
 								 * LOGPROBS_ZERO = 0 */
 	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */
 	bool		tell_logits;	/* they are told instead of log-probabilities */
-	bool		tell_processed; /* an answer's tokens: log-probabilities or logits after all sampling stages */
+	/* an answer's tokens: log-probabilities or logits after all sampling stages */
+	bool		tell_processed;
 	bool		overlap;		/* text and events on a thread of their own, beside the next step */
 	int			max_loras;		/* different adapters in a step; 0 = no limit */
 	bool		prefix_caching; /* requests that begin alike share what has been computed */
@@ -268,7 +272,8 @@ typedef struct CoreOptions
 	unsigned char kv_id[32];	/* hash of the weights, part of keys in the offload tier */
 	const Plugins *plugins;		/* logits processors; NULL = none */
 	SpecConfig	spec;			/* how to speculate, */
-	struct Budget *budget;		/* while it opens: dev's memory, of which the KV gets what is left (device_budget.h); NULL = kv_bytes */
+	/* while it opens: dev's memory, of which the KV gets what is left (device_budget.h); NULL = kv_bytes */
+	struct Budget *budget;
 	struct RankModel *ranks;	/* who computes it, too (ranks.h); NULL = nobody */
 	struct Drafter *drafter;	/* computes drafts; owned; NULL = a method without weights */
 	bool		kv_always;		/* tests: what the tier has is never computed again, whatever that costs */
@@ -322,7 +327,10 @@ enum
 _Static_assert(GP_BITS <= 64, "given");
 #define GP(tag) (UINT64_C(1) << GP_BIT_##tag)
 
-/* A number that has its own row there, and is in its range: into p, and *given.  false: it is not in p by itself */
+/*
+ * A number that has its own row there, and is in its range: into p, and *given.  false: it is not in p by
+ * itself
+ */
 bool		genparams_number(GenParams *p, uint64_t *given, int tag, double v);
 
 /*
@@ -388,9 +396,9 @@ step_size(int n)
 }
 
 /*
- * Compute nothing until core_resume(), but take in requests and cancel them (core_suspend.c).  free_kv: those that
- * run are preempted, nothing of the prefix cache is left, and the memory of K and V goes back to the
- * system.  On the step thread, between steps.
+ * Compute nothing until core_resume(), but take in requests and cancel them (core_suspend.c).  free_kv:
+ * those that run are preempted, nothing of the prefix cache is left, and the memory of K and V goes back to
+ * the system.  On the step thread, between steps.
  */
 void		core_suspend(Core *c, bool free_kv);
 /* false: a device has no memory for what it gave back; it rests on */

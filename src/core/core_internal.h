@@ -126,7 +126,8 @@ struct Req
 	int64_t		deadline_us;	/* 0 = none */
 	int			timeout_ms;
 	bool		late;			/* it is past its deadline, or has waited too long at the gate */
-	Fair	   *line;			/* admission.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
+	/* admission.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
+	Fair	   *line;
 	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
 	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
@@ -401,7 +402,8 @@ int			sched_n_running(const Sched *s);
 Req		   *sched_running(const Sched *s, int i);
 int			sched_n_waiting(const Sched *s);	/* preempted ones included */
 int			sched_n_held(const Sched *s);
-int			sched_n_skipped(const Sched *s);	/* of those waiting: others have passed them in the last plan */
+/* of those waiting: others have passed them in the last plan */
+int			sched_n_skipped(const Sched *s);
 /* Names of adapters of requests that run, and that wait: [WIRE_LORA_NAMES].  false: nobody has ever had one. */
 bool		sched_lora_names(const Sched *s, char *running, char *waiting);
 int64_t		sched_n_preemptions(const Sched *s);
@@ -524,7 +526,8 @@ struct SampleRow
 								 * -INFINITY where it can't be; NULL = not wanted */
 	float		shift;			/* the sampler's: what is missing of processed */
 	float	   *logits;			/* [width]; smp_run() sets it */
-	const struct KSampled *sampled;	/* a device has done it (sample_device.h), and says this; NULL: it is to be done here */
+	/* a device has done it (sample_device.h), and says this; NULL: it is to be done here */
+	const struct KSampled *sampled;
 	int32_t		id;				/* result, or SMP_* */
 };
 

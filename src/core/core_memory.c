@@ -24,7 +24,10 @@ rows_memory(const Core *c)
 	return c->logits_size + c->hidden_size + c->raw_size + 2 * c->fork_size;
 }
 
-/* Of all that is counted as other memory what core_suspend() gives back: those, and what drafts by weights has of its own. */
+/*
+ * Of all that is counted as other memory what core_suspend() gives back: those, and what drafts by weights
+ * has of its own.
+ */
 static size_t
 given_back(const Core *c)
 {

@@ -1,6 +1,7 @@
 /*
  * device_budget.c
- *	  What a model may have of its device's memory, and how that is found out (gpu_memory_plan.c has the arithmetic).
+ *	  What a model may have of its device's memory, and how that is found out (gpu_memory_plan.c has the
+ *	  arithmetic).
  *
  * What a step takes besides its planned work space (code that is loaded when it is first called, scratch of
  * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a step of the

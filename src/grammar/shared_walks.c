@@ -166,7 +166,8 @@ void
 shared_keep(GramVocab *v, const SharedKey *key, const Lexer *l, Found *f)
 {
 	size_t		n_words = f->tokens.n == TOKENS_MASK ? gram_vocab_words(v) : f->tokens.n;
-	size_t		size = sizeof(SharedWalksEntry) + key->text.len + n_words * sizeof(uint32_t) + f->n * sizeof(Ending);
+	size_t		size =
+		sizeof(SharedWalksEntry) + key->text.len + n_words * sizeof(uint32_t) + f->n * sizeof(Ending);
 	SharedWalksEntry *x;
 
 	pthread_mutex_lock(&v->shared->lock);

@@ -2,10 +2,11 @@
  * db_pool.c
  *	  Connections to the PostgreSQL server.
  *
- * POOL.  At most max_connections, made when they are needed.  A thread that finds none waits in a queue and is handed a
- * place by whoever gives one back.  `used` counts places: connections in hand and waiters that have been handed one.  A request
- * may last for long, and so may a client that takes its answer slowly.  So one key has at most three quarters of the places, and
- * one that is given back goes to the waiter whose key has least, of these the oldest.
+ * POOL.  At most max_connections, made when they are needed.  A thread that finds none waits in a queue and
+ * is handed a place by whoever gives one back.  `used` counts places: connections in hand and waiters that
+ * have been handed one.  A request may last for long, and so may a client that takes its answer slowly.  So
+ * one key has at most three quarters of the places, and one that is given back goes to the waiter whose key
+ * has least, of these the oldest.
  *
  * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a time, others wait in
  * queues: first keys that were valid before, then the others, of which a limited number may wait.

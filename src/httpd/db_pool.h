@@ -43,13 +43,13 @@ void		db_interrupt_all(void);
 /* How many of the pool one key may have in hand; all requests without a key are like one. */
 #define DB_KEY_SHARE(max)	((max) > 1 ? (max) * 3 / 4 : 1)
 /*
- * A connection of the pool, waiting for at most queue_timeout_ms; key: the request's, 0 = none; client: the HTTP client's socket,
- * watched meanwhile.  On DB_OK *out must be given back by db_give().
+ * A connection of the pool, waiting for at most queue_timeout_ms; key: the request's, 0 = none; client: the
+ * HTTP client's socket, watched meanwhile.  On DB_OK *out must be given back by db_give().
  */
 DbEnd		db_take(uint64_t key, int client, Db **out, DbError *e);
 /*
- * A connection that has carried a statement or an answer of this size or more is not kept: libpq's buffer has its size for as long as
- * the connection lasts.
+ * A connection that has carried a statement or an answer of this size or more is not kept: libpq's buffer
+ * has its size for as long as the connection lasts.
  */
 #define DB_KEPT_STATEMENT	((size_t) 1024 * 1024)
 /* idle: no transaction is open, no statement runs, and the connection is to be kept; else it is closed. */

@@ -315,8 +315,8 @@ call_api(ClientRequest *q, Db *db, Buf *body, int *status, DbError *e)
 }
 
 /*
- * Memory for an answer, until its client has taken it.  The transaction and its connection wait: there are few of these, and all
- * who come would be refused if answers that nobody takes filled the memory.
+ * Memory for an answer, until its client has taken it.  The transaction and its connection wait: there are
+ * few of these, and all who come would be refused if answers that nobody takes filled the memory.
  */
 static DbEnd
 take_answer_memory(ClientRequest *q, size_t len, DbError *e)
@@ -325,7 +325,8 @@ take_answer_memory(ClientRequest *q, size_t len, DbError *e)
 
 	if (len <= BODIES_SMALL)
 		return DB_OK;
-	switch (bodies_take(BODIES_ANSWER, q->key, n, q->client, clock_us() + http_conf.body_timeout_s * INT64_C(1000000)))
+	switch (bodies_take(BODIES_ANSWER, q->key, n, q->client,
+						clock_us() + http_conf.body_timeout_s * INT64_C(1000000)))
 	{
 		case BODIES_OK:
 			q->answer_memory = n;
@@ -335,7 +336,8 @@ take_answer_memory(ClientRequest *q, size_t len, DbError *e)
 		case BODIES_LATE:
 			break;
 	}
-	*e = (DbError) {.status = 503,.message = "the server has too many large answers in hand (vllm.http_body_memory)"};
+	*e = (DbError) {.status = 503,
+					.message = "the server has too many large answers in hand (vllm.http_body_memory)"};
 	return DB_ERROR;
 }
 

@@ -5,8 +5,9 @@
  *		vllm_pg_http --set name=value ...
  *
  * A client of PostgreSQL that speaks HTTP to others, started and kept by the supervisor
- * (src/pg/supervisor/http_process.c).  One thread accepts clients, each of whom has a thread (connection.c); what a request does is in
- * handler.c.  SIGTERM: no new connections, DRAIN_MS for what is in hand, then the rest is cancelled and told so.
+ * (src/pg/supervisor/http_process.c).  One thread accepts clients, each of whom has a thread
+ * (connection.c); what a request does is in handler.c.  SIGTERM: no new connections, DRAIN_MS for what is
+ * in hand, then the rest is cancelled and told so.
  *
  * Exit status: 0 asked to; 1 out of memory and the like; 2 the settings can't be used (address taken,
  * bad certificate).

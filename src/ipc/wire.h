@@ -49,8 +49,8 @@
  * clears wake and sets the owner's latch.  An owner that is awake and will look by
  * itself makes an IDLE wake QUIET, and IDLE again before it looks for the last time and
  * sleeps: the engine tells nobody of a QUIET slot.  A ring has n_slots entries and a slot is in it at
- * most once, so neither overflows (a corrupt ring is detected and reset); what mends damage (pg/supervisor/slot_care.c) pushes
- * a slot twice at most where there is room.
+ * most once, so neither overflows (a corrupt ring is detected and reset); what mends damage
+ * (pg/supervisor/slot_care.c) pushes a slot twice at most where there is room.
  */
 #ifndef VLLM_IPC_WIRE_H
 #define VLLM_IPC_WIRE_H

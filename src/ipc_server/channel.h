@@ -30,8 +30,8 @@ typedef struct Link
 void		link_init(Link *l, const WireArena *arena, int control_fd);
 WireSlot   *link_slot(const Link *l, uint32_t slot);
 /*
- * Does nobody wait any more for this generation's conversation?  The backend has cancelled it, or the program has let go of it:
- * a slot that was let go is open only by damage, and may be free already.
+ * Does nobody wait any more for this generation's conversation?  The backend has cancelled it, or the
+ * program has let go of it: a slot that was let go is open only by damage, and may be free already.
  */
 bool		link_slot_over(const WireSlot *w, uint32_t gen);
 /* Make the thread that sleeps on the doorbell look; any thread. */

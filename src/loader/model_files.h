@@ -91,7 +91,8 @@ typedef struct FilesTokenizer
 	size_t		json_len;
 	const char *config;			/* tokenizer_config.json, with special_tokens_map.json */
 	size_t		config_len;
-	const struct TokGguf *gguf; /* src/tokenizer's struct, filled by src/loader (declared in tokenizer/tokenizer.h) */
+	/* src/tokenizer's struct, filled by src/loader (declared in tokenizer/tokenizer.h) */
+	const struct TokGguf *gguf;
 	const FilesTemplate *templates; /* [n_templates], ordered by their names */
 	size_t		n_templates;
 } FilesTokenizer;

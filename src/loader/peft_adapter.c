@@ -96,7 +96,8 @@ check_type(const Json *c, const char *path, Err *e)
 	if (!json_is_string(type))
 		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"peft_type\" in its adapter_config.json", path);
 	if (strcmp(type->s, "LORA") != 0)
-		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported", path, type->s);
+		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported",
+					   path, type->s);
 	return true;
 }
 
@@ -264,7 +265,8 @@ note_name(Adapter *a, const char *module)
 }
 
 static bool
-finish_module(Adapter *a, const char *path, const Json *c, double r, AdapterModule *m, int64_t until_us, Err *e)
+finish_module(Adapter *a, const char *path, const Json *c, double r, AdapterModule *m, int64_t until_us,
+			  Err *e)
 {
 	int64_t		rank;
 	double		alpha;

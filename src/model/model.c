@@ -325,7 +325,8 @@ moe_pieces(Decoder *d, ModelPiece *p)
 	p[n++] = (ModelPiece) {(float **) &w->in, rows * top_k, floats ? 0 : (size_t) d->c.hidden, PIECE_OP};
 	p[n++] = (ModelPiece) {&w->x, rows * top_k, (size_t) d->c.hidden, PIECE_FLOATS};
 	p[n++] = (ModelPiece) {&w->gu, rows * top_k, 2 * (size_t) c->inter, PIECE_FLOATS};
-	p[n++] = (ModelPiece) {(float **) &w->act, rows * top_k, (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), PIECE_OP};
+	p[n++] = (ModelPiece) {(float **) &w->act, rows * top_k,
+						   (size_t) (d->ranks.moe_inter > 0 ? d->ranks.moe_inter : c->inter), PIECE_OP};
 	p[n++] = (ModelPiece) {&w->gate, (size_t) d->max_rows, 1, PIECE_FLOATS};
 	return n;
 }
@@ -345,7 +346,8 @@ mla_pieces(Decoder *d, ModelPiece *p)
 		return 0;
 	w->rows = stack_rows(d);
 	rows = (size_t) w->rows;
-	p[n++] = (ModelPiece) {&w->q, (size_t) d->max_rows, c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, PIECE_FLOATS};
+	p[n++] = (ModelPiece) {&w->q, (size_t) d->max_rows,
+						   c->q_latent > 0 ? heads * (size_t) (c->plain + c->rope) : 0, PIECE_FLOATS};
 	p[n++] = (ModelPiece) {&w->a, rows, heads * (size_t) (c->plain > c->v ? c->plain : c->v), PIECE_FLOATS};
 	p[n++] = (ModelPiece) {&w->b, rows, heads * (size_t) c->latent, PIECE_FLOATS};
 	p[n++] = (ModelPiece) {(float **) &w->plain, rows, floats ? 0 : heads * (size_t) c->plain, PIECE_OP};
@@ -420,7 +422,8 @@ work_pieces(Decoder *d, ModelPiece *p)
 	{
 		p[n++] = (ModelPiece) {&d->ssm_y, rows, dec_op_floats(d) ? 0 : (size_t) d->c.ssm.inner, PIECE_FLOATS};
 		p[n++] = (ModelPiece) {&d->ssm_x, rows, (size_t) ssm_channels(&d->c.ssm), PIECE_FLOATS};
-		p[n++] = (ModelPiece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state, PIECE_FLOATS};
+		p[n++] = (ModelPiece) {&d->ssm_p, rows, (size_t) d->c.ssm.dt_rank + 2 * (size_t) d->c.ssm.state,
+							   PIECE_FLOATS};
 		p[n++] = (ModelPiece) {&d->ssm_dt, rows, (size_t) d->c.ssm.inner, PIECE_FLOATS};
 	}
 	if (d->draft.pair_width > 0)
@@ -438,7 +441,8 @@ work_pieces(Decoder *d, ModelPiece *p)
 	if (d->c.alibi != NULL)
 		p[n++] = (ModelPiece) {&d->alibi, 1, (size_t) d->c.n_heads, PIECE_TABLE};
 	for (int i = 0; i < DEC_ROPES; i++)
-		p[n++] = (ModelPiece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim, PIECE_TABLE};
+		p[n++] = (ModelPiece) {&d->c.rope[i].table, (size_t) d->c.max_len, (size_t) d->c.rope[i].dim,
+							   PIECE_TABLE};
 	n += moe_pieces(d, p + n);
 	n += mla_pieces(d, p + n);
 	p[n++] = (ModelPiece) {&d->ranks.part, 1, split_part(d), PIECE_FLOATS};

@@ -139,7 +139,8 @@ typedef struct ModelRanks
 	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
 	bool		round_robin;	/* whole experts are dealt to ranks one by one */
 	EplbConf	eplb;			/* whole experts in runs that migrate between ranks */
-	bool		rows;			/* ranks add up what they have of a product's inputs, where its format can be cut (shard.h) */
+	/* ranks add up what they have of a product's inputs, where its format can be cut (shard.h) */
+	bool		rows;
 	bool		lends;			/* the embedding is whole on all ranks, as the first one's drafts read it */
 	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
 	void		(*forward) (void *ctx, const struct Batch *b);

@@ -31,9 +31,10 @@
  *
  * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that serves, and a
  * second one that is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
- * src/pg/supervisor/standby_engine.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's (src/pg/supervisor/remote_process.c).  A slot
- * is one number in all of them; while it is owned its conversation is in the arena of VllmOwner.side: the remote
- * program's, or the engine's that served when it was claimed.
+ * src/pg/supervisor/standby_engine.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's
+ * (src/pg/supervisor/remote_process.c).  A slot is one number in all of them; while it is owned its
+ * conversation is in the arena of VllmOwner.side: the remote program's, or the engine's that served when it
+ * was claimed.
  *
  * SHARES.  The slots are one pool.  An endpoint may keep its requests waiting for minutes, so while there is an engine they
  * have three quarters of the slots at most; and the engine's requests leave them a quarter while there are any.

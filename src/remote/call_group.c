@@ -1,6 +1,7 @@
 /*
  * call_group.c
- *	  The calls of one ask, or of several whose inputs go together, and the DecodedReply that reads their answers.
+ *	  The calls of one ask, or of several whose inputs go together, and the DecodedReply that reads their
+ *	  answers.
  *
  * A job is over when none of its asks waits any more: all have their answers, it has failed, or nobody wants
  * it.  A request that leaves a group of several doesn't disturb the others: its input is sent, and its result

@@ -2,9 +2,10 @@
  * context_length.c
  *	  How long a model's context is, where its options don't say and somebody needs to know.
  *
- * A completion without max_tokens is asked for with a number (encode_generate.c).  So the first such ask's job is a GET of the endpoint's
- * list of models, with the limits, tries and errors of any other call; the others stand by.  Then all go back to the front of the
- * queue.  A list that doesn't tell, as another database's of a model that isn't loaded there, is followed by a second question: vLLM's
+ * A completion without max_tokens is asked for with a number (encode_generate.c).  So the first such ask's
+ * job is a GET of the endpoint's list of models, with the limits, tries and errors of any other call; the
+ * others stand by.  Then all go back to the front of the queue.  A list that doesn't tell, as another
+ * database's of a model that isn't loaded there, is followed by a second question: vLLM's
  * answer about the tokens of a text has the length, too.  If that doesn't tell the asks are refused; if the endpoint can't be asked all
  * have that error.
  *

@@ -2,13 +2,15 @@
  * dispatcher.c
  *	  Requests on their way to endpoints.
  *
- * dispatcher_submit() puts an ask into its model's queue, unless it has to wait for a limit of its role; dispatcher_poll() does everything else: what events of HTTP have left to do, who is
+ * dispatcher_submit() puts an ask into its model's queue, unless it has to wait for a limit of its role;
+ * dispatcher_poll() does everything else: what events of HTTP have left to do, who is
  * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or cancelled.
  *
  * Deadlines are looked through only when the next of them has come, as the engine does.  With many models those are served first
  * that were asked for least recently: with each turn another one is the first.
  *
- * Tested by tests/unit/remote/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that may go wrong, at random).
+ * Tested by tests/unit/remote/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that
+ * may go wrong, at random).
  */
 #include "remote/dispatcher_internal.h"
 
@@ -325,7 +327,8 @@ take(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us
 }
 
 PendingRequest *
-dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us,
+				  int timeout_ms, void *owner)
 {
 	PendingRequest *a;
 

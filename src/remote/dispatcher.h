@@ -2,8 +2,9 @@
  * dispatcher.h
  *	  Requests on their way to endpoints: the queue, gathering, limits, the choice of a url, retries, deadlines.
  *
- * One thread.  An PendingRequest is owned by the line from dispatcher_submit() until its final frame, or dispatcher_cancel(); the sink is
- * told each frame, and nothing behind the final one.  The line never blocks and never sleeps: dispatcher_poll() says when it wants to be called again.
+ * One thread.  An PendingRequest is owned by the line from dispatcher_submit() until its final frame, or
+ * dispatcher_cancel(); the sink is told each frame, and nothing behind the final one.  The line never
+ * blocks and never sleeps: dispatcher_poll() says when it wants to be called again.
  */
 #ifndef VLLM_REMOTE_DISPATCHER_H
 #define VLLM_REMOTE_DISPATCHER_H
@@ -42,7 +43,8 @@ void		dispatcher_free(Dispatcher *l);
 void		dispatcher_settings(Dispatcher *l, const RSettings *set);
 
 /* Takes `fields` (malloc'ed).  Whatever is wrong with them comes to the sink, from within this or later.  NULL: it has ended already. */
-PendingRequest *dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner);
+PendingRequest *dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len,
+								  int64_t deadline_us, int timeout_ms, void *owner);
 /* Nobody wants it any more: its calls are closed at once, unless others' inputs are in them. */
 void		dispatcher_cancel(Dispatcher *l, PendingRequest *a);
 /* What is due; us until the next call at the latest. */

@@ -1,13 +1,16 @@
 /*
  * dispatcher_internal.h
- *	  What dispatcher.c, pending_request.c, call_group.c, upstream_call.c, context_length.c, remote_model.c and remote_stats.c share.
+ *	  What dispatcher.c, pending_request.c, call_group.c, upstream_call.c, context_length.c, remote_model.c
+ *	  and remote_stats.c share.
  *
- * An ASK is what somebody waits for.  It waits for the limits of its role (role_admission.h), then in its model's queue (request_queue.h), until
- * it becomes, alone or with others, a JOB: the calls that encode.c makes of it, and the DecodedReply that reads them.  A CALL is one of these, with all its tries; while
- * it can't be made, or waits to be made again, it is in its model's list of pending ones.
+ * An ASK is what somebody waits for.  It waits for the limits of its role (role_admission.h), then in its
+ * model's queue (request_queue.h), until it becomes, alone or with others, a JOB: the calls that encode.c
+ * makes of it, and the DecodedReply that reads them.  A CALL is one of these, with all its tries; while it
+ * can't be made, or waits to be made again, it is in its model's list of pending ones.
  *
  * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called from there.  So
- * nothing is freed and no connection is closed but in dispatcher_retire(), when nothing is on the stack (depth 0).
+ * nothing is freed and no connection is closed but in dispatcher_retire(), when nothing is on the stack
+ * (depth 0).
  */
 #ifndef VLLM_REMOTE_DISPATCHER_INTERNAL_H
 #define VLLM_REMOTE_DISPATCHER_INTERNAL_H
@@ -104,7 +107,8 @@ struct PendingRequest
 	int			timeout_ms;
 	uint64_t	id;				/* of the line's */
 	bool		alone;			/* gathers no more */
-	bool		waits_for_length;		/* in no queue and no job: another one asks for the length that it needs */
+	/* in no queue and no job: another one asks for the length that it needs */
+	bool		waits_for_length;
 	LengthAsked asked;			/* what was asked and did not report the length */
 	bool		accepted;
 	bool		gone;			/* the sink hears nothing any more */

@@ -2,7 +2,8 @@
  * doorbell_fd.h
  *	  The arena's doorbell as a file descriptor, for who sleeps in epoll_wait().
  *
- * The sleeper calls doorbell_sleep(), looks at its ring once more, sleeps if that is empty, and calls doorbell_awake().
+ * The sleeper calls doorbell_sleep(), looks at its ring once more, sleeps if that is empty, and calls
+ * doorbell_awake().
  */
 #ifndef VLLM_REMOTE_DOORBELL_FD_H
 #define VLLM_REMOTE_DOORBELL_FD_H

@@ -7,9 +7,9 @@
  *	bell		sleeps on the arena's doorbell (doorbell_fd.c)
  *	libcurl's	look up names
  *
- * The supervisor starts it and speaks with it as with the engine (ipc/control_protocol.h).  The program has no
- * clean-up, which could wait for a resolver: its connections end with it, and the arena is made consistent by the
- * supervisor (wire.h, LOST).
+ * The supervisor starts it and speaks with it as with the engine (ipc/control_protocol.h).  The program has
+ * no clean-up, which could wait for a resolver: its connections end with it, and the arena is made
+ * consistent by the supervisor (wire.h, LOST).
  *
  * Tested by tests/unit/remote/test_remote_program.c.
  */

@@ -137,7 +137,8 @@ rmodel_get(Dispatcher *l, const RequestFields *w, Err *e)
 	ROptions   *o;
 
 	for (m = l->models; m != NULL; m = m->next)
-		if (m->hash == w->model_hash && m->dboid == w->dboid && !m->forgotten && same_span((FieldSpan) {m->name, strlen(m->name)}, w->model))
+		if (m->hash == w->model_hash && m->dboid == w->dboid && !m->forgotten &&
+			same_span((FieldSpan) {m->name, strlen(m->name)}, w->model))
 			return m;
 	o = roptions_get(w, e);
 	if (o == NULL)
@@ -319,7 +320,8 @@ look_at_queue(RModel *m, PickResult r, int64_t when, bool circuit_open)
 	RemoteModelLook k = {m, r, when, circuit_open};
 
 	/* later and later only */
-	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us && (!circuit_open || m->looked_shunned))
+	if ((r == PICK_LATER || r == PICK_BUSY) && !m->fresh && when <= m->looked_us &&
+		(!circuit_open || m->looked_shunned))
 		return;
 	m->fresh = false;
 	m->looked_shunned = circuit_open;

@@ -3,11 +3,11 @@
  *	  The remote program's loop: one thread, one epoll descriptor, which hears backends (doorbell_fd.h), the
  *	  supervisor and endpoints.
  *
- * A VISIT is a conversation of a slot (ipc_server/channel.h).  When its message is whole the line takes it, and whatever
- * the line has to say goes into the channel from within the line, but for final frames: they go when the statistics
- * are published, so that who has read an answer sees it counted.  A cancelled, corrupt or taken over slot takes its
- * request out of the line at once.  A visit is freed when its channel is closed, but never from within the line: when its
- * slot is looked at next.
+ * A VISIT is a conversation of a slot (ipc_server/channel.h).  When its message is whole the line takes it,
+ * and whatever the line has to say goes into the channel from within the line, but for final frames: they
+ * go when the statistics are published, so that who has read an answer sees it counted.  A cancelled,
+ * corrupt or taken over slot takes its request out of the line at once.  A visit is freed when its channel
+ * is closed, but never from within the line: when its slot is looked at next.
  *
  * Waiting for endpoints is no work: header.busy stays 0, and the heartbeat comes at least once a second.
  *
@@ -102,7 +102,10 @@ sink_frame(void *owner, WireFrame kind, const Buf *fields, bool final)
 		return;
 	}
 	chan_frame(&v->ch, kind, fields, kind != WF_ACCEPTED);
-	/* corrupt, or somebody else's slot by now; from within dispatcher_submit() it has no ask yet, and is looked at behind it */
+	/*
+	 * corrupt, or somebody else's slot by now; from within dispatcher_submit() it has no ask yet, and is
+	 * looked at behind it
+	 */
 	if (!chan_is_open(&v->ch))
 		cancel_call(v);
 }
@@ -180,7 +183,8 @@ integrity(RemoteServer *d, Buf *answer)
 	else if (lost > 0)
 		buf_printf(answer, "%d requests outlive their conversations", lost);
 	else if (asks != d->n_asks || asks != dispatcher_live(d->line))
-		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", asks, d->n_asks, dispatcher_live(d->line));
+		buf_printf(answer, "%d conversations wait for requests, of %d; the line has %d", asks, d->n_asks,
+				   dispatcher_live(d->line));
 	else
 		return dispatcher_command(d->line, "integrity", answer);
 	return true;
@@ -251,7 +255,8 @@ take(RemoteServerCall *v)
 	}
 	/* the line's from here on */
 	v->ch.in = NULL;
-	a = dispatcher_submit(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us, v->ch.timeout_ms, v);
+	a = dispatcher_submit(d->line, (WireKind) v->ch.kind, fields, v->ch.in_len, v->ch.deadline_us,
+						  v->ch.timeout_ms, v);
 	if (a == NULL)
 	{
 		Err			e;
@@ -478,7 +483,8 @@ remote_server_new(const WireArena *arena, int control_fd, Http *h, RSettings *se
 		err_set(e, ERR_INTERNAL, "could not make an epoll descriptor: %s", strerror(errno));
 	else
 		d->bell = doorbell_new(hdr, e);
-	if (d->bell != NULL && hear(d, doorbell_fd(d->bell), e) && hear(d, control_fd, e) && hear(d, http_fd(h), e))
+	if (d->bell != NULL && hear(d, doorbell_fd(d->bell), e) && hear(d, control_fd, e) &&
+		hear(d, http_fd(h), e))
 		return d;
 	remote_server_free(d);
 	return NULL;

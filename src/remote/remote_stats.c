@@ -2,8 +2,9 @@
  * remote_stats.c
  *	  What the line counts, and its copy in the arena.
  *
- * The copy is written under the sequence lock (stats_seqlock.h).  What there is of a model is its entry's; the sums are over those that are known
- * and those that were.  Resetting subtracts a base from the sums: models' counters only grow.
+ * The copy is written under the sequence lock (stats_seqlock.h).  What there is of a model is its entry's;
+ * the sums are over those that are known and those that were.  Resetting subtracts a base from the sums:
+ * models' counters only grow.
  *
  * Times are those that a caller sees: from its arrival, waiting and tries and all.
  *

@@ -101,7 +101,8 @@ turn_of(RequestQueue *g, const GatherItem *it)
 	if (l == NULL || order(it, l) != 0)
 	{
 		l = mem_zalloc(sizeof(*l));
-		*l = (RequestQueueLevel) {.first = it->first,.background = it->background,.priority = it->priority,.next = *at};
+		*l = (RequestQueueLevel) {.first = it->first,.background = it->background,.priority = it->priority,
+								  .next = *at};
 		*at = l;
 	}
 	for (t = l->turns; t != NULL; t = t->next)

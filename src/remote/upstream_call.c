@@ -2,10 +2,12 @@
  * upstream_call.c
  *	  One call and its tries: the request, the events of HTTP, and what follows from its end.
  *
- * Events do no more than hand bytes to the DecodedReply and make a note; call_settle(), from dispatcher_poll(), does the rest.  The body
- * of an answer belongs to the job and outlives the try that sends it.
+ * Events do no more than hand bytes to the DecodedReply and make a note; call_settle(), from
+ * dispatcher_poll(), does the rest.  The body of an answer belongs to the job and outlives the try that
+ * sends it.
  *
- * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is wiped.  (health_check.c keeps one, too.)
+ * The secret is in the ask's message, and for as long as it takes to begin a call in a header: this is
+ * wiped.  (health_check.c keeps one, too.)
  *
  * Tested by tests/unit/remote/test_remote_line.c.
  */
@@ -266,7 +268,8 @@ finish(UpstreamCall *c, const CallOutcome *f, int64_t used)
 	RModel	   *m = c->job->m;
 	int64_t		now = c->l->now_us;
 
-	lb_end(&m->pick, c->url, c->probe, f->health, f->throttled, f->verdict == OUTCOME_REPLY ? now - c->begin_us : -1, now);
+	lb_end(&m->pick, c->url, c->probe, f->health, f->throttled,
+		   f->verdict == OUTCOME_REPLY ? now - c->begin_us : -1, now);
 	if (f->health == HEALTH_UNKNOWN && c->res.status == 0)
 		lb_given_up(&m->pick, c->url, now - c->begin_us);
 	rate_end(&m->u[c->url].rate, c->job->calls.v[c->i].tokens, used);
@@ -515,7 +518,8 @@ over(UpstreamCall *c)
 		f.path = false;
 	}
 	finish(c, &f, f.verdict != OUTCOME_REPLY && !f.charged ? 0 :
-		   f.verdict == OUTCOME_REPLY && j->calls.n == 1 && prompt + completion > 0 ? prompt + completion : -1);
+		   f.verdict == OUTCOME_REPLY && j->calls.n == 1 &&
+			   prompt + completion > 0 ? prompt + completion : -1);
 	if (f.health == HEALTH_OK && !f.path)
 		paths_end(&j->m->u[c->url].paths, c->path, NULL, c->begin_us, l->now_us);
 	if (f.verdict == OUTCOME_REPLY)

@@ -6,7 +6,8 @@
  * none, or a wrong one, each look tries again, so that it can be installed under an engine that runs.
  * What the loader says about a library names files, so it goes to the log and not into an error of a call.
  *
- * Tested by tests/unit/runtime/test_devices.c and tests/t/101_device.pl with libraries of stated devices (tests/plugins/devices.c).
+ * Tested by tests/unit/runtime/test_devices.c and tests/t/101_device.pl with libraries of stated devices
+ * (tests/plugins/devices.c).
  */
 #include "runtime/devices.h"
 
@@ -158,8 +159,8 @@ tell(int n)
 }
 
 /*
- * Look for the library, vllm.device_library or beside the engine, unless it has been found; what becomes of it,
- * and the devices, are told in the log.
+ * Look for the library, vllm.device_library or beside the engine, unless it has been found; what becomes of
+ * it, and the devices, are told in the log.
  */
 static void
 devices_find(const char *library)

@@ -51,7 +51,8 @@ bad_key(const Json *v, Err *e, const char *must)
 {
 	char	   *got = json_print(v);
 
-	err_set(e, ERR_INVALID, "eplb_config key \"%s\" must be %s, got %.64s", v->key, must, got != NULL ? got : "?");
+	err_set(e, ERR_INVALID, "eplb_config key \"%s\" must be %s, got %.64s", v->key, must,
+			got != NULL ? got : "?");
 	mem_free(got);
 	return false;
 }
@@ -124,7 +125,8 @@ eplb_config_parse(const char *text, EplbConf *out, Err *e)
 	if (text[0] == '\0')
 		return true;
 	root = json_parse(text, strlen(text));
-	ok = json_is_object(root) ? parse_object(root, &c, e) : err_set(e, ERR_INVALID, "eplb_config must be a JSON object, got \"%.64s\"", text);
+	ok = json_is_object(root) ? parse_object(root, &c, e) :
+		err_set(e, ERR_INVALID, "eplb_config must be a JSON object, got \"%.64s\"", text);
 	json_free(root);
 	if (ok)
 		*out = c;

@@ -2,8 +2,8 @@
  * model_options.h
  *	  The options of a model, as its catalog entry has them.
  *
- * model_options.def has a row for each.  server/models/model_options.c reads them; backends and ranks take them as
- * they are.
+ * model_options.def has a row for each.  server/models/model_options.c reads them; backends and ranks take
+ * them as they are.
  */
 #ifndef VLLM_RUNTIME_MODEL_OPTIONS_H
 #define VLLM_RUNTIME_MODEL_OPTIONS_H

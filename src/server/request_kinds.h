@@ -2,8 +2,8 @@
  * request_kinds.h
  *	  What the server does with each kind of request: one row a kind.
  *
- * The rows join what must not know of each other: requests (request/), models and adapters (models/), API calls
- * (api/).  All functions are called on the server thread.
+ * The rows join what must not know of each other: requests (request/), models and adapters (models/), API
+ * calls (api/).  All functions are called on the server thread.
  */
 #ifndef VLLM_SERVER_REQUEST_KINDS_H
 #define VLLM_SERVER_REQUEST_KINDS_H

@@ -53,7 +53,8 @@ struct ServerCall
 	ServerCallStage stage;
 	struct Request *req;
 	struct ModelEntry *entry;		/* holds a reference */
-	struct ModelInstance *on;			/* RUNNING: pinned, it was left behind there (weight_update.c); NULL = on its entry's */
+	/* RUNNING: pinned, it was left behind there (weight_update.c); NULL = on its entry's */
+	struct ModelInstance *on;
 	struct Lora *lora;			/* pinned while RUNNING; NULL = the model alone */
 	const struct LoraAdapter *adapter;	/* lora's, for the core */
 	ServerCall *lora_next;		/* while it waits for one */

@@ -432,7 +432,8 @@ named(const JinjaParseNames *w, const JList *l, const JNode *n)
 
 /* Look through filters, slices, conditions and defaults. */
 static bool
-is_kind(const JList *l, const JNode *n, bool (*more) (const JinjaParseNames *w, const JNode *n), const JinjaParseNames *w)
+is_kind(const JList *l, const JNode *n, bool (*more) (const JinjaParseNames *w, const JNode *n),
+		const JinjaParseNames *w)
 {
 	if (n == NULL)
 		return false;
@@ -542,7 +543,8 @@ check(Jin *j, JinjaParseNames *w, const JNode *n, bool soft)
 static void
 jin_check(Jin *j, JinTemplate *t)
 {
-	JinjaParseNames w = {.j = j,.chats = jin_list(j, 4),.messages = jin_list(j, 4),.contents = jin_list(j, 4)};
+	JinjaParseNames w = {.j = j,.chats = jin_list(j, 4),.messages = jin_list(j, 4),
+						 .contents = jin_list(j, 4)};
 
 	jin_list_add(j, w.chats, jin_cstr(j, "messages"));
 	check(j, &w, t->body, false);

@@ -255,7 +255,8 @@ align_normalized(const Tok *t, const Align *a, const char *s, size_t n, unsigned
 	{
 		Buf			made = {0};
 		Align		next = {0};
-		OffsetsStep	step = {.k = &t->norm[i],.edges = edges,.a = &at,.in = &in,.out = &made,.to = &next,.e = e};
+		OffsetsStep	step = {.k = &t->norm[i],.edges = edges,.a = &at,.in = &in,.out = &made,.to = &next,
+							.e = e};
 
 		ok = tok_norm_apply(step.k, in.data, in.len, edges, &made, e) && align_step(&step);
 		buf_free(&step.piece);

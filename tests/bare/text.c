@@ -1,8 +1,8 @@
 /*
  * text.c
- *	  What the engine uses of utf8proc and PCRE2, for machines where they aren't installed: `make check-gpu` computes with
- *	  whole models, and needs nothing but a compiler.  Characters of ASCII, and expressions that regcomp() takes: a
- *	  tokenizer that needs more can't be loaded.
+ *	  What the engine uses of utf8proc and PCRE2, for machines where they aren't installed: `make check-gpu`
+ *	  computes with whole models, and needs nothing but a compiler.  Characters of ASCII, and expressions
+ *	  that regcomp() takes: a tokenizer that needs more can't be loaded.
  */
 #include <ctype.h>
 #include <regex.h>

@@ -144,7 +144,8 @@ ask(Core *c, int i, Seen *to)
 	Err			e = {0};
 
 	p.max_tokens = 6;
-	CHECK(core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P), &spec.prompt, &e), "%s", e.msg);
+	CHECK(core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P), &spec.prompt, &e),
+		  "%s", e.msg);
 	spec.params = p;
 	core_submit(c, &spec);
 }

@@ -500,7 +500,8 @@ main(void)
 
 			if (t == KT_INT8)
 				continue;
-			RUN(one((KType) t, as, as == KT_BF16 ? ROWS : 34, as == KT_BF16 ? 70 : 1, block == 256 ? 1280 : 1088 + (block == 1 ? 5 : 0), 1288, as == KT_BF16));
+			RUN(one((KType) t, as, as == KT_BF16 ? ROWS : 34, as == KT_BF16 ? 70 : 1,
+					block == 256 ? 1280 : 1088 + (block == 1 ? 5 : 0), 1288, as == KT_BF16));
 			RUN(exact((KType) t, as, 65, block == 256 ? 256 : 96));
 			if (as == KT_BF16)
 				RUN(not_finite((KType) t, as, block == 256 ? 256 : 64));

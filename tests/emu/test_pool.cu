@@ -1,7 +1,7 @@
 /*
  * test_pool.cu
- *	  kernels/cuda/pool.cu under emulation against src/model/layers/pooler.c, to the bit: the six poolers, texts whole and cut
- *	  into steps.
+ *	  kernels/cuda/pool.cu under emulation against src/model/layers/pooler.c, to the bit: the six poolers,
+ *	  texts whole and cut into steps.
  */
 #include "rows_test.h"
 

@@ -610,7 +610,8 @@ main(void)
 	for (size_t op = 0; op < sizeof(ops) / sizeof(ops[0]); op++)
 		for (int v = 0; v < ops[op].variants; v++)
 			for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
-				RUN(check_op(op, v, shapes[s].rows, shapes[s].dim, ops[op].operand ? types[(s + (size_t) v) % 3] : KT_F32));
+				RUN(check_op(op, v, shapes[s].rows, shapes[s].dim,
+							 ops[op].operand ? types[(s + (size_t) v) % 3] : KT_F32));
 	for (int a = 0; a < KACT_COUNT; a++)
 		RUN(check_range((KAct) a));
 	RUN(check_saturation());

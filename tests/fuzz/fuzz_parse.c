@@ -16,7 +16,10 @@
 #define HEAD	4
 #define MAX_TEXT	65536
 
-/* The text with an 'x' for each byte that isn't ASCII: what is parsed need not be UTF-8, and pieces end anywhere. */
+/*
+ * The text with an 'x' for each byte that isn't ASCII: what is parsed need not be UTF-8, and pieces end
+ * anywhere.
+ */
 static Json *
 parse_ascii(const Buf *b)
 {

@@ -1,6 +1,7 @@
 /*
  * fuzz_torchfile.c
- *	  Tensors as torch.save() writes them, which requests have as prompt_embeds: refused, or numbers as many as their shape says.
+ *	  Tensors as torch.save() writes them, which requests have as prompt_embeds: refused, or numbers as many
+ *	  as their shape says.
  */
 #include "fuzz.h"
 
@@ -97,10 +98,14 @@ fuzz_change(Buf *b, unsigned *seed)
 		const char *s;
 		size_t		n;
 	}			words[] = {
-		{"\x80\x02", 2}, {"ctorch._utils\n_rebuild_tensor_v2\n", 33}, {"ctorch\nFloatStorage\n", 20}, {"ccollections\nOrderedDict\n", 25}, {"cos\nsystem\n", 11},
-		{"(", 1}, {")", 1}, {"t", 1}, {"\x85", 1}, {"\x86", 1}, {"\x87", 1}, {"K\x02", 2}, {"M\xff\xff", 3}, {"J\xff\xff\xff\xff", 5}, {"J\xff\xff\xff\x7f", 5},
-		{"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f", 10}, {"\x8a\x00", 2}, {"X\x01\x00\x00\x00" "0", 6}, {"X\xff\xff\xff\xff", 5}, {"q\x00", 2}, {"q\x3f", 2},
-		{"h\x00", 2}, {"r\xff\xff\xff\xff", 5}, {"\x94", 1}, {"N", 1}, {"\x89", 1}, {"Q", 1}, {"R", 1}, {".", 1}, {"\xff\xff\xff\xff", 4}, {"PK\x05\x06", 4}, {"PK\x01\x02", 4},
+		{"\x80\x02", 2}, {"ctorch._utils\n_rebuild_tensor_v2\n", 33}, {"ctorch\nFloatStorage\n", 20},
+		{"ccollections\nOrderedDict\n", 25}, {"cos\nsystem\n", 11},
+		{"(", 1}, {")", 1}, {"t", 1}, {"\x85", 1}, {"\x86", 1}, {"\x87", 1}, {"K\x02", 2}, {"M\xff\xff", 3},
+		{"J\xff\xff\xff\xff", 5}, {"J\xff\xff\xff\x7f", 5},
+		{"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f", 10}, {"\x8a\x00", 2}, {"X\x01\x00\x00\x00" "0", 6},
+		{"X\xff\xff\xff\xff", 5}, {"q\x00", 2}, {"q\x3f", 2},
+		{"h\x00", 2}, {"r\xff\xff\xff\xff", 5}, {"\x94", 1}, {"N", 1}, {"\x89", 1}, {"Q", 1}, {"R", 1},
+		{".", 1}, {"\xff\xff\xff\xff", 4}, {"PK\x05\x06", 4}, {"PK\x01\x02", 4},
 	};
 	size_t		i = fuzz_below(seed, sizeof(words) / sizeof(words[0]));
 

@@ -295,7 +295,9 @@ main(int argc, char **argv)
 		}
 		for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 			if (kernels_usable(*k))
-				RUN_NAMED(names[i][0], check_draft(names[i][0], names[i][1], strcmp(names[i][0], "mtp") == 0 ? "target_mtp" : strcmp(names[i][0], "mtp_mimo") == 0 ? "target_mimo" : "target", &g, *k, pool));
+				RUN_NAMED(names[i][0], check_draft(names[i][0], names[i][1],
+												   strcmp(names[i][0], "mtp") == 0 ? "target_mtp" :
+					strcmp(names[i][0], "mtp_mimo") == 0 ? "target_mimo" : "target", &g, *k, pool));
 		mem_free(g.logits);
 	}
 	kpool_free(pool);

@@ -178,8 +178,10 @@ run_case(const char *source, const char *variables, const Json *row)
 	else
 	{
 		CHECK(ok, "%s: expected \"%s\", got %s", source, want->s, e.msg);
-		CHECK(!ok || (out.len == strlen(want->s) && (out.len == 0 || memcmp(out.data, want->s, out.len) == 0)),
-			  "%s\n    expected \"%s\"\n    got      \"%s\"", source, want->s, out.data != NULL ? out.data : "");
+		CHECK(!ok || (out.len == strlen(want->s) && (out.len == 0 ||
+													 memcmp(out.data, want->s, out.len) == 0)),
+			  "%s\n    expected \"%s\"\n    got      \"%s\"", source, want->s,
+				  out.data != NULL ? out.data : "");
 	}
 	/* nothing here is input; and marks never change what is written */
 	CHECK(marks.len == out.len && memchr(marks.len > 0 ? marks.data : "", 1, marks.len) == NULL, "%s: marks without input", source);

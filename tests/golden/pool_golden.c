@@ -203,7 +203,8 @@ read_request(Case *c)
 		.instruction = text_of(j, "instruction"),.prompt_name = text_of(j, "prompt_name"),
 		.truncate = int_of(j, "truncate", 0),.add_special = bool_of(j, "add_special", 1) == 1,
 		.dimensions = int_of(j, "dimensions", 0),.activation = bool_of(j, "use_activation", -1),
-		.alike = bool_of(j, "alike", 0) == 1,.step_tag = int_of(j, "step_tag", -1),.want_offsets = json_get(j, "offsets") != NULL
+		.alike = bool_of(j, "alike", 0) == 1,.step_tag = int_of(j, "step_tag", -1),
+		.want_offsets = json_get(j, "offsets") != NULL
 	};
 	if (text.s != NULL)
 		c->pr.long_input = strcmp(text.s, "truncate") == 0 ? LONG_TRUNCATE : strcmp(text.s, "chunk") == 0 ? LONG_CHUNK : LONG_ERROR;
@@ -235,7 +236,8 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 	const Json *labels = json_get(c->j, "labels");
 	int			n = c->spec.n_seqs;
 
-	CHECK(ids == NULL || json_count(ids) == n, "%s, case %d: %d sequences, expected %d", name, i, n, json_count(ids));
+	CHECK(ids == NULL || json_count(ids) == n, "%s, case %d: %d sequences, expected %d", name, i, n,
+		  json_count(ids));
 	for (int s = 0; s < n && ids != NULL && json_count(ids) == n; s++)
 	{
 		const IntVec *have = &c->spec.seqs[s].ids;
@@ -260,7 +262,8 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 		int			k = 0;
 
 		for (; have != NULL && have[k] != NULL && k < json_count(labels); k++)
-			CHECK(strcmp(have[k], json_str_of(json_item(labels, k))) == 0, "%s: label %d is \"%s\"", name, k, have[k]);
+			CHECK(strcmp(have[k], json_str_of(json_item(labels, k))) == 0, "%s: label %d is \"%s\"", name,
+				  k, have[k]);
 		CHECK(k == json_count(labels) && have != NULL && have[k] == NULL, "%s: number of labels", name);
 	}
 }
@@ -330,7 +333,8 @@ check_values(const char *name, const char *isa, int i, const Case *c, const Resu
 	if (rows == NULL)
 		return;
 	CHECK(r->err.msg[0] == '\0', "%s on %s, case %d: %s", name, isa, i, r->err.msg);
-	CHECK(r->n == json_count(rows), "%s on %s, case %d: %d rows, expected %d", name, isa, i, r->n, json_count(rows));
+	CHECK(r->n == json_count(rows), "%s on %s, case %d: %d rows, expected %d", name, isa, i, r->n,
+		  json_count(rows));
 	json_each(row, rows)
 	{
 		double		want[4096];
@@ -368,7 +372,8 @@ same_bits(const Result *a, const Result *b)
 
 /* All of the cases at once on another instance: the bits that each has alone. */
 static void
-check_at_once(const char *name, const char *how, BackendModel *in, const Settings *s, const PoolSpec *const *specs,
+check_at_once(const char *name, const char *how, BackendModel *in, const Settings *s,
+			  const PoolSpec *const *specs,
 			  const Result *alone, int n)
 {
 	Result		res[MAX_CASES];
@@ -398,7 +403,8 @@ load(const char *name, const ModelOpts *o, const Settings *s)
 
 /* In small chunks, and in so little KV that requests push each other out. */
 static void
-check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in, const PoolSpec *const *specs, const Result *alone, int n)
+check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in,
+			  const PoolSpec *const *specs, const Result *alone, int n)
 {
 	ModelOpts	small = *o;
 	CoreStats	st;
@@ -531,7 +537,8 @@ compare_case(Rounded *to, const Json *root, const Case *c, const Result *r, cons
 }
 
 static void
-check_formats(const char *name, const Json *root, const ModelOpts *o, const Settings *s, const Case *cases, int n_cases,
+check_formats(const char *name, const Json *root, const ModelOpts *o, const Settings *s, const Case *cases,
+			  int n_cases,
 			  const PoolSpec *const *specs, const Result *exact)
 {
 	const Json *amplifies = json_get(root, "amplifies");

@@ -335,11 +335,13 @@ documented(void)
 				double		now = 8.0 * (double) cuda_mat_bytes((KType) t, CUDA_STRIP, 4096) / (CUDA_STRIP * 4096);
 
 				seen[t] = true;
-				EXPECT(fabs(now - bits) < 0.006, "docs/user/gpu.md: %s has %g bits a weight, it takes %g", name, bits, now);
+				EXPECT(fabs(now - bits) < 0.006, "docs/user/gpu.md: %s has %g bits a weight, it takes %g",
+					   name, bits, now);
 			}
 	}
 	for (int t = 0; t < KT_COUNT; t++)
-		EXPECT(seen[t] == (cuda_layout((KType) t) != NULL), "docs/user/gpu.md: %s is %s", ktype_name((KType) t), seen[t] ? "there" : "missing");
+		EXPECT(seen[t] == (cuda_layout((KType) t) != NULL), "docs/user/gpu.md: %s is %s",
+			   ktype_name((KType) t), seen[t] ? "there" : "missing");
 	if (f != NULL)
 		fclose(f);
 }

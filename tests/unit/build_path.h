@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /*
- * The path of NAME in the build folder of this program, build/X/tests/..., into to.  False, and to is NAME, if the program
- * is somewhere else.
+ * The path of NAME in the build folder of this program, build/X/tests/..., into to.  False, and to is NAME,
+ * if the program is somewhere else.
  */
 static inline bool
 build_path(char *to, size_t size, const char *name)
@@ -28,7 +28,8 @@ build_path(char *to, size_t size, const char *name)
 		tests = next;
 	if (tests != NULL)
 		*tests = '\0';
-	return snprintf(to, size, "%s%s%s", tests != NULL ? self : "", tests != NULL ? "/" : "", name) < (int) size && tests != NULL;
+	return snprintf(to, size, "%s%s%s", tests != NULL ? self : "", tests != NULL ? "/" : "",
+					name) < (int) size && tests != NULL;
 }
 
 #endif

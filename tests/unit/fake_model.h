@@ -12,8 +12,9 @@
  * The state must have seen all positions before, in order.  With fake.no_kv it is all there is, and
  * the logits are a hash of it.
  *
- * With fake.window there are layers that see but the last positions, in pages of their own (core/kv/layer_groups.h).  A row
- * reads all that it sees in each layer; of a layer that sees everything the logits are made, else of the largest window.
+ * With fake.window there are layers that see but the last positions, in pages of their own
+ * (core/kv/layer_groups.h).  A row reads all that it sees in each layer; of a layer that sees everything
+ * the logits are made, else of the largest window.
  *
  * A request's adapter counts with each of its tokens, so what has been computed with another one changes the logits, too.
  *

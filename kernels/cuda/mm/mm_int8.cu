@@ -1,6 +1,7 @@
 /*
  * mm_int8.cu
- *	  Products of INT8: x, of any type of operands, becomes codes, too, as on CPUs (docs/internals/kernels.md).
+ *	  Products of INT8: x, of any type of operands, becomes codes, too, as on CPUs
+ *	  (docs/internals/kernels.md).
  *
  * The sums of codes are exact, and all else is in the order of kernels/ref, so products have its bits, on any
  * capability.  CPUs' codes are a zero point more than these, which they take off in sums.

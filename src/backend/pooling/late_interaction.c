@@ -7,8 +7,8 @@
  * length.  A query is filled up with [MASK] tokens, whose vectors count, though the query's own tokens
  * don't attend to them unless the model was trained so.  Of documents punctuation may not count.
  *
- * Configuration keys are those of loader/sentence_transformers_config.c; sentence-transformers' MultiVectorEncoder is what
- * they mean.  Tested by tests/golden/pool_golden.c.
+ * Configuration keys are those of loader/sentence_transformers_config.c; sentence-transformers'
+ * MultiVectorEncoder is what they mean.  Tested by tests/golden/pool_golden.c.
  */
 #include <limits.h>
 #include <string.h>

@@ -433,7 +433,8 @@ make_chunks(const PoolingInputsMaking *k, const IntVec *ids, size_t lead, size_t
 /* Tokens and places of all rows of a sequence; what stands around a text has none.  offsets: of its
  * contents from token *at on, but that from the second piece on it begins with `lead` others. */
 static void
-put_offsets(const PoolingInputsMaking *k, const PoolSeq *s, int filled, size_t lead, const IntVec *offsets, size_t *at)
+put_offsets(const PoolingInputsMaking *k, const PoolSeq *s, int filled, size_t lead, const IntVec *offsets,
+			size_t *at)
 {
 	int			front = k->pr->add_special ? tok_lead(k->m->tok, false) : 0;
 	int			back = (k->pr->add_special ? k->m->special[0] - front : 0) + filled;
@@ -576,7 +577,8 @@ pair_template(const PoolingInputsMaking *k)
 
 /* The template's text of a pair, as tokens. */
 static bool
-render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction, PoolText document, IntVec *out)
+render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction, PoolText document,
+	   IntVec *out)
 {
 	Buf			messages = {0};
 	Buf			vars = {0};
@@ -599,7 +601,8 @@ render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruc
 	json_close(&list, ']');
 	json_close(&kwargs, '}');
 	ok = chat_render(template, k->m->chat, &(ChatRequest) {
-		.messages = {messages.data, messages.len},.kwargs = {vars.data, vars.len},.add_generation_prompt = true
+		.messages = {messages.data, messages.len},.kwargs = {vars.data, vars.len},
+		.add_generation_prompt = true
 	}, &text, &marks, k->e);
 	intvec_reset(out);
 	ok = ok && tok_encode_marked(k->m->tok, text.len > 0 ? text.data : "", (const uint8_t *) marks.data, text.len, out, k->e);

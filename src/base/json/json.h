@@ -2,11 +2,12 @@
  * json.h
  *	  A JSON text as a tree, for what is looked at in an order of its own: settings, model files, bodies.
  *
- * Exactly the texts that json_reader.h takes, less those with half a surrogate pair.  Numbers keep their text beside
- * the double, and members their order; of several members of one name all are there, and the first is found.
+ * Exactly the texts that json_reader.h takes, less those with half a surrogate pair.  Numbers keep their
+ * text beside the double, and members their order; of several members of one name all are there, and the
+ * first is found.
  *
- * A tree's memory goes as a whole.  A node takes 88 bytes, and two bytes of text are enough for one: values of
- * hostile texts are counted first (json_scan.h).
+ * A tree's memory goes as a whole.  A node takes 88 bytes, and two bytes of text are enough for one: values
+ * of hostile texts are counted first (json_scan.h).
  */
 #ifndef VLLM_BASE_JSON_JSON_H
 #define VLLM_BASE_JSON_JSON_H
@@ -28,7 +29,10 @@ typedef enum JsonType
 	JSON_IS_OBJECT
 } JsonType;
 
-/* All texts have a NUL behind them; one that has U+0000 inside seems shorter where its length isn't looked at. */
+/*
+ * All texts have a NUL behind them; one that has U+0000 inside seems shorter where its length isn't looked
+ * at.
+ */
 typedef struct Json Json;
 struct Json
 {
@@ -51,7 +55,10 @@ Json	   *json_parse(const char *s, size_t n);
 Json	   *json_parse_at(const char *s, size_t n, size_t *at);
 void		json_free(Json *root);	/* or NULL */
 
-/* The first member of this name; NULL: none, or v is no object.  All of these take NULL for a value that isn't there. */
+/*
+ * The first member of this name; NULL: none, or v is no object.  All of these take NULL for a value that
+ * isn't there.
+ */
 Json	   *json_get(const Json *v, const char *key);
 /* The i-th element or member, or NULL. */
 Json	   *json_item(const Json *v, int i);
@@ -66,8 +73,8 @@ bool		json_equal(const Json *a, const Json *b);
 
 Json	   *json_new(JsonType type);	/* a tree of one value, which is empty, 0 or null */
 /*
- * A new last element of a container, or with a key a member: null, or what is empty.  Keys and texts are copied; a
- * text that is NULL is null.
+ * A new last element of a container, or with a key a member: null, or what is empty.  Keys and texts are
+ * copied; a text that is NULL is null.
  */
 Json	   *json_add(Json *to, const char *key, JsonType type);
 void		json_add_str(Json *to, const char *key, const char *s);

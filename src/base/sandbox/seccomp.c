@@ -184,7 +184,10 @@ seccomp_install(const SeccompRules *r)
 
 #endif
 
-/* 0, or why there is no Landlock domain.  A device's driver shares memory between processes by calls that one denies. */
+/*
+ * 0, or why there is no Landlock domain.  A device's driver shares memory between processes by calls that
+ * one denies.
+ */
 static int
 close_others(void)
 {

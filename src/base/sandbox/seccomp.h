@@ -2,10 +2,11 @@
  * seccomp.h
  *	  What system calls a program may make from here on: a filter in the kernel.
  *
- * A program lists its calls in a table of its own (the engine's: engine_syscalls.def), one row each with the reason.  Three more rules hold for
- * all programs: what nobody of them has any business with (syscalls_never.def) ends the process; what
- * is in neither list fails with ENOSYS, as in a kernel that does not have it, so that a newer libc finds another
- * way; and a process started by one of them has the same filter.
+ * A program lists its calls in a table of its own (the engine's: engine_syscalls.def), one row each with
+ * the reason.  Three more rules hold for all programs: what nobody of them has any business with
+ * (syscalls_never.def) ends the process; what is in neither list fails with ENOSYS, as in a kernel that
+ * does not have it, so that a newer libc finds another way; and a process started by one of them has the
+ * same filter.
  */
 #ifndef VLLM_BASE_SANDBOX_SECCOMP_H
 #define VLLM_BASE_SANDBOX_SECCOMP_H

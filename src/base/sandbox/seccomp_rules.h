@@ -1,6 +1,7 @@
 /*
  * seccomp_rules.h
- *	  A program's list of system calls (engine_syscalls.def) as a table: what its rows mean.  Included once by the file that has the table.
+ *	  A program's list of system calls (engine_syscalls.def) as a table: what its rows mean.  Included once
+ *	  by the file that has the table.
  */
 #ifndef VLLM_BASE_SANDBOX_SECCOMP_RULES_H
 #define VLLM_BASE_SANDBOX_SECCOMP_RULES_H

@@ -2,8 +2,9 @@
  * syscall_numbers.h
  *	  Numbers of system calls: -1 for those that this machine, or the headers that the build has, doesn't know.
  *
- * Only what a list (engine_syscalls.def, syscalls_never.def) names and some machine lacks stands here: calls of x86-64 that
- * later machines have in another form, and calls younger than the kernels that are supported.
+ * Only what a list (engine_syscalls.def, syscalls_never.def) names and some machine lacks stands here:
+ * calls of x86-64 that later machines have in another form, and calls younger than the kernels that are
+ * supported.
  */
 #ifndef VLLM_BASE_SANDBOX_SYSCALL_NUMBERS_H
 #define VLLM_BASE_SANDBOX_SYSCALL_NUMBERS_H

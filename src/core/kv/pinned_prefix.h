@@ -18,7 +18,8 @@
 
 typedef struct PinnedPrefixes PinnedPrefixes;
 
-PinnedPrefixes *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);	/* prefix NULL: there won't be any */
+/* prefix NULL: there won't be any */
+PinnedPrefixes *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);
 void		pins_free(PinnedPrefixes *p);
 /* May such a request, whose root is known, be computed, and then be pinned, or unpinned?  53200 if there is no room. */
 bool		pins_may(const PinnedPrefixes *p, const Req *r, Err *e);
@@ -28,7 +29,8 @@ bool		pins_of(PinnedPrefixes *p, const Req *r, Err *e);
 bool		pins_yield(PinnedPrefixes *p);
 void		pins_clear(PinnedPrefixes *p);
 /* What is pinned, the oldest first; texts are the pin's. */
-void		pins_each(const PinnedPrefixes *p, int64_t page_bytes, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
+void		pins_each(const PinnedPrefixes *p, int64_t page_bytes,
+					  void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 bool		pins_drop(PinnedPrefixes *p, uint64_t id);	/* false: there is none of this number */
 /* What all of them hold, each block once. */
 int64_t		pins_tokens(const PinnedPrefixes *p);

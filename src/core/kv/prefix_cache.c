@@ -2,10 +2,10 @@
  * prefix_cache.c
  *	  Requests that begin alike: their common blocks are computed once.
  *
- * What a request has computed is noted block by block (prefix_cache_mark_computed), what it still lacks is looked
- * up when it gets rows (prefix_cache_lookup, prefix_cache_adopt_blocks), whether it is new, was preempted, or is in the middle
- * of its prompt.  So requests that arrive together and begin alike help each other: in one step
- * each goes on where the one before it ends.
+ * What a request has computed is noted block by block (prefix_cache_mark_computed), what it still lacks is
+ * looked up when it gets rows (prefix_cache_lookup, prefix_cache_adopt_blocks), whether it is new, was
+ * preempted, or is in the middle of its prompt.  So requests that arrive together and begin alike help each
+ * other: in one step each goes on where the one before it ends.
  *
  *	full blocks		are shared, with a reference; nobody writes to them: a request writes behind
  *					its `computed` only

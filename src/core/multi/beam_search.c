@@ -219,7 +219,8 @@ best_cands(Beam *b)
 	for (int i = 0; i < b->n_live; i++)
 	{
 		ALWAYS(b->n_cands[i] >= 0);
-		memcpy(b->pool + n, b->cands + (size_t) i * 2 * (size_t) b->width, (size_t) b->n_cands[i] * sizeof(BeamCand));
+		memcpy(b->pool + n, b->cands + (size_t) i * 2 * (size_t) b->width,
+			   (size_t) b->n_cands[i] * sizeof(BeamCand));
 		n += b->n_cands[i];
 	}
 	/* insertion: stable, and few stay */

@@ -178,7 +178,8 @@ first_tokens(Core *c, Group *g, int32_t id, const float *raw, const uint32_t *ma
 		for (int i = 0; i < n; i++)
 		{
 			ids[at + i] = core_next_id(g->answers[at + i], c->fork_rows[i].id);
-			notes[at + i] = (LogprobRow) {.r = g->answers[at + i], .id = ids[at + i], .raw = processed ? c->fork_rows[i].processed : raw};
+			notes[at + i] = (LogprobRow) {.r = g->answers[at + i], .id = ids[at + i],
+										  .raw = processed ? c->fork_rows[i].processed : raw};
 		}
 		if (processed)
 			core_logprobs_of_tokens(c, notes + at, n);

@@ -8,9 +8,9 @@
  * What is in files is held in the store until it is copied; the request waits aside, and whoever comes after it
  * goes on.
  *
- * Whether it is worth while: the least time that computing has taken for a unit of work (step_time.c), against the
- * time that copying takes for a byte, and, of files, what the store says about its disk.  Before anything has
- * been measured blocks come back.
+ * Whether it is worth while: the least time that computing has taken for a unit of work (step_time.c),
+ * against the time that copying takes for a byte, and, of files, what the store says about its disk.
+ * Before anything has been measured blocks come back.
  *
  * Invariants: a request with `wait` is in a queue; the holds of all of them are at most half of the store's memory.
  *
@@ -450,7 +450,8 @@ look(Offload *o, const Req *r, const OffloadPlace *p, int *n_memory)
 
 /* Microseconds that n blocks behind p save; of `files` blocks that are not in memory. */
 static double
-gain(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost, const Plan *plan, int n, int files)
+gain(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost,
+	 const Plan *plan, int n, int files)
 {
 	int			limit = share_limit(r);
 	int			upto = (p->block + n) * o->set.block_size;
@@ -474,7 +475,8 @@ gain(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p,
 
 /* How many of n blocks are worth while? */
 static int
-choose(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost, const Plan *plan, int n, int n_memory)
+choose(const Offload *o, const Req *r, const ShareHit *hit, const OffloadPlace *p, const Cost *cost,
+	   const Plan *plan, int n, int n_memory)
 {
 	double		whole = gain(o, r, hit, p, cost, plan, n, n - n_memory);
 	double		part = n_memory < n ? gain(o, r, hit, p, cost, plan, n_memory, 0) : 0;

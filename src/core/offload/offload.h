@@ -6,8 +6,9 @@
  *	out		a full block that could still be found is about to be overwritten, or the engine, or the model, goes to rest:
  *			its bytes are put into the store.  Blocks of preempted requests are among them.
  *	back	a request is about to be admitted, and the pool has no further block of its tokens, but the store has: they
- *			are copied into free blocks, which are then known like any others (prefix_index.h), if that takes less time than
- *			computing them.  What is in files is read on another thread meanwhile, and the request waits aside.
+ *			are copied into free blocks, which are then known like any others (prefix_index.h), if that
+ *			takes less time than computing them.  What is in files is read on another thread meanwhile, and
+ *			the request waits aside.
  *
  * The key of a block is a digest of 256 bits over the one before it and its tokens; the first stands for all
  * that decides what is in a block: the model's weights, kernels, the KV cache's type, scales and sizes,

@@ -463,7 +463,8 @@ found_file(TierFileScan *s, int fd, const char *name, const unsigned char *id, s
 
 /* fn for each name in a folder; 0 or an errno */
 static int
-each_name(TierFileScan *s, int fd, void (*fn) (TierFileScan *s, int fd, const char *name, const unsigned char *id, size_t bytes),
+each_name(TierFileScan *s, int fd, void (*fn) (TierFileScan *s, int fd, const char *name,
+											   const unsigned char *id, size_t bytes),
 		  const unsigned char *id, size_t bytes)
 {
 	int			copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -19,7 +19,8 @@ typedef struct OutputItem
 	Req		   *r;
 	int32_t		id;				/* -1 = none */
 	int			n_output;		/* output tokens, this one included */
-	OutResult	res;			/* finish != FIN_NONE: the last; the request belongs to output_queue.c from here on */
+	/* finish != FIN_NONE: the last; the request belongs to output_queue.c from here on */
+	OutResult	res;
 	Err		   *err;			/* FIN_ERROR: owned */
 	Logprobs   *token_lp;		/* owned; NULL = not wanted */
 	Logprobs   *prompt_lp;		/* owned; NULL = not wanted; with the first token */

@@ -64,7 +64,8 @@ stop_reading(ReasoningBudget *t)
 }
 
 ReasoningBudget *
-rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
+rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget,
+			bool tag_only,
 			 IntVec *end)
 {
 	ReasoningBudget *t = mem_zalloc(sizeof(*t));

@@ -20,7 +20,8 @@
 typedef struct ReasoningBudget ReasoningBudget;
 
 /* end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(); tag_only: nothing else ends them. */
-ReasoningBudget *rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, int budget, bool tag_only,
+ReasoningBudget *rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at,
+							 int budget, bool tag_only,
 						 IntVec *end);
 /* Of another answer to the same prompt, which has no thoughts yet. */
 ReasoningBudget *rbudget_fork(const ReasoningBudget *t);

@@ -3,7 +3,8 @@
  *	  What rank 0 writes to the others: commands, each a RankCmd and a body of `size` bytes.
  *
  * All are the same program, so structs go as they are.  Commands are executed in order; RC_LOAD and RC_KV are
- * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_COMM; all of these but RC_KV and RC_MEET by a thread of its own.
+ * answered (groupmem_answer()), as are RC_LORA, RC_STORE, RC_FETCH, RC_ADOPT, RC_MEET and RC_COMM; all of
+ * these but RC_KV and RC_MEET by a thread of its own.
  *
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv

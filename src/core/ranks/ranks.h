@@ -4,9 +4,10 @@
  *
  * The supervisor starts as many engine programs as the settings tensor_parallel_size and pipeline_parallel_size
  * multiply to, and gives all of them one memory file (base/shared_memory.h).  Rank 0 is the engine: it
- * serves, schedules and samples.  The others execute what it writes into the file's stream (rank_protocol.h): load a
- * model, run a step of it, forget it.  Each has its part of weights, KV and state; what a step computes is made
- * whole on the way (model/parallel/shard.h), so answers have the bits that one process gives.
+ * serves, schedules and samples.  The others execute what it writes into the file's stream
+ * (rank_protocol.h): load a model, run a step of it, forget it.  Each has its part of weights, KV and
+ * state; what a step computes is made whole on the way (model/parallel/shard.h), so answers have the bits
+ * that one process gives.
  *
  * Replicas (data_parallel_size) are such groups side by side: the engine is rank 0 of each, with memory of
  * its own for each.  They know nothing of one another.

@@ -145,7 +145,8 @@ bad_bias(const Json *x, Err *e)
 {
 	char	   *got = json_is_number(x) ? NULL : json_print(x);
 
-	err_set(e, ERR_INVALID, "logit_bias must have finite numbers as values, got %.60s for token %.20s", got != NULL ? got : "one that is too large", x->key);
+	err_set(e, ERR_INVALID, "logit_bias must have finite numbers as values, got %.60s for token %.20s",
+			got != NULL ? got : "one that is too large", x->key);
 	mem_free(got);
 	err_detail(e, "parameter=logit_bias, value=%.20s", x->key);
 	return err_hint(e, "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");

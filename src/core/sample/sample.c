@@ -672,7 +672,8 @@ passes(const Work *w, Filter f, int i)
 
 /* What a token is drawn from, as logits again; f NULL: of temperature 0, where nothing is filtered. */
 static void
-put_processed(const Sampler *s, const Work *w, const SampleRow *row, const float *logits, const Filter *f, float shift)
+put_processed(const Sampler *s, const Work *w, const SampleRow *row, const float *logits, const Filter *f,
+			  float shift)
 {
 	for (int i = 0; i < s->width; i++)
 		if (i >= s->n_valid || (f != NULL && !passes(w, *f, i)))

@@ -13,8 +13,8 @@
  * A core's buffer has a fixed size, so that no memory is taken in a step: any row fits into it, and where all
  * rows of a step don't (grammars of many), the op is called more than once.
  *
- * Owner: the step thread.  Tested by tests/unit/core/sample/test_sample_dev.c, and with the device's sampler by
- * tests/emu/test_sample.cu.
+ * Owner: the step thread.  Tested by tests/unit/core/sample/test_sample_dev.c, and with the device's
+ * sampler by tests/emu/test_sample.cu.
  */
 #include "core/sample/sample_device.h"
 

@@ -75,7 +75,10 @@ core_logprobs_of_tokens(const Core *c, const LogprobRow *rows, int n)
 	kpool_run(c->opt.pool, note_one, &run, n);
 }
 
-/* The log-probabilities of the tokens that a step has sampled; those of several answers' first are parallel_sampling.c's. */
+/*
+ * The log-probabilities of the tokens that a step has sampled; those of several answers' first are
+ * parallel_sampling.c's.
+ */
 void
 core_logprobs_of_rows(Core *c, const Plan *plan)
 {

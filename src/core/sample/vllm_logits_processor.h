@@ -2,8 +2,8 @@
  * vllm_logits_processor.h
  *	  What a logits processor is made of: a shared library for the engine of vllm_pg.
  *
- * This header stands alone; C99 and C++.  docs/internals/logits-processors.md has an example and says when what
- * is called.  A library has one function or more of type VllmLogitsEntry; the setting
+ * This header stands alone; C99 and C++.  docs/internals/logits-processors.md has an example and says when
+ * what is called.  A library has one function or more of type VllmLogitsEntry; the setting
  *
  *		vllm.logits_processors = '/path/my_processors.so:my_entry, ...'
  *

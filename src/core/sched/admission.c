@@ -8,7 +8,8 @@
  * Accounts are under a lock, which is held for a few instructions: replicas of a model step on threads of
  * their own (step_loop.c).  The rest is the core's.
  *
- * Tested by tests/unit/core/sched/test_gate.c, tests/unit/core/test_sim.c, and with roles by tests/t/097_limits.pl.
+ * Tested by tests/unit/core/sched/test_gate.c, tests/unit/core/test_sim.c, and with roles by
+ * tests/t/097_limits.pl.
  */
 #include "core/sched/admission.h"
 

@@ -4,8 +4,8 @@
  *
  * Before a request may be scheduled it passes its core's gate.  A request beyond a limit of its role waits
  * there, in turn over the role's sessions, while others pass.  The accounts are those of
- * roles, over all models; a limit comes with each request (Caller), and is compared with the account.  Requests that
- * bring none (jobs') count for none.
+ * roles, over all models; a limit comes with each request (Caller), and is compared with the account.
+ * Requests that bring none (jobs') count for none.
  *
  * Tokens per minute: an account is a bucket that fills evenly and holds one minute's tokens.  A
  * request may pass while there is something in it, and what it takes is known only as it goes on: the

@@ -34,7 +34,8 @@
  *  - A held request has forks that wait.
  *
  * Owner: the step thread.  Add and remove are O(1) but for the shift in
- * running[].  Tested by tests/unit/core/sched/test_sched.c (hand-written traces, fairness, random operations, tiny pools).
+ * running[].  Tested by tests/unit/core/sched/test_sched.c (hand-written traces, fairness, random
+ * operations, tiny pools).
  */
 #include "core/kv/layer_groups.h"
 #include "core/kv/block_lifetime.h"

@@ -1,7 +1,7 @@
 /*
  * drafter.h
- *	  What guesses tokens with weights of its own, as the core sees it: a Draft (model/draft/draft.h), or what a test has in
- *	  its place.
+ *	  What guesses tokens with weights of its own, as the core sees it: a Draft (model/draft/draft.h), or
+ *	  a test's stand-in.
  *
  * The core owns it and calls it on the step thread.
  */

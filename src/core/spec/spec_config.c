@@ -57,7 +57,8 @@ bad_key(const Json *v, Err *e, const char *must)
 {
 	char	   *got = json_print(v);
 
-	err_set(e, ERR_INVALID, "speculative_config key \"%s\" must be %s, got %.64s", v->key, must, got != NULL ? got : "?");
+	err_set(e, ERR_INVALID, "speculative_config key \"%s\" must be %s, got %.64s", v->key, must,
+			got != NULL ? got : "?");
 	mem_free(got);
 	return false;
 }
@@ -185,7 +186,8 @@ take_key(const Json *v, SpecConfig *c, Err *e)
 		if (strcmp(weight_keys[i].name, v->key) != 0)
 			continue;
 		if (!has_weights(c))
-			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", v->key, c->type->name);
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"",
+						   v->key, c->type->name);
 		return weight_keys[i].take(v, c, e);
 	}
 	return unknown_key(v->key, e);

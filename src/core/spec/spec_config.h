@@ -29,7 +29,9 @@ typedef struct SpecConfig
 	int			max_cached;		/* answers that are remembered; 0 = none */
 	double		max_factor;		/* so many drafts for each token that was the same */
 	double		min_prob;		/* a draft's least estimated probability */
-	/* of what has weights; drafter_loader.c says the method, if only the path is given, and how many drafts */
+	/*
+	 * of what has weights; drafter_loader.c says the method, if only the path is given, and how many drafts
+	 */
 	char		model[SPEC_PATH];	/* path; "" = none */
 	char		quantization[16];	/* of its weights: a QuantScheme's name, "" = as they are */
 } SpecConfig;

@@ -165,7 +165,8 @@ note_alt(Notation *n, const NoteNode *part, size_t count)
 NoteNode
 note_repeat(Notation *n, NoteNode a, uint32_t min, uint32_t max)
 {
-	return make(n, (GrammarAstNode) {.kind = N_REPEAT,.a = a,.min = min,.max = max,.depth = n->node[a].depth + 1});
+	return make(n, (GrammarAstNode) {.kind = N_REPEAT,.a = a,.min = min,.max = max,
+									 .depth = n->node[a].depth + 1});
 }
 
 NoteNode
@@ -528,7 +529,8 @@ note_nodes_push(NoteNodes *l, NoteNode x)
 }
 
 bool
-note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out), void *reader, NoteNode *out)
+note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out), void *reader,
+				  NoteNode *out)
 {
 	NoteNodes	v = {0};
 	NoteNode	x = 0;

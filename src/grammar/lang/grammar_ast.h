@@ -61,7 +61,8 @@ bool		note_looking_at(const NoteText *t, const char *s);
 /* Take s if it comes next. */
 bool		note_accept(NoteText *t, const char *s);
 /* Sequences with "|" between them, read by sequence(); it has set the error if it returns false. */
-bool		note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out), void *reader,
+bool		note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out),
+							  void *reader,
 							  NoteNode *out);
 /* A decimal number of at most 1,000,000; false if there is none (then without an error) or it is larger. */
 bool		note_number(NoteText *t, uint32_t *v);

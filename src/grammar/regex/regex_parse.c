@@ -44,7 +44,8 @@ typedef struct RegexParsePattern
 
 static bool alternatives(RegexParsePattern *p, RegexParsePart *out);
 
-static bool bad(RegexParsePattern *p, ErrClass cls, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+static bool bad(RegexParsePattern *p, ErrClass cls, const char *fmt,
+				...) __attribute__((format(printf, 3, 4)));
 
 static bool
 bad(RegexParsePattern *p, ErrClass cls, const char *fmt,...)

@@ -2,9 +2,9 @@
  * schema_json.h
  *	  A schema's JSON text as a tree that loses nothing.
  *
- * json.h keeps what is written, too, but a grammar's values have a hash and are compared as JSON Schema has it:
- * numbers by their exact decimals, as bounds of 64-bit integers are exact, and of several members of one name the
- * last one counts.
+ * json.h keeps what is written, too, but a grammar's values have a hash and are compared as JSON Schema has
+ * it: numbers by their exact decimals, as bounds of 64-bit integers are exact, and of several members of
+ * one name the last one counts.
  *
  * All memory of a compilation is taken from one arena and goes at once.
  */

@@ -7,8 +7,9 @@
  * wait for each other with half of what they need; one that does not fit waits while its time lasts.  The shorter ones are
  * not counted: there are no more of these than clients.
  *
- * Answers have as much again.  One is in memory from the database's last byte until its client has taken it, and a client may take
- * its time; one that does not fit waits with its database connection in hand, of which there are few.
+ * Answers have as much again.  One is in memory from the database's last byte until its client has taken
+ * it, and a client may take its time; one that does not fit waits with its database connection in hand, of
+ * which there are few.
  *
  * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */

@@ -9,11 +9,13 @@
  *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address that has most;
  *											if there is none, the oldest with a key that is between two requests,
  *											first of those of which nothing more has come
- *	... while less than a quarter of all		first the oldest between two requests, of the key that has most of these
+ *	... while less than a quarter of all		first the oldest between two requests, of the key that has
+ *												most of these
  *		are without a key and awaited
  *
- * The last rule is for those who come: everybody is without a key for as long as his first head is on its way, and if connections
- * that only wait could take all places, each who comes would have to leave for the next one.
+ * The last rule is for those who come: everybody is without a key for as long as his first head is on its
+ * way, and if connections that only wait could take all places, each who comes would have to leave for the
+ * next one.
  *
  * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is whole, and again
  * while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick one, whose headers come at once,
@@ -237,7 +239,10 @@ oldest_between(void)
 	return NULL;
 }
 
-/* The oldest between two requests of the key that has most of these, first of those that have sent nothing; NULL: none */
+/*
+ * The oldest between two requests of the key that has most of these, first of those that have sent nothing;
+ * NULL: none
+ */
 static Client *
 between_of_most(void)
 {

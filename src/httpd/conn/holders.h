@@ -2,7 +2,8 @@
  * holders.h
  *	  How much of something each key has in hand: a list of those that have any.
  *
- * Key 0 stands for all requests without a key.  Lists are short, as who has nothing is in none, and locked by who keeps them.
+ * Key 0 stands for all requests without a key.  Lists are short, as who has nothing is in none, and locked
+ * by who keeps them.
  */
 #ifndef VLLM_HTTPD_CONN_HOLDERS_H
 #define VLLM_HTTPD_CONN_HOLDERS_H

@@ -10,8 +10,8 @@
  * looked up wherever they come from: that they are known opens nothing, the database decides as ever.  So who is at work goes
  * on beside somebody who guesses; a key that this door has not seen yet waits for the window's end.
  *
- * Keys are looked up one after the other (db_pool.c), the known ones first, and the guard is asked again when a key's turn has come: an
- * address has vllm.http_wrong_keys tries even if it sends many at once.
+ * Keys are looked up one after the other (db_pool.c), the known ones first, and the guard is asked again
+ * when a key's turn has come: an address has vllm.http_wrong_keys tries even if it sends many at once.
  *
  * Both tables have a fixed size, in sets of WAYS of which the least recently used place is taken.
  *

@@ -25,7 +25,10 @@ granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
 	return true;
 }
 
-/* What config.json says in "layer_types", under old names, too; GGUF says it by the heads (decoder_config.c). */
+/*
+ * What config.json says in "layer_types", under old names, too; GGUF says it by the heads
+ * (decoder_config.c).
+ */
 static bool
 layer_types(const Conf *c, DecoderConf *out, Err *e)
 {

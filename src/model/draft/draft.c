@@ -41,7 +41,8 @@ struct Draft
 	DevMem		rows;			/* [max_out][widest row] */
 	DevMem		logits;			/* [max_out][logits_width], unless they are the target's */
 	size_t		logits_width;
-	DevMem		from;			/* [the target's vocabulary] its own id of each, -1 = none; unless logits are the target's */
+	/* [the target's vocabulary] its own id of each, -1 = none; unless logits are the target's */
+	DevMem		from;
 
 	/* guesses of heads: the largest of logits.  A device that samples finds them, else the host reads these */
 	HostDev		seen;			/* [max_out][logits_width] */

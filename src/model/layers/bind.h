@@ -170,7 +170,8 @@ bool		bind_o(Binder *b, Layer *l, const char *hf);
 bool		bind_mlp(Binder *b, Layer *l, const char *hf_up, const char *hf_down);
 /* The norms of q and k, as the configuration says. */
 bool		bind_qk_norm(Binder *b, Layer *l);
-bool		bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k);	/* a tensor for each head */
+/* a tensor for each head */
+bool		bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k);
 bool		bind_qk_norm_as(Binder *b, Layer *l, const char *q, const char *k);	/* by other names in HF */
 
 /* Names that end so may be in a file without being used. */

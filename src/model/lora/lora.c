@@ -7,7 +7,8 @@
  * no group, and a step of such rows costs nothing.  When rows are dropped on the way (dec_wanted) the
  * groups are made anew.
  *
- * Tested by tests/unit/backend/test_lora_files.c, test_invariance_model.c, kernels/test_lora.c and golden/lora_golden.
+ * Tested by tests/unit/backend/test_lora_files.c, test_invariance_model.c, kernels/test_lora.c and
+ * golden/lora_golden.
  */
 #include "model/lora/lora.h"
 

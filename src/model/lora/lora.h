@@ -7,8 +7,8 @@
  * that can have something added are numbered: targets.  What files call a module ("model.layers.0.self_attn.q_proj")
  * is a part of a target, perhaps with its outputs in another order; bind.c knows (LoraSite).
  *
- * Of a model that ranks share (shard.h) each rank has an adapter of its own: A whole, and of B the outputs that
- * the rank has of the matrix.  So what is added has the bits that it has on one rank.
+ * Of a model that ranks share (shard.h) each rank has an adapter of its own: A whole, and of B the outputs
+ * that the rank has of the matrix.  So what is added has the bits that it has on one rank.
  */
 #ifndef VLLM_MODEL_LORA_LORA_H
 #define VLLM_MODEL_LORA_LORA_H

@@ -55,8 +55,9 @@ struct KComm
 KComm	   *comm_shm(GroupMem *g, int room, int rank, int size);
 
 /*
- * For buffers of a device: `below` does it with copies of them in the host's memory (comm_device.c).  It is freed before the device
- * is closed, and before `below`, which stays its maker's.  w: who is told while the device is waited for; NULL = nobody.
+ * For buffers of a device: `below` does it with copies of them in the host's memory (comm_device.c).  It is
+ * freed before the device is closed, and before `below`, which stays its maker's.  w: who is told while the
+ * device is waited for; NULL = nobody.
  */
 KComm	   *comm_staged(KComm *below, const struct Dev *dev, struct DevWait *w);
 /* Of that one: from now on by the device's own communicator, which all its ranks open at once; the rank and how many there are it knows. */

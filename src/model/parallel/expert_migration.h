@@ -1,6 +1,7 @@
 /*
  * expert_migration.h
- *	  Private to src/model: whole experts that move to where there is less to do (expert_balance.h), while the model runs.
+ *	  Private to src/model: whole experts that move to where there is less to do (expert_balance.h), while
+ *	  the model runs.
  *
  * Ranks have as many slots each; at first expert i is in slot i, and the slots that are over have second copies, from expert 0 on.
  * Rows of an expert with several copies take turns at them, by their number in the step.  A copy is the same bytes, and a row's

@@ -329,7 +329,8 @@ split_heads(Decoder *d, Layer *l)
 	const DecoderConf *c = &d->c;
 	ShardRange	q = times(own(d, c->n_heads), c->head_dim);
 	ShardRange	k = times(own_kv(d), c->head_dim);
-	ShardRange	qkv[3] = {q, behind(k, c->n_heads * c->head_dim), behind(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
+	ShardRange	qkv[3] = {q, behind(k, c->n_heads * c->head_dim),
+						  behind(k, (c->n_heads + c->n_kv_heads) * c->head_dim)};
 
 	if (l->qkv.n == 0)
 		return;

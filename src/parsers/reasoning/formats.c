@@ -40,7 +40,8 @@ const ReasonFormat reason_holo2 = {.start = "<think>",.end = "</think>",.switche
  * own; without <think> all is content.
  */
 const ReasonFormat reason_hunyuan_a13b = {
-	.start = "<think>",.end = "</think>",.needs_start = true,.lines = true,.open = "<answer>",.close = "</answer>"
+	.start = "<think>",.end = "</think>",.needs_start = true,.lines = true,.open = "<answer>",
+	.close = "</answer>"
 };
 
 /* No reasoning: all is content. */
@@ -51,7 +52,8 @@ const ReasonFormat reason_identity = {.identity = true};
  * thoughts, too.
  */
 const ReasonFormat reason_kimi_k2 = {
-	.start = "<think>",.end = "</think>",.also_ends = "<|tool_calls_section_begin|>",.switched = true,.special = true
+	.start = "<think>",.end = "</think>",.also_ends = "<|tool_calls_section_begin|>",.switched = true,
+	.special = true
 };
 
 /* MiniMax-M2: as R1; its template writes <think>, so only </think> is generated. */
@@ -77,7 +79,8 @@ const ReasonFormat reason_openai_gptoss = {.harmony = true,.special = true};
  * output without </think> is all content.
  */
 const ReasonFormat reason_qwen3 = {
-	.start = "<think>",.end = "</think>",.also_ends = "<tool_call>",.switched = true,.hold_off = true,.special = true
+	.start = "<think>",.end = "</think>",.also_ends = "<tool_call>",.switched = true,.hold_off = true,
+	.special = true
 };
 
 /* Seed-OSS: as R1, with <seed:think> and </seed:think>. */

@@ -17,6 +17,7 @@ static const ToolOp ops[] = {
 };
 
 const ToolFormat tool_kimi_k2 = {
-	.marks = {"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"},.special = true,.named_ids = true,
+	.marks = {"<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"},.special = true,
+	.named_ids = true,
 	.signs = {"{", "<|tool_call_end|>"},.ops = ops
 };

@@ -3,7 +3,8 @@
  *	  What EXPLAIN expects of a batch node's calls: how many, how many tokens, what they cost.
  *
  * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those behind these.  A prompt is as long as the columns that it is made of are on
- * average, by their tables' statistics.  An answer is what the model's answers have been on average (spend.c), or max_tokens.
+ * average, by their tables' statistics.  An answer is what the model's answers have been on average
+ * (spend.c), or max_tokens.
  *
  * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads without them
  * have, and there is no estimate where the head is refused, which is an error of the statement when it runs.

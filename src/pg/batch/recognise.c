@@ -76,7 +76,8 @@ batch_recognise(Oid funcid)
 	if (!known)
 	{
 		static bool registered = false;
-		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(RecogniseKnown), .hcxt = TopMemoryContext};
+		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(RecogniseKnown),
+						   .hcxt = TopMemoryContext};
 
 		if (!registered)
 			CacheRegisterSyscacheCallback(PROCOID, proc_changed, (Datum) 0);

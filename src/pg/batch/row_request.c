@@ -409,7 +409,8 @@ may_start(const BatchPool *p, const SqlRequest *r)
 
 /* A request whose answer is kept: as one that nobody has held for a while (keep). */
 static BatchRequest *
-answered(BatchPool *p, const EngineFunc *f, const SqlRequest *r, const CacheKey *cache, uint32 hash, BatchStats *stats)
+answered(BatchPool *p, const EngineFunc *f, const SqlRequest *r, const CacheKey *cache, uint32 hash,
+		 BatchStats *stats)
 {
 	Size		len;
 	char	   *reply = result_cache_find(cache, &len);
@@ -671,7 +672,8 @@ batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	if (q->stats)
 		q->stats->cost += vcall_cost(q->carrier->call);
 	q->charged |= err != NULL && vcall_charged(q->carrier->call);
-	if (err != NULL && route_may(err, vcall_error_is_fallbackable(q->carrier->call), q->carrier->body.data, q->carrier->body.len))
+	if (err != NULL && route_may(err, vcall_error_is_fallbackable(q->carrier->call), q->carrier->body.data,
+								 q->carrier->body.len))
 	{
 		forget_key(q);
 		q->cache.on = false;

@@ -215,7 +215,8 @@ ask(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
 }
 
 ErrorData *
-engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame, ClientCall **call)
+engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame,
+				  ClientCall **call)
 {
 	return to_next_model(r, route, &err, elsewhere, frame) ? ask(r, route, frame, call) : err;
 }

@@ -73,10 +73,11 @@ ErrorData  *engine_func_head(const EngineFunc *f, SqlRequest *r, FunctionCallInf
 /* If who would answer the request is not there now, it is made one for another model that is (fallback.h). */
 void		engine_ask_around(SqlRequest *r, FallbackRoute *route);
 /*
- * Of a request that has failed with err: another model's answer, or an error; elsewhere: vcall_error_is_fallbackable().  *call is
- * that of the answer, in the current context, as what r becomes.
+ * Of a request that has failed with err: another model's answer, or an error; elsewhere:
+ * vcall_error_is_fallbackable().  *call is that of the answer, in the current context, as what r becomes.
  */
-ErrorData  *engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere, CallFrame *frame, ClientCall **call);
+ErrorData  *engine_ask_others(SqlRequest *r, FallbackRoute *route, ErrorData *err, bool elsewhere,
+							  CallFrame *frame, ClientCall **call);
 
 /* A call on its own: submit, wait, return (the SQL function's body). */
 Datum		engine_call(FunctionCallInfo fcinfo, const char *prosrc);

@@ -2,10 +2,10 @@
  * fallback.c
  *	  Another model for a request whose model has failed: option "fallback".
  *
- * A request's message says which models may answer instead (caller_options.c).  The next message is the same but for what
- * belongs to the model: where it is, its options, its secret, its prices, and its own fallbacks, which come before what is
- * left of those of the first.  A model that has been asked is not asked again, so no chain goes round; and
- * ROUTE_MOST are enough.
+ * A request's message says which models may answer instead (caller_options.c).  The next message is the
+ * same but for what belongs to the model: where it is, its options, its secret, its prices, and its own
+ * fallbacks, which come before what is left of those of the first.  A model that has been asked is not
+ * asked again, so no chain goes round; and ROUTE_MOST are enough.
  *
  * What another model can't be asked for: an error of who asks (wrong options, privileges, a cancelled request); token ids in the
  * request, which are numbers of the first model's vocabulary.

@@ -34,7 +34,8 @@ void		generate_put_parser(WireOut *out, WireTag tag, const char *name);
 void		generate_model_head(SqlRequest *r, WireKind kind, FunctionCallInfo fcinfo, int arg);
 
 /* A value-per-call set of what a request streams. */
-Datum		generate_stream(FunctionCallInfo fcinfo, void (*request) (SqlRequest *r, FunctionCallInfo fcinfo));
+Datum		generate_stream(FunctionCallInfo fcinfo,
+							void (*request) (SqlRequest *r, FunctionCallInfo fcinfo));
 
 /* A stream's next frame with something in it, WF_TEXT or WF_DONE; flushes to the client before it sleeps. */
 void		generate_next(ClientCall *call, CallFrame *f);

@@ -2,8 +2,8 @@
  * output_shape.c
  *	  What a backend itself reads in the options of structured output.
  *
- * The engine reads and checks them for every call (src/server/request/structured_options.c).  The backend needs
- * two things before: which parts a call takes of vllm.default_params, and whether a value of that
+ * The engine reads and checks them for every call (src/server/request/structured_options.c).  The backend
+ * needs two things before: which parts a call takes of vllm.default_params, and whether a value of that
  * setting is wrong whatever the call.  For the latter it checks names, types, enumerations and that
  * there is one kind.  It cannot check what is written in a regular expression, a grammar or a JSON
  * schema: the compiler of these is in the engine, and no part of it is linked into PostgreSQL.

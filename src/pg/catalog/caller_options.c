@@ -3,7 +3,8 @@
  *	  Options of a model that are its callers' (caller_options.def): prices, fallback, cascade, result_cache.
  *
  * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
- * and become fields of its requests' messages, where who asks reads them back: spend.c, fallback.c, cascade.c, result_cache.c.
+ * and become fields of its requests' messages, where who asks reads them back: spend.c, fallback.c,
+ * cascade.c, result_cache.c.
  *
  * Tests: tests/sql/36_cost.sql, 37_result_cache.sql, 38_fallback.sql, 39_cascade.sql.
  */

@@ -1,6 +1,7 @@
 /*
  * cascade_option.c
- *	  Option "cascade" of a model: {"to": MODEL, "threshold": LOGPROB} or {"to": MODEL, "accept": P, "reject": P}.
+ *	  Option "cascade" of a model: {"to": MODEL, "threshold": LOGPROB} or {"to": MODEL, "accept": P,
+ *	  "reject": P}.
  *
  * call/cascade.c decides by it.  Tests: tests/sql/39_cascade.sql.
  */
@@ -44,7 +45,8 @@ read_option(const JsonNode *n)
 		refuse(psprintf("must be an object, got %s", json_kind_name(n->kind)));
 	for (const JsonNode *m = n->first; m != NULL; m = m->next)
 	{
-		if (strcmp(m->key, "to") != 0 && strcmp(m->key, "threshold") != 0 && strcmp(m->key, "accept") != 0 && strcmp(m->key, "reject") != 0)
+		if (strcmp(m->key, "to") != 0 && strcmp(m->key, "threshold") != 0 &&
+			strcmp(m->key, "accept") != 0 && strcmp(m->key, "reject") != 0)
 			refuse(psprintf("has no member \"%s\"", m->key));
 		for (const JsonNode *b = m->next; b != NULL; b = b->next)
 			if (strcmp(m->key, b->key) == 0)

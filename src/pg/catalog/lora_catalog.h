@@ -57,7 +57,10 @@ void		lora_delete(const char *name);
 /* All columns of the row `name` but created. */
 void		lora_update(const char *name, const LoraRow *l);
 
-/* lora_ddl.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora(), ... all of a model that is about to be dropped */
+/*
+ * lora_ddl.c: llm_create_lora(); llm_load_lora(), pin < 0: not said; llm_drop_lora(), ... all of a model
+ * that is about to be dropped
+ */
 void		lora_create(char *name, const char *model, char *path, bool replace);
 void		lora_load(const char *name, int pin);
 void		lora_drop(const char *name);

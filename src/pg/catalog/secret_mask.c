@@ -563,7 +563,8 @@ secret_in_long(const char *sql, SecretPrepared prepared)
 
 		if (next - p > BRIEF && !afford(&m.work, next - p))
 			return true;
-		if (behind > name && next < end && *next == '(' && (escaped || prepared_calls(&m, name, behind - name)))
+		if (behind > name && next < end && *next == '(' &&
+			(escaped || prepared_calls(&m, name, behind - name)))
 			return true;
 	}
 	return false;

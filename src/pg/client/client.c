@@ -225,7 +225,8 @@ report_no_engine(bool remote, VllmEngineState state)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FILE),
 				 errmsg("the remote program is not installed"),
-				 errdetail("There is no program \"%s\": this build of vllm_pg is without remote models.", remote_program_path()),
+				 errdetail("There is no program \"%s\": this build of vllm_pg is without remote models.",
+						   remote_program_path()),
 				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set vllm.remote_path.")));
 	/* not what happened before it was last ready */
 	LWLockAcquire(s->lock, LW_SHARED);

@@ -90,8 +90,8 @@ int64		vcall_cost(const ClientCall *c);
 bool		vcall_poll(ClientCall *c);
 
 /*
- * The next frame, false if none is complete yet.  A WF_ERROR frame, a lost engine (58000, hint to retry) and a corrupt
- * reply are *err, to be thrown with ThrowErrorData() when the row is due.
+ * The next frame, false if none is complete yet.  A WF_ERROR frame, a lost engine (58000, hint to retry)
+ * and a corrupt reply are *err, to be thrown with ThrowErrorData() when the row is due.
  */
 bool		vcall_next(ClientCall *c, CallFrame *f, ErrorData **err);
 
@@ -164,7 +164,10 @@ bool		vclient_is_for_others(void);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */
 void		vclient_put_identity(WireOut *o);
 
-/* The hint of a WK_GENERATE call's error, which may be NULL; set by _PG_init().  detail: "parameter=NAME..." */
+/*
+ * The hint of a WK_GENERATE call's error, which may be NULL; set by _PG_init().  detail:
+ * "parameter=NAME..."
+ */
 extern const char *(*vcall_generate_hint) (const char *detail, const char *hint);
 /* At the end of the backend: who has calls that outlive transactions ends them (futures.c). */
 extern void (*vclient_exit) (void);

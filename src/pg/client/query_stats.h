@@ -16,6 +16,7 @@ Size		request_stat_shared_size(void);
 void		request_stat_shared_init(void);
 
 /* A request has ended.  Throws nothing; allocates nothing unless it is REQUEST_DONE or REQUEST_FAILED. */
-void		request_stat_count(const RequestTracking *n, RequestEnd end, const char *model, const RequestFigures *r);
+void		request_stat_count(const RequestTracking *n, RequestEnd end, const char *model,
+							   const RequestFigures *r);
 
 #endif

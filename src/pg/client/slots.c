@@ -10,8 +10,8 @@
  * state last.  attn and wake are not reset: a left-over entry in a slot ring is
  * harmless (somebody looks once too often), a lost one is not.
  *
- * There are three arenas (src/pg/shared_state.h), each a memfd made by the postmaster, mapped before any fork, so that
- * it has the same address everywhere and the engine can inherit the descriptor.
+ * There are three arenas (src/pg/shared_state.h), each a memfd made by the postmaster, mapped before any
+ * fork, so that it has the same address everywhere and the engine can inherit the descriptor.
  * After a crash restart the same postmaster comes here again: the engine is gone
  * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
  *

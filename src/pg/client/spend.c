@@ -12,8 +12,8 @@
  * has cost is added, in one step under the lock.  What a prompt has cost that an endpoint may have charged and not answered is
  * added as if it had been.
  *
- * The request's ClientCall gives back what it holds (client.c), on every path; a backend that dies without is the end of
- * shared memory, too.
+ * The request's ClientCall gives back what it holds (client.c), on every path; a backend that dies without
+ * is the end of shared memory, too.
  *
  * Tests: tests/sql/36_cost.sql, tests/t/116_money.pl.
  */

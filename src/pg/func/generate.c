@@ -227,7 +227,8 @@ next_of_stream(GenerateStream *s, MemoryContext cxt, CallFrame *f)
 		char		model[NAMEDATALEN];
 
 		initStringInfo(&next);
-		if (s->seq > 0 || !route_may(err, vcall_error_is_fallbackable(s->call), s->request.body.data, s->request.body.len) ||
+		if (s->seq > 0 || !route_may(err, vcall_error_is_fallbackable(s->call), s->request.body.data,
+									 s->request.body.len) ||
 			!route_next(&s->route, s->request.body.data, s->request.body.len, &next, model))
 		{
 			route_tell(&s->route, err);

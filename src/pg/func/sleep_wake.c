@@ -75,8 +75,8 @@ serving_side(void)
 }
 
 /*
- * What a command says is meant for requests of an engine that retires, too (upgrade.c).  And for one that has taken over
- * while the other one did it, which may be long: that has inherited what was before.
+ * What a command says is meant for requests of an engine that retires, too (upgrade.c).  And for one that
+ * has taken over while the other one did it, which may be long: that has inherited what was before.
  */
 static void
 tell_all(const char *command, const char *model)

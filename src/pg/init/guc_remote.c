@@ -3,7 +3,8 @@
  *	  The settings of the remote program: vllm.allowed_hosts, vllm.remote_*.
  *
  * All can be changed by a reload of the configuration: the supervisor then tells the program, and starts another one if its path
- * has changed (src/pg/supervisor/remote_process.c).  docs/user/remote-models.md lists them; a lint rule compares.
+ * has changed (src/pg/supervisor/remote_process.c).  docs/user/remote-models.md lists them; a lint rule
+ * compares.
  */
 #include "postgres.h"
 

@@ -194,7 +194,10 @@ JobUses		job_uses_copy(const JobUses *uses);
 bool		job_uses_same(const JobUses *a, const JobUses *b);
 /* ERROR if an analysed expression or Query uses what is neither known nor allowed. */
 void		job_uses_check(const JobUses *uses, List *allowed, Node *node, Oid owner);
-/* ERROR if a type in the text is another one, or not trusted; before the text is analysed, with the search_path of stored texts. */
+/*
+ * ERROR if a type in the text is another one, or not trusted; before the text is analysed, with the
+ * search_path of stored texts.
+ */
 void		job_uses_check_types(const JobUses *uses, const char *input, Oid owner);
 /* The column of vllm.job. */
 JobUses		job_uses_read(Datum array, bool isnull);
@@ -222,11 +225,14 @@ bool		job_trusts(Oid role, Oid owner);
 void		job_check_column_type(Oid type, Oid owner);
 /* The same of columns that each written row has values of: all, or the generated ones. */
 void		job_check_written_types(Relation rel, bool all, Oid owner);
-/* ERROR (42501, 42804) if a function, operator, type or whatever else an analysed expression or Query uses is somebody else's. */
+/*
+ * ERROR (42501, 42804) if a function, operator, type or whatever else an analysed expression or Query uses
+ * is somebody else's.
+ */
 void		job_trust_node(Node *node, Oid owner);
 /*
- * The same of the types in a text that is not analysed yet: to analyse it makes values of these.  Of the columns that it
- * names, too, if rel is not NULL.
+ * The same of the types in a text that is not analysed yet: to analyse it makes values of these.  Of the
+ * columns that it names, too, if rel is not NULL.
  */
 void		job_trust_names(Relation rel, Node *raw, Oid owner);
 /* Is this an error of one of these? */

@@ -116,8 +116,9 @@ has_money_constant(Node *node, void *context)
 }
 
 /*
- * A literal without a type, as a function of arguments "any" takes it, or a row, is written as text.  When it is read again it
- * would take the type that another function of the name wants, itself or for a field, and run that type's input function.
+ * A literal without a type, as a function of arguments "any" takes it, or a row, is written as text.  When
+ * it is read again it would take the type that another function of the name wants, itself or for a field,
+ * and run that type's input function.
  */
 static Node *
 literals_as_text(Node *node, void *builtin)

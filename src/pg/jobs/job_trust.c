@@ -146,7 +146,8 @@ check_record(Oid funcid, Oid type, Oid owner)
 		OidIsValid(getExtensionOfObject(ProcedureRelationId, funcid)))
 		return;
 	/* declared as "record", with OUT parameters, it gives these */
-	if (get_func_rettype(funcid) != RECORDOID || get_func_result_type(funcid, NULL, &desc) != TYPEFUNC_COMPOSITE)
+	if (get_func_rettype(funcid) != RECORDOID || get_func_result_type(funcid, NULL,
+																	  &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the job's input has a record of function %s, whose fields may be of any type",
@@ -193,7 +194,8 @@ job_check_call(const FuncExpr *call)
 		if (name != NULL && strcmp(name, by_name[i]) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("function %s is not supported in the input of a job", format_procedure(call->funcid)),
+					 errmsg("function %s is not supported in the input of a job",
+							format_procedure(call->funcid)),
 					 errdetail("It reads tables, or makes values of types, that only its arguments name.")));
 }
 

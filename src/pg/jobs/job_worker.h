@@ -123,7 +123,8 @@ typedef struct JobRun
 	int			backoff;		/* ms */
 	TimestampTz not_before;
 	bool		failed;			/* it has been put to state failed: forget it */
-	uint64		passed;			/* since when it waits for its owner to have rested: a number; 0 = it does not */
+	/* since when it waits for its owner to have rested: a number; 0 = it does not */
+	uint64		passed;
 	int			round,			/* of a turn */
 				place;			/* in it */
 	int			to_start;		/* items that may be started: jobs_share_count() */
@@ -150,7 +151,10 @@ Blame		jobs_blame(const ErrorData *e);
 	"pg_catalog.unnest($2) i(id) CROSS JOIN LATERAL (SELECT o.ctid, o.id, o.hash, o.key" \
 	" FROM vllm.job_queue o WHERE o.job = $1 AND o.id = i.id OFFSET 0) q"
 
-/* Rows of the queue of all jobs, but what others have locked: an owner who is dropping a job keeps nobody else's rows. */
+/*
+ * Rows of the queue of all jobs, but what others have locked: an owner who is dropping a job keeps nobody
+ * else's rows.
+ */
 #define WHERE_FREE(condition) \
 	" WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM vllm.job_queue o WHERE " condition " FOR UPDATE SKIP LOCKED))"
 
@@ -179,7 +183,10 @@ void		jobs_session_after(bool failed);
 
 /* Those of higher priority come first. */
 void		jobs_share_sort(dlist_head *jobs);
-/* As they have their turns: one of each owner, then the next; of one owner those that were put off, then the others in their order. */
+/*
+ * As they have their turns: one of each owner, then the next; of one owner those that were put off, then
+ * the others in their order.
+ */
 JobRun	  **jobs_share_order(dlist_head *jobs, int *n);
 /* Until when the job's owner rests, while others have something to do; 0 = not now. */
 TimestampTz jobs_share_rests(dlist_head *jobs, JobRun *j);
@@ -189,7 +196,10 @@ void		jobs_share_put_off(JobRun *j);
 bool		jobs_share_passes(dlist_head *jobs, JobRun *j);
 /* A transaction of the job began then and has ended. */
 void		jobs_share_spent(JobRun *j, TimestampTz start);
-/* What is in flight and what may be started; then whose item is the next to be started, NULL = nobody's; and so many were. */
+/*
+ * What is in flight and what may be started; then whose item is the next to be started, NULL = nobody's;
+ * and so many were.
+ */
 void		jobs_share_count(dlist_head *jobs);
 JobRun	   *jobs_share_next(dlist_head *jobs);
 void		jobs_share_started(JobRun *j, int n);

@@ -1057,7 +1057,7 @@ progress(void)
 	pgstat_report_activity(STATE_IDLE, s.data);
 }
 
-/* When a turn takes long, what was read in it, or written meanwhile, need not wait for the jobs that are left: order[i] and so on. */
+/* What was read or written during a long turn need not wait for the jobs that are left, from order[i] on. */
 static bool
 put_off(TimestampTz start, JobRun **order, int i, int n)
 {

@@ -150,7 +150,8 @@ jobs_share_order(dlist_head *jobs, int *n)
 static bool
 is_busy(const JobRun *j, TimestampTz now)
 {
-	return !j->failed && j->not_before <= now && (j->look || j->backfill || j->n_items > 0) && job_is_time(j->def);
+	return !j->failed && j->not_before <= now && (j->look || j->backfill || j->n_items > 0) &&
+		job_is_time(j->def);
 }
 
 static bool
@@ -235,7 +236,8 @@ jobs_share_count(dlist_head *jobs)
 			JobItem    *item = dlist_container(JobItem, node, k.cur);
 
 			o->in_flight += item->state == ITEM_RUNNING;
-			j->to_start += item->state == ITEM_READY || (item->state == ITEM_RUNNING && item->n_started < item->n_pieces);
+			j->to_start += item->state == ITEM_READY ||
+				(item->state == ITEM_RUNNING && item->n_started < item->n_pieces);
 		}
 	}
 }

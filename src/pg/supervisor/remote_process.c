@@ -1,6 +1,7 @@
 /*
  * remote_process.c
- *	  The supervisor keeps the remote program: vllm_pg_remote (src/remote), which asks the endpoints of remote models.
+ *	  The supervisor keeps the remote program: vllm_pg_remote (src/remote), which asks the endpoints of
+ *	  remote models.
  *
  * To the supervisor it is an engine on a side of its own: the same arena, control lines and health, the states of
  * supervisor.c's table.  What differs:

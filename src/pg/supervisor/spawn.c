@@ -8,7 +8,8 @@
  * three descriptors and stdin/stdout on /dev/null, nothing else (data files, WAL,
  * other sockets and the postmaster's death-watch pipe are closed); and it dies with
  * its supervisor (PDEATHSIG).  If memory runs out it is the one to be killed.  No program gains
- * privileges by what it starts (no_new_privs); what system calls it makes it limits itself (src/base/sandbox/seccomp.h).
+ * privileges by what it starts (no_new_privs); what system calls it makes it limits itself
+ * (src/base/sandbox/seccomp.h).
  */
 #include "postgres.h"
 

@@ -15,9 +15,9 @@
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
  * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
  * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
- * as long.  A second engine beside the one that serves is standby_engine.c's.  It keeps the remote program and
- * the HTTP door, too (remote_process.c, http_process.c).  It raises no ERROR by itself, ignores SIGINT (pg_cancel_backend must not
- * cost a reload of the models) and ends on SIGTERM with status 1, so that the
+ * as long.  A second engine beside the one that serves is standby_engine.c's.  It keeps the remote program
+ * and the HTTP door, too (remote_process.c, http_process.c).  It raises no ERROR by itself, ignores SIGINT
+ * (pg_cancel_backend must not cost a reload of the models) and ends on SIGTERM with status 1, so that the
  * postmaster starts it again.
  *
  * Tests: tests/t/001_lifecycle.pl, 002_kill_matrix.pl, 004_hang.pl, 006_missing_engine.pl.

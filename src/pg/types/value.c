@@ -39,7 +39,8 @@ typedef struct ValuePlace
 	int			index;
 } ValuePlace;
 
-static ErrorData *convert(TypeShape *s, const JsonNode *j, bool nullable, const ValuePlace *at, Datum *value, bool *isnull);
+static ErrorData *convert(TypeShape *s, const JsonNode *j, bool nullable, const ValuePlace *at,
+						  Datum *value, bool *isnull);
 
 static void
 put_place(StringInfo out, const ValuePlace *at)

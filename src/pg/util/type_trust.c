@@ -72,7 +72,10 @@ domain_base(Oid type)
 	return base;
 }
 
-/* What each value of the type has values of: of an array its elements' type, of a range its bounds'.  InvalidOid: none, or several. */
+/*
+ * What each value of the type has values of: of an array its elements' type, of a range its bounds'.
+ * InvalidOid: none, or several.
+ */
 static Oid
 made_of(Oid type)
 {

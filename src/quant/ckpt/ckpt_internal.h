@@ -163,7 +163,8 @@ extern const KType ckpt_floats[];
 /* ---- the configuration (ckpt.c); null counts as absent ---- */
 
 const Json *ckpt_get(const Json *o, const char *key);
-bool		ckpt_int(const Json *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out, Err *e);
+bool		ckpt_int(const Json *o, const char *key, int64_t lo, int64_t hi, int64_t dflt, int64_t *out,
+					 Err *e);
 bool		ckpt_bool(const Json *o, const char *key, bool dflt, bool *out, Err *e);
 /* one of the words of `allowed`, separated by blanks, or dflt; its number to *out */
 bool		ckpt_word(const Json *o, const char *key, const char *allowed, int dflt, int *out, Err *e);

@@ -122,7 +122,8 @@ find_runs(const CkptReader *r, int64_t row, int64_t col0, int m, CkptReadRun *ru
 	for (bool more = true; more; n++, group++, end += r->group)
 	{
 		more = end < m;
-		runs[n] = (CkptReadRun) {more ? (int) end : m, group, ckpt_scale_at(r, row, group), ckpt_zero_at(r, row, group)};
+		runs[n] = (CkptReadRun) {more ? (int) end : m, group, ckpt_scale_at(r, row, group),
+								 ckpt_zero_at(r, row, group)};
 	}
 	return n;
 }

@@ -6,7 +6,8 @@
  * not streamed is looked at when all of it is there, so nothing is told of one that is refused.  Final frames come when the
  * last call has ended.
  *
- * One thread.  Tested by tests/unit/remote/test_remote_reply.c, test_remote_reply_more.c and tests/fuzz/fuzz_remote_reply.c.
+ * One thread.  Tested by tests/unit/remote/test_remote_reply.c, test_remote_reply_more.c and
+ * tests/fuzz/fuzz_remote_reply.c.
  */
 #include "remote/codec/decode_internal.h"
 
@@ -200,7 +201,8 @@ part_begin(RPart *p, const RCall *call, int ask)
 }
 
 DecodedReply *
-reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
+reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit,
+		  void *ctx)
 {
 	DecodedReply *r = mem_zalloc(sizeof(DecodedReply));
 	int			at = 0;
@@ -274,7 +276,8 @@ take_event(void *ctx, const char *data, size_t n)
 {
 	EventFor   *at = ctx;
 
-	return reply_check(data, n, &at->p->e) && shapes[at->p->call->shape]->event(at->r, at->p, trimmed(data, n), &at->p->e);
+	return reply_check(data, n, &at->p->e) && shapes[at->p->call->shape]->event(at->r, at->p,
+																				trimmed(data, n), &at->p->e);
 }
 
 static bool

@@ -18,7 +18,8 @@ typedef void (*ReplyEmit) (void *ctx, int ask, WireFrame kind, const Buf *fields
 typedef struct DecodedReply DecodedReply;
 
 /* asks, calls, o: stay the caller's and live longer. */
-DecodedReply *reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx);
+DecodedReply *reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o,
+						ReplyEmit emit, void *ctx);
 void		reply_free(DecodedReply *r);
 
 /* Bytes of the body of a 200 to call i.  False: *e; the call is to be closed. */
@@ -44,7 +45,8 @@ void		reply_usage(const DecodedReply *r, int64_t *prompt_tokens, int64_t *comple
  * llm_set_secret(); 403: ERR_FORBIDDEN; 404: ERR_NOT_FOUND (which path, which model, hint); 400, 422: ERR_INVALID, or ERR_TOO_LONG where
  * the text says so; 413: ERR_TOO_LONG; 408, 425, 429, 5xx: ERR_UNAVAILABLE; 3xx: ERR_FORBIDDEN (redirects are not followed); else ERR_PROTOCOL.
  */
-void		reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret, Err *e);
+void		reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url,
+						FieldSpan secret, Err *e);
 
 /* A WK_API that wants errors as bodies (API_AS_BODY): the fields of the WF_DONE to send instead of a WF_ERROR.  False: it doesn't. */
 bool		reply_error_as_body(const RequestFields *a, const Err *e, Buf *fields);

@@ -3,7 +3,8 @@
  *	  Bodies of OpenAI's and Anthropic's interfaces, as the endpoint wrote them (decode.h).
  *
  * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT frames each, and the last frame has none:
- * as src/server/api/api_call.c.  A stream is whole when it has said so: "[DONE]", or an event whose type ends it.
+ * as src/server/api/api_call.c.  A stream is whole when it has said so: "[DONE]", or an event whose type
+ * ends it.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -56,7 +57,8 @@ is_hidden(const DecodedReply *r, const JsonSpan *f)
 	JsonMembers m;
 	JsonSpan	choice;
 
-	if (f[A_USAGE].s == NULL || json_kind(f[A_CHOICES]) != '[' || !json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
+	if (f[A_USAGE].s == NULL || json_kind(f[A_CHOICES]) != '[' ||
+		!json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
 		return false;
 	return !(json_fields(body, options, 1, &o) && json_fields(o, usage, 1, &u) && json_kind(u) == 't');
 }

@@ -85,7 +85,8 @@ secret_at(const char *s, size_t n, FieldSpan secret)
 				k++;
 		else if (at < n && s[at] == secret.s[k])
 			at++;
-		else if (at > from && at < n && s[at] == 'u' && json_hex4(s + at + 1, s + n) == (unsigned char) secret.s[k])
+		else if (at > from && at < n && s[at] == 'u' &&
+				 json_hex4(s + at + 1, s + n) == (unsigned char) secret.s[k])
 			at += 5;
 		else
 			return 0;
@@ -165,7 +166,8 @@ add_message(JsonSpan v, int depth, Buf *out, int *status)
 	else if (json_kind(f[2]) == '[')
 		add_list(f[2], out);
 	else
-		(void) json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[4].s != NULL ? f[4] : f[5].s != NULL ? f[5] : f[0], out);
+		(void) json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[4].s != NULL ? f[4] :
+						 f[5].s != NULL ? f[5] : f[0], out);
 	/* the words of a code are worth telling where there are no others */
 	if (out->len == 0)
 		(void) json_text(f[3], out);
@@ -226,7 +228,8 @@ set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, 
 
 /* said: the endpoint's message, as it came; status: what is told; means: what decides, where the body says more. */
 static void
-make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, FieldSpan secret, Err *e)
+make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, FieldSpan secret,
+		   Err *e)
 {
 	Buf			masked = {0};
 	Buf			told = {0};
@@ -254,7 +257,8 @@ make_error(int status, int means, const Buf *said, const ROptions *o, const char
 }
 
 void
-reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret, Err *e)
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret,
+			Err *e)
 {
 	Buf			said = {0};
 	int			code = 0;
@@ -294,7 +298,10 @@ typedef struct EndpointErrorKind
 	const char *anthropic;
 } EndpointErrorKind;
 
-/* The first that fits.  What is wrong between this database and its endpoint is not the caller's: a bad gateway's. */
+/*
+ * The first that fits.  What is wrong between this database and its endpoint is not the caller's: a bad
+ * gateway's.
+ */
 static const EndpointErrorKind kinds[] = {
 	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
 	{"22", 400, "BadRequestError", "invalid_request_error"},

@@ -2,9 +2,10 @@
  * decode_generate.c
  *	  Completions and chats, whole and streamed (decode.h).
  *
- * Frames are those of src/server/request/request_events.c and choice_replies.c: with several answers or log-probabilities a list, in which INDEX begins an
- * answer, else one answer's fields.  A stream's texts go on as they come, and so do its tool calls, which come in pieces,
- * by index.  An answer is whole when it has a finish_reason: a body or stream that ends before each one has is an error.
+ * Frames are those of src/server/request/request_events.c and choice_replies.c: with several answers or
+ * log-probabilities a list, in which INDEX begins an answer, else one answer's fields.  A stream's texts go
+ * on as they come, and so do its tool calls, which come in pieces, by index.  An answer is whole when it
+ * has a finish_reason: a body or stream that ends before each one has is an error.
  *
  * Tested by tests/unit/remote/test_remote_reply.c.
  */
@@ -174,7 +175,8 @@ set_once(const DecodedReply *r, JsonSpan v, const char *what, Buf *out, Err *e)
 
 /* Which of the answer's calls a piece belongs to: its index says so, else each one that has an id is new. */
 static bool
-find_call(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan index, JsonSpan id, int place, bool delta, ToolCall **out, Err *e)
+find_call(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan index, JsonSpan id, int place,
+		  bool delta, ToolCall **out, Err *e)
 {
 	int64_t		i = !delta ? place : id.s != NULL || c->n_calls == 0 ? c->n_calls : c->n_calls - 1;
 
@@ -348,7 +350,8 @@ take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v,
 
 	if (!json_fields(v, names, 5, f))
 		return delta || reply_bad(r, e, "has a choice without a message");
-	ok = json_kind(f[0]) == '[' ? add_parts(r, g, c, f[0], false, e) : add_text(r, g, f[0], "content", &c->text, e);
+	ok = json_kind(f[0]) == '[' ? add_parts(r, g, c, f[0], false, e) :
+		add_text(r, g, f[0], "content", &c->text, e);
 	if (!ok || !add_text(r, g, f[1].s != NULL ? f[1] : f[2], "reasoning", &c->reasoning, e))
 		return false;
 	/* what a model says instead of an answer is its answer */
@@ -384,7 +387,8 @@ static const char *const choice_names[] = {
 };
 
 static bool
-take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGenerateChoice *c, JsonSpan v, const IntVec *ids, Err *e)
+take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGenerateChoice *c, JsonSpan v,
+			  const IntVec *ids, Err *e)
 {
 	if (a->logprobs == -2 || json_kind(v) == 'n')
 		return true;

@@ -62,7 +62,8 @@ typedef struct ReplyShape
 	bool		(*event) (DecodedReply *r, RPart *p, JsonSpan v, Err *e);	/* NULL: never streamed */
 	bool		(*stream_end) (DecodedReply *r, RPart *p, Err *e);
 	bool		(*whole) (DecodedReply *r, RPart *p, JsonSpan v, Err *e);
-	bool		(*finish) (DecodedReply *r, Err *e);	/* all parts have ended: the final frames; NULL: whole() has emitted them */
+	/* all parts have ended: the final frames; NULL: whole() has emitted them */
+	bool		(*finish) (DecodedReply *r, Err *e);
 	void		(*forget) (RPart *p);	/* NULL: nothing of its own */
 } ReplyShape;
 
@@ -94,7 +95,8 @@ void		reply_put_usage(WireOut *o, const RUsage *u);
 /* Is it one JSON text in UTF-8, nested at most REPLY_DEPTH deep?  ERR_PROTOCOL else. */
 bool		reply_check(const char *s, size_t n, Err *e);
 /* ERR_PROTOCOL, "the endpoint's answer ...", with the model's name. */
-bool		reply_bad(const DecodedReply *r, Err *e, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+bool		reply_bad(const DecodedReply *r, Err *e, const char *fmt,
+					  ...) __attribute__((format(printf, 3, 4)));
 /* An "error" that comes with status 200. */
 bool		reply_refused(const DecodedReply *r, JsonSpan error, Err *e);
 /* s[0..n) behind what is in `out`, fit for people: without control characters, valid UTF-8, at most max bytes and an ellipsis. */

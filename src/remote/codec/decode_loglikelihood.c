@@ -3,8 +3,8 @@
  *	  How likely choices are behind a prompt: log-probabilities of an echoed prompt's tokens (decode.h).
  *
  * A call's prompt is the request's and a choice behind it; of the answer's tokens those count that the choice is made of.  As in
- * src/backend/pooling/loglikelihood_inputs.c white space at the prompt's end is the choice's.  Endpoints tell where a token stands in one of these
- * ways, and none may be trusted alone:
+ * src/backend/pooling/loglikelihood_inputs.c white space at the prompt's end is the choice's.  Endpoints
+ * tell where a token stands in one of these ways, and none may be trusted alone:
  *
  *	texts		the tokens' texts, from the last one backwards, are the choice; U+FFFD is part of some character
  *	the same without white space: tokenizers lose a word's space when they write one token
@@ -117,7 +117,8 @@ read_echo(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 	JsonMembers m[4];
 	int			lists = 4;
 
-	if (!json_fields(v, names, 4, f) || json_kind(f[0]) != '[' || json_kind(f[1]) != '[' || json_kind(f[2]) != '[')
+	if (!json_fields(v, names, 4, f) || json_kind(f[0]) != '[' || json_kind(f[1]) != '[' ||
+		json_kind(f[2]) != '[')
 		return reply_bad(r, e, "has no log-probabilities of the prompt");
 	if (json_kind(f[3]) != '[')
 		lists = 3;
@@ -207,7 +208,8 @@ read_prompt(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 
 		if (json_kind(s) == 'n')
 			continue;
-		if (json_kind(s) != '{' || !json_members(&inner, s.s, s.n) || json_member(&inner, &key, &value) < 1 || !json_fields(value, names, 3, f) ||
+		if (json_kind(s) != '{' || !json_members(&inner, s.s, s.n) ||
+			json_member(&inner, &key, &value) < 1 || !json_fields(value, names, 3, f) ||
 			!json_whole(f[1], 1, INT32_MAX, &rank))
 			return reply_bad(r, e, "has prompt_logprobs that are not those of tokens");
 		if (!read_value(r, f[0], t, e))
@@ -475,7 +477,8 @@ choose_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 		return reply_refused(r, f[0], e);
 	if (!reply_read_usage(f[2], &p->usage, e))
 		return false;
-	if (json_kind(f[1]) != '[' || !json_elements(&m, f[1].s, f[1].n) || json_element(&m, &choice) < 1 || !json_fields(choice, inner, 2, c))
+	if (json_kind(f[1]) != '[' || !json_elements(&m, f[1].s, f[1].n) || json_element(&m, &choice) < 1 ||
+		!json_fields(choice, inner, 2, c))
 		return reply_bad(r, e, "has no choices");
 	if (c[1].s == NULL)
 		c[1] = f[3];

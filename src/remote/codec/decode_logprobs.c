@@ -123,7 +123,8 @@ token_id(const char *s, size_t n)
 
 /* A token's bytes: those that are told, else its text. */
 static bool
-read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, JsonSpan token, JsonSpan bytes, Err *e)
+read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, JsonSpan token, JsonSpan bytes,
+		   Err *e)
 {
 	JsonMembers m;
 	JsonSpan	b;

@@ -32,7 +32,8 @@ take_facts(JsonSpan v, DecodeModelsFound *found)
 	JsonSpan	m[4];
 
 	json_fields(v, names, 4, f);
-	if (!json_whole(f[0], 1, INT32_MAX, &found->max_model_len) && !json_whole(f[2], 1, INT32_MAX, &found->max_model_len))
+	if (!json_whole(f[0], 1, INT32_MAX, &found->max_model_len) &&
+		!json_whole(f[2], 1, INT32_MAX, &found->max_model_len))
 		(void) json_whole(f[3], 1, INT32_MAX, &found->max_model_len);
 	if (!json_fields(f[1], meta, 4, m))
 		return;
@@ -60,7 +61,8 @@ add_name(Buf *list, const Buf *name, int at)
 }
 
 static bool
-find_model(const DecodedReply *r, JsonSpan list, const char *want, size_t n, DecodeModelsFound *found, Buf *names, Err *e)
+find_model(const DecodedReply *r, JsonSpan list, const char *want, size_t n, DecodeModelsFound *found,
+		   Buf *names, Err *e)
 {
 	static const char *const keys[] = {"id"};
 	JsonMembers m;

@@ -144,7 +144,8 @@ read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t 
 	*rows = 1;
 	if (json_kind(v) == '"')
 		ok = read_base64(v, out);
-	else if (json_kind(v) == '[' && json_elements(&m, v.s, v.n) && json_element(&m, &row) > 0 && json_kind(row) == '[')
+	else if (json_kind(v) == '[' && json_elements(&m, v.s, v.n) && json_element(&m, &row) > 0 &&
+			 json_kind(row) == '[')
 	{
 		int64_t		n = 0;
 
@@ -173,7 +174,8 @@ read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t 
 /* ---- frames ---- */
 
 static void
-done(DecodedReply *r, const RPart *p, int i, const Buf *floats, int64_t rows, const char *const *labels, int n_labels)
+done(DecodedReply *r, const RPart *p, int i, const Buf *floats, int64_t rows, const char *const *labels,
+	 int n_labels)
 {
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
@@ -197,7 +199,8 @@ typedef struct DecodePoolingRow
 	char	   *label;			/* NULL: none */
 } DecodePoolingRow;
 
-typedef bool (*ReadRow) (const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e);
+typedef bool (*ReadRow) (const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row,
+						 size_t *width, Err *e);
 
 /* The labels of a row's columns: that of the greatest is known, the others have their numbers. */
 static void
@@ -275,7 +278,8 @@ has_dimensions(const DecodedReply *r, const RequestFields *a, size_t width, Err 
 }
 
 static bool
-embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
+embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row,
+			  size_t *width, Err *e)
 {
 	static const char *const names[] = {"embedding"};
 	JsonSpan	f;
@@ -289,7 +293,8 @@ embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodeP
 }
 
 static bool
-pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
+pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width,
+			Err *e)
 {
 	static const char *const names[] = {"data"};
 	bool		by_token = a->task.n > 6 && (memcmp(a->task.s, "token_", 6) == 0);
@@ -304,7 +309,8 @@ pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoo
 }
 
 static bool
-score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
+score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width,
+		  Err *e)
 {
 	static const char *const names[] = {"score", "relevance_score"};
 	JsonSpan	f[2];
@@ -322,7 +328,8 @@ score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePooli
 }
 
 static bool
-class_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width, Err *e)
+class_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width,
+		  Err *e)
 {
 	static const char *const names[] = {"probs", "label"};
 	JsonSpan	f[2];

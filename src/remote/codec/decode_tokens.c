@@ -54,7 +54,8 @@ tokenize_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
 	ok = (f[1].s == NULL || read_tokens(r, f[1], &ids, e)) &&
-		(f[2].s == NULL || json_whole(f[2], 0, INT32_MAX, &count) || reply_bad(r, e, "has a count that is none"));
+		(f[2].s == NULL || json_whole(f[2], 0, INT32_MAX, &count) ||
+		 reply_bad(r, e, "has a count that is none"));
 	if (ok && f[1].s == NULL && (want || count < 0))
 		ok = reply_bad(r, e, "has no tokens");
 	if (ok && f[1].s != NULL && count >= 0 && (size_t) count != ids.len)
@@ -88,7 +89,8 @@ detokenize_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 		return reply_bad(r, e, "is no object");
 	if (f[0].s != NULL)
 		return reply_refused(r, f[0], e);
-	ok = json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[3], &text) || reply_bad(r, e, "has no text that SQL can have");
+	ok = json_text(f[1].s != NULL ? f[1] : f[2].s != NULL ? f[2] : f[3], &text) ||
+		reply_bad(r, e, "has no text that SQL can have");
 	if (ok)
 	{
 		wire_put_str(&o, WTAG_TEXT, text.data != NULL ? text.data : "", text.len);

@@ -2,8 +2,8 @@
  * encode.c
  *	  From requests to an endpoint's calls: which calls, and what all bodies begin with.
  *
- * The user's texts are checked before they become part of a body (base/json/json_reader.h): what isn't UTF-8 would be changed, and JSON
- * that isn't would change what stands around it.
+ * The user's texts are checked before they become part of a body (base/json/json_reader.h): what isn't
+ * UTF-8 would be changed, and JSON that isn't would change what stands around it.
  *
  * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are equal in every
  * field but their input and what only tells who asked: the same model, urls and secret, and the same role, so that
@@ -61,7 +61,8 @@ body_model(const RequestFields *a, const ROptions *o, Err *e)
 }
 
 RCall *
-body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, RShape shape, const char *path, Err *e)
+body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, RShape shape,
+		   const char *path, Err *e)
 {
 	const char *model = body_model(a, o, e);
 
@@ -257,7 +258,8 @@ refuse_kind(const RequestFields *a, const ROptions *o, Err *e)
 			return body_refuse(o, e, "the endpoint of model \"%s\" does not cut texts into chunks", o->name) ||
 				err_hint(e, "A local model with the same tokenizer does.");
 		case WK_MODEL_INSPECT:
-			return body_refuse(o, e, "model \"%s\" is a remote model and has no files to inspect", o->name) || err_hint(e, "%s", "");
+			return body_refuse(o, e, "model \"%s\" is a remote model and has no files to inspect",
+							   o->name) || err_hint(e, "%s", "");
 		case WK_LORA_CHECK:
 		case WK_LORA_LOAD:
 		case WK_LORA_UNLOAD:

@@ -2,8 +2,10 @@
  * encode_api.c
  *	  Bodies of llm_api(): handed on as they are, but for the model's name and whether the answer is a stream.
  *
- * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as the caller reads the
- * answer; where the role's answers have a limit, it holds for what the body asks for, and is sent if it asks for nothing.  A key that is written with escapes could be one of these in disguise, and is refused.
+ * The body's members are copied as they are written.  "model" is the name at the endpoint; "stream" is as
+ * the caller reads the answer; where the role's answers have a limit, it holds for what the body asks for,
+ * and is sent if it asks for nothing.  A key that is written with escapes could be one of these in
+ * disguise, and is refused.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */

@@ -229,7 +229,8 @@ trimmed(const WireField *f)
 static char *
 schema_in_string(const char *s, size_t n)
 {
-	Json	   *j = n > 0 && s[0] == '"' && json_ok(s, n, BODY_DEPTH) && memmem(s, n, "\\u0000", 6) == NULL ? json_parse(s, n) : NULL;
+	Json	   *j = n > 0 && s[0] == '"' && json_ok(s, n, BODY_DEPTH) &&
+		memmem(s, n, "\\u0000", 6) == NULL ? json_parse(s, n) : NULL;
 	char	   *text = json_is_string(j) ? mem_strdup(j->s) : NULL;
 
 	json_free(j);

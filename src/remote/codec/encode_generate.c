@@ -7,7 +7,8 @@
  *
  * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint has 16
  * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
- * be (or the endpoint has told it: context_length.c), as a token has at least a byte.  Where the role's answers have a limit it is sent, if nothing less is.
+ * be (or the endpoint has told it: context_length.c), as a token has at least a byte.  Where the role's
+ * answers have a limit it is sent, if nothing less is.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */

@@ -2,9 +2,10 @@
  * encode_loglikelihood.c
  *	  Log-probabilities of texts behind a prompt, by /completions with echo: a call for each.
  *
- * The endpoint tells the tokens of prompt and continuation with their places in the text, by which decode.c finds where the continuation begins.
- * White space at the prompt's end counts as the continuation's, as in an engine here (backend/pooling/loglikelihood_inputs.c).  Without
- * continuations the prompt's own tokens are asked for, in one call.
+ * The endpoint tells the tokens of prompt and continuation with their places in the text, by which decode.c
+ * finds where the continuation begins.  White space at the prompt's end counts as the continuation's, as in
+ * an engine here (backend/pooling/loglikelihood_inputs.c).  Without continuations the prompt's own tokens
+ * are asked for, in one call.
  *
  * In a chat the continuation is an assistant's message that goes on, of whose prompt vLLM tells the log-probabilities.  Where both
  * a prompt and a chat would do it is the prompt: an endpoint doesn't say whether its model has a template.

@@ -384,7 +384,8 @@ read_options(ROptions *o, const char *text, Err *e)
 	if (strstr(text, "\\u0000") != NULL)
 		return err_set(e, ERR_INVALID, "the options of model \"%s\" must not have null characters", o->name);
 	root = json_parse(text, strlen(text));
-	ok = json_is_object(root) || err_set(e, ERR_INVALID, "the options of model \"%s\" must be a JSON object", o->name);
+	ok = json_is_object(root) ||
+		err_set(e, ERR_INVALID, "the options of model \"%s\" must be a JSON object", o->name);
 	for (const Json *v = ok ? root->child : NULL; v != NULL && ok; v = v->next)
 		ok = read_option(o, v, e);
 	json_free(root);
@@ -505,7 +506,8 @@ is_of(const EndpointOptionsMade *m, const RequestFields *a)
 		size_t		query;
 		size_t		base = hosts_base(url.s, url.n, &query);
 
-		if (!is_text(m->o.urls[i], (FieldSpan) {url.s, base}) || !is_text(m->o.queries[i], (FieldSpan) {url.s + query, url.n - query}))
+		if (!is_text(m->o.urls[i], (FieldSpan) {url.s, base}) ||
+			!is_text(m->o.queries[i], (FieldSpan) {url.s + query, url.n - query}))
 			return false;
 	}
 	return true;

@@ -309,7 +309,8 @@ request_fields_read(RequestFields *a, WireKind kind, char *fields, size_t len, E
 		bool		known = false;
 
 		ok = got > 0 || err_set(e, ERR_INTERNAL, "malformed request message");
-		ok = ok && in_range(&f, e) && identity_field(a, &f, &known, e) && (known || input_field(a, &f, &known, e));
+		ok = ok && in_range(&f, e) && identity_field(a, &f, &known, e) &&
+			(known || input_field(a, &f, &known, e));
 		if (ok && !known)
 			shape_field(a, &f);
 		vocabulary = vocabulary || (got > 0 && wire_tag_of_vocabulary(f.tag));

@@ -34,7 +34,8 @@ typedef struct RequestFields
 	bool		stream, want_ids, want_labels, want_answers;
 	int			n;				/* answers, 1 when absent */
 	int			logprobs, prompt_logprobs;	/* -2 = absent, -1 = all */
-	FieldSpan	prompt;			/* PROMPT; PROMPT_IDS when prompt_ids.s is set (raw int32 array, n elements) */
+	/* PROMPT; PROMPT_IDS when prompt_ids.s is set (raw int32 array, n elements) */
+	FieldSpan	prompt;
 	FieldSpan	prompt_ids;
 	FieldSpan	messages, tools, task, pair;
 	FieldSpan  *choices;		/* CHOICE */

@@ -5,8 +5,9 @@
  * The rule (docs/user/remote-models.md): no retry that could be charged twice, unless a retry is harmless.
  * What the endpoint refused before it began (408, 425, 429, 503, 529), or never saw, is free.  500 comes from
  * within, and 502 and 504 come from a gateway whose upstream may be at work still: these count as
- * charged, like an answer that broke off or made no sense.  What the caller has had a part of is never asked again, nor is what
- * was answered wholly, in JSON, and beside the point: the same question would get the same answer.
+ * charged, like an answer that broke off or made no sense.  What the caller has had a part of is never
+ * asked again, nor is what was answered wholly, in JSON, and beside the point: the same question would get
+ * the same answer.
  *
  * A 500, or an answer that makes no sense, is the path's fault until something else tells of the url's.
  *
@@ -98,7 +99,8 @@ fate_of(const FateCase *c)
 		f.health = c->cls == ERR_CONNECTION ? HEALTH_BAD : HEALTH_OK;
 		f.elsewhere = f.path || f.health == HEALTH_BAD;
 		f.apart = again && !c->emitted && c->cls == ERR_PROTOCOL && c->whole;
-		f.verdict = again && f.elsewhere && !(c->cls == ERR_PROTOCOL && c->whole) ? OUTCOME_RETRY : OUTCOME_ERROR;
+		f.verdict = again && f.elsewhere && !(c->cls == ERR_PROTOCOL && c->whole) ? OUTCOME_RETRY :
+			OUTCOME_ERROR;
 	}
 	else if (r->end == HTTP_DONE && answer)
 	{

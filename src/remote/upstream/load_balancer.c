@@ -220,7 +220,8 @@ note(PickUrl *u, bool failed)
 }
 
 void
-lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us)
+lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us,
+	   int64_t now_us)
 {
 	PickUrl    *u = &p->u[url];
 	bool		closed = is_closed(u);

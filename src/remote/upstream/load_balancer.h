@@ -73,13 +73,15 @@ typedef struct PickLimit
 void		lb_init(LoadBalancer *p, int n, int most);
 void		lb_free(LoadBalancer *p);
 /* limits: n of them; avoid: the url that has failed for this call just now, -1 = none */
-PickResult	lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us, int *url);
+PickResult	lb_choose(LoadBalancer *p, const PickLimit *limits, int avoid, int64_t now_us, int64_t *when_us,
+					  int *url);
 /* Its breaker is open, or one call is finding out. */
 bool		lb_is_open(const LoadBalancer *p, int url, int64_t now_us);
 /* A call begins; true: it is a probe. */
 bool		lb_begin(LoadBalancer *p, int url, int64_t now_us);
 /* A call ends: HEALTH_UNKNOWN if it was cancelled; latency_us < 0: no answer. */
-void		lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, int64_t latency_us, int64_t now_us);
+void		lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled,
+				   int64_t latency_us, int64_t now_us);
 
 /* It had no answer when it ended, after so long, since nobody waited any longer. */
 void		lb_given_up(LoadBalancer *p, int url, int64_t us);

@@ -2,9 +2,9 @@
  * role_admission.c
  *	  What roles may take.
  *
- * An account is kept as the time at which its bucket of one minute's tokens is full again, as in core/sched/admission.c: it is empty
- * when that is a minute or more ahead.  A request passes while there is something in it; it takes an estimate then, and what it
- * has really used when it ends.
+ * An account is kept as the time at which its bucket of one minute's tokens is full again, as in
+ * core/sched/admission.c: it is empty when that is a minute or more ahead.  A request passes while there is
+ * something in it; it takes an estimate then, and what it has really used when it ends.
  *
  * max_tokens of bodies of the HTTP interfaces are looked at, too; what isn't given can't be known to be within the limit, so it
  * must be given (to the SQL functions it always is).

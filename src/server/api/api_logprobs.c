@@ -140,7 +140,8 @@ positions_read(Positions *p, const ApiEntries *e)
 
 		if (at + len > e->bytes.n)
 			len = e->bytes.n - at;
-		p->e[i] = (ApiModelEntry) {wire_int_at(&e->ids, i), wire_int_at(&e->ranks, i), values[i], bytes + at, len};
+		p->e[i] = (ApiModelEntry) {wire_int_at(&e->ids, i), wire_int_at(&e->ranks, i), values[i],
+								   bytes + at, len};
 		at += len;
 	}
 	mem_free(values);
@@ -213,7 +214,8 @@ count_shown(ApiText t)
 static ApiModelEntry
 own_token(const Positions *p, int i, ApiText first, int32_t first_id)
 {
-	return p->first[i + 1] > p->first[i] ? p->e[p->first[i]] : (ApiModelEntry) {.id = first_id,.s = first.s,.n = first.n};
+	return p->first[i + 1] > p->first[i] ? p->e[p->first[i]] :
+		(ApiModelEntry) {.id = first_id,.s = first.s,.n = first.n};
 }
 
 /*

@@ -293,7 +293,8 @@ ask_cut_texts(ApiCall *a, const Completions *k)
 		ApiReply	r;
 		WireOut		o;
 
-		if (!reply_of(a, ROLE_IDS, p, &r) || (json_is_string(k->prompts[p]) && r.prompt_tokens == (int64_t) r.ids.n))
+		if (!reply_of(a, ROLE_IDS, p, &r) || (json_is_string(k->prompts[p]) &&
+											  r.prompt_tokens == (int64_t) r.ids.n))
 			continue;
 		o = api_out(api_item(a, WK_DETOKENIZE, ROLE_TEXT, p));
 		put_reply_ids(&o, &r.ids);

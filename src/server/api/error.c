@@ -2,7 +2,8 @@
  * error.c
  *	  Errors as the REST interfaces say them: a status, a type, a body.
  *
- * The SQLSTATE decides; the table is docs/user/openai-api.md's.  The clients of both interfaces repeat a request after 408, 409,
+ * The SQLSTATE decides; the table is docs/user/openai-api.md's.  The clients of both interfaces repeat a
+ * request after 408, 409,
  * 429 and 5xx, so what will never be supported is 400, told apart by its type.  A parameter's name travels in
  * the detail ("parameter=NAME").
  *

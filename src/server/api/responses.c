@@ -301,7 +301,8 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 {
 	const char *instructions = NULL;
 	const char *previous = NULL;
-	Json	   *before = a->req->previous.s != NULL ? json_parse(a->req->previous.s, a->req->previous.n) : NULL;
+	Json	   *before = a->req->previous.s != NULL ? json_parse(a->req->previous.s, a->req->previous.n) :
+		NULL;
 	Turn		turn = {0};
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};

@@ -160,7 +160,8 @@ put_param(const Param *p, const ApiMember *m, WireOut *o, Err *e)
 static bool
 is_nothing(const Json *v, double neutral)
 {
-	return (json_is_number(v) && v->num == neutral) || (json_is_bool(v) && json_is_true(v) == (neutral == 1)) ||
+	return (json_is_number(v) && v->num == neutral) ||
+		(json_is_bool(v) && json_is_true(v) == (neutral == 1)) ||
 		((json_is_array(v) || json_is_object(v)) && v->child == NULL);
 }
 

@@ -49,7 +49,8 @@ take_texts(ApiCall *a, const char *const *names, ScoreRerankTexts *t, Err *e)
 	if (t->v == NULL || (json_is_array(t->v) && t->v->child == NULL))
 		return api_bad(e, t->name, "must be given, with at least one text");
 	t->n = json_is_array(t->v) ? json_count(t->v) : 1;
-	for (const Json *v = json_is_array(t->v) ? t->v->child : t->v; v != NULL; v = json_is_array(t->v) ? v->next : NULL)
+	for (const Json *v = json_is_array(t->v) ? t->v->child : t->v; v != NULL;
+		 v = json_is_array(t->v) ? v->next : NULL)
 		if (text_of(v) == NULL)
 			return api_bad(e, t->name, "must have texts only: strings, or objects with a \"text\"");
 	if (t->n > API_MAX_ITEMS)

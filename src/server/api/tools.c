@@ -255,7 +255,8 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 	{
 		const Json *type = json_get(v, "type");
 
-		ok = type == NULL || json_is_null(type) || is_word(type, "custom") ? check_function(v, "input_schema", e) : not_a_function(e);
+		ok = type == NULL || json_is_null(type) ||
+			is_word(type, "custom") ? check_function(v, "input_schema", e) : not_a_function(e);
 		if (ok && json_element(&m, &raw) > 0)
 			write_anthropic(v, raw, &j);
 	}

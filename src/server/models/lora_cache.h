@@ -49,7 +49,10 @@ bool		loras_attend(LoraCache *lc);
 
 /* Requests that are over use nothing any more. */
 void		loras_let_go(struct Server *srv);
-/* For memory_limit.c: the memory of all there are; when that was last used which nobody uses, INT64_MAX = there is none; it goes. */
+/*
+ * For memory_limit.c: the memory of all there are; when that was last used which nobody uses, INT64_MAX =
+ * there is none; it goes.
+ */
 int64_t		loras_bytes(const LoraCache *lc);
 int64_t		loras_oldest_us(const LoraCache *lc);
 void		loras_evict(LoraCache *lc);

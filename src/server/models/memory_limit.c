@@ -236,7 +236,8 @@ list_holders(const Models *m, const ModelInstance *but, char *out, size_t size)
 		/* paths are not for everybody */
 		if (l != but && memory_limit_takes(l) > 0)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
-									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" : "one that was unloaded", memory_limit_takes(l) >> 20,
+									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" :
+										"one that was unloaded", memory_limit_takes(l) >> 20,
 									loaded_goes(l) ? "on its way out" : l->refs == 0 ? "finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
 }
 

@@ -2,8 +2,8 @@
  * model_options.c
  *	  The options of a catalog entry: a JSON object with a few known keys.
  *
- * model_options.def has a row for each, which says by which of these functions it is read and whether it is part of
- * the key of an instance.  An unknown key is an error that lists the known ones, never ignored.
+ * model_options.def has a row for each, which says by which of these functions it is read and whether it is
+ * part of the key of an instance.  An unknown key is an error that lists the known ones, never ignored.
  * Tested by tests/unit/server/test_model_options.c, test_models_registry.c and tests/fuzz/fuzz_wire.c.
  */
 #include "server/models/registry.h"
@@ -88,7 +88,8 @@ opt_json(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 	bool		fits = opt_text(row, text, o);
 
 	mem_free(text);
-	return fits || err_set(e, ERR_INVALID, "model option \"%s\" is too long (maximum is %.0f bytes)", row->name,
+	return fits || err_set(e, ERR_INVALID, "model option \"%s\" is too long (maximum is %.0f bytes)",
+						   row->name,
 						   row->most - 1);
 }
 
@@ -194,7 +195,8 @@ option_rope_scaling(const OptRow *row, const Json *v, ModelOpts *o, Err *e)
 		for (i = 0; i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], x->key) != 0; i++)
 			;
 		if (i == sizeof(known) / sizeof(known[0]))
-			return err_set(e, ERR_INVALID, "model option \"%s\" has an unknown key \"%.64s\"", row->name, x->key);
+			return err_set(e, ERR_INVALID, "model option \"%s\" has an unknown key \"%.64s\"", row->name,
+						   x->key);
 	}
 	return opt_json(row, v, o, e);
 }

@@ -60,7 +60,8 @@ struct ModelInstance
 	bool		updated;		/* it serves until that one does */
 	int			busy;			/* requests and jobs, as of the last look */
 	_Atomic int rest;			/* ready: LR_*, by the job that has it */
-	ModelEntry *left;			/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
+	/* whose it was: requests that it has finish on it; holds a reference; NULL = it is entries' */
+	ModelEntry *left;
 	bool		lost;			/* its weights could not be kept */
 	bool		given_up;		/* the weights cannot be restored: the requests have failed */
 	bool		fetched;		/* its weights are on their way back: they have their room */

@@ -21,7 +21,8 @@
  * The caller may go away: while requests are awaited that takes the sleep back, later the op goes on to its
  * end.
  *
- * Server thread, but for the jobs' run functions.  Tested by tests/unit/server/test_sleep.c, tests/t/093_sleep.pl.
+ * Server thread, but for the jobs' run functions.  Tested by tests/unit/server/test_sleep.c,
+ * tests/t/093_sleep.pl.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,8 @@ sleep_stops(ServerCall *c)
 	ModelEntry *en = c->entry;
 	Err			e;
 
-	if (en->asleep == 0 && en->loaded != NULL && (en->loaded->leaving || en->loaded->held) && c->stage != SCALL_LOADING)
+	if (en->asleep == 0 && en->loaded != NULL && (en->loaded->leaving || en->loaded->held) &&
+		c->stage != SCALL_LOADING)
 	{
 		/* others shall have its room (memory_limit.c), or it gets other weights (weight_update.c) */
 		c->stage = SCALL_ASLEEP;
@@ -128,7 +130,8 @@ sleep_stops(ServerCall *c)
 	if (en->asleep == 0)
 		return false;
 	/* it waited for the load when somebody began to wait for it */
-	if (c->stage == SCALL_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN && in_scope(en->m->ops, en))
+	if (c->stage == SCALL_LOADING && en->m->ops != NULL && en->m->ops->stage == OP_DRAIN &&
+		in_scope(en->m->ops, en))
 		return false;
 	if (en->sleep_level > 0 && !c->req->sleep_wait && c->stage != SCALL_ASLEEP)
 	{
@@ -166,7 +169,8 @@ add_waker(ServerCall *c, void *arg)
 {
 	Convs	   *all = arg;
 
-	if (c->stage != SCALL_ASLEEP || !scall_is_active(c) || (c->entry->asleep != 0 && !(needs_no_weights(c) && entry_inst(c->entry) != NULL)))
+	if (c->stage != SCALL_ASLEEP || !scall_is_active(c) ||
+		(c->entry->asleep != 0 && !(needs_no_weights(c) && entry_inst(c->entry) != NULL)))
 		return;
 	if (all->n == all->cap)
 	{
@@ -647,7 +651,8 @@ next_step(SleepOp *op)
 {
 	Server	   *s = op->m->srv;
 	ModelInstance *l = next_instance(op);
-	MemoryVerdict room = l != NULL && op->wake && l->rest >= LR_STORED ? memory_limit_make(l, &op->e) : MEMORY_OK;
+	MemoryVerdict room = l != NULL && op->wake && l->rest >= LR_STORED ? memory_limit_make(l, &op->e) :
+		MEMORY_OK;
 
 	if (room == MEMORY_WAIT)
 		return false;
@@ -692,7 +697,10 @@ count_left(ServerCall *c, void *arg)
 	left->n += c->on == left->l;
 }
 
-/* Requests that pin it as they were left behind there (weight_update.c).  They stay: while it rests they come to no end. */
+/*
+ * Requests that pin it as they were left behind there (weight_update.c).  They stay: while it rests they
+ * come to no end.
+ */
 static int
 left_behind(const ModelInstance *l)
 {

@@ -237,7 +237,8 @@ count_homeless(ServerCall *c, void *arg)
 {
 	Old		   *o = arg;
 
-	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == SCALL_LORA && scall_is_active(c) && c->lora_print != NULL;
+	o->n += c->entry != NULL && changes(o->op, c->entry) && c->stage == SCALL_LORA && scall_is_active(c) &&
+		c->lora_print != NULL;
 }
 
 /* Paused, with requests that want an adapter's place: none becomes free before the wake, which waits for us. */
@@ -262,7 +263,8 @@ stay(ServerCall *c, void *arg)
 {
 	UpdateOp   *op = arg;
 
-	if (c->entry == NULL || !changes(op, c->entry) || c->stage != SCALL_RUNNING || c->on != NULL || !atomic_load(&c->in_core))
+	if (c->entry == NULL || !changes(op, c->entry) || c->stage != SCALL_RUNNING || c->on != NULL ||
+		!atomic_load(&c->in_core))
 		return;
 	c->on = c->entry->loaded;
 	c->on->pins++;

@@ -46,8 +46,10 @@ api_field(ApiRequest *r, const WireField *f, bool *known, Err *e)
 		case WTAG_API_ROOT:
 		case WTAG_API_PARENT:
 			if (r->n_models == 0)
-				return err_set(e, ERR_INTERNAL, "%s without a model", f->tag == WTAG_API_ROOT ? "root" : "parent");
-			*(f->tag == WTAG_API_ROOT ? &r->models[r->n_models - 1].root : &r->models[r->n_models - 1].parent) = t;
+				return err_set(e, ERR_INTERNAL, "%s without a model",
+							   f->tag == WTAG_API_ROOT ? "root" : "parent");
+			*(f->tag == WTAG_API_ROOT ? &r->models[r->n_models - 1].root :
+			  &r->models[r->n_models - 1].parent) = t;
 			return true;
 		case WTAG_API_PROMPT_EMBEDS:
 			r->prompt_embeds = f->i != 0;

@@ -81,7 +81,8 @@ replies_wanted(const OutParams *p)
 /* ---- what has come ---- */
 
 Replies *
-replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids, const Answer *parts)
+replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids,
+			const Answer *parts)
 {
 	Replies    *r = mem_zalloc(sizeof(*r));
 

@@ -19,7 +19,8 @@ typedef struct Replies Replies;
 
 /* want_ids: token ids in the reply, those of the prompt included (NULL: it has none); parts: texts are taken apart as by
  * this, which stays the caller's; NULL: they aren't */
-Replies    *replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids, const Answer *parts);
+Replies    *replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids,
+						const Answer *parts);
 void		replies_free(Replies *r);	/* NULL will do */
 void		replies_add(Replies *r, const ReqEvent *ev);
 /* All of it, for the final frame. */

@@ -92,7 +92,8 @@ default_size(const Backend *be, const BackendModel *in, int *size, Err *e)
 }
 
 bool
-chunking_run(const Backend *be, const BackendModel *in, const ChunkRequest *r, const char *s, size_t n, IntVec *out, Err *e)
+chunking_run(const Backend *be, const BackendModel *in, const ChunkRequest *r, const char *s, size_t n,
+			 IntVec *out, Err *e)
 {
 	ChunkModel	m = {be, in};
 	ChunkEncoder enc = {starts, &m};

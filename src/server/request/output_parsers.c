@@ -139,7 +139,8 @@ parsers_of_options(const char *options, const ToolFormat **tools, const ReasonFo
 bool
 parsing_hides_tools(const ParseRequest *r, const char *options)
 {
-	Json	   *root = r->has_choice && r->choice == TOOLS_NONE && options != NULL ? json_parse(options, strlen(options)) : NULL;
+	Json	   *root = r->has_choice && r->choice == TOOLS_NONE &&
+		options != NULL ? json_parse(options, strlen(options)) : NULL;
 	bool		hide = json_is_true(json_get(root, "exclude_tools_when_tool_choice_none"));
 
 	json_free(root);

@@ -68,7 +68,8 @@ check_width(const EmbedsRequest *r, size_t width, Err *e)
 }
 
 bool
-embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, IntVec *ids, float **out, Err *e)
+embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, IntVec *ids, float **out,
+			Err *e)
 {
 	size_t		width = (size_t) be->embed_width(in);
 	float	   *rows;

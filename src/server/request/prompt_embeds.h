@@ -24,9 +24,11 @@ bool		embeds_field(EmbedsRequest *r, const WireField *f, bool *known, Err *e);
  * The rows, checked: *out (owned by the caller) for ReqSpec.embeds, and as many ids as there are rows, for
  * ReqSpec.prompt.  Any thread.  Errors: ERR_INVALID with parameter=prompt_embeds, ERR_UNSUPPORTED.
  */
-bool		embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, IntVec *ids, float **out, Err *e);
+bool		embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, IntVec *ids,
+						float **out, Err *e);
 
 /* Tokens' rows as fields of a reply: FLOATS and ROWS.  Any thread. */
-bool		embeds_of_tokens(const Backend *be, const BackendModel *in, const IntVec *ids, Buf *fields, Err *e);
+bool		embeds_of_tokens(const Backend *be, const BackendModel *in, const IntVec *ids, Buf *fields,
+							 Err *e);
 
 #endif

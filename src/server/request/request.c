@@ -298,7 +298,9 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		bool		known;
 
 		if (!params_field(&r->params, &r->given, &f, &known, e) ||
-			(!known && !replies_field(&r->params.out, &f, &known, e)) || (!known && !embeds_field(&r->embeds, &f, &known, e)) || (!known && !caller_field(&r->by, &f, &known, e)) ||
+			(!known && !replies_field(&r->params.out, &f, &known, e)) ||
+				(!known && !embeds_field(&r->embeds, &f, &known, e)) ||
+				(!known && !caller_field(&r->by, &f, &known, e)) ||
 			(!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
 			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
@@ -680,7 +682,8 @@ thoughts_run(TextJob *t)
 	if (t->ok && t->answer == NULL && rbudget_open(t->ids.data, t->ids.len, &start, &end))
 		at = REASON_OPEN;
 	if (t->ok && end.len > 0)
-		t->thoughts = rbudget_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL, t->chat != NULL ? t->chat->kwargs.n : 0, at,
+		t->thoughts = rbudget_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL,
+								  t->chat != NULL ? t->chat->kwargs.n : 0, at,
 								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, t->structured != NULL, &end);
 	intvec_free(&start);
 	intvec_free(&end);

@@ -58,7 +58,8 @@ typedef struct Request
 	StructuredSpec structured;
 	const char *reasoning_end;	/* a literal: ends the thoughts of a model that begins with them, and a grammar
 								 * begins behind it; NULL = it doesn't think */
-	ReasoningBudget *thoughts;		/* how long the model may think, until it is submitted; NULL = nobody asks */
+	/* how long the model may think, until it is submitted; NULL = nobody asks */
+	ReasoningBudget *thoughts;
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 	ChunkRequest chunk;			/* WK_CHUNK */
 	ApiRequest	api;			/* WK_API */

@@ -3,7 +3,8 @@
  *	  Sampling parameters from the fields of a message.
  *
  * request_fields.def has a row for each; those that are just a member of GenParams are read by it.  The
- * arena is untrusted, so every range is checked again here, whatever the backend has checked already.  What depends on the model is core_normalize()'s (gen_params.c).
+ * arena is untrusted, so every range is checked again here, whatever the backend has checked already.  What
+ * depends on the model is core_normalize()'s (gen_params.c).
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -86,7 +87,8 @@ repeat_number(const Json *x, int *to, Err *e)
 {
 	if (!json_is_number(x) || x->num != floor(x->num) || x->num < 0 || x->num > INT_MAX)
 	{
-		err_set(e, ERR_INVALID, "repetition_detection.%s must be a whole number that is not negative", x->key);
+		err_set(e, ERR_INVALID, "repetition_detection.%s must be a whole number that is not negative",
+				x->key);
 		return err_detail(e, "parameter=repetition_detection");
 	}
 	*to = (int) x->num;

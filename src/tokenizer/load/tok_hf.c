@@ -3,8 +3,8 @@
  *	  Builds a Tok from Hugging Face's tokenizer.json and tokenizer_config.json.
  *
  * This file reads the vocabulary, the merges, and the added tokens; the other
- * components are those of tok_hf_normalizer.c and tok_hf_decoder.c.  The files come with a model from anywhere,
- * so every id, length, and reference is checked before it is used, and big
+ * components are those of tok_hf_normalizer.c and tok_hf_decoder.c.  The files come with a model from
+ * anywhere, so every id, length, and reference is checked before it is used, and big
  * objects are only ever iterated (Json finds a member in linear time).
  *
  * Two files may speak of BOS and EOS: the post_processor decides which ids are

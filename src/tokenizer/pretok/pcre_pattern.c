@@ -297,7 +297,8 @@ rx_begin(const PcrePattern *r, RxWork *w, const char *s, size_t n)
 }
 
 static RxResult
-attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t steps, size_t *start, size_t *end,
+attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t steps, size_t *start,
+		size_t *end,
 		int *code)
 {
 	pcre2_set_match_limit(w->limits, steps);

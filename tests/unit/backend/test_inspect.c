@@ -125,7 +125,8 @@ test_unsupported(void)
 	json_free(j);
 	put_file("chat_template.jinja", "a\n{% if", 7);
 	j = inspect(in_scratch(""), &o, &e);
-	CHECK(strstr(str(json_get(j, "chat_template_unsupported"), "message"), "line 2") != NULL, "a broken template");
+	CHECK(strstr(str(json_get(j, "chat_template_unsupported"), "message"), "line 2") != NULL,
+		  "a broken template");
 	json_free(j);
 	buf_free(&weights);
 	buf_free(&tok);

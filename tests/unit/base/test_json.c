@@ -36,14 +36,18 @@ test_values(void)
 	Json	   *v = parsed("{\"a\": [1, -2.5e1, \"x\\u0000y\", true, false, null], \"b\": {}, \"a\": 2, \"big\": 1e400, \"\": []}");
 	const Json *a = json_get(v, "a");
 
-	CHECK(json_is_object(v) && json_count(v) == 5 && json_is_array(a) && json_count(a) == 6, "the first of two counts");
-	CHECK(json_item(a, 0)->num == 1 && json_item(a, 1)->num == -25 && strcmp(json_item(a, 1)->s, "-2.5e1") == 0, "numbers");
+	CHECK(json_is_object(v) && json_count(v) == 5 && json_is_array(a) && json_count(a) == 6,
+		  "the first of two counts");
+	CHECK(json_item(a, 0)->num == 1 && json_item(a, 1)->num == -25 &&
+		  strcmp(json_item(a, 1)->s, "-2.5e1") == 0, "numbers");
 	CHECK(json_item(a, 2)->len == 3 && memcmp(json_str_of(json_item(a, 2)), "x\0y", 4) == 0, "U+0000");
-	CHECK(json_is_true(json_item(a, 3)) && json_is_false(json_item(a, 4)) && json_is_bool(a->last->next) == false, "words");
+	CHECK(json_is_true(json_item(a, 3)) && json_is_false(json_item(a, 4)) &&
+		  json_is_bool(a->last->next) == false, "words");
 	CHECK(json_is_null(a->last) && json_item(a, 6) == NULL && json_item(a, -1) == NULL, "the last one");
 	CHECK(isinf(json_get(v, "big")->num) && json_to_int(json_get(v, "big")) == INT_MAX, "beyond a double");
 	CHECK(json_get(v, "c") == NULL && json_get(a, "a") == NULL && json_get(NULL, "a") == NULL, "none");
-	CHECK(json_str_of(a) == NULL && json_str_of(NULL) == NULL && json_to_int(a) == 0 && json_count(NULL) == 0, "none");
+	CHECK(json_str_of(a) == NULL && json_str_of(NULL) == NULL && json_to_int(a) == 0 &&
+		  json_count(NULL) == 0, "none");
 	CHECK(json_is_array(json_get(v, "")), "no name");
 	json_free(v);
 	json_free(NULL);
@@ -53,7 +57,8 @@ static void
 test_bad(void)
 {
 	static const char *const bad[] = {
-		"", " ", "{", "[1,]", "01", "+1", "1.", "NaN", "\"\\ud800\"", "{\"\\udc00\":1}", "\"\xff\"", "\"\n\"", "1 2", "[] x", "{\"a\":1,}"
+		"", " ", "{", "[1,]", "01", "+1", "1.", "NaN", "\"\\ud800\"", "{\"\\udc00\":1}", "\"\xff\"",
+			"\"\n\"", "1 2", "[] x", "{\"a\":1,}"
 	};
 	size_t		at;
 	Buf			deep = {0};
@@ -115,7 +120,8 @@ test_made(void)
 	json_remove(v, "s");
 	json_add_bool(v, "last", false);
 	text = json_print(v);
-	CHECK(strcmp(text, "{\"n\":7,\"i\":4294967296,\"t\":true,\"l\":[0,1,2],\"last\":false}") == 0 && json_count(v) == 5, "%s", text);
+	CHECK(strcmp(text, "{\"n\":7,\"i\":4294967296,\"t\":true,\"l\":[0,1,2],\"last\":false}") == 0 &&
+		  json_count(v) == 5, "%s", text);
 	mem_free(text);
 	json_free(v);
 }
@@ -136,15 +142,18 @@ static void
 test_equal(void)
 {
 	CHECK(equal("{\"a\": 1.0, \"b\": [null, \"\\u0041\"]}", "{\"b\": [null, \"A\"], \"a\": 1}"), "equal");
-	CHECK(!equal("[1, 2]", "[2, 1]") && !equal("{\"a\": 1}", "{\"a\": 1, \"b\": 2}") && !equal("true", "false"), "not equal");
-	CHECK(!equal("{\"a\": 1}", "{\"b\": 1}") && !equal("\"a\"", "\"a\\u0000\"") && !equal("1", "\"1\""), "not equal");
+	CHECK(!equal("[1, 2]", "[2, 1]") && !equal("{\"a\": 1}", "{\"a\": 1, \"b\": 2}") &&
+		  !equal("true", "false"), "not equal");
+	CHECK(!equal("{\"a\": 1}", "{\"b\": 1}") && !equal("\"a\"", "\"a\\u0000\"") && !equal("1", "\"1\""),
+		  "not equal");
 }
 
 /* A text with a byte changed is a tree exactly if the reader takes it, and its print is equal to it. */
 static void
 test_damage(void)
 {
-	const char	text[] = "{\"a\": [1, -2.5e3, {\"b\\n\": \"\\u00e4\xc3\xa4\"}], \"stream\": true, \"n\": null}";
+	const char	text[] =
+		"{\"a\": [1, -2.5e3, {\"b\\n\": \"\\u00e4\xc3\xa4\"}], \"stream\": true, \"n\": null}";
 	size_t		n = sizeof(text) - 1;
 
 	for (size_t i = 0; i < n; i++)

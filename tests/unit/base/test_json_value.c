@@ -29,7 +29,8 @@ test_check(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		e = (Err) {0};
-		CHECK(!reply_check(cases[i].s, strlen(cases[i].s), &e) && e.cls == ERR_PROTOCOL && strcmp(e.detail, cases[i].detail) == 0, "%s: %s", cases[i].s, e.detail);
+		CHECK(!reply_check(cases[i].s, strlen(cases[i].s), &e) && e.cls == ERR_PROTOCOL &&
+			  strcmp(e.detail, cases[i].detail) == 0, "%s: %s", cases[i].s, e.detail);
 	}
 	CHECK(reply_check("{\"a\": [1, \"\\u00e4\"]}\n", 21, &e), "an object");
 	for (int over = 0; over < 2; over++)
@@ -60,7 +61,8 @@ test_values(void)
 
 	CHECK(json_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 }"), names, 3, f), "an object");
 	CHECK(f[0].n == 1 && *f[0].s == '5' && f[1].n == 5 && f[2].s == NULL, "members");
-	CHECK(!json_fields(span("[1]"), names, 3, f) && !json_fields((JsonSpan) {NULL, 0}, names, 3, f) && f[0].s == NULL, "no object");
+	CHECK(!json_fields(span("[1]"), names, 3, f) && !json_fields((JsonSpan) {NULL, 0}, names, 3, f) &&
+		  f[0].s == NULL, "no object");
 	CHECK(json_text(span("\"a\\u00e4\\u20ac\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001z\""), &b) &&
 		  strcmp(b.data, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"\\/\b\f\n\r\t\x01z") == 0, "%s", b.data);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -69,10 +71,14 @@ test_values(void)
 		CHECK(!json_text(span(bad[i]), &b), "%s", bad[i]);
 	}
 	CHECK(!json_text((JsonSpan) {NULL, 0}, &b), "nothing");
-	CHECK(json_whole(span("-7"), -7, 7, &x) && x == -7 && json_whole(span("3.0"), 0, 3, &x) && x == 3 && json_whole(span("1e2"), 0, 100, &x) && x == 100, "ints");
-	CHECK(!json_whole(span("8"), -7, 7, &x) && !json_whole(span("0.5"), 0, 9, &x) && !json_whole(span("\"1\""), 0, 9, &x) && !json_whole(span("1e300"), 0, INT64_MAX, &x), "no ints");
-	CHECK(json_num(span("-0.0"), &d) && d == 0 && signbit(d) && !json_num(span("1e400"), &d) && !json_num(span("true"), &d), "numbers");
-	CHECK(json_is(span("\"stop\""), "stop") && !json_is(span("\"stop\""), "sto") && !json_is(span("stop"), "stop"), "words");
+	CHECK(json_whole(span("-7"), -7, 7, &x) && x == -7 && json_whole(span("3.0"), 0, 3, &x) && x == 3 &&
+		  json_whole(span("1e2"), 0, 100, &x) && x == 100, "ints");
+	CHECK(!json_whole(span("8"), -7, 7, &x) && !json_whole(span("0.5"), 0, 9, &x) &&
+		  !json_whole(span("\"1\""), 0, 9, &x) && !json_whole(span("1e300"), 0, INT64_MAX, &x), "no ints");
+	CHECK(json_num(span("-0.0"), &d) && d == 0 && signbit(d) && !json_num(span("1e400"), &d) &&
+		  !json_num(span("true"), &d), "numbers");
+	CHECK(json_is(span("\"stop\""), "stop") && !json_is(span("\"stop\""), "sto") &&
+		  !json_is(span("stop"), "stop"), "words");
 	buf_free(&b);
 }
 
@@ -117,7 +123,8 @@ test_numbers(void)
 		bad += !json_num(span(text), &got) || memcmp(&got, &want, sizeof(got)) != 0;
 		snprintf(list, sizeof(list), "[ 1,%s ]", text);
 		if (isfinite((float) want))
-			bad += !json_floats(span(list), &floats) || floats.len != 8 || ((const float *) floats.data)[1] != (float) want;
+			bad += !json_floats(span(list), &floats) || floats.len != 8 ||
+				((const float *) floats.data)[1] != (float) want;
 		buf_free(&floats);
 	}
 	CHECK(bad == 0, "%d numbers are others", bad);

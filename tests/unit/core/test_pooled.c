@@ -312,7 +312,8 @@ test_restarted(PoolTask task)
 	c = new_core(4, 4, 11);
 	fake.mean = false;
 	for (int i = 0; i < 2; i++)
-		submit(c, (uint64_t) i, 1, random_prompt((uint32_t) i, 20), greedy_params(60), GP(TEMPERATURE) | GP(MAX_TOKENS), &gens[i]);
+		submit(c, (uint64_t) i, 1, random_prompt((uint32_t) i, 20), greedy_params(60),
+			   GP(TEMPERATURE) | GP(MAX_TOKENS), &gens[i]);
 	for (int i = 0; i < 14; i++)
 		core_step(c);
 	pooled_submit(c, 2, 1, vector_spec(task, random_prompt(3, 60)), &rec);

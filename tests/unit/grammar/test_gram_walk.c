@@ -266,7 +266,8 @@ in_order(const Json *schema, const Json *value, bool strict)
 			return true;
 	if (props == NULL || !json_is_object(value))
 		return true;
-	strict = strict && at != NULL && json_get(schema, "additionalProperties") == NULL && json_get(schema, "patternProperties") == NULL &&
+	strict = strict && at != NULL && json_get(schema, "additionalProperties") == NULL &&
+		json_get(schema, "patternProperties") == NULL &&
 		json_get(schema, "minProperties") == NULL && json_get(schema, "unevaluatedProperties") == NULL;
 	json_each(m, value)
 	{

@@ -274,10 +274,12 @@ test_file(const char *path, int may_wrong, int may_refuse)
 			if (g != NULL)
 			{
 				verdicts++;
-				if (!grammar_accepts(g, text, strlen(text), &yes, &e) || yes != json_is_true(json_get(t, "valid")))
+				if (!grammar_accepts(g, text, strlen(text), &yes, &e) ||
+					yes != json_is_true(json_get(t, "valid")))
 				{
 					wrong++;
-					fprintf(stderr, "wrong: %s: %s is %s: %s\n", json_get(row, "name")->s, text, yes ? "taken" : "not taken", schema);
+					fprintf(stderr, "wrong: %s: %s is %s: %s\n", json_get(row, "name")->s, text,
+							yes ? "taken" : "not taken", schema);
 				}
 			}
 			free(text);

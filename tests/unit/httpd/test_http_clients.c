@@ -260,7 +260,8 @@ test_key_between(void)
 	clients_claim(more[0], 8);
 	clients_awaited(more[0], false, false);
 	more[1] = enter(3);
-	CHECK(more[1] != NULL && clients_evicted(c[15]) && evicted(c, 20) == 2, "the beginning of a head keeps no place");
+	CHECK(more[1] != NULL && clients_evicted(c[15]) && evicted(c, 20) == 2,
+		  "the beginning of a head keeps no place");
 	clients_leave(more[1]);
 	clients_awaited(c[19], false, false);
 	for (int i = 1; i < 4; i++)
@@ -269,7 +270,8 @@ test_key_between(void)
 		if (more[i] != NULL)
 			clients_claim(more[i], 8), clients_awaited(more[i], false, false);
 	}
-	CHECK(more[1] != NULL && more[2] != NULL && clients_evicted(c[16]) && !writable(c[16]), "nor a refusal that is not taken");
+	CHECK(more[1] != NULL && more[2] != NULL && clients_evicted(c[16]) && !writable(c[16]),
+		  "nor a refusal that is not taken");
 	CHECK(more[3] != NULL && clients_evicted(c[17]), "in the end the oldest whose bytes have come");
 	CHECK(enter(4) == NULL && evicted(c, 20) == 4, "but requests do");
 	for (int i = 0; i < 4; i++)
@@ -300,13 +302,15 @@ test_key_idle(void)
 	CHECK(send(other[0], "x", 1, 0) == 1, "its next request has come");
 	for (int i = 0; i < 5; i++)
 		more[i] = enter((unsigned char) (2 + i));
-	CHECK(evicted(more, 5) == 0 && evicted(c, 20) == 5 && evicted(c + 1, 5) == 5, "the oldest of the key that has most make room");
+	CHECK(evicted(more, 5) == 0 && evicted(c, 20) == 5 && evicted(c + 1, 5) == 5,
+		  "the oldest of the key that has most make room");
 	more[5] = enter(9);
 	CHECK(clients_evicted(more[0]) && evicted(c, 20) == 5, "but not for any number of those without a key");
 	clients_claim(more[1], 9);
 	clients_claim(more[2], 9);
 	more[6] = enter(9);
-	CHECK(evicted(more, 7) == 1 && evicted(c, 20) == 6 && clients_evicted(c[6]), "as some have shown their keys one more makes room");
+	CHECK(evicted(more, 7) == 1 && evicted(c, 20) == 6 && clients_evicted(c[6]),
+		  "as some have shown their keys one more makes room");
 	for (int i = 0; i < 20; i++)
 		close(other[i]);
 	leave(more, 7);
@@ -322,29 +326,37 @@ test_bodies(void)
 
 	http_conf.body_memory = 1000;
 	http_conf.max_body = 100;
-	CHECK(bodies_take(BODIES_REQUEST, 7, 500, -1, now) == BODIES_OK && bodies_take(BODIES_REQUEST, 7, 250, -1, now) == BODIES_OK, "fits");
-	CHECK(bodies_take(BODIES_REQUEST, 7, 1, -1, now) == BODIES_LATE && bodies_take(BODIES_REQUEST, 8, 251, -1, now) == BODIES_LATE, "a key's share, and all");
-	CHECK(bodies_take(BODIES_REQUEST, 8, 250, -1, now) == BODIES_OK && bodies_take(BODIES_REQUEST, 9, 1, -1, now) == BODIES_LATE, "the rest");
+	CHECK(bodies_take(BODIES_REQUEST, 7, 500, -1, now) == BODIES_OK &&
+		  bodies_take(BODIES_REQUEST, 7, 250, -1, now) == BODIES_OK, "fits");
+	CHECK(bodies_take(BODIES_REQUEST, 7, 1, -1, now) == BODIES_LATE &&
+		  bodies_take(BODIES_REQUEST, 8, 251, -1, now) == BODIES_LATE, "a key's share, and all");
+	CHECK(bodies_take(BODIES_REQUEST, 8, 250, -1, now) == BODIES_OK &&
+		  bodies_take(BODIES_REQUEST, 9, 1, -1, now) == BODIES_LATE, "the rest");
 	bodies_give(BODIES_REQUEST, 7, 250);
 	CHECK(bodies_take(BODIES_REQUEST, 9, 250, -1, clock_us() + 5000000) == BODIES_OK, "given back");
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
 	{
 		close(pair[1]);
-		CHECK(bodies_take(BODIES_REQUEST, 9, 500, pair[0], clock_us() + 5000000) == BODIES_GONE, "its client has left");
+		CHECK(bodies_take(BODIES_REQUEST, 9, 500, pair[0], clock_us() + 5000000) == BODIES_GONE,
+			  "its client has left");
 		close(pair[0]);
 	}
 	bodies_give(BODIES_REQUEST, 7, 500);
 	bodies_give(BODIES_REQUEST, 8, 250);
 	bodies_give(BODIES_REQUEST, 9, 250);
 	bodies_give(BODIES_REQUEST, 9, 0);
-	CHECK(bodies_take(BODIES_ANSWER, 7, 750, -1, now) == BODIES_OK && bodies_take(BODIES_REQUEST, 7, 750, -1, now) == BODIES_OK, "answers have as much again");
-	CHECK(bodies_take(BODIES_ANSWER, 7, 1, -1, now) == BODIES_LATE && bodies_take(BODIES_ANSWER, 8, 250, -1, now) == BODIES_OK, "a key's share of it");
-	CHECK(bodies_of_answer(100) == 100 && bodies_of_answer(1 << 30) == 750, "one that is larger than all of it fits, too");
+	CHECK(bodies_take(BODIES_ANSWER, 7, 750, -1, now) == BODIES_OK &&
+		  bodies_take(BODIES_REQUEST, 7, 750, -1, now) == BODIES_OK, "answers have as much again");
+	CHECK(bodies_take(BODIES_ANSWER, 7, 1, -1, now) == BODIES_LATE &&
+		  bodies_take(BODIES_ANSWER, 8, 250, -1, now) == BODIES_OK, "a key's share of it");
+	CHECK(bodies_of_answer(100) == 100 && bodies_of_answer(1 << 30) == 750,
+		  "one that is larger than all of it fits, too");
 	bodies_give(BODIES_ANSWER, 7, 750);
 	bodies_give(BODIES_ANSWER, 8, 250);
 	bodies_give(BODIES_REQUEST, 7, 750);
 	http_conf.max_body = 5000;
-	CHECK(bodies_take(BODIES_REQUEST, 7, 5000, -1, now) == BODIES_OK && bodies_take(BODIES_REQUEST, 8, 1, -1, now) == BODIES_LATE, "one always fits");
+	CHECK(bodies_take(BODIES_REQUEST, 7, 5000, -1, now) == BODIES_OK &&
+		  bodies_take(BODIES_REQUEST, 8, 1, -1, now) == BODIES_LATE, "one always fits");
 	bodies_give(BODIES_REQUEST, 7, 5000);
 }
 

@@ -40,13 +40,19 @@ main(void)
 	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B", false, whole, "/models/Qwen3-4B"));
 	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B/", false, whole, "/models/Qwen3-4B"));
 	RUN(is_repository("https://huggingface.co/Qwen/Qwen3-4B/tree/main", false, whole, "/models/Qwen3-4B"));
-	RUN(is_repository("hf.co/Qwen/Qwen3-4B:Q4_K_M", false, "hf download Qwen/Qwen3-4B --include '*Q4_K_M*.gguf' --local-dir /models/Qwen3-4B", "/models/Qwen3-4B"));
-	RUN(is_repository("org/x:Q4_K_M", false, "hf download org/x --include '*Q4_K_M*.gguf' --local-dir /models/x", "/models/x"));
+	RUN(is_repository("hf.co/Qwen/Qwen3-4B:Q4_K_M", false,
+					  "hf download Qwen/Qwen3-4B --include '*Q4_K_M*.gguf' --local-dir /models/Qwen3-4B",
+		"/models/Qwen3-4B"));
+	RUN(is_repository("org/x:Q4_K_M", false,
+					  "hf download org/x --include '*Q4_K_M*.gguf' --local-dir /models/x", "/models/x"));
 	RUN(is_repository("org/x/f.gguf", false, file, "/models/x/f.gguf"));
 	RUN(is_repository("hf://org/x/f.gguf", false, file, "/models/x/f.gguf"));
-	RUN(is_repository("https://huggingface.co/org/x/resolve/main/f.gguf?download=true", false, file, "/models/x/f.gguf"));
+	RUN(is_repository("https://huggingface.co/org/x/resolve/main/f.gguf?download=true", false, file,
+					  "/models/x/f.gguf"));
 	RUN(is_repository("https://huggingface.co/org/x/blob/main/f.gguf", false, file, "/models/x/f.gguf"));
-	RUN(is_repository("org/x/a/b.safetensors", false, "hf download org/x a/b.safetensors --local-dir /models/x", "/models/x/a/b.safetensors"));
+	RUN(is_repository("org/x/a/b.safetensors", false,
+					  "hf download org/x a/b.safetensors --local-dir /models/x",
+		"/models/x/a/b.safetensors"));
 	RUN(is_repository("gpt2", true, "hf download gpt2 --local-dir /models/gpt2", "/models/gpt2"));
 	RUN(is_repository("hf://gpt2", false, "hf download gpt2 --local-dir /models/gpt2", "/models/gpt2"));
 	RUN(is_none("gpt2", false));

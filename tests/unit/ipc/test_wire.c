@@ -260,7 +260,8 @@ test_ranges(void)
 		CHECK(ok == (cases[i].text == NULL) && (ok || strcmp(text, cases[i].text) == 0), "%zu: %s", i,
 			  ok ? "fits" : text);
 	}
-	CHECK(field_range(WTAG_SEED) == NULL && field_range(WTAG_STOP) == NULL && field_range(WTAG_ROLE) == NULL &&
+	CHECK(field_range(WTAG_SEED) == NULL && field_range(WTAG_STOP) == NULL &&
+		  field_range(WTAG_ROLE) == NULL &&
 		  field_range(0) == NULL && field_range(-1) == NULL && field_range(9999) == NULL, "no ranges");
 #define FIELD(tag_, number, name_, type, least_, most_, rule_, ...) \
 	CHECK((double) (least_) <= (double) (most_) && (int) WTAG_##tag_ == number, #name_); \

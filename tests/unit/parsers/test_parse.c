@@ -206,9 +206,11 @@ check_case(const char *parser, bool reasoning, const Json *file, const Json *j)
 		c.tools = json_print(json_get(file, "tools"));
 	run(&c, c.n, 0, &s);
 	CHECK(!s.bad && s.open == 0, "%s: %s: events out of order", parser, name);
-	CHECK(is_text(&s.content, json_get(j, "content")), "%s: %s: content \"%s\"", parser, name, s.content.data);
+	CHECK(is_text(&s.content, json_get(j, "content")), "%s: %s: content \"%s\"", parser, name,
+		  s.content.data);
 	if (reasoning || json_get(j, "reasoning") != NULL)
-		CHECK(is_text(&s.reasoning, json_get(j, "reasoning")), "%s: %s: reasoning \"%s\"", parser, name, s.reasoning.data);
+		CHECK(is_text(&s.reasoning, json_get(j, "reasoning")), "%s: %s: reasoning \"%s\"", parser, name,
+			  s.reasoning.data);
 	if (!reasoning)
 		CHECK(calls_are(&s, json_get(j, "calls")), "%s: %s: calls %s", parser, name, s.calls.data);
 	check_cuts(&c, &s, name);

@@ -1,7 +1,8 @@
 /*
  * test_secret_mask.c
- *	  src/pg/catalog/secret_name.c, secret_mask.c: what they make of texts is what a plain scanner makes of them, over random texts of
- *	  all that quotes, escapes and comments; and texts made to keep them busy are done with in time.
+ *	  src/pg/catalog/secret_name.c, secret_mask.c: what they make of texts is what a plain scanner makes of
+ *	  them, over random texts of all that quotes, escapes and comments; and texts made to keep them busy are
+ *	  done with in time.
  *
  * `test_secret_mask -v` prints the times.
  */

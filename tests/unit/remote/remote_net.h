@@ -1,12 +1,14 @@
 /*
  * remote_net.h
- *	  A network with endpoints that a test makes up, its time, and callers, for the tests of the line (test_remote_line.c, test_remote_elsewhere.c, test_remote_length.c, test_remote_path.c,
+ *	  A network with endpoints that a test makes up, its time, and callers, for the tests of the line
+ *	  (test_remote_line.c, test_remote_elsewhere.c, test_remote_length.c, test_remote_path.c,
  *	  test_remote_sim.c).
  *
- * Defines what http_client.h, encode.h and decode.h declare, in a protocol that is easily looked through: a body is the asks' prompts, a
- * line each; the answer is each prompt with "!" behind it.  A stream's lines are "t<prompt>", and "D" at the end.  The network
- * keeps count of what it is asked, and of whom it would charge: that is what the line's promises are held against.  With
- * NET_REAL_BODIES, bodies and replies are the program's, and net_answer_text() is the endpoint (test_remote_path.c).
+ * Defines what http_client.h, encode.h and decode.h declare, in a protocol that is easily looked through: a
+ * body is the asks' prompts, a line each; the answer is each prompt with "!" behind it.  A stream's lines
+ * are "t<prompt>", and "D" at the end.  The network keeps count of what it is asked, and of whom it would
+ * charge: that is what the line's promises are held against.  With NET_REAL_BODIES, bodies and replies are
+ * the program's, and net_answer_text() is the endpoint (test_remote_path.c).
  */
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_NET_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_NET_H
@@ -526,7 +528,8 @@ struct DecodedReply
 };
 
 DecodedReply *
-reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit, void *ctx)
+reply_new(const RequestFields *const *asks, int n, const RCalls *calls, const ROptions *o, ReplyEmit emit,
+		  void *ctx)
 {
 	DecodedReply *r = mem_zalloc(sizeof(*r));
 
@@ -687,7 +690,8 @@ reply_usage(const DecodedReply *r, int64_t *prompt_tokens, int64_t *completion_t
 }
 
 void
-reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret, Err *e)
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret,
+			Err *e)
 {
 	ErrClass	cls = status == 401 ? ERR_AUTH : status == 403 || status < 400 ? ERR_FORBIDDEN : status == 404 ? ERR_NOT_FOUND :
 		status == 400 || status == 422 ? ERR_INVALID : status == 413 ? ERR_TOO_LONG : ERR_UNAVAILABLE;

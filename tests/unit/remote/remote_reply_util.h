@@ -193,7 +193,8 @@ scene_init(Scene *s, WireKind kind, RShape shape)
 	for (int i = 0; i < MAX_ASKS; i++)
 	{
 		s->asks[i] = &s->ask[i];
-		s->ask[i] = (RequestFields) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,.max_tokens = -1};
+		s->ask[i] = (RequestFields) {.kind = kind,.n = 1,.logprobs = -2,.prompt_logprobs = -2,
+									 .max_tokens = -1};
 		s->ask[i].prompt = span_of("some text");
 		s->ask[i].secret = span_of("sk-secret");
 	}

@@ -1,7 +1,8 @@
 /*
  * test_remote_desk.c
- *	  The remote program's desk (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a line that only seems to be one:
- *	  whole conversations, cancelling, corrupt and taken over slots, the doorbell, the control socket.
+ *	  The remote program's desk (remote_server.c, doorbell_fd.c, remote_settings.c) between backends and a
+ *	  line that only seems to be one: whole conversations, cancelling, corrupt and taken over slots, the
+ *	  doorbell, the control socket.
  *
  * dispatcher.h's and http_client.h's functions that the desk calls are here, so the library's are not linked.
  */
@@ -132,7 +133,8 @@ emit(Dispatcher *l, void *owner, WireFrame kind, size_t n, char with, bool final
 }
 
 PendingRequest *
-dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us, int timeout_ms, void *owner)
+dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len, int64_t deadline_us,
+				  int timeout_ms, void *owner)
 {
 	WireIn		in = {.p = fields,.end = fields + len};
 	WireField	f;
@@ -639,7 +641,8 @@ test_corrupt(void)
 	t = ask("early 10000", 0);
 	atomic_store(&wire_slot(&P.arena, t->slot)->rep_tail, 77777);
 	WAIT_FOR(talk_over(t), NULL);
-	CHECK(talk_over(t) && seen.cancelled == before + 2 && dispatcher_live(the_line) == 0, "and before it has begun");
+	CHECK(talk_over(t) && seen.cancelled == before + 2 && dispatcher_live(the_line) == 0,
+		  "and before it has begun");
 	talk_free(t);
 	t = talk_begin_raw(&P, &m, sizeof(m));
 	r = text_of(t);

@@ -219,7 +219,8 @@ test_slow_probe(void)
 		net_run(l, &http, kind == 1 ? 15000000 : 10000000);
 		if (kind == 1)
 		{
-			CHECK(dispatcher_live(l) == 20 && http.n > 3 && http.n < 10, "%d finding out, %d wait", http.n, dispatcher_live(l));
+			CHECK(dispatcher_live(l) == 20 && http.n > 3 && http.n < 10, "%d finding out, %d wait", http.n,
+				  dispatcher_live(l));
 			net_run(l, &http, 40000000);
 		}
 		for (int i = 1; i < 20; i++)

@@ -25,16 +25,24 @@ test_rule(void)
 		char		again;
 		FateHealth	health;
 	}			cases[] = {
-		{HTTP_NOT_SENT, 0, 'a', HEALTH_BAD}, {HTTP_CUT, 0, 'i', HEALTH_BAD}, {HTTP_CUT, 200, 'i', HEALTH_BAD}, {HTTP_LATE, 0, 'i', HEALTH_BAD},
-		{HTTP_LATE, 200, 'i', HEALTH_BAD}, {HTTP_REFUSED, 0, 'n', HEALTH_BAD}, {HTTP_TOO_LARGE, 200, 'x', HEALTH_UNKNOWN},
-		{HTTP_DONE, 408, 'a', HEALTH_UNKNOWN}, {HTTP_DONE, 425, 'a', HEALTH_UNKNOWN}, {HTTP_DONE, 429, 'a', HEALTH_UNKNOWN},
+		{HTTP_NOT_SENT, 0, 'a', HEALTH_BAD}, {HTTP_CUT, 0, 'i', HEALTH_BAD},
+		{HTTP_CUT, 200, 'i', HEALTH_BAD}, {HTTP_LATE, 0, 'i', HEALTH_BAD},
+		{HTTP_LATE, 200, 'i', HEALTH_BAD}, {HTTP_REFUSED, 0, 'n', HEALTH_BAD},
+		{HTTP_TOO_LARGE, 200, 'x', HEALTH_UNKNOWN},
+		{HTTP_DONE, 408, 'a', HEALTH_UNKNOWN}, {HTTP_DONE, 425, 'a', HEALTH_UNKNOWN},
+		{HTTP_DONE, 429, 'a', HEALTH_UNKNOWN},
 		{HTTP_DONE, 503, 'a', HEALTH_BAD}, {HTTP_DONE, 529, 'a', HEALTH_BAD},
-		{HTTP_DONE, 500, 'i', HEALTH_OK}, {HTTP_DONE, 502, 'i', HEALTH_BAD}, {HTTP_DONE, 504, 'i', HEALTH_BAD}, {HTTP_DONE, 520, 'i', HEALTH_BAD},
-		{HTTP_DONE, 501, 'n', HEALTH_OK}, {HTTP_DONE, 505, 'n', HEALTH_OK}, {HTTP_DONE, 400, 'n', HEALTH_OK}, {HTTP_DONE, 401, 'n', HEALTH_OK},
-		{HTTP_DONE, 403, 'n', HEALTH_OK}, {HTTP_DONE, 404, 'n', HEALTH_OK}, {HTTP_DONE, 409, 'n', HEALTH_OK}, {HTTP_DONE, 413, 'n', HEALTH_OK},
-		{HTTP_DONE, 418, 'n', HEALTH_OK}, {HTTP_DONE, 422, 'n', HEALTH_OK}, {HTTP_DONE, 301, 'n', HEALTH_OK}, {HTTP_DONE, 307, 'n', HEALTH_OK},
+		{HTTP_DONE, 500, 'i', HEALTH_OK}, {HTTP_DONE, 502, 'i', HEALTH_BAD},
+		{HTTP_DONE, 504, 'i', HEALTH_BAD}, {HTTP_DONE, 520, 'i', HEALTH_BAD},
+		{HTTP_DONE, 501, 'n', HEALTH_OK}, {HTTP_DONE, 505, 'n', HEALTH_OK},
+		{HTTP_DONE, 400, 'n', HEALTH_OK}, {HTTP_DONE, 401, 'n', HEALTH_OK},
+		{HTTP_DONE, 403, 'n', HEALTH_OK}, {HTTP_DONE, 404, 'n', HEALTH_OK},
+		{HTTP_DONE, 409, 'n', HEALTH_OK}, {HTTP_DONE, 413, 'n', HEALTH_OK},
+		{HTTP_DONE, 418, 'n', HEALTH_OK}, {HTTP_DONE, 422, 'n', HEALTH_OK},
+		{HTTP_DONE, 301, 'n', HEALTH_OK}, {HTTP_DONE, 307, 'n', HEALTH_OK},
 		/* an error's text that broke off is that error */
-		{HTTP_CUT, 429, 'a', HEALTH_UNKNOWN}, {HTTP_CUT, 400, 'n', HEALTH_OK}, {HTTP_LATE, 503, 'a', HEALTH_BAD},
+		{HTTP_CUT, 429, 'a', HEALTH_UNKNOWN}, {HTTP_CUT, 400, 'n', HEALTH_OK},
+		{HTTP_LATE, 503, 'a', HEALTH_BAD},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -43,7 +51,8 @@ test_rule(void)
 			CallOutcome	f = fate(cases[i].end, cases[i].status, again, false, false, false);
 			bool		want = cases[i].again == 'a' || (cases[i].again == 'i' && again);
 
-			CHECK(f.verdict == (want ? OUTCOME_RETRY : OUTCOME_ERROR), "%d %d: %d", cases[i].end, cases[i].status, f.verdict);
+			CHECK(f.verdict == (want ? OUTCOME_RETRY : OUTCOME_ERROR), "%d %d: %d", cases[i].end,
+				  cases[i].status, f.verdict);
 			CHECK(f.charged == (cases[i].again == 'i' || cases[i].again == 'x'), "%d %d: charged %d", cases[i].end, cases[i].status, f.charged);
 			CHECK(f.health == cases[i].health, "%d %d: health %d", cases[i].end, cases[i].status, f.health);
 			CHECK(f.path == (cases[i].status == 500), "%d %d: path %d", cases[i].end, cases[i].status, f.path);
@@ -52,8 +61,10 @@ test_rule(void)
 	for (int status = 200; status < 300; status++)
 	{
 		CHECK(fate(HTTP_DONE, status, false, true, false, false).verdict == OUTCOME_REPLY, "%d", status);
-		CHECK(fate(HTTP_DONE, status, true, false, true, false).verdict == OUTCOME_RETRY, "garbage, %d", status);
-		CHECK(fate(HTTP_DONE, status, false, false, true, false).verdict == OUTCOME_ERROR, "garbage, %d", status);
+		CHECK(fate(HTTP_DONE, status, true, false, true, false).verdict == OUTCOME_RETRY, "garbage, %d",
+			  status);
+		CHECK(fate(HTTP_DONE, status, false, false, true, false).verdict == OUTCOME_ERROR, "garbage, %d",
+			  status);
 		CHECK(fate(HTTP_CUT, status, false, false, true, false).charged, "garbage, %d", status);
 	}
 }
@@ -83,7 +94,8 @@ test_always(void)
 				if (f.verdict == OUTCOME_REPLY)
 					CHECK(end == HTTP_DONE && status >= 200 && status < 300 && !garbled && !f.charged, "%d %d", end, status);
 				if (end != HTTP_NOT_SENT && end != HTTP_REFUSED && (status == 0 || (status >= 200 && status < 300)))
-					CHECK(f.charged || f.verdict == OUTCOME_REPLY, "sent, and no status that says no: %d %d", end, status);
+					CHECK(f.charged || f.verdict == OUTCOME_REPLY,
+						  "sent, and no status that says no: %d %d", end, status);
 				CHECK(!f.split || (f.verdict == OUTCOME_ERROR && !f.charged), "%d %d", end, status);
 				CHECK(!f.spared || status == 429 || status == 503 || end == HTTP_NOT_SENT, "%d", status);
 			}
@@ -100,18 +112,22 @@ test_more(void)
 	CHECK(!fate_of(&k).spared, "and else it's the budget's");
 	r = (HttpResult) {.end = HTTP_DONE,.status = 200,.retry_after_ms = -1};
 	k = (FateCase) {.r = &r,.garbled = true,.cls = ERR_INVALID,.idempotent = true};
-	CHECK(fate_of(&k).verdict == OUTCOME_ERROR && !fate_of(&k).elsewhere && fate_of(&k).health == HEALTH_OK, "a stream that says that the request is bad");
+	CHECK(fate_of(&k).verdict == OUTCOME_ERROR && !fate_of(&k).elsewhere && fate_of(&k).health == HEALTH_OK,
+		  "a stream that says that the request is bad");
 	k.cls = ERR_PROTOCOL;
-	CHECK(fate_of(&k).verdict == OUTCOME_RETRY && fate_of(&k).path && fate_of(&k).health == HEALTH_OK, "what is garbled is the path's, and asked again");
+	CHECK(fate_of(&k).verdict == OUTCOME_RETRY && fate_of(&k).path && fate_of(&k).health == HEALTH_OK,
+		  "what is garbled is the path's, and asked again");
 	k.whole = true;
-	CHECK(fate_of(&k).verdict == OUTCOME_ERROR && fate_of(&k).path && fate_of(&k).elsewhere && fate_of(&k).charged, "what is JSON isn't asked again");
+	CHECK(fate_of(&k).verdict == OUTCOME_ERROR && fate_of(&k).path && fate_of(&k).elsewhere &&
+		  fate_of(&k).charged, "what is JSON isn't asked again");
 	k.whole = false;
 	k.cls = ERR_CONNECTION;
 	CHECK(fate_of(&k).health == HEALTH_BAD && !fate_of(&k).path, "what has lost its own connection");
 	k.cls = ERR_UNAVAILABLE;
 	CHECK(fate_of(&k).verdict == OUTCOME_RETRY && fate_of(&k).elsewhere, "... or that it is overloaded");
 	CHECK(fate(HTTP_LATE, 0, true, false, false, true).verdict == OUTCOME_ERROR, "the request's time is up");
-	CHECK(fate(HTTP_LATE, 0, true, false, false, true).health == HEALTH_UNKNOWN, "which says nothing of the url");
+	CHECK(fate(HTTP_LATE, 0, true, false, false, true).health == HEALTH_UNKNOWN,
+		  "which says nothing of the url");
 	for (int status = 400; status < 600; status++)
 	{
 		CallOutcome	f = fate(HTTP_DONE, status, false, false, false, false);

@@ -78,7 +78,8 @@ test_waits(void)
 	CHECK(rqueue_take(g, false, 1500, v, &when) == 1 && v[0] == &r[3].item, "who gathers not needn't wait");
 	rqueue_add(g, &r[1].item);
 	rqueue_add(g, &r[4].item);
-	CHECK(rqueue_take(g, false, 1500, v, &when) == 3 && v[0] == &r[0].item && v[1] == &r[1].item && v[2] == &r[4].item, "full");
+	CHECK(rqueue_take(g, false, 1500, v, &when) == 3 && v[0] == &r[0].item && v[1] == &r[1].item &&
+		  v[2] == &r[4].item, "full");
 	CHECK(rqueue_take(g, false, 1500, v, &when) == 0 && when == 3200, "%lld", (long long) when);
 	CHECK(rqueue_take(g, true, 1500, v, &when) == 1 && v[0] == &r[2].item, "nothing is under way");
 	rqueue_add(g, &r[2].item);

@@ -1,6 +1,7 @@
 /*
  * test_remote_length.c
- *	  Completions without max_tokens: how long is the endpoint's context? (src/remote/context_length.c)  All but the network is the program's.
+ *	  Completions without max_tokens: how long is the endpoint's context? (src/remote/context_length.c)  All
+ *	  but the network is the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>

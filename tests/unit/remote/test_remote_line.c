@@ -611,7 +611,8 @@ test_budget(void)
 		net_ask(l, &(Want) {0});
 	net_plan = always_408;
 	net_run(l, &http, 100000000);
-	CHECK(dispatcher_live(l) == 0 && http.made >= 200 + 20 + 20 && http.made < 200 + 20 + 20 + 30, "%d calls", http.made);
+	CHECK(dispatcher_live(l) == 0 && http.made >= 200 + 20 + 20 && http.made < 200 + 20 + 20 + 30,
+		  "%d calls", http.made);
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		n += (int) m->u[0].retries;
 	CHECK(n == http.made - 200, "%d counted", n);
@@ -752,7 +753,8 @@ test_breaker(void)
 	net_now += 10000;
 	net_turn(l, &http);
 	CHECK(http.n == 0 && dispatcher_live(l) == 0, "all have failed");
-	CHECK(dispatcher_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s", b.data);
+	CHECK(dispatcher_command(l, "endpoints", &b) && strstr(b.data, "\"health\":\"down\"") != NULL, "%s",
+		  b.data);
 	t0 = net_now;
 	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}"});
@@ -926,7 +928,8 @@ test_check_request(void)
 	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
 	CHECK(http.n == 0 && l->models->secret == NULL && dispatcher_live(l) == 1, "forgotten");
 	pass(l, 10000000);
-	CHECK(dispatcher_live(l) == 0 && l->models == NULL && net_checks == 1 && net_at_script == 0, "its ask is served");
+	CHECK(dispatcher_live(l) == 0 && l->models == NULL && net_checks == 1 && net_at_script == 0,
+		  "its ask is served");
 	CHECK(clients[n_clients - 1]->done, "%s", clients[n_clients - 1]->message);
 	net_stop(l);
 }

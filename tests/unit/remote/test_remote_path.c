@@ -53,7 +53,8 @@ answer_embeddings(const Json *q, Buf *b)
 	{
 		const Json *text = json_is_array(input) ? json_item(input, i) : input;
 
-		buf_printf(b, "%s{\"object\": \"embedding\", \"index\": %d, \"embedding\": [%d, 0.5]}", i < n - 1 ? ", " : "", i, number_of(text->s));
+		buf_printf(b, "%s{\"object\": \"embedding\", \"index\": %d, \"embedding\": [%d, 0.5]}",
+				   i < n - 1 ? ", " : "", i, number_of(text->s));
 	}
 	buf_printf(b, "], \"usage\": {\"prompt_tokens\": %d, \"total_tokens\": %d}}", 4 * n, 4 * n);
 }

@@ -159,7 +159,8 @@ test_probe(void)
 	}
 	CHECK(choose(&p, PICK_BUSY) == 1000, "a place there, or a second");
 	lb_end(&p, 1, false, HEALTH_OK, false, 100, now);
-	CHECK(lb_choose(&p, (PickLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == PICK_OK && url == 1, "avoided, but there is no other");
+	CHECK(lb_choose(&p, (PickLimit[2]) {{now, now, 0}, {now, now, 0}}, 1, now, &when, &url) == PICK_OK &&
+		  url == 1, "avoided, but there is no other");
 	lb_free(&p);
 }
 

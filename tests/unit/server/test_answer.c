@@ -71,8 +71,10 @@ answers(void)
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{}}, {\"na", "{\"na||{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls, cut");
 	check_parts(&s, "[{\"name\":\"f\",\"parameters\":{\"a\":1", "[{\"name\":\"f\",\"parameters\":{\"a\":1|||0");
 	/* a call within thoughts is none; their end tag may be missing, but where a grammar follows */
-	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.tools = tool_format_find("hermes", 6),.choice = TOOLS_AUTO};
-	check_parts(&s, "A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call></think>C", "C|A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>||0");
+	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.tools = tool_format_find("hermes", 6),
+					  .choice = TOOLS_AUTO};
+	check_parts(&s, "A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call></think>C",
+				"C|A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>||0");
 	check_parts(&s, "A<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
 				"|A|{\"id\": \"\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}|1 tool_calls");
 	s = (AnswerSpec) {.reason = reason_format_find("qwen3", 5),.choice = TOOLS_NONE};

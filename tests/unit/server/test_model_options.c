@@ -191,8 +191,10 @@ main(void)
 	/* no member but those of the rows and the two pointers: it would not be in the key */
 	CHECK(offsetof(ModelOpts, for_adopt) == (sizeof(RowsAlone) + 7) / 8 * 8 &&
 		  sizeof(ModelOpts) == offsetof(ModelOpts, for_adopt) + 16, "ModelOpts has a member of no row");
-	CHECK(!model_opts_parse("{\"max_lora_rank\":3}", &o, &e) && strstr(e.msg, "must be one of") != NULL, "%s", e.msg);
-	CHECK(!model_opts_parse("{\"no_such\":3}", &o, &e) && strstr(e.hint, ", cascade and result_cache.") != NULL,
+	CHECK(!model_opts_parse("{\"max_lora_rank\":3}", &o, &e) && strstr(e.msg, "must be one of") != NULL,
+		  "%s", e.msg);
+	CHECK(!model_opts_parse("{\"no_such\":3}", &o, &e) &&
+		  strstr(e.hint, ", cascade and result_cache.") != NULL,
 		  "%s", e.hint);
 	return check_done("test_model_options");
 }

@@ -1,6 +1,7 @@
 /*
  * sample_kinds.h
- *	  Requests of all kinds that matter to where they are sampled (core/sample/sample_device.h), for tests of devices that sample.
+ *	  Requests of all kinds that matter to where they are sampled (core/sample/sample_device.h), for tests
+ *	  of devices that sample.
  */
 #ifndef VLLM_TESTS_UNIT_CORE_SAMPLE_SAMPLE_KINDS_H
 #define VLLM_TESTS_UNIT_CORE_SAMPLE_SAMPLE_KINDS_H

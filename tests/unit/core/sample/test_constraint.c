@@ -476,7 +476,8 @@ one_by_one(CoreOptions opt, Grammar *g, int64_t seed, Rec *rec)
 
 		spec.params = params(60, 1.5, seed + i);
 		spec.prompt = random_prompt(36, 10);
-		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
+		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s",
+			  e.msg);
 		core_submit(c, &spec);
 	}
 	CHECK(run(c), "run");

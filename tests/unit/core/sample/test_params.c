@@ -243,7 +243,8 @@ test_pool(void)
 	p.max_tokens = 90;
 	CHECK(!normalize(c, &p, ALL, 20, &e) && e.cls == ERR_TOO_LONG &&
 		  strcmp(e.msg, "request needs 7 KV cache blocks but the model has 6") == 0, "%s", e.msg);
-	CHECK(normalize(c, &p, ALL & ~GP(MAX_TOKENS), 20, &e) && p.max_tokens == 77, "max_tokens %d", p.max_tokens);
+	CHECK(normalize(c, &p, ALL & ~GP(MAX_TOKENS), 20, &e) && p.max_tokens == 77, "max_tokens %d",
+		  p.max_tokens);
 	CHECK(!normalize(c, &p, ALL & ~GP(MAX_TOKENS), 98, &e) && e.cls == ERR_TOO_LONG, "%s", e.msg);
 	genparams_free(&p);
 	core_free(c);

@@ -178,7 +178,8 @@ feed(const char *what, ReasoningBudget *t, const int32_t *ids, int n, const int3
 
 	for (int i = 0; i <= n; i++)
 	{
-		CHECK(rbudget_forced(t) == forced[i], "%s: after %d tokens %d is forced, not %d", what, i, rbudget_forced(t), forced[i]);
+		CHECK(rbudget_forced(t) == forced[i], "%s: after %d tokens %d is forced, not %d", what, i,
+			  rbudget_forced(t), forced[i]);
 		if (i < n)
 			rbudget_token(t, tok, ids, i + 1);
 	}
@@ -318,7 +319,8 @@ test_several(void)
 		spec.params.out.n = 4;
 		spec.params.out.logprobs = 2;
 		spec.prompt = random_prompt(8, 11);
-		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
+		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s",
+			  e.msg);
 		core_submit(c, &spec);
 		CHECK(run(c), "run");
 		core_free(c);
@@ -411,7 +413,8 @@ test_refused(void)
 	CHECK(r.finish != FIN_ERROR, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
 	intvec_push(&end, TINY_VOCAB + 5);
-	one(opt, params(10, 0, 1), rbudget_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4, false, &end), &r);
+	one(opt, params(10, 0, 1), rbudget_new(reason_format_find("deepseek_r1", 11), NULL, 0, REASON_OPEN, 4,
+										   false, &end), &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_UNSUPPORTED, "finish %d %s", r.finish, r.err.msg);
 	rec_free(&r);
 }

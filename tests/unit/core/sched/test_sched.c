@@ -836,7 +836,8 @@ test_role_random(int blocks, int seats)
 		next = (next + 1) % MAX_REQS;
 		if (i < 20000 && w.reqs[next] == NULL && (seed >> 8) % 4 == 0)
 		{
-			add_by = (Caller) {.role = 1 + (seed >> 12) % 4 % 3, .weight = (int) ((seed >> 14) % 3) * 150, .background = (seed >> 20) % 8 == 0};
+			add_by = (Caller) {.role = 1 + (seed >> 12) % 4 % 3, .weight = (int) ((seed >> 14) % 3) * 150,
+							   .background = (seed >> 20) % 8 == 0};
 			add(&w, next, (seed >> 16) % 5, 1 + (int) ((seed >> 18) % 40), 1 + (int) ((seed >> 22) % ((unsigned) blocks * 16 - 45)));
 			age[next] = i;
 		}

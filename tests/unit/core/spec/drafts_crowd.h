@@ -211,7 +211,8 @@ rest(Core *c, const char *target, const char *config, const Case *k, int how)
 			bool		(*store) (Drafter *d, const char *dir, Err *e) = d->store;
 
 			d->store = store_nothing;
-			CHECK(!core_save_weights(c, "/tmp", &lost, &e) && lost && strcmp(e.msg, "no room") == 0, "lost: %s", e.msg);
+			CHECK(!core_save_weights(c, "/tmp", &lost, &e) && lost && strcmp(e.msg, "no room") == 0,
+				  "lost: %s", e.msg);
 			d->store = store;
 		}
 		CHECK(core_check(c, &e), "%s", e.msg);

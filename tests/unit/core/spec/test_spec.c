@@ -538,7 +538,8 @@ run_one(int n, int n_drafts, Script sc)
 		script.script = sc;
 		script.asked = script.forgotten = 0;
 		c = core_new(fake_model(512), tiny_tok(), conf, &opt, &e);
-		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
+		CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s",
+			  e.msg);
 		core_submit(c, &spec);
 		while (core_has_work(c))
 			core_step(c);
@@ -611,7 +612,8 @@ run_dear(int n, int late, int us)
 				.params = greedy_params(i < n ? 60 : 2), .sink = see, .sink_ctx = (with ? got : known) + i};
 			Err			e;
 
-			CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s", e.msg);
+			CHECK(core_normalize(c, &spec.params, GP(TEMPERATURE) | GP(MAX_TOKENS), &spec.prompt, &e), "%s",
+				  e.msg);
 			core_submit(c, &spec);
 			if (i >= n)
 				core_step(c);
