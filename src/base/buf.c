@@ -74,11 +74,17 @@ buf_consume(Buf *b, size_t n)
 }
 
 void
+buf_cut(Buf *b, size_t len)
+{
+	b->len = len;
+	if (b->data != NULL)
+		b->data[len] = '\0';
+}
+
+void
 buf_reset(Buf *b)
 {
-	b->len = 0;
-	if (b->data != NULL)
-		b->data[0] = '\0';
+	buf_cut(b, 0);
 }
 
 void

@@ -31,6 +31,7 @@ void		buf_addstr(Buf *b, const char *s);
 void		buf_addc(Buf *b, char c);
 void		buf_printf(Buf *b, const char *fmt,...) __attribute__((format(printf, 2, 3)));
 void		buf_consume(Buf *b, size_t n);	/* drop n bytes from the front */
+void		buf_cut(Buf *b, size_t len);	/* drop what is behind the first len bytes */
 void		buf_reset(Buf *b);				/* len = 0, keeps the memory */
 void		buf_free(Buf *b);
 

@@ -394,8 +394,6 @@ jpush_whole(Span s, Buf *out)
 		if (s.p == s.end)
 			return true;
 	}
-	out->len = len;
-	if (out->data != NULL)
-		out->data[len] = '\0';
+	buf_cut(out, len);
 	return false;
 }

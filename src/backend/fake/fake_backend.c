@@ -243,8 +243,7 @@ apply_stop(Req *r)
 	if (best == NULL)
 		return;
 	len = (size_t) (best - r->answer.data) + (p->include_stop ? p->stop_len[which] : 0);
-	r->answer.len = len;
-	r->answer.data[len] = '\0';
+	buf_cut(&r->answer, len);
 	for (size_t i = 0; i < r->cuts.len; i++)
 		if ((size_t) r->cuts.data[i] >= len)
 		{

@@ -52,7 +52,7 @@ bare(Span *s, Buf *args)
 			return true;
 		}
 	}
-	args->len = len;
+	buf_cut(args, len);
 	/* of JSON that is damaged a part would be left */
 	if (s->p < s->end && strchr("{[\"", *s->p) != NULL && *s->p != '\0')
 		return false;

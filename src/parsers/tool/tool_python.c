@@ -366,9 +366,7 @@ tool_python_literal(Span s, Buf *out)
 		if (s.p == s.end)
 			return true;
 	}
-	out->len = len;
-	if (out->data != NULL)
-		out->data[len] = '\0';
+	buf_cut(out, len);
 	return false;
 }
 
