@@ -35,6 +35,7 @@ rule "functions under 100 lines (80 is the aim)" "$(src | grep -v '_tables' | xa
 	/^\}/ { if (open && FNR - start > 100) print FILENAME ":" start ": " FNR - start " lines"; open = 0 }')"
 rule "no more offences than scripts/baseline.txt has (scripts/baseline.py)" "$(scripts/baseline.py 2>&1)"
 rule "every C file begins with its story" "$(src | while read -r f; do head -n 1 "$f" | grep -q '^/\*' || echo "$f"; done)"
+rule "what PostgreSQL's versions differ in is in src/pg/compat.h" "$(git grep -n PG_VERSION_NUM -- src | grep -v '^src/pg/compat\.h:')"
 rule "no unfinished marks" "$(src | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b')"
 rule "no machine path" "$(git ls-files -co --exclude-standard | grep -vE '^(models/.*(json|safetensors|txt)|tests/fixtures/)' | xargs grep -nIE '(^|[ "=(:])/(work|opt/ref|farm)/' | grep -v '^scripts/lint.sh')"
 rule "comments and docs name files that exist (scripts/named_files.py)" "$(scripts/named_files.py 2>&1)"

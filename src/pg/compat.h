@@ -144,6 +144,16 @@ compat_json_lexer(text *json)
 #define COMPAT_EXECUTOR_RUN_PASS	queryDesc, direction, count, execute_once
 #endif
 
+/* 18: an AFTER trigger runs as the user of when its row was written, not as that of the statement's end */
+#define COMPAT_AFTER_TRIGGERS_KEEP_USER	(PG_VERSION_NUM >= 180000)
+
+/* 17: a limit of a whole transaction */
+#if PG_VERSION_NUM >= 170000
+#define COMPAT_TRANSACTION_TIMEOUT	{"transaction_timeout", "0"},
+#else
+#define COMPAT_TRANSACTION_TIMEOUT
+#endif
+
 /*
  * A copy of the error that is being handled, for ThrowErrorData() at another time.
  *

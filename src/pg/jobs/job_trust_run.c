@@ -55,6 +55,7 @@
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
+#include "pg/compat.h"
 #include "pg/jobs/job.h"
 #include "pg/util/type_trust.h"
 
@@ -320,13 +321,13 @@ check_read(Oid relid)
 static bool
 fires_as_another(Relation rel)
 {
-#if PG_VERSION_NUM < 180000
 	TriggerDesc *triggers = rel->trigdesc;
 
-	for (int i = 0; InNoForceRLSOperation() && triggers != NULL && i < triggers->numtriggers; i++)
+	if (COMPAT_AFTER_TRIGGERS_KEEP_USER || !InNoForceRLSOperation() || triggers == NULL)
+		return false;
+	for (int i = 0; i < triggers->numtriggers; i++)
 		if (!triggers->triggers[i].tgisinternal && TRIGGER_FOR_AFTER(triggers->triggers[i].tgtype))
 			return true;
-#endif
 	return false;
 }
 

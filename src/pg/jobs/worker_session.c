@@ -23,6 +23,7 @@
 #include "utils/plancache.h"
 #include "utils/portal.h"
 
+#include "pg/compat.h"
 #include "pg/jobs/job_worker.h"
 #include "pg/call/futures.h"
 
@@ -40,9 +41,7 @@ jobs_session_begin(void)
 		{"default_transaction_deferrable", "off"}, {"lock_timeout", "200ms"}, {"statement_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"standard_conforming_strings", "on"}, {"array_nulls", "on"},
 		{"quote_all_identifiers", "off"}, {"transform_null_equals", "off"}, {"jit", "off"}, {"vllm.batch_dedup", "on"},
-#if PG_VERSION_NUM >= 170000
-		{"transaction_timeout", "0"},
-#endif
+		COMPAT_TRANSACTION_TIMEOUT
 		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"},
 		/* code that crashes shall do so here, where it is known whose it is */
 		{"max_parallel_workers_per_gather", "0"}, {"max_parallel_maintenance_workers", "0"}
