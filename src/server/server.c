@@ -142,8 +142,10 @@ poll_slot(Server *s, uint32_t slot)
 	if (c != NULL && scall_is_open(c) &&
 		(c->ch.gen != gen || state != WS_OPEN || link_slot_over(w, gen)))
 	{
-		/* a running request is cancelled behind the conversation's end: its last event must not find it
-		 * open and tell that the model is gone */
+		/*
+		 * retire() cancels a running request, behind the conversation's end: its last event must not find
+		 * it open and tell that the model is gone
+		 */
 		if (c->stage != SCALL_RUNNING)
 			request_cancel(c);
 		scall_drop(c);

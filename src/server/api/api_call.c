@@ -234,7 +234,7 @@ cancel_items(ApiCall *a)
 
 		if (in == NULL || !scall_is_open(in))
 			continue;
-		/* as server.c's attend(): a running one is cancelled behind its end */
+		/* as poll_slot() in server.c: a running one is cancelled behind its end */
 		if (in->stage == SCALL_RUNNING)
 			scall_drop(in);
 		request_cancel(in);
