@@ -43,7 +43,7 @@ run_programs() {
 		tsan) dir=$SAN_TSAN prefix=tsan- ;;
 	esac
 	[ -n "$(programs_of "$1")" ] || return
-	wait_for_build "$1"
+	wait_for_build "$1" || return
 	for p in $(programs_of "$1"); do
 		kind=computes
 		! has "$p" waits || kind=waits
