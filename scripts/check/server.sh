@@ -31,14 +31,12 @@ statement_timeout = '120s'" && cluster_start regress || return 1
 		--host="$SOCK" --port="$port" --user=postgres --dbname=contrib_regression --encoding=UTF8 $tests \
 		>build/check/regress.raw 2>&1
 	st=$?
-	grep -qE '^(not )?ok|FAILED' build/check/regress.raw && [ $st != 0 ] && cat "$BASE/out/regression.diffs" 2>/dev/null | head -n 150
 	count_regress "regress-pg$PG_MAJOR" build/check/regress.raw $st
 	isolation=$(dirname "$($PG_CONFIG --pgxs)")/../../src/test/isolation/pg_isolation_regress
 	if [ -x "$isolation" ]; then
 		pg_timed 900 "isolation-pg$PG_MAJOR" "$BASE/out" "$isolation" --inputdir="$BASE/src/isolation" --outputdir="$BASE/out" --bindir="$PG_BIN" \
 			--host="$SOCK" --port="$port" --user=postgres --dbname=isolation_regression $specs >build/check/isolation.raw 2>&1
 		st=$?
-		[ $st = 0 ] || cat "$BASE/out/regression.diffs" 2>/dev/null | head -n 100
 		count_regress "isolation-pg$PG_MAJOR" build/check/isolation.raw $st
 	else
 		printf 'skipped isolation: no pg_isolation_regress here\n0 passed, 0 failed, %s skipped\n' "$(echo "$specs" | wc -w)" >build/check/isolation.out
@@ -52,8 +50,11 @@ count_regress() {	# count_regress NAME RAW STATUS: pg_regress's own lines to our
 	ok=$(grep -cE '^(test .*\.\.\. ok|ok [0-9])|^ok ' "$2")
 	bad=$(grep -cE '\.\.\. FAILED|^not ok ' "$2")
 	{ [ "$3" = 0 ] && [ "$ok" != 0 ]; } || [ "$bad" != 0 ] || { bad=1; tail -n 20 "$2"; }
-	grep -E 'FAILED|^not ok' "$2"
-	echo "$1: $ok passed, $bad failed, 0 skipped" >"build/check/$1.out"
+	{
+		grep -E 'FAILED|^not ok' "$2"
+		[ "$3" = 0 ] || grep -vE '^(diff|---|\+\+\+) ' "$BASE/out/regression.diffs" 2>/dev/null | head -n 100 | sed 's/^/#  /'
+		echo "$1: $ok passed, $bad failed, 0 skipped"
+	} >"build/check/$1.out"
 	tally "$1" "build/check/$1.out" "$bad" "$(seconds_of "$1")"
 }
 

@@ -438,7 +438,7 @@ sub swapped
 {
 	my ($what, $table, $old, $by_owner, $by_mal) = @_;
 	sql(qq{CREATE SCHEMA IF NOT EXISTS app; CREATE TABLE $table (id int PRIMARY KEY, x text, y text);
-		SELECT llm_create_completion_job('$table', '{x}', 'y', name => 'swapped'); INSERT INTO $table VALUES (1, 'one \@delay:700')});
+		SELECT llm_create_completion_job('$table', '{x}', 'y', name => 'swapped'); INSERT INTO $table VALUES (1, 'one \@delay:2500')});
 	ok(until_sql($node, q{SELECT in_flight > 0 FROM llm_jobs WHERE name = 'swapped'}), "$what: in flight");
 	sql($by_owner);
 	sql("SET ROLE mal; $by_mal");
@@ -450,14 +450,14 @@ swapped('a view takes the name', 'public.docs', 'public.docs_old', 'ALTER TABLE 
 	q{CREATE VIEW docs AS SELECT 1 AS id, mal.evil() AS x, ''::text AS y; GRANT ALL ON docs TO PUBLIC;
 	CREATE TRIGGER t INSTEAD OF UPDATE ON docs FOR EACH ROW EXECUTE FUNCTION mal.fires()});
 swapped('a table takes the name', 'public.docs2', 'public.docs2_old', 'ALTER TABLE docs2 RENAME TO docs2_old',
-	q{CREATE TABLE docs2 AS SELECT 1 AS id, 'one @delay:700'::text AS x, ''::text AS y; GRANT ALL ON docs2 TO PUBLIC;
+	q{CREATE TABLE docs2 AS SELECT 1 AS id, 'one @delay:2500'::text AS x, ''::text AS y; GRANT ALL ON docs2 TO PUBLIC;
 	CREATE TRIGGER t BEFORE UPDATE ON docs2 FOR EACH ROW EXECUTE FUNCTION mal.fires()});
 sql(q{SET ROLE mal; CREATE SCHEMA eapp; CREATE VIEW eapp.docs AS SELECT 1 AS id, mal.evil() AS x, ''::text AS y;
 	CREATE TRIGGER t INSTEAD OF UPDATE ON eapp.docs FOR EACH ROW EXECUTE FUNCTION mal.fires(); GRANT USAGE ON SCHEMA eapp TO PUBLIC; GRANT ALL ON eapp.docs TO PUBLIC});
 swapped('a schema takes the name', 'app.docs', 'app_v1.docs', 'ALTER SCHEMA app RENAME TO app_v1', 'ALTER SCHEMA eapp RENAME TO app');
 # a side table that is dropped is not made anew by somebody else
 sql(q{CREATE TABLE doc3 (id int PRIMARY KEY, x text); SELECT llm_create_embedding_job('doc3', input => 'x', target_table => 'public.side', name => 't_side');
-	INSERT INTO doc3 VALUES (1, 'one @delay:700')});
+	INSERT INTO doc3 VALUES (1, 'one @delay:2500')});
 sql(q{DROP TABLE side; SET ROLE mal; CREATE TABLE public.side (id int, chunk_seq int, chunk text, embedding real[], tok_start int, tok_end int);
 	CREATE TRIGGER t BEFORE INSERT ON side FOR EACH ROW EXECUTE FUNCTION mal.fires(); GRANT ALL ON side TO PUBLIC});
 ok(until_sql($node, q{SELECT state = 'failed' FROM llm_jobs WHERE name = 't_side'}), 'a dropped side table: the job has failed');

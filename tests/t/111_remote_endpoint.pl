@@ -120,9 +120,11 @@ my %ways = (
 for my $way (sort keys %ways)
 {
 	my @ms = map { closed_after(@{ $ways{$way} }) } 1 .. 5;
-	my ($worst) = sort { $b <=> $a } map { /^[\d.]+$/ ? $_ : 1e9 } @ms;
-	cmp_ok($worst, '<', 100, "$way closes the endpoint's connection (@ms)");
-	figure('%s: the endpoint sees it after %.1f ms at worst of 5', $way, $worst);
+	ok(!(grep { !/^[\d.]+$/ } @ms), "$way closes the endpoint's connection (@ms)");
+	# at the quickest of five: a busy machine delays some of them, a wait in the program would delay all
+	my ($best) = sort { $a <=> $b } map { /^[\d.]+$/ ? $_ : 1e9 } @ms;
+	cmp_ok($best, '<', 100, '... at once');
+	figure('%s: the endpoint sees it after %.1f ms at best of 5', $way, $best);
 }
 $other->quit;
 my $b = bg($node, q{SET statement_timeout = '500ms'}, q{SELECT llm_generate('x' || i, model => 'hang') FROM generate_series(1, 40) i});
