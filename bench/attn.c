@@ -13,8 +13,8 @@
 #include <getopt.h>
 
 static const char usage[] =
-"bench/attn [-i isa] [-t threads] [-c] [-g heads/kv_heads] [-d head_dim] [-b block_size] [-T type] [-w work] [--json]\n"
-"  -i: kernels by name (default: the best)\n"
+"bench/attn [-i isa] [-t threads] [-c] [-g heads/kv_heads] [-d head_dim] [-b block_size] [-T type] [-w work] "
+"[--json]\n  -i: kernels by name (default: the best)\n"
 "  -t: threads (default 1)\n"
 "  -c: one thread and its CPU time, for a machine that others use too\n"
 "  -g, -d, -b: shape (default 14/2, 64, 16)\n"
@@ -109,7 +109,8 @@ time_shape(const Kernels *k, KPool *pool, KvView *kv, const Shape *s, int heads,
 				start[MAX_SEQS + 1];
 	int			blocks = (s->context + kv->block_size - 1) / kv->block_size,
 				used = 0;
-	KRows		r = {.n_rows = s->seqs * s->rows, .n_seqs = s->seqs, .seq_start = start, .pos = pos, .block_table = tablep};
+	KRows		r = {.n_rows = s->seqs * s->rows, .n_seqs = s->seqs, .seq_start = start, .pos = pos,
+					 .block_table = tablep};
 	KAttn		a = {.scale = 0.125f, .window = s->window};
 	double		best = 1e9;
 	double		t0 = now();
@@ -175,7 +176,8 @@ bench_type(const Kernels *k, KPool *pool, KType type, int heads, int kv_heads, i
 		gb = s->rows > 1 ? 0 : (double) kv.layer_stride * s->context / bs * s->seqs / t / 1e9;
 
 		if (json)
-			printf("%s\n  {\"type\": \"%s\", \"work\": \"%s\", \"us\": %.1f, \"gflop_s\": %.2f, \"gb_s\": %.2f}",
+			printf("%s\n  {\"type\": \"%s\", \"work\": \"%s\", \"us\": %.1f, \"gflop_s\": %.2f, \"gb_s\": "
+				   "%.2f}",
 				   *first ? "" : ",", ktype_name(type), s->name, t * 1e6, gf, gb);
 		else
 			printf("%-5s %-24s %9.1f us %7.1f GFLOP/s %3.0f%% %6.1f GB/s\n", ktype_name(type), s->name,
@@ -193,7 +195,8 @@ int
 main(int argc, char **argv)
 {
 	static const KType types[] = {KT_F32, KT_BF16, KT_F16, KT_INT8};
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+											{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	const char *isa = NULL,
 			   *why;
 	int			threads = 1,
@@ -235,8 +238,8 @@ main(int argc, char **argv)
 		else
 			return usage_exit(c, usage);
 	}
-	if (threads < 1 || hd < 1 || bs < 1 || bs % 16 != 0 || kv_heads < 1 || heads < 1 || heads % kv_heads != 0 ||
-		optind != argc)
+	if (threads < 1 || hd < 1 || bs < 1 || bs % 16 != 0 || kv_heads < 1 || heads < 1 ||
+		heads % kv_heads != 0 || optind != argc)
 		return usage_exit(-1, usage);
 	k = kernels_select(isa, &why);
 	if (k == NULL)

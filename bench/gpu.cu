@@ -92,12 +92,14 @@ seconds(const std::function<void (void)> &f)
 
 /* bar 0: there is none */
 static void
-report(const char *name, const char *what, double value, const char *unit, double bound, const char *of, double bar)
+report(const char *name, const char *what, double value, const char *unit, double bound, const char *of,
+	   double bar)
 {
 	double		ratio = bound > 0 ? value / bound : 0;
 	bool		ok = bar == 0 || ratio >= bar || smoke;
 	cudaError_t e = cudaGetLastError();
-	const char *verdict = e != cudaSuccess ? cudaGetErrorString(e) : smoke ? "emulated" : bar == 0 ? "" : ok ? "ok" : "miss";
+	const char *verdict = e != cudaSuccess ? cudaGetErrorString(e) : smoke ? "emulated" : bar == 0 ? "" :
+		ok ? "ok" : "miss";
 
 	ok = ok && e == cudaSuccess;
 	passed += ok;
@@ -110,8 +112,9 @@ report(const char *name, const char *what, double value, const char *unit, doubl
 	printf("  %s\n", verdict);
 	fflush(stdout);
 	if (json != NULL)
-		fprintf(json, "{\"part\": \"bench\", \"name\": \"%s\", \"what\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"bound\": %.6g, "
-				"\"of\": \"%s\", \"ratio\": %.4f, \"bar\": %.2f, \"verdict\": \"%s\"}\n", name, what, value, unit, bound, of, ratio, bar, verdict);
+		fprintf(json, "{\"part\": \"bench\", \"name\": \"%s\", \"what\": \"%s\", \"value\": %.6g, \"unit\": "
+				"\"%s\", \"bound\": %.6g, \"of\": \"%s\", \"ratio\": %.4f, \"bar\": %.2f, \"verdict\": "
+				"\"%s\"}\n", name, what, value, unit, bound, of, ratio, bar, verdict);
 }
 
 static void
@@ -197,7 +200,8 @@ bench_copy(void)
 }
 
 static void
-memory_bound(const char *name, const char *what, double bytes, double bar, const std::function<void (void)> &f)
+memory_bound(const char *name, const char *what, double bytes, double bar,
+			 const std::function<void (void)> &f)
 {
 	report(name, what, bytes / seconds(f) / 1e9, "GB/s", copy_rate / 1e9, "copy", bar);
 }
@@ -235,7 +239,10 @@ bench_rows(void)
 
 /* ---- tokens ---- */
 
-/* Rows whose logits lie as a model's do, a few far above the others; beside it what copying them to the host would take. */
+/*
+ * Rows whose logits lie as a model's do, a few far above the others; beside it what copying them to the host
+ * would take.
+ */
 static void
 bench_sample(void)
 {
@@ -273,8 +280,11 @@ bench_sample(void)
 			v = -2.0f * logf(((float) (dice >> 40) + 0.5f) / 16777216.0f);
 		}
 		for (int i = 0; i < rows; i++)
-			cudaMemcpy(x + (size_t) i * (size_t) width, row.data(), (size_t) width * sizeof(float), cudaMemcpyHostToDevice);
-		double		copied = (double) rows / seconds([&]() { cudaMemcpyAsync(h, x, n * sizeof(float), cudaMemcpyDeviceToHost, stream); });
+			cudaMemcpy(x + (size_t) i * (size_t) width, row.data(), (size_t) width * sizeof(float),
+					   cudaMemcpyHostToDevice);
+		double		copied =
+			(double) rows / seconds([&]() { cudaMemcpyAsync(h, x, n * sizeof(float), cudaMemcpyDeviceToHost,
+															stream); });
 
 		for (auto &c : kinds)
 		{
@@ -291,8 +301,9 @@ bench_sample(void)
 				k[i].n_logprobs = c.logprobs;
 			}
 			cudaMemcpy(at, k.data(), k.size() * sizeof(KSample), cudaMemcpyHostToDevice);
-			report("sample", c.what, (double) rows / seconds([&]() { cuda_sample(at, rows, x, width, width, out, stream); }), "rows/s", copied,
-				   "copied to the host", 0);
+			report("sample", c.what,
+				   (double) rows / seconds([&]() { cuda_sample(at, rows, x, width, width, out, stream); }),
+				   "rows/s", copied, "copied to the host", 0);
 		}
 	}
 	cudaFreeHost(h);
@@ -355,7 +366,8 @@ main(int argc, char **argv)
 			}
 		}
 		else
-			return usage(strcmp(argv[i], "--help") == 0 ? stdout : stderr, strcmp(argv[i], "--help") == 0 ? 0 : 2);
+			return usage(strcmp(argv[i], "--help") == 0 ? stdout : stderr, strcmp(argv[i], "--help") == 0
+						 ? 0 : 2);
 	}
 	if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
 	{

@@ -2,9 +2,10 @@
  * gpu_attn.h
  *	  Cases of bench/gpu: attention, for decoding beside the copy, for prompts beside a product.
  *
- * 32 heads on 8 KV heads of 128 columns, all BF16, blocks of 16 keys that lie anywhere: the shape of an 8B model. For decoding
- * the bytes of K and V that are read count, for prompts the products of what a row sees; the bound of those is the
- * best product with a matrix of BF16 in the same run, whoever's.  With wgmma, too, where there is such.
+ * 32 heads on 8 KV heads of 128 columns, all BF16, blocks of 16 keys that lie anywhere: the shape of an 8B
+ * model. For decoding the bytes of K and V that are read count, for prompts the products of what a row sees;
+ * the bound of those is the best product with a matrix of BF16 in the same run, whoever's.  With wgmma, too,
+ * where there is such.
  */
 #ifndef VLLM_BENCH_GPU_ATTN_H
 #define VLLM_BENCH_GPU_ATTN_H
@@ -143,7 +144,8 @@ bench_decode_attn(void)
 			cuda_attn_init(&caps);
 			snprintf(what, sizeof(what), "%d x %d keys%s", step[0], step[1], wgmma ? ", wgmma" : "");
 			if (s.open(step[0], step[1], 1))
-				memory_bound("decode_attn", what, 4.0 * step[0] * step[1] * KV_HEADS * HEAD_DIM, 0.8, [&]() { s.run(&caps); });
+				memory_bound("decode_attn", what, 4.0 * step[0] * step[1] * KV_HEADS * HEAD_DIM, 0.8,
+							 [&]() { s.run(&caps); });
 			else
 				skip("decode_attn", "no memory");
 		}
@@ -166,8 +168,9 @@ bench_prefill_attn(void)
 			cuda_attn_init(&caps);
 			snprintf(what, sizeof(what), "%d rows%s", rows, wgmma ? ", wgmma" : "");
 			if (s.open(1, rows, rows))
-				report("prefill_attn", what, 2.0 * HEADS * HEAD_DIM * rows * (rows + 1.0) / seconds([&]() { s.run(&caps); }) / 1e12, "TFLOP/s",
-					   rate / 1e12, "best product", 0.55);
+				report("prefill_attn", what,
+					   2.0 * HEADS * HEAD_DIM * rows * (rows + 1.0) / seconds([&]() { s.run(&caps); }) / 1e12,
+					   "TFLOP/s", rate / 1e12, "best product", 0.55);
 			else
 				skip("prefill_attn", "no memory");
 		}

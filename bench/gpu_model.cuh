@@ -1,10 +1,11 @@
 /*
  * gpu_model.cuh
- *	  bench/gpu's model: the shape of Llama 3.1 8B in BF16 with random weights, made on the device.  Included by gpu.cu.
+ *	  bench/gpu's model: the shape of Llama 3.1 8B in BF16 with random weights, made on the device.  Included
+ *	  by gpu.cu.
  *
- * Steps are what the engine makes of them: begun, ops of the table in the order of src/model's decoder, one graph
- * for each kind of decoding step, ended.  There is no tokenizer, no scheduler and no sampling, so this is what
- * the engine can reach at most; answers through SQL are another case (bench/gpu_sql).
+ * Steps are what the engine makes of them: begun, ops of the table in the order of src/model's decoder, one
+ * graph for each kind of decoding step, ended.  There is no tokenizer, no scheduler and no sampling, so this
+ * is what the engine can reach at most; answers through SQL are another case (bench/gpu_sql).
  */
 #include <time.h>
 
@@ -71,8 +72,8 @@ struct Bench8
 	std::vector<std::vector<int32_t>> blocks;
 	std::vector<const int32_t *> tables;
 
-	Bench8(const Llama &c_, const KDeviceOps *ops_, KDevice *dev_, KPool *pool_) : c(c_), ops(ops_), dev(dev_), pool(pool_), ok(true),
-		weights(0), kv{}
+	Bench8(const Llama &c_, const KDeviceOps *ops_, KDevice *dev_, KPool *pool_) : c(c_), ops(ops_),
+		dev(dev_), pool(pool_), ok(true), weights(0), kv{}
 	{
 		size_t		rows = c.chunk,
 					scratch = 0;
@@ -147,7 +148,8 @@ struct Bench8
 		KMat		m = {KT_BF16, n, dim, take(bytes), bytes};
 
 		if (ok)
-			LAUNCH(random_kernel, (unsigned) ((bytes / 2 + 255) / 256), 256, 0, stream, (uint16_t *) m.data, bytes / 2);
+			LAUNCH(random_kernel, (unsigned) ((bytes / 2 + 255) / 256), 256, 0, stream, (uint16_t *) m.data,
+				   bytes / 2);
 		*scratch = std::max(*scratch, k->mm_scratch(KT_BF16, c.chunk, dim));
 		weights += (double) bytes;
 		return m;
@@ -284,7 +286,8 @@ measure_model(Bench8 *b, const char *variant)
 				least,
 				tokens = (double) c.seqs * c.answer,
 				hf = given("hf");
-	auto		tell = [&](const char *what, double value, const char *unit, double bound, const char *of, double bar) {
+	auto		tell = [&](const char *what, double value, const char *unit, double bound, const char *of,
+						   double bar) {
 		char		text[64];
 
 		snprintf(text, sizeof(text), "%s, %s", what, variant);
@@ -295,14 +298,17 @@ measure_model(Bench8 *b, const char *variant)
 	for (int i = 0; i < (smoke ? 1 : 2); i++)
 		if (!b->serve(1, &prompts, &answers))
 			return;
-	tell("one stream, decoding", c.answer / answers, "tok/s", copy_rate / (b->weights + kv_bytes(c)), "copy", 0.75);
+	tell("one stream, decoding", c.answer / answers, "tok/s", copy_rate / (b->weights + kv_bytes(c)), "copy",
+		 0.75);
 	for (int i = 0; i < (smoke ? 1 : 2); i++)
 		if (!b->serve(c.seqs, &prompts, &answers))
 			return;
 	least = flop / peak() + c.answer * (b->weights + c.seqs * kv_bytes(c)) / copy_rate;
 	tell("batch, prompts", flop / prompts / 1e12, "TFLOP/s", peak() / 1e12, "best product", 0);
-	tell("batch, decoding", tokens / answers, "tok/s", tokens * copy_rate / c.answer / (b->weights + c.seqs * kv_bytes(c)), "copy", 0);
-	tell("batch, prompts and answers", tokens / (prompts + answers), "tok/s", tokens / least, "product and copy", 0.60);
+	tell("batch, decoding", tokens / answers, "tok/s",
+		 tokens * copy_rate / c.answer / (b->weights + c.seqs * kv_bytes(c)), "copy", 0);
+	tell("batch, prompts and answers", tokens / (prompts + answers), "tok/s", tokens / least,
+		 "product and copy", 0.60);
 	if (hf > 0)
 		tell("batch, beside transformers", tokens / (prompts + answers), "tok/s", hf, "transformers", 3.0);
 	else

@@ -2,8 +2,8 @@
  * gpu_products.cuh
  *	  bench/gpu's products: dense ones beside torch's, weights of 4 bits beside the copy.  Included by gpu.cu.
  *
- * Matrices are random bits where speed and power depend on them.  Those of a measurement with few rows are many,
- * one after the other, so that no L2 has them.
+ * Matrices are random bits where speed and power depend on them.  Those of a measurement with few rows are
+ * many, one after the other, so that no L2 has them.
  */
 
 /* of an 8B model: qkv, o, gate and up, down */
@@ -12,7 +12,8 @@ static const struct Shape
 	const char *name;
 	int			n,
 				k;
-}			layer_8b[] = {{"qkv", 6144, 4096}, {"o", 4096, 4096}, {"gate, up", 28672, 4096}, {"down", 4096, 14336}};
+}			layer_8b[] = {{"qkv", 6144, 4096}, {"o", 4096, 4096}, {"gate, up", 28672, 4096},
+						  {"down", 4096, 14336}};
 static const struct Shape tiny_layer[] = {{"qkv", 72, 64}, {"down", 64, 96}};
 #define LAYER	(smoke ? tiny_layer : layer_8b)
 #define SHAPES	(smoke ? 2 : 4)
@@ -238,8 +239,10 @@ bench_w4a16(void)
 					skip("w4a16", "no memory");
 				else
 				{
-					t = seconds([&]() { cuda_mm(w.next(), x, KT_BF16, m, k, y, n, NULL, ws, stream, v == 1); });
-					snprintf(what, sizeof(what), "%s, %d rows, %s, %s", ktype_name(type), m, LAYER[s].name, variants[v]);
+					t = seconds([&]() { cuda_mm(w.next(), x, KT_BF16, m, k, y, n, NULL, ws, stream,
+												v == 1); });
+					snprintf(what, sizeof(what), "%s, %d rows, %s, %s", ktype_name(type), m, LAYER[s].name,
+							 variants[v]);
 					report("w4a16", what, moved / t / 1e9, "GB/s", copy_rate / 1e9, "copy", 0);
 					bytes += moved;
 					time += t;

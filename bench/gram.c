@@ -7,7 +7,8 @@
  * The tokens are those of all vocabularies (tokenizer.json or GGUF), equal ones once.  For each
  * grammar a text that fits is walked twice, taking the longest token at each step: cold,
  * from a grammar just compiled, and warm, the same text again.  SCHEMAS: lines {"schema",
- * "tests": [{"valid", "data"}]}, of which the first valid instance is walked (in schema order); -n: at most so many.
+ * "tests": [{"valid", "data"}]}, of which the first valid instance is walked (in schema order); -n: at most
+ * so many.
  * -v: a line each.  All times of one thread, in microseconds.
  */
 #include <getopt.h>
@@ -73,8 +74,9 @@ print_times(const char *what, Times *t)
 
 	for (size_t i = 0; i < t->n; i++)
 		sum += t->us[i];
-	printf("%-8s n %zu  mean %.1f  p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f us\n", what, t->n, sum / (double) (t->n > 0 ? t->n : 1), quantile(t, 0.5),
-		   quantile(t, 0.9), quantile(t, 0.99), quantile(t, 0.999), quantile(t, 1));
+	printf("%-8s n %zu  mean %.1f  p50 %.1f  p90 %.1f  p99 %.1f  p99.9 %.1f  max %.1f us\n", what, t->n,
+		   sum / (double) (t->n > 0 ? t->n : 1), quantile(t, 0.5), quantile(t, 0.9), quantile(t, 0.99),
+		   quantile(t, 0.999), quantile(t, 1));
 }
 
 /* ---- vocabulary ---- */
@@ -122,7 +124,8 @@ add_vocabulary(Vocab *v, const char *path)
 		const char *s = tok_piece(t, i, &n);
 		uint32_t   *slot;
 
-		if (tok_is_special(t, i) || s == NULL || n == 0 || *(slot = slot_of(v, s, n)) != 0 || v->n + 2 > v->cap / 2)
+		if (tok_is_special(t, i) || s == NULL || n == 0 || *(slot = slot_of(v, s, n)) != 0 ||
+			v->n + 2 > v->cap / 2)
 			continue;
 		v->token[v->n] = (GramToken) {mem_strndup(s, n), n, false};
 		*slot = (uint32_t) ++v->n;
@@ -227,7 +230,8 @@ measure(const GramSpec *s, const char *text, const char *name, Vocab *v, Result 
 	{
 		walk(g, v, text, &r->warm, words, &warm);
 		if (verbose)
-			printf("%-40.40s %5zu tokens, compile %8.0f, cold %8.1f max %8.0f, warm max %6.1f us, %zu KB\n", name, r->warm.n - n_warm, r->compile.us[r->compile.n - 1],
+			printf("%-40.40s %5zu tokens, compile %8.0f, cold %8.1f max %8.0f, warm max %6.1f us, %zu KB\n",
+				   name, r->warm.n - n_warm, r->compile.us[r->compile.n - 1],
 				   r->cold.us[n_cold + (r->cold.n - n_cold) / 2], cold, warm, grammar_memory(g) / 1024);
 		r->memory = grammar_memory(g) > r->memory ? grammar_memory(g) : r->memory;
 	}
@@ -246,11 +250,13 @@ static const char json_grammar[] =
 
 static const char calc_grammar[] =
 "start: expr\n?expr: expr (\"+\" | \"-\") term | term\n?term: term (\"*\" | \"/\") factor | factor\n"
-"?factor: NUMBER | NAME | \"-\" factor | \"(\" expr \")\"\nNAME: /[a-z_][a-z0-9_]*/\n%import common.NUMBER\n%import common.WS_INLINE\n%ignore WS_INLINE\n";
+"?factor: NUMBER | NAME | \"-\" factor | \"(\" expr \")\"\nNAME: /[a-z_][a-z0-9_]*/\n%import "
+"common.NUMBER\n%import common.WS_INLINE\n%ignore WS_INLINE\n";
 
 static const char tags_spec[] =
-"{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"<tool\"], \"tags\": [{\"begin\": \"<tool=add>\", \"content\": {\"type\": \"regex\", "
-"\"pattern\": \"\\\\{\\\"a\\\": [0-9]{1,9}, \\\"b\\\": [0-9]{1,9}\\\\}\"}, \"end\": \"</tool>\"}]}}";
+"{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"<tool\"], \"tags\": [{\"begin\": "
+"\"<tool=add>\", \"content\": {\"type\": \"regex\", \"pattern\": \"\\\\{\\\"a\\\": [0-9]{1,9}, \\\"b\\\": "
+"[0-9]{1,9}\\\\}\"}, \"end\": \"</tool>\"}]}}";
 
 static const struct
 {
@@ -260,14 +266,23 @@ static const struct
 	const char *text;
 }			cases[] = {
 	{"JSON in EBNF", GRAM_GRAMMAR, json_grammar,
-	"{\"name\": \"Ada Lovelace\", \"born\": 1815, \"tags\": [\"mathematics\", \"computing\", \"na\xC3\xAFve \\u00e9\"],\n \"nested\": {\"a\": [1, 2.5, -3e10, true, null], \"b\": {}}}"},
-	{"expressions in Lark", GRAM_GRAMMAR, calc_grammar, "(alpha + 3.25) * -beta_2 / (17 - gamma * (x + y)) + 100000"},
-	{"structural tags", GRAM_STRUCTURAL_TAG, tags_spec, "Let me compute this. <tool=add>{\"a\": 12, \"b\": 345}</tool> The sum is 357, I think."},
-	{"email", GRAM_REGEX, "[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\\.[a-zA-Z]{2,}", "first.last+tag@mail.example.org"},
-	{"date and time", GRAM_REGEX, "\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d+)?(Z|[+-]\\d{2}:\\d{2})", "2024-02-29T23:59:59.125+01:00"},
-	{"at most 200 characters", GRAM_REGEX, ".{1,200}", "The quick brown fox jumps over the lazy dog and keeps running through the long sentences of this benchmark until it is tired."},
-	{"words", GRAM_REGEX, "(\\w+[ ,.])*", "Every word is followed by one character which is a space or a comma or a dot."},
-	{"no digits", GRAM_REGEX, "[^0-9]*", "Some free text without any of them, but with punctuation: (a) first, (b) second; and so on."}
+	"{\"name\": \"Ada Lovelace\", \"born\": 1815, \"tags\": [\"mathematics\", \"computing\", \"na\xC3\xAFve "
+	"\\u00e9\"],\n \"nested\": {\"a\": [1, 2.5, -3e10, true, null], \"b\": {}}}"},
+	{"expressions in Lark", GRAM_GRAMMAR, calc_grammar,
+	 "(alpha + 3.25) * -beta_2 / (17 - gamma * (x + y)) + 100000"},
+	{"structural tags", GRAM_STRUCTURAL_TAG, tags_spec,
+	 "Let me compute this. <tool=add>{\"a\": 12, \"b\": 345}</tool> The sum is 357, I think."},
+	{"email", GRAM_REGEX, "[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\\.[a-zA-Z]{2,}",
+	 "first.last+tag@mail.example.org"},
+	{"date and time", GRAM_REGEX, "\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d+)?(Z|[+-]\\d{2}:\\d{2})",
+	 "2024-02-29T23:59:59.125+01:00"},
+	{"at most 200 characters", GRAM_REGEX, ".{1,200}",
+	 "The quick brown fox jumps over the lazy dog and keeps running through the long sentences of this "
+	 "benchmark until it is tired."},
+	{"words", GRAM_REGEX, "(\\w+[ ,.])*",
+	 "Every word is followed by one character which is a space or a comma or a dot."},
+	{"no digits", GRAM_REGEX, "[^0-9]*",
+	 "Some free text without any of them, but with punctuation: (a) first, (b) second; and so on."}
 };
 
 static void
@@ -308,7 +323,8 @@ schemas(const char *path, size_t count, Vocab *v, Result *r, uint32_t *words)
 static void
 print_result(const char *what, Result *r)
 {
-	printf("%s: %zu grammars, %zu refused, %zu texts that don't fit, largest %zu KB\n", what, r->compile.n + r->refused, r->refused, r->misfits, r->memory / 1024);
+	printf("%s: %zu grammars, %zu refused, %zu texts that don't fit, largest %zu KB\n", what,
+		   r->compile.n + r->refused, r->refused, r->misfits, r->memory / 1024);
 	print_times("compile", &r->compile);
 	if (r->compile_large.n > 0)
 		print_times("10 KB +", &r->compile_large);

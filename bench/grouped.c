@@ -163,8 +163,8 @@ bench_tokens(Bench *b, int tokens, double bw, bool json)
 	}
 	bytes = (double) b->w[0].nbytes / 1e9;
 	if (json)
-		printf(", \"t%d\": {\"grouped_gb_s\": %.2f, \"one_by_one_gb_s\": %.2f, \"one_matrix_gb_s\": %.2f}", tokens,
-			   bytes / best[0], bytes / best[1], tokens == 1 ? bytes / best[2] : 0.0);
+		printf(", \"t%d\": {\"grouped_gb_s\": %.2f, \"one_by_one_gb_s\": %.2f, \"one_matrix_gb_s\": %.2f}",
+			   tokens, bytes / best[0], bytes / best[1], tokens == 1 ? bytes / best[2] : 0.0);
 	else
 	{
 		printf(" | %6.1f GB/s %3.0f%% %5.2f", bytes / best[0], 100 * bytes / best[0] / bw, best[1] / best[0]);
@@ -200,7 +200,8 @@ int
 main(int argc, char **argv)
 {
 	static const KType types[] = {KT_BF16, KT_Q8_0, KT_Q4_K, KT_MXFP4};
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+											{"json", no_argument, NULL, 'j'}, {0}};
 	const char *isa = NULL,
 			   *only = NULL,
 			   *why;
@@ -249,11 +250,12 @@ main(int argc, char **argv)
 	for (int i = 0; i < MAX_ROWS * K; i++)
 		b.x[i] = (float) (next_random(&b) % 2048) / 1024.0f - 1.0f;
 	if (json)
-		printf("{\"isa\": \"%s\", \"threads\": %d, \"read_gb_s\": %.2f, \"grouped\": [", b.k->name, threads, bw);
+		printf("{\"isa\": \"%s\", \"threads\": %d, \"read_gb_s\": %.2f, \"grouped\": [", b.k->name, threads,
+			   bw);
 	else
-		printf("%s, %d thread(s): memory read %.1f GB/s.  %d of %d matrices of %d x %d a token; 1, 4, 16, %d tokens:\n"
-			   "weights used, %% of read, times as fast as one by one (1 token: and as one matrix)\n",
-			   b.k->name, threads, bw, USED, MATS, N, K, MAX_TOKENS);
+		printf("%s, %d thread(s): memory read %.1f GB/s.  %d of %d matrices of %d x %d a token; 1, 4, 16, %d "
+			   "tokens:\nweights used, %% of read, times as fast as one by one (1 token: and as one "
+			   "matrix)\n", b.k->name, threads, bw, USED, MATS, N, K, MAX_TOKENS);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (only == NULL || strcmp(only, ktype_name(types[i])) == 0)
 		{

@@ -191,7 +191,8 @@ bench(const Kernels *k, int nthreads, const char *buf, bool quick, bool floats)
 int
 main(int argc, char **argv)
 {
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+											{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	const char *isa = NULL,
 			   *why;
 	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
@@ -210,7 +211,8 @@ main(int argc, char **argv)
 			json = true;
 		else if (c == 'T')
 			only_types = optarg;
-		else if (c == 's' && sscanf(optarg, "%d,%d", &shapes[0][0], &shapes[0][1]) == 2 && shapes[0][0] > 0 && shapes[0][1] > 0)
+		else if (c == 's' && sscanf(optarg, "%d,%d", &shapes[0][0], &shapes[0][1]) == 2 && shapes[0][0] > 0 &&
+				 shapes[0][1] > 0)
 			n_shapes = 1;
 		else if (c == 'i')
 			isa = optarg;

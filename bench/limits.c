@@ -44,7 +44,8 @@ limits(int threads, const char *buf, bool json, bool first)
 int
 main(int argc, char **argv)
 {
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+											{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	int			max_threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
 	bool		json = false,
 				bandwidth_only = false;

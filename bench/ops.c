@@ -232,10 +232,12 @@ bench_op(Work *w, const Op *op, double bw, double peak, bool json, bool *first)
 		gb = op->bytes * sizes[s] / t / 1e9;
 		gf = op->flops * sizes[s] / t / 1e9;
 		if (json)
-			printf("%s{\"op\": \"%s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.2f, \"of_read\": %.3f, \"gflop_s\": %.2f, \"of_peak\": %.4f}",
+			printf("%s{\"op\": \"%s\", \"rows\": %d, \"us\": %.2f, \"gb_s\": %.2f, \"of_read\": %.3f, "
+				   "\"gflop_s\": %.2f, \"of_peak\": %.4f}",
 				   *first ? "" : ", ", op->name, sizes[s], t * 1e6, gb, gb / bw, gf, gf / peak);
 		else
-			printf(" | %8.1f us %6.1f GB/s %4.0f %% %6.1f GF/s %3.0f %%", t * 1e6, gb, 100 * gb / bw, gf, 100 * gf / peak);
+			printf(" | %8.1f us %6.1f GB/s %4.0f %% %6.1f GF/s %3.0f %%", t * 1e6, gb, 100 * gb / bw, gf,
+				   100 * gf / peak);
 		*first = false;
 	}
 	if (!json)
@@ -260,8 +262,9 @@ bench_all(Work *w, int threads, bool json)
 		printf("{\"isa\": \"%s\", \"threads\": %d, \"read_gb_s\": %.2f, \"fma_gflop_s\": %.2f, \"ops\": [",
 			   w->k->name, threads, bw, peak);
 	else
-		printf("%s, %d thread(s): memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n%-33s | %-41s | %-41s | %s\n",
-			   w->k->name, threads, bw, peak, "", "1 row: time, bytes, of read, of peak", "16", "512");
+		printf("%s, %d thread(s): memory read %.1f GB/s, float fma peak %.1f GFLOP/s\n%-33s | %-41s | %-41s "
+			   "| %s\n", w->k->name, threads, bw, peak, "", "1 row: time, bytes, of read, of peak", "16",
+			   "512");
 	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++)
 		bench_op(w, &ops[i], bw, peak, json, &first);
 	if (json)
@@ -273,7 +276,8 @@ bench_all(Work *w, int threads, bool json)
 int
 main(int argc, char **argv)
 {
-	static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+											{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
 	static int32_t pos[MAX_ROWS],
 				blocks[MAX_ROWS / 16];
 	const int32_t *table = blocks;

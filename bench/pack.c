@@ -170,18 +170,19 @@ one_format(KPool *pool, const Kernels *k, KType type, int fd, size_t size, int r
 		best[i] *= 1e9 / (double) j.bytes;
 	if (json)
 		printf("%s{\"type\": \"%s\", \"read_gbs\": %.2f, \"copy_gbs\": %.2f, \"pack_gbs\": %.2f, "
-			   "\"pack_to_read\": %.2f, \"pack_to_copy\": %.2f, \"target\": 1.5}", first ? "" : ", ", ktype_name(type),
-			   1 / best[0], 1 / best[1], 1 / best[2], best[2] / best[0], best[2] / best[1]);
+			   "\"pack_to_read\": %.2f, \"pack_to_copy\": %.2f, \"target\": 1.5}", first ? "" : ", ",
+			   ktype_name(type), 1 / best[0], 1 / best[1], 1 / best[2], best[2] / best[0], best[2] / best[1]);
 	else
-		printf("%-7s %10.2f %10.2f %10.2f %14.2f %14.2f\n", ktype_name(type), 1 / best[0], 1 / best[1], 1 / best[2],
-			   best[2] / best[0], best[2] / best[1]);
+		printf("%-7s %10.2f %10.2f %10.2f %14.2f %14.2f\n", ktype_name(type), 1 / best[0], 1 / best[1],
+			   1 / best[2], best[2] / best[0], best[2] / best[1]);
 	fflush(stdout);
 }
 
 int
 main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
+	static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'},
+										  {0}};
 	const char *isa = NULL,
 			   *types = NULL,
 			   *why = NULL;

@@ -286,8 +286,8 @@ size_t		ktype_row_bytes(KType t, int64_t n);
  */
 void		kblock_to_float(KType t, const void *src, int64_t n, float *out);
 /*
- * Weights from .. from + n - 1 of a row of k, as a row of n; both are multiples of the block, of KT_FP8 of FP8_GROUP,
- * unless the last of the row's are among them.  to: ktype_row_bytes(t, n).
+ * Weights from .. from + n - 1 of a row of k, as a row of n; both are multiples of the block, of KT_FP8 of
+ * FP8_GROUP, unless the last of the row's are among them.  to: ktype_row_bytes(t, n).
  */
 void		ktype_cut(KType t, const void *row, int64_t k, int64_t from, int64_t n, void *to);
 const char *ktype_name(KType t);	/* "F32", "BF16", ... */

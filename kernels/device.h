@@ -79,7 +79,8 @@ typedef struct KDevOpen
 	int			max_out;
 	bool		invariant;		/* a row's bits may not depend on the batch */
 	KVariant	variant;		/* open() fails where the device has no such kernels */
-	bool		fp8_x;			/* products with weights of FP8 (KT_FP8) round what they multiply to FP8, too */
+	/* products with weights of FP8 (KT_FP8) round what they multiply to FP8, too */
+	bool		fp8_x;
 } KDevOpen;
 
 /* What a forward pass is about; all of it the host's. */
@@ -127,11 +128,11 @@ typedef struct KDevCommOpen
 } KDevCommOpen;
 
 /*
- * Collectives of the device's memory, in the ops' order.  All ranks make the same calls in the same order; they mean what those of
- * model/parallel/comm.h mean, but that sums have an order of their own unless the device was opened for
- * invariant bits.  open() waits for the others, and so do the waits for a device that has communicators:
- * only as long as lives() says that there is hope; behind that the device is lost.  A capture may have
- * none.
+ * Collectives of the device's memory, in the ops' order.  All ranks make the same calls in the same order;
+ * they mean what those of model/parallel/comm.h mean, but that sums have an order of their own unless the
+ * device was opened for invariant bits.  open() waits for the others, and so do the waits for a device that
+ * has communicators: only as long as lives() says that there is hope; behind that the device is lost.  A
+ * capture may have none.
  */
 typedef struct KDevCommOps
 {
@@ -140,7 +141,8 @@ typedef struct KDevCommOps
 	bool		(*id) (const char *library, void *id, char *err, size_t errlen);
 	KDevComm   *(*open) (KDevice *d, const KDevCommOpen *o, char *err, size_t errlen);
 	void		(*close) (KDevComm *c);	/* for itself; before the device's */
-	void		(*gather) (KDevComm *c, void *all, const void *mine, int rows, const int32_t *starts, size_t size);
+	void		(*gather) (KDevComm *c, void *all, const void *mine, int rows, const int32_t *starts,
+						   size_t size);
 	void		(*sum) (KDevComm *c, float *x, size_t n);
 	void		(*broadcast) (KDevComm *c, void *x, size_t bytes, int root);
 	void		(*send) (KDevComm *c, const void *x, size_t bytes, int to);
@@ -156,8 +158,8 @@ typedef struct KDeviceOps
 	KDevice    *(*open) (int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t errlen);
 	void		(*close) (KDevice *d);
 	/*
-	 * The ops, with operands of op_type: KT_F32, KT_F16 or KT_BF16; NULL: not on this device.  d NULL: of none in particular,
-	 * for what needs no device: sizes of matrices and scratch.
+	 * The ops, with operands of op_type: KT_F32, KT_F16 or KT_BF16; NULL: not on this device.  d NULL: of
+	 * none in particular, for what needs no device: sizes of matrices and scratch.
 	 */
 	const Kernels *(*kernels) (KDevice *d, KType op_type);
 
@@ -168,38 +170,44 @@ typedef struct KDeviceOps
 	/* the host's, which get, kv_get and kv_put need */
 	void	   *(*pin) (KDevice *d, size_t size);
 	void		(*unpin) (KDevice *d, void *p);
-	bool		(*pin_area) (KDevice *d, void *p, size_t size);	/* what is there already; false: it can't be */
+	/* what is there already; false: it can't be */
+	bool		(*pin_area) (KDevice *d, void *p, size_t size);
 	void		(*unpin_area) (KDevice *d, void *p);
 	void		(*mem) (KDevice *d, uint64_t *free_bytes, uint64_t *total);
 	/*
-	 * Of the host's arrays in there, matrices of experts and their biases, ops have copies, which nobody wants any more: they
-	 * are about to change, or to go.  Called where ops are.
+	 * Of the host's arrays in there, matrices of experts and their biases, ops have copies, which nobody
+	 * wants any more: they are about to change, or to go.  Called where ops are.
 	 */
 	void		(*forget) (KDevice *d, const void *from, size_t size);
 
 	/* ---- copies in the ops' order ---- */
-	void		(*put) (KDevice *d, void *dst, const void *src, size_t size);	/* src may be reused on return */
-	void		(*get) (KDevice *d, void *dst, const void *src, size_t size);	/* dst is there behind wait() */
+	/* src may be reused on return */
+	void		(*put) (KDevice *d, void *dst, const void *src, size_t size);
+	/* dst is there behind wait() */
+	void		(*get) (KDevice *d, void *dst, const void *src, size_t size);
 	void		(*fill) (KDevice *d, void *dst, int byte, size_t size);
 	bool		(*wait) (KDevice *d, char *err, size_t errlen);	/* false: the device is lost */
 	bool		(*done) (KDevice *d);	/* would wait() return at once? */
 
 	/* ---- copies beside the ops ---- */
 	/*
-	 * In the order of their calls, behind the ops asked for so far, and behind the step that has begun; the next step waits for puts.
-	 * src and dst stay until the event is done.
+	 * In the order of their calls, behind the ops asked for so far, and behind the step that has begun; the
+	 * next step waits for puts. src and dst stay until the event is done.
 	 */
 	KEvent		(*kv_put) (KDevice *d, void *dst, const void *src, size_t size);
 	KEvent		(*kv_get) (KDevice *d, void *dst, const void *src, size_t size);
 	bool		(*event_done) (KDevice *d, KEvent e);
-	void		(*kv_fence) (KDevice *d);	/* between steps: ops to come happen behind the copies asked for so far; nobody waits */
+	/* between steps: ops to come happen behind the copies asked for so far; nobody waits */
+	void		(*kv_fence) (KDevice *d);
 
 	/* ---- steps ---- */
 	void		(*step_begin) (KDevice *d, const KStep *s);
-	KRun		(*graph) (KDevice *d, const KGraphKey *key);	/* between step_begin and the ops; key NULL: KRUN_EAGER */
+	/* between step_begin and the ops; key NULL: KRUN_EAGER */
+	KRun		(*graph) (KDevice *d, const KGraphKey *key);
 	bool		(*step_done) (KDevice *d);	/* would step_end() return at once?  Only behind step_flush() */
 	void		(*step_flush) (KDevice *d);	/* no op follows: ends a capture and launches */
-	bool		(*step_end) (KDevice *d, char *err, size_t errlen);	/* flushes and waits; false: the device is lost */
+	/* flushes and waits; false: the device is lost */
+	bool		(*step_end) (KDevice *d, char *err, size_t errlen);
 
 	const KDevCommOps *comm;	/* NULL: ranks talk by way of the host */
 } KDeviceOps;

@@ -2,10 +2,12 @@
  * hostdev.c
  *	  "host": the CPUs as a device (device.h).
  *
- * Its memory is the host's and its ops are the CPU's, so results are those of the CPUs to the bit.  But it keeps
- * whoever uses it to the letter of device.h: memory that is handed out holds NaNs, what get() and kv_get() are to
- * bring is NaNs until it has been waited for.  Copies beside the ops read what they take along as late as they
- * may: when there is a fence, for kv_put() also when the next step begins, or when it is asked whether they are done.
+ * Its memory is the host's and its ops are the CPU's, so results are those of the CPUs to the bit.  But it
+ * keeps whoever uses it to the letter of device.h: memory that is handed out holds NaNs, what get() and
+ * kv_get() are to bring is NaNs until it has been waited for.  Copies beside the ops read what they take
+ * along as late as they
+ * may: when there is a fence, for kv_put() also when the next step begins, or when it is asked whether they
+ * are done.
  *
  * Tested by tests/unit/model/test_devmem.c.
  */
@@ -195,7 +197,10 @@ deliver(KDevice *d, KEvent event)
 	d->last = at;
 }
 
-/* Ops to come find the copies beside them made, up to this one: what those are to bring may still be under way. */
+/*
+ * Ops to come find the copies beside them made, up to this one: what those are to bring may still be under
+ * way.
+ */
 static void
 make(KDevice *d, KEvent event)
 {
@@ -353,11 +358,13 @@ host_close(KDevice *d)
 }
 
 static const KDeviceOps host = {
-	.abi = KDEVICE_ABI, .count = host_count, .info = host_info, .open = host_open, .close = host_close, .kernels = host_kernels,
-	.alloc = host_alloc, .free = host_free, .pin = host_pin, .unpin = host_free, .pin_area = host_pin_area,
-	.unpin_area = host_unpin_area, .mem = host_mem, .forget = host_forget, .put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait, .done = host_done,
-	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .kv_fence = host_kv_fence, .step_begin = host_step_begin,
-	.graph = host_graph, .step_done = host_done, .step_flush = host_step_flush, .step_end = host_wait
+	.abi = KDEVICE_ABI, .count = host_count, .info = host_info, .open = host_open, .close = host_close,
+	.kernels = host_kernels, .alloc = host_alloc, .free = host_free, .pin = host_pin, .unpin = host_free,
+	.pin_area = host_pin_area, .unpin_area = host_unpin_area, .mem = host_mem, .forget = host_forget,
+	.put = host_put, .get = host_get, .fill = host_fill, .wait = host_wait, .done = host_done,
+	.kv_put = host_kv_put, .kv_get = host_kv_get, .event_done = host_event_done, .kv_fence = host_kv_fence,
+	.step_begin = host_step_begin, .graph = host_graph, .step_done = host_done, .step_flush = host_step_flush,
+	.step_end = host_wait
 };
 
 const KDeviceOps *

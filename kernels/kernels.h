@@ -88,8 +88,9 @@ typedef struct KvView
 	int			head_dim;		/* of K, at most KV_MAX_DIM */
 	int			v_dim;			/* of V, at most KV_MAX_DIM; 0: head_dim */
 	/*
-	 * NULL: a block is a page of memory, with all layers.  Else page pages[block * n_parts + parts[layer].part] has the
-	 * layer, as its parts[layer].at-th; n_layers and n_blocks are pages', and a block may lack pages that nobody reads.
+	 * NULL: a block is a page of memory, with all layers.  Else page pages[block * n_parts +
+	 * parts[layer].part] has the layer, as its parts[layer].at-th; n_layers and n_blocks are pages', and a
+	 * block may lack pages that nobody reads.
 	 */
 	const int32_t *pages;
 	int			n_parts;
@@ -178,8 +179,8 @@ typedef struct KSample
 	uint32_t	given_at;		/* bits of the grammar alone, which log-probabilities are about */
 	uint32_t	bias_at;		/* [n_bias] tokens, all different, then [n_bias] floats to add */
 	int32_t		n_bias;
-	uint32_t	pen_at;			/* [n_pen] tokens that were there, all different, then how often in the output; 0: only
-								 * in the prompt */
+	/* [n_pen] tokens that were there, all different, then how often in the output; 0: only in the prompt */
+	uint32_t	pen_at;
 	int32_t		n_pen;
 	float		presence;
 	float		frequency;
@@ -196,7 +197,10 @@ typedef struct KSampled
 	float		top_logprob[KSAMPLE_TOP];
 } KSampled;
 
-/* What pooling does with a sequence's rows, one after the other, beginning with zeros, KPOOL_MAX with the least float. */
+/*
+ * What pooling does with a sequence's rows, one after the other, beginning with zeros, KPOOL_MAX with the
+ * least float.
+ */
 typedef enum KPoolAdd
 {
 	KPOOL_COPY,					/* the last one counts */
@@ -232,8 +236,11 @@ typedef struct KLora
 	int32_t		col;			/* first column of y */
 	float		scale;
 	const void *a;				/* [rank][k] */
-	const void *b;				/* KLORA_PANEL outputs side by side, [n / KLORA_PANEL, rounded up][rank][KLORA_PANEL]; zeros
-								 * behind the last */
+	/*
+	 * KLORA_PANEL outputs side by side, [n / KLORA_PANEL, rounded up][rank][KLORA_PANEL]; zeros behind the
+	 * last
+	 */
+	const void *b;
 } KLora;
 
 /* One of them for some rows. */
@@ -296,7 +303,8 @@ typedef struct KAttn
 	int			ahead;			/* with ends, > 0: at most so many positions behind the row's own */
 	float		softcap;		/* c > 0: a score s becomes c * tanh(s / c) */
 	const float *alibi;			/* [n_heads] slopes: less slope * distance, or NULL */
-	const float *bias;			/* [n_heads][2 * span - 1]: plus bias[key's position - row's + span - 1], or NULL */
+	/* [n_heads][2 * span - 1]: plus bias[key's position - row's + span - 1], or NULL */
+	const float *bias;
 	int			span;			/* more than any distance */
 	const float *sinks;			/* [n_heads] a score more in the softmax, without a value, or NULL */
 } KAttn;
@@ -352,12 +360,19 @@ typedef struct Kernels
 							   const float *const *bias, void *ws);
 
 	/* ---- low-rank products beside matrices, of some rows each ---- */
-	/* t of all jobs; columns of t that are nobody's stay as they are.  No row is in two jobs with the same `at`. */
+	/*
+	 * t of all jobs; columns of t that are nobody's stay as they are.  No row is in two jobs with the same
+	 * `at`.
+	 */
 	void		(*lora_shrink) (KPool *pool, KLoraJob *jobs, int n, const KOp *x, int ldx, float *t, int ldt);
 	/* y += t B^T.  Jobs of one row have different columns. */
-	void		(*lora_expand) (KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y, int ldy);
+	void		(*lora_expand) (KPool *pool, KLoraJob *jobs, int n, const float *t, int ldt, float *y,
+								int ldy);
 
-	/* t of embeddings' adapters, whose a is [k][rank]: scale * row ids[row] of a, zeros if there is none.  ids: the host's, by row */
+	/*
+	 * t of embeddings' adapters, whose a is [k][rank]: scale * row ids[row] of a, zeros if there is none.
+	 * ids: the host's, by row
+	 */
 	void		(*lora_rows) (KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t, int ldt);
 
 	/* ---- operands ---- */
@@ -415,65 +430,80 @@ typedef struct Kernels
 	/* n columns of x, cut to -most .. most; a NaN stays */
 	void		(*clip) (KPool *pool, float *x, int rows, int ldx, int n, float most);
 	/* x += b for heads of dim columns each; ldb 0: the same b for all of them, else head h's is b + h*ldb */
-	void		(*add_head_bias) (KPool *pool, float *x, int rows, int ldx, int heads, int dim, const float *b, int ldb);
+	void		(*add_head_bias) (KPool *pool, float *x, int rows, int ldx, int heads, int dim,
+								  const float *b, int ldb);
 	/*
 	 * n columns of q *= 1 + scale log(1 + s), s = (position + first) / every, rounded down, where s > 0.
 	 * pos: [rows], the host's.
 	 */
-	void		(*temper) (KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every, int first);
+	void		(*temper) (KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale,
+						   int every, int first);
 
 	/* ---- rows from here to there ---- */
-	/* y's row i = row ids[i] + first of m, zeros if it has none.  ids: the host's; NULL: row `first` for all */
-	void		(*rows_of) (KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y, int ldy);
+	/*
+	 * y's row i = row ids[i] + first of m, zeros if it has none.  ids: the host's; NULL: row `first` for all
+	 */
+	void		(*rows_of) (KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, float *y,
+							int ldy);
 	/* y's row i = given[i], unless that is NULL; pointers and what they point to are the host's */
 	void		(*put_rows) (KPool *pool, const float *const *given, int rows, int dim, float *y, int ldy);
 	/* y's row i = x's row i, or with idx, the host's, x's row idx[i] */
-	void		(*copy_rows) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim);
-	/* x's row i = x's row idx[i] in place; idx: [n], the host's, ascending.  Rows of width elements of elem_size bytes */
+	void		(*copy_rows) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *idx,
+							  int rows, int dim);
+	/*
+	 * x's row i = x's row idx[i] in place; idx: [n], the host's, ascending.  Rows of width elements of
+	 * elem_size bytes
+	 */
 	void		(*keep_rows) (KPool *pool, void *x, int elem_size, const int32_t *idx, int n, int width);
 	/* y[i][j] = x[i][from[j]] of n columns, K_NO_COLUMN where from[j] < 0; from: [n], where rows are */
-	void		(*pick_cols) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n);
+	void		(*pick_cols) (KPool *pool, float *y, int ldy, const float *x, int ldx, const int32_t *from,
+							  int rows, int n);
 
 	/* y = a * b of dim columns, or a * silu(b); y may be a */
-	void		(*mul_rows) (KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim,
-							 bool silu);
+	void		(*mul_rows) (KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb,
+							 int rows, int dim, bool silu);
 	/* y[i] = the sum of x[i][j] * w[j], plus bias; in double, j ascending */
-	void		(*dot_rows) (KPool *pool, float *y, const float *x, int rows, int dim, const float *w, float bias);
+	void		(*dot_rows) (KPool *pool, float *y, const float *x, int rows, int dim, const float *w,
+							 float bias);
 	/*
-	 * Row r's head h, of width elements: y[r * y_row + h * y_head] on = x[r * x_row + h * x_head] on.  y and x are operands
-	 * (y_op, x_op) or floats; strides are in elements.
+	 * Row r's head h, of width elements: y[r * y_row + h * y_head] on = x[r * x_row + h * x_head] on.  y and
+	 * x are operands (y_op, x_op) or floats; strides are in elements.
 	 */
-	void		(*swap_heads) (KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
-							   size_t x_head, int rows, int heads, int width);
+	void		(*swap_heads) (KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x,
+							   bool x_op, size_t x_row, size_t x_head, int rows, int heads, int width);
 	/* y[i] = i * by */
 	void		(*series) (KPool *pool, int32_t *y, int n, int32_t by);
 
 	/* ---- mixtures of experts ---- */
 	/*
-	 * Each row's top_k experts, ascending, and their weights.  logits: [rows][n_experts], overwritten or not; space: as
-	 * large.  A NaN leads to some choice and to a weight of NaN.
+	 * Each row's top_k experts, ascending, and their weights.  logits: [rows][n_experts], overwritten or not;
+	 * space: as large.  A NaN leads to some choice and to a weight of NaN.
 	 */
-	void		(*moe_route) (KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights);
+	void		(*moe_route) (KPool *pool, const KRoute *c, float *logits, int rows, float *space,
+							  int32_t *experts, float *weights);
 	/*
-	 * Experts that ranks have in slots: of e, slots[e * width] says how many, those behind it are they.  Row i's e becomes number
-	 * (first + i) % so many of them.
+	 * Experts that ranks have in slots: of e, slots[e * width] says how many, those behind it are they.  Row
+	 * i's e becomes number (first + i) % so many of them.
 	 */
-	void		(*moe_slots) (KPool *pool, int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width);
+	void		(*moe_slots) (KPool *pool, int32_t *experts, int rows, int first, int top_k,
+							  const int32_t *slots, int width);
 	/*
-	 * Pairs of a row and an expert, ordered by expert, then by row: place[i] is where pair i goes, expert e's are
-	 * start[e] .. start[e + 1] - 1.
+	 * Pairs of a row and an expert, ordered by expert, then by row: place[i] is where pair i goes, expert e's
+	 * are start[e] .. start[e + 1] - 1.
 	 */
-	void		(*moe_place) (KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place);
+	void		(*moe_place) (KPool *pool, const int32_t *experts, int pairs, int n_experts, int32_t *start,
+							  int32_t *place);
 	/* x's row place[i * top_k + j] = h's row i, with weights times weights[i * top_k + j] */
 	void		(*moe_gather) (KPool *pool, KOp *x, const KOp *h, int rows, int top_k, const int32_t *place,
 							   const float *weights, int hidden);
 	/*
-	 * y's row i = sum over j ascending of weights[i * top_k + j] * x's row place[i * top_k + j], beginning with y's row
-	 * if shared, times the sigmoid of gate[i] unless gate is NULL, else with zeros; at last plus out_bias.
-	 * weights NULL: all 1.
+	 * y's row i = sum over j ascending of weights[i * top_k + j] * x's row place[i * top_k + j], beginning
+	 * with y's row if shared, times the sigmoid of gate[i] unless gate is NULL, else with zeros; at last plus
+	 * out_bias. weights NULL: all 1.
 	 */
-	void		(*moe_combine) (KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place,
-								const float *weights, const float *gate, bool shared, const float *out_bias, int hidden);
+	void		(*moe_combine) (KPool *pool, float *y, const float *x, int rows, int top_k,
+								const int32_t *place, const float *weights, const float *gate, bool shared,
+								const float *out_bias, int hidden);
 
 	/* ---- attention ---- */
 	/* Store k ([rows][n_kv_heads*head_dim], row stride ldk) and v ([rows][n_kv_heads*v_dim],
@@ -481,11 +511,12 @@ typedef struct Kernels
 	void		(*kv_write) (KPool *pool, const KvView *kv, int layer, const KRows *r,
 							 const float *k, int ldk, const float *v, int ldv);
 	/*
-	 * NULL, as on CPUs, or rope of q and K, then kv_write: rows of qkv (row stride ld) are n_heads heads of q, then those of K
-	 * and of V.  The KV and q have the bits that these two give them; what is left of K in qkv is anything.
+	 * NULL, as on CPUs, or rope of q and K, then kv_write: rows of qkv (row stride ld) are n_heads heads of
+	 * q, then those of K and of V.  The KV and q have the bits that these two give them; what is left of K in
+	 * qkv is anything.
 	 */
-	void		(*rope_kv) (KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads,
-							const float *cs, int rot_dim);
+	void		(*rope_kv) (KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld,
+							int n_heads, const float *cs, int rot_dim);
 	/*
 	 * Attention of every row over positions 0..pos of its sequence (or what a says), softmax
 	 * in float.  n_heads is a multiple of n_kv_heads, by at most 128.
@@ -499,8 +530,8 @@ typedef struct Kernels
 	/* Pages from_to[2 i + 1] = pages from_to[2 i], one after the other; [2 n], the host's */
 	void		(*kv_copy) (KPool *pool, const KvView *kv, const int32_t *from_to, int n);
 	/*
-	 * out = the largest |K| and |V| of a layer in blocks 0 .. n_blocks - 1 of a KV of floats (KT_F32), all of them full;
-	 * NaN if there is one.  out is the host's: the op waits for it.
+	 * out = the largest |K| and |V| of a layer in blocks 0 .. n_blocks - 1 of a KV of floats (KT_F32), all of
+	 * them full; NaN if there is one.  out is the host's: the op waits for it.
 	 */
 	void		(*kv_largest) (KPool *pool, const KvView *kv, int layer, int n_blocks, float out[2]);
 
@@ -510,8 +541,8 @@ typedef struct Kernels
 	 * by itself.  State: [width - 1][dim], the inputs before the first row.  w: [width][dim];
 	 * b: [dim] or NULL.  y isn't x.
 	 */
-	void		(*conv) (KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
-						 const float *w, const float *b, bool silu, float *y, int ldy);
+	void		(*conv) (KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim,
+						 int width, const float *w, const float *b, bool silu, float *y, int ldy);
 	/* State: [heads][head_dim][state].  y: [rows][heads * head_dim], row stride ldy. */
 	void		(*scan) (KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y, int ldy);
 
@@ -520,16 +551,17 @@ typedef struct Kernels
 	 * NULL, as on CPUs, where src/model/layers/pooler.c does it, or rows of x into sums of width floats,
 	 * lds floats apart, with its bits.  seqs: the host's, no two of a slot.
 	 */
-	void		(*pool_rows) (KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx,
-							  int width);
+	void		(*pool_rows) (KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n,
+							  const float *x, int ldx, int width);
 
 	/* ---- tokens ---- */
 	/*
-	 * NULL, as on CPUs, whose sampler is the engine's own, or a token for each of n rows: `rows` has their KSamples and arrays.
-	 * A row has width logits, at most KSAMPLE_MAX_WIDTH, and ids below n_valid may be drawn.  The logits stay as they are;
-	 * `rows`, aligned to 8 bytes, are used up.
+	 * NULL, as on CPUs, whose sampler is the engine's own, or a token for each of n rows: `rows` has their
+	 * KSamples and arrays.  A row has width logits, at most KSAMPLE_MAX_WIDTH, and ids below n_valid may be
+	 * drawn.  The logits stay as they are; `rows`, aligned to 8 bytes, are used up.
 	 */
-	void		(*sample) (KPool *pool, void *rows, int n, float *logits, int width, int n_valid, KSampled *out);
+	void		(*sample) (KPool *pool, void *rows, int n, float *logits, int width, int n_valid,
+						   KSampled *out);
 } Kernels;
 
 /*

@@ -3,9 +3,9 @@
  *	  "moat": the CPUs as a device (hostdev.c) whose memory nobody can touch but ops and copies.
  *
  * Between them all of it is PROT_NONE: whoever reads or writes it by himself ends with a signal at that very
- * line, and so does who hands an op a struct with floats of the host's.  So what works here keeps device memory
- * apart, and with the CPUs' bits.  For tests: opening and closing takes tens of microseconds for each MB that was
- * touched.
+ * line, and so does who hands an op a struct with floats of the host's.  So what works here keeps device
+ * memory apart, and with the CPUs' bits.  For tests: opening and closing takes tens of microseconds for each
+ * MB that was touched.
  *
  * Tested by tests/unit/kernels/test_moat.c.
  */
@@ -88,8 +88,8 @@ need_land(const void *p)
 }
 
 static void
-moat_attn_checked(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
-				  KOp *out, void *ws)
+moat_attn_checked(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq,
+				  int n_heads, const KAttn *a, KOp *out, void *ws)
 {
 	need_land(a->alibi);
 	need_land(a->bias);
@@ -108,7 +108,8 @@ moat_scan_checked(KPool *pool, const KState *st, const KRows *r, const KScan *s,
 }
 
 static void
-moat_moe_route_checked(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+moat_moe_route_checked(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts,
+					   float *weights)
 {
 	need_land(c->correction);
 	moat_moe_route(pool, c, logits, rows, space, experts, weights);
@@ -116,8 +117,8 @@ moat_moe_route_checked(KPool *pool, const KRoute *c, float *logits, int rows, fl
 
 /* one op, as a GPU has it, so that the model layer's use of it is tested */
 static void
-moat_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs,
-			 int rot_dim)
+moat_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads,
+			 const float *cs, int rot_dim)
 {
 	float	   *k = qkv + n_heads * kv->head_dim;
 

@@ -156,7 +156,8 @@ head_bias_row(void *arg, int row, int ith)
 void
 misc_add_head_bias(KPool *pool, float *x, int rows, int ldx, int heads, int dim, const float *b, int ldb)
 {
-	run(pool, head_bias_row, &(MiscJob) {.y = x, .ldy = ldx, .x = b, .ld = ldb, .heads = heads, .n = dim}, rows);
+	run(pool, head_bias_row, &(MiscJob) {.y = x, .ldy = ldx, .x = b, .ld = ldb, .heads = heads, .n = dim},
+		rows);
 }
 
 static void
@@ -173,9 +174,11 @@ temper_row(void *arg, int row, int ith)
 }
 
 void
-misc_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every, int first)
+misc_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every,
+			int first)
 {
-	run(pool, temper_row, &(MiscJob) {.y = q, .ldy = ldq, .n = n, .ids = pos, .by = scale, .every = every, .first = first},
+	run(pool, temper_row, &(MiscJob) {.y = q, .ldy = ldq, .n = n, .ids = pos, .by = scale, .every = every,
+									  .first = first},
 		rows);
 }
 
@@ -195,10 +198,11 @@ table_row(void *arg, int row, int ith)
 }
 
 void
-misc_rows_of(KPool *pool, void (*mat_row) (const KMat *m, int j, float *out), const KMat *m, const int32_t *ids,
-			 int first, int rows, float *y, int ldy)
+misc_rows_of(KPool *pool, void (*mat_row) (const KMat *m, int j, float *out), const KMat *m,
+			 const int32_t *ids, int first, int rows, float *y, int ldy)
 {
-	run(pool, table_row, &(MiscJob) {.y = y, .ldy = ldy, .m = m, .ids = ids, .first = first, .mat_row = mat_row}, rows);
+	run(pool, table_row, &(MiscJob) {.y = y, .ldy = ldy, .m = m, .ids = ids, .first = first,
+									 .mat_row = mat_row}, rows);
 }
 
 static void
@@ -312,7 +316,8 @@ mul_row(void *arg, int row, int ith)
 }
 
 void
-misc_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
+misc_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows,
+			  int dim, bool silu)
 {
 	MulJob		j = {y, a, b, ldy, lda, ldb, dim, silu};
 
@@ -369,12 +374,12 @@ each_row(KPool *pool, KPoolFn fn, void *job, int rows)
 }
 
 void
-misc_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
-				size_t x_head, int rows, int heads, int width)
+misc_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op,
+				size_t x_row, size_t x_head, int rows, int heads, int width)
 {
 	SwapJob		j = {
-		y, x, y_row * sizeof(float), y_head * sizeof(float), x_row * sizeof(float), x_head * sizeof(float), heads,
-		(size_t) width * sizeof(float)
+		y, x, y_row * sizeof(float), y_head * sizeof(float), x_row * sizeof(float), x_head * sizeof(float),
+		heads, (size_t) width * sizeof(float)
 	};
 
 	/* operands are floats, too */
@@ -424,9 +429,11 @@ route_row(void *arg, int i, int ith)
 }
 
 void
-misc_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+misc_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts,
+			   float *weights)
 {
-	MoeJob		j = {.route = c, .logits = logits, .space = space, .experts = experts, .route_weights = weights};
+	MoeJob		j = {.route = c, .logits = logits, .space = space, .experts = experts,
+					 .route_weights = weights};
 
 	each_row(pool, route_row, &j, rows);
 }
@@ -482,8 +489,8 @@ gather_row(void *arg, int i, int ith)
 }
 
 void
-misc_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights,
-				int hidden)
+misc_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place,
+				const float *weights, int hidden)
 {
 	MoeJob		j = {.to = x, .x = h, .top_k = top_k, .place = place, .weights = weights, .hidden = hidden};
 
@@ -514,8 +521,8 @@ combine_row(void *arg, int i, int ith)
 }
 
 void
-misc_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
-				 const float *gate, bool shared, const float *out_bias, int hidden)
+misc_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place,
+				 const float *weights, const float *gate, bool shared, const float *out_bias, int hidden)
 {
 	MoeJob		j = {
 		.y = y, .x = x, .top_k = top_k, .place = place, .weights = weights, .gate = gate, .shared = shared,
@@ -539,7 +546,9 @@ misc_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t,
 			float	   *to = t + (size_t) j->rows[i] * (size_t) ldt + p->at;
 
 			if (id >= 0 && id < p->k)
-				kblock_to_float(p->type, (const uint8_t *) p->a + ktype_row_bytes(p->type, p->rank) * (size_t) id, p->rank, to);
+				kblock_to_float(p->type,
+								(const uint8_t *) p->a + ktype_row_bytes(p->type, p->rank) * (size_t) id,
+								p->rank, to);
 			else
 				memset(to, 0, (size_t) p->rank * sizeof(float));
 			for (int r = 0; r < p->rank; r++)
@@ -552,8 +561,8 @@ misc_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
 {
 	(void) pool;
 	for (int i = 0; i < n; i++)
-		memcpy(kv->base + (size_t) from_to[2 * i + 1] * kv->block_stride, kv->base + (size_t) from_to[2 * i] * kv->block_stride,
-			   kv->block_stride);
+		memcpy(kv->base + (size_t) from_to[2 * i + 1] * kv->block_stride,
+			   kv->base + (size_t) from_to[2 * i] * kv->block_stride, kv->block_stride);
 }
 
 static float

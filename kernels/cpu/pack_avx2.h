@@ -52,8 +52,9 @@ p_put(uint8_t *row, int c0, pv x)
 static inline void
 p_put_bytes(uint8_t *to, size_t stride, int c0, pv x)
 {
-	__m256i		t = _mm256_shuffle_epi8((__m256i) x, _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,
-																	  0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+	__m256i		t = _mm256_shuffle_epi8((__m256i) x, _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14,
+																	  3, 7, 11, 15, 0, 4, 8, 12, 1, 5, 9, 13,
+																	  2, 6, 10, 14, 3, 7, 11, 15));
 	uint64_t	rows[4];
 
 	t = _mm256_permutevar8x32_epi32(t, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -66,8 +67,9 @@ p_put_bytes(uint8_t *to, size_t stride, int c0, pv x)
 static inline void
 p_put_halves(uint8_t *to, size_t stride, int c0, pv x)
 {
-	__m256i		t = _mm256_shuffle_epi8((__m256i) x, _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
-																	  0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+	__m256i		t = _mm256_shuffle_epi8((__m256i) x, _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7,
+																	  10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12,
+																	  13, 2, 3, 6, 7, 10, 11, 14, 15));
 
 	t = _mm256_permute4x64_epi64(t, 0xd8);
 	_mm_storeu_si128((__m128i *) (void *) (to + c0 * 2), _mm256_castsi256_si128(t));
@@ -96,7 +98,8 @@ p_transpose16(uint8_t *to, const uint8_t *const *src, size_t at)
 		__m128i		x = _mm_loadu_si128((const __m128i *) (const void *) (src[c] + at));
 
 		a[c] = _mm256_inserti128_si256(_mm256_castsi128_si256(x),
-									   _mm_loadu_si128((const __m128i *) (const void *) (src[c + 8] + at)), 1);
+									   _mm_loadu_si128((const __m128i *) (const void *) (src[c + 8] + at)),
+									   1);
 	}
 	for (int i = 0; i < 4; i++)
 	{

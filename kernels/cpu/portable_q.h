@@ -89,7 +89,8 @@ q_int8_group(const uint8_t *group, int steps, const uint8_t *record, float *out)
 		sum[c] = neg_zero * codes;
 	}
 	for (int i = 0; i < steps; i++)
-		q_dot_half((const int8_t *) group + I8_SUMS + i * I8_STEP_BYTES, (const int8_t *) record + i * I8_STEP, sum);
+		q_dot_half((const int8_t *) group + I8_SUMS + i * I8_STEP_BYTES,
+				   (const int8_t *) record + i * I8_STEP, sum);
 	for (int c = 0; c < Q_COLS; c++)
 		out[c] = fmaf(s, (float) sum[c], out[c]);
 }
@@ -105,7 +106,8 @@ q_tile_int8(int mr, const QTile *j)
 					   *record = (const uint8_t *) j->x + (size_t) r * j->ldx;
 			float	   *out = j->c + (p * mr + r) * Q_COLS;
 
-			for (int left = j->spans; left > 0; left -= I8_STEPS, group += I8_GROUP_BYTES, record += I8_RECORD)
+			for (int left = j->spans; left > 0;
+				 left -= I8_STEPS, group += I8_GROUP_BYTES, record += I8_RECORD)
 				q_int8_group(group, k_min(left, I8_STEPS), record, out);
 			for (int c = 0; c < Q_COLS; c++)
 			{

@@ -242,7 +242,8 @@ v_load_e5m2(const uint8_t *p)
 {
 	__m256i		h = halves_e5m2(p);
 
-	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
+	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)),
+				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
 /* the values by F8_UP */
@@ -251,7 +252,8 @@ v_load_e4m3(const uint8_t *p)
 {
 	__m256i		h = halves_e4m3(p);
 
-	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
+	return (v16) {_mm256_cvtph_ps(_mm256_castsi256_si128(h)),
+				  _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
 static inline void

@@ -655,7 +655,8 @@ q_end8_scaled(qi acc, qi mul)
 	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)
 #define I8_SMALL_MR	8
 #define I8_SMALL_TILES	DEF_I8_SMALL(2) DEF_I8_SMALL(4) DEF_I8_SMALL(6) DEF_I8_SMALL(8)
-#define I8_SMALL_TABLE	[1] = qs_tile_SMALL_2, [2] = qs_tile_SMALL_4, [3] = qs_tile_SMALL_6, [4] = qs_tile_SMALL_8
+#define I8_SMALL_TABLE	[1] = qs_tile_SMALL_2, [2] = qs_tile_SMALL_4, [3] = qs_tile_SMALL_6, \
+	[4] = qs_tile_SMALL_8
 #endif
 
 /* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
@@ -721,7 +722,8 @@ q_sum16(qi acc, qi w, qi x)
 	DEF_FS_TILE(kept, 1, NV) DEF_FS_TILE(kept, 2, NV) DEF_FS_TILE(kept, 3, NV) DEF_FS_TILE(kept, 4, NV) \
 	DEF_FS_TILE(kept, 5, NV) DEF_FS_TILE(kept, 6, NV) DEF_FS_TILE(kept, 7, NV) DEF_FS_TILE(kept, 8, NV)
 #define FS_FIRST(T)	{NULL, tile_strip_##T##_8x1, tile_strip_##T##_8x2, tile_strip_##T##_8x3}
-#define FS_KEEP(MR)	[MR] = {NULL, tile_strip_kept_##MR##x1, tile_strip_kept_##MR##x2, tile_strip_kept_##MR##x3}
+#define FS_KEEP(MR)	[MR] = {NULL, tile_strip_kept_##MR##x1, tile_strip_kept_##MR##x2, \
+							tile_strip_kept_##MR##x3}
 #define FS_TABLE \
 	FS_KEEP(1), FS_KEEP(2), FS_KEEP(3), FS_KEEP(4), FS_KEEP(5), FS_KEEP(6), FS_KEEP(7), FS_KEEP(8)
 

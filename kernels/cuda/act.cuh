@@ -2,8 +2,9 @@
  * act.cuh
  *	  Activations (acts.def) of one number, as ref's formulas within a few units of the last place.
  *
- * x * sigmoid(a) is computed by e^-|a|, which can't overflow; where it is all that is left of x, it comes in two
- * factors e^(-|a|/2), so that results become subnormal by one rounding.  Divisions are exact (no --use_fast_math).
+ * x * sigmoid(a) is computed by e^-|a|, which can't overflow; where it is all that is left of x, it comes in
+ * two factors e^(-|a|/2), so that results become subnormal by one rounding.  Divisions are exact (no
+ * --use_fast_math).
  */
 #ifndef VLLM_KERNELS_CUDA_ACT_CUH
 #define VLLM_KERNELS_CUDA_ACT_CUH
@@ -27,8 +28,8 @@ act_silu(float x)
 }
 
 /*
- * x * Phi(x) as max(x, 0) - t * Q(t), t = |x|: the upper tail Q is e^(-t^2/2) times Mills' ratio, a rational function
- * of positive coefficients up to t = 15, where Q is 0 (cpu/tmpl/tmpl_act.h has the same one).
+ * x * Phi(x) as max(x, 0) - t * Q(t), t = |x|: the upper tail Q is e^(-t^2/2) times Mills' ratio, a rational
+ * function of positive coefficients up to t = 15, where Q is 0 (cpu/tmpl/tmpl_act.h has the same one).
  */
 static __device__ __forceinline__ float
 act_gelu(float x)

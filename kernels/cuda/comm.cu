@@ -2,8 +2,8 @@
  * comm.cu
  *	  What becomes of ranks' parts that lie one behind the other: columns side by side, or a sum.
  *
- * A sum is that of rank 0's part, rank 1's, ... in this order, whatever brought them here, so it has the same bits on
- * all ranks and those of a sum on the host.
+ * A sum is that of rank 0's part, rank 1's, ... in this order, whatever brought them here, so it has the same
+ * bits on all ranks and those of a sum on the host.
  */
 #include "cuda/common.cuh"
 
@@ -11,7 +11,9 @@
 
 #define THREADS 256
 
-/* one unit of a part a thread; those of a part that is narrower than the widest have none at the end of a row */
+/*
+ * one unit of a part a thread; those of a part that is narrower than the widest have none at the end of a row
+ */
 template <typename T> __global__ void __launch_bounds__(THREADS)
 columns_kernel(T *all, const T *parts, size_t slot, CudaParts p, size_t n)
 {
@@ -29,7 +31,8 @@ columns_kernel(T *all, const T *parts, size_t slot, CudaParts p, size_t n)
 	row = i / width / (size_t) p.ranks;
 	own = cuda_part_width(&p, r);
 	if (column < own)
-		all[row * (size_t) p.starts[p.ranks] + (size_t) (p.starts[r] + p.from) + column] = parts[(size_t) r * slot + row * own + column];
+		all[row * (size_t) p.starts[p.ranks] + (size_t) (p.starts[r] + p.from) + column] =
+			parts[(size_t) r * slot + row * own + column];
 }
 
 __global__ void __launch_bounds__(THREADS)
@@ -65,14 +68,16 @@ columns(void *all, const void *parts, size_t slot, CudaParts p, size_t size, int
 	p.width = (int64_t) ((size_t) p.width * size / sizeof(T));
 	n = (size_t) rows * (size_t) p.ranks * (size_t) p.width;
 	if (n > 0)
-		LAUNCH(columns_kernel<T>, blocks(n), THREADS, 0, stream, (T *) all, (const T *) parts, slot / sizeof(T), p, n);
+		LAUNCH(columns_kernel<T>, blocks(n), THREADS, 0, stream, (T *) all, (const T *) parts,
+			   slot / sizeof(T), p, n);
 }
 
 /* do units of so many bytes divide all that is copied? */
 static bool
 divides(size_t unit, const void *all, const CudaParts *p, size_t size)
 {
-	bool		ok = (uintptr_t) all % unit == 0 && (size_t) p->from * size % unit == 0 && (size_t) p->width * size % unit == 0;
+	bool		ok = (uintptr_t) all % unit == 0 && (size_t) p->from * size % unit == 0 &&
+		(size_t) p->width * size % unit == 0;
 
 	for (int r = 0; r <= p->ranks; r++)
 		ok = ok && (size_t) p->starts[r] * size % unit == 0;
@@ -80,7 +85,8 @@ divides(size_t unit, const void *all, const CudaParts *p, size_t size)
 }
 
 void
-cuda_columns(void *all, const void *parts, size_t slot, const CudaParts *p, size_t size, int rows, cudaStream_t stream)
+cuda_columns(void *all, const void *parts, size_t slot, const CudaParts *p, size_t size, int rows,
+			 cudaStream_t stream)
 {
 	if (divides(16, all, p, size))
 		columns<uint4> (all, parts, slot, *p, size, rows, stream);

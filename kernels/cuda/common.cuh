@@ -88,12 +88,14 @@ from_float(BF16 *h, float f)
 static __device__ __forceinline__ void
 from_float(F8E4M3 *h, float f)
 {
-	h->u = isinf(f) ? (uint8_t) (0x7f | (f < 0 ? 0x80 : 0)) : __nv_cvt_float_to_fp8(f, __NV_SATFINITE, __NV_E4M3);
+	h->u = isinf(f) ? (uint8_t) (0x7f | (f < 0 ? 0x80 : 0)) :
+		__nv_cvt_float_to_fp8(f, __NV_SATFINITE, __NV_E4M3);
 }
 static __device__ __forceinline__ void
 from_float(F8E5M2 *h, float f)
 {
-	h->u = isinf(f) ? (uint8_t) (0x7c | (f < 0 ? 0x80 : 0)) : __nv_cvt_float_to_fp8(f, __NV_SATFINITE, __NV_E5M2);
+	h->u = isinf(f) ? (uint8_t) (0x7c | (f < 0 ? 0x80 : 0)) :
+		__nv_cvt_float_to_fp8(f, __NV_SATFINITE, __NV_E5M2);
 }
 #else
 static inline float to_float(F16 h) { return cemu_f16_to_f32(h.u); }
@@ -156,7 +158,8 @@ warp_max(float v)
 	}
 #else
 #define REDUCE(name, builtin, expr) \
-	template <typename T> static __device__ __forceinline__ T name(unsigned mask, T v) { return builtin(mask, v); }
+	template <typename T> static __device__ __forceinline__ T name(unsigned mask, \
+																   T v) { return builtin(mask, v); }
 #endif
 REDUCE(reduce_add, __reduce_add_sync, a + b)
 REDUCE(reduce_min, __reduce_min_sync, a < b ? a : b)

@@ -85,7 +85,8 @@ dev_count(char *why, size_t whylen)
 	if (e == cudaErrorInsufficientDriver && has == 0)
 		snprintf(why, whylen, "no NVIDIA driver is loaded");
 	else if (e == cudaErrorInsufficientDriver)
-		snprintf(why, whylen, "the driver has CUDA %d.%d, and %d.0 or later is needed", has / 1000, has % 1000 / 10, wants / 1000);
+		snprintf(why, whylen, "the driver has CUDA %d.%d, and %d.0 or later is needed", has / 1000,
+				 has % 1000 / 10, wants / 1000);
 	else
 		snprintf(why, whylen, "%s", cudaGetErrorString(e == cudaSuccess ? cudaErrorNoDevice : e));
 	return 0;
@@ -97,8 +98,8 @@ put_uuid(char *to, size_t size, const char *bytes)
 	size_t		at = (size_t) snprintf(to, size, "GPU-");
 
 	for (int i = 0; i < 16; i++)
-		at += (size_t) snprintf(to + at, size - at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-								(unsigned) (uint8_t) bytes[i]);
+		at += (size_t) snprintf(to + at, size - at, "%s%02x", i == 4 || i == 6 || i == 8 ||
+								i == 10 ? "-" : "", (unsigned) (uint8_t) bytes[i]);
 }
 
 /* free memory is told by mem(), when the device is open: asking for it here would open it */
@@ -111,7 +112,8 @@ dev_info(int ordinal, KDevInfo *out)
 	const char *lacks = table_lacks();
 
 	memset(out, 0, sizeof(*out));
-	if (ordinal < 0 || ordinal >= dev_count(why, sizeof(why)) || cudaGetDeviceProperties(&p, ordinal) != cudaSuccess)
+	if (ordinal < 0 || ordinal >= dev_count(why, sizeof(why)) ||
+		cudaGetDeviceProperties(&p, ordinal) != cudaSuccess)
 		return false;
 	cudaDriverGetVersion(&version);
 	out->ordinal = ordinal;
@@ -123,10 +125,11 @@ dev_info(int ordinal, KDevInfo *out)
 	out->total = p.totalGlobalMem;
 	out->l2 = (uint64_t) p.l2CacheSize;
 	out->smem_block = (uint32_t) p.sharedMemPerBlockOptin;
-	out->features = (out->cc >= 80 ? DEV_BF16 : 0) | (out->cc >= 89 ? DEV_FP8 : 0) | (out->cc == 90 ? DEV_WGMMA : 0);
+	out->features = (out->cc >= 80 ? DEV_BF16 : 0) | (out->cc >= 89 ? DEV_FP8 : 0) |
+		(out->cc == 90 ? DEV_WGMMA : 0);
 	if (out->cc < LEAST_CC)
-		snprintf(out->why, sizeof(out->why), "compute capability %d.%d, and %d.%d or later is needed", p.major, p.minor,
-				 LEAST_CC / 10, LEAST_CC % 10);
+		snprintf(out->why, sizeof(out->why), "compute capability %d.%d, and %d.%d or later is needed",
+				 p.major, p.minor, LEAST_CC / 10, LEAST_CC % 10);
 	else if (lacks != NULL)
 		snprintf(out->why, sizeof(out->why), "the library lacks the op %s", lacks);
 	out->usable = out->why[0] == '\0';
@@ -289,7 +292,8 @@ dev_stage(KDevice *d, size_t size, void **dev)
 bool
 dev_send(KDevice *d, void *at, const void *staged, size_t size)
 {
-	return dev_ok(d, cudaMemcpyAsync(at, staged, size, cudaMemcpyHostToDevice, dev_stream(d)), "cudaMemcpyAsync");
+	return dev_ok(d, cudaMemcpyAsync(at, staged, size, cudaMemcpyHostToDevice, dev_stream(d)),
+				  "cudaMemcpyAsync");
 }
 
 /* A copy in pinned memory; *dev is the place beside it on the device. */
@@ -362,7 +366,8 @@ dev_const(KDevice *d, const void *key, const void *host, size_t size)
 	memcpy(c->host, host, size);
 	host = dev_array(d, host, size);
 	if (host == NULL ||
-		!dev_ok(d, cudaMemcpyAsync(c->dev, host, size, cudaMemcpyDeviceToDevice, dev_stream(d)), "cudaMemcpyAsync"))
+		!dev_ok(d, cudaMemcpyAsync(c->dev, host, size, cudaMemcpyDeviceToDevice, dev_stream(d)),
+				"cudaMemcpyAsync"))
 		return NULL;
 	return c->dev;
 }
@@ -439,13 +444,15 @@ copy_issue(KDevice *d, const DevCopy *c)
 	if (!dev_use(d))
 		return;
 	if (q->marked != work && !(dev_ok(d, cudaEventRecord(q->before, d->stream), "cudaEventRecord") &&
-							   dev_ok(d, cudaStreamWaitEvent(q->stream, q->before, 0), "cudaStreamWaitEvent")))
+							   dev_ok(d, cudaStreamWaitEvent(q->stream, q->before, 0),
+									  "cudaStreamWaitEvent")))
 		return;
 	q->marked = work;
 	q->issued = c->no;
 	if (c->up)
 		q->up = c->no;
-	dev_ok(d, cudaMemcpyAsync(c->dst, c->src, c->size, c->up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, q->stream),
+	dev_ok(d, cudaMemcpyAsync(c->dst, c->src, c->size,
+							  c->up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, q->stream),
 		   "cudaMemcpyAsync");
 	dev_ok(d, cudaEventRecord(done, q->stream), "cudaEventRecord");
 }
@@ -521,7 +528,8 @@ dev_kv_fence(KDevice *d)
 
 	pthread_mutex_lock(&d->lock);
 	if (q->issued > q->done && dev_use(d))
-		dev_ok(d, cudaStreamWaitEvent(d->stream, q->events[q->issued % DEV_EVENTS], 0), "cudaStreamWaitEvent");
+		dev_ok(d, cudaStreamWaitEvent(d->stream, q->events[q->issued % DEV_EVENTS], 0),
+			   "cudaStreamWaitEvent");
 	q->up = 0;
 	pthread_mutex_unlock(&d->lock);
 }
@@ -600,8 +608,8 @@ send_pages(KDevice *d, const KvView *kv, const KRows *r)
 }
 
 /*
- * Blocks that tables have room for: what the longest sequence looks at, rounded up as a graph's contexts are, whose ops know the
- * distance from one table to the next.
+ * Blocks that tables have room for: what the longest sequence looks at, rounded up as a graph's contexts are,
+ * whose ops know the distance from one table to the next.
  */
 static int
 table_width(const KDevice *d, const KRows *r, int block_size)
@@ -625,8 +633,10 @@ gather(KDevice *d, const KStep *k, uint8_t *to)
 {
 	DevStep    *s = &d->step;
 	const KRows *r = k->rows;
-	const int32_t *given[DEV_ARRAYS] = {k->tokens, r->pos, k->types, k->ends, k->out_rows, r->seq_start, r->state_slot, NULL};
-	const int	n[DEV_ARRAYS] = {r->n_rows, r->n_rows, r->n_rows, r->n_rows, k->n_out, r->n_seqs + 1, r->n_seqs, 0};
+	const int32_t *given[DEV_ARRAYS] = {k->tokens, r->pos, k->types, k->ends, k->out_rows, r->seq_start,
+										r->state_slot, NULL};
+	const int	n[DEV_ARRAYS] = {r->n_rows, r->n_rows, r->n_rows, r->n_rows, k->n_out, r->n_seqs + 1,
+								 r->n_seqs, 0};
 
 	for (int i = 0; i < DEV_TABLE; i++)
 	{
@@ -657,7 +667,8 @@ dev_step_begin(KDevice *d, const KStep *k)
 	pthread_mutex_lock(&d->lock);
 	s->open = true;
 	if (d->copies.up != 0)
-		dev_ok(d, cudaStreamWaitEvent(d->stream, d->copies.events[d->copies.up % DEV_EVENTS], 0), "cudaStreamWaitEvent");
+		dev_ok(d, cudaStreamWaitEvent(d->stream, d->copies.events[d->copies.up % DEV_EVENTS], 0),
+			   "cudaStreamWaitEvent");
 	d->copies.up = 0;
 	pthread_mutex_unlock(&d->lock);
 	d->run = KRUN_EAGER;
@@ -665,7 +676,8 @@ dev_step_begin(KDevice *d, const KStep *k)
 	if (s->busy[s->turn] && !await(d, s->used[s->turn], "running"))
 		return;
 	size = gather(d, k, s->host[s->turn]);
-	dev_ok(d, cudaMemcpyAsync(s->dev, s->host[s->turn], size, cudaMemcpyHostToDevice, dev_stream(d)), "cudaMemcpyAsync");
+	dev_ok(d, cudaMemcpyAsync(s->dev, s->host[s->turn], size, cudaMemcpyHostToDevice, dev_stream(d)),
+		   "cudaMemcpyAsync");
 	s->busy[s->turn] = dev_ok(d, cudaEventRecord(s->used[s->turn], d->stream), "cudaEventRecord");
 	if (k->kv != NULL && k->kv->pages != NULL && !d->lost)
 		send_pages(d, k->kv, k->rows);
@@ -730,8 +742,8 @@ of_step(const KDevice *d, const KRows *r)
 {
 	const DevStep *s = &d->step;
 
-	return s->given[DEV_POS] != NULL && r->pos == s->given[DEV_POS] + r->row0 && r->row0 + r->n_rows <= s->n[DEV_POS] &&
-		r->seq0 + r->n_seqs < s->n[DEV_SEQ_START];
+	return s->given[DEV_POS] != NULL && r->pos == s->given[DEV_POS] + r->row0 &&
+		r->row0 + r->n_rows <= s->n[DEV_POS] && r->seq0 + r->n_seqs < s->n[DEV_SEQ_START];
 }
 
 const int32_t *
@@ -763,7 +775,8 @@ dev_blocks(KDevice *d, const KRows *r, int block_size, int *ld)
 		return NULL;
 	}
 	for (int i = 0; i < r->n_seqs; i++)
-		memcpy(table + (size_t) i * (size_t) most, r->block_table[i], (size_t) blocks_of(r, i, block_size) * sizeof(int32_t));
+		memcpy(table + (size_t) i * (size_t) most, r->block_table[i],
+			   (size_t) blocks_of(r, i, block_size) * sizeof(int32_t));
 	p = (const int32_t *) dev_array(d, table, (size_t) r->n_seqs * (size_t) most * sizeof(int32_t));
 	free(table);
 	return p;
@@ -805,7 +818,8 @@ dev_rows_of_groups(KDevice *d, const int32_t *start, int n)
 			return d->groups[i].rows;
 	if (d->run == KRUN_CAPTURE)
 		dev_lose(d, "groups of rows in a graph that no op has made");
-	if (dev_use(d) && dev_ok(d, cudaMemcpyAsync(&rows, start + n, sizeof(rows), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync"))
+	if (dev_use(d) && dev_ok(d, cudaMemcpyAsync(&rows, start + n, sizeof(rows), cudaMemcpyDeviceToHost,
+												dev_stream(d)), "cudaMemcpyAsync"))
 		await(d, NULL, "running");
 	return rows;
 }
@@ -896,7 +910,8 @@ open_blas(KDevice *d)
 	char		why[160] = "",
 				text[224];
 
-	d->blas = blaslt_open(d->o.invariant, d->o.variant == KVARIANT_WGMMA, BLASLT_TILE, the_host.log, why, sizeof(why));
+	d->blas = blaslt_open(d->o.invariant, d->o.variant == KVARIANT_WGMMA, BLASLT_TILE, the_host.log, why,
+						  sizeof(why));
 	snprintf(text, sizeof(text), "all products are own kernels, as cuBLASLt can't be used: %s", why);
 	if (d->blas == NULL && the_host.log != NULL)
 		the_host.log('I', text);
@@ -953,7 +968,8 @@ dev_open(int ordinal, const KHost *host, const KDevOpen *o, char *err, size_t er
 	}
 	if (o->variant == KVARIANT_WGMMA && !(info.features & DEV_WGMMA))
 	{
-		snprintf(err, errlen, "%s has no wgmma: compute capability %d.%d, and 9.0 is needed", info.name, info.cc / 10, info.cc % 10);
+		snprintf(err, errlen, "%s has no wgmma: compute capability %d.%d, and 9.0 is needed", info.name,
+				 info.cc / 10, info.cc % 10);
 		return NULL;
 	}
 	d = (KDevice *) calloc(1, sizeof(*d));
@@ -979,7 +995,8 @@ dev_kernels(KDevice *d, KType op_type)
 {
 	if (d == NULL)
 		return table_of(op_type, false);
-	return !d->info.usable || (op_type == KT_BF16 && !(d->info.features & DEV_BF16)) ? NULL : table_of(op_type, d->o.fp8_x);
+	return !d->info.usable || (op_type == KT_BF16 && !(d->info.features & DEV_BF16)) ? NULL :
+		table_of(op_type, d->o.fp8_x);
 }
 
 extern "C" __attribute__((visibility("default"))) const KDeviceOps *

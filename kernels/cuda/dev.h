@@ -17,7 +17,8 @@
 #include "cuda/common.cuh"
 #include "device.h"
 
-#define DEV_EVENTS	256			/* of copies beside the ops: more copies share them, and then wait for later ones */
+/* of copies beside the ops: more copies share them, and then wait for later ones */
+#define DEV_EVENTS	256
 
 #define DEV_GROUPS	8
 
@@ -67,7 +68,8 @@ typedef struct DevStep
 	cudaEvent_t used[2];
 	bool		busy[2];
 	cudaEvent_t ended;
-	const int32_t *given[DEV_ARRAYS];	/* where the host has them, from step_begin to step_end; NULL: there are none */
+	/* where the host has them, from step_begin to step_end; NULL: there are none */
+	const int32_t *given[DEV_ARRAYS];
 	int			n[DEV_ARRAYS];
 	int			ld;				/* blocks of a sequence's table */
 	const int32_t *pages;		/* KvView.pages as the host has them, in a step */
@@ -147,30 +149,39 @@ struct KDevice
 /* The device of an op's pool, and the stream for its kernels. */
 KDevice    *dev_of(const KPool *pool);
 cudaStream_t dev_stream(KDevice *d);
-/* It is the calling thread's from now on, which may have been at another one; false: there is nothing to ask of it any more. */
+/*
+ * It is the calling thread's from now on, which may have been at another one; false: there is nothing to ask
+ * of it any more.
+ */
 bool		dev_use(KDevice *d);
 /* Was it well?  If not the device is lost, and `what` is the reason if it is the first. */
 bool		dev_ok(KDevice *d, cudaError_t e, const char *what);
 void		dev_lose(KDevice *d, const char *why);
 /*
- * Where an array of the host lies on the device: in the step's arrays, or staged now, until a half of the stage is full again, so
- * for the next op.  NULL for NULL, and when the device is lost.
+ * Where an array of the host lies on the device: in the step's arrays, or staged now, until a half of the
+ * stage is full again, so for the next op.  NULL for NULL, and when the device is lost.
  */
 const void *dev_array(KDevice *d, const void *host, size_t size);
 /* Room in the stage for so many bytes in all, so that arrays of one op don't come to overwrite each other. */
 bool		dev_room(KDevice *d, size_t size);
 /*
- * How many rows groups have in all whose first rows are `start`, of the device, [n + 1]: as remembered from the op that wrote it, so that
- * nobody waits; else read.
+ * How many rows groups have in all whose first rows are `start`, of the device, [n + 1]: as remembered from
+ * the op that wrote it, so that nobody waits; else read.
  */
 void		dev_remember(KDevice *d, const int32_t *start, int rows);
 int			dev_rows_of_groups(KDevice *d, const int32_t *start, int n);
 /* src may be used again at once; in the ops' order */
 void		dev_put(KDevice *d, void *dst, const void *src, size_t size);
-/* Room in the stage for what an op writes itself, and where it will be on the device; NULL: the device is lost.  Then its copy. */
+/*
+ * Room in the stage for what an op writes itself, and where it will be on the device; NULL: the device is
+ * lost.  Then its copy.
+ */
 void	   *dev_stage(KDevice *d, size_t size, void **at);
 bool		dev_send(KDevice *d, void *at, const void *staged, size_t size);
-/* Of what stays the same as long as `key`, where the caller has it, does: it is copied once for each content, until forget(). */
+/*
+ * Of what stays the same as long as `key`, where the caller has it, does: it is copied once for each content,
+ * until forget().
+ */
 const void *dev_const(KDevice *d, const void *key, const void *host, size_t size);
 /* Of r's sequences the first rows; *row0 is to be taken off. */
 const int32_t *dev_starts(KDevice *d, const KRows *r, int *row0);

@@ -4,8 +4,8 @@
  *
  * A kind of step runs as it is the first time, so that everything it needs is loaded and every constant
  * is on the device; it is recorded the second time, and replayed from then on.  What a graph
- * knows of memory it knows by address: when something is freed, all graphs are thrown away.  What the driver takes
- * for one nobody has counted: where there is no room for it, fewer are kept.
+ * knows of memory it knows by address: when something is freed, all graphs are thrown away.  What the driver
+ * takes for one nobody has counted: where there is no room for it, fewer are kept.
  */
 #include "cuda/dev.h"
 
@@ -51,7 +51,10 @@ forget_all(CudaGraphs *g)
 	g->most = GRAPHS;
 }
 
-/* The driver has no memory for that of the step at hand: the others give back theirs, and so many aren't kept again. */
+/*
+ * The driver has no memory for that of the step at hand: the others give back theirs, and so many aren't kept
+ * again.
+ */
 static Graph *
 make_room(CudaGraphs *g)
 {
@@ -124,7 +127,8 @@ graphs_begin(KDevice *d, const KGraphKey *key)
 	g->g[g->at].used = ++g->turn;
 	if (g->g[g->at].exec != NULL)
 		return KRUN_REPLAYED;
-	if (!old || !dev_ok(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"))
+	if (!old || !dev_ok(d, cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal),
+						"cudaStreamBeginCapture"))
 		return KRUN_EAGER;
 	return KRUN_CAPTURE;
 }

@@ -38,8 +38,8 @@ typedef enum CudaCodes
 } CudaCodes;
 
 /*
- * What headers and sub-scales have.  S(name, bytes an output of the strip's header, of a block's, of a piece's
- * sub-scales, pieces in a block)
+ * What headers and sub-scales have.  S(name, bytes an output of the strip's header, of a block's, of a
+ * piece's sub-scales, pieces in a block)
  */
 #define CUDA_SCALES(S) \
 	S(NONE, 0, 0, 0, 1)			/* - */ \
@@ -107,7 +107,8 @@ cuda_place(const CudaLayout *l, int j, int k)
 				tile = j / CUDA_TILE * 2,
 				step = k / CUDA_TILE;
 
-	return (l->codes == CUDA_FLOAT ? (tile + step) * 32 + lane : tile * 32 + lane * 2 + step) * 8 + reg * 2 + k % 2;
+	return (l->codes == CUDA_FLOAT ? (tile + step) * 32 + lane : tile * 32 + lane * 2 + step) * 8 + reg * 2 +
+		k % 2;
 }
 
 /* The place of output j's field among the fields of a strip, of which there are n. */

@@ -2,9 +2,10 @@
  * lora.cu
  *	  Low-rank products beside matrices: rows of a step with adapters.
  *
- * Each element of t is a sum of its own, in 32 lanes (a lane has the quads lane, lane + 32, ... of the inputs) that
- * warp_sum() adds, and each of y one in the order of ranks, which is added at the end: so no element depends on which
- * rows, ranks and adapters are computed with it.  Tiles of rows and ranks only share loads.
+ * Each element of t is a sum of its own, in 32 lanes (a lane has the quads lane, lane + 32, ... of the
+ * inputs) that warp_sum() adds, and each of y one in the order of ranks, which is added at the end: so no
+ * element depends on which rows, ranks and adapters are computed with it.  Tiles of rows and ranks only share
+ * loads.
  */
 #include "cuda/common.cuh"
 #include "cuda/quad.cuh"
@@ -98,7 +99,8 @@ quad_dot(float4 a, float4 b, float sum)
 
 /* t of up to 4 rows and ranks r0 .. r1 - 1 */
 template <typename X, typename W, bool V> static __device__ __forceinline__ void
-shrink_tile(const CudaLoraJob *j, const X *const x[SHRINK_ROWS], int n, int r0, int r1, float *const t[SHRINK_ROWS])
+shrink_tile(const CudaLoraJob *j, const X *const x[SHRINK_ROWS], int n, int r0, int r1,
+			float *const t[SHRINK_ROWS])
 {
 	int			k = j->p.k,
 				lane = threadIdx.x % 32;
@@ -138,7 +140,8 @@ shrink_tile(const CudaLoraJob *j, const X *const x[SHRINK_ROWS], int n, int r0, 
 }
 
 template <typename X, typename W> static __device__ __forceinline__ void
-shrink_as(const CudaLoraJob *j, const X *const x[SHRINK_ROWS], int ldx, int n, int r0, int r1, float *const t[SHRINK_ROWS])
+shrink_as(const CudaLoraJob *j, const X *const x[SHRINK_ROWS], int ldx, int n, int r0, int r1,
+		  float *const t[SHRINK_ROWS])
 {
 	bool		whole = j->p.k % 4 == 0 && ldx % 4 == 0 && (uintptr_t) x[0] % (4 * sizeof(X)) == 0 &&
 		(uintptr_t) j->p.a % (4 * sizeof(W)) == 0;
@@ -196,7 +199,8 @@ cuda_lora_shrink(const CudaLora *l, const void *x, KType as, int ldx, float *t, 
 template <typename W> static __device__ __forceinline__ void
 expand_column(const CudaLoraJob *j, int i0, int n, int c, const float *t, int ldt, float *y, int ldy)
 {
-	const W    *b = (const W *) j->p.b + (size_t) (c / KLORA_PANEL) * j->p.rank * KLORA_PANEL + c % KLORA_PANEL;
+	const W    *b = (const W *) j->p.b + (size_t) (c / KLORA_PANEL) * j->p.rank * KLORA_PANEL +
+		c % KLORA_PANEL;
 	const float *from[EXPAND_ROWS];
 	float		acc[EXPAND_ROWS] = {};
 
@@ -260,8 +264,8 @@ lora_rows_kernel(const CudaLoraJob *jobs, int n_jobs, const int32_t *ids, float 
 		float		v = 0.0f;
 
 		if (id >= 0 && id < j->p.k)
-			v = j->p.type == KT_F32 ? ((const float *) j->p.a)[at] : j->p.type == KT_F16 ? to_float(((const F16 *) j->p.a)[at]) :
-				to_float(((const BF16 *) j->p.a)[at]);
+			v = j->p.type == KT_F32 ? ((const float *) j->p.a)[at] : j->p.type == KT_F16 ?
+				to_float(((const F16 *) j->p.a)[at]) : to_float(((const BF16 *) j->p.a)[at]);
 		t[(size_t) row * ldt + j->p.at + r] = v * j->p.scale;
 	}
 }

@@ -8,8 +8,8 @@
  * (g + 8, low), (g, high), (g + 8, high); B rows 2t, 2t + 1 of column g, low and high; C
  * and D columns 2t, 2t + 1 of rows g and g + 8.  S8 and E4M3 have 4 columns where halves have 2.
  * sm_75 has smaller F16 and S8 products, which are put together, no BF16 (traps: the host
- * doesn't launch it there), and no cp.async (copies at once).  Below sm_89 codes of E4M3 become halves, which is what
- * ptxas makes of the instruction on sm_90 and sm_100, too.
+ * doesn't launch it there), and no cp.async (copies at once).  Below sm_89 codes of E4M3 become halves, which
+ * is what ptxas makes of the instruction on sm_90 and sm_100, too.
  */
 #ifndef VLLM_KERNELS_CUDA_MMA_CUH
 #define VLLM_KERNELS_CUDA_MMA_CUH
@@ -22,17 +22,20 @@ static __device__ __forceinline__ void
 mma_f16(float *d, const uint32_t *a, const uint32_t *b, const float *c)
 {
 #if __CUDA_ARCH__ >= 800
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+				 "{%10,%11,%12,%13};"
 				 :"=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
 				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
 				 "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 #else
 	float		e[4];
 
-	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+				 "{%7,%8,%9,%10};"
 				 :"=f"(e[0]), "=f"(e[1]), "=f"(e[2]), "=f"(e[3])
 				 :"r"(a[0]), "r"(a[1]), "r"(b[0]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
-	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+				 "{%7,%8,%9,%10};"
 				 :"=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
 				 :"r"(a[2]), "r"(a[3]), "r"(b[1]), "f"(e[0]), "f"(e[1]), "f"(e[2]), "f"(e[3]));
 #endif
@@ -42,7 +45,8 @@ static __device__ __forceinline__ void
 mma_bf16(float *d, const uint32_t *a, const uint32_t *b, const float *c)
 {
 #if __CUDA_ARCH__ >= 800
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+				 "{%10,%11,%12,%13};"
 				 :"=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
 				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
 				 "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
@@ -66,7 +70,8 @@ static __device__ __forceinline__ void
 mma_s8(int *d, const uint32_t *a, const uint32_t *b, const int *c)
 {
 #if __CUDA_ARCH__ >= 800
-	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+				 "{%10,%11,%12,%13};"
 				 :"=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
 				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
 				 "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
@@ -81,7 +86,10 @@ mma_s8(int *d, const uint32_t *a, const uint32_t *b, const int *c)
 }
 
 #if __CUDA_ARCH__ < 890
-/* bytes i and i + 1 of w, which are E4M3, as halves 2^-8 times as large: subnormals, too; the code of NaN is 480 */
+/*
+ * bytes i and i + 1 of w, which are E4M3, as halves 2^-8 times as large: subnormals, too; the code of NaN is
+ * 480
+ */
 static __device__ __forceinline__ uint32_t
 e4m3_small(uint32_t w, int i)
 {
@@ -95,7 +103,8 @@ static __device__ __forceinline__ void
 mma_e4m3(float *d, const uint32_t *a, const uint32_t *b, const float *c)
 {
 #if __CUDA_ARCH__ >= 890
-	asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+				 "{%10,%11,%12,%13};"
 				 :"=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
 				 :"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),
 				 "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
@@ -104,7 +113,8 @@ mma_e4m3(float *d, const uint32_t *a, const uint32_t *b, const float *c)
 
 	for (int h = 0; h < 2; h++)
 	{
-		uint32_t	x[4] = {e4m3_small(a[2 * h], 0), e4m3_small(a[2 * h + 1], 0), e4m3_small(a[2 * h], 2), e4m3_small(a[2 * h + 1], 2)},
+		uint32_t	x[4] = {e4m3_small(a[2 * h], 0), e4m3_small(a[2 * h + 1], 0), e4m3_small(a[2 * h], 2),
+							e4m3_small(a[2 * h + 1], 2)},
 					y[2] = {e4m3_small(b[h], 0), e4m3_small(b[h], 2)};
 
 		mma_f16(e, x, y, e);
@@ -122,14 +132,16 @@ static __device__ __forceinline__ void
 ldmatrix_x4(uint32_t *d, const void *row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-				 :"=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]):"r"((uint32_t) __cvta_generic_to_shared(row)):"memory");
+				 :"=r"(d[0]), "=r"(d[1]), "=r"(d[2]),
+				 "=r"(d[3]):"r"((uint32_t) __cvta_generic_to_shared(row)):"memory");
 }
 
 static __device__ __forceinline__ void
 ldmatrix_x4_trans(uint32_t *d, const void *row)
 {
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-				 :"=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]):"r"((uint32_t) __cvta_generic_to_shared(row)):"memory");
+				 :"=r"(d[0]), "=r"(d[1]), "=r"(d[2]),
+				 "=r"(d[3]):"r"((uint32_t) __cvta_generic_to_shared(row)):"memory");
 }
 
 /* two matrices, from lanes 0 .. 15; the others bring any of their rows */
@@ -148,15 +160,16 @@ ldmatrix_x2_trans(uint32_t *d, const void *row)
 }
 
 /*
- * 16 bytes from global to shared memory, of which the first `from` (0 .. 16) are read and the rest zeros.  There
- * for the thread itself behind its cp_wait, for others behind a barrier after that.
+ * 16 bytes from global to shared memory, of which the first `from` (0 .. 16) are read and the rest zeros.
+ * There for the thread itself behind its cp_wait, for others behind a barrier after that.
  */
 static __device__ __forceinline__ void
 cp_async16(void *dst, const void *src, int from = 16)
 {
 #if __CUDA_ARCH__ >= 800
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-				 ::"r"((uint32_t) __cvta_generic_to_shared(dst)), "l"(__cvta_generic_to_global(src)), "r"(from):"memory");
+				 ::"r"((uint32_t) __cvta_generic_to_shared(dst)), "l"(__cvta_generic_to_global(src)),
+				 "r"(from):"memory");
 #else
 	if (from == 16)
 		*(uint4 *) dst = *(const uint4 *) src;

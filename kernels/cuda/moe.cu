@@ -224,9 +224,11 @@ moe_route_kernel(KRoute c, const float *logits, int32_t *experts, float *weights
 }
 
 void
-cuda_moe_route(const KRoute *c, const float *logits, int rows, int32_t *experts, float *weights, cudaStream_t stream)
+cuda_moe_route(const KRoute *c, const float *logits, int rows, int32_t *experts, float *weights,
+			   cudaStream_t stream)
 {
-	size_t		smem = sizeof(float) * (size_t) (2 * c->n_experts + 2 * c->top_k + (c->n_groups > 1 ? c->n_groups : 0));
+	size_t		smem = sizeof(float) * (size_t) (2 * c->n_experts + 2 * c->top_k +
+												 (c->n_groups > 1 ? c->n_groups : 0));
 
 	if (rows > 0)
 		LAUNCH(moe_route_kernel, rows, 32, smem, stream, *c, logits, experts, weights);
@@ -247,12 +249,14 @@ moe_slots_kernel(int32_t *experts, int pairs, int first, int top_k, const int32_
 }
 
 void
-cuda_moe_slots(int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width, cudaStream_t stream)
+cuda_moe_slots(int32_t *experts, int rows, int first, int top_k, const int32_t *slots, int width,
+			   cudaStream_t stream)
 {
 	int			pairs = rows * top_k;
 
 	if (pairs > 0)
-		LAUNCH(moe_slots_kernel, (pairs + THREADS - 1) / THREADS, THREADS, 0, stream, experts, pairs, first, top_k, slots, width);
+		LAUNCH(moe_slots_kernel, (pairs + THREADS - 1) / THREADS, THREADS, 0, stream, experts, pairs, first,
+			   top_k, slots, width);
 }
 
 /* ---- placement ---- */
@@ -287,8 +291,8 @@ scan_experts(const int *counts, int *start, int n)
 }
 
 /*
- * The warp's pairs from..to in order.  counts [n_experts]: its own, which they add up in; with place each pair
- * goes where the count is.
+ * The warp's pairs from..to in order.  counts [n_experts]: its own, which they add up in; with place each
+ * pair goes where the count is.
  */
 static __device__ void
 walk_pairs(const int32_t *experts, int from, int to, int *counts, int32_t *place)
@@ -358,7 +362,8 @@ moe_place_kernel(const int32_t *experts, int pairs, int n, int32_t *start, int32
 }
 
 void
-cuda_moe_place(const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place, cudaStream_t stream)
+cuda_moe_place(const int32_t *experts, int pairs, int n_experts, int32_t *start, int32_t *place,
+			   cudaStream_t stream)
 {
 	int			warps = 32;
 
@@ -377,7 +382,8 @@ template <typename T, int N> struct __align__(sizeof(T) * N) Piece
 
 /* n: pieces in a row */
 template <typename T, int N> static __global__ void __launch_bounds__(THREADS)
-moe_gather_kernel(Piece<T, N> *x, const Piece<T, N> *h, int top_k, const int32_t *place, const float *weights, int n)
+moe_gather_kernel(Piece<T, N> *x, const Piece<T, N> *h, int top_k, const int32_t *place, const float *weights,
+				  int n)
 {
 	size_t		row = blockIdx.x;
 	int			i = (int) (blockIdx.y * THREADS + threadIdx.x);
@@ -399,7 +405,8 @@ moe_gather_kernel(Piece<T, N> *x, const Piece<T, N> *h, int top_k, const int32_t
 }
 
 template <typename T> static void
-gather_rows(T *x, const T *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden, cudaStream_t stream)
+gather_rows(T *x, const T *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden,
+			cudaStream_t stream)
 {
 	constexpr int N = 16 / (int) sizeof(T);
 	int			n = hidden / N;
@@ -413,8 +420,8 @@ gather_rows(T *x, const T *h, int rows, int top_k, const int32_t *place, const f
 }
 
 void
-cuda_moe_gather(KType type, void *x, const void *h, int rows, int top_k, const int32_t *place, const float *weights,
-				int hidden, cudaStream_t stream)
+cuda_moe_gather(KType type, void *x, const void *h, int rows, int top_k, const int32_t *place,
+				const float *weights, int hidden, cudaStream_t stream)
 {
 	if (rows == 0)
 		return;

@@ -3,12 +3,14 @@
  *	  Ranks that have a GPU each and talk by NCCL.
  *
  * NCCL is opened at run time.  Collectives go into the stream of the ops, so they are in their order.  NCCL
- * gathers parts of one size, which is that of the largest; comm.cu makes columns of them.  What is larger than the room for
- * that goes in pieces.  A sum whose bits count is a gather and a sum in the order of ranks; NCCL's own is for who said that they don't.
+ * gathers parts of one size, which is that of the largest; comm.cu makes columns of them.  What is larger
+ * than the room for that goes in pieces.  A sum whose bits count is a gather and a sum in the order of ranks;
+ * NCCL's own is for who said that they don't.
  *
- * A rank that is gone would let the others' kernels wait for ever.  So whoever waits for the stream asks meanwhile whether
- * there is hope, and NCCL whether all is well; if not, the communicators are aborted, which ends what is
- * under way, and the device counts as lost.  Opening one asks likewise: NCCL's calls don't block.
+ * A rank that is gone would let the others' kernels wait for ever.  So whoever waits for the stream asks
+ * meanwhile whether there is hope, and NCCL whether all is well; if not, the communicators are aborted, which
+ * ends what is under way, and the device counts as lost.  Opening one asks likewise: NCCL's calls don't
+ * block.
  */
 #include "cuda/nccl_api.h"
 
@@ -106,7 +108,8 @@ nccl_load(Nccl *n, char *err, size_t errlen)
 	else if (n->GetVersion(&n->version) != NCCL_OK)
 		snprintf(err, errlen, "%s has no version", n->path);
 	else if (n->version < NCCL_LEAST)
-		snprintf(err, errlen, "%s is of version %d, and %d or later is needed", n->path, n->version, NCCL_LEAST);
+		snprintf(err, errlen, "%s is of version %d, and %d or later is needed", n->path, n->version,
+				 NCCL_LEAST);
 	else
 		return true;
 	dlclose(library);
@@ -144,7 +147,8 @@ nccl_open(const char *path, char *err, size_t errlen)
 static const char *
 reason(const Nccl *n, int result)
 {
-	return result == NCCL_UNDER_WAY ? "a rank is gone" : n->GetErrorString != NULL ? n->GetErrorString(result) : "an error without a name";
+	return result == NCCL_UNDER_WAY ? "a rank is gone" : n->GetErrorString != NULL ?
+		n->GetErrorString(result) : "an error without a name";
 }
 
 static bool
@@ -153,7 +157,8 @@ comm_find(const char *library, char *version, size_t size, char *err, size_t err
 	const Nccl *n = nccl_open(library, err, errlen);
 
 	if (n != NULL)
-		snprintf(version, size, "NCCL %d.%d.%d", n->version / 10000, n->version / 100 % 100, n->version % 100);
+		snprintf(version, size, "NCCL %d.%d.%d", n->version / 10000, n->version / 100 % 100,
+				 n->version % 100);
 	return n != NULL;
 }
 
@@ -207,7 +212,10 @@ abort_comm(KDevComm *c)
 	c->comm = NULL;
 }
 
-/* Nothing of it is under way.  NCCL's own way to end one waits for the other ranks, which may have gone on to something else. */
+/*
+ * Nothing of it is under way.  NCCL's own way to end one waits for the other ranks, which may have gone on to
+ * something else.
+ */
 static void
 comm_close(KDevComm *c)
 {
@@ -228,7 +236,8 @@ comm_close(KDevComm *c)
 static KDevComm *
 comm_open(KDevice *d, const KDevCommOpen *o, char *err, size_t errlen)
 {
-	NcclConfig	config = {sizeof(config), (unsigned) NCCL_MAGIC, NCCL_LEAST, 0, NCCL_ANY, NCCL_ANY, NCCL_ANY, NULL, NCCL_ANY};
+	NcclConfig	config = {sizeof(config), (unsigned) NCCL_MAGIC, NCCL_LEAST, 0, NCCL_ANY, NCCL_ANY, NCCL_ANY,
+						  NULL, NCCL_ANY};
 	const Nccl *n = nccl_open(o->library, err, errlen);
 	KDevComm   *c = n != NULL ? (KDevComm *) calloc(1, sizeof(*c)) : NULL;
 	NcclId		id;
@@ -238,7 +247,8 @@ comm_open(KDevice *d, const KDevCommOpen *o, char *err, size_t errlen)
 		return NULL;
 	*c = KDevComm{NULL, d, n, NULL, o->rank, o->size, o->lives, o->ctx, NULL};
 	memcpy(&id, o->id, sizeof(id));
-	if (o->size > CUDA_RANKS || !dev_use(d) || cudaMalloc((void **) &c->parts, ROOM * (size_t) c->size) != cudaSuccess)
+	if (o->size > CUDA_RANKS || !dev_use(d) ||
+		cudaMalloc((void **) &c->parts, ROOM * (size_t) c->size) != cudaSuccess)
 	{
 		cudaGetLastError();
 		snprintf(err, errlen, "the device has no room for the parts of %d ranks", c->size);
@@ -267,7 +277,8 @@ comms_live(KDevice *d)
 		int			result = NCCL_OK;
 		bool		lives = c->lives(c->ctx);
 
-		if (lives && c->nccl->CommGetAsyncError(c->comm, &result) == NCCL_OK && (result == NCCL_OK || result == NCCL_UNDER_WAY))
+		if (lives && c->nccl->CommGetAsyncError(c->comm, &result) == NCCL_OK &&
+			(result == NCCL_OK || result == NCCL_UNDER_WAY))
 			continue;
 		snprintf(why, sizeof(why), "NCCL: %s", reason(c->nccl, lives ? result : NCCL_UNDER_WAY));
 		dev_lose(d, why);
@@ -338,7 +349,8 @@ gather_piece(KDevComm *c, void *all, const void *mine, int rows, const CudaParts
 	{
 		void	   *there = c->parts + (size_t) c->rank * slot;
 
-		if (own > 0 && !dev_ok(c->d, cudaMemcpyAsync(there, mine, own, cudaMemcpyDeviceToDevice, s), "cudaMemcpyAsync"))
+		if (own > 0 && !dev_ok(c->d, cudaMemcpyAsync(there, mine, own, cudaMemcpyDeviceToDevice, s),
+							   "cudaMemcpyAsync"))
 			return false;
 		mine = there;
 	}
@@ -374,7 +386,8 @@ comm_gather(KDevComm *c, void *all, const void *mine, int rows, const int32_t *s
 			p.from = from;
 			p.width = widest - from < most ? widest - from : most;
 			if (!gather_piece(c, (uint8_t *) all + (size_t) i * (size_t) starts[c->size] * size,
-							  (const uint8_t *) mine + ((size_t) i * own + (size_t) from) * size, rows - i < step ? rows - i : step, &p, size))
+							  (const uint8_t *) mine + ((size_t) i * own + (size_t) from) * size,
+							  rows - i < step ? rows - i : step, &p, size))
 				return;
 		}
 }

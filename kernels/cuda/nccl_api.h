@@ -53,8 +53,10 @@ enum
 	C(CommGetAsyncError, (NcclComm comm, int *error)) \
 	C(CommAbort, (NcclComm comm)) \
 	C(AllGather, (const void *from, void *to, size_t n, int type, NcclComm comm, cudaStream_t stream)) \
-	C(AllReduce, (const void *from, void *to, size_t n, int type, int op, NcclComm comm, cudaStream_t stream)) \
-	C(Broadcast, (const void *from, void *to, size_t n, int type, int root, NcclComm comm, cudaStream_t stream)) \
+	C(AllReduce, (const void *from, void *to, size_t n, int type, int op, NcclComm comm, \
+				  cudaStream_t stream)) \
+	C(Broadcast, (const void *from, void *to, size_t n, int type, int root, NcclComm comm, \
+				  cudaStream_t stream)) \
 	C(Send, (const void *from, size_t n, int type, int to, NcclComm comm, cudaStream_t stream)) \
 	C(Recv, (void *to, size_t n, int type, int from, NcclComm comm, cudaStream_t stream))
 

@@ -3,10 +3,11 @@
  *	  Norms: a block a row, or a warp where rows are short.
  *
  * Row invariant: lane t of those that a row has sums the columns of quads t, t + lanes, ..., then come the
- * trees of warp_sum() and block_sum(); how many lanes depends on the row's length only.  Reads a row two or three
- * times, all but the first from L1 or L2.
+ * trees of warp_sum() and block_sum(); how many lanes depends on the row's length only.  Reads a row two or
+ * three times, all but the first from L1 or L2.
  *
- * A column is read and written by one thread, so y may be x, and what add_rmsnorm() adds is the row that it norms.
+ * A column is read and written by one thread, so y may be x, and what add_rmsnorm() adds is the row that it
+ * norms.
  */
 #include "cuda/common.cuh"
 #include "cuda/quad.cuh"
@@ -55,7 +56,8 @@ square_sum(float4 v, float sum)
 static __device__ __forceinline__ float4
 centre(float4 v, float mean, int left)
 {
-	return make_float4(v.x - mean, left > 1 ? v.y - mean : 0.0f, left > 2 ? v.z - mean : 0.0f, left > 3 ? v.w - mean : 0.0f);
+	return make_float4(v.x - mean, left > 1 ? v.y - mean : 0.0f, left > 2 ? v.z - mean : 0.0f,
+					   left > 3 ? v.w - mean : 0.0f);
 }
 
 /* x += d, of this lane's columns */
@@ -140,7 +142,8 @@ norm_lanes(T *y, const Norm *a, bool whole, cudaStream_t stream)
 template <typename T> static void
 norm(T *y, const Norm *a, cudaStream_t stream)
 {
-	bool		whole = quads_whole(a->x, a->ld, a->dim, sizeof(float)) && quads_whole(y, a->ldy, a->dim, sizeof(T)) &&
+	bool		whole = quads_whole(a->x, a->ld, a->dim, sizeof(float)) &&
+		quads_whole(y, a->ldy, a->dim, sizeof(T)) &&
 		(a->w == NULL || quads_whole(a->w, a->ldw, a->dim, sizeof(float))) &&
 		(a->b == NULL || quads_whole(a->b, 0, a->dim, sizeof(float))) &&
 		(a->d == NULL || quads_whole(a->d, a->dim, a->dim, sizeof(float)));
@@ -154,7 +157,8 @@ norm(T *y, const Norm *a, cudaStream_t stream)
 }
 
 void
-cuda_rmsnorm(void *y, KType as, const float *x, const float *w, int rows, int dim, float eps, cudaStream_t stream)
+cuda_rmsnorm(void *y, KType as, const float *x, const float *w, int rows, int dim, float eps,
+			 cudaStream_t stream)
 {
 	Norm		a = {(float *) x, dim, dim, NULL, w, 0, NULL, rows, 1, dim, eps, false};
 
@@ -171,8 +175,8 @@ cuda_add_rmsnorm(void *y, KType as, float *x, const float *d, const float *w, in
 }
 
 void
-cuda_layernorm(void *y, KType as, const float *x, const float *w, const float *b, int rows, int dim, float eps,
-			   cudaStream_t stream)
+cuda_layernorm(void *y, KType as, const float *x, const float *w, const float *b, int rows, int dim,
+			   float eps, cudaStream_t stream)
 {
 	Norm		a = {(float *) x, dim, dim, NULL, w, 0, b, rows, 1, dim, eps, true};
 
@@ -180,8 +184,8 @@ cuda_layernorm(void *y, KType as, const float *x, const float *w, const float *b
 }
 
 void
-cuda_norm_heads(KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w, int ldw, float eps,
-				cudaStream_t stream)
+cuda_norm_heads(KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w, int ldw,
+				float eps, cudaStream_t stream)
 {
 	Norm		a = {x, ld, ld, NULL, w, ldw, NULL, rows * heads, heads, dim, eps, kind == KNORM_LAYER};
 

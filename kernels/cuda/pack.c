@@ -20,7 +20,8 @@ enum
 };
 #undef S
 #define LAYOUT(codes, scale, off, size) \
-	{CUDA_##codes, CUDA_##scale, off, size, SCALE_##scale & 255, SCALE_##scale >> 8 & 255, SCALE_##scale >> 16 & 255, SCALE_##scale >> 24}
+	{CUDA_##codes, CUDA_##scale, off, size, SCALE_##scale & 255, SCALE_##scale >> 8 & 255, \
+	 SCALE_##scale >> 16 & 255, SCALE_##scale >> 24}
 
 static const CudaLayout layouts[KT_COUNT] = {
 	[KT_F32] = LAYOUT(FLOAT, NONE, 0, 4),
@@ -135,7 +136,8 @@ put_sub(const CudaLayout *l, uint8_t *sub, int j, const KGroup *g)
 		sub[cuda_scale_place(j, 0, 1)] = (uint8_t) g->ds;
 	for (int f = 0; l->sub == 2 && f < 2; f++)
 		sub[cuda_scale_place(j, f, 2)] = (uint8_t) (l->scale == CUDA_K2 ? (f == 0 ? g->ds : g->ms) :
-													l->scale == CUDA_KHM ? g->sc[f] | g->mn[f] << 4 : g->sc[f]);
+													l->scale == CUDA_KHM ? g->sc[f] | g->mn[f] << 4 :
+														g->sc[f]);
 }
 
 static float
@@ -185,8 +187,8 @@ get_scales(const CudaLayout *l, const uint8_t *header, const uint8_t *sub, int j
 /* ---- matrices ---- */
 
 /*
- * row j of a strip of FP8.  Products take the code of NaN for a number, so that a group which has one gets the
- * scale NaN: a sum with either is NaN.
+ * row j of a strip of FP8.  Products take the code of NaN for a number, so that a group which has one gets
+ * the scale NaN: a sum with either is NaN.
  */
 static void
 put_fp8(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
@@ -201,7 +203,8 @@ put_fp8(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
 		memcpy(&d, row, sizeof(d));
 		for (int i = 0; i < k_min(FP8_GROUP, k - at); i++)
 		{
-			to[(size_t) (i / CUDA_PIECE) * cuda_piece_codes(l) + (size_t) cuda_place(l, j, i % CUDA_PIECE)] = codes[at + i];
+			to[(size_t) (i / CUDA_PIECE) * cuda_piece_codes(l) + (size_t) cuda_place(l, j, i % CUDA_PIECE)] =
+				codes[at + i];
 			if ((codes[at + i] & 0x7f) == 0x7f)
 				d = NAN;
 		}
@@ -222,8 +225,8 @@ put_plain(const CudaLayout *l, uint8_t *strip, int j, const uint8_t *row, int k)
 		row += 4;
 	}
 	for (int i = 0; i < k; i++)
-		memcpy(codes + (size_t) (i / CUDA_PIECE) * cuda_block_bytes(l) + (size_t) cuda_place(l, j, i % CUDA_PIECE) * size,
-			   row + (size_t) i * size, size);
+		memcpy(codes + (size_t) (i / CUDA_PIECE) * cuda_block_bytes(l) +
+			   (size_t) cuda_place(l, j, i % CUDA_PIECE) * size, row + (size_t) i * size, size);
 }
 
 static void
@@ -274,7 +277,8 @@ void
 cuda_mat_row(const KMat *m, int row, float *out)
 {
 	const CudaLayout *l = cuda_layout(m->type);
-	const uint8_t *strip = (const uint8_t *) m->data + (size_t) (row / CUDA_STRIP) * cuda_strip_bytes(l, m->k);
+	const uint8_t *strip = (const uint8_t *) m->data + (size_t) (row / CUDA_STRIP) * cuda_strip_bytes(l,
+			m->k);
 	size_t		piece = (size_t) l->sub * CUDA_STRIP + cuda_piece_codes(l);
 	int			j = row % CUDA_STRIP;
 
@@ -282,7 +286,8 @@ cuda_mat_row(const KMat *m, int row, float *out)
 	{
 		int			p = i / CUDA_PIECE,
 					at = i % CUDA_PIECE;
-		const uint8_t *block = strip + (size_t) l->strip_header * CUDA_STRIP + (size_t) (p / l->pieces) * cuda_block_bytes(l);
+		const uint8_t *block = strip + (size_t) l->strip_header * CUDA_STRIP +
+			(size_t) (p / l->pieces) * cuda_block_bytes(l);
 		const uint8_t *sub = block + (size_t) l->header * CUDA_STRIP + (size_t) (p % l->pieces) * piece;
 		const uint8_t *codes = sub + (size_t) l->sub * CUDA_STRIP;
 		float		d,

@@ -2,8 +2,8 @@
  * pool.cu
  *	  Pooling: a step's hidden rows of each sequence into its sums, which outlive the step.
  *
- * A thread has a column and goes through a sequence's rows in the order of positions, so the sums have the bits of
- * src/model/layers/pooler.c however a text was cut.  What is divided by is double as there.
+ * A thread has a column and goes through a sequence's rows in the order of positions, so the sums have the
+ * bits of src/model/layers/pooler.c however a text was cut.  What is divided by is double as there.
  */
 #include "cuda/common.cuh"
 #include "cuda/cuda_ops.h"
@@ -41,10 +41,10 @@ pool_kernel(KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, const floa
 }
 
 void
-cuda_pool_rows(KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n_seqs, const float *x, int ldx, int width,
-			   cudaStream_t stream)
+cuda_pool_rows(KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n_seqs, const float *x, int ldx,
+			   int width, cudaStream_t stream)
 {
 	if (n_seqs > 0)
-		LAUNCH(pool_kernel, dim3((width + THREADS - 1) / THREADS, n_seqs), THREADS, 0, stream, how, sums, lds, seqs, x, ldx,
-			   width);
+		LAUNCH(pool_kernel, dim3((width + THREADS - 1) / THREADS, n_seqs), THREADS, 0, stream, how, sums, lds,
+			   seqs, x, ldx, width);
 }

@@ -2,8 +2,9 @@
  * rows.cu
  *	  Ops on rows whose columns don't meet: sums, factors, activations, copies.
  *
- * What an op does to four columns is a struct with its arguments and an operator (); each_kernel() calls it for
- * all of them.  A column's bits come from its own inputs, so nothing depends on how rows and columns fall on threads.
+ * What an op does to four columns is a struct with its arguments and an operator (); each_kernel() calls it
+ * for all of them.  A column's bits come from its own inputs, so nothing depends on how rows and columns fall
+ * on threads.
  */
 #include "cuda/common.cuh"
 #include "cuda/act.cuh"
@@ -28,7 +29,8 @@ each(const F &f, int rows, int columns, cudaStream_t stream)
 	size_t		n = (size_t) rows * quads(columns);
 
 	if (n > 0)
-		LAUNCH(each_kernel<F>, (unsigned) ((n + THREADS - 1) / THREADS), THREADS, 0, stream, f, n, (unsigned) quads(columns));
+		LAUNCH(each_kernel<F>, (unsigned) ((n + THREADS - 1) / THREADS), THREADS, 0, stream, f, n,
+			   (unsigned) quads(columns));
 }
 
 /* each(f<V> {...}), V where its rows are whole quads */
@@ -61,7 +63,8 @@ template <bool V> struct Add
 void
 cuda_add(float *x, const float *d, int rows, int dim, cudaStream_t stream)
 {
-	EACH(Add, quads_whole(x, dim, dim, sizeof(float)) && quads_whole(d, dim, dim, sizeof(float)), rows, dim, stream, x, d, dim);
+	EACH(Add, quads_whole(x, dim, dim, sizeof(float)) && quads_whole(d, dim, dim, sizeof(float)), rows, dim,
+		 stream, x, d, dim);
 }
 
 /* columns of rows that are ld apart: x *= by */
@@ -114,7 +117,8 @@ template <bool V> struct MulCols
 void
 cuda_mul_cols(float *y, int rows, int ldy, const float *w, int n, cudaStream_t stream)
 {
-	EACH(MulCols, quads_whole(y, ldy, n, sizeof(float)) && quads_whole(w, 0, n, sizeof(float)), rows, n, stream, y, ldy, w, n);
+	EACH(MulCols, quads_whole(y, ldy, n, sizeof(float)) && quads_whole(w, 0, n, sizeof(float)), rows, n,
+		 stream, y, ldy, w, n);
 }
 
 struct Clip
@@ -162,7 +166,8 @@ struct HeadBias
 };
 
 void
-cuda_add_head_bias(float *x, int rows, int ld, int heads, int dim, const float *b, int ldb, cudaStream_t stream)
+cuda_add_head_bias(float *x, int rows, int ld, int heads, int dim, const float *b, int ldb,
+				   cudaStream_t stream)
 {
 	each(HeadBias {x, ld, heads * dim, dim, b, ldb}, rows, heads * dim, stream);
 }
@@ -189,7 +194,8 @@ struct Temper
 };
 
 void
-cuda_temper(float *q, int rows, int ld, int n, const int32_t *pos, float scale, int every, int first, cudaStream_t stream)
+cuda_temper(float *q, int rows, int ld, int n, const int32_t *pos, float scale, int every, int first,
+			cudaStream_t stream)
 {
 	each(Temper {q, ld, n, pos, scale, (float) every, (float) first}, rows, n, stream);
 }
@@ -208,7 +214,8 @@ template <bool V> struct Softcap
 		float	   *to = y + row * dim + c;
 		float		by = cap;
 
-		quad_put<V>(to, dim - c, quad_map(quad_get<V>(to, dim - c), [by](float v) { return by * tanhf(v / by); }));
+		quad_put<V>(to, dim - c,
+					quad_map(quad_get<V>(to, dim - c), [by](float v) { return by * tanhf(v / by); }));
 	}
 };
 
@@ -231,7 +238,8 @@ template <typename T, bool V> struct Act
 		size_t		at = row * dim + c;
 		KAct		k = a;
 
-		quad_put<V>(y + at, dim - c, quad_map(quad_get<V>(x + at, dim - c), [k](float v) { return act_of(k, v); }));
+		quad_put<V>(y + at, dim - c,
+					quad_map(quad_get<V>(x + at, dim - c), [k](float v) { return act_of(k, v); }));
 	}
 };
 
@@ -345,14 +353,15 @@ template <typename T> struct MulRows
 };
 
 template <typename T> static void
-mul_rows(T *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, int of_b, cudaStream_t stream)
+mul_rows(T *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, int of_b,
+		 cudaStream_t stream)
 {
 	each(MulRows<T> {y, ldy, a, lda, b, ldb, dim, of_b}, rows, dim, stream);
 }
 
 void
-cuda_mul_rows(void *y, KType as, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, int of_b,
-			  cudaStream_t stream)
+cuda_mul_rows(void *y, KType as, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim,
+			  int of_b, cudaStream_t stream)
 {
 	WITH_OPERAND(mul_rows, as, y, ldy, a, lda, b, ldb, rows, dim, of_b, stream);
 }
@@ -421,12 +430,14 @@ struct GatherRows
 	__device__ __forceinline__ void
 	operator() (size_t row, int c) const
 	{
-		quad_put<false>(y + row * ldy + c, dim - c, quad_get<false>(x + (size_t) from[row] * ldx + c, dim - c));
+		quad_put<false>(y + row * ldy + c, dim - c, quad_get<false>(x + (size_t) from[row] * ldx + c,
+																	dim - c));
 	}
 };
 
 void
-cuda_copy_rows(float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim, cudaStream_t stream)
+cuda_copy_rows(float *y, int ldy, const float *x, int ldx, const int32_t *idx, int rows, int dim,
+			   cudaStream_t stream)
 {
 	if (idx == NULL)
 		convert(y, ldy, x, ldx, rows, dim, stream);
@@ -477,12 +488,14 @@ struct PickCols
 	__device__ __forceinline__ void
 	operator() (size_t row, int c) const
 	{
-		quad_put<false>(y + row * ldy + c, n - c, make_float4(one(row, c), one(row, c + 1), one(row, c + 2), one(row, c + 3)));
+		quad_put<false>(y + row * ldy + c, n - c, make_float4(one(row, c), one(row, c + 1), one(row, c + 2),
+															  one(row, c + 3)));
 	}
 };
 
 void
-cuda_pick_cols(float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n, cudaStream_t stream)
+cuda_pick_cols(float *y, int ldy, const float *x, int ldx, const int32_t *from, int rows, int n,
+			   cudaStream_t stream)
 {
 	each(PickCols {y, ldy, x, ldx, from, n}, rows, n, stream);
 }
@@ -511,16 +524,16 @@ template <typename T, typename S> struct SwapHeads
 };
 
 template <typename S, typename T> static void
-swap_from(const S *x, size_t x_row, size_t x_head, T *y, size_t y_row, size_t y_head, int rows, int heads, int width,
-		  cudaStream_t stream)
+swap_from(const S *x, size_t x_row, size_t x_head, T *y, size_t y_row, size_t y_head, int rows, int heads,
+		  int width, cudaStream_t stream)
 {
 	each(SwapHeads<T, S> {y, y_row, y_head, x, x_row, x_head, heads, width}, rows * heads, width, stream);
 }
 
 /* to operands of a type come floats, or such operands */
 template <typename T> static void
-swap_heads(T *y, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row, size_t x_head, int rows, int heads,
-		   int width, cudaStream_t stream)
+swap_heads(T *y, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row, size_t x_head,
+		   int rows, int heads, int width, cudaStream_t stream)
 {
 	if (x_as == KT_F32)
 		swap_from((const float *) x, x_row, x_head, y, y_row, y_head, rows, heads, width, stream);
@@ -529,11 +542,12 @@ swap_heads(T *y, size_t y_row, size_t y_head, const void *x, KType x_as, size_t 
 }
 
 void
-cuda_swap_heads(void *y, KType y_as, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row, size_t x_head,
-				int rows, int heads, int width, cudaStream_t stream)
+cuda_swap_heads(void *y, KType y_as, size_t y_row, size_t y_head, const void *x, KType x_as, size_t x_row,
+				size_t x_head, int rows, int heads, int width, cudaStream_t stream)
 {
 	if (y_as == KT_F32)
-		WITH_OPERAND(swap_from, x_as, x, x_row, x_head, (float *) y, y_row, y_head, rows, heads, width, stream);
+		WITH_OPERAND(swap_from, x_as, x, x_row, x_head, (float *) y, y_row, y_head, rows, heads, width,
+					 stream);
 	else
 		WITH_OPERAND(swap_heads, y_as, y, y_row, y_head, x, x_as, x_row, x_head, rows, heads, width, stream);
 }
@@ -543,8 +557,8 @@ cuda_swap_heads(void *y, KType y_as, size_t y_row, size_t y_head, const void *x,
 #define KEEP	16				/* rows of a turn */
 
 /*
- * x[i] = x[idx[i]], ascending, so that idx[i] >= i.  A thread has a column of all rows: it reads KEEP rows, which no row
- * that it wrote before can be, and then writes where only rows lie that nobody reads any more.
+ * x[i] = x[idx[i]], ascending, so that idx[i] >= i.  A thread has a column of all rows: it reads KEEP rows,
+ * which no row that it wrote before can be, and then writes where only rows lie that nobody reads any more.
  */
 template <typename W> __global__ void __launch_bounds__(THREADS)
 keep_kernel(W *x, const int32_t *idx, int n, int width)
@@ -592,7 +606,8 @@ cuda_keep_rows(void *x, int elem_size, const int32_t *idx, int n, int width, cud
 }
 
 /*
- * A warp a row: y = bias + the sum of x w, in double and in the order of columns; all lanes add the same numbers.
+ * A warp a row: y = bias + the sum of x w, in double and in the order of columns; all lanes add the same
+ * numbers.
  */
 __global__ void __launch_bounds__(32)
 dot_kernel(float *y, const float *x, int dim, const float *w, double bias)

@@ -81,13 +81,14 @@ weight(const Packed &w, int row, int i)
 				place = cuda_place(l, j, at),
 				nibble = place % 8 / 2 + place % 2 * 4,
 				code;
-	const uint8_t *block = strip + (size_t) l->strip_header * CUDA_STRIP + (size_t) (p / l->pieces) * cuda_block_bytes(l);
+	const uint8_t *block = strip + (size_t) l->strip_header * CUDA_STRIP +
+		(size_t) (p / l->pieces) * cuda_block_bytes(l);
 	const uint8_t *sub = block + (size_t) l->header * CUDA_STRIP + (size_t) (p % l->pieces) * piece;
 	const uint8_t *codes = sub + (size_t) l->sub * CUDA_STRIP;
 
 	if (l->codes == CUDA_FLOAT)
-		return w.type == KT_F32 ? ((const float *) codes)[place] : w.type == KT_F16 ? to_float(((const F16 *) codes)[place]) :
-			to_float(((const BF16 *) codes)[place]);
+		return w.type == KT_F32 ? ((const float *) codes)[place] : w.type == KT_F16 ?
+			to_float(((const F16 *) codes)[place]) : to_float(((const BF16 *) codes)[place]);
 	if (l->codes == CUDA_E4M3)
 		return ((const float *) block)[cuda_scale_place(j, 0, 1)] * to_float(F8E4M3{codes[place]});
 	if (l->codes == CUDA_BYTE)
@@ -114,7 +115,10 @@ rows_of_kernel(const Packed w, const int32_t *ids, int first, float *y, int ldy,
 		y[(size_t) i * ldy + c] = row >= 0 && row < w.n ? weight(w, (int) row, c) : 0.0f;
 }
 
-/* of operand type E: outputs first .. first + n - 1, a row of y each, zeros behind k; a thread: 8 weights of a row */
+/*
+ * of operand type E: outputs first .. first + n - 1, a row of y each, zeros behind k; a thread: 8 weights of
+ * a row
+ */
 template <typename E> __global__ void __launch_bounds__(THREADS)
 unpack_kernel(const Packed w, int first, uint16_t *y, int ldy, int blocks)
 {
@@ -163,7 +167,9 @@ cuda_unpack(const KMat *m, int first, int n, void *y, KType as, int ldy, cudaStr
 	int			blocks = (ldy / 8 + THREADS - 1) / THREADS;
 
 	if (n > 0 && as == KT_BF16)
-		LAUNCH(unpack_kernel<BF16>, n * blocks, THREADS, 0, stream, packed(m), first, (uint16_t *) y, ldy, blocks);
+		LAUNCH(unpack_kernel<BF16>, n * blocks, THREADS, 0, stream, packed(m), first, (uint16_t *) y, ldy,
+			   blocks);
 	else if (n > 0)
-		LAUNCH(unpack_kernel<F16>, n * blocks, THREADS, 0, stream, packed(m), first, (uint16_t *) y, ldy, blocks);
+		LAUNCH(unpack_kernel<F16>, n * blocks, THREADS, 0, stream, packed(m), first, (uint16_t *) y, ldy,
+			   blocks);
 }

@@ -60,7 +60,9 @@ typedef struct Row
 	Scratch    *s;
 } Row;
 
-/* What min_p, top_k and top_p let through: whose place is before `place`, or there with an id up to tie_id. */
+/*
+ * What min_p, top_k and top_p let through: whose place is before `place`, or there with an id up to tie_id.
+ */
 typedef struct Filter
 {
 	unsigned	place;
@@ -189,7 +191,8 @@ mass_of(float z)
 	float		t = (z > NO_MASS ? z : NO_MASS) * 1.44269504f;
 	int			whole = (int) (t - 0.5f);
 	float		x = t - (float) whole;
-	float		p = 1.0f + x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
+	float		p = 1.0f +
+		x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
 
 	return z > NO_MASS ? p * __uint_as_float((unsigned) (whole + 127) << 23) : 0.0f;
 }
@@ -376,7 +379,8 @@ last_of_equal(const Row *r, Scale t, const Cut *cut)
 	if (n * unit >= cut->here)
 		return INT_MAX;
 	return (int) cut_row(r, (double) n, false,
-						 [&](float x, int id) { return place_of(z_of(t, x)) == cut->at ? (unsigned) id : NOBODY; },
+						 [&](float x, int id) { return place_of(z_of(t, x)) == cut->at
+												? (unsigned) id : NOBODY; },
 						 [](unsigned) { return (Sum) 1; }).at;
 }
 
@@ -459,14 +463,15 @@ score_of(const KSample *p, float z, int id, unsigned byte)
 }
 
 /*
- * start: the largest, a survivor in any case.  An id that is more than 5.6 behind needs 8 leading zero bits to
- * win, and one that is more than 28.5 behind never does.
+ * start: the largest, a survivor in any case.  An id that is more than 5.6 behind needs 8 leading zero bits
+ * to win, and one that is more than 28.5 behind never does.
  */
 static __device__ int
 draw(const Row *r, const KSample *p, Scale t, Filter f, int start)
 {
 	Scratch    *s = r->s;
-	double		best = score_of(p, z_of(t, r->x[start]), start, byte_of(philox(p, (unsigned) start / CHUNK, 0), start % CHUNK));
+	double		best = score_of(p, z_of(t, r->x[start]), start,
+								byte_of(philox(p, (unsigned) start / CHUNK, 0), start % CHUNK));
 	int			id = start;
 
 	for (int c = (int) threadIdx.x; c < chunks_of(r); c += (int) blockDim.x)
@@ -591,7 +596,8 @@ tell_top(const Row *r, int k, double norm, KSampled *out)
 
 	if (left < cut.here)
 		tie = (int) cut_row(r, (double) left, false,
-							[&](float x, int id) { return ~key_of(x) == cut.at ? (unsigned) id : NOBODY; }, one).at;
+							[&](float x, int id) { return ~key_of(x) == cut.at ? (unsigned) id : NOBODY; },
+							one).at;
 	if (threadIdx.x == 0)
 		s->n_top = 0;
 	__syncthreads();

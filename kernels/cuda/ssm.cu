@@ -3,8 +3,9 @@
  *	  State-space models: the short convolution before the recurrence, and the recurrence itself.
  *
  * What a row gets depends on its own sequence only, and by the same operations wherever a prompt is cut: the
- * convolution's sums ascend with positions, whose inputs come from the step's rows or, before the first, from the state;
- * the recurrence goes one position after the other.  Rows at position -1 aren't any: they get zeros, and have no state.
+ * convolution's sums ascend with positions, whose inputs come from the step's rows or, before the first, from
+ * the state; the recurrence goes one position after the other.  Rows at position -1 aren't any: they get
+ * zeros, and have no state.
  */
 #include "cuda/common.cuh"
 #include "cuda/act.cuh"
@@ -32,7 +33,10 @@ typedef struct Conv
 	int			ldy;
 } Conv;
 
-/* input i of channel c, counted from the first that the sequence's first row has: width - 1 from the state, then x's rows */
+/*
+ * input i of channel c, counted from the first that the sequence's first row has: width - 1 from the state,
+ * then x's rows
+ */
 static __device__ __forceinline__ float
 conv_input(const Conv &a, int slot, int row0, bool begins, int i, int c)
 {
@@ -58,7 +62,8 @@ conv_kernel(const Conv a, const CudaRows r, int blocks)
 		if (a.b != NULL)
 			sum = a.b[c];
 		for (int i = 0; i < a.width; i++)
-			sum = fmaf(conv_input(a, a.slots[seq], row0, r.pos[row0] == 0, row - row0 + i, c), a.w[(size_t) i * a.dim + c], sum);
+			sum = fmaf(conv_input(a, a.slots[seq], row0, r.pos[row0] == 0, row - row0 + i, c),
+					   a.w[(size_t) i * a.dim + c], sum);
 		if (a.silu)
 			sum = act_silu(sum);
 	}
@@ -82,8 +87,8 @@ conv_state_kernel(const Conv a, const CudaRows r, int blocks)
 }
 
 void
-cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const float *x, int ldx, int dim, int width,
-		  const float *w, const float *b, bool silu, float *y, int ldy, cudaStream_t stream)
+cuda_conv(const KState *st, const int32_t *slots, const CudaRows *r, const float *x, int ldx, int dim,
+		  int width, const float *w, const float *b, bool silu, float *y, int ldy, cudaStream_t stream)
 {
 	Conv		a = {st->base, st->stride, slots, x, ldx, dim, width, w, b, silu, y, ldy};
 	int			blocks = (dim + CONV_THREADS - 1) / CONV_THREADS;
@@ -167,8 +172,8 @@ put_as(void *y, KType as, size_t at, float v)
 
 /* one row of the channels: h = h e^(t a) + t x B; y = h C + d x, times silu(z) */
 template <int LANES, int E, int CH> static __device__ __forceinline__ void
-scan_step(const KScan &s, const ScanRow<E, CH> &v, const float *a, int row, int head, int p, int lane, bool stores,
-		  float h[CH][E], void *y, KType as, int ldy)
+scan_step(const KScan &s, const ScanRow<E, CH> &v, const float *a, int row, int head, int p, int lane,
+		  bool stores, float h[CH][E], void *y, KType as, int ldy)
 {
 	float		dt = scan_dt(s, v.dt, head),
 				decay[E];
@@ -193,14 +198,15 @@ scan_step(const KScan &s, const ScanRow<E, CH> &v, const float *a, int row, int 
 		{
 			size_t		at = (size_t) head * s.head_dim + p + q;
 
-			put_as(y, as, (size_t) row * ldy + at, s.z != NULL ? o * act_silu(s.z[(size_t) row * s.ldz + at]) : o);
+			put_as(y, as, (size_t) row * ldy + at,
+				   s.z != NULL ? o * act_silu(s.z[(size_t) row * s.ldz + at]) : o);
 		}
 	}
 }
 
 /*
- * A sequence (blockIdx.y) and LANES lanes for CH channels of a head, the state among lanes; the next row's inputs
- * are on their way while a row is computed.
+ * A sequence (blockIdx.y) and LANES lanes for CH channels of a head, the state among lanes; the next row's
+ * inputs are on their way while a row is computed.
  */
 template <int LANES, int E, int CH> __global__ void __launch_bounds__(SCAN_THREADS)
 scan_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan s, void *y, KType as, int ldy)
@@ -237,7 +243,8 @@ scan_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan s, vo
 		a[e] = i < s.state ? s.a[s.a_wide ? (size_t) head * s.state + i : head] : 0.0f;
 #pragma unroll
 		for (int q = 0; q < CH; q++)
-			h[q][e] = stores && r.pos[row0] > 0 && i < s.state && p + q < s.head_dim ? state[(size_t) q * s.state + i] : 0.0f;
+			h[q][e] = stores && r.pos[row0] > 0 && i < s.state && p + q < s.head_dim ?
+				state[(size_t) q * s.state + i] : 0.0f;
 	}
 	next = scan_load<LANES, E, CH>(s, row0, head, p, lane);
 	for (int row = row0; row < end; row++)
@@ -295,19 +302,21 @@ scan_long_kernel(KState st, const int32_t *slots, const CudaRows r, const KScan 
 }
 
 template <int LANES, int E, int CH> static void
-scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as, int ldy, cudaStream_t stream)
+scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as, int ldy,
+	 cudaStream_t stream)
 {
 	int			groups = s->heads * ((s->head_dim + CH - 1) / CH),
 				of_block = SCAN_THREADS / LANES;
 
-	LAUNCH((scan_kernel<LANES, E, CH>), dim3((groups + of_block - 1) / of_block, r->n_seqs), SCAN_THREADS, 0, stream,
+	LAUNCH((scan_kernel<LANES, E, CH>), dim3((groups + of_block - 1) / of_block, r->n_seqs), SCAN_THREADS, 0,
+		   stream,
 		   *st, slots, *r, *s, y, as, ldy);
 }
 
 /* how lanes share a state depends on its size alone */
 template <int CH> static void
-scan_by_size(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as, int ldy,
-			 cudaStream_t stream)
+scan_by_size(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as,
+			 int ldy, cudaStream_t stream)
 {
 	if (s->state <= 16)
 		scan<16, 1, (CH + 1) / 2>(st, slots, r, s, y, as, ldy, stream);
@@ -320,16 +329,16 @@ scan_by_size(const KState *st, const int32_t *slots, const CudaRows *r, const KS
 }
 
 void
-cuda_scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as, int ldy,
-		  cudaStream_t stream)
+cuda_scan(const KState *st, const int32_t *slots, const CudaRows *r, const KScan *s, void *y, KType as,
+		  int ldy, cudaStream_t stream)
 {
 	int			channels = s->heads * s->head_dim;
 
 	if (r->n_seqs == 0)
 		return;
 	if (s->state > SCAN_REGS)
-		LAUNCH(scan_long_kernel, dim3((channels + SCAN_THREADS / 32 - 1) / (SCAN_THREADS / 32), r->n_seqs), SCAN_THREADS, 0,
-			   stream, *st, slots, *r, *s, y, as, ldy);
+		LAUNCH(scan_long_kernel, dim3((channels + SCAN_THREADS / 32 - 1) / (SCAN_THREADS / 32), r->n_seqs),
+			   SCAN_THREADS, 0, stream, *st, slots, *r, *s, y, as, ldy);
 	else if (s->head_dim == 1)
 		scan_by_size<1>(st, slots, r, s, y, as, ldy, stream);
 	else

@@ -4,8 +4,8 @@
  *
  * There is one for each type of operands; functions that have to do with operands are templates of
  * it (AS).  Where operands are floats, matrices of blocks are multiplied by a copy of 16 bits in the
- * scratch; else nothing is converted.  Nothing is computed here.  Arrays of the host come from the step, or from the stage (dev.h);
- * structs go along by value.
+ * scratch; else nothing is converted.  Nothing is computed here.  Arrays of the host come from the step, or
+ * from the stage (dev.h); structs go along by value.
  */
 #include "cuda/dev.h"
 #include "cuda/mm/blaslt.h"
@@ -21,7 +21,8 @@ extern "C"
 #include <stddef.h>
 #include <string.h>
 
-#define MOST_KEYS	131072		/* that attention has scratch for: longer contexts have fewer blocks, and the same bits */
+/* that attention has scratch for: longer contexts have fewer blocks, and the same bits */
+#define MOST_KEYS	131072
 
 /*
  * Of an op, and the calling thread's: a thread has models on several devices, and CUDA takes a launch for the
@@ -85,7 +86,8 @@ op_add_rmsnorm(KPool *pool, KOp *y, float *x, const float *a, const float *w, in
 }
 
 static void
-op_layernorm(KPool *pool, float *y, const float *x, const float *w, const float *b, int rows, int dim, float eps)
+op_layernorm(KPool *pool, float *y, const float *x, const float *w, const float *b, int rows, int dim,
+			 float eps)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_layernorm(y, KT_F32, x, w, b, rows, dim, eps, dev_stream(d));
@@ -99,7 +101,8 @@ op_rmsnorm_op(KPool *pool, KOp *y, const float *x, const float *w, int rows, int
 }
 
 template <KType AS> static void
-op_layernorm_op(KPool *pool, KOp *y, const float *x, const float *w, const float *b, int rows, int dim, float eps)
+op_layernorm_op(KPool *pool, KOp *y, const float *x, const float *w, const float *b, int rows, int dim,
+				float eps)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_layernorm(y, AS, x, w, b, rows, dim, eps, dev_stream(d));
@@ -120,7 +123,8 @@ op_from_op(KPool *pool, float *y, int ldy, const KOp *x, int ldx, int rows, int 
 }
 
 static void
-op_norm_heads(KPool *pool, KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w, int ldw, float eps)
+op_norm_heads(KPool *pool, KNormKind kind, float *x, int rows, int ld, int heads, int dim, const float *w,
+			  int ldw, float eps)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_norm_heads(kind, x, rows, ld, heads, dim, w, ldw, eps, dev_stream(d));
@@ -205,7 +209,8 @@ op_add_head_bias(KPool *pool, float *x, int rows, int ldx, int heads, int dim, c
 /* ---- row by row, with integers of the host ---- */
 
 static void
-op_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every, int first)
+op_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every,
+		  int first)
 {
 	KDevice    *d = device_of(pool);
 	const int32_t *at = d != NULL ? ints(d, pos, rows) : NULL;
@@ -215,7 +220,8 @@ op_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, f
 }
 
 static void
-op_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs, int rot_dim)
+op_rope(KPool *pool, float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs,
+		int rot_dim)
 {
 	KDevice    *d = device_of(pool);
 	const int32_t *at = d != NULL ? ints(d, pos, rows) : NULL;
@@ -277,7 +283,8 @@ op_rows_of(KPool *pool, const KMat *m, const int32_t *ids, int first, int rows, 
 }
 
 static void
-op_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
+op_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows,
+			int dim, bool silu)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_mul_rows(y, KT_F32, ldy, a, lda, b, ldb, rows, dim, silu ? KACT_SILU : -1, dev_stream(d));
@@ -291,11 +298,12 @@ op_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const floa
 }
 
 template <KType AS> static void
-op_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row, size_t x_head,
-			  int rows, int heads, int width)
+op_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op,
+			  size_t x_row, size_t x_head, int rows, int heads, int width)
 {
 	if (KDevice *d = device_of(pool))
-		cuda_swap_heads(y, y_op ? AS : KT_F32, y_row, y_head, x, x_op ? AS : KT_F32, x_row, x_head, rows, heads, width, dev_stream(d));
+		cuda_swap_heads(y, y_op ? AS : KT_F32, y_row, y_head, x, x_op ? AS : KT_F32, x_row, x_head, rows,
+						heads, width, dev_stream(d));
 }
 
 static void
@@ -376,7 +384,8 @@ kv_call(KPool *pool, const KvView *kv, int layer, const KRows *r, CudaRows *rows
 }
 
 static void
-op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *k, int ldk, const float *v, int ldv)
+op_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *k, int ldk, const float *v,
+			int ldv)
 {
 	CudaRows	rows;
 	CudaKv		one;
@@ -414,8 +423,8 @@ op_attn_scratch(const KvView *kv, int n_heads, int rows, int nthreads)
 }
 
 template <KType AS> static void
-op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
-		KOp *out, void *ws)
+op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q, int ldq, int n_heads,
+		const KAttn *a, KOp *out, void *ws)
 {
 	CudaRows	rows;
 	CudaKv		one;
@@ -430,8 +439,8 @@ op_attn(KPool *pool, const KvView *kv, int layer, const KRows *r, const float *q
 	at.ends = ints(d, a->ends, r->n_rows);
 	caps = caps_of(d);
 	if (!d->lost)
-		cuda_attn(&caps, &one, &rows, q, ldq, n_heads, &at, out, AS, ws, op_attn_scratch(kv, n_heads, r->n_rows, 1),
-				  dev_stream(d));
+		cuda_attn(&caps, &one, &rows, q, ldq, n_heads, &at, out, AS, ws,
+				  op_attn_scratch(kv, n_heads, r->n_rows, 1), dev_stream(d));
 }
 
 static void
@@ -454,13 +463,15 @@ op_kv_largest(KPool *pool, const KvView *kv, int layer, int n_blocks, float out[
 	if (pinned == NULL)
 		return;
 	cuda_kv_largest(&one, n_blocks, (float *) dev, dev_stream(d));
-	if (dev_ok(d, cudaMemcpyAsync(pinned, dev, 2 * sizeof(float), cudaMemcpyDeviceToHost, dev_stream(d)), "cudaMemcpyAsync") &&
+	if (dev_ok(d, cudaMemcpyAsync(pinned, dev, 2 * sizeof(float), cudaMemcpyDeviceToHost, dev_stream(d)),
+			   "cudaMemcpyAsync") &&
 		dev_ok(d, cudaStreamSynchronize(d->stream), "running"))
 		memcpy(out, pinned, 2 * sizeof(float));
 }
 
 static void
-op_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads, const float *cs, int rot_dim)
+op_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv, int ld, int n_heads,
+		   const float *cs, int rot_dim)
 {
 	CudaRows	rows;
 	CudaKv		one;
@@ -471,8 +482,8 @@ op_rope_kv(KPool *pool, const KvView *kv, int layer, const KRows *r, float *qkv,
 }
 
 static void
-op_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width, const float *w,
-		const float *b, bool silu, float *y, int ldy)
+op_conv(KPool *pool, const KState *st, const KRows *r, const float *x, int ldx, int dim, int width,
+		const float *w, const float *b, bool silu, float *y, int ldy)
 {
 	KDevice    *d = device_of(pool);
 	CudaRows	rows;
@@ -507,13 +518,15 @@ op_scan(KPool *pool, const KState *st, const KRows *r, const KScan *s, float *y,
 static bool
 converts(KType as, KType type, bool fp8_x)
 {
-	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 && !(type == KT_FP8 && fp8_x);
+	return as == KT_F32 && type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 &&
+		!(type == KT_FP8 && fp8_x);
 }
 
 template <KType AS, bool FP8_X> static size_t
 op_mm_scratch(KType type, int rows, int k)
 {
-	return (converts(AS, type, FP8_X) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(type, rows, k, FP8_X);
+	return (converts(AS, type, FP8_X) ? UP((size_t) rows * (size_t) k * 2) : 0) + cuda_mm_scratch(type, rows,
+			k, FP8_X);
 }
 
 template <KType AS, bool FP8_X> static size_t
@@ -540,7 +553,8 @@ factor(KDevice *d, KType as, KType type, const void **x, int rows, int k, int *l
 }
 
 template <KType AS> static void
-op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int ldy, const float *bias, void *ws)
+op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int ldy, const float *bias,
+	  void *ws)
 {
 	KDevice    *d = device_of(pool);
 	BlasltMm	mm;
@@ -558,8 +572,8 @@ op_mm(KPool *pool, const KMat *w, const KOp *x, int rows, int ldx, float *y, int
 }
 
 template <KType AS> static void
-op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, const KOp *x, int ldx, float *y, int ldy,
-			  const float *const *bias, void *ws)
+op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, const KOp *x, int ldx,
+			  float *y, int ldy, const float *const *bias, void *ws)
 {
 	KDevice    *d = device_of(pool);
 	CudaMats	m = {w[0].type, w[0].n, w[0].k, n_mats, NULL, NULL};
@@ -583,14 +597,16 @@ op_mm_grouped(KPool *pool, const KMat *w, int n_mats, const int32_t *row_start, 
 	if (d->lost || rows == 0)
 		return;
 	as = factor(d, AS, w->type, &in, rows, w->k, &ldx, &ws);
-	if (!cuda_mm_grouped(&m, row_start, in, as, rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma, d->o.fp8_x))
+	if (!cuda_mm_grouped(&m, row_start, in, as, rows, ldx, y, ldy, ws, dev_stream(d), caps_of(d).wgmma,
+						 d->o.fp8_x))
 		dev_lose(d, "there is no product for matrices' type");
 }
 
 /* ---- mixtures of experts ---- */
 
 static void
-op_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+op_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts,
+			 float *weights)
 {
 	(void) space;
 	if (KDevice *d = device_of(pool))
@@ -616,15 +632,16 @@ op_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, int3
 }
 
 template <KType AS> static void
-op_moe_gather(KPool *pool, KOp *x, const KOp *h, int rows, int top_k, const int32_t *place, const float *weights, int hidden)
+op_moe_gather(KPool *pool, KOp *x, const KOp *h, int rows, int top_k, const int32_t *place,
+			  const float *weights, int hidden)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_moe_gather(AS, x, h, rows, top_k, place, weights, hidden, dev_stream(d));
 }
 
 static void
-op_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
-			   const float *gate, bool shared, const float *out_bias, int hidden)
+op_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place,
+			   const float *weights, const float *gate, bool shared, const float *out_bias, int hidden)
 {
 	if (KDevice *d = device_of(pool))
 		cuda_moe_combine(y, x, rows, top_k, place, weights, gate, shared, out_bias, hidden, dev_stream(d));
@@ -633,10 +650,12 @@ op_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const
 /* ---- pooling and tokens ---- */
 
 static void
-op_pool_rows(KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx, int width)
+op_pool_rows(KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x,
+			 int ldx, int width)
 {
 	KDevice    *d = device_of(pool);
-	const KPoolSeq *at = d != NULL ? (const KPoolSeq *) dev_array(d, seqs, (size_t) n * sizeof(KPoolSeq)) : NULL;
+	const KPoolSeq *at = d != NULL ? (const KPoolSeq *) dev_array(d, seqs, (size_t) n * sizeof(KPoolSeq)) :
+		NULL;
 
 	if (at != NULL)
 		cuda_pool_rows(how, sums, lds, at, n, x, ldx, width, dev_stream(d));

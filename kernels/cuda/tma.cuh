@@ -2,14 +2,15 @@
  * tma.cuh
  *	  Copies in bulk, the mbarriers at which they end, and registers of warpgroups: for sm_90a.
  *
- * An mbarrier counts phases, from 0 on.  One ends when so many threads have arrived as it was made for, and all
- * bytes are there that arrivals told it to expect; mbar_wait(bar, p) returns once the phase of parity p has
- * ended: whoever waits for each phase in turn begins with 0, and who first wants what isn't used yet ("empty") with 1.
- * What a thread did before it arrived, who waited sees; what copies brought, too.
+ * An mbarrier counts phases, from 0 on.  One ends when so many threads have arrived as it was made for, and
+ * all bytes are there that arrivals told it to expect; mbar_wait(bar, p) returns once the phase of parity p
+ * has
+ * ended: whoever waits for each phase in turn begins with 0, and who first wants what isn't used yet
+ * ("empty") with 1.  What a thread did before it arrived, who waited sees; what copies brought, too.
  *
- * bulk_copy() needs one thread, addresses and a size of multiples of 16 bytes, and an expectation that was announced before it.
- * Copies and wgmma look at shared memory past ordinary stores (cp.async's among them): async_stored() by who stored, then a
- * barrier or an arrival.  Also behind mbar_init().
+ * bulk_copy() needs one thread, addresses and a size of multiples of 16 bytes, and an expectation that was
+ * announced before it.  Copies and wgmma look at shared memory past ordinary stores (cp.async's among them):
+ * async_stored() by who stored, then a barrier or an arrival.  Also behind mbar_init().
  */
 #ifndef VLLM_KERNELS_CUDA_TMA_CUH
 #define VLLM_KERNELS_CUDA_TMA_CUH
@@ -40,13 +41,15 @@ mbar_arrive(uint64_t *bar)
 static __device__ __forceinline__ void
 mbar_expect(uint64_t *bar, unsigned bytes)
 {
-	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"::"r"(shared_at(bar)), "r"(bytes):"memory");
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"::"r"(shared_at(bar)),
+				 "r"(bytes):"memory");
 }
 
 static __device__ __forceinline__ void
 mbar_wait(uint64_t *bar, unsigned parity)
 {
-	asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra DONE; bra AGAIN; DONE: }"
+	asm volatile("{.reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra DONE; "
+				 "bra AGAIN; DONE: }"
 				 ::"r"(shared_at(bar)), "r"(parity):"memory");
 }
 
@@ -54,7 +57,8 @@ static __device__ __forceinline__ void
 bulk_copy(void *dst, const void *src, unsigned bytes, uint64_t *bar)
 {
 	asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-				 ::"r"(shared_at(dst)), "l"(__cvta_generic_to_global(src)), "r"(bytes), "r"(shared_at(bar)):"memory");
+				 ::"r"(shared_at(dst)), "l"(__cvta_generic_to_global(src)), "r"(bytes),
+				 "r"(shared_at(bar)):"memory");
 }
 
 static __device__ __forceinline__ void

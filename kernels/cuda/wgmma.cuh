@@ -2,16 +2,17 @@
  * wgmma.cuh
  *	  Products of a warpgroup, for sm_90a.
  *
- * wgmma<N, BY>(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x N in shared memory, N being 8, 32, 64
- * or 128, by all 4 warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as mma.cuh has them; d[n] are
- * columns 8n .. 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows of 16 bytes.  By columns (BY_K: such a row is
- * 8 k of one column) or by rows (BY_N: 8 columns of one k); the next 8 k are `lead` bytes on, the next 8 columns
- * `stride` bytes.  (The PTX manual's canonical layouts without swizzling: LBO and SBO.)
- * wgmma_shared<N, BY>(d, a, a_lead, a_stride, b, lead, stride): the same with A in shared memory, 8 x 8 halves by rows.
+ * wgmma<N, BY>(d, a, b, lead, stride): d += a B, A 64 x 16 in registers, B 16 x N in shared memory, N being
+ * 8, 32, 64 or 128, by all 4 warps at once: warp w has rows 16w .. 16w + 15 of A and D, in registers as
+ * mma.cuh has them; d[n] are columns 8n .. 8n + 7.  B is made of 8 x 8 halves, 128 bytes in one piece, rows
+ * of 16 bytes.  By columns (BY_K: such a row is 8 k of one column) or by rows (BY_N: 8 columns of one k); the
+ * next 8 k are `lead` bytes on, the next 8 columns `stride` bytes.  (The PTX manual's canonical layouts
+ * without swizzling: LBO and SBO.) wgmma_shared<N, BY>(d, a, a_lead, a_stride, b, lead, stride): the same
+ * with A in shared memory, 8 x 8 halves by rows.
  *
- * The instruction is asynchronous.  Before the first one, and before A's or D's registers are another's: wgmma_begin();
- * D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored to shared memory, also by cp.async, is
- * there for it behind async_stored() (tma.cuh) by who stored it, and a barrier.
+ * The instruction is asynchronous.  Before the first one, and before A's or D's registers are another's:
+ * wgmma_begin(); D is there, and A free, behind wgmma_end() and wgmma_result().  What was stored to shared
+ * memory, also by cp.async, is there for it behind async_stored() (tma.cuh) by who stored it, and a barrier.
  */
 #ifndef VLLM_KERNELS_CUDA_WGMMA_CUH
 #define VLLM_KERNELS_CUDA_WGMMA_CUH
@@ -25,7 +26,8 @@
 static __device__ __forceinline__ uint64_t
 wgmma_matrix(const void *b, int lead, int stride)
 {
-	return (uint64_t) (shared_at(b) & 0x3ffff) >> 4 | (uint64_t) (lead >> 4) << 16 | (uint64_t) (stride >> 4) << 32;
+	return (uint64_t) (shared_at(b) & 0x3ffff) >> 4 | (uint64_t) (lead >> 4) << 16 |
+		(uint64_t) (stride >> 4) << 32;
 }
 
 #ifdef __CUDACC__
@@ -153,8 +155,8 @@ wgmma(float (*d)[4], const uint32_t *a, const H *b, int lead, int stride, HERE)
 template <int N, int BY, typename H> static inline void
 wgmma_shared(float (*d)[4], const H *a, int a_lead, int a_stride, const H *b, int lead, int stride, HERE)
 {
-	cemu_wgmma(wgmma_kind(b), N, BY == BY_N, &d[0][0], NULL, wgmma_matrix(a, a_lead, a_stride), wgmma_matrix(b, lead, stride), file,
-			   line);
+	cemu_wgmma(wgmma_kind(b), N, BY == BY_N, &d[0][0], NULL, wgmma_matrix(a, a_lead, a_stride),
+			   wgmma_matrix(b, lead, stride), file, line);
 }
 
 #undef HERE

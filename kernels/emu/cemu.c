@@ -25,7 +25,8 @@ void		cemu_switch(void **from, void *to);
 __thread CemuThread *cemu_now;
 CemuLaunch *cemu_launched;
 
-static CemuLaunch launched;		/* not where the host has it: kernels read only constants and what is theirs */
+/* not where the host has it: kernels read only constants and what is theirs */
+static CemuLaunch launched;
 static CemuThread threads[CEMU_THREADS];
 static int	n_threads;
 static char *stacks;
@@ -217,7 +218,8 @@ stuck(void)
 			continue;
 		if (id >= n_threads)
 			cemu_fail("%s, mask %08x: the block has no lane %d", place(t), t->mask, i);
-		cemu_fail("divergent: %s, mask %08x, and %s, mask %08x", place(t), t->mask, place(&threads[id]), threads[id].mask);
+		cemu_fail("divergent: %s, mask %08x, and %s, mask %08x", place(t), t->mask, place(&threads[id]),
+				  threads[id].mask);
 	}
 	cemu_fail("%s: all wait", place(t));
 }
@@ -397,7 +399,8 @@ cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args
 	t->mask = mask;
 	t->arg = arg;
 	if (!(mask >> t->id % CEMU_WARP & 1))
-		cemu_fail("is in %s at %s:%d, and mask %08x lacks its lane %d", op, file, line, mask, t->id % CEMU_WARP);
+		cemu_fail("is in %s at %s:%d, and mask %08x lacks its lane %d", op, file, line, mask,
+				  t->id % CEMU_WARP);
 	for (int i = 0; i < CEMU_WARP; i++)
 	{
 		CemuThread *o = first + i;
@@ -405,7 +408,8 @@ cemu_warp(const char *op, uint32_t mask, void *arg, void (*compute) (void **args
 		if (!(mask >> i & 1))
 			continue;
 		if (o >= threads + n_threads)
-			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", op, file, line, mask, i);
+			cemu_fail("is in %s at %s:%d with mask %08x, and the block has no lane %d", op, file, line, mask,
+					  i);
 		if (o->state == CEMU_EXITED)
 			cemu_fail("waits in %s at %s:%d with mask %08x, and %s", op, file, line, mask, place(o));
 		if (o->state != CEMU_WARPOP)

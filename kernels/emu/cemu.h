@@ -161,7 +161,8 @@ typedef enum CemuMma
 } CemuMma;
 
 void		cemu_syncwarp(uint32_t mask, const char *file, int line);
-uint64_t	cemu_shfl(CemuShfl kind, uint32_t mask, uint64_t v, int by, int width, const char *file, int line);
+uint64_t	cemu_shfl(CemuShfl kind, uint32_t mask, uint64_t v, int by, int width, const char *file,
+					  int line);
 uint32_t	cemu_vote(CemuVote kind, uint32_t mask, uint64_t v, const char *file, int line);
 /* d = a b + c of m16n8k16 (k32 of bytes); words as the instruction has them; d may be c */
 void		cemu_mma(CemuMma kind, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c,
@@ -184,9 +185,12 @@ void		cemu_mbar_wait(void *bar, unsigned parity, const char *file, int line);
 /* for a message: what is missing at all that somebody waits at */
 const char *cemu_mbar_lacks(void);
 void		cemu_bulk(void *dst, const void *src, size_t size, void *bar);
-/* d += a b of m64nNk16, a warp's quarter; in shared memory (b, and a where it isn't in registers): descriptors, without swizzling */
-void		cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t a_shared, uint64_t b, const char *file,
-					   int line);
+/*
+ * d += a b of m64nNk16, a warp's quarter; in shared memory (b, and a where it isn't in registers):
+ * descriptors, without swizzling
+ */
+void		cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t a_shared,
+					   uint64_t b, const char *file, int line);
 void		cemu_wgmma_fence(const char *file, int line);
 void		cemu_wgmma_wait(const char *file, int line);
 int			cemu_async_step(void);
@@ -239,17 +243,23 @@ void		cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), co
 /* 1 (default): streams' work runs late, in any order that events allow; 0: at once */
 void		cemu_lazy(int on);
 /*
- * In the stream's order: go() is called until it answers 1, for libraries of tests that wait for other processes.  Under the emulation's
- * lock, so it doesn't wait itself.
+ * In the stream's order: go() is called until it answers 1, for libraries of tests that wait for other
+ * processes.  Under the emulation's lock, so it doesn't wait itself.
  */
 void		cemu_call(void *stream, int (*go) (void *arg), void *arg) __attribute__((visibility("default")));
 /* of the device; 9.0 unless told */
 void		cemu_capability(int major, int minor);
 /* So many, which share all memory; a thread may launch into streams of its current one only.  1 at first. */
 void		cemu_devices(int n);
-/* as cudaDriverGetVersion() tells it, 0: there is none; the runtime's at first, and with an older one there is no device */
+/*
+ * as cudaDriverGetVersion() tells it, 0: there is none; the runtime's at first, and with an older one there
+ * is no device
+ */
 void		cemu_driver(int version);
-/* the nth call from now that takes something (memory, pinned memory, a stream, an event, a graph) fails; 0: none */
+/*
+ * the nth call from now that takes something (memory, pinned memory, a stream, an event, a graph) fails; 0:
+ * none
+ */
 void		cemu_fail_at(int n);
 /* how many such things there are */
 int			cemu_live(void);

@@ -125,7 +125,8 @@ cemu_mbar_arrive(void *p, unsigned bytes)
 	Mbar	   *b = mbar_known(p, "mbarrier.arrive");
 
 	if (b->bytes + (long) bytes > MOST_BYTES)
-		cemu_fail("mbarrier.arrive.expect_tx: %ld bytes, an mbarrier counts to %d", b->bytes + (long) bytes, MOST_BYTES);
+		cemu_fail("mbarrier.arrive.expect_tx: %ld bytes, an mbarrier counts to %d", b->bytes + (long) bytes,
+				  MOST_BYTES);
 	cemu_mem_release(cemu_now, b->now);
 	b->bytes += bytes;
 	b->left--;
@@ -157,7 +158,8 @@ cemu_mbar_lacks(void)
 		for (int t = 0; t < cemu_n_threads(); t++)
 			waited |= cemu_thread(t)->state == CEMU_PHASE && cemu_thread(t)->arg == &mbars[i];
 		if (waited && n < sizeof(buf) - 100)
-			n += (size_t) snprintf(buf + n, sizeof(buf) - n, "%sthe block's mbarrier %d in phase %u lacks %u arrivals and %ld bytes",
+			n += (size_t) snprintf(buf + n, sizeof(buf) - n,
+								   "%sthe block's mbarrier %d in phase %u lacks %u arrivals and %ld bytes",
 								   n > 0 ? ", " : "", i, mbars[i].phase, mbars[i].left, mbars[i].bytes);
 	}
 	return buf;
@@ -174,9 +176,11 @@ cemu_bulk(void *dst, const void *src, size_t size, void *bar)
 	if ((((uintptr_t) dst | (uintptr_t) src | size) & 15) != 0 || size == 0)
 		cemu_fail("cp.async.bulk of %zu bytes from %p to %p: not multiples of 16", size, src, dst);
 	if (!cemu_mem_fenced(b->seg))
-		cemu_fail("cp.async.bulk: its mbarrier isn't there for copies, fence.proxy.async is missing behind mbarrier.init");
+		cemu_fail("cp.async.bulk: its mbarrier isn't there for copies, fence.proxy.async is missing behind "
+				  "mbarrier.init");
 	if ((long) size > b->bytes - b->under_way)
-		cemu_fail("cp.async.bulk: %zu bytes, of which the mbarrier expects %ld", size, b->bytes - b->under_way);
+		cemu_fail("cp.async.bulk: %zu bytes, of which the mbarrier expects %ld", size,
+				  b->bytes - b->under_way);
 	cemu_touch_async(cemu_now, src, size, CEMU_READ, pc);
 	cemu_touch_async(cemu_now, dst, size, CEMU_WRITE, pc);
 	if (n_bulks == bulks_room)
@@ -272,9 +276,11 @@ cemu_async_block_end(int n_threads)
 	for (int i = 0; i < (n_threads + CEMU_WARP - 1) / CEMU_WARP; i++)
 	{
 		if (warps[i].n > 0)
-			cemu_fail("warp %d returned without waiting for wgmma at %s:%d", i, warps[i].products[0].file, warps[i].products[0].line);
+			cemu_fail("warp %d returned without waiting for wgmma at %s:%d", i, warps[i].products[0].file,
+					  warps[i].products[0].line);
 		if (warps[i].made != groups[i / 4].made)
-			cemu_fail("warp %d made %u products by wgmma, its warpgroup %u", i, warps[i].made, groups[i / 4].made);
+			cemu_fail("warp %d made %u products by wgmma, its warpgroup %u", i, warps[i].made,
+					  groups[i / 4].made);
 	}
 }
 
@@ -325,10 +331,13 @@ wgmma_make(const Wgmma *w, int warp)
 
 	for (int k = 0; k < 16; k++)
 		for (int n = 0; n < w->n; n++)
-			b[k][n] = half_at(w->kind, core(w->b, k / 8, n / 8) + (w->by_n ? k % 8 * 16 + n % 8 * 2 : n % 8 * 16 + k % 8 * 2));
+			b[k][n] = half_at(w->kind,
+							  core(w->b, k / 8, n / 8) + (w->by_n ? k % 8 * 16 + n % 8 * 2 : n % 8 * 16 +
+														  k % 8 * 2));
 	for (int row = 0; w->a == NULL && row < 16; row++)
 		for (int k = 0; k < 16; k++)
-			a[row][k] = half_at(w->kind, core(w->a_shared, k / 8, warp % 4 * 2 + row / 8) + row % 8 * 16 + k % 8 * 2);
+			a[row][k] = half_at(w->kind, core(w->a_shared, k / 8, warp % 4 * 2 + row / 8) + row % 8 * 16 +
+								k % 8 * 2);
 	for (int l = 0; w->a != NULL && l < CEMU_WARP; l++)
 		for (int r = 0; r < 4; r++)
 			for (int i = 0; i < 2; i++)
@@ -369,9 +378,11 @@ wgmma_compute(void **args, uint32_t mask)
 		groups[group].last[at % 64].n = w->n;
 		groups[group].made++;
 	}
-	else if (groups[group].made - at <= 64 && (groups[group].last[at % 64].b != w->b || groups[group].last[at % 64].n != w->n ||
+	else if (groups[group].made - at <= 64 && (groups[group].last[at % 64].b != w->b ||
+											   groups[group].last[at % 64].n != w->n ||
 											   groups[group].last[at % 64].a != w->a_shared))
-		cemu_fail("wgmma at %s:%d: another warp of the group multiplies by another matrix", cemu_now->file, cemu_now->line);
+		cemu_fail("wgmma at %s:%d: another warp of the group multiplies by another matrix", cemu_now->file,
+				  cemu_now->line);
 	for (int l = 0; l < CEMU_WARP; l++)
 	{
 		Wgmma	   *one = args[l];
@@ -406,9 +417,11 @@ wgmma_compute(void **args, uint32_t mask)
 }
 
 void
-cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t a_shared, uint64_t b, const char *file, int line)
+cemu_wgmma(CemuMma kind, int n, int by_n, float *d, const uint32_t *a, uint64_t a_shared, uint64_t b,
+		   const char *file, int line)
 {
-	Wgmma		w = {.kind = kind, .n = n, .by_n = by_n, .b = b, .a_shared = a_shared, .d = d, .a = a, .file = file, .line = line};
+	Wgmma		w = {.kind = kind, .n = n, .by_n = by_n, .b = b, .a_shared = a_shared, .d = d, .a = a,
+					 .file = file, .line = line};
 
 	if (cemu_now->id / GROUP * GROUP + GROUP > cemu_n_threads())
 		cemu_fail("wgmma at %s:%d: its warpgroup lacks warps", file, line);

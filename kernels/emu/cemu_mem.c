@@ -28,7 +28,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define DEVICE_SIZE	((size_t) (CEMU_CHECKS ? 512 : 4096) << 20)	/* addresses: an engine frees and takes much, in pieces */
+/* addresses: an engine frees and takes much, in pieces */
+#define DEVICE_SIZE	((size_t) (CEMU_CHECKS ? 512 : 4096) << 20)
 #define MOST_MEMORY	((size_t) 512 << 20)
 #define SHARED_SIZE	((size_t) 512 << 10)	/* addresses; what a block may have is the runtime's to say */
 #define SEGS		((uint32_t) 1 << 24)	/* of one launch */
@@ -245,7 +246,8 @@ in_arena(const Arena *a, const char *p)
 int
 cemu_is_device(const void *p, size_t n)
 {
-	return n == 0 || (in_arena(&device, p) && valid_all(&device, (size_t) ((const char *) p - device.base), n));
+	return n == 0 ||
+		(in_arena(&device, p) && valid_all(&device, (size_t) ((const char *) p - device.base), n));
 }
 
 /* ---- shared memory of the block that runs ---- */
@@ -474,7 +476,8 @@ where(const void *pc)
 	snprintf(cmd, sizeof(cmd), "addr2line -s -i -e '%s' %#zx 2>/dev/null", info.dli_fname,
 			 (size_t) ((const char *) pc - 1 - (const char *) info.dli_fbase));
 	f = popen(cmd, "r");
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL && line[0] != '?' && strlen(buf) < sizeof(buf) / 2)
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL && line[0] != '?' &&
+		   strlen(buf) < sizeof(buf) / 2)
 	{
 		line[strcspn(line, " \n")] = '\0';
 		strcat(strcat(buf, buf[0] == '\0' ? " at " : " in "), line);
@@ -506,7 +509,8 @@ ordered(uint32_t seg, const CemuThread *t, uint32_t floor)
 	if (wide && seen[t->id][s->thread] >= s->clock)
 		return 1;
 	return s->thread == (uint32_t) t->id || s->epoch < epoch ||
-		(s->thread / CEMU_WARP == (uint32_t) t->id / CEMU_WARP && t->clock[s->thread % CEMU_WARP] >= s->clock);
+		(s->thread / CEMU_WARP == (uint32_t) t->id / CEMU_WARP &&
+		 t->clock[s->thread % CEMU_WARP] >= s->clock);
 }
 
 static int
@@ -519,19 +523,21 @@ same_warp(uint32_t seg, const CemuThread *t)
 
 __attribute__((noreturn))
 static void
-race(const Arena *a, size_t at, const CemuThread *t, uint32_t seg, const char *did, CemuAccess kind, const void *pc)
+race(const Arena *a, size_t at, const CemuThread *t, uint32_t seg, const char *did, CemuAccess kind,
+	 const void *pc)
 {
 	const Seg  *s = &segs[(seg & ~ATOMIC) - launch_first];
 	CemuDim		b = cemu_launched->block;
 
 	if (s->block != block_no)
-		cemu_fail("race: %s byte %zu of %s%s, and another block of this launch %s it", verb(kind), at, a->name,
-				  where(pc), did);
+		cemu_fail("race: %s byte %zu of %s%s, and another block of this launch %s it", verb(kind), at,
+				  a->name, where(pc), did);
 	if (s->thread >= CEMU_THREADS)
-		cemu_fail("race: thread %d %s byte %zu of %s%s, and a bulk copy wrote it, for whose mbarrier it hasn't waited", t->id,
-				  verb(kind), at, a->name, where(pc));
-	cemu_fail("race: thread %d %s byte %zu of %s%s, and thread (%u, %u, %u) %s it with no barrier between", t->id,
-			  verb(kind), at, a->name, where(pc), s->thread % b.x, s->thread / b.x % b.y, s->thread / b.x / b.y, did);
+		cemu_fail("race: thread %d %s byte %zu of %s%s, and a bulk copy wrote it, for whose mbarrier it "
+				  "hasn't waited", t->id, verb(kind), at, a->name, where(pc));
+	cemu_fail("race: thread %d %s byte %zu of %s%s, and thread (%u, %u, %u) %s it with no barrier between",
+			  t->id, verb(kind), at, a->name, where(pc), s->thread % b.x, s->thread / b.x % b.y,
+			  s->thread / b.x / b.y, did);
 }
 
 static void
@@ -577,8 +583,8 @@ touch_arena(Arena *a, const CemuThread *t, const char *p, size_t n, CemuAccess k
 				after;
 
 	if (at + n > a->size || !valid_all(a, at, n))
-		cemu_fail("out of bounds: %s %zu bytes at %s + %zu%s, which are not all allocated", verb(kind), n, a->name, at,
-				  where(pc));
+		cemu_fail("out of bounds: %s %zu bytes at %s + %zu%s, which are not all allocated", verb(kind), n,
+				  a->name, at, where(pc));
 	cell_touch(a, c, t, kind, pc);
 	after = *c;
 	for (size_t i = 1; i < n; i++)
@@ -597,7 +603,8 @@ static void
 touch_other(const CemuThread *t, const char *p, size_t n, CemuAccess kind, const void *pc)
 {
 	if (kind == CEMU_READ && (p == (char *) &cemu_now || (p >= &__ehdr_start && p < &_end) ||
-							  (p >= (char *) cemu_launched->args && p + n <= (char *) cemu_launched->args + cemu_launched->args_size)))
+							  (p >= (char *) cemu_launched->args && p + n <= (char *) cemu_launched->args +
+							   cemu_launched->args_size)))
 		return;
 	for (int i = 0; i < cemu_n_threads(); i++)
 		if (i != t->id && p >= cemu_thread(i)->stack && p < cemu_thread(i)->stack + 128 * 1024)
@@ -661,10 +668,10 @@ cemu_touch_async(CemuThread *t, const void *p, size_t n, CemuAccess kind, const 
 		{
 			uint32_t	w = c->w & ~ATOMIC;
 
-			if (w >= a->floor && w < MBAR && segs[w - launch_first].thread < CEMU_THREADS && ordered(w, t, a->floor) &&
-				!cemu_mem_fenced(w))
-				cemu_fail("%s byte %zu of %s%s past its stores: fence.proxy.async is missing behind them", verb(kind),
-						  (size_t) (c - a->cells), a->name, where(pc));
+			if (w >= a->floor && w < MBAR && segs[w - launch_first].thread < CEMU_THREADS &&
+				ordered(w, t, a->floor) && !cemu_mem_fenced(w))
+				cemu_fail("%s byte %zu of %s%s past its stores: fence.proxy.async is missing behind them",
+						  verb(kind), (size_t) (c - a->cells), a->name, where(pc));
 		}
 	cemu_touch(t, p, n, kind, pc);
 }
@@ -738,8 +745,10 @@ hook(const char *p, size_t n, CemuAccess kind, const void *pc)
 	void __tsan_unaligned_write##n(void *p); \
 	void __tsan_read##n(void *p) { hook(p, n, CEMU_READ, __builtin_return_address(0)); } \
 	void __tsan_write##n(void *p) { hook(p, n, CEMU_WRITE, __builtin_return_address(0)); } \
-	void __tsan_unaligned_read##n(void *p) { cemu_touch(cemu_now, p, n, CEMU_READ, __builtin_return_address(0)); } \
-	void __tsan_unaligned_write##n(void *p) { cemu_touch(cemu_now, p, n, CEMU_WRITE, __builtin_return_address(0)); }
+	void __tsan_unaligned_read##n(void *p) { cemu_touch(cemu_now, p, n, CEMU_READ, \
+														__builtin_return_address(0)); } \
+	void __tsan_unaligned_write##n(void *p) { cemu_touch(cemu_now, p, n, CEMU_WRITE, \
+														 __builtin_return_address(0)); }
 
 HOOKS(1)
 HOOKS(2)

@@ -195,7 +195,8 @@ static void
 check_range(const char *call, const void *p, size_t n, int must)
 {
 	if (must && !cemu_is_device(p, n))
-		cemu_fail("out of bounds: %s of %zu bytes at %p, which are not all allocated on the device", call, n, p);
+		cemu_fail("out of bounds: %s of %zu bytes at %p, which are not all allocated on the device", call, n,
+				  p);
 }
 
 static void
@@ -208,8 +209,10 @@ work_run(Work *w)
 			break;
 		case W_COPY:
 			/* freed since it was asked for? */
-			check_range("cudaMemcpy to", w->dst, w->n, w->c == cudaMemcpyHostToDevice || w->c == cudaMemcpyDeviceToDevice);
-			check_range("cudaMemcpy from", w->src, w->n, w->c == cudaMemcpyDeviceToHost || w->c == cudaMemcpyDeviceToDevice);
+			check_range("cudaMemcpy to", w->dst, w->n, w->c == cudaMemcpyHostToDevice ||
+						w->c == cudaMemcpyDeviceToDevice);
+			check_range("cudaMemcpy from", w->src, w->n, w->c == cudaMemcpyDeviceToHost ||
+						w->c == cudaMemcpyDeviceToDevice);
 			memmove(w->dst, w->src, w->n);
 			break;
 		case W_SET:
@@ -338,8 +341,8 @@ cemu_enqueue(void *stream, CemuLaunch *l, void (*drop) (CemuLaunch *l), const vo
 	for (int i = 0; i < n_funcs; i++)
 		if (funcs[i].fn == fn)
 			most = (size_t) funcs[i].smem;
-	if (threads == 0 || threads > CEMU_THREADS || l->block.z > 64 || l->grid.x == 0 || l->grid.y == 0 || l->grid.z == 0 ||
-		l->grid.x > 0x7fffffffu || l->grid.y > 65535 || l->grid.z > 65535 || l->smem > most)
+	if (threads == 0 || threads > CEMU_THREADS || l->block.z > 64 || l->grid.x == 0 || l->grid.y == 0 ||
+		l->grid.z == 0 || l->grid.x > 0x7fffffffu || l->grid.y > 65535 || l->grid.z > 65535 || l->smem > most)
 	{
 		error(l->smem > most ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration);
 		drop(l);
@@ -836,7 +839,8 @@ cudaGetDeviceCount(int *n)
 		n_devices += *visible == ',';
 #endif
 	*n = n_devices;
-	return driver < RUNTIME ? error(cudaErrorInsufficientDriver) : n_devices == 0 ? error(cudaErrorNoDevice) : cudaSuccess;
+	return driver < RUNTIME ? error(cudaErrorInsufficientDriver) : n_devices == 0 ? error(cudaErrorNoDevice) :
+		cudaSuccess;
 }
 
 cudaError_t

@@ -76,7 +76,8 @@ shfl_compute(void **args, uint32_t mask)
 uint64_t
 cemu_shfl(CemuShfl kind, uint32_t mask, uint64_t v, int by, int width, const char *file, int line)
 {
-	static const char *const names[] = {"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync"};
+	static const char *const names[] = {"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync",
+										"__shfl_xor_sync"};
 	Word		w = {v, kind, by, width, 0};
 
 	if (width < 1 || width > CEMU_WARP || (width & (width - 1)) != 0)
@@ -144,7 +145,8 @@ vote_compute(void **args, uint32_t mask)
 uint32_t
 cemu_vote(CemuVote kind, uint32_t mask, uint64_t v, const char *file, int line)
 {
-	static const char *const names[] = {"a vote", "__match_any_sync", "__match_all_sync", "a reduction", "a reduction",
+	static const char *const names[] = {"a vote", "__match_any_sync", "__match_all_sync", "a reduction",
+										"a reduction",
 		"a reduction", "a reduction", "a reduction", "a reduction", "a reduction", "a reduction"};
 	Word		w = {v, kind, 0, 0, 0};
 
@@ -182,7 +184,10 @@ as_float(uint32_t u)
 	return f;
 }
 
-/* elements of a register: 2 halves or 4 bytes; registers of A: (g, low k), (g + 8, low k), (g, high k), (g + 8, high k) */
+/*
+ * elements of a register: 2 halves or 4 bytes; registers of A: (g, low k), (g + 8, low k), (g, high k), (g +
+ * 8, high k)
+ */
 static void
 mma_compute(void **args, uint32_t mask)
 {
@@ -239,7 +244,8 @@ mma_compute(void **args, uint32_t mask)
 }
 
 void
-cemu_mma(CemuMma kind, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c, const char *file, int line)
+cemu_mma(CemuMma kind, uint32_t *d, const uint32_t *a, const uint32_t *b, const uint32_t *c, const char *file,
+		 int line)
 {
 	Mma			m = {kind, d, a, b, c};
 
@@ -263,7 +269,8 @@ ldm_compute(void **args, uint32_t mask)
 	(void) mask;
 	for (int j = 0; j < n * 8; j++)
 		if (((uintptr_t) ((Ldm *) args[j])->row & 15) != 0)
-			cemu_fail("ldmatrix at %s:%d: lane %d's row isn't aligned to 16 bytes", cemu_now->file, cemu_now->line, j);
+			cemu_fail("ldmatrix at %s:%d: lane %d's row isn't aligned to 16 bytes", cemu_now->file,
+					  cemu_now->line, j);
 	for (int l = 0; l < CEMU_WARP; l++)
 		for (int m = 0; m < n; m++)
 		{

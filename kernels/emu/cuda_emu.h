@@ -162,7 +162,8 @@ __match_all_sync(unsigned mask, T v, int *pred, HERE)
 }
 
 #define CUDA_REDUCE(name, T, kind) \
-	static inline T name(unsigned mask, T v, HERE) { return (T) cemu_vote(kind, mask, (uint32_t) v, file, line); }
+	static inline T name(unsigned mask, T v, HERE) { return (T) cemu_vote(kind, mask, (uint32_t) v, file, \
+			line); }
 CUDA_REDUCE(__reduce_add_sync, unsigned, CEMU_ADD)
 CUDA_REDUCE(__reduce_add_sync, int, CEMU_ADD)
 CUDA_REDUCE(__reduce_min_sync, unsigned, CEMU_MIN_U)
@@ -280,7 +281,8 @@ cemu_drop(CemuLaunch *l)
 template <typename F> static inline void
 cemu_launch(const char *name, const void *fn, dim3 grid, dim3 block, size_t smem, cudaStream_t stream, F f)
 {
-	CemuCall<F> *c = new CemuCall<F>{{name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, {0, 0, 0}, smem, 0,
+	CemuCall<F> *c = new CemuCall<F>{{name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, {0, 0, 0},
+									  smem, 0,
 		cemu_call<F>, NULL, sizeof(F)}, f};
 
 	c->l.args = &c->f;
@@ -290,7 +292,8 @@ cemu_launch(const char *name, const void *fn, dim3 grid, dim3 block, size_t smem
 /* <<<>>>; arguments are taken by value, when it is called */
 #define LAUNCH(kernel, grid, block, smem, stream, ...) \
 	[&](auto... args_) { \
-		cemu_launch(#kernel, (const void *) (kernel), grid, block, smem, stream, [=]() { (kernel)(args_...); }); \
+		cemu_launch(#kernel, (const void *) (kernel), grid, block, smem, stream, \
+					[=]() { (kernel)(args_...); }); \
 	}(__VA_ARGS__)
 
 #undef HERE

@@ -449,7 +449,8 @@ kv_get(const KvView *kv, const uint8_t *at, size_t i, float scale)
 
 /* n elements of x, `stride` apart at `to`; INT8: a scale for all of them, which is made here */
 static void
-kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *x, int n, float *scale, float f8_scale)
+kv_put(const KvView *kv, uint8_t *to, size_t first, size_t stride, const float *x, int n, float *scale,
+	   float f8_scale)
 {
 	float		inv = 0.0f;
 
@@ -481,9 +482,10 @@ ref_kv_write(KPool *pool, const KvView *kv, int layer, const KRows *r,
 			uint8_t    *kc = kv_cell(kv, layer, block, h);
 			float	   *scales = kv_cell_scales(kv, kc);
 
-			kv_put(kv, kc, at, bs, k + (size_t) i * ldk + (size_t) h * hd, hd, scales + at, kv_scale(kv, layer, 0));
-			kv_put(kv, kv_cell_v(kv, kc), (size_t) at * kv_vdim(kv), 1, v + (size_t) i * ldv + (size_t) h * vw,
-				   vw, scales + bs + at, kv_scale(kv, layer, 1));
+			kv_put(kv, kc, at, bs, k + (size_t) i * ldk + (size_t) h * hd, hd, scales + at,
+				   kv_scale(kv, layer, 0));
+			kv_put(kv, kv_cell_v(kv, kc), (size_t) at * kv_vdim(kv), 1,
+				   v + (size_t) i * ldv + (size_t) h * vw, vw, scales + bs + at, kv_scale(kv, layer, 1));
 		}
 }
 
@@ -555,7 +557,8 @@ ref_attn(KPool *pool, const KvView *kv, int layer, const KRows *r,
 		{
 			int			pos = r->pos[i];
 			int			hi = a->ends ? a->ends[i] : pos + 1;
-			int			lo = a->chunk > 0 ? pos / a->chunk * a->chunk : a->window > 0 ? k_max(0, pos + 1 - a->window) : 0;
+			int			lo = a->chunk > 0 ? pos / a->chunk * a->chunk : a->window > 0 ?
+				k_max(0, pos + 1 - a->window) : 0;
 
 			if (a->ends && a->ahead > 0)
 				hi = k_min(hi, pos + 1 + a->ahead);
@@ -600,7 +603,8 @@ scan_channel(const KScan *s, int row, int head, int p, float *h)
 	size_t		g = (size_t) (head / (s->heads / s->groups)) * (size_t) s->state;
 	size_t		at = (size_t) head * s->head_dim + p;
 	double		x = (double) s->x[(size_t) row * s->ldx + at];
-	double		t = (double) s->dt[(size_t) row * s->lddt + head] + (s->dt_bias != NULL ? (double) s->dt_bias[head] : 0);
+	double		t = (double) s->dt[(size_t) row * s->lddt + head] +
+		(s->dt_bias != NULL ? (double) s->dt_bias[head] : 0);
 	double		y = (double) s->d[head] * x;
 
 	t = t > 20 ? t : log1p(exp(t));

@@ -64,7 +64,8 @@ ref2_add_head_bias(KPool *pool, float *x, int rows, int ldx, int heads, int dim,
 }
 
 void
-ref2_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every, int first)
+ref2_temper(KPool *pool, float *q, int rows, int ldq, int n, const int32_t *pos, float scale, int every,
+			int first)
 {
 	(void) pool;
 	for (int i = 0; i < rows; i++)
@@ -124,7 +125,8 @@ ref2_pick_cols(KPool *pool, float *y, int ldy, const float *x, int ldx, const in
 }
 
 void
-ref2_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows, int dim, bool silu)
+ref2_mul_rows(KPool *pool, float *y, int ldy, const float *a, int lda, const float *b, int ldb, int rows,
+			  int dim, bool silu)
 {
 	(void) pool;
 	for (int i = 0; i < rows; i++)
@@ -151,8 +153,8 @@ ref2_dot_rows(KPool *pool, float *y, const float *x, int rows, int dim, const fl
 }
 
 void
-ref2_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op, size_t x_row,
-				size_t x_head, int rows, int heads, int width)
+ref2_swap_heads(KPool *pool, void *y, bool y_op, size_t y_row, size_t y_head, const void *x, bool x_op,
+				size_t x_row, size_t x_head, int rows, int heads, int width)
 {
 	(void) pool;
 	(void) y_op;
@@ -173,11 +175,13 @@ ref2_series(KPool *pool, int32_t *y, int n, int32_t by)
 }
 
 void
-ref2_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts, float *weights)
+ref2_moe_route(KPool *pool, const KRoute *c, float *logits, int rows, float *space, int32_t *experts,
+			   float *weights)
 {
 	(void) pool;
 	for (int i = 0; i < rows; i++)
-		kroute(c, logits + at(i, c->n_experts, 0), space, experts + at(i, c->top_k, 0), weights + at(i, c->top_k, 0));
+		kroute(c, logits + at(i, c->n_experts, 0), space, experts + at(i, c->top_k, 0),
+			   weights + at(i, c->top_k, 0));
 }
 
 void
@@ -209,8 +213,8 @@ ref2_moe_place(KPool *pool, const int32_t *experts, int pairs, int n_experts, in
 }
 
 void
-ref2_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place, const float *weights,
-				int hidden)
+ref2_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, const int32_t *place,
+				const float *weights, int hidden)
 {
 	(void) pool;
 	for (int i = 0; i < rows * top_k; i++)
@@ -219,8 +223,8 @@ ref2_moe_gather(KPool *pool, float *x, const float *h, int rows, int top_k, cons
 }
 
 void
-ref2_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place, const float *weights,
-				 const float *gate, bool shared, const float *out_bias, int hidden)
+ref2_moe_combine(KPool *pool, float *y, const float *x, int rows, int top_k, const int32_t *place,
+				 const float *weights, const float *gate, bool shared, const float *out_bias, int hidden)
 {
 	(void) pool;
 	for (int i = 0; i < rows; i++)
@@ -249,7 +253,10 @@ ref2_lora_rows(KPool *pool, KLoraJob *jobs, int n, const int32_t *ids, float *t,
 			float		a = 0;
 
 			if (id >= 0 && id < p->k)
-				kblock_to_float(p->type, (const uint8_t *) p->a + at(id, p->rank, i % p->rank) * ktype_row_bytes(p->type, 1), 1, &a);
+				kblock_to_float(p->type,
+								(const uint8_t *) p->a + at(id, p->rank,
+															i % p->rank) * ktype_row_bytes(p->type, 1), 1,
+															&a);
 			t[at(row, ldt, p->at + i % p->rank)] = a * p->scale;
 		}
 }
@@ -260,7 +267,8 @@ ref2_kv_copy(KPool *pool, const KvView *kv, const int32_t *from_to, int n)
 	(void) pool;
 	for (int i = 0; i < n; i++)
 		for (size_t b = 0; b < kv->block_stride; b++)
-			kv->base[(size_t) from_to[2 * i + 1] * kv->block_stride + b] = kv->base[(size_t) from_to[2 * i] * kv->block_stride + b];
+			kv->base[(size_t) from_to[2 * i + 1] * kv->block_stride + b] =
+				kv->base[(size_t) from_to[2 * i] * kv->block_stride + b];
 }
 
 /* NaN counts as more than anything */

@@ -29,7 +29,8 @@ typedef struct ModelFacts
 	char		shape[128];		/* weights of another one can't take its place */
 	int			max_model_len;
 	int64_t		weight_bytes;
-	int64_t		memory_bytes;	/* weights, KV cache, recurrent state, work space, rows of logits, tokenizer */
+	/* weights, KV cache, recurrent state, work space, rows of logits, tokenizer */
+	int64_t		memory_bytes;
 	int64_t		stays_bytes;	/* of this, what it keeps while it sleeps */
 	int64_t		n_params;
 	CacheFacts	cache;
@@ -138,7 +139,10 @@ typedef struct Backend
 	size_t		(*token_rows) (const BackendModel *in, const int32_t *ids, size_t n, float *out);
 	void		(*submit) (BackendModel *in, ReqSpec *spec);
 	void		(*cancel) (BackendModel *in, uint64_t id);
-	/* Threads that make steps of an instance, each of a part of its own; from the start on the same.  NULL = one. */
+	/*
+	 * Threads that make steps of an instance, each of a part of its own; from the start on the same.  NULL =
+	 * one.
+	 */
 	int			(*lanes) (void);
 	/* clock_us() when the lane's next step is due: 0 = now, INT64_MAX = no work */
 	int64_t		(*next_due) (BackendModel *in, int lane);
@@ -147,18 +151,26 @@ typedef struct Backend
 	bool		(*check_state) (const BackendModel *in, Err *e);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (BackendModel *in, void (*fn) (void *ctx), void *ctx);
-	/* NULL: no step is long.  Else fn(ctx) now and then on the way of a long one of the lane's, on the thread of step(). */
+	/*
+	 * NULL: no step is long.  Else fn(ctx) now and then on the way of a long one of the lane's, on the thread
+	 * of step().
+	 */
 	void		(*on_progress) (BackendModel *in, int lane, void (*fn) (void *ctx), void *ctx);
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (BackendModel *in);
-	/* An orderly end of the engine: is there anything to keep (any thread)?  What the instance has computed is handed over (step
-	 * thread); what has been is written (any thread).  NULL: nothing outlives it. */
+	/*
+	 * An orderly end of the engine: is there anything to keep (any thread)?  What the instance has computed
+	 * is handed over (step thread); what has been is written (any thread).  NULL: nothing outlives it.
+	 */
 	bool		(*keeps) (void);
 	void		(*keep) (BackendModel *in, int64_t deadline_us);
 	void		(*kept) (int64_t deadline_us);
 	/* What has been kept is forgotten, also of models that aren't loaded (any thread). */
 	void		(*unkeep) (void);
-	/* prompts that stay computed: tell them, give one up (false: there is none of this number); NULL = there are none; step thread */
+	/*
+	 * prompts that stay computed: tell them, give one up (false: there is none of this number); NULL = there
+	 * are none; step thread
+	 */
 	void		(*pins) (const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 	bool		(*unpin) (BackendModel *in, uint64_t id);
 	/* Are the files of an adapter good?  Loader threads. */
@@ -168,7 +180,10 @@ typedef struct Backend
 	 * (lora_cache.h), but not the instance.  ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank).
 	 */
 	LoraAdapter *(*lora_load) (const BackendModel *in, const char *path, const LoraLimits *limits, Err *e);
-	/* compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back; step thread */
+	/*
+	 * compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back;
+	 * step thread
+	 */
 	void		(*rest) (BackendModel *in, bool free_kv);
 	bool		(*go_on) (BackendModel *in, Err *e);	/* ERR_NOMEM: it rests on */
 	/* while it rests, on any thread: weights to a file in dir, and back; NULL: there are none */

@@ -11,9 +11,9 @@
  * A GGUF file without tensors is a tokenizer: such an instance has no Core, and what
  * asks for one gets an error.
  *
- * With data_parallel_size an instance is a chain of replicas, each with all of that for itself, and with a lane
- * of the step thread (step_loop.c).  A request goes to one of them (replica_router.h); what is asked of the
- * instance is asked of all of them, or of the first where they are alike.
+ * With data_parallel_size an instance is a chain of replicas, each with all of that for itself, and with a
+ * lane of the step thread (step_loop.c).  A request goes to one of them (replica_router.h); what is asked of
+ * the instance is asked of all of them, or of the first where they are alike.
  *
  * The model is built under load_read_guard(), so that a file truncated under us
  * gives an error and not a SIGBUS.
@@ -75,7 +75,9 @@ replica(BackendModel *in, int n)
 	return in;
 }
 
-/* Weights that another instance takes over are packed for what that is computed on, whatever can be used now. */
+/*
+ * Weights that another instance takes over are packed for what that is computed on, whatever can be used now.
+ */
 static const DeviceChoice *
 where_wanted(const ModelOpts *o, int n)
 {
@@ -91,7 +93,8 @@ where_wanted(const ModelOpts *o, int n)
 static void
 fill_shape(const ModelInfo *mi, char *shape)
 {
-	snprintf(shape, SHAPE_LEN, "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d labels", mi->arch, mi->vocab_size,
+	snprintf(shape, SHAPE_LEN, "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d "
+							   "labels", mi->arch, mi->vocab_size,
 			 mi->hidden_size, mi->n_layers, mi->n_heads, mi->head_dim, mi->n_kv_heads, mi->n_labels);
 }
 
@@ -150,9 +153,11 @@ open_device(BackendModel *in, const ModelInfo *mi, const CoreOptions *co, const 
 {
 	in->open = (KDevOpen) {
 		.max_rows = co->max_num_batched_tokens,.max_seqs = co->max_num_seqs,
-			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size + 2 + CORE_SAMPLE_BLOCKS,
+			.max_blocks = (co->max_model_len > 0 ? co->max_model_len : mi->max_model_len) / co->block_size +
+			2 + CORE_SAMPLE_BLOCKS,
 			/* hidden rows may be wanted of all */
-			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant,.fp8_x = mo->fp8_activations > 0
+			.max_out = co->max_num_batched_tokens,.invariant = s->batch_invariant,
+			.fp8_x = mo->fp8_activations > 0
 	};
 
 	devices_variant(s->cuda_kernels, &in->open.variant);
@@ -190,17 +195,20 @@ load_weights(void *ctx, Err *e)
 		ok = false;
 	}
 	n->options->ranks = NULL;
-	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) || coreplan_leave_out(&n->co->spec, e));
+	ok = ok && (draftfiles_load(n->df, &n->co->spec, n->options, n->model, &n->co->drafter, e) ||
+				coreplan_leave_out(&n->co->spec, e));
 	kpool_bind(NULL);
 	/* its threads run anywhere */
-	return ok && (in->ranks == NULL || ranks_talk(in->ranks, n->model, in->dev, in->where.ordinal, n->set, e));
+	return ok && (in->ranks == NULL || ranks_talk(in->ranks, n->model, in->dev, in->where.ordinal, n->set,
+												  e));
 }
 
 /* its memory is a device's and is measured */
 static bool
 load_measured(NewModel *n, Budget *b, Err *e)
 {
-	return b->dev == NULL ? load_weights(n, e) : budget_stage(b, "weights and work space", load_weights, n, e);
+	return b->dev == NULL ? load_weights(n, e) : budget_stage(b, "weights and work space", load_weights, n,
+															  e);
 }
 
 /* What is asked for and can't be had is refused. */
@@ -209,7 +217,8 @@ fp8_fits(const ModelInfo *mi, const ModelOpts *o, Err *e)
 {
 	if (o->fp8_activations <= 0 || mi->dtype == KT_FP8)
 		return true;
-	err_set(e, ERR_UNSUPPORTED, "option \"fp8_activations\" is for weights of FP8, and this model's are %s", ktype_name(mi->dtype));
+	err_set(e, ERR_UNSUPPORTED, "option \"fp8_activations\" is for weights of FP8, and this model's are %s",
+			ktype_name(mi->dtype));
 	return err_hint(e, "CUDA devices keep FP8 weights as they are; CPUs make BF16 of them.");
 }
 
@@ -224,8 +233,10 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	ModelInfo	mi;
 	char	   *id = s->repack_cache[0] != '\0' ? files_contents_id(src->files) : NULL;
 	DraftFiles	df = {0};
-	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df,.set = s};
-	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),.asked_len = o->max_model_len,.least = o->for_adopt != NULL};
+	NewModel	n = {.conf = conf,.source = &ms,.options = &mo,.in = in,.src = src,.co = &co,.df = &df,
+					 .set = s};
+	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),
+						  .asked_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
 	int			n_sizes = 0;
 	const Kernels *as_loaded = devices_sizes(&in->where, in->kernels);
@@ -267,11 +278,13 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 		.kernels = in->kernels,.pool = in->pool,.max_rows = co.max_num_batched_tokens,
 			.max_out = core_max_logits(&co),.max_model_len = co.max_model_len,
 			.quant = model_opts_scheme(o),.huge = co.huge,
-			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev,.graph_sizes = sizes,.n_graph_sizes = n_sizes
+			.cache_dir = s->repack_cache,.cache_id = id,.dev = in->dev,.graph_sizes = sizes,
+			.n_graph_sizes = n_sizes
 	};
 	ranks_patience(s->hang_timeout_ms);
 	if (ranks_shares(&mi))
-		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo, &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
+		in->ranks = co.ranks = ranks_load(in->replica, in->path, o, &mo,
+										  &(RankDevice) {in->dev != NULL ? s : NULL, in->open, mi.dtype},
 							df.method != NULL && df.info.kind != DRAFT_MODEL);
 	mo.ranks = ranks_of(in->ranks);
 	ok = load_measured(&n, &budget, e) && fp8_fits(model_info(n.model), o, e);
@@ -335,9 +348,12 @@ share_cpus(CpuPlan *cpus, int n)
 	return true;
 }
 
-/* On that device, or the CPUs.  *of_device: it has come as far as to ask that, so that an error may be its. */
+/*
+ * On that device, or the CPUs.  *of_device: it has come as far as to ask that, so that an error may be its.
+ */
 static BackendModel *
-load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, const Settings *s, Source *src, bool *of_device, Err *e)
+load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, const Settings *s,
+		Source *src, bool *of_device, Err *e)
 {
 	Files	   *files = NULL;
 	BackendModel *in = mem_zalloc(sizeof(BackendModel));
@@ -349,10 +365,10 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	in->replica = n;
 	in->where = *where;
 	in->kernels = cpuplan_kernels(s->cpu_isa, e);
-	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) && share_cpus(&cpus, n) &&
-		(src->files = files = files_open(path, e)) != NULL &&
-		files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) &&
-		(tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
+	if (in->kernels != NULL && cpuplan_make(s->cpu_threads, s->cpu_affinity, &cpus, e) &&
+		share_cpus(&cpus, n) && (src->files = files = files_open(path, e)) != NULL &&
+		files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
+		pooling_prepare(files, o->hf_overrides, e) && (tok = read_tok(src->files, &in->tok_bytes, e)) != NULL)
 	{
 		in->chat = chatmodel_of_files(files);
 		if (source_tokenizer_only(files))
@@ -376,12 +392,16 @@ load_on(const DeviceChoice *where, const char *path, int n, const ModelOpts *o, 
 	return NULL;
 }
 
-/* A model that the device has no room for, or that it can't compute: is it the CPUs'?  Then that is no error, and the log tells. */
+/*
+ * A model that the device has no room for, or that it can't compute: is it the CPUs'?  Then that is no error,
+ * and the log tells.
+ */
 static bool
 falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *e)
 {
 	/* what asks for FP8 they refuse in any case */
-	if (!where->if_it_can || o->fp8_activations > 0 || o->for_adopt != NULL || (o->in_place_of != NULL && o->in_place_of->where.memory > 0))
+	if (!where->if_it_can || o->fp8_activations > 0 || o->for_adopt != NULL ||
+		(o->in_place_of != NULL && o->in_place_of->where.memory > 0))
 		return false;
 	if (e->cls != ERR_UNSUPPORTED && e->cls != ERR_NOMEM)
 		return false;
@@ -392,7 +412,8 @@ falls_back(const ModelOpts *o, const DeviceChoice *where, const char *who, Err *
 
 /* cpus: whatever vllm.device says */
 static BackendModel *
-load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, LoadProgress progress, void *ctx, Err *e)
+load_first(const char *path, const ModelOpts *o, const Settings *s, bool cpus, LoadProgress progress,
+		   void *ctx, Err *e)
 {
 	Source		src = {.progress = progress,.ctx = ctx};
 	Source		again = src;
@@ -432,7 +453,10 @@ part_progress(void *ctx, double done)
 	return p->progress == NULL || p->progress(p->ctx, (p->i + done) / ranks_replicas());
 }
 
-/* Another one, on what the first is computed on, for bits of devices differ; unless a list has another device for it. */
+/*
+ * Another one, on what the first is computed on, for bits of devices differ; unless a list has another device
+ * for it.
+ */
 static BackendModel *
 load_next(const BackendModel *first, LoadPart *part, const ModelOpts *o, const Settings *s, Err *e)
 {
@@ -450,7 +474,10 @@ load_next(const BackendModel *first, LoadPart *part, const ModelOpts *o, const S
 	return in;
 }
 
-/* What is left of a device may hold longer sequences for one than for another: what one is given all must take. */
+/*
+ * What is left of a device may hold longer sequences for one than for another: what one is given all must
+ * take.
+ */
 static void
 agree_on_length(BackendModel *first)
 {
@@ -466,7 +493,10 @@ agree_on_length(BackendModel *first)
 	}
 }
 
-/* All of them.  *cpus: on the CPUs; set when the device has no room for the next one, and they shall go there. */
+/*
+ * All of them.  *cpus: on the CPUs; set when the device has no room for the next one, and they shall go
+ * there.
+ */
 static BackendModel *
 load_replicas(const char *path, const ModelOpts *o, const Settings *s, bool *cpus, LoadPart part, Err *e)
 {
@@ -531,8 +561,8 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 
 	if (files == NULL)
 		return false;
-	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) && pooling_prepare(files, o->hf_overrides, e) ?
-		read_tok(src.files, &tok_bytes, e) : NULL;
+	tok = files_set_rope(files, o->rope_scaling, o->rope_theta, e) &&
+		pooling_prepare(files, o->hf_overrides, e) ? read_tok(src.files, &tok_bytes, e) : NULL;
 	if (tok != NULL && source_tokenizer_only(files))
 	{
 		tokenizer_facts(out);
@@ -544,8 +574,10 @@ check(const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, 
 	}
 	ok = tok != NULL && model_check(files_conf(src.files), &ms, model_opts_scheme(o), k, &mi, e) &&
 		coreplan_make(&mi, &(PlanFor) {&src, tok, k, &where}, o, s, &co, &df, e) &&
-		model_work(files_conf(src.files), &ms, &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
-				   .max_model_len = co.max_model_len, .quant = model_opts_scheme(o)}, settings_threads(s), &work, e);
+		model_work(files_conf(src.files), &ms,
+				   &(ModelOptions) {.kernels = k, .max_rows = co.max_num_batched_tokens,
+									.max_model_len = co.max_model_len, .quant = model_opts_scheme(o)},
+									settings_threads(s), &work, e);
 	if (ok)
 	{
 		fill_facts(&mi, "", co.max_model_len, false, out);
@@ -570,7 +602,8 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 {
 	DeviceChoice where = planned_device(s);
 
-	return inspect_model(path, o, s, devices_sizes(&where, kernels_select(s->cpu_isa, NULL)), &where, coreplan_make, json, e);
+	return inspect_model(path, o, s, devices_sizes(&where, kernels_select(s->cpu_isa, NULL)), &where,
+						 coreplan_make, json, e);
 }
 
 /* ---- the rest is the Core's ---- */
@@ -585,7 +618,8 @@ facts(const BackendModel *in, ModelFacts *out)
 	}
 	else
 	{
-		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), in->dev != NULL && in->open.fp8_x, out);
+		fill_facts(core_info(in->core), in->kernels->name, core_max_model_len(in->core), in->dev != NULL &&
+				   in->open.fp8_x, out);
 		out->weight_bytes += (int64_t) in->draft_bytes;
 		for (const BackendModel *r = in; r != NULL; r = r->next)
 		{
@@ -824,7 +858,8 @@ lora_copies(const BackendModel *in, LoraAdapter *a, const char *path, const Lora
 	LoraAdapter *last = a;
 
 	for (const BackendModel *r = in->next; r != NULL && in->dev != NULL; r = r->next, last = last->next)
-		if ((last->next = lora_files_load(core_model(r->core), path, limits->max_rank, limits->dtype, e)) == NULL)
+		if ((last->next = lora_files_load(core_model(r->core), path, limits->max_rank, limits->dtype, e)) ==
+			NULL)
 		{
 			lora_free(a);
 			return false;

@@ -2,8 +2,8 @@
  * core_options.c
  *	  From a model's description, its options and the settings to the options of its core.
  *
- * Nothing is loaded for it, so that a model that can't be is refused when it is created, and so that what it will take
- * can be told before.
+ * Nothing is loaded for it, so that a model that can't be is refused when it is created, and so that what it
+ * will take can be told before.
  *
  * Tested by tests/unit/server/test_server_core.c, test_inspect.c and tests/t/020_real_model.pl.
  */
@@ -60,7 +60,8 @@ plan_state(const ModelInfo *mi, CoreOptions *co, Err *e)
 	fit = room / mi->state_bytes;
 	if (fit == 0)
 	{
-		err_set(e, ERR_INVALID, "the KV cache memory of %zu bytes is too small for the state of one request, %llu bytes",
+		err_set(e, ERR_INVALID, "the KV cache memory of %zu bytes is too small for the state of one request, "
+								"%llu bytes",
 				co->kv_bytes, (unsigned long long) mi->state_bytes);
 		return err_hint(e, "Raise vllm.kv_cache_memory_bytes.");
 	}
@@ -105,7 +106,8 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 		co->max_num_batched_tokens = len;
 	co->kv_type = KT_F32;
 	/* a part of a block for each sequence, and one more: see blocks_promised() in sched_plan.c */
-	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) + 3 * (size_t) co->max_num_seqs + 2);
+	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) +
+									 3 * (size_t) co->max_num_seqs + 2);
 }
 
 bool
@@ -121,8 +123,8 @@ coreplan_leave_out(SpecConfig *spec, Err *e)
 
 /* The model's own option comes before the setting, which is not for models that can't. */
 static bool
-plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df,
-				 Err *e)
+plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s,
+				 CoreOptions *co, DraftFiles *df, Err *e)
 {
 	bool		own = o->speculative_config[0] != '\0';
 
@@ -135,7 +137,8 @@ plan_speculation(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, cons
 	co->spec.asked = own;
 	if (own && (co->spec.type != NULL || co->spec.model[0] != '\0') && !spec_suits(mi, e))
 		return false;
-	return draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e) || coreplan_leave_out(&co->spec, e);
+	return draftfiles_open(df, &co->spec, f->src, mi, f->tok, f->kernels, e) ||
+		coreplan_leave_out(&co->spec, e);
 }
 
 /* What roles have taken counts over all models. */
@@ -170,10 +173,12 @@ plan_ranks(const ModelInfo *mi, const Settings *s, CoreOptions *co, DraftFiles *
 	/* ranks have blocks of one kind */
 	co->no_windows = true;
 	if (mi->state_bytes > 0 && ranks_stages() > 1)
-		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages", ranks_stages());
+		return err_set(e, ERR_UNSUPPORTED, "a model with recurrent layers can't be divided into %d stages",
+					   ranks_stages());
 	if (df->method != NULL && ranks_stages() > 1)
 	{
-		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that is divided into %d stages", ranks_stages());
+		err_set(e, ERR_UNSUPPORTED, "speculation with weights is not possible with a model that is divided "
+									"into %d stages", ranks_stages());
 		err_hint(e, "The methods ngram and suffix need none.");
 		draftfiles_close(df);
 		return coreplan_leave_out(&co->spec, e);
@@ -197,7 +202,8 @@ coreplan_utilization(const ModelOpts *o, const Settings *s)
 #define DEVICE_THREADS	1024
 
 bool
-coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
+coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co,
+			  DraftFiles *df, Err *e)
 {
 	CoreOptions whole;
 	bool		on_device = f->where->memory > 0;
@@ -205,7 +211,8 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 	 * on a device only asked for: else what there may be at most, of which loading it will tell
 	 * (device_budget.c)
 	 */
-	int64_t		bytes = coreplan_kv_asked(o, s) > 0 || !on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
+	int64_t		bytes = coreplan_kv_asked(o, s) > 0 ||
+		!on_device ? settings_kv_bytes(o->kv_cache_memory_bytes, s) :
 		(int64_t) ((double) f->where->memory * coreplan_utilization(o, s));
 
 	*co = (CoreOptions)
@@ -226,10 +233,11 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 			.plugins = plugins_loaded(),
 			.priorities = strcmp(s->scheduling_policy, "priority") == 0,
 			.background_share = s->background_share,
-			.max_partial = o->max_num_partial_prefills > 0 ? o->max_num_partial_prefills : s->max_num_partial_prefills,
-			.max_long_partial = o->max_long_partial_prefills > 0 ? o->max_long_partial_prefills : s->max_long_partial_prefills,
-			.long_prompt = o->long_prefill_token_threshold > 0 ? o->long_prefill_token_threshold : s->long_prefill_token_threshold,
-			.accounts = accounts(),
+			.max_partial = o->max_num_partial_prefills > 0 ? o->max_num_partial_prefills :
+			s->max_num_partial_prefills, .max_long_partial = o->max_long_partial_prefills > 0 ?
+				o->max_long_partial_prefills : s->max_long_partial_prefills,
+			.long_prompt = o->long_prefill_token_threshold > 0 ? o->long_prefill_token_threshold :
+			s->long_prefill_token_threshold, .accounts = accounts(),
 			.max_logprobs = s->max_logprobs != 0 ? s->max_logprobs : LOGPROBS_ZERO,
 			.tell_logits = strstr(s->logprobs_mode, "_logits") != NULL,
 			.tell_processed = strncmp(s->logprobs_mode, "processed_", 10) == 0,
@@ -240,8 +248,8 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 		return false;
 	/* what is not given follows what is */
 	if (co->max_num_batched_tokens > 0 && co->max_num_batched_tokens < co->max_num_seqs)
-		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d", co->max_num_seqs,
-					   co->max_num_batched_tokens);
+		return err_set(e, ERR_INVALID, "max_num_batched_tokens must be at least max_num_seqs (%d), got %d",
+					   co->max_num_seqs, co->max_num_batched_tokens);
 	/* many sequences may be short, so that none gives up what is behind its windows */
 	whole = *co;
 	whole.no_windows = true;
@@ -254,7 +262,8 @@ coreplan_make(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const S
 		co->max_num_batched_tokens = co->max_num_seqs;
 	co->no_windows = co->no_windows || drafter_block_bytes(&df->info, co->kv_type, co->block_size) > 0;
 	if (!plan_state(mi, co, e) ||
-		!sizing_length(o->max_model_len, mi->max_model_len, kv_tokens(mi, &df->info, co), &co->max_model_len, e))
+		!sizing_length(o->max_model_len, mi->max_model_len, kv_tokens(mi, &df->info, co), &co->max_model_len,
+					   e))
 		return false;
 	if (mi->both_ways && co->max_model_len > both_ways_len(mi, o))
 	{

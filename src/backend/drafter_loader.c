@@ -2,8 +2,9 @@
  * drafter_loader.c
  *	  From speculative_config's "model" to a Drafter.
  *
- * A directory of what guesses tokens has config.json and weights in the layout that the method's authors or vLLM
- * publish; only a draft model has a tokenizer, whose tokens must be the model's.  MTP is in the model's own files.
+ * A directory of what guesses tokens has config.json and weights in the layout that the method's authors or
+ * vLLM publish; only a draft model has a tokenizer, whose tokens must be the model's.  MTP is in the model's
+ * own files.
  *
  * Tested by tests/unit/core/spec/test_spec_draft.c.
  */
@@ -57,9 +58,11 @@ number_of_drafts(const DraftInfo *info, SpecConfig *spec, Err *e)
 	if (spec->n_drafts == 0)
 		spec->n_drafts = info->usual;
 	if (spec->n_drafts == 0)
-		return err_set(e, ERR_INVALID, "speculative_config key \"num_speculative_tokens\" must be given with the method \"%s\"", info->method);
+		return err_set(e, ERR_INVALID, "speculative_config key \"num_speculative_tokens\" must be given with "
+									   "the method \"%s\"", info->method);
 	if (info->most > 0 && spec->n_drafts > info->most)
-		return err_set(e, ERR_INVALID, "speculative_config key \"num_speculative_tokens\" must be at most %d with these files, got %d",
+		return err_set(e, ERR_INVALID, "speculative_config key \"num_speculative_tokens\" must be at most %d "
+									   "with these files, got %d",
 					   info->most, spec->n_drafts);
 	return true;
 }
@@ -81,7 +84,8 @@ open_files(DraftFiles *df, const SpecConfig *spec, Source *src, Err *e)
 }
 
 static bool
-open_checked(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *target, const Tok *tok, const Kernels *k, Err *e)
+open_checked(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *target, const Tok *tok,
+			 const Kernels *k, Err *e)
 {
 	ModelSource ms;
 	const Conf *conf;
@@ -91,7 +95,8 @@ open_checked(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *tar
 	conf = files_conf(df->from->files);
 	ms = source_of(df->from);
 	df->method = spec->type != NULL ? spec->type->name : draft_guess(conf, spec->model);
-	if (!draft_check(df->method, conf, &ms, scheme_of(spec), k, target, &df->info, e) || !number_of_drafts(&df->info, spec, e))
+	if (!draft_check(df->method, conf, &ms, scheme_of(spec), k, target, &df->info, e) ||
+		!number_of_drafts(&df->info, spec, e))
 		return false;
 	if (df->info.kind == DRAFT_MODEL && tok != NULL && !same_tokens(df->files, tok, spec->model, e))
 		return false;
@@ -100,7 +105,8 @@ open_checked(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *tar
 }
 
 bool
-draftfiles_open(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *target, const Tok *tok, const Kernels *k, Err *e)
+draftfiles_open(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *target, const Tok *tok,
+				const Kernels *k, Err *e)
 {
 	memset(df, 0, sizeof(*df));
 	/* off, or a method without weights */
@@ -194,7 +200,8 @@ new_draft(void *arg)
 }
 
 bool
-draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt, Model *target, Drafter **out, Err *e)
+draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt, Model *target, Drafter **out,
+				Err *e)
 {
 	ModelOptions mo = *opt;
 	ModelSource ms;
@@ -219,7 +226,8 @@ draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt,
 	l = mem_zalloc(sizeof(*l));
 	l->draft = n.draft;
 	l->d = (Drafter) {
-		.info = *draft_info(n.draft), .fed_width = draft_fed_width(n.draft), .heads = heads, .forward = forward, .free = free_loaded,
+		.info = *draft_info(n.draft), .fed_width = draft_fed_width(n.draft), .heads = heads,
+			.forward = forward, .free = free_loaded,
 		.store = store, .fetch = fetch, .forget = forget, .adopt = adopt
 	};
 	*out = &l->d;

@@ -20,14 +20,16 @@ typedef struct DraftFiles
 } DraftFiles;
 
 /*
- * What spec asks for: opened and checked against the target, of which src are the files; its method and number of
- * drafts are filled in where they weren't given.  tok: the target's; NULL = vocabularies aren't compared.
+ * What spec asks for: opened and checked against the target, of which src are the files; its method and
+ * number of drafts are filled in where they weren't given.  tok: the target's; NULL = vocabularies aren't
+ * compared.
  */
-bool		draftfiles_open(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *target, const Tok *tok,
-							const Kernels *k, Err *e);
+bool		draftfiles_open(DraftFiles *df, SpecConfig *spec, Source *src, const ModelInfo *target,
+							const Tok *tok, const Kernels *k, Err *e);
 void		draftfiles_close(DraftFiles *df);
 
 /* Its weights, for a target that was made with opt; *out NULL: the method has none. */
-bool		draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt, Model *target, Drafter **out, Err *e);
+bool		draftfiles_load(DraftFiles *df, const SpecConfig *spec, const ModelOptions *opt, Model *target,
+							Drafter **out, Err *e);
 
 #endif

@@ -37,7 +37,8 @@ static const char *
 rope_type(const Conf *c)
 {
 	static const char *const keys[] = {
-		"rope_parameters.full_attention.rope_type", "rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type"
+		"rope_parameters.full_attention.rope_type", "rope_parameters.rope_type", "rope_scaling.rope_type",
+		"rope_scaling.type"
 	};
 	const char *s = NULL;
 
@@ -148,7 +149,8 @@ put_tokenizer(Json *o, const Files *f)
 	{
 		char	   *kind = ft.kind == FILES_TOK_GGUF ? mem_strdup(ft.gguf->model) :
 			ft.kind == FILES_TOK_HF ? hf_kind(&ft) :
-			mem_strdup(ft.kind == FILES_TOK_SPM ? "SentencePiece" : ft.kind == FILES_TOK_TEKKEN ? "Tekken" : "tiktoken");
+			mem_strdup(ft.kind == FILES_TOK_SPM ? "SentencePiece" : ft.kind == FILES_TOK_TEKKEN
+					   ? "Tekken" : "tiktoken");
 
 		json_add_str(x, "kind", kind);
 		mem_free(kind);
@@ -179,7 +181,8 @@ put_sizes(Json *o, const ModelInfo *mi)
 		const char *key;
 		int			value;
 	}			sizes[] = {
-		{"hidden_size", mi->hidden_size}, {"num_hidden_layers", mi->n_layers}, {"num_attention_heads", mi->n_heads},
+		{"hidden_size", mi->hidden_size}, {"num_hidden_layers", mi->n_layers},
+		{"num_attention_heads", mi->n_heads},
 		{"num_key_value_heads", mi->n_kv_heads}, {"vocab_size", mi->vocab_size},
 		{"max_position_embeddings", mi->max_model_len}
 	};
@@ -202,7 +205,8 @@ put_pooling(Json *o, const ModelInfo *mi, PoolTask t)
 	const PoolPlan *p = &mi->pools[t];
 	Json	   *x = json_add(o, pool_task_name(t), JSON_IS_OBJECT);
 	Json	   *list = json_add(x, "pooling", JSON_IS_ARRAY);
-	static const char *const acts[] = {[PA_NONE] = "none", [PA_SOFTMAX] = "softmax", [PA_SIGMOID] = "sigmoid", [PA_LENGTH1] = "normalize"};
+	static const char *const acts[] = {[PA_NONE] = "none", [PA_SOFTMAX] = "softmax", [PA_SIGMOID] = "sigmoid",
+									   [PA_LENGTH1] = "normalize"};
 
 	for (int i = 0; i < p->n; i++)
 		json_add_str(list, NULL, names[p->kinds[i]] + sizeof(prefix) - 1);
@@ -267,7 +271,8 @@ static void
 put_loaded(Json *o, const ModelInfo *mi, const CoreOptions *co, const DraftFiles *df)
 {
 	Json	   *m;
-	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_kv_layers,.n_blocks = 1,.block_size = co->block_size,
+	KvView		kv = {.type = co->kv_type,.n_layers = mi->n_kv_layers,.n_blocks = 1,
+					  .block_size = co->block_size,
 		.n_kv_heads = mi->n_kv_heads,.head_dim = mi->head_dim,.v_dim = mi->v_dim};
 	size_t		block = mi->n_kv_layers > 0 ? kv_layout(&kv) : 0;
 	uint64_t	weights = mi->weight_bytes;
@@ -300,8 +305,8 @@ put_loaded(Json *o, const ModelInfo *mi, const CoreOptions *co, const DraftFiles
 }
 
 bool
-inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k, const DeviceChoice *where,
-			  InspectPlan plan, Buf *json, Err *e)
+inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const Kernels *k,
+			  const DeviceChoice *where, InspectPlan plan, Buf *json, Err *e)
 {
 	Files	   *f = files_open(path, e);
 	Source		src = {.files = f};
@@ -326,7 +331,8 @@ inspect_model(const char *path, const ModelOpts *opts, const Settings *s, const 
 	plan_for.tok = tok = put_tokenizer(o, f);
 	put_template_error(o, f);
 	only = source_tokenizer_only(f);
-	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) && pooling_prepare(f, opts->hf_overrides, &why) &&
+	ok = files_set_rope(f, opts->rope_scaling, opts->rope_theta, &why) &&
+		pooling_prepare(f, opts->hf_overrides, &why) &&
 		(only || (model_check(files_conf(f), &ms, model_opts_scheme(opts), k, &mi, &why) &&
 				  plan(&mi, &plan_for, opts, s, &co, &df, &why)));
 	json_add_bool(o, "supported", ok && json_get(json_get(o, "tokenizer"), "unsupported") == NULL);

@@ -59,7 +59,8 @@ load(void *arg)
 	{
 		const AdapterModule *m = &l->files->modules[i];
 
-		modules[i] = (LoraModule) {.name = m->name, .embedding = m->embedding, .scale = m->scale, .a = m->a, .b = m->b,
+		modules[i] = (LoraModule) {.name = m->name, .embedding = m->embedding, .scale = m->scale, .a = m->a,
+								   .b = m->b,
 		.base = m->base};
 	}
 	l->a = model_lora(l->m, modules, l->files->n, &l->info, l->as, l->path, &l->err);
@@ -101,7 +102,8 @@ lora_files_load(const Model *m, const char *path, int max_rank, const char *dtyp
 		return NULL;
 	if (files->rank > max_rank)
 	{
-		err_set(e, ERR_TOO_LONG, "adapter \"%s\" has rank %d, which is above max_lora_rank (%d)", path, files->rank, max_rank);
+		err_set(e, ERR_TOO_LONG, "adapter \"%s\" has rank %d, which is above max_lora_rank (%d)", path,
+				files->rank, max_rank);
 		err_hint(e, "Raise the model option max_lora_rank, or the setting vllm.max_lora_rank.");
 		adapter_close(files);
 		return NULL;

@@ -6,16 +6,16 @@
  *			[--prompts FILE | --random-prompts N,LEN] [--seed N] [--max-num-seqs N]
  *			[--NAME NUMBER of a parameter: --max-tokens, --top-p ...]
  *			[--max-num-batched-tokens N] [--step-target-ms N] [--kv-mib N]
- *			[--speculative-config OBJECT] [--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages try|off|on]
- *			[--lora PATH | --lora none]... [--ids] [--stats] [--profile]
+ *			[--speculative-config OBJECT] [--quantization NAME] [--repack-cache DIRECTORY] [--huge-pages
+ *			try|off|on] [--lora PATH | --lora none]... [--ids] [--stats] [--profile]
  *
  * Submits all prompts at once (one per line of FILE; or N prompts of LEN random
  * token ids, which ignore EOS), steps until all are done, prints one line per
  * answer in the order of the prompts (text with \n, \r, \t and \\ escaped; --ids:
  * token ids) and, with --stats, one line of counters, with --profile a table of where
  * the time of all steps but the first went, on stderr.  It is the oracle
- * for answers through SQL and the baseline for their speed.  Adapters (--lora) are taken by the prompts in turn.  Single-threaded but
- * for the compute threads.  Tested by tests/unit/backend/test_offline.c.
+ * for answers through SQL and the baseline for their speed.  Adapters (--lora) are taken by the prompts in
+ * turn.  Single-threaded but for the compute threads.  Tested by tests/unit/backend/test_offline.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -122,7 +122,8 @@ random_arg(const char *s, OfflineArgs *a, Err *e)
 {
 	char		tail;
 
-	if (sscanf(s, "%d,%d%c", &a->n_random, &a->len_random, &tail) != 2 || a->n_random < 1 || a->len_random < 1)
+	if (sscanf(s, "%d,%d%c", &a->n_random, &a->len_random, &tail) != 2 || a->n_random < 1 ||
+		a->len_random < 1)
 		return err_set(e, ERR_INVALID, "--random-prompts must be COUNT,LENGTH, got \"%s\"", s);
 	return true;
 }
@@ -205,7 +206,8 @@ value_arg(OfflineArgs *a, const char *name, const char *v, Err *e)
 		if (!spec_config_parse(v, &a->spec, e))
 			return false;
 		if (a->spec.model[0] != '\0' || (a->spec.type != NULL && (a->spec.type->flags & SPEC_WEIGHTS) != 0))
-			return err_set(e, ERR_UNSUPPORTED, "--speculative-config supports the methods ngram and suffix only");
+			return err_set(e, ERR_UNSUPPORTED,
+						   "--speculative-config supports the methods ngram and suffix only");
 		a->spec.asked = true;
 		return true;
 	}
@@ -382,7 +384,8 @@ open_all(OfflineRun *run, Err *e)
 	run->kernels = kernels_select(run->args.isa, &why);
 	if (run->kernels == NULL)
 		return err_set(e, ERR_INVALID, "--isa %s: %s", run->args.isa, why);
-	if (!cpuplan_make(run->args.threads, run->args.affinity, &cpus, e) || (run->pool = cpuplan_pool(&cpus, e)) == NULL)
+	if (!cpuplan_make(run->args.threads, run->args.affinity, &cpus, e) ||
+		(run->pool = cpuplan_pool(&cpus, e)) == NULL)
 		return false;
 	kpool_bind(run->pool);
 	run->files = files_open(run->args.model, e);
@@ -539,10 +542,10 @@ print_stats(const OfflineRun *run, int64_t start_us, int64_t us)
 	for (int i = 0; i < run->n; i++)
 		if (run->answers[i].first_token_us > 0)
 			first += (double) (run->answers[i].first_token_us - start_us) / 1e6 / run->n;
-	fprintf(stderr, "kernels=%s threads=%d requests=%d prompt_tokens=%lld output_tokens=%lld rows=%lld steps=%lld "
-			"seconds=%.3f avg_batch=%.2f requests_per_s=%.3f output_tokens_per_s=%.1f rows_per_s=%.1f "
-			"mean_first_token_s=%.3f max_step_ms=%.1f preemptions=%lld load_s=%.3f weights_mb=%.1f "
-			"peak_anon_mb=%.1f peak_file_mb=%.1f\n",
+	fprintf(stderr, "kernels=%s threads=%d requests=%d prompt_tokens=%lld output_tokens=%lld rows=%lld "
+			"steps=%lld seconds=%.3f avg_batch=%.2f requests_per_s=%.3f output_tokens_per_s=%.1f "
+			"rows_per_s=%.1f mean_first_token_s=%.3f max_step_ms=%.1f preemptions=%lld load_s=%.3f "
+			"weights_mb=%.1f peak_anon_mb=%.1f peak_file_mb=%.1f\n",
 			run->kernels->name, kpool_nthreads(run->pool), run->n, (long long) st.prompt_tokens,
 			(long long) st.output_tokens, (long long) st.step_rows, (long long) st.steps, s,
 			st.steps > 0 ? (double) st.step_seqs / (double) st.steps : 0, run->n / s,

@@ -3,8 +3,8 @@
  *	  The engine's store behind the KV caches (offload_tier.h): vllm.kv_offload_bytes,
  *	  vllm.kv_offload_directory, vllm.kv_offload_disk_bytes.
  *
- * A directory without memory gets BUFFER bytes of it, as what goes to files and comes from there passes through.  A
- * directory that can't be used is a warning: requests are answered without it.
+ * A directory without memory gets BUFFER bytes of it, as what goes to files and comes from there passes
+ * through.  A directory that can't be used is a warning: requests are answered without it.
  *
  * Tested by tests/t/099_offload.pl.
  */
@@ -64,8 +64,8 @@ open_store(const Settings *s)
 	store.tier = kvtier_open(&o, &e);
 	if (store.tier == NULL)
 	{
-		log_line('W', "the KV cache is not offloaded to files: %s%s%s; check vllm.kv_offload_directory", e.msg,
-				 e.detail[0] != '\0' ? " " : "", e.detail);
+		log_line('W', "the KV cache is not offloaded to files: %s%s%s; check vllm.kv_offload_directory",
+				 e.msg, e.detail[0] != '\0' ? " " : "", e.detail);
 		o.directory = NULL;
 		if (s->kv_offload_bytes > 0)
 			store.tier = kvtier_open(&o, &e);
@@ -106,7 +106,8 @@ offload_store_take(const Settings *s)
 	if (store.tier == NULL && offload_store_limit(s) > 0)
 		open_store(s);
 	else if (store.tier != NULL && !as_opened(s))
-		log_line('W', "the settings vllm.kv_offload_... have changed: they count when no model uses the store, or when the engine starts anew");
+		log_line('W', "the settings vllm.kv_offload_... have changed: they count when no model uses the "
+					  "store, or when the engine starts anew");
 	t = store.tier;
 	store.users += t != NULL;
 	pthread_mutex_unlock(&store.lock);
@@ -227,8 +228,8 @@ add_files(Blake2 *b, const Files *f)
 }
 
 void
-offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, const DeviceChoice *where,
-				 const KDevOpen *open, unsigned char id[KVTIER_KEY])
+offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co,
+				 const DeviceChoice *where, const KDevOpen *open, unsigned char id[KVTIER_KEY])
 {
 	const QuantScheme *scheme = model_opts_scheme(o);
 	const char *name = scheme != NULL ? scheme->name : "";

@@ -1,7 +1,7 @@
 /*
  * offload_tier.h
- *	  The engine's store behind the KV caches of all its models: opened for the first that has use for it, by the
- *	  settings of then.  It stays for those that come again, until one comes with other settings.
+ *	  The engine's store behind the KV caches of all its models: opened for the first that has use for it, by
+ *	  the settings of then.  It stays for those that come again, until one comes with other settings.
  */
 #ifndef VLLM_BACKEND_OFFLOAD_TIER_H
 #define VLLM_BACKEND_OFFLOAD_TIER_H
@@ -23,8 +23,12 @@ void		offload_store_reset(void);
 /* Most memory that it takes; 0: it is off. */
 int64_t		offload_store_limit(const Settings *s);
 
-/* What decides the bits of a model's K and V beside tokens and the core's layout: files, options, this program, and the device with its library. */
-void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o, const CoreOptions *co, const DeviceChoice *where,
-							 const KDevOpen *open, unsigned char id[KVTIER_KEY]);
+/*
+ * What decides the bits of a model's K and V beside tokens and the core's layout: files, options, this
+ * program, and the device with its library.
+ */
+void		offload_store_id(const Files *files, const DraftFiles *df, const ModelOpts *o,
+							 const CoreOptions *co, const DeviceChoice *where, const KDevOpen *open,
+							 unsigned char id[KVTIER_KEY]);
 
 #endif

@@ -89,9 +89,10 @@ load_model(void *arg)
 	ModelSource src = source_of(&l->source);
 	char	   *id = l->what.cache_dir[0] != '\0' ? files_contents_id(l->source.files) : NULL;
 	ModelOptions mo = {
-		.kernels = l->held->kernels,.pool = l->held->pool,.max_rows = l->what.max_rows,.max_out = l->what.max_out,
-		.max_model_len = l->what.max_model_len,.quant = model_opts_scheme(&l->what.opts),.huge = l->what.huge,
-		.cache_dir = l->what.cache_dir,.cache_id = id,.ranks = &l->held->shape,.dev = l->held->dev
+		.kernels = l->held->kernels,.pool = l->held->pool,.max_rows = l->what.max_rows,
+		.max_out = l->what.max_out, .max_model_len = l->what.max_model_len,
+		.quant = model_opts_scheme(&l->what.opts),.huge = l->what.huge, .cache_dir = l->what.cache_dir,
+		.cache_id = id,.ranks = &l->held->shape,.dev = l->held->dev
 	};
 
 	l->held->model = model_new(files_conf(l->source.files), &src, &mo, &l->err);
@@ -100,7 +101,9 @@ load_model(void *arg)
 	mem_free(id);
 }
 
-/* One model more on the device of that number, or less: rank 0 is told of the device as long as there is one. */
+/*
+ * One model more on the device of that number, or less: rank 0 is told of the device as long as there is one.
+ */
 static void
 note_device(int ordinal, int models)
 {
@@ -167,8 +170,10 @@ open_rows(RankWorkerHeld *h, Err *e)
 	size_t		logits = (size_t) h->max_out * (size_t) info->vocab_size;
 	size_t		hidden = (size_t) h->max_rows * (size_t) info->hidden_size;
 
-	return devmem_reserve(&h->out, h->dev, (logits > hidden ? logits : hidden) * sizeof(float), HUGE_OFF, "Results of a rank", e) &&
-		devmem_reserve(&h->in, h->dev, (size_t) h->max_out * (size_t) info->hidden_size * sizeof(float), HUGE_OFF, "Hidden rows of a rank", e);
+	return devmem_reserve(&h->out, h->dev, (logits > hidden ? logits : hidden) * sizeof(float), HUGE_OFF,
+						  "Results of a rank", e) &&
+		devmem_reserve(&h->in, h->dev, (size_t) h->max_out * (size_t) info->hidden_size * sizeof(float),
+					   HUGE_OFF, "Hidden rows of a rank", e);
 }
 
 static bool
@@ -184,7 +189,9 @@ load(Loading *l)
 		return false;
 	cpuplan_share(&cpus, me.replica * me.mem.world + me.mem.rank, me.set.data_parallel_size * me.mem.world);
 	if ((l->source.files = l->files = files_open(l->what.path, e)) == NULL ||
-		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) || !pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL || !open_device(l))
+		!files_set_rope(l->files, o->rope_scaling, o->rope_theta, e) ||
+		!pooling_prepare(l->files, o->hf_overrides, e) || (h->pool = cpuplan_pool(&cpus, e)) == NULL ||
+		!open_device(l))
 		return false;
 	kpool_bind(h->pool);
 	if (!load_read_guard(l->files, load_model, l, &guard))
@@ -206,7 +213,8 @@ load_main(void *arg)
 	{
 		h->tables = mem_alloc((size_t) l->what.max_rows * sizeof(*h->tables));
 		h->embeds = mem_alloc((size_t) l->what.max_rows * sizeof(*h->embeds));
-		h->loras = mem_alloc((size_t) (l->what.max_rows > l->what.max_out ? l->what.max_rows : l->what.max_out) * sizeof(*h->loras));
+		h->loras = mem_alloc((size_t) (l->what.max_rows > l->what.max_out
+									   ? l->what.max_rows : l->what.max_out) * sizeof(*h->loras));
 		l->err = (Err) {.cls = ERR_NONE};
 		snprintf(l->err.msg, sizeof(l->err.msg), "%s", l->digest);
 		pthread_mutex_lock(&me.lock);
@@ -247,7 +255,8 @@ begin_load(uint32_t id, const void *body, size_t size)
 	memcpy(&l->what, body, sizeof(RankLoad));
 	l->id = id;
 	l->held = mem_zalloc(sizeof(RankWorkerHeld));
-	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,.round_robin = l->what.round_robin,.rows = l->what.rows,
+	l->held->shape = (ModelRanks) {.tp = me.place.tp,.pp = me.place.pp,.experts = l->what.experts,
+								   .round_robin = l->what.round_robin,.rows = l->what.rows,
 	.lends = l->what.lends,.eplb = l->what.eplb};
 	l->held->kernels = kernels_select(l->what.isa, NULL);
 	l->held->max_rows = l->what.max_rows;
@@ -387,7 +396,10 @@ move_main(void *arg)
 		ok = m->kind == RC_FETCH ? model_fetch(h->model, &e) : model_adopt(h->model, m->from->model, &e);
 	if (ok)
 		h->away = m->kind == RC_STORE;
-	/* here an error is one of waking, steps have nobody to tell; whom weights were adopted from is still there */
+	/*
+	 * here an error is one of waking, steps have nobody to tell; whom weights were adopted from is still
+	 * there
+	 */
 	if (ok && m->kind == RC_FETCH)
 		ok = take_back(h, &e);
 	if (ok)
@@ -484,7 +496,8 @@ open_kv(RankWorkerHeld *h, const RankKv *k)
 	h->slots = k->slots;
 	h->kv = (KvView) {
 		.type = k->type,.n_layers = info->n_kv_layers,.n_blocks = k->n_blocks,.block_size = k->block_size,
-		.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim,.scales = h->scales != NULL ? h->scales : info->kv_scales
+		.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim,
+		.scales = h->scales != NULL ? h->scales : info->kv_scales
 	};
 	/* what scales were computed of */
 	devmem_free(&h->kv_area);
@@ -492,8 +505,10 @@ open_kv(RankWorkerHeld *h, const RankKv *k)
 	size = kv_layout(&h->kv);
 	if (size == 0)
 		err_set(&e, ERR_NOMEM, "out of memory: the KV cache of %d blocks is too large", k->n_blocks);
-	else if (devmem_reserve(&h->kv_area, h->dev, size, h->huge, "The KV cache of a rank", &e) && info->state_bytes > 0)
-		(void) devmem_reserve(&h->state_area, h->dev, (size_t) k->slots * info->state_bytes, h->huge, "The recurrent state of a rank", &e);
+	else if (devmem_reserve(&h->kv_area, h->dev, size, h->huge, "The KV cache of a rank", &e) &&
+			 info->state_bytes > 0)
+		(void) devmem_reserve(&h->state_area, h->dev, (size_t) k->slots * info->state_bytes, h->huge,
+							  "The recurrent state of a rank", &e);
 	h->kv.base = h->kv_area.base;
 	groupmem_answer(&me.mem, &e);
 }
@@ -597,7 +612,8 @@ forward(RankWorkerHeld *h, Cut c)
 {
 	const RankStep *s = cut(&c, 1, sizeof(RankStep));
 	Batch		b = {
-		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,.hidden = s->hidden
+		.rows = {.n_rows = s->n_rows,.n_seqs = s->n_seqs,.block_table = h->tables},.n_out = s->n_out,
+		.hidden = s->hidden
 	};
 
 	/* nobody looks at them, and logits come later */
@@ -606,7 +622,8 @@ forward(RankWorkerHeld *h, Cut c)
 	need_back(h);
 	b.taps = s->tapped ? &taps : NULL;
 	b.state = (float *) h->state_area.base;
-	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 || s->n_out > s->n_rows)
+	if (s->n_rows < 0 || s->n_rows > h->max_rows || s->n_seqs < 0 || s->n_seqs > s->n_rows || s->n_out < 0 ||
+		s->n_out > s->n_rows)
 		abort();
 	b.rows.seq_start = cut_ints(&c, s->n_seqs + 1);
 	b.rows.pos = cut_ints(&c, s->n_rows);
@@ -679,7 +696,8 @@ copy(RankWorkerHeld *h, Cut c)
 	const BlockCopy *copies = cut(&c, n, sizeof(BlockCopy));
 
 	for (size_t i = 0; i < n; i++)
-		if (copies[i].from < 0 || copies[i].from >= h->kv.n_blocks || copies[i].to < 0 || copies[i].to >= h->kv.n_blocks)
+		if (copies[i].from < 0 || copies[i].from >= h->kv.n_blocks || copies[i].to < 0 ||
+			copies[i].to >= h->kv.n_blocks)
 			abort();
 	need_back(h);
 	h->kernels->kv_copy(h->pool, &h->kv, (const int32_t *) copies, (int) n);

@@ -56,7 +56,9 @@ mix(uint64_t h, uint64_t x)
 	return h ^ (h >> 29);
 }
 
-/* What a prompt's first block is behind: requests of other owners, salts and adapters share nothing with it. */
+/*
+ * What a prompt's first block is behind: requests of other owners, salts and adapters share nothing with it.
+ */
 static uint64_t
 root(const ReqSpec *spec)
 {

@@ -4,12 +4,13 @@
  *
  * Replicas have the same weights and give the same bits, so the choice is one of time alone.  A request goes
  * to the replica that has the fewest tokens to do: those of its live requests, prompts and what answers may
- * still get, less what it has computed of this one's prompt already.  Of several the first.  So a prompt's beginning draws
- * those that begin alike to where it is, unless so much else is to be done there that to compute it once more is sooner.
+ * still get, less what it has computed of this one's prompt already.  Of several the first.  So a prompt's
+ * beginning draws those that begin alike to where it is, unless so much else is to be done there that to
+ * compute it once more is sooner.
  *
- * What a replica has computed isn't asked, but remembered: blocks of prompts that went there, by a digest of all up to
- * them, in a table of fixed size.  It may be wrong (blocks have been overwritten since), which costs what
- * a bad guess costs.
+ * What a replica has computed isn't asked, but remembered: blocks of prompts that went there, by a digest of
+ * all up to them, in a table of fixed size.  It may be wrong (blocks have been overwritten since), which
+ * costs what a bad guess costs.
  *
  * Any thread.
  */

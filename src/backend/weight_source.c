@@ -99,7 +99,8 @@ source_of(Source *s)
 {
 	return (ModelSource) {
 		.find = source_find, .quantized = source_quantized, .at = source_at, .where = source_where,
-		.check = source_check, .drop = source_drop, .intact = source_intact, .progress = source_progress, .ctx = s
+		.check = source_check, .drop = source_drop, .intact = source_intact, .progress = source_progress,
+		.ctx = s
 	};
 }
 

@@ -1,6 +1,7 @@
 /*
  * blake2.h
- *	  BLAKE2b (RFC 7693) with a key and 32 bytes of digest: for names that nobody shall be able to make two of.
+ *	  BLAKE2b (RFC 7693) with a key and 32 bytes of digest: for names that nobody shall be able to make two
+ *	  of.
  */
 #ifndef VLLM_BASE_BLAKE2_H
 #define VLLM_BASE_BLAKE2_H

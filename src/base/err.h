@@ -32,9 +32,11 @@ typedef enum ErrClass
 	ERR_LOST,					/* 58000 system_error: the engine went away */
 	ERR_CONNECTION,				/* 08006 connection_failure: an endpoint can't be reached, or hung up */
 	ERR_PROTOCOL,				/* 08P01 protocol_violation: an endpoint's answer makes no sense */
-	ERR_AUTH,					/* 28000 invalid_authorization_specification: an endpoint refused the secret */
+	/* 28000 invalid_authorization_specification: an endpoint refused the secret */
+	ERR_AUTH,
 	ERR_FORBIDDEN,				/* 42501 insufficient_privilege: a host that is not allowed */
-	ERR_UNAVAILABLE,			/* 57P03 cannot_connect_now: an endpoint is overloaded, or its breaker is open */
+	/* 57P03 cannot_connect_now: an endpoint is overloaded, or its breaker is open */
+	ERR_UNAVAILABLE,
 	ERR_INTERNAL				/* XX000 */
 } ErrClass;
 

@@ -27,7 +27,8 @@ pattern_new(const char *text, bool anywhere)
 	PCRE2_SIZE	at;
 	Pattern    *p = mem_zalloc(sizeof(Pattern));
 
-	p->re = pcre2_compile((PCRE2_SPTR) text, PCRE2_ZERO_TERMINATED, anywhere ? 0 : PCRE2_ANCHORED, &code, &at, NULL);
+	p->re = pcre2_compile((PCRE2_SPTR) text, PCRE2_ZERO_TERMINATED, anywhere ? 0 : PCRE2_ANCHORED, &code, &at,
+						  NULL);
 	if (p->re != NULL)
 	{
 		p->data = pcre2_match_data_create(1, NULL);

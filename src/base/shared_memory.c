@@ -72,7 +72,8 @@ groupmem_open(GroupMem *g, int fd, int rank, int world, Err *e)
 
 	*g = (GroupMem) {.rank = rank,.world = world,.fd = -1};
 	if (world < 1 || world > GROUP_MOST || rank < 0 || rank >= world)
-		return err_set(e, ERR_INVALID, "rank %d of %d is not possible, of %d ranks at most", rank, world, GROUP_MOST);
+		return err_set(e, ERR_INVALID, "rank %d of %d is not possible, of %d ranks at most", rank, world,
+					   GROUP_MOST);
 	g->size = sizeof(GroupHead) + (2 * (size_t) world + 1) * room_size(world);
 	/* a lock belongs to a description, and the one at hand may be others', too */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -309,7 +310,8 @@ groupmem_write(GroupMem *g, const void *data, size_t n)
 		{
 			uint32_t	read;
 
-			while ((uint32_t) g->at - (read = atomic_load_explicit(&g->head->read[r].v, memory_order_acquire)) == GROUP_STREAM)
+			while ((uint32_t) g->at -
+				   (read = atomic_load_explicit(&g->head->read[r].v, memory_order_acquire)) == GROUP_STREAM)
 				if (!groupmem_wait(g, &g->head->read[r].v, read))
 					return false;
 			if (GROUP_STREAM - ((uint32_t) g->at - read) < room)
@@ -336,7 +338,8 @@ groupmem_read(GroupMem *g, void *data, size_t n)
 		uint32_t	written;
 		size_t		part;
 
-		while ((written = atomic_load_explicit(&g->head->written.v, memory_order_acquire)) == (uint32_t) g->at)
+		while ((written = atomic_load_explicit(&g->head->written.v, memory_order_acquire)) ==
+			   (uint32_t) g->at)
 			if (!groupmem_wait(g, &g->head->written.v, written))
 				return false;
 		part = written - (uint32_t) g->at;
@@ -380,5 +383,6 @@ groupmem_room(const GroupMem *g, int room)
 void *
 groupmem_slot(const GroupMem *g, int room, int member, int which)
 {
-	return (uint8_t *) (groupmem_room(g, room) + 1) + ((size_t) which * (size_t) g->world + (size_t) member) * GROUP_SLOT;
+	return (uint8_t *) (groupmem_room(g, room) + 1) + ((size_t) which * (size_t) g->world + (size_t) member) *
+		GROUP_SLOT;
 }

@@ -12,9 +12,9 @@
  *
  * No wait lasts longer than the group lives: a rank holds a lock on its byte of the file, which the kernel
  * lets go of when the process ends, however it ends.  A waiting rank looks at the others' locks every
- * GROUP_LOOK_MS, when it has waited for a second every GROUP_IDLE_MS; one that was there and is gone makes the group dead, for good, and so does one that
- * beats and has stopped doing so, for who asks for that.  From then on
- * every call returns at once, and buffers are of no use: the process is meant to end.
+ * GROUP_LOOK_MS, when it has waited for a second every GROUP_IDLE_MS; one that was there and is gone makes
+ * the group dead, for good, and so does one that beats and has stopped doing so, for who asks for that.  From
+ * then on every call returns at once, and buffers are of no use: the process is meant to end.
  */
 #ifndef VLLM_BASE_SHARED_MEMORY_H
 #define VLLM_BASE_SHARED_MEMORY_H
@@ -87,9 +87,12 @@ int			groupmem_pid(const GroupMem *g, int rank);	/* its process; 0: it has not c
 /* What a rank tells of itself: a number, 0 at first.  Any thread. */
 void		groupmem_tell(GroupMem *g, int n);
 int			groupmem_told(const GroupMem *g, int rank);
-int			groupmem_missed(const GroupMem *g); /* the rank that was missed first, or killed the group; -1: it lives */
+/* the rank that was missed first, or killed the group; -1: it lives */
+int			groupmem_missed(const GroupMem *g);
 
-/* Wait until every rank has opened the file, at most so long; false: the group is dead, or some didn't come. */
+/*
+ * Wait until every rank has opened the file, at most so long; false: the group is dead, or some didn't come.
+ */
 bool		groupmem_assemble(GroupMem *g, int ms);
 
 /* Wait until *word isn't `seen` any more; false: the group is dead. */
@@ -104,7 +107,10 @@ bool		groupmem_read(GroupMem *g, void *data, size_t n);
 
 /* The others, any thread: how something went that rank 0 waits for; cls ERR_NONE: well. */
 void		groupmem_answer(GroupMem *g, const Err *e);
-/* Rank 0: the next answer of a rank, which is to give one for each that is waited for.  false: the group is dead. */
+/*
+ * Rank 0: the next answer of a rank, which is to give one for each that is waited for.  false: the group is
+ * dead.
+ */
 bool		groupmem_hear(GroupMem *g, int rank, Err *e);
 
 /* Rooms are 0 .. 2 world. */

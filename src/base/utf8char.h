@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character at s < end, which ends at end at the latest; 0: there is none (RFC 3629: no surrogates, nothing overlong). */
+/*
+ * Bytes of the character at s < end, which ends at end at the latest; 0: there is none (RFC 3629: no
+ * surrogates, nothing overlong).
+ */
 static inline int
 utf8_char(const char *s, const char *end)
 {

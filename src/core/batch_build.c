@@ -98,7 +98,8 @@ set_embeds(BatchBuf *b, int row, const Req *r, int n)
 	{
 		size_t		pos = (size_t) (r->computed + i);
 
-		b->embeds[row + i] = r->embeds != NULL && pos < (size_t) r->n_prompt ? r->embeds + pos * (size_t) b->embed_width : NULL;
+		b->embeds[row + i] = r->embeds != NULL && pos < (size_t) r->n_prompt ? r->embeds +
+			pos * (size_t) b->embed_width : NULL;
 	}
 	return r->embeds != NULL && r->computed < r->n_prompt;
 }
@@ -128,9 +129,11 @@ batch_build(BatchBuf *b, const Plan *plan)
 		adapted = adapted || pe->r->lora != NULL;
 		if (b->slots != NULL)
 			b->slots[s] = pe->r->slot;
-		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed, (size_t) (pe->n - pe->n_drafts) * sizeof(int32_t));
+		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed,
+			   (size_t) (pe->n - pe->n_drafts) * sizeof(int32_t));
 		if (pe->n_drafts > 0)
-			memcpy(b->tokens + row + pe->n - pe->n_drafts, pe->r->spec->drafts.data, (size_t) pe->n_drafts * sizeof(int32_t));
+			memcpy(b->tokens + row + pe->n - pe->n_drafts, pe->r->spec->drafts.data,
+				   (size_t) pe->n_drafts * sizeof(int32_t));
 		embeds = set_embeds(b, row, pe->r, pe->n) || embeds;
 		for (int i = 0; i < pe->n; i++)
 			b->pos[row + i] = pe->r->computed + i;

@@ -68,14 +68,15 @@ sizing_length(int asked, int most, int64_t fits, int *len, Err *e)
 		return err_set(e, ERR_INVALID, "max_model_len %d is larger than the model's %d", asked, most);
 	if (fits < 1 || asked > fits)
 	{
-		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d", (long long) fits,
-				asked > 0 ? asked : most);
+		err_set(e, ERR_INVALID, "the KV cache holds only %lld tokens, fewer than max_model_len %d",
+				(long long) fits, asked > 0 ? asked : most);
 		return err_hint(e, "Raise vllm.kv_cache_memory_bytes or lower max_model_len.");
 	}
 	*len = asked > 0 ? asked : most;
 	if (*len > fits)
 	{
-		log_line('I', "context length is %lld instead of %d tokens: that is what fits into the KV cache", (long long) fits, most);
+		log_line('I', "context length is %lld instead of %d tokens: that is what fits into the KV cache",
+				 (long long) fits, most);
 		*len = (int) fits;
 	}
 	return true;

@@ -6,8 +6,8 @@
  * added to its request.
  *
  * A request with drafts has more rows: the first is the one behind its last token, and each of
- * the others is behind a draft.  They are sampled in rounds.  A round samples the next row of each request, by
- * the sampler, rules and grammar that any row has, with the tokens that there are by then, and
+ * the others is behind a draft.  They are sampled in rounds.  A round samples the next row of each request,
+ * by the sampler, rules and grammar that any row has, with the tokens that there are by then, and
  * adds the token; as long as it is the draft, the row behind is that of the request's last
  * token, and the request takes part in the next round.  The first token that is not the draft ends
  * it: the rows behind were computed in vain.  What a grammar forces is no row's, and may be
@@ -53,7 +53,8 @@ core_next_id(const Req *r, int32_t id)
 {
 	int32_t		forced = r->thoughts != NULL ? rbudget_forced(r->thoughts) : -1;
 
-	return forced < 0 || (id < 0 && id != SMP_NO_TOKEN) || (r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
+	return forced < 0 || (id < 0 && id != SMP_NO_TOKEN) ||
+		(r->constraint != NULL && constraint_active(r->constraint)) ? id : forced;
 }
 
 /* Is the row wanted as the model gave it?  The sampler writes over it. */
@@ -70,7 +71,8 @@ wants_raw(const Req *r)
 static bool
 tells_processed(const Core *c, const Req *r)
 {
-	return c->opt.tell_processed && core_wants_logprobs(r) && (r->group == NULL || (r->group->beam == NULL && r != r->group->stem));
+	return c->opt.tell_processed && core_wants_logprobs(r) &&
+		(r->group == NULL || (r->group->beam == NULL && r != r->group->stem));
 }
 
 /* A copy of a row, before the sampler writes over it; of what a grammar forbids nothing is left in it. */
@@ -288,7 +290,8 @@ commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 	{
 		/* before its last event, which tells that */
 		r->accepted_tokens += hit;
-		if (commit_row(c, r, id, raw, constraints_mask(c->constraints, i), constraints_error(c->constraints, i)))
+		if (commit_row(c, r, id, raw, constraints_mask(c->constraints, i),
+					   constraints_error(c->constraints, i)))
 			return n_drafts > 0 && follow(c, pe);
 		/* it may be gone */
 		if (hit)

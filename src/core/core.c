@@ -66,7 +66,8 @@ core_publish(Core *c)
 		st->max_loras = c->opt.max_loras;
 	st->kv_blocks_total = kvpool_pages(c->pool);
 	st->kv_blocks_used = st->kv_blocks_total - kvpool_pages_available(c->pool);
-	st->kv_bytes = (int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_pages(c->pool));
+	st->kv_bytes =
+		(int64_t) ((c->kv_size / (size_t) c->kv.n_blocks + c->draft_block) * (size_t) kvpool_pages(c->pool));
 	memory_publish(c, st);
 	if (c->offload != NULL)
 		core_offload_publish(c, st);
@@ -304,7 +305,8 @@ may_jump(const Req *r)
 {
 	const LogitRules *l = r->params.rules;
 
-	return !core_wants_logprobs(r) && r->prompt_lp == NULL && r->params.plugins == 0 && (l == NULL || (!l->has_allowed && l->n_words == 0));
+	return !core_wants_logprobs(r) && r->prompt_lp == NULL && r->params.plugins == 0 &&
+		(l == NULL || (!l->has_allowed && l->n_words == 0));
 }
 
 Req *
@@ -355,11 +357,13 @@ core_submit(Core *c, ReqSpec *spec)
 	if (r->params.pin != 0)
 		grammar_unref(spec->grammar);
 	else if (spec->grammar != NULL)
-		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after, spec->grammar_may_end, may_jump(r));
+		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after,
+									   spec->grammar_may_end, may_jump(r));
 	spec->grammar = NULL;
 	r->thoughts = spec->thoughts;
 	spec->thoughts = NULL;
-	r->weight = r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt + (int64_t) r->params.max_tokens * (r->params.out.n > 1 ? r->params.out.n : 1);
+	r->weight = r->pooled != NULL ? r->pooled->n_tokens :
+		r->n_prompt + (int64_t) r->params.max_tokens * (r->params.out.n > 1 ? r->params.out.n : 1);
 	atomic_fetch_add(&c->inbox->n_tokens, r->weight);
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
@@ -439,7 +443,8 @@ acceptable(const Core *c, const Req *r, Err *e)
 	if (r->pooled != NULL)
 		return pooled_acceptable(c, r->pooled, e);
 	if (r->n_prompt < 1 || r->params.max_tokens < 1)
-		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt, r->params.max_tokens);
+		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt,
+					   r->params.max_tokens);
 	if (r->constraint != NULL && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
 	if (r->embeds != NULL && r->prompt_lp != NULL)
@@ -501,7 +506,8 @@ core_emit_tokens(Core *c, Req *r, size_t from, OutResult res)
 		if (i + 1 == n && res.finish != FIN_NONE && !r->cancelled)
 			core_finish(c, r, r->tokens.data[i], res, NULL);
 		else
-			hand_over(c, r, r->tokens.data[i], (int) i + 1 - r->n_prompt, (OutResult) {.finish = FIN_NONE}, NULL);
+			hand_over(c, r, r->tokens.data[i], (int) i + 1 - r->n_prompt, (OutResult) {.finish = FIN_NONE},
+					  NULL);
 	}
 	if (from == n && res.finish != FIN_NONE)
 		core_finish(c, r, -1, res, NULL);
@@ -755,7 +761,9 @@ account(Core *c, const Plan *plan, int64_t us)
 	st->step_rows += plan->n_rows;
 	st->step_seqs += plan->n;
 	st->step_us += us;
-	work = perf_step(core_info(c), plan, c->kv.n_layers > 0 ? c->kv.block_stride / (size_t) (c->kv.n_layers * c->kv.block_size) : 0);
+	work = perf_step(core_info(c), plan,
+					 c->kv.n_layers > 0 ? c->kv.block_stride / (size_t) (c->kv.n_layers * c->kv.block_size) :
+					 0);
 	st->flops += work.flops;
 	st->read_bytes += work.read;
 	st->written_bytes += work.written;
@@ -1142,7 +1150,8 @@ core_check(const Core *c, Err *e)
 	if (!sched_check(c->sched, e))
 		return false;
 	if ((size_t) (n - c->n_multi_seqs + c->n_multi) != c->by_id.n)
-		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu are known",
+		return err_set(e, ERR_INTERNAL, "%d requests are scheduled, %d of them sequences of %d others, %zu "
+										"are known",
 					   n, c->n_multi_seqs, c->n_multi, c->by_id.n);
 	if (sched_n_running(c->sched) + sched_n_held(c->sched) == 0 && used != pins_pages(c->pins))
 		return err_set(e, ERR_INTERNAL, "%d blocks are in use and no request runs", used);

@@ -41,7 +41,8 @@
 typedef struct OutParams
 {
 	int			n;				/* answers to one prompt, which is computed once */
-	int			logprobs;		/* of an answer's tokens: LOGPROBS_NONE, LOGPROBS_ALL, or of how many of the likeliest */
+	/* of an answer's tokens: LOGPROBS_NONE, LOGPROBS_ALL, or of how many of the likeliest */
+	int			logprobs;
 	int			prompt_logprobs;	/* the same for the prompt's tokens */
 	bool		logits;			/* the core's: logits are told instead */
 	IntVec		logprob_ids;	/* of just these tokens beside the answer's own; owned */
@@ -79,8 +80,10 @@ typedef struct GenParams
 	int			repeat_count;	/* so many of it end the answer */
 	bool		tight_special;	/* no space between special tokens: not spaces_between_special_tokens */
 	char	   *extra_args;		/* owned; a json object for logits processors; NULL = none */
-	int			pin;			/* the prompt stays computed (1), or no longer (-1); there is no answer to speak of */
-	char	   *cache_salt;		/* owned; K and V are shared among requests of the same salt only; NULL = none */
+	/* the prompt stays computed (1), or no longer (-1); there is no answer to speak of */
+	int			pin;
+	/* owned; K and V are shared among requests of the same salt only; NULL = none */
+	char	   *cache_salt;
 	uint32_t	plugins;		/* which of these take part: CoreOptions.plugins */
 } GenParams;
 
@@ -90,7 +93,8 @@ typedef struct GenParams
 typedef struct PoolSeq
 {
 	IntVec		ids;			/* owned */
-	int			type1_at;		/* from this token on they are of type 1: a pair's second text; INT_MAX = none */
+	/* from this token on they are of type 1: a pair's second text; INT_MAX = none */
+	int			type1_at;
 	int			skip;			/* its first tokens are not pooled: an instruction's */
 	int			seen_to;		/* tokens from this one on see the others, but nobody sees them; 0 = none */
 	IntVec		dropped;		/* token by token: rows that are not wanted, ascending; owned */
@@ -102,9 +106,11 @@ typedef struct PoolSeq
 typedef enum PoolJoin
 {
 	PJ_ONE,						/* there is but one sequence */
-	PJ_CHUNKS,					/* of one text: their mean, weighted by tokens; token by token: side by side */
+	/* of one text: their mean, weighted by tokens; token by token: side by side */
+	PJ_CHUNKS,
 	PJ_COSINE,					/* of two */
-	PJ_MAXSIM,					/* of two texts' token vectors: sum over the first's of the greatest product */
+	/* of two texts' token vectors: sum over the first's of the greatest product */
+	PJ_MAXSIM,
 	PJ_CHOICES					/* PT_LOGPROBS: continuations of one prompt, which is computed once */
 } PoolJoin;
 
@@ -206,12 +212,18 @@ typedef struct ReqSpec
 	uint32_t	role;			/* who is told as whom has pinned it */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
 	IntVec		prompt;			/* taken over */
-	float	   *embeds;			/* taken over; [prompt.len][ModelInfo.embed_width] finite rows that stand for the
-								 * prompt's tokens, of which only the number counts; NULL = none */
+	/*
+	 * taken over; [prompt.len][ModelInfo.embed_width] finite rows that stand for the prompt's tokens, of
+	 * which only the number counts; NULL = none
+	 */
+	float	   *embeds;
 	GenParams	params;			/* taken over */
-	Grammar    *grammar;		/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
-	const char *grammar_after;	/* a literal: the output is free until it has this text (MARK_GAP: and anything between);
-								 * NULL = it isn't */
+	/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
+	Grammar    *grammar;
+	/*
+	 * a literal: the output is free until it has this text (MARK_GAP: and anything between); NULL = it isn't
+	 */
+	const char *grammar_after;
 	bool		grammar_may_end;	/* it may end before that */
 	ReasoningBudget *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
 	PoolSpec	pool;			/* taken over; instead of prompt and params */
@@ -241,7 +253,8 @@ typedef struct CoreOptions
 	int			max_num_batched_tokens; /* most rows in a step (upper bound of the budget) */
 	int			max_partial;	/* most prompts that are computed in part; 0 = any number */
 	int			max_long_partial;	/* most long prompts that are computed in part; 0 = one */
-	int			long_prompt;	/* a prompt of more tokens is long, and gets at most so many rows of a step; 0 = none is */
+	/* a prompt of more tokens is long, and gets at most so many rows of a step; 0 = none is */
+	int			long_prompt;
 	int			max_model_len;	/* 0 = the model's */
 	int			block_size;		/* tokens */
 	size_t		kv_bytes;		/* for the block pool */
@@ -253,10 +266,14 @@ typedef struct CoreOptions
 	bool		never_runs;		/* another one takes over the weights: no step is made, not even on loading */
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
-	int64_t		step_target_us; /* chunk prefill so that a step stays under this, or 4 times it while no answer
-								 * is streamed; 0 = budget alone */
+	/*
+	 * chunk prefill so that a step stays under this, or 4 times it while no answer is streamed; 0 = budget
+	 * alone
+	 */
+	int64_t		step_target_us;
 	bool		priorities;		/* who waits is admitted by priority; else in turn over roles and sessions */
-	int			background_share;	/* percent that requests in the background get while others wait; 0 = none */
+	/* percent that requests in the background get while others wait; 0 = none */
+	int			background_share;
 	int			max_logprobs;	/* most that a request may ask for; LOGPROBS_ALL: no limit; 0 = LOGPROBS_MAX,
 								 * LOGPROBS_ZERO = 0 */
 	int64_t		max_entries;	/* log-probabilities that a request may gather; 0 = LOGPROB_MAX_ENTRIES */
@@ -308,8 +325,10 @@ const Tok  *core_tok(const Core *c);
 int			core_max_model_len(const Core *c);
 /* Sequences may have so many tokens at most, if they might have more; before there are any. */
 void		core_cap_length(Core *c, int tokens);
-/* Weights, KV cache, recurrent state, work space, and rows of logits and their like, as far as they are the host's; of this the
- * work space, which stays while it rests; the rows of a core that is not there yet. */
+/*
+ * Weights, KV cache, recurrent state, work space, and rows of logits and their like, as far as they are the
+ * host's; of this the work space, which stays while it rests; the rows of a core that is not there yet.
+ */
 int64_t		core_memory(const Core *c);
 int64_t		core_work_memory(const Core *c);
 int64_t		core_rows_memory(const ModelInfo *info, const CoreOptions *o);
@@ -359,8 +378,8 @@ bool		core_prepare_grammar(Core *c, Err *e);
 /* Do these agree with each other, for a model of this length? */
 bool		core_check_options(const CoreOptions *o, int model_len, Err *e);
 /*
- * Tokens' rows of the embedding, [ModelInfo.embed_width], as ReqSpec.embeds has them; any thread.  The first of them that
- * there is no token of, n = all are there.
+ * Tokens' rows of the embedding, [ModelInfo.embed_width], as ReqSpec.embeds has them; any thread.  The first
+ * of them that there is no token of, n = all are there.
  */
 size_t		core_token_rows(const Core *c, const int32_t *ids, size_t n, float *out);
 
@@ -403,8 +422,10 @@ step_size(int n)
 void		core_suspend(Core *c, bool free_kv);
 /* false: a device has no memory for what it gave back; it rests on */
 bool		core_resume(Core *c, Err *e);
-/* While it rests, on any thread: weights to a file in dir, and back.  *lost: they are forgotten, else on an error nothing has
- * changed. */
+/*
+ * While it rests, on any thread: weights to a file in dir, and back.  *lost: they are forgotten, else on an
+ * error nothing has changed.
+ */
 bool		core_save_weights(Core *c, const char *dir, bool *lost, Err *e);
 bool		core_restore_weights(Core *c, Err *e);
 /*
@@ -437,7 +458,8 @@ typedef struct CoreStats
 	int64_t		step_sizes[STEP_SIZES]; /* how many steps were that large */
 	WireHist	kv_life[WIRE_N_KV_HISTS];	/* of a sample of blocks */
 	int32_t		max_loras;		/* 0 until a request has an adapter */
-	char		loras_running[WIRE_LORA_NAMES];	/* adapters of requests that run, and that wait: names, a comma between two */
+	/* adapters of requests that run, and that wait: names, a comma between two */
+	char		loras_running[WIRE_LORA_NAMES];
 	char		loras_waiting[WIRE_LORA_NAMES];
 } CoreStats;
 /* thread-safe snapshot; totals only grow, but for output_tokens and failed, see core_stats() */

@@ -174,7 +174,8 @@ struct Req
 	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
 	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
 	Req		   *next;
-	Req		   *parent;			/* it begins with that one's tokens, and has not been admitted; NULL = no fork */
+	/* it begins with that one's tokens, and has not been admitted; NULL = no fork */
+	Req		   *parent;
 	int			n_forks;		/* whose parent it is */
 
 	/* a pooled request's sequence */
@@ -236,7 +237,8 @@ typedef struct PlanEntry
 {
 	Req		   *r;
 	int			n;				/* rows: tokens computed .. computed + n - 1, drafts included */
-	bool		sample;			/* they reach the end: logits of the last token and of the drafts are wanted */
+	/* they reach the end: logits of the last token and of the drafts are wanted */
+	bool		sample;
 	int			n_drafts;		/* how many of the rows are drafts, which go on behind its tokens */
 	int			draft_at;		/* index of the first draft token in r->spec's */
 	int			logits_at;		/* its first row of the step's logits */
@@ -404,7 +406,9 @@ int			sched_n_waiting(const Sched *s);	/* preempted ones included */
 int			sched_n_held(const Sched *s);
 /* of those waiting: others have passed them in the last plan */
 int			sched_n_skipped(const Sched *s);
-/* Names of adapters of requests that run, and that wait: [WIRE_LORA_NAMES].  false: nobody has ever had one. */
+/*
+ * Names of adapters of requests that run, and that wait: [WIRE_LORA_NAMES].  false: nobody has ever had one.
+ */
 bool		sched_lora_names(const Sched *s, char *running, char *waiting);
 int64_t		sched_n_preemptions(const Sched *s);
 /* Any request that is still there; NULL = empty. */
@@ -481,7 +485,10 @@ Beam	   *beam_new(const Req *stem);
 void		beam_free(Beam *b);
 /* The logits of one of the live hypotheses (the stem at first); false: not finite. */
 bool		beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t eos);
-/* All rows are there: the next generation, or 0: it is over.  Its Reqs are new, and begin with the tokens of parent. */
+/*
+ * All rows are there: the next generation, or 0: it is over.  Its Reqs are new, and begin with the tokens of
+ * parent.
+ */
 int			beam_next(Beam *b, int max_model_len);
 int			beam_n_live(const Beam *b);
 Req		   *beam_live(const Beam *b, int i, Req **parent);
@@ -520,7 +527,8 @@ struct SampleRow
 	int			n_prompt;
 	int			n_tokens;
 	TokenCounts **counts;		/* needed where params->rules are */
-	const uint32_t *mask;		/* a grammar's: bit id % 32 of word id / 32 says that id may come; NULL = all may */
+	/* a grammar's: bit id % 32 of word id / 32 says that id may come; NULL = all may */
+	const uint32_t *mask;
 	PluginSeat *seat;			/* needed where params->plugins are */
 	float	   *processed;		/* [width] result: the logits that the token is drawn from, behind all stages,
 								 * -INFINITY where it can't be; NULL = not wanted */
@@ -537,7 +545,10 @@ struct SampleRow
 
 /* Sample rows[i] from logits[i * width ...], which is overwritten (masks). */
 void		smp_run(Sampler *s, SampleRow *rows, int n, float *logits);
-/* The same from each row's own logits.  again: more tokens of requests that were in the run before, some may be missing. */
+/*
+ * The same from each row's own logits.  again: more tokens of requests that were in the run before, some may
+ * be missing.
+ */
 void		smp_run_rows(Sampler *s, SampleRow *rows, int n, bool again);
 
 /*

@@ -69,13 +69,17 @@ open_state(Core *c, Err *e)
 
 #define MAX_BLOCKS	(1 << 20)
 
-/* Blocks of several pages: as many as can have their full ones, or, without such, as many as sequences may want. */
+/*
+ * Blocks of several pages: as many as can have their full ones, or, without such, as many as sequences may
+ * want.
+ */
 static void
 open_windows(Core *c, const KvGroups *g)
 {
 	const CoreOptions *o = &c->opt;
 	int			pages = c->kv.n_blocks - 1;
-	int64_t		n = g->full > 0 ? pages / g->full : pages / g->window + (int64_t) o->max_num_seqs * (c->max_model_len / o->block_size + 1);
+	int64_t		n = g->full > 0 ? pages / g->full :
+		pages / g->window + (int64_t) o->max_num_seqs * (c->max_model_len / o->block_size + 1);
 
 	n = n < MAX_BLOCKS || g->full > 0 ? n : MAX_BLOCKS;
 	c->pool = kvpool_new_windows((int) n + 1, pages, g->full, g->window);
@@ -83,8 +87,8 @@ open_windows(Core *c, const KvGroups *g)
 	c->kv.pages = kvpool_map(c->pool);
 	c->kv.n_parts = g->full + g->window;
 	c->kv.parts = c->kv_parts;
-	log_line('I', "KV cache: %d of %d layers keep their last %d tokens only", core_info(c)->n_kv_windows, core_info(c)->n_kv_layers,
-			 g->reach);
+	log_line('I', "KV cache: %d of %d layers keep their last %d tokens only", core_info(c)->n_kv_windows,
+			 core_info(c)->n_kv_layers, g->reach);
 }
 
 /*
@@ -96,19 +100,20 @@ open_windows(Core *c, const KvGroups *g)
 static bool
 memory_for_kv(const Core *c, const char *what, Err *e)
 {
-	uint64_t	tables = (uint64_t) c->kv.n_blocks * (uint64_t) (BLOCK_TABLES + TOKEN_TABLES * c->opt.block_size);
+	uint64_t	tables = (uint64_t) c->kv.n_blocks * (uint64_t) (BLOCK_TABLES +
+																 TOKEN_TABLES * c->opt.block_size);
 	uint64_t	have = sysmem_available("");
 
 	if (tables > have / 2)
 	{
 		err_set(e, ERR_NOMEM, "out of memory: %s is too large", what);
-		err_detail(e, "Its tables alone take %llu MB, and %llu MB are available.", (unsigned long long) tables >> 20,
-				   (unsigned long long) have >> 20);
+		err_detail(e, "Its tables alone take %llu MB, and %llu MB are available.",
+				   (unsigned long long) tables >> 20, (unsigned long long) have >> 20);
 		return err_hint(e, "Lower vllm.kv_cache_memory_bytes, or the model's option kv_cache_memory_bytes.");
 	}
 	if (c->kv_size > have && c->opt.dev == NULL)
-		log_line('W', "%s may grow to %llu MB, and %llu MB of memory are available", what, (unsigned long long) c->kv_size >> 20,
-				 (unsigned long long) have >> 20);
+		log_line('W', "%s may grow to %llu MB, and %llu MB of memory are available", what,
+				 (unsigned long long) c->kv_size >> 20, (unsigned long long) have >> 20);
 	return true;
 }
 
@@ -121,7 +126,8 @@ core_open_kv(Core *c, Err *e)
 {
 	const CoreOptions *o = &c->opt;
 	const ModelInfo *info = core_info(c);
-	size_t		more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type, o->block_size) : 0;
+	size_t		more = o->drafter != NULL ? drafter_block_bytes(&o->drafter->info, o->kv_type,
+																o->block_size) : 0;
 	KvGroups	groups;
 	size_t		one,
 				n;
@@ -141,7 +147,8 @@ core_open_kv(Core *c, Err *e)
 	one = kv_layout(&c->kv);
 	if (one == 0)
 		return err_set(e, ERR_NOMEM, "KV cache block of %d tokens is too large", o->block_size);
-	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks * (size_t) (groups.full + groups.window) : o->kv_bytes / (one + more);
+	n = o->kv_blocks > 0 ? (size_t) o->kv_blocks * (size_t) (groups.full + groups.window) :
+		o->kv_bytes / (one + more);
 	if (n < 1)
 	{
 		err_set(e, ERR_INVALID, "KV cache of %zu bytes is too small", o->kv_bytes);
@@ -198,10 +205,15 @@ static bool
 open_rest(void *ctx, Err *e)
 {
 	Core	   *c = ctx;
-	SmpDevSizes smp = {.rows = c->opt.max_num_seqs, .width = core_info(c)->vocab_size, .n_valid = c->defaults.n_valid, .tokens = c->max_model_len};
+	SmpDevSizes smp = {.rows = c->opt.max_num_seqs, .width = core_info(c)->vocab_size,
+					   .n_valid = c->defaults.n_valid, .tokens = c->max_model_len};
 
-	/* who never runs drafts nothing, and leaves the room on a device to whom its weights are for; whoever taps rows wants all of them on the host */
-	return open_rows(c, e) && open_state(c, e) && (c->opt.spec.type == NULL || c->opt.never_runs || spec_open(c, &c->opt.spec, &c->spec, e)) &&
+	/*
+	 * who never runs drafts nothing, and leaves the room on a device to whom its weights are for; whoever
+	 * taps rows wants all of them on the host
+	 */
+	return open_rows(c, e) && open_state(c, e) && (c->opt.spec.type == NULL || c->opt.never_runs ||
+												   spec_open(c, &c->opt.spec, &c->spec, e)) &&
 		(c->opt.tap != NULL || smpdev_new(&c->smpdev, c->opt.dev, c->opt.pool, &smp, e));
 }
 
@@ -211,7 +223,8 @@ open_areas(Core *c, Err *e)
 {
 	if (c->opt.budget == NULL)
 		return open_rest(c, e) && core_open_kv(c, e);
-	return budget_stage(c->opt.budget, "rows of results, recurrent state and drafts", open_rest, c, e) && budget_divide(c, e);
+	return budget_stage(c->opt.budget, "rows of results, recurrent state and drafts", open_rest, c, e) &&
+		budget_divide(c, e);
 }
 
 bool
@@ -230,10 +243,12 @@ core_check_options(const CoreOptions *o, int model_len, Err *e)
 		return err_set(e, ERR_INVALID, "max_model_len must be between 0 and the model's %d, got %d",
 					   model_len, o->max_model_len);
 	if (o->long_prompt > len)
-		return err_set(e, ERR_INVALID, "long_prefill_token_threshold must be at most the model's length of %d, got %d", len,
+		return err_set(e, ERR_INVALID, "long_prefill_token_threshold must be at most the model's length of "
+									   "%d, got %d", len,
 					   o->long_prompt);
 	if (o->max_partial > 0 && o->max_long_partial > o->max_partial)
-		return err_set(e, ERR_INVALID, "max_long_partial_prefills must be at most max_num_partial_prefills (%d), got %d", o->max_partial,
+		return err_set(e, ERR_INVALID, "max_long_partial_prefills must be at most max_num_partial_prefills "
+									   "(%d), got %d", o->max_partial,
 					   o->max_long_partial);
 	return true;
 }
@@ -246,7 +261,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	double		attn = 4.0 * info->n_heads * info->head_dim * info->n_kv_layers;
 	SchedOptions so = {
 		.max_seqs = o->max_num_seqs, .max_rows = o->max_num_batched_tokens,
-		.slots = info->state_bytes > 0, .priorities = o->priorities, .background_share = o->background_share, .step_target_us = o->step_target_us, .max_chunk = o->max_chunk, .max_loras = o->max_loras,
+		.slots = info->state_bytes > 0, .priorities = o->priorities, .background_share = o->background_share,
+		.step_target_us = o->step_target_us, .max_chunk = o->max_chunk, .max_loras = o->max_loras,
 		.attn_weight = info->n_params > 0 ? ATTN_FACTOR * attn / (2.0 * (double) info->n_params) : 0
 	};
 
@@ -257,7 +273,10 @@ core_open(Core *c, const Conf *conf, Err *e)
 	if (!open_areas(c, e))
 		return false;
 	c->opt.budget = NULL;
-	/* computing scales wants room for a text, which nobody has who never runs; and a step may move experts, which must be where who takes over looks */
+	/*
+	 * computing scales wants room for a text, which nobody has who never runs; and a step may move experts,
+	 * which must be where who takes over looks
+	 */
 	if ((!o->never_runs && !kvscales_open(c, e)) ||
 		(o->ranks != NULL && !ranks_kv(o->ranks, info, &c->kv, o->max_num_seqs, e)))
 		return false;
@@ -290,7 +309,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->gate = admission_new(o->accounts != NULL ? o->accounts : c->accounts);
 	c->next_deadline_us = INT64_MAX;
 	c->sched = sched_new(c->pool, &so);
-	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width, (float *) c->state_area.base);
+	c->batch = batch_new(o->max_num_batched_tokens, o->max_num_seqs, info->embed_width,
+						 (float *) c->state_area.base);
 	c->sampler = smp_new(o->pool, info->vocab_size, c->defaults.n_valid);
 	if (plugins_count(o->plugins) > 0 && info->generates)
 	{
@@ -306,7 +326,8 @@ core_open(Core *c, const Conf *conf, Err *e)
 	c->notes = mem_zalloc((size_t) o->max_num_seqs * sizeof(LogprobRow));
 	if (c->spec != NULL)
 		c->round.e = mem_zalloc((size_t) o->max_num_seqs * sizeof(PlanEntry));
-	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs, !o->no_jump);
+	c->constraints = constraints_new(c->tok, &c->defaults.eos_all, c->defaults.n_valid, o->max_num_seqs,
+									 !o->no_jump);
 	memory_open(c);
 	return true;
 }
@@ -320,7 +341,8 @@ core_memory(const Core *c)
 
 	if (c->opt.dev != NULL && c->opt.dev->memory > 0)
 		return (int64_t) info->weight_bytes + core_rows_memory(info, &c->opt);
-	return (int64_t) (info->weight_bytes + c->kv_size + c->draft_block * (uint64_t) c->kv.n_blocks + (uint64_t) c->opt.max_num_seqs * info->state_bytes) +
+	return (int64_t) (info->weight_bytes + c->kv_size + c->draft_block * (uint64_t) c->kv.n_blocks +
+					  (uint64_t) c->opt.max_num_seqs * info->state_bytes) +
 		core_rows_memory(info, &c->opt) + core_work_memory(c);
 }
 
@@ -329,7 +351,8 @@ core_work_memory(const Core *c)
 {
 	if (c->opt.dev != NULL && c->opt.dev->memory > 0)
 		return 0;
-	return (int64_t) (core_info(c)->work_memory + (c->opt.drafter != NULL ? c->opt.drafter->info.model.work_memory : 0));
+	return (int64_t) (core_info(c)->work_memory +
+					  (c->opt.drafter != NULL ? c->opt.drafter->info.model.work_memory : 0));
 }
 
 int64_t

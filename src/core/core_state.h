@@ -85,7 +85,8 @@ struct Core
 	const LoraAdapter **loras;	/* scratch: of as many rows */
 	int32_t    *keep;			/* scratch: of as many rows */
 	size_t		raw_size;
-	float	   *raw;			/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
+	/* [max_num_seqs][vocab_size]: copies of rows that are wanted as the model gave them */
+	float	   *raw;
 	SampleRow  *fork_rows;		/* [FORK_ROWS]; first tokens of answers to one prompt */
 	float	   *fork_logits;	/* [FORK_ROWS][vocab_size] */
 	float	   *fork_processed; /* [FORK_ROWS][vocab_size]; SampleRow.processed */
@@ -169,7 +170,10 @@ bool		core_drain(Core *c);
 /* ---- forward.c ---- */
 /* All that was asked for of the core's device is there.  A device that is lost ends the process. */
 void		core_wait(const Core *c);
-/* A planned step's rows become K, V and logits, which are where ops are.  false: nobody wants it any more, it was stopped. */
+/*
+ * A planned step's rows become K, V and logits, which are where ops are.  false: nobody wants it any more, it
+ * was stopped.
+ */
 bool		core_forward(Core *c, const Plan *plan);
 
 /* ---- commit.c ---- */

@@ -5,7 +5,8 @@
  * Requests stay where they are.  If their memory is given back all are preempted first, so they are
  * computed again when the core goes on, with the same result to the bit; the prefix cache forgets
  * everything, as its blocks will be zeros.  What the KV cache and work space had in memory goes back to
- * the system at once; the addresses stay, but on a device, where it may be that others have taken it meanwhile.  Weights can go to a file meanwhile (model_store()).
+ * the system at once; the addresses stay, but on a device, where it may be that others have taken it
+ * meanwhile.  Weights can go to a file meanwhile (model_store()).
  *
  * All on the step thread, between steps, but for the weights' two ways, which are anybody's while
  * the core rests.
@@ -60,7 +61,10 @@ core_suspend(Core *c, bool free_kv)
 	core_publish(c);
 }
 
-/* What was asked of the device failed, for want of memory it seems: of one that is lost nothing is to be had, and the process ends. */
+/*
+ * What was asked of the device failed, for want of memory it seems: of one that is lost nothing is to be had,
+ * and the process ends.
+ */
 static bool
 unless_lost(const Core *c, bool ok)
 {

@@ -4,10 +4,10 @@
  *	  arithmetic).
  *
  * What a step takes besides its planned work space (code that is loaded when it is first called, scratch of
- * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a step of the
- * greatest size is: as many sequences as there may be share as many rows as there may be, with K and V in
- * memory that is given back at once.  Of a model that ranks share the first does so alone: the others have no K and V yet, and
- * steps of other models are on their way meanwhile.
+ * attention for this KV's blocks, memory that the driver keeps) nobody knows before one was computed.  So a
+ * step of the greatest size is: as many sequences as there may be share as many rows as there may be, with K
+ * and V in memory that is given back at once.  Of a model that ranks share the first does so alone: the
+ * others have no K and V yet, and steps of other models are on their way meanwhile.
  *
  * Tested by tests/t/103_cuda.pl.
  */
@@ -54,7 +54,8 @@ budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void 
 	DeviceBudgetStage s = {b, run, ctx};
 	GpuStage	stage = {what, run_stage};
 
-	return gpumem_measure(&(GpuLoad) {.device = b->name, .ctx = &s, .mem = mem_of, .stages = &stage, .n_stages = 1}, &b->mem, e);
+	return gpumem_measure(&(GpuLoad) {.device = b->name, .ctx = &s, .mem = mem_of, .stages = &stage,
+									  .n_stages = 1}, &b->mem, e);
 }
 
 /* ---- who else is on the device ---- */
@@ -70,7 +71,8 @@ ranks_there(const Settings *s, int ordinal, int replica)
 		DeviceChoice c;
 		Err			ignored;
 
-		n += devices_choose(s, replica, r, ranks_world(), &c, &ignored) && c.memory > 0 && c.ordinal == ordinal;
+		n += devices_choose(s, replica, r, ranks_world(), &c, &ignored) && c.memory > 0 &&
+			c.ordinal == ordinal;
 	}
 	return n;
 }
@@ -154,7 +156,8 @@ static bool
 compute(Core *c, const Largest *l, const KvView *kv, Err *e)
 {
 	Batch		b = {
-		.rows = {.n_rows = l->n_seqs * l->rows, .n_seqs = l->n_seqs, .seq_start = l->start, .pos = l->pos, .block_table = l->tables,
+		.rows = {.n_rows = l->n_seqs * l->rows, .n_seqs = l->n_seqs, .seq_start = l->start, .pos = l->pos,
+				 .block_table = l->tables,
 			.state_slot = c->state_area.base != NULL ? l->slots : NULL},
 		.tokens = l->tokens, .n_out = l->n_seqs, .out_rows = l->out, .state = c->state_area.base,
 		.hidden = !core_info(c)->generates
@@ -180,7 +183,8 @@ largest_step(void *ctx, Err *e)
 
 	largest_make(c, &l);
 	kv.n_blocks = l.n_seqs * l.blocks;
-	ok = info->n_kv_layers == 0 || devmem_reserve(&area, c->opt.dev, kv_layout(&kv), HUGE_OFF, "K and V of a step of the greatest size", e);
+	ok = info->n_kv_layers == 0 || devmem_reserve(&area, c->opt.dev, kv_layout(&kv), HUGE_OFF,
+												  "K and V of a step of the greatest size", e);
 	kv.base = area.base;
 	ok = ok && compute(c, &l, &kv, e);
 	devmem_free(&area);
@@ -198,17 +202,22 @@ typedef struct Divide
 	Err			err;			/* why K and V could not be had, if it isn't for want of memory there */
 } Divide;
 
-/* So many bytes for K and V: the null block comes on top of what was asked for, and lies within what was measured. */
+/*
+ * So many bytes for K and V: the null block comes on top of what was asked for, and lies within what was
+ * measured.
+ */
 static bool
 fit_length(Divide *d, uint64_t bytes, Err *e)
 {
 	Core	   *c = d->core;
 	KvGroups	groups;
 
-	c->opt.kv_bytes = (size_t) (c->opt.budget->kv_bytes > 0 || bytes < 2 * d->block ? bytes : bytes - d->block);
+	c->opt.kv_bytes = (size_t) (c->opt.budget->kv_bytes > 0 || bytes < 2 * d->block ? bytes : bytes -
+								d->block);
 	groups = kvgroups_of(core_info(c), &c->opt);
 	return sizing_length(c->opt.budget->asked_len, c->max_model_len,
-						 kvgroups_tokens(&groups, &c->opt, (int64_t) (c->opt.kv_bytes / d->block)), &c->max_model_len, e);
+						 kvgroups_tokens(&groups, &c->opt, (int64_t) (c->opt.kv_bytes / d->block)),
+						 &c->max_model_len, e);
 }
 
 static void *
@@ -231,10 +240,12 @@ budget_divide(Core *c, Err *e)
 	const ModelInfo *info = core_info(c);
 	Divide		d = {.stage = {.b = b}, .core = c};
 	GpuLoad		load = {.device = b->name, .ctx = &d, .mem = mem_of, .alloc_kv = take_kv};
-	GpuAsk		ask = {.utilization = b->utilization, .kv_bytes = b->kv_bytes, .sharers = b->sharers, .behind = b->behind};
+	GpuAsk		ask = {.utilization = b->utilization, .kv_bytes = b->kv_bytes, .sharers = b->sharers,
+					   .behind = b->behind};
 	KvView		one = {
-		.type = c->opt.kv_type, .n_layers = kvgroups_of(info, &c->opt).layers, .n_blocks = 1, .block_size = c->opt.block_size,
-		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim
+		.type = c->opt.kv_type, .n_layers = kvgroups_of(info, &c->opt).layers, .n_blocks = 1,
+		.block_size = c->opt.block_size, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim,
+		.v_dim = info->v_dim
 	};
 
 	uint64_t	kv;
@@ -249,7 +260,8 @@ budget_divide(Core *c, Err *e)
 	/* nothing is kept, or it is as large as a step */
 	if (info->n_kv_layers == 0 || info->both_ways)
 		return core_open_kv(c, e);
-	d.block = kv_layout(&one) + (c->opt.drafter != NULL ? drafter_block_bytes(&c->opt.drafter->info, c->opt.kv_type, c->opt.block_size) : 0);
+	d.block = kv_layout(&one) + (c->opt.drafter != NULL ? drafter_block_bytes(&c->opt.drafter->info,
+			c->opt.kv_type, c->opt.block_size) : 0);
 	ask.block_bytes = d.block;
 	ask.apart = c->spec != NULL ? spec_kv_apart(c->spec) : 0;
 	if (!gpumem_budget(&load, &b->mem, &ask, &kv, e) || !fit_length(&d, kv, e))
@@ -260,7 +272,7 @@ budget_divide(Core *c, Err *e)
 			*e = d.err;
 		return false;
 	}
-	log_line('I', "KV cache: %llu MB of device %s for %lld tokens", (unsigned long long) (c->kv_size >> 20), b->name,
-			 (long long) kvpool_total(c->pool) * c->opt.block_size);
+	log_line('I', "KV cache: %llu MB of device %s for %lld tokens", (unsigned long long) (c->kv_size >> 20),
+			 b->name, (long long) kvpool_total(c->pool) * c->opt.block_size);
 	return true;
 }

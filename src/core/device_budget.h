@@ -32,8 +32,8 @@ void		budget_among(Budget *b, const Settings *s, int ordinal, int replica, bool 
 /* What takes memory on the device: run() is measured, and sums that an error tells have it as `what`. */
 bool		budget_stage(Budget *b, const char *what, bool (*run) (void *ctx, Err *e), void *ctx, Err *e);
 /*
- * All that a core has on the device but K and V is there: a step of the greatest size is computed, and K and V get
- * what is left.  A model that may be shorter becomes as long as these hold.
+ * All that a core has on the device but K and V is there: a step of the greatest size is computed, and K and
+ * V get what is left.  A model that may be shorter becomes as long as these hold.
  */
 bool		budget_divide(struct Core *c, Err *e);
 

@@ -52,8 +52,10 @@ static void
 pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 {
 	size_t		width = (size_t) core_info(c)->hidden_size;
-	PoolStep	s = {.model = c->model, .k = c->opt.kernels, .pool = c->opt.pool, .hidden = &c->hidden, .logits = &c->logits, .head_in = &c->head_in,
-		.head_out = &c->head_out, .max_logits = core_max_logits(&c->opt), .loras = c->loras, .n_valid = c->defaults.n_valid};
+	PoolStep	s = {.model = c->model, .k = c->opt.kernels, .pool = c->opt.pool, .hidden = &c->hidden,
+					 .logits = &c->logits, .head_in = &c->head_in,
+		.head_out = &c->head_out, .max_logits = core_max_logits(&c->opt), .loras = c->loras,
+		.n_valid = c->defaults.n_valid};
 	int			at = 0;
 	int			n = 0;
 	bool		adapted = false;

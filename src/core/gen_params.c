@@ -279,13 +279,15 @@ check_repeats(GenParams *p, Err *e)
 {
 	if (p->repeat_max < 0 || p->repeat_min < 0 || p->repeat_min > p->repeat_max)
 	{
-		err_set(e, ERR_INVALID, "repetition_detection needs 0 <= min_pattern_size <= max_pattern_size, got %d and %d",
+		err_set(e, ERR_INVALID, "repetition_detection needs 0 <= min_pattern_size <= max_pattern_size, got "
+								"%d and %d",
 				p->repeat_min, p->repeat_max);
 		return bad_param(e, "repetition_detection");
 	}
 	if (p->repeat_max > 0 && p->repeat_count < 2)
 	{
-		err_set(e, ERR_INVALID, "repetition_detection needs a min_count of at least 2, got %d", p->repeat_count);
+		err_set(e, ERR_INVALID, "repetition_detection needs a min_count of at least 2, got %d",
+				p->repeat_count);
 		return bad_param(e, "repetition_detection");
 	}
 	if (p->repeat_max > 0 && p->repeat_min == 0)
@@ -368,8 +370,8 @@ check_prompt(const Core *c, const IntVec *prompt, Err *e)
 					   prompt->len, max_len);
 	if (prompt->len == (size_t) max_len)
 		return err_set(e, ERR_TOO_LONG,
-					   "prompt of %zu tokens plus at least 1 output token is longer than the maximum model length of %d",
-					   prompt->len, max_len);
+					   "prompt of %zu tokens plus at least 1 output token is longer than the maximum model "
+					   "length of %d", prompt->len, max_len);
 	for (size_t i = 0; i < prompt->len; i++)
 	{
 		if (prompt->data[i] >= 0 && prompt->data[i] < n_vocab)
@@ -408,34 +410,41 @@ priority_check(int priority, bool priorities, Err *e)
 		return true;
 	err_set(e, ERR_INVALID, "priority must be 0 while requests are served in turn, got %d", priority);
 	bad_param(e, "priority");
-	return err_hint(e, "Set vllm.scheduling_policy to priority, and load the model anew: llm_unload_model().");
+	return err_hint(e, "Set vllm.scheduling_policy to priority, and load the model anew: "
+					   "llm_unload_model().");
 }
 
 #define MAX_COPIED	(INT64_C(1) << 27)	/* tokens that several answers begin with, together */
 
-/* Log-probabilities of a prompt, and of one token of each answer, and copies of a prompt: more than may be gathered? */
+/*
+ * Log-probabilities of a prompt, and of one token of each answer, and copies of a prompt: more than may be
+ * gathered?
+ */
 static bool
 check_entries(const Core *c, const OutParams *out, int64_t n_prompt, Err *e)
 {
 	LogprobWant prompt = {.top = out->prompt_logprobs};
-	LogprobWant answers = {.top = out->logprobs,.ids = out->logprob_ids.data,.n_ids = (int) out->logprob_ids.len};
+	LogprobWant answers = {.top = out->logprobs,.ids = out->logprob_ids.data,
+						   .n_ids = (int) out->logprob_ids.len};
 	int			n_valid = core_defaults(c)->n_valid;
 	int64_t		most = core_max_entries(c);
 
 	if (out->n * n_prompt > MAX_COPIED)
 	{
-		err_set(e, ERR_TOO_LONG, "%d answers to a prompt of %lld tokens are too many", out->n, (long long) n_prompt);
+		err_set(e, ERR_TOO_LONG, "%d answers to a prompt of %lld tokens are too many", out->n,
+				(long long) n_prompt);
 		return bad_param(e, "n");
 	}
 	if (out->prompt_logprobs != LOGPROBS_NONE && n_prompt * logprobs_most(&prompt, n_valid) > most)
 	{
-		err_set(e, ERR_TOO_LONG, "prompt_logprobs of %lld tokens, %d each, are more than the maximum of %lld", (long long) n_prompt,
-				logprobs_most(&prompt, n_valid), (long long) most);
+		err_set(e, ERR_TOO_LONG, "prompt_logprobs of %lld tokens, %d each, are more than the maximum of %lld",
+				(long long) n_prompt, logprobs_most(&prompt, n_valid), (long long) most);
 		return bad_param(e, "prompt_logprobs");
 	}
 	if (out->logprobs != LOGPROBS_NONE && (int64_t) out->n * logprobs_most(&answers, n_valid) > most)
 	{
-		err_set(e, ERR_TOO_LONG, "logprobs of %d answers, %d for each token, are more than the maximum of %lld", out->n,
+		err_set(e, ERR_TOO_LONG, "logprobs of %d answers, %d for each token, are more than the maximum of "
+								 "%lld", out->n,
 				logprobs_most(&answers, n_valid), (long long) most);
 		return bad_param(e, "logprobs");
 	}
@@ -456,13 +465,15 @@ core_normalize(const Core *c, GenParams *p, uint64_t given, const IntVec *prompt
 	if (!check_ranges(p, given, e) || !check_stops(p, d->n_valid, e) || !check_repeats(p, e) ||
 		(p->rules != NULL && !logit_rules_check(p->rules, core_tok(c), d->n_valid, e)) ||
 		!plugins_check(core_plugins(c), p->extra_args, &p->plugins, e) ||
-		!priority_check(p->priority, core_priorities(c), e) || !outparams_check(&p->out, p->temperature, d->n_valid, core_max_logprobs(c), e))
+		!priority_check(p->priority, core_priorities(c), e) ||
+		!outparams_check(&p->out, p->temperature, d->n_valid, core_max_logprobs(c), e))
 		return false;
 	/* none sees a hypothesis */
 	if (p->out.beam_width > 0 && p->plugins != 0)
 	{
 		err_set(e, ERR_UNSUPPORTED, "a beam search does not take logits processors");
-		return err_hint(e, "One that vllm.logits_processors names takes part in all requests. Draw answers with n.");
+		return err_hint(e, "One that vllm.logits_processors names takes part in all requests. Draw answers "
+						   "with n.");
 	}
 	if (p->temperature == 0)
 	{
@@ -473,5 +484,6 @@ core_normalize(const Core *c, GenParams *p, uint64_t given, const IntVec *prompt
 	if (p->top_k >= d->n_valid)
 		p->top_k = 0;
 	join_stop_ids(p, d);
-	return check_prompt(c, prompt, e) && check_entries(c, &p->out, (int64_t) prompt->len, e) && fit_max_tokens(c, p, given, (int) prompt->len, e);
+	return check_prompt(c, prompt, e) && check_entries(c, &p->out, (int64_t) prompt->len, e) &&
+		fit_max_tokens(c, p, given, (int) prompt->len, e);
 }

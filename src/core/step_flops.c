@@ -10,7 +10,10 @@
  */
 #include "core/core_state.h"
 
-/* How many pairs of a row and a position it looks at, of rows from .. from + n - 1; window: 0 = all positions before. */
+/*
+ * How many pairs of a row and a position it looks at, of rows from .. from + n - 1; window: 0 = all positions
+ * before.
+ */
 static int64_t
 pairs(int64_t from, int64_t n, int64_t window)
 {
@@ -52,7 +55,8 @@ perf_step(const ModelInfo *info, const Plan *plan, size_t kv_token)
 		attended += pairs(from, n, 0) * whole + (windows > 0 ? pairs(from, n, info->kv_window) * windows : 0);
 		seen += (from + n) * whole + (windows > 0 ? less(from + n, info->kv_window + n - 1) * windows : 0);
 	}
-	w.flops = 2 * (rows * (int64_t) (m->params + m->expert_params) + (int64_t) plan->n_sample * (int64_t) m->head_params) +
+	w.flops = 2 * (rows * (int64_t) (m->params + m->expert_params) +
+				   (int64_t) plan->n_sample * (int64_t) m->head_params) +
 		2 * attended * info->n_heads * (info->head_dim + (info->v_dim > 0 ? info->v_dim : info->head_dim));
 	w.read = (int64_t) m->bytes + less(rows * (int64_t) m->expert_bytes, (int64_t) m->experts_bytes) +
 		(plan->n_sample > 0 ? (int64_t) m->head_bytes : 0) + seen * (int64_t) kv_token;

@@ -7,7 +7,8 @@
  * read and wrote.  Times are microseconds of the engine's clock.
  *
  * Threads: recording from step and delivering threads, start and stop from the server thread; all under
- * one mutex, which nobody takes while nothing is recorded; a recording that has ended is whose who stopped it.
+ * one mutex, which nobody takes while nothing is recorded; a recording that has ended is whose who stopped
+ * it.
  * Rings: the oldest go.
  *
  * Tests: tests/unit/core/test_trace.c, tests/t/095_observability.pl.
@@ -148,9 +149,11 @@ static void
 put_step(JsonOut *j, const TraceStep *s, int tid)
 {
 	static const char *const ops[] = {
-		[PROF_MATMUL] = "matmul_us", [PROF_HEAD] = "head_us", [PROF_ATTENTION] = "attention_us", [PROF_ROWS] = "rows_us", [PROF_EMBED] = "embed_us"
+		[PROF_MATMUL] = "matmul_us", [PROF_HEAD] = "head_us", [PROF_ATTENTION] = "attention_us",
+		[PROF_ROWS] = "rows_us", [PROF_EMBED] = "embed_us"
 	};
-	static const char *const parts[TM_N] = {[TM_PLAN] = "plan", [TM_FORWARD] = "forward", [TM_SAMPLE] = "sample", [TM_END] = "deliver"};
+	static const char *const parts[TM_N] = {[TM_PLAN] = "plan", [TM_FORWARD] = "forward",
+											[TM_SAMPLE] = "sample", [TM_END] = "deliver"};
 
 	put_part(j, "step", s->at[TM_BEGIN], s->at[TM_END], tid);
 	json_key(j, "args");

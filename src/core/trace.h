@@ -59,7 +59,9 @@ trace_on(void)
 /* Record from now on, but for the first `delay` steps, and until there are `max` of them (0 = no limit).
  * False: a recording runs or waits to be fetched. */
 bool		trace_start(int delay, int max, Err *e);
-/* End it; whoever has it makes it a JSON object, which may take a second, or frees it.  NULL: there is none. */
+/*
+ * End it; whoever has it makes it a JSON object, which may take a second, or frees it.  NULL: there is none.
+ */
 typedef struct TraceRecording TraceRecording;
 TraceRecording *trace_stop(Err *e);
 void		trace_write(const TraceRecording *r, Buf *json);

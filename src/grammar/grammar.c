@@ -121,7 +121,8 @@ spec_build(Cfg *c, const GramSpec *s, CfgNode *out, Err *e)
 		case GRAM_GRAMMAR:
 			if (blank(s->text, s->len))
 				return err_set(e, ERR_INVALID, "grammar must not be empty");
-			return is_ebnf(s->text, s->len) ? ebnf_build(c, s->text, s->len, out, e) : lark_build(c, s->text, s->len, out, e);
+			return is_ebnf(s->text, s->len) ? ebnf_build(c, s->text, s->len, out, e) :
+				lark_build(c, s->text, s->len, out, e);
 		case GRAM_STRUCTURAL_TAG:
 			return tags_build(c, s->text, s->len, &s->opt, out, e);
 	}
@@ -271,7 +272,8 @@ grammar_begin(Grammar *g, Err *e)
 	/* masks come back easily, so they go first */
 	for (GramMasks *m = g->masks; over && m != NULL; m = m->next)
 		masks_forget(m);
-	if ((g->p == NULL || !parse_check(g->p, &ignored) || (over && memory(g) > g->limit / 2)) && !compile(g, e))
+	if ((g->p == NULL || !parse_check(g->p, &ignored) || (over && memory(g) > g->limit / 2)) &&
+		!compile(g, e))
 		return false;
 	parse_begin(g->p);
 	return true;
@@ -288,7 +290,8 @@ grammar_walk(Grammar *g, uint32_t *state, const char *s, size_t n, Err *e)
 		if (i % 256 == 255)
 		{
 			if (memory(g) > 2 * g->limit)
-				return err_set(e, ERR_TOO_LONG, "grammar needs more than %zu bytes of memory for this text", 2 * g->limit);
+				return err_set(e, ERR_TOO_LONG, "grammar needs more than %zu bytes of memory for this text",
+							   2 * g->limit);
 			if (!parse_check(g->p, e))
 				return false;
 			parse_begin(g->p);

@@ -184,8 +184,8 @@ shared_keep(GramVocab *v, const SharedKey *key, const Lexer *l, Found *f)
 		for (uint32_t i = 0; i < f->n; i++)
 		{
 			x->found.ending[i] = f->ending[i];
-			x->found.ending[i].done = i > 0 && f->ending[i].done == f->ending[i - 1].done ? x->found.ending[i - 1].done :
-				bits_of(key, l, f->ending[i].done);
+			x->found.ending[i].done = i > 0 && f->ending[i].done == f->ending[i - 1].done ?
+				x->found.ending[i - 1].done : bits_of(key, l, f->ending[i].done);
 		}
 		*bucket = x;
 	}

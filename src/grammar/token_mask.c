@@ -494,7 +494,8 @@ masks_fill(GramMasks *m, Parse *p, uint32_t state, uint32_t *words, Err *e)
 		uint32_t	longest = 0;
 
 		t = m->t = mem_zalloc(sizeof(MaskTables));
-		t->sink = (Sink) {mem_zalloc((n_words + 1) * sizeof(uint32_t)), mem_alloc((n_words + 1) * sizeof(uint32_t)), 0, (uint32_t) n_words};
+		t->sink = (Sink) {mem_zalloc((n_words + 1) * sizeof(uint32_t)),
+						  mem_alloc((n_words + 1) * sizeof(uint32_t)), 0, (uint32_t) n_words};
 		for (int s = 0; s < VOCAB_SLICES; s++)
 			longest = v->slice[s].max_len > longest ? v->slice[s].max_len : longest;
 		t->stack = mem_alloc((longest + 1) * sizeof(uint32_t));

@@ -58,7 +58,10 @@ struct GramVocab
  */
 uint32_t	vocab_group(uint8_t b);
 
-/* The continuation that may follow a byte that begins a character: lo .. hi; returns how many in all, 0 = none. */
+/*
+ * The continuation that may follow a byte that begins a character: lo .. hi; returns how many in all, 0 =
+ * none.
+ */
 int			vocab_utf8(uint8_t lead, uint8_t *lo, uint8_t *hi);
 
 /* The bytes of a token that is allowed as text; *len = 0 for others. */

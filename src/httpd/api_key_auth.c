@@ -58,14 +58,15 @@ tell_guard(const ClientRequest *q, const unsigned char *hash)
 	else if (guard_wrong(from, hash, clock_us()))
 	{
 		peer_text(from, address, sizeof(address));
-		log_line('W', "%s has sent %d API keys that are not valid within %d s, further ones are refused meanwhile", address,
+		log_line('W', "%s has sent %d API keys that are not valid within %d s, further ones are refused "
+					  "meanwhile", address,
 				 http_conf.wrong_keys, http_conf.wrong_key_window_s);
 	}
 }
 
 /*
- * 0, or the status of what is wrong.  One look-up at a time: who has waited for its turn asks the guard again, so that an
- * address has no more tries than it may have, however many it sends at once.
+ * 0, or the status of what is wrong.  One look-up at a time: who has waited for its turn asks the guard
+ * again, so that an address has no more tries than it may have, however many it sends at once.
  */
 static int
 look_up(ClientRequest *q, const unsigned char *hash, DbError *e)

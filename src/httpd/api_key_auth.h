@@ -9,7 +9,10 @@
 
 #include "httpd/handler.h"
 
-/* The role of a request, in q->role, and its key's number in q->key: 0; or the HTTP status of the refusal, with its message. */
+/*
+ * The role of a request, in q->role, and its key's number in q->key: 0; or the HTTP status of the refusal,
+ * with its message.
+ */
 int			auth_role(ClientRequest *q, char *message, size_t size);
 
 #endif

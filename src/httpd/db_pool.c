@@ -8,12 +8,13 @@
  * one key has at most three quarters of the places, and one that is given back goes to the waiter whose key
  * has least, of these the oldest.
  *
- * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a time, others wait in
+ * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a
+ * time, others wait in
  * queues: first keys that were valid before, then the others, of which a limited number may wait.
  *
  * WATCHING THE CLIENT.  A thread that waits for the server polls the HTTP client's socket, too. When that is
- * closed the statement is cancelled, and its end is read before the connection is used again: the engine drops
- * the request within a step.  A client that shuts down its sending side counts as gone.
+ * closed the statement is cancelled, and its end is read before the connection is used again: the engine
+ * drops the request within a step.  A client that shuts down its sending side counts as gone.
  *
  * The server's errors become HTTP statuses here; their text goes to the HTTP client, so what may name
  * files or the server's inside (classes 58, XX) is reduced to its first line.
@@ -106,12 +107,15 @@ ignore_notice(void *arg, const PGresult *r)
 	(void) r;
 }
 
-/* Is the extension there, with the functions that are called here?  They are in schema vllm, which keeps its name. */
+/*
+ * Is the extension there, with the functions that are called here?  They are in schema vllm, which keeps its
+ * name.
+ */
 static bool
 find_extension(Db *db, DbError *e)
 {
-	PGresult   *r = PQexec(db->conn, "SELECT pg_catalog.to_regprocedure('vllm.http_api(text, json)') IS NOT NULL "
-						   "FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'");
+	PGresult   *r = PQexec(db->conn, "SELECT pg_catalog.to_regprocedure('vllm.http_api(text, json)') IS NOT "
+						   "NULL FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'");
 	bool		installed = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
 	bool		found = installed && PQgetvalue(r, 0, 0)[0] == 't';
 
@@ -119,7 +123,8 @@ find_extension(Db *db, DbError *e)
 	if (!installed)
 		fail(e, DB_LOST, 503, "extension \"vllm_pg\" is not installed in the server's database");
 	else if (!found)
-		fail(e, DB_LOST, 503, "extension \"vllm_pg\" of the server's database is older than the server; use ALTER EXTENSION vllm_pg UPDATE");
+		fail(e, DB_LOST, 503, "extension \"vllm_pg\" of the server's database is older than the server; use "
+							  "ALTER EXTENSION vllm_pg UPDATE");
 	return found;
 }
 
@@ -138,7 +143,8 @@ complain(const char *why)
 		last = now;
 	pthread_mutex_unlock(&lock);
 	if (tell)
-		log_line('W', "could not connect to database \"%s\" as role \"%s\": %s", http_conf.database, http_conf.role, why);
+		log_line('W', "could not connect to database \"%s\" as role \"%s\": %s", http_conf.database,
+				 http_conf.role, why);
 }
 
 /* limits: settings of this connection alone */
@@ -150,11 +156,13 @@ connect_db(const char *limits, DbError *e)
 	const char *keys[] = {"host", "port", "dbname", "user", "client_encoding", "application_name",
 	"connect_timeout", "options", NULL};
 	/* a door that is killed leaves no statement running */
-	const char *values[] = {http_conf.server_host, port, http_conf.database, http_conf.role, "UTF8", "vllm_pg http",
+	const char *values[] = {http_conf.server_host, port, http_conf.database, http_conf.role, "UTF8",
+							"vllm_pg http",
 	"5", options, NULL};
 	Db		   *db = mem_zalloc(sizeof(Db));
 
-	snprintf(options, sizeof(options), "-c search_path=pg_catalog,pg_temp -c client_connection_check_interval=1000%s", limits);
+	snprintf(options, sizeof(options), "-c search_path=pg_catalog,pg_temp -c "
+									   "client_connection_check_interval=1000%s", limits);
 	snprintf(port, sizeof(port), "%d", http_conf.server_port);
 	db->conn = PQconnectdbParams(keys, values, 0);
 	if (PQstatus(db->conn) != CONNECTION_OK)
@@ -211,7 +219,10 @@ client_gone(int client)
 	return client >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/* Until something can be read from the server; client -1: nobody to watch, and no interruption; ms -1: for ever. */
+/*
+ * Until something can be read from the server; client -1: nobody to watch, and no interruption; ms -1: for
+ * ever.
+ */
 static Waited
 wait_for(const Db *db, int client, int ms)
 {
@@ -610,7 +621,8 @@ db_take(uint64_t key, int client, Db **out, DbError *e)
 
 	*out = NULL;
 	pthread_mutex_lock(&pool_lock);
-	if (used >= http_conf.max_connections || holders_has(holders, key) >= (size_t) DB_KEY_SHARE(http_conf.max_connections))
+	if (used >= http_conf.max_connections ||
+		holders_has(holders, key) >= (size_t) DB_KEY_SHARE(http_conf.max_connections))
 		end = wait_turn(&pool_queue, &pool_lock, key, client, until, e);
 	else
 	{

@@ -79,7 +79,8 @@ DbEnd		db_begin(Db *db, const char *role, const char *const trace[2], int client
 bool		db_end(Db *db, bool commit);
 
 /* A statement with text parameters; DB_OK: *out is its result, to be freed by PQclear(). */
-DbEnd		db_query(Db *db, int client, const char *sql, int n, const char *const *params, PGresult **out, DbError *e);
+DbEnd		db_query(Db *db, int client, const char *sql, int n, const char *const *params, PGresult **out,
+					 DbError *e);
 
 /*
  * The same, row by row: db_next gives a result with one row; *out NULL: no more.  After anything

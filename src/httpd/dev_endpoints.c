@@ -2,9 +2,9 @@
  * dev_endpoints.c
  *	  Control of the engine by HTTP, as vLLM serves it in its development mode: sleep, wake, pause.
  *
- * Only while vllm.http_dev_mode is on; else there are no such paths.  Parameters stand in the query (?level=2); one that is
- * not known is refused.  Each path is the call of a function, llm_sleep() for /sleep, under the key's role, which needs
- * EXECUTE on it.
+ * Only while vllm.http_dev_mode is on; else there are no such paths.  Parameters stand in the query
+ * (?level=2); one that is not known is refused.  Each path is the call of a function, llm_sleep() for /sleep,
+ * under the key's role, which needs EXECUTE on it.
  *
  * Tests: tests/t/083_http_dev.pl.
  */
@@ -26,12 +26,17 @@ typedef struct DevCall
 } DevCall;
 
 static const DevCall calls[] = {
-	{"/sleep", "SELECT vllm.http_sleep(coalesce($1, '1')::pg_catalog.int4, coalesce($2, 'abort'), $3::pg_catalog.text)", {"level", "mode", "model"}, ""},
-	{"/wake_up", "SELECT vllm.http_wake_up(pg_catalog.string_to_array($1, ','), $2::pg_catalog.text)", {"tags", "model"}, ""},
-	{"/is_sleeping", "SELECT pg_catalog.json_build_object('is_sleeping', vllm.http_is_sleeping($1::pg_catalog.text))", {"model"}, NULL},
-	{"/pause", "SELECT vllm.http_pause(coalesce($1, 'abort'), $2::pg_catalog.text), $3::pg_catalog.bool", {"mode", "model", "clear_cache"}, "{\"status\":\"paused\"}"},
+	{"/sleep", "SELECT vllm.http_sleep(coalesce($1, '1')::pg_catalog.int4, coalesce($2, 'abort'), "
+			   "$3::pg_catalog.text)", {"level", "mode", "model"}, ""},
+	{"/wake_up", "SELECT vllm.http_wake_up(pg_catalog.string_to_array($1, ','), $2::pg_catalog.text)",
+	 {"tags", "model"}, ""},
+	{"/is_sleeping", "SELECT pg_catalog.json_build_object('is_sleeping', "
+					 "vllm.http_is_sleeping($1::pg_catalog.text))", {"model"}, NULL},
+	{"/pause", "SELECT vllm.http_pause(coalesce($1, 'abort'), $2::pg_catalog.text), $3::pg_catalog.bool",
+	 {"mode", "model", "clear_cache"}, "{\"status\":\"paused\"}"},
 	{"/resume", "SELECT vllm.http_resume($1::pg_catalog.text)", {"model"}, "{\"status\":\"resumed\"}"},
-	{"/is_paused", "SELECT pg_catalog.json_build_object('is_paused', vllm.http_is_paused($1::pg_catalog.text))", {"model"}, NULL},
+	{"/is_paused", "SELECT pg_catalog.json_build_object('is_paused', "
+				   "vllm.http_is_paused($1::pg_catalog.text))", {"model"}, NULL},
 };
 
 static const DevCall *

@@ -70,7 +70,10 @@ header(const ClientRequest *q, const char *name)
 
 /* ---- answers ---- */
 
-/* Clients in pages send headers of their own, and ask whether they may: any that they name, as the origin is trusted. */
+/*
+ * Clients in pages send headers of their own, and ask whether they may: any that they name, as the origin is
+ * trusted.
+ */
 static void
 add_cors(const ClientRequest *q, Buf *h)
 {
@@ -222,7 +225,8 @@ serve_version(ClientRequest *q)
 		serve_error(q, 503, e.message);
 		return;
 	}
-	end = db_query(db, -1, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'", 0, NULL, &r, &e);
+	end = db_query(db, -1, "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vllm_pg'", 0,
+				   NULL, &r, &e);
 	if (end == DB_OK)
 	{
 		json_open(&j, '{');
@@ -355,7 +359,8 @@ serve_api(ClientRequest *q)
 		serve_end(q, end, &e);
 		return;
 	}
-	end = db_begin(db, q->role, (const char *const[2]) {header(q, "traceparent"), header(q, "tracestate")}, q->client, &e);
+	end = db_begin(db, q->role, (const char *const[2]) {header(q, "traceparent"), header(q, "tracestate")},
+				   q->client, &e);
 	if (end == DB_OK && q->route->streams && q->stream)
 	{
 		stream_start(q, db);
@@ -381,7 +386,8 @@ serve_api(ClientRequest *q)
 	{
 		/* the time that it was given is over, or somebody has cancelled it */
 		q->no_retry = status == 408;
-		serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA ? "text/plain; charset=utf-8" : "application/json", &body);
+		serve_body(q, status ? status : 200, body.len == 0 ? NULL : q->route->kind == R_LORA
+				   ? "text/plain; charset=utf-8" : "application/json", &body);
 		return;
 	}
 	buf_free(&body);
@@ -575,7 +581,10 @@ serve_free(ClientRequest *q)
 
 /* ---- the body ---- */
 
-/* Small bodies need no leave.  How long one in chunks will be is not known.  false: there is no memory, as the client was told. */
+/*
+ * Small bodies need no leave.  How long one in chunks will be is not known.  false: there is no memory, as
+ * the client was told.
+ */
 static bool
 take_memory(ClientRequest *q)
 {
@@ -615,12 +624,13 @@ serve_upload(ClientRequest *q, const char *data, size_t n)
 void
 serve_late(ClientRequest *q)
 {
-	serve_error(q, 408, "the request's body did not come within vllm.http_body_timeout, or paused for vllm.http_idle_timeout");
+	serve_error(q, 408, "the request's body did not come within vllm.http_body_timeout, or paused for "
+						"vllm.http_idle_timeout");
 }
 
 /*
- * The body has come.  A GET, and what ends in an id or a verb, needs none.  What is not JSON must not get as far as the server: its
- * complaint would quote the body in the server's log.
+ * The body has come.  A GET, and what ends in an id or a verb, needs none.  What is not JSON must not get as
+ * far as the server: its complaint would quote the body in the server's log.
  */
 static bool
 check_body(ClientRequest *q, char *message, size_t size)
@@ -654,7 +664,10 @@ serve_finish(ClientRequest *q)
 	}
 	if (asks_database(q) && !check_body(q, message, sizeof(message)))
 		serve_error(q, 400, message);
-	/* what would not be looked at is not what the client thinks that it asks for; "{}" is what some send for nothing */
+	/*
+	 * what would not be looked at is not what the client thinks that it asks for; "{}" is what some send for
+	 * nothing
+	 */
 	else if (q->route->kind == R_DEV && q->body.len > 0 && strcmp(q->body.data, "{}") != 0)
 		serve_error(q, 400, "parameters of this path stand in the query (?level=2), it takes no body");
 	else

@@ -27,8 +27,9 @@ typedef struct StateRow
 } StateRow;
 
 /*
- * Exact ones before their classes.  The clients of OpenAI and Anthropic repeat a request after 408, 409, 429 and 5xx: 4xx
- * is what would fail again, 429 and 503 what may be had a little later (both say when), 500 what nobody foresaw.
+ * Exact ones before their classes.  The clients of OpenAI and Anthropic repeat a request after 408, 409, 429
+ * and 5xx: 4xx is what would fail again, 429 and 503 what may be had a little later (both say when), 500 what
+ * nobody foresaw.
  */
 static const StateRow states[] = {
 	{"22", 400},				/* data exception: parameters, bad JSON, encoding */
@@ -169,8 +170,8 @@ status_of_error(JsonSpan error, bool anthropic)
 }
 
 /*
- * However long the message is: what is taken for an answer is committed.  Of an answer that is no error only the first
- * member is looked at, as errors begin with theirs.
+ * However long the message is: what is taken for an answer is committed.  Of an answer that is no error only
+ * the first member is looked at, as errors begin with theirs.
  */
 int
 answer_error_status(const char *json, size_t len)

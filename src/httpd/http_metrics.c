@@ -43,8 +43,9 @@ count_text(Buf *b)
 			uint64_t	n = atomic_load(&answers[row][i / CLASSES][i % CLASSES]);
 
 			if (n > 0)
-				buf_printf(b, "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%dxx\"} %" PRIu64 "\n",
-						   row < route_count() ? route_at(row)->path : "none", methods[i / CLASSES], i % CLASSES, n);
+				buf_printf(b, "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%dxx\"} %" PRIu64
+						   "\n", row < route_count() ? route_at(row)->path : "none", methods[i / CLASSES],
+						   i % CLASSES, n);
 		}
 	buf_printf(b, "# HELP http_requests_in_progress HTTP requests of the API that are being answered.\n"
 			   "# TYPE http_requests_in_progress gauge\nhttp_requests_in_progress %d\n", serve_load());

@@ -52,7 +52,8 @@
 #define CUT_MS			2000	/* for those that were cancelled to say so */
 #define BIND_MS			2000	/* the previous process may be about to close its sockets */
 #define SOCKET_BUFFER	(256 * 1024)	/* bytes that the kernel keeps for a client in each direction */
-#define OWN_MAP			(128 * 1024)	/* bytes from which on memory is mapped by itself, whatever was freed before */
+/* bytes from which on memory is mapped by itself, whatever was freed before */
+#define OWN_MAP			(128 * 1024)
 #define FILE_MAX		(1 << 20)	/* bytes of a certificate or key */
 
 static int	listeners[MAX_LISTENERS];
@@ -122,7 +123,10 @@ listen_on(const struct addrinfo *a)
 	if (fd < 0)
 		return -1;
 	(void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* clients' sockets inherit these: without them a client that does not read has some MB of the kernel's memory */
+	/*
+	 * clients' sockets inherit these: without them a client that does not read has some MB of the kernel's
+	 * memory
+	 */
 	(void) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	(void) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	if (a->ai_family == AF_INET6)
@@ -151,7 +155,8 @@ is_repeated(const struct addrinfo *list, const struct addrinfo *a)
 static void
 turn_away(int fd)
 {
-	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: "
+							   "1\r\nContent-Length: 0\r\n\r\n";
 
 	if (http_conf.ssl_cert_file[0] == '\0')
 		(void) send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -298,8 +303,10 @@ limit_files(void)
 	others += CLIENTS_LEAVING;
 	if (files.rlim_cur != RLIM_INFINITY && files.rlim_cur < others + (rlim_t) http_conf.max_clients)
 	{
-		http_conf.max_clients = files.rlim_cur > others + CLIENTS_LEAST ? (int) (files.rlim_cur - others) : CLIENTS_LEAST;
-		log_line('W', "vllm.http_max_clients is %d, as this process may open no more files", http_conf.max_clients);
+		http_conf.max_clients = files.rlim_cur > others + CLIENTS_LEAST ? (int) (files.rlim_cur - others) :
+			CLIENTS_LEAST;
+		log_line('W', "vllm.http_max_clients is %d, as this process may open no more files",
+				 http_conf.max_clients);
 	}
 }
 

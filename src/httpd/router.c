@@ -15,8 +15,9 @@ static const HttpRoute routes[] = {
 #define N_ROUTES	(sizeof(routes) / sizeof(routes[0]))
 
 /*
- * What is in front of the server (a filter of paths) may decode a path or not.  So what a route names has to be written as it
- * is, and only a * stands for escapes; no escape is a slash but in a model's name, where all slashes are of the name.
+ * What is in front of the server (a filter of paths) may decode a path or not.  So what a route names has to
+ * be written as it is, and only a * stands for escapes; no escape is a slash but in a model's name, where all
+ * slashes are of the name.
  */
 static size_t
 star(bool names, const char *path)

@@ -2,13 +2,13 @@
  * sse_response.c
  *	  Answers as server-sent events.
  *
- * The rows of llm_api_stream() come one by one, as the engine's tokens do; each becomes an event. The status is sent with the
- * first row, so an error before it is an ordinary answer; a later one is an event itself. OpenAI's streams end with
- * "data: [DONE]"; the others (Anthropic's messages, responses) name each event by its "type" and end by themselves; an error among
- * a response's events becomes an event of type "error".
+ * The rows of llm_api_stream() come one by one, as the engine's tokens do; each becomes an event. The status
+ * is sent with the first row, so an error before it is an ordinary answer; a later one is an event itself.
+ * OpenAI's streams end with "data: [DONE]"; the others (Anthropic's messages, responses) name each event by
+ * its "type" and end by themselves; an error among a response's events becomes an event of type "error".
  *
- * The next rows are asked for when those before have been taken by the client.  A transaction with an event that is an error is
- * rolled back, and so is one whose client has left.
+ * The next rows are asked for when those before have been taken by the client.  A transaction with an event
+ * that is an error is rolled back, and so is one whose client has left.
  *
  * Tests: tests/t/083_http.pl.
  */
@@ -114,7 +114,8 @@ next_row(SseResponseStream *s)
 		PQclear(r);
 		return true;
 	}
-	if (!end_db(s, end == DB_OK && !s->failed, end != DB_LOST && end != DB_BUSY) && end == DB_OK && !s->failed)
+	if (!end_db(s, end == DB_OK && !s->failed, end != DB_LOST && end != DB_BUSY) && end == DB_OK &&
+		!s->failed)
 	{
 		end = DB_LOST;
 		e = (DbError) {.status = 500,.message = NOT_COMMITTED};

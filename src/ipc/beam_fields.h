@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Does a beam search honour the field, whatever its value?  A field that is not told here is refused, a new one,
+ * Does a beam search honour the field, whatever its value?  A field that is not told here is refused, a new
+ * one,
  * too: an option that was passed over would look like an answer that fits it.
  */
 bool		beams_take(int tag);

@@ -13,7 +13,8 @@
  *		vllm_pg_engine --rank N --replica N --group-fd 5 [--set name=value ...]
  *
  * and gives all of a replica an empty memfd as fd 5; the engine, which is rank 0 of each of
- * data_parallel_size replicas, has theirs as fds 5, 6, ... in order.  The others have neither socket nor arena.
+ * data_parallel_size replicas, has theirs as fds 5, 6, ... in order.  The others have neither socket nor
+ * arena.
  *
  * Both directions are a byte stream of lines that end in '\n'; no line is longer than
  * CONTROL_LINE bytes with its newline.

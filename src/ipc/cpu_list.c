@@ -73,7 +73,8 @@ cpulist_parse(const char *s, int *cpus, char *why, size_t why_size)
 
 		if (end == NULL || (*end != ',' && *end != '\0'))
 		{
-			snprintf(why, why_size, "\"%.64s\" does not begin with a CPU number (0 .. %d), a range or a range with a step",
+			snprintf(why, why_size, "\"%.64s\" does not begin with a CPU number (0 .. %d), a range or a "
+									"range with a step",
 					 skip_blanks(at), CPULIST_CPUS - 1);
 			return CPULIST_BAD;
 		}
@@ -82,7 +83,8 @@ cpulist_parse(const char *s, int *cpus, char *why, size_t why_size)
 			if (first > last)
 				snprintf(why, why_size, "Range %d-%d is empty", first, last);
 			else
-				snprintf(why, why_size, "CPU %d is outside the valid range (0 .. %d)", last, CPULIST_CPUS - 1);
+				snprintf(why, why_size, "CPU %d is outside the valid range (0 .. %d)", last,
+						 CPULIST_CPUS - 1);
 			return CPULIST_BAD;
 		}
 		for (int c = first; c <= last; c += step)

@@ -2,9 +2,11 @@
  * host_allowlist.c
  *	  vllm.allowed_hosts: whom the remote program may talk to.
  *
- * What a URL library makes of a URL must be what was checked, so a URL that two readers could read differently is refused instead of
- * understood: user names, backslashes, characters that a URL must escape, escapes in the host, numbers that stand for an IPv4
- * address but aren't four of them, trailing dots, zone ids.  Addresses are compared in their one canonical form.
+ * What a URL library makes of a URL must be what was checked, so a URL that two readers could read
+ * differently is refused instead of
+ * understood: user names, backslashes, characters that a URL must escape, escapes in the host, numbers that
+ * stand for an IPv4 address but aren't four of them, trailing dots, zone ids.  Addresses are compared in
+ * their one canonical form.
  *
  * Tested by tests/unit/ipc/test_remote_hosts.c.
  */
@@ -79,7 +81,8 @@ take_ipv6(const char *s, size_t n, char *host, char *why, size_t why_size)
 	{
 		memcpy(text, s, n);
 		text[n] = '\0';
-		if (strlen(text) == n && inet_pton(AF_INET6, text, &a) == 1 && inet_ntop(AF_INET6, &a, host, 256) != NULL)
+		if (strlen(text) == n && inet_pton(AF_INET6, text, &a) == 1 &&
+			inet_ntop(AF_INET6, &a, host, 256) != NULL)
 			return true;
 	}
 	return bad(why, why_size, "what the brackets hold is not an IPv6 address");
@@ -101,14 +104,16 @@ take_name(const char *s, size_t n, char *host, char *why, size_t why_size)
 		if (i == n || s[i] == '.')
 		{
 			if (i == label)
-				return bad(why, why_size, i == n ? "the host name ends with a dot" : "a part of the host name is empty");
+				return bad(why, why_size,
+						   i == n ? "the host name ends with a dot" : "a part of the host name is empty");
 			if (i - label > LABEL_MAX_LEN)
 				return bad(why, why_size, "a part of the host name is longer than 63 characters");
 			if (i < n)
 				label = i + 1;
 		}
 		else if ((unsigned char) s[i] >= 0x80)
-			return bad(why, why_size, "the host name has characters that are not ASCII: such names are written as xn--...");
+			return bad(why, why_size, "the host name has characters that are not ASCII: such names are "
+									  "written as xn--...");
 		else if (s[i] == '%')
 			return bad(why, why_size, "the host name may not have escaped characters");
 		else if (s[i] == '*')
@@ -123,7 +128,8 @@ take_name(const char *s, size_t n, char *host, char *why, size_t why_size)
 		/* inet_pton takes four decimal numbers and nothing else; leading zeros could be meant as octal */
 		char		again[INET_ADDRSTRLEN];
 
-		if (inet_pton(AF_INET, host, &a) != 1 || inet_ntop(AF_INET, &a, again, sizeof(again)) == NULL || strcmp(again, host) != 0)
+		if (inet_pton(AF_INET, host, &a) != 1 || inet_ntop(AF_INET, &a, again, sizeof(again)) == NULL ||
+			strcmp(again, host) != 0)
 			return bad(why, why_size, "an IPv4 address must be four decimal numbers from 0 to 255");
 	}
 	return true;
@@ -173,8 +179,8 @@ take_authority(const char *s, size_t n, char *host, int *port, char *why, size_t
 }
 
 /*
- * Only what a path may hold as it is, and a query behind it.  That may hold less than it could: no "/", "?" and "@", by which a reader
- * could take a part of it for a path or a host.
+ * Only what a path may hold as it is, and a query behind it.  That may hold less than it could: no "/", "?"
+ * and "@", by which a reader could take a part of it for a path or a host.
  */
 static bool
 path_ok(const char *s, char *why, size_t why_size)
@@ -193,10 +199,12 @@ path_ok(const char *s, char *why, size_t why_size)
 		else if (*s == '%')
 		{
 			if (s[1] == '\0' || !is_hex(s + 1, 2))
-				return bad(why, why_size, "a \"%\" of the path or query is not followed by two hexadecimal digits");
+				return bad(why, why_size,
+						   "a \"%\" of the path or query is not followed by two hexadecimal digits");
 		}
 		else if (!is_name_char(*s) && strchr(query ? ".~!$&'()*+,;=:" : "/.~!$&'()*+,;=:@", *s) == NULL)
-			return bad(why, why_size, query ? "the query has a character that must be escaped" : "the path has a character that must be escaped");
+			return bad(why, why_size, query ? "the query has a character that must be escaped" :
+					   "the path has a character that must be escaped");
 	return true;
 }
 

@@ -2,8 +2,8 @@
  * hub_name.c
  *	  Names of Hugging Face's repositories where a path is wanted (hub_name.h).
  *
- * Other engines download what such a name stands for.  Nothing is downloaded here, so an error that is about one
- * says by which command its user gets it.
+ * Other engines download what such a name stands for.  Nothing is downloaded here, so an error that is about
+ * one says by which command its user gets it.
  *
  * Tested by tests/unit/ipc/test_hubname.c.
  */
@@ -31,7 +31,8 @@ static const char *
 without_prefix(const char *s, bool *web)
 {
 	static const char *const prefixes[] = {
-		"https://huggingface.co/", "http://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/", "hf://"
+		"https://huggingface.co/", "http://huggingface.co/", "huggingface.co/", "https://hf.co/", "hf.co/",
+		"hf://"
 	};
 
 	*web = false;
@@ -51,7 +52,10 @@ ends_in(const char *s, size_t n, const char *end)
 	return n > strlen(end) && memcmp(s + n - strlen(end), end, strlen(end)) == 0;
 }
 
-/* The length of the file's name behind a repository and a slash, from *file on; 0: none; -1: that is no repository's name. */
+/*
+ * The length of the file's name behind a repository and a slash, from *file on; 0: none; -1: that is no
+ * repository's name.
+ */
 static int
 file_len(const char **file, bool web)
 {
@@ -93,7 +97,8 @@ hub_name(const char *s, bool bare, HubName *out)
 		name = repo + n + 1;
 		n = (int) name_len(name);
 	}
-	else if (n == 0 || !bare || (repo[n] != '\0' && repo[n] != ':') || (repo == s && ends_in(repo, (size_t) n, ".gguf")))
+	else if (n == 0 || !bare || (repo[n] != '\0' && repo[n] != ':') ||
+			 (repo == s && ends_in(repo, (size_t) n, ".gguf")))
 		return false;
 	rest = name + n;
 	len = (int) (rest - repo);
@@ -103,8 +108,9 @@ hub_name(const char *s, bool bare, HubName *out)
 
 		if (q == 0 || rest[1 + q] != '\0')
 			return false;
-		snprintf(out->command, sizeof(out->command), "hf download %.*s --include '*%s*.gguf' --local-dir /models/%.*s",
-				 len, repo, rest + 1, n, name);
+		snprintf(out->command, sizeof(out->command),
+				 "hf download %.*s --include '*%s*.gguf' --local-dir /models/%.*s", len, repo, rest + 1, n,
+				 name);
 	}
 	else if (*rest == '/')
 	{
@@ -119,7 +125,8 @@ hub_name(const char *s, bool bare, HubName *out)
 		return true;
 	}
 	else if (*rest == '\0')
-		snprintf(out->command, sizeof(out->command), "hf download %.*s --local-dir /models/%.*s", len, repo, n, name);
+		snprintf(out->command, sizeof(out->command), "hf download %.*s --local-dir /models/%.*s", len, repo,
+				 n, name);
 	else
 		return false;
 	snprintf(out->path, sizeof(out->path), "/models/%.*s", n, name);

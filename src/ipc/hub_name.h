@@ -14,7 +14,8 @@ typedef struct HubName
 } HubName;
 
 /*
- * Is it written as a repository is: org/name, org/name:Q4_K_M, org/name/file.gguf, hf://..., https://huggingface.co/...?
+ * Is it written as a repository is: org/name, org/name:Q4_K_M, org/name/file.gguf, hf://...,
+ * https://huggingface.co/...?
  * bare: a name alone (gpt2), too.
  */
 bool		hub_name(const char *s, bool bare, HubName *out);

@@ -34,7 +34,8 @@ bool
 traceparent_ok(const char *s, size_t n)
 {
 	if (n < TRACEPARENT_LEN || s[2] != '-' || s[35] != '-' || s[52] != '-' ||
-		!is_lower_hex(s, 2) || !is_lower_hex(s + 3, 32) || !is_lower_hex(s + 36, 16) || !is_lower_hex(s + 53, 2))
+		!is_lower_hex(s, 2) || !is_lower_hex(s + 3, 32) || !is_lower_hex(s + 36, 16) ||
+		!is_lower_hex(s + 53, 2))
 		return false;
 	if (memcmp(s, "ff", 2) == 0 || all_zero(s + 3, 32) || all_zero(s + 36, 16))
 		return false;
@@ -52,7 +53,8 @@ is_key(const char *s, size_t n)
 	for (size_t i = 0; i < n; i++)
 	{
 		ats += s[i] == '@';
-		if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9') || memchr("_-*/@", s[i], 5) != NULL))
+		if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9') ||
+			  memchr("_-*/@", s[i], 5) != NULL))
 			return false;
 	}
 	return ats <= 1;

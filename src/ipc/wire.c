@@ -221,8 +221,8 @@ wire_head(int kind, int flags, uint64_t fields, uint32_t gen, uint32_t place)
 {
 	return (WireMsg)
 	{
-		.magic = WIRE_MSG_MAGIC,.gen = gen,.place = place,.kind = (uint16_t) kind,.flags = (uint16_t) (flags | (WIRE_CHECKED ? WIRE_SUMMED : 0)),
-			.len = fields + WIRE_TRAILER
+		.magic = WIRE_MSG_MAGIC,.gen = gen,.place = place,.kind = (uint16_t) kind,
+			.flags = (uint16_t) (flags | (WIRE_CHECKED ? WIRE_SUMMED : 0)), .len = fields + WIRE_TRAILER
 	};
 }
 
@@ -465,15 +465,18 @@ wire_floats(const WireField *f, float *out)
 /* bounds as vLLM has them; 0 ends a row */
 static const double bucket_bounds[][WIRE_HIST_BUCKETS] = {
 #define WB_FIRST	0
-	{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560},
+	{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160,
+	 640, 2560},
 #define WB_TOKEN	1
 	{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80},
 #define WB_REQUEST	2
 	{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680},
 #define WB_BLOCK	3
-	{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800},
+	{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200,
+	 1800},
 #define WB_COUNT	4
-	{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000},
+	{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000,
+	 1000000},
 #define WB_FEW		5
 	{1, 2, 5, 10, 20},
 #define WB_STEP		6

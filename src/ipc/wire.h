@@ -32,8 +32,8 @@
  * request ring; when it claims the slot, which is nobody else's then, all words.  Engine: state OPEN->CLOSED,
  * req_tail, rep_head, reply ring, live counters. Supervisor: OPEN->LOST, only while no engine process exists.
  *
- * A conversation's four cursors begin at 0.  Each side goes by its own copies of the two that it advances, and only
- * publishes them; the backend also compares: a published one that changed is damage.
+ * A conversation's four cursors begin at 0.  Each side goes by its own copies of the two that it advances,
+ * and only publishes them; the backend also compares: a published one that changed is damage.
  *
  * Order: data, then cursor (release); reader: cursor (acquire), then data.  For
  * the last frame the engine writes the bytes, then state = CLOSED, then rep_head:
@@ -194,7 +194,10 @@ typedef struct WireHist
 	int64_t		sum;			/* of times: microseconds */
 } WireHist;
 
-/* The bounds of a histogram's buckets, ascending, in seconds or as a number; *n of them, the last bucket has none. */
+/*
+ * The bounds of a histogram's buckets, ascending, in seconds or as a number; *n of them, the last bucket has
+ * none.
+ */
 const double *wire_hist_bounds(WireHistId id, int *n);
 /* Its name, without vLLM's prefix, and what it says. */
 const char *wire_hist_metric(WireHistId id);
@@ -203,7 +206,10 @@ bool		wire_hist_is_time(WireHistId id);
 /* Where a value belongs; of times: microseconds. */
 int			wire_hist_bucket(WireHistId id, int64_t value);
 
-/* An error of this text is a request that was too slow, whoever says so; SQLSTATE 57014 alone may be a cancelled one. */
+/*
+ * An error of this text is a request that was too slow, whoever says so; SQLSTATE 57014 alone may be a
+ * cancelled one.
+ */
 #define WIRE_TIMED_OUT	"canceling LLM request due to timeout"
 
 /* What instances of models count: one row each in metrics.def. */
@@ -260,11 +266,14 @@ typedef struct WireModelStat
 	int32_t		prefix_caching;
 	char		kv_dtype[16];
 	int32_t		max_loras;		/* different adapters in a step */
-	char		loras_running[WIRE_LORA_NAMES];	/* those of requests that run, and that wait: a,b,c as far as there is room */
+	/* those of requests that run, and that wait: a,b,c as far as there is room */
+	char		loras_running[WIRE_LORA_NAMES];
 	char		loras_waiting[WIRE_LORA_NAMES];
 	WireFigures fig;			/* of its instance, and counters of those it had before */
-	int64_t		requests, prompt_tokens, output_tokens, preemptions;	/* tokens: of requests that have ended */
-	int64_t		prefilled_tokens, reused_tokens, back_tokens, generated_tokens;	/* as they come; these never go down.  back: of reused, from the offload tier */
+	/* tokens: of requests that have ended */
+	int64_t		requests, prompt_tokens, output_tokens, preemptions;
+	/* as they come; these never go down.  back: of reused, from the offload tier */
+	int64_t		prefilled_tokens, reused_tokens, back_tokens, generated_tokens;
 	int64_t		ended[WIRE_N_ENDS];
 	WireHist	hist[WIRE_N_HISTS];
 } WireModelStat;
@@ -433,8 +442,8 @@ typedef struct WireMsg
 #define WIRE_SUM_BYTES	8
 
 /*
- * Do writers send checksums?  In builds that look for bugs, by `make WIRE_CHECKED=1`, a sanitizer's or with PostgreSQL's
- * assertions.  Readers check them in every build, so either side may be of either kind.
+ * Do writers send checksums?  In builds that look for bugs, by `make WIRE_CHECKED=1`, a sanitizer's or with
+ * PostgreSQL's assertions.  Readers check them in every build, so either side may be of either kind.
  */
 #ifndef WIRE_CHECKED
 #if defined(USE_ASSERT_CHECKING) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -446,7 +455,10 @@ typedef struct WireMsg
 
 /* Bytes that a writer of this build adds. */
 #define WIRE_TRAILER	(WIRE_CHECKED ? WIRE_SUM_BYTES : 0)
-/* The head at that place that goes with so many bytes of fields: with the checksum's bytes and flag, in such a build. */
+/*
+ * The head at that place that goes with so many bytes of fields: with the checksum's bytes and flag, in such
+ * a build.
+ */
 WireMsg		wire_head(int kind, int flags, uint64_t fields, uint32_t gen, uint32_t place);
 /* Is it the head that was written at this place in this conversation? */
 static inline bool
@@ -483,14 +495,20 @@ typedef enum WireKind			/* requests */
 								 * second on -> WF_ACCEPTED, WF_DONE with floats, counts, greedy */
 	WK_CHUNK,					/* a text in chunks -> WF_DONE with SPANS */
 	WK_GRAMMAR,					/* is the prompt an instance of SCHEMA? -> WF_DONE with COUNT 1 or 0 */
-	WK_API,						/* a body of OpenAI's or Anthropic's interfaces -> WF_TEXT..., WF_DONE, each with
-								 * TEXT, a JSON object; with API_AS_BODY no WF_ERROR for what the body asks */
+	/*
+	 * a body of OpenAI's or Anthropic's interfaces -> WF_TEXT..., WF_DONE, each with TEXT, a JSON object;
+	 * with API_AS_BODY no WF_ERROR for what the body asks
+	 */
+	WK_API,
 	WK_PARSE,					/* tool calls or reasoning of the prompt -> WF_DONE with TEXT, REASONING */
 	WK_LORA_CHECK,				/* an adapter's files good? -> WF_DONE with TEXT, a JSON object */
 	WK_LORA_LOAD,				/* an adapter into this model's cache -> WF_DONE with TEXT, a JSON object */
-	WK_LORA_UNLOAD,				/* out of it, as soon as no request uses it -> WF_DONE with COUNT 1, or 0: it wasn't there */
-	WK_LORA_LIST,				/* what is in the caches, of one database or (DATABASE absent or 0) all -> WF_DONE with
-								 * TEXT, a JSON array */
+	/* out of it, as soon as no request uses it -> WF_DONE with COUNT 1, or 0: it wasn't there */
+	WK_LORA_UNLOAD,
+	/*
+	 * what is in the caches, of one database or (DATABASE absent or 0) all -> WF_DONE with TEXT, a JSON array
+	 */
+	WK_LORA_LIST,
 	WK_COUNT
 } WireKind;
 
@@ -555,7 +573,8 @@ typedef struct WireField
 	int			type;
 	int64_t		i;				/* WT_INT */
 	double		num;			/* WT_NUM */
-	const char *s;				/* WT_STR: bytes, not terminated; else raw, use wire_int_at(), wire_floats() */
+	/* WT_STR: bytes, not terminated; else raw, use wire_int_at(), wire_floats() */
+	const char *s;
 	size_t		n;				/* WT_STR: bytes; WT_INTS, WT_FLOATS: elements */
 } WireField;
 

@@ -3,8 +3,8 @@
  *	  Conversations: bytes between a slot's rings and private memory.
  *
  * The arena is untrusted.  Our own cursors (req_tail, rep_head) begin at 0, are kept
- * privately and only published; a request's head must be of this conversation; the other side's are loaded once, and wire_ring_*() refuse
- * impossible ones.  A message grows with the bytes that arrive, never with the
+ * privately and only published; a request's head must be of this conversation; the other side's are loaded
+ * once, and wire_ring_*() refuse impossible ones.  A message grows with the bytes that arrive, never with the
  * length it claims.
  *
  * Barriers: req_head acquire here / release in the backend's writer; rep_tail
@@ -211,7 +211,8 @@ receive_some(Channel *c, Err *e)
 	ASSERT(c->msg_have <= sizeof(c->msg) && c->in_len <= c->in_cap);
 	if (room == 0)
 		return 0;
-	n = wire_ring_read(wire_req_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, head, c->req_tail, to, room);
+	n = wire_ring_read(wire_req_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, head,
+					   c->req_tail, to, room);
 	if (n < 0)
 	{
 		err_set(e, ERR_INTERNAL, "corrupt request ring");
@@ -236,7 +237,8 @@ check_sum(Channel *c, Err *e)
 	if (!wire_intact(&c->msg, c->in))
 	{
 		err_set(e, ERR_LOST, "the request was damaged on its way");
-		return err_detail(e, "What came of %llu bytes has another checksum than what was sent.", (unsigned long long) c->msg.len);
+		return err_detail(e, "What came of %llu bytes has another checksum than what was sent.",
+						  (unsigned long long) c->msg.len);
 	}
 	c->msg.len = c->in_len = (size_t) wire_fields_len(&c->msg);
 	c->msg.flags &= (uint16_t) ~WIRE_SUMMED;
@@ -318,8 +320,8 @@ pump_locked(Channel *c, bool tell)
 	while (c->out_at < c->out.len)
 	{
 		uint32_t	tail = atomic_load_explicit(&s->rep_tail, memory_order_acquire);
-		int			n = wire_ring_write(wire_rep_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size, c->rep_head, tail,
-										c->out.data + c->out_at, c->out.len - c->out_at);
+		int			n = wire_ring_write(wire_rep_ring(&c->link->arena, c->slot), c->link->arena.geo.ring_size,
+										c->rep_head, tail, c->out.data + c->out_at, c->out.len - c->out_at);
 		bool		last;
 
 		if (n < 0)
@@ -481,7 +483,8 @@ chan_backlog(Channel *c)
 	pthread_mutex_lock(&c->lock);
 	if (is_open(c))
 	{
-		uint32_t	in_ring = c->rep_head - atomic_load_explicit(&link_slot(c->link, c->slot)->rep_tail, memory_order_relaxed);
+		uint32_t	in_ring = c->rep_head - atomic_load_explicit(&link_slot(c->link, c->slot)->rep_tail,
+																 memory_order_relaxed);
 
 		n = c->out.len - c->out_at;
 		/* more than fits is a corrupt cursor, which chan_pump() finds */

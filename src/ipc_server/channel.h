@@ -91,7 +91,10 @@ bool		chan_end(Channel *c, WireFrame kind, const Buf *fields);
 bool		chan_end_error(Channel *c, const Err *e);
 /* Let go of the slot at once, without a frame (cancelled, corrupt). */
 void		chan_drop(Channel *c);
-/* Reply bytes that the backend has not taken yet: who streams stops reading from its source when this is large. */
+/*
+ * Reply bytes that the backend has not taken yet: who streams stops reading from its source when this is
+ * large.
+ */
 size_t		chan_backlog(Channel *c);
 
 /* Counters of llm_requests; a negative number leaves a counter alone. False: the caller has left. */

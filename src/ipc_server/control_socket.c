@@ -115,7 +115,8 @@ control_read(ControlLines *c, void (*line) (void *ctx, char *line), void *ctx)
 const char *
 control_config(const char *line)
 {
-	return strncmp(line, CONTROL_CONFIG " ", sizeof(CONTROL_CONFIG)) == 0 ? line + sizeof(CONTROL_CONFIG) : NULL;
+	return strncmp(line, CONTROL_CONFIG " ", sizeof(CONTROL_CONFIG)) == 0 ? line + sizeof(CONTROL_CONFIG) :
+		NULL;
 }
 
 int

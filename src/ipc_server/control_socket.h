@@ -26,7 +26,9 @@ typedef struct ControlLines
 	char		buf[CONTROL_LINE];
 } ControlLines;
 
-/* Read once, and hand each line that is whole to line(), without its newline.  False: the supervisor is gone. */
+/*
+ * Read once, and hand each line that is whole to line(), without its newline.  False: the supervisor is gone.
+ */
 bool		control_read(ControlLines *c, void (*line) (void *ctx, char *line), void *ctx);
 /* What a config line assigns, "name=value"; NULL: it is another line. */
 const char *control_config(const char *line);

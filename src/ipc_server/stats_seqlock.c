@@ -22,5 +22,6 @@ statlock_take(WireStats *s)
 void
 statlock_release(WireStats *s)
 {
-	atomic_store_explicit(&s->seq, atomic_load_explicit(&s->seq, memory_order_relaxed) + 1, memory_order_release);
+	atomic_store_explicit(&s->seq, atomic_load_explicit(&s->seq, memory_order_relaxed) + 1,
+						  memory_order_release);
 }

@@ -185,7 +185,8 @@ check_magic(Cursor *c, const char *path, Gguf *g, Err *e)
 	if (g->version == 2 || g->version == 3)
 		return true;
 	if ((g->version & 0xffff) == 0)
-		return err_set(e, ERR_UNSUPPORTED, "file \"%s\" is a big-endian GGUF file, which is not supported", path);
+		return err_set(e, ERR_UNSUPPORTED, "file \"%s\" is a big-endian GGUF file, which is not supported",
+					   path);
 	return err_set(e, ERR_UNSUPPORTED, "file \"%s\" is of GGUF version %u, supported are 2 and 3",
 				   path, g->version);
 }

@@ -87,7 +87,8 @@ split_key(const Gm *m, int part, const char *key, int hi, int dflt, int *out)
 	const GgufKey *k = gguf_find(&m->parts[part], key);
 	double		v = dflt;
 
-	if (k != NULL && (k->type == GGUF_ARRAY || !gguf_num(k, 0, &v) || !(v >= 0 && v <= hi) || v != (double) (int) v))
+	if (k != NULL && (k->type == GGUF_ARRAY || !gguf_num(k, 0, &v) || !(v >= 0 && v <= hi) ||
+					  v != (double) (int) v))
 		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" has an invalid \"%s\"", m->f->maps[part].path, key);
 	*out = (int) v;
 	return true;
@@ -103,8 +104,9 @@ read_part(Gm *m, int part)
 	const FileMap *map;
 
 	if (path == NULL)
-		return err_set(m->e, ERR_BAD_FILE, "file \"%s\" is the first of %d parts of a GGUF model, but its name "
-					   "doesn't end in \"-00001-of-%05d.gguf\"", m->path, m->n_parts, m->n_parts);
+		return err_set(m->e, ERR_BAD_FILE,
+					   "file \"%s\" is the first of %d parts of a GGUF model, but its name doesn't end in "
+					   "\"-00001-of-%05d.gguf\"", m->path, m->n_parts, m->n_parts);
 	if (files_map(m->f, path, m->e) < 0)
 	{
 		mem_free(path);
@@ -118,7 +120,8 @@ read_part(Gm *m, int part)
 		return false;
 	if (no == part && count == m->n_parts)
 		return true;
-	err_set(m->e, ERR_BAD_FILE, "file \"%s\" is not part %d of %d of the model", map->path, part + 1, m->n_parts);
+	err_set(m->e, ERR_BAD_FILE, "file \"%s\" is not part %d of %d of the model", map->path, part + 1,
+			m->n_parts);
 	return err_detail(m->e, "It has \"split.no\" = %d and \"split.count\" = %d.", no, count);
 }
 
@@ -166,7 +169,8 @@ read_parts(Gm *m)
 	if (!split_key(m, 0, "split.tensors.count", FILES_MAX_TENSORS, (int) tensors, &want))
 		return false;
 	return tensors == (size_t) want ||
-		err_set(m->e, ERR_BAD_FILE, "the parts of model \"%s\" have %zu tensors, \"split.tensors.count\" is %d",
+		err_set(m->e, ERR_BAD_FILE, "the parts of model \"%s\" have %zu tensors, \"split.tensors.count\" is "
+									"%d",
 				m->path, tensors, want);
 }
 
@@ -179,8 +183,8 @@ part_has(const Gguf *g, const char *name)
 	{
 		const GgufTensor *t = &g->tensors[i];
 
-		if (t->name_len > len + 1 && memcmp(t->name, "blk.", 4) == 0 && t->name[t->name_len - len - 1] == '.' &&
-			memcmp(t->name + t->name_len - len, name, len) == 0)
+		if (t->name_len > len + 1 && memcmp(t->name, "blk.", 4) == 0 &&
+			t->name[t->name_len - len - 1] == '.' && memcmp(t->name + t->name_len - len, name, len) == 0)
 			return true;
 	}
 	return false;
@@ -266,12 +270,13 @@ read_rope_factors(Gm *m, size_t which, const GgufTensor *t, int part)
 	double		factors[MAX_ROPE_FACTORS];
 
 	if (strcmp(type, rope_tensors[which].type) != 0)
-		return err_set(m->e, ERR_UNSUPPORTED, "file \"%s\" has both RoPE scaling type \"%s\" and tensor \"%s\"",
-					   m->path, type, rope_tensors[which].tensor);
+		return err_set(m->e, ERR_UNSUPPORTED,
+					   "file \"%s\" has both RoPE scaling type \"%s\" and tensor \"%s\"", m->path, type,
+					   rope_tensors[which].tensor);
 	if (t->ndim != 1 || t->ne[0] > MAX_ROPE_FACTORS || t->type != 0 ||
 		t->offset > map->len - data || (uint64_t) t->ne[0] * 4 > map->len - data - t->offset)
-		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is invalid", rope_tensors[which].tensor,
-					   map->path);
+		return err_set(m->e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is invalid",
+					   rope_tensors[which].tensor, map->path);
 	for (int64_t i = 0; i < t->ne[0]; i++)
 	{
 		float		v;
@@ -398,7 +403,8 @@ add_tensor(Gm *m, int part, const GgufTensor *t)
 		return true;			/* part of the configuration by now */
 	if (q == NULL)
 	{
-		err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has GGUF type %u, which is not supported",
+		err_set(m->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has GGUF type %u, which is not "
+									   "supported",
 				name, path, t->type);
 		return err_hint(m->e, "Supported types are %s.", quant_gguf_list());
 	}
@@ -633,7 +639,8 @@ read_templates(Gm *m)
 	{
 		const GgufKey *k = &m->g->keys[i];
 
-		if (k->type != GGUF_STRING || k->n > FILES_MAX_CONFIG || k->key_len < n || memcmp(k->key, prefix, n) != 0)
+		if (k->type != GGUF_STRING || k->n > FILES_MAX_CONFIG || k->key_len < n ||
+			memcmp(k->key, prefix, n) != 0)
 			continue;
 		if (k->key_len == n)
 			files_add_template(m->f, "default", 7, (const char *) k->data, k->n);

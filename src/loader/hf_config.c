@@ -200,7 +200,8 @@ files_set_rope(Files *f, const char *rope_scaling, double rope_theta, Err *e)
 	if (rope_theta > 0)
 		conf_set_num(f->conf, "override.rope_theta", rope_theta);
 	return rope_scaling[0] == '\0' ||
-		hfconfig_parse(f->conf, "override.rope_scaling.", rope_scaling, strlen(rope_scaling), "rope_scaling", e);
+		hfconfig_parse(f->conf, "override.rope_scaling.", rope_scaling, strlen(rope_scaling), "rope_scaling",
+					   e);
 }
 
 bool
@@ -415,7 +416,8 @@ read_special_tokens(Files *f, Err *e)
 	bool		ok = true;
 
 	if (json_is_object(config) && json_get(config, "added_tokens_decoder") == NULL)
-		ok = read_object(f, "special_tokens_map.json", &map, e) && read_object(f, "added_tokens.json", &added, e);
+		ok = read_object(f, "special_tokens_map.json", &map, e) &&
+			read_object(f, "added_tokens.json", &added, e);
 	for (size_t i = 0; ok && i < N_TOKEN_NAMES; i++)
 	{
 		const Json *x = json_get(map, token_names[i]);
@@ -450,7 +452,8 @@ read_vocabulary(Files *f, Err *e)
 		const char *name;
 		FilesTokKind kind;
 	}			row[] = {
-		{"tokenizer.json", FILES_TOK_HF}, {"tekken.json", FILES_TOK_TEKKEN}, {"tokenizer.model", FILES_TOK_SPM},
+		{"tokenizer.json", FILES_TOK_HF}, {"tekken.json", FILES_TOK_TEKKEN},
+		{"tokenizer.model", FILES_TOK_SPM},
 		{"qwen.tiktoken", FILES_TOK_TIKTOKEN}, {"tiktoken.model", FILES_TOK_TIKTOKEN}
 	};
 
@@ -472,7 +475,8 @@ read_vocabulary(Files *f, Err *e)
 static bool
 read_tokenizer(Files *f, Err *e)
 {
-	return read_vocabulary(f, e) && slurp_json(f, "tokenizer_config.json", FILES_MAX_CONFIG, FILES_JSON_TOK_CONFIG, &f->tok_config, e) &&
+	return read_vocabulary(f, e) && slurp_json(f, "tokenizer_config.json", FILES_MAX_CONFIG,
+											   FILES_JSON_TOK_CONFIG, &f->tok_config, e) &&
 		read_special_tokens(f, e) && read_templates(f, e);
 }
 

@@ -4,8 +4,8 @@
  *	  sorted tensor directory, what names the contents on disk.
  *
  * A path is a directory in the Hugging Face layout, a GGUF file or a directory with
- * one GGUF model; which one is decided by what is there, not by the path's name.  Files are opened non-blocking and
- * must be regular, so that a FIFO or a device can't hang the engine.  Every size
+ * one GGUF model; which one is decided by what is there, not by the path's name.  Files are opened
+ * non-blocking and must be regular, so that a FIFO or a device can't hang the engine.  Every size
  * that a file states is checked against the mapping here, in files_add(), so
  * that a KTensor can be trusted by all who read it.
  *
@@ -161,7 +161,8 @@ files_json_ok(const char *path, const char *json, size_t len, size_t max, Err *e
 
 	if (json_values(json, len, limit) <= limit)
 		return true;
-	return err_set(e, ERR_BAD_FILE, "file \"%s\" has too many JSON values: the limit for its %zu bytes is %zu",
+	return err_set(e, ERR_BAD_FILE, "file \"%s\" has too many JSON values: the limit for its %zu bytes is "
+									"%zu",
 				   path, len, limit);
 }
 
@@ -262,10 +263,12 @@ static bool
 open_directory(Files *f, Err *e)
 {
 	char	   *gguf = NULL;
-	bool		ok = stconfig_root(f, e) && (safetensors_there(f->root) || gguf_in_directory(f->root, &gguf, e));
+	bool		ok = stconfig_root(f, e) &&
+		(safetensors_there(f->root) || gguf_in_directory(f->root, &gguf, e));
 
 	if (ok)
-		ok = gguf != NULL ? gguf_open(f, gguf, e) : hfconfig_read(f, e) && safetensors_open(f, e) && stconfig_read(f, e);
+		ok = gguf != NULL ? gguf_open(f, gguf, e) : hfconfig_read(f, e) && safetensors_open(f, e) &&
+			stconfig_read(f, e);
 	mem_free(gguf);
 	return ok;
 }
@@ -485,7 +488,8 @@ files_contents_id(const Files *f)
 	/* which values a quantized checkpoint's codes mean */
 	quantization = conf_str(f->conf, "quantization_config", NULL);
 	if (quantization != NULL)
-		buf_printf(&b, "quantization %016llx\n", (unsigned long long) digest(quantization, strlen(quantization), 0));
+		buf_printf(&b, "quantization %016llx\n",
+				   (unsigned long long) digest(quantization, strlen(quantization), 0));
 	return b.data;
 }
 
@@ -506,7 +510,8 @@ files_add_template(Files *f, const char *name, size_t name_len, const char *s, s
 		f->templates = mem_zalloc(FILES_MAX_TEMPLATES * sizeof(FilesTemplate));
 	while (i < f->n_templates && strcmp(f->templates[i].name, key) < 0)
 		i++;
-	if (f->n_templates == FILES_MAX_TEMPLATES || (i < f->n_templates && strcmp(f->templates[i].name, key) == 0))
+	if (f->n_templates == FILES_MAX_TEMPLATES ||
+		(i < f->n_templates && strcmp(f->templates[i].name, key) == 0))
 	{
 		mem_free(key);
 		return;

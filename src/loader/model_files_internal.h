@@ -54,7 +54,8 @@ typedef struct FileTensor
 struct Files
 {
 	char	   *path;			/* as given to files_open() */
-	char	   *root;			/* the directory with config.json: path, or a folder in it that modules.json names */
+	/* the directory with config.json: path, or a folder in it that modules.json names */
+	char	   *root;
 	Conf	   *conf;
 	FileMap    *maps;			/* [FILES_MAX_MAPS], so that it never moves */
 	int			n_maps;

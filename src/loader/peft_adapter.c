@@ -23,7 +23,8 @@
 #include "loader/model_files_internal.h"
 
 #define MAX_RANK	65536
-#define ALPHAS_US	INT64_C(10000000)	/* most time for comparing all modules with all patterns, which takes hardly any if no harm is meant */
+/* most time for comparing all modules with all patterns, which takes hardly any if no harm is meant */
+#define ALPHAS_US	INT64_C(10000000)
 
 /* ---- adapter_config.json ---- */
 
@@ -36,8 +37,8 @@ is_on(const Json *v)
 }
 
 /*
- * How an adapter began is nothing to us, but for the ways that begin by taking what it adds away from the base: its
- * matrices are for the base that was left, which nobody has saved.
+ * How an adapter began is nothing to us, but for the ways that begin by taking what it adds away from the
+ * base: its matrices are for the base that was left, which nobody has saved.
  */
 static bool
 changes_base(const Json *init)
@@ -76,14 +77,17 @@ refuse_others(const Json *c, const char *path, Err *e)
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (is_on(json_get(c, keys[i].key)))
-			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses %s, which is not supported", path, keys[i].what);
+			return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" uses %s, which is not supported", path,
+						   keys[i].what);
 	if (is_on(bias) && !(json_is_string(bias) && strcmp(bias->s, "none") == 0))
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has biases, which are not supported", path);
 	if (changes_base(init))
 	{
-		err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is for a base that was changed when its training began (init_lora_weights \"%.32s\")", path,
+		err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is for a base that was changed when its training began "
+									"(init_lora_weights \"%.32s\")", path,
 				init->s);
-		return err_hint(e, "The Python package peft converts it: save_pretrained() with path_initial_model_for_weight_conversion.");
+		return err_hint(e, "The Python package peft converts it: save_pretrained() with "
+						   "path_initial_model_for_weight_conversion.");
 	}
 	return true;
 }
@@ -94,7 +98,8 @@ check_type(const Json *c, const char *path, Err *e)
 	const Json *type = json_get(c, "peft_type");
 
 	if (!json_is_string(type))
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"peft_type\" in its adapter_config.json", path);
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"peft_type\" in its "
+										"adapter_config.json", path);
 	if (strcmp(type->s, "LORA") != 0)
 		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" is of type \"%.32s\", only LORA is supported",
 					   path, type->s);
@@ -107,7 +112,8 @@ check_targets(const Json *c, const char *path, Err *e)
 	const Json *modules = json_get(c, "target_modules");
 
 	return json_is_string(modules) || json_is_array(modules) ||
-		err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"target_modules\" in its adapter_config.json", path);
+		err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"target_modules\" in its adapter_config.json",
+				path);
 }
 
 static bool
@@ -116,7 +122,8 @@ number_of(const Json *c, const char *key, double lo, double hi, const char *path
 	const Json *v = json_get(c, key);
 
 	if (!json_is_number(v) || !(v->num >= lo && v->num <= hi))
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"%s\" in its adapter_config.json", path, key);
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"%s\" in its adapter_config.json", path,
+					   key);
 	*out = v->num;
 	return true;
 }
@@ -143,16 +150,19 @@ read_alphas(Adapter *a, const Json *c, const char *path, Err *e)
 	if (p == NULL || json_is_null(p))
 		return true;
 	if (!json_is_object(p))
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its "
+										"adapter_config.json", path);
 	a->alphas = mem_zalloc(((size_t) json_count(p) + 1) * sizeof(AdapterAlpha));
 	json_each(v, p)
 	{
 		if (!json_is_number(v) || !isfinite(v->num))
-			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
+			return err_set(e, ERR_BAD_FILE,
+						   "adapter \"%s\" has no valid \"alpha_pattern\" in its adapter_config.json", path);
 		a->alphas[a->n_alphas].alpha = v->num;
 		if ((a->alphas[a->n_alphas++].of = end_pattern(v->key)) == NULL)
-			return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has \"%.64s\" in its \"alpha_pattern\", which is no valid regular expression",
-						   path, v->key);
+			return err_set(e, ERR_BAD_FILE,
+						   "adapter \"%s\" has \"%.64s\" in its \"alpha_pattern\", which is no valid regular "
+						   "expression", path, v->key);
 	}
 	return true;
 }
@@ -170,8 +180,9 @@ alpha_of(const Adapter *a, const char *path, const char *module, int64_t until_u
 				*alpha = a->alphas[i].alpha;
 				return true;
 			case PATTERN_BAD:
-				return err_set(e, ERR_BAD_FILE, "the \"alpha_pattern\" of adapter \"%s\" takes too many steps to compare with module \"%s\"",
-							   path, module);
+				return err_set(e, ERR_BAD_FILE,
+							   "the \"alpha_pattern\" of adapter \"%s\" takes too many steps to compare with "
+							   "module \"%s\"", path, module);
 		}
 	return true;
 }
@@ -199,11 +210,15 @@ read_name(const char *name, size_t *stem, bool *embedding, bool *is_b)
 	return *embedding || *is_b || ends_with(name, ".lora_A.weight", stem);
 }
 
-/* Beside an adapter of an embedding, or a head, peft saves what it adds to; the model looks whether it is its own. */
+/*
+ * Beside an adapter of an embedding, or a head, peft saves what it adds to; the model looks whether it is its
+ * own.
+ */
 static bool
 is_base(const char *name, size_t *stem)
 {
-	return ends_with(name, ".base_layer.weight", stem) || (strstr(name, "lora_") == NULL && ends_with(name, ".weight", stem));
+	return ends_with(name, ".base_layer.weight", stem) ||
+		(strstr(name, "lora_") == NULL && ends_with(name, ".weight", stem));
 }
 
 static AdapterModule *
@@ -219,7 +234,8 @@ static bool
 add_tensor(Adapter *a, const char *path, const KTensor *t, Err *e)
 {
 	static const char prefix[] = "base_model.model.";
-	const char *name = strncmp(t->name, prefix, sizeof(prefix) - 1) == 0 ? t->name + sizeof(prefix) - 1 : t->name;
+	const char *name = strncmp(t->name, prefix, sizeof(prefix) - 1) == 0 ? t->name + sizeof(prefix) - 1 :
+		t->name;
 	AdapterModule *m = a->n > 0 ? &a->modules[a->n - 1] : NULL;
 	size_t		stem;
 	bool		embedding;
@@ -233,11 +249,14 @@ add_tensor(Adapter *a, const char *path, const KTensor *t, Err *e)
 		return true;
 	}
 	if (!read_name(name, &stem, &embedding, &is_b))
-		return err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has a tensor \"%s\", which is of no kind that is supported", path, t->name);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "adapter \"%s\" has a tensor \"%s\", which is of no kind that is supported", path,
+					   t->name);
 	if (t->ndim != 2 || t->shape[0] < 1 || t->shape[1] < 1)
 		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" of adapter \"%s\" is no matrix", t->name, path);
 	/* sorted by name: A and B of a module are neighbours */
-	if (m == NULL || m->base != NULL || strlen(m->name) != stem || strncmp(m->name, name, stem) != 0 || m->embedding != embedding)
+	if (m == NULL || m->base != NULL || strlen(m->name) != stem || strncmp(m->name, name, stem) != 0 ||
+		m->embedding != embedding)
 	{
 		m = add_module(a, name, stem);
 		m->embedding = embedding;
@@ -274,13 +293,16 @@ finish_module(Adapter *a, const char *path, const Json *c, double r, AdapterModu
 	if (m->base != NULL)
 		return true;
 	if (m->a == NULL || m->b == NULL)
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has only one of the two matrices for module \"%s\"", path, m->name);
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has only one of the two matrices for module \"%s\"",
+					   path, m->name);
 	rank = m->a->shape[0];
 	if (m->b->shape[1] != rank || rank > MAX_RANK)
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of ranks %lld and %lld for module \"%s\"", path, (long long) rank,
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of ranks %lld and %lld for module "
+										"\"%s\"", path, (long long) rank,
 					   (long long) m->b->shape[1], m->name);
 	if (!is_on(json_get(c, "rank_pattern")) && rank != (int64_t) r)
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of rank %lld for module \"%s\", but its adapter_config.json says %d",
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has matrices of rank %lld for module \"%s\", but its "
+										"adapter_config.json says %d",
 					   path, (long long) rank, m->name, (int) r);
 	if (!alpha_of(a, path, m->name, until_us, &alpha, e))
 		return false;
@@ -303,9 +325,10 @@ check_kind_of_file(const char *path, const char *weights, Err *e)
 	mem_free(pickled);
 	if (ok)
 		return true;
-	err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has its weights in a PyTorch file, adapter_model.bin, which is not supported", path);
-	return err_hint(e, "Python converts it: safetensors.torch.save_file(torch.load(\"adapter_model.bin\", weights_only=True), "
-					"\"adapter_model.safetensors\").");
+	err_set(e, ERR_UNSUPPORTED, "adapter \"%s\" has its weights in a PyTorch file, adapter_model.bin, which "
+								"is not supported", path);
+	return err_hint(e, "Python converts it: safetensors.torch.save_file(torch.load(\"adapter_model.bin\", "
+					"weights_only=True), \"adapter_model.safetensors\").");
 }
 
 static bool
@@ -317,13 +340,15 @@ read_config(Adapter *a, const char *path, const Json *c, double *r, Err *e)
 
 	/* to Python 1 is true as well; whatever else it may be, it decides the scale */
 	if (rslora != NULL && !json_is_bool(rslora) && !json_is_null(rslora))
-		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"use_rslora\" in its adapter_config.json", path);
+		return err_set(e, ERR_BAD_FILE, "adapter \"%s\" has no valid \"use_rslora\" in its "
+										"adapter_config.json", path);
 	a->rslora = json_is_true(rslora);
 	/* it is shown: printable ASCII */
 	for (size_t i = 0; from[i] != '\0' && i < sizeof(a->base) - 1; i++)
 		a->base[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
-	return check_type(c, path, e) && refuse_others(c, path, e) && check_targets(c, path, e) && number_of(c, "r", 1, MAX_RANK, path, r, e) &&
-		number_of(c, "lora_alpha", -1e9, 1e9, path, &a->alpha, e) && read_alphas(a, c, path, e);
+	return check_type(c, path, e) && refuse_others(c, path, e) && check_targets(c, path, e) &&
+		number_of(c, "r", 1, MAX_RANK, path, r, e) && number_of(c, "lora_alpha", -1e9, 1e9, path, &a->alpha,
+																e) && read_alphas(a, c, path, e);
 }
 
 static bool
@@ -350,15 +375,16 @@ adapter_open(const char *path, Err *e)
 	Json	   *c = NULL;
 	Buf			text = {0};
 	double		r = 0;
-	bool		ok = files_slurp(config, FILES_MAX_CONFIG, &text, e) && files_json_ok(config, text.data, text.len, FILES_JSON_CONFIG, e);
+	bool		ok = files_slurp(config, FILES_MAX_CONFIG, &text, e) &&
+		files_json_ok(config, text.data, text.len, FILES_JSON_CONFIG, e);
 
 	if (ok)
 	{
 		c = json_parse(text.data, text.len);
 		ok = json_is_object(c) || err_set(e, ERR_BAD_FILE, "file \"%s\" is not a JSON object", config);
 	}
-	ok = ok && read_config(a, path, c, &r, e) && check_kind_of_file(path, weights, e) && (a->files = files_open_one(path, weights, e)) != NULL &&
-		read_tensors(a, path, c, r, e);
+	ok = ok && read_config(a, path, c, &r, e) && check_kind_of_file(path, weights, e) &&
+		(a->files = files_open_one(path, weights, e)) != NULL && read_tensors(a, path, c, r, e);
 	json_free(c);
 	buf_free(&text);
 	mem_free(config);

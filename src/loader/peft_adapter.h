@@ -43,8 +43,8 @@ typedef struct Adapter
 } Adapter;
 
 /*
- * ERR_IO (files that can't be read), ERR_BAD_FILE (that are broken), ERR_UNSUPPORTED (DoRA, modules_to_save, biases,
- * other methods than LoRA, tensors of no known kind).
+ * ERR_IO (files that can't be read), ERR_BAD_FILE (that are broken), ERR_UNSUPPORTED (DoRA, modules_to_save,
+ * biases, other methods than LoRA, tensors of no known kind).
  */
 Adapter    *adapter_open(const char *path, Err *e);
 void		adapter_close(Adapter *a);

@@ -124,7 +124,8 @@ st_tensor(Files *f, int map, const char *prefix, uint64_t data, const Json *entr
 	{
 		bool		sane = files_name_ok(dtype->s, strlen(dtype->s));
 
-		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has data type \"%s\", which is not supported",
+		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has data type \"%s\", which is not "
+									"supported",
 				name, path, sane ? dtype->s : "?");
 		return err_hint(e, "Supported data types are %s.", quant_dtype_list());
 	}
@@ -334,7 +335,8 @@ st_none(const char *path, Err *e)
 	{
 		const char *dot = strrchr(de->d_name, '.');
 
-		pickle |= dot != NULL && (strcmp(dot, ".bin") == 0 || strcmp(dot, ".pth") == 0 || strcmp(dot, ".pt") == 0);
+		pickle |= dot != NULL && (strcmp(dot, ".bin") == 0 || strcmp(dot, ".pth") == 0 ||
+								  strcmp(dot, ".pt") == 0);
 	}
 	if (d != NULL)
 		closedir(d);
@@ -345,7 +347,8 @@ st_none(const char *path, Err *e)
 		return err_hint(e, "Convert them to safetensors: "
 						"AutoModelForCausalLM.from_pretrained(dir).save_pretrained(newdir).");
 	}
-	return err_set(e, ERR_BAD_FILE, "model \"%s\" has neither model.safetensors nor model.safetensors.index.json",
+	return err_set(e, ERR_BAD_FILE, "model \"%s\" has neither model.safetensors nor "
+									"model.safetensors.index.json",
 				   path);
 }
 

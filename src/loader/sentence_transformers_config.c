@@ -109,7 +109,8 @@ folder_ok(const char *s)
 
 /* How the releases name the same, in the order in which vectors are put side by side. */
 static const char *const modes[][2] = {
-	{"cls", "pooling_mode_cls_token"}, {"max", "pooling_mode_max_tokens"}, {"mean", "pooling_mode_mean_tokens"},
+	{"cls", "pooling_mode_cls_token"}, {"max", "pooling_mode_max_tokens"},
+	{"mean", "pooling_mode_mean_tokens"},
 	{"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens"},
 	{"weightedmean", "pooling_mode_weightedmean_tokens"}, {"lasttoken", "pooling_mode_lasttoken"},
 };
@@ -130,7 +131,8 @@ mode_key(const char *mode)
 static bool
 refuse(StRead *r, const char *dir, const char *why)
 {
-	return err_set(r->e, ERR_UNSUPPORTED, "module \"%s\" of model \"%s\" is not supported: %s", dir, r->f->path, why);
+	return err_set(r->e, ERR_UNSUPPORTED, "module \"%s\" of model \"%s\" is not supported: %s", dir,
+				   r->f->path, why);
 }
 
 static bool
@@ -144,7 +146,8 @@ read_pooling(StRead *r, const char *dir)
 	bool		ok = read_json(r, dir, "config.json", &o);
 
 	if (ok && !json_is_object(o))
-		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\", which says how it pools", r->f->path, dir);
+		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\", which says how it pools",
+					 r->f->path, dir);
 	if (ok && r->pooled)
 		ok = refuse(r, dir, "a second pooling");
 	mode = json_get(o, "pooling_mode");
@@ -193,7 +196,8 @@ layer_at_place(StRead *r, const char *dir, const Json *o)
 static bool
 read_layer(StRead *r, const char *dir, const char *width)
 {
-	static const char *const keys[] = {"in_features", "out_features", "bias", "activation_function", "dimension"};
+	static const char *const keys[] = {"in_features", "out_features", "bias", "activation_function",
+									   "dimension"};
 	int		   *n = r->pooled ? &r->n_dense : &r->n_rows;
 	char		prefix[32];
 	char		name[64];
@@ -201,7 +205,8 @@ read_layer(StRead *r, const char *dir, const char *width)
 	bool		ok = read_json(r, dir, "config.json", &o);
 
 	if (ok && (!json_is_object(o) || !json_is_number(json_get(o, width))))
-		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\" with \"%s\"", r->f->path, dir, width);
+		ok = err_set(r->e, ERR_BAD_FILE, "model \"%s\" has no \"%s/config.json\" with \"%s\"", r->f->path,
+					 dir, width);
 	if (ok && json_is_true(json_get(o, "use_residual")))
 		ok = refuse(r, dir, "a dense layer with a residual connection");
 	ok = ok && layer_at_place(r, dir, o);
@@ -402,7 +407,8 @@ read_module(StRead *r, const Json *m)
 		const char *name;
 		bool		(*read) (StRead *r, const char *dir);
 	}			kinds[] = {
-		{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Dense", read_dense}, {"LayerNorm", read_layer_norm},
+		{"Transformer", read_transformer}, {"Pooling", read_pooling}, {"Dense", read_dense},
+		{"LayerNorm", read_layer_norm},
 		{"Normalize", read_normalize}, {"Dropout", read_nothing}, {"LogitScore", read_logit_score},
 		{"MultiVectorMask", read_mask},
 	};
@@ -412,7 +418,9 @@ read_module(StRead *r, const Json *m)
 	size_t		n = 0;
 
 	if (word == NULL)
-		return err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" has a module without a valid \"type\" or \"path\"", r->f->path);
+		return err_set(r->e, ERR_BAD_FILE,
+					   "file \"%s/modules.json\" has a module without a valid \"type\" or \"path\"",
+					   r->f->path);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].name, word) == 0)
 			return kinds[i].read(r, dir);
@@ -420,7 +428,8 @@ read_module(StRead *r, const Json *m)
 		shown[n] = word[n] > ' ' && word[n] <= '~' ? word[n] : '?';
 	shown[n] = '\0';
 	err_set(r->e, ERR_UNSUPPORTED, "module \"%s\" of model \"%s\" is not supported", shown, r->f->path);
-	return err_hint(r->e, "Supported modules are Transformer, Pooling, Dense, LayerNorm, Normalize, Dropout, LogitScore and MultiVectorMask.");
+	return err_hint(r->e, "Supported modules are Transformer, Pooling, Dense, LayerNorm, Normalize, Dropout, "
+						  "LogitScore and MultiVectorMask.");
 }
 
 /* The modules of modules.json that are of this kind: the last one's folder; NULL = none. */
@@ -452,7 +461,8 @@ read_modules(StRead *r)
 	if (list == NULL)
 		return ok && read_transformer(r, "");
 	if (!json_is_array(list) || json_count(list) > MAX_MODULES)
-		ok = err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" is not an array of at most %d modules", r->f->path, MAX_MODULES);
+		ok = err_set(r->e, ERR_BAD_FILE, "file \"%s/modules.json\" is not an array of at most %d modules",
+					 r->f->path, MAX_MODULES);
 	r->pools = find_module(list, "Pooling") != NULL;
 	for (m = ok ? list->child : NULL; ok && m != NULL; m = m->next)
 		ok = read_module(r, m);
@@ -485,8 +495,8 @@ stconfig_root(Files *f, Err *e)
 
 /* Python's string.punctuation */
 static const char *const punctuation[] = {
-	"!", "\"", "#", "$", "%", "&", "'", "(", ")", "*", "+", ",", "-", ".", "/", ":", ";", "<", "=", ">", "?", "@", "[", "\\", "]",
-	"^", "_", "`", "{", "|", "}", "~"
+	"!", "\"", "#", "$", "%", "&", "'", "(", ")", "*", "+", ",", "-", ".", "/", ":", ";", "<", "=", ">", "?",
+	"@", "[", "\\", "]", "^", "_", "`", "{", "|", "}", "~"
 };
 
 /*

@@ -305,19 +305,21 @@ make_storage(Pickle *k, Err *e)
 	{
 		const char *name;
 		KType		type;
-	}			types[] = {{"torch\nFloatStorage", KT_F32}, {"torch\nHalfStorage", KT_F16}, {"torch\nBFloat16Storage", KT_BF16}};
+	}			types[] = {{"torch\nFloatStorage", KT_F32}, {"torch\nHalfStorage", KT_F16},
+						   {"torch\nBFloat16Storage", KT_BF16}};
 	Value		t;
 	const Value *x;
 
 	if (!pop(k, &t, e))
 		return false;
 	x = &k->items[t.from];
-	if (t.kind != V_TUPLE || t.n != 5 || x[0].kind != V_WORD || !span_is(x[0].word, "storage") || x[1].kind != V_NAME ||
-		x[2].kind != V_WORD || x[4].kind != V_INT || x[4].i < 0)
+	if (t.kind != V_TUPLE || t.n != 5 || x[0].kind != V_WORD || !span_is(x[0].word, "storage") ||
+		x[1].kind != V_NAME || x[2].kind != V_WORD || x[4].kind != V_INT || x[4].i < 0)
 		return bad(e, "a storage is described in another way");
 	for (int i = 0; i < 3; i++)
 		if (span_is(x[1].word, types[i].name))
-			return push(k, (Value) {.kind = V_STORAGE, .type = types[i].type, .i = x[4].i, .word = x[2].word}, e);
+			return push(k, (Value) {.kind = V_STORAGE, .type = types[i].type, .i = x[4].i, .word = x[2].word},
+						e);
 	return err_set(e, ERR_UNSUPPORTED, "the tensor must be of float32, float16 or bfloat16");
 }
 
@@ -327,8 +329,8 @@ make_tensor(Pickle *k, const Value *t, Err *e)
 {
 	const Value *x = &k->items[t->from];
 
-	if (t->kind != V_TUPLE || t->n < 4 || x[0].kind != V_STORAGE || x[1].kind != V_INT || x[2].kind != V_TUPLE ||
-		x[3].kind != V_TUPLE || x[2].n != x[3].n || x[2].n > TORCH_MAX_DIMS)
+	if (t->kind != V_TUPLE || t->n < 4 || x[0].kind != V_STORAGE || x[1].kind != V_INT ||
+		x[2].kind != V_TUPLE || x[3].kind != V_TUPLE || x[2].n != x[3].n || x[2].n > TORCH_MAX_DIMS)
 		return bad(e, "a tensor is described in another way");
 	k->storage = x[0];
 	k->offset = x[1].i;
@@ -353,8 +355,8 @@ refuse_call(TorchPickleSpan name, Err *e)
 	int			module = line - name.s < 60 ? (int) (line - name.s) : 60;
 	size_t		rest = (size_t) (name.s + name.n - line - 1);
 
-	return err_set(e, ERR_UNSUPPORTED, "only dense tensors can be read, not what %.*s.%.*s makes", module, name.s,
-				   rest < 60 ? (int) rest : 60, line + 1);
+	return err_set(e, ERR_UNSUPPORTED, "only dense tensors can be read, not what %.*s.%.*s makes", module,
+				   name.s, rest < 60 ? (int) rest : 60, line + 1);
 }
 
 static bool
@@ -367,7 +369,8 @@ call(Pickle *k, Err *e)
 		return false;
 	if (f.kind == V_NAME && span_is(f.word, "torch._utils\n_rebuild_tensor_v2"))
 		return make_tensor(k, &args, e);
-	if (f.kind == V_NAME && span_is(f.word, "collections\nOrderedDict") && args.kind == V_TUPLE && args.n == 0)
+	if (f.kind == V_NAME && span_is(f.word, "collections\nOrderedDict") && args.kind == V_TUPLE &&
+		args.n == 0)
 		return push(k, (Value) {.kind = V_OTHER}, e);
 	return f.kind == V_NAME ? refuse_call(f.word, e) : bad(e, "the pickle is broken");
 }
@@ -471,11 +474,13 @@ measure(const Pickle *k, size_t n_stored, TorchTensor *out, Err *e)
 	{
 		size_t		span;
 
-		if (!mem_mul(out->dim[i] - 1, (size_t) k->stride[i], &span) || span > n_stored || (last += span) > n_stored)
+		if (!mem_mul(out->dim[i] - 1, (size_t) k->stride[i], &span) || span > n_stored ||
+			(last += span) > n_stored)
 			return bad(e, "the tensor lies outside of its storage");
 	}
 	/* a stride of 0 would make much of little */
-	if (out->n > n_stored || (out->n > 0 && ((size_t) k->offset >= n_stored || last >= n_stored - (size_t) k->offset)))
+	if (out->n > n_stored ||
+		(out->n > 0 && ((size_t) k->offset >= n_stored || last >= n_stored - (size_t) k->offset)))
 		return bad(e, "the tensor lies outside of its storage");
 	return true;
 }

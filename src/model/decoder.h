@@ -135,7 +135,8 @@ typedef enum HeadKind
 /* What guesses tokens (draft.h) reads from its configuration. */
 typedef struct DraftConf
 {
-	int			given;			/* width of the rows of another model that it is given; 0 = it isn't given any */
+	/* width of the rows of another model that it is given; 0 = it isn't given any */
+	int			given;
 	int			n_layers;		/* layers that get rows of another model */
 	int			layers[TAP_LAYERS];
 	int			heads;			/* guesses from one row; 0 = any number, each from the one before */
@@ -204,7 +205,8 @@ typedef struct DecoderConf
 	bool		o_bias;
 	bool		mlp_bias;
 	bool		down_bias;		/* encoders: of the MLP's second matrix, by itself */
-	bool		glu;			/* encoders: the MLP has a gate; before dec_conf(): names of such activations are known */
+	/* encoders: the MLP has a gate; before dec_conf(): names of such activations are known */
+	bool		glu;
 	float		clip_qkv;		/* q, k and v are cut to -clip_qkv .. clip_qkv; 0 = no */
 	float		attn_scale;		/* of q k; dec_conf(): 1 / sqrt(head_dim) */
 	float		attn_softcap;	/* 0 = none */
@@ -254,8 +256,10 @@ typedef struct Linear
 	int			n_gains;
 	Gain		gains[LINEAR_GAINS];
 	int			lora;			/* its number among the targets of adapters; 0 = it can have none */
-	int			all;			/* ranks share its outputs, of which these are as many; 0 = what it has is all */
-	int			k_all;			/* ranks share its inputs, of which there are as many, and what each gives is added up; 0 = they don't; */
+	/* ranks share its outputs, of which these are as many; 0 = what it has is all */
+	int			all;
+	/* ranks share its inputs, of which there are as many, and what each gives is added up; 0 = they don't; */
+	int			k_all;
 	int			k_from;			/* the Linear's inputs are these k of the file's, from k_from on */
 } Linear;
 
@@ -389,7 +393,8 @@ typedef struct Layer
 	Linear		down;			/* inter -> hidden */
 	Moe			moe;			/* instead of up and down */
 	Mla			mla;			/* instead of qkv */
-	float	   *kv_scale[2];	/* of an FP8 cache's K and V, as the checkpoint has them; NULL = it has none */
+	/* of an FP8 cache's K and V, as the checkpoint has them; NULL = it has none */
+	float	   *kv_scale[2];
 	int			n_kv_scale[2];
 	SsmLayer	ssm;
 } Layer;
@@ -403,7 +408,8 @@ typedef struct MoeWork
 	float	   *weights;		/* [rows][top_k] */
 	int32_t    *experts;		/* [rows][top_k] */
 	int32_t    *place;			/* [rows][top_k] where the pair's row of x, gu, act is */
-	int32_t    *start;			/* [n_experts + 1] first row of each expert there; with ranks that have whole ones of each slot */
+	/* [n_experts + 1] first row of each expert there; with ranks that have whole ones of each slot */
+	int32_t    *start;
 	int32_t    *own;			/* first rows of this rank's experts, counted from its first one's */
 	KOp		   *in;				/* [rows top_k][hidden]; x's memory where operands are floats */
 	float	   *x;				/* [rows top_k][hidden] what comes out */
@@ -434,7 +440,8 @@ typedef struct Arch Arch;
 /* What guesses tokens has beyond layers, or instead. */
 typedef struct DraftPart
 {
-	struct Decoder *lender;		/* whose embedding and head it uses where it has none; NULL: nothing is computed */
+	/* whose embedding and head it uses where it has none; NULL: nothing is computed */
+	struct Decoder *lender;
 	const Arch *inner;			/* whose layer it is; NULL = its own */
 	Norm		token_norm;		/* of the token's row; without weights: none */
 	Norm		given_norm;		/* of what is given */
@@ -471,7 +478,8 @@ typedef struct DecRanks
 	int			moe_inter;		/* of an expert whose columns are shared, all of them; 0 = they aren't */
 	int			first_layer;	/* layers[] is the model's from this one on */
 	int			max_out;		/* rows of logits */
-	int32_t    *places;			/* the host's [max_rows] where tokens' rows of a shared embedding are; NULL = it isn't */
+	/* the host's [max_rows] where tokens' rows of a shared embedding are; NULL = it isn't */
+	int32_t    *places;
 	float	   *part;			/* what this rank has computed of something that all need */
 	/* on a device, pinned: */
 	int32_t    *starts;			/* [2][n_slots + 1] where experts' rows begin; of the own ones, too */
@@ -532,7 +540,8 @@ typedef struct Decoder
 	float	   *x;				/* hidden: the residual stream */
 	float	   *y;				/* hidden: what a block adds to it */
 	KOp		   *h;				/* hidden: normed */
-	const float *last;			/* h before it became operands, behind the last norm; h itself where these are floats */
+	/* h before it became operands, behind the last norm; h itself where these are floats */
+	const float *last;
 	float	   *qkv;			/* (n_heads + 2 n_kv_heads) head_dim */
 	KOp		   *att;			/* n_heads head_dim */
 	float	   *gu;				/* 2 inter: gate, up */
@@ -551,7 +560,8 @@ typedef struct Decoder
 	void	   *ws_extra;		/* grown scratch, if the KV's blocks asked for more */
 
 	int32_t    *ids;			/* [max_rows] of rows of a table that aren't a batch's; the host's */
-	int32_t    *ends;			/* the host's [max_rows] both ways: one behind the last position of a row's sequence */
+	/* the host's [max_rows] both ways: one behind the last position of a row's sequence */
+	int32_t    *ends;
 	float	   *bias;			/* [n_heads][2 bias_span - 1] of attention by distance (KAttn); NULL = none */
 	int			bias_span;
 	float	   *alibi;			/* [n_heads] DecoderConf's where ops are; NULL = none */
@@ -563,7 +573,8 @@ typedef struct Decoder
 	bool		lost;			/* the device: nothing that was computed is of any use */
 	bool		stopped;		/* by Batch.stop: nothing is computed any more, rows = 0 */
 	bool		pending;		/* y is not yet added to x */
-	const Rope *rotate;			/* q and K are still to be rotated by this, where that goes along with storing K; NULL = no */
+	/* q and K are still to be rotated by this, where that goes along with storing K; NULL = no */
+	const Rope *rotate;
 	Profile    *profile;		/* NULL = none */
 } Decoder;
 
@@ -584,10 +595,12 @@ struct Arch
 /* The architecture that a configuration asks for. */
 const Arch *model_arch(const Conf *c, HeadKind *head, Err *e);
 /* As model_new(), of an architecture that isn't in models.def; what it lacks is the lender's. */
-Model	   *model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e);
+Model	   *model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src,
+						 const ModelOptions *opt, Err *e);
 /* As model_check(), of an architecture that isn't in models.def; lender: what is known of the lender. */
 bool		model_check_as(const Arch *a, const ModelInfo *lender, const Conf *conf, const ModelSource *src,
-						   const QuantScheme *quant, const Kernels *k, ModelInfo *info, DraftConf *draft, Err *e);
+						   const QuantScheme *quant, const Kernels *k, ModelInfo *info, DraftConf *draft,
+						   Err *e);
 Decoder    *model_decoder(Model *m);
 
 /* ---- draft.c ---- */
@@ -664,7 +677,8 @@ void		dec_linear_op(Decoder *d, const Linear *l, const KOp *x, int ldx, int rows
 /* n of its outputs are multiplied with a factor; once they are bound */
 void		linear_gain(Linear *l, int from, int n, float by);
 /* Multiplies rows start[g] .. start[g + 1] - 1 with the stack's matrix g. */
-void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ldx, float *y, int ldy);
+void		dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ldx, float *y,
+					  int ldy);
 
 /* ---- ssm.c ---- */
 /* Sizes of state-space layers; what stands in ssm before is their default. */
@@ -705,7 +719,8 @@ const char *dec_conf_key(const Conf *c, const char *const *keys);
  * with `needed` that is an error. */
 bool		dec_conf_window(const Conf *c, int dflt, bool needed, int *out, Err *e);
 /* A finite number of a key, above lo and at most hi; dflt when it is absent. */
-bool		dec_conf_num(const Conf *c, const char *key, double lo, double hi, double dflt, float *out, Err *e);
+bool		dec_conf_num(const Conf *c, const char *key, double lo, double hi, double dflt, float *out,
+						 Err *e);
 /* An activation function by its name in a configuration. */
 bool		dec_conf_act(const char *name, KAct *out, Err *e);
 /*
@@ -713,8 +728,8 @@ bool		dec_conf_act(const char *name, KAct *out, Err *e);
  * all but each n-th by "sliding_window_pattern", or those for which by_default says so.
  * window: 0 = none.
  */
-bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer),
-							 Err *e);
+bool		dec_conf_windows(const Conf *c, DecoderConf *o, int window,
+							 bool (*by_default) (const Conf *c, int layer), Err *e);
 
 /* Ministral 3's factor of q by position, in all layers, if the keys of RoPE have it. */
 bool		dec_conf_temper(const Conf *c, DecoderConf *o, Err *e);
@@ -733,7 +748,8 @@ const char *dec_printable(const char *s, char *buf, size_t size);
  * dtype and (before packing) weight_bytes.  quant NULL: types as in the file. */
 bool		dec_bind(Decoder *d, const Arch *a, const Conf *conf, const ModelSource *src,
 					 const QuantScheme *quant, ModelInfo *info, Err *e);
-bool		dec_bound(const Decoder *d, float *const *to);	/* before dec_unbind(): is there a vector for it? */
+/* before dec_unbind(): is there a vector for it? */
+bool		dec_bound(const Decoder *d, float *const *to);
 /* Of what was bound (flops.c). */
 void		dec_work(const Decoder *d, ModelWork *w);
 void		dec_unbind(Decoder *d);	/* the files may be closed from here on */

@@ -267,7 +267,8 @@ scratch_bytes(const Decoder *d, int threads)
 
 		for (int p = 0; p < s->of[0].n_parts; p++)
 		{
-			size_t		n = d->k->mm_grouped_scratch(s->of[0].as[p], s->n, stack_rows(d) * s->per_row, s->of[0].k);
+			size_t		n = d->k->mm_grouped_scratch(s->of[0].as[p], s->n, stack_rows(d) * s->per_row,
+													 s->of[0].k);
 
 			if (n > most)
 				most = n;
@@ -459,7 +460,9 @@ work_sizes(Decoder *d, int threads, ModelPiece *pieces, size_t *n, size_t *bytes
 	*total = 0;
 	d->ws_size = scratch_bytes(d, threads);
 	for (size_t i = 0; i < *n; i++)
-		fits = fits && mem_mul(pieces[i].rows * (pieces[i].kind == PIECE_OP ? (size_t) d->k->op_size : sizeof(float)), pieces[i].width, &bytes[i]) &&
+		fits = fits &&
+			mem_mul(pieces[i].rows * (pieces[i].kind == PIECE_OP ? (size_t) d->k->op_size : sizeof(float)),
+					pieces[i].width, &bytes[i]) &&
 			marena_add(total, bytes[i]);
 	return fits && marena_add(total, d->ws_size);
 }
@@ -548,7 +551,8 @@ find_kv_windows(Model *m)
 	m->kv_windows = mem_zalloc(((size_t) m->d.n_kv_layers + 1) * sizeof(int));
 	for (int i = 0; i < c->n_layers; i++)
 		if (!c->layers[i].recurrent || c->layers[i].both)
-			m->kv_windows[c->layers[i].kv] = c->layers[i].window > 0 ? c->layers[i].window : c->layers[i].chunk;
+			m->kv_windows[c->layers[i].kv] = c->layers[i].window > 0 ? c->layers[i].window :
+				c->layers[i].chunk;
 	m->info.kv_windows = m->kv_windows;
 }
 
@@ -593,7 +597,8 @@ place_work(Decoder *d, Err *e)
 	for (size_t i = 0; i < n; i++)
 		if (pieces[i].kind != PIECE_HOST)
 			moved[n_moved++] = (PlacePiece) {
-				pieces[i].at, pieces[i].kind == PIECE_TABLE ? pieces[i].rows * pieces[i].width * sizeof(float) : 0
+				pieces[i].at, pieces[i].kind == PIECE_TABLE ?
+					pieces[i].rows * pieces[i].width * sizeof(float) : 0
 			};
 	return dec_place_work(d, moved, n_moved, e);
 }
@@ -606,7 +611,8 @@ fits_device(const Decoder *d, Err *e)
 		return true;
 	for (size_t i = 0; i < d->n_stacks; i++)
 		if (d->stacks[i]->n > 0 && d->stacks[i]->mats == NULL)
-			return err_set(e, ERR_UNSUPPORTED, "matrices of experts of different types are not supported on a device");
+			return err_set(e, ERR_UNSUPPORTED,
+						   "matrices of experts of different types are not supported on a device");
 	return true;
 }
 
@@ -617,7 +623,8 @@ model_new(const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err
 }
 
 Model *
-model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Err *e)
+model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *src, const ModelOptions *opt,
+			 Err *e)
 {
 	Model	   *m = mem_zalloc(sizeof(Model));
 	Decoder    *d = &m->d;
@@ -669,7 +676,8 @@ model_new_as(const Arch *a, Model *lender, const Conf *conf, const ModelSource *
 	}
 	/* ranks wait for one another in between */
 	if (d->dev != NULL && !d->c.both_ways && d->ranks.tp == NULL && d->ranks.pp == NULL)
-		m->graphs = stepgraphs_new(opt->graph_sizes, opt->n_graph_sizes, opt->max_rows < opt->max_out ? opt->max_rows : opt->max_out);
+		m->graphs = stepgraphs_new(opt->graph_sizes, opt->n_graph_sizes, opt->max_rows < opt->max_out
+								   ? opt->max_rows : opt->max_out);
 	return m;
 }
 
@@ -746,7 +754,8 @@ model_check(const Conf *conf, const ModelSource *src, const QuantScheme *quant,
 }
 
 bool
-model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out, Err *e)
+model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out,
+		   Err *e)
 {
 	Model	   *m = mem_zalloc(sizeof(Model));
 	ModelPiece	pieces[MAX_PIECES];
@@ -760,7 +769,8 @@ model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, in
 	m->d.ranks.max_out = opt->max_out;
 	m->ranks = opt->ranks;
 	ok = open_model(m, conf, src, opt->max_model_len, opt->quant, e) &&
-		(work_sizes(&m->d, threads, pieces, &n, bytes, &total) || err_set(e, ERR_NOMEM, "out of memory: the work space is too large"));
+		(work_sizes(&m->d, threads, pieces, &n, bytes, &total) ||
+		 err_set(e, ERR_NOMEM, "out of memory: the work space is too large"));
 	if (ok)
 		*out = total;
 	model_free(m);
@@ -885,7 +895,8 @@ model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int 
 }
 
 LoraAdapter *
-model_lora(const Model *m, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path, Err *e)
+model_lora(const Model *m, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path,
+		   Err *e)
 {
 	return lora_new(&m->d, modules, n, info, as, path, e);
 }
@@ -906,7 +917,8 @@ model_pool_head(Model *m, PoolTask t, const float *x, int n, float *y)
 static void
 need_scratch(Decoder *d, const KvView *kv, int rows)
 {
-	size_t		need = d->n_kv_layers > 0 ? d->k->attn_scratch(kv, d->c.n_heads, rows, kpool_nthreads(d->pool)) : 0;
+	size_t		need = d->n_kv_layers > 0 ? d->k->attn_scratch(kv, d->c.n_heads, rows,
+															   kpool_nthreads(d->pool)) : 0;
 
 	if (need <= d->ws_size)
 		return;
@@ -929,8 +941,8 @@ static KRun
 step_begin(Decoder *d, const Batch *b, const KvView *kv, const KGraphKey *key)
 {
 	KStep		s = {
-		.rows = &b->rows, .kv = d->n_kv_layers > 0 ? kv : NULL, .tokens = b->tokens, .types = b->types, .ends = d->ends,
-		.out_rows = b->out_rows, .n_out = b->n_out
+		.rows = &b->rows, .kv = d->n_kv_layers > 0 ? kv : NULL, .tokens = b->tokens, .types = b->types,
+		.ends = d->ends, .out_rows = b->out_rows, .n_out = b->n_out
 	};
 
 	for (int i = 0; i < b->rows.n_rows; i++)

@@ -53,12 +53,18 @@ typedef struct ModelInfo
 	int			n_kv_heads;
 	int			head_dim;
 	int			v_dim;			/* of V in the KV cache; 0 = head_dim */
-	const int *kv_windows;		/* [n_kv_layers] so many positions back a layer sees at most; 0 = all.  NULL: both ways, or
-								 * weights aren't loaded */
+	/*
+	 * [n_kv_layers] so many positions back a layer sees at most; 0 = all.  NULL: both ways, or weights aren't
+	 * loaded
+	 */
+	const int *kv_windows;
 	int			n_kv_windows;	/* layers that have one, */
 	int			kv_window;		/* and the largest */
-	const float *kv_scales;		/* of an FP8 KV cache, as the checkpoint has them: [n_kv_layers][2], of K and of V, 1 where
-								 * it has none; NULL = it has none, or weights aren't loaded */
+	/*
+	 * of an FP8 KV cache, as the checkpoint has them: [n_kv_layers][2], of K and of V, 1 where it has none;
+	 * NULL = it has none, or weights aren't loaded
+	 */
+	const float *kv_scales;
 	KType		dtype;			/* type of most weights, in memory */
 	char		quantization[24];	/* the method of a quantized checkpoint, "" = none */
 	uint64_t	weight_bytes;	/* packed */
@@ -87,7 +93,8 @@ typedef struct ModelSource
 	 * quantized checkpoint has several tensors: a tensor with a reader, owned by the
 	 * source.  *out NULL: it is an ordinary one.  false with *e set: it can't be used.
 	 * May be NULL. */
-	bool		(*quantized) (void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out, Err *e);
+	bool		(*quantized) (void *ctx, const char *module, int64_t n, int64_t k, const KTensor **out,
+							  Err *e);
 	/* all tensors, i = 0, 1, ..., NULL behind the last: one that the architecture
 	 * has no use for is refused.  May be NULL: then it is ignored. */
 	const KTensor *(*at) (void *ctx, size_t i);
@@ -136,13 +143,17 @@ typedef struct ModelRanks
 {
 	KComm	   *tp;				/* of those that share columns; NULL, or of one: this rank has all */
 	KComm	   *pp;				/* of those that have other layers; NULL, or of one: this rank has all */
-	bool		experts;		/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
+	/* whole experts go to ranks of tp, instead of columns of all: each a run of them, */
+	bool		experts;
 	bool		round_robin;	/* whole experts are dealt to ranks one by one */
 	EplbConf	eplb;			/* whole experts in runs that migrate between ranks */
 	/* ranks add up what they have of a product's inputs, where its format can be cut (shard.h) */
 	bool		rows;
 	bool		lends;			/* the embedding is whole on all ranks, as the first one's drafts read it */
-	/* The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL = they know. */
+	/*
+	 * The first rank's: told before model_forward() and model_logits(), so that the others do the same.  NULL
+	 * = they know.
+	 */
 	void		(*forward) (void *ctx, const struct Batch *b);
 	void		(*logits) (void *ctx, const float *hidden, const LoraAdapter *const *lora, int n);
 	void		(*over) (void *ctx);	/* told behind each of the two; NULL = nobody asks */
@@ -172,11 +183,15 @@ typedef struct ModelOptions
 	const char *cache_id;		/* cache identity of the source's contents */
 	const ModelRanks *ranks;	/* NULL = alone */
 	/*
-	 * Where ops run, NULL = on CPUs; kernels and pool are then that device's.  Rows of floats that go in and out below, the
-	 * KV and recurrent state are its memory, and what comes out is there behind model_forward(), or dev_wait().
+	 * Where ops run, NULL = on CPUs; kernels and pool are then that device's.  Rows of floats that go in and
+	 * out below, the KV and recurrent state are its memory, and what comes out is there behind
+	 * model_forward(), or dev_wait().
 	 */
 	const struct Dev *dev;
-	/* of so many sequences, ascending, steps that only decode are recorded by the device, and replayed; none: they aren't */
+	/*
+	 * of so many sequences, ascending, steps that only decode are recorded by the device, and replayed; none:
+	 * they aren't
+	 */
 	const int  *graph_sizes;
 	int			n_graph_sizes;
 } ModelOptions;
@@ -210,8 +225,12 @@ const EplbStat *model_eplb(const Model *m); /* NULL: experts stay where they are
 /* Of a model that ranks share: split_digest() of all of it. */
 const uint8_t *model_plan(const Model *m);
 
-/* What the work space of model_new(), on so many threads, would take; of opt max_rows, max_model_len, quant and kernels count. */
-bool		model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads, uint64_t *out, Err *e);
+/*
+ * What the work space of model_new(), on so many threads, would take; of opt max_rows, max_model_len, quant
+ * and kernels count.
+ */
+bool		model_work(const Conf *conf, const ModelSource *src, const ModelOptions *opt, int threads,
+					   uint64_t *out, Err *e);
 
 /* Only the checks of model_new (llm_create_model): no weights are read or packed.
  * k: the kernels that shall run it; NULL: any that know all types. */
@@ -219,8 +238,8 @@ bool		model_check(const Conf *conf, const ModelSource *src, const QuantScheme *q
 						const Kernels *k, ModelInfo *info, Err *e);
 
 /*
- * Hidden rows beside the logits, for what guesses tokens from them (draft.h).  NULL = not wanted; the logits have
- * the same bits either way.
+ * Hidden rows beside the logits, for what guesses tokens from them (draft.h).  NULL = not wanted; the logits
+ * have the same bits either way.
  */
 #define TAP_LAYERS 8
 
@@ -244,17 +263,22 @@ typedef struct Batch
 	const float *given;			/* [n_rows][...] for what guesses tokens (draft.h): rows of another model, */
 	bool		fed_back;		/* given are the drafter's own rows of the row before */
 	const int32_t *types;		/* [n_rows] token types; NULL = all 0 */
-	const int32_t *seen;		/* [n_seqs] attention both ways: positions from this one on are not attended to;
-								 * NULL = all are */
+	/* [n_seqs] attention both ways: positions from this one on are not attended to; NULL = all are */
+	const int32_t *seen;
 	const LoraAdapter *const *lora; /* [n_seqs] NULL = the model alone; NULL: all are */
 	bool		hidden;			/* hidden rows are wanted instead of logits */
 	int			n_out;			/* rows that are wanted */
 	const int32_t *out_rows;	/* [n_out] row numbers, ascending */
 	const ModelTaps *taps;		/* NULL = none */
-	bool		(*stop) (void *ctx);	/* asked now and then on the way: true = go no further; NULL = never */
+	/* asked now and then on the way: true = go no further; NULL = never */
+	bool		(*stop) (void *ctx);
 	void	   *stop_ctx;
 	void		(*wait) (void *ctx);	/* called now and then while a device computes; NULL = never */
-	bool		(*work) (void *ctx);	/* called over and over while a device computes, for a bit of other work; false = there is none; NULL = never */
+	/*
+	 * called over and over while a device computes, for a bit of other work; false = there is none; NULL =
+	 * never
+	 */
+	bool		(*work) (void *ctx);
 	void	   *wait_ctx;		/* of both */
 	float	   *state;			/* recurrent state, 64-byte aligned: that of slot s at s * state_bytes
 								 * (rows.state_slot); NULL if the model has none */
@@ -263,20 +287,24 @@ typedef struct Batch
 /* Account for the time of forward passes from now on; NULL = don't. */
 void		model_profile(Model *m, Profile *p);
 
-/* Run one step; false: it was stopped, and neither out nor K and V of its rows are of any use.  out: [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows
- * behind the last norm.  K/V of all rows are written to kv.
- * With graph_sizes out has room for as many rows as the next of these; what is behind n_out is of no use. */
+/*
+ * Run one step; false: it was stopped, and neither out nor K and V of its rows are of any use.  out:
+ * [n_out][vocab_size] logits, or with b->hidden [n_out][hidden_size] rows behind the last norm.  K/V of all
+ * rows are written to kv.  With graph_sizes out has room for as many rows as the next of these; what is
+ * behind n_out is of no use.
+ */
 bool		model_forward(Model *m, const Batch *b, const KvView *kv, float *out);
 /*
- * On a device with communicators: from now on ranks exchange by those and not by way of the host.  All ranks at once; false
- * with *e set: it is by way of the host still.  model_apart(): again, by each for itself.
+ * On a device with communicators: from now on ranks exchange by those and not by way of the host.  All ranks
+ * at once; false with *e set: it is by way of the host still.  model_apart(): again, by each for itself.
  */
 bool		model_talk(Model *m, const ModelComm *t, Err *e);
 void		model_apart(Model *m);
 
 /*
- * The same of this rank alone, on a device: other ranks are neither told nor waited for, and what they would give is zeros, so out and kv
- * are of no use.  For its memory's sake, on any thread, as long as nobody else runs this model.
+ * The same of this rank alone, on a device: other ranks are neither told nor waited for, and what they would
+ * give is zeros, so out and kv are of no use.  For its memory's sake, on any thread, as long as nobody else
+ * runs this model.
  */
 bool		model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out);
 
@@ -285,17 +313,22 @@ bool		model_rehearse(Model *m, const Batch *b, const KvView *kv, float *out);
  * its place, with the same bits behind it.  Any thread.  The token is one that this rank has.
  */
 void		model_token_row(const Model *m, int32_t token, float *out);
-/* Which of the first stage's ranks has it; this one, if it is alone.  -1: there is no such token, or this is another stage. */
+/*
+ * Which of the first stage's ranks has it; this one, if it is alone.  -1: there is no such token, or this is
+ * another stage.
+ */
 int			model_token_rank(const Model *m, int32_t token);
 
-/* The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out.  lora: [n], each
- * row's adapter; NULL = none has one. */
+/*
+ * The logits of hidden rows, with the same bits as model_forward()'s: n <= ModelOptions.max_out.  lora: [n],
+ * each row's adapter; NULL = none has one.
+ */
 void		model_logits(Model *m, const float *hidden, const LoraAdapter *const *lora, int n, float *logits);
 
 /*
- * An adapter of what files have for its modules, checked against the model; its matrices are kept as `as` (KT_F32,
- * KT_F16, KT_BF16; KT_COUNT: as they are).  Any thread.  path: for errors.  ERR_UNSUPPORTED (a module that
- * can't have one), ERR_BAD_FILE (made for another model), ERR_NOMEM.
+ * An adapter of what files have for its modules, checked against the model; its matrices are kept as `as`
+ * (KT_F32, KT_F16, KT_BF16; KT_COUNT: as they are).  Any thread.  path: for errors.  ERR_UNSUPPORTED (a
+ * module that can't have one), ERR_BAD_FILE (made for another model), ERR_NOMEM.
  */
 LoraAdapter *model_lora(const Model *m, const LoraModule *modules, int n, const LoraInfo *info, KType as,
 						const char *path, Err *e);

@@ -66,8 +66,8 @@ plain(const Batch *b)
 {
 	if (b->rows.n_seqs != b->rows.n_rows || b->n_out != b->rows.n_rows)
 		return false;
-	return b->embeds == NULL && b->given == NULL && !b->fed_back && b->types == NULL && b->seen == NULL && b->lora == NULL &&
-		!b->hidden && b->taps == NULL && b->stop == NULL;
+	return b->embeds == NULL && b->given == NULL && !b->fed_back && b->types == NULL && b->seen == NULL &&
+		b->lora == NULL && !b->hidden && b->taps == NULL && b->stop == NULL;
 }
 
 /* Other addresses than last time are another kind of step. */
@@ -119,7 +119,8 @@ stepgraphs_pad(StepGraphs *g, const Batch *b, const KvView *kv, const float *out
 	start[size] = size;
 	g->batch = *b;
 	g->batch.rows = (KRows) {.n_rows = size, .n_seqs = size, .seq_start = start, .pos = pos,
-		.block_table = b->rows.block_table != NULL ? g->tables : NULL, .state_slot = b->rows.state_slot != NULL ? slots : NULL};
+		.block_table = b->rows.block_table != NULL ? g->tables : NULL,
+		.state_slot = b->rows.state_slot != NULL ? slots : NULL};
 	g->batch.tokens = tokens;
 	g->batch.n_out = size;
 	g->batch.out_rows = rows;

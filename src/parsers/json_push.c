@@ -349,7 +349,8 @@ step(JPush *j, Span *s, Buf *out)
 static bool
 in_key(const JPush *j)
 {
-	return j->key && (j->state == STRING || j->state == ESCAPE || j->state == HEX || j->state == HIGH || j->state == HIGH_ESCAPE);
+	return j->key && (j->state == STRING || j->state == ESCAPE || j->state == HEX || j->state == HIGH ||
+					  j->state == HIGH_ESCAPE);
 }
 
 /* More of a key, in the form that is handed on; false: it ends, and its object has it already. */

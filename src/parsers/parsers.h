@@ -70,9 +70,14 @@ bool		tool_format_reasons(const ToolFormat *f);
  */
 ToolParser *tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key,
 							ParseSink sink, void *ctx);
-/* Of calls that a grammar makes the model write, [{"name", "parameters"}, ...]; ids: whose ids they have, NULL: any. */
+/*
+ * Of calls that a grammar makes the model write, [{"name", "parameters"}, ...]; ids: whose ids they have,
+ * NULL: any.
+ */
 ToolParser *tool_parser_required(const ToolFormat *ids, uint64_t key, ParseSink sink, void *ctx);
-/* As p was before anything was fed, of a text of its own; they share what was made of the tools.  Any thread. */
+/*
+ * As p was before anything was fed, of a text of its own; they share what was made of the tools.  Any thread.
+ */
 ToolParser *tool_parser_fork(const ToolParser *p, uint64_t key, ParseSink sink, void *ctx);
 void		tool_parser_feed(ToolParser *p, const char *s, size_t n);
 void		tool_parser_finish(ToolParser *p);

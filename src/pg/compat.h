@@ -158,8 +158,8 @@ compat_json_lexer(text *json)
  * A copy of the error that is being handled, for ThrowErrorData() at another time.
  *
  * Later minor releases copy the names of the source file and the function, too, and
- * ThrowErrorData() keeps the pointers until the error is reported: by then the copy's memory may be gone.  So a
- * refused call has no place in our sources.
+ * ThrowErrorData() keeps the pointers until the error is reported: by then the copy's memory may be gone.  So
+ * a refused call has no place in our sources.
  */
 static inline ErrorData *
 compat_caught_error(void)

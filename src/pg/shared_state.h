@@ -25,26 +25,29 @@
  *
  * DAMAGE.  A stray write into the arena may change a slot's words.  What a slot is and who has it stands
  * here, out of
- * the engine's reach, so the words can be told from damage and written anew: an owner whose words are damaged gives the slot
- * up with an error, and the supervisor asks again, under a new generation, for each zombie of which the engine does not
- * let go (pg/supervisor/slot_care.c).  The slot is free when the engine has let go of that generation.
+ * the engine's reach, so the words can be told from damage and written anew: an owner whose words are damaged
+ * gives the slot up with an error, and the supervisor asks again, under a new generation, for each zombie of
+ * which the engine does not let go (pg/supervisor/slot_care.c).  The slot is free when the engine has let go
+ * of that generation.
  *
- * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that serves, and a
- * second one that is being made ready to follow it, or that has served and finishes what it has (llm_engine_upgrade(),
- * src/pg/supervisor/standby_engine.c).  The third one, VLLM_REMOTE_SIDE, is always the remote program's
- * (src/pg/supervisor/remote_process.c).  A slot is one number in all of them; while it is owned its
- * conversation is in the arena of VllmOwner.side: the remote program's, or the engine's that served when it
- * was claimed.
+ * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that
+ * serves, and a second one that is being made ready to follow it, or that has served and finishes what it has
+ * (llm_engine_upgrade(), src/pg/supervisor/standby_engine.c).  The third one, VLLM_REMOTE_SIDE, is always the
+ * remote program's (src/pg/supervisor/remote_process.c).  A slot is one number in all of them; while it is
+ * owned its conversation is in the arena of VllmOwner.side: the remote program's, or the engine's that served
+ * when it was claimed.
  *
- * SHARES.  The slots are one pool.  An endpoint may keep its requests waiting for minutes, so while there is an engine they
- * have three quarters of the slots at most; and the engine's requests leave them a quarter while there are any.
+ * SHARES.  The slots are one pool.  An endpoint may keep its requests waiting for minutes, so while there is
+ * an engine they have three quarters of the slots at most; and the engine's requests leave them a quarter
+ * while there are any.
  *
- * SPARES.  One model's requests may have all of these, and its endpoint may never answer.  So that other models are asked
- * all the same there are slots behind the pool, a quarter as many: a request to an endpoint for which the pool
- * has none takes one of these, if its model has fewer slots than there are spares left.  So a model that has the pool has no
- * spare, and the next one never has all of them.  In the same way a role of which all others' requests to the engine keep the pool has some
- * of them, if it has fewer slots than there are spares left.  A slot is a spare or the pool's only while it is taken: there is one free
- * list, and n_free and n_spare_free count what of it is whose.
+ * SPARES.  One model's requests may have all of these, and its endpoint may never answer.  So that other
+ * models are asked all the same there are slots behind the pool, a quarter as many: a request to an endpoint
+ * for which the pool has none takes one of these, if its model has fewer slots than there are spares left.
+ * So a model that has the pool has no spare, and the next one never has all of them.  In the same way a role
+ * of which all others' requests to the engine keep the pool has some of them, if it has fewer slots than
+ * there are spares left.  A slot is a spare or the pool's only while it is taken: there is one free list, and
+ * n_free and n_spare_free count what of it is whose.
  *
  * A slot is claimed only while its side's `serving` holds, and the supervisor marks every
  * OPEN slot of the side LOST in the critical section that clears it: a conversation can't
@@ -102,7 +105,8 @@ typedef struct VllmOwner
 	bool		rung;			/* the engine has been told since the claim */
 	bool		cancelled;		/* by llm_cancel() */
 	bool		posted;			/* a zombie that the engine shall finish */
-	bool		damaged;		/* the arena's words of the slot are not what was written: its owner shall give it up */
+	/* the arena's words of the slot are not what was written: its owner shall give it up */
+	bool		damaged;
 	bool		retired;		/* the damage of the slot is in the server log; reset when the slot is free */
 	uint8		doubts;			/* VSD_* that the last look at the slot left (pg/supervisor/slot_care.c) */
 	int			priority;
@@ -192,7 +196,8 @@ typedef struct VllmShared
 	bool		failing;		/* it has not been READY since */
 	bool		restart_requested;	/* llm_engine_restart() */
 	pg_atomic_uint32 side;		/* whose arena serves */
-	pg_atomic_uint32 epochs[VLLM_SIDES];	/* epoch of the engine on each side; the remote program's counts by itself */
+	/* epoch of the engine on each side; the remote program's counts by itself */
+	pg_atomic_uint32 epochs[VLLM_SIDES];
 	VllmUpgrade upgrade;		/* under the lock, as the next ones */
 	int			upgrade_drain_ms;	/* what the old engine has for its requests */
 	int			retiring_pid;	/* the old engine, 0 = none */
@@ -208,7 +213,8 @@ typedef struct VllmShared
 	int			n_remote;		/* of those of the pool that are not free: VllmOwner.remote */
 	int			n_spare_free;
 	int			n_spare_engine; /* spares that requests to the engine have */
-	int			model_slots[VLLM_MODEL_PLACES]; /* slots that requests to endpoints have, spares too, by the model's hash */
+	/* slots that requests to endpoints have, spares too, by the model's hash */
+	int			model_slots[VLLM_MODEL_PLACES];
 	TimestampTz remote_at;		/* when the last one was claimed or waited for, 0 = never */
 	int			n_zombies;
 	int64		next_request_id;

@@ -59,7 +59,8 @@ quant_gguf_list(void)
 const char *
 quant_dtype_list(void)
 {
-	return "F32, F16 and BF16; of quantized checkpoints also U8, I8, I16, I32, I64, F8_E4M3, F8_E5M2 and F8_E8M0";
+	return "F32, F16 and BF16; of quantized checkpoints also U8, I8, I16, I32, I64, F8_E4M3, F8_E5M2 and "
+		   "F8_E8M0";
 }
 
 /* the scale at offset `at` of a block is NaN or Inf */

@@ -62,7 +62,8 @@ quant_scheme(const char *name)
 const QuantScheme *
 quant_dtype(const char *name)
 {
-	return find_scheme(strcmp(name, "half") == 0 ? "float16" : strcmp(name, "float") == 0 ? "float32" : name, true);
+	return find_scheme(strcmp(name, "half") == 0 ? "float16" : strcmp(name, "float") == 0 ? "float32" : name,
+					   true);
 }
 
 const char *

@@ -8,8 +8,9 @@
  * dropped.
  *
  * An endpoint that refuses a call of several inputs doesn't say whose fault it is.  So each goes back to the
- * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one of them, or is
- * down for all, halves of them are asked for, and halves of these (upstream_call.c says how long).
+ * front of the queue, to be asked for alone, and only the one at fault fails.  Where it breaks down over one
+ * of them, or is down for all, halves of them are asked for, and halves of these (upstream_call.c says how
+ * long).
  *
  * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
  */

@@ -6,11 +6,11 @@
  * job is a GET of the endpoint's list of models, with the limits, tries and errors of any other call; the
  * others stand by.  Then all go back to the front of the queue.  A list that doesn't tell, as another
  * database's of a model that isn't loaded there, is followed by a second question: vLLM's
- * answer about the tokens of a text has the length, too.  If that doesn't tell the asks are refused; if the endpoint can't be asked all
- * have that error.
+ * answer about the tokens of a text has the length, too.  If that doesn't tell the asks are refused; if the
+ * endpoint can't be asked all have that error.
  *
- * What was told (llm_load_model learns it, too) is kept with the model's options for an hour, but not beyond a failure: another
- * endpoint may be at that url then.
+ * What was told (llm_load_model learns it, too) is kept with the model's options for an hour, but not beyond
+ * a failure: another endpoint may be at that url then.
  *
  * Tested by tests/unit/remote/test_remote_length.c.
  */
@@ -45,7 +45,8 @@ length_begin(CallGroup *j)
 	j->sizes = true;
 	/* not the ask's adapter: it has its base's length */
 	j->question = (RequestFields) {
-		.kind = j->asks[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},.max_tokens = -1,.idempotent = true
+		.kind = j->asks[0]->asked == LENGTH_NOTHING ? WK_MODEL_LOAD : WK_TOKENIZE,.prompt = {"x", 1},
+			.max_tokens = -1,.idempotent = true
 	};
 	j->w[0] = &j->question;
 }
@@ -116,7 +117,8 @@ length_told(CallGroup *j, const Buf *fields)
 	static const Buf nothing = {0};
 	RModel	   *m = j->m;
 	PendingRequest *a = j->asks[0];
-	bool		tokens = j->question.kind == WK_MODEL_LOAD && (m->o->dialect->caps & CAP_VLLM) != 0 && m->o->tokenize_path != NULL;
+	bool		tokens = j->question.kind == WK_MODEL_LOAD && (m->o->dialect->caps & CAP_VLLM) != 0 &&
+		m->o->tokenize_path != NULL;
 
 	length_learn(m, fields != NULL ? fields : &nothing);
 	a->asked = m->o->told_len > 0 ? LENGTH_NOTHING : tokens ? LENGTH_LIST : LENGTH_ALL;

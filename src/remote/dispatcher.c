@@ -4,10 +4,11 @@
  *
  * dispatcher_submit() puts an ask into its model's queue, unless it has to wait for a limit of its role;
  * dispatcher_poll() does everything else: what events of HTTP have left to do, who is
- * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or cancelled.
+ * too late, whose turn it is.  It is called behind each http_turn(), and when something was taken or
+ * cancelled.
  *
- * Deadlines are looked through only when the next of them has come, as the engine does.  With many models those are served first
- * that were asked for least recently: with each turn another one is the first.
+ * Deadlines are looked through only when the next of them has come, as the engine does.  With many models
+ * those are served first that were asked for least recently: with each turn another one is the first.
  *
  * Tested by tests/unit/remote/test_remote_line.c, test_remote_path.c and test_remote_sim.c (everything that
  * may go wrong, at random).
@@ -202,8 +203,8 @@ secret_ok(const RequestFields *w, Err *e)
 {
 	for (size_t i = 0; i < w->secret.n; i++)
 		if ((unsigned char) w->secret.s[i] < 0x20 || w->secret.s[i] == 0x7f)
-			return err_set(e, ERR_INVALID, "the secret of model \"%.*s\" has control characters", (int) (w->model.n < 200 ? w->model.n : 200),
-						   w->model.n > 0 ? w->model.s : "");
+			return err_set(e, ERR_INVALID, "the secret of model \"%.*s\" has control characters",
+						   (int) (w->model.n < 200 ? w->model.n : 200), w->model.n > 0 ? w->model.s : "");
 	return true;
 }
 
@@ -239,7 +240,8 @@ admit_waiting(Dispatcher *l)
 static int64_t
 estimate(const RequestFields *w)
 {
-	return (int64_t) ((w->prompt.n + w->pair.n + w->messages.n + w->tools.n + w->api_body.n) / 4 + w->prompt_ids.n + 1);
+	return (int64_t) ((w->prompt.n + w->pair.n + w->messages.n + w->tools.n + w->api_body.n) / 4 +
+					  w->prompt_ids.n + 1);
 }
 
 static void

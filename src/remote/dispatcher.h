@@ -1,6 +1,7 @@
 /*
  * dispatcher.h
- *	  Requests on their way to endpoints: the queue, gathering, limits, the choice of a url, retries, deadlines.
+ *	  Requests on their way to endpoints: the queue, gathering, limits, the choice of a url, retries,
+ *	  deadlines.
  *
  * One thread.  An PendingRequest is owned by the line from dispatcher_submit() until its final frame, or
  * dispatcher_cancel(); the sink is told each frame, and nothing behind the final one.  The line never
@@ -42,7 +43,10 @@ void		dispatcher_free(Dispatcher *l);
 /* Settings have changed: hosts that are not allowed any more get no further call. */
 void		dispatcher_settings(Dispatcher *l, const RSettings *set);
 
-/* Takes `fields` (malloc'ed).  Whatever is wrong with them comes to the sink, from within this or later.  NULL: it has ended already. */
+/*
+ * Takes `fields` (malloc'ed).  Whatever is wrong with them comes to the sink, from within this or later.
+ * NULL: it has ended already.
+ */
 PendingRequest *dispatcher_submit(Dispatcher *l, WireKind kind, char *fields, size_t len,
 								  int64_t deadline_us, int timeout_ms, void *owner);
 /* Nobody wants it any more: its calls are closed at once, unless others' inputs are in them. */
@@ -53,7 +57,9 @@ int64_t		dispatcher_poll(Dispatcher *l, int64_t now_us);
 bool		dispatcher_command(Dispatcher *l, const char *command, Buf *answer);
 /* Requests that have not ended. */
 int			dispatcher_live(const Dispatcher *l);
-/* Into the arena's statistics (models, endpoints); at most once in 100 ms unless something has come to rest. */
+/*
+ * Into the arena's statistics (models, endpoints); at most once in 100 ms unless something has come to rest.
+ */
 void		dispatcher_publish(Dispatcher *l, WireStats *s);
 
 #endif

@@ -8,9 +8,9 @@
  * makes of it, and the DecodedReply that reads them.  A CALL is one of these, with all its tries; while it
  * can't be made, or waits to be made again, it is in its model's list of pending ones.
  *
- * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called from there.  So
- * nothing is freed and no connection is closed but in dispatcher_retire(), when nothing is on the stack
- * (depth 0).
+ * Frames may be sent from within events of HTTP, and whoever gets them may cancel; libcurl may not be called
+ * from there.  So nothing is freed and no connection is closed but in dispatcher_retire(), when nothing is on
+ * the stack (depth 0).
  */
 #ifndef VLLM_REMOTE_DISPATCHER_INTERNAL_H
 #define VLLM_REMOTE_DISPATCHER_INTERNAL_H
@@ -244,7 +244,9 @@ FieldSpan	ask_field(const PendingRequest *a, WireTag tag);
 /* False: the asks have got errors, or are back in the queue, alone. */
 bool		job_make(RModel *m, PendingRequest **asks, int n);
 void		job_fail(CallGroup *j, const Err *e, const ErrorExtra *x);
-/* It would have to wait: those of its asks end that another model can be asked for.  False: nobody is left. */
+/*
+ * It would have to wait: those of its asks end that another model can be asked for.  False: nobody is left.
+ */
 bool		job_elsewhere(CallGroup *j, const Err *e, const ErrorExtra *x);
 /* Those who are left are asked for one by one. */
 void		job_split(CallGroup *j);

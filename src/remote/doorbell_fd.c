@@ -7,13 +7,15 @@
  * sets engine_sleeping and looks at the ring (all sequentially consistent).
  *
  * 1. The backend finds 0: then it pushed before the sleeper looked, and the sleeper saw that.
- * 2. It finds 1 and wakes the futex.  If our thread waits there, it goes on and finds a doorbell other than the
+ * 2. It finds 1 and wakes the futex.  If our thread waits there, it goes on and finds a doorbell other than
+ *    the
  *	  one it knows.  If it doesn't, it is on its way to the comparison that the kernel makes of the two
- *	  under the futex's lock.  Unless it knew this doorbell already it writes now; if it did, it has written, or is
- *	  about to, behind the addition.  So each time it writes behind the push.
+ *	  under the futex's lock.  Unless it knew this doorbell already it writes now; if it did, it has written,
+ *	  or is about to, behind the addition.  So each time it writes behind the push.
  * 3. doorbell_awake() may take that write away, but then the sleeper looks at the ring behind it.
  *
- * While the sleeper is awake nobody makes a system call for it: the thread stays where it is, with an old doorbell.
+ * While the sleeper is awake nobody makes a system call for it: the thread stays where it is, with an old
+ * doorbell.
  *
  * Tested by tests/unit/remote/test_remote_desk.c.
  */

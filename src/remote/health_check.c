@@ -2,10 +2,11 @@
  * health_check.c
  *	  Health checks: is a url there again that was down, and are those still there that nobody asks?
  *
- * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest ask.  It is no
- * request: it counts in no limit and no figure, and is not repeated.  What is down is checked when its breaker's time has come
- * (load_balancer.c); what is idle each health_check_interval.  Models that nobody has asked for ten minutes
- * are left in peace: what is down then is checked when somebody comes.
+ * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest
+ * ask.  It is no
+ * request: it counts in no limit and no figure, and is not repeated.  What is down is checked when its
+ * breaker's time has come (load_balancer.c); what is idle each health_check_interval.  Models that nobody has
+ * asked for ten minutes are left in peace: what is down then is checked when somebody comes.
  *
  * The secret is kept for this, and wiped when the model is forgotten, or left in peace.
  *
@@ -18,7 +19,8 @@
 #include "remote/dispatcher_internal.h"
 
 #define WANTED_US		INT64_C(600000000)
-#define MOST_LIST		((size_t) 16 << 20) /* bytes; of no interest, but read, so that the connection can be kept */
+/* bytes; of no interest, but read, so that the connection can be kept */
+#define MOST_LIST		((size_t) 16 << 20)
 
 static bool
 on_head(void *ctx, const HttpResult *r)
@@ -107,9 +109,10 @@ start(Check *c)
 	rmodel_url(&m->u[c->url], o->models_path, false, &url);
 	headers_begin(&h, o, (FieldSpan) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
 	q = (HttpRequest) {
-		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),
-		.connect_timeout_ms = o->connect_timeout,.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,
-		.max_answer = MOST_LIST
+		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,
+			.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),
+		.connect_timeout_ms = o->connect_timeout,.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ?
+		o->ca_file : l->set.ca_file, .max_answer = MOST_LIST
 	};
 	if (q.ca_file != NULL && q.ca_file[0] == '\0')
 		q.ca_file = NULL;

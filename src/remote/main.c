@@ -46,7 +46,8 @@ usage(const char *fmt,...)
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	log_line('P', "%s; usage: vllm_pg_remote --arena-fd N --control-fd N [--set name=value ...] | --version", why);
+	log_line('P', "%s; usage: vllm_pg_remote --arena-fd N --control-fd N [--set name=value ...] | --version",
+			 why);
 	return ENGINE_EXIT_USAGE;
 }
 
@@ -55,14 +56,16 @@ static int
 take_option(RemoteArgs *a, const char *name, const char *value)
 {
 	Err			e;
-	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd : NULL;
+	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ?
+		&a->control_fd : NULL;
 
 	if (number == NULL && strcmp(name, "--set") != 0)
 		return usage("unknown argument \"%.100s\"", name);
 	if (value == NULL)
 		return usage("argument \"%s\" needs a value", name);
 	if (number != NULL && !control_fd_number(value, number))
-		return usage("invalid value \"%.100s\" for argument \"%s\": must be the number of a file descriptor", value, name);
+		return usage("invalid value \"%.100s\" for argument \"%s\": must be the number of a file descriptor",
+					 value, name);
 	if (number == NULL && !rsettings_assign(&a->set, value, &e))
 		return usage("argument \"--set %.100s\": %s", value, e.msg);
 	return ENGINE_EXIT_OK;

@@ -149,7 +149,8 @@ put_times(PendingRequest *a, WireOut *o)
 	const CallGroup *j = a->job;
 	int64_t		now = a->l->clock();
 	int64_t		called = a->called_us > 0 ? a->called_us : now;
-	int64_t		first = a->first_us > 0 ? a->first_us : j != NULL && j->first_byte_us > a->arrival_us ? j->first_byte_us : now;
+	int64_t		first = a->first_us > 0 ? a->first_us : j != NULL && j->first_byte_us > a->arrival_us ?
+		j->first_byte_us : now;
 
 	wire_put_int(o, WTAG_QUEUE_US, called - a->arrival_us);
 	wire_put_int(o, WTAG_TTFT_US, first - a->arrival_us);
@@ -251,7 +252,8 @@ ask_error(PendingRequest *a, const Err *e, const ErrorExtra *x)
 	if (body.len > 0)
 		buf_add(&b, body.data, body.len);
 	a->m->ended[e->cls == ERR_CANCELLED ? WE_ABORT : WE_ERROR]++;
-	a->used = x->prompt_tokens + x->completion_tokens > 0 ? x->prompt_tokens + x->completion_tokens : a->charged > 0 ? -1 : 0;
+	a->used = x->prompt_tokens + x->completion_tokens > 0 ? x->prompt_tokens + x->completion_tokens :
+		a->charged > 0 ? -1 : 0;
 	leave(a);
 	a->l->sink.frame(a->owner, kind, &b, true);
 	buf_free(&b);

@@ -1,9 +1,10 @@
 /*
  * remote_model.c
- *	  The models that have been asked for, each with its queue, its urls and their limits; and whose turn it is.
+ *	  The models that have been asked for, each with its queue, its urls and their limits; and whose turn it
+ *	  is.
  *
- * A model is known by its version (hash), database and name.  It stays when nobody asks, for its counters, breakers and limits,
- * until it is forgotten, or too many are known.
+ * A model is known by its version (hash), database and name.  It stays when nobody asks, for its counters,
+ * breakers and limits, until it is forgotten, or too many are known.
  *
  * Tested by tests/unit/remote/test_remote_line.c and test_remote_elsewhere.c.
  */
@@ -108,7 +109,8 @@ rmodel_settings(RModel *m)
 			continue;
 		}
 		hosts_entry(&h, u->entry, sizeof(u->entry));
-		m->pick.u[i].banned = !hosts_allowed(m->l->set.allowed_hosts != NULL ? m->l->set.allowed_hosts : "", &h);
+		m->pick.u[i].banned = !hosts_allowed(m->l->set.allowed_hosts != NULL ? m->l->set.allowed_hosts : "",
+											 &h);
 	}
 	check_settings(m);
 	m->fresh = true;
@@ -195,7 +197,8 @@ choose(RModel *m, const UpstreamCall *c, int64_t *when, int *url)
 		Rate	   *rate = &m->u[i].rate;
 
 		limits[i] = (PickLimit) {
-			.own_us = rate_own_us(rate, tokens, now),.said_us = rate_said_us(rate, tokens, m->pick.u[i].in_flight, now),
+			.own_us = rate_own_us(rate, tokens, now),
+				.said_us = rate_said_us(rate, tokens, m->pick.u[i].in_flight, now),
 			.path_us = c != NULL ? paths_open_us(&m->u[i].paths, c->path) : 0
 		};
 	}
@@ -241,7 +244,10 @@ path_error(const RModel *m, const UpstreamCall *c, int *url)
 	return NULL;
 }
 
-/* Why it can't be asked now: of its urls the first that is ill, or else the first.  c: the call in question, if it is one. */
+/*
+ * Why it can't be asked now: of its urls the first that is ill, or else the first.  c: the call in question,
+ * if it is one.
+ */
 static void
 no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *e, ErrorExtra *x)
 {
@@ -277,13 +283,15 @@ no_url(const RModel *m, const UpstreamCall *c, PickResult r, int64_t when, Err *
 	if (why != NULL)
 	{
 		err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" is unavailable for such requests", m->name);
-		err_detail(e, "\"%.200s%.60s\" has failed too often, last with: %.200s.", u->base, c->job->calls.v[c->i].path, why);
+		err_detail(e, "\"%.200s%.60s\" has failed too often, last with: %.200s.", u->base,
+				   c->job->calls.v[c->i].path, why);
 		return;
 	}
 	if (m->pick.u[i].health == WIRE_HEALTH_UP || m->pick.u[i].health == WIRE_HEALTH_UNKNOWN)
 	{
 		err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" accepts no requests now", m->name);
-		err_detail(e, "\"%.300s\" is at its limit for another %lld ms.", u->base, (long long) (x->retry_after_ms > 0 ? x->retry_after_ms : 0));
+		err_detail(e, "\"%.300s\" is at its limit for another %lld ms.", u->base,
+				   (long long) (x->retry_after_ms > 0 ? x->retry_after_ms : 0));
 		return;
 	}
 	err_set(e, ERR_UNAVAILABLE, "endpoint of model \"%s\" is unavailable", m->name);
@@ -359,7 +367,10 @@ next_job(RModel *m)
 	return n > 0;
 }
 
-/* Calls that wait for a url that won't be asked soon, while another model could answer.  False: there were none. */
+/*
+ * Calls that wait for a url that won't be asked soon, while another model could answer.  False: there were
+ * none.
+ */
 static bool
 send_elsewhere(RModel *m, PickResult r, int64_t when)
 {

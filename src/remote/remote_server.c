@@ -116,7 +116,8 @@ sink_live(void *owner, WirePhase phase, int prompt_tokens, int output_tokens)
 	RemoteServerCall *v = owner;
 	ChanLive	live = {(int) phase, prompt_tokens, -1, -1, output_tokens, -1, -1};
 
-	if (output_tokens > 0 && atomic_load_explicit(&link_slot(v->ch.link, v->ch.slot)->first_token_us, memory_order_relaxed) < v->ch.arrival_us)
+	if (output_tokens > 0 && atomic_load_explicit(&link_slot(v->ch.link, v->ch.slot)->first_token_us,
+												  memory_order_relaxed) < v->ch.arrival_us)
 		live.first_token_us = clock_us();
 	chan_live(&v->ch, &live);
 }

@@ -17,7 +17,9 @@ RemoteServer *remote_server_new(const WireArena *arena, int control_fd, Http *h,
 void		remote_server_free(RemoteServer *d);
 /* Tell the supervisor that backends may come. */
 void		remote_server_ready(RemoteServer *d);
-/* Sleep until there is something to do, but no longer than most_us, and do it.  False: the program is to end. */
+/*
+ * Sleep until there is something to do, but no longer than most_us, and do it.  False: the program is to end.
+ */
 bool		remote_server_turn(RemoteServer *d, int64_t most_us);
 
 #endif

@@ -54,7 +54,8 @@ set_connections(RSettings *s, const char *value, Err *e)
 	errno = 0;
 	v = strtol(value, &end, 10);
 	if (end == value || *end != '\0' || errno != 0 || v < 1 || v > MAX_CONNECTIONS)
-		return err_set(e, ERR_INVALID, "invalid value \"%.100s\" for setting \"max_connections\": must be an integer from 1 to %d",
+		return err_set(e, ERR_INVALID, "invalid value \"%.100s\" for setting \"max_connections\": must be an "
+									   "integer from 1 to %d",
 					   value, MAX_CONNECTIONS);
 	s->max_connections = (int) v;
 	return true;
@@ -66,7 +67,8 @@ set_seccomp(RSettings *s, const char *value, Err *e)
 	SeccompMode mode;
 
 	if (!seccomp_parse_mode(value, &mode))
-		return err_set(e, ERR_INVALID, "invalid value \"%.100s\" for setting \"seccomp\": must be on, off or require", value);
+		return err_set(e, ERR_INVALID, "invalid value \"%.100s\" for setting \"seccomp\": must be on, off or "
+									   "require", value);
 	s->seccomp = mode;
 	return true;
 }
@@ -86,7 +88,8 @@ void
 rsettings_init(RSettings *s)
 {
 	*s = (RSettings) {
-		.allowed_hosts = mem_strdup(""),.ca_file = mem_strdup(""),.max_connections = DEFAULT_CONNECTIONS,.seccomp = SECCOMP_ON
+		.allowed_hosts = mem_strdup(""),.ca_file = mem_strdup(""),.max_connections = DEFAULT_CONNECTIONS,
+			.seccomp = SECCOMP_ON
 	};
 }
 
@@ -106,7 +109,9 @@ rsettings_assign(RSettings *s, const char *assign, Err *e)
 	if (eq == NULL)
 		return err_set(e, ERR_INVALID, "malformed setting \"%.100s\"", assign);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strlen(rows[i].name) == (size_t) (eq - assign) && memcmp(rows[i].name, assign, (size_t) (eq - assign)) == 0)
+		if (strlen(rows[i].name) == (size_t) (eq - assign) &&
+			memcmp(rows[i].name, assign, (size_t) (eq - assign)) == 0)
 			return rows[i].set(s, eq + 1, e);
-	return err_set(e, ERR_INVALID, "unknown setting \"%.*s\"", eq - assign < 100 ? (int) (eq - assign) : 100, assign);
+	return err_set(e, ERR_INVALID, "unknown setting \"%.*s\"", eq - assign < 100 ? (int) (eq - assign) : 100,
+				   assign);
 }

@@ -221,7 +221,9 @@ static void
 sort_models(const RModel **v, int n)
 {
 	for (int i = 1; i < n; i++)
-		for (int k = i; k > 0 && (v[k]->dboid < v[k - 1]->dboid || (v[k]->dboid == v[k - 1]->dboid && strcmp(v[k]->name, v[k - 1]->name) < 0)); k--)
+		for (int k = i;
+			 k > 0 && (v[k]->dboid < v[k - 1]->dboid ||
+					   (v[k]->dboid == v[k - 1]->dboid && strcmp(v[k]->name, v[k - 1]->name) < 0)); k--)
 		{
 			const RModel *x = v[k];
 

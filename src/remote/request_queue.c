@@ -2,13 +2,14 @@
  * request_queue.c
  *	  The queue of a model's asks.
  *
- * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  Of the first level
- * the turn that has had least, by its weight, gives its first ask (of equals the one that has waited
- * longest).  A new turn begins with what the others have had.
+ * Levels are lists of turns: a level is a priority, a turn is a login with its asks in order of arrival.  Of
+ * the first level the turn that has had least, by its weight, gives its first ask (of equals the one that has
+ * waited longest).  A new turn begins with what the others have had.
  *
- * An ask whose input may go with others' belongs to a group of such; when its turn comes, the others of its group go with it,
- * whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the calls are, without anybody waiting for that.
- * Only if the group isn't full, something is under way and its oldest ask is younger than GATHER_WAIT_US, the turn passes to another.
+ * An ask whose input may go with others' belongs to a group of such; when its turn comes, the others of its
+ * group go with it, whoever's they are: they take nobody's place.  So the longer a queue is, the fuller the
+ * calls are, without anybody waiting for that.  Only if the group isn't full, something is under way and its
+ * oldest ask is younger than GATHER_WAIT_US, the turn passes to another.
  *
  * Tested by tests/unit/remote/test_remote_gather.c.
  */

@@ -1,7 +1,7 @@
 /*
  * request_queue.h
- *	  Asks that wait for their turn: by priority, then by weight of who asks, then in order of arrival; and those
- *	  whose inputs may go into one call.
+ *	  Asks that wait for their turn: by priority, then by weight of who asks, then in order of arrival; and
+ *	  those whose inputs may go into one call.
  */
 #ifndef VLLM_REMOTE_REQUEST_QUEUE_H
 #define VLLM_REMOTE_REQUEST_QUEUE_H
@@ -44,8 +44,8 @@ void		rqueue_add(RequestQueue *g, GatherItem *it);
 void		rqueue_remove(RequestQueue *g, GatherItem *it);
 int			rqueue_count(const RequestQueue *g);
 /*
- * Those whose turn it is, out of the queue: into v (room for `most`), how many.  0: nobody waits, or who does may be joined by
- * others until *when_us.  idle: nothing is under way, so that waiting gains nothing.
+ * Those whose turn it is, out of the queue: into v (room for `most`), how many.  0: nobody waits, or who does
+ * may be joined by others until *when_us.  idle: nothing is under way, so that waiting gains nothing.
  */
 int			rqueue_take(RequestQueue *g, bool idle, int64_t now_us, GatherItem **v, int64_t *when_us);
 /* Each one of the queue; it may remove the one that it gets. */

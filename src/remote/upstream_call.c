@@ -21,7 +21,8 @@
 #include "ipc/traceparent.h"
 
 #define MOST_ERROR		((size_t) 64 << 10)	/* bytes */
-#define SMALL_HELD		1024		/* who holds less than this part of all that may be held isn't the one who holds too much */
+/* who holds less than this part of all that may be held isn't the one who holds too much */
+#define SMALL_HELD		1024
 #define BACKLOG_FULL	((size_t) 256 << 10)	/* a caller's: then nothing more is read, */
 #define BACKLOG_LOW		((size_t) 64 << 10)	/* backlog of a caller below which reading resumes */
 #define BACKLOG_LOOK_US	5000		/* interval in which the backlog is checked */
@@ -189,7 +190,8 @@ headers_begin(Headers *h, const ROptions *o, FieldSpan secret, int more)
 	for (int i = 0; i < o->n_headers; i++)
 		headers_add(h, o->headers[i].name, "", o->headers[i].value, strlen(o->headers[i].value));
 	if (secret.n > 0)
-		headers_add(h, o->auth_header != NULL ? o->auth_header : "Authorization", o->auth_header != NULL ? "" : "Bearer ", secret.s, secret.n);
+		headers_add(h, o->auth_header != NULL ? o->auth_header : "Authorization",
+					o->auth_header != NULL ? "" : "Bearer ", secret.s, secret.n);
 }
 
 void
@@ -218,9 +220,13 @@ make_headers(const UpstreamCall *c, Headers *h)
 		if (state.n > 0 && tracestate_ok(state.s, state.n))
 			headers_add(h, "tracestate", "", state.s, state.n);
 	}
-	/* a UUID, which is all that some servers take; another one for each try: the one before may still be known there */
-	snprintf(id, sizeof(id), "%08x-%04x-8%03x-8%03x-%012llx", (unsigned) (c->l->salt >> 32), (unsigned) (c->l->salt >> 16 & 0xffff),
-			 (unsigned) (16 * c->tries + c->i) & 0xfff, (unsigned) c->l->salt & 0xfff, (unsigned long long) a->id & 0xffffffffffffULL);
+	/*
+	 * a UUID, which is all that some servers take; another one for each try: the one before may still be
+	 * known there
+	 */
+	snprintf(id, sizeof(id), "%08x-%04x-8%03x-8%03x-%012llx", (unsigned) (c->l->salt >> 32),
+			 (unsigned) (c->l->salt >> 16 & 0xffff), (unsigned) (16 * c->tries + c->i) & 0xfff,
+			 (unsigned) c->l->salt & 0xfff, (unsigned long long) a->id & 0xffffffffffffULL);
 	headers_add(h, "X-Request-Id", "", id, strlen(id));
 }
 
@@ -297,9 +303,11 @@ call_start(UpstreamCall *c, int url)
 	rmodel_url(&m->u[url], r->path, r->off_v1, &c->url_text);
 	make_headers(c, &h);
 	q = (HttpRequest) {
-		.url = c->url_text.data,.get = r->get,.body = r->body.data,.len = r->body.len,.headers = h.v,.n_headers = h.n,
-		.stream = r->stream,.deadline_us = l->now_us + (int64_t) o->timeout * 1000,.connect_timeout_ms = o->connect_timeout,
-		.verify = o->ssl_verify,.ca_file = o->ca_file != NULL ? o->ca_file : l->set.ca_file,.max_answer = bound_answer(j->w, j->n, r)
+		.url = c->url_text.data,.get = r->get,.body = r->body.data,.len = r->body.len,.headers = h.v,
+			.n_headers = h.n,
+		.stream = r->stream,.deadline_us = l->now_us + (int64_t) o->timeout * 1000,
+		.connect_timeout_ms = o->connect_timeout, .verify = o->ssl_verify,.ca_file = o->ca_file != NULL ?
+		o->ca_file : l->set.ca_file,.max_answer = bound_answer(j->w, j->n, r)
 	};
 	if (q.ca_file != NULL && q.ca_file[0] == '\0')
 		q.ca_file = NULL;
@@ -352,8 +360,8 @@ error_of(UpstreamCall *c, Err *e)
 	if (c->garbled)
 		*e = c->e;
 	else if (c->res.status > 0 && !is_answer(c))
-		reply_error(c->res.status, c->error_body.data != NULL ? c->error_body.data : "", c->error_body.len, m->o, m->u[c->url].base,
-					j->asks[0]->w.secret, e);
+		reply_error(c->res.status, c->error_body.data != NULL ? c->error_body.data : "", c->error_body.len,
+					m->o, m->u[c->url].base, j->asks[0]->w.secret, e);
 	else
 		*e = c->res.e;
 	if (e->cls == ERR_NONE)
@@ -392,7 +400,8 @@ again_us(UpstreamCall *c, const CallOutcome *f)
 	if (j->halved && f->charged && j->asks[0]->charged > m->o->max_retries)
 		return -1;
 	/* other urls haven't said that they want to be left alone */
-	wait = retry_wait_us(j->asks[0]->id * 16 + (uint64_t) c->i, c->tries, m->pick.n == 1 ? c->res.retry_after_ms : -1);
+	wait = retry_wait_us(j->asks[0]->id * 16 + (uint64_t) c->i, c->tries,
+						 m->pick.n == 1 ? c->res.retry_after_ms : -1);
 	if (wait > MOST_WAIT_US || (until != 0 && c->l->now_us + wait >= until))
 		return -1;
 	if (!f->spared && !retry_spend(&m->budget, c->l->now_us))
@@ -401,10 +410,11 @@ again_us(UpstreamCall *c, const CallOutcome *f)
 }
 
 /*
- * An endpoint that breaks down over one input fails all that go with it.  So when a call of several has failed twice, or needn't be tried again, they are
- * asked for by halves, down to the one at fault.  That must not multiply an outage: each halving is of the retry budget,
- * unless the url has answered something just now; halves are asked for once.  Gateways and silence say nothing of
- * inputs, and rows that are only known to be wrong side by side stay together.
+ * An endpoint that breaks down over one input fails all that go with it.  So when a call of several has
+ * failed twice, or needn't be tried again, they are asked for by halves, down to the one at fault.  That must
+ * not multiply an outage: each halving is of the retry budget, unless the url has answered something just
+ * now; halves are asked for once.  Gateways and silence say nothing of inputs, and rows that are only known
+ * to be wrong side by side stay together.
  */
 static bool
 halve(UpstreamCall *c, const CallOutcome *f)
@@ -434,7 +444,8 @@ failed(UpstreamCall *c, CallOutcome f)
 {
 	CallGroup  *j = c->job;
 	RModel	   *m = j->m;
-	ErrorExtra	x = {.url = m->u[c->url].base,.elsewhere = f.elsewhere,.retry_after_ms = c->res.retry_after_ms};
+	ErrorExtra	x = {.url = m->u[c->url].base,.elsewhere = f.elsewhere,
+					 .retry_after_ms = c->res.retry_after_ms};
 	int64_t		wait;
 	Err			e = {0};
 
@@ -491,13 +502,15 @@ over(UpstreamCall *c)
 				completion = 0;
 	FateCase	k = {
 		.r = &c->res,.idempotent = true,.emitted = j->emitted,
-		.deadline = (c->res.end == HTTP_LATE || c->res.end == HTTP_NOT_SENT) && until != 0 && until <= l->now_us
+		.deadline = (c->res.end == HTTP_LATE || c->res.end == HTTP_NOT_SENT) && until != 0 &&
+		until <= l->now_us
 	};
 	CallOutcome	f;
 
 	for (int i = 0; i < j->n; i++)
 		k.idempotent = k.idempotent && (j->sizes || j->asks[i]->w.idempotent);
-	if (!c->garbled && is_answer(c) && (c->whole || c->res.end == HTTP_DONE) && !reply_end(j->reply, c->i, &c->e))
+	if (!c->garbled && is_answer(c) && (c->whole || c->res.end == HTTP_DONE) &&
+		!reply_end(j->reply, c->i, &c->e))
 		c->garbled = true;
 	if (c->whole && !c->garbled)
 		c->res.end = HTTP_DONE;

@@ -31,7 +31,8 @@ graph_sizes(const int *asked, int n, int most, int out[GRAPH_SIZES])
 
 	for (int i = 0; i < n; i++)
 		have = add(out, have, asked[i], most);
-	for (int size = 1; n == 0 && size <= 512; size += size < 2 ? 1 : size < 4 ? 2 : size < 8 ? 4 : size < 256 ? 8 : 16)
+	for (int size = 1; n == 0 && size <= 512;
+		 size += size < 2 ? 1 : size < 4 ? 2 : size < 8 ? 4 : size < 256 ? 8 : 16)
 		have = add(out, have, size, most);
 	return have;
 }

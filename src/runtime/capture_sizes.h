@@ -12,8 +12,8 @@
 #define GRAPH_LARGEST 4096
 
 /*
- * Ascending, none above `most`; how many.  asked: [n], in any order, or n 0: 1, 2, 4, then by 8 to 256 and by 16
- * to 512.
+ * Ascending, none above `most`; how many.  asked: [n], in any order, or n 0: 1, 2, 4, then by 8 to 256 and by
+ * 16 to 512.
  */
 int			graph_sizes(const int *asked, int n, int most, int out[GRAPH_SIZES]);
 

@@ -33,7 +33,8 @@ list_text(const int *cpus, int n, char *buf, size_t size)
 
 		while (j + 1 < n && cpus[j + 1] == cpus[j] + 1)
 			j++;
-		at += (size_t) snprintf(buf + at, size - at, j > i ? "%s%d-%d" : "%s%d", i > 0 ? "," : "", cpus[i], cpus[j]);
+		at += (size_t) snprintf(buf + at, size - at, j > i ? "%s%d-%d" : "%s%d", i > 0 ? "," : "", cpus[i],
+								cpus[j]);
 		i = j;
 	}
 }
@@ -85,7 +86,8 @@ cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e)
 		return err_set(e, ERR_INVALID, "cpu_threads must be at most %d, got %d", CPULIST_CPUS, threads);
 	if (out->pinned && out->n_threads > n)
 	{
-		err_set(e, ERR_INVALID, "%d compute threads are more than the %d CPUs of cpu_affinity", out->n_threads, n);
+		err_set(e, ERR_INVALID, "%d compute threads are more than the %d CPUs of cpu_affinity",
+				out->n_threads, n);
 		return err_hint(e, "Lower vllm.cpu_threads; 0 means one thread for each CPU of the list.");
 	}
 	return true;

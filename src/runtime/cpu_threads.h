@@ -25,7 +25,10 @@ typedef struct CpuPlan
  * threads than CPUs in the list.
  */
 bool		cpuplan_make(int threads, const char *affinity, CpuPlan *out, Err *e);
-/* What rank `rank` of `world` has of it: an equal share of threads, at least one, and of the CPUs as many others. */
+/*
+ * What rank `rank` of `world` has of it: an equal share of threads, at least one, and of the CPUs as many
+ * others.
+ */
 void		cpuplan_share(CpuPlan *p, int rank, int world);
 /* The kernels of that name (NULL, auto: the best); NULL with *e set, which says what there is. */
 const Kernels *cpuplan_kernels(const char *isa, Err *e);

@@ -2,9 +2,10 @@
  * devices.c
  *	  The devices besides the CPUs.
  *
- * The library is opened at most once a process and never closed: its threads and the driver's stay. Where there is
- * none, or a wrong one, each look tries again, so that it can be installed under an engine that runs.
- * What the loader says about a library names files, so it goes to the log and not into an error of a call.
+ * The library is opened at most once a process and never closed: its threads and the driver's stay. Where
+ * there is none, or a wrong one, each look tries again, so that it can be installed under an engine that
+ * runs.  What the loader says about a library names files, so it goes to the log and not into an error of a
+ * call.
  *
  * Tested by tests/unit/runtime/test_devices.c and tests/t/101_device.pl with libraries of stated devices
  * (tests/plugins/devices.c).
@@ -39,7 +40,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static DevicesFound found;
 static const KDeviceOps *ops;	/* FOUND */
 static KDevInfo infos[WIRE_MAX_DEVICES];
-static atomic_int n_devices;		/* written once, behind all else: who only wants to look at them never waits for the driver */
+/* written once, behind all else: who only wants to look at them never waits for the driver */
+static atomic_int n_devices;
 static char no_device[128];		/* FOUND, and there is none: why */
 
 /* "cuda:N", which ends there or at a comma; -1: it isn't that. */
@@ -80,7 +82,8 @@ devices_parse(const char *name, int rank, int *ordinal, int *listed)
 bool
 devices_variant(const char *name, KVariant *out)
 {
-	*out = strcmp(name, "wgmma") == 0 ? KVARIANT_WGMMA : strcmp(name, "mma") == 0 ? KVARIANT_MMA : KVARIANT_AUTO;
+	*out = strcmp(name, "wgmma") == 0 ? KVARIANT_WGMMA : strcmp(name, "mma") == 0 ? KVARIANT_MMA :
+		KVARIANT_AUTO;
 	return *out != KVARIANT_AUTO || strcmp(name, "auto") == 0;
 }
 
@@ -116,7 +119,8 @@ open_library(const char *path)
 	if (ops != NULL && ops->abi == KDEVICE_ABI)
 		return FOUND;
 	ops = NULL;
-	log_line('W', get == NULL ? "%s is no library of devices" : "%s is of another version than this engine", path);
+	log_line('W', get == NULL ? "%s is no library of devices" : "%s is of another version than this engine",
+			 path);
 	dlclose(lib);
 	return get == NULL ? BROKEN : OTHER_ABI;
 }
@@ -153,8 +157,9 @@ tell(int n)
 		const KDevInfo *d = &infos[i];
 
 		info_of(i, &infos[i]);
-		log_line('I', "device cuda:%d: %s, compute capability %d.%d, %llu MB%s%s", i, d->name, d->cc / 10, d->cc % 10,
-				 (unsigned long long) (d->total >> 20), d->usable ? "" : ", can't be used: ", d->usable ? "" : d->why);
+		log_line('I', "device cuda:%d: %s, compute capability %d.%d, %llu MB%s%s", i, d->name, d->cc / 10,
+				 d->cc % 10, (unsigned long long) (d->total >> 20), d->usable ? "" : ", can't be used: ",
+				 d->usable ? "" : d->why);
 	}
 }
 
@@ -240,19 +245,25 @@ list_devices(int n, Err *e)
 static const char *
 state_of(DevicesFound how)
 {
-	return how == OTHER_ABI ? "is of another version than the engine" : how == BROKEN ? "can't be loaded" : "is not installed";
+	return how == OTHER_ABI ? "is of another version than the engine" : how == BROKEN ? "can't be loaded" :
+		"is not installed";
 }
 
 static bool
 no_library(const char *want, DevicesFound how, Err *e)
 {
-	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want, state_of(how));
+	err_set(e, ERR_UNSUPPORTED, "device \"%s\" needs the library " DEVICES_LIBRARY ", which %s", want,
+			state_of(how));
 	if (how == BROKEN)
 		err_detail(e, "The server log tells why.");
-	return err_hint(e, "Build it with \"make cuda\" and install it beside the engine, or set vllm.device to auto or cpu.");
+	return err_hint(e, "Build it with \"make cuda\" and install it beside the engine, or set vllm.device to "
+					   "auto or cpu.");
 }
 
-/* The one of those that can be used that is the rank's, and how many there are; without it why the first of all can't. */
+/*
+ * The one of those that can be used that is the rank's, and how many there are; without it why the first of
+ * all can't.
+ */
 static int
 usable(int n, int rank, int *found, KDevInfo *d)
 {
@@ -288,8 +299,9 @@ alike(int n, int from, int ranks)
 }
 
 /*
- * ... the rank's of a replica.  As long as there are devices each replica has its own, then they share them, in turn; but none of another kind than
- * the first one's, whose bits it couldn't give: all ranks of a replica have such, or none.
+ * ... the rank's of a replica.  As long as there are devices each replica has its own, then they share them,
+ * in turn; but none of another kind than the first one's, whose bits it couldn't give: all ranks of a replica
+ * have such, or none.
  */
 static int
 of_replica(int n, int replica, int rank, int ranks, int *found, KDevInfo *d)
@@ -329,14 +341,18 @@ choose_any(DeviceChoice *c, DevicesFound how, int n, int replica, int rank, int 
 			snprintf(c->name, sizeof(c->name), "\"cuda:%d\" (%s)", c->ordinal, d.name);
 		}
 		else if (found > 0)
-			snprintf(c->why, sizeof(c->why), "%d ranks need as many CUDA devices, and %d can be used", ranks, found);
+			snprintf(c->why, sizeof(c->why), "%d ranks need as many CUDA devices, and %d can be used", ranks,
+					 found);
 		else
 			snprintf(c->why, sizeof(c->why), "device \"cuda:%d\" (%s) can't be used: %s", 0, d.name, d.why);
 	}
 	return true;
 }
 
-/* cuda: the rank's of those that can be used.  -1 with *e set: there are too few; otherwise one, which may be none that can be used. */
+/*
+ * cuda: the rank's of those that can be used.  -1 with *e set: there are too few; otherwise one, which may be
+ * none that can be used.
+ */
 static int
 choose_cuda(int n, int replica, int rank, int ranks, KDevInfo *d, Err *e)
 {
@@ -346,7 +362,8 @@ choose_cuda(int n, int replica, int rank, int ranks, KDevInfo *d, Err *e)
 	if (found == 0 || found >= ranks)
 		return which >= 0 ? which : 0;
 	err_set(e, ERR_INVALID, "%d ranks need as many devices, and %d can be used", ranks, found);
-	err_hint(e, "Ask for fewer ranks, or name devices in vllm.device, of which one may be there several times: 'cuda:0,cuda:0'.");
+	err_hint(e, "Ask for fewer ranks, or name devices in vllm.device, of which one may be there several "
+				"times: 'cuda:0,cuda:0'.");
 	return -1;
 }
 
@@ -381,12 +398,15 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	if (how != FOUND)
 		return no_library(s->device, how, e);
 	if (listed > 0 && listed < ranks)
-		return err_set(e, ERR_INVALID, "%d ranks need as many devices, and vllm.device names %d", ranks, listed);
+		return err_set(e, ERR_INVALID, "%d ranks need as many devices, and vllm.device names %d", ranks,
+					   listed);
 	if (n == 0)
 	{
-		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device: %s", s->device, no_device);
-		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set vllm.device to auto or cpu. "
-						"A driver that came later is seen behind llm_engine_restart().");
+		err_set(e, ERR_UNSUPPORTED, "device \"%s\" can't be used: there is no CUDA device: %s", s->device,
+				no_device);
+		return err_hint(e, "Look whether the driver is loaded, and at vllm.cuda_visible_devices; or set "
+						"vllm.device to auto or cpu. A driver that came later is seen behind "
+						"llm_engine_restart().");
 	}
 	if (ordinal >= n)
 	{
@@ -398,7 +418,8 @@ devices_choose(const Settings *s, int replica, int rank, int ranks, DeviceChoice
 	else if ((ordinal = choose_cuda(n, replica, rank, ranks, &d, e)) < 0)
 		return false;
 	if (!d.usable)
-		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name, d.why);
+		return err_set(e, ERR_UNSUPPORTED, "device \"cuda:%d\" (%s) can't be used: %s", ordinal, d.name,
+					   d.why);
 	out->ops = ops;
 	out->ordinal = ordinal;
 	out->memory = d.total;
@@ -453,7 +474,8 @@ end(const Dev *dev)
 bool
 devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out, Err *e)
 {
-	static const KHost host = {.abi = KDEVICE_ABI, .log = tell_log, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	static const KHost host = {.abi = KDEVICE_ABI, .log = tell_log, .pool_device = kpool_device,
+							   .pool_threads = kpool_nthreads};
 	char		why[256] = "";
 	KType		type = KT_F32;
 	Opened	   *n;
@@ -481,7 +503,8 @@ devices_open(const DeviceChoice *c, const KDevOpen *o, KType weights, Dev **out,
 	if (n->dev.k == NULL)
 	{
 		devices_close(&n->dev);
-		return err_set(e, ERR_UNSUPPORTED, "device %s has no ops for operands of %s", c->name, ktype_name(weights));
+		return err_set(e, ERR_UNSUPPORTED, "device %s has no ops for operands of %s", c->name,
+					   ktype_name(weights));
 	}
 	log_line('I', "the model is computed on device %s, with operands of %s%s", c->name, ktype_name(type),
 			 o->variant == KVARIANT_WGMMA ? " and kernels of wgmma" : "");
@@ -504,7 +527,10 @@ devices_sizes(const DeviceChoice *c, const Kernels *cpus)
 	return k != NULL ? k : cpus;
 }
 
-/* Of what is mapped of the library and nobody writes to: its code, the devices', and its constants.  The file may be another one by now. */
+/*
+ * Of what is mapped of the library and nobody writes to: its code, the devices', and its constants.  The file
+ * may be another one by now.
+ */
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -512,7 +538,8 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
 
 	(void) size;
 	for (int i = 0; i < info->dlpi_phnum; i++)
-		ours = ours || (info->dlpi_phdr[i].p_type == PT_LOAD && (uintptr_t) ops - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz);
+		ours = ours || (info->dlpi_phdr[i].p_type == PT_LOAD && (uintptr_t) ops - info->dlpi_addr -
+						info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz);
 	for (int i = 0; ours && i < info->dlpi_phnum; i++)
 	{
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];

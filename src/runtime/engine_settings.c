@@ -48,8 +48,10 @@ static const EngineSettingsRow rows[] = {
 	{"tensor_parallel_size", ROW_INT, OFF(tensor_parallel_size), 1, GROUP_MOST, 1},
 	{"pipeline_parallel_size", ROW_INT, OFF(pipeline_parallel_size), 1, GROUP_MOST, 1},
 	{"data_parallel_size", ROW_INT, OFF(data_parallel_size), 1, GROUP_MOST, 1},
-	{"tensor_parallel_mode", ROW_STR, OFF(tensor_parallel_mode), 0, sizeof(((Settings *) 0)->tensor_parallel_mode), 1},
-	{"expert_placement_strategy", ROW_STR, OFF(expert_placement_strategy), 0, sizeof(((Settings *) 0)->expert_placement_strategy), 1},
+	{"tensor_parallel_mode", ROW_STR, OFF(tensor_parallel_mode), 0,
+	 sizeof(((Settings *) 0)->tensor_parallel_mode), 1},
+	{"expert_placement_strategy", ROW_STR, OFF(expert_placement_strategy), 0,
+	 sizeof(((Settings *) 0)->expert_placement_strategy), 1},
 	{"enable_expert_parallel", ROW_BOOL, OFF(enable_expert_parallel), 0, 1, 1},
 	{"enable_eplb", ROW_BOOL, OFF(enable_eplb), 0, 1, 1},
 	{"eplb_config", ROW_STR, OFF(eplb_config), 0, sizeof(((Settings *) 0)->eplb_config), 1},
@@ -61,10 +63,12 @@ static const EngineSettingsRow rows[] = {
 	{"block_size", ROW_INT, OFF(block_size), 16, 256, 1},
 	{"kv_cache_memory_bytes", ROW_INT64, OFF(kv_cache_memory_bytes), 0, INT64_C(1) << 46, 1},
 	{"kv_cache_memory", ROW_INT64, OFF(kv_cache_memory_bytes), 0, INT64_C(1) << 26, 1 << 20},
-	{"gpu_memory_utilization", ROW_INT, OFF(gpu_memory_utilization), (int64_t) (GPU_PART_LEAST * 1e6), 1000000, 1},
+	{"gpu_memory_utilization", ROW_INT, OFF(gpu_memory_utilization), (int64_t) (GPU_PART_LEAST * 1e6),
+	 1000000, 1},
 	{"kv_offload_bytes", ROW_INT64, OFF(kv_offload_bytes), 0, INT64_C(1) << 46, 1},
 	{"kv_offload", ROW_INT64, OFF(kv_offload_bytes), 0, INT64_C(1) << 26, 1 << 20},
-	{"kv_offload_directory", ROW_STR, OFF(kv_offload_directory), 0, sizeof(((Settings *) 0)->kv_offload_directory), 1},
+	{"kv_offload_directory", ROW_STR, OFF(kv_offload_directory), 0,
+	 sizeof(((Settings *) 0)->kv_offload_directory), 1},
 	{"kv_offload_disk_bytes", ROW_INT64, OFF(kv_offload_disk_bytes), 0, INT64_C(1) << 50, 1},
 	{"kv_offload_disk", ROW_INT64, OFF(kv_offload_disk_bytes), 1, INT64_C(1) << 30, 1 << 20},
 	{"kv_cache_dtype", ROW_STR, OFF(kv_cache_dtype), 0, sizeof(((Settings *) 0)->kv_cache_dtype), 1},
@@ -82,13 +86,15 @@ static const EngineSettingsRow rows[] = {
 	{"background_share", ROW_INT, OFF(background_share), 0, 50, 1},
 	{"enforce_eager", ROW_BOOL, OFF(enforce_eager), 0, 1, 1},
 	{"enable_prefix_caching", ROW_BOOL, OFF(enable_prefix_caching), 0, 1, 1},
-	{"prefix_cache_isolation", ROW_STR, OFF(prefix_cache_isolation), 0, sizeof(((Settings *) 0)->prefix_cache_isolation), 1},
+	{"prefix_cache_isolation", ROW_STR, OFF(prefix_cache_isolation), 0,
+	 sizeof(((Settings *) 0)->prefix_cache_isolation), 1},
 	{"enable_lora", ROW_BOOL, OFF(enable_lora), 0, 1, 1},
 	{"max_loras", ROW_INT, OFF(max_loras), 1, LORA_MAX_CACHED, 1},
 	{"max_cpu_loras", ROW_INT, OFF(max_cpu_loras), 0, LORA_MAX_CACHED, 1},
 	{"max_lora_rank", ROW_INT, OFF(max_lora_rank), 1, 512, 1},
 	{"lora_dtype", ROW_STR, OFF(lora_dtype), 0, sizeof(((Settings *) 0)->lora_dtype), 1},
-	{"speculative_config", ROW_STR, OFF(speculative_config), 0, sizeof(((Settings *) 0)->speculative_config), 1},
+	{"speculative_config", ROW_STR, OFF(speculative_config), 0, sizeof(((Settings *) 0)->speculative_config),
+	 1},
 	{"memory_limit", ROW_INT64, OFF(memory_limit), 0, INT64_C(1) << 26, 1 << 20},
 	{"memory_timeout_ms", ROW_INT, OFF(memory_timeout_ms), 0, INT32_MAX, 1},
 	{"keep_alive", ROW_INT, OFF(keep_alive), -1, INT32_MAX, 1},
@@ -151,7 +157,8 @@ settings_get(SettingsBox *b, Settings *out)
 bool
 settings_equal(const Settings *a, const Settings *b)
 {
-	static const size_t sizes[] = {[ROW_INT] = sizeof(int), [ROW_INT64] = sizeof(int64_t), [ROW_BOOL] = sizeof(bool)};
+	static const size_t sizes[] = {[ROW_INT] = sizeof(int), [ROW_INT64] = sizeof(int64_t),
+								   [ROW_BOOL] = sizeof(bool)};
 
 	for (size_t i = 0; i < N_ROWS; i++)
 	{
@@ -195,7 +202,8 @@ settings_kv_type(const char *s, KType weights, KType *out)
 		const char *name;
 		KType		type;
 	}			names[] = {
-		{"float32", KT_F32}, {"float16", KT_F16}, {"bfloat16", KT_BF16}, {"int8", KT_INT8}, {"fp8", KT_F8_E4M3},
+		{"float32", KT_F32}, {"float16", KT_F16}, {"bfloat16", KT_BF16}, {"int8", KT_INT8},
+		{"fp8", KT_F8_E4M3},
 		{"fp8_e4m3", KT_F8_E4M3}, {"fp8_e5m2", KT_F8_E5M2}
 	};
 
@@ -212,7 +220,8 @@ settings_kv_type(const char *s, KType weights, KType *out)
 bool
 lora_dtype_ok(const char *s)
 {
-	return strcmp(s, "auto") == 0 || strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 || strcmp(s, "float32") == 0;
+	return strcmp(s, "auto") == 0 || strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 ||
+		strcmp(s, "float32") == 0;
 }
 
 bool
@@ -278,33 +287,55 @@ assign_row(SettingsBox *b, const EngineSettingsRow *r, const char *value, Err *e
 		if (r->off == OFF(kv_cache_dtype) && !settings_kv_type(value, KT_F32, &type))
 			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
 		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
-			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
+			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name,
+						   why);
 		if (r->off == OFF(device) && !devices_parse(value, 0, &ordinal, &listed))
-			return err_set(e, ERR_INVALID, "setting \"device\" must be auto, cpu, cuda, cuda:N or a list of the last, got \"%.64s\"", value);
+			return err_set(e, ERR_INVALID,
+						   "setting \"device\" must be auto, cpu, cuda, cuda:N or a list of the last, got "
+						   "\"%.64s\"", value);
 		if (r->off == OFF(nccl_path) && value[0] != '\0' && value[0] != '/' && strcmp(value, NCCL_OFF) != 0)
-			return err_set(e, ERR_INVALID, "setting \"nccl_path\" must be an absolute path or " NCCL_OFF ", got \"%.64s\"", value);
+			return err_set(e, ERR_INVALID, "setting \"nccl_path\" must be an absolute path or "
+						   NCCL_OFF ", got \"%.64s\"", value);
 		if (r->off == OFF(seccomp) && !seccomp_parse_mode(value, &mode))
-			return err_set(e, ERR_INVALID, "setting \"seccomp\" must be on, off or require, got \"%.64s\"", value);
+			return err_set(e, ERR_INVALID, "setting \"seccomp\" must be on, off or require, got \"%.64s\"",
+						   value);
 		if (r->off == OFF(cuda_kernels) && !devices_variant(value, &variant))
-			return err_set(e, ERR_INVALID, "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
+			return err_set(e, ERR_INVALID,
+						   "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
 		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
-			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"", value);
-		if (r->off == OFF(tensor_parallel_mode) && strcmp(value, "columns") != 0 && strcmp(value, "rows") != 0)
-			return err_set(e, ERR_INVALID, "setting \"tensor_parallel_mode\" must be columns or rows, got \"%.64s\"", value);
-		if (r->off == OFF(expert_placement_strategy) && strcmp(value, "linear") != 0 && strcmp(value, "round_robin") != 0)
-			return err_set(e, ERR_INVALID, "setting \"expert_placement_strategy\" must be linear or round_robin, got \"%.64s\"", value);
+			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"",
+						   value);
+		if (r->off == OFF(tensor_parallel_mode) && strcmp(value, "columns") != 0 &&
+			strcmp(value, "rows") != 0)
+			return err_set(e, ERR_INVALID,
+						   "setting \"tensor_parallel_mode\" must be columns or rows, got \"%.64s\"", value);
+		if (r->off == OFF(expert_placement_strategy) && strcmp(value, "linear") != 0 &&
+			strcmp(value, "round_robin") != 0)
+			return err_set(e, ERR_INVALID,
+						   "setting \"expert_placement_strategy\" must be linear or round_robin, got "
+						   "\"%.64s\"", value);
 		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)
-			return err_set(e, ERR_INVALID, "setting \"scheduling_policy\" must be fcfs or priority, got \"%.64s\"", value);
-		if (r->off == OFF(prefix_cache_isolation) && strcmp(value, "none") != 0 && strcmp(value, "role") != 0 &&
-			strcmp(value, "database") != 0)
-			return err_set(e, ERR_INVALID, "setting \"prefix_cache_isolation\" must be none, role or database, got \"%.64s\"", value);
-		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 && strcmp(value, "raw_logits") != 0 &&
-			strcmp(value, "processed_logprobs") != 0 && strcmp(value, "processed_logits") != 0)
-			return err_set(e, ERR_INVALID, "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs or processed_logits, got \"%.64s\"", value);
+			return err_set(e, ERR_INVALID,
+						   "setting \"scheduling_policy\" must be fcfs or priority, got \"%.64s\"", value);
+		if (r->off == OFF(prefix_cache_isolation) && strcmp(value, "none") != 0 &&
+			strcmp(value, "role") != 0 && strcmp(value, "database") != 0)
+			return err_set(e, ERR_INVALID,
+						   "setting \"prefix_cache_isolation\" must be none, role or database, got \"%.64s\"",
+						   value);
+		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 &&
+			strcmp(value, "raw_logits") != 0 && strcmp(value, "processed_logprobs") != 0 &&
+			strcmp(value, "processed_logits") != 0)
+			return err_set(e, ERR_INVALID,
+						   "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs "
+						   "or processed_logits, got \"%.64s\"", value);
 		if (r->off == OFF(lora_dtype) && !lora_dtype_ok(value))
-			return err_set(e, ERR_INVALID, "setting \"lora_dtype\" must be auto, float16, bfloat16 or float32, got \"%.64s\"", value);
-		if ((r->off == OFF(repack_cache) || r->off == OFF(kv_offload_directory) || r->off == OFF(device_library)) && value[0] != '\0' && value[0] != '/')
-			return err_set(e, ERR_INVALID, "setting \"%s\" must be an absolute path, got \"%.64s\"", r->name, value);
+			return err_set(e, ERR_INVALID,
+						   "setting \"lora_dtype\" must be auto, float16, bfloat16 or float32, got \"%.64s\"",
+						   value);
+		if ((r->off == OFF(repack_cache) || r->off == OFF(kv_offload_directory) ||
+			 r->off == OFF(device_library)) && value[0] != '\0' && value[0] != '/')
+			return err_set(e, ERR_INVALID, "setting \"%s\" must be an absolute path, got \"%.64s\"", r->name,
+						   value);
 	}
 	else if (!parse_number(r, value, &v, e))
 		return false;

@@ -101,7 +101,9 @@ int			settings_threads(const Settings *s);
 int64_t		settings_kv_bytes(int64_t option, const Settings *s);
 /* KV type "auto": as precise as the weights, quantized weights with half */
 KType		settings_kv_auto(KType weights);
-/* A type of the KV cache by its name; auto: what a model with such weights takes.  False: there is no such. */
+/*
+ * A type of the KV cache by its name; auto: what a model with such weights takes.  False: there is no such.
+ */
 bool		settings_kv_type(const char *s, KType weights, KType *out);
 #define KV_DTYPES "auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2"
 /* Is this a type of adapters' matrices; and one of LORA_RANKS? */

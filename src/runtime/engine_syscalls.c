@@ -15,7 +15,10 @@ const SeccompRule engine_syscalls[] = {
 
 const size_t engine_n_syscalls = sizeof(engine_syscalls) / sizeof(engine_syscalls[0]);
 
-/* A device's driver makes calls that change with its releases: then all are allowed but those that are never legal. */
+/*
+ * A device's driver makes calls that change with its releases: then all are allowed but those that are never
+ * legal.
+ */
 bool
 engine_confine(const Settings *s, Err *e)
 {

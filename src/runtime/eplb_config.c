@@ -15,7 +15,8 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 
-#define STEP_BYTES	((size_t) 16 << 20)	/* use_async: so much moves behind a step, a few milliseconds' worth */
+/* use_async: so much moves behind a step, a few milliseconds' worth */
+#define STEP_BYTES	((size_t) 16 << 20)
 #define MOST_ROUNDS	100			/* that a step may count for: each has a sum of every expert */
 
 typedef enum KeyKind
@@ -109,7 +110,8 @@ parse_object(const Json *object, EplbConf *c, Err *e)
 			return false;
 	}
 	if (c->window > MOST_ROUNDS * (int64_t) c->interval)
-		return err_set(e, ERR_INVALID, "eplb_config key \"window_size\" must be at most %d times step_interval (%d), got %d", MOST_ROUNDS, c->interval,
+		return err_set(e, ERR_INVALID, "eplb_config key \"window_size\" must be at most %d times "
+									   "step_interval (%d), got %d", MOST_ROUNDS, c->interval,
 					   c->window);
 	return true;
 }

@@ -4,12 +4,13 @@
  *
  *		kv = total * utilization - (total - free, behind the last stage)
  *
- * Of replicas that share the device each leaves those behind it what it has taken itself, and an equal part of the rest.
+ * Of replicas that share the device each leaves those behind it what it has taken itself, and an equal part
+ * of the rest.
  *
  * What others use counts against the utilization, too, other models of this engine among them: so it is
  * the device that is filled so far and no further, whoever came first.  A stage's part is what went missing
- * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is free
- * in the end decides.
+ * while it ran.  Somebody else may give memory back meanwhile: then it counts as nothing, and only what is
+ * free in the end decides.
  *
  * Tested by tests/unit/runtime/test_gpumem.c on a device that is a number.
  */
@@ -52,13 +53,18 @@ tell_sums(const GpuMem *m, double utilization, Err *e)
 
 	/* what it was for */
 	at = (size_t) snprintf(text, sizeof(text), "%s%s", e->detail, e->detail[0] != '\0' ? " " : "");
-	at += (size_t) snprintf(text + at, sizeof(text) - at, "The device has %s", size_text(m->total, a, sizeof(a)));
+	at += (size_t) snprintf(text + at, sizeof(text) - at, "The device has %s",
+							size_text(m->total, a, sizeof(a)));
 	if (utilization > 0)
-		at += (size_t) snprintf(text + at, sizeof(text) - at, ", of which %s may be used (vllm.gpu_memory_utilization = %g)",
-								size_text((uint64_t) ((double) m->total * utilization), b, sizeof(b)), utilization);
-	at += (size_t) snprintf(text + at, sizeof(text) - at, ". In use before: %s", size_text(m->before, a, sizeof(a)));
+		at += (size_t) snprintf(text + at, sizeof(text) - at,
+								", of which %s may be used (vllm.gpu_memory_utilization = %g)",
+								size_text((uint64_t) ((double) m->total * utilization), b, sizeof(b)),
+								utilization);
+	at += (size_t) snprintf(text + at, sizeof(text) - at, ". In use before: %s",
+							size_text(m->before, a, sizeof(a)));
 	for (int i = 0; i < m->n && at < sizeof(text); i++)
-		at += (size_t) snprintf(text + at, sizeof(text) - at, "; %s: %s", m->what[i], size_text(m->taken[i], a, sizeof(a)));
+		at += (size_t) snprintf(text + at, sizeof(text) - at, "; %s: %s", m->what[i],
+								size_text(m->taken[i], a, sizeof(a)));
 	err_detail(e, "%s.", text);
 }
 
@@ -115,7 +121,8 @@ gpumem_budget(const GpuLoad *l, const GpuMem *m, const GpuAsk *a, uint64_t *kv, 
 	}
 	err_set(e, ERR_NOMEM, "out of memory: device %s has no room for a KV cache", l->device);
 	tell_sums(m, a->utilization, e);
-	return err_hint(e, "A block of K and V takes %s. Raise vllm.gpu_memory_utilization, lower max_num_batched_tokens, or unload another model.",
+	return err_hint(e, "A block of K and V takes %s. Raise vllm.gpu_memory_utilization, lower "
+					   "max_num_batched_tokens, or unload another model.",
 					size_text(a->block_bytes, text, sizeof(text)));
 }
 
@@ -142,11 +149,13 @@ gpumem_take(const GpuLoad *l, GpuMem *m, const GpuAsk *a, Err *e)
 			break;
 		kv -= kv / LESS;
 		kv -= kv % a->block_bytes;
-		log_line('W', "device %s has no %s for a KV cache: %s are tried", l->device, want, size_text(kv, text, sizeof(text)));
+		log_line('W', "device %s has no %s for a KV cache: %s are tried", l->device, want,
+				 size_text(kv, text, sizeof(text)));
 		size_text(kv, want, sizeof(want));
 	}
 	err_set(e, ERR_NOMEM, "out of memory: device %s has no %s for a KV cache", l->device, want);
 	tell_sums(m, a->kv_bytes > 0 ? 0 : a->utilization, e);
-	return err_hint(e, a->kv_bytes > 0 ? "Lower vllm.kv_cache_memory_bytes, or the model's option kv_cache_memory_bytes." :
+	return err_hint(e, a->kv_bytes > 0 ? "Lower vllm.kv_cache_memory_bytes, or the model's option "
+										 "kv_cache_memory_bytes." :
 					"Lower vllm.gpu_memory_utilization, or unload another model.");
 }

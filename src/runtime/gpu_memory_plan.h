@@ -35,11 +35,13 @@ typedef struct GpuLoad
 
 typedef struct GpuAsk
 {
-	double		utilization;	/* part of the device that may be in use, whoever uses it: vllm.gpu_memory_utilization */
+	/* part of the device that may be in use, whoever uses it: vllm.gpu_memory_utilization */
+	double		utilization;
 	uint64_t	kv_bytes;		/* for K and V; 0 = what the utilization leaves */
 	uint64_t	block_bytes;	/* a block's; K and V take whole ones */
 	uint64_t	apart;			/* what goes along with K and V of that, besides blocks' */
-	int			sharers;		/* so many that are there take as much each of what the utilization leaves; 0 = one */
+	/* so many that are there take as much each of what the utilization leaves; 0 = one */
+	int			sharers;
 	int			behind;			/* so many more are to come, who take what this one has taken, and as much */
 } GpuAsk;
 
@@ -55,8 +57,8 @@ typedef struct GpuMem
 } GpuMem;
 
 /*
- * All stages, behind those that *m has already; zeroed it has none.  False with *e set: one failed; if for want of
- * memory, the detail has the sums so far.
+ * All stages, behind those that *m has already; zeroed it has none.  False with *e set: one failed; if for
+ * want of memory, the detail has the sums so far.
  */
 bool		gpumem_measure(const GpuLoad *l, GpuMem *m, Err *e);
 /* Bytes for K and V.  False: less than a block is left, 53200 with the sums. */

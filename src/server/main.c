@@ -204,8 +204,9 @@ usage(const char *fmt,...)
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--group-fd N] [--fake] [--set name=value ...] "
-			 "| --rank N [--replica N] --group-fd N [--set name=value ...] | --check-model PATH | --offline ... | --version", why);
+	log_line('P', "%s; usage: vllm_pg_engine --arena-fd N --control-fd N [--group-fd N] [--fake] [--set "
+			 "name=value ...] | --rank N [--replica N] --group-fd N [--set name=value ...] | --check-model "
+			 "PATH | --offline ... | --version", why);
 	return ENGINE_EXIT_USAGE;
 }
 
@@ -214,9 +215,9 @@ static int
 take_option(EngineArgs *a, SettingsBox *box, const char *name, const char *value)
 {
 	Err			e;
-	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ? &a->control_fd :
-		strcmp(name, "--group-fd") == 0 ? &a->group_fd : strcmp(name, "--rank") == 0 ? &a->rank :
-		strcmp(name, "--replica") == 0 ? &a->replica : NULL;
+	int		   *number = strcmp(name, "--arena-fd") == 0 ? &a->arena_fd : strcmp(name, "--control-fd") == 0 ?
+		&a->control_fd : strcmp(name, "--group-fd") == 0 ? &a->group_fd : strcmp(name, "--rank") == 0 ?
+		&a->rank : strcmp(name, "--replica") == 0 ? &a->replica : NULL;
 
 	if (number == NULL && strcmp(name, "--check-model") != 0 && strcmp(name, "--set") != 0)
 		return usage("unknown argument \"%.100s\"", name);

@@ -84,7 +84,8 @@ tokens(EntryCounters *n, const ReqEvent *ev, HistState *s)
 	}
 	if (ev->output_tokens > s->output_tokens)
 	{
-		atomic_fetch_add_explicit(&n->generated_tokens, ev->output_tokens - s->output_tokens, memory_order_relaxed);
+		atomic_fetch_add_explicit(&n->generated_tokens, ev->output_tokens - s->output_tokens,
+								  memory_order_relaxed);
 		s->output_tokens = ev->output_tokens;
 	}
 }

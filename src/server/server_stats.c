@@ -71,7 +71,8 @@ look_at_devices(Stats *s)
 
 		devices_info(i, &info);
 		*d = (WireDevice) {
-			.ordinal = i, .capability = info.cc, .multiprocessors = info.sms, .usable = info.usable, .rank = -1,
+			.ordinal = i, .capability = info.cc, .multiprocessors = info.sms, .usable = info.usable,
+				.rank = -1,
 			.memory_total = (int64_t) info.total
 		};
 		snprintf(d->name, sizeof(d->name), "%s", info.name);
@@ -136,7 +137,10 @@ look_at_ranks(Stats *s, bool memory)
 	s->n_ranks = n;
 }
 
-/* What is looked at every now and then only is looked at again: the engine may have nothing to publish for long behind this. */
+/*
+ * What is looked at every now and then only is looked at again: the engine may have nothing to publish for
+ * long behind this.
+ */
 static void
 look_again(Stats *s)
 {
@@ -218,7 +222,9 @@ add_hists(WireHist *to, const WireHist *h)
 	}
 }
 
-/* A model's instance goes: the model keeps what it has counted, with the first of the models that shared it. */
+/*
+ * A model's instance goes: the model keeps what it has counted, with the first of the models that shared it.
+ */
 static void
 keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 {

@@ -11,8 +11,8 @@
 
 /*
  * Everything that models have computed and the offload tier has a directory for, as far as can be done within
- * KEEP_US.  Called by a thread that is neither the step thread nor the server's, before the process ends: no steps are made
- * from now on.
+ * KEEP_US.  Called by a thread that is neither the step thread nor the server's, before the process ends: no
+ * steps are made from now on.
  */
 void		keep_all(Step *s, const Backend *be);
 

@@ -4,8 +4,8 @@
  *	  the step has finished.
  *
  * Where instances have replicas (ranks.h) there is a lane for each: lane r is a thread that steps the r-th
- * replica of every instance.  Jobs are the first lane's; while it has some, the others stand between two steps, so
- * what a job does to an instance or its replicas meets none of them.
+ * replica of every instance.  Jobs are the first lane's; while it has some, the others stand between two
+ * steps, so what a job does to an instance or its replicas meets none of them.
  *
  * Final frames are staged by the sink (request.c) and sent when the step is over
  * and its statistics are published: who reads an answer finds it counted.  One
@@ -13,8 +13,8 @@
  * thread of its own (output_queue.c) sends them from there.
  *
  * Hang detection: header.busy is 1 from before the first step until there is no
- * due work; step_counter grows after every round, and on the way of long steps: with several lanes when each that
- * is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
+ * due work; step_counter grows after every round, and on the way of long steps: with several lanes when each
+ * that is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
  * relaxed counters.  Idle, the threads sleep on a condition variable: 0 % CPU.
  *
  * Tested by tests/unit/server/test_server.c and test_fake.c.
@@ -36,7 +36,8 @@ typedef struct Lane
 {
 	Step	   *step;
 	int			no;				/* of replicas */
-	pthread_mutex_t turn;		/* held during its rounds, but the first's; who holds all of them is alone with the instances */
+	/* held during its rounds, but the first's; who holds all of them is alone with the instances */
+	pthread_mutex_t turn;
 	bool		poked;			/* under Step.lock */
 	bool		busy;			/* under Step.lock; its thread alone writes it */
 	bool		moved;			/* under Step.lock: it has made a step since step_counter grew */
@@ -160,8 +161,8 @@ send_finals(Step *s)
 		intvec_free(&c->ids);
 		atomic_fetch_sub(&s->inflight, 1);
 		/*
-		 * The server may free c from here on (partner: server_try_free()).  In one order with watch_ends: who begins to
-		 * watch and then finds this one in the core (let_go() in lora_cache.c) is told.
+		 * The server may free c from here on (partner: server_try_free()).  In one order with watch_ends: who
+		 * begins to watch and then finds this one in the core (let_go() in lora_cache.c) is told.
 		 */
 		atomic_store(&c->in_core, false);
 		if (step_watched(s))

@@ -82,7 +82,8 @@ worker_main(void *arg)
 Jobs *
 jobs_new(void (*notify) (void *ctx), void *ctx)
 {
-	static const int threads[JQ_COUNT] = {[JQ_TEXT] = 2,[JQ_GRAMMAR] = 2,[JQ_LOAD] = 1,[JQ_CHECK] = 1,[JQ_LORA] = 2,[JQ_LOOK] = 2};
+	static const int threads[JQ_COUNT] = {[JQ_TEXT] = 2,[JQ_GRAMMAR] = 2,[JQ_LOAD] = 1,[JQ_CHECK] = 1,
+										  [JQ_LORA] = 2,[JQ_LOOK] = 2};
 	Jobs	   *js = mem_zalloc(sizeof(Jobs));
 
 	pthread_mutex_init(&js->lock, NULL);

@@ -21,11 +21,13 @@ struct Job
 typedef enum WorkerQueue
 {
 	JQ_TEXT,					/* tokenizing: two threads, never behind a step */
-	JQ_GRAMMAR,					/* the same for requests with grammars, which may take a second: two threads */
+	/* the same for requests with grammars, which may take a second: two threads */
+	JQ_GRAMMAR,
 	JQ_LOAD,					/* model loads: one at a time */
 	JQ_CHECK,					/* looks at model files without loading */
 	JQ_LORA,					/* loads adapters, or checks their files: two threads */
-	JQ_LOOK,					/* looks whether adapters' files are the same: never behind a load; two threads */
+	/* looks whether adapters' files are the same: never behind a load; two threads */
+	JQ_LOOK,
 	JQ_COUNT
 } WorkerQueue;
 

@@ -186,7 +186,8 @@ static JVal
 trusted_role(Jin *j, JVal role)
 {
 	static const char *const known[] = {
-		"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "tool_response", "documents"
+		"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "tool_response",
+		"documents"
 	};
 
 	for (size_t i = 0; role.t == JT_STR && i < sizeof(known) / sizeof(known[0]); i++)
@@ -200,7 +201,8 @@ static JVal
 text_part(Jin *j, size_t i, JVal part)
 {
 	static const char *const texts[][2] = {
-		{"text", "text"}, {"input_text", "text"}, {"output_text", "text"}, {"refusal", "refusal"}, {"thinking", "thinking"}
+		{"text", "text"}, {"input_text", "text"}, {"output_text", "text"}, {"refusal", "refusal"},
+		{"thinking", "thinking"}
 	};
 	JDict	   *d;
 	const JVal *type;
@@ -298,7 +300,8 @@ normal_calls(Jin *j, Prepare *p, size_t i, JVal calls)
 		if (call.t != JT_DICT)
 			bad_message(j, i, "has a tool call that is not an object");
 		if (a != NULL && (a->t == JT_STR || a->t == JT_NONE))
-			call = with_entry(j, call.d, "function", with_entry(j, f->d, "arguments", normal_arguments(j, p, a)));
+			call = with_entry(j, call.d, "function",
+							  with_entry(j, f->d, "arguments", normal_arguments(j, p, a)));
 		jin_list_add(j, l, call);
 	}
 	return jin_lval(l, JT_LIST);
@@ -307,7 +310,8 @@ normal_calls(Jin *j, Prepare *p, size_t i, JVal calls)
 static bool
 says_nothing(const JVal *v)
 {
-	return v == NULL || v->t == JT_NONE || (v->t == JT_STR && v->s->n == 0) || (v->t == JT_LIST && v->l->n == 0);
+	return v == NULL || v->t == JT_NONE || (v->t == JT_STR && v->s->n == 0) ||
+		(v->t == JT_LIST && v->l->n == 0);
 }
 
 /*
@@ -393,7 +397,8 @@ tag_final(Jin *j, Prepare *p, JList *messages)
 		*text = tagged(j, p, *text);
 	}
 	else
-		jin_fail(j, JE_VALUE, "continue_final_message is set but the last message has no content to continue");
+		jin_fail(j, JE_VALUE, "continue_final_message is set but the last message has no content to "
+							  "continue");
 	if (!jin_source_has(p->t, "content"))
 		jin_fail(j, JE_VALUE, "continue_final_message is set but the chat template does not use \"content\"");
 }
@@ -421,7 +426,8 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 		end--;
 	if (at == SIZE_MAX || (end > begin && memmem(text, len, p->final->s + begin, end - begin) == NULL))
 	{
-		err_set(e, ERR_INVALID, "continue_final_message is set but the chat template does not keep the last message's text");
+		err_set(e, ERR_INVALID, "continue_final_message is set but the chat template does not keep the last "
+								"message's text");
 		return err_hint(e, "A template that changes or leaves out the last message can't be continued.");
 	}
 	/* a template that strips the text has taken the tag's space, and the text's own */
@@ -452,7 +458,8 @@ read_list(Jin *j, const ChatText *t, const char *what)
 static void
 set_kwargs(Jin *j, const Prepare *p)
 {
-	static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message"};
+	static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt",
+									  "continue_final_message"};
 	JVal		v;
 
 	if (p->r->kwargs.s == NULL)
@@ -495,7 +502,8 @@ prepare(Jin *j, void *arg)
 		jin_dict_cput(j, j->vars, s->name, jin_sval(jin_str(j, s->text, s->n, false)));
 	}
 	if (p->r->effort.s != NULL)
-		jin_dict_cput(j, j->vars, "reasoning_effort", jin_sval(jin_str(j, p->r->effort.s, p->r->effort.n, false)));
+		jin_dict_cput(j, j->vars, "reasoning_effort",
+					  jin_sval(jin_str(j, p->r->effort.s, p->r->effort.n, false)));
 	set_kwargs(j, p);
 }
 
@@ -516,7 +524,8 @@ no_default(const ChatModel *c, Err *e)
 
 	names[0] = '\0';
 	for (int i = 0; i < c->n_templates && n < sizeof(names) - 60; i++)
-		n += (size_t) snprintf(names + n, sizeof(names) - n, "%s\"%.50s\"", i > 0 ? ", " : "", c->templates[i].name);
+		n += (size_t) snprintf(names + n, sizeof(names) - n, "%s\"%.50s\"", i > 0 ? ", " : "",
+							   c->templates[i].name);
 	err_set(e, ERR_INVALID, "none of the model's chat templates is the default");
 	err_hint(e, "Name one as chat_template: %s.", names);
 }

@@ -35,7 +35,8 @@ jin_args(Jin *j, const char *fn, const JArgs *a, const char *const *names, size_
 		while (i < n && !jin_str_is(a->names[k], names[i]))
 			i++;
 		if (i == n)
-			jin_fail(j, JE_TYPE, "%s() got an unexpected keyword argument %s", fn, jin_repr_c(j, jin_sval(a->names[k])));
+			jin_fail(j, JE_TYPE, "%s() got an unexpected keyword argument %s", fn,
+					 jin_repr_c(j, jin_sval(a->names[k])));
 		if (got[i])
 			jin_fail(j, JE_TYPE, "%s() got multiple values for argument '%s'", fn, names[i]);
 		out[i] = a->kw[k];
@@ -164,7 +165,8 @@ bind_params(Jin *j, const JMacro *m, const JArgs *args, JScope *sc)
 			jin_let(j, sc, p->str, jin_eval(j, p->a, sc));
 		else
 		{
-			snprintf(hint, sizeof(hint), "parameter %.100s was not provided", jin_repr_c(j, jin_sval(p->str)));
+			snprintf(hint, sizeof(hint), "parameter %.100s was not provided",
+					 jin_repr_c(j, jin_sval(p->str)));
 			jin_let(j, sc, p->str, jin_undef_hint(j, jin_str(j, hint, strlen(hint) + 1, false)->s));
 		}
 	}
@@ -318,7 +320,8 @@ g_range(Jin *j, const JArgs *a)
 	span = v[2] > 0 ? (__int128) v[1] - v[0] : (__int128) v[0] - v[1];
 	span = span <= 0 ? 0 : (span - 1) / (v[2] > 0 ? (__int128) v[2] : -(__int128) v[2]) + 1;
 	if (span > MAX_RANGE)
-		jin_fail(j, JE_OVERFLOW, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", MAX_RANGE);
+		jin_fail(j, JE_OVERFLOW, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).",
+				 MAX_RANGE);
 	*r = (JRange) {.start = v[0],.stop = v[1],.step = v[2],.n = (int64_t) span};
 	return (JVal) {.t = JT_RANGE,.r = r};
 }
@@ -344,7 +347,8 @@ make_dict(Jin *j, const JArgs *a)
 			JList	   *pair = jin_to_list(j, v);
 
 			if (pair->n != 2)
-				jin_fail(j, JE_VALUE, "dictionary update sequence element #%zu has length %zu; 2 is required", i, pair->n);
+				jin_fail(j, JE_VALUE, "dictionary update sequence element #%zu has length %zu; 2 is required",
+						 i, pair->n);
 			jin_dict_put(j, d, pair->v[0], pair->v[1]);
 		}
 	}
@@ -366,8 +370,8 @@ g_namespace(Jin *j, const JArgs *a)
 
 	for (size_t i = 0; i < d->n; i++)
 		if (d->e[i].k.t == JT_STR && d->e[i].k.s->n > 0 && d->e[i].k.s->s[0] == '_')
-			jin_fail(j, JE_SECURITY, "Chat templates cannot store underscore-prefixed attributes on a namespace, but got %s. "
-					 "Please rename the attribute.", jin_repr_c(j, d->e[i].k));
+			jin_fail(j, JE_SECURITY, "Chat templates cannot store underscore-prefixed attributes on a "
+					 "namespace, but got %s. Please rename the attribute.", jin_repr_c(j, d->e[i].k));
 	return (JVal) {.t = JT_NAMESPACE,.d = d};
 }
 
@@ -377,7 +381,8 @@ g_cycler(Jin *j, const JArgs *a)
 	JCycle	   *c = jin_zalloc(j, sizeof(JCycle));
 
 	if (a->n_kw > 0)
-		jin_fail(j, JE_TYPE, "Cycler.__init__() got an unexpected keyword argument %s", jin_repr_c(j, jin_sval(a->names[0])));
+		jin_fail(j, JE_TYPE, "Cycler.__init__() got an unexpected keyword argument %s",
+				 jin_repr_c(j, jin_sval(a->names[0])));
 	if (a->n_pos == 0)
 		jin_fail(j, JE_RUNTIME, "at least one item has to be provided");
 	c->items = a->pos;
@@ -473,7 +478,8 @@ static JVal
 call_joiner(Jin *j, JCycle *c, const JArgs *a)
 {
 	if (a->n_pos + a->n_kw > 0)
-		jin_fail(j, JE_TYPE, "Joiner.__call__() takes 1 positional argument but %zu were given", a->n_pos + a->n_kw + 1);
+		jin_fail(j, JE_TYPE, "Joiner.__call__() takes 1 positional argument but %zu were given",
+				 a->n_pos + a->n_kw + 1);
 	if (c->at++ == 0)
 		return jin_cstr(j, "");
 	return c->items[0];

@@ -114,7 +114,8 @@ jin_equal(Jin *j, JVal a, JVal b)
 			jin_leave(j);
 			return r;
 		case JT_RANGE:
-			return a.r->n == b.r->n && (a.r->n == 0 || (a.r->start == b.r->start && (a.r->n == 1 || a.r->step == b.r->step)));
+			return a.r->n == b.r->n &&
+				(a.r->n == 0 || (a.r->start == b.r->start && (a.r->n == 1 || a.r->step == b.r->step)));
 		case JT_GLOBAL:
 			return a.i == b.i;
 		case JT_METHOD:
@@ -166,7 +167,8 @@ jin_less(Jin *j, JVal a, JVal b, JOp op)
 		jin_leave(j);
 		return r;
 	}
-	jin_fail(j, JE_TYPE, "'%s' not supported between instances of '%s' and '%s'", signs[op], jin_type(a), jin_type(b));
+	jin_fail(j, JE_TYPE, "'%s' not supported between instances of '%s' and '%s'", signs[op], jin_type(a),
+			 jin_type(b));
 }
 
 /* ---- repr() and str() ---- */

@@ -104,8 +104,8 @@ jin_assign(Jin *j, const JNode *target, JVal v, JScope *sc)
 		if (ns.t != JT_NAMESPACE)
 			jin_fail(j, JE_RUNTIME, "cannot assign attribute on non-namespace object");
 		if (target->val.s->n > 0 && target->val.s->s[0] == '_')
-			jin_fail(j, JE_SECURITY, "Chat templates cannot store underscore-prefixed attributes on a namespace, but got %s. "
-					 "Please rename the attribute.", jin_repr_c(j, target->val));
+			jin_fail(j, JE_SECURITY, "Chat templates cannot store underscore-prefixed attributes on a "
+					 "namespace, but got %s. Please rename the attribute.", jin_repr_c(j, target->val));
 		jin_dict_put(j, ns.d, target->val, v);
 	}
 	else
@@ -282,7 +282,8 @@ no_else(Jin *j, const JNode *n)
 {
 	char		hint[120];
 
-	snprintf(hint, sizeof(hint), "the inline if-expression on line %d evaluated to false and no else section was defined.",
+	snprintf(hint, sizeof(hint), "the inline if-expression on line %d evaluated to false and no else section "
+								 "was defined.",
 			 n->line);
 	return jin_undef_hint(j, jin_str(j, hint, strlen(hint) + 1, false)->s);
 }
@@ -543,7 +544,8 @@ exec_node(Jin *j, const JNode *n, JScope *sc)
 			j->loop_exit = (int) n->kind;
 			break;
 		case N_REFUSED:
-			jin_fail(j, JE_REFUSED, "\"%.*s\" is not supported in chat templates", (int) n->str->n, n->str->s);
+			jin_fail(j, JE_REFUSED, "\"%.*s\" is not supported in chat templates", (int) n->str->n,
+					 n->str->s);
 		default:
 			jin_fail(j, JE_RUNTIME, "this can't be executed");
 	}
@@ -585,7 +587,8 @@ jin_run_loop(Jin *j, const JNode *n, JSeq seq, int64_t len, JScope *sc, int dept
 	JStr	   *loop_name = jin_str(j, name.s, name.n, false);
 	JVal		item;
 
-	*l = (JLoop) {.seq = seq,.index0 = -1,.length = len,.depth0 = depth0,.node = n,.scope = sc,.recursive = n->flags};
+	*l = (JLoop) {.seq = seq,.index0 = -1,.length = len,.depth0 = depth0,.node = n,.scope = sc,
+				  .recursive = n->flags};
 	l->prev.t = l->cur.t = JT_UNDEFINED;
 	for (;;)
 	{

@@ -214,8 +214,10 @@ parse_test(JParse *p, JNode *value)
 	n->str = dotted_name(p);
 	if (p->t->t == TK_LPAREN)
 		parse_args(p, n);
-	else if ((p->t->t == TK_NAME && !jin_at_name(p, "else") && !jin_at_name(p, "or") && !jin_at_name(p, "and")) ||
-			 p->t->t == TK_STR || p->t->t == TK_INT || p->t->t == TK_FLOAT || p->t->t == TK_LBRACKET || p->t->t == TK_LBRACE)
+	else if ((p->t->t == TK_NAME && !jin_at_name(p, "else") && !jin_at_name(p, "or") &&
+			  !jin_at_name(p, "and")) ||
+			 p->t->t == TK_STR || p->t->t == TK_INT || p->t->t == TK_FLOAT || p->t->t == TK_LBRACKET ||
+			 p->t->t == TK_LBRACE)
 	{
 		if (jin_at_name(p, "is"))
 		{
@@ -571,7 +573,8 @@ comparison(JParse *p, JOp *op)
 	{
 		JTok		t;
 		JOp			op;
-	}			map[] = {{TK_EQ, OP_EQ}, {TK_NE, OP_NE}, {TK_LT, OP_LT}, {TK_LE, OP_LE}, {TK_GT, OP_GT}, {TK_GE, OP_GE}};
+	}			map[] = {{TK_EQ, OP_EQ}, {TK_NE, OP_NE}, {TK_LT, OP_LT}, {TK_LE, OP_LE}, {TK_GT, OP_GT},
+						 {TK_GE, OP_GE}};
 
 	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++)
 		if (jin_skip(p, map[i].t))
@@ -695,7 +698,8 @@ check_target(JParse *p, const JNode *n)
 	p->j->line = n->line;
 	if (n->kind != N_TUPLE)
 		jin_fail(p->j, JE_SYNTAX, "can't assign to '%s'",
-				 n->kind == N_CONST || n->kind == N_LIST || n->kind == N_DICT ? names[n->kind] : "expression");
+				 n->kind == N_CONST || n->kind == N_LIST || n->kind == N_DICT ? names[n->kind] :
+				 "expression");
 	for (const JNode *k = n->kids; k != NULL; k = k->next)
 		check_target(p, k);
 }

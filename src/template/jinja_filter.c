@@ -528,7 +528,8 @@ text_to_int(Jin *j, JStr *s, int64_t base, int64_t *out)
 		p += 2, base = 2;
 	else if (base == 0)
 		base = 10;
-	if (base < 2 || base > 36 || *p == '\0' || *p == '+' || *p == '-' || *p == ' ' || (p[0] == '0' && (p[1] | 32) == 'x'))
+	if (base < 2 || base > 36 || *p == '\0' || *p == '+' || *p == '-' || *p == ' ' ||
+		(p[0] == '0' && (p[1] | 32) == 'x'))
 		return 0;
 	if (minus)
 		*--p = '-';
@@ -655,7 +656,8 @@ f_round(Jin *j, JVal v, const JArgs *a)
 	double		p;
 
 	jin_args(j, "round", a, names, 0, arg);
-	if (arg[1].t != JT_STR || (!jin_str_is(arg[1].s, "common") && !jin_str_is(arg[1].s, "ceil") && !jin_str_is(arg[1].s, "floor")))
+	if (arg[1].t != JT_STR || (!jin_str_is(arg[1].s, "common") && !jin_str_is(arg[1].s, "ceil") &&
+							   !jin_str_is(arg[1].s, "floor")))
 		jin_fail(j, JE_VALUE, "method must be common, ceil or floor");
 	method = arg[1].s;
 	if (v.t == JT_UNDEFINED && !jin_str_is(method, "common"))
@@ -703,8 +705,8 @@ f_filesizeformat(Jin *j, JVal v, const JArgs *a)
 	{
 		for (unit = base * base; i < 7 && bytes >= unit; i++)
 			unit *= base;
-		snprintf(text, sizeof(text), "%.1f %c%sB", base * bytes / unit, binary && units[i] == 'k' ? 'K' : units[i],
-				 binary ? "i" : "");
+		snprintf(text, sizeof(text), "%.1f %c%sB", base * bytes / unit, binary &&
+				 units[i] == 'k' ? 'K' : units[i], binary ? "i" : "");
 	}
 	return jin_cstr(j, text);
 }
@@ -718,14 +720,19 @@ f_tojson(Jin *j, JVal v, const JArgs *a)
 /* ---- the table ---- */
 
 static const JFilter filters[] = {
-	{"abs", f_abs}, {"attr", f_attr}, {"batch", f_batch}, {"capitalize", jin_f_capitalize}, {"center", jin_f_center},
-	{"count", f_length}, {"d", f_default}, {"default", f_default}, {"dictsort", f_dictsort}, {"e", jin_f_escape},
+	{"abs", f_abs}, {"attr", f_attr}, {"batch", f_batch}, {"capitalize", jin_f_capitalize},
+	{"center", jin_f_center},
+	{"count", f_length}, {"d", f_default}, {"default", f_default}, {"dictsort", f_dictsort},
+	{"e", jin_f_escape},
 	{"escape", jin_f_escape}, {"filesizeformat", f_filesizeformat}, {"first", f_first}, {"float", f_float},
-	{"forceescape", jin_f_forceescape}, {"format", jin_f_format}, {"groupby", f_groupby}, {"indent", jin_f_indent}, {"int", f_int},
+	{"forceescape", jin_f_forceescape}, {"format", jin_f_format}, {"groupby", f_groupby},
+	{"indent", jin_f_indent}, {"int", f_int},
 	{"items", f_items}, {"join", jin_f_join}, {"last", f_last}, {"length", f_length}, {"list", f_list},
-	{"lower", jin_f_lower}, {"map", f_map}, {"max", f_max}, {"min", f_min}, {"pprint", NULL}, {"random", NULL},
+	{"lower", jin_f_lower}, {"map", f_map}, {"max", f_max}, {"min", f_min}, {"pprint", NULL},
+	{"random", NULL},
 	{"reject", f_reject}, {"rejectattr", f_rejectattr}, {"replace", jin_f_replace}, {"reverse", f_reverse},
-	{"round", f_round}, {"safe", jin_f_safe}, {"select", f_select}, {"selectattr", f_selectattr}, {"slice", f_slice},
+	{"round", f_round}, {"safe", jin_f_safe}, {"select", f_select}, {"selectattr", f_selectattr},
+	{"slice", f_slice},
 	{"sort", f_sort}, {"string", jin_f_string}, {"striptags", NULL}, {"sum", f_sum}, {"title", jin_f_title},
 	{"tojson", f_tojson}, {"trim", jin_f_trim}, {"truncate", jin_f_truncate}, {"unique", f_unique},
 	{"upper", jin_f_upper}, {"urlencode", jin_f_urlencode}, {"urlize", NULL}, {"wordcount", jin_f_wordcount},

@@ -87,7 +87,8 @@ jin_f_title(Jin *j, JVal v, const JArgs *a)
 	for (size_t i = 0; i <= s->n; i += len)
 	{
 		uint32_t	cp = i < s->n ? utf8_next(s->s + i, &len) : 0;
-		bool		border = i == s->n || jin_is_space(cp) || (cp < 0x80 && cp != 0 && strchr("-({[<", (int) cp) != NULL);
+		bool		border = i == s->n || jin_is_space(cp) ||
+			(cp < 0x80 && cp != 0 && strchr("-({[<", (int) cp) != NULL);
 
 		if (border && i > from)
 		{
@@ -124,8 +125,8 @@ jin_f_replace(Jin *j, JVal v, const JArgs *a)
 	JVal		arg[3] = {jin_none(), jin_none(), jin_none()};
 
 	jin_args(j, "replace", a, names, 2, arg);
-	return jin_sval(jin_replace(j, jin_markup(j, jin_to_str(j, v), false), jin_to_str(j, arg[0]), jin_to_str(j, arg[1]),
-								arg[2].t == JT_NONE ? -1 : jin_arg_int(j, arg[2])));
+	return jin_sval(jin_replace(j, jin_markup(j, jin_to_str(j, v), false), jin_to_str(j, arg[0]),
+								jin_to_str(j, arg[1]), arg[2].t == JT_NONE ? -1 : jin_arg_int(j, arg[2])));
 }
 
 JVal
@@ -159,7 +160,8 @@ jin_f_center(Jin *j, JVal v, const JArgs *a)
 	JVal		arg[1] = {jin_int(80)};
 
 	jin_args(j, "center", a, names, 0, arg);
-	return like(j, jin_to_str(j, v), jin_pad(j, jin_to_str(j, v), jin_arg_int(j, arg[0]), jin_str(j, " ", 1, false), '^'));
+	return like(j, jin_to_str(j, v), jin_pad(j, jin_to_str(j, v), jin_arg_int(j, arg[0]),
+											 jin_str(j, " ", 1, false), '^'));
 }
 
 JVal
@@ -273,7 +275,8 @@ quote(Jin *j, JBuild *b, const JStr *s, bool query)
 	{
 		char		c = s->s[i];
 		char		hex[4];
-		bool		plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c != '\0' && strchr("_.-~", c) != NULL);
+		bool		plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
+			(c != '\0' && strchr("_.-~", c) != NULL);
 
 		if (plain || (c == '/' && !query))
 		{
@@ -281,7 +284,8 @@ quote(Jin *j, JBuild *b, const JStr *s, bool query)
 			continue;
 		}
 		snprintf(hex, sizeof(hex), "%%%02X", (unsigned char) c);
-		jin_build_add(j, b, c == ' ' && query ? "+" : hex, c == ' ' && query ? 1 : 3, s->mask != NULL ? s->mask[i] : s->input);
+		jin_build_add(j, b, c == ' ' && query ? "+" : hex, c == ' ' && query ? 1 : 3,
+					  s->mask != NULL ? s->mask[i] : s->input);
 	}
 }
 

@@ -156,7 +156,8 @@ group_digits(char *text, size_t size, char sep, int every)
 	size_t		end = start;
 	size_t		k = 0;
 
-	while (end < n && ((text[end] >= '0' && text[end] <= '9') || (every == 4 && ((text[end] | 32) >= 'a' && (text[end] | 32) <= 'f'))))
+	while (end < n && ((text[end] >= '0' && text[end] <= '9') ||
+					   (every == 4 && ((text[end] | 32) >= 'a' && (text[end] | 32) <= 'f'))))
 		end++;
 	for (size_t i = 0; i < n && k + 2 < sizeof(out); i++)
 	{
@@ -198,7 +199,8 @@ format_int(Jin *j, const JinjaFormatSpec *p, int64_t v)
 	}
 	else
 	{
-		const char *how = p->type == 'x' ? "%llx" : p->type == 'X' ? "%llX" : p->type == 'o' ? "%llo" : "%llu";
+		const char *how = p->type == 'x' ? "%llx" : p->type == 'X' ? "%llX" : p->type == 'o' ? "%llo" :
+			"%llu";
 
 		k = 0;
 		snprintf(digits, sizeof(digits), how, (unsigned long long) u);
@@ -206,7 +208,8 @@ format_int(Jin *j, const JinjaFormatSpec *p, int64_t v)
 			prefix = p->type == 'x' ? "0x" : p->type == 'X' ? "0X" : p->type == 'o' ? "0o" : "";
 	}
 	if (p->group != 0)
-		group_digits(digits + k, sizeof(digits) - k, p->group, p->type == 0 || p->type == 'd' || p->type == 'n' ? 3 : 4);
+		group_digits(digits + k, sizeof(digits) - k, p->group, p->type == 0 || p->type == 'd' ||
+					 p->type == 'n' ? 3 : 4);
 	snprintf(text, sizeof(text), "%s%s%s", sign, prefix, digits + k);
 	return pad(j, p, jin_str(j, text, strlen(text), false), strlen(sign) + strlen(prefix), '>');
 }
@@ -239,7 +242,8 @@ format_float(Jin *j, const JinjaFormatSpec *p, double f)
 	}
 	else
 	{
-		snprintf(how, sizeof(how), "%s%%%s.*%c", "", p->alt ? "#" : "", type == 'r' || type == 'n' ? 'g' : type);
+		snprintf(how, sizeof(how), "%s%%%s.*%c", "", p->alt ? "#" : "", type == 'r' ||
+				 type == 'n' ? 'g' : type);
 		n = (size_t) snprintf(text, sizeof(text), "%s", sign);
 		snprintf(text + n, sizeof(text) - n, how, precision == 0 && type == 'r' ? 1 : precision, f);
 		/* without a type there is always a fraction or an exponent */
@@ -460,7 +464,8 @@ conversion(Percent *p)
 		return;
 	}
 	if (strchr("srdiuoxXeEfFgGca", s.type) == NULL || s.type == '\0')
-		jin_fail(p->j, JE_VALUE, "unsupported format character '%c' (0x%x) at index %zu", s.type, s.type, p->i - 1);
+		jin_fail(p->j, JE_VALUE, "unsupported format character '%c' (0x%x) at index %zu", s.type, s.type,
+				 p->i - 1);
 	if (!keyed)
 		v = next_arg(p);
 	if (s.align == '<')
@@ -536,13 +541,15 @@ field_value(JinjaFormatFields *x, const JStr *name)
 	if (name->n == 0 || n >= 0)
 	{
 		if (name->n == 0 ? x->next < 0 : x->next > 0)
-			jin_fail(x->j, JE_VALUE, "cannot switch between manual field specification and automatic field numbering");
+			jin_fail(x->j, JE_VALUE, "cannot switch between manual field specification and automatic field "
+									 "numbering");
 		if (name->n == 0)
 			n = x->next++;
 		else
 			x->next = -1;
 		if (x->a == NULL || n >= (int64_t) x->a->n_pos)
-			jin_fail(x->j, JE_INDEX, "Replacement index %lld out of range for positional args tuple", (long long) n);
+			jin_fail(x->j, JE_INDEX, "Replacement index %lld out of range for positional args tuple",
+					 (long long) n);
 		return x->a->pos[n];
 	}
 	if (x->a == NULL)
@@ -579,7 +586,8 @@ field_path(JinjaFormatFields *x, const JStr *s)
 		while (i < s->n && (item ? s->s[i] != ']' : s->s[i] != '.' && s->s[i] != '['))
 			i++;
 		if (i == from || (item && i == s->n))
-			jin_fail(x->j, JE_VALUE, item ? "Missing ']' in format string" : "Empty attribute in format string");
+			jin_fail(x->j, JE_VALUE, item ? "Missing ']' in format string" : "Empty attribute in format "
+																			 "string");
 		part = jin_str_sub(x->j, s, from, i - from);
 		if (item)
 		{
@@ -679,9 +687,11 @@ format_text(JinjaFormatFields *x, const JStr *f, int level)
 				break;
 		}
 		if (i >= f->n)
-			jin_fail(x->j, JE_VALUE, from == f->n ? "Single '{' encountered in format string" : "expected '}' before end of string");
+			jin_fail(x->j, JE_VALUE, from == f->n ? "Single '{' encountered in format string" :
+					 "expected '}' before end of string");
 		jin_step(x->j, 1);
-		jin_build_str(x->j, &b, f->markup ? jin_escape(x->j, field(x, jin_str_sub(x->j, f, from, i - from), level)) :
+		jin_build_str(x->j, &b,
+					  f->markup ? jin_escape(x->j, field(x, jin_str_sub(x->j, f, from, i - from), level)) :
 					  field(x, jin_str_sub(x->j, f, from, i - from), level));
 		i++;
 	}

@@ -474,7 +474,8 @@ JStr	   *jin_json_write(Jin *j, JVal v, const JArgs *a);	/* the filter's argumen
 
 /* ---- jinja_call.c: arguments by position or name ---- */
 /* names: NULL-terminated; out[i] stays as it is if not given */
-void		jin_args(Jin *j, const char *fn, const JArgs *a, const char *const *names, size_t required, JVal *out);
+void		jin_args(Jin *j, const char *fn, const JArgs *a, const char *const *names, size_t required,
+					 JVal *out);
 int64_t		jin_arg_int(Jin *j, JVal v);
 JStr	   *jin_arg_str(Jin *j, JVal v);
 

@@ -308,7 +308,8 @@ digits(const Lex *x, size_t at, const char *set)
 	size_t		end = at;
 
 	while (end < x->n && x->s[end] != '\0' && (strchr(set, x->s[end]) != NULL ||
-				(x->s[end] == '_' && end > at && end + 1 < x->n && x->s[end + 1] != '\0' && strchr(set, x->s[end + 1]) != NULL)))
+				(x->s[end] == '_' && end > at && end + 1 < x->n && x->s[end + 1] != '\0' &&
+				 strchr(set, x->s[end + 1]) != NULL)))
 		end++;
 	return end;
 }
@@ -413,7 +414,8 @@ static const struct
 }			operators[] = {
 	{"//", TK_FLOORDIV}, {"**", TK_POW}, {"==", TK_EQ}, {"!=", TK_NE}, {">=", TK_GE}, {"<=", TK_LE},
 	{"+", TK_ADD}, {"-", TK_SUB}, {"/", TK_DIV}, {"*", TK_MUL}, {"%", TK_MOD}, {"~", TK_TILDE},
-	{"[", TK_LBRACKET}, {"]", TK_RBRACKET}, {"(", TK_LPAREN}, {")", TK_RPAREN}, {"{", TK_LBRACE}, {"}", TK_RBRACE},
+	{"[", TK_LBRACKET}, {"]", TK_RBRACKET}, {"(", TK_LPAREN}, {")", TK_RPAREN}, {"{", TK_LBRACE},
+	{"}", TK_RBRACE},
 	{">", TK_GT}, {"<", TK_LT}, {"=", TK_ASSIGN}, {".", TK_DOT}, {":", TK_COLON}, {"|", TK_PIPE},
 	{",", TK_COMMA}, {";", TK_SEMICOLON}
 };
@@ -582,10 +584,10 @@ const char *
 jin_tok_name(JTok t)
 {
 	static const char *const names[] = {
-		[TK_EOF] = "end of template",[TK_ERROR] = "?",[TK_DATA] = "template data / text",[TK_VAR_BEGIN] = "begin of print statement",
-		[TK_VAR_END] = "end of print statement",[TK_BLOCK_BEGIN] = "begin of statement block",
-		[TK_BLOCK_END] = "end of statement block",[TK_NAME] = "name",[TK_STR] = "string",[TK_INT] = "integer",
-		[TK_FLOAT] = "float"
+		[TK_EOF] = "end of template",[TK_ERROR] = "?",[TK_DATA] = "template data / text",
+		[TK_VAR_BEGIN] = "begin of print statement", [TK_VAR_END] = "end of print statement",
+		[TK_BLOCK_BEGIN] = "begin of statement block", [TK_BLOCK_END] = "end of statement block",
+		[TK_NAME] = "name",[TK_STR] = "string",[TK_INT] = "integer", [TK_FLOAT] = "float"
 	};
 
 	if (t <= TK_FLOAT)

@@ -19,10 +19,11 @@ typedef struct Methods
 } Methods;
 
 static const Methods methods[] = {
-	{JT_STR, " capitalize casefold center count encode endswith expandtabs find format format_map index isalnum isalpha"
-		" isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower"
-		" lstrip maketrans partition removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split"
-		" splitlines startswith strip swapcase title translate upper zfill "},
+	{JT_STR, " capitalize casefold center count encode endswith expandtabs find format format_map index "
+		"isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace "
+		"istitle isupper join ljust lower lstrip maketrans partition removeprefix removesuffix replace rfind "
+		"rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title translate "
+		"upper zfill "},
 	{JT_LIST, " !append !clear copy count !extend index !insert !pop !remove !reverse !sort "},
 	{JT_TUPLE, " count index "},
 	{JT_RANGE, " count index "},
@@ -73,7 +74,8 @@ static void
 no_args(Jin *j, const JMethod *m, const JArgs *a)
 {
 	if (a->n_pos + a->n_kw > 0)
-		jin_fail(j, JE_TYPE, "%s.%s() takes no arguments (%zu given)", jin_type(m->self), m->name, a->n_pos + a->n_kw);
+		jin_fail(j, JE_TYPE, "%s.%s() takes no arguments (%zu given)", jin_type(m->self), m->name,
+				 a->n_pos + a->n_kw);
 }
 
 static JVal
@@ -131,7 +133,8 @@ sequence_method(Jin *j, const JMethod *m, const JArgs *a)
 		return m->self;
 	}
 	if (a->n_kw > 0 || a->n_pos == 0 || a->n_pos > (m->name[0] == 'i' ? 3 : 1))
-		jin_fail(j, JE_TYPE, "%s.%s() takes exactly one argument (%zu given)", jin_type(m->self), m->name, a->n_pos + a->n_kw);
+		jin_fail(j, JE_TYPE, "%s.%s() takes exactly one argument (%zu given)", jin_type(m->self), m->name,
+				 a->n_pos + a->n_kw);
 	if (a->n_pos > 1)
 		from = jin_arg_int(j, a->pos[1]);
 	if (a->n_pos > 2)

@@ -19,7 +19,8 @@ static const char *
 sign_of(JOp op)
 {
 	static const char *const signs[] = {
-		[OP_ADD] = "+",[OP_SUB] = "-",[OP_MUL] = "*",[OP_DIV] = "/",[OP_FLOORDIV] = "//",[OP_MOD] = "%",[OP_POW] = "** or pow()"
+		[OP_ADD] = "+",[OP_SUB] = "-",[OP_MUL] = "*",[OP_DIV] = "/",[OP_FLOORDIV] = "//",[OP_MOD] = "%",
+		[OP_POW] = "** or pow()"
 	};
 
 	return signs[op];
@@ -35,12 +36,14 @@ bad_operands(Jin *j, JOp op, JVal a, JVal b)
 	if (op == OP_ADD && a.t == JT_STR)
 		jin_fail(j, JE_TYPE, "can only concatenate str (not \"%s\") to str", jin_type(b));
 	if (op == OP_ADD && (a.t == JT_LIST || a.t == JT_TUPLE))
-		jin_fail(j, JE_TYPE, "can only concatenate %s (not \"%s\") to %s", jin_type(a), jin_type(b), jin_type(a));
+		jin_fail(j, JE_TYPE, "can only concatenate %s (not \"%s\") to %s", jin_type(a), jin_type(b),
+				 jin_type(a));
 	if (op == OP_MUL && (a.t == JT_STR || a.t == JT_LIST || a.t == JT_TUPLE))
 		jin_fail(j, JE_TYPE, "can't multiply sequence by non-int of type '%s'", jin_type(b));
 	if (op == OP_MUL && (b.t == JT_STR || b.t == JT_LIST || b.t == JT_TUPLE))
 		jin_fail(j, JE_TYPE, "can't multiply sequence by non-int of type '%s'", jin_type(a));
-	jin_fail(j, JE_TYPE, "unsupported operand type(s) for %s: '%s' and '%s'", sign_of(op), jin_type(a), jin_type(b));
+	jin_fail(j, JE_TYPE, "unsupported operand type(s) for %s: '%s' and '%s'", sign_of(op), jin_type(a),
+			 jin_type(b));
 }
 
 static void __attribute__((noreturn))
@@ -111,7 +114,8 @@ int_op(Jin *j, JOp op, int64_t a, int64_t b)
 			return int_pow(j, a, b);
 		default:
 			if (b == 0)
-				jin_fail(j, JE_ZERODIV, op == OP_MOD ? "integer modulo by zero" : "integer division or modulo by zero");
+				jin_fail(j, JE_ZERODIV, op == OP_MOD ? "integer modulo by zero" : "integer division or "
+																				  "modulo by zero");
 			if (a == INT64_MIN && b == -1)
 			{
 				if (op == OP_MOD)
@@ -349,16 +353,17 @@ is_hidden(JVal obj, const JStr *name)
 {
 	static const char *const container[] = {"__contains__", "__getitem__", "__iter__", "__len__"};
 	static const char *const hidden[] = {
-		"__class__", "__delattr__", "__dir__", "__doc__", "__eq__", "__format__", "__ge__", "__getattribute__",
-		"__getstate__", "__gt__", "__hash__", "__init__", "__init_subclass__", "__le__", "__lt__", "__ne__",
-		"__new__", "__reduce__", "__reduce_ex__", "__repr__", "__setattr__", "__sizeof__", "__str__",
-		"__subclasshook__"
+		"__class__", "__delattr__", "__dir__", "__doc__", "__eq__", "__format__", "__ge__",
+		"__getattribute__", "__getstate__", "__gt__", "__hash__", "__init__", "__init_subclass__", "__le__",
+		"__lt__", "__ne__", "__new__", "__reduce__", "__reduce_ex__", "__repr__", "__setattr__", "__sizeof__",
+		"__str__", "__subclasshook__"
 	};
 
 	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
 		if (jin_str_is(name, hidden[i]))
 			return true;
-	for (size_t i = 0; jin_can_iter(obj) && obj.t != JT_UNDEFINED && i < sizeof(container) / sizeof(container[0]); i++)
+	for (size_t i = 0;
+		 jin_can_iter(obj) && obj.t != JT_UNDEFINED && i < sizeof(container) / sizeof(container[0]); i++)
 		if (jin_str_is(name, container[i]))
 			return true;
 	return false;
@@ -505,7 +510,8 @@ slice_str(Jin *j, JStr *s, int64_t from, int64_t step, int64_t count)
 	if (step == 1)
 	{
 		size_t		start = jin_str_at(j, s, (size_t) from);
-		JStr		rest = {.s = s->s + start,.n = s->n - start,.chars = chars == s->n ? s->n - start : SIZE_MAX};
+		JStr		rest = {.s = s->s + start,.n = s->n - start,
+							.chars = chars == s->n ? s->n - start : SIZE_MAX};
 
 		return jin_sval(jin_str_sub(j, s, start, jin_str_at(j, &rest, (size_t) count)));
 	}
@@ -545,7 +551,8 @@ jin_slice(Jin *j, JVal obj, JVal from_v, JVal to_v, JVal step_v)
 		step = -n - 1;
 	if (step > n + 1)
 		step = n + 1;
-	from = bound(j, from_v, &from) ? clamp(from, n, step < 0 ? -1 : 0, step < 0 ? n - 1 : n) : step < 0 ? n - 1 : 0;
+	from = bound(j, from_v, &from) ? clamp(from, n, step < 0 ? -1 : 0, step < 0 ? n - 1 : n) :
+		step < 0 ? n - 1 : 0;
 	to = bound(j, to_v, &to) ? clamp(to, n, step < 0 ? -1 : 0, step < 0 ? n - 1 : n) : step < 0 ? -1 : n;
 	count = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
 	if ((step > 0 && to <= from) || (step < 0 && from <= to))

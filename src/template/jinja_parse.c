@@ -38,11 +38,14 @@ parse_body(JParse *p, const char *a, const char *b, const char *c)
 	{
 		p->j->line = p->t->line;
 		if (b == NULL)
-			jin_fail(p->j, JE_SYNTAX, "Unexpected end of template. Jinja was looking for the following tags: '%s'.", a);
+			jin_fail(p->j, JE_SYNTAX, "Unexpected end of template. Jinja was looking for the following tags: "
+									  "'%s'.", a);
 		if (c == NULL)
-			jin_fail(p->j, JE_SYNTAX, "Unexpected end of template. Jinja was looking for the following tags: '%s' or '%s'.", a, b);
+			jin_fail(p->j, JE_SYNTAX, "Unexpected end of template. Jinja was looking for the following tags: "
+									  "'%s' or '%s'.", a, b);
 		jin_fail(p->j, JE_SYNTAX,
-				 "Unexpected end of template. Jinja was looking for the following tags: '%s' or '%s' or '%s'.", a, b, c);
+				 "Unexpected end of template. Jinja was looking for the following tags: '%s' or '%s' or "
+				 "'%s'.", a, b, c);
 	}
 	return body;
 }
@@ -166,8 +169,8 @@ parse_macro_body(JParse *p, JNode *n, const char *end)
 	for (const JNode *param = n->kids; param != NULL; param = param->next)
 	{
 		if (jin_str_is(param->str, "caller") && param->a == NULL && (n->flags & MACRO_CALLER) != 0)
-			fail_at(p, n->line, "When defining macros or call blocks the special \"caller\" argument must be omitted or "
-					"be given a default.");
+			fail_at(p, n->line, "When defining macros or call blocks the special \"caller\" argument must be "
+					"omitted or be given a default.");
 		if (jin_str_is(param->str, "kwargs"))
 			n->flags &= ~MACRO_KWARGS;
 		if (jin_str_is(param->str, "varargs"))
@@ -275,7 +278,8 @@ parse_exit(JParse *p)
 	JNode	   *n = jin_node(p, jin_at_name(p, "break") ? N_BREAK : N_CONTINUE, p->t->line);
 
 	if (p->loops == 0)
-		fail_at(p, p->t->line, jin_at_name(p, "break") ? "'break' outside loop" : "'continue' not properly in loop");
+		fail_at(p, p->t->line, jin_at_name(p, "break") ? "'break' outside loop" :
+				"'continue' not properly in loop");
 	p->t++;
 	return n;
 }
@@ -327,7 +331,8 @@ static const struct
 	const char *tag;
 	JNode	   *(*parse) (JParse *p);
 }			statements[] = {
-	{"if", parse_if}, {"for", parse_for}, {"set", parse_set}, {"macro", parse_macro}, {"call", parse_call_block},
+	{"if", parse_if}, {"for", parse_for}, {"set", parse_set}, {"macro", parse_macro},
+	{"call", parse_call_block},
 	{"with", parse_with}, {"print", parse_print}, {"block", parse_block}, {"filter", parse_filter_block},
 	{"break", parse_exit}, {"continue", parse_exit}, {"generation", parse_generation},
 	{"autoescape", parse_autoescape}, {"include", parse_refused}, {"import", parse_refused},
@@ -384,7 +389,8 @@ parse_until(JParse *p, const char *a, const char *b, const char *c)
 				break;
 			default:			/* TK_BLOCK_BEGIN: nothing else can be here */
 				p->t++;
-				if (a != NULL && (jin_at_name(p, a) || (b != NULL && jin_at_name(p, b)) || (c != NULL && jin_at_name(p, c))))
+				if (a != NULL && (jin_at_name(p, a) || (b != NULL && jin_at_name(p, b)) ||
+								  (c != NULL && jin_at_name(p, c))))
 					return body;
 				n = parse_statement(p);
 				jin_expect(p, TK_BLOCK_END);
@@ -464,10 +470,11 @@ is_content(const JinjaParseNames *w, const JNode *n)
 	if (n->kind == N_ATTR)
 		return jin_str_is(n->str, "content") && is_message(w, n->a);
 	if (n->kind == N_ITEM)
-		return n->b->kind == N_CONST && n->b->val.t == JT_STR && jin_str_is(n->b->val.s, "content") && is_message(w, n->a);
+		return n->b->kind == N_CONST && n->b->val.t == JT_STR && jin_str_is(n->b->val.s, "content") &&
+			is_message(w, n->a);
 	if (n->kind == N_CALLEXPR && n->a->kind == N_ATTR && jin_str_is(n->a->str, "get") && n->kids != NULL)
-		return n->kids->kind == N_CONST && n->kids->val.t == JT_STR && jin_str_is(n->kids->val.s, "content") &&
-			is_message(w, n->a->a);
+		return n->kids->kind == N_CONST && n->kids->val.t == JT_STR &&
+			jin_str_is(n->kids->val.s, "content") && is_message(w, n->a->a);
 	return false;
 }
 

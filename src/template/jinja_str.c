@@ -60,7 +60,8 @@ static bool
 is_ignorable(uint32_t cp)
 {
 	return cp == '\'' || cp == '.' || cp == ':' || cp == '^' || cp == '`' || cp == 0xB7 || cp == 0x2019 ||
-		is_category(cp, "Mn") || is_category(cp, "Me") || is_category(cp, "Cf") || is_category(cp, "Lm") || is_category(cp, "Sk");
+		is_category(cp, "Mn") || is_category(cp, "Me") || is_category(cp, "Cf") || is_category(cp, "Lm") ||
+		is_category(cp, "Sk");
 }
 
 /* Does a capital sigma at byte i end a word?  Then its lower case is U+03C2. */
@@ -717,7 +718,8 @@ m_startswith(Jin *j, JStr *s, const JArgs *a, bool end)
 
 	jin_args(j, end ? "endswith" : "startswith", a, names, 1, v);
 	if (v[0].t != JT_STR && v[0].t != JT_TUPLE)
-		jin_fail(j, JE_TYPE, "%s first arg must be str or a tuple of str, not %s", end ? "endswith" : "startswith", jin_type(v[0]));
+		jin_fail(j, JE_TYPE, "%s first arg must be str or a tuple of str, not %s",
+				 end ? "endswith" : "startswith", jin_type(v[0]));
 	if (!window(j, s, v[1], v[2], &from, &to))
 		return jin_bool(false);
 	if (v[0].t == JT_STR)
@@ -735,15 +737,16 @@ is_numeric(uint32_t cp)
 {
 	/* and the common ideographs that are numbers */
 	return is_category(cp, "N") || (cp >= 0x4E00 &&
-		(cp == 0x4E00 || cp == 0x4E8C || cp == 0x4E09 || cp == 0x56DB || cp == 0x4E94 || cp == 0x516D || cp == 0x4E03 ||
-		 cp == 0x516B || cp == 0x4E5D || cp == 0x5341 || cp == 0x767E || cp == 0x5343 || cp == 0x842C || cp == 0x4E07));
+		(cp == 0x4E00 || cp == 0x4E8C || cp == 0x4E09 || cp == 0x56DB || cp == 0x4E94 || cp == 0x516D ||
+		 cp == 0x4E03 || cp == 0x516B || cp == 0x4E5D || cp == 0x5341 || cp == 0x767E || cp == 0x5343 ||
+		 cp == 0x842C || cp == 0x4E07));
 }
 
 static bool
 is_digit(uint32_t cp)
 {
-	return is_category(cp, "Nd") || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || cp == 0x2070 || (cp >= 0x2074 && cp <= 0x2079) ||
-		(cp >= 0x2080 && cp <= 0x2089) || (cp >= 0x2460 && cp <= 0x2468);
+	return is_category(cp, "Nd") || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || cp == 0x2070 ||
+		(cp >= 0x2074 && cp <= 0x2079) || (cp >= 0x2080 && cp <= 0x2089) || (cp >= 0x2460 && cp <= 0x2468);
 }
 
 static bool
@@ -833,7 +836,8 @@ m_pad(Jin *j, JStr *s, const char *name, const JArgs *a)
 	fill = jin_arg_str(j, v[1]);
 	if (jin_str_chars(fill) != 1)
 		jin_fail(j, JE_TYPE, "The fill character must be exactly one character long");
-	return jin_sval(jin_pad(j, s, jin_arg_int(j, v[0]), fill, name[0] == 'c' ? '^' : name[0] == 'l' ? '<' : '>'));
+	return jin_sval(jin_pad(j, s, jin_arg_int(j, v[0]), fill, name[0] == 'c' ? '^' : name[0] == 'l'
+							? '<' : '>'));
 }
 
 static JVal

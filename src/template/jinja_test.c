@@ -168,7 +168,8 @@ static bool
 t_sequence(Jin *j, JVal v, const JArgs *a)
 {
 	alone(j, a);
-	return v.t == JT_STR || v.t == JT_LIST || v.t == JT_TUPLE || v.t == JT_DICT || v.t == JT_RANGE || v.t == JT_UNDEFINED;
+	return v.t == JT_STR || v.t == JT_LIST || v.t == JT_TUPLE || v.t == JT_DICT || v.t == JT_RANGE ||
+		v.t == JT_UNDEFINED;
 }
 
 static bool
@@ -262,13 +263,16 @@ static const struct
 	const char *name;
 	JTestFn		fn;
 }			tests[] = {
-	{"odd", t_odd}, {"even", t_even}, {"divisibleby", t_divisibleby}, {"defined", t_defined}, {"undefined", t_undefined},
+	{"odd", t_odd}, {"even", t_even}, {"divisibleby", t_divisibleby}, {"defined", t_defined},
+	{"undefined", t_undefined},
 	{"filter", t_filter}, {"test", t_test}, {"none", t_none}, {"boolean", t_boolean}, {"false", t_false},
 	{"true", t_true}, {"integer", t_integer}, {"float", t_float}, {"lower", t_lower}, {"upper", t_upper},
 	{"string", t_string}, {"mapping", t_mapping}, {"number", t_number}, {"sequence", t_sequence},
-	{"iterable", t_iterable}, {"callable", t_callable}, {"sameas", t_sameas}, {"escaped", t_escaped}, {"in", t_in},
+	{"iterable", t_iterable}, {"callable", t_callable}, {"sameas", t_sameas}, {"escaped", t_escaped},
+	{"in", t_in},
 	{"==", t_eq}, {"eq", t_eq}, {"equalto", t_eq}, {"!=", t_ne}, {"ne", t_ne}, {">", t_gt}, {"gt", t_gt},
-	{"greaterthan", t_gt}, {"ge", t_ge}, {">=", t_ge}, {"<", t_lt}, {"lt", t_lt}, {"lessthan", t_lt}, {"<=", t_le},
+	{"greaterthan", t_gt}, {"ge", t_ge}, {">=", t_ge}, {"<", t_lt}, {"lt", t_lt}, {"lessthan", t_lt},
+	{"<=", t_le},
 	{"le", t_le}
 };
 

@@ -122,7 +122,8 @@ jin_fail_undefined(Jin *j, JVal v)
 	if (u->obj == NULL)
 		jin_fail(j, kind, "%s is undefined", jin_repr_c(j, u->name));
 	if (u->unsafe)
-		jin_fail(j, kind, "access to attribute %s of '%s' object is unsafe.", jin_repr_c(j, u->name), jin_type(*u->obj));
+		jin_fail(j, kind, "access to attribute %s of '%s' object is unsafe.", jin_repr_c(j, u->name),
+				 jin_type(*u->obj));
 	if (u->name.t != JT_STR)
 		jin_fail(j, kind, "%s%s has no element %s", object_name(*u->obj), object, jin_repr_c(j, u->name));
 	jin_fail(j, kind, "'%s%s' has no attribute %s", object_name(*u->obj), object, jin_repr_c(j, u->name));

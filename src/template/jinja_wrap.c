@@ -94,7 +94,8 @@ is_joint(const Wrap *w, size_t k)
 		return false;
 	if (!is(w, k - 2, C_LETTER) && !(is(w, k - 2, C_HYPHEN) && k >= 3 && is(w, k - 3, C_LETTER)))
 		return false;
-	return is(w, k + 1, C_LETTER) && (is(w, k + 2, C_LETTER) || (is(w, k + 2, C_HYPHEN) && is(w, k + 3, C_LETTER)));
+	return is(w, k + 1, C_LETTER) &&
+		(is(w, k + 2, C_LETTER) || (is(w, k + 2, C_HYPHEN) && is(w, k + 3, C_LETTER)));
 }
 
 /* Behind the chunk that begins at i. */

@@ -128,8 +128,8 @@ is_cjk_end(uint32_t cp)
 static bool
 is_end(uint32_t cp)
 {
-	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203D || cp == 0x61F || cp == 0x6D4 ||
-		cp == 0x964 || is_cjk_end(cp);
+	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203D || cp == 0x61F ||
+		cp == 0x6D4 || cp == 0x964 || is_cjk_end(cp);
 }
 
 static bool
@@ -152,8 +152,9 @@ static bool
 is_abbreviation(const ChunkBoundariesScan *c, uint32_t next)
 {
 	static const char *const titles[] = {
-		"mr", "mrs", "ms", "dr", "prof", "st", "vs", "jr", "sr", "fig", "figs", "vol", "al", "dept", "cf", "ca", "approx", "gen",
-		"col", "sgt", "rev", "hon", "sen", "rep", "eq", "nr", "bzw", "mme", "mlle", "sra", NULL
+		"mr", "mrs", "ms", "dr", "prof", "st", "vs", "jr", "sr", "fig", "figs", "vol", "al", "dept", "cf",
+		"ca", "approx", "gen", "col", "sgt", "rev", "hon", "sen", "rep", "eq", "nr", "bzw", "mme", "mlle",
+		"sra", NULL
 	};
 	static const char *const numbered[] = {"no", "nos", "p", "pp", "art", "sec", "ch", NULL};
 	const char *w = c->s + c->word_start;
@@ -388,7 +389,8 @@ markdown_line(ChunkBoundariesScan *c, int from, int *level)
 		return LINE_HEADING;
 	if (opens_fence(c, from))
 		return LINE_INSIDE;
-	c->table = memchr(c->s + from, '|', (size_t) (line_end(c, from) - from)) != NULL && is_delimiter_row(c, line_end(c, from));
+	c->table = memchr(c->s + from, '|', (size_t) (line_end(c, from) - from)) != NULL &&
+		is_delimiter_row(c, line_end(c, from));
 	return c->table ? LINE_INSIDE : LINE_TEXT;
 }
 
@@ -427,7 +429,8 @@ chunk_breaks(ChunkMethod method, const char *s, int n, Breaks *b)
 {
 	ChunkBoundariesScan c = {
 		.s = s,.n = n,.markdown = method == CHUNK_MARKDOWN,.b = b,
-		.levels = method == CHUNK_MARKDOWN ? markdown_levels : method == CHUNK_SENTENCES ? sentence_levels : recursive_levels
+		.levels = method == CHUNK_MARKDOWN ? markdown_levels : method == CHUNK_SENTENCES ? sentence_levels :
+		recursive_levels
 	};
 
 	memset(b, 0, sizeof(*b));

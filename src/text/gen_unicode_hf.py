@@ -53,8 +53,8 @@ def ranges(cps):
 def table(name, comment, cps):
     print("\n/* %s */\nstatic const uint32_t %s[][2] = {" % (comment, name))
     r = ["{0x%X, 0x%X}" % tuple(x) for x in ranges(cps)]
-    for i in range(0, len(r), 5):
-        print("\t" + ", ".join(r[i:i + 5]) + ",")
+    for i in range(0, len(r), 4):
+        print("\t" + ", ".join(r[i:i + 4]) + ",")
     print("};")
 
 
@@ -75,8 +75,8 @@ def lower():
             rows.append([c, c, 1, d])
     print("\n/* simple lower case: first, last, step, and what to add */\nstatic const int32_t hf_lower[][4] = {")
     r = ["{0x%X, 0x%X, %d, %d}" % tuple(x) for x in rows]
-    for i in range(0, len(r), 4):
-        print("\t" + ", ".join(r[i:i + 4]) + ",")
+    for i in range(0, len(r), 3):
+        print("\t" + ", ".join(r[i:i + 3]) + ",")
     print("};")
 
 
@@ -96,8 +96,8 @@ def scripts():
                 rows.append([a, b, n + 1])
     print("\n/* scripts of UnicodeScripts, by number: first, last, script */\nstatic const uint32_t hf_script[][3] = {")
     r = ["{0x%X, 0x%X, %d}" % tuple(x) for x in rows]
-    for i in range(0, len(r), 5):
-        print("\t" + ", ".join(r[i:i + 5]) + ",")
+    for i in range(0, len(r), 4):
+        print("\t" + ", ".join(r[i:i + 4]) + ",")
     print("};")
 
 

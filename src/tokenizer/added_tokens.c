@@ -179,7 +179,8 @@ added_next(const Added *a, const char *s, size_t n, bool no_special, const uint8
 		flags = a->node[hit].flags;
 		if ((flags & ADDED_SPECIAL) != 0 && no_special)
 			continue;
-		if ((flags & (ADDED_SPECIAL | ADDED_CONTROL)) != 0 && marks != NULL && memchr(marks + from, 1, stop - from) != NULL)
+		if ((flags & (ADDED_SPECIAL | ADDED_CONTROL)) != 0 && marks != NULL &&
+			memchr(marks + from, 1, stop - from) != NULL)
 			continue;
 		if ((flags & ADDED_SINGLE_WORD) != 0 && !is_alone(s, n, from, stop))
 			continue;

@@ -140,7 +140,8 @@ is_mark(const OffsetsStep *s, size_t at)
 {
 	size_t		len;
 
-	return at < s->in->len && (unsigned char) s->in->data[at] >= 0x80 && uni_hf_mark(utf8_next(s->in->data + at, &len));
+	return at < s->in->len && (unsigned char) s->in->data[at] >= 0x80 &&
+		uni_hf_mark(utf8_next(s->in->data + at, &len));
 }
 
 /* Of what is replaced, as much as becomes the replacement at once. */
@@ -197,13 +198,15 @@ align_char(OffsetsStep *s)
 			take(s, n, n);
 			return true;
 		}
-		if (c == 0 && s->k->kind == NORM_SPACES && s->in->data[s->i] == ' ' && meta_at(s->out->data + s->j, s->out->len - s->j))
+		if (c == 0 && s->k->kind == NORM_SPACES && s->in->data[s->i] == ' ' &&
+			meta_at(s->out->data + s->j, s->out->len - s->j))
 		{
 			take(s, 1, META_LEN);
 			return true;
 		}
 		/* alone it may be what it isn't beside its mark */
-		if (makes(s, n) && !(c == 0 && s->piece.len > 0 && is_mark(s, s->i + n) && s->k->kind == NORM_UNICODE))
+		if (makes(s, n) && !(c == 0 && s->piece.len > 0 && is_mark(s, s->i + n) &&
+							 s->k->kind == NORM_UNICODE))
 		{
 			if (c == 0)
 				take(s, n, s->piece.len);
@@ -237,7 +240,8 @@ align_step(OffsetsStep *s)
 }
 
 bool
-align_normalized(const Tok *t, const Align *a, const char *s, size_t n, unsigned edges, const Buf *out, Align *to, Err *e)
+align_normalized(const Tok *t, const Align *a, const char *s, size_t n, unsigned edges, const Buf *out,
+				 Align *to, Err *e)
 {
 	Buf			in = {0};
 	Align		at = {0};
@@ -282,13 +286,14 @@ align_pre(const PreStep *p, const Align *a, const char *s, size_t n, const Buf *
 
 	to->begin.len = to->end.len = 0;
 	for (size_t i = 0; i < n; i++)
-		made += p->kind == PRE_SPELL ? utf8_len((unsigned char) (bpe_byte_char((unsigned char) s[i]) < 0x80 ? 0 : 0xC2)) :
-			len > 0 && s[i] == ' ' ? len : 1;
+		made += p->kind == PRE_SPELL ?
+			utf8_len((unsigned char) (bpe_byte_char((unsigned char) s[i]) < 0x80 ? 0 : 0xC2)) : len > 0 &&
+			s[i] == ' ' ? len : 1;
 	/* what was put before the text shares its first character's place */
 	put(to, b->len - made, align_begin(a, s), align_end(a, s, s + utf8_len((unsigned char) s[0])));
 	for (size_t i = 0; i < n; i++)
-		put(to, p->kind == PRE_SPELL ? (bpe_byte_char((unsigned char) s[i]) < 0x80 ? 1 : 2) : len > 0 && s[i] == ' ' ? len : 1,
-			align_begin(a, s + i), align_end(a, s + i, s + i + 1));
+		put(to, p->kind == PRE_SPELL ? (bpe_byte_char((unsigned char) s[i]) < 0x80 ? 1 : 2) : len > 0 &&
+			s[i] == ' ' ? len : 1, align_begin(a, s + i), align_end(a, s + i, s + i + 1));
 	to->base = b->data;
 	to->len = b->len;
 }
@@ -307,9 +312,11 @@ token_len(const Tok *t, int32_t id, const char *s, size_t n, bool first)
 	{
 		if (len <= n && memcmp(name, s, len) == 0)
 			return len;
-		if (!first && len > 2 && memcmp(name, "##", 2) == 0 && len - 2 <= n && memcmp(name + 2, s, len - 2) == 0)
+		if (!first && len > 2 && memcmp(name, "##", 2) == 0 && len - 2 <= n &&
+			memcmp(name + 2, s, len - 2) == 0)
 			return len - 2;
-		if (len > 4 && memcmp(name + len - 4, ending, 4) == 0 && len - 4 <= n && memcmp(name, s, len - 4) == 0)
+		if (len > 4 && memcmp(name + len - 4, ending, 4) == 0 && len - 4 <= n &&
+			memcmp(name, s, len - 4) == 0)
 			return len - 4;
 	}
 	name = tok_piece(t, id, &len);
@@ -317,7 +324,8 @@ token_len(const Tok *t, int32_t id, const char *s, size_t n, bool first)
 }
 
 void
-align_word(const Tok *t, const Align *a, const char *s, size_t n, const IntVec *ids, size_t first, IntVec *spans)
+align_word(const Tok *t, const Align *a, const char *s, size_t n, const IntVec *ids, size_t first,
+		   IntVec *spans)
 {
 	size_t		pos = 0;
 

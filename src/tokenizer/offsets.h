@@ -26,11 +26,12 @@ int32_t		align_end(const Align *a, const char *from, const char *to);
 void		align_free(Align *a);
 
 /* to: of out, which the normalizer has made of s[0..n), a part of a's buffer. */
-bool		align_normalized(const Tok *t, const Align *a, const char *s, size_t n, unsigned edges, const Buf *out,
-							 Align *to, Err *e);
+bool		align_normalized(const Tok *t, const Align *a, const char *s, size_t n, unsigned edges,
+							 const Buf *out, Align *to, Err *e);
 /* to: of b, which a step of the pre-tokenizer has made of s[0..n): by `kind` of it. */
 void		align_pre(const PreStep *p, const Align *a, const char *s, size_t n, const Buf *b, Align *to);
 /* Where the ids from number `first` on stand, of the word s[0..n); two offsets of bytes for each. */
-void		align_word(const Tok *t, const Align *a, const char *s, size_t n, const IntVec *ids, size_t first, IntVec *spans);
+void		align_word(const Tok *t, const Align *a, const char *s, size_t n, const IntVec *ids, size_t first,
+					   IntVec *spans);
 
 #endif

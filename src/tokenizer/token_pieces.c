@@ -74,7 +74,8 @@ strip(const PieceStep *k, Buf *b)
 
 	for (size_t i = 0; i < k->left && end - from >= len && memcmp(b->data + from, k->from, len) == 0; i++)
 		from += len;
-	for (size_t i = 0; i < k->right && end - from >= len && memcmp(b->data + end - len, k->from, len) == 0; i++)
+	for (size_t i = 0; i < k->right && end - from >= len && memcmp(b->data + end - len, k->from, len) == 0;
+		 i++)
 		end -= len;
 	buf_add(&tmp, b->data + from, end - from);
 	set(b, tmp.data, tmp.len);

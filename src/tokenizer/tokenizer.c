@@ -71,7 +71,8 @@ encode_word(Enc *c, const char *s, size_t n)
 	{
 		id = strtab_find(t->names, s, n);
 		if (id < 0 && t->unk < 0)
-			return err_set(c->e, ERR_INVALID, "the vocabulary has no token for \"%.*s\", and none for unknown words",
+			return err_set(c->e, ERR_INVALID,
+						   "the vocabulary has no token for \"%.*s\", and none for unknown words",
 						   (int) (n < 60 ? n : 60), s);
 		intvec_push(c->out, id >= 0 ? id : t->unk);
 	}
@@ -190,7 +191,8 @@ marks_of_norm(Enc *c, const char *s, const uint8_t *marks, size_t n)
 	memset(out, 0, c->norm.len);
 	for (;;)
 	{
-		bool		found = added_next(a, c->norm.data, c->norm.len, false, NULL, &at[0], &at[1], &start, &id);
+		bool		found = added_next(a, c->norm.data, c->norm.len, false, NULL, &at[0], &at[1], &start,
+									   &id);
 		bool		raw_found = added_next(a, s, n, false, NULL, &raw_at[0], &raw_at[1], &raw_start, &raw_id);
 
 		if (found != raw_found || (found && id != raw_id))
@@ -278,7 +280,8 @@ encode_text(Enc *c, const char *s, size_t n)
 	while (t->added_raw != NULL &&
 		   added_next(t->added_raw, s, n, c->no_special, c->marks, &scan, &done, &start, &id))
 	{
-		if (start > from && !encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, start - from, from == 0 ? TOK_AT_START : 0))
+		if (start > from && !encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, start - from,
+										from == 0 ? TOK_AT_START : 0))
 			return false;
 		c->at = &c->text_at;
 		if (start == 0 && from == 0 && id < t->lead && !tok_is_special(t, id) && !encode_lead(c, s))
@@ -286,7 +289,8 @@ encode_text(Enc *c, const char *s, size_t n)
 		push_added(c, id, s + start, done - start);
 		from = done;
 	}
-	return encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, n - from, TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
+	return encode_raw(c, s + from, c->marks != NULL ? c->marks + from : NULL, n - from,
+					  TOK_AT_END | (from == 0 ? TOK_AT_START : 0));
 }
 
 /* One text, of any bytes. */
@@ -483,7 +487,9 @@ tok_lower(Tok *t, Err *e)
 		if (t->norm[i].kind == NORM_LOWER)
 			return true;
 	if (t->n_norm == TOK_MAX_NORM)
-		return err_set(e, ERR_UNSUPPORTED, "the tokenizer has %d steps of normalization, and \"do_lower_case\" adds one", TOK_MAX_NORM);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "the tokenizer has %d steps of normalization, and \"do_lower_case\" adds one",
+					   TOK_MAX_NORM);
 	memmove(t->norm + 1, t->norm, t->n_norm * sizeof(t->norm[0]));
 	t->norm[0] = (NormStep) {.kind = NORM_LOWER};
 	t->n_norm++;

@@ -52,7 +52,8 @@ typedef struct TokGguf
 } TokGguf;
 
 /* All fields absent. */
-#define TOK_GGUF_INIT {.bos = -1, .eos = -1, .unk = -1, .sep = -1, .add_bos = -1, .add_eos = -1, .add_sep = -1, \
+#define TOK_GGUF_INIT {.bos = -1, .eos = -1, .unk = -1, .sep = -1, .add_bos = -1, .add_eos = -1, \
+					   .add_sep = -1, \
 	.add_space_prefix = -1, .remove_extra_whitespaces = -1, .lowercase = -1, .strip_accents = -1}
 
 /* Both return NULL with *e set: unknown kinds are refused, never guessed. */
@@ -94,7 +95,8 @@ bool		tok_encode_pair(const Tok *t, const char *a, size_t na, const char *b, siz
  * (special: else nothing), as tok_encode_pair() does.
  */
 int			tok_lead(const Tok *t, bool pair);	/* so many before the first text */
-void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, IntVec *ids, IntVec *types);
+void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, IntVec *ids,
+					 IntVec *types);
 
 /*
  * The same without what the post-processor adds, for text that is put together from
@@ -102,7 +104,8 @@ void		tok_wrap(const Tok *t, const IntVec *a, const IntVec *b, bool special, Int
  * token is found only where none of its bytes is marked.  Ids are otherwise those of
  * tok_encode() of the whole.
  */
-bool		tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e);
+bool		tok_encode_marked(const Tok *t, const char *s, const uint8_t *marks, size_t n, IntVec *out,
+							  Err *e);
 
 /*
  * Append the ids of s[0..n), without what the post-processor adds, and for each of them where it

@@ -182,7 +182,8 @@ struct Tok
 	Plamo	   *plamo;
 	bool		word_level;		/* a word is a token, or unk */
 	int32_t		unk;			/* of word_level; -1 = a text with unknown words is an error */
-	int32_t		lead;			/* U+2581 also before an added token with a lower id that begins the text, if it is not special */
+	/* U+2581 also before an added token with a lower id that begins the text, if it is not special */
+	int32_t		lead;
 	bool		byte_level;		/* the last step spells bytes, bpe reads them as they are */
 
 	size_t		strip;			/* spaces that decoding drops at the start of a text */

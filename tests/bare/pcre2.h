@@ -1,7 +1,7 @@
 /*
  * pcre2.h
- *	  What the engine uses of PCRE2, for machines where it isn't installed: regcomp()'s expressions, which most patterns
- *	  of checkpoints are and those of tokenizers aren't (tests/bare/text.c).
+ *	  What the engine uses of PCRE2, for machines where it isn't installed: regcomp()'s expressions, which
+ *	  most patterns of checkpoints are and those of tokenizers aren't (tests/bare/text.c).
  */
 #ifndef VLLM_TESTS_BARE_PCRE2_H
 #define VLLM_TESTS_BARE_PCRE2_H
@@ -47,10 +47,11 @@ typedef struct pcre2_match_data pcre2_match_data;
 typedef struct pcre2_compile_context pcre2_compile_context;
 typedef struct pcre2_match_context pcre2_match_context;
 
-pcre2_code *pcre2_compile(PCRE2_SPTR pattern, PCRE2_SIZE n, uint32_t options, int *code, PCRE2_SIZE *at, pcre2_compile_context *c);
+pcre2_code *pcre2_compile(PCRE2_SPTR pattern, PCRE2_SIZE n, uint32_t options, int *code, PCRE2_SIZE *at,
+						  pcre2_compile_context *c);
 void		pcre2_code_free(pcre2_code *c);
-int			pcre2_match(const pcre2_code *c, PCRE2_SPTR s, PCRE2_SIZE n, PCRE2_SIZE from, uint32_t options, pcre2_match_data *d,
-						pcre2_match_context *limits);
+int			pcre2_match(const pcre2_code *c, PCRE2_SPTR s, PCRE2_SIZE n, PCRE2_SIZE from, uint32_t options,
+						pcre2_match_data *d, pcre2_match_context *limits);
 pcre2_match_data *pcre2_match_data_create(uint32_t pairs, void *general);
 void		pcre2_match_data_free(pcre2_match_data *d);
 PCRE2_SIZE *pcre2_get_ovector_pointer(pcre2_match_data *d);

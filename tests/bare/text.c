@@ -37,8 +37,9 @@ utf8proc_category(utf8proc_int32_t cp)
 {
 	if (cp < 0 || cp > 126)
 		return UTF8PROC_CATEGORY_LO;
-	return islower(cp) ? UTF8PROC_CATEGORY_LL : isupper(cp) ? UTF8PROC_CATEGORY_LU : isdigit(cp) ? UTF8PROC_CATEGORY_ND :
-		cp == ' ' ? UTF8PROC_CATEGORY_ZS : isprint(cp) ? UTF8PROC_CATEGORY_PO : UTF8PROC_CATEGORY_CC;
+	return islower(cp) ? UTF8PROC_CATEGORY_LL : isupper(cp) ? UTF8PROC_CATEGORY_LU :
+		isdigit(cp) ? UTF8PROC_CATEGORY_ND : cp == ' ' ? UTF8PROC_CATEGORY_ZS :
+			isprint(cp) ? UTF8PROC_CATEGORY_PO : UTF8PROC_CATEGORY_CC;
 }
 
 const utf8proc_property_t *
@@ -102,16 +103,18 @@ struct pcre2_match_context
 };
 
 pcre2_code *
-pcre2_compile(PCRE2_SPTR pattern, PCRE2_SIZE n, uint32_t options, int *code, PCRE2_SIZE *at, pcre2_compile_context *c)
+pcre2_compile(PCRE2_SPTR pattern, PCRE2_SIZE n, uint32_t options, int *code, PCRE2_SIZE *at,
+			  pcre2_compile_context *c)
 {
 	pcre2_code *p = calloc(1, sizeof(*p));
-	char	   *text = n == PCRE2_ZERO_TERMINATED ? strdup((const char *) pattern) : strndup((const char *) pattern, n);
+	char	   *text = n == PCRE2_ZERO_TERMINATED ? strdup((const char *) pattern) :
+		strndup((const char *) pattern, n);
 
 	(void) c;
 	*at = 0;
 	/* classes of Unicode and groups of Perl would be taken for something else */
-	*code = p == NULL || text == NULL ? REG_ESPACE : strstr(text, "\\p") != NULL || strstr(text, "(?") != NULL ? REG_BADPAT :
-		regcomp(&p->re, text, REG_EXTENDED);
+	*code = p == NULL || text == NULL ? REG_ESPACE : strstr(text, "\\p") != NULL || strstr(text, "(?") != NULL
+		? REG_BADPAT : regcomp(&p->re, text, REG_EXTENDED);
 	free(text);
 	if (*code != 0)
 	{
@@ -131,8 +134,8 @@ pcre2_code_free(pcre2_code *c)
 }
 
 int
-pcre2_match(const pcre2_code *c, PCRE2_SPTR s, PCRE2_SIZE n, PCRE2_SIZE from, uint32_t options, pcre2_match_data *d,
-			pcre2_match_context *limits)
+pcre2_match(const pcre2_code *c, PCRE2_SPTR s, PCRE2_SIZE n, PCRE2_SIZE from, uint32_t options,
+			pcre2_match_data *d, pcre2_match_context *limits)
 {
 	regmatch_t	m = {.rm_so = (regoff_t) from, .rm_eo = (regoff_t) n};
 

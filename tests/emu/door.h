@@ -1,7 +1,7 @@
 /*
  * door.h
- *	  How the programs that compute with models come to their device's library: the emulated one of tests/emu/module.mk,
- *	  the real one of tests/gpu/module.mk, or --lib FILE.
+ *	  How the programs that compute with models come to their device's library: the emulated one of
+ *	  tests/emu/module.mk, the real one of tests/gpu/module.mk, or --lib FILE.
  */
 #ifndef VLLM_TESTS_EMU_DOOR_H
 #define VLLM_TESTS_EMU_DOOR_H
@@ -20,7 +20,8 @@ door(int argc, char **argv, int *first)
 {
 	bool		other = argc > 2 && strcmp(argv[1], "--lib") == 0;
 	void	   *lib = dlopen(other ? argv[2] : DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
-	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib, "vllm_pg_device_ops") : NULL;
+	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib,
+			"vllm_pg_device_ops") : NULL;
 
 	*first = other ? 3 : 1;
 	CHECK(get != NULL, "%s", dlerror());

@@ -107,12 +107,14 @@ fault_of(F f)
 #define CAUGHT(what, also, f) \
 	all_orders([&]() { \
 		const char *m_ = fault_of(f); \
-		CHECK(strstr(m_, what) != NULL && strstr(m_, also) != NULL, "no \"%s\" with \"%s\" in \"%s\"", what, also, m_); \
+		CHECK(strstr(m_, what) != NULL && strstr(m_, also) != NULL, "no \"%s\" with \"%s\" in \"%s\"", what, \
+			  also, m_); \
 	})
 /* f ends well in any order of threads */
 #define CLEAN(f) \
 	all_orders([&]() { \
-		const char *m_ = fault_of([&]() { f(); cudaDeviceSynchronize(); fprintf(stderr, "ended"); abort(); }); \
+		const char *m_ = \
+		fault_of([&]() { f(); cudaDeviceSynchronize(); fprintf(stderr, "ended"); abort(); }); \
 		CHECK(strcmp(m_, "ended") == 0, "%s", m_); \
 	})
 

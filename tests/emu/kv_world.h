@@ -35,7 +35,8 @@ struct World
 	std::vector<std::vector<int32_t>> tables;
 	int			ld_table;
 
-	World(KType type, int head_dim, int v_dim, int kv_heads, int block_size, const std::vector<int> &lens, bool split)
+	World(KType type, int head_dim, int v_dim, int kv_heads, int block_size, const std::vector<int> &lens,
+		  bool split)
 	{
 		int			blocks = 0,
 					next = 0;

@@ -28,7 +28,8 @@ random_row(KType t, int k, uint8_t *row)
 	{
 		size_t		at = t == KT_Q2_K ? offsetof(KBlockQ2_K, d) : t == KT_Q3_K ? offsetof(KBlockQ3_K, d) :
 			t == KT_Q6_K ? offsetof(KBlockQ6_K, d) : 0;
-		uint16_t	h[2] = {kf32_to_f16(0.01f * (float) (1 + dice() % 50)), kf32_to_f16(-0.02f * (float) (dice() % 50))};
+		uint16_t	h[2] = {kf32_to_f16(0.01f * (float) (1 + dice() % 50)),
+							kf32_to_f16(-0.02f * (float) (dice() % 50))};
 		bool		two = t == KT_Q4_1 || t == KT_Q5_1 || t == KT_Q2_K || t == KT_Q4_K || t == KT_Q5_K;
 		float		f = (float) (dice() % 1000) / 300.0f - 1.5f;
 		uint16_t	small = t == KT_F16 ? kf32_to_f16(f) : kf32_to_bf16(f);

@@ -79,13 +79,15 @@ mma_kernel(T *d, const T *a, const T *b, const T *c)
 			from_float(&hb, vb);
 			from_float(&ba, va);
 			from_float(&bb, vb);
-			fa[r] |= KIND == 2 ? (uint32_t) ((int) va & 255) << 8 * i : (uint32_t) (KIND == 0 ? ha.u : ba.u) << 16 * i;
+			fa[r] |= KIND == 2 ? (uint32_t) ((int) va & 255) << 8 * i :
+				(uint32_t) (KIND == 0 ? ha.u : ba.u) << 16 * i;
 			if (r < 2)
 			{
 				vb = (float) b[(t * per + i + r * K / 2) * 8 + g];
 				from_float(&hb, vb);
 				from_float(&bb, vb);
-				fb[r] |= KIND == 2 ? (uint32_t) ((int) vb & 255) << 8 * i : (uint32_t) (KIND == 0 ? hb.u : bb.u) << 16 * i;
+				fb[r] |= KIND == 2 ? (uint32_t) ((int) vb & 255) << 8 * i :
+					(uint32_t) (KIND == 0 ? hb.u : bb.u) << 16 * i;
 			}
 		}
 	for (int r = 0; r < 4; r++)
@@ -147,7 +149,8 @@ pipeline_kernel(float *out, const float *in, int n_tiles, int last)
 	for (int i = 0; i < n_tiles; i++)
 	{
 		if (t < 32 && i + 1 < n_tiles)
-			cp_async16(buf + (i + 1) % 2 * 128 + 4 * t, in + (i + 1) * 128 + 4 * t, i + 2 == n_tiles && 4 * t >= last ? 0 : 16);
+			cp_async16(buf + (i + 1) % 2 * 128 + 4 * t, in + (i + 1) * 128 + 4 * t, i + 2 == n_tiles &&
+					   4 * t >= last ? 0 : 16);
 		cp_commit();
 		cp_wait<1>();
 		__syncthreads();

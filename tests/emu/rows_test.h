@@ -90,7 +90,8 @@ static inline bool
 near(const Floats &got, const Floats &want, double relative, double absolute)
 {
 	for (size_t i = 0; i < want.size(); i++)
-		if (isnan(want[i]) ? !isnan(got[i]) : got[i] != want[i] && !(fabs((double) got[i] - want[i]) <= relative * fabs((double) want[i]) + absolute))
+		if (isnan(want[i]) ? !isnan(got[i]) : got[i] != want[i] &&
+			!(fabs((double) got[i] - want[i]) <= relative * fabs((double) want[i]) + absolute))
 		{
 			fprintf(stderr, "element %zu is %.9g, not %.9g\n", i, (double) got[i], (double) want[i]);
 			return false;

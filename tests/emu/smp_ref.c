@@ -26,7 +26,8 @@ rules_of(const SmpCase *c, int n_valid)
 	LogitRules *r;
 	size_t		words = ((size_t) n_valid + 31) / 32;
 
-	if (c->allowed == NULL && c->n_bad == 0 && c->n_bias == 0 && c->presence == 0 && c->frequency == 0 && c->repetition == 1)
+	if (c->allowed == NULL && c->n_bad == 0 && c->n_bias == 0 && c->presence == 0 && c->frequency == 0 &&
+		c->repetition == 1)
 		return NULL;
 	r = logit_rules_new();
 	r->presence_penalty = c->presence;
@@ -72,7 +73,8 @@ begin(Case *a, const SmpCase *c, int n_valid)
 	a->p.out.logits = c->logits;
 	a->counts = NULL;
 	a->row = (SampleRow) {
-		.params = &a->p, .seed = c->seed, .position = c->position, .tokens = c->tokens, .n_prompt = c->n_prompt,
+		.params = &a->p, .seed = c->seed, .position = c->position, .tokens = c->tokens,
+			.n_prompt = c->n_prompt,
 		.n_tokens = c->n_tokens, .counts = &a->counts, .mask = c->mask
 	};
 }

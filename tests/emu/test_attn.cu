@@ -33,7 +33,9 @@ struct Case
 
 static CudaCaps caps = {90, 227 * 1024, false};
 
-/* A device of that capability; a GPU can do no more than it can.  false: it has no wgmma, which was asked for */
+/*
+ * A device of that capability; a GPU can do no more than it can.  false: it has no wgmma, which was asked for
+ */
 static bool
 set_caps(int cc, int kb, bool wgmma)
 {
@@ -75,7 +77,8 @@ struct Inputs
 			   *d_alibi,
 			   *d_bias;
 
-	Inputs(const Case &c_) : c(c_), w(c_.type, c_.hd, c_.v_dim, c_.kv_heads, c_.block_size, c_.lens, (c_.extras & PARTS) != 0)
+	Inputs(const Case &c_) : c(c_), w(c_.type, c_.hd, c_.v_dim, c_.kv_heads, c_.block_size, c_.lens,
+									  (c_.extras & PARTS) != 0)
 	{
 		int			most = 0;
 
@@ -89,7 +92,8 @@ struct Inputs
 			{
 				int			col = (int) (i % ld);
 
-				rows[i] = random_float(col < c.heads * c.hd ? 3.0f : col < (c.heads + c.kv_heads) * c.hd ? 1.5f : 1.0f);
+				rows[i] = random_float(col < c.heads * c.hd ? 3.0f : col < (c.heads + c.kv_heads) * c.hd
+									   ? 1.5f : 1.0f);
 			}
 			x.push_back(rows);
 			most = len > most ? len : most;
@@ -150,7 +154,8 @@ outputs(const Inputs &in)
 
 /* one step on the device: K and V are written unless that was done; outputs of rows from .. to - 1 */
 static void
-step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector<int> &to, bool write, size_t ws_size, KType out_type, Outputs *out)
+step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector<int> &to, bool write,
+	 size_t ws_size, KType out_type, Outputs *out)
 {
 	const Case &c = in.c;
 	Rows		rows(w, from, to);
@@ -164,7 +169,8 @@ step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector
 		return;
 	for (int s : rows.seqs)
 	{
-		x.insert(x.end(), in.x[s].begin() + (size_t) from[s] * in.ld, in.x[s].begin() + (size_t) to[s] * in.ld);
+		x.insert(x.end(), in.x[s].begin() + (size_t) from[s] * in.ld,
+				 in.x[s].begin() + (size_t) to[s] * in.ld);
 		for (int i = from[s]; i < to[s]; i++)
 			ends.push_back(to[s]);
 	}
@@ -187,7 +193,8 @@ step(const Inputs &in, World &w, const std::vector<int> &from, const std::vector
 		{
 			int			s = rows.seqs[i];
 
-			memcpy(&(*out)[s][(size_t) from[s] * od], &o[(size_t) rows.start[i] * od], (size_t) (to[s] - from[s]) * od * 4);
+			memcpy(&(*out)[s][(size_t) from[s] * od], &o[(size_t) rows.start[i] * od],
+				   (size_t) (to[s] - from[s]) * od * 4);
 		}
 	}
 	else
@@ -231,7 +238,8 @@ by_ref(const Inputs &in, World &w, const std::vector<int> &first, const std::vec
 	for (size_t s = 0; s < c.lens.size(); s++)
 	{
 		x.insert(x.end(), in.x[s].begin(), in.x[s].end());
-		q.insert(q.end(), in.x[s].begin() + (size_t) first[s] * in.ld, in.x[s].begin() + (size_t) last[s] * in.ld);
+		q.insert(q.end(), in.x[s].begin() + (size_t) first[s] * in.ld,
+				 in.x[s].begin() + (size_t) last[s] * in.ld);
 		for (int i = first[s]; i < last[s]; i++)
 			ends.push_back(c.lens[s]);
 	}
@@ -243,7 +251,8 @@ by_ref(const Inputs &in, World &w, const std::vector<int> &first, const std::vec
 	{
 		int			s = some.seqs[i];
 
-		memcpy(&out[s][(size_t) first[s] * od], &o[(size_t) some.start[i] * od], (size_t) (last[s] - first[s]) * od * 4);
+		memcpy(&out[s][(size_t) first[s] * od], &o[(size_t) some.start[i] * od],
+			   (size_t) (last[s] - first[s]) * od * 4);
 	}
 	return out;
 }
@@ -260,12 +269,14 @@ last_rows(const Case &c, int n)
 }
 
 static double
-distance(const Inputs &in, const Outputs &a, const Outputs &b, const std::vector<int> &first, const std::vector<int> &last)
+distance(const Inputs &in, const Outputs &a, const Outputs &b, const std::vector<int> &first,
+		 const std::vector<int> &last)
 {
 	double		worst = 0;
 
 	for (size_t s = 0; s < a.size(); s++)
-		for (size_t i = (size_t) first[s] * in.c.heads * in.vd; i < (size_t) last[s] * in.c.heads * in.vd; i++)
+		for (size_t i = (size_t) first[s] * in.c.heads * in.vd; i < (size_t) last[s] * in.c.heads * in.vd;
+			 i++)
 		{
 			double		e = fabs((double) a[s][i] - (double) b[s][i]);
 
@@ -275,7 +286,8 @@ distance(const Inputs &in, const Outputs &a, const Outputs &b, const std::vector
 }
 
 static int
-rows_differ(const Inputs &in, const Outputs &a, const Outputs &b, const std::vector<int> &first, const std::vector<int> &last)
+rows_differ(const Inputs &in, const Outputs &a, const Outputs &b, const std::vector<int> &first,
+			const std::vector<int> &last)
 {
 	size_t		od = (size_t) in.c.heads * in.vd;
 	int			n = 0;
@@ -289,8 +301,8 @@ rows_differ(const Inputs &in, const Outputs &a, const Outputs &b, const std::vec
 #define WS	((size_t) 8 << 20)
 
 /*
- * The last n rows of each sequence, all others being there: row by row (split or not), each sequence in one, and
- * all mixed, against ref and each other.
+ * The last n rows of each sequence, all others being there: row by row (split or not), each sequence in one,
+ * and all mixed, against ref and each other.
  */
 static void
 check(const Case &c, int n, double bound)
@@ -318,7 +330,8 @@ check(const Case &c, int n, double bound)
 			Rows		rows(w, from, to);
 			float	   *dx = dev(in.x[s].data(), (size_t) to[s] * in.ld);
 
-			cuda_kv_write(&w.ckv, &rows.dr, dx + c.heads * c.hd, in.ld, dx + (c.heads + c.kv_heads) * c.hd, in.ld, NULL);
+			cuda_kv_write(&w.ckv, &rows.dr, dx + c.heads * c.hd, in.ld, dx + (c.heads + c.kv_heads) * c.hd,
+						  in.ld, NULL);
 			cudaDeviceSynchronize();
 			cudaFree(dx);
 		}
@@ -339,16 +352,19 @@ check(const Case &c, int n, double bound)
 	worst = distance(in, alone, want, first, c.lens);
 	CHECK(worst < bound, "type %d, head_dim %d/%d, %d heads of %d, window %d, extras %d: error %g",
 		  c.type, c.hd, c.v_dim, c.heads, c.kv_heads, c.window, c.extras, worst);
-	CHECK(rows_differ(in, alone, walked, first, c.lens) == 0, "type %d, head_dim %d, extras %d: walked: %d rows differ",
-		  c.type, c.hd, c.extras, rows_differ(in, alone, walked, first, c.lens));
+	CHECK(rows_differ(in, alone, walked, first, c.lens) == 0,
+		  "type %d, head_dim %d, extras %d: walked: %d rows differ", c.type, c.hd, c.extras,
+		  rows_differ(in, alone, walked, first, c.lens));
 	/* all at once */
 	step(in, w, first, c.lens, false, 0, KT_F32, &mixed);
-	CHECK(rows_differ(in, alone, mixed, first, c.lens) == 0, "type %d, head_dim %d, extras %d: together: %d rows differ",
-		  c.type, c.hd, c.extras, rows_differ(in, alone, mixed, first, c.lens));
+	CHECK(rows_differ(in, alone, mixed, first, c.lens) == 0,
+		  "type %d, head_dim %d, extras %d: together: %d rows differ", c.type, c.hd, c.extras,
+		  rows_differ(in, alone, mixed, first, c.lens));
 	mixed = outputs(in);
 	step(in, w, first, c.lens, false, WS, KT_F32, &mixed);
-	CHECK(rows_differ(in, alone, mixed, first, c.lens) == 0, "type %d, head_dim %d, extras %d: together, split: %d rows differ",
-		  c.type, c.hd, c.extras, rows_differ(in, alone, mixed, first, c.lens));
+	CHECK(rows_differ(in, alone, mixed, first, c.lens) == 0,
+		  "type %d, head_dim %d, extras %d: together, split: %d rows differ", c.type, c.hd, c.extras,
+		  rows_differ(in, alone, mixed, first, c.lens));
 	/* the output's types are roundings of the same */
 	if (c.extras & BOTH)
 		return;
@@ -363,13 +379,17 @@ check(const Case &c, int n, double bound)
 			{
 				float		f = alone[s][i];
 
-				wrong += mixed[s][i] != (t == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(f)) : kf16_to_f32(kf32_to_f16(f)));
+				wrong += mixed[s][i] != (t == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(f)) :
+										 kf16_to_f32(kf32_to_f16(f)));
 			}
 		CHECK(wrong == 0, "output of type %d: %d elements", t, wrong);
 	}
 }
 
-/* every way to come to the same rows: chunks of 1, 7, 16, 64, a prefix that somebody else wrote, another neighbour */
+/*
+ * every way to come to the same rows: chunks of 1, 7, 16, 64, a prefix that somebody else wrote, another
+ * neighbour
+ */
 static void
 chunks(const Case &c)
 {
@@ -401,12 +421,16 @@ chunks(const Case &c)
 		if (chunk == 1)
 			one = o;
 		else
-			CHECK(rows_differ(in, one, o, none, c.lens) == 0, "chunks of %d: %d rows differ", chunk, rows_differ(in, one, o, none, c.lens));
+			CHECK(rows_differ(in, one, o, none, c.lens) == 0, "chunks of %d: %d rows differ", chunk,
+				  rows_differ(in, one, o, none, c.lens));
 	}
-	CHECK(distance(in, one, want, none, c.lens) < 2e-2, "chunks: error %g", distance(in, one, want, none, c.lens));
+	CHECK(distance(in, one, want, none, c.lens) < 2e-2, "chunks: error %g",
+		  distance(in, one, want, none, c.lens));
 }
 
-/* a NaN in K or V of a sequence is seen by the rows behind it, and by nobody else; one in q by its head alone */
+/*
+ * a NaN in K or V of a sequence is seen by the rows behind it, and by nobody else; one in q by its head alone
+ */
 static void
 nans(const Case &c, int in_k, int at)
 {
@@ -419,12 +443,14 @@ nans(const Case &c, int in_k, int at)
 	int			wrong = 0;
 
 	step(in, w, none, c.lens, true, WS, KT_F32, &good);
-	in.x[1][(size_t) at * in.ld + c.heads * c.hd + (in_k ? 3 : c.kv_heads * c.hd + 3)] = in_k == 2 ? INFINITY : NAN;
+	in.x[1][(size_t) at * in.ld + c.heads * c.hd + (in_k ? 3 : c.kv_heads * c.hd + 3)] = in_k == 2 ?
+		INFINITY : NAN;
 	step(in, w, none, c.lens, true, at % 2 ? WS : 0, KT_F32, &bad);
 	for (size_t s = 0; s < c.lens.size(); s++)
 		for (int i = 0; i < c.lens[s]; i++)
 		{
-			int			lo = c.extras & CHUNK ? i / c.window * c.window : c.window > 0 && i + 1 > c.window ? i + 1 - c.window : 0;
+			int			lo = c.extras & CHUNK ? i / c.window * c.window : c.window > 0 && i + 1 > c.window ?
+				i + 1 - c.window : 0;
 			bool		sees = s == 1 && i >= at && lo <= at;
 			bool		same = memcmp(&good[s][i * od], &bad[s][i * od], od * 4) == 0,
 						nan = in_k || isnan(bad[s][i * od + 3]);
@@ -460,7 +486,10 @@ bad_query(const Case &c)
 	CHECK(wrong == 0, "a NaN in q: %d heads", wrong);
 }
 
-/* a step cut in two in the middle of a sequence, and rows at position -1: as in a graph, or in a mixture of latents */
+/*
+ * a step cut in two in the middle of a sequence, and rows at position -1: as in a graph, or in a mixture of
+ * latents
+ */
 static void
 parts(void)
 {
@@ -495,12 +524,14 @@ parts(void)
 	cuda_attn(&caps, &w.ckv, &first, dx, in.ld, 3, &a, dout, KT_F32, NULL, 0, NULL);
 	cuda_attn(&caps, &w.ckv, &second, dx + 50 * in.ld, in.ld, 3, &a, dout + 50 * 96, KT_F32, NULL, 0, NULL);
 	host(cut.data(), dout, cut.size());
-	CHECK(memcmp(&cut[0], good[0].data(), 40 * 96 * 4) == 0 && memcmp(&cut[40 * 96], good[1].data(), 21 * 96 * 4) == 0 &&
+	CHECK(memcmp(&cut[0], good[0].data(), 40 * 96 * 4) == 0 &&
+		  memcmp(&cut[40 * 96], good[1].data(), 21 * 96 * 4) == 0 &&
 		  memcmp(&cut[61 * 96], good[2].data(), 17 * 96 * 4) == 0, "two parts of a step");
 	/* three rows of decoding, the second one padding */
 	std::vector<int32_t> start = {0, 1, 2, 3},
 				at = {39, -1, 16};
-	CudaRows	padded = {3, 3, 0, dev(start.data(), 4), dev(at.data(), 3), rows.dr.table, rows.dr.ld_table, 1, 40};
+	CudaRows	padded = {3, 3, 0, dev(start.data(), 4), dev(at.data(), 3), rows.dr.table, rows.dr.ld_table,
+						  1, 40};
 
 	for (size_t ws : {(size_t) 0, WS})
 	{
@@ -513,7 +544,8 @@ parts(void)
 		cudaMemset(dout, 0xff, 3 * 96 * 4);
 		cuda_attn(&caps, &w.ckv, &padded, dx, in.ld, 3, &a, dout, KT_F32, dws, ws, NULL);
 		host(got.data(), dout, 3 * 96);
-		CHECK(memcmp(&got[0], &good[0][39 * 96], 96 * 4) == 0 && memcmp(&got[2 * 96], &good[2][16 * 96], 96 * 4) == 0, "beside padding");
+		CHECK(memcmp(&got[0], &good[0][39 * 96], 96 * 4) == 0 &&
+			  memcmp(&got[2 * 96], &good[2][16 * 96], 96 * 4) == 0, "beside padding");
 		for (int i = 96; i < 2 * 96; i++)
 			CHECK(got[i] == 0.0f, "padding gives %g", got[i]);
 		cudaFree(dws);
@@ -524,7 +556,10 @@ parts(void)
 	cudaFree(dout);
 }
 
-/* a decoded row's splits lie side by side in scratch for its own heads: a block's other rows have no part in it */
+/*
+ * a decoded row's splits lie side by side in scratch for its own heads: a block's other rows have no part in
+ * it
+ */
 static void
 little_scratch(void)
 {
@@ -542,9 +577,11 @@ little_scratch(void)
 
 	cudaMemset(ws, 0xff, n * sizeof(float));
 	cuda_kv_write(&w.ckv, &all.dr, dx + 4 * 32, in.ld, dx + 5 * 32, in.ld, NULL);
-	cuda_attn(&caps, &w.ckv, &last.dr, dx + (size_t) 1099 * in.ld, in.ld, 4, &a, dout, KT_F32, ws, n * sizeof(float), NULL);
+	cuda_attn(&caps, &w.ckv, &last.dr, dx + (size_t) 1099 * in.ld, in.ld, 4, &a, dout, KT_F32, ws,
+			  n * sizeof(float), NULL);
 	host(&first, ws, 1);
-	CHECK(!isnan(first), "wgmma %d: a row's splits are walked through, though there is scratch for them", caps.wgmma);
+	CHECK(!isnan(first), "wgmma %d: a row's splits are walked through, though there is scratch for them",
+		  caps.wgmma);
 	cudaFree(dx);
 	cudaFree(dout);
 	cudaFree(ws);

@@ -2,8 +2,8 @@
  * test_blaslt.cu
  *	  kernels/cuda/mm/blaslt.cu: who computes a product of many rows, and with which bits.
  *
- * Under emulation the library is fake_blaslt.cc, whose algorithms add in ways that the test chooses.  On a GPU it
- * is the real one, if it is there: then what it offers is its own, and only results are looked at.
+ * Under emulation the library is fake_blaslt.cc, whose algorithms add in ways that the test chooses.  On a
+ * GPU it is the real one, if it is there: then what it offers is its own, and only results are looked at.
  */
 #include "mats.h"
 #include "cuda/mm/blaslt.h"
@@ -169,7 +169,8 @@ expect(bool is, bool should, const char *what)
 }
 
 static void
-check_offer(const char *what, std::initializer_list<int> ways, bool taken, KType type, int n, int k, size_t tile)
+check_offer(const char *what, std::initializer_list<int> ways, bool taken, KType type, int n, int k,
+			size_t tile)
 {
 	Blaslt	   *b = start(true, tile);
 	Product		p;
@@ -192,7 +193,8 @@ check_offer(const char *what, std::initializer_list<int> ways, bool taken, KType
 			CHECK(asked() == before, "%s: a plan was made again", what);
 		}
 	CHECK(!multiply(b, &p, BLASLT_ROWS - 1, false), "few rows");
-	CHECK(blaslt_counts(b).plans == told && blaslt_counts(b).plans >= taken, "%d plans, %d lines", blaslt_counts(b).plans, told);
+	CHECK(blaslt_counts(b).plans == told && blaslt_counts(b).plans >= taken, "%d plans, %d lines",
+		  blaslt_counts(b).plans, told);
 	told = 0;
 	close_product(&p);
 	blaslt_close(b);
@@ -231,7 +233,8 @@ check_free(void)
 			expect(multiply(b, &p, rows, captured), true, "the first that is offered");
 			CHECK(close_to(&p, 1e-5f), "%d rows are wrong", rows);
 		}
-	CHECK(fake_offer == NULL || (asked() == before + 2 && !same(&p)), "asked %d times for two powers of two", asked() - before);
+	CHECK(fake_offer == NULL || (asked() == before + 2 && !same(&p)), "asked %d times for two powers of two",
+		  asked() - before);
 	CHECK(!multiply(b, &p, BLASLT_ROWS - 1, false), "few rows");
 	close_product(&p);
 	/* blocks: weights are rounded */
@@ -252,7 +255,8 @@ check_free(void)
 	before = asked();
 	for (int i = 0; i < 2; i++)
 		expect(multiply(b, &p, MOST, false), false, "calls that fail");
-	CHECK(fake_offer == NULL || asked() == before + 1, "asked %d times for a call that fails", asked() - before);
+	CHECK(fake_offer == NULL || asked() == before + 1, "asked %d times for a call that fails",
+		  asked() - before);
 	close_product(&p);
 	blaslt_close(b);
 }
@@ -297,7 +301,8 @@ check_op(bool invariant)
 	CHECK(ops->wait(d, err, sizeof(err)), "%s", err);
 	host(all.data(), p.y, all.size());
 	for (int at = 0; at < BLASLT_ROWS; at += BLASLT_ROWS / 2)
-		t->mm(pool, &p.m, (const KOp *) (h + (size_t) at * k), BLASLT_ROWS / 2, k, p.y + (size_t) at * n, n, NULL, ws);
+		t->mm(pool, &p.m, (const KOp *) (h + (size_t) at * k), BLASLT_ROWS / 2, k, p.y + (size_t) at * n, n,
+			  NULL, ws);
 	CHECK(ops->wait(d, err, sizeof(err)), "%s", err);
 	host(few.data(), p.y, few.size());
 	if (fake_counts != NULL)
@@ -349,7 +354,8 @@ main(void)
 	if (fake_counts != NULL)
 	{
 		fake_counts(c);
-		CHECK(c[0] == 0 && c[2] > 0 && c[3] == 0, "%d objects are left, %d products, %d wrong calls", c[0], c[2], c[3]);
+		CHECK(c[0] == 0 && c[2] > 0 && c[3] == 0, "%d objects are left, %d products, %d wrong calls", c[0],
+			  c[2], c[3]);
 	}
 	return check_done("test_emu_blaslt");
 }

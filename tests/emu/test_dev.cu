@@ -78,20 +78,24 @@ check_info(void)
 
 	CHECK(vllm_pg_device_ops(KDEVICE_ABI + 1) == NULL, "another ABI");
 	CHECK(ops->abi == KDEVICE_ABI && ops->count(err, sizeof(err)) >= 1, "count: %s", err);
-	CHECK(ops->info(0, &i) && i.cc >= 75 && i.sms > 0 && i.total > 0 && i.smem_block >= 65536 && strlen(i.uuid) == 40,
-		  "cc %d, %s", i.cc, i.uuid);
+	CHECK(ops->info(0, &i) && i.cc >= 75 && i.sms > 0 && i.total > 0 && i.smem_block >= 65536 &&
+		  strlen(i.uuid) == 40, "cc %d, %s", i.cc, i.uuid);
 	CHECK(i.usable == (i.why[0] == '\0'), "why: %s", i.why);
 	CHECK(!ops->info(99, &i) && !ops->info(-1, &i), "no such device");
-	CHECK(ops->open(99, &the_host, &o, err, sizeof(err)) == NULL && strcmp(err, "there is no device 99") == 0, "%s", err);
+	CHECK(ops->open(99, &the_host, &o, err, sizeof(err)) == NULL && strcmp(err, "there is no device 99") == 0,
+		  "%s", err);
 	other.abi++;
-	CHECK(ops->open(0, &other, &o, err, sizeof(err)) == NULL && strstr(err, "another engine") != NULL, "%s", err);
+	CHECK(ops->open(0, &other, &o, err, sizeof(err)) == NULL && strstr(err, "another engine") != NULL, "%s",
+		  err);
 #ifndef __CUDACC__
 	/* a machine without a device, with an old driver, without any */
 	cemu_devices(0);
-	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "no CUDA-capable device is detected") == 0 && !ops->info(0, &i), "%s", err);
+	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "no CUDA-capable device is detected") == 0 &&
+		  !ops->info(0, &i), "%s", err);
 	cemu_devices(1);
 	cemu_driver(12080);
-	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "the driver has CUDA 12.8, and 13.0 or later is needed") == 0, "%s", err);
+	CHECK(ops->count(err, sizeof(err)) == 0 &&
+		  strcmp(err, "the driver has CUDA 12.8, and 13.0 or later is needed") == 0, "%s", err);
 	cemu_driver(0);
 	CHECK(ops->count(err, sizeof(err)) == 0 && strcmp(err, "no NVIDIA driver is loaded") == 0, "%s", err);
 	cemu_driver(13020);
@@ -103,9 +107,11 @@ check_info(void)
 	cemu_capability(8, 9);
 	CHECK(ops->info(0, &i) && i.features == (DEV_BF16 | DEV_FP8), "features %x of 8.9", i.features);
 	o.variant = KVARIANT_WGMMA;
-	CHECK(ops->open(0, &the_host, &o, err, sizeof(err)) == NULL && strstr(err, "has no wgmma: compute capability 8.9, and 9.0") != NULL, "%s", err);
+	CHECK(ops->open(0, &the_host, &o, err, sizeof(err)) == NULL &&
+		  strstr(err, "has no wgmma: compute capability 8.9, and 9.0") != NULL, "%s", err);
 	cemu_capability(9, 0);
-	CHECK(ops->info(0, &i) && i.features == (DEV_BF16 | DEV_FP8 | DEV_WGMMA), "features %x of 9.0", i.features);
+	CHECK(ops->info(0, &i) && i.features == (DEV_BF16 | DEV_FP8 | DEV_WGMMA), "features %x of 9.0",
+		  i.features);
 #endif
 }
 
@@ -200,10 +206,12 @@ check_stage(void)
 	copy(d, all, one, 1);
 	ops->get(d, back, all, 4);
 	src[0] = 2;
-	CHECK(well(d) && back[0] == 1 && dev_const(d, src.data() + 100, src.data(), 64) == other, "constants that were forgotten");
+	CHECK(well(d) && back[0] == 1 && dev_const(d, src.data() + 100, src.data(), 64) == other,
+		  "constants that were forgotten");
 #ifndef __CUDACC__
 	/* a driver takes more at once */
-	CHECK(room[1] > room[2] && room[2] > room[0], "room for %lld bytes, %lld, %lld", (long long) room[0], (long long) room[1], (long long) room[2]);
+	CHECK(room[1] > room[2] && room[2] > room[0], "room for %lld bytes, %lld, %lld", (long long) room[0],
+		  (long long) room[1], (long long) room[2]);
 #endif
 	CHECK(dev_array(d, src.data(), (size_t) 9 << 20) == NULL && !ops->wait(d, (char *) back, 100) &&
 		  strstr((char *) back, "larger than the stage") != NULL, "%s", (char *) back);
@@ -371,7 +379,9 @@ check_steps(void)
 	cudaFreeHost(back);
 }
 
-/* a table goes along as wide as contexts are, in steps of graphs' kinds, and is that of each sequence still */
+/*
+ * a table goes along as wide as contexts are, in steps of graphs' kinds, and is that of each sequence still
+ */
 static void
 check_widths(void)
 {
@@ -674,8 +684,8 @@ check_room(void)
 			ops->step_flush(d);
 			cemu_fail_at(0);
 			ops->get(d, back, dev, 4);
-			CHECK(ops->step_end(d, err, sizeof(err)) && well(d) && back[0] == (i + 1) * 0x01010101, "kind %d, run %d: %x, %s", i, j, back[0],
-				  err);
+			CHECK(ops->step_end(d, err, sizeof(err)) && well(d) && back[0] == (i + 1) * 0x01010101,
+				  "kind %d, run %d: %x, %s", i, j, back[0], err);
 		}
 	ops->close(d);
 	cudaFree(dev);
@@ -702,7 +712,8 @@ check_failures(void)
 		leaks += d == NULL && cemu_live() != before;
 	}
 	cemu_fail_at(0);
-	CHECK(d != NULL && n > DEV_EVENTS && leaks == 0 && silent == 0, "%d tries, %d leaks, %d without a word", n, leaks, silent);
+	CHECK(d != NULL && n > DEV_EVENTS && leaks == 0 && silent == 0, "%d tries, %d leaks, %d without a word",
+		  n, leaks, silent);
 	/* kernels that can't be set up, as those of another capability, are among them */
 	CHECK(well(d), "a device was opened in spite of what failed");
 	cemu_fail_at(1);
@@ -755,7 +766,8 @@ check_lost(void)
 	memset(back, 0, 4096);
 	ops->step_begin(d, &w.step);
 	LAUNCH(copy_kernel, 1, 2048, 0, dev_stream(d), dev, dev, 1, 1);
-	CHECK(!ops->step_end(d, err, sizeof(err)) && strstr(err, "launching: invalid configuration") != NULL, "%s", err);
+	CHECK(!ops->step_end(d, err, sizeof(err)) && strstr(err, "launching: invalid configuration") != NULL,
+		  "%s", err);
 	/* for good, with the same reason; nothing else happens */
 	ops->put(d, dev, back, 4096);
 	ops->fill(d, dev, 1, 4096);
@@ -766,8 +778,10 @@ check_lost(void)
 	CHECK(ops->graph(d, NULL) == KRUN_EAGER, "graph");
 	ops->step_flush(d);
 	err[0] = '\0';
-	CHECK(ops->step_done(d) && !ops->step_end(d, err, sizeof(err)) && strstr(err, "launching") != NULL, "%s", err);
-	CHECK(!ops->wait(d, err, sizeof(err)) && ops->alloc(d, 4, "test") == NULL && ops->pin(d, 4) == NULL, "lost");
+	CHECK(ops->step_done(d) && !ops->step_end(d, err, sizeof(err)) && strstr(err, "launching") != NULL, "%s",
+		  err);
+	CHECK(!ops->wait(d, err, sizeof(err)) && ops->alloc(d, 4, "test") == NULL && ops->pin(d, 4) == NULL,
+		  "lost");
 	CHECK(back[0] == 0, "copied from a lost device");
 	ops->close(d);
 	cudaFree(dev);

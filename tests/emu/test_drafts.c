@@ -1,8 +1,10 @@
 /*
  * test_drafts.c
- *	  Drafters of all methods on the emulated GPU (vllm_pg_cuda.so of tests/emu/module.mk), weights and operands of floats.
+ *	  Drafters of all methods on the emulated GPU (vllm_pg_cuda.so of tests/emu/module.mk), weights and
+ *	  operands of floats.
  *
- *	- guesses of heads, and logits of chains and of what they feed back, beside the CPUs', from the same hidden rows;
+ *	- guesses of heads, and logits of chains and of what they feed back, beside the CPUs', from the same
+ *	  hidden rows;
  *	- a crowd's answers with drafts are those without, as many drafts being right as on the CPUs, or nearly.
  */
 #include <dlfcn.h>
@@ -36,7 +38,8 @@ load_pair(const char *target, const char *method, const char *name, const Dev *d
 	Files	   *f[2];
 	Source		s[2];
 	ModelSource src[2];
-	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", NULL), .pool = dev != NULL ? gpu_pool : pool, .dev = dev, .max_rows = ROWS,
+	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", NULL),
+						.pool = dev != NULL ? gpu_pool : pool, .dev = dev, .max_rows = ROWS,
 		.max_out = ROWS, .max_model_len = 64};
 
 	for (int i = 0; i < 2; i++)
@@ -121,7 +124,8 @@ chain(const Pair *p)
 	HostDev		rows = hidden_rows(p);
 	HostDev		logits = floats(p, 4 * vocab);
 	HostDev		fed = floats(p, 4 * (size_t) width);
-	KvView		kv = {.type = KT_F32, .n_layers = mi->n_kv_layers, .n_blocks = SEQ_BLOCKS, .block_size = 16, .n_kv_heads = mi->n_kv_heads,
+	KvView		kv = {.type = KT_F32, .n_layers = mi->n_kv_layers, .n_blocks = SEQ_BLOCKS, .block_size = 16,
+					  .n_kv_heads = mi->n_kv_heads,
 		.head_dim = mi->head_dim, .v_dim = mi->v_dim};
 	DevMem		area;
 	Err			e = {0};
@@ -131,7 +135,8 @@ chain(const Pair *p)
 	int32_t		tokens[ROWS];
 	int32_t		pos[ROWS];
 	int32_t		out[] = {0, 4, ROWS - 1};
-	Batch		b = {.rows = {.n_rows = ROWS, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = tables}, .tokens = tokens, .given = rows.dev,
+	Batch		b = {.rows = {.n_rows = ROWS, .n_seqs = 1, .seq_start = start, .pos = pos,
+							  .block_table = tables}, .tokens = tokens, .given = rows.dev,
 		.n_out = 3, .out_rows = out};
 
 	CHECK(devmem_reserve(&area, p->dev, kv_layout(&kv), HUGE_OFF, "K and V", &e), "%s", e.msg);
@@ -220,11 +225,15 @@ check_crowd(const char *target, const char *config, const Case *k)
 	on = NULL;
 	pool = cpus;
 	compare(config, seen[1], seen[2]);
-	CHECK(llabs((long long) st[2].spec_draft_tokens - (long long) st[0].spec_draft_tokens) <= st[0].spec_draft_tokens / 4 && llabs((long long) st[2].spec_accepted - (long long) st[0].spec_accepted) <= 3 + st[0].spec_accepted / 4,
-		  "%s: %lld of %lld drafts are right, on the CPUs %lld of %lld", config, (long long) st[2].spec_accepted, (long long) st[2].spec_draft_tokens,
+	CHECK(llabs((long long) st[2].spec_draft_tokens - (long long) st[0].spec_draft_tokens) <=
+		  st[0].spec_draft_tokens / 4 &&
+		  llabs((long long) st[2].spec_accepted - (long long) st[0].spec_accepted) <= 3 +
+		  st[0].spec_accepted / 4, "%s: %lld of %lld drafts are right, on the CPUs %lld of %lld", config,
+		  (long long) st[2].spec_accepted, (long long) st[2].spec_draft_tokens,
 		  (long long) st[0].spec_accepted, (long long) st[0].spec_draft_tokens);
-	printf("%lld of %lld drafts are right, on the CPUs %lld of %lld: %s\n", (long long) st[2].spec_accepted, (long long) st[2].spec_draft_tokens,
-		   (long long) st[0].spec_accepted, (long long) st[0].spec_draft_tokens, config);
+	printf("%lld of %lld drafts are right, on the CPUs %lld of %lld: %s\n", (long long) st[2].spec_accepted,
+		   (long long) st[2].spec_draft_tokens, (long long) st[0].spec_accepted,
+		   (long long) st[0].spec_draft_tokens, config);
 	for (int i = 0; i < 3; i++)
 		seen_free(seen[i]);
 }
@@ -247,13 +256,18 @@ int
 main(void)
 {
 	static const char *const pairs[][3] = {
-		{"target", "medusa", "medusa"}, {"target", "medusa", "medusa_small"}, {"target", "medusa", "medusa_shared"}, {"target", "mlp_speculator", "mlp"},
-		{"target", "mlp_speculator", "mlp_tied"}, {"target", "eagle", "eagle-llama"}, {"target", "eagle", "eagle-norms"}, {"target", "eagle3", "eagle3"},
-		{"target", "eagle3", "eagle3_own"}, {"target_mtp", "mtp", "target_mtp"}, {"target_mimo", "mtp", "target_mimo"}
+		{"target", "medusa", "medusa"}, {"target", "medusa", "medusa_small"},
+		{"target", "medusa", "medusa_shared"}, {"target", "mlp_speculator", "mlp"},
+		{"target", "mlp_speculator", "mlp_tied"}, {"target", "eagle", "eagle-llama"},
+		{"target", "eagle", "eagle-norms"}, {"target", "eagle3", "eagle3"},
+		{"target", "eagle3", "eagle3_own"}, {"target_mtp", "mtp", "target_mtp"},
+		{"target_mimo", "mtp", "target_mimo"}
 	};
-	static const Case small = {.name = "chunks", .seqs = 4, .rows = 48, .blocks = 60, .chunk = 11, .prefix = true, .rests = true};
+	static const Case small = {.name = "chunks", .seqs = 4, .rows = 48, .blocks = 60, .chunk = 11,
+							   .prefix = true, .rests = true};
 	void	   *lib = dlopen(DEVICE_LIB, RTLD_NOW | RTLD_LOCAL);
-	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib, "vllm_pg_device_ops") : NULL;
+	const KDeviceOps *(*get) (uint32_t) = lib != NULL ? (const KDeviceOps *(*) (uint32_t)) dlsym(lib,
+			"vllm_pg_device_ops") : NULL;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	CHECK(get != NULL && getcwd(cwd, sizeof(cwd)) != NULL, "%s: %s", DEVICE_LIB, dlerror());
@@ -268,8 +282,9 @@ main(void)
 	/* one of each kind */
 	n_reqs = 5;
 	for (size_t m = 0; m < N_METHODS; m++)
-		if (strstr(methods[m].config, "mlp_tied") != NULL || strstr(methods[m].config, "eagle3\", ") != NULL || strstr(methods[m].config, "glm4_moe_mtp") != NULL ||
-			methods[m].itself)
+		if (strstr(methods[m].config, "mlp_tied") != NULL ||
+			strstr(methods[m].config, "eagle3\", ") != NULL ||
+			strstr(methods[m].config, "glm4_moe_mtp") != NULL || methods[m].itself)
 			RUN(check_crowd(methods[m].target, methods[m].config, &small));
 	ops->close(gpu.d);
 	kpool_free(pool);

@@ -2,9 +2,9 @@
  * test_encoders.c
  *	  Encoders on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or one that there is.
  *
- * Models of tests/golden/encoders_expected: hidden rows of all sequences in one step against the reference; the same
- * bits for each sequence by itself, in another order, and when only its last row is wanted.  With operands of
- * floats and of BF16.  The largest error, for rows of order 1, and the worst cosine:
+ * Models of tests/golden/encoders_expected: hidden rows of all sequences in one step against the reference;
+ * the same bits for each sequence by itself, in another order, and when only its last row is wanted.  With
+ * operands of floats and of BF16.  The largest error, for rows of order 1, and the worst cosine:
  *	  5e-3, 0.99999	floats: queries are rounded to F16
  *	  0.08, 0.9995	BF16
  *
@@ -22,7 +22,8 @@ load(const char *name, const Dev *dev, KPool *pool, Err *e)
 	Files	   *f = encoder_files(name);
 	Source		source = {.files = f};
 	ModelSource src = source_of(&source);
-	ModelOptions opt = {.kernels = dev->k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS, .dev = dev};
+	ModelOptions opt = {.kernels = dev->k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS,
+						.dev = dev};
 	Model	   *m = f != NULL ? model_new(files_conf(f), &src, &opt, e) : NULL;
 
 	source_done(&source);
@@ -72,7 +73,8 @@ step(Model *m, const Dev *dev, const Encoder *g, const int *order, int n, bool l
 		table[i] = tables[i];
 	}
 	b.rows = (KRows) {.n_rows = start[n], .n_seqs = n, .seq_start = start, .pos = pos, .block_table = table};
-	kv = (KvView) {.type = dev->k->op_size == 4 ? KT_F16 : KT_BF16, .n_layers = info->n_kv_layers, .n_blocks = used, .block_size = BLOCK,
+	kv = (KvView) {.type = dev->k->op_size == 4 ? KT_F16 : KT_BF16, .n_layers = info->n_kv_layers,
+				   .n_blocks = used, .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
 	ok = devmem_reserve(&mem, dev, kv_layout(&kv) + 64, HUGE_OFF, "KV", e) &&
 		hostdev_new(&rows, dev, (size_t) b.n_out * (size_t) g->width, "rows", e);
@@ -91,7 +93,8 @@ step(Model *m, const Dev *dev, const Encoder *g, const int *order, int n, bool l
 
 /* Each sequence in another step has the bits that it has in `all`. */
 static void
-check_bits(const char *name, Model *m, const Dev *dev, const Encoder *g, const float *all, const char *how, const int *order, int n, bool last)
+check_bits(const char *name, Model *m, const Dev *dev, const Encoder *g, const float *all, const char *how,
+		   const int *order, int n, bool last)
 {
 	size_t		width = (size_t) g->width;
 	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
@@ -109,8 +112,8 @@ check_bits(const char *name, Model *m, const Dev *dev, const Encoder *g, const f
 		if (last)
 			want += (size_t) (rows - 1) * width;
 		rows = last ? 1 : rows;
-		CHECK(memcmp(at, want, (size_t) rows * width * sizeof(float)) == 0, "%s: sequence %d has other bits %s", name,
-			  order[i], how);
+		CHECK(memcmp(at, want, (size_t) rows * width * sizeof(float)) == 0,
+			  "%s: sequence %d has other bits %s", name, order[i], how);
 		at += (size_t) rows * width;
 	}
 	mem_free(out);
@@ -147,8 +150,8 @@ check_model(const char *name, KDevice *d, KPool *pool, KType as)
 	}
 	CHECK(step(m, &dev, &g, order, g.n_seqs, false, all, &e), "%s: %s", name, e.msg);
 	cos = encoder_compare(&g, all, true, &error);
-	CHECK(error <= (as == KT_F32 ? 5e-3 : 0.08) && cos >= (as == KT_F32 ? 0.99999 : 0.9995), "%s, operands of %s: error %g, cosine %.6f", name,
-		  ktype_name(as), error, cos);
+	CHECK(error <= (as == KT_F32 ? 5e-3 : 0.08) && cos >= (as == KT_F32 ? 0.99999 : 0.9995),
+		  "%s, operands of %s: error %g, cosine %.6f", name, ktype_name(as), error, cos);
 	check_bits(name, m, &dev, &g, all, "in another order", back, g.n_seqs, false);
 	check_bits(name, m, &dev, &g, all, "with only its last row wanted", order, g.n_seqs, true);
 	for (int i = 0; i < g.n_seqs; i++)
@@ -162,7 +165,8 @@ check_model(const char *name, KDevice *d, KPool *pool, KType as)
 int
 main(int argc, char **argv)
 {
-	KDevOpen	open = {.max_rows = MAX_ROWS, .max_seqs = MAX_SEQS, .max_blocks = MAX_ROWS / BLOCK, .max_out = MAX_ROWS, .invariant = true};
+	KDevOpen	open = {.max_rows = MAX_ROWS, .max_seqs = MAX_SEQS, .max_blocks = MAX_ROWS / BLOCK,
+						.max_out = MAX_ROWS, .invariant = true};
 	KPool	   *pool = kpool_new(1);
 	char		why[256] = "";
 	struct dirent **files;

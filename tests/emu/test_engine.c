@@ -1,16 +1,19 @@
 /*
  * test_engine.c
- *	  The core on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or one that there is: requests of all
- *	  kinds beside each other have the tokens that they have alone, and those that the engine's own sampler draws from the
- *	  device's logits.
+ *	  The core on a GPU (vllm_pg_cuda.so), the emulated one of tests/emu/module.mk or one that there is:
+ *	  requests of all kinds beside each other have the tokens that they have alone, and those that the
+ *	  engine's own sampler draws from the device's logits.
  *
- * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums of floats do.
+ * For the latter the device is one whose op table has no `sample`.  Log-probabilities may differ in what sums
+ * of floats do.
  *
- * Blocks of K and V that have been overwritten come back from the store behind the pool while streams run late: the same tokens.
+ * Blocks of K and V that have been overwritten come back from the store behind the pool while streams run
+ * late: the same tokens.
  *
- * And pooled requests, cut into steps and beside others: the bits that they have where the table has no `pool_rows`; and of
- * the models of build/fixtures/pool, embedders, classifiers, rerankers and reward models, what kernels/ref computes on the CPU,
- * but for 5 % (operands are floats, queries rounded to F16; embeddings of large random weights show it most).
+ * And pooled requests, cut into steps and beside others: the bits that they have where the table has no
+ * `pool_rows`; and of the models of build/fixtures/pool, embedders, classifiers, rerankers and reward models,
+ * what kernels/ref computes on the CPU, but for 5 % (operands are floats, queries rounded to F16; embeddings
+ * of large random weights show it most).
  *
  * test_engine [--lib FILE] [NAME ...]: of those models these; on the device of another library.
  */
@@ -47,7 +50,8 @@ count_sample(KPool *p, void *rows, int n, float *logits, int width, int n_valid,
 }
 
 static void
-count_pool_rows(KPool *p, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx, int width)
+count_pool_rows(KPool *p, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x,
+				int ldx, int width)
 {
 	calls++;
 	cuda->pool_rows(p, how, sums, lds, seqs, n, x, ldx, width);
@@ -58,7 +62,8 @@ static Dev
 open_device(bool does)
 {
 	static Kernels table[2];
-	KDevOpen	open = {.max_rows = MOST_ROWS, .max_seqs = 16, .max_blocks = 16, .max_out = MOST_ROWS, .invariant = true};
+	KDevOpen	open = {.max_rows = MOST_ROWS, .max_seqs = 16, .max_blocks = 16, .max_out = MOST_ROWS,
+						.invariant = true};
 	char		why[256] = "";
 	Dev			dev = {.ops = ops, .d = ops->open(0, &host, &open, why, sizeof(why))};
 
@@ -80,7 +85,8 @@ static Core *
 new_core(const Dev *dev, const char *path, int rows, Tok *tok)
 {
 	CoreOptions o = options(12, rows, blocks);
-	ModelOptions mo = {.kernels = dev->k, .pool = pool, .dev = dev->d != NULL ? dev : NULL, .max_rows = o.max_num_batched_tokens};
+	ModelOptions mo = {.kernels = dev->k, .pool = pool, .dev = dev->d != NULL ? dev : NULL,
+					   .max_rows = o.max_num_batched_tokens};
 	Err			e = {0};
 	Files	   *f = files_open(path, &e);
 	Source		source = {.files = f};
@@ -137,8 +143,8 @@ ask(Core *c, int i, Seen *to)
 {
 	Kind		k = (Kind) (i % PLUGIN);
 	ReqSpec		spec = {
-		.id = (uint64_t) i + 1, .prompt = random_prompt((uint32_t) i, 5 + i * 7 % 30), .sink = see, .sink_ctx = to,
-		.grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
+		.id = (uint64_t) i + 1, .prompt = random_prompt((uint32_t) i, 5 + i * 7 % 30), .sink = see,
+		.sink_ctx = to, .grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
 	};
 	GenParams	p = params_of(k, i, NULL);
 	Err			e = {0};
@@ -180,11 +186,13 @@ same_lp(const Logprobs *a, const Logprobs *b, bool exact)
 static void
 check_same(const char *what, int i, const Seen *a, const Seen *b, bool exact)
 {
-	CHECK(a->finish == b->finish && (a->finish == FIN_LENGTH || a->finish == FIN_STOP), "%s: request %d ends by %d and %d", what, i, a->finish, b->finish);
+	CHECK(a->finish == b->finish && (a->finish == FIN_LENGTH || a->finish == FIN_STOP),
+		  "%s: request %d ends by %d and %d", what, i, a->finish, b->finish);
 	for (int j = 0; j < MAX_ANSWERS; j++)
 	{
 		CHECK(a->ids[j].len == b->ids[j].len && (j > 0 || a->ids[j].len > 0) &&
-			  memcmp(a->ids[j].data, b->ids[j].data, a->ids[j].len * sizeof(int32_t)) == 0, "%s: request %d has other tokens", what, i);
+			  memcmp(a->ids[j].data, b->ids[j].data, a->ids[j].len * sizeof(int32_t)) == 0,
+			  "%s: request %d has other tokens", what, i);
 		CHECK(same_lp(a->lp[j], b->lp[j], exact), "%s: request %d is told others", what, i);
 	}
 }
@@ -242,7 +250,9 @@ ask_again(Core *c, Seen *seen)
 {
 	for (int i = 0; i < N_OVERWRITTEN; i++)
 	{
-		ReqSpec		spec = {.id = (uint64_t) i + 1, .prompt = random_prompt((uint32_t) i * 7 % 5, i * 7 % 5 % 2 ? 48 : 60), .sink = see, .sink_ctx = &seen[i]};
+		ReqSpec		spec = {.id = (uint64_t) i + 1,
+							.prompt = random_prompt((uint32_t) i * 7 % 5, i * 7 % 5 % 2 ? 48 : 60),
+							.sink = see, .sink_ctx = &seen[i]};
 		Err			e = {0};
 
 		spec.params = greedy_params(4);
@@ -273,7 +283,8 @@ test_offload(void)
 		c = new_core(&dev, MODEL, 48, tiny_tok());
 		ask_again(c, seen[tiers]);
 		core_stats(c, &st);
-		CHECK((st.external_hits > 0) == (tiers > 0) && (st.offload_out_bytes > 0) == (tiers > 0), "%d tokens came back", (int) st.external_hits);
+		CHECK((st.external_hits > 0) == (tiers > 0) && (st.offload_out_bytes > 0) == (tiers > 0),
+			  "%d tokens came back", (int) st.external_hits);
 		core_free(c);
 	}
 	for (int i = 0; i < N_OVERWRITTEN; i++)
@@ -308,7 +319,10 @@ test_pooling(const char *path, int rows)
 		{
 			if (i == N)
 				run(c);
-			pooled_submit(c, (uint64_t) i + 1, 1, vector_spec(PT_EMBED, random_prompt((uint32_t) (i % N), i == N ? lens[0] : lens[i])), &rec[does][i]);
+			pooled_submit(c, (uint64_t) i + 1, 1,
+						  vector_spec(PT_EMBED,
+									  random_prompt((uint32_t) (i % N), i == N ? lens[0] : lens[i])),
+									  &rec[does][i]);
 		}
 		run(c);
 		CHECK((calls > 0) == (does != 0), "%s: %d calls", path, calls);
@@ -316,7 +330,8 @@ test_pooling(const char *path, int rows)
 		ops->close(dev.d);
 	}
 	for (int i = 0; i < N; i++)
-		CHECK(pooled_same(&rec[0][i], &rec[1][i]), "%s: text %d has other bits: %s", path, i, rec[1][i].err.msg);
+		CHECK(pooled_same(&rec[0][i], &rec[1][i]), "%s: text %d has other bits: %s", path, i,
+			  rec[1][i].err.msg);
 	CHECK(pooled_same(&rec[1][0], &rec[1][N]), "%s: other bits alone", path);
 	for (int i = 0; i < 2 * (N + 1); i++)
 		pooled_rec_free(&rec[i / (N + 1)][i % (N + 1)]);
@@ -383,7 +398,8 @@ distance(const PooledRec *a, const PooledRec *b)
 	double		off = 0,
 				size = 0;
 
-	if (a->finish != FIN_STOP || b->finish != FIN_STOP || a->n_rows != b->n_rows || a->n_values != b->n_values || a->n_values == 0)
+	if (a->finish != FIN_STOP || b->finish != FIN_STOP || a->n_rows != b->n_rows ||
+		a->n_values != b->n_values || a->n_values == 0)
 		return INFINITY;
 	for (int i = 0; i < a->n_values; i++)
 	{
@@ -395,7 +411,9 @@ distance(const PooledRec *a, const PooledRec *b)
 	return sqrt(off / size);
 }
 
-/* Embedders, classifiers, rerankers and reward models on the device have what the CPU's reference computes. */
+/*
+ * Embedders, classifiers, rerankers and reward models on the device have what the CPU's reference computes.
+ */
 static void
 test_pool(const char *name)
 {
@@ -416,8 +434,8 @@ test_pool(const char *name)
 		{
 			double		off = distance(&rec[0][t][j], &rec[1][t][j]);
 
-			CHECK(off <= 0.05, "%s: %s of text %d is %g from the CPU's: %s", path, pool_task_name((PoolTask) t), j, off,
-				  rec[0][t][j].err.msg);
+			CHECK(off <= 0.05, "%s: %s of text %d is %g from the CPU's: %s", path,
+				  pool_task_name((PoolTask) t), j, off, rec[0][t][j].err.msg);
 			worst = fmax(worst, off);
 			pooled_rec_free(&rec[0][t][j]);
 			pooled_rec_free(&rec[1][t][j]);

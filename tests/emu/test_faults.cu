@@ -35,7 +35,10 @@ template <int MODE> KERNEL(block_race)
 	}
 }
 
-/* 0: a shuffle in the place of __syncwarp; 1: __syncwarp of other lanes; 2: right; 3: a barrier, right as well */
+/*
+ * 0: a shuffle in the place of __syncwarp; 1: __syncwarp of other lanes; 2: right; 3: a barrier, right as
+ * well
+ */
 template <int MODE> KERNEL(warp_race)
 {
 	SHARED(float, s, [64]);
@@ -62,7 +65,9 @@ KERNEL(half_warps)
 	x[T] = s[T ^ 8];
 }
 
-/* 0 and 1: many read, one writes, of another warp and of the same; 2: written bytes lie side by side, no race */
+/*
+ * 0 and 1: many read, one writes, of another warp and of the same; 2: written bytes lie side by side, no race
+ */
 template <int MODE> KERNEL(readers)
 {
 	SHARED(uint8_t, s, [64]);
@@ -223,8 +228,10 @@ template <int MODE> KERNEL(divergent)
 		x[T] = warp_sum(1.0f);
 }
 
-/* 0: a lane has returned; 1: mask lacks the caller; 2: from a lane not in the mask; 3: lanes at two lines; 4: no
- * such lane; 5: lanes with different masks */
+/*
+ * 0: a lane has returned; 1: mask lacks the caller; 2: from a lane not in the mask; 3: lanes at two lines; 4:
+ * no such lane; 5: lanes with different masks
+ */
 template <int MODE> KERNEL(shuffles)
 {
 	int			l = T % 32;
@@ -279,12 +286,15 @@ template <int MODE> KERNEL(async)
 /* ---- mbarriers and bulk copies ---- */
 
 /*
- * Two stages of 64 floats, which thread 0 fills by bulk copies, four in all, and the other warp adds up; `full` and
- * `empty` have one phase for each use of a stage.  0: the reader doesn't wait; 1: it waits for the wrong parity; 2: too few
- * bytes are expected; 3: too many; 4: no fence behind mbar_init; 5: nobody waits for `empty`; 6: `empty` is told before the
- * read; 7: a stage's floats are stored by the reader, without a fence before they are copied over; 8: no barrier behind mbar_init;
- * 9: nobody waits for the last copy; 10: an mbarrier of too many arrivals; 11: misaligned; 12: behind the source; 13: right;
- * 14: one lane waits, the others read behind __syncwarp: right, too; 15: as 14 without __syncwarp; 16: a thread reads the mbarrier itself;
+ * Two stages of 64 floats, which thread 0 fills by bulk copies, four in all, and the other warp adds up;
+ * `full` and `empty` have one phase for each use of a stage.  0: the reader doesn't wait; 1: it waits for the
+ * wrong parity; 2: too few bytes are expected; 3: too many; 4: no fence behind mbar_init; 5: nobody waits for
+ * `empty`; 6: `empty` is told before the read; 7: a stage's floats are stored by the reader, without a fence
+ * before they are copied over; 8: no barrier behind mbar_init;
+ * 9: nobody waits for the last copy; 10: an mbarrier of too many arrivals; 11: misaligned; 12: behind the
+ * source; 13: right;
+ * 14: one lane waits, the others read behind __syncwarp: right, too; 15: as 14 without __syncwarp; 16: a
+ * thread reads the mbarrier itself;
  * 17: as 7, with the fence: right
  */
 template <int MODE> KERNEL(bulk)
@@ -348,7 +358,10 @@ template <int MODE> KERNEL(bulk)
 		x[256 - 64 + T] = sum;
 }
 
-/* a phase of two copies: 0: the first one's bytes alone are expected; 1: right; 2: twice the second mbarrier's wait */
+/*
+ * a phase of two copies: 0: the first one's bytes alone are expected; 1: right; 2: twice the second
+ * mbarrier's wait
+ */
 template <int MODE> KERNEL(two_copies)
 {
 	SHARED(float, s, [64]);
@@ -378,9 +391,10 @@ template <int MODE> KERNEL(two_copies)
 /* ---- products of warpgroups ---- */
 
 /*
- * 64 x 8 by 16 k.  0: no wgmma_begin(); 1: D is read before the wait; 2: ... and written; 3: A changes before it; 4: B is stored
- * without a fence; 5: without a barrier; 6: a warp doesn't come; 7: another matrix for one warp; 8: B changes before the wait; 9: no
- * wait at all; 10: right; 11: B by a bulk copy, right; 12: three warps
+ * 64 x 8 by 16 k.  0: no wgmma_begin(); 1: D is read before the wait; 2: ... and written; 3: A changes before
+ * it; 4: B is stored without a fence; 5: without a barrier; 6: a warp doesn't come; 7: another matrix for one
+ * warp; 8: B changes before the wait; 9: no wait at all; 10: right; 11: B by a bulk copy, right; 12: three
+ * warps
  */
 template <int MODE> KERNEL(group)
 {
@@ -467,12 +481,14 @@ test_bounds(void)
 	CAUGHT("misaligned", "16 bytes", []() { run(global_bounds<4>); });
 	CLEAN([]() { run(global_bounds<5>); });
 	CAUGHT("out of bounds", "device memory", [&]() { LAUNCH(pointer_kernel, 1, 64, 0, NULL, mem, gone); });
-	CAUGHT("which is no device memory", "reads", [&]() { LAUNCH(pointer_kernel, 1, 64, 0, NULL, mem, on_host); });
+	CAUGHT("which is no device memory", "reads",
+		   [&]() { LAUNCH(pointer_kernel, 1, 64, 0, NULL, mem, on_host); });
 	CAUGHT("local memory of thread", "reads", []() { run(others_stack); });
 	CAUGHT("49152", "shared memory", []() { run(much_shared); });
 	CAUGHT("stack overflow", "deep_kernel", []() { LAUNCH(deep_kernel, 1, 64, 0, NULL, mem); });
 	CAUGHT("the host writes", "memory of the device", []() { mem[0] = 1.0f; });
-	CAUGHT("cudaMemcpy to", "out of bounds", [&]() { cudaMemcpy(mem, on_host, 1025, cudaMemcpyHostToDevice); });
+	CAUGHT("cudaMemcpy to", "out of bounds",
+		   [&]() { cudaMemcpy(mem, on_host, 1025, cudaMemcpyHostToDevice); });
 	CAUGHT("cudaMemset", "out of bounds", [&]() { cudaMemset(mem + 1, 0, 1024); });
 }
 
@@ -539,7 +555,8 @@ test_groups(void)
 	CAUGHT("fence.proxy.async is missing behind them", "reads", []() { run(group<4>, 1, 128); });
 	CAUGHT("race", "shared memory", []() { run(group<5>, 1, 128); });
 	CAUGHT("made 0 products by wgmma, its warpgroup 1", "warp 2", []() { run(group<6>, 1, 128); });
-	CAUGHT("another warp of the group multiplies by another matrix", "wgmma", []() { run(group<7>, 1, 128); });
+	CAUGHT("another warp of the group multiplies by another matrix", "wgmma",
+		   []() { run(group<7>, 1, 128); });
 	CAUGHT("race", "shared memory", []() { run(group<8>, 1, 128); });
 	CAUGHT("without waiting for wgmma", "test_faults.cu", []() { run(group<9>, 1, 128); });
 	CLEAN([]() { run(group<10>, 1, 128); });

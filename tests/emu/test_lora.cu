@@ -1,7 +1,7 @@
 /*
  * test_lora.cu
- *	  kernels/cuda/lora.cu under emulation against kernels/ref: adapters of different ranks and types in one call, and rows
- *	  by themselves with memcmp.
+ *	  kernels/cuda/lora.cu under emulation against kernels/ref: adapters of different ranks and types in one
+ *	  call, and rows by themselves with memcmp.
  */
 #include "rows_test.h"
 
@@ -91,7 +91,8 @@ make_world(World *w, const Shape *s)
 
 		w->a.push_back(table(s->type, (size_t) rank * s->k));
 		w->b.push_back(table(s->type, panels * rank * KLORA_PANEL));
-		w->p[i] = w->dp[i] = {s->type, rank, s->k, n, 1 + i, i * 2, 0.5f + (float) i, w->a[i].data(), w->b[i].data()};
+		w->p[i] = w->dp[i] = {s->type, rank, s->k, n, 1 + i, i * 2, 0.5f + (float) i, w->a[i].data(),
+							  w->b[i].data()};
 		w->dp[i].a = dev(w->a[i].data(), w->a[i].size());
 		w->dp[i].b = dev(w->b[i].data(), w->b[i].size());
 		w->ldt = w->ldt < rank + 2 + i ? rank + 2 + i : w->ldt;
@@ -183,8 +184,9 @@ check(const Shape *s, const int *n_rows)
 						y1;
 
 			on_device(&w, alone, &t1, &y1);
-			CHECK(memcmp(&t1[(size_t) row * w.ldt], &got_t[(size_t) row * w.ldt], w.ldt * sizeof(float)) == 0 &&
-				  memcmp(&y1[(size_t) row * w.ldy], &got_y[(size_t) row * w.ldy], w.ldy * sizeof(float)) == 0,
+			CHECK(memcmp(&t1[(size_t) row * w.ldt], &got_t[(size_t) row * w.ldt], w.ldt * sizeof(float)) ==
+				  0 && memcmp(&y1[(size_t) row * w.ldy], &got_y[(size_t) row * w.ldy],
+							  w.ldy * sizeof(float)) == 0,
 				  "rank %d, %d inputs: row %d alone", s->rank, s->k, row);
 		}
 	free_world(&w);
@@ -215,8 +217,10 @@ check_parts(void)
 		{
 			on_device(&w, {both[i]}, &t1, &y1);
 			for (int m = 0; m < 9; m++)
-				CHECK(memcmp(&t[w.rows[m] * w.ldt + w.dp[i].at], &t1[w.rows[m] * w.ldt + w.dp[i].at], w.dp[i].rank * 4) == 0 &&
-					  memcmp(&y[w.rows[m] * w.ldy + w.dp[i].col], &y1[w.rows[m] * w.ldy + w.dp[i].col], w.dp[i].n * 4) == 0,
+				CHECK(memcmp(&t[w.rows[m] * w.ldt + w.dp[i].at], &t1[w.rows[m] * w.ldt + w.dp[i].at],
+							 w.dp[i].rank * 4) == 0 &&
+					  memcmp(&y[w.rows[m] * w.ldy + w.dp[i].col], &y1[w.rows[m] * w.ldy + w.dp[i].col],
+							 w.dp[i].n * 4) == 0,
 					  "part %d of row %d", i, m);
 		}
 	});
@@ -260,8 +264,8 @@ check_rows(KType type)
 					kblock_to_float(type, &a[ktype_row_bytes(type, rank) * ids[i]], rank, row.data());
 					want = row[c - 5] * p.scale;
 				}
-				CHECK(t[i * ldt + c] == want, "row %d column %d of an embedding: %g, not %g", i, c, (double) t[i * ldt + c],
-					  (double) want);
+				CHECK(t[i * ldt + c] == want, "row %d column %d of an embedding: %g, not %g", i, c,
+					  (double) t[i * ldt + c], (double) want);
 			}
 	});
 }

@@ -5,7 +5,8 @@
  * Each output is compared with a double sum of the file's weights, within a bound; with the sum that
  * mm.cuh states, in that order, to the bit (a GPU's tensor cores round otherwise: there only where all
  * sums are exact); and each number of rows with all rows at once, by memcmp, across all tiles and launches.
- * INT8 is test_mm_w8a8's.  All of it again with the kernels of wgmma, which have the bits of the others; a GPU's may have their own.
+ * INT8 is test_mm_w8a8's.  All of it again with the kernels of wgmma, which have the bits of the others; a
+ * GPU's may have their own.
  */
 #include "emu_test.h"
 #include "cuda/cuda_ops.h"
@@ -197,8 +198,9 @@ product(Case *c, int r0, int rows, bool bias)
 	int			touched = 0;
 
 	cudaMemset(c->dy, 0xff, (size_t) c->rows * c->ldy * sizeof(float));
-	CHECK(cuda_mm(&c->host, c->dx + (size_t) r0 * c->ldx * (c->as == KT_F32 ? 4 : 2), c->as, rows, c->ldx, c->dy, c->ldy,
-				  bias ? c->dbias : NULL, c->ws, NULL, wgmma), "%s: no product", ktype_name(c->type));
+	CHECK(cuda_mm(&c->host, c->dx + (size_t) r0 * c->ldx * (c->as == KT_F32 ? 4 : 2), c->as, rows, c->ldx,
+				  c->dy, c->ldy, bias ? c->dbias : NULL, c->ws, NULL, wgmma), "%s: no product",
+				  ktype_name(c->type));
 	host(y.data(), c->dy, y.size());
 	for (int i = 0; i < rows; i++)
 	{
@@ -299,13 +301,16 @@ check_values(const Case *c, const std::vector<float> &y, bool exact, bool bias)
 				size += fabs((double) w[i] * x[i]);
 			}
 			/* a minimum is a difference of larger numbers */
-			worst = fmax(worst, !(fabs(got - sum) <= 1e9) ? 1e9 : fabs(got - sum) / (size + (ktype_has_min(c->type) ? 10 : 0)));
+			worst = fmax(worst, !(fabs(got - sum) <= 1e9)
+						 ? 1e9 : fabs(got - sum) / (size + (ktype_has_min(c->type) ? 10 : 0)));
 			other += memcmp(&got, &want, sizeof(got)) != 0;
 		}
 	}
-	CHECK(worst < 1e-5, "%s x %s %d x %d: relative error %g", ktype_name(c->type), ktype_name(c->as), c->n, c->k, worst);
+	CHECK(worst < 1e-5, "%s x %s %d x %d: relative error %g", ktype_name(c->type), ktype_name(c->as), c->n,
+		  c->k, worst);
 	if (exact)
-		CHECK(other == 0, "%s x %s %d x %d: %d outputs are other than stated", ktype_name(c->type), ktype_name(c->as), c->n, c->k, other);
+		CHECK(other == 0, "%s x %s %d x %d: %d outputs are other than stated", ktype_name(c->type),
+			  ktype_name(c->as), c->n, c->k, other);
 }
 
 static void
@@ -322,7 +327,8 @@ check_rows(Case *c, const std::vector<float> &all, bool bias)
 		some = product(c, r0, rows, bias);
 
 		CHECK(memcmp(some.data(), &all[(size_t) r0 * c->n], some.size() * sizeof(float)) == 0,
-			  "%s x %s %d x %d: %d rows from %d have other bits", ktype_name(c->type), ktype_name(c->as), c->n, c->k, rows, r0);
+			  "%s x %s %d x %d: %d rows from %d have other bits", ktype_name(c->type), ktype_name(c->as),
+			  c->n, c->k, rows, r0);
 	}
 }
 
@@ -345,8 +351,8 @@ one(KType type, KType as, int rows, int n, int k, int ldx, bool bias)
 		wgmma = true;
 		other = product(&c, 0, rows, bias);
 		if (EMULATED)
-			CHECK(memcmp(other.data(), all.data(), all.size() * sizeof(float)) == 0, "%s x %s %d x %d: wgmma has other bits",
-				  ktype_name(type), ktype_name(as), n, k);
+			CHECK(memcmp(other.data(), all.data(), all.size() * sizeof(float)) == 0,
+				  "%s x %s %d x %d: wgmma has other bits", ktype_name(type), ktype_name(as), n, k);
 		else
 			check_values(&c, other, false, bias);
 		check_rows(&c, other, bias);
@@ -395,13 +401,14 @@ not_finite(KType type, KType as, int k)
 			finite += isfinite(bad[(size_t) r * c.n]) && type <= KT_BF16;
 		else
 			other += memcmp(&bad[(size_t) r * c.n], &all[(size_t) r * c.n], c.n * sizeof(float)) != 0;
-	CHECK(other == 0 && finite == 0, "%s: %d rows have another row's NaN, %d lost theirs", ktype_name(type), other, finite);
+	CHECK(other == 0 && finite == 0, "%s: %d rows have another row's NaN, %d lost theirs", ktype_name(type),
+		  other, finite);
 	close_case(&c);
 }
 
 /*
- * Groups of rows with matrices of their own: each the bits of its own product.  Then without the first and the last
- * group, whose rows nobody may touch, as a rank has a part of the experts.
+ * Groups of rows with matrices of their own: each the bits of its own product.  Then without the first and
+ * the last group, whose rows nobody may touch, as a rank has a part of the experts.
  */
 static void
 grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool bias)
@@ -435,7 +442,8 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool 
 		CudaMats	some = {type, n, k, end - first, ddata + first, bias ? dbias + first : NULL};
 
 		cudaMemset(c[0].dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
-		CHECK(cuda_mm_grouped(&some, dstart + first, c[0].dx, as, rows, k, c[0].dy, n + PAD, c[0].ws, NULL, wgmma), "%s: no product", ktype_name(type));
+		CHECK(cuda_mm_grouped(&some, dstart + first, c[0].dx, as, rows, k, c[0].dy, n + PAD, c[0].ws, NULL,
+							  wgmma), "%s: no product", ktype_name(type));
 		y.resize((size_t) rows * (n + PAD));
 		host(y.data(), c[0].dy, y.size());
 		for (int m = 0; m < n_mats; m++)
@@ -459,7 +467,8 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool 
 			std::swap(c[0].dbias, c[m].dbias);
 			c[0].host = mine;
 			for (int r = 0; r < sizes[m]; r++)
-				other += memcmp(&y[(size_t) (start[m] + r) * (n + PAD)], &want[(size_t) r * n], n * sizeof(float)) != 0;
+				other += memcmp(&y[(size_t) (start[m] + r) * (n + PAD)], &want[(size_t) r * n],
+								n * sizeof(float)) != 0;
 			CHECK(other == 0, "%s: group %d: %d of %d rows differ", ktype_name(type), m, other, sizes[m]);
 		}
 	};
@@ -477,7 +486,8 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes, bool 
 int
 main(void)
 {
-	static const KType pairs[][2] = {{KT_BF16, KT_BF16}, {KT_F16, KT_F16}, {KT_F32, KT_F32}, {KT_BF16, KT_F32}, {KT_F16, KT_BF16},
+	static const KType pairs[][2] = {{KT_BF16, KT_BF16}, {KT_F16, KT_F16}, {KT_F32, KT_F32},
+									 {KT_BF16, KT_F32}, {KT_F16, KT_BF16},
 	{KT_F32, KT_BF16}, {KT_F32, KT_F16}, {KT_BF16, KT_F16}, {KT_F16, KT_F32}};
 	std::vector<int> many(70, 0);
 

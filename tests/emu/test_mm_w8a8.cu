@@ -2,9 +2,10 @@
  * test_mm_w8a8.cu
  *	  Products of codes by codes (kernels/cuda/mm/mm_w8a8.cuh) under emulation.
  *
- * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch: all by memcmp, on a
- * GPU, too.  FP8's sums of a group are the tensor cores' own: where they are exact results are those that are stated, to the bit, else
- * near to them; the same bits for any number of rows; and not far from what the weights give with x as it is.
+ * INT8 has the bits of kernels/ref, whatever the operands, the number of rows, the tile and the launch: all
+ * by memcmp, on a GPU, too.  FP8's sums of a group are the tensor cores' own: where they are exact results
+ * are those that are stated, to the bit, else near to them; the same bits for any number of rows; and not far
+ * from what the weights give with x as it is.
  */
 #include "mats.h"
 #include "cuda/cuda_ops.h"
@@ -37,7 +38,8 @@ struct World
 	float	   *dbias;
 	void	   *ws;
 
-	World(KType type_, KType as_, int n_, int k_, int ldx_, int mats = 1) : type(type_), as(as_), n(n_), k(k_), ldx(ldx_), fp8_x(type_ == KT_FP8)
+	World(KType type_, KType as_, int n_, int k_, int ldx_, int mats = 1) : type(type_), as(as_), n(n_),
+		k(k_), ldx(ldx_), fp8_x(type_ == KT_FP8)
 	{
 		size_t		row = ktype_row_bytes(type, k);
 
@@ -67,8 +69,10 @@ struct World
 			{
 				float		f = ((int) (dice() % 20001) - 10000) / 10000.0f * ldexpf(1, r % 25 - 12);
 
-				f = r % 7 == 3 && i / 128 % 2 ? fabsf(f) : r % 7 == 4 ? -fabsf(f) : r % 7 == 5 && i / 128 % 2 == 0 ? 0.0f : f;
-				x.push_back(as == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(f)) : as == KT_F16 ? kf16_to_f32(kf32_to_f16(f)) : f);
+				f = r % 7 == 3 && i / 128 % 2 ? fabsf(f) : r % 7 == 4 ? -fabsf(f) : r % 7 == 5 &&
+					i / 128 % 2 == 0 ? 0.0f : f;
+				x.push_back(as == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(f)) : as == KT_F16
+							? kf16_to_f32(kf32_to_f16(f)) : f);
 			}
 		dx = dev<uint8_t>(NULL, x.size() * size());
 		put_x();
@@ -104,7 +108,8 @@ struct World
 		std::vector<float> y((size_t) rows * (n + PAD), NAN);
 		KMat		mat = {type, n, k, (void *) src[m].data(), src[m].size()};
 
-		kernels_ref.mm(NULL, &mat, &x[(size_t) r0 * ldx], rows, ldx, y.data(), n + PAD, biased ? bias.data() : NULL, NULL);
+		kernels_ref.mm(NULL, &mat, &x[(size_t) r0 * ldx], rows, ldx, y.data(), n + PAD,
+					   biased ? bias.data() : NULL, NULL);
 		return y;
 	}
 	std::vector<float> result(int rows)
@@ -119,7 +124,8 @@ struct World
 		KMat		mat = {type, n, k, w[m], cuda_mat_bytes(type, n, k)};
 
 		cudaMemset(dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
-		CHECK(cuda_mm(&mat, dx + (size_t) r0 * ldx * size(), as, rows, ldx, dy, n + PAD, biased ? dbias : NULL, ws, NULL, false, fp8_x),
+		CHECK(cuda_mm(&mat, dx + (size_t) r0 * ldx * size(), as, rows, ldx, dy, n + PAD,
+					  biased ? dbias : NULL, ws, NULL, false, fp8_x),
 			  "%s x %s: no product", ktype_name(type), ktype_name(as));
 		return result(rows);
 	}
@@ -196,7 +202,10 @@ fp8(KType as, int n, int k, int ldx, bool exact)
 				worst = 0;
 	int			differ = 0;
 
-	/* small integers, the largest of a group 7: sums are exact, and so are codes, whose scale is rounded alike */
+	/*
+	 * small integers, the largest of a group 7: sums are exact, and so are codes, whose scale is rounded
+	 * alike
+	 */
 	for (size_t i = 0; exact && i < w.x.size(); i++)
 		w.x[i] = i % (size_t) ldx % 128 == 0 ? 7.0f : (float) (dice() % 15) - 7.0f;
 	if (exact)
@@ -216,24 +225,28 @@ fp8(KType as, int n, int k, int ldx, bool exact)
 			off += ((double) got - as_is) * ((double) got - as_is) / ((double) size * size + 1e-30);
 			norm += (double) as_is * as_is / ((double) size * size + 1e-30);
 		}
-	CHECK(worst < 1e-6 && (!exact || differ == 0), "FP8 x %s %d x %d: error %g, %d others", ktype_name(as), n, k, worst, differ);
+	CHECK(worst < 1e-6 && (!exact || differ == 0), "FP8 x %s %d x %d: error %g, %d others", ktype_name(as), n,
+		  k, worst, differ);
 	if (!exact && k > 200)
 	{
 		CHECK(sqrt(off / norm) < 0.05, "FP8 x %s: x of FP8 costs %g", ktype_name(as), sqrt(off / norm));
-		printf("FP8 x %s of %d k: x of FP8 is off by %.1f %% of the result\n", ktype_name(as), k, 100 * sqrt(off / norm));
+		printf("FP8 x %s of %d k: x of FP8 is off by %.1f %% of the result\n", ktype_name(as), k,
+			   100 * sqrt(off / norm));
 	}
 	for (int rows : {1, 8, 9, 32, 33, 65})
 	{
 		int			r0 = (int) (dice() % (unsigned) (ROWS - rows + 1));
 		std::vector<float> some = w.product(r0, rows, false);
 
-		CHECK(others(some, std::vector<float>(all.begin() + (ptrdiff_t) r0 * (n + PAD), all.begin() + (ptrdiff_t) (r0 + rows) * (n + PAD))) == 0,
+		CHECK(others(some, std::vector<float>(all.begin() + (ptrdiff_t) r0 * (n + PAD),
+											  all.begin() + (ptrdiff_t) (r0 + rows) * (n + PAD))) == 0,
 			  "FP8 x %s %d x %d: %d rows have other bits", ktype_name(as), n, k, rows);
 	}
 	w.x[3 * (size_t) ldx] = NAN;
 	w.put_x();
 	plain = w.product(0, ROWS, false);
-	CHECK(plain[3 * (size_t) (n + PAD)] != plain[3 * (size_t) (n + PAD)], "FP8 x %s: NaN is lost", ktype_name(as));
+	CHECK(plain[3 * (size_t) (n + PAD)] != plain[3 * (size_t) (n + PAD)], "FP8 x %s: NaN is lost",
+		  ktype_name(as));
 	std::copy(plain.begin() + 3 * (n + PAD), plain.begin() + 4 * (n + PAD), all.begin() + 3 * (n + PAD));
 	CHECK(others(plain, all) == 0, "FP8 x %s: NaN in another row", ktype_name(as));
 }
@@ -248,8 +261,8 @@ int8(KType as, int n, int k, int ldx)
 		int			r0 = (int) (dice() % (unsigned) (ROWS - rows + 1)),
 					differ = others(w.product(r0, rows, rows % 2), w.reference(0, r0, rows, rows % 2));
 
-		CHECK(differ == 0, "INT8 x %s %d x %d: %d numbers of %d rows from %d are other than the reference's", ktype_name(as), n, k, differ,
-			  rows, r0);
+		CHECK(differ == 0, "INT8 x %s %d x %d: %d numbers of %d rows from %d are other than the reference's",
+			  ktype_name(as), n, k, differ, rows, r0);
 	}
 	/* what isn't finite stays in its row */
 	for (int r : {0, 5, 64, 130})
@@ -259,7 +272,8 @@ int8(KType as, int n, int k, int ldx)
 	{
 		std::vector<float> y = w.product(0, rows, true);
 
-		CHECK(y[0] != y[0] && others(y, w.reference(0, 0, rows, true)) == 0, "INT8 x %s: %d rows with NaN are others", ktype_name(as), rows);
+		CHECK(y[0] != y[0] && others(y, w.reference(0, 0, rows, true)) == 0,
+			  "INT8 x %s: %d rows with NaN are others", ktype_name(as), rows);
 	}
 }
 
@@ -290,7 +304,8 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes)
 					got;
 
 		cudaMemset(w.dy, 0xff, (size_t) ROWS * (n + PAD) * sizeof(float));
-		CHECK(cuda_mm_grouped(&some, dstart, w.dx, as, rows, k, w.dy, n + PAD, w.ws, NULL, false, w.fp8_x), "%s: no product", ktype_name(type));
+		CHECK(cuda_mm_grouped(&some, dstart, w.dx, as, rows, k, w.dy, n + PAD, w.ws, NULL, false, w.fp8_x),
+			  "%s: no product", ktype_name(type));
 		got = w.result(rows);
 		for (int m = 0; m < mats; m++)
 		{
@@ -299,7 +314,8 @@ grouped(KType type, KType as, int n, int k, const std::vector<int> &sizes)
 
 			std::copy(y.begin(), y.end(), want.begin() + (ptrdiff_t) start[m] * (n + PAD));
 		}
-		CHECK(others(got, want) == 0, "%s: %d groups have other bits than each alone", ktype_name(type), mats);
+		CHECK(others(got, want) == 0, "%s: %d groups have other bits than each alone", ktype_name(type),
+			  mats);
 	});
 	cudaFree((void *) data);
 	cudaFree((void *) dbias);

@@ -1,20 +1,20 @@
 /*
  * test_models.c
- *	  Whole models on a GPU (vllm_pg_cuda.so), as the engine would use it: the emulated one of tests/emu/module.mk, or one that
- *	  there is (scripts/check_gpu.sh models).
+ *	  Whole models on a GPU (vllm_pg_cuda.so), as the engine would use it: the emulated one of
+ *	  tests/emu/module.mk, or one that there is (scripts/check_gpu.sh models).
  *
  * Models of tests/golden/models_expected:
  *
- *	- logits of the prompt against the reference, and those of all positions against kernels/ref on the CPU (but
- *	  for quantized weights, by which that multiplies rows that it rounds to 8 bits);
+ *	- logits of the prompt against the reference, and those of all positions against kernels/ref on the CPU
+ *	  (but for quantized weights, by which that multiplies rows that it rounds to 8 bits);
  *	- the same bits alone and beside four other sequences, whose prompts come in pieces of other sizes;
  *	- the same bits when decode steps of 3, 4 and 5 sequences are padded, recorded and replayed;
  *	- the same bits once the model was asleep: meanwhile the device has its memory back;
- *	- weights of FP8 stay FP8, experts and embeddings, too, and give what CPUs make of their numbers; multiplied by FP8
- *	  they give nearly that.
+ *	- weights of FP8 stay FP8, experts and embeddings, too, and give what CPUs make of their numbers;
+ *	  multiplied by FP8 they give nearly that.
  *
- * Operands have the type that the engine takes for such weights, and for some models all three.  Errors for logits
- * of order 1, at the best of the reference's positions and at the worst:
+ * Operands have the type that the engine takes for such weights, and for some models all three.  Errors for
+ * logits of order 1, at the best of the reference's positions and at the worst:
  *	  5e-3, 0.08	operands of floats and float weights: queries are rounded to F16
  *	  0.08, 0.4		else; a rounding may send a row to another expert
  * From the CPU's logits, relative to them, in the middle one of all rows: 5e-3 or 0.06.
@@ -81,7 +81,8 @@ run_start(Run *r, const Golden *g, Err *e)
 	r->g = g;
 	r->on = r->dev.d != NULL ? &r->dev : NULL;
 	r->vocab = (size_t) info->vocab_size;
-	r->kv = (KvView) {.type = r->kv.type, .n_layers = info->n_kv_layers, .n_blocks = SEQS * BLOCKS, .block_size = BLOCK,
+	r->kv = (KvView) {.type = r->kv.type, .n_layers = info->n_kv_layers, .n_blocks = SEQS * BLOCKS,
+					  .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
 	for (int i = 0; i < SEQS * BLOCKS; i++)
@@ -119,7 +120,8 @@ step(Run *r, int n_seqs, const int *seq, const int *text, const int *from, const
 	int32_t		pos[STEP_ROWS];
 	int32_t		tokens[STEP_ROWS];
 	int32_t		rows[STEP_ROWS];
-	Batch		b = {.rows = {.n_seqs = n_seqs, .seq_start = start, .pos = pos, .block_table = tables, .state_slot = slots},
+	Batch		b = {.rows = {.n_seqs = n_seqs, .seq_start = start, .pos = pos, .block_table = tables,
+							  .state_slot = slots},
 		.tokens = tokens, .out_rows = rows, .state = r->state.base};
 	int			at = 0;
 
@@ -160,7 +162,8 @@ run_alone(Run *r, Err *e)
 		memcpy(r->alone[text], r->out.host, (size_t) cut * r->vocab * sizeof(float));
 		if (rest > 0 && !step(r, 1, &seq[text], &text, &cut, &rest, e))
 			return false;
-		memcpy(r->alone[text] + (size_t) cut * r->vocab, r->out.host, (size_t) rest * r->vocab * sizeof(float));
+		memcpy(r->alone[text] + (size_t) cut * r->vocab, r->out.host,
+			   (size_t) rest * r->vocab * sizeof(float));
 	}
 	return true;
 }
@@ -201,8 +204,9 @@ run_together(Run *r, int *bad, Err *e)
 			return false;
 		for (int i = 0; i < n_seqs; at += n[i++])
 			for (int j = 0; j < n[i]; j++)
-				*bad += memcmp(r->out.host + (size_t) (at + j) * r->vocab, r->alone[text[i]] + (size_t) (from[i] + j) * r->vocab,
-							   r->vocab * sizeof(float)) != 0;
+				*bad += memcmp(r->out.host + (size_t) (at + j) * r->vocab,
+							   r->alone[text[i]] + (size_t) (from[i] + j) * r->vocab,
+								   r->vocab * sizeof(float)) != 0;
 	}
 }
 
@@ -239,7 +243,8 @@ run_graphs(Run *r, int *bad, Err *e)
 		if (!step(r, seqs, seq, text, pos, n, e))
 			return false;
 		for (int j = 0; j < seqs; j++)
-			*bad += memcmp(r->out.host + (size_t) j * r->vocab, r->alone[text[j]] + (size_t) pos[j]++ * r->vocab, r->vocab * sizeof(float)) != 0;
+			*bad += memcmp(r->out.host + (size_t) j * r->vocab,
+						   r->alone[text[j]] + (size_t) pos[j]++ * r->vocab, r->vocab * sizeof(float)) != 0;
 	}
 	return true;
 }
@@ -256,7 +261,8 @@ max_error(const Golden *g, const float *all, double *best)
 
 		for (int j = 0; j < g->vocab; j++)
 		{
-			double		d = fabs((double) g->logits[i * g->vocab + j] - (double) all[g->pos[i] * g->vocab + j]);
+			double		d = fabs((double) g->logits[i * g->vocab + j] -
+								 (double) all[g->pos[i] * g->vocab + j]);
 
 			if (!(d <= error))
 				error = d;
@@ -336,7 +342,8 @@ rows_as_floats(const KReader *r, int64_t row0, int step, int n, void *to)
 static void
 rows_as_fp8(const KReader *r, int64_t row0, int step, int n, void *to)
 {
-	fp8_rows((const Fp8 *) (const void *) ((const char *) r - offsetof(Fp8, as_fp8)), true, row0, step, n, to);
+	fp8_rows((const Fp8 *) (const void *) ((const char *) r - offsetof(Fp8, as_fp8)), true, row0, step, n,
+			 to);
 }
 
 static bool
@@ -356,7 +363,8 @@ fp8_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTensor
 	f->next = fp8_matrices;
 	fp8_matrices = f;
 	f->parts[0] = t;
-	f->offer = f->t = (KTensor) {.name = t->name, .type = KT_F32, .ndim = 2, .shape = {n, k}, .reader = &f->as_floats,
+	f->offer = f->t = (KTensor) {.name = t->name, .type = KT_F32, .ndim = 2, .shape = {n, k},
+								 .reader = &f->as_floats,
 	.nbytes = (size_t) (n * k * 4), .base = t};
 	f->offer.type = KT_FP8;
 	f->offer.reader = &f->as_fp8;
@@ -376,11 +384,13 @@ load(const char *name, const Dev *dev, KPool *pool, bool fp8, Err *e)
 	Files	   *f;
 	Source		source;
 	ModelSource src;
-	ModelOptions opt = {.kernels = dev->k, .pool = pool, .max_rows = STEP_ROWS, .max_out = STEP_ROWS, .dev = dev->d != NULL ? dev : NULL,
+	ModelOptions opt = {.kernels = dev->k, .pool = pool, .max_rows = STEP_ROWS, .max_out = STEP_ROWS,
+						.dev = dev->d != NULL ? dev : NULL,
 		.graph_sizes = sizes, .n_graph_sizes = sizeof(sizes) / sizeof(sizes[0])};
 	Model	   *m;
 
-	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0 ? ".gguf" : "");
+	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0
+			 ? ".gguf" : "");
 	f = files_open(path, e);
 	if (f == NULL)
 		return NULL;
@@ -420,14 +430,16 @@ run_asleep(Run *r, int *bad, Err *e)
 	hostdev_drop(&r->out);
 	ops->mem(r->dev.d, &meanwhile, &total);
 	CHECK(meanwhile >= before, "asleep it takes %llu bytes more", (unsigned long long) (before - meanwhile));
-	if (!model_fetch(r->m, e) || !devmem_back(&r->kv_mem, e) || !devmem_back(&r->state, e) || !hostdev_back(&r->out, e))
+	if (!model_fetch(r->m, e) || !devmem_back(&r->kv_mem, e) || !devmem_back(&r->state, e) ||
+		!hostdev_back(&r->out, e))
 		return false;
 	r->kv.base = r->kv_mem.base;
 	if (!step(r, 1, &zero, &zero, &zero, &n, e))
 		return false;
 	*bad = 0;
 	for (int i = 0; i < n; i++)
-		*bad += memcmp(r->out.host + (size_t) i * r->vocab, r->alone[0] + (size_t) i * r->vocab, r->vocab * sizeof(float)) != 0;
+		*bad += memcmp(r->out.host + (size_t) i * r->vocab, r->alone[0] + (size_t) i * r->vocab,
+					   r->vocab * sizeof(float)) != 0;
 	return true;
 }
 
@@ -441,8 +453,8 @@ by_size(const void *a, const void *b)
 }
 
 /*
- * How far a's logits are from b's, relative to these: in the middle one of all rows, as a rounding may send some to
- * another expert.
+ * How far a's logits are from b's, relative to these: in the middle one of all rows, as a rounding may send
+ * some to another expert.
  */
 static double
 distance(const Run *a, const Run *b)
@@ -503,23 +515,28 @@ check_run(const char *name, Run *r, const Golden *g, KType as, Err *e)
 	double		best;
 	double		cpu = 0;
 
-	if (!run_start(r, g, e) || !run_alone(r, e) || !run_together(r, &bad, e) || !run_graphs(r, &bad_graphs, e))
+	if (!run_start(r, g, e) || !run_alone(r, e) || !run_together(r, &bad, e) ||
+		!run_graphs(r, &bad_graphs, e))
 	{
 		CHECK(false, "%s: %s", name, e->msg);
 		return;
 	}
-	CHECK(runs[KRUN_CAPTURE] == 2 && runs[KRUN_REPLAYED] == 12 - 2 - runs[KRUN_EAGER], "%s: %d steps were made, %d recorded, %d replayed", name,
-		  runs[KRUN_EAGER], runs[KRUN_CAPTURE], runs[KRUN_REPLAYED]);
+	CHECK(runs[KRUN_CAPTURE] == 2 && runs[KRUN_REPLAYED] == 12 - 2 - runs[KRUN_EAGER],
+		  "%s: %d steps were made, %d recorded, %d replayed", name, runs[KRUN_EAGER], runs[KRUN_CAPTURE],
+		  runs[KRUN_REPLAYED]);
 	CHECK(run_asleep(r, &bad_awake, e), "%s: %s", name, e->msg);
 	error = max_error(g, r->alone[0], &best);
 	if (!rounded)
 		cpu = cpu_distance(name, r, g);
-	CHECK(best <= (exact ? 5e-3 : 0.08) && error <= (exact ? 0.08 : 0.4), "%s, operands of %s: error %g .. %g", name,
-		  ktype_name(as), best, error);
-	CHECK(cpu <= (exact ? 5e-3 : 0.06), "%s, operands of %s: %g from the CPU's logits", name, ktype_name(as), cpu);
+	CHECK(best <= (exact ? 5e-3 : 0.08) && error <= (exact ? 0.08 : 0.4),
+		  "%s, operands of %s: error %g .. %g", name, ktype_name(as), best, error);
+	CHECK(cpu <= (exact ? 5e-3 : 0.06), "%s, operands of %s: %g from the CPU's logits", name, ktype_name(as),
+		  cpu);
 	CHECK(bad == 0, "%s, operands of %s: %d rows have other bits beside others", name, ktype_name(as), bad);
-	CHECK(bad_graphs == 0, "%s, operands of %s: %d rows have other bits in recorded steps", name, ktype_name(as), bad_graphs);
-	CHECK(bad_awake == 0, "%s, operands of %s: %d rows have other bits once it was asleep", name, ktype_name(as), bad_awake);
+	CHECK(bad_graphs == 0, "%s, operands of %s: %d rows have other bits in recorded steps", name,
+		  ktype_name(as), bad_graphs);
+	CHECK(bad_awake == 0, "%s, operands of %s: %d rows have other bits once it was asleep", name,
+		  ktype_name(as), bad_awake);
 	printf("%-28s %-5s error %.1e .. %.1e", name, ktype_name(as), best, error);
 	if (!rounded)
 		printf(", %.1e from the CPU's", cpu);
@@ -529,7 +546,8 @@ check_run(const char *name, Run *r, const Golden *g, KType as, Err *e)
 static void
 check_model(const char *name, KDevice *d, KPool *pool, KType as)
 {
-	Run			r = {.dev = {.ops = ops, .d = d, .k = ops->kernels(d, as)}, .kv = {.type = as == KT_F32 ? KT_F16 : as}};
+	Run			r = {.dev = {.ops = ops, .d = d, .k = ops->kernels(d, as)},
+					 .kv = {.type = as == KT_F32 ? KT_F16 : as}};
 	Golden		g;
 	Err			e = {0};
 
@@ -617,8 +635,8 @@ check_fp8(const char *name, KDevice *d, KPool *pool, double most)
 		return;
 	}
 	if ((r.m = load(name, &r.dev, pool, true, &e)) == NULL || !run_start(&r, &g, &e) || !run_alone(&r, &e) ||
-		!run_together(&r, &bad, &e) || (c.m = load(name, &c.dev, host_pool, true, &e)) == NULL || !run_start(&c, &g, &e) ||
-		!run_alone(&c, &e))
+		!run_together(&r, &bad, &e) || (c.m = load(name, &c.dev, host_pool, true, &e)) == NULL ||
+		!run_start(&c, &g, &e) || !run_alone(&c, &e))
 		CHECK(false, "%s of FP8: %s", name, e.msg);
 	else
 	{
@@ -630,8 +648,9 @@ check_fp8(const char *name, KDevice *d, KPool *pool, double most)
 			size += (double) c.alone[0][i] * (double) c.alone[0][i];
 		}
 		off = sqrt(off / size);
-		CHECK(model_info(r.m)->dtype == KT_FP8 && model_info(c.m)->dtype == KT_F32, "%s of FP8: weights are %s and %s", name,
-			  ktype_name(model_info(r.m)->dtype), ktype_name(model_info(c.m)->dtype));
+		CHECK(model_info(r.m)->dtype == KT_FP8 && model_info(c.m)->dtype == KT_F32,
+			  "%s of FP8: weights are %s and %s", name, ktype_name(model_info(r.m)->dtype),
+			  ktype_name(model_info(c.m)->dtype));
 		CHECK(off <= most, "%s of FP8: error %g of the CPUs' logits", name, off);
 		CHECK(bad == 0, "%s of FP8: %d rows have other bits beside others", name, bad);
 		printf("%-24s FP8: error %.1e of the CPUs' logits\n", name, off);
@@ -648,7 +667,8 @@ check_fp8(const char *name, KDevice *d, KPool *pool, double most)
 static KDevice *
 open_device(bool fp8_x)
 {
-	KDevOpen	open = {.max_rows = STEP_ROWS, .max_seqs = SEQS, .max_blocks = BLOCKS, .max_out = STEP_ROWS, .invariant = true, .fp8_x = fp8_x};
+	KDevOpen	open = {.max_rows = STEP_ROWS, .max_seqs = SEQS, .max_blocks = BLOCKS, .max_out = STEP_ROWS,
+						.invariant = true, .fp8_x = fp8_x};
 	char		why[256] = "";
 	KDevice    *d = ops->open(0, &host, &open, why, sizeof(why));
 
@@ -773,7 +793,8 @@ main(int argc, char **argv)
 	if (argc == first)
 	{
 		RUN(check_all(d, pool));
-		check_fp8("llama_f32", d, pool, 0.03);	/* weights of BF16 give as much: activations are rounded to that */
+		/* weights of BF16 give as much: activations are rounded to that */
+		check_fp8("llama_f32", d, pool, 0.03);
 		RUN(check_fp8("mixtral_f16", d, pool, 0.03));
 		ops->close(d);
 		d = open_device(true);

@@ -68,9 +68,10 @@ route(KRoute r, bool correction, int rows)
 		host(experts.data(), de, experts.size());
 		for (size_t i = 0; i < w.size(); i++)
 			differ += experts[i] != want[i] ||
-				(sums_all(&r) ? fabs((double) w[i] - want_w[i]) > 1e-6 * fabs((double) want_w[i]) + 1e-30 : w[i] != want_w[i]);
-		CHECK(differ == 0, "routing %d, %d of %d experts, %d of %d groups: %d pairs differ", (int) r.routing, r.top_k,
-			  r.n_experts, r.top_groups, r.n_groups, differ);
+				(sums_all(&r) ? fabs((double) w[i] - want_w[i]) > 1e-6 * fabs((double) want_w[i]) +
+				 1e-30 : w[i] != want_w[i]);
+		CHECK(differ == 0, "routing %d, %d of %d experts, %d of %d groups: %d pairs differ", (int) r.routing,
+			  r.top_k, r.n_experts, r.top_groups, r.n_groups, differ);
 		for (int i = 0; i < rows; i += 3)
 		{
 			cuda_moe_route(&r, dl + i * n, 1, de, dw, NULL);
@@ -173,7 +174,8 @@ route_nan(KRouting how)
 			  "routing %d of NaN: expert %d, weight %g", (int) how, e2[K + i], (double) w2[K + i]);
 	for (int row : {0, 2})
 		CHECK(memcmp(&w[row * K], &w2[row * K], K * sizeof(float)) == 0 &&
-			  memcmp(&e[row * K], &e2[row * K], K * sizeof(int32_t)) == 0, "routing %d: NaN leaves its row", (int) how);
+			  memcmp(&e[row * K], &e2[row * K], K * sizeof(int32_t)) == 0, "routing %d: NaN leaves its row",
+			  (int) how);
 }
 
 /* ---- slots ---- */
@@ -205,7 +207,8 @@ slots(int rows, int first, int top_k, int n, int width)
 
 		cuda_moe_slots(de, rows, first, top_k, ds, width, NULL);
 		host(got.data(), de, got.size());
-		CHECK(memcmp(got.data(), want.data(), want.size() * sizeof(int32_t)) == 0, "slots of %d rows from %d on: differ", rows, first);
+		CHECK(memcmp(got.data(), want.data(), want.size() * sizeof(int32_t)) == 0,
+			  "slots of %d rows from %d on: differ", rows, first);
 		cudaFree(de);
 		cudaFree(ds);
 	});
@@ -241,10 +244,10 @@ place(int pairs, int n, int of)
 		cuda_moe_place(de, pairs, n, ds, dp, NULL);
 		host(start.data(), ds, start.size());
 		host(to.data(), dp, to.size());
-		CHECK(memcmp(start.data(), want_start.data(), start.size() * sizeof(int32_t)) == 0, "%d pairs, %d experts: starts differ",
-			  pairs, n);
-		CHECK(memcmp(to.data(), want.data(), (size_t) pairs * sizeof(int32_t)) == 0, "%d pairs, %d experts: places differ",
-			  pairs, n);
+		CHECK(memcmp(start.data(), want_start.data(), start.size() * sizeof(int32_t)) == 0,
+			  "%d pairs, %d experts: starts differ", pairs, n);
+		CHECK(memcmp(to.data(), want.data(), (size_t) pairs * sizeof(int32_t)) == 0,
+			  "%d pairs, %d experts: places differ", pairs, n);
 		cudaFree(de);
 		cudaFree(ds);
 		cudaFree(dp);
@@ -294,8 +297,8 @@ gather(KType type, int rows, int top_k, int hidden, bool weighted)
 
 		cuda_moe_gather(type, dx, dh, rows, top_k, dt, weighted ? dw : NULL, hidden, NULL);
 		host(x.data(), dx, x.size());
-		CHECK(memcmp(x.data(), want.data(), x.size() * sizeof(T)) == 0, "gather of type %d, %d x %d of %d: differs", (int) type,
-			  rows, top_k, hidden);
+		CHECK(memcmp(x.data(), want.data(), x.size() * sizeof(T)) == 0,
+			  "gather of type %d, %d x %d of %d: differs", (int) type, rows, top_k, hidden);
 		cudaFree(dh);
 		cudaFree(dx);
 		cudaFree(dw);
@@ -339,11 +342,11 @@ combine(int rows, int top_k, int hidden, bool weighted, bool shared, bool gated,
 				   *dout = dev(out.data(), out.size());
 		int32_t    *dt = dev(to.data(), to.size());
 
-		cuda_moe_combine(dy, dx, rows, top_k, dt, weighted ? dw : NULL, gated ? dg : NULL, shared, bias ? dout : NULL,
-						 hidden, NULL);
+		cuda_moe_combine(dy, dx, rows, top_k, dt, weighted ? dw : NULL, gated ? dg : NULL, shared,
+						 bias ? dout : NULL, hidden, NULL);
 		host(got.data(), dy, got.size());
-		CHECK(memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0, "combine %d x %d of %d: differs", rows, top_k,
-			  hidden);
+		CHECK(memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0,
+			  "combine %d x %d of %d: differs", rows, top_k, hidden);
 		for (float *p : {dy, dx, dw, dg, dout})
 			cudaFree(p);
 		cudaFree(dt);
@@ -357,7 +360,8 @@ main(void)
 	for (int how = KROUTE_SOFTMAX; how <= KROUTE_SPARSEMIXER; how++)
 		if (how != KROUTE_SIGMOID)
 			RUN(route_nan((KRouting) how));
-	for (const int *s : (const int[][3]) {{0, 4, 4}, {1, 2, 1}, {8, 8, 8}, {33, 3, 2}, {64, 256, 256}, {2000, 60, 60},
+	for (const int *s : (const int[][3]) {{0, 4, 4}, {1, 2, 1}, {8, 8, 8}, {33, 3, 2}, {64, 256, 256},
+										  {2000, 60, 60},
 										  {2500, 128, 3}, {1100, 1024, 1000}, {5000, 8, 1}})
 		RUN(place(s[0], s[1], s[2]));
 	RUN(slots(0, 0, 2, 4, 2));

@@ -1,10 +1,10 @@
 /*
  * test_nccl.cu
- *	  kernels/cuda/nccl.cu and comm.cu: what ranks with a device each say to one another, and what becomes of those whose
- *	  others fail.
+ *	  kernels/cuda/nccl.cu and comm.cu: what ranks with a device each say to one another, and what becomes of
+ *	  those whose others fail.
  *
- * Under emulation ranks are processes, and the library is fake_nccl.cc.  All throw the same dice, so everyone knows what the others
- * have.  On a GPU there is one rank, with the real library if it is there.
+ * Under emulation ranks are processes, and the library is fake_nccl.cc.  All throw the same dice, so everyone
+ * knows what the others have.  On a GPU there is one rank, with the real library if it is there.
  */
 #include "emu_test.h"
 #include "cuda/common.cuh"
@@ -60,7 +60,8 @@ test_columns(int ranks, int rows, std::vector<int> widths, int from, int width, 
 			size_t		own = cuda_part_width(&p, r) * size;
 
 			if (own > 0)
-				memcpy(&want[((size_t) i * (size_t) p.starts[ranks] + (size_t) (p.starts[r] + from)) * size], &parts[(size_t) r * slot + (size_t) i * own], own);
+				memcpy(&want[((size_t) i * (size_t) p.starts[ranks] + (size_t) (p.starts[r] + from)) * size],
+					   &parts[(size_t) r * slot + (size_t) i * own], own);
 		}
 	uint8_t    *d_parts = dev(parts.data(), parts.size());
 	uint8_t    *all = dev<uint8_t>(NULL, total);
@@ -70,7 +71,8 @@ test_columns(int ranks, int rows, std::vector<int> widths, int from, int width, 
 		cuda_columns(all, d_parts, slot, &p, size, rows, NULL);
 		cudaDeviceSynchronize();
 		host(got.data(), all, total);
-		CHECK(got == want, "columns of %d ranks, %d rows, from %d, %d of %zu bytes", ranks, rows, from, width, size);
+		CHECK(got == want, "columns of %d ranks, %d rows, from %d, %d of %zu bytes", ranks, rows, from, width,
+			  size);
 	});
 	cudaFree(d_parts);
 	cudaFree(all);
@@ -166,7 +168,8 @@ one_gather(Rank *r, size_t n, unsigned d)
 	for (int k = 0; k < r->size; k++)
 		for (int i = 0, w = starts[k + 1] - starts[k]; i < rows; i++)
 			for (int j = 0; j < w; j++)
-				r->wrong |= r->b[(size_t) i * (size_t) starts[r->size] + (size_t) (starts[k] + j)] != value(r->call, k, (size_t) i * (size_t) w + (size_t) j);
+				r->wrong |= r->b[(size_t) i * (size_t) starts[r->size] + (size_t) (starts[k] + j)] !=
+					value(r->call, k, (size_t) i * (size_t) w + (size_t) j);
 	return true;
 }
 
@@ -308,7 +311,8 @@ test_ranks(void)
 		return;
 	}
 	printf("%s\n", text);
-	CHECK(ops->comm->id("", id, text, sizeof(text)) && open_rank(&r, 0, 1, id, &g, text, sizeof(text)), "%s", text);
+	CHECK(ops->comm->id("", id, text, sizeof(text)) && open_rank(&r, 0, 1, id, &g, text, sizeof(text)), "%s",
+		  text);
 	if (r.c == NULL)
 		return;
 	CHECK(talk(&r, 60) && !r.wrong, "one rank alone");
@@ -362,7 +366,8 @@ be_rank(int rank, int size, const void *id, Group *g, int calls, Fate last)
 static std::vector<int>
 run(int size, int calls, Fate last, double *seconds)
 {
-	Group	   *g = (Group *) mmap(NULL, sizeof(Group), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	Group	   *g = (Group *) mmap(NULL, sizeof(Group), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+								   -1, 0);
 	std::vector<pid_t> pids;
 	std::vector<int> statuses;
 	uint8_t		id[KDEVICE_COMM_ID];
@@ -406,7 +411,8 @@ test_ranks(void)
 	{
 		std::vector<int> got = run(3, 40, f, &s);
 
-		CHECK(got[0] == LOST && got[1] == LOST && got[2] == WELL, "a rank that %s: %d %d %d", f == ENDS ? "ends" : "never comes", got[0], got[1], got[2]);
+		CHECK(got[0] == LOST && got[1] == LOST && got[2] == WELL, "a rank that %s: %d %d %d",
+			  f == ENDS ? "ends" : "never comes", got[0], got[1], got[2]);
 		CHECK(s < 5, "... of which the others know behind %.1f s", s);
 	}
 	setenv("NCCL_FAKE", "call:1:7", 1);
@@ -433,7 +439,8 @@ test_any_order(void)
 	float	   *p = (float *) ops->alloc(d, sizeof(x), "x");
 	KDevComm   *c;
 
-	CHECK(ops->comm->id(library, id, err, sizeof(err)) && (c = ops->comm->open(d, &o, err, sizeof(err))) != NULL, "%s", err);
+	CHECK(ops->comm->id(library, id, err, sizeof(err)) &&
+		  (c = ops->comm->open(d, &o, err, sizeof(err))) != NULL, "%s", err);
 	ops->put(d, p, x, sizeof(x));
 	ops->comm->sum(c, p, 3);
 	ops->get(d, y, p, sizeof(y));
@@ -449,12 +456,16 @@ test_library(void)
 	char		version[64] = "";
 	char		err[256] = "";
 
-	CHECK(!ops->comm->find("/nowhere/libnccl.so", version, sizeof(version), err, sizeof(err)) && strstr(err, "/nowhere/libnccl.so") != NULL, "%s", err);
-	CHECK(!ops->comm->find("libm.so.6", version, sizeof(version), err, sizeof(err)) && strstr(err, "libm.so.6 has no ncclGetVersion") != NULL, "%s", err);
+	CHECK(!ops->comm->find("/nowhere/libnccl.so", version, sizeof(version), err, sizeof(err)) &&
+		  strstr(err, "/nowhere/libnccl.so") != NULL, "%s", err);
+	CHECK(!ops->comm->find("libm.so.6", version, sizeof(version), err, sizeof(err)) &&
+		  strstr(err, "libm.so.6 has no ncclGetVersion") != NULL, "%s", err);
 	setenv("NCCL_FAKE", "version", 1);
-	CHECK(!ops->comm->find(library, version, sizeof(version), err, sizeof(err)) && strstr(err, "is of version 21703, and 21800 or later is needed") != NULL, "%s", err);
+	CHECK(!ops->comm->find(library, version, sizeof(version), err, sizeof(err)) &&
+		  strstr(err, "is of version 21703, and 21800 or later is needed") != NULL, "%s", err);
 	unsetenv("NCCL_FAKE");
-	CHECK(ops->comm->find(library, version, sizeof(version), err, sizeof(err)) && strcmp(version, "NCCL 2.28.9") == 0, "%s %s", version, err);
+	CHECK(ops->comm->find(library, version, sizeof(version), err, sizeof(err)) &&
+		  strcmp(version, "NCCL 2.28.9") == 0, "%s %s", version, err);
 }
 
 #endif

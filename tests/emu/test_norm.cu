@@ -28,8 +28,8 @@ some_of(size_t n, float plus)
 
 /* op of rows on the device; *sum: what x is behind it */
 static Floats
-on_device(Op op, KType as, const Floats &x, const Floats &d, const float *w, const float *b, int rows, int dim,
-		  bool in_place, Floats *sum)
+on_device(Op op, KType as, const Floats &x, const Floats &d, const float *w, const float *b, int rows,
+		  int dim, bool in_place, Floats *sum)
 {
 	Dev			dx(x),
 				dd(d),
@@ -68,14 +68,17 @@ one(Op op, KType as, int rows, int dim, bool weight, bool in_place)
 		Dev			dw(w),
 					db(b);
 		Floats		sum;
-		Floats		got = on_device(op, as, x, d, weight ? dw.p : NULL, weight ? db.p : NULL, rows, dim, in_place, &sum);
+		Floats		got = on_device(op, as, x, d, weight ? dw.p : NULL, weight ? db.p : NULL, rows, dim,
+									in_place, &sum);
 
 		/* beside 0 the bias cancels */
-		CHECK(near(got, want, rounding(as) + 1e-6, op == LAYERNORM ? 3e-5 : 1e-6), "%d of %d x %d as %d", op, rows, dim, as);
+		CHECK(near(got, want, rounding(as) + 1e-6, op == LAYERNORM ? 3e-5 : 1e-6), "%d of %d x %d as %d", op,
+			  rows, dim, as);
 		CHECK(op != ADD_RMSNORM || same(sum, added), "%d x %d: the sum", rows, dim);
 		for (int i = 0; i < rows; i++)
-			CHECK(same(on_device(op, as, row_of(x, i, dim), row_of(d, i, dim), weight ? dw.p : NULL, weight ? db.p : NULL,
-								 1, dim, in_place, &sum), row_of(got, i, dim)), "%d of %d x %d: row %d alone", op, rows, dim, i);
+			CHECK(same(on_device(op, as, row_of(x, i, dim), row_of(d, i, dim), weight ? dw.p : NULL,
+								 weight ? db.p : NULL, 1, dim, in_place, &sum), row_of(got, i, dim)),
+								 "%d of %d x %d: row %d alone", op, rows, dim, i);
 	});
 }
 
@@ -89,7 +92,8 @@ heads(KNormKind kind, int rows, int n, int dim, int extra, bool weight, bool own
 				want = x;
 	const int	ldw = own ? dim : 0;
 
-	kernels_ref.norm_heads(NULL, kind, want.data() + extra / 2, rows, ld, n, dim, weight ? w.data() : NULL, ldw, 1e-6f);
+	kernels_ref.norm_heads(NULL, kind, want.data() + extra / 2, rows, ld, n, dim, weight ? w.data() : NULL,
+						   ldw, 1e-6f);
 	all_orders([&]() {
 		Dev			dx(x),
 					dw(w);
@@ -119,8 +123,9 @@ bad_row(int dim)
 
 	x[dim + dim / 2] = NAN;
 	after = on_device(RMSNORM, KT_F32, x, x, NULL, NULL, 3, dim, false, &sum);
-	CHECK(same(row_of(before, 0, dim), row_of(after, 0, dim)) && same(row_of(before, 2, dim), row_of(after, 2, dim)) &&
-		  isnan(after[dim]) && isnan(after[2 * dim - 1]), "a NaN in one row of %d", dim);
+	CHECK(same(row_of(before, 0, dim), row_of(after, 0, dim)) &&
+		  same(row_of(before, 2, dim), row_of(after, 2, dim)) && isnan(after[dim]) &&
+		  isnan(after[2 * dim - 1]), "a NaN in one row of %d", dim);
 }
 
 /* 4-byte loads and 16-byte loads are the same arithmetic: a row at an odd address */
@@ -134,7 +139,8 @@ odd_address(int dim)
 				dy(NULL, dim);
 
 	cuda_layernorm(dy.p, KT_F32, dx.p + 1, NULL, NULL, 1, dim, 1e-5f, NULL);
-	CHECK(same(dy.get(), on_device(LAYERNORM, KT_F32, at0, at0, NULL, NULL, 1, dim, false, &sum)), "an odd address, %d", dim);
+	CHECK(same(dy.get(), on_device(LAYERNORM, KT_F32, at0, at0, NULL, NULL, 1, dim, false, &sum)),
+		  "an odd address, %d", dim);
 }
 
 int

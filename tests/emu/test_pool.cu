@@ -99,7 +99,8 @@ check(PoolKind k, int step, bool nan)
 			Dev			dx(rows);
 			DevOf<KPoolSeq> dseqs(seqs);
 
-			cuda_pool_rows(add_of(k), sums.p, WIDTH + 2, dseqs.p, (int) seqs.size(), dx.p, WIDTH, WIDTH, NULL);
+			cuda_pool_rows(add_of(k), sums.p, WIDTH + 2, dseqs.p, (int) seqs.size(), dx.p, WIDTH, WIDTH,
+						   NULL);
 			cudaDeviceSynchronize();
 		}
 		got = sums.get();
@@ -109,7 +110,8 @@ check(PoolKind k, int step, bool nan)
 				float		g = got[(s + 1) % N_SEQS * (WIDTH + 2) + i];
 
 				CHECK(memcmp(&g, &want[s][i], sizeof(g)) == 0 || (isnan(g) && isnan(want[s][i])),
-					  "pooler %d, steps of %d, text %d: column %d is %g, not %g", k, step, s, i, (double) g, (double) want[s][i]);
+					  "pooler %d, steps of %d, text %d: column %d is %g, not %g", k, step, s, i, (double) g,
+					  (double) want[s][i]);
 			}
 	});
 }

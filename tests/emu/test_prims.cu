@@ -51,9 +51,10 @@ check_lanes(const int *in, int by, int width, int halves)
 			least = in[j] - 7 < least ? in[j] - 7 : least;
 		}
 		bad += o->idx != in[lo + by % width] || o->up != in[l - by < lo ? l : l - by] ||
-			o->down != in[l + by >= hi ? l : l + by] || o->exor != in[l ^ (by & (width - 1))] || o->wide != in[l ^ 1] ||
-			o->ballot != (unsigned) odd || o->any != (unsigned) any || o->all != (unsigned) all ||
-			o->match != (unsigned) match || o->match_all != (halves ? from ? 0xffff0000u : 0xffffu : FULL_MASK) + 1 ||
+			o->down != in[l + by >= hi ? l : l + by] || o->exor != in[l ^ (by & (width - 1))] ||
+			o->wide != in[l ^ 1] || o->ballot != (unsigned) odd || o->any != (unsigned) any ||
+			o->all != (unsigned) all || o->match != (unsigned) match ||
+			o->match_all != (halves ? from ? 0xffff0000u : 0xffffu : FULL_MASK) + 1 ||
 			o->sum != (unsigned) sum || o->most != (unsigned) most || o->least != least;
 	}
 	CHECK(bad == 0, "by %d, width %d, halves %d: %d lanes differ", by, width, halves, bad);
@@ -240,7 +241,8 @@ decode(int code, int exp_bits, int man_bits, bool inf)
 				top = (1 << exp_bits) - 1,
 				e = code >> man_bits & top,
 				bias = (1 << (exp_bits - 1)) - 1;
-	double		v = e == 0 ? ldexp(man, 1 - bias - man_bits) : ldexp(man + (1 << man_bits), e - bias - man_bits);
+	double		v = e == 0 ? ldexp(man, 1 - bias - man_bits) :
+		ldexp(man + (1 << man_bits), e - bias - man_bits);
 
 	if (inf ? e == top : e == top && man == (1 << man_bits) - 1)
 		v = inf && man == 0 ? INFINITY : NAN;
@@ -346,7 +348,8 @@ check_streams(void)
 
 		cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
 		LAUNCH(add_kernel, 1, 32, 0, s, d, 1.0f);
-		CHECK((i == 0 ? cudaStreamSynchronize(s) : cudaMalloc(&p, 4)) == cudaErrorStreamCaptureUnsupported, "refused %d", i);
+		CHECK((i == 0 ? cudaStreamSynchronize(s) : cudaMalloc(&p, 4)) == cudaErrorStreamCaptureUnsupported,
+			  "refused %d", i);
 		CHECK(cudaStreamEndCapture(s, &g) == cudaErrorStreamCaptureInvalidated && g == NULL, "invalid %d", i);
 	}
 	cudaGetLastError();
@@ -379,7 +382,8 @@ check_refusals(float *d)
 	LAUNCH(add_kernel, 1, 32, 64 * 1024, s, d, 1.0f);
 	CHECK(cudaGetLastError() == cudaSuccess, "64 kB, allowed");
 	cemu_capability(7, 5);
-	CHECK(cudaFuncSetAttribute((const void *) add_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 65 * 1024) ==
+	CHECK(cudaFuncSetAttribute((const void *) add_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+							   65 * 1024) ==
 		  cudaErrorInvalidValue, "65 kB on sm_75");
 	cudaDeviceGetAttribute(&cc, cudaDevAttrComputeCapabilityMinor, 0);
 	CHECK(cc == 5, "capability");

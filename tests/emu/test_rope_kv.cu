@@ -36,16 +36,19 @@ same_codes(const World &w, const std::vector<uint8_t> &bytes, int block, int hea
 	d = bytes.data() + at;
 	h = kv.base + at;
 	for (int i = 0; i < kv.head_dim; i++)
-		if (memcmp(d + device_at(kv.type, kv.head_dim, place, i) * es, h + (size_t) (i * bs + place) * es, es) != 0)
+		if (memcmp(d + device_at(kv.type, kv.head_dim, place, i) * es, h + (size_t) (i * bs + place) * es,
+				   es) != 0)
 			return false;
 	d += w.ckv.v_at;
 	h += w.ckv.v_at;
 	for (int i = 0; i < w.ckv.v_dim; i++)
-		if (memcmp(d + device_at(kv.type, w.ckv.v_pad, place, i) * es, h + (size_t) (place * w.ckv.v_pad + i) * es, es) != 0)
+		if (memcmp(d + device_at(kv.type, w.ckv.v_pad, place, i) * es,
+				   h + (size_t) (place * w.ckv.v_pad + i) * es, es) != 0)
 			return false;
 	d += w.ckv.scales_at - w.ckv.v_at;
 	h += w.ckv.scales_at - w.ckv.v_at;
-	return kv.type != KT_INT8 || (memcmp(d + place * 4, h + place * 4, 4) == 0 && memcmp(d + (bs + place) * 4, h + (bs + place) * 4, 4) == 0);
+	return kv.type != KT_INT8 || (memcmp(d + place * 4, h + place * 4, 4) == 0 &&
+								  memcmp(d + (bs + place) * 4, h + (bs + place) * 4, 4) == 0);
 }
 
 /* plain and fused writes of chunks of all sequences; what nobody wrote stays 0xff */
@@ -74,8 +77,10 @@ writes(KType type, int hd, int v_dim, int heads, int kv_heads, int block_size, i
 	x[(size_t) 5 * ld + ld - 4] = INFINITY;
 	x[(size_t) 6 * ld + ld - 4] = NAN;
 	rotated = x;
-	kernels_ref.rope(NULL, rotated.data(), rows.r.n_rows, ld, heads + kv_heads, hd, rows.r.pos, cs.data(), rot);
-	kernels_ref.kv_write(NULL, &ref.kv, 1, &rows.r, &rotated[heads * hd], ld, &rotated[(heads + kv_heads) * hd], ld);
+	kernels_ref.rope(NULL, rotated.data(), rows.r.n_rows, ld, heads + kv_heads, hd, rows.r.pos, cs.data(),
+					 rot);
+	kernels_ref.kv_write(NULL, &ref.kv, 1, &rows.r, &rotated[heads * hd], ld,
+						 &rotated[(heads + kv_heads) * hd], ld);
 	all_orders([&]() {
 		World		one(type, hd, v_dim, kv_heads, block_size, lens, split),
 					two(type, hd, v_dim, kv_heads, block_size, lens, split);
@@ -105,7 +110,8 @@ writes(KType type, int hd, int v_dim, int heads, int kv_heads, int block_size, i
 		for (int s = 0; s < rows.r.n_seqs; s++)
 			for (int i = rows.start[s]; i < rows.start[s + 1]; i++)
 				for (int h = 0; h < kv_heads; h++)
-					wrong += !same_codes(ref, b1, rows.tables[s][rows.pos[i] / block_size], h, rows.pos[i] % block_size);
+					wrong += !same_codes(ref, b1, rows.tables[s][rows.pos[i] / block_size], h,
+										 rows.pos[i] % block_size);
 		CHECK(wrong == 0, "type %d, head_dim %d, v_dim %d: %d cells differ", type, hd, vd, wrong);
 		/* as many bytes were written here as there */
 		size_t		n1 = 0,
@@ -217,7 +223,8 @@ largest(void)
 			cuda_kv_write(&w.ckv, &rows.dr, dk, 48, dv, 40, NULL);
 			for (int h = 0; h < 2; h++)
 			{
-				size_t		at = (size_t) ref.pages[1] * ref.kv.block_stride + (size_t) h * ref.kv.head_stride;
+				size_t		at = (size_t) ref.pages[1] * ref.kv.block_stride +
+					(size_t) h * ref.kv.head_stride;
 
 				memset(ref.kv.base + at, 0, ref.kv.head_stride);
 				cudaMemset(w.dev_kv.base + at, 0, ref.kv.head_stride);
@@ -226,7 +233,8 @@ largest(void)
 			cuda_kv_largest(&w.ckv, 6, dl, NULL);
 			host(got, dl, 2);
 			CHECK(most[0] == 7.5f && got[0] == most[0], "largest K %g, not %g", got[0], most[0]);
-			CHECK(nan ? isnan(got[1]) && isnan(most[1]) : got[1] == most[1], "largest V %g, not %g", got[1], most[1]);
+			CHECK(nan ? isnan(got[1]) && isnan(most[1]) : got[1] == most[1], "largest V %g, not %g", got[1],
+				  most[1]);
 			cudaFree(dl);
 			cudaFree(dk);
 			cudaFree(dv);

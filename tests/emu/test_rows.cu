@@ -140,7 +140,8 @@ want_xielu(const Rows *r, const float *x, float *y)
 static void
 dev_mul_rows(const Rows *r, float *x, void *y, const Dev &, const Dev &d)
 {
-	cuda_mul_rows(y, r->as, r->dim, x, r->dim, d.p + r->first * r->dim, r->dim, r->rows, r->dim, r->variant - 1, NULL);
+	cuda_mul_rows(y, r->as, r->dim, x, r->dim, d.p + r->first * r->dim, r->dim, r->rows, r->dim,
+				  r->variant - 1, NULL);
 }
 
 static void
@@ -274,7 +275,8 @@ want_round(const Rows *r, const float *x, float *y)
 	{
 		float		v = x[i] * (r->as == KT_BF16 ? 1e9f : 30.0f);
 
-		y[i] = r->as == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(v)) : r->as == KT_F16 ? kf16_to_f32(kf32_to_f16(v)) : v;
+		y[i] = r->as == KT_BF16 ? kbf16_to_f32(kf32_to_bf16(v)) : r->as == KT_F16 ?
+			kf16_to_f32(kf32_to_f16(v)) : v;
 	}
 }
 
@@ -328,13 +330,14 @@ check_op(size_t op, int variant, int rows, int dim, KType as)
 		double		bound = ops[op].bound + rounding(as);
 
 		/* operands' absolute error is that of F16's subnormals */
-		CHECK(near(got, want, bound, bound > 0 ? 2e-7 : 0), "%s %d, %d x %d as %d", ops[op].name, variant, rows, dim, as);
+		CHECK(near(got, want, bound, bound > 0 ? 2e-7 : 0), "%s %d, %d x %d as %d", ops[op].name, variant,
+			  rows, dim, as);
 		for (int i = 0; i < rows; i++)
 		{
 			Rows		alone = {i, 1, dim, as, variant};
 
-			CHECK(same(run(ops[op].device, &alone, x), row_of(got, i, dim)), "%s %d, %d x %d: row %d alone", ops[op].name, variant,
-				  rows, dim, i);
+			CHECK(same(run(ops[op].device, &alone, x), row_of(got, i, dim)), "%s %d, %d x %d: row %d alone",
+				  ops[op].name, variant, rows, dim, i);
 		}
 	});
 	/* a bad value stays in its row */
@@ -347,7 +350,8 @@ check_op(size_t op, int variant, int rows, int dim, KType as)
 
 		CHECK(isnan(after[dim + dim / 4]), "%s %d: NaN lost", ops[op].name, variant);
 		for (int i = 0; i < rows; i++)
-			CHECK(i == 1 || same(row_of(before, i, dim), row_of(after, i, dim)), "%s %d: NaN in row %d", ops[op].name, variant, i);
+			CHECK(i == 1 || same(row_of(before, i, dim), row_of(after, i, dim)), "%s %d: NaN in row %d",
+				  ops[op].name, variant, i);
 	}
 }
 
@@ -376,12 +380,13 @@ check_range(KAct a)
 	for (int i = 0; i < n; i++)
 	{
 		double		v = x[i],
-					lost = a == KACT_GELU ? v * v / 2 : a == KACT_GELU_TANH ? fabs(1.596 * (v + 0.044715 * v * v * v)) : 1.702 * fabs(v),
-					e;
+					lost = a == KACT_GELU ? v * v / 2 : a == KACT_GELU_TANH ?
+					fabs(1.596 * (v + 0.044715 * v * v * v)) : 1.702 * fabs(v), e;
 
 		lost = v < 0 ? lost : 0;
 		/* half a unit of subnormals, and what is left of a unit there after rounding twice */
-		e = fabs((double) got[i] - want[i]) / (fabs((double) want[i]) * 0x1p-23 * (4 + 1.5 * lost) + 0x1p-149);
+		e = fabs((double) got[i] - want[i]) / (fabs((double) want[i]) * 0x1p-23 * (4 + 1.5 * lost) +
+											   0x1p-149);
 		if (!(e <= worst))
 			worst = e, at = v;
 	}
@@ -396,7 +401,8 @@ check_range(KAct a)
 		float		v = a == KACT_SWIGLU_OAI && i > 0 ? 7.0f : ends[i];
 
 		v = a == KACT_RELU2 ? v * v : v;
-		CHECK(fabsf(got[i] - v) <= 1e-4f || got[i] == v, "activation %d of %g: %g", a, (double) ends[i], (double) got[i]);
+		CHECK(fabsf(got[i] - v) <= 1e-4f || got[i] == v, "activation %d of %g: %g", a, (double) ends[i],
+			  (double) got[i]);
 	}
 	CHECK(got[4] == 0.0f && got[5] == 0.0f, "activation %d: %g %g", a, (double) got[4], (double) got[5]);
 }
@@ -406,7 +412,8 @@ static void
 check_saturation(void)
 {
 	Floats		x = {65504.0f, 65519.0f, 65520.0f, -1e30f, INFINITY, -INFINITY, NAN, 6e-8f, 1e-9f, 3e38f};
-	Floats		f16 = {65504.0f, 65504.0f, 65504.0f, -65504.0f, INFINITY, -INFINITY, NAN, 5.9604645e-8f, 0.0f, 65504.0f};
+	Floats		f16 = {65504.0f, 65504.0f, 65504.0f, -65504.0f, INFINITY, -INFINITY, NAN, 5.9604645e-8f, 0.0f,
+					   65504.0f};
 
 	all_orders([&]() {
 		Dev			d(x),
@@ -458,7 +465,8 @@ check_keep(int dim)
 		std::vector<uint16_t> hg = dh.get();
 
 		for (size_t i = 0; i < idx.size(); i++)
-			CHECK(memcmp(&hg[i * dim], &h[(size_t) idx[i] * dim], dim * 2) == 0, "half row %zu of %d", i, dim);
+			CHECK(memcmp(&hg[i * dim], &h[(size_t) idx[i] * dim], dim * 2) == 0, "half row %zu of %d", i,
+				  dim);
 	});
 }
 
@@ -533,10 +541,12 @@ check_heads(int width)
 					by_head(NULL, want.size()),
 					back(x);
 
-		cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, dx.p, KT_F32, ld, width + 2, rows, heads, width, NULL);
+		cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, dx.p, KT_F32, ld, width + 2, rows,
+						heads, width, NULL);
 		CHECK(same(by_head.get(), want), "heads of %d", width);
 		cudaMemset(back.p, 0, x.size() * sizeof(float));
-		cuda_swap_heads(back.p, KT_F32, ld, width + 2, by_head.p, KT_F32, width, (size_t) rows * width, rows, heads, width, NULL);
+		cuda_swap_heads(back.p, KT_F32, ld, width + 2, by_head.p, KT_F32, width, (size_t) rows * width, rows,
+						heads, width, NULL);
 		Floats		got = back.get();
 
 		for (int i = 0; i < rows * ld; i++)
@@ -544,11 +554,12 @@ check_heads(int width)
 		/* floats to operands, those to others, and those to floats */
 		for (KType as : {KT_BF16, KT_F16})
 		{
-			cuda_swap_heads(by_head.p, as, width, (size_t) rows * width, dx.p, KT_F32, ld, width + 2, rows, heads, width, NULL);
-			cuda_swap_heads(back.p, as, (size_t) heads * width, width, by_head.p, as, width, (size_t) rows * width, rows, heads,
-							width, NULL);
-			cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, back.p, as, (size_t) heads * width, width, rows,
+			cuda_swap_heads(by_head.p, as, width, (size_t) rows * width, dx.p, KT_F32, ld, width + 2, rows,
 							heads, width, NULL);
+			cuda_swap_heads(back.p, as, (size_t) heads * width, width, by_head.p, as, width,
+							(size_t) rows * width, rows, heads, width, NULL);
+			cuda_swap_heads(by_head.p, KT_F32, width, (size_t) rows * width, back.p, as,
+							(size_t) heads * width, width, rows, heads, width, NULL);
 			CHECK(near(by_head.get(), want, rounding(as), 0), "heads of %d as %d", width, as);
 		}
 	});

@@ -1,7 +1,7 @@
 /*
  * test_rows_of.cu
- *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of the file's, as
- *	  floats, and as operands with these bits rounded.
+ *	  kernels/cuda/rows_of.cu under emulation: rows of matrices of every packed type, with the bits of the
+ *	  file's, as floats, and as operands with these bits rounded.
  */
 #include "rows_test.h"
 #include "mats.h"
@@ -32,7 +32,8 @@ check_unpack(const KMat *m, const uint8_t *file, int first, int n, KType as)
 			differ += got[(size_t) i * ldy + k] != (as == KT_BF16 ? kf32_to_bf16(f) : kf32_to_f16(f));
 		}
 	}
-	CHECK(differ == 0, "%s as %s: %d of %d x %d differ", ktype_name(m->type), ktype_name(as), differ, n, m->k);
+	CHECK(differ == 0, "%s as %s: %d of %d x %d differ", ktype_name(m->type), ktype_name(as), differ, n,
+		  m->k);
 }
 
 static void
@@ -74,7 +75,8 @@ check_type(KType t, int k)
 				if (row >= 0 && row < N)
 					kblock_to_float(t, &file[row * bytes], k, want.data());
 				want.resize(ld, 7.0f);
-				CHECK(same(want, row_of(got, i, ld)), "%s: row %lld of %d", ktype_name(t), (long long) row, k);
+				CHECK(same(want, row_of(got, i, ld)), "%s: row %lld of %d", ktype_name(t), (long long) row,
+					  k);
 			}
 		}
 		/* one row for all */

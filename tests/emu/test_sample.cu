@@ -42,7 +42,8 @@ fill_row(float *x, int n, int shape, double spread)
 
 /* what cuda_sample() says of rows whose buffer is staged; they have to be the same afterwards */
 static std::vector<KSampled>
-sampled(const std::vector<unsigned char> &buffer, int rows, const std::vector<float> &logits, int width, int n_valid)
+sampled(const std::vector<unsigned char> &buffer, int rows, const std::vector<float> &logits, int width,
+		int n_valid)
 {
 	std::vector<KSampled> out(rows);
 	std::vector<float> after(logits.size());
@@ -55,7 +56,8 @@ sampled(const std::vector<unsigned char> &buffer, int rows, const std::vector<fl
 	cuda_sample(db, rows, dl, width, n_valid, dout, NULL);
 	host(out.data(), dout, out.size());
 	host(after.data(), dl, after.size());
-	CHECK(memcmp(after.data(), logits.data(), logits.size() * sizeof(float)) == 0, "logits of width %d have changed", width);
+	CHECK(memcmp(after.data(), logits.data(), logits.size() * sizeof(float)) == 0,
+		  "logits of width %d have changed", width);
 	cudaFree(db);
 	cudaFree(dl);
 	cudaFree(dout);
@@ -100,7 +102,8 @@ philox(const KSample *k, uint32_t index, uint32_t kind, uint32_t *c)
 	{
 		uint64_t	a = (uint64_t) c[0] * 0xD2511F53u,
 					b = (uint64_t) c[2] * 0xCD9E8D57u;
-		uint32_t	next[4] = {(uint32_t) (b >> 32) ^ c[1] ^ k0, (uint32_t) b, (uint32_t) (a >> 32) ^ c[3] ^ k1, (uint32_t) a};
+		uint32_t	next[4] = {(uint32_t) (b >> 32) ^ c[1] ^ k0, (uint32_t) b,
+							   (uint32_t) (a >> 32) ^ c[3] ^ k1, (uint32_t) a};
 
 		memcpy(c, next, sizeof(next));
 		k0 += 0x9E3779B9u;
@@ -457,11 +460,13 @@ against_engine(int rows, int width, int n_valid)
 			std::vector<unsigned char> b(smp_ref_stage(&cases[i], 1, n_valid, NULL));
 
 			smp_ref_stage(&cases[i], 1, n_valid, b.data());
-			alone += memcmp((const void *) &got[i], (const void *) sampled(b, 1, same, width, n_valid).data(), sizeof(KSampled)) != 0;
+			alone += memcmp((const void *) &got[i], (const void *) sampled(b, 1, same, width, n_valid).data(),
+							sizeof(KSampled)) != 0;
 		}
 	}
 	CHECK(ids == 0, "%d of %d rows of width %d have another id than the engine's", ids, rows, width);
-	CHECK(tops == 0, "%d of %d rows of width %d have other log-probabilities than the engine's", tops, rows, width);
+	CHECK(tops == 0, "%d of %d rows of width %d have other log-probabilities than the engine's", tops, rows,
+		  width);
 	CHECK(alone == 0, "%d of %d rows of width %d differ alone", alone, rows, width);
 }
 

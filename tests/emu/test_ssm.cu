@@ -1,7 +1,7 @@
 /*
  * test_ssm.cu
- *	  kernels/cuda/ssm.cu under emulation against kernels/ref: sequences of a step together, and each by itself in pieces
- *	  with memcmp; from a state full of NaN, and beside a sequence with bad values.
+ *	  kernels/cuda/ssm.cu under emulation against kernels/ref: sequences of a step together, and each by
+ *	  itself in pieces with memcmp; from a state full of NaN, and beside a sequence with bad values.
  */
 #include <memory>
 
@@ -83,23 +83,24 @@ by_ref(const Shape *s, const Data *d, Floats *conv)
 	at.state = state.data();
 	at.y = conv->data();
 	a = scan_of(s, &d->z, &at, 0);
-	kernels_ref.conv(NULL, &cs, &r, at.in[SSM_X], d->z.ldx, d->z.dim, s->width, at.in[SSM_W], conv_bias(s, &d->z, &at), s->silu,
-					 at.y, d->z.dim);
+	kernels_ref.conv(NULL, &cs, &r, at.in[SSM_X], d->z.ldx, d->z.dim, s->width, at.in[SSM_W],
+					 conv_bias(s, &d->z, &at), s->silu, at.y, d->z.dim);
 	kernels_ref.scan(NULL, &ss, &r, &a, out.data(), d->z.dim);
 	return out;
 }
 
 /* one call for rows row0 .. of some sequences */
 static void
-step(const Shape *s, const Data *d, const Where *at, const CudaRows *r, const int32_t *slot, int row0, void *out)
+step(const Shape *s, const Data *d, const Where *at, const CudaRows *r, const int32_t *slot, int row0,
+	 void *out)
 {
 	KState		cs = {at->state, d->z.stride},
 				ss = {at->state + d->z.conv_state, d->z.stride};
 	KScan		a = scan_of(s, &d->z, at, row0);
 	size_t		y = (size_t) row0 * d->z.dim;
 
-	cuda_conv(&cs, slot, r, at->in[SSM_X] + (size_t) row0 * d->z.ldx, d->z.ldx, d->z.dim, s->width, at->in[SSM_W],
-			  conv_bias(s, &d->z, at), s->silu, at->y + y, d->z.dim, NULL);
+	cuda_conv(&cs, slot, r, at->in[SSM_X] + (size_t) row0 * d->z.ldx, d->z.ldx, d->z.dim, s->width,
+			  at->in[SSM_W], conv_bias(s, &d->z, at), s->silu, at->y + y, d->z.dim, NULL);
 	cuda_scan(&ss, slot, r, &a, (uint8_t *) out + y * (s->as == KT_F32 ? 4 : 2), s->as, d->z.dim, NULL);
 }
 
@@ -186,7 +187,8 @@ check_shape(int i)
 	d.in[SSM_BC][(size_t) lengths[0] * d.z.ldbc] = INFINITY;
 	bad = run(s, &d, 0, &conv);
 	CHECK(same(Floats(got.begin(), got.begin() + from), Floats(bad.begin(), bad.begin() + from)) &&
-		  same(Floats(got.begin() + to, got.end()), Floats(bad.begin() + to, bad.end())), "ssm %d: a bad value reaches others", i);
+		  same(Floats(got.begin() + to, got.end()), Floats(bad.begin() + to, bad.end())),
+		  "ssm %d: a bad value reaches others", i);
 	CHECK(isnan(bad[from]), "ssm %d: a NaN is lost", i);
 }
 
@@ -217,8 +219,10 @@ check_padding(const Shape *s)
 	got = out.get();
 	left = state.get();
 	for (int i = 0; i < d.z.dim; i++)
-		CHECK(got[i] != 0 && got[d.z.dim + i] == 0 && there.y.get()[d.z.dim + i] == 0, "a row that isn't one: %d", i);
-	CHECK(same(Floats(left.begin() + slots[1] * d.z.stride, left.begin() + (slots[1] + 1) * d.z.stride), Floats(d.z.stride, 5.0f)),
+		CHECK(got[i] != 0 && got[d.z.dim + i] == 0 && there.y.get()[d.z.dim + i] == 0,
+			  "a row that isn't one: %d", i);
+	CHECK(same(Floats(left.begin() + slots[1] * d.z.stride, left.begin() + (slots[1] + 1) * d.z.stride),
+			   Floats(d.z.stride, 5.0f)),
 		  "its state");
 }
 

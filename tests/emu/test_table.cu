@@ -282,7 +282,8 @@ check_lora(void)
 				y(ROWS * 80);
 	int32_t		rows[] = {1, 4, 8, 0, 3},
 				ids[ROWS] = {0, 3, -1, 99, 5, 7, 1, 2, 39};
-	KLora		p[3] = {{KT_F32, 5, DIM, 33, 0, 0, 0.5f, NULL, NULL}, {KT_F32, 12, DIM, 40, 6, 34, 2.0f, NULL, NULL},
+	KLora		p[3] = {{KT_F32, 5, DIM, 33, 0, 0, 0.5f, NULL, NULL},
+						{KT_F32, 12, DIM, 40, 6, 34, 2.0f, NULL, NULL},
 		{KT_F32, 7, DIM, 64, 3, 2, -1.0f, NULL, NULL}},
 				dp[3];
 	const int	of[3][2] = {{0, 3}, {0, 3}, {3, 2}};
@@ -405,7 +406,8 @@ check_mm(KType type)
 	const KOp  *in = x.op();
 
 	for (size_t i = 0; i < src.size(); i++)
-		src[i] = type == KT_Q8_0 && i % 34 == 1 ? 0x20 : type == KT_BF16 && i % 2 ? 0x3d | (dice() & 0x80) : (uint8_t) dice();
+		src[i] = type == KT_Q8_0 && i % 34 == 1 ? 0x20 : type == KT_BF16 && i % 2 ? 0x3d | (dice() & 0x80) :
+			(uint8_t) dice();
 	t.type = type;
 	t.ndim = 2;
 	t.shape[0] = n;
@@ -424,7 +426,8 @@ check_mm(KType type)
 				double		sum = bias.h[j];
 
 				for (int c = 0; c < dim; c++)
-					sum += (double) w[c] * rounded(as == KT_F32 && type == KT_Q8_0 ? KT_BF16 : as, x.h[(size_t) i * dim + c]);
+					sum += (double) w[c] * rounded(as == KT_F32 && type == KT_Q8_0 ? KT_BF16 : as,
+												   x.h[(size_t) i * dim + c]);
 				y.h[(size_t) i * n + j] = (float) sum;
 			}
 		}
@@ -509,7 +512,8 @@ check_products(void)
 		size_t		size = k->mm_scratch(type, ROWS, kk),
 					grouped = k->mm_grouped_scratch(type, 3, ROWS, kk);
 		void	   *ws = ops->alloc(device, (size > grouped ? size : grouped) + 64, "test");
-		std::vector<uint8_t> hws(ref->mm_scratch(type, ROWS, kk) + ref->mm_grouped_scratch(type, 3, ROWS, kk) + 64);
+		std::vector<uint8_t> hws(ref->mm_scratch(type, ROWS, kk) + ref->mm_grouped_scratch(type, 3, ROWS,
+				kk) + 64);
 		double		bound = 2e-5;
 		const KOp  *in = x.op();
 
@@ -591,7 +595,8 @@ check_mixture(void)
 	k->mm_grouped(pool, dm, experts, ds, x.o, DIM, y.d, DIM, NULL, ws);
 	ref->mm_grouped(NULL, hm, experts, hs.data(), (KOp *) x.h.data(), DIM, y.h.data(), DIM, NULL, hws.data());
 	k->moe_combine(pool, out.d, y.d, ROWS, top, dp, weights.d, NULL, true, NULL, DIM);
-	ref->moe_combine(NULL, out.h.data(), y.h.data(), ROWS, top, hp.data(), weights.h.data(), NULL, true, NULL, DIM);
+	ref->moe_combine(NULL, out.h.data(), y.h.data(), ROWS, top, hp.data(), weights.h.data(), NULL, true, NULL,
+					 DIM);
 	out.same("mm_grouped, moe_combine", 2e-5);
 	k->mul_rows(pool, out.d, DIM, x.d, DIM, y.d, DIM, ROWS, DIM, true);
 	ref->mul_rows(NULL, out.h.data(), DIM, x.h.data(), DIM, y.h.data(), DIM, ROWS, DIM, true);
@@ -712,7 +717,8 @@ check_sample(void)
 		rows[i].n_logprobs = i - 1;
 		rows[i].min_p_log = -INFINITY;
 		for (int j = 0; j < DIM; j++)
-			logits.h[(size_t) (rows[i].row * DIM + j)] = j == 7 * (i + 1) ? 9.0f : j == DIM - 1 ? 10.0f : -1.0f;
+			logits.h[(size_t) (rows[i].row * DIM + j)] = j == 7 * (i + 1) ? 9.0f : j == DIM - 1 ? 10.0f :
+				-1.0f;
 	}
 	ops->put(device, logits.d, logits.h.data(), logits.h.size() * sizeof(float));
 	ops->put(device, at, rows, sizeof(rows));
@@ -720,8 +726,8 @@ check_sample(void)
 	ops->get(device, got, out, sizeof(told));
 	CHECK(ops->wait(device, err, sizeof(err)), "sample: %s", err);
 	memcpy((void *) told, got, sizeof(told));
-	CHECK(told[0].id == 7 && told[1].id == 14 && told[1].rank == 1 && told[1].n_top == 0, "sample: %d, and %d of rank %d", told[0].id,
-		  told[1].id, told[1].rank);
+	CHECK(told[0].id == 7 && told[1].id == 14 && told[1].rank == 1 && told[1].n_top == 0,
+		  "sample: %d, and %d of rank %d", told[0].id, told[1].id, told[1].rank);
 	logits.same("sample", 0);
 	ops->unpin(device, got);
 	ops->free(device, out);
@@ -730,7 +736,10 @@ check_sample(void)
 
 #ifndef __CUDACC__
 
-/* A thread that was at another device, as one that computes steps of several models: its next op comes outside a step. */
+/*
+ * A thread that was at another device, as one that computes steps of several models: its next op comes
+ * outside a step.
+ */
 static void
 check_devices(void)
 {
@@ -792,7 +801,8 @@ main(void)
 	{
 		bool		has = type != KT_BF16 || info.cc >= 80;
 
-		CHECK((ops->kernels(device, type) != NULL) == (has && info.usable), "usable: %d, %s", info.usable, info.why);
+		CHECK((ops->kernels(device, type) != NULL) == (has && info.usable), "usable: %d, %s", info.usable,
+			  info.why);
 		as = type;
 		k = table_of(type, false);
 		if (has)

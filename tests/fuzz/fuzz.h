@@ -161,14 +161,17 @@ fuzz_json_value(const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 
 /* What stands in JSON where something else was expected. */
 static const char *const fuzz_values[] = {
-	"0", "1", "-1", "2", "3", "4", "5", "8", "16", "32", "64", "255", "256", "1000", "65536", "16777217", "2147483647", "2147483648",
-	"4294967296", "9007199254740993", "18446744073709551616", "1e308", "-1e308", "1e400", "1e-320", "0.5", "0.25", "1.5", "-0.0", "NaN",
-	"true", "false", "null", "\"\"", "\"x\"", "\"1\"", "[]", "{}", "[1]", "[0,1]", "[1,0,1]", "[1e308,-1,2.5]", "[[[[[[]]]]]]", "[null,\"a\",{}]",
-	"[\"full_attention\",\"sliding_attention\"]", "{\"a\":{\"b\":[{}]}}", "{\"type\":\"Sequence\"}", "\"\\u0000\"", "\"\\ud800\"", "\"\\uFFFF\"",
-	"\"F32\"", "\"F16\"", "\"BF16\"", "\"F8_E4M3\"", "\"F8_E5M2\"", "\"U8\"", "\"I8\"", "\"I32\"", "\"I64\"", "\"F8_E8M0\"", "\"BOOL\"",
-	"\"yarn\"", "\"llama3\"", "\"longrope\"", "\"dynamic\"", "\"linear\"", "\"silu\"", "\"gelu\"", "\"relu2\"", "\"sigmoid\"", "\"softmax\"",
-	"\"noaux_tc\"", "\"group_limited_greedy\"", "\"gptq\"", "\"awq\"", "\"fp8\"", "\"bitsandbytes\"", "\"compressed-tensors\"", "\"mxfp4\"",
-	"\"<0x00>\"", "\"\xE2\x96\x81\"", "\" \"", "\"(?:a+)+$\"", "\"\\\\p{L}{1,3}\"", "\"[\"", "\"a b\"", "\"AAAA\""
+	"0", "1", "-1", "2", "3", "4", "5", "8", "16", "32", "64", "255", "256", "1000", "65536", "16777217",
+	"2147483647", "2147483648", "4294967296", "9007199254740993", "18446744073709551616", "1e308", "-1e308",
+	"1e400", "1e-320", "0.5", "0.25", "1.5", "-0.0", "NaN", "true", "false", "null", "\"\"", "\"x\"", "\"1\"",
+	"[]", "{}", "[1]", "[0,1]", "[1,0,1]", "[1e308,-1,2.5]", "[[[[[[]]]]]]", "[null,\"a\",{}]",
+	"[\"full_attention\",\"sliding_attention\"]", "{\"a\":{\"b\":[{}]}}", "{\"type\":\"Sequence\"}",
+	"\"\\u0000\"", "\"\\ud800\"", "\"\\uFFFF\"", "\"F32\"", "\"F16\"", "\"BF16\"", "\"F8_E4M3\"",
+	"\"F8_E5M2\"", "\"U8\"", "\"I8\"", "\"I32\"", "\"I64\"", "\"F8_E8M0\"", "\"BOOL\"", "\"yarn\"",
+	"\"llama3\"", "\"longrope\"", "\"dynamic\"", "\"linear\"", "\"silu\"", "\"gelu\"", "\"relu2\"",
+	"\"sigmoid\"", "\"softmax\"", "\"noaux_tc\"", "\"group_limited_greedy\"", "\"gptq\"", "\"awq\"",
+	"\"fp8\"", "\"bitsandbytes\"", "\"compressed-tensors\"", "\"mxfp4\"", "\"<0x00>\"", "\"\xE2\x96\x81\"",
+	"\" \"", "\"(?:a+)+$\"", "\"\\\\p{L}{1,3}\"", "\"[\"", "\"a b\"", "\"AAAA\""
 };
 
 /* A change that keeps JSON JSON: values go, come, become others or change places. */
@@ -182,7 +185,8 @@ fuzz_json(Buf *b, size_t span, unsigned *seed)
 	const char *s;
 	Buf			copy = {0};
 
-	if (b->len < 2 || !fuzz_json_value(b->data, b->len, fuzz_below(seed, span < b->len ? span : b->len), &begin, &end))
+	if (b->len < 2 || !fuzz_json_value(b->data, b->len, fuzz_below(seed, span < b->len ? span : b->len),
+									   &begin, &end))
 		return;
 	switch (rand_r(seed) % 6)
 	{

@@ -30,7 +30,8 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 	}
 	if (t == NULL)
 		return;
-	if (t->type >= KT_COUNT || (bytes = ktype_row_bytes(t->type, k)) == 0 || t->shape[0] != n || t->shape[1] != k)
+	if (t->type >= KT_COUNT || (bytes = ktype_row_bytes(t->type, k)) == 0 || t->shape[0] != n ||
+		t->shape[1] != k)
 		abort();
 	half = (int) n / 2;
 	rows = mem_alloc((size_t) n * bytes);

@@ -15,7 +15,8 @@
 #define DATA_BYTES (64u << 20)
 #define MAX_FITS 40
 
-static const char *const patterns[] = {"build/fixtures/models/*/config.json", "build/fixtures/ckpt/*/config.json",
+static const char *const patterns[] = {"build/fixtures/models/*/config.json",
+									   "build/fixtures/ckpt/*/config.json",
 	"build/fixtures/pool/*/config.json", NULL};
 
 typedef struct Made
@@ -159,7 +160,8 @@ static void
 set_up(void)
 {
 	const glob_t *g = fuzz_files(patterns);
-	char	   *data = mmap(NULL, DATA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char	   *data = mmap(NULL, DATA_BYTES, PROT_READ | PROT_WRITE,
+							MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	/* enough for all that is run */
 	for (size_t i = 0; i < 16u << 20; i++)

@@ -16,15 +16,16 @@ enum
 
 static char dir[] = "/tmp/vllm_fuzz_st_XXXXXX";
 static const char *const names[] = {
-	"config.json", "model.safetensors", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json"
+	"config.json", "model.safetensors", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json",
+	"added_tokens.json"
 };
 static char paths[6][64];
 
 /* What sentence-transformers keeps beside a model; of a fixture that has it. */
 static const char *const st_folders[] = {"1_Pooling", "2_Dense", "1_LogitScore"};
 static const char *const st_names[PARTS - PART_ST] = {
-	"modules.json", "1_Pooling/config.json", "2_Dense/config.json", "1_LogitScore/config.json", "2_Dense/model.safetensors",
-	"sentence_bert_config.json", "config_sentence_transformers.json"
+	"modules.json", "1_Pooling/config.json", "2_Dense/config.json", "1_LogitScore/config.json",
+	"2_Dense/model.safetensors", "sentence_bert_config.json", "config_sentence_transformers.json"
 };
 
 static inline void
@@ -138,8 +139,9 @@ fuzz_dir(const char *weights, const uint8_t *data, size_t size)
 
 	if (paths[0][0] == '\0')
 		dir_set_up();
-	buf_addstr(&tokens, "{\"bos_token\": {\"content\": \"<s>\", \"lstrip\": true}, \"eos_token\": \"</s>\", \"pad_token\": \"a\", "
-			   "\"additional_special_tokens\": [\"the\", {\"content\": \"b\", \"normalized\": true}], \"<x>\": 7, \"<s>\": 1, \"c\": 99999}");
+	buf_addstr(&tokens, "{\"bos_token\": {\"content\": \"<s>\", \"lstrip\": true}, \"eos_token\": \"</s>\", "
+			   "\"pad_token\": \"a\", \"additional_special_tokens\": [\"the\", {\"content\": \"b\", "
+			   "\"normalized\": true}], \"<x>\": 7, \"<s>\": 1, \"c\": 99999}");
 	fuzz_edit(&config, PART_CONFIG, PARTS, data, size);
 	fuzz_edit(&tok, PART_TOK_CONFIG, PARTS, data, size);
 	fuzz_edit(&tokens, PART_TOKENS, PARTS, data, size);

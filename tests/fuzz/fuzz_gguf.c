@@ -7,7 +7,8 @@
 #include "fuzz_model.h"
 #include "quant/quantize.h"
 
-static const char *const patterns[] = {"build/fixtures/models/*.gguf", "tests/fixtures/tokenizers/*.gguf", NULL};
+static const char *const patterns[] = {"build/fixtures/models/*.gguf", "tests/fixtures/tokenizers/*.gguf",
+									   NULL};
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

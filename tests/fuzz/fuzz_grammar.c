@@ -18,7 +18,10 @@
 static GramVocab *
 vocabulary(void)
 {
-	static const char *const longer[] = {"ab", "abc", "aaaaaaaa", "\":", "\",\"", "{\"", "\"}", "true", "12", "00", "\\u", "\\u00", "\xC3\xA9", "\xF0\x9F\x98", "  ", ", ", "]]", "<f>", "</f>", "a b", "1.5e", "null", "\n\n", "abcabcabcabcabcabcabcabcabc"};
+	static const char *const longer[] = {"ab", "abc", "aaaaaaaa", "\":", "\",\"", "{\"", "\"}", "true", "12",
+										 "00", "\\u", "\\u00", "\xC3\xA9", "\xF0\x9F\x98", "  ", ", ", "]]",
+										 "<f>", "</f>", "a b", "1.5e", "null", "\n\n",
+										 "abcabcabcabcabcabcabcabcabc"};
 	static char bytes[256];
 	static GramToken token[TOKENS];
 	static GramVocab *v;
@@ -72,7 +75,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char kinds[] = "rgtsv";
-	static const GramKind kind[] = {GRAM_REGEX, GRAM_GRAMMAR, GRAM_STRUCTURAL_TAG, GRAM_JSON_SCHEMA, GRAM_JSON_SCHEMA};
+	static const GramKind kind[] = {GRAM_REGEX, GRAM_GRAMMAR, GRAM_STRUCTURAL_TAG, GRAM_JSON_SCHEMA,
+									GRAM_JSON_SCHEMA};
 	const char *k = size > 0 && data[0] != 0 ? strchr(kinds, data[0]) : NULL;
 	const uint8_t *nul = k != NULL ? memchr(data, 0, size) : NULL;
 	GramSpec	s = {0};
@@ -114,16 +118,28 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 static const char *const seeds[][2] = {
-	{"r[a-z]+\\d{2,5}(x|y)?", "abc123x"}, {"r^(a|b)*abb$", "ababb"}, {"r\\w+@\\w+\\.[a-z]{2,}", "a@b.cd"}, {"r(?i)true|false|\\p{Lu}.", "TRUE"}, {"r[^\"\\\\]*(\\\\.)*", "ab\\n"},
-	{"r.*a.{10}", "xxaxxxxxxxxxx"}, {"r(a{1,30}){2,9}b", "aaaab"}, {"r\xC3\xA9|[\xC3\xA0-\xC3\xBF]+|\\u00e9", "\xC3\xA9"}, {"r$^|(^a$)+", "a"},
-	{"groot ::= \"a\" root | b{2,3}\nb ::= [0-9] # x", "aa12"}, {"groot ::= e\ne ::= e \"+\" e | [0-9]+ | \"(\" e \")\"", "1+(2+3)"}, {"groot ::= x* \"q\"?\nx ::= y | \"\"\ny ::= \"a\" x \"b\"", "aabbq"},
-	{"groot ::= v\nv ::= \"{\" (s \":\" v (\",\" s \":\" v)*)? \"}\" | s | \"[\" v* \"]\"\ns ::= \"\\\"\" [^\"]* \"\\\"\"", "{\"a\":[\"b\"]}"},
-	{"gstart: A (\",\" A)* -> x\nA.2: /[a-c]+/i\n%ignore \" \"", "a, B"}, {"g?start: sum\nsum: NUM | sum (\"+\"|\"-\") NUM~1..2\n%import common.NUMBER -> NUM\n%import common.WS\n%ignore WS", "1 + 2.5"},
-	{"t{\"format\":{\"type\":\"triggered_tags\",\"triggers\":[\"<f\"],\"tags\":[{\"begin\":\"<f>\",\"content\":{\"type\":\"regex\",\"pattern\":\"a+\"},\"end\":\"</f>\"}]}}", "x<f>aa</f>"},
-	{"t{\"format\":{\"type\":\"sequence\",\"elements\":[{\"type\":\"const_string\",\"value\":\"a\"},{\"type\":\"any_text\"}]}}", "abc"},
-	{"s{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"enum\":[1,\"x\"]}},\"required\":[\"a\"]}", "{\"a\":12,\"b\":\"x\"}"},
-	{"s{\"$defs\":{\"t\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},\"maxItems\":3}},\"$ref\":\"#/$defs/t\"}", "[[],[[]]]"},
-	{"v{\"type\":\"string\",\"pattern\":\"^a.*z$\",\"minLength\":3}", "\"abcz\""}, {"v{\"anyOf\":[{\"type\":\"number\",\"minimum\":1.5},{\"not\":{\"type\":\"object\"}}]}", "17"}
+	{"r[a-z]+\\d{2,5}(x|y)?", "abc123x"}, {"r^(a|b)*abb$", "ababb"}, {"r\\w+@\\w+\\.[a-z]{2,}", "a@b.cd"},
+	{"r(?i)true|false|\\p{Lu}.", "TRUE"}, {"r[^\"\\\\]*(\\\\.)*", "ab\\n"},
+	{"r.*a.{10}", "xxaxxxxxxxxxx"}, {"r(a{1,30}){2,9}b", "aaaab"},
+	{"r\xC3\xA9|[\xC3\xA0-\xC3\xBF]+|\\u00e9", "\xC3\xA9"}, {"r$^|(^a$)+", "a"},
+	{"groot ::= \"a\" root | b{2,3}\nb ::= [0-9] # x", "aa12"},
+	{"groot ::= e\ne ::= e \"+\" e | [0-9]+ | \"(\" e \")\"", "1+(2+3)"},
+	{"groot ::= x* \"q\"?\nx ::= y | \"\"\ny ::= \"a\" x \"b\"", "aabbq"},
+	{"groot ::= v\nv ::= \"{\" (s \":\" v (\",\" s \":\" v)*)? \"}\" | s | \"[\" v* \"]\"\ns ::= \"\\\"\" "
+	 "[^\"]* \"\\\"\"", "{\"a\":[\"b\"]}"},
+	{"gstart: A (\",\" A)* -> x\nA.2: /[a-c]+/i\n%ignore \" \"", "a, B"},
+	{"g?start: sum\nsum: NUM | sum (\"+\"|\"-\") NUM~1..2\n%import common.NUMBER -> NUM\n%import "
+	 "common.WS\n%ignore WS", "1 + 2.5"},
+	{"t{\"format\":{\"type\":\"triggered_tags\",\"triggers\":[\"<f\"],\"tags\":[{\"begin\":\"<f>\","
+	 "\"content\":{\"type\":\"regex\",\"pattern\":\"a+\"},\"end\":\"</f>\"}]}}", "x<f>aa</f>"},
+	{"t{\"format\":{\"type\":\"sequence\",\"elements\":[{\"type\":\"const_string\",\"value\":\"a\"},"
+	 "{\"type\":\"any_text\"}]}}", "abc"},
+	{"s{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"enum\":[1,\"x\"]}},"
+	 "\"required\":[\"a\"]}", "{\"a\":12,\"b\":\"x\"}"},
+	{"s{\"$defs\":{\"t\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/t\"},\"maxItems\":3}},"
+	 "\"$ref\":\"#/$defs/t\"}", "[[],[[]]]"},
+	{"v{\"type\":\"string\",\"pattern\":\"^a.*z$\",\"minLength\":3}", "\"abcz\""},
+	{"v{\"anyOf\":[{\"type\":\"number\",\"minimum\":1.5},{\"not\":{\"type\":\"object\"}}]}", "17"}
 };
 
 size_t
@@ -144,14 +160,20 @@ fuzz_seed(size_t i, Buf *b)
 void
 fuzz_change(Buf *b, unsigned *seed)
 {
-	static const char *const piece[] = {"*", "+", "?", "{2,5}", "{1,1000}", "|", "(", ")", "[", "]", "[^a]", ".", "^", "$", "\\d", "\\w", "\\p{L}", "(?i:", "(?=", "\\1", "a", "b", "::=", "root", "\n", "\"x\"", "\"\"", "%ignore \" \"\n", "start: ", ": ",
-		"A", "~2..3", "#", "/a+/", "x ::= x x | \"a\"\n", "start", "\\u00e9", "\xC3\xA9", "-", ",", "\"type\":\"array\",", "{}", "true", "\"$ref\":\"#\",", "\"not\":{},", "\"items\":", "\"minItems\":2,", "\"pattern\":\"a*\","};
+	static const char *const piece[] = {"*", "+", "?", "{2,5}", "{1,1000}", "|", "(", ")", "[", "]", "[^a]",
+										".", "^", "$", "\\d", "\\w", "\\p{L}", "(?i:", "(?=", "\\1", "a", "b",
+										"::=", "root", "\n", "\"x\"", "\"\"", "%ignore \" \"\n", "start: ",
+										": ",
+		"A", "~2..3", "#", "/a+/", "x ::= x x | \"a\"\n", "start", "\\u00e9", "\xC3\xA9", "-", ",",
+		"\"type\":\"array\",", "{}", "true", "\"$ref\":\"#\",", "\"not\":{},", "\"items\":",
+		"\"minItems\":2,", "\"pattern\":\"a*\","};
 
 	if (rand_r(seed) % 3 > 0)
 	{
 		const char *s = piece[fuzz_below(seed, sizeof(piece) / sizeof(piece[0]))];
 
-		fuzz_replace(b, 1 + fuzz_below(seed, b->len), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 4) : 0, s, strlen(s));
+		fuzz_replace(b, 1 + fuzz_below(seed, b->len), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 4) : 0, s,
+					 strlen(s));
 	}
 	else if (rand_r(seed) % 2 && b->len > 0 && (b->data[0] == 't' || b->data[0] == 's' || b->data[0] == 'v'))
 		fuzz_json(b, b->len, seed);

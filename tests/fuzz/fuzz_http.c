@@ -1,7 +1,8 @@
 /*
  * fuzz_http.c
- *	  Requests of HTTP clients: edits of heads and of bodies in chunks.  In whatever pieces they come, they are refused alike or
- *	  are the same head, or the same body with the same end; and what is taken has the properties that the server relies on.
+ *	  Requests of HTTP clients: edits of heads and of bodies in chunks.  In whatever pieces they come, they
+ *	  are refused alike or are the same head, or the same body with the same end; and what is taken has the
+ *	  properties that the server relies on.
  *
  * The input's first byte says which (modulo 2), its second how it is cut.
  */
@@ -18,17 +19,23 @@
 #define CHECK(cond) do { if (!(cond)) abort(); } while (0)
 
 static const char *const heads[] = {
-	"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close, x\r\nExpect: 100-continue\r\n\r\n{}",
-	"\r\nGET http://x:1/load?a=%41&b HTTP/1.1\r\nHost: x:1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-	"GET / HTTP/1.0\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost:\r\nOrigin: a\r\nX:\r\n\r\n", "GET /v1/models/%2e%2e%2F/%ff HTTP/1.1\r\nhost: [::1]\r\nA:\tb \t\r\n\r\n",
-	"GET /v1/responses/a/cancel HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999999999999\r\nX-Api-Key: k\r\n\r\n",
+	"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close, x\r\nExpect: "
+	"100-continue\r\n\r\n{}", "\r\nGET http://x:1/load?a=%41&b HTTP/1.1\r\nHost: x:1\r\nTransfer-Encoding: "
+							  "chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+	"GET / HTTP/1.0\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost:\r\nOrigin: a\r\nX:\r\n\r\n",
+	"GET /v1/models/%2e%2e%2F/%ff HTTP/1.1\r\nhost: [::1]\r\nA:\tb \t\r\n\r\n",
+	"GET /v1/responses/a/cancel HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999999999999\r\nX-Api-Key: "
+	"k\r\n\r\n",
 };
 static const char *const chunks[] = {
-	"2\r\n{}\r\n0\r\n\r\n", "ffffffff\r\nabc", "00000001;a=\"b\"\r\nx\r\n1\r\ny\r\n000\r\nA: b\r\nC:\r\n\r\nGET", "0\r\n\r\n0\r\n\r\n", "a\r\n0123456789\r\n0;x\r\nT: 1\r\n\r\n",
+	"2\r\n{}\r\n0\r\n\r\n", "ffffffff\r\nabc",
+	"00000001;a=\"b\"\r\nx\r\n1\r\ny\r\n000\r\nA: b\r\nC:\r\n\r\nGET", "0\r\n\r\n0\r\n\r\n",
+	"a\r\n0123456789\r\n0;x\r\nT: 1\r\n\r\n",
 };
 static const char *const words[] = {
-	"\r\n", "\r", "\n", ":", " ", "\t", "HTTP/1.1", "HTTP/1.0", "Host: x\r\n", "Content-Length: 1\r\n", "Transfer-Encoding: chunked\r\n", "%00", "%2f", "%", "http://", "0", "ffffffff", ";", "\r\n\r\n",
-	"\x80", "\x7f", "?", "#", "*", "@", " /", "\r\n ", "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	"\r\n", "\r", "\n", ":", " ", "\t", "HTTP/1.1", "HTTP/1.0", "Host: x\r\n", "Content-Length: 1\r\n",
+	"Transfer-Encoding: chunked\r\n", "%00", "%2f", "%", "http://", "0", "ffffffff", ";", "\r\n\r\n", "\x80",
+	"\x7f", "?", "#", "*", "@", " /", "\r\n ", "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 };
 
 #define N_HEADS		(sizeof(heads) / sizeof(heads[0]))
@@ -81,13 +88,15 @@ check_head(HttpHead *h, const Buf *kept)
 {
 	int			hosts = 0;
 
-	CHECK(!(h->chunked && h->sized) && (h->http11 || !h->chunked) && h->method[0] != '\0' && h->path[0] != '\0');
+	CHECK(!(h->chunked && h->sized) && (h->http11 || !h->chunked) && h->method[0] != '\0' &&
+		  h->path[0] != '\0');
 	for (int i = 0; i < h->n; i++)
 	{
 		const HeadField *f = &h->fields[i];
 
 		CHECK(f->name > kept->data && f->value + strlen(f->value) <= kept->data + kept->len);
-		CHECK(f->name[0] != '\0' && strpbrk(f->name, " \t\r\n:") == NULL && strpbrk(f->value, "\r\n") == NULL);
+		CHECK(f->name[0] != '\0' && strpbrk(f->name, " \t\r\n:") == NULL &&
+			  strpbrk(f->value, "\r\n") == NULL);
 		hosts += strcasecmp(f->name, "host") == 0;
 	}
 	CHECK(hosts == 1 || (hosts == 0 && !h->http11));
@@ -160,7 +169,8 @@ try_chunks(const char *s, size_t n, unsigned seed)
 	ChunkState	state = take_chunks(s, n, 0, &body[0], &used[0]);
 
 	CHECK(take_chunks(s, n, seed, &body[1], &used[1]) == state);
-	CHECK(body[0].len == body[1].len && (body[0].len == 0 || memcmp(body[0].data, body[1].data, body[0].len) == 0));
+	CHECK(body[0].len == body[1].len &&
+		  (body[0].len == 0 || memcmp(body[0].data, body[1].data, body[0].len) == 0));
 	CHECK(state != CHUNK_END || used[0] == used[1]);
 	buf_free(&body[0]);
 	buf_free(&body[1]);

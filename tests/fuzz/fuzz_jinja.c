@@ -110,14 +110,18 @@ insert(Buf *b, size_t at, const char *s, size_t n)
 static void
 mutate(Buf *b, const Seeds *seeds, unsigned *seed)
 {
-	static const char *const bits[] = {"{{", "}}", "{%", "%}", "{#", "#}", "-", "+", "(", ")", "[", "]", "{", "}", "|", ".", ",", ":",
-		"'", "\"", "\\", "=", "==", "~", "**", "//", "%", "<", "1", "-1", "0", "99999999999", "1e308", "9223372036854775807", "none",
-		"true", "x", "d", "d.a", "messages", "messages[0]", "loop", "loop.last", "loop.length", "loop(d.a)", "not ", " in ", " is ", " if ",
-		" else ", "range(9)", "namespace(a=1)", "ns.a", "*[1]", "**d", "caller()", "varargs", "kwargs", "\n", "\r", "\xC3\x9F", "\xF0\x9F\x98\x80",
-		"|map('upper')", "|select('odd')", "|list", "|join", "|sort", "|unique", "|tojson(indent=2)", "|round(2)", "|int", "|batch(2)",
-		"|groupby('a')", "|first", "|reverse", "|string", "|format(1)", ".format(1, a=2)", "%(1, 2)", "[::-1]", "[1:]", ".split()", ".items()",
-		".upper()", "*1000000", "{% for i in d.a %}", "{% endfor %}", "{% if x %}", "{% endif %}", "{% macro f(a, b=1) %}", "{% endmacro %}",
-		"{{ f(1) }}", "{% set x %}", "{% endset %}", "{% call f(1) %}", "{% endcall %}", "{% break %}", "{% raw %}", "{% endraw %}", " recursive "};
+	static const char *const bits[] = {"{{", "}}", "{%", "%}", "{#", "#}", "-", "+", "(", ")", "[", "]", "{",
+									   "}", "|", ".", ",", ":",
+		"'", "\"", "\\", "=", "==", "~", "**", "//", "%", "<", "1", "-1", "0", "99999999999", "1e308",
+		"9223372036854775807", "none", "true", "x", "d", "d.a", "messages", "messages[0]", "loop",
+		"loop.last", "loop.length", "loop(d.a)", "not ", " in ", " is ", " if ", " else ", "range(9)",
+		"namespace(a=1)", "ns.a", "*[1]", "**d", "caller()", "varargs", "kwargs", "\n", "\r", "\xC3\x9F",
+		"\xF0\x9F\x98\x80", "|map('upper')", "|select('odd')", "|list", "|join", "|sort", "|unique",
+		"|tojson(indent=2)", "|round(2)", "|int", "|batch(2)", "|groupby('a')", "|first", "|reverse",
+		"|string", "|format(1)", ".format(1, a=2)", "%(1, 2)", "[::-1]", "[1:]", ".split()", ".items()",
+		".upper()", "*1000000", "{% for i in d.a %}", "{% endfor %}", "{% if x %}", "{% endif %}",
+		"{% macro f(a, b=1) %}", "{% endmacro %}", "{{ f(1) }}", "{% set x %}", "{% endset %}",
+		"{% call f(1) %}", "{% endcall %}", "{% break %}", "{% raw %}", "{% endraw %}", " recursive "};
 
 	for (int times = 1 + rand_r(seed) % 5; times > 0; times--)
 	{
@@ -166,7 +170,8 @@ save(const char *dir, long i, const Buf *b)
 int
 main(int argc, char **argv)
 {
-	static const char json[] = "\0[{\"role\": \"system\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"b\"}]}]";
+	static const char json[] = "\0[{\"role\": \"system\", \"content\": \"a\"}, {\"role\": \"user\", "
+							   "\"content\": [{\"type\": \"text\", \"text\": \"b\"}]}]";
 	const char *corpus = argc > 2 && strcmp(argv[1], "--seeds") == 0 ? argv[2] : NULL;
 	long		rounds = argc > 1 ? strtol(argv[1], NULL, 10) : 40000;
 	unsigned	seed = argc > 2 ? (unsigned) strtoul(argv[2], NULL, 10) : 1;

@@ -37,7 +37,8 @@ set_up(void)
 
 	for (int i = 0; i < BYTES; i++)
 		block[i] = (unsigned char) (i * 7);
-	if (mkdtemp(dir) == NULL || (top = kvfile_open_dir(dir, &e)) < 0 || kvfile_open_model(top, id, BYTES, true, &model) != 0 ||
+	if (mkdtemp(dir) == NULL || (top = kvfile_open_dir(dir, &e)) < 0 ||
+		kvfile_open_model(top, id, BYTES, true, &model) != 0 ||
 		kvfile_write(model, id, key, block, BYTES) != 0)
 		exit(2);
 	close(top);

@@ -106,10 +106,11 @@ static inline void
 fuzz_edit_change(Buf *b, unsigned *seed)
 {
 	static const char bytes[][4] = {
-		"\xff\xff\xff\xff", "\0\0\0\0", "\0\0\x80\x7f", "\0\x7c\0\x7c", "\0\0\0\x80", "\xff\xff\xff\x7f", "\x01\0\0\0",
-		"\0\0\xc0\x7f", "\0\0\x01\0"
+		"\xff\xff\xff\xff", "\0\0\0\0", "\0\0\x80\x7f", "\0\x7c\0\x7c", "\0\0\0\x80", "\xff\xff\xff\x7f",
+		"\x01\0\0\0", "\0\0\xc0\x7f", "\0\0\x01\0"
 	};
-	static const char *const repeated[] = {"\x15,0", "\x15[", "\x14,\"\":{}", "\x13{\"a\":", "\x10,\"ab\"", "\x16 ", "\x0c[],"};
+	static const char *const repeated[] = {"\x15,0", "\x15[", "\x14,\"\":{}", "\x13{\"a\":", "\x10,\"ab\"",
+										   "\x16 ", "\x0c[],"};
 	char		r[7];
 	uint32_t	at = (uint32_t) rand_r(seed);
 	const char *s = fuzz_values[fuzz_below(seed, sizeof(fuzz_values) / sizeof(fuzz_values[0]))];
@@ -203,10 +204,12 @@ fuzz_forward(Model *m)
 	int32_t		table[1] = {0};
 	int32_t		slot[1] = {0};
 	const int32_t *tables[1] = {table};
-	Batch		b = {.rows = {.n_rows = 2,.n_seqs = 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = slot},.tokens = tokens,.n_out = 2,.out_rows = out,
+	Batch		b = {.rows = {.n_rows = 2,.n_seqs = 1,.seq_start = start,.pos = pos,.block_table = tables,
+							  .state_slot = slot},.tokens = tokens,.n_out = 2,.out_rows = out,
 		.hidden = !mi->generates};
 
-	if ((size > 0 || mi->n_kv_layers == 0) && size < 64u << 20 && mi->state_bytes < 64u << 20 && logits != NULL && mi->max_model_len >= 2)
+	if ((size > 0 || mi->n_kv_layers == 0) && size < 64u << 20 && mi->state_bytes < 64u << 20 &&
+		logits != NULL && mi->max_model_len >= 2)
 	{
 		kv.base = mem_try_aligned(size + 64);
 		b.state = mem_try_aligned(mi->state_bytes + 64);
@@ -224,7 +227,8 @@ fuzz_run(const Conf *conf, const ModelSource *src, const QuantScheme *quant, Err
 {
 	const Kernels *k = kernels_select("ref", NULL);
 	ModelInfo	info;
-	ModelOptions opt = {.kernels = k,.pool = fuzz_pool(),.max_rows = 2,.max_out = 2,.quant = quant,.huge = HUGE_OFF};
+	ModelOptions opt = {.kernels = k,.pool = fuzz_pool(),.max_rows = 2,.max_out = 2,.quant = quant,
+						.huge = HUGE_OFF};
 	Model	   *m;
 
 	*e = (Err) {0};

@@ -35,7 +35,9 @@ parse_ascii(const Buf *b)
 	return json;
 }
 
-static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"s\": {\"type\": \"string\"}, \"o\": {\"type\": \"object\"}}}}}]";
+static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "
+							"{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"s\": "
+							"{\"type\": \"string\"}, \"o\": {\"type\": \"object\"}}}}}]";
 
 /* The k-th of a list of names with commas between, modulo how many there are. */
 static const char *
@@ -208,7 +210,8 @@ check_calls(const Buf *whole, const Streamed *s)
 		const char *arguments = v != NULL ? member_of(v, "arguments") : NULL;
 		const char *name = v != NULL ? member_of(v, "name") : NULL;
 
-		if (arguments != NULL && is_text(&s->arguments[i], arguments, strlen(arguments)) && is_text(&s->name[i], name, strlen(name)))
+		if (arguments != NULL && is_text(&s->arguments[i], arguments, strlen(arguments)) &&
+			is_text(&s->name[i], name, strlen(name)))
 			v = v->next;
 		else if (is_json(&s->arguments[i]))
 			abort();
@@ -241,7 +244,8 @@ check_stream(AnswerSpec *spec, const char *text, size_t n, unsigned cut)
 	}
 	answer_finish(a);
 	read_pieces(a, &s);
-	if (!is_text(answer_content(whole), s.content.data, s.content.len) || !is_text(answer_reasoning(whole), s.reasoning.data, s.reasoning.len))
+	if (!is_text(answer_content(whole), s.content.data, s.content.len) ||
+		!is_text(answer_reasoning(whole), s.reasoning.data, s.reasoning.len))
 		abort();
 	check_calls(answer_calls(whole), &s);
 	for (int i = 0; i < s.n; i++)
@@ -275,7 +279,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	name = name_of(tool_format_names, data[1], &n);
 	s.tools = tool_format_find(name, n);
-	s.choice = (data[2] & 7) == 7 ? TOOLS_NAMED : (data[2] & 7) == 6 ? TOOLS_REQUIRED : (data[2] & 7) == 5 ? TOOLS_NONE : TOOLS_AUTO;
+	s.choice = (data[2] & 7) == 7 ? TOOLS_NAMED : (data[2] & 7) == 6 ? TOOLS_REQUIRED : (data[2] & 7) == 5 ?
+		TOOLS_NONE : TOOLS_AUTO;
 	s.named = "f";
 	s.one_call = (data[2] & 8) != 0;
 	s.drop_reasoning = (data[2] & 16) != 0;
@@ -349,9 +354,16 @@ fuzz_seed(size_t i, Buf *b)
 void
 fuzz_change(Buf *b, unsigned *seed)
 {
-	static const char *const piece[] = {"<think>", "</think>", "[THINK]", "[/THINK]", "<tool_call>", "</tool_call>", "<tool_calls>", "</tool_calls>", "[TOOL_CALLS]", "[ARGS]", "<|tool_call|>", "<function=f>", "</function>", "<parameter=a>", "</parameter>",
-		"<arg_key>a</arg_key>", "<arg_value>", "</arg_value>", "{\"name\": \"f\", \"arguments\": {\"a\": 1}}", "[f(a=1), f(s='x')]", "<|channel|>", "<|message|>", "<|start|>assistant", "<|end|>", "<|call|>", "```json\n", "```", "\n", "\\", "\"", "'", "{", "}", "[", "]", "(", ")",
-		",", ";", "\xC3\xA9", "<escape>", "<response>", "</response>", "<answer>\n", "\n</answer>", "Here is my response:", "functools", "<|python_tag|>", "<seed:think>", "</seed:think>", "<\xEF\xBD\x9Ctool\xE2\x96\x81" "calls\xE2\x96\x81" "begin\xEF\xBD\x9C>"};
+	static const char *const piece[] = {"<think>", "</think>", "[THINK]", "[/THINK]", "<tool_call>",
+										"</tool_call>", "<tool_calls>", "</tool_calls>", "[TOOL_CALLS]",
+										"[ARGS]", "<|tool_call|>", "<function=f>", "</function>",
+										"<parameter=a>", "</parameter>",
+		"<arg_key>a</arg_key>", "<arg_value>", "</arg_value>", "{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
+		"[f(a=1), f(s='x')]", "<|channel|>", "<|message|>", "<|start|>assistant", "<|end|>", "<|call|>",
+		"```json\n", "```", "\n", "\\", "\"", "'", "{", "}", "[", "]", "(", ")", ",", ";", "\xC3\xA9",
+		"<escape>", "<response>", "</response>", "<answer>\n", "\n</answer>", "Here is my response:",
+		"functools", "<|python_tag|>", "<seed:think>", "</seed:think>", "<\xEF\xBD\x9Ctool\xE2\x96\x81"
+		"calls\xE2\x96\x81" "begin\xEF\xBD\x9C>"};
 	const Seeds *all = all_seeds();
 	unsigned	what = (unsigned) rand_r(seed) % 8;
 
@@ -361,7 +373,8 @@ fuzz_change(Buf *b, unsigned *seed)
 	{
 		const char *s = piece[fuzz_below(seed, sizeof(piece) / sizeof(piece[0]))];
 
-		fuzz_replace(b, fuzz_below(seed, b->len + 1), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 12) : 0, s, strlen(s));
+		fuzz_replace(b, fuzz_below(seed, b->len + 1), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 12) : 0, s,
+					 strlen(s));
 	}
 	else if (what == 5)
 	{

@@ -1,9 +1,10 @@
 /*
  * fuzz_remote_body.c
- *	  Messages to the remote program, with values of any kind: they are refused, or become bodies that are JSON and ask for
- *	  the model that the options name, and for no member twice.  And the options themselves.
+ *	  Messages to the remote program, with values of any kind: they are refused, or become bodies that are
+ *	  JSON and ask for the model that the options name, and for no member twice.  And the options themselves.
  *
- * The first byte is the kind of the request, 0 = the rest are options; the second the dialect; then come fields.
+ * The first byte is the kind of the request, 0 = the rest are options; the second the dialect; then come
+ * fields.
  */
 #include "fuzz.h"
 
@@ -56,7 +57,8 @@ check_body(const RCall *c)
 
 	if (c->get)
 		return;
-	require(json_ok(c->body.data, c->body.len, 1000) && json_members(&m, c->body.data, c->body.len), "no JSON", c->body.data);
+	require(json_ok(c->body.data, c->body.len, 1000) && json_members(&m, c->body.data, c->body.len),
+			"no JSON", c->body.data);
 	while (json_member(&m, &key, &value) > 0)
 	{
 		if (key.n == 5 && memcmp(key.s, "model", 5) == 0)
@@ -65,7 +67,8 @@ check_body(const RCall *c)
 			require(value.n == 5 && memcmp(value.s, "\"Q/3\"", 5) == 0, "another model", c->body.data);
 		}
 		for (int i = 0; i < n && c->shape != RSHAPE_API; i++)
-			require(keys[i].n != key.n || memcmp(keys[i].s, key.s, key.n) != 0, "a member is there twice", c->body.data);
+			require(keys[i].n != key.n || memcmp(keys[i].s, key.s, key.n) != 0, "a member is there twice",
+					c->body.data);
 		if (n < 64)
 			keys[n++] = key;
 	}
@@ -140,7 +143,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		buf_free(&prompt);
 		return 0;
 	}
-	snprintf(options, sizeof(options), "{\"model\": \"Q/3\", \"dialect\": \"%s\"}", dialects[data[1] % (sizeof(dialects) / sizeof(dialects[0]))]);
+	snprintf(options, sizeof(options), "{\"model\": \"Q/3\", \"dialect\": \"%s\"}",
+			 dialects[data[1] % (sizeof(dialects) / sizeof(dialects[0]))]);
 	run(data[0] % WK_COUNT, options, strlen(options), (const char *) data + 2, size - 2);
 	return 0;
 }
@@ -157,25 +161,35 @@ static const struct
 		const char *text;
 	}			fields[5];
 }			seeds[] = {
-	{WK_GENERATE, 0, {{WTAG_PROMPT, "h\xc3\xa4"}, {WTAG_MAX_TOKENS, "5"}, {WTAG_STOP, "x"}, {WTAG_STOP, "y"}, {WTAG_TEMPERATURE, "0.5"}}},
-	{WK_GENERATE, 1, {{WTAG_MESSAGES, "[{\"role\":\"user\",\"content\":\"hi\"}]"}, {WTAG_TOOLS, "[{\"type\":\"function\"}]"}, {WTAG_TOOL_CHOICE, "\"required\""}, {WTAG_JSON_SCHEMA, "{\"type\":\"object\"}"}}},
-	{WK_GENERATE, 1, {{WTAG_PROMPT, "x"}, {WTAG_MAX_TOKENS, "5"}, {WTAG_LOGIT_BIAS, "{\"5\":1}"}, {WTAG_TOP_K, "-1"}, {WTAG_STOP_TOKEN_IDS, "7"}}},
-	{WK_GENERATE, 2, {{WTAG_MESSAGES, "[]"}, {WTAG_STRUCT_CHOICE, "a"}, {WTAG_STRUCT_CHOICE, "b\""}, {WTAG_LOGPROBS, "2"}, {WTAG_STREAM, "1"}}},
-	{WK_GENERATE, 3, {{WTAG_PROMPT, "x"}, {WTAG_GRAMMAR, "root ::= \"a\""}, {WTAG_SEED, "5"}, {WTAG_ROLE_MAX_TOKENS, "9"}}},
-	{WK_POOL, 1, {{WTAG_PROMPT, "x"}, {WTAG_TASK, "embed"}, {WTAG_INSTRUCTION, "q: "}, {WTAG_LONG_INPUT, "truncate"}, {WTAG_DIMENSIONS, "4"}}},
+	{WK_GENERATE, 0, {{WTAG_PROMPT, "h\xc3\xa4"}, {WTAG_MAX_TOKENS, "5"}, {WTAG_STOP, "x"}, {WTAG_STOP, "y"},
+					  {WTAG_TEMPERATURE, "0.5"}}},
+	{WK_GENERATE, 1, {{WTAG_MESSAGES, "[{\"role\":\"user\",\"content\":\"hi\"}]"},
+					  {WTAG_TOOLS, "[{\"type\":\"function\"}]"}, {WTAG_TOOL_CHOICE, "\"required\""},
+					  {WTAG_JSON_SCHEMA, "{\"type\":\"object\"}"}}},
+	{WK_GENERATE, 1, {{WTAG_PROMPT, "x"}, {WTAG_MAX_TOKENS, "5"}, {WTAG_LOGIT_BIAS, "{\"5\":1}"},
+					  {WTAG_TOP_K, "-1"}, {WTAG_STOP_TOKEN_IDS, "7"}}},
+	{WK_GENERATE, 2, {{WTAG_MESSAGES, "[]"}, {WTAG_STRUCT_CHOICE, "a"}, {WTAG_STRUCT_CHOICE, "b\""},
+					  {WTAG_LOGPROBS, "2"}, {WTAG_STREAM, "1"}}},
+	{WK_GENERATE, 3, {{WTAG_PROMPT, "x"}, {WTAG_GRAMMAR, "root ::= \"a\""}, {WTAG_SEED, "5"},
+					  {WTAG_ROLE_MAX_TOKENS, "9"}}},
+	{WK_POOL, 1, {{WTAG_PROMPT, "x"}, {WTAG_TASK, "embed"}, {WTAG_INSTRUCTION, "q: "},
+				  {WTAG_LONG_INPUT, "truncate"}, {WTAG_DIMENSIONS, "4"}}},
 	{WK_POOL, 2, {{WTAG_PROMPT, "x"}, {WTAG_TASK, "score"}, {WTAG_PAIR, "y"}}},
 	{WK_LOGPROBS, 1, {{WTAG_PROMPT, "x "}, {WTAG_CHOICE, "yes"}, {WTAG_CHOICE, "no"}, {WTAG_NOTE, "sum"}}},
 	{WK_TOKENIZE, 1, {{WTAG_MESSAGES, "[1]"}, {WTAG_GENERATION_PROMPT, "0"}}},
 	{WK_TOKENIZE, 2, {{WTAG_PROMPT, "x"}, {WTAG_ADD_SPECIAL, "0"}}},
 	{WK_DETOKENIZE, 3, {{WTAG_PROMPT_IDS, "5"}}},
-	{WK_API, 0, {{WTAG_API_PATH, "/v1/chat/completions"}, {WTAG_API_BODY, "{\"model\":\"x\",\"stream\":true,\"max_tokens\":5}"}, {WTAG_STREAM, "1"}, {WTAG_ROLE_MAX_TOKENS, "9"}}},
+	{WK_API, 0, {{WTAG_API_PATH, "/v1/chat/completions"},
+				 {WTAG_API_BODY, "{\"model\":\"x\",\"stream\":true,\"max_tokens\":5}"}, {WTAG_STREAM, "1"},
+				 {WTAG_ROLE_MAX_TOKENS, "9"}}},
 	{WK_MODEL_LOAD, 0, {{WTAG_DATABASE, "5"}}},
 };
 
 #define N_SEEDS (sizeof(seeds) / sizeof(seeds[0]))
 
 static const char some_options[] =
-	"{\"model\":\"Q/3\",\"dialect\":\"vllm\",\"timeout\":5,\"headers\":{\"x-a\":\"b\"},\"chat_path\":\"/c\",\"lora_modules\":[\"x\"],\"ssl_verify\":true}";
+	"{\"model\":\"Q/3\",\"dialect\":\"vllm\",\"timeout\":5,\"headers\":{\"x-a\":\"b\"},\"chat_path\":\"/c\","
+	"\"lora_modules\":[\"x\"],\"ssl_verify\":true}";
 
 size_t
 fuzz_count(void)
@@ -276,7 +290,8 @@ fuzz_change(Buf *b, unsigned *seed)
 	else if (skip == 2 && rand_r(seed) % 4 != 0)
 	{
 		if (rand_r(seed) % 4 == 0)
-			put_field(&rest, rand_r(seed) % 280, (const char *const[]) {"1", "[]", "{}", "x", "0"}[rand_r(seed) % 5]);
+			put_field(&rest, rand_r(seed) % 280, (const char *const[]) {"1", "[]", "{}", "x",
+																		"0"}[rand_r(seed) % 5]);
 		change_text(&rest, &out, seed);
 		buf_reset(&rest);
 	}

@@ -2,9 +2,9 @@
  * fuzz_remote_text.c
  *	  Texts around endpoints: server-sent events, URLs, lists of allowed hosts.
  *
- * The input's first byte says which (modulo 3), its second where to cut.  Events must not depend on the cuts, and are compared
- * with what a plain reading of the whole text gives.  A URL that is taken must be the same when it is written anew;
- * a list allows what one of its parts does.
+ * The input's first byte says which (modulo 3), its second where to cut.  Events must not depend on the cuts,
+ * and are compared with what a plain reading of the whole text gives.  A URL that is taken must be the same
+ * when it is written anew; a list allows what one of its parts does.
  */
 #include "fuzz.h"
 
@@ -86,7 +86,8 @@ plainly(const char *s, size_t n, SseStatus *st)
 			buf_reset(&data);
 			any = false;
 		}
-		else if ((line.len == 4 && memcmp(line.data, "data", 4) == 0) || (line.len > 4 && memcmp(line.data, "data:", 5) == 0))
+		else if ((line.len == 4 && memcmp(line.data, "data", 4) == 0) ||
+				 (line.len > 4 && memcmp(line.data, "data:", 5) == 0))
 		{
 			if (line.len == 4)
 				v = line.data + 4;
@@ -146,15 +147,18 @@ look_at_url(const char *s)
 
 	if (!take_url(s, &u))
 		return;
-	if (u.port < 1 || u.port > 65535 || u.host[0] == '\0' || (*u.path != '\0' && *u.path != '/' && *u.path != '?') ||
+	if (u.port < 1 || u.port > 65535 || u.host[0] == '\0' ||
+		(*u.path != '\0' && *u.path != '/' && *u.path != '?') ||
 		strspn(u.host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:") != strlen(u.host))
 		abort();
 	hosts_entry(&u, entry, sizeof(entry));
 	buf_printf(&b, "%s://%s%s", u.https ? "https" : "http", entry, u.path);
-	if (!hosts_list_ok(entry, NULL, 0) || !hosts_allowed(entry, &u) || hosts_allowed("*", &u) != u.https || hosts_allowed("", &u))
+	if (!hosts_list_ok(entry, NULL, 0) || !hosts_allowed(entry, &u) || hosts_allowed("*", &u) != u.https ||
+		hosts_allowed("", &u))
 		abort();
 	/* with its port it may be too long */
-	if (b.len <= 2048 && (!take_url(b.data, &v) || v.https != u.https || v.port != u.port || strcmp(v.host, u.host) != 0 || strcmp(v.path, u.path) != 0))
+	if (b.len <= 2048 && (!take_url(b.data, &v) || v.https != u.https || v.port != u.port ||
+						  strcmp(v.host, u.host) != 0 || strcmp(v.path, u.path) != 0))
 		abort();
 	buf_free(&b);
 }
@@ -163,7 +167,8 @@ look_at_url(const char *s)
 static void
 look_at_list(char *s, size_t n, unsigned cut)
 {
-	static const HostUrl urls[] = {{true, "a.example", 443, ""}, {false, "a.example", 80, ""}, {true, "b.a.example", 8443, ""}, {false, "127.0.0.1", 8000, ""},
+	static const HostUrl urls[] = {{true, "a.example", 443, ""}, {false, "a.example", 80, ""},
+								   {true, "b.a.example", 8443, ""}, {false, "127.0.0.1", 8000, ""},
 	{false, "::1", 80, ""}, {true, "a", 443, ""}};
 	char		why[128] = "";
 	bool		ok = hosts_list_ok(s, why, sizeof(why));
@@ -216,11 +221,16 @@ static const struct
 	char		kind;
 	const char *text;
 }			seeds[] = {
-	{0, "data: {\"choices\": []}\n\ndata: [DONE]\n\n"}, {0, "\xef\xbb\xbf" "event: x\r\nid: 1\r\ndata: a\r\ndata:b\r\n\r\n: hello\r\n\r\n"},
-	{0, "data\n\ndata:\n\ndata: \ndata\n\n"}, {0, "data: a\r\rdata: b\r\n\ndata: c\n\r\n"}, {0, "datax: a\nretry: 5\n\ndata: x\n"},
-	{1, "https://llm.example.com/v1"}, {1, "http://127.0.0.1:8000/v1/x%20y"}, {1, "https://[2001:DB8::1]:8443/"}, {1, "http://1.2.3.4.example"},
-	{1, "https://user:p@a.example:443/?q#f"}, {1, "https://a.example/v1?api-version=2024-10-21"}, {1, "http://0x7f.1"},
-	{2, "a.example, *.a.example:8443 [::1]"}, {2, "*"}, {2, "https://a.example http://127.0.0.1:8000,*.example"}, {2, "a:0, b/, *.1.2.3.4, ::1"},
+	{0, "data: {\"choices\": []}\n\ndata: [DONE]\n\n"},
+	{0, "\xef\xbb\xbf" "event: x\r\nid: 1\r\ndata: a\r\ndata:b\r\n\r\n: hello\r\n\r\n"},
+	{0, "data\n\ndata:\n\ndata: \ndata\n\n"}, {0, "data: a\r\rdata: b\r\n\ndata: c\n\r\n"},
+	{0, "datax: a\nretry: 5\n\ndata: x\n"},
+	{1, "https://llm.example.com/v1"}, {1, "http://127.0.0.1:8000/v1/x%20y"},
+	{1, "https://[2001:DB8::1]:8443/"}, {1, "http://1.2.3.4.example"},
+	{1, "https://user:p@a.example:443/?q#f"}, {1, "https://a.example/v1?api-version=2024-10-21"},
+	{1, "http://0x7f.1"},
+	{2, "a.example, *.a.example:8443 [::1]"}, {2, "*"},
+	{2, "https://a.example http://127.0.0.1:8000,*.example"}, {2, "a:0, b/, *.1.2.3.4, ::1"},
 };
 
 size_t
@@ -240,9 +250,11 @@ fuzz_seed(size_t i, Buf *b)
 void
 fuzz_change(Buf *b, unsigned *seed)
 {
-	static const char *const piece[] = {"data: ", "data:", "data", "\n", "\r", "\r\n", "\n\n", "[DONE]", ": ", "\xef\xbb\xbf", "event: x\n", "x", " ",
-		"http://", "https://", "a", "a.example", "127.0.0.1", "0x7f", "1", "[::1]", "[", "]", ":", ":80", ":443", ":0", ":65536", "@", "/", "\\", "%", "%25", "%2e", "?", "#",
-		".", "..", "*", "*.", ",", ", ", "\t", "\xc3\xbc", "::", "fe80::1%eth0", "-", "_"};
+	static const char *const piece[] = {"data: ", "data:", "data", "\n", "\r", "\r\n", "\n\n", "[DONE]", ": ",
+										"\xef\xbb\xbf", "event: x\n", "x", " ",
+		"http://", "https://", "a", "a.example", "127.0.0.1", "0x7f", "1", "[::1]", "[", "]", ":", ":80",
+		":443", ":0", ":65536", "@", "/", "\\", "%", "%25", "%2e", "?", "#", ".", "..", "*", "*.", ",", ", ",
+		"\t", "\xc3\xbc", "::", "fe80::1%eth0", "-", "_"};
 
 	if (rand_r(seed) % 4 == 0)
 		fuzz_bytes(b, b->len, seed);
@@ -252,7 +264,8 @@ fuzz_change(Buf *b, unsigned *seed)
 	{
 		const char *s = piece[fuzz_below(seed, sizeof(piece) / sizeof(piece[0]))];
 
-		fuzz_replace(b, HEAD + fuzz_below(seed, b->len), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 6) : 0, s, strlen(s));
+		fuzz_replace(b, HEAD + fuzz_below(seed, b->len), rand_r(seed) % 3 == 0 ? fuzz_below(seed, 6) : 0, s,
+					 strlen(s));
 	}
 }
 

@@ -6,7 +6,8 @@
 #include "fuzz_dir.h"
 #include "quant/quantize.h"
 
-static const char *const patterns[] = {"build/fixtures/models/*/model.safetensors", "build/fixtures/pool/*/model.safetensors", NULL};
+static const char *const patterns[] = {"build/fixtures/models/*/model.safetensors",
+									   "build/fixtures/pool/*/model.safetensors", NULL};
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -15,7 +16,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *path = g->gl_pathv[fuzz_fixture(data, size) % g->gl_pathc];
 	Err			e = {0};
 
-	fuzz_use(files_open(fuzz_dir(path, data, size), &e), &e, fuzz_fixture(data, size) & 0x8000 ? quant_scheme("q8_0") : NULL);
+	fuzz_use(files_open(fuzz_dir(path, data, size), &e), &e, fuzz_fixture(data, size) & 0x8000
+			 ? quant_scheme("q8_0") : NULL);
 	return 0;
 }
 

@@ -15,11 +15,13 @@ enum
 };
 
 static const char *const patterns[] = {
-	"tests/fixtures/tokenizers/*.json", "tests/fixtures/tokenizers/*.model", "tests/fixtures/tokenizers/*.tekken",
+	"tests/fixtures/tokenizers/*.json", "tests/fixtures/tokenizers/*.model",
+	"tests/fixtures/tokenizers/*.tekken",
 	"tests/fixtures/tokenizers/*.tiktoken", NULL
 };
 static const char *const endings[KINDS] = {".json", ".model", ".tekken", ".tiktoken"};
-static const char config[] = "{\"tokenizer_class\":\"QWenTokenizer\",\"bos_token\":\"<s>\",\"eos_token\":{\"content\":\"</s>\"}}";
+static const char config[] = "{\"tokenizer_class\":\"QWenTokenizer\",\"bos_token\":\"<s>\","
+							 "\"eos_token\":{\"content\":\"</s>\"}}";
 static const char end_mark[] = "\xFF\xFE\xFD\xFC";
 
 static Tok *
@@ -65,7 +67,8 @@ offsets(const Tok *t, const char *text, size_t n)
 
 	if (tok_offsets(t, text, n, &ids, &at, &e) && tok_encode(t, text, n, 0, &same, &e))
 	{
-		if (ids.len != same.len || at.len != 2 * ids.len || (ids.len > 0 && memcmp(ids.data, same.data, ids.len * sizeof(int32_t)) != 0))
+		if (ids.len != same.len || at.len != 2 * ids.len ||
+			(ids.len > 0 && memcmp(ids.data, same.data, ids.len * sizeof(int32_t)) != 0))
 			abort();
 		for (size_t i = 0; i < at.len; i += 2)
 			if (at.data[i] < 0 || at.data[i] > at.data[i + 1] || (size_t) at.data[i + 1] > 3 * n)
@@ -165,13 +168,15 @@ fuzz_count(void)
 void
 fuzz_seed(size_t i, Buf *b)
 {
-	static const char text[] = "Hello <|im_start|> wort [MASK]  x 123's\n\n\xE4\xBD\xA0\xFF caf\xC3\xA9 e\xCC\x81\xEF\xAC\x81";
+	static const char text[] = "Hello <|im_start|> wort [MASK]  x 123's\n\n\xE4\xBD\xA0\xFF caf\xC3\xA9 "
+							   "e\xCC\x81\xEF\xAC\x81";
 	const char *path = fuzz_files(patterns)->gl_pathv[i];
 	Buf			file = fuzz_read(path);
 	int			kind = KIND_HF;
 
 	for (int k = 0; k < KINDS; k++)
-		if (strlen(path) > strlen(endings[k]) && strcmp(path + strlen(path) - strlen(endings[k]), endings[k]) == 0)
+		if (strlen(path) > strlen(endings[k]) && strcmp(path + strlen(path) - strlen(endings[k]),
+														endings[k]) == 0)
 			kind = k;
 	buf_addc(b, (char) kind);
 	buf_add(b, file.data, file.len);

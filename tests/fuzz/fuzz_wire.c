@@ -88,7 +88,8 @@ message(const char *data, size_t size)
 	m.len = size;
 	other = m;
 	other.place++;
-	if (wire_in_place(&other, m.gen, m.place) || wire_sum(&other, data + sizeof(m)) == wire_sum(&m, data + sizeof(m)))
+	if (wire_in_place(&other, m.gen, m.place) ||
+		wire_sum(&other, data + sizeof(m)) == wire_sum(&m, data + sizeof(m)))
 		abort();
 }
 
@@ -177,7 +178,8 @@ make(Buf *b, unsigned *seed)
 #include "ipc/fields.def"
 #undef X
 	};
-	static const char *const texts[] = {"", "m", "/models/x", "{\"max_model_len\": 128}", "{\"a\":[1,2,{}]}", "stop"};
+	static const char *const texts[] = {"", "m", "/models/x", "{\"max_model_len\": 128}", "{\"a\":[1,2,{}]}",
+										"stop"};
 	WireOut		o = {.append = append,.ctx = b};
 	int			n = rand_r(seed) % 12;
 
@@ -215,7 +217,8 @@ save(const char *dir, int i, const Buf *b)
 	FILE	   *f;
 
 	snprintf(path, sizeof(path), "%s/%04d", dir, i);
-	if ((f = fopen(path, "wb")) == NULL || fwrite(b->data != NULL ? b->data : "", 1, b->len, f) != b->len || fclose(f) != 0)
+	if ((f = fopen(path, "wb")) == NULL || fwrite(b->data != NULL ? b->data : "", 1, b->len, f) != b->len ||
+		fclose(f) != 0)
 	{
 		perror(path);
 		exit(2);

@@ -63,7 +63,8 @@ check_steps(const char *what, const KTensor *t, const uint8_t *all, size_t bytes
 
 			t->reader->rows(t->reader, first, step, m, piece);
 			for (int i = 0; i < m; i++)
-				bad += memcmp(piece + (size_t) i * bytes, all + (size_t) (first + i * step) * bytes, bytes) != 0;
+				bad += memcmp(piece + (size_t) i * bytes, all + (size_t) (first + i * step) * bytes,
+							  bytes) != 0;
 			CHECK(bad == 0, "%s: other bytes in rows from %d on in steps of %d", what, first, step);
 		}
 }
@@ -92,8 +93,8 @@ check_rows(const char *what, const KTensor *t, const float *want, double bound)
 
 			i -= m;
 			t->reader->rows(t->reader, i, 1, m, piece);
-			CHECK(memcmp(piece, all + (size_t) i * bytes, (size_t) m * bytes) == 0, "%s: other bytes in pieces of %d",
-				  what, size);
+			CHECK(memcmp(piece, all + (size_t) i * bytes, (size_t) m * bytes) == 0,
+				  "%s: other bytes in pieces of %d", what, size);
 		}
 	check_steps(what, t, all, bytes, piece);
 	mem_free(all);
@@ -120,8 +121,8 @@ check_offer(const char *what, const KTensor *t)
 	float	   *x = mem_alloc((size_t) k * sizeof(float));
 	int			bad = 0;
 
-	CHECK(t->type == KT_BF16 && o->type == KT_FP8 && o->nbytes == (size_t) n * bytes, "%s: %s offers %s", what, ktype_name(t->type),
-		  ktype_name(o->type));
+	CHECK(t->type == KT_BF16 && o->type == KT_FP8 && o->nbytes == (size_t) n * bytes, "%s: %s offers %s",
+		  what, ktype_name(t->type), ktype_name(o->type));
 	t->reader->rows(t->reader, 0, 1, n, want);
 	o->reader->rows(o->reader, 0, 1, n, rows);
 	for (int i = 0; i < n; i++)
@@ -161,7 +162,8 @@ check_module(const char *dir, Source *s, const char *module, const KTensor *ref)
 	CHECK((t == NULL) == (expect == NULL), "%s: %s", what, t != NULL ? "quantized" : "not quantized");
 	if (t == NULL || expect == NULL)
 		return;
-	CHECK(strcmp(ktype_name(t->type), expect) == 0, "%s: %s instead of %s", what, ktype_name(t->type), expect);
+	CHECK(strcmp(ktype_name(t->type), expect) == 0, "%s: %s instead of %s", what, ktype_name(t->type),
+		  expect);
 	check_rows(what, t, ref->data, conf_num(conf, key, 0));
 	if (t->reader->offer != NULL)
 	{
@@ -173,7 +175,8 @@ check_module(const char *dir, Source *s, const char *module, const KTensor *ref)
 	{
 		const KTensor *x = files_tensor(s->files, i);
 		size_t		len = strlen(module);
-		bool		used = x == ref || strncmp(x->name, module, len) != 0 || (x->name[len] != '.' && x->name[len] != '_');
+		bool		used = x == ref || strncmp(x->name, module, len) != 0 ||
+			(x->name[len] != '.' && x->name[len] != '_');
 
 		for (const KTensor *const *p = t->reader->parts; *p != NULL; p++)
 			used |= *p == x;

@@ -2,9 +2,9 @@
  * draft_golden.c
  *	  What guesses tokens against PyTorch (gen_drafts.py).
  *
- * For some positions of a prompt: the target's hidden rows as the engine computes them go in, and the guesses behind
- * the next token come out as the reference has them, for chains with their logits within 2e-5.  The same bits when
- * rows come in pieces, and beside another sequence.
+ * For some positions of a prompt: the target's hidden rows as the engine computes them go in, and the guesses
+ * behind the next token come out as the reference has them, for chains with their logits within 2e-5.  The
+ * same bits when rows come in pieces, and beside another sequence.
  */
 #include <math.h>
 #include <stdio.h>
@@ -47,13 +47,14 @@ golden_read(const char *name, Golden *g)
 	snprintf(path, sizeof(path), EXPECTED "%s.bin", name);
 	if ((f = fopen(path, "rb")) == NULL)
 		return false;
-	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt <= MAX_ROWS && g->n_starts <= MAX_ROWS && g->k <= MAX_K &&
-		fread(g->prompt, sizeof(int32_t), (size_t) g->n_prompt, f) == (size_t) g->n_prompt &&
+	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt <= MAX_ROWS && g->n_starts <= MAX_ROWS &&
+		g->k <= MAX_K && fread(g->prompt, sizeof(int32_t), (size_t) g->n_prompt, f) == (size_t) g->n_prompt &&
 		fread(g->starts, sizeof(int32_t), (size_t) g->n_starts, f) == (size_t) g->n_starts;
 	g->logits = mem_alloc((size_t) g->n_starts * (size_t) g->k * (size_t) g->vocab * sizeof(float));
 	for (int i = 0; ok && i < g->n_starts; i++)
 		ok = fread(g->guesses[i], sizeof(int32_t), (size_t) g->k, f) == (size_t) g->k &&
-			fread(g->logits + (size_t) i * (size_t) g->k * (size_t) g->vocab, sizeof(float), (size_t) g->k * (size_t) g->vocab, f) ==
+			fread(g->logits + (size_t) i * (size_t) g->k * (size_t) g->vocab, sizeof(float),
+				  (size_t) g->k * (size_t) g->vocab, f) ==
 			(size_t) g->k * (size_t) g->vocab;
 	fclose(f);
 	return ok;
@@ -75,7 +76,8 @@ open_files(const char *name)
 static KvView
 make_kv(const ModelInfo *info)
 {
-	KvView		kv = {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * BLOCKS, .block_size = BLOCK,
+	KvView		kv = {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * BLOCKS,
+					  .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size_t		size = info->n_kv_layers > 0 ? kv_layout(&kv) : 0;
 
@@ -103,7 +105,8 @@ target_rows(Model *m, const Golden *g, const DraftInfo *info)
 	const int32_t *t[1] = {tables[0]};
 	KvView		kv = make_kv(model_info(m));
 	ModelTaps	taps = {.n_layers = info->n_layers, .all_raw = info->raw};
-	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = t}, .tokens = g->prompt, .taps = &taps};
+	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = t},
+					 .tokens = g->prompt, .taps = &taps};
 
 	out.rows = mem_alloc((size_t) n * (size_t) out.width * sizeof(float));
 	memcpy(taps.layers, info->layers, sizeof(taps.layers));
@@ -115,16 +118,21 @@ target_rows(Model *m, const Golden *g, const DraftInfo *info)
 	return out;
 }
 
-/* Rows from .. to - 1 of sequence seq, each with the token behind it; the last one's logits and what it feeds back. */
+/*
+ * Rows from .. to - 1 of sequence seq, each with the token behind it; the last one's logits and what it feeds
+ * back.
+ */
 static void
-feed(Draft *d, KvView *kv, int seq, const int32_t *tokens, const float *given, bool fed_back, int from, int to, float *logits, float *fed)
+feed(Draft *d, KvView *kv, int seq, const int32_t *tokens, const float *given, bool fed_back, int from,
+	 int to, float *logits, float *fed)
 {
 	int			n = to - from;
 	int32_t		start[2] = {0, n};
 	int32_t		pos[MAX_ROWS];
 	int32_t		out[1] = {n - 1};
 	const int32_t *t[1] = {tables[seq]};
-	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = t}, .tokens = tokens,
+	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = t},
+					 .tokens = tokens,
 		.given = given, .fed_back = fed_back, .n_out = logits != NULL, .out_rows = out};
 
 	for (int i = 0; i < n; i++)
@@ -156,7 +164,8 @@ chain(Draft *d, const Golden *g, const Given *given, int at, int chunk, float *l
 	{
 		int			to = i + chunk <= at ? i + chunk : at + 1;
 
-		feed(d, &kv, 0, g->prompt + 1 + i, given->rows + (size_t) i * (size_t) given->width, false, i, to, to == at + 1 ? logits : NULL, fed);
+		feed(d, &kv, 0, g->prompt + 1 + i, given->rows + (size_t) i * (size_t) given->width, false, i, to,
+			 to == at + 1 ? logits : NULL, fed);
 	}
 	for (int j = 1; j < g->k; j++)
 	{
@@ -185,16 +194,19 @@ check_chain(const char *name, Draft *d, const Golden *g, const Given *given, con
 		chain(d, g, given, g->starts[i], MAX_ROWS, logits);
 		for (size_t j = 0; j < n; j++)
 		{
-			double		err = isinf(want[j]) && logits[j] == K_NO_COLUMN ? 0 : fabs((double) want[j] - (double) logits[j]);
+			double		err = isinf(want[j]) && logits[j] == K_NO_COLUMN ? 0 :
+				fabs((double) want[j] - (double) logits[j]);
 
 			if (!(err <= worst))
 				worst = err;
 		}
 		for (int j = 0; j < g->k; j++)
-			CHECK(best(logits + (size_t) j * (size_t) g->vocab, g->vocab) == g->guesses[i][j], "%s on %s: guess %d behind position %d is %d, not %d",
-				  name, k->name, j, g->starts[i], best(logits + (size_t) j * (size_t) g->vocab, g->vocab), g->guesses[i][j]);
+			CHECK(best(logits + (size_t) j * (size_t) g->vocab, g->vocab) == g->guesses[i][j],
+				  "%s on %s: guess %d behind position %d is %d, not %d", name, k->name, j, g->starts[i],
+				  best(logits + (size_t) j * (size_t) g->vocab, g->vocab), g->guesses[i][j]);
 		chain(d, g, given, g->starts[i], 5, other);
-		CHECK(memcmp(logits, other, n * sizeof(float)) == 0, "%s on %s: pieces give other bits", name, k->name);
+		CHECK(memcmp(logits, other, n * sizeof(float)) == 0, "%s on %s: pieces give other bits", name,
+			  k->name);
 	}
 	CHECK(worst <= TOLERANCE, "%s on %s: error %g", name, k->name, worst);
 	printf("%-20s %-16s error %.1e\n", name, k->name, worst);
@@ -213,7 +225,9 @@ check_heads(const char *name, Draft *d, const Golden *g, const Given *given, con
 
 	for (int i = 0; i < g->n_starts; i++)
 	{
-		memcpy(rows + (size_t) i * (size_t) given->width, given->rows + (size_t) g->starts[i] * (size_t) given->width, (size_t) given->width * sizeof(float));
+		memcpy(rows + (size_t) i * (size_t) given->width,
+			   given->rows + (size_t) g->starts[i] * (size_t) given->width,
+			   (size_t) given->width * sizeof(float));
 		tokens[i] = g->prompt[g->starts[i] + 1];
 	}
 	draft_heads(d, rows, tokens, g->n_starts, g->k, out);
@@ -222,15 +236,18 @@ check_heads(const char *name, Draft *d, const Golden *g, const Given *given, con
 		for (int j = 0; j < g->k; j++)
 			equal += out[i * g->k + j] == g->guesses[i][j];
 		draft_heads(d, rows + (size_t) i * (size_t) given->width, &tokens[i], 1, 2, one);
-		CHECK(memcmp(one, out + i * g->k, 2 * sizeof(int32_t)) == 0, "%s on %s: other guesses by itself", name, k->name);
+		CHECK(memcmp(one, out + i * g->k, 2 * sizeof(int32_t)) == 0, "%s on %s: other guesses by itself",
+			  name, k->name);
 	}
-	CHECK(equal == g->n_starts * g->k, "%s on %s: %d of %d guesses as expected", name, k->name, equal, g->n_starts * g->k);
+	CHECK(equal == g->n_starts * g->k, "%s on %s: %d of %d guesses as expected", name, k->name, equal,
+		  g->n_starts * g->k);
 	printf("%-20s %-16s %d guesses\n", name, k->name, equal);
 	mem_free(rows);
 }
 
 static void
-check_draft(const char *name, const char *method, const char *target_name, const Golden *g, const Kernels *k, KPool *pool)
+check_draft(const char *name, const char *method, const char *target_name, const Golden *g, const Kernels *k,
+			KPool *pool)
 {
 	Files	   *tf = open_files(target_name);
 	Files	   *df = strcmp(method, "mtp") == 0 ? tf : open_files(name);
@@ -238,15 +255,16 @@ check_draft(const char *name, const char *method, const char *target_name, const
 	Source		ds = {.files = df};
 	ModelSource tsrc = source_of(&ts);
 	ModelSource dsrc = source_of(&ds);
-	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS, .max_model_len = 128};
+	ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = MAX_ROWS, .max_out = MAX_ROWS,
+						.max_model_len = 128};
 	Err			e = {0};
 	Model	   *target;
 	Draft	   *d;
 	DraftInfo	info;
 
 	files_lift(df, "transformer_layer_config.");
-	CHECK(strcmp(method, "mtp") == 0 || strcmp(draft_guess(files_conf(df), name), method) == 0, "%s: guessed as %s", name,
-		  draft_guess(files_conf(df), name));
+	CHECK(strcmp(method, "mtp") == 0 || strcmp(draft_guess(files_conf(df), name), method) == 0,
+		  "%s: guessed as %s", name, draft_guess(files_conf(df), name));
 	target = model_new(files_conf(tf), &tsrc, &opt, &e);
 	CHECK(target != NULL, "%s: %s", target_name, e.msg);
 	d = target != NULL ? draft_new(method, files_conf(df), &dsrc, &opt, target, &e) : NULL;
@@ -255,8 +273,10 @@ check_draft(const char *name, const char *method, const char *target_name, const
 	{
 		Given		given = target_rows(target, g, draft_info(d));
 
-		CHECK(draft_check(method, files_conf(df), &dsrc, NULL, k, model_info(target), &info, &e), "%s: %s", name, e.msg);
-		CHECK(info.given == draft_info(d)->given && info.kind == draft_info(d)->kind && info.model.weight_bytes > 0, "%s: facts differ", name);
+		CHECK(draft_check(method, files_conf(df), &dsrc, NULL, k, model_info(target), &info, &e), "%s: %s",
+			  name, e.msg);
+		CHECK(info.given == draft_info(d)->given && info.kind == draft_info(d)->kind &&
+			  info.model.weight_bytes > 0, "%s: facts differ", name);
 		if (draft_info(d)->kind == DRAFT_HEADS)
 			check_heads(name, d, g, &given, k);
 		else
@@ -276,9 +296,12 @@ int
 main(int argc, char **argv)
 {
 	static const char *const names[][2] = {
-		{"medusa", "medusa"}, {"medusa_small", "medusa"}, {"medusa_shared", "medusa"}, {"medusa_authors", "medusa"},
-		{"mlp", "mlp_speculator"}, {"mlp_tied", "mlp_speculator"}, {"eagle-llama", "eagle"}, {"eagle-norms", "eagle"},
-		{"eagle3", "eagle3"}, {"eagle3_own", "eagle3"}, {"eagle3_speculators", "eagle3"}, {"mtp", "mtp"}, {"mtp_mimo", "mtp"}
+		{"medusa", "medusa"}, {"medusa_small", "medusa"}, {"medusa_shared", "medusa"},
+		{"medusa_authors", "medusa"},
+		{"mlp", "mlp_speculator"}, {"mlp_tied", "mlp_speculator"}, {"eagle-llama", "eagle"},
+		{"eagle-norms", "eagle"},
+		{"eagle3", "eagle3"}, {"eagle3_own", "eagle3"}, {"eagle3_speculators", "eagle3"}, {"mtp", "mtp"},
+		{"mtp_mimo", "mtp"}
 	};
 	KPool	   *pool = kpool_new(2);
 

@@ -24,7 +24,8 @@ open_core(const char *name)
 {
 	char		path[200];
 	Err			e = {0};
-	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool, .max_rows = 32, .max_out = 8};
+	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool,
+					   .max_rows = 32, .max_out = 8};
 	CoreOptions co = {.kernels = mo.kernels, .pool = pool, .max_num_seqs = 8, .max_num_batched_tokens = 32,
 		.block_size = 16, .kv_blocks = 60, .kv_type = KT_F32};
 	Files	   *f;

@@ -1,7 +1,7 @@
 /*
  * encoders.h
- *	  What an encoder's reference says of some sequences (encoders_expected; gen_encoders.py writes it), and how far hidden
- *	  rows are from that.
+ *	  What an encoder's reference says of some sequences (encoders_expected; gen_encoders.py writes it), and
+ *	  how far hidden rows are from that.
  */
 #ifndef VLLM_TESTS_ENCODERS_H
 #define VLLM_TESTS_ENCODERS_H
@@ -65,9 +65,10 @@ encoder_read(const char *name, Encoder *g)
 	{
 		Seq		   *s = &g->seqs[i];
 
-		ok = fread(s, 4, 2, f) == 2 && read_array(f, &s->ids, (size_t) s->n) && read_array(f, &s->types, (size_t) s->n) &&
-			read_array(f, &s->rows, (size_t) s->n_rows) &&
-			read_array(f, &s->hidden, (size_t) s->n_rows * (size_t) g->width) && read_array(f, &s->mean, (size_t) g->width);
+		ok = fread(s, 4, 2, f) == 2 && read_array(f, &s->ids, (size_t) s->n) &&
+			read_array(f, &s->types, (size_t) s->n) && read_array(f, &s->rows, (size_t) s->n_rows) &&
+			read_array(f, &s->hidden, (size_t) s->n_rows * (size_t) g->width) &&
+			read_array(f, &s->mean, (size_t) g->width);
 	}
 	fclose(f);
 	return ok;
@@ -94,7 +95,8 @@ encoder_files(const char *name)
 	Err			e = {0};
 	Files	   *f;
 
-	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0 ? ".gguf" : "");
+	snprintf(path, sizeof(path), FIXTURES "%s%s", name, n > 5 && strcmp(name + n - 5, "_gguf") == 0
+			 ? ".gguf" : "");
 	f = files_open(path, &e);
 	CHECK(f != NULL, "%s: %s", path, e.msg);
 	return f;

@@ -115,7 +115,8 @@ step(Model *m, const Encoder *g, const int *order, int n, bool last, StopAt *sto
 
 /* Each sequence in another step has the bits that it has in `all`. */
 static void
-check_bits(const char *name, Model *m, const Encoder *g, const float *all, const char *how, const int *order, int n, bool last)
+check_bits(const char *name, Model *m, const Encoder *g, const float *all, const char *how, const int *order,
+		   int n, bool last)
 {
 	size_t		width = (size_t) g->width;
 	float	   *out = mem_alloc(MAX_ROWS * width * sizeof(float));
@@ -132,8 +133,8 @@ check_bits(const char *name, Model *m, const Encoder *g, const float *all, const
 		if (last)
 			want += (size_t) (rows - 1) * width;
 		rows = last ? 1 : rows;
-		CHECK(memcmp(at, want, (size_t) rows * width * sizeof(float)) == 0, "%s: sequence %d has other bits %s", name,
-			  order[i], how);
+		CHECK(memcmp(at, want, (size_t) rows * width * sizeof(float)) == 0,
+			  "%s: sequence %d has other bits %s", name, order[i], how);
 		at += (size_t) rows * width;
 	}
 	mem_free(out);
@@ -154,15 +155,16 @@ check_stop(const char *name, Model *m, const Encoder *g, const float *all, const
 	{
 		StopAt		stop = {.n = i};
 
-		CHECK(!step(m, g, order, n, false, &stop, out) && stop.asked == i + 1, "%s: asked %d times, stopped by the one after %d", name,
-			  stop.asked, i);
+		CHECK(!step(m, g, order, n, false, &stop, out) && stop.asked == i + 1,
+			  "%s: asked %d times, stopped by the one after %d", name, stop.asked, i);
 	}
 	check_bits(name, m, g, all, "behind steps that were stopped", order, n, false);
 	mem_free(out);
 }
 
 static void
-check_model(const char *name, Files *f, const Encoder *g, const Kernels *k, KPool *pool, KPool *pool2, const char **arch)
+check_model(const char *name, Files *f, const Encoder *g, const Kernels *k, KPool *pool, KPool *pool2,
+			const char **arch)
 {
 	static const char *const quants[] = {NULL, "bfloat16", "q8_0", "int8"};
 	size_t		bytes = MAX_ROWS * (size_t) g->width * sizeof(float);
@@ -204,8 +206,8 @@ check_model(const char *name, Files *f, const Encoder *g, const Kernels *k, KPoo
 	if ((m = load(name, f, k, pool2, NULL)) != NULL)
 		check_bits(name, m, g, all, "on two threads", order, g->n_seqs, false);
 	model_free(m);
-	printf("%-22s %-16s error %.1e, cosine %.7f, bf16 %.6f, q8_0 %.6f, int8 %.6f\n", name, k->name, error, cosines[0],
-		   cosines[1], cosines[2], cosines[3]);
+	printf("%-22s %-16s error %.1e, cosine %.7f, bf16 %.6f, q8_0 %.6f, int8 %.6f\n", name, k->name, error,
+		   cosines[0], cosines[1], cosines[2], cosines[3]);
 	mem_free(all);
 }
 

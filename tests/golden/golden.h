@@ -47,9 +47,9 @@ golden_read(const char *name, const char *suffix, Golden *g)
 	snprintf(path, sizeof(path), EXPECTED "%s%s.bin", name, suffix);
 	if ((f = fopen(path, "rb")) == NULL)
 		return false;
-	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt <= MAX_ROWS && g->n_prompt + g->n_greedy <= MAX_TOKENS &&
-		read_ints(f, &g->prompt, g->n_prompt) && read_ints(f, &g->pos, g->n_pos) &&
-		read_ints(f, &g->greedy, g->n_greedy);
+	ok = fread(g, sizeof(int32_t), 4, f) == 4 && g->n_prompt <= MAX_ROWS &&
+		g->n_prompt + g->n_greedy <= MAX_TOKENS && read_ints(f, &g->prompt, g->n_prompt) &&
+		read_ints(f, &g->pos, g->n_pos) && read_ints(f, &g->greedy, g->n_greedy);
 	n = (size_t) g->n_pos * (size_t) g->vocab;
 	g->logits = mem_alloc(n * sizeof(float));
 	ok = ok && fread(g->logits, sizeof(float), n, f) == n;
@@ -66,7 +66,10 @@ golden_free(Golden *g)
 	mem_free(g->logits);
 }
 
-/* NAME.bin, for scandir(); NAME_int8.bin, NAME_bf16.bin and NAME_fp8.bin beside it are other expectations of the same. */
+/*
+ * NAME.bin, for scandir(); NAME_int8.bin, NAME_bf16.bin and NAME_fp8.bin beside it are other expectations of
+ * the same.
+ */
 static inline int
 golden_is_model(const struct dirent *d)
 {

@@ -18,7 +18,8 @@
 
 #define MAX_CHATS 512
 
-static const struct tm now = {.tm_year = 126,.tm_mon = 2,.tm_mday = 7,.tm_hour = 14,.tm_min = 5,.tm_sec = 9,.tm_wday = 6,.tm_yday = 65};
+static const struct tm now = {.tm_year = 126,.tm_mon = 2,.tm_mday = 7,.tm_hour = 14,.tm_min = 5,.tm_sec = 9,
+							  .tm_wday = 6,.tm_yday = 65};
 
 typedef struct Named
 {
@@ -141,7 +142,8 @@ text_of(const Err *e)
 static bool
 exact_class(const char *cls)
 {
-	return strcmp(cls, "UndefinedError") == 0 || strcmp(cls, "SecurityError") == 0 || strcmp(cls, "TemplateError") == 0;
+	return strcmp(cls, "UndefinedError") == 0 || strcmp(cls, "SecurityError") == 0 ||
+		strcmp(cls, "TemplateError") == 0;
 }
 
 static void
@@ -155,7 +157,8 @@ compare_error(const char *what, const Json *want, bool ok, const Buf *out, const
 	CHECK(!ok, "%s: expected %s: %s, got \"%s\"", what, cls, msg, out->data);
 	if (ok)
 		return;
-	CHECK(line == 0 || line_of(e) == line, "%s: expected line %d (%s: %s), got %s", what, line, cls, msg, e->msg);
+	CHECK(line == 0 || line_of(e) == line, "%s: expected line %d (%s: %s), got %s", what, line, cls, msg,
+		  e->msg);
 	if (message != NULL && exact_class(cls))
 		CHECK(strcmp(text_of(e), msg) == 0, "%s: expected %s: %s, got %s", what, cls, msg, e->msg);
 }
@@ -184,9 +187,11 @@ run_case(const char *source, const char *variables, const Json *row)
 				  out.data != NULL ? out.data : "");
 	}
 	/* nothing here is input; and marks never change what is written */
-	CHECK(marks.len == out.len && memchr(marks.len > 0 ? marks.data : "", 1, marks.len) == NULL, "%s: marks without input", source);
+	CHECK(marks.len == out.len && memchr(marks.len > 0 ? marks.data : "", 1, marks.len) == NULL,
+		  "%s: marks without input", source);
 	if (ok && render(source, variables, true, &again, NULL, &e))
-		CHECK(again.len == out.len && (out.len == 0 || memcmp(again.data, out.data, out.len) == 0), "%s: differs with marks", source);
+		CHECK(again.len == out.len && (out.len == 0 || memcmp(again.data, out.data, out.len) == 0),
+			  "%s: differs with marks", source);
 	buf_free(&out);
 	buf_free(&marks);
 	buf_free(&again);
@@ -241,7 +246,8 @@ run_file(const char *path, const char *folder)
 	int			skipped = 0;
 
 	CHECK(text != NULL, "%s", path);
-	for (char *line = text != NULL ? strtok_r(text, "\n", &save) : NULL; line != NULL; line = strtok_r(NULL, "\n", &save))
+	for (char *line = text != NULL ? strtok_r(text, "\n", &save) : NULL; line != NULL;
+		 line = strtok_r(NULL, "\n", &save))
 	{
 		Json	   *row = json_parse(line, strlen(line));
 		const char *f = text_at(row, "f");
@@ -293,7 +299,8 @@ int
 main(int argc, char **argv)
 {
 	static const char *const folders[] = {"../shared/chat_templates", "shared/chat_templates"};
-	const char *folder = argc > 1 && argv[1][0] != '\0' && strstr(argv[1], "vllm_pg_engine") == NULL ? argv[1] : NULL;
+	const char *folder = argc > 1 && argv[1][0] != '\0' && strstr(argv[1], "vllm_pg_engine") == NULL ?
+		argv[1] : NULL;
 
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && folder == NULL; i++)
 	{

@@ -66,7 +66,8 @@ read_line(FILE *f, Line *l)
 	char		prompt[900],
 				more[900];
 
-	if (fscanf(f, "%63s %899s %899s %lf %d %d", l->model, prompt, more, &l->value, &l->tokens, &l->greedy) != 6)
+	if (fscanf(f, "%63s %899s %899s %lf %d %d", l->model, prompt, more, &l->value, &l->tokens,
+			   &l->greedy) != 6)
 		return false;
 	l->prompt_len = unhex(prompt, l->prompt);
 	l->more_len = unhex(more, l->more);
@@ -78,7 +79,8 @@ open_core(const char *name)
 {
 	char		path[200];
 	Err			e = {0};
-	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool, .max_rows = 256, .max_out = 16};
+	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool,
+					   .max_rows = 256, .max_out = 16};
 	CoreOptions co = {.kernels = mo.kernels, .pool = pool, .max_num_seqs = 16, .max_num_batched_tokens = 256,
 		.block_size = 16, .kv_blocks = 60, .kv_type = KT_F32};
 	Files	   *f;
@@ -151,12 +153,12 @@ check_perplexity(Core *c, const Line *l)
 	double		sum = 0;
 
 	ask(c, l, 0, &g);
-	CHECK(g.finish == FIN_STOP && g.counts[0] == l->tokens, "%s, \"%s\": %d tokens, not %d: %s", l->model, l->prompt, g.counts[0],
-		  l->tokens, g.err.msg);
+	CHECK(g.finish == FIN_STOP && g.counts[0] == l->tokens, "%s, \"%s\": %d tokens, not %d: %s", l->model,
+		  l->prompt, g.counts[0], l->tokens, g.err.msg);
 	for (int i = 0; i < g.counts[0]; i++)
 		sum += g.values[i];
-	CHECK(fabs(exp(-sum / l->tokens) / l->value - 1) < 2 * CLOSE, "%s, \"%s\": perplexity %.7g, not %.7g", l->model, l->prompt,
-		  exp(-sum / l->tokens), l->value);
+	CHECK(fabs(exp(-sum / l->tokens) / l->value - 1) < 2 * CLOSE, "%s, \"%s\": perplexity %.7g, not %.7g",
+		  l->model, l->prompt, exp(-sum / l->tokens), l->value);
 }
 
 static void
@@ -176,10 +178,11 @@ check_prompt(Core *c, const Line *lines, int n)
 		ask(c, l, 1, &one);
 		for (int k = 0; k < one.counts[0]; k++)
 			sum += one.values[k];
-		CHECK(one.counts[0] == l->tokens && one.greedy[0] == l->greedy, "%s, \"%s\" + \"%s\": %d tokens, greedy %d, not %d, %d",
-			  l->model, l->prompt, l->more, one.counts[0], one.greedy[0], l->tokens, l->greedy);
-		CHECK(fabs(sum - l->value) < CLOSE * l->tokens, "%s, \"%s\" + \"%s\": %.7g, not %.7g", l->model, l->prompt, l->more,
-			  sum, l->value);
+		CHECK(one.counts[0] == l->tokens && one.greedy[0] == l->greedy,
+			  "%s, \"%s\" + \"%s\": %d tokens, greedy %d, not %d, %d", l->model, l->prompt, l->more,
+			  one.counts[0], one.greedy[0], l->tokens, l->greedy);
+		CHECK(fabs(sum - l->value) < CLOSE * l->tokens, "%s, \"%s\" + \"%s\": %.7g, not %.7g", l->model,
+			  l->prompt, l->more, sum, l->value);
 		CHECK(all.counts[i] == one.counts[0] && all.greedy[i] == one.greedy[0] &&
 			  memcmp(all.values + at, one.values, (size_t) one.counts[0] * sizeof(float)) == 0,
 			  "%s, \"%s\" + \"%s\": beside others it differs", l->model, l->prompt, l->more);

@@ -1,12 +1,12 @@
 /*
  * lora_golden.c
- *	  Adapters against the Python package peft (gen_lora.py), on each implementation of the op table that this CPU
- *	  can run, and on the device that keeps its memory apart (moat.c).
+ *	  Adapters against the Python package peft (gen_lora.py), on each implementation of the op table that this
+ *	  CPU can run, and on the device that keeps its memory apart (moat.c).
  *
  *	- logits at some positions of the prompt are those of the model with the adapter, on float bases and
  *	  quantized ones, and on the same model's GGUF file
- *	- a batch of the prompt with the adapter, with another one and without has the bits of each alone, chunked or
- *	  not; without an adapter they are the model's own
+ *	- a batch of the prompt with the adapter, with another one and without has the bits of each alone, chunked
+ *	  or not; without an adapter they are the model's own
  *
  * Tolerances of the maximum absolute error, for logits of order 1, are models_golden.c's.
  */
@@ -118,7 +118,8 @@ load_model(const char *base, const Kernels *k, KPool *pool)
 	{
 		Source		source = {.files = f};
 		ModelSource src = source_of(&source);
-		ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = SEQS * MAX_TOKENS, .max_out = SEQS * MAX_TOKENS,
+		ModelOptions opt = {.kernels = k, .pool = pool, .max_rows = SEQS * MAX_TOKENS,
+							.max_out = SEQS * MAX_TOKENS,
 			.dev = dev};
 
 		m = model_new(files_conf(f), &src, &opt, &e);
@@ -162,11 +163,13 @@ world_start(World *w, Model *m)
 
 	memset(w, 0, sizeof(*w));
 	w->m = m;
-	w->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = SEQS * per, .block_size = BLOCK,
+	w->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = SEQS * per,
+					  .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size = kv_layout(&w->kv);
 	CHECK(devmem_reserve(&w->kv_mem, dev, size, HUGE_OFF, "KV", &e) &&
-		  hostdev_new(&w->out, dev, (size_t) (SEQS * MAX_TOKENS) * (size_t) info->vocab_size, "logits", &e), "%s", e.msg);
+		  hostdev_new(&w->out, dev, (size_t) (SEQS * MAX_TOKENS) * (size_t) info->vocab_size, "logits", &e),
+		  "%s", e.msg);
 	w->kv.base = w->kv_mem.base;
 	w->logits = w->out.host;
 	no_kv(w);
@@ -225,8 +228,8 @@ prefill(World *w, int first, int last, const Golden *g, int chunk, float *all)
 
 		feed(w, first, last, g->prompt, at, c);
 		for (int s = first; s <= last; s++)
-			memcpy(all + ((size_t) s * (size_t) n + (size_t) at) * vocab, w->logits + (size_t) ((s - first) * c) * vocab,
-				   (size_t) c * vocab * sizeof(float));
+			memcpy(all + ((size_t) s * (size_t) n + (size_t) at) * vocab,
+				   w->logits + (size_t) ((s - first) * c) * vocab, (size_t) c * vocab * sizeof(float));
 	}
 }
 
@@ -238,7 +241,8 @@ max_error(const Golden *g, const float *all)
 	for (int i = 0; i < g->head[1]; i++)
 		for (int j = 0; j < g->head[2]; j++)
 		{
-			double		d = fabs((double) g->logits[i * g->head[2] + j] - (double) all[g->pos[i] * g->head[2] + j]);
+			double		d = fabs((double) g->logits[i * g->head[2] + j] -
+								 (double) all[g->pos[i] * g->head[2] + j]);
 
 			if (!(d <= worst))
 				worst = d;
@@ -278,14 +282,15 @@ check_case(int c, const Kernels *k, KPool *pool)
 	prefill(&w, 2, 2, &g, MAX_TOKENS, alone);
 	err = max_error(&g, alone);
 	CHECK(err <= tol, "%s on %s with %s: error %g, allowed %g", name, cases[c].base, k->name, err, tol);
-	CHECK(memcmp(alone, (char *) alone + bytes, bytes) != 0 && (cases[c].other == NULL || memcmp(alone, (char *) alone + 2 * bytes, bytes) != 0),
+	CHECK(memcmp(alone, (char *) alone + bytes, bytes) != 0 &&
+		  (cases[c].other == NULL || memcmp(alone, (char *) alone + 2 * bytes, bytes) != 0),
 		  "%s on %s: nothing has been added", name, cases[c].base);
 	for (int chunk = 64; chunk > 0; chunk /= 4)
 	{
 		no_kv(&w);
 		prefill(&w, 0, SEQS - 1, &g, chunk, mixed);
-		CHECK(memcmp(alone, mixed, SEQS * bytes) == 0, "%s on %s with %s: other bits in a batch, chunks of %d", name, cases[c].base,
-			  k->name, chunk);
+		CHECK(memcmp(alone, mixed, SEQS * bytes) == 0,
+			  "%s on %s with %s: other bits in a batch, chunks of %d", name, cases[c].base, k->name, chunk);
 	}
 	world_end(&w);
 	mem_free(alone);
@@ -301,7 +306,8 @@ main(int argc, char **argv)
 {
 	KPool	   *pool = kpool_new(2);
 	KHost		host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
-	KDevOpen	open = {.max_rows = SEQS * MAX_TOKENS, .max_seqs = SEQS, .max_blocks = MAX_TOKENS / BLOCK, .max_out = SEQS * MAX_TOKENS};
+	KDevOpen	open = {.max_rows = SEQS * MAX_TOKENS, .max_seqs = SEQS, .max_blocks = MAX_TOKENS / BLOCK,
+						.max_out = SEQS * MAX_TOKENS};
 	char		why[128] = "";
 	Dev			moat;
 

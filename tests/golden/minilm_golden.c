@@ -51,7 +51,8 @@ read_files(void)
 	if (f != NULL)
 		fclose(f);
 	f = fopen(VECTORS, "rb");
-	ok = ok && f != NULL && fread(sizes, 4, 2, f) == 2 && fread(&scale, 4, 1, f) == 1 && sizes[0] == N_TEXTS && sizes[1] == WIDTH;
+	ok = ok && f != NULL && fread(sizes, 4, 2, f) == 2 && fread(&scale, 4, 1, f) == 1 &&
+		sizes[0] == N_TEXTS && sizes[1] == WIDTH;
 	for (int i = 0; ok && i < N_TEXTS; i++)
 	{
 		int16_t		v[WIDTH];
@@ -187,8 +188,8 @@ check_ranking(void)
 		for (int j = 0; j < N_PAIRS; j++)
 			if (cosine(expected[2 * i], expected[2 * i + 1]) > cosine(expected[2 * j], expected[2 * j + 1]))
 				CHECK(cosine(vectors[2 * i], vectors[2 * i + 1]) > cosine(vectors[2 * j], vectors[2 * j + 1]),
-					  "\"%s\" and \"%s\" are less alike than \"%s\" and \"%s\"", texts[2 * i], texts[2 * i + 1],
-					  texts[2 * j], texts[2 * j + 1]);
+					  "\"%s\" and \"%s\" are less alike than \"%s\" and \"%s\"", texts[2 * i],
+					  texts[2 * i + 1], texts[2 * j], texts[2 * j + 1]);
 }
 
 int

@@ -2,7 +2,8 @@
  * models_golden.c
  *	  Whole models against Hugging Face transformers (gen_models.py, gen_archs.py).
  *
- * Every expectation in models_expected has a fixture, which runs on each implementation of the op table that this CPU can run:
+ * Every expectation in models_expected has a fixture, which runs on each implementation of the op table that
+ * this CPU can run:
  *
  *	- logits at some positions of the prompt, and 64 greedy tokens, as the
  *	  reference has them;
@@ -22,8 +23,8 @@
  *	  2e-5	the last three against a reference with the same rounding, at the best of
  *			eight positions; the others by those tolerances: a value on the border of two
  *			roundings may fall to either side, and from there on all differs by roundings
- * Where FP8 weights stay FP8 the reference is one that doesn't round to BF16 what they stand for (NAME_fp8.bin).
- * The reference's greedy tokens are fed; where the tolerance isn't the first, each
+ * Where FP8 weights stay FP8 the reference is one that doesn't round to BF16 what they stand for
+ * (NAME_fp8.bin).  The reference's greedy tokens are fed; where the tolerance isn't the first, each
  * must be within twice the tolerance of our best instead of being the best.
  */
 #include <math.h>
@@ -73,7 +74,8 @@ has_all_types(const Kernels *k, const Files *f)
 	const KTensor *t;
 
 	for (size_t i = 0; (t = files_tensor(f, i)) != NULL; i++)
-		if (t->ndim == 2 && t->type < KT_COUNT && k->mat_bytes(t->type, (int) t->shape[0], (int) t->shape[1]) == 0)
+		if (t->ndim == 2 && t->type < KT_COUNT && k->mat_bytes(t->type, (int) t->shape[0],
+															   (int) t->shape[1]) == 0)
 			return false;
 	return true;
 }
@@ -108,7 +110,8 @@ run_start(Run *r, Model *m)
 	memset(r, 0, sizeof(*r));
 	r->m = m;
 	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * per_seq,
-		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
+		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim,
+		.v_dim = info->v_dim};
 	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
 	r->kv.base = mem_try_aligned(size + 64);
 	memset(r->kv.base, 0xff, size);
@@ -136,7 +139,8 @@ feed_out(Run *r, int seq, const int32_t *tokens, int n, int pos, int n_out)
 	int32_t		p[MAX_ROWS];
 	int32_t		out[MAX_ROWS];
 	const int32_t *tables[1] = {r->table[seq]};
-	Batch		b = {.rows = {n, 1, start, p, tables, &r->slot[seq]}, .tokens = tokens, .n_out = n_out, .out_rows = out,
+	Batch		b = {.rows = {n, 1, start, p, tables, &r->slot[seq]}, .tokens = tokens, .n_out = n_out,
+					 .out_rows = out,
 		.state = r->state};
 
 	for (int i = 0; i < n; i++)
@@ -281,7 +285,8 @@ check_reference(Run *r, const char *name, const char *suffix, const Kernels *k, 
 	CHECK(exact ? equal == g->n_greedy : gap <= 2 * tol,
 		  "%s%s on %s: %d of %d greedy tokens equal, gap %g", name, suffix, k->name, equal,
 		  g->n_greedy, (double) gap);
-	printf("%-22s%-6s %-16s error %.1e .. %.1e, %d of %d tokens\n", name, suffix, k->name, best, err, equal, g->n_greedy);
+	printf("%-22s%-6s %-16s error %.1e .. %.1e, %d of %d tokens\n", name, suffix, k->name, best, err, equal,
+		   g->n_greedy);
 }
 
 /* The prompt as many sequences of one batch: each one's last row is as in all. */
@@ -303,7 +308,8 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	int32_t    *table = slot + seqs;
 	const int32_t **tables = mem_alloc((size_t) seqs * sizeof(*tables));
 	float	   *logits = mem_alloc((size_t) seqs * vocab * sizeof(float));
-	Batch		b = {.rows = {rows, seqs, start, ints, tables, slot}, .tokens = tokens, .n_out = seqs, .out_rows = out};
+	Batch		b = {.rows = {rows, seqs, start, ints, tables, slot}, .tokens = tokens, .n_out = seqs,
+					 .out_rows = out};
 	KvView		kv;
 	int			bad = 0;
 
@@ -324,14 +330,17 @@ check_crowd(const char *name, Files *f, const Golden *g, const Kernels *k, KPool
 	start[seqs] = rows;
 	if (m != NULL)
 	{
-		kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = seqs * blocks, .block_size = BLOCK,
+		kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = seqs * blocks,
+					   .block_size = BLOCK,
 			.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 		kv.base = mem_try_aligned((info->n_kv_layers > 0 ? kv_layout(&kv) : 0) + 64);
 		b.state = mem_try_aligned((size_t) seqs * info->state_bytes + 64);
 		model_forward(m, &b, &kv, logits);
 		for (int i = 0; i < seqs; i++)
-			bad += memcmp(logits + (size_t) i * vocab, all + (size_t) (n - 1) * vocab, vocab * sizeof(float)) != 0;
-		CHECK(bad == 0, "%s on %s: %d of %d sequences have other bits in one batch", name, k->name, bad, seqs);
+			bad += memcmp(logits + (size_t) i * vocab, all + (size_t) (n - 1) * vocab,
+						  vocab * sizeof(float)) != 0;
+		CHECK(bad == 0, "%s on %s: %d of %d sequences have other bits in one batch", name, k->name, bad,
+			  seqs);
 		mem_free(kv.base);
 		mem_free(b.state);
 	}
@@ -355,12 +364,14 @@ check_taps(const char *name, Run *r, const Golden *g, const float *all)
 	float	   *mid = mem_alloc(2 * (size_t) n * width * sizeof(float));
 	float	   *hidden = mem_alloc((size_t) n * width * sizeof(float));
 	int			layers = model_can_tap(r->m, 0) && model_can_tap(r->m, info->n_layers - 1) ? 2 : 0;
-	ModelTaps	t = {.all = rows, .out = wanted, .raw = raw, .mid = mid, .n_layers = layers, .layers = {0, info->n_layers - 1}};
+	ModelTaps	t = {.all = rows, .out = wanted, .raw = raw, .mid = mid, .n_layers = layers,
+					 .layers = {0, info->n_layers - 1}};
 	int32_t		start[2] = {0, n};
 	int32_t		p[MAX_ROWS];
 	int32_t		out[MAX_ROWS];
 	const int32_t *tables[1] = {r->table[0]};
-	Batch		b = {.rows = {n, 1, start, p, tables, &r->slot[0]}, .tokens = g->prompt, .n_out = n, .out_rows = out,
+	Batch		b = {.rows = {n, 1, start, p, tables, &r->slot[0]}, .tokens = g->prompt, .n_out = n,
+					 .out_rows = out,
 		.state = r->state, .hidden = true};
 	int			at[2] = {n / 2, n - 1};
 
@@ -374,7 +385,8 @@ check_taps(const char *name, Run *r, const Golden *g, const float *all)
 	b.n_out = 2;
 	memcpy(out, at, sizeof(at));
 	model_forward(r->m, &b, &r->kv, r->logits);
-	CHECK(memcmp(rows, hidden, (size_t) n * width * sizeof(float)) == 0, "%s: other hidden rows beside the logits", name);
+	CHECK(memcmp(rows, hidden, (size_t) n * width * sizeof(float)) == 0,
+		  "%s: other hidden rows beside the logits", name);
 	for (size_t i = 0; i < 2; i++)
 	{
 		CHECK(memcmp(r->logits + i * vocab, all + (size_t) at[i] * vocab, vocab * sizeof(float)) == 0,
@@ -392,7 +404,8 @@ check_taps(const char *name, Run *r, const Golden *g, const float *all)
 	mid[0] = NAN;				/* some have no last norm */
 	model_forward(r->m, &b, &r->kv, r->logits);
 	CHECK(memcmp(wanted, hidden, 2 * width * sizeof(float)) == 0, "%s: other hidden rows without all", name);
-	CHECK(isnan(mid[0]) || memcmp(raw, mid, 2 * width * sizeof(float)) == 0, "%s: other rows before the last norm", name);
+	CHECK(isnan(mid[0]) || memcmp(raw, mid, 2 * width * sizeof(float)) == 0,
+		  "%s: other rows before the last norm", name);
 	t.all = rows;
 	b.n_out = 0;
 	model_forward(r->m, &b, &r->kv, NULL);
@@ -518,7 +531,8 @@ check_fixture(const char *name, KPool *pool, KPool *pool2)
 			snprintf(why, sizeof(why), "%s has not all types of %s", (*k)->name, name);
 		else
 		{
-			check_model(name, f, has_fp8 && (*k)->mat_bytes(KT_FP8, 128, 128) > 0 ? &fp8 : &g, *k, pool, pool2, &arch);
+			check_model(name, f, has_fp8 && (*k)->mat_bytes(KT_FP8, 128, 128) > 0 ? &fp8 : &g, *k, pool,
+						pool2, &arch);
 			continue;
 		}
 		check_skip(8, why);

@@ -41,7 +41,8 @@ open_core(const char *name)
 {
 	char		path[200];
 	Err			e = {0};
-	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool, .max_rows = 32, .max_out = 8};
+	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool,
+					   .max_rows = 32, .max_out = 8};
 	CoreOptions co = {.kernels = mo.kernels, .pool = pool, .max_num_seqs = 8, .max_num_batched_tokens = 32,
 		.block_size = 16, .kv_blocks = 60, .kv_type = KT_F32};
 	Files	   *f;
@@ -205,8 +206,8 @@ check_beams(FILE *f)
 	bool		ok;
 
 	genparams_init(&p);
-	ok = fscanf(f, "%d %lf %d", &p.out.beam_width, &p.out.length_penalty, &ignore) == 3 && read_ids(f, &prompt) &&
-		fscanf(f, "%d %d", &p.max_tokens, &n) == 2;
+	ok = fscanf(f, "%d %lf %d", &p.out.beam_width, &p.out.length_penalty, &ignore) == 3 &&
+		read_ids(f, &prompt) && fscanf(f, "%d %d", &p.max_tokens, &n) == 2;
 	p.ignore_eos = ignore != 0;
 	ask(&prompt, p, &g);
 	CHECK(ok && g.n == n, "%s: %d answers, not %d", model_name, g.n, n);
@@ -217,10 +218,11 @@ check_beams(FILE *f)
 		int			stopped;
 
 		ok = fscanf(f, " R %lf %lf %d", &score, &cum, &stopped) == 3 && read_ids(f, &ids);
-		bad += !ok || !same(&g.ids[i], &ids) || fabs(score - g.score[i]) > CLOSE || fabs(cum - g.cum[i]) > 5 * CLOSE ||
-			(g.ended[i] == FIN_STOP) != (stopped != 0);
+		bad += !ok || !same(&g.ids[i], &ids) || fabs(score - g.score[i]) > CLOSE ||
+			fabs(cum - g.cum[i]) > 5 * CLOSE || (g.ended[i] == FIN_STOP) != (stopped != 0);
 	}
-	CHECK(bad == 0, "%s, prompt of %zu, width %d: %d of %d answers differ", model_name, prompt.len, p.out.beam_width, bad, n);
+	CHECK(bad == 0, "%s, prompt of %zu, width %d: %d of %d answers differ", model_name, prompt.len,
+		  p.out.beam_width, bad, n);
 	got_free(&g);
 	intvec_free(&prompt);
 	intvec_free(&ids);

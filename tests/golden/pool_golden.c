@@ -33,12 +33,12 @@
  * at once, in chunks of a few tokens, and with so little KV that they are preempted.
  *
  * And with weights made BF16, Q8_0 and INT8 on loading: the cosine of embeddings is at least 0.999; no score,
- * probability of a label or reward is off by more than 0.01, 0.02 and 0.03 (raw ones by four times that, which is
- * what the same error is before a sigmoid); and of labels the first is the reference's first, or less than that
- * behind it.  "amplifies" is for models that are worse than others by their nature, most of them decoders with large
- * random weights, of whose last token nothing is averaged: errors may be r times, and what Q8_0's and INT8's cosines
- * miss r^2 times as large.  The models init_*, the same families with the weights that transformers gives them at
- * first, show that it isn't the family.
+ * probability of a label or reward is off by more than 0.01, 0.02 and 0.03 (raw ones by four times that,
+ * which is what the same error is before a sigmoid); and of labels the first is the reference's first, or
+ * less than that behind it.  "amplifies" is for models that are worse than others by their nature, most of
+ * them decoders with large random weights, of whose last token nothing is averaged: errors may be r times,
+ * and what Q8_0's and INT8's cosines miss r^2 times as large.  The models init_*, the same families with the
+ * weights that transformers gives them at first, show that it isn't the family.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -135,7 +135,8 @@ run(BackendModel *in, const Settings *s, const PoolSpec *const *specs, Result *r
 
 	for (int i = 0; i < n; i++)
 	{
-		ReqSpec		spec = {.session = 1,.id = ++id,.sink = sink,.sink_ctx = &res[i],.pool = copy_spec(specs[i])};
+		ReqSpec		spec = {.session = 1,.id = ++id,.sink = sink,.sink_ctx = &res[i],
+							.pool = copy_spec(specs[i])};
 
 		memset(&res[i], 0, sizeof(res[i]));
 		backend_core.submit(in, &spec);
@@ -207,7 +208,8 @@ read_request(Case *c)
 		.want_offsets = json_get(j, "offsets") != NULL
 	};
 	if (text.s != NULL)
-		c->pr.long_input = strcmp(text.s, "truncate") == 0 ? LONG_TRUNCATE : strcmp(text.s, "chunk") == 0 ? LONG_CHUNK : LONG_ERROR;
+		c->pr.long_input = strcmp(text.s, "truncate") == 0 ? LONG_TRUNCATE : strcmp(text.s, "chunk") == 0 ?
+			LONG_CHUNK : LONG_ERROR;
 	json_each(x, json_get(j, "columns"))
 		intvec_push(&c->pr.columns, (int32_t) x->num);
 }
@@ -252,7 +254,8 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 		int			want = json_to_int(json_item(types, s));
 		int			have = c->spec.seqs[s].type1_at;
 
-		CHECK(have == (want < 0 ? INT_MAX : want), "%s, case %d: type 1 from token %d on, expected %d", name, i, have, want);
+		CHECK(have == (want < 0 ? INT_MAX : want), "%s, case %d: type 1 from token %d on, expected %d", name,
+			  i, have, want);
 	}
 	CHECK(offsets == NULL || same_ints(offsets, c->extra.offsets.data, c->extra.offsets.len),
 		  "%s, case %d: other offsets", name, i);
@@ -291,8 +294,8 @@ make_cases(const char *name, const Json *root, BackendModel *in, Case *cases, in
 		ok = backend_core.pool(in, &c->pr, &c->spec, &c->extra, &e);
 		c->ok = ok && error.s == NULL;
 		if (error.s != NULL)
-			CHECK(!ok && strstr(e.msg, error.s) != NULL, "%s, case %d: \"%s\" is expected, and is \"%s\"", name, n, error.s,
-				  ok ? "" : e.msg);
+			CHECK(!ok && strstr(e.msg, error.s) != NULL, "%s, case %d: \"%s\" is expected, and is \"%s\"",
+				  name, n, error.s, ok ? "" : e.msg);
 		else
 			CHECK(ok, "%s, case %d: %s (%s)", name, n, e.msg, e.detail);
 		if (c->ok)
@@ -345,7 +348,8 @@ check_values(const char *name, const char *isa, int i, const Case *c, const Resu
 
 		if (n >= r->n || width != r->width || width > 4096)
 		{
-			CHECK(width == r->width, "%s on %s, case %d: %d values, expected %d", name, isa, i, r->width, width);
+			CHECK(width == r->width, "%s on %s, case %d: %d values, expected %d", name, isa, i, r->width,
+				  width);
 			return;
 		}
 		json_each(x, row)
@@ -434,13 +438,15 @@ check_tasks(const char *name, const Json *root, BackendModel *in)
 
 	for (int t = PT_NONE + 1; t < PT_COUNT && want.s != NULL; t++)
 	{
-		PoolRequest pr = {.task = (PoolTask) t,.text = {"a", 1},.pair = {t == PT_SCORE ? "b" : NULL, 1},.activation = -1,.step_tag = -1};
+		PoolRequest pr = {.task = (PoolTask) t,.text = {"a", 1},.pair = {t == PT_SCORE ? "b" : NULL, 1},
+						  .activation = -1,.step_tag = -1};
 		PoolSpec	spec = {0};
 		PoolExtra	extra = {0};
 		Err			e = {0};
 
 		if (t != PT_LOGPROBS && backend_core.pool(in, &pr, &spec, &extra, &e) && spec.join == PJ_ONE)
-			snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", have[0] != '\0' ? ", " : "", pool_task_name((PoolTask) t));
+			snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", have[0] != '\0' ? ", " : "",
+					 pool_task_name((PoolTask) t));
 		poolspec_free(&spec);
 		intvec_free(&extra.ids);
 		intvec_free(&extra.offsets);
@@ -530,8 +536,8 @@ compare_case(Rounded *to, const Json *root, const Case *c, const Result *r, cons
 			to->off = NAN;
 			return;
 		}
-		compare_row(to, r->values + n * r->width, row, r->width, c->pr.task == PT_EMBED || c->pr.task == PT_TOKEN_EMBED,
-					is_raw(root, c));
+		compare_row(to, r->values + n * r->width, row, r->width, c->pr.task == PT_EMBED ||
+					c->pr.task == PT_TOKEN_EMBED, is_raw(root, c));
 		n++;
 	}
 }
@@ -569,13 +575,15 @@ check_formats(const char *name, const Json *root, const ModelOpts *o, const Sett
 				k++;
 			}
 		backend_core.free(in);
-		CHECK(got[f].cosine >= 1 - 0.001 * (f == 0 ? 1 : r * r), "%s as %s: cosine %.6f", name, as, got[f].cosine);
+		CHECK(got[f].cosine >= 1 - 0.001 * (f == 0 ? 1 : r * r), "%s as %s: cosine %.6f", name, as,
+			  got[f].cosine);
 		CHECK(got[f].off <= off, "%s as %s: off by %.4f", name, as, got[f].off);
 		CHECK(got[f].behind < off, "%s as %s: another label is first, %.4f behind", name, as, got[f].behind);
 		changed[f] += got[f].changed;
 	}
-	printf("%-32s cosine %.6f %.6f %.6f, off %.4f %.4f %.4f, behind %.4f %.4f %.4f\n", name, got[0].cosine, got[1].cosine, got[2].cosine,
-		   got[0].off, got[1].off, got[2].off, got[0].behind, got[1].behind, got[2].behind);
+	printf("%-32s cosine %.6f %.6f %.6f, off %.4f %.4f %.4f, behind %.4f %.4f %.4f\n", name, got[0].cosine,
+		   got[1].cosine, got[2].cosine, got[0].off, got[1].off, got[2].off, got[0].behind, got[1].behind,
+		   got[2].behind);
 }
 
 /* One implementation of the op table; best: cramped, too; rounded: with rounded weights, too. */
@@ -631,7 +639,8 @@ check_refused(const char *name, const char *path, const char *want)
 
 	model_opts_parse(NULL, &o, &e);
 	in = backend_core.load(path, &o, &s, NULL, NULL, &e);
-	CHECK(in == NULL && strstr(e.msg, want) != NULL, "%s: \"%s\" is expected, and is \"%s\"", name, want, e.msg);
+	CHECK(in == NULL && strstr(e.msg, want) != NULL, "%s: \"%s\" is expected, and is \"%s\"", name, want,
+		  e.msg);
 	if (in != NULL)
 		backend_core.free(in);
 }
@@ -758,6 +767,7 @@ main(int argc, char **argv)
 	}
 	/* rows of 48 are no blocks of Q8_0 and stay as they are: most aren't of 48 */
 	for (int f = 0; f < N_FORMATS && argc == 1; f++)
-		CHECK(changed[f] > n_models / 2, "%d of %d models have weights in format %d", changed[f], n_models, f);
+		CHECK(changed[f] > n_models / 2, "%d of %d models have weights in format %d", changed[f], n_models,
+			  f);
 	return check_done("pool_golden");
 }

@@ -65,7 +65,8 @@ best_kernels(const QuantScheme *q)
 
 	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 		if (kernels_usable(*k) &&
-			(q == NULL || ((*k)->mat_bytes(q->matrix, 64, 256) != 0 && (*k)->mat_bytes(q->head, 64, 256) != 0)))
+			(q == NULL ||
+			 ((*k)->mat_bytes(q->matrix, 64, 256) != 0 && (*k)->mat_bytes(q->head, 64, 256) != 0)))
 			best = *k;
 	return best;
 }
@@ -81,7 +82,8 @@ run(Model *m, const int32_t *tokens, int n, float *logits)
 	const int32_t *tables[1] = {table};
 	KvView		kv = {.type = kv_type, .n_layers = info->n_kv_layers, .n_blocks = MAX_ROWS / BLOCK,
 		.block_size = BLOCK, .n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim};
-	Batch		b = {.rows = {n, 1, start, rows, tables, NULL}, .tokens = tokens, .n_out = n, .out_rows = rows};
+	Batch		b = {.rows = {n, 1, start, rows, tables, NULL}, .tokens = tokens, .n_out = n,
+					 .out_rows = rows};
 
 	kv.base = mem_try_aligned(kv_layout(&kv));
 	for (int i = 0; i < MAX_ROWS / BLOCK; i++)
@@ -125,7 +127,8 @@ read_texts(const Files *f, Texts *t)
 	char		line[8192];
 
 	CHECK(in != NULL && files_tokenizer(f, &ft, &e) &&
-		  (tok = tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, &e)) != NULL, "texts: %s", e.msg);
+		  (tok = tok_from_hf(ft.json, ft.json_len, ft.config, ft.config_len, &e)) != NULL, "texts: %s",
+		  e.msg);
 	while (in != NULL && tok != NULL && t->n < MAX_TEXTS && fgets(line, sizeof(line), in) != NULL)
 	{
 		IntVec		ids = {0};
@@ -204,7 +207,8 @@ check_bundled(void)
 	logits = mem_alloc((size_t) MAX_ROWS * (size_t) model_info(m)->vocab_size * sizeof(float));
 	plain = perplexity(m, t, logits);
 	bytes = model_info(m)->weight_bytes;
-	printf("tickets-2m  %-5s perplexity %.4f              %zu bytes\n", ktype_name(model_info(m)->dtype), plain, bytes);
+	printf("tickets-2m  %-5s perplexity %.4f              %zu bytes\n", ktype_name(model_info(m)->dtype),
+		   plain, bytes);
 	CHECK(plain > 1 && plain < 20, "perplexity %g", plain);
 	for (int i = 0; i < N_KV_TYPES; i++)
 	{
@@ -213,7 +217,8 @@ check_bundled(void)
 		kv_type = kv_types[i].type;
 		change = (perplexity(m, t, logits) / plain - 1) * 100;
 		printf("tickets-2m  KV %-5s perplexity %+.3f %%\n", ktype_name(kv_type), change);
-		CHECK(fabs(change) < kv_types[i].ppl, "KV %s: perplexity changes by %.3f %%", ktype_name(kv_type), change);
+		CHECK(fabs(change) < kv_types[i].ppl, "KV %s: perplexity changes by %.3f %%", ktype_name(kv_type),
+			  change);
 	}
 	kv_type = KT_F32;
 	model_free(m);
@@ -394,7 +399,8 @@ check_random(void)
 		run(m, tokens, N, got);
 		cosine = mean_cosine(want, got, N, VOCAB);
 		printf("random      KV %-5s mean cosine of logits %.7f\n", ktype_name(kv_type), cosine);
-		CHECK(cosine > kv_types[i].cosine && cosine <= 1 + 1e-9, "KV %s: cosine %.7f", ktype_name(kv_type), cosine);
+		CHECK(cosine > kv_types[i].cosine && cosine <= 1 + 1e-9, "KV %s: cosine %.7f", ktype_name(kv_type),
+			  cosine);
 	}
 	kv_type = KT_F32;
 	model_free(m);
@@ -449,7 +455,8 @@ fixture_cosine(const char *path, const char *scheme, KType *dtype)
 	}
 	if (logits[1] != NULL)
 		cosine = mean_cosine(logits[0], logits[1], N, vocab);
-	printf("%s  %s %s: mean cosine of logits %.5f\n", strrchr(path, '/') + 1, scheme, ktype_name(*dtype), cosine);
+	printf("%s  %s %s: mean cosine of logits %.5f\n", strrchr(path, '/') + 1, scheme, ktype_name(*dtype),
+		   cosine);
 	mem_free(logits[0]);
 	mem_free(logits[1]);
 	if (f != NULL)

@@ -2,13 +2,13 @@
  * invariance.cu
  *	  Row invariance through the op table: a row alone has the bits that it has in any batch.
  *
- * Row-wise ops, products with matrices of every type, grouped products and attention, each for 1 .. MOST rows, compared
- * row by row with memcmp with what the whole batch gave.  A batch is the last rows of the whole, so
- * that no row stays where it was.  MOST is 256 on a GPU; under emulation, where this shows that the program works, there are
- * few sizes: on both sides of where kernels change (8, 32).
+ * Row-wise ops, products with matrices of every type, grouped products and attention, each for 1 .. MOST
+ * rows, compared row by row with memcmp with what the whole batch gave.  A batch is the last rows of the
+ * whole, so that no row stays where it was.  MOST is 256 on a GPU; under emulation, where this shows that the
+ * program works, there are few sizes: on both sides of where kernels change (8, 32).
  *
- * Rows of DIMS are longer than what a warp has four columns each of (260), and a block (1100): shorter ones have the same
- * bits however many threads share a row, as sums with zeros are exact.
+ * Rows of DIMS are longer than what a warp has four columns each of (260), and a block (1100): shorter ones
+ * have the same bits however many threads share a row, as sums with zeros are exact.
  */
 #include "../emu/mats.h"
 #include "cuda/dev.h"
@@ -107,20 +107,24 @@ check_dim(const Kernels *k, int dim)
 	for (int i = 0; i < MOST; i++)
 		pos[i] = 37 * i;
 	ops->put(device, w, h.data(), 2 * dim * sizeof(float));
-	check_op("rmsnorm", dim, floats, [&](void *y, float *x, int n) { k->rmsnorm(pool, (float *) y, x, w, n, dim, 1e-5f); });
+	check_op("rmsnorm", dim, floats,
+			 [&](void *y, float *x, int n) { k->rmsnorm(pool, (float *) y, x, w, n, dim, 1e-5f); });
 	check_op("layernorm", dim, floats, [&](void *y, float *x, int n) {
 		k->layernorm(pool, (float *) y, x, w, w + dim, n, dim, 1e-5f);
 	});
-	check_op("rmsnorm_op", dim, operands, [&](void *y, float *x, int n) { k->rmsnorm_op(pool, (KOp *) y, x, w, n, dim, 1e-5f); });
+	check_op("rmsnorm_op", dim, operands,
+			 [&](void *y, float *x, int n) { k->rmsnorm_op(pool, (KOp *) y, x, w, n, dim, 1e-5f); });
 	check_op("layernorm_op", dim, operands, [&](void *y, float *x, int n) {
 		k->layernorm_op(pool, (KOp *) y, x, w, w + dim, n, dim, 1e-5f);
 	});
-	check_op("to_op", dim, operands, [&](void *y, float *x, int n) { k->to_op(pool, (KOp *) y, dim, x, dim, n, dim); });
+	check_op("to_op", dim, operands,
+			 [&](void *y, float *x, int n) { k->to_op(pool, (KOp *) y, dim, x, dim, n, dim); });
 	check_op("norm_heads", dim, floats, [&](void *y, float *x, int n) {
 		k->copy_rows(pool, (float *) y, dim, x, dim, NULL, n, dim);
 		k->norm_heads(pool, KNORM_LAYER, (float *) y, n, dim, 2, dim / 2, w, 0, 1e-5f);
 	});
-	check_op("act_mul", 2 * dim, operands, [&](void *y, float *x, int n) { k->act_mul(pool, KACT_SILU, (KOp *) y, x, n, dim); });
+	check_op("act_mul", 2 * dim, operands,
+			 [&](void *y, float *x, int n) { k->act_mul(pool, KACT_SILU, (KOp *) y, x, n, dim); });
 	check_op("softcap", dim, floats, [&](void *y, float *x, int n) {
 		k->copy_rows(pool, (float *) y, dim, x, dim, NULL, n, dim);
 		k->softcap(pool, (float *) y, n, dim, 30.0f);
@@ -129,7 +133,8 @@ check_dim(const Kernels *k, int dim)
 		k->copy_rows(pool, (float *) y, dim, x, dim, NULL, n, dim);
 		k->temper(pool, (float *) y, n, dim, dim, pos + MOST - n, 0.1f, 64, 0);
 	});
-	check_op("dot_rows", dim, sizeof(float), [&](void *y, float *x, int n) { k->dot_rows(pool, (float *) y, x, n, dim, w, 0.5f); });
+	check_op("dot_rows", dim, sizeof(float),
+			 [&](void *y, float *x, int n) { k->dot_rows(pool, (float *) y, x, n, dim, w, 0.5f); });
 	ops->free(device, w);
 }
 

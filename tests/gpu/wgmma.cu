@@ -3,9 +3,10 @@
  *	  Are wgmma's bits those of mma.sync?  And are they its own whatever the number of rows?
  *
  * The second is what vllm.cuda_kernels = wgmma rests on, so a difference fails: an instruction of 8 columns
- * against those of 32, 64 and 128, a decoded row against the same in a prompt.  The first is told, with how many
- * outputs differ and by how much; where all bits are the same, a later version may mix both kinds.  Under
- * emulation, where products of either kind are the same sums, it must hold.  Needs compute capability 9.0.
+ * against those of 32, 64 and 128, a decoded row against the same in a prompt.  The first is told, with how
+ * many outputs differ and by how much; where all bits are the same, a later version may mix both kinds.
+ * Under emulation, where products of either kind are the same sums, it must hold.  Needs compute capability
+ * 9.0.
  */
 #include "../emu/kv_world.h"
 #include "cuda/pack.h"
@@ -48,8 +49,8 @@ tell(const char *what, const std::vector<float> &mma, const std::vector<float> &
 		size += fabs((double) mma[i]);
 	}
 	size /= (double) mma.size();
-	printf("%s: %zu of %zu outputs differ between mma.sync and wgmma, by %.2g of their mean size at most\n", what, differ, mma.size(),
-		   most / size);
+	printf("%s: %zu of %zu outputs differ between mma.sync and wgmma, by %.2g of their mean size at most\n",
+		   what, differ, mma.size(), most / size);
 	CHECK(most / size < 1e-2, "%s: by %g", what, most / size);
 	if (EMULATED)
 		CHECK(differ == 0, "%s: they must not", what);
@@ -118,7 +119,8 @@ products(KType type, KType as)
 		int			r0 = (int) (dice() % (unsigned) (ROWS - rows));
 
 		cudaMemset(y, 0xff, all.size() * sizeof(float));
-		CHECK(cuda_mm(&m, dx + (size_t) r0 * WIDTH * 2, as, rows, WIDTH, y, OUTPUTS, NULL, ws, NULL, true), "%s", what);
+		CHECK(cuda_mm(&m, dx + (size_t) r0 * WIDTH * 2, as, rows, WIDTH, y, OUTPUTS, NULL, ws, NULL, true),
+			  "%s", what);
 		host(some.data(), y, (size_t) rows * OUTPUTS);
 		CHECK(memcmp(some.data(), &all[(size_t) r0 * OUTPUTS], (size_t) rows * OUTPUTS * sizeof(float)) == 0,
 			  "%s: %d rows from %d have other bits alone", what, rows, r0);
@@ -144,7 +146,8 @@ attend(World &w, const float *dx, int ld, int from, int to, bool wgmma)
 	KAttn		a = {};
 
 	a.scale = 1.0f / sqrtf((float) HEAD_DIM);
-	cuda_attn(&caps, &w.ckv, &rows.dr, dx + (size_t) from * ld, ld, HEADS, &a, out, KT_F32, ws, ws_size, NULL);
+	cuda_attn(&caps, &w.ckv, &rows.dr, dx + (size_t) from * ld, ld, HEADS, &a, out, KT_F32, ws, ws_size,
+			  NULL);
 	CHECK(cudaGetLastError() == cudaSuccess, "launch");
 	host(o.data(), out, o.size());
 	cudaFree(ws);
@@ -167,7 +170,8 @@ attention(KType type)
 	{
 		Rows		every(w, {0}, {keys});
 
-		cuda_kv_write(&w.ckv, &every.dr, dx + HEADS * HEAD_DIM, ld, dx + (HEADS + KV_HEADS) * HEAD_DIM, ld, NULL);
+		cuda_kv_write(&w.ckv, &every.dr, dx + HEADS * HEAD_DIM, ld, dx + (HEADS + KV_HEADS) * HEAD_DIM, ld,
+					  NULL);
 		cudaDeviceSynchronize();
 	}
 	snprintf(what, sizeof(what), "attention, KV of %s", ktype_name(type));
@@ -177,7 +181,8 @@ attention(KType type)
 	{
 		std::vector<float> one = attend(w, dx, ld, pos, pos + 1, true);
 
-		CHECK(memcmp(one.data(), &all[(size_t) (pos - from) * HEADS * HEAD_DIM], one.size() * sizeof(float)) == 0,
+		CHECK(memcmp(one.data(), &all[(size_t) (pos - from) * HEADS * HEAD_DIM],
+					 one.size() * sizeof(float)) == 0,
 			  "%s: position %d has other bits alone", what, pos);
 	}
 	cudaFree(dx);
@@ -186,7 +191,8 @@ attention(KType type)
 int
 main(void)
 {
-	static const KType pairs[][2] = {{KT_BF16, KT_BF16}, {KT_F16, KT_F16}, {KT_Q4_0, KT_BF16}, {KT_Q4_1, KT_BF16}, {KT_Q8_0, KT_BF16}};
+	static const KType pairs[][2] = {{KT_BF16, KT_BF16}, {KT_F16, KT_F16}, {KT_Q4_0, KT_BF16},
+									 {KT_Q4_1, KT_BF16}, {KT_Q8_0, KT_BF16}};
 	CudaCaps	caps = {90, 227 * 1024, true};
 	int			major = 0,
 				minor = 0;

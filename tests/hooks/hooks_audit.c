@@ -167,9 +167,9 @@ Datum
 audit_counts(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf(
-		"plans=%d starts=%d runs=%d finishes=%d ends=%d utilities=%d executes=%d rows=" UINT64_FORMAT " custom=%d loose=%d",
-		counts.plans, counts.starts, counts.runs, counts.finishes, counts.ends,
-		counts.utilities, counts.executes, counts.rows, counts.custom, counts.loose)));
+		"plans=%d starts=%d runs=%d finishes=%d ends=%d utilities=%d executes=%d rows="
+		UINT64_FORMAT " custom=%d loose=%d", counts.plans, counts.starts, counts.runs, counts.finishes,
+		counts.ends, counts.utilities, counts.executes, counts.rows, counts.custom, counts.loose)));
 }
 
 Datum

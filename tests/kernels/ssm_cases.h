@@ -1,7 +1,7 @@
 /*
  * ssm_cases.h
- *	  What the tests of state-space ops share: a step of three sequences, shapes, and how their numbers lie in memory; for
- *	  CPUs (test_ssm.c) and for CUDA (tests/emu/test_ssm.cu).
+ *	  What the tests of state-space ops share: a step of three sequences, shapes, and how their numbers lie in
+ *	  memory; for CPUs (test_ssm.c) and for CUDA (tests/emu/test_ssm.cu).
  *
  * y = conv(x), then out = scan(y); the conv has as many channels as the scan, and no B and C in it.
  */

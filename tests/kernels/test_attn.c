@@ -354,7 +354,8 @@ check_code_error(World *w, double most)
 	{
 		double		e = nmse(f.alone[s], w->alone[s], (size_t) c.len[s] * c.heads * w->vd);
 
-		EXPECT(e <= most, "%s attn %s hd %d: nmse %g against F32", w->im->k->name, ktype_name(w->c->type), c.hd, e);
+		EXPECT(e <= most, "%s attn %s hd %d: nmse %g against F32", w->im->k->name, ktype_name(w->c->type),
+			   c.hd, e);
 	}
 	free_world(&f);
 }
@@ -383,7 +384,8 @@ check_int8_extremes(const Impl *im)
 		for (int d = 0; d < HD; d++)
 		{
 			/* rows 4 and 8: ties at half a scale, too */
-			w.k[0][i * HD + d] = d == 33 ? values[i] : values[i] != values[i] ? 1.0f : i < 4 ? values[i] : rnd_float(1.0f);
+			w.k[0][i * HD + d] = d == 33 ? values[i] : values[i] != values[i] ? 1.0f : i < 4 ? values[i] :
+				rnd_float(1.0f);
 			w.v[0][i * HD + d] = d == i ? values[i] : d == 39 ? 127.0f : (float) (rnd_int(509) - 254) * 0.5f;
 		}
 	step(&w, im->k, pools[2], from, to, w.alone);
@@ -399,8 +401,8 @@ check_int8_extremes(const Impl *im)
 		float	   *scale = kv_cell_scales(&w.kv, cell);
 		int8_t	   *codes = (int8_t *) kv_cell_v(&w.kv, cell) + (size_t) i * kv_vdim(&w.kv);
 
-		EXPECT(isfinite(values[i]) ? scale[i] >= 0 && scale[16 + i] > 0 : isnan(scale[i]) && isnan(scale[16 + i]),
-			   "%s attn INT8: scales of row %d", im->k->name, i);
+		EXPECT(isfinite(values[i]) ? scale[i] >= 0 && scale[16 + i] > 0 : isnan(scale[i]) &&
+			   isnan(scale[16 + i]), "%s attn INT8: scales of row %d", im->k->name, i);
 		for (int d = 0; d < HD && isfinite(scale[16 + i]); d++)
 			EXPECT(fabsf(w.v[0][i * HD + d] - (float) codes[d] * scale[16 + i]) <= scale[16 + i] * 0.5001f,
 				   "%s attn INT8: code %d of row %d", im->k->name, d, i);

@@ -123,8 +123,8 @@ check_group(const Impl *im, KType type, int n, int k)
 			fill(g.y, (size_t) MAX_ROWS * g.ldy);
 			im->k->mm_grouped(pools[threads], g.w, MATS, start, g.x, g.ldx, g.y, g.ldy,
 							  bias ? (const float *const *) g.bias : NULL, g.ws);
-			EXPECT(memcmp(g.want, g.y, bytes) == 0, "%s grouped %s %dx%d: rows %zu on %d threads", im->k->name,
-				   ktype_name(type), n, k, c, threads);
+			EXPECT(memcmp(g.want, g.y, bytes) == 0, "%s grouped %s %dx%d: rows %zu on %d threads",
+				   im->k->name, ktype_name(type), n, k, c, threads);
 		}
 		/* a bad value in the first row of the last group that has any */
 		while (last >= 0 && counts[c][last] == 0)
@@ -133,8 +133,10 @@ check_group(const Impl *im, KType type, int n, int k)
 			continue;
 		g.x[(size_t) start[last] * g.ldx + k / 2] = NAN;
 		alone(im, &g, start, true);
-		im->k->mm_grouped(pools[3], g.w, MATS, start, g.x, g.ldx, g.y, g.ldy, (const float *const *) g.bias, g.ws);
-		EXPECT(isnan(g.y[(size_t) start[last] * g.ldy]), "%s grouped %s: NaN lost", im->k->name, ktype_name(type));
+		im->k->mm_grouped(pools[3], g.w, MATS, start, g.x, g.ldx, g.y, g.ldy, (const float *const *) g.bias,
+						  g.ws);
+		EXPECT(isnan(g.y[(size_t) start[last] * g.ldy]), "%s grouped %s: NaN lost", im->k->name,
+			   ktype_name(type));
 		memcpy(g.want + (size_t) start[last] * g.ldy, g.y + (size_t) start[last] * g.ldy, (size_t) n * 4);
 		EXPECT(memcmp(g.want, g.y, bytes) == 0, "%s grouped %s %dx%d: rows %zu, a bad value in another row",
 			   im->k->name, ktype_name(type), n, k, c);

@@ -10,7 +10,8 @@
 #define CANARY		12345.0f
 
 /* rank, inputs, outputs */
-static const int shapes[][3] = {{1, 5, 3}, {8, 64, 64}, {16, 200, 96}, {3, 33, 31}, {64, 128, 257}, {7, 1030, 40}};
+static const int shapes[][3] = {{1, 5, 3}, {8, 64, 64}, {16, 200, 96}, {3, 33, 31}, {64, 128, 257},
+								{7, 1030, 40}};
 
 /* rows of each job */
 static const int counts[][JOBS] = {
@@ -66,7 +67,8 @@ make_world(World *w, KType type, const int *shape)
 		size_t		panels = (size_t) (n + KLORA_PANEL - 1) / KLORA_PANEL;
 
 		w->p[i] = (KLora) {type, rank, shape[1], n, 1 + i, i * 2, 0.5f + (float) i,
-			table(type, (size_t) rank * (size_t) shape[1]), table(type, panels * (size_t) rank * KLORA_PANEL)};
+			table(type, (size_t) rank * (size_t) shape[1]),
+			table(type, panels * (size_t) rank * KLORA_PANEL)};
 		w->ldt = w->ldt < rank + 2 + i ? rank + 2 + i : w->ldt;
 		w->ldy = w->ldy < n + 2 * i ? n + 2 * i : w->ldy;
 	}
@@ -137,15 +139,18 @@ check_mix(const Impl *im, World *w, const int *n_rows, int id)
 	{
 		memcpy(w->y, w->first, y_size(w));
 		run(w, im->k, pools[threads], w->jobs, n);
-		EXPECT(nmse(want, w->y, (size_t) ROWS * (size_t) w->ldy) < 1e-11, "%s lora: far from ref", im->k->name);
+		EXPECT(nmse(want, w->y, (size_t) ROWS * (size_t) w->ldy) < 1e-11, "%s lora: far from ref",
+			   im->k->name);
 		if (threads == 1)
 			memcpy(mixed, w->y, y_size(w));
-		EXPECT(memcmp(mixed, w->y, y_size(w)) == 0, "%s lora: other bits with %d threads", im->k->name, threads);
+		EXPECT(memcmp(mixed, w->y, y_size(w)) == 0, "%s lora: other bits with %d threads", im->k->name,
+			   threads);
 	}
 	for (int i = 0; i < ROWS; i++)
 		EXPECT(w->t[(size_t) i * (size_t) w->ldt] == CANARY, "%s lora: t has been written over", im->k->name);
 	if (im->fused && !im->slow)
-		EXPECT(same_bits(im, id, mixed, y_size(w)), "%s lora: other bits than other implementations'", im->k->name);
+		EXPECT(same_bits(im, id, mixed, y_size(w)), "%s lora: other bits than other implementations'",
+			   im->k->name);
 	/* row by row; what nobody asked for stays as it was */
 	memcpy(w->y, w->first, y_size(w));
 	for (int j = 0; j < n; j++)

@@ -121,7 +121,8 @@ op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int ro
 	{
 		EXPERTS = 12, TOP = 3, SLOTS = 24, WIDTH = 4
 	};
-	KRoute		c = {.n_experts = EXPERTS, .top_k = TOP, .routing = KROUTE_SOFTMAX, .normalize = true, .scale = 2.0f};
+	KRoute		c = {.n_experts = EXPERTS, .top_k = TOP, .routing = KROUTE_SOFTMAX, .normalize = true,
+					 .scale = 2.0f};
 	float	   *logits = xalloc(ROWS * EXPERTS * 4),
 			   *space = xalloc(ROWS * EXPERTS * 4),
 			   *w = xalloc(ROWS * TOP * 4),
@@ -148,16 +149,19 @@ op_moe(const Kernels *k, KPool *pool, float *y, const float *x, int row0, int ro
 		was[i] = experts[i];
 	k->moe_slots(pool, experts, rows, row0, TOP, slots, WIDTH);
 	for (int i = 0; i < rows * TOP; i++)
-		EXPECT(experts[i] == slots[was[i] * WIDTH + 1 + (row0 + i / TOP) % (1 + was[i] % 3)], "%s moe_slots: expert %d of row %d is in slot %d", k->name,
-			   was[i], row0 + i / TOP, experts[i]);
+		EXPECT(experts[i] == slots[was[i] * WIDTH + 1 + (row0 + i / TOP) % (1 + was[i] % 3)],
+			   "%s moe_slots: expert %d of row %d is in slot %d", k->name, was[i], row0 + i / TOP,
+			   experts[i]);
 	k->moe_place(pool, experts, rows * TOP, SLOTS, start, place);
-	EXPECT(start[0] == 0 && start[SLOTS] == rows * TOP, "%s moe_place: %d to %d", k->name, start[0], start[SLOTS]);
+	EXPECT(start[0] == 0 && start[SLOTS] == rows * TOP, "%s moe_place: %d to %d", k->name, start[0],
+		   start[SLOTS]);
 	for (int i = 0; i < rows * TOP; i++)
-		EXPECT(place[i] >= start[experts[i]] && place[i] < start[experts[i] + 1], "%s moe_place: pair %d at %d", k->name, i, place[i]);
+		EXPECT(place[i] >= start[experts[i]] && place[i] < start[experts[i] + 1],
+			   "%s moe_place: pair %d at %d", k->name, i, place[i]);
 	k->moe_gather(pool, pairs, x, rows, TOP, place, on_input ? w : NULL, dim);
 	memcpy(y, x, (size_t) rows * dim * 4);
-	k->moe_combine(pool, y, pairs, rows, TOP, place, on_input ? NULL : w, dim % 3 == 0 ? NULL : positions_f + row0, dim != 7,
-				   dim > 64 ? weights : NULL, dim);
+	k->moe_combine(pool, y, pairs, rows, TOP, place, on_input ? NULL : w, dim % 3 == 0 ? NULL : positions_f +
+				   row0, dim != 7, dim > 64 ? weights : NULL, dim);
 	free(logits);
 	free(space);
 	free(w);
@@ -200,14 +204,15 @@ check_op(const Impl *im, const char *name, Op op, double bound)
 		if (bound == 0)
 			EXPECT(memcmp(want, all, n * 4) == 0, "%s %s %d: not ref's bits", im->k->name, name, dim);
 		else
-			EXPECT(nmse(want, all, n) <= bound, "%s %s %d: nmse %g", im->k->name, name, dim, nmse(want, all, n));
+			EXPECT(nmse(want, all, n) <= bound, "%s %s %d: nmse %g", im->k->name, name, dim,
+				   nmse(want, all, n));
 		for (int rows = 1; rows <= ROWS; rows++)
 		{
 			int			row0 = rnd_int(ROWS - rows + 1);
 
 			op(im->k, pools[1 + rows % 3], y, x + (size_t) row0 * dim, row0, rows, dim);
-			EXPECT(memcmp(y, all + (size_t) row0 * dim, (size_t) rows * dim * 4) == 0, "%s %s %d: %d rows from %d",
-				   im->k->name, name, dim, rows, row0);
+			EXPECT(memcmp(y, all + (size_t) row0 * dim, (size_t) rows * dim * 4) == 0,
+				   "%s %s %d: %d rows from %d", im->k->name, name, dim, rows, row0);
 		}
 		x[(size_t) 3 * dim + dim / 2] = NAN;
 		x[(size_t) 9 * dim + dim - 1] = INFINITY;
@@ -233,7 +238,8 @@ check_rows_of(const Impl *im, KType type)
 	};
 	static const int32_t ids[] = {5, -1, 63, 0, 64, 5, INT32_MAX, 7};
 	uint8_t    *rows = xalloc(ktype_row_bytes(type, K) * N);
-	KTensor		t = {.type = type, .ndim = 2, .shape = {N, K}, .data = rows, .nbytes = ktype_row_bytes(type, K) * N};
+	KTensor		t = {.type = type, .ndim = 2, .shape = {N, K}, .data = rows,
+					 .nbytes = ktype_row_bytes(type, K) * N};
 	KMat		m = {.type = type, .n = N, .k = K, .nbytes = im->k->mat_bytes(type, N, K)};
 	float	   *y = xalloc(8 * LD * 4),
 				want[K];
@@ -260,8 +266,8 @@ check_rows_of(const Impl *im, KType type)
 			memset(want, 0, sizeof(want));
 			if (id >= 0 && id < N)
 				im->k->mat_row(&m, (int) id, want);
-			EXPECT(memcmp(y + (size_t) i * LD, want, sizeof(want)) == 0, "%s rows_of %s: row %d + %d", im->k->name,
-				   ktype_name(type), (int) id - first, first);
+			EXPECT(memcmp(y + (size_t) i * LD, want, sizeof(want)) == 0, "%s rows_of %s: row %d + %d",
+				   im->k->name, ktype_name(type), (int) id - first, first);
 		}
 		EXPECT(y[K] == 17.0f, "%s rows_of %s: wrote behind a row", im->k->name, ktype_name(type));
 	}
@@ -288,18 +294,21 @@ check_moves(const Impl *im)
 	rnd_fill(x, N * LD, 1.0f);
 	im->k->copy_rows(pools[2], y, W + 3, x, LD, any, 6, W);
 	for (int i = 0; i < 6; i++)
-		wrong += memcmp(y + (size_t) i * (W + 3), x + (size_t) any[i] * LD, W * 4) != 0 || y[(size_t) i * (W + 3) + W] != 0;
+		wrong += memcmp(y + (size_t) i * (W + 3), x + (size_t) any[i] * LD, W * 4) != 0 ||
+			y[(size_t) i * (W + 3) + W] != 0;
 	EXPECT(wrong == 0, "%s copy_rows by number", im->k->name);
 	im->k->put_rows(pools[2], given, 6, W, y, W + 3);
 	for (int i = 0; i < 6; i++)
-		wrong += memcmp(y + (size_t) i * (W + 3), given[i] != NULL ? given[i] : x + (size_t) any[i] * LD, W * 4) != 0;
+		wrong += memcmp(y + (size_t) i * (W + 3), given[i] != NULL ? given[i] : x + (size_t) any[i] * LD,
+						W * 4) != 0;
 	EXPECT(wrong == 0, "%s put_rows", im->k->name);
 	for (int size = 2; size <= 4; size += 2)
 	{
 		memcpy(y, x, N * LD * 4);
 		im->k->keep_rows(pools[2], y, size, idx, 6, LD);
 		for (int i = 0; i < 6; i++)
-			wrong += memcmp((char *) y + (size_t) i * LD * size, (char *) x + (size_t) idx[i] * LD * size, (size_t) LD * size) != 0;
+			wrong += memcmp((char *) y + (size_t) i * LD * size, (char *) x + (size_t) idx[i] * LD * size,
+							(size_t) LD * size) != 0;
 		EXPECT(wrong == 0, "%s keep_rows of %d bytes an element", im->k->name, size);
 	}
 	{
@@ -340,7 +349,8 @@ check_heads(const Impl *im)
 		im->k->swap_heads(pools[2], back, false, LD, W, y, false, W, (size_t) rows * W, rows, HEADS, W);
 		for (int i = 0; i < rows; i++)
 			for (int j = 0; j < HEADS * W; j++)
-				wrong += y[(j / W * rows + i) * W + j % W] != x[i * LD + j] || back[i * LD + j] != x[i * LD + j];
+				wrong += y[(j / W * rows + i) * W + j % W] != x[i * LD + j] ||
+					back[i * LD + j] != x[i * LD + j];
 	}
 	EXPECT(wrong == 0, "%s swap_heads: %d wrong", im->k->name, wrong);
 	im->k->series(pools[2], n, 4, 7);
@@ -361,15 +371,16 @@ check_tables(const Impl *im)
 	KLora		p = {.type = KT_F32, .rank = 2, .k = 3, .n = 1, .at = 1, .scale = 0.5f, .a = a};
 	KLoraJob	job = {.p = &p, .rows = rows, .n_rows = 3};
 	float		t[4][4];
-	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 3, .block_size = 16, .n_kv_heads = 2, .head_dim = 8, .v_dim = 20};
+	KvView		kv = {.type = KT_F32, .n_layers = 2, .n_blocks = 3, .block_size = 16, .n_kv_heads = 2,
+					  .head_dim = 8, .v_dim = 20};
 	size_t		size = kv_layout(&kv);
 	float		most[2];
 
 	for (int i = 0; i < 16; i++)
 		t[i / 4][i % 4] = 7;
 	im->k->lora_rows(pools[1], &job, 1, ids, t[0], 4);
-	EXPECT(t[0][0] == 7 && t[0][1] == 2.5f && t[0][2] == 3 && t[0][3] == 7 && t[1][1] == 0 && t[1][2] == 0 && t[2][1] == 7 &&
-		   t[3][1] == 0, "%s lora_rows", im->k->name);
+	EXPECT(t[0][0] == 7 && t[0][1] == 2.5f && t[0][2] == 3 && t[0][3] == 7 && t[1][1] == 0 && t[1][2] == 0 &&
+		   t[2][1] == 7 && t[3][1] == 0, "%s lora_rows", im->k->name);
 	kv.base = xalloc(size);
 	rnd_fill((float *) kv.base, size / 4, 1.0f);
 	im->k->kv_copy(pools[2], &kv, pages, 2);
@@ -381,7 +392,8 @@ check_tables(const Impl *im)
 	*(float *) (void *) (kv_cell_v(&kv, kv_cell(&kv, 1, 0, 0)) + 4 * 19) = 2;
 	*(float *) (void *) (kv_cell_v(&kv, kv_cell(&kv, 1, 0, 0)) + 4 * 20) = NAN;
 	im->k->kv_largest(pools[2], &kv, 1, 3, most);
-	EXPECT(most[0] == 3 && most[1] == 2, "%s kv_largest: %g %g", im->k->name, (double) most[0], (double) most[1]);
+	EXPECT(most[0] == 3 && most[1] == 2, "%s kv_largest: %g %g", im->k->name, (double) most[0],
+		   (double) most[1]);
 	*(float *) (void *) (kv_cell_v(&kv, kv_cell(&kv, 1, 0, 0)) + 4 * 18) = NAN;
 	im->k->kv_largest(pools[2], &kv, 1, 2, most);
 	EXPECT(most[0] == 0 && isnan(most[1]), "%s kv_largest loses a NaN", im->k->name);
@@ -422,8 +434,9 @@ check_values(const Impl *im)
 	float		x[4] = {-9, NAN, 0.5f, INFINITY};
 
 	im->k->temper(pools[1], q, 4, 1, 1, pos, 0.1f, 8192, 1);
-	EXPECT(q[0] == 1 && q[1] == 1 && fabs(q[2] - (1 + 0.1 * log(2))) < 1e-6 && fabs(q[3] - (1 + 0.1 * log(3))) < 1e-6,
-		   "%s temper: %g %g %g %g", im->k->name, (double) q[0], (double) q[1], (double) q[2], (double) q[3]);
+	EXPECT(q[0] == 1 && q[1] == 1 && fabs(q[2] - (1 + 0.1 * log(2))) < 1e-6 &&
+		   fabs(q[3] - (1 + 0.1 * log(3))) < 1e-6, "%s temper: %g %g %g %g", im->k->name, (double) q[0],
+		   (double) q[1], (double) q[2], (double) q[3]);
 	im->k->clip(pools[1], x, 1, 4, 4, 2.0f);
 	EXPECT(x[0] == -2 && isnan(x[1]) && x[2] == 0.5f && x[3] == 2, "%s clip", im->k->name);
 }

@@ -369,7 +369,8 @@ test_int8_extremes(const Impl *im)
 		float		x = i % 2 == 0 ? 127.0f : -127.0f;
 
 		EXPECT(m.y[i * m.ldy] == -128.0f * x * (float) k && m.y[i * m.ldy + 1] == 127.0f * x * (float) k,
-			   "%s: INT8's extremes: %.9g and %.9g", im->k->name, (double) m.y[i * m.ldy], (double) m.y[i * m.ldy + 1]);
+			   "%s: INT8's extremes: %.9g and %.9g", im->k->name, (double) m.y[i * m.ldy],
+			   (double) m.y[i * m.ldy + 1]);
 	}
 	free_mats(&m);
 }
@@ -405,7 +406,8 @@ test_int8_small_extremes(const Impl *im)
 		{
 			float		want = (j % 2 == 0 ? 64.5f : -64.5f) * 127.0f * (float) k;
 
-			EXPECT(m.y[i * m.ldy + j] == want, "%s: INT8's small extremes: %.9g", im->k->name, (double) m.y[i * m.ldy + j]);
+			EXPECT(m.y[i * m.ldy + j] == want, "%s: INT8's small extremes: %.9g", im->k->name,
+				   (double) m.y[i * m.ldy + j]);
 		}
 	free_mats(&m);
 }
@@ -492,7 +494,8 @@ test_mm(const Impl *im)
 		int			block = ktype_block(t);
 
 		/* FP8 is for devices, and for what they are compared with */
-		EXPECT((im->k->mat_bytes(t, 4, 2 * block) != 0) == (t != KT_FP8 || strcmp(im->k->name, "ref") == 0), "%s: %s", im->k->name, ktype_name(t));
+		EXPECT((im->k->mat_bytes(t, 4, 2 * block) != 0) == (t != KT_FP8 || strcmp(im->k->name, "ref") == 0),
+			   "%s: %s", im->k->name, ktype_name(t));
 		EXPECT(block == 1 || (im->k->mat_bytes(t, 4, 2 * block + 1) == 0 &&
 							  im->k->mat_bytes(t, 4, 2 * block + block / 2) == 0),
 			   "%s: %s with k no multiple of a block", im->k->name, ktype_name(t));

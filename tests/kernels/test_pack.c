@@ -137,7 +137,8 @@ slow_pack(const Case *t, uint8_t *to)
 			for (int c = 0; c < COLS; c++)
 			{
 				int			j = p * COLS + c;
-				const uint8_t *src = j < t->n ? t->src + row * (size_t) j + ktype_row_bytes(t->l->type, block) * (size_t) b : NULL;
+				const uint8_t *src = j < t->n ? t->src + row * (size_t) j + ktype_row_bytes(t->l->type,
+						block) * (size_t) b : NULL;
 				KGroup		g[QK_BLOCK / KGROUP];
 
 				memset(g, 0, sizeof(g));
@@ -182,7 +183,8 @@ one_format(const Impl *im, const Layout *l, int n, int k)
 	Case		t = {.l = l, .by_column = strcmp(im->k->name, "portable") != 0, .off8 = vnni ? 128 : 0,
 		.n = n, .k = k, .src = src + 1};
 	KMat		m = {.type = l->type, .n = n, .k = k, .nbytes = im->k->mat_bytes(l->type, n, k)};
-	KTensor		tensor = {.name = "w", .type = l->type, .ndim = 2, .shape = {n, k}, .data = src + 1, .nbytes = len};
+	KTensor		tensor = {.name = "w", .type = l->type, .ndim = 2, .shape = {n, k}, .data = src + 1,
+						  .nbytes = len};
 	uint8_t    *want = xalloc(m.nbytes);
 	size_t		bytes,
 				same = 0;
@@ -273,7 +275,8 @@ int8_case(const Impl *im, int n, int k)
 	uint8_t    *src = xalloc(len + 1);
 	Case		t = {.by_column = strcmp(im->k->name, "portable") != 0, .n = n, .k = k, .src = src + 1};
 	KMat		m = {.type = KT_INT8, .n = n, .k = k, .nbytes = im->k->mat_bytes(KT_INT8, n, k)};
-	KTensor		tensor = {.name = "w", .type = KT_INT8, .ndim = 2, .shape = {n, k}, .data = src + 1, .nbytes = len};
+	KTensor		tensor = {.name = "w", .type = KT_INT8, .ndim = 2, .shape = {n, k}, .data = src + 1,
+						  .nbytes = len};
 	uint8_t    *want = xalloc(m.nbytes);
 
 	for (int j = 0; j < n; j++)
@@ -284,8 +287,8 @@ int8_case(const Impl *im, int n, int k)
 	m.data = xalloc(m.nbytes);
 	memset(m.data, 0x5a, m.nbytes);
 	im->k->mat_pack(&m, &tensor, 0, n);
-	EXPECT(slow_pack_int8(&t, want) == m.nbytes && memcmp(want, m.data, m.nbytes) == 0, "%s INT8 %dx%d: other bytes",
-		   im->k->name, n, k);
+	EXPECT(slow_pack_int8(&t, want) == m.nbytes && memcmp(want, m.data, m.nbytes) == 0,
+		   "%s INT8 %dx%d: other bytes", im->k->name, n, k);
 	free(src);
 	free(want);
 	free(m.data);

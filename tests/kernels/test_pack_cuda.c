@@ -120,7 +120,8 @@ static size_t
 read_matrix(const Format *f, const uint8_t *packed, int n, int k, float *to)
 {
 	const uint8_t *p = packed;
-	const int8_t *table = f->type == KT_MXFP4 ? kcode_mxfp4 : f->type == KT_IQ4_NL || f->type == KT_IQ4_XS ? kcode_iq4 : NULL;
+	const int8_t *table = f->type == KT_MXFP4 ? kcode_mxfp4 : f->type == KT_IQ4_NL || f->type == KT_IQ4_XS ?
+		kcode_iq4 : NULL;
 	Scales		head[CUDA_STRIP],
 				s[CUDA_STRIP];
 
@@ -143,7 +144,8 @@ read_matrix(const Format *f, const uint8_t *packed, int n, int k, float *to)
 
 					code = table != NULL ? table[code] : code - f->off;
 					if (n0 + j < n)
-						to[(size_t) (n0 + j) * k + k0 + at] = s[j].d[at / 16] * (float) code + s[j].m[at / 16];
+						to[(size_t) (n0 + j) * k + k0 + at] = s[j].d[at / 16] * (float) code +
+							s[j].m[at / 16];
 				}
 		}
 	return (size_t) (p - packed);
@@ -166,7 +168,8 @@ read_floats(KType t, const uint8_t *packed, int n, int k, float *to)
 					if (n0 + j < n && c < k)
 						to[(size_t) (n0 + j) * k + c] = kelem_get(t, packed, at);
 					else
-						EXPECT(k_bits(kelem_get(t, packed, at)) == 0, "%s: no zero at output %d, k %d", ktype_name(t), n0 + j, c);
+						EXPECT(k_bits(kelem_get(t, packed, at)) == 0, "%s: no zero at output %d, k %d",
+							   ktype_name(t), n0 + j, c);
 				}
 	return at * (t == KT_F32 ? 4 : 2);
 }
@@ -234,7 +237,8 @@ fp8_nan(void)
 	uint8_t    *src = xalloc(row * N);
 	float		w[LEN];
 	KMat		m = {.type = KT_FP8, .n = N, .k = LEN, .nbytes = cuda_mat_bytes(KT_FP8, N, LEN)};
-	KTensor		tensor = {.name = "w", .type = KT_FP8, .ndim = 2, .shape = {N, LEN}, .data = src, .nbytes = row * N};
+	KTensor		tensor = {.name = "w", .type = KT_FP8, .ndim = 2, .shape = {N, LEN}, .data = src,
+						  .nbytes = row * N};
 	int			bad = 0;
 
 	m.data = xalloc(m.nbytes);
@@ -259,7 +263,8 @@ read_all(KType t, const uint8_t *packed, int n, int k, float *to)
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (formats[i].type == t)
 			return read_matrix(&formats[i], packed, n, k, to);
-	return t == KT_INT8 ? read_int8(packed, n, k, to) : t == KT_FP8 ? read_fp8(packed, n, k, to) : read_floats(t, packed, n, k, to);
+	return t == KT_INT8 ? read_int8(packed, n, k, to) : t == KT_FP8 ? read_fp8(packed, n, k, to) :
+		read_floats(t, packed, n, k, to);
 }
 
 static void
@@ -275,7 +280,8 @@ one_matrix(KType t, int n, int k, bool perm)
 			   *got = xalloc((size_t) n * k * 4),
 			   *again = xalloc((size_t) k * 4);
 	KMat		m = {.type = t, .n = n, .k = k, .data = xalloc(bytes), .nbytes = bytes};
-	KTensor		tensor = {.name = "w", .type = t, .ndim = 2, .shape = {n, k}, .data = src + 1, .nbytes = row * n,
+	KTensor		tensor = {.name = "w", .type = t, .ndim = 2, .shape = {n, k}, .data = src + 1,
+						  .nbytes = row * n,
 	.row_perm = perm ? order : NULL};
 	int			bad = 0;
 
@@ -332,7 +338,8 @@ documented(void)
 		for (int t = 0; t < KT_COUNT; t++)
 			if (strcmp(name, ktype_name((KType) t)) == 0)
 			{
-				double		now = 8.0 * (double) cuda_mat_bytes((KType) t, CUDA_STRIP, 4096) / (CUDA_STRIP * 4096);
+				double		now = 8.0 * (double) cuda_mat_bytes((KType) t, CUDA_STRIP,
+																4096) / (CUDA_STRIP * 4096);
 
 				seen[t] = true;
 				EXPECT(fabs(now - bits) < 0.006, "docs/user/gpu.md: %s has %g bits a weight, it takes %g",
@@ -365,12 +372,14 @@ test_pack_cuda(void)
 		{
 			size_t		now = cuda_mat_bytes((KType) t, n, 512);
 
-			EXPECT(now >= before && now > 0 && now % 64 == 0, "%s of %d outputs: %zu bytes", ktype_name((KType) t), n, now);
+			EXPECT(now >= before && now > 0 && now % 64 == 0, "%s of %d outputs: %zu bytes",
+				   ktype_name((KType) t), n, now);
 			before = now;
 		}
 		if (t == KT_FP8)
 			fp8_nan();
 		if (block > 1)
-			EXPECT(cuda_mat_bytes((KType) t, 64, block + 1) == 0, "%s: k is no multiple", ktype_name((KType) t));
+			EXPECT(cuda_mat_bytes((KType) t, 64, block + 1) == 0, "%s: k is no multiple",
+				   ktype_name((KType) t));
 	}
 }

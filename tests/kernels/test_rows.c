@@ -154,7 +154,8 @@ check_op(const Impl *im, const char *name, RowOp op, double bound, int id)
 		op(ref, pools[1], want, x, MAX_ROWS, dim);
 		op(im->k, pools[3], all, x, MAX_ROWS, dim);
 		if (bound == 0)
-			EXPECT(memcmp(want, all, n * 4) == 0, "%s %s (%d) %d: not ref's bits", im->k->name, name, variant, dim);
+			EXPECT(memcmp(want, all, n * 4) == 0, "%s %s (%d) %d: not ref's bits", im->k->name, name, variant,
+				   dim);
 		else
 			EXPECT(nmse(want, all, n) <= bound, "%s %s (%d) %d: nmse %g", im->k->name, name, variant,
 				   dim, nmse(want, all, n));
@@ -256,7 +257,8 @@ check_acts(const Impl *im)
 			EXPECT(big ? y[i] == x * x : fabsf(y[i] - x) <= 1e-4f || y[i] == x, "%s activation %d of %g: %g",
 				   im->k->name, a, (double) ends[i], (double) y[i]);
 		}
-		EXPECT(y[4] == 0.0f && y[5] == 0.0f, "%s activation %d: %g %g", im->k->name, a, (double) y[4], (double) y[5]);
+		EXPECT(y[4] == 0.0f && y[5] == 0.0f, "%s activation %d: %g %g", im->k->name, a, (double) y[4],
+			   (double) y[5]);
 	}
 	free(gu);
 	free(y);
@@ -285,8 +287,9 @@ check_act_values(const Impl *im)
 	{
 		im->k->act_mul(pools[1], (KAct) a, y, gu, 1, 4);
 		for (int i = 0; i < 4; i++)
-			EXPECT(fabs(y[i] - want[a][i]) <= 1e-5 * fabs(want[a][i]) + 1e-18, "%s activation %d of %g: %g, not %g",
-				   im->k->name, a, (double) gu[i], (double) y[i], want[a][i]);
+			EXPECT(fabs(y[i] - want[a][i]) <= 1e-5 * fabs(want[a][i]) + 1e-18,
+				   "%s activation %d of %g: %g, not %g", im->k->name, a, (double) gu[i], (double) y[i],
+				   want[a][i]);
 	}
 }
 
@@ -340,7 +343,8 @@ check_tanh(const Impl *im)
 	memcpy(y, ends, sizeof(ends));
 	im->k->softcap(pools[1], y, 2, 3, 30.0f);
 	EXPECT(y[0] == 0.0f && y[1] == 0.0f && y[2] == 30.0f && y[3] == -30.0f && y[4] == 30.0f && y[5] == -30.0f,
-		   "%s softcap: ends %g %g %g %g", im->k->name, (double) y[2], (double) y[3], (double) y[4], (double) y[5]);
+		   "%s softcap: ends %g %g %g %g", im->k->name, (double) y[2], (double) y[3], (double) y[4],
+		   (double) y[5]);
 	free(x);
 	free(y);
 }

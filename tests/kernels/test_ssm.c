@@ -51,8 +51,8 @@ step(const Kernels *k, KPool *pool, const Shape *s, Data *d, const KRows *r, int
 	for (int i = 0; i < SSM_ARRAYS; i++)
 		at.in[i] = d->in[i];
 	a = scan_of(s, &d->z, &at, row0);
-	k->conv(pool, &conv, r, d->in[SSM_X] + (size_t) row0 * (size_t) d->z.ldx, d->z.ldx, d->z.dim, s->width, d->in[SSM_W],
-			conv_bias(s, &d->z, &at), s->silu, y + to, d->z.dim);
+	k->conv(pool, &conv, r, d->in[SSM_X] + (size_t) row0 * (size_t) d->z.ldx, d->z.ldx, d->z.dim, s->width,
+			d->in[SSM_W], conv_bias(s, &d->z, &at), s->silu, y + to, d->z.dim);
 	k->scan(pool, &scan, r, &a, out + to, d->z.dim);
 }
 
@@ -99,14 +99,16 @@ check_shape(const Impl *im, int i)
 	{
 		float	   *other = run(im->k, pools[1], s, &d, chunk);
 
-		EXPECT(memcmp(got, other, n * sizeof(float)) == 0, "%s ssm %d: other bits in pieces of %d", im->k->name, i, chunk);
+		EXPECT(memcmp(got, other, n * sizeof(float)) == 0, "%s ssm %d: other bits in pieces of %d",
+			   im->k->name, i, chunk);
 		free(other);
 	}
 	for (int t = 2; t <= MAX_THREADS; t++)
 	{
 		float	   *other = run(im->k, pools[t], s, &d, 0);
 
-		EXPECT(memcmp(got, other, n * sizeof(float)) == 0, "%s ssm %d: other bits on %d threads", im->k->name, i, t);
+		EXPECT(memcmp(got, other, n * sizeof(float)) == 0, "%s ssm %d: other bits on %d threads", im->k->name,
+			   i, t);
 		free(other);
 	}
 	/* a bad value in the second sequence stays there */
@@ -115,7 +117,8 @@ check_shape(const Impl *im, int i)
 	free(want);
 	want = run(im->k, pools[1], s, &d, 0);
 	EXPECT(memcmp(got, want, (size_t) lengths[0] * (size_t) d.z.dim * sizeof(float)) == 0 &&
-		   memcmp(got + (size_t) (lengths[0] + 1) * (size_t) d.z.dim, want + (size_t) (lengths[0] + 1) * (size_t) d.z.dim,
+		   memcmp(got + (size_t) (lengths[0] + 1) * (size_t) d.z.dim,
+				  want + (size_t) (lengths[0] + 1) * (size_t) d.z.dim,
 				  (size_t) lengths[2] * (size_t) d.z.dim * sizeof(float)) == 0,
 		   "%s ssm %d: a bad value reaches another sequence", im->k->name, i);
 	EXPECT(isnan(want[(size_t) lengths[0] * (size_t) d.z.dim]), "%s ssm %d: a NaN is lost", im->k->name, i);

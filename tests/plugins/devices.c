@@ -4,7 +4,8 @@
  *	  one too old to be used, as the driver would tell.
  *
  * CUDA_VISIBLE_DEVICES is read as CUDA does: a list of their numbers.  With -DOTHER_ABI it is a
- * library of another version.  Models can't be computed on it: it only answers questions, and refuses to open any.
+ * library of another version.  Models can't be computed on it: it only answers questions, and refuses to open
+ * any.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,11 @@
 #include "device.h"
 
 static const KDevInfo all[] = {
-	{.name = "NVIDIA H200", .uuid = "GPU-00000000-0000-0000-0000-000000000001", .driver = "580.65", .cc = 90, .sms = 132,
+	{.name = "NVIDIA H200", .uuid = "GPU-00000000-0000-0000-0000-000000000001", .driver = "580.65", .cc = 90,
+	 .sms = 132,
 		.total = UINT64_C(150754820096), .free = UINT64_C(150000000000), .usable = true},
-	{.name = "Tesla T4", .uuid = "GPU-00000000-0000-0000-0000-000000000002", .driver = "580.65", .cc = 75, .sms = 40,
+	{.name = "Tesla T4", .uuid = "GPU-00000000-0000-0000-0000-000000000002", .driver = "580.65", .cc = 75,
+	 .sms = 40,
 		.total = UINT64_C(15828320256), .usable = true},
 	{.name = "Tesla P100", .driver = "580.65", .cc = 60, .sms = 56, .total = UINT64_C(17066885120),
 		.why = "compute capability 6.0 is below 7.5"},
@@ -80,7 +83,8 @@ none(KDevice *d, KType op_type)
 const KDeviceOps *
 vllm_pg_device_ops(uint32_t abi)
 {
-	static const KDeviceOps ops = {.abi = KDEVICE_ABI, .count = count, .info = info, .open = refuse, .kernels = none};
+	static const KDeviceOps ops = {.abi = KDEVICE_ABI, .count = count, .info = info, .open = refuse,
+								   .kernels = none};
 
 #ifdef OTHER_ABI
 	return NULL;

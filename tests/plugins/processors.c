@@ -6,7 +6,8 @@
  *	favor		{"favor": ID, "by": NUMBER}		adds NUMBER (1000) to the logit of ID
  *	no_twice	{"no_twice": 1}					no token directly behind itself; has state
  *	sharpen		{"sharpen": FACTOR}				behind the temperature, times FACTOR
- *	broken		{"broken": 1}					fails; 2: makes NaN; 3: forbids everything; 4: ends the engine; 5: makes an infinity
+ *	broken		{"broken": 1}					fails; 2: makes NaN; 3: forbids everything; 4: ends the
+ *												engine; 5: makes an infinity
  */
 #include "vllm_logits_processor.h"
 

@@ -173,9 +173,9 @@ check_total(const char *name)
 }
 
 /*
- * Fork n processes.  Returns the number of its part, from 0, in each of them; not in the caller, which waits for
- * all, adds up what they counted, prints the line of check_done(name) and exits.  A process that ends without
- * check_done() is a failure.
+ * Fork n processes.  Returns the number of its part, from 0, in each of them; not in the caller, which waits
+ * for all, adds up what they counted, prints the line of check_done(name) and exits.  A process that ends
+ * without check_done() is a failure.
  */
 static inline int
 check_split(const char *name, int n)

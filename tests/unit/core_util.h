@@ -33,7 +33,8 @@ tok_of_words(const char *const *words, int n, int n_special, const char *others,
 	static int32_t types[TINY_VOCAB];
 	TokGguf		g = {
 		.model = "llama", .n = TINY_VOCAB, .tokens = tokens, .token_len = lens, .scores = scores,
-		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0, .add_space_prefix = space_prefix
+		.types = types, .bos = 1, .eos = TINY_EOS, .unk = 0, .add_bos = 1, .add_eos = 0,
+		.add_space_prefix = space_prefix
 	};
 	Err			e = {0};
 	Tok		   *t;
@@ -65,7 +66,8 @@ tok_of_words(const char *const *words, int n, int n_special, const char *others,
 static inline Tok *
 tiny_tok(void)
 {
-	static const char *const words[] = {"\342\226\201hello", "\342\226\201world", "stop", "ping", "\342\226\201end"};
+	static const char *const words[] = {"\342\226\201hello", "\342\226\201world", "stop", "ping",
+										"\342\226\201end"};
 
 	return tok_of_words(words, 5, 0, "w", true);
 }

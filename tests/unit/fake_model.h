@@ -4,8 +4,8 @@
  *	  the history is read back through the block table.
  *
  * Defines model_forward() and its like, so that a test that includes it doesn't link
- * src/model/model.c.  A hidden row is the row of logits, and heads change nothing.  Each row writes (position, token) into
- * the slot of its position; a wanted row then folds the slots of positions
+ * src/model/model.c.  A hidden row is the row of logits, and heads change nothing.  Each row writes
+ * (position, token) into the slot of its position; a wanted row then folds the slots of positions
  * 0..pos.  A wrong block table, a stale block or a skipped row changes the
  * logits or is counted in fake.bad_slots.
  *
@@ -16,7 +16,8 @@
  * (core/kv/layer_groups.h).  A row reads all that it sees in each layer; of a layer that sees everything
  * the logits are made, else of the largest window.
  *
- * A request's adapter counts with each of its tokens, so what has been computed with another one changes the logits, too.
+ * A request's adapter counts with each of its tokens, so what has been computed with another one changes the
+ * logits, too.
  *
  * The token FAKE_NAN in the history makes the row's logits NaN.
  */
@@ -173,7 +174,8 @@ model_token_row(const Model *m, int32_t token, float *out)
 static inline int32_t
 fake_token(const Batch *b, int s, int row)
 {
-	int32_t		token = b->embeds != NULL && b->embeds[row] != NULL ? (int32_t) b->embeds[row][0] : b->tokens[row];
+	int32_t		token = b->embeds != NULL && b->embeds[row] != NULL ? (int32_t) b->embeds[row][0] :
+		b->tokens[row];
 
 	return b->lora != NULL && b->lora[s] != NULL ? token + FAKE_LORA * (int32_t) b->lora[s]->id : token;
 }
@@ -241,7 +243,8 @@ model_forward(Model *m, const Batch *b, const KvView *kv, float *logits)
 		{
 			fake_recur(st, b->rows.pos[i], fake_token(b, s, i));
 			for (int layer = 0; layer < m->info.n_kv_layers; layer++)
-				*fake_slot(kv, layer, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1, fake_token(b, s, i)};
+				*fake_slot(kv, layer, table, b->rows.pos[i]) = (FakeSlot) {b->rows.pos[i] + 1,
+						fake_token(b, s, i)};
 			if (no_kv && out < b->n_out && b->out_rows[out] == i)
 				fake_logits(st->hash, st->nan, logits + (size_t) out++ * FAKE_VOCAB);
 		}
@@ -352,12 +355,15 @@ fake_model(int max_model_len)
 	Model	   *m = mem_zalloc(sizeof(*m));
 
 	m->info = (ModelInfo) {
-		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB, .embed_width = FAKE_WIDTH,
-		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = fake.no_state ? 0 : sizeof(FakeState), .n_heads = 4,
-		.n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32, .both_ways = fake.both_ways, .generates = true,
+		.arch = "fake", .vocab_size = FAKE_VOCAB, .max_model_len = max_model_len, .hidden_size = FAKE_VOCAB,
+			.embed_width = FAKE_WIDTH,
+		.n_layers = 2, .n_kv_layers = fake.no_kv ? 0 : 2, .state_bytes = fake.no_state ? 0 :
+		sizeof(FakeState), .n_heads = 4, .n_kv_heads = 2, .head_dim = 8, .dtype = KT_F32,
+			.both_ways = fake.both_ways, .generates = true,
 		.tasks = 1u << PT_EMBED | 1u << PT_TOKEN_EMBED | 1u << PT_LOGPROBS
 	};
-	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {fake.mean ? POOL_MEAN : POOL_LAST}, .row = FAKE_VOCAB, .width = FAKE_VOCAB};
+	m->info.pools[PT_EMBED] = (PoolPlan) {.n = 1, .kinds = {fake.mean ? POOL_MEAN : POOL_LAST},
+										  .row = FAKE_VOCAB, .width = FAKE_VOCAB};
 	m->info.pools[PT_TOKEN_EMBED].width = FAKE_VOCAB;
 	fake_windows(m);
 	return m;

@@ -1,8 +1,8 @@
 /*
  * on_device.h
  *	  Included before a test of the core (-include): its cores have the device "host", which is the CPUs but
- *	  keeps the engine to what a device promises, and which samples and pools (sample_op.h, pool_op.h).  All else of
- *	  the test stays, so it proves that results do, too.
+ *	  keeps the engine to what a device promises, and which samples and pools (sample_op.h, pool_op.h).  All
+ *	  else of the test stays, so it proves that results do, too.
  */
 #ifndef VLLM_TESTS_ON_DEVICE_H
 #define VLLM_TESTS_ON_DEVICE_H
@@ -22,13 +22,15 @@ test_device(void)
 {
 	static Dev	dev;
 	static Kernels table;
-	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device,
+							   .pool_threads = kpool_nthreads};
 	char		why[128];
 
 	if (dev.d != NULL)
 		return &dev;
 	dev.ops = kdevice_of_cpus("host");
-	dev.d = dev.ops->open(0, &host, &(KDevOpen) {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1}, why, sizeof(why));
+	dev.d = dev.ops->open(0, &host, &(KDevOpen) {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1},
+						  why, sizeof(why));
 	if (dev.d == NULL)
 	{
 		fprintf(stderr, "open: %s\n", why);

@@ -31,7 +31,8 @@ pool_op_add(KPoolAdd how, float sum, float x, int pos)
 }
 
 static inline void
-pool_op(KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx, int width)
+pool_op(KPool *pool, KPoolAdd how, float *sums, int lds, const KPoolSeq *seqs, int n, const float *x, int ldx,
+		int width)
 {
 	(void) pool;
 	for (const KPoolSeq *q = seqs; q < seqs + n; q++)

@@ -1,7 +1,8 @@
 /*
  * sample_op.h
- *	  The op `sample` for a device that is the CPUs (hostdev.h): a KSample's lists applied in plain loops, then the
- *	  engine's own sampler, so tokens and log-probabilities are those of a core whose device doesn't sample.
+ *	  The op `sample` for a device that is the CPUs (hostdev.h): a KSample's lists applied in plain loops,
+ *	  then the engine's own sampler, so tokens and log-probabilities are those of a core whose device doesn't
+ *	  sample.
  *
  * It overwrites what it was given, as an op may, and counts.
  */
@@ -69,7 +70,10 @@ sample_op_tell(const KSample *k, const uint32_t *given, float *x, int width, int
 	for (int i = 0; i < n; i++)
 		if (e[i].rank <= out->n_top)
 		{
-			/* of equal ones the token's own rank is the last's, and who is among the likeliest has his place's */
+			/*
+			 * of equal ones the token's own rank is the last's, and who is among the likeliest has his
+			 * place's
+			 */
 			out->top_id[e[i].rank - 1] = e[i].id;
 			out->top_logprob[e[i].rank - 1] = e[i].value;
 		}

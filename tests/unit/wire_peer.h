@@ -290,9 +290,13 @@ peer_free(Peer *p)
 	for (int eventually_ = 0; eventually_ < 3000 && !(cond); eventually_++) \
 		usleep(1000)
 
-/* An engine (the program's first argument, else the one beside it) with such arguments, and an arena of its own, is ready. */
+/*
+ * An engine (the program's first argument, else the one beside it) with such arguments, and an arena of its
+ * own, is ready.
+ */
 static inline bool
-peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_slots, uint32_t ring_size, uint64_t max_request)
+peer_start(Peer *p, int argc, char **argv, const char *const *args, uint32_t n_slots, uint32_t ring_size,
+		   uint64_t max_request)
 {
 	bool		ready;
 
@@ -349,7 +353,8 @@ cpu_seconds(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
 	f = fopen(path, "r");
-	if (f == NULL || fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &u, &s) != 2)
+	if (f == NULL || fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &u,
+							&s) != 2)
 		u = s = 0;
 	if (f != NULL)
 		fclose(f);
@@ -382,7 +387,8 @@ talk_over(const Talk *t)
 {
 	uint32_t	state = talk_state(t);
 
-	return state != WS_OPEN && (state != WS_CLOSED || atomic_load(&wire_slot(&t->p->arena, t->slot)->let_go) == t->gen);
+	return state != WS_OPEN &&
+		(state != WS_CLOSED || atomic_load(&wire_slot(&t->p->arena, t->slot)->let_go) == t->gen);
 }
 
 /* Move bytes both ways; true if anything moved. */
@@ -525,7 +531,8 @@ talk_frame(Talk *t, Frame *f)
 	f->kind = m.kind;
 	f->final = (m.flags & WIRE_FINAL) != 0;
 	f->data = t->in.data + t->in_at + sizeof(m);
-	f->len = wire_intact(&m, f->data) && wire_in_place(&m, t->gen, t->in_base + (uint32_t) t->in_at) ? wire_fields_len(&m) : 0;
+	f->len = wire_intact(&m, f->data) && wire_in_place(&m, t->gen, t->in_base + (uint32_t) t->in_at) ?
+		wire_fields_len(&m) : 0;
 	t->in_at += sizeof(m) + m.len;
 	return true;
 }

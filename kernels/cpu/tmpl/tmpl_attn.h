@@ -224,7 +224,8 @@ attn_fetch(const AttnJob *j, const AttnItem *it, int from, int to, int rows)
 	int			b0 = (from + kv->block_size - 1) / kv->block_size,
 				b1 = (to + kv->block_size - 1) / kv->block_size,
 				steps = rows * (ATTN_STRIP + j->vdim) / 16;
-	AttnFetch	f = {.kv = kv, .layer = j->layer, .kvh = it->kvh, .block = it->table + b0, .end = it->table + b0};
+	AttnFetch	f = {.kv = kv, .layer = j->layer, .kvh = it->kvh, .block = it->table + b0,
+					 .end = it->table + b0};
 
 	/* who has more rows comes back to the same cells soon */
 	if (it->nq > 1 || b1 <= b0)
@@ -380,7 +381,8 @@ attn_scores(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const Att
 				end = (st->end + 15) & ~15,
 				off,
 				n;
-	AttnMat		m = {.tiles = type.tiles, .es = es, .ps = 16, .ldw = bs, .ldx = hd, .ldc = ATTN_STRIP, .zero = true};
+	AttnMat		m = {.tiles = type.tiles, .es = es, .ps = 16, .ldw = bs, .ldx = hd, .ldc = ATTN_STRIP,
+					 .zero = true};
 
 	for (int at = begin; at < end; at += n)
 	{
@@ -394,7 +396,8 @@ attn_scores(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const Att
 	}
 	if (st->direct)
 		return;
-	m = (AttnMat) {tiles[KT_F32], sizeof(float), (size_t) hd * 16, 16, (end - begin) / 16, hd, ATTN_STRIP, true};
+	m = (AttnMat) {tiles[KT_F32], sizeof(float), (size_t) hd * 16, 16, (end - begin) / 16, hd, ATTN_STRIP,
+				   true};
 	attn_product(&m, w->q, st->r0, st->r1, w->wide, hd, w->s + begin, f);
 }
 
@@ -592,7 +595,8 @@ attn_weights(const AttnJob *j, const AttnItem *it, const AttnStrip *st, const At
 		if (j->a->alibi)
 			alibi_lanes(s, n, j->a->alibi[it->head0 + r % it->nh], rel);
 		if (j->a->bias)
-			bias_lanes(s, a & 15, b - (a & ~15), j->a->bias + (size_t) (it->head0 + r % it->nh) * (size_t) (2 * j->a->span - 1),
+			bias_lanes(s, a & 15, b - (a & ~15),
+					   j->a->bias + (size_t) (it->head0 + r % it->nh) * (size_t) (2 * j->a->span - 1),
 					   j->a->span, rel);
 		if (b - a == ATTN_STRIP)
 			attn_softmax(j, w, r, 0, ATTN_STRIP, true);

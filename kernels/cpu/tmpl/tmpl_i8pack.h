@@ -44,7 +44,10 @@ i8_abs_pairs(pv w)
 	return (x & 0x00ff00ffu) + (x >> 8 & 0x00ff00ffu);
 }
 
-/* 16 k of all columns; sums: two of 16 bits a column, of codes + 128; returns high bits where codes aren't small */
+/*
+ * 16 k of all columns; sums: two of 16 bits a column, of codes + 128; returns high bits where codes aren't
+ * small
+ */
 static inline pv
 i8_pack_step(uint8_t *rows, const uint8_t *const *src, pv sums[Q_COLS / P_LANES])
 {

@@ -46,7 +46,8 @@ i8_finish(float *c, const float *so_far, qi sum, const uint8_t *record)
 		q_load(sums + (r * Q_COLS + col + p * Q_STRIP) * 4);
 #define I8_KEEP(r, p) \
 	if (last) \
-		i8_finish(c + r * Q_COLS + col + p * Q_STRIP, c + r * Q_COLS + col + p * Q_STRIP, a##r##_##p, x + r * ldx); \
+		i8_finish(c + r * Q_COLS + col + p * Q_STRIP, c + r * Q_COLS + col + p * Q_STRIP, a##r##_##p, \
+				  x + r * ldx); \
 	else \
 		q_store(sums + (r * Q_COLS + col + p * Q_STRIP) * 4, a##r##_##p);
 #define I8_WEIGHTS(f, p)	qi w##p = q_load(q + f * Q_FOUR + (col + p * Q_STRIP) * 4);
@@ -90,7 +91,8 @@ q_tile_INT8_##MR(const QTile *j) \
 \
 		for (int p = 0; p < j->np; p++) \
 		{ \
-			const uint8_t *at = j->w + (size_t) p * j->ps + I8_HEADER + (size_t) (i / I8_STEPS) * I8_GROUP_BYTES; \
+			const uint8_t *at = j->w + (size_t) p * j->ps + I8_HEADER + \
+			(size_t) (i / I8_STEPS) * I8_GROUP_BYTES; \
 			uint8_t    *sums = kept + (I8_TURN(MR) == I8_STEPS ? 0 : p * (MR * Q_FOUR)); \
 			float	   *c = j->c + p * (MR * Q_COLS); \
 \

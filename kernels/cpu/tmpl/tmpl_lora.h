@@ -185,7 +185,8 @@ expand_tile(const LoraJobs *l, const KLoraJob *j, int i, int b, KType type, cons
 			t[m] = v_set1(l->t[(size_t) j->rows[i + m] * l->ldt + p->at + r]);
 		for (int q = 0; q < 2 * np; q++)
 		{
-			v16			v = lora_load(type, w, (size_t) (q / 2) * panel + (size_t) r * KLORA_PANEL + (size_t) (q % 2) * 16);
+			v16			v = lora_load(type, w, (size_t) (q / 2) * panel + (size_t) r * KLORA_PANEL +
+									  (size_t) (q % 2) * 16);
 
 			for (int m = 0; m < mr; m++)
 				acc[m][q] = v_fma(t[m], v, acc[m][q]);
@@ -259,7 +260,8 @@ lora_run(KPool *pool, KLoraJob *jobs, int n, LoraJobs *l, KPoolFn fn, bool shrin
 
 		jobs[i].first = chunks;
 		chunks += cuts * lora_cuts(jobs[i].n_rows, LORA_ROWS);
-		elems += (size_t) jobs[i].n_rows * (size_t) jobs[i].p->rank * (size_t) (shrink ? jobs[i].p->k : jobs[i].p->n);
+		elems += (size_t) jobs[i].n_rows * (size_t) jobs[i].p->rank *
+			(size_t) (shrink ? jobs[i].p->k : jobs[i].p->n);
 	}
 	l->jobs = jobs;
 	l->n = n;

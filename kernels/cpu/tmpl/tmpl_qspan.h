@@ -235,7 +235,8 @@ p_q2_k(const uint8_t *const *src, uint8_t *span, int c0)
 	p_load(w, src, offsetof(KBlockQ2_K, scales));
 	p_put_sc(w, span + q_fixed_bytes(KT_Q2_K), c0);
 	for (int a = 0; a < 2; a++)
-		p_pairs128(src, offsetof(KBlockQ2_K, qs) + 32 * (size_t) a, codes + 4 * (size_t) a * group, group, c0);
+		p_pairs128(src, offsetof(KBlockQ2_K, qs) + 32 * (size_t) a, codes + 4 * (size_t) a * group, group,
+				   c0);
 }
 
 static void
@@ -262,7 +263,8 @@ p_q3_k(const uint8_t *const *src, uint8_t *span, int c0)
 	}
 	p_put_sc(sc, span + q_fixed_bytes(KT_Q3_K), c0);
 	for (int a = 0; a < 2; a++)
-		p_pairs128(src, offsetof(KBlockQ3_K, qs) + 32 * (size_t) a, codes + 4 * (size_t) a * group, group, c0);
+		p_pairs128(src, offsetof(KBlockQ3_K, qs) + 32 * (size_t) a, codes + 4 * (size_t) a * group, group,
+				   c0);
 	p_bits256(src, offsetof(KBlockQ3_K, hmask), codes + 2 * Q_FOUR, group, c0);
 }
 

@@ -142,7 +142,8 @@ scan_row(const KScan *s, int row, int head, float *state, float *y)
 
 	for (int p = 0; p < s->head_dim; p++)
 	{
-		float		o = scan_step(state + (size_t) p * s->state, b, c, decay, a, v_set1(dt), v_set1(dt * x[p]), s->state);
+		float		o = scan_step(state + (size_t) p * s->state, b, c, decay, a, v_set1(dt),
+								  v_set1(dt * x[p]), s->state);
 
 		o += s->d[head] * x[p];
 		y[p] = z != NULL ? o * k_silu(z[p]) : o;
@@ -163,7 +164,8 @@ scan_chunk(void *arg, int chunk, int ith)
 	(void) ith;
 	for (; head < end; head++)
 	{
-		float	   *state = j->st->base + (size_t) j->r->state_slot[seq] * j->st->stride + (size_t) head * size;
+		float	   *state = j->st->base + (size_t) j->r->state_slot[seq] * j->st->stride +
+			(size_t) head * size;
 
 		if (j->r->pos[row0] == 0)
 			memset(state, 0, size * sizeof(float));

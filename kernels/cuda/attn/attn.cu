@@ -3,9 +3,9 @@
  *	  The op attn: how rows, columns and keys are spread over blocks.  The arithmetic is attn.cuh's.
  *
  * All of that is free: it changes no bits.  Rows of a sequence lie together in blocks of up to
- * 64, of 128 where tiles come by bulk copies; where there are few blocks, and so for most decoding, the splits of their keys lie side by
- * side, as far as there is scratch for their parts.  Columns of V are parts, too, where a
- * lane's registers or the device's shared memory don't suffice for all.
+ * 64, of 128 where tiles come by bulk copies; where there are few blocks, and so for most decoding, the
+ * splits of their keys lie side by side, as far as there is scratch for their parts.  Columns of V are parts,
+ * too, where a lane's registers or the device's shared memory don't suffice for all.
  */
 #include "cuda/attn/attn.cuh"
 #include "cuda/cuda_ops.h"
@@ -40,8 +40,8 @@ plan_smem(const CudaKv *kv, const Plan *plan, int width, bool totals)
 {
 	size_t		rows = (size_t) plan->warps * 16;
 
-	return rows * (size_t) up_to(kv->head_dim, 16) * 2 + (size_t) (plan->bulk ? ATTN_STAGES : 2) * KEYS * (size_t) width * 2 +
-		(totals ? rows * (size_t) plan->vt * sizeof(float) : 0);
+	return rows * (size_t) up_to(kv->head_dim, 16) * 2 + (size_t) (plan->bulk ? ATTN_STAGES : 2) * KEYS *
+		(size_t) width * 2 + (totals ? rows * (size_t) plan->vt * sizeof(float) : 0);
 }
 
 /* as many rows as there are, or as there is memory for */
@@ -85,14 +85,15 @@ size_t
 cuda_attn_scratch(const CudaKv *kv, int n_heads, int rows, int most_keys)
 {
 	size_t		tiles = (size_t) rows * (size_t) (n_heads / kv->n_kv_heads) / 16 + (size_t) rows;
-	size_t		n = scratch_of(tiles, (size_t) kv->n_kv_heads, (size_t) up_to(most_keys, SPLIT) / SPLIT, 16, (size_t) up_to(kv->v_pad, 256));
+	size_t		n = scratch_of(tiles, (size_t) kv->n_kv_heads, (size_t) up_to(most_keys, SPLIT) / SPLIT, 16,
+							   (size_t) up_to(kv->v_pad, 256));
 
 	return n < MOST_SCRATCH ? n : MOST_SCRATCH;
 }
 
 void
-cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float *q, int ldq, int n_heads, const KAttn *a,
-		  void *out, KType out_type, void *ws, size_t ws_size, cudaStream_t stream)
+cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float *q, int ldq, int n_heads,
+		  const KAttn *a, void *out, KType out_type, void *ws, size_t ws_size, cudaStream_t stream)
 {
 	bool		f16 = caps->cc < 80 || kv->type == KT_F16;
 	int			group = n_heads / kv->n_kv_heads,
@@ -143,7 +144,8 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	p.part_rows = at_most(rows, flat_rows);
 	tiles = (unsigned) (r->n_rows * group / rows + r->n_seqs);
 	blocks = (size_t) tiles * (size_t) (kv->n_kv_heads * p.v_chunks);
-	need = scratch_of(tiles, (size_t) (kv->n_kv_heads * p.v_chunks), (size_t) splits, (size_t) p.part_rows, (size_t) plan.vt);
+	need = scratch_of(tiles, (size_t) (kv->n_kv_heads * p.v_chunks), (size_t) splits, (size_t) p.part_rows,
+					  (size_t) plan.vt);
 	p.splits = splits > 1 && blocks < FEW_BLOCKS && need <= ws_size ? splits : 1;
 	if (p.splits > 1)
 	{
@@ -154,7 +156,8 @@ cuda_attn(const CudaCaps *caps, const CudaKv *kv, const CudaRows *r, const float
 	grid = dim3(tiles, (unsigned) (kv->n_kv_heads * p.v_chunks), (unsigned) p.splits);
 	if (caps->wgmma)
 	{
-		AttnLaunch	l = {plan.bulk, plan.vt, grid, plan.warps * 32 + (plan.bulk ? ATTN_FETCHERS : 0), plan.smem};
+		AttnLaunch	l = {plan.bulk, plan.vt, grid, plan.warps * 32 + (plan.bulk ? ATTN_FETCHERS : 0),
+						 plan.smem};
 
 		attn_launch_sm90(&p, f16, &l, stream);
 	}

@@ -71,7 +71,9 @@ typedef struct AttnArgs
 	KType		out_type;
 } AttnArgs;
 
-/* rows of a block: flat rows at .. of a sequence, which has n: query first + flat / group, head flat % group */
+/*
+ * rows of a block: flat rows at .. of a sequence, which has n: query first + flat / group, head flat % group
+ */
 typedef struct AttnTile
 {
 	int			seq;
@@ -91,8 +93,8 @@ typedef struct AttnRow
 } AttnRow;
 
 /*
- * The block with this number, of `rows` rows.  Sequence s has the numbers from start(s) * group / rows + s on: enough for
- * it, and found without a table.  Some numbers are nobody's: false.
+ * The block with this number, of `rows` rows.  Sequence s has the numbers from start(s) * group / rows + s
+ * on: enough for it, and found without a table.  Some numbers are nobody's: false.
  */
 static __device__ __forceinline__ bool
 attn_tile(const AttnArgs &p, int number, int rows, AttnTile *t)
@@ -185,7 +187,8 @@ attn_out(const AttnArgs &p, const AttnRow &w, int col, float v)
 	else if (p.out_type == KT_BF16)
 		from_float((BF16 *) p.out + at, v);
 	else
-		from_float((F16 *) p.out + at, fabsf(v) > 65504.0f && fabsf(v) <= LARGEST ? copysignf(65504.0f, v) : v);
+		from_float((F16 *) p.out + at, fabsf(v) > 65504.0f && fabsf(v) <= LARGEST ? copysignf(65504.0f, v) :
+				   v);
 }
 
 /* ---- halves ---- */
@@ -265,7 +268,10 @@ tile_at(int rows, int row, int c)
 	return (c / 8 * rows + row) * 8 + c % 8;
 }
 
-/* How products are made and tiles come: here by a warp with mma.sync, and by all threads; attn_sm90.cu has other ways. */
+/*
+ * How products are made and tiles come: here by a warp with mma.sync, and by all threads; attn_sm90.cu has
+ * other ways.
+ */
 struct ByMma
 {
 };
@@ -290,7 +296,10 @@ tile_there(ByMma)
 {
 }
 
-/* does a warp without rows come along?  All the way: ptxas lets no two products of a warpgroup overlap if its warps part in between */
+/*
+ * does a warp without rows come along?  All the way: ptxas lets no two products of a warpgroup overlap if its
+ * warps part in between
+ */
 static __device__ __forceinline__ bool
 all_warps(ByMma)
 {
@@ -459,7 +468,10 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 		return;
 	if (is_v)
 		c0 += l->v0;
-	/* 8 lanes 8 keys, the next ones the next columns: without conflicts in shared memory, and of halves in one piece in the device's */
+	/*
+	 * 8 lanes 8 keys, the next ones the next columns: without conflicts in shared memory, and of halves in
+	 * one piece in the device's
+	 */
 	for (int i = threadIdx.x; i < KEYS * (cols / 8); i += blockDim.x)
 	{
 		int			row = i / cols * 8 + i % 8,
@@ -476,7 +488,8 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 		if (seen)
 		{
 			place = l->places[run] + key % RUN;
-			from += l->cells[run] + part + cuda_kv_at(p.kv.type, len, place, c0 + c) * cuda_kv_size(p.kv.type);
+			from += l->cells[run] + part + cuda_kv_at(p.kv.type, len, place,
+													  c0 + c) * cuda_kv_size(p.kv.type);
 		}
 		if (copies)
 		{
@@ -489,12 +502,14 @@ load_next(const AttnArgs &p, AttnLoad<H> *l)
 			kv_eight(p.kv.type, from, there, len, f);
 		if (seen && is_v && p.kv.type == KT_INT8)
 		{
-			float		scale = ((const float *) (p.kv.base + l->cells[run] + p.kv.scales_at))[p.kv.block_size + place];
+			float		scale =
+				((const float *) (p.kv.base + l->cells[run] + p.kv.scales_at))[p.kv.block_size + place];
 
 			for (int j = 0; j < 8; j++)
 				f[j] *= scale;
 		}
-		*(uint4 *) to = make_uint4(halves<H>(f[0], f[1]), halves<H>(f[2], f[3]), halves<H>(f[4], f[5]), halves<H>(f[6], f[7]));
+		*(uint4 *) to = make_uint4(halves<H>(f[0], f[1]), halves<H>(f[2], f[3]), halves<H>(f[4], f[5]),
+								   halves<H>(f[6], f[7]));
 	}
 	if (l->piece == 0 && p.kv.type == KT_INT8)
 		for (int i = threadIdx.x; i < KEYS; i += blockDim.x)
@@ -607,13 +622,15 @@ score(const AttnArgs &p, const AttnRow &w, int key, float s, float k_scale)
 	if (p.alibi != NULL)
 		s -= p.alibi[w.head] * (float) abs(key - w.pos) * LOG2E;
 	if (p.bias != NULL)
-		s += p.bias[(size_t) w.head * (size_t) (2 * p.span - 1) + (size_t) (key - w.pos + p.span - 1)] * LOG2E;
+		s += p.bias[(size_t) w.head * (size_t) (2 * p.span - 1) + (size_t) (key - w.pos + p.span - 1)] *
+			LOG2E;
 	return s;
 }
 
 /* scores to probabilities, for the largest score so far; what was summed follows it */
 template <int VT> static __device__ __forceinline__ void
-probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_scales, float (*s)[4], AttnAcc<VT> *acc)
+probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_scales, float (*s)[4],
+			  AttnAcc<VT> *acc)
 {
 	int			lane = threadIdx.x % 32,
 				key = strip * KEYS + lane % 4 * 2;
@@ -626,7 +643,8 @@ probabilities(const AttnArgs &p, const AttnRow *w, int strip, const float *k_sca
 		{
 			int			i = n * 8 + e % 2;
 
-			s[n][e] = score(p, w[e / 2], key + i, s[n][e], k_scales != NULL ? k_scales[lane % 4 * 2 + i] : p.kv.k_scale);
+			s[n][e] = score(p, w[e / 2], key + i, s[n][e],
+							k_scales != NULL ? k_scales[lane % 4 * 2 + i] : p.kv.k_scale);
 		}
 #pragma unroll
 	for (int r = 0; r < 2; r++)
@@ -676,10 +694,12 @@ add_values(ByMma, float (*o)[4], const uint32_t (*a)[4], const H *v, int cols)
 }
 
 /*
- * One strip for a warp's rows w, whose q lies in shared memory.  All of the block's threads; `works`: the warp has rows.
+ * One strip for a warp's rows w, whose q lies in shared memory.  All of the block's threads; `works`: the
+ * warp has rows.
  */
 template <typename H, int VT, typename By, typename Load> static __device__ __forceinline__ void
-attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int strip, AttnAcc<VT> *acc)
+attend_strip(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int strip,
+			 AttnAcc<VT> *acc)
 {
 	const int	cols = VT < PIECE ? VT : PIECE;
 	const int	rows = rows_here(by);
@@ -759,7 +779,8 @@ total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 			for (int n = 0; n < VT / 8; n++)
 #pragma unroll
 				for (int e = 2 * r; e < 2 * r + 2; e++)
-					all->o[(n * 4 + e) * 32] = attn_merged(all->o[(n * 4 + e) * 32], acc->o[n][e], a[r], b[r]);
+					all->o[(n * 4 + e) * 32] = attn_merged(all->o[(n * 4 + e) * 32], acc->o[n][e], a[r],
+														   b[r]);
 		}
 		else if (has)
 		{
@@ -777,7 +798,8 @@ total_add(const AttnRow *w, int split, AttnAcc<VT> *acc, AttnTotal<VT> *all)
 
 /* the block's rows over keys lo .. hi - 1; acc: what they are then, d of all lanes */
 template <typename H, int VT, typename By, typename Load> static __device__ __forceinline__ void
-attend(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o, AttnAcc<VT> *acc)
+attend(By by, const AttnArgs &p, Load *l, const AttnRow *w, const H *q, bool works, int lo, int hi, float *o,
+	   AttnAcc<VT> *acc)
 {
 	AttnTotal<VT> all = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}, {false, false}, o};
 	bool		one = (hi - 1) / SPLIT == lo / SPLIT;
@@ -908,9 +930,12 @@ block_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int *lo,
 	return true;
 }
 
-/* of each of the block's queries the keys that it has there; all threads.  Returns how many queries there are */
+/*
+ * of each of the block's queries the keys that it has there; all threads.  Returns how many queries there are
+ */
 static __device__ __forceinline__ int
-query_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int lo, int hi, int (*keys)[2], int *redo)
+query_keys(const AttnArgs &p, const AttnTile &t, int rows, int kv_head, int lo, int hi, int (*keys)[2],
+		   int *redo)
 {
 	int			queries = (min(t.at + rows, t.n) - 1) / p.group - t.at / p.group + 1;
 
@@ -943,8 +968,8 @@ pass_ends(void)
 
 /* a pass's rows of a warp; those with others' keys that aren't finite are to be done again */
 template <int VT> static __device__ __forceinline__ void
-write_rows(const AttnArgs &p, const AttnTile &t, const AttnRow *w, int warp, int v0, int query, int lo, int hi, int *redo,
-		   const AttnAcc<VT> &acc)
+write_rows(const AttnArgs &p, const AttnTile &t, const AttnRow *w, int warp, int v0, int query, int lo,
+		   int hi, int *redo, const AttnAcc<VT> &acc)
 {
 #pragma unroll
 	for (int r = 0; r < 2; r++)
@@ -963,9 +988,11 @@ write_rows(const AttnArgs &p, const AttnTile &t, const AttnRow *w, int warp, int
 }
 
 /*
- * 16 rows a warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the block's first key on.
+ * 16 rows a warp; grid: numbers of attn_tile(), KV heads and chunks of V's columns, splits from the block's
+ * first key on.
  */
-template <typename H, int VT, typename By> __global__ void __launch_bounds__(MAX_WARPS * 32, VT == 256 ? 1 : VT == 128 ? 2 : 3)
+template <typename H, int VT, typename By> __global__ void __launch_bounds__(MAX_WARPS * 32,
+		VT == 256 ? 1 : VT == 128 ? 2 : 3)
 attn_kernel(AttnArgs p)
 {
 	SMEM(H, shared);
@@ -988,7 +1015,8 @@ attn_kernel(AttnArgs p)
 	float	   *o;
 	bool		works;
 
-	if (!has_products(H()) || !attn_tile(p, blockIdx.x, rows, &t) || !block_keys(p, t, rows, kv_head, &lo, &hi))
+	if (!has_products(H()) || !attn_tile(p, blockIdx.x, rows, &t) ||
+		!block_keys(p, t, rows, kv_head, &lo, &hi))
 		return;
 	queries = query_keys(p, t, rows, kv_head, lo, hi, keys, redo);
 	load_q(p, t, kv_head, rows, q);
@@ -1079,9 +1107,12 @@ attn_launch(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cuda
 template <typename H> static inline void
 attn_allow(int smem)
 {
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 64, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 128, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 256, ByMma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 64, ByMma>,
+						 cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 128, ByMma>,
+						 cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 256, ByMma>,
+						 cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
 }
 
 /* how attn_sm90.cu's kernels are launched */
@@ -1095,8 +1126,10 @@ typedef struct AttnLaunch
 } AttnLaunch;
 
 /* attn_bf16.cu, attn_f16.cu, attn_sm90.cu */
-void		attn_launch_bf16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
-void		attn_launch_f16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem, cudaStream_t stream);
+void		attn_launch_bf16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem,
+							 cudaStream_t stream);
+void		attn_launch_f16(const AttnArgs *p, int vt, dim3 grid, int threads, size_t smem,
+							cudaStream_t stream);
 void		attn_allow_bf16(int smem);
 void		attn_allow_f16(int smem);
 void		attn_launch_sm90(const AttnArgs *p, bool f16, const AttnLaunch *l, cudaStream_t stream);

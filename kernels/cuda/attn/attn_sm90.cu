@@ -2,15 +2,15 @@
  * attn_sm90.cu
  *	  The kernels of attn.cuh with wgmma, for compute capability 9.0: sums and their order are the same.
  *
- * A warpgroup of 64 rows, padding included, takes 64 keys or 64 columns of V an instruction, q in shared memory and P in registers.
- * Nobody promises that the sums in it have mma.sync's bits, so a device takes these kernels for all of
- * attention or for none (CudaCaps.wgmma).
+ * A warpgroup of 64 rows, padding included, takes 64 keys or 64 columns of V an instruction, q in shared
+ * memory and P in registers.  Nobody promises that the sums in it have mma.sync's bits, so a device takes
+ * these kernels for all of attention or for none (CudaCaps.wgmma).
  *
- * Where K and V are of the products' type and lie by 8 x 8 (kv.h), tiles come by bulk copies: attn_bulk_kernel has one
- * or two warpgroups that multiply, and one that does nothing but fetch, up to STAGES tiles ahead.  A tile
- * then is [8 keys][8 columns][8][8], so 8 keys of a page are one piece of memory on both sides.  Strips that not all
- * rows' keys fill, the first and the last one, are fetched by threads, zeros where nobody looks.
- * For other types (attn_kernel) all warps fetch: they have to convert what comes.
+ * Where K and V are of the products' type and lie by 8 x 8 (kv.h), tiles come by bulk copies:
+ * attn_bulk_kernel has one or two warpgroups that multiply, and one that does nothing but fetch, up to STAGES
+ * tiles ahead.  A tile then is [8 keys][8 columns][8][8], so 8 keys of a page are one piece of memory on both
+ * sides.  Strips that not all rows' keys fill, the first and the last one, are fetched by threads, zeros
+ * where nobody looks.  For other types (attn_kernel) all warps fetch: they have to convert what comes.
  */
 #include "cuda/attn/attn.cuh"
 #include "cuda/wgmma.cuh"
@@ -180,8 +180,8 @@ scales_of(const AttnArgs &, const AttnRing<H> *, int)
 
 /* `cols` columns from c0 on of K or V (part), rows of len: a strip's keys lo .. hi - 1, by all that fetch */
 template <typename H> static __device__ __forceinline__ void
-fetch_by_threads(const AttnArgs &p, const int32_t *table, int kv_head, H *tile, size_t part, int len, int c0, int cols,
-				 int strip, int lo, int hi)
+fetch_by_threads(const AttnArgs &p, const int32_t *table, int kv_head, H *tile, size_t part, int len, int c0,
+				 int cols, int strip, int lo, int hi)
 {
 	/* unrolled loops would want more registers than these threads have */
 #pragma unroll 1
@@ -250,7 +250,8 @@ fetch(const AttnArgs &p, AttnRing<H> *l, const int32_t *table, int kv_head, int 
 				/* a lane 8 keys */
 				if (lane < KEYS / 8)
 					bulk_copy(tile + lane * p.width * 8, p.kv.base + kv_cell_at(p.kv, block, kv_head) + part +
-							  cuda_kv_at(p.kv.type, len, key % p.kv.block_size, c0) * sizeof(H), 8 * cols * sizeof(H), full);
+							  cuda_kv_at(p.kv.type, len, key % p.kv.block_size, c0) * sizeof(H),
+							  8 * cols * sizeof(H), full);
 			}
 			else if (lane == 0)
 				mbar_arrive(full);
@@ -314,7 +315,8 @@ attn_bulk_kernel(AttnArgs p)
 	else
 	{
 		const H    *q = shared + row_of(ByWgmma(), warp) * 8;
-		float	   *o = (float *) (l.tiles + (size_t) STAGES * KEYS * p.width) + warp * 16 * VT + threadIdx.x % 32;
+		float	   *o = (float *) (l.tiles + (size_t) STAGES * KEYS * p.width) + warp * 16 * VT +
+			threadIdx.x % 32;
 		ByBulk		by = {p.width};
 		AttnRow		w[2];
 		AttnAcc<VT>	acc;
@@ -358,10 +360,14 @@ attn_launch_sm90(const AttnArgs *p, bool f16, const AttnLaunch *l, cudaStream_t 
 template <typename H> static void
 allow(int smem)
 {
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 64, ByWgmma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_kernel<H, 128, ByWgmma>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_bulk_kernel<H, 64>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
-	cudaFuncSetAttribute((const void *) attn_bulk_kernel<H, 128>, cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 64, ByWgmma>,
+						 cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_kernel<H, 128, ByWgmma>,
+						 cudaFuncAttributeMaxDynamicSharedMemorySize, smem);
+	cudaFuncSetAttribute((const void *) attn_bulk_kernel<H, 64>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+						 smem);
+	cudaFuncSetAttribute((const void *) attn_bulk_kernel<H, 128>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+						 smem);
 }
 
 void

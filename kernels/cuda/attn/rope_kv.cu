@@ -42,13 +42,15 @@ rotate(float *x, const float *cs, int half)
 
 /* a warp a head of a row */
 __global__ void __launch_bounds__(THREADS)
-rope_kernel(float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs, int rot_dim)
+rope_kernel(float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs,
+			int rot_dim)
 {
 	int			work = blockIdx.x * WARPS + threadIdx.x / 32,
 				row = work / heads;
 
 	if (row < rows && pos[row] >= 0)
-		rotate(x + (size_t) row * ld + (size_t) (work % heads) * head_dim, cs + (size_t) pos[row] * rot_dim, rot_dim / 2);
+		rotate(x + (size_t) row * ld + (size_t) (work % heads) * head_dim, cs + (size_t) pos[row] * rot_dim,
+			   rot_dim / 2);
 }
 
 /* scale of a token's codes from the largest bits of |x|, as q8_scale() */
@@ -74,7 +76,8 @@ store(uint8_t *to, size_t d, float f)
 
 /* a warp writes n elements to `to`, a cell's K or V with rows of len: those of the token at `place` */
 static __device__ __forceinline__ void
-put(KType type, uint8_t *to, int len, int place, float *scale, float f8_scale, const float *x, int n, const float *cs, int half)
+put(KType type, uint8_t *to, int len, int place, float *scale, float f8_scale, const float *x, int n,
+	const float *cs, int half)
 {
 	float		inv = 0.0f;
 
@@ -118,11 +121,12 @@ put(KType type, uint8_t *to, int len, int place, float *scale, float f8_scale, c
 }
 
 /*
- * A warp a head of a row, of q, then of K, then of V.  q_heads > 0: rotates q in place and K on its way; q is then the
- * row's begin.  Else only K and V, as they are.
+ * A warp a head of a row, of q, then of K, then of V.  q_heads > 0: rotates q in place and K on its way; q is
+ * then the row's begin.  Else only K and V, as they are.
  */
 __global__ void __launch_bounds__(THREADS)
-rope_kv_kernel(CudaKv kv, CudaRows r, float *q, int q_heads, const float *k, int ldk, const float *v, int ldv, const float *cs, int rot_dim)
+rope_kv_kernel(CudaKv kv, CudaRows r, float *q, int q_heads, const float *k, int ldk, const float *v, int ldv,
+			   const float *cs, int rot_dim)
 {
 	int			heads = q_heads + 2 * kv.n_kv_heads,
 				work = blockIdx.x * WARPS + threadIdx.x / 32,
@@ -145,7 +149,8 @@ rope_kv_kernel(CudaKv kv, CudaRows r, float *q, int q_heads, const float *k, int
 	}
 	head -= q_heads;
 	place = pos % kv.block_size;
-	cell = kv.base + kv_cell_at(kv, r.table[(size_t) row_seq(r, row) * r.ld_table + pos / kv.block_size], head % kv.n_kv_heads);
+	cell = kv.base + kv_cell_at(kv, r.table[(size_t) row_seq(r, row) * r.ld_table + pos / kv.block_size],
+								head % kv.n_kv_heads);
 	scales = (float *) (cell + kv.scales_at) + place;
 	if (head < kv.n_kv_heads)
 		put(kv.type, cell, kv.head_dim, place, scales, kv.k_scale,
@@ -172,7 +177,8 @@ kv_copy_kernel(uint8_t *base, size_t page, Copies c)
 	if (at >= page)
 		return;
 	for (int i = 0; i < c.n; i++)
-		*(uint4 *) (base + (size_t) c.to[i] * page + at) = *(const uint4 *) (base + (size_t) c.from[i] * page + at);
+		*(uint4 *) (base + (size_t) c.to[i] * page + at) =
+			*(const uint4 *) (base + (size_t) c.from[i] * page + at);
 }
 
 /* a block a cell; largest: bits of |K| and |V|, which order as the numbers do, NaN above all */
@@ -198,14 +204,17 @@ kv_largest_kernel(CudaKv kv, unsigned *largest)
 }
 
 void
-cuda_rope(float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs, int rot_dim, cudaStream_t stream)
+cuda_rope(float *x, int rows, int ld, int heads, int head_dim, const int32_t *pos, const float *cs,
+		  int rot_dim, cudaStream_t stream)
 {
 	if (rows > 0 && heads > 0 && rot_dim > 0)
-		LAUNCH(rope_kernel, (rows * heads + WARPS - 1) / WARPS, THREADS, 0, stream, x, rows, ld, heads, head_dim, pos, cs, rot_dim);
+		LAUNCH(rope_kernel, (rows * heads + WARPS - 1) / WARPS, THREADS, 0, stream, x, rows, ld, heads,
+			   head_dim, pos, cs, rot_dim);
 }
 
 void
-cuda_kv_write(const CudaKv *kv, const CudaRows *r, const float *k, int ldk, const float *v, int ldv, cudaStream_t stream)
+cuda_kv_write(const CudaKv *kv, const CudaRows *r, const float *k, int ldk, const float *v, int ldv,
+			  cudaStream_t stream)
 {
 	if (r->n_rows > 0)
 		LAUNCH(rope_kv_kernel, (r->n_rows * 2 * kv->n_kv_heads + WARPS - 1) / WARPS, THREADS, 0, stream,
@@ -213,12 +222,14 @@ cuda_kv_write(const CudaKv *kv, const CudaRows *r, const float *k, int ldk, cons
 }
 
 void
-cuda_rope_kv(const CudaKv *kv, const CudaRows *r, float *qkv, int ld, int heads, const float *cs, int rot_dim, cudaStream_t stream)
+cuda_rope_kv(const CudaKv *kv, const CudaRows *r, float *qkv, int ld, int heads, const float *cs, int rot_dim,
+			 cudaStream_t stream)
 {
 	const float *k = qkv + (size_t) heads * kv->head_dim;
 
 	if (r->n_rows > 0)
-		LAUNCH(rope_kv_kernel, (r->n_rows * (heads + 2 * kv->n_kv_heads) + WARPS - 1) / WARPS, THREADS, 0, stream,
+		LAUNCH(rope_kv_kernel, (r->n_rows * (heads + 2 * kv->n_kv_heads) + WARPS - 1) / WARPS, THREADS, 0,
+			   stream,
 			   *kv, *r, qkv, heads, k, ld, k + (size_t) kv->n_kv_heads * kv->head_dim, ld, cs, rot_dim);
 }
 
@@ -237,20 +248,23 @@ cuda_kv_copy(const KvView *kv, const int32_t *from_to, int n, cudaStream_t strea
 			c.from[i] = from_to[2 * (at + i)];
 			c.to[i] = from_to[2 * (at + i) + 1];
 		}
-		LAUNCH(kv_copy_kernel, (unsigned) ((page / 16 + THREADS - 1) / THREADS), THREADS, 0, stream, kv->base, page, c);
+		LAUNCH(kv_copy_kernel, (unsigned) ((page / 16 + THREADS - 1) / THREADS), THREADS, 0, stream, kv->base,
+			   page, c);
 	}
 }
 
 void
 cuda_kv_get(const KvView *kv, int32_t page, void *to, cudaStream_t stream)
 {
-	cudaMemcpyAsync(to, kv->base + (size_t) page * kv->block_stride, kv->block_stride, cudaMemcpyDeviceToHost, stream);
+	cudaMemcpyAsync(to, kv->base + (size_t) page * kv->block_stride, kv->block_stride, cudaMemcpyDeviceToHost,
+					stream);
 }
 
 void
 cuda_kv_put(const KvView *kv, int32_t page, const void *from, cudaStream_t stream)
 {
-	cudaMemcpyAsync(kv->base + (size_t) page * kv->block_stride, from, kv->block_stride, cudaMemcpyHostToDevice, stream);
+	cudaMemcpyAsync(kv->base + (size_t) page * kv->block_stride, from, kv->block_stride,
+					cudaMemcpyHostToDevice, stream);
 }
 
 void
@@ -258,5 +272,6 @@ cuda_kv_largest(const CudaKv *kv, int n_blocks, float *largest, cudaStream_t str
 {
 	cudaMemsetAsync(largest, 0, 2 * sizeof(float), stream);
 	if (n_blocks > 0)
-		LAUNCH(kv_largest_kernel, dim3((unsigned) n_blocks, (unsigned) kv->n_kv_heads), THREADS, 0, stream, *kv, (unsigned *) largest);
+		LAUNCH(kv_largest_kernel, dim3((unsigned) n_blocks, (unsigned) kv->n_kv_heads), THREADS, 0, stream,
+			   *kv, (unsigned *) largest);
 }

@@ -3,18 +3,19 @@
  *	  Products of many rows by cuBLASLt.
  *
  * The library is opened at run time; where it is missing, products are own kernels (mm.cuh).  It wants plain
- * matrices, and packed ones aren't (layout.h): a tile of outputs is unpacked in front of each product, into memory
- * that stays in the L2.  That costs as much as some hundred rows, so few rows are own kernels always; what
- * it buys is one layout, and products of every format: blocks become BF16 or F16 there.
+ * matrices, and packed ones aren't (layout.h): a tile of outputs is unpacked in front of each product, into
+ * memory that stays in the L2.  That costs as much as some hundred rows, so few rows are own kernels always;
+ * what it buys is one layout, and products of every format: blocks become BF16 or F16 there.
  *
  * A plan says for a shape who computes it.  There are two kinds:
  *
  * Invariant (vllm.batch_invariant = on): a row's bits may not depend on the batch, and rows that
- * belong together are computed in small and in large batches.  So an algorithm is taken only if it has the bits of the own kernel.
- * As that adds segments of MM_SEGMENT k, so does this: a product for each, added to what is there.
- * Candidates don't split k; each is tried on random matrices of its shape with several numbers of rows, and the
- * first one that gives the own kernel's bits everywhere, and isn't slower, is the plan.  So whether there is such a
- * library, and what it chooses, shows in no result.  Plans are for all numbers of rows.
+ * belong together are computed in small and in large batches.  So an algorithm is taken only if it has the
+ * bits of the own kernel.  As that adds segments of MM_SEGMENT k, so does this: a product for each, added to
+ * what is there.  Candidates don't split k; each is tried on random matrices of its shape with several
+ * numbers of rows, and the first one that gives the own kernel's bits everywhere, and isn't slower, is the
+ * plan.  So whether there is such a library, and what it chooses, shows in no result.  Plans are for all
+ * numbers of rows.
  *
  * Else the library's heuristic chooses, for each power of two of rows.
  */
@@ -155,7 +156,8 @@ find_calls(Blaslt *b)
 }
 
 Blaslt *
-blaslt_open(bool invariant, bool wgmma, size_t tile, void (*log) (char level, const char *text), char *why, size_t size)
+blaslt_open(bool invariant, bool wgmma, size_t tile, void (*log) (char level, const char *text), char *why,
+			size_t size)
 {
 	Blaslt	   *b = (Blaslt *) calloc(1, sizeof(*b));
 	const char *lacks;
@@ -246,8 +248,8 @@ multiply(Blaslt *b, const Gemm *g, const BltAlgo *algo, cudaStream_t stream)
 
 	if (!describe(b, g, &t))
 		return false;
-	ok = b->Matmul(b->lt, t.desc, &alpha, g->w, t.w, g->x, t.x, &beta, g->y, t.y, g->y, t.y, algo, b->workspace,
-				   b->workspace != NULL ? WORKSPACE : 0, stream) == 0;
+	ok = b->Matmul(b->lt, t.desc, &alpha, g->w, t.w, g->x, t.x, &beta, g->y, t.y, g->y, t.y, algo,
+				   b->workspace, b->workspace != NULL ? WORKSPACE : 0, stream) == 0;
 	forget(b, &t);
 	return ok;
 }
@@ -285,8 +287,10 @@ choices_for(Blaslt *b, const Gemm *g, BltChoice *to)
 		size_t		written;
 
 		if (b->invariant &&
-			(b->MatmulAlgoConfigGetAttribute(&to[i].algo, BLT_ALGO_SPLITS, &splits, sizeof(splits), &written) != 0 || splits > 1 ||
-			 b->MatmulAlgoConfigGetAttribute(&to[i].algo, BLT_ALGO_REDUCTION, &reduction, sizeof(reduction), &written) != 0 ||
+			(b->MatmulAlgoConfigGetAttribute(&to[i].algo, BLT_ALGO_SPLITS, &splits, sizeof(splits),
+											 &written) != 0 || splits > 1 ||
+			 b->MatmulAlgoConfigGetAttribute(&to[i].algo, BLT_ALGO_REDUCTION, &reduction, sizeof(reduction),
+											 &written) != 0 ||
 			 reduction != 0))
 			continue;
 		if (to[i].state == 0 && to[i].workspace <= room)
@@ -309,7 +313,8 @@ static int
 tile_outputs(const Blaslt *b, int n, int k)
 {
 	size_t		strip = (size_t) CUDA_STRIP * (size_t) plain_k(k) * 2;
-	int			most = (int) (b->tile_bytes / strip < (size_t) INT32_MAX / CUDA_STRIP ? b->tile_bytes / strip : INT32_MAX / CUDA_STRIP),
+	int			most = (int) (b->tile_bytes / strip < (size_t) INT32_MAX / CUDA_STRIP
+							  ? b->tile_bytes / strip : INT32_MAX / CUDA_STRIP),
 				strips = (n + CUDA_STRIP - 1) / CUDA_STRIP,
 				tiles;
 
@@ -324,7 +329,8 @@ gemm_of(const Blaslt *b, const Part *p)
 {
 	const BlasltMm *mm = p->mm;
 
-	return Gemm{b->tile, plain_k(mm->w->k), mm->x, mm->ldx, mm->as, mm->y + p->first, mm->ldy, mm->rows, p->n, mm->w->k, false};
+	return Gemm{b->tile, plain_k(mm->w->k), mm->x, mm->ldx, mm->as, mm->y + p->first, mm->ldy, mm->rows, p->n,
+				mm->w->k, false};
 }
 
 static bool
@@ -372,7 +378,9 @@ noise_kernel(uint16_t *to, size_t n, int bf16, uint32_t seed)
 	h *= 3266489917u;
 	h ^= h >> 16;
 	if (i < n)
-		to[i] = (uint16_t) ((h >> 16 & 0x8000) | (bf16 ? (119 + (h & 15)) << 7 | (h >> 4 & 127) : (7 + (h & 15)) << 10 | (h >> 4 & 1023)));
+		to[i] = (uint16_t) ((h >> 16 & 0x8000) |
+							(bf16 ? (119 + (h & 15)) << 7 | (h >> 4 & 127) : (7 + (h & 15)) << 10 |
+							 (h >> 4 & 1023)));
 }
 
 /* words that differ; integers, so any order counts the same */
@@ -400,7 +408,8 @@ probe_open(Probe *p, KType as, int n, int k, cudaStream_t stream)
 
 	*p = Probe{};
 	if (cudaMalloc((void **) &p->w, w) != cudaSuccess || cudaMalloc((void **) &p->x, x * 2) != cudaSuccess ||
-		cudaMalloc((void **) &p->own, y * 4) != cudaSuccess || cudaMalloc((void **) &p->lt, y * 4) != cudaSuccess ||
+		cudaMalloc((void **) &p->own, y * 4) != cudaSuccess ||
+		cudaMalloc((void **) &p->lt, y * 4) != cudaSuccess ||
 		cudaMalloc((void **) &p->count, sizeof(int)) != cudaSuccess)
 		return false;
 	LAUNCH(noise_kernel, blocks_for(w / 2), 256, 0, stream, (uint16_t *) p->w, w / 2, as == KT_BF16, 1u);
@@ -461,7 +470,8 @@ same_bits(Blaslt *b, const Plan *plan, const Probe *p, const KMat *w, cudaStream
 		if (!by_plan(b, plan, &part, stream) ||
 			!cuda_mm(w, p->x, plan->as, mm.rows, w->k, p->own, w->n, NULL, NULL, stream, b->wgmma))
 			return false;
-		LAUNCH(differ_kernel, blocks_for(y), 256, 0, stream, (const uint32_t *) p->own, (const uint32_t *) p->lt, y, p->count);
+		LAUNCH(differ_kernel, blocks_for(y), 256, 0, stream, (const uint32_t *) p->own,
+			   (const uint32_t *) p->lt, y, p->count);
 		if (cudaMemcpyAsync(&differ, p->count, sizeof(int), cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
 			cudaStreamSynchronize(stream) != cudaSuccess || differ != 0)
 			return false;
@@ -574,7 +584,8 @@ plan_for(Blaslt *b, const Part *part, cudaStream_t stream)
 		p = &b->plans[(h + (uint32_t) i) % PLANS];
 		if (!p->made)
 			break;
-		if (p->type == mm->w->type && p->as == mm->as && p->rows == rows && p->n == part->n && p->k == mm->w->k)
+		if (p->type == mm->w->type && p->as == mm->as && p->rows == rows && p->n == part->n &&
+			p->k == mm->w->k)
 			return p;
 	}
 	if (b->invariant && mm->captured)
@@ -591,7 +602,8 @@ fits(const Blaslt *b, const BlasltMm *p)
 	KType		type = p->w->type;
 	bool		floats = type == p->as,
 				/* INT8's x becomes codes, with a scale for each 128 k: no product of the library is that */
-				blocks = type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 && !b->invariant;
+				blocks = type != KT_F32 && type != KT_F16 && type != KT_BF16 && type != KT_INT8 &&
+				!b->invariant;
 
 	return p->as != KT_F32 && (floats || blocks) && p->rows >= (floats ? BLASLT_ROWS : BLASLT_ROWS_BLOCKS) &&
 		p->ldx % (ALIGNED / 2) == 0 && (uintptr_t) p->x % ALIGNED == 0 && (uintptr_t) p->y % ALIGNED == 0;

@@ -38,10 +38,11 @@ typedef struct BlasltMm
 } BlasltMm;
 
 /*
- * For the device at hand.  invariant: only where it has the bits of cuda_mm(), whatever the number of rows; wgmma: of its
- * kernels of that kind.  NULL: products are cuda_mm()'s; why in `why`.
+ * For the device at hand.  invariant: only where it has the bits of cuda_mm(), whatever the number of rows;
+ * wgmma: of its kernels of that kind.  NULL: products are cuda_mm()'s; why in `why`.
  */
-Blaslt	   *blaslt_open(bool invariant, bool wgmma, size_t tile, void (*log) (char level, const char *text), char *why, size_t size);
+Blaslt	   *blaslt_open(bool invariant, bool wgmma, size_t tile, void (*log) (char level, const char *text),
+						char *why, size_t size);
 void		blaslt_close(Blaslt *b);
 /* y = x w^T + bias; false: that is cuda_mm()'s */
 bool		blaslt_mm(Blaslt *b, const BlasltMm *p, cudaStream_t stream);

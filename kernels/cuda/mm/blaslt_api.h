@@ -56,10 +56,13 @@ typedef struct BltChoice
 	C(MatmulPreferenceCreate, (BltHandle *pref)) \
 	C(MatmulPreferenceDestroy, (BltHandle pref)) \
 	C(MatmulPreferenceSetAttribute, (BltHandle pref, int attribute, const void *p, size_t size)) \
-	C(MatmulAlgoGetHeuristic, (BltHandle lt, BltHandle desc, BltHandle a, BltHandle b, BltHandle c, BltHandle d, \
+	C(MatmulAlgoGetHeuristic, (BltHandle lt, BltHandle desc, BltHandle a, BltHandle b, BltHandle c, \
+							   BltHandle d, \
 							   BltHandle pref, int room, BltChoice *choices, int *n)) \
-	C(MatmulAlgoConfigGetAttribute, (const BltAlgo *algo, int attribute, void *p, size_t size, size_t *written)) \
-	C(Matmul, (BltHandle lt, BltHandle desc, const void *alpha, const void *a, BltHandle la, const void *b, BltHandle lb, \
+	C(MatmulAlgoConfigGetAttribute, (const BltAlgo *algo, int attribute, void *p, size_t size, \
+									 size_t *written)) \
+	C(Matmul, (BltHandle lt, BltHandle desc, const void *alpha, const void *a, BltHandle la, const void *b, \
+			   BltHandle lb, \
 			   const void *beta, const void *c, BltHandle lc, void *d, BltHandle ld, const BltAlgo *algo, \
 			   void *workspace, size_t size, cudaStream_t stream))
 

@@ -79,10 +79,12 @@ mm_rows(const MmArgs &a, int tile, int tokens)
 }
 
 /*
- * Chunk c of x, KC k of TOKENS rows, on its way into a stage; zeros behind the last row and k.  CORES: as wgmma reads
- * it (wgmma.cuh), 8 rows of 8 halves in one piece, those of the next rows behind them; else as load_b() does.
+ * Chunk c of x, KC k of TOKENS rows, on its way into a stage; zeros behind the last row and k.  CORES: as
+ * wgmma reads it (wgmma.cuh), 8 rows of 8 halves in one piece, those of the next rows behind them; else as
+ * load_b() does.
  */
-template <typename E, int TOKENS, int KC, int THREADS, bool CORES = false> static __device__ __forceinline__ void
+template <typename E, int TOKENS, int KC, int THREADS,
+	bool CORES = false> static __device__ __forceinline__ void
 mm_fetch(E *stage, const MmArgs &a, const MmRows &r, int c)
 {
 	const int	per = 16 / (int) sizeof(E),
@@ -122,7 +124,8 @@ struct MmWarp
 
 	/* one piece: 32 k; b: of x's tile; last: of its block */
 	__device__ __forceinline__ void
-	piece(const typename W::Raw *raw, const Codebook *book, const typename O::elem *x, int width, int row, int c, bool last)
+	piece(const typename W::Raw *raw, const Codebook *book, const typename O::elem *x, int width, int row,
+		  int c, bool last)
 	{
 		typename O::reg a[MT][2][O::A_REGS],
 					ones[O::A_REGS];
@@ -192,8 +195,8 @@ struct MmWarp
 	}
 
 	static __device__ __forceinline__ void
-	scaled(float *acc, const typename O::reg (*a)[O::A_REGS], const typename O::reg (*b)[O::B_REGS], const Scales *s,
-		   const float (*sum)[4])
+	scaled(float *acc, const typename O::reg (*a)[O::A_REGS], const typename O::reg (*b)[O::B_REGS],
+		   const Scales *s, const float (*sum)[4])
 	{
 		const float zero[4] = {0, 0, 0, 0};
 		float		c[2][4];
@@ -319,7 +322,8 @@ mm_kernel(MmArgs a)
 		cp_wait<MM_STAGES - 2>();
 		__syncthreads();
 		if (c + MM_STAGES - 1 < to)
-			mm_fetch<typename O::elem, tokens, KC, threads>(x[(c + MM_STAGES - 1 - from) % MM_STAGES], a, r, c + MM_STAGES - 1);
+			mm_fetch<typename O::elem, tokens, KC, threads>(x[(c + MM_STAGES - 1 - from) % MM_STAGES], a, r,
+															c + MM_STAGES - 1);
 		cp_commit();
 #pragma unroll 1
 		for (int p = c * pieces; p < min(last_piece, (c + 1) * pieces); p += AHEAD)
@@ -337,8 +341,9 @@ mm_kernel(MmArgs a)
 					if (p + q + AHEAD < end)
 						W::load(&raw[q][i], strip[i], n0[i] / CUDA_TILE % 4, p + q + AHEAD);
 				}
-				warp.piece(now, &a.book, x[(c - from) % MM_STAGES], KC, row, (p + q) % pieces * (CUDA_PIECE / 8),
-						   (p + q + 1) % W::B::PIECES == 0 || p + q + 1 == last_piece);
+				warp.piece(now, &a.book, x[(c - from) % MM_STAGES], KC, row,
+						   (p + q) % pieces * (CUDA_PIECE / 8), (p + q + 1) % W::B::PIECES == 0 ||
+						   p + q + 1 == last_piece);
 			}
 		if ((c + 1) % chunks == 0 || c + 1 == to)
 			warp.end_segment(c / chunks * chunks <= from);
@@ -359,8 +364,8 @@ mm_go(const MmArgs *a, cudaStream_t stream)
 	/* with many matrices, at most so many */
 	if (a->ws != NULL)
 		tiles = min(a->rows, (a->rows + a->n_mats * (tokens - 1)) / tokens);
-	LAUNCH((mm_kernel<W, O, MT, NT, WM, WN, KC, AHEAD>), dim3((a->n + outputs - 1) / outputs, tiles, segments), WM * WN * 32, 0,
-		   stream, *a);
+	LAUNCH((mm_kernel<W, O, MT, NT, WM, WN, KC, AHEAD>),
+		   dim3((a->n + outputs - 1) / outputs, tiles, segments), WM * WN * 32, 0, stream, *a);
 }
 
 /* KC, AHEAD and tiles: by registers and by 48 kB of shared memory */

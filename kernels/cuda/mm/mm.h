@@ -19,7 +19,10 @@
 /* At most so many rows are "few": a block has them all, and one segment of k. */
 #define MM_FEW		32
 
-/* Of codes by codes: k that share a scale of x, and what their products need of scratch: codes, and a float for each group. */
+/*
+ * Of codes by codes: k that share a scale of x, and what their products need of scratch: codes, and a float
+ * for each group.
+ */
 #define W8A8_GROUP	128
 
 LAYOUT_FN int
@@ -63,7 +66,8 @@ typedef enum MmShape
 } MmShape;
 
 /* one file each; false: it has no such kernel */
-bool		mm_dense(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
+bool		mm_dense(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape,
+					 cudaStream_t stream);
 bool		mm_nibble(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_byte(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
 bool		mm_fp8(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream);
@@ -71,7 +75,8 @@ bool		mm_fp8(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaS
 void		mm_int8(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream);
 void		mm_fp8_a8(const MmArgs *a, KType x, MmShape shape, void *ws, cudaStream_t stream);
 /* by wgmma, of all shapes or of none: what it hasn't is the others' for all numbers of rows */
-bool		mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape, cudaStream_t stream);
+bool		mm_sm90(const MmArgs *a, const CudaLayout *l, KType w, KType x, MmShape shape,
+					cudaStream_t stream);
 bool		mm_quant_sm90(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t stream);
 
 #endif

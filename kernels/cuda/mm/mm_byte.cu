@@ -29,5 +29,6 @@ by_scale(const MmArgs *a, const CudaLayout *l, MmShape shape, cudaStream_t strea
 bool
 mm_byte(const MmArgs *a, const CudaLayout *l, KType x, MmShape shape, cudaStream_t stream)
 {
-	return x == KT_BF16 ? by_scale<OpBF16>(a, l, shape, stream) : x == KT_F16 && by_scale<OpF16>(a, l, shape, stream);
+	return x == KT_BF16 ? by_scale<OpBF16>(a, l, shape, stream) : x == KT_F16 &&
+		by_scale<OpF16>(a, l, shape, stream);
 }

@@ -117,8 +117,8 @@ launch(MmArgs *a, KType type, KType x, int per_mat, void *ws, cudaStream_t strea
 }
 
 bool
-cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias, void *ws,
-		cudaStream_t stream, bool wgmma, bool fp8_x)
+cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int ldy, const float *bias,
+		void *ws, cudaStream_t stream, bool wgmma, bool fp8_x)
 {
 	MmArgs		a = {};
 
@@ -135,8 +135,8 @@ cuda_mm(const KMat *w, const void *x, KType as, int rows, int ldx, float *y, int
 }
 
 bool
-cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx, float *y, int ldy,
-				void *ws, cudaStream_t stream, bool wgmma, bool fp8_x)
+cuda_mm_grouped(const CudaMats *w, const int32_t *row_start, const void *x, KType as, int rows, int ldx,
+				float *y, int ldy, void *ws, cudaStream_t stream, bool wgmma, bool fp8_x)
 {
 	MmArgs		a = {};
 

@@ -1,6 +1,7 @@
 /*
  * mm_fp8_a8.cu
- *	  Products of FP8 by FP8: x, of any type of operands, becomes codes of E4M3, 128 k sharing a float, as the weights do.
+ *	  Products of FP8 by FP8: x, of any type of operands, becomes codes of E4M3, 128 k sharing a float, as the
+ *	  weights do.
  *
  * What this rounds x to are 4 bits of precision, so it is done only for who asks for it (docs/user/gpu.md);
  * else products are mm_fp8.cu's.  A group's sum is of floats: its bits are the tensor cores' of a

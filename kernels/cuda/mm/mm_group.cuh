@@ -3,12 +3,12 @@
  *	  The kernel of products by wgmma, for compute capability 9.0: the sums of mm.cuh, in its order.
  *
  * A warpgroup has a strip of 64 outputs, each of its warps a tile, and NT x 8 rows.  Packed weights
- * lie in the order of mma.sync's A fragments, which is that of a warp's quarter of wgmma's A, so they go from global memory
- * to registers, codes become operands there, and shared memory has x alone.  A block is GROUPS
+ * lie in the order of mma.sync's A fragments, which is that of a warp's quarter of wgmma's A, so they go from
+ * global memory to registers, codes become operands there, and shared memory has x alone.  A block is GROUPS
  * warpgroups, neighbours in outputs, that share x.
  *
- * Whether an instruction of 8 columns rounds its sums as one of 128 does, and as mma.sync does, only a GPU can
- * tell (tests/gpu/wgmma.cu).  Under emulation all three are the same sums.
+ * Whether an instruction of 8 columns rounds its sums as one of 128 does, and as mma.sync does, only a GPU
+ * can tell (tests/gpu/wgmma.cu).  Under emulation all three are the same sums.
  */
 #ifndef VLLM_KERNELS_CUDA_MM_GROUP_CUH
 #define VLLM_KERNELS_CUDA_MM_GROUP_CUH
@@ -19,7 +19,8 @@
 template <typename W, typename O, int NT>
 struct MmGroup : MmWarp<W, O, 1, NT>
 {
-	enum { TOKENS = NT * 8, SLAB = TOKENS * 16, CORE = 128 };	/* bytes from 8 k to the next ones, from 8 rows to the next ones */
+	/* bytes from 8 k to the next ones, from 8 rows to the next ones */
+	enum { TOKENS = NT * 8, SLAB = TOKENS * 16, CORE = 128 };
 	typedef typename O::elem E;
 
 	/* d += a times 16 k of x, from k on, which is of the stage */
@@ -136,7 +137,8 @@ mm_group_kernel(MmArgs a)
 	if (r.mat < 0 || r.first >= r.end)
 		return;
 	/* a strip behind the last one reads that and stores nothing */
-	strip = (a.ws != NULL ? (const uint8_t *) a.ws[r.mat] : a.w) + min(number, (a.n - 1) / CUDA_STRIP) * W::strip_bytes(a.k);
+	strip = (a.ws != NULL ? (const uint8_t *) a.ws[r.mat] : a.w) + min(number, (a.n - 1) / CUDA_STRIP) *
+		W::strip_bytes(a.k);
 	for (int p = 0; p < AHEAD; p++)
 		if (from * in_chunk + p < last_piece)
 			W::load(&raw[p], strip, tile, from * in_chunk + p);
@@ -156,7 +158,8 @@ mm_group_kernel(MmArgs a)
 		async_stored();
 		__syncthreads();
 		if (c + MM_STAGES - 1 < to)
-			mm_fetch<typename O::elem, tokens, KC, threads, true>(x[(c + MM_STAGES - 1 - from) % MM_STAGES], a, r, c + MM_STAGES - 1);
+			mm_fetch<typename O::elem, tokens, KC, threads, true>(x[(c + MM_STAGES - 1 - from) % MM_STAGES],
+																  a, r, c + MM_STAGES - 1);
 		cp_commit();
 #pragma unroll 1
 		for (int p = c * in_chunk; p < min(last_piece, (c + 1) * in_chunk); p += AHEAD)
@@ -178,7 +181,8 @@ mm_group_kernel(MmArgs a)
 #pragma unroll
 				for (int q = 0; q < AHEAD - 1; q++)
 					if (p + q < last_piece)
-						group.template pieces<1>(now + q, &a.book, stage, (p + q) % in_chunk, p + q + 1 == last_piece);
+						group.template pieces<1>(now + q, &a.book, stage, (p + q) % in_chunk,
+												 p + q + 1 == last_piece);
 		}
 		if ((c + 1) % chunks == 0 || c + 1 == to)
 			group.end_segment(c / chunks * chunks <= from);
@@ -197,11 +201,14 @@ mm_group_go(const MmArgs *a, cudaStream_t stream)
 	/* with many matrices, at most so many */
 	if (a->ws != NULL)
 		tiles = min(a->rows, (a->rows + a->n_mats * (tokens - 1)) / tokens);
-	LAUNCH((mm_group_kernel<W, O, NT, GROUPS, KC, AHEAD>), dim3((a->n + outputs - 1) / outputs, tiles, segments), GROUPS * 128, 0,
-		   stream, *a);
+	LAUNCH((mm_group_kernel<W, O, NT, GROUPS, KC, AHEAD>),
+		   dim3((a->n + outputs - 1) / outputs, tiles, segments), GROUPS * 128, 0, stream, *a);
 }
 
-/* by registers and by 48 kB of shared memory; all of a matrix's products are of these, whatever the number of rows */
+/*
+ * by registers and by 48 kB of shared memory; all of a matrix's products are of these, whatever the number of
+ * rows
+ */
 template <typename W, typename O> static inline void
 mm_group_shapes(const MmArgs *a, MmShape shape, cudaStream_t stream)
 {

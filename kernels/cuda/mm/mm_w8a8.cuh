@@ -4,15 +4,16 @@
  *
  * Rows of x become codes first, each group of W8A8_GROUP k with a scale of its own, then
  *	  acc = 0;  for each group: acc = fma(scale, the group's sum of products of codes, acc)
- * from the first k to the last, whatever the number of rows, the tile and the launch; there are no segments as in mm.cuh.
- * What becomes of acc, and how codes are made, the file of a format says.
+ * from the first k to the last, whatever the number of rows, the tile and the launch; there are no segments
+ * as in mm.cuh.  What becomes of acc, and how codes are made, the file of a format says.
  *
- * Weights lie as layout.h has them, for tensor cores of halves.  Theirs of bytes take 4 neighbours in k where those take 2,
- * so x's codes lie in the order that makes both the same k: of a group's 128 bytes lane t of four has 32, its 4 of each 16 k
- * (2t, 2t + 1, 2t + 8, 2t + 9) after the other.
+ * Weights lie as layout.h has them, for tensor cores of halves.  Theirs of bytes take 4 neighbours in k where
+ * those take 2, so x's codes lie in the order that makes both the same k: of a group's 128 bytes lane t of
+ * four has 32, its 4 of each 16 k (2t, 2t + 1, 2t + 8, 2t + 9) after the other.
  *
- * Few rows: a block has 16 outputs, and its 8 warps take groups in turns; their sums meet in shared memory, where a thread
- * adds up an output's, ascending.  Many: a block has 128 outputs and 64 rows, x goes through shared memory.
+ * Few rows: a block has 16 outputs, and its 8 warps take groups in turns; their sums meet in shared memory,
+ * where a thread adds up an output's, ascending.  Many: a block has 128 outputs and 64 rows, x goes through
+ * shared memory.
  */
 #ifndef VLLM_KERNELS_CUDA_MM_W8A8_CUH
 #define VLLM_KERNELS_CUDA_MM_W8A8_CUH
@@ -99,8 +100,8 @@ w8a8_store(const MmCodes &c, const MmRows &r, int n, int row, float v)
 }
 
 /*
- * Q: a format.  W: its weights; sum: what a product adds up; mma(); codes(); scale(): a group's, of the weights' and of x's;
- * last(): acc with the output's own; UNROLL: halves of a group at once, by registers.
+ * Q: a format.  W: its weights; sum: what a product adds up; mma(); codes(); scale(): a group's, of the
+ * weights' and of x's; last(): acc with the output's own; UNROLL: halves of a group at once, by registers.
  * grid: tiles of 16 outputs, tiles of NT * 8 rows
  */
 template <typename Q, int NT> __global__ void __launch_bounds__(W8A8_WARPS * 32, NT == 1 ? 4 : 2)
@@ -108,7 +109,8 @@ w8a8_few_kernel(MmCodes c)
 {
 	typedef typename Q::W W;
 	const int	tokens = NT * 8,
-				mine = tokens * CUDA_TILE / (W8A8_WARPS * 32) > 0 ? tokens * CUDA_TILE / (W8A8_WARPS * 32) : 1;
+				mine = tokens * CUDA_TILE / (W8A8_WARPS * 32) > 0 ? tokens * CUDA_TILE / (W8A8_WARPS * 32) :
+				1;
 	SHARED(typename Q::sum, sums, [W8A8_WARPS][tokens][CUDA_TILE + 4]);	/* a warp's writes meet 32 banks */
 	SHARED(float, d, [W8A8_WARPS][CUDA_TILE]);
 	MmRows		r = mm_rows(c.a, blockIdx.y, tokens);
@@ -125,7 +127,8 @@ w8a8_few_kernel(MmCodes c)
 	/* the whole block */
 	if (r.mat < 0 || r.first >= r.end)
 		return;
-	strip = (c.a.ws != NULL ? (const uint8_t *) c.a.ws[r.mat] : c.a.w) + blockIdx.x / 4 * W::strip_bytes(c.a.k);
+	strip = (c.a.ws != NULL ? (const uint8_t *) c.a.ws[r.mat] : c.a.w) +
+		blockIdx.x / 4 * W::strip_bytes(c.a.k);
 	for (int i = 0; i < mine; i++)
 		acc[i] = 0.0f;
 #pragma unroll
@@ -157,7 +160,8 @@ w8a8_few_kernel(MmCodes c)
 
 				if (at < r.end)
 				{
-					const uint4 *x = (const uint4 *) c.a.x + ((size_t) at * c.groups + group) * (W8A8_GROUP / 16) + lane % 4 * 2;
+					const uint4 *x = (const uint4 *) c.a.x +
+						((size_t) at * c.groups + group) * (W8A8_GROUP / 16) + lane % 4 * 2;
 
 					b[0] = x[0];
 					b[1] = x[1];
@@ -165,7 +169,8 @@ w8a8_few_kernel(MmCodes c)
 #pragma unroll
 				for (int p = 0; p < W8A8_PIECES; p++)
 				{
-					uint32_t	of_piece[2] = {p % 2 ? b[p / 2].z : b[p / 2].x, p % 2 ? b[p / 2].w : b[p / 2].y};
+					uint32_t	of_piece[2] = {p % 2 ? b[p / 2].z : b[p / 2].x,
+											   p % 2 ? b[p / 2].w : b[p / 2].y};
 
 					Q::mma(sum[j], a[p], of_piece, sum[j]);
 				}
@@ -179,17 +184,23 @@ w8a8_few_kernel(MmCodes c)
 		for (int i = 0; i < mine; i++)
 			if (row + i * 16 < tokens && r.first + row + i * 16 < r.end)
 				for (int w = 0; w < min(W8A8_WARPS, c.groups - first); w++)
-					acc[i] = fmaf(Q::scale(d[w][out], c.scales[(size_t) (r.first + row + i * 16) * c.groups + first + w]),
+					acc[i] = fmaf(Q::scale(d[w][out],
+										   c.scales[(size_t) (r.first + row + i * 16) * c.groups + first +
+													w]),
 								  (float) sums[w][row + i * 16][out], acc[i]);
 		__syncthreads();
 	}
 #pragma unroll
 	for (int i = 0; i < mine; i++)
 		if (row + i * 16 < tokens)
-			w8a8_store(c, r, blockIdx.x * CUDA_TILE + out, r.first + row + i * 16, Q::last(acc[i], strip, tile, out));
+			w8a8_store(c, r, blockIdx.x * CUDA_TILE + out, r.first + row + i * 16,
+					   Q::last(acc[i], strip, tile, out));
 }
 
-/* codes of a group of x, on their way into a stage: 16 bytes c of a row at place c ^ (row & 7); zeros behind the last row */
+/*
+ * codes of a group of x, on their way into a stage: 16 bytes c of a row at place c ^ (row & 7); zeros behind
+ * the last row
+ */
 static __device__ __forceinline__ void
 w8a8_fetch(uint4 *stage, const MmCodes &c, const MmRows &r, int group)
 {
@@ -203,13 +214,15 @@ w8a8_fetch(uint4 *stage, const MmCodes &c, const MmRows &r, int group)
 		bool		has = r.first + row < r.end;
 
 		cp_async16(stage + row * vectors + (v ^ (row & 7)),
-				   (const uint4 *) c.a.x + (has ? ((size_t) (r.first + row) * c.groups + group) * vectors + v : 0), has ? 16 : 0);
+				   (const uint4 *) c.a.x + (has ? ((size_t) (r.first + row) * c.groups + group) * vectors +
+											v : 0), has ? 16 : 0);
 	}
 }
 
 /* the end of a group: a warp's sums, from row `row` of the block on; d: of the weights */
 template <typename Q, int MT, int NT> static __device__ __forceinline__ void
-w8a8_add(float (*acc)[NT][4], const typename Q::sum (*sum)[NT][4], const float (*d)[2], const MmCodes &c, const MmRows &r, int row, int group)
+w8a8_add(float (*acc)[NT][4], const typename Q::sum (*sum)[NT][4], const float (*d)[2], const MmCodes &c,
+		 const MmRows &r, int row, int group)
 {
 	int			lane = threadIdx.x % 32;
 
@@ -219,13 +232,15 @@ w8a8_add(float (*acc)[NT][4], const typename Q::sum (*sum)[NT][4], const float (
 		for (int e = 0; e < 2; e++)
 		{
 			/* rows behind the last one are none's */
-			float		s = c.scales[(size_t) min(r.first + row + j * 8 + lane % 4 * 2 + e, r.end - 1) * c.groups + group];
+			float		s = c.scales[(size_t) min(r.first + row + j * 8 + lane % 4 * 2 + e,
+												  r.end - 1) * c.groups + group];
 
 #pragma unroll
 			for (int i = 0; i < MT; i++)
 #pragma unroll
 				for (int o = 0; o < 2; o++)
-					acc[i][j][o * 2 + e] = fmaf(Q::scale(d[i][o], s), (float) sum[i][j][o * 2 + e], acc[i][j][o * 2 + e]);
+					acc[i][j][o * 2 + e] = fmaf(Q::scale(d[i][o], s), (float) sum[i][j][o * 2 + e],
+												acc[i][j][o * 2 + e]);
 		}
 }
 
@@ -285,7 +300,8 @@ w8a8_many_kernel(MmCodes c)
 
 #pragma unroll
 			for (int j = 0; j < NT; j++)
-				b[j] = x[g % MM_STAGES][(row + j * 8 + lane / 4) * (W8A8_GROUP / 16) + ((lane % 4 * 2 + h) ^ lane / 4)];
+				b[j] = x[g % MM_STAGES][(row + j * 8 + lane / 4) * (W8A8_GROUP / 16) +
+										((lane % 4 * 2 + h) ^ lane / 4)];
 #pragma unroll
 			for (int p = 0; p < 2; p++)
 #pragma unroll
@@ -297,7 +313,8 @@ w8a8_many_kernel(MmCodes c)
 					if (h == 0 && p == 0)
 						for (int e = 0; e < 2; e++)
 							d[i][e] = Q::of_group(raw[p][i].h, e);
-					w8a8_load<W>(&raw[p][i], strip[i], n0[i] / CUDA_TILE % 4, (g * halves + h + 1) * 2 + p, end);
+					w8a8_load<W>(&raw[p][i], strip[i], n0[i] / CUDA_TILE % 4, (g * halves + h + 1) * 2 + p,
+								 end);
 #pragma unroll
 					for (int j = 0; j < NT; j++)
 					{
@@ -337,8 +354,8 @@ w8a8_codes(const X *x, const MmArgs *a, void *codes, float *scales, cudaStream_t
 {
 	size_t		groups = (size_t) a->rows * (size_t) w8a8_groups(a->k);
 
-	LAUNCH((w8a8_codes_kernel<Q, X>), (unsigned) ((groups + W8A8_WARPS - 1) / W8A8_WARPS), W8A8_WARPS * 32, 0, stream,
-		   (uint32_t *) codes, scales, x, a->ldx, a->rows, a->k);
+	LAUNCH((w8a8_codes_kernel<Q, X>), (unsigned) ((groups + W8A8_WARPS - 1) / W8A8_WARPS), W8A8_WARPS * 32, 0,
+		   stream, (uint32_t *) codes, scales, x, a->ldx, a->rows, a->k);
 }
 
 /* the format's products of all numbers of rows; ws: w8a8_scratch() bytes */

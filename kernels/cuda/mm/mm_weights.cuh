@@ -42,7 +42,8 @@ sub2(F16, uint32_t a, uint32_t b)
 static __device__ __forceinline__ uint32_t
 sub2(BF16, uint32_t a, uint32_t b)
 {
-	__nv_bfloat162 d = __hsub2(*reinterpret_cast<__nv_bfloat162 *>(&a), *reinterpret_cast<__nv_bfloat162 *>(&b));
+	__nv_bfloat162 d = __hsub2(*reinterpret_cast<__nv_bfloat162 *>(&a),
+							   *reinterpret_cast<__nv_bfloat162 *>(&b));
 
 	return *reinterpret_cast<uint32_t *>(&d);
 }
@@ -57,7 +58,8 @@ mul2(F16, uint32_t a, uint32_t b)
 static __device__ __forceinline__ uint32_t
 mul2(BF16, uint32_t a, uint32_t b)
 {
-	__nv_bfloat162 d = __hmul2(*reinterpret_cast<__nv_bfloat162 *>(&a), *reinterpret_cast<__nv_bfloat162 *>(&b));
+	__nv_bfloat162 d = __hmul2(*reinterpret_cast<__nv_bfloat162 *>(&a),
+							   *reinterpret_cast<__nv_bfloat162 *>(&b));
 
 	return *reinterpret_cast<uint32_t *>(&d);
 }
@@ -134,8 +136,8 @@ byte_pair(F16 e, uint32_t lo, int i, uint32_t hi, int j)
 }
 
 /*
- * Bytes i and i + 1 of w, which are E4M3, as two of E: sign, exponent and mantissa moved to their places, and a factor for
- * the exponents' other bias.  Exact, subnormals too; the code of NaN is 480 (pack.c sees to it).
+ * Bytes i and i + 1 of w, which are E4M3, as two of E: sign, exponent and mantissa moved to their places, and
+ * a factor for the exponents' other bias.  Exact, subnormals too; the code of NaN is 480 (pack.c sees to it).
  */
 static __device__ __forceinline__ uint32_t
 e4m3_pair(BF16 e, uint32_t w, int i)
@@ -257,7 +259,8 @@ template <typename E> struct OpFloat
 
 template <int SCALE> struct ScaleBytes;
 #define S(name, strip, header, sub, pieces) \
-	template <> struct ScaleBytes<CUDA_##name> { enum { STRIP = strip, HEADER = header, SUB = sub, PIECES = pieces }; };
+	template <> struct ScaleBytes<CUDA_##name> { enum { STRIP = strip, HEADER = header, SUB = sub, \
+														PIECES = pieces }; };
 CUDA_SCALES(S)
 #undef S
 
@@ -342,7 +345,8 @@ struct Weights
 		WIDE = SCALE_ == CUDA_F,
 		HALVES = SCALE_ == CUDA_KH || SCALE_ == CUDA_KHM,
 		MIN = SCALE_ == CUDA_DM || SCALE_ == CUDA_K2 || SCALE_ == CUDA_KHM,
-		LANE = CODES_ == CUDA_FLOAT ? 16 * (int) sizeof(E) : CODES_ >= CUDA_BYTE ? 16 : 8,	/* bytes of a tile's piece */
+		/* bytes of a tile's piece */
+		LANE = CODES_ == CUDA_FLOAT ? 16 * (int) sizeof(E) : CODES_ >= CUDA_BYTE ? 16 : 8,
 		PIECE = (int) B::SUB * CUDA_STRIP + 4 * 32 * LANE,
 		BLOCK = (int) B::HEADER * CUDA_STRIP + (int) B::PIECES * PIECE,
 		STRIP_HEADER = (int) B::STRIP * CUDA_STRIP
@@ -373,7 +377,8 @@ struct Weights
 
 		if (CODES_ == CUDA_FLOAT)
 			for (int s = 0; s < 2; s++)
-				load_words<LANE / 8>(r->c + s * (LANE / 8), codes + ((tile * 2 + s) * 32 + lane) * (LANE / 2));
+				load_words<LANE / 8>(r->c + s * (LANE / 8),
+									 codes + ((tile * 2 + s) * 32 + lane) * (LANE / 2));
 		else
 			load_words<LANE / 4>(r->c, codes + (tile * 32 + lane) * LANE);
 		if (B::HEADER == 1)

@@ -551,7 +551,8 @@ advance(BackendModel *in, Req *r, bool cancelled, int64_t *due)
 		*due = clock_us() + r->slow_us;
 		return false;
 	}
-	while (r->slow_us == 0 && r->sent + 1 < r->cuts.len && r->sent < 256 && r->spec.params.out.beam_width == 0)
+	while (r->slow_us == 0 && r->sent + 1 < r->cuts.len && r->sent < 256 &&
+		   r->spec.params.out.beam_width == 0)
 		send_event(in, r, r->sent + 1, FIN_NONE, NULL);
 	send_event(in, r, r->cuts.len, r->finish, NULL);
 	return true;
@@ -565,7 +566,8 @@ fake_facts(const BackendModel *in, ModelFacts *out)
 	*out = (ModelFacts)
 	{
 		.arch = "fake",.dtype = "F32",.isa = "fake",.max_model_len = in->max_len,
-			.weight_bytes = 1 << 20,.memory_bytes = in->st.kv_bytes,.n_params = 1 << 18,.cache = {.block_size = BLOCK_TOKENS,.dtype = "f16"}
+			.weight_bytes = 1 << 20,.memory_bytes = in->st.kv_bytes,.n_params = 1 << 18,
+			.cache = {.block_size = BLOCK_TOKENS,.dtype = "f16"}
 	};
 }
 
@@ -745,7 +747,8 @@ fake_lora_load(const BackendModel *in, const char *path, const LoraLimits *limit
 	if (fake_lora_check(path, &a->info, e) && a->info.rank <= limits->max_rank)
 		return a;
 	if (a->info.rank > limits->max_rank)
-		err_set(e, ERR_TOO_LONG, "the adapter's rank %d is above max_lora_rank (%d)", a->info.rank, limits->max_rank);
+		err_set(e, ERR_TOO_LONG, "the adapter's rank %d is above max_lora_rank (%d)", a->info.rank,
+				limits->max_rank);
 	lora_free(a);
 	return NULL;
 }
@@ -807,7 +810,8 @@ fake_normalize(const BackendModel *in, GenParams *p, uint64_t given, const IntVe
 		p->max_tokens = room;
 	if (!(given & GP(TEMPERATURE)))
 		p->temperature = p->out.n > 1 ? 1 : 0;
-	return priority_check(p->priority, in->priorities, e) && outparams_check(&p->out, p->temperature, 256, LOGPROBS_MAX, e);
+	return priority_check(p->priority, in->priorities, e) &&
+		outparams_check(&p->out, p->temperature, 256, LOGPROBS_MAX, e);
 }
 
 static bool
@@ -999,7 +1003,9 @@ fake_step(BackendModel *in, int lane, const Settings *s)
 	in->st.step_us += clock_us() - start;
 	in->st.generate_us = in->st.step_us;
 	if (n > 0 && trace_on())
-		trace_step(&(TraceStep) {.core = in, .at = {[TM_BEGIN] = start, [TM_PLAN] = now, [TM_END] = clock_us()}, .seqs = n,
+		trace_step(&(TraceStep) {.core = in,
+								 .at = {[TM_BEGIN] = start, [TM_PLAN] = now, [TM_END] = clock_us()},
+								 .seqs = n,
 			.rows = (int) (in->st.step_rows - rows), .sampled = n});
 	pthread_mutex_unlock(&in->lock);
 }

@@ -11,6 +11,7 @@
  * Append the prompt if it is of the grammar's language, else a short text that is; cuts:
  * the end of each token in it.
  */
-void		fake_fitting(Grammar *g, const char *prompt, int max_tokens, Buf *answer, IntVec *cuts, ReqFinish *finish);
+void		fake_fitting(Grammar *g, const char *prompt, int max_tokens, Buf *answer, IntVec *cuts,
+						 ReqFinish *finish);
 
 #endif

@@ -225,7 +225,8 @@ check(unsigned tasks, const PoolRequest *pr, Err *e)
 	}
 	if (pr->prompt_name.n > 0 && !same_word((PoolText) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
 	{
-		err_set(e, ERR_INVALID, "the model has no prompt \"%.*s\"", (int) pr->prompt_name.n, pr->prompt_name.s);
+		err_set(e, ERR_INVALID, "the model has no prompt \"%.*s\"", (int) pr->prompt_name.n,
+				pr->prompt_name.s);
 		err_detail(e, "parameter=prompt_name");
 		return err_hint(e, "It has: query.");
 	}
@@ -255,7 +256,8 @@ add_text(int max_len, const PoolRequest *pr, PoolText text, bool prefixed, PoolS
 	}
 	if (b.len > most && pr->long_input != LONG_CHUNK)
 	{
-		err_set(e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", b.len, max_len);
+		err_set(e, ERR_TOO_LONG, "input of %zu tokens does not fit the maximum model length of %d", b.len,
+				max_len);
 		err_hint(e, "Shorten it, or ask for long_input \"truncate\" or \"chunk\".");
 		buf_free(&b);
 		return false;
@@ -311,7 +313,8 @@ put_offsets(const PoolSpec *out, PoolExtra *extra)
 
 		for (int k = 0; k < all.n; k++)
 		{
-			intvec_push(&extra->ids, all.p[k].text.n > 0 ? (int32_t) (word_hash(all.p[k].text) & 0xFFFF) : k > 0);
+			intvec_push(&extra->ids, all.p[k].text.n > 0 ? (int32_t) (word_hash(all.p[k].text) & 0xFFFF) :
+						k > 0);
 			intvec_push(&extra->offsets, all.p[k].from);
 			intvec_push(&extra->offsets, all.p[k].to);
 		}
@@ -504,7 +507,8 @@ answer_text(const PoolSpec *s, PoolText text, FakePooled *out)
 	if (s->task == PT_EMBED)
 	{
 		bag(text, out->values);
-		out->width = pool_finish(s->activation == 0 ? PA_NONE : PA_LENGTH1, s->dimensions, out->values, FAKE_WIDTH);
+		out->width = pool_finish(s->activation == 0 ? PA_NONE : PA_LENGTH1, s->dimensions, out->values,
+								 FAKE_WIDTH);
 		return;
 	}
 	judge(text, &kind, &unkind, &words);

@@ -10,7 +10,8 @@
 #define FAKE_WIDTH	16			/* of an embedding */
 
 /* Backend.pool; tasks: bits 1 << PoolTask of what the model can do, max_len: bytes. */
-bool		fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e);
+bool		fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra,
+						  Err *e);
 /* Backend.labels */
 const char *const *fakepool_labels(PoolTask task);
 

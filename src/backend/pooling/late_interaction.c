@@ -24,7 +24,8 @@ late_side(const PoolModel *m, const char *prompt, size_t n)
 		const char *name;
 		PoolSide	side;
 	}			names[] = {
-		{"query", SIDE_QUERY}, {"document", SIDE_DOCUMENT}, {"passage", SIDE_DOCUMENT}, {"corpus", SIDE_DOCUMENT},
+		{"query", SIDE_QUERY}, {"document", SIDE_DOCUMENT}, {"passage", SIDE_DOCUMENT},
+		{"corpus", SIDE_DOCUMENT},
 	};
 
 	for (size_t i = 0; m->by_token && i < sizeof(names) / sizeof(names[0]); i++)
@@ -81,23 +82,30 @@ read_expansion(PoolModel *m, const Conf *c, Err *e)
 	if (strcmp(strategy, "fixed") != 0 && strcmp(strategy, "min") != 0)
 		return err_set(e, ERR_UNSUPPORTED, "query expansion \"%.60s\" is not supported", strategy);
 	if (n < 1 || n > m->max_len)
-		return err_set(e, ERR_BAD_FILE, "query expansion to %g tokens does not fit the maximum model length of %d", n, m->max_len);
+		return err_set(e, ERR_BAD_FILE, "query expansion to %g tokens does not fit the maximum model length "
+										"of %d", n, m->max_len);
 	if (strcmp(conf_str(c, "st.padding_side", "right"), "left") == 0)
-		return err_set(e, ERR_UNSUPPORTED, "query expansion is not supported with a tokenizer whose \"padding_side\" is \"left\"");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "query expansion is not supported with a tokenizer whose \"padding_side\" is "
+					   "\"left\"");
 	l->expand_to = (int) n;
 	if (strcmp(strategy, "fixed") == 0)
 		l->limit[SIDE_QUERY] = l->expand_to;
 	l->hidden = !conf_bool(c, "st.query_expansion.attend", false);
 	if (l->hidden && !m->info->both_ways)
-		return err_set(e, ERR_UNSUPPORTED, "query expansion with tokens that are not attended to is not supported in a causal model");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "query expansion with tokens that are not attended to is not supported in a causal "
+					   "model");
 	if (l->hidden && m->info->reach > 0 && l->expand_to > m->info->reach)
-		return err_set(e, ERR_UNSUPPORTED, "query expansion to %d tokens is not supported in a model whose layers see %d to either side",
-					   l->expand_to, m->info->reach);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "query expansion to %d tokens is not supported in a model whose layers see %d to "
+					   "either side", l->expand_to, m->info->reach);
 	if (token == NULL)
 		token = conf_str(c, "st.mask_token", conf_str(c, "st.eos_token", ""));
 	l->expand_id = m->tok != NULL ? tok_find(m->tok, token, strlen(token)) : 0;
 	return l->expand_id >= 0 ||
-		err_set(e, ERR_BAD_FILE, "the vocabulary has no token \"%.60s\", with which queries are filled up", token);
+		err_set(e, ERR_BAD_FILE, "the vocabulary has no token \"%.60s\", with which queries are filled up",
+				token);
 }
 
 static void

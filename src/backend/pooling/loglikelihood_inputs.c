@@ -56,7 +56,8 @@ find_head(LoglikelihoodInputsMaker *m, Err *e)
 	IntVec		all = {0},
 				bare = {0};
 	size_t		at = 0;
-	bool		ok = tok_encode(m->tok, "a", 1, TOK_ADD_SPECIAL, &all, e) && tok_encode(m->tok, "a", 1, 0, &bare, e);
+	bool		ok = tok_encode(m->tok, "a", 1, TOK_ADD_SPECIAL, &all, e) &&
+		tok_encode(m->tok, "a", 1, 0, &bare, e);
 
 	while (ok && at + bare.len < all.len &&
 		   memcmp(all.data + at, bare.data, bare.len * sizeof(int32_t)) != 0)
@@ -130,7 +131,8 @@ fits(const LoglikelihoodInputsMaker *m, size_t n, const char *what, Err *e)
 {
 	if (n <= (size_t) m->max_len + 1)
 		return true;
-	return err_set(e, ERR_TOO_LONG, "%s of %zu tokens does not fit the maximum model length of %d", what, n, m->max_len);
+	return err_set(e, ERR_TOO_LONG, "%s of %zu tokens does not fit the maximum model length of %d", what, n,
+				   m->max_len);
 }
 
 /* Something to begin with. */
@@ -140,7 +142,8 @@ add_first(const LoglikelihoodInputsMaker *m, IntVec *ids, const char *param, Err
 	int32_t		id = tok_bos(m->tok) >= 0 ? tok_bos(m->tok) : tok_eos(m->tok);
 
 	if (id < 0)
-		return bad_input(e, param, "nothing is in front of the first token, and the tokenizer has no BOS or EOS");
+		return bad_input(e, param, "nothing is in front of the first token, and the tokenizer has no BOS or "
+								   "EOS");
 	intvec_push(ids, id);
 	return true;
 }
@@ -221,7 +224,8 @@ make_choices(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 	const PoolRequest *pr = m->pr;
 
 	if (pr->text.n > MAX_TEXT / (size_t) pr->n_choices)
-		return err_set(e, ERR_TOO_LONG, "prompt of %zu bytes is too long for %d choices", pr->text.n, pr->n_choices);
+		return err_set(e, ERR_TOO_LONG, "prompt of %zu bytes is too long for %d choices", pr->text.n,
+					   pr->n_choices);
 	out->seqs = mem_zalloc((size_t) pr->n_choices * sizeof(PoolSeq));
 	if (!encode(m, context_bytes(pr), (PoolText) {0}, &m->context, e) || !encode_choices(m, out, e) ||
 		!share_prompt(m, out, e))

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 
 /* Part of Backend.pool(): task, join, prompt and sequences of *out, which is otherwise filled. */
-bool		choices_make(const Tok *tok, int vocab_size, int max_len, const PoolRequest *pr, PoolSpec *out, Err *e);
+bool		choices_make(const Tok *tok, int vocab_size, int max_len, const PoolRequest *pr, PoolSpec *out,
+						 Err *e);
 
 #endif

@@ -98,11 +98,12 @@ check_dimensions(const PoolingInputsMaking *k)
 	if (want == 0)
 		return true;
 	if (!embeds(k->pr->task))
-		return invalid(k->e, "dimensions", "task \"%s\" does not take \"dimensions\"", pool_task_name(k->pr->task));
+		return invalid(k->e, "dimensions", "task \"%s\" does not take \"dimensions\"",
+					   pool_task_name(k->pr->task));
 	if (!m->matryoshka)
 	{
-		invalid(k->e, "dimensions", "the model does not support matryoshka representation, changing the dimensions of its "
-				"embeddings would lead to poor results");
+		invalid(k->e, "dimensions", "the model does not support matryoshka representation, changing the "
+				"dimensions of its embeddings would lead to poor results");
 		return err_hint(k->e, "If it was trained for that, say so in its options: "
 						"{\"hf_overrides\": {\"is_matryoshka\": true}}.");
 	}
@@ -134,17 +135,21 @@ check_params(const PoolingInputsMaking *k)
 	bool		steps = pr->task == PT_REWARD || pr->task == PT_TOKEN_CLASSIFY;
 
 	if (pr->step_tag >= 0 && steps && k->m->info->pools[pr->task].n > 0)
-		return invalid(k->e, "step_tag_id", "the model has one %s for a text, not one for each step", pool_task_name(pr->task));
+		return invalid(k->e, "step_tag_id", "the model has one %s for a text, not one for each step",
+					   pool_task_name(pr->task));
 	if (pr->step_tag >= 0 && !steps)
-		return invalid(k->e, "step_tag_id", "task \"%s\" does not take \"step_tag_id\"", pool_task_name(pr->task));
+		return invalid(k->e, "step_tag_id", "task \"%s\" does not take \"step_tag_id\"",
+					   pool_task_name(pr->task));
 	if (pr->columns.len > 0 && !steps)
-		return invalid(k->e, "returned_token_ids", "task \"%s\" does not take \"returned_token_ids\"", pool_task_name(pr->task));
+		return invalid(k->e, "returned_token_ids", "task \"%s\" does not take \"returned_token_ids\"",
+					   pool_task_name(pr->task));
 	for (size_t i = 0; i < pr->columns.len; i++)
 		if (pr->columns.data[i] < 0 || pr->columns.data[i] >= k->m->info->pools[pr->task].width)
-			return invalid(k->e, "returned_token_ids", "column %d is out of range: the model has %d", pr->columns.data[i],
-						   k->m->info->pools[pr->task].width);
+			return invalid(k->e, "returned_token_ids", "column %d is out of range: the model has %d",
+						   pr->columns.data[i], k->m->info->pools[pr->task].width);
 	if (pr->instruction.s != NULL && pr->prompt_name.s != NULL)
-		return invalid(k->e, "prompt_name", "either an instruction or the name of one may be given, not both");
+		return invalid(k->e, "prompt_name",
+					   "either an instruction or the name of one may be given, not both");
 	return check_truncate(k) && check_dimensions(k);
 }
 
@@ -168,7 +173,8 @@ prompt_at(const PoolingInputsMaking *k, int at)
 	if (p == NULL)
 		return nothing;
 	from = p->first >= 0 ? p->len : 0;
-	return (Before) {{p->text + from, strlen(p->text + from)}, p->first, late_side(k->m, p->name, strlen(p->name))};
+	return (Before) {{p->text + from, strlen(p->text + from)}, p->first,
+					 late_side(k->m, p->name, strlen(p->name))};
 }
 
 /* The prompt of a query or a document, if the model has one. */
@@ -197,7 +203,8 @@ named_prompt(const PoolingInputsMaking *k, Before *out)
 		return true;
 	for (int i = 0; i < m->n_prompts; i++)
 		buf_printf(&names, "%s%s", i > 0 ? ", " : "", m->prompts[i].name);
-	invalid(k->e, "prompt_name", "the model has no prompt \"%.*s\"", (int) (name.n < 60 ? name.n : 60), name.s);
+	invalid(k->e, "prompt_name", "the model has no prompt \"%.*s\"", (int) (name.n < 60 ? name.n : 60),
+			name.s);
 	if (m->n_prompts > 0)
 		err_hint(k->e, "It has: %.200s.", names.data);
 	else
@@ -347,7 +354,8 @@ room(const PoolingInputsMaking *k, bool pair, PoolSide side, size_t *out)
 	int			limit = side_limit(k, side, k->limit);
 
 	if (limit <= special)
-		return invalid(k->e, "truncate", "%d tokens leave no room for a text: the model adds %d of its own", limit, special);
+		return invalid(k->e, "truncate", "%d tokens leave no room for a text: the model adds %d of its own",
+					   limit, special);
 	*out = (size_t) (limit - special);
 	return true;
 }
@@ -412,10 +420,12 @@ make_chunks(const PoolingInputsMaking *k, const IntVec *ids, size_t lead, size_t
 	bool		ok = true;
 
 	if (lead >= room)
-		return invalid(k->e, "long_input", "%zu tokens of an instruction leave no room for a text in pieces of %zu", lead, room);
+		return invalid(k->e, "long_input",
+					   "%zu tokens of an instruction leave no room for a text in pieces of %zu", lead, room);
 	if ((ids->len - lead - 1) / (room - lead) >= MAX_PIECES)
 	{
-		err_set(k->e, ERR_TOO_LONG, "input of %zu tokens has more than %d pieces of %zu", ids->len, MAX_PIECES, room);
+		err_set(k->e, ERR_TOO_LONG, "input of %zu tokens has more than %d pieces of %zu", ids->len,
+				MAX_PIECES, room);
 		return err_hint(k->e, "Split it with llm_chunk_text().");
 	}
 	for (size_t at = lead; ok && at < ids->len; at += room - lead)
@@ -445,7 +455,8 @@ put_offsets(const PoolingInputsMaking *k, const PoolSeq *s, int filled, size_t l
 	{
 		bool		inside = j >= front && j < (int) s->ids.len - back;
 		bool		repeated = inside && again && (size_t) (j - front) < lead;
-		const int32_t *span = inside && !repeated && 2 * *at + 1 < offsets->len ? offsets->data + 2 * *at : NULL;
+		const int32_t *span = inside && !repeated && 2 * *at + 1 < offsets->len ? offsets->data + 2 * *at :
+			NULL;
 
 		*at += span != NULL;
 		if (dropped < s->dropped.len && s->dropped.data[dropped] == j)
@@ -468,7 +479,8 @@ finish_seqs(const PoolingInputsMaking *k, Before before, int first, size_t lead,
 	int			skip = 0;
 	size_t		at = 0;
 
-	if (before.text.n > 0 && !k->m->include_prompt && k->pr->task == PT_EMBED && !tokens_before(k, before, &skip))
+	if (before.text.n > 0 && !k->m->include_prompt && k->pr->task == PT_EMBED &&
+		!tokens_before(k, before, &skip))
 		return false;
 	for (int i = first; i < k->out->n_seqs; i++)
 	{
@@ -496,7 +508,8 @@ make_text(const PoolingInputsMaking *k, Before before, PoolText text)
 	int			first = k->out->n_seqs;
 	int			limit = side_limit(k, before.side, k->m->max_len);
 	bool		splits = k->pr->long_input == LONG_CHUNK;
-	bool		ok = content(k, before, text, &ids, wants_offsets(k) || splits ? &offsets : NULL) && room(k, false, before.side, &most);
+	bool		ok = content(k, before, text, &ids, wants_offsets(k) || splits ? &offsets : NULL) &&
+		room(k, false, before.side, &most);
 
 	if (ok && splits && ids.len > most)
 	{
@@ -522,8 +535,8 @@ make_pair(const PoolingInputsMaking *k)
 	IntVec		a = {0};
 	IntVec		b = {0};
 	size_t		most = 0;
-	bool		ok = content(k, nothing, k->pr->text, &a, NULL) && content(k, nothing, k->pr->pair, &b, NULL) &&
-		room(k, true, SIDE_NONE, &most);
+	bool		ok = content(k, nothing, k->pr->text, &a, NULL) &&
+		content(k, nothing, k->pr->pair, &b, NULL) && room(k, true, SIDE_NONE, &most);
 
 	if (ok && k->cut)
 		cut_pair(&a, &b, most);
@@ -542,8 +555,8 @@ make_ids(const PoolingInputsMaking *k)
 
 	for (size_t i = 0; i < n; i++)
 		if (k->pr->ids.data[i] < 0 || k->pr->ids.data[i] >= k->m->info->vocab_size)
-			return invalid(k->e, "prompt_token_ids", "token id %d is not in the vocabulary of %d tokens", k->pr->ids.data[i],
-						   k->m->info->vocab_size);
+			return invalid(k->e, "prompt_token_ids", "token id %d is not in the vocabulary of %d tokens",
+						   k->pr->ids.data[i], k->m->info->vocab_size);
 	if (n > (size_t) k->limit && k->cut)
 		n = (size_t) k->limit;
 	intvec_add(&s->ids, k->pr->ids.data, n);
@@ -605,7 +618,8 @@ render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruc
 		.add_generation_prompt = true
 	}, &text, &marks, k->e);
 	intvec_reset(out);
-	ok = ok && tok_encode_marked(k->m->tok, text.len > 0 ? text.data : "", (const uint8_t *) marks.data, text.len, out, k->e);
+	ok = ok && tok_encode_marked(k->m->tok, text.len > 0 ? text.data : "", (const uint8_t *) marks.data,
+								 text.len, out, k->e);
 	buf_free(&messages);
 	buf_free(&vars);
 	buf_free(&text);
@@ -651,8 +665,8 @@ make_by_template(const PoolingInputsMaking *k, const ChatModel *template, PoolTe
 		intvec_free(&ids);
 	}
 	if (ok && s->ids.len > (size_t) k->limit && k->cut)
-		return invalid(k->e, "truncate", "input of %zu tokens, its document left out, does not fit %d tokens", s->ids.len,
-					   k->limit);
+		return invalid(k->e, "truncate", "input of %zu tokens, its document left out, does not fit %d tokens",
+					   s->ids.len, k->limit);
 	if (ok && s->ids.len > (size_t) k->m->max_len)
 		ok = too_long(k, s->ids.len, k->m->max_len);
 	return ok;
@@ -728,7 +742,8 @@ make_similarity(PoolingInputsMaking *k, PoolTask task)
 	k->out->join = task == PT_EMBED ? PJ_COSINE : PJ_MAXSIM;
 	k->out->mean = k->m->late.mean;
 	k->out->cut = task == PT_EMBED ? k->m->cut : 0;
-	return make_text(k, query, vectors.text) && make_text(k, document, vectors.pair) && (task == PT_EMBED || maxsim_ok(k));
+	return make_text(k, query, vectors.text) && make_text(k, document, vectors.pair) &&
+		(task == PT_EMBED || maxsim_ok(k));
 }
 
 /* ---- the whole ---- */
@@ -740,8 +755,10 @@ make_seqs(PoolingInputsMaking *k)
 	const ChatModel *template = pr->pair.s != NULL && pr->task != PT_TOKEN_CLASSIFY ? pair_template(k) : NULL;
 	Before		before;
 
-	if (pr->long_input == LONG_CHUNK && (pr->pair.s != NULL || !(embeds(pr->task) || pr->task == PT_TOKEN_CLASSIFY)))
-		return invalid(k->e, "long_input", "long_input \"chunk\" is for embeddings and labels of tokens, of one text");
+	if (pr->long_input == LONG_CHUNK &&
+		(pr->pair.s != NULL || !(embeds(pr->task) || pr->task == PT_TOKEN_CLASSIFY)))
+		return invalid(k->e, "long_input",
+					   "long_input \"chunk\" is for embeddings and labels of tokens, of one text");
 	if (pr->text.s == NULL)
 		return make_ids(k);
 	if (pr->pair.s == NULL && pr->task == PT_SCORE)
@@ -763,10 +780,12 @@ pooling_make(const PoolModel *m, const PoolRequest *pr, PoolSpec *out, PoolExtra
 {
 	PoolingInputsMaking k = {.m = m,.pr = pr,.out = out,.extra = extra,.e = e};
 
-	*out = (PoolSpec) {.task = pr->task, .dimensions = pr->dimensions, .activation = pr->activation, .step_tag = pr->step_tag};
+	*out = (PoolSpec) {.task = pr->task, .dimensions = pr->dimensions, .activation = pr->activation,
+					   .step_tag = pr->step_tag};
 	k.cut = pr->truncate != 0 || pr->long_input == LONG_TRUNCATE;
 	k.limit = pr->truncate > 0 && pr->truncate < m->max_len ? pr->truncate : m->max_len;
-	if (pr->task == PT_SCORE && !has_task(m, PT_SCORE) && (has_task(m, PT_EMBED) || has_task(m, PT_TOKEN_EMBED)))
+	if (pr->task == PT_SCORE && !has_task(m, PT_SCORE) &&
+		(has_task(m, PT_EMBED) || has_task(m, PT_TOKEN_EMBED)))
 		return make_similarity(&k, has_task(m, PT_EMBED) ? PT_EMBED : PT_TOKEN_EMBED);
 	if (!has_task(m, pr->task))
 		return no_task(m, pr->task, e);

@@ -23,12 +23,12 @@
  * no template for pairs.
  */
 static const char reranker_template[] =
-"<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. "
-"Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n"
-"<Instruct>: {{ instruction | default('Given a web search query, retrieve relevant passages that answer the query') }}\n"
-"<Query>: {{ messages | selectattr('role', 'eq', 'query') | map(attribute='content') | first }}\n"
-"<Document>: {{ messages | selectattr('role', 'eq', 'document') | map(attribute='content') | first }}<|im_end|>\n"
-"<|im_start|>assistant\n<think>\n\n</think>{{ '\n\n' }}";
+"<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+"provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n"
+"<Instruct>: {{ instruction | default('Given a web search query, retrieve relevant passages that answer the "
+"query') }}\n<Query>: {{ messages | selectattr('role', 'eq', 'query') | map(attribute='content') | first }}\n"
+"<Document>: {{ messages | selectattr('role', 'eq', 'document') | map(attribute='content') | first "
+"}}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>{{ '\n\n' }}";
 
 /* ---- before the model is made ---- */
 
@@ -43,7 +43,8 @@ set_tokens(Files *f, const char *const *names, size_t n, Err *e)
 	{
 		ids[i] = tok_find(tok, names[i], strlen(names[i]));
 		if (ids[i] < 0)
-			ok = err_set(e, ERR_INVALID, "the vocabulary has no token \"%.60s\", by which the model shall score", names[i]);
+			ok = err_set(e, ERR_INVALID,
+						 "the vocabulary has no token \"%.60s\", by which the model shall score", names[i]);
 	}
 	if (ok)
 		files_set_nums(f, TOKENS_KEY, ids, n < 2 ? n : 2);
@@ -91,7 +92,8 @@ read_prompts(PoolModel *m, const Conf *c)
 		char		key[300];
 
 		snprintf(key, sizeof(key), "st.prompts.%s", names[i]);
-		m->prompts[m->n_prompts++] = (PoolPrompt) {.name = mem_strdup(names[i]),.text = mem_strdup(conf_str(c, key, "")),.first = -1};
+		m->prompts[m->n_prompts++] = (PoolPrompt) {.name = mem_strdup(names[i]),
+												   .text = mem_strdup(conf_str(c, key, "")),.first = -1};
 	}
 	if (dflt != NULL)
 		m->default_prompt = poolmodel_prompt(m, dflt, strlen(dflt));
@@ -109,7 +111,8 @@ poolmodel_prompt(const PoolModel *m, const char *name, size_t n)
 int
 poolmodel_side_prompt(const PoolModel *m, PoolSide side)
 {
-	static const char *const names[][3] = {[SIDE_QUERY] = {"query"}, [SIDE_DOCUMENT] = {"document", "passage", "corpus"}};
+	static const char *const names[][3] = {[SIDE_QUERY] = {"query"},
+										   [SIDE_DOCUMENT] = {"document", "passage", "corpus"}};
 	int			at = -1;
 
 	for (int i = 0; i < 3 && at < 0 && names[side][i] != NULL; i++)
@@ -170,7 +173,8 @@ count_special(const Tok *tok, bool pair)
 }
 
 PoolModel *
-poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf, const ChatModel *chat, Err *e)
+poolmodel_new(const ModelInfo *info, const Tok *tok, int max_model_len, const Conf *conf,
+			  const ChatModel *chat, Err *e)
 {
 	PoolModel  *m = mem_zalloc(sizeof(*m));
 
@@ -233,7 +237,8 @@ poolmodel_free(PoolModel *m)
 const char *const *
 pooling_labels(const PoolModel *m, PoolTask task)
 {
-	bool		labelled = task == PT_CLASSIFY || task == PT_TOKEN_CLASSIFY || (task == PT_REWARD && m->info->n_labels > 1);
+	bool		labelled = task == PT_CLASSIFY || task == PT_TOKEN_CLASSIFY ||
+		(task == PT_REWARD && m->info->n_labels > 1);
 
 	return labelled ? (const char *const *) m->labels : NULL;
 }

@@ -2,8 +2,8 @@
  * landlock.c
  *	  A Landlock domain without rights of its own (landlock(7)).
  *
- * The numbers stand here because the headers of a build may be older than the kernel that runs it; a kernel says by
- * its ABI version which rights it knows.
+ * The numbers stand here because the headers of a build may be older than the kernel that runs it; a kernel
+ * says by its ABI version which rights it knows.
  *
  * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
  */

@@ -7,8 +7,9 @@
  *	3.	what is never legal (syscalls_never.def):			killed; EPERM in a wide filter
  *	4.	the rest:											ENOSYS; allowed in a wide filter
  *
- * A chain of comparisons: the kernel keeps what is allowed whatever the arguments are in a bitmap and runs no filter for it.
- * Kills, and ENOSYS where the kernel's sysctl says so, are in the audit log (SECCOMP_FILTER_FLAG_LOG).
+ * A chain of comparisons: the kernel keeps what is allowed whatever the arguments are in a bitmap and runs no
+ * filter for it.  Kills, and ENOSYS where the kernel's sysctl says so, are in the audit log
+ * (SECCOMP_FILTER_FLAG_LOG).
  *
  * Tested by tests/unit/base/test_seccomp.c, tests/t/011_confined.pl.
  */
@@ -57,7 +58,8 @@ static const int never[] = {
 bool
 seccomp_parse_mode(const char *name, SeccompMode *out)
 {
-	static const char *const names[] = {[SECCOMP_OFF] = "off",[SECCOMP_ON] = "on",[SECCOMP_REQUIRE] = "require"};
+	static const char *const names[] = {[SECCOMP_OFF] = "off",[SECCOMP_ON] = "on",
+										[SECCOMP_REQUIRE] = "require"};
 
 	for (int i = 0; i < 3; i++)
 		if (strcmp(name, names[i]) == 0)
@@ -165,7 +167,8 @@ seccomp_install(const SeccompRules *r)
 	prog.len = (unsigned short) p.n;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return errno;
-	rc = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG, &prog);
+	rc = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG,
+				 &prog);
 	/* kernels before 4.14 */
 	if (rc != 0 && errno == EINVAL)
 		rc = syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
@@ -196,7 +199,8 @@ close_others(void)
 	if (why == 0)
 		log_line('I', "the memory of other processes is closed by Landlock");
 	else
-		log_line('I', "no Landlock here: %s (other processes of the same user are protected by kernel.yama.ptrace_scope only)", strerror(why));
+		log_line('I', "no Landlock here: %s (other processes of the same user are protected by "
+					  "kernel.yama.ptrace_scope only)", strerror(why));
 	return why;
 }
 
@@ -207,18 +211,23 @@ seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e)
 
 	if (mode == SECCOMP_OFF || (SANITIZED && mode == SECCOMP_ON))
 	{
-		log_line('I', "no filter of system calls: %s", mode == SECCOMP_OFF ? "setting vllm.seccomp is off" : "this is a sanitizer's build");
+		log_line('I', "no filter of system calls: %s", mode == SECCOMP_OFF ? "setting vllm.seccomp is off" :
+				 "this is a sanitizer's build");
 		return true;
 	}
 	why = r->wide ? 0 : close_others();
 	if (why != 0 && mode == SECCOMP_REQUIRE)
-		return err_set(e, ERR_UNSUPPORTED, "could not close the memory of other processes by Landlock: %s (setting vllm.seccomp is require)", strerror(why));
+		return err_set(e, ERR_UNSUPPORTED,
+					   "could not close the memory of other processes by Landlock: %s (setting vllm.seccomp "
+					   "is require)", strerror(why));
 	why = SANITIZED ? ENOSYS : seccomp_install(r);
 	if (why == 0)
-		log_line('I', r->wide ? "system calls are filtered, but for a device's: all are allowed that are not forbidden" :
+		log_line('I', r->wide ? "system calls are filtered, but for a device's: all are allowed that are not "
+								"forbidden" :
 				 "system calls are filtered: %d rules", (int) r->n);
 	else if (mode == SECCOMP_REQUIRE)
-		return err_set(e, ERR_UNSUPPORTED, "could not filter system calls: %s (setting vllm.seccomp is require)", strerror(why));
+		return err_set(e, ERR_UNSUPPORTED,
+					   "could not filter system calls: %s (setting vllm.seccomp is require)", strerror(why));
 	else
 		log_line('W', "could not filter system calls: %s (setting vllm.seccomp)", strerror(why));
 	return true;

@@ -33,7 +33,10 @@ typedef struct SeccompRules
 {
 	const SeccompRule *rule;
 	size_t		n;
-	/* also all else but what is never legal, which fails with EPERM, and no Landlock domain: a driver's library makes calls that no list knows */
+	/*
+	 * also all else but what is never legal, which fails with EPERM, and no Landlock domain: a driver's
+	 * library makes calls that no list knows
+	 */
 	bool		wide;
 } SeccompRules;
 
@@ -46,9 +49,10 @@ typedef enum SeccompMode
 bool		seccomp_parse_mode(const char *name, SeccompMode *out);
 
 /*
- * Enter a Landlock domain (landlock.h) where the kernel has that, then put the filter on all threads that there are, and on what
- * they start, for good; the log is told.  Called before there are other threads.  False with *e set: this kernel
- * or container lets no process have both, and the mode is SECCOMP_REQUIRE.  A sanitizer's build has none.
+ * Enter a Landlock domain (landlock.h) where the kernel has that, then put the filter on all threads that
+ * there are, and on what they start, for good; the log is told.  Called before there are other threads.
+ * False with *e set: this kernel or container lets no process have both, and the mode is SECCOMP_REQUIRE.  A
+ * sanitizer's build has none.
  */
 bool		seccomp_enter(const SeccompRules *r, SeccompMode mode, Err *e);
 /* Like the function above, but without a message: 0, or errno. */

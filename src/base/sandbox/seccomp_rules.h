@@ -19,7 +19,8 @@
 #define ALL_BITS		UINT32_MAX
 #define OWN_PID			SECCOMP_OWN_PID
 /* of clone(): a thread shares everything that belongs to the process, and has no name space of its own */
-#define NEW_PROCESS_OR_SPACE (CLONE_VM | CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | \
+#define NEW_PROCESS_OR_SPACE (CLONE_VM | CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | \
+							  CLONE_NEWIPC | \
 							  CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 #define NEW_THREAD		(CLONE_VM | CLONE_THREAD)
 #define WRITES_FILES	(O_ACCMODE | O_CREAT | O_TRUNC)
@@ -30,6 +31,7 @@
 #define ALLOW(call, why) {__NR_##call, -1, 0, 0, false},
 #define WHEN(call, arg, mask, value, why) {__NR_##call, arg, (uint32_t) (mask), (uint32_t) (value), false},
 #define REFUSE(call, why) {__NR_##call, -1, 0, 0, true},
-#define REFUSE_WHEN(call, arg, mask, value, why) {__NR_##call, arg, (uint32_t) (mask), (uint32_t) (value), true},
+#define REFUSE_WHEN(call, arg, mask, value, why) {__NR_##call, arg, (uint32_t) (mask), (uint32_t) (value), \
+												  true},
 
 #endif

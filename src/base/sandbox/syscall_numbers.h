@@ -1,6 +1,7 @@
 /*
  * syscall_numbers.h
- *	  Numbers of system calls: -1 for those that this machine, or the headers that the build has, doesn't know.
+ *	  Numbers of system calls: -1 for those that this machine, or the headers that the build has, doesn't
+ *	  know.
  *
  * Only what a list (engine_syscalls.def, syscalls_never.def) names and some machine lacks stands here:
  * calls of x86-64 that later machines have in another form, and calls younger than the kernels that are

@@ -18,7 +18,9 @@
 
 typedef struct KvLife KvLife;
 
-/* Of a pool of n_blocks; sample: the part that is drawn, in millionths.  to: [WIRE_N_KV_HISTS], is added to. */
+/*
+ * Of a pool of n_blocks; sample: the part that is drawn, in millionths.  to: [WIRE_N_KV_HISTS], is added to.
+ */
 KvLife	   *kvlife_new(int n_blocks, int sample, WireHist *to);
 void		kvlife_free(KvLife *l);
 void		kvlife_taken(KvLife *l, int32_t block);

@@ -4,8 +4,8 @@
  *
  * Blocks live in one array; the free ones are threaded by an intrusive doubly
  * linked list whose sentinel is block 0, the null block.  So block 0 is never
- * on the list as an element and can never be handed out.  With windows there is a second list, of blocks whose
- * window is idle, and a stack of blocks that have no pages, which are free, too.
+ * on the list as an element and can never be handed out.  With windows there is a second list, of blocks
+ * whose window is idle, and a stack of blocks that have no pages, which are free, too.
  *
  * Invariants (kvpool_check; each change of a count or a link asserts what it relies on):
  *  - a block is on the free list (or the stack of empty ones) exactly when its ref count is 0; the list is
@@ -513,8 +513,10 @@ check_block_pages(const KvPool *p, int32_t b, char *seen, Err *e)
 		if ((at[i] != 0) != has || at[i] < 0 || at[i] > g->n_pages || (has && seen[at[i]]++))
 			return err_set(e, ERR_INTERNAL, "page %d of block %d is %d", i, b, at[i]);
 	}
-	if ((w->empty && (w->there || p->blocks[b].refs > 0)) || w->refs < 0 || w->refs > p->blocks[b].refs || (w->refs > 0 && !w->there))
-		return err_set(e, ERR_INTERNAL, "block %d has %d references, %d to its window", b, p->blocks[b].refs, w->refs);
+	if ((w->empty && (w->there || p->blocks[b].refs > 0)) || w->refs < 0 || w->refs > p->blocks[b].refs ||
+		(w->refs > 0 && !w->there))
+		return err_set(e, ERR_INTERNAL, "block %d has %d references, %d to its window", b, p->blocks[b].refs,
+					   w->refs);
 	return true;
 }
 
@@ -542,11 +544,13 @@ check_pages(const KvPool *p, Err *e)
 		n_empty += w->empty;
 		n_seen += (w->empty ? 0 : g->full) + (w->there ? g->window : 0);
 	}
-	for (int32_t b = g->windows[NULL_BLOCK].next; ok && b != NULL_BLOCK && n_listed <= g->n_idle; b = g->windows[b].next)
+	for (int32_t b = g->windows[NULL_BLOCK].next; ok && b != NULL_BLOCK && n_listed <= g->n_idle;
+		 b = g->windows[b].next)
 		n_listed++;
 	mem_free(seen);
 	if (ok && (n_idle != g->n_idle || n_listed != g->n_idle || n_empty != g->n_empty || n_seen != g->n_pages))
-		return err_set(e, ERR_INTERNAL, "%d windows are idle, %d listed, %d counted; %d blocks are empty, %d counted; %d of %d pages",
+		return err_set(e, ERR_INTERNAL, "%d windows are idle, %d listed, %d counted; %d blocks are empty, %d "
+										"counted; %d of %d pages",
 					   n_idle, n_listed, g->n_idle, n_empty, g->n_empty, n_seen, g->n_pages);
 	return ok;
 }

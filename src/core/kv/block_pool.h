@@ -51,15 +51,20 @@ int			kvpool_pages(const KvPool *p);
 int			kvpool_pages_available(const KvPool *p);
 int			kvpool_full(const KvPool *p);	/* of a block: 1, */
 int			kvpool_window(const KvPool *p);	/* and 0 without windows */
-/* References to a block's window: kvpool_alloc() gives one.  The window must be there; its content is, until the last
- * reference is gone and somebody else needs the pages. */
+/*
+ * References to a block's window: kvpool_alloc() gives one.  The window must be there; its content is, until
+ * the last reference is gone and somebody else needs the pages.
+ */
 void		kvpool_window_ref(KvPool *p, int32_t block);
 void		kvpool_window_unref(KvPool *p, int32_t block);
 bool		kvpool_has_window(const KvPool *p, int32_t block);
 int			kvpool_window_refs(const KvPool *p, int32_t block);
 /* [n_blocks][full + window] the pages of each block, 0 = none; NULL: a block is the page of its number. */
 const int32_t *kvpool_map(const KvPool *p);
-/* fn(ctx, block) when a free block's pages are taken, and so its content is lost, without its being handed out. */
+/*
+ * fn(ctx, block) when a free block's pages are taken, and so its content is lost, without its being handed
+ * out.
+ */
 void		kvpool_on_lost(KvPool *p, void (*fn) (void *ctx, int32_t block), void *ctx);
 
 /* Free list links, counts, refs and pages agree; *e says what is broken. */

@@ -26,15 +26,16 @@
 
 /* Of several kinds: prose, names, numbers, code, other languages. */
 static const char sample[] =
-	"The harbour master counted the ships again. Eleven had come in before the storm, two were still missing, and nobody "
-	"on the pier could say whether the lights out there were theirs. \"Wait until six,\" she said, \"then ring the bell.\"\n"
-	"Invoice 2024-0817: 3 x bolts M8 (0.42 EUR), 12 x washers (0.07 EUR), total 2.10 EUR; paid on 2024-09-03 by A. Lindqvist.\n"
-	"SELECT name, count(*) FROM orders WHERE price > 10.5 GROUP BY name ORDER BY 2 DESC LIMIT 5;\n"
-	"for (int i = 0; i < n; i++)\n\tsum += x[i] * y[i];\n"
+	"The harbour master counted the ships again. Eleven had come in before the storm, two were still "
+	"missing, and nobody on the pier could say whether the lights out there were theirs. \"Wait until six,\" "
+	"she said, \"then ring the bell.\"\nInvoice 2024-0817: 3 x bolts M8 (0.42 EUR), 12 x washers (0.07 EUR), "
+	"total 2.10 EUR; paid on 2024-09-03 by A. Lindqvist.\nSELECT name, count(*) FROM orders WHERE price > "
+	"10.5 GROUP BY name ORDER BY 2 DESC LIMIT 5;\nfor (int i = 0; i < n; i++)\n\tsum += x[i] * y[i];\n"
 	"{\"id\": 17, \"tags\": [\"red\", \"blue\"], \"ok\": true, \"note\": null}\n"
 	"Der Zug hat zehn Minuten Versp\xc3\xa4tung. \xc2\xbf" "D\xc3\xb3nde est\xc3\xa1 la estaci\xc3\xb3n? "
 	"\xe6\x98\x8e\xe5\xa4\xa9\xe4\xbc\x9a\xe4\xb8\x8b\xe9\x9b\xa8\xe3\x80\x82 "
-	"\xd0\x9f\xd0\xbe\xd0\xb5\xd0\xb7\xd0\xb4 \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb4\xd1\x91\xd1\x82 \xd0\xb2 \xd1\x88\xd0\xb5\xd1\x81\xd1\x82\xd1\x8c.\n";
+	"\xd0\x9f\xd0\xbe\xd0\xb5\xd0\xb7\xd0\xb4 \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb4\xd1\x91\xd1\x82 \xd0\xb2 "
+	"\xd1\x88\xd0\xb5\xd1\x81\xd1\x82\xd1\x8c.\n";
 
 /* The sample's tokens, again and again: as many as fill blocks. */
 static bool
@@ -42,7 +43,8 @@ sample_tokens(const Core *c, int n, int32_t *out, Err *e)
 {
 	IntVec		ids = {0};
 	bool		ok = tok_encode(c->tok, sample, sizeof(sample) - 1, TOK_ADD_SPECIAL, &ids, e) &&
-		(ids.len > 0 || err_set(e, ERR_UNSUPPORTED, "scales of the KV cache can't be computed with this tokenizer"));
+		(ids.len > 0 || err_set(e, ERR_UNSUPPORTED, "scales of the KV cache can't be computed with this "
+													"tokenizer"));
 
 	for (int i = 0; ok && i < n; i++)
 	{
@@ -65,7 +67,8 @@ run_sample(Core *c, const KvView *kv, const int32_t *tokens, int n, float *out)
 	int32_t		last = n - 1;
 	const int32_t *tables[1] = {table};
 	Batch		b = {
-		.rows = {.n_rows = n,.n_seqs = 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = &slot}, .tokens = tokens, .hidden = true, .n_out = 1, .out_rows = &last,
+		.rows = {.n_rows = n,.n_seqs = 1,.seq_start = start,.pos = pos,.block_table = tables,
+				 .state_slot = &slot}, .tokens = tokens, .hidden = true, .n_out = 1, .out_rows = &last,
 		.state = c->state_area.base
 	};
 
@@ -97,8 +100,8 @@ static bool
 compute(Core *c, float *scales, Err *e)
 {
 	KvView		kv = {
-		.type = KT_F32, .n_layers = core_info(c)->n_kv_layers, .block_size = SAMPLE_BLOCK, .n_kv_heads = c->kv.n_kv_heads,
-		.head_dim = c->kv.head_dim, .v_dim = c->kv.v_dim
+		.type = KT_F32, .n_layers = core_info(c)->n_kv_layers, .block_size = SAMPLE_BLOCK,
+		.n_kv_heads = c->kv.n_kv_heads, .head_dim = c->kv.head_dim, .v_dim = c->kv.v_dim
 	};
 	int			n = SAMPLE_TOKENS;
 	int32_t		tokens[SAMPLE_TOKENS];
@@ -111,19 +114,22 @@ compute(Core *c, float *scales, Err *e)
 	n = n < c->max_model_len ? n : c->max_model_len;
 	n = n / SAMPLE_BLOCK * SAMPLE_BLOCK;
 	if (n == 0)
-		return err_set(e, ERR_INVALID, "scales of the KV cache need steps and sequences of at least 16 tokens");
+		return err_set(e, ERR_INVALID, "scales of the KV cache need steps and sequences of at least 16 "
+									   "tokens");
 	kv.n_blocks = n / SAMPLE_BLOCK;
 	size = kv_layout(&kv);
 	if (!sample_tokens(c, n, tokens, e))
 		return false;
 	if (!devmem_reserve(&area, c->opt.dev, size, HUGE_OFF, "A KV cache to compute scales of", e) ||
-		(c->opt.ranks != NULL && !ranks_kv(c->opt.ranks, core_info(c), &kv, 1, e)) || !hostdev_new(&row, c->opt.dev, (size_t) core_info(c)->hidden_size, "a hidden row", e))
+		(c->opt.ranks != NULL && !ranks_kv(c->opt.ranks, core_info(c), &kv, 1, e)) ||
+		!hostdev_new(&row, c->opt.dev, (size_t) core_info(c)->hidden_size, "a hidden row", e))
 	{
 		devmem_free(&area);
 		return false;
 	}
 	kv.base = area.base;
-	ok = run_sample(c, &kv, tokens, n, row.dev) || err_set(e, ERR_LOST, "the device that a model is computed on is lost");
+	ok = run_sample(c, &kv, tokens, n, row.dev) ||
+		err_set(e, ERR_LOST, "the device that a model is computed on is lost");
 	for (int l = 0; ok && l < kv.n_layers; l++)
 		c->opt.kernels->kv_largest(c->opt.pool, &kv, l, kv.n_blocks, scales + 2 * l);
 	if (ok && c->opt.ranks != NULL)
@@ -163,7 +169,7 @@ kvscales_open(Core *c, Err *e)
 		least = fminf(least, c->kv_scales[i]);
 		most = fmaxf(most, c->kv_scales[i]);
 	}
-	log_line('I', "FP8 KV cache: scales are %s, %g to %g", c->opt.compute_kv_scales ? "computed" : "the checkpoint's",
-			 (double) least, (double) most);
+	log_line('I', "FP8 KV cache: scales are %s, %g to %g",
+			 c->opt.compute_kv_scales ? "computed" : "the checkpoint's", (double) least, (double) most);
 	return true;
 }

@@ -83,7 +83,8 @@ count(PinnedPrefixes *p, int32_t block, int pins, int windows)
 	h->windows += windows;
 	ASSERT(h->pins >= h->windows && h->windows >= 0);
 	p->n_blocks += (h->pins > 0) - had;
-	p->n_pages += ((h->pins > 0) - had) * kvpool_full(p->pool) + ((h->windows > 0) - had_window) * kvpool_window(p->pool);
+	p->n_pages += ((h->pins > 0) - had) * kvpool_full(p->pool) +
+		((h->windows > 0) - had_window) * kvpool_window(p->pool);
 }
 
 static void
@@ -120,7 +121,8 @@ pins_yield(PinnedPrefixes *p)
 {
 	if (p == NULL || p->oldest == NULL)
 		return false;
-	log_line('W', "a pinned prompt of %zu tokens gives way to a request that needs its memory", p->oldest->tokens.len);
+	log_line('W', "a pinned prompt of %zu tokens gives way to a request that needs its memory",
+			 p->oldest->tokens.len);
 	release(p, &p->oldest);
 	return true;
 }
@@ -182,19 +184,22 @@ pins_may(const PinnedPrefixes *p, const Req *r, Err *e)
 	int			need;
 
 	if (r->params.pin != 0 && r->group != NULL)
-		return err_set(e, ERR_INVALID, "a prompt is pinned, or unpinned, without answers: n must be 1, and there is no beam search");
+		return err_set(e, ERR_INVALID, "a prompt is pinned, or unpinned, without answers: n must be 1, and "
+									   "there is no beam search");
 	if (r->params.pin <= 0)
 		return true;
 	if (p->prefix == NULL || r->embeds != NULL)
-		return err_set(e, ERR_UNSUPPORTED, "prompts can't be pinned: the model does not keep what it computes of them");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "prompts can't be pinned: the model does not keep what it computes of them");
 	if (full_blocks(p, r) == 0)
-		return err_set(e, ERR_INVALID, "a prompt of %d tokens is too short to be pinned, a block has %d", r->n_prompt, p->block_size);
+		return err_set(e, ERR_INVALID, "a prompt of %d tokens is too short to be pinned, a block has %d",
+					   r->n_prompt, p->block_size);
 	need = pages_for(p, r);
 	if (p->n_pages + need <= most)
 		return true;
 	err_set(e, ERR_NOMEM, "no room to pin a prompt of %d tokens", r->n_prompt);
-	err_detail(e, "It takes %d more pages of the KV cache, pinned prompts have %d and may have %d of %d.", need, p->n_pages, most,
-			   kvpool_pages(p->pool));
+	err_detail(e, "It takes %d more pages of the KV cache, pinned prompts have %d and may have %d of %d.",
+			   need, p->n_pages, most, kvpool_pages(p->pool));
 	return err_hint(e, "Unpin others with llm_unpin_prefix, or raise vllm.kv_cache_memory_bytes.");
 }
 
@@ -206,14 +211,16 @@ hold(PinnedPrefixes *p, Pin *pin)
 	int32_t		b;
 
 	while ((pin->blocks.len + 1) * (size_t) p->block_size <= pin->tokens.len &&
-		   (b = prefix_find(p->prefix, chain, pin->tokens.data + pin->blocks.len * (size_t) p->block_size, &chain)) != 0)
+		   (b = prefix_find(p->prefix, chain, pin->tokens.data + pin->blocks.len * (size_t) p->block_size,
+							&chain)) != 0)
 	{
 		kvpool_ref(p->pool, b);
 		count(p, b, 1, 0);
 		intvec_push(&pin->blocks, b);
 	}
 	pin->w_from = (int) pin->blocks.len;
-	while (pin->w_from > window_from(p, (int) pin->blocks.len) && kvpool_has_window(p->pool, pin->blocks.data[pin->w_from - 1]))
+	while (pin->w_from > window_from(p, (int) pin->blocks.len) &&
+		   kvpool_has_window(p->pool, pin->blocks.data[pin->w_from - 1]))
 	{
 		b = pin->blocks.data[--pin->w_from];
 		kvpool_window_ref(p->pool, b);

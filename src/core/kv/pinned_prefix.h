@@ -6,8 +6,9 @@
  * prefix cache knows them; one with -1 takes those of the same tokens away.  A request with another owner,
  * salt or adapter has another root: it neither finds nor unpins them.
  *
- * Pins have at most half of the pool; what several have in common counts once.  A request that needs more than the rest, when it runs alone, gets theirs,
- * the oldest first: so every request that fits the pool can be computed.
+ * Pins have at most half of the pool; what several have in common counts once.  A request that needs more
+ * than the rest, when it runs alone, gets theirs, the oldest first: so every request that fits the pool can
+ * be computed.
  *
  * Owner: the step thread.
  */
@@ -21,7 +22,10 @@ typedef struct PinnedPrefixes PinnedPrefixes;
 /* prefix NULL: there won't be any */
 PinnedPrefixes *pins_new(KvPool *pool, Prefix *prefix, int block_size, int window);
 void		pins_free(PinnedPrefixes *p);
-/* May such a request, whose root is known, be computed, and then be pinned, or unpinned?  53200 if there is no room. */
+/*
+ * May such a request, whose root is known, be computed, and then be pinned, or unpinned?  53200 if there is
+ * no room.
+ */
 bool		pins_may(const PinnedPrefixes *p, const Req *r, Err *e);
 /* r, whose blocks are known, is about to give them back.  53200: others have been pinned since pins_may(). */
 bool		pins_of(PinnedPrefixes *p, const Req *r, Err *e);

@@ -259,7 +259,8 @@ prefix_cache_lookup(const Share *s, const Req *r)
 	ShareHit	h = {.tokens = r->computed};
 	int			limit = share_limit(r);
 	int			at = r->n_noted;
-	int			seen = at;		/* blocks looked at; of the last ones the windows are there from block `run` on */
+	/* blocks looked at; of the last ones the windows are there from block `run` on */
+	int			seen = at;
 	int			run = r->w_from;
 	int			idle = 0;
 	int			idle_windows = 0;
@@ -270,7 +271,8 @@ prefix_cache_lookup(const Share *s, const Req *r)
 
 	if (s->prefix == NULL || !r->shares)
 		return h;
-	while ((seen + 1) * s->block_size <= limit && (b = prefix_find(s->prefix, next, tokens_at(s, r, seen), &next)) != 0)
+	while ((seen + 1) * s->block_size <= limit &&
+		   (b = prefix_find(s->prefix, next, tokens_at(s, r, seen), &next)) != 0)
 	{
 		seen++;
 		idle += kvpool_refs(s->pool, b) == 0;
@@ -332,7 +334,10 @@ prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan)
 	int			from;
 	int32_t		own;
 
-	/* its own last block, which is not full, has no more than the first that is found; those behind have nothing */
+	/*
+	 * its own last block, which is not full, has no more than the first that is found; those behind have
+	 * nothing
+	 */
 	if (h->n_blocks > 0 || h->copied != 0)
 		while ((int) r->blocks.len > r->n_noted)
 			drop_last(s, r, false);

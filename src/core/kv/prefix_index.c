@@ -279,7 +279,8 @@ prefix_add(Prefix *p, uint64_t chain, int32_t block, const int32_t *tokens, int 
 
 	ALWAYS(block > 0 && block < p->n_blocks);
 	ALWAYS(n > 0 && n <= p->block_size);
-	if (full ? prefix_find(p, chain, tokens, &next) != 0 : prefix_find_part(p, chain, tokens, n, &same) != 0 && same == n)
+	if (full ? prefix_find(p, chain, tokens, &next) != 0 : prefix_find_part(p, chain, tokens, n, &same) !=
+		0 && same == n)
 		return next;
 	prefix_drop(p, block);
 	node->parent = chain;

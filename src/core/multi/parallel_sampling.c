@@ -222,7 +222,9 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 			res[i] = (OutResult) {.finish = FIN_ERROR};
 		n_live += res[i].finish == FIN_NONE;
 	}
-	/* the first of those that go on has the stem's place, the others wait in line, in front of their session */
+	/*
+	 * the first of those that go on has the stem's place, the others wait in line, in front of their session
+	 */
 	for (int i = n; i-- > 0;)
 		if (res[i].finish == FIN_NONE)
 		{

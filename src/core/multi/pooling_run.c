@@ -211,17 +211,19 @@ bool
 pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
 {
 	if (p->spec.task >= PT_COUNT || !(info->tasks & 1u << p->spec.task))
-		return err_set(e, ERR_INTERNAL, "pooled request of task %d, which the model does not have", p->spec.task);
+		return err_set(e, ERR_INTERNAL, "pooled request of task %d, which the model does not have",
+					   p->spec.task);
 	for (int i = 0; p->spec.task == PT_LOGPROBS && i < p->spec.n_seqs; i++)
 		if (p->n_rows[i] < 1 || (p->spec.join != PJ_CHOICES && p->spec.seqs[i].scored_at < 1))
-			return err_set(e, ERR_INTERNAL, "sequence of %zu tokens, scored from token %d on", p->spec.seqs[i].ids.len,
-						   p->spec.seqs[i].scored_at);
+			return err_set(e, ERR_INTERNAL, "sequence of %zu tokens, scored from token %d on",
+						   p->spec.seqs[i].ids.len, p->spec.seqs[i].scored_at);
 	for (int i = 0; i < p->n_reqs; i++)
 	{
 		const Req  *r = p->reqs[i];
 
 		if (r->n_prompt < 1 || r->out_from < 0 || r->out_from >= r->n_prompt)
-			return err_set(e, ERR_INTERNAL, "sequence of %d tokens, of which row %d is wanted", r->n_prompt, r->out_from);
+			return err_set(e, ERR_INTERNAL, "sequence of %d tokens, of which row %d is wanted", r->n_prompt,
+						   r->out_from);
 		if (r->n_prompt > max_model_len)
 			return err_set(e, ERR_TOO_LONG, "input of %d tokens does not fit the maximum model length of %d",
 						   r->n_prompt, max_model_len);
@@ -296,8 +298,8 @@ pooled_space(const ModelInfo *info, size_t *in, size_t *out)
 }
 
 /*
- * A task's head, or with layers those before pooling, of n rows x of so many columns, which are where ops are.  y is the
- * host's: on a device the results come in pieces.
+ * A task's head, or with layers those before pooling, of n rows x of so many columns, which are where ops
+ * are.  y is the host's: on a device the results come in pieces.
  */
 static void
 run_rows(const PoolStep *s, PoolTask t, bool layers, const float *x, int columns, int n, float *y)
@@ -350,7 +352,10 @@ is_last(const PlanEntry *pe)
 	return r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
 }
 
-/* The rows of one sequence, the first of the step's from `at` on, into its sums; with the last one that is wanted one row for the head. */
+/*
+ * The rows of one sequence, the first of the step's from `at` on, into its sums; with the last one that is
+ * wanted one row for the head.
+ */
 static void
 gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 {
@@ -372,7 +377,8 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 	if (plan->layers)
 	{
 		made = mem_alloc((size_t) pe->n_out * (size_t) width * sizeof(float));
-		run_rows(s, r->pooled->spec.task, true, s->hidden->dev + at * (size_t) hidden, hidden, pe->n_out, made);
+		run_rows(s, r->pooled->spec.task, true, s->hidden->dev + at * (size_t) hidden, hidden, pe->n_out,
+				 made);
 		rows = made;
 	}
 	for (int k = 0; k < plan->n; k++)
@@ -398,8 +404,9 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 /* ---- a step's rows, by ops ---- */
 
 /*
- * The same where the op table pools: sums are made beside the hidden rows.  Those that aren't complete come to the
- * host, as they would be there, and go back with the next step; those that are go to the head together.
+ * The same where the op table pools: sums are made beside the hidden rows.  Those that aren't complete come
+ * to the host, as they would be there, and go back with the next step; those that are go to the head
+ * together.
  */
 
 bool
@@ -432,7 +439,8 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 		to = one >= pos && one < to ? one + 1 : pos;
 	}
 	return (KPoolSeq) {
-		.slot = slot, .row = row + from - pos, .rows = to - from, .pos = from, .begins = r->sum == NULL && i == 0,
+		.slot = slot, .row = row + from - pos, .rows = to - from, .pos = from, .begins = r->sum == NULL &&
+			i == 0,
 		.by = is_last(pe) && i + n == pe->n_out ? pool_divisor(k, r->out_from, r->n_prompt) : 0
 	};
 }
@@ -448,8 +456,8 @@ add_rows(const PoolStep *s, const PoolPlan *plan, const PoolingPart *parts, int 
 	{
 		for (int i = 0; i < n; i++)
 			seqs[i] = rows_for(plan->kinds[k], parts[i].pe, i, 0, parts[i].pe->n_out, parts[i].at);
-		s->k->pool_rows(s->pool, pool_how(plan->kinds[k]), s->head_in->dev + k * plan->row, plan->n * plan->row, seqs, n, s->hidden->dev,
-						hidden, plan->row);
+		s->k->pool_rows(s->pool, pool_how(plan->kinds[k]), s->head_in->dev + k * plan->row,
+						plan->n * plan->row, seqs, n, s->hidden->dev, hidden, plan->row);
 	}
 	mem_free(seqs);
 }
@@ -464,13 +472,14 @@ add_layers(const PoolStep *s, const PoolPlan *plan, const PoolingPart *part, int
 	{
 		int			n = part->pe->n_out - i < HEAD_ROWS ? part->pe->n_out - i : HEAD_ROWS;
 
-		model_pool_rows(s->model, s->hidden->dev + (size_t) (part->at + i) * (size_t) hidden, n, s->head_out->dev);
+		model_pool_rows(s->model, s->hidden->dev + (size_t) (part->at + i) * (size_t) hidden, n,
+						s->head_out->dev);
 		for (int k = 0; k < plan->n; k++)
 		{
 			KPoolSeq	seq = rows_for(plan->kinds[k], part->pe, slot, i, n, 0);
 
-			s->k->pool_rows(s->pool, pool_how(plan->kinds[k]), s->head_in->dev + k * plan->row, plan->n * plan->row, &seq, 1,
-							s->head_out->dev, plan->row, plan->row);
+			s->k->pool_rows(s->pool, pool_how(plan->kinds[k]), s->head_in->dev + k * plan->row,
+							plan->n * plan->row, &seq, 1, s->head_out->dev, plan->row, plan->row);
 		}
 	}
 }
@@ -504,7 +513,8 @@ gather_parts(const PoolStep *s, PoolTask t, const PoolingPart *parts, int n, int
 	made = mem_alloc((size_t) (n_last + 1) * (size_t) plan->width * sizeof(float));
 	run_rows(s, t, false, s->head_in->dev, columns, n_last, made);
 	for (int i = 0; i < n_last; i++)
-		memcpy(more_values(parts[i].pe->r, 1), made + (size_t) i * (size_t) plan->width, (size_t) plan->width * sizeof(float));
+		memcpy(more_values(parts[i].pe->r, 1), made + (size_t) i * (size_t) plan->width,
+			   (size_t) plan->width * sizeof(float));
 	mem_free(made);
 }
 
@@ -522,8 +532,8 @@ gather_task(const PoolStep *s, PoolTask t, const Plan *plan, PoolingPart *parts)
 		{
 			const PlanEntry *pe = &plan->e[i];
 
-			if (pe->n_out > 0 && pe->r->pooled != NULL && pe->r->pooled->spec.task == t && !pe->r->pooled->by_token &&
-				is_last(pe) == (last != 0))
+			if (pe->n_out > 0 && pe->r->pooled != NULL && pe->r->pooled->spec.task == t &&
+				!pe->r->pooled->by_token && is_last(pe) == (last != 0))
 				parts[n++] = (PoolingPart) {pe, at};
 			at += pe->n_out + plan_logits(pe);
 		}
@@ -570,8 +580,8 @@ norm_of_row(void *arg, int i, int ith)
 	LogprobRun *a = arg;
 
 	(void) ith;
-	a->rows[i].norm = smp_logsumexp(a->step->logits->host + (size_t) i * (size_t) a->vocab, a->vocab, a->step->n_valid,
-									&a->rows[i].best);
+	a->rows[i].norm = smp_logsumexp(a->step->logits->host + (size_t) i * (size_t) a->vocab, a->vocab,
+									a->step->n_valid, &a->rows[i].best);
 }
 
 /* A row says how likely the token behind it is. */
@@ -661,8 +671,8 @@ pooled_collect(const PoolStep *s, const Plan *plan)
 		else if (pe->r->pooled->spec.task == PT_LOGPROBS)
 			scored = true;
 		else if (pe->r->pooled->by_token)
-			run_rows(s, pe->r->pooled->spec.task, false, s->hidden->dev + at * (size_t) width, width, pe->n_out,
-					 more_values(pe->r, pe->n_out));
+			run_rows(s, pe->r->pooled->spec.task, false, s->hidden->dev + at * (size_t) width, width,
+					 pe->n_out, more_values(pe->r, pe->n_out));
 		else if (!pooled_by_ops(s))
 			gather(s, pe, at);
 		at += (size_t) (pe->n_out + plan_logits(pe));
@@ -735,7 +745,8 @@ drop_rows(Pooled *p)
 				continue;
 			}
 			if (n < i)
-				memcpy(p->values[s] + (size_t) n * width, p->values[s] + (size_t) i * width, width * sizeof(float));
+				memcpy(p->values[s] + (size_t) n * width, p->values[s] + (size_t) i * width,
+					   width * sizeof(float));
 			n++;
 		}
 		p->n_rows[s] = n;

@@ -78,7 +78,8 @@ group_answer(Group *g, int i, const Tok *tok)
 	ASSERT(i >= 0 && i < g->n);
 	a = g->answers[i];
 	ASSERT(a->tokens.len == 0 && a->blocks.len == 0);
-	intvec_add(&a->tokens, stem->tokens.data, stem->tokens.len);	/* the prompt, and what is forced behind it */
+	/* the prompt, and what is forced behind it */
+	intvec_add(&a->tokens, stem->tokens.data, stem->tokens.len);
 	out_begin(a, tok);
 	a->scheduled_us = stem->scheduled_us;
 	a->first_token_us = stem->first_token_us;
@@ -191,17 +192,20 @@ check_ids(const OutParams *out, int n_valid, Err *e)
 	for (size_t i = 0; i < ids->len; i++)
 		if (ids->data[i] < 0 || ids->data[i] >= n_valid)
 		{
-			err_set(e, ERR_INVALID, "logprob_token_ids must be between 0 and %d, got %d", n_valid - 1, ids->data[i]);
+			err_set(e, ERR_INVALID, "logprob_token_ids must be between 0 and %d, got %d", n_valid - 1,
+					ids->data[i]);
 			return bad_param(e, "logprob_token_ids");
 		}
 	if (ids->len > LOGPROB_MAX_IDS)
 	{
-		err_set(e, ERR_INVALID, "logprob_token_ids must have at most %d elements, got %zu", LOGPROB_MAX_IDS, ids->len);
+		err_set(e, ERR_INVALID, "logprob_token_ids must have at most %d elements, got %zu", LOGPROB_MAX_IDS,
+				ids->len);
 		return bad_param(e, "logprob_token_ids");
 	}
 	if (ids->len > 0 && out->logprobs != LOGPROBS_NONE && out->logprobs != (int) ids->len)
 	{
-		err_set(e, ERR_INVALID, "logprobs must be the number of logprob_token_ids (%zu), got %d", ids->len, out->logprobs);
+		err_set(e, ERR_INVALID, "logprobs must be the number of logprob_token_ids (%zu), got %d", ids->len,
+				out->logprobs);
 		return bad_param(e, "logprobs");
 	}
 	return true;
@@ -218,7 +222,8 @@ check_beam(const OutParams *out, Err *e)
 		return bad_param(e, "length_penalty");
 	}
 	/* a message's are refused by name before */
-	if (out->n > 1 || out->logprobs != LOGPROBS_NONE || out->prompt_logprobs != LOGPROBS_NONE || out->logprob_ids.len > 0)
+	if (out->n > 1 || out->logprobs != LOGPROBS_NONE || out->prompt_logprobs != LOGPROBS_NONE ||
+		out->logprob_ids.len > 0)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take n or logprobs");
 	return true;
 }
@@ -238,6 +243,7 @@ outparams_check(const OutParams *out, double temperature, int n_valid, int max_l
 		return err_hint(e, "With temperature 0 all answers would be the same.");
 	}
 	return check_ids(out, n_valid, e) &&
-		check_count("logprobs", out->logprob_ids.len > 0 ? LOGPROBS_NONE : out->logprobs, n_valid, max_logprobs, e) &&
+		check_count("logprobs", out->logprob_ids.len > 0 ? LOGPROBS_NONE : out->logprobs, n_valid,
+					max_logprobs, e) &&
 		check_count("prompt_logprobs", out->prompt_logprobs, n_valid, max_logprobs, e) && check_beam(out, e);
 }

@@ -2,11 +2,13 @@
  * block_copy.c
  *	  Blocks between where K and V are and the store behind the pool.
  *
- * A slot is a block's bytes in pinned memory and the events of its copies, one for each area.  They are used in turn, so
- * the slot that is wanted next is the one that has been under way longest, and copies come in the slots' order.
+ * A slot is a block's bytes in pinned memory and the events of its copies, one for each area.  They are used
+ * in turn, so the slot that is wanted next is the one that has been under way longest, and copies come in the
+ * slots' order.
  *
- * Copies of a lost device count as done and have brought nothing, which would be kept for engines to come.  While a step runs that it
- * isn't over says that the device isn't lost; behind it the device is asked, which waits for nothing then.
+ * Copies of a lost device count as done and have brought nothing, which would be kept for engines to come.
+ * While a step runs that it isn't over says that the device isn't lost; behind it the device is asked, which
+ * waits for nothing then.
  *
  * Tested by tests/unit/core/test_offload.c, on the CPUs and on the device "host".
  */
@@ -20,7 +22,8 @@
 #include "runtime/devices.h"
 
 #define LOOK_US	20				/* so often it is looked whether a copy is done */
-#define PIECE	((size_t) 256 << 10)	/* of a block, moved while a step runs: so much later its end may be seen */
+/* of a block, moved while a step runs: so much later its end may be seen */
+#define PIECE	((size_t) 256 << 10)
 
 typedef struct BlockCopySlot
 {
@@ -56,7 +59,8 @@ offcopy_new(const Dev *dev, KvTier *tier, const KvView *const areas[OFFLOAD_AREA
 			o->bytes += areas[i]->block_stride;
 	if (dev == NULL)
 		return o;
-	o->n_slots = bytes / o->bytes < OFFCOPY_SLOTS ? OFFCOPY_SLOTS : bytes / o->bytes > OFFCOPY_MOST ? OFFCOPY_MOST : (int) (bytes / o->bytes);
+	o->n_slots = bytes / o->bytes < OFFCOPY_SLOTS ? OFFCOPY_SLOTS : bytes / o->bytes > OFFCOPY_MOST ?
+		OFFCOPY_MOST : (int) (bytes / o->bytes);
 	o->pinned = dev->ops->pin(dev->d, offcopy_memory(o));
 	if (o->pinned == NULL)
 	{
@@ -202,7 +206,8 @@ offcopy_out(OffCopy *o, int32_t block, KvHold *h)
 		if (s == NULL)
 			memcpy(to, a->base + (size_t) block * a->block_stride, a->block_stride);
 		else
-			s->events[i] = o->dev->ops->kv_get(o->dev->d, to, a->base + (size_t) block * a->block_stride, a->block_stride);
+			s->events[i] = o->dev->ops->kv_get(o->dev->d, to, a->base + (size_t) block * a->block_stride,
+											   a->block_stride);
 		to += a->block_stride;
 	}
 	if (s == NULL)
@@ -227,7 +232,8 @@ offcopy_back(OffCopy *o, int32_t block, const uint8_t *bytes)
 		if (s == NULL)
 			memcpy(a->base + (size_t) block * a->block_stride, bytes, a->block_stride);
 		else
-			s->events[i] = o->dev->ops->kv_put(o->dev->d, a->base + (size_t) block * a->block_stride, bytes, a->block_stride);
+			s->events[i] = o->dev->ops->kv_put(o->dev->d, a->base + (size_t) block * a->block_stride, bytes,
+											   a->block_stride);
 		bytes += a->block_stride;
 	}
 }

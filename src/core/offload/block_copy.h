@@ -2,12 +2,14 @@
  * block_copy.h
  *	  Blocks between where K and V are and the store behind the pool.
  *
- * Without a device a copy is made when it is asked for.  On a device it goes through pinned memory, beside the
- * ops, and nobody waits but who needs a slot of that memory while all are under way:
+ * Without a device a copy is made when it is asked for.  On a device it goes through pinned memory, beside
+ * the ops, and nobody waits but who needs a slot of that memory while all are under way:
  *
- *	offcopy_fence()		before ops read or overwrite what copies touch (before blocks are copied, before a step): they wait for them on the device
+ *	offcopy_fence()		before ops read or overwrite what copies touch (before blocks are copied, before a
+ *						step): they wait for them on the device
  *	offcopy_work()		while the step runs: what has come goes to the store, a piece at a time
- *	offcopy_settle()	behind the step: the rest.  From here on what went out is found, and nothing is under way
+ *	offcopy_settle()	behind the step: the rest.  From here on what went out is found, and nothing is under
+ *						way
  *
  * Owner: the step thread.
  */
@@ -23,9 +25,12 @@
 
 typedef struct OffCopy OffCopy;
 
-/* With slots for as many blocks as `bytes` has, within those bounds.  NULL with *e set: no pinned memory.  What areas point to stays; a NULL
- * is no area. */
-OffCopy    *offcopy_new(const Dev *dev, KvTier *tier, const KvView *const areas[OFFLOAD_AREAS], size_t bytes, Err *e);
+/*
+ * With slots for as many blocks as `bytes` has, within those bounds.  NULL with *e set: no pinned memory.
+ * What areas point to stays; a NULL is no area.
+ */
+OffCopy    *offcopy_new(const Dev *dev, KvTier *tier, const KvView *const areas[OFFLOAD_AREAS], size_t bytes,
+						Err *e);
 void		offcopy_free(OffCopy *o);
 /* What all areas have of a block. */
 size_t		offcopy_bytes(const OffCopy *o);

@@ -5,14 +5,15 @@
  * Blocks that come back are put into free blocks at once, while the plan is made, and are then known and
  * free like those of a request that has ended: nothing else of the scheduler knows of them.  So what they
  * overwrite is read before: by offload_out(), and by the plan's copies so far, which are made then and there.
- * What is in files is held in the store until it is copied; the request waits aside, and whoever comes after it
- * goes on.
+ * What is in files is held in the store until it is copied; the request waits aside, and whoever comes after
+ * it goes on.
  *
  * Whether it is worth while: the least time that computing has taken for a unit of work (step_time.c),
  * against the time that copying takes for a byte, and, of files, what the store says about its disk.
  * Before anything has been measured blocks come back.
  *
- * Invariants: a request with `wait` is in a queue; the holds of all of them are at most half of the store's memory.
+ * Invariants: a request with `wait` is in a queue; the holds of all of them are at most half of the store's
+ * memory.
  *
  * Tested by tests/unit/core/test_offload.c and tests/t/099_offload.pl.
  */
@@ -103,7 +104,8 @@ offload_open(const OffloadSetup *setup, Err *e)
 	o->bytes_per_us = BYTES_PER_US;
 	kvtier_stats(setup->tier, &st);
 	o->most_held = (size_t) st.memory_limit / 2;
-	o->batch = (size_t) st.memory_limit / 4 < o->set.step_bytes ? (size_t) st.memory_limit / 4 : o->set.step_bytes;
+	o->batch = (size_t) st.memory_limit / 4 < o->set.step_bytes ? (size_t) st.memory_limit / 4 :
+		o->set.step_bytes;
 	o->copy = offcopy_new(setup->dev, setup->tier, setup->areas, o->batch, e);
 	if (o->copy != NULL)
 	{
@@ -637,7 +639,9 @@ note_until(const Offload *o, Req *r, const ShareHit *hit, const Cost *cost, int6
 	int			tokens = share_limit(r) - hit->tokens;
 
 	if (r->wait_until_us == 0)
-		r->wait_until_us = now_us + (rate == 0 || o->set.always ? MOST_WAIT_US : (int64_t) (rate * cost_units(cost, hit->tokens, tokens)));
+		r->wait_until_us = now_us +
+			(rate == 0 ||
+			 o->set.always ? MOST_WAIT_US : (int64_t) (rate * cost_units(cost, hit->tokens, tokens)));
 }
 
 OffloadAnswer

@@ -3,17 +3,17 @@
  *	  What a pool's blocks held when they are needed for something else: the way to the store
  *	  behind the pool (tier.h), and back.
  *
- *	out		a full block that could still be found is about to be overwritten, or the engine, or the model, goes to rest:
- *			its bytes are put into the store.  Blocks of preempted requests are among them.
- *	back	a request is about to be admitted, and the pool has no further block of its tokens, but the store has: they
- *			are copied into free blocks, which are then known like any others (prefix_index.h), if that
- *			takes less time than computing them.  What is in files is read on another thread meanwhile, and
- *			the request waits aside.
+ *	out		a full block that could still be found is about to be overwritten, or the engine, or the model,
+ *			goes to rest: its bytes are put into the store.  Blocks of preempted requests are among them.
+ *	back	a request is about to be admitted, and the pool has no further block of its tokens, but the store
+ *			has: they are copied into free blocks, which are then known like any others (prefix_index.h), if
+ *			that takes less time than computing them.  What is in files is read on another thread meanwhile,
+ *			and the request waits aside.
  *
  * The key of a block is a digest of 256 bits over the one before it and its tokens; the first stands for all
  * that decides what is in a block: the model's weights, kernels, the KV cache's type, scales and sizes,
- * the owner, its salt and adapter.  Tokens are not kept with the bytes, and not compared: that two have one digest is
- * out of the question, as the digest has a secret key, too.
+ * the owner, its salt and adapter.  Tokens are not kept with the bytes, and not compared: that two have one
+ * digest is out of the question, as the digest has a secret key, too.
  *
  * A request never waits when computing would have been sooner by what has been measured, nor longer than
  * computing takes.  So much is copied in a step and no more (OffloadSetup.step_bytes), either way.
@@ -83,8 +83,11 @@ const OffloadKey *offload_key(const Offload *o, int32_t block);
 void		offload_out(Offload *o, int32_t block);
 /* All that is known goes to the store, whatever a step may have, until then (clock_us()). */
 void		offload_all(Offload *o, int64_t deadline_us);
-/* Of all that the store has of this model nothing stays in memory, but what could not be written by then: that goes as soon as it is, or
- * at once if nothing can be written now.  Any thread, while nothing is computed. */
+/*
+ * Of all that the store has of this model nothing stays in memory, but what could not be written by then:
+ * that goes as soon as it is, or at once if nothing can be written now.  Any thread, while nothing is
+ * computed.
+ */
 void		offload_shed(Offload *o, int64_t deadline_us);
 /* Like it, of what became known since, and at most so many bytes; false: there was nothing. */
 bool		offload_some(Offload *o, size_t most);
@@ -92,7 +95,10 @@ bool		offload_some(Offload *o, size_t most);
 void		offload_idle(Offload *o);
 /* When should that be done again?  In so many microseconds; 0 = never, all of it is there. */
 int64_t		offload_idle_us(const Offload *o);
-/* Nothing goes out any more, and nothing comes back: what is computed from now on has another name.  While no step is made. */
+/*
+ * Nothing goes out any more, and nothing comes back: what is computed from now on has another name.  While no
+ * step is made.
+ */
 void		offload_stop(Offload *o);
 /* Nothing is on its way back any more; requests may ask again. */
 void		offload_let_go(Offload *o);
@@ -110,7 +116,8 @@ typedef enum OffloadAnswer
 /* A step is planned. */
 void		offload_step(Offload *o);
 /* r, which waits and is about to be admitted, finds `hit`.  Copies of the plan may be made at once. */
-OffloadAnswer offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost, Plan *plan, int64_t now_us);
+OffloadAnswer offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost, Plan *plan,
+						   int64_t now_us);
 /* r has been admitted, or is gone. */
 void		offload_end(Offload *o, Req *r);
 /* Requests that wait for something to come back. */

@@ -2,9 +2,9 @@
  * offload_open.c
  *	  A core's store behind the pool: what it keeps of a block, and what its name is.
  *
- * The name covers what decides the bits of K and V beside tokens: the files, options and the program, which whoever
- * makes the core has put into CoreOptions.kv_id, and how the core lays them out.  So what another program,
- * other kernels or another type have computed is never found.
+ * The name covers what decides the bits of K and V beside tokens: the files, options and the program, which
+ * whoever makes the core has put into CoreOptions.kv_id, and how the core lays them out.  So what another
+ * program, other kernels or another type have computed is never found.
  *
  * Tested by tests/unit/core/test_offload.c.
  */
@@ -26,8 +26,9 @@ make_id(const Core *c, const KvView *draft, unsigned char id[KVTIER_KEY])
 	const KvView *kv = &c->kv;
 	const int32_t shape[] = {
 		1,						/* of this list, and of keys */
-		(int32_t) kv->type, kv->n_layers, kv->n_kv_heads, kv->head_dim, kv->v_dim, kv->block_size, (int32_t) kv->block_stride,
-		draft != NULL ? draft->n_layers : 0, draft != NULL ? (int32_t) draft->block_stride : 0
+		(int32_t) kv->type, kv->n_layers, kv->n_kv_heads, kv->head_dim, kv->v_dim, kv->block_size,
+		(int32_t) kv->block_stride, draft != NULL ? draft->n_layers : 0,
+		draft != NULL ? (int32_t) draft->block_stride : 0
 	};
 	Blake2		b;
 
@@ -53,12 +54,14 @@ core_offload_open(Core *c)
 		return NULL;
 	if (kvpool_window(c->pool) > 0)
 	{
-		log_line('I', "the model has layers with windows, whose KV cache is not offloaded (vllm.disable_hybrid_kv_cache_manager)");
+		log_line('I', "the model has layers with windows, whose KV cache is not offloaded "
+					  "(vllm.disable_hybrid_kv_cache_manager)");
 		return NULL;
 	}
 	make_id(c, draft, id);
 	o = offload_open(&(OffloadSetup) {
-		.tier = c->opt.kv_tier, .id = id, .pool = c->pool, .prefix = c->prefix, .block_size = c->opt.block_size,
+		.tier = c->opt.kv_tier, .id = id, .pool = c->pool, .prefix = c->prefix,
+			.block_size = c->opt.block_size,
 		.always = c->opt.kv_always,
 		.dev = c->opt.dev, .kernels = c->opt.kernels, .threads = c->opt.pool, .areas = {&c->kv, draft}
 	}, &e);

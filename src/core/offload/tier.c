@@ -2,9 +2,9 @@
  * tier.c
  *	  The offload tier's store: its table of entries, and its memory.
  *
- * Each model has its own range of addresses for as many blocks as the memory limit allows, so blocks of one size
- * follow one another; the limit counts the slots of all models that have memory behind them.  A slot whose
- * entry has gone keeps its memory for the model's next one, unless another model needs it.
+ * Each model has its own range of addresses for as many blocks as the memory limit allows, so blocks of one
+ * size follow one another; the limit counts the slots of all models that have memory behind them.  A slot
+ * whose entry has gone keeps its memory for the model's next one, unless another model needs it.
  *
  * tier_io.c has the thread, tier_file.c the files.  Tested by tests/unit/core/test_kvtier.c.
  */
@@ -185,14 +185,16 @@ reserve(KvTier *t, KvTierModel *m)
 {
 	Err			err = {0};
 
-	if (marena_reserve(&m->area, (size_t) m->n_slots * m->slot_bytes, t->o.huge, "The KV cache's offload tier", &err))
+	if (marena_reserve(&m->area, (size_t) m->n_slots * m->slot_bytes, t->o.huge,
+					   "The KV cache's offload tier", &err))
 	{
 		if ((m->spare = mem_try_alloc((size_t) m->n_slots * sizeof(*m->spare))) != NULL)
 			return true;
 		marena_free(&m->area);
 	}
 	if (!m->told)
-		log_line('W', "KV cache offload: could not reserve %zu MB of addresses; a model's KV cache is not offloaded (check vllm.kv_offload_bytes and the kernel's vm.overcommit_memory)",
+		log_line('W', "KV cache offload: could not reserve %zu MB of addresses; a model's KV cache is not "
+					  "offloaded (check vllm.kv_offload_bytes and the kernel's vm.overcommit_memory)",
 				 (size_t) m->n_slots * m->slot_bytes >> 20);
 	m->told = true;
 	return false;
@@ -639,7 +641,8 @@ tier_model(KvTier *t, const unsigned char id[KVTIER_KEY], size_t bytes)
 	memcpy(m->id, id, KVTIER_KEY);
 	m->bytes = bytes;
 	m->slot_bytes = slot_bytes(bytes);
-	m->n_slots = t->o.memory_bytes / m->slot_bytes < INT32_MAX ? (int32_t) (t->o.memory_bytes / m->slot_bytes) : INT32_MAX;
+	m->n_slots = t->o.memory_bytes / m->slot_bytes < INT32_MAX ?
+		(int32_t) (t->o.memory_bytes / m->slot_bytes) : INT32_MAX;
 	m->epoch = t->all_epoch;
 	m->dir = -1;
 	m->next = t->models;
@@ -670,7 +673,8 @@ kvtier_join(KvTier *t, const unsigned char id[KVTIER_KEY], size_t bytes, Err *e)
 	if (bytes == 0 || bytes > t->o.memory_bytes || slot_bytes(bytes) > t->o.memory_bytes)
 	{
 		err_set(e, ERR_INVALID, "the KV cache's offload tier has no room for one block");
-		err_detail(e, "A block of this model has %zu bytes, the tier's memory %zu.", bytes, t->o.memory_bytes);
+		err_detail(e, "A block of this model has %zu bytes, the tier's memory %zu.", bytes,
+				   t->o.memory_bytes);
 		err_hint(e, "Raise vllm.kv_offload_bytes, or set it to 0 to do without.");
 		return NULL;
 	}
@@ -740,7 +744,8 @@ kvtier_flush(KvTier *t, int64_t deadline_us)
 	t->flushing++;
 	t->retry_us = 0;			/* what failed is tried once more */
 	pthread_cond_signal(&t->more);
-	while (tier_wants_write(t) || t->writing != NULL || t->trying || (t->stats.files == KVF_LOCKED && t->retry_us == 0))
+	while (tier_wants_write(t) || t->writing != NULL || t->trying ||
+		   (t->stats.files == KVF_LOCKED && t->retry_us == 0))
 		if (pthread_cond_timedwait(&t->done, &t->lock, &ts) != 0)
 			break;
 	t->flushing--;
@@ -852,7 +857,8 @@ check_entry(const Entry *e, Err *err)
 	if (e->refs < 0 || (e->at == NULL && !e->has_file))
 		return err_set(err, ERR_INTERNAL, "offload tier: an entry that is nowhere");
 	if (evictable && (busy || e->at == NULL || e->reading || (e->list == L_DIRTY) != e->dirty))
-		return err_set(err, ERR_INTERNAL, "offload tier: an entry in list %d that is in use, or not in memory", (int) e->list);
+		return err_set(err, ERR_INTERNAL,
+					   "offload tier: an entry in list %d that is in use, or not in memory", (int) e->list);
 	if (!busy && !evictable && e->at != NULL && e->list != L_READ)
 		return err_set(err, ERR_INTERNAL, "offload tier: an entry in memory that can't go");
 	if (e->list == L_GONE || (e->dirty && (e->has_file || e->at == NULL)))
@@ -869,12 +875,15 @@ check_sums(const KvTier *t, Err *err)
 
 	for (const KvTierModel *m = t->models; m != NULL; m = m->next)
 	{
-		if (m->n_used < 0 || m->n_warm < 0 || m->n_cold < 0 || m->n_used + m->n_warm + m->n_cold != m->fresh || m->fresh > m->n_slots)
-			return err_set(err, ERR_INTERNAL, "offload tier: %d used, %d warm and %d cold slots of %d", m->n_used, m->n_warm, m->n_cold, m->fresh);
+		if (m->n_used < 0 || m->n_warm < 0 || m->n_cold < 0 ||
+			m->n_used + m->n_warm + m->n_cold != m->fresh || m->fresh > m->n_slots)
+			return err_set(err, ERR_INTERNAL, "offload tier: %d used, %d warm and %d cold slots of %d",
+						   m->n_used, m->n_warm, m->n_cold, m->fresh);
 		memory += (size_t) (m->n_used + m->n_warm) * m->slot_bytes;
 	}
 	if (memory != t->memory || memory > t->o.memory_bytes)
-		return err_set(err, ERR_INTERNAL, "offload tier: %zu bytes of memory, %zu are counted", memory, t->memory);
+		return err_set(err, ERR_INTERNAL, "offload tier: %zu bytes of memory, %zu are counted", memory,
+					   t->memory);
 	return true;
 }
 
@@ -896,7 +905,8 @@ kvtier_check(KvTier *t, Err *err)
 			dirty += e->dirty;
 		}
 	if (ok && (n != t->n_entries || files != t->filed.n || dirty > t->n_dirty))
-		ok = err_set(err, ERR_INTERNAL, "offload tier: %zu entries, %zu files, %zu unwritten; %zu, %zu, %zu are counted",
+		ok = err_set(err, ERR_INTERNAL, "offload tier: %zu entries, %zu files, %zu unwritten; %zu, %zu, %zu "
+										"are counted",
 					 n, files, dirty, t->n_entries, t->filed.n, t->n_dirty);
 	ok = ok && check_sums(t, err);
 	pthread_mutex_unlock(&t->lock);

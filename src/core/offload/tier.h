@@ -3,9 +3,9 @@
  *	  What a KV cache's blocks held when their memory was wanted for something else: the
  *	  store behind the pools, in memory and in files (docs/internals/kv-cache.md, Offload tier).
  *
- * A block of `bytes` bytes is kept under a key of 32 bytes.  The store knows no tokens and no requests: the key, a
- * digest that covers everything its content depends on, is all there is, and equal keys mean equal bytes.  So
- * an entry never changes; putting what is there already is just a use of it.
+ * A block of `bytes` bytes is kept under a key of 32 bytes.  The store knows no tokens and no requests: the
+ * key, a digest that covers everything its content depends on, is all there is, and equal keys mean equal
+ * bytes.  So an entry never changes; putting what is there already is just a use of it.
  *
  *	put -> memory -> (write-behind) -> file -> (fetch) -> memory -> copied out
  *
@@ -49,17 +49,21 @@ typedef struct KvTierOptions
 	const char *directory;		/* NULL or "": no files */
 	uint64_t	disk_bytes;
 	HugePages	huge;			/* HUGE_ON is taken as HUGE_TRY */
-	void		(*notify) (void *ctx);	/* a fetch has come to its end; on the store's thread, without its lock; or NULL */
+	/* a fetch has come to its end; on the store's thread, without its lock; or NULL */
+	void		(*notify) (void *ctx);
 	void	   *notify_ctx;
 } KvTierOptions;
 
 /*
  * NULL with *e set if the directory can't be used as it is: others may look into it, it isn't ours, there is
- * none and it can't be made, ...  Without a directory it never fails.  Looking through the files goes on behind.
+ * none and it can't be made, ...  Without a directory it never fails.  Looking through the files goes on
+ * behind.
  */
 KvTier	   *kvtier_open(const KvTierOptions *o, Err *e);
-/* All holds have been given up.  What is in memory only is gone: kvtier_flush() comes before.  Waits for the file that is being read
- * or written. */
+/*
+ * All holds have been given up.  What is in memory only is gone: kvtier_flush() comes before.  Waits for the
+ * file that is being read or written.
+ */
 void		kvtier_close(KvTier *t);
 /* 32 random bytes that keys are made with: those of the directory, or of this store. */
 const unsigned char *kvtier_secret(const KvTier *t);
@@ -74,7 +78,8 @@ void		kvtier_leave(KvTier *t, KvTierModel *m);
 
 /* ---- putting ---- */
 /*
- * Room for a block under this key, to be filled: kvtier_room(), then kvtier_keep(), or kvtier_release() to give it up.
+ * Room for a block under this key, to be filled: kvtier_room(), then kvtier_keep(), or kvtier_release() to
+ * give it up.
  * NULL: it is there already, somebody is about to fill it, or everything in memory is held.
  */
 KvHold	   *kvtier_put(KvTier *t, KvTierModel *m, const unsigned char key[KVTIER_KEY]);
@@ -98,10 +103,14 @@ typedef enum KvHoldState
 {
 	KVH_COMING,
 	KVH_READY,
-	KVH_LOST					/* there is no such entry any more: the file is gone or damaged, or there was a reset */
+	/* there is no such entry any more: the file is gone or damaged, or there was a reset */
+	KVH_LOST
 } KvHoldState;
 
-/* Hold the entry; if it is in a file, it will be read.  NULL: it isn't there, or everything in memory is held. */
+/*
+ * Hold the entry; if it is in a file, it will be read.  NULL: it isn't there, or everything in memory is
+ * held.
+ */
 KvHold	   *kvtier_fetch(KvTier *t, KvTierModel *m, const unsigned char key[KVTIER_KEY]);
 KvHoldState kvtier_state(const KvHold *h);
 const void *kvtier_bytes(const KvHold *h);	/* KVH_READY; until it is released */
@@ -111,16 +120,20 @@ void		kvtier_release(KvTier *t, KvHold *h);
 double		kvtier_read_wait(KvTier *t, size_t bytes);
 
 /* ---- all of it ---- */
-/* Forget all entries of m (NULL: of all models): none is found from now on, but what is held and ready stays so.  Nor are files that
- * can't be looked at yet: they go when that is possible. */
+/*
+ * Forget all entries of m (NULL: of all models): none is found from now on, but what is held and ready stays
+ * so.  Nor are files that can't be looked at yet: they go when that is possible.
+ */
 void		kvtier_reset(KvTier *t, KvTierModel *m);
 /* Wait until all that is in memory has files, at most until then (clock_us()).  Returns how many
  * could not be written in time, or at all; without a directory 0. */
 size_t		kvtier_flush(KvTier *t, int64_t deadline_us);
 /* The thread has time: write all that has no file, until that is done. */
 void		kvtier_write(KvTier *t);
-/* Sleep: let go of what m (NULL: every model) has in memory and isn't held.  What shall have a file goes when that is written, if m isn't
- * used again before; if files can't be written now, at once. */
+/*
+ * Sleep: let go of what m (NULL: every model) has in memory and isn't held.  What shall have a file goes when
+ * that is written, if m isn't used again before; if files can't be written now, at once.
+ */
 void		kvtier_shed(KvTier *t, KvTierModel *m);
 
 typedef enum KvFilesState

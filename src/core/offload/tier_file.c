@@ -75,7 +75,8 @@ get_hex(const char *s, unsigned char *p)
 {
 	for (int i = 0; i < HEX; i++)
 	{
-		int			v = s[i] >= '0' && s[i] <= '9' ? s[i] - '0' : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10 : -1;
+		int			v = s[i] >= '0' && s[i] <= '9' ? s[i] - '0' : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' +
+			10 : -1;
 
 		if (v < 0)
 			return false;
@@ -131,7 +132,8 @@ kvfile_open_dir(const char *path, Err *e)
 	if (fd < 0)
 	{
 		err_set(e, ERR_IO, "could not open directory \"%.300s\": %m", path);
-		err_hint(e, "vllm.kv_offload_directory is made if it doesn't exist, but not the folder that it is in.");
+		err_hint(e, "vllm.kv_offload_directory is made if it doesn't exist, but not the folder that it is "
+					"in.");
 		return -1;
 	}
 	if ((why = check_mine(fd, S_IFDIR)) == 0)
@@ -139,7 +141,8 @@ kvfile_open_dir(const char *path, Err *e)
 	close(fd);
 	if (why == EPERM || why == EACCES)
 	{
-		err_set(e, ERR_INVALID, "directory \"%.300s\" %s", path, why == EPERM ? "has another owner" : "is open to others");
+		err_set(e, ERR_INVALID, "directory \"%.300s\" %s", path,
+				why == EPERM ? "has another owner" : "is open to others");
 		err_detail(e, "What vllm.kv_offload_directory holds was computed from prompts.");
 		err_hint(e, "It must be of the server's user, with permissions u=rwx (0700).");
 	}
@@ -195,7 +198,8 @@ make_secret(int dir, const unsigned char *fallback)
 }
 
 bool
-kvfile_secret(int dir, const char *path, const unsigned char fallback[KVFILE_KEY], unsigned char secret[KVFILE_KEY], Err *e)
+kvfile_secret(int dir, const char *path, const unsigned char fallback[KVFILE_KEY],
+			  unsigned char secret[KVFILE_KEY], Err *e)
 {
 	int			why = read_secret(dir, secret);
 
@@ -206,8 +210,10 @@ kvfile_secret(int dir, const char *path, const unsigned char fallback[KVFILE_KEY
 	if (why == EBADMSG || why == EINVAL || why == ELOOP || why == EPERM || why == EACCES)
 	{
 		err_set(e, ERR_INVALID, "file \"%.300s/key\" can't be used", path);
-		err_detail(e, "It must be a regular file of 32 bytes that belongs to the server's user, with permissions u=rw (0600).");
-		return err_hint(e, "If it is removed, a new one is made, and what else is in vllm.kv_offload_directory isn't found any more.");
+		err_detail(e, "It must be a regular file of 32 bytes that belongs to the server's user, with "
+					  "permissions u=rw (0600).");
+		return err_hint(e, "If it is removed, a new one is made, and what else is in "
+						   "vllm.kv_offload_directory isn't found any more.");
 	}
 	err_set(e, ERR_IO, "could not read or make file \"%.300s/key\": %s", path, strerror(why));
 	return err_hint(e, "The directory, vllm.kv_offload_directory, must be writable.");
@@ -283,8 +289,10 @@ sum_of(const KvHead *h, const void *data, size_t n)
 	return digest(data, n, digest(h, sizeof(*h), 0));
 }
 
-/* Head and block in one go; a rest of the block, if there is one, in further ones.  0, an errno, or EBADMSG: the file has
- * ended. */
+/*
+ * Head and block in one go; a rest of the block, if there is one, in further ones.  0, an errno, or EBADMSG:
+ * the file has ended.
+ */
 static int
 transfer(int fd, KvHead *h, void *data, size_t n, bool out)
 {
@@ -311,7 +319,8 @@ transfer(int fd, KvHead *h, void *data, size_t n, bool out)
 }
 
 int
-kvfile_write(int model, const unsigned char id[KVFILE_KEY], const unsigned char key[KVFILE_KEY], const void *data, size_t n)
+kvfile_write(int model, const unsigned char id[KVFILE_KEY], const unsigned char key[KVFILE_KEY],
+			 const void *data, size_t n)
 {
 	KvHead		h = make_head(id, key, n);
 	char		name[KVFILE_NAME];
@@ -362,7 +371,8 @@ read_block(int fd, const unsigned char *id, const unsigned char *key, void *data
 }
 
 int
-kvfile_read(int model, const unsigned char id[KVFILE_KEY], const unsigned char key[KVFILE_KEY], void *data, size_t n)
+kvfile_read(int model, const unsigned char id[KVFILE_KEY], const unsigned char key[KVFILE_KEY], void *data,
+			size_t n)
 {
 	char		name[KVFILE_NAME];
 	int			fd;
@@ -439,7 +449,8 @@ found_file(TierFileScan *s, int fd, const char *name, const unsigned char *id, s
 
 	if (strcmp(name, NEW) == 0)
 		unlinkat(fd, name, 0);
-	if (!get_hex(name, f.key) || name[HEX] != '\0' || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+	if (!get_hex(name, f.key) || name[HEX] != '\0' || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+		!S_ISREG(st.st_mode))
 		return;
 	if ((uint64_t) st.st_size != sizeof(KvHead) + (uint64_t) bytes)
 	{
@@ -505,7 +516,8 @@ found_model(TierFileScan *s, int dir, const char *name, const unsigned char *no_
 
 	(void) no_id;
 	(void) no_bytes;
-	if (strncmp(name, KEY_TMP, strlen(KEY_TMP)) == 0 && name[strspn(name + strlen(KEY_TMP), "0123456789") + strlen(KEY_TMP)] == '\0' &&
+	if (strncmp(name, KEY_TMP, strlen(KEY_TMP)) == 0 &&
+		name[strspn(name + strlen(KEY_TMP), "0123456789") + strlen(KEY_TMP)] == '\0' &&
 		fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtime > TMP_AGE)
 		unlinkat(dir, name, 0);
 	if (!is_model_name(name, id, &bytes) || kvfile_open_model(dir, id, bytes, false, &fd) != 0)

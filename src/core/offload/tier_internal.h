@@ -3,7 +3,8 @@
  *	  The store's own state, for tier.c (entries and memory) and tier_io.c (its thread).
  *
  * An entry is in the table until it is `gone`: nobody finds it then, and it is freed as soon as no
- * hold, no IO and no file is left of it.  What memory it has, and who may take that away, shows in the list it is in:
+ * hold, no IO and no file is left of it.  What memory it has, and who may take that away, shows in the list
+ * it is in:
  *
  *	L_WARM	used since it was written, or nothing shall be written: may go
  *	L_COOL	written, not used since: may go
@@ -11,8 +12,8 @@
  *	L_READ	waits for being read; L_GONE: its file waits for being removed
  *	L_NONE	held, being filled, read or written; or has no memory
  *
- * All of that is under the lock.  What the thread reads from, or into, stays where it is without, as `writing`
- * and `reading` keep the slot.
+ * All of that is under the lock.  What the thread reads from, or into, stays where it is without, as
+ * `writing` and `reading` keep the slot.
  */
 #ifndef VLLM_CORE_OFFLOAD_TIER_INTERNAL_H
 #define VLLM_CORE_OFFLOAD_TIER_INTERNAL_H
@@ -103,7 +104,8 @@ struct KvTier
 	int64_t		read_at_us;		/* when stats.read_rate was measured last */
 	uint64_t	epoch;			/* of the last reset, */
 	uint64_t	all_epoch;		/* and of the last one of everything */
-	uint64_t	shut_epoch;		/* the epoch when files were there last: what is found is of before later ones */
+	/* the epoch when files were there last: what is found is of before later ones */
+	uint64_t	shut_epoch;
 	Entry	   *writing;		/* what the thread writes just now */
 	size_t		used_bytes;		/* of slots that are used */
 	size_t		cool_bytes;		/* of those in L_COOL */
@@ -112,7 +114,8 @@ struct KvTier
 	size_t		memory;			/* bytes of slots that are used or warm */
 	size_t		n_memory;		/* entries in memory, but those being filled */
 	size_t		n_dirty;
-	size_t		sweep;			/* the table's next chain to look for entries of before a reset; SIZE_MAX = none */
+	/* the table's next chain to look for entries of before a reset; SIZE_MAX = none */
+	size_t		sweep;
 	KvTierStats stats;			/* what is counted, and the state of files */
 	bool		trying;			/* KVF_LOCKED: the thread is about to open them */
 	bool		tell;			/* fetches have ended, but not by being read */
@@ -155,7 +158,10 @@ void		tier_list_remove(KvTier *t, Entry *e);
 bool		tier_sweep(KvTier *t);
 /* Is there something to write? */
 bool		tier_wants_write(const KvTier *t);
-/* Memory of a model that has nothing in it any more; its addresses become the caller's to unmap.  False: there is none. */
+/*
+ * Memory of a model that has nothing in it any more; its addresses become the caller's to unmap.  False:
+ * there is none.
+ */
 bool		tier_take_idle_area(KvTier *t, MArena *out);
 
 /* ---- tier_io.c ---- */

@@ -2,9 +2,9 @@
  * tier_io.c
  *	  The offload tier's thread.
  *
- * It does one thing at a time, without the lock, and then looks what is most urgent: a read that somebody waits for, a
- * file that must go, an entry to be written, memory to be given back.  So for one key these come one after
- * the other, and all that happens to files is in this file.
+ * It does one thing at a time, without the lock, and then looks what is most urgent: a read that somebody
+ * waits for, a file that must go, an entry to be written, memory to be given back.  So for one key these come
+ * one after the other, and all that happens to files is in this file.
  *
  *	state		means								until
  *	KVF_LOCKED	another process has the directory,	it can be opened and locked: each second
@@ -50,7 +50,8 @@ wants_write(const KvTier *t, int64_t now)
 {
 	size_t		ready = t->o.memory_bytes - t->used_bytes + t->cool_bytes;
 
-	return t->lists[L_DIRTY].n > 0 && (t->flushing > 0 || t->eager || ready < t->o.memory_bytes / 4) && writable(t, now);
+	return t->lists[L_DIRTY].n > 0 && (t->flushing > 0 || t->eager || ready < t->o.memory_bytes / 4) &&
+		writable(t, now);
 }
 
 bool
@@ -67,7 +68,10 @@ measure(double *rate, size_t bytes, int64_t ns)
 	*rate = *rate > 0 ? *rate + RATE_WEIGHT * (now - *rate) : now;
 }
 
-/* In the middle of much that needs the lock: whoever waits for it shall get it, which unlocking alone doesn't see to. */
+/*
+ * In the middle of much that needs the lock: whoever waits for it shall get it, which unlocking alone doesn't
+ * see to.
+ */
 static void
 breathe(KvTier *t)
 {
@@ -85,7 +89,8 @@ complain(KvTier *t, const char *what, const char *why)
 	if (t->complained_us != 0 && now - t->complained_us < LOG_EVERY)
 		return;
 	t->complained_us = now;
-	log_line('W', "KV cache offload: could not %s in directory \"%s\": %s; the engine goes on without", what, t->o.directory, why);
+	log_line('W', "KV cache offload: could not %s in directory \"%s\": %s; the engine goes on without", what,
+			 t->o.directory, why);
 }
 
 static const char *
@@ -406,7 +411,8 @@ lock_directory(KvTier *t)
 	if (why != 0 && why != EWOULDBLOCK)
 		complain(t, "lock files", reason(why));
 	if (why == EWOULDBLOCK && !t->told_locked)
-		log_line('I', "KV cache offload: another engine uses directory \"%s\"; until it has ended there is memory only", t->o.directory);
+		log_line('I', "KV cache offload: another engine uses directory \"%s\"; until it has ended there is "
+					  "memory only", t->o.directory);
 	t->told_locked = why == EWOULDBLOCK;
 	return why;
 }

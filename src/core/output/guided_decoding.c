@@ -251,7 +251,8 @@ constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e)
 	if (!gram_match_token(c->match, id, &ok, e))
 		return false;
 	/* a stop id that is no text, where the text is complete: out_ends() knows its reason */
-	if (!ok && has_id(r->params.stop_ids, (size_t) r->params.n_stop_ids, id) && gram_match_accepting(c->match))
+	if (!ok && has_id(r->params.stop_ids, (size_t) r->params.n_stop_ids, id) &&
+		gram_match_accepting(c->match))
 	{
 		if (res->finish != FIN_STOP)
 			*res = (OutResult) {.finish = FIN_STOP};

@@ -123,10 +123,10 @@ emit_beams(Deliver *d, const OutputItem *p)
 	Req		   *r = p->r;
 	int			n_output;
 	ReqEvent	ev = {
-		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "", .prompt_tokens = r->n_prompt,
-		.preemptions = p->preemptions, .cached_tokens = p->cached, .back_tokens = p->back, .reasoning_tokens = -1, .arrival_us = r->arrival_us,
-		.scheduled_us = p->scheduled_us,
-		.first_token_us = p->first_token_us, .now_us = clock_us()
+		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "",
+		.prompt_tokens = r->n_prompt, .preemptions = p->preemptions, .cached_tokens = p->cached,
+		.back_tokens = p->back, .reasoning_tokens = -1, .arrival_us = r->arrival_us,
+		.scheduled_us = p->scheduled_us, .first_token_us = p->first_token_us, .now_us = clock_us()
 	};
 	int			n = beam_n_results(r->group->beam, &n_output);
 
@@ -149,8 +149,9 @@ emit_pooled(const OutputItem *p)
 	float	   *space = NULL;
 	Err			err;
 	ReqEvent	ev = {
-		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens, .cached_tokens = p->cached,
-		.back_tokens = p->back, .preemptions = p->preemptions, .reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
+		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens,
+		.cached_tokens = p->cached, .back_tokens = p->back, .preemptions = p->preemptions,
+		.reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
 	};
 
 	if (ev.finish == FIN_STOP && !pooled_finish(r->pooled, &ev, &space, &err))

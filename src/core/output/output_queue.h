@@ -38,7 +38,8 @@ typedef struct OutputItem
  * string has ended an answer that the step thread still computes: it shall end it.
  * Its later tokens are dropped.
  */
-Deliver    *deliver_new(bool threaded, const Tok *tok, void (*stopped) (void *ctx, uint64_t id, int index), void *ctx);
+Deliver    *deliver_new(bool threaded, const Tok *tok, void (*stopped) (void *ctx, uint64_t id, int index),
+						void *ctx);
 void		deliver_free(Deliver *d);	/* what was sent is delivered first */
 bool		deliver_threaded(const Deliver *d);
 /* fn(ctx) after each round of events, on the thread that made them. */

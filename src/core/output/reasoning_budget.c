@@ -122,7 +122,8 @@ end_begun(const ReasoningBudget *t, const int32_t *ids, size_t n)
 static void
 end_of_thoughts(ReasoningBudget *t, const int32_t *ids, size_t n)
 {
-	size_t		tag = t->end.len <= n && memcmp(ids + n - t->end.len, t->end.data, t->end.len * sizeof(int32_t)) == 0 ? t->end.len : 1;
+	size_t		tag = t->end.len <= n && memcmp(ids + n - t->end.len, t->end.data,
+												t->end.len * sizeof(int32_t)) == 0 ? t->end.len : 1;
 
 	if ((t->within || t->told) && (size_t) t->n_waiting > tag)
 		t->n += t->n_waiting - (int) tag;
@@ -148,7 +149,8 @@ rbudget_token(ReasoningBudget *t, const Tok *tok, const int32_t *ids, int n)
 	else if (t->told)
 	{
 		/* but not those that are forced, which become the end tag */
-		int			tag = t->closing && (int) t->forced + 1 < t->n_waiting ? (int) t->forced + 1 : t->closing ? t->n_waiting : 0;
+		int			tag = t->closing && (int) t->forced + 1 < t->n_waiting ? (int) t->forced + 1 :
+			t->closing ? t->n_waiting : 0;
 
 		t->n += t->n_waiting - tag;
 		t->n_waiting = tag;

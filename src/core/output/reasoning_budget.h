@@ -19,7 +19,9 @@
 
 typedef struct ReasoningBudget ReasoningBudget;
 
-/* end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(); tag_only: nothing else ends them. */
+/*
+ * end: the end tag's tokens, taken over; kwargs: as of reason_parser_new(); tag_only: nothing else ends them.
+ */
 ReasoningBudget *rbudget_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at,
 							 int budget, bool tag_only,
 						 IntVec *end);

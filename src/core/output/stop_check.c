@@ -116,7 +116,8 @@ out_ends(Req *r, int32_t eos, int max_model_len)
 	}
 	if (n_output >= p->max_tokens || r->tokens.len >= (size_t) max_model_len)
 		res.finish = FIN_LENGTH;
-	else if (p->repeat_max > 0 && n_output >= p->min_tokens && repeats(p, r->tokens.data + r->n_prompt, n_output))
+	else if (p->repeat_max > 0 && n_output >= p->min_tokens && repeats(p, r->tokens.data + r->n_prompt,
+																	   n_output))
 	{
 		res.finish = FIN_REPETITION;
 		res.reason = "repetition_detected";

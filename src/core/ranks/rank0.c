@@ -118,8 +118,8 @@ ranks_open(int group_fd, const Settings *s, Err *e)
 			return false;
 	group.world = world;
 	group.stages = s->pipeline_parallel_size;
-	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d%s", world, s->tensor_parallel_size,
-			 s->pipeline_parallel_size, group.rows ? "; sums are of parts" : "");
+	log_line('I', "models are shared by %d ranks: columns by %d, layers by %d%s", world,
+			 s->tensor_parallel_size, s->pipeline_parallel_size, group.rows ? "; sums are of parts" : "");
 	group.tp = s->tensor_parallel_size;
 	return true;
 }
@@ -162,7 +162,8 @@ ranks_eplb(EplbConf *out, Err *e)
 	if (!group.experts || group.tp == 1)
 	{
 		err_set(e, ERR_INVALID, "experts can't move between ranks that don't share them whole");
-		return err_hint(e, "Turn vllm.enable_expert_parallel on and set vllm.tensor_parallel_size to more than 1, or turn vllm.enable_eplb off.");
+		return err_hint(e, "Turn vllm.enable_expert_parallel on and set vllm.tensor_parallel_size to more "
+						   "than 1, or turn vllm.enable_eplb off.");
 	}
 	out->on = true;
 	return true;
@@ -203,7 +204,10 @@ tell(const RankModel *m, RankCmdKind kind, const void *body, size_t size)
 	tell_group(m->of, kind, m->id, body, size);
 }
 
-/* All others' answers: the first that isn't well.  digest: what those that are well must have read; "" = they answer nothing. */
+/*
+ * All others' answers: the first that isn't well.  digest: what those that are well must have read; "" = they
+ * answer nothing.
+ */
 static bool
 hear_all(RankGroup *g, const char *digest, Err *e)
 {
@@ -230,8 +234,9 @@ hear_all(RankGroup *g, const char *digest, Err *e)
 /* ---- a step ---- */
 
 /*
- * A model that is loaded may have a step beside those of others; each is computed by all ranks before the next one is told of.  waits: called
- * now and then until it may (a step thread lives while it waits), for so long as something may take that doesn't hang; NULL = never.
+ * A model that is loaded may have a step beside those of others; each is computed by all ranks before the
+ * next one is told of.  waits: called now and then until it may (a step thread lives while it waits), for so
+ * long as something may take that doesn't hang; NULL = never.
  */
 static void
 take_turn(RankGroup *g, void (*waits) (void *ctx), void *ctx)
@@ -320,7 +325,8 @@ tell_forward(void *ctx, const Batch *b)
 	const KRows *r = &b->rows;
 	RankStep	s = {
 		.n_rows = r->n_rows,.n_seqs = r->n_seqs,.n_out = b->n_out,.width = m->embed_width,.hidden = b->hidden,
-		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL,.adapted = b->lora != NULL,.tapped = b->taps != NULL && b->taps->all != NULL
+		.typed = b->types != NULL,.slotted = r->state_slot != NULL,.embedded = b->embeds != NULL,
+		.adapted = b->lora != NULL,.tapped = b->taps != NULL && b->taps->all != NULL
 	};
 	Buf			body = {0};
 
@@ -369,7 +375,8 @@ ranks_copy(RankModel *m, const BlockCopy *copies, int n)
 /* ---- a model's life ---- */
 
 RankModel *
-ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev, bool lends)
+ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions *mo, const RankDevice *dev,
+		   bool lends)
 {
 	RankGroup  *g = &group.of[replica];
 	RankModel  *m = mem_zalloc(sizeof(RankModel));
@@ -402,7 +409,8 @@ ranks_load(int replica, const char *path, const ModelOpts *o, const ModelOptions
 	m->id = ++g->last_id;
 	m->waiting = true;
 	m->shape = (ModelRanks) {
-		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,.rows = group.rows,.lends = lends,.eplb = l->eplb,
+		.tp = g->place.tp,.pp = g->place.pp,.experts = group.experts,.round_robin = group.round_robin,
+			.rows = group.rows,.lends = lends,.eplb = l->eplb,
 		.forward = tell_forward,
 		.logits = tell_logits,.over = end_turn,.ctx = m
 	};
@@ -488,7 +496,8 @@ cant_talk(const char found[][sizeof(((Err *) NULL)->msg)])
 
 /* What each has; NULL: all have what it takes, else why not. */
 static const char *
-meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library, char found[][sizeof(((Err *) NULL)->msg)])
+meet_all(RankModel *m, const Dev *dev, int ordinal, const char *library,
+		 char found[][sizeof(((Err *) NULL)->msg)])
 {
 	RankGroup  *g = m->of;
 	Err			e;
@@ -587,7 +596,8 @@ ranks_talk(RankModel *m, Model *own, const Dev *dev, int ordinal, const Settings
 	{
 		err_set(e, ERR_UNSUPPORTED, "ranks can't exchange by the library that vllm.nccl_path names: %s", why);
 		err_detail(e, "The server log tells more.");
-		return err_hint(e, "Install NCCL 2.18 or later there, or set vllm.nccl_path to \"" NCCL_OFF "\" so that ranks exchange by way of the host.");
+		return err_hint(e, "Install NCCL 2.18 or later there, or set vllm.nccl_path to \""
+						NCCL_OFF "\" so that ranks exchange by way of the host.");
 	}
 	tell_exchange("way of the host", why);
 	return true;

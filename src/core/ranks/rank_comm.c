@@ -48,7 +48,8 @@ bool
 rank_talk(RankHope *h, GroupMem *g, int tp, const RankComm *t, Model *m, Err *e)
 {
 	ModelComm	talk = {
-		.library = t->library,.tp_id = t->ids[g->rank / tp],.pp_id = t->ids[g->world / tp + g->rank % tp],.lives = hope,.ctx = h
+		.library = t->library,.tp_id = t->ids[g->rank / tp],.pp_id = t->ids[g->world / tp + g->rank % tp],
+		.lives = hope,.ctx = h
 	};
 
 	*h = (RankHope) {g, t->number, clock_us() + OPEN_US};

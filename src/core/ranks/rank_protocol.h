@@ -9,13 +9,17 @@
  *		RC_LOAD		RankLoad
  *		RC_KV		RankKv
  *		RC_FORWARD	RankStep, then seq_start [n_seqs + 1], pos [n_rows], tokens [n_rows], out_rows [n_out];
- *					if typed types [n_rows], if slotted state slots [n_seqs], if adapted adapters [n_seqs]; for each sequence the number of blocks and these;
- *					if embedded for each row whether it is, then the embeddings of those that are
+ *					if typed types [n_rows], if slotted state slots [n_seqs], if adapted adapters [n_seqs];
+ *					for each sequence the number of blocks and these; if embedded for each row whether it is,
+ *					then the embeddings of those that are
  *		RC_LOGITS	RankLogits, hidden rows; if adapted adapters [n]
  *		RC_COPY		BlockCopy, as many as there are
- *		RC_ROWS		tokens, as many as there are; whoever of the first stage has rows of the embedding of some sends these to rank 0
- *		RC_LARGEST	nothing; each sends rank 0 how many layers with K and V it has, then what is largest in each, of K and of V
- *		RC_SCALES	RankLargest, then what is largest in each of its layers, of K and of V: how the stage's KV will be scaled
+ *		RC_ROWS		tokens, as many as there are; whoever of the first stage has rows of the embedding of some
+ *					sends these to rank 0
+ *		RC_LARGEST	nothing; each sends rank 0 how many layers with K and V it has, then what is largest in
+ *					each, of K and of V
+ *		RC_SCALES	RankLargest, then what is largest in each of its layers, of K and of V: how the stage's KV
+ *					will be scaled
  *		RC_FREE		nothing
  *		RC_LORA		RankLora
  *		RC_UNLORA	the adapter's number; no model's
@@ -40,8 +44,8 @@
 
 typedef enum RankCmdKind
 {
-	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH, RC_FORGET, RC_ADOPT,
-	RC_ROWS, RC_LARGEST, RC_SCALES,
+	RC_LOAD, RC_KV, RC_FORWARD, RC_LOGITS, RC_COPY, RC_FREE, RC_LORA, RC_UNLORA, RC_REST, RC_STORE, RC_FETCH,
+	RC_FORGET, RC_ADOPT, RC_ROWS, RC_LARGEST, RC_SCALES,
 	RC_MEET, RC_COMM, RC_APART
 } RankCmdKind;
 
@@ -139,7 +143,8 @@ rank_place(GroupMem *g, int tp)
 	int			stages = g->world / tp;
 
 	return (RankPlace) {
-		comm_shm(g, g->rank / tp, g->rank % tp, tp), comm_shm(g, g->world + g->rank % tp, g->rank / tp, stages),
+		comm_shm(g, g->rank / tp, g->rank % tp, tp), comm_shm(g, g->world + g->rank % tp, g->rank / tp,
+															  stages),
 		comm_shm(g, 2 * g->world, g->rank, g->world)
 	};
 }

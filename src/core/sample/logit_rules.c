@@ -149,7 +149,8 @@ bad_bias(const Json *x, Err *e)
 			got != NULL ? got : "one that is too large", x->key);
 	mem_free(got);
 	err_detail(e, "parameter=logit_bias, value=%.20s", x->key);
-	return err_hint(e, "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");
+	return err_hint(e, "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's "
+					   "logit; others become these.");
 }
 
 static bool
@@ -296,7 +297,8 @@ logit_rules_check(LogitRules *r, const Tok *tok, int n_valid, Err *e)
 	for (int i = 0; i < r->n_bias; i++)
 		if (r->bias_ids[i] >= n_valid)
 		{
-			err_set(e, ERR_INVALID, "logit_bias names token %d, but the model's tokens are 0 to %d", r->bias_ids[i], n_valid - 1);
+			err_set(e, ERR_INVALID, "logit_bias names token %d, but the model's tokens are 0 to %d",
+					r->bias_ids[i], n_valid - 1);
 			return err_detail(e, "parameter=logit_bias, value=%d", r->bias_ids[i]);
 		}
 	return make_allowed_mask(r, n_valid, e) && make_bad_words(r, tok, e);
@@ -404,7 +406,10 @@ token_counts_free(TokenCounts *c)
 
 /* ---- application ---- */
 
-/* The last token of the i-th word, if it may not come now, else -1.  *from: where the word begins, and then the next. */
+/*
+ * The last token of the i-th word, if it may not come now, else -1.  *from: where the word begins, and then
+ * the next.
+ */
 static int32_t
 banned(const LogitRules *r, size_t i, int *from, const int32_t *output, int n_output)
 {
@@ -412,7 +417,8 @@ banned(const LogitRules *r, size_t i, int *from, const int32_t *output, int n_ou
 	int			n = r->bad_ends.data[i] - *from;
 
 	*from += n;
-	if (n - 1 <= n_output && memcmp(word, output + n_output - (n - 1), (size_t) (n - 1) * sizeof(int32_t)) == 0)
+	if (n - 1 <= n_output && memcmp(word, output + n_output - (n - 1), (size_t) (n - 1) * sizeof(int32_t)) ==
+		0)
 		return word[n - 1];
 	return -1;
 }
@@ -473,8 +479,8 @@ repetition_of(const LogitRules *r)
 }
 
 int
-logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,
-				   int n_valid, int32_t *ids, int32_t *n_output)
+logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt,
+				   int n_tokens, int n_valid, int32_t *ids, int32_t *n_output)
 {
 	TokenCounts *c;
 	int			n = 0;
@@ -507,8 +513,8 @@ logit_rules_factors(const LogitRules *r, float *presence, float *frequency, floa
 }
 
 void
-logit_rules_penalize(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,
-					 float *logits, int n_valid)
+logit_rules_penalize(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt,
+					 int n_tokens, float *logits, int n_valid)
 {
 	bool		repeats = r->repetition_penalty != 1;
 	float		repetition = repetition_of(r);

@@ -54,18 +54,23 @@ void		token_counts_free(TokenCounts *c);
 void		token_counts_cut(TokenCounts *c, const int32_t *tokens, int n);
 
 /* Stage 4: bad_words.  Stage 3 is allowed_mask. */
-void		logit_rules_ban_words(const LogitRules *r, const int32_t *output, int n_output, float *logits, int n_valid);
+void		logit_rules_ban_words(const LogitRules *r, const int32_t *output, int n_output, float *logits,
+								  int n_valid);
 /* Of stage 5: logit_bias. */
 void		logit_rules_add_bias(const LogitRules *r, float *logits);
 /* Stage 6.  counts: the request's; tokens: the request's, n_prompt of them its prompt's. */
-void		logit_rules_penalize(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt,
-								 int n_tokens, float *logits, int n_valid);
+void		logit_rules_penalize(const LogitRules *r, TokenCounts **counts, const int32_t *tokens,
+								 int n_prompt, int n_tokens, float *logits, int n_valid);
 
 /* The same for whoever applies them elsewhere (sample_device.c).  Stage 4, of bits as allowed_mask's: */
-void		logit_rules_ban_bits(const LogitRules *r, const int32_t *output, int n_output, uint32_t *mask, int n_valid);
-/* stage 6: the tokens that penalties are about, how often each is in the answer; returns their number.  ids NULL: just that */
-int			logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n_tokens,
-							   int n_valid, int32_t *ids, int32_t *n_output);
+void		logit_rules_ban_bits(const LogitRules *r, const int32_t *output, int n_output, uint32_t *mask,
+								 int n_valid);
+/*
+ * stage 6: the tokens that penalties are about, how often each is in the answer; returns their number.  ids
+ * NULL: just that
+ */
+int			logit_rules_counts(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt,
+							   int n_tokens, int n_valid, int32_t *ids, int32_t *n_output);
 /* The penalties, as they are applied to floats. */
 void		logit_rules_factors(const LogitRules *r, float *presence, float *frequency, float *repetition);
 

@@ -73,7 +73,8 @@ load_one(Plugins *all, const char *library, const char *symbol, Err *e)
 	if (all->n == PLUGINS_MAX)
 		return err_set(e, ERR_INVALID, "more than %d logits processors", PLUGINS_MAX);
 	if (!library_path(library, path, sizeof(path)))
-		return err_set(e, ERR_INVALID, "logits processor library \"%s\" must be an absolute path, or a file beside the engine", library);
+		return err_set(e, ERR_INVALID, "logits processor library \"%s\" must be an absolute path, or a file "
+									   "beside the engine", library);
 	dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (dl == NULL)
 		return err_set(e, ERR_INVALID, "could not load logits processor library: %s", dlerror());
@@ -83,7 +84,8 @@ load_one(Plugins *all, const char *library, const char *symbol, Err *e)
 	memcpy(&entry, &at, sizeof(entry));
 	p = entry(VLLM_LOGITS_ABI);
 	if (p == NULL || !is_complete(p))
-		return err_set(e, ERR_INVALID, "\"%s\" of \"%s\" is not a logits processor of version %d", symbol, path, VLLM_LOGITS_ABI);
+		return err_set(e, ERR_INVALID, "\"%s\" of \"%s\" is not a logits processor of version %d", symbol,
+					   path, VLLM_LOGITS_ABI);
 	all->p[all->n++] = p;
 	log_line('I', "logits processor \"%s\" of %s", p->name, path);
 	return true;
@@ -238,7 +240,8 @@ plugin_host_new(const Plugins *p, int vocab_size, int32_t eos, Err *e)
 		message[sizeof(message) - 1] = '\0';
 		if (h->self[i] == NULL)
 		{
-			err_set(e, ERR_INVALID, "logits processor \"%s\" does not take this model: %s", p->p[i]->name, message);
+			err_set(e, ERR_INVALID, "logits processor \"%s\" does not take this model: %s", p->p[i]->name,
+					message);
 			plugin_host_free(h);
 			return NULL;
 		}
@@ -415,7 +418,8 @@ plugin_host_apply(PluginHost *h, uint32_t which, SampleRow *rows, int n)
 				continue;
 			h->row_at[m] = k;
 			h->rows[m++] = (VllmLogitsRow) {
-				.slot = r->seat->slot, .n_output = r->n_tokens - r->n_prompt, .output = r->tokens + r->n_prompt,
+				.slot = r->seat->slot, .n_output = r->n_tokens - r->n_prompt,
+					.output = r->tokens + r->n_prompt,
 				.logits = r->logits
 			};
 		}

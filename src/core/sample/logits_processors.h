@@ -44,8 +44,10 @@ struct SampleRow;
 /* Those that come behind the temperature */
 uint32_t	plugin_host_late(const PluginHost *h);
 
-/* Tell what has changed: rows[0..n) are those of this step, of which some have plugins; again: more rows of the
- * step, of some of its requests, and those who are missing stay where they are. */
+/*
+ * Tell what has changed: rows[0..n) are those of this step, of which some have plugins; again: more rows of
+ * the step, of some of its requests, and those who are missing stay where they are.
+ */
 void		plugin_host_update(PluginHost *h, struct SampleRow *rows, int n, bool again);
 
 /*

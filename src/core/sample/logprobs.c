@@ -196,7 +196,8 @@ logprobs_row(const float *x, int n, int n_valid, int32_t id, const LogprobWant *
 
 	if (w->ids != NULL)
 		for (int i = 0; i < k; i++)
-			e[i + 1] = (Logprob) {.id = w->ids[i], .rank = rank_of(x, n_valid, w->ids[i]), .value = x[w->ids[i]]};
+			e[i + 1] = (Logprob) {.id = w->ids[i], .rank = rank_of(x, n_valid, w->ids[i]),
+								  .value = x[w->ids[i]]};
 	else if (k > 0)
 	{
 		top_of(x, n_valid, k, e + 1);

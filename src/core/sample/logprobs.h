@@ -14,7 +14,8 @@
 #define LOGPROBS_ALL	(-1)	/* of the whole vocabulary */
 #define LOGPROBS_ZERO	(-2)	/* CoreOptions.max_logprobs: a token's own alone */
 #define LOGPROB_MAX_IDS 128
-#define LOGPROB_MAX_ENTRIES (1 << 24)	/* of a request's answers that are told in one go, and of its prompt */
+/* of a request's answers that are told in one go, and of its prompt */
+#define LOGPROB_MAX_ENTRIES (1 << 24)
 
 typedef struct Logprob
 {

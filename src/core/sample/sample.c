@@ -317,7 +317,8 @@ mass_of(float z)
 	float		t = (z > NO_MASS ? z : NO_MASS) * 1.44269504f;
 	int32_t		whole = (int32_t) (t - 0.5f);
 	float		x = t - (float) whole;
-	float		p = 1.0f + x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
+	float		p = 1.0f +
+		x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
 	uint32_t	bits = (uint32_t) (whole + 127) << 23;
 	float		scale;
 
@@ -569,7 +570,8 @@ forbid(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 	if (r != NULL && r->allowed_mask != NULL)
 		apply_mask(s, w, logits, r->allowed_mask);
 	if (r != NULL)
-		logit_rules_ban_words(r, row->tokens + row->n_prompt, row->n_tokens - row->n_prompt, logits, s->n_valid);
+		logit_rules_ban_words(r, row->tokens + row->n_prompt, row->n_tokens - row->n_prompt, logits,
+							  s->n_valid);
 	if (row->position < p->min_tokens)
 		for (int i = 0; i < p->n_min_ids; i++)
 			logits[p->min_ids[i]] = -INFINITY;
@@ -764,7 +766,8 @@ begin_one(void *arg, int chunk, int ith)
 	row->id = row->params->plugins == 0 ? sample_row(s, &s->work[ith], row, row->logits) :
 		begin_row(s, &s->work[ith], row, row->logits);
 	if (row->params->plugins != 0 && row->mask != NULL)
-		memcpy(s->kept + (size_t) chunk * (size_t) s->width, row->logits, (size_t) s->n_valid * sizeof(float));
+		memcpy(s->kept + (size_t) chunk * (size_t) s->width, row->logits,
+			   (size_t) s->n_valid * sizeof(float));
 }
 
 /* What processors have left: numbers, of what the grammar allows, and where that is nothing, it wins. */
@@ -875,7 +878,8 @@ mass_of4(Lanes4 z)
 	Lanes4		t = (Lanes4) (((Ints4) z & in) | ((Ints4) least & ~in)) * 1.44269504f;
 	Ints4		whole = __builtin_convertvector(t - 0.5f, Ints4);
 	Lanes4		x = t - __builtin_convertvector(whole, Lanes4);
-	Lanes4		p = 1.0f + x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
+	Lanes4		p = 1.0f +
+		x * (0.69314718f + x * (0.24022651f + x * (0.05550411f + x * (0.00961813f + x * 0.00133336f))));
 	Ints4		scale = (whole + 127) << 23;
 
 	return (Lanes4) ((Ints4) (p * (Lanes4) scale) & in);

@@ -40,7 +40,8 @@ smpdev_takes(const Req *r, bool tell_processed)
 	if (!wants_logprobs(o))
 		return true;
 	/* thoughts may put another token in place of the sampled one */
-	return !tell_processed && r->thoughts == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 && o->logprobs <= KSAMPLE_TOP;
+	return !tell_processed && r->thoughts == NULL && o->logprob_ids.len == 0 && o->logprobs >= 0 &&
+		o->logprobs <= KSAMPLE_TOP;
 }
 
 /* What is staged so far; words NULL: is only counted. */
@@ -135,12 +136,14 @@ stage_rules(SampleDeviceStage *s, const SampleRow *row, int n_valid, KSample *k)
 		memcpy(s->words + k->bias_at + r->n_bias, r->bias, (size_t) r->n_bias * sizeof(float));
 	}
 	logit_rules_factors(r, &k->presence, &k->frequency, &k->repetition);
-	k->n_pen = logit_rules_counts(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, n_valid, NULL, NULL);
+	k->n_pen = logit_rules_counts(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, n_valid, NULL,
+								  NULL);
 	k->pen_at = reserve(s, 2 * (size_t) k->n_pen);
 	if (s->words == NULL || k->n_pen == 0)
 		return;
 	ids = (int32_t *) s->words + k->pen_at;
-	logit_rules_counts(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, n_valid, ids, ids + k->n_pen);
+	logit_rules_counts(r, row->counts, row->tokens, row->n_prompt, row->n_tokens, n_valid, ids,
+					   ids + k->n_pen);
 }
 
 static KSample
@@ -148,8 +151,8 @@ stage_row(SampleDeviceStage *s, const SmpDevRow *d, int n_valid)
 {
 	const GenParams *p = d->row->params;
 	KSample		k = {
-		.row = d->at, .pos = (uint32_t) d->row->position, .seed = d->row->seed, .top_p = p->top_p, .top_k = p->top_k,
-		.inv_t = p->temperature > 0 ? (float) (1.0 / p->temperature) : 0,
+		.row = d->at, .pos = (uint32_t) d->row->position, .seed = d->row->seed, .top_p = p->top_p,
+		.top_k = p->top_k, .inv_t = p->temperature > 0 ? (float) (1.0 / p->temperature) : 0,
 		.min_p_log = p->min_p > 0 ? (float) log(p->min_p) : -INFINITY, .n_logprobs = -1, .repetition = 1
 	};
 
@@ -204,8 +207,8 @@ lesser(int a, int b)
 static size_t
 most_words(const SmpDevSizes *o)
 {
-	return sizeof(KSample) / sizeof(uint32_t) + 2 * (((size_t) o->n_valid + 31) / 32) + 2 * (size_t) o->n_valid +
-		2 * (size_t) lesser(o->tokens, o->n_valid);
+	return sizeof(KSample) / sizeof(uint32_t) + 2 * (((size_t) o->n_valid + 31) / 32) +
+		2 * (size_t) o->n_valid + 2 * (size_t) lesser(o->tokens, o->n_valid);
 }
 
 bool
@@ -222,7 +225,8 @@ smpdev_new(DevSampler **s, const Dev *dev, KPool *pool, const SmpDevSizes *o, Er
 	d->pool = pool;
 	d->o = *o;
 	d->rows = mem_alloc(rows * sizeof(SmpDevRow));
-	return hostdev_new(&d->in, dev, most_words(o) + rows * (sizeof(KSample) / sizeof(float)), "rows to sample", e) &&
+	return hostdev_new(&d->in, dev, most_words(o) + rows * (sizeof(KSample) / sizeof(float)),
+					   "rows to sample", e) &&
 		hostdev_new(&d->out, dev, rows * (sizeof(KSampled) / sizeof(float)), "tokens", e);
 }
 
@@ -290,7 +294,8 @@ smpdev_run(DevSampler *s, float *logits)
 		ALWAYS(n > 0);
 		size = smpdev_stage(&s->rows[i], n, s->o.n_valid, s->in.host);
 		hostdev_put(&s->in, 0, size / sizeof(float));
-		s->k->sample(s->pool, s->in.dev, n, logits, s->o.width, s->o.n_valid, (KSampled *) (void *) s->out.dev + i);
+		s->k->sample(s->pool, s->in.dev, n, logits, s->o.width, s->o.n_valid,
+					 (KSampled *) (void *) s->out.dev + i);
 	}
 	hostdev_get(&s->out, 0, (size_t) s->n * (sizeof(KSampled) / sizeof(float)));
 	s->n = 0;

@@ -25,8 +25,8 @@ typedef struct SmpDevRow
 } SmpDevRow;
 
 /*
- * What rows of different requests are sampled by, into a buffer aligned to 8 bytes; returns its size, and with
- * NULL just that.
+ * What rows of different requests are sampled by, into a buffer aligned to 8 bytes; returns its size, and
+ * with NULL just that.
  * n_valid: ids that may be sampled.
  */
 size_t		smpdev_stage(const SmpDevRow *rows, int n, int n_valid, void *buffer);
@@ -49,7 +49,10 @@ void		smpdev_free(DevSampler *s);
 /* As a HostDev's.  NULL will do. */
 void		smpdev_drop(DevSampler *s);
 bool		smpdev_back(DevSampler *s, Err *e);
-/* One more row for the next run, the at-th of its logits.  What is returned is there when the run has been waited for. */
+/*
+ * One more row for the next run, the at-th of its logits.  What is returned is there when the run has been
+ * waited for.
+ */
 const KSampled *smpdev_add(DevSampler *s, const SampleRow *row, const OutParams *out, int at);
 /* Ask for all their tokens; logits: where ops are. */
 void		smpdev_run(DevSampler *s, float *logits);

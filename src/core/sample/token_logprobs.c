@@ -2,9 +2,9 @@
  * token_logprobs.c
  *	  Log-probabilities of a step's tokens, between sampling and committing.
  *
- * Of rows that are asked for them a copy was kept as the model gave it, or the device that sampled them has told; when the tokens are known, the
- * rows are looked at by all threads.  A request gathers only so many, unless it is a stream, which
- * tells them at once.
+ * Of rows that are asked for them a copy was kept as the model gave it, or the device that sampled them has
+ * told; when the tokens are known, the rows are looked at by all threads.  A request gathers only so many,
+ * unless it is a stream, which tells them at once.
  *
  * Owner: the step thread.  Tested by tests/unit/core/test_answers.c and tests/golden/logprobs_golden.c.
  */

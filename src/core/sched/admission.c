@@ -175,13 +175,16 @@ put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
 	if (open == INT64_MAX || by->tokens_per_minute == 0)
 	{
 		err_set(e, ERR_LIMIT, "role has its limit of %d LLM requests in flight", by->max_requests);
-		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says how long to wait.");
+		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says "
+					"how long to wait.");
 	}
 	else
 	{
-		err_set(e, ERR_LIMIT, "role has used up its limit of %d LLM tokens per minute", by->tokens_per_minute);
+		err_set(e, ERR_LIMIT, "role has used up its limit of %d LLM tokens per minute",
+				by->tokens_per_minute);
 		err_detail(e, "The next request may begin in %.1f s.", (double) (open - now_us) / 1e6);
-		err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout says how long to wait.");
+		err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout "
+					"says how long to wait.");
 	}
 }
 

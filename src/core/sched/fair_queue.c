@@ -284,7 +284,10 @@ fair_unref(Fair *f)
 
 /* ---- turns ---- */
 
-/* f, which has not waited, does so again.  Of what it was behind then it loses as much as the others have gone on. */
+/*
+ * f, which has not waited, does so again.  Of what it was behind then it loses as much as the others have
+ * gone on.
+ */
 static void
 catch_up(Fair *f)
 {

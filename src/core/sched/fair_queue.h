@@ -6,12 +6,12 @@
  * parent it is the turn of the one whose clock is behind the others'; so those that always want
  * service get it by their weights, whatever the size of what they ask for.
  *
- * Where the others are, the parent's own clock says: it goes on by the service that is given below it, divided by the
- * weights of all that are active there: that have requests, or, but for leaves, have none any more and are still ahead, as the service
- * that they had in one go was theirs by and by.  A new node begins there, and so does one that comes back
- * after a while: what it was behind when it last waited is worth less and less, so nobody saves up.  A node
- * that has just had more than its share and comes back is still ahead: to leave and return brings nothing.
- * And as that clock goes on with each service, whoever
+ * Where the others are, the parent's own clock says: it goes on by the service that is given below it,
+ * divided by the weights of all that are active there: that have requests, or, but for leaves, have none any
+ * more and are still ahead, as the service that they had in one go was theirs by and by.  A new node begins
+ * there, and so does one that comes back after a while: what it was behind when it last waited is worth less
+ * and less, so nobody saves up.  A node that has just had more than its share and comes back is still ahead:
+ * to leave and return brings nothing.  And as that clock goes on with each service, whoever
  * it is for, those that are ahead have their turn however many new ones come.
  *
  * Leaves have queues; the scheduler's are sessions, below roles, below the two classes of requests.

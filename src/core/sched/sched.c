@@ -9,8 +9,8 @@
  * hold, how they lose it, and what forks take over.
  *
  * When a running request can't get a block, the most recently admitted running
- * one of the role that has most (sched_roles.c) is preempted: its blocks are freed, computed = 0, and it waits in front.
- * Its rows in the plan at hand, if any, are refunded.  A model with recurrent state has a
+ * one of the role that has most (sched_roles.c) is preempted: its blocks are freed, computed = 0, and it
+ * waits in front.  Its rows in the plan at hand, if any, are refunded.  A model with recurrent state has a
  * slot of it for each running request, which goes the way of the blocks.
  *
  * A fork is a request that begins with all the tokens of another, its parent, whose
@@ -60,7 +60,8 @@ sched_blocks(const Sched *s, int64_t n_tokens)
 int
 sched_pages(const Sched *s, int blocks, int windows)
 {
-	int			most = s->opt.window > 0 ? kvgroups_windows(s->opt.window, s->opt.max_rows, s->opt.block_size) : 0;
+	int			most = s->opt.window > 0 ? kvgroups_windows(s->opt.window, s->opt.max_rows,
+															s->opt.block_size) : 0;
 
 	return blocks * kvpool_full(s->pool) + (windows < most ? windows : most) * kvpool_window(s->pool);
 }
@@ -83,8 +84,8 @@ sched_must_fit(const Sched *s, int n_prompt, int max_tokens, Err *e)
 	if (sched_fits(s, n_tokens))
 		return true;
 	blocks = sched_blocks(s, n_tokens - 1);
-	err_set(e, ERR_TOO_LONG, "request needs %d KV cache %s but the model has %d", sched_pages(s, blocks, blocks),
-			s->opt.window > 0 ? "pages" : "blocks", kvpool_pages(s->pool));
+	err_set(e, ERR_TOO_LONG, "request needs %d KV cache %s but the model has %d",
+			sched_pages(s, blocks, blocks), s->opt.window > 0 ? "pages" : "blocks", kvpool_pages(s->pool));
 	err_detail(e, "The prompt has %d tokens, max_tokens is %d and a block holds %d tokens.",
 			   n_prompt, max_tokens, s->opt.block_size);
 	return err_hint(e, "Lower max_tokens or give the model more KV cache memory.");
@@ -317,7 +318,8 @@ sched_new(KvPool *pool, const SchedOptions *opt)
 		s->free_slots[s->n_free_slots++] = --i;
 	/* no request gets two entries, and nobody is admitted after a preemption */
 	s->plan.e = mem_zalloc((size_t) opt->max_seqs * sizeof(PlanEntry));
-	s->plan.copies = mem_zalloc((size_t) opt->max_seqs * (size_t) (kvpool_full(pool) + kvpool_window(pool)) * sizeof(BlockCopy));
+	s->plan.copies = mem_zalloc((size_t) opt->max_seqs * (size_t) (kvpool_full(pool) + kvpool_window(pool)) *
+								sizeof(BlockCopy));
 	return s;
 }
 
@@ -566,7 +568,8 @@ check_used(const Sched *s, int *used, int *windows, Err *e)
 		return err_set(e, ERR_INTERNAL, "%d requests are held, counted %d", n, s->held.n);
 	pins_count(s->opt.pins, used, windows);
 	for (int b = 1; b <= kvpool_total(s->pool); b++)
-		if (used[b] != kvpool_refs(s->pool, b) || (s->opt.window > 0 && windows[b] != kvpool_window_refs(s->pool, b)))
+		if (used[b] != kvpool_refs(s->pool, b) ||
+			(s->opt.window > 0 && windows[b] != kvpool_window_refs(s->pool, b)))
 			return err_set(e, ERR_INTERNAL, "block %d is in %d tables and has %d references",
 						   b, used[b], kvpool_refs(s->pool, b));
 	return true;

@@ -54,7 +54,8 @@ struct Sched
 	Line		line[N_CLASSES];
 	double		line_now;		/* the clock of the class that had the last turn; never goes back */
 	ReqList		resumed;		/* forks instead of their parents */
-	int			n_resumed;		/* so many of them were admitted since a new request has been, while some waited */
+	/* so many of them were admitted since a new request has been, while some waited */
+	int			n_resumed;
 	ReqList		held;			/* newest last */
 	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
 	uint64_t	next_admit_no;
@@ -101,7 +102,10 @@ void		queue_remove(Sched *s, Req *r);
 void		queue_leave(Req *r);
 /* The request to be admitted next; NULL = nobody waits. */
 Req		   *queue_next(Sched *s);
-/* r can't be admitted in the plan at hand.  Was it its turn before those that go on in another's place?  Then it is theirs. */
+/*
+ * r can't be admitted in the plan at hand.  Was it its turn before those that go on in another's place?  Then
+ * it is theirs.
+ */
 bool		queue_stand_back(Sched *s, const Req *r);
 /* Does anybody of that class wait, but those that go on in another's place? */
 bool		queue_waits(const Sched *s, int class);
@@ -132,11 +136,17 @@ void		sched_roles_earn(Sched *s);
 /* What each role has of what runs, as of now; r is admitted. */
 void		sched_roles_count(Sched *s);
 void		sched_roles_admitted(Sched *s, const Req *r);
-/* r, of one role, and other, of another, both wait: has r's role so much less that r goes first, though it is newer? */
+/*
+ * r, of one role, and other, of another, both wait: has r's role so much less that r goes first, though it is
+ * newer?
+ */
 bool		sched_roles_before(const Sched *s, const Req *r, const Req *other);
 /* Which running request gives way to one that runs; from: of those from there on. */
 int			sched_roles_victim(Sched *s, int from);
-/* r, which is next, lacks a seat or so many pages: preempt requests of roles that have more.  How many: 0 = it has to wait. */
+/*
+ * r, which is next, lacks a seat or so many pages: preempt requests of roles that have more.  How many: 0 =
+ * it has to wait.
+ */
 int			sched_roles_make_way(Sched *s, const Req *r, int pages);
 
 /* ---- sched_plan.c ---- */

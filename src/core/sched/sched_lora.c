@@ -6,8 +6,8 @@
  * parent's place: so nobody who has begun must wait for a place again.  A new request that would bring one
  * more is set aside for the plan at hand, others pass it, and it is put back in front.  A request that has
  * been passed by
- * LORA_PATIENCE requests with adapters, and of no better priority, is next: until it is admitted no other one of
- * its kind is, and places become free.  Requests without an adapter mix with any.
+ * LORA_PATIENCE requests with adapters, and of no better priority, is next: until it is admitted no other one
+ * of its kind is, and places become free.  Requests without an adapter mix with any.
  *
  * Owner: the step thread.  Costs nothing while no request has an adapter.  Tested by
  * tests/unit/core/sched/test_sched_lora.c.

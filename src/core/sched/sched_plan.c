@@ -13,7 +13,8 @@
  * step (step_time.c) and, while others want rows too, by half of what is left: one
  * long prompt can neither stop the decodes nor keep short prompts out.
  *
- * Before all that, whoever is next is made way for, if its role has less of what runs than another (sched_roles.c).
+ * Before all that, whoever is next is made way for, if its role has less of what runs than another
+ * (sched_roles.c).
  *
  * A new request is admitted only if its whole prompt fits beside what the running ones
  * still need, plus a block for each of them.
@@ -238,7 +239,8 @@ static int
 pages_wanted(const Sched *s, const Req *r, const ShareHit *hit)
 {
 	int			blocks = sched_blocks(s, (int64_t) r->tokens.len);
-	int			windows = sched_pages(s, 0, blocks) - (hit->n_windows - hit->n_idle_windows) * kvpool_window(s->pool);
+	int			windows = sched_pages(s, 0, blocks) - (hit->n_windows - hit->n_idle_windows) *
+		kvpool_window(s->pool);
 
 	return sched_pages(s, blocks - hit->n_blocks + hit->n_idle, 0) + (windows > 0 ? windows : 0);
 }
@@ -300,8 +302,10 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 	s->running[at] = r;
 }
 
-/* The background fills up what others leave, but not all of it, so that the next of them need not wait.  One may
- * always run. */
+/*
+ * The background fills up what others leave, but not all of it, so that the next of them need not wait.  One
+ * may always run.
+ */
 static bool
 leaves_room(const Sched *s, const Req *r, int need)
 {
@@ -311,7 +315,9 @@ leaves_room(const Sched *s, const Req *r, int need)
 		kvpool_pages_available(s->pool) - need >= kvpool_pages(s->pool) / SPARE;
 }
 
-/* May r, which is new, get n rows of its prompt?  Not if too many are computed in part: shorter ones pass it. */
+/*
+ * May r, which is new, get n rows of its prompt?  Not if too many are computed in part: shorter ones pass it.
+ */
 static bool
 prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
 {
@@ -393,7 +399,8 @@ plan_admissions(Sched *s, int64_t now_us)
 		if (!comes_back(s, r, &hit, now_us))
 		{
 			/* others pass it, but not who has had its turn */
-			if ((r->state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r)) && !queue_stand_back(s, r))
+			if ((r->state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r)) &&
+				!queue_stand_back(s, r))
 				break;
 			continue;
 		}

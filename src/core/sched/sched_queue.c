@@ -2,9 +2,10 @@
  * sched_queue.c
  *	  The scheduler's queues: which requests wait, and which is next.
  *
- * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then forks that go on in their parents' place, then new ones, by
- * fair shares of roles and of the sessions of a role (fair_queue.h), FCFS within a session.  After
- * RESUMED_PATIENCE forks, or if its role has less, it is a new one's turn before them, if there is room for
+ * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then
+ * forks that go on in their parents' place, then new ones, by fair shares of roles and of the sessions of a
+ * role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it is a
+ * new one's turn before them, if there is room for
  * it: a beam search has as many with each token.  With SchedOptions.priorities new requests wait in one
  * queue, by priority, and these three are compared by it.
  *
@@ -257,7 +258,8 @@ first_of(const Sched *s, Line *l)
 static bool
 is_turn(const Sched *s, const Req *r, const Req *resumed)
 {
-	return !s->no_turn && r != NULL && r->state == RQ_WAITING && queue_class(r) <= queue_class(resumed) && r->priority == resumed->priority &&
+	return !s->no_turn && r != NULL && r->state == RQ_WAITING && queue_class(r) <= queue_class(resumed) &&
+		r->priority == resumed->priority &&
 		(s->n_resumed >= RESUMED_PATIENCE || sched_roles_before(s, r, resumed));
 }
 
@@ -278,7 +280,8 @@ queue_next(Sched *s)
 	Req		   *resumed = s->resumed.head;
 
 	/* it has had its turn */
-	if (resumed != NULL && (front == NULL || front->state != RQ_PREEMPTED || resumed->priority < front->priority) &&
+	if (resumed != NULL && (front == NULL || front->state != RQ_PREEMPTED ||
+							resumed->priority < front->priority) &&
 		(front == NULL || resumed->priority <= front->priority))
 	{
 		if (front != NULL && is_turn(s, front, resumed))

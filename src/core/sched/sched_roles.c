@@ -2,30 +2,36 @@
  * sched_roles.c
  *	  Roles share what runs: seats and blocks, when these are short.
  *
- * Whose turn it is says the order of service (sched_queue.c), but a turn is worth nothing while others hold all seats, or all
- * blocks: their answers may take minutes, and those of them that were preempted wait in front.  So of what runs at once a role has
- * a portion: its part of all seats or of all blocks, the greater of the two, divided by its weight.
+ * Whose turn it is says the order of service (sched_queue.c), but a turn is worth nothing while others hold
+ * all seats, or all
+ * blocks: their answers may take minutes, and those of them that were preempted wait in front.  So of what
+ * runs at once a role has a portion: its part of all seats or of all blocks, the greater of the two, divided
+ * by its weight.
  *
- *	- When a running request wants a block and there is none, the role with the greatest portion loses its newest request.
- *	- Of those that were preempted and those that are new, one whose role would still have less goes before one whose role
- *	  has more.
- *	- Who is next and finds no seat or no blocks is made way for: the role with the greatest portion loses its newest requests,
- *	  as long as it keeps no less than the other gets.
+ *	- When a running request wants a block and there is none, the role with the greatest portion loses its
+ *	  newest request.
+ *	- Of those that were preempted and those that are new, one whose role would still have less goes before
+ *	  one whose role has more.
+ *	- Who is next and finds no seat or no blocks is made way for: the role with the greatest portion loses its
+ *	  newest requests, as long as it keeps no less than the other gets.
  *
- * Nobody takes a role's oldest request for another's sake.  As each exchange leaves the portions closer together, none is made back.  So the oldest
- * of all always goes on, and who waits longest in a role of which nothing runs is overtaken by nobody: everything ends.  And what is
- * computed again for others' sake is bounded by what is said meanwhile (GOES_ON).
+ * Nobody takes a role's oldest request for another's sake.  As each exchange leaves the portions closer
+ * together, none is made back.  So the oldest of all always goes on, and who waits longest in a role of which
+ * nothing runs is overtaken by nobody: everything ends.  And what is computed again for others' sake is
+ * bounded by what is said meanwhile (GOES_ON).
  *
- * With SchedOptions.priorities the order is the callers', and there are no portions.  Requests in the background have their own roles.
+ * With SchedOptions.priorities the order is the callers', and there are no portions.  Requests in the
+ * background have their own roles.
  *
- * Owner: the step thread.  Costs nothing while all that run are one role's and nobody of another waits.  Tested by
- * tests/unit/core/sched/test_sched.c, tests/unit/core/test_sim.c.
+ * Owner: the step thread.  Costs nothing while all that run are one role's and nobody of another waits.
+ * Tested by tests/unit/core/sched/test_sched.c, tests/unit/core/test_sim.c.
  */
 #include "core/sched/sched_internal.h"
 
 #include "base/alloc.h"
 
-#define GOES_ON	8				/* for each token of an answer so many rows may be computed again, for others' sake */
+/* for each token of an answer so many rows may be computed again, for others' sake */
+#define GOES_ON	8
 #define SAVED	2				/* upper limit of such rows, in multiples of the pool's tokens */
 
 /* ---- what roles have ---- */
@@ -91,7 +97,10 @@ sched_roles_before(const Sched *s, const Req *r, const Req *other)
 
 /* ---- who wants a block, and there is none ---- */
 
-/* Some role has two that run, and one behind `from`: the newest of the one that has most.  Else the newest of all. */
+/*
+ * Some role has two that run, and one behind `from`: the newest of the one that has most.  Else the newest of
+ * all.
+ */
 int
 sched_roles_victim(Sched *s, int from)
 {

@@ -2,14 +2,16 @@
  * draft_kv.c
  *	  A chain or a smaller model beside the target: K and V for the same positions, in the same blocks.
  *
- * Whatever the target computes the drafter computes, too, right behind it: rows of prompts with the step, so that who
- * shares blocks, or forks, finds both; a request's newest rows when drafts are wanted of it, in one
- * batch with the first of these, or when there are FOLLOW_FLUSH of them.  Block tables are the target's.  Drafts beyond the
- * blocks that a request has are computed in blocks of the drafter's own, and what stands there is not kept.
+ * Whatever the target computes the drafter computes, too, right behind it: rows of prompts with the step, so
+ * that who shares blocks, or forks, finds both; a request's newest rows when drafts are wanted of it, in one
+ * batch with the first of these, or when there are FOLLOW_FLUSH of them.  Block tables are the target's.
+ * Drafts beyond the blocks that a request has are computed in blocks of the drafter's own, and what stands
+ * there is not kept.
  *
- * A model's row is a token.  A chain's is a token and the target's row of the position before, whose position it has:
- * its K and V are known when the token is.  So the row of a prompt's end is not there for those who share
- * the prompt and go on otherwise.  That, like all that is wrong here, can make drafts worse and nothing else.
+ * A model's row is a token.  A chain's is a token and the target's row of the position before, whose position
+ * it has: its K and V are known when the token is.  So the row of a prompt's end is not there for those who
+ * share the prompt and go on otherwise.  That, like all that is wrong here, can make drafts worse and nothing
+ * else.
  */
 #include "core/spec/model_drafter.h"
 
@@ -71,7 +73,9 @@ follow_apart(const Follower *f)
 	const CoreOptions *o = &f->core->opt;
 
 	/* and the null block */
-	return drafter_block_bytes(&f->d->info, o->kv_type, o->block_size) * ((size_t) f->max_seqs * (size_t) extra_blocks(o->block_size) + 1);
+	return drafter_block_bytes(&f->d->info, o->kv_type,
+							   o->block_size) * ((size_t) f->max_seqs * (size_t) extra_blocks(o->block_size) +
+												 1);
 }
 
 bool
@@ -83,8 +87,10 @@ follow_open_kv(Follower *f, Err *e)
 	char		what[80];
 
 	f->kv = (KvView) {
-		.type = target->type, .n_layers = mi->n_kv_layers, .n_blocks = target->n_blocks + f->max_seqs * extra_blocks(target->block_size),
-		.block_size = target->block_size, .n_kv_heads = mi->n_kv_heads, .head_dim = mi->head_dim, .v_dim = mi->v_dim
+		.type = target->type, .n_layers = mi->n_kv_layers,
+			.n_blocks = target->n_blocks + f->max_seqs * extra_blocks(target->block_size),
+		.block_size = target->block_size, .n_kv_heads = mi->n_kv_heads, .head_dim = mi->head_dim,
+		.v_dim = mi->v_dim
 	};
 	size = kv_layout(&f->kv);
 	snprintf(what, sizeof(what), "The KV cache of the drafts, %d blocks", f->kv.n_blocks);
@@ -134,13 +140,17 @@ table_of(Follower *f, const Req *r, int seq)
 	return t;
 }
 
-/* Compute the batch in the making; logits of its n_out rows are in follow_logits(), what they feed back in f->fed. */
+/*
+ * Compute the batch in the making; logits of its n_out rows are in follow_logits(), what they feed back in
+ * f->fed.
+ */
 static void
 run(Follower *f, bool fed_back)
 {
 	const float *given = fed_back ? f->carried.base : f->given.base;
 	Batch		b = {
-		.rows = {.n_rows = f->n_rows, .n_seqs = f->n_seqs, .pos = f->pos, .seq_start = f->seq_start, .block_table = f->tables},
+		.rows = {.n_rows = f->n_rows, .n_seqs = f->n_seqs, .pos = f->pos, .seq_start = f->seq_start,
+				 .block_table = f->tables},
 		.tokens = f->tokens, .given = given, .fed_back = fed_back, .n_out = f->n_out, .out_rows = f->out_rows
 	};
 
@@ -210,7 +220,10 @@ write_rows(Follower *f, const Req *r, Rows rows, int from, int n)
 
 /* ---- what the target has computed ---- */
 
-/* Of a model: K and V that were computed for guesses count once these came true, as far as r's blocks are the same. */
+/*
+ * Of a model: K and V that were computed for guesses count once these came true, as far as r's blocks are the
+ * same.
+ */
 static void
 take_guesses(const Follower *f, const Req *r, Follow *w)
 {
@@ -221,8 +234,8 @@ take_guesses(const Follower *f, const Req *r, Follow *w)
 		size_t		p = (size_t) first + i;
 		size_t		block = p / (size_t) f->kv.block_size;
 
-		if (p >= r->tokens.len || block >= r->blocks.len || r->blocks.data[block] != w->guess_blocks.data[i] ||
-			r->tokens.data[p] != w->guesses.data[i])
+		if (p >= r->tokens.len || block >= r->blocks.len ||
+			r->blocks.data[block] != w->guess_blocks.data[i] || r->tokens.data[p] != w->guesses.data[i])
 			break;
 		w->done++;
 	}
@@ -327,11 +340,15 @@ take_drafts(Follower *f, int n, int n_go_on)
 	}
 	/* a drafter that is fed nothing has neither */
 	if (width > 0 && m > 0)
-		o->kernels->copy_rows(o->pool, (float *) f->carried.base + (size_t) n_go_on * (size_t) width, width, f->fed.base, width, f->from, m, width);
+		o->kernels->copy_rows(o->pool, (float *) f->carried.base + (size_t) n_go_on * (size_t) width, width,
+							  f->fed.base, width, f->from, m, width);
 	return n_go_on + m;
 }
 
-/* Rows of r up to the one behind which drafts begin: that of its last token.  Returns their number; 0: there are none. */
+/*
+ * Rows of r up to the one behind which drafts begin: that of its last token.  Returns their number; 0: there
+ * are none.
+ */
 static int
 first_rows(Follower *f, const Req *r, Follow *w)
 {

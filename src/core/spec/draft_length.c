@@ -2,11 +2,12 @@
  * draft_length.c
  *	  How many drafts are worth a row?
  *
- * A step of n rows takes T(n), and the j-th draft of a request, j = 0, 1, ..., is right with all before it with
- * probability p_j = a b^j, where a is how often its first drafts have been right of late, and b how often those
- * behind right ones: who copies goes on to copy, so b is mostly the greater.  Drafts have grades: what followed when more
- * tokens were the same is right more often.  How often drafts of a grade are right is known of all requests together; a and b
- * are that, times how this request compares with all.  We take the drafts that make
+ * A step of n rows takes T(n), and the j-th draft of a request, j = 0, 1, ..., is right with all before it
+ * with probability p_j = a b^j, where a is how often its first drafts have been right of late, and b how
+ * often those behind right ones: who copies goes on to copy, so b is mostly the greater.  Drafts have grades:
+ * what followed when more tokens were the same is right more often.  How often drafts of a grade are right is
+ * known of all requests together; a and b are that, times how this request compares with all.  We take the
+ * drafts that make
  *
  *		tokens per second = (requests + sum of p_j of the drafts taken) / T(rows)
  *
@@ -15,15 +16,15 @@
  * grows and even poor drafts pay; where it is bound by arithmetic, as large batches are, T grows
  * with each row and only very good ones do: then speculation is off by itself.
  *
- * T is a line through the times of the latest steps that only decoded: T(n) = mean + slope (n - mean n). Where all were
- * of one size nothing is known of the slope, and a small one is assumed, so that drafts are tried; a few steps
- * with drafts then tell what it is. Old steps are forgotten, so after some hundred steps without drafts they are
- * tried once more, as load, texts and lengths change. So is a request whose drafts have been wrong: it is
- * given
+ * T is a line through the times of the latest steps that only decoded: T(n) = mean + slope (n - mean n).
+ * Where all were of one size nothing is known of the slope, and a small one is assumed, so that drafts are
+ * tried; a few steps with drafts then tell what it is. Old steps are forgotten, so after some hundred steps
+ * without drafts they are tried once more, as load, texts and lengths change. So is a request whose drafts
+ * have been wrong: it is given
  * another chance now and then. Both are a small part of all rows.
  *
- * Drafts of what has weights take time to make: so much for each token that they are ahead, as measured.  It is added to T
- * of the rows, and how many are worth it is asked before they are made.
+ * Drafts of what has weights take time to make: so much for each token that they are ahead, as measured.  It
+ * is added to T of the rows, and how many are worth it is asked before they are made.
  *
  * In a step with prompts every row costs its arithmetic, and prompts fill the step as it is: drafts
  * must be nearly sure.
@@ -95,7 +96,8 @@ spec_made(Spec *s, int depth, int64_t us)
 	double		each = (double) us / fmax(1, depth);
 
 	s->made_us = us;
-	s->draft_us = s->draft_us == 0 ? each : s->draft_us + RATE * (fmin(each, OUTLIER * s->draft_us) - s->draft_us);
+	s->draft_us = s->draft_us == 0 ? each :
+		s->draft_us + RATE * (fmin(each, OUTLIER * s->draft_us) - s->draft_us);
 }
 
 /* ---- outcomes ---- */
@@ -148,7 +150,10 @@ drafts_above(const Offer *o, double p, int most, double *sum)
 	return k;
 }
 
-/* The bound that is best for n_rows rows without drafts, for which there is so much room; 2 = none is worth it. */
+/*
+ * The bound that is best for n_rows rows without drafts, for which there is so much room; 2 = none is worth
+ * it.
+ */
 static double
 best_bound(const Spec *s, const Offer *o, int n, int n_rows, int room)
 {

@@ -2,15 +2,17 @@
  * model_drafter.c
  *	  Drafts of what has weights of its own (drafter.h): heads, chains and smaller models.
  *
- * Heads want the target's hidden row before a request's last token, chains those of the tokens that they haven't
- * computed yet.  They stay where ops are: the target writes a step's rows behind those that are kept of steps before,
- * requests know the numbers of theirs, and when there is no room behind them what is still wanted moves together.
+ * Heads want the target's hidden row before a request's last token, chains those of the tokens that they
+ * haven't computed yet.  They stay where ops are: the target writes a step's rows behind those that are kept
+ * of steps before, requests know the numbers of theirs, and when there is no room behind them what is still
+ * wanted moves together.
  *
- * Chains and models keep K and V of their own, in an area with the target's block numbers, so a request's block table
- * serves for both, and so do sharing, forks and preemption (draft_kv.c).
+ * Chains and models keep K and V of their own, in an area with the target's block numbers, so a request's
+ * block table serves for both, and so do sharing, forks and preemption (draft_kv.c).
  *
- * Drafts are the likeliest tokens, or, of a request that draws, those that the sampler draws from the drafter's logits
- * with the noise that it will draw the target's with: the more the two agree, the more often they draw the same.
+ * Drafts are the likeliest tokens, or, of a request that draws, those that the sampler draws from the
+ * drafter's logits with the noise that it will draw the target's with: the more the two agree, the more often
+ * they draw the same.
  *
  * Owner: the step thread.  Tested by tests/unit/core/spec/test_spec_draft.c.
  */
@@ -85,7 +87,10 @@ follow_gather(Follower *f, const int32_t *from, int n)
 	o->kernels->copy_rows(o->pool, f->given.base, width, f->rows.base, width, from, n, width);
 }
 
-/* Rows that are kept move together.  There are as many as there may be, or somebody would have to do without drafts. */
+/*
+ * Rows that are kept move together.  There are as many as there may be, or somebody would have to do without
+ * drafts.
+ */
 static void
 move_together(Follower *f)
 {
@@ -184,7 +189,8 @@ heads_propose(Follower *f, SpecAsk *asks, int n)
 	follow_gather(f, f->from, m);
 	f->d->heads(f->d, f->given.base, f->tokens, m, most, f->ids);
 	for (int i = 0; i < m; i++)
-		for (int j = 0; j < asks[i].most && f->ids[i * most + j] >= 0 && f->ids[i * most + j] < f->n_valid; j++)
+		for (int j = 0; j < asks[i].most && f->ids[i * most + j] >= 0 && f->ids[i * most + j] < f->n_valid;
+			 j++)
 			intvec_push(&asks[i].r->spec->drafts, f->ids[i * most + j]);
 }
 
@@ -365,7 +371,8 @@ static size_t
 memory(const void *self)
 {
 	const Follower *f = self;
-	size_t		size = f->rows.size + f->given.size + f->fed.size + f->carried.size + f->unseen.size + f->logits.n * sizeof(float);
+	size_t		size = f->rows.size + f->given.size + f->fed.size + f->carried.size + f->unseen.size +
+		f->logits.n * sizeof(float);
 
 	if (f->d->info.kind != DRAFT_HEADS)
 		size += (size_t) (f->kv.n_blocks - f->core->kv.n_blocks) * f->kv.block_stride;
@@ -398,7 +405,8 @@ close_it(void *self)
 static bool
 make_rows(Follower *f, DevMem *m, int n, int width, Err *e)
 {
-	return devmem_reserve(m, f->core->opt.dev, (size_t) n * (size_t) width * sizeof(float), HUGE_OFF, "Rows for drafts", e);
+	return devmem_reserve(m, f->core->opt.dev, (size_t) n * (size_t) width * sizeof(float), HUGE_OFF,
+						  "Rows for drafts", e);
 }
 
 /* Logits, and what finds drafts in them. */
@@ -406,7 +414,8 @@ static bool
 make_picker(Follower *f, Err *e)
 {
 	const CoreOptions *o = &f->core->opt;
-	SmpDevSizes smp = {.rows = f->max_seqs, .width = f->vocab, .n_valid = f->n_valid, .tokens = f->core->max_model_len};
+	SmpDevSizes smp = {.rows = f->max_seqs, .width = f->vocab, .n_valid = f->n_valid,
+					   .tokens = f->core->max_model_len};
 
 	if (!smpdev_new(&f->smpdev, o->dev, o->pool, &smp, e))
 		return false;
@@ -432,8 +441,10 @@ make_buffers(Follower *f, const SpecEnv *env, Err *e)
 	f->sampled = mem_alloc(seqs * sizeof(*f->sampled));
 	genparams_init(&f->greedy);
 	f->greedy.temperature = 0;
-	return make_rows(f, &f->rows, f->kept + env->max_rows, given, e) && make_rows(f, &f->given, env->max_rows, given, e) &&
-		make_rows(f, &f->fed, env->max_seqs, f->d->fed_width, e) && make_rows(f, &f->carried, env->max_seqs, f->d->fed_width, e) &&
+	return make_rows(f, &f->rows, f->kept + env->max_rows, given, e) &&
+		make_rows(f, &f->given, env->max_rows, given, e) &&
+		make_rows(f, &f->fed, env->max_seqs, f->d->fed_width, e) &&
+		make_rows(f, &f->carried, env->max_seqs, f->d->fed_width, e) &&
 		(f->d->info.kind == DRAFT_HEADS || make_picker(f, e));
 }
 
@@ -485,8 +496,10 @@ kv_apart(const void *self)
 
 #define DRAFTS(symbol, method) \
 	const ProposerType proposer_##symbol = { \
-		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, .propose = propose, .before = before, \
-		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .open_kv = open_kv, .kv_apart = kv_apart, .rest = rest, .back = back, .memory = memory \
+		.name = method, .flags = SPEC_DEAR | SPEC_WEIGHTS, .open = open_it, .close = close_it, \
+		.propose = propose, .before = before, \
+		.step = step, .lost = forget, .forget = forget, .kv = own_kv, .open_kv = open_kv, \
+		.kv_apart = kv_apart, .rest = rest, .back = back, .memory = memory \
 	};
 
 DRAFTS(draft_model, "draft_model")

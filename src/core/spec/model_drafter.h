@@ -17,7 +17,8 @@ typedef struct Follow
 {
 	struct Follow *next;
 	struct Follow **link;		/* what points to it */
-	int			done;			/* positions whose K and V the drafter has; heads: the position of the first row */
+	/* positions whose K and V the drafter has; heads: the position of the first row */
+	int			done;
 	int			have;			/* rows of the target from there on; those of wrong drafts are not of use */
 	int			cap;
 	int32_t    *rows;			/* [cap] which of Follower.rows they are */
@@ -40,7 +41,8 @@ typedef struct Follower
 	ModelTaps	taps;
 	Follow	   *first;			/* all of them */
 	/* rows, where ops are */
-	DevMem		rows;			/* [kept + max_rows][given] the target's: those that are kept, and the latest step's */
+	/* [kept + max_rows][given] the target's: those that are kept, and the latest step's */
+	DevMem		rows;
 	int			kept;			/* of all requests at most */
 	int			top;			/* rows from here on are free */
 	int			step_at;		/* the step's first */

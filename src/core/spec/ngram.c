@@ -5,8 +5,8 @@
  * The longest n-gram that the tokens end with, of lookup_max down to lookup_min, and that has been there
  * before; the tokens behind where it was first are the drafts (docs/user/speculative-decoding.md).
  *
- * For each length there is a table of where each n-gram was first.  It chases the request's tokens, so a step costs
- * O(lengths), not O(tokens).  An n-gram is named by a hash of its tokens, from hashes of what the
+ * For each length there is a table of where each n-gram was first.  It chases the request's tokens, so a step
+ * costs O(lengths), not O(tokens).  An n-gram is named by a hash of its tokens, from hashes of what the
  * request begins with, so that it takes no walk over them; what is found is compared.
  *
  * Owner: the request, on the step thread.  Tested by tests/unit/core/spec/test_spec_propose.c.
@@ -33,7 +33,8 @@ typedef struct NgramTable
 typedef struct Ngram
 {
 	int			from;			/* tokens before are not looked at */
-	int			seen;			/* tokens whose n-grams, of those that end before the last, are in the tables */
+	/* tokens whose n-grams, of those that end before the last, are in the tables */
+	int			seen;
 	uint64_t   *sum;			/* [cap] of tokens [from .. from + i) */
 	size_t		cap;
 	NgramTable	tables[];		/* [lengths], the shortest first */

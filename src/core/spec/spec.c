@@ -72,7 +72,9 @@ spec_suits(const ModelInfo *info, Err *e)
 	if (info->generates && !info->both_ways && info->state_bytes == 0)
 		return true;
 	err_set(e, ERR_UNSUPPORTED, "speculative_config is not supported with this model");
-	return err_detail(e, info->generates && !info->both_ways ? "It has recurrent state, which can't be taken back." : "It generates no text.");
+	return err_detail(e, info->generates &&
+					  !info->both_ways ? "It has recurrent state, which can't be taken back." :
+					  "It generates no text.");
 }
 
 bool
@@ -90,7 +92,8 @@ spec_open(Core *c, const SpecConfig *conf, Spec **out, Err *e)
 	s = mem_zalloc(sizeof(*s));
 	s->conf = *conf;
 	s->env = (SpecEnv) {
-		.conf = &s->conf, .core = c, .max_seqs = c->opt.max_num_seqs, .max_rows = c->opt.max_num_batched_tokens,
+		.conf = &s->conf, .core = c, .max_seqs = c->opt.max_num_seqs,
+			.max_rows = c->opt.max_num_batched_tokens,
 		.max_model_len = c->max_model_len, .n_valid = c->defaults.n_valid
 	};
 	s->asks = mem_zalloc((size_t) s->env.max_seqs * sizeof(SpecAsk));

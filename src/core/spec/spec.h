@@ -60,7 +60,10 @@ typedef struct ProposerType
 	void		(*close) (void *p);
 	/* of all requests of the coming step at once; what is known is computed, but for the last token */
 	void		(*propose) (void *p, SpecAsk *asks, int n);
-	/* the target is about to compute a step: what it shall leave of it may be asked for (Batch.taps); NULL = nothing */
+	/*
+	 * the target is about to compute a step: what it shall leave of it may be asked for (Batch.taps); NULL =
+	 * nothing
+	 */
 	void		(*before) (void *p, const Plan *plan, Batch *batch);
 	/* The target has computed the step, with prompts, pooled sequences and drafts; NULL = not wanted. */
 	void		(*step) (void *p, const SpecStep *s);
@@ -101,8 +104,10 @@ struct SpecReq
 {
 	IntVec		drafts;			/* behind its tokens, for the step at hand */
 	void	   *own;			/* the proposer's */
-	int			grade;			/* of these drafts: how much they are worth in the proposer's eyes, < SPEC_GRADES */
-	double		hits[2];		/* how often, of late, a step's first draft was right, and one behind right ones */
+	/* of these drafts: how much they are worth in the proposer's eyes, < SPEC_GRADES */
+	int			grade;
+	/* how often, of late, a step's first draft was right, and one behind right ones */
+	double		hits[2];
 	int			passed_over;	/* how often its drafts were not worth a row, in a row */
 };
 

@@ -68,7 +68,8 @@ take_number(const Json *v, const SpecConfigKey *k, SpecConfig *c, Err *e)
 {
 	char		must[80];
 
-	snprintf(must, sizeof(must), k->real ? "a number between %g and %g" : "an integer between %.0f and %.0f", k->min, k->max);
+	snprintf(must, sizeof(must), k->real ? "a number between %g and %g" : "an integer between %.0f and %.0f",
+			 k->min, k->max);
 	if (!json_is_number(v) || !(v->num >= k->min && v->num <= k->max) ||
 		(!k->real && v->num != floor(v->num)))
 		return bad_key(v, e, must);
@@ -96,11 +97,12 @@ take_model(const Json *v, SpecConfig *c, Err *e)
 	{
 		bad_key(v, e, "an absolute path");
 		return !json_is_string(v) || !hub_name(v->s, true, &hub) ? false :
-			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, "
-					 "and give the path \"%s\".", hub.command, hub.path);
+			err_hint(e, "Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database "
+					 "server, and give the path \"%s\".", hub.command, hub.path);
 	}
 	if (strlen(v->s) >= sizeof(c->model))
-		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)", sizeof(c->model) - 1);
+		return err_set(e, ERR_INVALID, "speculative_config key \"model\" is too long (maximum is %zu bytes)",
+					   sizeof(c->model) - 1);
 	if (c->type != NULL && strcmp(c->type->name, "mtp") == 0)
 	{
 		err_set(e, ERR_INVALID, "speculative_config key \"model\" is not for the method \"mtp\"");
@@ -142,7 +144,8 @@ static bool
 is_mtp(const char *method)
 {
 	static const char *const families[] = {
-		"deepseek_mtp", "mimo_mtp", "glm4_moe_mtp", "ernie_mtp", "qwen3_next_mtp", "longcat_flash_mtp", "pangu_ultra_moe_mtp"
+		"deepseek_mtp", "mimo_mtp", "glm4_moe_mtp", "ernie_mtp", "qwen3_next_mtp", "longcat_flash_mtp",
+		"pangu_ultra_moe_mtp"
 	};
 
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
@@ -177,8 +180,8 @@ take_key(const Json *v, SpecConfig *c, Err *e)
 		if (strcmp(k->name, v->key) != 0)
 			continue;
 		if (k->method != NULL && (c->type == NULL || strcmp(k->method, c->type->name) != 0))
-			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"", k->name,
-						   c->type != NULL ? c->type->name : "draft_model");
+			return err_set(e, ERR_INVALID, "speculative_config key \"%s\" is not for the method \"%s\"",
+						   k->name, c->type != NULL ? c->type->name : "draft_model");
 		return take_number(v, k, c, e);
 	}
 	for (size_t i = 0; i < N_WEIGHT_KEYS; i++)
@@ -207,7 +210,8 @@ take_method(const Json *object, SpecConfig *c, Err *e)
 		return true;
 	proposer_names(&names);
 	if (v == NULL || json_is_null(v))
-		err_set(e, ERR_INVALID, "speculative_config must have a \"method\" (%s), or files that guess tokens as \"model\"", names.data);
+		err_set(e, ERR_INVALID, "speculative_config must have a \"method\" (%s), or files that guess tokens "
+								"as \"model\"", names.data);
 	else
 		bad_key(v, e, names.data);
 	buf_free(&names);
@@ -220,7 +224,8 @@ fill(SpecConfig *c, Err *e)
 {
 	if (has_weights(c))
 		return c->model[0] != '\0' || strcmp(c->type->name, "mtp") == 0 ||
-			err_set(e, ERR_INVALID, "speculative_config key \"model\" must be given with the method \"%s\"", c->type->name);
+			err_set(e, ERR_INVALID, "speculative_config key \"model\" must be given with the method \"%s\"",
+					c->type->name);
 	if (strcmp(c->type->name, "ngram") == 0)
 	{
 		if (c->lookup_max == 0)
@@ -228,13 +233,15 @@ fill(SpecConfig *c, Err *e)
 		if (c->lookup_min == 0)
 			c->lookup_min = c->lookup_max;
 		if (c->lookup_min > c->lookup_max)
-			return err_set(e, ERR_INVALID, "speculative_config key \"prompt_lookup_min\" must be at most prompt_lookup_max (%d), got %d",
-						   c->lookup_max, c->lookup_min);
+			return err_set(e, ERR_INVALID,
+						   "speculative_config key \"prompt_lookup_min\" must be at most prompt_lookup_max "
+						   "(%d), got %d", c->lookup_max, c->lookup_min);
 	}
 	if (strcmp(c->type->name, "suffix") == 0 && c->n_drafts == 0)
 		c->n_drafts = c->depth < SPEC_MAX_DRAFTS ? c->depth : SPEC_MAX_DRAFTS;
 	return c->n_drafts > 0 ||
-		err_set(e, ERR_INVALID, "speculative_config key \"num_speculative_tokens\" must be given with the method \"%s\"", c->type->name);
+		err_set(e, ERR_INVALID, "speculative_config key \"num_speculative_tokens\" must be given with the "
+								"method \"%s\"", c->type->name);
 }
 
 static bool

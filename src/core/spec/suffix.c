@@ -3,17 +3,17 @@
  *	  Drafts from suffixes: what followed, here or in other answers, when the last tokens were the same
  *	  (docs/user/speculative-decoding.md; after SuffixDecoding, Oliaro et al. 2024, arXiv:2411.04975).
  *
- * There are two histories: the request's own tokens, and what the model has answered of late, to all that share
- * what they compute (the same owner and cache_salt: nobody learns from times what others were told).  A column of
- * similar rows is the ideal case: so an answer is put into the second one in pieces while it grows, with
- * the end of its prompt in front, and rows in flight help each other.
+ * There are two histories: the request's own tokens, and what the model has answered of late, to all that
+ * share what they compute (the same owner and cache_salt: nobody learns from times what others were told).  A
+ * column of similar rows is the ideal case: so an answer is put into the second one in pieces while it grows,
+ * with the end of its prompt in front, and rows in flight help each other.
  *
  * What one looks for is the trie of all suffixes: the places where the last L tokens have been before are the
  * node of depth L, the tokens behind them its children, and a child's share of the places is its
  * probability.  There is no trie, but hash chains of places, for L = 1, 3 and 8, the latest first, of which
- * the latest CANDS are looked at.  From a node the most frequent child is taken as long as the product of shares is
- * at least min_prob, up to max_factor * L drafts, and depth tokens with L.  Of all L, and both histories, the path with
- * the greatest sum of products wins: so many drafts are expected to be right.
+ * the latest CANDS are looked at.  From a node the most frequent child is taken as long as the product of
+ * shares is at least min_prob, up to max_factor * L drafts, and depth tokens with L.  Of all L, and both
+ * histories, the path with the greatest sum of products wins: so many drafts are expected to be right.
  *
  * Memory: 24 bytes for each token of a running request, up to twice that while it grows; for answers
  * a ring of RING tokens, whatever comes: the oldest are forgotten, and so are those of more than max_cached
@@ -525,7 +525,9 @@ suffix_memory(const void *self)
 {
 	const SuffixProposer *p = self;
 
-	return p->max_cached == 0 ? 0 : RING * (2 * ORDERS * sizeof(uint32_t) + sizeof(int32_t) + sizeof(uint32_t)) + PIECES * sizeof(SuffixPiece);
+	return p->max_cached == 0 ? 0 :
+		RING * (2 * ORDERS * sizeof(uint32_t) + sizeof(int32_t) + sizeof(uint32_t)) +
+		PIECES * sizeof(SuffixPiece);
 }
 
 static bool
@@ -553,6 +555,6 @@ suffix_open(const SpecEnv *env, void **out, Err *e)
 }
 
 const ProposerType proposer_suffix = {
-	.name = "suffix", .open = suffix_open, .close = suffix_close, .propose = suffix_propose, .forget = suffix_forget,
-	.memory = suffix_memory
+	.name = "suffix", .open = suffix_open, .close = suffix_close, .propose = suffix_propose,
+	.forget = suffix_forget, .memory = suffix_memory
 };

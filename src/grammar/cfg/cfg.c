@@ -510,7 +510,8 @@ cfg_list(Cfg *c, CfgNode a, CfgNode sep, uint32_t min, uint32_t max)
 		return CFG_NONE;
 	if (max == 0)
 		return CFG_EMPTY;
-	r = cfg_seq(c, a, cfg_repeat(c, cfg_seq(c, sep, a), min > 0 ? min - 1 : 0, max == CFG_INF ? CFG_INF : max - 1));
+	r = cfg_seq(c, a, cfg_repeat(c, cfg_seq(c, sep, a), min > 0 ? min - 1 : 0,
+								 max == CFG_INF ? CFG_INF : max - 1));
 	return min == 0 ? cfg_optional(c, r) : r;
 }
 
@@ -812,7 +813,8 @@ trans_find(Cfg *c, CfgNode a, Trans *t)
 		case C_REP:
 			if (c->node[x.a].nullable)
 				x.min = 0;
-			trans_add(c, t, x.a, cfg_repeat(c, x.a, x.min > 0 ? x.min - 1 : 0, x.max == CFG_INF ? CFG_INF : x.max - 1));
+			trans_add(c, t, x.a, cfg_repeat(c, x.a, x.min > 0 ? x.min - 1 : 0,
+											x.max == CFG_INF ? CFG_INF : x.max - 1));
 			break;
 		case C_MEMBERS:
 			trans_members(c, t, x.a);

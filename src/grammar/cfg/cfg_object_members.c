@@ -398,7 +398,8 @@ lightest(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 
 	*least = 0;
 	for (uint32_t k = 0; k < p->words; k++)
-		for (uint64_t w = available_word(p, s, m->work[0], k) & ~m->work[1][k] & p->depends[k]; w != 0 && *least != 1 && !m->full; w &= w - 1)
+		for (uint64_t w = available_word(p, s, m->work[0], k) & ~m->work[1][k] & p->depends[k];
+			 w != 0 && *least != 1 && !m->full; w &= w - 1)
 		{
 			uint32_t	i = 64 * k + (uint32_t) __builtin_ctzll(w);
 			uint32_t	n = comes_with(m, p, s, i);
@@ -426,7 +427,8 @@ can_fill(Members *m, const ObjectMembersSpec *p, const ObjectMembersState *s, ui
 	if (count >= p->m.min || p->rest_alive)
 		return true;
 	for (uint32_t k = 0; k < p->words; k++)
-		alone += (uint32_t) __builtin_popcountll(available_word(p, s, m->work[0], k) & ~m->work[1][k] & ~p->depends[k]);
+		alone += (uint32_t) __builtin_popcountll(available_word(p, s, m->work[0],
+																k) & ~m->work[1][k] & ~p->depends[k]);
 	if (alone >= p->m.min - count)
 		return true;
 	count += alone;

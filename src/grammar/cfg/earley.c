@@ -645,8 +645,9 @@ parse_free(Parse *p)
 size_t
 parse_memory(const Parse *p)
 {
-	return sizeof(Parse) + cfg_memory(p->c) + lexer_memory(p->lexer) + ids_memory(&p->rows) + ids_memory(&p->seeds) +
-		ids_memory(&p->states) + p->cap_rows * sizeof(EarleyRow) + p->cap_states * sizeof(EarleyState) + p->tables;
+	return sizeof(Parse) + cfg_memory(p->c) + lexer_memory(p->lexer) + ids_memory(&p->rows) +
+		ids_memory(&p->seeds) + ids_memory(&p->states) + p->cap_rows * sizeof(EarleyRow) +
+		p->cap_states * sizeof(EarleyState) + p->tables;
 }
 
 void

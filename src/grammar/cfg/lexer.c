@@ -86,7 +86,8 @@ lexer_free(Lexer *l)
 size_t
 lexer_memory(const Lexer *l)
 {
-	return sizeof(Lexer) + ids_memory(&l->pairs) + ids_memory(&l->done) + l->cap * sizeof(LexState) + l->tables;
+	return sizeof(Lexer) + ids_memory(&l->pairs) + ids_memory(&l->done) + l->cap * sizeof(LexState) +
+		l->tables;
 }
 
 void

@@ -53,7 +53,8 @@ name_len(const NoteText *t)
 	{
 		char		c = t->s[t->i + n];
 
-		if (!((c | 32) >= 'a' && (c | 32) <= 'z') && !(c >= '0' && c <= '9' && n > 0) && c != '_' && !((c == '-' || c == '.') && n > 0))
+		if (!((c | 32) >= 'a' && (c | 32) <= 'z') && !(c >= '0' && c <= '9' && n > 0) && c != '_' &&
+			!((c == '-' || c == '.') && n > 0))
 			break;
 		n++;
 	}
@@ -81,7 +82,8 @@ char_class(Ebnf *p, NoteNode *out)
 	size_t		at = p->t.i++;
 	ReNode		re;
 
-	while (p->t.i < p->t.n && (p->t.s[p->t.i] != ']' || p->t.i == at + 1 || (p->t.i == at + 2 && p->t.s[at + 1] == '^')))
+	while (p->t.i < p->t.n && (p->t.s[p->t.i] != ']' || p->t.i == at + 1 ||
+							   (p->t.i == at + 2 && p->t.s[at + 1] == '^')))
 		p->t.i += p->t.s[p->t.i] == '\\' ? 2 : 1;
 	if (p->t.i >= p->t.n)
 	{
@@ -153,7 +155,8 @@ atom(Ebnf *p, NoteNode *out)
 		default:
 			n = name_len(t);
 			if (n == 0)
-				return note_error(t, ERR_INVALID, "unexpected \"%.*s\"", (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
+				return note_error(t, ERR_INVALID, "unexpected \"%.*s\"",
+								  (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
 			*out = note_ref(p->n, note_rule(p->n, t->s + t->i, n));
 			t->i += n;
 			if (note_looking_at(t, "("))

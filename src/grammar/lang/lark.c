@@ -91,7 +91,8 @@ name_len(const NoteText *t)
 {
 	size_t		n = 0;
 
-	while (t->i + n < t->n && (letter(t->s[t->i + n]) || (n > 0 && t->s[t->i + n] >= '0' && t->s[t->i + n] <= '9')))
+	while (t->i + n < t->n &&
+		   (letter(t->s[t->i + n]) || (n > 0 && t->s[t->i + n] >= '0' && t->s[t->i + n] <= '9')))
 		n++;
 	return n;
 }
@@ -121,9 +122,12 @@ static const struct
 	{"SIGNED_FLOAT", "[+-]?([0-9]+[eE][+-]?[0-9]+|([0-9]+\\.[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?)"},
 	{"NUMBER", "[0-9]+([eE][+-]?[0-9]+)?|([0-9]+\\.[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?"},
 	{"SIGNED_NUMBER", "[+-]?([0-9]+([eE][+-]?[0-9]+)?|([0-9]+\\.[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?)"},
-	{"ESCAPED_STRING", "\"([^\"\\\\\\n]|\\\\.)*\""}, {"LCASE_LETTER", "[a-z]"}, {"UCASE_LETTER", "[A-Z]"}, {"LETTER", "[a-zA-Z]"},
-	{"WORD", "[a-zA-Z]+"}, {"CNAME", "[_a-zA-Z][_a-zA-Z0-9]*"}, {"WS_INLINE", "[ \\t]+"}, {"WS", "[ \\t\\f\\r\\n]+"}, {"CR", "\\r"}, {"LF", "\\n"},
-	{"NEWLINE", "(\\r?\\n)+"}, {"SH_COMMENT", "#[^\\n]*"}, {"CPP_COMMENT", "//[^\\n]*"}, {"SQL_COMMENT", "--[^\\n]*"},
+	{"ESCAPED_STRING", "\"([^\"\\\\\\n]|\\\\.)*\""}, {"LCASE_LETTER", "[a-z]"}, {"UCASE_LETTER", "[A-Z]"},
+	{"LETTER", "[a-zA-Z]"},
+	{"WORD", "[a-zA-Z]+"}, {"CNAME", "[_a-zA-Z][_a-zA-Z0-9]*"}, {"WS_INLINE", "[ \\t]+"},
+	{"WS", "[ \\t\\f\\r\\n]+"}, {"CR", "\\r"}, {"LF", "\\n"},
+	{"NEWLINE", "(\\r?\\n)+"}, {"SH_COMMENT", "#[^\\n]*"}, {"CPP_COMMENT", "//[^\\n]*"},
+	{"SQL_COMMENT", "--[^\\n]*"},
 	{"C_COMMENT", "/\\*([^*]|\\*+[^*/])*\\*+/"}
 };
 
@@ -143,7 +147,8 @@ import_one(Lark *p, const char *name, size_t n, const char *as, size_t as_len)
 				return note_error(&p->t, ERR_INVALID, "\"%.100s\" is defined twice", note_name(p->n, r));
 			return true;
 		}
-	return note_error(&p->t, ERR_UNSUPPORTED, "%%import of \"%.*s\" is not supported", (int) (n < 100 ? n : 100), name);
+	return note_error(&p->t, ERR_UNSUPPORTED, "%%import of \"%.*s\" is not supported",
+					  (int) (n < 100 ? n : 100), name);
 }
 
 /* Behind %import: common.A, common.A -> B, common (A, B) */
@@ -213,9 +218,11 @@ literal(Lark *p, NoteNode *out)
 	{
 		ok = t->i < t->n && t->s[t->i] == '"' && note_literal(t, &high) && text.len > 0 && high.len > 0;
 		if (ok)
-			buf_printf(&pattern, "[%s%s-%s%s]", strchr("\\]^-[", text.data[0]) ? "\\" : "", text.data, strchr("\\]^-[", high.data[0]) ? "\\" : "", high.data);
+			buf_printf(&pattern, "[%s%s-%s%s]", strchr("\\]^-[", text.data[0]) ? "\\" : "", text.data,
+					   strchr("\\]^-[", high.data[0]) ? "\\" : "", high.data);
 		syntax.no_case = false;
-		ok = ok ? re_parse(p->re, pattern.data, pattern.len, &syntax, &re, t->e) : note_error(t, ERR_INVALID, "malformed range");
+		ok = ok ? re_parse(p->re, pattern.data, pattern.len, &syntax, &re, t->e) :
+			note_error(t, ERR_INVALID, "malformed range");
 	}
 	else if (ok && t->i < t->n && t->s[t->i] == 'i')
 	{
@@ -317,7 +324,8 @@ atom(Lark *p, NoteNode *out)
 		default:
 			n = name_len(t);
 			if (n == 0)
-				return note_error(t, ERR_INVALID, "unexpected \"%.*s\"", (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
+				return note_error(t, ERR_INVALID, "unexpected \"%.*s\"",
+								  (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
 			*out = note_ref(p->n, note_rule(p->n, t->s + t->i, n));
 			if (is_terminal(t->s + t->i, n))
 				*out = terminal(p, *out);

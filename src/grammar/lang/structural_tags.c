@@ -93,7 +93,8 @@ known(Tags *t, const Jv *o, const char *keys)
 			at += n + (at[n] == ' ');
 		}
 		if (!found)
-			return err_set(t->e, ERR_UNSUPPORTED, "structural tag key \"%.*s\" is not supported here", m->key_len < 60 ? (int) m->key_len : 60, m->key);
+			return err_set(t->e, ERR_UNSUPPORTED, "structural tag key \"%.*s\" is not supported here",
+						   m->key_len < 60 ? (int) m->key_len : 60, m->key);
 	}
 	return true;
 }
@@ -105,7 +106,8 @@ text_re(Tags *t, const char *what, const char *s, size_t n, ReNode *out)
 	*out = re_bytes(t->re, s, n);
 	if (*out != RE_NONE)
 		return true;
-	return re_check(t->re, t->e) && err_set(t->e, ERR_INVALID, "invalid structural tag: a %s must not contain a NUL", what);
+	return re_check(t->re, t->e) && err_set(t->e, ERR_INVALID, "invalid structural tag: a %s must not "
+															   "contain a NUL", what);
 }
 
 /* One of the texts of a list. */
@@ -131,7 +133,8 @@ marks_of(Tags *t, const char *what, const Jv *list, ReNode *out)
 	ReNode		one;
 
 	*out = RE_NONE;
-	for (const Jv *x = jv_is(list, JV_ARR) ? list->child : list; x != NULL; x = jv_is(list, JV_ARR) ? x->next : NULL)
+	for (const Jv *x = jv_is(list, JV_ARR) ? list->child : list; x != NULL;
+		 x = jv_is(list, JV_ARR) ? x->next : NULL)
 	{
 		if (x->len > 0 && !text_re(t, what, x->s, x->len, &one))
 			return false;
@@ -172,14 +175,16 @@ up_to(Tags *t, ReNode mark, ReNode marks)
 	memset(all, 0xff, sizeof(all));
 	byte = re_byte_set(t->re, all);
 	return re_and(t->re, re_cat(t->re, any, mark),
-				  re_not(t->re, re_cat(t->re, RE_ALL, re_cat(t->re, marks, re_repeat(t->re, byte, 1, RE_INF)))));
+				  re_not(t->re,
+						 re_cat(t->re, RE_ALL, re_cat(t->re, marks, re_repeat(t->re, byte, 1, RE_INF)))));
 }
 
 /* Texts in which none of marks stands; RE_NONE: any. */
 static ReNode
 without(Tags *t, ReNode marks)
 {
-	return re_and(t->re, re_any_text(t->re, RE_RAW), re_not(t->re, re_cat(t->re, RE_ALL, re_cat(t->re, marks, RE_ALL))));
+	return re_and(t->re, re_any_text(t->re, RE_RAW),
+				  re_not(t->re, re_cat(t->re, RE_ALL, re_cat(t->re, marks, RE_ALL))));
 }
 
 /* ---- parts ---- */
@@ -257,7 +262,8 @@ tag_body(Tags *t, const Jv *tag, int depth, CfgNode *out)
 		return invalid(t, "a tag's type must be \"tag\"");
 	if (content != NULL && jv_get(tag, "schema") != NULL)
 		return invalid(t, "a tag has a content or a schema");
-	if (type != NULL && is(type, "any_text") && jv_get(content, "excludes") == NULL && !re_nullable(t->re, end))
+	if (type != NULL && is(type, "any_text") && jv_get(content, "excludes") == NULL &&
+		!re_nullable(t->re, end))
 	{
 		*out = cfg_lexeme(t->c, up_to(t, end, end));
 		return known(t, content, "");
@@ -300,7 +306,8 @@ check_triggers(Tags *t, const Jv *triggers, const Jv *tags)
 	if ((uint64_t) triggers->n * tags->n > MAX_PAIRS)
 	{
 		err_set(t->e, ERR_TOO_LONG, "structural tag has %u triggers and %u tags", triggers->n, tags->n);
-		return err_hint(t->e, "Their product must be at most %d; a trigger may stand for several tags.", MAX_PAIRS);
+		return err_hint(t->e, "Their product must be at most %d; a trigger may stand for several tags.",
+						MAX_PAIRS);
 	}
 	for (const Jv *x = triggers->child; x != NULL; x = x->next)
 		if (x->type != JV_STR || x->len == 0)
@@ -368,9 +375,12 @@ any_tag(Tags *t, const Jv *triggers, const Jv *tags, Triggered *k)
 		ReNode		mark;
 		CfgNode		rest;
 
-		ok = text_re(t, "trigger", x->s, x->len, &mark) && behind_trigger(t, x, tags, k->body, k->part, &rest);
+		ok = text_re(t, "trigger", x->s, x->len, &mark) &&
+			behind_trigger(t, x, tags, k->body, k->part, &rest);
 		if (ok)
-			any[n++] = cfg_seq(t->c, cfg_lexeme(t->c, re_and(t->re, up_to(t, mark, k->marks), without(t, k->none))), rest);
+			any[n++] = cfg_seq(t->c,
+							   cfg_lexeme(t->c, re_and(t->re, up_to(t, mark, k->marks), without(t, k->none))),
+							   rest);
 	}
 	if (ok)
 		k->any = cfg_alts(t->c, any, n);
@@ -405,21 +415,23 @@ triggered(Tags *t, const Jv *f, const Jv *tags, int depth, CfgNode *out)
 	bool		one;
 	CfgNode		tail;
 
-	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) || !excluded(t, f, &k.none) ||
-		!check_triggers(t, triggers, tags) || !texts_re(t, "trigger", triggers, &k.marks) ||
-		!compile_tags(t, triggers, tags, depth, &k))
+	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) ||
+		!excluded(t, f, &k.none) || !check_triggers(t, triggers, tags) ||
+		!texts_re(t, "trigger", triggers, &k.marks) || !compile_tags(t, triggers, tags, depth, &k))
 		return false;
 	tail = cfg_lexeme(t->c, without(t, re_or(t->re, k.marks, k.none)));
 	if (first)
 		*out = one ? k.tag : cfg_alt(t->c, k.any, tail);
 	else
-		*out = cfg_seq(t->c, one ? k.tag : CFG_EMPTY, cfg_seq(t->c, cfg_repeat(t->c, k.any, 0, CFG_INF), tail));
+		*out = cfg_seq(t->c, one ? k.tag : CFG_EMPTY, cfg_seq(t->c, cfg_repeat(t->c, k.any, 0, CFG_INF),
+															  tail));
 	return true;
 }
 
 /* All that a list says, one behind the other or one of them. */
 static bool
-parts(Tags *t, const Jv *list, bool (*make) (Tags *, const Jv *, int, CfgNode *), bool all, int depth, CfgNode *out)
+parts(Tags *t, const Jv *list, bool (*make) (Tags *, const Jv *, int, CfgNode *), bool all, int depth,
+	  CfgNode *out)
 {
 	CfgNode    *part = mem_alloc((list->n + 1) * sizeof(CfgNode));
 	size_t		n = 0;
@@ -446,7 +458,8 @@ separated(Tags *t, const Jv *f, int depth, CfgNode *out)
 	if (!is_list(tags) || sep == NULL)
 		return invalid(t, "tags_with_separator needs tags and a separator");
 	if (!flag(t, f, "stop_after_first", &first) || !flag(t, f, "at_least_one", &one) ||
-		!parts(t, tags, tag_whole, false, depth, &any) || !text_re(t, "separator", sep->s, sep->len, &between))
+		!parts(t, tags, tag_whole, false, depth, &any) ||
+		!text_re(t, "separator", sep->s, sep->len, &between))
 		return false;
 	*out = cfg_list(t->c, any, cfg_lexeme(t->c, between), one, first ? 1 : CFG_INF);
 	return true;
@@ -457,7 +470,8 @@ elements(Tags *t, const Jv *f, bool all, int depth, CfgNode *out)
 {
 	const Jv   *list = jv_get(f, "elements");
 
-	return is_list(list) ? parts(t, list, format, all, depth + 1, out) : invalid(t, "elements must be an array that is not empty");
+	return is_list(list) ? parts(t, list, format, all, depth + 1, out) :
+		invalid(t, "elements must be an array that is not empty");
 }
 
 /* Formats that hold others. */
@@ -471,10 +485,12 @@ compound(Tags *t, const Jv *f, const Jv *type, int depth, CfgNode *out)
 	if (is(type, "tag"))
 		return tag_whole(t, f, depth, out);
 	if (is(type, "triggered_tags"))
-		return known(t, f, "triggers tags at_least_one stop_after_first excludes") && triggered(t, f, jv_get(f, "tags"), depth, out);
+		return known(t, f, "triggers tags at_least_one stop_after_first excludes") &&
+			triggered(t, f, jv_get(f, "tags"), depth, out);
 	if (is(type, "tags_with_separator"))
 		return known(t, f, "tags separator at_least_one stop_after_first") && separated(t, f, depth, out);
-	return err_set(t->e, ERR_UNSUPPORTED, "structural tag format \"%.*s\" is not supported", type->len < 60 ? (int) type->len : 60, type->s);
+	return err_set(t->e, ERR_UNSUPPORTED, "structural tag format \"%.*s\" is not supported",
+				   type->len < 60 ? (int) type->len : 60, type->s);
 }
 
 static bool
@@ -500,9 +516,11 @@ format(Tags *t, const Jv *f, int depth, CfgNode *out)
 	if (is(type, "json_schema"))
 		return known(t, f, "json_schema") && schema(t, jv_get(f, "json_schema"), out);
 	if (is(type, "regex"))
-		return (s = string(f, "pattern")) != NULL ? known(t, f, "pattern") && sub_spec(t, GRAM_REGEX, s, out) : invalid(t, "regex needs a pattern");
+		return (s = string(f, "pattern")) != NULL ? known(t, f, "pattern") &&
+			sub_spec(t, GRAM_REGEX, s, out) : invalid(t, "regex needs a pattern");
 	if (is(type, "grammar"))
-		return (s = string(f, "grammar")) != NULL ? known(t, f, "grammar") && sub_spec(t, GRAM_GRAMMAR, s, out) : invalid(t, "grammar needs a grammar");
+		return (s = string(f, "grammar")) != NULL ? known(t, f, "grammar") &&
+			sub_spec(t, GRAM_GRAMMAR, s, out) : invalid(t, "grammar needs a grammar");
 	if (is(type, "any_text"))
 	{
 		if (!known(t, f, "excludes") || !excluded(t, f, &re))
@@ -526,7 +544,8 @@ tags_build(Cfg *c, const char *text, size_t n, const GramOptions *o, CfgNode *ou
 	else if (ok && jv_get(root, "format") != NULL)
 		ok = known(&t, root, "format") && format(&t, jv_get(root, "format"), 0, out);
 	else if (ok)
-		ok = known(&t, root, "structures triggers") && triggered(&t, root, jv_get(root, "structures"), 0, out);
+		ok = known(&t, root, "structures triggers") && triggered(&t, root, jv_get(root, "structures"), 0,
+																 out);
 	arena_free(a);
 	return ok;
 }

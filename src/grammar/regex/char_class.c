@@ -249,7 +249,8 @@ surrogates(Regex *re, const ReRange *r, size_t n)
 			sub[i] = (ReRange) {sub[i].lo + 0xDC00, sub[i].hi + 0xDC00};
 		/* most are the same as the one before */
 		if (m == 1 && h > 0 && low[h - 1] != RE_NONE && sub[0].lo == 0xDC00 && sub[0].hi == 0xDFFF &&
-			clip(r, n, (h - 1) << 10, ((h - 1) << 10) + 1023, high) == 1 && high[0].lo == 0 && high[0].hi == 1023)
+			clip(r, n, (h - 1) << 10, ((h - 1) << 10) + 1023, high) == 1 && high[0].lo == 0 &&
+			high[0].hi == 1023)
 			low[h] = low[h - 1];
 		else if (m > 0)
 			low[h] = hex4(re, sub, m);

@@ -65,7 +65,8 @@ re_ranges_fold(ReRanges *v)
 			continue;
 		for (uint32_t cp = r.lo; cp <= r.hi && cp - r.lo <= MAX_FOLD; cp++)
 		{
-			uint32_t	to[3] = {(uint32_t) utf8proc_tolower((utf8proc_int32_t) cp), (uint32_t) utf8proc_toupper((utf8proc_int32_t) cp),
+			uint32_t	to[3] = {(uint32_t) utf8proc_tolower((utf8proc_int32_t) cp),
+								 (uint32_t) utf8proc_toupper((utf8proc_int32_t) cp),
 			(uint32_t) utf8proc_totitle((utf8proc_int32_t) cp)};
 
 			for (int k = 0; k < 3; k++)
@@ -210,7 +211,8 @@ re_ranges_property(ReRanges *v, const char *name, size_t n)
 void
 re_ranges_perl(ReRanges *v, char letter, RePerl of)
 {
-	static const ReRange space[] = {{0x09, 0x0D}, {0x20, 0x20}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A},
+	static const ReRange space[] = {{0x09, 0x0D}, {0x20, 0x20}, {0xA0, 0xA0}, {0x1680, 0x1680},
+									{0x2000, 0x200A},
 	{0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}};
 
 	if (letter == 's')

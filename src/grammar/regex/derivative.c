@@ -30,7 +30,8 @@
 #define MAX_NODES	400000
 #define MAX_WORK	((uint64_t) 8000000)	/* elements of lists in a piece of work; below a second */
 #define DERIV_GROUP 16			/* classes */
-#define DERIV_WORK	8			/* what a derivative counts, beside its lists: alone in its group it takes 100 bytes */
+/* what a derivative counts, beside its lists: alone in its group it takes 100 bytes */
+#define DERIV_WORK	8
 #define MAX_DEPTH	1500		/* of nesting, as recursion goes */
 #define MAX_COUNT	(UINT32_MAX / 2)	/* products of counts beyond aren't merged */
 #define UNKNOWN		UINT32_MAX
@@ -341,7 +342,8 @@ re_new(uint32_t max_nodes)
 	/* RE_ALL refers to the set of all bytes, which comes behind it: keep its place */
 	make(re, K_NOT, RE_NONE, 0, 0, 0);
 	memset(&all, 0xff, sizeof(all));
-	re->node[RE_ALL] = (Node) {.kind = K_REP,.nullable = true,.a = re_byte_set(re, all.w),.max = RE_INF,.max_len = RE_INF,.depth = 1};
+	re->node[RE_ALL] = (Node) {.kind = K_REP,.nullable = true,.a = re_byte_set(re, all.w),.max = RE_INF,
+							   .max_len = RE_INF,.depth = 1};
 	re->hash_cap /= 2;
 	rehash(re);
 	return re;
@@ -392,8 +394,9 @@ re_size(const Regex *re)
 size_t
 re_memory(const Regex *re)
 {
-	return sizeof(Regex) + re->cap * sizeof(Node) + re->hash_cap * sizeof(uint32_t) + re->cap_sets * sizeof(Set) +
-		re->cap_kids * sizeof(uint32_t) + re->cap_memo * (sizeof(DerivKey) + DERIV_GROUP / 2 * sizeof(ReNode)) + re_chars_memory(re->chars);
+	return sizeof(Regex) + re->cap * sizeof(Node) + re->hash_cap * sizeof(uint32_t) +
+		re->cap_sets * sizeof(Set) + re->cap_kids * sizeof(uint32_t) +
+		re->cap_memo * (sizeof(DerivKey) + DERIV_GROUP / 2 * sizeof(ReNode)) + re_chars_memory(re->chars);
 }
 
 ReChars *
@@ -782,7 +785,8 @@ is_letters(Regex *re, ReNode x, ReNode y)
 {
 	ReNode		byte = re->node[RE_ALL].a;
 
-	if (re->searching || re->node[x].kind == K_REP || re->node[y].kind == K_REP || re->node[x].nullable || re->node[y].nullable)
+	if (re->searching || re->node[x].kind == K_REP || re->node[y].kind == K_REP || re->node[x].nullable ||
+		re->node[y].nullable)
 		return false;
 	if (re->pair_x == x && re->pair_y == y)
 		return re->pair_yes;
@@ -1012,7 +1016,8 @@ deriv_residue(Regex *re, ReNode a, uint8_t b)
 		return a;
 	if (b < '0' || b > '9')
 		return RE_NONE;
-	return make(re, K_RESIDUE, 0, 0, m, (uint32_t) (((uint64_t) re->node[a].max * 10 + (uint64_t) (b - '0')) % m));
+	return make(re, K_RESIDUE, 0, 0, m,
+				(uint32_t) (((uint64_t) re->node[a].max * 10 + (uint64_t) (b - '0')) % m));
 }
 
 static ReNode
@@ -1039,7 +1044,8 @@ deriv(Regex *re, ReNode a, uint32_t cls)
 		case K_REP:
 			r = deriv(re, x.a, cls);
 			if (r != RE_NONE)
-				r = re_cat(re, r, re_repeat(re, x.a, x.min > 0 ? x.min - 1 : 0, x.max == RE_INF ? RE_INF : x.max - 1));
+				r = re_cat(re, r, re_repeat(re, x.a, x.min > 0 ? x.min - 1 : 0,
+											x.max == RE_INF ? RE_INF : x.max - 1));
 			break;
 		case K_RESIDUE:
 			r = deriv_residue(re, a, re->rep[cls]);

@@ -87,7 +87,10 @@ ReNode		re_or(Regex *re, ReNode a, ReNode b);
 ReNode		re_or_list(Regex *re, const ReNode *a, size_t n);	/* at once; of none RE_NONE */
 ReNode		re_and(Regex *re, ReNode a, ReNode b);
 ReNode		re_not(Regex *re, ReNode a);	/* all other byte strings */
-/* Digits that, written behind those of a number of remainder r, make a multiple of m; "." and "-" are passed over. */
+/*
+ * Digits that, written behind those of a number of remainder r, make a multiple of m; "." and "-" are passed
+ * over.
+ */
 ReNode		re_residue(Regex *re, uint32_t m, uint32_t r);
 /* min .. max times; RE_INF = no upper bound.  min > max matches nothing. */
 ReNode		re_repeat(Regex *re, ReNode a, uint32_t min, uint32_t max);
@@ -98,8 +101,10 @@ typedef struct ReSyntax
 {
 	ReMode		mode;
 	bool		search;			/* may match anywhere unless anchored; else the whole text */
-	bool		rust;			/* Rust's notation, else ECMA-262's: what . and [] mean, ECMA-262's white space */
-	bool		unicode;		/* \d, \w and \s mean all of Unicode's, as behind (?u); else ASCII's (but ECMA-262's white space) */
+	/* Rust's notation, else ECMA-262's: what . and [] mean, ECMA-262's white space */
+	bool		rust;
+	/* \d, \w and \s mean all of Unicode's, as behind (?u); else ASCII's (but ECMA-262's white space) */
+	bool		unicode;
 	bool		dot_all;		/* . matches line ends, too */
 	bool		no_case;		/* letters match in both cases */
 } ReSyntax;

@@ -57,7 +57,8 @@ bad(RegexParsePattern *p, ErrClass cls, const char *fmt,...)
 	vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
 	err_set(p->e, cls, "%s regular expression: %s", cls == ERR_INVALID ? "invalid" : "unsupported", what);
-	return err_detail(p->e, "At byte %zu of the pattern \"%.*s\".", p->i, (int) (p->n < 300 ? p->n : 300), p->s);
+	return err_detail(p->e, "At byte %zu of the pattern \"%.*s\".", p->i, (int) (p->n < 300 ? p->n : 300),
+					  p->s);
 }
 
 static bool
@@ -185,7 +186,8 @@ part_repeat(Regex *re, const RegexParsePart *a, uint32_t min, uint32_t max)
 	r.at[1][1] = min <= 1 || begins || ends || re_nullable(re, x) ? a->at[1][1] : only_empty(re, a->at[1][1]);
 	if (max > 1)
 		r.at[1][1] = re_or(re, r.at[1][1], re_cat(re, a->at[1][0],
-												  re_cat(re, other_rounds(re, x, min, max, 2, begins || ends), a->at[0][1])));
+												  re_cat(re, other_rounds(re, x, min, max, 2, begins || ends),
+														 a->at[0][1])));
 	return r;
 }
 
@@ -227,7 +229,8 @@ hex_escape(RegexParsePattern *p, int digits, uint32_t *v)
 	if (!hex(p, digits, v) || p->i - at != (size_t) digits)
 		return bad(p, ERR_INVALID, "malformed escape");
 	at = p->i;
-	if (digits == 4 && *v >= 0xD800 && *v < 0xDC00 && accept(p, "\\u") && hex(p, 4, &low) && low >= 0xDC00 && low < 0xE000)
+	if (digits == 4 && *v >= 0xD800 && *v < 0xDC00 && accept(p, "\\u") && hex(p, 4, &low) && low >= 0xDC00 &&
+		low < 0xE000)
 		*v = 0x10000 + ((*v - 0xD800) << 10) + (low - 0xDC00);
 	else
 		p->i = at;
@@ -262,7 +265,8 @@ property(RegexParsePattern *p, ReRanges *v, bool negate)
 	else
 		p->i++;
 	if (!re_ranges_property(&one, p->s + at, end - at))
-		return bad(p, ERR_UNSUPPORTED, "Unicode property %.*s", (int) (end - at < 60 ? end - at : 60), p->s + at);
+		return bad(p, ERR_UNSUPPORTED, "Unicode property %.*s", (int) (end - at < 60 ? end - at : 60),
+				   p->s + at);
 	if (negate)
 		re_ranges_negate(&one);
 	for (size_t i = 0; i < one.n; i++)
@@ -280,7 +284,8 @@ perl_class(RegexParsePattern *p, char c, ReRanges *v)
 
 	if (small != 'd' && small != 'w' && small != 's')
 		return false;
-	re_ranges_perl(&one, small, p->syntax.unicode ? RE_PERL_UNICODE : p->syntax.rust ? RE_PERL_ASCII : RE_PERL_ECMA);
+	re_ranges_perl(&one, small, p->syntax.unicode ? RE_PERL_UNICODE : p->syntax.rust
+				   ? RE_PERL_ASCII : RE_PERL_ECMA);
 	if (c != small)
 		re_ranges_negate(&one);
 	for (size_t i = 0; i < one.n; i++)
@@ -388,7 +393,8 @@ char_class(RegexParsePattern *p, ReRanges *v)
 		size_t		at = v->n;
 
 		/* [] matches nothing in ECMA-262 and begins with ] elsewhere: the former needs its end at once */
-		if (first && p->s[p->i] == ']' && !p->syntax.rust && memchr(p->s + p->i + 1, ']', p->n - p->i - 1) == NULL)
+		if (first && p->s[p->i] == ']' && !p->syntax.rust &&
+			memchr(p->s + p->i + 1, ']', p->n - p->i - 1) == NULL)
 			break;
 		/* a difference where Rust reads it; [a--] has the hyphen */
 		if (!first && p->syntax.rust && looking_at(p, "--") && p->i + 2 < p->n && p->s[p->i + 2] != ']')

@@ -68,7 +68,8 @@ natural_min(Regex *re, long n)
 	if (n <= 0)
 		return re_repeat(re, digit, 1, RE_INF);
 	for (int i = len; i-- > 0;)
-		r = re_or(re, re_cat(re, span(re, d[i] + 1, '9'), re_repeat(re, digit, (uint32_t) (len - i - 1), (uint32_t) (len - i - 1))),
+		r = re_or(re, re_cat(re, span(re, d[i] + 1, '9'), re_repeat(re, digit, (uint32_t) (len - i - 1),
+																	(uint32_t) (len - i - 1))),
 				  re_cat(re, span(re, d[i], d[i]), r));
 	r = re_or(re, r, re_cat(re, span(re, '1', '9'), re_repeat(re, digit, (uint32_t) len, RE_INF)));
 	return re_cat(re, re_repeat(re, span(re, '0', '0'), 0, RE_INF), r);
@@ -82,7 +83,8 @@ exponent_min(Regex *re, long n)
 	ReNode		digits = rx(re, "[0-9]+");
 
 	if (n <= 0)
-		r = re_or(re, r, re_cat(re, rx(re, "[eE]-"), re_and(re, digits, re_not(re, natural_min(re, -n + 1)))));
+		r = re_or(re, r,
+				  re_cat(re, rx(re, "[eE]-"), re_and(re, digits, re_not(re, natural_min(re, -n + 1)))));
 	return r;
 }
 
@@ -117,7 +119,8 @@ digits_min(Regex *re, const char *d, int n, int ints, bool strict)
 		ReNode		rest;
 
 		if (i + 1 < ints)
-			rest = re_cat(re, re_repeat(re, digit, (uint32_t) (ints - i - 1), (uint32_t) (ints - i - 1)), rx(re, "(?:\\.[0-9]+)?"));
+			rest = re_cat(re, re_repeat(re, digit, (uint32_t) (ints - i - 1), (uint32_t) (ints - i - 1)),
+						  rx(re, "(?:\\.[0-9]+)?"));
 		else if (i + 1 == ints)
 			rest = rx(re, "(?:\\.[0-9]+)?");
 		else
@@ -136,7 +139,8 @@ magnitude_min(Regex *re, const Dec *d, bool strict, bool generate)
 	char		digits[2 * DEC_MAX_TEXT + 2];
 	int			n = 0,
 				ints = d->exp > 0 ? (int) d->exp : 1;
-	ReNode		more = re_cat(re, span(re, '1', '9'), re_cat(re, re_repeat(re, span(re, '0', '9'), (uint32_t) ints, RE_INF),
+	ReNode		more = re_cat(re, span(re, '1', '9'),
+							  re_cat(re, re_repeat(re, span(re, '0', '9'), (uint32_t) ints, RE_INF),
 														   rx(re, "(?:\\.[0-9]+)?")));
 	ReNode		r;
 
@@ -171,7 +175,8 @@ number_min(Regex *re, const Dec *d, bool strict, bool generate)
 	ReNode		negative = re_cat(re, minus, RE_ALL);
 
 	if (d->n == 0)
-		return re_and(re, any, strict ? re_not(re, re_or(re, negative, zero(re))) : re_or(re, re_not(re, negative), zero(re)));
+		return re_and(re, any, strict ? re_not(re, re_or(re, negative, zero(re))) : re_or(re,
+				re_not(re, negative), zero(re)));
 	if (d->neg)
 		return re_and(re, any, re_not(re, re_cat(re, minus, magnitude_min(re, d, !strict, generate))));
 	return re_and(re, any, magnitude_min(re, d, strict, generate));
@@ -237,7 +242,8 @@ number_integer(Regex *re, bool plain, bool generate)
 	/* k digits behind the point and an exponent that moves them before it */
 	for (uint32_t k = 0; k <= FRACTION; k++)
 	{
-		ReNode		frac = re_cat(re, re_bytes(re, ".", 1), re_cat(re, re_repeat(re, span(re, '0', '9'), k, k), rx(re, "0*")));
+		ReNode		frac = re_cat(re, re_bytes(re, ".", 1),
+								  re_cat(re, re_repeat(re, span(re, '0', '9'), k, k), rx(re, "0*")));
 
 		if (k == 0)
 			frac = rx(re, "(?:\\.0+)?");
@@ -257,7 +263,8 @@ static ReNode
 multiple_of(Regex *re, uint64_t p, int f)
 {
 	ReNode		shape = f == 0 ? rx(re, "-?(?:0|[1-9][0-9]*)") :
-		re_cat(re, rx(re, "-?(?:0|[1-9][0-9]*)\\."), re_repeat(re, span(re, '0', '9'), (uint32_t) f, (uint32_t) f));
+		re_cat(re, rx(re, "-?(?:0|[1-9][0-9]*)\\."), re_repeat(re, span(re, '0', '9'), (uint32_t) f,
+															   (uint32_t) f));
 
 	if (p == 1)
 		return shape;
@@ -302,7 +309,9 @@ generated_multiple(Regex *re, uint64_t p, long s)
 		r = multiple_of(re, p, 0);
 		/* 100 is 1 and two zeros */
 		if (p == 1 && s > 0)
-			r = re_or(re, re_bytes(re, "0", 1), re_cat(re, rx(re, "-?[1-9][0-9]*"), re_repeat(re, span(re, '0', '0'), (uint32_t) s, (uint32_t) s)));
+			r = re_or(re, re_bytes(re, "0", 1),
+					  re_cat(re, rx(re, "-?[1-9][0-9]*"), re_repeat(re, span(re, '0', '0'), (uint32_t) s,
+																	(uint32_t) s)));
 		return re_and(re, r, number_any(re, true));
 	}
 	for (int f = (int) -s; f >= 0; f--)
@@ -326,7 +335,9 @@ number_multiple(Regex *re, const Dec *d, bool generate)
 	if (generate)
 		return generated_multiple(re, p, s);
 	if (s >= 0)
-		r = re_or(re, r, re_cat(re, re_cat(re, multiple_of(re, p, 0), re_repeat(re, span(re, '0', '0'), (uint32_t) s, (uint32_t) s)),
+		r = re_or(re, r,
+				  re_cat(re, re_cat(re, multiple_of(re, p, 0),
+									re_repeat(re, span(re, '0', '0'), (uint32_t) s, (uint32_t) s)),
 								rx(re, "(?:\\.0+)?")));
 	/* with f digits behind the point the value is digits / 10^f; 10^(-s - f) is wanting */
 	for (int f = (int) -s; s < 0 && f >= 0; f--)

@@ -149,7 +149,8 @@ with_contains(Arr *a)
 		return counted(a);
 	if (k->n != 1 || k->max != CFG_INF)
 	{
-		schema_refuse(b, "contains", "Beside items that are given one by one it is supported without counts.");
+		schema_refuse(b, "contains", "Beside items that are given one by one it is supported without "
+									 "counts.");
 		return r;
 	}
 	/* the one that meets it is one of the first, or among the others */
@@ -172,12 +173,15 @@ with_contains(Arr *a)
 
 		if (a->max != CFG_INF || a->min > first + 1)
 		{
-			schema_refuse(b, "contains", "Beside items that are given one by one it is supported without minItems and maxItems.");
+			schema_refuse(b, "contains",
+						  "Beside items that are given one by one it is supported without minItems and "
+						  "maxItems.");
 			return r;
 		}
 		x.first = first;
 		x.min = x.max = first;
-		r = cfg_alt(b->cfg, r, cfg_seq(b->cfg, tuple(&x, CFG_INF, 0), cfg_seq(b->cfg, any, cfg_seq(b->cfg, it, any))));
+		r = cfg_alt(b->cfg, r,
+					cfg_seq(b->cfg, tuple(&x, CFG_INF, 0), cfg_seq(b->cfg, any, cfg_seq(b->cfg, it, any))));
 	}
 	return r;
 }
@@ -216,10 +220,12 @@ unique(Arr *a)
 		for (uint8_t t = T_NULL; ok && t <= T_TRUE; t = (uint8_t) (t << 1))
 			if (s->types & t)
 				m[all.n++] = (CfgMember) {schema_token(b, t == T_NULL ? re_bytes(b->re, "null", 4) :
-													   t == T_FALSE ? re_bytes(b->re, "false", 5) : re_bytes(b->re, "true", 4)), false};
+													   t == T_FALSE ? re_bytes(b->re, "false", 5) :
+														   re_bytes(b->re, "true", 4)), false};
 	}
 	if (!ok)
-		schema_refuse(b, "uniqueItems", "It is supported for items of up to 60 listed strings, null, false and true.");
+		schema_refuse(b, "uniqueItems", "It is supported for items of up to 60 listed strings, null, false "
+										"and true.");
 	return b->failed ? CFG_NONE : cfg_members(b->cfg, &all);
 }
 
@@ -378,7 +384,8 @@ setup(Builder *b, const GramOptions *o)
 	{
 		err_set(b->e, ERR_INVALID, "whitespace_pattern must match nothing but the white space of JSON");
 		err_detail(b->e, "parameter=structured_outputs.whitespace_pattern");
-		return err_hint(b->e, "That is space, tab, newline and carriage return, as in [ \\t\\n\\r]*; \\s matches more.");
+		return err_hint(b->e, "That is space, tab, newline and carriage return, as in [ \\t\\n\\r]*; \\s "
+							  "matches more.");
 	}
 	b->mode = o->validate ? RE_JSON : RE_JSON_USUAL;
 	b->any_string = re_any_text(b->re, b->mode);

@@ -39,7 +39,8 @@ type_union(Builder *b, const Place *p, const Jv *type, bool neg)
 	bool		integer = false;
 	Union	   *u = union_new(b);
 
-	for (const Jv *t = type->type == JV_ARR ? type->child : type; t != NULL; t = type->type == JV_ARR ? t->next : NULL)
+	for (const Jv *t = type->type == JV_ARR ? type->child : type; t != NULL;
+		 t = type->type == JV_ARR ? t->next : NULL)
 	{
 		bool		found = false;
 
@@ -57,7 +58,8 @@ type_union(Builder *b, const Place *p, const Jv *type, bool neg)
 				found = true;
 			}
 		if (!found)
-			schema_fail(b, ERR_INVALID, "\"%.*s\" is no type of JSON", (int) (t->len > 60 ? 60 : t->len), t->s);
+			schema_fail(b, ERR_INVALID, "\"%.*s\" is no type of JSON", (int) (t->len > 60 ? 60 : t->len),
+						t->s);
 	}
 	if (types & T_NUM)
 		integer = false;
@@ -148,8 +150,8 @@ check_number(Builder *b, const Jv *v)
 
 	if (dec_read(v->s, v->len, buf, &d) && labs(d.exp) <= DEC_MAX_TEXT)
 		return true;
-	return schema_fail(b, ERR_TOO_LONG, "the number %.*s%s of the JSON schema is too long", (int) (v->len > 40 ? 40 : v->len), v->s,
-					   v->len > 40 ? "..." : "");
+	return schema_fail(b, ERR_TOO_LONG, "the number %.*s%s of the JSON schema is too long",
+					   (int) (v->len > 40 ? 40 : v->len), v->s, v->len > 40 ? "..." : "");
 }
 
 static Union *
@@ -438,7 +440,8 @@ one_of_not(Builder *b, const Place *p, const Jv *list)
 		u = union_and(b, u, schema_expand(b, lit_not(lit_at(b, p, v))));
 	for (const Jv *v = list->child; v != NULL && !b->failed; v = v->next)
 		for (const Jv *w = v->next; w != NULL && !b->failed; w = w->next)
-			union_or(b, u, union_and(b, schema_expand(b, lit_at(b, p, v)), schema_expand(b, lit_at(b, p, w))));
+			union_or(b, u, union_and(b, schema_expand(b, lit_at(b, p, v)),
+									 schema_expand(b, lit_at(b, p, w))));
 	return u;
 }
 
@@ -482,7 +485,8 @@ if_union(Builder *b, const Place *p, bool neg)
 	v = jv_get(p->v, "else");
 	other = v == NULL ? b->lit_true : lit_at(b, p, v);
 	u = union_and(b, schema_expand(b, cond), schema_expand(b, neg ? lit_not(then) : then));
-	union_or(b, u, union_and(b, schema_expand(b, lit_not(cond)), schema_expand(b, neg ? lit_not(other) : other)));
+	union_or(b, u, union_and(b, schema_expand(b, lit_not(cond)),
+							 schema_expand(b, neg ? lit_not(other) : other)));
 	return u;
 }
 
@@ -542,7 +546,8 @@ static const struct
 	SchemaDialect from;			/* the first that has it */
 }			applicators[] = {
 	{"type", A_TYPE, D_4}, {"const", A_CONST, D_6}, {"enum", A_ENUM, D_4}, {"$ref", A_REF, D_4},
-	{"$recursiveRef", A_REF, D_2019}, {"$dynamicRef", A_REF, D_2020}, {"allOf", A_ALL, D_4}, {"anyOf", A_ANY, D_4},
+	{"$recursiveRef", A_REF, D_2019}, {"$dynamicRef", A_REF, D_2020}, {"allOf", A_ALL, D_4},
+	{"anyOf", A_ANY, D_4},
 	{"oneOf", A_ONE, D_4}, {"not", A_NOT, D_4}, {"if", A_IF, D_7}, {"dependencies", A_DEPENDENT, D_4},
 	{"dependentSchemas", A_DEPENDENT, D_2019}
 };

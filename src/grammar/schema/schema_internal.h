@@ -301,7 +301,8 @@ void		schema_sort_props(Builder *b, Clause *c);
 bool		schema_busy(const Builder *b, Lit lit);
 
 /* schema_object.c, schema_emit.c: what clauses ask of one member (more[]: in addition), of one item */
-Goal	   *schema_member(Builder *b, const Clauses *c, const char *name, size_t len, const Lit *more, uint32_t n_more);
+Goal	   *schema_member(Builder *b, const Clauses *c, const char *name, size_t len, const Lit *more,
+						  uint32_t n_more);
 Goal	   *schema_item(Builder *b, const Clauses *c, uint32_t i);
 
 /* schema_scalar.c */

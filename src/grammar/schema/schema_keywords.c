@@ -108,7 +108,8 @@ limit(Out *o, const char *name, const char *exclusive, ClauseKind kind)
 		c->dec = d;
 		c->strict = o->d <= D_4 && jv_is(x, JV_TRUE);
 	}
-	if (x != NULL && (o->d > D_4 || (x->type != JV_TRUE && x->type != JV_FALSE)) && o->d != D_4 && number(o, x, exclusive, &d))
+	if (x != NULL && (o->d > D_4 || (x->type != JV_TRUE && x->type != JV_FALSE)) && o->d != D_4 &&
+		number(o, x, exclusive, &d))
 	{
 		Clause	   *c = add(o, kind);
 
@@ -161,7 +162,8 @@ static bool
 applies(const Jv *v)
 {
 	static const char *const names[] = {
-		"$ref", "$recursiveRef", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies"
+		"$ref", "$recursiveRef", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas",
+		"dependencies"
 	};
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -179,7 +181,8 @@ unevaluated(Out *o, const char *name)
 	if (v == NULL || v->type == JV_TRUE || (v->type == JV_OBJ && v->n == 0))
 		return NULL;
 	/* in 2020-12 "contains" evaluates the items that it finds */
-	if (applies(o->p->v) || (strcmp(name, "unevaluatedItems") == 0 && o->d != D_2019 && jv_get(o->p->v, "contains") != NULL))
+	if (applies(o->p->v) || (strcmp(name, "unevaluatedItems") == 0 && o->d != D_2019 &&
+							 jv_get(o->p->v, "contains") != NULL))
 		schema_refuse(o->b, name, "It is supported where no other schema applies to the same value.");
 	return v;
 }
@@ -268,7 +271,8 @@ read_props(Out *o, const char *name, uint32_t *n)
 	}
 	p = arena_alloc(o->b->arena, (map->n + 1) * sizeof(Prop));
 	for (const Jv *v = map->child; v != NULL; v = v->next, (*n)++)
-		p[*n] = (Prop) {.name = v->key, .len = v->key_len, .lit = schema_lit(o->b, v, o->p->resource), .rank = *n};
+		p[*n] = (Prop) {.name = v->key, .len = v->key_len, .lit = schema_lit(o->b, v, o->p->resource),
+						.rank = *n};
 	return p;
 }
 

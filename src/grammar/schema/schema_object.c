@@ -138,7 +138,8 @@ by_name(const void *a, const void *b)
 	size_t		n = x->len < y->len ? x->len : y->len;
 	int			c = memcmp(x->s, y->s, n);
 
-	return c != 0 ? c : x->len != y->len ? (x->len < y->len ? -1 : 1) : x->order < y->order ? -1 : x->order > y->order;
+	return c != 0 ? c : x->len != y->len ? (x->len < y->len ? -1 : 1) : x->order < y->order ? -1 :
+		x->order > y->order;
 }
 
 static int
@@ -215,7 +216,8 @@ add_patterns(Obj *o, const Clause *c)
 		bool		have = false;
 
 		for (uint32_t k = 0; k < o->n_patterns; k++)
-			have |= old[k]->len == c->pattern[j].len && memcmp(old[k]->name, c->pattern[j].name, old[k]->len) == 0;
+			have |= old[k]->len == c->pattern[j].len && memcmp(old[k]->name, c->pattern[j].name,
+															   old[k]->len) == 0;
 		if (have)
 			continue;
 		o->pattern = arena_alloc(o->b->arena, (o->n_patterns + 1) * sizeof(Prop *));
@@ -262,7 +264,8 @@ collect(Obj *o)
 	o->closed = !b->opt->validate && (b->opt->disable_additional_properties ||
 									  (b->opt->strict && open == 0 && props > 0 && o->min <= o->n));
 	if (o->n_patterns > MAX_PATTERNS)
-		schema_fail(b, ERR_TOO_LONG, "the JSON schema has more than %d patterns for the names of one object", MAX_PATTERNS);
+		schema_fail(b, ERR_TOO_LONG, "the JSON schema has more than %d patterns for the names of one object",
+					MAX_PATTERNS);
 }
 
 /* ---- members ---- */
@@ -340,7 +343,8 @@ some_in_class(const Obj *o, const Clause *some, uint32_t mask)
 		return true;
 	for (uint32_t k = 0; k < o->n_patterns; k++)
 		for (uint32_t j = 0; j < p->n_patterns; j++)
-			if (o->pattern[k]->len == p->pattern[j].len && memcmp(o->pattern[k]->name, p->pattern[j].name, p->pattern[j].len) == 0 &&
+			if (o->pattern[k]->len == p->pattern[j].len && memcmp(o->pattern[k]->name, p->pattern[j].name,
+																  p->pattern[j].len) == 0 &&
 				mask >> k & 1)
 			{
 				if (some->which == (int) j)
@@ -370,7 +374,9 @@ some_is_name(Obj *o, const Clause *some, const Name *name)
 	return true;
 }
 
-/* Names of the members that aren't named and match just the patterns of the mask, and what their values are. */
+/*
+ * Names of the members that aren't named and match just the patterns of the mask, and what their values are.
+ */
 static ReNode
 class_of(Obj *o, ReNode named, ReNode raw_named, const Clause *some, uint32_t mask, Goal **g)
 {
@@ -383,7 +389,8 @@ class_of(Obj *o, ReNode named, ReNode raw_named, const Clause *some, uint32_t ma
 	if ((mask == 0 && o->closed) || schema_empty(b, *g))
 		return RE_NONE;
 	if (o->n_patterns > 1 &&
-		!re_live(b->probe, re_and(b->probe, class_names(o, b->probe, RE_RAW, raw_named, mask), re_any_text(b->probe, RE_RAW))))
+		!re_live(b->probe, re_and(b->probe, class_names(o, b->probe, RE_RAW, raw_named, mask),
+								  re_any_text(b->probe, RE_RAW))))
 		return RE_NONE;
 	name = re_and(b->re, schema_goal_strings(b, o->names), class_names(o, b->re, b->mode, named, mask));
 	if (some != NULL && some->which == -2)
@@ -435,14 +442,16 @@ divide(Builder *b, ReNode names, uint32_t k, ReNode *part)
 	if (n >= k)
 	{
 		for (uint32_t i = 0; i < k; i++)
-			part[i] = begins(b, i == 0 ? 0 : first[i * n / k], i + 1 == k ? 0x10FFFF : first[(i + 1) * n / k] - 1);
+			part[i] = begins(b, i == 0 ? 0 : first[i * n / k],
+							 i + 1 == k ? 0x10FFFF : first[(i + 1) * n / k] - 1);
 		return true;
 	}
 	for (uint32_t i = 0; i < k && ok; i++)
 	{
 		ReNode		any = re_any_char(b->re, b->mode);
 
-		part[i] = re_cat(b->re, re_repeat(b->re, re_repeat(b->re, any, k, k), 0, RE_INF), re_repeat(b->re, any, i, i));
+		part[i] = re_cat(b->re, re_repeat(b->re, re_repeat(b->re, any, k, k), 0, RE_INF),
+						 re_repeat(b->re, any, i, i));
 		ok = re_live(b->re, re_and(b->re, names, part[i]));
 	}
 	return ok;
@@ -470,7 +479,8 @@ distinct(Obj *o, CfgMembers *all, CfgMember *m, ReNode named, ReNode raw)
 		names = re_or(b->re, names, class_of(o, named, raw, NULL, mask, &g));
 	if (k > MAX_PARTS || !divide(b, names, k, part))
 	{
-		schema_refuse(b, "minProperties", "There are too few names to be generated that are surely different.");
+		schema_refuse(b, "minProperties",
+					  "There are too few names to be generated that are surely different.");
 		return CFG_NONE;
 	}
 	{
@@ -493,7 +503,8 @@ one_object(Obj *o)
 	CfgDep	   *dep = mem_alloc((o->c->n + 1) * sizeof(CfgDep));
 	const char **s = mem_alloc((o->n + 1) * sizeof(char *));
 	size_t	   *len = mem_alloc((o->n + 1) * sizeof(size_t));
-	CfgMembers	all = {.member = m, .n = o->n, .dep = dep, .sep = b->comma, .min = o->min, .max = o->max, .ordered = !b->opt->validate};
+	CfgMembers	all = {.member = m, .n = o->n, .dep = dep, .sep = b->comma, .min = o->min, .max = o->max,
+					   .ordered = !b->opt->validate};
 	ReNode		named,
 				raw;
 
@@ -528,7 +539,8 @@ one_object(Obj *o)
 				(uint32_t) find_name(o, o->c->c[i]->text2, o->c->c[i]->len2)};
 	if (o->max > 0 && !b->failed)
 		all.rest = others(o, named, raw, NULL, RE_ALL);
-	named = b->failed ? CFG_NONE : b->opt->validate ? cfg_members(b->cfg, &all) : distinct(o, &all, m, named, raw);
+	named = b->failed ? CFG_NONE : b->opt->validate ? cfg_members(b->cfg, &all) :
+		distinct(o, &all, m, named, raw);
 	mem_free(m);
 	mem_free(dep);
 	mem_free(s);
@@ -557,7 +569,8 @@ choose(Obj *o, uint32_t i)
 			Lit			l = o->some[i]->lit;
 
 			/* a choice that can't be met costs nothing */
-			if (schema_empty(o->b, schema_member(o->b, o->c, o->name[k].s, o->name[k].len, &l, o->some[i]->which != -2)))
+			if (schema_empty(o->b, schema_member(o->b, o->c, o->name[k].s, o->name[k].len, &l,
+												 o->some[i]->which != -2)))
 				continue;
 		}
 		o->chosen[i] = k;

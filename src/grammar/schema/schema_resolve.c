@@ -185,12 +185,15 @@ add_resource(Builder *b, const Jv *root, const char *id, size_t len, uint32_t up
 		schema_fail(b, ERR_TOO_LONG, "the JSON schema has more than %d identifiers", MAX_RESOURCES);
 		return up;
 	}
-	if (jv_is(jv_get(root, "$schema"), JV_STR) && memmem(jv_get(root, "$schema")->s, jv_get(root, "$schema")->len, "draft-03", 8) != NULL)
+	if (jv_is(jv_get(root, "$schema"), JV_STR) &&
+		memmem(jv_get(root, "$schema")->s, jv_get(root, "$schema")->len, "draft-03", 8) != NULL)
 		schema_refuse(b, "$schema", "Draft 3 has other keywords; the drafts 4 to 2020-12 are supported.");
 	r = &b->resource[b->n_resources];
-	*r = (Resource) {.root = root, .up = up, .dialect = dialect_of(root, b->n_resources > 0 ? b->resource[up].dialect : D_ANY)};
+	*r = (Resource) {.root = root, .up = up,
+					 .dialect = dialect_of(root, b->n_resources > 0 ? b->resource[up].dialect : D_ANY)};
 	if (id != NULL)
-		r->id = b->n_resources > 0 ? resolve(b, b->resource[up].id, b->resource[up].id_len, id, len, &r->id_len) :
+		r->id = b->n_resources > 0 ? resolve(b, b->resource[up].id, b->resource[up].id_len, id, len,
+											 &r->id_len) :
 			resolve(b, NULL, 0, id, len, &r->id_len);
 	else if (b->n_resources > 0)
 	{
@@ -244,7 +247,8 @@ find_ids(Builder *b, const Jv *v, uint32_t resource)
 		bool		skip = false;
 
 		for (size_t i = 0; i < sizeof data / sizeof data[0] && x->key != NULL; i++)
-			skip |= x->type != JV_OBJ && x->key_len == strlen(data[i]) && memcmp(x->key, data[i], x->key_len) == 0;
+			skip |= x->type != JV_OBJ && x->key_len == strlen(data[i]) &&
+				memcmp(x->key, data[i], x->key_len) == 0;
 		if (!skip)
 			find_ids(b, x, resource);
 	}
@@ -255,7 +259,8 @@ find_ids(Builder *b, const Jv *v, uint32_t resource)
 static int
 hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' &&
+		c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /* One part of a pointer: %41, ~0 and ~1 undone. */
@@ -318,7 +323,8 @@ static const Jv *
 find_anchor(Builder *b, uint32_t resource, const char *s, size_t n)
 {
 	for (uint32_t i = 0; i < b->n_anchors; i++)
-		if (b->anchor[i].resource == resource && b->anchor[i].len == n && memcmp(b->anchor[i].name, s, n) == 0)
+		if (b->anchor[i].resource == resource && b->anchor[i].len == n &&
+			memcmp(b->anchor[i].name, s, n) == 0)
 			return b->anchor[i].v;
 	return NULL;
 }
@@ -356,7 +362,8 @@ schema_ref(Builder *b, const Jv *ref, uint32_t resource)
 		if (at == b->n_resources)
 		{
 			schema_fail(b, ERR_UNSUPPORTED, "JSON schema keyword \"$ref\" is not supported here");
-			err_detail(b->e, "\"%.*s\" is not a part of the schema.", (int) (ref->len > 200 ? 200 : ref->len), ref->s);
+			err_detail(b->e, "\"%.*s\" is not a part of the schema.", (int) (ref->len > 200 ? 200 : ref->len),
+					   ref->s);
 			return NULL;
 		}
 		v = fragment(b, &at, frag, frag_len);
@@ -403,7 +410,8 @@ new_place(Builder *b, const Jv *v, uint32_t resource, bool constant)
 			memcpy(b->place, old, b->n_places * sizeof(Place *));
 	}
 	p = arena_alloc(b->arena, sizeof(Place));
-	*p = (Place) {.v = v, .resource = resource, .constant = constant, .id = b->n_places, .hash_next = b->place_hash[h]};
+	*p = (Place) {.v = v, .resource = resource, .constant = constant, .id = b->n_places,
+				  .hash_next = b->place_hash[h]};
 	b->place_hash[h] = p;
 	b->place[b->n_places++] = p;
 	return p;
@@ -431,8 +439,8 @@ static bool
 says_nothing(const char *s, size_t n)
 {
 	static const char *const words[] = {
-		"$ref", "title", "description", "default", "examples", "example", "$comment", "deprecated", "readOnly",
-		"writeOnly", "definitions", "$defs", "$id", "id", "$schema", "$anchor"
+		"$ref", "title", "description", "default", "examples", "example", "$comment", "deprecated",
+		"readOnly", "writeOnly", "definitions", "$defs", "$id", "id", "$schema", "$anchor"
 	};
 
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)

@@ -274,7 +274,9 @@ number_meets(const Clause *c, const Dec *d, const Jv *v)
 			yes = dec_is_multiple(d, &c->dec, &known);
 			break;
 		case C_INTEGER:
-			yes = dec_is_integer(d) && !(c->n && (memchr(v->s, '.', v->len) || memchr(v->s, 'e', v->len) || memchr(v->s, 'E', v->len)));
+			yes = dec_is_integer(d) &&
+				!(c->n && (memchr(v->s, '.', v->len) || memchr(v->s, 'e', v->len) ||
+						   memchr(v->s, 'E', v->len)));
 			break;
 		default:
 			for (uint32_t i = 0; i < c->n_values && !yes; i++)

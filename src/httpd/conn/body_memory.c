@@ -2,10 +2,11 @@
  * body_memory.c
  *	  Memory for the bodies of requests, and for answers.
  *
- * All bodies in hand that are longer than BODIES_SMALL have vllm.http_body_memory together, those of one key three quarters of it.
- * One body of vllm.http_max_body always fits when there is no other.  A body asks once, for all of its length, so that no two
- * wait for each other with half of what they need; one that does not fit waits while its time lasts.  The shorter ones are
- * not counted: there are no more of these than clients.
+ * All bodies in hand that are longer than BODIES_SMALL have vllm.http_body_memory together, those of one key
+ * three quarters of it.  One body of vllm.http_max_body always fits when there is no other.  A body asks
+ * once, for all of its length, so that no two wait for each other with half of what they need; one that does
+ * not fit waits while its time lasts.  The shorter ones are not counted: there are no more of these than
+ * clients.
  *
  * Answers have as much again.  One is in memory from the database's last byte until its client has taken
  * it, and a client may take its time; one that does not fit waits with its database connection in hand, of

@@ -25,8 +25,8 @@ typedef enum BodiesEnd
 } BodiesEnd;
 
 /*
- * Memory for a body of n > 0 bytes, to be given back.  key: of the request, 0 = none.  It waits until clock_us() is `until`, or
- * the client's socket has been closed (-1: is not looked at).
+ * Memory for a body of n > 0 bytes, to be given back.  key: of the request, 0 = none.  It waits until
+ * clock_us() is `until`, or the client's socket has been closed (-1: is not looked at).
  */
 BodiesEnd	bodies_take(BodiesKind kind, uint64_t key, size_t n, int client, int64_t until);
 /* n bytes of it; 0: none. */

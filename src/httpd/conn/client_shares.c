@@ -2,13 +2,15 @@
  * client_shares.c
  *	  Connected clients, and which must leave when there are too many.
  *
- * Nobody can know whether a client has a key before it has sent its headers, so everybody is let in, and who makes others
- * wait for it may be told to leave:
+ * Nobody can know whether a client has a key before it has sent its headers, so everybody is let in, and who
+ * makes others wait for it may be told to leave:
  *
- *	one more of an address than vllm.http_clients_per_address that is awaited, without a key so far		the oldest of these
- *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address that has most;
- *											if there is none, the oldest with a key that is between two requests,
- *											first of those of which nothing more has come
+ *	one more of an address than vllm.http_clients_per_address that is awaited, without a key so far		the
+ *	oldest of these
+ *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address
+ *											that has most; if there is none, the oldest with a key that is
+ *											between two requests, first of those of which nothing more has
+ *											come
  *	... while less than a quarter of all		first the oldest between two requests, of the key that has
  *												most of these
  *		are without a key and awaited
@@ -17,18 +19,21 @@
  * way, and if connections that only wait could take all places, each who comes would have to leave for the
  * next one.
  *
- * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is whole, and again
- * while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick one, whose headers come at once,
- * is awaited for no longer than that; bytes that its thread has not read yet count as read.  A client without a request in hand
- * that does not take what is written to it (a refusal) may be told to leave like one that is awaited.  Requests without a key
- * that are being answered can't be ended: those have at most what vllm.http_reserved_clients leaves, and per address its share.
- * Requests with a key can't be ended either: one key has at most three quarters of all places.  A request that needs no key, of a
- * client that has one, counts for that key.  Whatever else such a client does is between two requests, and keeps no place: it sends
- * a head that is not whole, or does not take the answer of a request that was refused.
+ * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is
+ * whole, and again while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick
+ * one, whose headers come at once, is awaited for no longer than that; bytes that its thread has not read yet
+ * count as read.  A client without a request in hand that does not take what is written to it (a refusal) may
+ * be told to leave like one that is awaited.  Requests without a key that are being answered can't be ended:
+ * those have at most what vllm.http_reserved_clients leaves, and per address its share.  Requests with a key
+ * can't be ended either: one key has at most three quarters of all places.  A request that needs no key, of a
+ * client that has one, counts for that key.  Whatever else such a client does is between two requests, and
+ * keeps no place: it sends a head that is not whole, or does not take the answer of a request that was
+ * refused.
  *
- * A client that is told to leave while it is read from finds its socket at its end, says so to its client and goes within
- * EVICTED_WRITE; while it is written to its socket is closed in both directions, and its thread wakes at once.  Until then it
- * has no place, but a thread.  The acceptor waits for none of them: beyond CLIENTS_LEAVING it turns newcomers away.
+ * A client that is told to leave while it is read from finds its socket at its end, says so to its client and
+ * goes within EVICTED_WRITE; while it is written to its socket is closed in both directions, and its thread
+ * wakes at once.  Until then it has no place, but a thread.  The acceptor waits for none of them: beyond
+ * CLIENTS_LEAVING it turns newcomers away.
  *
  * Tests: tests/unit/httpd/test_http_clients.c, tests/t/083_http_raw.pl.
  */
@@ -135,7 +140,8 @@ tell(const Client *c)
 		return;
 	last = now;
 	peer_text(&c->share->from, from, sizeof(from));
-	log_line('W', "too many clients wait with unfinished requests: closing the oldest, now of %d from %s", c->share->unknown, from);
+	log_line('W', "too many clients wait with unfinished requests: closing the oldest, now of %d from %s",
+			 c->share->unknown, from);
 }
 
 static void
@@ -207,19 +213,24 @@ beyond_share(const ClientShare *share)
 	return n < http_conf.clients_per_address ? NULL : found;
 }
 
-/* The oldest that may leave, of the address that has most; unread: even if it has sent something; NULL: none */
+/*
+ * The oldest that may leave, of the address that has most; unread: even if it has sent something; NULL: none
+ */
 static Client *
 oldest_unknown(bool unread)
 {
 	Client	   *found = NULL;
 
 	for (Client *c = oldest; c != NULL; c = c->newer)
-		if (may_leave(c) && (found == NULL || c->share->unknown > found->share->unknown) && (unread || !has_unread(c)))
+		if (may_leave(c) && (found == NULL || c->share->unknown > found->share->unknown) &&
+			(unread || !has_unread(c)))
 			found = c;
 	return found;
 }
 
-/* The oldest with a key that has begun no further request; unread: even if it has sent something; NULL: none */
+/*
+ * The oldest with a key that has begun no further request; unread: even if it has sent something; NULL: none
+ */
 static Client *
 oldest_idle(bool unread)
 {
@@ -365,7 +376,8 @@ clients_leave(Client *c)
 	present--;
 	if (c->cut)
 		/* what it did not take is not kept for it */
-		(void) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger) {.l_onoff = 1}, sizeof(struct linger));
+		(void) setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &(struct linger) {.l_onoff = 1},
+						  sizeof(struct linger));
 	/* under the lock: nobody may shut down another's socket of this number */
 	close(c->fd);
 	pthread_mutex_unlock(&lock);

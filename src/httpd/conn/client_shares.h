@@ -26,22 +26,31 @@ typedef enum Claim
 	CLAIM_GONE					/* the client was told to leave */
 } Claim;
 
-/* A client has come: its place, or NULL: there is none, even if others leave.  The socket is the client's from now on. */
+/*
+ * A client has come: its place, or NULL: there is none, even if others leave.  The socket is the client's
+ * from now on.
+ */
 Client	   *clients_enter(int fd, const Peer *from);
 /* It leaves; its socket is closed. */
 void		clients_leave(Client *c);
 
-/* A request begins, with a valid key (a number of its own) or where none is needed (0: it counts for the key that the client had). */
+/*
+ * A request begins, with a valid key (a number of its own) or where none is needed (0: it counts for the key
+ * that the client had).
+ */
 Claim		clients_claim(Client *c, uint64_t key);
 /* It had no valid key. */
 void		clients_unknown(Client *c);
 /* It has ended. */
 void		clients_release(Client *c);
-/* Is something expected from the client, so that it may be told to leave?  idle: nothing of a request has come. */
+/*
+ * Is something expected from the client, so that it may be told to leave?  idle: nothing of a request has
+ * come.
+ */
 void		clients_awaited(Client *c, bool awaited, bool idle);
 /*
- * The client's thread writes from now on, and a client without a request in hand may be told to leave meanwhile: its writes
- * fail then.  Returns how many microseconds the client has to take what is written.
+ * The client's thread writes from now on, and a client without a request in hand may be told to leave
+ * meanwhile: its writes fail then.  Returns how many microseconds the client has to take what is written.
  */
 int64_t		clients_write_begin(Client *c);
 void		clients_write_end(Client *c);

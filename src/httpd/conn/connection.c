@@ -7,12 +7,14 @@
  *	the first head		vllm.http_header_timeout from the connection on, with the handshake of TLS
  *	a later head		vllm.http_idle_timeout until it begins, then vllm.http_header_timeout
  *	a body				vllm.http_body_timeout in all, and no silence of more than vllm.http_idle_timeout
- *	a piece of answer	vllm.http_idle_timeout until the client has taken it, vllm.http_header_timeout if it has no key
+ *	a piece of answer	vllm.http_idle_timeout until the client has taken it, vllm.http_header_timeout if it
+ *						has no key
  *
  * A client that is late with a request that has begun gets 408; one that has not begun is disconnected.  The
  * connection ends behind an
- * answer whenever the place of the next request is not certain: after anything wrong with a head or a body, before a body has
- * come, after HTTP/1.0.  Then what still comes is read for a while, or the client's system would throw the answer away.
+ * answer whenever the place of the next request is not certain: after anything wrong with a head or a body,
+ * before a body has come, after HTTP/1.0.  Then what still comes is read for a while, or the client's system
+ * would throw the answer away.
  *
  * Tests: tests/t/083_http.pl, tests/t/083_http_raw.pl.
  */
@@ -66,10 +68,13 @@ reason(int status)
 		int			status;
 		const char *text;
 	}			rows[] = {
-		{200, "OK"}, {204, "No Content"}, {400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"},
-		{405, "Method Not Allowed"}, {408, "Request Timeout"}, {413, "Content Too Large"}, {414, "URI Too Long"},
+		{200, "OK"}, {204, "No Content"}, {400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"}, {408, "Request Timeout"}, {413, "Content Too Large"},
+		{414, "URI Too Long"},
 		{415, "Unsupported Media Type"}, {417, "Expectation Failed"}, {429, "Too Many Requests"},
-		{431, "Request Header Fields Too Large"}, {500, "Internal Server Error"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
+		{431, "Request Header Fields Too Large"}, {500, "Internal Server Error"}, {502, "Bad Gateway"},
+		{503, "Service Unavailable"},
 		{505, "HTTP Version Not Supported"},
 	};
 
@@ -107,7 +112,8 @@ begin_answer(Conn *c, int status, const Buf *headers, Buf *out)
 		c->last = true;
 	gmtime_r(&now, &tm);
 	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s", status, reason(status), date, c->last ? "Connection: close\r\n" : "");
+	buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s", status, reason(status), date,
+			   c->last ? "Connection: close\r\n" : "");
 	if (headers->len > 0)
 		buf_add(out, headers->data, headers->len);
 }
@@ -194,13 +200,13 @@ refuse(Conn *c, int status, const char *why)
 static void
 say_evicted(Conn *c)
 {
-	static const char body[] = "{\"error\":{\"message\":\"the server has too many clients, and this one took too long\","
-		"\"type\":\"ServiceUnavailableError\",\"param\":null,\"code\":503}}";
+	static const char body[] = "{\"error\":{\"message\":\"the server has too many clients, and this one took "
+		"too long\",\"type\":\"ServiceUnavailableError\",\"param\":null,\"code\":503}}";
 	Buf			out = {0};
 
 	c->last = true;
-	buf_printf(&out, "HTTP/1.1 503 %s\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
-			   "Content-Length: %zu\r\n\r\n%s", reason(503), sizeof(body) - 1, body);
+	buf_printf(&out, "HTTP/1.1 503 %s\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: "
+			   "application/json\r\nContent-Length: %zu\r\n\r\n%s", reason(503), sizeof(body) - 1, body);
 	if (!c->broken)
 	{
 		(void) net_write(&c->net, out.data, out.len, clock_us() + clients_write_begin(c->client));
@@ -388,7 +394,8 @@ run(void *arg)
 		{
 			net_finish(&c->net);
 			if (!c->body_ended || c->in.len > 0)
-				net_linger(&c->net, c->keyed ? http_conf.max_body : LINGER_BYTES, clock_us() + (c->keyed ? LINGER_KEY : LINGER_OTHER));
+				net_linger(&c->net, c->keyed ? http_conf.max_body : LINGER_BYTES,
+						   clock_us() + (c->keyed ? LINGER_KEY : LINGER_OTHER));
 		}
 	}
 	net_free(&c->net);

@@ -13,7 +13,10 @@
 
 typedef struct Conn Conn;
 
-/* Talk to a client in a thread of its own until it leaves; its place is given up there.  false: no thread can be had. */
+/*
+ * Talk to a client in a thread of its own until it leaves; its place is given up there.  false: no thread can
+ * be had.
+ */
 bool		conn_start(Client *client);
 
 int			conn_fd(const Conn *c);

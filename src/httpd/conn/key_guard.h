@@ -16,8 +16,8 @@
 void		guard_init(uint64_t seed);
 
 /*
- * Must a request with this key be refused unseen?  0: no, else the seconds until its address may try again.  now: microseconds
- * of clock_us(), as below.
+ * Must a request with this key be refused unseen?  0: no, else the seconds until its address may try again.
+ * now: microseconds of clock_us(), as below.
  */
 int			guard_blocked(const Peer *from, const unsigned char *hash, int64_t now);
 /* Was this key valid when it was looked up last? */

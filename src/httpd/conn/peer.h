@@ -19,7 +19,9 @@ typedef struct Peer
 	unsigned char bytes[16];
 } Peer;
 
-/* sa: a struct sockaddr of any family; copied out of it, as the families are types of their own to a compiler */
+/*
+ * sa: a struct sockaddr of any family; copied out of it, as the families are types of their own to a compiler
+ */
 static inline Peer
 peer_of(const void *sa)
 {

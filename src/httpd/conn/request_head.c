@@ -7,11 +7,13 @@
  *
  *	lines		end with CR LF; no other CR, LF, NUL or control character anywhere
  *	names		are tokens, with the colon right behind them; no line continues another
- *	lengths		one Content-Length, of digits alone, or Transfer-Encoding: chunked, and of HTTP/1.1 only; never both
+ *	lengths		one Content-Length, of digits alone, or Transfer-Encoding: chunked, and of HTTP/1.1 only;
+ *				never both
  *	Host		one, and that of the target if the target has one
  *	keys, types	once: Authorization, x-api-key, Content-Type, Origin and what else is decided by
  *
- * An HTTP/1.0 client gets its answer and is closed, whatever it asks for.  Everything here works on memory alone.
+ * An HTTP/1.0 client gets its answer and is closed, whatever it asks for.  Everything here works on memory
+ * alone.
  *
  * Tests: tests/unit/httpd/test_http_head.c, tests/t/083_http_raw.pl.
  */
@@ -54,7 +56,8 @@ is_text(char c)
 static int
 hex_digit(char c)
 {
-	return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 :
+		-1;
 }
 
 static int
@@ -131,7 +134,8 @@ target_ok(const char *s)
 {
 	for (; *s != '\0'; s++)
 	{
-		if (*s <= ' ' || *s >= 0x7f || *s == '#' || *s == '"' || *s == '<' || *s == '>' || *s == '\\' || *s == '^' || *s == '`')
+		if (*s <= ' ' || *s >= 0x7f || *s == '#' || *s == '"' || *s == '<' || *s == '>' || *s == '\\' ||
+			*s == '^' || *s == '`')
 			return false;
 		if (*s == '%' && (hex_digit(s[1]) < 0 || hex_digit(s[2]) < 0 || (s[1] == '0' && s[2] == '0')))
 			return false;
@@ -197,7 +201,8 @@ take_line(char *line, HttpHead *h, char **target, const char **why)
 	if (strcmp(version, "HTTP/1.1") == 0)
 		h->http11 = true;
 	else if (strcmp(version, "HTTP/1.0") != 0)
-		return strncmp(version, "HTTP/", 5) == 0 && is_digit(version[5]) && version[6] == '.' && is_digit(version[7]) && version[8] == '\0' ?
+		return strncmp(version, "HTTP/", 5) == 0 && is_digit(version[5]) && version[6] == '.' &&
+			is_digit(version[7]) && version[8] == '\0' ?
 			refuse(505, why, "the server speaks HTTP/1.1 and HTTP/1.0") :
 			refuse(400, why, "the request's line has no version");
 	return 0;
@@ -226,7 +231,8 @@ take_field(char *line, HttpHead *h, const char **why)
 	while (is_token(*p))
 		p++;
 	if (p == line || *p != ':')
-		return refuse(400, why, *p == ' ' || *p == '\t' ? "a header has a space before its colon" : "a header has no name");
+		return refuse(400, why, *p == ' ' || *p == '\t' ? "a header has a space before its colon" :
+					  "a header has no name");
 	if (h->n == HEAD_FIELDS)
 		return refuse(431, why, "the request has too many headers");
 	*p++ = '\0';
@@ -284,7 +290,8 @@ take_lengths(HttpHead *h, const char **why)
 	if (coding != NULL)
 	{
 		if (!h->http11 || strcasecmp(coding, "chunked") != 0)
-			return refuse(400, why, "the request's Transfer-Encoding is not \"chunked\", or its version is HTTP/1.0");
+			return refuse(400, why, "the request's Transfer-Encoding is not \"chunked\", or its version is "
+									"HTTP/1.0");
 		h->chunked = true;
 	}
 	if (length != NULL)
@@ -310,7 +317,8 @@ check_host(const HttpHead *h, const char *target_host, size_t len, const char **
 	if (host != NULL && !host_ok(host, strlen(host)))
 		return refuse(400, why, "the request's Host has a character that it may not have");
 	if (target_host != NULL && (!host_ok(target_host, len) ||
-								(host != NULL && (strlen(host) != len || strncasecmp(host, target_host, len) != 0))))
+								(host != NULL &&
+								 (strlen(host) != len || strncasecmp(host, target_host, len) != 0))))
 		return refuse(400, why, "the request's target has another host than its Host");
 	return 0;
 }

@@ -43,7 +43,10 @@ typedef struct HttpHead
 	HeadField	fields[HEAD_FIELDS];
 } HttpHead;
 
-/* Look at bytes that have come: 0: more are needed; 1: a head ends before s[c->at]; else the status of what is wrong. */
+/*
+ * Look at bytes that have come: 0: more are needed; 1: a head ends before s[c->at]; else the status of what
+ * is wrong.
+ */
 int			head_scan(const char *s, size_t n, HeadScan *c, const char **why);
 /* Take a scanned head apart, in place: 0, or the status of what is wrong. */
 int			head_parse(char *s, size_t n, HttpHead *h, const char **why);
@@ -67,7 +70,9 @@ typedef struct Chunks
 	size_t		extra;			/* bytes that are no data, in all */
 } Chunks;
 
-/* Take bytes up to the end of the body, or of a piece of it (*data, *len), whichever comes first: how many. */
+/*
+ * Take bytes up to the end of the body, or of a piece of it (*data, *len), whichever comes first: how many.
+ */
 size_t		chunks_take(Chunks *c, const char *s, size_t n, const char **data, size_t *len);
 
 #endif

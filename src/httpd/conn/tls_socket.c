@@ -115,7 +115,8 @@ net_read(Net *n, void *to, size_t size, int64_t until)
 		{
 			if ((got = recv(n->fd, to, size, 0)) >= 0)
 				return got;
-			if (errno != EINTR && ((errno != EAGAIN && errno != EWOULDBLOCK) || !wait_ready(n->fd, false, until, &why)))
+			if (errno != EINTR && ((errno != EAGAIN && errno != EWOULDBLOCK) ||
+								   !wait_ready(n->fd, false, until, &why)))
 				return why;
 		}
 	}
@@ -137,7 +138,8 @@ net_write(Net *n, const void *from, size_t size, int64_t until)
 			size -= (size_t) done;
 		}
 		else if (n->tls != NULL ? !tls_again(n, done, until, &why) :
-				 errno != EINTR && ((errno != EAGAIN && errno != EWOULDBLOCK) || !wait_ready(n->fd, true, until, &why)))
+				 errno != EINTR && ((errno != EAGAIN && errno != EWOULDBLOCK) ||
+									!wait_ready(n->fd, true, until, &why)))
 			return false;
 	}
 	return true;

@@ -25,7 +25,8 @@ slopes(const Conf *c, DecoderConf *out, Err *e)
 		const double *v = conf_nums(c, keys[i], &n);
 
 		if (v == NULL || n != (size_t) out->n_layers)
-			return err_set(e, ERR_BAD_FILE, "model configuration has %zu numbers \"%s\", expected %d", n, keys[i], out->n_layers);
+			return err_set(e, ERR_BAD_FILE, "model configuration has %zu numbers \"%s\", expected %d", n,
+						   keys[i], out->n_layers);
 		for (int j = 0; j < out->n_layers; j++)
 			out->layers[j].xielu[i] = (float) v[j];
 	}

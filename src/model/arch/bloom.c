@@ -25,7 +25,8 @@ bloom_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->qkv_bias = out->o_bias = out->mlp_bias = true;
 	if (conf_bool(c, "apply_residual_connection_post_layernorm", false))
 		return err_set(e, ERR_UNSUPPORTED,
-					   "\"apply_residual_connection_post_layernorm\" of the bloom architecture is not supported");
+					   "\"apply_residual_connection_post_layernorm\" of the bloom architecture is not "
+					   "supported");
 	if (!dec_conf(c, out, e))
 		return false;
 	dec_conf_alibi(out, 8, 1);
@@ -46,7 +47,8 @@ bool
 bloom_bind(Binder *b, Decoder *d)
 {
 	return bind_embed(b, "transformer.word_embeddings") &&
-		bind_norm(b, &d->embed_norm, "transformer.word_embeddings_layernorm", "token_embd_norm", d->c.hidden) &&
+		bind_norm(b, &d->embed_norm, "transformer.word_embeddings_layernorm", "token_embd_norm",
+				  d->c.hidden) &&
 		bind_layers(b, "transformer.h.", bloom_layer) && bind_final_norm(b, "transformer.ln_f") &&
 		bind_head(b, "lm_head");
 }

@@ -78,7 +78,8 @@ bool
 deepseek3_conf(const Conf *c, DecoderConf *o, Err *e)
 {
 	o->moe.normalize = !conf_has(c, "gguf.architecture");
-	return common(c, o, e) && deepseek_sigmoid(c, o, e) && one_of(c, "scoring_func", "sigmoid", "sigmoid", e) &&
+	return common(c, o, e) && deepseek_sigmoid(c, o, e) && one_of(c, "scoring_func", "sigmoid", "sigmoid",
+																  e) &&
 		one_of(c, "topk_method", "noaux_tc", "noaux_tc", e);
 }
 
@@ -90,7 +91,8 @@ deepseek2_conf(const Conf *c, DecoderConf *o, Err *e)
 		return deepseek3_conf(c, o, e);
 	o->moe.routing = KROUTE_SOFTMAX;
 	o->moe.group_by = KGROUP_MAX;
-	if (!common(c, o, e) || !deepseek_layers(c, o, e) || !one_of(c, "scoring_func", "softmax", "softmax", e) ||
+	if (!common(c, o, e) || !deepseek_layers(c, o, e) || !one_of(c, "scoring_func", "softmax", "softmax",
+																 e) ||
 		!one_of(c, "topk_method", "greedy", "group_limited_greedy", e))
 		return false;
 	if (!conf_has(c, "gguf.architecture") && strcmp(conf_str(c, "topk_method", "greedy"), "greedy") == 0)
@@ -112,7 +114,8 @@ glm4_moe_lite_conf(const Conf *c, DecoderConf *o, Err *e)
 	if (!deepseek3_conf(c, o, e))
 		return false;
 	if (types != NULL && n != (size_t) o->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"mlp_layer_types\", expected %d", n, o->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"mlp_layer_types\", expected %d", n,
+					   o->n_layers);
 	for (int i = 0; i < o->n_layers; i++)
 		o->layers[i].moe = types != NULL ? strcmp(types[i], "sparse") == 0 : i > 0;
 	return true;

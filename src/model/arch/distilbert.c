@@ -34,7 +34,8 @@ distilbert_layer(Binder *b, Decoder *d, Layer *l)
 bool
 distilbert_bind(Binder *b, Decoder *d)
 {
-	return enc_ignore_heads(b) && bind_ignore_under(b, "vocab_") && enc_embeddings(b, d, "distilbert.", NULL) &&
-		bind_layers(b, "distilbert.transformer.layer.", distilbert_layer) &&
+	return enc_ignore_heads(b) && bind_ignore_under(b, "vocab_") &&
+		enc_embeddings(b, d, "distilbert.", NULL) && bind_layers(b, "distilbert.transformer.layer.",
+																 distilbert_layer) &&
 		enc_heads(b, d, "pre_classifier", HA_RELU, "classifier");
 }

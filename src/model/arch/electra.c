@@ -14,7 +14,8 @@ electra_conf(const Conf *c, DecoderConf *out, Err *e)
 		return false;
 	/* they share the layers' work space */
 	if (out->embed_width > out->hidden)
-		return err_set(e, ERR_UNSUPPORTED, "\"embedding_size\" = %d above \"hidden_size\" = %d is not supported",
+		return err_set(e, ERR_UNSUPPORTED,
+					   "\"embedding_size\" = %d above \"hidden_size\" = %d is not supported",
 					   out->embed_width, out->hidden);
 	out->narrow = out->embed_width != out->hidden;
 	return true;
@@ -27,7 +28,8 @@ electra_bind(Binder *b, Decoder *d)
 	return enc_ignore_heads(b) && bind_ignore_under(b, "discriminator_predictions.") &&
 		bind_ignore_under(b, "generator_predictions.") && bind_ignore_under(b, "generator_lm_head.") &&
 		enc_embeddings(b, d, "electra.", NULL) &&
-		(!d->c.narrow || bind_linear(b, &d->project_in, "electra.embeddings_project", "", d->c.hidden, true)) &&
+		(!d->c.narrow || bind_linear(b, &d->project_in, "electra.embeddings_project", "", d->c.hidden,
+									 true)) &&
 		bind_layers(b, "electra.encoder.layer.", bert_layer) &&
 		enc_heads(b, d, "classifier.dense", HA_GELU, "classifier.out_proj");
 }

@@ -17,7 +17,8 @@ expert_layers(const Conf *c, DecoderConf *out, Err *e)
 	int			to;
 
 	if (!dec_conf_int(c, "moe_layer_interval", 1, DEC_MAX_LAYERS, 1, &every, e) ||
-		!dec_conf_int(c, gguf ? "first_k_dense_replace" : "moe_layer_start_index", 0, DEC_MAX_LAYERS, 1, &from, e) ||
+		!dec_conf_int(c, gguf ? "first_k_dense_replace" : "moe_layer_start_index", 0, DEC_MAX_LAYERS, 1,
+					  &from, e) ||
 		!dec_conf_int(c, "moe_layer_end_index", -1, DEC_MAX_LAYERS, -1, &to, e))
 		return false;
 	for (int i = 0; i < out->n_layers; i++)
@@ -38,8 +39,8 @@ ernie4_5_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->moe.correction = out->moe.normalize = true;
 	if (!dec_conf(c, out, e) || !dec_conf_moe(c, out, e) || !expert_layers(c, out, e) ||
 		!dec_conf_num(c, "moe_norm_min", 0, 1, 1e-12, &out->moe.normalize_min, e) ||
-		!dec_conf_int(c, gguf ? "n_shared_experts" : "moe_num_shared_experts", 0, KROUTE_MAX_EXPERTS, gguf ? 0 : 2,
-					  &shared, e))
+		!dec_conf_int(c, gguf ? "n_shared_experts" : "moe_num_shared_experts", 0, KROUTE_MAX_EXPERTS,
+					  gguf ? 0 : 2, &shared, e))
 		return false;
 	out->interleaved = true;
 	if (conf_bool(c, "use_bias", false))

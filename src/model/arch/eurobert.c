@@ -37,7 +37,8 @@ eurobert_head(Binder *b, Decoder *d)
 	else if (strcmp(pooling, "bos") != 0)
 		return err_set(bind_err(b), ERR_UNSUPPORTED, "\"classifier_pooling\" \"%s\" is not supported",
 					   dec_printable(pooling, buf, sizeof(buf)));
-	return bind_classifier_dense(b, "dense", "", d->c.hidden, HA_GELU, true) && bind_classifier(b, "classifier", "", true);
+	return bind_classifier_dense(b, "dense", "", d->c.hidden, HA_GELU, true) &&
+		bind_classifier(b, "classifier", "", true);
 }
 
 bool

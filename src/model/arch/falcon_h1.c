@@ -33,7 +33,8 @@ read_factors(const Conf *c, DecoderConf *out, Err *e)
 	MupConf    *m = &out->mup;
 	float		mlp[2];
 
-	if (!factors(c, "attention_in_multiplier", 1, &m->attn_in, e) || !factors(c, "key_multiplier", 1, &m->key, e) ||
+	if (!factors(c, "attention_in_multiplier", 1, &m->attn_in, e) ||
+		!factors(c, "key_multiplier", 1, &m->key, e) ||
 		!factors(c, "attention_out_multiplier", 1, &m->attn_out, e) ||
 		!factors(c, "ssm_in_multiplier", 1, &m->ssm_in, e) || !factors(c, "ssm_multipliers", 5, m->ssm, e) ||
 		!factors(c, "ssm_out_multiplier", 1, &m->ssm_out, e) || !factors(c, "mlp_multipliers", 2, mlp, e) ||
@@ -44,10 +45,12 @@ read_factors(const Conf *c, DecoderConf *out, Err *e)
 	m->down = mlp[1];
 	/* a factor of the input is applied to the output, where a bias isn't its business */
 	if (out->qkv_bias && m->attn_in != 1)
-		return err_set(e, ERR_UNSUPPORTED, "\"attention_bias\" with \"attention_in_multiplier\" = %g is not supported",
+		return err_set(e, ERR_UNSUPPORTED,
+					   "\"attention_bias\" with \"attention_in_multiplier\" = %g is not supported",
 					   (double) m->attn_in);
 	if (out->ssm.in_bias && m->ssm_in != 1)
-		return err_set(e, ERR_UNSUPPORTED, "\"mamba_proj_bias\" with \"ssm_in_multiplier\" = %g is not supported",
+		return err_set(e, ERR_UNSUPPORTED,
+					   "\"mamba_proj_bias\" with \"ssm_in_multiplier\" = %g is not supported",
 					   (double) m->ssm_in);
 	return true;
 }

@@ -60,8 +60,9 @@ gemma3_layer(Binder *b, Decoder *d, Layer *l)
 {
 	int			n = d->c.hidden;
 
-	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", n) && bind_attn(b, l) && bind_qk_norm(b, l) &&
-		bind_norm(b, &l->attn_out_norm, "post_attention_layernorm", "post_attention_norm", n) &&
+	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", n) && bind_attn(b, l) &&
+		bind_qk_norm(b, l) && bind_norm(b, &l->attn_out_norm, "post_attention_layernorm",
+										"post_attention_norm", n) &&
 		bind_norm(b, &l->mlp_norm, "pre_feedforward_layernorm", "ffn_norm", n) && bind_glu(b, l) &&
 		bind_norm(b, &l->mlp_out_norm, "post_feedforward_layernorm", "post_ffw_norm", n);
 }

@@ -37,8 +37,9 @@ bind_glm_attn(Binder *b, Decoder *d, Layer *l)
 static bool
 glm_layer(Binder *b, Decoder *d, Layer *l)
 {
-	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_glm_attn(b, d, l) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_glu_fused(b, l);
+	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) &&
+		bind_glm_attn(b, d, l) && bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm",
+											d->c.hidden) && bind_glu_fused(b, l);
 }
 
 bool

@@ -28,11 +28,13 @@ static bool
 glm4_moe_layer(Binder *b, Decoder *d, Layer *l)
 {
 	const Conf *c = bind_conf(b);
-	bool		norms = bind_is_gguf(b) ? bind_has(b, "", "attn_q_norm.weight") : conf_bool(c, "use_qk_norm", false);
+	bool		norms = bind_is_gguf(b) ? bind_has(b, "", "attn_q_norm.weight") :
+		conf_bool(c, "use_qk_norm", false);
 
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
 		(!norms || bind_qk_norm(b, l)) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "post_attention_norm", d->c.hidden) && bind_ffn(b, l);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "post_attention_norm", d->c.hidden) &&
+		bind_ffn(b, l);
 }
 
 bool

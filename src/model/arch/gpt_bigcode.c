@@ -20,7 +20,8 @@ gpt_bigcode_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "ln_1", "attn_norm", d->c.hidden) &&
 		bind_qkv(b, l, "attn.c_attn", "attn_qkv", !bind_is_gguf(b)) && bind_o(b, l, "attn.c_proj") &&
-		bind_norm(b, &l->mlp_norm, "ln_2", "ffn_norm", d->c.hidden) && bind_mlp(b, l, "mlp.c_fc", "mlp.c_proj");
+		bind_norm(b, &l->mlp_norm, "ln_2", "ffn_norm", d->c.hidden) &&
+		bind_mlp(b, l, "mlp.c_fc", "mlp.c_proj");
 }
 
 bool

@@ -45,8 +45,9 @@ gpt_oss_conf(const Conf *c, DecoderConf *out, Err *e)
 }
 
 static const MoeNames names = {
-	.router = "mlp.router", .gate_up = "mlp.experts.gate_up_proj", .down = "mlp.experts.down_proj", .alternate = true,
-	.transposed = true, .gate_up_bias = "mlp.experts.gate_up_proj_bias", .down_bias = "mlp.experts.down_proj_bias",
+	.router = "mlp.router", .gate_up = "mlp.experts.gate_up_proj", .down = "mlp.experts.down_proj",
+	.alternate = true, .transposed = true, .gate_up_bias = "mlp.experts.gate_up_proj_bias",
+	.down_bias = "mlp.experts.down_proj_bias",
 };
 
 static bool

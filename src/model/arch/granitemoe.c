@@ -17,8 +17,8 @@ granitemoe_conf(const Conf *c, DecoderConf *out, Err *e)
 
 	out->moe.routing = KROUTE_TOPK_SOFTMAX;
 	if (!dec_conf(c, out, e) || !granite_multipliers(c, out, e) || !dec_conf_moe(c, out, e) ||
-		!dec_conf_int(c, gguf ? "shared_expert_intermediate_size" : "shared_intermediate_size", 0, DEC_MAX_INTER, 0,
-					  &out->moe.shared_inter, e))
+		!dec_conf_int(c, gguf ? "shared_expert_intermediate_size" : "shared_intermediate_size", 0,
+					  DEC_MAX_INTER, 0, &out->moe.shared_inter, e))
 		return false;
 	out->interleaved = out->permuted = gguf;
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
@@ -37,14 +37,17 @@ layer_types(const Conf *c, DecoderConf *out, Err *e)
 	char		buf[65];
 
 	if (types != NULL && n != (size_t) out->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n, out->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n,
+					   out->n_layers);
 	for (int i = 0; i < out->n_layers; i++)
 	{
 		const char *type = types != NULL ? types[i] : "linear_attention";
 
 		out->layers[i].recurrent = strcmp(type, "linear_attention") == 0 || strcmp(type, "mamba") == 0;
-		if (!out->layers[i].recurrent && strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0)
-			return err_set(e, ERR_UNSUPPORTED, "layer type \"%s\" is not supported", dec_printable(type, buf, sizeof(buf)));
+		if (!out->layers[i].recurrent && strcmp(type, "full_attention") != 0 &&
+			strcmp(type, "attention") != 0)
+			return err_set(e, ERR_UNSUPPORTED, "layer type \"%s\" is not supported",
+						   dec_printable(type, buf, sizeof(buf)));
 	}
 	return true;
 }
@@ -56,8 +59,8 @@ feed_forward(const Conf *c, DecoderConf *out, Err *e)
 	bool		gguf = conf_has(c, "gguf.architecture");
 	int			shared;
 
-	if (!dec_conf_int(c, gguf ? "shared_expert_intermediate_size" : "shared_intermediate_size", gguf ? 0 : 1, DEC_MAX_INTER,
-					  gguf ? 0 : 1024, &shared, e))
+	if (!dec_conf_int(c, gguf ? "shared_expert_intermediate_size" : "shared_intermediate_size", gguf ? 0 : 1,
+					  DEC_MAX_INTER, gguf ? 0 : 1024, &shared, e))
 		return false;
 	if (conf_int(c, "num_local_experts", gguf ? 0 : 8) == 0)
 	{
@@ -97,7 +100,9 @@ granitemoehybrid_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	/* Bamba: GGUF has the same name for it, with heads of which another half is rotated */
 	if (gguf && !out->no_rope && out->rope[0].dim != out->head_dim)
-		return err_set(e, ERR_UNSUPPORTED, "\"rope.dimension_count\" = %d is not supported in this architecture", out->rope[0].dim);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "\"rope.dimension_count\" = %d is not supported in this architecture",
+					   out->rope[0].dim);
 	return !any || dec_conf_ssm(c, out, e);
 }
 
@@ -111,7 +116,8 @@ static bool
 granitemoe_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_moe(b, l, &names);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) &&
+		bind_moe(b, l, &names);
 }
 
 bool

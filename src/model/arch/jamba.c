@@ -9,7 +9,8 @@
 
 /* Layers `offset`, `offset` + `period`, ... */
 static bool
-read_period(const Conf *c, const char *period_key, const char *offset_key, int period, int offset, int out[2], Err *e)
+read_period(const Conf *c, const char *period_key, const char *offset_key, int period, int offset, int out[2],
+			Err *e)
 {
 	return dec_conf_int(c, period_key, 1, DEC_MAX_LAYERS, period, &out[0], e) &&
 		dec_conf_int(c, offset_key, 0, out[0] - 1, offset < out[0] ? offset : 0, &out[1], e);

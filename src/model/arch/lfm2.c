@@ -25,7 +25,8 @@ width(const Conf *c, DecoderConf *out, Err *e)
 	{
 		/* nothing is rounded then */
 		out->inter = (int) (2 * (int64_t) out->inter / 3);
-		return out->inter > 0 || err_set(e, ERR_BAD_FILE, "model configuration has an invalid \"block_ff_dim\"");
+		return out->inter > 0 || err_set(e, ERR_BAD_FILE, "model configuration has an invalid "
+														  "\"block_ff_dim\"");
 	}
 	if (!dec_conf_num(c, "block_ffn_dim_multiplier", 0, 1e3, 1, &factor, e) ||
 		!dec_conf_int(c, "block_multiple_of", 1, DEC_MAX_INTER, 256, &multiple, e))
@@ -48,7 +49,8 @@ kinds(const Conf *c, DecoderConf *out, Err *e)
 	char		buf[65];
 
 	if (types != NULL && n_types != (size_t) out->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n_types, out->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n_types,
+					   out->n_layers);
 	for (int i = 0; types != NULL && i < out->n_layers; i++)
 	{
 		out->layers[i].recurrent = strcmp(types[i], "conv") == 0;
@@ -107,7 +109,8 @@ lfm2_moe_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->moe.top_k = gguf ? 0 : 4;
 	out->moe.inter = gguf ? 0 : 1792;
 	if (!common(c, out, 7168, false, e) || !dec_conf_moe(c, out, e) ||
-		!dec_conf_int(c, gguf ? "first_k_dense_replace" : "num_dense_layers", 0, DEC_MAX_LAYERS, gguf ? 0 : 2, &dense, e))
+		!dec_conf_int(c, gguf ? "first_k_dense_replace" : "num_dense_layers", 0, DEC_MAX_LAYERS, gguf ? 0 : 2,
+					  &dense, e))
 		return false;
 	for (int i = 0; i < dense && i < out->n_layers; i++)
 		out->layers[i].moe = false;
@@ -122,14 +125,15 @@ short_conv(Binder *b, Decoder *d, Layer *l)
 
 	m->in.k = m->out.k = s->inner;
 	return bind_linear(b, &m->in, "conv.in_proj", "shortconv.in_proj", 3 * s->inner, s->in_bias) &&
-		bind_table(b, &m->conv, "conv.conv.weight", "shortconv.conv.weight", s->inner * s->width, s->width, BIND_TURNED) &&
+		bind_table(b, &m->conv, "conv.conv.weight", "shortconv.conv.weight", s->inner * s->width, s->width,
+				   BIND_TURNED) &&
 		(!s->conv_bias || bind_vector(b, &m->conv_bias, "conv.conv.bias", "shortconv.conv.bias", s->inner)) &&
 		bind_linear(b, &m->out, "conv.out_proj", "shortconv.out_proj", s->inner, s->out_bias);
 }
 
 static const MoeNames names = {
-	.router = "feed_forward.gate", .correction = "feed_forward.expert_bias", .experts = "feed_forward.experts",
-	.gate = "w1", .up = "w3", .down = "w2",
+	.router = "feed_forward.gate", .correction = "feed_forward.expert_bias",
+	.experts = "feed_forward.experts", .gate = "w1", .up = "w3", .down = "w2",
 };
 
 static bool
@@ -160,7 +164,8 @@ lfm2_bind(Binder *b, Decoder *d)
 {
 	/* the norm before the head has the name of another in both containers */
 	return bind_embed(b, "model.embed_tokens") && bind_layers(b, "model.layers.", lfm2_layer) &&
-		bind_norm(b, &d->norm, "model.embedding_norm", "token_embd_norm", d->c.hidden) && bind_head(b, "lm_head");
+		bind_norm(b, &d->norm, "model.embedding_norm", "token_embd_norm", d->c.hidden) &&
+		bind_head(b, "lm_head");
 }
 
 void

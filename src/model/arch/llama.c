@@ -38,7 +38,8 @@ llama_conf(const Conf *c, DecoderConf *out, Err *e)
 
 /* Mixtral's */
 static const MoeNames names = {
-	.router = "block_sparse_moe.gate", .experts = "block_sparse_moe.experts", .gate = "w1", .up = "w3", .down = "w2",
+	.router = "block_sparse_moe.gate", .experts = "block_sparse_moe.experts", .gate = "w1", .up = "w3",
+	.down = "w2",
 };
 
 static bool

@@ -25,14 +25,17 @@ positions(const Conf *c, DecoderConf *out, Err *e)
 	char		buf[65];
 
 	if (!dec_conf_int(c, "no_rope_layer_interval", 1, DEC_MAX_LAYERS, 4, &every, e) ||
-		!dec_conf_int(c, gguf ? "sliding_window" : "attention_chunk_size", gguf ? 0 : 1, DEC_MAX_LEN, 8192, &chunk, e))
+		!dec_conf_int(c, gguf ? "sliding_window" : "attention_chunk_size", gguf ? 0 : 1, DEC_MAX_LEN, 8192,
+					  &chunk, e))
 		return false;
 	if (conf_is_null(c, "attention_chunk_size"))
 		chunk = 0;
 	if (rotated != NULL && n_rotated < (size_t) out->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"no_rope_layers\", expected %d", n_rotated, out->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"no_rope_layers\", expected %d",
+					   n_rotated, out->n_layers);
 	if (types != NULL && n_types != (size_t) out->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n_types, out->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n_types,
+					   out->n_layers);
 	for (int i = 0; i < out->n_layers; i++)
 	{
 		LayerConf  *l = &out->layers[i];

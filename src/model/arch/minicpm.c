@@ -23,7 +23,8 @@ minicpm_conf(const Conf *c, DecoderConf *out, Err *e)
 		float		divisor;
 
 		if (!dec_conf_num(c, "embedding_multiplier", 0, 1e9, 12, &out->embed_scale, e) ||
-			!dec_conf_num(c, "residual_multiplier", 0, 1e9, 1.4 / sqrt(out->n_layers), &out->residual_scale, e) ||
+			!dec_conf_num(c, "residual_multiplier", 0, 1e9, 1.4 / sqrt(out->n_layers), &out->residual_scale,
+						  e) ||
 			!dec_conf_num(c, "logit_scale", 0, 1e9, out->hidden / 256.0, &divisor, e))
 			return false;
 		out->logit_scale = 1 / divisor;

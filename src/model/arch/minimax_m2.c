@@ -27,7 +27,8 @@ minimax_m2_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
 		bind_qk_norm(b, l) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_moe(b, l, &names);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) &&
+		bind_moe(b, l, &names);
 }
 
 bool

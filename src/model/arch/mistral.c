@@ -21,10 +21,12 @@ mistral_windows(const Conf *c, DecoderConf *out, int dflt, Err *e)
 bool
 mistral_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	bool		ministral = strcmp(conf_str(c, "text_config.model_type", conf_str(c, "model_type", "")), "ministral3") == 0;
+	bool		ministral = strcmp(conf_str(c, "text_config.model_type", conf_str(c, "model_type", "")),
+								   "ministral3") == 0;
 
 	out->n_kv_heads = 8;
 	out->head_dim = ministral ? 128 : 0;
 	out->rope[0].keys.tempered = true;
-	return dec_conf(c, out, e) && dec_conf_temper(c, out, e) && mistral_windows(c, out, ministral ? 0 : 4096, e);
+	return dec_conf(c, out, e) && dec_conf_temper(c, out, e) &&
+		mistral_windows(c, out, ministral ? 0 : 4096, e);
 }

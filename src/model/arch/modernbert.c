@@ -19,7 +19,8 @@ local_layers(const Conf *c, DecoderConf *out, int half, int every, Err *e)
 	char		buf[65];
 
 	if (types != NULL && n != (size_t) out->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n, out->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"layer_types\", expected %d", n,
+					   out->n_layers);
 	for (int i = 0; i < out->n_layers; i++)
 	{
 		LayerConf  *l = &out->layers[i];
@@ -56,7 +57,8 @@ modernbert_conf(const Conf *c, DecoderConf *out, Err *e)
 	};
 	if (!enc_conf(c, out, e) ||
 		!dec_conf_int(c, gguf ? "sliding_window" : "local_attention", 2, DEC_MAX_LEN, 128, &window, e) ||
-		!dec_conf_int(c, gguf ? "sliding_window_pattern" : "global_attn_every_n_layers", 1, DEC_MAX_LAYERS, 3, &every, e) ||
+		!dec_conf_int(c, gguf ? "sliding_window_pattern" : "global_attn_every_n_layers", 1, DEC_MAX_LAYERS, 3,
+					  &every, e) ||
 		!local_layers(c, out, window / 2, every, e))
 		return false;
 	out->post_norm = false;
@@ -102,7 +104,8 @@ modernbert_head(Binder *b, Decoder *d)
 		return err_set(bind_err(b), ERR_UNSUPPORTED, "\"classifier_pooling\" \"%s\" is not supported",
 					   dec_printable(pooling, buf, sizeof(buf)));
 	return head_act(name, &act, bind_err(b)) &&
-		bind_classifier_dense(b, "head.dense", "", d->c.hidden, act, conf_bool(conf, "classifier_bias", false)) &&
+		bind_classifier_dense(b, "head.dense", "", d->c.hidden, act,
+							  conf_bool(conf, "classifier_bias", false)) &&
 		bind_classifier_norm(b, "head.norm", "") && bind_classifier(b, "classifier", "", true);
 }
 

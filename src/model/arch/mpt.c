@@ -40,7 +40,8 @@ mpt_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->layer_norm = true;
 	if (!mpt_supported(c, e) || !dec_conf_int(c, "expansion_ratio", 1, 64, 4, &out->mlp_ratio, e) ||
 		!dec_conf(c, out, e) ||
-		!dec_conf_num(c, conf_has(c, "clip_qkv") ? "clip_qkv" : "attn_config.clip_qkv", -1, 1e9, 0, &out->clip_qkv, e) ||
+		!dec_conf_num(c, conf_has(c, "clip_qkv") ? "clip_qkv" : "attn_config.clip_qkv", -1, 1e9, 0,
+					  &out->clip_qkv, e) ||
 		!dec_conf_num(c, "attn_config.alibi_bias_max", 0, 1024, 8, &max_bias, e) ||
 		!dec_conf_num(c, "attn_config.softmax_scale", 0, 1e6, (double) out->attn_scale, &out->attn_scale, e))
 		return false;

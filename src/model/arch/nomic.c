@@ -29,8 +29,8 @@ static bool
 refuse_others(const Conf *c, Err *e)
 {
 	static const char *const flags[] = {
-		"prenorm", "use_rms_norm", "parallel_block", "causal", "rotary_emb_interleaved", "expert_choice_router",
-		"moe_normalize_expert_weights"
+		"prenorm", "use_rms_norm", "parallel_block", "causal", "rotary_emb_interleaved",
+		"expert_choice_router", "moe_normalize_expert_weights"
 	};
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -51,7 +51,8 @@ nomic_experts(const Conf *c, DecoderConf *out, Err *e)
 		return every == 0;
 	if (out->glu)
 		return err_set(e, ERR_UNSUPPORTED, "experts with a gate are not supported in this architecture");
-	if (!dec_conf_int(c, "moe_top_k", 1, KROUTE_MAX_CHOSEN, 1, &out->moe.top_k, e) || !dec_conf_moe(c, out, e))
+	if (!dec_conf_int(c, "moe_top_k", 1, KROUTE_MAX_CHOSEN, 1, &out->moe.top_k, e) ||
+		!dec_conf_moe(c, out, e))
 		return false;
 	out->moe.plain = true;
 	for (int i = 0; i < out->n_layers; i++)
@@ -71,7 +72,8 @@ nomic_conf(const Conf *c, DecoderConf *out, Err *e)
 	out->glu = !second && (strcmp(act, "swiglu") == 0 || strcmp(act, "geglu") == 0);
 	out->act = second ? KACT_GELU : KACT_SILU;
 	out->max_len = 2048;
-	out->rope[0].keys = (RopeKeys) {.theta_key = conf_has(c, "rotary_emb_base") ? "rotary_emb_base" : NULL, .theta = 1000};
+	out->rope[0].keys = (RopeKeys) {.theta_key = conf_has(c, "rotary_emb_base") ? "rotary_emb_base" : NULL,
+									.theta = 1000};
 	if (!refuse_others(c, e) || !enc_conf(c, out, e) ||
 		!dec_conf_int(c, "max_trained_positions", 1, DEC_MAX_LEN, out->max_len, &trained, e))
 		return false;
@@ -100,8 +102,10 @@ bind_experts(Binder *b, Decoder *d, Layer *l)
 	{
 		l->moe.up.of[i].k = d->c.hidden;
 		l->moe.down.of[i].k = m->inter;
-		ok = bind_block(b, &l->moe.up.of[i], "mlp.experts.mlp.w1", "", rows, d->c.hidden, i * m->inter, false, m->inter) &&
-			bind_block(b, &l->moe.down.of[i], "mlp.experts.mlp.w2", "", rows, d->c.hidden, i * m->inter, true, d->c.hidden);
+		ok = bind_block(b, &l->moe.up.of[i], "mlp.experts.mlp.w1", "", rows, d->c.hidden, i * m->inter, false,
+						m->inter) &&
+			bind_block(b, &l->moe.down.of[i], "mlp.experts.mlp.w2", "", rows, d->c.hidden, i * m->inter, true,
+					   d->c.hidden);
 	}
 	return ok;
 }
@@ -110,7 +114,8 @@ static bool
 nomic_layer(Binder *b, Decoder *d, Layer *l)
 {
 	if (l->c->moe)
-		return enc_attn(b, l, &plain_names) && (bind_is_gguf(b) ? bind_moe(b, l, &moe_names) : bind_experts(b, d, l));
+		return enc_attn(b, l, &plain_names) &&
+			(bind_is_gguf(b) ? bind_moe(b, l, &moe_names) : bind_experts(b, d, l));
 	return enc_layer(b, l, d->c.glu ? &names : &plain_names);
 }
 

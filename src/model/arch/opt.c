@@ -53,7 +53,8 @@ opt_bind(Binder *b, Decoder *d)
 			!bind_linear(b, &d->project_out, "model.decoder.project_out", "", d->c.embed_width, false))
 			return false;
 	}
-	return bind_embed(b, "model.decoder.embed_tokens") && bind_positions(b, "model.decoder.embed_positions") &&
+	return bind_embed(b, "model.decoder.embed_tokens") &&
+		bind_positions(b, "model.decoder.embed_positions") &&
 		bind_layers(b, "model.decoder.layers.", opt_layer) &&
 		(d->c.no_final_norm || opt_norm(b, d, &d->norm, "model.decoder.final_layer_norm")) &&
 		bind_head(b, "lm_head");

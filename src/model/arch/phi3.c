@@ -25,7 +25,8 @@ phi3_layer(Binder *b, Decoder *d, Layer *l)
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) &&
 		bind_qkv(b, l, "self_attn.qkv_proj", "attn_qkv", false) &&
 		bind_linear(b, &l->o, "self_attn.o_proj", "attn_output", d->c.hidden, false) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) && bind_glu_fused(b, l);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "ffn_norm", d->c.hidden) &&
+		bind_glu_fused(b, l);
 }
 
 bool

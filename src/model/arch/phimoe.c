@@ -20,8 +20,8 @@ phimoe_conf(const Conf *c, DecoderConf *out, Err *e)
 		!dec_conf_num(c, "router_jitter_noise", 0, 1, 0.01, &out->moe.jitter, e))
 		return false;
 	if (out->moe.top_k != 2)
-		return err_set(e, ERR_UNSUPPORTED, "\"num_experts_per_tok\" = %d is not supported in this architecture",
-					   out->moe.top_k);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "\"num_experts_per_tok\" = %d is not supported in this architecture", out->moe.top_k);
 	out->qkv_bias = out->o_bias = conf_bool(c, "attention_bias", false);
 	out->head_bias = conf_bool(c, "lm_head_bias", false);
 	return true;

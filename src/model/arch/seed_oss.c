@@ -23,7 +23,8 @@ static bool
 seed_oss_layer(Binder *b, Decoder *d, Layer *l)
 {
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
-		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "post_attention_norm", d->c.hidden) && bind_glu(b, l);
+		bind_norm(b, &l->mlp_norm, "post_attention_layernorm", "post_attention_norm", d->c.hidden) &&
+		bind_glu(b, l);
 }
 
 bool

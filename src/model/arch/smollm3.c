@@ -23,7 +23,8 @@ smollm3_conf(const Conf *c, DecoderConf *out, Err *e)
 	if (conf_bool(c, "use_sliding_window", false) && !dec_conf_window(c, 0, false, &window, e))
 		return false;
 	if (rotated != NULL && n != (size_t) out->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"no_rope_layers\", expected %d", n, out->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"no_rope_layers\", expected %d", n,
+					   out->n_layers);
 	for (int i = 0; i < out->n_layers; i++)
 		if (!(rotated != NULL ? rotated[i] != 0 : (i + 1) % every != 0))
 			out->layers[i].rope = -1;

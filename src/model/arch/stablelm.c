@@ -25,7 +25,8 @@ stablelm_conf(const Conf *c, DecoderConf *out, Err *e)
 static bool
 stablelm_layer(Binder *b, Decoder *d, Layer *l)
 {
-	bool		norm = bind_is_gguf(b) ? bind_has(b, "", "attn_q_norm.weight") : conf_bool(bind_conf(b), "qk_layernorm", false);
+	bool		norm = bind_is_gguf(b) ? bind_has(b, "", "attn_q_norm.weight") :
+		conf_bool(bind_conf(b), "qk_layernorm", false);
 
 	return bind_norm(b, &l->attn_norm, "input_layernorm", "attn_norm", d->c.hidden) && bind_attn(b, l) &&
 		(!norm || bind_qk_norm_heads(b, l, "self_attn.q_layernorm", "self_attn.k_layernorm")) &&

@@ -2,8 +2,8 @@
  * draft.c
  *	  The interface of draft models: choose the method, load it beside its target, run it.
  *
- * What a Draft lacks is its target's: embedding and head are read where the target has them.  A vocabulary of its own
- * ("d2t", "token_map") is mapped to the target's ids here, so that nobody else knows of it.
+ * What a Draft lacks is its target's: embedding and head are read where the target has them.  A vocabulary of
+ * its own ("d2t", "token_map") is mapped to the target's ids here, so that nobody else knows of it.
  */
 #include "model/draft/draft.h"
 
@@ -21,7 +21,8 @@ typedef struct DraftType
 } DraftType;
 
 static const DraftType types[] = {
-#define DRAFT(method, kind, model_types, conf, bind, forward) {{#method, model_types, "", conf, bind, forward}, kind},
+#define DRAFT(method, kind, model_types, conf, bind, forward) {{#method, model_types, "", conf, bind, \
+																forward}, kind},
 #include "model/draft/drafts.def"
 #undef DRAFT
 };
@@ -44,7 +45,9 @@ struct Draft
 	/* [the target's vocabulary] its own id of each, -1 = none; unless logits are the target's */
 	DevMem		from;
 
-	/* guesses of heads: the largest of logits.  A device that samples finds them, else the host reads these */
+	/*
+	 * guesses of heads: the largest of logits.  A device that samples finds them, else the host reads these
+	 */
 	HostDev		seen;			/* [max_out][logits_width] */
 	HostDev		asks;			/* [max_out] KSample */
 	HostDev		found;			/* [DRAFT_MOST][max_out] KSampled */
@@ -72,11 +75,11 @@ draft_guess(const Conf *conf, const char *path)
 			return types[i].arch.name;
 	if (conf_has(conf, "medusa_num_heads"))
 		return "medusa";
-	if (conf_has(conf, "draft_vocab_size") || strstr(class_name, "Eagle3") != NULL || strstr(name, "eagle3") != NULL ||
-		strstr(name, "EAGLE3") != NULL)
+	if (conf_has(conf, "draft_vocab_size") || strstr(class_name, "Eagle3") != NULL ||
+		strstr(name, "eagle3") != NULL || strstr(name, "EAGLE3") != NULL)
 		return "eagle3";
-	if (strncmp(class_name, "Eagle", 5) == 0 || strncmp(class_name, "EAGLE", 5) == 0 || strstr(name, "eagle-") != NULL ||
-		strstr(name, "EAGLE-") != NULL)
+	if (strncmp(class_name, "Eagle", 5) == 0 || strncmp(class_name, "EAGLE", 5) == 0 ||
+		strstr(name, "eagle-") != NULL || strstr(name, "EAGLE-") != NULL)
 		return "eagle";
 	return "draft_model";
 }
@@ -89,28 +92,36 @@ fits(const char *method, const ModelInfo *target, const ModelInfo *info, const D
 {
 	if (!target->generates || target->both_ways || target->state_bytes > 0)
 	{
-		err_set(e, ERR_UNSUPPORTED, "speculative decoding is not supported with architecture \"%s\"", target->arch);
+		err_set(e, ERR_UNSUPPORTED, "speculative decoding is not supported with architecture \"%s\"",
+				target->arch);
 		return err_detail(e, "The model must generate, and keep all of a sequence in its KV cache.");
 	}
 	if (info->both_ways)
-		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: it generates no text", info->arch);
+		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: it generates no text",
+					   info->arch);
 	if (info->state_bytes > 0)
-		return err_set(e, ERR_UNSUPPORTED, "architecture \"%s\" can't guess tokens: its state can't be taken back", info->arch);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "architecture \"%s\" can't guess tokens: its state can't be taken back", info->arch);
 	if (c->n_layers > 0 && !target->norms_first)
-		return err_set(e, ERR_UNSUPPORTED, "method \"%s\" is not supported with architecture \"%s\": its layers have no norm in front",
-					   method, target->arch);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "method \"%s\" is not supported with architecture \"%s\": its layers have no norm in "
+					   "front", method, target->arch);
 	if (c->given > 0 && c->given != target->hidden_size)
-		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model has %d",
+		return err_set(e, ERR_INVALID, "what guesses tokens was made for hidden rows of %d values, the model "
+									   "has %d",
 					   c->given, target->hidden_size);
 	if (c->given > 0 && c->heads == 0 && ((!c->own_embed && info->hidden_size != target->embed_width) ||
 										  (!c->own_head && info->hidden_size != target->hidden_size)))
-		return err_set(e, ERR_INVALID, "what guesses tokens has hidden rows of %d values and no %s of its own, the model's has %d",
-					   info->hidden_size, c->own_embed ? "head" : "embedding", c->own_embed ? target->hidden_size : target->embed_width);
+		return err_set(e, ERR_INVALID, "what guesses tokens has hidden rows of %d values and no %s of its "
+									   "own, the model's has %d",
+					   info->hidden_size, c->own_embed ? "head" : "embedding",
+					   c->own_embed ? target->hidden_size : target->embed_width);
 	if (strcmp(method, "draft_model") == 0 && !info->generates)
 		return err_set(e, ERR_INVALID, "the draft model doesn't generate: it has no head for a vocabulary");
 	for (int i = 0; i < c->n_layers; i++)
 		if (c->layers[0] >= 0 && c->layers[i] >= target->n_layers)
-			return err_set(e, ERR_INVALID, "what guesses tokens wants what goes into layer %d, the model has %d layers",
+			return err_set(e, ERR_INVALID,
+						   "what guesses tokens wants what goes into layer %d, the model has %d layers",
 						   c->layers[i], target->n_layers);
 	return true;
 }
@@ -157,7 +168,8 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 	if (t == NULL || rows == 0 || (t->ndim == 1 && !offsets && t->shape[0] != rows))
 		return true;
 	if (t->ndim != 1 || t->shape[0] != rows || t->type != KT_I64)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" isn't %d numbers of 64 bits", t->name, dec_where(src, t), rows);
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" isn't %d numbers of 64 bits", t->name,
+					   dec_where(src, t), rows);
 	d->n_map = rows;
 	d->map = mem_alloc((size_t) rows * sizeof(int32_t));
 	for (int i = 0; i < rows; i++)
@@ -170,7 +182,9 @@ read_map(Draft *d, const ModelSource *src, Err *e)
 		else if (offsets)
 			id += i;
 		if (id < 0 || id >= vocab)
-			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a token that the model doesn't have", t->name, dec_where(src, t));
+			return err_set(e, ERR_BAD_FILE,
+						   "tensor \"%s\" in file \"%s\" has a token that the model doesn't have", t->name,
+						   dec_where(src, t));
 		d->map[i] = (int32_t) id;
 	}
 	return true;
@@ -196,7 +210,8 @@ place_from(Draft *d, Err *e)
 	int			vocab = model_info(d->target)->vocab_size;
 	int			own = (int) d->logits_width;
 	int32_t    *from = mem_alloc((size_t) vocab * sizeof(int32_t));
-	bool		ok = devmem_reserve(&d->from, m->dev, (size_t) vocab * sizeof(int32_t), HUGE_OFF, "Ids of what guesses tokens", e);
+	bool		ok = devmem_reserve(&d->from, m->dev, (size_t) vocab * sizeof(int32_t), HUGE_OFF,
+									"Ids of what guesses tokens", e);
 
 	for (int i = 0; i < vocab; i++)
 		from[i] = d->map == NULL && i < own ? i : -1;
@@ -233,7 +248,8 @@ make_finder(Draft *d, Err *e)
 		return false;
 	asks = (KSample *) (void *) d->asks.host;
 	for (size_t i = 0; i < n; i++)
-		asks[i] = (KSample) {.row = (int32_t) i, .top_p = 1, .min_p_log = -INFINITY, .n_logprobs = -1, .repetition = 1};
+		asks[i] = (KSample) {.row = (int32_t) i, .top_p = 1, .min_p_log = -INFINITY, .n_logprobs = -1,
+							 .repetition = 1};
 	return true;
 }
 
@@ -248,7 +264,8 @@ make_scratch(Draft *d, Err *e)
 		d->logits_width = (size_t) d->info.model.vocab_size;	/* its head may be its embedding */
 	else
 	{
-		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0 ? m->head.n : vocab);
+		d->logits_width = (size_t) (m->draft.n_outs > 0 ? m->draft.outs[0].n : m->head.n > 0
+									? m->head.n : vocab);
 		if (!scratch(d, &d->rows, width, "Rows of what guesses tokens", e))
 			return false;
 	}
@@ -273,7 +290,8 @@ shorter(const Conf *conf, const ModelSource *src, ModelOptions *opt, Err *e)
 }
 
 Draft *
-draft_new(const char *method, const Conf *conf, const ModelSource *src, const ModelOptions *opt, Model *target, Err *e)
+draft_new(const char *method, const Conf *conf, const ModelSource *src, const ModelOptions *opt,
+		  Model *target, Err *e)
 {
 	const DraftType *t = find_type(method);
 	Draft	   *d = mem_zalloc(sizeof(Draft));
@@ -285,13 +303,15 @@ draft_new(const char *method, const Conf *conf, const ModelSource *src, const Mo
 	d->max_out = opt->max_out;
 	if (t == NULL)
 		err_set(e, ERR_INVALID, "there is no method \"%s\"", method);
-	else if ((d->m = own ? shorter(conf, src, &mo, e) : model_new_as(&t->arch, target, conf, src, opt, e)) != NULL)
+	else if ((d->m = own ? shorter(conf, src, &mo, e) : model_new_as(&t->arch, target, conf, src, opt, e)) !=
+			 NULL)
 	{
 		const DraftConf *c = &model_decoder(d->m)->c.draft;
 
 		fill_info(&d->info, t, model_info(target), c, conf);
 		d->info.model = *model_info(d->m);
-		if (fits(method, model_info(target), model_info(d->m), c, e) && (own || read_map(d, src, e)) && make_scratch(d, e))
+		if (fits(method, model_info(target), model_info(d->m), c, e) && (own || read_map(d, src, e)) &&
+			make_scratch(d, e))
 			return d;
 	}
 	draft_free(d);
@@ -345,8 +365,8 @@ draft_info(const Draft *d)
 }
 
 bool
-draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant, const Kernels *k,
-			const ModelInfo *target, DraftInfo *info, Err *e)
+draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant,
+			const Kernels *k, const ModelInfo *target, DraftInfo *info, Err *e)
 {
 	const DraftType *t = find_type(method);
 	DraftConf	c = {0};
@@ -464,7 +484,8 @@ one_head(Draft *d, int h, const int32_t *tokens, int n, float *state)
 	if (m->draft.n_outs == 0)
 		model_logits(d->target, x, NULL, n, logits);
 	else
-		dec_linear(m, &m->draft.outs[h < m->draft.n_outs ? h : 0], x, m->draft.outs[0].k, n, logits, (int) d->logits_width);
+		dec_linear(m, &m->draft.outs[h < m->draft.n_outs ? h : 0], x, m->draft.outs[0].k, n, logits,
+				   (int) d->logits_width);
 }
 
 /* Ask for guess h of n rows. */
@@ -492,7 +513,8 @@ found(const Draft *d, int h, int n, int i)
 {
 	if (d->found.n == 0)
 		return id_of(d, best_of(d->seen.host + (size_t) i * d->logits_width, d->logits_width));
-	return id_of(d, ((const KSampled *) (const void *) d->found.host)[(size_t) h * (size_t) n + (size_t) i].id);
+	return id_of(d, ((const KSampled *) (const void *) d->found.host)[(size_t) h * (size_t) n +
+																	  (size_t) i].id);
 }
 
 void

@@ -2,13 +2,13 @@
  * draft.h
  *	  Models that guess the next tokens of another model, the target.
  *
- * Three kinds (DraftKind).  Heads make all guesses from one hidden row of the target.  A chain is a layer or a few with
- * K and V of their own: a row has the hidden row of a position and the token behind it, and what
- * comes out stands for the hidden row of the next position.  The last is any smaller model of the same vocabulary.
- * What is wrong with a guess costs time and nothing else: the target checks each (spec.h).
+ * Three kinds (DraftKind).  Heads make all guesses from one hidden row of the target.  A chain is a layer or
+ * a few with K and V of their own: a row has the hidden row of a position and the token behind it, and what
+ * comes out stands for the hidden row of the next position.  The last is any smaller model of the same
+ * vocabulary.  What is wrong with a guess costs time and nothing else: the target checks each (spec.h).
  *
- * A method is a file and a row in drafts.def.  A Draft belongs to the thread that steps its target, whose embedding
- * and head it may use, and must be freed before it.
+ * A method is a file and a row in drafts.def.  A Draft belongs to the thread that steps its target, whose
+ * embedding and head it may use, and must be freed before it.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -48,8 +48,9 @@ typedef struct DraftInfo
 const char *draft_guess(const Conf *conf, const char *path);
 
 /*
- * Weights of a method.  opt as the target's: max_rows of a step, max_out rows whose logits are wanted, max_model_len
- * that it was made for.  For "mtp" conf and src are the target's own.  Errors: as model_new(), and
+ * Weights of a method.  opt as the target's: max_rows of a step, max_out rows whose logits are wanted,
+ * max_model_len that it was made for.  For "mtp" conf and src are the target's own.  Errors: as model_new(),
+ * and
  * ERR_INVALID: it is made for another target.
  */
 Draft	   *draft_new(const char *method, const Conf *conf, const ModelSource *src, const ModelOptions *opt,
@@ -65,19 +66,21 @@ void		draft_forget(Draft *d);
 bool		draft_adopt(Draft *d, Draft *from, Err *e);
 
 /* Only the checks; target: what is known of it. */
-bool		draft_check(const char *method, const Conf *conf, const ModelSource *src, const QuantScheme *quant,
-						const Kernels *k, const ModelInfo *target, DraftInfo *info, Err *e);
+bool		draft_check(const char *method, const Conf *conf, const ModelSource *src,
+						const QuantScheme *quant, const Kernels *k, const ModelInfo *target, DraftInfo *info,
+						Err *e);
 
 /*
- * DRAFT_HEADS: the guesses [n][k] behind each of n tokens, before which the target has left these rows, which are
- * where ops are; -1: there is none.
+ * DRAFT_HEADS: the guesses [n][k] behind each of n tokens, before which the target has left these rows, which
+ * are where ops are; -1: there is none.
  */
 void		draft_heads(Draft *d, const float *hidden, const int32_t *tokens, int n, int k, int32_t *out);
 
 /*
  * The others: one step of rows, which write K and V.  Batch.given: DRAFT_CHAIN.  logits: [n_out][the target's
- * vocab_size], where it has no guess K_NO_COLUMN; fed, of a chain: [n_out][draft_fed_width()] what stands for the
- * given row of the next position, with Batch.fed_back.  n_out at most ModelOptions.max_out.  All are where ops are.
+ * vocab_size], where it has no guess K_NO_COLUMN; fed, of a chain: [n_out][draft_fed_width()] what stands for
+ * the given row of the next position, with Batch.fed_back.  n_out at most ModelOptions.max_out.  All are
+ * where ops are.
  */
 void		draft_forward(Draft *d, const Batch *b, const KvView *kv, float *logits, float *fed);
 int			draft_fed_width(const Draft *d);

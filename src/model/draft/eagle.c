@@ -1,14 +1,14 @@
 /*
  * eagle.c
- *	  EAGLE (Li et al. 2024, arXiv:2401.15077) and EAGLE-3 (Li et al. 2025, arXiv:2503.01840): a layer of Llama that
- *	  goes on with the target's hidden rows.
+ *	  EAGLE (Li et al. 2024, arXiv:2401.15077) and EAGLE-3 (Li et al. 2025, arXiv:2503.01840): a layer of
+ *	  Llama that goes on with the target's hidden rows.
  *
- * EAGLE's row is a token's embedding and the hidden row before it, side by side, through one matrix; its first layer
- * has no norm before attention, and none stands before the head, which is the target's.
+ * EAGLE's row is a token's embedding and the hidden row before it, side by side, through one matrix; its
+ * first layer has no norm before attention, and none stands before the head, which is the target's.
  *
- * EAGLE-3 is given what goes into three of the target's layers, of which a matrix makes one row; what it has left
- * itself takes that row's place later on.  Attention's input is the two norms of both, side by side.  It has a head of
- * its own, mostly for a part of the vocabulary.
+ * EAGLE-3 is given what goes into three of the target's layers, of which a matrix makes one row; what it has
+ * left itself takes that row's place later on.  Attention's input is the two norms of both, side by side.  It
+ * has a head of its own, mostly for a part of the vocabulary.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -54,7 +54,8 @@ eagle_conf(const Conf *c, DecoderConf *o, Err *e)
 	if (!common_conf(c, o, e))
 		return false;
 	if (o->draft.given != o->hidden)
-		return err_set(e, ERR_BAD_FILE, "model configuration has \"target_hidden_size\" = %d, expected %d", o->draft.given, o->hidden);
+		return err_set(e, ERR_BAD_FILE, "model configuration has \"target_hidden_size\" = %d, expected %d",
+					   o->draft.given, o->hidden);
 	return true;
 }
 
@@ -113,7 +114,8 @@ eagle_forward(Decoder *d, float *logits)
 static bool
 conf_layers(const Conf *c, DraftConf *d, Err *e)
 {
-	static const char *const keys[] = {"eagle_aux_hidden_state_layer_ids", "eagle_config.eagle_aux_hidden_state_layer_ids", NULL};
+	static const char *const keys[] = {"eagle_aux_hidden_state_layer_ids",
+									   "eagle_config.eagle_aux_hidden_state_layer_ids", NULL};
 	size_t		n;
 	const double *v = conf_nums(c, dec_conf_key(c, keys), &n);
 
@@ -122,7 +124,9 @@ conf_layers(const Conf *c, DraftConf *d, Err *e)
 	if (v == NULL)
 		return true;
 	if (n < 1 || n > TAP_LAYERS)
-		return err_set(e, ERR_UNSUPPORTED, "what guesses tokens wants %zu of the model's layers, at most %d can be had", n, TAP_LAYERS);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "what guesses tokens wants %zu of the model's layers, at most %d can be had", n,
+					   TAP_LAYERS);
 	d->n_layers = (int) n;
 	for (size_t i = 0; i < n; i++)
 		d->layers[i] = v[i] >= 0 && v[i] < DEC_MAX_LAYERS ? (int) v[i] : DEC_MAX_LAYERS;

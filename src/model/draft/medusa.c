@@ -1,9 +1,10 @@
 /*
  * medusa.c
- *	  Medusa (Cai et al. 2024, arXiv:2401.10774): heads on the target's last hidden row, each for a position ahead.
+ *	  Medusa (Cai et al. 2024, arXiv:2401.10774): heads on the target's last hidden row, each for a position
+ *	  ahead.
  *
- * A head is a few residual blocks x + silu(W x + b) and a matrix for the vocabulary, which may know its most frequent
- * tokens only ("token_map"), or be the target's own.  The two spellings of names are vLLM's
+ * A head is a few residual blocks x + silu(W x + b) and a matrix for the vocabulary, which may know its most
+ * frequent tokens only ("token_map"), or be the target's own.  The two spellings of names are vLLM's
  * ("blocks.0.layers.0", "lm_heads.0") and the authors' ("0.0.linear", "0.1").
  *
  * Tested by tests/golden/draft_golden.c.
@@ -69,10 +70,12 @@ bind_outs(Binder *b, Decoder *d, const MedusaNames *n)
 		if (n->out != NULL)
 			snprintf(name, sizeof(name), n->out, h);
 		else
-			snprintf(name, sizeof(name), "%.*s%d.%d", (int) (strchr(n->block, '%') - n->block), n->block, h, c->blocks);
+			snprintf(name, sizeof(name), "%.*s%d.%d", (int) (strchr(n->block, '%') - n->block), n->block, h,
+					 c->blocks);
 		rows = bind_n_rows(b, name, "");
 		d->draft.outs[h].is_head = true;
-		if (!draft_linear(b, &d->draft.outs[h], name, rows > 0 && rows <= DEC_MAX_VOCAB ? (int) rows : d->c.vocab, d->c.hidden))
+		if (!draft_linear(b, &d->draft.outs[h], name, rows > 0 &&
+						  rows <= DEC_MAX_VOCAB ? (int) rows : d->c.vocab, d->c.hidden))
 			return false;
 		if (d->draft.outs[h].n != d->draft.outs[0].n)
 			return err_set(bind_err(b), ERR_BAD_FILE, "matrices of Medusa's heads have %d and %d rows",

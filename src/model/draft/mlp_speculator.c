@@ -5,8 +5,8 @@
  *
  *		state = gelu(norm(P state + a/b E[token])),  guess = best of H state
  *
- * with P, E, H and the norm of each guess, or (tie_weights) the same for all but for the first P.  a and b follow
- * from the number of guesses, so that state and tokens weigh alike.
+ * with P, E, H and the norm of each guess, or (tie_weights) the same for all but for the first P.  a and b
+ * follow from the number of guesses, so that state and tokens weigh alike.
  *
  * Tested by tests/golden/draft_golden.c.
  */

@@ -1,13 +1,14 @@
 /*
  * mtp.c
- *	  Multi-token prediction (DeepSeek-V3, 2024, arXiv:2412.19437): a layer behind the model's last one, in its own
- *	  files, that guesses the token after the next.
+ *	  Multi-token prediction (DeepSeek-V3, 2024, arXiv:2412.19437): a layer behind the model's last one, in
+ *	  its own files, that guesses the token after the next.
  *
- * It is a layer as the model's others, so the architecture's own functions bind and compute it (BindExtra); what
- * goes in is the norm of the token's row and that of the hidden row, side by side, through one matrix.  Embedding and
- * head are the model's, of which checkpoints may have a copy beside the layer.  Of several such layers the first is
- * taken, over and over: it gets back what stands behind its last norm, as the rows that it was trained on stand
- * behind the model's.  MiMo's is given rows before that norm, and can't go on from its own.
+ * It is a layer as the model's others, so the architecture's own functions bind and compute it (BindExtra);
+ * what goes in is the norm of the token's row and that of the hidden row, side by side, through one matrix.
+ * Embedding and head are the model's, of which checkpoints may have a copy beside the layer.  Of several such
+ * layers the first is taken, over and over: it gets back what stands behind its last norm, as the rows that
+ * it was trained on stand behind the model's.  MiMo's is given rows before that norm, and can't go on from
+ * its own.
  *
  * Tested by tests/golden/draft_golden.c.
  */
@@ -31,7 +32,8 @@ typedef struct MtpNames
 
 static const MtpNames families[] = {
 	{"model.layers.%d.", "enorm", "hnorm", "eh_proj", "shared_head.norm", false, false, 0},
-	{"model.mtp_layers.0.", "token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm", true, true, 1}
+	{"model.mtp_layers.0.", "token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm", true,
+	 true, 1}
 };
 
 #define N_FAMILIES (sizeof(families) / sizeof(families[0]))

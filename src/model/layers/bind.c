@@ -124,8 +124,8 @@ static bool
 spelling(const Binder *b, const char *name, int i, char *buf)
 {
 	static const char *const words[] = {
-		"model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "distilbert.", "mpnet.", "electra.",
-		"ernie.", "new."
+		"model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "distilbert.", "mpnet.",
+		"electra.", "ernie.", "new."
 	};
 	bool		inner = strncmp(name, "model.", 6) == 0;
 
@@ -396,14 +396,18 @@ add_linear(Binder *b, Linear *l)
 	o->linears[o->n_linears++] = l;
 }
 
-/* What n rows of t are read from: what its reader offers, if the kernels take that and nobody asked for another type. */
+/*
+ * What n rows of t are read from: what its reader offers, if the kernels take that and nobody asked for
+ * another type.
+ */
 static const KTensor *
 offered(Binder *b, const Linear *l, const KTensor *t, int n)
 {
 	const KTensor *o = t->reader != NULL ? t->reader->offer : NULL;
 	KTensor    *v;
 
-	if (o == NULL || l->exact || b->quant != NULL || b->d->k == NULL || b->d->k->mat_bytes(o->type, n, l->k) == 0)
+	if (o == NULL || l->exact || b->quant != NULL || b->d->k == NULL ||
+		b->d->k->mat_bytes(o->type, n, l->k) == 0)
 		return t;
 	v = keep(b, sizeof(KTensor));
 	*v = *t;
@@ -428,8 +432,9 @@ add_part(Binder *b, Linear *l, const KTensor *t, int n)
 		return false;
 	if (b->d->k != NULL && b->d->k->mat_bytes(l->as[p], n, l->k) == 0)
 		return err_set(b->e, ERR_UNSUPPORTED,
-					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support with %d columns",
-					   t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name, l->k);
+					   "tensor \"%s\" in file \"%s\" has type %s, which the \"%s\" kernels don't support "
+					   "with %d columns", t->name, dec_where(b->src, t), ktype_name(l->as[p]), b->d->k->name,
+					   l->k);
 	b->type_bytes[l->as[p]] += ktype_row_bytes(l->as[p], l->k) * (uint64_t) n;
 	b->n_params += (uint64_t) n * (uint64_t) l->k;
 	l->n += n;
@@ -539,7 +544,8 @@ bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool 
 }
 
 bool
-bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n, bool bias)
+bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n,
+		  bool bias)
 {
 	const KTensor *t = find_matrix(b, hf, gguf, n_file, l->k);
 
@@ -597,8 +603,9 @@ bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int c
 		return check_shape(b, t, name, cols > 0 ? 2 : 1, want);
 	}
 	if (!is_float(t->type))
-		return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-					   name, dec_where(b->src, t), ktype_name(t->type));
+		return err_set(b->e, ERR_UNSUPPORTED,
+					   "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16", name,
+					   dec_where(b->src, t), ktype_name(t->type));
 	use(b, t);
 	b->type_bytes[t->type] += t->nbytes;
 	b->n_params += (uint64_t) n;
@@ -611,8 +618,8 @@ bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int c
 }
 
 bool
-bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, int head_dim, int rope_dim,
-				 bool bias)
+bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int heads, int head_dim,
+				 int rope_dim, bool bias)
 {
 	int			n = heads * head_dim;
 	int32_t    *rows = mem_alloc((size_t) n * sizeof(int32_t));
@@ -689,7 +696,8 @@ transposed_rows(const KReader *r, int64_t row0, int step, int n, void *to)
 	from += (size_t) (s->first + row0 * s->step) * es;
 	for (int64_t i = 0; i < s->k; i++, from += row)
 		for (int64_t j = 0; j < n; j++)
-			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * apart) * es, es);
+			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * apart) * es,
+				   es);
 	mem_free(rows);
 	mem_free(halves);
 }
@@ -699,13 +707,15 @@ float_type(Binder *b, const KTensor *t)
 {
 	if (is_float(t->type))
 		return true;
-	return err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
-				   t->name, dec_where(b->src, t), ktype_name(t->type));
+	return err_set(b->e, ERR_UNSUPPORTED,
+				   "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16", t->name,
+				   dec_where(b->src, t), ktype_name(t->type));
 }
 
 /* A view of t as n rows of k: columns first, first + step ... of its rows row0 .. row0 + k - 1. */
 static KTensor *
-make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, int n, int64_t k, int64_t width)
+make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, int n, int64_t k,
+				int64_t width)
 {
 	Transposed *s = keep(b, sizeof(Transposed));
 	KTensor    *v = make_view(b, t, NULL, n, (int) k);
@@ -841,7 +851,8 @@ bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
 }
 
 bool
-bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0, bool transposed, int n)
+bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0,
+		   bool transposed, int n)
 {
 	const KTensor *t = find_matrix(b, hf, gguf, n_file, k_file);
 	BindSlice	s = {.first = row0, .step = 1};
@@ -868,7 +879,8 @@ bind_stack(Binder *b, Stack *s, int n, int per_row)
 /* ---- layers, and heads of attention ---- */
 
 bool
-bind_layer_at(Binder *b, const char *hf, const char *gguf, Layer *l, bool (*layer) (Binder *b, Decoder *d, Layer *l))
+bind_layer_at(Binder *b, const char *hf, const char *gguf, Layer *l,
+			  bool (*layer) (Binder *b, Decoder *d, Layer *l))
 {
 	bool		ok;
 
@@ -1005,7 +1017,8 @@ bind_qk_norm_heads(Binder *b, Layer *l, const char *q, const char *k)
 {
 	if (b->gguf)
 		return bind_qk_norm_as(b, l, q, k);
-	return bind_each_head(b, &l->q_norm, q, b->d->c.n_heads) && bind_each_head(b, &l->k_norm, k, b->d->c.n_kv_heads);
+	return bind_each_head(b, &l->q_norm, q, b->d->c.n_heads) &&
+		bind_each_head(b, &l->k_norm, k, b->d->c.n_kv_heads);
 }
 
 bool
@@ -1051,12 +1064,12 @@ static void
 bind_kv_scales(Binder *b)
 {
 	static const char *const k[] = {
-		"self_attn.k_scale", "self_attn.attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.qkv_proj.k_scale",
-		"self_attn.k_proj.output_scale", "self_attn.kv_scale", NULL
+		"self_attn.k_scale", "self_attn.attn.k_scale", "self_attn.k_proj.k_scale",
+		"self_attn.qkv_proj.k_scale", "self_attn.k_proj.output_scale", "self_attn.kv_scale", NULL
 	};
 	static const char *const v[] = {
-		"self_attn.v_scale", "self_attn.attn.v_scale", "self_attn.v_proj.v_scale", "self_attn.qkv_proj.v_scale",
-		"self_attn.v_proj.output_scale", "self_attn.kv_scale", NULL
+		"self_attn.v_scale", "self_attn.attn.v_scale", "self_attn.v_proj.v_scale",
+		"self_attn.qkv_proj.v_scale", "self_attn.v_proj.output_scale", "self_attn.kv_scale", NULL
 	};
 
 	for (int i = 0; b->layers != NULL && !b->gguf && i < b->d->c.n_layers; i++)

@@ -48,8 +48,8 @@ bool		bind_layer_at(Binder *b, const char *hf, const char *gguf, Layer *l,
 
 /*
  * For a layer behind an architecture's last one, which guesses tokens (mtp.c): from here on bind_layers()
- * binds that one alone, with names behind hf and gguf, bind_final_norm() takes its own norm, of these names behind
- * them, and embedding and head stay the target's.
+ * binds that one alone, with names behind hf and gguf, bind_final_norm() takes its own norm, of these names
+ * behind them, and embedding and head stay the target's.
  */
 typedef struct BindExtra
 {
@@ -73,7 +73,10 @@ bool		bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n,
 
 /* One more matrix [n][l->k] of a Linear, below the ones it has; l->k must be set. */
 bool		bind_linear(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias);
-/* An adapter's weights for this module belong to the next n outputs of l; the functions around do that by themselves. */
+/*
+ * An adapter's weights for this module belong to the next n outputs of l; the functions around do that by
+ * themselves.
+ */
 void		bind_site(Binder *b, Linear *l, const char *hf, int n_file, const int32_t *rows, int n);
 /* The matrix has one row; the file may store it as a vector. */
 bool		bind_row(Binder *b, Linear *l, const char *hf, const char *gguf);
@@ -107,8 +110,8 @@ bool		bind_slice(Binder *b, Linear *l, const BindSlice *s, int n);
  * Rows row0 .. row0 + n - 1 of a matrix [n_file][k_file]; transposed: its rows row0 ..
  * row0 + l->k - 1, of which each of the n columns becomes a row.
  */
-bool		bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0,
-					   bool transposed, int n);
+bool		bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file,
+					   int row0, bool transposed, int n);
 /* n matrices that will be bound one by one; each row is multiplied with per_row of them */
 void		bind_stack(Binder *b, Stack *s, int n, int per_row);
 

@@ -172,8 +172,8 @@ dec_stack(Decoder *d, const Stack *s, const int32_t *start, const KOp *x, int ld
 {
 	for (int g = 0; g < s->n && s->mats == NULL; g++)
 		if (start[g + 1] > start[g])
-			dec_linear_op(d, &s->of[g], kop_at(d, x, (size_t) start[g] * (size_t) ldx), ldx, start[g + 1] - start[g],
-						  y + (size_t) start[g] * (size_t) ldy, ldy);
+			dec_linear_op(d, &s->of[g], kop_at(d, x, (size_t) start[g] * (size_t) ldx), ldx,
+						  start[g + 1] - start[g], y + (size_t) start[g] * (size_t) ldy, ldy);
 	for (int i = 0; i < s->of[0].n_mats && s->mats != NULL; i++)
 		d->k->mm_grouped(d->pool, s->mats + i * s->n, s->n, start, x, ldx, y + s->of[0].col[i], ldy,
 						 s->bias + i * s->n, d->ws);
@@ -294,10 +294,12 @@ tap(Decoder *d, const Norm *n)
 	int			width = d->c.hidden;
 
 	if (n == &d->norm && t->raw != NULL)
-		d->k->copy_rows(d->pool, t->raw, width, d->x, width, t->all != NULL ? d->b->out_rows : NULL, d->b->n_out, width);
+		d->k->copy_rows(d->pool, t->raw, width, d->x, width, t->all != NULL ? d->b->out_rows : NULL,
+						d->b->n_out, width);
 	for (int l = 0; l < t->n_layers; l++)
 		if (n == &d->layers[t->layers[l]].attn_norm)
-			d->k->copy_rows(d->pool, t->mid + (size_t) l * (size_t) width, t->n_layers * width, d->x, width, NULL, d->rows, width);
+			d->k->copy_rows(d->pool, t->mid + (size_t) l * (size_t) width, t->n_layers * width, d->x, width,
+							NULL, d->rows, width);
 }
 
 void
@@ -385,8 +387,8 @@ rotate_now(Decoder *d)
 
 	/* q and k lie side by side: one call rotates the heads of both */
 	if (r != NULL)
-		d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim, d->b->rows.pos, r->table,
-				   r->dim);
+		d->k->rope(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim,
+				   d->b->rows.pos, r->table, r->dim);
 	d->rotate = NULL;
 }
 
@@ -403,8 +405,8 @@ dec_qk_norm(Decoder *d, const Layer *l)
 	if (l->q_norm.w == NULL)
 		return;
 	rotate_now(d);
-	d->k->norm_heads(d->pool, kind, d->qkv, d->rows, qkv_width(d), wide ? 1 : c->n_heads, wide ? q : c->head_dim,
-					 l->q_norm.w, ldw, c->eps);
+	d->k->norm_heads(d->pool, kind, d->qkv, d->rows, qkv_width(d), wide ? 1 : c->n_heads,
+					 wide ? q : c->head_dim, l->q_norm.w, ldw, c->eps);
 	d->k->norm_heads(d->pool, kind, d->qkv + q, d->rows, qkv_width(d), wide ? 1 : c->n_kv_heads,
 					 wide ? k : c->head_dim, l->k_norm.w, ldw, c->eps);
 	/* the norms' biases, which all heads share unless they are normed as one vector */
@@ -412,8 +414,10 @@ dec_qk_norm(Decoder *d, const Layer *l)
 	{
 		int			ldb = wide ? c->head_dim : 0;
 
-		d->k->add_head_bias(d->pool, d->qkv, d->rows, qkv_width(d), c->n_heads, c->head_dim, l->q_norm.b, ldb);
-		d->k->add_head_bias(d->pool, d->qkv + q, d->rows, qkv_width(d), c->n_kv_heads, c->head_dim, l->k_norm.b, ldb);
+		d->k->add_head_bias(d->pool, d->qkv, d->rows, qkv_width(d), c->n_heads, c->head_dim, l->q_norm.b,
+							ldb);
+		d->k->add_head_bias(d->pool, d->qkv + q, d->rows, qkv_width(d), c->n_kv_heads, c->head_dim,
+							l->k_norm.b, ldb);
 	}
 	profile_mark(d->profile, PROF_ROWS);
 }
@@ -422,8 +426,8 @@ void
 dec_qk_plain_norm(Decoder *d)
 {
 	rotate_now(d);
-	d->k->norm_heads(d->pool, KNORM_RMS, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads, d->c.head_dim,
-					 NULL, 0, d->c.eps);
+	d->k->norm_heads(d->pool, KNORM_RMS, d->qkv, d->rows, qkv_width(d), d->c.n_heads + d->c.n_kv_heads,
+					 d->c.head_dim, NULL, 0, d->c.eps);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -435,8 +439,8 @@ dec_temper(Decoder *d, const Layer *l)
 	if (l->c->tempered)
 	{
 		rotate_now(d);
-		d->k->temper(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads * d->c.head_dim, d->b->rows.pos, t->scale, t->every,
-					 t->first);
+		d->k->temper(d->pool, d->qkv, d->rows, qkv_width(d), d->c.n_heads * d->c.head_dim, d->b->rows.pos,
+					 t->scale, t->every, t->first);
 	}
 	profile_mark(d->profile, PROF_ROWS);
 }
@@ -459,7 +463,8 @@ store_kv(Decoder *d, int layer, const float *k, const float *v)
 	const Rope *r = d->rotate;
 
 	if (r != NULL)
-		d->k->rope_kv(d->pool, d->kv, layer, &d->b->rows, d->qkv, qkv_width(d), d->c.n_heads, r->table, r->dim);
+		d->k->rope_kv(d->pool, d->kv, layer, &d->b->rows, d->qkv, qkv_width(d), d->c.n_heads, r->table,
+					  r->dim);
 	else
 		d->k->kv_write(d->pool, d->kv, layer, &d->b->rows, k, qkv_width(d), v, qkv_width(d));
 	d->rotate = NULL;
@@ -506,8 +511,9 @@ attn_in_pieces(Decoder *d, int layer, KAttn a, int seq)
 		r.row0 = i;
 		r.seq0 = seq;
 		a.ends = d->ends + i;
-		d->k->attn(d->pool, d->kv, layer, &r, d->qkv + (size_t) i * (size_t) qkv_width(d), qkv_width(d), d->c.n_heads, &a,
-				   kop_at(d, d->att, (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim)), d->ws);
+		d->k->attn(d->pool, d->kv, layer, &r, d->qkv + (size_t) i * (size_t) qkv_width(d), qkv_width(d),
+				   d->c.n_heads, &a, kop_at(d, d->att, (size_t) i * (size_t) (d->c.n_heads * d->c.head_dim)),
+				   d->ws);
 	}
 }
 
@@ -530,7 +536,8 @@ dec_attn(Decoder *d, const Layer *l)
 		return;
 	}
 	store_kv(d, layer, k, v);
-	if (d->b->stop != NULL && d->ends != NULL && (d->b->rows.n_seqs == 1 || attn_pairs(&d->b->rows) > STOP_PAIRS))
+	if (d->b->stop != NULL && d->ends != NULL &&
+		(d->b->rows.n_seqs == 1 || attn_pairs(&d->b->rows) > STOP_PAIRS))
 		for (int i = 0; i < d->b->rows.n_seqs; i++)
 			attn_in_pieces(d, layer, a, i);
 	else
@@ -615,8 +622,8 @@ xielu(Decoder *d, const Layer *l, KOp *act, const float *up)
 
 	for (int i = 0; i < 4; i++)
 		p[i] = l->xielu[i] != NULL ? *dec_host(d, l->xielu[i]) : l->c->xielu[i];
-	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, act, up, d->rows,
-				 d->c.inter);
+	d->k->act_op(d->pool, KACT_XIELU, (float[4]) {softplus(p[0]), p[2] + softplus(p[1]), p[2], p[3]}, act, up,
+				 d->rows, d->c.inter);
 }
 
 void

@@ -210,14 +210,17 @@ conf_kv_heads(const Conf *c, DecoderConf *o, Err *e)
 	double		most = 0;
 
 	if (n < 2)
-		return dec_conf_int(c, KV_HEADS, 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads, &o->n_kv_heads, e);
+		return dec_conf_int(c, KV_HEADS, 1, DEC_MAX_HEADS, o->n_kv_heads > 0 ? o->n_kv_heads : o->n_heads,
+							&o->n_kv_heads, e);
 	if (n != (size_t) o->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"%s\", expected %d", n, KV_HEADS, o->n_layers);
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu \"%s\", expected %d", n, KV_HEADS,
+					   o->n_layers);
 	for (size_t i = 0; i < n; i++)
 		most = v[i] > most ? v[i] : most;
 	for (size_t i = 0; i < n; i++)
 		if (v[i] != most && !(o->hybrid && v[i] == 0))
-			return err_set(e, ERR_UNSUPPORTED, "layers with different numbers of key-value heads are not supported");
+			return err_set(e, ERR_UNSUPPORTED,
+						   "layers with different numbers of key-value heads are not supported");
 	if (!(most >= 1 && most <= DEC_MAX_HEADS) || most != floor(most))
 		return err_set(e, ERR_BAD_FILE, "model configuration has \"%s\" = %g", KV_HEADS, most);
 	o->n_kv_heads = (int) most;
@@ -243,8 +246,8 @@ conf_heads(const Conf *c, DecoderConf *o, Err *e)
 	if (!conf_has(c, "head_dim") && o->head_dim == 0 && o->hidden % o->n_heads != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has \"hidden_size\" = %d, "
 					   "which is not a multiple of its %d attention heads", o->hidden, o->n_heads);
-	if (!dec_conf_int(c, "head_dim", 1, DEC_MAX_HEAD_DIM, o->head_dim > 0 ? o->head_dim : o->hidden / o->n_heads,
-					  &o->head_dim, e))
+	if (!dec_conf_int(c, "head_dim", 1, DEC_MAX_HEAD_DIM,
+					  o->head_dim > 0 ? o->head_dim : o->hidden / o->n_heads, &o->head_dim, e))
 		return false;
 	if (o->head_dim < 2 || o->head_dim > DEC_MAX_HEAD_DIM || o->head_dim % 2 != 0)
 		return err_set(e, ERR_BAD_FILE, "model configuration has an invalid head dimension: %d",
@@ -261,7 +264,8 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	static const char *const hidden[] = {"hidden_size", "n_embd", "n_embed", "d_model", NULL};
 	static const char *const inter[] = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", NULL};
 	static const char *const layers[] = {"num_hidden_layers", "n_layer", "n_layers", NULL};
-	static const char *const len[] = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", NULL};
+	static const char *const len[] = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length",
+									  "max_sequence_length", NULL};
 	static const char *const acts[] = {
 		"hidden_activation", "activation_function", "hidden_act", "activation", NULL
 	};
@@ -271,11 +275,14 @@ dec_conf(const Conf *c, DecoderConf *o, Err *e)
 	size_t		n;
 
 	if (!conf_size(c, hidden, DEC_MAX_HIDDEN, o->hidden, &o->hidden, e) ||
-		(!o->no_attn && !conf_size(c, inter, DEC_MAX_INTER, o->inter > 0 ? o->inter : o->mlp_ratio * o->hidden, &o->inter, e)) ||
+		(!o->no_attn &&
+		 !conf_size(c, inter, DEC_MAX_INTER, o->inter > 0 ? o->inter : o->mlp_ratio * o->hidden, &o->inter,
+					e)) ||
 		!conf_size(c, layers, DEC_MAX_LAYERS, o->n_layers, &o->n_layers, e) ||
 		!dec_conf_int(c, "vocab_size", 1, DEC_MAX_VOCAB, o->vocab, &o->vocab, e) ||
 		!conf_size(c, len, DEC_MAX_LEN, o->max_len, &o->max_len, e) ||
-		(!o->no_attn && !(o->mla.latent > 0 ? latent_heads(c, o, e) : conf_heads(c, o, e))) || !conf_eps(c, o, e))
+		(!o->no_attn && !(o->mla.latent > 0 ? latent_heads(c, o, e) : conf_heads(c, o, e))) ||
+		!conf_eps(c, o, e))
 		return false;
 	o->tied = conf_bool(c, "tie_word_embeddings", o->tied);
 	act = conf_str(c, dec_conf_key(c, acts), NULL);
@@ -342,7 +349,8 @@ dec_conf_alibi(DecoderConf *o, double max_bias, double factor)
 bool
 dec_conf_temper(const Conf *c, DecoderConf *o, Err *e)
 {
-	const char *prefix = conf_has(c, "rope_parameters.llama_4_scaling_beta") ? "rope_parameters." : "rope_scaling.";
+	const char *prefix = conf_has(c, "rope_parameters.llama_4_scaling_beta") ? "rope_parameters." :
+		"rope_scaling.";
 	char		beta[64];
 	char		every[64];
 
@@ -374,7 +382,8 @@ is_sliding(const Conf *c, int layer, bool (*by_default) (const Conf *c, int laye
 }
 
 bool
-dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer), Err *e)
+dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (const Conf *c, int layer),
+				 Err *e)
 {
 	size_t		n;
 	const char *const *types = conf_strs(c, "layer_types", &n);
@@ -386,7 +395,8 @@ dec_conf_windows(const Conf *c, DecoderConf *o, int window, bool (*by_default) (
 					   n, o->n_layers);
 	conf_nums(c, "sliding_window_pattern", &n_pattern);
 	if (window > 0 && types == NULL && n_pattern > 1 && n_pattern != (size_t) o->n_layers)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %zu flags of \"sliding_window_pattern\", expected %d",
+		return err_set(e, ERR_BAD_FILE, "model configuration has %zu flags of \"sliding_window_pattern\", "
+										"expected %d",
 					   n_pattern, o->n_layers);
 	for (int i = 0; window > 0 && i < o->n_layers; i++)
 	{

@@ -30,12 +30,14 @@ enc_defaults(DecoderConf *out)
 bool
 enc_conf(const Conf *c, DecoderConf *out, Err *e)
 {
-	if ((out->head == HEAD_LM && !conf_has(c, "gguf.architecture")) || conf_bool(c, "is_decoder", false) || conf_bool(c, "add_cross_attention", false))
+	if ((out->head == HEAD_LM && !conf_has(c, "gguf.architecture")) || conf_bool(c, "is_decoder", false) ||
+		conf_bool(c, "add_cross_attention", false))
 		return err_set(e, ERR_UNSUPPORTED, "this architecture is supported as an encoder only");
 	if (!dec_conf(c, out, e))
 		return false;
 	return out->n_kv_heads == out->n_heads ||
-		err_set(e, ERR_UNSUPPORTED, "an encoder with %d key-value heads of %d is not supported", out->n_kv_heads, out->n_heads);
+		err_set(e, ERR_UNSUPPORTED, "an encoder with %d key-value heads of %d is not supported",
+				out->n_kv_heads, out->n_heads);
 }
 
 bool

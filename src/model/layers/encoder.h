@@ -44,7 +44,9 @@ bool		bert_layer(Binder *b, Decoder *d, Layer *l);
 bool		enc_layer(Binder *b, Layer *l, const EncoderNames *n);
 /* An encoder layer without its MLP, but with the norm after it. */
 bool		enc_attn(Binder *b, Layer *l, const EncoderNames *n);
-/* Tables and their norm: prefix is what stands before "embeddings."; norm: its whole name, NULL = the usual. */
+/*
+ * Tables and their norm: prefix is what stands before "embeddings."; norm: its whole name, NULL = the usual.
+ */
 bool		enc_embeddings(Binder *b, Decoder *d, const char *prefix, const char *norm);
 
 /* What embeddings have no use for: masked language models' heads, poolers and the like. */

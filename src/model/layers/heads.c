@@ -74,7 +74,8 @@ heads_conf(const Conf *conf, DecoderConf *c, Err *e)
 	const char *class_name = conf_str(conf, "architectures", "");
 	bool		tokens = conf_has(conf, HEAD_TOKENS_KEY);
 	/* who generates isn't cut by what a tokenizer says: many say something else than the model takes */
-	const char *limit = conf_has(conf, "st.max_seq_length") || c->head == HEAD_LM ? "st.max_seq_length" : "st.model_max_length";
+	const char *limit = conf_has(conf, "st.max_seq_length") || c->head == HEAD_LM ? "st.max_seq_length" :
+		"st.model_max_length";
 	double		len = conf_num(conf, limit, 0);
 
 	/* as long as the texts that it was trained with; what may be longer would take memory for it */
@@ -87,7 +88,9 @@ heads_conf(const Conf *conf, DecoderConf *c, Err *e)
 	if (c->head == HEAD_LM && conf_has(conf, "st.pooling") && !tokens)
 		c->head = HEAD_BARE;
 	c->no_head |= c->head != HEAD_LM;
-	return c->both_ways || (conf_bool(conf, "is_causal", true) && strstr(class_name, "Bidirectional") == NULL) || look_both_ways(c, e);
+	return c->both_ways ||
+		(conf_bool(conf, "is_causal", true) && strstr(class_name, "Bidirectional") == NULL) ||
+		look_both_ways(c, e);
 }
 
 /* ---- binding ---- */
@@ -160,8 +163,9 @@ bind_classifier(Binder *b, const char *hf, const char *gguf, bool bias)
 	int64_t		n = bind_n_rows(b, hf, gguf);
 
 	if (n > HEAD_MAX_LABELS)
-		return err_set(bind_err(b), ERR_BAD_FILE, "tensor \"%s.weight\" has %lld rows, more than %d labels are not supported",
-					   hf, (long long) n, HEAD_MAX_LABELS);
+		return err_set(bind_err(b), ERR_BAD_FILE,
+					   "tensor \"%s.weight\" has %lld rows, more than %d labels are not supported", hf,
+					   (long long) n, HEAD_MAX_LABELS);
 	/* without rows: the shape is refused by its name */
 	return bind_classifier_dense(b, hf, gguf, n > 0 ? (int) n : 1, HA_NONE, bias);
 }
@@ -175,7 +179,8 @@ bind_usual(Binder *b, const Decoder *d)
 		if (bind_has(b, "v_head.weight", ""))
 			return bind_classifier(b, "v_head", "", bind_has(b, "v_head.bias", ""));
 		if (bind_has(b, "score.0.weight", ""))
-			return bind_classifier_dense(b, "score.0", "", (int) bind_n_rows(b, "score.0", ""), HA_RELU, true) &&
+			return bind_classifier_dense(b, "score.0", "", (int) bind_n_rows(b, "score.0", ""), HA_RELU,
+										 true) &&
 				bind_classifier(b, "score.2", "", true);
 	}
 	if (d->c.head == HEAD_TOKENS && bind_has(b, "classifier.weight", ""))
@@ -200,7 +205,8 @@ torch_act(const char *name, HeadAct *out, Err *e)
 		const char *name;
 		HeadAct		act;
 	}			acts[] = {
-		{"Identity", HA_NONE}, {"Tanh", HA_TANH}, {"Sigmoid", HA_SIGMOID}, {"ReLU", HA_RELU}, {"GELU", HA_GELU},
+		{"Identity", HA_NONE}, {"Tanh", HA_TANH}, {"Sigmoid", HA_SIGMOID}, {"ReLU", HA_RELU},
+		{"GELU", HA_GELU},
 		{"SiLU", HA_SILU},
 	};
 	char		buf[65];
@@ -211,7 +217,8 @@ torch_act(const char *name, HeadAct *out, Err *e)
 			*out = acts[i].act;
 			return true;
 		}
-	return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported", dec_printable(name, buf, sizeof(buf)));
+	return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" is not supported",
+				   dec_printable(name, buf, sizeof(buf)));
 }
 
 /* Vectors side by side that an embedding's layers begin with. */
@@ -243,7 +250,8 @@ bind_st_norm(Binder *b, const char *prefix, HeadLayer *l)
 	if (!layer_width(b, prefix, "dimension", &n))
 		return false;
 	if (n != l->dense.k)
-		return err_set(bind_err(b), ERR_BAD_FILE, "a LayerNorm of %d columns stands behind vectors of %d", n, l->dense.k);
+		return err_set(bind_err(b), ERR_BAD_FILE, "a LayerNorm of %d columns stands behind vectors of %d", n,
+					   l->dense.k);
 	l->dense.n = n;
 	/* torch.nn.LayerNorm's */
 	l->eps = 1e-5f;
@@ -293,7 +301,8 @@ bind_st_layers(Binder *b, const char *place, Head *h, int width)
 		if (!dense && !conf_has(conf, key))
 			return true;
 		if ((l = add_layer(h, width, HA_NONE)) == NULL)
-			return err_set(bind_err(b), ERR_UNSUPPORTED, "more than %d layers behind each other are not supported", HEAD_MAX);
+			return err_set(bind_err(b), ERR_UNSUPPORTED,
+						   "more than %d layers behind each other are not supported", HEAD_MAX);
 		if (dense ? !bind_st_dense(b, prefix, l) : !bind_st_norm(b, prefix, l))
 			return false;
 	}
@@ -314,10 +323,12 @@ tokens_ok(const Conf *conf, const Decoder *d, Err *e)
 	const double *ids = conf_nums(conf, HEAD_TOKENS_KEY, &n);
 
 	if (d->c.no_head || n < 1 || n > 2)
-		return err_set(e, ERR_UNSUPPORTED, "a score is made of the logits of one or two tokens, of a model that has logits");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "a score is made of the logits of one or two tokens, of a model that has logits");
 	for (size_t i = 0; i < n; i++)
 		if (!(ids[i] >= 0 && ids[i] < d->c.vocab) || ids[i] != floor(ids[i]))
-			return err_set(e, ERR_BAD_FILE, "token %g is not in the model's vocabulary of %d", ids[i], d->c.vocab);
+			return err_set(e, ERR_BAD_FILE, "token %g is not in the model's vocabulary of %d", ids[i],
+						   d->c.vocab);
 	return true;
 }
 
@@ -411,7 +422,8 @@ embed_plan(const Decoder *d, const Conf *conf, PoolPlan *p, Err *e)
 		while (k < POOL_KINDS && strcmp(keys[k], names[i]) != 0)
 			k++;
 		if (k == POOL_KINDS)
-			return err_set(e, ERR_UNSUPPORTED, "pooling \"%s\" is not supported", dec_printable(names[i], buf, sizeof(buf)));
+			return err_set(e, ERR_UNSUPPORTED, "pooling \"%s\" is not supported",
+						   dec_printable(names[i], buf, sizeof(buf)));
 		p->kinds[i] = (PoolKind) k;
 		p->n = (int) i + 1;
 	}
@@ -426,7 +438,8 @@ static bool
 label_act(const Conf *conf, int n_labels, PoolAct *out, Err *e)
 {
 	static const char *const keys[] = {
-		"sentence_transformers.activation_fn", "st.activation_fn", "sbert_ce_default_activation_function", NULL
+		"sentence_transformers.activation_fn", "st.activation_fn", "sbert_ce_default_activation_function",
+		NULL
 	};
 	const char *fn = conf_str(conf, dec_conf_key(conf, keys), "");
 	const char *type = conf_str(conf, "problem_type", "");
@@ -442,7 +455,8 @@ label_act(const Conf *conf, int n_labels, PoolAct *out, Err *e)
 	if (!torch_act(fn, &act, e))
 		return false;
 	if (act != HA_NONE && act != HA_SIGMOID)
-		return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" behind a score is not supported", last_word(fn));
+		return err_set(e, ERR_UNSUPPORTED, "activation function \"%s\" behind a score is not supported",
+					   last_word(fn));
 	if (act == HA_NONE)
 		*out = PA_NONE;
 	return true;
@@ -536,7 +550,8 @@ heads_info(const Decoder *d, const Conf *conf, ModelInfo *info, Err *e)
 		return true;
 	}
 	/* a directory without sentence-transformers' files says nothing of lengths */
-	add_task(info, PT_EMBED, embed, conf_has(conf, "st.pooling") && !conf_bool(conf, "st.normalize", false) ? PA_NONE : PA_LENGTH1);
+	add_task(info, PT_EMBED, embed, conf_has(conf, "st.pooling") && !conf_bool(conf, "st.normalize", false)
+			 ? PA_NONE : PA_LENGTH1);
 	add_task(info, PT_TOKEN_EMBED, (PoolPlan) {.width = embed.row}, PA_LENGTH1);
 	return true;
 }
@@ -570,7 +585,8 @@ run_layers(Decoder *d, const Head *h, const float *x, int rows, float *y)
 			d->k->copy_rows(d->pool, to, l->dense.n, x, l->dense.n, NULL, rows, l->dense.n);
 		activate(d, l->act, to, rows, l->dense.n);
 		if (l->norm.w != NULL)
-			d->k->layernorm(d->pool, to, to, l->norm.w, l->norm.b, rows, l->dense.n, l->eps != 0 ? l->eps : d->c.eps);
+			d->k->layernorm(d->pool, to, to, l->norm.w, l->norm.b, rows, l->dense.n,
+							l->eps != 0 ? l->eps : d->c.eps);
 		x = to;
 	}
 }
@@ -626,8 +642,8 @@ run_head(Decoder *d, const Head *h, int width, const float *x, int n, float *y)
 		return;
 	}
 	for (int i = 0; i < n; i += HEAD_ROWS)
-		run_layers(d, h, x + (size_t) i * (size_t) h->layers[0].dense.k, n - i < HEAD_ROWS ? n - i : HEAD_ROWS,
-				   y + (size_t) i * (size_t) width);
+		run_layers(d, h, x + (size_t) i * (size_t) h->layers[0].dense.k,
+				   n - i < HEAD_ROWS ? n - i : HEAD_ROWS, y + (size_t) i * (size_t) width);
 }
 
 void

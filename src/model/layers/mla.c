@@ -37,7 +37,8 @@ dec_conf_mla(const Conf *c, DecoderConf *o, Err *e)
 		!dec_conf_int(c, "q_lora_rank", 0, DEC_MAX_INTER, m->q_latent, &m->q_latent, e) ||
 		!dec_conf_int(c, gguf ? "rotary_dim" : "qk_rope_head_dim", 2, DEC_MAX_HEAD_DIM, 0, &m->rope, e) ||
 		!dec_conf_int(c, split ? "gguf.value_length_mla" : "v_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->v, e) ||
-		(gguf && !dec_conf_int(c, split ? "gguf.key_length_mla" : "head_dim", m->rope + 1, 2 * DEC_MAX_HEAD_DIM, 0, &qk, e)) ||
+		(gguf && !dec_conf_int(c, split ? "gguf.key_length_mla" : "head_dim", m->rope + 1,
+							   2 * DEC_MAX_HEAD_DIM, 0, &qk, e)) ||
 		(!gguf && !dec_conf_int(c, "qk_nope_head_dim", 1, DEC_MAX_HEAD_DIM, 0, &m->plain, e)))
 		return false;
 	if (gguf)
@@ -86,7 +87,8 @@ bind_heads(Binder *b, Layer *l, const DecoderConf *c)
 	bind_stack(b, &l->mla.v, c->n_heads, c->n_heads);
 	for (int h = 0; ok && h < c->n_heads; h++)
 	{
-		BindSlice	k = {.count = c->n_heads, .at = h, .n = m->latent, .step = 1, .hf = "", .gguf = "attn_k_b"};
+		BindSlice	k = {.count = c->n_heads, .at = h, .n = m->latent, .step = 1, .hf = "",
+						 .gguf = "attn_k_b"};
 		BindSlice	v = {.count = c->n_heads, .at = h, .n = m->v, .step = 1, .hf = "", .gguf = "attn_v_b"};
 		Linear	   *to_k = &l->mla.k.of[h];
 		Linear	   *to_v = &l->mla.v.of[h];
@@ -97,7 +99,8 @@ bind_heads(Binder *b, Layer *l, const DecoderConf *c)
 			ok = bind_slice(b, to_k, &k, m->latent) && bind_slice(b, to_v, &v, m->v);
 		else
 			ok = bind_block(b, to_k, name, gguf, c->n_heads * rows, m->latent, h * rows, true, m->latent) &&
-				bind_block(b, to_v, name, gguf, c->n_heads * rows, m->latent, h * rows + m->plain, false, m->v);
+				bind_block(b, to_v, name, gguf, c->n_heads * rows, m->latent, h * rows + m->plain, false,
+						   m->v);
 	}
 	return ok;
 }
@@ -120,9 +123,10 @@ bind_mla(Binder *b, Layer *l)
 	else
 		ok = bind_roped(b, &w->in, "self_attn.q_proj", "attn_q", c->n_heads, m->plain, m->rope, false);
 	return ok &&
-		bind_roped(b, &w->in, "self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", 1, m->latent, m->rope, c->qkv_bias) &&
-		bind_norm(b, &w->norm, "self_attn.kv_a_layernorm", "attn_kv_a_norm", m->latent) && bind_heads(b, l, c) &&
-		bind_linear(b, &l->o, "self_attn.o_proj", "attn_output", c->hidden, c->o_bias);
+		bind_roped(b, &w->in, "self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", 1, m->latent, m->rope,
+				   c->qkv_bias) &&
+		bind_norm(b, &w->norm, "self_attn.kv_a_layernorm", "attn_kv_a_norm", m->latent) &&
+		bind_heads(b, l, c) && bind_linear(b, &l->o, "self_attn.o_proj", "attn_output", c->hidden, c->o_bias);
 }
 
 /* ---- the block ---- */
@@ -180,21 +184,23 @@ mla_rows(MlaStep *s)
 
 	cut_rows(s);
 	/* q's plain parts by head, and what comes out, with the parts that have positions, by row */
-	d->k->swap_heads(d->pool, w->plain, true, plain, rows * plain, q, false, (size_t) s->ldq, q_head, s->rows, d->c.n_heads, c->plain);
+	d->k->swap_heads(d->pool, w->plain, true, plain, rows * plain, q, false, (size_t) s->ldq, q_head, s->rows,
+					 d->c.n_heads, c->plain);
 	dec_stack(d, &s->l->mla.k, w->start, w->plain, c->plain, w->b, c->latent);
-	d->k->swap_heads(d->pool, w->latent_q, false, heads * lq_head, lq_head, w->b, false, latent, rows * latent, s->rows,
-					 d->c.n_heads, c->latent);
-	d->k->swap_heads(d->pool, w->latent_q + latent, false, heads * lq_head, lq_head, q + plain, false, (size_t) s->ldq, q_head,
-					 s->rows, d->c.n_heads, c->rope);
+	d->k->swap_heads(d->pool, w->latent_q, false, heads * lq_head, lq_head, w->b, false, latent,
+					 rows * latent, s->rows, d->c.n_heads, c->latent);
+	d->k->swap_heads(d->pool, w->latent_q + latent, false, heads * lq_head, lq_head, q + plain, false,
+					 (size_t) s->ldq, q_head, s->rows, d->c.n_heads, c->rope);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, (int) (heads * lq_head), d->c.n_heads, &a, w->out, d->ws);
+	d->k->attn(d->pool, d->kv, s->l->c->kv, &s->r, w->latent_q, (int) (heads * lq_head), d->c.n_heads, &a,
+			   w->out, d->ws);
 	profile_mark(d->profile, PROF_ATTENTION);
 	/* attention's result by head, and what comes out by row */
-	d->k->swap_heads(d->pool, w->turned, true, latent, rows * latent, w->out, true, heads * latent, latent, s->rows, d->c.n_heads,
-					 c->latent);
+	d->k->swap_heads(d->pool, w->turned, true, latent, rows * latent, w->out, true, heads * latent, latent,
+					 s->rows, d->c.n_heads, c->latent);
 	dec_stack(d, &s->l->mla.v, w->start, w->turned, c->latent, w->a, c->v);
-	d->k->swap_heads(d->pool, kop_at(d, s->att, (size_t) s->row0 * heads * v), true, heads * v, v, w->a, false, v, rows * v, s->rows,
-					 d->c.n_heads, c->v);
+	d->k->swap_heads(d->pool, kop_at(d, s->att, (size_t) s->row0 * heads * v), true, heads * v, v, w->a,
+					 false, v, rows * v, s->rows, d->c.n_heads, c->v);
 	profile_mark(d->profile, PROF_MATMUL);
 }
 
@@ -221,8 +227,10 @@ dec_mla(Decoder *d, const Layer *l)
 		dec_linear(d, &m->q, d->qkv, ld, d->rows, q, ldq);
 		profile_mark(d->profile, PROF_MATMUL);
 	}
-	d->k->rope(d->pool, q + c->plain, d->rows, ldq, d->c.n_heads, head, d->b->rows.pos, d->c.rope[0].table, c->rope);
-	d->k->rope(d->pool, latent + c->latent, d->rows, ld, 1, c->rope, d->b->rows.pos, d->c.rope[0].table, c->rope);
+	d->k->rope(d->pool, q + c->plain, d->rows, ldq, d->c.n_heads, head, d->b->rows.pos, d->c.rope[0].table,
+			   c->rope);
+	d->k->rope(d->pool, latent + c->latent, d->rows, ld, 1, c->rope, d->b->rows.pos, d->c.rope[0].table,
+			   c->rope);
 	profile_mark(d->profile, PROF_ROWS);
 	d->k->kv_write(d->pool, d->kv, l->c->kv, &d->b->rows, latent, ld, latent, ld);
 	s.q = q;

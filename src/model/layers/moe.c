@@ -24,10 +24,12 @@ conf_groups(const Conf *c, MoeConf *m, Err *e)
 		!dec_conf_int(c, "topk_group", 1, m->n_groups, m->n_groups, &m->top_groups, e))
 		return false;
 	if (m->n_experts % m->n_groups != 0)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts, which is not a multiple of its %d groups",
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts, which is not a multiple of its "
+										"%d groups",
 					   m->n_experts, m->n_groups);
 	if (m->n_experts / m->n_groups * m->top_groups < m->top_k)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in %d of %d groups, but chooses %d",
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in %d of %d groups, but chooses "
+										"%d",
 					   m->n_experts / m->n_groups * m->top_groups, m->top_groups, m->n_groups, m->top_k);
 	return true;
 }
@@ -35,20 +37,24 @@ conf_groups(const Conf *c, MoeConf *m, Err *e)
 bool
 dec_conf_moe(const Conf *c, DecoderConf *o, Err *e)
 {
-	static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", NULL};
+	static const char *const counts[] = {"num_experts", "num_local_experts", "n_routed_experts",
+										 "moe_num_experts", NULL};
 	static const char *const chosen[] = {"num_experts_per_tok", "num_experts_per_token", "moe_k", NULL};
 	MoeConf    *m = &o->moe;
 	float		scale = m->scale != 0 ? m->scale : 1;
 
 	if (!dec_conf_int(c, dec_conf_key(c, counts), 1, KROUTE_MAX_EXPERTS, m->n_experts, &m->n_experts, e) ||
-		!dec_conf_int(c, dec_conf_key(c, chosen), 1, m->n_experts < KROUTE_MAX_CHOSEN ? m->n_experts : KROUTE_MAX_CHOSEN,
-					  m->top_k, &m->top_k, e) ||
-		!dec_conf_int(c, "moe_intermediate_size", 1, DEC_MAX_INTER, m->inter > 0 ? m->inter : o->inter, &m->inter, e) ||
-		!dec_conf_num(c, "routed_scaling_factor", 0, 1e6, (double) scale, &m->scale, e) || !conf_groups(c, m, e))
+		!dec_conf_int(c, dec_conf_key(c, chosen), 1, m->n_experts < KROUTE_MAX_CHOSEN
+					  ? m->n_experts : KROUTE_MAX_CHOSEN, m->top_k, &m->top_k, e) ||
+		!dec_conf_int(c, "moe_intermediate_size", 1, DEC_MAX_INTER, m->inter > 0 ? m->inter : o->inter,
+					  &m->inter, e) ||
+		!dec_conf_num(c, "routed_scaling_factor", 0, 1e6, (double) scale, &m->scale, e) ||
+		!conf_groups(c, m, e))
 		return false;
 	/* each takes some memory before its weights are looked at */
 	if ((int64_t) m->n_experts * o->n_layers > MOE_MAX_ALL)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in each of %d layers, at most %d in all are supported",
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d experts in each of %d layers, at most %d "
+										"in all are supported",
 					   m->n_experts, o->n_layers, MOE_MAX_ALL);
 	m->normalize = conf_bool(c, "norm_topk_prob", m->normalize);
 	for (int i = 0; i < o->n_layers; i++)
@@ -81,7 +87,8 @@ bind_expert(Binder *b, Linear *l, const MoeConf *c, int i, const MoeNames *names
 {
 	char		hf[128];
 	BindSlice	s = {
-		.count = c->n_experts, .at = i, .n = n, .step = 1, .hf = "", .gguf = p->gguf, .hf_bias = c->bias ? "" : NULL
+		.count = c->n_experts, .at = i, .n = n, .step = 1, .hf = "", .gguf = p->gguf,
+		.hf_bias = c->bias ? "" : NULL
 	};
 
 	if (bind_is_gguf(b))
@@ -171,7 +178,8 @@ bind_moe(Binder *b, Layer *l, const MoeNames *names)
 	}
 	l->moe.router.k = c->hidden;
 	l->moe.router.exact = true;
-	return bind_linear(b, &l->moe.router, names->router, "ffn_gate_inp", c->moe.n_experts, c->moe.router_bias) &&
+	return bind_linear(b, &l->moe.router, names->router, "ffn_gate_inp", c->moe.n_experts,
+					   c->moe.router_bias) &&
 		(!c->moe.correction ||
 		 bind_vector(b, &l->moe.correction, names->correction, "exp_probs_b.bias", c->moe.n_experts)) &&
 		bind_experts(b, l, c, names) && bind_shared(b, l, c, names);
@@ -199,9 +207,10 @@ static KRoute
 moe_kroute(const MoeConf *c, const float *correction)
 {
 	return (KRoute) {
-		.n_experts = c->n_experts, .top_k = c->top_k, .routing = c->routing, .group_by = c->group_by, .n_groups = c->n_groups,
-		.top_groups = c->top_groups, .normalize = c->normalize, .normalize_min = c->normalize_min, .scale = c->scale,
-		.jitter = c->jitter, .correction = correction
+		.n_experts = c->n_experts, .top_k = c->top_k, .routing = c->routing, .group_by = c->group_by,
+			.n_groups = c->n_groups,
+		.top_groups = c->top_groups, .normalize = c->normalize, .normalize_min = c->normalize_min,
+		.scale = c->scale, .jitter = c->jitter, .correction = correction
 	};
 }
 
@@ -269,16 +278,20 @@ moe_rows(const MoeStep *s)
 	d->k->moe_route(d->pool, &route, w->logits, s->rows, w->space, w->experts, w->weights);
 	/* a row's sum goes by its experts' order, wherever these are */
 	if (d->ranks.slot_width > 0)
-		d->k->moe_slots(d->pool, w->experts, s->rows, s->row0, c->top_k, split_slots(d, s->layer), d->ranks.slot_width);
-	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k, d->ranks.n_slots > 0 ? d->ranks.n_slots : c->n_experts, w->start, w->place);
-	d->k->moe_gather(d->pool, w->in, h, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL, d->c.hidden);
+		d->k->moe_slots(d->pool, w->experts, s->rows, s->row0, c->top_k, split_slots(d, s->layer),
+						d->ranks.slot_width);
+	d->k->moe_place(d->pool, w->experts, s->rows * c->top_k,
+					d->ranks.n_slots > 0 ? d->ranks.n_slots : c->n_experts, w->start, w->place);
+	d->k->moe_gather(d->pool, w->in, h, s->rows, c->top_k, w->place, c->on_input ? w->weights : NULL,
+					 d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 	if (d->ranks.experts)
 		own_experts(s);
 	else
 		run_experts(s, w->start, w->in, w->x, s->rows * c->top_k);
 	d->k->moe_combine(d->pool, d->y + at, w->x, s->rows, c->top_k, w->place, c->on_input ? NULL : w->weights,
-					  shared && s->m->shared_gate.n > 0 ? w->gate + s->row0 : NULL, shared, s->m->out_bias, d->c.hidden);
+					  shared && s->m->shared_gate.n > 0 ? w->gate + s->row0 : NULL, shared, s->m->out_bias,
+					  d->c.hidden);
 	profile_mark(d->profile, PROF_ROWS);
 }
 
@@ -290,7 +303,8 @@ shared_expert(Decoder *d, const Moe *m)
 		return;
 	dec_linear_op(d, &m->shared_up, d->h, d->c.hidden, d->rows, d->gu, m->shared_up.n);
 	profile_mark(d->profile, PROF_MATMUL);
-	d->k->act_mul(d->pool, d->c.act, split_mine(d, m->shared_down.all > 0, d->act), d->gu, d->rows, m->shared_up.n / 2);
+	d->k->act_mul(d->pool, d->c.act, split_mine(d, m->shared_down.all > 0, d->act), d->gu, d->rows,
+				  m->shared_up.n / 2);
 	split_whole(d, m->shared_down.all > 0, d->act, d->rows, m->shared_down.k, (size_t) d->k->op_size);
 	profile_mark(d->profile, PROF_ROWS);
 	dec_linear_op(d, &m->shared_down, d->act, m->shared_down.k, d->rows, d->y, d->c.hidden);

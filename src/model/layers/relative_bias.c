@@ -29,7 +29,8 @@ bias_bucket(int distance, int n_buckets)
 	if (n < exact)
 		return first + n;
 	/* in float, as the reference rounds: distances at the border of two buckets would fall elsewhere */
-	large = exact + (int) (logf((float) n / (float) exact) / (float) log((double) MAX_DISTANCE / exact) * (float) (half - exact));
+	large = exact + (int) (logf((float) n / (float) exact) / (float) log((double) MAX_DISTANCE / exact) *
+						   (float) (half - exact));
 	return first + (large < half ? large : half - 1);
 }
 

@@ -66,7 +66,8 @@ static bool
 bad_param(const RopeConf *r, const char *name, Err *e)
 {
 	if (is_option(r))
-		return err_set(e, ERR_INVALID, "model option \"rope_scaling\" has an invalid or missing \"%s\"", name);
+		return err_set(e, ERR_INVALID, "model option \"rope_scaling\" has an invalid or missing \"%s\"",
+					   name);
 	return err_set(e, ERR_BAD_FILE, "model configuration has an invalid or missing \"%s%s\"",
 				   r->prefix, name);
 }
@@ -329,7 +330,8 @@ rope_longrope(RopeConf *r, Err *e)
 		return false;
 	for (int i = 0; i < r->half; i++)
 		r->freq[i] = 1.0f / ((float) a[i] *
-							 (float) pow((double) (float) r->theta, (double) ((float) (2 * i) / (float) r->dim)));
+							 (float) pow((double) (float) r->theta,
+										 (double) ((float) (2 * i) / (float) r->dim)));
 	r->mscale = (float) attn;
 	return true;
 }
@@ -347,7 +349,8 @@ static void
 find_type(RopeConf *r, const RopeKeys *k, char *prefix, size_t size)
 {
 	static const char *const names[] = {"rope_type", "type"};
-	const char *const places[] = {"override.rope_scaling.", "rope_parameters.", "rope_parameters.", "rope_scaling."};
+	const char *const places[] = {"override.rope_scaling.", "rope_parameters.", "rope_parameters.",
+								  "rope_scaling."};
 
 	r->prefix = prefix;
 	for (int p = 0; p < 4; p++)
@@ -398,7 +401,8 @@ rope_max_len(const Conf *c, const RopeKeys *k, int max_len)
 	if (strcmp(r.type, "yarn") == 0 && !trained_len(&r, &len, &ignored))
 		return max_len;
 	if (strcmp(r.type, "yarn") == 0 || strcmp(r.type, "linear") == 0 || strcmp(r.type, "dynamic") == 0)
-		len *= param(&r, "alpha", 0) != 0 ? 1 : param(&r, "factor", strcmp(r.type, "yarn") == 0 ? max_len / len : 1);
+		len *= param(&r, "alpha", 0) != 0 ? 1 :
+			param(&r, "factor", strcmp(r.type, "yarn") == 0 ? max_len / len : 1);
 	return len >= 1 && len <= DEC_MAX_LEN ? (int) len : max_len;
 }
 
@@ -417,9 +421,11 @@ rope_attn_factor(const Conf *c, const RopeKeys *k)
 }
 
 bool
-rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float *inv_freq, float *mscale, Err *e)
+rope_freqs(const Conf *c, const RopeKeys *keys, int rot_dim, int max_len, float *inv_freq, float *mscale,
+		   Err *e)
 {
-	RopeConf	r = {.c = c, .theta = find_theta(c, keys), .dim = rot_dim, .half = rot_dim / 2, .max_len = max_len,
+	RopeConf	r = {.c = c, .theta = find_theta(c, keys), .dim = rot_dim, .half = rot_dim / 2,
+					 .max_len = max_len,
 	.exact = keys->exact, .mscale = 1};
 	char		prefix[96];
 	char		key[128];

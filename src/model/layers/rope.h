@@ -37,8 +37,8 @@ double		rope_attn_factor(const Conf *c, const RopeKeys *k);
  * ERR_UNSUPPORTED names a scaling that rope.def lacks; ERR_BAD_FILE a parameter
  * that makes no sense.
  */
-bool		rope_freqs(const Conf *c, const RopeKeys *k, int rot_dim, int max_len, float *inv_freq, float *mscale,
-					   Err *e);
+bool		rope_freqs(const Conf *c, const RopeKeys *k, int rot_dim, int max_len, float *inv_freq,
+					   float *mscale, Err *e);
 
 /* cs[max_pos][rot_dim / 2][2]: mscale times cos and sin of pos * inv_freq[i] */
 void		rope_table(KPool *pool, const float *inv_freq, int rot_dim, float mscale, int max_pos, float *cs);

@@ -27,7 +27,8 @@ void
 dec_state_plan(Decoder *d)
 {
 	const SsmConf *s = &d->c.ssm;
-	size_t		size = (size_t) (s->width - 1) * (size_t) ssm_channels(s) + (size_t) s->inner * (size_t) s->state;
+	size_t		size = (size_t) (s->width - 1) * (size_t) ssm_channels(s) +
+		(size_t) s->inner * (size_t) s->state;
 
 	for (int i = 0; i < d->c.n_layers; i++)
 	{
@@ -89,7 +90,8 @@ conf_common(const Conf *c, DecoderConf *o, Err *e)
 	float		expand;
 
 	if (o->act != KACT_SILU)
-		return err_set(e, ERR_UNSUPPORTED, "state-space layers with another activation than \"silu\" are not supported");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "state-space layers with another activation than \"silu\" are not supported");
 	if (!dec_conf_num(c, ssm_key(c, "expand", "mamba_expand"), 0, 64, 2, &expand, e) ||
 		!dec_conf_int(c, ssm_key(c, "conv_kernel", "mamba_d_conv"), 2, KCONV_MAX, 4, &s->width, e) ||
 		!dec_conf_int(c, ssm_key(c, "state_size", "mamba_d_state"), 1, SSM_MAX_STATE, s->state, &s->state, e))
@@ -109,27 +111,33 @@ dec_conf_ssm(const Conf *c, DecoderConf *o, Err *e)
 	if (!conf_common(c, o, e) || !step_limits(c, s, e))
 		return false;
 	if ((int64_t) s->inner * s->state > 1 << 30)
-		return err_set(e, ERR_BAD_FILE, "model configuration has a state of %d for each of %d channels", s->state, s->inner);
+		return err_set(e, ERR_BAD_FILE, "model configuration has a state of %d for each of %d channels",
+					   s->state, s->inner);
 	if (s->first)
 	{
 		/* a head is a channel, and all share B and C */
 		s->heads = s->inner;
 		s->head_dim = s->groups = 1;
-		return size_or_auto(c, conf_has(c, "mamba_dt_rank") ? "mamba_dt_rank" : ssm_key(c, "time_step_rank", "gguf.ssm_dt_rank"),
+		return size_or_auto(c, conf_has(c, "mamba_dt_rank") ? "mamba_dt_rank" : ssm_key(c, "time_step_rank",
+				"gguf.ssm_dt_rank"),
 							DEC_MAX_HIDDEN, (o->hidden + 15) / 16, &s->dt_rank, e);
 	}
-	if (!dec_conf_int(c, conf_has(c, "gguf.ssm_dt_rank") ? "gguf.ssm_dt_rank" : ssm_key(c, "num_heads", "mamba_n_heads"),
+	if (!dec_conf_int(c, conf_has(c, "gguf.ssm_dt_rank") ? "gguf.ssm_dt_rank" : ssm_key(c, "num_heads",
+			"mamba_n_heads"),
 					  1, DEC_MAX_HEADS * 4, s->heads, &s->heads, e) ||
-		!dec_conf_int(c, ssm_key(c, "n_groups", "mamba_n_groups"), 1, DEC_MAX_HEADS, s->groups, &s->groups, e))
+		!dec_conf_int(c, ssm_key(c, "n_groups", "mamba_n_groups"), 1, DEC_MAX_HEADS, s->groups, &s->groups,
+					  e))
 		return false;
 	s->head_dim = s->inner / s->heads;
 	if (s->inner % s->heads != 0 || s->heads % s->groups != 0 || s->inner % s->groups != 0)
-		return err_set(e, ERR_BAD_FILE, "model configuration has %d heads in %d groups for %d channels of a state-space layer",
+		return err_set(e, ERR_BAD_FILE, "model configuration has %d heads in %d groups for %d channels of a "
+										"state-space layer",
 					   s->heads, s->groups, s->inner);
 	if (!size_or_auto(c, "mamba_d_head", DEC_MAX_INTER, s->head_dim, &head_dim, e))
 		return false;
 	return head_dim == s->head_dim ||
-		err_set(e, ERR_BAD_FILE, "model configuration has \"mamba_d_head\" = %d, expected %d", head_dim, s->head_dim);
+		err_set(e, ERR_BAD_FILE, "model configuration has \"mamba_d_head\" = %d, expected %d", head_dim,
+				s->head_dim);
 }
 
 /* ---- weights ---- */
@@ -156,12 +164,13 @@ bind_state(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
 	return bind_table(b, &m->conv, under(buf, sizeof(buf), hf, "conv1d.weight"), "ssm_conv1d.weight",
 					  channels * s->width, s->width, BIND_TURNED) &&
 		(!bias ||
-		 bind_vector(b, &m->conv_bias, under(buf, sizeof(buf), hf, "conv1d.bias"), "ssm_conv1d.bias", channels)) &&
-		bind_table(b, &m->a, under(buf, sizeof(buf), hf, "A_log"), "ssm_a", first ? s->inner * s->state : s->heads,
-				   first ? s->state : 0, log) &&
+		 bind_vector(b, &m->conv_bias, under(buf, sizeof(buf), hf, "conv1d.bias"), "ssm_conv1d.bias",
+					 channels)) &&
+		bind_table(b, &m->a, under(buf, sizeof(buf), hf, "A_log"), "ssm_a",
+				   first ? s->inner * s->state : s->heads, first ? s->state : 0, log) &&
 		bind_table(b, &m->d, under(buf, sizeof(buf), hf, "D"), "ssm_d", s->heads, 0, BIND_SAME) &&
-		bind_vector(b, &m->dt_bias, under(buf, sizeof(buf), hf, first ? "dt_proj.bias" : "dt_bias"), "ssm_dt.bias",
-					s->heads);
+		bind_vector(b, &m->dt_bias, under(buf, sizeof(buf), hf, first ? "dt_proj.bias" : "dt_bias"),
+					"ssm_dt.bias", s->heads);
 }
 
 /* Mamba's projections to steps, B and C. */
@@ -172,7 +181,8 @@ bind_steps(Binder *b, const SsmConf *s, SsmLayer *m, const char *hf)
 
 	m->x.k = s->inner;
 	m->dt.k = s->dt_rank;
-	return bind_linear(b, &m->x, under(buf, sizeof(buf), hf, "x_proj"), "ssm_x", s->dt_rank + 2 * s->state, false) &&
+	return bind_linear(b, &m->x, under(buf, sizeof(buf), hf, "x_proj"), "ssm_x", s->dt_rank + 2 * s->state,
+					   false) &&
 		bind_linear(b, &m->dt, under(buf, sizeof(buf), hf, "dt_proj"), "ssm_dt", s->inner, false) &&
 		(!s->norm_dt_bc_w ||
 		 (bind_norm(b, &m->dt_norm, under(buf, sizeof(buf), hf, "dt_layernorm"), "ssm_dt_norm", s->dt_rank) &&
@@ -193,8 +203,8 @@ bind_ssm(Binder *b, Decoder *d, Layer *l, const char *hf)
 	return bind_linear(b, &m->in, under(buf, sizeof(buf), hf, "in_proj"), "ssm_in",
 					   s->first ? 2 * s->inner : s->inner + ssm_channels(s) + s->heads, s->in_bias) &&
 		bind_state(b, s, m, hf) && (!s->first || bind_steps(b, s, m, hf)) &&
-		(!norm || bind_table(b, &m->norm.w, under(buf, sizeof(buf), hf, "norm.weight"), "ssm_norm.weight", s->inner, 0,
-							 BIND_SAME)) &&
+		(!norm || bind_table(b, &m->norm.w, under(buf, sizeof(buf), hf, "norm.weight"), "ssm_norm.weight",
+							 s->inner, 0, BIND_SAME)) &&
 		bind_linear(b, &m->out, under(buf, sizeof(buf), hf, "out_proj"), "ssm_out", d->c.hidden, s->out_bias);
 }
 
@@ -250,7 +260,8 @@ mamba(Decoder *d, const Layer *l)
 	const float *w[3] = {m->dt_norm.w, m->b_norm.w, m->c_norm.w};
 	KScan		a = {
 		.x = d->ssm_x, .ldx = s->inner, .dt = d->ssm_dt, .lddt = s->inner, .b = d->ssm_p + s->dt_rank,
-		.c = d->ssm_p + s->dt_rank + s->state, .ldbc = ld, .z = d->qkv + s->inner, .ldz = m->in.n, .a_wide = true
+		.c = d->ssm_p + s->dt_rank + s->state, .ldbc = ld, .z = d->qkv + s->inner, .ldz = m->in.n,
+		.a_wide = true
 	};
 	float	   *p = d->ssm_p;
 
@@ -280,7 +291,8 @@ mamba2(Decoder *d, const Layer *l)
 	convolve(d, l, d->qkv + s->inner, ld);
 	run_scan(d, l, &a);
 	if (norm)
-		d->k->norm_heads(d->pool, KNORM_RMS, d->ssm_y, d->rows, s->inner, s->groups, group, l->ssm.norm.w, group, d->c.eps);
+		d->k->norm_heads(d->pool, KNORM_RMS, d->ssm_y, d->rows, s->inner, s->groups, group, l->ssm.norm.w,
+						 group, d->c.eps);
 	/* the gate, where the norm comes first */
 	if (norm && s->norm_first)
 		d->k->mul_rows(d->pool, d->ssm_y, s->inner, d->ssm_y, s->inner, d->qkv, ld, d->rows, s->inner, true);

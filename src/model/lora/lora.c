@@ -64,8 +64,8 @@ static const char *
 short_name(const char *name)
 {
 	static const char *const words[] = {
-		"model.", "language_model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.", "distilbert.", "mpnet.",
-		"electra.", "ernie.", "new."
+		"model.", "language_model.", "transformer.", "gpt_neox.", "backbone.", "bert.", "roberta.",
+		"distilbert.", "mpnet.", "electra.", "ernie.", "new."
 	};
 	bool		again = true;
 
@@ -87,7 +87,8 @@ float_type(const LoraMaking *u, const LoraModule *m, const KTensor *t)
 {
 	if (t->type == KT_F32 || t->type == KT_F16 || t->type == KT_BF16)
 		return true;
-	return err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has weights of type %s for module \"%s\", expected F32, F16 or BF16",
+	return err_set(u->e, ERR_UNSUPPORTED,
+				   "adapter \"%s\" has weights of type %s for module \"%s\", expected F32, F16 or BF16",
 				   u->path, ktype_name(t->type), m->name);
 }
 
@@ -96,13 +97,14 @@ static bool
 check_shapes(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
 	if (m->embedding != s->embedding)
-		return err_set(u->e, ERR_UNSUPPORTED, m->embedding ? "adapter \"%s\" has an embedding for module \"%s\", which is none" :
+		return err_set(u->e, ERR_UNSUPPORTED,
+					   m->embedding ? "adapter \"%s\" has an embedding for module \"%s\", which is none" :
 					   "adapter \"%s\" has no embedding for module \"%s\", which is one", u->path, m->name);
 	if (m->a->shape[1] == s->k && m->b->shape[0] == s->n_file)
 		return true;
 	err_set(u->e, ERR_BAD_FILE, "adapter \"%s\" was made for another model", u->path);
-	return err_detail(u->e, "Its module \"%s\" has %lld inputs and %lld outputs; the model's has %d and %d.", m->name,
-					  (long long) m->a->shape[1], (long long) m->b->shape[0], s->k, s->n_file);
+	return err_detail(u->e, "Its module \"%s\" has %lld inputs and %lld outputs; the model's has %d and %d.",
+					  m->name, (long long) m->a->shape[1], (long long) m->b->shape[0], s->k, s->n_file);
 }
 
 static bool
@@ -116,8 +118,9 @@ add_match(LoraMaking *u, const LoraModule *m, const LoraSite *s)
 	/* lora_expand() adds to an output once for each part that has it, and parts run side by side */
 	for (int i = 0; i < u->n; i++)
 		if (u->all[i].site == s)
-			return err_set(u->e, ERR_BAD_FILE, "adapter \"%s\" has modules \"%s\" and \"%s\", which are the same one of the model", u->path,
-						   u->all[i].m->name, m->name);
+			return err_set(u->e, ERR_BAD_FILE,
+						   "adapter \"%s\" has modules \"%s\" and \"%s\", which are the same one of the "
+						   "model", u->path, u->all[i].m->name, m->name);
 	if (u->n == u->cap)
 	{
 		u->cap = u->cap > 0 ? 2 * u->cap : 64;
@@ -160,7 +163,10 @@ same_row(const float *x, const float *y, int n, bool exact)
 	return exact || diff <= sum / 9;
 }
 
-/* Weights that are saved with an adapter: are they what the model has anyway?  A rank looks at its own outputs. */
+/*
+ * Weights that are saved with an adapter: are they what the model has anyway?  A rank looks at its own
+ * outputs.
+ */
 static bool
 check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 {
@@ -168,7 +174,8 @@ check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 	int			rows = s->embedding ? s->k : s->n_file;
 	int			width = s->embedding ? s->n : s->k;
 	int			own = s->embedding ? l->n : s->perm == NULL ? rows : s->n;
-	int			first = s->embedding && l->all > 0 ? split_at(l->all, u->d->ranks.tp->size, u->d->ranks.tp->rank) : 0;
+	int			first = s->embedding && l->all > 0 ? split_at(l->all, u->d->ranks.tp->size,
+															  u->d->ranks.tp->rank) : 0;
 	KMat		mat;
 	bool		exact = l->mat[0].type == KT_F32 || l->mat[0].type == KT_F16 || l->mat[0].type == KT_BF16;
 	float	   *x = NULL;
@@ -177,9 +184,10 @@ check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 
 	if (m->base->shape[0] != rows || m->base->shape[1] != width)
 	{
-		err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
-		return err_detail(u->e, "They are %lld rows of %lld numbers; the model's are %d of %d.", (long long) m->base->shape[0],
-						  (long long) m->base->shape[1], rows, width);
+		err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not "
+									   "supported", u->path, m->name);
+		return err_detail(u->e, "They are %lld rows of %lld numbers; the model's are %d of %d.",
+						  (long long) m->base->shape[0], (long long) m->base->shape[1], rows, width);
 	}
 	/* another stage's */
 	if (l->n_mats == 0)
@@ -198,7 +206,8 @@ check_base(const LoraMaking *u, const LoraModule *m, const LoraSite *s)
 	mem_free(y);
 	if (row == own)
 		return true;
-	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
+	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not "
+								   "supported", u->path, m->name);
 	return err_detail(u->e, "Those of token %d are not the model's.", first + row);
 }
 
@@ -216,7 +225,9 @@ match_base(const LoraMaking *u, const LoraModule *m)
 		if ((s->embedding || s->l == &u->d->head) && strcmp(short_name(s->module), name) == 0)
 			return check_base(u, m, s);
 	}
-	return err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path, m->name);
+	return err_set(u->e, ERR_UNSUPPORTED,
+				   "adapter \"%s\" has its own weights for module \"%s\", which is not supported", u->path,
+				   m->name);
 }
 
 static bool
@@ -234,8 +245,10 @@ match_module(LoraMaking *u, const LoraModule *m)
 			return false;
 	if (u->n > n)
 		return true;
-	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" adds to module \"%s\", which this model doesn't have or can't have one for", u->path, m->name);
-	return err_hint(u->e, "Adapters may add to the projections of attention and MLP, to the embedding and to the head.");
+	err_set(u->e, ERR_UNSUPPORTED, "adapter \"%s\" adds to module \"%s\", which this model doesn't have or "
+								   "can't have one for", u->path, m->name);
+	return err_hint(u->e, "Adapters may add to the projections of attention and MLP, to the embedding and to "
+						  "the head.");
 }
 
 /* n numbers as a type; false: one isn't finite. */
@@ -269,10 +282,12 @@ fill_a(const LoraMatch *t, void *to)
 	{
 		tensor_row(t->m->a, r, row);
 		if (!t->site->embedding)
-			ok = store(t->as, row + t->site->k_from, t->site->k_own, (char *) to + (size_t) r * (size_t) t->site->k_own * size) && ok;
+			ok = store(t->as, row + t->site->k_from, t->site->k_own,
+					   (char *) to + (size_t) r * (size_t) t->site->k_own * size) && ok;
 		else
 			for (int i = 0; i < k; i++)
-				ok = store(t->as, row + i, 1, (char *) to + ((size_t) i * (size_t) rank + (size_t) r) * size) && ok;
+				ok = store(t->as, row + i, 1,
+						   (char *) to + ((size_t) i * (size_t) rank + (size_t) r) * size) && ok;
 	}
 	mem_free(row);
 	return ok;
@@ -293,7 +308,8 @@ fill_b(const LoraMatch *t, void *to)
 
 		tensor_row(t->m->b, t->site->perm != NULL ? t->site->perm[i] : i, row);
 		for (int r = 0; r < rank; r++)
-			ok = store(t->as, row + r, 1, panel + ((size_t) r * KLORA_PANEL + (size_t) (i % KLORA_PANEL)) * size) && ok;
+			ok = store(t->as, row + r, 1,
+					   panel + ((size_t) r * KLORA_PANEL + (size_t) (i % KLORA_PANEL)) * size) && ok;
 	}
 	mem_free(row);
 	return ok;
@@ -319,12 +335,14 @@ fill(LoraMaking *u, LoraAdapter *a)
 			if (t->site->target != target)
 				continue;
 			*p = (KLora) {
-				.type = t->as, .rank = (int32_t) t->m->a->shape[0], .k = t->site->k_own, .n = t->site->n, .at = to->width,
+				.type = t->as, .rank = (int32_t) t->m->a->shape[0], .k = t->site->k_own, .n = t->site->n,
+					.at = to->width,
 				.col = t->site->from, .scale = (float) t->m->scale, .a = at, .b = at + t->a_bytes
 			};
 			if (!fill_a(t, at) || !fill_b(t, at + t->a_bytes))
-				return err_set(u->e, ERR_BAD_FILE, "adapter \"%s\" has numbers for module \"%s\" that aren't finite as %s", u->path,
-							   t->m->name, ktype_name(t->as));
+				return err_set(u->e, ERR_BAD_FILE,
+							   "adapter \"%s\" has numbers for module \"%s\" that aren't finite as %s",
+							   u->path, t->m->name, ktype_name(t->as));
 			at += t->a_bytes + t->b_bytes;
 			to->width += p->rank;
 			to->n++;
@@ -358,7 +376,8 @@ to_device(const Decoder *d, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 	if (!devmem_reserve(&a->mem, dev, bytes, HUGE_OFF, "An adapter's matrices", e))
 		return false;
 	/* what its first step takes (make_space()), which could only end the process if there is no room */
-	if (!devmem_reserve(&work, dev, (size_t) d->max_rows * (size_t) a->width * sizeof(float), HUGE_OFF, "An adapter's work space", e))
+	if (!devmem_reserve(&work, dev, (size_t) d->max_rows * (size_t) a->width * sizeof(float), HUGE_OFF,
+						"An adapter's work space", e))
 		return false;
 	devmem_free(&work);
 	put = dev->ops->kv_put(dev->d, a->mem.base, a->data, bytes);
@@ -374,7 +393,8 @@ to_device(const Decoder *d, LoraAdapter *a, int n_parts, size_t bytes, Err *e)
 }
 
 LoraAdapter *
-lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path, Err *e)
+lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *info, KType as, const char *path,
+		 Err *e)
 {
 	LoraMaking	u = {.d = d, .path = path, .as = as, .e = e};
 	LoraAdapter *a = NULL;
@@ -392,7 +412,8 @@ lora_new(const Decoder *d, const LoraModule *modules, int n, const LoraInfo *inf
 		a->parts = mem_zalloc((size_t) u.n * sizeof(KLora));
 		a->data = d->dev != NULL ? d->dev->ops->pin(d->dev->d, u.bytes) : mem_try_aligned(u.bytes);
 		a->pinned = d->dev;
-		ok = a->data != NULL ? fill(&u, a) : err_set(e, ERR_NOMEM, "out of memory: adapter \"%s\" takes %zu bytes", path, u.bytes);
+		ok = a->data != NULL ? fill(&u, a) :
+			err_set(e, ERR_NOMEM, "out of memory: adapter \"%s\" takes %zu bytes", path, u.bytes);
 		ok = ok && (d->dev == NULL || to_device(d, a, u.n, u.bytes, e));
 	}
 	mem_free(u.all);

@@ -4,8 +4,9 @@
  *
  * An adapter is read once and never changes.  It has its own memory and knows nothing of a model but
  * the sizes that it was made for, so whoever holds one may outlive the model.  A model's matrices
- * that can have something added are numbered: targets.  What files call a module ("model.layers.0.self_attn.q_proj")
- * is a part of a target, perhaps with its outputs in another order; bind.c knows (LoraSite).
+ * that can have something added are numbered: targets.  What files call a module
+ * ("model.layers.0.self_attn.q_proj") is a part of a target, perhaps with its outputs in another order;
+ * bind.c knows (LoraSite).
  *
  * Of a model that ranks share (shard.h) each rank has an adapter of its own: A whole, and of B the outputs
  * that the rank has of the matrix.  So what is added has the bits that it has on one rank.
@@ -55,7 +56,8 @@ typedef struct LoraAdapter
 	unsigned char content[32];	/* a digest of what is in its files, by their times; zeros: nobody knows */
 	LoraInfo	info;
 	char		label[64];		/* the last part of its path */
-	char		name[64];		/* that it was first asked for by, as far as it may stand in a list; set by who caches */
+	/* that it was first asked for by, as far as it may stand in a list; set by who caches */
+	char		name[64];
 	LoraTarget *targets;		/* [n_targets] */
 	int			n_targets;
 	int			width;			/* of the widest target */
@@ -65,7 +67,8 @@ typedef struct LoraAdapter
 	DevMem		mem;			/* the same on the device, and data is NULL then */
 	uint32_t	shared;			/* its number on other ranks of the model, 0 = there are none, */
 	void		(*unshare) (uint32_t shared);	/* makes other ranks forget it; NULL: there are none */
-	struct LoraAdapter *next;	/* the same for the model's next replica, freed with this one; NULL: this is for all behind it, too */
+	/* the same for the model's next replica, freed with this one; NULL: this is for all behind it, too */
+	struct LoraAdapter *next;
 } LoraAdapter;
 
 void		lora_free(LoraAdapter *a);

@@ -35,7 +35,8 @@ lora_add_site(Decoder *d, Linear *l, const char *module, int n_file, const int32
 		d->sites = mem_realloc(d->sites, (have > 0 ? 2 * have : 1) * sizeof(LoraSite));
 	s = &d->sites[d->n_sites++];
 	*s = (LoraSite) {
-		.module = mem_strdup(module), .l = l, .embedding = l == &d->embed, .from = l->n, .n = n, .n_file = n_file, .k = l->k
+		.module = mem_strdup(module), .l = l, .embedding = l == &d->embed, .from = l->n, .n = n,
+			.n_file = n_file, .k = l->k
 	};
 	if (rows != NULL && !d->c.permuted)
 	{

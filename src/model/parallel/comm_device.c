@@ -1,14 +1,16 @@
 /*
  * comm_device.c
- *	  Ranks whose buffers are a device's memory, and who talk through the host's, or by a communicator of the device's own.
+ *	  Ranks whose buffers are a device's memory, and who talk through the host's, or by a communicator of the
+ *	  device's own.
  *
- * What a rank has is copied to pinned memory and waited for; there the communicator below does what was asked; what came
- * of it is copied back, in the ops' order.  So it works with any device, and results have that communicator's bits.
+ * What a rank has is copied to pinned memory and waited for; there the communicator below does what was
+ * asked; what came of it is copied back, in the ops' order.  So it works with any device, and results have
+ * that communicator's bits.
  *
  * A device that is lost gives anything, which is passed on: the step's end tells of it, and the process ends.
  *
- * Once the device's own communicator is open (comm_staged_direct()) it is that one's, in the ops' order and without a wait; what that one doesn't
- * offer still goes by way of the host.
+ * Once the device's own communicator is open (comm_staged_direct()) it is that one's, in the ops' order and
+ * without a wait; what that one doesn't offer still goes by way of the host.
  *
  * Alone, it does all of that but for the communicator below, so memory is taken as it will be.
  *
@@ -88,7 +90,8 @@ zeros(const Staged *s, void *x, size_t size)
 }
 
 static void
-staged_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const int32_t *starts, size_t size)
+staged_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const int32_t *starts,
+			  size_t size)
 {
 	Staged	   *s = (Staged *) c;
 	size_t		row = (size_t) rows * size;
@@ -130,7 +133,8 @@ static void
 staged_sum_scatter(KComm *c, KPool *pool, float *mine, const float *x, size_t n)
 {
 	Staged	   *s = (Staged *) c;
-	size_t		part = n * (size_t) (c->rank + 1) / (size_t) c->size - n * (size_t) c->rank / (size_t) c->size;
+	size_t		part = n * (size_t) (c->rank + 1) / (size_t) c->size -
+		n * (size_t) c->rank / (size_t) c->size;
 	float	   *out = room(s, &s->out, part * sizeof(float));
 
 	x = fetch(s, x, n * sizeof(float));
@@ -228,8 +232,9 @@ KComm *
 comm_staged(KComm *below, const Dev *dev, DevWait *w)
 {
 	static const KCommOps ops = {
-		.gather = staged_gather,.sum = staged_sum,.sum_scatter = staged_sum_scatter,.broadcast = staged_broadcast,
-		.send = staged_send,.recv = staged_recv,.barrier = staged_barrier,.failed = staged_failed,.free = staged_free
+		.gather = staged_gather,.sum = staged_sum,.sum_scatter = staged_sum_scatter,
+		.broadcast = staged_broadcast, .send = staged_send,.recv = staged_recv,.barrier = staged_barrier,
+		.failed = staged_failed,.free = staged_free
 	};
 	Staged	   *s = mem_zalloc(sizeof(Staged));
 

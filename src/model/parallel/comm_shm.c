@@ -4,7 +4,8 @@
  *
  * A collective goes in pieces that fit a slot: each rank writes its piece into its slot, all meet at
  * the barrier, each reads what it needs of all slots.  Slots are two a rank, used by turns, so one barrier
- * a piece is enough: nobody can be two pieces ahead of a reader.  Sums are computed by each rank for itself, in the order of ranks.
+ * a piece is enough: nobody can be two pieces ahead of a reader.  Sums are computed by each rank for itself,
+ * in the order of ranks.
  *
  * send() and recv() use the sender's first slot, which is free again when the receiver has copied the
  * piece; a room is used for either kind of call.
@@ -69,7 +70,8 @@ shm_barrier(KComm *c)
 
 /* Rows first .. first + n - 1 of columns from .. from + w - 1 of each rank's own columns. */
 static bool
-gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int from, int w, const int32_t *starts, size_t size)
+gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int from, int w,
+			 const int32_t *starts, size_t size)
 {
 	int			me = s->c.rank;
 	size_t		own = (size_t) (starts[me + 1] - starts[me]);
@@ -88,7 +90,8 @@ gather_piece(Shm *s, uint8_t *all, const uint8_t *mine, int first, int n, int fr
 			size_t		row = (size_t) (first + i);
 
 			if (rank < 0)
-				memcpy((uint8_t *) slot(s, me) + (size_t) i * bytes, mine + (row * own + (size_t) from) * size, bytes);
+				memcpy((uint8_t *) slot(s, me) + (size_t) i * bytes,
+					   mine + (row * own + (size_t) from) * size, bytes);
 			else
 				memcpy(all + (row * (size_t) starts[s->c.size] + (size_t) (starts[rank] + from)) * size,
 					   (const uint8_t *) slot(s, rank) + (size_t) i * bytes, bytes);
@@ -115,7 +118,8 @@ shm_gather(KComm *c, KPool *pool, void *all, const void *mine, int rows, const i
 	step = widest < most ? most / widest : 1;
 	for (int i = 0; i < rows; i += step)
 		for (int from = 0; from < widest; from += most)
-			if (!gather_piece((Shm *) c, all, mine, i, rows - i < step ? rows - i : step, from, most, starts, size))
+			if (!gather_piece((Shm *) c, all, mine, i, rows - i < step ? rows - i : step, from, most, starts,
+							  size))
 				return;
 }
 
@@ -168,7 +172,8 @@ shm_sum_scatter(KComm *c, KPool *pool, float *mine, const float *x, size_t n)
 
 		from = from < part ? from : part;
 		to = to < part ? to : part;
-		if (!sum_piece((Shm *) c, mine + (at > first ? at - first : 0), x + at, part, from, to > from ? to - from : 0))
+		if (!sum_piece((Shm *) c, mine + (at > first ? at - first : 0), x + at, part, from,
+					   to > from ? to - from : 0))
 			return;
 	}
 }
@@ -221,7 +226,8 @@ shm_send(KComm *c, KPool *pool, const void *x, size_t bytes, int to)
 	{
 		if (!slot_free(s))
 			return;
-		memcpy(groupmem_slot(s->g, s->room, c->rank, 0), (const uint8_t *) x + at, bytes - at < GROUP_SLOT ? bytes - at : GROUP_SLOT);
+		memcpy(groupmem_slot(s->g, s->room, c->rank, 0), (const uint8_t *) x + at,
+			   bytes - at < GROUP_SLOT ? bytes - at : GROUP_SLOT);
 		atomic_fetch_add_explicit(sent, 1, memory_order_release);
 		groupmem_wake(sent);
 	}
@@ -242,7 +248,8 @@ shm_recv(KComm *c, KPool *pool, void *x, size_t bytes, int from)
 		while (atomic_load_explicit(sent, memory_order_acquire) == done)
 			if (!groupmem_wait(s->g, sent, done))
 				return;
-		memcpy((uint8_t *) x + at, groupmem_slot(s->g, s->room, from, 0), bytes - at < GROUP_SLOT ? bytes - at : GROUP_SLOT);
+		memcpy((uint8_t *) x + at, groupmem_slot(s->g, s->room, from, 0), bytes - at < GROUP_SLOT ? bytes -
+			   at : GROUP_SLOT);
 		atomic_fetch_add_explicit(taken, 1, memory_order_release);
 		groupmem_wake(taken);
 	}

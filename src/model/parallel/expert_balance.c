@@ -43,14 +43,15 @@ bool
 eplb_check(const EplbShape *s, Err *e)
 {
 	if (s->ranks < 1 || s->nodes < 1 || s->groups < 1 || s->logical < 1 || s->layers < 1)
-		return err_set(e, ERR_INVALID, "experts of %d layers can't be placed: %d experts in %d groups, %d ranks of %d nodes",
+		return err_set(e, ERR_INVALID, "experts of %d layers can't be placed: %d experts in %d groups, %d "
+									   "ranks of %d nodes",
 					   s->layers, s->logical, s->groups, s->ranks, s->nodes);
 	if (s->physical < s->logical)
 		return err_set(e, ERR_INVALID, "%d places are too few for %d experts", s->physical, s->logical);
 	if (s->physical % s->ranks != 0)
 	{
-		err_set(e, ERR_INVALID, "%d experts and %d redundant ones can't be divided among %d ranks", s->logical,
-				s->physical - s->logical, s->ranks);
+		err_set(e, ERR_INVALID, "%d experts and %d redundant ones can't be divided among %d ranks",
+				s->logical, s->physical - s->logical, s->ranks);
 		return err_hint(e, "The next number of redundant experts that can be is %d.",
 						s->physical - s->logical + s->ranks - s->physical % s->ranks);
 	}
@@ -239,7 +240,8 @@ eplb_rearrange(const EplbShape *s, const int64_t *load, EplbMap *out)
 		memset(l.copies, 0, (size_t) s->logical * sizeof(int));
 		deal_groups(&l, load + at);
 		for (int node = 0; node < l.nodes; node++)
-			fill_node(&l, node, out->expert + (size_t) i * (size_t) s->physical, out->slots + at * width, out->count + at);
+			fill_node(&l, node, out->expert + (size_t) i * (size_t) s->physical, out->slots + at * width,
+					  out->count + at);
 	}
 	mem_free(space);
 }
@@ -266,7 +268,8 @@ eplb_first(const EplbShape *s, EplbMap *out)
 
 		for (int i = 0; i < s->physical; i++)
 			expert[i] = i % s->logical;
-		list_slots(s, expert, out->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)), out->count + (size_t) l * (size_t) s->logical);
+		list_slots(s, expert, out->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)),
+				   out->count + (size_t) l * (size_t) s->logical);
 	}
 }
 
@@ -291,7 +294,8 @@ eplb_settle(const EplbShape *s, const EplbMap *now, EplbMap *next)
 				}
 	}
 	for (int l = 0; l < s->layers; l++)
-		list_slots(s, next->expert + (size_t) l * (size_t) s->physical, next->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)),
+		list_slots(s, next->expert + (size_t) l * (size_t) s->physical,
+				   next->slots + (size_t) l * (size_t) (s->logical * eplb_width(s)),
 				   next->count + (size_t) l * (size_t) s->logical);
 }
 

@@ -23,7 +23,8 @@ typedef struct EplbShape
 	int			layers;
 	int			logical;		/* experts of a layer */
 	int			physical;		/* slots of a layer: logical and the redundant ones */
-	int			groups;			/* the router's groups of experts; they stay on one node if these divide them */
+	/* the router's groups of experts; they stay on one node if these divide them */
+	int			groups;
 	int			nodes;			/* machines, or sockets: 1 = all ranks are alike */
 	int			ranks;
 } EplbShape;
@@ -32,7 +33,8 @@ typedef struct EplbShape
 typedef struct EplbMap
 {
 	int32_t    *expert;			/* [layers][physical]: the expert in this slot */
-	int32_t    *slots;			/* [layers][logical][eplb_width()]: its slots, the first copy first; -1 behind */
+	/* [layers][logical][eplb_width()]: its slots, the first copy first; -1 behind */
+	int32_t    *slots;
 	int32_t    *count;			/* [layers][logical]: its copies, at least 1 */
 } EplbMap;
 

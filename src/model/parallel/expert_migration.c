@@ -2,13 +2,14 @@
  * expert_migration.c
  *	  Whole experts move between ranks (expert_migration.h).
  *
- * A round begins when the steps' counter says so: the places of all layers are worked out at once, then layer by
- * layer moved to.  Of a layer the experts that a rank needs and doesn't have go through the ranks' communicator, one
- * after the other, each told by the first rank that has it to all the others.  What a rank gets it lays down beside
- * its weights, and writes it over them when the layer is complete.  Behind a step no more than `step_bytes` are brought.
+ * A round begins when the steps' counter says so: the places of all layers are worked out at once, then layer
+ * by layer moved to.  Of a layer the experts that a rank needs and doesn't have go through the ranks'
+ * communicator, one after the other, each told by the first rank that has it to all the others.  What a rank
+ * gets it lays down beside its weights, and writes it over them when the layer is complete.  Behind a step no
+ * more than `step_bytes` are brought.
  *
- * Which steps count for a round: the last `window` before it.  A step may count for several rounds to come, each of
- * which has a sum of its own; the first one is the next round's.
+ * Which steps count for a round: the last `window` before it.  A step may count for several rounds to come,
+ * each of which has a sum of its own; the first one is the next round's.
  *
  * Tested by tests/unit/core/test_ranks.c and tests/t/105_eplb.pl.
  */
@@ -70,7 +71,8 @@ static EplbShape
 shape_of(const Decoder *d, const EplbConf *c, int ranks)
 {
 	const MoeConf *m = &d->c.moe;
-	EplbShape	s = {.logical = m->n_experts,.physical = m->n_experts + c->redundant,.groups = m->n_groups > 1 ? m->n_groups : 1,
+	EplbShape	s = {.logical = m->n_experts,.physical = m->n_experts + c->redundant,
+					 .groups = m->n_groups > 1 ? m->n_groups : 1,
 	.nodes = 1,.ranks = ranks};
 
 	for (int i = 0; i < d->c.n_layers; i++)
@@ -99,7 +101,8 @@ balance_check(const Decoder *d, const EplbConf *c, int ranks, Err *e)
 	if (!eplb_check(&s, e))
 		return false;
 	if (s.physical > KROUTE_MAX_EXPERTS || s.physical / ranks > s.logical)
-		return err_set(e, ERR_INVALID, "%d redundant ones of %d experts are too many for %d ranks", c->redundant, s.logical, ranks);
+		return err_set(e, ERR_INVALID, "%d redundant ones of %d experts are too many for %d ranks",
+					   c->redundant, s.logical, ranks);
 	for (int i = 0; i < d->c.n_layers; i++)
 		for (int x = 1; x < d->layers[i].moe.up.n; x++)
 			if (!is_alike(&d->layers[i].moe.up.of[x], &d->layers[i].moe.up.of[0]) ||
@@ -415,8 +418,9 @@ spread(const ExpertMigrationMoving *m)
 }
 
 /*
- * Is there room for so many slots' experts, and for pages that become own ones, on all ranks at once, as they are of one machine?  More
- * memory than there is would be found out by the kernel, which would end some process.
+ * Is there room for so many slots' experts, and for pages that become own ones, on all ranks at once, as they
+ * are of one machine?  More memory than there is would be found out by the kernel, which would end some
+ * process.
  */
 static bool
 has_room(const ExpertMigrationMoving *m, size_t slots)
@@ -457,7 +461,8 @@ open_layer(const ExpertMigrationMoving *m)
 		return true;
 	b->stat.failed++;
 	if (!b->told && b->comm->rank == 0)
-		log_line('W', "experts stay where they are: %d of %d ranks have no memory for those that move", (int) failed, b->shape.ranks);
+		log_line('W', "experts stay where they are: %d of %d ranks have no memory for those that move",
+				 (int) failed, b->shape.ranks);
 	b->told = true;
 	return false;
 }
@@ -491,7 +496,8 @@ switch_layer(const ExpertMigrationMoving *m)
 	for (size_t s = 0; s < slots; s++)
 		b->stat.moved += m->next[s] != m->now[s];
 	memcpy(b->now.expert + number * slots, b->next.expert + number * slots, slots * sizeof(int32_t));
-	memcpy(b->now.slots + number * experts * width, b->next.slots + number * experts * width, experts * width * sizeof(int32_t));
+	memcpy(b->now.slots + number * experts * width, b->next.slots + number * experts * width,
+		   experts * width * sizeof(int32_t));
 	memcpy(b->now.count + number * experts, b->next.count + number * experts, experts * sizeof(int32_t));
 	write_table(d, layer);
 	return split_tell_slots(d, (size_t) layer * d->ranks.slot_step, d->ranks.slot_step, &e);
@@ -600,8 +606,9 @@ log_balance(Balance *b)
 
 	if (!b->conf.log || b->comm->rank > 0 || b->steps % b->conf.log_interval != 0)
 		return;
-	log_line('I', "experts on %d ranks: balancedness %.3f of %d steps, %lld copies moved so far", b->shape.ranks,
-			 busiest > 0 ? (double) rows / (double) busiest : 1.0, b->conf.log_interval, (long long) b->stat.moved);
+	log_line('I', "experts on %d ranks: balancedness %.3f of %d steps, %lld copies moved so far",
+			 b->shape.ranks, busiest > 0 ? (double) rows / (double) busiest : 1.0, b->conf.log_interval,
+			 (long long) b->stat.moved);
 	b->logged = b->stat;
 }
 

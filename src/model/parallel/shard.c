@@ -72,7 +72,10 @@ keep(Decoder *d, size_t bytes)
 	return o->views[o->n_views++] = mem_zalloc(bytes);
 }
 
-/* How many of from .. from + n - 1 are in the ranges; their numbers less `from` to `which`, unless that is NULL. */
+/*
+ * How many of from .. from + n - 1 are in the ranges; their numbers less `from` to `which`, unless that is
+ * NULL.
+ */
 static int
 in_ranges(const ShardRange *r, int n_ranges, int from, int n, int32_t *which)
 {
@@ -153,7 +156,8 @@ pick(Decoder *d, Linear *l, const ShardRange *r, int n)
 		l->w[parts++] = some_rows(d, l->w[p], which, kept);
 	}
 	for (int i = 0; i < l->n_gains; i++)
-		l->gains[i] = (Gain) {in_ranges(r, n, 0, l->gains[i].from, NULL), in_ranges(r, n, l->gains[i].from, l->gains[i].n, NULL),
+		l->gains[i] = (Gain) {in_ranges(r, n, 0, l->gains[i].from, NULL),
+							  in_ranges(r, n, l->gains[i].from, l->gains[i].n, NULL),
 		l->gains[i].by};
 	l->n = in_ranges(r, n, 0, l->n, NULL);
 	l->n_parts = parts;
@@ -173,8 +177,9 @@ pick_columns(Decoder *d, Linear *l)
 }
 
 /*
- * At multiples of so many inputs a row can be cut, so that each part is a row of its type, and is multiplied with the very
- * activations that it would be (kernels.md): INT8's activations have scales for 128 of them, other blocks' for 32.
+ * At multiples of so many inputs a row can be cut, so that each part is a row of its type, and is multiplied
+ * with the very activations that it would be (kernels.md): INT8's activations have scales for 128 of them,
+ * other blocks' for 32.
  */
 static int
 row_unit(const Linear *l)
@@ -272,7 +277,10 @@ pick_vector(Decoder *d, float *const *to, ShardRange r)
 	o->n_vectors = n;
 }
 
-/* r.n matrices of a stack, r.from and every step-th behind it, behind the last the first again, are all that is left. */
+/*
+ * r.n matrices of a stack, r.from and every step-th behind it, behind the last the first again, are all that
+ * is left.
+ */
 static void
 pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
 {
@@ -284,7 +292,8 @@ pick_matrices(Decoder *d, Stack *s, ShardRange r, int step)
 	for (size_t i = 0; i < o->n_linears; i++)
 	{
 		uintptr_t	at = (uintptr_t) o->linears[i];
-		int			which = at >= first && at < (uintptr_t) (s->of + s->n) ? (int) ((at - first) / sizeof(Linear)) : -1;
+		int			which = at >= first && at < (uintptr_t) (s->of + s->n) ?
+			(int) ((at - first) / sizeof(Linear)) : -1;
 		int			behind = (which - r.from + s->n) % s->n;
 
 		if (which >= 0 && (behind >= r.n * step || behind % step != 0))
@@ -390,7 +399,10 @@ number_slots(Decoder *d)
 	}
 }
 
-/* Where inner rows of MLPs are cut for their second matrix by inputs: at multiples of so many; 0 = it is cut by columns. */
+/*
+ * Where inner rows of MLPs are cut for their second matrix by inputs: at multiples of so many; 0 = it is cut
+ * by columns.
+ */
 typedef struct RowUnits
 {
 	int			dense;
@@ -543,16 +555,19 @@ can_split(const Decoder *d, Err *e)
 	bool		dense = false;
 
 	if (c->both_ways)
-		return err_set(e, ERR_UNSUPPORTED, "a model whose attention looks both ways can't be shared by %d ranks", n);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "a model whose attention looks both ways can't be shared by %d ranks", n);
 	if (c->no_attn)
 		return err_set(e, ERR_UNSUPPORTED, "a model without attention can't be shared by %d ranks", n);
 	if (d->ranks.heads && c->n_heads % n != 0)
 		return err_set(e, ERR_INVALID, "%d attention heads can't be divided among %d ranks", c->n_heads, n);
 	if (d->ranks.heads && c->mla.latent == 0 && c->n_kv_heads % n != 0 && n % c->n_kv_heads != 0)
-		return err_set(e, ERR_INVALID, "%d key-value heads can't be divided among %d ranks", c->n_kv_heads, n);
+		return err_set(e, ERR_INVALID, "%d key-value heads can't be divided among %d ranks", c->n_kv_heads,
+					   n);
 	for (int i = 0; i < c->n_layers; i++)
 		dense = dense || d->layers[i].down.n > 0;
-	if (c->hidden < n || (dense && c->inter < n) || (c->moe.n_experts > 0 && c->moe.inter < n && !d->ranks.experts))
+	if (c->hidden < n || (dense && c->inter < n) ||
+		(c->moe.n_experts > 0 && c->moe.inter < n && !d->ranks.experts))
 		return err_set(e, ERR_INVALID, "the model's layers are too narrow for %d ranks", n);
 	if (d->ranks.experts && c->moe.n_experts < n)
 		return err_set(e, ERR_INVALID, "%d experts can't be dealt to %d ranks", c->moe.n_experts, n);
@@ -680,10 +695,13 @@ split_stages(Decoder *d, Err *e)
 	if (d->c.n_layers < c->size)
 		return err_set(e, ERR_INVALID, "%d layers can't be divided into %d stages", d->c.n_layers, c->size);
 	if (d->c.both_ways)
-		return err_set(e, ERR_UNSUPPORTED, "a model whose attention looks both ways can't be divided into %d stages", c->size);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "a model whose attention looks both ways can't be divided into %d stages", c->size);
 	/* scores are the first stage's */
 	if (d->scores_tokens && !d->c.tied)
-		return err_set(e, ERR_UNSUPPORTED, "a model that scores by its head's rows of tokens can't be divided into %d stages", c->size);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "a model that scores by its head's rows of tokens can't be divided into %d stages",
+					   c->size);
 	leave_layers(d, first, end);
 	if (!split_is_first(d))
 	{
@@ -750,11 +768,13 @@ split_place(Decoder *d, Err *e)
 {
 	DecRanks   *r = &d->ranks;
 	size_t		starts = r->experts ? 2 * ((size_t) r->n_slots + 1) * sizeof(int32_t) : 0;
-	size_t		hidden = r->tp != NULL || r->pp != NULL ? (size_t) r->max_out * (size_t) d->c.hidden * sizeof(float) : 0;
+	size_t		hidden = r->tp != NULL ||
+		r->pp != NULL ? (size_t) r->max_out * (size_t) d->c.hidden * sizeof(float) : 0;
 
 	if (r->slot_ints > 0)
 	{
-		if (!devmem_reserve(&r->slot_mem, d->dev, r->slot_ints * sizeof(int32_t), HUGE_OFF, "Which slots experts are in", e))
+		if (!devmem_reserve(&r->slot_mem, d->dev, r->slot_ints * sizeof(int32_t), HUGE_OFF,
+							"Which slots experts are in", e))
 			return false;
 		if (!split_tell_slots(d, 0, r->slot_ints, e))
 			return false;
@@ -805,7 +825,8 @@ split_digest(const Decoder *d, uint8_t out[SPLIT_DIGEST])
 {
 	const DecoderConf *c = &d->c;
 	const Bound *o = d->bound;
-	int32_t		sizes[] = {c->hidden, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->inter, c->vocab, c->max_len, c->moe.n_experts,
+	int32_t		sizes[] = {c->hidden, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim, c->inter, c->vocab,
+						   c->max_len, c->moe.n_experts,
 	c->moe.top_k};
 	Blake2		b;
 
@@ -846,8 +867,8 @@ split_part(const Decoder *d)
 	{
 		const Layer *l = &d->layers[i];
 		size_t		of_layer[] = {
-			(size_t) l->o.k, (size_t) l->o.n, (size_t) d->c.inter, (size_t) l->down.n, (size_t) l->moe.shared_up.n,
-			(size_t) l->moe.shared_down.n
+			(size_t) l->o.k, (size_t) l->o.n, (size_t) d->c.inter, (size_t) l->down.n,
+			(size_t) l->moe.shared_up.n, (size_t) l->moe.shared_down.n
 		};
 
 		for (size_t j = 0; j < sizeof(of_layer) / sizeof(of_layer[0]); j++)
@@ -883,8 +904,8 @@ split_whole(Decoder *d, bool split, void *all, int rows, int total, size_t size)
 }
 
 /*
- * Tokens are the host's, so each rank knows where whose rows begin: they are gathered owner by owner, and taken from there.
- * Adding up would do, but for zeros' signs.
+ * Tokens are the host's, so each rank knows where whose rows begin: they are gathered owner by owner, and
+ * taken from there.  Adding up would do, but for zeros' signs.
  */
 void
 split_embed(Decoder *d, float *to, float *before)
@@ -900,7 +921,8 @@ split_embed(Decoder *d, float *to, float *before)
 	for (int i = 0; i < d->rows; i++)
 	{
 		/* one that there can't be is a row of zeros, which the first rank has */
-		int			owner = tokens[i] >= 0 && tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) : 0;
+		int			owner = tokens[i] >= 0 && tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) :
+			0;
 
 		starts[owner + 1]++;
 		if (owner == c->rank)
@@ -912,7 +934,8 @@ split_embed(Decoder *d, float *to, float *before)
 		at[r] = starts[r];
 	}
 	for (int i = 0; i < d->rows; i++)
-		d->ranks.places[i] = at[tokens[i] >= 0 && tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) : 0]++;
+		d->ranks.places[i] = at[tokens[i] >= 0 &&
+								tokens[i] < e->all ? split_owner(e->all, c->size, tokens[i]) : 0]++;
 	if (n > 0)
 		d->k->rows_of(d->pool, &e->mat[0], d->ids, 0, n, d->ranks.part, e->k);
 	c->ops->gather(c, d->pool, before, d->ranks.part, 1, starts, (size_t) e->k * sizeof(float));

@@ -13,9 +13,9 @@
  *		the embedding by tokens: whoever has a token's row gives it to all
  *
  * Rows.  Or else a matrix behind such a part is cut by its inputs, and reads that part; what all ranks
- * make of theirs is added up, in the order of ranks.  The sum's order is another one than alone, and its bits are;
- * but all ranks have the same, whatever else is in a step.  Which matrices: where a format's rows can be cut (row_unit())
- * at the ends of parts; others stay cut by columns.
+ * make of theirs is added up, in the order of ranks.  The sum's order is another one than alone, and its bits
+ * are; but all ranks have the same, whatever else is in a step.  Which matrices: where a format's rows can be
+ * cut (row_unit()) at the ends of parts; others stay cut by columns.
  *
  *		qkv by heads -> attention -> o by inputs -> sum
  *		gate, up by columns -> activation -> down by inputs -> sum
@@ -47,15 +47,18 @@ int			split_owner(int total, int ranks, int i);
 bool		split_apply(Decoder *d, const ModelRanks *r, Err *e);
 
 /*
- * A digest of what was bound: sizes, and each matrix's and vector's tensors, by name, shape and type.  Before split_apply(): of
- * the same files with the same options it is the same on all ranks.
+ * A digest of what was bound: sizes, and each matrix's and vector's tensors, by name, shape and type.  Before
+ * split_apply(): of the same files with the same options it is the same on all ranks.
  */
 #define SPLIT_DIGEST	32
 void		split_digest(const Decoder *d, uint8_t out[SPLIT_DIGEST]);
 
 /* floats of DecRanks.part */
 size_t		split_part(const Decoder *d);
-/* Memory of the host's that ranks need on a device; ERR_NOMEM.  And all that split_apply() made is gone again. */
+/*
+ * Memory of the host's that ranks need on a device; ERR_NOMEM.  And all that split_apply() made is gone
+ * again.
+ */
 bool		split_place(Decoder *d, Err *e);
 void		split_end(Decoder *d);
 

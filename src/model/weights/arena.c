@@ -206,14 +206,16 @@ read_in(int fd, unsigned char *to, size_t n)
 static int
 map_flags(const MArena *a)
 {
-	return MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (a->huge == HUGE_ON ? MAP_HUGETLB | HUGE_2MB : MAP_NORESERVE);
+	return MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+		(a->huge == HUGE_ON ? MAP_HUGETLB | HUGE_2MB : MAP_NORESERVE);
 }
 
 /* Addresses without memory. */
 static bool
 map_nothing(MArena *a)
 {
-	return mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+	return mmap(a->base, a->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+				0) != MAP_FAILED;
 }
 
 static bool
@@ -303,7 +305,8 @@ marena_adopt(MArena *a, MArena *from, Err *e)
 	if (!a->forgotten)
 		return true;
 	if (from->base == NULL || from->used != a->used || from->stored > 0 || from->forgotten)
-		return err_set(e, ERR_INTERNAL, "weights that were loaded again are not alike: %zu bytes instead of %zu", from->used, a->used);
+		return err_set(e, ERR_INTERNAL, "weights that were loaded again are not alike: %zu bytes instead of "
+										"%zu", from->used, a->used);
 	if (from->size == a->size && !from->of_file &&
 		mremap(from->base, from->size, from->size, MREMAP_MAYMOVE | MREMAP_FIXED, a->base) != MAP_FAILED)
 		*from = (MArena) {.base = NULL};

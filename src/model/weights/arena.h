@@ -56,9 +56,9 @@ void		marena_free(MArena *a);
 bool		marena_store(MArena *a, const char *dir, Err *e);
 bool		marena_fetch(MArena *a, Err *e);
 /*
- * Give the memory back without keeping the content: nothing may touch it before marena_adopt(), which takes over that of
- * another one with the same content; *from is empty then.  Only what was mapped from a file stays there.
- * An error (ERR_NOMEM, ERR_INTERNAL: they are not alike) leaves both as they were.
+ * Give the memory back without keeping the content: nothing may touch it before marena_adopt(), which takes
+ * over that of another one with the same content; *from is empty then.  Only what was mapped from a file
+ * stays there.  An error (ERR_NOMEM, ERR_INTERNAL: they are not alike) leaves both as they were.
  */
 void		marena_forget(MArena *a);
 bool		marena_adopt(MArena *a, MArena *from, Err *e);

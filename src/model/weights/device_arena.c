@@ -21,7 +21,8 @@
 #define TELL_US	20000			/* so often somebody is told that a step goes on */
 #define SPIN_US	100000			/* steps that last longer are looked at from time to time */
 #define NAP_US	50
-#define MOST_US	INT64_C(300000000)	/* one that lasts longer hangs: nobody is told, so that somebody notices */
+/* one that lasts longer hangs: nobody is told, so that somebody notices */
+#define MOST_US	INT64_C(300000000)
 
 void
 dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), void *ctx)
@@ -30,7 +31,10 @@ dev_wait_begin(DevWait *w, void (*fn) (void *ctx), bool (*work) (void *ctx), voi
 	w->told_us = w->begun_us;
 }
 
-/* Steps are short, and a nap would be a good part of one: a long one costs a CPU no more than its first tenth of a second. */
+/*
+ * Steps are short, and a nap would be a good part of one: a long one costs a CPU no more than its first tenth
+ * of a second.
+ */
 void
 dev_wait_until(const Dev *dev, bool (*done) (KDevice *d), DevWait *w)
 {
@@ -172,7 +176,8 @@ devmem_back(DevMem *m, Err *e)
 static void *
 map_area(size_t size)
 {
-	void	   *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void	   *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+						 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }

@@ -5,8 +5,8 @@
  * A model or drafter holds a Dev, or NULL for the CPUs, and takes pieces of two kinds: a DevMem, which only
  * ops and copies touch, and a HostDev, rows that ops write and the host reads.  Of the CPUs a HostDev is
  * one piece and reading it costs nothing; on a device it has a mirror on the host, and rows are there behind
- * hostdev_get() and dev_wait().  Of a piece whose content isn't wanted the memory can be given back, and taken
- * again; it may be at another address then.
+ * hostdev_get() and dev_wait().  Of a piece whose content isn't wanted the memory can be given back, and
+ * taken again; it may be at another address then.
  */
 #ifndef VLLM_MODEL_WEIGHTS_DEVICE_ARENA_H
 #define VLLM_MODEL_WEIGHTS_DEVICE_ARENA_H

@@ -2,9 +2,10 @@
  * device_placement.h
  *	  Private to src/model: weights and work space in a device's memory.
  *
- * Both are laid out on the host as without a device.  Weights are packed there, or mapped from the cache, and put on
- * the device as they are; what the host has stays, for what reads a row on its own.  Of the work space only
- * tables are ever written on the host.  Then every pointer is moved by as much as the device's memory is away.
+ * Both are laid out on the host as without a device.  Weights are packed there, or mapped from the cache, and
+ * put on the device as they are; what the host has stays, for what reads a row on its own.  Of the work space
+ * only tables are ever written on the host.  Then every pointer is moved by as much as the device's memory is
+ * away.
  */
 #ifndef VLLM_MODEL_WEIGHTS_DEVICE_PLACEMENT_H
 #define VLLM_MODEL_WEIGHTS_DEVICE_PLACEMENT_H

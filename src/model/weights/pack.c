@@ -101,8 +101,8 @@ log_quantization(Packer *p)
 		return;
 	each_linear(p->d, count_other, p);
 	if (p->n_kept > 0 || p->n_other > 0)
-		log_line('I', "quantization %s: %d matrices have rows that don't fit its blocks and are quantized with "
-				 "smaller ones, %d stay as they are", p->quant->name, p->n_other, p->n_kept);
+		log_line('I', "quantization %s: %d matrices have rows that don't fit its blocks and are quantized "
+				 "with smaller ones, %d stay as they are", p->quant->name, p->n_other, p->n_kept);
 }
 
 /* ---- the plan ---- */
@@ -255,8 +255,8 @@ convert_row(const Packer *p, KType from, const uint8_t *row, KType type, int ith
 }
 
 /*
- * Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed.  Of a rank that has some inputs they are
- * quantized before they are cut, so their weights are those that one rank alone would have.
+ * Rows i .. i+n-1 of a tensor to `to`, in the type of the matrix being packed.  Of a rank that has some
+ * inputs they are quantized before they are cut, so their weights are those that one rank alone would have.
  */
 static void
 take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t *to)
@@ -273,7 +273,8 @@ take_rows(const Packer *p, const KTensor *w, int64_t i, int n, int ith, uint8_t 
 	for (int j = 0; j < n; j++, to += to_bytes)
 	{
 		int64_t		row = w->row_perm != NULL ? w->row_perm[i + j] : i + j;
-		const uint8_t *from = w->reader != NULL ? raw + (size_t) j * bytes : (const uint8_t *) w->data + (size_t) row * bytes;
+		const uint8_t *from = w->reader != NULL ? raw + (size_t) j * bytes : (const uint8_t *) w->data +
+			(size_t) row * bytes;
 
 		if (w->type != type)
 		{
@@ -298,7 +299,8 @@ check_tensor(const Packer *p, const KTensor *t, int64_t from, int64_t to, Err *e
 	if (t->row_perm == NULL)
 		return p->src->check(p->src->ctx, file, t->base_row + from, t->base_row + to, e);
 	for (int64_t i = from; i < to; i++)
-		if (!p->src->check(p->src->ctx, file, t->base_row + t->row_perm[i], t->base_row + t->row_perm[i] + 1, e))
+		if (!p->src->check(p->src->ctx, file, t->base_row + t->row_perm[i], t->base_row + t->row_perm[i] + 1,
+						   e))
 			return false;
 	return true;
 }
@@ -343,7 +345,8 @@ pack_rows(Packer *p, KMat *m, int to, int n0, int n1, int ith)
 		if (w->row_perm != NULL)
 		{
 			t.data = w->data;
-			t.row_perm = (const int32_t *) ((uintptr_t) w->row_perm - (uintptr_t) (first + to - n0) * sizeof(int32_t));
+			t.row_perm = (const int32_t *) ((uintptr_t) w->row_perm -
+											(uintptr_t) (first + to - n0) * sizeof(int32_t));
 		}
 		p->d->k->mat_pack(m, &t, to, to + n1 - n0);
 		return;
@@ -405,7 +408,8 @@ drop_tensor(const Packer *p, const KTensor *t)
 		return;
 	if (t->reader == NULL)
 		p->src->drop(p->src->ctx, t->base != NULL ? t->base : t);
-	for (const KTensor *const *part = t->reader != NULL ? t->reader->parts : NULL; part != NULL && *part != NULL; part++)
+	for (const KTensor *const *part = t->reader != NULL ? t->reader->parts : NULL;
+		 part != NULL && *part != NULL; part++)
 		p->src->drop(p->src->ctx, *part);
 }
 
@@ -603,16 +607,17 @@ open_cache(Packer *p, const ModelOptions *opt, PackCache *pc)
 	buf_printf(&quant, "%s", opt->quant != NULL ? opt->quant->name : "none");
 	/* ranks' parts differ where their plans don't, and each has an entry */
 	if (r->tp != NULL)
-		buf_printf(&quant, "\nrank %d of %d%s%s%s%s", r->tp->rank, r->tp->size, r->experts ? " by experts" : "", r->round_robin ? " in turn" : "",
-				   r->rows ? " by rows" : "", r->lends ? ", embedding whole" : "");
+		buf_printf(&quant, "\nrank %d of %d%s%s%s%s", r->tp->rank, r->tp->size,
+				   r->experts ? " by experts" : "", r->round_robin ? " in turn" : "", r->rows ? " by rows" :
+				   "", r->lends ? ", embedding whole" : "");
 	if (r->balance != NULL)
 		buf_printf(&quant, ", %d slots", r->n_slots);
 	if (r->pp != NULL)
 		buf_printf(&quant, "\nstage %d of %d", r->pp->rank, r->pp->size);
 	buf_printf(&key, "layout %d\nplan %016llx\n%s", KERNELS_LAYOUT, (unsigned long long) p->plan,
 			   opt->cache_id != NULL ? opt->cache_id : "");
-	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name, quant.data,
-				   key.data, p->bytes);
+	packcache_init(pc, opt->cache_id != NULL ? opt->cache_dir : NULL, dec_where(p->src, NULL), p->d->k->name,
+				   quant.data, key.data, p->bytes);
 	buf_free(&quant);
 	buf_free(&key);
 }
@@ -627,7 +632,8 @@ enough_memory(const Packer *p, HugePages huge, const char *what)
 	if (huge == HUGE_ON || p->bytes <= left)
 		return true;
 	err_set(p->e, ERR_NOMEM, "out of memory");
-	return err_detail(p->e, "%s: %zu MB are needed, %" PRIu64 " MB are available.", what, p->bytes >> 20, left >> 20);
+	return err_detail(p->e, "%s: %zu MB are needed, %" PRIu64 " MB are available.", what, p->bytes >> 20,
+					  left >> 20);
 }
 
 /* From the cache, or from the files and then into the cache. */
@@ -643,7 +649,8 @@ fill_arena(Packer *p, const ModelOptions *opt)
 	if (!from_cache(p, &pc))
 	{
 		snprintf(what, sizeof(what), "The weights of model \"%.300s\"", dec_where(p->src, NULL));
-		ok = enough_memory(p, opt->huge, what) && marena_reserve(&d->weights, p->bytes, opt->huge, what, p->e) && place_all(p);
+		ok = enough_memory(p, opt->huge, what) && marena_reserve(&d->weights, p->bytes, opt->huge, what,
+																 p->e) && place_all(p);
 		if (ok)
 			packcache_write(&pc, d->pool, &d->weights, go_on, p);
 	}

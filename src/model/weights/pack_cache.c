@@ -103,7 +103,8 @@ n_pieces(const PackCache *pc)
 static void
 make_header(const PackCache *pc, Buf *b, uint64_t **digests)
 {
-	PackHead	h = {.magic = "VLLMPACK", .version = VERSION, .order = 1, .key_len = pc->key.len, .bytes = pc->bytes};
+	PackHead	h = {.magic = "VLLMPACK", .version = VERSION, .order = 1, .key_len = pc->key.len,
+					 .bytes = pc->bytes};
 	size_t		at = (sizeof(h) + pc->key.len + 7) / 8 * 8;
 
 	h.data_at = (at + n_pieces(pc) * 8 + ALIGN - 1) / ALIGN * ALIGN;
@@ -426,7 +427,8 @@ packcache_write(const PackCache *pc, KPool *pool, const MArena *a, bool (*go_on)
 		memcpy(&h, header.data, sizeof(h));
 		h.sum = header_sum(&header);
 		memcpy(header.data, &h, sizeof(h));
-		ok = write_entry(fd, &header, a, pc->bytes, go_on, ctx) && put_in_place(pc, dir, fd, tmp, sizeof(tmp));
+		ok = write_entry(fd, &header, a, pc->bytes, go_on, ctx) &&
+			put_in_place(pc, dir, fd, tmp, sizeof(tmp));
 		err = errno;
 		buf_free(&header);
 	}
@@ -435,9 +437,9 @@ packcache_write(const PackCache *pc, KPool *pool, const MArena *a, bool (*go_on)
 	if (ok)
 		log_line('I', "packed weights are kept in \"%s/%s\"", pc->dir, pc->name);
 	else if (err != 0)
-		log_line('W', "could not keep packed weights in directory \"%s\": %s; check vllm.repack_cache: the directory must "
-				 "exist, be writable for the server's user and have room for %zu MB", pc->dir, strerror(err),
-				 (pc->bytes >> 20) + 1);
+		log_line('W', "could not keep packed weights in directory \"%s\": %s; check vllm.repack_cache: the "
+				 "directory must exist, be writable for the server's user and have room for %zu MB", pc->dir,
+				 strerror(err), (pc->bytes >> 20) + 1);
 	if (fd >= 0)
 		close(fd);
 	if (!ok && fd >= 0 && tmp[0] != '\0')

@@ -199,7 +199,8 @@ reason_format_until(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, 
 }
 
 ReasonParser *
-reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, ParseSink sink, void *ctx)
+reason_parser_new(const ReasonFormat *f, const char *kwargs, size_t n_kwargs, ReasonAt at, ParseSink sink,
+				  void *ctx)
 {
 	ReasonParser *p = mem_zalloc(sizeof(*p));
 	bool		on = thinks(f, kwargs, n_kwargs);
@@ -268,7 +269,8 @@ look(ReasonParser *p, const char *const *lits, int n_lits, size_t *at, int *whic
 			size_t		have = p->text.len - *at;
 			size_t		n = strlen(lits[*which]);
 
-			if (lits[*which][0] != p->text.data[*at] || memcmp(p->text.data + *at, lits[*which], have < n ? have : n) != 0)
+			if (lits[*which][0] != p->text.data[*at] ||
+				memcmp(p->text.data + *at, lits[*which], have < n ? have : n) != 0)
 				continue;
 			p->scan = *at;
 			return have >= n;

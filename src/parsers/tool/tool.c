@@ -105,7 +105,8 @@ struct ToolParser
 static const char *const braces[TOOL_SIGNS] = {"{", "}"};
 
 static ToolParser *
-new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t key, ParseSink sink, void *ctx)
+new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t key, ParseSink sink,
+		   void *ctx)
 {
 	ToolParser *p = mem_zalloc(sizeof(*p));
 
@@ -114,7 +115,8 @@ new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t 
 	p->sink = sink;
 	p->ctx = ctx;
 	p->lead = f->lead[0] != NULL;
-	p->run = (ToolRun) {.ops = f->ops,.tools = tools != NULL ? tools->tree : NULL,.text = &p->text,.sum = key};
+	p->run = (ToolRun) {.ops = f->ops,.tools = tools != NULL ? tools->tree : NULL,.text = &p->text,
+						.sum = key};
 	p->run.signs = f->signs[0] != NULL ? f->signs : braces;
 	p->run.out = (CallOut) {.sink = sink,.ctx = ctx,.ids = ids};
 	if (f->harmony)
@@ -123,7 +125,8 @@ new_parser(const ToolFormat *f, const ToolFormat *ids, ToolSet *tools, uint64_t 
 }
 
 ToolParser *
-tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key, ParseSink sink, void *ctx)
+tool_parser_new(const ToolFormat *f, const char *tools, size_t n_tools, uint64_t key, ParseSink sink,
+				void *ctx)
 {
 	ToolSet    *set = NULL;
 
@@ -183,7 +186,8 @@ static void
 show(ToolParser *p, size_t to)
 {
 	if (to > p->shown)
-		p->sink(p->ctx, &(ParseEvent) {.kind = PARSE_CONTENT,.s = p->text.data + p->shown,.n = to - p->shown});
+		p->sink(p->ctx, &(ParseEvent) {.kind = PARSE_CONTENT,.s = p->text.data + p->shown,
+									   .n = to - p->shown});
 	p->shown = to > p->shown ? to : p->shown;
 }
 

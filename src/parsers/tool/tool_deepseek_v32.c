@@ -11,7 +11,8 @@
 
 static const ArgTags tags = {
 	.param = "<" DSML "parameter name=",.key_end = ">",.param_end = "</" DSML "parameter>",
-	.end = "</" DSML "invoke>",.behind = {"<" DSML "invoke name=", "</" DSML "function_calls>"},.unquote = true,.string_attribute = true,.unwrap = true
+	.end = "</" DSML "invoke>",.behind = {"<" DSML "invoke name=", "</" DSML "function_calls>"},
+	.unquote = true,.string_attribute = true,.unwrap = true
 };
 
 static const ToolOp ops[] = {

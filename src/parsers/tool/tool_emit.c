@@ -23,7 +23,8 @@ callout_named(CallOut *c, Span name)
 static void
 tell(CallOut *c, ParseKind kind, size_t n)
 {
-	c->sink(c->ctx, &(ParseEvent) {.kind = kind,.index = c->index,.id = c->id.data,.name = c->name.data,.s = c->args.data,.n = n});
+	c->sink(c->ctx, &(ParseEvent) {.kind = kind,.index = c->index,.id = c->id.data,.name = c->name.data,
+								   .s = c->args.data,.n = n});
 }
 
 void

@@ -129,7 +129,8 @@ tool_op_gemma(ToolRun *r)
 		return STEP_BAD;
 	span_space(&body);
 	/* the end mark may be cut */
-	if (m == NO && body.p < body.end && (size_t) (body.end - body.p) < strlen(END) && memcmp(body.p, END, (size_t) (body.end - body.p)) == 0)
+	if (m == NO && body.p < body.end && (size_t) (body.end - body.p) < strlen(END) &&
+		memcmp(body.p, END, (size_t) (body.end - body.p)) == 0)
 		body.p = body.end;
 	if (body.p != body.end)
 		return STEP_BAD;

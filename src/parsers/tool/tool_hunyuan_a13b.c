@@ -18,4 +18,5 @@ static const ToolOp ops[] = {
 	{OP_GOTO,.to = 0}
 };
 
-const ToolFormat tool_hunyuan_a13b = {.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.again = true,.ops = ops};
+const ToolFormat tool_hunyuan_a13b = {.marks = {"<tool_calls>"},.skip_think = true,.trim = true,.again = true,
+									  .ops = ops};

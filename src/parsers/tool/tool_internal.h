@@ -32,7 +32,9 @@ typedef struct CallOut
 
 /* It has this name; false if that can't be one: empty, or too long. */
 bool		callout_named(CallOut *c, Span name);
-/* Send arguments, but for the last `hold` bytes; the call begins with the first.  sum: of what makes its id. */
+/*
+ * Send arguments, but for the last `hold` bytes; the call begins with the first.  sum: of what makes its id.
+ */
 void		callout_send(CallOut *c, uint64_t sum, size_t hold);
 /* It is whole. */
 void		callout_end(CallOut *c, uint64_t sum);
@@ -44,7 +46,8 @@ void		callout_free(CallOut *c);
 
 typedef enum ToolOpKind
 {
-	OP_SEEK,					/* go behind the next lit, or lit2 (then on to `to`); the text's end: there are no more calls */
+	/* go behind the next lit, or lit2 (then on to `to`); the text's end: there are no more calls */
+	OP_SEEK,
 	OP_LIT,						/* lit must be here */
 	OP_LIT_END,					/* lit must be here, or a part of it at the text's end */
 	OP_OPT,						/* lit may be here */
@@ -100,7 +103,8 @@ typedef struct ArgTags
 	bool		unquote;		/* the key may have quotes */
 	bool		string_attribute;	/* string="true" or "false" behind the key decides the type */
 	bool		unwrap;			/* one newline at either end of a value belongs to the tags */
-	bool		open;			/* param_end may be missing: `end`, or a line that begins with param, ends a value */
+	/* param_end may be missing: `end`, or a line that begins with param, ends a value */
+	bool		open;
 	bool		guess;			/* what isn't a string by its schema is JSON, or Python's, if it can be */
 } ArgTags;
 

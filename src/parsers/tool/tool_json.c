@@ -87,7 +87,8 @@ static bool
 choose(ToolRun *r, unsigned flags)
 {
 	Span		tool = {r->out.name.data, r->out.name.data + r->out.name.len};
-	unsigned	args = is_key(&r->key, "arguments") ? TJ_ARGUMENTS : is_key(&r->key, "parameters") ? TJ_PARAMETERS : 0;
+	unsigned	args = is_key(&r->key, "arguments") ? TJ_ARGUMENTS : is_key(&r->key, "parameters") ?
+		TJ_PARAMETERS : 0;
 	bool		other;
 
 	r->target = is_key(&r->key, "name") ? NAME : args != 0 ? ARGS : SKIPPED;
@@ -111,7 +112,8 @@ take_value(ToolRun *r, unsigned flags)
 	if (r->target == NAME)
 	{
 		r->has_name = true;
-		ok = r->json.first == '"' && decode(&r->key) && callout_named(&r->out, (Span) {r->key.data, r->key.data + r->key.len});
+		ok = r->json.first == '"' && decode(&r->key) &&
+			callout_named(&r->out, (Span) {r->key.data, r->key.data + r->key.len});
 	}
 	else if (r->target == ARGS)
 	{

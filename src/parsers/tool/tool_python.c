@@ -51,7 +51,8 @@ hex(Span *s, int n, unsigned *out)
 	for (int i = 0; i < n; i++)
 	{
 		char		c = s->p < s->end ? *s->p++ : 0;
-		int			d = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+		int			d = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' &&
+			c <= 'F' ? c - 'A' + 10 : -1;
 
 		if (d < 0)
 			return false;
@@ -189,7 +190,8 @@ digits(Span *s, Buf *out)
 {
 	size_t		n = 0;
 
-	while (s->p < s->end && (is_digit(*s->p) || (*s->p == '_' && n > 0 && s->p + 1 < s->end && is_digit(s->p[1]))))
+	while (s->p < s->end &&
+		   (is_digit(*s->p) || (*s->p == '_' && n > 0 && s->p + 1 < s->end && is_digit(s->p[1]))))
 	{
 		if (*s->p != '_')
 			buf_addc(out, *s->p);
@@ -270,7 +272,8 @@ static bool
 key(Span *s, bool json, Buf *out, int depth)
 {
 	Buf			text = {0};
-	bool		ok = s->p < s->end && *s->p != '[' && *s->p != '{' && *s->p != '(' && literal(s, json, &text, depth + 1);
+	bool		ok = s->p < s->end && *s->p != '[' && *s->p != '{' && *s->p != '(' &&
+		literal(s, json, &text, depth + 1);
 
 	if (ok && text.data[0] == '"')
 		buf_add(out, text.data, text.len);
@@ -321,7 +324,8 @@ word(Span *s, bool json, Buf *out)
 	if (!name(s, false, &w))
 		return false;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if ((json || !words[i].json) && strlen(words[i].word) == (size_t) (w.end - w.p) && span_is(&w, words[i].word))
+		if ((json || !words[i].json) && strlen(words[i].word) == (size_t) (w.end - w.p) &&
+			span_is(&w, words[i].word))
 		{
 			buf_addstr(out, words[i].text);
 			return true;
@@ -442,7 +446,8 @@ over(ToolRun *r)
 		return true;
 	}
 	if (r->quote == '\0')
-		r->depth += strchr("([{", *p) != NULL && *p != '\0' ? 1 : strchr(")]}", *p) != NULL && *p != '\0' ? -1 : 0;
+		r->depth += strchr("([{", *p) != NULL && *p != '\0' ? 1 : strchr(")]}", *p) != NULL &&
+			*p != '\0' ? -1 : 0;
 	r->scan++;
 	return true;
 }

@@ -202,7 +202,8 @@ op_seek(ToolRun *r, const ToolOp *op)
 	/* a call whose mark is damaged */
 	if (m == YES && which >= 2)
 		return STEP_BAD;
-	if (((op->flags & OP_NO_BRACE) && passed(r, from, '{')) || ((op->flags & OP_NO_TAG) && passed(r, from, '<')))
+	if (((op->flags & OP_NO_BRACE) && passed(r, from, '{')) ||
+		((op->flags & OP_NO_TAG) && passed(r, from, '<')))
 		return STEP_BAD;
 	if (m == NO)
 		r->in_mark = ends_within(r, op->lit) || ends_within(r, op->lit2);
@@ -327,7 +328,8 @@ enum
 static bool
 of_name(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || (c & 0x80) != 0;
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+		c == '.' || (c & 0x80) != 0;
 }
 
 /* A byte that is not white space, behind a call of an array. */

@@ -185,7 +185,10 @@ end_value(ToolRun *r, const ArgTags *t, size_t end)
 	return true;
 }
 
-/* Does the call end here, or is this a value's text?  What follows it, perhaps behind some white space, tells. */
+/*
+ * Does the call end here, or is this a value's text?  What follows it, perhaps behind some white space,
+ * tells.
+ */
 static Match
 really_ends(const ToolRun *r, const ArgTags *t)
 {

@@ -222,7 +222,8 @@ structure(Span text, const char *open, Buf *out)
 {
 	Span		s = span_trim(text);
 
-	return json_of(s, open, out) || (s.p < s.end && strchr(open, *s.p) != NULL && tool_python_literal(s, out));
+	return json_of(s, open, out) ||
+		(s.p < s.end && strchr(open, *s.p) != NULL && tool_python_literal(s, out));
 }
 
 static void

@@ -26,5 +26,6 @@ static const ToolOp ops[] = {
 };
 
 const ToolFormat tool_xlam = {
-	.marks = {"```", "[TOOL_CALLS]", "<tool_call>"},.lead = {"["},.lead_after_think = true,.trim = true,.again = true,.ops = ops
+	.marks = {"```", "[TOOL_CALLS]", "<tool_call>"},.lead = {"["},.lead_after_think = true,.trim = true,
+	.again = true,.ops = ops
 };

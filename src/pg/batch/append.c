@@ -105,7 +105,8 @@ reduce_append(Append *append, List *columns)
 		int			n = list_length(append->plan.targetlist) + 1;
 		Var		   *v = makeVar(OUTER_VAR, n, exprType(like), exprTypmod(like), exprCollation(like), 0);
 
-		append->plan.targetlist = lappend(append->plan.targetlist, makeTargetEntry((Expr *) v, n, NULL, false));
+		append->plan.targetlist = lappend(append->plan.targetlist,
+										  makeTargetEntry((Expr *) v, n, NULL, false));
 	}
 	foreach(lc, append->appendplans)
 		if (IsA(lfirst(lc), Append))

@@ -2,12 +2,13 @@
  * estimate.c
  *	  What EXPLAIN expects of a batch node's calls: how many, how many tokens, what they cost.
  *
- * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those behind these.  A prompt is as long as the columns that it is made of are on
- * average, by their tables' statistics.  An answer is what the model's answers have been on average
- * (spend.c), or max_tokens.
+ * Calls are the rows that the planner expects of the child, or, where the node's quals don't need them, those
+ * behind these.  A prompt is as long as the columns that it is made of are on average, by their tables'
+ * statistics.  An answer is what the model's answers have been on average (spend.c), or max_tokens.
  *
- * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads without them
- * have, and there is no estimate where the head is refused, which is an error of the statement when it runs.
+ * Options that differ from row to row are not known beforehand: of such calls the default is taken that heads
+ * without them have, and there is no estimate where the head is refused, which is an error of the statement
+ * when it runs.
  *
  * Tests: tests/sql/36_cost.sql.
  */
@@ -58,8 +59,8 @@ column_width(const BatchNode *n, const Plan *plan, int attno)
 			attno = v->varattno;
 			continue;
 		}
-		if (IsA(e, Var) && v->varno > 0 && v->varno <= list_length(estate->es_range_table) && v->varattno > 0 &&
-			exec_rt_fetch(v->varno, estate)->rtekind == RTE_RELATION)
+		if (IsA(e, Var) && v->varno > 0 && v->varno <= list_length(estate->es_range_table) &&
+			v->varattno > 0 && exec_rt_fetch(v->varno, estate)->rtekind == RTE_RELATION)
 			width = get_attavgwidth(exec_rt_fetch(v->varno, estate)->relid, v->varattno);
 		return width > 0 ? width : get_typavgwidth(exprType(e), exprTypmod(e));
 	}
@@ -120,7 +121,10 @@ needs_site(Node *node, SiteContext *c)
 	return expression_tree_walker(node, needs_site, c);
 }
 
-/* Do only rows that the node's quals let through need the i'th call?  One that others need is taken to be for all. */
+/*
+ * Do only rows that the node's quals let through need the i'th call?  One that others need is taken to be for
+ * all.
+ */
 static bool
 is_behind_quals(const BatchNode *n, int i)
 {
@@ -137,7 +141,8 @@ limit_value(Node *limit, double otherwise)
 {
 	if (limit == NULL)
 		return 0;
-	return IsA(limit, Const) && !((Const *) limit)->constisnull ? (double) DatumGetInt64(((Const *) limit)->constvalue) : otherwise;
+	return IsA(limit, Const) && !((Const *) limit)->constisnull ?
+		(double) DatumGetInt64(((Const *) limit)->constvalue) : otherwise;
 }
 
 /* A Limit that is known beforehand asks for no more. */
@@ -162,7 +167,9 @@ batch_estimate(const BatchNode *n, BatchEstimate *e)
 		SpendRecord	note;
 		CostTokens	t = {0};
 		int64		seen;
-		double		rows = within_limit(n, Max(is_behind_quals(n, i) ? plan->plan_rows : outerPlan(plan)->plan_rows, 1));
+		double		rows = within_limit(n,
+										Max(is_behind_quals(n, i)
+											? plan->plan_rows : outerPlan(plan)->plan_rows, 1));
 
 		e->calls += rows;
 		if (!s->fixed_head || !note_of(n, s, &note, &r))

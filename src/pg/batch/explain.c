@@ -103,8 +103,10 @@ explain_text(const BatchNode *n, ExplainState *es)
 	if (!es->timing)
 		return;
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Waits: " INT64_FORMAT "  Wait Time: %.3f ms  Queue Time: %.3f ms  Tokens/s: %.1f\n",
-					 s->waits, INSTR_TIME_GET_MILLISEC(s->wait_time), s->calls > 0 ? s->queue_us / 1000.0 / s->calls : 0, tokens_per_second(n));
+	appendStringInfo(es->str, "Waits: " INT64_FORMAT "  Wait Time: %.3f ms  Queue Time: %.3f ms  Tokens/s: "
+													 "%.1f\n",
+					 s->waits, INSTR_TIME_GET_MILLISEC(s->wait_time),
+					 s->calls > 0 ? s->queue_us / 1000.0 / s->calls : 0, tokens_per_second(n));
 }
 
 static void

@@ -89,8 +89,8 @@ note_call(Node *node, void *context)
 /*
  * The calls' cost goes to the node that makes them.  The planner has counted it in the
  * child's, except where the calls come from a plan node above (passes_through).
- * And its rows are those behind the quals that have left it: how many there are before them its cost tells, most of
- * which are the calls, each counted for each row.
+ * And its rows are those behind the quals that have left it: how many there are before them its cost tells,
+ * most of which are the calls, each counted for each row.
  */
 static void
 set_cost(const Split *s, Plan *plan, Plan *child, int n_child, List *qual)
@@ -109,7 +109,8 @@ set_cost(const Split *s, Plan *plan, Plan *child, int n_child, List *qual)
 		FuncExpr	f = *c->func;
 
 		f.args = c->args;
-		add_function_cost(NULL, f.funcid, (Node *) &f, bms_is_member(foreach_current_index(lc), q.seen) ? &of_qual : &of_tlist);
+		add_function_cost(NULL, f.funcid, (Node *) &f, bms_is_member(foreach_current_index(lc), q.seen)
+						  ? &of_qual : &of_tlist);
 	}
 	plan->total_cost = child->total_cost;
 	if (s->passes_through)
@@ -126,9 +127,11 @@ set_cost(const Split *s, Plan *plan, Plan *child, int n_child, List *qual)
 	if (of_qual.per_tuple >= 1)
 		rows = rint(own / of_qual.per_tuple);
 	if (child->lefttree != NULL)
-		rows = Min(rows, child->lefttree->plan_rows * (child->righttree != NULL ? child->righttree->plan_rows : 1));
+		rows = Min(rows,
+				   child->lefttree->plan_rows * (child->righttree != NULL ? child->righttree->plan_rows : 1));
 	rows = Max(rows, child->plan_rows);
-	child->total_cost -= Min(of_qual.per_tuple * rows + of_tlist.per_tuple * child->plan_rows, child->total_cost - child->startup_cost);
+	child->total_cost -= Min(of_qual.per_tuple * rows + of_tlist.per_tuple * child->plan_rows,
+							 child->total_cost - child->startup_cost);
 	child->plan_rows = rows;
 }
 
@@ -252,7 +255,8 @@ reduce_plan(Plan *plan, const QualCut *cut, List *columns)
 	plan->targetlist = NIL;
 	foreach(lc, columns)
 		plan->targetlist = lappend(plan->targetlist,
-								   makeTargetEntry(lfirst(lc), list_length(plan->targetlist) + 1, NULL, false));
+								   makeTargetEntry(lfirst(lc), list_length(plan->targetlist) + 1, NULL,
+												   false));
 }
 
 /*
@@ -268,7 +272,8 @@ split_fixed_tlist(Split *s, List *tlist)
 	foreach(lc, tlist)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		bool		stays = !batch_has_call((Node *) tle->expr) && !contain_volatile_functions((Node *) tle->expr);
+		bool		stays = !batch_has_call((Node *) tle->expr) &&
+			!contain_volatile_functions((Node *) tle->expr);
 		Node	   *e = (Node *) tle->expr;
 
 		s->leaves = lappend(s->leaves, stays ? e :

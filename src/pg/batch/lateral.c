@@ -211,7 +211,9 @@ lateral_is_one_to_one(NestLoop *join)
 	if (!source || join->join.plan.qual != NIL)
 		return false;
 	if (IsA(source, FunctionScan) &&
-		expression_returns_set(((RangeTblFunction *) linitial(((FunctionScan *) source)->functions))->funcexpr))
+		expression_returns_set(
+							   ((RangeTblFunction *) linitial(
+															  ((FunctionScan *) source)->functions))->funcexpr))
 		return false;
 	if (join->join.jointype == JOIN_LEFT)
 		return true;

@@ -91,7 +91,8 @@ batch_plan_make(const BatchPlan *bp, Plan *child, List *tlist, List *qual, int p
 		scan->custom_exprs = list_concat(scan->custom_exprs, c->args);
 		scan->custom_exprs = list_concat(scan->custom_exprs, c->guards);
 		scan->custom_private = lappend(scan->custom_private,
-									   list_make3_int(list_length(c->args), list_length(c->guards), c->stage));
+									   list_make3_int(list_length(c->args), list_length(c->guards),
+													  c->stage));
 	}
 	if (bp->limit_count)
 		scan->custom_exprs = lappend(scan->custom_exprs, bp->limit_count);

@@ -223,7 +223,9 @@ emit_entry(const ProgressEntry *e, ReturnSetInfo *rsinfo)
 	values[9] = Int64GetDatum(e->output_tokens);
 	values[10] = Float8GetDatum(seconds > 0 ? e->rows / seconds : 0);
 	/* of those that are generated, or read where nothing is */
-		values[11] = Float8GetDatum(seconds > 0 ? (e->output_tokens > 0 ? e->output_tokens : e->prompt_tokens) / seconds : 0);
+		values[11] = Float8GetDatum(seconds > 0
+									? (e->output_tokens > 0 ? e->output_tokens : e->prompt_tokens) / seconds :
+									0);
 	if (rsinfo->setDesc->natts != lengthof(values))
 		elog(ERROR, "row has %d columns, expected %d", (int) lengthof(values), rsinfo->setDesc->natts);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);

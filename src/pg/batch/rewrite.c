@@ -354,7 +354,8 @@ rewrite_join(Rewrite *rw, Join *join, Demand demand)
 	/* a merge join ends with the shorter side, a semi join looks for one match */
 	if (IsA(join, MergeJoin))
 		outer = reads(BATCH_RAMP);
-	if (IsA(join, MergeJoin) || join->inner_unique || join->jointype == JOIN_SEMI || join->jointype == JOIN_ANTI)
+	if (IsA(join, MergeJoin) || join->inner_unique || join->jointype == JOIN_SEMI ||
+		join->jointype == JOIN_ANTI)
 		inner = reads(BATCH_RAMP);
 	plan->lefttree = rewrite_plan(rw, plan->lefttree, outer);
 	if (IsA(join, NestLoop))

@@ -7,8 +7,8 @@
  * that a statement takes memory until its window is full and no more.
  *
  *	in flight	has a InFlightCall (Call and body); in pool->flying
- *	stranded	its model has failed or isn't sure, another one may answer: in pool->stranded, its error kept, until the
- *				next look from where the catalogs can be read
+ *	stranded	its model has failed or isn't sure, another one may answer: in pool->stranded, its error kept,
+ *				until the next look from where the catalogs can be read
  *	finished	the InFlightCall's ClientCall holds the reply (its slot is free already), or the
  *				request holds an error
  *	kept		nobody holds it: body and reply were copied, the InFlightCall went back; in
@@ -119,14 +119,16 @@ batch_pool_held_bytes(const BatchPool *p)
 }
 
 /*
- * Two full batches: one that runs and one that waits for its end; of endpoints what they may have under way at once
- * is a batch.  The engine's counters are read without their sequence lock: an estimate is enough.
+ * Two full batches: one that runs and one that waits for its end; of endpoints what they may have under way
+ * at once is a batch.  The engine's counters are read without their sequence lock: an estimate is enough.
  */
 static int
 automatic_window(const BatchPool *p)
 {
-	const volatile WireStats *st = wire_stats(p->remote ? &vllm_arenas[VLLM_REMOTE_SIDE] : vllm_serving_arena());
-	int64		batch = vllm_max_num_seqs > 0 && !p->remote ? vllm_max_num_seqs : Min(Max(st->max_num_seqs, 64), WIRE_MAX_SLOTS);
+	const volatile WireStats *st =
+		wire_stats(p->remote ? &vllm_arenas[VLLM_REMOTE_SIDE] : vllm_serving_arena());
+	int64		batch = vllm_max_num_seqs > 0 && !p->remote ? vllm_max_num_seqs :
+		Min(Max(st->max_num_seqs, 64), WIRE_MAX_SLOTS);
 	int64		waiting = st->waiting;
 	int64		others = st->running + waiting - p->stats.in_flight;
 
@@ -155,7 +157,8 @@ batch_pool_room(BatchPool *p)
 		room = vllm_batch_window - in_flight;
 	else
 		/* each endpoint has a batch of its own: at most so many of ours are of this model */
-		room = automatic_window(p) - (p->remote ? Min(in_flight, vllm_shared->model_slots[p->of_model]) : in_flight);
+		room = automatic_window(p) - (p->remote ? Min(in_flight, vllm_shared->model_slots[p->of_model]) :
+									  in_flight);
 	/* more would wait for each other, or be refused: by the role's own limit */
 	if (vllm_role_max_requests > 0)
 		room = Min(room, vllm_role_max_requests - in_flight);
@@ -264,11 +267,15 @@ key_compare(const void *a, const void *b, Size size)
 	return memcmp(x->body, y->body, x->len);
 }
 
-/* What was answered before its model's answers were cleared, as weights are others now, is not an equal request's answer. */
+/*
+ * What was answered before its model's answers were cleared, as weights are others now, is not an equal
+ * request's answer.
+ */
 static uint32
 request_hash(const SqlRequest *r)
 {
-	return hash_combine(hash_bytes((const unsigned char *) r->body.data, (int) r->body.len), result_cache_cleared(r->model));
+	return hash_combine(hash_bytes((const unsigned char *) r->body.data, (int) r->body.len),
+						result_cache_cleared(r->model));
 }
 
 static HTAB *
@@ -501,7 +508,10 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 		if (p->table == NULL)
 			p->table = make_table(p);
 	}
-	/* a worker of jobs asks outside of transactions: it has looked for kept answers before, and waits for who is not there */
+	/*
+	 * a worker of jobs asks outside of transactions: it has looked for kept answers before, and waits for who
+	 * is not there
+	 */
 	in_transaction = IsTransactionState();
 	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
 	q = cache.on && in_transaction ? answered(p, f, r, &cache, key.hash, stats) : NULL;
@@ -614,7 +624,10 @@ add_tokens(BatchStats *s, int64 prompt, int64 cached, int64 output, int64 queue_
 	s->output_tokens += output;
 }
 
-/* The tokens of a reply, whether it is the answer or another model is asked for that; false if it can't be read. */
+/*
+ * The tokens of a reply, whether it is the answer or another model is asked for that; false if it can't be
+ * read.
+ */
 static bool
 count_tokens(BatchRequest *q, const char *reply, Size len)
 {
@@ -760,7 +773,10 @@ count_reroute(BatchStats *s, bool unsure)
 		s->fallbacks++;
 }
 
-/* A stranded request to the next model; false: no slot is free.  There may be none to ask: then it has failed. */
+/*
+ * A stranded request to the next model; false: no slot is free.  There may be none to ask: then it has
+ * failed.
+ */
 static bool
 reroute(BatchRequest *q, bool wait)
 {
@@ -779,7 +795,8 @@ reroute(BatchRequest *q, bool wait)
 	strlcpy(model, route.next, NAMEDATALEN);
 	unsure = route.next[0] != '\0';
 	route.next[0] = '\0';
-	if (unsure ? !route_to(&route, model, c->body.data, c->body.len, &next) : !route_next(&route, c->body.data, c->body.len, &next, model))
+	if (unsure ? !route_to(&route, model, c->body.data, c->body.len, &next) : !route_next(&route,
+			c->body.data, c->body.len, &next, model))
 	{
 		no_way_on(q, &route);
 		return true;
@@ -855,7 +872,8 @@ batch_pool_reroute(BatchPool *p)
 
 	dlist_foreach_modify(i, &p->needs_fallback)
 	{
-		if (batch_pool_room(p) <= 0 || !reroute_as_user(dlist_container(BatchRequest, node, i.cur), p->stats.in_flight == 0))
+		if (batch_pool_room(p) <= 0 || !reroute_as_user(dlist_container(BatchRequest, node, i.cur),
+														p->stats.in_flight == 0))
 			break;
 		MemoryContextReset(tmp);
 	}

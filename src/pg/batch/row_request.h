@@ -94,8 +94,8 @@ BatchRequest *batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRe
 								  BatchStats *stats, bool wait_slot);
 
 /*
- * For who starts requests outside of transactions, in one before that: a finished request, if the model keeps answers
- * (result_cache.h) and this one is known; or NULL.
+ * For who starts requests outside of transactions, in one before that: a finished request, if the model keeps
+ * answers (result_cache.h) and this one is known; or NULL.
  */
 BatchRequest *batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r);
 
@@ -110,8 +110,9 @@ ErrorData  *batch_request_error(const BatchRequest *q);
 /* Of a finished request: may an endpoint have charged for it? */
 bool		batch_request_charged(const BatchRequest *q);
 /*
- * Once for each holder of a finished request: it counts as one of the statement's, which is an ERROR if too many
- * have failed, and its answer is kept if the model keeps them (result_cache.h).  True: its error is NULL to the caller, who has said so.
+ * Once for each holder of a finished request: it counts as one of the statement's, which is an ERROR if too
+ * many have failed, and its answer is kept if the model keeps them (result_cache.h).  True: its error is NULL
+ * to the caller, who has said so.
  */
 bool		batch_request_forgive(BatchRequest *q);
 /* The answer of a finished one is kept, if it is to be and was not yet; in a transaction. */

@@ -130,7 +130,8 @@ node_is_safe(Node *node)
 		case T_CoerceViaIO:
 			return (((CoerceViaIO *) node)->resulttype == TEXTOID ||
 					((CoerceViaIO *) node)->resulttype == VARCHAROID) &&
-				listed(exprType((Node *) ((CoerceViaIO *) node)->arg), printable_types, lengthof(printable_types));
+				listed(exprType((Node *) ((CoerceViaIO *) node)->arg), printable_types,
+					   lengthof(printable_types));
 		case T_Aggref:
 			return listed(((Aggref *) node)->aggfnoid, safe_aggregates, lengthof(safe_aggregates));
 		case T_SortGroupClause:

@@ -239,7 +239,10 @@ count_nodes(Node *node)
 	return n;
 }
 
-/* Each call has a copy of its guards, which are all tests before it: of very many, the later calls stay where they are. */
+/*
+ * Each call has a copy of its guards, which are all tests before it: of very many, the later calls stay where
+ * they are.
+ */
 static bool
 split_is_enough(const Split *s)
 {
@@ -346,7 +349,8 @@ split_bool(Split *s, BoolExpr *bool_expr)
 
 		args = lappend(args, arg);
 		if (bool_expr->boolop != NOT_EXPR)	/* NULL goes on in both */
-			tests = lappend(tests, split_truth(arg, bool_expr->boolop == AND_EXPR ? IS_NOT_FALSE : IS_NOT_TRUE));
+			tests = lappend(tests,
+							split_truth(arg, bool_expr->boolop == AND_EXPR ? IS_NOT_FALSE : IS_NOT_TRUE));
 	}
 	return (Node *) makeBoolExpr(bool_expr->boolop, args, bool_expr->location);
 }
@@ -448,8 +452,10 @@ split_subscript(Split *s, SubscriptingRef *ref)
 	*result = *ref;
 	result->refexpr = (Expr *) split_mutator((Node *) ref->refexpr, s);
 	s->no_hoist++;
-	result->refupperindexpr = (List *) expression_tree_mutator((Node *) ref->refupperindexpr, split_mutator, s);
-	result->reflowerindexpr = (List *) expression_tree_mutator((Node *) ref->reflowerindexpr, split_mutator, s);
+	result->refupperindexpr = (List *) expression_tree_mutator((Node *) ref->refupperindexpr, split_mutator,
+															   s);
+	result->reflowerindexpr = (List *) expression_tree_mutator((Node *) ref->reflowerindexpr, split_mutator,
+															   s);
 	s->no_hoist--;
 	return (Node *) result;
 }

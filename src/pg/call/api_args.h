@@ -18,8 +18,9 @@ ErrorData  *api_input(SqlRequest *r, FunctionCallInfo fcinfo);
 Datum		api_result(const Reply *reply, Oid rettype, bool *isnull);
 
 /*
- * What is stored that a request at `path` (without slashes at its end) needs, JSON text in the caller's memory: of /v1/responses the items
- * up to previous_id (NULL = none), of /v1/responses/ID the response.  NULL: nothing.
+ * What is stored that a request at `path` (without slashes at its end) needs, JSON text in the caller's
+ * memory: of /v1/responses the items up to previous_id (NULL = none), of /v1/responses/ID the response.
+ * NULL: nothing.
  */
 char	   *api_store_find(const char *path, const char *previous_id);
 /* Keep a response, unless its request, whose fields these are, is of another path or says not to. */

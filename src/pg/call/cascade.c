@@ -3,19 +3,22 @@
  *	  A model that is asked first, and another one where it isn't sure: option "cascade";
  *	  and how sure is sure enough, out of a sample.
  *
- * {"to": "big", "threshold": -0.3}: an answer whose log-probability is below the threshold is thrown away, and the request
- * goes to model "big".  The log-probability is, of a generated answer, the mean over its tokens; of a choice, that of the best label
- * among all labels.  {"to": "big", "accept": 0.9, "reject": 0.05} is for llm_filter(): what lies between is asked of the other
- * model; who is above or below is decided here, never against the function's own threshold.
+ * {"to": "big", "threshold": -0.3}: an answer whose log-probability is below the threshold is thrown away,
+ * and the request goes to model "big".  The log-probability is, of a generated answer, the mean over its
+ * tokens; of a choice, that of the best label among all labels.  {"to": "big", "accept": 0.9, "reject": 0.05}
+ * is for llm_filter(): what lies between is asked of the other model; who is above or below is decided here,
+ * never against the function's own threshold.
  *
- * THE FIT.  A threshold is good if the answers above it agree with the truth (or with the other model) in at least the share that is
- * wanted.  A sample can't show that for certain; llm_fit_cascade() gives one that is wrong with a probability of at most delta.  It walks a
- * fixed grid of thresholds, from the surest answers down, and tests at each the hypothesis that the share is lower, by the exact
- * binomial tail; it ends at the first that isn't rejected.  As tests in a fixed order that ends so, the walk needs no
- * correction for their number; points with few rows above them are passed over (rows_to_begin()), which depends on
- * how sure answers are, not on whether they are right.  Rows' chances differ, but the tail of a sum of such rows is at most the binomial's
- * (Hoeffding 1956) where it matters.  llm_fit_filter() does it twice, at delta/2 each: for the share of right rows among those
- * accepted (precision), and for the share of the right rows that is not rejected (recall).
+ * THE FIT.  A threshold is good if the answers above it agree with the truth (or with the other model) in at
+ * least the share that is wanted.  A sample can't show that for certain; llm_fit_cascade() gives one that is
+ * wrong with a probability of at most delta.  It walks a fixed grid of thresholds, from the surest answers
+ * down, and tests at each the hypothesis that the share is lower, by the exact binomial tail; it ends at the
+ * first that isn't rejected.  As tests in a fixed order that ends so, the walk needs no correction for their
+ * number; points with few rows above them are passed over (rows_to_begin()), which depends on how sure
+ * answers are, not on whether they are right.  Rows' chances differ, but the tail of a sum of such rows is at
+ * most the binomial's (Hoeffding 1956) where it matters.  llm_fit_filter() does it twice, at delta/2 each:
+ * for the share of right rows among those accepted (precision), and for the share of the right rows that is
+ * not rejected (recall).
  *
  * Tests: tests/sql/39_cascade.sql.
  */
@@ -52,14 +55,18 @@ read_rule(const WireField *f, CascadeRule *r)
 
 	memcpy(head, f->s, n);
 	head[n] = '\0';
-	if (sscanf(head, "%lf %lf %lf%n", &r->threshold, &r->accept, &r->reject, &used) != 3 || (Size) used + 1 >= f->n)
+	if (sscanf(head, "%lf %lf %lf%n", &r->threshold, &r->accept, &r->reject, &used) != 3 ||
+		(Size) used + 1 >= f->n)
 		return false;
 	r->to = f->s + used + 1;
 	r->to_len = f->n - used - 1;
 	return true;
 }
 
-/* Of a message: its rule, if it may go to another model; *plain: nothing is said of log-probabilities, and there is one answer, whole. */
+/*
+ * Of a message: its rule, if it may go to another model; *plain: nothing is said of log-probabilities, and
+ * there is one answer, whole.
+ */
 static bool
 rule_of(const char *body, Size len, CascadeRule *r, bool *plain)
 {
@@ -103,8 +110,8 @@ cascade_want_logprobs(StringInfo body)
 }
 
 /*
- * The mean over the tokens that are told (those of thoughts may not be); 0 = as sure as can be, also where there are several
- * answers or nothing is known.
+ * The mean over the tokens that are told (those of thoughts may not be); 0 = as sure as can be, also where
+ * there are several answers or nothing is known.
  */
 static double
 mean_logprob(const CallFrame *f)
@@ -153,7 +160,8 @@ is_close(const CascadeRule *r, const char *body, Size len, const CallFrame *f)
 	if (!choose_probs(&reply, &p))
 		return false;
 	if (!isnan(p.threshold) && !isnan(r->accept))
-		return !(p.first >= p.threshold && is_accepted(p.first, r->accept)) && !(p.first <= p.threshold && is_rejected(p.first, r->reject));
+		return !(p.first >= p.threshold && is_accepted(p.first, r->accept)) &&
+			!(p.first <= p.threshold && is_rejected(p.first, r->reject));
 	return log(p.best) < r->threshold;
 }
 
@@ -188,8 +196,8 @@ binomial_term(int n, int k, double p)
 }
 
 /*
- * P(at least k of n), each with probability p.  Terms are added from k away from the mean, where they fall: a first
- * one that is too small for a double stands for a tail that is, be it this one or, of few, the other.
+ * P(at least k of n), each with probability p.  Terms are added from k away from the mean, where they fall: a
+ * first one that is too small for a double stands for a tail that is, be it this one or, of few, the other.
  */
 static double
 binomial_tail(int n, int k, double p)
@@ -234,8 +242,9 @@ compare_rows(const void *a, const void *b)
 }
 
 /*
- * How many rows there have to be for the first test: so many that it passes although half of the wrong ones that the target
- * allows are there; a walk that began with fewer would mostly end at a row that is wrong by chance.  Of a sample that is smaller
+ * How many rows there have to be for the first test: so many that it passes although half of the wrong ones
+ * that the target allows are there; a walk that began with fewer would mostly end at a row that is wrong by
+ * chance.  Of a sample that is smaller
  * still: as few as can show anything, if all are right.
  */
 static int
@@ -251,8 +260,8 @@ rows_to_begin(int n, double target, double delta)
 }
 
 /*
- * The lowest of the grid's points such that of the rows at or above it at least the share `target` is right, but with
- * probability delta; -1: none.  Rows are sorted here.
+ * The lowest of the grid's points such that of the rows at or above it at least the share `target` is right,
+ * but with probability delta; -1: none.  Rows are sorted here.
  */
 static double
 fit(FitRow *rows, int n, double target, double delta)
@@ -345,7 +354,10 @@ need_sample(FunctionCallInfo fcinfo)
 PG_FUNCTION_INFO_V1(llm_fit_cascade);
 PG_FUNCTION_INFO_V1(llm_fit_filter);
 
-/* llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8, delta float8) -> log-probability, NULL: none will do */
+/*
+ * llm_fit_cascade(logprob float8[], agrees bool[], accuracy float8, delta float8) -> log-probability, NULL:
+ * none will do
+ */
 Datum
 llm_fit_cascade(PG_FUNCTION_ARGS)
 {
@@ -392,7 +404,10 @@ fit_reject(const FitRow *rows, int n, double recall, double delta)
 	return best;
 }
 
-/* llm_fit_filter(prob float8[], truth bool[], precision float8, recall float8, delta float8, OUT accept, OUT reject, OUT asked) */
+/*
+ * llm_fit_filter(prob float8[], truth bool[], precision float8, recall float8, delta float8, OUT accept, OUT
+ * reject, OUT asked)
+ */
 Datum
 llm_fit_filter(PG_FUNCTION_ARGS)
 {

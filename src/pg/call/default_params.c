@@ -62,12 +62,15 @@ check_bias(const char *json)
 		size_t		digits = strspn(m->key, "0123456789");
 
 		if (digits == 0 || digits > 10 || m->key[digits] != '\0' || strtoll(m->key, NULL, 10) > PG_INT32_MAX)
-			refuse("logit_bias", psprintf("must have token ids as keys, got \"%s\"", shown(m->key, strlen(m->key))),
+			refuse("logit_bias", psprintf("must have token ids as keys, got \"%s\"",
+										  shown(m->key, strlen(m->key))),
 				   "An id is a whole number that is not negative; llm_tokenize() tells those of a text.");
 		if (m->kind != JSON_NUMBER || !isfinite(strtod(m->text, NULL)))
 			refuse("logit_bias",
-				   psprintf("must have finite numbers as values, got %s for token %s", shown(m->raw, m->raw_len), m->key),
-				   "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; others become these.");
+				   psprintf("must have finite numbers as values, got %s for token %s",
+							shown(m->raw, m->raw_len), m->key),
+				   "Numbers from -100 (hardly ever) to 100 (almost always) are added to the token's logit; "
+				   "others become these.");
 	}
 }
 
@@ -87,11 +90,13 @@ check_repetition(const char *json)
 			refuse("repetition_detection", psprintf("has no field \"%s\"", shown(m->key, strlen(m->key))),
 				   "Its fields are max_pattern_size, min_pattern_size and min_count.");
 		if (!is_whole(m, &v[i]))
-			refuse(psprintf("repetition_detection.%s", m->key), "must be a whole number that is not negative", NULL);
+			refuse(psprintf("repetition_detection.%s", m->key), "must be a whole number that is not negative",
+				   NULL);
 	}
 	if (v[0] > v[1])
 		refuse("repetition_detection",
-			   psprintf("needs 0 <= min_pattern_size <= max_pattern_size, got %.0f and %.0f", v[0], v[1]), NULL);
+			   psprintf("needs 0 <= min_pattern_size <= max_pattern_size, got %.0f and %.0f", v[0], v[1]),
+			   NULL);
 	if (v[1] > 0 && v[2] < 2)
 		refuse("repetition_detection", psprintf("needs a min_count of at least 2, got %.0f", v[2]), NULL);
 }
@@ -108,7 +113,8 @@ check_tool_choice(const char *json)
 	if (v->kind == JSON_STRING &&
 		(strcmp(v->text, "none") == 0 || strcmp(v->text, "auto") == 0 || strcmp(v->text, "required") == 0))
 		return;
-	if (name == NULL || name->kind != JSON_STRING || name->text[0] == '\0' || strlen(name->text) > MAX_TOOL_NAME)
+	if (name == NULL || name->kind != JSON_STRING || name->text[0] == '\0' ||
+		strlen(name->text) > MAX_TOOL_NAME)
 		refuse("tool_choice", "must be \"none\", \"auto\", \"required\" or "
 			   "{\"type\": \"function\", \"function\": {\"name\": ...}}", NULL);
 }
@@ -210,14 +216,21 @@ default_params_hint(const char *detail, const char *hint)
 	return hint;
 }
 
-/* The postmaster doesn't know the database's encoding, which escapes of other characters need: its children check again. */
+/*
+ * The postmaster doesn't know the database's encoding, which escapes of other characters need: its children
+ * check again.
+ */
 static bool
 needs_encoding(const ErrorData *e)
 {
-	return e->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER || e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED;
+	return e->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER ||
+		e->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED;
 }
 
-/* Does the setting's text parse?  Parsing holds nothing but memory, so its errors are caught without a subtransaction. */
+/*
+ * Does the setting's text parse?  Parsing holds nothing but memory, so its errors are caught without a
+ * subtransaction.
+ */
 bool
 check_default_params(char **newval, void **extra, GucSource source)
 {
@@ -237,7 +250,8 @@ check_default_params(char **newval, void **extra, GucSource source)
 	{
 		int			category = ERRCODE_TO_CATEGORY(geterrcode());
 
-		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+		if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_FEATURE_NOT_SUPPORTED &&
+			category != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
 			PG_RE_THROW();
 		MemoryContextSwitchTo(old);
 		e = CopyErrorData();
@@ -248,7 +262,9 @@ check_default_params(char **newval, void **extra, GucSource source)
 	MemoryContextDelete(cxt);
 	if (e == NULL || (!OidIsValid(MyDatabaseId) && needs_encoding(e)))
 		return true;
-	GUC_check_errdetail("%s%s%s", e->message, e->detail != NULL ? ": " : ".", e->detail != NULL ? e->detail : "");
-	GUC_check_errhint("%s", e->hint != NULL ? e->hint : "Give a json object of options, such as {\"temperature\": 0}.");
+	GUC_check_errdetail("%s%s%s", e->message, e->detail != NULL ? ": " : ".",
+						e->detail != NULL ? e->detail : "");
+	GUC_check_errhint("%s", e->hint != NULL ? e->hint : "Give a json object of options, such as "
+														"{\"temperature\": 0}.");
 	return false;
 }

@@ -154,7 +154,10 @@ value_of(const EngineFunc *f, const SqlRequest *r, const CallFrame *frame, Funct
 	return f->result(&reply, result_type(fcinfo), &fcinfo->isnull);
 }
 
-/* Whom to ask after an answer, or an error, that another model may do better than: r is then for that one.  False: nobody. */
+/*
+ * Whom to ask after an answer, or an error, that another model may do better than: r is then for that one.
+ * False: nobody.
+ */
 static bool
 to_next_model(SqlRequest *r, FallbackRoute *route, ErrorData **err, bool elsewhere, const CallFrame *frame)
 {
@@ -170,7 +173,8 @@ to_next_model(SqlRequest *r, FallbackRoute *route, ErrorData **err, bool elsewhe
 			return false;
 		}
 	}
-	else if ((*err == NULL ? r->kind != WK_API || !route_may_body(frame->data, frame->len, r->body.data, r->body.len) :
+	else if ((*err == NULL ? r->kind != WK_API || !route_may_body(frame->data, frame->len, r->body.data,
+																  r->body.len) :
 			  !route_may(*err, elsewhere, r->body.data, r->body.len)) ||
 			 !route_next(route, r->body.data, r->body.len, &next, model))
 	{
@@ -204,7 +208,8 @@ ask(SqlRequest *r, FallbackRoute *route, CallFrame *frame, ClientCall **call)
 
 	for (;;)
 	{
-		ErrorData  *err = vcall_simple_noerror(r->kind, &r->body, r->model, timeout_ms, CurrentMemoryContext, frame, call);
+		ErrorData  *err = vcall_simple_noerror(r->kind, &r->body, r->model, timeout_ms, CurrentMemoryContext,
+											   frame, call);
 
 		if (!to_next_model(r, route, &err, vcall_error_is_fallbackable(*call), frame))
 			return err;

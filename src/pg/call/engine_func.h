@@ -61,7 +61,10 @@ typedef struct EngineFunc
 
 /* The row of a C symbol, NULL if there is none. */
 const EngineFunc *engine_func_find(const char *prosrc);
-/* That of a row of pg_proc, NULL if it is no function of ours: anybody may write any prosrc in another language. */
+/*
+ * That of a row of pg_proc, NULL if it is no function of ours: anybody may write any prosrc in another
+ * language.
+ */
 const EngineFunc *engine_func_of(HeapTuple proc);
 
 /*

@@ -7,8 +7,8 @@
  * fallbacks, which come before what is left of those of the first.  A model that has been asked is not
  * asked again, so no chain goes round; and ROUTE_MOST are enough.
  *
- * What another model can't be asked for: an error of who asks (wrong options, privileges, a cancelled request); token ids in the
- * request, which are numbers of the first model's vocabulary.
+ * What another model can't be asked for: an error of who asks (wrong options, privileges, a cancelled
+ * request); token ids in the request, which are numbers of the first model's vocabulary.
  *
  * Tests: tests/sql/38_fallback.sql, tests/t/116_money.pl.
  */
@@ -104,7 +104,8 @@ can_go_on(const char *body, Size len)
 bool
 route_may(const ErrorData *e, bool elsewhere, const char *body, Size len)
 {
-	return !is_the_askers(e->sqlerrcode) && (elsewhere || is_its_fault(e->sqlerrcode)) && can_go_on(body, len);
+	return !is_the_askers(e->sqlerrcode) && (elsewhere || is_its_fault(e->sqlerrcode)) &&
+		can_go_on(body, len);
 }
 
 bool
@@ -150,9 +151,11 @@ may_ask(FallbackRoute *r, const char *name)
 	if (m == NULL)
 		snprintf(r->why, sizeof(r->why), "Model \"%s\", which would be asked instead, does not exist.", name);
 	else if (!catalog_may_use(m, GetUserId()))
-		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but permission is denied for it.", name);
+		snprintf(r->why, sizeof(r->why),
+				 "Model \"%s\" would be asked instead, but permission is denied for it.", name);
 	else if (!vclient_is_ready(catalog_is_remote(m)))
-		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it is not available now.", name);
+		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it is not available now.",
+				 name);
 	else
 		return m;
 	return NULL;
@@ -223,7 +226,8 @@ route_to(FallbackRoute *r, const char *model, const char *body, Size len, String
 			name_of(&f, r->tried[r->n++]);
 	if (is_tried(r, model) || r->n >= ROUTE_MOST)
 	{
-		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it has been asked.", model);
+		snprintf(r->why, sizeof(r->why), "Model \"%s\" would be asked instead, but it has been asked.",
+				 model);
 		return false;
 	}
 	strlcpy(r->tried[r->n++], model, NAMEDATALEN);
@@ -249,7 +253,8 @@ route_unsure(const FallbackRoute *r)
 bool
 route_around(FallbackRoute *r, const StringInfoData *body, StringInfo to, char *model)
 {
-	if (vllm_shared == NULL || vclient_is_ready(request_is_remote(body->data, body->len)) || !can_go_on(body->data, body->len))
+	if (vllm_shared == NULL || vclient_is_ready(request_is_remote(body->data, body->len)) ||
+		!can_go_on(body->data, body->len))
 		return false;
 	initStringInfo(to);
 	if (route_next(r, body->data, body->len, to, model))

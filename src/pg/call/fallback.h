@@ -17,12 +17,13 @@ typedef struct FallbackRoute
 	int			n;
 	char		tried[ROUTE_MOST][NAMEDATALEN];
 	char		why[256];		/* the last one that could not be asked; '' = none */
-	char		next[NAMEDATALEN];	/* who is to be asked as the last one wasn't sure; '' = one of the fallbacks */
+	/* who is to be asked as the last one wasn't sure; '' = one of the fallbacks */
+	char		next[NAMEDATALEN];
 } FallbackRoute;
 
 /*
- * May the request be answered by another model after this error?  elsewhere: the endpoint's program thinks so.  Looks at the error
- * and the message alone: anywhere.
+ * May the request be answered by another model after this error?  elsewhere: the endpoint's program thinks
+ * so.  Looks at the error and the message alone: anywhere.
  */
 bool		route_may(const ErrorData *e, bool elsewhere, const char *body, Size len);
 
@@ -30,8 +31,8 @@ bool		route_may(const ErrorData *e, bool elsewhere, const char *body, Size len);
 bool		route_may_body(const char *reply, Size reply_len, const char *body, Size len);
 
 /*
- * The message for the next model that the current user may ask, and its name (NAMEDATALEN bytes); false: there is none.
- * Reads the catalogs.
+ * The message for the next model that the current user may ask, and its name (NAMEDATALEN bytes); false:
+ * there is none.  Reads the catalogs.
  */
 bool		route_next(FallbackRoute *r, const char *body, Size len, StringInfo to, char *model);
 

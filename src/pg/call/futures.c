@@ -7,10 +7,10 @@
  * prepared statement does: the end of a transaction and ROLLBACK leave it alone; it
  * goes when its result is fetched, by llm_discard(), DISCARD ALL or with the session.
  *
- * Within the session it belongs to the role that submitted it, as whose current user: a session runs code of many roles,
- * by SECURITY DEFINER, SET ROLE, expressions of indexes under ANALYZE, jobs in a worker.  Roles that have that role's
- * privileges may use it, as in llm_requests and llm_cancel(); for others it does not exist.  A job worker gives up all
- * futures at the end of each transaction (worker_session.c).
+ * Within the session it belongs to the role that submitted it, as whose current user: a session runs code of
+ * many roles, by SECURITY DEFINER, SET ROLE, expressions of indexes under ANALYZE, jobs in a worker.  Roles
+ * that have that role's privileges may use it, as in llm_requests and llm_cancel(); for others it does not
+ * exist.  A job worker gives up all futures at the end of each transaction (worker_session.c).
  *
  * Each has a memory context of its own, and its ClientCall and request live there, so that
  * to delete the context is to end the request.  llm_submit() makes it under
@@ -24,8 +24,9 @@
  * its own unread future holds.  What an idle session does not read keeps its slots; hence
  * one session may use half of them for futures, and llm_submit() waits beyond that.
  *
- * A future whose answer is kept (result_cache.c) is finished at once, without a request.  What another model is to be asked
- * for, after a failure, is asked by who fetches the result; and what he fetches is kept, in his transaction.
+ * A future whose answer is kept (result_cache.c) is finished at once, without a request.  What another model
+ * is to be asked for, after a failure, is asked by who fetches the result; and what he fetches is kept, in
+ * his transaction.
  *
  * Tests: tests/sql/13_futures.sql, 37_result_cache.sql, 38_fallback.sql, tests/t/009_futures.pl.
  */
@@ -113,7 +114,8 @@ finish(Future *f)
 	f->left_ms = (int) vcall_time_left(f->call, f->request.timeout_ms);
 	f->rerouted = f->error != NULL && route_may(f->error, f->elsewhere, body->data, body->len);
 	/* what another model would have decided is not the answer that a call would keep */
-	if (f->error == NULL && f->cache.on && cascade_unsure(f->request.kind, body->data, body->len, &f->frame, surer))
+	if (f->error == NULL && f->cache.on && cascade_unsure(f->request.kind, body->data, body->len, &f->frame,
+														  surer))
 		f->cache.on = false;
 	/* all is sent and answered, or nobody will ask for it */
 	vcall_end(f->call);
@@ -198,7 +200,8 @@ find(int64 id)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("future " INT64_FORMAT " does not exist in this session", id),
-				 errhint("A future belongs to the session and the role that called llm_submit(), and goes when its result is fetched. The view llm_futures lists those that are open.")));
+				 errhint("A future belongs to the session and the role that called llm_submit(), and goes "
+						 "when its result is fetched. The view llm_futures lists those that are open.")));
 	return f;
 }
 
@@ -326,7 +329,8 @@ make_room(void)
 	int			max_running = Max(vllm_shared->n_slots / 2, 1);
 
 	if (n_running >= max_running &&
-		!wait_for(NULL, 0, max_running, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), vllm_queue_timeout)))
+		!wait_for(NULL, 0, max_running, TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+																	vllm_queue_timeout)))
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
 				 errmsg("too many LLM requests are queued"),
@@ -355,7 +359,8 @@ find_kept(Future *f)
 {
 	MemoryContext old;
 
-	result_cache_key(&f->cache, f->request.kind, &f->request.body, f->request.model, f->request.deterministic);
+	result_cache_key(&f->cache, f->request.kind, &f->request.body, f->request.model,
+					 f->request.deterministic);
 	if (!f->cache.on)
 		return false;
 	old = MemoryContextSwitchTo(f->cxt);
@@ -456,8 +461,8 @@ llm_poll(PG_FUNCTION_ARGS)
 }
 
 /*
- * Its model has failed: other ones, as whoever has asked.  All is the statement's until there is an answer or an error: who
- * cancels it may fetch the future again.
+ * Its model has failed: other ones, as whoever has asked.  All is the statement's until there is an answer or
+ * an error: who cancels it may fetch the future again.
  */
 static void
 ask_others(Future *f)
@@ -491,7 +496,8 @@ take_result(FunctionCallInfo fcinfo, Oid rettype)
 	if (f->rettype != rettype)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("future " INT64_FORMAT " is %s", f->id, f->rettype == TEXTOID ? "an answer" : "an embedding"),
+				 errmsg("future " INT64_FORMAT " is %s", f->id,
+						f->rettype == TEXTOID ? "an answer" : "an embedding"),
 				 errhint("Use %s().", f->rettype == TEXTOID ? "llm_result" : "llm_result_embedding")));
 	(void) wait_for(&f, 1, INT_MAX, 0);
 	if (f->rerouted)

@@ -195,8 +195,9 @@ set_array(const OptDef *d, OptValue *v, ArrayType *array)
 }
 
 /*
- * A value as it is written; null is "not given", so what the session's defaults say holds.  But as tool_choice
- * it is "none is said", whatever they say: llm_chat_run() must be able to free the model of a choice.
+ * A value as it is written; null is "not given", so what the session's defaults say holds.  But as
+ * tool_choice it is "none is said", whatever they say: llm_chat_run() must be able to free the model of a
+ * choice.
  */
 static void
 set_json_text(const OptDef *d, OptValue *v, char *json)
@@ -542,7 +543,8 @@ options_check_together(const GenOptions *o, bool call)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("best_of other than n is not supported"),
 				 errdetail("parameter=best_of, value=" INT64_FORMAT, v[OPT_best_of].i),
-				 errhint("Ask llm_completions() for n answers with logprobs, and order them by cumulative_logprob.")));
+				 errhint("Ask llm_completions() for n answers with logprobs, and order them by "
+						 "cumulative_logprob.")));
 	if (v[OPT_detokenize].set && !v[OPT_detokenize].i && v[OPT_stop].set && v[OPT_stop].n > 0)
 		refuse(&optdefs[OPT_detokenize], "must be true when stop strings are given", "false", call);
 }
@@ -600,8 +602,8 @@ argument_number(const char *name, Oid type)
 static bool
 names_a_kind(int option)
 {
-	return option == OPT_json_schema || option == OPT_regex || option == OPT_choice || option == OPT_grammar ||
-		option == OPT_structured_outputs || option == OPT_response_format;
+	return option == OPT_json_schema || option == OPT_regex || option == OPT_choice ||
+		option == OPT_grammar || option == OPT_structured_outputs || option == OPT_response_format;
 }
 
 /* Must tools be called, so that the answer has a schema? */
@@ -666,15 +668,17 @@ takes_default(const GenOptions *o, const DefaultParams *d, int i)
 		return false;
 	/* a search takes what it honours; what the call itself says and it doesn't is an error */
 	if (o->v[OPT_beam_width].set &&
-		(names_a_kind(i) || i == OPT_flat_logprobs || i == OPT_best_of || !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
+		(names_a_kind(i) || i == OPT_flat_logprobs || i == OPT_best_of ||
+		 !(optdefs[i].tag == 0 || beams_take(optdefs[i].tag))))
 		return false;
 	if (!names_a_kind(i))
 		return true;
 	if (o->own_shape != SHAPE_NONE)
 		return false;
 	/* options alone constrain nothing */
-	return i != OPT_structured_outputs || d->outputs.kind != NULL || d->o.v[OPT_json_schema].set || d->o.v[OPT_regex].set ||
-		d->o.v[OPT_choice].set || d->o.v[OPT_grammar].set || d->o.v[OPT_response_format].set;
+	return i != OPT_structured_outputs || d->outputs.kind != NULL || d->o.v[OPT_json_schema].set ||
+		d->o.v[OPT_regex].set || d->o.v[OPT_choice].set || d->o.v[OPT_grammar].set ||
+		d->o.v[OPT_response_format].set;
 }
 
 static void
@@ -688,7 +692,8 @@ take_defaults(GenOptions *o)
 	/* the session's kind, with the call's options */
 	if (d != NULL && d->outputs.kind != NULL && o->own_outputs && o->own_shape == SHAPE_NONE &&
 		!o->v[OPT_beam_width].set)
-		set_structured_outputs(o, d->outputs.kind, structured_parts(o->v[OPT_structured_outputs].strs[0]).options);
+		set_structured_outputs(o, d->outputs.kind,
+							   structured_parts(o->v[OPT_structured_outputs].strs[0]).options);
 	for (int i = 0; d != NULL && i < OPT_COUNT; i++)
 		if (takes_default(o, d, i))
 			o->v[i] = d->o.v[i];
@@ -706,7 +711,8 @@ options_take_schema(GenOptions *o, char *schema)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the answer has a schema already"),
-				 errdetail("json_schema, regex, choice, grammar, structured_outputs and response_format can't be given here.")));
+				 errdetail("json_schema, regex, choice, grammar, structured_outputs and response_format "
+						   "can't be given here.")));
 	for (int i = 0; i < OPT_COUNT; i++)
 		if (names_a_kind(i))
 			o->v[i].set = false;
@@ -760,7 +766,8 @@ check_output_kind(const char *kind, bool stream)
 	/* the last of what grows is the whole */
 	if (stream ? n != 1 : n == 1)
 		no_room("output_kind", psprintf("output_kind %s", output_kinds[n]),
-				stream ? "A stream's rows are what is new (DELTA)." : "llm_generate_stream() and llm_chat_stream() return what is new (DELTA).");
+				stream ? "A stream's rows are what is new (DELTA)." :
+				"llm_generate_stream() and llm_chat_stream() return what is new (DELTA).");
 }
 
 void
@@ -770,17 +777,21 @@ options_check_answers(const GenOptions *o, bool answers, bool beams, bool stream
 	static const OptId about_beams[] = {OPT_beam_width, OPT_length_penalty};
 
 	if (beams && o->v[OPT_flat_logprobs].set && o->v[OPT_flat_logprobs].i)
-		no_room("flat_logprobs", "flat_logprobs", "llm_completions(), llm_output() and, of chats, llm_chat_full() return log-probabilities.");
+		no_room("flat_logprobs", "flat_logprobs",
+				"llm_completions(), llm_output() and, of chats, llm_chat_full() return log-probabilities.");
 
 	if (o->v[OPT_n].set && o->v[OPT_n].i > 1 && (!answers || beams))
-		no_room("n", "n greater than 1", "llm_completions(), llm_output() and, of chats, llm_chat_full() return all answers.");
+		no_room("n", "n greater than 1",
+				"llm_completions(), llm_output() and, of chats, llm_chat_full() return all answers.");
 	for (int i = 0; i < (int) lengthof(about_tokens) && (!answers || beams); i++)
 		if (o->v[about_tokens[i]].set)
 			no_room(optdefs[about_tokens[i]].name, optdefs[about_tokens[i]].name,
-					"llm_completions(), llm_output() and, of chats, llm_chat_full() return log-probabilities.");
+					"llm_completions(), llm_output() and, of chats, llm_chat_full() return "
+					"log-probabilities.");
 	for (int i = 0; i < (int) lengthof(about_beams) && !beams; i++)
 		if (o->v[about_beams[i]].set)
-			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name, "llm_beam_search() is a beam search.");
+			no_room(optdefs[about_beams[i]].name, optdefs[about_beams[i]].name,
+					"llm_beam_search() is a beam search.");
 	if (stream && options_on_error(o) == ON_ERROR_NULL)
 		no_room("on_error", "on_error", "What a stream has sent can't become NULL.");
 	if (o->v[OPT_output_kind].set)

@@ -20,7 +20,8 @@
 
 static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
 static const char *const shape_options[] = {
-	"disable_any_whitespace", "disable_additional_properties", "whitespace_pattern", "strict", "enable_in_reasoning"
+	"disable_any_whitespace", "disable_additional_properties", "whitespace_pattern", "strict",
+	"enable_in_reasoning"
 };
 
 static bool
@@ -87,8 +88,9 @@ structured_parts(const char *json)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("unrecognized key \"%s\" in structured_outputs", shown(m->key, strlen(m->key))),
 					 errdetail("parameter=structured_outputs"),
-					 errhint("Known keys are json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace, "
-							 "disable_additional_properties, whitespace_pattern, strict and enable_in_reasoning.")));
+					 errhint("Known keys are json, regex, choice, grammar, json_object, structural_tag, "
+							 "disable_any_whitespace, disable_additional_properties, whitespace_pattern, "
+							 "strict and enable_in_reasoning.")));
 		if (m->kind != JSON_NULL)
 			add_member(kind ? &p.kind : &p.options, m);
 	}
@@ -119,7 +121,8 @@ take_kind(const char **first, const char *name)
 	if (*first != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("you can only use one kind of structured output, but %s and %s are given", *first, name),
+				 errmsg("you can only use one kind of structured output, but %s and %s are given", *first,
+						name),
 				 errdetail("parameter=%s", name)));
 	*first = name;
 }
@@ -214,7 +217,8 @@ check_format_schema(const JsonNode *object)
 		refuse("response_format.json_schema", "must be a JSON object");
 	for (const JsonNode *m = object->first; m != NULL; m = m->next)
 		if (m->kind != JSON_NULL && !is_among(m->key, known, lengthof(known)))
-			refuse("response_format.json_schema", psprintf("has an unrecognized key \"%s\"", shown(m->key, strlen(m->key))));
+			refuse("response_format.json_schema",
+				   psprintf("has an unrecognized key \"%s\"", shown(m->key, strlen(m->key))));
 	strict = json_tree_get(object, "strict");
 	if (strict != NULL && strict->kind != JSON_NULL && strict->kind != JSON_BOOL)
 		refuse("response_format.json_schema.strict", "must be true or false");
@@ -235,7 +239,8 @@ check_format(const char *json, const char **first)
 		refuse("response_format", "must have a \"type\"");
 	if (type->kind != JSON_STRING || !is_among(type->text, types, lengthof(types)))
 		refuse("response_format.type",
-			   psprintf("must be text, json_object, json_schema or structural_tag, got %s", shown(type->raw, type->raw_len)));
+			   psprintf("must be text, json_object, json_schema or structural_tag, got %s",
+						shown(type->raw, type->raw_len)));
 	if (strcmp(type->text, "json_schema") == 0)
 		check_format_schema(json_tree_get(format, "json_schema"));
 	if (strcmp(type->text, "text") != 0)

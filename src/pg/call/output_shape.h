@@ -10,7 +10,10 @@
 #include "pg/util/json_tree.h"
 #include "pg/call/options.h"
 
-/* structured_outputs, taken apart: its kind and its options, each a list of members without braces; NULL: none. */
+/*
+ * structured_outputs, taken apart: its kind and its options, each a list of members without braces; NULL:
+ * none.
+ */
 typedef struct StructuredParts
 {
 	char	   *kind;

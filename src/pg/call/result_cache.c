@@ -2,19 +2,20 @@
  * result_cache.c
  *	  Answers that are kept in a table: vllm.result_cache.
  *
- * A key is the SHA-256 of all that makes an answer: the model (its name, where it is, its options; of files here when they were
- * changed), the kind of the request, all parameters, the prompt; and the role, unless the model's answers are
- * shared.  What a request says of who asks, when and at what price is left out.  Only requests whose answers are
- * always the same are looked up and kept.
+ * A key is the SHA-256 of all that makes an answer: the model (its name, where it is, its options; of files
+ * here when they were changed), the kind of the request, all parameters, the prompt; and the role, unless the
+ * model's answers are shared.  What a request says of who asks, when and at what price is left out.  Only
+ * requests whose answers are always the same are looked up and kept.
  *
- * The table is written as catalogs are, without SPI and from within the executor: one tuple and its index entries, in the
- * statement's transaction.  Its index on keys is not unique, so nothing can be violated: two sessions that have
- * asked at once keep two equal rows, of which any will do.  A transaction that reads only, recovers or is serializable
- * keeps nothing.  While a parallel plan runs nobody can write: its answers wait in memory until it has ended.  Nor is the answer
- * of a request kept that was made before the model's answers were cleared: a future may be fetched long after that.
+ * The table is written as catalogs are, without SPI and from within the executor: one tuple and its index
+ * entries, in the statement's transaction.  Its index on keys is not unique, so nothing can be violated: two
+ * sessions that have asked at once keep two equal rows, of which any will do.  A transaction that reads only,
+ * recovers or is serializable keeps nothing.  While a parallel plan runs nobody can write: its answers wait
+ * in memory until it has ended.  Nor is the answer of a request kept that was made before the model's answers
+ * were cleared: a future may be fetched long after that.
  *
- * Limits are kept by removing the oldest: when a session has kept a sixteenth of max_bytes, and by llm_cache_prune().  Rows that
- * somebody else has in hand are left to the next time.
+ * Limits are kept by removing the oldest: when a session has kept a sixteenth of max_bytes, and by
+ * llm_cache_prune().  Rows that somebody else has in hand are left to the next time.
  *
  * Tests: tests/sql/37_result_cache.sql, tests/t/116_money.pl.
  */
@@ -131,8 +132,8 @@ is_besides(int tag)
 }
 
 /*
- * Is there a cascade?  Which answers are sure enough for it, and so are kept, depends on what is asked of them: a filter's threshold,
- * how choices are normalized.  The note says that.
+ * Is there a cascade?  Which answers are sure enough for it, and so are kept, depends on what is asked of
+ * them: a filter's threshold, how choices are normalized.  The note says that.
  */
 static bool
 has_cascade(const StringInfoData *body)
@@ -223,14 +224,15 @@ make_digest(CacheKey *k, WireKind kind, const StringInfoData *body, bool shared)
 }
 
 void
-result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model, bool deterministic)
+result_cache_key(CacheKey *k, WireKind kind, const StringInfoData *body, const char *model,
+				 bool deterministic)
 {
 	bool		shared = false;
 	ResourceOwner outside = NULL;
 
 	memset(k, 0, sizeof(*k));
-	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) || !read_rule(k, body, &shared) ||
-		(IsTransactionState() && !is_there()))
+	if (!deterministic || model == NULL || (kind != WK_GENERATE && kind != WK_POOL && kind != WK_LOGPROBS) ||
+		!read_rule(k, body, &shared) || (IsTransactionState() && !is_there()))
 		return;
 	strlcpy(k->model, model, sizeof(k->model));
 	k->role = GetUserId();
@@ -314,7 +316,8 @@ delete_row(Relation rel, HeapTuple t, bool wait)
 {
 	TM_FailureData failure;
 
-	return table_tuple_delete(rel, &t->t_self, GetCurrentCommandId(true), GetActiveSnapshot(), InvalidSnapshot, wait, &failure, false) == TM_Ok;
+	return table_tuple_delete(rel, &t->t_self, GetCurrentCommandId(true), GetActiveSnapshot(),
+							  InvalidSnapshot, wait, &failure, false) == TM_Ok;
 }
 
 /*
@@ -622,7 +625,8 @@ llm_cache_list(PG_FUNCTION_ARGS)
 		bool		nulls[3 + COST_CACHE_COUNTS] = {false};
 		Sum			s;
 
-		if (!rule_of(m, &k) || !(catalog_is_owner(m, GetUserId()) || has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS)))
+		if (!rule_of(m, &k) ||
+			!(catalog_is_owner(m, GetUserId()) || has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS)))
 			continue;
 		s = sum_of(m->name);
 		cost_cache_counts(m->name, counts);

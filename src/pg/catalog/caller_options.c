@@ -2,9 +2,9 @@
  * caller_options.c
  *	  Options of a model that are its callers' (caller_options.def): prices, fallback, cascade, result_cache.
  *
- * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a model is made,
- * and become fields of its requests' messages, where who asks reads them back: spend.c, fallback.c,
- * cascade.c, result_cache.c.
+ * Neither the engine nor the remote program looks at them: they pass them over.  They are checked when a
+ * model is made, and become fields of its requests' messages, where who asks reads them back: spend.c,
+ * fallback.c, cascade.c, result_cache.c.
  *
  * Tests: tests/sql/36_cost.sql, 37_result_cache.sql, 38_fallback.sql, 39_cascade.sql.
  */
@@ -52,7 +52,8 @@ static void
 check_members(const char *option, const JsonNode *object, const char *const *names, const char *list)
 {
 	if (object->kind != JSON_OBJECT)
-		refuse(option, psprintf("must be %s, got %s", json_kind_name(JSON_OBJECT), json_kind_name(object->kind)));
+		refuse(option, psprintf("must be %s, got %s", json_kind_name(JSON_OBJECT),
+								json_kind_name(object->kind)));
 	for (const JsonNode *a = object->first; a != NULL; a = a->next)
 	{
 		int			i = 0;
@@ -131,15 +132,16 @@ fallback_check(const JsonNode *n, const char *model)
 static void
 fallback_put(const JsonNode *n, WireOut *out)
 {
-	for (const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n; e != NULL; e = n->kind == JSON_ARRAY ? e->next : NULL)
+	for (const JsonNode *e = n->kind == JSON_ARRAY ? n->first : n; e != NULL;
+		 e = n->kind == JSON_ARRAY ? e->next : NULL)
 		wire_put_text(out, WTAG_FALLBACK, e->text, strlen(e->text));
 }
 
 /* ---- result_cache ---- */
 
 /*
- * Seconds of an interval, or -1: the text is none.  The error may be caught without a subtransaction: the type's
- * functions hold nothing but memory.
+ * Seconds of an interval, or -1: the text is none.  The error may be caught without a subtransaction: the
+ * type's functions hold nothing but memory.
  */
 static double
 interval_seconds(const char *text)
@@ -149,7 +151,8 @@ interval_seconds(const char *text)
 
 	PG_TRY();
 	{
-		Datum		interval = DirectFunctionCall3(interval_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+		Datum		interval = DirectFunctionCall3(interval_in, CStringGetDatum(text),
+												   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 		Datum		epoch = DirectFunctionCall2(extract_interval, CStringGetTextDatum("epoch"), interval);
 
 		s = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, epoch));
@@ -175,9 +178,10 @@ seconds_of(const JsonNode *n)
 	else if (n->kind == JSON_STRING)
 		s = interval_seconds(n->text);
 	if (!(s >= 1 && s <= 1e11))
-		refuse("result_cache", psprintf("needs seconds, or an interval such as \"7 days\", of at least 1 s as \"max_age\", got %s",
-										n->kind == JSON_STRING ? psprintf("\"%.60s\"", n->text) :
-										n->kind == JSON_NUMBER ? n->text : json_kind_name(n->kind)));
+		refuse("result_cache", psprintf("needs seconds, or an interval such as \"7 days\", of at least 1 s "
+										"as \"max_age\", got %s", n->kind == JSON_STRING ?
+										psprintf("\"%.60s\"", n->text) : n->kind == JSON_NUMBER ? n->text :
+										json_kind_name(n->kind)));
 	return (int64) s;
 }
 

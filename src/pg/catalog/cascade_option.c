@@ -19,7 +19,8 @@ refuse(const char *why)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("option \"cascade\" %s", why),
-			 errhint("It is {\"to\": a model, \"threshold\": a log-probability} and, for llm_filter(), \"accept\" and \"reject\": probabilities.")));
+			 errhint("It is {\"to\": a model, \"threshold\": a log-probability} and, for llm_filter(), "
+					 "\"accept\" and \"reject\": probabilities.")));
 	pg_unreachable();
 }
 

@@ -73,13 +73,13 @@ void
 lora_init(void)
 {
 	DefineCustomStringVariable("vllm.lora_dir",
-							   "Names a directory of adapters that calls may name without llm_create_lora(); empty means none.",
-							   NULL,
+							   "Names a directory of adapters that calls may name without llm_create_lora(); "
+							   "empty means none.", NULL,
 							   &vllm_lora_dir, "",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY, check_lora_dir, NULL, NULL);
 	DefineCustomBoolVariable("vllm.allow_runtime_lora",
-							 "Lets requests' bodies add and remove adapters (/v1/load_lora_adapter, /v1/unload_lora_adapter).",
-							 NULL,
+							 "Lets requests' bodies add and remove adapters (/v1/load_lora_adapter, "
+							 "/v1/unload_lora_adapter).", NULL,
 							 &vllm_allow_runtime_lora, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
 }
@@ -252,7 +252,8 @@ not_found(const char *name)
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("adapter \"%s\" does not exist", name),
 			 dir && !is_plain_name(name) ?
-			 errdetail("A name with a slash, or that begins with a dot, is not looked up in the directory of vllm.lora_dir.") :
+			 errdetail("A name with a slash, or that begins with a dot, is not looked up in the directory of "
+					   "vllm.lora_dir.") :
 			 dir ? errdetail("There is none of this name in the directory of vllm.lora_dir either.") : 0,
 			 errhint("Adapters of this database are listed in the view llm_loras; "
 					 "llm_create_lora() adds one.")));
@@ -268,7 +269,8 @@ check_is_no_adapter(const char *model, const char *lora)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a call can't have both adapters, \"%s\" and \"%s\"", model, lora),
-				 errdetail("parameter=lora, value=%s; model is \"%s\", which is an adapter, too, of model \"%s\".", lora, model, other->model),
+				 errdetail("parameter=lora, value=%s; model is \"%s\", which is an adapter, too, of model "
+						   "\"%s\".", lora, model, other->model),
 				 errhint("Leave out model, or name the adapter's model there.")));
 }
 

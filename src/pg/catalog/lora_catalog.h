@@ -35,8 +35,8 @@ LoraRow    *lora_find(const char *name);
 /* NULL if there is none; also looks in vllm.lora_dir: as an adapter of vllm.model. */
 LoraRow    *lora_resolve(const char *name);
 /*
- * The adapter that a call names beside a model (NULL: none is named): ERROR 42704 if there is none, 22023 if it
- * is another model's.
+ * The adapter that a call names beside a model (NULL: none is named): ERROR 42704 if there is none, 22023 if
+ * it is another model's.
  */
 LoraRow    *lora_named(const char *name, const char *model);
 

@@ -73,12 +73,14 @@ is_own_relation(Oid relid)
 	Oid			extension = get_extension_oid("vllm_pg", true);
 	Oid			table = get_rel_relkind(relid) == RELKIND_INDEX ? IndexGetRelation(relid, true) : relid;
 
-	return OidIsValid(extension) && OidIsValid(table) && getExtensionOfObject(RelationRelationId, table) == extension;
+	return OidIsValid(extension) && OidIsValid(table) &&
+		getExtensionOfObject(RelationRelationId, table) == extension;
 }
 
 /*
- * Where the extension is not, the database's owner may make a schema vllm with tables of these names, and triggers on
- * them.  Workers and hooks come there, too.  What is found to be a member stays one for as long as it is there.
+ * Where the extension is not, the database's owner may make a schema vllm with tables of these names, and
+ * triggers on them.  Workers and hooks come there, too.  What is found to be a member stays one for as long
+ * as it is there.
  */
 Oid
 catalog_own_relation(const char *name)
@@ -147,7 +149,8 @@ catalog_roles(Datum array, int *n)
 	Datum	   *elems;
 	Oid		   *roles;
 
-	deconstruct_array(DatumGetArrayTypeP(array), REGROLEOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL, n);
+	deconstruct_array(DatumGetArrayTypeP(array), REGROLEOID, sizeof(Oid), true, TYPALIGN_INT, &elems, NULL,
+					  n);
 	roles = palloc(sizeof(Oid) * Max(*n, 1));
 	for (int i = 0; i < *n; i++)
 		roles[i] = DatumGetObjectId(elems[i]);
@@ -269,8 +272,8 @@ catalog_check_absolute(const char *path)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("path \"%s\" is not absolute", path),
 			 errdetail("If this names a repository of Hugging Face's: nothing is downloaded."),
-			 errhint("Get it by \"%s\" on the database server, where its operating system user may read it, and give the path \"%s\".",
-					 hub.command, hub.path)));
+			 errhint("Get it by \"%s\" on the database server, where its operating system user may read it, "
+					 "and give the path \"%s\".", hub.command, hub.path)));
 }
 
 ModelRow *
@@ -284,8 +287,9 @@ catalog_model(const char *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("model \"%s\" does not exist", name),
 				 hub_name(name, false, &hub) && lora_find(name) == NULL ?
-				 errhint("Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the database server, then "
-						 "llm_create_model() adds it by the path \"%s\"; models of this database are listed in the view llm_models.", hub.command, hub.path) :
+				 errhint("Nothing is downloaded. Get a repository of Hugging Face's by \"%s\" on the "
+						 "database server, then llm_create_model() adds it by the path \"%s\"; models of "
+						 "this database are listed in the view llm_models.", hub.command, hub.path) :
 				 lora_find(name) != NULL ?
 				 errhint("There is an adapter of this name; the view llm_loras says of which model.") :
 				 errhint("Models of this database are listed in the view llm_models; "
@@ -333,7 +337,10 @@ remote_base(const char *name, const char *lora)
 	return m != NULL && catalog_is_remote(m) ? m : NULL;
 }
 
-/* The endpoint's adapter; which ones it has is in the options, for it can't be asked while a statement is planned. */
+/*
+ * The endpoint's adapter; which ones it has is in the options, for it can't be asked while a statement is
+ * planned.
+ */
 static LoraRow *
 remote_lora(const ModelRow *m, const char *name)
 {
@@ -352,7 +359,8 @@ remote_lora(const ModelRow *m, const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
 			 errmsg("adapter \"%s\" of model \"%s\" does not exist", name, m->name),
-			 errdetail("The model is a remote model; its option \"lora_modules\" names the adapters that the endpoint serves.")));
+			 errdetail("The model is a remote model; its option \"lora_modules\" names the adapters that the "
+					   "endpoint serves.")));
 	return NULL;
 }
 

@@ -41,7 +41,10 @@ ModelRow   *catalog_for_use(const char *name, const char *lora);
 ModelRow   *catalog_model_for_use(const char *name);
 /* The row, for who may do what he wants with any model; ERROR if there is none. */
 ModelRow   *catalog_model(const char *name);
-/* Refuse a path that is not absolute; where it looks like a repository of Hugging Face's, say how to get that. */
+/*
+ * Refuse a path that is not absolute; where it looks like a repository of Hugging Face's, say how to get
+ * that.
+ */
 void		catalog_check_absolute(const char *path);
 ModelRow   *catalog_model_for_owner(const char *name);
 /* What a call names it by: the adapter, if there is one. */
@@ -63,7 +66,9 @@ List	   *catalog_urls(const ModelRow *m);
 /* ERROR 0A000 if it is; what: "llm_sleep()" */
 void		catalog_require_local(const ModelRow *m, const char *what);
 
-/* Where the files of a model that is here are: absolute; $libdir is the folder this library was loaded from. */
+/*
+ * Where the files of a model that is here are: absolute; $libdir is the folder this library was loaded from.
+ */
 char	   *catalog_path(const ModelRow *m);
 
 /* May the current user see the path, or the url, and the options? */
@@ -72,7 +77,9 @@ bool		catalog_may_see_path(const ModelRow *m);
 /* wire_model_hash() of the path, or the first url, and options that catalog_put() sends. */
 uint64		catalog_hash(const ModelRow *m);
 
-/* Fields that every message about a model carries: who asks, name, path or urls and secret, options, adapter. */
+/*
+ * Fields that every message about a model carries: who asks, name, path or urls and secret, options, adapter.
+ */
 void		catalog_put(const ModelRow *m, WireOut *out);
 
 /* A table, index or sequence of the extension's in schema vllm; InvalidOid: there is none. */

@@ -162,8 +162,10 @@ remote_url_check(const char *url, const char *option)
 	if (!hosts_url(url, &u, why, sizeof(why)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 option == NULL ? errmsg("invalid url: %s", why) : errmsg("invalid url in option \"%s\": %s", option, why),
-				 errhint("Give the base URL of an OpenAI-compatible interface, as in \"https://llm.example.com/v1\".")));
+				 option == NULL ? errmsg("invalid url: %s", why) :
+				 errmsg("invalid url in option \"%s\": %s", option, why),
+					 errhint("Give the base URL of an OpenAI-compatible interface, as in "
+							 "\"https://llm.example.com/v1\".")));
 	if (hosts_allowed(vllm_allowed_hosts, &u))
 		return;
 	hosts_entry(&u, entry, sizeof(entry));
@@ -171,7 +173,8 @@ remote_url_check(const char *url, const char *option)
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("host \"%s\" is not allowed", u.host),
 			 errdetail("Remote models can only be at hosts in the setting vllm.allowed_hosts."),
-			 errhint("Add \"%s\" to vllm.allowed_hosts in postgresql.conf and reload the configuration.", entry)));
+			 errhint("Add \"%s\" to vllm.allowed_hosts in postgresql.conf and reload the configuration.",
+					 entry)));
 }
 
 /* ---- values ---- */
@@ -188,7 +191,8 @@ check_int(const RemoteOption *o, const JsonNode *n)
 	if (*end != '\0')
 		refuse(o->name, psprintf("must be an integer, got %s", n->text));
 	if (errno != 0 || value < o->low || value > o->high)
-		refuse(o->name, psprintf("must be between " INT64_FORMAT " and " INT64_FORMAT ", got %s", o->low, o->high, n->text));
+		refuse(o->name, psprintf("must be between " INT64_FORMAT " and " INT64_FORMAT ", got %s", o->low,
+								 o->high, n->text));
 }
 
 static bool
@@ -243,7 +247,8 @@ static bool
 is_token(const char *s)
 {
 	return s[0] != '\0' && strlen(s) <= MAX_HEADER_NAME &&
-		strspn(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == strlen(s);
+		strspn(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") ==
+		strlen(s);
 }
 
 /* Those that the program writes itself, or that would change what a request is. */
@@ -251,8 +256,8 @@ static bool
 is_reserved(const char *name)
 {
 	static const char *const reserved[] = {
-		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
-		"Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"
+		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type",
+		"Expect", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade"
 	};
 
 	for (int i = 0; i < lengthof(reserved); i++)
@@ -265,7 +270,8 @@ static void
 check_header_name(const char *option, const char *name)
 {
 	if (!is_token(name))
-		refuse(option, psprintf("has a header whose name is not valid: letters, digits and hyphens, at most %d", MAX_HEADER_NAME));
+		refuse(option, psprintf("has a header whose name is not valid: letters, digits and hyphens, at most "
+								"%d", MAX_HEADER_NAME));
 	if (is_reserved(name))
 		refuse(option, psprintf("must not have header \"%s\"", name));
 }
@@ -286,11 +292,12 @@ check_headers(const char *option, const JsonNode *n)
 					 errmsg("option \"%s\" must not have header \"Authorization\"", option),
 					 errhint("llm_set_secret() keeps what authorizes where nobody can read it.")));
 		if (h->kind != JSON_STRING)
-			refuse(option, psprintf("has a header \"%s\" whose value is %s, not a string", h->key, json_kind_name(h->kind)));
+			refuse(option, psprintf("has a header \"%s\" whose value is %s, not a string", h->key,
+									json_kind_name(h->kind)));
 		/* a line end would begin a header of the user's own */
 		if (!is_printable(h->text) || strlen(h->text) > MAX_HEADER_VALUE)
-			refuse(option, psprintf("has a header \"%s\" whose value is not valid: at most %d printable ASCII characters",
-									h->key, MAX_HEADER_VALUE));
+			refuse(option, psprintf("has a header \"%s\" whose value is not valid: at most %d printable "
+									"ASCII characters", h->key, MAX_HEADER_VALUE));
 	}
 }
 
@@ -303,8 +310,10 @@ check_ssl_verify(const char *option, const JsonNode *n)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to set option \"%s\" to false", option),
-				 errdetail("Without it anybody on the way to the endpoint can read and change what is asked and answered."),
-				 errhint("Only superusers may. Option \"ca_file\" names the certificates of an authority of one's own.")));
+				 errdetail("Without it anybody on the way to the endpoint can read and change what is asked "
+						   "and answered."),
+				 errhint("Only superusers may. Option \"ca_file\" names the certificates of an authority of "
+						 "one's own.")));
 }
 
 static void
@@ -314,7 +323,8 @@ check_ca_file(const char *option, const JsonNode *n)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to set option \"%s\"", option),
-				 errhint("Only roles with privileges of pg_read_server_files may name files of the server.")));
+				 errhint("Only roles with privileges of pg_read_server_files may name files of the "
+						 "server.")));
 	if (!is_absolute_path(n->text))
 		refuse(option, "must be an absolute path");
 }
@@ -341,7 +351,8 @@ check_special(const RemoteOption *o, const JsonNode *n)
 		check_header_name(o->name, n->text);
 	else if (strcmp(o->name, "urls") == 0)
 		remote_url_check(n->text, o->name);
-	else if (ends_with(o->name, "_path") && (n->text[0] != '/' || !is_printable(n->text) || strpbrk(n->text, " ?#\\") != NULL))
+	else if (ends_with(o->name, "_path") && (n->text[0] != '/' || !is_printable(n->text) ||
+											 strpbrk(n->text, " ?#\\") != NULL))
 		refuse(o->name, "must be a path that begins with \"/\", without a query");
 }
 
@@ -359,7 +370,8 @@ check_texts(const RemoteOption *o, const JsonNode *n)
 	for (const JsonNode *e = n->first; e != NULL; e = e->next)
 	{
 		if (e->kind != JSON_STRING)
-			refuse(o->name, psprintf("must be a string or an array of them, got %s in the array", json_kind_name(e->kind)));
+			refuse(o->name, psprintf("must be a string or an array of them, got %s in the array",
+									 json_kind_name(e->kind)));
 		check_length(o, e);
 		check_special(o, e);
 	}

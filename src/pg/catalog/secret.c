@@ -2,10 +2,11 @@
  * secret.c
  *	  The table vllm.secret, and llm_set_secret, llm_drop_secret.
  *
- * Nobody but the extension's owner, and superusers, has a privilege on the table; row-level security without a policy keeps
- * those out who may read all tables (pg_read_all_data).  There is no function that tells a secret: it goes from here into requests to the remote program (catalog_put), which sends it to the
- * model's endpoints.  pg_dump leaves the rows out, as it does with all rows of an extension's tables that it is not told of.
- * What statements say of secrets on their way here is secret_log.c's matter.
+ * Nobody but the extension's owner, and superusers, has a privilege on the table; row-level security without
+ * a policy keeps those out who may read all tables (pg_read_all_data).  There is no function that tells a
+ * secret: it goes from here into requests to the remote program (catalog_put), which sends it to the model's
+ * endpoints.  pg_dump leaves the rows out, as it does with all rows of an extension's tables that it is not
+ * told of.  What statements say of secrets on their way here is secret_log.c's matter.
  *
  * As with vllm.model (model_catalog.c) rows are read with a catalog snapshot and go with the model.
  *

@@ -14,7 +14,10 @@ bool		secret_delete(const char *model);
 
 /* secret_log.c: the hooks that keep secrets out of the server's log */
 void		secret_log_init(void);
-/* llm_set_secret() runs with this secret (NULL: with none): the session's statement is not shown as it is any more. */
+/*
+ * llm_set_secret() runs with this secret (NULL: with none): the session's statement is not shown as it is any
+ * more.
+ */
 void		secret_log_know(const char *secret);
 
 #endif

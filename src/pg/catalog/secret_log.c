@@ -2,19 +2,21 @@
  * secret_log.c
  *	  Keeping secrets out of the server's log: what statements give llm_set_secret() is not written there.
  *
- * A secret comes as an argument, so the statement has it, and the server writes statements to its log for many reasons:
- * log_statement, log_min_duration_statement, the STATEMENT line of an error, bind parameters, the
- * CONTEXT of PL/pgSQL, plans of auto_explain.  All of that passes emit_log_hook, where strings of statements that name the function are
- * masked (secret_mask.c) in the message's fields and in the statement that goes with it.  The hook works on the
- * message that the client gets, too, which loses nothing that the client hasn't written itself.
+ * A secret comes as an argument, so the statement has it, and the server writes statements to its log for
+ * many reasons: log_statement, log_min_duration_statement, the STATEMENT line of an error, bind parameters,
+ * the CONTEXT of PL/pgSQL, plans of auto_explain.  All of that passes emit_log_hook, where strings of
+ * statements that name the function are masked (secret_mask.c) in the message's fields and in the statement
+ * that goes with it.  The hook works on the message that the client gets, too, which loses nothing that the
+ * client hasn't written itself.
  *
- * A statement that hides the call (in a function of the user's own that takes the secret as an argument) can't be known
- * until llm_set_secret() runs.  From then on, as long as the statement lasts, the secret itself is looked for, and pg_stat_activity
- * shows a text without it.
+ * A statement that hides the call (in a function of the user's own that takes the secret as an argument)
+ * can't be known until llm_set_secret() runs.  From then on, as long as the statement lasts, the secret
+ * itself is looked for, and pg_stat_activity shows a text without it.
  *
- * Nothing can cancel a backend while it works on a message, so none may take long, whoever wrote it.  A message that can't hold a secret is
- * looked over once, fast (secret_name.c), and so is the session's statement, for all of its messages.  What is longer than SECRET_LONGEST and may give a
- * secret is left out whole.
+ * Nothing can cancel a backend while it works on a message, so none may take long, whoever wrote it.  A
+ * message that can't hold a secret is looked over once, fast (secret_name.c), and so is the session's
+ * statement, for all of its messages.  What is longer than SECRET_LONGEST and may give a secret is left out
+ * whole.
  *
  * Tests: tests/unit/pg/test_secret_mask.c, tests/t/114_secrets.pl.
  */
@@ -32,16 +34,23 @@
 #include "pg/catalog/secret_mask.h"
 
 #define MASK		"***"
-#define LOOKED_OVER	(16 * SECRET_LONGEST)	/* bytes of prepared statements that one message is worth; of the rest the worst is taken */
+/* bytes of prepared statements that one message is worth; of the rest the worst is taken */
+#define LOOKED_OVER	(16 * SECRET_LONGEST)
 #define MAX_KNOWN	8			/* secrets that one statement has given */
 #define SHORTEST	8			/* bytes; a shorter secret would be found everywhere */
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
 
-/* The session's statement as the client sent it, and without its secret; in MessageContext, until that is reset. */
+/*
+ * The session's statement as the client sent it, and without its secret; in MessageContext, until that is
+ * reset.
+ */
 static char *plain_statement;
 static char *masked_statement;
-/* Or: it gives no secret, whatever is prepared, and it has none of so many that are known.  Goes with MessageContext. */
+/*
+ * Or: it gives no secret, whatever is prepared, and it has none of so many that are known.  Goes with
+ * MessageContext.
+ */
 static const char *clean_statement;
 static int	clean_known;
 /* What it has given llm_set_secret() so far; there, too. */
@@ -111,8 +120,8 @@ has_known(const char *text)
 }
 
 /*
- * A copy of the text without the secrets that are known; NULL: it has none.  Each is looked for once over the whole text; where
- * they lap over, all of it goes.
+ * A copy of the text without the secrets that are known; NULL: it has none.  Each is looked for once over the
+ * whole text; where they lap over, all of it goes.
  */
 static char *
 mask_known(const char *text)
@@ -172,7 +181,9 @@ keep_masked(const Statement *s)
 	debug_query_string = masked_statement;
 }
 
-/* The session's statement gives nothing: if that can't change as long as it runs, it need not be read again. */
+/*
+ * The session's statement gives nothing: if that can't change as long as it runs, it need not be read again.
+ */
 static void
 remember_clean(void)
 {
@@ -221,8 +232,8 @@ session_statement(ErrorData *edata)
 }
 
 /*
- * A field of a message.  Where it has the whole statement, that is replaced by the masked one (or left alone: what a comment says is
- * no call); elsewhere every call is masked.
+ * A field of a message.  Where it has the whole statement, that is replaced by the masked one (or left alone:
+ * what a comment says is no call); elsewhere every call is masked.
  */
 static void
 mask_field(char **field, const Statement *s)
@@ -246,7 +257,8 @@ mask_field(char **field, const Statement *s)
 	if (masked == NULL && s->masked != NULL && strchr(rest, '\'') != strrchr(rest, '\''))
 		masked = secret_mask_strings(rest);
 	if (at != NULL)
-		*field = psprintf("%.*s%s%s", (int) (at - text), text, s->masked ? s->masked : s->plain, masked ? masked : rest);
+		*field = psprintf("%.*s%s%s", (int) (at - text), text, s->masked ? s->masked : s->plain,
+						  masked ? masked : rest);
 	else if (masked != NULL)
 		*field = masked;
 	if ((masked = mask_known(*field)) != NULL)
@@ -261,7 +273,8 @@ mask_quoted(char **field, char quote)
 }
 
 /*
- * A message that names a part of the statement: what stands between its first and its last quote (a part may have quotes
+ * A message that names a part of the statement: what stands between its first and its last quote (a part may
+ * have quotes
  * itself) goes.  In other languages than English quotes may be no ASCII; then all of it goes.
  */
 static void

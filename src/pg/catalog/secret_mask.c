@@ -2,20 +2,24 @@
  * secret_mask.c
  *	  Texts without what they may give llm_set_secret().
  *
- * In a statement that names the function every string and dollar quote becomes ***: a secret may stand in VALUES or in a CTE as well
- * as in the call.  Of a call's arguments words become ***, too.  All else is left as it is, and so is a statement
- * where only a comment names the function: nobody gets a whole statement out of the server's log by writing the name into it.
+ * In a statement that names the function every string and dollar quote becomes ***: a secret may stand in
+ * VALUES or in a CTE as well as in the call.  Of a call's arguments words become ***, too.  All else is left
+ * as it is, and so is a statement where only a comment names the function: nobody gets a whole statement out
+ * of the server's log by writing the name into it.
  *
- * The name is found in whatever way it is written: in capitals, quoted, with the escapes of E'' and U&"", in a body that DO
- * runs or that a function has.  A body that names it, and is SQL or PL/pgSQL, is shown as code without its strings.  A name
- * that a statement puts together ('llm_set' || '_secret') isn't found.
+ * The name is found in whatever way it is written: in capitals, quoted, with the escapes of E'' and U&"", in
+ * a body that DO runs or that a function has.  A body that names it, and is SQL or PL/pgSQL, is shown as code
+ * without its strings.  A name that a statement puts together ('llm_set' || '_secret') isn't found.
  *
- * The scanner knows strings (also E'' and $$), quoted names, comments and words.  In a statement that doesn't name the function it
- * looks into strings for EXECUTE of a prepared one.  Where a text ends within a call, the rest is masked.
+ * The scanner knows strings (also E'' and $$), quoted names, comments and words.  In a statement that doesn't
+ * name the function it looks into strings for EXECUTE of a prepared one.  Where a text ends within a call,
+ * the rest is masked.
  *
- * All this runs where nothing can interrupt it, on texts that anybody may have written.  So its work is bounded by the text's length, not by what stands in
- * it: each level of strings in strings is read once, and all levels but the first share an allowance (INNER_WORK); what is behind a
- * name is looked at once, however many names stand before it; prepared statements are asked for so many times.
+ * All this runs where nothing can interrupt it, on texts that anybody may have written.  So its work is
+ * bounded by the text's length, not by what stands in
+ * it: each level of strings in strings is read once, and all levels but the first share an allowance
+ * (INNER_WORK); what is behind a name is looked at once, however many names stand before it; prepared
+ * statements are asked for so many times.
  *
  * Tests: tests/unit/pg/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
  */
@@ -32,7 +36,8 @@
 #define MASK		"***"
 #define NAMED_MASK	"*** " SECRET_NAME " ***"	/* for a string that names it */
 #define MAX_DEPTH	32			/* of strings in strings; what is further in is masked whole */
-#define INNER_WORK	(2 * SECRET_LONGEST)	/* bytes that are read again as they stand in strings; what is beyond is masked whole */
+/* bytes that are read again as they stand in strings; what is beyond is masked whole */
+#define INNER_WORK	(2 * SECRET_LONGEST)
 #define BRIEF		64			/* bytes of space and comments that are read behind each name */
 #define MAX_LOOKUPS	1000		/* of prepared statements; an EXECUTE beyond them is taken for a call */
 
@@ -59,7 +64,8 @@ static void scan(Masker *m, const char *begin, const char *end);
 
 /* Of a word: letters, digits, what is no ASCII. */
 static const bool word_byte[256] = {
-	['$'] = true,['0' ... '9'] = true,['A' ... 'Z'] = true,['_'] = true,['a' ... 'z'] = true,[0x80 ... 0xff] = true
+	['$'] = true,['0' ... '9'] = true,['A' ... 'Z'] = true,['_'] = true,['a' ... 'z'] = true,
+	[0x80 ... 0xff] = true
 };
 
 static inline bool
@@ -330,7 +336,10 @@ mask_arguments(Masker *m, const char *p, const char *end)
 	return p;
 }
 
-/* A word, or what a quoted name has in it, ends at p: if it is the function's name and has arguments, mask them. */
+/*
+ * A word, or what a quoted name has in it, ends at p: if it is the function's name and has arguments, mask
+ * them.
+ */
 static const char *
 after_name(Masker *m, const char *name, size_t n, const char *p, const char *end)
 {
@@ -417,7 +426,10 @@ after_execute(Masker *m, const char *p, const char *end)
 	return escaped || prepared_calls(m, name, behind - name) ? mask_arguments(m, next + 1, end) : p;
 }
 
-/* As after_name(), whatever stands around the name; comments that names stand in are read so often as INNER_WORK allows. */
+/*
+ * As after_name(), whatever stands around the name; comments that names stand in are read so often as
+ * INNER_WORK allows.
+ */
 static const char *
 after_flat_name(Masker *m, const char *p, const char *end)
 {
@@ -446,7 +458,8 @@ static const char *
 scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 {
 	const char *start = p;
-	bool		escapes = *p == '\'' && p > begin && (p[-1] == 'E' || p[-1] == 'e') && (p - 1 == begin || !is_word(p[-2]));
+	bool		escapes = *p == '\'' && p > begin && (p[-1] == 'E' || p[-1] == 'e') &&
+		(p - 1 == begin || !is_word(p[-2]));
 	const char *inside_end;
 
 	p = sql_quoted_end(p, end, escapes);
@@ -455,7 +468,8 @@ scan_quoted(Masker *m, const char *begin, const char *p, const char *end)
 		replace(m, start, p, secret_names_within(&m->names, start, p) ? "'" NAMED_MASK "'" : "'" MASK "'");
 	else if (!m->named)
 		scan(m, start + 1, inside_end);
-	else if (secret_names_within(&m->names, start, p) && secret_name_match(start + 1, inside_end) != inside_end)
+	else if (secret_names_within(&m->names, start, p) &&
+			 secret_name_match(start + 1, inside_end) != inside_end)
 		replace(m, start, p, "\"" NAMED_MASK "\"");
 	return *start == '"' ? after_name(m, start + 1, inside_end - start - 1, p, end) : p;
 }
@@ -467,8 +481,8 @@ scan_dollars(Masker *m, const char *p, const char *end, int tag)
 	const char *close = dollar_close(p, end, tag);
 	const char *behind = Min(close + tag, end);
 
-	if (!m->named || (m->code && m->depth < MAX_DEPTH && secret_names_within(&m->names, p, close) && afford(&m->work, close - p) &&
-					  names_in_code(p + tag, close, m->depth, &m->work, NULL)))
+	if (!m->named || (m->code && m->depth < MAX_DEPTH && secret_names_within(&m->names, p, close) &&
+					  afford(&m->work, close - p) && names_in_code(p + tag, close, m->depth, &m->work, NULL)))
 		scan(m, p + tag, close);
 	else
 		replace(m, p, behind, secret_names_within(&m->names, p, close) ? "'" NAMED_MASK "'" : "'" MASK "'");
@@ -609,7 +623,10 @@ secret_mask_text(const char *text)
 
 	if (!secret_name_in(text, end))
 		return NULL;
-	/* a message's own quotes may make strings of what isn't, and the other way around: so calls first, whatever stands around them */
+	/*
+	 * a message's own quotes may make strings of what isn't, and the other way around: so calls first,
+	 * whatever stands around them
+	 */
 	initStringInfo(&calls.out);
 	scan_flat(&calls, text, end);
 	return secret_mask_strings(finish(&calls, end));

@@ -4,10 +4,11 @@
  *
  * In capitals, with the escapes of E'' and U&"", and with the backslashes of strings within strings doubled.
  *
- * The log hook (secret_log.c) asks this of all that goes to the server's log, and nothing can interrupt it there.  So the
- * cost is linear in the text, whatever stands in it: a run of backslashes is walked once for all places in it, as
- * all of them lead to its end.  And most texts are done with by a look at blocks of 64 bytes, without a branch per byte: the name has underscores, so a
- * text without one, and without the codes of one, doesn't have it.
+ * The log hook (secret_log.c) asks this of all that goes to the server's log, and nothing can interrupt it
+ * there.  So the cost is linear in the text, whatever stands in it: a run of backslashes is walked once for
+ * all places in it, as all of them lead to its end.  And most texts are done with by a look at blocks of 64
+ * bytes, without a branch per byte: the name has underscores, so a text without one, and without the codes of
+ * one, doesn't have it.
  *
  * Tests: tests/unit/pg/test_secret_mask.c.
  */
@@ -67,7 +68,10 @@ is_octal(const char *p, const char *end, char c)
 	return is_letter(value, c);
 }
 
-/* Behind the character c, which an escape at p says; what begins it is no digit of it, so that no two of these can be meant. */
+/*
+ * Behind the character c, which an escape at p says; what begins it is no digit of it, so that no two of
+ * these can be meant.
+ */
 static inline const char *
 match_escape(const char *p, const char *end, char c)
 {
@@ -147,14 +151,18 @@ secret_name_find(const char *p, const char *end, const char **behind)
 	return NULL;
 }
 
-/* Has one of the BLOCK bytes an underscore, or the end of an escape that is one?  Two bytes behind them can be read. */
+/*
+ * Has one of the BLOCK bytes an underscore, or the end of an escape that is one?  Two bytes behind them can
+ * be read.
+ */
 static inline bool
 block_may(const char *s)
 {
 	unsigned char any = 0;
 
 	for (int i = 0; i < BLOCK; i++)
-		any |= (s[i] == '_') | ((s[i] == '5') & ((s[i + 1] | 0x20) == 'f')) | ((s[i] == '1') & (s[i + 1] == '3') & (s[i + 2] == '7'));
+		any |= (s[i] == '_') | ((s[i] == '5') & ((s[i + 1] | 0x20) == 'f')) |
+			((s[i] == '1') & (s[i + 1] == '3') & (s[i + 2] == '7'));
 	return any != 0;
 }
 

@@ -192,7 +192,8 @@ require_preload(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
-				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the "
+						 "server.")));
 }
 
 static VllmEngineState
@@ -227,7 +228,8 @@ report_no_engine(bool remote, VllmEngineState state)
 				 errmsg("the remote program is not installed"),
 				 errdetail("There is no program \"%s\": this build of vllm_pg is without remote models.",
 						   remote_program_path()),
-				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set vllm.remote_path.")));
+				 errhint("Install the headers of libcurl, build vllm_pg again and install it; or set "
+						 "vllm.remote_path.")));
 	/* not what happened before it was last ready */
 	LWLockAcquire(s->lock, LW_SHARED);
 	if (remote)
@@ -240,8 +242,10 @@ report_no_engine(bool remote, VllmEngineState state)
 			 remote ? errmsg("the remote program is not available (state \"%s\")", vllm_state_name(state)) :
 			 errmsg("the inference engine is not available (state \"%s\")", vllm_state_name(state)),
 			 why[0] ? errdetail("%s", why) : 0,
-			 remote ? errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, a reload of the configuration starts it anew.") :
-			 errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, llm_engine_restart() starts it anew.")));
+			 remote ? errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, "
+							  "a reload of the configuration starts it anew.") :
+			 errhint("See the server log; setting vllm.engine_timeout says how long to wait for it, "
+					 "llm_engine_restart() starts it anew.")));
 }
 
 /* Wait for the engine, or the remote program; false: the deadline (0 = none) came first. */
@@ -274,8 +278,9 @@ wait_engine(bool remote, TimestampTz deadline)
 			report_no_engine(remote, state);
 		}
 		(void) ConditionVariableTimedSleep(&vllm_shared->state_cv,
-										   deadline == 0 ? 100 : Min(100, TimestampDifferenceMilliseconds(now, deadline) + 1),
-										   compat_wait_event(&wait_event, "VllmEngineStart"));
+										   deadline == 0 ? 100 :
+										   Min(100, TimestampDifferenceMilliseconds(now, deadline) + 1),
+											   compat_wait_event(&wait_event, "VllmEngineStart"));
 	}
 	ConditionVariableCancelSleep();
 	return ready;
@@ -359,11 +364,11 @@ claim_slot(ClientCall *c, VslotClaim *claim, bool wait_slot)
 					(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
 					 errmsg("too many LLM requests are queued"),
 					 OidIsValid(claim->limited) ?
-					 errdetail("No request slot of %d became free within %d ms. A role with limits has at most half of them.",
-							   vllm_shared->n_slots, vllm_queue_timeout) :
+					 errdetail("No request slot of %d became free within %d ms. A role with limits has at "
+							   "most half of them.", vllm_shared->n_slots, vllm_queue_timeout) :
 					 c->note.remote && vllm_engine ?
-					 errdetail("No request slot of %d became free within %d ms. Remote models have at most three quarters of them.",
-							   vllm_shared->n_slots, vllm_queue_timeout) :
+					 errdetail("No request slot of %d became free within %d ms. Remote models have at most "
+							   "three quarters of them.", vllm_shared->n_slots, vllm_queue_timeout) :
 					 errdetail("No request slot of %d became free within %d ms.",
 							   vllm_shared->n_slots, vllm_queue_timeout),
 					 errhint("Raise vllm.max_queued_requests or vllm.queue_timeout.")));
@@ -432,7 +437,8 @@ put_deadline(ClientCall *c)
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	atomic_store_explicit(&w->timeout_ms, c->timeout_ms, memory_order_relaxed);
 	atomic_store_explicit(&w->deadline_us,
-						  (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000 + 1000 * (int64) vcall_time_left(c, INT_MAX),
+						  (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000 + 1000 * (int64) vcall_time_left(c,
+							  INT_MAX),
 						  memory_order_relaxed);
 }
 
@@ -440,7 +446,8 @@ bool
 vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
-	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role(),.login = vclient_login_role()};
+	VslotClaim	claim = {.kind = kind,.model = model,.note = &c->note,.limited = vclient_limited_role(),
+						 .login = vclient_login_role()};
 
 	Assert(c->slot < 0);
 	require_preload();
@@ -777,7 +784,8 @@ frame_error(ClientCall *c, const char *p, size_t len)
 	WireIn		in = {p, p + len};
 	WireField	f;
 	int			sqlstate = ERRCODE_INTERNAL_ERROR;
-	const char *message = c->note.remote ? "the remote program reported an error" : "the inference engine reported an error";
+	const char *message = c->note.remote ? "the remote program reported an error" :
+		"the inference engine reported an error";
 	const char *detail = NULL;
 	const char *hint = NULL;
 
@@ -807,19 +815,22 @@ dead_error(ClientCall *c)
 {
 	if (c->damaged)
 		return make_error(c, ERRCODE_SYSTEM_ERROR,
-						  c->note.remote ? "the conversation with the remote program was damaged" : "the conversation with the inference engine was damaged",
-						  "The shared memory of its request slot was written over.",
+						  c->note.remote ? "the conversation with the remote program was damaged" :
+						  "the conversation with the inference engine was damaged",
+							  "The shared memory of its request slot was written over.",
 						  "The slot is used again when both sides have let go of it; repeat the statement.");
 	if (c->broken)
 		return make_error(c, ERRCODE_PROTOCOL_VIOLATION,
-						  c->note.remote ? "invalid reply from the remote program" : "invalid reply from the inference engine", NULL, NULL);
+						  c->note.remote ? "invalid reply from the remote program" :
+						  "invalid reply from the inference engine", NULL, NULL);
 	if (c->cancelled)
 		return make_error(c, ERRCODE_QUERY_CANCELED,
 						  "canceling LLM request due to llm_cancel()", NULL, NULL);
 	c->charged = c->note.remote;
 	if (c->note.remote)
 		return make_error(c, ERRCODE_SYSTEM_ERROR,
-						  "lost connection to the remote program", "What the endpoint has done for the request may be charged.",
+						  "lost connection to the remote program",
+						  "What the endpoint has done for the request may be charged.",
 						  "The program is being restarted; repeat the statement.");
 	return make_error(c, ERRCODE_SYSTEM_ERROR,
 					  "the inference engine was lost during the request", NULL,

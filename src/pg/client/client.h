@@ -48,7 +48,10 @@ void		vclient_require_switched_on(void);
 void		vclient_require_for(const StringInfoData *body);
 /* Is it there?  Never waits. */
 bool		vclient_is_ready(bool remote);
-/* Whom conversations about local models are for that begin from now on: the engine on that side; -1 = the one that serves. */
+/*
+ * Whom conversations about local models are for that begin from now on: the engine on that side; -1 = the one
+ * that serves.
+ */
 void		vclient_select_side(int side);
 
 /*
@@ -158,7 +161,10 @@ int			vclient_role_max_tokens(void);
 Oid			vclient_limited_role(void);
 /* The role that requests count for; none: those of a worker of jobs. */
 Oid			vclient_login_role(void);
-/* Whose account it is, and what it may spend: 0 = any sum.  role: as the request says; a worker of jobs has looked when it made the request. */
+/*
+ * Whose account it is, and what it may spend: 0 = any sum.  role: as the request says; a worker of jobs has
+ * looked when it made the request.
+ */
 Oid			vclient_cost_limits(Oid role, double *most, CostWindow *window);
 bool		vclient_is_for_others(void);
 /* DATABASE, ROLE, SESSION fields, and what the scheduler has to know. */

@@ -124,7 +124,8 @@ load(void)
 	if (file == NULL)
 		return;
 	if (fread(head, sizeof(head), 1, file) == 1 && head[0] == DUMP_MAGIC && head[1] == sizeof(StatEntry))
-		for (uint32 i = 0; i < head[2] && i < (uint32) vllm_stat_max && fread(&e, sizeof(e), 1, file) == 1; i++)
+		for (uint32 i = 0; i < head[2] && i < (uint32) vllm_stat_max && fread(&e, sizeof(e), 1, file) == 1;
+			 i++)
 		{
 			StatEntry  *to;
 
@@ -155,7 +156,8 @@ save(int code, Datum arg)
 	file = AllocateFile(DUMP_FILE ".tmp", PG_BINARY_W);
 	if (file == NULL)
 	{
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", DUMP_FILE ".tmp")));
+		ereport(LOG, (errcode_for_file_access(),
+					  errmsg("could not write file \"%s\": %m", DUMP_FILE ".tmp")));
 		return;
 	}
 	head[2] = hash_get_num_entries(table);
@@ -165,7 +167,8 @@ save(int code, Datum arg)
 		ok = fwrite(e, sizeof(*e), 1, file) == 1 && ok;
 	if (FreeFile(file) != 0 || !ok)
 	{
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", DUMP_FILE ".tmp")));
+		ereport(LOG, (errcode_for_file_access(),
+					  errmsg("could not write file \"%s\": %m", DUMP_FILE ".tmp")));
 		(void) unlink(DUMP_FILE ".tmp");
 		return;
 	}
@@ -186,7 +189,8 @@ request_stat_shared_init(void)
 		shared->dropped = 0;
 		shared->reset = GetCurrentTimestamp();
 	}
-	table = ShmemInitHash("vllm_pg request statistics hash", vllm_stat_max, vllm_stat_max, &ctl, HASH_ELEM | HASH_BLOBS);
+	table = ShmemInitHash("vllm_pg request statistics hash", vllm_stat_max, vllm_stat_max, &ctl,
+						  HASH_ELEM | HASH_BLOBS);
 	LWLockRelease(AddinShmemInitLock);
 	if (!IsUnderPostmaster)
 	{
@@ -256,7 +260,8 @@ new_entry(const StatKey *key, bool may_drop)
 	{
 		if (hash_search(table, key, HASH_FIND, NULL) == NULL && !may_drop)
 			return NULL;
-		while (may_drop && hash_search(table, key, HASH_FIND, NULL) == NULL && hash_get_num_entries(table) >= vllm_stat_max)
+		while (may_drop && hash_search(table, key, HASH_FIND, NULL) == NULL &&
+			   hash_get_num_entries(table) >= vllm_stat_max)
 			make_room();
 	}
 	e = hash_search(table, key, HASH_ENTER_NULL, &found);
@@ -348,7 +353,8 @@ require_shared(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
-				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the "
+						 "server.")));
 }
 
 static void
@@ -425,11 +431,14 @@ llm_stat_list(PG_FUNCTION_ARGS)
 static bool
 chosen(FunctionCallInfo fcinfo, const StatKey *key)
 {
-	return (PG_ARGISNULL(0) || PG_GETARG_OID(0) == key->userid) && (PG_ARGISNULL(1) || PG_GETARG_OID(1) == key->dbid) &&
+	return (PG_ARGISNULL(0) || PG_GETARG_OID(0) == key->userid) &&
+		(PG_ARGISNULL(1) || PG_GETARG_OID(1) == key->dbid) &&
 		(PG_ARGISNULL(2) || (!key->is_role && (uint64) PG_GETARG_INT64(2) == key->query_id));
 }
 
-/* llm_stat_reset(userid oid, dbid oid, queryid bigint): the number of entries; who may is a matter of EXECUTE */
+/*
+ * llm_stat_reset(userid oid, dbid oid, queryid bigint): the number of entries; who may is a matter of EXECUTE
+ */
 Datum
 llm_stat_reset(PG_FUNCTION_ARGS)
 {

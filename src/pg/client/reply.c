@@ -134,7 +134,8 @@ reply_read(Reply *r, const CallFrame *frame)
 	int			rc;
 
 	memset(r, 0, sizeof(*r));
-	r->count = r->max_model_len = r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->reasoning_tokens = -1;
+	r->count = r->max_model_len = r->prompt_tokens = r->completion_tokens = r->cached_tokens =
+		r->reasoning_tokens = -1;
 	r->queue_us = r->prefill_us = r->ttft_us = r->decode_us = r->e2e_us = -1;
 	r->preemptions = -1;
 	r->rows = 1;

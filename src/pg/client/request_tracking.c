@@ -27,7 +27,10 @@ int			vllm_log_min_duration = -1;
 char	   *vllm_traceparent = "";
 char	   *vllm_tracestate = "";
 
-/* The session runs EXECUTE: what is told of the statement is about that, not about the query it executes, whose identifier this is. */
+/*
+ * The session runs EXECUTE: what is told of the statement is about that, not about the query it executes,
+ * whose identifier this is.
+ */
 static bool executing = false;
 static uint64 executed_id;
 static ProcessUtility_hook_type prev_process_utility = NULL;
@@ -37,7 +40,8 @@ prepared_query_id(const char *name)
 {
 	PreparedStatement *p = FetchPreparedStatement(name, false);
 
-	return p != NULL && p->plansource->query_list != NIL ? linitial_node(Query, p->plansource->query_list)->queryId : 0;
+	return p != NULL && p->plansource->query_list != NIL ?
+		linitial_node(Query, p->plansource->query_list)->queryId : 0;
 }
 
 static void
@@ -271,7 +275,8 @@ role_and_database(Oid role)
 	char	   *r = IsTransactionState() ? GetUserNameFromId(role, true) : NULL;
 	char	   *d = IsTransactionState() ? get_database_name(MyDatabaseId) : NULL;
 
-	return psprintf("role \"%s\", database \"%s\"", r ? r : psprintf("%u", role), d ? d : psprintf("%u", MyDatabaseId));
+	return psprintf("role \"%s\", database \"%s\"", r ? r : psprintf("%u", role),
+					d ? d : psprintf("%u", MyDatabaseId));
 }
 
 /* One line, without the statement, which may have a prompt in it. */
@@ -285,12 +290,13 @@ log_slow(const RequestTracking *n, const RequestEnded *e, const RequestFigures *
 	append_ms(&s, "queue", r->queue_us);
 	append_ms(&s, "prefill", r->prefill_us);
 	append_ms(&s, "decode", r->decode_us);
-	appendStringInfo(&s, ", tokens prompt " INT64_FORMAT " cached " INT64_FORMAT " output " INT64_FORMAT, r->prompt_tokens, r->cached_tokens,
-					 r->output_tokens);
+	appendStringInfo(&s, ", tokens prompt " INT64_FORMAT " cached " INT64_FORMAT " output " INT64_FORMAT,
+					 r->prompt_tokens, r->cached_tokens, r->output_tokens);
 	if (r->preemptions > 0)
 		appendStringInfo(&s, ", preemptions " INT64_FORMAT, r->preemptions);
 	if (r->draft_tokens > 0)
-		appendStringInfo(&s, ", drafts " INT64_FORMAT " accepted " INT64_FORMAT, r->draft_tokens, r->accepted_tokens);
+		appendStringInfo(&s, ", drafts " INT64_FORMAT " accepted " INT64_FORMAT, r->draft_tokens,
+						 r->accepted_tokens);
 	appendStringInfo(&s, ", finish %s, %s", r->reason, role_and_database(n->roleid));
 	if (n->query_id != 0)
 		appendStringInfo(&s, ", query id " INT64_FORMAT, (int64) n->query_id);
@@ -299,8 +305,9 @@ log_slow(const RequestTracking *n, const RequestEnded *e, const RequestFigures *
 	if (state[0] != '\0')
 		appendStringInfo(&s, ", tracestate %s", state);
 	ereport(LOG,
-			(errmsg("LLM request " INT64_FORMAT " (%s) of model \"%s\"%s%s%s took %.3f ms%s", e->id, kind_name(n->kind), e->model,
-					n->lora[0] != '\0' ? " with adapter \"" : "", n->lora, n->lora[0] != '\0' ? "\"" : "", r->total_us / 1000.0, s.data),
+			(errmsg("LLM request " INT64_FORMAT " (%s) of model \"%s\"%s%s%s took %.3f ms%s", e->id,
+					kind_name(n->kind), e->model, n->lora[0] != '\0' ? " with adapter \"" : "", n->lora,
+					n->lora[0] != '\0' ? "\"" : "", r->total_us / 1000.0, s.data),
 			 errhidestmt(true), errhidecontext(true)));
 	pfree(s.data);
 }
@@ -358,7 +365,8 @@ request_note_end(RequestTracking *n, const RequestEnded *e)
 	else if (r.reason[0] == '\0')
 		strlcpy(r.reason, "stop", sizeof(r.reason));
 	request_stat_count(n, end, e->model, &r);
-	if (vllm_log_min_duration >= 0 && r.total_us >= (int64) vllm_log_min_duration * 1000 && !proc_exit_inprogress)
+	if (vllm_log_min_duration >= 0 && r.total_us >= (int64) vllm_log_min_duration * 1000 &&
+		!proc_exit_inprogress)
 		log_slow(n, e, &r);
 }
 

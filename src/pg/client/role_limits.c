@@ -6,7 +6,8 @@
  * then, and neither SET ROLE nor a function of somebody else's changes them.  Two sessions ask for
  * others: a worker of jobs, for their owners, in the background; and the HTTP server's, which becomes
  * the role of each API key: there the settings of that role are looked up as its login would.  A worker has
- * jobs of several owners, of whom none is to keep the others waiting: of the limits those that nobody waits for hold.
+ * jobs of several owners, of whom none is to keep the others waiting: of the limits those that nobody waits
+ * for hold.
  *
  * Tested by tests/t/097_limits.pl.
  */
@@ -100,7 +101,8 @@ take_setting(RoleLimits *l, char *setting)
 	if (pg_strcasecmp(setting, "vllm.role_cost_window") == 0)
 		l->cost_window = cost_window(value);
 	for (int i = 0; i < (int) lengthof(known); i++)
-		if (pg_strcasecmp(setting, known[i].name) == 0 && parse_int(value, &n, known[i].flags, NULL) && n >= known[i].least)
+		if (pg_strcasecmp(setting, known[i].name) == 0 && parse_int(value, &n, known[i].flags, NULL) &&
+			n >= known[i].least)
 			*known[i].to = n;
 }
 
@@ -112,8 +114,10 @@ take_settings(RoleLimits *l, Relation rel, Oid database, Oid role)
 	SysScanDesc scan;
 	HeapTuple	t;
 
-	ScanKeyInit(&key[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(database));
-	ScanKeyInit(&key[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(role));
+	ScanKeyInit(&key[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(database));
+	ScanKeyInit(&key[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(role));
 	scan = systable_beginscan(rel, DbRoleSettingDatidRolidIndexId, true, NULL, 2, key);
 	while (HeapTupleIsValid(t = systable_getnext(scan)))
 	{
@@ -144,7 +148,8 @@ limits_of(RoleLimits *l, Oid role)
 static Oid
 asker(RoleLimits *l)
 {
-	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute, vllm_role_max_tokens, vllm_role_limit_timeout,
+	*l = (RoleLimits) {vllm_role_weight, vllm_role_max_requests, vllm_role_tokens_per_minute,
+					   vllm_role_max_tokens, vllm_role_limit_timeout,
 	vllm_role_max_cost, cost_window(vllm_role_cost_window)};
 	if (!for_others && !is_door())
 		return GetSessionUserId();
@@ -160,7 +165,9 @@ vclient_is_for_others(void)
 	return for_others;
 }
 
-/* What owners of jobs may spend, as of when their requests were made: those are sent outside of transactions. */
+/*
+ * What owners of jobs may spend, as of when their requests were made: those are sent outside of transactions.
+ */
 static void
 remember_cost(Oid role, const RoleLimits *l)
 {
@@ -177,7 +184,8 @@ remember_cost(Oid role, const RoleLimits *l)
 Oid
 vclient_cost_limits(Oid role, double *most, CostWindow *window)
 {
-	OwnerCost  *o = for_others && owner_costs != NULL ? hash_search(owner_costs, &role, HASH_FIND, NULL) : NULL;
+	OwnerCost  *o = for_others && owner_costs != NULL ? hash_search(owner_costs, &role, HASH_FIND, NULL) :
+		NULL;
 	RoleLimits	l = {.max_cost = o != NULL ? o->most : 0,.cost_window = o != NULL ? o->window : COST_MONTH};
 
 	if (!for_others)
@@ -207,7 +215,8 @@ vclient_login_role(void)
 Oid
 vclient_limited_role(void)
 {
-	RoleLimits	l = {.max_requests = vllm_role_max_requests, .tokens_per_minute = vllm_role_tokens_per_minute};
+	RoleLimits	l = {.max_requests = vllm_role_max_requests,
+					 .tokens_per_minute = vllm_role_tokens_per_minute};
 	Oid			role = GetSessionUserId();
 
 	/* a worker of jobs brings no limits, and need not look */

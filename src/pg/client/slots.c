@@ -5,17 +5,18 @@
  * Ownership lives in VllmShared (src/pg/shared_state.h has the rules), under one
  * LWLock that is never held across anything slow: every critical section below is
  * O(1), but for the supervisor's pass over all slots when an engine has died, a backend's
- * at its exit, one for a role with limits while half of the slots are taken, and one for a role while all of the pool are.  The arena's slot words are shared with the
- * engine and follow wire.h; a backend resets a slot's words while it claims it,
- * state last.  attn and wake are not reset: a left-over entry in a slot ring is
- * harmless (somebody looks once too often), a lost one is not.
+ * at its exit, one for a role with limits while half of the slots are taken, and one for a role while all of
+ * the pool are.  The arena's slot words are shared with the engine and follow wire.h; a backend resets a
+ * slot's words while it claims it, state last.  attn and wake are not reset: a left-over entry in a slot ring
+ * is harmless (somebody looks once too often), a lost one is not.
  *
  * There are three arenas (src/pg/shared_state.h), each a memfd made by the postmaster, mapped before any
  * fork, so that it has the same address everywhere and the engine can inherit the descriptor.
  * After a crash restart the same postmaster comes here again: the engine is gone
  * with the supervisor (PDEATHSIG), the pages are given back and read as zeros.
  *
- * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl, tests/t/110_remote_program.pl, tests/t/117_remote_shares.pl.
+ * Tests: tests/t/003_cancel_leaks.pl, tests/t/005_queue.pl, tests/t/110_remote_program.pl,
+ * tests/t/117_remote_shares.pl.
  */
 #include "postgres.h"
 
@@ -258,7 +259,8 @@ queue_append(int procno, const VslotClaim *c)
 
 	all[procno] = (VllmWaiter)
 	{
-		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),.of_model = c->of_model,.limited = c->limited,.login = c->login
+		.prev = s->wait_tail,.next = -1,.granted = -1,.queued = true,.remote = is_remote(c),
+			.of_model = c->of_model,.limited = c->limited,.login = c->login
 	};
 	if (s->wait_tail >= 0)
 		all[s->wait_tail].next = procno;
@@ -274,7 +276,9 @@ most_of_side(bool remote)
 {
 	const VllmShared *s = vllm_shared;
 	bool		alone = remote ? !vllm_engine :
-		vslot_remote_used() == 0 && (s->remote_at == 0 || TimestampDifferenceExceeds(s->remote_at, GetCurrentTimestamp(), REMOTE_RECENT));
+		vslot_remote_used() == 0 &&
+			(s->remote_at == 0 || TimestampDifferenceExceeds(s->remote_at, GetCurrentTimestamp(),
+															 REMOTE_RECENT));
 
 	return alone ? s->n_slots : Max(s->n_slots * 3 / 4, 1);
 }
@@ -293,7 +297,10 @@ pool_room(bool remote)
 	return Min(vllm_shared->n_free, most_of_side(remote) - held_by_side(remote));
 }
 
-/* How many of the spares requests to the endpoints of a model may take: each one is also one less that is left. */
+/*
+ * How many of the spares requests to the endpoints of a model may take: each one is also one less that is
+ * left.
+ */
 static int
 spare_room(uint16 of_model)
 {
@@ -315,8 +322,8 @@ vslot_remote_used(void)
 }
 
 /*
- * Others' requests may have the whole pool, and keep it for as long as their answers take: a role that has less than there are
- * spares left may have one of these.
+ * Others' requests may have the whole pool, and keep it for as long as their answers take: a role that has
+ * less than there are spares left may have one of these.
  */
 static bool
 role_has_spare(Oid login)
@@ -331,7 +338,10 @@ role_has_spare(Oid login)
 	return n < s->n_spare_free + 1 - n;
 }
 
-/* What waits for a limit of its role holds its slot: so that there are some for others, such a role has half of them. */
+/*
+ * What waits for a limit of its role holds its slot: so that there are some for others, such a role has half
+ * of them.
+ */
 static bool
 role_may_have(Oid limited)
 {
@@ -468,7 +478,8 @@ has_engine(const VslotClaim *c)
 {
 	if (is_remote(c))
 		return vllm_shared->remote.serving;
-	return c->for_side < 0 || c->for_side == (int) pg_atomic_read_u32(&vllm_shared->side) ? vllm_shared->serving : vllm_shared->second_up;
+	return c->for_side < 0 || c->for_side == (int) pg_atomic_read_u32(&vllm_shared->side) ?
+		vllm_shared->serving : vllm_shared->second_up;
 }
 
 /* The slot's words as they are when a conversation begins, of the next generation; state last. */
@@ -672,7 +683,10 @@ vslot_wait_claim(VslotClaim *c, int timeout_ms)
 	/* the engine must know of the slots that this backend holds, or none gets free */
 	vslot_ring_now();
 	LWLockAcquire(s->lock, LW_EXCLUSIVE);
-	/* one was freed since the caller looked, or the engine has ended: nobody hands out slots that are free already */
+	/*
+	 * one was freed since the caller looked, or the engine has ended: nobody hands out slots that are free
+	 * already
+	 */
 	result = claim_locked(c);
 	if (result == VSLOT_NONE)
 		queue_append(me, c);
@@ -768,8 +782,8 @@ vslot_release_all_mine(void)
 static int	wakes_deferred[VLLM_SIDES] = {0};
 
 /*
- * True if the engine has to be told of it.  anyhow: even if the slot seems to be in the ring, unless that is full: attn, or
- * the entry, may be damaged.  That the engine looks once too often is harmless.
+ * True if the engine has to be told of it.  anyhow: even if the slot seems to be in the ring, unless that is
+ * full: attn, or the entry, may be damaged.  That the engine looks once too often is harmless.
  */
 static bool
 push_attention(int slot, int side, bool anyhow)

@@ -23,7 +23,8 @@ typedef struct VslotClaim
 	const char *model;			/* NULL = none */
 	const RequestTracking *note;	/* NULL = none */
 	int			for_side;		/* -1 = the side of the engine that serves */
-	Oid			limited;		/* the role that it counts for, if that has limits: it has at most half of the slots */
+	/* the role that it counts for, if that has limits: it has at most half of the slots */
+	Oid			limited;
 	Oid			login;			/* the role that it counts for in any case; none: it takes no spare */
 	uint16		of_model;		/* of a remote one: set when it is tried */
 	/* out */
@@ -39,8 +40,9 @@ VslotResult vslot_try_claim(VslotClaim *c);
 /* The id of a request that needs no slot, as it is answered already. */
 int64		vslot_new_request_id(void);
 /*
- * How many free slots requests to the remote program, or to the engine, may take now, if `leave` of the pool are left: a
- * guess, nothing is locked.  of_model, of the remote program's: vslot_of_model() of the model's name (NULL = none).
+ * How many free slots requests to the remote program, or to the engine, may take now, if `leave` of the pool
+ * are left: a guess, nothing is locked.  of_model, of the remote program's: vslot_of_model() of the model's
+ * name (NULL = none).
  */
 int			vslot_room(bool remote, uint16 of_model, int leave);
 uint16		vslot_of_model(const char *model);
@@ -97,7 +99,10 @@ void		vslot_listening(void);
 
 /* Pop the to_worker ring: wake owners, reap zombies; number of slots seen. */
 int			vslot_drain_wakes(int side);
-/* Look for slots whose words in the arena are damaged, and mend them; does something once a second (slot_care.c). */
+/*
+ * Look for slots whose words in the arena are damaged, and mend them; does something once a second
+ * (slot_care.c).
+ */
 void		vslot_care_turn(void);
 /* Free every zombie that the engine has closed (or that is LOST). */
 void		vslot_reap_zombies(void);
@@ -112,8 +117,9 @@ bool		vslot_side_in_use_locked(int side);
 /* ---- for slot_care.c ---- */
 
 /*
- * With the lock held: a zombie is claimed anew, of the next generation, and cancelled at once.  What the engine still has of
- * the old one is none of the slot's any more, and what it lets go of is the new one.  The caller rings.
+ * With the lock held: a zombie is claimed anew, of the next generation, and cancelled at once.  What the
+ * engine still has of the old one is none of the slot's any more, and what it lets go of is the new one.  The
+ * caller rings.
  */
 void		vslot_ask_again_locked(int slot);
 /* Tell the engine to look at the slot, whatever the arena says of that having been done. */

@@ -2,15 +2,16 @@
  * spend.c
  *	  What requests cost, where their models have prices: accounts, and budgets.
  *
- * An account is that of a role, a database and a model, in shared memory; a role has a purse besides, with what it has
- * spent today, this month (in UTC) and ever, over all databases.  The role is the one whose limits a request counts for
- * (role_limits.c).  All of it is kept over restarts, and over crashes but for the last seconds: the supervisor writes the file.
+ * An account is that of a role, a database and a model, in shared memory; a role has a purse besides, with
+ * what it has spent today, this month (in UTC) and ever, over all databases.  The role is the one whose
+ * limits a request counts for (role_limits.c).  All of it is kept over restarts, and over crashes but for the
+ * last seconds: the supervisor writes the file.
  *
  * A request that is under way has its estimate set aside: the prompt's bytes, of which
  * four are a token until the account knows better, and max_tokens.  So many requests in
- * flight can't overshoot a budget together.  When it ends, however it does, its estimate is given back and what it
- * has cost is added, in one step under the lock.  What a prompt has cost that an endpoint may have charged and not answered is
- * added as if it had been.
+ * flight can't overshoot a budget together.  When it ends, however it does, its estimate is given back and
+ * what it has cost is added, in one step under the lock.  What a prompt has cost that an endpoint may have
+ * charged and not answered is added as if it had been.
  *
  * The request's ClientCall gives back what it holds (client.c), on every path; a backend that dies without
  * is the end of shared memory, too.
@@ -141,13 +142,15 @@ cost_text(int64 units)
 static Datum
 money(int64 units)
 {
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(cost_text(units)), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(cost_text(units)), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
 }
 
 CostWindow
 cost_window(const char *name)
 {
-	return pg_strcasecmp(name, "day") == 0 ? COST_DAY : pg_strcasecmp(name, "none") == 0 ? COST_NONE : COST_MONTH;
+	return pg_strcasecmp(name, "day") == 0 ? COST_DAY : pg_strcasecmp(name, "none") == 0 ? COST_NONE :
+		COST_MONTH;
 }
 
 /* Which day, which month it is, in UTC. */
@@ -168,7 +171,8 @@ Size
 cost_shared_size(void)
 {
 	return add_size(MAXALIGN(sizeof(CostShared)),
-					add_size(hash_estimate_size(vllm_stat_max, sizeof(CostAccount)), hash_estimate_size(vllm_stat_max, sizeof(CostPurse))));
+					add_size(hash_estimate_size(vllm_stat_max, sizeof(CostAccount)),
+							 hash_estimate_size(vllm_stat_max, sizeof(CostPurse))));
 }
 
 /* Of too many they are one, of nobody and no model. */
@@ -179,7 +183,8 @@ account(const CostKey *key)
 	CostAccount *a;
 	bool		found = true;
 
-	a = hash_search(accounts, key, hash_get_num_entries(accounts) < vllm_stat_max ? HASH_ENTER_NULL : HASH_FIND, &found);
+	a = hash_search(accounts, key, hash_get_num_entries(accounts) < vllm_stat_max
+					? HASH_ENTER_NULL : HASH_FIND, &found);
 	if (a == NULL)
 		a = hash_search(accounts, &others, HASH_FIND, NULL);
 	else if (!found)
@@ -195,7 +200,8 @@ static CostPurse *
 purse(Oid role)
 {
 	bool		found = true;
-	CostPurse  *p = hash_search(purses, &role, hash_get_num_entries(purses) < vllm_stat_max ? HASH_ENTER_NULL : HASH_FIND, &found);
+	CostPurse  *p = hash_search(purses, &role, hash_get_num_entries(purses) < vllm_stat_max
+								? HASH_ENTER_NULL : HASH_FIND, &found);
 
 	if (p != NULL && !found)
 		memset((char *) p + sizeof(Oid), 0, sizeof(*p) - sizeof(Oid));
@@ -250,9 +256,10 @@ load(void)
 
 	if (file == NULL)
 		return;
-	if (fread(head, sizeof(head), 1, file) != 1 || head[0] != COST_MAGIC || head[1] != sizeof(CostAccount) || head[2] != sizeof(CostPurse) ||
-		!load_entries(file, head[3], head[4]))
-		ereport(LOG, (errmsg("file \"%s\" is damaged or of another version: accounts of LLM requests begin anew", COST_FILE)));
+	if (fread(head, sizeof(head), 1, file) != 1 || head[0] != COST_MAGIC || head[1] != sizeof(CostAccount) ||
+		head[2] != sizeof(CostPurse) || !load_entries(file, head[3], head[4]))
+		ereport(LOG, (errmsg("file \"%s\" is damaged or of another version: accounts of LLM requests begin "
+							 "anew", COST_FILE)));
 	FreeFile(file);
 }
 
@@ -279,10 +286,11 @@ save(void)
 		p[head[4]++] = *(CostPurse *) e;
 	LWLockRelease(shared->lock);
 	file = AllocateFile(COST_FILE ".tmp", PG_BINARY_W);
-	ok = file != NULL && fwrite(head, sizeof(head), 1, file) == 1 && fwrite(a, sizeof(*a), head[3], file) == head[3] &&
-		fwrite(p, sizeof(*p), head[4], file) == head[4];
+	ok = file != NULL && fwrite(head, sizeof(head), 1, file) == 1 &&
+		fwrite(a, sizeof(*a), head[3], file) == head[3] && fwrite(p, sizeof(*p), head[4], file) == head[4];
 	if ((file != NULL && FreeFile(file) != 0) || !ok)
-		ereport(LOG, (errcode_for_file_access(), errmsg("could not write file \"%s\": %m", COST_FILE ".tmp")));
+		ereport(LOG, (errcode_for_file_access(),
+					  errmsg("could not write file \"%s\": %m", COST_FILE ".tmp")));
 	else
 		(void) durable_rename(COST_FILE ".tmp", COST_FILE, LOG);
 	pfree(a);
@@ -447,7 +455,8 @@ cost_output_guess(const SpendRecord *n, WireKind kind)
 		return prompt_times(n);
 	if ((kind != WK_GENERATE && kind != WK_API) || n->vectors)
 		return 0;
-	return times(n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens : GUESS_TOKENS, n->answers);
+	return times(n->max_tokens > 0 ? n->max_tokens : vllm_default_max_tokens > 0 ? vllm_default_max_tokens :
+				 GUESS_TOKENS, n->answers);
 }
 
 /* ---- budgets ---- */
@@ -505,7 +514,8 @@ reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool 
 	n->role_reserved = ok;
 	if (!ok && wait)
 		report_reached(psprintf("role \"%s\"", GetUserNameFromId(n->role, true)),
-					   psprintf("vllm.role_max_cost is %g%s", most, w == COST_DAY ? " a day" : w == COST_MONTH ? " a month" : ""),
+					   psprintf("vllm.role_max_cost is %g%s", most, w == COST_DAY ? " a day" : w == COST_MONTH
+								? " a month" : ""),
 					   spent, reserved, estimate);
 	return ok;
 }
@@ -567,10 +577,12 @@ cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait)
 	estimate = add(times(cost_prompt_guess(n), n->input), times(cost_output_guess(n, kind), n->output));
 	this_statement();
 	n->statement = statement.began;
-	if (vllm_max_cost > 0 && !vclient_is_for_others() && !has_room(units(vllm_max_cost), statement.spent, statement.reserved, estimate))
+	if (vllm_max_cost > 0 && !vclient_is_for_others() && !has_room(units(vllm_max_cost), statement.spent,
+																   statement.reserved, estimate))
 	{
 		if (wait)
-			report_reached("the statement", psprintf("vllm.max_cost is %g", vllm_max_cost), statement.spent, statement.reserved, estimate);
+			report_reached("the statement", psprintf("vllm.max_cost is %g", vllm_max_cost), statement.spent,
+						   statement.reserved, estimate);
 		refused = true;
 		return false;
 	}
@@ -685,7 +697,8 @@ cost_cache_counts(const char *model, int64 *counts)
 	LWLockAcquire(shared->lock, LW_SHARED);
 	hash_seq_init(&scan, accounts);
 	while ((a = hash_seq_search(&scan)) != NULL)
-		for (int i = 0; i < COST_CACHE_COUNTS && a->key.database == MyDatabaseId && strcmp(a->key.model, model) == 0; i++)
+		for (int i = 0; i < COST_CACHE_COUNTS && a->key.database == MyDatabaseId &&
+			 strcmp(a->key.model, model) == 0; i++)
 			counts[i] += a->cache[i];
 	LWLockRelease(shared->lock);
 }
@@ -721,13 +734,15 @@ require_shared(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
-				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the "
+						 "server.")));
 }
 
 static bool
 may_see(Oid role)
 {
-	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) || (OidIsValid(role) && has_privs_of_role(GetUserId(), role));
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
 }
 
 /* A copy of a table: privileges are looked up in the catalogs, not under the lock. */

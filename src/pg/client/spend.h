@@ -12,8 +12,8 @@
 #include "ipc/wire.h"
 
 /*
- * Money is whole numbers of 1e-12 of the currency that prices are in: a price of a million tokens with six digits
- * behind the point is a whole number of these for a token, so sums are exact.
+ * Money is whole numbers of 1e-12 of the currency that prices are in: a price of a million tokens with six
+ * digits behind the point is a whole number of these for a token, so sums are exact.
  */
 #define COST_DIGITS		12
 #define COST_PRICE_UNITS 1e6	/* of a token, for each 1 of a million tokens */
@@ -53,7 +53,8 @@ typedef struct CostTokens
 	int64		prompt,
 				cached,
 				output;
-	int64		charged_tries;	/* of an endpoint: gave no answer, and may have been charged like the prompt */
+	/* of an endpoint: gave no answer, and may have been charged like the prompt */
+	int64		charged_tries;
 } CostTokens;
 
 /* From a request's message. */
@@ -70,8 +71,8 @@ int64		cost_output_guess(const SpendRecord *n, WireKind kind);
 double		cost_money(const SpendRecord *n, const CostTokens *t);
 
 /*
- * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under way; with
- * wait that is an ERROR 53400.
+ * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under
+ * way; with wait that is an ERROR 53400.
  */
 bool		cost_reserve(SpendRecord *n, WireKind kind, const char *model, bool wait);
 /* Was the last one that had no room without room in a budget?  Says so once. */
@@ -81,7 +82,10 @@ void		cost_release(SpendRecord *n);
 /* It has ended: into the account of role, database and model.  Never throws, never allocates. */
 void		cost_settle(SpendRecord *n, const char *model, const CostTokens *t);
 
-/* What a request of the model is expected to generate, by what its requests of this database have; -1 = not known. */
+/*
+ * What a request of the model is expected to generate, by what its requests of this database have; -1 = not
+ * known.
+ */
 int64		cost_seen_output(const char *model);
 
 /* What result_cache.c has found, by model; never throws. */

@@ -2,8 +2,9 @@
  * spend_api_body.c
  *	  What a body of OpenAI's or Anthropic's interfaces asks for, as far as that may cost.
  *
- * A backend hands bodies on as they are; who reads them is the engine or the endpoint.  A budget has to know beforehand how
- * many tokens may come back: answers times prompts times the most of each, where the body says so.
+ * A backend hands bodies on as they are; who reads them is the engine or the endpoint.  A budget has to know
+ * beforehand how many tokens may come back: answers times prompts times the most of each, where the body says
+ * so.
  *
  * Tests: tests/sql/36_cost.sql.
  */

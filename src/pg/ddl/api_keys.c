@@ -150,7 +150,8 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
 	char	   *name = key_name_arg(fcinfo);
 	char	   *key = make_key();
-	Oid			role = PG_ARGISNULL(1) ? GetUserId() : get_role_oid(text_to_cstring(PG_GETARG_TEXT_PP(1)), false);
+	Oid			role = PG_ARGISNULL(1) ? GetUserId() : get_role_oid(text_to_cstring(PG_GETARG_TEXT_PP(1)),
+																	false);
 	Oid			old;
 	bool		again,
 				in_force;
@@ -178,8 +179,8 @@ llm_create_api_key(PG_FUNCTION_ARGS)
 	v[4] = PG_ARGISNULL(2) ? (Datum) 0 : PG_GETARG_DATUM(2);
 	nulls[4] = PG_ARGISNULL(2) ? 'n' : ' ';
 	/* the row that was found is locked; where there was none another session may have made one meanwhile */
-	if (table_execute(again ? "UPDATE vllm.api_key SET hash = $2, role = $3, created = clock_timestamp(), created_by = $4, "
-					  "expires = $5, revoked = NULL WHERE name = $1" :
+	if (table_execute(again ? "UPDATE vllm.api_key SET hash = $2, role = $3, created = clock_timestamp(), "
+					  "created_by = $4, expires = $5, revoked = NULL WHERE name = $1" :
 					  "INSERT INTO vllm.api_key (name, hash, role, created, created_by, expires) "
 					  "VALUES ($1, $2, $3, clock_timestamp(), $4, $5) ON CONFLICT (name) DO NOTHING",
 					  5, types, v, nulls, false) != 1)
@@ -209,8 +210,8 @@ llm_revoke_api_key(PG_FUNCTION_ARGS)
 				 errhint("The view llm_api_keys lists the keys of your roles.")));
 	require_may_become(role);
 	v[0] = CStringGetTextDatum(name);
-	(void) table_execute("UPDATE vllm.api_key SET revoked = clock_timestamp() WHERE name = $1 AND revoked IS NULL",
-						 1, types, v, NULL, false);
+	(void) table_execute("UPDATE vllm.api_key SET revoked = clock_timestamp() WHERE name = $1 AND revoked IS "
+						 "NULL", 1, types, v, NULL, false);
 	SPI_finish();
 	PG_RETURN_BOOL(in_force);
 }
@@ -226,7 +227,10 @@ hashes_equal(const char *a, const char *b)
 	return differ == 0;
 }
 
-/* The keys whose hash begins like this one, and their roles.  Each request asks, so it is planned once a session. */
+/*
+ * The keys whose hash begins like this one, and their roles.  Each request asks, so it is planned once a
+ * session.
+ */
 static void
 find_candidates(Datum hash)
 {
@@ -237,9 +241,10 @@ find_candidates(Datum hash)
 	if (plan == NULL)
 	{
 		Oid			types[1] = {BYTEAOID};
-		SPIPlanPtr	made = SPI_prepare("SELECT k.hash, r.rolname::text FROM vllm.api_key k JOIN pg_roles r ON r.oid = k.role "
-									   "WHERE substr(k.hash, 1, 8) = substr($1, 1, 8) AND k.revoked IS NULL "
-									   "AND coalesce(k.expires > clock_timestamp(), true)", 1, types);
+		SPIPlanPtr	made = SPI_prepare("SELECT k.hash, r.rolname::text FROM vllm.api_key k JOIN pg_roles r "
+									   "ON r.oid = k.role WHERE substr(k.hash, 1, 8) = substr($1, 1, 8) AND "
+									   "k.revoked IS NULL AND coalesce(k.expires > clock_timestamp(), true)",
+									   1, types);
 
 		if (made == NULL || SPI_keepplan(made) != 0)
 			elog(ERROR, "could not use vllm.api_key");
@@ -268,7 +273,8 @@ llm_http_login(PG_FUNCTION_ARGS)
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
-		bytea	   *stored = DatumGetByteaPP(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		bytea	   *stored = DatumGetByteaPP(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+														   &isnull));
 
 		if (VARSIZE_ANY_EXHDR(stored) == HASH_BYTES && hashes_equal(VARDATA_ANY(stored), VARDATA_ANY(hash)))
 			name = MemoryContextStrdup(caller, SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 2));

@@ -2,8 +2,8 @@
  * lora_api.c
  *	  v1_load_lora_adapter, v1_unload_lora_adapter: vLLM's endpoints of these names.
  *
- * What they do is llm_create_lora() with llm_load_lora(), and llm_drop_lora(), with the same privileges, where
- * vllm.allow_runtime_lora lets requests do it at all.  The texts are vLLM's.
+ * What they do is llm_create_lora() with llm_load_lora(), and llm_drop_lora(), with the same privileges,
+ * where vllm.allow_runtime_lora lets requests do it at all.  The texts are vLLM's.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/083_http.pl.
  */
@@ -39,8 +39,10 @@ get_body(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("requests may not load or unload adapters"),
-				 errhint("The setting vllm.allow_runtime_lora lets them; llm_create_lora() and llm_drop_lora() need no setting.")));
-	body = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(PG_GETARG_TEXT_PP(0)))));
+				 errhint("The setting vllm.allow_runtime_lora lets them; llm_create_lora() and "
+						 "llm_drop_lora() need no setting.")));
+	body = DatumGetJsonbP(DirectFunctionCall1(jsonb_in,
+											  CStringGetDatum(text_to_cstring(PG_GETARG_TEXT_PP(0)))));
 	if (!JB_ROOT_IS_OBJECT(body))
 		bad_body("the request must be a json object", NULL);
 	return body;
@@ -88,8 +90,8 @@ llm_v1_load_lora_adapter(PG_FUNCTION_ARGS)
 	if (name == NULL || path == NULL)
 		bad_body("Both 'lora_name' and 'lora_path' must be provided.", NULL);
 	if (!inplace && lora_find(name) != NULL)
-		bad_body(psprintf("The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.",
-						  name), NULL);
+		bad_body(psprintf("The lora adapter '%s' has already been loaded. If you want to load the adapter in "
+						  "place, set 'load_inplace' to True.", name), NULL);
 	lora_create(name, base, path, inplace);
 	lora_load(name, -1);
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("Success: LoRA adapter '%s' added successfully.", name)));

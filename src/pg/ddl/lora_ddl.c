@@ -219,7 +219,10 @@ lora_drop(const char *name)
 	lora_delete(name);
 }
 
-/* Each may be renamed, or get another model, while its lock is awaited; new ones wait for the model's, which we have. */
+/*
+ * Each may be renamed, or get another model, while its lock is awaited; new ones wait for the model's, which
+ * we have.
+ */
 void
 lora_drop_all(const char *model)
 {

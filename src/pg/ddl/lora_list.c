@@ -3,8 +3,9 @@
  *	  What the view llm_loras reads: the rows of vllm.lora, and what the engine has of them.
  *
  * The engine tells, as a JSON array, which adapters the database's requests have asked for: by name, model
- * and path, of which there is a hash, as JSON has no place for all bytes that a path may have.  What has no row is one of vllm.lora_dir if it lies there, else the row was renamed, or has been rolled back: nobody finds
- * it by that name, and it is not shown.  Nor is what only requests that have begun still use.
+ * and path, of which there is a hash, as JSON has no place for all bytes that a path may have.  What has no
+ * row is one of vllm.lora_dir if it lies there, else the row was renamed, or has been rolled back: nobody
+ * finds it by that name, and it is not shown.  Nor is what only requests that have begun still use.
  * Paths are for those who may read them, so they are compared here and not in SQL.
  *
  * Tests: tests/sql/33_lora.sql, tests/t/091_lora.pl.
@@ -205,11 +206,14 @@ emit(FunctionCallInfo fcinfo, const LoraRow *l, const InEngine *e)
 		const char *name;
 		Oid			type;
 	}			figures[] = {
-		{"rank", INT4OID}, {"alpha", FLOAT8OID}, {"rslora", BOOLOID}, {"modules", TEXTARRAYOID}, {"bytes", INT8OID},
-		{"pinned", BOOLOID}, {"running", INT4OID}, {"waiting", INT4OID}, {"requests", INT8OID}, {"last_use_us", TIMESTAMPTZOID}
+		{"rank", INT4OID}, {"alpha", FLOAT8OID}, {"rslora", BOOLOID}, {"modules", TEXTARRAYOID},
+		{"bytes", INT8OID},
+		{"pinned", BOOLOID}, {"running", INT4OID}, {"waiting", INT4OID}, {"requests", INT8OID},
+		{"last_use_us", TIMESTAMPTZOID}
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		may_see = l != NULL ? lora_may_see_path(l) : has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	bool		may_see = l != NULL ? lora_may_see_path(l) :
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
 	Datum		values[N_COLS] = {0};
 	bool		nulls[N_COLS] = {0};
 
@@ -235,8 +239,8 @@ emit(FunctionCallInfo fcinfo, const LoraRow *l, const InEngine *e)
 }
 
 /*
- * vllm.lora_list(OUT name, parent, root, source, state, rank, alpha, rslora, modules, bytes, pinned, running, waiting,
- * requests, last_used, owner, grants, created)
+ * vllm.lora_list(OUT name, parent, root, source, state, rank, alpha, rslora, modules, bytes, pinned, running,
+ * waiting, requests, last_used, owner, grants, created)
  */
 Datum
 llm_lora_list(PG_FUNCTION_ARGS)

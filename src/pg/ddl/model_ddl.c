@@ -135,7 +135,8 @@ check_provider(const ModelRow *m)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown provider \"%s\"", m->provider),
-				 errhint("Providers are \"local\" (the engine of this server) and \"openai\" (an OpenAI-compatible interface at a url).")));
+				 errhint("Providers are \"local\" (the engine of this server) and \"openai\" (an "
+						 "OpenAI-compatible interface at a url).")));
 }
 
 void
@@ -155,7 +156,8 @@ model_check_may_read(const char *denied)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("%s", denied),
-				 errhint("Only roles with privileges of pg_read_server_files may name files of the server.")));
+				 errhint("Only roles with privileges of pg_read_server_files may name files of the "
+						 "server.")));
 }
 
 /* llm_create_model(name text, path text, options json, provider text, url text) */
@@ -244,8 +246,8 @@ check_no_adapters(const char *model)
 			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 			 errmsg("cannot drop model \"%s\" because it has adapters", model),
 			 errdetail("They are %s.", names.data),
-			 errhint("llm_drop_lora() drops an adapter; llm_drop_model(%s, cascade => true) drops them with the model.",
-					 quote_literal_cstr(model))));
+			 errhint("llm_drop_lora() drops an adapter; llm_drop_model(%s, cascade => true) drops them with "
+					 "the model.", quote_literal_cstr(model))));
 }
 
 /* llm_drop_model(name text), llm_drop_model(name text, cascade bool) */
@@ -300,8 +302,9 @@ llm_unload_model(PG_FUNCTION_ARGS)
 /* ---- other weights ---- */
 
 /*
- * The engine changes over at once, and takes requests with the old path as well until the transaction has ended.  If it
- * is rolled back the engine forgets the model as it is then, and loads the old files for the next request.
+ * The engine changes over at once, and takes requests with the old path as well until the transaction has
+ * ended.  If it is rolled back the engine forgets the model as it is then, and loads the old files for the
+ * next request.
  */
 static void
 update_weights(const ModelRow *m, const char *mode)
@@ -329,11 +332,14 @@ llm_update_weights(PG_FUNCTION_ARGS)
 	char	   *mode = optional_arg(fcinfo, 2);
 	ModelRow   *m;
 
-	if (mode == NULL || (strcmp(mode, "wait") != 0 && strcmp(mode, "keep") != 0 && strcmp(mode, "abort") != 0))
+	if (mode == NULL || (strcmp(mode, "wait") != 0 && strcmp(mode, "keep") != 0 &&
+						 strcmp(mode, "abort") != 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 mode == NULL ? errmsg("mode must not be null") : errmsg("mode must be wait, keep or abort, got \"%s\"", mode),
-				 errhint("It says what happens to requests that run: they are awaited, finish with the old weights, or fail.")));
+				 mode == NULL ? errmsg("mode must not be null") :
+				 errmsg("mode must be wait, keep or abort, got \"%s\"", mode),
+					 errhint("It says what happens to requests that run: they are awaited, finish with the "
+							 "old weights, or fail.")));
 	m = catalog_model_for_owner(name);
 	catalog_require_local(m, "llm_update_weights()");
 	if (path != NULL)
@@ -346,7 +352,8 @@ llm_update_weights(PG_FUNCTION_ARGS)
 		if (m->bundled)
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-					 errmsg("cannot change the path of model \"%s\" because extension vllm_pg requires it", m->name)));
+					 errmsg("cannot change the path of model \"%s\" because extension vllm_pg requires it",
+							m->name)));
 		m->path = path;
 		check_provider(m);
 		canonicalize_path(m->path);

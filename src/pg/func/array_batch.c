@@ -283,7 +283,8 @@ read_array(Ahead *a)
 }
 
 static Ahead *
-open_array(FunctionCallInfo fcinfo, MemoryContext cxt, const char *function, const char *engine_func, Oid rettype)
+open_array(FunctionCallInfo fcinfo, MemoryContext cxt, const char *function, const char *engine_func,
+		   Oid rettype)
 {
 	Ahead	   *a = make_ahead(function, engine_func, rettype, cxt);
 	MemoryContext old = MemoryContextSwitchTo(cxt);

@@ -53,8 +53,8 @@ PG_FUNCTION_INFO_V1(llm_run_batch_file);
 #define FETCH	100				/* rows at a time */
 
 /*
- * In a PG_CATCH() block: is the error one of these lines' own, which makes them no JSON here: brackets deeper than the
- * stack, a character that the database's encoding lacks?  Then it is forgotten.
+ * In a PG_CATCH() block: is the error one of these lines' own, which makes them no JSON here: brackets deeper
+ * than the stack, a character that the database's encoding lacks?  Then it is forgotten.
  */
 static void
 forgive_line(MemoryContext cxt)
@@ -103,10 +103,11 @@ static void
 append_answers(StringInfo s, FunctionCallInfo fcinfo, const char *rows)
 {
 	appendStringInfo(s,
-					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, 'return'::pg_catalog.text) ELSE refusal END AS answer "
-					 "FROM (SELECT n, custom_id, url, body, vllm.batch_refusal(custom_id, url, body, nth, problem) AS refusal "
-					 "FROM (SELECT n, custom_id, url, body, problem, pg_catalog.row_number() OVER (PARTITION BY custom_id ORDER BY n) AS nth "
-					 "FROM (%s) AS r) AS r ORDER BY n) AS r",
+					 "SELECT n, custom_id, CASE WHEN refusal IS NULL THEN %s.llm_api(url, body, "
+					 "'return'::pg_catalog.text) ELSE refusal END AS answer FROM (SELECT n, custom_id, url, "
+					 "body, vllm.batch_refusal(custom_id, url, body, nth, problem) AS refusal FROM (SELECT "
+					 "n, custom_id, url, body, problem, pg_catalog.row_number() OVER (PARTITION BY custom_id "
+					 "ORDER BY n) AS nth FROM (%s) AS r) AS r ORDER BY n) AS r",
 					 schema_of(fcinfo), rows);
 }
 
@@ -154,8 +155,8 @@ take_rows(ReturnSetInfo *rsinfo, const char *sql)
 }
 
 /*
- * What is wrong with the query is told of the query as it was given.  Its columns are cast; the locks that it takes on its
- * tables stay, so that no column gets another type before it runs.
+ * What is wrong with the query is told of the query as it was given.  Its columns are cast; the locks that it
+ * takes on its tables stay, so that no column gets another type before it runs.
  */
 static void
 check_query(const char *query)
@@ -171,9 +172,11 @@ check_query(const char *query)
 	if (source->resultDesc->natts != 3)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("query must have three columns: custom_id, url and body; it has %d", source->resultDesc->natts)));
+				 errmsg("query must have three columns: custom_id, url and body; it has %d",
+						source->resultDesc->natts)));
 	for (int i = 0; i < 3; i++)
-		type_check_trusted(NameStr(TupleDescAttr(source->resultDesc, i)->attname), TupleDescAttr(source->resultDesc, i)->atttypid);
+		type_check_trusted(NameStr(TupleDescAttr(source->resultDesc, i)->attname),
+						   TupleDescAttr(source->resultDesc, i)->atttypid);
 	SPI_freeplan(plan);
 }
 
@@ -202,14 +205,15 @@ llm_run_batch(PG_FUNCTION_ARGS)
 	query = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	initStringInfo(&rows);
 	appendStringInfo(&rows,
-					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::pg_catalog.text, url::pg_catalog.text, body::pg_catalog.json, "
-					 "NULL::pg_catalog.text AS problem "
+					 "SELECT pg_catalog.row_number() OVER () AS n, custom_id::pg_catalog.text, "
+					 "url::pg_catalog.text, body::pg_catalog.json, NULL::pg_catalog.text AS problem "
 					 "FROM (%s\n) AS q(custom_id, url, body)", query);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql,
-						   "SELECT custom_id, status, CASE WHEN status OPERATOR(pg_catalog.=) 200 THEN answer END, "
-						   "CASE WHEN status OPERATOR(pg_catalog.<>) 200 THEN answer OPERATOR(pg_catalog.->) 'error' END "
-						   "FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM (");
+						   "SELECT custom_id, status, CASE WHEN status OPERATOR(pg_catalog.=) 200 THEN "
+						   "answer END, CASE WHEN status OPERATOR(pg_catalog.<>) 200 THEN answer "
+						   "OPERATOR(pg_catalog.->) 'error' END FROM (SELECT n, custom_id, answer, "
+						   "vllm.api_status(answer) AS status FROM (");
 	append_answers(&sql, fcinfo, rows.data);
 	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
 	SPI_connect();
@@ -240,8 +244,8 @@ lock_table(Oid table)
 }
 
 /*
- * The columns that a part's statements name with a table before them: without a column of that name, SQL takes x.name for a
- * call of a function name(x), which anybody may have made.  They are cast, too.
+ * The columns that a part's statements name with a table before them: without a column of that name, SQL
+ * takes x.name for a call of a function name(x), which anybody may have made.  They are cast, too.
  */
 static void
 check_columns(Oid table, const char *const *names, int n)
@@ -253,7 +257,8 @@ check_columns(Oid table, const char *const *names, int n)
 		if (attno == InvalidAttrNumber)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist", names[i], get_rel_name(table))));
+					 errmsg("column \"%s\" of relation \"%s\" does not exist", names[i],
+							get_rel_name(table))));
 		type_check_trusted(names[i], get_atttype(table, attno));
 	}
 }
@@ -272,8 +277,9 @@ run_number(const char *sql)
 static void
 check_ids(Oid table, const char *input)
 {
-	if (SPI_execute(psprintf("SELECT custom_id::pg_catalog.text FROM %s GROUP BY 1 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 "
-							 "OR custom_id::pg_catalog.text IS NULL", input),
+	if (SPI_execute(psprintf("SELECT custom_id::pg_catalog.text FROM %s GROUP BY 1 HAVING "
+							 "pg_catalog.count(*) OPERATOR(pg_catalog.>) 1 OR custom_id::pg_catalog.text IS "
+							 "NULL", input),
 					false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read the rows of a batch");
 	if (SPI_processed > 0)
@@ -306,9 +312,11 @@ begin_part(BatchFilePart *p, Oid input, Oid output)
 	check_columns(input, names, 3);
 	check_columns(output, names, 1);
 	p->input = quote_qualified_identifier(get_namespace_name(get_rel_namespace(input)), get_rel_name(input));
-	p->output = quote_qualified_identifier(get_namespace_name(get_rel_namespace(output)), get_rel_name(output));
+	p->output = quote_qualified_identifier(get_namespace_name(get_rel_namespace(output)),
+										   get_rel_name(output));
 	p->rest = psprintf("FROM %s AS i WHERE NOT EXISTS (SELECT FROM %s AS o "
-					   "WHERE o.custom_id::pg_catalog.text OPERATOR(pg_catalog.=) i.custom_id::pg_catalog.text)", p->input, p->output);
+					   "WHERE o.custom_id::pg_catalog.text OPERATOR(pg_catalog.=) "
+					   "i.custom_id::pg_catalog.text)", p->input, p->output);
 }
 
 static void
@@ -316,8 +324,8 @@ run_part(FunctionCallInfo fcinfo, const BatchFilePart *p, int part_rows)
 {
 	char	   *query = psprintf("SELECT i.custom_id, i.url, i.body %s LIMIT %d", p->rest, part_rows);
 
-	run(psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, response, error "
-				 "FROM %s.llm_run_batch(%s::pg_catalog.text, NULL::pg_catalog.int4)",
+	run(psprintf("INSERT INTO %s (custom_id, status_code, response, error) SELECT custom_id, status_code, "
+				 "response, error FROM %s.llm_run_batch(%s::pg_catalog.text, NULL::pg_catalog.int4)",
 				 p->output, schema_of(fcinfo), quote_literal_cstr(query)),
 		SPI_OK_INSERT);
 }
@@ -345,7 +353,8 @@ Datum
 llm_run_batch_table(PG_FUNCTION_ARGS)
 {
 	static const char *const names[] = {"input", "output", "part_rows"};
-	const CallContext *call = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
+	const CallContext *call = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ?
+		(CallContext *) fcinfo->context : NULL;
 
 	for (int i = 0; i < 3; i++)
 		if (PG_ARGISNULL(i))
@@ -376,26 +385,31 @@ llm_run_batch_table(PG_FUNCTION_ARGS)
 #define LINE_FORMAT "(FORMAT csv, DELIMITER E'\\x01', QUOTE E'\\x02', ENCODING 'UTF8')"
 
 /*
- * Queries run under the caller's search_path, which may find another schema's operators and types first: so each has
- * its schema.
+ * Queries run under the caller's search_path, which may find another schema's operators and types first: so
+ * each has its schema.
  */
 #define LINE_ROWS \
-	"SELECT n, line OPERATOR(pg_catalog.->>) 'custom_id' AS custom_id, line OPERATOR(pg_catalog.->>) 'url' AS url, " \
+	"SELECT n, line OPERATOR(pg_catalog.->>) 'custom_id' AS custom_id, line OPERATOR(pg_catalog.->>) 'url' " \
+	"AS url, " \
 	"line OPERATOR(pg_catalog.->) 'body' AS body, CASE WHEN bad THEN 'the line is not a JSON object' " \
 	"WHEN (line OPERATOR(pg_catalog.->>) 'method') OPERATOR(pg_catalog.<>) 'POST'::pg_catalog.text " \
-	"THEN pg_catalog.format('method must be POST, got %s', line OPERATOR(pg_catalog.->) 'method') END AS problem " \
+	"THEN pg_catalog.format('method must be POST, got %s', line OPERATOR(pg_catalog.->) 'method') END AS " \
+	"problem " \
 	"FROM (SELECT n, CASE WHEN bad THEN '{}'::pg_catalog.json ELSE j END AS line, bad " \
-	"FROM (SELECT n, j, coalesce(pg_catalog.json_typeof(j), '') OPERATOR(pg_catalog.<>) 'object'::pg_catalog.text AS bad " \
+	"FROM (SELECT n, j, coalesce(pg_catalog.json_typeof(j), '') OPERATOR(pg_catalog.<>) " \
+	"'object'::pg_catalog.text AS bad " \
 	"FROM (SELECT n, vllm.json_or_null(line) AS j " \
 	"FROM " LINES " WHERE line OPERATOR(pg_catalog.~) '[^[:space:]]'::pg_catalog.text) AS j) AS j) AS l"
 
 #define OUTPUT_LINE \
 	"SELECT n, status, pg_catalog.json_build_object('id', 'vllm-' OPERATOR(pg_catalog.||) " \
 	"pg_catalog.replace(pg_catalog.gen_random_uuid()::pg_catalog.text, '-', ''), 'custom_id', custom_id, " \
-	"'response', pg_catalog.json_build_object('status_code', status, 'request_id', 'vllm-batch-' OPERATOR(pg_catalog.||) " \
+	"'response', pg_catalog.json_build_object('status_code', status, 'request_id', 'vllm-batch-' " \
+	"OPERATOR(pg_catalog.||) " \
 	"pg_catalog.replace(pg_catalog.gen_random_uuid()::pg_catalog.text, '-', ''), " \
 	"'body', CASE WHEN status OPERATOR(pg_catalog.=) 200 THEN answer END), " \
-	"'error', CASE WHEN status OPERATOR(pg_catalog.<>) 200 THEN answer OPERATOR(pg_catalog.->) 'error' END)::pg_catalog.text AS line " \
+	"'error', CASE WHEN status OPERATOR(pg_catalog.<>) 200 THEN answer OPERATOR(pg_catalog.->) 'error' " \
+	"END)::pg_catalog.text AS line " \
 	"FROM (SELECT n, custom_id, answer, vllm.api_status(answer) AS status FROM ("
 
 /* One more line, without its end; false at the end of the file. */
@@ -414,7 +428,10 @@ read_line(FILE *file, const char *path, StringInfo line)
 	return c != EOF || line->len > 0;
 }
 
-/* A line as text; one that is not UTF-8, or not of the database's characters, becomes something that is not JSON either. */
+/*
+ * A line as text; one that is not UTF-8, or not of the database's characters, becomes something that is not
+ * JSON either.
+ */
 static Datum
 line_text(const StringInfoData *line)
 {
@@ -513,14 +530,16 @@ answer_lines(FunctionCallInfo fcinfo, const char *input, const char *output)
 {
 	StringInfoData sql;
 
-	run("CREATE TEMPORARY TABLE " LINES " (n bigint GENERATED ALWAYS AS IDENTITY, line pg_catalog.text)", SPI_OK_UTILITY);
+	run("CREATE TEMPORARY TABLE " LINES " (n bigint GENERATED ALWAYS AS IDENTITY, line pg_catalog.text)",
+		SPI_OK_UTILITY);
 	read_lines(input);
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "CREATE TEMPORARY TABLE " ANSWERS " AS " OUTPUT_LINE);
 	append_answers(&sql, fcinfo, LINE_ROWS);
 	appendStringInfoString(&sql, ") AS a OFFSET 0) AS a");
 	run(sql.data, SPI_OK_UTILITY);
-	run(psprintf("COPY (SELECT line FROM " ANSWERS " ORDER BY n) TO %s " LINE_FORMAT, quote_literal_cstr(output)), SPI_OK_UTILITY);
+	run(psprintf("COPY (SELECT line FROM " ANSWERS " ORDER BY n) TO %s " LINE_FORMAT,
+				 quote_literal_cstr(output)), SPI_OK_UTILITY);
 }
 
 static char *
@@ -551,9 +570,10 @@ llm_run_batch_file(PG_FUNCTION_ARGS)
 	check_files(input, output);
 	SPI_connect();
 	answer_lines(fcinfo, input, output);
-	if (SPI_execute("SELECT pg_catalog.count(*)::int, (pg_catalog.count(*) FILTER (WHERE status OPERATOR(pg_catalog.=) 200))::int, "
-					"(pg_catalog.count(*) FILTER (WHERE status OPERATOR(pg_catalog.<>) 200))::int FROM " ANSWERS,
-					false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+	if (SPI_execute("SELECT pg_catalog.count(*)::int, (pg_catalog.count(*) FILTER (WHERE status "
+					"OPERATOR(pg_catalog.=) 200))::int, (pg_catalog.count(*) FILTER (WHERE status "
+					"OPERATOR(pg_catalog.<>) 200))::int FROM " ANSWERS, false, 1) != SPI_OK_SELECT ||
+					SPI_processed != 1)
 		elog(ERROR, "could not count the answers of a batch");
 	for (int i = 0; i < 3; i++)
 		values[i] = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, i + 1, &nulls[i]);

@@ -118,7 +118,10 @@ append_json_string(StringInfo s, const text *t)
 	pfree(c);
 }
 
-/* {"role": "assistant", "content": ..., "reasoning": ..., "tool_calls": [...], "finish_reason": ..., "usage": {...}} */
+/*
+ * {"role": "assistant", "content": ..., "reasoning": ..., "tool_calls": [...], "finish_reason": ..., "usage":
+ * {...}}
+ */
 Datum
 chat_result(const Reply *reply, Oid rettype, bool *isnull)
 {
@@ -148,12 +151,15 @@ chat_result(const Reply *reply, Oid rettype, bool *isnull)
 		appendStringInfoString(&s, "null");
 	else
 		append_json_string(&s, DatumGetTextPP(reason));
-	appendStringInfo(&s, ", \"usage\": {\"prompt_tokens\": " INT64_FORMAT ", \"completion_tokens\": " INT64_FORMAT
-					 ", \"total_tokens\": " INT64_FORMAT ", \"prompt_tokens_details\": {\"cached_tokens\": " INT64_FORMAT "}",
-					 Max(reply->prompt_tokens, 0), Max(reply->completion_tokens, 0),
-					 Max(reply->prompt_tokens, 0) + Max(reply->completion_tokens, 0), Max(reply->cached_tokens, 0));
+	appendStringInfo(&s, ", \"usage\": {\"prompt_tokens\": " INT64_FORMAT ", \"completion_tokens\": "
+					 INT64_FORMAT
+					 ", \"total_tokens\": " INT64_FORMAT ", \"prompt_tokens_details\": {\"cached_tokens\": "
+					 INT64_FORMAT "}", Max(reply->prompt_tokens, 0), Max(reply->completion_tokens, 0),
+					 Max(reply->prompt_tokens, 0) + Max(reply->completion_tokens, 0),
+					 Max(reply->cached_tokens, 0));
 	if (reply->reasoning_tokens >= 0)
-		appendStringInfo(&s, ", \"completion_tokens_details\": {\"reasoning_tokens\": " INT64_FORMAT "}", reply->reasoning_tokens);
+		appendStringInfo(&s, ", \"completion_tokens_details\": {\"reasoning_tokens\": " INT64_FORMAT "}",
+						 reply->reasoning_tokens);
 	appendStringInfoString(&s, "}}");
 	*isnull = false;
 	return PointerGetDatum(cstring_to_text_with_len(s.data, s.len));
@@ -213,7 +219,8 @@ render_chat_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	WireOut		out = vclient_out(&r->body);
 
-	if (PG_ARGISNULL(RENDER_ARG_SOURCE) || !PG_ARGISNULL(RENDER_ARG_MODEL) || is_name(PG_GETARG_TEXT_PP(RENDER_ARG_SOURCE)))
+	if (PG_ARGISNULL(RENDER_ARG_SOURCE) || !PG_ARGISNULL(RENDER_ARG_MODEL) ||
+		is_name(PG_GETARG_TEXT_PP(RENDER_ARG_SOURCE)))
 		generate_model_head(r, WK_CHAT_RENDER, fcinfo, RENDER_ARG_MODEL);
 	else
 	{

@@ -315,7 +315,8 @@ error_json(const char *message, const char *detail, const char *hint, const char
 static void
 check_unwritten(const Tool *t)
 {
-	if (TransactionIdIsValid(GetCurrentTransactionIdIfAny()) && !(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE))
+	if (TransactionIdIsValid(GetCurrentTransactionIdIfAny()) &&
+		!(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE))
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 				 errmsg("tool %s must not write in a read-only call", t->name)));
@@ -399,7 +400,8 @@ run_call(const ChatRound *run, const JsonNode *call)
 	char	   *result;
 
 	if (t == NULL)
-		result = error_json(psprintf("there is no tool \"%s\"", name != NULL ? name : ""), NULL, NULL, "42883");
+		result = error_json(psprintf("there is no tool \"%s\"", name != NULL ? name : ""), NULL, NULL,
+							"42883");
 	else
 		result = call_safely(run, t, arguments_of(function));
 	return result_message(id != NULL ? id : "", name != NULL ? name : "", result);
@@ -413,7 +415,8 @@ read_tools(ChatRound *run, ArrayType *array)
 	Datum	   *values;
 	bool	   *nulls;
 
-	deconstruct_array(array, REGPROCEDUREOID, sizeof(Oid), true, TYPALIGN_INT, &values, &nulls, &run->n_tools);
+	deconstruct_array(array, REGPROCEDUREOID, sizeof(Oid), true, TYPALIGN_INT, &values, &nulls,
+					  &run->n_tools);
 	if (run->n_tools > MAX_TOOLS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -487,9 +490,10 @@ outcome(const ChatRound *run, const JsonNode *answer, const char *reason, int ro
 		appendBinaryStringInfo(&s, content->raw, content->raw_len);
 	appendStringInfoString(&s, ", \"finish_reason\": ");
 	escape_json(&s, reason);
-	appendStringInfo(&s, ", \"rounds\": %d, \"usage\": {\"prompt_tokens\": " INT64_FORMAT ", \"completion_tokens\": " INT64_FORMAT
-					 ", \"total_tokens\": " INT64_FORMAT "}, \"messages\": [%s]}", rounds, run->prompt_tokens, run->completion_tokens,
-					 run->prompt_tokens + run->completion_tokens, run->messages.data);
+	appendStringInfo(&s, ", \"rounds\": %d, \"usage\": {\"prompt_tokens\": "
+					 INT64_FORMAT ", \"completion_tokens\": " INT64_FORMAT
+					 ", \"total_tokens\": " INT64_FORMAT "}, \"messages\": [%s]}", rounds, run->prompt_tokens,
+					 run->completion_tokens, run->prompt_tokens + run->completion_tokens, run->messages.data);
 	return cstring_to_text_with_len(s.data, s.len);
 }
 

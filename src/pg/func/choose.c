@@ -517,7 +517,8 @@ choices_result(const Reply *reply, Oid rettype, bool *isnull)
 		const ChooseChoice *c = &a.c[i];
 		bool		nulls[3] = {0};
 		Datum		values[3] = {
-			PointerGetDatum(text_from_wire(c->label, c->len)), Float8GetDatum(c->logprob), Float8GetDatum(c->prob)
+			PointerGetDatum(text_from_wire(c->label, c->len)), Float8GetDatum(c->logprob),
+			Float8GetDatum(c->prob)
 		};
 
 		rows[i] = HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));

@@ -41,7 +41,8 @@ PG_FUNCTION_INFO_V1(llm_token_labels);
 void
 classify_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
-	static const uint8 args[] = {POPT_use_activation, POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
+	static const uint8 args[] = {POPT_use_activation, POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS,
+								 POPT_timeout_ms, POPT_lora};
 	static const PoolFunc f = {"classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS};
 
 	if (!PG_ARGISNULL(CLASSIFY_ARG_TOP) && PG_GETARG_INT32(CLASSIFY_ARG_TOP) < 1)
@@ -63,7 +64,8 @@ class_head(SqlRequest *r, FunctionCallInfo fcinfo)
 }
 
 /* llm_classify_probs(input, use_activation, truncate, model, params, timeout_ms)and the reward functions */
-static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
+static const uint8 plain_args[] = {POPT_use_activation, POPT_truncate, POPT_model, POPT_PARAMS,
+								   POPT_timeout_ms, POPT_lora};
 
 void
 classify_probs_head(SqlRequest *r, FunctionCallInfo fcinfo)
@@ -139,8 +141,10 @@ aggregation_arg(FunctionCallInfo fcinfo, int arg)
 void
 token_classify_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
-	static const uint8 args[] = {POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora};
-	static const PoolFunc f = {"token_classify", POOL_CLASSIFY, 1, lengthof(args), args, POOL_WANT_LABELS | POOL_WANT_OFFSETS};
+	static const uint8 args[] = {POPT_OTHER, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms,
+								 POPT_lora};
+	static const PoolFunc f = {"token_classify", POOL_CLASSIFY, 1, lengthof(args), args,
+							   POOL_WANT_LABELS | POOL_WANT_OFFSETS};
 
 	(void) aggregation_arg(fcinfo, TOKENS_ARG_AGGREGATION);
 	pool_head(r, fcinfo, &f);
@@ -194,7 +198,8 @@ classify_result(const Reply *reply, Oid rettype, bool *isnull)
 	qsort(ranked, n, sizeof(ClassifyRanked), more_probable);
 	for (int i = 0; i < n; i++)
 	{
-		Datum		values[3] = {Int32GetDatum(ranked[i].index), labels[ranked[i].index], Float4GetDatum(ranked[i].prob)};
+		Datum		values[3] = {Int32GetDatum(ranked[i].index), labels[ranked[i].index],
+								 Float4GetDatum(ranked[i].prob)};
 		bool		nulls[3] = {0};
 
 		rows[i] = HeapTupleGetDatum(heap_form_tuple(desc, values, nulls));
@@ -235,7 +240,8 @@ token_classify_result(const Reply *reply, Oid rettype, bool *isnull)
 	Datum		row;
 
 	if (reply->offsets.n != 2 * (size_t) reply->rows || desc->natts != 3)
-		elog(ERROR, "the engine's answer has %zu offsets for " INT64_FORMAT " tokens", reply->offsets.n, reply->rows);
+		elog(ERROR, "the engine's answer has %zu offsets for " INT64_FORMAT " tokens", reply->offsets.n,
+			 reply->rows);
 	values[0] = PointerGetDatum(construct_array(labels, n, TEXTOID, -1, false, TYPALIGN_INT));
 	values[1] = reply_floats(reply, true);
 	values[2] = reply_offsets(reply);
@@ -310,7 +316,8 @@ stands_alone(const ClassifyTokens *t, int c)
 		return true;
 	if (*s < 0x80)
 		return ispunct(*s) || isspace(*s);
-	if (text_encoding() != PG_UTF8 || byte_of(t, c + 1) - byte_of(t, c) < pg_encoding_mblen(PG_UTF8, (const char *) s))
+	if (text_encoding() != PG_UTF8 || byte_of(t, c + 1) - byte_of(t, c) < pg_encoding_mblen(PG_UTF8,
+			(const char *) s))
 		return false;
 	w = utf8_to_unicode(s);
 	return (w >= 0x3400 && w <= 0x4DBF) || (w >= 0x4E00 && w <= 0x9FFF) || (w >= 0xF900 && w <= 0xFAFF) ||
@@ -381,7 +388,8 @@ find_words(const ClassifyTokens *t, Aggregation how, Entity *e)
 			continue;
 		}
 		if (how >= AGG_FIRST)
-			for (; end < t->n && t->offsets[2 * end] < t->offsets[2 * end + 1] && continues(t, end, to); end++)
+			for (; end < t->n && t->offsets[2 * end] < t->offsets[2 * end + 1] && continues(t, end, to);
+				 end++)
 				to = t->offsets[2 * end + 1];
 		e[n] = (Entity) {.pos = i,.from = t->offsets[2 * i],.to = to};
 		judge_word(t, how, i, end, scores, other, &e[n]);
@@ -468,7 +476,8 @@ read_tokens(ClassifyTokens *t, HeapTupleHeader row)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("scores of tokens must not contain null values")));
-	deconstruct_array(DatumGetArrayTypeP(labels), TEXTOID, -1, false, TYPALIGN_INT, &t->labels, NULL, &t->n_labels);
+	deconstruct_array(DatumGetArrayTypeP(labels), TEXTOID, -1, false, TYPALIGN_INT, &t->labels, NULL,
+					  &t->n_labels);
 	t->scores = (const float *) ARR_DATA_PTR(DatumGetArrayTypeP(scores));
 	t->offsets = (const int32 *) ARR_DATA_PTR(DatumGetArrayTypeP(offsets));
 	t->n = ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(offsets)), ARR_DIMS(DatumGetArrayTypeP(offsets))) / 2;

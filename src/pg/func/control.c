@@ -36,7 +36,8 @@ llm_check_preload(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
-				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the "
+						 "server.")));
 	PG_RETURN_VOID();
 }
 

@@ -75,7 +75,8 @@ encode_head(SqlRequest *r, FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("pooling_task required for llm_encode"),
 				 errdetail("parameter=task, value=NULL"),
-				 errhint("Use a more specific function, like llm_embed() or llm_classify(), or give the task: embed, token_embed, classify, token_classify or reward.")));
+				 errhint("Use a more specific function, like llm_embed() or llm_classify(), or give the "
+						 "task: embed, token_embed, classify, token_classify or reward.")));
 	task = text_to_cstring(PG_GETARG_TEXT_PP(ENCODE_ARG_TASK));
 	for (int i = 0; i < (int) lengthof(encode_tasks); i++)
 		if (strcmp(task, encode_tasks[i].task) == 0)

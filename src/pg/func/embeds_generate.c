@@ -65,7 +65,8 @@ embeds_input(SqlRequest *r, FunctionCallInfo fcinfo)
 
 	if (ARR_NDIM(a) > 2)
 		return refuse(ERRCODE_ARRAY_SUBSCRIPT_ERROR,
-					  psprintf("prompt_embeds must be an array of one or two dimensions, got %d", ARR_NDIM(a)));
+					  psprintf("prompt_embeds must be an array of one or two dimensions, got %d",
+							   ARR_NDIM(a)));
 	if (n == 0)
 		return refuse(ERRCODE_INVALID_PARAMETER_VALUE, pstrdup("prompt_embeds must not be empty"));
 	if (array_contains_nulls(a))

@@ -37,7 +37,9 @@ bad_template(char *message, const char *hint)
 	return e;
 }
 
-/* s: behind a brace.  The placeholder's number, -1 if it is none; *len: its bytes, with the brace behind it. */
+/*
+ * s: behind a brace.  The placeholder's number, -1 if it is none; *len: its bytes, with the brace behind it.
+ */
 static int
 placeholder(const char *s, size_t n, size_t *len)
 {
@@ -77,8 +79,10 @@ format_template(StringInfo out, const char *template, size_t n, text *const *arg
 			return bad_template(psprintf("template has a \"%c\" that belongs to no placeholder", c),
 								"Placeholders are {0}, {1}, ...; write {{ and }} for braces.");
 		if (number >= n_args)
-			return bad_template(psprintf(ngettext("template has the placeholder {%d}, but there is %d argument",
-													"template has the placeholder {%d}, but there are %d arguments", n_args), number, n_args),
+			return bad_template(psprintf(ngettext("template has the placeholder {%d}, but there is %d "
+												  "argument",
+													"template has the placeholder {%d}, but there are %d "
+													"arguments", n_args), number, n_args),
 								"The first argument is {0}.");
 		if (args[number] != NULL)
 			appendBinaryStringInfo(out, VARDATA_ANY(args[number]), VARSIZE_ANY_EXHDR(args[number]));

@@ -66,7 +66,8 @@ generate_head_of(SqlRequest *r, const GenOptions *options, int flags)
 	ModelRow   *model;
 	WireOut		out = vclient_out(&r->body);
 
-	options_check_answers(options, (flags & GEN_ANSWERS) != 0, (flags & GEN_BEAMS) != 0, (flags & GEN_STREAM) != 0);
+	options_check_answers(options, (flags & GEN_ANSWERS) != 0, (flags & GEN_BEAMS) != 0,
+						  (flags & GEN_STREAM) != 0);
 	model = catalog_for_use(options_model(options), options_lora(options));
 	if (flags & GEN_PIN)
 		catalog_require_local(model, "a pinned prefix");

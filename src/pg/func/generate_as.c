@@ -37,7 +37,8 @@
 #define NOTE_TYPMOD			't'
 
 /* what the text follows; documented in docs/user/typed-results.md */
-static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON only.\n\nJSON schema: %s\n\n";
+static const char extract_task[] = "Extract what the JSON schema asks for from the text. Answer with JSON "
+								   "only.\n\nJSON schema: %s\n\n";
 
 /* ---- requests ---- */
 
@@ -238,9 +239,11 @@ cut_off(const Reply *reply)
 	e = palloc0(sizeof(ErrorData));
 	e->elevel = ERROR;
 	e->sqlerrcode = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-	e->message = psprintf("the model's JSON answer is cut off after " INT64_FORMAT " tokens", Max(reply->completion_tokens, 0));
+	e->message = psprintf("the model's JSON answer is cut off after " INT64_FORMAT " tokens",
+						  Max(reply->completion_tokens, 0));
 	e->detail = psprintf("finish_reason=%s", why);
-	e->hint = pstrdup("Raise max_tokens, bound what may be long in the schema, or ask for on_error => 'null'.");
+	e->hint = pstrdup("Raise max_tokens, bound what may be long in the schema, or ask for on_error => "
+					  "'null'.");
 	e->assoc_context = CurrentMemoryContext;
 	return e;
 }

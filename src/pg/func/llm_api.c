@@ -65,8 +65,8 @@ void
 vllm_api_init(void)
 {
 	DefineCustomEnumVariable("vllm.unknown_params",
-							 "What to do about unknown fields of a request's body (llm_api and the v1_ functions).",
-							 NULL,
+							 "What to do about unknown fields of a request's body (llm_api and the v1_ "
+							 "functions).", NULL,
 							 &vllm_unknown_params, UNKNOWN_WARN, unknown_values,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("vllm.trust_request_chat_template",
@@ -189,7 +189,8 @@ put_list(WireOut *out)
 		{
 			const LoraRow *l = lfirst(lora);
 			/* of SQL_ASCII: a body can't have what is no text */
-			bool		is_text = GetDatabaseEncoding() != PG_SQL_ASCII || pg_verify_mbstr(PG_UTF8, l->path, strlen(l->path), true);
+			bool		is_text = GetDatabaseEncoding() != PG_SQL_ASCII ||
+				pg_verify_mbstr(PG_UTF8, l->path, strlen(l->path), true);
 			const char *root = is_text && lora_may_see_path(l) ? l->path : l->name;
 
 			if (!lora_may_use(l, GetUserId()))

@@ -235,8 +235,10 @@ is_pgvector_type(Oid type, Form_pg_type form)
 {
 	Oid			extension = get_extension_oid("vector", true);
 
-	return (strcmp(NameStr(form->typname), "vector") == 0 || strcmp(NameStr(form->typname), "halfvec") == 0) &&
-		form->typtype == TYPTYPE_BASE && OidIsValid(extension) && getExtensionOfObject(TypeRelationId, type) == extension;
+	return (strcmp(NameStr(form->typname), "vector") == 0 ||
+			strcmp(NameStr(form->typname), "halfvec") == 0) &&
+		form->typtype == TYPTYPE_BASE && OidIsValid(extension) &&
+		getExtensionOfObject(TypeRelationId, type) == extension;
 }
 
 /*
@@ -293,18 +295,21 @@ check_operator(const NearestSearch *s)
 	Oid			type = s->vector_oid;
 	Oid			cast;
 	CoercionPathType path = find_coercion_pathway(type, FLOAT4ARRAYOID, COERCION_EXPLICIT, &cast);
-	Oid			op = GetSysCacheOid4(OPERNAMENSP, Anum_pg_operator_oid, CStringGetDatum(s->metric->op), ObjectIdGetDatum(type),
-									 ObjectIdGetDatum(type), ObjectIdGetDatum(s->vector_namespace));
+	Oid			op = GetSysCacheOid4(OPERNAMENSP, Anum_pg_operator_oid, CStringGetDatum(s->metric->op),
+									 ObjectIdGetDatum(type), ObjectIdGetDatum(type),
+									 ObjectIdGetDatum(s->vector_namespace));
 
 	if (!OidIsValid(op) || get_op_rettype(op) != FLOAT8OID || !is_pgvector_function(get_opcode(op)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("extension \"vector\" of this database has no operator %s for type %s", s->metric->op, s->vector_type),
+				 errmsg("extension \"vector\" of this database has no operator %s for type %s", s->metric->op,
+						s->vector_type),
 				 errhint("Use ALTER EXTENSION vector UPDATE.")));
 	if (path != COERCION_PATH_RELABELTYPE && (path != COERCION_PATH_FUNC || !is_pgvector_function(cast)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("extension \"vector\" of this database has no cast from real[] to type %s", s->vector_type),
+				 errmsg("extension \"vector\" of this database has no cast from real[] to type %s",
+						s->vector_type),
 				 errhint("Use ALTER EXTENSION vector UPDATE.")));
 }
 
@@ -422,17 +427,18 @@ read_search(NearestSearch *s, FunctionCallInfo fcinfo, Oid rel, int arg, Datum v
 /* ---- the query ---- */
 
 /*
- * The distance of the row s from $1.  The column may be of a domain, whose owner may have made a function or an operator
- * that takes it: ours fits best when both sides are of the very type.
+ * The distance of the row s from $1.  The column may be of a domain, whose owner may have made a function or
+ * an operator that takes it: ours fits best when both sides are of the very type.
  */
 static void
 append_distance(StringInfo q, const NearestSearch *s)
 {
 	if (s->vector_type)
-		appendStringInfo(q, "(%s::%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_type, s->vector_schema, s->metric->op, s->vector_type);
+		appendStringInfo(q, "(%s::%s OPERATOR(%s.%s) $1::%s)", s->column, s->vector_type, s->vector_schema,
+						 s->metric->op, s->vector_type);
 	else
-		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[], $1)", s->metric == &metrics[METRIC_IP] ? "0 OPERATOR(pg_catalog.-) " : "",
-						 s->schema, s->metric->function, s->column);
+		appendStringInfo(q, "%s%s.%s(%s::pg_catalog.float4[], $1)", s->metric == &metrics[METRIC_IP]
+						 ? "0 OPERATOR(pg_catalog.-) " : "", s->schema, s->metric->function, s->column);
 }
 
 /* A comment at the filter's end must not hide what follows it. */
@@ -452,7 +458,8 @@ append_best(StringInfo q, const NearestSearch *s)
 	if (s->codes)
 	{
 		append_from(q, s, s->codes);
-		appendStringInfo(q, " ORDER BY pg_catalog.bit_count(%s OPERATOR(pg_catalog.#) %s.llm_binary_quantize($1)), 1, 2 LIMIT "
+		appendStringInfo(q, " ORDER BY pg_catalog.bit_count(%s OPERATOR(pg_catalog.#) "
+							"%s.llm_binary_quantize($1)), 1, 2 LIMIT "
 						 INT64_FORMAT ")", s->codes, s->schema, (int64) s->k * s->oversample);
 		return;
 	}
@@ -473,7 +480,8 @@ append_rows(StringInfo q, const NearestSearch *s, StringInfo distance)
 		append_distance(distance, s);
 	else
 		appendStringInfoString(distance, "best.d");
-	appendStringInfo(q, " FROM best JOIN %s s ON s.ctid OPERATOR(pg_catalog.=) best.r AND s.tableoid OPERATOR(pg_catalog.=) best.t", s->source);
+	appendStringInfo(q, " FROM best JOIN %s s ON s.ctid OPERATOR(pg_catalog.=) best.r AND s.tableoid "
+						"OPERATOR(pg_catalog.=) best.t", s->source);
 	if (s->codes)
 		appendStringInfo(q, " WHERE %s IS NOT NULL", s->column);
 }
@@ -500,7 +508,9 @@ query_vector(FunctionCallInfo fcinfo, int arg)
 	return PointerGetDatum(array);
 }
 
-/* ---- llm_nearest(query real[], source regclass, "column" name, k, metric, filter, codes, oversample) ---- */
+/*
+ * ---- llm_nearest(query real[], source regclass, "column" name, k, metric, filter, codes, oversample) ----
+ */
 
 Datum
 llm_nearest(PG_FUNCTION_ARGS)
@@ -528,7 +538,8 @@ llm_nearest(PG_FUNCTION_ARGS)
 
 		initStringInfo(&from);
 		append_rows(&from, &s, &distance);
-		appendStringInfo(&q, " SELECT %s, s.ctid, s.tableoid%s ORDER BY 1, 3, 2 LIMIT %d", distance.data, from.data, s.k);
+		appendStringInfo(&q, " SELECT %s, s.ctid, s.tableoid%s ORDER BY 1, 3, 2 LIMIT %d", distance.data,
+						 from.data, s.k);
 	}
 	else
 		appendStringInfoString(&q, " SELECT d, r, t FROM best ORDER BY 1, 3, 2");
@@ -573,15 +584,16 @@ llm_nearest_rows(PG_FUNCTION_ARGS)
 	initStringInfo(&from);
 	append_rows(&from, &s, &distance);
 	/* a whole row, as dropped columns and partitions want it; a mere s might be a column */
-	appendStringInfo(&q, " SELECT (s.*)::%s%s ORDER BY %s, s.tableoid, s.ctid LIMIT %d", s.source, from.data, distance.data, s.k);
+	appendStringInfo(&q, " SELECT (s.*)::%s%s ORDER BY %s, s.tableoid, s.ctid LIMIT %d", s.source, from.data,
+					 distance.data, s.k);
 	run(&s, q.data, vector);
 	if (SPI_gettypeid(SPI_tuptable->tupdesc, 1) != type)
 		elog(ERROR, "the query of a search has no row of %s", s.source);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
-		HeapTupleHeader row = DatumGetHeapTupleHeader(heap_getattr(SPI_tuptable->vals[i], 1, SPI_tuptable->tupdesc,
-																   &isnull));
+		HeapTupleHeader row = DatumGetHeapTupleHeader(heap_getattr(SPI_tuptable->vals[i], 1,
+																   SPI_tuptable->tupdesc, &isnull));
 		HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(row),.t_data = row};
 
 		tuplestore_puttuple(rsinfo->setResult, &tuple);

@@ -197,7 +197,8 @@ entries_fit(const Entries *e)
 			return false;
 		entries += wire_int_at(&e->counts, i);
 	}
-	if ((size_t) entries != e->ids.n || e->ranks.n != e->ids.n || e->values.n != e->ids.n || e->lengths.n != e->ids.n)
+	if ((size_t) entries != e->ids.n || e->ranks.n != e->ids.n || e->values.n != e->ids.n ||
+		e->lengths.n != e->ids.n)
 		return false;
 	for (size_t i = 0; i < e->lengths.n; i++)
 	{
@@ -235,7 +236,8 @@ token_text(const char *s, int len)
 
 /* scratch: for what the row is made of */
 static Datum
-logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, const char *s, bool chosen, MemoryContext scratch)
+logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, const char *s, bool chosen,
+			MemoryContext scratch)
 {
 	MemoryContext old = MemoryContextSwitchTo(scratch);
 	int			len = wire_int_at(&e->lengths, i);
@@ -261,7 +263,9 @@ logprob_row(TupleDesc desc, int pos, const Entries *e, size_t i, float value, co
 	return HeapTupleGetDatum(tuple);
 }
 
-/* llm_logprob[], or NULL where none were asked for.  There may be millions: only the array is left of them. */
+/*
+ * llm_logprob[], or NULL where none were asked for.  There may be millions: only the array is left of them.
+ */
 static Datum
 logprobs(const Entries *e, Oid array_type, bool *isnull)
 {

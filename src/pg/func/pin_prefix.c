@@ -3,8 +3,8 @@
  *	  llm_pin_prefix, llm_unpin_prefix: a prompt stays computed, or no longer (rows of engine_func.def); what
  *	  the view llm_pinned_prefixes reads, and llm_unpin_prefix by number.
  *
- * To the engine pinning is a request for one token that nobody looks at.  What is pinned it tells as a JSON array
- * of all roles' pins in the models of the database; each role is shown its own.
+ * To the engine pinning is a request for one token that nobody looks at.  What is pinned it tells as a JSON
+ * array of all roles' pins in the models of the database; each role is shown its own.
  *
  * Tests: tests/t/092_kv.pl.
  */
@@ -65,8 +65,8 @@ pin_result(const Reply *reply, Oid rettype, bool *isnull)
 /* ---- what is pinned ---- */
 
 /*
- * An array of the engine's, which is not trusted to have in it what it should; NULL: no engine serves, so nothing
- * is pinned.
+ * An array of the engine's, which is not trusted to have in it what it should; NULL: no engine serves, so
+ * nothing is pinned.
  */
 static JsonbContainer *
 ask_engine(void)
@@ -110,7 +110,8 @@ string(JsonbContainer *list, uint32 i, const char *name, bool *isnull)
 	const JsonbValue *v = member(list, i, name, jbvString);
 
 	*isnull = v == NULL;
-	return v == NULL ? (Datum) 0 : PointerGetDatum(cstring_to_text_with_len(v->val.string.val, v->val.string.len));
+	return v == NULL ? (Datum) 0 :
+		PointerGetDatum(cstring_to_text_with_len(v->val.string.val, v->val.string.len));
 }
 
 static void
@@ -131,7 +132,8 @@ emit(ReturnSetInfo *rsinfo, JsonbContainer *list, uint32 i, Oid role)
 	values[5] = BoolGetDatum(salted != NULL && salted->val.boolean);
 	values[6] = Int32GetDatum((int32) number(list, i, "tokens"));
 	values[7] = Int64GetDatum(number(list, i, "bytes"));
-	values[8] = TimestampTzGetDatum(number(list, i, "since_us") - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+	values[8] = TimestampTzGetDatum(number(list, i, "since_us") - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) *
+									USECS_PER_DAY);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

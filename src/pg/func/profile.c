@@ -57,7 +57,8 @@ check_file(text *filename)
 	if (!has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser or have privileges of pg_write_server_files to write a profile to a file"),
+				 errmsg("must be superuser or have privileges of pg_write_server_files to write a profile to "
+						"a file"),
 				 errhint("llm_stop_profile() without a file name gives the profile as its value.")));
 	canonicalize_path(path);
 	if (!is_absolute_path(path))
@@ -76,7 +77,8 @@ write_file(FILE *file, const char *path, const text *json)
 	char	   *utf8 = pg_server_to_any(s, strlen(s), PG_UTF8);
 
 	/* a pipe or a terminal has no length */
-	if ((ftruncate(fileno(file), 0) != 0 && errno != EINVAL) || fwrite(utf8, strlen(utf8), 1, file) != 1 || FreeFile(file) != 0)
+	if ((ftruncate(fileno(file), 0) != 0 && errno != EINVAL) || fwrite(utf8, strlen(utf8), 1, file) != 1 ||
+		FreeFile(file) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", path)));

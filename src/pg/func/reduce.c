@@ -204,8 +204,8 @@ static ErrorData *
 refuse_part(const Reduce *d, int i, int room)
 {
 	return refuse(psprintf("text %d is too long for the model's context", i + 1),
-				  psprintf("It has %d tokens; the context of %d tokens has room for %d beside the instruction and an answer of %d.",
-						   d->tokens[i], d->context, room, d->answer),
+				  psprintf("It has %d tokens; the context of %d tokens has room for %d beside the "
+						   "instruction and an answer of %d.", d->tokens[i], d->context, room, d->answer),
 				  "Cut texts that are too long with split => true, or beforehand with llm_chunk_text().");
 }
 
@@ -223,8 +223,8 @@ static ErrorData *
 refuse_progress(const Reduce *d)
 {
 	return refuse("the answers of one level don't become fewer in the next",
-				  psprintf("Answers of at most %d tokens have more of them when they are read again, in a context of %d.",
-						   d->answer, d->context),
+				  psprintf("Answers of at most %d tokens have more of them when they are read again, in a "
+						   "context of %d.", d->answer, d->context),
 				  "Choose a smaller max_tokens.");
 }
 
@@ -413,7 +413,10 @@ reduce(Reduce *d, bool split, ErrorData **err)
 
 /* ---- the row of engine_func.def ---- */
 
-/* vllm.reduce(inputs text[], instruction text, combine text, split bool, generation options, chat_template, kwargs) */
+/*
+ * vllm.reduce(inputs text[], instruction text, combine text, split bool, generation options, chat_template,
+ * kwargs)
+ */
 void
 reduce_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
@@ -461,7 +464,8 @@ reduce_input(SqlRequest *r, FunctionCallInfo fcinfo)
 	d.generate = engine_func_find("llm_generate");
 	d.model = catalog_model_for_use(d.head.model);
 	d.instruction = PG_GETARG_TEXT_PP(ARG_INSTRUCTION);
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(ARG_INPUTS), TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls, &d.n);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(ARG_INPUTS), TEXTOID, -1, false, TYPALIGN_INT, &elems, &nulls,
+					  &d.n);
 	d.parts = palloc(sizeof(text *) * Max(d.n, 1));
 	for (int i = 0; i < d.n; i++)
 		d.parts[i] = nulls[i] ? cstring_to_text("") : DatumGetTextPP(elems[i]);

@@ -35,7 +35,8 @@ PG_FUNCTION_INFO_V1(llm_forget_responses);
  * they are named, and the types are those that pg_catalog's have: regrole = regrole might be anybody's.
  */
 #define OWN \
-	"owner::pg_catalog.oid OPERATOR(pg_catalog.=) pg_catalog.quote_ident(current_user)::pg_catalog.regrole::pg_catalog.oid AND " \
+	"owner::pg_catalog.oid OPERATOR(pg_catalog.=) " \
+	"pg_catalog.quote_ident(current_user)::pg_catalog.regrole::pg_catalog.oid AND " \
 	"id OPERATOR(pg_catalog.=) "
 
 /* The text in the only row and column of a query about `arg`, in the caller's memory; NULL: there is none. */
@@ -68,10 +69,12 @@ api_store_find(const char *path, const char *previous_id)
 	if (strncmp(path, RESPONSES, strlen(RESPONSES)) != 0)
 		return NULL;
 	if (*id == '\0')
-		return previous_id ? look_up("SELECT items::pg_catalog.text FROM vllm.response WHERE " OWN "$1", previous_id) : NULL;
+		return previous_id ? look_up("SELECT items::pg_catalog.text FROM vllm.response WHERE " OWN "$1",
+									 previous_id) : NULL;
 	if (*id != '/')
 		return NULL;
-	return look_up("SELECT response::pg_catalog.text FROM vllm.response WHERE " OWN "pg_catalog.split_part($1, '/', 4)", path);
+	return look_up("SELECT response::pg_catalog.text FROM vllm.response WHERE "
+				   OWN "pg_catalog.split_part($1, '/', 4)", path);
 }
 
 /* The path and the body of a request's fields. */
@@ -126,7 +129,8 @@ api_store_response(const char *request, size_t request_len, text *response)
 	values[0] = PointerGetDatum(body);
 	values[1] = PointerGetDatum(response);
 	SPI_connect();
-	if (SPI_execute_with_args("SELECT vllm.store_response($1, $2)", 2, types, values, NULL, false, 1) != SPI_OK_SELECT)
+	if (SPI_execute_with_args("SELECT vllm.store_response($1, $2)", 2, types, values, NULL, false,
+							  1) != SPI_OK_SELECT)
 		elog(ERROR, "could not write vllm.response");
 	SPI_finish();
 }
@@ -145,9 +149,9 @@ llm_forget_responses(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("llm_forget_responses()");
 	SPI_connect();
 	job_role_internal(&role);
-	if (SPI_execute_with_args("DELETE FROM vllm.response WHERE owner::pg_catalog.oid OPERATOR(pg_catalog.=) $1"
-							  " AND ($2 IS NULL OR created OPERATOR(pg_catalog.<) $2) AND ($3 IS NULL OR id OPERATOR(pg_catalog.=) $3)",
-							  3, types, v, nulls, false, 0) != SPI_OK_DELETE)
+	if (SPI_execute_with_args("DELETE FROM vllm.response WHERE owner::pg_catalog.oid OPERATOR(pg_catalog.=) "
+							  "$1 AND ($2 IS NULL OR created OPERATOR(pg_catalog.<) $2) AND ($3 IS NULL OR "
+							  "id OPERATOR(pg_catalog.=) $3)", 3, types, v, nulls, false, 0) != SPI_OK_DELETE)
 		elog(ERROR, "could not delete from vllm.response");
 	n = SPI_processed;
 	job_role_end(&role);

@@ -61,7 +61,8 @@ void
 score_head(SqlRequest *r, FunctionCallInfo fcinfo)
 {
 	static const uint8 args[] = {
-		POPT_use_activation, POPT_instruction, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms, POPT_lora
+		POPT_use_activation, POPT_instruction, POPT_truncate, POPT_model, POPT_PARAMS, POPT_timeout_ms,
+		POPT_lora
 	};
 	static const PoolFunc f = {"score", POOL_SCORE, 2, lengthof(args), args, 0};
 
@@ -218,7 +219,8 @@ score_texts(FunctionCallInfo fcinfo, const ScoreTexts *a, const ScoreTexts *b)
 			scores[done] = Float4GetDatum(score_of(s, q[done]));
 	}
 	error_context_stack = callback.previous;
-	return PointerGetDatum(construct_md_array(scores, nulls, 1, &n, &lower, FLOAT4OID, 4, true, TYPALIGN_INT));
+	return PointerGetDatum(construct_md_array(scores, nulls, 1, &n, &lower, FLOAT4OID, 4, true,
+											  TYPALIGN_INT));
 }
 
 /* The scorer's memory is the call's own: a query may make many calls. */
@@ -543,9 +545,11 @@ llm_rerank_agg_step(PG_FUNCTION_ARGS)
 		PG_RETURN_POINTER(s);
 	agg = shared_parts(fcinfo);
 	s->scorer = agg->scorer;
-	set_top_n(s, PG_NARGS() > AGG_ARG_TOP_N && !PG_ARGISNULL(AGG_ARG_TOP_N) ? PG_GETARG_INT32(AGG_ARG_TOP_N) : 0);
+	set_top_n(s, PG_NARGS() > AGG_ARG_TOP_N && !PG_ARGISNULL(AGG_ARG_TOP_N) ? PG_GETARG_INT32(AGG_ARG_TOP_N) :
+			  0);
 	make_room(s);
-	while ((c.request = start_pair(s->scorer, PG_GETARG_DATUM(1), PG_GETARG_DATUM(3), s->n_ahead == 0)) == NULL)
+	while ((c.request = start_pair(s->scorer, PG_GETARG_DATUM(1), PG_GETARG_DATUM(3), s->n_ahead == 0)) ==
+		   NULL)
 		take_first(s);
 	if (!PG_ARGISNULL(AGG_ARG_ID))
 		c.id = MemoryContextStrdup(s->cxt, OutputFunctionCall(&agg->id_out, PG_GETARG_DATUM(AGG_ARG_ID)));

@@ -127,11 +127,13 @@ sleep_now(int level, const char *mode, const char *model)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("level must be 0, 1 or 2, got %d", level),
 				 errhint("0 pauses, 1 gives the KV cache back and puts weights into a file, 2 drops both.")));
-	if (mode == NULL || (strcmp(mode, "abort") != 0 && strcmp(mode, "wait") != 0 && strcmp(mode, "keep") != 0))
+	if (mode == NULL || (strcmp(mode, "abort") != 0 && strcmp(mode, "wait") != 0 &&
+						 strcmp(mode, "keep") != 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 mode == NULL ? errmsg("mode must not be null") : errmsg("mode must be abort, wait or keep, got \"%s\"", mode),
-				 errhint("It says what happens to requests: they fail, are awaited, or go on later.")));
+				 mode == NULL ? errmsg("mode must not be null") :
+				 errmsg("mode must be abort, wait or keep, got \"%s\"", mode),
+					 errhint("It says what happens to requests: they fail, are awaited, or go on later.")));
 	tell_all(psprintf("sleep %d %s", level, mode), model);
 }
 

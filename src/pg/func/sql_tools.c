@@ -3,10 +3,10 @@
  *	  llm_tool(): SQL functions as tools of a chat, and their calls.
  *
  * A call is a query, SELECT r.* FROM schema.function(name => $1, ...) r as one column, with parameters of
- * the arguments' own types, and its rows become JSON without casts of other roles' types (type_trust.c): the planner adds defaults, the executor checks EXECUTE and runs
- * set-returning functions, and no text of the model is ever part of the query.  Which function
- * the query calls is looked at before it runs: another one of the same name that would
- * fit better is not what the user listed.
+ * the arguments' own types, and its rows become JSON without casts of other roles' types (type_trust.c): the
+ * planner adds defaults, the executor checks EXECUTE and runs set-returning functions, and no text of the
+ * model is ever part of the query.  Which function the query calls is looked at before it runs: another one
+ * of the same name that would fit better is not what the user listed.
  *
  * Tests: tests/sql/28_chat_run.sql.
  */
@@ -106,7 +106,8 @@ check_kind(Oid funcid, Form_pg_proc f)
 		not_callable(funcid, "It is an aggregate function.");
 	if (f->prokind == PROKIND_WINDOW)
 		not_callable(funcid, "It is a window function.");
-	if (f->prorettype != VOIDOID && f->prorettype != RECORDOID && get_typtype(f->prorettype) == TYPTYPE_PSEUDO)
+	if (f->prorettype != VOIDOID && f->prorettype != RECORDOID &&
+		get_typtype(f->prorettype) == TYPTYPE_PSEUDO)
 		not_callable(funcid, psprintf("It returns the pseudo-type %s.", format_type_be(f->prorettype)));
 }
 
@@ -115,7 +116,8 @@ check_name(const Tool *t)
 {
 	size_t		n = strlen(t->name);
 
-	if (n > MAX_NAME || strspn(t->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != n)
+	if (n > MAX_NAME || strspn(t->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+		n)
 		not_callable(t->funcid, "A tool's name has letters, digits, _ and - only.");
 }
 
@@ -141,7 +143,8 @@ read_arguments(Tool *t, HeapTuple tup, Form_pg_proc f)
 		if (names == NULL || names[i] == NULL || names[i][0] == '\0')
 			not_callable(t->funcid, psprintf("Its argument %d has no name.", t->n_args));
 		if (get_typtype(types[i]) == TYPTYPE_PSEUDO)
-			not_callable(t->funcid, psprintf("Its argument \"%s\" has the pseudo-type %s.", names[i], format_type_be(types[i])));
+			not_callable(t->funcid, psprintf("Its argument \"%s\" has the pseudo-type %s.", names[i],
+											 format_type_be(types[i])));
 		a->name = pstrdup(names[i]);
 		a->variadic = mode == PROARGMODE_VARIADIC;
 		a->shape = type_shape(types[i], -1);
@@ -270,7 +273,8 @@ read_values(Tool *t, const JsonNode *object, Arguments *a)
 		refused = type_value(arg->shape, m, false, &a->values[a->n], &isnull);
 		if (refused)
 		{
-			refused->message = psprintf("argument \"%s\" of tool %s: %s", arg->name, t->name, refused->message);
+			refused->message = psprintf("argument \"%s\" of tool %s: %s", arg->name, t->name,
+										refused->message);
 			ThrowErrorData(refused);
 		}
 		a->types[a->n++] = arg->shape->type;
@@ -335,14 +339,16 @@ tool_call(Tool *t, const JsonNode *object)
 	if (object->kind != JSON_OBJECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the arguments of tool %s must be an object, not %s", t->name, json_kind_name(object->kind))));
+				 errmsg("the arguments of tool %s must be an object, not %s", t->name,
+						json_kind_name(object->kind))));
 	check_names(t, object);
 	read_values(t, object, &a);
 	initStringInfo(&query);
 	/* a row that is null comes out of FROM as one of nulls; in CASE, r.* is one value */
 	appendStringInfo(&query, "SELECT %s FROM %s(%s) r",
 					 t->returns_void ? "NULL::pg_catalog.bool" :
-					 t->returns_set ? "CASE WHEN true THEN r.* END" : "CASE WHEN NOT r.* IS NULL THEN r.* END",
+					 t->returns_set ? "CASE WHEN true THEN r.* END" :
+						 "CASE WHEN NOT r.* IS NULL THEN r.* END",
 					 quote_qualified_identifier(t->schema, t->name), a.list.data);
 	SPI_connect();
 	plan = SPI_prepare(query.data, a.n, a.types);

@@ -98,9 +98,10 @@ check_memory(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("there is no room for a second engine"),
-				 errdetail("The loaded models take %lld MB, and twice of that is more than vllm.memory_limit, %d MB.",
-						   (long long) (sum >> 20), vllm_memory_limit),
-				 errhint("Raise vllm.memory_limit for the time of the upgrade, unload or put to sleep some models, or use llm_engine_restart().")));
+				 errdetail("The loaded models take %lld MB, and twice of that is more than "
+						   "vllm.memory_limit, %d MB.", (long long) (sum >> 20), vllm_memory_limit),
+				 errhint("Raise vllm.memory_limit for the time of the upgrade, unload or put to sleep some "
+						 "models, or use llm_engine_restart().")));
 }
 
 static void
@@ -190,7 +191,10 @@ pass_one(const StringInfoData *body, char *name)
 	vcall_end(call);
 }
 
-/* What the engine that serves answers to a command are the fields of messages: each goes to the new one.  DATABASE begins one. */
+/*
+ * What the engine that serves answers to a command are the fields of messages: each goes to the new one.
+ * DATABASE begins one.
+ */
 static void
 hand_over(const char *command, int side, void (*pass) (const StringInfoData *body, char *name))
 {

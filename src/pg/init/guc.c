@@ -125,26 +125,31 @@ typedef struct IntRow
 } IntRow;
 
 static const IntRow int_rows[] = {
-	{"vllm.max_queued_requests", &vllm_max_queued_requests, 1024, 1, WIRE_MAX_SLOTS / 2, PGC_POSTMASTER, 0, NULL,
+	{"vllm.max_queued_requests", &vllm_max_queued_requests, 1024, 1, WIRE_MAX_SLOTS / 2, PGC_POSTMASTER, 0,
+	 NULL,
 	"Sets the maximum number of LLM requests in flight, over all sessions."},
 	{"vllm.ring_size", &vllm_ring_size, 32, 4, 16 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
 	"Sets the size of each request's buffer in shared memory, in each direction."},
-	{"vllm.max_prompt_bytes", &vllm_max_prompt_bytes, 16 * 1024, 1, 256 * 1024, PGC_POSTMASTER, GUC_UNIT_KB, NULL,
+	{"vllm.max_prompt_bytes", &vllm_max_prompt_bytes, 16 * 1024, 1, 256 * 1024, PGC_POSTMASTER, GUC_UNIT_KB,
+	 NULL,
 	"Sets the maximum size of a prompt."},
 	{"vllm.default_max_tokens", &vllm_default_max_tokens, 256, 0, INT_MAX, PGC_USERSET, 0, NULL,
-	"Sets the number of tokens generated when max_tokens is not given; 0 means up to the model's context length."},
+	"Sets the number of tokens generated when max_tokens is not given; 0 means up to the model's context "
+	"length."},
 	{"vllm.role_weight", &vllm_role_weight, 100, 1, 10000, PGC_SUSET, 0, NULL,
 	"Sets the weight of the role's share of the engine, among roles whose requests wait."},
 	{"vllm.role_max_requests", &vllm_role_max_requests, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
 	"Limits the LLM requests of the role that are in flight, over all its sessions; 0 means no limit."},
 	{"vllm.role_tokens_per_minute", &vllm_role_tokens_per_minute, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
-	"Limits the tokens of the role's prompts and answers in a minute, over all its sessions; 0 means no limit."},
+	"Limits the tokens of the role's prompts and answers in a minute, over all its sessions; 0 means no "
+	"limit."},
 	{"vllm.role_max_tokens", &vllm_role_max_tokens, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
 	"Limits max_tokens of the role's requests; 0 means no limit."},
 	{"vllm.role_limit_timeout", &vllm_role_limit_timeout, -1, -1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
 	"Sets how long a request waits for a limit of its role before it fails; -1 means as long as it takes."},
 	{"vllm.background_share", &vllm_background_share, 6, 0, 50, PGC_SIGHUP, 0, "background_share",
-	"Sets the percentage of the engine that requests in the background get while others wait, in models that are loaded from now on."},
+	"Sets the percentage of the engine that requests in the background get while others wait, in models that "
+	"are loaded from now on."},
 	{"vllm.queue_timeout", &vllm_queue_timeout, 60000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
 	"Sets how long a request waits for a free slot before it fails."},
 	{"vllm.engine_timeout", &vllm_engine_timeout, 30000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL,
@@ -159,36 +164,52 @@ static const IntRow int_rows[] = {
 	"Sets the number of compute threads of each model; 0 means one for each CPU that the engine may use."},
 	{"vllm.max_num_seqs", &vllm_max_num_seqs, 0, 0, 4096, PGC_SIGHUP, 0, "max_num_seqs",
 	"Sets the maximum number of sequences in one step of a model; 0 means by the machine and the model."},
-	{"vllm.max_num_batched_tokens", &vllm_max_num_batched_tokens, 0, 0, 65536, PGC_SIGHUP, 0, "max_num_batched_tokens",
-	"Sets the maximum number of tokens computed in one step of a model; 0 means by the machine and the model."},
-	{"vllm.max_num_partial_prefills", &vllm_max_partial, 0, 0, 4096, PGC_SIGHUP, 0, "max_num_partial_prefills",
+	{"vllm.max_num_batched_tokens", &vllm_max_num_batched_tokens, 0, 0, 65536, PGC_SIGHUP, 0,
+	 "max_num_batched_tokens",
+	"Sets the maximum number of tokens computed in one step of a model; 0 means by the machine and the "
+	"model."},
+	{"vllm.max_num_partial_prefills", &vllm_max_partial, 0, 0, 4096, PGC_SIGHUP, 0,
+	 "max_num_partial_prefills",
 	"Sets how many prompts may be computed in part at once; 0 means any number."},
-	{"vllm.max_long_partial_prefills", &vllm_max_long_partial, 1, 1, 4096, PGC_SIGHUP, 0, "max_long_partial_prefills",
+	{"vllm.max_long_partial_prefills", &vllm_max_long_partial, 1, 1, 4096, PGC_SIGHUP, 0,
+	 "max_long_partial_prefills",
 	"Sets how many of these may be long, so that shorter ones overtake the others."},
-	{"vllm.long_prefill_token_threshold", &vllm_long_prompt, 0, 0, INT_MAX, PGC_SIGHUP, 0, "long_prefill_token_threshold",
-	"Sets of how many tokens on a prompt is long, and how many of its tokens go into a step; 0 means that none is."},
-	{"vllm.tensor_parallel_size", &vllm_tensor_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "tensor_parallel_size",
+	{"vllm.long_prefill_token_threshold", &vllm_long_prompt, 0, 0, INT_MAX, PGC_SIGHUP, 0,
+	 "long_prefill_token_threshold",
+	"Sets of how many tokens on a prompt is long, and how many of its tokens go into a step; 0 means that "
+	"none is."},
+	{"vllm.tensor_parallel_size", &vllm_tensor_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0,
+	 "tensor_parallel_size",
 	"Sets how many processes share the columns of each model's matrices, from the engine's next start on."},
-	{"vllm.pipeline_parallel_size", &vllm_pipeline_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "pipeline_parallel_size",
+	{"vllm.pipeline_parallel_size", &vllm_pipeline_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0,
+	 "pipeline_parallel_size",
 	"Sets how many stages of processes share each model's layers, from the engine's next start on."},
-	{"vllm.data_parallel_size", &vllm_data_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0, "data_parallel_size",
+	{"vllm.data_parallel_size", &vllm_data_parallel_size, 1, 1, RANKS_MOST, PGC_SIGHUP, 0,
+	 "data_parallel_size",
 	"Sets how many replicas of each model take turns at its requests, from the engine's next start on."},
 	{"vllm.block_size", &vllm_block_size, 16, 16, 256, PGC_SIGHUP, 0, "block_size",
 	"Sets the number of tokens in a block of the KV cache; a multiple of 16."},
-	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_cache_memory",
-	"Sets the size of the KV cache of each model; 0 means 512 MB on CPUs, and on a GPU what vllm.gpu_memory_utilization leaves."},
+	{"vllm.kv_cache_memory_bytes", &vllm_kv_cache_memory, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB,
+	 "kv_cache_memory",
+	"Sets the size of the KV cache of each model; 0 means 512 MB on CPUs, and on a GPU what "
+	"vllm.gpu_memory_utilization leaves."},
 	{"vllm.kv_offload_bytes", &vllm_kv_offload, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload",
-	"Sets how much memory what the KV caches lose may take, so that it comes back instead of being computed again; 0 means none."},
-	{"vllm.kv_offload_disk_bytes", &vllm_kv_offload_disk, 10240, 1, 1024 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "kv_offload_disk",
+	"Sets how much memory what the KV caches lose may take, so that it comes back instead of being computed "
+	"again; 0 means none."},
+	{"vllm.kv_offload_disk_bytes", &vllm_kv_offload_disk, 10240, 1, 1024 * 1024 * 1024, PGC_SIGHUP,
+	 GUC_UNIT_MB, "kv_offload_disk",
 	"Sets how much of it may be kept in the files of vllm.kv_offload_directory."},
 	{"vllm.memory_limit", &vllm_memory_limit, 0, 0, 64 * 1024 * 1024, PGC_SIGHUP, GUC_UNIT_MB, "memory_limit",
-	"Limits the memory of all loaded models together; the least recently used ones are unloaded for others.  0 means no limit."},
-	{"vllm.memory_timeout", &vllm_memory_timeout, 60000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, "memory_timeout_ms",
+	"Limits the memory of all loaded models together; the least recently used ones are unloaded for others.  "
+	"0 means no limit."},
+	{"vllm.memory_timeout", &vllm_memory_timeout, 60000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS,
+	 "memory_timeout_ms",
 	"Sets how long the load of a model waits for memory that others have, before it fails."},
 	{"vllm.keep_alive", &vllm_keep_alive, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, "keep_alive",
 	"Sets how long a model stays loaded that nobody asks for; -1 means for ever."},
 	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
-	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no limit."},
+	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no "
+	"limit."},
 	{"vllm.max_loras", &vllm_max_loras, 32, 1, 4096, PGC_SIGHUP, 0, "max_loras",
 	"Sets the maximum number of different adapters in one step of a model."},
 	{"vllm.max_cpu_loras", &vllm_max_cpu_loras, 0, 0, 4096, PGC_SIGHUP, 0, "max_cpu_loras",
@@ -198,13 +219,16 @@ static const IntRow int_rows[] = {
 	{"vllm.max_logprobs", &vllm_max_logprobs, 20, -1, INT_MAX, PGC_SIGHUP, 0, "max_logprobs",
 	"Sets how many log-probabilities of a token a request may ask for; -1 means no limit."},
 	{"vllm.batch_window", &vllm_batch_window, 0, 0, WIRE_MAX_SLOTS / 2, PGC_USERSET, 0, NULL,
-	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the engine can use."},
+	"Sets the maximum number of LLM requests that one statement keeps in flight; 0 means as many as the "
+	"engine can use."},
 	{"vllm.log_min_duration", &vllm_log_min_duration, -1, -1, INT_MAX, PGC_SUSET, GUC_UNIT_MS, NULL,
-	"Sets the minimum duration above which LLM requests are logged, without prompts and answers; -1 means never, 0 all."},
+	"Sets the minimum duration above which LLM requests are logged, without prompts and answers; -1 means "
+	"never, 0 all."},
 	{"vllm.log_stats_interval", &vllm_log_stats_interval, 0, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, NULL,
 	"Sets how often the engine's throughput is logged while it works; 0 means never."},
 	{"vllm.stat_max", &vllm_stat_max, 1000, 100, 1000000, PGC_POSTMASTER, 0, NULL,
-	"Sets the maximum number of queries and roles whose LLM requests are told apart in llm_stat_query and llm_stat_role."},
+	"Sets the maximum number of queries and roles whose LLM requests are told apart in llm_stat_query and "
+	"llm_stat_role."},
 	{"vllm.progress_interval", &vllm_progress_interval, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
 	"Sets after how many rows of an LLM Batch node a NOTICE tells the progress; 0 means never."},
 	{"vllm.job_workers", &vllm_job_workers, 2, 0, 64, PGC_SIGHUP, 0, NULL,
@@ -248,16 +272,20 @@ static const BoolRow bool_rows[] = {
 	"Lets LLM requests of the session wait for those of others."},
 	{"vllm.calculate_kv_scales", &vllm_calculate_kv_scales, false, PGC_SIGHUP, "calculate_kv_scales",
 	"Computes the scales of an FP8 KV cache when a model is loaded, instead of taking the checkpoint's."},
-	{"vllm.disable_hybrid_kv_cache_manager", &vllm_disable_hybrid, false, PGC_SIGHUP, "disable_hybrid_kv_cache_manager",
+	{"vllm.disable_hybrid_kv_cache_manager", &vllm_disable_hybrid, false, PGC_SIGHUP,
+	 "disable_hybrid_kv_cache_manager",
 	"Lets layers with sliding windows keep K and V of all tokens, in models that are loaded from now on."},
 	{"vllm.enable_expert_parallel", &vllm_enable_expert_parallel, false, PGC_SIGHUP, "enable_expert_parallel",
-	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the engine's next start on."},
+	"Lets the processes of vllm.tensor_parallel_size share experts whole instead of by columns, from the "
+	"engine's next start on."},
 	{"vllm.enable_eplb", &vllm_enable_eplb, false, PGC_SIGHUP, "enable_eplb",
-	"Lets experts that processes share whole move to where there is less to do, from the engine's next start on."},
+	"Lets experts that processes share whole move to where there is less to do, from the engine's next start "
+	"on."},
 	{"vllm.enable_prefix_caching", &vllm_enable_prefix_caching, true, PGC_SIGHUP, "enable_prefix_caching",
 	"Computes what prompts begin with in common only once, in models that are loaded from now on."},
 	{"vllm.enforce_eager", &vllm_enforce_eager, false, PGC_SIGHUP, "enforce_eager",
-	"Lets devices compute each step by itself instead of replaying recorded ones, in models that are loaded from now on."},
+	"Lets devices compute each step by itself instead of replaying recorded ones, in models that are loaded "
+	"from now on."},
 	{"vllm.enable_lora", &vllm_enable_lora, true, PGC_SIGHUP, "enable_lora",
 	"Lets calls name adapters, of models that are loaded from now on."},
 };
@@ -316,41 +344,59 @@ static const StringRow string_rows[] = {
 	"Names the parser of reasoning in chats with models whose options name none; empty means none."},
 	{"vllm.engine_path", &vllm_engine_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
 	"Sets the path of the engine program; empty means vllm_pg_engine beside the library."},
-	{"vllm.logits_processors", &vllm_logits_processors, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL, "logits_processors",
+	{"vllm.logits_processors", &vllm_logits_processors, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY, NULL,
+	 "logits_processors",
 	"Sets the logits processors that the engine loads: a list of library:symbol."},
 	{"vllm.engine_args", &vllm_engine_args, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL,
 	"Additional arguments of the engine program, from its next start on."},
 	{"vllm.cpu_affinity", &vllm_cpu_affinity, "", PGC_SIGHUP, 0, check_affinity, "cpu_affinity",
-	"Binds compute threads to CPUs: a list such as 0-3,8, auto for all that the engine may use, empty for none."},
+	"Binds compute threads to CPUs: a list such as 0-3,8, auto for all that the engine may use, empty for "
+	"none."},
 	{"vllm.cpu_isa", &vllm_cpu_isa, "auto", PGC_SIGHUP, 0, check_isa, "cpu_isa",
-	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or avx512_bf16."},
+	"Sets the instruction set of the CPU kernels: auto, portable, avx2, avx2_vnni, avx512, avx512_vnni or "
+	"avx512_bf16."},
 	{"vllm.device", &vllm_device, "auto", PGC_SIGHUP, 0, check_device, "device",
-	"Sets what models are computed on: auto, cpu, cuda or cuda:N; of several ranks a list, such as cuda:0,cuda:1."},
-	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "device_library",
+	"Sets what models are computed on: auto, cpu, cuda or cuda:N; of several ranks a list, such as "
+	"cuda:0,cuda:1."},
+	{"vllm.device_library", &vllm_device_library, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path,
+	 "device_library",
 	"Sets the path of the library of CUDA devices; empty means vllm_pg_cuda.so beside the engine program."},
 	{"vllm.nccl_path", &vllm_nccl_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_nccl_path, "nccl_path",
-	"Sets the path of NCCL's library, by which ranks on GPUs exchange; empty means where the loader finds it, off that they do so by way of the host."},
+	"Sets the path of NCCL's library, by which ranks on GPUs exchange; empty means where the loader finds "
+	"it, off that they do so by way of the host."},
 	{"vllm.cuda_kernels", &vllm_cuda_kernels, "auto", PGC_SIGHUP, 0, check_cuda_kernels, "cuda_kernels",
 	"Sets which kernels CUDA devices take: auto, mma, or wgmma (compute capability 9.0 only)."},
 	{"vllm.cuda_visible_devices", &vllm_cuda_visible_devices, "", PGC_SIGHUP, 0, check_visible, NULL,
-	"Sets CUDA_VISIBLE_DEVICES of the engine process, from its next start on; empty means that of the server."},
+	"Sets CUDA_VISIBLE_DEVICES of the engine process, from its next start on; empty means that of the "
+	"server."},
 	{"vllm.kv_cache_dtype", &vllm_kv_cache_dtype, "auto", PGC_SIGHUP, 0, check_kv_dtype, "kv_cache_dtype",
-	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16, int8, fp8 (the same as fp8_e4m3), fp8_e4m3 or fp8_e5m2."},
+	"Sets the type of the KV cache: auto (the model's), float32, float16, bfloat16, int8, fp8 (the same as "
+	"fp8_e4m3), fp8_e4m3 or fp8_e5m2."},
 	{"vllm.huge_pages", &vllm_huge_pages, "try", PGC_SIGHUP, 0, check_huge_pages, "huge_pages",
-	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an error)."},
-	{"vllm.tensor_parallel_mode", &vllm_tensor_parallel_mode, "columns", PGC_SIGHUP, 0, check_parallel_mode, "tensor_parallel_mode",
-	"Sets how processes share matrices that read what they have parts of: columns, with the bits of one process; rows, with sums of parts."},
-	{"vllm.expert_placement_strategy", &vllm_expert_placement, "linear", PGC_SIGHUP, 0, check_placement, "expert_placement_strategy",
-	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; round_robin, one in turn."},
+	"Use of huge pages for weights and KV caches: try (transparent ones), off or on (reserved ones, or an "
+	"error)."},
+	{"vllm.tensor_parallel_mode", &vllm_tensor_parallel_mode, "columns", PGC_SIGHUP, 0, check_parallel_mode,
+	 "tensor_parallel_mode",
+	"Sets how processes share matrices that read what they have parts of: columns, with the bits of one "
+	"process; rows, with sums of parts."},
+	{"vllm.expert_placement_strategy", &vllm_expert_placement, "linear", PGC_SIGHUP, 0, check_placement,
+	 "expert_placement_strategy",
+	"Sets which experts each process has whole, from the engine's next start on: linear, a run of them; "
+	"round_robin, one in turn."},
 	{"vllm.eplb_config", &vllm_eplb_config, "", PGC_SIGHUP, 0, check_object, "eplb_config",
 	"JSON object that says how experts move, from the engine's next start on; empty means the defaults."},
-	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy, "scheduling_policy",
+	{"vllm.scheduling_policy", &vllm_scheduling_policy, "fcfs", PGC_SIGHUP, 0, check_policy,
+	 "scheduling_policy",
 	"Order in which waiting requests are served: fcfs (in turn over sessions) or priority."},
-	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_object, "speculative_config",
-	"JSON object that says how tokens are guessed ahead, in models that are loaded from now on; empty means not at all."},
-	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode, "logprobs_mode",
+	{"vllm.speculative_config", &vllm_speculative_config, "", PGC_SIGHUP, 0, check_object,
+	 "speculative_config",
+	"JSON object that says how tokens are guessed ahead, in models that are loaded from now on; empty means "
+	"not at all."},
+	{"vllm.logprobs_mode", &vllm_logprobs_mode, "raw_logprobs", PGC_SIGHUP, 0, check_logprobs_mode,
+	 "logprobs_mode",
 	"What is told as log-probabilities: raw_logprobs, raw_logits, processed_logprobs or processed_logits."},
-	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation, "prefix_cache_isolation",
+	{"vllm.prefix_cache_isolation", &vllm_prefix_cache_isolation, "role", PGC_SIGHUP, 0, check_isolation,
+	 "prefix_cache_isolation",
 	"Among whose requests prompts that begin alike are computed once: none (all roles'), role or database."},
 	{"vllm.lora_dtype", &vllm_lora_dtype, "auto", PGC_SIGHUP, 0, check_lora_dtype, "lora_dtype",
 	"Sets the type in which adapters are kept: auto (their files'), float16, bfloat16 or float32."},
@@ -360,10 +406,13 @@ static const StringRow string_rows[] = {
 	"Names the trace that LLM requests belong to, as the W3C's header traceparent does; empty means none."},
 	{"vllm.tracestate", &vllm_tracestate, "", PGC_USERSET, 0, check_tracestate, NULL,
 	"What goes with vllm.traceparent, as the W3C's header tracestate."},
-	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "kv_offload_directory",
-	"Sets the directory for what the KV caches lose, where the engine finds it again after a restart; empty means none."},
+	{"vllm.kv_offload_directory", &vllm_kv_offload_directory, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path,
+	 "kv_offload_directory",
+	"Sets the directory for what the KV caches lose, where the engine finds it again after a restart; empty "
+	"means none."},
 	{"vllm.seccomp", &vllm_seccomp, "on", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_seccomp, "seccomp",
-	"Filters the system calls of the engine, the HTTP server and the remote program, from their next start on: on, off, or require, without which they don't start."},
+	"Filters the system calls of the engine, the HTTP server and the remote program, from their next start "
+	"on: on, off, or require, without which they don't start."},
 	{"vllm.repack_cache", &vllm_repack_cache, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_path, "repack_cache",
 	"Sets the directory in which packed weights are kept for the next load; empty means nowhere."},
 };
@@ -391,7 +440,8 @@ one_of(char **value, const char *const *list, const char *what)
 static bool
 check_isa(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", NULL};
+	static const char *const names[] = {"auto", "ref", "portable", "avx2", "avx2_vnni", "avx512",
+										"avx512_vnni", "avx512_bf16", NULL};
 
 	return one_of(newval, names, "The instruction set");
 }
@@ -457,7 +507,8 @@ check_device(char **newval, void **extra, GucSource source)
 	const char *s = *newval;
 	int			n = 0;
 
-	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 || strcmp(s, "moat") == 0)
+	if (strcmp(s, "auto") == 0 || strcmp(s, "cpu") == 0 || strcmp(s, "cuda") == 0 || strcmp(s, "host") == 0 ||
+		strcmp(s, "moat") == 0)
 		return true;
 	/* several are of ranks, with commas; as many as there may be fit into the engine's setting */
 	for (const char *at = s; n < RANKS_MOST && strncmp(at, "cuda:", 5) == 0; n++)
@@ -471,7 +522,8 @@ check_device(char **newval, void **extra, GucSource source)
 			return true;
 		at++;
 	}
-	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N, or for ranks a list such as cuda:0,cuda:1.");
+	GUC_check_errdetail("The device must be auto, cpu, cuda or cuda:N, or for ranks a list such as "
+						"cuda:0,cuda:1.");
 	return false;
 }
 
@@ -508,7 +560,8 @@ check_visible(char **newval, void **extra, GucSource source)
 static bool
 check_kv_dtype(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", "fp8", "fp8_e4m3", "fp8_e5m2", NULL};
+	static const char *const names[] = {"auto", "float32", "float16", "bfloat16", "int8", "fp8", "fp8_e4m3",
+										"fp8_e5m2", NULL};
 
 	return one_of(newval, names, "The type");
 }
@@ -548,7 +601,8 @@ check_policy(char **newval, void **extra, GucSource source)
 static bool
 check_logprobs_mode(char **newval, void **extra, GucSource source)
 {
-	static const char *const names[] = {"raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits", NULL};
+	static const char *const names[] = {"raw_logprobs", "raw_logits", "processed_logprobs",
+										"processed_logits", NULL};
 
 	return one_of(newval, names, "The value");
 }
@@ -619,7 +673,8 @@ check_tracestate(char **newval, void **extra, GucSource source)
 {
 	if (tracestate_ok(*newval, strlen(*newval)))
 		return true;
-	GUC_check_errhint("A tracestate is a list of at most 32 pairs such as vendor=value, of at most 512 bytes.");
+	GUC_check_errhint("A tracestate is a list of at most 32 pairs such as vendor=value, of at most 512 "
+					  "bytes.");
 	return false;
 }
 
@@ -691,27 +746,36 @@ vllm_guc_init(void)
 	{
 		const IntRow *r = &int_rows[i];
 
-		/* that vllm.max_cpu_loras is at least vllm.max_loras the engine checks: a file may set them in any order */
-		GucIntCheckHook check = r->var == &vllm_block_size ? check_block_size : r->var == &vllm_max_lora_rank ? check_lora_rank : NULL;
+		/*
+		 * that vllm.max_cpu_loras is at least vllm.max_loras the engine checks: a file may set them in any
+		 * order
+		 */
+		GucIntCheckHook check = r->var == &vllm_block_size ? check_block_size : r->var == &vllm_max_lora_rank
+			? check_lora_rank : NULL;
 
 		DefineCustomIntVariable(r->name, r->desc, NULL, r->var, r->boot, r->min, r->max, r->context, r->flags,
 								check, NULL, NULL);
 	}
 	DefineCustomRealVariable("vllm.kv_cache_metrics_sample",
-							 "Sets the part of the KV cache's blocks whose lives the metrics tell of, in models that are loaded from now on; 0 means none.",
-							 NULL, &vllm_kv_metrics_sample, 0.01, 0, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
+							 "Sets the part of the KV cache's blocks whose lives the metrics tell of, in "
+							 "models that are loaded from now on; 0 means none.", NULL,
+							 &vllm_kv_metrics_sample, 0.01, 0, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.gpu_memory_utilization",
-							 "Sets the part of a GPU's memory that may be in use, by any process, when a model is loaded there: what is left of it is for the KV cache.",
-							 NULL, &vllm_gpu_memory_utilization, 0.9, 0.05, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
+							 "Sets the part of a GPU's memory that may be in use, by any process, when a "
+							 "model is loaded there: what is left of it is for the KV cache.", NULL,
+							 &vllm_gpu_memory_utilization, 0.9, 0.05, 1, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.max_cost",
-							 "Limits what the LLM requests of one statement may cost, by the prices of their models; 0 means no limit.",
-							 NULL, &vllm_max_cost, 0, 0, 1e6, PGC_USERSET, 0, NULL, NULL, NULL);
+							 "Limits what the LLM requests of one statement may cost, by the prices of their "
+							 "models; 0 means no limit.", NULL, &vllm_max_cost, 0, 0, 1e6, PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.role_max_cost",
-							 "Limits what the LLM requests of the role may cost in vllm.role_cost_window, over all its sessions; 0 means no limit.",
-							 NULL, &vllm_role_max_cost, 0, 0, 1e6, PGC_SUSET, 0, NULL, NULL, NULL);
+							 "Limits what the LLM requests of the role may cost in vllm.role_cost_window, "
+							 "over all its sessions; 0 means no limit.", NULL, &vllm_role_max_cost, 0, 0, 1e6,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("vllm.max_error_ratio",
-							 "Sets which part of a statement's LLM requests may fail and be NULL, of at least 20 that have finished, before the statement fails.",
-							 NULL, &vllm_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);
+							 "Sets which part of a statement's LLM requests may fail and be NULL, of at "
+							 "least 20 that have finished, before the statement fails.", NULL,
+							 &vllm_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);
 	for (int i = 0; i < (int) lengthof(string_rows); i++)
 	{
 		const StringRow *r = &string_rows[i];

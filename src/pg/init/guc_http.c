@@ -56,7 +56,8 @@ static const HttpInt ints[] = {
 	{"vllm.http_port", "port", &vllm_http_port, 0, 0, 65535, 0,
 	"Sets the TCP port of the HTTP server; 0 means that there is none."},
 	{"vllm.http_max_connections", "max_connections", &http_max_connections, 16, 1, 1000, 0,
-	"Sets the maximum number of database connections of the HTTP server, that is of requests answered at the same time."},
+	"Sets the maximum number of database connections of the HTTP server, that is of requests answered at the "
+	"same time."},
 	{"vllm.http_queue_timeout", "queue_timeout_ms", &http_queue_timeout, 30000, 0, INT_MAX, GUC_UNIT_MS,
 	"Sets how long an HTTP request waits for a database connection before it is refused."},
 	{"vllm.http_max_body", "max_body_kb", &http_max_body, 16 * 1024, 1, 256 * 1024, GUC_UNIT_KB,
@@ -74,7 +75,8 @@ static const HttpInt ints[] = {
 	{"vllm.http_reserved_clients", "reserved_clients", &http_reserved_clients, 256, 0, 16384, 0,
 	"Sets how many of the connections of HTTP clients are kept for requests with an API key."},
 	{"vllm.http_clients_per_address", "clients_per_address", &http_clients_per_address, 128, 0, 16384, 0,
-	"Sets the maximum number of connections of an HTTP client's address without an API key; 0 means no limit."},
+	"Sets the maximum number of connections of an HTTP client's address without an API key; 0 means no "
+	"limit."},
 	{"vllm.http_wrong_keys", "wrong_keys", &http_wrong_keys, 20, 0, 1000000, 0,
 	"Sets after how many wrong API keys an HTTP client's address is refused for a while; 0 means never."},
 	{"vllm.http_wrong_key_window", "wrong_key_window_s", &http_wrong_key_window, 60, 1, 24 * 3600, GUC_UNIT_S,
@@ -144,8 +146,8 @@ vllm_guc_http_init(void)
 								r->var == &vllm_http_port ? check_http_port : NULL, NULL, NULL);
 	}
 	DefineCustomBoolVariable("vllm.http_dev_mode",
-							 "Lets the HTTP server control the engine: /sleep, /wake_up, /pause and their kin.", NULL,
-							 &http_dev_mode, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+							 "Lets the HTTP server control the engine: /sleep, /wake_up, /pause and their "
+							 "kin.", NULL, &http_dev_mode, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
 	for (int i = 0; i < lengthof(strings); i++)
 	{
 		const HttpString *r = &strings[i];

@@ -2,9 +2,9 @@
  * guc_remote.c
  *	  The settings of the remote program: vllm.allowed_hosts, vllm.remote_*.
  *
- * All can be changed by a reload of the configuration: the supervisor then tells the program, and starts another one if its path
- * has changed (src/pg/supervisor/remote_process.c).  docs/user/remote-models.md lists them; a lint rule
- * compares.
+ * All can be changed by a reload of the configuration: the supervisor then tells the program, and starts
+ * another one if its path has changed (src/pg/supervisor/remote_process.c).  docs/user/remote-models.md lists
+ * them; a lint rule compares.
  */
 #include "postgres.h"
 
@@ -50,7 +50,8 @@ check_hosts(char **newval, void **extra, GucSource source)
 	if (hosts_list_ok(*newval, why, sizeof(why)))
 		return true;
 	GUC_check_errdetail("%s.", why);
-	GUC_check_errhint("Give [scheme://]host[:port] entries, separated by commas: a name, an address, *.name for what is below it, or * for all.");
+	GUC_check_errhint("Give [scheme://]host[:port] entries, separated by commas: a name, an address, *.name "
+					  "for what is below it, or * for all.");
 	return false;
 }
 
@@ -69,14 +70,17 @@ void
 vllm_guc_remote_init(void)
 {
 	DefineCustomStringVariable("vllm.allowed_hosts",
-							   "Lists the hosts that remote models may be at; * means all, by https only; empty means none.", NULL,
-							   &vllm_allowed_hosts, "", PGC_SIGHUP, 0, check_hosts, NULL, NULL);
+							   "Lists the hosts that remote models may be at; * means all, by https only; "
+							   "empty means none.", NULL, &vllm_allowed_hosts, "", PGC_SIGHUP, 0, check_hosts,
+							   NULL, NULL);
 	DefineCustomStringVariable("vllm.remote_path",
-							   "Sets the path of the program that asks endpoints; empty means vllm_pg_remote beside the library.", NULL,
-							   &vllm_remote_path, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_file, NULL, NULL);
+							   "Sets the path of the program that asks endpoints; empty means vllm_pg_remote "
+							   "beside the library.", NULL, &vllm_remote_path, "", PGC_SIGHUP,
+							   GUC_SUPERUSER_ONLY, check_file, NULL, NULL);
 	DefineCustomStringVariable("vllm.remote_ca_file",
-							   "Sets the path of the certificates of authorities that endpoints are checked with; empty means the system's.", NULL,
-							   &remote_ca_file, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, check_file, NULL, NULL);
+							   "Sets the path of the certificates of authorities that endpoints are checked "
+							   "with; empty means the system's.", NULL, &remote_ca_file, "", PGC_SIGHUP,
+							   GUC_SUPERUSER_ONLY, check_file, NULL, NULL);
 	DefineCustomIntVariable("vllm.remote_max_connections",
 							"Limits the connections to endpoints that are open at once.", NULL,
 							&remote_max_connections, 256, 1, 65536, PGC_SIGHUP, 0, NULL, NULL, NULL);
@@ -85,5 +89,6 @@ vllm_guc_remote_init(void)
 char *
 vllm_guc_remote_config(void)
 {
-	return psprintf("allowed_hosts=%s\nca_file=%s\nmax_connections=%d\nseccomp=%s\n", vllm_allowed_hosts, remote_ca_file, remote_max_connections, vllm_seccomp);
+	return psprintf("allowed_hosts=%s\nca_file=%s\nmax_connections=%d\nseccomp=%s\n", vllm_allowed_hosts,
+					remote_ca_file, remote_max_connections, vllm_seccomp);
 }

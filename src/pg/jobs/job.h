@@ -138,7 +138,10 @@ List	   *job_trigger_names(const JobDef *job, Oid relid);
 
 List	   *job_rename_begin(RenameStmt *statement);
 void		job_rename_end(List *renames, RenameStmt *statement);
-/* Jobs whose sources have new owners stop: nothing of their text is read or run until the new owner resumes them. */
+/*
+ * Jobs whose sources have new owners stop: nothing of their text is read or run until the new owner resumes
+ * them.
+ */
 void		job_follow_owners(void);
 
 /* ---- job_queue.c ---- */
@@ -178,7 +181,10 @@ int			job_key_format(void);
 char	   *job_expression(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses);
 /* One that we have made: whatever operators the caller's search_path finds. */
 char	   *job_expression_made(Relation rel, Oid owner, const char *text, List **columns, JobUses *uses);
-/* A stored one as a tree, an ERROR if its types are not those that it used; and back under the names that columns have then. */
+/*
+ * A stored one as a tree, an ERROR if its types are not those that it used; and back under the names that
+ * columns have then.
+ */
 Node	   *job_expression_read(Relation rel, Oid owner, const char *text, const JobUses *uses);
 char	   *job_expression_write(Relation rel, Oid owner, Node *node);
 /* The expressions that stand for a template and for a list of columns. */
@@ -206,8 +212,8 @@ void		job_uses_store(const JobDef *job);
 /* The same, if nothing is stored yet. */
 void		job_uses_record(const JobDef *job);
 /*
- * Its owner, who may be a new one, has the job run: if it has failed because its input means something else, or he has not
- * agreed to it before, what the input means now is taken, with a NOTICE of what is new.
+ * Its owner, who may be a new one, has the job run: if it has failed because its input means something else,
+ * or he has not agreed to it before, what the input means now is taken, with a NOTICE of what is new.
  */
 void		job_uses_agree(JobDef *job, Oid owner);
 /* A set of objects that are not built in, ObjectAddress *. */
@@ -272,7 +278,10 @@ typedef struct JobCall
  * in a transaction; all memory is the current context's.
  */
 JobCall    *job_call_make(const char *function, const char *arguments);
-/* Arguments as a job keeps them: a List of OwnArg whose values are text, and the call with an input, an SQL expression. */
+/*
+ * Arguments as a job keeps them: a List of OwnArg whose values are text, and the call with an input, an SQL
+ * expression.
+ */
 List	   *job_arguments_read(const char *arguments);
 char	   *job_call_sql(const char *function, List *arguments, const char *input);
 /* The statement for the chunks of an input, an SQL expression: seq, chunk, tok_start, tok_end. */

@@ -103,7 +103,8 @@ job_call_sql(const char *function, List *arguments, const char *input)
 	ListCell   *lc;
 
 	foreach(lc, arguments)
-		args = own_arg(args, ((OwnArg *) lfirst(lc))->name, quote_literal_cstr(((OwnArg *) lfirst(lc))->value));
+		args = own_arg(args, ((OwnArg *) lfirst(lc))->name,
+					   quote_literal_cstr(((OwnArg *) lfirst(lc))->value));
 	return own_call(funcid, args);
 }
 
@@ -111,7 +112,8 @@ JobCall *
 job_call_make(const char *function, const char *arguments)
 {
 	JobCall    *c = palloc0(sizeof(JobCall));
-	FuncExpr   *call = parse_call(psprintf("SELECT %s", job_call_sql(function, job_arguments_read(arguments), "''")),
+	FuncExpr   *call =
+		parse_call(psprintf("SELECT %s", job_call_sql(function, job_arguments_read(arguments), "''")),
 								  own_function(function, TEXTOID));
 	int			n = list_length(call->args);
 
@@ -159,5 +161,6 @@ job_chunks_sql(const JobDef *def, const char *input)
 	if (def->chunk_overlap >= 0)
 		args = own_arg(args, "overlap", psprintf("%d", def->chunk_overlap));
 	args = own_arg(args, "model", quote_literal_cstr(def->model));
-	return psprintf("SELECT seq, chunk, tok_start, tok_end FROM %s ORDER BY seq", own_call(own_function("llm_chunk_text", TEXTOID), args));
+	return psprintf("SELECT seq, chunk, tok_start, tok_end FROM %s ORDER BY seq",
+					own_call(own_function("llm_chunk_text", TEXTOID), args));
 }

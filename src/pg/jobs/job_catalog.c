@@ -331,7 +331,8 @@ job_refuse_rls(Oid relid, Oid owner)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("row-level security of relation \"%s\" applies to its owner, as whom the job runs", get_rel_name(relid)),
+			 errmsg("row-level security of relation \"%s\" applies to its owner, as whom the job runs",
+					get_rel_name(relid)),
 			 errdetail("Rows that a policy hides would be taken for deleted."),
 			 errhint("Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, or give the owner BYPASSRLS.")));
 }

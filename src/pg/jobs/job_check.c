@@ -104,7 +104,8 @@ arguments_text(List *arguments)
 	{
 		OwnArg *a = lfirst(lc);
 
-		appendStringInfo(&s, "%s%s => %s", s.len > 0 ? ", " : "", quote_identifier(a->name), quote_literal_cstr(a->value));
+		appendStringInfo(&s, "%s%s => %s", s.len > 0 ? ", " : "", quote_identifier(a->name),
+						 quote_literal_cstr(a->value));
 	}
 	return s.data;
 }
@@ -151,8 +152,10 @@ check_partition_owners(Relation rel)
 		if (job_relation_owner(lfirst_oid(lc)) != rel->rd_rel->relowner)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("partition \"%s\" has another owner than relation \"%s\"", get_rel_name(lfirst_oid(lc)), RelationGetRelationName(rel)),
-					 errdetail("A job runs as the owner of its source, also what the partition's owner puts on the partition."),
+					 errmsg("partition \"%s\" has another owner than relation \"%s\"",
+							get_rel_name(lfirst_oid(lc)), RelationGetRelationName(rel)),
+					 errdetail("A job runs as the owner of its source, also what the partition's owner puts "
+							   "on the partition."),
 					 errhint("Use ALTER TABLE ... OWNER TO.")));
 }
 
@@ -175,7 +178,8 @@ job_check_source(Relation rel)
 		check_partition_owners(rel);
 	if (kind == RELKIND_RELATION && has_subclass(RelationGetRelid(rel)) &&
 		list_length(find_inheritance_children(RelationGetRelid(rel), NoLock)) > 0)
-		job_refuse_source(rel, "Other tables inherit from it, whose rows its primary key does not tell apart.",
+		job_refuse_source(rel, "Other tables inherit from it, whose rows its primary key does not tell "
+							   "apart.",
 						  "Make a job for each of the tables, or use partitions.");
 }
 
@@ -231,28 +235,34 @@ goes_in_circles(NewJob *n)
 {
 	Oid			types[3] = {NAMEOID, NAMEARRAYOID, OIDOID};
 	NameData	target;
-	Datum		v[3] = {NameGetDatum(&target), job_names_datum(n->def.inputs), ObjectIdGetDatum(n->def.source)};
+	Datum		v[3] = {NameGetDatum(&target), job_names_datum(n->def.inputs),
+						ObjectIdGetDatum(n->def.source)};
 	JobRole		role;
 	bool		found;
 
 	namestrcpy(&target, n->def.target_column);
 	job_role_internal(&role);
-	if (SPI_execute_with_args("WITH RECURSIVE made(col) AS (SELECT $1 UNION SELECT j.target_column FROM vllm.job j, made"
-							  " WHERE j.source = $3 AND made.col = ANY (j.input_columns) AND j.target_column IS NOT NULL)"
-							  " SELECT 1 FROM made WHERE col = ANY ($2)", 3, types, v, NULL, true, 1) != SPI_OK_SELECT)
+	if (SPI_execute_with_args("WITH RECURSIVE made(col) AS (SELECT $1 UNION SELECT j.target_column FROM "
+							  "vllm.job j, made WHERE j.source = $3 AND made.col = ANY (j.input_columns) AND "
+							  "j.target_column IS NOT NULL) SELECT 1 FROM made WHERE col = ANY ($2)", 3,
+							  types, v, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not look at other jobs");
 	found = SPI_processed > 0;
 	job_role_end(&role);
 	return found;
 }
 
-/* Is there a job already that fills the target?  Of a column: in the source, a partition or what it is one of. */
+/*
+ * Is there a job already that fills the target?  Of a column: in the source, a partition or what it is one
+ * of.
+ */
 static void
 refuse_taken_target(NewJob *n)
 {
 	Oid			types[4] = {NAMEOID, OIDOID, OIDOID, INT4OID};
 	NameData	column;
-	Datum		v[4] = {NameGetDatum(&column), ObjectIdGetDatum(n->def.source), ObjectIdGetDatum(n->def.target_table), Int32GetDatum(n->def.id)};
+	Datum		v[4] = {NameGetDatum(&column), ObjectIdGetDatum(n->def.source),
+						ObjectIdGetDatum(n->def.target_table), Int32GetDatum(n->def.id)};
 	JobRole		role;
 	char	   *other = NULL;
 	bool		by_column = n->def.target_column != NULL;
@@ -260,10 +270,11 @@ refuse_taken_target(NewJob *n)
 	namestrcpy(&column, by_column ? n->def.target_column : "");
 	job_role_internal(&role);
 	if (SPI_execute_with_args(by_column ?
-							  "SELECT name FROM vllm.job WHERE id <> $4 AND target_column = $1 AND (source = $2 OR source::oid IN"
-							  " (SELECT relid FROM pg_catalog.pg_partition_tree($2) UNION ALL SELECT relid FROM pg_catalog.pg_partition_ancestors($2)))" :
-							  "SELECT name FROM vllm.job WHERE id <> $4 AND target_table = $3",
-							  4, types, v, NULL, true, 1) != SPI_OK_SELECT)
+							  "SELECT name FROM vllm.job WHERE id <> $4 AND target_column = $1 AND (source = "
+							  "$2 OR source::oid IN (SELECT relid FROM pg_catalog.pg_partition_tree($2) "
+							  "UNION ALL SELECT relid FROM pg_catalog.pg_partition_ancestors($2)))" :
+							  "SELECT name FROM vllm.job WHERE id <> $4 AND target_table = $3", 4, types, v,
+								  NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not look at other jobs");
 	if (SPI_processed > 0)
 		other = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
@@ -273,7 +284,8 @@ refuse_taken_target(NewJob *n)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("job \"%s\" already fills %s \"%s\"", other, by_column ? "column" : "table",
 						by_column ? n->def.target_column : n->target_table),
-				 errhint("Each job needs a target of its own; llm_drop_job() removes a job and leaves its target.")));
+				 errhint("Each job needs a target of its own; llm_drop_job() removes a job and leaves its "
+						 "target.")));
 }
 
 void
@@ -288,7 +300,8 @@ job_check_target_column(NewJob *n, Oid type)
 	if (attno == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
-				 errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(n->source)),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", name,
+						RelationGetRelationName(n->source)),
 				 errhint("Add it: ALTER TABLE %s ADD COLUMN %s %s.", RelationGetRelationName(n->source),
 						 quote_identifier(name), format_type_be(type))));
 	att = TupleDescAttr(RelationGetDescr(n->source), attno - 1);
@@ -298,7 +311,8 @@ job_check_target_column(NewJob *n, Oid type)
 		job_bad_value("target_column", name, "It is part of the primary key.");
 	job_check_trigger_rights(RelationGetRelid(n->source), n->def.owner);
 	if (goes_in_circles(n))
-		job_bad_value("target_column", name, "The input is made of it, here or by other jobs: the job would never end.");
+		job_bad_value("target_column", name,
+					  "The input is made of it, here or by other jobs: the job would never end.");
 	refuse_taken_target(n);
 	check_assignable(name, type, att->atttypid);
 	job_check_column_type(att->atttypid, n->source->rd_rel->relowner);
@@ -328,7 +342,8 @@ create_side_table(NewJob *n, RangeVar *name, Oid type)
 		appendStringInfo(&sql, "%s %s NOT NULL, ", quote_identifier(lfirst(lc)),
 						 format_type_with_typemod(att->atttypid, att->atttypmod));
 	}
-	appendStringInfo(&sql, "chunk_seq int NOT NULL, chunk pg_catalog.text NOT NULL, embedding %s NOT NULL, tok_start int, tok_end int, PRIMARY KEY (",
+	appendStringInfo(&sql, "chunk_seq int NOT NULL, chunk pg_catalog.text NOT NULL, embedding %s NOT NULL, "
+						   "tok_start int, tok_end int, PRIMARY KEY (",
 					 format_type_be(type));
 	foreach(lc, n->def.key)
 		appendStringInfo(&sql, "%s, ", quote_identifier(lfirst(lc)));
@@ -349,8 +364,8 @@ check_side_table(NewJob *n, Oid type)
 	if (rel->rd_rel->relowner != n->def.owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("relation \"%s\" has another owner than relation \"%s\"", RelationGetRelationName(rel),
-						RelationGetRelationName(n->source)),
+				 errmsg("relation \"%s\" has another owner than relation \"%s\"",
+						RelationGetRelationName(rel), RelationGetRelationName(n->source)),
 				 errdetail("A job runs as the owner of its source.")));
 	job_refuse_rls(RelationGetRelid(rel), n->def.owner);
 	job_check_written_types(rel, true, n->def.owner);
@@ -360,7 +375,8 @@ check_side_table(NewJob *n, Oid type)
 		if (get_attnum(RelationGetRelid(rel), lfirst(lc)) <= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist", (char *) lfirst(lc), RelationGetRelationName(rel)),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist", (char *) lfirst(lc),
+							RelationGetRelationName(rel)),
 					 errdetail("A side table has the columns of the source's primary key.")));
 	for (int i = 0; i < (int) lengthof(side_columns); i++)
 	{
@@ -369,10 +385,13 @@ check_side_table(NewJob *n, Oid type)
 		if (attno <= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist", side_columns[i], RelationGetRelationName(rel)),
-					 errdetail("A side table has the columns chunk_seq, chunk, embedding, tok_start and tok_end.")));
+					 errmsg("column \"%s\" of relation \"%s\" does not exist", side_columns[i],
+							RelationGetRelationName(rel)),
+					 errdetail("A side table has the columns chunk_seq, chunk, embedding, tok_start and "
+							   "tok_end.")));
 		if (i == 2)
-			check_assignable(side_columns[i], type, TupleDescAttr(RelationGetDescr(rel), attno - 1)->atttypid);
+			check_assignable(side_columns[i], type,
+							 TupleDescAttr(RelationGetDescr(rel), attno - 1)->atttypid);
 	}
 	table_close(rel, AccessShareLock);
 }
@@ -384,7 +403,9 @@ job_set_side_table(NewJob *n, Oid type)
 
 	for (int i = 0; i < (int) lengthof(side_columns); i++)
 		if (in_list(n->def.key, side_columns[i]))
-			job_refuse_source(n->source, psprintf("Its key column \"%s\" has the name of a column of the side table.", side_columns[i]), NULL);
+			job_refuse_source(n->source,
+							  psprintf("Its key column \"%s\" has the name of a column of the side table.",
+									   side_columns[i]), NULL);
 	n->def.target_table = RangeVarGetRelid(name, NoLock, true);
 	if (!OidIsValid(n->def.target_table))
 	{
@@ -420,7 +441,8 @@ job_check_chunking(const NewJob *n)
 	if (n->def.chunk_size > 0 && n->def.chunk_overlap >= n->def.chunk_size)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("overlap %d must be less than chunk_size %d", n->def.chunk_overlap, n->def.chunk_size)));
+				 errmsg("overlap %d must be less than chunk_size %d", n->def.chunk_overlap,
+						n->def.chunk_size)));
 }
 
 /* ---- rows ---- */
@@ -485,7 +507,8 @@ try_statement(const NewJob *n, const char *sql)
 	if (!is_engine_missing(err))
 		ReThrowError(err);
 	ereport(NOTICE,
-			(errmsg("the job's settings could not be tried: %s", err->message ? err->message : "there is no engine")));
+			(errmsg("the job's settings could not be tried: %s",
+					err->message ? err->message : "there is no engine")));
 	return false;
 }
 
@@ -518,7 +541,8 @@ embedding_type(const NewJob *n)
 	if (attno == InvalidAttrNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("the side table of job \"%s\" has been dropped, or its column \"%s\"", n->def.name, side_columns[2]),
+				 errmsg("the side table of job \"%s\" has been dropped, or its column \"%s\"", n->def.name,
+						side_columns[2]),
 				 errhint("Drop the job and make it again.")));
 	get_atttypetypmodcoll(relid, attno, &type, &typmod, &collation);
 	job_check_column_type(type, n->source->rd_rel->relowner);

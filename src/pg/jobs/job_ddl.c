@@ -119,7 +119,8 @@ job_create_triggers(const JobDef *job, Oid relid)
 	Oid			function;
 
 	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || has_triggers(job, relid) ||
-		!ConditionalLockRelationOid(relid, ShareRowExclusiveLock) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		!ConditionalLockRelationOid(relid, ShareRowExclusiveLock) ||
+		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
 		return;
 	job_role_internal(&role);
 	function = LookupFuncName(list_make2(makeString("vllm"), makeString("job_changed")), 0, NULL, false);
@@ -137,7 +138,8 @@ job_create_triggers(const JobDef *job, Oid relid)
 			s->transitionRels = transition(s->transitionRels, "old_rows", false);
 		if (job_events[i].new_rows)
 			s->transitionRels = transition(s->transitionRels, "new_rows", true);
-		(void) CreateTrigger(s, NULL, relid, InvalidOid, InvalidOid, InvalidOid, function, InvalidOid, NULL, false, false);
+		(void) CreateTrigger(s, NULL, relid, InvalidOid, InvalidOid, InvalidOid, function, InvalidOid, NULL,
+							 false, false);
 		CommandCounterIncrement();
 	}
 	job_role_end(&role);
@@ -167,7 +169,8 @@ typedef struct JobTrigger
 static List *
 triggers_of(Oid relid)
 {
-	Oid			function = LookupFuncName(list_make2(makeString("vllm"), makeString("job_changed")), 0, NULL, false);
+	Oid			function = LookupFuncName(list_make2(makeString("vllm"), makeString("job_changed")), 0, NULL,
+										  false);
 	Relation	rel = table_open(TriggerRelationId, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -264,15 +267,16 @@ stale_triggers(Oid relid)
 		JobTrigger *t = lfirst(lc);
 		JobDef	   *job = job_find(t->job);
 
-		if (job != NULL && strcmp(job->name, t->job) == 0 && job->source != relid && !list_member_oid(above, job->source))
+		if (job != NULL && strcmp(job->name, t->job) == 0 && job->source != relid &&
+			!list_member_oid(above, job->source))
 			stale = lappend_oid(stale, t->oid);
 	}
 	return stale;
 }
 
 /*
- * A partition that is not one any more keeps no triggers of the job; without statements, as above.  A table that
- * somebody else has locked keeps them until it is altered again: they do nothing.
+ * A partition that is not one any more keeps no triggers of the job; without statements, as above.  A table
+ * that somebody else has locked keeps them until it is altered again: they do nothing.
  */
 static void
 drop_stale_triggers(Oid relid)
@@ -356,14 +360,17 @@ relations(const char *function)
 	Datum		v[1] = {ObjectIdGetDatum(RelationRelationId)};
 	List	   *oids = NIL;
 
-	if (SPI_execute_with_args(psprintf("SELECT DISTINCT objid FROM pg_catalog.%s() WHERE classid = $1 AND objsubid = 0", function),
+	if (SPI_execute_with_args(psprintf("SELECT DISTINCT objid FROM pg_catalog.%s() WHERE classid = $1 AND "
+									   "objsubid = 0", function),
 							  1, types, v, NULL, false, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not look at what was done");
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
 
-		oids = lappend_oid(oids, DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull)));
+		oids = lappend_oid(oids,
+						   DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+														  &isnull)));
 	}
 	return oids;
 }
@@ -414,18 +421,24 @@ detached_partition(const Node *statement)
 	return InvalidOid;
 }
 
-/* Of one relation, or of all with InvalidOid.  Jobs that somebody is changing are left alone: the worker looks at owners, too. */
+/*
+ * Of one relation, or of all with InvalidOid.  Jobs that somebody is changing are left alone: the worker
+ * looks at owners, too.
+ */
 static void
 follow_owners(Oid relid)
 {
 	Oid			types[1] = {OIDOID};
 	Datum		v[1] = {ObjectIdGetDatum(relid)};
 
-	if (SPI_execute_with_args(psprintf("UPDATE vllm.job SET owner = 0::oid, state = CASE state WHEN 'active' THEN 'failed' ELSE state END,"
-									   " reason = 'the source has a new owner, as whom the job will run: look at its input, then call llm_resume_job()'"
-									   " WHERE id IN (SELECT j.id FROM vllm.job j JOIN pg_catalog.pg_class c ON c.oid = j.source"
-									   " WHERE c.relowner <> j.owner::oid AND (j.owner::oid <> 0 OR j.state = 'active')%s FOR UPDATE OF j SKIP LOCKED)",
-									   OidIsValid(relid) ? " AND j.source = $1" : ""),
+	if (SPI_execute_with_args(psprintf("UPDATE vllm.job SET owner = 0::oid, state = CASE state WHEN 'active' "
+									   "THEN 'failed' ELSE state END, reason = 'the source has a new owner, "
+									   "as whom the job will run: look at its input, then call "
+									   "llm_resume_job()' WHERE id IN (SELECT j.id FROM vllm.job j JOIN "
+									   "pg_catalog.pg_class c ON c.oid = j.source WHERE c.relowner <> "
+									   "j.owner::oid AND (j.owner::oid <> 0 OR j.state = 'active')%s FOR "
+									   "UPDATE OF j SKIP LOCKED)", OidIsValid(relid) ? " AND j.source = $1" :
+									   ""),
 							  OidIsValid(relid) ? 1 : 0, types, v, NULL, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not look at the owners of jobs");
 }
@@ -591,14 +604,16 @@ job_rename_begin(RenameStmt *statement)
 	Oid			relid;
 	ListCell   *lc;
 
-	if (statement->renameType != OBJECT_COLUMN || statement->relation == NULL || !job_installed() || !job_any())
+	if (statement->renameType != OBJECT_COLUMN || statement->relation == NULL || !job_installed() ||
+		!job_any())
 		return NIL;
 	relid = RangeVarGetRelid(statement->relation, NoLock, true);
 	/* who may not rename gets PostgreSQL's error, and no lock */
 	if (!OidIsValid(relid) || !compat_owns_relation(relid, GetUserId()) || jobs_of(relid, NoLock) == NIL)
 		return NIL;
 	/* the lock of the statement: a job that is being altered is read when that is done */
-	relid = RangeVarGetRelidExtended(statement->relation, AccessExclusiveLock, RVR_MISSING_OK, check_owner, NULL);
+	relid = RangeVarGetRelidExtended(statement->relation, AccessExclusiveLock, RVR_MISSING_OK, check_owner,
+									 NULL);
 	if (!OidIsValid(relid))
 		return NIL;
 	foreach(lc, jobs_of(relid, AccessExclusiveLock))
@@ -651,8 +666,9 @@ job_rename_end(List *renames, RenameStmt *statement)
 		v[4] = target ? CStringGetTextDatum(target) : (Datum) 0;
 		SPI_connect();
 		job_role_internal(&role);
-		if (SPI_execute_with_args("UPDATE vllm.job SET input = $2, key_columns = $3, input_columns = $4, target_column = $5::name WHERE id = $1",
-								  5, types, v, nulls, false, 0) != SPI_OK_UPDATE)
+		if (SPI_execute_with_args("UPDATE vllm.job SET input = $2, key_columns = $3, input_columns = $4, "
+								  "target_column = $5::name WHERE id = $1", 5, types, v, nulls, false,
+								  0) != SPI_OK_UPDATE)
 			elog(ERROR, "could not rename a column of job \"%s\"", job->name);
 		job_role_end(&role);
 		SPI_finish();

@@ -130,8 +130,8 @@ literals_as_text(Node *node, void *builtin)
 		Const	   *c = (Const *) node;
 
 		return (Node *) makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1,
-								  c->constisnull ? (Datum) 0 : CStringGetTextDatum(DatumGetCString(c->constvalue)),
-								  c->constisnull, false);
+								  c->constisnull ? (Datum) 0 :
+								  CStringGetTextDatum(DatumGetCString(c->constvalue)), c->constisnull, false);
 	}
 	/* builtin: the function of pg_catalog whose arguments these are; its name is nobody else's */
 	if (IsA(node, FuncExpr))
@@ -196,7 +196,8 @@ look_at_expression(Relation rel, Oid owner, const char *text, List **columns, Jo
 	if (pstate->p_hasAggs || pstate->p_hasWindowFuncs || pstate->p_hasTargetSRFs)
 		refuse(text, "Aggregates, window functions and functions that return sets are not supported.");
 	if (IsA(node, RowExpr) && ((RowExpr *) node)->row_typeid == RECORDOID)
-		refuse(text, "It is a row of several values. A list of columns is given as columns => '{a,b}', a text made of them as template => '{a} {b}'.");
+		refuse(text, "It is a row of several values. A list of columns is given as columns => '{a,b}', a "
+					 "text made of them as template => '{a} {b}'.");
 	as_text = coerce_to_target_type(pstate, node, exprType(node), TEXTOID, -1,
 									COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
 	if (as_text == NULL)
@@ -325,7 +326,8 @@ job_template_expression(const char *template)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("template \"%s\" names no column", template),
 				 errhint("Columns are written as {name}. An SQL expression is given as input => '...'.")));
-	return psprintf("CASE WHEN pg_catalog.num_nonnulls(%s) OPERATOR(pg_catalog.>) 0 THEN pg_catalog.concat(%s) END", names.data, out.data);
+	return psprintf("CASE WHEN pg_catalog.num_nonnulls(%s) OPERATOR(pg_catalog.>) 0 THEN "
+					"pg_catalog.concat(%s) END", names.data, out.data);
 }
 
 char *

@@ -5,9 +5,9 @@
  *
  * The creator of a job owns the source table and may use the model; the job's work runs with
  * the rights of the table's owner.  When that is another one later nothing of the job is read or
- * run until he, or a superuser, calls llm_resume_job() or gives llm_alter_job() something to compute.  The side table is made by a statement that runs as the
- * caller, so that PostgreSQL's own checks apply; the job's rows are written, and its
- * triggers made, with the rights of the extension's owner.
+ * run until he, or a superuser, calls llm_resume_job() or gives llm_alter_job() something to compute.  The
+ * side table is made by a statement that runs as the caller, so that PostgreSQL's own checks apply; the job's
+ * rows are written, and its triggers made, with the rights of the extension's owner.
  *
  * Everything that can be wrong with a job is found out here, not by the worker
  * (job_check.c).
@@ -112,11 +112,13 @@ set_options(NewJob *n, FunctionCallInfo fcinfo, int arg)
 	if (PG_ARGISNULL(arg))
 		return;
 	values[0] = PG_GETARG_DATUM(arg);
-	if (SPI_execute_with_args("SELECT key, value FROM pg_catalog.json_each_text($1)", 1, types, values, NULL, true, 0) != SPI_OK_SELECT)
+	if (SPI_execute_with_args("SELECT key, value FROM pg_catalog.json_each_text($1)", 1, types, values, NULL,
+							  true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "could not read options");
 	rows = SPI_tuptable;
 	for (uint64 i = 0, count = SPI_processed; i < count; i++)
-		job_set_option(n, SPI_getvalue(rows->vals[i], rows->tupdesc, 1), SPI_getvalue(rows->vals[i], rows->tupdesc, 2));
+		job_set_option(n, SPI_getvalue(rows->vals[i], rows->tupdesc, 1),
+					   SPI_getvalue(rows->vals[i], rows->tupdesc, 2));
 }
 
 /* NULL: vllm.model, as it is now.  The job keeps the name. */
@@ -136,7 +138,9 @@ try_insert_job(const NewJob *n)
 {
 	const JobDef *j = &n->def;
 	JobRole		role;
-	Oid			types[] = {INT4OID, NAMEOID, TEXTOID, OIDOID, OIDOID, NAMEARRAYOID, NAMEARRAYOID, TEXTOID, NAMEOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, INT4OID, TEXTOID};
+	Oid			types[] = {INT4OID, NAMEOID, TEXTOID, OIDOID, OIDOID, NAMEARRAYOID, NAMEARRAYOID, TEXTOID,
+						   NAMEOID, OIDOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, INT4OID,
+						   TEXTOID};
 	Datum		v[lengthof(types)];
 	char		nulls[lengthof(types)];
 	NameData	name;
@@ -170,9 +174,10 @@ try_insert_job(const NewJob *n)
 	v[17] = CStringGetTextDatum(n->backfill);
 	nulls[17] = strcmp(n->backfill, "none") == 0 ? 'n' : ' ';
 	job_role_internal(&role);
-	if (SPI_execute_with_args("INSERT INTO vllm.job VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-							  " $15, $16, $17, 0, NULL, NULL, 'active', NULL, pg_catalog.clock_timestamp()) ON CONFLICT (id) DO NOTHING",
-							  17, types, v, nulls, false, 0) != SPI_OK_INSERT)
+	if (SPI_execute_with_args("INSERT INTO vllm.job VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, "
+							  "$12, $13, $14, $15, $16, $17, 0, NULL, NULL, 'active', NULL, "
+							  "pg_catalog.clock_timestamp()) ON CONFLICT (id) DO NOTHING", 17, types, v,
+							  nulls, false, 0) != SPI_OK_INSERT)
 		elog(ERROR, "could not store the job");
 	done = SPI_processed == 1;
 	if (done && SPI_execute_with_args("INSERT INTO vllm.job_stat (job, backfill) SELECT $1, $18",
@@ -233,7 +238,9 @@ open_source(NewJob *n, FunctionCallInfo fcinfo, const char *function)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", n->def.source)));
 	job_check_source(n->source);
-	/* code that its owner puts on the table (triggers, generated columns) runs with the job: as nobody else */
+	/*
+	 * code that its owner puts on the table (triggers, generated columns) runs with the job: as nobody else
+	 */
 	n->def.owner = n->source->rd_rel->relowner;
 	job_set_key(n);
 }
@@ -244,14 +251,18 @@ set_input(NewJob *n, const char *input, const char *template, List *columns)
 	if ((input != NULL) + (template != NULL) + (columns != NIL) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("a job needs one of input, template%s", strcmp(n->def.kind, "embedding") == 0 ? " and columns" : ""),
-				 errhint("input is an SQL expression over the columns of the source, template a text with {column} in it.")));
+				 errmsg("a job needs one of input, template%s", strcmp(n->def.kind, "embedding") == 0
+						? " and columns" : ""),
+				 errhint("input is an SQL expression over the columns of the source, template a text with "
+						 "{column} in it.")));
 	if (template)
 		input = job_template_expression(template);
 	else if (columns)
 		input = job_columns_expression(columns);
-	n->def.input = (template || columns ? job_expression_made : job_expression) (n->source, n->def.owner, input,
-																				 &n->def.inputs, &n->def.uses);
+	n->def.input = (template || columns ? job_expression_made : job_expression) (n->source, n->def.owner,
+			input,
+																				 &n->def.inputs,
+																				 &n->def.uses);
 }
 
 static void
@@ -268,12 +279,15 @@ set_common(NewJob *n, FunctionCallInfo fcinfo, int name, int backfill, int max_a
 				 errmsg("job \"%s\" already exists", n->def.name),
 				 errhint("Give another name => '...'.")));
 	n->backfill = PG_ARGISNULL(backfill) ? "missing" : text_arg(fcinfo, backfill);
-	if (strcmp(n->backfill, "missing") != 0 && strcmp(n->backfill, "all") != 0 && strcmp(n->backfill, "none") != 0)
+	if (strcmp(n->backfill, "missing") != 0 && strcmp(n->backfill, "all") != 0 &&
+		strcmp(n->backfill, "none") != 0)
 		job_bad_value("backfill", n->backfill, "It is one of missing, all, none.");
 	n->def.max_attempts = positive_arg(fcinfo, max_attempts, "max_attempts", 1, 5);
 }
 
-/* What the call gives; its arguments are values of the extension's types, but the function is found by name. */
+/*
+ * What the call gives; its arguments are values of the extension's types, but the function is found by name.
+ */
 static Oid
 call_type(const NewJob *n)
 {
@@ -298,8 +312,8 @@ create_job(NewJob *n)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a job needs a target"),
 				 errhint(strcmp(n->def.kind, "embedding") == 0 ?
-						 "Give one of target_column => '...', a column of the source, and target_table => '...'." :
-						 "Give target_column => '...', a column of the source.")));
+						 "Give one of target_column => '...', a column of the source, and target_table => "
+						 "'...'." : "Give target_column => '...', a column of the source.")));
 	type = call_type(n);
 	if (n->def.target_column)
 		job_check_target_column(n, type);
@@ -307,7 +321,10 @@ create_job(NewJob *n)
 		job_set_side_table(n, type);
 	job_check_chunking(n);
 	job_try(n);
-	/* as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the model is tried */
+	/*
+	 * as CREATE TRIGGER: whoever writes now has committed before the back-fill reads; nobody waits while the
+	 * model is tried
+	 */
 	LockRelationOid(n->def.source, ShareRowExclusiveLock);
 	insert_job(n);
 	job_uses_store(&n->def);
@@ -327,7 +344,8 @@ columns_arg(FunctionCallInfo fcinfo, int arg)
 
 	if (PG_ARGISNULL(arg))
 		return NIL;
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &elems, &nulls, &count);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(arg), NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR, &elems, &nulls,
+					  &count);
 	for (int i = 0; i < count; i++)
 		if (!nulls[i])
 			names = lappend(names, pstrdup(NameStr(*DatumGetName(elems[i]))));
@@ -391,8 +409,8 @@ llm_create_completion_job(PG_FUNCTION_ARGS)
 /* ---- changing ---- */
 
 /*
- * The job, if the caller has the rights of its source's owner; *owner is who that is.  A former owner of the source
- * has no say in it: he could have his expression run as the new one.
+ * The job, if the caller has the rights of its source's owner; *owner is who that is.  A former owner of the
+ * source has no say in it: he could have his expression run as the new one.
  */
 static JobDef *
 job_for_owner(FunctionCallInfo fcinfo, const char *function, Oid *owner)
@@ -448,7 +466,8 @@ change(const JobDef *j, const char *sql, const char *text)
 static bool
 set_computed(NewJob *n, FunctionCallInfo fcinfo)
 {
-	List	   *before = list_make4(n->def.input, job_arguments_text(n), n->def.chunking, psprintf("%d %d", n->def.chunk_size, n->def.chunk_overlap));
+	List	   *before = list_make4(n->def.input, job_arguments_text(n), n->def.chunking,
+									psprintf("%d %d", n->def.chunk_size, n->def.chunk_overlap));
 	List	   *after;
 
 	if (!PG_ARGISNULL(1))
@@ -468,7 +487,8 @@ set_computed(NewJob *n, FunctionCallInfo fcinfo)
 	set_own_argument(n, fcinfo, "prompt_name", 10, false);
 	set_own_argument(n, fcinfo, "max_tokens", 11, true);
 	set_options(n, fcinfo, 12);
-	after = list_make4(n->def.input, job_arguments_text(n), n->def.chunking, psprintf("%d %d", n->def.chunk_size, n->def.chunk_overlap));
+	after = list_make4(n->def.input, job_arguments_text(n), n->def.chunking,
+					   psprintf("%d %d", n->def.chunk_size, n->def.chunk_overlap));
 	for (int i = 0; i < list_length(before); i++)
 		if (strcmp(list_nth(before, i), list_nth(after, i)) != 0)
 			return true;
@@ -491,7 +511,8 @@ set_served(NewJob *n, FunctionCallInfo fcinfo)
 		if (n->def.schedule[0] == '\0')
 			n->def.schedule = NULL;
 		else if (!job_schedule(n->def.schedule, &from, &until))
-			job_bad_value("schedule", n->def.schedule, "It is a time of day as '22:00-06:00', or '' for always.");
+			job_bad_value("schedule", n->def.schedule,
+						  "It is a time of day as '22:00-06:00', or '' for always.");
 	}
 	if (!PG_ARGISNULL(17))
 		n->def.state = PG_GETARG_BOOL(17) ? "active" : "paused";
@@ -501,20 +522,25 @@ static void
 update_job(const NewJob *n, Oid owner)
 {
 	const JobDef *j = &n->def;
-	Oid			types[] = {INT4OID, NAMEARRAYOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID, INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID, OIDOID};
+	Oid			types[] = {INT4OID, NAMEARRAYOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT4OID,
+						   INT4OID, INT4OID, INT4OID, TEXTOID, TEXTOID, OIDOID};
 	Datum		v[lengthof(types)] = {
-		Int32GetDatum(j->id), job_names_datum(j->inputs), CStringGetTextDatum(j->input), CStringGetTextDatum(j->model),
-		CStringGetTextDatum(job_arguments_text(n)), CStringGetTextDatum(j->chunking), Int32GetDatum(j->chunk_size),
-		Int32GetDatum(j->chunk_overlap), Int32GetDatum(j->max_attempts), Int32GetDatum(j->priority), Int32GetDatum(j->batch_size),
-		CStringGetTextDatum(j->schedule ? j->schedule : ""), CStringGetTextDatum(j->state), ObjectIdGetDatum(owner)
+		Int32GetDatum(j->id), job_names_datum(j->inputs), CStringGetTextDatum(j->input),
+		CStringGetTextDatum(j->model), CStringGetTextDatum(job_arguments_text(n)),
+		CStringGetTextDatum(j->chunking), Int32GetDatum(j->chunk_size), Int32GetDatum(j->chunk_overlap),
+		Int32GetDatum(j->max_attempts), Int32GetDatum(j->priority), Int32GetDatum(j->batch_size),
+		CStringGetTextDatum(j->schedule ? j->schedule : ""), CStringGetTextDatum(j->state),
+		ObjectIdGetDatum(owner)
 	};
 	JobRole		role;
 
 	job_role_internal(&role);
-	if (SPI_execute_with_args("UPDATE vllm.job SET input_columns = $2, input = $3, model = $4, arguments = $5, chunking = $6, chunk_size = nullif($7, 0),"
-							  " chunk_overlap = nullif($8, -1), max_attempts = $9, priority = $10, batch_size = nullif($11, 0), schedule = nullif($12, ''),"
-							  " state = $13, reason = CASE WHEN state = $13 THEN reason END, owner = $14 WHERE id = $1",
-							  lengthof(types), types, v, NULL, false, 0) != SPI_OK_UPDATE)
+	if (SPI_execute_with_args("UPDATE vllm.job SET input_columns = $2, input = $3, model = $4, arguments = "
+							  "$5, chunking = $6, chunk_size = nullif($7, 0), chunk_overlap = nullif($8, "
+							  "-1), max_attempts = $9, priority = $10, batch_size = nullif($11, 0), schedule "
+							  "= nullif($12, ''), state = $13, reason = CASE WHEN state = $13 THEN reason "
+							  "END, owner = $14 WHERE id = $1", lengthof(types), types, v, NULL, false,
+							  0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not alter job \"%s\"", j->name);
 	job_role_end(&role);
 }
@@ -569,13 +595,16 @@ llm_alter_job(PG_FUNCTION_ARGS)
 		rows = rows ? rows : "all";
 		agrees = true;
 	}
-	/* who says what is computed, or turns the job on, has it run as the source's owner, who may be a new one */
+	/*
+	 * who says what is computed, or turns the job on, has it run as the source's owner, who may be a new one
+	 */
 	update_job(&n, agrees ? owner : j->owner);
 	job_uses_store(&n.def);
 	relation_close(n.source, NoLock);
 	SPI_finish();
 	if (rows)
-		change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows);
+		change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, "
+				  "backfill_rows = 0 WHERE job = $1", rows);
 	PG_RETURN_VOID();
 }
 
@@ -598,7 +627,8 @@ drop_triggers(const JobDef *j)
 
 		foreach(name, job_trigger_names(j, relid))
 			job_execute(psprintf("DROP TRIGGER %s ON %s", quote_identifier(lfirst(name)),
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid))));
+								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+															get_rel_name(relid))));
 	}
 	SPI_finish();
 }
@@ -640,8 +670,12 @@ llm_resume_job(PG_FUNCTION_ARGS)
 	job_uses_agree(j, owner);
 	job_uses_store(j);
 	SPI_finish();
-	/* as the owner whose rights the caller has: should the source have yet another one by now, he has not agreed */
-	change(j, psprintf("UPDATE vllm.job SET state = 'active', reason = NULL, owner = %u::pg_catalog.oid WHERE id = $1", owner), NULL);
+	/*
+	 * as the owner whose rights the caller has: should the source have yet another one by now, he has not
+	 * agreed
+	 */
+	change(j, psprintf("UPDATE vllm.job SET state = 'active', reason = NULL, owner = %u::pg_catalog.oid "
+					   "WHERE id = $1", owner), NULL);
 	PG_RETURN_VOID();
 }
 
@@ -658,8 +692,8 @@ queue_failures(const JobDef *j, Datum key)
 
 	SPI_connect();
 	job_role_internal(&role);
-	if (SPI_execute_with_args("DELETE FROM vllm.job_failure WHERE job = $1 AND ($2 IS NULL OR key = $2) RETURNING key, hash",
-							  2, types, v, nulls, false, 0) != SPI_OK_DELETE_RETURNING)
+	if (SPI_execute_with_args("DELETE FROM vllm.job_failure WHERE job = $1 AND ($2 IS NULL OR key = $2) "
+							  "RETURNING key, hash", 2, types, v, nulls, false, 0) != SPI_OK_DELETE_RETURNING)
 		elog(ERROR, "could not read the failures of job \"%s\"", j->name);
 	n = SPI_processed;
 	queue = job_queue_open(j->id);
@@ -703,7 +737,8 @@ llm_backfill_job(PG_FUNCTION_ARGS)
 
 	if (!is_backfill(rows))
 		job_bad_value("rows", rows, "It is one of missing, all, none.");
-	change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = 0 WHERE job = $1", rows);
+	change(j, "UPDATE vllm.job_stat SET backfill = NULLIF($2, 'none'), backfill_key = NULL, backfill_rows = "
+			  "0 WHERE job = $1", rows);
 	change(j, "UPDATE vllm.job SET state = state WHERE id = $1", NULL);
 	PG_RETURN_VOID();
 }

@@ -339,8 +339,10 @@ jobs_process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	Node	   *statement = pstmt->utilityStmt;
 	bool		prepared = IsA(statement, TransactionStmt) &&
 		((TransactionStmt *) statement)->kind == TRANS_STMT_COMMIT_PREPARED;
-	List	   *renames = IsA(statement, RenameStmt) && IsTransactionState() ? job_rename_begin((RenameStmt *) statement) : NIL;
-	const char *database = jobs != NULL && context == PROCESS_UTILITY_TOPLEVEL ? wants_database(statement) : NULL;
+	List	   *renames = IsA(statement, RenameStmt) && IsTransactionState() ?
+		job_rename_begin((RenameStmt *) statement) : NIL;
+	const char *database = jobs != NULL && context == PROCESS_UTILITY_TOPLEVEL ? wants_database(statement) :
+		NULL;
 	Cleared		cleared = {InvalidOid, 0, 0};
 
 	job_trust_utility(statement);
@@ -384,7 +386,8 @@ worker_exit(int code, Datum arg)
 		mine->wanted = true;
 		/* who fails at once must not come back at once */
 		if (code != 0)
-			mine->not_before = Max(mine->not_before, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1000));
+			mine->not_before = Max(mine->not_before,
+								   TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1000));
 	}
 	wake_launcher_locked();
 	LWLockRelease(jobs->lock);

@@ -43,7 +43,10 @@
 #include "pg/compat.h"
 #include "pg/jobs/job.h"
 
-/* bits of an id that are the process's number (MAX_BACKENDS has as many); what remains of 63 is the sequence's */
+/*
+ * bits of an id that are the process's number (MAX_BACKENDS has as many); what remains of 63 is the
+ * sequence's
+ */
 #define PROC_BITS	18
 #define SEQUENCE_BITS	45
 /* numbers of the sequence that are tried before a random one is */
@@ -109,7 +112,8 @@ text_depends_on_settings(Oid type)
 		bool		any = false;
 
 		for (int i = 0; i < desc->natts && !any; i++)
-			any = !TupleDescAttr(desc, i)->attisdropped && text_depends_on_settings(TupleDescAttr(desc, i)->atttypid);
+			any = !TupleDescAttr(desc, i)->attisdropped &&
+				text_depends_on_settings(TupleDescAttr(desc, i)->atttypid);
 		ReleaseTupleDesc(desc);
 		return any;
 	}
@@ -139,9 +143,11 @@ job_check_key_type(const char *column, Oid type)
 	if (text_depends_on_settings(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" of the primary key has type %s, which a job can't have in its key", column, format_type_be(type)),
+				 errmsg("column \"%s\" of the primary key has type %s, which a job can't have in its key",
+						column, format_type_be(type)),
 				 errdetail("The text of its values depends on lc_monetary or on names that can change."),
-				 errhint("Use numeric instead of money, and oid or text instead of a type that stands for a name.")));
+				 errhint("Use numeric instead of money, and oid or text instead of a type that stands for a "
+						 "name.")));
 }
 
 int
@@ -220,7 +226,8 @@ next_id(JobQueue *q)
 
 	for (int i = 0;; i++)
 	{
-		uint64		n = i < SEQUENCE_TRIES ? (uint64) nextval_internal(q->sequence, false) : pg_prng_uint64(&pg_global_prng_state);
+		uint64		n = i < SEQUENCE_TRIES ? (uint64) nextval_internal(q->sequence, false) :
+			pg_prng_uint64(&pg_global_prng_state);
 		int64		id = (int64) ((n & mask) << PROC_BITS) | (compat_my_procno() & ((1 << PROC_BITS) - 1));
 
 		if (!is_taken(q, id))

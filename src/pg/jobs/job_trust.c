@@ -69,9 +69,10 @@ job_check_column_type(Oid type, Oid owner)
 	if (!type_is_trusted_by(type, owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the job needs a column of type %s, which belongs to another role, or is made of one that does",
-						format_type_be(type)),
-				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the job's owner."),
+				 errmsg("the job needs a column of type %s, which belongs to another role, or is made of one "
+						"that does", format_type_be(type)),
+				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the "
+						   "job's owner."),
 				 errhint("Use a type of the table's owner or of a superuser: ALTER TYPE ... OWNER TO.")));
 }
 
@@ -100,10 +101,12 @@ check_value_type(Oid type, Oid owner)
 	if (!type_is_trusted_by(type, owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("the job's input has a value of type %s, which belongs to another role, or is made of one that does",
-						format_type_be(type)),
-				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the job's owner."),
-				 errhint("Use types, and functions that return types, of the table's owner or of a superuser.")));
+				 errmsg("the job's input has a value of type %s, which belongs to another role, or is made "
+						"of one that does", format_type_be(type)),
+				 errdetail("A cast from or to it, or a domain's check, could run that role's code as the "
+						   "job's owner."),
+				 errhint("Use types, and functions that return types, of the table's owner or of a "
+						 "superuser.")));
 }
 
 bool
@@ -152,7 +155,8 @@ check_record(Oid funcid, Oid type, Oid owner)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the job's input has a record of function %s, whose fields may be of any type",
 						format_procedure(funcid)),
-				 errdetail("A cast from a type of another role could run that role's code as the job's owner."),
+				 errdetail("A cast from a type of another role could run that role's code as the job's "
+						   "owner."),
 				 errhint("Use a function that returns a composite type, or has OUT parameters.")));
 	for (int i = 0; i < desc->natts; i++)
 		check_value_type(TupleDescAttr(desc, i)->atttypid, owner);

@@ -202,7 +202,8 @@ check_triggers(Relation rel)
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("the condition of trigger \"%s\" on relation \"%s\" is volatile",
 							t->tgname, RelationGetRelationName(rel)),
-					 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's owner."),
+					 errdetail("It may be from a role with TRIGGER on the table, and runs as the job's "
+							   "owner."),
 					 errhint("Look at the condition in a function, by a trigger without WHEN.")));
 		(void) condition_walker(when, t->tgname);
 		check_condition_objects(when, t->tgname);

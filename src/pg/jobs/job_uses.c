@@ -85,7 +85,10 @@ job_object_in(List *objects, const ObjectAddress *a)
 	return false;
 }
 
-/* What may change without another meaning is not named: who of the superusers it is, and what the job's owner is called. */
+/*
+ * What may change without another meaning is not named: who of the superusers it is, and what the job's owner
+ * is called.
+ */
 static const char *
 owner_name(Oid owner, Oid job_owner)
 {
@@ -311,8 +314,10 @@ require_known(const JobUses *uses, const ObjectAddress *a, Oid owner)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 			 job_trusts(job_object_owner(a), owner) ?
-			 errmsg("the input uses %s, which it did not when the job was made: llm_resume_job() takes this meaning, llm_alter_job() another input", name) :
-			 errmsg("the input uses %s, which it did not when the job was made, and which belongs to another role: llm_alter_job() takes another input", name)));
+			 errmsg("the input uses %s, which it did not when the job was made: llm_resume_job() takes this "
+					"meaning, llm_alter_job() another input", name) :
+			 errmsg("the input uses %s, which it did not when the job was made, and which belongs to another "
+					"role: llm_alter_job() takes another input", name)));
 }
 
 void

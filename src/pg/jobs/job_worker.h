@@ -68,7 +68,8 @@ typedef struct JobItem
 	ErrorData  *error;
 	int			crashes;		/* engines that ended with a request of it in flight */
 	bool		alone;			/* nothing else is in flight beside it */
-	bool		charged;		/* the error may have cost something: it counts as an attempt, whose fault it ever is */
+	/* the error may have cost something: it counts as an attempt, whose fault it ever is */
+	bool		charged;
 	int			skips;			/* writes that found the row locked */
 	uint32		swept;			/* blocks of the side table, for a source that was truncated */
 	uint32		swept_to;		/* when the transaction commits */
@@ -156,7 +157,8 @@ Blame		jobs_blame(const ErrorData *e);
  * else's rows.
  */
 #define WHERE_FREE(condition) \
-	" WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM vllm.job_queue o WHERE " condition " FOR UPDATE SKIP LOCKED))"
+	" WHERE ctid = ANY (ARRAY(SELECT o.ctid FROM vllm.job_queue o WHERE " \
+		condition " FOR UPDATE SKIP LOCKED))"
 
 /* ---- worker_crash.c ---- */
 
@@ -208,7 +210,10 @@ void		jobs_share_started(JobRun *j, int n);
 
 /* Once in a worker. */
 void		jobs_guard_begin(void);
-/* From here on statements of j->sql are an ERROR if their names stand for anything but what they were made for; NULL: none. */
+/*
+ * From here on statements of j->sql are an ERROR if their names stand for anything but what they were made
+ * for; NULL: none.
+ */
 void		jobs_guard(const JobRun *j);
 /* In call_cxt. */
 void		jobs_allow_type(JobRun *j, Oid type);
@@ -230,7 +235,8 @@ typedef void (*JobStep) (JobRun *j, void *arg);
 ErrorData  *jobs_attempt(JobStep step, JobRun *j, void *arg);
 
 void		jobs_claim(JobRun *j, void *arg);	/* arg: int *, how many at most; how many */
-void		jobs_read(JobRun *j, void *arg);	/* up to j->batch items of state CLAIMED; arg: the worker's BatchPool * */
+/* up to j->batch items of state CLAIMED; arg: the worker's BatchPool * */
+void		jobs_read(JobRun *j, void *arg);
 void		jobs_backfill(JobRun *j, void *arg);	/* arg: bool *, is there more? */
 
 JobItem	   *jobs_item_new(JobRun *j, int64 id);
@@ -253,8 +259,8 @@ int			jobs_plan_by_index(void);
 /* Arrays of keys as parameters of sql.read and sql.lock. */
 void		jobs_key_arrays(JobRun *j, JobItem **items, int n, Datum *values, Oid *types);
 /*
- * job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another, or a partition
- * does.  They are locked, so it remains like that; j->sql is guarded.
+ * job_role_begin() as the job's owner in a restricted context; an error if its tables belong to another, or a
+ * partition does.  They are locked, so it remains like that; j->sql is guarded.
  */
 void		jobs_as_owner(const JobRun *j, JobRole *role);
 

@@ -77,7 +77,8 @@ static AttrNumber
 column_number(TupleDesc desc, const char *name)
 {
 	for (int i = 0; i < desc->natts; i++)
-		if (!TupleDescAttr(desc, i)->attisdropped && strcmp(NameStr(TupleDescAttr(desc, i)->attname), name) == 0)
+		if (!TupleDescAttr(desc, i)->attisdropped && strcmp(NameStr(TupleDescAttr(desc, i)->attname),
+															name) == 0)
 			return i + 1;
 	return 0;
 }
@@ -225,7 +226,8 @@ static bool
 belongs_to(Relation rel, Oid source)
 {
 	return RelationGetRelid(rel) == source ||
-		(rel->rd_rel->relispartition && list_member_oid(get_partition_ancestors(RelationGetRelid(rel)), source));
+		(rel->rd_rel->relispartition && list_member_oid(get_partition_ancestors(RelationGetRelid(rel)),
+														source));
 }
 
 static void
@@ -261,17 +263,19 @@ check_shape(const TriggerData *t)
 	bool		old_rows = TRIGGER_FIRED_BY_UPDATE(t->tg_event) || TRIGGER_FIRED_BY_DELETE(t->tg_event);
 	bool		new_rows = TRIGGER_FIRED_BY_UPDATE(t->tg_event) || TRIGGER_FIRED_BY_INSERT(t->tg_event);
 
-	if (!TRIGGER_FIRED_FOR_STATEMENT(t->tg_event) || !TRIGGER_FIRED_AFTER(t->tg_event) || t->tg_trigger->tgnargs != 1)
+	if (!TRIGGER_FIRED_FOR_STATEMENT(t->tg_event) || !TRIGGER_FIRED_AFTER(t->tg_event) ||
+		t->tg_trigger->tgnargs != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be an AFTER trigger for each statement, with a job's name", "vllm.job_changed"),
+				 errmsg("function \"%s\" must be an AFTER trigger for each statement, with a job's name",
+						"vllm.job_changed"),
 				 errhint("llm_create_embedding_job() and llm_create_completion_job() make such triggers.")));
 	if ((old_rows && t->tg_oldtable == NULL) || (new_rows && t->tg_newtable == NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("trigger \"%s\" of relation \"%s\" has no %s, which function \"%s\" needs", t->tg_trigger->tgname,
-						RelationGetRelationName(t->tg_relation), old_rows && t->tg_oldtable == NULL ? "OLD TABLE" : "NEW TABLE",
-						"vllm.job_changed"),
+				 errmsg("trigger \"%s\" of relation \"%s\" has no %s, which function \"%s\" needs",
+						t->tg_trigger->tgname, RelationGetRelationName(t->tg_relation), old_rows &&
+						t->tg_oldtable == NULL ? "OLD TABLE" : "NEW TABLE", "vllm.job_changed"),
 				 errhint("llm_create_embedding_job() and llm_create_completion_job() make such triggers.")));
 }
 
@@ -308,7 +312,8 @@ llm_job_wake(PG_FUNCTION_ARGS)
 	if (RelationGetRelid(t->tg_relation) != job_relation("job"))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" can't be a trigger of relation \"%s\"", "vllm.job_wake", RelationGetRelationName(t->tg_relation))));
+				 errmsg("function \"%s\" can't be a trigger of relation \"%s\"", "vllm.job_wake",
+						RelationGetRelationName(t->tg_relation))));
 	jobs_wake_at_commit(true);
 	return PointerGetDatum(NULL);
 }
@@ -331,8 +336,9 @@ argument_column(TriggerData *t, int arg)
 	if (TupleDescAttr(desc, attno - 1)->attgenerated)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("column \"%s\" of relation \"%s\" is a generated column, which can't be a %s of trigger function \"%s\"",
-						t->tg_trigger->tgargs[arg], RelationGetRelationName(t->tg_relation), arg == 0 ? "source" : "target",
+				 errmsg("column \"%s\" of relation \"%s\" is a generated column, which can't be a %s of "
+						"trigger function \"%s\"", t->tg_trigger->tgargs[arg],
+						RelationGetRelationName(t->tg_relation), arg == 0 ? "source" : "target",
 						get_func_name(t->tg_trigger->tgfoid))));
 	return attno;
 }
@@ -349,7 +355,8 @@ computed(const char *sql, TriggerData *t, Datum source, const char *extra, AttrN
 
 	if (extra)
 		values[1] = CStringGetTextDatum(extra);
-	if (SPI_execute_with_args(psprintf("SELECT (%s)::%s", sql, format_type_with_typemod(att->atttypid, att->atttypmod)),
+	if (SPI_execute_with_args(psprintf("SELECT (%s)::%s", sql,
+									   format_type_with_typemod(att->atttypid, att->atttypmod)),
 							  2, types, values, nulls, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not compute column \"%s\"", NameStr(att->attname));
 	/* the name may mean another type by now */
@@ -426,8 +433,10 @@ static const char *
 generate_call(void)
 {
 	/* {} in the template, or else its end, is the text's place */
-	List	   *args = own_arg(NIL, "prompt", "CASE WHEN $2 IS NULL THEN $1 WHEN pg_catalog.strpos($2, '{}') OPERATOR(pg_catalog.>) 0"
-							   " THEN pg_catalog.replace($2, '{}', $1) ELSE pg_catalog.concat($2, $1) END");
+	List	   *args = own_arg(NIL, "prompt",
+							   "CASE WHEN $2 IS NULL THEN $1 WHEN pg_catalog.strpos($2, '{}') "
+							   "OPERATOR(pg_catalog.>) 0 THEN pg_catalog.replace($2, '{}', $1) ELSE "
+							   "pg_catalog.concat($2, $1) END");
 
 	return psprintf("SELECT %s", own_call(own_function("llm_generate", TEXTOID), args));
 }

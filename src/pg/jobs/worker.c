@@ -132,7 +132,9 @@ start_watch(JobRun *j)
 
 	watch_job = j ? j->def->id : 0;
 	watch_end = TimestampTzPlusMilliseconds(now, vllm_job_transaction_time);
-	enable_timeout_every(watch_timeout, TimestampTzPlusMilliseconds(now, (int) (vllm_job_transaction_time * CANCEL_AFTER)), CANCEL_AGAIN);
+	enable_timeout_every(watch_timeout,
+						 TimestampTzPlusMilliseconds(now, (int) (vllm_job_transaction_time * CANCEL_AFTER)),
+						 CANCEL_AGAIN);
 }
 
 /* What comes next is not to blame if it has fired where nobody looked. */
@@ -268,9 +270,11 @@ release_step(JobRun *j, void *arg)
 
 	if (!job_installed())
 		return;
-	if (SPI_execute_with_args(j ? "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL" WHERE_FREE("job = $1 AND worker IS NOT NULL") :
-							  "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL" WHERE_FREE("worker IS NOT NULL"),
-							  j ? 1 : 0, types, v, NULL, false, 0) != SPI_OK_UPDATE)
+	if (SPI_execute_with_args(j ? "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL"
+							  WHERE_FREE("job = $1 AND worker IS NOT NULL") :
+							  "UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL"
+							  WHERE_FREE("worker IS NOT NULL"), j ? 1 : 0, types, v, NULL, false,
+							  0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not give rows back");
 }
 
@@ -280,7 +284,8 @@ clean_step(JobRun *unused, void *arg)
 {
 	release_step(NULL, NULL);
 	if (job_installed() &&
-		SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = q.job)", false, 0) < 0)
+		SPI_execute("DELETE FROM vllm.job_queue q WHERE NOT EXISTS (SELECT 1 FROM vllm.job j WHERE j.id = "
+					"q.job)", false, 0) < 0)
 		elog(ERROR, "could not clean the queue");
 }
 
@@ -364,8 +369,8 @@ note_step(JobRun *j, void *arg)
 	Oid			types[2] = {INT4OID, TEXTOID};
 	Datum		v[2] = {Int32GetDatum(j->def->id), CStringGetTextDatum(f->reason)};
 
-	if (SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $2, last_error_at = pg_catalog.clock_timestamp() WHERE job = $1",
-							  2, types, v, NULL, false, 0) < 0)
+	if (SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $2, last_error_at = "
+							  "pg_catalog.clock_timestamp() WHERE job = $1", 2, types, v, NULL, false, 0) < 0)
 		elog(ERROR, "could not store the job's error");
 }
 
@@ -377,8 +382,8 @@ fail_step(JobRun *j, void *arg)
 	Datum		v[2] = {Int32GetDatum(j->def->id), CStringGetTextDatum(f->reason)};
 
 	release_step(j, NULL);
-	if (SPI_execute_with_args("UPDATE vllm.job SET state = 'failed', reason = $2 WHERE id = $1 AND state = 'active'",
-							  2, types, v, NULL, false, 0) < 0)
+	if (SPI_execute_with_args("UPDATE vllm.job SET state = 'failed', reason = $2 WHERE id = $1 AND state = "
+							  "'active'", 2, types, v, NULL, false, 0) < 0)
 		elog(ERROR, "could not store the job's state");
 	job_follow_owners();
 	note_step(j, arg);
@@ -417,7 +422,8 @@ static bool
 is_name_missing(const ErrorData *e)
 {
 	return e->sqlerrcode == ERRCODE_UNDEFINED_TABLE || e->sqlerrcode == ERRCODE_UNDEFINED_COLUMN ||
-		e->sqlerrcode == ERRCODE_UNDEFINED_FUNCTION || e->sqlerrcode == ERRCODE_UNDEFINED_OBJECT || e->sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
+		e->sqlerrcode == ERRCODE_UNDEFINED_FUNCTION || e->sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
+		e->sqlerrcode == ERRCODE_UNDEFINED_SCHEMA;
 }
 
 /* A transaction of the job failed as a whole. */
@@ -438,8 +444,8 @@ job_error(JobRun *j, const ErrorData *e)
 	pause_job(j);
 	f.reason = error_text(e);
 	(void) transaction(note_step, j, &f, "note an error");
-	ereport(j->backoff == MIN_BACKOFF && e->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ? LOG : DEBUG1,
-			(errmsg("LLM job \"%s\" pauses for %d ms", j->def->name, j->backoff),
+	ereport(j->backoff == MIN_BACKOFF && e->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
+			? LOG : DEBUG1, (errmsg("LLM job \"%s\" pauses for %d ms", j->def->name, j->backoff),
 			 errdetail("%s", f.reason)));
 }
 
@@ -697,7 +703,8 @@ find_suspect(void)
 	{
 		JobItem    *it = dlist_container(JobItem, node, k.cur);
 
-		if (it->state == ITEM_READY && it->crashes >= SUSPECT && it->not_before <= now && vclient_is_ready(it->job->remote))
+		if (it->state == ITEM_READY && it->crashes >= SUSPECT && it->not_before <= now &&
+			vclient_is_ready(it->job->remote))
 			return it;
 	}
 	return NULL;
@@ -912,8 +919,9 @@ renew_step(JobRun *unused, void *arg)
 	Datum		v[1] = {Int32GetDatum(MyProcPid)};
 
 	if (job_installed() &&
-		SPI_execute_with_args("UPDATE vllm.job_queue SET lease_until = pg_catalog.clock_timestamp() + interval '5 min'" WHERE_FREE("worker = $1"),
-							  1, types, v, NULL, false, 0) != SPI_OK_UPDATE)
+		SPI_execute_with_args("UPDATE vllm.job_queue SET lease_until = pg_catalog.clock_timestamp() + "
+							  "interval '5 min'" WHERE_FREE("worker = $1"), 1, types, v, NULL, false,
+							  0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not renew leases");
 }
 
@@ -966,9 +974,13 @@ serve(JobRun *j)
 	if ((j->look || j->backfill) && has_room(j) && job_is_time(j->def))
 		claim(j);
 	/* one piece a turn: inputs may take their time, and other jobs wait */
-	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0 && !jobs_share_passes(&w.jobs, j))
+	if (!j->failed && j->not_before <= now && !j->full && count_state(j, ITEM_CLAIMED) > 0 &&
+		!jobs_share_passes(&w.jobs, j))
 		read_inputs(j);
-	/* not behind an error: a second one for the same reason, a column that has just been renamed, would stop the job */
+	/*
+	 * not behind an error: a second one for the same reason, a column that has just been renamed, would stop
+	 * the job
+	 */
 	if (j->n_items > 0 && !j->failed && j->not_before <= now && !jobs_share_passes(&w.jobs, j))
 	{
 		collect(j);
@@ -1004,7 +1016,8 @@ next_nap(bool *idle)
 		if (at != 0)
 			nap = Min(nap, Max(TimestampDifferenceMilliseconds(now, at), 0));
 		if (j->n_items > 0)
-			nap = Min(nap, j->not_before <= now && rests == 0 && !j->full && count_state(j, ITEM_CLAIMED) > 0 ? 0 : 50);
+			nap = Min(nap, j->not_before <= now && rests == 0 && !j->full && count_state(j, ITEM_CLAIMED) > 0
+					  ? 0 : 50);
 	}
 	return nap;
 }
@@ -1052,7 +1065,8 @@ progress(void)
 	{
 		JobRun	   *j = dlist_container(JobRun, node, it.cur);
 
-		appendStringInfo(&s, "; job %s: %d rows in hand, %d of them answered", j->def->name, j->n_items, count_state(j, ITEM_DONE));
+		appendStringInfo(&s, "; job %s: %d rows in hand, %d of them answered", j->def->name, j->n_items,
+						 count_state(j, ITEM_DONE));
 	}
 	pgstat_report_activity(STATE_IDLE, s.data);
 }

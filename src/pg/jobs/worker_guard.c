@@ -64,10 +64,12 @@ check_relations(Node *node, void *context)
 		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
 		/* the next statements have the tables' new names: job_error() */
-		if (rte->rtekind == RTE_RELATION && rte->relid != guarded->def->source && rte->relid != guarded->def->target_table)
+		if (rte->rtekind == RTE_RELATION && rte->relid != guarded->def->source &&
+			rte->relid != guarded->def->target_table)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation \"%s\" has taken the name of a table of the job", get_rel_name(rte->relid))));
+					 errmsg("relation \"%s\" has taken the name of a table of the job",
+							get_rel_name(rte->relid))));
 	}
 	return query_tree_walker((Query *) node, check_relations, context, 0);
 }

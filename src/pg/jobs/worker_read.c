@@ -50,8 +50,8 @@ JobItem    *jobs_alone = NULL;
 /* ---- whose rights ---- */
 
 /*
- * Code on a table is its owner's, and runs as the job's; so does code on a partition or, of a side table, a child.  With
- * the locks nobody gives a table away until the transaction ends.
+ * Code on a table is its owner's, and runs as the job's; so does code on a partition or, of a side table, a
+ * child.  With the locks nobody gives a table away until the transaction ends.
  */
 static void
 check_owner(const JobRun *j, Oid relid)
@@ -103,8 +103,9 @@ same_name(const char *a, const char *b)
 bool
 jobs_same_work(const JobDef *a, const JobDef *b)
 {
-	return strcmp(a->input, b->input) == 0 && strcmp(a->arguments, b->arguments) == 0 && strcmp(a->chunking, b->chunking) == 0 &&
-		a->chunk_size == b->chunk_size && a->chunk_overlap == b->chunk_overlap && a->owner == b->owner &&
+	return strcmp(a->input, b->input) == 0 && strcmp(a->arguments, b->arguments) == 0 &&
+		strcmp(a->chunking, b->chunking) == 0 && a->chunk_size == b->chunk_size &&
+		a->chunk_overlap == b->chunk_overlap && a->owner == b->owner &&
 		same_name(a->target_column, b->target_column) && job_uses_same(&a->uses, &b->uses);
 }
 
@@ -213,7 +214,8 @@ jobs_item_free(JobItem *it)
 int
 jobs_plan_by_index(void)
 {
-	static const char *const off[] = {"enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_sort"};
+	static const char *const off[] = {"enable_seqscan", "enable_bitmapscan", "enable_hashjoin",
+									  "enable_mergejoin", "enable_sort"};
 	int			level = NewGUCNestLevel();
 
 	for (int i = 0; i < (int) lengthof(off); i++)
@@ -248,15 +250,17 @@ fold(JobRun *j, Datum ids)
 	Oid			types[2] = {INT4OID, INT8ARRAYOID};
 	Datum		v[2] = {Int32GetDatum(j->def->id), ids};
 
-	if (SPI_execute_with_args("DELETE FROM vllm.job_queue WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM " QUEUE_ROWS
-							  " CROSS JOIN LATERAL (SELECT x.ctid FROM vllm.job_queue x WHERE x.job = $1 AND x.hash = q.hash AND x.key = q.key"
-							  " AND x.id < q.id OFFSET 0) d)) RETURNING id",
+	if (SPI_execute_with_args("DELETE FROM vllm.job_queue WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM "
+							  QUEUE_ROWS
+							  " CROSS JOIN LATERAL (SELECT x.ctid FROM vllm.job_queue x WHERE x.job = $1 AND "
+							  "x.hash = q.hash AND x.key = q.key AND x.id < q.id OFFSET 0) d)) RETURNING id",
 							  2, types, v, NULL, false, 0) != SPI_OK_DELETE_RETURNING)
 		elog(ERROR, "could not fold the queue");
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
-		int64		id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		int64		id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+													 &isnull));
 		dlist_mutable_iter it;
 
 		dlist_foreach_modify(it, &j->items)
@@ -278,8 +282,8 @@ next_due(JobRun *j)
 	Datum		d;
 	bool		isnull;
 
-	if (SPI_execute_with_args("SELECT pg_catalog.min(due) FROM vllm.job_queue WHERE job = $1 AND worker IS NULL",
-							  1, types, v, NULL, true, 0) != SPI_OK_SELECT || SPI_processed != 1)
+	if (SPI_execute_with_args("SELECT pg_catalog.min(due) FROM vllm.job_queue WHERE job = $1 AND worker IS "
+							  "NULL", 1, types, v, NULL, true, 0) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "could not read the queue");
 	d = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
 	return isnull ? 0 : DatumGetTimestampTz(d);
@@ -305,7 +309,8 @@ add_claimed(JobRun *j, uint64 n)
 			read_key(it, key);
 		it->attempts = DatumGetInt32(SPI_getbinval(rows->vals[i], rows->tupdesc, 3, &isnull));
 	}
-	fold(j, PointerGetDatum(construct_array(ids, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	fold(j, PointerGetDatum(construct_array(ids, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+											TYPALIGN_DOUBLE)));
 }
 
 /* ERROR if a column or function of the statement is not there any more. */
@@ -373,7 +378,8 @@ prepare(JobRun *j)
 	jobs_sql_build(j);
 	j->uses = j->def->uses.known ? job_uses_copy(&j->def->uses) : read_uses(j->def);
 	j->call = job_call_make(j->def->function, j->def->arguments);
-	result_cache_key(&kept, j->call->request.kind, &j->call->request.body, j->call->request.model, j->call->request.deterministic);
+	result_cache_key(&kept, j->call->request.kind, &j->call->request.body, j->call->request.model,
+					 j->call->request.deterministic);
 	j->keeps = kept.on;
 	MemoryContextSwitchTo(old);
 	check_statements(j);
@@ -409,7 +415,8 @@ lease(JobRun *j, int n)
 							  " AND (worker IS NULL OR lease_until < pg_catalog.clock_timestamp())"
 							  " AND (due IS NULL OR due <= pg_catalog.clock_timestamp())"
 							  " ORDER BY job, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
-							  " UPDATE vllm.job_queue q SET worker = $3, lease_until = pg_catalog.clock_timestamp() + " LEASE
+							  " UPDATE vllm.job_queue q SET worker = $3, lease_until = "
+							  "pg_catalog.clock_timestamp() + " LEASE
 							  " FROM c WHERE q.job = $1 AND q.id = c.id RETURNING q.id, q.key, q.attempts",
 							  4, types, v, NULL, false, 0) != SPI_OK_UPDATE_RETURNING)
 		elog(ERROR, "could not read the queue");
@@ -794,9 +801,11 @@ write_backfill(JobRun *j, Datum key, int rows, bool more)
 	char		nulls[3] = {' ', key ? ' ' : 'n', ' '};
 
 	if (SPI_execute_with_args(more ?
-							  "UPDATE vllm.job_stat SET backfill_key = $2, backfill_rows = backfill_rows + $3 WHERE job = $1" :
-							  "UPDATE vllm.job_stat SET backfill = NULL, backfill_key = NULL, backfill_rows = backfill_rows + $3 WHERE job = $1",
-							  3, types, v, nulls, false, 0) != SPI_OK_UPDATE)
+							  "UPDATE vllm.job_stat SET backfill_key = $2, backfill_rows = backfill_rows + "
+							  "$3 WHERE job = $1" :
+							  "UPDATE vllm.job_stat SET backfill = NULL, backfill_key = NULL, backfill_rows "
+							  "= backfill_rows + $3 WHERE job = $1", 3, types, v, nulls, false,
+							  0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not store the back-fill's state");
 }
 
@@ -831,7 +840,8 @@ jobs_backfill(JobRun *j, void *arg)
 	{
 		char	   *key[INDEX_MAX_KEYS];
 		bool		isnull;
-		bool		missing = DatumGetBool(SPI_getbinval(rows->vals[i], rows->tupdesc, j->n_key + 1, &isnull));
+		bool		missing = DatumGetBool(SPI_getbinval(rows->vals[i], rows->tupdesc, j->n_key + 1,
+														 &isnull));
 
 		for (int k = 0; k < j->n_key; k++)
 			key[k] = SPI_getvalue(rows->vals[i], rows->tupdesc, k + 1);

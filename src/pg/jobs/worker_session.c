@@ -5,8 +5,8 @@
  * An owner's code runs in a restricted context: PostgreSQL refuses temporary tables, LISTEN,
  * PREPARE, cursors that outlive the transaction and other roles there, and what it sets is
  * undone behind it (job_role_end()).  The rest would stay with the session: locks that no
- * transaction owns, futures with their answers, the sequences' last values, plans.  Such locks and futures go with
- * the transaction that took them; everything goes, as by DISCARD ALL, before the code of another
+ * transaction owns, futures with their answers, the sequences' last values, plans.  Such locks and futures go
+ * with the transaction that took them; everything goes, as by DISCARD ALL, before the code of another
  * owner runs, and after an error, which may have come before what would have tidied up.
  *
  * Tests: tests/t/065_jobs_hostile.pl.
@@ -30,7 +30,10 @@
 /* whose code the session has seen since it was reset; InvalidOid: it is to be reset */
 static Oid	seen = InvalidOid;
 
-/* Settings that must not be what somebody has put into the configuration, or the database's owner into ALTER DATABASE. */
+/*
+ * Settings that must not be what somebody has put into the configuration, or the database's owner into ALTER
+ * DATABASE.
+ */
 void
 jobs_session_begin(void)
 {
@@ -39,9 +42,10 @@ jobs_session_begin(void)
 		{"search_path", "pg_catalog, pg_temp"}, {"client_encoding", "UTF8"},
 		{"default_transaction_isolation", "read committed"}, {"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"}, {"lock_timeout", "200ms"}, {"statement_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"}, {"standard_conforming_strings", "on"}, {"array_nulls", "on"},
-		{"quote_all_identifiers", "off"}, {"transform_null_equals", "off"}, {"jit", "off"}, {"vllm.batch_dedup", "on"},
-		COMPAT_TRANSACTION_TIMEOUT
+		{"idle_in_transaction_session_timeout", "0"}, {"vllm.batch_window", "0"},
+		{"standard_conforming_strings", "on"}, {"array_nulls", "on"},
+		{"quote_all_identifiers", "off"}, {"transform_null_equals", "off"}, {"jit", "off"},
+		{"vllm.batch_dedup", "on"}, COMPAT_TRANSACTION_TIMEOUT
 		{"vllm.engine_timeout", "1s"}, {"vllm.queue_timeout", "1s"},
 		/* code that crashes shall do so here, where it is known whose it is */
 		{"max_parallel_workers_per_gather", "0"}, {"max_parallel_maintenance_workers", "0"}

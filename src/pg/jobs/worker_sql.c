@@ -94,7 +94,8 @@ read_key(Tables *t, Relation rel)
 		job_check_key_type(NameStr(att->attname), att->atttypid);
 		t->key[i].name = pstrdup(quote_identifier(NameStr(att->attname)));
 		t->key[i].typid = att->atttypid;
-		t->key[i].type = format_type_extended(att->atttypid, att->atttypmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+		t->key[i].type = format_type_extended(att->atttypid, att->atttypmod,
+											  FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 		t->key[i].equal = get_opfamily_member(family, type, type, BTEqualStrategyNumber);
 		t->key[i].greater = get_opfamily_member(family, type, type, BTGreaterStrategyNumber);
 		t->key[i].least = get_opfamily_member(family, type, type, BTGreaterEqualStrategyNumber);
@@ -170,7 +171,8 @@ put_behind(StringInfo s, const Tables *t, int i)
 	/* by this an index finds the place; what is behind it can't be found by OR */
 	if (i == 0 && t->n > 1)
 	{
-		generate_operator_clause(s, psprintf("src.%s", t->key[i].name), t->key[i].typid, t->key[i].least, param, t->key[i].typid);
+		generate_operator_clause(s, psprintf("src.%s", t->key[i].name), t->key[i].typid, t->key[i].least,
+								 param, t->key[i].typid);
 		appendStringInfoString(s, " AND (");
 	}
 	put_compare(s, t, i, "src", false, param);
@@ -227,7 +229,8 @@ read_sql(const Tables *t)
 	appendStringInfoString(&s, "SELECT vllm_keys.n, x.found, x.version, x.input FROM ");
 	put_keys(&s, t);
 	/* it was text when the job was made: a column's type may be another by now */
-	appendStringInfo(&s, " LEFT JOIN LATERAL (SELECT true, pg_catalog.concat(src.tableoid, src.ctid, src.xmin), CAST((%s) AS text) FROM %s AS src WHERE ",
+	appendStringInfo(&s, " LEFT JOIN LATERAL (SELECT true, pg_catalog.concat(src.tableoid, src.ctid, "
+						 "src.xmin), CAST((%s) AS text) FROM %s AS src WHERE ",
 					 t->job->def->input, t->source);
 	put_match_keys(&s, t, "src");
 	appendStringInfoString(&s, ") AS x(found, version, input) ON true");
@@ -295,7 +298,8 @@ sweep_sql(const Tables *t)
 	StringInfoData s;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "DELETE FROM %s AS side WHERE side.ctid >= $1 AND side.ctid < $2 AND NOT EXISTS (SELECT 1 FROM %s AS src WHERE ",
+	appendStringInfo(&s, "DELETE FROM %s AS side WHERE side.ctid >= $1 AND side.ctid < $2 AND NOT EXISTS "
+						 "(SELECT 1 FROM %s AS src WHERE ",
 					 t->target, t->source);
 	put_match_columns(&s, t, "src", "side");
 	appendStringInfoChar(&s, ')');
@@ -326,8 +330,8 @@ require_side_key(const JobDef *def)
 		if (get_attnum(def->target_table, lfirst(lc)) == InvalidAttrNumber)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
-					 errmsg("column \"%s\" of relation \"%s\" does not exist: a side table has the key columns of its source",
-							(char *) lfirst(lc), get_rel_name(def->target_table)),
+					 errmsg("column \"%s\" of relation \"%s\" does not exist: a side table has the key "
+							"columns of its source", (char *) lfirst(lc), get_rel_name(def->target_table)),
 					 errhint("If the source's column was renamed, rename that of the side table, too.")));
 }
 

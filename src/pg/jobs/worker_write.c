@@ -109,7 +109,8 @@ lock_rows(Write *w, JobItem **items, const int *index, int n)
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
-		int64		k = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+		int64		k = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1,
+													&isnull));
 
 		w->locked[index[k - 1]] = true;
 	}
@@ -147,7 +148,10 @@ outcome_of_error(Write *w, int i, ErrorData *e)
 		case BLAME_INPUT:
 			return OUT_FAILED;
 		case BLAME_ENGINE:
-			/* an engine that ended with this row alone in it; what may have cost something is not repeated for ever */
+			/*
+			 * an engine that ended with this row alone in it; what may have cost something is not repeated
+			 * for ever
+			 */
 			if (!it->alone && !it->charged)
 				return OUT_GIVE_BACK;
 			break;
@@ -177,7 +181,8 @@ decide(Write *w, int i)
 	{
 		if (it->error == NULL && l->found && it->look.found && strcmp(l->version, it->look.version) == 0)
 			return outcome_of_error(w, i, own_error(ERRCODE_INVALID_FUNCTION_DEFINITION,
-													"the input of the row has changed although the row has not"));
+													"the input of the row has changed although the row has "
+													"not"));
 		return OUT_AGAIN;
 	}
 	if (it->error)
@@ -290,7 +295,8 @@ sweep(JobRun *j, JobItem *it)
 	plans = jobs_plan_by_index();
 	table_close(rel, NoLock);
 	it->swept_to = it->swept;
-	while (it->swept_to < blocks && !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), vllm_job_transaction_time / 4))
+	while (it->swept_to < blocks && !TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
+																vllm_job_transaction_time / 4))
 	{
 		ItemPointerData from;
 		ItemPointerData to;
@@ -354,7 +360,8 @@ store(Write *w)
 }
 
 /*
- * Answers go to the table of kept ones, if the model keeps them: whatever became of their rows, as they were paid for.  In a
+ * Answers go to the table of kept ones, if the model keeps them: whatever became of their rows, as they were
+ * paid for.  In a
  * subtransaction: if that fails rows are done all the same.
  */
 static void
@@ -378,7 +385,8 @@ ids_of(const Write *w, Outcome out, int *n)
 	for (int i = 0; i < w->r->n; i++)
 		if (w->out[i] == out)
 			ids[(*n)++] = Int64GetDatum(w->r->items[i]->id);
-	return PointerGetDatum(construct_array(ids, *n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	return PointerGetDatum(construct_array(ids, *n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+										   TYPALIGN_DOUBLE));
 }
 
 /* $1 job, $2 ids: see QUEUE_ROWS */
@@ -404,11 +412,12 @@ settle_error(JobRun *j, const JobItem *it, const ErrorData *e, bool failed)
 	};
 	const char *sql = failed ?
 		"WITH q AS (DELETE FROM vllm.job_queue WHERE job = $1 AND id = $2 RETURNING job, hash, key)"
-		" INSERT INTO vllm.job_failure SELECT job, hash, key, $3, $4, $5, pg_catalog.clock_timestamp() FROM q WHERE key IS NOT NULL"
-		" ON CONFLICT (job, hash, key) DO UPDATE SET attempts = excluded.attempts, sqlstate = excluded.sqlstate,"
-		" message = excluded.message, failed = excluded.failed" :
+		" INSERT INTO vllm.job_failure SELECT job, hash, key, $3, $4, $5, pg_catalog.clock_timestamp() FROM "
+		"q WHERE key IS NOT NULL ON CONFLICT (job, hash, key) DO UPDATE SET attempts = excluded.attempts, "
+		"sqlstate = excluded.sqlstate, message = excluded.message, failed = excluded.failed" :
 		"UPDATE vllm.job_queue SET worker = NULL, lease_until = NULL, attempts = $3,"
-		" due = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs => $6) WHERE job = $1 AND id = $2";
+		" due = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs => $6) WHERE job = $1 AND id = "
+		"$2";
 
 	if (SPI_execute_with_args(sql, 6, types, v, NULL, false, 0) < 0)
 		elog(ERROR, "could not change the queue");
@@ -424,13 +433,16 @@ note_stats(JobRun *j, int done, const ErrorData *last)
 	if (last)
 		v[2] = CStringGetTextDatum(psprintf("%s: %s", unpack_sql_state(last->sqlerrcode), last->message));
 	if (done > 0 &&
-		SPI_execute_with_args("UPDATE vllm.job_stat SET done = done + $2, last_done = pg_catalog.clock_timestamp(), last_error = NULL, last_error_at = NULL,"
-							  " rate = rate * pg_catalog.exp(-least(coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - last_done)::float8, 0) / 10, 700)) + $2 / 10.0"
-							  " WHERE job = $1", 2, types, v, nulls, false, 0) != SPI_OK_UPDATE)
+		SPI_execute_with_args("UPDATE vllm.job_stat SET done = done + $2, last_done = "
+							  "pg_catalog.clock_timestamp(), last_error = NULL, last_error_at = NULL, rate = "
+							  "rate * pg_catalog.exp(-least(coalesce(extract(epoch FROM "
+							  "pg_catalog.clock_timestamp() - last_done)::float8, 0) / 10, 700)) + $2 / 10.0 "
+							  "WHERE job = $1", 2, types, v, nulls, false, 0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not count");
 	if (last &&
-		SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $3, last_error_at = pg_catalog.clock_timestamp() WHERE job = $1",
-							  3, types, v, nulls, false, 0) != SPI_OK_UPDATE)
+		SPI_execute_with_args("UPDATE vllm.job_stat SET last_error = $3, last_error_at = "
+							  "pg_catalog.clock_timestamp() WHERE job = $1", 3, types, v, nulls, false,
+							  0) != SPI_OK_UPDATE)
 		elog(ERROR, "could not count");
 }
 
@@ -461,8 +473,10 @@ settle_all(Write *w)
 	if (r->done > 0)
 	{
 		settle(j, "DELETE FROM vllm.job_failure WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM " QUEUE_ROWS
-			   " CROSS JOIN LATERAL (SELECT x.ctid FROM vllm.job_failure x WHERE x.job = $1 AND x.hash = q.hash AND x.key = q.key OFFSET 0) f))", ids);
-		settle(j, "DELETE FROM vllm.job_queue WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM " QUEUE_ROWS "))", ids);
+			   " CROSS JOIN LATERAL (SELECT x.ctid FROM vllm.job_failure x WHERE x.job = $1 AND x.hash = "
+			   "q.hash AND x.key = q.key OFFSET 0) f))", ids);
+		settle(j, "DELETE FROM vllm.job_queue WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM " QUEUE_ROWS "))",
+			   ids);
 	}
 	ids = ids_of(w, OUT_AGAIN, &n);
 	if (n > 0)

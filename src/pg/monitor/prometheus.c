@@ -157,7 +157,8 @@ row_labels(const PrometheusLine *l, const char *labels)
 		const char *eq = strchr(labels, '=');
 		const char *end = strchr(eq + 2, '"') + 1;
 
-		appendStringInfo(&s, "%s\"%.*s\": %.*s", s.len > 1 ? ", " : "", (int) (eq - labels), labels, (int) (end - eq - 1), eq + 1);
+		appendStringInfo(&s, "%s\"%.*s\": %.*s", s.len > 1 ? ", " : "", (int) (eq - labels), labels,
+						 (int) (end - eq - 1), eq + 1);
 		labels = *end == ',' ? end + 1 : end;
 	}
 	appendStringInfoChar(&s, '}');
@@ -167,7 +168,8 @@ row_labels(const PrometheusLine *l, const char *labels)
 static void
 row_number(Output *o, const PrometheusLine *l, const char *labels, double value)
 {
-	Datum		values[7] = {CStringGetTextDatum(o->name), CStringGetTextDatum(o->type), row_labels(l, labels), Float8GetDatum(value)};
+	Datum		values[7] = {CStringGetTextDatum(o->name), CStringGetTextDatum(o->type),
+							 row_labels(l, labels), Float8GetDatum(value)};
 	bool		nulls[7] = {[4] = true, [5] = true, [6] = true};
 
 	tuplestore_putvalues(o->rows->setResult, o->rows->setDesc, values, nulls);
@@ -263,10 +265,14 @@ static const struct
 	size_t		offset;			/* of an int64 of WireModelStat */
 	const char *help;
 }			counters[] = {
-	{"vllm:num_preemptions_total", offsetof(WireModelStat, preemptions), "Requests that gave their KV blocks back and were computed again."},
-	{"vllm:prompt_tokens_total", offsetof(WireModelStat, prefilled_tokens), "Tokens of prompts, when they have been computed."},
-	{"vllm:prompt_tokens_cached_total", offsetof(WireModelStat, reused_tokens), "Of these: tokens that other requests had computed."},
-	{"vllm:generation_tokens_total", offsetof(WireModelStat, generated_tokens), "Tokens of answers, as they come."},
+	{"vllm:num_preemptions_total", offsetof(WireModelStat, preemptions),
+	 "Requests that gave their KV blocks back and were computed again."},
+	{"vllm:prompt_tokens_total", offsetof(WireModelStat, prefilled_tokens),
+	 "Tokens of prompts, when they have been computed."},
+	{"vllm:prompt_tokens_cached_total", offsetof(WireModelStat, reused_tokens),
+	 "Of these: tokens that other requests had computed."},
+	{"vllm:generation_tokens_total", offsetof(WireModelStat, generated_tokens),
+	 "Tokens of answers, as they come."},
 	{"vllm_pg:requests_total", offsetof(WireModelStat, requests), "Requests that have come."},
 };
 
@@ -285,7 +291,8 @@ put_counters(Output *o, List *lines)
 			o->number(o, l, "", *(const int64 *) ((const char *) l->ms + counters[i].offset));
 		}
 	}
-	family(o, "vllm:prompt_tokens_by_source_total", "counter", "Tokens of prompts, by who has computed them.");
+	family(o, "vllm:prompt_tokens_by_source_total", "counter",
+		   "Tokens of prompts, by who has computed them.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -300,7 +307,8 @@ put_counters(Output *o, List *lines)
 static void
 put_figures(Output *o, List *lines)
 {
-	static const char *const kinds[] = {[WIRE_COUNTER] = "counter", [WIRE_GAUGE] = "gauge", [WIRE_PEAK] = "gauge", [WIRE_LIMIT] = "gauge"};
+	static const char *const kinds[] = {[WIRE_COUNTER] = "counter", [WIRE_GAUGE] = "gauge",
+										[WIRE_PEAK] = "gauge", [WIRE_LIMIT] = "gauge"};
 	const char *last = "";
 
 	for (int i = 0; i < WIRE_N_FIGURES; i++)
@@ -319,7 +327,8 @@ put_figures(Output *o, List *lines)
 			int64		value = *wire_figure((WireFigures *) &l->ms->fig, i);
 
 			/* positions at which no draft was right yet, but for the first of them */
-			if (l->first && (value != 0 || strncmp(f->labels, POSITION, strlen(POSITION)) != 0 || f->labels[strlen(POSITION)] == '0'))
+			if (l->first && (value != 0 || strncmp(f->labels, POSITION, strlen(POSITION)) != 0 ||
+							 f->labels[strlen(POSITION)] == '0'))
 				o->number(o, l, f->labels, value);
 		}
 	}
@@ -331,7 +340,9 @@ arena_names(const char *s, size_t size)
 {
 	size_t		n = strnlen(s, size);
 
-	return pnstrdup(s, Min(n, strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/?,")));
+	return pnstrdup(s,
+					Min(n, strspn(s,
+								  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/?,")));
 }
 
 /* Of models whose adapters somebody has asked for. */
@@ -348,11 +359,14 @@ put_loras(Output *o, List *lines)
 		if (!l->first || l->ms->max_loras <= 0)
 			continue;
 		if (!any)
-			family(o, "vllm:lora_requests_info", "gauge", "Adapters of requests that run and that wait; the time at which that was so.");
+			family(o, "vllm:lora_requests_info", "gauge",
+				   "Adapters of requests that run and that wait; the time at which that was so.");
 		any = true;
-		o->number(o, l, psprintf("max_lora=\"%d\",waiting_lora_adapters=\"%s\",running_lora_adapters=\"%s\"", l->ms->max_loras,
+		o->number(o, l, psprintf("max_lora=\"%d\",waiting_lora_adapters=\"%s\",running_lora_adapters=\"%s\"",
+								 l->ms->max_loras,
 								 arena_names(l->ms->loras_waiting, sizeof(l->ms->loras_waiting)),
-								 arena_names(l->ms->loras_running, sizeof(l->ms->loras_running))), (double) time(NULL));
+								 arena_names(l->ms->loras_running, sizeof(l->ms->loras_running))),
+								 (double) time(NULL));
 	}
 }
 
@@ -361,7 +375,8 @@ put_derived(Output *o, List *lines)
 {
 	ListCell   *lc;
 
-	family(o, "vllm:num_requests_waiting_by_reason", "gauge", "Requests that wait: for capacity, or deferred whatever room there is.");
+	family(o, "vllm:num_requests_waiting_by_reason", "gauge",
+		   "Requests that wait: for capacity, or deferred whatever room there is.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -376,9 +391,11 @@ put_derived(Output *o, List *lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
 
-		o->number(o, l, "", l->ms->fig.kv_blocks_total > 0 ? (double) l->ms->fig.kv_blocks_used / l->ms->fig.kv_blocks_total : 0.0);
+		o->number(o, l, "", l->ms->fig.kv_blocks_total > 0
+				  ? (double) l->ms->fig.kv_blocks_used / l->ms->fig.kv_blocks_total : 0.0);
 	}
-	family(o, "vllm:engine_sleep_state", "gauge", "1: the model is awake; its weights are in a file; all of it is gone.");
+	family(o, "vllm:engine_sleep_state", "gauge",
+		   "1: the model is awake; its weights are in a file; all of it is gone.");
 	foreach(lc, lines)
 	{
 		const PrometheusLine *l = lfirst(lc);
@@ -395,10 +412,12 @@ put_derived(Output *o, List *lines)
 		const WireModelStat *ms = ((PrometheusLine *) lfirst(lc))->ms;
 
 		if (ms->block_size > 0)
-			o->number(o, lfirst(lc), psprintf("block_size=\"%d\",cache_dtype=\"%s\",enable_prefix_caching=\"%s\","
-											  "kv_cache_memory_bytes=\"" INT64_FORMAT "\",num_gpu_blocks=\"" INT64_FORMAT "\"",
+			o->number(o, lfirst(lc), psprintf("block_size=\"%d\",cache_dtype=\"%s\","
+											  "enable_prefix_caching=\"%s\",kv_cache_memory_bytes=\""
+											  INT64_FORMAT "\",num_gpu_blocks=\"" INT64_FORMAT "\"",
 											  ms->block_size, arena_word(ms->kv_dtype, sizeof(ms->kv_dtype)),
-											  ms->prefix_caching ? "True" : "False", ms->fig.kv_bytes, ms->fig.kv_blocks_total), 1);
+											  ms->prefix_caching ? "True" : "False", ms->fig.kv_bytes,
+											  ms->fig.kv_blocks_total), 1);
 	}
 }
 
@@ -453,7 +472,8 @@ put_engine(Output *o, const WireStats *stats)
 	waiting = v->wait_len;
 	restarts = v->restarts;
 	LWLockRelease(v->lock);
-	put_one(o, "vllm_pg:engine_ready", "gauge", "1: the engine serves.", pg_atomic_read_u32(&v->state) == VLLM_READY);
+	put_one(o, "vllm_pg:engine_ready", "gauge", "1: the engine serves.",
+			pg_atomic_read_u32(&v->state) == VLLM_READY);
 	put_one(o, "vllm_pg:engine_restarts_total", "counter", "Engines started after the first one.", restarts);
 	put_one(o, "vllm_pg:slots_used", "gauge", "Calls that have a slot, of all databases.", used);
 	put_one(o, "vllm_pg:slots_waiting", "gauge", "Calls that wait for a slot.", waiting);
@@ -464,7 +484,8 @@ put_engine(Output *o, const WireStats *stats)
 	if (stats->n_devices > 0)
 		family(o, "vllm_pg:gpu_memory_bytes", "gauge", "Memory of a GPU that models have.");
 	for (uint32 i = 0; i < Min(stats->n_devices, WIRE_MAX_DEVICES); i++)
-		o->number(o, NULL, psprintf("device=\"%d\"", stats->devices[i].ordinal), stats->devices[i].engine_bytes);
+		o->number(o, NULL, psprintf("device=\"%d\"", stats->devices[i].ordinal),
+				  stats->devices[i].engine_bytes);
 }
 
 /* The remote program as a whole. */
@@ -479,9 +500,12 @@ put_remote(Output *o)
 	used = vslot_remote_used();
 	restarts = v->remote.restarts;
 	LWLockRelease(v->lock);
-	put_one(o, "vllm_pg:remote_ready", "gauge", "1: the program that asks endpoints is there.", pg_atomic_read_u32(&v->remote.state) == VLLM_READY);
-	put_one(o, "vllm_pg:remote_restarts_total", "counter", "Remote programs started after the first one.", restarts);
-	put_one(o, "vllm_pg:remote_slots_used", "gauge", "Of the slots in use: those of requests to endpoints.", used);
+	put_one(o, "vllm_pg:remote_ready", "gauge", "1: the program that asks endpoints is there.",
+			pg_atomic_read_u32(&v->remote.state) == VLLM_READY);
+	put_one(o, "vllm_pg:remote_restarts_total", "counter", "Remote programs started after the first one.",
+			restarts);
+	put_one(o, "vllm_pg:remote_slots_used", "gauge", "Of the slots in use: those of requests to endpoints.",
+			used);
 }
 
 /* A url of a model, and what the remote program says of it. */
@@ -537,12 +561,17 @@ put_urls(Output *o, const StatsOfAll *all)
 		bool		wide;		/* int64, else int32 */
 		const char *help;
 	}			figures[] = {
-		{"vllm_pg:remote_calls_total", "counter", offsetof(WireEndpoint, calls), true, "Calls that were made to an endpoint."},
-		{"vllm_pg:remote_failures_total", "counter", offsetof(WireEndpoint, failures), true, "Of these: such that failed."},
-		{"vllm_pg:remote_retries_total", "counter", offsetof(WireEndpoint, retries), true, "Of these: such that were made again for a request."},
-		{"vllm_pg:remote_throttled_total", "counter", offsetof(WireEndpoint, throttled), true, "Of the failures: too many requests (429)."},
+		{"vllm_pg:remote_calls_total", "counter", offsetof(WireEndpoint, calls), true,
+		 "Calls that were made to an endpoint."},
+		{"vllm_pg:remote_failures_total", "counter", offsetof(WireEndpoint, failures), true,
+		 "Of these: such that failed."},
+		{"vllm_pg:remote_retries_total", "counter", offsetof(WireEndpoint, retries), true,
+		 "Of these: such that were made again for a request."},
+		{"vllm_pg:remote_throttled_total", "counter", offsetof(WireEndpoint, throttled), true,
+		 "Of the failures: too many requests (429)."},
 		{"vllm_pg:remote_in_flight", "gauge", offsetof(WireEndpoint, in_flight), false, "Calls under way."},
-		{"vllm_pg:remote_waiting", "gauge", offsetof(WireEndpoint, waiting), false, "Requests that wait for the endpoint's limits."},
+		{"vllm_pg:remote_waiting", "gauge", offsetof(WireEndpoint, waiting), false,
+		 "Requests that wait for the endpoint's limits."},
 	};
 	List	   *lines = collect_urls(all);
 	ListCell   *lc;
@@ -555,17 +584,21 @@ put_urls(Output *o, const StatsOfAll *all)
 			const UrlLine *u = lfirst(lc);
 			const char *at = (const char *) u->e + figures[i].offset;
 
-			o->number(o, &u->line, u->labels, figures[i].wide ? (double) *(const int64 *) at : *(const int32 *) at);
+			o->number(o, &u->line, u->labels, figures[i].wide ? (double) *(const int64 *) at :
+					  *(const int32 *) at);
 		}
 	}
 	if (lines == NIL)
 		return;
-	family(o, "vllm_pg:remote_up", "gauge", "1: the endpoint answers, or has not been asked; 0: it is left alone for a while.");
+	family(o, "vllm_pg:remote_up", "gauge",
+		   "1: the endpoint answers, or has not been asked; 0: it is left alone for a while.");
 	foreach(lc, lines)
-		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels, ((UrlLine *) lfirst(lc))->e->health != WIRE_HEALTH_DOWN);
+		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels,
+				  ((UrlLine *) lfirst(lc))->e->health != WIRE_HEALTH_DOWN);
 	family(o, "vllm_pg:remote_latency_seconds", "gauge", "How long calls take, on a moving average.");
 	foreach(lc, lines)
-		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels, ((UrlLine *) lfirst(lc))->e->latency_us / 1e6);
+		o->number(o, &((UrlLine *) lfirst(lc))->line, ((UrlLine *) lfirst(lc))->labels,
+				  ((UrlLine *) lfirst(lc))->e->latency_us / 1e6);
 }
 
 static void
@@ -578,7 +611,8 @@ put_all(Output *o)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
-				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the "
+						 "server.")));
 	all = stats_of_all();
 	lines = collect(&all);
 	put_figures(o, lines);

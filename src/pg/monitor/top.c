@@ -40,7 +40,8 @@ typedef struct ModelThen
 /* Counters of the last call in this session. */
 static struct
 {
-	int64		engine;			/* WireStats.started_us, of the remote program if there is no engine; 0 = there was no call */
+	/* WireStats.started_us, of the remote program if there is no engine; 0 = there was no call */
+	int64		engine;
 	int64		at;				/* now_us() */
 	WireFigures fig;
 	int			n_models;
@@ -135,7 +136,8 @@ short_number(double n)
 static char *
 size(int64 bytes)
 {
-	return bytes >= INT64CONST(10) << 30 ? psprintf("%.1f GB", bytes / 1073741824.0) : psprintf("%.0f MB", bytes / 1048576.0);
+	return bytes >= INT64CONST(10) << 30 ? psprintf("%.1f GB", bytes / 1073741824.0) :
+		psprintf("%.0f MB", bytes / 1048576.0);
 }
 
 /* hh:mm:ss, or days */
@@ -146,7 +148,8 @@ duration(int64 seconds)
 		seconds = 0;
 	if (seconds >= 100 * 3600)
 		return psprintf("%d days", (int) (seconds / 86400));
-	return psprintf("%02d:%02d:%02d", (int) (seconds / 3600), (int) (seconds / 60 % 60), (int) (seconds % 60));
+	return psprintf("%02d:%02d:%02d", (int) (seconds / 3600), (int) (seconds / 60 % 60),
+					(int) (seconds % 60));
 }
 
 static char *
@@ -192,7 +195,8 @@ put_head(FunctionCallInfo fcinfo, const WireStats *st)
 		 pid != 0 ? psprintf(", pid %d", pid) : "",
 		 pid != 0 && started != 0 ? psprintf(", up %s", duration((now - started) / USECS_PER_SEC)) : "",
 		 st ? psprintf(", %d threads", st->cpu_threads) : "");
-	putf(fcinfo, "Calls     %d of %d slots taken, %d waiting for one, " INT64_FORMAT " restarts", used, v->n_slots, waiting, restarts);
+	putf(fcinfo, "Calls     %d of %d slots taken, %d waiting for one, " INT64_FORMAT " restarts", used,
+		 v->n_slots, waiting, restarts);
 }
 
 static double
@@ -206,16 +210,20 @@ put_engine(FunctionCallInfo fcinfo, const WireStats *st, const WireFigures *befo
 {
 	const WireFigures *f = &st->fig;
 
-	putf(fcinfo, "Requests  running %s, waiting %s; done %s, failed %s, cancelled %s", short_number(f->running),
-		 short_number(f->waiting), short_number(f->finished), short_number(f->failed), short_number(f->cancelled));
-	putf(fcinfo, "Tokens/s  prompts %s, answers %s, steps/s %s  (last %.1f s)", short_number(rate(f->prompt_tokens, before->prompt_tokens, seconds)),
-		 short_number(rate(f->output_tokens, before->output_tokens, seconds)), short_number(rate(f->steps, before->steps, seconds)),
-		 Min(seconds, 999999.0));
+	putf(fcinfo, "Requests  running %s, waiting %s; done %s, failed %s, cancelled %s",
+		 short_number(f->running), short_number(f->waiting), short_number(f->finished),
+		 short_number(f->failed), short_number(f->cancelled));
+	putf(fcinfo, "Tokens/s  prompts %s, answers %s, steps/s %s  (last %.1f s)",
+		 short_number(rate(f->prompt_tokens, before->prompt_tokens, seconds)),
+		 short_number(rate(f->output_tokens, before->output_tokens, seconds)),
+		 short_number(rate(f->steps, before->steps, seconds)), Min(seconds, 999999.0));
 	putf(fcinfo, "KV cache  [%s] %5.1f %% of %s blocks", bar(part(f->kv_blocks_used, f->kv_blocks_total)),
 		 100 * part(f->kv_blocks_used, f->kv_blocks_total), short_number(f->kv_blocks_total));
-	putf(fcinfo, "Prefixes  [%s] %5.1f %% of prompts found", bar(part(f->prefix_hits, f->prefix_queries)), 100 * part(f->prefix_hits, f->prefix_queries));
-	putf(fcinfo, "Memory    engine %s, KV caches %s, machine %s, available %s", size(st->rss_bytes), size(f->kv_bytes), size(st->memory_total),
-		 st->memory_available < 0 ? "?" : size(st->memory_available));
+	putf(fcinfo, "Prefixes  [%s] %5.1f %% of prompts found", bar(part(f->prefix_hits, f->prefix_queries)),
+		 100 * part(f->prefix_hits, f->prefix_queries));
+	putf(fcinfo, "Memory    engine %s, KV caches %s, machine %s, available %s", size(st->rss_bytes),
+		 size(f->kv_bytes), size(st->memory_total), st->memory_available < 0 ? "?" :
+		 size(st->memory_available));
 }
 
 static const ModelThen *
@@ -233,7 +241,9 @@ model_then(const WireModelStat *ms)
 static const char *
 model_state(const WireModelStat *ms)
 {
-	static const char *const states[] = {[WM_UNUSED] = "", [WM_UNLOADED] = "unloaded", [WM_LOADING] = "loading", [WM_READY] = "ready", [WM_FAILED] = "failed"};
+	static const char *const states[] = {[WM_UNUSED] = "", [WM_UNLOADED] = "unloaded",
+										 [WM_LOADING] = "loading", [WM_READY] = "ready",
+										 [WM_FAILED] = "failed"};
 
 	if (ms->asleep != 0 && (ms->state == WM_READY || ms->state == WM_UNLOADED))
 		return ms->sleep_level == 0 ? "paused" : "asleep";
@@ -264,9 +274,10 @@ put_models(FunctionCallInfo fcinfo, const StatsOfAll *all, double seconds)
 		before = model_then(ms);
 		putf(fcinfo, "%s  %s %4s  %4s  %8s  %8s %5.1f%%  %8s", column(m->name, 20),
 			 column(model_state(ms), 8), short_number(ms->fig.running),
-			 short_number(ms->fig.waiting), short_number(rate(ms->prefilled_tokens, before->prefilled, seconds)),
-			 short_number(rate(ms->generated_tokens, before->generated, seconds)), 100 * part(ms->fig.kv_blocks_used, ms->fig.kv_blocks_total),
-			 short_number(ms->requests));
+			 short_number(ms->fig.waiting),
+			 short_number(rate(ms->prefilled_tokens, before->prefilled, seconds)),
+			 short_number(rate(ms->generated_tokens, before->generated, seconds)),
+			 100 * part(ms->fig.kv_blocks_used, ms->fig.kv_blocks_total), short_number(ms->requests));
 	}
 }
 
@@ -304,8 +315,9 @@ put_requests(FunctionCallInfo fcinfo, int most)
 		const char *state = engine_request_state(o, o - owners);
 		WireSlot   *slot = wire_slot(&vllm_arenas[o->side], o - owners);
 
-		putf(fcinfo, "%-9s %-7d %s  %s  %s %8s %7s %7s", short_number(o->request_id), o->pid, column(role ? role : "?", 10), column(o->model, 11),
-			 column(state ? state : "", 10), duration((now - o->since) / USECS_PER_SEC),
+		putf(fcinfo, "%-9s %-7d %s  %s  %s %8s %7s %7s", short_number(o->request_id), o->pid,
+			 column(role ? role : "?", 10), column(o->model, 11), column(state ? state : "", 10),
+			 duration((now - o->since) / USECS_PER_SEC),
 			 short_number(atomic_load_explicit(&slot->prompt_tokens, memory_order_relaxed)),
 			 short_number(atomic_load_explicit(&slot->output_tokens, memory_order_relaxed)));
 	}
@@ -372,7 +384,8 @@ llm_top(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("vllm_pg must be loaded when the server starts"),
-				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the server.")));
+				 errhint("Add shared_preload_libraries = 'vllm_pg' to postgresql.conf and restart the "
+						 "server.")));
 	all = stats_of_all();
 	st = all.engine ? all.engine : all.remote;
 	put_head(fcinfo, all.engine);

@@ -102,8 +102,8 @@ stats_of_all(void)
 }
 
 /*
- * What the engine, or the remote program, says of a model.  An entry of that name with another path (url) or other
- * options is one that it is about to forget: its counters are the name's, its state is not.
+ * What the engine, or the remote program, says of a model.  An entry of that name with another path (url) or
+ * other options is one that it is about to forget: its counters are the name's, its state is not.
  */
 WireModelStat *
 stats_of_model(const StatsOfAll *all, const ModelRow *m)
@@ -115,7 +115,8 @@ stats_of_model(const StatsOfAll *all, const ModelRow *m)
 	{
 		WireModelStat *ms = &stats->models[i];
 
-		if (ms->state == WM_UNUSED || ms->dboid != MyDatabaseId || strncmp(ms->name, utf8, WIRE_NAME_LEN) != 0)
+		if (ms->state == WM_UNUSED || ms->dboid != MyDatabaseId ||
+			strncmp(ms->name, utf8, WIRE_NAME_LEN) != 0)
 			continue;
 		if (ms->hash != catalog_hash(m))
 		{
@@ -371,7 +372,8 @@ static const char *const phase_names[] = {
 const char *
 engine_request_state(const VllmOwner *o, int slot)
 {
-	uint32		phase = atomic_load_explicit(&wire_slot(&vllm_arenas[o->side], slot)->phase, memory_order_relaxed);
+	uint32		phase = atomic_load_explicit(&wire_slot(&vllm_arenas[o->side], slot)->phase,
+											 memory_order_relaxed);
 
 	return o->kind == VO_ZOMBIE ? "cancelling" : phase < lengthof(phase_names) ? phase_names[phase] : NULL;
 }
@@ -551,7 +553,8 @@ memory_row(Row *row, const WireModelStat *ms, const WireStats *stats)
 	row_int(row, f->mem_work);
 	row_int(row, f->mem_offload);
 	row_int(row, f->mem_other);
-	row_int(row, shares ? 0 : f->mem_weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_offload + f->mem_other);
+	row_int(row, shares ? 0 : f->mem_weights + f->mem_kv + f->mem_state + f->mem_work + f->mem_offload +
+			f->mem_other);
 	row_int(row, f->offload_file_bytes);
 }
 
@@ -668,7 +671,10 @@ cuda_row(Row *row, const WireDevice *d)
 	row_arena_str(row, d->note, sizeof(d->note));
 }
 
-/* The CPUs, for each process that computes on them, and what the engine has found besides; none while there is no engine. */
+/*
+ * The CPUs, for each process that computes on them, and what the engine has found besides; none while there
+ * is no engine.
+ */
 Datum
 llm_device_list(PG_FUNCTION_ARGS)
 {

@@ -1,6 +1,7 @@
 /*
  * engine_process.h
- *	  Engine processes as the supervisor sees them, the remote program among them, and the second engine of two.
+ *	  Engine processes as the supervisor sees them, the remote program among them, and the second engine of
+ *	  two.
  */
 #ifndef VLLM_PG_SUPERVISOR_ENGINE_PROCESS_H
 #define VLLM_PG_SUPERVISOR_ENGINE_PROCESS_H
@@ -28,7 +29,10 @@ typedef struct Engine
 #define ENGINE_DRAIN_TIMEOUT	1000	/* ms from a closed control socket, or from "stop", to SIGKILL */
 #define ENGINE_KEEP_TIMEOUT		5000	/* ms from "stop" to SIGKILL, if the KV cache is flushed to files */
 
-/* supervisor.c: write a line; take in what an engine has written, a line at a time.  false: it has closed the socket. */
+/*
+ * supervisor.c: write a line; take in what an engine has written, a line at a time.  false: it has closed the
+ * socket.
+ */
 void		engine_send(Engine *e, const char *text);
 /* ms from "stop" to SIGKILL. */
 int			engine_stop_timeout(void);

@@ -99,14 +99,15 @@ wanted_config(void)
 	StringInfoData s;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "server_host=%s\nserver_port=%d\n%s", server_host(), PostPortNumber, vllm_guc_http_config());
+	appendStringInfo(&s, "server_host=%s\nserver_port=%d\n%s", server_host(), PostPortNumber,
+					 vllm_guc_http_config());
 	for (const char *const *f = vllm_guc_http_files(); *f != NULL; f++)
 	{
 		struct stat st;
 
 		if ((*f)[0] != '\0' && stat(*f, &st) == 0)
-			appendStringInfo(&s, "stamp=%lld.%ld.%lld\n", (long long) st.st_mtim.tv_sec, (long) st.st_mtim.tv_nsec,
-							 (long long) st.st_ino);
+			appendStringInfo(&s, "stamp=%lld.%ld.%lld\n", (long long) st.st_mtim.tv_sec,
+							 (long) st.st_mtim.tv_nsec, (long long) st.st_ino);
 	}
 	return s.data;
 }
@@ -124,7 +125,8 @@ start_door(void)
 		pfree(door.config);
 	door.config = MemoryContextStrdup(TopMemoryContext, config);
 	argv[n++] = (char *) http_process_path();
-	for (char *line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2; line = strtok_r(NULL, "\n", &save))
+	for (char *line = strtok_r(config, "\n", &save); line != NULL && n < MAX_ARGS - 2;
+		 line = strtok_r(NULL, "\n", &save))
 	{
 		argv[n++] = "--set";
 		argv[n++] = line;
@@ -152,7 +154,8 @@ http_process_ended(int status)
 		door.backoff = RETRY_MAX;
 	door.next_start = TimestampTzPlusMilliseconds(now, door.backoff);
 	if (WIFSIGNALED(status))
-		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d%s", WTERMSIG(status), spawn_signal_note(WTERMSIG(status))),
+		ereport(LOG, (errmsg("the HTTP server was terminated by signal %d%s", WTERMSIG(status),
+							 spawn_signal_note(WTERMSIG(status))),
 					  errdetail("It is started again in %d ms.", door.backoff)));
 	else
 		ereport(LOG, (errmsg("the HTTP server exited with status %d", code),

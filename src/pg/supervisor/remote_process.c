@@ -3,15 +3,17 @@
  *	  The supervisor keeps the remote program: vllm_pg_remote (src/remote), which asks the endpoints of
  *	  remote models.
  *
- * To the supervisor it is an engine on a side of its own: the same arena, control lines and health, the states of
- * supervisor.c's table.  What differs:
+ * To the supervisor it is an engine on a side of its own: the same arena, control lines and health, the
+ * states of supervisor.c's table.  What differs:
  *
- *	MISSING		there is no such file beside the library, and vllm.remote_path names none: this build is without
- *				libcurl.  No harm; looked for again after FAILED_RETRY, or when the settings are read anew
+ *	MISSING		there is no such file beside the library, and vllm.remote_path names none: this build is
+ *				without libcurl.  No harm; looked for again after FAILED_RETRY, or when the settings are read
+ *				anew
  *	DRAINING	vllm.remote_path has changed: "stop" was sent to the one that runs
  *
- * There is never a second one: it holds no models, so a new one is ready at once.  Settings are passed on as they change.
- * Whatever happens to it, nothing happens to the engine, nor the other way round; with vllm.engine = off it is alone.
+ * There is never a second one: it holds no models, so a new one is ready at once.  Settings are passed on as
+ * they change.  Whatever happens to it, nothing happens to the engine, nor the other way round; with
+ * vllm.engine = off it is alone.
  *
  * Tests: tests/t/110_remote_program.pl.
  */
@@ -55,7 +57,10 @@ state(void)
 	return pg_atomic_read_u32(&vllm_shared->remote.state);
 }
 
-/* As supervisor.c's: error: of a failure; without a process the conversations are lost in the same critical section. */
+/*
+ * As supervisor.c's: error: of a failure; without a process the conversations are lost in the same critical
+ * section.
+ */
 static void
 set_state(VllmEngineState st, const char *error)
 {
@@ -175,7 +180,8 @@ ended(int status)
 		return;
 	}
 	if (WIFSIGNALED(status))
-		why = psprintf("The process was terminated by signal %d%s%s%s.", WTERMSIG(status), spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last);
+		why = psprintf("The process was terminated by signal %d%s%s%s.", WTERMSIG(status),
+					   spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last);
 	else if (code == 127 || code == 126)
 		why = psprintf("The program \"%s\" could not be executed.", running_path);
 	else
@@ -212,7 +218,8 @@ take_line(Engine *e, char *line)
 			set_state(VLLM_LOADING, NULL);
 		else
 		{
-			char	   *why = psprintf("The remote program speaks wire version %d, this library %d.", version, WIRE_VERSION);
+			char	   *why = psprintf("The remote program speaks wire version %d, this library %d.", version,
+									   WIRE_VERSION);
 
 			ereport(LOG, (errmsg("could not use the remote program"), errdetail("%s", why)));
 			spawn_kill(&prog.proc);
@@ -236,7 +243,8 @@ remote_program_reload(void)
 		prog.drain_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ENGINE_DRAIN_TIMEOUT);
 	}
 	else
-		for (char *l = strtok_r(vllm_guc_remote_config(), "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
+		for (char *l = strtok_r(vllm_guc_remote_config(), "\n", &save); l != NULL;
+			 l = strtok_r(NULL, "\n", &save))
 			engine_send(&prog, psprintf("%s %s\n", CONTROL_CONFIG, l));
 }
 

@@ -2,22 +2,25 @@
  * slot_care.c
  *	  The supervisor looks after slots whose words in the arena are damaged.
  *
- * The arena is written by the engine, the remote program and every backend, and a stray write of any of them may hit a
- * slot.  The owner of a slot, its generation and its request stand in VllmShared as well, so damage can be
- * told, and mended without a restart of the engine.  Once a second every slot is looked at:
+ * The arena is written by the engine, the remote program and every backend, and a stray write of any of them
+ * may hit a slot.  The owner of a slot, its generation and its request stand in VllmShared as well, so damage
+ * can be told, and mended without a restart of the engine.  Once a second every slot is looked at:
  *
  *	word			damage									what is done
  *	attn			set, though the slot is in no ring		the engine is told anyhow
  *	wake QUEUED or nonsense, should be IDLE; the owner's latch is set
- *	gen, state,		an owned slot's conversation can't		the owner is told, and gives the slot up with an error
+ *	gen, state,		an owned slot's conversation can't		the owner is told, and gives the slot up with an
+ *	error
  *	let_go			end any more							(vcall_poll() sees most of it by itself)
- *	any				a zombie of which the engine does		the slot is claimed anew, of the next generation, and
+ *	any				a zombie of which the engine does		the slot is claimed anew, of the next generation,
+ *	and
  *					not let go								cancelled at once: RETIRED until that is let go of
  *
- * A word may be on its way for a moment (the engine sets CLOSED before let_go, the supervisor pops a wake before it
- * clears it), so it is damage only when two looks on end find it (VSD_*).  To mend what was none does no harm: the
- * engine looks at a slot once too often, or lets go of a generation with which nothing was ever asked.  A new
- * generation also tells apart what a thread that slept meanwhile may still store for the old one.
+ * A word may be on its way for a moment (the engine sets CLOSED before let_go, the supervisor pops a wake
+ * before it clears it), so it is damage only when two looks on end find it (VSD_*).  To mend what was none
+ * does no harm: the engine looks at a slot once too often, or lets go of a generation with which nothing was
+ * ever asked.  A new generation also tells apart what a thread that slept meanwhile may still store for the
+ * old one.
  *
  * A zombie that the engine shall finish (VSLOT_POST) is asked for again only when its words are wrong.
  *
@@ -62,7 +65,9 @@ words_ok(const VllmOwner *o, const WireSlot *w)
 		(state == WS_CLOSED && atomic_load(&w->let_go) == o->gen);
 }
 
-/* In no ring for the second time, though attn and wake say so: whoever has the slot now or later would wait. */
+/*
+ * In no ring for the second time, though attn and wake say so: whoever has the slot now or later would wait.
+ */
 static void
 care_for_rings(VllmOwner *o, WireSlot *w, int slot)
 {
@@ -151,5 +156,6 @@ vslot_care_turn(void)
 	for (int i = 0; i < n; i++)
 		ereport(LOG,
 				(errmsg("request slot %d is damaged", damaged[i]),
-				 errdetail("Its words in the memory that is shared with the engine were written over. It is used again when both sides have let go of it.")));
+				 errdetail("Its words in the memory that is shared with the engine were written over. It is "
+						   "used again when both sides have let go of it.")));
 }

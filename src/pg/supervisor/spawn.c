@@ -179,9 +179,9 @@ child_fds(ChildFds fds)
 }
 
 /*
- * In the child: what the program may never become, and what it doesn't leave behind.  Prompts, answers and secrets are in
- * its memory: a core has none of it, also where the kernel hands cores to a program.  For debugging, wrap it
- * in a script that raises both again.
+ * In the child: what the program may never become, and what it doesn't leave behind.  Prompts, answers and
+ * secrets are in its memory: a core has none of it, also where the kernel hands cores to a program.  For
+ * debugging, wrap it in a script that raises both again.
  */
 static void
 child_confine(void)
@@ -294,7 +294,8 @@ make_ends(SpawnEnds *n, bool talks, char **why)
 	*n = (SpawnEnds) {{-1, -1}, {-1, -1}};
 	if ((!talks || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, n->control) == 0) &&
 		pipe2(n->log, O_CLOEXEC) == 0 &&
-		(!talks || fcntl(n->control[0], F_SETFL, O_NONBLOCK) == 0) && fcntl(n->log[0], F_SETFL, O_NONBLOCK) == 0)
+		(!talks || fcntl(n->control[0], F_SETFL, O_NONBLOCK) == 0) &&
+		fcntl(n->log[0], F_SETFL, O_NONBLOCK) == 0)
 		return true;
 	*why = psprintf("could not create sockets for a program: %s", strerror(errno));
 	close_ends(n);
@@ -327,7 +328,9 @@ spawn_plain(EngineProcess *p, char **argv, int side, char **why)
 	if (!make_ends(&ends, side >= 0, why))
 		return false;
 	p->pid = fork_program(argv, build_env(false),
-						  (ChildFds) {.control = ends.control[1],.arena = side >= 0 ? vllm_arena_fds[side] : -1,.log = ends.log[1]}, 0, 0);
+						  (ChildFds) {.control = ends.control[1],
+									  .arena = side >= 0 ? vllm_arena_fds[side] : -1,.log = ends.log[1]}, 0,
+									  0);
 	if (p->pid > 0)
 	{
 		keep_ends(p, &ends);
@@ -363,7 +366,10 @@ spawn_signal_note(int sig)
 	return sig == SIGSYS ? " (a system call that its filter forbids: setting vllm.seccomp)" : "";
 }
 
-/* Killed ranks that have not ended yet: a driver may keep one for long, which is no reason to stand still.  For two engines. */
+/*
+ * Killed ranks that have not ended yet: a driver may keep one for long, which is no reason to stand still.
+ * For two engines.
+ */
 static pid_t dying[2 * RANKS_MOST];
 static int	n_dying;
 
@@ -405,9 +411,11 @@ spawn_ranks(EngineProcess *p, char *path, const ChildFds *engine, rlim_t memory,
 	{
 		int			rank = i % p->ranks_each + 1;
 		int			replica = i / p->ranks_each;
-		ChildFds	fds = {.control = -1, .arena = -1, .log = engine->log, .n_groups = 1, .groups = {engine->groups[replica]}};
+		ChildFds	fds = {.control = -1, .arena = -1, .log = engine->log, .n_groups = 1,
+						   .groups = {engine->groups[replica]}};
 
-		p->ranks[i] = fork_program(build_argv(path, rank, replica), build_env(true), fds, memory, vllm_engine_nice);
+		p->ranks[i] = fork_program(build_argv(path, rank, replica), build_env(true), fds, memory,
+								   vllm_engine_nice);
 		if (p->ranks[i] < 0)
 		{
 			*why = psprintf("could not fork rank %d of the engine: %s", rank, strerror(errno));
@@ -433,8 +441,9 @@ make_groups(ChildFds *fds, char **why)
 {
 	if (world() * vllm_data_parallel_size > RANKS_MOST)
 	{
-		*why = psprintf("Settings vllm.tensor_parallel_size, vllm.pipeline_parallel_size and vllm.data_parallel_size ask for %d ranks, of %d at most.",
-						world() * vllm_data_parallel_size, RANKS_MOST);
+		*why = psprintf("Settings vllm.tensor_parallel_size, vllm.pipeline_parallel_size and "
+						"vllm.data_parallel_size ask for %d ranks, of %d at most.",
+							world() * vllm_data_parallel_size, RANKS_MOST);
 		return false;
 	}
 	while (fds->n_groups < groups())
@@ -521,9 +530,11 @@ reap_ranks(EngineProcess *p)
 			continue;
 		p->ranks[i] = 0;
 		ereport(LOG, (p->n_ranks > p->ranks_each ?
-					  errmsg("rank %d of replica %d of the inference engine ended", i % p->ranks_each + 1, i / p->ranks_each) :
+					  errmsg("rank %d of replica %d of the inference engine ended", i % p->ranks_each + 1,
+							 i / p->ranks_each) :
 					  errmsg("rank %d of the inference engine ended", i + 1),
-					  WIFSIGNALED(status) ? errdetail("It was terminated by signal %d%s.", WTERMSIG(status), spawn_signal_note(WTERMSIG(status))) :
+					  WIFSIGNALED(status) ? errdetail("It was terminated by signal %d%s.", WTERMSIG(status),
+													  spawn_signal_note(WTERMSIG(status))) :
 					  errdetail("It exited with status %d.", WEXITSTATUS(status))));
 		(void) kill(p->pid, SIGKILL);
 	}

@@ -30,8 +30,10 @@ bool		spawn_engine(EngineProcess *p, int side, char **why);
 void		spawn_close(int *fd);
 /* SIGKILL, reap, close */
 void		spawn_kill(EngineProcess *p);
-/* true if the process has ended; *status as of waitpid.  Closes its descriptors, and ends its ranks; a rank that
- * has ended by itself ends the process. */
+/*
+ * true if the process has ended; *status as of waitpid.  Closes its descriptors, and ends its ranks; a rank
+ * that has ended by itself ends the process.
+ */
 bool		spawn_reap(EngineProcess *p, int *status);
 
 /*

@@ -7,13 +7,15 @@
  *	WANTED		backend			-> start an engine on the other side
  *	STARTING	supervisor		... until it says that it is ready; it may fail, and the old one stays
  *	READY		supervisor		the backend loads the models into it that are in service
- *	SWITCH		backend			-> in one critical section the side changes: calls that begin go to the new engine
+ *	SWITCH		backend			-> in one critical section the side changes: calls that begin go to the new
+ *								engine
  *	DONE		supervisor		the old one retires: it finishes the conversations that it has, and ends when
- *								there are none any more, or its time is over (then they are lost, as in a crash)
+ *								there are none any more, or its time is over (then they are lost, as in a
+ *								crash)
  *	CANCELLED	backend			-> the new one ends; nothing has happened
  *
- * Until the switch the serving engine is none the wiser; behind it the new one is an engine like any other.  If
- * the serving one ends before the switch the upgrade has failed, and it is restarted as ever.
+ * Until the switch the serving engine is none the wiser; behind it the new one is an engine like any other.
+ * If the serving one ends before the switch the upgrade has failed, and it is restarted as ever.
  *
  * Tests: tests/t/094_upgrade_engine.pl.
  */
@@ -171,7 +173,8 @@ take_line(Engine *e, char *line)
 		if (version == WIRE_VERSION)
 			role = SB_LOADING;
 		else
-			fail(psprintf("The engine program speaks wire version %d, this library %d.", version, WIRE_VERSION));
+			fail(psprintf("The engine program speaks wire version %d, this library %d.", version,
+						  WIRE_VERSION));
 	}
 	else if (role == SB_LOADING && strcmp(line, CONTROL_READY) == 0)
 	{
@@ -190,9 +193,11 @@ ended(int status)
 	if (was == SB_RETIRING)
 		ereport(LOG, (errmsg("the inference engine that has served has ended")));
 	else if (WIFSIGNALED(status))
-		fail(psprintf("The new engine process was terminated by signal %d%s%s%s.", WTERMSIG(status), spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last));
+		fail(psprintf("The new engine process was terminated by signal %d%s%s%s.", WTERMSIG(status),
+					  spawn_signal_note(WTERMSIG(status)), last[0] ? ": " : "", last));
 	else
-		fail(psprintf("The new engine process exited with status %d%s%s.", WEXITSTATUS(status), last[0] ? ": " : "", last));
+		fail(psprintf("The new engine process exited with status %d%s%s.", WEXITSTATUS(status),
+					  last[0] ? ": " : "", last));
 }
 
 /* ---- the switch, and after it ---- */
@@ -214,7 +219,8 @@ switch_over(void)
 	retire_by = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), drain_ms);
 	stale = true;
 	set_upgrade(VUP_DONE, NULL);
-	ereport(LOG, (errmsg("the inference engine was changed, the old one with pid %d finishes what it has", (int) other.proc.pid)));
+	ereport(LOG, (errmsg("the inference engine was changed, the old one with pid %d finishes what it has",
+						 (int) other.proc.pid)));
 }
 
 static void
@@ -256,7 +262,8 @@ standby_turn(void)
 			ended(status);
 		else if (role != SB_NONE && other.drain_at != 0 && now >= other.drain_at)
 			ended((spawn_kill(&other.proc), SIGKILL));
-		else if ((role == SB_STARTING || role == SB_LOADING) && TimestampDifferenceExceeds(other.spawned_at, now, ENGINE_START_TIMEOUT))
+		else if ((role == SB_STARTING || role == SB_LOADING) &&
+				 TimestampDifferenceExceeds(other.spawned_at, now, ENGINE_START_TIMEOUT))
 			fail("It did not become ready in time.");
 		else if (role == SB_RETIRING)
 			retire(now);

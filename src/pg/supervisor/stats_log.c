@@ -26,7 +26,9 @@ statlog_timeout(void)
 {
 	if (vllm_log_stats_interval <= 0)
 		return 60000;
-	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(), TimestampTzPlusMilliseconds(last_at, vllm_log_stats_interval * 1000L)) + 1;
+	return TimestampDifferenceMilliseconds(GetCurrentTimestamp(),
+										   TimestampTzPlusMilliseconds(last_at,
+																	   vllm_log_stats_interval * 1000L)) + 1;
 }
 
 static double
@@ -38,15 +40,18 @@ percent(int64 part, int64 whole)
 static void
 log_line(const WireFigures *f, const WireFigures *before, double seconds)
 {
-	bool		works = f->prompt_tokens != before->prompt_tokens || f->output_tokens != before->output_tokens || f->live > 0;
+	bool		works = f->prompt_tokens != before->prompt_tokens ||
+		f->output_tokens != before->output_tokens || f->live > 0;
 
 	idle = works ? 0 : idle + 1;
 	ereport(idle > 2 ? DEBUG1 : LOG,
-			(errmsg("engine: prompt throughput %.1f tokens/s, generation throughput %.1f tokens/s, running %lld, waiting %lld, "
-					"KV cache usage %.1f%%, prefix cache hit rate %.1f%%",
-					(f->prompt_tokens - before->prompt_tokens) / seconds, (f->output_tokens - before->output_tokens) / seconds,
-					(long long) f->running, (long long) f->waiting, percent(f->kv_blocks_used, f->kv_blocks_total),
-					percent(f->prefix_hits - before->prefix_hits, f->prefix_queries - before->prefix_queries))));
+			(errmsg("engine: prompt throughput %.1f tokens/s, generation throughput %.1f tokens/s, running "
+					"%lld, waiting %lld, KV cache usage %.1f%%, prefix cache hit rate %.1f%%",
+					(f->prompt_tokens - before->prompt_tokens) / seconds,
+					(f->output_tokens - before->output_tokens) / seconds, (long long) f->running,
+					(long long) f->waiting, percent(f->kv_blocks_used, f->kv_blocks_total),
+					percent(f->prefix_hits - before->prefix_hits,
+							f->prefix_queries - before->prefix_queries))));
 }
 
 void

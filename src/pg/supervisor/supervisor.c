@@ -13,8 +13,8 @@
  *	OFF			vllm.engine = off					never
  *
  * The supervisor also passes on wakes (engine -> backends' latches), reaps zombie
- * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine that
- * has work but makes no step for vllm.hang_timeout, or whose server thread is silent
+ * slots, posts what backends could not, writes the engine's log lines to the server log and kills an engine
+ * that has work but makes no step for vllm.hang_timeout, or whose server thread is silent
  * as long.  A second engine beside the one that serves is standby_engine.c's.  It keeps the remote program
  * and the HTTP door, too (remote_process.c, http_process.c).  It raises no ERROR by itself, ignores SIGINT
  * (pg_cancel_backend must not cost a reload of the models) and ends on SIGTERM with status 1, so that the
@@ -369,7 +369,8 @@ engine_sick(Engine *e, VllmEngineState st)
 	if (e->proc.pid == 0)
 		return NULL;
 	if (st == VLLM_STARTING || st == VLLM_LOADING)
-		return TimestampDifferenceExceeds(e->spawned_at, now, ENGINE_START_TIMEOUT) ? "It did not become ready in time." : NULL;
+		return TimestampDifferenceExceeds(e->spawned_at, now, ENGINE_START_TIMEOUT) ?
+			"It did not become ready in time." : NULL;
 	if (st != VLLM_READY)
 		return NULL;
 	if (step != e->last_step || atomic_load(&h->busy) == 0)
@@ -410,7 +411,8 @@ reload_config(void)
 	/* what failed may have been put right */
 	if (state() == VLLM_FAILED)
 		sup.next_start = 0;
-	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL; l = strtok_r(NULL, "\n", &save))
+	for (char *l = strtok_r(vllm_guc_engine_config(), "\n", &save); l != NULL;
+		 l = strtok_r(NULL, "\n", &save))
 	{
 		char	   *line = psprintf("%s %s\n", CONTROL_CONFIG, l);
 

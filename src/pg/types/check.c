@@ -126,7 +126,8 @@ turned(Compare c)
 static bool
 is_number_type(Oid type)
 {
-	return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == FLOAT4OID || type == FLOAT8OID;
+	return type == INT2OID || type == INT4OID || type == INT8OID || type == NUMERICOID || type == FLOAT4OID ||
+		type == FLOAT8OID;
 }
 
 /* Numbers that an exact cast goes up to. */
@@ -153,7 +154,8 @@ static bool
 keeps_value(const TypeShape *s, Oid type)
 {
 	if (s->kind == TYPE_INT)
-		return width_of(s->base) < width_of(type) || (type == FLOAT8OID && (s->base == INT2OID || s->base == INT4OID));
+		return width_of(s->base) < width_of(type) ||
+			(type == FLOAT8OID && (s->base == INT2OID || s->base == INT4OID));
 	return s->base == FLOAT4OID && type == FLOAT8OID;
 }
 
@@ -165,7 +167,8 @@ is_value(const TypeShape *s, Node *e)
 	{
 		RelabelType *r = (RelabelType *) e;
 
-		return (r->resulttype == s->base || r->resulttype == TEXTOID || r->resulttype == VARCHAROID) && is_value(s, (Node *) r->arg);
+		return (r->resulttype == s->base || r->resulttype == TEXTOID || r->resulttype == VARCHAROID) &&
+			is_value(s, (Node *) r->arg);
 	}
 	if (IsA(e, FuncExpr))
 	{
@@ -184,7 +187,8 @@ is_call(const TypeShape *s, Node *e, const char *const *names)
 	FuncExpr   *f = (FuncExpr *) e;
 	char	   *name;
 
-	if (!IsA(e, FuncExpr) || f->args == NIL || get_func_namespace(f->funcid) != PG_CATALOG_NAMESPACE || !is_value(s, linitial(f->args)))
+	if (!IsA(e, FuncExpr) || f->args == NIL || get_func_namespace(f->funcid) != PG_CATALOG_NAMESPACE ||
+		!is_value(s, linitial(f->args)))
 		return false;
 	name = get_func_name(f->funcid);
 	if (name == NULL)
@@ -318,7 +322,8 @@ read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 	{
 		if (c->consttype != FLOAT8OID && c->consttype != FLOAT4OID)
 			return false;
-		number = float_bound(s, c->consttype == FLOAT8OID ? DatumGetFloat8(c->constvalue) : DatumGetFloat4(c->constvalue), upper, exclusive);
+		number = float_bound(s, c->consttype == FLOAT8OID ? DatumGetFloat8(c->constvalue) :
+							 DatumGetFloat4(c->constvalue), upper, exclusive);
 		exclusive = false;
 	}
 	else if (s->kind == TYPE_INT)
@@ -335,7 +340,8 @@ read_bound(const TypeShape *s, List **to, Compare cmp, const Const *c)
 		return false;
 	if (number == NULL)
 		return false;
-	add(to, exclusive ? (upper ? "exclusiveMaximum" : "exclusiveMinimum") : (upper ? "maximum" : "minimum"), number);
+	add(to, exclusive ? (upper ? "exclusiveMaximum" : "exclusiveMinimum") : (upper ? "maximum" : "minimum"),
+		number);
 	return true;
 }
 
@@ -350,7 +356,9 @@ is_stored_as(int32 typmod, const char *number)
 {
 	Datum		n = type_numeric(number);
 
-	return DatumGetBool(DirectFunctionCall2(numeric_eq, n, DirectFunctionCall2(numeric_round, n, Int32GetDatum(scale_of(typmod)))));
+	return DatumGetBool(DirectFunctionCall2(numeric_eq, n,
+											DirectFunctionCall2(numeric_round, n,
+																Int32GetDatum(scale_of(typmod)))));
 }
 
 /* A constant as JSON; NULL: one that values of this type aren't compared with so. */
@@ -370,7 +378,8 @@ constant_json(const TypeShape *s, bool among, Oid type, Datum value)
 			number = number_text(type, value);
 			if (!is_finite(number))
 				return NULL;
-			if (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ && !(among && is_stored_as(s->base_typmod, number)))
+			if (s->kind == TYPE_NUMERIC && s->base_typmod >= (int32) VARHDRSZ &&
+				!(among && is_stored_as(s->base_typmod, number)))
 				return NULL;
 			return number;
 		case TYPE_STRING:
@@ -442,7 +451,8 @@ read_array(const TypeShape *s, List **to, ScalarArrayOpExpr *e)
 	bool		byval;
 	char		align;
 
-	if (!is_value(s, linitial(e->args)) || !IsA(c, Const) || c->constisnull || cmp != (e->useOr ? CMP_EQ : CMP_NE))
+	if (!is_value(s, linitial(e->args)) || !IsA(c, Const) || c->constisnull ||
+		cmp != (e->useOr ? CMP_EQ : CMP_NE))
 		return false;
 	array = DatumGetArrayTypeP(c->constvalue);
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
@@ -562,7 +572,8 @@ read_compare(TypeShape *s, List **to, OpExpr *e)
 	}
 	if (cmp == CMP_NONE || cmp == CMP_MATCH || cmp == CMP_LIKE)
 		return false;
-	if (s->kind == TYPE_STRING && s->string->pattern == NULL && s->base != BPCHAROID && is_call(s, left, lengths))
+	if (s->kind == TYPE_STRING && s->string->pattern == NULL && s->base != BPCHAROID &&
+		is_call(s, left, lengths))
 		return read_count(to, cmp, c, "minLength", "maxLength");
 	if (s->kind == TYPE_ARRAY && (is_call(s, left, counts) || is_first_length(s, left)))
 		return read_count(to, cmp, c, "minItems", "maxItems");
@@ -572,7 +583,8 @@ read_compare(TypeShape *s, List **to, OpExpr *e)
 static bool
 is_null_test(const TypeShape *s, Node *e, NullTestType which)
 {
-	return IsA(e, NullTest) && ((NullTest *) e)->nulltesttype == which && is_value(s, (Node *) ((NullTest *) e)->arg);
+	return IsA(e, NullTest) && ((NullTest *) e)->nulltesttype == which &&
+		is_value(s, (Node *) ((NullTest *) e)->arg);
 }
 
 /* {"anyOf": [...]}, if all arms can be read */
@@ -607,7 +619,8 @@ read_or(TypeShape *s, List **to, List *all)
 			for (int i = 0; i < foreach_current_index(k); i++)
 				if (strcmp(((SchemaKeyword *) list_nth(arm, i))->name, word->name) == 0)
 					return false;
-			appendStringInfo(&any, "%s\"%s\": %s", foreach_current_index(k) > 0 ? ", " : "", word->name, word->value);
+			appendStringInfo(&any, "%s\"%s\": %s", foreach_current_index(k) > 0 ? ", " : "", word->name,
+							 word->value);
 		}
 		appendStringInfoChar(&any, '}');
 	}

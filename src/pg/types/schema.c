@@ -90,13 +90,15 @@ both(List *keywords, Oid type, const char *name, const char *value)
 	SchemaKeyword *old = find(keywords, name);
 	SchemaKeyword *k;
 
-	if (old != NULL && (strcmp(name, "minimum") == 0 || strcmp(name, "minLength") == 0 || strcmp(name, "minItems") == 0))
+	if (old != NULL && (strcmp(name, "minimum") == 0 || strcmp(name, "minLength") == 0 ||
+						strcmp(name, "minItems") == 0))
 	{
 		if (less(old->value, value))
 			old->value = value;
 		return keywords;
 	}
-	if (old != NULL && (strcmp(name, "maximum") == 0 || strcmp(name, "maxLength") == 0 || strcmp(name, "maxItems") == 0))
+	if (old != NULL && (strcmp(name, "maximum") == 0 || strcmp(name, "maxLength") == 0 ||
+						strcmp(name, "maxItems") == 0))
 	{
 		if (less(value, old->value))
 			old->value = value;
@@ -275,8 +277,9 @@ put_range(StringInfo out, const TypeShape *s, SchemaStyle style)
 	emit(out, s->element, true, NULL, style);
 	appendStringInfoString(out, ", \"upper\": ");
 	emit(out, s->element, true, NULL, style);
-	appendStringInfoString(out, ", \"bounds\": {\"type\": \"string\", \"enum\": [\"[)\", \"[]\", \"(]\", \"()\"]}}"
-						   ", \"required\": [\"lower\", \"upper\", \"bounds\"], \"additionalProperties\": false");
+	appendStringInfoString(out, ", \"bounds\": {\"type\": \"string\", \"enum\": [\"[)\", \"[]\", \"(]\", "
+						   "\"()\"]}}, \"required\": [\"lower\", \"upper\", \"bounds\"], "
+						   "\"additionalProperties\": false");
 }
 
 /* Any JSON value that jsonb takes, too: no NUL characters, no endless numbers. */
@@ -286,9 +289,9 @@ put_any_json(StringInfo out)
 	char	   *free_text = anchored(type_string_free_pattern());
 
 	appendStringInfo(out, "{\"anyOf\": ["
-					 "{\"type\": \"object\", \"propertyNames\": {\"pattern\": %s}, \"additionalProperties\": {\"$ref\": \"#/$defs/json\"}}, "
-					 "{\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/json\"}}, "
-					 "{\"type\": \"string\", \"pattern\": %s}, "
+					 "{\"type\": \"object\", \"propertyNames\": {\"pattern\": %s}, \"additionalProperties\": "
+					 "{\"$ref\": \"#/$defs/json\"}}, {\"type\": \"array\", \"items\": {\"$ref\": "
+					 "\"#/$defs/json\"}}, {\"type\": \"string\", \"pattern\": %s}, "
 					 "{\"type\": \"number\", \"minimum\": -1e300, \"maximum\": 1e300}, "
 					 "{\"type\": \"boolean\"}, {\"type\": \"null\"}]}",
 					 free_text, free_text);
@@ -348,7 +351,8 @@ put_members(StringInfo out, const TypeShape *s, bool null_too, SchemaStyle style
 		if (style == SCHEMA_EXACT)
 			appendStringInfoString(out, "\"$ref\": \"#/$defs/json\"");
 		else
-			appendStringInfoString(out, "\"type\": [\"object\", \"array\", \"string\", \"number\", \"boolean\", \"null\"]");
+			appendStringInfoString(out, "\"type\": [\"object\", \"array\", \"string\", \"number\", "
+										"\"boolean\", \"null\"]");
 	}
 	else
 		appendStringInfo(out, null_too ? "\"type\": [\"%s\", \"null\"]" : "\"type\": \"%s\"", type_name(s));
@@ -390,7 +394,8 @@ put_members(StringInfo out, const TypeShape *s, bool null_too, SchemaStyle style
 static bool
 lists_values(const TypeShape *s)
 {
-	return s->kind == TYPE_ENUM || find(s->keywords, "enum") || find(s->keywords, "anyOf") || find(s->keywords, "allOf");
+	return s->kind == TYPE_ENUM || find(s->keywords, "enum") || find(s->keywords, "anyOf") ||
+		find(s->keywords, "allOf");
 }
 
 static void
@@ -426,7 +431,8 @@ emit(StringInfo out, const TypeShape *s, bool nullable, const char *comment, Sch
 }
 
 void
-type_schema_described(StringInfo out, const TypeShape *s, bool nullable, const char *comment, SchemaStyle style)
+type_schema_described(StringInfo out, const TypeShape *s, bool nullable, const char *comment,
+					  SchemaStyle style)
 {
 	emit(out, s, nullable, comment, style);
 }

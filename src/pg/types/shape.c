@@ -63,7 +63,8 @@ no_shape(const TypeShape *s, const char *why)
 Datum
 type_numeric(const char *s)
 {
-	return DirectFunctionCall3(numeric_in, CStringGetDatum(s), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(s), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
 }
 
 /* ---- comments ---- */
@@ -183,7 +184,8 @@ composite_shape(ShapeMaking *m, TypeShape *s)
 		a->nullable = !att->attnotnull && !a->shape->not_null;
 		a->comment = comment_of(s->base, att->attnum);
 		if (att->attndims > 1)
-			no_shape(s, psprintf("Its column \"%s\" is an array of %d dimensions.", a->name, (int) att->attndims));
+			no_shape(s, psprintf("Its column \"%s\" is an array of %d dimensions.", a->name,
+								 (int) att->attndims));
 	}
 }
 
@@ -325,7 +327,8 @@ llm_from_json(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (!OidIsValid(type))
 		elog(ERROR, "could not determine the type of the sample");
-	refused = type_value(type_shape(type, fn_arg_typmod(fcinfo, 1)), json_tree(PG_GETARG_TEXT_PP(0)), true, &value, &isnull);
+	refused = type_value(type_shape(type, fn_arg_typmod(fcinfo, 1)), json_tree(PG_GETARG_TEXT_PP(0)), true,
+						 &value, &isnull);
 	if (refused)
 		ThrowErrorData(refused);
 	if (isnull)

@@ -20,7 +20,8 @@
 
 #define YEAR	"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define LEAP	"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
-#define DATE	"(?:" YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)" \
+#define DATE	"(?:" YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|" \
+						   "[12][0-9]|30)" \
 				"|02-(?:0[1-9]|1[0-9]|2[0-8]))|" LEAP "-02-29)"
 #define TIME	"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?"
 #define ZONE	"(?:Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00)"
@@ -32,11 +33,15 @@
 #define OCTET	"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define IPV4	OCTET "(?:\\." OCTET "){3}"
 #define H16		"[0-9a-f]{1,4}"
-#define IPV6	"(?:(?:" H16 ":){7}" H16 "|::|(?:" H16 ":){1,7}:|(?:" H16 ":){6}:" H16 "|(?:" H16 ":){5}(?::" H16 "){1,2}" \
-				"|(?:" H16 ":){4}(?::" H16 "){1,3}|(?:" H16 ":){3}(?::" H16 "){1,4}|(?:" H16 ":){2}(?::" H16 "){1,5}" \
+#define IPV6	"(?:(?:" H16 ":){7}" H16 "|::|(?:" H16 ":){1,7}:|(?:" H16 ":){6}:" H16 "|(?:" \
+	H16 ":){5}(?::" \
+	H16 "){1,2}" \
+				"|(?:" H16 ":){4}(?::" H16 "){1,3}|(?:" H16 ":){3}(?::" H16 "){1,4}|(?:" H16 ":){2}(?::" \
+				H16 "){1,5}" \
 				"|" H16 ":(?::" H16 "){1,6}|:(?::" H16 "){1,7})"
 /* networks: bits behind the mask must be 0, so masks end where octets do */
-#define CIDR	"(?:" IPV4 "(?:/32)?|" OCTET "(?:\\." OCTET "){2}\\.0/24|" OCTET "\\." OCTET "\\.0\\.0/16|" OCTET "\\.0\\.0\\.0/8" \
+#define CIDR	"(?:" IPV4 "(?:/32)?|" OCTET "(?:\\." OCTET "){2}\\.0/24|" OCTET "\\." OCTET "\\.0\\.0/16|" \
+	OCTET "\\.0\\.0\\.0/8" \
 				"|0\\.0\\.0\\.0/0|" IPV6 "(?:/128)?|::/0)"
 
 static const StringType string_types[] = {
@@ -76,7 +81,8 @@ single_byte_class(void)
 
 		if (!OidIsValid(proc))
 			break;
-		if (pg_do_encoding_conversion_buf(proc, GetDatabaseEncoding(), PG_UTF8, from, 1, to, sizeof(to), true) == 1)
+		if (pg_do_encoding_conversion_buf(proc, GetDatabaseEncoding(), PG_UTF8, from, 1, to, sizeof(to),
+										  true) == 1)
 			append_code(&s, (int) utf8_to_unicode(to));
 	}
 	appendStringInfoString(&s, "]*");

@@ -140,8 +140,9 @@ read_text(TypeShape *s, char *text, const ValuePlace *at, Datum *value)
 	initStringInfo(&place);
 	put_place(&place, at);
 	if (place.len > 0)
-		refused->detail = psprintf("%s%sIt stands at \"%s\" in the JSON text.", refused->detail ? refused->detail : "",
-								   refused->detail ? " " : "", place.data);
+		refused->detail = psprintf("%s%sIt stands at \"%s\" in the JSON text.",
+								   refused->detail ? refused->detail : "", refused->detail ? " " : "",
+								   place.data);
 	return refused;
 }
 
@@ -230,7 +231,8 @@ to_array(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 	if (n == 0)
 		*value = PointerGetDatum(construct_empty_array(s->element->type));
 	else
-		*value = PointerGetDatum(construct_md_array(values, NULL, 1, &n, &lower, s->element->type, len, byval, align));
+		*value = PointerGetDatum(construct_md_array(values, NULL, 1, &n, &lower, s->element->type, len, byval,
+													align));
 	return NULL;
 }
 
@@ -248,7 +250,8 @@ check_members(const TypeShape *s, const JsonNode *j, const ValuePlace *at)
 		while (i < s->n_attrs && strcmp(s->attrs[i].name, m->key) != 0)
 			i++;
 		if (i == s->n_attrs)
-			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "type %s has no attribute \"%s\"", format_type_be(s->type), m->key);
+			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "type %s has no attribute \"%s\"",
+						  format_type_be(s->type), m->key);
 		if (seen[i])
 			return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "attribute \"%s\" is there twice", m->key);
 		seen[i] = true;
@@ -311,12 +314,14 @@ to_range(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value)
 
 	if (j->kind != JSON_OBJECT)
 		return wrong_kind(s, j, at, JSON_OBJECT);
-	if ((refused = range_bound(s, j, "lower", at, &lower)) != NULL || (refused = range_bound(s, j, "upper", at, &upper)) != NULL)
+	if ((refused = range_bound(s, j, "lower", at, &lower)) != NULL ||
+		(refused = range_bound(s, j, "upper", at, &upper)) != NULL)
 		return refused;
 	bounds = json_tree_get(j, "bounds");
 	if (j->n != 3 || bounds == NULL || bounds->kind != JSON_STRING || strlen(bounds->text) != 2 ||
 		strchr("[(", bounds->text[0]) == NULL || strchr("])", bounds->text[1]) == NULL)
-		return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE, "a range must have \"lower\", \"upper\" and \"bounds\", which is one of [) [] (] ()");
+		return refuse(at, ERRCODE_INVALID_PARAMETER_VALUE,
+					  "a range must have \"lower\", \"upper\" and \"bounds\", which is one of [) [] (] ()");
 	lower.inclusive = !lower.infinite && bounds->text[0] == '[';
 	upper.inclusive = !upper.infinite && bounds->text[1] == ']';
 	if (!lower.infinite && !upper.infinite && range_cmp_bound_values(t, &lower, &upper) > 0)
@@ -349,8 +354,9 @@ check_domain(const TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum 
 
 		if (c->constrainttype == DOM_CONSTRAINT_NOTNULL ? isnull : !ExecCheck(c->check_exprstate, cxt))
 		{
-			refused = refuse(at, c->constrainttype == DOM_CONSTRAINT_NOTNULL ? ERRCODE_NOT_NULL_VIOLATION : ERRCODE_CHECK_VIOLATION,
-							 "value for domain %s violates check constraint \"%s\"", format_type_be(s->type),
+			refused = refuse(at, c->constrainttype == DOM_CONSTRAINT_NOTNULL ? ERRCODE_NOT_NULL_VIOLATION :
+							 ERRCODE_CHECK_VIOLATION, "value for domain %s violates check constraint \"%s\"",
+								 format_type_be(s->type),
 							 c->name ? c->name : "NOT NULL");
 			refused->detail = psprintf("The value is %.*s.%s%s", Min(j->raw_len, 200), j->raw,
 									   refused->detail ? " " : "", refused->detail ? refused->detail : "");
@@ -385,7 +391,8 @@ convert_base(TypeShape *s, const JsonNode *j, const ValuePlace *at, Datum *value
 			if (j->kind != JSON_STRING)
 				return wrong_kind(s, j, at, JSON_STRING);
 			if (s->base == NAMEOID && strlen(j->text) >= NAMEDATALEN)
-				return refuse(at, ERRCODE_STRING_DATA_RIGHT_TRUNCATION, "value too long for type name, which has %d bytes", NAMEDATALEN - 1);
+				return refuse(at, ERRCODE_STRING_DATA_RIGHT_TRUNCATION,
+							  "value too long for type name, which has %d bytes", NAMEDATALEN - 1);
 			return read_text(s, j->text, at, value);
 		case TYPE_JSON:
 			return read_text(s, pnstrdup(j->raw, j->raw_len), at, value);
@@ -410,7 +417,8 @@ convert(TypeShape *s, const JsonNode *j, bool nullable, const ValuePlace *at, Da
 	/* json's null is a value of json, unless it stands where an SQL null may be */
 	*isnull = j->kind == JSON_NULL && (nullable || s->kind != TYPE_JSON);
 	if (*isnull && !nullable)
-		return refuse(at, ERRCODE_NOT_NULL_VIOLATION, "a value of type %s must not be null here", format_type_be(s->type));
+		return refuse(at, ERRCODE_NOT_NULL_VIOLATION, "a value of type %s must not be null here",
+					  format_type_be(s->type));
 	if (!*isnull)
 		refused = convert_base(s, j, at, value);
 	if (refused == NULL && s->type != s->base)

@@ -85,12 +85,14 @@ on_error_count(const ErrorData *failed)
 void
 on_error_check(void)
 {
-	if (figures.failed == 0 || figures.statement != GetCurrentStatementStartTimestamp() || figures.finished < LEAST_FINISHED ||
+	if (figures.failed == 0 || figures.statement != GetCurrentStatementStartTimestamp() ||
+		figures.finished < LEAST_FINISHED ||
 		(double) figures.failed <= vllm_max_error_ratio * (double) figures.finished)
 		return;
 	ereport(ERROR,
 			(errcode(figures.sqlstate),
-			 errmsg("too many LLM requests have failed: " INT64_FORMAT " of " INT64_FORMAT, figures.failed, figures.finished),
+			 errmsg("too many LLM requests have failed: " INT64_FORMAT " of " INT64_FORMAT, figures.failed,
+					figures.finished),
 			 errdetail("The last error was: %s", figures.message),
 			 errhint("Setting vllm.max_error_ratio is %g.", vllm_max_error_ratio)));
 }

@@ -25,7 +25,10 @@ OnError		on_error_option(const char *how);
 /* Is NULL asked for, and may this error become one? */
 bool		on_error_forgives(OnError how, const ErrorData *e);
 
-/* A request of the session's statement has finished; failed: with an error that is forgiven, or NULL.  Never throws. */
+/*
+ * A request of the session's statement has finished; failed: with an error that is forgiven, or NULL.  Never
+ * throws.
+ */
 void		on_error_count(const ErrorData *failed);
 /* ERROR if too many of the statement's requests have failed (vllm.max_error_ratio). */
 void		on_error_check(void);

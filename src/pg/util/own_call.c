@@ -4,9 +4,9 @@
  *
  * A role that may create in the extension's schema may add a function of the same name that fits a call
  * better: one that
- * has no more arguments than those that are given, or takes a literal as it is.  It would run with the rights of
- * whoever fires a trigger or owns a job.  So the call names the extension's member by all its arguments, each cast
- * to its very type: no function can fit better, and only one can have that signature.
+ * has no more arguments than those that are given, or takes a literal as it is.  It would run with the rights
+ * of whoever fires a trigger or owns a job.  So the call names the extension's member by all its arguments,
+ * each cast to its very type: no function can fit better, and only one can have that signature.
  *
  * Tests: tests/t/030_upgrade.pl.
  */
@@ -57,7 +57,8 @@ own_function(const char *name, Oid first_type)
 	if (!OidIsValid(found))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("extension \"vllm_pg\" of this database has no function %s(%s, ...)", name, format_type_be(first_type)),
+				 errmsg("extension \"vllm_pg\" of this database has no function %s(%s, ...)", name,
+						format_type_be(first_type)),
 				 errhint("Use ALTER EXTENSION vllm_pg UPDATE.")));
 	return found;
 }
@@ -141,7 +142,8 @@ own_call(Oid function, List *args)
 	StringInfoData s;
 
 	initStringInfo(&s);
-	appendStringInfo(&s, "%s(", quote_qualified_identifier(get_namespace_name(proc->pronamespace), NameStr(proc->proname)));
+	appendStringInfo(&s, "%s(", quote_qualified_identifier(get_namespace_name(proc->pronamespace),
+														   NameStr(proc->proname)));
 	for (int i = 0; i < proc->pronargs; i++)
 	{
 		const char *value = value_of(args, names[i]);

@@ -89,5 +89,7 @@ row_engine_time(Row *row, int64 us)
 	if (us == 0)
 		row_null(row);
 	else
-		row_datum(row, TimestampTzGetDatum(GetCurrentTimestamp() + us - ((int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000)));
+		row_datum(row,
+				  TimestampTzGetDatum(GetCurrentTimestamp() + us -
+									  ((int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000)));
 }

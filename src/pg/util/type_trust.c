@@ -2,17 +2,17 @@
  * type_trust.c
  *	  Whose code a cast from a type may run.
  *
- * To print a value runs the type's output function, which only a superuser can make.  A cast to text or json is
- * another matter: the owner of a type makes casts from it, with functions in any language, and they run as the user
- * whose query casts.  A superuser who reads a table of somebody else by SELECT is safe from them, so he must be safe
- * where a function of ours casts in his name.
+ * To print a value runs the type's output function, which only a superuser can make.  A cast to text or json
+ * is another matter: the owner of a type makes casts from it, with functions in any language, and they run as
+ * the user whose query casts.  A superuser who reads a table of somebody else by SELECT is safe from them, so
+ * he must be safe where a function of ours casts in his name.
  *
- * A type is trusted if it is built in, or belongs to a superuser (types of extensions do) or to the current user.  That
- * there is no cast now says nothing: its owner can make one while a query runs.
+ * A type is trusted if it is built in, or belongs to a superuser (types of extensions do) or to the current
+ * user.  That there is no cast now says nothing: its owner can make one while a query runs.
  *
- * row_to_json() calls casts to json, also of types within arrays and composite types.  A value whose type contains one that
- * is not trusted is rebuilt before: the foreign parts as texts, arrays as arrays of these, composite values as records.
- * Without casts, row_to_json() prints both alike.
+ * row_to_json() calls casts to json, also of types within arrays and composite types.  A value whose type
+ * contains one that is not trusted is rebuilt before: the foreign parts as texts, arrays as arrays of these,
+ * composite values as records.  Without casts, row_to_json() prints both alike.
  *
  * Tests: tests/t/072_foreign.pl, tests/sql/28_chat_run.sql.
  */
@@ -107,7 +107,8 @@ type_is_trusted_by(Oid type, Oid role)
 		return true;
 	desc = lookup_rowtype_tupdesc(type, -1);
 	for (int i = 0; i < desc->natts && trusted; i++)
-		trusted = TupleDescAttr(desc, i)->attisdropped || type_is_trusted_by(TupleDescAttr(desc, i)->atttypid, role);
+		trusted = TupleDescAttr(desc, i)->attisdropped ||
+			type_is_trusted_by(TupleDescAttr(desc, i)->atttypid, role);
 	ReleaseTupleDesc(desc);
 	return trusted;
 }
@@ -118,12 +119,17 @@ type_check_trusted(const char *column, Oid type)
 	if (!type_is_trusted(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" is of type %s, which belongs to another role", column, format_type_be(type)),
+				 errmsg("column \"%s\" is of type %s, which belongs to another role", column,
+						format_type_be(type)),
 				 errdetail("A cast from it could run that role's code as you."),
-				 errhint("If you trust that role, cast it in the query: %s::text.", quote_identifier(column))));
+				 errhint("If you trust that role, cast it in the query: %s::text.",
+						 quote_identifier(column))));
 }
 
-/* Does row_to_json() look for a cast from this type, or from one within it, that is not trusted?  Of a record only its value tells. */
+/*
+ * Does row_to_json() look for a cast from this type, or from one within it, that is not trusted?  Of a record
+ * only its value tells.
+ */
 static bool
 has_foreign(Oid type)
 {
@@ -182,7 +188,8 @@ plain_array(Datum value, Oid type, Oid element, Oid *plain_type)
 	if (!OidIsValid(*plain_type))
 		return printed(value, type, plain_type);
 	get_typlenbyvalalign(plain, &len, &byval, &align);
-	return PointerGetDatum(construct_md_array(values, nulls, ARR_NDIM(array), ARR_DIMS(array), ARR_LBOUND(array), plain, len, byval, align));
+	return PointerGetDatum(construct_md_array(values, nulls, ARR_NDIM(array), ARR_DIMS(array),
+											  ARR_LBOUND(array), plain, len, byval, align));
 }
 
 static Datum
@@ -190,7 +197,8 @@ plain_composite(Datum value)
 {
 	HeapTupleHeader header = DatumGetHeapTupleHeader(value);
 	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(header),.t_data = header};
-	TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+	TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header),
+											  HeapTupleHeaderGetTypMod(header));
 	Datum		plain = type_plain_row(&tuple, desc);
 
 	ReleaseTupleDesc(desc);
@@ -256,7 +264,8 @@ type_plain_json(Datum value, Oid type)
 	Node	   *call;
 
 	value = plain_value(value, type, &plain);
-	call = (Node *) makeFuncExpr(F_TO_JSON, JSONOID, list_make1(makeNullConst(plain, -1, InvalidOid)), InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	call = (Node *) makeFuncExpr(F_TO_JSON, JSONOID, list_make1(makeNullConst(plain, -1, InvalidOid)),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
 	fmgr_info(F_TO_JSON, &to_json);
 	/* by it to_json() knows its argument's type */
 	fmgr_info_set_expr(call, &to_json);

@@ -10,7 +10,10 @@
 #include "access/htup.h"
 #include "access/tupdesc.h"
 
-/* Has nobody but superusers and the current user been able to make casts from this type, or from what a domain is over? */
+/*
+ * Has nobody but superusers and the current user been able to make casts from this type, or from what a
+ * domain is over?
+ */
 bool		type_is_trusted(Oid type);
 /*
  * The same of another role than the current user, and of all that the type is made of: elements, fields,

@@ -38,26 +38,28 @@ bool
 autoround_open(Ckpt *c, Err *e)
 {
 	/* what was done to find the codes */
-	static const char known[] = "quant_method bits group_size sym data_type packing_format backend extra_config act_bits "
-		"act_data_type act_group_size act_sym act_dynamic amp batch_size enable_minmax_tuning enable_norm_bias_tuning "
-		"enable_quanted_input gradient_accumulate_steps iters lr low_gpu_mem_usage minmax_lr nsamples "
-		"quant_block_list scale_dtype seqlen supported_types block_name_to_quantize to_quant_block_names "
-		"autoround_version train_bs dataset static_attention_granularity static_kv_granularity enable_torch_compile "
-		"modules_to_not_convert regex_config quant_lm_head model_dtype provider version damp_percent desc_act "
-		"true_sequential lm_head super_bits";
-	static const char extra[] = "bits group_size sym data_type act_bits act_data_type act_group_size act_sym act_dynamic "
-		"scale_dtype super_bits super_group_size fixed_by_user in_blocks";
+	static const char known[] = "quant_method bits group_size sym data_type packing_format backend "
+		"extra_config act_bits act_data_type act_group_size act_sym act_dynamic amp batch_size "
+		"enable_minmax_tuning enable_norm_bias_tuning enable_quanted_input gradient_accumulate_steps iters "
+		"lr low_gpu_mem_usage minmax_lr nsamples quant_block_list scale_dtype seqlen supported_types "
+		"block_name_to_quantize to_quant_block_names autoround_version train_bs dataset "
+		"static_attention_granularity static_kv_granularity enable_torch_compile modules_to_not_convert "
+		"regex_config quant_lm_head model_dtype provider version damp_percent desc_act true_sequential "
+		"lm_head super_bits";
+	static const char extra[] = "bits group_size sym data_type act_bits act_data_type act_group_size act_sym "
+		"act_dynamic scale_dtype super_bits super_group_size fixed_by_user in_blocks";
 	const Json *extras;
 	const Json *v;
 	GptqSpec	s;
 	int			format;
 	bool		matches;
 
-	if (!ckpt_map(c->conf, "extra_config", &extras, e) || !ckpt_known(c->conf, known, e) || !auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
+	if (!ckpt_map(c->conf, "extra_config", &extras, e) || !ckpt_known(c->conf, known, e) ||
+		!auto_spec(c, &s, &format, e) || !plain_integers(c->conf, "int int_sym int_asym_dq", e))
 		return false;
 	json_each(v, extras)
-		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) || !plain_integers(v, "int float fp int_sym", e) ||
-			!ckpt_match(v->key, "", true, &matches, e))
+		if (!ckpt_known(v, extra, e) || !gptq_settings(v, &s, e) ||
+			!plain_integers(v, "int float fp int_sym", e) || !ckpt_match(v->key, "", true, &matches, e))
 			return false;
 	return true;
 }

@@ -23,9 +23,9 @@
  *		qweight		I16 [N / 4][K]
  *		scales, qzeros	F16 [Z * 8][N]
  *
- * w = q * scale + zero; older tools call the zeros "scaled_zeros".  Words have 4 nibbles; 64 columns of 4 rows are 64 of them.
- * Row r has of its columns 0 .. 31 words 16 r .. 16 r + 7, of the others 8 more: word i of 8
- * has column 8 j + i in nibble j.
+ * w = q * scale + zero; older tools call the zeros "scaled_zeros".  Words have 4 nibbles; 64 columns of 4
+ * rows are 64 of them.  Row r has of its columns 0 .. 31 words 16 r .. 16 r + 7, of the others 8 more: word i
+ * of 8 has column 8 j + i in nibble j.
  *
  * MARLIN, without zero points: marlin.c.
  */
@@ -131,8 +131,9 @@ awq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e
 	r->zero_bits = 4;
 	r->symmetric = s->sym;
 	if (r->bits != 4)
-		return err_set(e, ERR_UNSUPPORTED, "matrix \"%s\" has %d bits, but this layout is supported with 4 only",
-					   r->name, r->bits);
+		return err_set(e, ERR_UNSUPPORTED,
+					   "matrix \"%s\" has %d bits, but this layout is supported with 4 only", r->name,
+					   r->bits);
 	if (!ckpt_groups(r, s->group, &group, &groups, e))
 		return false;
 	if (r->n % 8 != 0)
@@ -157,7 +158,8 @@ padded_groups(const Ckpt *c, CkptReader *r, const GptqSpec *s, const KTensor *t,
 	if (!ckpt_groups(r, s->group, &r->group, &groups, e))
 		return false;
 	return (has >= groups && has % 8 == 0 && r->k % 8 == 0) ||
-		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix of [%lld, %lld]",
+		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix of "
+								 "[%lld, %lld]",
 				t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }
 
@@ -223,8 +225,8 @@ fast_zeros(const Ckpt *c, const CkptReader *r, Err *e)
 	for (int64_t i = 0; i < n; i++)
 		if (!(fabsf(ckpt_element(r->zeros, i)) <= 16 * fabsf(ckpt_element(r->scale, i))))
 		{
-			err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a zero point beyond the codes", r->zeros->name,
-					ckpt_where(c, r->zeros));
+			err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a zero point beyond the codes",
+					r->zeros->name, ckpt_where(c, r->zeros));
 			return err_detail(e, "That of element %lld is %g, with a scale of %g.", (long long) i,
 							  (double) ckpt_element(r->zeros, i), (double) ckpt_element(r->scale, i));
 		}
@@ -242,7 +244,8 @@ gemv_fast(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *e)
 	r->codes = fast_codes;
 	r->zero_of = fast_zero;
 	if (r->k % 64 != 0 || r->n % 4 != 0)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed in tiles of [4, 64]", r->name,
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed in tiles of [4, "
+										"64]", r->name,
 					   (long long) r->n, (long long) r->k);
 	if ((r->q = ckpt_part(c, r, module, ".qweight", i16, 2, r->n / 4, r->k, e)) == NULL ||
 		(r->scale = ckpt_part(c, r, module, ".scales", ckpt_floats, 2, lines, r->n, e)) == NULL ||
@@ -265,25 +268,29 @@ awq_spec(const Ckpt *c, GptqSpec *s, AwqLayout *layout, Err *e)
 
 	*s = (GptqSpec) {.bits = 4, .group = 128};
 	if (!ckpt_word(c->conf, "checkpoint_format", words, 0, &word, e) ||
-		!ckpt_word(c->conf, "format", words, word, &word, e) || !ckpt_word(c->conf, "version", words, word, &word, e) ||
+		!ckpt_word(c->conf, "format", words, word, &word, e) ||
+		!ckpt_word(c->conf, "version", words, word, &word, e) ||
 		!ckpt_int(c->conf, "w_bit", 1, 32, s->bits, &s->bits, e) ||
-		!ckpt_int(c->conf, "q_group_size", -1, 1 << 24, s->group, &s->group, e) || !gptq_settings(c->conf, s, e) ||
-		!ckpt_bool(c->conf, "zero_point", word % 4 != AWQ_MARLIN, &zero_point, e))
+		!ckpt_int(c->conf, "q_group_size", -1, 1 << 24, s->group, &s->group, e) ||
+		!gptq_settings(c->conf, s, e) || !ckpt_bool(c->conf, "zero_point", word % 4 != AWQ_MARLIN,
+													&zero_point, e))
 		return false;
 	*layout = (AwqLayout) (word % 4);
 	if (zero_point == (*layout == AWQ_MARLIN))
-		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"zero_point\" = %s, which is not supported",
+		return err_set(e, ERR_UNSUPPORTED,
+					   "quantization configuration has \"zero_point\" = %s, which is not supported",
 					   zero_point ? "true" : "false");
 	return s->bits == 4 ||
-		err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"bits\" = %lld, which is not supported", (long long) s->bits);
+		err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"bits\" = %lld, which is not supported",
+				(long long) s->bits);
 }
 
 bool
 awq_open(Ckpt *c, Err *e)
 {
-	static const char known[] = "quant_method method bits w_bit group_size q_group_size zero_point version format "
-		"checkpoint_format modules_to_not_convert backend sym desc_act lm_head pack_dtype meta damp_percent "
-		"do_fuse fuse_max_seq_len modules_to_fuse exllama_config true_sequential quantizer";
+	static const char known[] = "quant_method method bits w_bit group_size q_group_size zero_point version "
+		"format checkpoint_format modules_to_not_convert backend sym desc_act lm_head pack_dtype meta "
+		"damp_percent do_fuse fuse_max_seq_len modules_to_fuse exllama_config true_sequential quantizer";
 	int			word;
 	AwqLayout	layout;
 	GptqSpec	s;

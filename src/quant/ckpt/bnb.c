@@ -24,12 +24,14 @@
 bool
 bnb_open(Ckpt *c, Err *e)
 {
-	static const char known[] = "quant_method load_in_4bit load_in_8bit _load_in_4bit _load_in_8bit bnb_4bit_quant_type "
-		"bnb_4bit_use_double_quant bnb_4bit_compute_dtype bnb_4bit_quant_storage llm_int8_threshold "
-		"llm_int8_skip_modules llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight target_parameters";
+	static const char known[] = "quant_method load_in_4bit load_in_8bit _load_in_4bit _load_in_8bit "
+		"bnb_4bit_quant_type bnb_4bit_use_double_quant bnb_4bit_compute_dtype bnb_4bit_quant_storage "
+		"llm_int8_threshold llm_int8_skip_modules llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight "
+		"target_parameters";
 	int			word;
 
-	return ckpt_known(c->conf, known, e) && ckpt_word(c->conf, "bnb_4bit_quant_type", "nf4 fp4", 0, &word, e) &&
+	return ckpt_known(c->conf, known, e) && ckpt_word(c->conf, "bnb_4bit_quant_type", "nf4 fp4", 0, &word,
+													  e) &&
 		ckpt_word(c->conf, "bnb_4bit_quant_storage", "uint8", 0, &word, e);
 }
 
@@ -86,7 +88,8 @@ quant_state(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	mem_free(text);
 	if (!json_is_object(o))
 	{
-		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not a JSON object", t->name, ckpt_where(c, t));
+		err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" is not a JSON object", t->name,
+				ckpt_where(c, t));
 		json_free(o);
 		return NULL;
 	}
@@ -126,7 +129,8 @@ blocks_of(Ckpt *c, CkptReader *r, const char *module, const Json *state, Err *e)
 
 	if (json_count(shape) != 2 || shape->child->num != (double) r->n ||
 		shape->child->next->num != (double) r->k)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" has not the shape [%lld, %lld] in its quantization state", r->name,
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" has not the shape [%lld, %lld] in its quantization "
+										"state", r->name,
 					   (long long) r->n, (long long) r->k);
 	if (!ckpt_int(state, "blocksize", 1, 1 << 24, 64, &r->group, e))
 		return false;
@@ -179,8 +183,8 @@ eight_bits(Ckpt *c, CkptReader *r, const char *module, Err *e)
 		return true;
 	ckpt_unused(c, r, module, ".weight_format");
 	return (format->type == KT_U8 && format->nbytes == 1 && *(const uint8_t *) format->data == 0) ||
-		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" asks for a layout that is not supported", format->name,
-				ckpt_where(c, format));
+		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" asks for a layout that is not supported",
+				format->name, ckpt_where(c, format));
 }
 
 bool

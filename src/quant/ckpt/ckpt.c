@@ -100,7 +100,8 @@ bad_value(const Json *v, const char *key, Err *e)
 {
 	char		buf[80];
 
-	return err_set(e, ERR_BAD_FILE, "quantization configuration has \"%s\" = %s", key, ckpt_show(v, buf, sizeof(buf)));
+	return err_set(e, ERR_BAD_FILE, "quantization configuration has \"%s\" = %s", key,
+				   ckpt_show(v, buf, sizeof(buf)));
 }
 
 bool
@@ -196,7 +197,8 @@ ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out, Err 
 	pattern_free(p);
 	*out = fit == PATTERN_YES;
 	return fit != PATTERN_BAD ||
-		err_set(e, ERR_BAD_FILE, "quantization configuration has %s, which can't be used as a regular expression",
+		err_set(e, ERR_BAD_FILE, "quantization configuration has %s, which can't be used as a regular "
+								 "expression",
 				ckpt_show(&text, buf, sizeof(buf)));
 }
 
@@ -340,8 +342,8 @@ check_type(const Ckpt *c, const KTensor *t, const KType *types, Err *e)
 			return true;
 		snprintf(list + at, sizeof(list) - at, "%s%s", i > 0 ? " or " : "", ktype_name(types[i]));
 	}
-	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has type %s, expected %s", t->name, ckpt_where(c, t),
-				   ktype_name(t->type), list);
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has type %s, expected %s", t->name,
+				   ckpt_where(c, t), ktype_name(t->type), list);
 }
 
 /* Has a tensor this shape?  Matrices below each other count as one. */
@@ -356,8 +358,8 @@ has_shape(const KTensor *t, int ndim, int64_t d0, int64_t d1)
 }
 
 const KTensor *
-ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, int ndim, int64_t d0,
-		  int64_t d1, Err *e)
+ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, int ndim,
+		  int64_t d0, int64_t d1, Err *e)
 {
 	const KTensor *t = ckpt_find(c, module, ending);
 	char		has[96] = "";
@@ -365,7 +367,8 @@ ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const 
 
 	if (t == NULL)
 	{
-		err_set(e, ERR_BAD_FILE, "tensor \"%s%s\" is missing in model \"%s\"", module, ending, ckpt_where(c, NULL));
+		err_set(e, ERR_BAD_FILE, "tensor \"%s%s\" is missing in model \"%s\"", module, ending,
+				ckpt_where(c, NULL));
 		return NULL;
 	}
 	if (!check_type(c, t, types, e))
@@ -374,13 +377,14 @@ ckpt_part(Ckpt *c, CkptReader *r, const char *module, const char *ending, const 
 	if (has_shape(t, ndim, d0, d1))
 		return t;
 	for (int i = 0; i < t->ndim; i++)
-		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%lld", i > 0 ? ", " : "", (long long) t->shape[i]);
+		snprintf(has + strlen(has), sizeof(has) - strlen(has), "%s%lld", i > 0 ? ", " : "",
+				 (long long) t->shape[i]);
 	if (ndim == 1)
 		snprintf(want, sizeof(want), "%lld", (long long) d0);
 	else
 		snprintf(want, sizeof(want), "%lld, %lld", (long long) d0, (long long) d1);
-	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has shape [%s], expected [%s]", t->name, ckpt_where(c, t),
-			has, want);
+	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has shape [%s], expected [%s]", t->name,
+			ckpt_where(c, t), has, want);
 	return NULL;
 }
 

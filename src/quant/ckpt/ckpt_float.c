@@ -155,14 +155,16 @@ ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t
 	r->row_step = r->group_step = 0;
 	if (r->q->ndim == 3 && t->ndim == 3 ? several_matrices(r, t, rows, cols) : one_matrix(r, t, rows, cols))
 		return true;
-	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix of [%lld, %lld]",
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a shape that doesn't fit to a matrix "
+									"of [%lld, %lld]",
 				   t->name, ckpt_where(c, t), (long long) r->n, (long long) r->k);
 }
 
 static float
 i8_zero(const CkptReader *r, int64_t row, int64_t group)
 {
-	return 128 + (float) ((const int8_t *) r->zeros->data)[row / r->row_div * r->row_step + group * r->group_step];
+	return 128 + (float) ((const int8_t *) r->zeros->data)[row / r->row_div * r->row_step +
+														   group * r->group_step];
 }
 
 bool
@@ -173,12 +175,12 @@ ckpt_i8_zeros(Ckpt *c, CkptReader *r, const char *module, const char *ending, Er
 	if (z == NULL)
 		return true;
 	if (z->ndim != r->scale->ndim)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales", z->name,
-					   ckpt_where(c, z));
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
+					   z->name, ckpt_where(c, z));
 	for (int i = 0; i < z->ndim; i++)
 		if (z->shape[i] != r->scale->shape[i])
-			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales", z->name,
-						   ckpt_where(c, z));
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has another shape than its scales",
+						   z->name, ckpt_where(c, z));
 	if ((r->zeros = ckpt_part(c, r, module, ending, ckpt_i8, 0, 0, 0, e)) == NULL)
 		return false;
 	r->zero_of = i8_zero;
@@ -199,8 +201,8 @@ ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, f
 	memcpy(out, t->data, sizeof(float));
 	if (*out != 0 && fabsf(*out) < INFINITY)
 		return true;
-	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that can't be used: %g", t->name,
-				   ckpt_where(c, t), (double) *out);
+	return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that can't be used: %g",
+				   t->name, ckpt_where(c, t), (double) *out);
 }
 
 bool
@@ -210,7 +212,8 @@ ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const ch
 	const KTensor *t;
 
 	if (r->k % 32 != 0)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 32", r->name, (long long) r->k);
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 32", r->name,
+					   (long long) r->k);
 	if ((t = ckpt_part(c, r, module, ending, ckpt_u8, 2, r->n, r->k / 2, e)) == NULL ||
 		(r->scale = ckpt_part(c, r, module, scale, exponents, 2, r->n, r->k / 32, e)) == NULL)
 		return false;
@@ -226,7 +229,8 @@ ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const
 	const KTensor *t;
 
 	if (r->k % 16 != 0)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 16", r->name, (long long) r->k);
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have blocks of 16", r->name,
+					   (long long) r->k);
 	if ((t = ckpt_part(c, r, module, ending, ckpt_u8, 2, r->n, r->k / 2, e)) == NULL ||
 		(r->scale = ckpt_part(c, r, module, scale, e4m3, 2, r->n, r->k / 16, e)) == NULL)
 		return false;

@@ -27,7 +27,8 @@ typedef struct CkptReader CkptReader;
 
 /* Codes of the n rows (at most CKPT_ROWS) row0, row0 + step, ... and of columns col0 ..
  * col0+m-1 (col0 a multiple of CKPT_CHUNK, m at most that) to out[n][CKPT_CHUNK]. */
-typedef void (*CkptCodes) (const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out);
+typedef void (*CkptCodes) (const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m,
+						   uint8_t *out);
 
 struct CkptReader
 {
@@ -180,14 +181,16 @@ bool		ckpt_match(const char *pattern, const char *name, bool anywhere, bool *out
 
 /* ---- readers (ckpt_read.c) ---- */
 
-void		ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, uint8_t *out);
+void		ckpt_stream(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m,
+						uint8_t *out);
 /* scales one a group: [n][groups] or [groups][n] */
 void		ckpt_scale_rows(CkptReader *r, const KTensor *t, int64_t group);
 void		ckpt_scale_cols(CkptReader *r, const KTensor *t, int64_t group);
 /* Of groups of `size` columns (-1 = all): columns of one, and how many there are. */
 bool		ckpt_groups(const CkptReader *r, int64_t size, int64_t *group, int64_t *groups, Err *e);
 /* The group of each column, if there is such a tensor, for r->g_idx. */
-bool		ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups, Err *e);
+bool		ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64_t groups,
+					   Err *e);
 bool		ckpt_finish(Ckpt *c, CkptReader *r, Err *e);
 
 /* ---- scales (ckpt_scale.c) ---- */
@@ -220,19 +223,23 @@ extern const KType ckpt_scales[];	/* floats and exponents */
 float		ckpt_e4m3(uint8_t b);
 float		ckpt_e8m0(uint8_t b);	/* 255 is NaN */
 /* Codes are the bytes of a tensor [n][k] of one of these types, I8 or F8. */
-bool		ckpt_bytes(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types, Err *e);
+bool		ckpt_bytes(Ckpt *c, CkptReader *r, const char *module, const char *ending, const KType *types,
+					   Err *e);
 /* Codes are nibbles of E2M1, the low one first, k / 2 bytes a row. */
 void		ckpt_fp4(CkptReader *r, const KTensor *t);
 /* A tensor U8 [n][k / 2] with an exponent for 32 columns; with E4M3 scales for 16. */
-bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
-bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale, Err *e);
+bool		ckpt_mx(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale,
+					Err *e);
+bool		ckpt_nvfp4(Ckpt *c, CkptReader *r, const char *module, const char *ending, const char *scale,
+					   Err *e);
 /* Scales: one, or one a row, or one for each block of rows x cols (0 = there are none); of
  * several matrices below each other in 3 dimensions. */
 bool		ckpt_scale_shape(Ckpt *c, CkptReader *r, const KTensor *t, int64_t rows, int64_t cols, Err *e);
 /* Zero points of I8 codes, if there are any, laid out as the scales. */
 bool		ckpt_i8_zeros(Ckpt *c, CkptReader *r, const char *module, const char *ending, Err *e);
 /* The one element of a tensor F32; neither 0 nor infinite. */
-bool		ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, float *out, Err *e);
+bool		ckpt_one_float(Ckpt *c, CkptReader *r, const char *module, const char *ending, float *out,
+						   Err *e);
 
 /* Types of GGUF that no kernel knows (gguf_types.c) */
 bool		gguf_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, Err *e);

@@ -216,7 +216,8 @@ put_block(const CkptReader *r, const CkptReadRun *run, int64_t row, const uint8_
 {
 	if (r->t.type == KT_MXFP4)
 	{
-		KBlockMXFP4 b = {.e = ((const uint8_t *) r->scale->data)[row * r->row_step + run->group * r->group_step]};
+		KBlockMXFP4 b =
+			{.e = ((const uint8_t *) r->scale->data)[row * r->row_step + run->group * r->group_step]};
 
 		put_nibbles(codes, 0, b.qs);
 		memcpy(to, &b, sizeof(b));
@@ -268,7 +269,8 @@ put_bf16(const float *x, int m, uint8_t *to)
 		uint16_t	h;
 
 		memcpy(&u, x + i, sizeof(u));
-		h = (uint16_t) ((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40 : (u + 0x7fffu + (u >> 16 & 1)) >> 16);
+		h = (uint16_t) ((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 |
+						0x40 : (u + 0x7fffu + (u >> 16 & 1)) >> 16);
 		memcpy(to + 2 * i, &h, sizeof(h));
 	}
 }
@@ -438,8 +440,8 @@ choose(CkptReader *r, float most, const CkptZeros *z)
 static bool
 is_fp8(const CkptReader *r)
 {
-	return r->q != NULL && r->q->type == KT_F8_E4M3 && r->bits == 8 && r->zero_of == NULL && r->zero0 == 0 && r->columns == NULL &&
-		r->g_idx == NULL && !r->flat && (r->group % FP8_GROUP == 0 || r->group >= r->k);
+	return r->q != NULL && r->q->type == KT_F8_E4M3 && r->bits == 8 && r->zero_of == NULL && r->zero0 == 0 &&
+		r->columns == NULL && r->g_idx == NULL && !r->flat && (r->group % FP8_GROUP == 0 || r->group >= r->k);
 }
 
 /* An order that is none isn't kept. */
@@ -457,7 +459,8 @@ bool
 ckpt_groups(const CkptReader *r, int64_t size, int64_t *group, int64_t *groups, Err *e)
 {
 	if (size == 0 || size < -1)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" can't have groups of %lld columns", r->name, (long long) size);
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" can't have groups of %lld columns", r->name,
+					   (long long) size);
 	*group = size < 0 || size > r->k ? r->k : size;
 	*groups = (r->k + *group - 1) / *group;
 	return true;
@@ -479,8 +482,10 @@ ckpt_order(Ckpt *c, CkptReader *r, const char *module, const char *ending, int64
 	for (int64_t i = 0; i < r->k; i++)
 		if (r->g_idx[i] < 0 || r->g_idx[i] >= groups)
 		{
-			err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid group", t->name, ckpt_where(c, t));
-			return err_detail(e, "Column %lld is in group %d of %lld.", (long long) i, r->g_idx[i], (long long) groups);
+			err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has an invalid group", t->name,
+					ckpt_where(c, t));
+			return err_detail(e, "Column %lld is in group %d of %lld.", (long long) i, r->g_idx[i],
+							  (long long) groups);
 		}
 	return true;
 }

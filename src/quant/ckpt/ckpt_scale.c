@@ -122,7 +122,8 @@ ckpt_finite(const Ckpt *c, const KTensor *t, float *most, Err *e)
 	*most = ckpt_element(&one, 0);
 	if (*most < INFINITY)
 		return true;
-	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that is not finite", t->name, ckpt_where(c, t));
+	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has a scale that is not finite", t->name,
+			ckpt_where(c, t));
 	for (int64_t i = 0; i < n; i++)
 		if (!(fabsf(ckpt_element(t, i)) < INFINITY))
 			return err_detail(e, "The scale of element %lld is NaN or infinite.", (long long) i);
@@ -197,7 +198,8 @@ not_symmetric(const Ckpt *c, const CkptReader *r, float middle, Err *e)
 {
 	int64_t		groups = groups_of(r);
 
-	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has zero points, but the quantization is symmetric",
+	err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has zero points, but the quantization is "
+							 "symmetric",
 			r->zeros->name, ckpt_where(c, r->zeros));
 	for (int64_t g = 0; g < groups; g++)
 		for (int64_t i = 0; i < r->n; i++)

@@ -54,8 +54,8 @@ block_structure(const Json *w, int64_t *block, Err *e)
 static bool
 read_scheme(const Json *g, Scheme *s, Err *e)
 {
-	static const char known[] = "num_bits type symmetric group_size strategy block_structure dynamic actorder observer "
-		"observer_kwargs scale_dtype zp_dtype is_mx";
+	static const char known[] = "num_bits type symmetric group_size strategy block_structure dynamic "
+		"actorder observer observer_kwargs scale_dtype zp_dtype is_mx";
 	const Json *w = ckpt_get(g, "weights");
 	const Json *acts = ckpt_get(g, "input_activations");
 	const Json *acts_type = ckpt_get(acts, "type");
@@ -65,7 +65,8 @@ read_scheme(const Json *g, Scheme *s, Err *e)
 	if (!ckpt_known(g, "targets weights input_activations output_activations format", e) ||
 		!ckpt_word(g, "format", FORMATS, 0, &word, e) || !ckpt_known(w, known, e) ||
 		!ckpt_int(w, "num_bits", 1, 8, 8, &s->bits, e) || !ckpt_word(w, "type", "int float", 0, &word, e) ||
-		!ckpt_bool(w, "symmetric", true, &s->symmetric, e) || !ckpt_int(w, "group_size", -1, 1 << 24, 0, &s->group, e))
+		!ckpt_bool(w, "symmetric", true, &s->symmetric, e) ||
+		!ckpt_int(w, "group_size", -1, 1 << 24, 0, &s->group, e))
 		return false;
 	s->integer = word == 0;
 	s->group = s->group < 0 ? 0 : s->group;
@@ -79,14 +80,15 @@ read_scheme(const Json *g, Scheme *s, Err *e)
 bool
 compressed_open(Ckpt *c, Err *e)
 {
-	static const char known[] = "quant_method format quantization_status config_groups ignore kv_cache_scheme version "
-		"global_compression_ratio sparsity_config run_compressed producer";
+	static const char known[] = "quant_method format quantization_status config_groups ignore "
+		"kv_cache_scheme version global_compression_ratio sparsity_config run_compressed producer";
 	const Json *groups;
 	const Json *v;
 	Scheme		s;
 	int			word;
 
-	if (!ckpt_map(c->conf, "config_groups", &groups, e) || !ckpt_known(c->conf, known, e) || !ckpt_word(c->conf, "format", FORMATS, 0, &word, e) ||
+	if (!ckpt_map(c->conf, "config_groups", &groups, e) || !ckpt_known(c->conf, known, e) ||
+		!ckpt_word(c->conf, "format", FORMATS, 0, &word, e) ||
 		!ckpt_word(c->conf, "quantization_status", "compressed frozen", 0, &word, e) ||
 		!ckpt_word(ckpt_get(c->conf, "sparsity_config"), "format", "dense", 0, &word, e))
 		return false;
@@ -189,16 +191,17 @@ packed(Ckpt *c, CkptReader *r, const char *module, const Scheme *s, Err *e)
 	r->row_bytes = words * 4;
 	r->zero0 = (float) (1 << (r->bits - 1));
 	if ((r->q = ckpt_part(c, r, module, ".weight_packed", ckpt_i32, 2, r->n, words, e)) == NULL ||
-		(shape = ckpt_part(c, r, module, ".weight_shape", i64, 1, 2, 0, e)) == NULL || !scales(c, r, module, s, e) ||
-		!ckpt_order(c, r, module, ".weight_g_idx", groups, e))
+		(shape = ckpt_part(c, r, module, ".weight_shape", i64, 1, 2, 0, e)) == NULL ||
+		!scales(c, r, module, s, e) || !ckpt_order(c, r, module, ".weight_g_idx", groups, e))
 		return false;
 	if (memcmp(shape->data, (int64_t[2]) {r->n, r->k}, 16) != 0)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]", shape->name,
-					   ckpt_where(c, shape), (long long) r->n, (long long) r->k);
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]",
+					   shape->name, ckpt_where(c, shape), (long long) r->n, (long long) r->k);
 	if (s->symmetric)
 		return true;
 	r->zero_of = packed_zero;
-	r->zeros = ckpt_part(c, r, module, ".weight_zero_point", ckpt_i32, 2, (r->n * s->bits + 31) / 32, groups, e);
+	r->zeros = ckpt_part(c, r, module, ".weight_zero_point", ckpt_i32, 2, (r->n * s->bits + 31) / 32, groups,
+						 e);
 	return r->zeros != NULL;
 }
 
@@ -241,6 +244,7 @@ compressed_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader 
 					   ktype_name(p != NULL ? p->type : w->type), s.integer ? "int" : "float");
 	if (p != NULL)
 		return s.integer ? packed(c, r, module, &s, e) : fp4(c, r, module, e);
-	return ckpt_bytes(c, r, module, ".weight", s.integer ? ckpt_i8 : ckpt_f8, e) && scales(c, r, module, &s, e) &&
+	return ckpt_bytes(c, r, module, ".weight", s.integer ? ckpt_i8 : ckpt_f8, e) &&
+		scales(c, r, module, &s, e) &&
 		(!s.integer || s.symmetric || ckpt_i8_zeros(c, r, module, ".weight_zero_point", e));
 }

@@ -27,7 +27,8 @@ codes(const CkptReader *r, int64_t row0, int step, int n, int64_t col0, int m, u
 static float
 scale(const CkptReader *r, int64_t row, int64_t group)
 {
-	const uint8_t *p = (const uint8_t *) r->q->data + row * r->row_bytes + group / 4 * (int64_t) sizeof(KBlockNVFP4);
+	const uint8_t *p = (const uint8_t *) r->q->data + row * r->row_bytes +
+		group / 4 * (int64_t) sizeof(KBlockNVFP4);
 	uint8_t		d = p[group % 4];
 
 	if ((d & 0x7f) == 0x7f)
@@ -64,8 +65,9 @@ gguf_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out,
 			return false;
 		count = ckpt_count(r->scale2);
 		if (count != 1 && (w->ndim != 3 || count != w->shape[0]))
-			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has %lld elements, expected %lld", r->scale2->name,
-						   ckpt_where(c, r->scale2), (long long) count, (long long) (w->ndim == 3 ? w->shape[0] : 1));
+			return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has %lld elements, expected %lld",
+						   r->scale2->name, ckpt_where(c, r->scale2), (long long) count,
+						   (long long) (w->ndim == 3 ? w->shape[0] : 1));
 		r->row_div = n / count;
 	}
 	r->most = 448 * most;

@@ -86,12 +86,13 @@ gptq_reader(Ckpt *c, CkptReader *r, const char *module, const GptqSpec *s, Err *
 	r->symmetric = s->sym;
 	if (!ckpt_groups(r, s->group, &group, &groups, e))
 		return false;
-	if (r->k * r->bits % 32 != 0 || r->n * r->bits % 32 != 0 || (r->bits == 3 && (r->k % 32 != 0 || r->n % 32 != 0)))
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed with %d bits", r->name,
-					   (long long) r->n, (long long) r->k, r->bits);
+	if (r->k * r->bits % 32 != 0 || r->n * r->bits % 32 != 0 ||
+		(r->bits == 3 && (r->k % 32 != 0 || r->n % 32 != 0)))
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed with %d bits",
+					   r->name, (long long) r->n, (long long) r->k, r->bits);
 	if ((r->q = ckpt_part(c, r, module, ".qweight", ckpt_i32, 2, r->k * r->bits / 32, r->n, e)) == NULL ||
-		(r->zeros = ckpt_part(c, r, module, ".qzeros", ckpt_i32, 2, groups, r->n * r->bits / 32, e)) == NULL ||
-		(r->scale = ckpt_part(c, r, module, ".scales", ckpt_floats, 2, groups, r->n, e)) == NULL ||
+		(r->zeros = ckpt_part(c, r, module, ".qzeros", ckpt_i32, 2, groups, r->n * r->bits / 32, e)) ==
+		NULL || (r->scale = ckpt_part(c, r, module, ".scales", ckpt_floats, 2, groups, r->n, e)) == NULL ||
 		!ckpt_order(c, r, module, ".g_idx", groups, e))
 		return false;
 	ckpt_scale_cols(r, r->scale, group);
@@ -103,10 +104,12 @@ bool
 gptq_settings(const Json *o, GptqSpec *s, Err *e)
 {
 	if (!ckpt_int(o, "bits", 1, 32, s->bits, &s->bits, e) ||
-		!ckpt_int(o, "group_size", -1, 1 << 24, s->group, &s->group, e) || !ckpt_bool(o, "sym", s->sym, &s->sym, e))
+		!ckpt_int(o, "group_size", -1, 1 << 24, s->group, &s->group, e) ||
+		!ckpt_bool(o, "sym", s->sym, &s->sym, e))
 		return false;
 	if (s->bits != 2 && s->bits != 3 && s->bits != 4 && s->bits != 8 && s->bits < 16)
-		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has \"bits\" = %lld, which is not supported",
+		return err_set(e, ERR_UNSUPPORTED,
+					   "quantization configuration has \"bits\" = %lld, which is not supported",
 					   (long long) s->bits);
 	return true;
 }
@@ -133,12 +136,12 @@ bool
 gptq_open(Ckpt *c, Err *e)
 {
 	/* what was done to find the codes, and switches of other programs */
-	static const char known[] = GPTQ_SETTINGS " quant_method method checkpoint_format format dynamic lm_head pack_dtype "
-		"meta quantizer true_sequential damp_percent damp_auto_increment static_groups mse act_group_aware hyb_act "
-		"model_name_or_path model_file_base_name model_seqlen dataset tokenizer batch_size pad_token_id "
-		"use_exllama disable_exllama exllama_config use_cuda_fp16 max_input_length cache_block_outputs backend "
-		"block_name_to_quantize module_name_preceding_first_block modules_in_block_to_quantize "
-		"modules_to_not_convert version offload_to_disk device is_marlin_format";
+	static const char known[] = GPTQ_SETTINGS " quant_method method checkpoint_format format dynamic lm_head "
+		"pack_dtype meta quantizer true_sequential damp_percent damp_auto_increment static_groups mse "
+		"act_group_aware hyb_act model_name_or_path model_file_base_name model_seqlen dataset tokenizer "
+		"batch_size pad_token_id use_exllama disable_exllama exllama_config use_cuda_fp16 max_input_length "
+		"cache_block_outputs backend block_name_to_quantize module_name_preceding_first_block "
+		"modules_in_block_to_quantize modules_to_not_convert version offload_to_disk device is_marlin_format";
 	int			pack;
 	const Json *rules;
 	const Json *v;
@@ -152,8 +155,10 @@ gptq_open(Ckpt *c, Err *e)
 		bool		matches;
 		const char *p = v->key;
 
-		if (!ckpt_known(v, GPTQ_SETTINGS " damp_percent damp_auto_increment mse static_groups true_sequential", e) ||
-			!gptq_settings(v, &s, e) || !ckpt_match(p + (p[0] == '+' || p[0] == '-' ? 2 * (p[1] == ':') : 0), "", false, &matches, e))
+		if (!ckpt_known(v, GPTQ_SETTINGS " damp_percent damp_auto_increment mse static_groups "
+										 "true_sequential", e) ||
+			!gptq_settings(v, &s, e) || !ckpt_match(p + (p[0] == '+' || p[0] == '-' ? 2 * (p[1] == ':') : 0),
+													"", false, &matches, e))
 			return false;
 	}
 	return true;
@@ -200,7 +205,8 @@ gptq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out,
 	/* BitBLAS stores bytes, in an order that its kernels ask for */
 	if (q != NULL && (q->type == KT_I8 || q->type == KT_U8))
 	{
-		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has a layout of BitBLAS, which is not supported", q->name,
+		err_set(e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has a layout of BitBLAS, which is not "
+									"supported", q->name,
 				ckpt_where(c, q));
 		return err_hint(e, "Checkpoints of BitBLAS are supported in GPTQ's layout.");
 	}

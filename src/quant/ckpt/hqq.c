@@ -33,8 +33,8 @@ static bool
 check_params(const Json *o, Err *e)
 {
 	return ckpt_known(o, "weight_quant_params offload_meta", e) &&
-		ckpt_known(ckpt_get(o, "weight_quant_params"), "nbits channel_wise group_size optimize round_zero axis "
-				   "view_as_float", e);
+		ckpt_known(ckpt_get(o, "weight_quant_params"),
+				   "nbits channel_wise group_size optimize round_zero axis view_as_float", e);
 }
 
 /* The settings of all modules, or of some by their names; tensors have them, too. */
@@ -44,7 +44,8 @@ hqq_open(Ckpt *c, Err *e)
 	const Json *all;
 	const Json *v;
 
-	if (!ckpt_known(c->conf, "quant_method quant_config skip_modules", e) || !ckpt_map(c->conf, "quant_config", &all, e))
+	if (!ckpt_known(c->conf, "quant_method quant_config skip_modules", e) ||
+		!ckpt_map(c->conf, "quant_config", &all, e))
 		return false;
 	if (ckpt_get(all, "weight_quant_params") != NULL)
 		return check_params(all, e);
@@ -113,8 +114,8 @@ other_settings(Ckpt *c, CkptReader *r, const char *module, Err *e)
 	if (shape == NULL)
 		return false;
 	if (memcmp(shape->data, (int64_t[2]) {r->n, r->k}, 16) != 0)
-		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]", shape->name,
-					   ckpt_where(c, shape), (long long) r->n, (long long) r->k);
+		return err_set(e, ERR_BAD_FILE, "tensor \"%s\" in file \"%s\" has not the shape [%lld, %lld]",
+					   shape->name, ckpt_where(c, shape), (long long) r->n, (long long) r->k);
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
 	{
 		int			yes;
@@ -122,7 +123,8 @@ other_settings(Ckpt *c, CkptReader *r, const char *module, Err *e)
 		if (!setting(c, r, module, none[i], 0, &yes, e))
 			return false;
 		if (yes != 0)
-			return err_set(e, ERR_UNSUPPORTED, "matrix \"%s\" has \"%s\", which is not supported", r->name, none[i] + 1);
+			return err_set(e, ERR_UNSUPPORTED, "matrix \"%s\" has \"%s\", which is not supported", r->name,
+						   none[i] + 1);
 	}
 	for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++)
 		ckpt_unused(c, r, module, unused[i]);
@@ -227,7 +229,8 @@ hqq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, 
 	if (n > INT64_MAX / 16 / k)
 		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" is too large", r->name);
 	if (!setting(c, r, module, ".axis", 0, &axis, e) || !packing(c, r, module, e) ||
-		!other_settings(c, r, module, e) || (r->q = ckpt_part(c, r, module, ".W_q", bytes, 0, 0, 0, e)) == NULL ||
+		!other_settings(c, r, module, e) ||
+		(r->q = ckpt_part(c, r, module, ".W_q", bytes, 0, 0, 0, e)) == NULL ||
 		(r->scale = ckpt_part(c, r, module, ".scale", ckpt_floats, 0, 0, 0, e)) == NULL ||
 		(r->zeros = ckpt_part(c, r, module, ".zero", ckpt_floats, 0, 0, 0, e)) == NULL)
 		return false;
@@ -236,7 +239,8 @@ hqq_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **out, 
 	count = ckpt_count(r->scale);
 	if (count < 1 || ckpt_count(r->zeros) != count || !layout(r, axis, count) ||
 		r->q->nbytes != (size_t) (r->dims[LINES] * r->dims[COLS] * (r->bits == 3 ? 4 : 1)))
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of [%lld, %lld] can't have %lld groups and codes of %zu bytes",
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of [%lld, %lld] can't have %lld groups and codes of "
+										"%zu bytes",
 					   r->name, (long long) n, (long long) k, (long long) count, r->q->nbytes);
 	return true;
 }

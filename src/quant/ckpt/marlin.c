@@ -54,7 +54,8 @@ scale(const CkptReader *r, int64_t row, int64_t group)
 }
 
 bool
-marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const char *scales, const GptqSpec *s, Err *e)
+marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const char *scales,
+			  const GptqSpec *s, Err *e)
 {
 	int64_t		group;
 	int64_t		groups;
@@ -64,12 +65,14 @@ marlin_reader(Ckpt *c, CkptReader *r, const char *module, const char *q, const c
 	r->scale_of = scale;
 	r->zero0 = 8;
 	if (r->bits != 4 || !s->sym)
-		return err_set(e, ERR_UNSUPPORTED, "matrix \"%s\" has %s, but this layout is supported with 4 symmetric bits only",
+		return err_set(e, ERR_UNSUPPORTED,
+					   "matrix \"%s\" has %s, but this layout is supported with 4 symmetric bits only",
 					   r->name, r->bits != 4 ? "other than 4 bits" : "zero points");
 	if (!ckpt_groups(r, s->group, &group, &groups, e))
 		return false;
 	if (r->k % TILE != 0 || r->n % ROWS != 0)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed in tiles of [%d, %d]", r->name,
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of shape [%lld, %lld] can't be packed in tiles of "
+										"[%d, %d]", r->name,
 					   (long long) r->n, (long long) r->k, ROWS, TILE);
 	ckpt_unused(c, r, module, ".workspace");
 	if ((r->q = ckpt_part(c, r, module, q, ckpt_i32, 2, r->k / TILE, r->n * 2, e)) == NULL ||

@@ -14,9 +14,9 @@
 static bool
 check_weight(const Json *w, Err *e)
 {
-	static const char known[] = "dtype observer_cls is_dynamic qscheme ch_axis group_size symmetric round_method scale_type "
-		"scale_format scale_calculation_mode mx_element_dtype zero_point_type is_mse_observer enable_buffer_reuse "
-		"max_input_numel qat_spec";
+	static const char known[] = "dtype observer_cls is_dynamic qscheme ch_axis group_size symmetric "
+		"round_method scale_type scale_format scale_calculation_mode mx_element_dtype zero_point_type "
+		"is_mse_observer enable_buffer_reuse max_input_numel qat_spec";
 	int			dtype;
 	int			word;
 	bool		dynamic;
@@ -24,13 +24,16 @@ check_weight(const Json *w, Err *e)
 
 	if (!ckpt_known(w, known, e) || !ckpt_word(w, "dtype", "fp8_e4m3 fp4 mx", -1, &dtype, e) ||
 		!ckpt_word(w, "qscheme", "per_tensor per_channel per_group", 0, &word, e) ||
-		!ckpt_word(w, "mx_element_dtype", "fp4", 0, &word, e) || !ckpt_bool(w, "is_dynamic", false, &dynamic, e))
+		!ckpt_word(w, "mx_element_dtype", "fp4", 0, &word, e) ||
+		!ckpt_bool(w, "is_dynamic", false, &dynamic, e))
 		return false;
 	if (dynamic)
-		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has weights with \"is_dynamic\" = true");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "quantization configuration has weights with \"is_dynamic\" = true");
 	if (dtype < 1)
 		return true;
-	return ckpt_int(w, "group_size", 32, 32, 32, &group, e) && ckpt_word(w, "scale_format", "e8m0", 0, &word, e);
+	return ckpt_int(w, "group_size", 32, 32, 32, &group, e) &&
+		ckpt_word(w, "scale_format", "e8m0", 0, &word, e);
 }
 
 /* Of one layer or of all: a weight is described by an object, or by a list of one. */
@@ -44,7 +47,8 @@ check_layer(const Json *o, Err *e)
 	if (json_is_array(w) && json_count(w) == 1)
 		w = w->child;
 	return w == NULL || (json_is_object(w) ? check_weight(w, e) :
-						 err_set(e, ERR_UNSUPPORTED, "quantization configuration has weights with several scales"));
+						 err_set(e, ERR_UNSUPPORTED,
+								 "quantization configuration has weights with several scales"));
 }
 
 /* Algorithms that found the weights don't matter, but rotations may go on in the model. */
@@ -59,7 +63,8 @@ check_algorithms(const Json *list, Err *e)
 		const Json *name = ckpt_get(v, "name");
 
 		if (!json_is_string(name) || strstr(name->s, "rot") != NULL)
-			return err_set(e, ERR_UNSUPPORTED, "quantization configuration has the algorithm %s, which is not supported",
+			return err_set(e, ERR_UNSUPPORTED,
+						   "quantization configuration has the algorithm %s, which is not supported",
 						   ckpt_show(name != NULL ? name : v, buf, sizeof(buf)));
 	}
 	return true;
@@ -68,9 +73,9 @@ check_algorithms(const Json *list, Err *e)
 bool
 quark_open(Ckpt *c, Err *e)
 {
-	static const char known[] = "quant_method quant_mode global_quant_config layer_quant_config layer_type_quant_config "
-		"exclude export kv_cache_quant_config kv_cache_group min_kv_scale kv_cache_post_rope version log_severity_level "
-		"config_version algo_config";
+	static const char known[] = "quant_method quant_mode global_quant_config layer_quant_config "
+		"layer_type_quant_config exclude export kv_cache_quant_config kv_cache_group min_kv_scale "
+		"kv_cache_post_rope version log_severity_level config_version algo_config";
 	static const char *const maps[] = {"layer_quant_config", "layer_type_quant_config"};
 	const Json *v;
 	int			word;

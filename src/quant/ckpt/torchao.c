@@ -16,8 +16,8 @@
 bool
 torchao_open(Ckpt *c, Err *e)
 {
-	static const char configs[] = "Int8WeightOnlyConfig Int8DynamicActivationInt8WeightConfig Float8WeightOnlyConfig "
-		"Float8DynamicActivationFloat8WeightConfig";
+	static const char configs[] = "Int8WeightOnlyConfig Int8DynamicActivationInt8WeightConfig "
+		"Float8WeightOnlyConfig Float8DynamicActivationFloat8WeightConfig";
 	const Json *v;
 	int			word;
 	int64_t		version;
@@ -29,7 +29,8 @@ torchao_open(Ckpt *c, Err *e)
 		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has not one \"quant_type\"");
 	v = ckpt_get(ckpt_get(c->conf, "quant_type"), "default");
 	if (ckpt_get(v, "_type") == NULL)
-		return err_set(e, ERR_UNSUPPORTED, "quantization configuration has a \"quant_type\" that is not supported");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "quantization configuration has a \"quant_type\" that is not supported");
 	if (!ckpt_word(v, "_type", configs, -1, &word, e) || !ckpt_int(v, "_version", 2, 2, 2, &version, e))
 		return false;
 	c->ints[0] = word == 1;		/* activations of 8 bits */
@@ -55,8 +56,8 @@ torchao_matrix(Ckpt *c, const char *module, int64_t n, int64_t k, CkptReader **o
 	groups = scale->ndim == 2 ? scale->shape[1] : 1;
 	r->int8_acts = c->ints[0] != 0;
 	if (groups > 1 && k % groups != 0)
-		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have %lld groups", r->name, (long long) k,
-					   (long long) groups);
+		return err_set(e, ERR_BAD_FILE, "matrix \"%s\" of %lld columns can't have %lld groups", r->name,
+					   (long long) k, (long long) groups);
 	return ckpt_scale_shape(c, r, scale, groups > 1 ? 1 : 0, groups > 1 ? k / groups : 0, e) &&
 		(w->type != KT_I8 || ckpt_i8_zeros(c, r, module, "._weight_zero_point", e));
 }

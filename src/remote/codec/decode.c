@@ -2,9 +2,9 @@
  * decode.c
  *	  From an endpoint's answers to reply frames: buffers, bounds, and who reads what (decode.h).
  *
- * A call's bytes go into the part's buffer, or through the events of a stream; a row of `shapes` reads them.  An answer that is
- * not streamed is looked at when all of it is there, so nothing is told of one that is refused.  Final frames come when the
- * last call has ended.
+ * A call's bytes go into the part's buffer, or through the events of a stream; a row of `shapes` reads them.
+ * An answer that is not streamed is looked at when all of it is there, so nothing is told of one that is
+ * refused.  Final frames come when the last call has ended.
  *
  * One thread.  Tested by tests/unit/remote/test_remote_reply.c, test_remote_reply_more.c and
  * tests/fuzz/fuzz_remote_reply.c.
@@ -113,8 +113,9 @@ reply_read_usage(JsonSpan v, RUsage *u, Err *e)
 {
 	/* of Anthropic's messages and OpenAI's responses, too */
 	static const char *const names[] = {
-		"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details", "prompt_cache_hit_tokens",
-		"input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details", "cache_read_input_tokens", "total_tokens"
+		"prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details",
+		"prompt_cache_hit_tokens", "input_tokens", "output_tokens", "input_tokens_details",
+		"output_tokens_details", "cache_read_input_tokens", "total_tokens"
 	};
 	static const char *const cached[] = {"cached_tokens"};
 	static const char *const reasoning[] = {"reasoning_tokens"};
@@ -124,7 +125,8 @@ reply_read_usage(JsonSpan v, RUsage *u, Err *e)
 
 	if (!json_fields(v, names, 11, f))
 		return true;
-	if (!usage_field(f[0].s != NULL ? f[0] : f[5], &u->prompt, e) || !usage_field(f[1].s != NULL ? f[1] : f[6], &u->completion, e) ||
+	if (!usage_field(f[0].s != NULL ? f[0] : f[5], &u->prompt, e) ||
+		!usage_field(f[1].s != NULL ? f[1] : f[6], &u->completion, e) ||
 		!usage_field(f[4].s != NULL ? f[4] : f[9], &u->cached, e) || !usage_field(f[10], &total, e))
 		return false;
 	if (json_fields(f[2].s != NULL ? f[2] : f[7], cached, 1, d) && !usage_field(d[0], &u->cached, e))
@@ -385,7 +387,8 @@ reply_held(const DecodedReply *r)
 	size_t		n = sizeof(DecodedReply);
 
 	for (int i = 0; i < r->calls->n; i++)
-		n += sizeof(RPart) + r->part[i].held + r->part[i].body.cap + r->part[i].sse.line.cap + r->part[i].sse.data.cap + r->part[i].floats.cap;
+		n += sizeof(RPart) + r->part[i].held + r->part[i].body.cap + r->part[i].sse.line.cap +
+			r->part[i].sse.data.cap + r->part[i].floats.cap;
 	return n;
 }
 

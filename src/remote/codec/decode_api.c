@@ -2,9 +2,9 @@
  * decode_api.c
  *	  Bodies of OpenAI's and Anthropic's interfaces, as the endpoint wrote them (decode.h).
  *
- * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT frames each, and the last frame has none:
- * as src/server/api/api_call.c.  A stream is whole when it has said so: "[DONE]", or an event whose type
- * ends it.
+ * But for the model's name, which becomes the one that was asked for here.  A stream's events are WF_TEXT
+ * frames each, and the last frame has none: as src/server/api/api_call.c.  A stream is whole when it has said
+ * so: "[DONE]", or an event whose type ends it.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -20,7 +20,8 @@ enum
 
 static const char *const names[] = {"error", "model", "usage", "message", "response", "type", "choices"};
 
-static const char *const last_types[] = {"message_stop", "response.completed", "response.incomplete", "response.failed"};
+static const char *const last_types[] = {"message_stop", "response.completed", "response.incomplete",
+										 "response.failed"};
 
 /* v with the model's name in place of what stands at `at`, if that is a string. */
 static void
@@ -43,8 +44,8 @@ renamed(const DecodedReply *r, JsonSpan v, JsonSpan at, Buf *out)
 }
 
 /*
- * A stream's usage comes in an event of its own, without choices.  It is always asked for, as tokens are counted here, and so hidden from an
- * caller who didn't.
+ * A stream's usage comes in an event of its own, without choices.  It is always asked for, as tokens are
+ * counted here, and so hidden from an caller who didn't.
  */
 static bool
 is_hidden(const DecodedReply *r, const JsonSpan *f)

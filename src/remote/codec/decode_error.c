@@ -6,8 +6,9 @@
  *	{"error": "..."}, {"message": "..."}		others
  *	{"detail": "..."}, {"detail": [{"msg": ..., "loc": [...]}, ...]}	FastAPI
  *
- * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is masked in all of them before they are
- * cut, also where it stands with JSON's escapes, control characters become spaces, what isn't UTF-8 a question mark.
+ * Or text of any kind; a page of HTML is left away.  The endpoint's words are a stranger's: the secret is
+ * masked in all of them before they are cut, also where it stands with JSON's escapes, control characters
+ * become spaces, what isn't UTF-8 a question mark.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -33,7 +34,8 @@
 static size_t
 char_bytes(unsigned char c)
 {
-	return c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+	return c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 :
+		0;
 }
 
 void
@@ -49,7 +51,8 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 
 		for (size_t k = 1; !bad && k < len; k++)
 			bad = ((unsigned char) s[i + k] & 0xC0) != 0x80;
-		bad = bad || (c == 0xE0 && (unsigned char) s[i + 1] < 0xA0) || (c == 0xED && (unsigned char) s[i + 1] > 0x9F) ||
+		bad = bad || (c == 0xE0 && (unsigned char) s[i + 1] < 0xA0) ||
+			(c == 0xED && (unsigned char) s[i + 1] > 0x9F) ||
 			(c == 0xF0 && (unsigned char) s[i + 1] < 0x90) || (c == 0xF4 && (unsigned char) s[i + 1] > 0x8F);
 		len = bad ? 1 : len;
 		if (told + len > max)
@@ -68,7 +71,10 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
 	}
 }
 
-/* Bytes at s that are the secret, as it is or with escapes of JSON, of which there may be several within each other; 0: they aren't. */
+/*
+ * Bytes at s that are the secret, as it is or with escapes of JSON, of which there may be several within each
+ * other; 0: they aren't.
+ */
 static size_t
 secret_at(const char *s, size_t n, FieldSpan secret)
 {
@@ -94,7 +100,9 @@ secret_at(const char *s, size_t n, FieldSpan secret)
 	return at;
 }
 
-/* s, with MASK for each occurrence of the secret; of what is more than is told, no more than its beginning. */
+/*
+ * s, with MASK for each occurrence of the secret; of what is more than is told, no more than its beginning.
+ */
 static void
 add_masked(Buf *out, const char *s, size_t n, FieldSpan secret)
 {
@@ -137,11 +145,15 @@ add_list(JsonSpan v, Buf *out)
 	}
 }
 
-/* v: an error object, or the body that has one, so many deep already; its code, if that is a status, goes to *status. */
+/*
+ * v: an error object, or the body that has one, so many deep already; its code, if that is a status, goes to
+ * *status.
+ */
 static void
 add_message(JsonSpan v, int depth, Buf *out, int *status)
 {
-	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg", "type"};
+	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg",
+										"type"};
 	JsonSpan	f[7];
 	int64_t		code;
 
@@ -183,9 +195,9 @@ says(const Buf *text, const char *words)
 static bool
 says_too_long(const Buf *text)
 {
-	return says(text, "context length") || says(text, "context_length") || says(text, "context window") || says(text, "context size") ||
-		says(text, "maximum model length") || says(text, "max_model_len") || says(text, "too long") || says(text, "too many tokens") ||
-		says(text, "exceed_context");
+	return says(text, "context length") || says(text, "context_length") || says(text, "context window") ||
+		says(text, "context size") || says(text, "maximum model length") || says(text, "max_model_len") ||
+		says(text, "too long") || says(text, "too many tokens") || says(text, "exceed_context");
 }
 
 /* ---- what it means ---- */
@@ -197,7 +209,8 @@ set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, 
 
 	if (status == 401 || status == 407)
 	{
-		err_set(e, ERR_AUTH, secret.n > 0 ? "the endpoint of model \"%.64s\" refused the secret" : "the endpoint of model \"%.64s\" wants a secret", name);
+		err_set(e, ERR_AUTH, secret.n > 0 ? "the endpoint of model \"%.64s\" refused the secret" :
+				"the endpoint of model \"%.64s\" wants a secret", name);
 		err_hint(e, "llm_set_secret('%.64s', ...) sets it.", name);
 	}
 	else if (status == 403)
@@ -205,7 +218,8 @@ set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, 
 	else if (status == 404)
 	{
 		err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%.64s\" has no such path or model", name);
-		err_hint(e, "The url must end where the paths begin (mostly in /v1), and option \"model\" is the model's name there, now \"%.200s\".", o->model);
+		err_hint(e, "The url must end where the paths begin (mostly in /v1), and option \"model\" is the "
+					"model's name there, now \"%.200s\".", o->model);
 	}
 	else if (status == 413 || ((status == 400 || status == 422) && says_too_long(said)))
 		err_set(e, ERR_TOO_LONG, "the request is too long for the endpoint of model \"%.64s\"", name);
@@ -226,7 +240,10 @@ set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, 
 		err_set(e, ERR_PROTOCOL, "the endpoint of model \"%.64s\" answered with status %d", name, status);
 }
 
-/* said: the endpoint's message, as it came; status: what is told; means: what decides, where the body says more. */
+/*
+ * said: the endpoint's message, as it came; status: what is told; means: what decides, where the body says
+ * more.
+ */
 static void
 make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, FieldSpan secret,
 		   Err *e)
@@ -248,7 +265,8 @@ make_error(int status, int means, const Buf *said, const ROptions *o, const char
 	if (told.len > 0 && where.len > 0)
 		err_detail(e, "Status %d: %s (%s)", status, told.data, where.data);
 	else if (told.len > 0 || where.len > 0)
-		err_detail(e, "Status %d%s%s", status, told.len > 0 ? ": " : " of ", told.len > 0 ? told.data : where.data);
+		err_detail(e, "Status %d%s%s", status, told.len > 0 ? ": " : " of ",
+				   told.len > 0 ? told.data : where.data);
 	else
 		err_detail(e, "Status %d, without a message.", status);
 	buf_free(&masked);
@@ -323,7 +341,8 @@ bool
 reply_error_as_body(const RequestFields *a, const Err *e, Buf *fields)
 {
 	static const char anthropic_path[] = "/v1/messages";
-	bool		anthropic = a->api_path.n == strlen(anthropic_path) && memcmp(a->api_path.s, anthropic_path, a->api_path.n) == 0;
+	bool		anthropic = a->api_path.n == strlen(anthropic_path) &&
+		memcmp(a->api_path.s, anthropic_path, a->api_path.n) == 0;
 	const EndpointErrorKind *k = kinds;
 	Buf			text = {0};
 	Buf			body = {0};

@@ -379,11 +379,13 @@ take_prompt(const DecodedReply *r, Gen *g, const RequestFields *a, JsonSpan ids,
 
 enum
 {
-	C_INDEX, C_TEXT, C_MESSAGE, C_DELTA, C_FINISH, C_STOP, C_LOGPROBS, C_IDS, C_PROMPT_LOGPROBS, C_PROMPT_IDS, C_N
+	C_INDEX, C_TEXT, C_MESSAGE, C_DELTA, C_FINISH, C_STOP, C_LOGPROBS, C_IDS, C_PROMPT_LOGPROBS, C_PROMPT_IDS,
+	C_N
 };
 
 static const char *const choice_names[] = {
-	"index", "text", "message", "delta", "finish_reason", "stop_reason", "logprobs", "token_ids", "prompt_logprobs", "prompt_token_ids"
+	"index", "text", "message", "delta", "finish_reason", "stop_reason", "logprobs", "token_ids",
+	"prompt_logprobs", "prompt_token_ids"
 };
 
 static bool
@@ -392,7 +394,8 @@ take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGener
 {
 	if (a->logprobs == -2 || json_kind(v) == 'n')
 		return true;
-	return g->chat ? lps_chat(r, &c->lp, v, ids, a->logprobs, e) : lps_completion(r, &c->lp, v, ids, a->logprobs, e);
+	return g->chat ? lps_chat(r, &c->lp, v, ids, a->logprobs, e) :
+		lps_completion(r, &c->lp, v, ids, a->logprobs, e);
 }
 
 /* v: an element of "choices"; place: where it stands. */
@@ -432,7 +435,8 @@ take_choice(DecodedReply *r, RPart *p, JsonSpan v, int place, bool delta, Decode
 	c->any_text = c->any_text || g->bytes > had;
 	ok = json_kind(f[C_IDS]) != '[' || reply_read_ids(r, f[C_IDS], "token_ids", &ids, e);
 	ok = ok && take_prompt(r, g, a, f[C_PROMPT_IDS], f[C_PROMPT_LOGPROBS], e) &&
-		take_logprobs(r, g, a, c, f[C_LOGPROBS], ids.len > 0 ? &ids : NULL, e) && take_end(r, c, f[C_FINISH], f[C_STOP], e);
+		take_logprobs(r, g, a, c, f[C_LOGPROBS], ids.len > 0 ? &ids : NULL, e) &&
+		take_end(r, c, f[C_FINISH], f[C_STOP], e);
 	c->n_ids += ids.len;
 	if (ok && a->want_ids)
 		intvec_add(&c->ids, ids.data, ids.len);
@@ -506,8 +510,8 @@ tell(DecodedReply *r, RPart *p, DecodeGenerateChoice *c, Err *e)
 	Gen		   *g = p->gen;
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);
-	bool		some = c->text.len > 0 || c->reasoning.len > 0 || (a->want_ids && c->ids.len > 0) || lps_any(&c->lp) ||
-		(c->ended && !c->end_told && g->list) || calls_are_new(g, c);
+	bool		some = c->text.len > 0 || c->reasoning.len > 0 || (a->want_ids && c->ids.len > 0) ||
+		lps_any(&c->lp) || (c->ended && !c->end_told && g->list) || calls_are_new(g, c);
 	bool		ok = true;
 
 	if (!some)
@@ -549,7 +553,8 @@ take_answer(DecodedReply *r, RPart *p, JsonSpan v, bool delta, Err *e)
 		return reply_bad(r, e, "is no object");
 	if (f[G_ERROR].s != NULL)
 		return reply_refused(r, f[G_ERROR], e);
-	if (!reply_read_usage(f[G_USAGE], &p->usage, e) || !take_prompt(r, g, a, f[G_PROMPT_IDS], f[G_PROMPT_LOGPROBS], e))
+	if (!reply_read_usage(f[G_USAGE], &p->usage, e) ||
+		!take_prompt(r, g, a, f[G_PROMPT_IDS], f[G_PROMPT_LOGPROBS], e))
 		return false;
 	if (json_kind(f[G_CHOICES]) != '[' || !json_elements(&m, f[G_CHOICES].s, f[G_CHOICES].n))
 		return (delta && f[G_CHOICES].s == NULL) || reply_bad(r, e, "has no choices");

@@ -9,7 +9,8 @@
 #include "remote/codec/decode.h"
 #include "remote/codec/sse.h"
 
-#define REPLY_MAX_BODY	((size_t) 512 << 20)	/* bytes of an answer that is read as a whole, or of a stream's texts */
+/* bytes of an answer that is read as a whole, or of a stream's texts */
+#define REPLY_MAX_BODY	((size_t) 512 << 20)
 #define REPLY_MAX_EVENT	((size_t) 64 << 20)
 #define REPLY_MAX_ENTRIES (1 << 24)	/* log-probabilities of an answer, as the engine's */
 
@@ -99,7 +100,10 @@ bool		reply_bad(const DecodedReply *r, Err *e, const char *fmt,
 					  ...) __attribute__((format(printf, 3, 4)));
 /* An "error" that comes with status 200. */
 bool		reply_refused(const DecodedReply *r, JsonSpan error, Err *e);
-/* s[0..n) behind what is in `out`, fit for people: without control characters, valid UTF-8, at most max bytes and an ellipsis. */
+/*
+ * s[0..n) behind what is in `out`, fit for people: without control characters, valid UTF-8, at most max bytes
+ * and an ellipsis.
+ */
 void		reply_clean(Buf *out, const char *s, size_t n, size_t max);
 /* Ask i's part of n tokens that were counted for all asks of the part together, by their inputs' lengths. */
 int64_t		reply_share(const DecodedReply *r, const RPart *p, int i, int64_t n);
@@ -123,8 +127,8 @@ void		lps_reset(Lps *l);	/* they have been told */
 bool		lps_any(const Lps *l);
 void		lps_put(const Lps *l, WireOut *o);
 /*
- * One answer's new positions: the "logprobs" of a completion's or a chat's choice.  ids: of the positions' own tokens, if there are
- * as many (NULL: unknown); asked: how many of the likeliest were.
+ * One answer's new positions: the "logprobs" of a completion's or a chat's choice.  ids: of the positions'
+ * own tokens, if there are as many (NULL: unknown); asked: how many of the likeliest were.
  */
 bool		lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
 bool		lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);

@@ -2,15 +2,18 @@
  * decode_loglikelihood.c
  *	  How likely choices are behind a prompt: log-probabilities of an echoed prompt's tokens (decode.h).
  *
- * A call's prompt is the request's and a choice behind it; of the answer's tokens those count that the choice is made of.  As in
- * src/backend/pooling/loglikelihood_inputs.c white space at the prompt's end is the choice's.  Endpoints
- * tell where a token stands in one of these ways, and none may be trusted alone:
+ * A call's prompt is the request's and a choice behind it; of the answer's tokens those count that the choice
+ * is made of.  As in src/backend/pooling/loglikelihood_inputs.c white space at the prompt's end is the
+ * choice's.  Endpoints tell where a token stands in one of these ways, and none may be trusted alone:
  *
- *	texts		the tokens' texts, from the last one backwards, are the choice; U+FFFD is part of some character
+ *	texts		the tokens' texts, from the last one backwards, are the choice; U+FFFD is part of some
+ *				character
  *	the same without white space: tokenizers lose a word's space when they write one token
- *	offsets		"text_offset" in characters, if it agrees with the texts that are there and ends where the prompt does
+ *	offsets		"text_offset" in characters, if it agrees with the texts that are there and ends where the
+ *				prompt does
  *
- * Else it is an error: never a wrong sum.  What was generated behind the prompt is left out; vLLM's prompt_logprobs have none of that.
+ * Else it is an error: never a wrong sum.  What was generated behind the prompt is left out; vLLM's
+ * prompt_logprobs have none of that.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -165,9 +168,10 @@ asked_chars(const RequestFields *a, int part)
 }
 
 /*
- * The tokens that were generated behind the prompt, as max_tokens 0 is more than some endpoints take, are left out.  vLLM counts one in its
- * usage that isn't there, llama-cpp-python leaves the BOS out; and without a BOS the latter's values are those of the tokens before, and
- * the last generated token, which nothing was asked behind, isn't told: then the last one told stands within the prompt.
+ * The tokens that were generated behind the prompt, as max_tokens 0 is more than some endpoints take, are
+ * left out.  vLLM counts one in its usage that isn't there, llama-cpp-python leaves the BOS out; and without
+ * a BOS the latter's values are those of the tokens before, and the last generated token, which nothing was
+ * asked behind, isn't told: then the last one told stands within the prompt.
  */
 static bool
 leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
@@ -179,15 +183,21 @@ leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
 	if ((caps & CAP_ECHO_ONLY) && (u->prompt < 0 || all->n == u->prompt))
 		return true;
 	if (n < 0 || (u->prompt >= 0 && n != u->prompt && (n != u->prompt - 1 || (caps & CAP_ECHO_ONLY))))
-		return reply_bad(r, e, "has log-probabilities of %d tokens, where %lld and %lld are counted", all->n, (long long) u->prompt,
-						 (long long) u->completion);
-	if ((caps & CAP_LLAMA) && (n == u->prompt || (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->asks[0], p->call->part))))
-		return err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" tells a prompt's log-probabilities wrongly for a model without BOS", r->o->name);
+		return reply_bad(r, e, "has log-probabilities of %d tokens, where %lld and %lld are counted", all->n,
+						 (long long) u->prompt, (long long) u->completion);
+	if ((caps & CAP_LLAMA) &&
+		(n == u->prompt ||
+		 (n >= 0 && n < all->n && all->t[n].offset < asked_chars(r->asks[0], p->call->part))))
+		return err_set(e, ERR_UNSUPPORTED,
+					   "the endpoint of model \"%.64s\" tells a prompt's log-probabilities wrongly for a "
+					   "model without BOS", r->o->name);
 	all->n = (int) n;
 	return true;
 }
 
-/* [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]: the prompt's own token is the first of each. */
+/*
+ * [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]: the prompt's own token is the first of each.
+ */
 static bool
 read_prompt(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
 {
@@ -251,7 +261,10 @@ add_dense(Buf *out, const char *s, size_t n)
 	}
 }
 
-/* How many bytes of a text's end some tokens may be: one number, but where parts of characters stand for one byte, two or three. */
+/*
+ * How many bytes of a text's end some tokens may be: one number, but where parts of characters stand for one
+ * byte, two or three.
+ */
 typedef struct LoglikelihoodEnds
 {
 	size_t		v[MAX_ENDS];
@@ -296,7 +309,8 @@ step_back(LoglikelihoodEnds *ends, const char *text, size_t n, const char *token
 
 			if (!part && end < n && text[n - end - 1] == token[len - 1])
 				add_end(&next, end + 1);
-			for (size_t k = 1; part && k <= 3 && end + k <= n && (unsigned char) text[n - end - k] >= 0x80; k++)
+			for (size_t k = 1; part && k <= 3 && end + k <= n && (unsigned char) text[n - end - k] >= 0x80;
+				 k++)
 				add_end(&next, end + k);
 		}
 		len -= part ? 3 : 1;
@@ -305,7 +319,10 @@ step_back(LoglikelihoodEnds *ends, const char *text, size_t n, const char *token
 	return ends->n > 0;
 }
 
-/* The last tokens that hold the text's last `tail` bytes, the first of which may begin before them: which is it?  -1: not sure. */
+/*
+ * The last tokens that hold the text's last `tail` bytes, the first of which may begin before them: which is
+ * it?  -1: not sure.
+ */
 static int
 match_tail(const Toks *all, const char *text, size_t n, size_t tail)
 {
@@ -323,7 +340,10 @@ match_tail(const Toks *all, const char *text, size_t n, size_t tail)
 	return -1;
 }
 
-/* The same but for white space; with `spaces` tokens that are nothing else, in front of it, belong to it if it begins so. */
+/*
+ * The same but for white space; with `spaces` tokens that are nothing else, in front of it, belong to it if
+ * it begins so.
+ */
 static int
 match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool spaces)
 {
@@ -345,7 +365,8 @@ match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool 
 	add_dense(&want, text + n - tail, tail);
 	if (want.len > head)
 		i = match_tail(&dense, want.data, want.len, want.len - head);
-	if (i > 0 && spaces && is_space(text[n - tail]) && space_at(all->bytes.data + all->t[i].at, all->t[i].len) == 0)
+	if (i > 0 && spaces && is_space(text[n - tail]) && space_at(all->bytes.data + all->t[i].at,
+																all->t[i].len) == 0)
 		while (i > 0 && dense.t[i - 1].len == 0 && all->t[i - 1].len > 0)
 			i--;
 	toks_free(&dense);
@@ -354,8 +375,9 @@ match_dense_tail(const Toks *all, const char *text, size_t n, size_t tail, bool 
 }
 
 /*
- * Tokens without a text are parts of a character: of vLLM the first ones, and the last has all of it; of llama-cpp-python all.  So of what
- * stands in front of the choice's first token they are parts of its first character, or of the one before that.  -1: of which?
+ * Tokens without a text are parts of a character: of vLLM the first ones, and the last has all of it; of
+ * llama-cpp-python all.  So of what stands in front of the choice's first token they are parts of its first
+ * character, or of the one before that.  -1: of which?
  */
 static int
 with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
@@ -371,7 +393,10 @@ with_parts(const Toks *all, int first, const char *text, size_t n, size_t tail)
 	return others ? -1 : i;
 }
 
-/* end: one behind the prompt's last token, what follows has an offset if there is something.  from, to: characters. */
+/*
+ * end: one behind the prompt's last token, what follows has an offset if there is something.  from, to:
+ * characters.
+ */
 static int
 by_offsets(const Toks *all, const LoglikelihoodTok *behind, int64_t from, int64_t to)
 {
@@ -441,14 +466,17 @@ take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 	if (a->n_choices == 0 && all->n > 0 && all->t[0].has_value)
 		first = 0;
 	if (first >= all->n)
-		return err_set(e, ERR_INVALID, "input has %s", all->n == 0 ? "no tokens" : "one token, and none in front of it");
+		return err_set(e, ERR_INVALID, "input has %s",
+					   all->n == 0 ? "no tokens" : "one token, and none in front of it");
 	p->greedy = true;
 	for (int i = first; i < all->n; i++)
 	{
 		const LoglikelihoodTok *t = &all->t[i];
 
 		if (!t->has_value && i == 0)
-			return err_set(e, ERR_UNSUPPORTED, "the endpoint of model \"%.64s\" does not say how likely a text's first token is", r->o->name);
+			return err_set(e, ERR_UNSUPPORTED,
+						   "the endpoint of model \"%.64s\" does not say how likely a text's first token is",
+						   r->o->name);
 		if (!t->has_value)
 			return reply_bad(r, e, "has no log-probability of token %d", i);
 		p->greedy = p->greedy && t->greedy;

@@ -6,7 +6,8 @@
  *	chats			{"content": [{"token", "logprob", "bytes", "top_logprobs": [{...}]}, ...]}
  *	prompts			vLLM's [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]
  *
- * A position's own token comes first, the others by value.  Endpoints tell a token's text but for vLLM's "token_id:123", and of ranks
+ * A position's own token comes first, the others by value.  Endpoints tell a token's text but for vLLM's
+ * "token_id:123", and of ranks
  * nothing: that of one of the k likeliest is its place among them.  What isn't known, id or rank, is -1.
  *
  * Tested by tests/unit/remote/test_remote_reply.c.
@@ -192,8 +193,8 @@ is_nameless(const Position *p, const DecodeLogprobsEntry *en)
 }
 
 /*
- * Are the places of the likeliest their ranks?  Not where some are missing; in an object of texts (by_text) two tokens of one text are one
- * member, so that with nameless tokens nothing is sure.
+ * Are the places of the likeliest their ranks?  Not where some are missing; in an object of texts (by_text)
+ * two tokens of one text are one member, so that with nameless tokens nothing is sure.
  */
 static bool
 ranks_are_sure(const Position *p, int asked, bool by_text)
@@ -205,8 +206,8 @@ ranks_are_sure(const Position *p, int asked, bool by_text)
 }
 
 /*
- * The position's own token is e[0], the others are what was told of the likeliest, maybe with the own one among them.  Of k that were
- * asked for the k first by value have their places as ranks.
+ * The position's own token is e[0], the others are what was told of the likeliest, maybe with the own one
+ * among them.  Of k that were asked for the k first by value have their places as ranks.
  */
 static void
 rank_entries(Position *p, int asked, bool by_text)
@@ -255,7 +256,10 @@ add_position(const DecodedReply *r, Lps *l, const Position *p, Err *e)
 	return true;
 }
 
-/* The positions from `first` on are those of ids, if they are as many; a position's first entry is its own token. */
+/*
+ * The positions from `first` on are those of ids, if they are as many; a position's first entry is its own
+ * token.
+ */
 static void
 set_own_ids(Lps *l, size_t first, const IntVec *ids)
 {
@@ -306,7 +310,8 @@ read_top(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 	{
 		DecodeLogprobsEntry *en = add_entry(p);
 
-		if (!read_token(r, p, en, (JsonSpan) {key.s - 1, key.n + 2}, (JsonSpan) {NULL, 0}, e) || !read_value(r, value, &en->value, e))
+		if (!read_token(r, p, en, (JsonSpan) {key.s - 1, key.n + 2}, (JsonSpan) {NULL, 0}, e) ||
+			!read_value(r, value, &en->value, e))
 			return false;
 	}
 	return true;
@@ -328,7 +333,8 @@ next_of(Lists *l, JsonSpan *token, JsonSpan *value, JsonSpan *top)
 	bool		more = json_element(&l->tokens, token) > 0;
 
 	*top = (JsonSpan) {NULL, 0};
-	l->bad = (json_element(&l->values, value) > 0) != more || (l->has_top && (json_element(&l->top, top) > 0) != more);
+	l->bad = (json_element(&l->values, value) > 0) != more ||
+		(l->has_top && (json_element(&l->top, top) > 0) != more);
 	return more && !l->bad;
 }
 
@@ -358,7 +364,8 @@ lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int
 		p.n = 0;
 		buf_reset(&p.bytes);
 		own = add_entry(&p);
-		ok = read_token(r, &p, own, token, (JsonSpan) {NULL, 0}, e) && read_value(r, value, &own->value, e) && read_top(r, &p, top, e);
+		ok = read_token(r, &p, own, token, (JsonSpan) {NULL, 0}, e) && read_value(r, value, &own->value, e) &&
+			read_top(r, &p, top, e);
 		if (ok)
 		{
 			rank_entries(&p, asked, true);

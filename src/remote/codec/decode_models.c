@@ -117,9 +117,11 @@ models_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
 	if (ok && !found.it)
 	{
 		reply_clean(&told, want, n, 200);
-		ok = err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%.64s\" does not serve \"%s\"", r->o->name, told.data != NULL ? told.data : "");
+		ok = err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%.64s\" does not serve \"%s\"", r->o->name,
+					 told.data != NULL ? told.data : "");
 		buf_reset(&told);
-		reply_clean(&told, names.data != NULL ? names.data : "no model", names.data != NULL ? names.len : 8, 480);
+		reply_clean(&told, names.data != NULL ? names.data : "no model", names.data != NULL ? names.len : 8,
+					480);
 		err_detail(e, "It serves %s.", told.data);
 		err_hint(e, "Option \"model\" is the model's name at the endpoint.");
 	}

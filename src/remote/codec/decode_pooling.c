@@ -2,9 +2,10 @@
  * decode_pooling.c
  *	  Vectors, scores and labels, a row for each ask (decode.h).
  *
- * Rows have their place in "index", or where they stand if they have none (but for a reranker's, which come by score); each must be there
- * once.  Vectors come as numbers or as base64 of little-endian floats; all of an answer are of one dimension, and each number is
- * finite.  Tokens are counted for the whole call: each ask gets its part by the length of its input, so that the parts add up.
+ * Rows have their place in "index", or where they stand if they have none (but for a reranker's, which come
+ * by score); each must be there once.  Vectors come as numbers or as base64 of little-endian floats; all of
+ * an answer are of one dimension, and each number is finite.  Tokens are counted for the whole call: each ask
+ * gets its part by the length of its input, so that the parts add up.
  *
  * Tested by tests/unit/remote/test_remote_reply_more.c.
  */
@@ -79,8 +80,8 @@ read_root(const DecodedReply *r, RPart *p, JsonSpan v, JsonSpan *list, Err *e)
 static int
 digit64(char c)
 {
-	return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52 :
-		c == '+' ? 62 : c == '/' ? 63 : -1;
+	return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' &&
+		c <= '9' ? c - '0' + 52 : c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
 /* Little-endian floats in base64. */
@@ -121,7 +122,8 @@ read_base64(JsonSpan v, Buf *out)
 	for (size_t i = from; i < out->len; i += 4)
 	{
 		const unsigned char *b = (const unsigned char *) out->data + i;
-		uint32_t	u = (uint32_t) b[0] | (uint32_t) b[1] << 8 | (uint32_t) b[2] << 16 | (uint32_t) b[3] << 24;
+		uint32_t	u = (uint32_t) b[0] | (uint32_t) b[1] << 8 | (uint32_t) b[2] << 16 |
+			(uint32_t) b[3] << 24;
 		float		x;
 
 		memcpy(&x, &u, 4);
@@ -236,7 +238,8 @@ finish_rows(DecodedReply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width,
 	DecodePoolingRow *rows = mem_zalloc((size_t) n * sizeof(DecodePoolingRow));
 	JsonSpan	list;
 	size_t		first = 0;
-	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, p->call->shape == RSHAPE_RERANK, spans, e);
+	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, p->call->shape == RSHAPE_RERANK,
+															   spans, e);
 
 	for (int i = 0; ok && i < n; i++)
 	{
@@ -274,7 +277,8 @@ has_dimensions(const DecodedReply *r, const RequestFields *a, size_t width, Err 
 {
 	int64_t		want = reply_ask_int(a, WTAG_DIMENSIONS, -1);
 
-	return want < 0 || (size_t) want == width || reply_bad(r, e, "has vectors of %zu numbers where %lld were asked for", width, (long long) want);
+	return want < 0 || (size_t) want == width ||
+		reply_bad(r, e, "has vectors of %zu numbers where %lld were asked for", width, (long long) want);
 }
 
 static bool
@@ -288,7 +292,8 @@ embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodeP
 	if (!read_vectors(r, f, &row->floats, &row->rows, width, e))
 		return false;
 	if (row->rows != 1)
-		return reply_bad(r, e, "has %lld vectors for one text: the model there does not pool", (long long) row->rows);
+		return reply_bad(r, e, "has %lld vectors for one text: the model there does not pool",
+						 (long long) row->rows);
 	return has_dimensions(r, a, *width, e);
 }
 

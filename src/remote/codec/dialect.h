@@ -15,7 +15,8 @@
 enum
 {
 	CAP_VLLM = 1 << 0,			/* vLLM's own parameters */
-	CAP_LLAMA = 1 << 1,			/* llama.cpp's: repeat_penalty, grammar, schemas as {"type": "json_object", "schema": ...} */
+	/* llama.cpp's: repeat_penalty, grammar, schemas as {"type": "json_object", "schema": ...} */
+	CAP_LLAMA = 1 << 1,
 	CAP_TOP_K = 1 << 2,			/* top_k, min_p */
 	CAP_N = 1 << 3,				/* several answers */
 	CAP_MAX_COMPLETION = 1 << 4,	/* of chats: max_completion_tokens, not max_tokens */
@@ -45,7 +46,8 @@ typedef struct Dialect
 {
 	const char *name;
 	uint32_t	caps;
-	const char *completions, *chat, *embeddings, *score, *rerank, *classify, *pooling, *tokenize, *detokenize, *models;
+	const char *completions, *chat, *embeddings, *score, *rerank, *classify, *pooling, *tokenize, *detokenize,
+		*models;
 } Dialect;
 
 typedef struct DialectDefault

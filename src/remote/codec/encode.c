@@ -5,9 +5,9 @@
  * The user's texts are checked before they become part of a body (base/json/json_reader.h): what isn't
  * UTF-8 would be changed, and JSON that isn't would change what stands around it.
  *
- * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are equal in every
- * field but their input and what only tells who asked: the same model, urls and secret, and the same role, so that
- * nobody's input can spoil the call of somebody else.
+ * GATHERING.  Inputs of several asks go into one call where the endpoint takes lists, and where the asks are
+ * equal in every field but their input and what only tells who asked: the same model, urls and secret, and
+ * the same role, so that nobody's input can spoil the call of somebody else.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -36,7 +36,8 @@ body_refuse(const ROptions *o, Err *e, const char *fmt,...)
 	va_end(ap);
 	err_set(e, ERR_UNSUPPORTED, "%s", text);
 	err_detail(e, "Its dialect is \"%s\".", o->dialect->name);
-	return err_hint(e, "If the endpoint knows more than that, say so by the model's option {\"dialect\": ...}.");
+	return err_hint(e, "If the endpoint knows more than that, say so by the model's option {\"dialect\": "
+					   "...}.");
 }
 
 const char *
@@ -51,7 +52,8 @@ body_model(const RequestFields *a, const ROptions *o, Err *e)
 			return o->lora_modules[i];
 	for (int i = 0; i < o->n_lora_modules; i++)
 		buf_printf(&names, "%s%s", i > 0 ? ", " : "", o->lora_modules[i]);
-	err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%s\" has no adapter \"%.*s\"", o->name, (int) a->lora.n, a->lora.s);
+	err_set(e, ERR_NOT_FOUND, "the endpoint of model \"%s\" has no adapter \"%.*s\"", o->name,
+			(int) a->lora.n, a->lora.s);
 	if (names.len > 0)
 		err_hint(e, "Its option \"lora_modules\" names %s.", names.data);
 	else
@@ -113,7 +115,8 @@ body_json(Maker *m, const char *name, const char *s, size_t n, char open)
 		at++;
 	if (!json_ok(s, n, BODY_DEPTH) || (open != 0 && s[at] != open))
 	{
-		err_set(m->e, ERR_INVALID, "%s must be %s", name, open == '{' ? "a JSON object" : open == '[' ? "a JSON array" : "JSON");
+		err_set(m->e, ERR_INVALID, "%s must be %s", name, open == '{' ? "a JSON object" : open == '['
+				? "a JSON array" : "JSON");
 		return err_detail(m->e, "parameter=%s", name);
 	}
 	json_raw(&m->j, s + at, n - at);
@@ -162,7 +165,8 @@ body_role_refuse(int most, double got, Err *e)
 bool
 body_gathers(const RequestFields *a, const ROptions *o)
 {
-	return a->kind == WK_POOL && o->max_batch_inputs > 1 && a->prompt.n + a->pair.n <= MAX_GATHERED / (size_t) o->max_batch_inputs;
+	return a->kind == WK_POOL && o->max_batch_inputs > 1 &&
+		a->prompt.n + a->pair.n <= MAX_GATHERED / (size_t) o->max_batch_inputs;
 }
 
 /* Fields that may differ: the input, and what only tells who asked when. */
@@ -252,10 +256,12 @@ refuse_kind(const RequestFields *a, const ROptions *o, Err *e)
 	switch (a->kind)
 	{
 		case WK_CHAT_RENDER:
-			return body_refuse(o, e, "the endpoint of model \"%s\" does not render chat templates", o->name) ||
+			return body_refuse(o, e, "the endpoint of model \"%s\" does not render chat templates",
+							   o->name) ||
 				err_hint(e, "A local model with the same files does.");
 		case WK_CHUNK:
-			return body_refuse(o, e, "the endpoint of model \"%s\" does not cut texts into chunks", o->name) ||
+			return body_refuse(o, e, "the endpoint of model \"%s\" does not cut texts into chunks",
+							   o->name) ||
 				err_hint(e, "A local model with the same tokenizer does.");
 		case WK_MODEL_INSPECT:
 			return body_refuse(o, e, "model \"%s\" is a remote model and has no files to inspect",

@@ -2,8 +2,9 @@
  * encode.h
  *	  From requests to an endpoint's calls.
  *
- * One request is one call, but for: inputs of several asks that go together (gather), and asks that the endpoint
- * answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect doesn't know is ERR_UNSUPPORTED, with its name.
+ * One request is one call, but for: inputs of several asks that go together (gather), and asks that the
+ * endpoint answers only piece by piece (log-likelihoods of choices).  A parameter that the dialect doesn't
+ * know is ERR_UNSUPPORTED, with its name.
  */
 #ifndef VLLM_REMOTE_CODEC_ENCODE_H
 #define VLLM_REMOTE_CODEC_ENCODE_H

@@ -35,11 +35,15 @@ place(const RequestFields *a, const ROptions *o, bool *off_v1, Err *e)
 		bool		off_v1;
 	}			places[] = {
 		{"/v1/completions", o->completions_path, false}, {"/v1/chat/completions", o->chat_path, false},
-		{"/v1/embeddings", o->embeddings_path, false}, {"/v1/responses", d->caps & CAP_RESPONSES ? "/responses" : NULL, false},
+		{"/v1/embeddings", o->embeddings_path, false},
+		{"/v1/responses", d->caps & CAP_RESPONSES ? "/responses" : NULL, false},
 		{"/v1/messages", d->caps & CAP_VLLM ? "/messages" : NULL, false},
-		{"/v1/score", o->score_path, false}, {"/score", o->score_path, false}, {"/v1/rerank", o->rerank_path, false}, {"/rerank", o->rerank_path, false},
-		{"/v2/rerank", o->rerank_path, false}, {"/classify", d->classify, true}, {"/v1/classify", d->classify, true}, {"/pooling", d->pooling, true},
-		{"/v1/pooling", d->pooling, true}, {"/tokenize", o->tokenize_path, true}, {"/v1/tokenize", o->tokenize_path, true},
+		{"/v1/score", o->score_path, false}, {"/score", o->score_path, false},
+		{"/v1/rerank", o->rerank_path, false}, {"/rerank", o->rerank_path, false},
+		{"/v2/rerank", o->rerank_path, false}, {"/classify", d->classify, true},
+		{"/v1/classify", d->classify, true}, {"/pooling", d->pooling, true},
+		{"/v1/pooling", d->pooling, true}, {"/tokenize", o->tokenize_path, true},
+		{"/v1/tokenize", o->tokenize_path, true},
 		{"/detokenize", o->detokenize_path, true}, {"/v1/detokenize", o->detokenize_path, true}
 	};
 
@@ -49,7 +53,8 @@ place(const RequestFields *a, const ROptions *o, bool *off_v1, Err *e)
 			*off_v1 = places[i].off_v1;
 			return places[i].at;
 		}
-	body_refuse(o, e, "%.*s is not supported by the endpoint of model \"%s\"", a->api_path.n < 100 ? (int) a->api_path.n : 100, a->api_path.s, o->name);
+	body_refuse(o, e, "%.*s is not supported by the endpoint of model \"%s\"",
+				a->api_path.n < 100 ? (int) a->api_path.n : 100, a->api_path.s, o->name);
 	return NULL;
 }
 
@@ -57,8 +62,9 @@ place(const RequestFields *a, const ROptions *o, bool *off_v1, Err *e)
 static bool
 streams(const char *path)
 {
-	return strstr(path, "embed") == NULL && strstr(path, "score") == NULL && strstr(path, "rerank") == NULL && strstr(path, "classify") == NULL &&
-		strstr(path, "pooling") == NULL && strstr(path, "tokenize") == NULL;
+	return strstr(path, "embed") == NULL && strstr(path, "score") == NULL && strstr(path, "rerank") == NULL &&
+		strstr(path, "classify") == NULL && strstr(path, "pooling") == NULL &&
+		strstr(path, "tokenize") == NULL;
 }
 
 /* How long an answer may be, where the role's have a limit; *told: the body says it. */
@@ -68,9 +74,11 @@ check_length(Maker *m, int most, JsonSpan key, JsonSpan value, bool *told)
 	char		text[40];
 	double		got;
 
-	if (!is(key.s, key.n, "max_tokens") && !is(key.s, key.n, "max_completion_tokens") && !is(key.s, key.n, "max_output_tokens"))
+	if (!is(key.s, key.n, "max_tokens") && !is(key.s, key.n, "max_completion_tokens") &&
+		!is(key.s, key.n, "max_output_tokens"))
 		return true;
-	snprintf(text, sizeof(text), "%.*s", (int) (value.n < sizeof(text) ? value.n : sizeof(text) - 1), value.s);
+	snprintf(text, sizeof(text), "%.*s", (int) (value.n < sizeof(text) ? value.n : sizeof(text) - 1),
+			 value.s);
 	got = strtod(text, NULL);
 	/* what is no number the endpoint refuses, but for null */
 	*told = *told || !is(value.s, value.n, "null");
@@ -88,7 +96,8 @@ copy_members(Maker *m, JsonSpan *options, bool *told)
 				value;
 	int			got = -1;
 
-	if (json_ok(a->api_body.s, a->api_body.n, BODY_DEPTH) && json_members(&list, a->api_body.s, a->api_body.n))
+	if (json_ok(a->api_body.s, a->api_body.n, BODY_DEPTH) &&
+		json_members(&list, a->api_body.s, a->api_body.n))
 		while ((got = json_member(&list, &key, &value)) > 0)
 		{
 			if (memchr(key.s, '\\', key.n) != NULL)
@@ -145,7 +154,8 @@ body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 		return false;
 	/* a completion has 16 tokens then, a message must say it */
 	if (body_role_tokens(a) > 0 && !told && path == o->chat_path)
-		json_key_int(&m.j, m.caps & CAP_MAX_COMPLETION ? "max_completion_tokens" : "max_tokens", body_role_tokens(a));
+		json_key_int(&m.j, m.caps & CAP_MAX_COMPLETION ? "max_completion_tokens" : "max_tokens",
+					 body_role_tokens(a));
 	if (body_role_tokens(a) > 0 && !told && strcmp(path, "/responses") == 0)
 		json_key_int(&m.j, "max_output_tokens", body_role_tokens(a));
 	if (a->stream && streams(path))

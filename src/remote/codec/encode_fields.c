@@ -2,9 +2,10 @@
  * encode_fields.c
  *	  The parameters of a request as members of an endpoint's body (body_fields.def).
  *
- * Every field of the message is looked at.  What the dialect doesn't know, or not in this body, is ERR_UNSUPPORTED with
- * the parameter's name, unless its value asks for nothing; nothing is dropped.  What nobody asked for is not in the body, but
- * for where the endpoint takes something else for granted than an engine here does (CAP_DEFAULTS).
+ * Every field of the message is looked at.  What the dialect doesn't know, or not in this body, is
+ * ERR_UNSUPPORTED with the parameter's name, unless its value asks for nothing; nothing is dropped.  What
+ * nobody asked for is not in the body, but for where the endpoint takes something else for granted than an
+ * engine here does (CAP_DEFAULTS).
  *
  * Of a field that may be given once the last counts; the strings of a list are one member.
  *
@@ -27,9 +28,10 @@ _Static_assert(WTAG_RETRY_AFTER_MS < MAX_TAG, "numbers of tags");
 
 typedef enum How
 {
-	HOW_INT, HOW_NUM, HOW_BOOL, HOW_STR, HOW_STRS, HOW_IDS, HOW_ANY, HOW_ARRAY, HOW_OBJECT, HOW_MARK, HOW_COUNT, HOW_MUST, HOW_OWN, HOW_TOOL_CHOICE, HOW_PARALLEL,
-	HOW_AUTO, HOW_TOP_K, HOW_SEED, HOW_ALL_INT, HOW_TOP_LOGPROBS, HOW_SCHEMA, HOW_SCHEMA_OBJECT, HOW_STRUCTURED, HOW_STRUCTURED_LIST,
-	HOW_CHOICE_GRAMMAR, HOW_LONG_INPUT, HOW_TEMPLATE,
+	HOW_INT, HOW_NUM, HOW_BOOL, HOW_STR, HOW_STRS, HOW_IDS, HOW_ANY, HOW_ARRAY, HOW_OBJECT, HOW_MARK,
+	HOW_COUNT, HOW_MUST, HOW_OWN, HOW_TOOL_CHOICE, HOW_PARALLEL, HOW_AUTO, HOW_TOP_K, HOW_SEED, HOW_ALL_INT,
+	HOW_TOP_LOGPROBS, HOW_SCHEMA, HOW_SCHEMA_OBJECT, HOW_STRUCTURED, HOW_STRUCTURED_LIST, HOW_CHOICE_GRAMMAR,
+	HOW_LONG_INPUT, HOW_TEMPLATE,
 	HOW_JSON = HOW_OBJECT		/* the type of its row in request_fields.def */
 } How;
 
@@ -45,7 +47,8 @@ typedef struct EncodeFieldsRow
 } EncodeFieldsRow;
 
 static const EncodeFieldsRow rows[] = {
-#define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, key, HOW_##how, caps, where, neutral},
+#define ASK_FIELD(tag, name, key, how, caps, where, neutral) {WTAG_##tag, name, key, HOW_##how, caps, where, \
+															  neutral},
 #include "remote/codec/body_fields.def"
 #undef ASK_FIELD
 };
@@ -59,7 +62,8 @@ typedef struct EncodedFields
 	int			n;
 	int			first[MAX_TAG];	/* + 1; 0 = there is none */
 	int			last[MAX_TAG];
-	const WireField *options;	/* structured_outputs, if it has no kind: options beside one that stands elsewhere */
+	/* structured_outputs, if it has no kind: options beside one that stands elsewhere */
+	const WireField *options;
 } EncodedFields;
 
 static bool
@@ -72,7 +76,8 @@ is_key(JsonSpan key, const char *name)
 static bool
 has_no_kind(const WireField *f)
 {
-	static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object", "structural_tag"};
+	static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object",
+										"structural_tag"};
 	JsonMembers m;
 	JsonSpan	key,
 				v;
@@ -114,7 +119,8 @@ read_fields(EncodedFields *f, const RequestFields *a)
 static bool
 is_list(int tag)
 {
-	return tag == WTAG_STOP || tag == WTAG_BAD_WORDS || tag == WTAG_STRUCT_CHOICE || tag == WTAG_CHOICE || tag == WTAG_URL || tag == WTAG_FALLBACK;
+	return tag == WTAG_STOP || tag == WTAG_BAD_WORDS || tag == WTAG_STRUCT_CHOICE || tag == WTAG_CHOICE ||
+		tag == WTAG_URL || tag == WTAG_FALLBACK;
 }
 
 /* The row that fits; else NULL, and in *any one of the tag's. */
@@ -128,7 +134,8 @@ find_row(const Maker *m, int tag, const EncodeFieldsRow **any)
 			continue;
 		if (*any == NULL)
 			*any = &rows[i];
-		if ((rows[i].where & 1u << m->call->shape) != 0 && (rows[i].caps == 0 || (rows[i].caps & m->caps) != 0))
+		if ((rows[i].where & 1u << m->call->shape) != 0 &&
+			(rows[i].caps == 0 || (rows[i].caps & m->caps) != 0))
 			return &rows[i];
 	}
 	return NULL;
@@ -139,7 +146,8 @@ equals(const WireField *f, double v)
 {
 	if (isnan(v) || (f->type != WT_INT && f->type != WT_NUM))
 		return false;
-	return f->type == WT_NUM ? f->num == v : (double) f->i == v || (f->tag == WTAG_TOP_K && f->i < 0 && v == 0);
+	return f->type == WT_NUM ? f->num == v : (double) f->i == v ||
+		(f->tag == WTAG_TOP_K && f->i < 0 && v == 0);
 }
 
 /* Does the value ask for nothing, by any of the tag's rows?  Of HOW_MUST it does for some endpoints only. */
@@ -158,7 +166,8 @@ static bool
 chat_knows(const Maker *m, int tag)
 {
 	for (int i = 0; i < N_ROWS; i++)
-		if ((int) rows[i].tag == tag && (rows[i].where & IN_CHAT) != 0 && (rows[i].caps == 0 || (rows[i].caps & m->caps) != 0))
+		if ((int) rows[i].tag == tag && (rows[i].where & IN_CHAT) != 0 &&
+			(rows[i].caps == 0 || (rows[i].caps & m->caps) != 0))
 			return true;
 	return false;
 }
@@ -176,11 +185,13 @@ anybody_knows(int tag)
 static bool
 refuse(const Maker *m, const EncodeFieldsRow *row)
 {
-	body_refuse(m->o, m->e, "parameter \"%s\" is not supported by the endpoint of model \"%s\"", row->name, m->o->name);
+	body_refuse(m->o, m->e, "parameter \"%s\" is not supported by the endpoint of model \"%s\"", row->name,
+				m->o->name);
 	if (!anybody_knows(row->tag))
 		m->e->hint[0] = '\0';
 	if (m->call->shape == RSHAPE_COMPLETION && m->a->messages.s == NULL && chat_knows(m, row->tag))
-		err_hint(m->e, "It is a parameter of chats. With the option {\"prompt_as\": \"chat\"} of the model a plain prompt becomes a chat.");
+		err_hint(m->e, "It is a parameter of chats. With the option {\"prompt_as\": \"chat\"} of the model a "
+					   "plain prompt becomes a chat.");
 	return false;
 }
 
@@ -275,7 +286,10 @@ put_schema_with_options(Maker *m, const char *name, FieldSpan schema, const Enco
 	return ok;
 }
 
-/* {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type": "json_object", "schema": ...} */
+/*
+ * {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}, or llama.cpp's {"type":
+ * "json_object", "schema": ...}
+ */
 static bool
 put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
@@ -301,7 +315,8 @@ put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 	json_key(&m->j, "schema");
 	if (t.n == 4 && memcmp(t.s, "true", 4) == 0)
 		t = (FieldSpan) {"{}", 2};
-	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') : body_json(m, row->name, t.s, t.n, '{');
+	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') :
+		body_json(m, row->name, t.s, t.n, '{');
 	if (!llama)
 		json_close(&m->j, '}');
 	json_close(&m->j, '}');
@@ -318,7 +333,8 @@ put_structured(Maker *m, const EncodeFieldsRow *row, const WireField *f, const E
 	json_key(&m->j, "structured_outputs");
 	json_open(&m->j, '{');
 	json_key(&m->j, row->key);
-	ok = (row->how == HOW_STRUCTURED ? body_text(m, row->name, f->s, f->n) : put_strings(m, row, all)) && add_options(m, all);
+	ok = (row->how == HOW_STRUCTURED ? body_text(m, row->name, f->s, f->n) : put_strings(m, row, all)) &&
+		add_options(m, all);
 	json_close(&m->j, '}');
 	return ok;
 }
@@ -354,8 +370,8 @@ put_format_with_options(Maker *m, const WireField *f, const EncodedFields *all)
 		return put_schema_with_options(m, "response_format", schema, all);
 	if (type.n != 13 || memcmp(type.s, "\"json_object\"", 13) != 0)
 	{
-		body_refuse(m->o, m->e, "options of structured_outputs beside this response_format are not supported by the endpoint "
-					"of model \"%s\"", m->o->name);
+		body_refuse(m->o, m->e, "options of structured_outputs beside this response_format are not supported "
+					"by the endpoint of model \"%s\"", m->o->name);
 		return false;
 	}
 	json_key(&m->j, "structured_outputs");
@@ -412,7 +428,8 @@ put_tool_choice(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 		return (t.n == 6 && memcmp(t.s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
 	if (t.n == 10 && memcmp(t.s, "\"required\"", 10) == 0 && !(m->caps & CAP_REQUIRED))
 	{
-		body_refuse(m->o, m->e, "tool_choice \"required\" is not supported by the endpoint of model \"%s\"", m->o->name);
+		body_refuse(m->o, m->e, "tool_choice \"required\" is not supported by the endpoint of model \"%s\"",
+					m->o->name);
 		return false;
 	}
 	json_key(&m->j, row->key);
@@ -437,7 +454,8 @@ put_logprobs(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
 	if (f->i < 0 && !(m->caps & CAP_VLLM))
 	{
-		body_refuse(m->o, m->e, "%s of -1 is not supported by the endpoint of model \"%s\"", row->name, m->o->name);
+		body_refuse(m->o, m->e, "%s of -1 is not supported by the endpoint of model \"%s\"", row->name,
+					m->o->name);
 		return false;
 	}
 	if (row->how == HOW_TOP_LOGPROBS)
@@ -494,7 +512,8 @@ put_special(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Enco
 			return put_logprobs(m, row, f);
 		case HOW_SCHEMA:
 		case HOW_SCHEMA_OBJECT:
-			return all->options != NULL ? put_schema_with_options(m, row->name, trimmed(f), all) : put_schema(m, row, f);
+			return all->options != NULL ? put_schema_with_options(m, row->name, trimmed(f), all) :
+				put_schema(m, row, f);
 		case HOW_STRUCTURED:
 		case HOW_STRUCTURED_LIST:
 			return put_structured(m, row, f, all);
@@ -551,7 +570,8 @@ put_field(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Encode
 		case HOW_ARRAY:
 		case HOW_OBJECT:
 			json_key(&m->j, row->key);
-			return body_json(m, row->name, f->s, f->n, row->how == HOW_ARRAY ? '[' : row->how == HOW_OBJECT ? '{' : 0);
+			return body_json(m, row->name, f->s, f->n, row->how == HOW_ARRAY ? '[' : row->how == HOW_OBJECT
+							 ? '{' : 0);
 		default:
 			return put_special(m, row, f, all);
 	}
@@ -561,7 +581,8 @@ put_field(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Encode
 static bool
 check_kinds(const Maker *m, const EncodedFields *all)
 {
-	static const WireTag kinds[] = {WTAG_JSON_SCHEMA, WTAG_REGEX, WTAG_STRUCT_CHOICE, WTAG_GRAMMAR, WTAG_STRUCTURED_OUTPUTS, WTAG_RESPONSE_FORMAT};
+	static const WireTag kinds[] = {WTAG_JSON_SCHEMA, WTAG_REGEX, WTAG_STRUCT_CHOICE, WTAG_GRAMMAR,
+									WTAG_STRUCTURED_OUTPUTS, WTAG_RESPONSE_FORMAT};
 	int			n = 0;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

@@ -2,13 +2,14 @@
  * encode_generate.c
  *	  Bodies of /completions and /chat/completions, /tokenize and /detokenize.
  *
- * A chat goes to /chat/completions; so does what is both a chat and a plain prompt for models without a template, since an endpoint
- * doesn't say whether it has one.  A plain prompt goes where option prompt_as says.
+ * A chat goes to /chat/completions; so does what is both a chat and a plain prompt for models without a
+ * template, since an endpoint doesn't say whether it has one.  A plain prompt goes where option prompt_as
+ * says.
  *
- * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint has 16
- * tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says how much there can
- * be (or the endpoint has told it: context_length.c), as a token has at least a byte.  Where the role's
- * answers have a limit it is sent, if nothing less is.
+ * MAX_TOKENS.  Without it an answer may take the rest of the context here, but a completion at an endpoint
+ * has 16 tokens.  Where the dialect has a value for "the rest" it is sent; else the option max_model_len says
+ * how much there can be (or the endpoint has told it: context_length.c), as a token has at least a byte.
+ * Where the role's answers have a limit it is sent, if nothing less is.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -57,8 +58,8 @@ put_rest(Maker *m, bool chat)
 	if (chat || most > 0)
 	{
 		if (most > 0)
-			json_key_int(&m->j, chat && (m->caps & CAP_MAX_COMPLETION) ? "max_completion_tokens" : "max_tokens",
-						 chat || rest <= 0 || rest > most ? most : rest);
+			json_key_int(&m->j, chat && (m->caps & CAP_MAX_COMPLETION) ? "max_completion_tokens" :
+						 "max_tokens", chat || rest <= 0 || rest > most ? most : rest);
 		return true;
 	}
 	if (m->caps & (CAP_ENDLESS | CAP_ENDLESS_0))
@@ -71,14 +72,19 @@ put_rest(Maker *m, bool chat)
 		json_key_int(&m->j, "max_tokens", rest);
 		return true;
 	}
-	err_set(m->e, ERR_INVALID, "max_tokens must be given for a plain prompt to the endpoint of model \"%s\"", m->o->name);
+	err_set(m->e, ERR_INVALID, "max_tokens must be given for a plain prompt to the endpoint of model \"%s\"",
+			m->o->name);
 	if (m->o->max_model_len > 0)
-		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the model's option max_model_len says.");
+		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the model's option "
+						 "max_model_len says.");
 	else if (length > 0)
-		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the %lld tokens that the endpoint tells.", (long long) length);
+		err_detail(m->e, "parameter=max_tokens, and the prompt may well be longer than the %lld tokens that "
+						 "the endpoint tells.", (long long) length);
 	else
-		err_detail(m->e, "parameter=max_tokens; the endpoint would take 16 for granted, and does not tell how many there can be.");
-	return err_hint(m->e, "Give max_tokens, or let the model have the option \"max_model_len\", or {\"prompt_as\": \"chat\"}.");
+		err_detail(m->e, "parameter=max_tokens; the endpoint would take 16 for granted, and does not tell "
+						 "how many there can be.");
+	return err_hint(m->e, "Give max_tokens, or let the model have the option \"max_model_len\", or "
+						  "{\"prompt_as\": \"chat\"}.");
 }
 
 static void
@@ -105,8 +111,9 @@ is_chat(const RequestFields *a, const ROptions *o)
 bool
 body_wants_length(const RequestFields *a, const ROptions *o)
 {
-	return a->kind == WK_GENERATE && a->max_tokens < 0 && o->max_model_len == 0 && o->told_len == 0 && o->models_path != NULL &&
-		!(o->dialect->caps & (CAP_ENDLESS | CAP_ENDLESS_0)) && !is_chat(a, o) && !a->embeds && body_role_tokens(a) == 0;
+	return a->kind == WK_GENERATE && a->max_tokens < 0 && o->max_model_len == 0 && o->told_len == 0 &&
+		o->models_path != NULL && !(o->dialect->caps & (CAP_ENDLESS | CAP_ENDLESS_0)) && !is_chat(a, o) &&
+		!a->embeds && body_role_tokens(a) == 0;
 }
 
 bool
@@ -117,11 +124,13 @@ body_generate(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 
 	if (a->embeds)
 	{
-		body_refuse(o, e, "parameter \"prompt_embeds\" is not supported by the endpoint of model \"%s\"", o->name);
+		body_refuse(o, e, "parameter \"prompt_embeds\" is not supported by the endpoint of model \"%s\"",
+					o->name);
 		e->hint[0] = '\0';
 		return false;
 	}
-	if (body_begin(&m, a, o, calls, chat ? RSHAPE_CHAT : RSHAPE_COMPLETION, chat ? o->chat_path : o->completions_path, e) == NULL)
+	if (body_begin(&m, a, o, calls, chat ? RSHAPE_CHAT : RSHAPE_COMPLETION,
+				   chat ? o->chat_path : o->completions_path, e) == NULL)
 		return false;
 	if (!put_prompt(&m, chat) || !body_fields(&m))
 		return false;

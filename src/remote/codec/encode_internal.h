@@ -43,7 +43,10 @@ typedef struct Maker
 
 /* ---- encode.c ---- */
 
-/* One more call; the body is an object whose "model" is written.  NULL: the adapter is none that the endpoint serves. */
+/*
+ * One more call; the body is an object whose "model" is written.  NULL: the adapter is none that the endpoint
+ * serves.
+ */
 RCall	   *body_begin(Maker *m, const RequestFields *a, const ROptions *o, RCalls *calls, RShape shape,
 					   const char *path, Err *e);
 void		body_end(Maker *m);

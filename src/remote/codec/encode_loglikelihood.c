@@ -7,8 +7,9 @@
  * an engine here (backend/pooling/loglikelihood_inputs.c).  Without continuations the prompt's own tokens
  * are asked for, in one call.
  *
- * In a chat the continuation is an assistant's message that goes on, of whose prompt vLLM tells the log-probabilities.  Where both
- * a prompt and a chat would do it is the prompt: an endpoint doesn't say whether its model has a template.
+ * In a chat the continuation is an assistant's message that goes on, of whose prompt vLLM tells the
+ * log-probabilities.  Where both a prompt and a chat would do it is the prompt: an endpoint doesn't say
+ * whether its model has a template.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -107,10 +108,12 @@ body_choose(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 	size_t		size = chat ? a->messages.n : a->prompt.n;
 
 	if (!(o->dialect->caps & CAP_ECHO))
-		return body_refuse(o, e, "log-probabilities of given texts are not supported by the endpoint of model \"%s\"", o->name);
+		return body_refuse(o, e, "log-probabilities of given texts are not supported by the endpoint of "
+								 "model \"%s\"", o->name);
 	if (a->prompt.s == NULL && !(chat && (o->dialect->caps & CAP_VLLM)))
 	{
-		err_set(e, ERR_UNSUPPORTED, "log-probabilities behind %s are not supported by the endpoint of model \"%s\"",
+		err_set(e, ERR_UNSUPPORTED, "log-probabilities behind %s are not supported by the endpoint of model "
+									"\"%s\"",
 				a->messages.s != NULL ? "a chat" : "token ids", o->name);
 		if (a->messages.s == NULL)
 			return false;

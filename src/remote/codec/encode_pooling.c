@@ -2,8 +2,8 @@
  * encode_pooling.c
  *	  Bodies of /embeddings, /score, /rerank, /classify and /pooling, for one ask or several.
  *
- * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go together have
- * the same first text, which is sent once.
+ * What stands before a text (an instruction) is put there here: endpoints take whole texts.  Pairs that go
+ * together have the same first text, which is sent once.
  *
  * Tested by tests/unit/remote/test_remote_body.c and test_remote_body_more.c.
  */
@@ -48,7 +48,8 @@ place(const RequestFields *a, const ROptions *o, RShape *shape, bool *off_v1, Er
 		*off_v1 = true;
 	}
 	if (path == NULL)
-		body_refuse(o, e, "the task \"%.*s\" is not supported by the endpoint of model \"%s\"", (int) a->task.n, a->task.s, o->name);
+		body_refuse(o, e, "the task \"%.*s\" is not supported by the endpoint of model \"%s\"",
+					(int) a->task.n, a->task.s, o->name);
 	return path;
 }
 

@@ -2,13 +2,13 @@
  * endpoint_options.c
  *	  Reads the options of a remote model.
  *
- * remote_options.def has a row for every option; its type and range are checked by the row, what a text must look like
- * by read_*() below.  The arena is untrusted, so what becomes part of a request's head (paths, header names and values)
- * is checked for what could end a line.
+ * remote_options.def has a row for every option; its type and range are checked by the row, what a text must
+ * look like by read_*() below.  The arena is untrusted, so what becomes part of a request's head (paths,
+ * header names and values) is checked for what could end a line.
  *
- * Options are remembered, for the same model asks again and again: under the hash of its first url and its options,
- * and compared as a whole, so that neither a collision nor another model of the same hash gets another's urls or headers.
- * One thread.
+ * Options are remembered, for the same model asks again and again: under the hash of its first url and its
+ * options, and compared as a whole, so that neither a collision nor another model of the same hash gets
+ * another's urls or headers.  One thread.
  *
  * Tested by tests/unit/remote/test_remote_options.c.
  */
@@ -116,7 +116,8 @@ is_header_name(const char *s)
 	if (*s == '\0' || strlen(s) > 64)
 		return false;
 	for (; *s != '\0'; s++)
-		if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || strchr("!#$%&'*+-.^_`|~", *s) != NULL))
+		if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
+			  strchr("!#$%&'*+-.^_`|~", *s) != NULL))
 			return false;
 	return true;
 }
@@ -126,8 +127,9 @@ static bool
 is_ours(const char *header)
 {
 	static const char *const names[] = {
-		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "keep-alive", "expect", "upgrade", "te",
-		"trailer", "accept", "accept-encoding", "proxy-authorization", "proxy-connection"
+		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection",
+		"keep-alive", "expect", "upgrade", "te", "trailer", "accept", "accept-encoding",
+		"proxy-authorization", "proxy-connection"
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -418,8 +420,10 @@ set_paths(ROptions *o)
 		char	  **to;
 		const char *path;
 	}			paths[] = {
-		{&o->completions_path, d->completions}, {&o->chat_path, d->chat}, {&o->embeddings_path, d->embeddings}, {&o->score_path, d->score},
-		{&o->rerank_path, d->rerank}, {&o->tokenize_path, d->tokenize}, {&o->detokenize_path, d->detokenize}, {&o->models_path, d->models}
+		{&o->completions_path, d->completions}, {&o->chat_path, d->chat},
+		{&o->embeddings_path, d->embeddings}, {&o->score_path, d->score},
+		{&o->rerank_path, d->rerank}, {&o->tokenize_path, d->tokenize}, {&o->detokenize_path, d->detokenize},
+		{&o->models_path, d->models}
 	};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
@@ -431,7 +435,8 @@ static void
 made_free(EndpointOptionsMade *m)
 {
 	ROptions   *o = &m->o;
-	char	  **paths[] = {&o->name, &o->model, &o->completions_path, &o->chat_path, &o->embeddings_path, &o->score_path, &o->rerank_path,
+	char	  **paths[] = {&o->name, &o->model, &o->completions_path, &o->chat_path, &o->embeddings_path,
+						   &o->score_path, &o->rerank_path,
 	&o->tokenize_path, &o->detokenize_path, &o->models_path, &o->auth_header, &o->ca_file};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
@@ -498,7 +503,8 @@ is_text(const char *s, FieldSpan t)
 static bool
 is_of(const EndpointOptionsMade *m, const RequestFields *a)
 {
-	if (m->o.hash != a->model_hash || m->o.n_urls != a->n_urls || !is_text(m->o.name, a->model) || !is_text(m->text, a->options))
+	if (m->o.hash != a->model_hash || m->o.n_urls != a->n_urls || !is_text(m->o.name, a->model) ||
+		!is_text(m->text, a->options))
 		return false;
 	for (int i = 0; i < a->n_urls; i++)
 	{

@@ -27,7 +27,8 @@ typedef struct ROptions
 	int			n_urls;
 	const struct Dialect *dialect;
 	bool		prompt_as_chat;
-	char	   *completions_path, *chat_path, *embeddings_path, *score_path, *rerank_path, *tokenize_path, *detokenize_path,
+	char	   *completions_path, *chat_path, *embeddings_path, *score_path, *rerank_path, *tokenize_path,
+		*detokenize_path,
 			   *models_path;	/* each begins with "/"; NULL: the dialect has none */
 	int			max_concurrent_requests, max_batch_inputs, requests_per_minute, tokens_per_minute;
 	int			timeout, connect_timeout, max_retries;
@@ -43,7 +44,10 @@ typedef struct ROptions
 	int			n_lora_modules;
 } ROptions;
 
-/* Those of the ask's model: made anew, or the ones that are remembered of the same hash.  With a reference for the caller. */
+/*
+ * Those of the ask's model: made anew, or the ones that are remembered of the same hash.  With a reference
+ * for the caller.
+ */
 ROptions   *roptions_get(const RequestFields *a, Err *e);
 void		roptions_unref(ROptions *o);
 /* Nothing is remembered any more; what others have a reference to stays. */

@@ -2,9 +2,10 @@
  * request_fields.c
  *	  Takes a request's message apart for who makes an endpoint's bodies.
  *
- * The arena is untrusted: lengths, ranges and characters are checked here, whatever the backend has checked already.  What becomes
- * part of a url or of a header line (urls, the secret) has no control characters behind this.  Of a field that may be given
- * once the last counts, as in the engine.  Spans point into the message, which is the RequestFields's own.
+ * The arena is untrusted: lengths, ranges and characters are checked here, whatever the backend has checked
+ * already.  What becomes part of a url or of a header line (urls, the secret) has no control characters
+ * behind this.  Of a field that may be given once the last counts, as in the engine.  Spans point into the
+ * message, which is the RequestFields's own.
  *
  * Tested by tests/unit/remote/test_remote_options.c.
  */
@@ -226,13 +227,14 @@ check_whole(const RequestFields *a, Err *e)
 	bool		text = a->prompt.s != NULL || a->messages.s != NULL;
 
 	if (is_inner(a->kind))
-		return a->kind != WK_CONTROL || a->command.n > 0 || err_set(e, ERR_INTERNAL, "control request without a command");
+		return a->kind != WK_CONTROL || a->command.n > 0 ||
+			err_set(e, ERR_INTERNAL, "control request without a command");
 	if (a->model.n == 0)
 		return err_set(e, ERR_INTERNAL, "request without a model");
 	if (a->n_urls == 0)
 		return err_set(e, ERR_INTERNAL, "request without a url");
-	if ((a->kind == WK_GENERATE || a->kind == WK_TOKENIZE || a->kind == WK_LOGPROBS) && !text && a->prompt_ids.s == NULL &&
-		!a->embeds)
+	if ((a->kind == WK_GENERATE || a->kind == WK_TOKENIZE || a->kind == WK_LOGPROBS) && !text &&
+		a->prompt_ids.s == NULL && !a->embeds)
 		return err_set(e, ERR_INTERNAL, "request without a prompt");
 	if (a->kind == WK_GENERATE && a->prompt.s != NULL && a->prompt.n == 0)
 	{
@@ -254,7 +256,8 @@ check_whole(const RequestFields *a, Err *e)
 static bool
 path_is_idempotent(FieldSpan path)
 {
-	static const char *const names[] = {"/embeddings", "/score", "/rerank", "/classify", "/pooling", "/tokenize", "/detokenize"};
+	static const char *const names[] = {"/embeddings", "/score", "/rerank", "/classify", "/pooling",
+										"/tokenize", "/detokenize"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 	{

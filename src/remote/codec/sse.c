@@ -2,8 +2,9 @@
  * sse.c
  *	  Server-sent events, as they come from the network in pieces.
  *
- * A piece is cut into lines where it lies; only what a piece ends within is kept.  A CR ends its line at once, so that an event is told
- * without waiting for a LF that may never come; the LF that may follow is skipped.
+ * A piece is cut into lines where it lies; only what a piece ends within is kept.  A CR ends its line at
+ * once, so that an event is told without waiting for a LF that may never come; the LF that may follow is
+ * skipped.
  *
  * Tested by tests/unit/remote/test_remote_sse.c.
  */

@@ -2,9 +2,10 @@
  * sse.h
  *	  Server-sent events, as they come from the network in pieces.
  *
- * Of an event only its data counts: the values of its "data" lines, joined by newlines.  Event names, ids, retry times and comments
- * are read and dropped.  Lines end by LF, CR or CRLF, wherever a piece ends; a byte order mark before the first is skipped.
- * An event is told when the empty line behind it has come; one without data is not told.  One event's size is bounded.
+ * Of an event only its data counts: the values of its "data" lines, joined by newlines.  Event names, ids,
+ * retry times and comments are read and dropped.  Lines end by LF, CR or CRLF, wherever a piece ends; a byte
+ * order mark before the first is skipped.  An event is told when the empty line behind it has come; one
+ * without data is not told.  One event's size is bounded.
  */
 #ifndef VLLM_REMOTE_CODEC_SSE_H
 #define VLLM_REMOTE_CODEC_SSE_H
@@ -39,7 +40,10 @@ typedef struct Sse
 void		sse_init(Sse *p, size_t max);
 /* The next bytes; events come from within. */
 SseStatus	sse_feed(Sse *p, const char *s, size_t n, SseEvent event, void *ctx);
-/* The stream ended: is something half there?  (An event whose empty line never came doesn't count, the standard says.) */
+/*
+ * The stream ended: is something half there?  (An event whose empty line never came doesn't count, the
+ * standard says.)
+ */
 bool		sse_rest(const Sse *p);
 void		sse_free(Sse *p);
 

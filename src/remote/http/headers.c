@@ -2,8 +2,8 @@
  * headers.c
  *	  What is read of an answer's headers: its kind, and when and how much more the endpoint wants.
  *
- * Header values are the endpoint's and can be anything: what is not understood counts as not given, and no wait is longer than
- * a day.
+ * Header values are the endpoint's and can be anything: what is not understood counts as not given, and no
+ * wait is longer than a day.
  *
  * Tested by tests/unit/remote/test_remote_http.c.
  */
@@ -58,7 +58,8 @@ http_duration(const char *s, size_t n)
 	{
 		const char *name;
 		double		ms;
-	}			units[] = {{"ms", 1}, {"us", 0.001}, {"ns", 0.000001}, {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}};
+	}			units[] = {{"ms", 1}, {"us", 0.001}, {"ns", 0.000001}, {"d", 86400000}, {"h", 3600000},
+						   {"m", 60000}, {"s", 1000}};
 	double		ms = 0;
 	bool		any = false;
 
@@ -184,9 +185,12 @@ http_head_line(HttpResult *r, const char *s, size_t n)
 		int64_t    *to;
 		bool		time;
 	}			limits[] = {
-		{"x-ratelimit-limit-requests", &r->limit_requests, false}, {"x-ratelimit-remaining-requests", &r->remaining_requests, false},
-		{"x-ratelimit-reset-requests", &r->reset_requests_ms, true}, {"x-ratelimit-limit-tokens", &r->limit_tokens, false},
-		{"x-ratelimit-remaining-tokens", &r->remaining_tokens, false}, {"x-ratelimit-reset-tokens", &r->reset_tokens_ms, true},
+		{"x-ratelimit-limit-requests", &r->limit_requests, false},
+		{"x-ratelimit-remaining-requests", &r->remaining_requests, false},
+		{"x-ratelimit-reset-requests", &r->reset_requests_ms, true},
+		{"x-ratelimit-limit-tokens", &r->limit_tokens, false},
+		{"x-ratelimit-remaining-tokens", &r->remaining_tokens, false},
+		{"x-ratelimit-reset-tokens", &r->reset_tokens_ms, true},
 	};
 
 	if (colon == NULL)

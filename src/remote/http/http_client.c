@@ -2,15 +2,17 @@
  * http_client.c
  *	  Many HTTP calls at once: libcurl's multi interface on an epoll descriptor of our own.
  *
- * libcurl tells which sockets it waits for and when it wants to be called; both go into one epoll set (the time as a timerfd), so that
- * the owner waits for a single descriptor.  Deadlines are ours: one bound below all of them, looked at when it has passed.
+ * libcurl tells which sockets it waits for and when it wants to be called; both go into one epoll set (the
+ * time as a timerfd), so that the owner waits for a single descriptor.  Deadlines are ours: one bound below
+ * all of them, looked at when it has passed.
  *
- * libcurl can't be called from within its own callbacks, but our caller can call us from within his: what he wants of other calls then is
- * noted (todo) and done when libcurl has returned, still within the same http_turn().
+ * libcurl can't be called from within its own callbacks, but our caller can call us from within his: what he
+ * wants of other calls then is noted (todo) and done when libcurl has returned, still within the same
+ * http_turn().
  *
- * A call that is given up is closed so that the server sees it: an HTTP/1.1 connection is closed by libcurl, a stream of an HTTP/2
- * connection that others use is reset by it (push_out); but the only stream of a connection would just be forgotten, so that connection is
- * closed, too (CURLOPT_FORBID_REUSE).
+ * A call that is given up is closed so that the server sees it: an HTTP/1.1 connection is closed by libcurl,
+ * a stream of an HTTP/2 connection that others use is reset by it (push_out); but the only stream of a
+ * connection would just be forgotten, so that connection is closed, too (CURLOPT_FORBID_REUSE).
  *
  * Tested by tests/unit/remote/test_remote_http.c.
  */
@@ -137,8 +139,8 @@ forget_todo(HttpCall *c)
 }
 
 /*
- * What libcurl has held back comes from within this, and may be refused as other bytes may.  libcurl (7.88) only returns that: its transfer
- * would go on behind the gap.
+ * What libcurl has held back comes from within this, and may be refused as other bytes may.  libcurl (7.88)
+ * only returns that: its transfer would go on behind the gap.
  */
 static void
 release(HttpCall *c)
@@ -149,9 +151,10 @@ release(HttpCall *c)
 }
 
 /*
- * libcurl (7.88) leaves the frame that resets a stream in a buffer until the next one of that connection is sent.  Telling calls to pause
- * and go on makes it look at their connections' buffers; nothing else comes of that.  Which calls share the connection
- * can't be asked for, so it is done for all that may, once for all calls that were given up.
+ * libcurl (7.88) leaves the frame that resets a stream in a buffer until the next one of that connection is
+ * sent.  Telling calls to pause and go on makes it look at their connections' buffers; nothing else comes of
+ * that.  Which calls share the connection can't be asked for, so it is done for all that may, once for all
+ * calls that were given up.
  */
 static bool
 push_out(Http *h)
@@ -297,7 +300,10 @@ http_pause(HttpCall *c, bool pause)
 	}
 }
 
-/* The caller wants bytes again: those that were kept, those that libcurl holds back, and the end if it has come. */
+/*
+ * The caller wants bytes again: those that were kept, those that libcurl holds back, and the end if it has
+ * come.
+ */
 static void
 go_on(HttpCall *c)
 {
@@ -475,7 +481,8 @@ http_new(Err *e)
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	h->multi = curl_multi_init();
 	ev.data.fd = h->timer;
-	if (h->epoll < 0 || h->timer < 0 || h->multi == NULL || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->timer, &ev) != 0)
+	if (h->epoll < 0 || h->timer < 0 || h->multi == NULL || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->timer,
+																	  &ev) != 0)
 	{
 		err_set(e, ERR_IO, "could not create what waits for connections: %s", strerror(errno));
 		http_free(h);
@@ -486,7 +493,10 @@ http_new(Err *e)
 	curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, on_timer);
 	curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h);
 	curl_multi_setopt(h->multi, CURLMOPT_PIPELINING, (long) CURLPIPE_MULTIPLEX);
-	/* unless the server has a lower bound; libcurl's own is 100, and it opens a connection for each call beyond */
+	/*
+	 * unless the server has a lower bound; libcurl's own is 100, and it opens a connection for each call
+	 * beyond
+	 */
 	curl_multi_setopt(h->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
 	/* else libcurl closes connections beyond four for each call that is under way */
 	curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);

@@ -2,8 +2,9 @@
  * http_client.h
  *	  HTTP calls, many at once, by libcurl's multi interface on one epoll descriptor.
  *
- * One thread.  Nothing is followed, nothing is repeated, no proxy and no .netrc is read; only http and https.  TLS is verified unless
- * told otherwise.  Connections are kept and reused per host; HTTP/2 when the server offers it (calls share a connection).
+ * One thread.  Nothing is followed, nothing is repeated, no proxy and no .netrc is read; only http and https.
+ * TLS is verified unless told otherwise.  Connections are kept and reused per host; HTTP/2 when the server
+ * offers it (calls share a connection).
  */
 #ifndef VLLM_REMOTE_HTTP_HTTP_CLIENT_H
 #define VLLM_REMOTE_HTTP_HTTP_CLIENT_H
@@ -54,7 +55,8 @@ typedef struct HttpResult
 	bool		is_json;
 	bool		is_encoded;		/* compressed, say, though that was not asked for: it ends as HTTP_CUT */
 	int64_t		sent_us, first_byte_us, end_us;
-	Err			e;				/* end != HTTP_DONE: message for people, without the url's query and without headers */
+	/* end != HTTP_DONE: message for people, without the url's query and without headers */
+	Err			e;
 } HttpResult;
 
 typedef struct HttpEvents
@@ -76,7 +78,9 @@ int64_t		http_turn(Http *h);
 
 /* Begin.  NULL: *e.  Events come from http_turn() only, never from within this. */
 HttpCall   *http_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx, Err *e);
-/* Close it now: the connection of an HTTP/1.1 call, the stream of an HTTP/2 call.  No event comes any more. */
+/*
+ * Close it now: the connection of an HTTP/1.1 call, the stream of an HTTP/2 call.  No event comes any more.
+ */
 void		http_cancel(HttpCall *c);
 /* Let no more bytes come, or go on. */
 void		http_pause(HttpCall *c, bool pause);

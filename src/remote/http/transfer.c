@@ -2,11 +2,13 @@
  * transfer.c
  *	  One HTTP call: what libcurl is told, what it hands over, and how it ended.
  *
- * libcurl repeats a request by itself when a kept connection turns out to be dead.  It can't where the body can't be sought back: the
- * body comes from a read callback without a seek function, so no byte of a body is ever sent twice without our caller's
- * knowing.  What counts as "not sent" is what libcurl has handed to no socket: CURLINFO_REQUEST_SIZE.
+ * libcurl repeats a request by itself when a kept connection turns out to be dead.  It can't where the body
+ * can't be sought back: the body comes from a read callback without a seek function, so no byte of a body is
+ * ever sent twice without our caller's knowing.  What counts as "not sent" is what libcurl has handed to no
+ * socket: CURLINFO_REQUEST_SIZE.
  *
- * Texts of errors quote the URL without its query, and libcurl's own words as the detail; headers are never quoted.
+ * Texts of errors quote the URL without its query, and libcurl's own words as the detail; headers are never
+ * quoted.
  *
  * Tested by tests/unit/remote/test_remote_http.c.
  */
@@ -20,8 +22,8 @@
 #include "remote/http/http_internal.h"
 
 /*
- * An idle connection is not used any more after this.  Many servers close theirs after five seconds, and what is sent at that moment is
- * a call of which nobody knows whether it was heard.
+ * An idle connection is not used any more after this.  Many servers close theirs after five seconds, and what
+ * is sent at that moment is a call of which nobody knows whether it was heard.
  */
 #define KEEP_IDLE_S 4
 
@@ -42,8 +44,8 @@ on_read(char *to, size_t size, size_t n, void *arg)
 }
 
 /*
- * Give the call up from within a callback.  Its connection is closed, and not kept for others, unless others are using
- * it.
+ * Give the call up from within a callback.  Its connection is closed, and not kept for others, unless others
+ * are using it.
  */
 static size_t
 give_up(HttpCall *c)
@@ -125,8 +127,8 @@ on_data(char *s, size_t size, size_t n, void *arg)
 	if (c->pause || c->kept.len > 0)
 	{
 		/*
-		 * libcurl (7.88) can't hold back one stream of an HTTP/2 connection without holding back all of them, so it is asked
-		 * to only when there is much
+		 * libcurl (7.88) can't hold back one stream of an HTTP/2 connection without holding back all of them,
+		 * so it is asked to only when there is much
 		 */
 		if (c->kept.len + n > KEPT_BYTES_MAX)
 		{
@@ -168,7 +170,8 @@ on_close(void *arg, curl_socket_t s)
 static bool
 reserved(const char *s, size_t n)
 {
-	static const char *const names[] = {"Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect", "Upgrade", "TE", "Trailer",
+	static const char *const names[] = {"Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect",
+										"Upgrade", "TE", "Trailer",
 	"Accept-Encoding", "Keep-Alive", "Proxy-Connection"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -190,7 +193,8 @@ add_header(HttpCall *c, const char *text, Err *e)
 		return err_set(e, ERR_INVALID, "invalid name of a request header");
 	for (const char *s = value; *s != '\0'; s++)
 		if (((unsigned char) *s < 0x20 && *s != '\t') || *s == 0x7f)
-			return err_set(e, ERR_INVALID, "value of request header \"%.*s\" has control characters", (int) name, text);
+			return err_set(e, ERR_INVALID, "value of request header \"%.*s\" has control characters",
+						   (int) name, text);
 	if (reserved(text, name))
 		return err_set(e, ERR_INVALID, "request header \"%.*s\" cannot be given", (int) name, text);
 	if (value[1 + strspn(value + 1, " \t")] == '\0')
@@ -224,7 +228,10 @@ add_headers(HttpCall *c, const HttpRequest *r, Err *e)
 		return false;
 	if (!type && !r->get && !add_header(c, "Content-Type: application/json", e))
 		return false;
-	/* a few compressed bytes would stop all other calls for as long as libcurl takes to unpack them; nothing said would mean anything */
+	/*
+	 * a few compressed bytes would stop all other calls for as long as libcurl takes to unpack them; nothing
+	 * said would mean anything
+	 */
 	more = curl_slist_append(c->headers, "Accept-Encoding: identity");
 	if (more == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory");
@@ -363,8 +370,9 @@ add_detail(HttpCall *c, CURLcode code)
 static bool
 is_trust(CURLcode code)
 {
-	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_ISSUER_ERROR ||
-		code == CURLE_SSL_INVALIDCERTSTATUS || code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_PINNEDPUBKEYNOTMATCH;
+	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+		code == CURLE_SSL_ISSUER_ERROR || code == CURLE_SSL_INVALIDCERTSTATUS ||
+		code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_PINNEDPUBKEYNOTMATCH;
 }
 
 /* Nothing was sent. */
@@ -393,7 +401,8 @@ not_sent(HttpCall *c, CURLcode code, bool late)
 		c->r.end = HTTP_REFUSED;
 		err_set(e, ERR_CONNECTION, "certificate of \"%s\" could not be verified", url);
 		add_detail(c, code);
-		err_hint(e, "An authority of your own is named by the model's option \"ca_file\" or by vllm.remote_ca_file.");
+		err_hint(e, "An authority of your own is named by the model's option \"ca_file\" or by "
+					"vllm.remote_ca_file.");
 	}
 	else if (code == CURLE_COULDNT_CONNECT && oserr != 0)
 		err_set(e, ERR_CONNECTION, "could not connect to \"%s\": %s", url, strerror((int) oserr));
@@ -471,7 +480,8 @@ http_call_result(HttpCall *c, CURLcode code, bool late)
 	{
 		r->end = HTTP_TOO_LARGE;
 		if (c->header_bytes > HEADER_BYTES_MAX)
-			err_set(&r->e, ERR_PROTOCOL, "headers of the answer of \"%s\" are larger than %d bytes", url, HEADER_BYTES_MAX);
+			err_set(&r->e, ERR_PROTOCOL, "headers of the answer of \"%s\" are larger than %d bytes", url,
+					HEADER_BYTES_MAX);
 		else
 			err_set(&r->e, ERR_PROTOCOL, "answer of \"%s\" is larger than %zu bytes", url, c->max_answer);
 	}
@@ -480,7 +490,8 @@ http_call_result(HttpCall *c, CURLcode code, bool late)
 	else if (late)
 	{
 		r->end = HTTP_LATE;
-		err_set(&r->e, ERR_CONNECTION, r->status == 0 ? "no answer of \"%s\" came in time" : "answer of \"%s\" was not whole in time", url);
+		err_set(&r->e, ERR_CONNECTION, r->status == 0 ? "no answer of \"%s\" came in time" :
+				"answer of \"%s\" was not whole in time", url);
 	}
 	else
 		cut(c, code);

@@ -41,9 +41,11 @@ typedef struct CallOutcome
 	bool		path;			/* it is what was asked for that doesn't work there; the url may do */
 	bool		charged;		/* gave no answer, and may have been charged */
 	bool		throttled;		/* 429: too much is asked */
-	bool		spared;			/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */
+	/* repeating it is not the retry budget's: the endpoint asked for that, or hasn't seen the call */
+	bool		spared;
 	bool		elsewhere;		/* another model may well answer */
-	bool		apart;			/* the same again would be the same; of inputs of several asks, a part of them might not be */
+	/* the same again would be the same; of inputs of several asks, a part of them might not be */
+	bool		apart;
 	bool		split;			/* of inputs of several asks: one of them is at fault, ask one by one */
 } CallOutcome;
 

@@ -3,17 +3,18 @@
  *	  The urls of a model: the one with the fewest calls, breakers, and how wide each is open.
  *
  * A breaker opens behind PICK_RUN failures in a row, or when more than half of the last PICK_SEEN were; it
- * stays open for a second, then one call finds out (the probe): a failure doubles the time, anything else closes it.  A probe
- * that was cancelled says nothing and makes room for another.  Calls that were under way when the breaker opened say
- * nothing either.
+ * stays open for a second, then one call finds out (the probe): a failure doubles the time, anything else
+ * closes it.  A probe that was cancelled says nothing and makes room for another.  Calls that were under way
+ * when the breaker opened say nothing either.
  *
- * Where there are health checks, it is one of these that finds out: until it is answered no call is made, then one call is the probe.
- * An answer may take minutes, and a call may hang that others would not: while the probe takes its time, another one is made behind each check that is
- * answered, and the first that ends says how it is.
- * A check of a url that is idle opens its breaker at once when it fails: the next one comes a second later.
+ * Where there are health checks, it is one of these that finds out: until it is answered no call is made,
+ * then one call is the probe.  An answer may take minutes, and a call may hang that others would not: while
+ * the probe takes its time, another one is made behind each check that is answered, and the first that ends
+ * says how it is.  A check of a url that is idle opens its breaker at once when it fails: the next one comes
+ * a second later.
  *
- * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the endpoint's limit
- * is found without asking it over and over.
+ * Behind a 429 a url gets half as many calls at once as it had, and one more with each window of answers: the
+ * endpoint's limit is found without asking it over and over.
  *
  * Tested by tests/unit/remote/test_remote_pick.c.
  */
@@ -94,7 +95,10 @@ open_at(const LoadBalancer *p, const PickUrl *u, const PickLimit *l, int64_t now
 	return later(breaker, later(l->own_us, l->said_us));
 }
 
-/* How long an answer takes, as far as is known: one that nobody has waited for takes longer than they did.  0: to be found out */
+/*
+ * How long an answer takes, as far as is known: one that nobody has waited for takes longer than they did.
+ * 0: to be found out
+ */
 static int64_t
 slowness(const PickUrl *u)
 {
@@ -171,7 +175,8 @@ lb_is_open(const LoadBalancer *p, int url, int64_t now_us)
 {
 	const PickUrl *u = &p->u[url];
 
-	return (u->health == WIRE_HEALTH_DOWN && (p->checks || u->open_until_us > now_us)) || (u->health == WIRE_HEALTH_TRYING && u->probing);
+	return (u->health == WIRE_HEALTH_DOWN && (p->checks || u->open_until_us > now_us)) ||
+		(u->health == WIRE_HEALTH_TRYING && u->probing);
 }
 
 bool
@@ -262,7 +267,8 @@ lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throttled, 
 		return;
 	}
 	note(u, true);
-	if (probe || u->run >= PICK_RUN || (u->n_seen == PICK_SEEN && __builtin_popcount(u->seen) * 2 > PICK_SEEN))
+	if (probe || u->run >= PICK_RUN ||
+		(u->n_seen == PICK_SEEN && __builtin_popcount(u->seen) * 2 > PICK_SEEN))
 		open_breaker(u, now_us);
 }
 

@@ -16,7 +16,8 @@
 #define PICK_OPEN_US	INT64_C(1000000)	/* it stays open so long at first, */
 #define PICK_OPEN_MOST_US INT64_C(30000000)	/* longest time that a breaker stays open */
 #define PICK_PATIENCE_US INT64_C(5000000)	/* a request waits so long for a breaker */
-#define PICK_PROBE_US	INT64_C(2000000)	/* a probe that takes longer is not waited for where a health check is answered */
+/* a probe that takes longer is not waited for where a health check is answered */
+#define PICK_PROBE_US	INT64_C(2000000)
 #define PICK_CHECK_US	INT64_C(1000000)	/* a health check is expected to take no longer, */
 #define PICK_CHECK_MOST_US INT64_C(5000000) /* time limit of a health check */
 
@@ -41,7 +42,8 @@ typedef struct PickUrl
 	int			peak;			/* most calls at once of late */
 	int64_t		peak_us;
 	int64_t		latency_us;		/* moving average of answered calls; 0 = none yet */
-	int64_t		given_up_us;	/* a call was given up after so long, and none was answered since; 0 = no such */
+	/* a call was given up after so long, and none was answered since; 0 = no such */
+	int64_t		given_up_us;
 } PickUrl;
 
 typedef struct LoadBalancer
@@ -56,7 +58,8 @@ typedef struct LoadBalancer
 typedef enum PickResult
 {
 	PICK_OK,					/* *url */
-	PICK_BUSY,					/* one that works has no place: when a call has ended, or at *when_us, 0 = no such */
+	/* one that works has no place: when a call has ended, or at *when_us, 0 = no such */
+	PICK_BUSY,
 	PICK_LATER,					/* at *when_us */
 	PICK_NEVER,					/* not within patience; *when_us: until then at least, 0 = not known */
 	PICK_BANNED					/* no host is allowed */
@@ -65,7 +68,8 @@ typedef enum PickResult
 /* What stands in a url's way besides. */
 typedef struct PickLimit
 {
-	int64_t		own_us;			/* may be called from then on, by its options (INT64_MAX: when a call has ended), */
+	/* may be called from then on, by its options (INT64_MAX: when a call has ended), */
+	int64_t		own_us;
 	int64_t		said_us;		/* time until which the endpoint asked for no calls */
 	int64_t		path_us;		/* time until which this path gets no calls */
 } PickLimit;
@@ -86,7 +90,9 @@ void		lb_end(LoadBalancer *p, int url, bool probe, FateHealth health, bool throt
 /* It had no answer when it ended, after so long, since nobody waited any longer. */
 void		lb_given_up(LoadBalancer *p, int url, int64_t us);
 
-/* When the url's next health check is due; INT64_MAX: none is.  interval_us: of those that are idle, 0 = none */
+/*
+ * When the url's next health check is due; INT64_MAX: none is.  interval_us: of those that are idle, 0 = none
+ */
 int64_t		pick_check_at(const LoadBalancer *p, int url, int64_t interval_us);
 void		pick_check_begin(LoadBalancer *p, int url, int64_t now_us);
 /* HEALTH_UNKNOWN: it was cancelled, or could not be made */

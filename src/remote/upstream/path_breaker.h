@@ -29,7 +29,9 @@ typedef struct Paths
 uint64_t	paths_key(const char *path, int shape);
 /* Not before (0 = now) */
 int64_t		paths_open_us(const Paths *p, uint64_t key);
-/* A call has ended that began at begin_us; error: it failed, which was the path's fault; NULL: the path works */
+/*
+ * A call has ended that began at begin_us; error: it failed, which was the path's fault; NULL: the path works
+ */
 void		paths_end(Paths *p, uint64_t key, const char *error, int64_t begin_us, int64_t now_us);
 /* The last error of one that is open, NULL = it isn't. */
 const char *paths_error(const Paths *p, uint64_t key, int64_t now_us);

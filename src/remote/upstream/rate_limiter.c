@@ -2,12 +2,12 @@
  * rate_limiter.c
  *	  Requests and tokens per minute.
  *
- * Own limits are buckets of a tenth of a minute's worth which the other nine tenths refill, so that in no minute, wherever it
- * begins, more calls are made than the limit says.  Tokens are estimated when a call is made and put
- * right when it ends; a call larger than the bucket waits until it is full, and leaves a debt.
+ * Own limits are buckets of a tenth of a minute's worth which the other nine tenths refill, so that in no
+ * minute, wherever it begins, more calls are made than the limit says.  Tokens are estimated when a call is
+ * made and put right when it ends; a call larger than the bucket waits until it is full, and leaves a debt.
  *
- * An endpoint's own words (x-ratelimit-*, Retry-After) hold for all requests to the url.  Calls under way count against what it
- * said was left: whether it had seen them is not known.
+ * An endpoint's own words (x-ratelimit-*, Retry-After) hold for all requests to the url.  Calls under way
+ * count against what it said was left: whether it had seen them is not known.
  *
  * Tested by tests/unit/remote/test_remote_rate.c.
  */
@@ -99,8 +99,8 @@ rate_said_us(const Rate *r, int64_t tokens, int in_flight, int64_t now_us)
 }
 
 /*
- * What is taken for an estimate.  It comes from max_tokens, which may be anything, and what was used may never be told: so the debt is no more than
- * what a minute brings.
+ * What is taken for an estimate.  It comes from max_tokens, which may be anything, and what was used may
+ * never be told: so the debt is no more than what a minute brings.
  */
 static double
 estimated(const Bucket *b, int64_t tokens)

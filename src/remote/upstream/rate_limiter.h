@@ -25,7 +25,10 @@ typedef struct Rate
 } Rate;
 
 void		rate_init(Rate *r, int requests_per_minute, int tokens_per_minute);
-/* When a call of so many tokens may be made: <= now_us: now.  INT64_MAX: when one of the calls under way has ended. */
+/*
+ * When a call of so many tokens may be made: <= now_us: now.  INT64_MAX: when one of the calls under way has
+ * ended.
+ */
 int64_t		rate_own_us(Rate *r, int64_t tokens, int64_t now_us);
 int64_t		rate_said_us(const Rate *r, int64_t tokens, int in_flight, int64_t now_us);
 /* A call is made; it has ended, having used so many tokens (-1 = not known). */

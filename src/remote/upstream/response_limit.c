@@ -2,8 +2,9 @@
  * response_limit.c
  *	  How large an answer may be, by what was asked for.
  *
- * An endpoint that sends without end would else fill the memory with what nobody has asked for.  The bounds are generous:
- * a token is a whole event of a stream, and an answer may repeat what it was asked, with everything escaped.
+ * An endpoint that sends without end would else fill the memory with what nobody has asked for.  The bounds
+ * are generous: a token is a whole event of a stream, and an answer may repeat what it was asked, with
+ * everything escaped.
  *
  * Tested by tests/unit/remote/test_remote_bound.c.
  */
@@ -33,7 +34,8 @@ generation(const RequestFields *a, const RCall *r, double in)
 	double		token = (r->stream ? EVENT_BYTES : TOKEN_BYTES) + logprob_bytes(a->logprobs);
 
 	/* a token of the prompt is a byte of it at least */
-	return 4 * MB + in * ESCAPED + in * logprob_bytes(a->prompt_logprobs) + (a->n > 1 ? a->n : 1) * tokens * token;
+	return 4 * MB + in * ESCAPED + in * logprob_bytes(a->prompt_logprobs) +
+		(a->n > 1 ? a->n : 1) * tokens * token;
 }
 
 size_t

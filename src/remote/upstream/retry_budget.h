@@ -12,7 +12,10 @@
 #define RETRY_MOST_US	INT64_C(8000000)
 #define RETRY_FIRST_US	(RETRY_BASE_US * 3 / 2)	/* the longest wait before a first retry */
 
-/* us to wait before try number `tries` + 1 (tries >= 1); the same for the same seed.  after_ms: Retry-After, -1 = none */
+/*
+ * us to wait before try number `tries` + 1 (tries >= 1); the same for the same seed.  after_ms: Retry-After,
+ * -1 = none
+ */
 int64_t		retry_wait_us(uint64_t seed, int tries, int64_t after_ms);
 
 /* So that an outage isn't multiplied: a call in ten may be a repeated one, and a few. */

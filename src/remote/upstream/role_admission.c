@@ -6,8 +6,8 @@
  * core/sched/admission.c: it is empty when that is a minute or more ahead.  A request passes while there is
  * something in it; it takes an estimate then, and what it has really used when it ends.
  *
- * max_tokens of bodies of the HTTP interfaces are looked at, too; what isn't given can't be known to be within the limit, so it
- * must be given (to the SQL functions it always is).
+ * max_tokens of bodies of the HTTP interfaces are looked at, too; what isn't given can't be known to be
+ * within the limit, so it must be given (to the SQL functions it always is).
  *
  * Tested by tests/unit/remote/test_remote_roles.c.
  */
@@ -45,7 +45,8 @@ static bool
 take_int(const WireField *f, int64_t least, int64_t most, int *out, Err *e)
 {
 	if (f->i < least || f->i > most)
-		return err_set(e, ERR_INTERNAL, "field \"%s\" must not be %lld", wire_tag_name(f->tag), (long long) f->i);
+		return err_set(e, ERR_INTERNAL, "field \"%s\" must not be %lld", wire_tag_name(f->tag),
+					   (long long) f->i);
 	*out = (int) f->i;
 	return true;
 }
@@ -74,7 +75,9 @@ ends_with(FieldSpan s, const char *end)
 	return s.n >= n && memcmp(s.s + s.n - n, end, n) == 0;
 }
 
-/* A body of the HTTP interfaces: each of its members that limits an answer must be within; one must be there. */
+/*
+ * A body of the HTTP interfaces: each of its members that limits an answer must be within; one must be there.
+ */
 static bool
 check_body(const RoleItem *it, const RequestFields *w, Err *e)
 {
@@ -85,7 +88,8 @@ check_body(const RoleItem *it, const RequestFields *w, Err *e)
 				value;
 	bool		given = false;
 
-	if (!ends_with(w->api_path, "/completions") && !ends_with(w->api_path, "/messages") && !ends_with(w->api_path, "/responses"))
+	if (!ends_with(w->api_path, "/completions") && !ends_with(w->api_path, "/messages") &&
+		!ends_with(w->api_path, "/responses"))
 		return true;
 	/* what is no JSON is refused elsewhere */
 	if (w->api_body.s == NULL || !json_members(&m, w->api_body.s, w->api_body.n))
@@ -99,8 +103,10 @@ check_body(const RoleItem *it, const RequestFields *w, Err *e)
 
 			/* an escape in a key might be one of these */
 			if (memchr(key.s, '\\', key.n) != NULL)
-				return err_set(e, ERR_INVALID, "names of the body's members must not have escapes for this role");
-			if (key.n != strlen(names[i]) || memcmp(key.s, names[i], key.n) != 0 || (value.n == 4 && memcmp(value.s, "null", 4) == 0))
+				return err_set(e, ERR_INVALID,
+							   "names of the body's members must not have escapes for this role");
+			if (key.n != strlen(names[i]) || memcmp(key.s, names[i], key.n) != 0 ||
+				(value.n == 4 && memcmp(value.s, "null", 4) == 0))
 				continue;
 			if (value.n >= sizeof(number))
 				return too_many(it, names[i], LLONG_MAX, e);
@@ -247,12 +253,14 @@ put_limit(const Role *a, const RoleItem *it, int64_t now, Err *e)
 	if (open == INT64_MAX || it->tokens_per_minute == 0)
 	{
 		err_set(e, ERR_LIMIT, "role has its limit of %d LLM requests in flight", it->max_requests);
-		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says how long to wait.");
+		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says "
+					"how long to wait.");
 		return;
 	}
 	err_set(e, ERR_LIMIT, "role has used up its limit of %d LLM tokens per minute", it->tokens_per_minute);
 	err_detail(e, "The next request may begin in %.1f s.", (double) (open - now) / 1e6);
-	err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout says how long to wait.");
+	err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout says "
+				"how long to wait.");
 }
 
 RoleAnswer

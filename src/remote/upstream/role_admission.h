@@ -4,7 +4,8 @@
  *
  * Before a request gets into its model's queue it passes here.  A request beyond a limit of its role waits,
  * in order of arrival
- * and whatever its model is, while those of others pass.  Limits come with each request and are compared with the role's account.
+ * and whatever its model is, while those of others pass.  Limits come with each request and are compared with
+ * the role's account.
  */
 #ifndef VLLM_REMOTE_UPSTREAM_ROLE_ADMISSION_H
 #define VLLM_REMOTE_UPSTREAM_ROLE_ADMISSION_H

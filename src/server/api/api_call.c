@@ -52,7 +52,8 @@ api_room(const ApiCall *a, size_t n, size_t shared, Err *e)
 	shared += a->head.len;
 	if (shared <= most)
 		return true;
-	err_set(e, ERR_TOO_LONG, "the request's body has %zu bytes for each of its %zu texts, more than %zu", shared, n, most);
+	err_set(e, ERR_TOO_LONG, "the request's body has %zu bytes for each of its %zu texts, more than %zu",
+			shared, n, most);
 	return err_hint(e, "Ask for fewer texts at once.");
 }
 
@@ -111,7 +112,8 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 	memset(r, 0, sizeof(*r));
 	r->fields = (ApiText) {fields, n};
 	r->rows = 1;
-	r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->reasoning_tokens = r->count = r->max_model_len = -1;
+	r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->reasoning_tokens = r->count =
+		r->max_model_len = -1;
 	while (wire_next(&in, &f) > 0)
 		switch (f.tag)
 		{
@@ -249,7 +251,10 @@ put_warnings(const ApiCall *a, WireOut *o)
 		wire_put_str(o, WTAG_API_WARNING, a->warnings.data + i, strlen(a->warnings.data + i));
 }
 
-/* What the inner requests have taken, but for those that only turn texts into tokens and back; of times the slowest one's. */
+/*
+ * What the inner requests have taken, but for those that only turn texts into tokens and back; of times the
+ * slowest one's.
+ */
 static void
 put_usage(const ApiCall *a, WireOut *o)
 {
@@ -304,7 +309,10 @@ end_with(ApiCall *a, const Buf *body, int status)
 	buf_free(&b);
 }
 
-/* An error about the parameter that bodies call vllm_xargs names it as the body does; the two names are of one length. */
+/*
+ * An error about the parameter that bodies call vllm_xargs names it as the body does; the two names are of
+ * one length.
+ */
 static void
 rename_extra_args(const Buf *fields)
 {
@@ -315,7 +323,8 @@ rename_extra_args(const Buf *fields)
 	api_error_read(&e, fields->data, fields->len);
 	if (e.detail.n == 0 || memmem(e.detail.s, e.detail.n, "parameter=extra_args", 20) == NULL)
 		return;
-	for (char *at = fields->data; (at = memmem(at, (size_t) (end - at), name, strlen(name))) != NULL; at += strlen(name))
+	for (char *at = fields->data; (at = memmem(at, (size_t) (end - at), name, strlen(name))) != NULL;
+		 at += strlen(name))
 		memcpy(at, "vllm_xargs", strlen(name));
 }
 
@@ -637,7 +646,8 @@ job_run(Job *j)
 	else
 		t->ok = a->ep->make(a, &t->e);
 	if (t->ok && a->n_items + a->n_fresh > API_MAX_ITEMS)
-		t->ok = err_set(&t->e, ERR_TOO_LONG, "the request's body asks for more than %d answers", API_MAX_ITEMS);
+		t->ok = err_set(&t->e, ERR_TOO_LONG, "the request's body asks for more than %d answers",
+						API_MAX_ITEMS);
 }
 
 static void

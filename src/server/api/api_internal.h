@@ -25,7 +25,8 @@
 #define API_MAX_CHOICES	65536	/* answers of one body */
 #define API_MAX_VALUES	(4 << 20)	/* JSON values of a body */
 #define API_ID_LEN		96
-#define API_MAX_SHARED	((size_t) 512 << 20)	/* bytes of what inner requests have in common, all copies together */
+/* bytes of what inner requests have in common, all copies together */
+#define API_MAX_SHARED	((size_t) 512 << 20)
 #define API_MAX_ID		64		/* of a body's request_id */
 
 /* ---- the body ---- */
@@ -149,10 +150,12 @@ void		apianswers_free(ApiAnswers *r);
 
 /*
  * {"tokens": ..., "token_logprobs": ..., "top_logprobs": ..., "text_offset": ...}.  prompt: NULL, or with
- * echo the prompt's, whose text is `echo` and whose first token is `first`, of this id.  *offset: characters before, and behind.
+ * echo the prompt's, whose text is `echo` and whose first token is `first`, of this id.  *offset: characters
+ * before, and behind.
  */
-void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first, int32_t first_id,
-										  const ApiEntries *e, bool as_ids, int64_t *offset);
+void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first,
+										  int32_t first_id, const ApiEntries *e, bool as_ids,
+										  int64_t *offset);
 void		api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt);
 /* top: how many of the likeliest, -1 = all there are */
 void		api_write_chat_logprobs(JsonOut *j, const ApiEntries *entries, int top, bool as_ids);
@@ -265,7 +268,10 @@ Json	   *api_calls(ApiText calls);
 const char *api_call_id(const Json *call);
 const char *api_call_name(const Json *call);
 const char *api_call_arguments(const Json *call);
-/* Of an answer's text, what precedes the i-th call and follows the first *shown bytes, which goes on to its end. */
+/*
+ * Of an answer's text, what precedes the i-th call and follows the first *shown bytes, which goes on to its
+ * end.
+ */
 ApiText		api_text_before(const ApiAnswer *r, int i, size_t *shown);
 /* The content after all calls. */
 ApiText		api_text_behind(const ApiAnswer *r, size_t shown);

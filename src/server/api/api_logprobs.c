@@ -129,7 +129,8 @@ positions_read(Positions *p, const ApiEntries *e)
 	p->first = mem_zalloc((e->counts.n + 1) * sizeof(size_t));
 	p->e = mem_zalloc((n + 1) * sizeof(ApiModelEntry));
 	for (size_t i = 0; i < e->counts.n; i++)
-		p->first[i + 1] = p->first[i] + (size_t) (wire_int_at(&e->counts, i) > 0 ? wire_int_at(&e->counts, i) : 0);
+		p->first[i + 1] = p->first[i] + (size_t) (wire_int_at(&e->counts, i) > 0
+												  ? wire_int_at(&e->counts, i) : 0);
 	if (p->first[e->counts.n] == n && e->ranks.n == n && e->values.n == n && e->lengths.n == n)
 		p->n = (int) e->counts.n;
 	if (p->n > 0 && n > 0)
@@ -219,7 +220,8 @@ own_token(const Positions *p, int i, ApiText first, int32_t first_id)
 }
 
 /*
- * A prompt that was cut within a character begins with bytes of it that make none.  Each of them is a U+FFFD in the
+ * A prompt that was cut within a character begins with bytes of it that make none.  Each of them is a U+FFFD
+ * in the
  * echo: how many are there behind the first token?
  */
 static int64_t
@@ -239,7 +241,10 @@ count_stray(const Positions *p, ApiText echo, ApiText first)
 	return n > 0 ? n : 0;
 }
 
-/* How many characters the echo has of a token's text.  *stray: bytes that are characters of their own, still to come. */
+/*
+ * How many characters the echo has of a token's text.  *stray: bytes that are characters of their own, still
+ * to come.
+ */
 static int64_t
 chars_of(const ApiModelEntry *e, int64_t *stray)
 {
@@ -260,7 +265,8 @@ chars_of(const ApiModelEntry *e, int64_t *stray)
 
 /* One of the four lists; what: 0 tokens, 1 their values, 2 the likeliest, 3 offsets. */
 static void
-write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, int64_t stray, ApiText first, int32_t first_id)
+write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, int64_t stray,
+		   ApiText first, int32_t first_id)
 {
 	for (int i = 0; i < p->n; i++)
 	{
@@ -284,8 +290,8 @@ write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offse
 }
 
 void
-api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first, int32_t first_id,
-							  const ApiEntries *e, bool as_ids, int64_t *offset)
+api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first,
+							  int32_t first_id, const ApiEntries *e, bool as_ids, int64_t *offset)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
 	Positions	p = {0};

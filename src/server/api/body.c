@@ -177,7 +177,8 @@ apibody_int(ApiBody *b, const char *name, int64_t min, int64_t max, int64_t *out
 		v = (long long) m->v->num;	/* 1e3, 2.0 */
 	if (v < min || v > max)
 	{
-		err_set(e, ERR_INVALID, "%s must be between %" PRId64 " and %" PRId64 ", got %lld", name, min, max, v);
+		err_set(e, ERR_INVALID, "%s must be between %" PRId64 " and %" PRId64 ", got %lld", name, min, max,
+				v);
 		return err_detail(e, "parameter=%s", name);
 	}
 	*out = v;

@@ -78,7 +78,8 @@ read_logprobs(ApiCall *a, Chat *k, Err *e)
 	bool		wanted = false;
 	int64_t		top = 0;
 
-	if (!apibody_bool(&a->body, "logprobs", &wanted, e) || !apibody_int(&a->body, "top_logprobs", -1, INT_MAX, &top, e))
+	if (!apibody_bool(&a->body, "logprobs", &wanted, e) || !apibody_int(&a->body, "top_logprobs", -1, INT_MAX,
+																		&top, e))
 		return false;
 	if (top != 0 && !wanted)
 		return api_bad(e, "top_logprobs", "needs logprobs");
@@ -116,8 +117,9 @@ make(ApiCall *a, Err *e)
 			return false;
 		k->g.told = mem_zalloc((size_t) k->g.n * sizeof(int64_t));
 	}
-	ok = apibody_str(&a->body, "reasoning_effort", &effort, e) && api_put_effort(&o, "reasoning_effort", effort, e) &&
-		api_chat_fields(a, &o, true, e) && api_put_parsing(a, &o, e);
+	ok = apibody_str(&a->body, "reasoning_effort", &effort, e) &&
+		api_put_effort(&o, "reasoning_effort", effort, e) && api_chat_fields(a, &o, true, e) &&
+		api_put_parsing(a, &o, e);
 	if (ok && k->g.want_ids && a->round == 0)
 	{
 		ApiItem    *it = api_item(a, WK_TOKENIZE, ROLE_IDS, 0);
@@ -354,7 +356,8 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	{
 		/* apart: OpenAI's client takes a call for done that a chunk before the last has begun */
 		ApiAnswer	calls = *r;
-		ApiAnswer	last = {.index = r->index,.finish_reason = r->finish_reason,.stop_reason = r->stop_reason};
+		ApiAnswer	last = {.index = r->index,.finish_reason = r->finish_reason,
+							.stop_reason = r->stop_reason};
 
 		calls.finish_reason.s = calls.stop_reason.s = NULL;
 		put_delta(a, it, &calls);

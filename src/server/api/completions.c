@@ -2,8 +2,8 @@
  * completions.c
  *	  /v1/completions.
  *
- * A prompt is a text or token ids, and there may be several; or embeddings, in base64 what torch.save() writes of
- * a tensor, whose answers come first.  With echo the answer begins
+ * A prompt is a text or token ids, and there may be several; or embeddings, in base64 what torch.save()
+ * writes of a tensor, whose answers come first.  With echo the answer begins
  * with the prompt; of token ids the text is asked for first (round 0), as are the token
  * ids of a text that are to be returned.  What is told of a prompt is what the model has seen:
  * one that is to be truncated becomes ids first, these are cut, and what is left of them is
@@ -61,7 +61,8 @@ drop(ApiCall *a)
 static bool
 bad_prompt(Err *e)
 {
-	return api_bad(e, "prompt", "must be a string, an array of strings, an array of token ids, or an array of such arrays");
+	return api_bad(e, "prompt", "must be a string, an array of strings, an array of token ids, or an array "
+								"of such arrays");
 }
 
 /* Tensors in base64: one, or several */
@@ -150,7 +151,10 @@ put_embeds(const Json *v, WireOut *o, Err *e)
 	return ok || err_detail(e, "parameter=prompt_embeds");
 }
 
-/* max_tokens: 16, or the most that the role may have, if not given; 0 with echo: the prompt alone, for which the engine makes one token all the same. */
+/*
+ * max_tokens: 16, or the most that the role may have, if not given; 0 with echo: the prompt alone, for which
+ * the engine makes one token all the same.
+ */
 static bool
 put_max_tokens(ApiCall *a, Completions *k, Err *e)
 {
@@ -222,7 +226,10 @@ put_prompt(const Completions *k, const Json *v, WireOut *o, Err *e)
 	return true;
 }
 
-/* Texts of prompts that are ids, and ids of those that are texts or may be too long, as far as they are wanted. */
+/*
+ * Texts of prompts that are ids, and ids of those that are texts or may be too long, as far as they are
+ * wanted.
+ */
 static bool
 ask_prompts(ApiCall *a, const Completions *k, Err *e)
 {
@@ -416,7 +423,8 @@ write_prompt_ids(const ApiCall *a, const Completions *k, int p, JsonOut *j)
 
 /* all: the prompt's log-probabilities, NULL in a stream */
 static void
-write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAnswer *r, const ApiEntries *all, JsonOut *j)
+write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAnswer *r, const ApiEntries *all,
+			   JsonOut *j)
 {
 	static const ApiEntries none = {0};
 	ApiReply	first = {0};
@@ -431,15 +439,16 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 	(void) reply_of(a, ROLE_FIRST, p, &first);
 	if (k->echo && all != NULL)
 		add_prompt(a, k, p, &echo);
-	api_write_completion_logprobs(j, k->echo ? all : NULL, (ApiText) {echo.data, echo.len}, first.text, k->echo ? first_id(a, k, p) : 0,
-								  k->echo_only ? &none : &r->entries, k->g.as_ids,
-								  &k->offsets[choice]);
+	api_write_completion_logprobs(j, k->echo ? all : NULL, (ApiText) {echo.data, echo.len}, first.text,
+								  k->echo ? first_id(a, k, p) : 0, k->echo_only ? &none : &r->entries,
+								  k->g.as_ids, &k->offsets[choice]);
 	buf_free(&echo);
 }
 
 /* text: of the answer, or its part; all: as in write_logprobs() */
 static void
-write_choice(const ApiCall *a, Completions *k, int p, const ApiAnswer *r, const Buf *text, const ApiEntries *all, JsonOut *j)
+write_choice(const ApiCall *a, Completions *k, int p, const ApiAnswer *r, const Buf *text,
+			 const ApiEntries *all, JsonOut *j)
 {
 	int			choice = p * (int) k->g.n + r->index;
 	static const WireField none = {0};

@@ -116,7 +116,8 @@ add_input(ApiCall *a, const Pool *k, const Json *v, int index, bool special, Err
 	if (api_is_ids(v))
 		return api_put_ids(&o, WTAG_PROMPT_IDS, v, "input", e);
 	if (!json_is_string(v))
-		return api_bad(e, "input", "must be a string, an array of strings, an array of token ids, or an array of such arrays");
+		return api_bad(e, "input", "must be a string, an array of strings, an array of token ids, or an "
+								   "array of such arrays");
 	wire_put_str(&o, WTAG_PROMPT, v->s, strlen(v->s));
 	wire_put_int(&o, WTAG_ADD_SPECIAL, special);
 	return true;
@@ -193,8 +194,8 @@ read_encoding(ApiCall *a, Pool *k, Err *e)
 	const char *endian = "native";
 	const uint16_t one = 1;
 
-	if (!apibody_str(&a->body, "encoding_format", &format, e) || !apibody_str(&a->body, "embed_dtype", &type, e) ||
-		!apibody_str(&a->body, "endianness", &endian, e))
+	if (!apibody_str(&a->body, "encoding_format", &format, e) ||
+		!apibody_str(&a->body, "embed_dtype", &type, e) || !apibody_str(&a->body, "endianness", &endian, e))
 		return false;
 	if (strcmp(format, "bytes") == 0 || strcmp(format, "bytes_only") == 0)
 	{
@@ -206,7 +207,8 @@ read_encoding(ApiCall *a, Pool *k, Err *e)
 		return api_bad(e, "encoding_format", "must be \"float\" or \"base64\"");
 	if (!vector_type_by_name(type, &k->type))
 		return api_bad(e, "embed_dtype", "must be float32, float16, bfloat16, fp8_e4m3 or fp8_e5m2");
-	k->big_endian = strcmp(endian, "big") == 0 || (strcmp(endian, "native") == 0 && *(const char *) &one == 0);
+	k->big_endian = strcmp(endian, "big") == 0 ||
+		(strcmp(endian, "native") == 0 && *(const char *) &one == 0);
 	if (!k->big_endian && strcmp(endian, "native") != 0 && strcmp(endian, "little") != 0)
 		return api_bad(e, "endianness", "must be \"native\", \"big\" or \"little\"");
 	return true;
@@ -276,7 +278,8 @@ start(ApiCall *a, Pool **k, const char *task, Err *e)
 		if (!apibody_str(&a->body, "task", &(*k)->task, e))
 			return false;
 		if ((*k)->task == NULL)
-			return api_bad(e, "task", "must be given: embed, classify, token_embed, token_classify or reward");
+			return api_bad(e, "task", "must be given: embed, classify, token_embed, token_classify or "
+									  "reward");
 	}
 	o = chan_out(&(*k)->fields);
 	wire_put_str(&o, WTAG_TASK, (*k)->task, strlen((*k)->task));
@@ -352,7 +355,8 @@ embeddings_finish(ApiCall *a, JsonOut *j, Err *e)
 	return vectors_finish(a, "embedding", "embedding", j);
 }
 
-const ApiEndpoint api_embeddings = {.prefix = "embd-",.make = embeddings_make,.finish = embeddings_finish,.drop = drop};
+const ApiEndpoint api_embeddings = {.prefix = "embd-",.make = embeddings_make,.finish = embeddings_finish,
+									.drop = drop};
 
 /* ---- pooling ---- */
 
@@ -367,7 +371,8 @@ pooling_body_make(ApiCall *a, Err *e)
 	if (!apibody_refuse(&a->body, refused, e) || !start(a, &k, NULL, e))
 		return false;
 	embeds = strcmp(k->task, "embed") == 0 || strcmp(k->task, "token_embed") == 0;
-	if (!embeds && strcmp(k->task, "classify") != 0 && strcmp(k->task, "token_classify") != 0 && strcmp(k->task, "reward") != 0)
+	if (!embeds && strcmp(k->task, "classify") != 0 && strcmp(k->task, "token_classify") != 0 &&
+		strcmp(k->task, "reward") != 0)
 		return api_bad(e, "task", "must be embed, classify, token_embed, token_classify or reward");
 	o = chan_out(&k->fields);
 	if (a->round == 0 && (!read_encoding(a, k, e) || !put_dimensions(a, &o, e)))
@@ -382,7 +387,8 @@ pooling_body_finish(ApiCall *a, JsonOut *j, Err *e)
 	return vectors_finish(a, "pooling", "data", j);
 }
 
-const ApiEndpoint api_pooling = {.prefix = "pool-",.make = pooling_body_make,.finish = pooling_body_finish,.drop = drop};
+const ApiEndpoint api_pooling = {.prefix = "pool-",.make = pooling_body_make,.finish = pooling_body_finish,
+								 .drop = drop};
 
 /* ---- classify ---- */
 
@@ -466,4 +472,5 @@ classify_finish(ApiCall *a, JsonOut *j, Err *e)
 	return true;
 }
 
-const ApiEndpoint api_classify = {.prefix = "classify-",.make = classify_make,.finish = classify_finish,.drop = drop};
+const ApiEndpoint api_classify = {.prefix = "classify-",.make = classify_make,.finish = classify_finish,
+								  .drop = drop};

@@ -52,7 +52,8 @@ put_n(ApiCall *a, ApiGen *g, WireOut *o, Err *e)
 	const ApiMember *penalty = apibody_get(&a->body, "length_penalty");
 	bool		beams = false;
 
-	if (!apibody_int(&a->body, "n", 1, MAX_N, &g->n, e) || !apibody_bool(&a->body, "use_beam_search", &beams, e))
+	if (!apibody_int(&a->body, "n", 1, MAX_N, &g->n, e) ||
+		!apibody_bool(&a->body, "use_beam_search", &beams, e))
 		return false;
 	if (best != NULL && !(json_is_number(best->v) && best->v->num == (double) g->n))
 	{

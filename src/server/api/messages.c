@@ -237,7 +237,8 @@ write_message(const Json *m, JsonSpan raw, JsonOut *j, Err *e)
 	const char *role = api_str(m, "role");
 	const Json *content = json_get(m, "content");
 
-	if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
+	if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
+						 strcmp(role, "system") != 0))
 		return api_bad(e, "messages", "must each have the role \"user\" or \"assistant\"");
 	if (json_is_array(content) && strcmp(role, "user") == 0)
 		return write_user(content, j, e);
@@ -652,7 +653,10 @@ close_delta(ApiCall *a, JsonOut *j)
 	send_event(a, j);
 }
 
-/* The block that is open, if there is one, ends.  A call that was cut, or was none, has an input that is no JSON. */
+/*
+ * The block that is open, if there is one, ends.  A call that was cut, or was none, has an input that is no
+ * JSON.
+ */
 static void
 end_block(ApiCall *a, JsonOut *j)
 {
@@ -836,4 +840,5 @@ count_finish(ApiCall *a, JsonOut *j, Err *e)
 	return true;
 }
 
-const ApiEndpoint api_count_tokens = {.prefix = "count-",.anthropic = true,.make = count_make,.finish = count_finish};
+const ApiEndpoint api_count_tokens = {.prefix = "count-",.anthropic = true,.make = count_make,
+									  .finish = count_finish};

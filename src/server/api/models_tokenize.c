@@ -78,11 +78,14 @@ model_finish(ApiCall *a, JsonOut *j, Err *e)
 			write_model(a, i, j);
 			return true;
 		}
-	return err_set(e, ERR_NOT_FOUND, "model \"%.*s\" does not exist", (int) (name.n < 128 ? name.n : 128), name.s);
+	return err_set(e, ERR_NOT_FOUND, "model \"%.*s\" does not exist", (int) (name.n < 128 ? name.n : 128),
+				   name.s);
 }
 
-const ApiEndpoint api_models = {.prefix = "models-",.lists_models = true,.make = models_make,.finish = models_finish};
-const ApiEndpoint api_model = {.prefix = "model-",.lists_models = true,.make = models_make,.finish = model_finish};
+const ApiEndpoint api_models = {.prefix = "models-",.lists_models = true,.make = models_make,
+								.finish = models_finish};
+const ApiEndpoint api_model = {.prefix = "model-",.lists_models = true,.make = models_make,
+							   .finish = model_finish};
 
 /* ---- tokenize ---- */
 
@@ -98,7 +101,8 @@ tokenize_prompt(ApiCall *a, WireOut *o, Err *e)
 	const char *prompt = NULL;
 	bool		special = true;
 
-	if (!apibody_str(&a->body, "prompt", &prompt, e) || !apibody_bool(&a->body, "add_special_tokens", &special, e))
+	if (!apibody_str(&a->body, "prompt", &prompt, e) || !apibody_bool(&a->body, "add_special_tokens",
+																	  &special, e))
 		return false;
 	if (prompt == NULL)
 		return api_bad(e, "prompt", "or messages must be given");
@@ -115,7 +119,8 @@ tokenize_texts(ApiCall *a, Err *e)
 
 	apireply_read(&r, a->items[0].reply.data, a->items[0].reply.len);
 	if (r.ids.n > API_MAX_ITEMS - 1)
-		return err_set(e, ERR_TOO_LONG, "return_token_strs takes at most %d tokens, got %zu", API_MAX_ITEMS - 1, r.ids.n);
+		return err_set(e, ERR_TOO_LONG, "return_token_strs takes at most %d tokens, got %zu",
+					   API_MAX_ITEMS - 1, r.ids.n);
 	for (size_t i = 0; i < r.ids.n; i++)
 	{
 		WireOut		o = api_out(api_item(a, WK_DETOKENIZE, TOK_TEXT, (int) i));

@@ -285,7 +285,8 @@ write_input(ApiCall *a, Turn *t, JsonOut *j, Err *e)
 	if (input == NULL)
 		return api_bad(e, "input", "must be given");
 	if (json_is_array(input->v))
-		return input->v->child != NULL ? write_items(t, input->v, j, e) : api_bad(e, "input", "must not be empty");
+		return input->v->child != NULL ? write_items(t, input->v, j, e) :
+			api_bad(e, "input", "must not be empty");
 	if (!json_is_string(input->v))
 		return api_bad(e, "input", "must be a string or an array of items");
 	end_turn(t, j);
@@ -377,7 +378,8 @@ put_limits(ApiCall *a, WireOut *o, Err *e)
 	int64_t		max = 0;
 	const char *truncation = NULL;
 
-	if (!apibody_int(&a->body, "max_output_tokens", 1, INT_MAX, &max, e) || !apibody_str(&a->body, "truncation", &truncation, e))
+	if (!apibody_int(&a->body, "max_output_tokens", 1, INT_MAX, &max, e) ||
+		!apibody_str(&a->body, "truncation", &truncation, e))
 		return false;
 	if (max > 0)
 		wire_put_int(o, WTAG_MAX_TOKENS, max);
@@ -417,7 +419,8 @@ read_logprobs(ApiCall *a, Responses *k, Err *e)
 static bool
 check_types(ApiCall *a, Err *e)
 {
-	static const char *const strings[] = {"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", NULL};
+	static const char *const strings[] = {"user", "service_tier", "safety_identifier", "prompt_cache_key",
+										  "prompt_cache_retention", NULL};
 	const ApiMember *metadata = apibody_get(&a->body, "metadata");
 	const char *s = NULL;
 	int64_t		calls = 0;
@@ -426,7 +429,8 @@ check_types(ApiCall *a, Err *e)
 		if (!apibody_str(&a->body, strings[i], &s, e))
 			return false;
 	if (!apibody_is(&a->body, "metadata", false, e) || !apibody_is(&a->body, "text", false, e) ||
-		!apibody_is(&a->body, "include", true, e) || !apibody_int(&a->body, "max_tool_calls", 0, INT_MAX, &calls, e))
+		!apibody_is(&a->body, "include", true, e) || !apibody_int(&a->body, "max_tool_calls", 0, INT_MAX,
+																  &calls, e))
 		return false;
 	for (const Json *v = metadata != NULL ? metadata->v->child : NULL; v != NULL; v = v->next)
 		if (!json_is_string(v))
@@ -437,11 +441,13 @@ check_types(ApiCall *a, Err *e)
 static bool
 check_fields(ApiCall *a, Err *e)
 {
-	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages", "previous_input_messages",
+	static const char *const refused[] = {"background", "prompt", "conversation", "enable_response_messages",
+										  "previous_input_messages",
 	"mm_processor_kwargs", "n", NULL};
 	bool		store = true;
 
-	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e) && check_types(a, e);
+	return apibody_refuse(&a->body, refused, e) && apibody_bool(&a->body, "store", &store, e) &&
+		check_types(a, e);
 }
 
 /* reasoning: {"effort": ..., "summary": ...}; there are no summaries */
@@ -472,9 +478,9 @@ make(ApiCall *a, Err *e)
 	Buf			fields = {0};
 	WireOut		o = chan_out(&fields);
 	WireOut		p = chan_out(&k->g.params);
-	bool		ok = check_fields(a, e) && apigen_read(a, &k->g, e) && put_limits(a, &p, e) && put_format(a, &p, e) &&
-		read_logprobs(a, k, e) && put_reasoning(a, &o, e) && put_messages(a, &o, e) && api_put_tools(a, &o, e) &&
-		api_put_parsing(a, &p, e);
+	bool		ok = check_fields(a, e) && apigen_read(a, &k->g, e) && put_limits(a, &p, e) &&
+		put_format(a, &p, e) && read_logprobs(a, k, e) && put_reasoning(a, &o, e) && put_messages(a, &o, e) &&
+		api_put_tools(a, &o, e) && api_put_parsing(a, &p, e);
 
 	api_make_id(a, "msg_", k->message_id, sizeof(k->message_id));
 	api_make_id(a, "rs_", k->reasoning_id, sizeof(k->reasoning_id));
@@ -689,9 +695,12 @@ static void
 write_response(ApiCall *a, const ApiItem *it, const Buf *output, bool cut, JsonOut *j)
 {
 	static const char *const given[][2] = {
-		{"instructions", "null"}, {"metadata", "null"}, {"parallel_tool_calls", "true"}, {"temperature", "null"}, {"tool_choice", "\"auto\""},
-		{"tools", "[]"}, {"top_p", "null"}, {"background", "false"}, {"max_output_tokens", "null"}, {"max_tool_calls", "null"},
-		{"previous_response_id", "null"}, {"prompt", "null"}, {"reasoning", "null"}, {"service_tier", "\"auto\""}, {"text", "null"},
+		{"instructions", "null"}, {"metadata", "null"}, {"parallel_tool_calls", "true"},
+		{"temperature", "null"}, {"tool_choice", "\"auto\""},
+		{"tools", "[]"}, {"top_p", "null"}, {"background", "false"}, {"max_output_tokens", "null"},
+		{"max_tool_calls", "null"},
+		{"previous_response_id", "null"}, {"prompt", "null"}, {"reasoning", "null"},
+		{"service_tier", "\"auto\""}, {"text", "null"},
 		{"top_logprobs", "null"}, {"truncation", "\"disabled\""}, {"user", "null"}, {"store", "true"}
 	};
 
@@ -702,7 +711,8 @@ write_response(ApiCall *a, const ApiItem *it, const Buf *output, bool cut, JsonO
 	json_key_cstr(j, "status", it == NULL ? "in_progress" : cut ? "incomplete" : "completed");
 	json_key_null(j, "error");
 	json_key(j, "incomplete_details");
-	json_raw(j, cut ? "{\"reason\":\"max_output_tokens\"}" : "null", cut ? strlen("{\"reason\":\"max_output_tokens\"}") : 4);
+	json_raw(j, cut ? "{\"reason\":\"max_output_tokens\"}" : "null",
+			 cut ? strlen("{\"reason\":\"max_output_tokens\"}") : 4);
 	json_key_cstr(j, "model", a->model);
 	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
 		write_given(a, j, given[i][0], given[i][1]);
@@ -722,7 +732,8 @@ write_response(ApiCall *a, const ApiItem *it, const Buf *output, bool cut, JsonO
 static bool
 was_cut(const ApiAnswer *r)
 {
-	return r->finish_reason.n == strlen("length") && memcmp(r->finish_reason.s, "length", r->finish_reason.n) == 0;
+	return r->finish_reason.n == strlen("length") &&
+		memcmp(r->finish_reason.s, "length", r->finish_reason.n) == 0;
 }
 
 static bool
@@ -837,8 +848,9 @@ end_text(ApiCall *a, ApiText text, JsonOut *out, JsonOut *j)
 {
 	Responses  *k = a->own;
 
-	open_item_event(k, k->part == PART_REASONING ? "response.reasoning_text.done" : "response.output_text.done",
-					k->part == PART_REASONING ? k->reasoning_id : k->message_id, j);
+	open_item_event(k, k->part == PART_REASONING ? "response.reasoning_text.done" :
+					"response.output_text.done", k->part == PART_REASONING ? k->reasoning_id : k->message_id,
+						j);
 	json_key_int(j, "content_index", 0);
 	json_key(j, "text");
 	json_str(j, text.s, text.n);
@@ -909,8 +921,9 @@ add_text(ApiCall *a, ResponsesPart part, ApiText text, const ApiEntries *entries
 		return;					/* the next delta has the log-probabilities of what is held back */
 	if (part == PART_TEXT)
 		add_logprobs(k, entries);
-	open_item_event(k, part == PART_REASONING ? "response.reasoning_text.delta" : "response.output_text.delta",
-					part == PART_REASONING ? k->reasoning_id : k->message_id, j);
+	open_item_event(k, part == PART_REASONING ? "response.reasoning_text.delta" :
+					"response.output_text.delta", part == PART_REASONING ? k->reasoning_id : k->message_id,
+						j);
 	json_key_int(j, "content_index", 0);
 	json_key(j, "delta");
 	json_str(j, text.s, text.n);
@@ -987,7 +1000,8 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 		begin_call(a, v, &j);
 	}
 	text = api_text_behind(r, shown);
-	if (text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE && calls == NULL))
+	if (text.n > 0 || (r->finish_reason.s != NULL && k->n_parts == 0 && k->part == PART_NONE &&
+					   calls == NULL))
 		add_text(a, PART_TEXT, text, entries, &j);
 	if (r->finish_reason.s != NULL)
 	{
@@ -1031,11 +1045,13 @@ stored_finish(ApiCall *a, JsonOut *j, Err *e)
 		memcmp(a->req->path.s + a->req->path.n - strlen(last), last, strlen(last)) == 0;
 
 	if (a->req->previous.s == NULL)
-		return err_set(e, ERR_NOT_FOUND, "there is no response at \"%.*s\"", (int) (a->req->path.n < 128 ? a->req->path.n : 128), a->req->path.s);
+		return err_set(e, ERR_NOT_FOUND, "there is no response at \"%.*s\"",
+					   (int) (a->req->path.n < 128 ? a->req->path.n : 128), a->req->path.s);
 	if (cancels)
 		return err_set(e, ERR_INVALID, "a response that was not made in the background can't be cancelled");
 	json_raw(j, a->req->previous.s, a->req->previous.n);
 	return true;
 }
 
-const ApiEndpoint api_response = {.prefix = "resp_",.lists_models = true,.make = stored_make,.finish = stored_finish};
+const ApiEndpoint api_response = {.prefix = "resp_",.lists_models = true,.make = stored_make,
+								  .finish = stored_finish};

@@ -63,13 +63,16 @@ bad_number(const Param *p, const ApiMember *m, Err *e)
 	int			n = (int) (m->raw.n < 64 ? m->raw.n : 64);
 
 	if (p->type == P_INT)
-		err_set(e, ERR_INVALID, "%s must be an integer between %.0f and %.0f, got %.*s", p->name, p->min, p->max, n, m->raw.s);
+		err_set(e, ERR_INVALID, "%s must be an integer between %.0f and %.0f, got %.*s", p->name, p->min,
+				p->max, n, m->raw.s);
 	else if (p->min == DBL_MIN && p->max == DBL_MAX)
 		err_set(e, ERR_INVALID, "%s must be a number greater than 0, got %.*s", p->name, n, m->raw.s);
 	else if (p->min == DBL_MIN)
-		err_set(e, ERR_INVALID, "%s must be a number greater than 0 and at most %g, got %.*s", p->name, p->max, n, m->raw.s);
+		err_set(e, ERR_INVALID, "%s must be a number greater than 0 and at most %g, got %.*s", p->name,
+				p->max, n, m->raw.s);
 	else
-		err_set(e, ERR_INVALID, "%s must be a number between %g and %g, got %.*s", p->name, p->min, p->max, n, m->raw.s);
+		err_set(e, ERR_INVALID, "%s must be a number between %g and %g, got %.*s", p->name, p->min, p->max, n,
+				m->raw.s);
 	return err_detail(e, "parameter=%s", p->name);
 }
 
@@ -170,8 +173,10 @@ static bool
 refuse_guided(ApiCall *a, Err *e)
 {
 	static const char *const names[][2] = {
-		{"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"},
-		{"guided_whitespace_pattern", "whitespace_pattern"}, {"structural_tag", "structural_tag"}, {"guided_decoding_backend", NULL}
+		{"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"},
+		{"guided_grammar", "grammar"},
+		{"guided_whitespace_pattern", "whitespace_pattern"}, {"structural_tag", "structural_tag"},
+		{"guided_decoding_backend", NULL}
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -114,7 +114,8 @@ score_make(ApiCall *a, Err *e)
 	Buf			fields = {0};
 	bool		ok;
 
-	if (!take_texts(a, first, &x, e) || !take_texts(a, second, &y, e) || !apibody_refuse(&a->body, refused, e))
+	if (!take_texts(a, first, &x, e) || !take_texts(a, second, &y, e) ||
+		!apibody_refuse(&a->body, refused, e))
 		return false;
 	if (x.n != 1 && x.n != y.n)
 		return api_bad(e, x.name, "and the other texts must be 1:1, 1:N or N:N");
@@ -183,7 +184,8 @@ rerank_make(ApiCall *a, Err *e)
 	if (query == NULL || text_of(query->v) == NULL)
 		return api_bad(e, "query", "must be given, as a string");
 	q.v = query->v;
-	if (!take_texts(a, names, &documents, e) || !apibody_refuse(&a->body, refused, e) || !apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e))
+	if (!take_texts(a, names, &documents, e) || !apibody_refuse(&a->body, refused, e) ||
+		!apibody_int(&a->body, "top_n", 0, INT_MAX, &top, e))
 		return false;
 	ok = common_fields(a, &fields, e) && add_pairs(a, &fields, &q, &documents, e);
 	buf_free(&fields);

@@ -102,7 +102,8 @@ base64_add(Buf *out, const void *data, size_t n)
 
 	for (size_t i = 0; i < n; i += 3)
 	{
-		uint32_t	w = (uint32_t) p[i] << 16 | (i + 1 < n ? (uint32_t) p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+		uint32_t	w = (uint32_t) p[i] << 16 | (i + 1 < n ? (uint32_t) p[i + 1] << 8 : 0) |
+			(i + 2 < n ? p[i + 2] : 0);
 		char		c[4] = {digits[w >> 18], digits[w >> 12 & 63], '=', '='};
 
 		if (i + 1 < n)

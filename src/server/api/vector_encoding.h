@@ -23,7 +23,10 @@ uint32_t	vector_bits(VectorType t, float f);
 /* Append the numbers' bytes. */
 void		vector_bytes(VectorType t, bool big_endian, const float *v, size_t n, Buf *out);
 void		base64_add(Buf *out, const void *data, size_t n);
-/* Append what s is in base64; false: it is none, strictly (no white space, whole groups of 4, no bits left over). */
+/*
+ * Append what s is in base64; false: it is none, strictly (no white space, whole groups of 4, no bits left
+ * over).
+ */
 bool		base64_read(Buf *out, const char *s, size_t n);
 
 #endif

@@ -9,8 +9,8 @@
  * place; job_busy keeps them until then.
  *
  * Requests get places in order of arrival.  An adapter that is always in use would keep its place
- * for ever: so when LORA_PATIENCE requests have begun while somebody waits, the one that was loaded longest ago is
- * `leaving`.  New requests for it wait, too, behind those who did before, until it is idle and can go.
+ * for ever: so when LORA_PATIENCE requests have begun while somebody waits, the one that was loaded longest
+ * ago is `leaving`.  New requests for it wait, too, behind those who did before, until it is idle and can go.
  *
  * Tested by tests/unit/server/test_lora_cache.c.
  */
@@ -238,7 +238,8 @@ lora_named(Lora *l, const ServerCall *c)
 	int			i;
 
 	for (i = 0; i < l->n_names; i++)
-		if (l->names[i].dboid == r->dboid && strcmp(l->names[i].model, r->model) == 0 && strcmp(l->names[i].name, r->lora) == 0)
+		if (l->names[i].dboid == r->dboid && strcmp(l->names[i].model, r->model) == 0 &&
+			strcmp(l->names[i].name, r->lora) == 0)
 			return;
 	if (l->n_names == MAX_NAMES)
 		memmove(&l->names[0], &l->names[1], (size_t) --l->n_names * sizeof(LoraName));
@@ -316,8 +317,8 @@ plain_name(const char *from, char *to, size_t size)
 	size_t		n = 0;
 
 	for (; from[n] != '\0' && n + 1 < size; n++)
-		to[n] = (from[n] >= '0' && from[n] <= '9') || (from[n] >= 'a' && from[n] <= 'z') || (from[n] >= 'A' && from[n] <= 'Z') ||
-			strchr("_-.:/", from[n]) != NULL ? from[n] : '?';
+		to[n] = (from[n] >= '0' && from[n] <= '9') || (from[n] >= 'a' && from[n] <= 'z') ||
+			(from[n] >= 'A' && from[n] <= 'Z') || strchr("_-.:/", from[n]) != NULL ? from[n] : '?';
 	to[n] = '\0';
 }
 
@@ -341,8 +342,8 @@ load_done(Job *j)
 			a->id = l->id;
 			plain_name(l->names[0].name, a->name, sizeof(a->name));
 		}
-		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path, t->a->info.rank,
-				 t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
+		log_line('I', "adapter loaded from \"%s\": rank %d, %" PRId64 " kB, %" PRId64 " ms", l->path,
+				 t->a->info.rank, t->a->info.bytes >> 10, (clock_us() - t->start_us) / 1000);
 		models_show(l->lc->srv->models);
 		l->users++;				/* waiters may give it back at once */
 		while ((c = wait_take(&waiting)) != NULL)
@@ -500,7 +501,8 @@ begin_if_room(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 }
 
 /*
- * What lies at c's path has been looked at.  again: before it waited for a place.  What is there by now is no older
+ * What lies at c's path has been looked at.  again: before it waited for a place.  What is there by now is no
+ * older
  * then: who had found other files would have driven it out.
  */
 static void
@@ -531,8 +533,8 @@ place(LoraCache *lc, ServerCall *c, const char *print, bool again)
 		begin_if_room(lc, c, print, pinned);
 	else if (lc->n >= lc->limits.max_cpu_loras && all_pinned(lc))
 	{
-		err_set(&e, ERR_NOT_READY, "adapter \"%s\" can't be loaded: all %d places are taken by pinned ones", c->req->lora,
-				lc->limits.max_cpu_loras);
+		err_set(&e, ERR_NOT_READY, "adapter \"%s\" can't be loaded: all %d places are taken by pinned ones",
+				c->req->lora, lc->limits.max_cpu_loras);
 		err_hint(&e, "Raise max_cpu_loras, or unload an adapter.");
 		go_on(c, &e);
 	}
@@ -557,8 +559,9 @@ add_file(Buf *b, const char *dir, const char *name, int64_t *size)
 
 	if (snprintf(file, sizeof(file), "%s/%s", dir, name) >= (int) sizeof(file) || stat(file, &st) != 0)
 		return false;
-	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld;", (uintmax_t) st.st_dev, (uintmax_t) st.st_ino, (intmax_t) st.st_size,
-			   (intmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+	buf_printf(b, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld;", (uintmax_t) st.st_dev, (uintmax_t) st.st_ino,
+			   (intmax_t) st.st_size, (intmax_t) st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+			   (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
 	*size = (int64_t) st.st_size;
 	return true;
 }
@@ -567,7 +570,8 @@ add_file(Buf *b, const char *dir, const char *name, int64_t *size)
 static void
 probe_run(Job *j)
 {
-	static const char *const names[] = {"adapter_config.json", "adapter_model.bin", "adapter_model.safetensors"};
+	static const char *const names[] = {"adapter_config.json", "adapter_model.bin",
+										"adapter_model.safetensors"};
 	Probe	   *p = (Probe *) j;
 	Buf			b = {0};
 

@@ -41,10 +41,15 @@ void		lora_unref(Lora *l);
 void		loras_check(ServerCall *c);
 void		loras_loaded(ServerCall *c);
 void		loras_unload(LoraCache *lc, ServerCall *c);
-/* Those that the database's requests have asked for by this name of a model (dboid 0: of any), as members of a JSON array. */
+/*
+ * Those that the database's requests have asked for by this name of a model (dboid 0: of any), as members of
+ * a JSON array.
+ */
 void		loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j);
 
-/* A request is over: places may be free.  Called in each round of the server thread; true: call again soon. */
+/*
+ * A request is over: places may be free.  Called in each round of the server thread; true: call again soon.
+ */
 bool		loras_attend(LoraCache *lc);
 
 /* Requests that are over use nothing any more. */

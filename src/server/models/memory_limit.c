@@ -2,19 +2,20 @@
  * memory_limit.c
  *	  Room for models: vllm.memory_limit and keep-alive.
  *
- * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its adapters; the KV caches' offload
- * tier takes all that it may have.  With a limit
+ * A model takes what ModelFacts.memory_bytes says before its load, asleep what stays_bytes says, and its
+ * adapters; the KV caches' offload tier takes all that it may have.  With a limit
  * a load first asks for room (memory_limit_ask()) and is queued if there is none.  The
  * oldest of those that wait is served first; for it idle models are unloaded, least recently used ones
- * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as long as
- * its load took: so loading never takes more than about half of the time.
+ * before others, but none that its options pin ("keep_alive": -1) and none that has not yet been there as
+ * long as its load took: so loading never takes more than about half of the time.
  *
- * Models that are never idle would keep others out for ever.  So when somebody has waited PATIENCE_US, the least
- * recently loaded of them gets no new requests (Loaded.leaving; these wait, too) until it is idle and can go: models
- * that do not fit together take turns.  A model that has waited vllm.memory_timeout fails with 53200 and the
- * sizes.
+ * Models that are never idle would keep others out for ever.  So when somebody has waited PATIENCE_US, the
+ * least recently loaded of them gets no new requests (Loaded.leaving; these wait, too) until it is idle and
+ * can go: models that do not fit together take turns.  A model that has waited vllm.memory_timeout fails with
+ * 53200 and the sizes.
  *
- * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in flight.
+ * An entry that has been idle longer than its keep-alive is unloaded; idle means that no request is in
+ * flight.
  *
  * Server thread.  Tested by tests/unit/server/test_room.c, tests/t/093_sleep.pl.
  */
@@ -174,7 +175,8 @@ may_go(const ModelInstance *l, int64_t now)
 {
 	int64_t		stay = l->ready_us - l->began_us;
 
-	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || l->queued || l->rest >= LR_STORED || pinned(l))
+	if (!l->done || l->inst == NULL || l->updates || l->updated || l->refs == 0 || l->dying || l->queued ||
+		l->rest >= LR_STORED || pinned(l))
 		return false;
 	stay = stay < STAY_LEAST_US ? STAY_LEAST_US : stay > STAY_MOST_US ? STAY_MOST_US : stay;
 	return now - l->ready_us >= stay;
@@ -202,7 +204,8 @@ make_one_leave(const Models *m, const ModelInstance *but, int64_t now)
 	{
 		if (l->leaving)
 			return;
-		if (l != but && may_go(l, now) && now - l->ready_us >= PATIENCE_US && (best == NULL || l->ready_us < best->ready_us))
+		if (l != but && may_go(l, now) && now - l->ready_us >= PATIENCE_US &&
+			(best == NULL || l->ready_us < best->ready_us))
 			best = l;
 	}
 	if (best != NULL)
@@ -231,14 +234,17 @@ list_holders(const Models *m, const ModelInstance *but, char *out, size_t size)
 
 	out[0] = '\0';
 	if (store_takes(m) > 0)
-		at += (size_t) snprintf(out, size, "the KV caches' offload tier %" PRId64 " MB", store_takes(m) >> 20);
+		at += (size_t) snprintf(out, size, "the KV caches' offload tier %" PRId64 " MB",
+								store_takes(m) >> 20);
 	for (const ModelInstance *l = m->loaded; l != NULL && at < size; l = l->next)
 		/* paths are not for everybody */
 		if (l != but && memory_limit_takes(l) > 0)
 			at += (size_t) snprintf(out + at, size - at, "%s\"%s\" %" PRId64 " MB (%s)", at > 0 ? ", " : "",
 									model_of(l) != NULL ? model_of(l) : l->updates ? "other weights" :
 										"one that was unloaded", memory_limit_takes(l) >> 20,
-									loaded_goes(l) ? "on its way out" : l->refs == 0 ? "finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" : l->busy > 0 ? "busy" : "idle");
+									loaded_goes(l) ? "on its way out" : l->refs == 0 ?
+									"finishing its requests" : !l->done ? "loading" : pinned(l) ? "pinned" :
+									l->busy > 0 ? "busy" : "idle");
 }
 
 static bool
@@ -248,12 +254,17 @@ no_room(const Models *m, const ModelInstance *l, int64_t limit, Err *e)
 
 	list_holders(m, l, who, sizeof(who));
 	err_set(e, ERR_NOMEM, "there is no room for model \"%s\"", name_of(l));
-	err_detail(e, "It needs %" PRId64 " MB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64 " MB are taken%s%s.", l->need >> 20, limit >> 20,
-			   taken(m, l) >> 20, who[0] != '\0' ? ": " : "", who);
-	return err_hint(e, "Raise vllm.memory_limit, lower the models' kv_cache_memory_bytes, or unload a model.");
+	err_detail(e, "It needs %" PRId64 " MB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64
+			   " MB are taken%s%s.", l->need >> 20, limit >> 20, taken(m, l) >> 20, who[0] != '\0' ? ": " :
+			   "", who);
+	return err_hint(e, "Raise vllm.memory_limit, lower the models' kv_cache_memory_bytes, or unload a "
+					   "model.");
 }
 
-/* An adapter that nobody uses goes, the one that was used longest ago: it comes back sooner than any model.  false: there is none. */
+/*
+ * An adapter that nobody uses goes, the one that was used longest ago: it comes back sooner than any model.
+ * false: there is none.
+ */
 static bool
 evict_adapter(const Models *m)
 {
@@ -377,8 +388,8 @@ memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *aske
 	}
 	list_holders(m, NULL, who, sizeof(who));
 	err_set(e, ERR_NOMEM, "there is no room for adapter \"%s\"", name);
-	err_detail(e, "It needs %" PRId64 " kB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64 " MB are taken: %s.", bytes >> 10, set.memory_limit >> 20,
-			   taken(m, NULL) >> 20, who);
+	err_detail(e, "It needs %" PRId64 " kB; of %" PRId64 " MB (vllm.memory_limit) %" PRId64
+			   " MB are taken: %s.", bytes >> 10, set.memory_limit >> 20, taken(m, NULL) >> 20, who);
 	err_hint(e, "Raise vllm.memory_limit, or unload a model or adapter.");
 	return MEMORY_REFUSED;
 }
@@ -457,7 +468,8 @@ shrink(Models *m, int64_t limit)
 			return;
 	if (limit > 0 && taken(m, NULL) > limit && (victim = idle_one(m, NULL, clock_us())) != NULL)
 	{
-		log_line('I', "model \"%s\" is unloaded: vllm.memory_limit is lower than what the models take", name_of(victim));
+		log_line('I', "model \"%s\" is unloaded: vllm.memory_limit is lower than what the models take",
+				 name_of(victim));
 		unload(victim);
 	}
 }
@@ -481,7 +493,8 @@ memory_limit_tick(Models *m)
 		/* who leaves goes for somebody (unload()), and its requests wait for that */
 		if (expires == 0 || now < expires || l->busy > 0 || l->leaving || en->asleep != 0)
 			continue;
-		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name, (now - en->used_us) / 1000000);
+		log_line('I', "model \"%s\" is unloaded: nobody has asked for it for %" PRId64 " s", en->name,
+				 (now - en->used_us) / 1000000);
 		l = entry_let_go(en);
 		if (l != NULL)
 			loaded_settle(l);

@@ -239,7 +239,8 @@ models_known_len(Models *m, uint32_t dboid, const char *name, size_t n)
 	ModelFacts	f;
 
 	for (ModelEntry *en = m->entries; en != NULL; en = en->next)
-		if (en->dboid == dboid && strlen(en->name) == n && memcmp(en->name, name, n) == 0 && entry_facts(en, &f))
+		if (en->dboid == dboid && strlen(en->name) == n && memcmp(en->name, name, n) == 0 &&
+			entry_facts(en, &f))
 			return f.max_model_len;
 	return 0;
 }
@@ -951,7 +952,8 @@ models_entry(Models *m, uint32_t dboid, const char *name, const char *path,
 	{
 		if (en->dboid != dboid || strcmp(en->name, name) != 0)
 			continue;
-		if (path == NULL || ((strcmp(en->path, path) == 0 || (en->old_path != NULL && strcmp(en->old_path, path) == 0)) &&
+		if (path == NULL ||
+			((strcmp(en->path, path) == 0 || (en->old_path != NULL && strcmp(en->old_path, path) == 0)) &&
 							 strcmp(en->options, options != NULL ? options : "") == 0))
 			return en;
 		entry_remove(m, en, "changed");

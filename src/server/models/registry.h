@@ -70,7 +70,10 @@ ModelInstance *entry_pin(ModelEntry *en);
 void		loaded_unpin(ModelInstance *l);
 BackendModel *loaded_inst(const ModelInstance *l);
 
-/* The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each other. */
+/*
+ * The adapters of a model that is ready; NULL with *e set: its options and the settings contradict each
+ * other.
+ */
 struct LoraCache *entry_loras(ModelEntry *en, Err *e);
 /* The adapters of a model; NULL: it isn't ready, or no adapter was requested. */
 struct LoraCache *models_loras(const Models *m, uint32_t dboid, const char *name);
@@ -91,8 +94,8 @@ typedef enum MemoryVerdict
 } MemoryVerdict;
 
 /*
- * Is there room for an adapter of the entry's model?  Others may be unloaded for it.  *asked_us: 0 at first, else since when
- * there has been none.
+ * Is there room for an adapter of the entry's model?  Others may be unloaded for it.  *asked_us: 0 at first,
+ * else since when there has been none.
  */
 MemoryVerdict memory_limit_lora(ModelEntry *en, const char *name, int64_t bytes, int64_t *asked_us, Err *e);
 /* Loads that wait for room; true: call again soon.  On every wake of the server thread. */

@@ -7,12 +7,12 @@
  *	1		KV cache; weights to a file		reading the file
  *	2		the whole instance				loading the model's files as they are then
  *
- * An instance whose requests are kept at level 2 gives up KV cache and weights, and stays otherwise (LR_FORGOTTEN): when it wakes
- * its files are loaded again, and if they are as they were their weights go where they had been (Backend.adopt()), so that
- * the requests go on with the same answers; if not, they fail.
+ * An instance whose requests are kept at level 2 gives up KV cache and weights, and stays otherwise
+ * (LR_FORGOTTEN): when it wakes its files are loaded again, and if they are as they were their weights go
+ * where they had been (Backend.adopt()), so that the requests go on with the same answers; if not, they fail.
  *
- * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no new
- * request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
+ * An entry's `asleep` says what it lacks (WIRE_SLEEP_*); it is set before anything else happens, so that no
+ * new request gets on its way, and its last bit is cleared when everything is back.  Requests for a model
  * that is asleep wait in stage SCALL_ASLEEP or fail (sleep_stops()).  Entries that share weights sleep
  * together.
  *
@@ -225,7 +225,8 @@ count_live(ServerCall *c, void *arg)
 	Convs	   *all = arg;
 
 	/* who is paused does not come to an end: he is kept */
-	if (c->entry != NULL && in_scope(all->op, c->entry) && (conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
+	if (c->entry != NULL && in_scope(all->op, c->entry) &&
+		(conv_loaded(c) == NULL || conv_loaded(c)->rest == LR_AWAKE) &&
 		(at_work(c) || (c->stage == SCALL_LOADING && scall_is_active(c))))
 		all->n++;
 }
@@ -834,7 +835,8 @@ asleep_bits(const Models *m, const ModelEntry *en)
 bool
 sleep_mode(const char *name, SleepMode *mode)
 {
-	static const char *const names[] = {[SLEEP_ABORT] = "abort", [SLEEP_WAIT] = "wait", [SLEEP_KEEP] = "keep"};
+	static const char *const names[] = {[SLEEP_ABORT] = "abort", [SLEEP_WAIT] = "wait",
+										[SLEEP_KEEP] = "keep"};
 
 	for (int i = 0; i < 3; i++)
 		if (strcmp(name, names[i]) == 0)
@@ -866,7 +868,9 @@ put_inherit(WireOut *o, int level, unsigned bits)
 	wire_put_str(o, WTAG_COMMAND, command, strlen(command));
 }
 
-/* Every model that is loaded and awake, or but paused, as a request to load it has it; DATABASE begins one. */
+/*
+ * Every model that is loaded and awake, or but paused, as a request to load it has it; DATABASE begins one.
+ */
 static void
 answer_loaded(const Models *m, ServerCall *c)
 {
@@ -974,7 +978,9 @@ sleep_command(Models *m, ServerCall *c, const char *command)
 		(op.en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
 		scall_end_error(c, &e);
 	else if (asks)
-		server_answer(c, (asleep_bits(m, op.en) & (command[3] == 's' ? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING)) != 0 ? "t" : "f");
+		server_answer(c,
+					  (asleep_bits(m, op.en) & (command[3] == 's'
+												? WIRE_SLEEP_ALL : WIRE_SLEEP_SCHEDULING)) != 0 ? "t" : "f");
 	else
 		op_add(m, c, op);
 	return true;

@@ -2,21 +2,23 @@
  * weight_update.c
  *	  Other weights for a model that is in service (llm_update_weights()).
  *
- * The new files are loaded as an instance of their own, while the old one serves.  If that fails, or if they are not a
- * model of the same shape, nothing has changed.  Then new requests are held back for a moment (Loaded.held), until
+ * The new files are loaded as an instance of their own, while the old one serves.  If that fails, or if they
+ * are not a model of the same shape, nothing has changed.  Then new requests are held back for a moment
+ * (Loaded.held), until
  *
  *	wait	all requests that the old instance has are done;
  *	abort	... which fail;
- *	keep	those that are being tokenized are on their way: the others finish on the old instance, which lives as long
+ *	keep	those that are being tokenized are on their way: the others finish on the old instance, which
+ *			lives as long
  *
  * (those of an instance that is paused are not done before it goes on: they are kept in mode wait, too)
  *
- * and the entries change over to the new one in one go.  So every request is answered by one set of weights, the old
- * or the new one.  The prefix cache is the instance's: the new one's is empty.
+ * and the entries change over to the new one in one go.  So every request is answered by one set of weights,
+ * the old or the new one.  The prefix cache is the instance's: the new one's is empty.
  *
- * Without another path all entries that share the instance change over, for it is their files that have changed; with one
- * just the entry that was named.  A request that comes with the path that the entry had before is
- * served, too (Entry.old_path): the catalog's change may not have been committed.
+ * Without another path all entries that share the instance change over, for it is their files that have
+ * changed; with one just the entry that was named.  A request that comes with the path that the entry had
+ * before is served, too (Entry.old_path): the catalog's change may not have been committed.
  *
  * Server thread, but for the jobs' run functions.  Tested by tests/t/093_sleep.pl.
  */
@@ -62,7 +64,8 @@ struct UpdateOp
 static bool
 changes(const UpdateOp *op, const ModelEntry *en)
 {
-	return en == op->en || (en->loaded == op->from && strcmp(op->path, op->en->path) == 0 && strcmp(en->path, op->path) == 0);
+	return en == op->en || (en->loaded == op->from && strcmp(op->path, op->en->path) == 0 &&
+							strcmp(en->path, op->path) == 0);
 }
 
 /* ---- jobs ---- */
@@ -104,9 +107,11 @@ same_shape(UpdateOp *op)
 {
 	if (strcmp(op->facts.shape, op->from->facts.shape) == 0)
 		return true;
-	err_set(&op->e, ERR_INVALID, "the new weights of model \"%s\" are not of the old ones' shape", op->en->name);
+	err_set(&op->e, ERR_INVALID, "the new weights of model \"%s\" are not of the old ones' shape",
+			op->en->name);
 	err_detail(&op->e, "They are %.200s, the old ones %.200s.", op->facts.shape, op->from->facts.shape);
-	return err_hint(&op->e, "The old weights stay in service; register the new files as a model of their own.");
+	return err_hint(&op->e, "The old weights stay in service; register the new files as a model of their "
+							"own.");
 }
 
 static void
@@ -205,7 +210,8 @@ typedef struct Old
 static bool
 keeps(const UpdateOp *op)
 {
-	return op->mode == SLEEP_KEEP || (op->mode == SLEEP_WAIT && op->from != NULL && op->from->rest != LR_AWAKE);
+	return op->mode == SLEEP_KEEP ||
+		(op->mode == SLEEP_WAIT && op->from != NULL && op->from->rest != LR_AWAKE);
 }
 
 static void
@@ -241,7 +247,9 @@ count_homeless(ServerCall *c, void *arg)
 		c->lora_print != NULL;
 }
 
-/* Paused, with requests that want an adapter's place: none becomes free before the wake, which waits for us. */
+/*
+ * Paused, with requests that want an adapter's place: none becomes free before the wake, which waits for us.
+ */
 static bool
 never_drained(UpdateOp *op)
 {
@@ -252,7 +260,8 @@ never_drained(UpdateOp *op)
 	server_each(op->m->srv, count_homeless, &o);
 	if (o.n == 0)
 		return false;
-	err_set(&op->e, ERR_NOT_READY, "model \"%s\" is paused while requests wait for places of adapters", op->en->name);
+	err_set(&op->e, ERR_NOT_READY, "model \"%s\" is paused while requests wait for places of adapters",
+			op->en->name);
 	err_hint(&op->e, "The old weights stay in service; llm_resume() lets requests go on.");
 	return true;
 }
@@ -307,8 +316,8 @@ count_lora(ServerCall *c, void *arg)
 }
 
 /*
- * Not in service: the next load takes the files that there are then.  Requests that it has kept in its sleep finish on what
- * they began with.  false: some of them are on their way yet.
+ * Not in service: the next load takes the files that there are then.  Requests that it has kept in its sleep
+ * finish on what they began with.  false: some of them are on their way yet.
  */
 static bool
 only_path(UpdateOp *op)
@@ -439,7 +448,8 @@ op_turn(UpdateOp *op)
 			/* who asked has gone: the old weights stay */
 			if (!scall_is_active(op->c) || op->en->loaded != op->from)
 			{
-				err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile", op->en->name);
+				err_set(&op->e, ERR_NOT_READY, "model \"%s\" was unloaded or changed meanwhile",
+						op->en->name);
 				op->stage = UP_END;
 			}
 			else if (drained(op))
@@ -488,7 +498,8 @@ update_command(Models *m, ServerCall *c, const char *command)
 	if (strncmp(command, "update-weights ", 15) != 0 || !sleep_mode(command + 15, &mode))
 		return false;
 	en = models_entry(m, c->req->dboid, c->req->model, NULL, NULL, &e);
-	if (en == NULL && (en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
+	if (en == NULL &&
+		(en = models_entry(m, c->req->dboid, c->req->model, c->req->path, c->req->options, &e)) == NULL)
 	{
 		scall_end_error(c, &e);
 		return true;

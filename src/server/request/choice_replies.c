@@ -74,8 +74,8 @@ replies_field(OutParams *p, const WireField *f, bool *known, Err *e)
 bool
 replies_wanted(const OutParams *p)
 {
-	return p->n > 1 || p->beam_width > 0 || p->logprobs != LOGPROBS_NONE || p->prompt_logprobs != LOGPROBS_NONE ||
-		p->logprob_ids.len > 0;
+	return p->n > 1 || p->beam_width > 0 || p->logprobs != LOGPROBS_NONE ||
+		p->prompt_logprobs != LOGPROBS_NONE || p->logprob_ids.len > 0;
 }
 
 /* ---- what has come ---- */
@@ -261,8 +261,8 @@ replies_put_event(Replies *r, const ReqEvent *ev, WireOut *o)
 
 	if (a != NULL)
 		take_text(r, a, ev);
-	if ((a != NULL ? !parsing_has(a->parts) : ev->text_len == 0) && ev->logprobs == NULL && ev->prompt_logprobs == NULL && ev->ended == FIN_NONE &&
-		!(r->want_ids && ev->n_ids > 0))
+	if ((a != NULL ? !parsing_has(a->parts) : ev->text_len == 0) && ev->logprobs == NULL &&
+		ev->prompt_logprobs == NULL && ev->ended == FIN_NONE && !(r->want_ids && ev->n_ids > 0))
 		return false;
 	put_logprobs(r, ev->prompt_logprobs, o);
 	wire_put_int(o, WTAG_INDEX, ev->index);

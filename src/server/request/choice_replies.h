@@ -17,8 +17,10 @@ bool		replies_wanted(const OutParams *p);
 /* What has come of each answer; one thread at a time. */
 typedef struct Replies Replies;
 
-/* want_ids: token ids in the reply, those of the prompt included (NULL: it has none); parts: texts are taken apart as by
- * this, which stays the caller's; NULL: they aren't */
+/*
+ * want_ids: token ids in the reply, those of the prompt included (NULL: it has none); parts: texts are taken
+ * apart as by this, which stays the caller's; NULL: they aren't
+ */
 Replies    *replies_new(const Backend *be, const BackendModel *in, const IntVec *prompt, bool want_ids,
 						const Answer *parts);
 void		replies_free(Replies *r);	/* NULL will do */

@@ -55,7 +55,8 @@ key_of(const GramSpec *spec)
 {
 	const GramOptions *o = &spec->opt;
 	Buf			key = {0};
-	char		head[5] = {(char) spec->kind, (char) o->validate, (char) o->strict, (char) o->disable_any_whitespace,
+	char		head[5] = {(char) spec->kind, (char) o->validate, (char) o->strict,
+						   (char) o->disable_any_whitespace,
 	(char) o->disable_additional_properties};
 	const char *space = o->whitespace_pattern;
 

@@ -54,7 +54,8 @@ bad(const char *param, const char *what, Err *e)
 static bool
 choice_field(ParseRequest *r, const WireField *f, Err *e)
 {
-	static const char *const words[] = {[TOOLS_NONE] = "none", [TOOLS_AUTO] = "auto", [TOOLS_REQUIRED] = "required"};
+	static const char *const words[] = {[TOOLS_NONE] = "none", [TOOLS_AUTO] = "auto",
+										[TOOLS_REQUIRED] = "required"};
 	Json	   *root = f->n <= MAX_CHOICE ? json_parse(f->s, f->n) : NULL;
 	const char *word = json_str_of(root);
 	const Json *function = json_get(root, "function");
@@ -113,12 +114,15 @@ parsing_check(ParseRequest *r, const ChatText *tools, Err *e)
 
 	if (r->has_choice && r->choice != TOOLS_NONE && tools->s == NULL)
 	{
-		err_set(e, ERR_INVALID, "tool_choice %s%s%s needs tools", r->choice == TOOLS_NAMED ? "that names \"" : "\"",
-				r->choice == TOOLS_NAMED ? r->named : r->choice == TOOLS_AUTO ? "auto" : "required", "\"");
+		err_set(e, ERR_INVALID, "tool_choice %s%s%s needs tools",
+				r->choice == TOOLS_NAMED ? "that names \"" : "\"", r->choice == TOOLS_NAMED ? r->named :
+				r->choice == TOOLS_AUTO ? "auto" : "required", "\"");
 		err_detail(e, "parameter=tool_choice");
-		return err_hint(e, "Give the functions that may be called, as in tools => json_build_array(llm_tool('...')), or leave tool_choice out.");
+		return err_hint(e, "Give the functions that may be called, as in tools => "
+						   "json_build_array(llm_tool('...')), or leave tool_choice out.");
 	}
-	return !must || toolchoice_schema(tools->s, tools->n, r->choice == TOOLS_NAMED ? r->named : NULL, r->one_call, &r->schema, e);
+	return !must || toolchoice_schema(tools->s, tools->n, r->choice == TOOLS_NAMED ? r->named : NULL,
+									  r->one_call, &r->schema, e);
 }
 
 /* The model's own parsers, of its options; model_options.c has checked them. */
@@ -158,17 +162,17 @@ parsing_reason(const ParseRequest *r, const char *options)
 }
 
 bool
-parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat, const char *prompt, size_t n,
-				bool stream, Answer **out, Err *e)
+parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *chat, const char *prompt,
+				size_t n, bool stream, Answer **out, Err *e)
 {
 	const ToolFormat *tools = r->tools;
 	const ReasonFormat *reason = r->reason;
 	bool		given = chat->tools.s != NULL;
 	AnswerSpec	spec = {
 		.choice = r->has_choice ? r->choice : given ? TOOLS_AUTO : TOOLS_NONE,.named = r->named,
-		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n,
-		.key = digest(prompt, n, 0),.one_call = r->one_call,.drop_reasoning = r->drop_reasoning,.tag_only = r->constrained,
-		.stream = stream
+		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,
+		.n_kwargs = chat->kwargs.n, .key = digest(prompt, n, 0),.one_call = r->one_call,
+		.drop_reasoning = r->drop_reasoning,.tag_only = r->constrained, .stream = stream
 	};
 
 	*out = NULL;
@@ -177,7 +181,8 @@ parsing_of_chat(const ParseRequest *r, const char *options, const ChatRequest *c
 	{
 		err_set(e, ERR_INVALID, "tool_choice \"auto\" needs to know how the model writes its calls");
 		err_detail(e, "parameter=tool_choice");
-		return err_hint(e, "Set the model's option \"tool_call_parser\", or vllm.tool_call_parser; \"required\" and a function's name need none.");
+		return err_hint(e, "Set the model's option \"tool_call_parser\", or vllm.tool_call_parser; "
+						   "\"required\" and a function's name need none.");
 	}
 	if (spec.choice == TOOLS_AUTO && tools == NULL)
 		spec.choice = TOOLS_NONE;
@@ -242,8 +247,8 @@ parsing_run(const ParseRequest *r, const char *s, size_t n, const ChatRequest *c
 {
 	AnswerSpec	spec = {
 		.reason = r->reason,.tools = r->tools,.choice = r->tools != NULL ? TOOLS_AUTO : TOOLS_NONE,
-		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,.n_kwargs = chat->kwargs.n,
-		.key = digest(s, n, 0)
+		.tools_json = chat->tools.s,.n_tools_json = chat->tools.n,.kwargs = chat->kwargs.s,
+		.n_kwargs = chat->kwargs.n, .key = digest(s, n, 0)
 	};
 	Answer	   *a = answer_new(&spec);
 	WireOut		o = chan_out(out);
@@ -262,7 +267,8 @@ parsing_run(const ParseRequest *r, const char *s, size_t n, const ChatRequest *c
 	}
 	else
 	{
-		buf_printf(&json, "{\"tools_called\": %s, \"tool_calls\": [", answer_n_calls(a) > 0 ? "true" : "false");
+		buf_printf(&json, "{\"tools_called\": %s, \"tool_calls\": [",
+				   answer_n_calls(a) > 0 ? "true" : "false");
 		buf_add(&json, answer_calls(a)->data, answer_calls(a)->len);
 		buf_addstr(&json, "], \"content\": ");
 		put_string(&json, content);

@@ -25,7 +25,8 @@ typedef struct ParseRequest
 	bool		one_call;		/* parallel_tool_calls = false */
 	bool		drop_reasoning; /* include_reasoning = false */
 	bool		constrained;	/* there is a grammar */
-	bool		at_once;		/* a grammar holds from the start, as thoughts are not wanted: there are none */
+	/* a grammar holds from the start, as thoughts are not wanted: there are none */
+	bool		at_once;
 	bool		has_budget;
 	int			budget;			/* thinking_token_budget; has_budget */
 	Buf			schema;			/* of calls that must be made; owned */

@@ -24,7 +24,8 @@ struct Answer
 	Buf			calls;
 	IntVec		at;				/* of each element: where it stands in content */
 	bool		open;			/* the last element of calls goes on */
-	size_t		begun;			/* where the call that is under way begins in calls; NOT_HERE: it was read there */
+	/* where the call that is under way begins in calls; NOT_HERE: it was read there */
+	size_t		begun;
 	size_t		begun_at;		/* where it begins in `at` */
 	bool		ignore;			/* the call that is under way is one too many */
 	int			index;			/* of the call that is under way, in deltas */
@@ -155,7 +156,9 @@ begin_named(Answer *a)
 	a->named_begun = true;
 }
 
-/* What is read of them; the byte that closes them waits for the end, so that a part is never taken for all. */
+/*
+ * What is read of them; the byte that closes them waits for the end, so that a part is never taken for all.
+ */
 static void
 write_named(Answer *a, size_t hold)
 {
@@ -235,7 +238,8 @@ answer_new(const AnswerSpec *spec)
 	a->spec.named = copy(spec->named, spec->named != NULL ? strlen(spec->named) : 0);
 	a->spec.tools_json = a->spec.kwargs = NULL;	/* the caller's */
 	if (tools)
-		a->tools = tool_parser_new(spec->tools, spec->tools_json, spec->n_tools_json, spec->key, tool_sink, a);
+		a->tools = tool_parser_new(spec->tools, spec->tools_json, spec->n_tools_json, spec->key, tool_sink,
+								   a);
 	else if (spec->choice == TOOLS_REQUIRED)
 		a->tools = tool_parser_required(spec->tools, spec->key, tool_sink, a);
 	if (spec->reason != NULL && !(tools && tool_format_reasons(spec->tools)))

@@ -43,7 +43,9 @@ typedef struct Answer Answer;
 Answer	   *answer_new(const AnswerSpec *spec);
 /* Another one of the same kind, for the index-th answer to the same prompt; a has been fed nothing. */
 Answer	   *answer_fork(const Answer *a, int index);
-/* What ends the thoughts that precede everything else (reason_format_until()), NULL if the model won't think. */
+/*
+ * What ends the thoughts that precede everything else (reason_format_until()), NULL if the model won't think.
+ */
 const char *answer_until(const Answer *a);
 /* May the model call tools, if it likes? */
 bool		answer_takes_calls(const Answer *a);

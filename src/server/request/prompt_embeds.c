@@ -60,9 +60,11 @@ check_width(const EmbedsRequest *r, size_t width, Err *e)
 	if (r->width > 0 ? (size_t) r->width == width && r->rows.n % width == 0 : r->rows.n % width == 0)
 		return true;
 	if (r->width > 0)
-		err_set(e, ERR_INVALID, "prompt_embeds must have rows of %zu numbers, as the model's embedding has, not of %d", width, r->width);
+		err_set(e, ERR_INVALID, "prompt_embeds must have rows of %zu numbers, as the model's embedding has, "
+								"not of %d", width, r->width);
 	else
-		err_set(e, ERR_INVALID, "prompt_embeds must have rows of %zu numbers, as the model's embedding has, but %zu is no multiple of that",
+		err_set(e, ERR_INVALID, "prompt_embeds must have rows of %zu numbers, as the model's embedding has, "
+								"but %zu is no multiple of that",
 				width, r->rows.n);
 	return err_detail(e, "parameter=prompt_embeds");
 }
@@ -85,8 +87,8 @@ embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, I
 	for (size_t i = 0; i < r->rows.n; i++)
 		if (!isfinite(rows[i]))
 		{
-			err_set(e, ERR_INVALID, "prompt_embeds must be finite numbers, got %g in row %zu, column %zu", (double) rows[i],
-					i / width + 1, i % width + 1);
+			err_set(e, ERR_INVALID, "prompt_embeds must be finite numbers, got %g in row %zu, column %zu",
+					(double) rows[i], i / width + 1, i % width + 1);
 			mem_free(rows);
 			return err_detail(e, "parameter=prompt_embeds");
 		}
@@ -107,7 +109,8 @@ embeds_of_tokens(const Backend *be, const BackendModel *in, const IntVec *ids, B
 	if (width == 0)
 		return no_rows(e);
 	if (ids->len > MAX_REPLY / sizeof(float) / width)
-		return err_set(e, ERR_TOO_LONG, "%zu rows of %zu numbers are more than the maximum of %d MB", ids->len, width, MAX_REPLY >> 20);
+		return err_set(e, ERR_TOO_LONG, "%zu rows of %zu numbers are more than the maximum of %d MB",
+					   ids->len, width, MAX_REPLY >> 20);
 	rows = mem_try_alloc((ids->len * width + 1) * sizeof(float));
 	if (rows == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory for %zu rows of %zu numbers", ids->len, width);

@@ -229,7 +229,8 @@ check_whole(int kind, Request *r, Err *e)
 		return err_set(e, ERR_INTERNAL, "embeddings in a request that takes none");
 	if (kind == WK_POOL && r->pool.task == PT_NONE)
 		return err_set(e, ERR_INTERNAL, "pooling request without a task");
-	if (kind == WK_LOGPROBS && r->has_chat ? r->has_ids : request_is_pooled(kind) && r->has_prompt == r->has_ids)
+	if (kind == WK_LOGPROBS && r->has_chat ? r->has_ids : request_is_pooled(kind) &&
+		r->has_prompt == r->has_ids)
 		return err_set(e, ERR_INTERNAL, "pooling request without a text, or with two");
 	if (kind == WK_CHAT_RENDER && (!r->has_chat || (r->model[0] == '\0' && r->chat.source.s == NULL)))
 		return err_set(e, ERR_INTERNAL, "chat without messages or a template");
@@ -238,7 +239,8 @@ check_whole(int kind, Request *r, Err *e)
 	if (kind == WK_CHUNK && !chunking_check(&r->chunk, e))
 		return false;
 	if (kind == WK_GENERATE && !r->has_chat && r->parse.has_choice)
-		return params_bad(e, "tool_choice", "is for chats") || err_hint(e, "llm_chat() and the other functions of chats take it, with tools.");
+		return params_bad(e, "tool_choice", "is for chats") ||
+			err_hint(e, "llm_chat() and the other functions of chats take it, with tools.");
 	if (kind == WK_PARSE && (!r->has_prompt || (r->parse.tools == NULL) == (r->parse.reason == NULL)))
 		return err_set(e, ERR_INTERNAL, "parse request without a text or a parser");
 	if (kind == WK_GRAMMAR && (!r->has_prompt || r->schema == NULL))
@@ -252,12 +254,14 @@ check_whole(int kind, Request *r, Err *e)
 	if ((kind == WK_MODEL_CHECK || kind == WK_MODEL_INSPECT) && r->path == NULL)
 		return err_set(e, ERR_INTERNAL, "model check without a path");
 	if ((kind == WK_GENERATE || request_is_pooled(kind) || kind == WK_TOKENIZE || kind == WK_DETOKENIZE ||
-		 kind == WK_CHUNK || kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD || kind == WK_LORA_LOAD || kind == WK_LORA_UNLOAD) && r->model[0] == '\0')
+		 kind == WK_CHUNK || kind == WK_MODEL_LOAD || kind == WK_MODEL_UNLOAD || kind == WK_LORA_LOAD ||
+		 kind == WK_LORA_UNLOAD) && r->model[0] == '\0')
 		return err_set(e, ERR_INTERNAL, "request without a model");
 	if ((kind == WK_LORA_CHECK || kind == WK_LORA_LOAD || kind == WK_LORA_UNLOAD) && r->lora_path == NULL)
 		return err_set(e, ERR_INTERNAL, "adapter request without a path");
 	if (r->lora_path != NULL && r->lora_path[0] != '/')
-		return err_set(e, ERR_INVALID, "the path of adapter \"%s\" must be absolute, got \"%.256s\"", r->lora, r->lora_path);
+		return err_set(e, ERR_INVALID, "the path of adapter \"%s\" must be absolute, got \"%.256s\"", r->lora,
+					   r->lora_path);
 	if ((r->given & GP(MAX_TOKENS)) && p->min_tokens > p->max_tokens)
 		return params_bad(e, "min_tokens", "must not be greater than max_tokens");
 	if (p->n_stop > 0 && !p->detokenize)
@@ -317,7 +321,8 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 		err_set(e, ERR_INTERNAL, "malformed request message");
 	if (got < 0 || !check_whole(kind, r, e) || !check_calls(r, e) || !structured_check(&r->structured, e) ||
 		(r->params.out.beam_width > 0 && !request_beams_check(data, n, e)) ||
-		(r->params.out.beam_width > 0 && r->structured.given && !request_beams_refuse(r->structured.param, e)))
+		(r->params.out.beam_width > 0 && r->structured.given &&
+		 !request_beams_refuse(r->structured.param, e)))
 	{
 		request_free(r);
 		return NULL;
@@ -428,14 +433,19 @@ fits_whole(const Backend *be, const BackendModel *in, const Request *r, const In
 	if (!r->whole_length || !(r->given & GP(MAX_TOKENS)))
 		return true;
 	be->facts(in, &f);
-	if (ids->len >= (size_t) f.max_model_len || ids->len + (size_t) r->params.max_tokens <= (size_t) f.max_model_len)
+	if (ids->len >= (size_t) f.max_model_len ||
+		ids->len + (size_t) r->params.max_tokens <= (size_t) f.max_model_len)
 		return true;			/* a prompt that is too long is normalize()'s */
-	err_set(e, ERR_TOO_LONG, "this model's maximum context length is %d tokens, but the prompt has %zu and max_tokens is %d",
+	err_set(e, ERR_TOO_LONG, "this model's maximum context length is %d tokens, but the prompt has %zu and "
+							 "max_tokens is %d",
 			f.max_model_len, ids->len, r->params.max_tokens);
 	return err_detail(e, "parameter=max_tokens");
 }
 
-/* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL); any thread. */
+/*
+ * truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL); any
+ * thread.
+ */
 static bool
 truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *ids, float *embeds, Err *e)
 {
@@ -448,7 +458,8 @@ truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *id
 	be->facts(in, &f);
 	if (keep > f.max_model_len)
 	{
-		err_set(e, ERR_INVALID, "truncate_prompt_tokens must be at most the model's length of %d, got %d", f.max_model_len, keep);
+		err_set(e, ERR_INVALID, "truncate_prompt_tokens must be at most the model's length of %d, got %d",
+				f.max_model_len, keep);
 		return err_detail(e, "parameter=truncate_prompt_tokens");
 	}
 	if (keep < 0)
@@ -478,7 +489,9 @@ submit(ServerCall *c, IntVec *ids, float *embeds, Grammar *grammar)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	BackendModel *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.role = r->roleid,.id = c->id,.stream = r->stream,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,
+						.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),
+						.role = r->roleid,.id = c->id,.stream = r->stream,
 	.sink = request_sink,.sink_ctx = c,.lora = c->adapter};
 	ChanLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
 	Buf			b = {0};
@@ -541,7 +554,9 @@ submit_pooled(ServerCall *c, PoolSpec *pool, const PoolExtra *extra)
 	Request    *r = c->req;
 	BackendModel *in = entry_inst(c->entry);
 	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),.id = c->id,
+	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,
+						.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),
+						.id = c->id,
 	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->adapter};
 	WireOut		last = chan_out(&c->last);
 	ChanLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
@@ -633,10 +648,11 @@ chat_run(TextJob *t)
 	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
 		t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
 	if (t->ok && t->kind != WK_CHAT_RENDER)
-		t->ok = t->be->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len, &t->ids, &t->e);
+		t->ok = t->be->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len, &t->ids,
+									 &t->e);
 	if (t->ok && t->kind == WK_GENERATE)
-		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len, t->c->req->stream,
-								&t->answer, &t->e);
+		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len,
+								t->c->req->stream, &t->answer, &t->e);
 	if (t->answer != NULL && t->structured != NULL && !t->c->req->structured.in_reasoning)
 		t->after = answer_until(t->answer);
 	buf_free(&marks);
@@ -668,23 +684,27 @@ thoughts_run(TextJob *t)
 
 	if (budget && f == NULL)
 		t->ok = budget_refused(ERR_INVALID, "needs to know how the model thinks",
-							   "Set the model's option \"reasoning_parser\", or vllm.reasoning_parser.", &t->e);
+							   "Set the model's option \"reasoning_parser\", or vllm.reasoning_parser.",
+							   &t->e);
 	else if (budget && tag == NULL)
 		t->ok = budget_refused(ERR_INVALID, "needs a reasoning parser with tags around the thoughts",
-							   "The parsers granite, openai_gptoss, identity and minimax_m2_append_think have none.", &t->e);
+							   "The parsers granite, openai_gptoss, identity and minimax_m2_append_think "
+							   "have none.", &t->e);
 	else if (budget && t->structured != NULL && r->structured.in_reasoning)
 		t->ok = budget_refused(ERR_INVALID, "can't be used with enable_in_reasoning",
 							   "Thoughts that a grammar constrains end as it says.", &t->e);
 	if (!t->ok || tag == NULL || (t->structured != NULL && t->after == NULL))
 		return;
 	t->ok = t->be->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
-		(t->answer != NULL || t->be->encode(in, reason_format_start(f), strlen(reason_format_start(f)), 0, &start, &t->e));
+		(t->answer != NULL || t->be->encode(in, reason_format_start(f), strlen(reason_format_start(f)), 0,
+											&start, &t->e));
 	if (t->ok && t->answer == NULL && rbudget_open(t->ids.data, t->ids.len, &start, &end))
 		at = REASON_OPEN;
 	if (t->ok && end.len > 0)
 		t->thoughts = rbudget_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL,
 								  t->chat != NULL ? t->chat->kwargs.n : 0, at,
-								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, t->structured != NULL, &end);
+								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, t->structured != NULL,
+								   &end);
 	intvec_free(&start);
 	intvec_free(&end);
 }
@@ -698,7 +718,8 @@ choices_run(TextJob *t)
 	Buf			marks = {0};
 
 	t->ok = true;
-	if (t->pr->text.s == NULL || (t->own != NULL && chat_has_template(t->own)) || chat_has_template(t->be->chat(in)))
+	if (t->pr->text.s == NULL || (t->own != NULL && chat_has_template(t->own)) ||
+		chat_has_template(t->be->chat(in)))
 	{
 		t->ok = chat_render(t->own, t->be->chat(in), t->chat, &t->out, &marks, &t->e);
 		t->chat_pr = *t->pr;
@@ -716,7 +737,8 @@ choices_run(TextJob *t)
 static bool
 grammar_run(TextJob *t)
 {
-	GramSpec	spec = {.kind = GRAM_JSON_SCHEMA, .text = t->c->req->schema, .len = t->c->req->schema_len, .opt = {.validate = true}};
+	GramSpec	spec = {.kind = GRAM_JSON_SCHEMA, .text = t->c->req->schema, .len = t->c->req->schema_len,
+						.opt = {.validate = true}};
 	Grammar    *g = grammar_new(&spec, &t->e);
 	bool		ok = g != NULL && grammar_accepts(g, t->text, t->len, &t->accepted, &t->e);
 

@@ -50,14 +50,18 @@ typedef struct Request
 	bool		want_answers;
 	bool		add_special;
 	bool		whole_length;	/* max_tokens must fit behind the prompt */
-	int			truncate;		/* a longer prompt to so many tokens; -1 = to what leaves room for the answer; 0 = no */
+	/* a longer prompt to so many tokens; -1 = to what leaves room for the answer; 0 = no */
+	int			truncate;
 	bool		truncate_right;	/* leave out its end, not its beginning */
 	bool		has_seed;
 	uint64_t	given;			/* GP() */
 	GenParams	params;			/* moved out at submit */
 	StructuredSpec structured;
-	const char *reasoning_end;	/* a literal: ends the thoughts of a model that begins with them, and a grammar
-								 * begins behind it; NULL = it doesn't think */
+	/*
+	 * a literal: ends the thoughts of a model that begins with them, and a grammar begins behind it; NULL =
+	 * it doesn't think
+	 */
+	const char *reasoning_end;
 	/* how long the model may think, until it is submitted; NULL = nobody asks */
 	ReasoningBudget *thoughts;
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */

@@ -196,9 +196,11 @@ static void
 trace_end(const ServerCall *c, const ReqEvent *ev)
 {
 	TraceRequest t = {
-		.id = c->id, .arrival_us = ev->arrival_us, .scheduled_us = ev->scheduled_us, .first_us = ev->output_tokens > 0 ? ev->first_token_us : 0,
-		.end_us = ev->now_us, .prompt_tokens = ev->prompt_tokens, .cached_tokens = ev->cached_tokens,
-		.output_tokens = ev->output_tokens, .preemptions = ev->preemptions, .finish = ev->finish, .pid = c->pid
+		.id = c->id, .arrival_us = ev->arrival_us, .scheduled_us = ev->scheduled_us,
+		.first_us = ev->output_tokens > 0 ? ev->first_token_us : 0, .end_us = ev->now_us,
+		.prompt_tokens = ev->prompt_tokens, .cached_tokens = ev->cached_tokens,
+		.output_tokens = ev->output_tokens, .preemptions = ev->preemptions, .finish = ev->finish,
+		.pid = c->pid
 	};
 
 	snprintf(t.model, sizeof(t.model), "%s", entry_name(c->entry));

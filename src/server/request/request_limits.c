@@ -13,7 +13,8 @@ static bool
 take_int(const WireField *f, int64_t least, int64_t most, int *out, Err *e)
 {
 	if (f->i < least || f->i > most)
-		return err_set(e, ERR_INTERNAL, "field \"%s\" must not be %lld", wire_tag_name(f->tag), (long long) f->i);
+		return err_set(e, ERR_INTERNAL, "field \"%s\" must not be %lld", wire_tag_name(f->tag),
+					   (long long) f->i);
 	*out = (int) f->i;
 	return true;
 }
@@ -63,7 +64,8 @@ asker_max_tokens(const Caller *a, const GenParams *p, uint64_t given, Err *e)
 {
 	if (a->max_tokens == 0 || (given & GP(MAX_TOKENS)) == 0 || p->max_tokens <= a->max_tokens)
 		return true;
-	err_set(e, ERR_INVALID, "max_tokens must be at most %d for this role, got %d", a->max_tokens, p->max_tokens);
+	err_set(e, ERR_INVALID, "max_tokens must be at most %d for this role, got %d", a->max_tokens,
+			p->max_tokens);
 	err_detail(e, "parameter=max_tokens, value=%d", p->max_tokens);
 	return err_hint(e, "The limit is the role's setting vllm.role_max_tokens.");
 }

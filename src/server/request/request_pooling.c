@@ -17,7 +17,8 @@
 static bool
 long_by_name(LongInput *to, const WireField *f, Err *e)
 {
-	static const char *const names[] = {[LONG_ERROR] = "error", [LONG_TRUNCATE] = "truncate", [LONG_CHUNK] = "chunk"};
+	static const char *const names[] = {[LONG_ERROR] = "error", [LONG_TRUNCATE] = "truncate",
+										[LONG_CHUNK] = "chunk"};
 
 	for (int i = 0; i < 3; i++)
 		if (f->n == strlen(names[i]) && memcmp(f->s, names[i], f->n) == 0)
@@ -47,7 +48,8 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 		case WTAG_TASK:
 			p->task = pool_task_by_name(f->s, f->n);
 			return (p->task != PT_NONE && p->task != PT_LOGPROBS) ||
-				params_bad(e, "task", "must be embed, token_embed, classify, token_classify, score or reward");
+				params_bad(e, "task", "must be embed, token_embed, classify, token_classify, score or "
+									  "reward");
 		case WTAG_PAIR:
 			p->pair = (PoolText) {f->s, f->n};
 			return true;

@@ -138,7 +138,8 @@ static bool
 bool_value(const char *param, JsonSpan v, bool *out, Err *e)
 {
 	*out = is(v, "true");
-	return *out || is(v, "false") || bad(e, param, "must be true or false, got %.*s", v.n < 64 ? (int) v.n : 64, v.s);
+	return *out || is(v, "false") || bad(e, param, "must be true or false, got %.*s",
+										 v.n < 64 ? (int) v.n : 64, v.s);
 }
 
 /* A JSON object or truth value, or a string that holds one. */
@@ -191,7 +192,8 @@ take(StructuredSpec *s, const char **name, const char *param, GramKind kind, Jso
 {
 	if (*name != NULL)
 	{
-		err_set(e, ERR_INVALID, "you can only use one kind of structured output, but %s and %s are given", *name, param);
+		err_set(e, ERR_INVALID, "you can only use one kind of structured output, but %s and %s are given",
+				*name, param);
 		return err_detail(e, "parameter=%s", param);
 	}
 	*name = s->param = param;
@@ -231,7 +233,8 @@ outputs_member(StructuredSpec *s, const char **name, JsonSpan key, JsonSpan v, E
 		return string_value(s, "structured_outputs.grammar", v, &text, e) &&
 			take(s, name, "structured_outputs.grammar", GRAM_GRAMMAR, text, e);
 	if (is(key, "choice"))
-		return take(s, name, "structured_outputs.choice", GRAM_CHOICE, (JsonSpan) {0}, e) && choice_value(s, v, e);
+		return take(s, name, "structured_outputs.choice", GRAM_CHOICE, (JsonSpan) {0}, e) &&
+			choice_value(s, v, e);
 	if (is(key, "json_object"))
 		return bool_value("structured_outputs.json_object", v, &yes, e) &&
 			(yes || bad(e, "structured_outputs.json_object", "must be true")) &&
@@ -239,7 +242,8 @@ outputs_member(StructuredSpec *s, const char **name, JsonSpan key, JsonSpan v, E
 	if (is(key, "disable_any_whitespace"))
 		return bool_value("structured_outputs.disable_any_whitespace", v, &o->disable_any_whitespace, e);
 	if (is(key, "disable_additional_properties"))
-		return bool_value("structured_outputs.disable_additional_properties", v, &o->disable_additional_properties, e);
+		return bool_value("structured_outputs.disable_additional_properties", v,
+						  &o->disable_additional_properties, e);
 	if (is(key, "strict"))
 		return bool_value("structured_outputs.strict", v, &o->strict, e);
 	if (is(key, "enable_in_reasoning"))
@@ -251,10 +255,12 @@ outputs_member(StructuredSpec *s, const char **name, JsonSpan key, JsonSpan v, E
 		o->whitespace_pattern = text.s;
 		return true;
 	}
-	err_set(e, ERR_INVALID, "unrecognized key \"%.*s\" in structured_outputs", key.n < 64 ? (int) key.n : 64, key.s);
+	err_set(e, ERR_INVALID, "unrecognized key \"%.*s\" in structured_outputs", key.n < 64 ? (int) key.n : 64,
+			key.s);
 	err_detail(e, "parameter=structured_outputs");
-	return err_hint(e, "Known keys are json, regex, choice, grammar, json_object, structural_tag, disable_any_whitespace, "
-					"disable_additional_properties, whitespace_pattern, strict and enable_in_reasoning.");
+	return err_hint(e, "Known keys are json, regex, choice, grammar, json_object, structural_tag, "
+					"disable_any_whitespace, disable_additional_properties, whitespace_pattern, strict and "
+					"enable_in_reasoning.");
 }
 
 static bool

@@ -86,7 +86,8 @@ check_tools(const Json *tools, const char *named, Err *e)
 	json_free(old);
 	if (!ok || n > 0)
 		return ok;
-	return named != NULL ? bad(e, "tool_choice", "tool_choice names \"%.60s\", which is not among the tools", named) :
+	return named != NULL ? bad(e, "tool_choice", "tool_choice names \"%.60s\", which is not among the tools",
+							   named) :
 		bad(e, "tools", "tools must be an array of at least one tool%s", "");
 }
 
@@ -183,7 +184,8 @@ toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call,
 	if (!ok)
 		return false;
 	if (named == NULL)
-		buf_printf(out, "{\"type\":\"array\",\"minItems\":1,%s\"items\":{\"anyOf\":[", one_call ? "\"maxItems\":1," : "");
+		buf_printf(out, "{\"type\":\"array\",\"minItems\":1,%s\"items\":{\"anyOf\":[",
+				   one_call ? "\"maxItems\":1," : "");
 	put_tools(tools, n, named, out);
 	if (named == NULL)
 		buf_addstr(out, "]}}");

@@ -13,6 +13,7 @@
  * the schema is that of its parameters; NULL: an array of at least one {"name", "parameters"}
  * (one_call: of just one).  Definitions ($defs) of one name that differ are an error.
  */
-bool		toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call, Buf *out, Err *e);
+bool		toolchoice_schema(const char *tools, size_t n, const char *named, bool one_call, Buf *out,
+							  Err *e);
 
 #endif

@@ -26,7 +26,8 @@ typedef struct PlamoWork
  * names: the vocabulary, indexed by spelling; may go after plamo_new().  skip[id]: text
  * may not become it.  byte_id[256] must be tokens.
  */
-Plamo	   *plamo_new(const StrTab *names, const int32_t *byte_id, const float *scores, const bool *skip, size_t n_ids);
+Plamo	   *plamo_new(const StrTab *names, const int32_t *byte_id, const float *scores, const bool *skip,
+					  size_t n_ids);
 void		plamo_free(Plamo *m);
 /* Append the ids of s (valid UTF-8, n > 0). */
 void		plamo_encode(const Plamo *m, PlamoWork *w, const char *s, size_t n, IntVec *out);

@@ -141,7 +141,8 @@ fill_names(Tok *t, const TokGguf *v, TokGgufKind kind, bool *skip, Err *e)
 		{
 			t->flags[id] |= TOK_F_SPECIAL;
 		}
-		skip[id] = special || (kind != KIND_BPE && !is_piece(type, kind)) || (type == TYPE_USER && added_looks_special(s, n));
+		skip[id] = special || (kind != KIND_BPE && !is_piece(type, kind)) ||
+			(type == TYPE_USER && added_looks_special(s, n));
 		if (n == 0)
 			continue;
 		if (special || type == TYPE_USER)
@@ -157,7 +158,8 @@ fill_names(Tok *t, const TokGguf *v, TokGgufKind kind, bool *skip, Err *e)
 			strtab_set(t->pieces, id, piece.data, piece.len);
 			if (t->added_raw == NULL)
 				t->added_raw = added_new();
-			added_put(t->added_raw, s, n, id, (special ? ADDED_SPECIAL : 0u) | (v->added_flags != NULL ? v->added_flags[i] : 0u));
+			added_put(t->added_raw, s, n, id, (special ? ADDED_SPECIAL : 0u) |
+					  (v->added_flags != NULL ? v->added_flags[i] : 0u));
 		}
 		else if (type == TYPE_BYTE)
 		{
@@ -373,7 +375,8 @@ build_bert(Tok *t, const TokGguf *v, const bool *skip, PieceRules *r, Err *e)
 		return err_set(e, ERR_BAD_FILE, "the vocabulary has no unknown token");
 	t->norm[t->n_norm++] = (NormStep) {.kind = NORM_BERT, .flags = NORM_BERT_CLEAN | NORM_BERT_CHINESE |
 		(accents ? NORM_BERT_ACCENTS : 0u) | (lower ? NORM_BERT_LOWER : 0u)};
-	t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_space, .behavior = SPLIT_REMOVED}};
+	t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT,
+									.split = {.match = split_space, .behavior = SPLIT_REMOVED}};
 	t->pre[t->n_pre++] = (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_punct}};
 	add_piece_step(r, (PieceStep) {.kind = PIECE_META, .from = META, .drop = true});
 	add_piece_step(r, (PieceStep) {.kind = PIECE_CLEANUP});
@@ -434,7 +437,8 @@ kind_of(const TokGguf *v, TokGgufKind *kind, Err *e)
 		const char *model;
 		TokGgufKind	kind;
 	}			row[] = {
-		{"gpt2", KIND_BPE}, {"gemma4", KIND_BPE}, {"llama", KIND_SPM}, {"t5", KIND_UNIGRAM}, {"bert", KIND_BERT},
+		{"gpt2", KIND_BPE}, {"gemma4", KIND_BPE}, {"llama", KIND_SPM}, {"t5", KIND_UNIGRAM},
+		{"bert", KIND_BERT},
 		{"plamo2", KIND_PLAMO}, {"rwkv", KIND_RWKV}
 	};
 	const char *model = v->model != NULL ? v->model : "";

@@ -296,7 +296,8 @@ fill_added(Build *b, Err *e)
 
 		hf_id(hf_get(x, "id"), &id);
 		if (*s != '\0' &&
-			(!name_added(b, s, &id, e) || !add_token(b, s, id, added_flags(x), hf_bool(x, "normalized", true), e)))
+			(!name_added(b, s, &id, e) || !add_token(b, s, id, added_flags(x), hf_bool(x, "normalized", true),
+													 e)))
 			return false;
 	}
 	return true;
@@ -314,7 +315,8 @@ add_from_config(Build *b, const Json *x, bool special, Err *e)
 
 	if (id < 0 || *s == '\0' || strtab_find(b->t->added_names, s, strlen(s)) >= 0)
 		return true;
-	return add_token(b, s, id, added_flags(x) | (special ? ADDED_SPECIAL : 0u), hf_bool(x, "normalized", false), e);
+	return add_token(b, s, id, added_flags(x) | (special ? ADDED_SPECIAL : 0u),
+					 hf_bool(x, "normalized", false), e);
 }
 
 static bool
@@ -466,7 +468,8 @@ make_bpe(Build *b, Err *e)
 	{
 		if (c.byte_fallback)
 			return err_set(e, ERR_UNSUPPORTED,
-						   "tokenizer.json: byte_fallback with subword prefixes or suffixes is not supported");
+						   "tokenizer.json: byte_fallback with subword prefixes or suffixes is not "
+						   "supported");
 	}
 	else
 		c.byte_level = t->byte_level = take_spelling(t);

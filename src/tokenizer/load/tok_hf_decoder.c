@@ -200,7 +200,8 @@ post_template(Tok *t, const Json *x, const char *key, int texts, TokTemplate *to
 		const Json *seq = hf_get(y, "Sequence");
 		int32_t		type = 0;
 
-		if (hf_get(seq ? seq : special, "type_id") != NULL && !hf_id(hf_get(seq ? seq : special, "type_id"), &type))
+		if (hf_get(seq ? seq : special, "type_id") != NULL && !hf_id(hf_get(seq ? seq : special, "type_id"),
+																	 &type))
 			return err_set(e, ERR_BAD_FILE, "tokenizer.json: bad type_id in the post_processor");
 		if (seq == NULL)
 		{

@@ -121,7 +121,8 @@ norm_bert(Tok *t, const Json *x)
 	return add_norm(t, (NormStep) {.kind = NORM_BERT, .flags =
 					(hf_bool(x, "clean_text", true) ? NORM_BERT_CLEAN : 0u) |
 					(hf_bool(x, "handle_chinese_chars", true) ? NORM_BERT_CHINESE : 0u) |
-					(hf_bool(x, "strip_accents", lower) ? NORM_BERT_ACCENTS : 0u) | (lower ? NORM_BERT_LOWER : 0u)});
+					(hf_bool(x, "strip_accents", lower) ? NORM_BERT_ACCENTS : 0u) |
+					(lower ? NORM_BERT_LOWER : 0u)});
 }
 
 static bool
@@ -133,8 +134,10 @@ normalizer(Tok *t, const Json *x, int depth, Err *e)
 		NormStep	step;
 	}			plain[] = {
 		{"NFC", {.kind = NORM_UNICODE, .form = UNI_NFC}}, {"NFD", {.kind = NORM_UNICODE, .form = UNI_NFD}},
-		{"NFKC", {.kind = NORM_UNICODE, .form = UNI_NFKC}}, {"NFKD", {.kind = NORM_UNICODE, .form = UNI_NFKD}},
-		{"Lowercase", {.kind = NORM_LOWER}}, {"StripAccents", {.kind = NORM_ACCENTS}}, {"Nmt", {.kind = NORM_NMT}},
+		{"NFKC", {.kind = NORM_UNICODE, .form = UNI_NFKC}},
+		{"NFKD", {.kind = NORM_UNICODE, .form = UNI_NFKD}},
+		{"Lowercase", {.kind = NORM_LOWER}}, {"StripAccents", {.kind = NORM_ACCENTS}},
+		{"Nmt", {.kind = NORM_NMT}},
 		{"ByteLevel", {.kind = NORM_SPELL}}
 	};
 	const char *type = hf_type(x);
@@ -335,10 +338,12 @@ pre_tokenizer(Tok *t, const Json *x, int depth, Err *e)
 	{
 		const char *name = hf_str(x, "behavior");
 
-		return behavior_of(name ? name : "Isolated", &behavior, e) && add_matcher(t, split_punct, behavior, e);
+		return behavior_of(name ? name : "Isolated", &behavior, e) &&
+			add_matcher(t, split_punct, behavior, e);
 	}
 	if (strcmp(type, "BertPreTokenizer") == 0)
-		return add_matcher(t, split_space, SPLIT_REMOVED, e) && add_matcher(t, split_punct, SPLIT_ISOLATED, e);
+		return add_matcher(t, split_space, SPLIT_REMOVED, e) &&
+			add_matcher(t, split_punct, SPLIT_ISOLATED, e);
 	if (strcmp(type, "Whitespace") == 0)
 		return add_matcher(t, split_space, SPLIT_REMOVED, e) && add_matcher(t, split_word, SPLIT_ISOLATED, e);
 	if (strcmp(type, "WhitespaceSplit") == 0)
@@ -348,7 +353,9 @@ pre_tokenizer(Tok *t, const Json *x, int depth, Err *e)
 	if (strcmp(type, "UnicodeScripts") == 0)
 	{
 		/* what begins a text and may be of any script is dropped, as it is there */
-		return add_pre(t, (PreStep) {.kind = PRE_SPLIT, .split = {.match = split_script, .behavior = SPLIT_REMOVED,
+		return add_pre(t,
+					   (PreStep) {.kind = PRE_SPLIT,
+								  .split = {.match = split_script, .behavior = SPLIT_REMOVED,
 			.invert = true}}, e);
 	}
 	if (strcmp(type, "FixedLength") == 0)

@@ -232,9 +232,11 @@ read_file(SpmFile *s, const void *data, size_t n, Err *e)
 	if (r.bad || bad || s->v.n == 0)
 		return err_set(e, ERR_BAD_FILE, "tokenizer.model is not a SentencePiece model");
 	if (s->model != MODEL_UNIGRAM && s->model != MODEL_BPE)
-		return err_set(e, ERR_UNSUPPORTED, "tokenizer.model: SentencePiece model type %d is not supported", s->model);
+		return err_set(e, ERR_UNSUPPORTED, "tokenizer.model: SentencePiece model type %d is not supported",
+					   s->model);
 	if (!s->escape)
-		return err_set(e, ERR_UNSUPPORTED, "tokenizer.model: white space that is not escaped is not supported");
+		return err_set(e, ERR_UNSUPPORTED,
+					   "tokenizer.model: white space that is not escaped is not supported");
 	for (size_t i = 0; i < s->v.n; i++)
 		s->token[i] = s->text.data + (size_t) s->token[i];
 	s->v.n_native = s->v.n;
@@ -249,7 +251,8 @@ put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, 
 	size_t		n = strlen(text);
 
 	if (n == 0 || n > TOK_MAX_TOKEN_BYTES || id >= s->v.n + MAX_ADDED || id >= TOK_MAX_ID)
-		return err_set(e, ERR_BAD_FILE, "added token \"%.60s\" of tokenizer.model has a bad length or id", text);
+		return err_set(e, ERR_BAD_FILE, "added token \"%.60s\" of tokenizer.model has a bad length or id",
+					   text);
 	reserve(s, id + 1);
 	for (; s->v.n <= id; s->v.n++)
 	{
@@ -266,7 +269,8 @@ put_added(SpmFile *s, size_t id, const char *text, const Json *x, bool special, 
 	if (s->type[id] == TYPE_NORMAL || s->type[id] == TYPE_UNUSED)
 		s->type[id] = special ? TYPE_CONTROL : TYPE_USER;
 	s->flags[id] = (uint8_t) ((hf_bool(x, "single_word", false) ? ADDED_SINGLE_WORD : 0) |
-							  (hf_bool(x, "lstrip", false) ? ADDED_LSTRIP : 0) | (hf_bool(x, "rstrip", false) ? ADDED_RSTRIP : 0));
+							  (hf_bool(x, "lstrip", false) ? ADDED_LSTRIP : 0) |
+							  (hf_bool(x, "rstrip", false) ? ADDED_RSTRIP : 0));
 	return true;
 }
 
@@ -313,7 +317,8 @@ add_tokens(SpmFile *s, const Json *config, Err *e)
 			strtab_set(all, (int32_t) i, s->token[i], s->len[i]);
 			strtab_index(all, (int32_t) i);
 		}
-	ok = put_named(s, all, hf_get(config, "bos_token"), &s->v.bos, e) && put_named(s, all, hf_get(config, "eos_token"), &s->v.eos, e);
+	ok = put_named(s, all, hf_get(config, "bos_token"), &s->v.bos, e) &&
+		put_named(s, all, hf_get(config, "eos_token"), &s->v.eos, e);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && ok; i++)
 		ok = put_named(s, all, hf_get(config, names[i]), NULL, e);
 	json_each(x, hf_get(config, "additional_special_tokens"))
@@ -337,9 +342,11 @@ apply_class(TokGguf *v, const Json *config, Err *e)
 		bool		bos;
 		bool		eos;
 	}			row[] = {
-		{"LlamaTokenizer", true, false}, {"LlamaTokenizerFast", true, false}, {"CodeLlamaTokenizer", true, false},
+		{"LlamaTokenizer", true, false}, {"LlamaTokenizerFast", true, false},
+		{"CodeLlamaTokenizer", true, false},
 		{"GemmaTokenizer", true, false}, {"GemmaTokenizerFast", true, false}, {"T5Tokenizer", false, true},
-		{"T5TokenizerFast", false, true}, {"BaichuanTokenizer", false, false}, {"InternLMTokenizer", true, false},
+		{"T5TokenizerFast", false, true}, {"BaichuanTokenizer", false, false},
+		{"InternLMTokenizer", true, false},
 		{"InternLM2Tokenizer", true, false}
 	};
 	const char *name = hf_str(config, "tokenizer_class");

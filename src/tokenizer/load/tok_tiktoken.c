@@ -81,7 +81,8 @@ add_special(TokTiktokenRanks *r, int32_t id, const char *s, bool special)
 	Tok		   *t = r->t;
 	size_t		n;
 
-	if (id < 0 || id >= t->n_ids || *s == '\0' || strlen(s) > TOK_MAX_TOKEN_BYTES || strtab_get(t->names, id, &n) != NULL)
+	if (id < 0 || id >= t->n_ids || *s == '\0' || strlen(s) > TOK_MAX_TOKEN_BYTES ||
+		strtab_get(t->names, id, &n) != NULL)
 		return err_set(r->e, ERR_BAD_FILE, "special token \"%.60s\" has a bad id: %d", s, (int) id);
 	strtab_set(t->names, id, s, strlen(s));
 	strtab_set(t->added_names, id, s, strlen(s));
@@ -124,7 +125,8 @@ finish(TokTiktokenRanks *r)
 {
 	Tok		   *t = r->t;
 	PieceRules	rules = {.step = {{.kind = PIECE_BYTES}}, .n = 1};
-	BpeConf		c = {.names = t->names, .n_ids = (size_t) t->n_ids, .unk = -1, .byte_level = true, .ignore_merges = true};
+	BpeConf		c = {.names = t->names, .n_ids = (size_t) t->n_ids, .unk = -1, .byte_level = true,
+					 .ignore_merges = true};
 	bool	   *skip;
 
 	for (int b = 0; b < 256; b++)
@@ -341,7 +343,8 @@ read_tiktoken(TokTiktokenRanks *r, const char *text, size_t n, const Json *confi
 		if (strcmp(classes[i].name, name) == 0)
 			c = &classes[i];
 	if (c == NULL)
-		return err_set(r->e, ERR_UNSUPPORTED, "a tiktoken file of tokenizer class \"%s\" is not supported", name ? name : "");
+		return err_set(r->e, ERR_UNSUPPORTED, "a tiktoken file of tokenizer class \"%s\" is not supported",
+					   name ? name : "");
 	r->regex = c->regex;
 	for (const char *p = text; p < text + n;)
 	{
@@ -363,7 +366,8 @@ read_tiktoken(TokTiktokenRanks *r, const char *text, size_t n, const Json *confi
 	if (c->extras > 0 ? !qwen_special(r, c->extras) : !config_special(r, added, &max))
 		return false;
 	r->t->bos = hf_token(r->t, config, "bos_token");
-	r->t->eos = hf_token(r->t, config, c->extras > 0 && hf_get(config, "eos_token") == NULL ? "pad_token" : "eos_token");
+	r->t->eos = hf_token(r->t, config, c->extras > 0 && hf_get(config, "eos_token") == NULL
+						 ? "pad_token" : "eos_token");
 	tok_surround(r->t, hf_bool(config, "add_bos_token", false) ? r->t->bos : -1,
 				 hf_bool(config, "add_eos_token", false) ? r->t->eos : -1);
 	return finish(r);

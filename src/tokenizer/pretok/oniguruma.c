@@ -70,12 +70,16 @@ put_code(Buf *out, uint32_t cp)
 static bool
 property(Rs *r, bool negated, Buf *out)
 {
-	static const char *const gc[] = {"C", "Cc", "Cf", "Cn", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc",
-		"Me", "Mn", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So",
+	static const char *const gc[] = {"C", "Cc", "Cf", "Cn", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu",
+									 "M", "Mc",
+		"Me", "Mn", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk",
+		"Sm", "So",
 	"Z", "Zl", "Zp", "Zs"};
-	static const char *const script[] = {"Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari",
-		"Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew", "Hiragana", "Kannada",
-		"Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Mongolian", "Myanmar", "Oriya", "Sinhala", "Tamil",
+	static const char *const script[] = {"Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic",
+										 "Devanagari",
+		"Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew", "Hiragana",
+		"Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Mongolian", "Myanmar", "Oriya",
+		"Sinhala", "Tamil",
 	"Telugu", "Thaana", "Thai", "Tibetan"};
 	char		name[32];
 	size_t		n = 0;

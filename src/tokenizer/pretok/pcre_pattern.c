@@ -62,8 +62,8 @@ static struct
 #define N_CATS 30
 
 static const char *const cats[N_CATS] = {
-	"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
-	"Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cn", "Cs"
+	"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf",
+	"Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cn", "Cs"
 };
 
 static int
@@ -106,7 +106,8 @@ compare_category(int cat, const Buf *text)
 	memcpy(pattern, "\\p{", 3);
 	memcpy(pattern + 3, cats[cat], 2);
 	memcpy(pattern + 5, "}*+", 4);
-	re = pcre2_compile((PCRE2_SPTR) pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_NO_UTF_CHECK, &code, &at, NULL);
+	re = pcre2_compile((PCRE2_SPTR) pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_NO_UTF_CHECK, &code,
+					   &at, NULL);
 	md = re != NULL ? pcre2_match_data_create(1, NULL) : NULL;
 	while (md != NULL && done < text->len)
 	{
@@ -303,7 +304,8 @@ attempt(const PcrePattern *r, RxWork *w, size_t from, uint32_t options, uint32_t
 {
 	pcre2_set_match_limit(w->limits, steps);
 	pcre2_set_heap_limit(w->limits, MAX_HEAP_KB);
-	*code = pcre2_match(r->code, (PCRE2_SPTR) w->s, w->n, from, options | PCRE2_NO_UTF_CHECK, w->match, w->limits);
+	*code = pcre2_match(r->code, (PCRE2_SPTR) w->s, w->n, from, options | PCRE2_NO_UTF_CHECK, w->match,
+						w->limits);
 	if (*code < 0)
 		return *code == PCRE2_ERROR_NOMATCH ? RX_NONE : RX_ERROR;
 	*start = pcre2_get_ovector_pointer(w->match)[0];

@@ -14,7 +14,8 @@
 #define MESSAGES "[{\"role\": \"user\", \"content\": \"x\"}]"
 #define TOOLS "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]"
 
-static const char *const texts[] = {"a<s>b", "x <s> y<unk>", "<tool_call> <s><s>", " the<s>wort", "  <unk>  z"};
+static const char *const texts[] = {"a<s>b", "x <s> y<unk>", "<tool_call> <s><s>", " the<s>wort",
+									"  <unk>  z"};
 
 /* tokenizer.json without some of its added tokens */
 static void
@@ -101,7 +102,8 @@ check_chats(const char *name, const Files *f, const Json *want)
 		buf_add(&out, "", 1);
 		CHECK(ok == (text != NULL), "%s, %s, tools %d: %s", name, source, tools, ok ? out.data : e.msg);
 		if (ok && text != NULL)
-			CHECK(strcmp(out.data, text) == 0, "%s, %s, tools %d: \"%s\", expected \"%s\"", name, source, tools, out.data, text);
+			CHECK(strcmp(out.data, text) == 0, "%s, %s, tools %d: \"%s\", expected \"%s\"", name, source,
+				  tools, out.data, text);
 		buf_free(&out);
 		buf_free(&marks);
 	}

@@ -25,7 +25,8 @@ static bool
 make(const Tok *t, const char *prompt, const char *const *choices, int n, PoolSpec *out, Err *e)
 {
 	PoolText	c[8];
-	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(prompt), .choices = c, .n_choices = n, .add_special = true};
+	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(prompt), .choices = c, .n_choices = n,
+					  .add_special = true};
 
 	for (int i = 0; i < n; i++)
 		c[i] = text(choices[i]);
@@ -83,8 +84,9 @@ check_choices(const Tok *t, const char *prompt, const char *const *choices, int 
 		intvec_add(&got, spec.prompt.data, spec.prompt.len);
 		intvec_add(&got, spec.seqs[i].ids.data, spec.seqs[i].ids.len);
 		CHECK(same_ids(&want, &got), "\"%s\": %zu tokens, not %zu", whole, got.len, want.len);
-		CHECK((int) spec.prompt.len + spec.seqs[i].scored_at == at, "\"%s\": scored from token %zu + %d on, not %d",
-			  whole, spec.prompt.len, spec.seqs[i].scored_at, at);
+		CHECK((int) spec.prompt.len + spec.seqs[i].scored_at == at,
+			  "\"%s\": scored from token %zu + %d on, not %d", whole, spec.prompt.len, spec.seqs[i].scored_at,
+			  at);
 		intvec_free(&want);
 		intvec_free(&got);
 	}
@@ -108,13 +110,14 @@ n_tokens(const Tok *t, const char *s)
 }
 
 static void
-check_refused(const Tok *t, const char *prompt, const char *const *choices, int n, ErrClass cls, const char *msg)
+check_refused(const Tok *t, const char *prompt, const char *const *choices, int n, ErrClass cls,
+			  const char *msg)
 {
 	PoolSpec	spec;
 	Err			e = {0};
 
-	CHECK(!make(t, prompt, choices, n, &spec, &e) && e.cls == cls && strstr(e.msg, msg) != NULL, "\"%s\": %s", prompt,
-		  e.msg);
+	CHECK(!make(t, prompt, choices, n, &spec, &e) && e.cls == cls && strstr(e.msg, msg) != NULL, "\"%s\": %s",
+		  prompt, e.msg);
 	poolspec_free(&spec);
 }
 
@@ -139,8 +142,8 @@ test_bpe(void)
 		PoolSpec	spec;
 		Err			e = {0};
 
-		CHECK(make(t, " ", words, 2, &spec, &e) && spec.prompt.len == 1 && tok_is_special(t, spec.prompt.data[0]), "%s",
-			  e.msg);
+		CHECK(make(t, " ", words, 2, &spec, &e) && spec.prompt.len == 1 &&
+			  tok_is_special(t, spec.prompt.data[0]), "%s", e.msg);
 		poolspec_free(&spec);
 		CHECK(make(t, "", words, 1, &spec, &e) && spec.seqs[0].scored_at == 1 &&
 			  tok_is_special(t, spec.seqs[0].ids.data[0]), "%s", e.msg);
@@ -190,8 +193,9 @@ test_bos(void)
 	CHOICES(t, "The answer is", n, " yes", " no");
 	CHOICES(t, "The answer is ", n, "yes", "no");
 	CHOICES(t, "", 1, "yes", "no");
-	CHECK(make(t, "a", NULL, 0, &spec, &e) && spec.seqs[0].scored_at == 1 && (int) spec.seqs[0].ids.len == n_tokens(t, "a") &&
-		  spec.seqs[0].ids.data[0] == tok_bos(t), "BOS is the first token: %s", e.msg);
+	CHECK(make(t, "a", NULL, 0, &spec, &e) && spec.seqs[0].scored_at == 1 &&
+		  (int) spec.seqs[0].ids.len == n_tokens(t, "a") && spec.seqs[0].ids.data[0] == tok_bos(t),
+		  "BOS is the first token: %s", e.msg);
 	poolspec_free(&spec);
 	tok_free(t);
 }
@@ -204,7 +208,8 @@ test_marks(void)
 	const char *rendered = "<s>[INST]<s>[/INST]\n";
 	uint8_t		marks[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};	/* the user's <s> */
 	PoolText	choices[] = {text("<s>"), text("Yes")};
-	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(rendered), .marks = marks, .choices = choices, .n_choices = 2,
+	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(rendered), .marks = marks, .choices = choices,
+					  .n_choices = 2,
 		.add_special = true};
 	PoolSpec	spec = {.task = PT_LOGPROBS};
 	Err			e = {0};
@@ -241,8 +246,8 @@ test_ids(void)
 		  spec.seqs[0].scored_at == 1, "%s", e.msg);
 	poolspec_free(&spec);
 	pr.ids.data[2] = tok_vocab_size(t);
-	CHECK(!choices_make(t, tok_vocab_size(t), MAX_LEN, &pr, &spec, &e) && strstr(e.msg, "is not in the vocabulary") != NULL,
-		  "%s", e.msg);
+	CHECK(!choices_make(t, tok_vocab_size(t), MAX_LEN, &pr, &spec, &e) &&
+		  strstr(e.msg, "is not in the vocabulary") != NULL, "%s", e.msg);
 	poolspec_free(&spec);
 	intvec_free(&pr.ids);
 	tok_free(t);

@@ -155,7 +155,8 @@ test_markers(void)
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0, v.n) != NULL, "@nul");
 	talk_free(t);
 	t = ask(&(Ask) {.prompt = "@badutf8",.seed = -1});
-	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0xff, v.n) != NULL, "@badutf8");
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && memchr(v.s, 0xff, v.n) != NULL,
+		  "@badutf8");
 	talk_free(t);
 	t = ask(&(Ask) {.prompt = "@big:100000",.seed = -1});
 	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_TEXT, &v) && v.n == 100000, "@big");
@@ -235,7 +236,8 @@ pool(const Pool *a)
 	if (!talk_final(t, &f, 10000))
 		snprintf(r.error, sizeof(r.error), "closed");
 	else if (f.kind == WF_ERROR)
-		snprintf(r.error, sizeof(r.error), "%s|%.500s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE));
+		snprintf(r.error, sizeof(r.error), "%s|%.500s", frame_str(&f, WTAG_SQLSTATE),
+				 frame_str(&f, WTAG_MESSAGE));
 	else if (frame_field(&f, WTAG_FLOATS, &v) && v.n <= 256)
 	{
 		wire_floats(&v, r.v);
@@ -263,7 +265,8 @@ test_vectors(void)
 	Vector		a = pool(&(Pool) {.task = "embed",.text = "the cat sat on the mat"});
 	Vector		b = pool(&(Pool) {.task = "embed",.text = "The cat sat on a mat."});
 	Vector		c = pool(&(Pool) {.task = "embed",.text = "stock prices fell"});
-	Vector		s = pool(&(Pool) {.task = "score",.text = "the cat sat on the mat",.pair = "stock prices fell"});
+	Vector		s = pool(&(Pool) {.task = "score",.text = "the cat sat on the mat",
+								  .pair = "stock prices fell"});
 	Vector		d;
 
 	CHECK(a.n == 16 && a.rows == 1 && dot(&a, &a) > 0.9999 && dot(&a, &a) < 1.0001, "an embedding: %d", a.n);
@@ -281,7 +284,8 @@ static void
 test_labels(void)
 {
 	Vector		a = pool(&(Pool) {.task = "classify",.text = "I love this great thing"});
-	Talk	   *t = ask_pool(&(Pool) {.task = "token_classify",.text = "Z\xc3\xbcrich met Washington 42",.labels = true,.ids = true});
+	Talk	   *t = ask_pool(&(Pool) {.task = "token_classify",.text = "Z\xc3\xbcrich met Washington 42",
+									  .labels = true,.ids = true});
 	Frame		f;
 	WireField	v;
 	static const int want[] = {0, 0, 0, 6, 7, 10, 11, 17, 17, 21, 22, 24, 0, 0};
@@ -310,8 +314,8 @@ test_logprobs(void)
 	WireField	v;
 	Vector		a;
 
-	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_COUNTS, &v) && v.n == 2 && wire_int_at(&v, 0) == 3 &&
-		  wire_int_at(&v, 1) == 4, "counts");
+	CHECK(talk_final(t, &f, 5000) && frame_field(&f, WTAG_COUNTS, &v) && v.n == 2 &&
+		  wire_int_at(&v, 0) == 3 && wire_int_at(&v, 1) == 4, "counts");
 	CHECK(frame_field(&f, WTAG_GREEDY, &v) && wire_int_at(&v, 0) == 1 && wire_int_at(&v, 1) == 0, "greedy");
 	talk_free(t);
 	a = pool(&(Pool) {.text = "four"});

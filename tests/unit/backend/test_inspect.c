@@ -12,7 +12,8 @@
 #include "tests/unit/load_util.h"
 
 static bool
-plan(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co, DraftFiles *df, Err *e)
+plan(const ModelInfo *mi, const PlanFor *f, const ModelOpts *o, const Settings *s, CoreOptions *co,
+	 DraftFiles *df, Err *e)
 {
 	(void) f;
 	(void) s;
@@ -31,7 +32,8 @@ inspect(const char *path, const ModelOpts *o, Err *e)
 	Buf			json = {0};
 	Json	   *root = NULL;
 
-	if (inspect_model(path, o, &s, kernels_select("portable", NULL), &(DeviceChoice) {.ops = NULL}, plan, &json, e))
+	if (inspect_model(path, o, &s, kernels_select("portable", NULL), &(DeviceChoice) {.ops = NULL}, plan,
+					  &json, e))
 	{
 		root = json_parse(json.data, json.len);
 		CHECK(root != NULL, "%s: not JSON: %s", path, json.data);
@@ -69,7 +71,8 @@ test_good(const char *path, const char *format, const char *arch, const char *dt
 	CHECK(json_is_true(json_get(j, "supported")), "%s is supported", path);
 	CHECK(json_get(j, "unsupported") == NULL, "%s: no reason", path);
 	CHECK(strcmp(str(j, "format"), format) == 0 && strcmp(str(j, "arch"), arch) == 0 &&
-		  strcmp(str(j, "dtype"), dtype) == 0, "%s: %s, %s, %s", path, str(j, "format"), str(j, "arch"), str(j, "dtype"));
+		  strcmp(str(j, "dtype"), dtype) == 0, "%s: %s, %s, %s", path, str(j, "format"), str(j, "arch"),
+		  str(j, "dtype"));
 	CHECK(num(j, "max_model_len") == 128 && num(j, "vocab_size") == 288, "%s: lengths", path);
 	json_each(w, json_get(j, "weights"))
 		bytes += num(w, "bytes");
@@ -91,7 +94,8 @@ test_names(void)
 	Json	   *j = inspect(FIXTURES "gpt2_f16", &o, &e);
 
 	CHECK(num(j, "hidden_size") > 0 && num(j, "num_hidden_layers") > 0 && num(j, "num_attention_heads") > 0 &&
-		  num(j, "num_key_value_heads") == num(j, "num_attention_heads") && num(j, "max_position_embeddings") > 0, "gpt2: sizes");
+		  num(j, "num_key_value_heads") == num(j, "num_attention_heads") &&
+		  num(j, "max_position_embeddings") > 0, "gpt2: sizes");
 	json_free(j);
 	j = inspect(FIXTURES "phi3_f16", &o, &e);
 	CHECK(strcmp(str(j, "rope_scaling"), "longrope") == 0, "phi3: rope_scaling %s", str(j, "rope_scaling"));
@@ -102,7 +106,8 @@ test_names(void)
 static void
 test_unsupported(void)
 {
-	static const char config[] = "{\"architectures\": [\"Bard7ForCausalLM\"], \"hidden_size\": 64, \"model_type\": \"bard7\"}";
+	static const char config[] = "{\"architectures\": [\"Bard7ForCausalLM\"], \"hidden_size\": 64, "
+								 "\"model_type\": \"bard7\"}";
 	ModelOpts	o = {0};
 	Err			e = {0};
 	Json	   *j;
@@ -130,7 +135,8 @@ test_unsupported(void)
 	json_free(j);
 	buf_free(&weights);
 	buf_free(&tok);
-	CHECK(inspect("/nowhere/at/all", &o, &e) == NULL && e.msg[0] != '\0', "a path that isn't there is an error");
+	CHECK(inspect("/nowhere/at/all", &o, &e) == NULL && e.msg[0] != '\0',
+		  "a path that isn't there is an error");
 }
 
 int

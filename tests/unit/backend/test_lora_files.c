@@ -85,7 +85,8 @@ refused(const Model *m, const Buf *config, const char *from, const char *to, Err
 	buf_addstr(&text, at + strlen(from));
 	spill("adapter_config.json", text.data, text.len);
 	a = lora_files_load(m, dir, 64, "auto", &e);
-	CHECK(a == NULL && e.cls == cls && strstr(e.msg, part) != NULL, "%s: class %d, %s", to, e.cls, a != NULL ? "it is loaded" : e.msg);
+	CHECK(a == NULL && e.cls == cls && strstr(e.msg, part) != NULL, "%s: class %d, %s", to, e.cls,
+		  a != NULL ? "it is loaded" : e.msg);
 	lora_free(a);
 	buf_free(&text);
 }
@@ -96,23 +97,32 @@ test_config(const Model *m, const Buf *config)
 	refused(m, config, "\"LORA\"", "\"IA3\"", ERR_UNSUPPORTED, "is of type \"IA3\"");
 	refused(m, config, "\"peft_type\"", "\"x\"", ERR_BAD_FILE, "peft_type");
 	refused(m, config, "\"use_dora\": false", "\"use_dora\": true", ERR_UNSUPPORTED, "DoRA");
-	refused(m, config, "\"modules_to_save\": null", "\"modules_to_save\": [\"score\"]", ERR_UNSUPPORTED, "modules_to_save");
+	refused(m, config, "\"modules_to_save\": null", "\"modules_to_save\": [\"score\"]", ERR_UNSUPPORTED,
+			"modules_to_save");
 	refused(m, config, "\"bias\": \"none\"", "\"bias\": \"all\"", ERR_UNSUPPORTED, "biases");
 	refused(m, config, "\"lora_bias\": false", "\"lora_bias\": true", ERR_UNSUPPORTED, "lora_bias");
-	refused(m, config, "\"alora_invocation_tokens\": null", "\"alora_invocation_tokens\": [1]", ERR_UNSUPPORTED, "activated");
-	refused(m, config, "\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_16\"", ERR_UNSUPPORTED, "pissa_niter_16");
-	refused(m, config, "\"init_lora_weights\": true", "\"init_lora_weights\": \"OLoRA\"", ERR_UNSUPPORTED, "OLoRA");
-	refused(m, config, "\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", ERR_UNSUPPORTED, "layer_replication");
+	refused(m, config, "\"alora_invocation_tokens\": null", "\"alora_invocation_tokens\": [1]",
+			ERR_UNSUPPORTED, "activated");
+	refused(m, config, "\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_16\"",
+			ERR_UNSUPPORTED, "pissa_niter_16");
+	refused(m, config, "\"init_lora_weights\": true", "\"init_lora_weights\": \"OLoRA\"", ERR_UNSUPPORTED,
+			"OLoRA");
+	refused(m, config, "\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", ERR_UNSUPPORTED,
+			"layer_replication");
 	refused(m, config, "\"r\": 8", "\"r\": 9", ERR_BAD_FILE, "rank 8");
 	refused(m, config, "\"r\": 8", "\"s\": 8", ERR_BAD_FILE, "\"r\"");
 	refused(m, config, "\"r\": 8", "\"r\": -1", ERR_BAD_FILE, "\"r\"");
 	refused(m, config, "\"lora_alpha\": 16", "\"lora_alpha\": \"x\"", ERR_BAD_FILE, "lora_alpha");
 	refused(m, config, "\"use_rslora\": false", "\"use_rslora\": 1", ERR_BAD_FILE, "use_rslora");
 	refused(m, config, "\"target_modules\"", "\"targets\"", ERR_BAD_FILE, "target_modules");
-	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": \"x\"}", ERR_BAD_FILE, "alpha_pattern");
-	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"k_proj\": 1, \"(q_proj\": 3}", ERR_BAD_FILE, "no valid regular expression");
-	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"(([a-z._0-9]+)*)*[xy]\": 3}", ERR_BAD_FILE, "too many steps");
-	refused(m, config, "\"target_modules\"", "\"target_parameters\": [\"experts.weight\"], \"x\"", ERR_UNSUPPORTED, "target_parameters");
+	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": \"x\"}", ERR_BAD_FILE,
+			"alpha_pattern");
+	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"k_proj\": 1, \"(q_proj\": 3}",
+			ERR_BAD_FILE, "no valid regular expression");
+	refused(m, config, "\"alpha_pattern\": {}", "\"alpha_pattern\": {\"(([a-z._0-9]+)*)*[xy]\": 3}",
+			ERR_BAD_FILE, "too many steps");
+	refused(m, config, "\"target_modules\"", "\"target_parameters\": [\"experts.weight\"], \"x\"",
+			ERR_UNSUPPORTED, "target_parameters");
 	refused(m, config, "{", "[", ERR_BAD_FILE, "not a JSON object");
 	spill("adapter_config.json", config->data, config->len);
 }
@@ -135,12 +145,13 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 
 	/* as it is */
 	a = load(m, dir, 64, &e);
-	CHECK(a != NULL && a->info.rank == 8 && a->info.alpha == 16 && !a->info.rslora && strcmp(a->info.base, "llama_f32") == 0 &&
-		  strstr(a->info.modules, "q_proj") != NULL, "%s", e.msg);
+	CHECK(a != NULL && a->info.rank == 8 && a->info.alpha == 16 && !a->info.rslora &&
+		  strcmp(a->info.base, "llama_f32") == 0 && strstr(a->info.modules, "q_proj") != NULL, "%s", e.msg);
 	lora_free(a);
 	CHECK(lora_files_check(dir, &info, &e) && info.rank == 8 && info.bytes > 0, "%s", e.msg);
 	CHECK(load(m, dir, 4, &e) == NULL && e.cls == ERR_TOO_LONG, "%s", e.msg);
-	CHECK(load(other, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "another model") != NULL, "%s", e.msg);
+	CHECK(load(other, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "another model") != NULL,
+		  "%s", e.msg);
 	CHECK(load(m, "/nowhere/at/all", 64, &e) == NULL && e.cls == ERR_IO, "%s", e.msg);
 	CHECK(load(m, LORAS "gpt2_conv1d", 64, &e) == NULL && e.cls == ERR_UNSUPPORTED, "%s", e.msg);
 	/* a module that no model has */
@@ -148,14 +159,16 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	while ((at = memmem(text.data, text.len, "o_proj", 6)) != NULL)
 		memcpy(at, "x_proj", 6);
 	spill("adapter_model.safetensors", text.data, text.len);
-	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "x_proj") != NULL, "%s", e.msg);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "x_proj") != NULL, "%s",
+		  e.msg);
 	/* one module under two names */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
 	while ((at = memmem(text.data, text.len, "model.layers.1.", 15)) != NULL)
 		memcpy(at, "mpnet.layers.0.", 15);
 	spill("adapter_model.safetensors", text.data, text.len);
-	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "the same one") != NULL, "%s", e.msg);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "the same one") != NULL,
+		  "%s", e.msg);
 	/* DoRA that isn't said */
 	buf_reset(&text);
 	buf_add(&text, weights->data, weights->len);
@@ -168,7 +181,8 @@ test_weights(const Model *m, const Model *other, const Buf *weights)
 	buf_add(&text, weights->data, weights->len);
 	memset(text.data + text.len - 4, 0xff, 4);
 	spill("adapter_model.safetensors", text.data, text.len);
-	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "finite") != NULL, "%s", e.msg);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_BAD_FILE && strstr(e.msg, "finite") != NULL, "%s",
+		  e.msg);
 	buf_free(&text);
 }
 
@@ -188,23 +202,27 @@ test_saved(const Model *m)
 	spill("adapter_config.json", config.data, config.len);
 	spill("adapter_model.safetensors", weights.data, weights.len);
 	a = load(m, dir, 64, &e);
-	CHECK(a != NULL && strcmp(a->info.modules, "lm_head,embed_tokens,o_proj") == 0, "%s", a != NULL ? a->info.modules : e.msg);
+	CHECK(a != NULL && strcmp(a->info.modules, "lm_head,embed_tokens,o_proj") == 0, "%s",
+		  a != NULL ? a->info.modules : e.msg);
 	lora_free(a);
 	/* the first tensor is the head's: its first number a little greater */
 	at = memmem(weights.data, weights.len, "\"data_offsets\":[0,", 18);
-	CHECK(at != NULL && memmem(weights.data, (size_t) (at - weights.data), "lm_head.base_layer.weight", 25) != NULL, "the first tensor");
+	CHECK(at != NULL && memmem(weights.data, (size_t) (at - weights.data), "lm_head.base_layer.weight",
+							   25) != NULL, "the first tensor");
 	at = weights.data + 8 + *(uint64_t *) weights.data;
 	memcpy(&x, at, sizeof(x));
 	x *= 1.05f;
 	memcpy(at, &x, sizeof(x));
 	spill("adapter_model.safetensors", weights.data, weights.len);
-	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "its own weights for module \"lm_head\"") != NULL &&
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED &&
+		  strstr(e.msg, "its own weights for module \"lm_head\"") != NULL &&
 		  strstr(e.detail, "token 0") != NULL, "%s", e.msg);
 	/* of a module that isn't one */
 	while ((at = memmem(weights.data, weights.len, "lm_head", 7)) != NULL)
 		memcpy(at, "xm_head", 7);
 	spill("adapter_model.safetensors", weights.data, weights.len);
-	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "xm_head") != NULL, "%s", e.msg);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "xm_head") != NULL, "%s",
+		  e.msg);
 	buf_free(&config);
 	buf_free(&weights);
 }
@@ -220,8 +238,8 @@ test_pickled(const Model *m)
 	snprintf(from, sizeof(from), "%s/adapter_model.safetensors", dir);
 	snprintf(to, sizeof(to), "%s/adapter_model.bin", dir);
 	CHECK(rename(from, to) == 0, "%s", to);
-	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED && strstr(e.msg, "adapter_model.bin") != NULL && strstr(e.hint, "save_file") != NULL,
-		  "%s", e.msg);
+	CHECK(load(m, dir, 64, &e) == NULL && e.cls == ERR_UNSUPPORTED &&
+		  strstr(e.msg, "adapter_model.bin") != NULL && strstr(e.hint, "save_file") != NULL, "%s", e.msg);
 	CHECK(rename(to, from) == 0, "%s", from);
 }
 
@@ -241,7 +259,8 @@ test_hostile(const Model *m, const Buf *weights)
 		if (i % 3 == 0)
 			text.len = (size_t) rand_r(&seed) % text.len;
 		for (int k = 0; k < 1 + i % 4 && text.len > 0; k++)
-			text.data[(size_t) rand_r(&seed) % (i % 2 ? text.len : text.len < 3000 ? text.len : 3000)] = (char) rand_r(&seed);
+			text.data[(size_t) rand_r(&seed) % (i % 2 ? text.len : text.len < 3000 ? text.len : 3000)] =
+				(char) rand_r(&seed);
 		spill("adapter_model.safetensors", text.data, text.len);
 		a = load(m, dir, 64, &e);
 		CHECK(a != NULL || (e.cls != ERR_NONE && e.cls != ERR_INTERNAL), "round %d: %s", i, e.msg);

@@ -76,8 +76,8 @@ test_same_answers(void)
 	for (int k = 0; k < 3; k++)
 		for (int i = 0; i < 5; i++)
 		{
-			snprintf(line, sizeof(line), "--model " MODEL " --random-prompts 8,20 --max-tokens 12 --ids %s %s",
-					 kinds[k], variants[i]);
+			snprintf(line, sizeof(line), "--model "
+					 MODEL " --random-prompts 8,20 --max-tokens 12 --ids %s %s", kinds[k], variants[i]);
 			CHECK(run(line, i == 0 ? &first : &other) == 0, "%s", line);
 			if (i == 0)
 				CHECK(count_lines(first.data) == 8, "%d lines", count_lines(first.data));
@@ -99,7 +99,8 @@ test_prompts_file(void)
 
 	fprintf(f, "the first prompt\na second one\n");
 	fclose(f);
-	snprintf(line, sizeof(line), "--model " MODEL " --prompts %s --max-tokens 4 --temperature 0 --stats", name);
+	snprintf(line, sizeof(line), "--model " MODEL " --prompts %s --max-tokens 4 --temperature 0 --stats",
+			 name);
 	CHECK(run(line, &out) == 0 && count_lines(out.data) == 2, "%s", out.data);
 	unlink(name);
 	CHECK(run(line, &out) == 1, "a file that is not there");
@@ -141,11 +142,11 @@ test_errors(void)
 		"", "--model " MODEL, "--model /nowhere --random-prompts 1,1", "--nonsense 1",
 		"--model " MODEL " --random-prompts 1,1 --speculative-config {\"model\":\"/nowhere\"}",
 		"--model " MODEL " --random-prompts 1", "--model " MODEL " --random-prompts 1,1 --cpu-threads -1",
-		"--model " MODEL " --random-prompts 1,1 --cpu-affinity 0-", "--model " MODEL " --random-prompts 1,1 --cpu-affinity 1023",
-		"--model " MODEL " --random-prompts 1,1 --isa nonsense", "--model",
-		"--model " MODEL " --random-prompts 1,1 --temperature -1",
-		"--model " MODEL " --random-prompts 1,1 --temperature 3",
-		"--model " MODEL " --random-prompts 1,1 --top-k 1.5",
+		"--model " MODEL " --random-prompts 1,1 --cpu-affinity 0-", "--model "
+		MODEL " --random-prompts 1,1 --cpu-affinity 1023", "--model "
+		MODEL " --random-prompts 1,1 --isa nonsense", "--model", "--model "
+		MODEL " --random-prompts 1,1 --temperature -1", "--model "
+		MODEL " --random-prompts 1,1 --temperature 3", "--model " MODEL " --random-prompts 1,1 --top-k 1.5",
 		"--model " MODEL " --random-prompts 1,1 --logit-bias 1",
 		"--model " MODEL " --random-prompts 1,1 --top_p 0.5",
 		"--model " MODEL " --random-prompts 1,1 --top-p",

@@ -1,7 +1,7 @@
 /*
  * test_replicas.c
- *	  Which replica gets a request: the one with the least to do, those that begin alike together while that holds,
- *	  requests of others apart; and metrics of several together.
+ *	  Which replica gets a request: the one with the least to do, those that begin alike together while that
+ *	  holds, requests of others apart; and metrics of several together.
  */
 #include <string.h>
 
@@ -54,7 +54,8 @@ test_prefix(void)
 
 	CHECK(choose(q, 9, 0, 1, &s) == 1, "where least is to be done");
 	CHECK(choose(q, 0, 0, 0, &s) == 1, "... and there again");
-	CHECK(choose(q, 0, 4 * BLOCK - 1, 0, &longer) == 1, "who begins alike, while there is more to save than to wait for");
+	CHECK(choose(q, 0, 4 * BLOCK - 1, 0, &longer) == 1,
+		  "who begins alike, while there is more to save than to wait for");
 	CHECK(choose(q, 0, 6 * BLOCK, 0, &longer) == 0, "... and no longer");
 	CHECK(choose(q, 0, 1, 1, &longer) == 0, "... which has it then, too");
 	CHECK(choose(q, 0, 0, 0, &other) == 0, "another prompt");
@@ -120,7 +121,8 @@ test_figures(void)
 	snprintf(b.loras_running, sizeof(b.loras_running), "tw,two,three");
 	memset(b.loras_waiting, 'x', sizeof(b.loras_waiting) - 1);
 	replicas_add(&a, &b);
-	CHECK(a.running == 5 && a.output_tokens == 15, "gauges and counters: %lld, %lld", (long long) a.running, (long long) a.output_tokens);
+	CHECK(a.running == 5 && a.output_tokens == 15, "gauges and counters: %lld, %lld", (long long) a.running,
+		  (long long) a.output_tokens);
 	CHECK(a.max_batch == 4 && a.kv_tokens == 100 && a.max_num_seqs == 8, "peaks, limits, and what is common");
 	CHECK(a.step_sizes[2] == 7 && a.kv_life[0].count[3] == 2 && a.kv_life[0].sum == 9, "histograms");
 	CHECK(strcmp(a.loras_running, "one,two,tw,three") == 0, "names: %s", a.loras_running);

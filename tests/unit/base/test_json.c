@@ -33,7 +33,8 @@ check_print(const char *s, const char *want)
 static void
 test_values(void)
 {
-	Json	   *v = parsed("{\"a\": [1, -2.5e1, \"x\\u0000y\", true, false, null], \"b\": {}, \"a\": 2, \"big\": 1e400, \"\": []}");
+	Json	   *v = parsed("{\"a\": [1, -2.5e1, \"x\\u0000y\", true, false, null], \"b\": {}, \"a\": 2, "
+						   "\"big\": 1e400, \"\": []}");
 	const Json *a = json_get(v, "a");
 
 	CHECK(json_is_object(v) && json_count(v) == 5 && json_is_array(a) && json_count(a) == 6,
@@ -114,7 +115,8 @@ test_made(void)
 	json_remove(v, "none");
 	json_remove(v, "f");
 	text = json_print(v);
-	CHECK(strcmp(text, "{\"s\":\"a\\\"b\",\"n\":7,\"i\":4294967296,\"t\":true,\"l\":[0,1,2],\"x\":[1,{\"y\":\"z\"}]}") == 0, "%s", text);
+	CHECK(strcmp(text, "{\"s\":\"a\\\"b\",\"n\":7,\"i\":4294967296,\"t\":true,\"l\":[0,1,2],\"x\":[1,"
+					   "{\"y\":\"z\"}]}") == 0, "%s", text);
 	mem_free(text);
 	json_remove(v, "x");
 	json_remove(v, "s");

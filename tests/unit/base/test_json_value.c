@@ -20,7 +20,8 @@ test_check(void)
 		const char *s;
 		const char *detail;
 	}			cases[] = {
-		{"", "It is empty."}, {"{\"a\": [1", "It is cut off after 8 bytes."}, {"{\"a\": x}", "It makes no sense from byte 7 of 8 on."},
+		{"", "It is empty."}, {"{\"a\": [1", "It is cut off after 8 bytes."},
+		{"{\"a\": x}", "It makes no sense from byte 7 of 8 on."},
 		{"<html>", "It makes no sense from byte 1 of 6 on."}
 	};
 	char		deep[2 * REPLY_DEPTH + 4];
@@ -53,13 +54,16 @@ static void
 test_values(void)
 {
 	static const char *const names[] = {"a", "b", "c"};
-	static const char *const bad[] = {"\"\\u0000\"", "\"x\\u0000y\"", "\"\\ud800\"", "\"\\ud800x\"", "\"\\udc00\"", "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "1", "null", "[]"};
+	static const char *const bad[] = {"\"\\u0000\"", "\"x\\u0000y\"", "\"\\ud800\"", "\"\\ud800x\"",
+									  "\"\\udc00\"", "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "1", "null",
+									  "[]"};
 	JsonSpan	f[3];
 	Buf			b = {0};
 	int64_t		x;
 	double		d;
 
-	CHECK(json_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 }"), names, 3, f), "an object");
+	CHECK(json_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 "
+						   "}"), names, 3, f), "an object");
 	CHECK(f[0].n == 1 && *f[0].s == '5' && f[1].n == 5 && f[2].s == NULL, "members");
 	CHECK(!json_fields(span("[1]"), names, 3, f) && !json_fields((JsonSpan) {NULL, 0}, names, 3, f) &&
 		  f[0].s == NULL, "no object");
@@ -111,13 +115,16 @@ test_numbers(void)
 				snprintf(text, sizeof(text), "%.17g", (double) v);
 				break;
 			case 2:
-				snprintf(text, sizeof(text), "%d.%09u", rand_r(&seed) % 2000 - 1000, (unsigned) rand_r(&seed) % 1000000000);
+				snprintf(text, sizeof(text), "%d.%09u", rand_r(&seed) % 2000 - 1000,
+						 (unsigned) rand_r(&seed) % 1000000000);
 				break;
 			case 3:
-				snprintf(text, sizeof(text), "%s0.%u%u", rand_r(&seed) % 2 ? "-" : "", (unsigned) rand_r(&seed), (unsigned) rand_r(&seed));
+				snprintf(text, sizeof(text), "%s0.%u%u", rand_r(&seed) % 2 ? "-" : "",
+						 (unsigned) rand_r(&seed), (unsigned) rand_r(&seed));
 				break;
 			default:
-				snprintf(text, sizeof(text), "%d%de%d", 1 + rand_r(&seed) % 9, rand_r(&seed), rand_r(&seed) % 60 - 45);
+				snprintf(text, sizeof(text), "%d%de%d", 1 + rand_r(&seed) % 9, rand_r(&seed),
+						 rand_r(&seed) % 60 - 45);
 		}
 		want = strtod(text, NULL);
 		bad += !json_num(span(text), &got) || memcmp(&got, &want, sizeof(got)) != 0;
@@ -133,7 +140,8 @@ test_numbers(void)
 static void
 test_floats(void)
 {
-	static const char *const bad[] = {"{}", "1", "[1,[2]]", "[\"1\"]", "[null]", "[1,true]", "[1e39]", "[-1e39]", "[[1]]"};
+	static const char *const bad[] = {"{}", "1", "[1,[2]]", "[\"1\"]", "[null]", "[1,true]", "[1e39]",
+									  "[-1e39]", "[[1]]"};
 	Buf			b = {0};
 
 	CHECK(json_floats(span("[]"), &b) && b.len == 0 && json_floats(span("[ ]"), &b) && b.len == 0, "none");

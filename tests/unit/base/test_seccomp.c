@@ -1,6 +1,7 @@
 /*
  * test_seccomp.c
- *	  The programs' filters of system calls: what is legal works, what never is ends the process, and the rest is not there.
+ *	  The programs' filters of system calls: what is legal works, what never is ends the process, and the rest
+ *	  is not there.
  *
  * Each case is a child that puts the filter on and makes the call.
  */
@@ -381,7 +382,10 @@ opens_in_thread(void *pid)
 	return (void *) (intptr_t) opens_memory((pid_t) (intptr_t) pid);
 }
 
-/* In a Landlock domain: 0, or the number of what is not as it should be.  A sibling's memory was open to us before. */
+/*
+ * In a Landlock domain: 0, or the number of what is not as it should be.  A sibling's memory was open to us
+ * before.
+ */
 static int
 looks_around(pid_t sibling)
 {
@@ -398,7 +402,8 @@ looks_around(pid_t sibling)
 		rc = 2;
 	if (opens_memory(sibling) == 0)
 		rc = 3;
-	if (pthread_create(&t, NULL, opens_in_thread, (void *) (intptr_t) sibling) != 0 || pthread_join(t, &e) != 0 || e == NULL)
+	if (pthread_create(&t, NULL, opens_in_thread, (void *) (intptr_t) sibling) != 0 ||
+		pthread_join(t, &e) != 0 || e == NULL)
 		rc = 4;
 	/* files are made, and renamed into other directories, as before */
 	snprintf(from, sizeof(from), "%s/a", dir);

@@ -139,7 +139,8 @@ answers_run(Core *c, const char *what)
 	for (int i = 0; i < 5000 && atomic_load(&answers_open) > 0; i++)
 		usleep(1000);
 	core_stats(c, &st);
-	CHECK(!core_has_work(c) && st.kv_blocks_used == 0, "%s: %lld blocks are left", what, (long long) st.kv_blocks_used);
+	CHECK(!core_has_work(c) && st.kv_blocks_used == 0, "%s: %lld blocks are left", what,
+		  (long long) st.kv_blocks_used);
 }
 
 static inline IntVec

@@ -1,8 +1,9 @@
 /*
  * invariance.h
  *	  Promise 3 as a test: a request alone, in a batch of 16, chunked at 7 tokens, behind
- *	  another of the same prompt, with K and V that another core has left in a store, with drafts that are right and wrong, preempted once, with 1 and 2 threads:
- *	  identical logits, bit for bit.  So with adapters, which requests beside it have, and perhaps itself.
+ *	  another of the same prompt, with K and V that another core has left in a store, with drafts that are
+ *	  right and wrong, preempted once, with 1 and 2 threads: identical logits, bit for bit.  So with adapters,
+ *	  which requests beside it have, and perhaps itself.
  *
  * The includer gives a way to make a Core; every sampled row's logits of the
  * request under test are recorded through CoreOptions.tap and compared with
@@ -53,11 +54,13 @@ typedef struct InvRun
 
 typedef enum InvCase
 {
-	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_SPEC, INV_BACK, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED, INV_ALL_SPEC, INV_CASES
+	INV_ALONE, INV_BATCH, INV_CHUNKED, INV_CACHED, INV_SPEC, INV_BACK, INV_PREEMPTED, INV_ALL, INV_ALL_CACHED,
+	INV_ALL_SPEC, INV_CASES
 } InvCase;
 
 static const char *const inv_names[INV_CASES] = {
-	"alone", "in a batch of 16", "chunked at 7", "computed before", "with drafts", "back from another core's store", "preempted once", "batch, chunked and preempted",
+	"alone", "in a batch of 16", "chunked at 7", "computed before", "with drafts",
+	"back from another core's store", "preempted once", "batch, chunked and preempted",
 	"all of it, and what others have computed", "all of it, and drafts"
 };
 
@@ -93,7 +96,8 @@ inv_open(const SpecEnv *env, void **out, Err *e)
 	return true;
 }
 
-static const ProposerType inv_proposer = {.name = "known", .flags = SPEC_ALL, .open = inv_open, .close = mem_free, .propose = inv_propose};
+static const ProposerType inv_proposer = {.name = "known", .flags = SPEC_ALL, .open = inv_open,
+										  .close = mem_free, .propose = inv_propose};
 
 static inline void
 inv_tap(void *ctx, const Req *r, int position, const float *logits, int n)
@@ -174,7 +178,8 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 		.max_num_seqs = 16, .max_num_batched_tokens = 512, .max_model_len = 128, .block_size = 16,
 		.kv_blocks = which >= INV_PREEMPTED ? 6 : 16 * 8, .kv_type = KT_F32,
 		.max_chunk = which == INV_CHUNKED || which >= INV_ALL ? 7 : 0,
-		.prefix_caching = which == INV_CACHED || which == INV_BACK || which == INV_ALL_CACHED, .tap = inv_tap, .tap_ctx = run
+		.prefix_caching = which == INV_CACHED || which == INV_BACK || which == INV_ALL_CACHED, .tap = inv_tap,
+		.tap_ctx = run
 	};
 	KvTier	   *tier = NULL;
 	bool		drafts = which == INV_SPEC || which == INV_ALL_SPEC;
@@ -233,7 +238,8 @@ inv_run(InvMaker make, void *ctx, InvCase which, int n_threads, double temperatu
 	core_stats(c, &st);
 	run->max_batch = st.max_batch;
 	CHECK(st.spec_drafts == 0 || drafts, "drafts that nobody has asked for");
-	CHECK(!drafts || core_info(c)->state_bytes > 0 || st.spec_accepted > 0, "%s: no draft was taken", inv_names[which]);
+	CHECK(!drafts || core_info(c)->state_bytes > 0 || st.spec_accepted > 0, "%s: no draft was taken",
+		  inv_names[which]);
 	core_free(c);
 	if (tier != NULL)
 		kvtier_close(tier);
@@ -280,8 +286,8 @@ inv_check_rows(const char *label, InvMaker make, void *ctx)
 			CHECK(run.rec.ids.len == first.rec.ids.len && first.rec.ids.len > 0 &&
 				  memcmp(run.rec.ids.data, first.rec.ids.data, first.rec.ids.len * sizeof(int32_t)) == 0,
 				  "%s, embeddings, %s: tokens differ", label, inv_names[which]);
-			CHECK(inv_preempted(&run, which) || which == INV_ALL_SPEC, "%s, embeddings, %s: preempted %d times", label,
-				  inv_names[which], run.rec.preemptions);
+			CHECK(inv_preempted(&run, which) || which == INV_ALL_SPEC,
+				  "%s, embeddings, %s: preempted %d times", label, inv_names[which], run.rec.preemptions);
 			inv_run_free(&run);
 		}
 		inv_rows = false;
@@ -316,9 +322,10 @@ inv_check(const char *label, InvMaker make, void *ctx)
 				if (which == INV_BATCH)
 					CHECK(run.max_batch == 16, "%s: a batch of %d", label, (int) run.max_batch);
 				/* who is ahead may be done before */
-				CHECK(inv_preempted(&run, which) || which == INV_ALL_SPEC, "%s, %s: preempted %d times", label,
-					  inv_names[which], run.rec.preemptions);
-				CHECK(run.rec.cached == run.cached || (which == INV_ALL_CACHED && run.cached > 0 && run.rec.cached > 0),
+				CHECK(inv_preempted(&run, which) || which == INV_ALL_SPEC, "%s, %s: preempted %d times",
+					  label, inv_names[which], run.rec.preemptions);
+				CHECK(run.rec.cached == run.cached ||
+					  (which == INV_ALL_CACHED && run.cached > 0 && run.rec.cached > 0),
 					  "%s, %s: %d tokens were cached", label, inv_names[which], run.rec.cached);
 				inv_run_free(&run);
 			}

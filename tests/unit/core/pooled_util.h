@@ -71,8 +71,9 @@ pooled_rec_free(PooledRec *r)
 static inline bool
 pooled_same(const PooledRec *a, const PooledRec *b)
 {
-	return a->finish == FIN_STOP && b->finish == FIN_STOP && a->n_rows == b->n_rows && a->n_values == b->n_values &&
-		a->n_values > 0 && memcmp(a->values, b->values, (size_t) a->n_values * sizeof(float)) == 0 &&
+	return a->finish == FIN_STOP && b->finish == FIN_STOP && a->n_rows == b->n_rows &&
+		a->n_values == b->n_values && a->n_values > 0 &&
+		memcmp(a->values, b->values, (size_t) a->n_values * sizeof(float)) == 0 &&
 		(a->counts == NULL || (memcmp(a->counts, b->counts, (size_t) a->n_rows * sizeof(int32_t)) == 0 &&
 							   memcmp(a->greedy, b->greedy, (size_t) a->n_rows * sizeof(int32_t)) == 0));
 }

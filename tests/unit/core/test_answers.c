@@ -20,8 +20,8 @@ new_core(int seqs, int rows, int blocks, int chunk)
 {
 	CoreOptions opt = {
 		.max_num_seqs = seqs, .max_num_batched_tokens = rows, .block_size = 16, .kv_blocks = blocks,
-		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk, .max_entries = max_entries, .tell_processed = processed,
-		.max_logprobs = max_entries > 0 ? LOGPROBS_ALL : 0
+		.kv_type = KT_F32, .pool = pool, .overlap = overlap, .max_chunk = chunk, .max_entries = max_entries,
+		.tell_processed = processed, .max_logprobs = max_entries > 0 ? LOGPROBS_ALL : 0
 	};
 	Conf	   *conf = conf_new();
 	Err			e = {0};
@@ -60,14 +60,15 @@ test_alike(int n, int n_prompt, int max_tokens, int seqs, int blocks, int chunk)
 	char		what[80];
 	CoreStats	st;
 
-	snprintf(what, sizeof(what), "%d answers to %d tokens, %d at once in %d blocks", n, n_prompt, seqs, blocks);
+	snprintf(what, sizeof(what), "%d answers to %d tokens, %d at once in %d blocks", n, n_prompt, seqs,
+			 blocks);
 	answers_submit(c, 1, copy_of(&prompt), sampled(n, max_tokens, 40), &all);
 	answers_run(c, what);
-	CHECK(all.finish != FIN_NONE && all.finish <= FIN_LENGTH && all.n == n && all.late == 0, "%s: finish %d, %s", what,
-		  all.finish, all.err.msg);
+	CHECK(all.finish != FIN_NONE && all.finish <= FIN_LENGTH && all.n == n && all.late == 0,
+		  "%s: finish %d, %s", what, all.finish, all.err.msg);
 	core_stats(c, &st);
-	CHECK(all.prompt_tokens == n_prompt && st.prompt_tokens == n_prompt, "%s: %d prompt tokens, counted %lld", what, all.prompt_tokens,
-		  (long long) st.prompt_tokens);
+	CHECK(all.prompt_tokens == n_prompt && st.prompt_tokens == n_prompt, "%s: %d prompt tokens, counted %lld",
+		  what, all.prompt_tokens, (long long) st.prompt_tokens);
 	for (int i = 0; i < n; i++)
 	{
 		Answers		one = {0};
@@ -75,8 +76,10 @@ test_alike(int n, int n_prompt, int max_tokens, int seqs, int blocks, int chunk)
 
 		answers_submit(c, 2, copy_of(&prompt), sampled(1, max_tokens, 40 + i), &one);
 		answers_run(c, what);
-		CHECK(a->ids.len == one.a[0].ids.len && memcmp(a->ids.data, one.a[0].ids.data, a->ids.len * sizeof(int32_t)) == 0 &&
-			  a->text.len == one.a[0].text.len && memcmp(a->text.data, one.a[0].text.data, a->text.len) == 0 &&
+		CHECK(a->ids.len == one.a[0].ids.len &&
+			  memcmp(a->ids.data, one.a[0].ids.data, a->ids.len * sizeof(int32_t)) == 0 &&
+			  a->text.len == one.a[0].text.len && memcmp(a->text.data, one.a[0].text.data,
+														 a->text.len) == 0 &&
 			  a->ended == one.a[0].ended && a->late == 0, "%s: answer %d differs", what, i);
 		total += one.output_tokens;
 		answers_free(&one);
@@ -121,8 +124,9 @@ test_stop(void)
 
 		stopped += at != NULL;
 		CHECK(all.a[i].text.len == len && memcmp(all.a[i].text.data, a->text.data, len) == 0 &&
-			  all.a[i].ended == (at != NULL ? FIN_STOP : a->ended) && (at == NULL || strcmp(all.a[i].reason, stop) == 0),
-			  "answer %d: %zu bytes, not %zu, ended %d", i, all.a[i].text.len, len, all.a[i].ended);
+			  all.a[i].ended == (at != NULL ? FIN_STOP : a->ended) &&
+			  (at == NULL || strcmp(all.a[i].reason, stop) == 0), "answer %d: %zu bytes, not %zu, ended %d",
+			  i, all.a[i].text.len, len, all.a[i].ended);
 	}
 	CHECK(stopped > 0 && all.late == 0, "%d are stopped", stopped);
 	answers_free(&plain);
@@ -157,7 +161,8 @@ check_position(const int32_t *ids, int n, int32_t own, int top, const Logprob *e
 		else
 			inside = before < top;
 	}
-	CHECK(e[0].id == own && (inside || e[0].rank == rank), "%s: id %d, rank %d, not %d, %d", what, e[0].id, e[0].rank, own, rank);
+	CHECK(e[0].id == own && (inside || e[0].rank == rank), "%s: id %d, rank %d, not %d, %d", what, e[0].id,
+		  e[0].rank, own, rank);
 	CHECK(bad == 0 && count == (inside ? top : top + 1), "%s: %d entries, %d wrong", what, count, bad);
 }
 
@@ -176,7 +181,8 @@ test_logprobs(int top, int n, int chunk, int blocks)
 	answers_submit(c, 1, copy_of(&prompt), p, &s);
 	answers_run(c, what);
 	CHECK(s.finish != FIN_NONE && s.finish <= FIN_LENGTH && s.late == 0, "%s: finish %d", what, s.finish);
-	CHECK(s.prompt_lp != NULL && s.prompt_lp->counts.len == prompt.len && s.prompt_lp->counts.data[0] == 0, "%s", what);
+	CHECK(s.prompt_lp != NULL && s.prompt_lp->counts.len == prompt.len && s.prompt_lp->counts.data[0] == 0,
+		  "%s", what);
 	e = s.prompt_lp->e;
 	for (size_t i = 1; i < prompt.len; i++)
 	{
@@ -218,12 +224,14 @@ test_ids(void)
 		intvec_push(&p.out.logprob_ids, 50 - i);
 	answers_submit(c, 1, random_prompt(3, 10), p, &s);
 	answers_run(c, "ids");
-	for (size_t i = 0, at = 0; s.a[0].lp != NULL && i < s.a[0].ids.len; at += (size_t) s.a[0].lp->counts.data[i++])
+	for (size_t i = 0, at = 0; s.a[0].lp != NULL && i < s.a[0].ids.len;
+		 at += (size_t) s.a[0].lp->counts.data[i++])
 	{
 		const Logprob *e = s.a[0].lp->e + at;
 
 		CHECK(e->id == s.a[0].ids.data[i] && s.a[0].lp->counts.data[i] >= 3, "own token %d", e->id);
-		CHECK(s.a[0].lp->counts.data[i] < 4 || (e[1].id == 50 && e[2].id == 49 && e[3].id == 48), "%d %d %d", e[1].id, e[2].id, e[3].id);
+		CHECK(s.a[0].lp->counts.data[i] < 4 || (e[1].id == 50 && e[2].id == 49 && e[3].id == 48), "%d %d %d",
+			  e[1].id, e[2].id, e[3].id);
 	}
 	CHECK(s.a[0].lp != NULL && s.prompt_lp == NULL, "nothing was told");
 	answers_free(&s);
@@ -239,7 +247,8 @@ refused(Core *c, GenParams p, const char *param, const char *words)
 	Err			e = {0};
 	bool		ok = core_normalize(c, &p, GP(TEMPERATURE) | GP(MAX_TOKENS), &prompt, &e);
 
-	CHECK(!ok && strstr(e.detail, param) != NULL && strstr(e.msg, words) != NULL, "%s: %s, %s", words, e.msg, e.detail);
+	CHECK(!ok && strstr(e.detail, param) != NULL && strstr(e.msg, words) != NULL, "%s: %s, %s", words, e.msg,
+		  e.detail);
 	intvec_free(&prompt);
 	genparams_free(&p);
 }
@@ -250,7 +259,8 @@ test_copies(void)
 {
 	for (int n = 8192; n <= 16384; n *= 2)
 	{
-		CoreOptions opt = {.max_num_seqs = 4, .max_num_batched_tokens = 64, .block_size = 16, .kv_blocks = 1000, .kv_type = KT_F32, .pool = pool};
+		CoreOptions opt = {.max_num_seqs = 4, .max_num_batched_tokens = 64, .block_size = 16,
+						   .kv_blocks = 1000, .kv_type = KT_F32, .pool = pool};
 		Conf	   *conf = conf_new();
 		Err			e = {0};
 		Core	   *c = core_new(fake_model(16000), tiny_tok(), conf, &opt, &e);
@@ -258,8 +268,9 @@ test_copies(void)
 		IntVec		prompt = random_prompt(1, 10000);
 
 		conf_free(conf);
-		CHECK(core_normalize(c, &p, ~0u, &prompt, &e) == (n == 8192) && (n == 8192 || (e.cls == ERR_TOO_LONG && strstr(e.detail, "parameter=n"))),
-			  "%d answers: %s", n, e.msg);
+		CHECK(core_normalize(c, &p, ~0u, &prompt, &e) == (n == 8192) &&
+			  (n == 8192 || (e.cls == ERR_TOO_LONG && strstr(e.detail, "parameter=n"))), "%d answers: %s", n,
+			  e.msg);
 		genparams_free(&p);
 		intvec_free(&prompt);
 		core_free(c);
@@ -313,8 +324,8 @@ test_cancel(int after)
 	core_step(c);
 	CHECK(core_check(c, &e), "after %d steps: %s", after, e.msg);
 	answers_run(c, "cancel");
-	CHECK((s.finish == FIN_ABORT || after > 100) && s.late == 0 && other.finish > FIN_NONE && other.finish <= FIN_LENGTH,
-		  "after %d steps: %d, %d", after, s.finish, other.finish);
+	CHECK((s.finish == FIN_ABORT || after > 100) && s.late == 0 && other.finish > FIN_NONE &&
+		  other.finish <= FIN_LENGTH, "after %d steps: %d, %d", after, s.finish, other.finish);
 	CHECK(after > 0 ? s.output_tokens >= 0 : s.output_tokens == 0, "after %d steps: %d tokens", after,
 		  s.output_tokens);
 	answers_free(&s);
@@ -332,7 +343,8 @@ test_nan(void)
 	bad.data[10] = FAKE_NAN;
 	answers_submit(c, 1, bad, sampled(3, 10, 1), &s);
 	answers_run(c, "nan");
-	CHECK(s.finish == FIN_ERROR && strstr(s.err.msg, "non-finite") != NULL && s.n == 3, "finish %d, %s", s.finish, s.err.msg);
+	CHECK(s.finish == FIN_ERROR && strstr(s.err.msg, "non-finite") != NULL && s.n == 3, "finish %d, %s",
+		  s.finish, s.err.msg);
 	answers_free(&s);
 	core_free(c);
 }
@@ -426,10 +438,13 @@ test_fair(bool beams, int n_others)
 			done += others[i].finish != FIN_NONE;
 	}
 	core_stats(c, &st);
-	CHECK(st.live == 1 && st.running + st.waiting > 1, "%d requests, %d sequences", (int) st.live, (int) (st.running + st.waiting));
-	CHECK(many->finish == FIN_NONE && steps < 40 + 10 * n_others, "%s: %d others took %d steps", beams ? "beams" : "answers", n_others, steps);
+	CHECK(st.live == 1 && st.running + st.waiting > 1, "%d requests, %d sequences", (int) st.live,
+		  (int) (st.running + st.waiting));
+	CHECK(many->finish == FIN_NONE && steps < 40 + 10 * n_others, "%s: %d others took %d steps",
+		  beams ? "beams" : "answers", n_others, steps);
 	answers_run(c, "fair");
-	CHECK(many->n == MAX_ANSWERS && many->finish < FIN_ABORT && many->finish != FIN_NONE, "%d answers", many->n);
+	CHECK(many->n == MAX_ANSWERS && many->finish < FIN_ABORT && many->finish != FIN_NONE, "%d answers",
+		  many->n);
 	answers_free(many);
 	for (int i = 0; i < n_others; i++)
 		answers_free(&others[i]);
@@ -463,8 +478,9 @@ test_too_many(void)
 		if (i == 1)
 			CHECK(s.finish == FIN_LENGTH && s.output_tokens == 40, "stream: finish %d", s.finish);
 		else
-			CHECK(s.finish == FIN_ERROR && s.err.cls == ERR_TOO_LONG && strstr(s.err.msg, "more than 5000") != NULL && s.n == ns[i],
-				  "finish %d, %s", s.finish, s.err.msg);
+			CHECK(s.finish == FIN_ERROR && s.err.cls == ERR_TOO_LONG &&
+				  strstr(s.err.msg, "more than 5000") != NULL && s.n == ns[i], "finish %d, %s", s.finish,
+				  s.err.msg);
 		answers_free(&s);
 		core_free(c);
 	}
@@ -479,7 +495,8 @@ test_too_many(void)
 			p.out.logprobs = LOGPROBS_ALL;
 		else
 			p.out.prompt_logprobs = LOGPROBS_ALL;
-		CHECK(core_normalize(c, &p, ~0u, &prompt, &e) == (i == 2) && (i == 2 || e.cls == ERR_TOO_LONG), "case %d: %s", i, e.msg);
+		CHECK(core_normalize(c, &p, ~0u, &prompt, &e) == (i == 2) && (i == 2 || e.cls == ERR_TOO_LONG),
+			  "case %d: %s", i, e.msg);
 		genparams_free(&p);
 		intvec_free(&prompt);
 		core_free(c);
@@ -520,7 +537,8 @@ test_processed(void)
 		const Logprobs *a = many.a[i].lp;
 		const Logprobs *b = one[i].a[0].lp;
 
-		CHECK(a != NULL && b != NULL && a->n == b->n && a->n > 0 && memcmp(a->e, b->e, a->n * sizeof(Logprob)) == 0, "answer %d", i);
+		CHECK(a != NULL && b != NULL && a->n == b->n && a->n > 0 &&
+			  memcmp(a->e, b->e, a->n * sizeof(Logprob)) == 0, "answer %d", i);
 		for (size_t k = 0, at = 0; a != NULL && k < a->counts.len; at += (size_t) a->counts.data[k++])
 		{
 			double		sum = 0;

@@ -143,15 +143,16 @@ compare(const Answers *got, const Plain *want, int width, const char *what)
 	int			n = want->n_done < width ? want->n_done : width;
 	int			bad = 0;
 
-	CHECK(got->finish == FIN_STOP && got->n == n && got->late == 0, "%s: finish %d, %d answers, not %d, %s", what, got->finish,
-		  got->n, n, got->err.msg);
+	CHECK(got->finish == FIN_STOP && got->n == n && got->late == 0, "%s: finish %d, %d answers, not %d, %s",
+		  what, got->finish, got->n, n, got->err.msg);
 	for (int i = 0; i < n && i < got->n; i++)
 	{
 		const Answer *a = &got->a[i];
 		const Hyp  *h = &want->done[i];
 
 		/* an empty answer has no data to compare */
-		bad += (int) a->ids.len != h->n || (h->n > 0 && memcmp(a->ids.data, h->ids, a->ids.len * sizeof(int32_t)) != 0) ||
+		bad += (int) a->ids.len != h->n ||
+			(h->n > 0 && memcmp(a->ids.data, h->ids, a->ids.len * sizeof(int32_t)) != 0) ||
 			fabs(a->cum - h->cum) > 1e-4 || fabs(a->score - h->score) > 1e-4 || a->ended != h->finish;
 	}
 	CHECK(bad == 0, "%s: %d answers differ", what, bad);
@@ -166,13 +167,14 @@ test_one(Core *c, int width, int n_prompt, int max_tokens, double penalty, bool 
 	Answers		got = {0};
 	char		what[120];
 
-	snprintf(what, sizeof(what), "%s: width %d, prompt %d, %d tokens, penalty %g", where, width, n_prompt, max_tokens, penalty);
+	snprintf(what, sizeof(what), "%s: width %d, prompt %d, %d tokens, penalty %g", where, width, n_prompt,
+			 max_tokens, penalty);
 	plain_search(&want, &prompt, &p);
 	answers_submit(c, 1, copy_of(&prompt), p, &got);
 	answers_run(c, what);
 	compare(&got, &want, width, what);
-	CHECK(got.prompt_tokens == n_prompt && fake.bad_slots == 0, "%s: %d prompt tokens, %d slots", what, got.prompt_tokens,
-		  fake.bad_slots);
+	CHECK(got.prompt_tokens == n_prompt && fake.bad_slots == 0, "%s: %d prompt tokens, %d slots", what,
+		  got.prompt_tokens, fake.bad_slots);
 	intvec_free(&prompt);
 	answers_free(&got);
 }
@@ -214,9 +216,11 @@ test_width1(void)
 	answers_submit(c, 1, random_prompt(3, 20), beams(1, 25, 1, true), &beam);
 	answers_submit(c, 2, random_prompt(3, 20), p, &greedy);
 	answers_run(c, "width 1");
-	CHECK(beam.n == 1 && beam.a[0].ids.len == 25 && memcmp(beam.a[0].ids.data, greedy.a[0].ids.data, 25 * sizeof(int32_t)) == 0,
+	CHECK(beam.n == 1 && beam.a[0].ids.len == 25 && memcmp(beam.a[0].ids.data, greedy.a[0].ids.data,
+														   25 * sizeof(int32_t)) == 0,
 		  "%d answers", beam.n);
-	CHECK(beam.a[0].text.len == greedy.a[0].text.len && memcmp(beam.a[0].text.data, greedy.a[0].text.data, beam.a[0].text.len) == 0,
+	CHECK(beam.a[0].text.len == greedy.a[0].text.len && memcmp(beam.a[0].text.data, greedy.a[0].text.data,
+															   beam.a[0].text.len) == 0,
 		  "texts differ");
 	answers_free(&beam);
 	answers_free(&greedy);
@@ -259,7 +263,8 @@ test_crowd(void)
 	}
 	for (int i = 0; i < 5; i++)
 	{
-		CHECK(other[i].finish != FIN_NONE && other[i].finish <= FIN_LENGTH, "request %d: finish %d", i, other[i].finish);
+		CHECK(other[i].finish != FIN_NONE && other[i].finish <= FIN_LENGTH, "request %d: finish %d", i,
+			  other[i].finish);
 		answers_free(&other[i]);
 	}
 	core_free(c);
@@ -285,8 +290,8 @@ test_cancel(int after)
 }
 
 /*
- * Searches that take all seats, or nearly all blocks, for hundreds of steps: somebody new has his turn after a bounded
- * number of their rows, and they end nevertheless.
+ * Searches that take all seats, or nearly all blocks, for hundreds of steps: somebody new has his turn after
+ * a bounded number of their rows, and they end nevertheless.
  */
 static void
 test_newcomer(int searches, int seqs, int blocks, bool background)
@@ -297,7 +302,9 @@ test_newcomer(int searches, int seqs, int blocks, bool background)
 
 	for (int i = 0; i < searches; i++)
 	{
-		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i, .prompt = random_prompt((uint32_t) i, 20), .sink = answers_sink, .sink_ctx = &s[i]};
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i,
+							.prompt = random_prompt((uint32_t) i, 20), .sink = answers_sink,
+							.sink_ctx = &s[i]};
 
 		spec.by.background = background;
 		spec.params = beams(4, 300, 1, true);
@@ -308,7 +315,8 @@ test_newcomer(int searches, int seqs, int blocks, bool background)
 		core_step(c);
 	for (uint64_t id = 10; id < 13; id++)
 	{
-		ReqSpec		spec = {.id = id, .session = 9, .prompt = random_prompt(9, 40), .sink = answers_sink, .sink_ctx = &s[3]};
+		ReqSpec		spec = {.id = id, .session = 9, .prompt = random_prompt(9, 40), .sink = answers_sink,
+							.sink_ctx = &s[3]};
 
 		genparams_init(&spec.params);
 		spec.params.max_tokens = 5;
@@ -318,7 +326,8 @@ test_newcomer(int searches, int seqs, int blocks, bool background)
 			core_step(c);
 		answers_free(&s[3]);
 	}
-	CHECK(steps < (recurrent ? 300 : 100), "%d searches, %d seats, %d blocks: three that come take %d steps", searches, seqs, blocks, steps);
+	CHECK(steps < (recurrent ? 300 : 100), "%d searches, %d seats, %d blocks: three that come take %d steps",
+		  searches, seqs, blocks, steps);
 	CHECK(s[0].finish == FIN_NONE, "the search is over");
 	answers_run(c, "newcomer");
 	for (int i = 0; i < searches; i++)
@@ -339,7 +348,8 @@ test_nan(void)
 	bad.data[10] = FAKE_NAN;
 	answers_submit(c, 1, bad, beams(3, 10, 1, false), &s);
 	answers_run(c, "nan");
-	CHECK(s.finish == FIN_ERROR && strstr(s.err.msg, "non-finite") != NULL, "finish %d, %s", s.finish, s.err.msg);
+	CHECK(s.finish == FIN_ERROR && strstr(s.err.msg, "non-finite") != NULL, "finish %d, %s", s.finish,
+		  s.err.msg);
 	answers_free(&s);
 	core_free(c);
 }

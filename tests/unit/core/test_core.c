@@ -84,7 +84,8 @@ test_one(void)
 		  "times %lld %lld %lld", (long long) rec.arrival_us, (long long) rec.scheduled_us,
 		  (long long) rec.first_token_us);
 	core_stats(c, &st);
-	CHECK(st.generate_us == st.step_us, "generation took %lld of %lld us", (long long) st.generate_us, (long long) st.step_us);
+	CHECK(st.generate_us == st.step_us, "generation took %lld of %lld us", (long long) st.generate_us,
+		  (long long) st.step_us);
 	CHECK(st.steps == 21 && st.step_rows == 119 && st.finished == 1 && st.prompt_tokens == 100 &&
 		  st.output_tokens == 20 && st.kv_blocks_used == 0 && st.kv_blocks_total == 50,
 		  "steps %lld rows %lld", (long long) st.steps, (long long) st.step_rows);
@@ -161,8 +162,8 @@ test_cancel(void)
 	core_cancel(c, 3);
 	core_cancel(c, 2);
 	core_step(c);
-	CHECK(rec[1].finish == FIN_ABORT && rec[2].finish == FIN_ABORT && rec[2].events == 1 && used_blocks(c) == 0,
-		  "prompt %d, waiting %d", rec[1].finish, rec[2].finish);
+	CHECK(rec[1].finish == FIN_ABORT && rec[2].finish == FIN_ABORT && rec[2].events == 1 &&
+		  used_blocks(c) == 0, "prompt %d, waiting %d", rec[1].finish, rec[2].finish);
 
 	/* during a forward: the token of that step is dropped */
 	submit(c, 4, 1, random_prompt(1, 10), greedy_params(20), GP(TEMPERATURE) | GP(MAX_TOKENS), &rec[3]);
@@ -252,8 +253,10 @@ test_late_error(void)
 			err_set(p.err, ERR_INTERNAL, "model produced non-finite logits");
 		}
 		deliver_add(d, &p);
-		CHECK(ev.finish == cases[i].seen && ev.err == NULL && ev.output_tokens == 6, "case %d: finish %d", i, ev.finish);
-		CHECK(deliver_forgiven(d) == cases[i].forgiven, "case %d: %lld forgiven", i, (long long) deliver_forgiven(d));
+		CHECK(ev.finish == cases[i].seen && ev.err == NULL && ev.output_tokens == 6, "case %d: finish %d", i,
+			  ev.finish);
+		CHECK(deliver_forgiven(d) == cases[i].forgiven, "case %d: %lld forgiven", i,
+			  (long long) deliver_forgiven(d));
 	}
 	deliver_free(d);
 }
@@ -306,9 +309,10 @@ test_refused(void)
 			rec_free(&twin);
 		}
 	}
-	CHECK(rec[0].err.cls == ERR_INTERNAL && rec[1].err.cls == ERR_TOO_LONG, "%s; %s", rec[0].err.msg, rec[1].err.msg);
-	CHECK(rec[2].err.cls == ERR_TOO_LONG && strstr(rec[2].err.msg, "needs 8 KV cache blocks but the model has 4"),
-		  "%s", rec[2].err.msg);
+	CHECK(rec[0].err.cls == ERR_INTERNAL && rec[1].err.cls == ERR_TOO_LONG, "%s; %s", rec[0].err.msg,
+		  rec[1].err.msg);
+	CHECK(rec[2].err.cls == ERR_TOO_LONG &&
+		  strstr(rec[2].err.msg, "needs 8 KV cache blocks but the model has 4"), "%s", rec[2].err.msg);
 	CHECK(rec[3].finish == FIN_LENGTH, "%d", rec[3].finish);
 	core_free(c);
 	for (int i = 0; i < 4; i++)
@@ -332,7 +336,8 @@ test_options(void)
 		ERR_INVALID, "block_size must be a multiple of 16, got 24"},
 		{{.max_num_seqs = 1, .max_num_batched_tokens = 8, .block_size = 16, .kv_bytes = 100},
 		ERR_INVALID, "KV cache of 100 bytes is too small"},
-		{{.max_num_seqs = 1, .max_num_batched_tokens = 8, .block_size = 16, .kv_blocks = 8, .max_model_len = 1000},
+		{{.max_num_seqs = 1, .max_num_batched_tokens = 8, .block_size = 16, .kv_blocks = 8,
+		  .max_model_len = 1000},
 		ERR_INVALID, "max_model_len must be between 0 and the model's 512, got 1000"},
 	};
 	Conf	   *conf = conf_new();
@@ -415,10 +420,11 @@ test_random(CoreOptions opt)
 		late += rec[i].late_events + (rec[i].ids.len != (size_t) rec[i].output_tokens);
 		rec_free(&rec[i]);
 	}
-	CHECK(unfinished == 0 && late == 0, "%d unfinished, %d with late events or repeated ids", unfinished, late);
-	CHECK(st.finished + st.cancelled == N_RANDOM && st.cancelled > 10 && st.failed == 0 && st.kv_blocks_used == 0 &&
-		  st.running == 0 && st.waiting == 0, "finished %lld, cancelled %lld", (long long) st.finished,
-		  (long long) st.cancelled);
+	CHECK(unfinished == 0 && late == 0, "%d unfinished, %d with late events or repeated ids", unfinished,
+		  late);
+	CHECK(st.finished + st.cancelled == N_RANDOM && st.cancelled > 10 && st.failed == 0 &&
+		  st.kv_blocks_used == 0 && st.running == 0 && st.waiting == 0, "finished %lld, cancelled %lld",
+		  (long long) st.finished, (long long) st.cancelled);
 	CHECK(st.max_batch <= opt.max_num_seqs && fake.max_rows_seen <= opt.max_num_batched_tokens,
 		  "batch of %lld, %d rows", (long long) st.max_batch, fake.max_rows_seen);
 	if (opt.kv_blocks == 0)
@@ -449,7 +455,8 @@ static void
 submit_stopped(Core *c, uint64_t id, Rec *rec, bool slow)
 {
 	static const char *const stops[] = {"w2", "o", "stop"};
-	ReqSpec		spec = {.id = id, .session = id % 4, .prompt = random_prompt((uint32_t) id, 1 + (int) (id % 40)),
+	ReqSpec		spec = {.id = id, .session = id % 4,
+						.prompt = random_prompt((uint32_t) id, 1 + (int) (id % 40)),
 	.sink = slow ? slow_sink : rec_sink, .sink_ctx = rec};
 	GenParams	p = greedy_params(1 + (int) (id % 50));
 	Err			e;
@@ -515,10 +522,12 @@ test_overlap(CoreOptions opt)
 		CHECK(a->finish == b->finish && a->output_tokens == b->output_tokens && a->ids.len == b->ids.len &&
 			  memcmp(a->ids.data, b->ids.data, a->ids.len * sizeof(int32_t)) == 0 &&
 			  (size_t) b->output_tokens == b->ids.len && b->late_events == 0,
-			  "request %d: finish %d after %d tokens, %d after %d beside the steps", i, a->finish, a->output_tokens,
-			  b->finish, b->output_tokens);
-		CHECK(a->text.len == b->text.len && (a->text.len == 0 || memcmp(a->text.data, b->text.data, a->text.len) == 0) &&
-			  strcmp(a->reason, b->reason) == 0, "request %d: text, or reason \"%s\" against \"%s\"", i, a->reason, b->reason);
+			  "request %d: finish %d after %d tokens, %d after %d beside the steps", i, a->finish,
+			  a->output_tokens, b->finish, b->output_tokens);
+		CHECK(a->text.len == b->text.len &&
+			  (a->text.len == 0 || memcmp(a->text.data, b->text.data, a->text.len) == 0) &&
+			  strcmp(a->reason, b->reason) == 0, "request %d: text, or reason \"%s\" against \"%s\"", i,
+			  a->reason, b->reason);
 		by_string += b->has_reason;
 		tokens += b->output_tokens;
 		rec_free(&at_once[i]);
@@ -528,7 +537,8 @@ test_overlap(CoreOptions opt)
 	CHECK(st[0].output_tokens == tokens && st[1].output_tokens == tokens && st[1].finished == N_STOPPED,
 		  "%lld tokens counted at once, %lld beside, %lld seen", (long long) st[0].output_tokens,
 		  (long long) st[1].output_tokens, (long long) tokens);
-	CHECK(st[1].step_rows > st[0].step_rows, "nothing was computed in vain: %lld rows", (long long) st[1].step_rows);
+	CHECK(st[1].step_rows > st[0].step_rows, "nothing was computed in vain: %lld rows",
+		  (long long) st[1].step_rows);
 	mem_free(at_once);
 	mem_free(beside);
 }
@@ -552,7 +562,8 @@ submitter_main(void *arg)
 	{
 		GenParams	p = greedy_params(5);
 
-		submit(s->c, s->first_id + (uint64_t) i, s->first_id, random_prompt((uint32_t) i, 10 + i), p, ~0u, &s->rec[i]);
+		submit(s->c, s->first_id + (uint64_t) i, s->first_id, random_prompt((uint32_t) i, 10 + i), p, ~0u,
+			   &s->rec[i]);
 		if (i % 7 == 3)
 			core_cancel(s->c, s->first_id + (uint64_t) i - 1);
 		core_stats(s->c, &st);

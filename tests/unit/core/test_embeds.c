@@ -16,8 +16,9 @@ static Core *
 make_core(bool overlap)
 {
 	CoreOptions o = {
-		.pool = pool, .max_num_seqs = 24, .max_num_batched_tokens = 128, .max_model_len = 128, .block_size = 16,
-		.kv_blocks = 200, .kv_type = KT_F32, .overlap = overlap, .prefix_caching = prefix_caching
+		.pool = pool, .max_num_seqs = 24, .max_num_batched_tokens = 128, .max_model_len = 128,
+		.block_size = 16, .kv_blocks = 200, .kv_type = KT_F32, .overlap = overlap,
+		.prefix_caching = prefix_caching
 	};
 	Conf	   *conf = conf_new();
 	Err			e = {0};
@@ -51,13 +52,17 @@ check_same(const char *what, const Answers *a, const Answers *b)
 		const Answer *x = &a->a[i];
 		const Answer *y = &b->a[i];
 
-		CHECK(x->ids.len > 0 && x->ids.len == y->ids.len && memcmp(x->ids.data, y->ids.data, x->ids.len * sizeof(int32_t)) == 0,
+		CHECK(x->ids.len > 0 && x->ids.len == y->ids.len &&
+			  memcmp(x->ids.data, y->ids.data, x->ids.len * sizeof(int32_t)) == 0,
 			  "%s, answer %d: ids differ", what, i);
-		CHECK(x->text.len == y->text.len && memcmp(x->text.data, y->text.data, x->text.len) == 0, "%s, answer %d: text \"%.*s\" and \"%.*s\"",
-			  what, i, (int) x->text.len, x->text.data, (int) y->text.len, y->text.data);
-		CHECK(x->cum == y->cum && x->score == y->score, "%s, answer %d: %g and %g", what, i, x->score, y->score);
+		CHECK(x->text.len == y->text.len && memcmp(x->text.data, y->text.data, x->text.len) == 0,
+			  "%s, answer %d: text \"%.*s\" and \"%.*s\"", what, i, (int) x->text.len, x->text.data,
+			  (int) y->text.len, y->text.data);
+		CHECK(x->cum == y->cum && x->score == y->score, "%s, answer %d: %g and %g", what, i, x->score,
+			  y->score);
 	}
-	CHECK(a->prompt_tokens == b->prompt_tokens && a->output_tokens == b->output_tokens, "%s: usage differs", what);
+	CHECK(a->prompt_tokens == b->prompt_tokens && a->output_tokens == b->output_tokens, "%s: usage differs",
+		  what);
 }
 
 static GenParams

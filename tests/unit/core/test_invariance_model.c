@@ -24,7 +24,8 @@ typedef struct Case
 	char		path[512];
 	const Kernels *kernels;
 	KType		kv_type;
-	const char *const *loras;	/* [INV_LORAS] adapters that inv_loras shall be, NULL behind the last; NULL = none */
+	/* [INV_LORAS] adapters that inv_loras shall be, NULL behind the last; NULL = none */
+	const char *const *loras;
 } Case;
 
 /* They outlive the model: others of the same files take them, too. */
@@ -91,7 +92,8 @@ check_huge(const char *label, const Case *k)
 {
 	static const float huge[] = {3.4e38f, -3.4e38f, 1e30f, 1e-42f};
 	CoreOptions opt = {
-		.max_num_seqs = 4, .max_num_batched_tokens = 64, .max_model_len = 128, .block_size = 16, .kv_blocks = 32
+		.max_num_seqs = 4, .max_num_batched_tokens = 64, .max_model_len = 128, .block_size = 16,
+		.kv_blocks = 32
 	};
 	Core	   *c = make_real((void *) k, &opt, 2);
 	size_t		width = c != NULL ? (size_t) core_info(c)->embed_width : 0;
@@ -101,7 +103,8 @@ check_huge(const char *label, const Case *k)
 	memset(rec, 0, sizeof(rec));
 	for (int i = 0; i < 5 && c != NULL; i++)
 	{
-		ReqSpec		spec = {.id = (uint64_t) i + 1, .sink = rec_sink, .sink_ctx = &rec[i], .prompt = inv_prompt(7, 20, 250)};
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .sink = rec_sink, .sink_ctx = &rec[i],
+							.prompt = inv_prompt(7, 20, 250)};
 		GenParams	p = greedy_params(6);
 
 		p.detokenize = false;
@@ -167,7 +170,8 @@ check_loras(const Case *base)
 			k.loras = table[i].loras;
 			for (inv_lora_target = 0; inv_lora_target >= -1; inv_lora_target--)
 			{
-				snprintf(label, sizeof(label), "%s, %s, adapters, %s", table[i].model, k.kernels->name, inv_lora_target < 0 ? "of others" : "its own");
+				snprintf(label, sizeof(label), "%s, %s, adapters, %s", table[i].model, k.kernels->name,
+						 inv_lora_target < 0 ? "of others" : "its own");
 				inv_check(label, make_real, &k);
 			}
 			while (inv_n_loras > 0)
@@ -184,8 +188,8 @@ by_name(const struct dirent **a, const struct dirent **b)
 
 /* argv: names of models, or none for all */
 /*
- * Which kernels run model i: the machine's best ones, and of the others some in turn, as conform shows of each
- * that rows don't depend on their company.
+ * Which kernels run model i: the machine's best ones, and of the others some in turn, as conform shows of
+ * each that rows don't depend on their company.
  */
 static bool
 in_turn(int i, const Kernels *const *kp)
@@ -249,7 +253,8 @@ main(int argc, char **argv)
 			/* all types with each Kernels, whichever models have their turn */
 			k.kv_type = kv_types[(i * 7 + (int) (kp - kernels_all())) / 3 % 6];
 			n_models++;
-			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
+			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name,
+					 ktype_name(k.kv_type));
 			k.loras = NULL;
 			inv_check(label, make_real, &k);
 			if (strstr(k.kernels->name, "_") == NULL)

@@ -23,7 +23,10 @@ count(const WireHist *h)
 	return n;
 }
 
-/* What is known of a block: how often it was found, and between which two moments it was taken, and found last. */
+/*
+ * What is known of a block: how often it was found, and between which two moments it was taken, and found
+ * last.
+ */
 typedef struct Naive
 {
 	bool		lives;
@@ -90,10 +93,13 @@ test_random(void)
 			memset(naive, 0, sizeof(naive));
 	}
 	CHECK(lives > FINDS / 5 && gaps > 1000, "%lld lives, %lld gaps", (long long) lives, (long long) gaps);
-	CHECK(count(&h[0]) == lives && count(&h[1]) == lives && count(&h[2]) == gaps, "%lld lives, %lld gaps, not %lld and %lld",
-		  (long long) count(&h[0]), (long long) count(&h[2]), (long long) lives, (long long) gaps);
-	CHECK(h[0].sum >= life[0] && h[0].sum <= life[1], "lived %lld us, not %lld to %lld", (long long) h[0].sum, (long long) life[0], (long long) life[1]);
-	CHECK(h[1].sum >= idle[0] && h[1].sum <= idle[1], "idle %lld us, not %lld to %lld", (long long) h[1].sum, (long long) idle[0], (long long) idle[1]);
+	CHECK(count(&h[0]) == lives && count(&h[1]) == lives && count(&h[2]) == gaps,
+		  "%lld lives, %lld gaps, not %lld and %lld", (long long) count(&h[0]), (long long) count(&h[2]),
+		  (long long) lives, (long long) gaps);
+	CHECK(h[0].sum >= life[0] && h[0].sum <= life[1], "lived %lld us, not %lld to %lld", (long long) h[0].sum,
+		  (long long) life[0], (long long) life[1]);
+	CHECK(h[1].sum >= idle[0] && h[1].sum <= idle[1], "idle %lld us, not %lld to %lld", (long long) h[1].sum,
+		  (long long) idle[0], (long long) idle[1]);
 	CHECK(h[2].sum >= 0 && h[1].sum + h[2].sum <= life[1], "gaps of %lld us", (long long) h[2].sum);
 	kvlife_free(l);
 }
@@ -113,8 +119,8 @@ test_sample(void)
 			kvlife_taken(l, k % 8);
 		for (int b = 0; b < 8; b++)
 			kvlife_lost(l, b);
-		CHECK((double) count(&h[0]) >= 0.9 * want && (double) count(&h[0]) <= 1.1 * want, "%lld of a million, not %d",
-			  (long long) count(&h[0]), samples[i]);
+		CHECK((double) count(&h[0]) >= 0.9 * want && (double) count(&h[0]) <= 1.1 * want,
+			  "%lld of a million, not %d", (long long) count(&h[0]), samples[i]);
 		CHECK(count(&h[2]) == 0, "nobody has found one");
 		kvlife_free(l);
 	}

@@ -87,7 +87,8 @@ add_scale(Altered *a, const char *name, int n, const float *values)
 
 	snprintf(a->names[a->n_extra], sizeof(a->names[0]), "%s", name);
 	memcpy(a->values[a->n_extra], values, (size_t) n * sizeof(float));
-	*t = (KTensor) {.name = a->names[a->n_extra], .type = KT_F32, .ndim = n > 1, .shape = {n}, .data = a->values[a->n_extra],
+	*t = (KTensor) {.name = a->names[a->n_extra], .type = KT_F32, .ndim = n > 1, .shape = {n},
+					.data = a->values[a->n_extra],
 		.nbytes = (size_t) n * sizeof(float)};
 	a->n_extra++;
 }
@@ -95,7 +96,8 @@ add_scale(Altered *a, const char *name, int n, const float *values)
 static Model *
 open_model(Altered *a, Files *f, int threads, Err *e)
 {
-	ModelOptions mo = {.kernels = kernels_select(NULL, NULL), .pool = pools[threads], .max_rows = 64, .max_out = 4};
+	ModelOptions mo = {.kernels = kernels_select(NULL, NULL), .pool = pools[threads], .max_rows = 64,
+					   .max_out = 4};
 	ModelSource src = {.find = altered_find, .at = altered_at, .ctx = a};
 
 	return model_new(files_conf(f), &src, &mo, e);
@@ -127,7 +129,8 @@ check_checkpoint(Altered *a, Files *f)
 	add_scale(a, "model.layers.1.self_attn.kv_scale", 1, &both);
 	m = open_model(a, f, 1, &e);
 	CHECK(m != NULL && (s = model_info(m)->kv_scales) != NULL, "with: %s", e.msg);
-	CHECK(s != NULL && s[0] == 0.25f && s[1] == 3.0f && s[2] == 0.125f && s[3] == 0.125f, "scales of two layers");
+	CHECK(s != NULL && s[0] == 0.25f && s[1] == 3.0f && s[2] == 0.125f && s[3] == 0.125f,
+		  "scales of two layers");
 	model_free(m);
 	altered_free(a);
 	add_scale(a, "model.layers.0.self_attn.attn.k_scale", 1, &none);
@@ -140,7 +143,8 @@ check_checkpoint(Altered *a, Files *f)
 static size_t
 block_bytes(KType t, int head_dim)
 {
-	KvView		kv = {.type = t, .n_layers = 2, .n_blocks = 1, .block_size = 16, .n_kv_heads = 2, .head_dim = head_dim};
+	KvView		kv = {.type = t, .n_layers = 2, .n_blocks = 1, .block_size = 16, .n_kv_heads = 2,
+					  .head_dim = head_dim};
 
 	return kv_layout(&kv);
 }
@@ -176,9 +180,9 @@ static void
 run_core(Altered *a, Files *f, int threads, KType type, bool compute, Run *run)
 {
 	CoreOptions o = {
-		.max_num_seqs = 4, .max_num_batched_tokens = 64, .max_model_len = 64, .block_size = 16, .kv_blocks = 16,
-		.kv_type = type, .compute_kv_scales = compute, .pool = pools[threads], .kernels = kernels_select(NULL, NULL),
-		.tap = tap, .tap_ctx = run
+		.max_num_seqs = 4, .max_num_batched_tokens = 64, .max_model_len = 64, .block_size = 16,
+		.kv_blocks = 16, .kv_type = type, .compute_kv_scales = compute, .pool = pools[threads],
+		.kernels = kernels_select(NULL, NULL), .tap = tap, .tap_ctx = run
 	};
 	Err			e = {0};
 	Model	   *m = open_model(a, f, threads, &e);
@@ -202,7 +206,8 @@ run_core(Altered *a, Files *f, int threads, KType type, bool compute, Run *run)
 static bool
 same_logits(const Run *a, const Run *b)
 {
-	return a->logits.len > 0 && a->logits.len == b->logits.len && memcmp(a->logits.data, b->logits.data, a->logits.len) == 0;
+	return a->logits.len > 0 && a->logits.len == b->logits.len &&
+		memcmp(a->logits.data, b->logits.data, a->logits.len) == 0;
 }
 
 static void
@@ -222,11 +227,12 @@ check_computed(Altered *a, Files *f, KType type)
 	a->down = true;
 	run_core(a, f, 1, type, false, &lost);
 	CHECK(plain.scales[0] == 0 && !same_logits(&plain, &one), "%s isn't F32", ktype_name(type));
-	CHECK(one.scales[0] > 0 && memcmp(one.scales, two.scales, sizeof(one.scales)) == 0 && same_logits(&one, &two),
-		  "%s: scales on two threads", ktype_name(type));
+	CHECK(one.scales[0] > 0 && memcmp(one.scales, two.scales, sizeof(one.scales)) == 0 &&
+		  same_logits(&one, &two), "%s: scales on two threads", ktype_name(type));
 	for (int i = 0; i < 4; i++)
-		CHECK(down.scales[i] == one.scales[i] * (i % 2 ? DOWN : 1) && lost.scales[i] == 1, "%s: scale %d is %g and %g",
-			  ktype_name(type), i, (double) one.scales[i], (double) down.scales[i]);
+		CHECK(down.scales[i] == one.scales[i] * (i % 2 ? DOWN : 1) && lost.scales[i] == 1,
+			  "%s: scale %d is %g and %g", ktype_name(type), i, (double) one.scales[i],
+			  (double) down.scales[i]);
 	CHECK(same_logits(&one, &down), "%s: computed scales follow the model", ktype_name(type));
 	CHECK(!same_logits(&one, &lost), "%s: and scales of 1 don't", ktype_name(type));
 	for (int i = 0; i < 5; i++)

@@ -3,8 +3,8 @@
  *	  The offload tier's store: order and limits, what comes back is what was put, holds, resets; files that
  *	  are found again, are damaged, can't be written, belong to another store; many threads.
  *
- * Random operations are compared with a naive model of the memory, a list in order of use.  Every block that comes
- * back is compared byte for byte with what its number stands for.
+ * Random operations are compared with a naive model of the memory, a list in order of use.  Every block that
+ * comes back is compared byte for byte with what its number stands for.
  */
 #include "core/offload/tier.h"
 
@@ -121,7 +121,8 @@ test_memory(void)
 	h = fetch(t, m, 0);			/* held: 2, 3, 1 */
 	CHECK(h != NULL && kvtier_state(h) == KVH_READY && is_block(0, kvtier_bytes(h), BYTES), "block 0");
 	CHECK(put(t, m, 4, BYTES) && put(t, m, 5, BYTES), "two more");
-	CHECK(place(t, m, 2) == KVT_NONE && place(t, m, 3) == KVT_NONE && place(t, m, 1) == KVT_MEMORY, "the oldest go");
+	CHECK(place(t, m, 2) == KVT_NONE && place(t, m, 3) == KVT_NONE && place(t, m, 1) == KVT_MEMORY,
+		  "the oldest go");
 	kvtier_stats(t, &st);
 	CHECK(st.memory_bytes == 4 * SLOT && st.memory_entries == 4, "%d bytes", (int) st.memory_bytes);
 	kvtier_reset(t, m);
@@ -310,7 +311,8 @@ test_random(void)
 
 			check_all(t);
 			kvtier_stats(t, &st);
-			wrong += st.memory_bytes != v.memory || st.memory_entries != (uint64_t) v.n || st.memory_bytes > v.limit;
+			wrong += st.memory_bytes != v.memory || st.memory_entries != (uint64_t) v.n ||
+				st.memory_bytes > v.limit;
 		}
 		if (wrong > 0)
 			break;
@@ -441,10 +443,12 @@ test_restart(void)
 			break;
 		usleep(1000);
 	}
-	CHECK(st.n_written >= 16 && st.n_written < 64 && st.n_dropped == 0, "%d written, %d dropped", (int) st.n_written, (int) st.n_dropped);
+	CHECK(st.n_written >= 16 && st.n_written < 64 && st.n_dropped == 0, "%d written, %d dropped",
+		  (int) st.n_written, (int) st.n_dropped);
 	CHECK(kvtier_flush(t, soon()) == 0, "flush");
 	kvtier_stats(t, &st);
-	CHECK(st.n_written == 64 && st.file_entries == 64 && st.file_bytes == 64 * 2 * SLOT && st.unwritten == 0, "%d written", (int) st.n_written);
+	CHECK(st.n_written == 64 && st.file_entries == 64 && st.file_bytes == 64 * 2 * SLOT && st.unwritten == 0,
+		  "%d written", (int) st.n_written);
 	CHECK(count_files(path) == 64, "%d files", count_files(NULL));
 	CHECK(stat(path, &fs) == 0 && (fs.st_mode & 0777) == 0600, "0600");
 	check_all(t);
@@ -464,7 +468,8 @@ test_restart(void)
 	}
 	CHECK(back == 64, "%d came back", back);
 	kvtier_stats(t, &st);
-	CHECK(st.n_read == 64 && st.n_file_hits == 64 && st.memory_bytes == 8 * SLOT && st.read_rate > 0, "%d read", (int) st.n_read);
+	CHECK(st.n_read == 64 && st.n_file_hits == 64 && st.memory_bytes == 8 * SLOT && st.read_rate > 0,
+		  "%d read", (int) st.n_read);
 	check_all(t);
 	/* what is in a file isn't put again; what goes out of memory is still in its file */
 	CHECK(!put(t, m, 3, BYTES) && place(t, m, 3) == KVT_FILE, "it is there");
@@ -504,9 +509,11 @@ test_shed(void)
 			break;
 		usleep(5000);
 	}
-	CHECK(st.memory_entries == 20 && st.file_entries == 40 && st.n_dropped == 0, "%d in memory, %d in files", (int) st.memory_entries, (int) st.file_entries);
+	CHECK(st.memory_entries == 20 && st.file_entries == 40 && st.n_dropped == 0, "%d in memory, %d in files",
+		  (int) st.memory_entries, (int) st.file_entries);
 	for (int i = 0; i < 20; i++)
-		CHECK(place(t, m, i) == KVT_FILE && place(t, other, i) == KVT_MEMORY && comes_back(t, m, i, BYTES), "block %d", i);
+		CHECK(place(t, m, i) == KVT_FILE && place(t, other, i) == KVT_MEMORY && comes_back(t, m, i, BYTES),
+			  "block %d", i);
 	put(t, m, 20, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 0 && place(t, m, 20) == KVT_MEMORY, "it is used again");
 	check_all(t);
@@ -546,8 +553,8 @@ test_disk_limit(void)
 	CHECK(wait_files(t, KVF_READY), "open");
 	for (int i = 0; i < 2000 && count_files(NULL) > 5; i++)
 		usleep(5000);
-	CHECK(count_files(NULL) == 5 && place(t, m, 11) == KVT_FILE && place(t, m, 13) == KVT_FILE && place(t, m, 19) == KVT_FILE && place(t, m, 14) == KVT_NONE,
-		  "%d files", count_files(NULL));
+	CHECK(count_files(NULL) == 5 && place(t, m, 11) == KVT_FILE && place(t, m, 13) == KVT_FILE &&
+		  place(t, m, 19) == KVT_FILE && place(t, m, 14) == KVT_NONE, "%d files", count_files(NULL));
 	kvtier_stats(t, &st);
 	CHECK(st.n_removed == 5, "%d", (int) st.n_removed);
 	/* no file at all fits */
@@ -563,13 +570,15 @@ test_disk_limit(void)
 /* What an entry's file may become; the last one stays what it was. */
 typedef enum Damage
 {
-	TORN, EMPTY, LONGER, MAGIC, VERSION, ORDER, LENGTH, SUM, ID, KEY, UNUSED, FIRST, LAST, HOLE, LINK, WIDE, GONE, NO_DAMAGE
+	TORN, EMPTY, LONGER, MAGIC, VERSION, ORDER, LENGTH, SUM, ID, KEY, UNUSED, FIRST, LAST, HOLE, LINK, WIDE,
+	GONE, NO_DAMAGE
 } Damage;
 
 static void
 damage(const char *path, Damage what)
 {
-	static const off_t at[] = {[MAGIC] = 1,[VERSION] = 8,[ORDER] = 12,[LENGTH] = 17,[SUM] = 30,[ID] = 32,[KEY] = 70,[UNUSED] = 127,[FIRST] = 128,
+	static const off_t at[] = {[MAGIC] = 1,[VERSION] = 8,[ORDER] = 12,[LENGTH] = 17,[SUM] = 30,[ID] = 32,
+							   [KEY] = 70,[UNUSED] = 127,[FIRST] = 128,
 	[LAST] = 128 + BYTES - 1};
 	int			fd = open(path, O_RDWR);
 	unsigned char c;
@@ -629,14 +638,16 @@ test_damage(void)
 			CHECK(comes_back(t, m, 1, BYTES) == (what == NO_DAMAGE), "damage %d is not seen", what);
 			CHECK((place(t, m, 1) == KVT_NONE) == (what != NO_DAMAGE), "damage %d is not remembered", what);
 			kvtier_stats(t, &st);
-			CHECK(before || st.n_damaged == (what != NO_DAMAGE && what != GONE), "damage %d: %d", what, (int) st.n_damaged);
+			CHECK(before || st.n_damaged == (what != NO_DAMAGE && what != GONE), "damage %d: %d", what,
+				  (int) st.n_damaged);
 			check_all(t);
 			/* it can be put again */
 			put(t, m, 1, BYTES);
 			CHECK(kvtier_flush(t, soon()) == 0, "flush");
 			kvtier_shed(t, NULL);
 			CHECK(comes_back(t, m, 1, BYTES), "after damage %d", what);
-			CHECK(lstat(path, &fs) == 0 && S_ISREG(fs.st_mode) && (fs.st_mode & 0777) == 0600, "a file again");
+			CHECK(lstat(path, &fs) == 0 && S_ISREG(fs.st_mode) && (fs.st_mode & 0777) == 0600,
+				  "a file again");
 			kvtier_close(t);
 		}
 }
@@ -645,7 +656,8 @@ test_damage(void)
 static void
 test_foreign(void)
 {
-	static const char *const stay[] = {"notes.txt", "%s/notes", "%s/00ff.block", "%s/FF00000000000000000000000000000000000000000000000000000000000000"};
+	static const char *const stay[] = {"notes.txt", "%s/notes", "%s/00ff.block",
+									   "%s/FF00000000000000000000000000000000000000000000000000000000000000"};
 	KvTier	   *t = open_tier(8 * SLOT, new_dir(), 100 * SLOT);
 	Err			e;
 	KvTierModel *m = kvtier_join(t, id1, BYTES, &e);
@@ -690,7 +702,8 @@ refused(const char *path, ErrClass cls, const char *text)
 	Err			e = {0};
 	KvTier	   *t = kvtier_open(&o, &e);
 
-	CHECK(t == NULL && e.cls == cls && strstr(e.msg, text) != NULL && e.hint[0] != '\0', "%s: %s", path, e.msg);
+	CHECK(t == NULL && e.cls == cls && strstr(e.msg, text) != NULL && e.hint[0] != '\0', "%s: %s", path,
+		  e.msg);
 	kvtier_close(t);
 }
 
@@ -728,14 +741,17 @@ test_directory(void)
 	snprintf(path, sizeof(path), "%s/made", dir);
 	t = open_tier(8 * SLOT, path, 100 * SLOT);
 	CHECK(stat(path, &fs) == 0 && (fs.st_mode & 0777) == 0700, "it is made");
-	CHECK(kvtier_join(t, id1, 8 * SLOT + 1, &e) == NULL && e.cls == ERR_INVALID && strstr(e.hint, "kv_offload_bytes") != NULL, "%s", e.msg);
+	CHECK(kvtier_join(t, id1, 8 * SLOT + 1, &e) == NULL && e.cls == ERR_INVALID &&
+		  strstr(e.hint, "kv_offload_bytes") != NULL, "%s", e.msg);
 	m = kvtier_join(t, id1, 8 * SLOT, &e);
 	CHECK(m != NULL && put(t, m, 1, 8 * SLOT) && put(t, m, 2, 8 * SLOT), "one block fits");
 	kvtier_leave(t, m);
 	kvtier_close(t);
 }
 
-/* Two stores, one directory: the second has memory only, until the first has ended; then it finds its files. */
+/*
+ * Two stores, one directory: the second has memory only, until the first has ended; then it finds its files.
+ */
 static void
 test_two(void)
 {
@@ -778,7 +794,8 @@ test_two(void)
 	CHECK(wait_files(b, KVF_READY), "its turn");
 	kvtier_stats(b, &st);
 	CHECK(st.unwritten == 3, "3, 4 and 5 have files: %d", (int) st.unwritten);
-	CHECK(comes_back(b, mb, 0, BYTES) && comes_back(b, mb, 2, BYTES) && comes_back(b, mb, 4, BYTES) && comes_back(b, mb, 8, BYTES), "all of them");
+	CHECK(comes_back(b, mb, 0, BYTES) && comes_back(b, mb, 2, BYTES) && comes_back(b, mb, 4, BYTES) &&
+		  comes_back(b, mb, 8, BYTES), "all of them");
 	check_all(b);
 	CHECK(kvtier_flush(b, soon()) == 0 && count_files(NULL) == 9, "%d files", count_files(NULL));
 	kvtier_close(b);
@@ -833,12 +850,14 @@ test_write_fails(void)
 		put(t, m, i, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 4, "nothing is written");
 	kvtier_stats(t, &st);
-	CHECK(st.files == KVF_DOWN && st.n_errors == 1 && st.n_written == 0 && st.file_bytes == 0, "%d errors", (int) st.n_errors);
+	CHECK(st.files == KVF_DOWN && st.n_errors == 1 && st.n_written == 0 && st.file_bytes == 0, "%d errors",
+		  (int) st.n_errors);
 	CHECK(count_files(NULL) == 0, "%d files", count_files(NULL));
 	for (int i = 4; i < 20; i++)
 		CHECK(put(t, m, i, BYTES) && comes_back(t, m, i, BYTES), "memory goes on");
 	kvtier_stats(t, &st);
-	CHECK(st.n_dropped == 12 && st.n_errors <= 4, "%d dropped, %d errors", (int) st.n_dropped, (int) st.n_errors);
+	CHECK(st.n_dropped == 12 && st.n_errors <= 4, "%d dropped, %d errors", (int) st.n_dropped,
+		  (int) st.n_errors);
 	check_all(t);
 	setrlimit(RLIMIT_FSIZE, &old);
 	CHECK(kvtier_flush(t, soon()) == 0 && count_files(NULL) == 8, "%d files", count_files(NULL));
@@ -850,7 +869,8 @@ test_write_fails(void)
 	CHECK(kvtier_flush(t, soon()) == 1 && place(t, m, 20) == KVT_MEMORY, "it isn't written");
 	kvtier_shed(t, m);
 	kvtier_stats(t, &st);
-	CHECK(st.memory_entries == 0 && st.unwritten == 0 && place(t, m, 20) == KVT_NONE && place(t, m, 19) == KVT_FILE, "%d in memory", (int) st.memory_entries);
+	CHECK(st.memory_entries == 0 && st.unwritten == 0 && place(t, m, 20) == KVT_NONE &&
+		  place(t, m, 19) == KVT_FILE, "%d in memory", (int) st.memory_entries);
 	check_all(t);
 	setrlimit(RLIMIT_FSIZE, &old);
 	kvtier_close(t);
@@ -873,7 +893,8 @@ fill_disk(void)
 		put(t, m, i, BYTES);
 	CHECK(kvtier_flush(t, soon()) > 0, "it can't have room");
 	kvtier_stats(t, &st);
-	CHECK(st.files == KVF_DOWN && st.n_errors >= 1 && st.n_errors <= 2 && st.n_written > 0 && count_files(path) == (int) st.n_written, "%d written", (int) st.n_written);
+	CHECK(st.files == KVF_DOWN && st.n_errors >= 1 && st.n_errors <= 2 && st.n_written > 0 &&
+		  count_files(path) == (int) st.n_written, "%d written", (int) st.n_written);
 	check_all(t);
 	CHECK(kvtier_flush(t, soon()) > 0, "neither now");
 	kvtier_reset(t, m);			/* which makes room */
@@ -928,19 +949,22 @@ test_vanished(void)
 	unlink(path);
 	*strrchr(path, '/') = '\0';
 	CHECK(rmdir(path) == 0, "rmdir");
-	CHECK(!comes_back(t, m, 1, BYTES) && put(t, m, 1, BYTES) && kvtier_flush(t, soon()) == 0 && count_files(NULL) == 1, "it is made again");
+	CHECK(!comes_back(t, m, 1, BYTES) && put(t, m, 1, BYTES) && kvtier_flush(t, soon()) == 0 &&
+		  count_files(NULL) == 1, "it is made again");
 	clear_dir();
 	put(t, m, 2, BYTES);
 	CHECK(kvtier_flush(t, soon()) == 1, "there is no directory");
 	CHECK(comes_back(t, m, 1, BYTES) && comes_back(t, m, 2, BYTES), "memory goes on");
 	kvtier_stats(t, &st);
-	CHECK(st.files != KVF_READY && st.file_entries == 0 && st.file_bytes == 0, "%d files", (int) st.file_entries);
+	CHECK(st.files != KVF_READY && st.file_entries == 0 && st.file_bytes == 0, "%d files",
+		  (int) st.file_entries);
 	check_all(t);
 	/* it comes back by itself, as its folder is there */
 	CHECK(wait_files(t, KVF_READY), "open");
 	CHECK(kvtier_flush(t, soon()) == 0, "flush");
 	put(t, m, 3, BYTES);
-	CHECK(kvtier_flush(t, soon()) == 0 && comes_back(t, m, 3, BYTES) && count_files(NULL) >= 2, "%d files", count_files(NULL));
+	CHECK(kvtier_flush(t, soon()) == 0 && comes_back(t, m, 3, BYTES) && count_files(NULL) >= 2, "%d files",
+		  count_files(NULL));
 	kvtier_close(t);
 }
 
@@ -1038,7 +1062,8 @@ stress_main(void *arg)
 				break;
 			case 11: case 12:
 				for (s = 0; s < 4; s++)
-					if (held[s] != NULL && kvtier_state(held[s]) == KVH_READY && !is_block(key[s], kvtier_bytes(held[s]), stress_bytes[which[s]]))
+					if (held[s] != NULL && kvtier_state(held[s]) == KVH_READY &&
+						!is_block(key[s], kvtier_bytes(held[s]), stress_bytes[which[s]]))
 						atomic_fetch_add(&stress.wrong, 1);
 				break;
 			case 13:
@@ -1086,7 +1111,8 @@ test_threads(void)
 	for (int round = 0; round < 3; round++)
 	{
 		/* the third without files */
-		KvTierOptions o = {.memory_bytes = 150000,.directory = round < 2 ? dir : NULL,.disk_bytes = 400000,.notify = told,.notify_ctx = &stress};
+		KvTierOptions o = {.memory_bytes = 150000,.directory = round < 2 ? dir : NULL,.disk_bytes = 400000,
+						   .notify = told,.notify_ctx = &stress};
 
 		atomic_store(&stress.told, 0);
 		stress.t = kvtier_open(&o, &e);
@@ -1098,8 +1124,10 @@ test_threads(void)
 			pthread_join(threads[i], NULL);
 		check_all(stress.t);
 		kvtier_stats(stress.t, &st);
-		CHECK(st.n_damaged == 0 && st.n_errors == 0, "%d damaged, %d errors", (int) st.n_damaged, (int) st.n_errors);
-		CHECK(round == 2 || (st.n_read > 0 && atomic_load(&stress.told) >= (int) st.n_read), "%d read", (int) st.n_read);
+		CHECK(st.n_damaged == 0 && st.n_errors == 0, "%d damaged, %d errors", (int) st.n_damaged,
+			  (int) st.n_errors);
+		CHECK(round == 2 || (st.n_read > 0 && atomic_load(&stress.told) >= (int) st.n_read), "%d read",
+			  (int) st.n_read);
 		kvtier_close(stress.t);
 	}
 	CHECK(atomic_load(&stress.wrong) == 0, "%d", atomic_load(&stress.wrong));

@@ -37,10 +37,12 @@ static Core *
 open_core(KPool *pool)
 {
 	CoreOptions o = {
-		.max_num_seqs = REQS, .max_num_batched_tokens = 512, .block_size = 16, .kv_bytes = 160 << 20, .kv_type = KT_F32, .pool = pool,
-		.kernels = kernels_select(NULL, NULL), .huge = HUGE_OFF, .prefix_caching = true
+		.max_num_seqs = REQS, .max_num_batched_tokens = 512, .block_size = 16, .kv_bytes = 160 << 20,
+		.kv_type = KT_F32, .pool = pool, .kernels = kernels_select(NULL, NULL), .huge = HUGE_OFF,
+		.prefix_caching = true
 	};
-	ModelOptions mo = {.kernels = o.kernels, .pool = pool, .max_rows = 512, .max_out = REQS, .huge = HUGE_OFF};
+	ModelOptions mo = {.kernels = o.kernels, .pool = pool, .max_rows = 512, .max_out = REQS,
+					   .huge = HUGE_OFF};
 	Err			e = {0};
 	Files	   *f = files_open(MODEL, &e);
 	Source		source = {.files = f};
@@ -61,7 +63,8 @@ compare(const CoreStats *st, int64_t before, const char *when)
 	int64_t		real = resident() - before;
 
 	/* the process has a little of its own by now */
-	CHECK(told(st) > real - (4 << 20) && told(st) < real + (4 << 20), "%s %lld bytes are told, %lld are resident", when, (long long) told(st), (long long) real);
+	CHECK(told(st) > real - (4 << 20) && told(st) < real + (4 << 20),
+		  "%s %lld bytes are told, %lld are resident", when, (long long) told(st), (long long) real);
 	printf("%s: told %lld kB, resident %lld kB\n", when, (long long) told(st) >> 10, (long long) real >> 10);
 }
 
@@ -75,7 +78,8 @@ test_work(KPool *pool)
 
 	while (dir != NULL && (d = readdir(dir)) != NULL)
 	{
-		ModelOptions mo = {.kernels = kernels_select(NULL, NULL), .pool = pool, .max_rows = 100 + found, .max_out = 64, .huge = HUGE_OFF};
+		ModelOptions mo = {.kernels = kernels_select(NULL, NULL), .pool = pool, .max_rows = 100 + found,
+						   .max_out = 64, .huge = HUGE_OFF};
 		char		path[300];
 		Err			e = {0};
 		Files	   *f;
@@ -92,8 +96,10 @@ test_work(KPool *pool)
 		m = model_new(files_conf(f), &src, &mo, &e);
 		if (m != NULL)
 			mo.max_model_len = model_info(m)->max_model_len;
-		CHECK(m == NULL || (model_work(files_conf(f), &src, &mo, kpool_nthreads(pool), &work, &e) && work == model_info(m)->work_memory),
-			  "%s: %llu bytes instead of %llu (%s)", d->d_name, (unsigned long long) work, (unsigned long long) model_info(m)->work_memory, e.msg);
+		CHECK(m == NULL || (model_work(files_conf(f), &src, &mo, kpool_nthreads(pool), &work, &e) &&
+							work == model_info(m)->work_memory),
+			  "%s: %llu bytes instead of %llu (%s)", d->d_name, (unsigned long long) work,
+			  (unsigned long long) model_info(m)->work_memory, e.msg);
 		found += m != NULL;
 		model_free(m);
 		source_done(&source);
@@ -123,8 +129,8 @@ main(void)
 		return check_done("memory");
 	}
 	core_stats(c, &st);
-	CHECK(st.mem_weights > 0 && st.mem_work > 0 && st.mem_kv == 0 && st.kv_bytes > 100 << 20 && st.kv_tokens > 1000,
-		  "at first %lld bytes of KV are in use", (long long) st.mem_kv);
+	CHECK(st.mem_weights > 0 && st.mem_work > 0 && st.mem_kv == 0 && st.kv_bytes > 100 << 20 &&
+		  st.kv_tokens > 1000, "at first %lld bytes of KV are in use", (long long) st.mem_kv);
 	/* until all blocks have been in use */
 	do
 	{
@@ -134,7 +140,8 @@ main(void)
 
 			p.detokenize = false;
 			p.ignore_eos = true;
-			submit(c, (uint64_t) i + 1, 0, random_prompt((uint32_t) (round * REQS + i), core_max_model_len(c) - 8), p, ~0u, &recs[i]);
+			submit(c, (uint64_t) i + 1, 0, random_prompt((uint32_t) (round * REQS + i),
+														 core_max_model_len(c) - 8), p, ~0u, &recs[i]);
 		}
 		while (core_has_work(c))
 			core_step(c);
@@ -143,12 +150,14 @@ main(void)
 		core_stats(c, &st);
 	}
 	while (st.mem_kv < st.kv_bytes && ++round < 200);
-	CHECK(st.mem_kv == st.kv_bytes && st.kv_blocks_used == 0, "%lld of %lld bytes of KV", (long long) st.mem_kv, (long long) st.kv_bytes);
-	printf("told %lld kB (weights %lld, KV %lld, work %lld, other %lld), resident %lld kB\n", (long long) told(&st) >> 10,
-		   (long long) st.mem_weights >> 10, (long long) st.mem_kv >> 10, (long long) st.mem_work >> 10,
-		   (long long) st.mem_other >> 10, (long long) (resident() - before) >> 10);
-	CHECK(told(&st) > (resident() - before) * 0.95 && told(&st) < (resident() - before) * 1.05, "%lld bytes are told, %lld are resident",
-		  (long long) told(&st), (long long) (resident() - before));
+	CHECK(st.mem_kv == st.kv_bytes && st.kv_blocks_used == 0, "%lld of %lld bytes of KV",
+		  (long long) st.mem_kv, (long long) st.kv_bytes);
+	printf("told %lld kB (weights %lld, KV %lld, work %lld, other %lld), resident %lld kB\n",
+		   (long long) told(&st) >> 10, (long long) st.mem_weights >> 10, (long long) st.mem_kv >> 10,
+		   (long long) st.mem_work >> 10, (long long) st.mem_other >> 10,
+		   (long long) (resident() - before) >> 10);
+	CHECK(told(&st) > (resident() - before) * 0.95 && told(&st) < (resident() - before) * 1.05,
+		  "%lld bytes are told, %lld are resident", (long long) told(&st), (long long) (resident() - before));
 	core_suspend(c, true);
 	core_stats(c, &st);
 	CHECK(st.mem_kv == 0, "asleep %lld bytes of KV are in use", (long long) st.mem_kv);

@@ -1,9 +1,11 @@
 /*
  * test_offload.c
  *	  The offload tier of a core: what one core has computed another one finds, in memory and in files, if it
- *	  is the same model, owner, salt and adapter; what becomes of it when a core rests, forgets, or the disk is lost.
+ *	  is the same model, owner, salt and adapter; what becomes of it when a core rests, forgets, or the disk
+ *	  is lost.
  *
- * Blocks under random schedules are test_share.c's and test_sim.c's, real models' bits test_invariance_model.c's.
+ * Blocks under random schedules are test_share.c's and test_sim.c's, real models' bits
+ * test_invariance_model.c's.
  */
 #include "core/offload/offload.h"
 
@@ -27,7 +29,10 @@
 #define PROMPT	100
 #define FULL	96				/* its tokens in full blocks */
 
-/* Of Python's hashlib.blake2b(data[:n], key=key[:k], digest_size=32), of bytes 0, 7, 14 ... and a key of 0, 1, 2 ... */
+/*
+ * Of Python's hashlib.blake2b(data[:n], key=key[:k], digest_size=32), of bytes 0, 7, 14 ... and a key of 0,
+ * 1, 2 ...
+ */
 static void
 test_blake2(void)
 {
@@ -64,7 +69,8 @@ test_blake2(void)
 			blake2_end(&b, sum);
 			for (int i = 0; i < BLAKE2_BYTES; i++)
 				snprintf(hex + 2 * i, 3, "%02x", sum[i]);
-			CHECK(strcmp(hex, cases[c].hex) == 0, "key of %zu, %zu bytes in pieces of %zu: %s", cases[c].k, cases[c].n, piece, hex);
+			CHECK(strcmp(hex, cases[c].hex) == 0, "key of %zu, %zu bytes in pieces of %zu: %s", cases[c].k,
+				  cases[c].n, piece, hex);
 		}
 }
 
@@ -119,7 +125,8 @@ typedef struct Ask
 static int
 ask(Core *c, Ask a)
 {
-	ReqSpec		spec = {.id = next_id++, .prompt = random_prompt(a.seed, PROMPT), .sink = rec_sink, .owner = a.owner, .lora = a.lora};
+	ReqSpec		spec = {.id = next_id++, .prompt = random_prompt(a.seed, PROMPT), .sink = rec_sink,
+						.owner = a.owner, .lora = a.lora};
 	Rec			rec = {0};
 	int			cached;
 	Err			e = {0};
@@ -143,7 +150,8 @@ ask(Core *c, Ask a)
 	{
 		if (expected.len == 0)
 			buf_add(&expected, rec.ids.data, rec.ids.len * sizeof(int32_t));
-		CHECK(rec.ids.len * sizeof(int32_t) == expected.len && memcmp(rec.ids.data, expected.data, expected.len) == 0, "another answer");
+		CHECK(rec.ids.len * sizeof(int32_t) == expected.len &&
+			  memcmp(rec.ids.data, expected.data, expected.len) == 0, "another answer");
 	}
 	cached = rec.cached;
 	rec_free(&rec);
@@ -166,7 +174,8 @@ test_names(void)
 	LoraAdapter again = {.id = 2, .content = "a"};
 	LoraAdapter other = {.id = 1, .content = "b"};
 	LoraAdapter unknown = {.id = 1};
-	const Ask	asks[] = {{.seed = 1}, {.seed = 1, .owner = 7}, {.seed = 1, .salt = "s"}, {.seed = 1, .lora = &one}, {.seed = 1, .lora = &unknown}};
+	const Ask	asks[] = {{.seed = 1}, {.seed = 1, .owner = 7}, {.seed = 1, .salt = "s"},
+						  {.seed = 1, .lora = &one}, {.seed = 1, .lora = &unknown}};
 	Core	   *c;
 
 	tier = a_tier(NULL);
@@ -181,7 +190,8 @@ test_names(void)
 	expect(c, asks[3], FULL, "... with the same adapter");
 	expect(c, asks[4], 0, "an adapter of which nobody knows what is in it");
 	expect(c, (Ask) {.seed = 1, .lora = &other}, 0, "another adapter");
-	expect(c, (Ask) {.seed = 1, .lora = &again}, PROMPT - 1, "the adapter under another number, which the pool knows by now");
+	expect(c, (Ask) {.seed = 1, .lora = &again}, PROMPT - 1,
+		   "the adapter under another number, which the pool knows by now");
 	expect(c, (Ask) {.seed = 1, .owner = 8}, 0, "another owner");
 	expect(c, (Ask) {.seed = 1, .salt = "t"}, 0, "another salt");
 	core_free(c);
@@ -207,8 +217,10 @@ test_rest(void)
 	core_resume(c, &(Err) {0});
 	expect(c, (Ask) {.seed = 1}, FULL, "behind a rest");
 	core_stats(c, &st);
-	CHECK(st.prefix_hits == 0 && st.external_hits == FULL && st.external_queries >= FULL && st.offload_back_bytes > 0 && st.mem_offload > 0,
-		  "%d of %d tokens, %d bytes of %d", (int) st.external_hits, (int) st.external_queries, (int) st.offload_back_bytes, (int) st.mem_offload);
+	CHECK(st.prefix_hits == 0 && st.external_hits == FULL && st.external_queries >= FULL &&
+		  st.offload_back_bytes > 0 && st.mem_offload > 0, "%d of %d tokens, %d bytes of %d",
+		  (int) st.external_hits, (int) st.external_queries, (int) st.offload_back_bytes,
+		  (int) st.mem_offload);
 	core_reset_prefix_cache(c);
 	expect(c, (Ask) {.seed = 1}, 0, "behind a reset");
 	/* the same weights, and then others */
@@ -280,7 +292,8 @@ test_idle(const char *dir)
 	expect(c, (Ask) {.seed = 1}, 0, "at first");
 	be_idle(c);
 	kvtier_stats(tier, &st);
-	CHECK(st.file_entries == FULL / 16 && st.unwritten == 0, "%d files, %d are missing", (int) st.file_entries, (int) st.unwritten);
+	CHECK(st.file_entries == FULL / 16 && st.unwritten == 0, "%d files, %d are missing",
+		  (int) st.file_entries, (int) st.unwritten);
 	core_free(c);
 	kvtier_close(tier);
 	tier = a_tier(dir);
@@ -435,15 +448,17 @@ ask_all(Core *c, const int *seeds, int n, Rec answers[OVERLAP_SEEDS])
 			*first = recs[i];
 			continue;
 		}
-		CHECK(recs[i].ids.len == first->ids.len && memcmp(recs[i].ids.data, first->ids.data, first->ids.len * sizeof(int32_t)) == 0,
+		CHECK(recs[i].ids.len == first->ids.len && memcmp(recs[i].ids.data, first->ids.data,
+														  first->ids.len * sizeof(int32_t)) == 0,
 			  "prompt %d has another answer", seeds[i]);
 		rec_free(&recs[i]);
 	}
 }
 
 /*
- * Nobody waits for copies but steps, on the device: those of a step come while it runs, and what went out is in the store then.
- * The pool has room for two prompts and a bit, so what some ask for takes the blocks of others, which come back at the same time.
+ * Nobody waits for copies but steps, on the device: those of a step come while it runs, and what went out is
+ * in the store then.  The pool has room for two prompts and a bit, so what some ask for takes the blocks of
+ * others, which come back at the same time.
  */
 static void
 test_overlap(void)
@@ -486,8 +501,8 @@ test_overlap(void)
 	core_stats(c, &st);
 	CHECK(!hung, "somebody has waited for a copy before a step");
 	CHECK(in_steps > 0, "nothing has gone out while a step was running");
-	CHECK(st.external_hits > 100 * FULL && st.offload_out_bytes > 0 && fake.bad_slots == 0, "%d tokens came back, %d slots are wrong",
-		  (int) st.external_hits, fake.bad_slots);
+	CHECK(st.external_hits > 100 * FULL && st.offload_out_bytes > 0 && fake.bad_slots == 0,
+		  "%d tokens came back, %d slots are wrong", (int) st.external_hits, fake.bad_slots);
 	fake.forward = NULL;
 	in_step = true;				/* at rest it is waited for */
 	core_free(c);
@@ -538,7 +553,8 @@ test_lost(void)
 		_exit(77);
 	}
 	waitpid(child, &status, 0);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == ENGINE_EXIT_FATAL, "what a lost device has left was kept: status %d", status);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == ENGINE_EXIT_FATAL,
+		  "what a lost device has left was kept: status %d", status);
 	offcopy_settle(o);
 	CHECK(kvtier_find(tier, m, key) == KVT_MEMORY, "... and of one that isn't lost it is");
 	offcopy_free(o);

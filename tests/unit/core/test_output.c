@@ -49,19 +49,23 @@ static const Case cases[] = {
 	{.ids = "HW.", .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
 	{.ids = "HW.HW", .max_tokens = 5, .ignore_eos = true, .n_ids = 5, .finish = FIN_LENGTH,
 	.text = " hello world hello world"},
-	{.ids = "HW.", .max_tokens = 9, .include_stop = true, .n_ids = 3, .finish = FIN_STOP, .text = " hello world"},
+	{.ids = "HW.", .max_tokens = 9, .include_stop = true, .n_ids = 3, .finish = FIN_STOP,
+	 .text = " hello world"},
 	/* stop ids: the id is kept, its text hidden unless asked for */
 	{.ids = "H,W", .max_tokens = 9, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP, .reason = "290",
 	.text = " hello"},
-	{.ids = "H,W", .max_tokens = 9, .extra_stop_id = true, .include_stop = true, .n_ids = 2, .finish = FIN_STOP,
+	{.ids = "H,W", .max_tokens = 9, .extra_stop_id = true, .include_stop = true, .n_ids = 2,
+	 .finish = FIN_STOP,
 	.reason = "290", .text = " hellow290"},
 	{.ids = "H,", .max_tokens = 2, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP, .reason = "290",
 	.text = " hello"},
 	{.ids = "H,W", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = " hellow290 world"},
 	/* stop strings: over tokens, in the middle of one, kept or cut */
-	{.ids = "HSPW", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .reason = "stopping",
+	{.ids = "HSPW", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP,
+	 .reason = "stopping",
 	.text = " hello", .shown_before = " hello"},
-	{.ids = "HSPW", .stop = {"stopping"}, .include_stop = true, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP,
+	{.ids = "HSPW", .stop = {"stopping"}, .include_stop = true, .max_tokens = 9, .n_ids = 3,
+	 .finish = FIN_STOP,
 	.reason = "stopping", .text = " hellostopping"},
 	{.ids = "HW", .stop = {"wor"}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "wor",
 	.text = " hello "},
@@ -70,12 +74,16 @@ static const Case cases[] = {
 	{.ids = "HW", .stop = {"xyz", "lo w"}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "lo w",
 	.text = " hel", .shown_before = " hel"},
 	/* held back, then it was none: flushed */
-	{.ids = "HSab", .stop = {"stopping"}, .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH, .text = " hellostopab"},
-	{.ids = "HS", .stop = {"stopping"}, .max_tokens = 2, .n_ids = 2, .finish = FIN_LENGTH, .text = " hellostop",
+	{.ids = "HSab", .stop = {"stopping"}, .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH,
+	 .text = " hellostopab"},
+	{.ids = "HS", .stop = {"stopping"}, .max_tokens = 2, .n_ids = 2, .finish = FIN_LENGTH,
+	 .text = " hellostop",
 	.shown_before = " hello"},
-	{.ids = "HS.", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = " hellostop"},
+	{.ids = "HS.", .stop = {"stopping"}, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP,
+	 .text = " hellostop"},
 	/* a stop string and the length on the same token: stop */
-	{.ids = "HSP", .stop = {"stopping"}, .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP, .reason = "stopping",
+	{.ids = "HSP", .stop = {"stopping"}, .max_tokens = 3, .n_ids = 3, .finish = FIN_STOP,
+	 .reason = "stopping",
 	.text = " hello"},
 	/* the text of a hidden stop token doesn't complete a stop string; shown, it does */
 	{.ids = "H,", .stop = {"w290"}, .max_tokens = 9, .extra_stop_id = true, .n_ids = 2, .finish = FIN_STOP,
@@ -83,7 +91,8 @@ static const Case cases[] = {
 	{.ids = "H,", .stop = {"w290"}, .max_tokens = 9, .extra_stop_id = true, .include_stop = true, .n_ids = 2,
 	.finish = FIN_STOP, .reason = "w290", .text = " hellow290"},
 	/* min_tokens: neither ids nor strings; early text is outside the window */
-	{.ids = "H.H.W", .max_tokens = 9, .min_tokens = 3, .n_ids = 4, .finish = FIN_STOP, .text = " hello hello"},
+	{.ids = "H.H.W", .max_tokens = 9, .min_tokens = 3, .n_ids = 4, .finish = FIN_STOP,
+	 .text = " hello hello"},
 	{.ids = "SSSW", .stop = {"stop"}, .max_tokens = 9, .min_tokens = 2, .n_ids = 3, .finish = FIN_STOP,
 	.reason = "stop", .text = "stopstop"},
 	{.ids = "SPW", .stop = {"pping"}, .max_tokens = 3, .min_tokens = 1, .n_ids = 3, .finish = FIN_LENGTH,
@@ -93,7 +102,8 @@ static const Case cases[] = {
 	{.ids = "a\342\202\254b", .max_tokens = 5, .n_ids = 5, .finish = FIN_LENGTH, .text = "a\342\202\254b"},
 	{.ids = "a\342\202\254", .max_tokens = 4, .n_ids = 4, .finish = FIN_LENGTH, .text = "a\342\202\254",
 	.shown_before = "a"},
-	{.ids = "a\342\202", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = "a\357\277\275\357\277\275",
+	{.ids = "a\342\202", .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH,
+	 .text = "a\357\277\275\357\277\275",
 	.shown_before = "a"},
 	{.ids = "a\342\202\254b", .stop = {"\342\202\254"}, .max_tokens = 9, .n_ids = 4, .finish = FIN_STOP,
 	.reason = "\342\202\254", .text = "a"},
@@ -104,17 +114,25 @@ static const Case cases[] = {
 	.reason = "repetition_detected", .text = "x hello world hello world hello world"},
 	{.ids = "xaaaaaa", .repeat = {4, 2, 2}, .max_tokens = 20, .n_ids = 5, .finish = FIN_REPETITION,
 	.reason = "repetition_detected", .text = "xaaaa"},
-	{.ids = "abcabc", .repeat = {2, 1, 2}, .max_tokens = 6, .n_ids = 6, .finish = FIN_LENGTH, .text = "abcabc"},
+	{.ids = "abcabc", .repeat = {2, 1, 2}, .max_tokens = 6, .n_ids = 6, .finish = FIN_LENGTH,
+	 .text = "abcabc"},
 	{.ids = "abcabcd", .repeat = {3, 1, 2}, .max_tokens = 9, .n_ids = 6, .finish = FIN_REPETITION,
 	.reason = "repetition_detected", .text = "abcabc"},
-	/* the prompt (it ends with q) is not looked at; length and a stop string come first; not before min_tokens */
-	{.ids = "qHW", .repeat = {1, 1, 2}, .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH, .text = "q hello world"},
+	/*
+	 * the prompt (it ends with q) is not looked at; length and a stop string come first; not before
+	 * min_tokens
+	 */
+	{.ids = "qHW", .repeat = {1, 1, 2}, .max_tokens = 3, .n_ids = 3, .finish = FIN_LENGTH,
+	 .text = "q hello world"},
 	{.ids = "aa", .repeat = {1, 1, 2}, .max_tokens = 2, .n_ids = 2, .finish = FIN_LENGTH, .text = "aa"},
-	{.ids = "aaaa", .repeat = {1, 1, 2}, .max_tokens = 9, .min_tokens = 4, .n_ids = 4, .finish = FIN_REPETITION,
+	{.ids = "aaaa", .repeat = {1, 1, 2}, .max_tokens = 9, .min_tokens = 4, .n_ids = 4,
+	 .finish = FIN_REPETITION,
 	.reason = "repetition_detected", .text = "aaaa"},
-	{.ids = "SS", .stop = {"top"}, .repeat = {1, 1, 2}, .max_tokens = 9, .n_ids = 1, .finish = FIN_STOP, .reason = "top",
+	{.ids = "SS", .stop = {"top"}, .repeat = {1, 1, 2}, .max_tokens = 9, .n_ids = 1, .finish = FIN_STOP,
+	 .reason = "top",
 	.text = "s"},
-	{.ids = "aa", .stop = {"aa"}, .repeat = {1, 1, 2}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP, .reason = "aa",
+	{.ids = "aa", .stop = {"aa"}, .repeat = {1, 1, 2}, .max_tokens = 9, .n_ids = 2, .finish = FIN_STOP,
+	 .reason = "aa",
 	.text = ""},
 	/* no text wanted */
 	{.ids = "HW.", .no_text = true, .max_tokens = 9, .n_ids = 3, .finish = FIN_STOP, .text = ""},
@@ -200,7 +218,8 @@ run_case(size_t i, const Case *k, const Tok *tok)
 		  "case %zu: reason %s", i, res.reason != NULL ? res.reason : "NULL");
 	CHECK(strcmp(text.data, k->text) == 0, "case %zu: \"%s\"", i, text.data);
 	if (k->shown_before != NULL)
-		CHECK(shown_before == strlen(k->shown_before) && memcmp(text.data, k->shown_before, shown_before) == 0,
+		CHECK(shown_before == strlen(k->shown_before) &&
+			  memcmp(text.data, k->shown_before, shown_before) == 0,
 			  "case %zu: %zu bytes shown before the last token", i, shown_before);
 	buf_free(&text);
 	out_end(r);
@@ -232,7 +251,8 @@ run_golden(size_t i, const Json *c, const Tok *tok)
 		.min_tokens = number(c, "min_tokens"), .include_stop = is_true(c, "include_stop"),
 		.ignore_eos = is_true(c, "ignore_eos"), .extra_stop_id = is_true(c, "extra_stop_id"),
 		.n_ids = number(expect, "n_ids"), .text = json_get(expect, "text")->s, .reason = reason,
-		.finish = strcmp(finish, "stop") == 0 ? FIN_STOP : strcmp(finish, "length") == 0 ? FIN_LENGTH : FIN_REPETITION
+		.finish = strcmp(finish, "stop") == 0 ? FIN_STOP : strcmp(finish, "length") == 0 ? FIN_LENGTH :
+		FIN_REPETITION
 	};
 	int			n = 0;
 

@@ -39,7 +39,8 @@ naive(const ModelInfo *f, const Plan *plan, int64_t kv_token)
 	}
 	for (int row = 0; row < plan->n_sample; row++)
 		w.flops += 2 * (int64_t) f->work.head_params;
-	w.read += (int64_t) f->work.bytes + (experts < (int64_t) f->work.experts_bytes ? experts : (int64_t) f->work.experts_bytes);
+	w.read += (int64_t) f->work.bytes + (experts < (int64_t) f->work.experts_bytes
+										 ? experts : (int64_t) f->work.experts_bytes);
 	if (plan->n_sample > 0)
 		w.read += (int64_t) f->work.head_bytes;
 	return w;
@@ -56,8 +57,9 @@ main(void)
 	for (int i = 0; i < 2000; i++)
 	{
 		ModelInfo	f = {
-			.n_heads = 4, .head_dim = 64, .v_dim = i % 3 == 0 ? 32 : 0, .n_kv_layers = LAYERS, .kv_window = 1 + i % 40,
-			.both_ways = i % 7 == 0,.work = {1000, 2000, 300, 600, 600 * (uint64_t) (i % 9), 5000, 10000}
+			.n_heads = 4, .head_dim = 64, .v_dim = i % 3 == 0 ? 32 : 0, .n_kv_layers = LAYERS,
+			.kv_window = 1 + i % 40, .both_ways = i % 7 == 0,
+			.work = {1000, 2000, 300, 600, 600 * (uint64_t) (i % 9), 5000, 10000}
 		};
 		Plan		plan = {.n = 1 + i % 5,.e = e,.n_sample = i % 3};
 		StepWork	a,
@@ -74,15 +76,18 @@ main(void)
 		}
 		for (int k = 0; k < plan.n; k++)
 		{
-			reqs[k] = (Req) {.computed = f.both_ways ? 0 : (int) ((seed = seed * 1664525 + 1013904223) >> 16) % 60};
-			e[k] = (PlanEntry) {.r = &reqs[k],.n = 1 + (int) ((seed = seed * 1664525 + 1013904223) >> 16) % 30};
+			reqs[k] = (Req) {.computed = f.both_ways
+							 ? 0 : (int) ((seed = seed * 1664525 + 1013904223) >> 16) % 60};
+			e[k] = (PlanEntry) {.r = &reqs[k],
+								.n = 1 + (int) ((seed = seed * 1664525 + 1013904223) >> 16) % 30};
 			plan.n_rows += e[k].n;
 		}
 		a = perf_step(&f, &plan, 512);
 		b = naive(&f, &plan, 512);
 		CHECK(a.flops == b.flops && a.read == b.read && a.written == b.written,
-			  "step %d: %lld operations, %lld and %lld bytes, not %lld, %lld and %lld", i, (long long) a.flops, (long long) a.read,
-			  (long long) a.written, (long long) b.flops, (long long) b.read, (long long) b.written);
+			  "step %d: %lld operations, %lld and %lld bytes, not %lld, %lld and %lld", i,
+			  (long long) a.flops, (long long) a.read, (long long) a.written, (long long) b.flops,
+			  (long long) b.read, (long long) b.written);
 	}
 	return check_done("test_perf");
 }

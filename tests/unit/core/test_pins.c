@@ -32,7 +32,8 @@ static void
 submit_kind(Core *c, uint64_t id, int kind, int n, int pin, uint64_t owner, Rec *rec)
 {
 	GenParams	p = greedy_params(2);
-	ReqSpec		spec = {.id = id, .owner = owner, .sink = rec_sink, .sink_ctx = rec, .prompt = random_prompt((uint32_t) kind, n)};
+	ReqSpec		spec = {.id = id, .owner = owner, .sink = rec_sink, .sink_ctx = rec,
+						.prompt = random_prompt((uint32_t) kind, n)};
 	Err			e = {0};
 
 	memset(rec, 0, sizeof(*rec));
@@ -75,8 +76,9 @@ check_pinned(const Core *c, int tokens, int blocks)
 	CoreStats	st;
 
 	core_stats(c, &st);
-	CHECK(st.kv_pinned_tokens == tokens && st.kv_blocks_used == blocks, "%lld tokens in %lld blocks, not %d in %d",
-		  (long long) st.kv_pinned_tokens, (long long) st.kv_blocks_used, tokens, blocks);
+	CHECK(st.kv_pinned_tokens == tokens && st.kv_blocks_used == blocks,
+		  "%lld tokens in %lld blocks, not %d in %d", (long long) st.kv_pinned_tokens,
+		  (long long) st.kv_blocks_used, tokens, blocks);
 }
 
 /* A reported pin holds. */
@@ -94,8 +96,10 @@ test_told(void)
 	submit_kind(c, 1, 1, 97, 1, 1, &a);
 	submit_kind(c, 2, 2, 97, 1, 1, &b);
 	run(c);
-	CHECK(a.finish < FIN_ABORT && b.finish == FIN_ERROR && b.err.cls == ERR_NOMEM, "%d, %d %s", a.finish, b.finish, b.err.msg);
-	CHECK(b.late_events == 0 && b.ids.len == 0, "%zu tokens, %d events behind the end", b.ids.len, b.late_events);
+	CHECK(a.finish < FIN_ABORT && b.finish == FIN_ERROR && b.err.cls == ERR_NOMEM, "%d, %d %s", a.finish,
+		  b.finish, b.err.msg);
+	CHECK(b.late_events == 0 && b.ids.len == 0, "%zu tokens, %d events behind the end", b.ids.len,
+		  b.late_events);
 	check_pinned(c, 96, 6);
 	rec_free(&a);
 	rec_free(&b);
@@ -167,13 +171,15 @@ test_common(void)
 	core_pins(c, tell, &l);
 	CHECK(l.n == 5, "%d pins", l.n);
 	for (int i = 0; i < l.n; i++)
-		CHECK(l.pins[i].tokens == (i < 4 ? 96 + 16 * i : 160) && l.pins[i].owner == 1 && l.pins[i].lora == NULL && !l.pins[i].salted &&
-			  l.pins[i].bytes * l.pins[0].tokens == l.pins[0].bytes * l.pins[i].tokens, "pin %d has %d tokens in %lld bytes", i,
-			  l.pins[i].tokens, (long long) l.pins[i].bytes);
+		CHECK(l.pins[i].tokens == (i < 4 ? 96 + 16 * i : 160) && l.pins[i].owner == 1 &&
+			  l.pins[i].lora == NULL && !l.pins[i].salted &&
+			  l.pins[i].bytes * l.pins[0].tokens == l.pins[0].bytes * l.pins[i].tokens,
+			  "pin %d has %d tokens in %lld bytes", i, l.pins[i].tokens, (long long) l.pins[i].bytes);
 	/* the longest, one in the middle, the shortest; nobody has such a number */
 	CHECK(core_unpin(c, l.pins[4].id), "no pin %llu", (unsigned long long) l.pins[4].id);
 	check_pinned(c, 144, 9);
-	CHECK(core_unpin(c, l.pins[1].id) && core_unpin(c, l.pins[0].id) && !core_unpin(c, l.pins[0].id), "given up once each");
+	CHECK(core_unpin(c, l.pins[1].id) && core_unpin(c, l.pins[0].id) && !core_unpin(c, l.pins[0].id),
+		  "given up once each");
 	check_pinned(c, 144, 9);
 	CHECK(core_check(c, &e), "%s", e.msg);
 	CHECK(core_unpin(c, l.pins[3].id), "no pin %llu", (unsigned long long) l.pins[3].id);
@@ -233,7 +239,8 @@ main(void)
 	rec_free(&r);
 	ask(c, 9, 300, 0, 1, &r);
 	rec_free(&r);
-	CHECK(ask(c, 1, 50, 1, 1, &r) <= 16 && r.finish == FIN_LENGTH, "it was not pinned: %d tokens found", r.cached);
+	CHECK(ask(c, 1, 50, 1, 1, &r) <= 16 && r.finish == FIN_LENGTH, "it was not pinned: %d tokens found",
+		  r.cached);
 	rec_free(&r);
 	for (int i = 10; i < 16; i++)
 	{
@@ -241,8 +248,8 @@ main(void)
 		rec_free(&r);
 	}
 	core_stats(c, &st);
-	CHECK(st.kv_pinned_tokens == 48 && st.kv_blocks_used == 3, "%lld tokens in %lld blocks", (long long) st.kv_pinned_tokens,
-		  (long long) st.kv_blocks_used);
+	CHECK(st.kv_pinned_tokens == 48 && st.kv_blocks_used == 3, "%lld tokens in %lld blocks",
+		  (long long) st.kv_pinned_tokens, (long long) st.kv_blocks_used);
 	CHECK(ask(c, 1, 60, 0, 1, &r) == 48, "%d tokens of a pinned prompt are found", r.cached);
 	rec_free(&r);
 	CHECK(ask(c, 1, 50, 0, 2, &r) == 0, "another owner finds %d tokens", r.cached);
@@ -259,7 +266,8 @@ main(void)
 	CHECK(r.finish == FIN_LENGTH, "7 blocks more: finish %d", r.finish);
 	rec_free(&r);
 	ask(c, 3, 16, 1, 1, &r);
-	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_NOMEM && strstr(r.err.hint, "llm_unpin_prefix") != NULL, "one more: %s", r.err.msg);
+	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_NOMEM && strstr(r.err.hint, "llm_unpin_prefix") != NULL,
+		  "one more: %s", r.err.msg);
 	rec_free(&r);
 	ask(c, 3, 15, 1, 1, &r);
 	CHECK(r.finish == FIN_ERROR && r.err.cls == ERR_INVALID, "15 tokens: %s", r.err.msg);
@@ -267,13 +275,15 @@ main(void)
 	ask(c, 1, 50, -1, 1, &r);
 	rec_free(&r);
 	core_stats(c, &st);
-	CHECK(st.kv_pinned_tokens == 7 * 16 && st.kv_blocks_used == 7, "unpinned: %lld tokens are pinned", (long long) st.kv_pinned_tokens);
+	CHECK(st.kv_pinned_tokens == 7 * 16 && st.kv_blocks_used == 7, "unpinned: %lld tokens are pinned",
+		  (long long) st.kv_pinned_tokens);
 	/* who needs all of the pool gets it */
 	ask(c, 4, 18 * 16, 0, 1, &r);
 	CHECK(r.finish == FIN_LENGTH, "18 of 20 blocks: finish %d, %s", r.finish, r.err.msg);
 	rec_free(&r);
 	core_stats(c, &st);
-	CHECK(st.kv_pinned_tokens == 0 && st.kv_blocks_used == 0, "%lld tokens are still pinned", (long long) st.kv_pinned_tokens);
+	CHECK(st.kv_pinned_tokens == 0 && st.kv_blocks_used == 0, "%lld tokens are still pinned",
+		  (long long) st.kv_pinned_tokens);
 	ask(c, 1, 50, 1, 1, &r);
 	rec_free(&r);
 	core_reset_prefix_cache(c);

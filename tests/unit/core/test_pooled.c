@@ -81,8 +81,8 @@ check_logprobs(const PoolSpec *spec, const PooledRec *rec, const char *what)
 	int			at = 0;
 	int			bad = 0;
 
-	CHECK(rec->finish == FIN_STOP && rec->events == 1 && rec->n_rows == spec->n_seqs, "%s: finish %d, %s", what,
-		  rec->finish, rec->err.msg);
+	CHECK(rec->finish == FIN_STOP && rec->events == 1 && rec->n_rows == spec->n_seqs, "%s: finish %d, %s",
+		  what, rec->finish, rec->err.msg);
 	if (rec->finish != FIN_STOP)
 		return;
 	for (int i = 0; i < spec->n_seqs; i++)
@@ -136,7 +136,8 @@ test_vectors(void)
 	row_of(ids.data, 60, row);
 	CHECK(one.finish == FIN_STOP && one.n_rows == 1 && one.width == FAKE_VOCAB &&
 		  memcmp(one.values, row, sizeof(row)) == 0, "last row: finish %d, %d rows", one.finish, one.n_rows);
-	CHECK(all.finish == FIN_STOP && all.n_rows == 60 && all.prompt_tokens == 60, "token vectors: %d", all.n_rows);
+	CHECK(all.finish == FIN_STOP && all.n_rows == 60 && all.prompt_tokens == 60, "token vectors: %d",
+		  all.n_rows);
 	for (int i = 0; i < all.n_rows; i++)
 	{
 		row_of(ids.data, i + 1, row);
@@ -225,16 +226,16 @@ test_rows(void)
 
 	check_one(c, &spec, "labels of one token");
 	core_stats(c, &st);
-	CHECK(st.step_rows == 40 && st.steps == 1 && st.prompt_tokens == 44, "%d rows in %d steps", (int) st.step_rows,
-		  (int) st.steps);
+	CHECK(st.step_rows == 40 && st.steps == 1 && st.prompt_tokens == 44, "%d rows in %d steps",
+		  (int) st.step_rows, (int) st.steps);
 	CHECK(st.generate_us == 0, "time of pooled rows counts as time of generation");
 	poolspec_free(&spec);
 	spec = choices_spec(random_prompt(1, 40), more, 4, random_prompt);
 	check_one(c, &spec, "longer labels");
 	core_stats(c, &st);
 	/* the prompt once, then all but the last token of each in one step */
-	CHECK(st.step_rows == (fake.no_state ? 40 + 40 + 6 : 40 + 40 + 3 * 40 + 6) && st.steps <= (fake.no_state ? 3 : 5),
-		  "%d rows in %d steps", (int) st.step_rows, (int) st.steps);
+	CHECK(st.step_rows == (fake.no_state ? 40 + 40 + 6 : 40 + 40 + 3 * 40 + 6) &&
+		  st.steps <= (fake.no_state ? 3 : 5), "%d rows in %d steps", (int) st.step_rows, (int) st.steps);
 	poolspec_free(&spec);
 	core_free(c);
 }
@@ -262,7 +263,8 @@ test_tight(void)
 			for (int i = 0; i < 4; i++)
 			{
 				check_logprobs(&spec, &recs[i], "tight");
-				CHECK(pooled_same(&recs[0], &recs[i]), "%d sequences, %d blocks: %d differs", seqs, blocks, i);
+				CHECK(pooled_same(&recs[0], &recs[i]), "%d sequences, %d blocks: %d differs", seqs, blocks,
+					  i);
 			}
 			for (int i = 0; i < 4; i++)
 				pooled_rec_free(&recs[i]);
@@ -318,7 +320,8 @@ test_restarted(PoolTask task)
 		core_step(c);
 	pooled_submit(c, 2, 1, vector_spec(task, random_prompt(3, 60)), &rec);
 	CHECK(pooled_run(c), "it does not end");
-	CHECK(rec.finish == FIN_STOP && rec.preemptions > 0, "finish %d, preempted %d times", rec.finish, rec.preemptions);
+	CHECK(rec.finish == FIN_STOP && rec.preemptions > 0, "finish %d, preempted %d times", rec.finish,
+		  rec.preemptions);
 	CHECK(rec.n_rows == (task == PT_EMBED ? 1 : 60), "%d rows", rec.n_rows);
 	for (int i = 0; i < 60; i++)
 	{
@@ -379,8 +382,8 @@ test_cancel(void)
 			core_step(c);
 			fake.hook = NULL;
 			CHECK(core_check(c, &e), "cancelled after %d: %s", n, e.msg);
-			CHECK(rec.events == 1 && (rec.finish == FIN_ABORT || rec.finish == FIN_STOP), "after %d: %d events, finish %d",
-				  n, rec.events, rec.finish);
+			CHECK(rec.events == 1 && (rec.finish == FIN_ABORT || rec.finish == FIN_STOP),
+				  "after %d: %d events, finish %d", n, rec.events, rec.finish);
 			CHECK(rec.finish == FIN_ABORT || n > 6, "after %d: finish %d", n, rec.finish);
 			CHECK(pooled_run(c), "it does not end");
 			check_logprobs(&other, &mate, "its mate");
@@ -440,8 +443,8 @@ test_stopped(void)
 	fake.hook = cancel_both_hook;
 	core_step(c);
 	core_stats(c, &st);
-	CHECK(rec[0].finish == FIN_ABORT && rec[1].finish == FIN_ABORT && st.steps == 0 && st.step_rows == 0 && st.cancelled == 2,
-		  "finish %d and %d, %d steps", rec[0].finish, rec[1].finish, (int) st.steps);
+	CHECK(rec[0].finish == FIN_ABORT && rec[1].finish == FIN_ABORT && st.steps == 0 && st.step_rows == 0 &&
+		  st.cancelled == 2, "finish %d and %d, %d steps", rec[0].finish, rec[1].finish, (int) st.steps);
 	CHECK(core_check(c, &e) && pooled_blocks(c) == 0, "%s", e.msg);
 	pooled_submit(c, 1, 1, vector_spec(PT_EMBED, random_prompt(1, 60)), &rec[2]);
 	pooled_submit(c, 3, 1, vector_spec(PT_EMBED, random_prompt(3, 40)), &rec[3]);
@@ -451,9 +454,10 @@ test_stopped(void)
 	core_stats(c, &st);
 	CHECK(progress == 2, "two steps that may be long, progress %d times", progress);
 	row_of(ids.data, 40, row);
-	CHECK(rec[2].finish == FIN_ABORT && rec[3].finish == FIN_STOP && st.steps == 1, "finish %d and %d, %d steps", rec[2].finish,
-		  rec[3].finish, (int) st.steps);
-	CHECK(rec[3].n_rows == 1 && memcmp(rec[3].values, row, sizeof(row)) == 0, "beside one that was cancelled");
+	CHECK(rec[2].finish == FIN_ABORT && rec[3].finish == FIN_STOP && st.steps == 1,
+		  "finish %d and %d, %d steps", rec[2].finish, rec[3].finish, (int) st.steps);
+	CHECK(rec[3].n_rows == 1 && memcmp(rec[3].values, row, sizeof(row)) == 0,
+		  "beside one that was cancelled");
 	CHECK(core_check(c, &e) && pooled_blocks(c) == 0, "%s", e.msg);
 	for (int i = 0; i < 4; i++)
 		pooled_rec_free(&rec[i]);
@@ -474,7 +478,8 @@ test_free(void)
 
 		memset(rec, 0, sizeof(rec));
 		for (int i = 0; i < 3; i++)
-			pooled_submit(c, (uint64_t) i, 1, choices_spec(random_prompt(5, 40), lens, 5, random_prompt), &rec[i]);
+			pooled_submit(c, (uint64_t) i, 1, choices_spec(random_prompt(5, 40), lens, 5, random_prompt),
+						  &rec[i]);
 		for (int i = 0; i < n; i++)
 			core_step(c);
 		core_free(c);
@@ -506,8 +511,8 @@ test_nan(void)
 	pooled_submit(c, 2, 1, poolspec_copy(&good), &b);
 	pooled_submit(c, 3, 1, vec, &v);
 	CHECK(pooled_run(c), "it does not end");
-	CHECK(a.finish == FIN_ERROR && strcmp(a.err.msg, "model produced non-finite values") == 0, "%d: %s", a.finish,
-		  a.err.msg);
+	CHECK(a.finish == FIN_ERROR && strcmp(a.err.msg, "model produced non-finite values") == 0, "%d: %s",
+		  a.finish, a.err.msg);
 	CHECK(v.finish == FIN_ERROR, "vector: %d", v.finish);
 	check_logprobs(&good, &b, "beside it");
 	pooled_rec_free(&a);
@@ -533,8 +538,10 @@ test_refused(void)
 	pooled_submit(c, 4, 1, text_spec(random_prompt(5, 20), 0), &r[3]);
 	pooled_submit(c, 5, 1, vector_spec(PT_SCORE, random_prompt(5, 20)), &r[4]);
 	CHECK(pooled_run(c), "it does not end");
-	CHECK(r[0].err.cls == ERR_TOO_LONG && strstr(r[0].err.msg, "KV cache blocks") != NULL, "%s", r[0].err.msg);
-	CHECK(r[1].err.cls == ERR_TOO_LONG && strstr(r[1].err.msg, "maximum model length") != NULL, "%s", r[1].err.msg);
+	CHECK(r[0].err.cls == ERR_TOO_LONG && strstr(r[0].err.msg, "KV cache blocks") != NULL, "%s",
+		  r[0].err.msg);
+	CHECK(r[1].err.cls == ERR_TOO_LONG && strstr(r[1].err.msg, "maximum model length") != NULL, "%s",
+		  r[1].err.msg);
 	for (int i = 2; i < 5; i++)
 		CHECK(r[i].finish == FIN_ERROR && r[i].err.cls == ERR_INTERNAL, "%d: %s", i, r[i].err.msg);
 	for (int i = 0; i < 5; i++)
@@ -658,8 +665,8 @@ test_overlap(void)
 	core_free(c);
 	for (int i = 0; i < 150; i++)
 	{
-		CHECK(recs[i].events == 1 && (recs[i].finish == FIN_STOP || i % 10 == 9), "%d: %d events, finish %d", i,
-			  recs[i].events, recs[i].finish);
+		CHECK(recs[i].events == 1 && (recs[i].finish == FIN_STOP || i % 10 == 9), "%d: %d events, finish %d",
+			  i, recs[i].events, recs[i].finish);
 		if (recs[i].finish == FIN_STOP && specs[i].task == PT_LOGPROBS)
 			check_logprobs(&specs[i], &recs[i], "overlapped");
 		pooled_rec_free(&recs[i]);

@@ -107,7 +107,8 @@ forward(Model *m, const Case *k, const IntVec *ids, float *out, bool hidden)
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size_t		size = info->n_kv_layers > 0 ? kv_layout(&kv) : 64;
 	void	   *state = aligned_alloc(64, (size_t) (info->state_bytes + 64) / 64 * 64);
-	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .block_table = tables, .state_slot = &slot},
+	Batch		b = {.rows = {.n_rows = n, .n_seqs = 1, .seq_start = start, .block_table = tables,
+							  .state_slot = &slot},
 		.tokens = ids->data, .n_out = 1, .hidden = hidden, .state = info->state_bytes > 0 ? state : NULL};
 
 	kv.base = aligned_alloc(64, (size + 63) / 64 * 64);
@@ -121,7 +122,8 @@ forward(Model *m, const Case *k, const IntVec *ids, float *out, bool hidden)
 	{
 		b.out_rows = iota + from;
 		b.n_out = n - from < 16 ? n - from : 16;
-		model_forward(m, &b, &kv, out + (size_t) from * (size_t) (hidden ? info->hidden_size : info->vocab_size));
+		model_forward(m, &b, &kv,
+					  out + (size_t) from * (size_t) (hidden ? info->hidden_size : info->vocab_size));
 	}
 	free(kv.base);
 	free(state);
@@ -146,7 +148,8 @@ static void
 check_plain(const Case *k, const char *label)
 {
 	Model	   *m = open_model(k, NULL);
-	Core	   *c = open_core(k, (CoreOptions) {.max_num_seqs = 16, .max_num_batched_tokens = 64, .kv_blocks = BLOCKS});
+	Core	   *c = open_core(k, (CoreOptions) {.max_num_seqs = 16, .max_num_batched_tokens = 64,
+												.kv_blocks = BLOCKS});
 	IntVec		ids = tokens(7, PROMPT);
 	PooledRec	text = {0},
 				vec = {0};
@@ -164,13 +167,15 @@ check_plain(const Case *k, const char *label)
 		pooled_submit(c, 1, 1, text_spec(tokens(7, PROMPT), 1), &text);
 		pooled_submit(c, 2, 1, vector_spec(PT_TOKEN_EMBED, tokens(7, PROMPT)), &vec);
 		CHECK(pooled_run(c), "%s: it does not end", label);
-		CHECK(text.finish == FIN_STOP && text.n_values == PROMPT - 1, "%s: %d values: %s", label, text.n_values,
-			  text.err.msg);
+		CHECK(text.finish == FIN_STOP && text.n_values == PROMPT - 1, "%s: %d values: %s", label,
+			  text.n_values, text.err.msg);
 		for (int i = 0; i < text.n_values; i++)
-			bad += !(fabs(reference(logits + (size_t) i * (size_t) vocab, vocab, ids.data[i + 1]) - text.values[i]) < 2e-5);
+			bad += !(fabs(reference(logits + (size_t) i * (size_t) vocab, vocab, ids.data[i + 1]) -
+						  text.values[i]) < 2e-5);
 		CHECK(bad == 0, "%s: %d log-probabilities differ", label, bad);
 		CHECK(vec.finish == FIN_STOP && vec.n_values == PROMPT * width &&
-			  memcmp(vec.values, rows, (size_t) vec.n_values * sizeof(float)) == 0, "%s: token vectors differ", label);
+			  memcmp(vec.values, rows, (size_t) vec.n_values * sizeof(float)) == 0,
+			  "%s: token vectors differ", label);
 		mem_free(logits);
 		mem_free(rows);
 	}
@@ -186,7 +191,8 @@ check_plain(const Case *k, const char *label)
 static PooledRec
 each_alone(const Case *k, const PoolSpec *spec)
 {
-	Core	   *c = open_core(k, (CoreOptions) {.max_num_seqs = 1, .max_num_batched_tokens = 64, .kv_blocks = BLOCKS});
+	Core	   *c = open_core(k, (CoreOptions) {.max_num_seqs = 1, .max_num_batched_tokens = 64,
+												.kv_blocks = BLOCKS});
 	PooledRec	all = {.finish = FIN_STOP, .n_rows = spec->n_seqs};
 
 	all.values = mem_zalloc(100 * sizeof(float));
@@ -214,9 +220,11 @@ each_alone(const Case *k, const PoolSpec *spec)
 
 /* The request among others, with steps of so many rows and a pool of so many blocks. */
 static void
-check_shared(const Case *k, const PoolSpec *spec, const PooledRec *want, int seqs, int rows, int blocks, const char *label)
+check_shared(const Case *k, const PoolSpec *spec, const PooledRec *want, int seqs, int rows, int blocks,
+			 const char *label)
 {
-	Core	   *c = open_core(k, (CoreOptions) {.max_num_seqs = seqs, .max_num_batched_tokens = rows, .kv_blocks = blocks});
+	Core	   *c = open_core(k, (CoreOptions) {.max_num_seqs = seqs, .max_num_batched_tokens = rows,
+												.kv_blocks = blocks});
 	PooledRec	rec = {0},
 				mates[4];
 	Rec			gen = {0};
@@ -231,8 +239,8 @@ check_shared(const Case *k, const PoolSpec *spec, const PooledRec *want, int seq
 					  choices_spec(tokens((uint32_t) i, 20 + i), label_lens, N_LABELS, tokens), &mates[i]);
 	pooled_submit(c, 10, 1, poolspec_copy(spec), &rec);
 	CHECK(pooled_run(c), "%s: it does not end", label);
-	CHECK(pooled_same(&rec, want), "%s, %d sequences, %d rows, %d blocks: choices differ (finish %d, %s)", label, seqs,
-		  rows, blocks, rec.finish, rec.err.msg);
+	CHECK(pooled_same(&rec, want), "%s, %d sequences, %d rows, %d blocks: choices differ (finish %d, %s)",
+		  label, seqs, rows, blocks, rec.finish, rec.err.msg);
 	CHECK(gen.finish == FIN_LENGTH && pooled_blocks(c) == 0, "%s: %d", label, gen.finish);
 	pooled_rec_free(&rec);
 	for (int i = 0; i < 4; i++)
@@ -306,7 +314,8 @@ main(void)
 		int			which = 0;
 
 		snprintf(k.path, sizeof(k.path), MODELS "/%s", names[i]->d_name);
-		for (const Kernels *const *kp = kernels_all(); names[i]->d_name[0] != '.' && *kp != NULL; kp++, which++)
+		for (const Kernels *const *kp = kernels_all(); names[i]->d_name[0] != '.' && *kp != NULL;
+			 kp++, which++)
 		{
 			char		label[600];
 
@@ -323,7 +332,8 @@ main(void)
 			if (!has_all_types(&k) || !generates(&k))
 				continue;
 			k.kv_type = kv_types[n_models++ % 6];
-			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name, ktype_name(k.kv_type));
+			snprintf(label, sizeof(label), "%s, %s, KV %s", names[i]->d_name, (*kp)->name,
+					 ktype_name(k.kv_type));
 			RUN(check_case(&k, label));
 		}
 		free(names[i]);

@@ -2,16 +2,16 @@
  * test_ranks.c
  *	  Models that ranks share give the bits of the model on one rank.
  *
- * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its layers on
- * 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other types of weights.
- * With o and down cut by inputs, each runs on 2 ranks, some on 3 and 4, too, and is compared as near as sums in another order are.
- * Adapters of tests/fixtures/lora add the same on ranks, to their own part each.
- * A step that is only tried, for its memory's sake, tells nobody and waits for nobody.
+ * Every fixture of tests/fixtures/models runs the same steps alone, with its columns on 2 ranks and its
+ * layers on 2; some also on 4 ranks, both ways at once, with whole experts dealt to ranks, and with other
+ * types of weights.  With o and down cut by inputs, each runs on 2 ranks, some on 3 and 4, too, and is
+ * compared as near as sums in another order are.  Adapters of tests/fixtures/lora add the same on ranks, to
+ * their own part each.  A step that is only tried, for its memory's sake, tells nobody and waits for nobody.
  * Ranks are threads here, each with weights, work space and KV of its own.  Some models do it
  * all again on devices, one a rank, that nobody can look into.
  *
- * The steps: a prompt in two pieces, of which the first wants all rows and the second the last; tokens one by one; then one
- * of this sequence beside the beginning of another.
+ * The steps: a prompt in two pieces, of which the first wants all rows and the second the last; tokens one by
+ * one; then one of this sequence beside the beginning of another.
  */
 #include <dirent.h>
 #include <math.h>
@@ -94,7 +94,8 @@ run_start(Run *r, Model *m, const Dev *dev, const LoraAdapter *a, float *out)
 	Err			e;
 
 	*r = (Run) {.m = m,.dev = dev,.out = out,.vocab = info->vocab_size,.slots = {1, 0},.lora = {a, NULL}};
-	r->kv = (KvView) {.type = KT_F32,.n_layers = info->n_kv_layers,.n_blocks = 2 * PER_SEQ,.block_size = BLOCK,
+	r->kv = (KvView) {.type = KT_F32,.n_layers = info->n_kv_layers,.n_blocks = 2 * PER_SEQ,
+					  .block_size = BLOCK,
 	.n_kv_heads = info->n_kv_heads,.head_dim = info->head_dim,.v_dim = info->v_dim};
 	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
 	for (int i = 0; i < 2 * PER_SEQ; i++)
@@ -123,7 +124,10 @@ token(const Run *r, int seq, int pos)
 	return (int32_t) ((uint32_t) (pos * 7919 + seq * 104729 + 13) % (uint32_t) r->vocab);
 }
 
-/* n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted` rows at its end */
+/*
+ * n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted`
+ * rows at its end
+ */
 static bool
 step(Run *r, int pos0, int n0, int n1, int wanted)
 {
@@ -133,7 +137,8 @@ step(Run *r, int pos0, int n0, int n1, int wanted)
 	int32_t		tokens[MAX_ROWS];
 	int32_t		rows[MAX_ROWS];
 	const int32_t *tables[2] = {r->table[0], r->table[1]};
-	Batch		b = {.rows = {.n_rows = n,.n_seqs = n1 > 0 ? 2 : 1,.seq_start = start,.pos = pos,.block_table = tables,.state_slot = r->slots},
+	Batch		b = {.rows = {.n_rows = n,.n_seqs = n1 > 0 ? 2 : 1,.seq_start = start,.pos = pos,
+							  .block_table = tables,.state_slot = r->slots},
 	.tokens = tokens,.out_rows = rows,.state = r->state.base,.lora = r->lora[0] != NULL ? r->lora : NULL};
 	size_t		floats;
 	Err			e;
@@ -175,7 +180,8 @@ static const Dev *
 open_device(const char *name, KPool *pool, Dev *dev)
 {
 	static const KHost host = {.abi = KDEVICE_ABI,.pool_device = kpool_device,.pool_threads = kpool_nthreads};
-	KDevOpen	o = {.max_rows = MAX_ROWS,.max_seqs = MAX_ROWS,.max_blocks = PER_SEQ,.max_out = MAX_ROWS,.invariant = true};
+	KDevOpen	o = {.max_rows = MAX_ROWS,.max_seqs = MAX_ROWS,.max_blocks = PER_SEQ,.max_out = MAX_ROWS,
+					 .invariant = true};
 	char		why[128];
 
 	if (name == NULL)
@@ -187,7 +193,10 @@ open_device(const char *name, KPool *pool, Dev *dev)
 	return dev;
 }
 
-/* So many pieces of memory there are not, as the machine says or as is found out, by turns; a thread is a rank. */
+/*
+ * So many pieces of memory there are not, as the machine says or as is found out, by turns; a thread is a
+ * rank.
+ */
 static _Thread_local int starved;
 #define SCRATCH (1 << 20)		/* of a rank that moves experts */
 
@@ -280,8 +289,10 @@ run_as(Job *j, const ModelRanks *ranks)
 	KPool	   *pool = kpool_new(1);
 	Dev			its;
 	const Dev  *dev = open_device(j->plan.device, pool, &its);
-	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,
-	.quant = j->plan.quant,.ranks = ranks,.dev = dev,.cache_dir = j->plan.cache,.cache_id = j->plan.cache != NULL ? j->path : NULL};
+	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", &why),.pool = pool,
+						.max_rows = MAX_ROWS,.max_out = MAX_ROWS,
+	.quant = j->plan.quant,.ranks = ranks,.dev = dev,.cache_dir = j->plan.cache,
+	.cache_id = j->plan.cache != NULL ? j->path : NULL};
 	Model	   *m = NULL;
 	LoraAdapter *a = NULL;
 
@@ -292,7 +303,8 @@ run_as(Job *j, const ModelRanks *ranks)
 		source_done(&source);
 		files_close(f);
 	}
-	if (m != NULL && j->plan.adapter != NULL && (a = lora_files_load(m, j->plan.adapter, 64, "auto", &j->e)) == NULL)
+	if (m != NULL && j->plan.adapter != NULL &&
+		(a = lora_files_load(m, j->plan.adapter, 64, "auto", &j->e)) == NULL)
 	{
 		model_free(m);
 		m = NULL;
@@ -329,7 +341,8 @@ run_job(void *arg)
 	int			tp = j->plan.tp;
 	int			pp = j->plan.pp;
 	GroupMem	g;
-	ModelRanks	ranks = {.experts = j->plan.experts,.round_robin = j->plan.round_robin,.eplb = j->plan.eplb,.rows = j->plan.rows};
+	ModelRanks	ranks = {.experts = j->plan.experts,.round_robin = j->plan.round_robin,.eplb = j->plan.eplb,
+						 .rows = j->plan.rows};
 
 	if (j->fd < 0)
 	{
@@ -385,7 +398,8 @@ begins(const char *name, const char *with)
 static bool
 has_experts(const char *name)
 {
-	return begins(name, "mixtral") || begins(name, "deepseek3") || begins(name, "gpt_oss") || begins(name, "qwen3_moe");
+	return begins(name, "mixtral") || begins(name, "deepseek3") || begins(name, "gpt_oss") ||
+		begins(name, "qwen3_moe");
 }
 
 static int	refused;
@@ -398,10 +412,12 @@ check_moves(const char *name, const Job *j, const Job *first)
 	const EplbStat *s = &j->eplb;
 
 	all_moved += s->moved;
-	CHECK(s->rounds > (j->plan.eplb.step_bytes > 0 ? 0 : 1) && s->rows > 0 && s->busiest >= s->rows && s->busiest <= s->rows * j->plan.tp, "%s: %zu rounds, %zu of %zu rows", name,
-		  (size_t) s->rounds, (size_t) s->rows, (size_t) s->busiest);
+	CHECK(s->rounds > (j->plan.eplb.step_bytes > 0 ? 0 : 1) && s->rows > 0 && s->busiest >= s->rows &&
+		  s->busiest <= s->rows * j->plan.tp, "%s: %zu rounds, %zu of %zu rows", name, (size_t) s->rounds,
+		  (size_t) s->rows, (size_t) s->busiest);
 	CHECK(memcmp(s, &first->eplb, sizeof(*s)) == 0, "%s: rank %d counts otherwise", name, j->rank);
-	CHECK(s->failed == (j->plan.starved > 0 && j->rank >= (j->plan.pp - 1) * j->plan.tp ? j->plan.starved : 0), "%s: rank %d, %zu rounds fail", name, j->rank,
+	CHECK(s->failed == (j->plan.starved > 0 && j->rank >= (j->plan.pp - 1) * j->plan.tp
+						? j->plan.starved : 0), "%s: rank %d, %zu rounds fail", name, j->rank,
 		  (size_t) s->failed);
 }
 
@@ -431,7 +447,8 @@ check_rows(const char *name, const Job *alone, const Job *jobs, int tp)
 				have++;
 				same = same && memcmp(jobs[r].rows + t * width, row, width * sizeof(float)) == 0;
 			}
-		CHECK(same && have >= (memcmp(row, zeros, width * sizeof(float)) != 0), "%s on %d ranks: the row of token %zu", name, tp, t);
+		CHECK(same && have >= (memcmp(row, zeros, width * sizeof(float)) != 0),
+			  "%s on %d ranks: the row of token %zu", name, tp, t);
 	}
 	mem_free(zeros);
 }
@@ -461,14 +478,18 @@ compare(const char *name, const char *path, const Job *alone, Plan plan, bool ma
 			CHECK(false, "%s on %d x %d ranks, rank %d: %s", name, plan.tp, plan.pp, r, j->e.msg);
 		/* of other stages nobody hears logits but the first rank */
 		else if (r == 0 || plan.pp == 1)
-			CHECK(memcmp(j->out, alone->out, size) == 0, "%s on %d x %d ranks%s%s%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
-				  plan.device != NULL ? " with device " : "", plan.device != NULL ? plan.device : "", plan.eplb.on ? ", by experts that move" : plan.round_robin ? ", by experts in turn" : plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "", plan.quant != NULL ? plan.quant->name : "", r);
+			CHECK(memcmp(j->out, alone->out, size) == 0,
+				  "%s on %d x %d ranks%s%s%s%s%s: rank %d has other bits", name, plan.tp, plan.pp,
+				  plan.device != NULL ? " with device " : "", plan.device != NULL ? plan.device : "",
+				  plan.eplb.on ? ", by experts that move" : plan.round_robin ? ", by experts in turn" :
+				  plan.experts ? ", by experts" : "", plan.quant != NULL ? ", as " : "",
+				  plan.quant != NULL ? plan.quant->name : "", r);
 		if (j->out != NULL && plan.eplb.on)
 			check_moves(name, j, &jobs[r / plan.tp * plan.tp]);
 		/* matrices end with a whole strip, which tiny experts feel */
 		if (j->out != NULL && !has_experts(name))
-			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp, (size_t) j->bytes,
-				  (size_t) alone->bytes);
+			CHECK(j->bytes < alone->bytes, "%s on %d x %d ranks: %zu bytes of %zu", name, plan.tp, plan.pp,
+				  (size_t) j->bytes, (size_t) alone->bytes);
 	}
 	if (jobs[0].out != NULL && plan.pp == 1 && plan.quant == NULL && plan.adapter == NULL)
 		check_rows(name, alone, jobs, plan.tp);
@@ -509,21 +530,25 @@ largest(const float *x, int n)
 	return best;
 }
 
-/* Are its products of numbers that aren't rounded before?  Those of BF16 and of blocks round what they read to 8 or 16 bits. */
+/*
+ * Are its products of numbers that aren't rounded before?  Those of BF16 and of blocks round what they read
+ * to 8 or 16 bits.
+ */
 static bool
 is_exact(const char *name, const QuantScheme *quant)
 {
 	if (quant != NULL)
 		return strcmp(quant->name, "float32") == 0;
-	return !begins(name, "quant") && strstr(name, "bf16") == NULL && strstr(name, "q8_0") == NULL && strstr(name, "mixed") == NULL &&
-		strstr(name, "mxfp4") == NULL && strstr(name, "awq") == NULL;
+	return !begins(name, "quant") && strstr(name, "bf16") == NULL && strstr(name, "q8_0") == NULL &&
+		strstr(name, "mixed") == NULL && strstr(name, "mxfp4") == NULL && strstr(name, "awq") == NULL;
 }
 
 static int	other_bits;			/* how often partial sums had others than the model alone */
 
 /*
- * Partial sums: all ranks have the same bits, which are nearly those of the model alone.  What is added in another order differs by
- * some units in the last place; where that is then rounded to few bits, by one of those here and there.
+ * Partial sums: all ranks have the same bits, which are nearly those of the model alone.  What is added in
+ * another order differs by some units in the last place; where that is then rounded to few bits, by one of
+ * those here and there.
  */
 static void
 compare_rows(const char *name, const char *path, const Job *alone, Plan plan, bool may_refuse)
@@ -540,12 +565,15 @@ compare_rows(const char *name, const char *path, const Job *alone, Plan plan, bo
 	if (jobs[0].out == NULL)
 		return;
 	for (int r = 1; r < plan.tp && plan.pp == 1; r++)
-		CHECK(jobs[r].out != NULL && memcmp(jobs[r].out, jobs[0].out, size) == 0, "%s by rows on %d ranks: rank %d has bits of its own", name, plan.tp, r);
+		CHECK(jobs[r].out != NULL && memcmp(jobs[r].out, jobs[0].out, size) == 0,
+			  "%s by rows on %d ranks: rank %d has bits of its own", name, plan.tp, r);
 	diff = difference(jobs[0].out, alone->out, N_OUT, alone->vocab);
-	CHECK(diff <= most, "%s by rows on %d x %d ranks%s%s%s%s: %g away", name, plan.tp, plan.pp, plan.device != NULL ? " with device " : "", plan.device != NULL ? plan.device : "",
+	CHECK(diff <= most, "%s by rows on %d x %d ranks%s%s%s%s: %g away", name, plan.tp, plan.pp,
+		  plan.device != NULL ? " with device " : "", plan.device != NULL ? plan.device : "",
 		  plan.quant != NULL ? " as " : "", plan.quant != NULL ? plan.quant->name : "", diff);
 	for (int i = 0; i < N_OUT; i++)
-		differ += largest(jobs[0].out + i * alone->vocab, alone->vocab) != largest(alone->out + i * alone->vocab, alone->vocab);
+		differ += largest(jobs[0].out + i * alone->vocab,
+						  alone->vocab) != largest(alone->out + i * alone->vocab, alone->vocab);
 	CHECK(differ == 0, "%s by rows on %d ranks: other tokens in %d rows", name, plan.tp, differ);
 	other_bits += diff > 0;
 	for (int r = 0; r < plan.tp * plan.pp; r++)
@@ -557,8 +585,8 @@ static bool
 is_close(const char *name)
 {
 	static const char *const names[] = {
-		"llama_f32", "gpt2_f16", "mixtral_f16", "deepseek3_f16", "deepseek2_f16", "gpt_oss_f16", "falcon_mqa_f16", "qwen3_moe_f16",
-		"granite4_f16", "gpt_oss_mxfp4", "quant_awq"
+		"llama_f32", "gpt2_f16", "mixtral_f16", "deepseek3_f16", "deepseek2_f16", "gpt_oss_f16",
+		"falcon_mqa_f16", "qwen3_moe_f16", "granite4_f16", "gpt_oss_mxfp4", "quant_awq"
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -571,7 +599,8 @@ is_close(const char *name)
 static void
 test_types(const char *name, const char *path, int tp)
 {
-	const QuantScheme *types[] = {quant_dtype("float32"), quant_dtype("bfloat16"), quant_scheme("q4_k"), quant_scheme("q8_0"), quant_scheme("int8")};
+	const QuantScheme *types[] = {quant_dtype("float32"), quant_dtype("bfloat16"), quant_scheme("q4_k"),
+								  quant_scheme("q8_0"), quant_scheme("int8")};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 	{
@@ -588,7 +617,10 @@ test_types(const char *name, const char *path, int tp)
 	}
 }
 
-/* Whole experts that move every other step, with second copies of some, all at once or a few bytes behind each step. */
+/*
+ * Whole experts that move every other step, with second copies of some, all at once or a few bytes behind
+ * each step.
+ */
 static void
 test_moving(const char *name, const char *path, const Job *alone, int tp, int experts)
 {
@@ -603,17 +635,20 @@ test_moving(const char *name, const char *path, const Job *alone, int tp, int ex
 	slow.redundant = often.redundant + tp;
 	copies.redundant = often.redundant + 2 * tp <= experts ? often.redundant + 2 * tp : slow.redundant;
 	compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = often}, false);
-	compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.round_robin = true,.eplb = copies}, false);
+	compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.round_robin = true,.eplb = copies},
+			false);
 	compare(name, path, alone, (Plan) {.tp = tp,.pp = 2,.experts = true,.eplb = slow}, false);
 	compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = slow,.sleeps = true}, false);
 	compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = copies,.starved = 2}, false);
 	CHECK(mkdtemp(cache) != NULL, "%s: %m", cache);
 	for (int i = 0; i < 2; i++)
-		compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = copies,.sleeps = true,.cache = cache}, false);
+		compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = copies,.sleeps = true,
+										   .cache = cache}, false);
 	snprintf(clean, sizeof(clean), "rm -r %s", cache);
 	CHECK(system(clean) == 0, "%s", clean);
 	for (int i = 0; i < 2; i++)
-		compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = i == 0 ? slow : copies,.sleeps = i == 1,.device = i == 0 ? "host" : "moat"},
+		compare(name, path, alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.eplb = i == 0 ? slow : copies,
+										   .sleeps = i == 1,.device = i == 0 ? "host" : "moat"},
 				false);
 }
 
@@ -647,7 +682,8 @@ test_model(const char *name)
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.experts = true}, false);
 		/* there is nobody to share them with */
 		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true}, false);
-		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true,.round_robin = true,.device = "moat"}, false);
+		compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.experts = true,.round_robin = true,
+											.device = "moat"}, false);
 	}
 	for (int n = close_look ? 2 : tp; n <= (close_look ? 4 : tp); n++)
 		if (alone.heads % n == 0)
@@ -668,23 +704,29 @@ test_model(const char *name)
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.device = device}, false);
 		compare(name, path, &alone, (Plan) {.tp = tp,.pp = 2,.device = device}, false);
 		for (int turn = 0; turn < 2 && has_experts(name); turn++)
-			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.round_robin = turn == 1,.device = device}, false);
+			compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.experts = true,.round_robin = turn == 1,
+												.device = device}, false);
 	}
 	job_free(&alone);
 	if (close_look && name[strlen(name) - 1] != '4' && !begins(name, "quant"))
 		test_types(name, path, tp);
 }
 
-/* Adapters of the fixtures: to all matrices, to embedding and head, to a head that is the embedding, to fused ones,
- * and beside weights of the model's that are saved with them. */
+/*
+ * Adapters of the fixtures: to all matrices, to embedding and head, to a head that is the embedding, to fused
+ * ones, and beside weights of the model's that are saved with them.
+ */
 static const struct
 {
 	const char *adapter;
 	const char *base;
 }			adapters[] = {
-	{"llama_all", "llama_f32"}, {"llama_rslora", "llama_f32"}, {"llama_ends", "llama_f32"}, {"llama_saved", "llama_f32"},
-	{"tied_saved", "llama_tied_bf16"}, {"qwen2_ends", "qwen2_f32"}, {"gemma3_all", "gemma3_bf16"}, {"gpt2_conv1d", "gpt2_f16"},
-	{"gptneox_fused", "gptneox_f16"}, {"falcon_grouped", "falcon_new_f16"}, {"cohere_paired", "cohere_f16"}, {"phi3_fused", "phi3_f16"},
+	{"llama_all", "llama_f32"}, {"llama_rslora", "llama_f32"}, {"llama_ends", "llama_f32"},
+	{"llama_saved", "llama_f32"},
+	{"tied_saved", "llama_tied_bf16"}, {"qwen2_ends", "qwen2_f32"}, {"gemma3_all", "gemma3_bf16"},
+	{"gpt2_conv1d", "gpt2_f16"},
+	{"gptneox_fused", "gptneox_f16"}, {"falcon_grouped", "falcon_new_f16"}, {"cohere_paired", "cohere_f16"},
+	{"phi3_fused", "phi3_f16"},
 	{"quant_awq", "quant_awq"}
 };
 
@@ -706,7 +748,8 @@ test_adapter(const char *adapter, const char *base)
 	CHECK(alone.out != NULL, "%s: %s", name, alone.e.msg);
 	if (alone.out == NULL)
 		return;
-	CHECK(memcmp(alone.out, plain.out, (size_t) N_OUT * (size_t) alone.vocab * sizeof(float)) != 0, "%s: nothing has been added", name);
+	CHECK(memcmp(alone.out, plain.out, (size_t) N_OUT * (size_t) alone.vocab * sizeof(float)) != 0,
+		  "%s: nothing has been added", name);
 	tp = alone.heads % 2 == 0 ? 2 : 3;
 	compare(name, path, &alone, (Plan) {.tp = tp,.pp = 1,.adapter = of}, false);
 	compare(name, path, &alone, (Plan) {.tp = 1,.pp = 2,.adapter = of}, false);
@@ -733,12 +776,14 @@ test_rehearsal(const char *name, bool experts)
 	int			fd = groupmem_file(&e);
 	int			told = 0;
 	GroupMem	g;
-	ModelRanks	ranks = {.experts = experts,.eplb = {.on = experts,.window = 1,.interval = 1,.log_interval = 1},.forward = count_steps,.ctx = &told};
+	ModelRanks	ranks = {.experts = experts,.eplb = {.on = experts,.window = 1,.interval = 1,
+													 .log_interval = 1},.forward = count_steps,.ctx = &told};
 	const char *why;
 	KPool	   *pool = kpool_new(1);
 	Dev			its;
 	const Dev  *dev = open_device("moat", pool, &its);
-	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", &why),.pool = pool,.max_rows = MAX_ROWS,.max_out = MAX_ROWS,
+	ModelOptions opt = {.kernels = dev != NULL ? dev->k : kernels_select("auto", &why),.pool = pool,
+						.max_rows = MAX_ROWS,.max_out = MAX_ROWS,
 	.ranks = &ranks,.dev = dev};
 	Files	   *f;
 	Source		source = {0};
@@ -754,14 +799,18 @@ test_rehearsal(const char *name, bool experts)
 	src = source_of(&source);
 	m = f != NULL ? model_new(files_conf(f), &src, &opt, &e) : NULL;
 	CHECK(m != NULL, "%s: %s", name, e.msg);
-	if (m != NULL && run_start(&r, m, dev, NULL, mem_zalloc((size_t) N_OUT * (size_t) model_info(m)->vocab_size * sizeof(float))))
+	if (m != NULL &&
+		run_start(&r, m, dev, NULL,
+				  mem_zalloc((size_t) N_OUT * (size_t) model_info(m)->vocab_size * sizeof(float))))
 	{
 		float	   *out = r.out;
 
 		r.alone = true;
 		CHECK(step(&r, 0, 13, 0, 13) && step(&r, 13, 1, SECOND, 1), "%s: steps that are tried", name);
 		CHECK(told == 0, "%s: others are told of %d steps", name, told);
-		CHECK((model_eplb(m) != NULL) == experts && (!experts || (model_eplb(m)->rows == 0 && model_eplb(m)->rounds == 0)), "%s: such steps count", name);
+		CHECK((model_eplb(m) != NULL) == experts &&
+			  (!experts || (model_eplb(m)->rows == 0 && model_eplb(m)->rounds == 0)), "%s: such steps count",
+			  name);
 		run_end(&r);
 		mem_free(out);
 	}

@@ -8,8 +8,8 @@
  *	   whoever reads a block finds what its own tokens would have put there;
  *	4. the same with a store behind the pool, in memory and in files, that forgets now and then.
  *
- * A place in a block holds a hash of the token there and all before it, as K and V do.  What drafts has of it, with a
- * store, is the same the other way round.
+ * A place in a block holds a hash of the token there and all before it, as K and V do.  What drafts has of
+ * it, with a store, is the same the other way round.
  */
 #include "core/offload/offload.h"
 
@@ -51,7 +51,8 @@ test_prefix(void)
 {
 	Prefix	   *p = prefix_new(N_BLOCKS, B);
 	Known		have[N_BLOCKS] = {0};
-	uint64_t	chains[8] = {prefix_root(p, 0, NULL, 0), prefix_root(p, 0, "a", 1), prefix_root(p, 1, NULL, 0), prefix_root(p, 1, "a", 1)};
+	uint64_t	chains[8] = {prefix_root(p, 0, NULL, 0), prefix_root(p, 0, "a", 1),
+							 prefix_root(p, 1, NULL, 0), prefix_root(p, 1, "a", 1)};
 	int			n_known = 0;
 	int			bad = 0;
 
@@ -100,7 +101,8 @@ test_prefix(void)
 		}
 		else
 		{
-			bool		there = n == B ? found != 0 : (prefix_find_part(p, chain, tokens, n, &same) != 0 && same == n);
+			bool		there = n == B ? found != 0 : (prefix_find_part(p, chain, tokens, n, &same) != 0 &&
+													   same == n);
 			uint64_t	behind = prefix_add(p, chain, b, tokens, n, false);
 
 			if (there)
@@ -170,7 +172,8 @@ world_tier(World *w, SchedOptions *opt, int blocks, const char *dir)
 	w->kv[0] = (KvView) {.base = (uint8_t *) w->held, .block_stride = bytes};
 	w->kv[1] = (KvView) {.base = (uint8_t *) w->draft, .block_stride = bytes};
 	opt->offload = w->offload = offload_open(&(OffloadSetup) {
-		.tier = w->tier, .id = id, .pool = w->pool, .prefix = w->prefix, .block_size = w->block, .always = true,
+		.tier = w->tier, .id = id, .pool = w->pool, .prefix = w->prefix, .block_size = w->block,
+			.always = true,
 		.kernels = kernels_select(NULL, NULL), .areas = {&w->kv[0], &w->kv[1]}, .step_bytes = 24 * bytes
 	}, &e);
 	CHECK(w->offload != NULL, "%s", e.msg);
@@ -275,7 +278,8 @@ world_free(World *w)
 	}
 	mem_free(w->draft);
 	mem_free(w->kv);
-	CHECK(kvpool_available(w->pool) == kvpool_total(w->pool), "%d blocks are left", kvpool_total(w->pool) - kvpool_available(w->pool));
+	CHECK(kvpool_available(w->pool) == kvpool_total(w->pool), "%d blocks are left",
+		  kvpool_total(w->pool) - kvpool_available(w->pool));
 	kvpool_free(w->pool);
 	prefix_free(w->prefix);
 	mem_free(w->held);
@@ -333,7 +337,8 @@ compute(World *w)
 		for (int pos = 0; pos < r->computed + p->e[i].n; pos++)
 		{
 			h = mix(h, r->tokens.data[pos]);
-			w->bad += w->held[place(w, r, pos)] != h || (w->draft != NULL && w->draft[place(w, r, pos)] != ~h);
+			w->bad += w->held[place(w, r, pos)] != h ||
+				(w->draft != NULL && w->draft[place(w, r, pos)] != ~h);
 		}
 	}
 	return p;
@@ -419,8 +424,8 @@ test_together(int rows, int common)
 	for (; n_steps < 1000 && sched_n_running(w.s) > 0; n_steps++)
 		step(&w);
 	/* what is behind the last full block when they come is each one's own */
-	CHECK(w.computed >= common + tails && w.computed <= common + tails + 16 * 16, "%d rows a step: %d rows, %d in common, %d not",
-		  rows, w.computed, common, tails);
+	CHECK(w.computed >= common + tails && w.computed <= common + tails + 16 * 16,
+		  "%d rows a step: %d rows, %d in common, %d not", rows, w.computed, common, tails);
 	CHECK(w.bad == 0, "%d places hold something else", w.bad);
 	world_free(&w);
 }
@@ -489,7 +494,8 @@ test_preempted(void)
 		add(&w, 1, 60, 0, 1, 40);
 		add(&w, 2, 40, 0, 2, 40);
 		run_all(&w);
-		CHECK(sched_n_preemptions(w.s) > 0 && w.bad == 0, "%d preemptions, %d bad", (int) sched_n_preemptions(w.s), w.bad);
+		CHECK(sched_n_preemptions(w.s) > 0 && w.bad == 0, "%d preemptions, %d bad",
+			  (int) sched_n_preemptions(w.s), w.bad);
 		computed[shared] = w.computed;
 		world_free(&w);
 	}
@@ -570,7 +576,8 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 			if (r->n_forks == 0 && r->state != RQ_GONE)
 				drop(&w, id);
 		}
-		else if (r != NULL && r->state == RQ_RUNNING && req_todo(r) == 1 && r->n_forks == 0 && rnd(4) == 0 && parents[id] == 0)
+		else if (r != NULL && r->state == RQ_RUNNING && req_todo(r) == 1 && r->n_forks == 0 && rnd(4) == 0 &&
+				 parents[id] == 0)
 		{
 			/* its last token is a fork's business */
 			r->tokens.len--;
@@ -591,7 +598,8 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		if (w.reqs[id] != NULL)
 			found += w.reqs[id]->cached;
 		for (int k = 1; k < MAX_REQS; k++)
-			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_RUNNING && (int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->n_forks == 0)
+			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_RUNNING &&
+				(int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->n_forks == 0)
 				drop(&w, k);
 		step(&w);
 		if (w.offload != NULL && rnd(300) == 0)
@@ -603,13 +611,15 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 			offload_some(w.offload, 1 << 20);
 	}
 	if (w.offload != NULL)
-		CHECK(offload_stats(w.offload)->hits > 0 && offload_stats(w.offload)->queries >= offload_stats(w.offload)->hits &&
+		CHECK(offload_stats(w.offload)->hits > 0 &&
+			  offload_stats(w.offload)->queries >= offload_stats(w.offload)->hits &&
 			  offload_stats(w.offload)->back_bytes > 0, "seed %u: %d of %d tokens came back", seed,
 			  (int) offload_stats(w.offload)->hits, (int) offload_stats(w.offload)->queries);
 	CHECK(w.bad == 0, "seed %u, %d blocks: %d places hold something else", seed, blocks, w.bad);
 	CHECK(n_forked > 5, "seed %u: forked %d times", seed, n_forked);
 	CHECK(found > 0 && w.copies > 0, "seed %u: %d found, %d copies", seed, (int) found, w.copies);
-	CHECK(sched_n_preemptions(w.s) > 0 || blocks > 20, "seed %u, %d blocks: nobody was preempted", seed, blocks);
+	CHECK(sched_n_preemptions(w.s) > 0 || blocks > 20, "seed %u, %d blocks: nobody was preempted", seed,
+		  blocks);
 	/* forks before their parents */
 	for (int k = MAX_REQS - 1; k > 0; k--)
 		if (w.reqs[k] != NULL)
@@ -711,7 +721,8 @@ test_files(void)
 	r = add(&w, 1, 170, 170, 1, 2);
 	add(&w, 2, 40, 40, 2, 20);
 	step(&w);
-	CHECK(sched_n_running(w.s) == 1 && r->state == RQ_WAITING, "%d run, state %d", sched_n_running(w.s), (int) r->state);
+	CHECK(sched_n_running(w.s) == 1 && r->state == RQ_WAITING, "%d run, state %d", sched_n_running(w.s),
+		  (int) r->state);
 	for (int i = 0; i < 5000 && r->state == RQ_WAITING; i++)
 	{
 		usleep(1000);

@@ -7,15 +7,15 @@
  *
  * After each step core_check() compares the blocks with the tables that hold them, and every counter.  What
  * a request says is compared with what it says alone, on a core for one at a time that shares nothing: all
- * of it, or as far as it came.  A core is stepped when it says that it is due, as the engine's step thread does, so a
- * wake-up that is lost shows.  Nobody waits for ever: in worlds without strict orders no request gets older
- * than a bound, and in all of them everything ends when nobody comes any more.
+ * of it, or as far as it came.  A core is stepped when it says that it is due, as the engine's step thread
+ * does, so a wake-up that is lost shows.  Nobody waits for ever: in worlds without strict orders no request
+ * gets older than a bound, and in all of them everything ends when nobody comes any more.
  *
- * Some worlds have a store behind their pool, in memory that may be less than the pool's, and in files: what one core has
- * left there the next one finds.
+ * Some worlds have a store behind their pool, in memory that may be less than the pool's, and in files: what
+ * one core has left there the next one finds.
  *
- * What is new in the core goes in as a row of kinds (ask_for()), as an option of a world (a_world()), or among what
- * is done with models (maintain()).
+ * What is new in the core goes in as a row of kinds (ask_for()), as an option of a world (a_world()), or
+ * among what is done with models (maintain()).
  *
  * And a progress test: many requests in a pool of under a tenth of the blocks that they need.
  */
@@ -42,13 +42,14 @@
 #define MAX_ANSWERS 4
 #define MAX_LEN		256
 /*
- * Steps; where no order is strict, no share tiny, and at most six are there at once.  The longest are beam searches on
- * recurrent state, which compute all tokens of each hypothesis: 3 of 110 tokens behind a prompt of 104, a step
- * for 18 rows of them.
+ * Steps; where no order is strict, no share tiny, and at most six are there at once.  The longest are beam
+ * searches on recurrent state, which compute all tokens of each hypothesis: 3 of 110 tokens behind a prompt
+ * of 104, a step for 18 rows of them.
  */
 #define MAX_AGE		4000
 #define N_LORAS		4
-#define N_MODELS	2			/* that answer differently, with either weights: layers 0 that see all, and with windows */
+/* that answer differently, with either weights: layers 0 that see all, and with windows */
+#define N_MODELS	2
 #define N_WEIGHTS	2
 #define WINDOW		24
 #define MAX_OLD		2			/* cores that finish what they have */
@@ -124,7 +125,8 @@ static Grammar *
 grammar_of(int i)
 {
 	static const char *const specs[] = {"(yes|no|hello)+", "[a-z]{3,12}( [0-9]{1,4}){2}", "x*y"};
-	GramSpec	s = {.kind = GRAM_REGEX, .text = specs[i % 3], .len = strlen(specs[i % 3]), .opt.strict = true};
+	GramSpec	s = {.kind = GRAM_REGEX, .text = specs[i % 3], .len = strlen(specs[i % 3]),
+					 .opt.strict = true};
 	Err			e = {0};
 	Grammar    *g = grammar_new(&s, &e);
 
@@ -245,7 +247,8 @@ make_alone(int model, int weights)
 		while (core_has_work(c))
 			core_step(c);
 		core_free(c);
-		CHECK(s->finish != FIN_NONE && s->finish < FIN_ABORT, "kind %d alone: %d %s", k, s->finish, s->err.msg);
+		CHECK(s->finish != FIN_NONE && s->finish < FIN_ABORT, "kind %d alone: %d %s", k, s->finish,
+			  s->err.msg);
 	}
 }
 
@@ -270,7 +273,8 @@ typedef struct World
 	Core	   *c;				/* which gets what comes, */
 	KvTier	   *tier;			/* NULL = none */
 	char		dir[32];		/* of its files; "" = none */
-	Core	   *old[MAX_OLD];	/* and those that finish what they have, with the weights from before; NULL = none */
+	/* and those that finish what they have, with the weights from before; NULL = none */
+	Core	   *old[MAX_OLD];
 	CoreOptions opt;
 	int			window;			/* of the model's layers */
 	int			model;			/* of alone[] */
@@ -278,7 +282,8 @@ typedef struct World
 	int			weights;
 	int			rests;			/* rounds that c rests from now on */
 	bool		held;			/* nobody comes until all are done, then it sleeps */
-	bool		strict;			/* some may wait as long as others come, or long for a limit, an adapter, a tiny share */
+	/* some may wait as long as others come, or long for a limit, an adapter, a tiny share */
+	bool		strict;
 	int			most;			/* live requests */
 	int			max_requests[4];	/* of each role */
 	int			weight[4];
@@ -294,7 +299,8 @@ typedef struct World
 /* Of all worlds, to see that everything has happened. */
 static struct
 {
-	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows, windows, slept, updated, gone, back;
+	int64_t		events, steps, ended, cancelled, late, refused, preemptions, cached, deferred, drafts, rows,
+		windows, slept, updated, gone, back;
 	int			oldest;
 }			total;
 
@@ -314,7 +320,8 @@ a_core(World *w)
 static void
 a_store(World *w, int i, CoreOptions *opt)
 {
-	KvTierOptions to = {.memory_bytes = (size_t) (i % 3 == 0 ? 200 : 20) * 4096, .directory = w->dir, .disk_bytes = 1 << 20};
+	KvTierOptions to = {.memory_bytes = (size_t) (i % 3 == 0 ? 200 : 20) * 4096, .directory = w->dir,
+						.disk_bytes = 1 << 20};
 	Err			e = {0};
 
 	if (i % 2 == 0)
@@ -342,7 +349,8 @@ static void
 a_world(World *w, int i)
 {
 	static const char *const drafters[] = {
-		"{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":1,\"prompt_lookup_max\":2}", "{\"method\":\"suffix\"}"
+		"{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":1,\"prompt_lookup_max\":2}",
+		"{\"method\":\"suffix\"}"
 	};
 	int			seqs = (rnd_state = (uint32_t) i * 7919 + 1, 2 + rnd(11));
 	CoreOptions opt = options(seqs, 16 + seqs + rnd(80), 15 + rnd(rnd(4) ? 8 : 60));
@@ -392,14 +400,16 @@ arrive(World *w)
 
 	while (l->used)
 		l++;
-	*l = (Live) {.used = true, .kind = rnd(N_KINDS), .id = w->next_id++, .c = w->c, .weights = w->weights, .born = w->step};
+	*l = (Live) {.used = true, .kind = rnd(N_KINDS), .id = w->next_id++, .c = w->c, .weights = w->weights,
+				 .born = w->step};
 	spec = ask_for(l->kind);
 	spec.id = l->id;
 	spec.session = (uint64_t) rnd(6);
 	spec.stream = rnd(2);
 	spec.owner = (uint64_t) rnd(2);
 	spec.by = (Caller) {
-		.role = (uint64_t) role, .weight = w->weight[role - 1], .background = rnd(4) == 0, .max_requests = w->max_requests[role - 1],
+		.role = (uint64_t) role, .weight = w->weight[role - 1], .background = rnd(4) == 0,
+			.max_requests = w->max_requests[role - 1],
 		.wait_ms = rnd(20) == 0 ? rnd(2) : -1
 	};
 	l->impatient = spec.by.wait_ms >= 0;
@@ -446,7 +456,8 @@ n_live(const World *w, const Core *c)
 static bool
 begins_with(const IntVec *whole, const IntVec *part)
 {
-	return part->len <= whole->len && (part->len == 0 || memcmp(whole->data, part->data, part->len * sizeof(int32_t)) == 0);
+	return part->len <= whole->len &&
+		(part->len == 0 || memcmp(whole->data, part->data, part->len * sizeof(int32_t)) == 0);
 }
 
 /* Is that what it says alone, or the beginning of it? */
@@ -460,8 +471,10 @@ same(const World *w, const Live *l)
 	{
 		if (!begins_with(&want->ids[i], &got->ids[i]))
 			return false;
-		if (got->finish < FIN_ABORT && (got->ids[i].len != want->ids[i].len || got->text[i].len != want->text[i].len ||
-										(got->text[i].len > 0 && memcmp(got->text[i].data, want->text[i].data, got->text[i].len) != 0)))
+		if (got->finish < FIN_ABORT &&
+			(got->ids[i].len != want->ids[i].len || got->text[i].len != want->text[i].len ||
+										(got->text[i].len > 0 && memcmp(got->text[i].data, want->text[i].data,
+																		got->text[i].len) != 0)))
 			return false;
 	}
 	if (got->finish >= FIN_ABORT)
@@ -477,7 +490,8 @@ may_end_so(const Live *l)
 		return l->cancelled;
 	if (l->seen.finish != FIN_ERROR)
 		return true;
-	return (l->seen.err.cls == ERR_CANCELLED && l->deadline) || (l->seen.err.cls == ERR_LIMIT && l->impatient);
+	return (l->seen.err.cls == ERR_CANCELLED && l->deadline) ||
+		(l->seen.err.cls == ERR_LIMIT && l->impatient);
 }
 
 /* Checks the requests that have ended. */
@@ -494,7 +508,8 @@ look(World *w)
 			w->oldest = w->step - l->born;
 		if (s->finish == FIN_NONE)
 			continue;
-		CHECK(may_end_so(l), "request %d of kind %d ends with %d %s", (int) l->id, l->kind, s->finish, s->err.msg);
+		CHECK(may_end_so(l), "request %d of kind %d ends with %d %s", (int) l->id, l->kind, s->finish,
+			  s->err.msg);
 		CHECK(same(w, l), "request %d of kind %d says something else than alone", (int) l->id, l->kind);
 		CHECK(s->late_events == 0, "request %d of kind %d: events behind its end", (int) l->id, l->kind);
 		total.ended += s->finish < FIN_ABORT;
@@ -521,7 +536,8 @@ close_core(World *w, Core *c)
 	core_stats(c, &st);
 	if (n_live(w, c) == 0)
 		clean = st.kv_blocks_used == 0 && st.running == 0 && st.waiting == 0 && st.live == 0;
-	CHECK(clean, "%d blocks are left, %d run, %d wait", (int) st.kv_blocks_used, (int) st.running, (int) st.waiting);
+	CHECK(clean, "%d blocks are left, %d run, %d wait", (int) st.kv_blocks_used, (int) st.running,
+		  (int) st.waiting);
 	total.drafts += st.spec_draft_tokens;
 	total.rows += st.step_rows;
 	total.back += st.external_hits;
@@ -544,7 +560,8 @@ put_to_sleep(World *w)
 
 	core_suspend(w->c, true);
 	core_stats(w->c, &st);
-	CHECK(st.kv_blocks_used == 0 && st.running == 0, "asleep: %d blocks, %d run", (int) st.kv_blocks_used, (int) st.running);
+	CHECK(st.kv_blocks_used == 0 && st.running == 0, "asleep: %d blocks, %d run", (int) st.kv_blocks_used,
+		  (int) st.running);
 	w->rests = 1 + rnd(20);
 	total.slept++;
 }
@@ -658,8 +675,8 @@ end_of_world(World *w, int i, bool ok)
 
 	core_stats(w->c, &st);
 	CHECK(ok, "world %d, step %d: %s", i, w->step, w->err.msg);
-	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i, w->n_live, (int) st.running,
-		  (int) st.waiting, (int) st.waiting_deferred);
+	CHECK(w->n_live == 0, "world %d: %d requests don't end; %d run, %d wait, %d of them for limits", i,
+		  w->n_live, (int) st.running, (int) st.waiting, (int) st.waiting_deferred);
 	core_resume(w->c, &(Err) {0});
 	for (int r = 1; r <= 4 && w->n_live == 0; r++)
 	{
@@ -722,26 +739,30 @@ test_worlds(void)
 {
 	const char *one = getenv("SIM_WORLD");
 
-	for (int i = one != NULL ? atoi(one) : 0; i < (one != NULL ? atoi(one) + 1 : N_WORLDS) && check_failed == 0; i++)
+	for (int i = one != NULL ? atoi(one) : 0;
+		 i < (one != NULL ? atoi(one) + 1 : N_WORLDS) && check_failed == 0; i++)
 		run_world(i, check_effort(60000, 100000, 1000000) / N_WORLDS);
 	CHECK(fake.bad_slots == 0, "%d slots of other positions were read", fake.bad_slots);
 	/* it has all happened */
-	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 && total.preemptions > 100 &&
-		  total.cached > 3000 && total.deferred > 1000 && total.drafts > 300 && total.back > 300 && total.windows > 1000 && total.slept > 50 &&
-		  total.updated > 50 && total.gone > 20,
-		  "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred %d, drafts %d, given up windows %d, slept %d, updated %d, gone %d, back %d", (int) total.ended,
-		  (int) total.cancelled, (int) total.late, (int) total.refused, (int) total.preemptions, (int) total.cached,
-		  (int) total.deferred, (int) total.drafts, (int) total.windows, (int) total.slept, (int) total.updated, (int) total.gone,
-		  (int) total.back);
-	printf("%d events, %d steps, %d ended, %d cancelled, %d preemptions; the oldest was %d steps old\n", (int) total.events,
-		   (int) total.steps, (int) total.ended, (int) total.cancelled, (int) total.preemptions, total.oldest);
+	CHECK(total.ended > 2500 && total.cancelled > 300 && total.late > 20 && total.refused > 10 &&
+		  total.preemptions > 100 && total.cached > 3000 && total.deferred > 1000 && total.drafts > 300 &&
+		  total.back > 300 && total.windows > 1000 && total.slept > 50 && total.updated > 50 &&
+		  total.gone > 20, "ended %d, cancelled %d, late %d, refused %d, preempted %d, cached %d, deferred "
+						   "%d, drafts %d, given up windows %d, slept %d, updated %d, gone %d, back %d",
+						   (int) total.ended,
+		  (int) total.cancelled, (int) total.late, (int) total.refused, (int) total.preemptions,
+		  (int) total.cached, (int) total.deferred, (int) total.drafts, (int) total.windows,
+		  (int) total.slept, (int) total.updated, (int) total.gone, (int) total.back);
+	printf("%d events, %d steps, %d ended, %d cancelled, %d preemptions; the oldest was %d steps old\n",
+		   (int) total.events, (int) total.steps, (int) total.ended, (int) total.cancelled,
+		   (int) total.preemptions, total.oldest);
 }
 
 /* ---- a pool of under a tenth of what is needed ---- */
 
 /*
- * All end, and little is computed twice: who has been preempted comes back when there is room for all of it, and
- * for a block more of each that runs.
+ * All end, and little is computed twice: who has been preempted comes back when there is room for all of it,
+ * and for a block more of each that runs.
  */
 static void
 test_progress(bool prefix)
@@ -767,7 +788,8 @@ test_progress(bool prefix)
 	c = core_for_grammars(fake_model(MAX_LEN), tiny_tok(), opt);
 	for (int i = 0; i < N; i++)
 	{
-		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .prompt = random_prompt((uint32_t) i + 1000, 10 + i % 20), .sink = see};
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5,
+							.prompt = random_prompt((uint32_t) i + 1000, 10 + i % 20), .sink = see};
 		int			n = 90 + i % 50;
 
 		spec.params = greedy_params(n);
@@ -789,10 +811,11 @@ test_progress(bool prefix)
 		seen_free(&s[i]);
 	}
 	CHECK(bad == 0, "%d have not ended", bad);
-	CHECK(st.preemptions > 10 && st.step_rows < rows * 3 / 2, "%d preemptions: %d rows instead of %d", (int) st.preemptions,
-		  (int) st.step_rows, (int) rows);
-	printf("%d of %d blocks%s: %d preemptions, %.0f %% computed again\n", blocks, (int) needed, prefix ? ", prefix cache" : "",
-		   (int) st.preemptions, 100.0 * (double) (st.step_rows - rows) / (double) rows);
+	CHECK(st.preemptions > 10 && st.step_rows < rows * 3 / 2, "%d preemptions: %d rows instead of %d",
+		  (int) st.preemptions, (int) st.step_rows, (int) rows);
+	printf("%d of %d blocks%s: %d preemptions, %.0f %% computed again\n", blocks, (int) needed,
+		   prefix ? ", prefix cache" : "", (int) st.preemptions,
+		   100.0 * (double) (st.step_rows - rows) / (double) rows);
 	core_free(c);
 	mem_free(s);
 }
@@ -800,8 +823,8 @@ test_progress(bool prefix)
 /* ---- roles, when seats or blocks are short ---- */
 
 /*
- * One role has 60 requests of all kinds under way and waiting; another one asks for a few tokens, again and again, and has them soon.  All
- * say what they say alone, whoever made way for whom.
+ * One role has 60 requests of all kinds under way and waiting; another one asks for a few tokens, again and
+ * again, and has them soon.  All say what they say alone, whoever made way for whom.
  */
 static void
 test_roles(int seats, int blocks, bool prefix)
@@ -858,11 +881,13 @@ test_roles(int seats, int blocks, bool prefix)
 		const Seen *want = &alone[0][0][kind[i]];
 
 		for (int k = 0; k < MAX_ANSWERS; k++)
-			CHECK(want->ids[k].len == s[i].ids[k].len && begins_with(&want->ids[k], &s[i].ids[k]), "request %d of kind %d says something else than alone", i, kind[i]);
+			CHECK(want->ids[k].len == s[i].ids[k].len && begins_with(&want->ids[k], &s[i].ids[k]),
+				  "request %d of kind %d says something else than alone", i, kind[i]);
 		seen_free(&s[i]);
 	}
 	core_stats(c, &st);
-	printf("%d seats, %d blocks: another role's two tokens take %d steps at most; %d preemptions\n", seats, blocks, longest, (int) st.preemptions);
+	printf("%d seats, %d blocks: another role's two tokens take %d steps at most; %d preemptions\n", seats,
+		   blocks, longest, (int) st.preemptions);
 	core_free(c);
 	mem_free(s);
 }

@@ -15,8 +15,9 @@ expect(int threads, int64_t kv_tokens, uint64_t memory, int vocab, int hidden, i
 	CoreOptions co = {0};
 
 	sizing_fill(&mi, threads, kv_tokens, memory, &co);
-	CHECK(co.max_num_seqs == seqs && co.max_num_batched_tokens == rows, "%d threads, %lld tokens, %llu bytes: %d and %d, not %d and %d",
-		  threads, (long long) kv_tokens, (unsigned long long) memory, co.max_num_seqs, co.max_num_batched_tokens, seqs, rows);
+	CHECK(co.max_num_seqs == seqs && co.max_num_batched_tokens == rows,
+		  "%d threads, %lld tokens, %llu bytes: %d and %d, not %d and %d", threads, (long long) kv_tokens,
+		  (unsigned long long) memory, co.max_num_seqs, co.max_num_batched_tokens, seqs, rows);
 }
 
 int
@@ -35,22 +36,26 @@ main(void)
 	/* what is given stays, and the other one agrees with it */
 	co = (CoreOptions) {.max_num_seqs = 3};
 	sizing_fill(&mi, 2, 1 << 20, GIB, &co);
-	CHECK(co.max_num_seqs == 3 && co.max_num_batched_tokens == 512, "%d and %d", co.max_num_seqs, co.max_num_batched_tokens);
+	CHECK(co.max_num_seqs == 3 && co.max_num_batched_tokens == 512, "%d and %d", co.max_num_seqs,
+		  co.max_num_batched_tokens);
 	co = (CoreOptions) {.max_num_seqs = 1000};
 	sizing_fill(&mi, 2, 1 << 20, GIB, &co);
-	CHECK(co.max_num_seqs == 1000 && co.max_num_batched_tokens == 1000, "%d and %d", co.max_num_seqs, co.max_num_batched_tokens);
+	CHECK(co.max_num_seqs == 1000 && co.max_num_batched_tokens == 1000, "%d and %d", co.max_num_seqs,
+		  co.max_num_batched_tokens);
 	co = (CoreOptions) {.max_num_batched_tokens = 20};
 	sizing_fill(&mi, 2, 1 << 20, GIB, &co);
-	CHECK(co.max_num_seqs == 20 && co.max_num_batched_tokens == 20, "%d and %d", co.max_num_seqs, co.max_num_batched_tokens);
+	CHECK(co.max_num_seqs == 20 && co.max_num_batched_tokens == 20, "%d and %d", co.max_num_seqs,
+		  co.max_num_batched_tokens);
 	for (int threads = 1; threads <= 256; threads++)
 		for (int64_t kv = 1; kv < INT64_C(1) << 32; kv *= 7)
 			for (uint64_t memory = 1; memory < UINT64_C(1) << 44; memory *= 13)
 			{
 				co = (CoreOptions) {0};
 				sizing_fill(&mi, threads, kv, memory, &co);
-				if (co.max_num_seqs < 8 || co.max_num_seqs > 256 || co.max_num_batched_tokens < co.max_num_seqs ||
-					co.max_num_batched_tokens > 4096)
-					CHECK(false, "%d threads: %d and %d", threads, co.max_num_seqs, co.max_num_batched_tokens);
+				if (co.max_num_seqs < 8 || co.max_num_seqs > 256 ||
+					co.max_num_batched_tokens < co.max_num_seqs || co.max_num_batched_tokens > 4096)
+					CHECK(false, "%d threads: %d and %d", threads, co.max_num_seqs,
+						  co.max_num_batched_tokens);
 			}
 	return check_done("sizing");
 }

@@ -51,7 +51,8 @@ static void
 step(int i)
 {
 	int			core[2];
-	TraceStep	s = {.core = &core[i % 2],.at = {1000 * i + 1, 1000 * i + 100, 1000 * i + 800, 1000 * i + 850, 1000 * i + 900},.seqs = i,.rows = 2 * i};
+	TraceStep	s = {.core = &core[i % 2],.at = {1000 * i + 1, 1000 * i + 100, 1000 * i + 800, 1000 * i + 850,
+												 1000 * i + 900},.seqs = i,.rows = 2 * i};
 
 	s.ops_ns[PROF_MATMUL] = 500000;
 	trace_step(&s);
@@ -60,8 +61,10 @@ step(int i)
 static void
 request(uint64_t id)
 {
-	TraceRequest r = {.id = id,.arrival_us = 10,.scheduled_us = 20,.first_us = 40,.end_us = 90,.prompt_tokens = 7,.output_tokens = 3,
-	.pid = 77,.finish = FIN_STOP,.model = "a \"model\"\n",.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"};
+	TraceRequest r = {.id = id,.arrival_us = 10,.scheduled_us = 20,.first_us = 40,.end_us = 90,
+					  .prompt_tokens = 7,.output_tokens = 3,
+	.pid = 77,.finish = FIN_STOP,.model = "a \"model\"\n",
+	.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"};
 
 	trace_request(&r);
 }
@@ -114,9 +117,10 @@ test_record(void)
 	request(5);
 	j = stop();
 	CHECK(!trace_on(), "ends");
-	CHECK(count(j, "step", "X") == 2 && count(j, "plan", "X") == 2 && count(j, "forward", "X") == 2 && count(j, "sample", "X") == 2 &&
-		  count(j, "deliver", "X") == 2, "steps and their parts");
-	CHECK(count(j, "request", "b") == 1 && count(j, "queue", "e") == 1 && count(j, "prefill", "b") == 1 && count(j, "decode", "e") == 1, "requests");
+	CHECK(count(j, "step", "X") == 2 && count(j, "plan", "X") == 2 && count(j, "forward", "X") == 2 &&
+		  count(j, "sample", "X") == 2 && count(j, "deliver", "X") == 2, "steps and their parts");
+	CHECK(count(j, "request", "b") == 1 && count(j, "queue", "e") == 1 && count(j, "prefill", "b") == 1 &&
+		  count(j, "decode", "e") == 1, "requests");
 	CHECK(count(j, "thread_name", "M") == 2 && count(j, "process_name", "M") == 1, "two instances");
 	check_events(j);
 	json_each(ev, json_get(j, "traceEvents"))
@@ -151,7 +155,8 @@ test_limits(void)
 	CHECK(!trace_on(), "enough");
 	request(2);
 	j = stop();
-	CHECK(other(j, "steps") == 4 && count(j, "step", "X") == 4 && other(j, "requests") == 0, "%d steps, %d requests", other(j, "steps"), other(j, "requests"));
+	CHECK(other(j, "steps") == 4 && count(j, "step", "X") == 4 && other(j, "requests") == 0,
+		  "%d steps, %d requests", other(j, "steps"), other(j, "requests"));
 	json_free(j);
 	/* the newest stay */
 	CHECK(trace_start(0, 0, &e), "start");

@@ -3,8 +3,8 @@
  *	  Layers with windows, of which only what they see is kept.
  *
  * The pool's pages under random operations; and models whose requests come, go, are cancelled, preempted and
- * find what others have computed in a pool that is too small for all: their tokens are those that each has alone, where
- * everything is kept.
+ * find what others have computed in a pool that is too small for all: their tokens are those that each has
+ * alone, where everything is kept.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/core_util.h"
@@ -121,7 +121,8 @@ check_pool(int full, int window)
 	for (int k = 0; k < 6; k++)
 		while (t[k].n > 0)
 			shrink(p, &t[k]);
-	CHECK(kvpool_check(p, &e) && kvpool_pages_available(p) == kvpool_pages(p), "%d and %d pages, empty: %s", full, window, e.msg);
+	CHECK(kvpool_check(p, &e) && kvpool_pages_available(p) == kvpool_pages(p), "%d and %d pages, empty: %s",
+		  full, window, e.msg);
 	kvpool_free(p);
 }
 
@@ -134,8 +135,9 @@ static Core *
 open_core(const char *path, bool windows, int blocks, bool prefix_caching)
 {
 	CoreOptions o = {
-		.max_num_seqs = 8, .max_num_batched_tokens = 32, .max_model_len = 256, .block_size = 16, .kv_blocks = blocks,
-		.kv_type = KT_F16, .pool = pool, .kernels = kernels_select(NULL, NULL), .prefix_caching = prefix_caching, .no_windows = !windows
+		.max_num_seqs = 8, .max_num_batched_tokens = 32, .max_model_len = 256, .block_size = 16,
+		.kv_blocks = blocks, .kv_type = KT_F16, .pool = pool, .kernels = kernels_select(NULL, NULL),
+		.prefix_caching = prefix_caching, .no_windows = !windows
 	};
 	ModelOptions mo = {.kernels = o.kernels, .pool = pool, .max_rows = 32, .max_out = 8};
 	Err			e = {0};
@@ -223,16 +225,20 @@ check_model(const char *name, int blocks, bool full)
 	for (int i = 0; ok && i < LIVE; i++)
 	{
 		cancelled += got[i].finish == FIN_ABORT;
-		same += got[i].ids.len <= want[i].ids.len && (got[i].finish == FIN_ABORT || got[i].ids.len == want[i].ids.len) &&
-			(got[i].ids.len == 0 || memcmp(got[i].ids.data, want[i].ids.data, got[i].ids.len * sizeof(int32_t)) == 0);
+		same += got[i].ids.len <= want[i].ids.len &&
+			(got[i].finish == FIN_ABORT || got[i].ids.len == want[i].ids.len) &&
+			(got[i].ids.len == 0 ||
+			 memcmp(got[i].ids.data, want[i].ids.data, got[i].ids.len * sizeof(int32_t)) == 0);
 	}
 	core_stats(c, &st);
-	CHECK(same == LIVE && cancelled < LIVE / 2, "%s: %d of %d answers are the same, %d cancelled", name, same, LIVE, cancelled);
+	CHECK(same == LIVE && cancelled < LIVE / 2, "%s: %d of %d answers are the same, %d cancelled", name, same,
+		  LIVE, cancelled);
 	n_preempted += st.preemptions;
-	CHECK((full || st.cached_tokens > 0) && st.kv_blocks_used == 0, "%s: %lld preemptions, %lld tokens found, %lld pages used",
-		  name, (long long) st.preemptions, (long long) st.cached_tokens, (long long) st.kv_blocks_used);
-	printf("%s: %d + %d pages a block, %lld preemptions, %lld tokens found\n", name, kvpool_full(c->pool), kvpool_window(c->pool),
-		   (long long) st.preemptions, (long long) st.cached_tokens);
+	CHECK((full || st.cached_tokens > 0) && st.kv_blocks_used == 0,
+		  "%s: %lld preemptions, %lld tokens found, %lld pages used", name, (long long) st.preemptions,
+		  (long long) st.cached_tokens, (long long) st.kv_blocks_used);
+	printf("%s: %d + %d pages a block, %lld preemptions, %lld tokens found\n", name, kvpool_full(c->pool),
+		   kvpool_window(c->pool), (long long) st.preemptions, (long long) st.cached_tokens);
 	core_free(c);
 	for (int i = 0; i < LIVE; i++)
 	{
@@ -251,18 +257,20 @@ check_sizes(void)
 
 	CHECK(g.layers == 10 && g.full == 1 && g.window == 2 && g.reach == 32, "10 and 20 layers");
 	/* 5 blocks with windows, of 3 pages, and one page for each more */
-	CHECK(kvgroups_tokens(&g, &o, 15) == 5 * 16 && kvgroups_tokens(&g, &o, 110) == 100 * 16, "%lld tokens in 110 pages",
-		  (long long) kvgroups_tokens(&g, &o, 110));
+	CHECK(kvgroups_tokens(&g, &o, 15) == 5 * 16 && kvgroups_tokens(&g, &o, 110) == 100 * 16,
+		  "%lld tokens in 110 pages", (long long) kvgroups_tokens(&g, &o, 110));
 	o.no_windows = true;
 	g = kvgroups_of(&info, &o);
-	CHECK(g.layers == 30 && g.full == 1 && g.window == 0 && kvgroups_tokens(&g, &o, 36) == 36 * 16, "without");
+	CHECK(g.layers == 30 && g.full == 1 && g.window == 0 && kvgroups_tokens(&g, &o, 36) == 36 * 16,
+		  "without");
 	info = (ModelInfo) {.n_kv_layers = 62, .n_kv_windows = 52, .kv_window = 1024};
 	o.no_windows = false;
 	g = kvgroups_of(&info, &o);
 	CHECK(g.layers == 2 && g.full == 5 && g.window == 26, "Gemma 3 27B");
 	info = (ModelInfo) {.n_kv_layers = 32, .n_kv_windows = 32, .kv_window = 4096};
 	g = kvgroups_of(&info, &o);
-	CHECK(g.layers == 32 && g.full == 0 && g.window == 1 && kvgroups_tokens(&g, &o, 259) > 1 << 20, "Mistral 7B");
+	CHECK(g.layers == 32 && g.full == 0 && g.window == 1 && kvgroups_tokens(&g, &o, 259) > 1 << 20,
+		  "Mistral 7B");
 }
 
 int
@@ -274,7 +282,8 @@ main(void)
 		const char *name;
 		int			blocks;
 	}			models[] = {
-		{"gemma3_bf16", 8}, {"gpt_oss_f16", 11}, {"cohere2_f16", 9}, {"mistral_f32", 6}, {"olmo3_f16", 6}, {"llama4_chunks_f16", 11},
+		{"gemma3_bf16", 8}, {"gpt_oss_f16", 11}, {"cohere2_f16", 9}, {"mistral_f32", 6}, {"olmo3_f16", 6},
+		{"llama4_chunks_f16", 11},
 	};
 
 	pool = kpool_new(2);

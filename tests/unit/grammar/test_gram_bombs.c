@@ -20,7 +20,8 @@
 #define BYTES		((size_t) 450 << 20)
 #define STEPS		(5000000 + 8000000 + 20000000 + 2000000)
 
-#define SECONDS		10			/* of CPU time for all that is asked of a specification; most take milliseconds */
+/* of CPU time for all that is asked of a specification; most take milliseconds */
+#define SECONDS		10
 
 #define TOKENS		4000
 #define PIECE		7			/* bytes of text between masks */
@@ -31,7 +32,8 @@ static GramVocab *vocab;
 static void
 vocab_make(void)
 {
-	static const char *const words[] = {"\"", "\":", "\",\"", "{\"", "[[", "]]", "}}", "},{", "true", "null", "-1", "0.5", "e9", "p1", "a1", "\\u00", "\xC3\xA9", "\xE4\xB8\xAD"};
+	static const char *const words[] = {"\"", "\":", "\",\"", "{\"", "[[", "]]", "}}", "},{", "true", "null",
+										"-1", "0.5", "e9", "p1", "a1", "\\u00", "\xC3\xA9", "\xE4\xB8\xAD"};
 	static GramToken token[TOKENS];
 	static char text[TOKENS][24];
 	unsigned	seed = 1;
@@ -65,10 +67,12 @@ built(const GramSpec *s, const char *name)
 
 	if (spec_build(c, s, &root, &e))
 		cfg_finish(c, root, &e);
-	CHECK(re_size(cfg_re(c)) + cfg_size(c) <= NODES, "%s: %u and %u nodes", name, re_size(cfg_re(c)), cfg_size(c));
+	CHECK(re_size(cfg_re(c)) + cfg_size(c) <= NODES, "%s: %u and %u nodes", name, re_size(cfg_re(c)),
+		  cfg_size(c));
 	CHECK(re_memory(cfg_re(c)) <= BYTES, "%s: %zu bytes", name, re_memory(cfg_re(c)));
 	if (getenv("GRAM_VERBOSE") != NULL)
-		fprintf(stderr, "%-50.50s %7u nodes, %7zu KB ", name, re_size(cfg_re(c)) + cfg_size(c), re_memory(cfg_re(c)) / 1024);
+		fprintf(stderr, "%-50.50s %7u nodes, %7zu KB ", name, re_size(cfg_re(c)) + cfg_size(c),
+				re_memory(cfg_re(c)) / 1024);
 	cfg_free(c);
 }
 
@@ -102,7 +106,8 @@ walk(Grammar *g, const char *name, const char *text)
 		worst = grammar_work(g) - before > worst ? grammar_work(g) - before : worst;
 		CHECK(grammar_memory(g) <= BYTES, "%s: %zu bytes", name, grammar_memory(g));
 		before = grammar_work(g);
-		if (ok && !(gram_match_forced(m, 20, &forced, &e) && gram_match_bytes(m, text + at, n - at < PIECE ? n - at : PIECE, &ok, &e)))
+		if (ok && !(gram_match_forced(m, 20, &forced, &e) &&
+					gram_match_bytes(m, text + at, n - at < PIECE ? n - at : PIECE, &ok, &e)))
 		{
 			CHECK(is_limit(&e), "%s: %s", name, e.msg);
 			ok = false;
@@ -138,10 +143,11 @@ bomb(const GramSpec *s, const char *name, const char *text)
 		/* after a limit it begins anew */
 		CHECK(grammar_accepts(g, text, strlen(text), &yes, &e) || is_limit(&e), "%s: %s", name, e.msg);
 	}
-	CHECK(clock() - start < (clock_t) SECONDS * CLOCKS_PER_SEC, "%s: %.1f s", name, (double) (clock() - start) / CLOCKS_PER_SEC);
+	CHECK(clock() - start < (clock_t) SECONDS * CLOCKS_PER_SEC, "%s: %.1f s", name,
+		  (double) (clock() - start) / CLOCKS_PER_SEC);
 	if (getenv("GRAM_VERBOSE") != NULL)
-		fprintf(stderr, "%6.1f ms, %8llu steps, %6zu KB %.80s\n", (double) before * 1000 / CLOCKS_PER_SEC, (unsigned long long) worst,
-				g != NULL ? grammar_memory(g) / 1024 : 0, e.msg);
+		fprintf(stderr, "%6.1f ms, %8llu steps, %6zu KB %.80s\n", (double) before * 1000 / CLOCKS_PER_SEC,
+				(unsigned long long) worst, g != NULL ? grammar_memory(g) / 1024 : 0, e.msg);
 	grammar_unref(g);
 }
 
@@ -161,19 +167,26 @@ bomb_text(GramKind kind, const char *spec, size_t n, const char *name, const cha
 /* ---- expressions and grammars ---- */
 
 static const char *const regexes[] = {
-	"(a+)+b", "(a|aa)+c", "((a*)*)*b", "(a|a)*b", "(a|b|ab)*c", "(.*)*x", "([a-b]+)*c", "(a?b?a?b?)*c",	/* nested quantifiers */
-	".*a.{40}", "(.*a.*){20}", "([ab]{1,1000}-?){1,1000}x", "(a?){1000}a{1000}", "(\\w{1,500}\\s?){1,500}!", "((a{1,100}){1,100}){1,100}b",	/* counts */
-	"(a|b|ab|ba|aba){1,5000}z", "(a.*){1,60}b(.a){3,90}", "a{1000000}", "(a{1000}){1000}b", "((((a{9}){9}){9}){9}){9}", "(a{0,1000}b{0,1000}){0,1000}c",
-	"[\\w\\d\\s\\p{L}\\p{N}]{1,300}\\p{Lu}", "(\\p{L}+\\p{N}*\\p{P}?){1,200}", "[^\\p{L}]*[\\p{L}--]+x", "(\\w|\\d|_|a)*\\W",	/* classes of Unicode */
-	"(a|ab|abc|abcd|abcde)*(e|de|cde|bcde|abcde)*x", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.{1,9}a){1,9}(.{1,9}b){1,9}c"
+	/* nested quantifiers */
+	"(a+)+b", "(a|aa)+c", "((a*)*)*b", "(a|a)*b", "(a|b|ab)*c", "(.*)*x", "([a-b]+)*c", "(a?b?a?b?)*c",
+	/* counts */
+	".*a.{40}", "(.*a.*){20}", "([ab]{1,1000}-?){1,1000}x", "(a?){1000}a{1000}", "(\\w{1,500}\\s?){1,500}!",
+	"((a{1,100}){1,100}){1,100}b", "(a|b|ab|ba|aba){1,5000}z", "(a.*){1,60}b(.a){3,90}", "a{1000000}",
+	"(a{1000}){1000}b", "((((a{9}){9}){9}){9}){9}", "(a{0,1000}b{0,1000}){0,1000}c",
+	/* classes of Unicode */
+	"[\\w\\d\\s\\p{L}\\p{N}]{1,300}\\p{Lu}", "(\\p{L}+\\p{N}*\\p{P}?){1,200}", "[^\\p{L}]*[\\p{L}--]+x",
+	"(\\w|\\d|_|a)*\\W", "(a|ab|abc|abcd|abcde)*(e|de|cde|bcde|abcde)*x", "(x+x+)+y",
+	"^(([a-z])+.)+[A-Z]([a-z])+$", "(.{1,9}a){1,9}(.{1,9}b){1,9}c"
 };
 
 static const char *const grammars[] = {
 	"root ::= root root | \"a\" | \"\"", "root ::= root root root | \"a\" | \"b\" | root \"b\" root",
 	"root ::= a a a a a a\na ::= b b b b b b\nb ::= c c c c c c\nc ::= d{0,900}\nd ::= \"a\"? \"b\"?",
-	"root ::= x*\nx ::= y*\ny ::= z*\nz ::= x | \"a\" | \"b\"", "root ::= (\"a\" root \"b\"){0,5} | (\"a\" root){0,1000} | \"\"",
-	"root ::= \"a\" root \"b\" | \"b\" root \"a\" | root root | [ab]{1,40}", "root ::= a | b\na ::= b | \"a\"\nb ::= a | \"b\" b",
-	"root ::= (((root? \"a\")? \"b\")? root)? \"b\"", "start: (\"a\" start \"b\")~0..1000 | \"b\"", "start: x~1000\nx: y~1000\ny: \"a\"?"
+	"root ::= x*\nx ::= y*\ny ::= z*\nz ::= x | \"a\" | \"b\"",
+	"root ::= (\"a\" root \"b\"){0,5} | (\"a\" root){0,1000} | \"\"",
+	"root ::= \"a\" root \"b\" | \"b\" root \"a\" | root root | [ab]{1,40}",
+	"root ::= a | b\na ::= b | \"a\"\nb ::= a | \"b\" b", "root ::= (((root? \"a\")? \"b\")? root)? \"b\"",
+	"start: (\"a\" start \"b\")~0..1000 | \"b\"", "start: x~1000\nx: y~1000\ny: \"a\"?"
 };
 
 static void
@@ -233,8 +246,10 @@ long_grammars(void)
 	MANY(500, "(a%d?b|", i);
 	MANY(500, "c)%s", i >= 0 ? "{0,9}" : "");
 	end(GRAM_REGEX, "500 groups with counts", &b, text);
-	buf_addstr(&b, "{\"format\":{\"type\":\"triggered_tags\",\"triggers\":[\"<\"],\"tags\":[{\"begin\":\"<\",\"content\":{\"type\":\"any_text\"},\"end\":\">\"}");
-	MANY(3000, ",{\"begin\":\"<%d\",\"content\":{\"type\":\"regex\",\"pattern\":\"(a|aa)+\"},\"end\":\"</%d>\"}", i, i);
+	buf_addstr(&b, "{\"format\":{\"type\":\"triggered_tags\",\"triggers\":[\"<\"],\"tags\":[{\"begin\":\"<\","
+				   "\"content\":{\"type\":\"any_text\"},\"end\":\">\"}");
+	MANY(3000, ",{\"begin\":\"<%d\",\"content\":{\"type\":\"regex\",\"pattern\":\"(a|aa)+\"},"
+			   "\"end\":\"</%d>\"}", i, i);
 	buf_addstr(&b, "]}}");
 	end(GRAM_STRUCTURAL_TAG, "3,000 tags", &b, "text <17aaaa</17> text");
 	MANY(3000, "%s", i >= 0 ? "{\"type\":\"sequence\",\"elements\":[" : "");
@@ -287,7 +302,8 @@ written(void)
 		char		number[16];
 
 		snprintf(number, sizeof(number), "%d", i);
-		part[i] = re_cat(re, re_repeat(re, re_bytes(re, "a", 1), 0, RE_INF), re_cat(re, re_bytes(re, number, strlen(number)), x));
+		part[i] = re_cat(re, re_repeat(re, re_bytes(re, "a", 1), 0, RE_INF),
+						 re_cat(re, re_bytes(re, number, strlen(number)), x));
 	}
 	all = re_or_list(re, part, PARTS);
 	CHECK(re_check(re, &(Err) {0}), "%d parts", PARTS);
@@ -315,7 +331,8 @@ wide_tags(void)
 	buf_addstr(&b, "{\"triggers\":[\"<\"");
 	MANY(300, ",\"<%.*s\"", i % 4, "aaaa");
 	buf_addstr(&b, "],\"structures\":[{\"begin\":\"<aaaa\",\"schema\":{},\"end\":\">\"}");
-	MANY(300, ",{\"begin\":\"<aaaa%d\",\"schema\":{\"properties\":{\"a%d\":{\"minimum\":%d}}},\"end\":\">\"}", i, i, i);
+	MANY(300, ",{\"begin\":\"<aaaa%d\",\"schema\":{\"properties\":{\"a%d\":{\"minimum\":%d}}},\"end\":\">\"}",
+		 i, i, i);
 	buf_addstr(&b, "]}");
 	end(GRAM_STRUCTURAL_TAG, "300 triggers of each of 300 tags", &b, text);
 	buf_addstr(&b, "{\"triggers\":[\"<\"");
@@ -326,12 +343,14 @@ wide_tags(void)
 	end(GRAM_STRUCTURAL_TAG, "90,000 triggers and ends", &b, text);
 	for (int k = 0; k < 2; k++)
 	{
-		buf_printf(&b, "{\"format\":{\"type\":\"%s\",\"elements\":[{\"type\":\"const_string\",\"value\":\"text\"}", k == 0 ? "sequence" : "or");
+		buf_printf(&b, "{\"format\":{\"type\":\"%s\",\"elements\":[{\"type\":\"const_string\","
+					   "\"value\":\"text\"}", k == 0 ? "sequence" : "or");
 		MANY(80000, ",{\"type\":\"const_string\",\"value\":\"%d\"}", k == 0 ? i % 10 : i);
 		buf_addstr(&b, "]}}");
 		end(GRAM_STRUCTURAL_TAG, k == 0 ? "80,000 elements" : "80,000 alternatives of a tag", &b, text);
 	}
-	buf_addstr(&b, "{\"format\":{\"type\":\"tags_with_separator\",\"separator\":\",\",\"tags\":[{\"begin\":\"<\",\"content\":{\"type\":\"any_text\"},\"end\":\">\"}");
+	buf_addstr(&b, "{\"format\":{\"type\":\"tags_with_separator\",\"separator\":\",\","
+				   "\"tags\":[{\"begin\":\"<\",\"content\":{\"type\":\"any_text\"},\"end\":\">\"}");
 	MANY(20000, ",{\"begin\":\"<%d\",\"content\":{\"type\":\"any_text\"},\"end\":\">\"}", i);
 	buf_addstr(&b, "]}}");
 	end(GRAM_STRUCTURAL_TAG, "20,000 tags with separators", &b, text);
@@ -356,11 +375,13 @@ schemas(void)
 	buf_addstr(&b, "\"d40\":{}},\"$ref\":\"#/$defs/d0\"}");
 	end(GRAM_JSON_SCHEMA, "references that double", &b, text);
 	buf_addstr(&b, "{\"$defs\":{");
-	MANY(40, "\"d%d\":{\"properties\":{\"a\":{\"$ref\":\"#/$defs/d%d\"},\"b\":{\"$ref\":\"#/$defs/d%d\"}}},", i, i + 1, i + 1);
+	MANY(40, "\"d%d\":{\"properties\":{\"a\":{\"$ref\":\"#/$defs/d%d\"},\"b\":{\"$ref\":\"#/$defs/d%d\"}}},",
+		 i, i + 1, i + 1);
 	buf_addstr(&b, "\"d40\":{}},\"$ref\":\"#/$defs/d0\"}");
 	end(GRAM_JSON_SCHEMA, "members that double", &b, text);
 	buf_addstr(&b, "{\"$defs\":{");
-	MANY(20, "\"d%d\":{\"anyOf\":[{\"items\":{\"$ref\":\"#/$defs/d%d\"}},{\"not\":{\"$ref\":\"#/$defs/d%d\"}}]},", i, (i + 1) % 20, (i + 7) % 20);
+	MANY(20, "\"d%d\":{\"anyOf\":[{\"items\":{\"$ref\":\"#/$defs/d%d\"}},"
+			 "{\"not\":{\"$ref\":\"#/$defs/d%d\"}}]},", i, (i + 1) % 20, (i + 7) % 20);
 	buf_addstr(&b, "\"x\":{}},\"$ref\":\"#/$defs/d0\"}");
 	end(GRAM_JSON_SCHEMA, "references in a circle of not", &b, text);
 	buf_addstr(&b, "{\"enum\":[0");
@@ -380,7 +401,8 @@ schemas(void)
 	buf_addstr(&b, "],\"type\":\"string\"}");
 	end(GRAM_JSON_SCHEMA, "allOf of patterns", &b, string);
 	buf_addstr(&b, "{\"allOf\":[{}");
-	MANY(12, ",{\"type\":\"string\",\"pattern\":\"^(.{%d})*$\"}", (int[]) {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37}[i]);
+	MANY(12, ",{\"type\":\"string\",\"pattern\":\"^(.{%d})*$\"}",
+		 (int[]) {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37}[i]);
 	buf_addstr(&b, "],\"minLength\":1}");
 	end(GRAM_JSON_SCHEMA, "lengths that are multiples", &b, string);
 	buf_addstr(&b, "{\"oneOf\":[{}");
@@ -403,7 +425,8 @@ schemas(void)
 	MANY(1000, ",\"p%d\":[\"p%d\",\"p%d\"]", i, (i * 7 + 1) % 1000, (i * 3 + 5) % 1000);
 	buf_addstr(&b, "}}");
 	end(GRAM_JSON_SCHEMA, "members that ask for others", &b, text);
-	buf_addstr(&b, "{\"maxItems\":1000000000,\"minItems\":999999999,\"items\":{\"maxLength\":1000000000,\"minLength\":900000000}}");
+	buf_addstr(&b, "{\"maxItems\":1000000000,\"minItems\":999999999,\"items\":{\"maxLength\":1000000000,"
+				   "\"minLength\":900000000}}");
 	end(GRAM_JSON_SCHEMA, "counts", &b, "[\"aab\"]");
 	buf_addstr(&b, "{\"type\":\"string\",\"pattern\":\"^((a|b){1,1000},?){1,1000}$\",\"minLength\":500000}");
 	end(GRAM_JSON_SCHEMA, "a pattern of counts, and a length", &b, string);
@@ -433,7 +456,8 @@ schemas(void)
 	MANY(12, ",{\"multipleOf\":%d}", (int[]) {7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47}[i]);
 	buf_addstr(&b, "],\"minimum\":1}");
 	end(GRAM_JSON_SCHEMA, "multiples of many", &b, "1234567");
-	buf_addstr(&b, "{\"type\":\"array\",\"contains\":{\"pattern\":\"a.*b\"},\"minContains\":60,\"items\":{\"pattern\":\"(a|aa)+\"}}");
+	buf_addstr(&b, "{\"type\":\"array\",\"contains\":{\"pattern\":\"a.*b\"},\"minContains\":60,"
+				   "\"items\":{\"pattern\":\"(a|aa)+\"}}");
 	end(GRAM_JSON_SCHEMA, "contains", &b, "[\"aab\",\"aab\"]");
 	buf_addstr(&b, "{\"if\":{\"properties\":{\"p1\":{}}}");
 	MANY(200, ",\"then\":{\"if\":{\"required\":[\"a%d\"]}", i);

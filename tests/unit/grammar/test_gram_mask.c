@@ -24,7 +24,9 @@ typedef struct Vocab
 static void
 vocab_make(Vocab *v, const char *alphabet, unsigned *seed)
 {
-	static const char *const extra[] = {"\xC3", "\xA9", "\xC3\xA9", "\xF0\x9F", "\x98\x80", "\xE4\xB8", "\xAD", "\"", "\":", ",\"", "{\"", "\"}", "\\", "\\u", "00", "1", "12", "}", "[", "]", " ", "  ", "\n"};
+	static const char *const extra[] = {"\xC3", "\xA9", "\xC3\xA9", "\xF0\x9F", "\x98\x80", "\xE4\xB8",
+										"\xAD", "\"", "\":", ",\"", "{\"", "\"}", "\\", "\\u", "00", "1",
+										"12", "}", "[", "]", " ", "  ", "\n"};
 	size_t		n = strlen(alphabet);
 	int32_t		end[1] = {END};
 
@@ -194,17 +196,23 @@ static const struct
 	GramKind	kind;
 	const char *text;
 }			specs[] = {
-	{GRAM_REGEX, "(a|ab|abc)*c"}, {GRAM_REGEX, "a{2,5}b{3}(c|ab){0,2}"}, {GRAM_REGEX, "[^a]*"}, {GRAM_REGEX, "(\xC3\xA9|\xF0\x9F\x98\x80|\xE4\xB8\xAD)+"},
-	{GRAM_REGEX, "[a-c]{0,9}x?"}, {GRAM_REGEX, ".{1,30}"}, {GRAM_REGEX, "(abcabc){1,4}"}, {GRAM_REGEX, "a*b*c*"}, {GRAM_REGEX, "abcabcabc|abcabcabd"},
+	{GRAM_REGEX, "(a|ab|abc)*c"}, {GRAM_REGEX, "a{2,5}b{3}(c|ab){0,2}"}, {GRAM_REGEX, "[^a]*"},
+	{GRAM_REGEX, "(\xC3\xA9|\xF0\x9F\x98\x80|\xE4\xB8\xAD)+"},
+	{GRAM_REGEX, "[a-c]{0,9}x?"}, {GRAM_REGEX, ".{1,30}"}, {GRAM_REGEX, "(abcabc){1,4}"},
+	{GRAM_REGEX, "a*b*c*"}, {GRAM_REGEX, "abcabcabc|abcabcabd"},
 	{GRAM_GRAMMAR, "root ::= a b | c\na ::= \"a\" a | \"\"\nb ::= b \"b\" | \"b\"\nc ::= \"c\" root \"a\""},
 	{GRAM_GRAMMAR, "root ::= \"(\" root \")\" root | \"a\"? | [bc]+ "},
 	{GRAM_GRAMMAR, "root ::= e\ne ::= e \"a\" e | \"b\" | \"c\" e \"c\""},
 	{GRAM_GRAMMAR, "root ::= x{2,4} | x \"c\"{3,} root?\nx ::= \"a\" | \"ab\" | x2\nx2 ::= \"b\" x \"b\""},
-	{GRAM_GRAMMAR, "root ::= obj\nobj ::= \"{\" (pair (\",\" pair)*)? \"}\"\npair ::= str \":\" val\nstr ::= \"\\\"\" [^\"]* \"\\\"\"\nval ::= str | [0-9]+ | obj | \"[\" (val (\",\" val)*)? \"]\""},
+	{GRAM_GRAMMAR, "root ::= obj\nobj ::= \"{\" (pair (\",\" pair)*)? \"}\"\npair ::= str \":\" val\nstr ::= "
+				   "\"\\\"\" [^\"]* \"\\\"\"\nval ::= str | [0-9]+ | obj | \"[\" (val (\",\" val)*)? \"]\""},
 	{GRAM_GRAMMAR, "start: (A | B)* \"c\"\nA: \"a\"\nB: /b+/\n%ignore \" \""},
 	{GRAM_GRAMMAR, "start: x | y\nx: \"a\" x \"b\" | \"ab\"\ny: \"a\" y \"c\" | \"ac\""},
-	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"ab\"], \"tags\": [{\"begin\": \"abc\", \"content\": {\"type\": \"regex\", \"pattern\": \"[ab]{2}\"}, \"end\": \"c\"}]}}"},
-	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"a\", \"content\": {\"type\": \"any_text\"}, \"end\": [\"cc\", \"bab\"]}}"}
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"ab\"], \"tags\": "
+						  "[{\"begin\": \"abc\", \"content\": {\"type\": \"regex\", \"pattern\": "
+						  "\"[ab]{2}\"}, \"end\": \"c\"}]}}"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"a\", \"content\": {\"type\": "
+						  "\"any_text\"}, \"end\": [\"cc\", \"bab\"]}}"}
 };
 
 static void
@@ -234,15 +242,21 @@ texts(void)
 static void
 characters(void)
 {
-	static const char *const piece[] = {"a", "z", "x", "\"", " ", "7", "\xC3\xA9", "\xC3", "\xA9", "\xE4\xB8\xAD", "\xE4\xB8", "\xF0\x9F\x98\x80", "\xF0\x9F", "\x98\x80", "\xE0\xA4\xB9", "\xED\xA0\x80", "\xC0\x80",
+	static const char *const piece[] = {"a", "z", "x", "\"", " ", "7", "\xC3\xA9", "\xC3", "\xA9",
+										"\xE4\xB8\xAD", "\xE4\xB8", "\xF0\x9F\x98\x80", "\xF0\x9F",
+										"\x98\x80", "\xE0\xA4\xB9", "\xED\xA0\x80", "\xC0\x80",
 		"\xF4\x90\x80\x80", "\xFF", "\xE0\x80\x80", "\\", "\n"};
 	static const struct
 	{
 		GramKind	kind;
 		const char *text;
-	}			spec[] = {{GRAM_REGEX, ".*"}, {GRAM_REGEX, "[^\"]*\"x"}, {GRAM_REGEX, "\\w*( \\w+)*"}, {GRAM_REGEX, "\"([^\"\\\\\n]|\\\\.)*\"a?"}, {GRAM_REGEX, "[^\xC3\xA9]*"}, {GRAM_REGEX, "[\xE4\xB8\x80-\xE4\xBF\xBF]*z"},
-	{GRAM_REGEX, "[^\xF0\x9F\x98\x80-\xF0\x9F\x98\x8F]{0,9}"}, {GRAM_JSON_SCHEMA, "{\"type\":\"string\"}"}, {GRAM_GRAMMAR, "root ::= [^a]* \"a\" | (\"x\" .)*"},
-	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"a\", \"content\": {\"type\": \"any_text\"}, \"end\": \"\xC3\xA9\"}}"}};
+	}			spec[] = {{GRAM_REGEX, ".*"}, {GRAM_REGEX, "[^\"]*\"x"}, {GRAM_REGEX, "\\w*( \\w+)*"},
+						  {GRAM_REGEX, "\"([^\"\\\\\n]|\\\\.)*\"a?"}, {GRAM_REGEX, "[^\xC3\xA9]*"},
+						  {GRAM_REGEX, "[\xE4\xB8\x80-\xE4\xBF\xBF]*z"},
+	{GRAM_REGEX, "[^\xF0\x9F\x98\x80-\xF0\x9F\x98\x8F]{0,9}"}, {GRAM_JSON_SCHEMA, "{\"type\":\"string\"}"},
+	{GRAM_GRAMMAR, "root ::= [^a]* \"a\" | (\"x\" .)*"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"a\", \"content\": {\"type\": "
+						  "\"any_text\"}, \"end\": \"\xC3\xA9\"}}"}};
 	unsigned	seed = 5;
 	static Vocab v;
 	int32_t		end[1] = {END};
@@ -252,7 +266,9 @@ characters(void)
 		int			n = i < 3 + (int) (sizeof(piece) / sizeof(piece[0])) ? 1 : 1 + rand_r(&seed) % 5;
 
 		for (; n > 0; n--)
-			strcat(v.bytes[i], piece[i < 3 + (int) (sizeof(piece) / sizeof(piece[0])) ? i - 3 : rand_r(&seed) % (int) (sizeof(piece) / sizeof(piece[0]))]);
+			strcat(v.bytes[i],
+				   piece[i < 3 + (int) (sizeof(piece) / sizeof(piece[0])) ? i -
+						 3 : rand_r(&seed) % (int) (sizeof(piece) / sizeof(piece[0]))]);
 		v.token[i] = (GramToken) {v.bytes[i], strlen(v.bytes[i]), false};
 	}
 	v.token[0] = (GramToken) {"a", 1, true};
@@ -385,10 +401,13 @@ ends(void)
 	CHECK(gram_match_token(m, END, &ok, &e) && !ok, "no end yet");
 	CHECK(gram_match_token(m, 0, &ok, &e) && !ok, "special tokens are no text");
 	CHECK(gram_match_token(m, 2, &ok, &e) && !ok, "nor are empty ones");
-	CHECK(gram_match_token(m, -1, &ok, &e) && !ok && gram_match_token(m, VOCAB, &ok, &e) && !ok, "no such token");
-	CHECK(gram_match_bytes(m, "a", 1, &ok, &e) && ok && gram_match_accepting(m) && !gram_match_finished(m), "a");
+	CHECK(gram_match_token(m, -1, &ok, &e) && !ok && gram_match_token(m, VOCAB, &ok, &e) && !ok,
+		  "no such token");
+	CHECK(gram_match_bytes(m, "a", 1, &ok, &e) && ok && gram_match_accepting(m) && !gram_match_finished(m),
+		  "a");
 	CHECK(gram_match_allows(m, END, &ok, &e) && ok && gram_match_steps(m) == 1, "the end is allowed");
-	CHECK(gram_match_bytes(m, "b", 1, &ok, &e) && ok && gram_match_accepting(m) && gram_match_finished(m), "ab");
+	CHECK(gram_match_bytes(m, "b", 1, &ok, &e) && ok && gram_match_accepting(m) && gram_match_finished(m),
+		  "ab");
 	gram_match_mask(m, words, &e);
 	for (int i = 0; i < VOCAB; i++)
 		CHECK(bit(words, i) == (i == END), "token %d", i);
@@ -414,7 +433,8 @@ forced(void)
 	{
 		const char *pattern;
 		const char *forced;
-	}			cases[] = {{"abc[xy]", "abc"}, {"(abc)?", ""}, {"abcde|abxy", "ab"}, {"a{7}", "aaaaaaa"}, {"\xC3\xA9z|\xC3\xA9y", "\xC3\xA9"},
+	}			cases[] = {{"abc[xy]", "abc"}, {"(abc)?", ""}, {"abcde|abxy", "ab"}, {"a{7}", "aaaaaaa"},
+						   {"\xC3\xA9z|\xC3\xA9y", "\xC3\xA9"},
 	{"\xC3\xA9|\xC3\xAA", "\xC3"}, {"[ab]c", ""}};
 	GramToken	token = {"a", 1, false};
 	GramVocab  *v = gram_vocab_new(&token, 1, NULL, 0);
@@ -427,7 +447,8 @@ forced(void)
 		Err			e = {0};
 
 		buf_addstr(&b, "");
-		CHECK(gram_match_forced(m, 100, &b, &e) && strcmp(b.data, cases[i].forced) == 0, "%s: \"%s\"", cases[i].pattern, b.data);
+		CHECK(gram_match_forced(m, 100, &b, &e) && strcmp(b.data, cases[i].forced) == 0, "%s: \"%s\"",
+			  cases[i].pattern, b.data);
 		buf_reset(&b);
 		CHECK(gram_match_forced(m, 1, &b, &e) && b.len <= 1, "%s: at most 1", cases[i].pattern);
 		buf_free(&b);

@@ -87,7 +87,9 @@ random_tree(int depth, unsigned *seed)
 			for (int i = 0; i < t->n; i++)
 				t->required[i] = rand_r(seed) % 3 == 0;
 			for (int i = 0; i < t->n_deps; i++)
-				t->dep[i] = (CfgDep) {(uint32_t) rand_r(seed) % (uint32_t) t->n, rand_r(seed) % 6 ? (uint32_t) rand_r(seed) % (uint32_t) t->n : CFG_NEVER};
+				t->dep[i] = (CfgDep) {(uint32_t) rand_r(seed) % (uint32_t) t->n,
+									  rand_r(seed) % 6 ? (uint32_t) rand_r(seed) % (uint32_t) t->n :
+									  CFG_NEVER};
 			/* part[3] is the separator, part[4] the rest; entries aren't empty */
 			for (int i = 0; i < t->n; i++)
 				t->part[i] = random_entry(seed);
@@ -146,14 +148,16 @@ tree_build(Cfg *c, const Tree *t)
 		default:
 			for (int i = 0; i < t->n; i++)
 				member[i] = (CfgMember) {part[i], t->required[i]};
-			m = (CfgMembers) {member, (size_t) t->n, t->dep, (size_t) t->n_deps, part[4], part[3], t->min, t->max, t->ordered};
+			m = (CfgMembers) {member, (size_t) t->n, t->dep, (size_t) t->n_deps, part[4], part[3], t->min,
+							  t->max, t->ordered};
 			return cfg_members(c, &m);
 	}
 }
 
 /* Members by trying all sequences of entries. */
 static void
-members_lang(const Tree *t, const Lang *part, const Lang *text, unsigned used, int last, uint32_t count, Lang *out)
+members_lang(const Tree *t, const Lang *part, const Lang *text, unsigned used, int last, uint32_t count,
+			 Lang *out)
 {
 	bool		ok = count >= t->min && count <= t->max;
 	bool		some = false;
@@ -365,7 +369,8 @@ long_lists(void)
 		Err			e;
 		Parse	   *p;
 
-		cfg_rule_define(c, r, cfg_alt(c, x, left ? cfg_seq(c, cfg_ref(c, r), x) : cfg_seq(c, x, cfg_ref(c, r))));
+		cfg_rule_define(c, r,
+						cfg_alt(c, x, left ? cfg_seq(c, cfg_ref(c, r), x) : cfg_seq(c, x, cfg_ref(c, r))));
 		cfg_finish(c, cfg_seq(c, cfg_ref(c, r), lit(c, ".")), &e);
 		p = parse_new(c);
 		for (size_t i = 0; i < 40000; i += 2)
@@ -422,7 +427,8 @@ deep(void)
 	p = parse_new(c);
 	memset(text, '(', N);
 	memset(text + N, ')', N);
-	CHECK(accepts(p, text, 2 * N) && !accepts(p, text, 2 * N - 1) && !accepts(p, text + 1, 2 * N - 1), "deep");
+	CHECK(accepts(p, text, 2 * N) && !accepts(p, text, 2 * N - 1) && !accepts(p, text + 1, 2 * N - 1),
+		  "deep");
 	parse_free(p);
 }
 
@@ -481,7 +487,8 @@ many_members(void)
 	for (int ordered = 0; ordered < 2; ordered++)
 	{
 		Cfg		   *c = cfg_new();
-		CfgMembers	m = {.member = member,.n = N,.rest = CFG_NONE,.sep = lit(c, ","),.min = 3,.max = CFG_INF,.ordered = ordered};
+		CfgMembers	m = {.member = member,.n = N,.rest = CFG_NONE,.sep = lit(c, ","),.min = 3,.max = CFG_INF,
+						 .ordered = ordered};
 		CfgDep		dep = {70, 200};
 		Parse	   *p;
 		size_t		n = 0;

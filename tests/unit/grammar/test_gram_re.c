@@ -94,7 +94,8 @@ random_expressions(void)
 			text_of(i, s);
 			some = some || l.has[i];
 			wrong += re_match(re, x, s, strlen(s)) != l.has[i] || re_match(re, cut, s, strlen(s)) != l.has[i];
-			if (l.has[i] && ((uint32_t) text_len(i) < re_min_len(re, x) || (uint32_t) text_len(i) > re_max_len(re, x)))
+			if (l.has[i] && ((uint32_t) text_len(i) < re_min_len(re, x) ||
+							 (uint32_t) text_len(i) > re_max_len(re, x)))
 				wrong++;
 		}
 		CHECK(wrong == 0, "round %d: %d texts", round, wrong);
@@ -114,14 +115,18 @@ liveness(void)
 	ReNode		even = re_repeat(re, re_cat(re, ab, ab), 0, RE_INF);
 	ReNode		odd = re_cat(re, ab, even);
 
-	CHECK(re_and(re, re_repeat(re, re_any_char(re, RE_JSON), 2, 9), re_repeat(re, ab, 0, RE_INF)) == re_repeat(re, ab, 2, 9), "counted letters");
-	CHECK(re_and(re, re_repeat(re, re_or(re, ab, re_cat(re, a, b)), 2, 9), re_repeat(re, ab, 0, RE_INF)) != re_repeat(re, ab, 2, 9), "no letters");
+	CHECK(re_and(re, re_repeat(re, re_any_char(re, RE_JSON), 2, 9), re_repeat(re, ab, 0, RE_INF)) ==
+		  re_repeat(re, ab, 2, 9), "counted letters");
+	CHECK(re_and(re, re_repeat(re, re_or(re, ab, re_cat(re, a, b)), 2, 9), re_repeat(re, ab, 0, RE_INF)) !=
+		  re_repeat(re, ab, 2, 9), "no letters");
 	CHECK(!re_live(re, re_and(re, even, odd)), "even and odd");
 	CHECK(re_live(re, re_and(re, even, re_repeat(re, a, 3, RE_INF))), "even, 3 or more");
 	CHECK(!re_live(re, re_and(re, re_repeat(re, a, 3, 5), re_repeat(re, ab, 0, 2))), "lengths");
-	CHECK(!re_live(re, re_and(re, re_repeat(re, re_repeat(re, ab, 7, 7), 1, RE_INF), re_repeat(re, re_repeat(re, a, 10, 10), 1, 6))),
+	CHECK(!re_live(re, re_and(re, re_repeat(re, re_repeat(re, ab, 7, 7), 1, RE_INF),
+							  re_repeat(re, re_repeat(re, a, 10, 10), 1, 6))),
 		  "7s and up to 6 10s");
-	CHECK(re_live(re, re_and(re, re_repeat(re, re_repeat(re, ab, 7, 7), 1, RE_INF), re_repeat(re, re_repeat(re, a, 10, 10), 1, 7))),
+	CHECK(re_live(re, re_and(re, re_repeat(re, re_repeat(re, ab, 7, 7), 1, RE_INF),
+							 re_repeat(re, re_repeat(re, a, 10, 10), 1, 7))),
 		  "7s and up to 7 10s");
 	re_free(re);
 }
@@ -129,16 +134,23 @@ liveness(void)
 /* ---- patterns against PCRE ---- */
 
 static const char *const patterns[] = {
-	"abc", "a|b|", "^abc$", "^a", "b$", "(^a|b$)c?", "^(a|b)*$", "(^|x)a($|y)", "^$", "$^", "a{2,3}", "^a{2,}b{0,2}$", "[abc]x", "[^ab]", "[a-c-]+",
-	"^[\\w-]+$", "\\d+\\.\\d", "\\s", "^\\S+$", "^(?:ab|a)(?:c|bc)$", "(?i)aBc", "x(?i:ab)c", "a.c", "^.{3}$", "^(a?){3}b$", "^(a*)*b$", "(a|b|ab)*c$",
-	"^\\x41\\u0062?$", "[\\d_]x", "[^\\s\\d]b", "^(\\^|\\$)\\{", "a{,2}b{x}", "^[[:digit:]]+[[:^digit:]]$", "^\\p{Lu}\\pL*$", "\\P{L}\xC3\xA9", "^[\xC3\xA0-\xC3\xBF]+$",
-	"^a$|^b$|c", "((^a)|b)+", "(?:^a$){2}", "(?:^a?$){2}", "(?:^[ab]$){2,}", "^(?:^(?:b|)$){2,}$", "(?:^a|b|c$){4}", "(?:^a|b|$){3}", "(?:^|a|b$){3}c", "(?:^(?:^a){0,2}$){2,}", "(?:(?:x|^[ya]$)(b|)){2,}", "(a$)?b*", "^(?:^a|b)c", "(^){2}a", "(?:a|^)b", "a*?b+?c??", "(?<n>a)b", "\xE4\xB8\xAD+", "^[^\xF0\x9F\x98\x80]$", "\\/x", "[]a]b", "^[.*+?]+$",
-	"^\\d+$", "^\\w+$", "^\\s$", "^\\D$", "^\\W+$", "^\\S$", "^[\\d\\s]+$", "^[^\\d]$", "^[\\D]$", "^[^\\W]+$", "^[\\S]+$", "^[^\\s\\w]+$", "(?i)^\\w$", "^[[:alpha:][:space:]]$",
+	"abc", "a|b|", "^abc$", "^a", "b$", "(^a|b$)c?", "^(a|b)*$", "(^|x)a($|y)", "^$", "$^", "a{2,3}",
+	"^a{2,}b{0,2}$", "[abc]x", "[^ab]", "[a-c-]+", "^[\\w-]+$", "\\d+\\.\\d", "\\s", "^\\S+$",
+	"^(?:ab|a)(?:c|bc)$", "(?i)aBc", "x(?i:ab)c", "a.c", "^.{3}$", "^(a?){3}b$", "^(a*)*b$", "(a|b|ab)*c$",
+	"^\\x41\\u0062?$", "[\\d_]x", "[^\\s\\d]b", "^(\\^|\\$)\\{", "a{,2}b{x}", "^[[:digit:]]+[[:^digit:]]$",
+	"^\\p{Lu}\\pL*$", "\\P{L}\xC3\xA9", "^[\xC3\xA0-\xC3\xBF]+$", "^a$|^b$|c", "((^a)|b)+", "(?:^a$){2}",
+	"(?:^a?$){2}", "(?:^[ab]$){2,}", "^(?:^(?:b|)$){2,}$", "(?:^a|b|c$){4}", "(?:^a|b|$){3}",
+	"(?:^|a|b$){3}c", "(?:^(?:^a){0,2}$){2,}", "(?:(?:x|^[ya]$)(b|)){2,}", "(a$)?b*", "^(?:^a|b)c", "(^){2}a",
+	"(?:a|^)b", "a*?b+?c??", "(?<n>a)b", "\xE4\xB8\xAD+", "^[^\xF0\x9F\x98\x80]$", "\\/x", "[]a]b",
+	"^[.*+?]+$", "^\\d+$", "^\\w+$", "^\\s$", "^\\D$", "^\\W+$", "^\\S$", "^[\\d\\s]+$", "^[^\\d]$",
+	"^[\\D]$", "^[^\\W]+$", "^[\\S]+$", "^[^\\s\\w]+$", "(?i)^\\w$", "^[[:alpha:][:space:]]$",
 	"^[[:^alpha:]]$", "^[[:word:]]+$", "^\\p{Nd}$", "^(?i:[a-c\\d])$"
 };
 
-static const char *const pieces[] = {"a", "b", "c", "x", "y", "A", "B", "1", "_", "-", ".", " ", "\n", "^", "$", "{", "}", "]", ",", "/",
-	"\xC3\xA9", "\xC3\x80", "\xD9\xA3", "\xC2\xA0", "\xE3\x80\x80", "k", "\xEF\xBC\x91", "\xE4\xB8\xAD", "\xF0\x9F\x98\x80", "ab", "abc", "aa"};
+static const char *const pieces[] = {"a", "b", "c", "x", "y", "A", "B", "1", "_", "-", ".", " ", "\n", "^",
+									 "$", "{", "}", "]", ",", "/",
+	"\xC3\xA9", "\xC3\x80", "\xD9\xA3", "\xC2\xA0", "\xE3\x80\x80", "k", "\xEF\xBC\x91", "\xE4\xB8\xAD",
+	"\xF0\x9F\x98\x80", "ab", "abc", "aa"};
 
 static void
 random_text(char *s, unsigned *seed)
@@ -168,7 +180,8 @@ json_quote(const char *s, char *out, unsigned *seed)
 			else if (cp == '/')
 				out += sprintf(out, "\\/");
 			else if (cp > 0xFFFF)
-				out += sprintf(out, rand_r(seed) % 2 ? "\\u%04x\\u%04x" : "\\u%04X\\u%04X", 0xD800 + ((cp - 0x10000) >> 10), 0xDC00 + ((cp - 0x10000) & 0x3FF));
+				out += sprintf(out, rand_r(seed) % 2 ? "\\u%04x\\u%04x" : "\\u%04X\\u%04X",
+							   0xD800 + ((cp - 0x10000) >> 10), 0xDC00 + ((cp - 0x10000) & 0x3FF));
 			else
 				out += sprintf(out, rand_r(seed) % 2 ? "\\u%04x" : "\\u%04X", cp);
 		}
@@ -218,7 +231,8 @@ one_pattern(const char *pattern, bool unicode)
 		re_free(re);
 		return;
 	}
-	CHECK(re_parse(re, pattern, strlen(pattern), &syntax, &x, &e) && re_parse(re, pattern, strlen(pattern), &json, &y, &e) &&
+	CHECK(re_parse(re, pattern, strlen(pattern), &syntax, &x, &e) &&
+		  re_parse(re, pattern, strlen(pattern), &json, &y, &e) &&
 		  re_parse(re, pattern, strlen(pattern), &whole, &z, &e), "%s: %s", pattern, e.msg);
 	for (int i = 0; i < 400 && e.cls == ERR_NONE; i++)
 	{
@@ -249,13 +263,17 @@ matches(Regex *re, ReNode x, uint32_t cp)
 	else if (cp < 0x800)
 		s[0] = (char) (0xC0 | cp >> 6), s[1] = (char) (0x80 | (cp & 63));
 	else if (cp < 0x10000)
-		s[0] = (char) (0xE0 | cp >> 12), s[1] = (char) (0x80 | (cp >> 6 & 63)), s[2] = (char) (0x80 | (cp & 63));
+		s[0] = (char) (0xE0 | cp >> 12), s[1] = (char) (0x80 | (cp >> 6 & 63)),
+			s[2] = (char) (0x80 | (cp & 63));
 	else
-		s[0] = (char) (0xF0 | cp >> 18), s[1] = (char) (0x80 | (cp >> 12 & 63)), s[2] = (char) (0x80 | (cp >> 6 & 63)), s[3] = (char) (0x80 | (cp & 63));
+		s[0] = (char) (0xF0 | cp >> 18), s[1] = (char) (0x80 | (cp >> 12 & 63)),
+			s[2] = (char) (0x80 | (cp >> 6 & 63)), s[3] = (char) (0x80 | (cp & 63));
 	return re_match(re, x, s, cp == 0 ? 1 : strlen(s));
 }
 
-/* Of all characters those that a class has: none beyond ASCII unless (?u) asks, and ECMA-262's white space. */
+/*
+ * Of all characters those that a class has: none beyond ASCII unless (?u) asks, and ECMA-262's white space.
+ */
 static void
 classes(void)
 {
@@ -266,13 +284,20 @@ classes(void)
 		const char *ascii;		/* of ASCII exactly these; NULL: not looked at */
 		int			beyond;		/* so many others; -1: many */
 	}			c[] = {
-		{"\\d", false, "0123456789", 0}, {"\\d", true, "0123456789", 0}, {"(?i)\\d", false, "0123456789", 0}, {"(?-u)\\d", false, "0123456789", 0},
-		{"(?u)\\d", false, "0123456789", -1}, {"(?u:\\d)", false, "0123456789", -1}, {"(?u:)\\d", false, "0123456789", 0}, {"(?u)(?a)\\d", false, "0123456789", 0},
-		{"(?u)(?-u:\\d)", false, "0123456789", 0}, {"[\\d]", false, "0123456789", 0}, {"[[:digit:]]", false, "0123456789", 0}, {"(?u)[[:digit:]]", false, "0123456789", 0},
-		{"\\s", false, "\t\n\v\f\r ", 0}, {"\\s", true, "\t\n\v\f\r ", 19}, {"(?u)\\s", false, "\t\n\v\f\r ", 19}, {"[[:space:]]", true, "\t\n\v\f\r ", 0},
-		{"[^\\W\\d_]", false, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 0}, {"[^\\W\\d_]", true, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 0},
-		{"(?i)k", false, "Kk", 0}, {"(?i)[i-k]", false, "IJKijk", 0}, {"(?i)s", true, "Ss", 0}, {"(?iu)s", false, "Ss", 0}, {"(?i)[[:upper:]]", false, NULL, 0},
-		{"(?i)\\w", false, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz", 0}, {"\\p{Nd}", false, "0123456789", -1}, {"\\D", false, NULL, -1}
+		{"\\d", false, "0123456789", 0}, {"\\d", true, "0123456789", 0}, {"(?i)\\d", false, "0123456789", 0},
+		{"(?-u)\\d", false, "0123456789", 0},
+		{"(?u)\\d", false, "0123456789", -1}, {"(?u:\\d)", false, "0123456789", -1},
+		{"(?u:)\\d", false, "0123456789", 0}, {"(?u)(?a)\\d", false, "0123456789", 0},
+		{"(?u)(?-u:\\d)", false, "0123456789", 0}, {"[\\d]", false, "0123456789", 0},
+		{"[[:digit:]]", false, "0123456789", 0}, {"(?u)[[:digit:]]", false, "0123456789", 0},
+		{"\\s", false, "\t\n\v\f\r ", 0}, {"\\s", true, "\t\n\v\f\r ", 19},
+		{"(?u)\\s", false, "\t\n\v\f\r ", 19}, {"[[:space:]]", true, "\t\n\v\f\r ", 0},
+		{"[^\\W\\d_]", false, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 0},
+		{"[^\\W\\d_]", true, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 0},
+		{"(?i)k", false, "Kk", 0}, {"(?i)[i-k]", false, "IJKijk", 0}, {"(?i)s", true, "Ss", 0},
+		{"(?iu)s", false, "Ss", 0}, {"(?i)[[:upper:]]", false, NULL, 0},
+		{"(?i)\\w", false, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz", 0},
+		{"\\p{Nd}", false, "0123456789", -1}, {"\\D", false, NULL, -1}
 	};
 
 	for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
@@ -285,7 +310,8 @@ classes(void)
 		int			n = 0;
 		int			beyond = 0;
 
-		CHECK(re_parse(re, c[i].pattern, strlen(c[i].pattern), &syntax, &x, &e), "%s: %s", c[i].pattern, e.msg);
+		CHECK(re_parse(re, c[i].pattern, strlen(c[i].pattern), &syntax, &x, &e), "%s: %s", c[i].pattern,
+			  e.msg);
 		for (uint32_t cp = 1; cp <= 0x10FFFF && e.cls == ERR_NONE; cp++)
 		{
 			if ((cp >= 0xD800 && cp < 0xE000) || !matches(re, x, cp))
@@ -297,7 +323,8 @@ classes(void)
 		}
 		ascii[n] = '\0';
 		CHECK(c[i].ascii == NULL || strcmp(ascii, c[i].ascii) == 0, "%s has %s", c[i].pattern, ascii);
-		CHECK(c[i].beyond < 0 ? beyond > 100 : beyond == c[i].beyond, "%s has %d characters beyond ASCII", c[i].pattern, beyond);
+		CHECK(c[i].beyond < 0 ? beyond > 100 : beyond == c[i].beyond, "%s has %d characters beyond ASCII",
+			  c[i].pattern, beyond);
 		re_free(re);
 	}
 }
@@ -311,14 +338,21 @@ refused(void)
 		ErrClass	cls;
 		const char *word;
 	}			cases[] = {
-		{"[a-z&&[^b]]", ERR_UNSUPPORTED, "set operation"}, {"[a-z--[aeiou]]", ERR_UNSUPPORTED, "set operation"},
+		{"[a-z&&[^b]]", ERR_UNSUPPORTED, "set operation"},
+		{"[a-z--[aeiou]]", ERR_UNSUPPORTED, "set operation"},
 		{"[\\w--\\d]", ERR_UNSUPPORTED, "set operation"}, {"[a-c~~b]", ERR_UNSUPPORTED, "set operation"},
-		{"(?=a)b", ERR_UNSUPPORTED, "look-ahead"}, {"(?!a)b", ERR_UNSUPPORTED, "look-ahead"}, {"(?<=a)b", ERR_UNSUPPORTED, "look-behind"},
-		{"(?<!a)b", ERR_UNSUPPORTED, "look-behind"}, {"(a)\\1", ERR_UNSUPPORTED, "back-reference"}, {"\\bword", ERR_UNSUPPORTED, "word boundary"},
-		{"a\\B", ERR_UNSUPPORTED, "word boundary"}, {"(?>a)", ERR_UNSUPPORTED, "atomic"}, {"a++", ERR_UNSUPPORTED, "quantifier"},
-		{"\\p{Script=Greek}", ERR_UNSUPPORTED, "Script=Greek"}, {"(?m)a", ERR_UNSUPPORTED, "(?m"}, {"(a", ERR_INVALID, "without"}, {"a)", ERR_INVALID, "without"},
-		{"[a", ERR_INVALID, "without"}, {"*a", ERR_INVALID, "repeat"}, {"a{3,2}", ERR_INVALID, "order"}, {"[b-a]", ERR_INVALID, "order"}, {"\\", ERR_INVALID, "end"},
-		{"a{2000000}", ERR_TOO_LONG, "count"}, {"(?<n", ERR_INVALID, "name"}, {"\\xg", ERR_INVALID, "escape"}, {"\\y", ERR_INVALID, "escape"}
+		{"(?=a)b", ERR_UNSUPPORTED, "look-ahead"}, {"(?!a)b", ERR_UNSUPPORTED, "look-ahead"},
+		{"(?<=a)b", ERR_UNSUPPORTED, "look-behind"},
+		{"(?<!a)b", ERR_UNSUPPORTED, "look-behind"}, {"(a)\\1", ERR_UNSUPPORTED, "back-reference"},
+		{"\\bword", ERR_UNSUPPORTED, "word boundary"},
+		{"a\\B", ERR_UNSUPPORTED, "word boundary"}, {"(?>a)", ERR_UNSUPPORTED, "atomic"},
+		{"a++", ERR_UNSUPPORTED, "quantifier"},
+		{"\\p{Script=Greek}", ERR_UNSUPPORTED, "Script=Greek"}, {"(?m)a", ERR_UNSUPPORTED, "(?m"},
+		{"(a", ERR_INVALID, "without"}, {"a)", ERR_INVALID, "without"},
+		{"[a", ERR_INVALID, "without"}, {"*a", ERR_INVALID, "repeat"}, {"a{3,2}", ERR_INVALID, "order"},
+		{"[b-a]", ERR_INVALID, "order"}, {"\\", ERR_INVALID, "end"},
+		{"a{2000000}", ERR_TOO_LONG, "count"}, {"(?<n", ERR_INVALID, "name"}, {"\\xg", ERR_INVALID, "escape"},
+		{"\\y", ERR_INVALID, "escape"}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -328,8 +362,9 @@ refused(void)
 		ReSyntax	syntax = {.search = true,.rust = true};
 		ReNode		x;
 
-		CHECK(!re_parse(re, cases[i].pattern, strlen(cases[i].pattern), &syntax, &x, &e) && e.cls == cases[i].cls &&
-			  strstr(e.msg, cases[i].word) != NULL, "%s: %d %s", cases[i].pattern, e.cls, e.msg);
+		CHECK(!re_parse(re, cases[i].pattern, strlen(cases[i].pattern), &syntax, &x, &e) &&
+			  e.cls == cases[i].cls && strstr(e.msg, cases[i].word) != NULL, "%s: %d %s", cases[i].pattern,
+			  e.cls, e.msg);
 		re_free(re);
 	}
 }
@@ -338,8 +373,10 @@ refused(void)
 static void
 bombs(void)
 {
-	static const char *const bomb[] = {"(a+)+$", "(a|a)*$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(x+x+)+y", "((a{0,1000}){0,1000}){0,1000}b",
-		"(a?){1000}a{1000}", "(.*a){30}", ".*a.{40}", "([a-z]{1,1000}-?){1,1000}x", "(a{1,100}b{1,100}){1,100}c", "(a|b|ab|ba|aba){1,5000}z",
+	static const char *const bomb[] = {"(a+)+$", "(a|a)*$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$",
+									   "(x+x+)+y", "((a{0,1000}){0,1000}){0,1000}b",
+		"(a?){1000}a{1000}", "(.*a){30}", ".*a.{40}", "([a-z]{1,1000}-?){1,1000}x",
+		"(a{1,100}b{1,100}){1,100}c", "(a|b|ab|ba|aba){1,5000}z",
 		"((((((((((a|b){9}){9}){9}){9}){9}){9}){9}){9}){9}){9}", "(\\w{1,500}\\s?){1,500}!"};
 	char		text[3000];
 
@@ -357,7 +394,8 @@ bombs(void)
 		CHECK(re_work(re) < 20000000, "%s: %llu steps", bomb[i], (unsigned long long) re_work(re));
 		CHECK(re_memory(re) < (size_t) 200 << 20, "%s: %zu bytes", bomb[i], re_memory(re));
 		if (getenv("GRAM_VERBOSE") != NULL)
-			fprintf(stderr, "%-50s %8llu steps %8u nodes %s\n", bomb[i], (unsigned long long) re_work(re), re_size(re), re_check(re, &e) ? "" : e.msg);
+			fprintf(stderr, "%-50s %8llu steps %8u nodes %s\n", bomb[i], (unsigned long long) re_work(re),
+					re_size(re), re_check(re, &e) ? "" : e.msg);
 		re_free(re);
 	}
 }
@@ -387,7 +425,8 @@ many_texts(void)
 		wrong += !re_match(re, x, s[i], len[i]) || re_match(re, x, s[i], len[i] - 1);
 	CHECK(wrong == 0, "%d of %d", wrong, N);
 	x = re_texts(re, s, len, N, RE_JSON);
-	CHECK(re_match(re, x, "0\\u00220", 8) && re_match(re, x, "0\\\"\\u0030", 9) && !re_match(re, x, "0\"0", 3), "spelled in JSON");
+	CHECK(re_match(re, x, "0\\u00220", 8) && re_match(re, x, "0\\\"\\u0030", 9) &&
+		  !re_match(re, x, "0\"0", 3), "spelled in JSON");
 	CHECK(re_check(re, &(Err) {0}), "room");
 	re_free(re);
 }
@@ -425,9 +464,12 @@ completes(Regex *re, ReNode at, uint64_t r, uint32_t m, int n)
 static void
 multiples(void)
 {
-	static const char *const shape[] = {"[0-9]{1,4}", "[1-9][0-9]{0,3}|0", "[0-9]{2}(?:\\.[0-9]{2})?", "[0-9]+\\.[0-9]", "1[0-9]{2}|2[0-7][0-9]", "-?[0-9]{1,3}", "(?:[0-9]{1,2}|7)\\.?[0-9]{0,2}", "[05]{1,4}", "[0-9]{3} ?"};
+	static const char *const shape[] = {"[0-9]{1,4}", "[1-9][0-9]{0,3}|0", "[0-9]{2}(?:\\.[0-9]{2})?",
+										"[0-9]+\\.[0-9]", "1[0-9]{2}|2[0-7][0-9]", "-?[0-9]{1,3}",
+										"(?:[0-9]{1,2}|7)\\.?[0-9]{0,2}", "[05]{1,4}", "[0-9]{3} ?"};
 	static const uint32_t factor[] = {2, 3, 7, 10, 13, 40, 97, 101, 250, 997, 1024, 5000, 9973};
-	static const char *const begin[] = {"", "0", "1", "7", "-", "-3", "12", "25", "27", "28", "50", "55", "99", "7.", "12.", "3.0", "12.5", "00", "123", "999", "555", "10.25"};
+	static const char *const begin[] = {"", "0", "1", "7", "-", "-3", "12", "25", "27", "28", "50", "55",
+										"99", "7.", "12.", "3.0", "12.5", "00", "123", "999", "555", "10.25"};
 
 	for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++)
 		for (size_t k = 0; k < sizeof(factor) / sizeof(factor[0]); k++)
@@ -448,7 +490,8 @@ multiples(void)
 					p = re_deriv(re, p, (uint8_t) *c);
 					r = *c > '.' ? r * 10 + (uint64_t) (*c - '0') : r;
 				}
-				CHECK(re_live(re, at) == completes(re, p, r, factor[k], 7), "%s, multiples of %u behind \"%s\"", shape[i], factor[k], begin[b]);
+				CHECK(re_live(re, at) == completes(re, p, r, factor[k], 7),
+					  "%s, multiples of %u behind \"%s\"", shape[i], factor[k], begin[b]);
 			}
 			re_free(re);
 		}

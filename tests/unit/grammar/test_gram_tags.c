@@ -136,7 +136,8 @@ walk_dispatch(const Format *f, const char *const *ends, const char *s, Places fr
 			{
 				int			k = j - (int) strlen(f->list[t]);
 
-				if (k < i || !begins(s + k, f->list[t]) || holds(ends, s + i, j - i) || holds(f->excludes, s + i, j - i))
+				if (k < i || !begins(s + k, f->list[t]) || holds(ends, s + i, j - i) ||
+					holds(f->excludes, s + i, j - i))
 					continue;
 				for (int tag = 0; tag < f->n; tag++)
 					if (begins(f->kid[tag]->text, f->list[t]))
@@ -239,7 +240,8 @@ new_format(Kind kind)
 static Format *
 draw_tag(int depth, const char *trigger)
 {
-	static const char *const more[][4] = {{"a", "a", "ab", "abc"}, {"b", "b", "bc", "bb"}, {"ca", "ca", "cab", "caa"}};
+	static const char *const more[][4] = {{"a", "a", "ab", "abc"}, {"b", "b", "bc", "bb"},
+										  {"ca", "ca", "cab", "caa"}};
 	Format	   *f = new_format(F_TAG);
 
 	f->text = word();
@@ -308,18 +310,21 @@ write_list(char *to, const char *key, const char *const *list)
 static void
 write_format(char *to, const Format *f)
 {
-	static const char *const types[] = {"const_string", "any_text", "sequence", "or", "tag", "triggered_tags", "tags_with_separator"};
+	static const char *const types[] = {"const_string", "any_text", "sequence", "or", "tag", "triggered_tags",
+										"tags_with_separator"};
 	bool		tags = f->kind == F_TRIGGERED || f->kind == F_SEPARATED;
 
 	sprintf(to + strlen(to), "{\"type\": \"%s\"", types[f->kind]);
 	if (f->text != NULL)
-		sprintf(to + strlen(to), ", \"%s\": \"%s\"", f->kind == F_CONST ? "value" : f->kind == F_TAG ? "begin" : "separator", f->text);
+		sprintf(to + strlen(to), ", \"%s\": \"%s\"", f->kind == F_CONST ? "value" : f->kind == F_TAG
+				? "begin" : "separator", f->text);
 	if (f->list[0] != NULL)
 		write_list(to, f->kind == F_TAG ? "end" : "triggers", f->list);
 	if (f->excludes[0] != NULL)
 		write_list(to, "excludes", f->excludes);
 	if (tags)
-		sprintf(to + strlen(to), ", \"at_least_one\": %s, \"stop_after_first\": %s", f->one ? "true" : "false", f->first ? "true" : "false");
+		sprintf(to + strlen(to), ", \"at_least_one\": %s, \"stop_after_first\": %s",
+				f->one ? "true" : "false", f->first ? "true" : "false");
 	if (f->kind == F_TAG)
 	{
 		strcat(to, ", \"content\": ");

@@ -16,7 +16,8 @@ typedef struct Shared
 	int			wrong;
 } Shared;
 
-static const char spec[] = "root ::= v\nv ::= \"{\" (p (\",\" p)*)? \"}\" | \"[\" (v (\",\" v)*)? \"]\" | s | [0-9]+\np ::= s \":\" v\ns ::= \"\\\"\" [a-z]* \"\\\"\"";
+static const char spec[] = "root ::= v\nv ::= \"{\" (p (\",\" p)*)? \"}\" | \"[\" (v (\",\" v)*)? \"]\" | s "
+						   "| [0-9]+\np ::= s \":\" v\ns ::= \"\\\"\" [a-z]* \"\\\"\"";
 
 static Grammar *
 make(void)

@@ -13,7 +13,8 @@
  *
  *	 test_gram_walk -d SEED [SCHEMAS [VOCABULARY]]
  *								writes what was generated as JSON lines {kind, spec, text}, for
- *								tests/golden/gram_check.py and schema_random.py, which ask Python's jsonschema, regex and lark
+ *								tests/golden/gram_check.py and schema_random.py, which ask Python's
+ *								jsonschema, regex and lark
  */
 
 #include "base/alloc.h"
@@ -62,8 +63,11 @@ vocab_finish(Vocab *v)
 static void
 vocab_small(Vocab *v)
 {
-	static const char *const words[] = {"true", "false", "null", "\":", "\": ", "\",", "\", \"", "{\"", "\"}", "[\"", "\"]", "}}", "},", "00", "12", "1.5", "-1", "name", "id", "abc", " a", "the", "\\n", "\\u00",
-		"\xC3\xA9", "\xE4\xB8\xAD", "\xF0\x9F\x98\x80", "\xE4\xB8", "\n  ", "    ", "2024-", ".com", "://", "<f", "</", "a\"", "]}", "\"\"", "[]", "{}"};
+	static const char *const words[] = {"true", "false", "null", "\":", "\": ", "\",", "\", \"", "{\"", "\"}",
+										"[\"", "\"]", "}}", "},", "00", "12", "1.5", "-1", "name", "id",
+										"abc", " a", "the", "\\n", "\\u00",
+		"\xC3\xA9", "\xE4\xB8\xAD", "\xF0\x9F\x98\x80", "\xE4\xB8", "\n  ", "    ", "2024-", ".com", "://",
+		"<f", "</", "a\"", "]}", "\"\"", "[]", "{}"};
 
 	v->token = mem_zalloc(400 * sizeof(GramToken));
 	for (int i = 0; i < 256; i++)
@@ -101,7 +105,8 @@ vocab_real(Vocab *v, const char *path)
 		size_t		n;
 		const char *s = tok_piece(t, i, &n);
 
-		v->token[v->n++] = (GramToken) {mem_strndup(s != NULL ? s : "", s != NULL ? n : 0), s != NULL ? n : 0, tok_is_special(t, i)};
+		v->token[v->n++] = (GramToken) {mem_strndup(s != NULL ? s : "", s != NULL ? n : 0), s != NULL ? n : 0,
+										tok_is_special(t, i)};
 	}
 	tok_free(t);
 	vocab_finish(v);
@@ -189,11 +194,13 @@ draw_text(Grammar *g, const Vocab *v, const char *what, Buf *out)
 			id = n < SOON ? any_token(words, gram_vocab_words(v->v)) : ending_token(v, words);
 		if (id < 0)
 		{
-			CHECK(!ok, "%s: a dead end behind %.*s", what, (int) out->len, out->data == NULL ? "" : out->data);
+			CHECK(!ok, "%s: a dead end behind %.*s", what, (int) out->len,
+				  out->data == NULL ? "" : out->data);
 			break;
 		}
 		CHECK(bit(words, v->end) == gram_match_accepting(m), "%s: the end", what);
-		CHECK(gram_match_token(m, id, &ok, &e) && ok, "%s: token %d is not taken behind %.*s", what, id, (int) out->len, out->data == NULL ? "" : out->data);
+		CHECK(gram_match_token(m, id, &ok, &e) && ok, "%s: token %d is not taken behind %.*s", what, id,
+			  (int) out->len, out->data == NULL ? "" : out->data);
 		ended = id == v->end;
 		if (!ended)
 			buf_add(out, v->token[id].bytes, v->token[id].len);
@@ -215,7 +222,8 @@ typedef struct Counts
 static bool dump;
 static bool strange;			/* schemas of a file that may be anything */
 
-static const char *const kind_name[] = {"json", "json_object", "regex", "choice", "grammar", "structural_tag"};
+static const char *const kind_name[] = {"json", "json_object", "regex", "choice", "grammar",
+										"structural_tag"};
 
 static void
 write_text(const GramSpec *s, const Buf *text)
@@ -244,7 +252,8 @@ is_compact(const char *s)
 			p++;
 		else if (*p == '"')
 			in = !in;
-		else if (!in && (*p == '\n' || *p == '\t' || *p == '\r' || (*p == ' ' && (p == s || (p[-1] != ',' && p[-1] != ':')))))
+		else if (!in && (*p == '\n' || *p == '\t' || *p == '\r' ||
+						 (*p == ' ' && (p == s || (p[-1] != ',' && p[-1] != ':')))))
 			return false;
 	}
 	return true;
@@ -259,7 +268,9 @@ in_order(const Json *schema, const Json *value, bool strict)
 	const Json *m;
 
 	/* what else may speak of members */
-	static const char *const others[] = {"$ref", "allOf", "anyOf", "oneOf", "if", "not", "required", "dependentRequired", "dependentSchemas", "dependencies", "enum", "const", "extends"};
+	static const char *const others[] = {"$ref", "allOf", "anyOf", "oneOf", "if", "not", "required",
+										 "dependentRequired", "dependentSchemas", "dependencies", "enum",
+										 "const", "extends"};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (json_get(schema, others[i]) != NULL && strcmp(others[i], "required") != 0)
@@ -316,8 +327,9 @@ check_instance(const GramSpec *s, const char *what, const Buf *text)
 	Json	   *schema = json_parse(s->text, strlen(s->text));
 	Json	   *value = json_parse(t, strlen(t));
 
-	CHECK((g == NULL && strange && e.cls == ERR_UNSUPPORTED) || (g != NULL && grammar_accepts(g, t, text->len, &yes, &e) && yes),
-		  "%s: not valid: %s%s", what, t, e.msg);
+	CHECK((g == NULL && strange && e.cls == ERR_UNSUPPORTED) ||
+		  (g != NULL && grammar_accepts(g, t, text->len, &yes, &e) && yes), "%s: not valid: %s%s", what, t,
+		  e.msg);
 	CHECK(value == NULL || in_order(schema, value, s->opt.strict), "%s: order: %s", what, t);
 	CHECK(value == NULL || enough_names(schema, value), "%s: names: %s", what, t);
 	CHECK(!s->opt.disable_any_whitespace || is_compact(t), "%s: white space: %s", what, t);
@@ -337,7 +349,8 @@ draw_texts(const GramSpec *s, const Vocab *v, int n, Counts *c)
 	if (g == NULL)
 	{
 		/* there must be members, and none has a name */
-		bool		none = e.cls == ERR_INVALID && (strange || (s->opt.disable_additional_properties && strstr(s->text, "minProperties") != NULL));
+		bool		none = e.cls == ERR_INVALID &&
+			(strange || (s->opt.disable_additional_properties && strstr(s->text, "minProperties") != NULL));
 
 		CHECK(none || e.cls == ERR_UNSUPPORTED || e.cls == ERR_TOO_LONG, "%s: %s", what, e.msg);
 		c->refused += !none;
@@ -354,7 +367,8 @@ draw_texts(const GramSpec *s, const Vocab *v, int n, Counts *c)
 			bool		yes = false;
 
 			c->ended++;
-			CHECK(grammar_accepts(g, text.data == NULL ? "" : text.data, text.len, &yes, &e) && yes, "%s: \"%s\"", what, text.data);
+			CHECK(grammar_accepts(g, text.data == NULL ? "" : text.data, text.len, &yes, &e) && yes,
+				  "%s: \"%s\"", what, text.data);
 			if (s->kind == GRAM_JSON_SCHEMA)
 				check_instance(s, what, &text);
 			if (dump)
@@ -370,7 +384,8 @@ static GramOptions
 options(int i)
 {
 	static const GramOptions o[] = {
-		{.strict = true}, {.strict = false}, {.strict = true,.disable_any_whitespace = true}, {.strict = false,.disable_additional_properties = true},
+		{.strict = true}, {.strict = false}, {.strict = true,.disable_any_whitespace = true},
+		{.strict = false,.disable_additional_properties = true},
 		{.strict = true,.whitespace_pattern = "[ \\n]?"}
 	};
 
@@ -382,7 +397,8 @@ own_specs(const Vocab *v, int n, Counts *c)
 {
 	for (size_t i = 0; i < sizeof(walk_specs) / sizeof(walk_specs[0]); i++)
 	{
-		GramSpec	s = {.kind = walk_specs[i].kind,.text = walk_specs[i].text,.len = strlen(walk_specs[i].text)};
+		GramSpec	s = {.kind = walk_specs[i].kind,.text = walk_specs[i].text,
+						 .len = strlen(walk_specs[i].text)};
 
 		s.opt.strict = true;
 		draw_texts(&s, v, n, c);
@@ -410,7 +426,8 @@ shared_schemas(const char *path, const Vocab *v, int step, int n, Counts *c)
 
 		if (schema != NULL)
 		{
-			GramSpec	s = {.kind = GRAM_JSON_SCHEMA,.text = schema,.len = strlen(schema),.opt = options(i / step)};
+			GramSpec	s = {.kind = GRAM_JSON_SCHEMA,.text = schema,.len = strlen(schema),
+							 .opt = options(i / step)};
 
 			draw_texts(&s, v, n, c);
 		}
@@ -445,7 +462,8 @@ main(int argc, char **argv)
 		RUN(own_specs(&real, check_effort(1, 3, 15), &c));
 	if (!shared_schemas(schemas, real.v != NULL ? &real : &small, all ? 1 : 2, all ? 3 : 1, &c))
 		check_skip(300, "no shared/json_schema/maskbench_dev.jsonl");
-	fprintf(stderr, "%d texts, %d came to their end, %d specifications refused\n", c.texts, c.ended, c.refused);
+	fprintf(stderr, "%d texts, %d came to their end, %d specifications refused\n", c.texts, c.ended,
+			c.refused);
 	CHECK(c.ended * 10 >= c.texts * 9, "%d of %d texts came to their end", c.ended, c.texts);
 	CHECK(strange || c.refused * 20 <= c.texts, "%d refused", c.refused);
 	vocab_free(&small);

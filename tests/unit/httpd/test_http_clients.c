@@ -101,11 +101,13 @@ test_full(void)
 	for (int i = 0; i < 20; i++)
 		c[i] = enter((unsigned char) (i < 12 ? 1 : 2 + i));
 	more[0] = enter(77);
-	CHECK(more[0] != NULL && clients_evicted(c[0]) && evicted(c, 20) == 1, "of the address that has most the oldest");
+	CHECK(more[0] != NULL && clients_evicted(c[0]) && evicted(c, 20) == 1,
+		  "of the address that has most the oldest");
 	for (int i = 1; i < 20; i++)
 		CHECK(clients_claim(c[i], 1 + (uint64_t) i % 4) == CLAIM_OK, "with a key");
 	more[1] = enter(78);
-	CHECK(more[1] != NULL && clients_evicted(more[0]) && evicted(c, 20) == 1, "who has no key goes before those who have");
+	CHECK(more[1] != NULL && clients_evicted(more[0]) && evicted(c, 20) == 1,
+		  "who has no key goes before those who have");
 	clients_claim(more[1], 7);
 	CHECK(enter(79) == NULL, "all are at work");
 	clients_awaited(c[4], true, false);
@@ -131,7 +133,8 @@ test_reserve(void)
 		got[i] = clients_claim(c[i], 0);
 	}
 	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_FULL, "the rest is for those with keys");
-	CHECK(clients_claim(c[15], 7) == CLAIM_OK && clients_claim(c[15], 0) == CLAIM_OK, "who may ask for what needs none");
+	CHECK(clients_claim(c[15], 7) == CLAIM_OK && clients_claim(c[15], 0) == CLAIM_OK,
+		  "who may ask for what needs none");
 	clients_release(c[0]);
 	CHECK(clients_claim(c[16], 0) == CLAIM_OK && clients_claim(c[17], 0) == CLAIM_FULL, "one has ended");
 	http_conf.clients_per_address = 10;
@@ -170,11 +173,13 @@ test_writing(void)
 	CHECK(enter(77) == NULL, "whose head is whole does not leave");
 	clients_claim(c[1], 7);
 	clients_claim(c[2], 0);
-	CHECK(clients_write_begin(c[1]) == 60000000 && clients_write_begin(c[2]) == 10000000, "times to take an answer");
+	CHECK(clients_write_begin(c[1]) == 60000000 && clients_write_begin(c[2]) == 10000000,
+		  "times to take an answer");
 	CHECK(enter(77) == NULL, "nor one whose request is answered");
 	clients_write_begin(c[3]);
 	more[0] = enter(77);
-	CHECK(more[0] != NULL && clients_evicted(c[3]) && evicted(c, 20) == 1 && !writable(c[3]), "one that takes no refusal does, at once");
+	CHECK(more[0] != NULL && clients_evicted(c[3]) && evicted(c, 20) == 1 && !writable(c[3]),
+		  "one that takes no refusal does, at once");
 	CHECK(clients_write_begin(c[3]) == 100000, "a last word");
 	clients_leave(more[0]);
 	more[0] = enter(78);
@@ -182,7 +187,8 @@ test_writing(void)
 	clients_awaited(c[5], true, false);
 	CHECK(send(other[4], "x", 1, 0) == 1, "it sends");
 	more[1] = enter(79);
-	CHECK(more[1] != NULL && clients_evicted(c[5]) && !clients_evicted(c[4]), "not one with bytes that nobody has read");
+	CHECK(more[1] != NULL && clients_evicted(c[5]) && !clients_evicted(c[4]),
+		  "not one with bytes that nobody has read");
 	leave(more, 2);
 	leave(c, 20);
 	for (int i = 0; i < 20; i++)
@@ -219,7 +225,8 @@ test_key_share(void)
 	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_KEY && got[19] == CLAIM_KEY, "its share");
 	clients_leave(c[19]);
 	c[19] = enter(2);
-	CHECK(c[19] != NULL && evicted(c, 20) == 0 && clients_claim(c[19], 8) == CLAIM_OK, "the rest is for other keys");
+	CHECK(c[19] != NULL && evicted(c, 20) == 0 && clients_claim(c[19], 8) == CLAIM_OK,
+		  "the rest is for other keys");
 	clients_leave(c[0]);
 	c[0] = enter(3);
 	CHECK(clients_claim(c[0], 7) == CLAIM_OK && clients_claim(c[16], 7) == CLAIM_KEY, "one has ended");
@@ -229,7 +236,10 @@ test_key_share(void)
 	CHECK(clients_count() == 0, "all have left");
 }
 
-/* Requests without a key of a client that has one count for its key, and between two requests it may have to leave. */
+/*
+ * Requests without a key of a client that has one count for its key, and between two requests it may have to
+ * leave.
+ */
 static void
 test_key_between(void)
 {
@@ -247,7 +257,8 @@ test_key_between(void)
 	}
 	for (int i = 0; i < 20; i++)
 		got[i] = clients_claim(c[i], 0);
-	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_KEY && got[19] == CLAIM_KEY, "what needs no key has the key's share, too");
+	CHECK(got[14] == CLAIM_OK && got[15] == CLAIM_KEY && got[19] == CLAIM_KEY,
+		  "what needs no key has the key's share, too");
 	CHECK(enter(2) == NULL, "while a key is looked up nobody leaves");
 	/* without a byte of the next request one leaves first, and of these one whose bytes have not come */
 	clients_awaited(c[15], true, false);
@@ -396,11 +407,14 @@ test_keys(void)
 	CHECK(!guard_known(right), "new");
 	guard_right(right);
 	CHECK(guard_known(right) && !guard_known(wrong), "known");
-	CHECK(!guard_wrong(&a, wrong, now) && !guard_wrong(&a, wrong, now) && guard_blocked(&a, wrong, now) == 0, "tries");
+	CHECK(!guard_wrong(&a, wrong, now) && !guard_wrong(&a, wrong, now) && guard_blocked(&a, wrong, now) == 0,
+		  "tries");
 	CHECK(guard_wrong(&a, wrong, now + 4000000) && !guard_wrong(&a, wrong, now + 4000000), "told once");
-	CHECK(guard_blocked(&a, wrong, now + 4000001) == 6 && guard_blocked(&a, right, now + 4000001) == 0 && guard_blocked(&b, wrong, now) == 0, "who is refused");
+	CHECK(guard_blocked(&a, wrong, now + 4000001) == 6 && guard_blocked(&a, right, now + 4000001) == 0 &&
+		  guard_blocked(&b, wrong, now) == 0, "who is refused");
 	CHECK(guard_blocked(&a, wrong, now + 10000000) == 0, "the window ends");
-	CHECK(!guard_wrong(&a, right, now + 10000000) && !guard_wrong(&a, wrong, now + 10000000) && guard_wrong(&a, wrong, now + 10000000), "a new one");
+	CHECK(!guard_wrong(&a, right, now + 10000000) && !guard_wrong(&a, wrong, now + 10000000) &&
+		  guard_wrong(&a, wrong, now + 10000000), "a new one");
 	CHECK(guard_blocked(&a, right, now + 10000001) == 10, "a key that was revoked is known no more");
 	/* many addresses: no memory but the tables', and who comes again and again is remembered longest */
 	for (int i = 0; i < 100000; i++)

@@ -10,7 +10,10 @@
 #include "httpd/conn/request_head.h"
 #include "tests/unit/check.h"
 
-/* The status of a text that is looked at in pieces of so many bytes; 0: it is a head, which h has; -1: it is not over. */
+/*
+ * The status of a text that is looked at in pieces of so many bytes; 0: it is a head, which h has; -1: it is
+ * not over.
+ */
 static int
 read_head(const char *text, size_t n, size_t piece, HttpHead *h, Buf *kept)
 {
@@ -51,17 +54,26 @@ test_heads(void)
 	HttpHead	h;
 	Buf			kept = {0};
 
-	CHECK(status_of("\r\nPOST /v1/a%2Fb%20c?x=%41&y=a+b HTTP/1.1\r\nHost: [::1]:80\r\nContent-Length:  007\t\r\nX-Api-Key: k\r\nConnection: a, close\r\nEmpty:\r\n\r\n", &h, &kept) == 0, "as sent");
-	CHECK(strcmp(h.method, "POST") == 0 && strcmp(h.path, "/v1/a%2Fb%20c") == 0 && strcmp(h.query, "x=%41&y=a+b") == 0, "%s %s", h.path, h.query);
+	CHECK(status_of("\r\nPOST /v1/a%2Fb%20c?x=%41&y=a+b HTTP/1.1\r\nHost: [::1]:80\r\nContent-Length:  "
+					"007\t\r\nX-Api-Key: k\r\nConnection: a, close\r\nEmpty:\r\n\r\n", &h, &kept) == 0,
+					"as sent");
+	CHECK(strcmp(h.method, "POST") == 0 && strcmp(h.path, "/v1/a%2Fb%20c") == 0 &&
+		  strcmp(h.query, "x=%41&y=a+b") == 0, "%s %s", h.path, h.query);
 	CHECK(h.http11 && h.close && h.sized && h.length == 7 && !h.chunked && h.n == 5, "as sent");
-	CHECK(strcmp(head_value(&h, "x-api-key"), "k") == 0 && strcmp(head_value(&h, "empty"), "") == 0 && head_value(&h, "x-api") == NULL, "as sent");
+	CHECK(strcmp(head_value(&h, "x-api-key"), "k") == 0 && strcmp(head_value(&h, "empty"), "") == 0 &&
+		  head_value(&h, "x-api") == NULL, "as sent");
 	head_decode(h.query, true);
 	CHECK(strcmp(h.query, "x=A&y=a b") == 0, "%s", h.query);
-	CHECK(status_of("GET HTTPS://a.b:1/p?q HTTP/1.1\r\nHost: A.b:1\r\nTransfer-Encoding: CHUNKED\r\nExpect: 100-Continue\r\n\r\n", &h, &kept) == 0, "absolute");
-	CHECK(strcmp(h.path, "/p") == 0 && h.chunked && h.expects && !h.close && strcmp(h.query, "q") == 0, "absolute");
-	CHECK(status_of("OPTIONS * HTTP/1.0\r\n\r\n", &h, &kept) == 0 && h.close && !h.http11 && h.query == NULL, "HTTP/1.0");
-	CHECK(status_of("GET / HTTP/1.1\r\nHost: x\r\n", &h, &kept) == -1 && status_of("G", &h, &kept) == -1 && status_of("\r", &h, &kept) == -1, "not over");
-	CHECK(status_of("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999999999\r\n\r\n", &h, &kept) == 0 && h.length == 999999999999999999, "the longest");
+	CHECK(status_of("GET HTTPS://a.b:1/p?q HTTP/1.1\r\nHost: A.b:1\r\nTransfer-Encoding: CHUNKED\r\nExpect: "
+					"100-Continue\r\n\r\n", &h, &kept) == 0, "absolute");
+	CHECK(strcmp(h.path, "/p") == 0 && h.chunked && h.expects && !h.close && strcmp(h.query, "q") == 0,
+		  "absolute");
+	CHECK(status_of("OPTIONS * HTTP/1.0\r\n\r\n", &h, &kept) == 0 && h.close && !h.http11 && h.query == NULL,
+		  "HTTP/1.0");
+	CHECK(status_of("GET / HTTP/1.1\r\nHost: x\r\n", &h, &kept) == -1 && status_of("G", &h, &kept) == -1 &&
+		  status_of("\r", &h, &kept) == -1, "not over");
+	CHECK(status_of("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999999999\r\n\r\n", &h,
+					&kept) == 0 && h.length == 999999999999999999, "the longest");
 	buf_free(&kept);
 }
 
@@ -73,21 +85,39 @@ test_refused(void)
 		int			status;
 		const char *text;
 	}			cases[] = {
-		{400, "\n"}, {400, "\r\n\r\n"}, {400, "\rG"}, {400, "GET / HTTP/1.1\n"}, {400, "GET / HTTP/1.1\r\r\n"}, {400, "GET /\tHTTP/1.1\r\nHost: x\r\n\r\n"},
-		{505, "GET / HTTP/2.0\r\n\r\n"}, {505, "GET / HTTP/1.2\r\nHost: x\r\n\r\n"}, {400, "GET / HTTP/1.10\r\nHost: x\r\n\r\n"}, {400, "GET / HTTP\r\n\r\n"}, {400, "GET /\r\n\r\n"}, {400, "GET\r\n\r\n"},
-		{400, "G@T / HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET / / HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET * HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET x HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET /%g0 HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n"},
-		{400, "GET /%0 HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET /?%00 HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET http://x HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET http://x?/ HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET http://x:80/ HTTP/1.1\r\nHost: x\r\n\r\n"},
-		{400, "GET http://a@x/ HTTP/1.0\r\n\r\n"}, {400, "GET / HTTP/1.1\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: a\r\nHOST: a\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost : a\r\n\r\n"}, {400, "GET / HTTP/1.1\r\n Host: a\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: a\r\nb\r\n\r\n"},
-		{400, "GET / HTTP/1.1\r\nHost: a b\r\n\r\n"}, {400, "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n"},
-		{400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000000\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"}, {417, "GET / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\n\r\n"},
-		{400, "GET / HTTP/1.1\r\nHost: x\r\nX: \x7f\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: a\r\n\r\n"},
+		{400, "\n"}, {400, "\r\n\r\n"}, {400, "\rG"}, {400, "GET / HTTP/1.1\n"},
+		{400, "GET / HTTP/1.1\r\r\n"}, {400, "GET /\tHTTP/1.1\r\nHost: x\r\n\r\n"},
+		{505, "GET / HTTP/2.0\r\n\r\n"}, {505, "GET / HTTP/1.2\r\nHost: x\r\n\r\n"},
+		{400, "GET / HTTP/1.10\r\nHost: x\r\n\r\n"}, {400, "GET / HTTP\r\n\r\n"}, {400, "GET /\r\n\r\n"},
+		{400, "GET\r\n\r\n"},
+		{400, "G@T / HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET / / HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET * HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET x HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET /%g0 HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET /%0 HTTP/1.1\r\nHost: x\r\n\r\n"}, {400, "GET /?%00 HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://x HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://x?/ HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://x:80/ HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{400, "GET http://a@x/ HTTP/1.0\r\n\r\n"}, {400, "GET / HTTP/1.1\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: a\r\nHOST: a\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost : a\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\n Host: a\r\n\r\n"}, {400, "GET / HTTP/1.1\r\nHost: a\r\nb\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: a b\r\n\r\n"},
+		{400, "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000000\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{417, "GET / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\nX: \x7f\r\n\r\n"},
+		{400, "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: a\r\n\r\n"},
 	};
 	HttpHead	h;
 	Buf			kept = {0};
 	Buf			text = {0};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		CHECK(status_of(cases[i].text, &h, &kept) == cases[i].status, "%d: %s", cases[i].status, cases[i].text);
+		CHECK(status_of(cases[i].text, &h, &kept) == cases[i].status, "%d: %s", cases[i].status,
+			  cases[i].text);
 	CHECK(read_head("GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", 36, 36, &h, &kept) == 400, "NUL");
 	/* lengths: just so long, and one more */
 	for (int more = 0; more < 2; more++)
@@ -143,7 +173,9 @@ test_chunks(void)
 {
 	static const char good[] = "3\r\nabc\r\n0000000A;x=\"y\"\r\n0123456789\r\n0\r\nA-b:c\r\nD:\r\n\r\nGET";
 	static const char *const bad[] = {
-		"\r\n", "g\r\n", "3", "3\r\nabc", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nab\r\n0\r\n\r\n", "3\n", "3 \r\n", "000000001\r\na\r\n", "3;\nabc", "0\r\n\n", "0\r\n a: b\r\n\r\n", "0\r\na b: c\r\n\r\n", "0\r\na\r\n\r\n", "0\r\nb: \x01\r\n\r\n", "0\r\n\r", ";\r\n"
+		"\r\n", "g\r\n", "3", "3\r\nabc", "3\r\nabcd\r\n0\r\n\r\n", "3\r\nab\r\n0\r\n\r\n", "3\n", "3 \r\n",
+		"000000001\r\na\r\n", "3;\nabc", "0\r\n\n", "0\r\n a: b\r\n\r\n", "0\r\na b: c\r\n\r\n",
+		"0\r\na\r\n\r\n", "0\r\nb: \x01\r\n\r\n", "0\r\n\r", ";\r\n"
 	};
 	Buf			body = {0};
 	Buf			text = {0};
@@ -170,7 +202,8 @@ static void
 test_chance(void)
 {
 	static const char alphabet[] = "\r\n\r\n: \tGETHost/x1,;%0\0\x7f\xc3";
-	static const char seed_text[] = "GET /load?a=%41 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n";
+	static const char seed_text[] = "GET /load?a=%41 HTTP/1.1\r\nHost: x\r\nContent-Length: "
+									"2\r\nTransfer-Encoding: chunked\r\n\r\n";
 	unsigned	seed = 1;
 	HttpHead	h;
 	Buf			kept = {0};
@@ -187,9 +220,11 @@ test_chance(void)
 		if (read_head(text, n, 1 + (size_t) rand_r(&seed) % n, &h, &kept) != 0)
 			continue;
 		taken++;
-		CHECK(!(h.sized && h.chunked) && h.path != NULL && h.method[0] != '\0' && (!h.chunked || h.http11), "round %d", round);
+		CHECK(!(h.sized && h.chunked) && h.path != NULL && h.method[0] != '\0' && (!h.chunked || h.http11),
+			  "round %d", round);
 		for (int i = 0; i < h.n; i++)
-			CHECK(h.fields[i].name[0] != '\0' && strpbrk(h.fields[i].name, " \t\r\n:") == NULL && strpbrk(h.fields[i].value, "\r\n") == NULL, "round %d", round);
+			CHECK(h.fields[i].name[0] != '\0' && strpbrk(h.fields[i].name, " \t\r\n:") == NULL &&
+				  strpbrk(h.fields[i].value, "\r\n") == NULL, "round %d", round);
 	}
 	CHECK(taken > 100, "%d were taken", taken);
 	buf_free(&kept);

@@ -15,7 +15,8 @@ is_repository(const char *s, bool bare, const char *command, const char *path)
 	HubName		h;
 	bool		ok = hub_name(s, bare, &h);
 
-	CHECK(ok && strcmp(h.command, command) == 0 && strcmp(h.path, path) == 0, "%s: \"%s\", \"%s\"", s, ok ? h.command : "none", ok ? h.path : "");
+	CHECK(ok && strcmp(h.command, command) == 0 && strcmp(h.path, path) == 0, "%s: \"%s\", \"%s\"", s,
+		  ok ? h.command : "none", ok ? h.path : "");
 }
 
 static void

@@ -39,8 +39,9 @@ test_layout(void)
 	CHECK(offsetof(WireSlot, state) == 0 && offsetof(WireSlot, gen) == 4 && offsetof(WireSlot, cancel) == 8 &&
 		  offsetof(WireSlot, req_head) == 20 && offsetof(WireSlot, rep_tail) == 32 &&
 		  offsetof(WireSlot, arrival_us) == 64, "slot offsets");
-	CHECK(sizeof(WireMsg) == 24 && offsetof(WireMsg, gen) == 4 && offsetof(WireMsg, place) == 8 && offsetof(WireMsg, kind) == 12 &&
-		  offsetof(WireMsg, len) == 16, "message header is 24 bytes, whose it is and where come first");
+	CHECK(sizeof(WireMsg) == 24 && offsetof(WireMsg, gen) == 4 && offsetof(WireMsg, place) == 8 &&
+		  offsetof(WireMsg, kind) == 12 && offsetof(WireMsg, len) == 16,
+		  "message header is 24 bytes, whose it is and where come first");
 	CHECK(sizeof(WireStats) <= WIRE_STATS_SIZE, "stats fit");
 	CHECK(wire_geometry_ok(&h, h.total_size), "own header is sane");
 	CHECK(!wire_geometry_ok(&h, h.total_size - 1), "mapping too small");
@@ -118,7 +119,8 @@ test_slot_rings(void)
 	CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s), "a corrupt head ends after one lap");
 	memset(a.base + a.geo.to_engine_off, 0xff, 4 * 8);
 	atomic_store(&r->head, atomic_load(&r->tail) + 8);
-	CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s) && atomic_load(&r->head) == atomic_load(&r->tail), "a ring of nonsense is emptied");
+	CHECK(!wire_pop(&a, WQ_TO_ENGINE, &s) && atomic_load(&r->head) == atomic_load(&r->tail),
+		  "a ring of nonsense is emptied");
 	free(a.base);
 }
 
@@ -222,11 +224,13 @@ test_names(void)
 #define X(name, num, type) \
 	for (size_t i = 0; i <= strlen(#name); i++) \
 		lower[i] = (char) tolower((unsigned char) #name[i]); \
-	ok = ok && wire_tag_name(num) != NULL && strcmp(wire_tag_name(num), lower) == 0 && wire_tag_type(num) == type;
+	ok = ok && wire_tag_name(num) != NULL && strcmp(wire_tag_name(num), lower) == 0 && \
+		wire_tag_type(num) == type;
 #include "ipc/fields.def"
 #undef X
 	CHECK(ok, "names are lower case and types the table's");
-	CHECK(wire_tag_name(0) == NULL && wire_tag_name(-1) == NULL && wire_tag_name(5000) == NULL, "unknown tags");
+	CHECK(wire_tag_name(0) == NULL && wire_tag_name(-1) == NULL && wire_tag_name(5000) == NULL,
+		  "unknown tags");
 	CHECK(wire_tag_type(0) == 0 && wire_tag_type(19) == 0, "unknown types");
 }
 
@@ -333,18 +337,28 @@ static void
 test_traceparent(void)
 {
 	static const char *const good[] = {
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
-		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes", "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff"
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes",
+		"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff"
 	};
 	static const char *const bad[] = {
-		"", "00", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
-		"00-00000000000000000000000000000000-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
-		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
-		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.more", "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-011",
-		"00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		"", "00", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.more",
+		"00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-011",
+		"00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	};
-	static const char *const states[] = {"", "rojo=00f067aa0ba902b7", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "a@b=1 , \tc*/_-=2,,", "1=x"};
-	static const char *const no_states[] = {"rojo", "=1", "rojo=", "Rojo=1", "a@b@c=1", "a=b=c", "a=\x01", "@a=1"};
+	static const char *const states[] = {"", "rojo=00f067aa0ba902b7",
+										 "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "a@b=1 , \tc*/_-=2,,",
+										 "1=x"};
+	static const char *const no_states[] = {"rojo", "=1", "rojo=", "Rojo=1", "a@b@c=1", "a=b=c", "a=\x01",
+											"@a=1"};
 	char		many[TRACESTATE_LEN + 2] = "";
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -361,7 +375,8 @@ test_traceparent(void)
 	strcat(many, "k=v");
 	CHECK(!tracestate_ok(many, strlen(many)), "33 are too many");
 	memset(many, ',', sizeof(many));
-	CHECK(tracestate_ok(many, TRACESTATE_LEN) && !tracestate_ok(many, TRACESTATE_LEN + 1), "512 bytes at most");
+	CHECK(tracestate_ok(many, TRACESTATE_LEN) && !tracestate_ok(many, TRACESTATE_LEN + 1),
+		  "512 bytes at most");
 }
 
 /* A writer of ours that is wrong ends where it is wrong, not at the reader. */

@@ -81,20 +81,26 @@ test_whole(void)
 		begin(&c, t);
 		while ((r = chan_receive(&c, &e)) == CHAN_MORE && turns++ < 1000)
 			talk_pump(t);
-		CHECK(r == CHAN_COMPLETE && c.kind == WK_TOKENIZE && c.in_len == sizes[i], "%zu bytes are received", sizes[i]);
+		CHECK(r == CHAN_COMPLETE && c.kind == WK_TOKENIZE && c.in_len == sizes[i], "%zu bytes are received",
+			  sizes[i]);
 		CHECK(sizes[i] == 0 || memcmp(c.in, body.data, sizes[i]) == 0, "... as they were");
-		CHECK(turns == (int) ((sizeof(WireMsg) + sizes[i] - 1) / RING), "... a ring of them at a time: %d", turns);
-		CHECK(atomic_load(&slot_of(t)->req_tail) == (uint32_t) (sizeof(WireMsg) + sizes[i]), "their place is given back");
+		CHECK(turns == (int) ((sizeof(WireMsg) + sizes[i] - 1) / RING), "... a ring of them at a time: %d",
+			  turns);
+		CHECK(atomic_load(&slot_of(t)->req_tail) == (uint32_t) (sizeof(WireMsg) + sizes[i]),
+			  "their place is given back");
 		finish(&c, t);
 		buf_free(&body);
 	}
 }
 
-/* A message of 3000 bytes with its checksum, of which one byte is not what was sent; at = SIZE_MAX: all are. */
+/*
+ * A message of 3000 bytes with its checksum, of which one byte is not what was sent; at = SIZE_MAX: all are.
+ */
 static ChanRead
 receive_summed(size_t at, Channel *c, Talk **t, Err *e)
 {
-	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.gen = talk_next_gen(&P),.kind = WK_TOKENIZE,.flags = WIRE_SUMMED,.len = 3000 + WIRE_SUM_BYTES};
+	WireMsg		m = {.magic = WIRE_MSG_MAGIC,.gen = talk_next_gen(&P),.kind = WK_TOKENIZE,
+					 .flags = WIRE_SUMMED,.len = 3000 + WIRE_SUM_BYTES};
 	Buf			body = {0};
 	Buf			all = {0};
 	uint64_t	sum;
@@ -122,12 +128,15 @@ test_sums(void)
 	Talk	   *t;
 	Err			e;
 
-	CHECK(receive_summed(SIZE_MAX, &c, &t, &e) == CHAN_COMPLETE && c.in_len == 3000 && c.msg.len == 3000, "whole, and without its checksum");
+	CHECK(receive_summed(SIZE_MAX, &c, &t, &e) == CHAN_COMPLETE && c.in_len == 3000 && c.msg.len == 3000,
+		  "whole, and without its checksum");
 	finish(&c, t);
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 	{
-		CHECK(receive_summed(at[i], &c, &t, &e) == CHAN_BAD && e.cls == ERR_LOST, "byte %zu is damaged", at[i]);
-		CHECK(strcmp(err_sqlstate(e.cls), "58000") == 0 && strstr(e.msg, "damaged") != NULL, "which is said: %s", e.msg);
+		CHECK(receive_summed(at[i], &c, &t, &e) == CHAN_BAD && e.cls == ERR_LOST, "byte %zu is damaged",
+			  at[i]);
+		CHECK(strcmp(err_sqlstate(e.cls), "58000") == 0 && strstr(e.msg, "damaged") != NULL,
+			  "which is said: %s", e.msg);
 		finish(&c, t);
 	}
 }
@@ -148,7 +157,8 @@ test_pieces(void)
 	fill(&all, 50);
 	t = talk_begin_raw(&P, all.data, 1);
 	begin(&c, t);
-	CHECK(atomic_load(&slot_of(t)->phase) == WP_RECEIVING && atomic_load(&slot_of(t)->arrival_us) > 0, "it is known to have come");
+	CHECK(atomic_load(&slot_of(t)->phase) == WP_RECEIVING && atomic_load(&slot_of(t)->arrival_us) > 0,
+		  "it is known to have come");
 	for (size_t i = 1; i < n; i++)
 	{
 		early |= chan_receive(&c, &e) != CHAN_MORE;
@@ -156,7 +166,8 @@ test_pieces(void)
 		talk_pump(t);
 	}
 	CHECK(!early, "not whole before its last byte");
-	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && memcmp(c.in, all.data + sizeof(m), 50) == 0, "whole with it");
+	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && memcmp(c.in, all.data + sizeof(m), 50) == 0,
+		  "whole with it");
 	peer_poll(&P);
 	CHECK(P.wakes > 0, "the backend is told of room");
 	finish(&c, t);
@@ -209,7 +220,8 @@ test_malformed(void)
 	buf_add(&t->out, "0123456789", 10);
 	begin(&c, t);
 	talk_pump(t);
-	CHECK(chan_receive(&c, &e) == CHAN_MORE && c.in_len == 10 && c.in_cap <= 4096, "memory goes by what has come, not by what is claimed");
+	CHECK(chan_receive(&c, &e) == CHAN_MORE && c.in_len == 10 && c.in_cap <= 4096,
+		  "memory goes by what has come, not by what is claimed");
 	finish(&c, t);
 }
 
@@ -223,7 +235,8 @@ test_cursors(void)
 
 	begin(&c, t);
 	atomic_fetch_add(&slot_of(t)->req_head, RING + 1);
-	CHECK(chan_receive(&c, &e) == CHAN_BAD && strstr(e.msg, "corrupt") != NULL, "a request cursor that can't be");
+	CHECK(chan_receive(&c, &e) == CHAN_BAD && strstr(e.msg, "corrupt") != NULL,
+		  "a request cursor that can't be");
 	finish(&c, t);
 
 	/* ours in the arena are written over: nobody reads them */
@@ -232,7 +245,8 @@ test_cursors(void)
 	begin(&c, t);
 	atomic_store(&slot_of(t)->req_tail, 12345);
 	atomic_store(&slot_of(t)->rep_head, 54321);
-	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && memcmp(c.in, body.data, 3000) == 0, "the program goes by its own copy");
+	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && memcmp(c.in, body.data, 3000) == 0,
+		  "the program goes by its own copy");
 	chan_frame(&c, WF_TEXT, NULL, false);
 	CHECK(atomic_load(&slot_of(t)->rep_head) == sizeof(WireMsg) + WIRE_TRAILER, "... for replies, too");
 	finish(&c, t);
@@ -241,13 +255,17 @@ test_cursors(void)
 	begin(&c, t);
 	atomic_store(&slot_of(t)->rep_tail, 77);
 	chan_frame(&c, WF_TEXT, &body, false);
-	CHECK(!chan_is_open(&c) && talk_state(t) == WS_CLOSED && talk_over(t), "a reply cursor that can't be closes the slot");
+	CHECK(!chan_is_open(&c) && talk_state(t) == WS_CLOSED && talk_over(t),
+		  "a reply cursor that can't be closes the slot");
 	CHECK(chan_backlog(&c) == 0, "nothing is kept for it");
 	finish(&c, t);
 	buf_free(&body);
 }
 
-/* A request that was read once is not read again, nor one that an earlier conversation has left, wherever cursors point. */
+/*
+ * A request that was read once is not read again, nor one that an earlier conversation has left, wherever
+ * cursors point.
+ */
 static void
 test_stale_requests(void)
 {
@@ -268,7 +286,8 @@ test_stale_requests(void)
 	t = talk_begin_raw(&P, &magic, 1);
 	atomic_store(&slot_of(t)->req_head, whole);
 	begin(&c, t);
-	CHECK(chan_receive(&c, &e) == CHAN_BAD && e.cls == ERR_LOST, "a head cursor over an old request: %d %s", e.cls, e.msg);
+	CHECK(chan_receive(&c, &e) == CHAN_BAD && e.cls == ERR_LOST, "a head cursor over an old request: %d %s",
+		  e.cls, e.msg);
 	finish(&c, t);
 
 	/* the program's cursors were written over before it saw the conversation */
@@ -276,7 +295,8 @@ test_stale_requests(void)
 	atomic_store(&slot_of(t)->req_tail, whole);
 	atomic_store(&slot_of(t)->rep_head, 320);
 	begin(&c, t);
-	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && c.kind == WK_DETOKENIZE && memcmp(c.in, body.data, 200) == 0, "conversations begin at 0");
+	CHECK(chan_receive(&c, &e) == CHAN_COMPLETE && c.kind == WK_DETOKENIZE &&
+		  memcmp(c.in, body.data, 200) == 0, "conversations begin at 0");
 	chan_frame(&c, WF_TEXT, NULL, false);
 	CHECK(atomic_load(&slot_of(t)->rep_head) == sizeof(WireMsg) + WIRE_TRAILER, "... both ways");
 	finish(&c, t);
@@ -317,8 +337,10 @@ test_heads(void)
 	for (; at + sizeof(m) <= t->in.len; at += sizeof(m) + m.len)
 	{
 		memcpy(&m, t->in.data + at, sizeof(m));
-		CHECK(m.magic == WIRE_MSG_MAGIC && wire_in_place(&m, t->gen, (uint32_t) at), "head %d at %zu: %u %u", n, at, m.gen, m.place);
-		CHECK(!wire_in_place(&m, t->gen - 1, (uint32_t) at) && !wire_in_place(&m, t->gen, (uint32_t) at + 8), "and nowhere else");
+		CHECK(m.magic == WIRE_MSG_MAGIC && wire_in_place(&m, t->gen, (uint32_t) at), "head %d at %zu: %u %u",
+			  n, at, m.gen, m.place);
+		CHECK(!wire_in_place(&m, t->gen - 1, (uint32_t) at) && !wire_in_place(&m, t->gen, (uint32_t) at + 8),
+			  "and nowhere else");
 		n++;
 	}
 	CHECK(n == 8 && at == t->in.len, "all of them: %d", n);
@@ -351,7 +373,8 @@ test_frames(void)
 		talk_pump(t);
 		chan_pump(&c);
 	}
-	CHECK(talk_state(t) == WS_CLOSED && talk_over(t) && !chan_is_open(&c), "closed with the last byte in the ring");
+	CHECK(talk_state(t) == WS_CLOSED && talk_over(t) && !chan_is_open(&c),
+		  "closed with the last byte in the ring");
 	CHECK(atomic_load(&slot_of(t)->phase) == WP_FINISHED, "finished");
 	talk_pump(t);
 	while (talk_frame(t, &f))
@@ -359,7 +382,8 @@ test_frames(void)
 		static const int kinds[] = {WF_ACCEPTED, WF_TEXT, WF_DONE};
 
 		CHECK(frames < 3 && f.kind == kinds[frames] && f.final == (frames == 2), "frame %d", frames);
-		CHECK(frames == 0 ? f.len == 0 : f.len == big.len && memcmp(f.data, big.data, big.len) == 0, "... as it was");
+		CHECK(frames == 0 ? f.len == 0 : f.len == big.len && memcmp(f.data, big.data, big.len) == 0,
+			  "... as it was");
 		frames++;
 	}
 	CHECK(frames == 3 && t->in_at == t->in.len, "all frames, and nothing behind them");
@@ -408,7 +432,8 @@ test_backlog(void)
 	atomic_store(&slot_of(t)->rep_tail, 1000);
 	CHECK(chan_backlog(&c) == total - 1000, "less what is taken: %zu", chan_backlog(&c));
 	chan_pump(&c);
-	CHECK(chan_backlog(&c) == total - 1000, "moving some into the ring changes nothing: %zu", chan_backlog(&c));
+	CHECK(chan_backlog(&c) == total - 1000, "moving some into the ring changes nothing: %zu",
+		  chan_backlog(&c));
 	atomic_store(&slot_of(t)->rep_tail, 999999);
 	CHECK(chan_backlog(&c) <= total, "nor does an impossible cursor make it endless");
 	finish(&c, t);
@@ -448,11 +473,12 @@ test_drop(void)
 	ChanLive	v = {WP_RUNNING, 5, -1, -1, 7, -1, -1};
 
 	begin(&c, t);
-	CHECK(chan_live(&c, &v) && atomic_load(&slot_of(t)->phase) == WP_RUNNING && atomic_load(&slot_of(t)->prompt_tokens) == 5 &&
-		  atomic_load(&slot_of(t)->output_tokens) == 7, "live figures");
+	CHECK(chan_live(&c, &v) && atomic_load(&slot_of(t)->phase) == WP_RUNNING &&
+		  atomic_load(&slot_of(t)->prompt_tokens) == 5 && atomic_load(&slot_of(t)->output_tokens) == 7,
+		  "live figures");
 	v = (ChanLive) {-1, -1, -1, -1, 8, -1, -1};
-	CHECK(chan_live(&c, &v) && atomic_load(&slot_of(t)->prompt_tokens) == 5 && atomic_load(&slot_of(t)->output_tokens) == 8,
-		  "negative ones leave it as it was");
+	CHECK(chan_live(&c, &v) && atomic_load(&slot_of(t)->prompt_tokens) == 5 &&
+		  atomic_load(&slot_of(t)->output_tokens) == 8, "negative ones leave it as it was");
 	chan_drop(&c);
 	CHECK(talk_state(t) == WS_CLOSED && talk_over(t), "dropped: the slot is let go");
 	CHECK(atomic_load(&slot_of(t)->rep_head) == 0, "without a frame");
@@ -493,8 +519,9 @@ test_generation(void)
 		else
 			chan_drop(&c);
 		CHECK(!chan_is_open(&c), "closed (%d)", how);
-		CHECK(atomic_load(&s->state) == WS_OPEN && atomic_load(&s->let_go) == 0 && atomic_load(&s->rep_head) == 3 &&
-			  atomic_load(&s->phase) == WP_NONE, "another's slot is left alone (%d)", how);
+		CHECK(atomic_load(&s->state) == WS_OPEN && atomic_load(&s->let_go) == 0 &&
+			  atomic_load(&s->rep_head) == 3 && atomic_load(&s->phase) == WP_NONE,
+			  "another's slot is left alone (%d)", how);
 		finish(&c, t);
 	}
 	buf_free(&big);
@@ -517,7 +544,8 @@ test_wakes(void)
 	CHECK(!wire_pop(&P.arena, WQ_TO_WORKER, &slot), "nor of a frame that can wait");
 	for (int i = 0; i < 5; i++)
 		chan_frame(&c, WF_TEXT, NULL, true);
-	CHECK(wire_pop(&P.arena, WQ_TO_WORKER, &slot) && slot == t->slot && !wire_pop(&P.arena, WQ_TO_WORKER, &slot), "else once");
+	CHECK(wire_pop(&P.arena, WQ_TO_WORKER, &slot) && slot == t->slot &&
+		  !wire_pop(&P.arena, WQ_TO_WORKER, &slot), "else once");
 	peer_poll(&P);
 	CHECK(P.wakes == 1, "with one line: %d", P.wakes);
 	finish(&c, t);
@@ -536,8 +564,10 @@ test_error(void)
 	err_set(&e, ERR_UNAVAILABLE, "endpoint is busy");
 	err_hint(&e, "Wait.");
 	CHECK(chan_end_error(&c, &e), "an error ends it");
-	CHECK(talk_final(t, &f, 1000) && f.kind == WF_ERROR && strcmp(frame_str(&f, WTAG_SQLSTATE), "57P03") == 0 &&
-		  strcmp(frame_str(&f, WTAG_MESSAGE), "endpoint is busy") == 0 && strcmp(frame_str(&f, WTAG_HINT), "Wait.") == 0, "as it is");
+	CHECK(talk_final(t, &f, 1000) && f.kind == WF_ERROR &&
+		  strcmp(frame_str(&f, WTAG_SQLSTATE), "57P03") == 0 &&
+		  strcmp(frame_str(&f, WTAG_MESSAGE), "endpoint is busy") == 0 &&
+		  strcmp(frame_str(&f, WTAG_HINT), "Wait.") == 0, "as it is");
 	CHECK(frame_int(&f, WTAG_DETAIL) == -1, "without what there isn't");
 	finish(&c, t);
 }
@@ -575,13 +605,15 @@ test_control(void)
 	CHECK(control_read(&in, hear, NULL), "nothing is not the end");
 	CHECK(write(sv[1], "one\ntwo\nthr", 11) == 11 && control_read(&in, hear, NULL), "lines");
 	CHECK(strcmp(said.data, "one|two|") == 0, "whole ones: %s", said.data);
-	CHECK(write(sv[1], "ee\n", 3) == 3 && control_read(&in, hear, NULL) && strcmp(said.data, "one|two|three|") == 0, "and the rest: %s", said.data);
+	CHECK(write(sv[1], "ee\n", 3) == 3 && control_read(&in, hear, NULL) &&
+		  strcmp(said.data, "one|two|three|") == 0, "and the rest: %s", said.data);
 	memset(big, 'x', sizeof(big));
 	big[sizeof(big) - 1] = '\n';
 	CHECK(write(sv[1], big, sizeof(big)) == sizeof(big), "too long a line");
 	for (int i = 0; i < 3; i++)
 		ok &= control_read(&in, hear, NULL);
-	CHECK(ok && write(sv[1], "four\n", 5) == 5 && control_read(&in, hear, NULL) && strstr(said.data, "|four|") != NULL, "is got over");
+	CHECK(ok && write(sv[1], "four\n", 5) == 5 && control_read(&in, hear, NULL) &&
+		  strstr(said.data, "|four|") != NULL, "is got over");
 	close(sv[1]);
 	CHECK(!control_read(&in, hear, NULL), "the end");
 	close(sv[0]);
@@ -596,7 +628,8 @@ test_beginning(void)
 	char		want[64];
 	int			sv[2];
 
-	CHECK(control_map_arena(dup(P.memfd), "engine", &a) == ENGINE_EXIT_OK && memcmp(&a.geo, &P.arena.geo, sizeof(a.geo)) == 0, "mapped");
+	CHECK(control_map_arena(dup(P.memfd), "engine", &a) == ENGINE_EXIT_OK &&
+		  memcmp(&a.geo, &P.arena.geo, sizeof(a.geo)) == 0, "mapped");
 	munmap(a.base, a.geo.total_size);
 	P.h->geo.version++;
 	CHECK(control_map_arena(dup(P.memfd), "engine", &a) == ENGINE_EXIT_VERSION, "of another version");
@@ -605,7 +638,8 @@ test_beginning(void)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) != 0)
 		abort();
 	snprintf(want, sizeof(want), "hello %d %d\n", WIRE_VERSION, (int) getpid());
-	CHECK(control_hello(sv[0]) == ENGINE_EXIT_OK && read(sv[1], line, sizeof(line) - 1) > 0 && strcmp(line, want) == 0, "%s", line);
+	CHECK(control_hello(sv[0]) == ENGINE_EXIT_OK && read(sv[1], line, sizeof(line) - 1) > 0 &&
+		  strcmp(line, want) == 0, "%s", line);
 	CHECK(control_hello(9999) == ENGINE_EXIT_USAGE, "no socket");
 	close(sv[0]);
 	close(sv[1]);

@@ -1,12 +1,13 @@
 /*
  * test_moat.c
- *	  Models keep device memory apart: on "moat", where nobody can touch it but ops and copies, they run and give the
- *	  CPUs' bits.
+ *	  Models keep device memory apart: on "moat", where nobody can touch it but ops and copies, they run and
+ *	  give the CPUs' bits.
  *
- * Every fixture of tests/fixtures/models, encoders and pool.  What generates: a prompt in two pieces, of which the first wants all rows and the second the last,
- * with rows of layers tapped; tokens one by one; this sequence beside the beginning of another; hidden rows, and logits of these.  What doesn't: hidden rows of two texts, and what its heads make of them.
- * Weights, work space, KV, recurrent state and results are the device's.  And drafts of a model with fewer, as many and more
- * tokens than the one that they are for.
+ * Every fixture of tests/fixtures/models, encoders and pool.  What generates: a prompt in two pieces, of
+ * which the first wants all rows and the second the last, with rows of layers tapped; tokens one by one; this
+ * sequence beside the beginning of another; hidden rows, and logits of these.  What doesn't: hidden rows of
+ * two texts, and what its heads make of them.  Weights, work space, KV, recurrent state and results are the
+ * device's.  And drafts of a model with fewer, as many and more tokens than the one that they are for.
  */
 #include <dirent.h>
 #include <math.h>
@@ -56,7 +57,8 @@ run_start(Run *r, const char *path, Model *m, const Dev *dev, KPool *pool, Err *
 
 	*r = (Run) {.path = path, .dev = dev, .pool = pool, .m = m, .slots = {1, 0}};
 	r->width = info->vocab_size > info->hidden_size ? info->vocab_size : info->hidden_size;
-	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * PER_SEQ, .block_size = BLOCK,
+	r->kv = (KvView) {.type = KT_F32, .n_layers = info->n_kv_layers, .n_blocks = 2 * PER_SEQ,
+					  .block_size = BLOCK,
 		.n_kv_heads = info->n_kv_heads, .head_dim = info->head_dim, .v_dim = info->v_dim};
 	size = info->n_kv_layers > 0 ? kv_layout(&r->kv) : 0;
 	for (int i = 0; i < 2 * PER_SEQ; i++)
@@ -92,7 +94,8 @@ keep(Run *r, const HostDev *h, size_t from, int n, int width)
 	if (!dev_wait(r->dev, &e))
 		return false;
 	for (int i = 0; i < n; i++)
-		memcpy(r->all + (size_t) r->n++ * (size_t) r->width, h->host + from + (size_t) i * (size_t) width, (size_t) width * sizeof(float));
+		memcpy(r->all + (size_t) r->n++ * (size_t) r->width, h->host + from + (size_t) i * (size_t) width,
+			   (size_t) width * sizeof(float));
 	return true;
 }
 
@@ -104,7 +107,10 @@ told(void *ctx)
 	++*(int *) ctx;
 }
 
-/* n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted` rows at its end */
+/*
+ * n0 rows of sequence 0 from pos0 on, then n1 of sequence 1 from its beginning; of each sequence `wanted`
+ * rows at its end
+ */
 static bool
 step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 {
@@ -118,19 +124,22 @@ step(Run *r, int pos0, int n0, int n1, int wanted, bool hidden, bool tap)
 	size_t		half = (size_t) (MAX_ROWS / 2) * (size_t) r->width;
 	int32_t		types[MAX_ROWS];
 	ModelTaps	taps = {.all = r->tapped.dev};
-	Batch		b = {.rows = {.n_rows = n, .n_seqs = n1 > 0 ? 2 : 1, .seq_start = start, .pos = pos, .block_table = tables,
-		.state_slot = r->slots}, .tokens = tokens, .types = types, .out_rows = rows, .state = r->state.base, .hidden = hidden,
-		.taps = tap ? &taps : NULL, .wait = told, .wait_ctx = &n_told};
+	Batch		b = {.rows = {.n_rows = n, .n_seqs = n1 > 0 ? 2 : 1, .seq_start = start, .pos = pos,
+							  .block_table = tables,
+		.state_slot = r->slots}, .tokens = tokens, .types = types, .out_rows = rows, .state = r->state.base,
+		.hidden = hidden, .taps = tap ? &taps : NULL, .wait = told, .wait_ctx = &n_told};
 
 	for (int i = 0; i < n; i++)
 	{
 		types[i] = i % 2;
 		pos[i] = i < n0 ? pos0 + i : i - n0;
-		tokens[i] = (int32_t) ((uint32_t) (pos[i] * 7919 + (i >= n0) * 104729 + 13) % (uint32_t) info->vocab_size);
+		tokens[i] = (int32_t) ((uint32_t) (pos[i] * 7919 + (i >= n0) * 104729 + 13) %
+							   (uint32_t) info->vocab_size);
 		if (i < n0 ? i >= n0 - wanted : i >= n - wanted)
 			rows[b.n_out++] = i;
 	}
-	if (!model_forward(r->m, &b, &r->kv, r->out.dev) || !keep(r, &r->out, 0, b.n_out, hidden ? info->hidden_size : info->vocab_size) ||
+	if (!model_forward(r->m, &b, &r->kv, r->out.dev) ||
+		!keep(r, &r->out, 0, b.n_out, hidden ? info->hidden_size : info->vocab_size) ||
 		(tap && !keep(r, &r->tapped, 0, n, info->hidden_size)))
 		return false;
 	if (!hidden)
@@ -157,7 +166,8 @@ load(const char *path, const Dev *dev, KPool *pool, Model *target, Draft **draft
 	Files	   *f = files_open(path, e);
 	Source		source = {.files = f};
 	ModelSource src;
-	ModelOptions opt = {.kernels = dev != NULL ? dev->ops->kernels(dev->d, KT_F32) : kernels_select("auto", &why), .pool = pool,
+	ModelOptions opt = {.kernels = dev != NULL ? dev->ops->kernels(dev->d, KT_F32) : kernels_select("auto",
+			&why), .pool = pool,
 		.max_rows = MAX_ROWS, .max_out = MAX_ROWS, .dev = dev};
 	Model	   *m = NULL;
 
@@ -214,8 +224,9 @@ all_steps(Run *r)
 {
 	if (!model_info(r->m)->generates)
 		return step(r, 0, 9, 5, 5, true, false) && rest(r) && step(r, 0, 7, 0, 7, true, false);
-	return step(r, 0, 9, 0, 9, false, true) && step(r, 9, 5, 0, 1, false, false) && rest(r) && step(r, 14, 1, 0, 1, false, false) &&
-		step(r, 15, 1, 0, 1, false, false) && replace(r) && step(r, 16, 1, 5, 1, false, false) && step(r, 17, 3, 0, 2, true, false);
+	return step(r, 0, 9, 0, 9, false, true) && step(r, 9, 5, 0, 1, false, false) && rest(r) &&
+		step(r, 14, 1, 0, 1, false, false) && step(r, 15, 1, 0, 1, false, false) && replace(r) &&
+		step(r, 16, 1, 5, 1, false, false) && step(r, 17, 3, 0, 2, true, false);
 }
 
 static bool
@@ -247,7 +258,8 @@ check_model(const char *name, const Dev *moat, KPool *pool, KPool *pool2)
 	}
 	if (run(&dev, path, moat, pool, &e))
 	{
-		CHECK(cpu.n == dev.n && memcmp(cpu.all, dev.all, (size_t) cpu.n * (size_t) cpu.width * sizeof(float)) == 0,
+		CHECK(cpu.n == dev.n &&
+			  memcmp(cpu.all, dev.all, (size_t) cpu.n * (size_t) cpu.width * sizeof(float)) == 0,
 			  "%s: other bits on the device", name);
 		run_end(&dev);
 	}
@@ -273,7 +285,8 @@ guess(Run *r, const Dev *dev, KPool *pool, int vocab)
 	Draft	   *d = NULL;
 	Model	   *m = load(path, dev, pool, NULL, NULL, &e);
 	const int32_t *table = r->table[0];
-	Batch		b = {.rows = {.n_rows = 5, .n_seqs = 1, .seq_start = start, .pos = pos, .block_table = &table}, .tokens = tokens,
+	Batch		b = {.rows = {.n_rows = 5, .n_seqs = 1, .seq_start = start, .pos = pos,
+							  .block_table = &table}, .tokens = tokens,
 		.n_out = 2, .out_rows = rows};
 
 	CHECK(m != NULL, "%s", e.msg);

@@ -157,7 +157,8 @@ own_ranges(int nthreads)
 			bad += s.first[t] != t * n / nthreads || s.stepped_back[t] > 0;
 			total += s.ran[t];
 		}
-		CHECK(bad == 0 && total == n, "%d threads, %d chunks: %d don't begin with their range, %d chunks in all",
+		CHECK(bad == 0 && total == n, "%d threads, %d chunks: %d don't begin with their range, %d chunks in "
+									  "all",
 			  nthreads, n, bad, total);
 	}
 	kpool_free(p);

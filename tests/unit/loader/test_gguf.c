@@ -350,7 +350,8 @@ test_split(void)
 		CHECK(f != NULL && files_count(f) == 3, "\"%s\": %s", paths[i], e.msg);
 		if (f == NULL)
 			continue;
-		CHECK(conf_int(files_conf(f), "vocab_size", 0) == 4 && conf_bool(files_conf(f), "attention_bias", false) &&
+		CHECK(conf_int(files_conf(f), "vocab_size", 0) == 4 &&
+			  conf_bool(files_conf(f), "attention_bias", false) &&
 			  conf_bool(files_conf(f), "tie_word_embeddings", false), "facts of tensors in later parts");
 		CHECK(strstr(files_where(f, files_find(f, "output_norm.weight")), "s-00003-of-00003.gguf") != NULL,
 			  "output_norm is in %s", files_where(f, files_find(f, "output_norm.weight")));
@@ -368,9 +369,10 @@ test_split(void)
 	other = files_other_part(in_scratch("s-00001-of-00003.gguf"), 2);
 	CHECK(other != NULL && strstr(other, "/s-00003-of-00003.gguf") != NULL, "another part is %s", other);
 	mem_free(other);
-	CHECK(files_other_part("s-00001-of-00003.gguf", 3) == NULL && files_other_part("s-00002-of-00003.gguf", 1) == NULL &&
-		  files_other_part("m.gguf", 1) == NULL && files_other_part("", 1) == NULL &&
-		  files_other_part("s-00001-of-99999.gguf", 1) == NULL, "no other part");
+	CHECK(files_other_part("s-00001-of-00003.gguf", 3) == NULL &&
+		  files_other_part("s-00002-of-00003.gguf", 1) == NULL && files_other_part("m.gguf", 1) == NULL &&
+		  files_other_part("", 1) == NULL && files_other_part("s-00001-of-99999.gguf", 1) == NULL,
+		  "no other part");
 }
 
 /* What part 3 of 3 says of itself instead. */
@@ -395,22 +397,26 @@ test_bad_split(void)
 	put_parts();
 	unlink(in_scratch("s-00002-of-00003.gguf"));
 	expect_refused("a part is missing", in_scratch(first), ERR_IO, "s-00002-of-00003.gguf\": No such file");
-	CHECK(files_open(in_scratch(first), &e) == NULL && strcmp(e.detail, "It is part 2 of 3 of the model.") == 0, "%s", e.detail);
+	CHECK(files_open(in_scratch(first), &e) == NULL &&
+		  strcmp(e.detail, "It is part 2 of 3 of the model.") == 0, "%s", e.detail);
 	CHECK(symlink("s-00002-of-00003.gguf", in_scratch("s-00002-of-00003.gguf")) == 0, "symlink");
 	expect_refused("a part is a loop of links", in_scratch(first), ERR_IO, "s-00002-of-00003.gguf");
 	unlink(in_scratch("s-00002-of-00003.gguf"));
 	put_file("s-00002-of-00003.gguf", "", 0);
-	expect_refused("a part is empty", in_scratch(first), ERR_BAD_FILE, "s-00002-of-00003.gguf\" is not a GGUF file");
+	expect_refused("a part is empty", in_scratch(first), ERR_BAD_FILE,
+				   "s-00002-of-00003.gguf\" is not a GGUF file");
 	put_parts();
 	CHECK(files_open(in_scratch("s-00003-of-00003.gguf"), &e) == NULL && e.cls == ERR_BAD_FILE &&
-		  strstr(e.msg, "is part 3 of 3") != NULL && strstr(e.hint, "s-00001-of-00003.gguf") != NULL, "%s (%s)", e.msg, e.hint);
+		  strstr(e.msg, "is part 3 of 3") != NULL && strstr(e.hint, "s-00001-of-00003.gguf") != NULL,
+		  "%s (%s)", e.msg, e.hint);
 	bad_part("another number", 1, 3, ERR_BAD_FILE, "is not part 3 of 3");
 	bad_part("another count", 2, 4, ERR_BAD_FILE, "is not part 3 of 3");
 	bad_part("no keys", 0, 0, ERR_BAD_FILE, "is not part 3 of 3");
 	put_parts();
 	start_part(1, 1, 3, 3);
 	finish(3, 0);
-	expect_refused("too few tensors", in_scratch(first), ERR_BAD_FILE, "have 2 tensors, \"split.tensors.count\" is 3");
+	expect_refused("too few tensors", in_scratch(first), ERR_BAD_FILE,
+				   "have 2 tensors, \"split.tensors.count\" is 3");
 	start_part(1, 1, 3, 3);
 	tensor("output_norm.weight", 8, 0, 0, 0);
 	finish(3, 32);
@@ -467,12 +473,14 @@ test_translation(void)
 	c = files_conf(f);
 	CHECK(strcmp(conf_str(c, "gguf.architecture", ""), "llama") == 0, "architecture");
 	CHECK(conf_int(c, "hidden_size", 0) == 8 && conf_int(c, "num_attention_heads", 0) == 2, "sizes");
-	CHECK(conf_int(c, "vocab_size", 0) == 4 && conf_bool(c, "tie_word_embeddings", false), "from the tensors");
+	CHECK(conf_int(c, "vocab_size", 0) == 4 && conf_bool(c, "tie_word_embeddings", false),
+		  "from the tensors");
 	CHECK(conf_bool(c, "attention_bias", false) && !conf_bool(c, "mlp_bias", true), "biases");
 	CHECK(conf_num(c, "rope_theta", 0) == 5e5, "theta");
 	CHECK(strcmp(conf_str(c, "rope_scaling.rope_type", ""), "linear") == 0 &&
 		  conf_num(c, "rope_scaling.factor", 0) == 4, "old linear scaling");
-	CHECK(conf_num(c, "generation.temperature", 0) == 0.5 && conf_bool(c, "generation.do_sample", false), "sampling");
+	CHECK(conf_num(c, "generation.temperature", 0) == 0.5 && conf_bool(c, "generation.do_sample", false),
+		  "sampling");
 	conf_nums(c, "generation.eos_token_id", &n);
 	CHECK(n == 2, "EOS and end of turn");
 	q = files_find(f, "blk.11.attn_v.weight");
@@ -517,10 +525,12 @@ test_vocab(void)
 		CHECK(t.gguf->n == 4 && strcmp(t.gguf->tokens[3], "ab") == 0 && t.gguf->token_len[3] == 2, "tokens");
 		CHECK(t.gguf->n_merges == 1 && strcmp(t.gguf->merges[0], "a b") == 0, "merges");
 		CHECK(strcmp(t.gguf->model, "gpt2") == 0 && strcmp(t.gguf->pre, "llama-bpe") == 0, "kind");
-		CHECK(t.gguf->bos == 0 && t.gguf->eos == -1 && t.gguf->unk == -1, "an id past the vocabulary is none");
+		CHECK(t.gguf->bos == 0 && t.gguf->eos == -1 && t.gguf->unk == -1,
+			  "an id past the vocabulary is none");
 		CHECK(t.gguf->add_bos == 1 && t.gguf->add_eos == -1, "flags");
 		CHECK(t.n_templates == 2 && strcmp(files_template(&t, "default"), "{{ x }}") == 0 &&
-			  strcmp(files_template(&t, "rag"), "{{ y }}") == 0 && files_template(&t, "tool_use") == NULL, "templates");
+			  strcmp(files_template(&t, "rag"), "{{ y }}") == 0 && files_template(&t, "tool_use") == NULL,
+			  "templates");
 	}
 	files_close(f);
 
@@ -606,7 +616,8 @@ test_nan_scale(void)
 	if (f != NULL)
 		CHECK(!files_check_tensor(f, files_find(f, "blk.1.ffn_down.weight"), &e) &&
 			  e.cls == ERR_BAD_FILE && strstr(e.msg, "blk.1.ffn_down.weight") != NULL &&
-			  strstr(e.msg, "m.gguf") != NULL && strstr(e.detail, "block 5") != NULL, "%s %s", e.msg, e.detail);
+			  strstr(e.msg, "m.gguf") != NULL && strstr(e.detail, "block 5") != NULL, "%s %s", e.msg,
+			  e.detail);
 	files_close(f);
 	buf_free(&b);
 }

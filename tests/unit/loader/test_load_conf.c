@@ -38,7 +38,8 @@ test_values(void)
 	CHECK(conf_bool(c, "t", false), "boolean");
 	CHECK(strcmp(conf_str(c, "s", ""), "silu") == 0, "string");
 	CHECK(!conf_has(c, "nil") && conf_int(c, "nil", 5) == 5, "null counts as absent");
-	CHECK(conf_is_null(c, "nil") && !conf_is_null(c, "i") && !conf_is_null(c, "gone"), "and can be told from it");
+	CHECK(conf_is_null(c, "nil") && !conf_is_null(c, "i") && !conf_is_null(c, "gone"),
+		  "and can be told from it");
 	CHECK(!conf_bool(c, "nil", true) && conf_bool(c, "gone", true), "a switch that is null is off");
 	CHECK(strcmp(conf_str(c, "o.type", ""), "linear") == 0, "nested");
 	CHECK(conf_int(c, "o.deep.x", 0) == 7, "nested twice");
@@ -55,7 +56,8 @@ test_infinity(void)
 {
 	Err			e = {0};
 	size_t		n;
-	Conf	   *c = parse("{\"a\": [0.5, Infinity], \"b\": -Infinity, \"c\": \"\\\"Infinity\", \"d\": 3}", &e);
+	Conf	   *c = parse("{\"a\": [0.5, Infinity], \"b\": -Infinity, \"c\": \"\\\"Infinity\", \"d\": 3}",
+						  &e);
 
 	CHECK(c != NULL, "%s", e.msg);
 	if (c == NULL)
@@ -140,7 +142,8 @@ test_values_counted(void)
 		const char *text;
 		size_t		n;
 	}			cases[] = {
-		{"", 1}, {"1", 1}, {"[1,2]", 3}, {"{\"a\": [1, {}]}", 5}, {"[\"a,b[{\", \"\\\",[\"]", 3}, {"\"[[[", 1}, {"\"\\", 1}
+		{"", 1}, {"1", 1}, {"[1,2]", 3}, {"{\"a\": [1, {}]}", 5}, {"[\"a,b[{\", \"\\\",[\"]", 3},
+		{"\"[[[", 1}, {"\"\\", 1}
 	};
 	Buf			b = {0};
 	Err			e = {0};
@@ -162,13 +165,15 @@ test_values_counted(void)
 	/* would be a tree of 160 MB */
 	repeat(&b, "[0", ",0", 2000000);
 	put_text("tokenizer.json", b.data);
-	expect_refused("2,000,000 values in 4 MB", scratch, ERR_BAD_FILE, "tokenizer.json\" has too many JSON values");
+	expect_refused("2,000,000 values in 4 MB", scratch, ERR_BAD_FILE,
+				   "tokenizer.json\" has too many JSON values");
 	unlink(in_scratch("tokenizer.json"));
 	put_text("tekken.json", b.data);
 	expect_refused("another file", scratch, ERR_BAD_FILE, "tekken.json\" has too many JSON values");
 	unlink(in_scratch("tekken.json"));
 	put_text("tokenizer_config.json", b.data);
-	expect_refused("its configuration", scratch, ERR_BAD_FILE, "tokenizer_config.json\" has too many JSON values");
+	expect_refused("its configuration", scratch, ERR_BAD_FILE,
+				   "tokenizer_config.json\" has too many JSON values");
 	unlink(in_scratch("tokenizer_config.json"));
 	/* as many as a large vocabulary has, and of its length */
 	repeat(&b, "{\"model\":{\"merges\":[[\"ab\",\"cd\"]", ",[\"abc\",\"def\"]", 300000);
@@ -261,13 +266,15 @@ test_tokenizer(void)
 	FilesTokenizer t;
 	Err			e;
 
-	CHECK(!tokenizer(&f, &t, &e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "no tokenizer") != NULL, "%s", e.msg);
+	CHECK(!tokenizer(&f, &t, &e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "no tokenizer") != NULL, "%s",
+		  e.msg);
 	files_close(f);
 	put_text("qwen.tiktoken", "IQ== 0");
 	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TIKTOKEN && t.json_len == 6, "qwen.tiktoken");
 	files_close(f);
 	put_text("tokenizer.model", "IQ== 0\n");
-	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TIKTOKEN && t.json_len == 7, "tiktoken's tokenizer.model");
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TIKTOKEN && t.json_len == 7,
+		  "tiktoken's tokenizer.model");
 	files_close(f);
 	put_text("tokenizer.model", "\n\x03" "abc");
 	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_SPM && t.json_len == 5, "SentencePiece's");
@@ -276,8 +283,8 @@ test_tokenizer(void)
 	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_TEKKEN && t.json_len == 2, "tekken.json");
 	files_close(f);
 	put_text("tokenizer.json", "{\"a\":1}");
-	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_HF && t.json_len == 7 && strcmp(t.json, "{\"a\":1}") == 0 &&
-		  t.config == NULL && t.gguf == NULL, "tokenizer.json");
+	CHECK(tokenizer(&f, &t, &e) && t.kind == FILES_TOK_HF && t.json_len == 7 &&
+		  strcmp(t.json, "{\"a\":1}") == 0 && t.config == NULL && t.gguf == NULL, "tokenizer.json");
 	files_close(f);
 	check_template("none", NULL);
 	put_text("tokenizer_config.json", "{\"chat_template\":\"one\"}");
@@ -290,7 +297,8 @@ test_tokenizer(void)
 	put_text("chat_template.jinja", "four");
 	check_template("chat_template.jinja", "four");
 	put_text("special_tokens_map.json", "[]");
-	CHECK(!tokenizer_opens(&e) && e.cls == ERR_BAD_FILE && strstr(e.msg, "special_tokens_map.json\" is not") != NULL, "%s", e.msg);
+	CHECK(!tokenizer_opens(&e) && e.cls == ERR_BAD_FILE &&
+		  strstr(e.msg, "special_tokens_map.json\" is not") != NULL, "%s", e.msg);
 	put_text("special_tokens_map.json", "{}");
 }
 

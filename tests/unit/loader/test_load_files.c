@@ -197,7 +197,8 @@ test_guard(void)
 
 		stat(in_scratch("model.safetensors"), &st);
 		CHECK(truncate(in_scratch("model.safetensors"), st.st_size - 1) == 0, "truncate");
-		CHECK(!load_read_guard(f, sum_all, &s, &e) && strstr(e.msg, "changed") != NULL, "one byte less: %s", e.msg);
+		CHECK(!load_read_guard(f, sum_all, &s, &e) && strstr(e.msg, "changed") != NULL, "one byte less: %s",
+			  e.msg);
 		CHECK(truncate(in_scratch("model.safetensors"), 0) == 0, "truncate");
 		CHECK(!load_read_guard(f, sum_all, &s, &e), "empty: %s", e.msg);
 	}

@@ -5,7 +5,8 @@
  */
 #include "tests/unit/load_util.h"
 
-#define MODULE(type, path) "{\"idx\": 0, \"name\": \"0\", \"path\": \"" path "\", \"type\": \"sentence_transformers.models." type "\"}"
+#define MODULE(type, path) "{\"idx\": 0, \"name\": \"0\", \"path\": \"" \
+	path "\", \"type\": \"sentence_transformers.models." type "\"}"
 
 static void
 put_dense(const char *name, const char *header, size_t data)
@@ -41,7 +42,8 @@ base(void)
 	scratch_clear();
 	put_text("config.json", "{\"architectures\": [\"LlamaModel\"]}");
 	put_text("tokenizer.json", "{}");
-	put_dense("model.safetensors", "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}", 8);
+	put_dense("model.safetensors", "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}",
+			  8);
 	mkdir(in_scratch("1_Pooling"), 0700);
 	mkdir(in_scratch("2_Dense"), 0700);
 }
@@ -62,8 +64,8 @@ refused(const char *what, ErrClass cls, const char *msg)
 	Err			e = {0};
 	Files	   *f = files_open(scratch, &e);
 
-	CHECK(f == NULL && e.cls == cls && strstr(e.msg, msg) != NULL, "%s: \"%s\" is expected, and is \"%s\"", what, msg,
-		  f == NULL ? e.msg : "");
+	CHECK(f == NULL && e.cls == cls && strstr(e.msg, msg) != NULL, "%s: \"%s\" is expected, and is \"%s\"",
+		  what, msg, f == NULL ? e.msg : "");
 	files_close(f);
 }
 
@@ -76,25 +78,32 @@ test_all(void)
 	size_t		n;
 
 	base();
-	put_text("modules.json", "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") "," MODULE("Dense", "2_Dense") ","
+	put_text("modules.json", "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") ","
+			 MODULE("Dense", "2_Dense") ","
 			 MODULE("Normalize", "3_Normalize") "]");
-	put_text("1_Pooling/config.json", "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": true, "
-			 "\"pooling_mode_max_tokens\": false, \"include_prompt\": false}");
+	put_text("1_Pooling/config.json", "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": "
+			 "true, \"pooling_mode_max_tokens\": false, \"include_prompt\": false}");
 	put_text("2_Dense/config.json", "{\"in_features\": 4, \"out_features\": 1, \"bias\": true, "
 			 "\"activation_function\": \"torch.nn.modules.linear.Identity\"}");
-	put_dense("2_Dense/model.safetensors", "{\"linear.weight\": {\"dtype\": \"F32\", \"shape\": [1, 4], \"data_offsets\": [0, 16]}, "
+	put_dense("2_Dense/model.safetensors",
+			  "{\"linear.weight\": {\"dtype\": \"F32\", \"shape\": [1, 4], \"data_offsets\": [0, 16]}, "
 			  "\"linear.bias\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [16, 20]}}", 20);
 	put_text("sentence_bert_config.json", "{\"max_seq_length\": 77, \"do_lower_case\": true}");
-	put_text("config_sentence_transformers.json", "{\"prompts\": {\"query\": \"Q: \", \"doc\": \"\", \"bad\": 7}, "
-			 "\"default_prompt_name\": \"query\", \"similarity_fn_name\": \"dot\"}");
+	put_text("config_sentence_transformers.json",
+			 "{\"prompts\": {\"query\": \"Q: \", \"doc\": \"\", \"bad\": 7}, \"default_prompt_name\": "
+			 "\"query\", \"similarity_fn_name\": \"dot\"}");
 	if ((f = opens("all files")) == NULL)
 		return;
 	c = files_conf(f);
 	s = conf_strs(c, "st.pooling", &n);
-	CHECK(n == 2 && strcmp(s[0], "pooling_mode_cls_token") == 0 && strcmp(s[1], "pooling_mode_mean_tokens") == 0, "%zu poolers", n);
-	CHECK(!conf_bool(c, "st.include_prompt", true) && conf_bool(c, "st.normalize", false) && !conf_has(c, "st.by_token"), "switches");
-	CHECK(conf_int(c, "st.max_seq_length", 0) == 77 && conf_bool(c, "st.do_lower_case", false), "limits of texts");
-	CHECK(conf_int(c, "st.dense.0.out_features", 0) == 1 && files_find(f, "st.dense.0.linear.weight") != NULL &&
+	CHECK(n == 2 && strcmp(s[0], "pooling_mode_cls_token") == 0 &&
+		  strcmp(s[1], "pooling_mode_mean_tokens") == 0, "%zu poolers", n);
+	CHECK(!conf_bool(c, "st.include_prompt", true) && conf_bool(c, "st.normalize", false) &&
+		  !conf_has(c, "st.by_token"), "switches");
+	CHECK(conf_int(c, "st.max_seq_length", 0) == 77 && conf_bool(c, "st.do_lower_case", false),
+		  "limits of texts");
+	CHECK(conf_int(c, "st.dense.0.out_features", 0) == 1 &&
+		  files_find(f, "st.dense.0.linear.weight") != NULL &&
 		  files_find(f, "st.dense.0.linear.bias") != NULL, "a dense layer");
 	s = conf_strs(c, "st.prompt_names", &n);
 	CHECK(n == 2 && strcmp(s[0], "query") == 0 && strcmp(conf_str(c, "st.prompts.query", ""), "Q: ") == 0 &&
@@ -112,17 +121,19 @@ test_new_style(void)
 
 	base();
 	put_text("modules.json", "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") "]");
-	put_text("1_Pooling/config.json", "{\"embedding_dimension\": 4, \"pooling_mode\": [\"lasttoken\", \"weightedmean\"]}");
+	put_text("1_Pooling/config.json", "{\"embedding_dimension\": 4, \"pooling_mode\": [\"lasttoken\", "
+									  "\"weightedmean\"]}");
 	if ((f = opens("pooling_mode")) != NULL)
 	{
 		s = conf_strs(files_conf(f), "st.pooling", &n);
-		CHECK(n == 2 && strcmp(s[0], "pooling_mode_lasttoken") == 0 && strcmp(s[1], "pooling_mode_weightedmean_tokens") == 0,
-			  "%zu poolers", n);
+		CHECK(n == 2 && strcmp(s[0], "pooling_mode_lasttoken") == 0 &&
+			  strcmp(s[1], "pooling_mode_weightedmean_tokens") == 0, "%zu poolers", n);
 	}
 	files_close(f);
 	put_text("1_Pooling/config.json", "{}");
 	if ((f = opens("no mode")) != NULL)
-		CHECK(strcmp(conf_strs(files_conf(f), "st.pooling", &n)[0], "pooling_mode_mean_tokens") == 0, "the mean by default");
+		CHECK(strcmp(conf_strs(files_conf(f), "st.pooling", &n)[0], "pooling_mode_mean_tokens") == 0,
+			  "the mean by default");
 	files_close(f);
 	put_text("modules.json", "[" MODULE("Transformer", "") "]");
 	if ((f = opens("no pooling")) != NULL)
@@ -149,24 +160,37 @@ test_bad(void)
 		{"[{\"type\": \"a.Pooling\", \"path\": \"..\"}]", NULL, NULL, ERR_BAD_FILE, "without a valid"},
 		{"[" MODULE("LSTM", "1_LSTM") "]", NULL, NULL, ERR_UNSUPPORTED, "module \"LSTM\""},
 		{"[" MODULE("L\\nS", "1_LSTM") "]", NULL, NULL, ERR_UNSUPPORTED, "module \"L?S\""},
-		{"[" MODULE("Pooling", "1_Pooling") "]", NULL, NULL, ERR_BAD_FILE, "has no \"1_Pooling/config.json\""},
-		{"[" MODULE("Pooling", "1_Pooling") "]", "[]", NULL, ERR_BAD_FILE, "has no \"1_Pooling/config.json\""},
-		{"[" MODULE("Dense", "2_Dense") "]", NULL, NULL, ERR_BAD_FILE, "has no \"2_Dense/config.json\" with \"out_features\""},
-		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": \"x\"}", ERR_BAD_FILE, "with \"out_features\""},
-		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2}", ERR_BAD_FILE, "2_Dense\" has neither model.safetensors"},
-		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2, \"use_residual\": true}", ERR_UNSUPPORTED, "residual"},
-		{"[" MODULE("Normalize", "1_N") "," MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2}", ERR_UNSUPPORTED,
+		{"[" MODULE("Pooling", "1_Pooling") "]", NULL, NULL, ERR_BAD_FILE,
+		 "has no \"1_Pooling/config.json\""},
+		{"[" MODULE("Pooling", "1_Pooling") "]", "[]", NULL, ERR_BAD_FILE,
+		 "has no \"1_Pooling/config.json\""},
+		{"[" MODULE("Dense", "2_Dense") "]", NULL, NULL, ERR_BAD_FILE,
+		 "has no \"2_Dense/config.json\" with \"out_features\""},
+		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": \"x\"}", ERR_BAD_FILE,
+		 "with \"out_features\""},
+		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2}", ERR_BAD_FILE,
+		 "2_Dense\" has neither model.safetensors"},
+		{"[" MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2, \"use_residual\": true}",
+		 ERR_UNSUPPORTED, "residual"},
+		{"[" MODULE("Normalize", "1_N") "," MODULE("Dense", "2_Dense") "]", NULL, "{\"out_features\": 2}",
+		 ERR_UNSUPPORTED,
 		"behind normalized"},
-		{"[" MODULE("Dense", "2_Dense") "," MODULE("Pooling", "1_Pooling") "]", "{}", "{\"out_features\": 2}", ERR_UNSUPPORTED,
+		{"[" MODULE("Dense", "2_Dense") "," MODULE("Pooling", "1_Pooling") "]", "{}", "{\"out_features\": 2}",
+		 ERR_UNSUPPORTED,
 		"before the pooling whose input is not"},
 		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Dense", "2_Dense") "]", "{}",
-			"{\"out_features\": 2, \"module_input_name\": \"token_embeddings\"}", ERR_UNSUPPORTED, "behind the pooling whose input is not"},
+			"{\"out_features\": 2, \"module_input_name\": \"token_embeddings\"}", ERR_UNSUPPORTED,
+			"behind the pooling whose input is not"},
 		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Dense", "2_Dense") "]", "{}",
-			"{\"out_features\": 2, \"module_input_name\": \"sentence_embedding\", \"module_output_name\": \"x\"}", ERR_UNSUPPORTED,
+			"{\"out_features\": 2, \"module_input_name\": \"sentence_embedding\", \"module_output_name\": "
+			"\"x\"}", ERR_UNSUPPORTED,
 		"output has another name"},
-		{"[" MODULE("LayerNorm", "2_Dense") "," MODULE("Pooling", "1_Pooling") "]", "{}", "{}", ERR_UNSUPPORTED, "not behind a pooling"},
-		{"[" MODULE("Normalize", "2_N") "," MODULE("Pooling", "1_Pooling") "]", "{}", NULL, ERR_UNSUPPORTED, "normalized before the pooling"},
-		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Pooling", "1_Pooling") "]", "{}", NULL, ERR_UNSUPPORTED, "a second pooling"},
+		{"[" MODULE("LayerNorm", "2_Dense") "," MODULE("Pooling", "1_Pooling") "]", "{}", "{}",
+		 ERR_UNSUPPORTED, "not behind a pooling"},
+		{"[" MODULE("Normalize", "2_N") "," MODULE("Pooling", "1_Pooling") "]", "{}", NULL, ERR_UNSUPPORTED,
+		 "normalized before the pooling"},
+		{"[" MODULE("Pooling", "1_Pooling") "," MODULE("Pooling", "1_Pooling") "]", "{}", NULL,
+		 ERR_UNSUPPORTED, "a second pooling"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

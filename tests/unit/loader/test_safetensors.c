@@ -53,16 +53,20 @@ static const Case headers[] = {
 	{"{" T("a", "F32", "[2]", 0, 4) "}", 4, ERR_BAD_FILE, "has 4 bytes, its shape needs 8"},
 	{"{" T("a", "F32", "[1]", 4, 0) "}", 4, ERR_BAD_FILE, "invalid data offsets"},
 	{"{" T("a", "F32", "[1]", -4, 0) "}", 4, ERR_BAD_FILE, "invalid data offsets"},
-	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, ERR_BAD_FILE, "invalid data offsets"},
-	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, ERR_BAD_FILE, "invalid data offsets"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, ERR_BAD_FILE,
+	 "invalid data offsets"},
+	{"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 4, ERR_BAD_FILE,
+	 "invalid data offsets"},
 	{"{" T("a", "F32", "[1]", 0, 1e30) "}", 4, ERR_BAD_FILE, "invalid data offsets"},
 	{"{" T("a", "F32", "[2]", 0, 8) "}", 4, ERR_BAD_FILE, "extends past the end"},
-	{"{" T("a", "F32", "[2]", 9007199254740000, 9007199254740008) "}", 8, ERR_BAD_FILE, "extends past the end"},
+	{"{" T("a", "F32", "[2]", 9007199254740000, 9007199254740008) "}", 8, ERR_BAD_FILE,
+	 "extends past the end"},
 	{"{" T("a", "F32", "[1]", 0, 4) "}", 8, ERR_BAD_FILE, "wrong length"},
 	{"{}", 8, ERR_BAD_FILE, "wrong length"},
 	{"{" T("a", "F32", "[1]", 4, 8) "}", 8, ERR_BAD_FILE, "a gap before tensor \"a\""},
 	{"{" T("a", "F32", "[2]", 0, 8) "," T("b", "F32", "[1]", 4, 8) "}", 8, ERR_BAD_FILE, "overlaps tensor"},
-	{"{" T("a", "F32", "[1]", 0, 4) "," T("a", "F32", "[1]", 4, 8) "}", 8, ERR_BAD_FILE, "tensor \"a\" twice"},
+	{"{" T("a", "F32", "[1]", 0, 4) "," T("a", "F32", "[1]", 4, 8) "}", 8, ERR_BAD_FILE,
+	 "tensor \"a\" twice"},
 	{"{" T("a", "U64", "[1]", 0, 8) "}", 8, ERR_UNSUPPORTED, "data type \"U64\""},
 	{"{" T("a", "F4", "[16]", 0, 8) "}", 8, ERR_UNSUPPORTED, "data type \"F4\""},
 	{"{" T("a", "Q8_0", "[32]", 0, 34) "}", 34, ERR_UNSUPPORTED, "data type \"Q8_0\""},
@@ -118,7 +122,8 @@ static void
 test_good(void)
 {
 	static const char h[] = "{\"__metadata__\":{\"format\":\"pt\"},"
-		T("z", "BF16", "[2,3]", 8, 20) "," T("a", "F32", "[]", 0, 4) "," T("m", "F16", "[9007199254740992,9007199254740992,0]", 4, 4) ","
+		T("z", "BF16", "[2,3]", 8, 20) "," T("a", "F32", "[]", 0, 4) ","
+		T("m", "F16", "[9007199254740992,9007199254740992,0]", 4, 4) ","
 		T("n", "F16", "[1]", 4, 6) "," T("mask", "BOOL", "[1,2]", 6, 8) "}   ";
 	Err			e = {0};
 	Files	   *f;
@@ -204,10 +209,13 @@ test_shards(void)
 	index_case("no JSON", "{\"weight_map\":{", ERR_BAD_FILE, "has no \"weight_map\"");
 	index_case("map is a list", "{\"weight_map\":[]}", ERR_BAD_FILE, "has no \"weight_map\"");
 	index_case("not a name", "{\"weight_map\":{\"a\":1}}", ERR_BAD_FILE, "invalid file name");
-	index_case("another directory", "{\"weight_map\":{\"a\":\"../m-1.safetensors\"}}", ERR_BAD_FILE, "invalid file name");
-	index_case("absolute", "{\"weight_map\":{\"a\":\"/etc/x.safetensors\"}}", ERR_BAD_FILE, "invalid file name");
+	index_case("another directory", "{\"weight_map\":{\"a\":\"../m-1.safetensors\"}}", ERR_BAD_FILE,
+			   "invalid file name");
+	index_case("absolute", "{\"weight_map\":{\"a\":\"/etc/x.safetensors\"}}", ERR_BAD_FILE,
+			   "invalid file name");
 	index_case("hidden", "{\"weight_map\":{\"a\":\".safetensors\"}}", ERR_BAD_FILE, "invalid file name");
-	index_case("itself", "{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", ERR_BAD_FILE, "invalid file name");
+	index_case("itself", "{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", ERR_BAD_FILE,
+			   "invalid file name");
 	index_case("pickle", "{\"weight_map\":{\"a\":\"pytorch_model.bin\"}}", ERR_BAD_FILE, "invalid file name");
 	index_case("missing shard", "{\"weight_map\":{\"a\":\"m-1.safetensors\",\"b\":\"m-3.safetensors\"}}",
 			   ERR_IO, "m-3.safetensors");
@@ -219,7 +227,8 @@ test_shards(void)
 	index_case("same tensor twice", "{\"weight_map\":{\"a\":\"m-1.safetensors\",\"b\":\"m-2.safetensors\"}}",
 			   ERR_BAD_FILE, "is in both file");
 	CHECK(symlink("m-cycle.safetensors", in_scratch("m-cycle.safetensors")) == 0, "symlink");
-	index_case("cyclic link", "{\"weight_map\":{\"a\":\"m-cycle.safetensors\"}}", ERR_IO, "m-cycle.safetensors");
+	index_case("cyclic link", "{\"weight_map\":{\"a\":\"m-cycle.safetensors\"}}", ERR_IO,
+			   "m-cycle.safetensors");
 	/* model.safetensors wins over an index, as in transformers */
 	put_st("model.safetensors", strlen(h), h, 4);
 	f = files_open(scratch, &e);
@@ -250,7 +259,8 @@ test_many(void)
 	Files	   *f;
 
 	for (int i = 0; i < 100000; i++)
-		buf_printf(&b, "%c\"t%d\":{\"dtype\":\"F32\",\"shape\":[1,0],\"data_offsets\":[0,0]}", i > 0 ? ',' : '{', i);
+		buf_printf(&b, "%c\"t%d\":{\"dtype\":\"F32\",\"shape\":[1,0],\"data_offsets\":[0,0]}",
+				   i > 0 ? ',' : '{', i);
 	buf_addc(&b, '}');
 	put_st("model.safetensors", b.len, b.data, 0);
 	f = files_open(scratch, &e);

@@ -83,8 +83,10 @@ check_base64(void)
 		const char *s;
 		const char *want;		/* NULL: none */
 	}			cases[] = {
-		{"", ""}, {"YQ==", "a"}, {"YWI=", "ab"}, {"YWJj", "abc"}, {"YWJjZA==", "abcd"}, {"+/+/", "\373\377\277"},
-		{"YQ=", NULL}, {"YQ", NULL}, {"YR==", NULL}, {"YWJ=", NULL}, {"Y===", NULL}, {"====", NULL}, {"YQ==YQ==", NULL},
+		{"", ""}, {"YQ==", "a"}, {"YWI=", "ab"}, {"YWJj", "abc"}, {"YWJjZA==", "abcd"},
+		{"+/+/", "\373\377\277"},
+		{"YQ=", NULL}, {"YQ", NULL}, {"YR==", NULL}, {"YWJ=", NULL}, {"Y===", NULL}, {"====", NULL},
+		{"YQ==YQ==", NULL},
 		{"YW Jj", NULL}, {"YWJj\n", NULL}, {"Y-_j", NULL}, {"=WJj", NULL}, {"YW=j", NULL}
 	};
 
@@ -93,7 +95,9 @@ check_base64(void)
 		Buf			b = {0};
 		bool		ok = base64_read(&b, cases[i].s, strlen(cases[i].s));
 
-		CHECK(ok == (cases[i].want != NULL) && (!ok || (b.len == strlen(cases[i].want) && (b.len == 0 || memcmp(b.data, cases[i].want, b.len) == 0))),
+		CHECK(ok == (cases[i].want != NULL) &&
+			  (!ok || (b.len == strlen(cases[i].want) &&
+					   (b.len == 0 || memcmp(b.data, cases[i].want, b.len) == 0))),
 			  "base64 \"%s\"", cases[i].s);
 		buf_free(&b);
 	}

@@ -1,7 +1,8 @@
 /*
  * test_comm.c
  *	  Ranks that talk through shared memory: random collectives of processes and of threads, each
- *	  compared with what it must give, also with a device on each rank; the stream of commands; ranks that are lost.
+ *	  compared with what it must give, also with a device on each rank; the stream of commands; ranks that are
+ *	  lost.
  *
  * What rank r puts into element i of call number n is a function of the three, so everyone knows what
  * the others have.  All ranks throw the same dice.
@@ -155,7 +156,8 @@ open_device(Dev *dev)
 	char		why[128];
 
 	dev->ops = kdevice_of_cpus("host");
-	dev->d = dev->ops->open(0, &host, &(KDevOpen) {.max_rows = 1,.max_seqs = 1,.max_blocks = 1,.max_out = 1}, why, sizeof(why));
+	dev->d = dev->ops->open(0, &host, &(KDevOpen) {.max_rows = 1,.max_seqs = 1,.max_blocks = 1,.max_out = 1},
+							why, sizeof(why));
 }
 
 /* so many calls, as the dice fall; the process's exit status */
@@ -275,12 +277,14 @@ test_processes(int world, int calls, bool staged)
 	pid_t		pids[GROUP_MOST] = {0};
 
 	for (int r = 0; r < world; r++)
-		pids[r] = fork_job(&(Job) {.fd = fd,.rank = r,.world = world,.calls = calls,.seed = 99,.staged = staged});
+		pids[r] = fork_job(&(Job) {.fd = fd,.rank = r,.world = world,.calls = calls,.seed = 99,
+								   .staged = staged});
 	for (int r = 0; r < world; r++)
 	{
 		int			status = status_of(pids[r]);
 
-		CHECK(status == OK_STATUS, "rank %d of %d processes%s: %d", r, world, staged ? " with devices" : "", status);
+		CHECK(status == OK_STATUS, "rank %d of %d processes%s: %d", r, world, staged ? " with devices" : "",
+			  status);
 	}
 	close(fd);
 }
@@ -324,7 +328,8 @@ run_reader(void *arg)
 	Err			e;
 	uint8_t    *buf = mem_alloc(2 * (size_t) GROUP_STREAM);
 
-	j->status = groupmem_open(&g, j->fd, j->rank, j->world, &e) && groupmem_assemble(&g, 30000) ? OK_STATUS : WRONG_STATUS;
+	j->status = groupmem_open(&g, j->fd, j->rank, j->world, &e) && groupmem_assemble(&g, 30000) ? OK_STATUS :
+		WRONG_STATUS;
 	for (int i = 0; i < MESSAGES && j->status == OK_STATUS; i++)
 	{
 		size_t		n = message_size(i);
@@ -391,7 +396,8 @@ lose_one(int world, int victim)
 	{
 		int			status = status_of(pids[r]);
 
-		CHECK(status == (r == victim ? -1 : DEAD_STATUS), "rank %d, when %d was killed: %d", r, victim, status);
+		CHECK(status == (r == victim ? -1 : DEAD_STATUS), "rank %d, when %d was killed: %d", r, victim,
+			  status);
 	}
 	close(fd);
 	return now() - start;
@@ -423,12 +429,15 @@ test_opening(void)
 
 	CHECK(groupmem_open(&a, fd, 0, 2, &e), "%s", e.msg);
 	CHECK(!groupmem_assemble(&a, 100), "rank 1 isn't there");
-	CHECK(!groupmem_open(&b, fd, 0, 2, &e) && strcmp(e.msg, "rank 0 of the group is there already") == 0, "%s", e.msg);
-	CHECK(groupmem_open(&b, fd, 1, 2, &e) && groupmem_assemble(&a, 100) && !groupmem_dead(&a), "both are there");
+	CHECK(!groupmem_open(&b, fd, 0, 2, &e) && strcmp(e.msg, "rank 0 of the group is there already") == 0,
+		  "%s", e.msg);
+	CHECK(groupmem_open(&b, fd, 1, 2, &e) && groupmem_assemble(&a, 100) && !groupmem_dead(&a),
+		  "both are there");
 	groupmem_close(&b);
 	CHECK(!groupmem_wait(&a, &groupmem_room(&a, 0)->round.v, 0) && groupmem_missed(&a) == 1, "rank 1 left");
 	groupmem_close(&a);
-	CHECK(!groupmem_open(&a, fd, 2, 2, &e) && strstr(e.msg, "rank 2 of 2 is not possible") != NULL, "%s", e.msg);
+	CHECK(!groupmem_open(&a, fd, 2, 2, &e) && strstr(e.msg, "rank 2 of 2 is not possible") != NULL, "%s",
+		  e.msg);
 	CHECK(!groupmem_open(&a, fd, 0, GROUP_MOST + 1, &e), "too many");
 	close(fd);
 }
@@ -444,7 +453,8 @@ test_still(void)
 				c;
 	double		start;
 
-	CHECK(groupmem_open(&a, fd, 0, 3, &e) && groupmem_open(&b, fd, 1, 3, &e) && groupmem_open(&c, fd, 2, 3, &e), "%s", e.msg);
+	CHECK(groupmem_open(&a, fd, 0, 3, &e) && groupmem_open(&b, fd, 1, 3, &e) &&
+		  groupmem_open(&c, fd, 2, 3, &e), "%s", e.msg);
 	groupmem_beat(&b);
 	usleep(30000);
 	CHECK(groupmem_lives(&a), "without a patience nobody is missed");
@@ -457,7 +467,8 @@ test_still(void)
 		CHECK(groupmem_lives(&a), "who beats is there");
 	}
 	start = now();
-	CHECK(!groupmem_wait(&a, &groupmem_room(&a, 0)->round.v, 0) && groupmem_missed(&a) == 1, "who stands still is missed");
+	CHECK(!groupmem_wait(&a, &groupmem_room(&a, 0)->round.v, 0) && groupmem_missed(&a) == 1,
+		  "who stands still is missed");
 	CHECK(now() - start > 3 * GROUP_BEAT_MS / 1000.0, "not at once: %.1f s", now() - start);
 	groupmem_close(&a);
 	groupmem_close(&b);

@@ -14,10 +14,12 @@
 typedef bool (*ConfFn) (const Conf *c, DecoderConf *out, Err *e);
 
 /* 8 heads of 8, 64 layers: some architectures have windows in the upper ones only */
-#define SIZES "\"hidden_size\": 64, \"intermediate_size\": 64, \"num_hidden_layers\": 64, \"num_attention_heads\": 8, " \
+#define SIZES "\"hidden_size\": 64, \"intermediate_size\": 64, \"num_hidden_layers\": 64, " \
+			  "\"num_attention_heads\": 8, " \
 	"\"vocab_size\": 10, \"max_position_embeddings\": 8192"
 #define EXPERTS ", \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8"
-#define LATENT ", \"kv_lora_rank\": 8, \"qk_rope_head_dim\": 4, \"qk_nope_head_dim\": 4, \"v_head_dim\": 4" EXPERTS
+#define LATENT ", \"kv_lora_rank\": 8, \"qk_rope_head_dim\": 4, \"qk_nope_head_dim\": 4, \"v_head_dim\": 4" \
+	EXPERTS
 
 static bool
 read_conf(ConfFn fn, const char *more, DecoderConf *out, Err *e)
@@ -36,7 +38,8 @@ read_conf(ConfFn fn, const char *more, DecoderConf *out, Err *e)
 
 typedef enum Field
 {
-	ATTN_CAP, LOGIT_CAP, WINDOW_FIRST, WINDOW_LAST, KV_HEADS, HEAD_DIM, Q_LATENT, PARALLEL, INTERLEAVED, ROPE_LAST
+	ATTN_CAP, LOGIT_CAP, WINDOW_FIRST, WINDOW_LAST, KV_HEADS, HEAD_DIM, Q_LATENT, PARALLEL, INTERLEAVED,
+	ROPE_LAST
 } Field;
 
 static double
@@ -111,7 +114,8 @@ static const Case cases[] = {
 	{ARCH(qwen2), ", \"use_sliding_window\": true", "sliding_window", "20", WINDOW_LAST, 4096, 0, 20},
 	{ARCH(qwen2), ", \"use_sliding_window\": false", "sliding_window", "20", WINDOW_LAST, 0, 0, 0},
 	{ARCH(qwen3), ", \"use_sliding_window\": true", "sliding_window", "20", WINDOW_LAST, 4096, 0, 20},
-	{ARCH(qwen3_moe), EXPERTS ", \"use_sliding_window\": true", "sliding_window", "20", WINDOW_LAST, 4096, 0, 20},
+	{ARCH(qwen3_moe), EXPERTS ", \"use_sliding_window\": true", "sliding_window", "20", WINDOW_LAST, 4096, 0,
+	 20},
 	{ARCH(smollm3), ", \"use_sliding_window\": true", "sliding_window", "20", WINDOW_LAST, 0, 0, 20},
 	{ARCH(smollm3), "", "num_key_value_heads", "2", KV_HEADS, 4, 8, 2},
 	{ARCH(glm), "", "num_key_value_heads", "4", KV_HEADS, 2, 8, 4},
@@ -142,8 +146,8 @@ check_case(const Case *t, const char *how, const char *value, double want)
 		snprintf(more, sizeof(more), "%s", t->more);
 	ok = read_conf(t->fn, more, &o, &e);
 	if (isnan(want))
-		CHECK(!ok && e.cls == ERR_BAD_FILE && strstr(e.msg, t->key) != NULL, "%s with %s %s: %s", t->arch, t->key, how,
-			  ok ? "passes" : e.msg);
+		CHECK(!ok && e.cls == ERR_BAD_FILE && strstr(e.msg, t->key) != NULL, "%s with %s %s: %s", t->arch,
+			  t->key, how, ok ? "passes" : e.msg);
 	else
 		CHECK(ok && field(&o, t->field) == want, "%s with %s %s: %g, expected %g (%s)", t->arch, t->key, how,
 			  ok ? field(&o, t->field) : NAN, want, e.msg);
@@ -157,19 +161,22 @@ test_names(void)
 	DecoderConf o;
 	Err			e;
 
-	CHECK(!read_conf(mixtral_conf, "", &o, &e) && strstr(e.msg, "no \"num_experts\"") != NULL, "no experts: %s", e.msg);
+	CHECK(!read_conf(mixtral_conf, "", &o, &e) && strstr(e.msg, "no \"num_experts\"") != NULL,
+		  "no experts: %s", e.msg);
 	dec_conf_free(&o);
-	CHECK(!read_conf(mixtral_conf, ", \"num_local_experts\": 4", &o, &e) && strstr(e.msg, "no \"num_experts_per_tok\"") != NULL,
-		  "none chosen: %s", e.msg);
+	CHECK(!read_conf(mixtral_conf, ", \"num_local_experts\": 4", &o, &e) &&
+		  strstr(e.msg, "no \"num_experts_per_tok\"") != NULL, "none chosen: %s", e.msg);
 	dec_conf_free(&o);
-	CHECK(read_conf(mixtral_conf, ", \"num_experts\": null, \"moe_num_experts\": 4, \"moe_k\": 3, \"num_experts_per_tok\": 2", &o, &e) &&
-		  o.moe.n_experts == 4 && o.moe.top_k == 2, "%s: %d experts, %d chosen", e.msg, o.moe.n_experts, o.moe.top_k);
+	CHECK(read_conf(mixtral_conf, ", \"num_experts\": null, \"moe_num_experts\": 4, \"moe_k\": 3, "
+								  "\"num_experts_per_tok\": 2", &o, &e) &&
+		  o.moe.n_experts == 4 && o.moe.top_k == 2, "%s: %d experts, %d chosen", e.msg, o.moe.n_experts,
+		  o.moe.top_k);
 	dec_conf_free(&o);
-	CHECK(!read_conf(llama_conf, ", \"hidden_size\": null", &o, &e) && strstr(e.msg, "no \"hidden_size\"") != NULL,
-		  "no size: %s", e.msg);
+	CHECK(!read_conf(llama_conf, ", \"hidden_size\": null", &o, &e) &&
+		  strstr(e.msg, "no \"hidden_size\"") != NULL, "no size: %s", e.msg);
 	dec_conf_free(&o);
-	CHECK(read_conf(llama_conf, ", \"hidden_size\": null, \"n_embd\": 32, \"d_model\": 16", &o, &e) && o.hidden == 32,
-		  "%s: %d", e.msg, o.hidden);
+	CHECK(read_conf(llama_conf, ", \"hidden_size\": null, \"n_embd\": 32, \"d_model\": 16", &o, &e) &&
+		  o.hidden == 32, "%s: %d", e.msg, o.hidden);
 	dec_conf_free(&o);
 }
 
@@ -179,9 +186,11 @@ test_limits(void)
 	DecoderConf o;
 	Err			e;
 
-	CHECK(read_conf(mixtral_conf, ", \"num_hidden_layers\": 128, \"num_experts\": 1024, \"num_experts_per_tok\": 2", &o, &e), "%s", e.msg);
+	CHECK(read_conf(mixtral_conf, ", \"num_hidden_layers\": 128, \"num_experts\": 1024, "
+								  "\"num_experts_per_tok\": 2", &o, &e), "%s", e.msg);
 	dec_conf_free(&o);
-	CHECK(!read_conf(mixtral_conf, ", \"num_hidden_layers\": 129, \"num_experts\": 1024, \"num_experts_per_tok\": 2", &o, &e) &&
+	CHECK(!read_conf(mixtral_conf, ", \"num_hidden_layers\": 129, \"num_experts\": 1024, "
+								   "\"num_experts_per_tok\": 2", &o, &e) &&
 		  e.cls == ERR_BAD_FILE && strstr(e.msg, "1024 experts in each of 129 layers") != NULL, "%s", e.msg);
 	dec_conf_free(&o);
 }

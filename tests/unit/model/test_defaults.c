@@ -102,8 +102,10 @@ test_defaults(void)
 		CHECK(rows[i].theta == 0 || theta == rows[i].theta, "%s: theta %g", rows[i].what, theta);
 		CHECK(o.act == rows[i].act, "%s: activation %d", rows[i].what, o.act);
 		CHECK(o.qkv_bias == rows[i].qkv_bias, "%s: bias of q, k, v %d", rows[i].what, o.qkv_bias);
-		CHECK(o.head_dim == (conf_has(c, "head_dim") ? 16 : rows[i].head_dim), "%s: head_dim %d", rows[i].what, o.head_dim);
-		CHECK(o.rope[0].dim == (conf_has(c, "head_dim") ? 4 : rows[i].rotary), "%s: rotary %d", rows[i].what, o.rope[0].dim);
+		CHECK(o.head_dim == (conf_has(c, "head_dim") ? 16 : rows[i].head_dim), "%s: head_dim %d",
+			  rows[i].what, o.head_dim);
+		CHECK(o.rope[0].dim == (conf_has(c, "head_dim") ? 4 : rows[i].rotary), "%s: rotary %d", rows[i].what,
+			  o.rope[0].dim);
 		dec_conf_free(&o);
 		conf_free(c);
 	}
@@ -118,7 +120,8 @@ test_own_defaults(void)
 	DecoderConf o = {0};
 
 	conf_set_int(c, "num_hidden_layers", 8);
-	CHECK(gemma2_conf(c, &o, &e) && o.attn_softcap == 50 && o.logit_softcap == 30 && o.attn_scale == 1.0f / 16, "gemma2: %s", e.msg);
+	CHECK(gemma2_conf(c, &o, &e) && o.attn_softcap == 50 && o.logit_softcap == 30 &&
+		  o.attn_scale == 1.0f / 16, "gemma2: %s", e.msg);
 	dec_conf_free(&o);
 	o = (DecoderConf) {0};
 	conf_set_bool(c, "bias", true);
@@ -145,14 +148,14 @@ test_own_defaults(void)
 	CHECK(falcon_conf(c, &o, &e) && o.two_norms, "falcon: %s", e.msg);
 	dec_conf_free(&o);
 	o = (DecoderConf) {0};
-	CHECK(mamba_conf(c, &o, &e) && o.ssm.state == 16 && o.ssm.width == 4 && o.ssm.inner == 16 && o.ssm.dt_rank == 1 && o.tied,
-		  "mamba: %s", e.msg);
+	CHECK(mamba_conf(c, &o, &e) && o.ssm.state == 16 && o.ssm.width == 4 && o.ssm.inner == 16 &&
+		  o.ssm.dt_rank == 1 && o.tied, "mamba: %s", e.msg);
 	dec_conf_free(&o);
 	conf_set_int(c, "num_local_experts", 4);
 	conf_set_int(c, "num_experts_per_tok", 2);
 	o = (DecoderConf) {0};
-	CHECK(ernie4_5_moe_conf(c, &o, &e) && o.moe.normalize_min == 1e-12f && o.moe.shared_inter == 24 && !o.layers[0].moe &&
-		  o.layers[1].moe, "ernie4_5_moe: %s", e.msg);
+	CHECK(ernie4_5_moe_conf(c, &o, &e) && o.moe.normalize_min == 1e-12f && o.moe.shared_inter == 24 &&
+		  !o.layers[0].moe && o.layers[1].moe, "ernie4_5_moe: %s", e.msg);
 	dec_conf_free(&o);
 	conf_set_int(c, "num_hidden_layers", 4);
 	conf_set_bool(c, "use_sliding_window", true);
@@ -161,16 +164,17 @@ test_own_defaults(void)
 	conf_set_num(c, "rope_parameters.full_attention.rope_theta", 10000);
 	conf_set_num(c, "rope_parameters.sliding_attention.rope_theta", 100);
 	o = (DecoderConf) {0};
-	CHECK(olmo3_conf(c, &o, &e) && dec_conf_ropes(c, &o, &e) && o.layers[0].rope == 1 && o.layers[3].rope == 0 &&
-		  fabsf(o.rope[0].inv_freq[1] - 0.01f) < 1e-6f && fabsf(o.rope[1].inv_freq[1] - 0.1f) < 1e-6f, "olmo3: %s", e.msg);
+	CHECK(olmo3_conf(c, &o, &e) && dec_conf_ropes(c, &o, &e) && o.layers[0].rope == 1 &&
+		  o.layers[3].rope == 0 && fabsf(o.rope[0].inv_freq[1] - 0.01f) < 1e-6f &&
+		  fabsf(o.rope[1].inv_freq[1] - 0.1f) < 1e-6f, "olmo3: %s", e.msg);
 	dec_conf_free(&o);
 	conf_set_int(c, "shared_expert_intermediate_size", 4);
 	o = (DecoderConf) {0};
 	CHECK(dots1_conf(c, &o, &e) && o.layers[2].window == 0 && o.layers[3].window == 8, "dots1: %s", e.msg);
 	dec_conf_free(&o);
 	o = (DecoderConf) {0};
-	CHECK(qwen2_moe_conf(c, &o, &e) && o.layers[0].window == 8 && o.layers[1].window == 0 && o.layers[2].window == 8 &&
-		  o.layers[3].window == 0, "qwen2_moe: %s", e.msg);
+	CHECK(qwen2_moe_conf(c, &o, &e) && o.layers[0].window == 8 && o.layers[1].window == 0 &&
+		  o.layers[2].window == 8 && o.layers[3].window == 0, "qwen2_moe: %s", e.msg);
 	dec_conf_free(&o);
 	conf_free(c);
 }
@@ -179,7 +183,8 @@ test_own_defaults(void)
 static void
 test_rotary_share(void)
 {
-	static const double share[][3] = {{80, 0.4, 32}, {80, 0.9, 72}, {20, 0.7, 14}, {64, 0.25, 16}, {128, 0.75, 96}};
+	static const double share[][3] = {{80, 0.4, 32}, {80, 0.9, 72}, {20, 0.7, 14}, {64, 0.25, 16},
+									  {128, 0.75, 96}};
 
 	for (size_t i = 0; i < sizeof(share) / sizeof(share[0]); i++)
 	{
@@ -189,8 +194,8 @@ test_rotary_share(void)
 
 		conf_set_num(c, "head_dim", share[i][0]);
 		conf_set_num(c, "partial_rotary_factor", share[i][1]);
-		CHECK(dec_conf(c, &o, &e) && o.rope[0].dim == (int) share[i][2], "%g of %g: %d %s", share[i][1], share[i][0],
-			  o.rope[0].dim, e.msg);
+		CHECK(dec_conf(c, &o, &e) && o.rope[0].dim == (int) share[i][2], "%g of %g: %d %s", share[i][1],
+			  share[i][0], o.rope[0].dim, e.msg);
 		dec_conf_free(&o);
 		conf_free(c);
 	}

@@ -1,6 +1,7 @@
 /*
  * test_devmem.c
- *	  Memory where ops are, on the CPUs and on a device; and that the device "host" keeps its users to device.h.
+ *	  Memory where ops are, on the CPUs and on a device; and that the device "host" keeps its users to
+ *	  device.h.
  */
 #include "model/weights/device_arena.h"
 
@@ -56,7 +57,8 @@ test_rows(const Dev *dev)
 			CHECK(h.host[i] == (float) (i + round), "row %d: %g", i, (double) h.host[i]);
 		CHECK(dev == NULL || h.host[30] != (float) (30 + round), "what wasn't asked for isn't there");
 		hostdev_drop(&h);
-		CHECK((h.dev == NULL) == (dev != NULL) && hostdev_back(&h, &e) && h.dev != NULL, "given back and taken again");
+		CHECK((h.dev == NULL) == (dev != NULL) && hostdev_back(&h, &e) && h.dev != NULL,
+			  "given back and taken again");
 	}
 	hostdev_free(&h);
 	CHECK(h.dev == NULL && h.host == NULL, "nothing is left");
@@ -80,7 +82,8 @@ test_memory(const Dev *dev)
 	devmem_free(&m);
 	CHECK(m.base == NULL, "freed");
 	memset(&e, 0, sizeof(e));
-	CHECK(!devmem_reserve(&m, dev, SIZE_MAX / 2, HUGE_OFF, "Too much", &e) && e.cls == ERR_NOMEM, "too much: %s", e.msg);
+	CHECK(!devmem_reserve(&m, dev, SIZE_MAX / 2, HUGE_OFF, "Too much", &e) && e.cls == ERR_NOMEM,
+		  "too much: %s", e.msg);
 	devmem_free(&m);
 }
 
@@ -103,7 +106,8 @@ test_beside(const Dev *dev)
 	CHECK(!early && host[0] == -1, "not at the first look");
 	while (!dev->ops->event_done(dev->d, e))
 		;
-	CHECK(host[0] == 1 && host[1] == 5 && host[3] == 4, "what was there at the fence: %d %d", host[0], host[1]);
+	CHECK(host[0] == 1 && host[1] == 5 && host[3] == 4, "what was there at the fence: %d %d", host[0],
+		  host[1]);
 	mem[1] = 2;
 	CHECK(dev->ops->event_done(dev->d, e) && dev->ops->event_done(dev->d, 0), "it stays done");
 

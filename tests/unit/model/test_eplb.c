@@ -171,7 +171,8 @@ check_settled(const EplbShape *s, const EplbMap *now, const EplbMap *next, const
 			same = same && copies(settled->expert + at, each, x) == n;
 			could += n < has ? n : has;
 		}
-		CHECK(same && stay == could, "a rank's slots from %d on: %d of %d stay, %s", at, stay, could, same ? "the same experts" : "other experts");
+		CHECK(same && stay == could, "a rank's slots from %d on: %d of %d stay, %s", at, stay, could,
+			  same ? "the same experts" : "other experts");
 	}
 }
 
@@ -188,7 +189,8 @@ test_random(void)
 		int			ranks = 1 << dice(&seed) % 3;
 		int			nodes = ranks > 1 && dice(&seed) % 2 == 0 ? 2 : 1;
 		int			extra = (int) (dice(&seed) % 5) * ranks;
-		EplbShape	s = {.layers = 3,.logical = n,.physical = n + extra,.groups = 1 << dice(&seed) % 3,.nodes = nodes,.ranks = ranks};
+		EplbShape	s = {.layers = 3,.logical = n,.physical = n + extra,.groups = 1 << dice(&seed) % 3,
+						 .nodes = nodes,.ranks = ranks};
 		EplbMap		m = map_new(&s);
 		EplbMap		again = map_new(&s);
 		EplbMap		before = map_new(&s);
@@ -198,13 +200,15 @@ test_random(void)
 		Err			e;
 
 		for (int i = 0; i < 3 * n; i++)
-			load[i] = 100 * (int64_t) (dice(&seed) % (round % 3 == 0 ? 1 : round % 3 == 1 ? 1000 : 1 << dice(&seed) % 20));
+			load[i] = 100 * (int64_t) (dice(&seed) % (round % 3 == 0 ? 1 : round % 3 == 1
+													  ? 1000 : 1 << dice(&seed) % 20));
 		CHECK(eplb_check(&s, &e), "%s", e.msg);
 		eplb_rearrange(&s, load, &m);
-		CHECK(is_map(&s, &m), "round %d: %d experts, %d slots, %d groups, %d nodes, %d ranks", round, n, s.physical, s.groups,
-			  nodes, ranks);
+		CHECK(is_map(&s, &m), "round %d: %d experts, %d slots, %d groups, %d nodes, %d ranks", round, n,
+			  s.physical, s.groups, nodes, ranks);
 		eplb_rearrange(&s, load, &again);
-		CHECK(memcmp(m.expert, again.expert, (size_t) (3 * s.physical) * sizeof(int32_t)) == 0, "round %d twice", round);
+		CHECK(memcmp(m.expert, again.expert, (size_t) (3 * s.physical) * sizeof(int32_t)) == 0,
+			  "round %d twice", round);
 		eplb_first(&s, &before);
 		CHECK(is_map(&s, &before), "the first map, round %d", round);
 		eplb_settle(&s, &before, &again);
@@ -244,17 +248,21 @@ test_errors(void)
 	Err			e;
 
 	s.physical = 15;
-	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "12 experts and 3 redundant ones can't be divided among 8 ranks") != NULL &&
-		  strcmp(err_sqlstate(e.cls), "22023") == 0 && strstr(e.hint, "is 4.") != NULL, "%s %s", e.msg, e.hint);
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "12 experts and 3 redundant ones can't be divided among 8 "
+											   "ranks") != NULL &&
+		  strcmp(err_sqlstate(e.cls), "22023") == 0 && strstr(e.hint, "is 4.") != NULL, "%s %s", e.msg,
+		  e.hint);
 	s = good;
 	s.physical = 8;
 	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "8 places are too few for 12 experts") != NULL, "%s", e.msg);
 	s = good;
 	s.nodes = 3;
-	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "8 ranks can't be divided among 3 nodes") != NULL, "%s", e.msg);
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "8 ranks can't be divided among 3 nodes") != NULL, "%s",
+		  e.msg);
 	s = good;
 	s.groups = 5;
-	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "12 experts can't be divided into 5 groups") != NULL, "%s", e.msg);
+	CHECK(!eplb_check(&s, &e) && strstr(e.msg, "12 experts can't be divided into 5 groups") != NULL, "%s",
+		  e.msg);
 	s = good;
 	s.ranks = 0;
 	CHECK(!eplb_check(&s, &e), "no ranks");
@@ -268,7 +276,8 @@ bad_config(const char *text, const char *why)
 	EplbConf	c = {.window = 7};
 	Err			e = {0};
 
-	CHECK(!eplb_config_parse(text, &c, &e) && e.cls == ERR_INVALID && strstr(e.msg, why) != NULL, "%s: %s", text, e.msg);
+	CHECK(!eplb_config_parse(text, &c, &e) && e.cls == ERR_INVALID && strstr(e.msg, why) != NULL, "%s: %s",
+		  text, e.msg);
 	CHECK(c.window == 1000, "%s: the defaults are left", text);
 }
 
@@ -278,17 +287,20 @@ test_config(void)
 	EplbConf	c;
 	Err			e;
 
-	CHECK(eplb_config_parse("", &c, &e) && !c.on && c.window == 1000 && c.interval == 3000 && c.redundant == 0 && !c.log && c.log_interval == 1 &&
-		  c.step_bytes > 0, "the defaults");
-	CHECK(eplb_config_parse("{\"window_size\": 300, \"step_interval\": 3, \"num_redundant_experts\": 4, \"log_balancedness\": true, "
-							"\"log_balancedness_interval\": 9, \"use_async\": false, \"policy\": \"default\"}", &c, &e), "all keys: %s", e.msg);
-	CHECK(c.window == 300 && c.interval == 3 && c.redundant == 4 && c.log && c.log_interval == 9 && c.step_bytes == 0, "all keys");
+	CHECK(eplb_config_parse("", &c, &e) && !c.on && c.window == 1000 && c.interval == 3000 &&
+		  c.redundant == 0 && !c.log && c.log_interval == 1 && c.step_bytes > 0, "the defaults");
+	CHECK(eplb_config_parse("{\"window_size\": 300, \"step_interval\": 3, \"num_redundant_experts\": 4, "
+							"\"log_balancedness\": true, \"log_balancedness_interval\": 9, \"use_async\": "
+							"false, \"policy\": \"default\"}", &c, &e), "all keys: %s", e.msg);
+	CHECK(c.window == 300 && c.interval == 3 && c.redundant == 4 && c.log && c.log_interval == 9 &&
+		  c.step_bytes == 0, "all keys");
 	CHECK(eplb_config_parse("{\"window_size\": null}", &c, &e) && c.window == 1000, "null is the default");
 	bad_config("{\"window\": 1}", "unknown eplb_config key \"window\"");
 	bad_config("{\"window_size\": 0}", "\"window_size\" must be an integer between 1 and 1000000, got 0");
 	bad_config("{\"window_size\": 1.5}", "got 1.5");
 	bad_config("{\"window_size\": \"8\"}", "got \"8\"");
-	bad_config("{\"step_interval\": 9}", "\"window_size\" must be at most 100 times step_interval (9), got 1000");
+	bad_config("{\"step_interval\": 9}",
+			   "\"window_size\" must be at most 100 times step_interval (9), got 1000");
 	bad_config("{\"num_redundant_experts\": -1}", "between 0 and");
 	bad_config("{\"use_async\": 1}", "\"use_async\" must be true or false, got 1");
 	bad_config("{\"log_balancedness\": \"on\"}", "true or false");

@@ -269,19 +269,24 @@ test_encoders(void)
 		const char *msg;
 	}			bad[] = {
 		{"BertModel", "num_key_value_heads", NULL, 1, ERR_UNSUPPORTED, "1 key-value heads of 2"},
-		{"BertModel", "position_embedding_type", "relative_key", 0, ERR_UNSUPPORTED, "\"relative_key\" is not supported"},
+		{"BertModel", "position_embedding_type", "relative_key", 0, ERR_UNSUPPORTED,
+		 "\"relative_key\" is not supported"},
 		{"BertModel", "type_vocab_size", NULL, -1, ERR_BAD_FILE, "\"type_vocab_size\" = -1"},
 		{"BertModel", "hidden_act", "swiglu", 0, ERR_UNSUPPORTED, "activation function \"swiglu\""},
-		{"BertForMaskedLM", "vocab_size", NULL, 10, ERR_BAD_FILE, "\"bert.embeddings.word_embeddings.weight\" is missing"},
+		{"BertForMaskedLM", "vocab_size", NULL, 10, ERR_BAD_FILE,
+		 "\"bert.embeddings.word_embeddings.weight\" is missing"},
 		{"RobertaModel", "pad_token_id", NULL, 99999, ERR_BAD_FILE, "leaves no positions"},
-		{"MPNetModel", "relative_attention_num_buckets", NULL, 16, ERR_BAD_FILE, "\"relative_attention_num_buckets\" = 16"},
+		{"MPNetModel", "relative_attention_num_buckets", NULL, 16, ERR_BAD_FILE,
+		 "\"relative_attention_num_buckets\" = 16"},
 		{"ElectraModel", "embedding_size", NULL, 16, ERR_UNSUPPORTED, "\"embedding_size\" = 16 above"},
 		{"ModernBertModel", "local_attention", NULL, 1, ERR_BAD_FILE, "\"local_attention\" = 1"},
 		{"ModernBertModel", "layer_types", "full_attention", 0, ERR_BAD_FILE, "\"layer_types\""},
-		{"NomicBertModel", "rotary_emb_fraction", NULL, 0.5, ERR_UNSUPPORTED, "\"rotary_emb_fraction\" = 0.5"},
+		{"NomicBertModel", "rotary_emb_fraction", NULL, 0.5, ERR_UNSUPPORTED,
+		 "\"rotary_emb_fraction\" = 0.5"},
 		{"NomicBertModel", "moe_every_n_layers", NULL, 2, ERR_UNSUPPORTED, "experts with a gate"},
 		{"NewModel", "layer_norm_type", "rms_norm", 0, ERR_UNSUPPORTED, "\"rms_norm\" is not supported"},
-		{"JinaBertModel", "position_embedding_type", "absolute", 0, ERR_UNSUPPORTED, "\"absolute\" is not supported"},
+		{"JinaBertModel", "position_embedding_type", "absolute", 0, ERR_UNSUPPORTED,
+		 "\"absolute\" is not supported"},
 		{"JinaBertModel", "feed_forward_type", "relu", 0, ERR_UNSUPPORTED, "\"relu\" is not supported"},
 	};
 	Fake		f;
@@ -389,8 +394,10 @@ test_quantization(void)
 	ModelSource src = {.find = fake_find, .where = fake_where, .ctx = &f};
 
 	make(&f);
-	CHECK(model_check(c, &src, quant_scheme("int8"), NULL, &info, &e) && info.dtype == KT_INT8, "to be INT8: %s", e.msg);
-	CHECK(model_check(c, &src, quant_scheme("q4_k"), NULL, &info, &e) && info.dtype == KT_F32, "rows of 8 stay: %s", e.msg);
+	CHECK(model_check(c, &src, quant_scheme("int8"), NULL, &info, &e) && info.dtype == KT_INT8,
+		  "to be INT8: %s", e.msg);
+	CHECK(model_check(c, &src, quant_scheme("q4_k"), NULL, &info, &e) && info.dtype == KT_F32,
+		  "rows of 8 stay: %s", e.msg);
 	get(&f, "model.layers.1.mlp.up_proj.weight")->type = KT_Q8_0;
 	CHECK(!model_check(c, &src, quant_scheme("int8"), NULL, &info, &e) && e.cls == ERR_INVALID &&
 		  strstr(e.msg, "is quantized already and can't be quantized as int8") != NULL &&
@@ -420,7 +427,8 @@ test_kernel_types(void)
 	get(&f, "model.layers.1.mlp.up_proj.weight")->type = KT_Q4_K;
 	CHECK(!model_check(c, &src, NULL, &few, &info, &e) && e.cls == ERR_UNSUPPORTED &&
 		  strstr(e.msg, "up_proj.weight\" in file") != NULL &&
-		  strstr(e.msg, "has type Q4_K, which the \"few\" kernels don't support with 8 columns") != NULL, "%s", e.msg);
+		  strstr(e.msg, "has type Q4_K, which the \"few\" kernels don't support with 8 columns") != NULL,
+		  "%s", e.msg);
 	conf_free(c);
 }
 
@@ -465,11 +473,14 @@ test_switches(void)
 		ErrClass	cls;
 		const char *msg;
 	}			cases[] = {
-		{"GemmaForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
+		{"GemmaForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED,
+		 "\"use_bidirectional_attention\""},
 		{"Gemma2ForCausalLM", "query_pre_attn_scalar", 0, ERR_BAD_FILE, "\"query_pre_attn_scalar\" = 0"},
 		{"Gemma2ForCausalLM", "attn_logit_softcapping", -2, ERR_BAD_FILE, "\"attn_logit_softcapping\" = -2"},
-		{"Gemma2ForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED, "\"use_bidirectional_attention\""},
-		{"Gemma3ForCausalLM", "attn_logit_softcapping", 50, ERR_UNSUPPORTED, "\"attn_logit_softcapping\" of Gemma 3"},
+		{"Gemma2ForCausalLM", "use_bidirectional_attention", 1, ERR_UNSUPPORTED,
+		 "\"use_bidirectional_attention\""},
+		{"Gemma3ForCausalLM", "attn_logit_softcapping", 50, ERR_UNSUPPORTED,
+		 "\"attn_logit_softcapping\" of Gemma 3"},
 		{"Gemma3ForCausalLM", "sliding_window", 0, ERR_BAD_FILE, "\"sliding_window\" = 0"},
 		{"Phi3ForCausalLM", "sliding_window", -1, ERR_BAD_FILE, "\"sliding_window\" = -1"},
 		{"SmolLM3ForCausalLM", "no_rope_layers", 3, ERR_BAD_FILE, "1 \"no_rope_layers\", expected 2"},
@@ -536,8 +547,9 @@ test_context_length(void)
 			conf_set_num(c, key, 1);
 			snprintf(key, sizeof(key), "%shigh_freq_factor", prefix);
 			conf_set_num(c, key, 4);
-			CHECK(check(c, &f, &info, &e) && info.max_model_len == cases[i].len, "%s%s: %s, %d positions, expected %d",
-				  prefix, cases[i].type, e.msg, info.max_model_len, cases[i].len);
+			CHECK(check(c, &f, &info, &e) && info.max_model_len == cases[i].len,
+				  "%s%s: %s, %d positions, expected %d", prefix, cases[i].type, e.msg, info.max_model_len,
+				  cases[i].len);
 			conf_free(c);
 		}
 }
@@ -559,7 +571,8 @@ fake_quantized(void *ctx, const char *module, int64_t n, int64_t k, const KTenso
 	if (strcmp(module, "language_model.model.layers.1.mlp.up_proj") == 0)
 	{
 		parts[0] = fake_find(ctx, "language_model.model.layers.1.mlp.up_proj.weight");
-		quantized = (KTensor) {.name = "up_proj", .type = KT_BF16, .ndim = 2, .shape = {n, k}, .reader = &reader};
+		quantized = (KTensor) {.name = "up_proj", .type = KT_BF16, .ndim = 2, .shape = {n, k},
+							   .reader = &reader};
 		*out = &quantized;
 	}
 	return true;
@@ -572,7 +585,8 @@ test_text_part(void)
 	Fake		f;
 	ModelInfo	info;
 	Err			e = {0};
-	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .quantized = fake_quantized, .ctx = &f};
+	ModelSource src = {.find = fake_find, .at = fake_at, .where = fake_where, .quantized = fake_quantized,
+					   .ctx = &f};
 
 	make(&f);
 	for (int i = 0; i < f.n; i++)
@@ -704,7 +718,8 @@ test_mixed_types(void)
 		t->nbytes /= 2;
 	}
 	first_logit(c, &f, pool, mixed);
-	CHECK(same[0] != 0 && memcmp(same, mixed, sizeof(same)) == 0, "%g and %g", (double) same[0], (double) mixed[0]);
+	CHECK(same[0] != 0 && memcmp(same, mixed, sizeof(same)) == 0, "%g and %g", (double) same[0],
+		  (double) mixed[0]);
 	conf_free(c);
 	kpool_free(pool);
 }
@@ -795,24 +810,33 @@ static void
 test_mixtures(void)
 {
 	static const BadMoe bad[] = {
-		{"LlamaForCausalLM", "num_local_experts", 4, NULL, ERR_UNSUPPORTED, "mixtures of experts are not supported"},
+		{"LlamaForCausalLM", "num_local_experts", 4, NULL, ERR_UNSUPPORTED,
+		 "mixtures of experts are not supported"},
 		{"MixtralForCausalLM", "n_routed_experts", 0, NULL, ERR_BAD_FILE, "\"n_routed_experts\" = 0"},
 		{"MixtralForCausalLM", "n_routed_experts", 1e6, NULL, ERR_BAD_FILE, "\"n_routed_experts\" = 1e+06"},
 		{"MixtralForCausalLM", "num_experts_per_tok", 9, NULL, ERR_BAD_FILE, "\"num_experts_per_tok\" = 9"},
-		{"MixtralForCausalLM", "num_experts_per_tok", 2, NULL, ERR_BAD_FILE, "block_sparse_moe.gate.weight\" is missing"},
+		{"MixtralForCausalLM", "num_experts_per_tok", 2, NULL, ERR_BAD_FILE,
+		 "block_sparse_moe.gate.weight\" is missing"},
 		{"Qwen2MoeForCausalLM", "decoder_sparse_step", 0, NULL, ERR_BAD_FILE, "\"decoder_sparse_step\" = 0"},
 		{"Qwen2MoeForCausalLM", "qkv_bias", 0, NULL, ERR_BAD_FILE, "no \"shared_expert_intermediate_size\""},
-		{"Qwen3MoeForCausalLM", "moe_intermediate_size", -1, NULL, ERR_BAD_FILE, "\"moe_intermediate_size\" = -1"},
-		{"DeepseekV2ForCausalLM", "topk_method", 0, "random", ERR_UNSUPPORTED, "\"topk_method\" = \"random\""},
-		{"DeepseekV2ForCausalLM", "scoring_func", 0, "sigmoid", ERR_UNSUPPORTED, "\"scoring_func\" = \"sigmoid\""},
+		{"Qwen3MoeForCausalLM", "moe_intermediate_size", -1, NULL, ERR_BAD_FILE,
+		 "\"moe_intermediate_size\" = -1"},
+		{"DeepseekV2ForCausalLM", "topk_method", 0, "random", ERR_UNSUPPORTED,
+		 "\"topk_method\" = \"random\""},
+		{"DeepseekV2ForCausalLM", "scoring_func", 0, "sigmoid", ERR_UNSUPPORTED,
+		 "\"scoring_func\" = \"sigmoid\""},
 		{"DeepseekV2ForCausalLM", "moe_layer_freq", 2, NULL, ERR_UNSUPPORTED, "\"moe_layer_freq\" = 2"},
 		{"DeepseekV2ForCausalLM", "kv_lora_rank", 0, NULL, ERR_BAD_FILE, "\"kv_lora_rank\" = 0"},
-		{"DeepseekV2ForCausalLM", "kv_lora_rank", 1023, NULL, ERR_UNSUPPORTED, "latent attention with 1023 and 2 dimensions"},
-		{"DeepseekV3ForCausalLM", "scoring_func", 0, "softmax", ERR_UNSUPPORTED, "\"scoring_func\" = \"softmax\""},
-		{"DeepseekV3ForCausalLM", "n_group", 3, NULL, ERR_BAD_FILE, "8 experts, which is not a multiple of its 3 groups"},
+		{"DeepseekV2ForCausalLM", "kv_lora_rank", 1023, NULL, ERR_UNSUPPORTED,
+		 "latent attention with 1023 and 2 dimensions"},
+		{"DeepseekV3ForCausalLM", "scoring_func", 0, "softmax", ERR_UNSUPPORTED,
+		 "\"scoring_func\" = \"softmax\""},
+		{"DeepseekV3ForCausalLM", "n_group", 3, NULL, ERR_BAD_FILE,
+		 "8 experts, which is not a multiple of its 3 groups"},
 		{"DeepseekV3ForCausalLM", "topk_group", 2, NULL, ERR_BAD_FILE, "\"topk_group\" = 2"},
 		{"DeepseekV3ForCausalLM", "n_group", 8, NULL, ERR_BAD_FILE, "has shape [8, 8], expected [12, 8]"},
-		{"DeepseekV3ForCausalLM", "qk_rope_head_dim", 3, NULL, ERR_UNSUPPORTED, "latent attention with 4 and 3 dimensions"},
+		{"DeepseekV3ForCausalLM", "qk_rope_head_dim", 3, NULL, ERR_UNSUPPORTED,
+		 "latent attention with 4 and 3 dimensions"},
 		{"GptOssForCausalLM", "swiglu_limit", 5, NULL, ERR_UNSUPPORTED, "\"swiglu_limit\" = 5"},
 		{"GptOssForCausalLM", "swiglu_alpha", 1, NULL, ERR_UNSUPPORTED, "\"swiglu_alpha\" = 1"},
 		{"OlmoeForCausalLM", "clip_qkv", 8, NULL, ERR_UNSUPPORTED, "\"clip_qkv\" = 8"},
@@ -850,37 +874,51 @@ static void
 test_specials(void)
 {
 	static const BadMoe bad[] = {
-		{"GraniteMoeHybridForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED, "layer type \"sliding_attention\""},
-		{"GraniteMoeHybridForCausalLM", "mamba_n_heads", 3, NULL, ERR_BAD_FILE, "3 heads in 1 groups for 16 channels"},
-		{"GraniteMoeHybridForCausalLM", "mamba_d_head", 3, NULL, ERR_BAD_FILE, "\"mamba_d_head\" = 3, expected 4"},
+		{"GraniteMoeHybridForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED,
+		 "layer type \"sliding_attention\""},
+		{"GraniteMoeHybridForCausalLM", "mamba_n_heads", 3, NULL, ERR_BAD_FILE,
+		 "3 heads in 1 groups for 16 channels"},
+		{"GraniteMoeHybridForCausalLM", "mamba_d_head", 3, NULL, ERR_BAD_FILE,
+		 "\"mamba_d_head\" = 3, expected 4"},
 		{"GraniteMoeHybridForCausalLM", "mamba_d_conv", 17, NULL, ERR_BAD_FILE, "\"mamba_d_conv\" = 17"},
-		{"GraniteMoeHybridForCausalLM", "hidden_act", 0, "gelu", ERR_UNSUPPORTED, "another activation than \"silu\""},
-		{"GraniteMoeHybridForCausalLM", "shared_intermediate_size", 0, NULL, ERR_BAD_FILE, "\"shared_intermediate_size\" = 0"},
+		{"GraniteMoeHybridForCausalLM", "hidden_act", 0, "gelu", ERR_UNSUPPORTED,
+		 "another activation than \"silu\""},
+		{"GraniteMoeHybridForCausalLM", "shared_intermediate_size", 0, NULL, ERR_BAD_FILE,
+		 "\"shared_intermediate_size\" = 0"},
 		{"JambaForCausalLM", "attn_layer_offset", 8, NULL, ERR_BAD_FILE, "\"attn_layer_offset\" = 8"},
 		{"JambaForCausalLM", "expert_layer_period", 0, NULL, ERR_BAD_FILE, "\"expert_layer_period\" = 0"},
 		{"JambaForCausalLM", "mamba_dt_rank", 0, NULL, ERR_BAD_FILE, "\"mamba_dt_rank\" = 0"},
 		{"FalconH1ForCausalLM", "ssm_multipliers", 2, NULL, ERR_BAD_FILE, "invalid \"ssm_multipliers\""},
 		{"FalconH1ForCausalLM", "key_multiplier", 1e30, NULL, ERR_BAD_FILE, "\"key_multiplier\" = 1e+30"},
-		{"FalconH1ForCausalLM", "attention_in_multiplier", 0.5, NULL, ERR_UNSUPPORTED, "\"attention_bias\" with \"attention_in_multiplier\" = 0.5"},
-		{"FalconH1ForCausalLM", "ssm_in_multiplier", 0.5, NULL, ERR_UNSUPPORTED, "\"mamba_proj_bias\" with \"ssm_in_multiplier\" = 0.5"},
+		{"FalconH1ForCausalLM", "attention_in_multiplier", 0.5, NULL, ERR_UNSUPPORTED,
+		 "\"attention_bias\" with \"attention_in_multiplier\" = 0.5"},
+		{"FalconH1ForCausalLM", "ssm_in_multiplier", 0.5, NULL, ERR_UNSUPPORTED,
+		 "\"mamba_proj_bias\" with \"ssm_in_multiplier\" = 0.5"},
 		{"FalconH1ForCausalLM", "lm_head_multiplier", 0, NULL, ERR_BAD_FILE, "\"lm_head_multiplier\" = 0"},
 		{"Lfm2ForCausalLM", "layer_types", 0, "mamba", ERR_UNSUPPORTED, "layer type \"mamba\""},
 		{"Lfm2ForCausalLM", "conv_L_cache", 17, NULL, ERR_BAD_FILE, "\"conv_L_cache\" = 17"},
-		{"Lfm2ForCausalLM", "block_ffn_dim_multiplier", 0.01, NULL, ERR_BAD_FILE, "invalid \"block_ffn_dim_multiplier\""},
+		{"Lfm2ForCausalLM", "block_ffn_dim_multiplier", 0.01, NULL, ERR_BAD_FILE,
+		 "invalid \"block_ffn_dim_multiplier\""},
 		{"Lfm2MoeForCausalLM", "num_dense_layers", -1, NULL, ERR_BAD_FILE, "\"num_dense_layers\" = -1"},
-		{"Llama4ForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED, "layer type \"sliding_attention\""},
+		{"Llama4ForCausalLM", "layer_types", 0, "sliding_attention", ERR_UNSUPPORTED,
+		 "layer type \"sliding_attention\""},
 		{"Llama4ForCausalLM", "attention_chunk_size", 0, NULL, ERR_BAD_FILE, "\"attention_chunk_size\" = 0"},
 		{"Llama4ForCausalLM", "floor_scale", 0, NULL, ERR_BAD_FILE, "\"floor_scale\" = 0"},
 		{"ApertusForCausalLM", "hidden_act", 0, "gelu_10", ERR_UNSUPPORTED, "\"gelu_10\""},
 		{"ApertusForCausalLM", "eos_token_id", 2, NULL, ERR_BAD_FILE, "no \"rope_scaling\""},
-		{"Ministral3ForCausalLM", "rope_scaling.llama_4_scaling_beta", 0.1, NULL, ERR_BAD_FILE, "no \"rope_scaling.original_max_position_embeddings\""},
-		{"PersimmonForCausalLM", "partial_rotary_factor", 2, NULL, ERR_BAD_FILE, "\"partial_rotary_factor\" = 2"},
+		{"Ministral3ForCausalLM", "rope_scaling.llama_4_scaling_beta", 0.1, NULL, ERR_BAD_FILE,
+		 "no \"rope_scaling.original_max_position_embeddings\""},
+		{"PersimmonForCausalLM", "partial_rotary_factor", 2, NULL, ERR_BAD_FILE,
+		 "\"partial_rotary_factor\" = 2"},
 		{"MambaForCausalLM", "hidden_act", 0, "gelu", ERR_UNSUPPORTED, "another activation than \"silu\""},
 		{"Mamba2ForCausalLM", "time_step_limit", 1, NULL, ERR_BAD_FILE, "invalid \"time_step_limit\""},
-		{"MPTForCausalLM", "attn_config.attn_type", 0, "multiquery_attention", ERR_UNSUPPORTED, "\"attn_type\" of the mpt architecture"},
+		{"MPTForCausalLM", "attn_config.attn_type", 0, "multiquery_attention", ERR_UNSUPPORTED,
+		 "\"attn_type\" of the mpt architecture"},
 		{"Ernie4_5_MoeForCausalLM", "use_bias", 1, NULL, ERR_UNSUPPORTED, "\"use_bias\" is not supported"},
-		{"BloomForCausalLM", "apply_residual_connection_post_layernorm", 1, NULL, ERR_UNSUPPORTED, "apply_residual_connection_post_layernorm"},
-		{"GPT2LMHeadModel", "add_cross_attention", 1, NULL, ERR_UNSUPPORTED, "cross-attention is not supported"},
+		{"BloomForCausalLM", "apply_residual_connection_post_layernorm", 1, NULL, ERR_UNSUPPORTED,
+		 "apply_residual_connection_post_layernorm"},
+		{"GPT2LMHeadModel", "add_cross_attention", 1, NULL, ERR_UNSUPPORTED,
+		 "cross-attention is not supported"},
 	};
 	Fake		f;
 
@@ -915,7 +953,10 @@ test_specials(void)
 
 #define VOCAB_BAICHUAN2 125696
 
-/* Baichuan 2, by its vocabulary: a logit is the product with a row of the head, of length 1.  The layer adds nothing. */
+/*
+ * Baichuan 2, by its vocabulary: a logit is the product with a row of the head, of length 1.  The layer adds
+ * nothing.
+ */
 static void
 test_head_norm(void)
 {
@@ -923,8 +964,10 @@ test_head_norm(void)
 	static const int32_t start[2] = {0, 1};
 	static const int32_t zero = 0;
 	const int32_t *tables[1] = {&zero};
-	Batch		b = {.rows = {1, 1, start, &zero, tables, NULL}, .tokens = &token, .n_out = 1, .out_rows = &zero};
-	KvView		kv = {.type = KT_F32, .n_layers = 1, .n_blocks = 1, .block_size = 64, .n_kv_heads = 2, .head_dim = 4};
+	Batch		b = {.rows = {1, 1, start, &zero, tables, NULL}, .tokens = &token, .n_out = 1,
+					 .out_rows = &zero};
+	KvView		kv = {.type = KT_F32, .n_layers = 1, .n_blocks = 1, .block_size = 64, .n_kv_heads = 2,
+					  .head_dim = 4};
 	KPool	   *pool = kpool_new(2);
 	ModelOptions opt = {.kernels = kernels_select("auto", NULL), .pool = pool, .max_rows = 1, .max_out = 1};
 	size_t		n = (size_t) VOCAB_BAICHUAN2 * 8;
@@ -951,7 +994,8 @@ test_head_norm(void)
 	for (int i = 0; i < 3; i++)
 	{
 		static const char *const norms[3] = {
-			"model.norm.weight", "model.layers.0.input_layernorm.weight", "model.layers.0.post_attention_layernorm.weight"
+			"model.norm.weight", "model.layers.0.input_layernorm.weight",
+			"model.layers.0.post_attention_layernorm.weight"
 		};
 
 		add(&f, norms[i], 8, 0);
@@ -1044,7 +1088,8 @@ static void
 test_latent_quantized(void)
 {
 	enum { HEADS = 2, PLAIN = 4, ROPE = 2, V = 3, LATENT = 32, ROWS = HEADS * (PLAIN + V) };
-	static const Arch arch = {"deepseek2", "DeepseekV2ForCausalLM", "deepseek2", deepseek2_conf, deepseek_bind, deepseek_forward};
+	static const Arch arch = {"deepseek2", "DeepseekV2ForCausalLM", "deepseek2", deepseek2_conf,
+							  deepseek_bind, deepseek_forward};
 	static KBlockQ8_0 blocks[ROWS];
 	static const struct
 	{
@@ -1053,12 +1098,14 @@ test_latent_quantized(void)
 		int			k;
 	}			parts[] = {
 		{"model.embed_tokens.weight", 10, 8}, {"lm_head.weight", 10, 8}, {"model.norm.weight", 8, 0},
-		{"model.layers.0.input_layernorm.weight", 8, 0}, {"model.layers.0.post_attention_layernorm.weight", 8, 0},
+		{"model.layers.0.input_layernorm.weight", 8, 0}, {"model.layers.0.post_attention_layernorm.weight", 8,
+														  0},
 		{"model.layers.0.self_attn.q_proj.weight", HEADS * (PLAIN + ROPE), 8},
 		{"model.layers.0.self_attn.kv_a_proj_with_mqa.weight", LATENT + ROPE, 8},
 		{"model.layers.0.self_attn.kv_a_layernorm.weight", LATENT, 0},
 		{"model.layers.0.self_attn.kv_b_proj.weight", ROWS, LATENT},
-		{"model.layers.0.self_attn.o_proj.weight", 8, HEADS * V}, {"model.layers.0.mlp.gate_proj.weight", 12, 8},
+		{"model.layers.0.self_attn.o_proj.weight", 8, HEADS * V},
+		{"model.layers.0.mlp.gate_proj.weight", 12, 8},
 		{"model.layers.0.mlp.up_proj.weight", 12, 8}, {"model.layers.0.mlp.down_proj.weight", 8, 12},
 	};
 	Fake		f = {0};
@@ -1097,7 +1144,8 @@ test_latent_quantized(void)
 		const KTensor *k = d.layers[0].mla.k.of[h].w[0];
 		uint16_t	rows[LATENT][PLAIN];
 
-		CHECK(k->type == KT_F16 && k->shape[0] == LATENT && k->shape[1] == PLAIN, "head %d: %s", h, ktype_name(k->type));
+		CHECK(k->type == KT_F16 && k->shape[0] == LATENT && k->shape[1] == PLAIN, "head %d: %s", h,
+			  ktype_name(k->type));
 		k->reader->rows(k->reader, 0, 1, 5, rows[0]);
 		k->reader->rows(k->reader, 5, 1, LATENT - 5, rows[5]);
 		for (int i = 0; i < LATENT; i++)

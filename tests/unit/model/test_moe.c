@@ -146,7 +146,8 @@ test_reference(void)
 	static const KRoute confs[] = {
 		{.n_experts = 8, .top_k = 2, .routing = KROUTE_SOFTMAX, .scale = 1},
 		{.n_experts = 8, .top_k = 3, .routing = KROUTE_SOFTMAX, .normalize = true, .scale = 2.5f},
-		{.n_experts = 60, .top_k = 4, .routing = KROUTE_SOFTMAX, .normalize = true, .normalize_min = 0.7f, .scale = 1},
+		{.n_experts = 60, .top_k = 4, .routing = KROUTE_SOFTMAX, .normalize = true, .normalize_min = 0.7f,
+		 .scale = 1},
 		{.n_experts = 40, .top_k = 8, .routing = KROUTE_TOPK_SOFTMAX, .scale = 1},
 		{.n_experts = 16, .top_k = 1, .routing = KROUTE_TOPK_SIGMOID, .scale = 1},
 		{.n_experts = 64, .top_k = 8, .routing = KROUTE_SIGMOID, .group_by = KGROUP_TOP2, .n_groups = 8,
@@ -204,7 +205,8 @@ test_sparsemixer(void)
 static void
 test_nan(void)
 {
-	static const KRouting kinds[] = {KROUTE_SOFTMAX, KROUTE_SIGMOID, KROUTE_TOPK_SOFTMAX, KROUTE_TOPK_SIGMOID, KROUTE_SPARSEMIXER};
+	static const KRouting kinds[] = {KROUTE_SOFTMAX, KROUTE_SIGMOID, KROUTE_TOPK_SOFTMAX, KROUTE_TOPK_SIGMOID,
+									 KROUTE_SPARSEMIXER};
 
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
 	{
@@ -219,8 +221,9 @@ test_nan(void)
 			logits[i] = NAN;
 		kroute(&c, logits, space, experts, weights);
 		for (int i = 0; i < 3; i++)
-			CHECK(experts[i] >= 0 && experts[i] < 8 && (i == 0 || experts[i] > experts[i - 1]) && isnan(weights[i]),
-				  "routing %zu: expert %d with weight %g", k, experts[i], (double) weights[i]);
+			CHECK(experts[i] >= 0 && experts[i] < 8 && (i == 0 || experts[i] > experts[i - 1]) &&
+				  isnan(weights[i]), "routing %zu: expert %d with weight %g", k, experts[i],
+				  (double) weights[i]);
 	}
 }
 

@@ -102,7 +102,8 @@ add(Writer *w, const char *name, int n, int k)
 
 	snprintf(dims, sizeof(dims), k > 0 ? "%d, %d" : "%d", n, k);
 	buf_printf(&w->head, "%s\"%s\": {\"dtype\": \"BF16\", \"shape\": [%s], \"data_offsets\": [%llu, %llu]}",
-			   w->head.len > 1 ? ", " : "", name, dims, (unsigned long long) w->at, (unsigned long long) (w->at + bytes));
+			   w->head.len > 1 ? ", " : "", name, dims, (unsigned long long) w->at,
+			   (unsigned long long) (w->at + bytes));
 	w->at += bytes;
 }
 
@@ -216,7 +217,8 @@ load(const char *what, const char *cache, const char *quant, bool compare)
 	ModelSource src = source_of(&s);
 	char	   *id = f != NULL ? files_contents_id(f) : NULL;
 	ModelOptions opt = {.kernels = kernels_select(NULL, NULL), .pool = pool, .max_rows = 4, .max_out = 1,
-		.quant = quant != NULL ? quant_scheme(quant) : NULL, .cache_dir = cache, .cache_id = same_id != NULL ? same_id : id};
+		.quant = quant != NULL ? quant_scheme(quant) : NULL, .cache_dir = cache, .cache_id = same_id != NULL ?
+		same_id : id};
 	Model	   *m = f != NULL ? model_new(files_conf(f), &src, &opt, &e) : NULL;
 
 	CHECK(m != NULL, "%s: %s", what, e.msg);
@@ -361,7 +363,8 @@ test_hit(void)
 	load("second", cache_dir, NULL, true);
 	CHECK(entries(path, sizeof(path), &inode) == 1 && inode == first, "the entry is used");
 	if (COUNT_MEMORY)
-		CHECK(peak_anon - before < 16 * 1024, "a mapped model took %ld kB of private memory", peak_anon - before);
+		CHECK(peak_anon - before < 16 * 1024, "a mapped model took %ld kB of private memory",
+			  peak_anon - before);
 	load("quantized", cache_dir, "q8_0", false);
 	CHECK(entries(path, sizeof(path), &inode) == 2, "an entry for each quantization");
 	load("quantized again", cache_dir, "q8_0", true);
@@ -550,11 +553,14 @@ test_memory(void)
 	load("plain", NULL, NULL, false);
 	if (!COUNT_MEMORY)
 		return;
-	CHECK(peak_anon - anon < weights + 16 * 1024, "loading %ld kB took %ld kB of private memory", weights, peak_anon - anon);
-	CHECK(peak_file - file < weights / 2, "of a file of %ld kB, %ld kB were mapped at once", weights, peak_file - file);
+	CHECK(peak_anon - anon < weights + 16 * 1024, "loading %ld kB took %ld kB of private memory", weights,
+		  peak_anon - anon);
+	CHECK(peak_file - file < weights / 2, "of a file of %ld kB, %ld kB were mapped at once", weights,
+		  peak_file - file);
 	peak_anon = 0;
 	load("quantized", NULL, "int8", false);
-	CHECK(peak_anon - anon < weights / 2 + 16 * 1024, "quantizing took %ld kB of private memory", peak_anon - anon);
+	CHECK(peak_anon - anon < weights / 2 + 16 * 1024, "quantizing took %ld kB of private memory",
+		  peak_anon - anon);
 	load("plain", NULL, NULL, false);
 }
 
@@ -571,13 +577,15 @@ test_huge_pages(void)
 	CHECK(!huge_pages_by_name("yes", &huge), "yes");
 	for (int h = HUGE_TRY; h <= HUGE_OFF; h++)
 	{
-		CHECK(marena_reserve(&a, 3 * MB, (HugePages) h, "A test", &e) && (uintptr_t) a.base % (2 * MB) == 0, "%s", e.msg);
+		CHECK(marena_reserve(&a, 3 * MB, (HugePages) h, "A test", &e) && (uintptr_t) a.base % (2 * MB) == 0,
+			  "%s", e.msg);
 		memset(marena_take(&a, 3 * MB), 1, 3 * MB);
 		marena_free(&a);
 	}
 	/* more than any machine has set aside */
 	CHECK(!marena_reserve(&a, (size_t) 1 << 45, HUGE_ON, "A test", &e) && e.cls == ERR_NOMEM &&
-		  strstr(e.hint, "vm.nr_hugepages") != NULL && strstr(e.detail, "A test") != NULL, "%s / %s", e.msg, e.hint);
+		  strstr(e.hint, "vm.nr_hugepages") != NULL && strstr(e.detail, "A test") != NULL, "%s / %s", e.msg,
+		  e.hint);
 }
 
 static void
@@ -590,9 +598,12 @@ test_settings(void)
 	settings_box_init(&box);
 	settings_get(&box, &s);
 	CHECK(strcmp(s.huge_pages, "try") == 0 && s.repack_cache[0] == '\0', "defaults");
-	CHECK(settings_assign(&box, "huge_pages=on", &e) && settings_assign(&box, "repack_cache=/var/cache/x", &e), "%s", e.msg);
-	CHECK(!settings_assign(&box, "huge_pages=yes", &e) && strstr(e.msg, "try, off or on") != NULL, "%s", e.msg);
-	CHECK(!settings_assign(&box, "repack_cache=x", &e) && strstr(e.msg, "absolute path") != NULL, "%s", e.msg);
+	CHECK(settings_assign(&box, "huge_pages=on", &e) && settings_assign(&box, "repack_cache=/var/cache/x",
+																		&e), "%s", e.msg);
+	CHECK(!settings_assign(&box, "huge_pages=yes", &e) && strstr(e.msg, "try, off or on") != NULL, "%s",
+		  e.msg);
+	CHECK(!settings_assign(&box, "repack_cache=x", &e) && strstr(e.msg, "absolute path") != NULL, "%s",
+		  e.msg);
 	settings_get(&box, &s);
 	CHECK(strcmp(s.huge_pages, "on") == 0 && strcmp(s.repack_cache, "/var/cache/x") == 0, "assigned");
 }

@@ -70,8 +70,9 @@ test_poolers(void)
 			}
 			pool_end((PoolKind) k, sum, WIDTH, from, ROWS);
 			for (int j = 0; j < WIDTH; j++)
-				CHECK(fabs((double) sum[j] - defined((PoolKind) k, from, j)) < 1e-5, "pooler %d from %d: %g, expected %g", k, from,
-					  (double) sum[j], defined((PoolKind) k, from, j));
+				CHECK(fabs((double) sum[j] - defined((PoolKind) k, from, j)) < 1e-5,
+					  "pooler %d from %d: %g, expected %g", k, from, (double) sum[j],
+					  defined((PoolKind) k, from, j));
 		}
 }
 
@@ -95,10 +96,11 @@ test_finish(void)
 	float		s[3] = {1000, 999, -1000};
 	float		g[2] = {0, -1000};
 
-	CHECK(pool_finish(PA_LENGTH1, 2, v, 4) == 2 && fabsf(v[0] - 0.6f) < 1e-6f && fabsf(v[1] - 0.8f) < 1e-6f, "cut, then length 1");
+	CHECK(pool_finish(PA_LENGTH1, 2, v, 4) == 2 && fabsf(v[0] - 0.6f) < 1e-6f && fabsf(v[1] - 0.8f) < 1e-6f,
+		  "cut, then length 1");
 	CHECK(pool_finish(PA_LENGTH1, 0, zero, 2) == 2 && zero[0] == 0, "what has no length stays");
-	CHECK(pool_finish(PA_SOFTMAX, 0, s, 3) == 3 && fabsf(s[0] - 0.7310586f) < 1e-6f && fabsf(s[0] + s[1] + s[2] - 1) < 1e-6f,
-		  "softmax of large numbers: %g", (double) s[0]);
+	CHECK(pool_finish(PA_SOFTMAX, 0, s, 3) == 3 && fabsf(s[0] - 0.7310586f) < 1e-6f &&
+		  fabsf(s[0] + s[1] + s[2] - 1) < 1e-6f, "softmax of large numbers: %g", (double) s[0]);
 	pool_finish(PA_SIGMOID, 0, g, 2);
 	CHECK(g[0] == 0.5f && g[1] == 0, "sigmoid");
 	CHECK(pool_finish(PA_NONE, 9, v, 4) == 4, "no more than there is");
@@ -108,9 +110,10 @@ static void
 test_names(void)
 {
 	for (int t = PT_NONE + 1; t < PT_COUNT; t++)
-		CHECK(pool_task_by_name(pool_task_name((PoolTask) t), strlen(pool_task_name((PoolTask) t))) == (PoolTask) t, "task %d", t);
-	CHECK(pool_task_by_name("", 0) == PT_NONE && pool_task_by_name("embedx", 6) == PT_NONE && pool_task_by_name("embedx", 5) == PT_EMBED,
-		  "names that aren't");
+		CHECK(pool_task_by_name(pool_task_name((PoolTask) t), strlen(pool_task_name((PoolTask) t))) ==
+			  (PoolTask) t, "task %d", t);
+	CHECK(pool_task_by_name("", 0) == PT_NONE && pool_task_by_name("embedx", 6) == PT_NONE &&
+		  pool_task_by_name("embedx", 5) == PT_EMBED, "names that aren't");
 }
 
 int

@@ -121,8 +121,10 @@ test_yarn_limits(void)
 static void
 test_long(void)
 {
-	static const float yarn[8] = {1.0f, 0.197642356f, 0.0250000004f, 0.00790569466f, 0.00249999994f, 0.000790569466f, 0.000250000012f, 7.90569466e-05f};
-	static const float dynamic[8] = {1.0f, 0.270296127f, 0.0730599985f, 0.0197478328f, 0.00533776265f, 0.00144277664f, 0.000389976922f, 0.000105409257f};
+	static const float yarn[8] = {1.0f, 0.197642356f, 0.0250000004f, 0.00790569466f, 0.00249999994f,
+								  0.000790569466f, 0.000250000012f, 7.90569466e-05f};
+	static const float dynamic[8] = {1.0f, 0.270296127f, 0.0730599985f, 0.0197478328f, 0.00533776265f,
+									 0.00144277664f, 0.000389976922f, 0.000105409257f};
 	double		two[8] = {2, 2, 2, 2, 2, 2, 2, 2};
 	double		four[8] = {4, 4, 4, 4, 4, 4, 4, 4};
 	Conf	   *c = conf_new();
@@ -156,7 +158,8 @@ test_long(void)
 	conf_set_str(c, "rope_scaling.type", "no such type");
 	conf_set_str(c, "override.rope_scaling.rope_type", "yarn");
 	conf_set_num(c, "override.rope_scaling.factor", -4);
-	refused("a bad option", c, 16, ERR_INVALID, "model option \"rope_scaling\" has an invalid or missing \"factor\"");
+	refused("a bad option", c, 16, ERR_INVALID,
+			"model option \"rope_scaling\" has an invalid or missing \"factor\"");
 	conf_set_num(c, "override.rope_scaling.factor", 4);
 	conf_set_num(c, "override.rope_scaling.original_max_position_embeddings", 32);
 	conf_set_num(c, "original_max_position_embeddings", 64);
@@ -178,7 +181,8 @@ test_long(void)
 		conf_set_nums(c, "rope_scaling.long_factor", four, 8);
 		compare(longer ? "long" : "short", c, plain, longer ? 4 : 2);
 		conf_set_nums(c, longer ? "rope_scaling.long_factor" : "rope_scaling.short_factor", two, 7);
-		refused("too few factors", c, 16, ERR_BAD_FILE, longer ? "rope_scaling.long_factor" : "rope_scaling.short_factor");
+		refused("too few factors", c, 16, ERR_BAD_FILE,
+				longer ? "rope_scaling.long_factor" : "rope_scaling.short_factor");
 		conf_free(c);
 	}
 }
@@ -187,7 +191,8 @@ test_long(void)
 static void
 test_ntk(void)
 {
-	static const float fixed[8] = {0.917004049f, 0.265914798f, 0.0771105438f, 0.0223606806f, 0.00648419792f, 0.00188030151f, 0.000545253861f, 0.000158113893f};
+	static const float fixed[8] = {0.917004049f, 0.265914798f, 0.0771105438f, 0.0223606806f, 0.00648419792f,
+								   0.00188030151f, 0.000545253861f, 0.000158113893f};
 	Conf	   *c = conf_new();
 
 	conf_set_str(c, "rope_scaling.type", "ntk");

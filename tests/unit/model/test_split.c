@@ -6,8 +6,8 @@
  * All types of weights on all implementations that this CPU can run, cut in two, and at a place that
  * no strip ends at.
  *
- * Rows that are cut give partial sums, which added up are what the whole rows give but for rounding: the difference is less
- * than eight roundings of the sum of products' magnitudes.
+ * Rows that are cut give partial sums, which added up are what the whole rows give but for rounding: the
+ * difference is less than eight roundings of the sum of products' magnitudes.
  */
 #include <float.h>
 #include <math.h>
@@ -82,7 +82,8 @@ static KMat
 pack(const Kernels *k, KType t, const uint8_t *w, int from, int to)
 {
 	size_t		bytes = ktype_row_bytes(t, K);
-	KTensor		part = {.name = "w",.type = t,.ndim = 2,.shape = {to - from, K},.data = w + bytes * (size_t) from,
+	KTensor		part = {.name = "w",.type = t,.ndim = 2,.shape = {to - from, K},
+						.data = w + bytes * (size_t) from,
 	.nbytes = bytes * (size_t) (to - from)};
 	KMat		m = {.type = t,.n = to - from,.k = K,.nbytes = k->mat_bytes(t, to - from, K)};
 
@@ -122,7 +123,8 @@ pack_cut(const Kernels *k, KType t, const uint8_t *w, int n, int from, int input
 	size_t		whole = ktype_row_bytes(t, K);
 	size_t		bytes = ktype_row_bytes(t, inputs);
 	uint8_t    *cut = mem_alloc(bytes * (size_t) n);
-	KTensor		part = {.name = "w",.type = t,.ndim = 2,.shape = {n, inputs},.data = cut,.nbytes = bytes * (size_t) n};
+	KTensor		part = {.name = "w",.type = t,.ndim = 2,.shape = {n, inputs},.data = cut,
+						.nbytes = bytes * (size_t) n};
 	KMat		m = {.type = t,.n = n,.k = inputs,.nbytes = k->mat_bytes(t, n, inputs)};
 
 	for (int i = 0; i < n; i++)
@@ -134,14 +136,18 @@ pack_cut(const Kernels *k, KType t, const uint8_t *w, int n, int from, int input
 	return m;
 }
 
-/* The largest difference between whole rows' products and parts' added up, in roundings of the sum of magnitudes. */
+/*
+ * The largest difference between whole rows' products and parts' added up, in roundings of the sum of
+ * magnitudes.
+ */
 static double
 sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int cut, int rows)
 {
 	static float x[MOST_ROWS * K] __attribute__((aligned(64)));
 	static float y[3][MOST_ROWS * MOST_N] __attribute__((aligned(64)));
 	static float row[K];
-	KMat		mats[3] = {pack(k, t, w, 0, n), pack_cut(k, t, w, n, 0, cut), pack_cut(k, t, w, n, cut, K - cut)};
+	KMat		mats[3] = {pack(k, t, w, 0, n), pack_cut(k, t, w, n, 0, cut),
+						   pack_cut(k, t, w, n, cut, K - cut)};
 	void	   *ws = mem_try_aligned(k->mm_scratch(t, rows, K) + 64);
 	double		worst = 0;
 
@@ -161,7 +167,9 @@ sum_error(const Kernels *k, KPool *pool, KType t, const uint8_t *w, int n, int c
 
 			for (int c = 0; c < K; c++)
 				all += fabs((double) row[c] * (double) x[i * K + c]);
-			worst = fmax(worst, fabs((double) (y[1][i * n + j] + y[2][i * n + j]) - (double) y[0][i * n + j]) / all / FLT_EPSILON);
+			worst = fmax(worst,
+						 fabs((double) (y[1][i * n + j] + y[2][i * n + j]) - (double) y[0][i * n + j]) / all /
+						 FLT_EPSILON);
 		}
 	}
 	mem_free(ws);
@@ -175,7 +183,10 @@ unit_of(KType t)
 	return t == KT_INT8 || t == KT_FP8 ? FP8_GROUP : ktype_block(t) > 1 ? ktype_block(t) : 32;
 }
 
-/* A row of many scales or blocks: its parts, from each place on to the next one and to the end, are what it is in them. */
+/*
+ * A row of many scales or blocks: its parts, from each place on to the next one and to the end, are what it
+ * is in them.
+ */
 static void
 test_cut(KType t, const uint8_t *w)
 {
@@ -192,7 +203,8 @@ test_cut(KType t, const uint8_t *w)
 
 			ktype_cut(t, w, K, from, n, row);
 			kblock_to_float(t, row, n, part);
-			CHECK(memcmp(part, whole + from, (size_t) n * sizeof(float)) == 0, "%s: %d other weights from %d on", ktype_name(t), n, from);
+			CHECK(memcmp(part, whole + from, (size_t) n * sizeof(float)) == 0,
+				  "%s: %d other weights from %d on", ktype_name(t), n, from);
 		}
 }
 
@@ -206,7 +218,8 @@ main(void)
 
 	for (const Kernels *const *k = kernels_all(); *k != NULL; k++)
 		for (int t = 0; t < KT_COUNT && kernels_usable(*k); t++)
-			for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && ktype_row_bytes((KType) t, K) > 0; i++)
+			for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && ktype_row_bytes((KType) t, K) > 0;
+				 i++)
 			{
 				int			n = widths[i];
 				int			cut = unit_of((KType) t) < 128 ? 3 * unit_of((KType) t) : unit_of((KType) t);
@@ -218,12 +231,14 @@ main(void)
 				RUN(test_cut((KType) t, w));
 				for (int r = 0; r < 3; r++)
 				{
-					CHECK(same_bits(*k, pool, (KType) t, w, n, n / 2, rows[r]), "%s %s: %d columns, %d rows", (*k)->name,
-						  ktype_name((KType) t), n, rows[r]);
-					CHECK(sum_error(*k, pool, (KType) t, w, n, cut, rows[r]) < 8, "%s %s: %d columns, %d rows: partial sums are %g roundings away",
-						  (*k)->name, ktype_name((KType) t), n, rows[r], sum_error(*k, pool, (KType) t, w, n, cut, rows[r]));
-					CHECK(same_bits(*k, pool, (KType) t, w, n, 19, rows[r]), "%s %s: 19 of %d columns, %d rows", (*k)->name,
-						  ktype_name((KType) t), n, rows[r]);
+					CHECK(same_bits(*k, pool, (KType) t, w, n, n / 2, rows[r]), "%s %s: %d columns, %d rows",
+						  (*k)->name, ktype_name((KType) t), n, rows[r]);
+					CHECK(sum_error(*k, pool, (KType) t, w, n, cut, rows[r]) < 8,
+						  "%s %s: %d columns, %d rows: partial sums are %g roundings away", (*k)->name,
+						  ktype_name((KType) t), n, rows[r],
+						  sum_error(*k, pool, (KType) t, w, n, cut, rows[r]));
+					CHECK(same_bits(*k, pool, (KType) t, w, n, 19, rows[r]),
+						  "%s %s: 19 of %d columns, %d rows", (*k)->name, ktype_name((KType) t), n, rows[r]);
 				}
 			}
 	mem_free(w);

@@ -30,7 +30,8 @@ decode(int n)
 		tables[i] = &blocks[i % 2];
 	}
 	start[ROWS] = ROWS;
-	return (Batch) {.rows = {.n_rows = n, .n_seqs = n, .seq_start = start, .pos = pos, .block_table = tables, .state_slot = slots},
+	return (Batch) {.rows = {.n_rows = n, .n_seqs = n, .seq_start = start, .pos = pos, .block_table = tables,
+							 .state_slot = slots},
 		.tokens = tokens, .n_out = n, .out_rows = out};
 }
 
@@ -51,10 +52,13 @@ check_padding(StepGraphs *g, const KvView *kv, float *y)
 		CHECK(p != NULL && key.rows == size && key.seqs == size && key.splits == 1, "%d rows", n);
 		if (p == NULL)
 			continue;
-		CHECK(p->rows.n_rows == size && p->rows.n_seqs == size && p->n_out == size && p->rows.seq_start[size] == size, "%d rows", n);
+		CHECK(p->rows.n_rows == size && p->rows.n_seqs == size && p->n_out == size &&
+			  p->rows.seq_start[size] == size, "%d rows", n);
 		for (int j = 0; j < size; j++)
-			bad += p->rows.pos[j] != (j < n ? pos[j] : -1) || p->tokens[j] != (j < n ? tokens[j] : -1) || p->out_rows[j] != j ||
-				p->rows.seq_start[j] != j || p->rows.block_table[j] != tables[j < n ? j : 0] || p->rows.state_slot[j] != slots[j < n ? j : 0];
+			bad += p->rows.pos[j] != (j < n ? pos[j] : -1) || p->tokens[j] != (j < n ? tokens[j] : -1) ||
+				p->out_rows[j] != j || p->rows.seq_start[j] != j ||
+				p->rows.block_table[j] != tables[j < n ? j : 0] ||
+				p->rows.state_slot[j] != slots[j < n ? j : 0];
 		CHECK(bad == 0, "%d rows: %d of %d are other ones", n, bad, size);
 	}
 }
@@ -62,7 +66,8 @@ check_padding(StepGraphs *g, const KvView *kv, float *y)
 static void
 check_keys(StepGraphs *g, const KvView *kv, float *y)
 {
-	static const int splits[][2] = {{0, 1}, {511, 1}, {512, 2}, {1023, 2}, {1024, 4}, {2048, 8}, {100000, 256}};
+	static const int splits[][2] = {{0, 1}, {511, 1}, {512, 2}, {1023, 2}, {1024, 4}, {2048, 8},
+									{100000, 256}};
 	KvView		other = *kv;
 	Batch		b = decode(3);
 	KGraphKey	first,
@@ -72,7 +77,8 @@ check_keys(StepGraphs *g, const KvView *kv, float *y)
 	{
 		for (int j = 0; j < 3; j++)
 			pos[j] = j == 1 ? splits[i][0] : 0;
-		CHECK(stepgraphs_pad(g, &b, kv, y, &key) != NULL && key.splits == splits[i][1], "position %d: %d splits", splits[i][0], key.splits);
+		CHECK(stepgraphs_pad(g, &b, kv, y, &key) != NULL && key.splits == splits[i][1],
+			  "position %d: %d splits", splits[i][0], key.splits);
 	}
 	b = decode(3);
 	stepgraphs_pad(g, &b, kv, y, &first);
@@ -124,7 +130,8 @@ check_sizes(void)
 
 	CHECK(n == 3 && s[0] == 1 && s[1] == 2 && s[2] == 8, "%d sizes, %d %d %d", n, s[0], s[1], s[2]);
 	n = graph_sizes(NULL, 0, 512, s);
-	CHECK(n == 51 && s[2] == 4 && s[3] == 8 && s[4] == 16 && s[33] == 248 && s[34] == 256 && s[35] == 272 && s[50] == 512, "%d sizes", n);
+	CHECK(n == 51 && s[2] == 4 && s[3] == 8 && s[4] == 16 && s[33] == 248 && s[34] == 256 && s[35] == 272 &&
+		  s[50] == 512, "%d sizes", n);
 	CHECK(graph_sizes(NULL, 0, 7, s) == 3, "sizes above the most");
 }
 

@@ -83,8 +83,8 @@ buf_same(const Buf *a, const Buf *b)
 static bool
 said_same(const Said *a, const Said *b)
 {
-	return buf_same(&a->content, &b->content) && buf_same(&a->reasoning, &b->reasoning) && buf_same(&a->calls, &b->calls) &&
-		a->bad == b->bad;
+	return buf_same(&a->content, &b->content) && buf_same(&a->reasoning, &b->reasoning) &&
+		buf_same(&a->calls, &b->calls) && a->bad == b->bad;
 }
 
 /* ---- one run ---- */
@@ -158,7 +158,8 @@ is_text(const Buf *b, const Json *want)
 {
 	const char *s = json_str_of(want);
 
-	return s != NULL ? b->len == strlen(s) && memcmp(b->data != NULL ? b->data : "", s, b->len) == 0 : b->len == 0;
+	return s != NULL ? b->len == strlen(s) && memcmp(b->data != NULL ? b->data : "", s, b->len) == 0 :
+		b->len == 0;
 }
 
 /* `name(arguments)` of each line, and its id where the case tells one. */
@@ -295,9 +296,11 @@ static void
 check_long(void)
 {
 	static const char *const units[] = {
-		" ", "\n", "<", "[", "{", "((", "{\"a\":", "<tool_call>", "<tool_calls>[", "<function=f>", "<function=f><parameter=a>x",
-		"<parameter=a>", "</function>", "<|tool_call_begin|>f:0", "</think>", "<think>", "```json\n[", "</answer>\n", "<|channel|>x<|message|>",
-		"<think>\n</think>\n<answer>\n\n", "{\"name\": \"f\", \"arguments\": {}};", "[TOOL_CALLS]f{", "f(a='", "<invoke name=f><parameter name=a>1", "Here is my response:"
+		" ", "\n", "<", "[", "{", "((", "{\"a\":", "<tool_call>", "<tool_calls>[", "<function=f>",
+		"<function=f><parameter=a>x", "<parameter=a>", "</function>", "<|tool_call_begin|>f:0", "</think>",
+		"<think>", "```json\n[", "</answer>\n", "<|channel|>x<|message|>", "<think>\n</think>\n<answer>\n\n",
+		"{\"name\": \"f\", \"arguments\": {}};", "[TOOL_CALLS]f{", "f(a='",
+		"<invoke name=f><parameter name=a>1", "Here is my response:"
 	};
 	Buf			names = {0};
 	Buf			reasons = {0};
@@ -305,7 +308,8 @@ check_long(void)
 	tool_format_names(&names);
 	reason_format_names(&reasons);
 	for (int kind = 0; kind < 2; kind++)
-		for (char *save, *p = strtok_r(kind ? reasons.data : names.data, ", ", &save); p != NULL; p = strtok_r(NULL, ", ", &save))
+		for (char *save, *p = strtok_r(kind ? reasons.data : names.data, ", ", &save); p != NULL;
+			 p = strtok_r(NULL, ", ", &save))
 			for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++)
 			{
 				Buf			b = {0};
@@ -344,7 +348,8 @@ check_prompts(void)
 	CHECK(at("qwen3", "<|im_start|>assistant\n", false) == REASON_UNKNOWN, "no tag");
 	CHECK(at("qwen3", "assistant\n<think>\n", false) == REASON_OPEN, "opened");
 	CHECK(at("qwen3", "assistant\n<think>\n\n</think>\n\n", false) == REASON_CLOSED, "closed");
-	CHECK(at("qwen3", "assistant <think>a</think>b\nuser: c\nassistant", false) == REASON_UNKNOWN, "an older turn's");
+	CHECK(at("qwen3", "assistant <think>a</think>b\nuser: c\nassistant", false) == REASON_UNKNOWN,
+		  "an older turn's");
 	CHECK(at("qwen3", "user: what is <think>?\nassistant", false) == REASON_UNKNOWN, "a user's");
 	CHECK(at("qwen3", "assistant\n<think>\nSo", true) == REASON_OPEN, "goes on within thoughts");
 	CHECK(at("qwen3", "assistant\n<think>\nSo</think>Hel", true) == REASON_CLOSED, "goes on behind thoughts");
@@ -356,7 +361,8 @@ check_prompts(void)
 int
 main(int argc, char **argv)
 {
-	const char *dir = argc > 1 && strchr(argv[1], '/') != NULL && strstr(argv[1], "vllm_pg_engine") == NULL ? argv[1] : "tests/parse";
+	const char *dir = argc > 1 && strchr(argv[1], '/') != NULL && strstr(argv[1], "vllm_pg_engine") == NULL ?
+		argv[1] : "tests/parse";
 	int			n = check_files(dir);
 
 	CHECK(n == count_names(tool_format_names) + count_names(reason_format_names), "%d parsers have cases", n);

@@ -43,14 +43,17 @@ typedef struct Call
 	Buf			args;			/* all, in the form that is handed on */
 } Call;
 
-static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": "
-	"{\"s\": {\"type\": \"string\"}, \"t\": {\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, \"o\": {\"type\": \"object\"}}}}}]";
+static const char tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "
+	"{\"type\": \"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"t\": {\"type\": \"string\"}, "
+	"\"i\": {\"type\": \"integer\"}, \"o\": {\"type\": \"object\"}}}}}]";
 
 /* No format's own marks, and nothing that is JSON or a Python literal: see the cases for these. */
 static void
 random_text(Buf *out)
 {
-	static const char *const piece[] = {"a", " ", "b", "\xC3\xA9", "\xF0\x9F\x98\x80", "1", ",", ".", "=", "(", ")", "[", "]", "{", "}", "\"", "'", "\\", "\n", "<b>", "</b>", "<", ":", ";"};
+	static const char *const piece[] = {"a", " ", "b", "\xC3\xA9", "\xF0\x9F\x98\x80", "1", ",", ".", "=",
+										"(", ")", "[", "]", "{", "}", "\"", "'", "\\", "\n", "<b>", "</b>",
+										"<", ":", ";"};
 
 	buf_addc(out, 'z');
 	for (unsigned n = below(12); n > 0; n--)
@@ -62,7 +65,8 @@ static void
 make_call(Call *c)
 {
 	static const char *const keys[] = {"s", "t", "i", "o"};
-	static const char *const objects[] = {"{}", "{\"a\": [1, {\"b\": null}], \"c\": -1.5e3}", "{\"q\": \"x\\\"}\"}"};
+	static const char *const objects[] = {"{}", "{\"a\": [1, {\"b\": null}], \"c\": -1.5e3}",
+										  "{\"q\": \"x\\\"}\"}"};
 
 	memset(c, 0, sizeof(*c));
 	for (int k = 0; k < 4; k++)
@@ -130,13 +134,17 @@ typedef struct Format
 } Format;
 
 static const Format formats[] = {
-	{"deepseek_v3", NAMED, "<" BAR "tool" LOW "calls" LOW "begin" BAR ">", "<" BAR "tool" LOW "calls" LOW "end" BAR ">", "<" BAR "tool" LOW "call" LOW "begin" BAR ">function<" BAR "tool" LOW "sep" BAR ">",
+	{"deepseek_v3", NAMED, "<" BAR "tool" LOW "calls" LOW "begin" BAR ">", "<" BAR "tool" LOW "calls"
+	 LOW "end" BAR ">", "<" BAR "tool" LOW "call" LOW "begin" BAR ">function<" BAR "tool" LOW "sep" BAR ">",
 	"\n```<" BAR "tool" LOW "call" LOW "end" BAR ">", "\n```json\n", NULL, false, true},
-	{"deepseek_v31", NAMED, "<" BAR "tool" LOW "calls" LOW "begin" BAR ">", "<" BAR "tool" LOW "calls" LOW "end" BAR ">", "<" BAR "tool" LOW "call" LOW "begin" BAR ">",
+	{"deepseek_v31", NAMED, "<" BAR "tool" LOW "calls" LOW "begin" BAR ">", "<" BAR "tool" LOW "calls"
+	 LOW "end" BAR ">", "<" BAR "tool" LOW "call" LOW "begin" BAR ">",
 	"<" BAR "tool" LOW "call" LOW "end" BAR ">", "<" BAR "tool" LOW "sep" BAR ">", NULL, false, true},
-	{"deepseek_v32", INVOKE, "<" BAR "DSML" BAR "function_calls>", "</" BAR "DSML" BAR "function_calls>", "", "", BAR "DSML" BAR, NULL, false, false},
+	{"deepseek_v32", INVOKE, "<" BAR "DSML" BAR "function_calls>", "</" BAR "DSML" BAR "function_calls>", "",
+	 "", BAR "DSML" BAR, NULL, false, false},
 	{"ernie45", OBJECTS, "", "", "<tool_call>", "</tool_call>", "\n", "arguments", false, true},
-	{"functiongemma", GEMMA, "", "", "<start_function_call>call:", "<end_function_call>", "", NULL, false, false},
+	{"functiongemma", GEMMA, "", "", "<start_function_call>call:", "<end_function_call>", "", NULL, false,
+	 false},
 	{"gigachat3", OBJECTS, "", "", "<|function_call|>", "</s>", "", "arguments", true, false},
 	{"glm45", PAIRS, "", "", "<tool_call>", "</tool_call>", "\n", "\n", false, true},
 	{"glm47", PAIRS, "", "", "<tool_call>", "</tool_call>", "", "", false, true},
@@ -144,25 +152,32 @@ static const Format formats[] = {
 	{"granite-20b-fc", OBJECTS, "", "", "<function_call>", "", "", "arguments", false, false},
 	{"hermes", OBJECTS, "", "", "<tool_call>", "</tool_call>", "\n", "arguments", false, false},
 	{"hunyuan_a13b", ARRAY, "<tool_calls>", "</tool_calls>", "", "", NULL, "arguments", false, false},
-	{"internlm", OBJECTS, "", "", "<|action_start|><|plugin|>", "<|action_end|>", "", "parameters", false, false},
+	{"internlm", OBJECTS, "", "", "<|action_start|><|plugin|>", "<|action_end|>", "", "parameters", false,
+	 false},
 	{"jamba", ARRAY, "<tool_calls>", "</tool_calls>", "", "", NULL, "arguments", false, false},
-	{"kimi_k2", NAMED, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>functions.", "<|tool_call_end|>", ":0<|tool_call_argument_begin|>", NULL, false, true},
+	{"kimi_k2", NAMED, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>",
+	 "<|tool_call_begin|>functions.", "<|tool_call_end|>", ":0<|tool_call_argument_begin|>", NULL, false,
+	 true},
 	{"llama3_json", OBJECTS, "<|python_tag|>", "", "", "", "; ", "parameters", false, false},
 	{"llama4_json", OBJECTS, "", "", "", "", "; ", "parameters", false, false},
 	{"llama4_pythonic", PYTHON, "<|python_start|>[", "]<|python_end|>", "", "", ", ", NULL, false, false},
-	{"longcat", OBJECTS, "", "", "<longcat_tool_call>", "</longcat_tool_call>", "", "arguments", false, false},
+	{"longcat", OBJECTS, "", "", "<longcat_tool_call>", "</longcat_tool_call>", "", "arguments", false,
+	 false},
 	{"minimax", OBJECTS, "<tool_calls>\n", "</tool_calls>", "", "\n", "", "arguments", false, false},
 	{"minimax_m2", INVOKE, "<minimax:tool_call>", "</minimax:tool_call>", "", "", "", NULL, false, false},
 	{"mistral", ARRAY, "[TOOL_CALLS]", "", "", "", NULL, "arguments", false, false},
 	{"mistral", NAMED, "", "", "[TOOL_CALLS]", "", "[ARGS]", NULL, false, false},
 	{"olmo3", PYTHON, "<function_calls>", "</function_calls>", "", "", "\n", NULL, false, false},
-	{"openai", HARMONY, "", "", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>", "<|call|>", "<|start|>assistant", NULL, false, false},
+	{"openai", HARMONY, "", "", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
+	 "<|call|>", "<|start|>assistant", NULL, false, false},
 	{"phi4_mini_json", ARRAY, "functools", "", "", "", NULL, "arguments", false, false},
 	{"pythonic", PYTHON, "[", "]", "", "", ", ", NULL, false, false},
 	{"qwen3_coder", FUNCTION, "", "", "<tool_call>\n", "\n</tool_call>", "\n", NULL, false, false},
 	{"qwen3_xml", FUNCTION, "", "", "<tool_call>", "</tool_call>", "", NULL, false, false},
 	{"seed_oss", FUNCTION, "", "", "<seed:tool_call>", "</seed:tool_call>", "\n", NULL, false, false},
-	{"step3", INVOKE, "<" BAR "tool_calls_begin" BAR ">", "<" BAR "tool_calls_end" BAR ">", "<" BAR "tool_call_begin" BAR ">function<" BAR "tool_sep" BAR ">", "<" BAR "tool_call_end" BAR ">", "steptml:", NULL, false, false},
+	{"step3", INVOKE, "<" BAR "tool_calls_begin" BAR ">", "<" BAR "tool_calls_end" BAR ">", "<"
+	 BAR "tool_call_begin" BAR ">function<" BAR "tool_sep" BAR ">", "<" BAR "tool_call_end" BAR ">",
+	 "steptml:", NULL, false, false},
 	{"xlam", ARRAY, "", "", "", "", NULL, "arguments", false, false},
 	{"xlam", ARRAY, "```json\n", "\n```", "", "", NULL, "arguments", false, false},
 };
@@ -179,7 +194,8 @@ typedef struct Output
 static void
 gap(Output *o)
 {
-	static const char *const texts[] = {" ", "\n", ",", "\n\n", " and ", ".", "x", "; ", "<", ">", "</", "\"", "}"};
+	static const char *const texts[] = {" ", "\n", ",", "\n\n", " and ", ".", "x", "; ", "<", ">", "</", "\"",
+										"}"};
 
 	if ((int) below(8) < o->noise)
 		buf_addstr(&o->text, texts[below(sizeof(texts) / sizeof(texts[0]))]);
@@ -210,7 +226,8 @@ write_function(Output *o, const Call *c)
 	gap(o);
 	for (int i = 0; i < c->n; i++)
 	{
-		buf_printf(&o->text, "<parameter=%s>\n%s\n</parameter>", c->keys[i], c->raw[i].len > 0 ? c->raw[i].data : c->json[i].data);
+		buf_printf(&o->text, "<parameter=%s>\n%s\n</parameter>", c->keys[i],
+				   c->raw[i].len > 0 ? c->raw[i].data : c->json[i].data);
 		gap(o);
 	}
 	add(o, "</function>");
@@ -228,7 +245,8 @@ write_invoke(Output *o, const Call *c)
 	{
 		bool		string = c->raw[i].len > 0;
 
-		buf_printf(&o->text, "<%sparameter name=\"%s\"%s>%s</%sparameter>", p, c->keys[i], !attribute ? "" : string ? " string=\"true\"" : " string=\"false\"",
+		buf_printf(&o->text, "<%sparameter name=\"%s\"%s>%s</%sparameter>", p, c->keys[i],
+				   !attribute ? "" : string ? " string=\"true\"" : " string=\"false\"",
 				   string ? c->raw[i].data : c->json[i].data, p);
 		gap(o);
 	}
@@ -243,7 +261,8 @@ write_pairs(Output *o, const Call *c)
 	{
 		buf_printf(&o->text, "<arg_key>%s</arg_key>", c->keys[i]);
 		gap(o);
-		buf_printf(&o->text, "<arg_value>%s</arg_value>%s", c->raw[i].len > 0 ? c->raw[i].data : c->json[i].data, o->f->key);
+		buf_printf(&o->text, "<arg_value>%s</arg_value>%s",
+				   c->raw[i].len > 0 ? c->raw[i].data : c->json[i].data, o->f->key);
 		gap(o);
 	}
 }
@@ -277,7 +296,8 @@ write_gemma(Output *o, const Call *c)
 	{
 		const char *e = c->raw[i].len > 0 ? "<escape>" : "";
 
-		buf_printf(&o->text, "%s%s:%s%s%s", i > 0 ? "," : "", c->keys[i], e, c->raw[i].len > 0 ? c->raw[i].data : c->json[i].data, e);
+		buf_printf(&o->text, "%s%s:%s%s%s", i > 0 ? "," : "", c->keys[i], e,
+				   c->raw[i].len > 0 ? c->raw[i].data : c->json[i].data, e);
 		if (c->raw[i].len > 0)
 			gap(o);
 	}
@@ -436,7 +456,8 @@ forget(Heard *h)
 static void
 feed(const char *parser, const char *s, size_t n, unsigned most, Heard *h)
 {
-	ToolParser *p = tool_parser_new(tool_format_find(parser, strlen(parser)), tools, sizeof(tools) - 1, 7, hear, h);
+	ToolParser *p = tool_parser_new(tool_format_find(parser, strlen(parser)), tools, sizeof(tools) - 1, 7,
+									hear, h);
 
 	for (size_t at = 0; at < n;)
 	{
@@ -470,7 +491,8 @@ same(const Heard *a, const Heard *b)
 		(a->content.len == 0 || memcmp(a->content.data, b->content.data, a->content.len) == 0);
 
 	for (int i = 0; ok && i < a->n && i < MOST + 1; i++)
-		ok = a->calls[i].len == b->calls[i].len && memcmp(a->calls[i].data, b->calls[i].data, a->calls[i].len) == 0;
+		ok = a->calls[i].len == b->calls[i].len && memcmp(a->calls[i].data, b->calls[i].data,
+														  a->calls[i].len) == 0;
 	return ok;
 }
 
@@ -485,7 +507,10 @@ expect(bool ok, const Output *o, size_t n, const char *what)
 		fprintf(stderr, "%s: %s: %.*s\n", o->f->parser, what, (int) n, o->text.data);
 }
 
-/* Whole, in pieces, and cut at every byte: the calls that are whole are kept, and no part of another is given. */
+/*
+ * Whole, in pieces, and cut at every byte: the calls that are whole are kept, and no part of another is
+ * given.
+ */
 static void
 check_clean(Output *o, const Call *c, int n)
 {
@@ -528,7 +553,8 @@ check_noise(Output *o, const Call *c, int n)
 		bool		one = false;
 
 		for (int k = 0; k < n; k++)
-			one |= whole.calls[i].len == c[k].args.len && memcmp(whole.calls[i].data, c[k].args.data, c[k].args.len) == 0;
+			one |= whole.calls[i].len == c[k].args.len && memcmp(whole.calls[i].data, c[k].args.data,
+																 c[k].args.len) == 0;
 		expect(one && !whole.bad, o, o->text.len, "a part of a call");
 	}
 	/* one that is not given is in the content, at least from its name on */
@@ -548,7 +574,9 @@ n_members(const Buf *json)
 	return n;
 }
 
-/* One byte is changed, lost, or too many: a call has all its arguments, if perhaps other ones, or it is none. */
+/*
+ * One byte is changed, lost, or too many: a call has all its arguments, if perhaps other ones, or it is none.
+ */
 static void
 check_damage(Output *o, const Call *c, int n)
 {
@@ -659,7 +687,8 @@ check_lag(void)
 
 		write_output(&o, &c, 1);
 		feed(f->parser, o.text.data, o.text.len, 1, &h);
-		CHECK(are_first(&h, &c, 1) && h.n == 1 && (waits ? h.at_once == c.args.len : h.at_once <= 16), "%s: %zu bytes at once", f->parser, h.at_once);
+		CHECK(are_first(&h, &c, 1) && h.n == 1 && (waits ? h.at_once == c.args.len : h.at_once <= 16),
+			  "%s: %zu bytes at once", f->parser, h.at_once);
 		forget(&h);
 		buf_free(&o.text);
 	}
@@ -671,8 +700,11 @@ check_lag(void)
 static void
 random_json(Buf *b, int depth)
 {
-	static const char *const piece[] = {"\"", "\"a\"", "\"\\u00e9\"", "\"\\ud83d\\ude00\"", "\"\\ud83d\"", "\"\\ud83dx\"", "\"\\ud83d\\n\"", "\"\\ud83d\\ud83d\\ude00\"", "\"\\u0001\\/\\\"\"", "\"\\x\"", "1", "-0", "01",
-		"1.", "1.5", "-1e5", "1e", "2E+07", "true", "false", "null", "tru", "nullx", "{", "}", "[", "]", ",", ":", " ", "\n", "\"\t\""};
+	static const char *const piece[] = {"\"", "\"a\"", "\"\\u00e9\"", "\"\\ud83d\\ude00\"", "\"\\ud83d\"",
+										"\"\\ud83dx\"", "\"\\ud83d\\n\"", "\"\\ud83d\\ud83d\\ude00\"",
+										"\"\\u0001\\/\\\"\"", "\"\\x\"", "1", "-0", "01",
+		"1.", "1.5", "-1e5", "1e", "2E+07", "true", "false", "null", "tru", "nullx", "{", "}", "[", "]", ",",
+		":", " ", "\n", "\"\t\""};
 	unsigned	what = below(10);
 
 	if (what < 6 || depth > 4)
@@ -731,7 +763,9 @@ check_values(void)
 				break;
 		}
 		good += ok;
-		if (ok != (is == JPUSH_DONE) || (ok && (a.len != b.len || memcmp(a.data, b.data, a.len) != 0 || at != (size_t) (s.p - text.data))))
+		if (ok != (is == JPUSH_DONE) ||
+			(ok && (a.len != b.len || memcmp(a.data, b.data, a.len) != 0 ||
+					at != (size_t) (s.p - text.data))))
 			if (differ++ < 5)
 				fprintf(stderr, "value: %s: %d %s, %d %s\n", text.data, ok, a.data, is, b.data);
 		buf_free(&text);

@@ -1,7 +1,8 @@
 /*
  * secret_mask_ref.h
- *	  The scanner of secret_mask.c as it is said most plainly, with no thought of time: it reads strings in strings again and
- *	  again, and a run of backslashes from each of them.  What it gives, the other has to give (test_secret_mask.c).
+ *	  The scanner of secret_mask.c as it is said most plainly, with no thought of time: it reads strings in
+ *	  strings again and again, and a run of backslashes from each of them.  What it gives, the other has to
+ *	  give (test_secret_mask.c).
  */
 #ifndef VLLM_TESTS_UNIT_PG_SECRET_MASK_REF_H
 #define VLLM_TESTS_UNIT_PG_SECRET_MASK_REF_H
@@ -156,7 +157,8 @@ ref_is_code(const char *p, const char *end, int n, int base, char c)
 		return false;
 	for (int i = 0; i < n; i++)
 	{
-		int			digit = isdigit((unsigned char) p[i]) ? p[i] - '0' : isxdigit((unsigned char) p[i]) ? tolower((unsigned char) p[i]) - 'a' + 10 : base;
+		int			digit = isdigit((unsigned char) p[i]) ? p[i] - '0' : isxdigit((unsigned char) p[i]) ?
+			tolower((unsigned char) p[i]) - 'a' + 10 : base;
 
 		if (digit >= base)
 			return false;
@@ -165,7 +167,10 @@ ref_is_code(const char *p, const char *end, int n, int base, char c)
 	return value == (unsigned char) c || value == pg_toupper((unsigned char) c);
 }
 
-/* Behind the character c, a small letter or _, as it is or with an escape; NULL: it isn't at p.  U&'s escape may be any character. */
+/*
+ * Behind the character c, a small letter or _, as it is or with an escape; NULL: it isn't at p.  U&'s escape
+ * may be any character.
+ */
 static const char *
 ref_match_char(const char *p, const char *end, char c)
 {
@@ -258,7 +263,9 @@ ref_code_names(const char *p, const char *end, int depth, bool *foreign)
 			const char *close = ref_dollar_close(p, end, tag);
 			bool		ignored = false;
 
-			named = named || (depth < REF_MAX_DEPTH ? ref_code_names(p + tag, close, depth + 1, &ignored) : ref_has_name(p, close));
+			named = named ||
+				(depth < REF_MAX_DEPTH ? ref_code_names(p + tag, close, depth + 1, &ignored) : ref_has_name(p,
+					close));
 			p = Min(close + tag, end);
 			continue;
 		}
@@ -332,7 +339,10 @@ ref_mask_arguments(RefMasker *m, const char *p, const char *end)
 	return p;
 }
 
-/* A word, or what a quoted name has in it, ends at p: if it is the function's name and has arguments, mask them. */
+/*
+ * A word, or what a quoted name has in it, ends at p: if it is the function's name and has arguments, mask
+ * them.
+ */
 static const char *
 ref_after_name(RefMasker *m, const char *name, size_t n, const char *p, const char *end)
 {
@@ -398,7 +408,8 @@ static const char *
 ref_scan_quoted(RefMasker *m, const char *begin, const char *p, const char *end)
 {
 	const char *start = p;
-	bool		escapes = *p == '\'' && p > begin && (p[-1] == 'E' || p[-1] == 'e') && (p - 1 == begin || !ref_is_word(p[-2]));
+	bool		escapes = *p == '\'' && p > begin && (p[-1] == 'E' || p[-1] == 'e') &&
+		(p - 1 == begin || !ref_is_word(p[-2]));
 	const char *inside_end;
 
 	p = ref_sql_quoted_end(p, end, escapes);
@@ -420,7 +431,8 @@ ref_scan_dollars(RefMasker *m, const char *p, const char *end, int tag)
 	const char *behind = Min(close + tag, end);
 	bool		foreign = false;
 
-	if (!m->named || (m->code && m->depth < REF_MAX_DEPTH && ref_code_names(p + tag, close, m->depth, &foreign)))
+	if (!m->named ||
+		(m->code && m->depth < REF_MAX_DEPTH && ref_code_names(p + tag, close, m->depth, &foreign)))
 		ref_scan(m, p + tag, close);
 	else
 		ref_replace(m, p, behind, ref_has_name(p, close) ? "'" REF_NAMED_MASK "'" : "'" REF_MASK "'");
@@ -518,7 +530,10 @@ ref_mask_text(const char *text)
 
 	if (!ref_has_name(text, end))
 		return NULL;
-	/* a message's own quotes may make strings of what isn't, and the other way around: so calls first, whatever stands around them */
+	/*
+	 * a message's own quotes may make strings of what isn't, and the other way around: so calls first,
+	 * whatever stands around them
+	 */
 	initStringInfo(&calls.out);
 	ref_scan_flat(&calls, text, end);
 	return ref_mask_strings(ref_finish(&calls, end));

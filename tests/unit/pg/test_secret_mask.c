@@ -50,11 +50,15 @@ prepared_quoted(const char *name)
 /* ---- the same as the plain scanner ---- */
 
 static const char *const piece[] = {
-	"llm_set_secret", "LLM_Set_Secret", "llm_set_s\\0065cret", "\"llm_set_secret\"", "llm_set_s\\\\\\\\x65cret", "\\154lm_set_secret", "\\u006clm!005fset_secret",
-	"llm\\_set_secret", "\\U1000006clm_set_secret", "llm_set_s\\+000065cret", "llm_set_secre", "llm_", "l", "\\0065", "\\x65", "0065", "_set_secret", "t",
-	"(", ")", "(", ")", "'", "'", "''", "\"", "\"", "\"\"", "$$", "$$", "$a$", "$a$", "$ab$", "$", "$1", "E'", "e'", "U&'", "U&\"", "\\", "\\\\", "\\'", "\\\\\\",
-	"/*", "*/", "/*", "*/", "--", "\n", "--x\n", " ", " ", "a", "x1", ",", "execute ", "EXECUTE p(", "execute \"p\"(", "execute q(", "execute U&\"q\"(", "EXECUTE u&\"x\" UESCAPE '!' (", "language ", "LANGUAGE plpython", "'sql'",
-	"do ", "0", "+", "\xc3\xa4", "5f", "137", "secret", "llm_set_secret(", "llm_set_secret('a', 'b')", "$a$ llm_set_secret('", "$a$", ";"
+	"llm_set_secret", "LLM_Set_Secret", "llm_set_s\\0065cret", "\"llm_set_secret\"",
+	"llm_set_s\\\\\\\\x65cret", "\\154lm_set_secret", "\\u006clm!005fset_secret", "llm\\_set_secret",
+	"\\U1000006clm_set_secret", "llm_set_s\\+000065cret", "llm_set_secre", "llm_", "l", "\\0065", "\\x65",
+	"0065", "_set_secret", "t", "(", ")", "(", ")", "'", "'", "''", "\"", "\"", "\"\"", "$$", "$$", "$a$",
+	"$a$", "$ab$", "$", "$1", "E'", "e'", "U&'", "U&\"", "\\", "\\\\", "\\'", "\\\\\\",
+	"/*", "*/", "/*", "*/", "--", "\n", "--x\n", " ", " ", "a", "x1", ",", "execute ", "EXECUTE p(",
+	"execute \"p\"(", "execute q(", "execute U&\"q\"(", "EXECUTE u&\"x\" UESCAPE '!' (", "language ",
+	"LANGUAGE plpython", "'sql'", "do ", "0", "+", "\xc3\xa4", "5f", "137", "secret", "llm_set_secret(",
+	"llm_set_secret('a', 'b')", "$a$ llm_set_secret('", "$a$", ";"
 };
 
 static char *
@@ -81,7 +85,8 @@ random_text(int n)
 static void
 same(const char *what, const char *text, char *a, char *b)
 {
-	CHECK((a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0), "%s of <%s>: <%s>, not <%s>", what, text, a ? a : "NULL", b ? b : "NULL");
+	CHECK((a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0), "%s of <%s>: <%s>, not <%s>", what,
+		  text, a ? a : "NULL", b ? b : "NULL");
 	free(a);
 	free(b);
 }
@@ -115,7 +120,8 @@ test_same(void)
 static void
 test_places(void)
 {
-	static const char *const ways[] = {"llm_set_secret", "\\006cl\\006d!005f\\0073\\0065\\0074\\005f\\0073\\0065\\0063\\0072\\0065\\0074", "\\154\\154\\155\\137\\163\\145\\164\\137\\163\\145\\143\\162\\145\\164",
+	static const char *const ways[] = {"llm_set_secret",
+									   "\\006cl\\006d!005f\\0073\\0065\\0074\\005f\\0073\\0065\\0063\\0072\\0065\\0074", "\\154\\154\\155\\137\\163\\145\\164\\137\\163\\145\\143\\162\\145\\164",
 	"\\x6c\\x6c\\x6d\\x5f\\x73\\x65\\x74\\x5F\\x73\\x65\\x63\\x72\\x65\\x74", "llm\\u005Fset\\+00005fsecret"};
 
 	for (int w = 0; w < (int) lengthof(ways); w++)
@@ -200,11 +206,16 @@ static void
 test_runs(void)
 {
 	static const char *const run[] = {
-		"\\", "$", "'", "\"", "/*", "--", "-- \n", "/* */", "*/", "E'", "E'\\'", "U&'", "U&\"", "$$", "$a$", "$a$b", "$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-		"l", "ll\\", "0", "+", "\\0", "_", "llm_", "llm_set_secre", "llm_set_secret", "llm_set_secret ", "llm_set_secret /* ", "llm_set_secret --", "\"llm_set_secret\"", "llm_set_secret(",
-		"llm_set_secret)", "llm_set_secret(')", "\\\\l", "a", " ", "(", ")", "execute ", "execute p(", "execute p )", "execute \"", "execute/*", "EXECUTE q1('x') EXECUTE q2 (1)", "language ", "language '", "'\"", "\\154"
+		"\\", "$", "'", "\"", "/*", "--", "-- \n", "/* */", "*/", "E'", "E'\\'", "U&'", "U&\"", "$$", "$a$",
+		"$a$b", "$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		"l", "ll\\", "0", "+", "\\0", "_", "llm_", "llm_set_secre", "llm_set_secret", "llm_set_secret ",
+		"llm_set_secret /* ", "llm_set_secret --", "\"llm_set_secret\"", "llm_set_secret(",
+		"llm_set_secret)", "llm_set_secret(')", "\\\\l", "a", " ", "(", ")", "execute ", "execute p(",
+		"execute p )", "execute \"", "execute/*", "EXECUTE q1('x') EXECUTE q2 (1)", "language ", "language '",
+		"'\"", "\\154"
 	};
-	static const char *const before[] = {"", "llm_set_secret(", "SELECT 'llm_set_secret', execute ", "$q$ $r$ llm_set_secret(' "};
+	static const char *const before[] = {"", "llm_set_secret(", "SELECT 'llm_set_secret', execute ",
+										 "$q$ $r$ llm_set_secret(' "};
 
 	for (int b = 0; b < (int) lengthof(before); b++)
 		for (int i = 0; i < (int) lengthof(run); i++)
@@ -214,7 +225,9 @@ test_runs(void)
 	standard_conforming_strings = true;
 }
 
-/* Dollar quotes in one another, and comments, as deep as the text is long; the name is in the innermost one. */
+/*
+ * Dollar quotes in one another, and comments, as deep as the text is long; the name is in the innermost one.
+ */
 static void
 time_nested(size_t size)
 {
@@ -281,7 +294,8 @@ test_allowance(void)
 		n += (size_t) sprintf(s + n, "EXECUTE q%d('seen'); ", i);
 	strcpy(s + n, "EXECUTE p1('sesame'); ");
 	masked = secret_mask_statement(s, prepared);
-	CHECK(masked != NULL && strstr(masked, "sesame") == NULL && strstr(masked, "seen") != NULL, "a secret behind 3,000 EXECUTEs");
+	CHECK(masked != NULL && strstr(masked, "sesame") == NULL && strstr(masked, "seen") != NULL,
+		  "a secret behind 3,000 EXECUTEs");
 	free(masked);
 	free(s);
 }

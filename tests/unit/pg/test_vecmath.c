@@ -104,10 +104,12 @@ test_cosine(void)
 		CHECK(fabs(vec_cosine_distance(ops, large, large, 3)) < 1e-6, "large numbers");
 		CHECK(fabs(vec_cosine_distance(ops, huge, other, 3) - 0.5) < 1e-12, "the largest numbers");
 		CHECK(fabs(vec_cosine_distance(ops, tiny, huge, 3)) < 1e-12, "the smallest and the largest");
-		CHECK(fabs(sqrt(ops->square_distance(huge, other, 3)) / ((double) 3e38f * sqrt(2)) - 1) < 1e-12, "a large distance");
+		CHECK(fabs(sqrt(ops->square_distance(huge, other, 3)) / ((double) 3e38f * sqrt(2)) - 1) < 1e-12,
+			  "a large distance");
 		CHECK(fabs(ops->dot(huge, huge, 3) / ((double) 3e38f * 3e38f * 2) - 1) < 1e-12, "a large product");
 		CHECK(isnan(vec_cosine_distance(ops, infinite, a, 3)), "no direction at infinity");
-		CHECK(isinf(ops->dot(infinite, a, 3)) && isinf(ops->square_distance(infinite, a, 3)), "infinitely far");
+		CHECK(isinf(ops->dot(infinite, a, 3)) && isinf(ops->square_distance(infinite, a, 3)),
+			  "infinitely far");
 	}
 }
 

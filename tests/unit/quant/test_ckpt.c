@@ -45,7 +45,8 @@ fake_where(void *ctx, const KTensor *t)
 static size_t
 type_bytes(KType t)
 {
-	return t == KT_F32 || t == KT_I32 ? 4 : t == KT_I64 ? 8 : t == KT_F16 || t == KT_BF16 || t == KT_I16 ? 2 : 1;
+	return t == KT_F32 || t == KT_I32 ? 4 : t == KT_I64 ? 8 : t == KT_F16 || t == KT_BF16 || t == KT_I16 ? 2 :
+		1;
 }
 
 /* A tensor of zeros, or of this byte. */
@@ -58,7 +59,8 @@ add(Fake *f, const char *name, KType type, int ndim, int64_t d0, int64_t d1, int
 	snprintf(f->names[i], sizeof(f->names[i]), "%s", name);
 	f->data[i] = mem_alloc(bytes);
 	memset(f->data[i], byte, bytes);
-	f->t[i] = (KTensor) {.name = f->names[i], .type = type, .ndim = ndim, .shape = {d0, d1}, .data = f->data[i], .nbytes = bytes};
+	f->t[i] = (KTensor) {.name = f->names[i], .type = type, .ndim = ndim, .shape = {d0, d1},
+						 .data = f->data[i], .nbytes = bytes};
 	return f->data[i];
 }
 
@@ -147,7 +149,8 @@ test_configurations(void)
 		{"{\"quant_method\":1}", ERR_UNSUPPORTED, "quantization method 1 is not supported"},
 		{"{\"quant_method\":\"aqlm\"}", ERR_UNSUPPORTED, "quantization method \"aqlm\" is not supported"},
 		{"{\"quant_method\":\"gptq awq\"}", ERR_UNSUPPORTED, "is not supported"},
-		{"{\"quant_method\":\"gptq\",\"rotation\":\"hadamard\"}", ERR_UNSUPPORTED, "has \"rotation\" = \"hadamard\""},
+		{"{\"quant_method\":\"gptq\",\"rotation\":\"hadamard\"}", ERR_UNSUPPORTED,
+		 "has \"rotation\" = \"hadamard\""},
 		{"{\"quant_method\":\"gptq\",\"\\u0001\\n\":1}", ERR_UNSUPPORTED, "has \"\\u0001\\n\" = 1"},
 		{"{\"quant_method\":\"gptq\",\"bits\":5}", ERR_UNSUPPORTED, "\"bits\" = 5"},
 		{"{\"quant_method\":\"gptq\",\"bits\":0}", ERR_BAD_FILE, "\"bits\" = 0"},
@@ -157,52 +160,78 @@ test_configurations(void)
 		{"{\"quant_method\":\"gptq\",\"group_size\":-2}", ERR_BAD_FILE, "\"group_size\" = -2"},
 		{"{\"quant_method\":\"gptq\",\"group_size\":0}", ERR_BAD_FILE, "groups of 0"},
 		{"{\"quant_method\":\"gptq\",\"sym\":1}", ERR_BAD_FILE, "\"sym\" = 1"},
-		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin_24\"}", ERR_UNSUPPORTED, "\"checkpoint_format\" = \"marlin_24\""},
+		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin_24\"}", ERR_UNSUPPORTED,
+		 "\"checkpoint_format\" = \"marlin_24\""},
 		{"{\"quant_method\":\"gptq_marlin_24\"}", ERR_UNSUPPORTED, "quantization method \"gptq_marlin_24\""},
-		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"bitblas\"}", ERR_UNSUPPORTED, "\"checkpoint_format\" = \"bitblas\""},
+		{"{\"quant_method\":\"gptq\",\"checkpoint_format\":\"bitblas\"}", ERR_UNSUPPORTED,
+		 "\"checkpoint_format\" = \"bitblas\""},
 		{"{\"quant_method\":\"gptq\",\"is_marlin_format\":1}", ERR_BAD_FILE, "\"is_marlin_format\" = 1"},
 		{"{\"quant_method\":\"gptq\",\"pack_dtype\":\"int64\"}", ERR_UNSUPPORTED, "\"pack_dtype\""},
-		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"(\":{}}}", ERR_BAD_FILE, "can't be used as a regular expression"},
+		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"(\":{}}}", ERR_BAD_FILE,
+		 "can't be used as a regular expression"},
 		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":{\"rotation\":1}}}", ERR_UNSUPPORTED, "\"rotation\""},
-		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":4}}", ERR_BAD_FILE, "has 4 in the place of an object"},
+		{"{\"quant_method\":\"gptq\",\"dynamic\":{\"m\":4}}", ERR_BAD_FILE,
+		 "has 4 in the place of an object"},
 		{"{\"quant_method\":\"gptq\",\"dynamic\":[{}]}", ERR_BAD_FILE, "\"dynamic\" = [{}]"},
 		{"{\"quant_method\":\"auto-round\",\"extra_config\":[{}]}", ERR_BAD_FILE, "\"extra_config\" = [{}]"},
-		{"{\"quant_method\":\"auto-round\",\"extra_config\":{\"m\":[1]}}", ERR_BAD_FILE, "has [1] in the place of an object"},
-		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":[{}]}", ERR_BAD_FILE, "\"config_groups\" = [{}]"},
-		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":[1]}}}", ERR_BAD_FILE, "has [1] in the place of an object"},
+		{"{\"quant_method\":\"auto-round\",\"extra_config\":{\"m\":[1]}}", ERR_BAD_FILE,
+		 "has [1] in the place of an object"},
+		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":[{}]}", ERR_BAD_FILE,
+		 "\"config_groups\" = [{}]"},
+		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":[1]}}}",
+		 ERR_BAD_FILE, "has [1] in the place of an object"},
 		{"{\"quant_method\":\"modelopt\",\"quantization\":[1]}", ERR_BAD_FILE, "\"quantization\" = [1]"},
 		{"{\"quant_method\":\"awq\",\"version\":\"exllama\"}", ERR_UNSUPPORTED, "\"version\" = \"exllama\""},
 		{"{\"quant_method\":\"awq\",\"bits\":8}", ERR_UNSUPPORTED, "\"bits\" = 8"},
-		{"{\"quant_method\":\"awq\",\"version\":\"marlin\",\"zero_point\":true}", ERR_UNSUPPORTED, "\"zero_point\" = true"},
-		{"{\"quant_method\":\"hqq\",\"quant_config\":{\"weight_quant_params\":{\"nbits\":4},\"zero_quant_params\":{\"nbits\":8}}}", ERR_UNSUPPORTED, "\"zero_quant_params\""},
-		{"{\"quant_method\":\"hqq\",\"quant_config\":{\"mlp.up_proj\":{\"weight_quant_params\":{\"rotation\":1}}}}", ERR_UNSUPPORTED, "\"rotation\" = 1"},
+		{"{\"quant_method\":\"awq\",\"version\":\"marlin\",\"zero_point\":true}", ERR_UNSUPPORTED,
+		 "\"zero_point\" = true"},
+		{"{\"quant_method\":\"hqq\",\"quant_config\":{\"weight_quant_params\":{\"nbits\":4},"
+		 "\"zero_quant_params\":{\"nbits\":8}}}", ERR_UNSUPPORTED, "\"zero_quant_params\""},
+		{"{\"quant_method\":\"hqq\","
+		 "\"quant_config\":{\"mlp.up_proj\":{\"weight_quant_params\":{\"rotation\":1}}}}", ERR_UNSUPPORTED,
+		 "\"rotation\" = 1"},
 		{"{\"quant_method\":\"hqq\",\"quant_config\":4}", ERR_BAD_FILE, "\"quant_config\" = 4"},
 		{"{\"quant_method\":\"awq\",\"zero_point\":false}", ERR_UNSUPPORTED, "\"zero_point\" = false"},
-		{"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:fp8\"}", ERR_UNSUPPORTED, "\"packing_format\""},
+		{"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:fp8\"}", ERR_UNSUPPORTED,
+		 "\"packing_format\""},
 		{"{\"quant_method\":\"auto-round\",\"act_bits\":8}", ERR_BAD_FILE, "\"act_bits\" = 8"},
-		{"{\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"}", ERR_UNSUPPORTED, "\"format\" = \"marlin-24\""},
-		{"{\"quant_method\":\"compressed-tensors\",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}}", ERR_UNSUPPORTED, "\"format\""},
-		{"{\"quant_method\":\"compressed-tensors\",\"transform_config\":{\"a\":1}}", ERR_UNSUPPORTED, "\"transform_config\""},
-		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":[\"Linear\"]}}", ERR_UNSUPPORTED, "without its settings"},
-		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"weights\":{\"strategy\":\"block\"}}}}", ERR_BAD_FILE, "\"block_structure\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"format\":\"marlin-24\"}", ERR_UNSUPPORTED,
+		 "\"format\" = \"marlin-24\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}}",
+		 ERR_UNSUPPORTED, "\"format\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"transform_config\":{\"a\":1}}", ERR_UNSUPPORTED,
+		 "\"transform_config\""},
+		{"{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":[\"Linear\"]}}", ERR_UNSUPPORTED,
+		 "without its settings"},
+		{"{\"quant_method\":\"compressed-tensors\","
+		 "\"config_groups\":{\"g\":{\"weights\":{\"strategy\":\"block\"}}}}", ERR_BAD_FILE,
+		 "\"block_structure\""},
 		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}", ERR_BAD_FILE, "\"weight_block_size\""},
 		{"{\"quant_method\":\"fp8\",\"weight_block_size\":[0,128]}", ERR_BAD_FILE, "\"weight_block_size\""},
-		{"{\"quant_method\":\"bitsandbytes\",\"bnb_4bit_quant_storage\":\"bfloat16\"}", ERR_UNSUPPORTED, "\"bnb_4bit_quant_storage\""},
-		{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", ERR_UNSUPPORTED, "\"quant_algo\" = \"W4A8_AWQ\""},
+		{"{\"quant_method\":\"bitsandbytes\",\"bnb_4bit_quant_storage\":\"bfloat16\"}", ERR_UNSUPPORTED,
+		 "\"bnb_4bit_quant_storage\""},
+		{"{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8_AWQ\"}", ERR_UNSUPPORTED,
+		 "\"quant_algo\" = \"W4A8_AWQ\""},
 		{"{\"quant_method\":\"modelopt\"}", ERR_BAD_FILE, "no \"quant_algo\""},
-		{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int4\"}}}", ERR_UNSUPPORTED, "\"dtype\" = \"int4\""},
-		{"{\"quant_method\":\"quark\",\"algo_config\":[{\"name\":\"awq\"},{\"name\":\"rotation\"}]}", ERR_UNSUPPORTED, "the algorithm \"rotation\""},
+		{"{\"quant_method\":\"quark\",\"global_quant_config\":{\"weight\":{\"dtype\":\"int4\"}}}",
+		 ERR_UNSUPPORTED, "\"dtype\" = \"int4\""},
+		{"{\"quant_method\":\"quark\",\"algo_config\":[{\"name\":\"awq\"},{\"name\":\"rotation\"}]}",
+		 ERR_UNSUPPORTED, "the algorithm \"rotation\""},
 		{"{\"quant_method\":\"auto-round\",\"sym\":false}", ERR_UNSUPPORTED, "no \"packing_format\""},
-		{"{\"quant_method\":\"quark\",\"export\":{\"weight_format\":\"fake_quantized\"}}", ERR_UNSUPPORTED, "\"weight_format\""},
-		{"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":\"Int4WeightOnlyConfig\",\"_version\":2}}}", ERR_UNSUPPORTED, "\"_type\""},
-		{"{\"quant_method\":\"torchao\",\"quant_type\":\"int8_weight_only\"}", ERR_UNSUPPORTED, "\"quant_type\""},
+		{"{\"quant_method\":\"quark\",\"export\":{\"weight_format\":\"fake_quantized\"}}", ERR_UNSUPPORTED,
+		 "\"weight_format\""},
+		{"{\"quant_method\":\"torchao\",\"quant_type\":{\"default\":{\"_type\":\"Int4WeightOnlyConfig\","
+		 "\"_version\":2}}}", ERR_UNSUPPORTED, "\"_type\""},
+		{"{\"quant_method\":\"torchao\",\"quant_type\":\"int8_weight_only\"}", ERR_UNSUPPORTED,
+		 "\"quant_type\""},
 	};
 	Fake		f = {0};
 
 	make_gptq(&f);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused(bad[i].json, &f, bad[i].json, bad[i].cls, bad[i].msg);
-	good("empty values say nothing", &f, "{\"quant_method\":\"gptq\",\"group_size\":32,\"rotation\":null,\"x\":[],\"y\":{},\"z\":false}",
+	good("empty values say nothing", &f,
+		 "{\"quant_method\":\"gptq\",\"group_size\":32,\"rotation\":null,\"x\":[],\"y\":{},\"z\":false}",
 		 KT_Q4_0);
 	clear(&f);
 }
@@ -249,14 +278,18 @@ test_gptq(void)
 			good("no order", &f, GPTQ, KT_Q4_0);
 	}
 	make_gptq(&f);
-	refused("other bits", &f, "{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":32}", ERR_BAD_FILE, "has shape [8, 8], expected [16, 8]");
-	refused("other groups", &f, "{\"quant_method\":\"gptq\",\"group_size\":-1}", ERR_BAD_FILE, "has shape [2, 1], expected [1, 1]");
-	refused("3 bits of 8 rows", &f, "{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", ERR_BAD_FILE, "can't be packed with 3 bits");
+	refused("other bits", &f, "{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":32}", ERR_BAD_FILE,
+			"has shape [8, 8], expected [16, 8]");
+	refused("other groups", &f, "{\"quant_method\":\"gptq\",\"group_size\":-1}", ERR_BAD_FILE,
+			"has shape [2, 1], expected [1, 1]");
+	refused("3 bits of 8 rows", &f, "{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":32}", ERR_BAD_FILE,
+			"can't be packed with 3 bits");
 	for (int i = 0; i < 3; i++)
 	{
 		make_gptq(&f);
 		memcpy(f.data[2] + 6, &not_finite[i], 2);
-		refused("a scale", &f, GPTQ, ERR_BAD_FILE, "tensor \"m.scales\" in file \"dir/model.safetensors\" has a scale that is not finite");
+		refused("a scale", &f, GPTQ, ERR_BAD_FILE,
+				"tensor \"m.scales\" in file \"dir/model.safetensors\" has a scale that is not finite");
 	}
 	make_gptq(&f);
 	f.data[1][2] = 0x76;
@@ -264,7 +297,8 @@ test_gptq(void)
 	good("without symmetry", &f, "{\"quant_method\":\"gptq\",\"group_size\":32,\"sym\":false}", KT_Q4_1);
 	make_gptq(&f);
 	((int32_t *) f.data[3])[5] = 2;
-	refused("a group too high", &f, GPTQ, ERR_BAD_FILE, "tensor \"m.g_idx\" in file \"dir/model.safetensors\" has an invalid group");
+	refused("a group too high", &f, GPTQ, ERR_BAD_FILE,
+			"tensor \"m.g_idx\" in file \"dir/model.safetensors\" has an invalid group");
 	((int32_t *) f.data[3])[5] = -1;
 	refused("a negative group", &f, GPTQ, ERR_BAD_FILE, "has an invalid group");
 	make_gptq(&f);
@@ -279,7 +313,8 @@ test_gptq(void)
 	clear(&f);
 }
 
-#define CT(weights) "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":" weights "}}}"
+#define CT(weights) "{\"quant_method\":\"compressed-tensors\"," \
+					"\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":" weights "}}}"
 #define W4A16 CT("{\"num_bits\":4,\"strategy\":\"group\",\"group_size\":32}")
 
 static void
@@ -294,11 +329,14 @@ test_compressed(void)
 	shape[0] = N;
 	shape[1] = K;
 	good("4 bits", &f, W4A16, KT_Q4_0);
-	refused("floats", &f, CT("{\"num_bits\":4,\"type\":\"float\"}"), ERR_BAD_FILE, "has type I32, but its group's is float");
+	refused("floats", &f, CT("{\"num_bits\":4,\"type\":\"float\"}"), ERR_BAD_FILE,
+			"has type I32, but its group's is float");
 	refused("other bits", &f, CT("{\"num_bits\":8,\"group_size\":32}"), ERR_BAD_FILE, "expected [8, 16]");
 	refused("other groups", &f, CT("{\"num_bits\":4,\"group_size\":16}"), ERR_BAD_FILE, "that doesn't fit");
-	refused("zero points", &f, CT("{\"num_bits\":4,\"group_size\":32,\"symmetric\":false}"), ERR_BAD_FILE, "weight_zero_point\" is missing");
-	refused("no group", &f, "{\"quant_method\":\"compressed-tensors\"}", ERR_BAD_FILE, "no group of the quantization configuration");
+	refused("zero points", &f, CT("{\"num_bits\":4,\"group_size\":32,\"symmetric\":false}"), ERR_BAD_FILE,
+			"weight_zero_point\" is missing");
+	refused("no group", &f, "{\"quant_method\":\"compressed-tensors\"}", ERR_BAD_FILE,
+			"no group of the quantization configuration");
 	shape[1] = K + 1;
 	refused("another shape", &f, W4A16, ERR_BAD_FILE, "has not the shape [8, 64]");
 	clear(&f);
@@ -307,7 +345,8 @@ test_compressed(void)
 	add(&f, "m.weight_scale", KT_F32, 2, N, 1, 0x3c);
 	good("8 bits", &f, CT("{\"num_bits\":8,\"strategy\":\"channel\"}"), KT_Q8_0);
 	add(&f, "m.weight_zero_point", KT_I8, 2, N, 2, 0);
-	refused("zero points", &f, CT("{\"num_bits\":8,\"symmetric\":false}"), ERR_BAD_FILE, "another shape than its scales");
+	refused("zero points", &f, CT("{\"num_bits\":8,\"symmetric\":false}"), ERR_BAD_FILE,
+			"another shape than its scales");
 	clear(&f);
 }
 
@@ -343,14 +382,16 @@ test_floats(void)
 
 	add(&f, "m_blocks", KT_U8, 2, N * K / 32, 16, 0x21);
 	add(&f, "m_scales", KT_U8, 2, N, K / 32, 127);
-	refused("blocks of another shape", &f, "{\"quant_method\":\"mxfp4\"}", ERR_BAD_FILE, "tensor \"m_blocks\"");
+	refused("blocks of another shape", &f, "{\"quant_method\":\"mxfp4\"}", ERR_BAD_FILE,
+			"tensor \"m_blocks\"");
 	f.t[0].ndim = 3;
 	f.t[0].shape[0] = N;
 	f.t[0].shape[1] = K / 32;
 	f.t[0].shape[2] = 16;
 	good("MXFP4", &f, "{\"quant_method\":\"mxfp4\"}", KT_MXFP4);
 	f.data[1][3] = 255;
-	refused("an exponent of 255", &f, "{\"quant_method\":\"mxfp4\"}", ERR_BAD_FILE, "has a scale that is not finite");
+	refused("an exponent of 255", &f, "{\"quant_method\":\"mxfp4\"}", ERR_BAD_FILE,
+			"has a scale that is not finite");
 	clear(&f);
 }
 
@@ -385,7 +426,8 @@ test_offer(void)
 				   *o;
 		Err			e = {0};
 		uint8_t    *codes = add(&f, "m.weight", KT_F8_E4M3, 2, ROWS, COLS, 0);
-		float	   *scale = add(&f, c < 3 ? "m.weight_scale_inv" : "m.weight_scale", KT_F32, 2, cases[c].rows, cases[c].cols, 0);
+		float	   *scale = add(&f, c < 3 ? "m.weight_scale_inv" : "m.weight_scale", KT_F32, 2, cases[c].rows,
+								cases[c].cols, 0);
 		int			down = (ROWS + cases[c].rows - 1) / cases[c].rows,
 					across = c == 0 ? 128 : c == 1 ? 64 : c == 2 ? 256 : COLS,
 					bad = 0;
@@ -398,11 +440,12 @@ test_offer(void)
 		for (int i = 0; i < cases[c].rows * cases[c].cols; i++)
 			scale[i] = 0.01f * (float) (i + 1);
 		conf_set_str(conf, "quantization_config", cases[c].json);
-		CHECK(ckpt_open(conf, &files, &ckpt, &e) && ckpt_matrix(ckpt, "m", ROWS, COLS, &t, &e) && t->type == KT_BF16, "%s: %s",
-			  cases[c].json, e.msg);
+		CHECK(ckpt_open(conf, &files, &ckpt, &e) && ckpt_matrix(ckpt, "m", ROWS, COLS, &t, &e) &&
+			  t->type == KT_BF16, "%s: %s", cases[c].json, e.msg);
 		conf_free(conf);
 		o = t != NULL ? t->reader->offer : NULL;
-		CHECK((o != NULL) == cases[c].offers, "%s: offers %s", cases[c].json, o != NULL ? ktype_name(o->type) : "nothing");
+		CHECK((o != NULL) == cases[c].offers, "%s: offers %s", cases[c].json,
+			  o != NULL ? ktype_name(o->type) : "nothing");
 		for (int i = 0; o != NULL && i + 3 < ROWS; i++)
 		{
 			o->reader->rows(o->reader, i, 3, 2, row);
@@ -411,11 +454,13 @@ test_offer(void)
 				const uint8_t *at = row + ktype_row_bytes(KT_FP8, COLS) * (size_t) r;
 
 				for (int g = 0; g < ACROSS; g++)
-					bad += memcmp(at + g * 4, &scale[(i + 3 * r) / down * cases[c].cols + g * 128 / across], 4) != 0;
+					bad += memcmp(at + g * 4, &scale[(i + 3 * r) / down * cases[c].cols + g * 128 / across],
+								  4) != 0;
 				bad += memcmp(at + ACROSS * 4, codes + (size_t) (i + 3 * r) * COLS, COLS) != 0;
 			}
 		}
-		CHECK(bad == 0 && ktype_row_bytes(KT_FP8, COLS) == ACROSS * 4 + COLS, "%s: %d rows or scales are others", cases[c].json, bad);
+		CHECK(bad == 0 && ktype_row_bytes(KT_FP8, COLS) == ACROSS * 4 + COLS,
+			  "%s: %d rows or scales are others", cases[c].json, bad);
 		mem_free(row);
 		ckpt_close(ckpt);
 		clear(&f);
@@ -482,8 +527,10 @@ test_layouts(void)
 	add(&f, "m.B", KT_I32, 2, K / 16, N * 2, 0x5a);
 	add(&f, "m.s", KT_F16, 2, K / 32, N, 0x20);
 	refused("8 rows of Marlin's 64", &f, MARLIN, ERR_BAD_FILE, "can't be packed in tiles of [64, 16]");
-	refused("Marlin with 8 bits", &f, "{\"quant_method\":\"marlin\",\"bits\":8}", ERR_UNSUPPORTED, "other than 4 bits");
-	refused("Marlin with zero points", &f, "{\"quant_method\":\"marlin\",\"sym\":false}", ERR_UNSUPPORTED, "zero points");
+	refused("Marlin with 8 bits", &f, "{\"quant_method\":\"marlin\",\"bits\":8}", ERR_UNSUPPORTED,
+			"other than 4 bits");
+	refused("Marlin with zero points", &f, "{\"quant_method\":\"marlin\",\"sym\":false}", ERR_UNSUPPORTED,
+			"zero points");
 	refused("Marlin, not said", &f, GPTQ, ERR_BAD_FILE, "m.qweight\" is missing");
 	clear(&f);
 
@@ -498,9 +545,11 @@ test_layouts(void)
 	get(&f, "m.scales")->shape[1] = 24;
 	refused("fewer scales", &f, gemv, ERR_BAD_FILE, "tensor \"m.scales\"");
 	get(&f, "m.scales")->shape[1] = 32;
-	refused("more groups than there is room for", &f, "{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":1}",
-			ERR_BAD_FILE, "tensor \"m.qzeros\"");
-	refused("the other layout", &f, "{\"quant_method\":\"awq\",\"group_size\":32}", ERR_BAD_FILE, "has shape [8, 8], expected [64, 1]");
+	refused("more groups than there is room for", &f,
+			"{\"quant_method\":\"awq\",\"version\":\"gemv\",\"group_size\":1}", ERR_BAD_FILE,
+			"tensor \"m.qzeros\"");
+	refused("the other layout", &f, "{\"quant_method\":\"awq\",\"group_size\":32}", ERR_BAD_FILE,
+			"has shape [8, 8], expected [64, 1]");
 	clear(&f);
 
 	add(&f, "m.qweight", KT_I16, 2, N / 4, K, 0x5a);
@@ -511,8 +560,9 @@ test_layouts(void)
 	refused("a zero point of no code", &f, fast, ERR_BAD_FILE, "has a zero point beyond the codes");
 	f.data[2][11] = 0x7e;
 	refused("NaN", &f, fast, ERR_BAD_FILE, "has a zero point beyond the codes");
-	refused("more groups than there is room for", &f, "{\"quant_method\":\"awq\",\"version\":\"gemv_fast\",\"group_size\":4}",
-			ERR_BAD_FILE, "tensor \"m.scales\"");
+	refused("more groups than there is room for", &f,
+			"{\"quant_method\":\"awq\",\"version\":\"gemv_fast\",\"group_size\":4}", ERR_BAD_FILE,
+			"tensor \"m.scales\"");
 	clear(&f);
 }
 
@@ -564,7 +614,8 @@ test_hqq(void)
 	refused("another shape", &f, hqq, ERR_BAD_FILE, "has not the shape [8, 64]");
 	make_hqq(&f);
 	f.data[2][3] = 0x7c;
-	refused("an infinite zero point", &f, hqq, ERR_BAD_FILE, "tensor \"m.zero\" in file \"dir/model.safetensors\" has a scale that is not finite");
+	refused("an infinite zero point", &f, hqq, ERR_BAD_FILE,
+			"tensor \"m.zero\" in file \"dir/model.safetensors\" has a scale that is not finite");
 	f.data[2][3] = 0x60;
 	good("a zero point far away", &f, hqq, KT_Q8_0);
 	clear(&f);
@@ -575,7 +626,8 @@ static void
 test_patterns(void)
 {
 	Fake		f = {0};
-	static char json[2000] = "{\"quant_method\":\"gptq\",\"group_size\":32,\"dynamic\":{\"((m*)*)*((m*)*)*((m*)*)*x\":{\"bits\":4}}}";
+	static char json[2000] = "{\"quant_method\":\"gptq\",\"group_size\":32,"
+							 "\"dynamic\":{\"((m*)*)*((m*)*)*((m*)*)*x\":{\"bits\":4}}}";
 	const KTensor *t;
 	Ckpt	   *c;
 	Err			e;

@@ -27,14 +27,16 @@ test_table(void)
 		CHECK(ktype_row_bytes((KType) t, q->block) == (size_t) q->bytes, "%s: block of %d bytes",
 			  ktype_name((KType) t), q->bytes);
 		CHECK(quant_by_gguf((uint32_t) q->gguf_id) == q, "GGUF id %d", q->gguf_id);
-		CHECK(strstr(quant_gguf_list(), ktype_name((KType) t)) != NULL, "%s is listed", ktype_name((KType) t));
+		CHECK(strstr(quant_gguf_list(), ktype_name((KType) t)) != NULL, "%s is listed",
+			  ktype_name((KType) t));
 		CHECK(q->dtype[0] == '\0' || quant_by_dtype(q->dtype) == q, "dtype %s", q->dtype);
 	}
 	CHECK(quant_get(KT_COUNT) == NULL, "no such type");
 	CHECK(quant_by_gguf(16) == NULL, "IQ2_XXS is not supported");
 	CHECK(quant_by_gguf(UINT32_MAX) == NULL, "no such id");
 	CHECK(quant_by_dtype("") == NULL, "no dtype");
-	CHECK(quant_by_dtype("I64") == quant_get(KT_I64) && quant_by_dtype("I16") == quant_get(KT_I16) && quant_by_dtype("U16") == NULL, "I64, I16, U16");
+	CHECK(quant_by_dtype("I64") == quant_get(KT_I64) && quant_by_dtype("I16") == quant_get(KT_I16) &&
+		  quant_by_dtype("U16") == NULL, "I64, I16, U16");
 }
 
 static void
@@ -52,7 +54,8 @@ test_dtypes(void)
 	float		x[3] = {1.00390625f, -3.25f, 65536.0f}; /* halfway between two of bfloat16's */
 	uint16_t	h[3];
 
-	CHECK(quant_dtype("half") == quant_dtype("float16") && quant_dtype("int8") == NULL && quant_scheme("bfloat16") == NULL, "names");
+	CHECK(quant_dtype("half") == quant_dtype("float16") && quant_dtype("int8") == NULL &&
+		  quant_scheme("bfloat16") == NULL, "names");
 	CHECK(quantize_type(KT_BF16, 7) == KT_BF16, "rows of any length");
 	quantize_row(KT_BF16, x, 3, h);
 	CHECK(h[0] == 0x3f80 && h[1] == 0xc050 && h[2] == 0x4780, "bfloat16: %x %x %x", h[0], h[1], h[2]);
@@ -169,11 +172,13 @@ test_schemes(void)
 
 	CHECK(quant_scheme("int8")->matrix == KT_INT8 && q4->matrix == KT_Q4_K && q4->head == KT_Q6_K, "types");
 	CHECK(int4 == q4, "int4 is q4_k");
-	CHECK(quant_scheme("") == NULL && quant_scheme("Q4_K") == NULL && quant_scheme("q5_0") == NULL, "unknown");
+	CHECK(quant_scheme("") == NULL && quant_scheme("Q4_K") == NULL && quant_scheme("q5_0") == NULL,
+		  "unknown");
 	CHECK(quantize_type(KT_Q4_K, 512) == KT_Q4_K && quantize_type(KT_Q4_K, 96) == KT_Q4_1, "Q4_K");
 	CHECK(quantize_type(KT_Q6_K, 96) == KT_Q8_0 && quantize_type(KT_Q6_K, 80) == KT_COUNT, "Q6_K");
 	CHECK(quantize_type(KT_Q4_0, 96) == KT_Q4_0 && quantize_type(KT_Q8_0, 80) == KT_COUNT, "Q4_0, Q8_0");
-	CHECK(quantize_type(KT_INT8, 77) == KT_INT8 && quantize_type(KT_INT8, INT8_MAX_K + 1) == KT_COUNT, "INT8");
+	CHECK(quantize_type(KT_INT8, 77) == KT_INT8 && quantize_type(KT_INT8, INT8_MAX_K + 1) == KT_COUNT,
+		  "INT8");
 }
 
 #define ROW 512
@@ -199,13 +204,16 @@ loss(KType t, const float *x, float *back)
 static void
 test_quantize(void)
 {
-	/* even distribution in -1..1: a step of d loses d^2 / 12 of 1/3; INT8's is up to twice Q8_0's (INT8_QUAD) */
+	/*
+	 * even distribution in -1..1: a step of d loses d^2 / 12 of 1/3; INT8's is up to twice Q8_0's (INT8_QUAD)
+	 */
 	static const struct
 	{
 		KType		type;
 		double		most;
 	}			types[] = {
-		{KT_INT8, 6.8e-5}, {KT_Q8_0, 1.7e-5}, {KT_Q6_K, 3e-4}, {KT_Q4_0, 4.2e-3}, {KT_Q4_1, 4.2e-3}, {KT_Q4_K, 4.4e-3}
+		{KT_INT8, 6.8e-5}, {KT_Q8_0, 1.7e-5}, {KT_Q6_K, 3e-4}, {KT_Q4_0, 4.2e-3}, {KT_Q4_1, 4.2e-3},
+		{KT_Q4_K, 4.4e-3}
 	};
 	float		x[ROW];
 	float		back[ROW];
@@ -267,7 +275,8 @@ test_int8_small(void)
 			{
 				float		r = (float) (int32_t) (seed = seed * 1664525u + 1013904223u) * 0x1p-31f;
 
-				x[j] = spread == 5 ? (j % 64 == 1 ? 1.0f : 0.01f * r) : powf(fabsf(r), (float) spread) * (r < 0 ? -1.0f : 1.0f);
+				x[j] = spread == 5 ? (j % 64 == 1 ? 1.0f : 0.01f * r) :
+					powf(fabsf(r), (float) spread) * (r < 0 ? -1.0f : 1.0f);
 			}
 			/* in the last, perhaps shorter, eight */
 			x[k - 1] = -1.5f;
@@ -288,7 +297,8 @@ test_int8_small(void)
 					most = sum > most ? sum : most;
 				}
 			CHECK(most <= INT8_QUAD, "%d weights, spread %d: four add up to %d", k, spread, most);
-			CHECK(most >= INT8_QUAD - 4 || largest == 127, "%d weights, spread %d: %d and %d are too small", k, spread, most, largest);
+			CHECK(most >= INT8_QUAD - 4 || largest == 127, "%d weights, spread %d: %d and %d are too small",
+				  k, spread, most, largest);
 		}
 }
 
@@ -311,7 +321,8 @@ fill_row(float *x, int kind, uint32_t *seed)
 				part == 7 ? (i % 256 == 77 ? NAN : r) : part == 8 ? (i % 256 == 200 ? INFINITY : r) :
 				part == 9 ? -0.0f : 1e-40f * r;
 		else
-			x[i] = part < 5 ? (i % 32 == 5 ? 1.0f : i % 3 == 0 ? -0.0f : 0.0f) : i % 7 == 0 ? 1e4f * r : 1e-3f * r;
+			x[i] = part < 5 ? (i % 32 == 5 ? 1.0f : i % 3 == 0 ? -0.0f : 0.0f) : i % 7 == 0 ? 1e4f * r :
+				1e-3f * r;
 	}
 }
 

@@ -201,7 +201,8 @@ check_call(const Made *m, const char *what, RShape shape, const char *path, cons
 static inline void
 check_refused(Made *m, const char *what, ErrClass cls, const char *says)
 {
-	CHECK(!m->ok && m->e.cls == cls && strstr(m->e.msg, says) != NULL, "%s: %d %d %s", what, m->ok, m->e.cls, m->e.msg);
+	CHECK(!m->ok && m->e.cls == cls && strstr(m->e.msg, says) != NULL, "%s: %d %d %s", what, m->ok, m->e.cls,
+		  m->e.msg);
 	CHECK(m->calls.n == 0 && m->calls.v == NULL, "%s: nothing is left", what);
 	CHECK(cls != ERR_UNSUPPORTED || strstr(m->e.msg, "\"big\"") != NULL, "%s: %s", what, m->e.msg);
 	CHECK(strstr(m->e.msg, "sk-1") == NULL && strstr(m->e.detail, "sk-1") == NULL, "the secret is told");

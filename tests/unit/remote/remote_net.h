@@ -49,7 +49,8 @@ typedef struct Client
 	size_t		backlog;
 	/* what the network knows of it */
 	int			calls, charges, under_way;
-	int			calls_then, charges_then;	/* when it ended: others' inputs may have been asked for again with its own */
+	/* when it ended: others' inputs may have been asked for again with its own */
+	int			calls_then, charges_then;
 } Client;
 
 #define MOST_CLIENTS	200000
@@ -68,7 +69,8 @@ static Dispatcher *net_line;
 
 typedef enum NetDo
 {
-	NET_OK, NET_STATUS, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_LINGER, NET_NONSENSE
+	NET_OK, NET_STATUS, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY,
+	NET_LINGER, NET_NONSENSE
 } NetDo;
 
 typedef struct NetPlan
@@ -125,7 +127,8 @@ net_is_check(const char *url)
 static NetPlan
 net_default(void)
 {
-	return (NetPlan) {.what = NET_OK,.status = 200,.retry_after_ms = -1,.remaining = -1,.reset_ms = -1,.delay_us = 10000,.chunks = 3};
+	return (NetPlan) {.what = NET_OK,.status = 200,.retry_after_ms = -1,.remaining = -1,.reset_ms = -1,
+					  .delay_us = 10000,.chunks = 3};
 }
 
 static Client *
@@ -192,7 +195,8 @@ http_fake_start(Http *h, const HttpRequest *r, const HttpEvents *ev, void *ctx)
 	c->due_us = net_now + c->plan.delay_us;
 	c->deadline_us = r->deadline_us;
 	c->stream = r->stream;
-	c->res = (HttpResult) {.retry_after_ms = -1,.limit_requests = -1,.remaining_requests = -1,.reset_requests_ms = -1,
+	c->res = (HttpResult) {.retry_after_ms = -1,.limit_requests = -1,.remaining_requests = -1,
+						   .reset_requests_ms = -1,
 		.limit_tokens = -1,.remaining_tokens = -1,.reset_tokens_ms = -1
 	};
 	return c;
@@ -365,7 +369,8 @@ net_stream(HttpCall *c)
 		net_end(c, HTTP_DONE, "");
 		return;
 	}
-	n = snprintf(line, sizeof(line), c->plan.what == NET_GARBAGE && c->step == 2 ? "G\n" : c->step > c->plan.chunks + 1 ? "D\n" : "t%s\n", c->body);
+	n = snprintf(line, sizeof(line), c->plan.what == NET_GARBAGE &&
+				 c->step == 2 ? "G\n" : c->step > c->plan.chunks + 1 ? "D\n" : "t%s\n", c->body);
 	if (!net_send(c, line, (size_t) n))
 		net_end(c, HTTP_CUT, "closed");
 	else if (c->step == c->plan.chunks + 2)
@@ -498,7 +503,9 @@ body_make(const RequestFields *const *asks, int n, const ROptions *o, RCalls *ca
 	{
 		RCall	   *c = &calls->v[part];
 
-		*c = (RCall) {.shape = asks[0]->kind == WK_POOL ? RSHAPE_EMBEDDINGS : k > 1 ? RSHAPE_LOGPROBS : RSHAPE_COMPLETION,.path = asks[0]->kind == WK_TOKENIZE ? "/tokenize" : o->completions_path,.n_asks = n,.part = part,
+		*c = (RCall) {.shape = asks[0]->kind == WK_POOL ? RSHAPE_EMBEDDINGS : k > 1 ? RSHAPE_LOGPROBS :
+					  RSHAPE_COMPLETION,.path = asks[0]->kind == WK_TOKENIZE ? "/tokenize" :
+					  o->completions_path,.n_asks = n,.part = part,
 			.stream = asks[0]->stream,.off_v1 = asks[0]->kind == WK_TOKENIZE,.tokens = 10 * n
 		};
 		for (int i = 0; i < n; i++)
@@ -693,8 +700,9 @@ void
 reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret,
 			Err *e)
 {
-	ErrClass	cls = status == 401 ? ERR_AUTH : status == 403 || status < 400 ? ERR_FORBIDDEN : status == 404 ? ERR_NOT_FOUND :
-		status == 400 || status == 422 ? ERR_INVALID : status == 413 ? ERR_TOO_LONG : ERR_UNAVAILABLE;
+	ErrClass	cls = status == 401 ? ERR_AUTH : status == 403 || status < 400 ? ERR_FORBIDDEN :
+		status == 404 ? ERR_NOT_FOUND : status == 400 || status == 422 ? ERR_INVALID : status == 413 ?
+			ERR_TOO_LONG : ERR_UNAVAILABLE;
 
 	(void) o;
 	(void) secret;
@@ -837,7 +845,8 @@ static const LineSink net_sink = {hear, see_live, see_backlog};
 typedef struct Want
 {
 	WireKind	kind;
-	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;	/* url: or several; prompt: what follows "p<id>" */
+	/* url: or several; prompt: what follows "p<id>" */
+	const char *model, *url, *options, *secret, *task, *prompt, *traceparent;
 	bool		stream, seed, background, secret_urls;
 	bool		fallback, stop_ids, endless;	/* endless: without max_tokens */
 	int			priority, login;
@@ -879,7 +888,8 @@ net_ask(Dispatcher *l, const Want *w)
 	snprintf(c->want, sizeof(c->want), "p%d%s", c->id, w->prompt != NULL ? w->prompt : "");
 	wire_put_int(&o, WTAG_DATABASE, 5);
 	wire_put_int(&o, WTAG_LOGIN, w->login);
-	wire_put_str(&o, WTAG_MODEL, w->model != NULL ? w->model : "m", strlen(w->model != NULL ? w->model : "m"));
+	wire_put_str(&o, WTAG_MODEL, w->model != NULL ? w->model : "m",
+				 strlen(w->model != NULL ? w->model : "m"));
 	for (const char *p = w->url != NULL ? w->url : "https://a.example/v1"; *p != '\0';)
 	{
 		size_t		n = strcspn(p, " ");
@@ -887,7 +897,8 @@ net_ask(Dispatcher *l, const Want *w)
 		wire_put_str(&o, WTAG_URL, p, n);
 		p += n + (p[n] == ' ');
 	}
-	wire_put_str(&o, WTAG_MODEL_OPTIONS, w->options != NULL ? w->options : "", w->options != NULL ? strlen(w->options) : 0);
+	wire_put_str(&o, WTAG_MODEL_OPTIONS, w->options != NULL ? w->options : "",
+				 w->options != NULL ? strlen(w->options) : 0);
 	if (w->secret != NULL)
 		wire_put_str(&o, WTAG_SECRET, w->secret, strlen(w->secret));
 	if (w->task != NULL)
@@ -902,7 +913,8 @@ net_ask(Dispatcher *l, const Want *w)
 	if (kind == WK_API)
 	{
 		wire_put_str(&o, WTAG_API_PATH, "/v1/chat/completions", 20);
-		wire_put_str(&o, WTAG_API_BODY, w->body != NULL ? w->body : "{}", w->body != NULL ? strlen(w->body) : 2);
+		wire_put_str(&o, WTAG_API_BODY, w->body != NULL ? w->body : "{}",
+					 w->body != NULL ? strlen(w->body) : 2);
 	}
 	net_put_role(&o, w);
 	if (w->secret_urls)

@@ -86,14 +86,18 @@ is_text(const char *s, size_t n)
 				return false;
 			cp = cp << 6 | ((unsigned char) s[i + k] & 0x3F);
 		}
-		if ((len > 1 && cp < (len == 2 ? 0x80u : len == 3 ? 0x800u : 0x10000u)) || (cp >= 0xD800 && cp < 0xE000) || cp > 0x10FFFF)
+		if ((len > 1 && cp < (len == 2 ? 0x80u : len == 3 ? 0x800u : 0x10000u)) ||
+			(cp >= 0xD800 && cp < 0xE000) || cp > 0x10FFFF)
 			return false;
 		i += len;
 	}
 	return true;
 }
 
-/* What a backend relies on: the arrays of log-probabilities belong together, rows divide, texts are texts, floats are numbers. */
+/*
+ * What a backend relies on: the arrays of log-probabilities belong together, rows divide, texts are texts,
+ * floats are numbers.
+ */
 typedef struct Sums
 {
 	int64_t		counts,
@@ -112,9 +116,11 @@ typedef struct Sums
 static inline void
 check_sums(const Sums *s)
 {
-	CHECK(!s->lp || (s->counts == (int64_t) s->n_ids && s->n_ranks == s->n_ids && s->n_values == s->n_ids && s->n_lengths == s->n_ids &&
-					 s->lengths == (int64_t) s->n_bytes), "arrays of log-probabilities that don't fit");
-	CHECK(!s->pooled || (s->rows > 0 && s->n_floats > 0), "%zu floats in %lld rows", s->n_floats, (long long) s->rows);
+	CHECK(!s->lp || (s->counts == (int64_t) s->n_ids && s->n_ranks == s->n_ids && s->n_values == s->n_ids &&
+					 s->n_lengths == s->n_ids && s->lengths == (int64_t) s->n_bytes),
+					 "arrays of log-probabilities that don't fit");
+	CHECK(!s->pooled || (s->rows > 0 && s->n_floats > 0), "%zu floats in %lld rows", s->n_floats,
+		  (long long) s->rows);
 }
 
 static inline void
@@ -140,13 +146,15 @@ check_field(Sums *s, const WireField *f)
 	{
 		s->counts += f->tag == WTAG_LP_COUNTS ? wire_int_at(f, i) : 0;
 		s->lengths += f->tag == WTAG_LP_LENGTHS ? wire_int_at(f, i) : 0;
-		CHECK(f->tag == WTAG_LP_IDS || f->tag == WTAG_LP_RANKS || wire_int_at(f, i) >= 0, "%s: %d", wire_tag_name(f->tag), wire_int_at(f, i));
+		CHECK(f->tag == WTAG_LP_IDS || f->tag == WTAG_LP_RANKS || wire_int_at(f, i) >= 0, "%s: %d",
+			  wire_tag_name(f->tag), wire_int_at(f, i));
 	}
 	if (v != NULL)
 		wire_floats(f, v);
 	for (size_t i = 0; i < f->n && v != NULL; i++)
 		CHECK(isfinite(v[i]), "%s: %g", wire_tag_name(f->tag), (double) v[i]);
-	CHECK(f->type != WT_STR || f->tag == WTAG_LP_BYTES || is_text(f->s, f->n), "%s is no text", wire_tag_name(f->tag));
+	CHECK(f->type != WT_STR || f->tag == WTAG_LP_BYTES || is_text(f->s, f->n), "%s is no text",
+		  wire_tag_name(f->tag));
 	CHECK(f->type != WT_INT || f->i >= 0, "%s: %lld", wire_tag_name(f->tag), (long long) f->i);
 	free(v);
 }
@@ -246,7 +254,10 @@ scene_int(Scene *s, int i, WireTag tag, int64_t v)
 	s->ask[i].len = b.len;
 }
 
-/* Feed text to call 0: piece 0 = at once, else in pieces of so many bytes; `cut` > 0: a piece up to there first. */
+/*
+ * Feed text to call 0: piece 0 = at once, else in pieces of so many bytes; `cut` > 0: a piece up to there
+ * first.
+ */
 static inline bool
 scene_feed(Scene *s, const char *text, size_t n, size_t piece, size_t cut, Err *e)
 {
@@ -295,7 +306,8 @@ scene_run(Scene *s, const char *text, Err *e)
 		scene_forget(s);
 		same = scene_feed(s, text, n, cut == 0 ? 1 : 0, cut, &other) == ok;
 		CHECK(same, "cut at %zu: %s", cut, other.msg);
-		CHECK(first.len == s->dump.len && memcmp(first.data, s->dump.data, first.len) == 0, "cut at %zu:\n%s\n%s", cut, first.data, s->dump.data);
+		CHECK(first.len == s->dump.len && memcmp(first.data, s->dump.data, first.len) == 0,
+			  "cut at %zu:\n%s\n%s", cut, first.data, s->dump.data);
 	}
 	scene_forget(s);
 	buf_add(&s->dump, first.data, first.len);
@@ -320,11 +332,15 @@ expect(Scene *s, const char *text, const char *want, int line)
 	size_t		whole = strlen(text);
 	Buf			all = {0};
 
-	CHECK(got != NULL && strcmp(got, want) == 0, "line %d:\ngot  %s\nwant %s", line, got != NULL ? got : e.msg, want);
+	CHECK(got != NULL && strcmp(got, want) == 0, "line %d:\ngot  %s\nwant %s", line,
+		  got != NULL ? got : e.msg, want);
 	buf_add(&all, s->dump.data, s->dump.len);
 	while (whole > 0 && text[whole - 1] == '\n')
 		whole--;
-	/* no part of it is an answer; a stream may end without its [DONE] and what is behind the last finish_reason */
+	/*
+	 * no part of it is an answer; a stream may end without its [DONE] and what is behind the last
+	 * finish_reason
+	 */
 	for (size_t n = 0; n < whole; n++)
 	{
 		bool		ok;
@@ -334,7 +350,8 @@ expect(Scene *s, const char *text, const char *want, int line)
 		for (int i = 0; i < s->n; i++)
 			CHECK(s->finals[i] == ok, "line %d: %zu bytes end it", line, n);
 		if (ok)
-			CHECK(s->call[0].stream && before_end(&all) == before_end(&s->dump) && memcmp(all.data, s->dump.data, before_end(&all)) == 0,
+			CHECK(s->call[0].stream && before_end(&all) == before_end(&s->dump) &&
+				  memcmp(all.data, s->dump.data, before_end(&all)) == 0,
 				  "line %d: %zu of %zu bytes are an answer: %s", line, n, whole, s->dump.data);
 	}
 	buf_free(&all);
@@ -350,7 +367,8 @@ refuse(Scene *s, const char *text, ErrClass cls, const char *part, int line)
 	if (got == NULL)
 	{
 		CHECK(e.cls == cls, "line %d: class %d: %s", line, e.cls, e.msg);
-		CHECK(strstr(e.msg, part) != NULL || strstr(e.detail, part) != NULL, "line %d: %s (%s)", line, e.msg, e.detail);
+		CHECK(strstr(e.msg, part) != NULL || strstr(e.detail, part) != NULL, "line %d: %s (%s)", line, e.msg,
+			  e.detail);
 	}
 }
 

@@ -1,6 +1,7 @@
 /*
  * remote_server.h
- *	  A little HTTP/1.1 server inside a test: a thread for each connection, whose answers are chosen by the path.
+ *	  A little HTTP/1.1 server inside a test: a thread for each connection, whose answers are chosen by the
+ *	  path.
  *
  * It does what servers shouldn't, too.  What it has seen is counted under a lock.
  */
@@ -170,7 +171,8 @@ gzip_bomb(Buf *out, int megabytes)
 static void
 server_events(Conn *c, int n)
 {
-	send_s(c->fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n");
+	send_s(c->fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: "
+				  "chunked\r\n\r\n");
 	for (int i = 0; i < n; i++)
 		send_s(c->fd, "9\r\ndata: x\n\n\r\n");
 }
@@ -197,7 +199,8 @@ server_fault(Conn *c)
 			;
 	}
 	else if (strcmp(p, "/loris") == 0)
-		for (const char *s = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nX: y"; send_n(fd, *s ? s++ : "x", 1);)
+		for (const char *s = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nX: y";
+			 send_n(fd, *s ? s++ : "x", 1);)
 			usleep(5000);
 	else if (strcmp(p, "/cut-body") == 0)
 		send_s(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it");
@@ -266,7 +269,8 @@ server_answer(Conn *c)
 
 	if (strcmp(p, "/chunked") == 0)
 	{
-		buf_addstr(&b, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+		buf_addstr(&b, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: "
+					   "chunked\r\n\r\n");
 		for (size_t at = 0; at < c->len; at += 7)
 		{
 			size_t		k = c->len - at < 7 ? c->len - at : 7;
@@ -292,13 +296,17 @@ server_answer(Conn *c)
 		buf_addstr(&b, "0\r\n\r\n");
 	}
 	else if (strcmp(p, "/hints") == 0)
-		buf_addstr(&b, "HTTP/1.1 100 Continue\r\nRetry-After: 3\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+		buf_addstr(&b, "HTTP/1.1 100 Continue\r\nRetry-After: 3\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: "
+					   "<x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
 	else if (strcmp(p, "/redirect") == 0)
-		buf_printf(&b, "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/echo\r\nContent-Length: 0\r\n\r\n", c->s->port);
+		buf_printf(&b, "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%d/echo\r\nContent-Length: "
+					   "0\r\n\r\n", c->s->port);
 	else if (strcmp(p, "/limited") == 0)
-		buf_addstr(&b, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nx-ratelimit-limit-requests: 60\r\nx-ratelimit-remaining-requests: 0\r\n"
-				   "X-RateLimit-Reset-Requests: 6m0s\r\nx-ratelimit-limit-tokens: 150000\r\nx-ratelimit-remaining-tokens: 149984\r\n"
-				   "x-ratelimit-reset-tokens: 20ms\r\nContent-Type: application/problem+json\r\nContent-Length: 2\r\n\r\n{}");
+		buf_addstr(&b, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nx-ratelimit-limit-requests: "
+				   "60\r\nx-ratelimit-remaining-requests: 0\r\nX-RateLimit-Reset-Requests: "
+				   "6m0s\r\nx-ratelimit-limit-tokens: 150000\r\nx-ratelimit-remaining-tokens: "
+				   "149984\r\nx-ratelimit-reset-tokens: 20ms\r\nContent-Type: "
+				   "application/problem+json\r\nContent-Length: 2\r\n\r\n{}");
 	else
 	{
 		if (strcmp(p, "/wait") == 0)
@@ -312,7 +320,8 @@ server_answer(Conn *c)
 			c->s->at_once--;
 			pthread_mutex_unlock(&c->s->lock);
 		}
-		snprintf(line, sizeof(line), "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+		snprintf(line, sizeof(line), "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: "
+									 "%zu\r\n\r\n",
 				 strcmp(p, "/error") == 0 ? "500 Internal Server Error" : "200 OK", c->len);
 		buf_addstr(&b, line);
 		buf_add(&b, body, c->len);

@@ -1,6 +1,7 @@
 /*
  * remote_tls.h
- *	  The part of test_remote_http.c that needs certificates: TLS and HTTP/2, against tests/remote/tls_server.py.
+ *	  The part of test_remote_http.c that needs certificates: TLS and HTTP/2, against
+ *	  tests/remote/tls_server.py.
  */
 #ifndef VLLM_TESTS_UNIT_REMOTE_REMOTE_TLS_H
 #define VLLM_TESTS_UNIT_REMOTE_REMOTE_TLS_H
@@ -63,7 +64,8 @@ tls_log(TlsServer *t)
 {
 	ssize_t		n;
 
-	while (t->len < sizeof(t->log) - 1 && (n = read(t->out, t->log + t->len, sizeof(t->log) - 1 - t->len)) > 0)
+	while (t->len < sizeof(t->log) - 1 && (n = read(t->out, t->log + t->len, sizeof(t->log) - 1 - t->len)) >
+		   0)
 		t->len += n;
 	t->log[t->len] = '\0';
 	return t->log;
@@ -146,12 +148,15 @@ test_trust(void)
 	r.verify = false;
 	r.ca_file = NULL;
 	run(&g, r);
-	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "unverified") == 0, "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
+	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "unverified") == 0, "%d %s %s", g.r.end, g.r.e.msg,
+		  g.r.e.detail);
 	r.verify = true;
 	run(&g, r);
-	CHECK(g.r.end == HTTP_REFUSED && g.heads == 0 && g.r.e.cls == ERR_CONNECTION && g.r.e.hint[0] != '\0', "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
+	CHECK(g.r.end == HTTP_REFUSED && g.heads == 0 && g.r.e.cls == ERR_CONNECTION && g.r.e.hint[0] != '\0',
+		  "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
 	run(&g, tls_to(&good, "127.0.0.1", "verified"));
-	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "verified") == 0, "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
+	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "verified") == 0, "%d %s %s", g.r.end, g.r.e.msg,
+		  g.r.e.detail);
 	run(&g, tls_to(&good, "localhost", "another name"));
 	CHECK(g.r.end == HTTP_REFUSED, "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
 	run(&g, tls_to(&other, "127.0.0.1", "another certificate"));
@@ -160,9 +165,11 @@ test_trust(void)
 	r.ca_file = "/nonexistent/ca.crt";
 	run(&g, r);
 	CHECK(g.r.end == HTTP_REFUSED && g.r.e.cls == ERR_IO, "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
-	CHECK(tls_count(&good, "request") == 2 && tls_count(&other, "request") == 0, "nobody else was asked: %s", good.log);
+	CHECK(tls_count(&good, "request") == 2 && tls_count(&other, "request") == 0, "nobody else was asked: %s",
+		  good.log);
 	run(&g, tls_to(&good, "127.0.0.1", "cut"));
-	CHECK(g.r.end == HTTP_CUT && g.r.status == 200, "a connection that ends without TLS's farewell: %d %s", g.r.end, g.body.data);
+	CHECK(g.r.end == HTTP_CUT && g.r.status == 200, "a connection that ends without TLS's farewell: %d %s",
+		  g.r.end, g.body.data);
 	run(&g, (r = tls_to(&good, "127.0.0.1", "hang"), r.deadline_us = clock_us() + 200000, r));
 	CHECK(g.r.end == HTTP_LATE, "%d", g.r.end);
 	tls_stop(&good);
@@ -205,11 +212,13 @@ test_h2_cancel(TlsServer *t)
 			if (seen == 0 && alone)
 				seen = tls_when(t, "closed");
 		}
-		CHECK(seen != 0 && seen - at < 100000, "%s, %s: after %lld us: %s", bodies[i % 2], alone ? "alone" : "of two", (long long) (seen - at), t->log);
+		CHECK(seen != 0 && seen - at < 100000, "%s, %s: after %lld us: %s", bodies[i % 2],
+			  alone ? "alone" : "of two", (long long) (seen - at), t->log);
 		if (!alone)
 		{
 			turn(&g[1], 1, 3000);
-			CHECK(g[1].r.end == HTTP_DONE && strcmp(g[1].body.data, "slow one") == 0, "the other: %d %s", g[1].r.end, g[1].r.e.msg);
+			CHECK(g[1].r.end == HTTP_DONE && strcmp(g[1].body.data, "slow one") == 0, "the other: %d %s",
+				  g[1].r.end, g[1].r.e.msg);
 		}
 		CHECK(g[0].ended == 0, "no event any more");
 		forget(&g[0]);
@@ -233,8 +242,8 @@ test_h2_cancel(TlsServer *t)
 			if ((seen = tls_when(t, "rst")) == 0)
 				seen = tls_when(t, "closed");
 		}
-		CHECK(g.r.end == (i == 0 ? HTTP_LATE : HTTP_CUT) && seen != 0 && seen - g.r.end_us < 100000, "%d: %d, %lld us: %s", i, g.r.end,
-			  (long long) (seen - g.r.end_us), t->log);
+		CHECK(g.r.end == (i == 0 ? HTTP_LATE : HTTP_CUT) && seen != 0 && seen - g.r.end_us < 100000,
+			  "%d: %d, %lld us: %s", i, g.r.end, (long long) (seen - g.r.end_us), t->log);
 		forget(&g);
 	}
 }
@@ -256,7 +265,8 @@ test_h2(void)
 	CHECK(tls_start(&t, "good", "h2") && tls_ready(&t), "started");
 	http_stats(http, &a);
 	run(&g[0], tls_to(&t, "127.0.0.1", "{\"a\": 1}"));
-	CHECK(g[0].r.end == HTTP_DONE && g[0].r.status == 200 && g[0].r.is_json && strcmp(g[0].body.data, "{\"a\": 1}") == 0, "%d %s %s", g[0].r.end, g[0].r.e.msg, g[0].r.e.detail);
+	CHECK(g[0].r.end == HTTP_DONE && g[0].r.status == 200 && g[0].r.is_json &&
+		  strcmp(g[0].body.data, "{\"a\": 1}") == 0, "%d %s %s", g[0].r.end, g[0].r.e.msg, g[0].r.e.detail);
 	CHECK(g[0].r.sent_us > 0 && strstr(tls_log(&t), "request 1 ") != NULL, "by HTTP/2: %s", t.log);
 	for (int i = 0; i < MANY; i++)
 	{
@@ -269,9 +279,11 @@ test_h2(void)
 	}
 	turn(g, MANY, 20000);
 	for (int i = 0; i < MANY; i++)
-		CHECK(g[i].ended == 1 && g[i].r.end == HTTP_DONE && strcmp(g[i].body.data, bodies[i]) == 0, "%d: %s, %s", i, g[i].r.e.msg, g[i].r.e.detail);
+		CHECK(g[i].ended == 1 && g[i].r.end == HTTP_DONE && strcmp(g[i].body.data, bodies[i]) == 0,
+			  "%d: %s, %s", i, g[i].r.e.msg, g[i].r.e.detail);
 	http_stats(http, &b);
-	CHECK(b.connects - a.connects <= 4, "%lld connections for %d calls", (long long) (b.connects - a.connects), MANY);
+	CHECK(b.connects - a.connects <= 4, "%lld connections for %d calls",
+		  (long long) (b.connects - a.connects), MANY);
 	memset(big, 'x', 400000);
 	big[400000] = '\0';
 	run(&g[0], tls_to(&t, "127.0.0.1", big));
@@ -286,20 +298,24 @@ test_h2(void)
 		http_pause(g[0].call, true);
 		turn(NULL, 0, 100);
 		run(&g[1], tls_to(&t, "127.0.0.1", "slow one"));
-		CHECK(g[1].r.end == HTTP_DONE && tls_count(&t, "conn") == 0 && g[0].ended == 0 && g[0].body.len == 0, "%d %s %zu", g[1].r.end, g[1].r.e.msg, g[0].body.len);
+		CHECK(g[1].r.end == HTTP_DONE && tls_count(&t, "conn") == 0 && g[0].ended == 0 && g[0].body.len == 0,
+			  "%d %s %zu", g[1].r.end, g[1].r.e.msg, g[0].body.len);
 		http_pause(g[0].call, false);
 		turn(&g[0], 1, 5000);
 		CHECK(g[0].r.end == HTTP_DONE && g[0].body.len == 400000, "%d: %zu bytes", g[0].r.end, g[0].body.len);
 	}
 	tls_clear(&t);
 	run(&g[0], tls_to(&t, "127.0.0.1", "reset"));
-	CHECK(g[0].r.end == HTTP_CUT && g[0].r.status == 200 && tls_count(&t, "request") == 1, "%d %s %s", g[0].r.end, g[0].r.e.msg, t.log);
+	CHECK(g[0].r.end == HTTP_CUT && g[0].r.status == 200 && tls_count(&t, "request") == 1, "%d %s %s",
+		  g[0].r.end, g[0].r.e.msg, t.log);
 	tls_clear(&t);
 	run(&g[0], tls_to(&t, "127.0.0.1", "refuse"));
-	CHECK(g[0].r.end == HTTP_CUT && g[0].r.status == 0 && tls_count(&t, "request") == 1, "%d %s %s", g[0].r.end, g[0].r.e.msg, t.log);
+	CHECK(g[0].r.end == HTTP_CUT && g[0].r.status == 0 && tls_count(&t, "request") == 1, "%d %s %s",
+		  g[0].r.end, g[0].r.e.msg, t.log);
 	tls_clear(&t);
 	run(&g[0], tls_to(&t, "127.0.0.1", "goaway"));
-	CHECK(g[0].r.end == HTTP_CUT && tls_count(&t, "request") == 1, "%d %s %s", g[0].r.end, g[0].r.e.msg, t.log);
+	CHECK(g[0].r.end == HTTP_CUT && tls_count(&t, "request") == 1, "%d %s %s", g[0].r.end, g[0].r.e.msg,
+		  t.log);
 	test_h2_cancel(&t);
 	tls_stop(&t);
 	for (int i = 0; i < MANY; i++)
@@ -310,14 +326,15 @@ test_h2(void)
 static void
 test_tls(void)
 {
-	const char *make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test "
-		"-addext subjectAltName=IP:127.0.0.1 -keyout %s/good.key -out %s/good.crt 2>/dev/null";
-	const char *other = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test "
-		"-addext subjectAltName=IP:127.0.0.1 -keyout %s/other.key -out %s/other.crt 2>/dev/null";
+	const char *make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+		"-subj /CN=test -addext subjectAltName=IP:127.0.0.1 -keyout %s/good.key -out %s/good.crt 2>/dev/null";
+	const char *other = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+		"-subj /CN=test -addext subjectAltName=IP:127.0.0.1 -keyout %s/other.key -out %s/other.crt "
+		"2>/dev/null";
 
 	strcpy(tls_dir, "/tmp/test_remote_XXXXXX");
-	if (mkdtemp(tls_dir) == NULL || !command("python3 -c 'import ssl' 2>/dev/null", "", "") || !command(make, tls_dir, tls_dir) ||
-		!command(other, tls_dir, tls_dir))
+	if (mkdtemp(tls_dir) == NULL || !command("python3 -c 'import ssl' 2>/dev/null", "", "") ||
+		!command(make, tls_dir, tls_dir) || !command(other, tls_dir, tls_dir))
 		check_skip(TLS_CHECKS, "needs python3 and openssl");
 	else
 	{

@@ -26,40 +26,58 @@ test_pool(void)
 		const char *path;
 		const char *body;		/* NULL: refused, path says how */
 	}			cases[] = {
-		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
 		{LLAMA, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
 		{PYTHON, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
-		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"dimensions\":8}"},
+		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"dimensions\":8}"},
 		{LLAMA, "embed", WTAG_DIMENSIONS, "8", 0, "parameter \"dimensions\"", NULL},
-		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"base64\"}"},
+		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"base64\"}"},
 		{VLLM, "embed", WTAG_PROMPT_NAME, "query", 0, "parameter \"prompt_name\"", NULL},
-		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"use_activation\":false}"},
-		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"use_activation\":false}"},
+		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
 		{OPENAI, "embed", WTAG_USE_ACTIVATION, "0", 0, "parameter \"use_activation\"", NULL},
 		{PYTHON, "embed", WTAG_USE_ACTIVATION, "1", 0, "parameter \"use_activation\"", NULL},
-		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":-1}"},
-		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\","
+		 "\"truncate_prompt_tokens\":-1}"},
+		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
 		{VLLM, "embed", WTAG_LONG_INPUT, "chunk", 0, "parameter \"long_input\"", NULL},
 		{OPENAI, "embed", WTAG_LONG_INPUT, "truncate", 0, "parameter \"long_input\"", NULL},
-		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":9}"},
+		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":9}"},
 		{OPENAI, "embed", WTAG_TRUNCATE_TOKENS, "9", 0, "parameter \"truncate\"", NULL},
-		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"add_special_tokens\":false}"},
+		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"add_special_tokens\":false}"},
 		{OPENAI, "embed", WTAG_ADD_SPECIAL, "0", 0, "parameter \"add_special_tokens\"", NULL},
 		{OPENAI, "embed", WTAG_MAX_TOKENS, "9", 0, "parameter \"max_tokens\"", NULL},
-		{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
-		{VLLM, "token_embed", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_embed\",\"encoding_format\":\"float\"}"},
-		{VLLM, "token_classify", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_classify\",\"encoding_format\":\"float\"}"},
+		{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+		{VLLM, "token_embed", 0, "", RSHAPE_POOLING, "/pooling",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_embed\",\"encoding_format\":\"float\"}"},
+		{VLLM, "token_classify", 0, "", RSHAPE_POOLING, "/pooling",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_classify\",\"encoding_format\":\"float\"}"},
 		{VLLM, "token_classify", WTAG_WANT_IDS, "1", 0, "tokens of the input", NULL},
-		{VLLM, "reward", 0, "", RSHAPE_POOLING, "/pooling", "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+		{VLLM, "reward", 0, "", RSHAPE_POOLING, "/pooling",
+		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
 		{VLLM, "reward", WTAG_STEP_TAG_ID, "5", 0, "parameter \"step_tag_id\"", NULL},
 		{VLLM, "reward", WTAG_RETURNED_TOKEN_IDS, "5", 0, "parameter \"returned_token_ids\"", NULL},
 		{OPENAI, "classify", 0, "", 0, "task \"classify\"", NULL},
 		{LLAMA, "token_embed", 0, "", 0, "task \"token_embed\"", NULL},
 		{OPENAI, "score", WTAG_PAIR, "y", 0, "task \"score\"", NULL},
-		{VLLM, "score", WTAG_PAIR, "y", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}"},
-		{LLAMA, "score", WTAG_PAIR, "y", RSHAPE_RERANK, "/rerank", "{\"model\":\"Q/3\",\"query\":\"x\",\"documents\":[\"y\"]}"}
+		{VLLM, "score", WTAG_PAIR, "y", RSHAPE_SCORE, "/score",
+		 "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}"},
+		{LLAMA, "score", WTAG_PAIR, "y", RSHAPE_RERANK, "/rerank",
+		 "{\"model\":\"Q/3\",\"query\":\"x\",\"documents\":[\"y\"]}"}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -68,7 +86,8 @@ test_pool(void)
 		Made		m;
 		char		what[100];
 
-		snprintf(what, sizeof(what), "%s %s %s=%s", dialects[cases[i].dialect], cases[i].task, cases[i].tag ? wire_tag_name(cases[i].tag) : "", cases[i].value);
+		snprintf(what, sizeof(what), "%s %s %s=%s", dialects[cases[i].dialect], cases[i].task,
+				 cases[i].tag ? wire_tag_name(cases[i].tag) : "", cases[i].value);
 		put_pool(&b, cases[i].task, "x");
 		if (cases[i].tag)
 			put_any(&b, cases[i].tag, cases[i].value);
@@ -79,7 +98,8 @@ test_pool(void)
 			continue;
 		}
 		check_call(&m, what, cases[i].shape, cases[i].path, cases[i].body);
-		CHECK(m.ok && m.calls.v[0].off_v1 == (cases[i].shape == RSHAPE_CLASSIFY || cases[i].shape == RSHAPE_POOLING), "%s", what);
+		CHECK(m.ok && m.calls.v[0].off_v1 == (cases[i].shape == RSHAPE_CLASSIFY ||
+											  cases[i].shape == RSHAPE_POOLING), "%s", what);
 		done(&m);
 	}
 }
@@ -106,7 +126,8 @@ test_pairs(void)
 	put(&b, WTAG_PAIR, "y");
 	put(&b, WTAG_INSTRUCTION, "z");
 	make(&m, WK_POOL, VLLM, "", &b);
-	check_call(&m, "an instruction", RSHAPE_SCORE, "/score", "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\",\"instruction\":\"z\"}");
+	check_call(&m, "an instruction", RSHAPE_SCORE, "/score",
+			   "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\",\"instruction\":\"z\"}");
 	done(&m);
 	put_pool(&b, "score", "x");
 	put(&b, WTAG_PAIR, "y");
@@ -144,7 +165,8 @@ check_gather(const char *what, WireTag tag, const char *one, const char *other, 
 	CHECK(body_same(&m.a[0], &m.a[0]), "%s: itself", what);
 	make_them(&m);
 	if (same)
-		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2 && strstr(m.calls.v[0].body.data, "\"input\":[\"x\",\"yy\"]") != NULL, "%s: both", what);
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2 &&
+			  strstr(m.calls.v[0].body.data, "\"input\":[\"x\",\"yy\"]") != NULL, "%s: both", what);
 	done(&m);
 }
 
@@ -230,8 +252,10 @@ test_gather_pairs(void)
 		m.n = 2;
 		make_them(&m);
 		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].n_asks == 2, "two");
-		CHECK(same_json(m.calls.v[0].body.data, d == VLLM ? "{\"model\":\"Q/3\",\"text_1\":\"q\",\"text_2\":[\"a\",\"b\"]}" :
-						"{\"model\":\"Q/3\",\"query\":\"q\",\"documents\":[\"a\",\"b\"]}"), "%s", m.calls.v[0].body.data);
+		CHECK(same_json(m.calls.v[0].body.data,
+						d == VLLM ? "{\"model\":\"Q/3\",\"text_1\":\"q\",\"text_2\":[\"a\",\"b\"]}" :
+						"{\"model\":\"Q/3\",\"query\":\"q\",\"documents\":[\"a\",\"b\"]}"), "%s",
+						m.calls.v[0].body.data);
 		done(&m);
 	}
 }
@@ -254,14 +278,21 @@ test_choose(void)
 	CHECK(m.ok && m.calls.n == 2, "%s", m.e.msg);
 	for (int i = 0; m.ok && i < 2; i++)
 	{
-		CHECK(m.calls.v[i].shape == RSHAPE_LOGPROBS && m.calls.v[i].part == i && strcmp(m.calls.v[i].path, "/completions") == 0, "call %d", i);
-		CHECK(same_json(m.calls.v[i].body.data, i == 0 ? "{\"model\":\"Q/3\",\"prompt\":\"p yes\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}" :
-						"{\"model\":\"Q/3\",\"prompt\":\"p no\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}"), "%s", m.calls.v[i].body.data);
+		CHECK(m.calls.v[i].shape == RSHAPE_LOGPROBS && m.calls.v[i].part == i &&
+			  strcmp(m.calls.v[i].path, "/completions") == 0, "call %d", i);
+		CHECK(same_json(m.calls.v[i].body.data,
+						i == 0 ? "{\"model\":\"Q/3\",\"prompt\":\"p "
+								 "yes\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}" :
+						"{\"model\":\"Q/3\",\"prompt\":\"p "
+						"no\",\"logprobs\":1,\"echo\":true,\"max_tokens\":0,\"temperature\":0}"), "%s",
+						m.calls.v[i].body.data);
 	}
 	done(&m);
 	put(&b, WTAG_PROMPT, "text");
 	make(&m, WK_LOGPROBS, PYTHON, "", &b);
-	check_call(&m, "the prompt's own", RSHAPE_LOGPROBS, "/completions", "{\"model\":\"Q/3\",\"prompt\":\"text\",\"logprobs\":1,\"echo\":true,\"max_tokens\":1,\"temperature\":0}");
+	check_call(&m, "the prompt's own", RSHAPE_LOGPROBS, "/completions",
+			   "{\"model\":\"Q/3\",\"prompt\":\"text\",\"logprobs\":1,\"echo\":true,\"max_tokens\":1,"
+			   "\"temperature\":0}");
 	done(&m);
 	for (int d = 0; d < N_DIALECTS; d++)
 	{
@@ -284,12 +315,17 @@ test_choose(void)
 		put_int(&b, WTAG_GENERATION_PROMPT, 1);
 		make(&m, WK_LOGPROBS, VLLM, "", &b);
 		CHECK(m.ok && m.calls.n == 2, "%s", m.e.msg);
-		CHECK(m.ok && m.calls.v[1].part == 1 && strcmp(m.calls.v[1].path, "/chat/completions") == 0 && m.calls.v[1].shape == RSHAPE_LOGPROBS, "a chat");
+		CHECK(m.ok && m.calls.v[1].part == 1 && strcmp(m.calls.v[1].path, "/chat/completions") == 0 &&
+			  m.calls.v[1].shape == RSHAPE_LOGPROBS, "a chat");
 		CHECK(m.ok && same_json(m.calls.v[1].body.data, i == 0 ?
-								"{\"model\":\"Q/3\",\"messages\":[{\"role\":\"assistant\",\"content\":\"b\\\"\"}],\"add_generation_prompt\":false,"
-								"\"continue_final_message\":true,\"prompt_logprobs\":1,\"max_tokens\":1,\"temperature\":0}" :
-								"{\"model\":\"Q/3\",\"messages\":[{\"role\":\"user\",\"content\":\"]\"},{\"role\":\"assistant\",\"content\":\"b\\\"\"}],"
-								"\"add_generation_prompt\":false,\"continue_final_message\":true,\"prompt_logprobs\":1,\"max_tokens\":1,\"temperature\":0}"),
+								"{\"model\":\"Q/3\",\"messages\":[{\"role\":\"assistant\","
+								"\"content\":\"b\\\"\"}],\"add_generation_prompt\":false,"
+								"\"continue_final_message\":true,\"prompt_logprobs\":1,\"max_tokens\":1,"
+								"\"temperature\":0}" :
+								"{\"model\":\"Q/3\",\"messages\":[{\"role\":\"user\",\"content\":\"]\"},"
+								"{\"role\":\"assistant\",\"content\":\"b\\\"\"}],"
+								"\"add_generation_prompt\":false,\"continue_final_message\":true,"
+								"\"prompt_logprobs\":1,\"max_tokens\":1,\"temperature\":0}"),
 			  "%s", m.ok ? m.calls.v[1].body.data : "");
 		done(&m);
 	}
@@ -320,10 +356,12 @@ test_tokens(void)
 {
 	static const int32_t ids[] = {1, 2};
 	static const char *const bodies[N_DIALECTS] = {
-		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\"}", "{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":true}", "{\"model\":\"Q/3\",\"input\":\"x\"}"
+		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\"}",
+		"{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":true}", "{\"model\":\"Q/3\",\"input\":\"x\"}"
 	};
 	static const char *const bare[N_DIALECTS] = {
-		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\",\"add_special_tokens\":false}", "{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":false}", NULL
+		NULL, "{\"model\":\"Q/3\",\"prompt\":\"x\",\"add_special_tokens\":false}",
+		"{\"model\":\"Q/3\",\"content\":\"x\",\"add_special\":false}", NULL
 	};
 	static const char *const paths[N_DIALECTS] = {NULL, "/tokenize", "/tokenize", "/extras/tokenize"};
 
@@ -343,7 +381,8 @@ test_tokens(void)
 			make(&m, WK_TOKENIZE, d, "", &b);
 			if (body == NULL)
 			{
-				check_refused(&m, dialects[d], ERR_UNSUPPORTED, d == OPENAI ? "does not tokenize" : "parameter \"add_special_tokens\"");
+				check_refused(&m, dialects[d], ERR_UNSUPPORTED,
+							  d == OPENAI ? "does not tokenize" : "parameter \"add_special_tokens\"");
 				continue;
 			}
 			check_call(&m, dialects[d], RSHAPE_TOKENIZE, paths[d], body);
@@ -358,10 +397,12 @@ test_tokens(void)
 			make(&m, WK_DETOKENIZE, d, "", &b);
 			if (d == OPENAI || skip)
 			{
-				check_refused(&m, dialects[d], ERR_UNSUPPORTED, d == OPENAI ? "does not tokenize" : "parameter \"skip_special_tokens\"");
+				check_refused(&m, dialects[d], ERR_UNSUPPORTED,
+							  d == OPENAI ? "does not tokenize" : "parameter \"skip_special_tokens\"");
 				continue;
 			}
-			check_call(&m, dialects[d], RSHAPE_DETOKENIZE, d == PYTHON ? "/extras/detokenize" : "/detokenize", "{\"model\":\"Q/3\",\"tokens\":[1,2]}");
+			check_call(&m, dialects[d], RSHAPE_DETOKENIZE, d == PYTHON ? "/extras/detokenize" : "/detokenize",
+					   "{\"model\":\"Q/3\",\"tokens\":[1,2]}");
 			done(&m);
 		}
 		put(&b, WTAG_MESSAGES, "[1]");
@@ -370,7 +411,9 @@ test_tokens(void)
 		make(&m, WK_TOKENIZE, d, "", &b);
 		if (d == VLLM)
 		{
-			check_call(&m, "a chat", RSHAPE_TOKENIZE, "/tokenize", "{\"model\":\"Q/3\",\"messages\":[1],\"add_generation_prompt\":false,\"continue_final_message\":true}");
+			check_call(&m, "a chat", RSHAPE_TOKENIZE, "/tokenize",
+					   "{\"model\":\"Q/3\",\"messages\":[1],\"add_generation_prompt\":false,"
+					   "\"continue_final_message\":true}");
 			done(&m);
 		}
 		else
@@ -381,15 +424,16 @@ test_tokens(void)
 static void
 test_others(void)
 {
-	static const WireKind kinds[] = {WK_CHAT_RENDER, WK_CHUNK, WK_MODEL_INSPECT, WK_GRAMMAR, WK_PARSE, WK_LORA_LOAD, WK_LORA_LIST};
+	static const WireKind kinds[] = {WK_CHAT_RENDER, WK_CHUNK, WK_MODEL_INSPECT, WK_GRAMMAR, WK_PARSE,
+									 WK_LORA_LOAD, WK_LORA_LIST};
 	Buf			b = {0};
 	Made		m;
 
 	for (int i = 0; i < 2; i++)
 	{
 		make(&m, i == 0 ? WK_MODEL_CHECK : WK_MODEL_LOAD, OPENAI, "", &b);
-		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].get && m.calls.v[0].shape == RSHAPE_MODELS && strcmp(m.calls.v[0].path, "/models") == 0 &&
-			  m.calls.v[0].body.len == 0, "models");
+		CHECK(m.ok && m.calls.n == 1 && m.calls.v[0].get && m.calls.v[0].shape == RSHAPE_MODELS &&
+			  strcmp(m.calls.v[0].path, "/models") == 0 && m.calls.v[0].body.len == 0, "models");
 		done(&m);
 	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -424,20 +468,28 @@ test_api(void)
 		const char *at;			/* NULL: refused */
 		const char *want;
 	}			cases[] = {
-		{OPENAI, "/v1/chat/completions", "{\"model\": \"big\", \"messages\": [1], \"x\": {\"model\": 1}}", false, "/chat/completions", "{\"messages\":[1],\"x\":{\"model\":1},\"model\":\"Q/3\"}"},
-		{OPENAI, "/v1/chat/completions", "{\"stream\": true, \"stream_options\": {\"include_usage\": false}}", false, "/chat/completions", "{\"model\":\"Q/3\"}"},
-		{OPENAI, "/v1/chat/completions", "{\"stream\": false}", true, "/chat/completions", "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}"},
-		{OPENAI, "/v1/completions", "{\"stream_options\": {\"include_usage\": false}}", true, "/completions", "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":false}}"},
-		{OPENAI, "/v1/responses", "{\"input\": \"x\"}", true, "/responses", "{\"model\":\"Q/3\",\"input\":\"x\",\"stream\":true}"},
-		{OPENAI, "/v1/embeddings", "{\"input\": \"x\"}", true, "/embeddings", "{\"model\":\"Q/3\",\"input\":\"x\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"model\": \"big\", \"messages\": [1], \"x\": {\"model\": 1}}",
+		 false, "/chat/completions", "{\"messages\":[1],\"x\":{\"model\":1},\"model\":\"Q/3\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"stream\": true, \"stream_options\": {\"include_usage\": false}}",
+		 false, "/chat/completions", "{\"model\":\"Q/3\"}"},
+		{OPENAI, "/v1/chat/completions", "{\"stream\": false}", true, "/chat/completions",
+		 "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}"},
+		{OPENAI, "/v1/completions", "{\"stream_options\": {\"include_usage\": false}}", true, "/completions",
+		 "{\"model\":\"Q/3\",\"stream\":true,\"stream_options\":{\"include_usage\":false}}"},
+		{OPENAI, "/v1/responses", "{\"input\": \"x\"}", true, "/responses",
+		 "{\"model\":\"Q/3\",\"input\":\"x\",\"stream\":true}"},
+		{OPENAI, "/v1/embeddings", "{\"input\": \"x\"}", true, "/embeddings",
+		 "{\"model\":\"Q/3\",\"input\":\"x\"}"},
 		{VLLM, "/score", "{}", false, "/score", "{\"model\":\"Q/3\"}"},
 		{VLLM, "/v1/tokenize", "{}", false, "/tokenize", "{\"model\":\"Q/3\"}"},
 		{VLLM, "/pooling", "{}", false, "/pooling", "{\"model\":\"Q/3\"}"},
-		{OPENAI, "/tokenize", "{}", false, NULL, ""}, {LLAMA, "/v1/responses", "{}", false, NULL, ""}, {VLLM, "/v1/models", "{}", false, NULL, ""},
+		{OPENAI, "/tokenize", "{}", false, NULL, ""}, {LLAMA, "/v1/responses", "{}", false, NULL, ""},
+		{VLLM, "/v1/models", "{}", false, NULL, ""},
 		{VLLM, "/v1/../admin", "{}", false, NULL, ""}
 	};
 	static const char *const evil[] = {
-		"[]", "", "{", "{} {}", "{\"a\": 1}}", "{\"m\\u006fdel\": \"other\"}", "\"x\"", "{\"a\": \"\xff\"}", "{\"a\": 1, \"model\": \"x\", }"
+		"[]", "", "{", "{} {}", "{\"a\": 1}}", "{\"m\\u006fdel\": \"other\"}", "\"x\"", "{\"a\": \"\xff\"}",
+		"{\"a\": 1, \"model\": \"x\", }"
 	};
 	Buf			b = {0};
 	Made		m;
@@ -455,7 +507,8 @@ test_api(void)
 		}
 		check_call(&m, cases[i].path, RSHAPE_API, cases[i].at, cases[i].want);
 		CHECK(m.calls.v[0].stream == (strstr(cases[i].want, "\"stream\":true") != NULL), "%s", cases[i].path);
-		CHECK(m.calls.v[0].off_v1 == (strstr(cases[i].path, "tokenize") != NULL || strstr(cases[i].path, "pooling") != NULL), "%s", cases[i].path);
+		CHECK(m.calls.v[0].off_v1 == (strstr(cases[i].path, "tokenize") != NULL ||
+									  strstr(cases[i].path, "pooling") != NULL), "%s", cases[i].path);
 		done(&m);
 	}
 	for (size_t i = 0; i < sizeof(evil) / sizeof(evil[0]); i++)
@@ -469,7 +522,8 @@ test_api(void)
 	put(&b, WTAG_API_PATH, "/v1/completions");
 	put(&b, WTAG_API_BODY, "{\"z\": 1.00000000000000000001, \"a\": [ 1 ]}");
 	make(&m, WK_API, VLLM, "", &b);
-	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"z\":1.00000000000000000001,\"a\":[ 1 ]") != NULL, "as it is");
+	CHECK(m.ok && strstr(m.calls.v[0].body.data, "\"z\":1.00000000000000000001,\"a\":[ 1 ]") != NULL,
+		  "as it is");
 	done(&m);
 	put(&b, WTAG_API_PATH, "/v1/completions");
 	put(&b, WTAG_API_BODY, "{\"model\": \"y\"}");
@@ -491,11 +545,15 @@ test_role(void)
 		const char *want;		/* NULL: refused */
 	}			cases[] = {
 		{"/v1/chat/completions", "{}", "{\"model\":\"Q/3\",\"max_completion_tokens\":50}"},
-		{"/v1/chat/completions", "{\"max_tokens\": null}", "{\"model\":\"Q/3\",\"max_tokens\":null,\"max_completion_tokens\":50}"},
+		{"/v1/chat/completions", "{\"max_tokens\": null}",
+		 "{\"model\":\"Q/3\",\"max_tokens\":null,\"max_completion_tokens\":50}"},
 		{"/v1/chat/completions", "{\"max_tokens\": 50}", "{\"model\":\"Q/3\",\"max_tokens\":50}"},
-		{"/v1/chat/completions", "{\"max_tokens\": 51}", NULL}, {"/v1/chat/completions", "{\"max_completion_tokens\": 1e2}", NULL},
-		{"/v1/completions", "{}", "{\"model\":\"Q/3\"}"}, {"/v1/completions", "{\"max_tokens\": 99999999999999999999}", NULL},
-		{"/v1/responses", "{}", "{\"model\":\"Q/3\",\"max_output_tokens\":50}"}, {"/v1/responses", "{\"max_output_tokens\": 60}", NULL},
+		{"/v1/chat/completions", "{\"max_tokens\": 51}", NULL},
+		{"/v1/chat/completions", "{\"max_completion_tokens\": 1e2}", NULL},
+		{"/v1/completions", "{}", "{\"model\":\"Q/3\"}"},
+		{"/v1/completions", "{\"max_tokens\": 99999999999999999999}", NULL},
+		{"/v1/responses", "{}", "{\"model\":\"Q/3\",\"max_output_tokens\":50}"},
+		{"/v1/responses", "{\"max_output_tokens\": 60}", NULL},
 		{"/v1/embeddings", "{}", "{\"model\":\"Q/3\"}"}
 	};
 	Buf			b = {0};
@@ -512,7 +570,8 @@ test_role(void)
 			check_refused(&m, cases[i].body, ERR_INVALID, "max_tokens must be at most 50 for this role");
 			continue;
 		}
-		CHECK(m.ok && same_json(m.calls.v[0].body.data, cases[i].want), "%s: %s", cases[i].path, m.ok ? m.calls.v[0].body.data : m.e.msg);
+		CHECK(m.ok && same_json(m.calls.v[0].body.data, cases[i].want), "%s: %s", cases[i].path,
+			  m.ok ? m.calls.v[0].body.data : m.e.msg);
 		done(&m);
 	}
 	for (int d = 0; d < N_DIALECTS; d++)
@@ -520,7 +579,9 @@ test_role(void)
 		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
 		put(&b, WTAG_MESSAGES, "[1]");
 		make(&m, WK_GENERATE, d, "", &b);
-		CHECK(m.ok && strstr(m.calls.v[0].body.data, d == OPENAI ? "\"max_completion_tokens\":50" : "\"max_tokens\":50") != NULL, "a chat");
+		CHECK(m.ok &&
+			  strstr(m.calls.v[0].body.data,
+					 d == OPENAI ? "\"max_completion_tokens\":50" : "\"max_tokens\":50") != NULL, "a chat");
 		done(&m);
 		put_int(&b, WTAG_ROLE_MAX_TOKENS, 50);
 		put(&b, WTAG_PROMPT, "x");

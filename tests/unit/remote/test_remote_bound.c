@@ -1,6 +1,7 @@
 /*
  * test_remote_bound.c
- *	  Bounds of answers: above what honest ones take, and far below what would hurt where little was asked for.
+ *	  Bounds of answers: above what honest ones take, and far below what would hurt where little was asked
+ *	  for.
  */
 #include "remote/upstream/response_limit.h"
 #include "tests/unit/check.h"
@@ -24,7 +25,8 @@ main(void)
 	CHECK(small >= MB && small < 8 * MB, "%zu", small);
 	/* an event of a provider is some 300 bytes, a log-probability 100 */
 	a.max_tokens = 10000;
-	CHECK(of(RSHAPE_CHAT, true, &a, 1, 100) > 10000 * 600 && of(RSHAPE_CHAT, true, &a, 1, 100) < 32 * MB, "a stream");
+	CHECK(of(RSHAPE_CHAT, true, &a, 1, 100) > 10000 * 600 && of(RSHAPE_CHAT, true, &a, 1, 100) < 32 * MB,
+		  "a stream");
 	a.n = 4;
 	CHECK(of(RSHAPE_CHAT, true, &a, 1, 100) > 4 * 10000 * 600, "of four answers");
 	a.n = 1;
@@ -41,7 +43,8 @@ main(void)
 	a.logprobs = a.prompt_logprobs = -2;
 	CHECK(of(RSHAPE_CHAT, true, &a, 1, 100) > 32768 * 600, "the endpoint decides");
 	/* 16,384 dimensions as numbers of 25 characters */
-	CHECK(of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) > 16384 * 25 && of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) < 8 * MB, "a vector");
+	CHECK(of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) > 16384 * 25 &&
+		  of(RSHAPE_EMBEDDINGS, false, &a, 1, 10) < 8 * MB, "a vector");
 	for (int n = 1; n < 100; n++)
 	{
 		const RequestFields *asks[100];
@@ -51,10 +54,14 @@ main(void)
 			asks[i] = &a;
 		CHECK(bound_answer(asks, n, &r) > (size_t) n * 16384 * 25, "%d vectors", n);
 	}
-	CHECK(of(RSHAPE_TOKENIZE, false, &a, 1, 100000) > 100000 * 20 && of(RSHAPE_TOKENIZE, false, &a, 1, 100) < 8 * MB, "tokens");
-	CHECK(of(RSHAPE_RERANK, false, &a, 10, 100000) > 600000 && of(RSHAPE_SCORE, false, &a, 10, 100) < 8 * MB, "scores");
-	CHECK(of(RSHAPE_MODELS, false, &a, 1, 0) >= 4 * MB && of(RSHAPE_MODELS, false, &a, 1, 0) <= 32 * MB, "models");
-	CHECK(of(RSHAPE_POOLING, false, &a, 1, 1000) == BOUND_MOST && of(RSHAPE_API, false, &a, 1, 1000) == BOUND_MOST, "not known");
+	CHECK(of(RSHAPE_TOKENIZE, false, &a, 1, 100000) > 100000 * 20 &&
+		  of(RSHAPE_TOKENIZE, false, &a, 1, 100) < 8 * MB, "tokens");
+	CHECK(of(RSHAPE_RERANK, false, &a, 10, 100000) > 600000 && of(RSHAPE_SCORE, false, &a, 10, 100) < 8 * MB,
+		  "scores");
+	CHECK(of(RSHAPE_MODELS, false, &a, 1, 0) >= 4 * MB && of(RSHAPE_MODELS, false, &a, 1, 0) <= 32 * MB,
+		  "models");
+	CHECK(of(RSHAPE_POOLING, false, &a, 1, 1000) == BOUND_MOST &&
+		  of(RSHAPE_API, false, &a, 1, 1000) == BOUND_MOST, "not known");
 	CHECK(bound_held() >= BOUND_MOST && bound_held() <= 1024 * MB, "%zu", bound_held());
 	return check_done("test_remote_bound");
 }

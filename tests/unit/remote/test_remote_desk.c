@@ -420,20 +420,25 @@ static void
 test_settings(void)
 {
 	static const char *const bad[] = {
-		"", "allowed_hosts", "hosts=a", "allowed_host=a", "allowed_hosts=a b://c", "max_connections=0", "max_connections=65537",
-		"max_connections=", "max_connections=1x", "max_connections=99999999999999999999"
+		"", "allowed_hosts", "hosts=a", "allowed_host=a", "allowed_hosts=a b://c", "max_connections=0",
+		"max_connections=65537", "max_connections=", "max_connections=1x",
+		"max_connections=99999999999999999999"
 	};
 	RSettings	s;
 	Err			e;
 
 	rsettings_init(&s);
-	CHECK(s.allowed_hosts[0] == '\0' && s.ca_file[0] == '\0' && s.max_connections == 256, "nothing is allowed at first");
-	CHECK(rsettings_assign(&s, "allowed_hosts=a.example, *.b.example:8000", &e) && strcmp(s.allowed_hosts, "a.example, *.b.example:8000") == 0, "hosts");
-	CHECK(rsettings_assign(&s, "ca_file=/etc/a=b.pem", &e) && strcmp(s.ca_file, "/etc/a=b.pem") == 0, "a file");
+	CHECK(s.allowed_hosts[0] == '\0' && s.ca_file[0] == '\0' && s.max_connections == 256,
+		  "nothing is allowed at first");
+	CHECK(rsettings_assign(&s, "allowed_hosts=a.example, *.b.example:8000", &e) &&
+		  strcmp(s.allowed_hosts, "a.example, *.b.example:8000") == 0, "hosts");
+	CHECK(rsettings_assign(&s, "ca_file=/etc/a=b.pem", &e) && strcmp(s.ca_file, "/etc/a=b.pem") == 0,
+		  "a file");
 	CHECK(rsettings_assign(&s, "max_connections=65536", &e) && s.max_connections == 65536, "a number");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECK(!rsettings_assign(&s, bad[i], &e) && e.cls == ERR_INVALID, "\"%s\" is refused", bad[i]);
-	CHECK(strcmp(s.allowed_hosts, "a.example, *.b.example:8000") == 0 && s.max_connections == 65536, "what is refused changes nothing");
+	CHECK(strcmp(s.allowed_hosts, "a.example, *.b.example:8000") == 0 && s.max_connections == 65536,
+		  "what is refused changes nothing");
 	CHECK(rsettings_assign(&s, "allowed_hosts=", &e) && s.allowed_hosts[0] == '\0', "nothing again");
 	rsettings_free(&s);
 }
@@ -443,9 +448,12 @@ test_start(void)
 {
 	WireStats  *st = wire_stats(&P.arena);
 
-	CHECK(atomic_load(&st->seq) % 2 == 0 && atomic_load(&st->seq) > 41, "figures can be read: %u", atomic_load(&st->seq));
-	CHECK(st->n_models == 0 && st->rss_bytes > 0 && st->started_us > 0 && st->memory_total > 0, "those of the one before are gone");
-	CHECK(atomic_load(&P.h->busy) == 0 && atomic_load(&P.h->heartbeat_us) > 0, "the supervisor finds it well");
+	CHECK(atomic_load(&st->seq) % 2 == 0 && atomic_load(&st->seq) > 41, "figures can be read: %u",
+		  atomic_load(&st->seq));
+	CHECK(st->n_models == 0 && st->rss_bytes > 0 && st->started_us > 0 && st->memory_total > 0,
+		  "those of the one before are gone");
+	CHECK(atomic_load(&P.h->busy) == 0 && atomic_load(&P.h->heartbeat_us) > 0,
+		  "the supervisor finds it well");
 }
 
 static void
@@ -479,7 +487,8 @@ test_answers(void)
 	CHECK(strcmp(text_of(ask("now 3", 0)), "nnn") == 0, "an answer from within taking");
 	t = ask("later 5", 0);
 	CHECK(next_frame(t, &f) && f.kind == WF_ACCEPTED && frame_int(&f, WTAG_PROMPT_TOKENS) == 3, "accepted");
-	CHECK(next_frame(t, &f) && f.kind == WF_DONE && f.final && strcmp(frame_str(&f, WTAG_TEXT), "lllll") == 0, "answered");
+	CHECK(next_frame(t, &f) && f.kind == WF_DONE && f.final && strcmp(frame_str(&f, WTAG_TEXT), "lllll") == 0,
+		  "answered");
 	CHECK(st->finished == seen.ended && seen.ended == 2, "counted before it can be read");
 	CHECK(talk_over(t), "let go");
 	talk_free(t);
@@ -492,7 +501,8 @@ test_answers(void)
 	/* what the backend has set before it rang */
 	atomic_store(&wire_slot(&P.arena, t->slot)->deadline_us, 123456789);
 	atomic_store(&wire_slot(&P.arena, t->slot)->timeout_ms, 77);
-	CHECK(last_frame(t, &f) && seen.deadline_us == 123456789 && seen.timeout_ms == 77, "deadlines are passed on");
+	CHECK(last_frame(t, &f) && seen.deadline_us == 123456789 && seen.timeout_ms == 77,
+		  "deadlines are passed on");
 	atomic_store(&wire_slot(&P.arena, t->slot)->deadline_us, 0);
 	talk_free(t);
 	whole("answers");
@@ -534,7 +544,8 @@ test_stream(void)
 	/* the backend reads nothing for a while */
 	for (int i = 0; i < 100; i++)
 		remote_server_turn(D, 1000);
-	CHECK(seen.most_backlog > ENOUGH && seen.most_backlog < ENOUGH + 2000, "the line hears that nobody reads: %zu", seen.most_backlog);
+	CHECK(seen.most_backlog > ENOUGH && seen.most_backlog < ENOUGH + 2000,
+		  "the line hears that nobody reads: %zu", seen.most_backlog);
 	while (next_frame(t, &f) && !f.final)
 	{
 		const char *s = frame_str(&f, WTAG_TEXT);
@@ -543,7 +554,8 @@ test_stream(void)
 		n++;
 	}
 	CHECK(right && n == 500 && f.kind == WF_DONE, "all of it, in order: %d", n);
-	CHECK(atomic_load(&wire_slot(&P.arena, t->slot)->output_tokens) == 500 && atomic_load(&wire_slot(&P.arena, t->slot)->prompt_tokens) == 3 &&
+	CHECK(atomic_load(&wire_slot(&P.arena, t->slot)->output_tokens) == 500 &&
+		  atomic_load(&wire_slot(&P.arena, t->slot)->prompt_tokens) == 3 &&
 		  atomic_load(&wire_slot(&P.arena, t->slot)->first_token_us) > 0, "live figures");
 	talk_free(t);
 	whole("a stream");
@@ -560,11 +572,15 @@ test_cancel(void)
 	began = clock_us();
 	talk_cancel(t);
 	WAIT_FOR(talk_over(t), NULL);
-	CHECK(seen.cancelled == before + 1 && seen.cancel_us - began < 100000, "the line hears within 100 ms: %d us", (int) (seen.cancel_us - began));
+	CHECK(seen.cancelled == before + 1 && seen.cancel_us - began < 100000,
+		  "the line hears within 100 ms: %d us", (int) (seen.cancel_us - began));
 	CHECK(talk_over(t) && talk_state(t) == WS_CLOSED, "the slot is let go");
 	talk_free(t);
 
-	/* half a message; a whole one, cancelled before it is looked at; a stream whose ring is full; an answer that nobody reads */
+	/*
+	 * half a message; a whole one, cancelled before it is looked at; a stream whose ring is full; an answer
+	 * that nobody reads
+	 */
 	t = ask("hang", 100000);
 	move(NULL);
 	talk_cancel(t);
@@ -635,7 +651,8 @@ test_corrupt(void)
 	WAIT_FOR(the_line->asks != NULL && the_line->asks->sent > 3, t);
 	atomic_fetch_add(&wire_slot(&P.arena, t->slot)->rep_tail, 100000);
 	WAIT_FOR(talk_over(t), NULL);
-	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink, "a corrupt slot gives its request up while the line speaks");
+	CHECK(talk_over(t) && seen.cancelled == before + 1 && seen.cancelled_in_sink,
+		  "a corrupt slot gives its request up while the line speaks");
 	talk_free(t);
 	/* From within dispatcher_submit(), when there is no request yet. */
 	t = ask("early 10000", 0);
@@ -660,7 +677,8 @@ test_control(void)
 	WAIT_FOR(seen.settings > 0, NULL);
 	for (int i = 0; i < 10; i++)
 		remote_server_turn(D, 1000);
-	CHECK(seen.settings == 1 && the_line->set->max_connections == 9, "the line is told of good ones: %d", seen.settings);
+	CHECK(seen.settings == 1 && the_line->set->max_connections == 9, "the line is told of good ones: %d",
+		  seen.settings);
 }
 
 /* Asleep: nothing is done, but there is a heartbeat. */

@@ -1,6 +1,7 @@
 /*
  * test_remote_elsewhere.c
- *	  The line where a url, or what is asked of it, is ill: who goes to another model at once, and whom it doesn't concern.
+ *	  The line where a url, or what is asked of it, is ill: who goes to another model at once, and whom it
+ *	  doesn't concern.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,8 @@ test_paths(void)
 	embed.fallback = true;
 	d = net_ask(l, &embed);
 	net_run(l, &http, 100000);
-	CHECK(d->finals == 1 && d->calls == 0 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0 && strstr(d->detail, "/completions\" has failed too often") != NULL,
-		  "%s: %s", d->message, d->detail);
+	CHECK(d->finals == 1 && d->calls == 0 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0 &&
+		  strstr(d->detail, "/completions\" has failed too often") != NULL, "%s: %s", d->message, d->detail);
 	embed.fallback = false;
 	embed.deadline_us = net_now + 300000;
 	d = net_ask(l, &embed);
@@ -54,7 +55,8 @@ test_paths(void)
 	CHECK(d->finals == 1 && strcmp(d->sqlstate, "57P03") == 0, "its time would be over: %s", d->message);
 	d = net_ask(l, &text);
 	net_run(l, &http, 20000);
-	CHECK(d->done && d->queue_us == 0 && l->models->pick.u[0].health == WIRE_HEALTH_UP && c->finals == 0, "others don't: %s", d->message);
+	CHECK(d->done && d->queue_us == 0 && l->models->pick.u[0].health == WIRE_HEALTH_UP && c->finals == 0,
+		  "others don't: %s", d->message);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->queue_us > 800000 && c->queue_us < 1100000, "tried again, and well: %s", c->message);
 	/* so long that nobody waits */
@@ -83,7 +85,8 @@ test_nonsense(void)
 	net_add(NET_NONSENSE, 200, -1);
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
-	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->elsewhere == 1 && strcmp(c->sqlstate, "08P01") == 0, "%s", c->message);
+	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->elsewhere == 1 &&
+		  strcmp(c->sqlstate, "08P01") == 0, "%s", c->message);
 	net_add(NET_GARBAGE, 200, -1);
 	net_add(NET_CUT_BODY, 200, -1);
 	c = net_ask(l, &(Want) {.seed = true});
@@ -128,8 +131,8 @@ test_fallback_breaker(void)
 		c[i] = net_ask(l, &(Want) {.options = once,.fallback = i % 10 != 9});
 	net_run(l, &http, 20000);
 	for (int i = 0; i < 50; i++)
-		CHECK(i % 10 == 9 ? c[i]->finals == 0 : went_elsewhere(c[i], i < 5) && strcmp(c[i]->sqlstate, i < 5 ? "08006" : "57P03") == 0, "%d: %s", i,
-			  c[i]->message);
+		CHECK(i % 10 == 9 ? c[i]->finals == 0 : went_elsewhere(c[i], i < 5) &&
+			  strcmp(c[i]->sqlstate, i < 5 ? "08006" : "57P03") == 0, "%d: %s", i, c[i]->message);
 	d = net_ask(l, &(Want) {.options = once,.fallback = true,.stop_ids = true});
 	c[0] = net_ask(l, &(Want) {.options = once,.fallback = true});
 	net_turn(l, &http);
@@ -163,7 +166,8 @@ test_fallback_breaker(void)
 	t0 = net_now;
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 10; i++)
-		CHECK(went_elsewhere(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us", (long long) (c[i]->end_us - t0));
+		CHECK(went_elsewhere(c[i], 1) && c[i]->end_us - t0 < 20000 + 375000, "%lld us",
+			  (long long) (c[i]->end_us - t0));
 	net_stop(l);
 	/* one that works is waited for */
 	l = start();
@@ -225,7 +229,8 @@ test_slow_probe(void)
 		}
 		for (int i = 1; i < 20; i++)
 			if (kind == 2)
-				CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "57P03") == 0 && c[i]->end_us - t0 < 7000000, "%s", c[i]->message);
+				CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "57P03") == 0 &&
+					  c[i]->end_us - t0 < 7000000, "%s", c[i]->message);
 			else
 				CHECK(c[i]->done && c[i]->tries == 1, "%d, %d: %s", kind, i, c[i]->message);
 		CHECK(c[0]->done == (kind == 1), "%s", c[0]->message);
@@ -245,7 +250,8 @@ test_short_time(void)
 
 		net_add(NET_NOT_SENT, 0, -1);
 		net_run(l, &http, 1000000);
-		CHECK(c->finals == 1 && c->tries == 1 && c->charged == 0 && strcmp(c->sqlstate, "57014") == 0, "%s", c->message);
+		CHECK(c->finals == 1 && c->tries == 1 && c->charged == 0 && strcmp(c->sqlstate, "57014") == 0, "%s",
+			  c->message);
 		CHECK(l->models->pick.u[0].health == WIRE_HEALTH_UNKNOWN, "%d", l->models->pick.u[0].health);
 	}
 	net_stop(l);
@@ -273,7 +279,8 @@ test_silent_url(void)
 		net_plan = a_hangs;
 		for (int i = 0; i < 20; i++)
 		{
-			Client	   *c = net_ask(l, &(Want) {.url = "https://a.example/v1 https://b.example/v1",.deadline_us = kind == 0 ? net_now + 5000000 : 0});
+			Client	   *c = net_ask(l, &(Want) {.url = "https://a.example/v1 https://b.example/v1",
+												.deadline_us = kind == 0 ? net_now + 5000000 : 0});
 
 			net_run(l, &http, 5000001);
 			if (kind == 1 && c->finals == 0)
@@ -297,7 +304,8 @@ test_refused_tokens(void)
 		NetDo		what;
 		int			status;
 		bool		counts;
-	}			cases[] = {{NET_STATUS, 400, false}, {NET_STATUS, 404, false}, {NET_NOT_SENT, 0, false}, {NET_STATUS, 500, true}, {NET_CUT, 0, true},
+	}			cases[] = {{NET_STATUS, 400, false}, {NET_STATUS, 404, false}, {NET_NOT_SENT, 0, false},
+						   {NET_STATUS, 500, true}, {NET_CUT, 0, true},
 	{NET_OK, 0, true}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -312,7 +320,8 @@ test_refused_tokens(void)
 		CHECK(c->finals == 1, "%s", c->message);
 		c = net_ask(l, &(Want) {.options = few});
 		net_run(l, &http, 20000000);
-		CHECK(c->done && (c->queue_us > 1000000) == cases[i].counts, "%zu: %lld us", i, (long long) c->queue_us);
+		CHECK(c->done && (c->queue_us > 1000000) == cases[i].counts, "%zu: %lld us", i,
+			  (long long) c->queue_us);
 		net_stop(l);
 	}
 }
@@ -330,7 +339,8 @@ test_fallback_limits(void)
 	net_add(NET_STATUS, 429, 10000);
 	c = net_ask(l, &(Want) {.fallback = true});
 	net_run(l, &http, 20000);
-	CHECK(went_elsewhere(c, 1) && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 9000, "%s", c->message);
+	CHECK(went_elsewhere(c, 1) && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 9000, "%s",
+		  c->message);
 	c = net_ask(l, &(Want) {.fallback = true});
 	d = net_ask(l, &(Want) {0});
 	net_turn(l, &http);
@@ -357,7 +367,8 @@ test_fallback_limits(void)
 	net_run(l, &http, 20000);
 	CHECK(went_elsewhere(d, 1) && c->finals == 0 && e->finals == 0, "%s", d->message);
 	net_run(l, &http, 20000000);
-	CHECK(c->done && e->done && d->calls_then == 1 && strncmp(e->text, e->want, strlen(e->want)) == 0, "%s", e->message);
+	CHECK(c->done && e->done && d->calls_then == 1 && strncmp(e->text, e->want, strlen(e->want)) == 0, "%s",
+		  e->message);
 	net_stop(l);
 }
 

@@ -11,7 +11,8 @@ fate(HttpEnd end, int status, bool idempotent, bool emitted, bool garbled, bool 
 {
 	HttpResult	r = {.end = end,.status = status,.retry_after_ms = -1};
 
-	return fate_of(&(FateCase) {.r = &r,.idempotent = idempotent,.emitted = emitted,.garbled = garbled,.cls = garbled ? ERR_PROTOCOL : ERR_NONE,.deadline = deadline});
+	return fate_of(&(FateCase) {.r = &r,.idempotent = idempotent,.emitted = emitted,.garbled = garbled,
+								.cls = garbled ? ERR_PROTOCOL : ERR_NONE,.deadline = deadline});
 }
 
 /* As the text has it: a = for nothing, i = only if idempotent (and it counts as charged), n = never */
@@ -53,9 +54,11 @@ test_rule(void)
 
 			CHECK(f.verdict == (want ? OUTCOME_RETRY : OUTCOME_ERROR), "%d %d: %d", cases[i].end,
 				  cases[i].status, f.verdict);
-			CHECK(f.charged == (cases[i].again == 'i' || cases[i].again == 'x'), "%d %d: charged %d", cases[i].end, cases[i].status, f.charged);
+			CHECK(f.charged == (cases[i].again == 'i' || cases[i].again == 'x'), "%d %d: charged %d",
+				  cases[i].end, cases[i].status, f.charged);
 			CHECK(f.health == cases[i].health, "%d %d: health %d", cases[i].end, cases[i].status, f.health);
-			CHECK(f.path == (cases[i].status == 500), "%d %d: path %d", cases[i].end, cases[i].status, f.path);
+			CHECK(f.path == (cases[i].status == 500), "%d %d: path %d", cases[i].end, cases[i].status,
+				  f.path);
 			CHECK(f.throttled == (cases[i].status == 429), "%d", cases[i].status);
 		}
 	for (int status = 200; status < 300; status++)
@@ -83,7 +86,8 @@ test_always(void)
 				bool		deadline = bits & 8;
 				CallOutcome	f;
 
-				if ((status > 0 && status < 200) || (status > 0 && (end == HTTP_NOT_SENT || end == HTTP_REFUSED)))
+				if ((status > 0 && status < 200) ||
+					(status > 0 && (end == HTTP_NOT_SENT || end == HTTP_REFUSED)))
 					continue;
 				f = fate((HttpEnd) end, status, idempotent, emitted, garbled, deadline);
 				if (f.verdict == OUTCOME_RETRY)
@@ -92,8 +96,10 @@ test_always(void)
 					CHECK(!f.charged || idempotent, "what may be charged twice: %d %d", end, status);
 				}
 				if (f.verdict == OUTCOME_REPLY)
-					CHECK(end == HTTP_DONE && status >= 200 && status < 300 && !garbled && !f.charged, "%d %d", end, status);
-				if (end != HTTP_NOT_SENT && end != HTTP_REFUSED && (status == 0 || (status >= 200 && status < 300)))
+					CHECK(end == HTTP_DONE && status >= 200 && status < 300 && !garbled && !f.charged,
+						  "%d %d", end, status);
+				if (end != HTTP_NOT_SENT && end != HTTP_REFUSED &&
+					(status == 0 || (status >= 200 && status < 300)))
 					CHECK(f.charged || f.verdict == OUTCOME_REPLY,
 						  "sent, and no status that says no: %d %d", end, status);
 				CHECK(!f.split || (f.verdict == OUTCOME_ERROR && !f.charged), "%d %d", end, status);

@@ -43,7 +43,8 @@ static void
 test_order(void)
 {
 	RequestQueue *g = rqueue_new(same, 8);
-	Row			r[8] = {row(1, 0, 0), row(1, 0, 0), row(1, 0, 0), row(2, 0, 0), row(3, -1, 0), row(9, -5, 0), row(4, 7, 0), row(2, 0, 0)};
+	Row			r[8] = {row(1, 0, 0), row(1, 0, 0), row(1, 0, 0), row(2, 0, 0), row(3, -1, 0), row(9, -5, 0),
+						row(4, 7, 0), row(2, 0, 0)};
 	static const int want[] = {6, 4, 0, 3, 1, 7, 2, 5};
 	int64_t		when;
 	GatherItem *v[8];
@@ -259,7 +260,8 @@ test_weights(void)
 		rqueue_take(g, true, 0, v, &when);
 		of[v[0]->login]++;
 	}
-	CHECK(of[1] >= 98 && of[1] <= 102 && of[2] >= 298 && of[2] <= 302 && of[3] >= 98 && of[3] <= 102, "%d, %d, %d", of[1], of[2], of[3]);
+	CHECK(of[1] >= 98 && of[1] <= 102 && of[2] >= 298 && of[2] <= 302 && of[3] >= 98 && of[3] <= 102,
+		  "%d, %d, %d", of[1], of[2], of[3]);
 	while (rqueue_take(g, true, 0, v, &when) > 0)
 		;
 	rqueue_free(g);

@@ -138,7 +138,8 @@ to(int port, const char *path, const char *body)
 	char	   *url = urls[at++ % 8];
 
 	snprintf(url, sizeof(urls[0]), "http://127.0.0.1:%d%s", port, path);
-	return (HttpRequest) {.url = url, .body = body, .len = strlen(body), .deadline_us = clock_us() + 20000000, .connect_timeout_ms = 5000,
+	return (HttpRequest) {.url = url, .body = body, .len = strlen(body), .deadline_us = clock_us() + 20000000,
+						  .connect_timeout_ms = 5000,
 		.verify = true, .max_answer = 1048576};
 }
 
@@ -171,49 +172,66 @@ test_plain(void)
 	HttpStats	st;
 
 	run(&g, to(server.port, "/echo?key=v", "{\"a\": 1}"));
-	CHECK(g.r.end == HTTP_DONE && g.r.status == 200 && g.r.is_json && !g.r.is_events && strcmp(g.body.data, "{\"a\": 1}") == 0, "%s", g.r.e.msg);
-	CHECK(g.r.sent_us > 0 && g.r.first_byte_us >= g.r.sent_us && g.r.end_us >= g.r.first_byte_us, "times in their order");
+	CHECK(g.r.end == HTTP_DONE && g.r.status == 200 && g.r.is_json && !g.r.is_events &&
+		  strcmp(g.body.data, "{\"a\": 1}") == 0, "%s", g.r.e.msg);
+	CHECK(g.r.sent_us > 0 && g.r.first_byte_us >= g.r.sent_us && g.r.end_us >= g.r.first_byte_us,
+		  "times in their order");
 	CHECK(g.r.retry_after_ms == -1 && g.r.limit_tokens == -1, "none given");
-	CHECK(strncmp(server.head, "POST /echo?key=v HTTP/1.1\r\n", 27) == 0 && strstr(server.head, "\r\nContent-Type: application/json\r\n") != NULL &&
-		  strstr(server.head, "\r\nAccept: application/json\r\n") != NULL && strcasestr(server.head, "Expect") == NULL &&
-		  strcasestr(server.head, "chunked") == NULL && strcasestr(server.head, "upgrade") == NULL, "%s", server.head);
+	CHECK(strncmp(server.head, "POST /echo?key=v HTTP/1.1\r\n", 27) == 0 &&
+		  strstr(server.head, "\r\nContent-Type: application/json\r\n") != NULL &&
+		  strstr(server.head, "\r\nAccept: application/json\r\n") != NULL &&
+		  strcasestr(server.head, "Expect") == NULL && strcasestr(server.head, "chunked") == NULL &&
+		  strcasestr(server.head, "upgrade") == NULL, "%s", server.head);
 	run(&g, to(server.port, "/echo", ""));
-	CHECK(g.r.end == HTTP_DONE && g.body.len == 0 && strstr(server.head, "\r\nContent-Length: 0\r\n") != NULL, "an empty body: %s", server.head);
+	CHECK(g.r.end == HTTP_DONE && g.body.len == 0 && strstr(server.head, "\r\nContent-Length: 0\r\n") != NULL,
+		  "an empty body: %s", server.head);
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	for (int i = 0; i < 26; i++)
 		big[i * 10000] = 'a' + i;
 	run(&g, to(server.port, "/echo", big));
-	CHECK(g.r.end == HTTP_DONE && g.body.len == sizeof(big) - 1 && memcmp(g.body.data, big, g.body.len) == 0, "%zu bytes", g.body.len);
+	CHECK(g.r.end == HTTP_DONE && g.body.len == sizeof(big) - 1 && memcmp(g.body.data, big, g.body.len) == 0,
+		  "%zu bytes", g.body.len);
 	run(&g, to(server.port, "/chunked", "some text that is longer than a chunk"));
-	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "some text that is longer than a chunk") == 0 && g.r.retry_after_ms == -1, "chunks; a trailer is no header");
+	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "some text that is longer than a chunk") == 0 &&
+		  g.r.retry_after_ms == -1, "chunks; a trailer is no header");
 	run(&g, to(server.port, "/gzip", "some text"));
-	CHECK(g.r.end == HTTP_CUT && g.r.status == 200 && g.r.e.cls == ERR_PROTOCOL && g.body.len == 0 && strstr(g.r.e.msg, "compressed") != NULL, "%s", g.r.e.msg);
-	CHECK(strstr(server.head, "\r\nAccept-Encoding: identity\r\n") != NULL && strcasestr(server.head, ": gzip") == NULL, "%s", server.head);
+	CHECK(g.r.end == HTTP_CUT && g.r.status == 200 && g.r.e.cls == ERR_PROTOCOL && g.body.len == 0 &&
+		  strstr(g.r.e.msg, "compressed") != NULL, "%s", g.r.e.msg);
+	CHECK(strstr(server.head, "\r\nAccept-Encoding: identity\r\n") != NULL &&
+		  strcasestr(server.head, ": gzip") == NULL, "%s", server.head);
 	run(&g, to(server.port, "/bytes", "byte by byte"));
 	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "byte by byte") == 0, "byte by byte");
 	run(&g, to(server.port, "/hints", ""));
-	CHECK(g.r.end == HTTP_DONE && g.r.status == 200 && strcmp(g.body.data, "ok") == 0 && g.r.retry_after_ms == -1, "the last head counts");
+	CHECK(g.r.end == HTTP_DONE && g.r.status == 200 && strcmp(g.body.data, "ok") == 0 &&
+		  g.r.retry_after_ms == -1, "the last head counts");
 	run(&g, to(server.port, "/no-length", ""));
 	CHECK(g.r.end == HTTP_DONE && strcmp(g.body.data, "all of it") == 0, "until it closes");
 	run(&g, to(server.port, "/error", "{\"error\": 1}"));
-	CHECK(g.r.end == HTTP_DONE && g.r.status == 500 && strcmp(g.body.data, "{\"error\": 1}") == 0, "a status is an answer");
+	CHECK(g.r.end == HTTP_DONE && g.r.status == 500 && strcmp(g.body.data, "{\"error\": 1}") == 0,
+		  "a status is an answer");
 	{
 		HttpRequest r = to(server.port, "/events", "{}");
-		const char *headers[] = {"Authorization: Bearer s3cret", "X-Empty:", "X-Two: a b", "Content-Type: text/x"};
+		const char *headers[] = {"Authorization: Bearer s3cret", "X-Empty:", "X-Two: a b",
+								 "Content-Type: text/x"};
 
 		r.stream = true;
 		r.headers = headers;
 		r.n_headers = 4;
 		run(&g, r);
-		CHECK(g.r.end == HTTP_DONE && g.r.is_events && !g.r.is_json && strcmp(g.body.data, "data: x\n\ndata: x\n\ndata: x\n\n") == 0, "events");
-		CHECK(strstr(server.head, "\r\nAccept: text/event-stream\r\n") != NULL && strstr(server.head, "\r\nAuthorization: Bearer s3cret\r\n") != NULL &&
-			  (strstr(server.head, "\r\nX-Empty:\r\n") != NULL || strstr(server.head, "\r\nX-Empty: \r\n") != NULL) &&
-			  strstr(server.head, "\r\nX-Two: a b\r\n") != NULL && strstr(server.head, "\r\nContent-Type: text/x\r\n") != NULL &&
+		CHECK(g.r.end == HTTP_DONE && g.r.is_events && !g.r.is_json &&
+			  strcmp(g.body.data, "data: x\n\ndata: x\n\ndata: x\n\n") == 0, "events");
+		CHECK(strstr(server.head, "\r\nAccept: text/event-stream\r\n") != NULL &&
+			  strstr(server.head, "\r\nAuthorization: Bearer s3cret\r\n") != NULL &&
+			  (strstr(server.head, "\r\nX-Empty:\r\n") != NULL ||
+			   strstr(server.head, "\r\nX-Empty: \r\n") != NULL) &&
+			  strstr(server.head, "\r\nX-Two: a b\r\n") != NULL &&
+			  strstr(server.head, "\r\nContent-Type: text/x\r\n") != NULL &&
 			  strstr(server.head, "application/json") == NULL, "%s", server.head);
 		r.get = true;
 		run(&g, r);
-		CHECK(g.r.end == HTTP_DONE && strncmp(server.head, "GET /events", 11) == 0 && strcasestr(server.head, "content-length") == NULL, "%s", server.head);
+		CHECK(g.r.end == HTTP_DONE && strncmp(server.head, "GET /events", 11) == 0 &&
+			  strcasestr(server.head, "content-length") == NULL, "%s", server.head);
 	}
 	http_stats(http, &st);
 	CHECK(st.calls == 0, "%d calls", st.calls);
@@ -223,7 +241,8 @@ test_plain(void)
 static void
 test_headers_refused(void)
 {
-	static const char *const bad[] = {"Host: x", "content-length: 5", "Transfer-Encoding: chunked", "Expect: 100-continue", "X: a\r\nY: b", "X: a\nb",
+	static const char *const bad[] = {"Host: x", "content-length: 5", "Transfer-Encoding: chunked",
+									  "Expect: 100-continue", "X: a\r\nY: b", "X: a\nb",
 	"X\r\n: a", "no colon", ": a", "", "X Y: a", "X\t: a", "Connection: close", "X: \x01"};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -248,19 +267,26 @@ test_waits(void)
 		const char *s;
 		int64_t		ms;
 	}			durations[] = {
-		{"6m0s", 360000}, {"1s", 1000}, {"20ms", 20}, {"1h2m3s", 3723000}, {"1.5s", 1500}, {"0s", 0}, {"7", 7000}, {"0.25", 250}, {"1d", 86400000},
-		{"1m0.5s", 60500}, {"999us", 1}, {"1ns", 1}, {"99999999999999999999999s", 86400000}, {"365d", 86400000},
-		{"", -1}, {"s", -1}, {"-1s", -1}, {"1x", -1}, {"1s2", -1}, {"1 s", -1}, {"abc", -1}, {"1.s", -1}, {".5s", -1}, {"1e3", -1}, {"1s ", -1},
+		{"6m0s", 360000}, {"1s", 1000}, {"20ms", 20}, {"1h2m3s", 3723000}, {"1.5s", 1500}, {"0s", 0},
+		{"7", 7000}, {"0.25", 250}, {"1d", 86400000},
+		{"1m0.5s", 60500}, {"999us", 1}, {"1ns", 1}, {"99999999999999999999999s", 86400000},
+		{"365d", 86400000},
+		{"", -1}, {"s", -1}, {"-1s", -1}, {"1x", -1}, {"1s2", -1}, {"1 s", -1}, {"abc", -1}, {"1.s", -1},
+		{".5s", -1}, {"1e3", -1}, {"1s ", -1},
 	};
 	static const struct
 	{
 		const char *head;
 		int64_t		ms;
 	}			heads[] = {
-		{"Retry-After: 5", 5000}, {"retry-after:5", 5000}, {"RETRY-AFTER:  5  ", 5000}, {"Retry-After: 0", 0}, {"Retry-After: 1.5", 1500},
-		{"Retry-After: -5", -1}, {"Retry-After: soon", -1}, {"Retry-After:", -1}, {"Retry-After: 1s", -1}, {"Retry-After: 9999999999999999999999", 86400000},
-		{"Retry-After: Sun, 06 Nov 1994 08:49:37 GMT", 0}, {"Retry-After: Fri, 31 Dec 2199 23:59:59 GMT", 86400000},
-		{"retry-after-ms: 250", 250}, {"Retry-After-Ms: 0.5", 1}, {"retry-after-ms: x", -1}, {"retry-after-ms: 99999999999999999999", 86400000},
+		{"Retry-After: 5", 5000}, {"retry-after:5", 5000}, {"RETRY-AFTER:  5  ", 5000}, {"Retry-After: 0", 0},
+		{"Retry-After: 1.5", 1500},
+		{"Retry-After: -5", -1}, {"Retry-After: soon", -1}, {"Retry-After:", -1}, {"Retry-After: 1s", -1},
+		{"Retry-After: 9999999999999999999999", 86400000},
+		{"Retry-After: Sun, 06 Nov 1994 08:49:37 GMT", 0}, {"Retry-After: Fri, 31 Dec 2199 23:59:59 GMT",
+															86400000},
+		{"retry-after-ms: 250", 250}, {"Retry-After-Ms: 0.5", 1}, {"retry-after-ms: x", -1},
+		{"retry-after-ms: 99999999999999999999", 86400000},
 		{"X-Retry-After: 5", -1}, {"Retry-Afte: 5", -1},
 	};
 	Got			g = {0};
@@ -285,15 +311,18 @@ test_waits(void)
 	strftime(date, sizeof(date), "Retry-After: %a, %d %b %Y %H:%M:%S GMT", &tm);
 	http_head_reset(&r);
 	http_head_line(&r, date, strlen(date));
-	CHECK(r.retry_after_ms > 95000 && r.retry_after_ms <= 100000, "%s: %lld", date, (long long) r.retry_after_ms);
+	CHECK(r.retry_after_ms > 95000 && r.retry_after_ms <= 100000, "%s: %lld", date,
+		  (long long) r.retry_after_ms);
 	{
 		static const struct
 		{
 			const char *head;
 			bool		encoded;
 		}			codings[] = {
-			{"Content-Encoding: gzip", true}, {"content-encoding:br", true}, {"Content-Encoding: identity", false}, {"Content-Encoding: Identity , gzip", true},
-			{"Content-Encoding:", false}, {"Content-Encoding: ,", false}, {"Transfer-Encoding: chunked", false}, {"Transfer-Encoding: gzip, chunked", true},
+			{"Content-Encoding: gzip", true}, {"content-encoding:br", true},
+			{"Content-Encoding: identity", false}, {"Content-Encoding: Identity , gzip", true},
+			{"Content-Encoding:", false}, {"Content-Encoding: ,", false},
+			{"Transfer-Encoding: chunked", false}, {"Transfer-Encoding: gzip, chunked", true},
 			{"Accept-Encoding: gzip", false},
 		};
 
@@ -317,9 +346,12 @@ test_waits(void)
 	http_head_line(&r, "Content-Type: text/event-streams", 32);
 	CHECK(!r.is_events && !r.is_json, "another");
 	run(&g, to(server.port, "/limited", ""));
-	CHECK(g.r.end == HTTP_DONE && g.r.status == 429 && g.r.retry_after_ms == 7000 && g.r.is_json, "%d", g.r.status);
-	CHECK(g.r.limit_requests == 60 && g.r.remaining_requests == 0 && g.r.reset_requests_ms == 360000, "requests");
-	CHECK(g.r.limit_tokens == 150000 && g.r.remaining_tokens == 149984 && g.r.reset_tokens_ms == 20, "tokens");
+	CHECK(g.r.end == HTTP_DONE && g.r.status == 429 && g.r.retry_after_ms == 7000 && g.r.is_json, "%d",
+		  g.r.status);
+	CHECK(g.r.limit_requests == 60 && g.r.remaining_requests == 0 && g.r.reset_requests_ms == 360000,
+		  "requests");
+	CHECK(g.r.limit_tokens == 150000 && g.r.remaining_tokens == 149984 && g.r.reset_tokens_ms == 20,
+		  "tokens");
 	forget(&g);
 }
 
@@ -368,14 +400,16 @@ test_faults(void)
 			before = server_figure(&server, &server.requests);
 			snprintf(path, sizeof(path), "%s", cases[i].path);
 			run(&g, to(server.port, path, "{\"prompt\": 1}"));
-			CHECK(g.r.end == cases[i].end && g.r.status == cases[i].status, "%s: end %d, status %d, %s, %s", path, g.r.end, g.r.status, g.r.e.msg, g.r.e.detail);
+			CHECK(g.r.end == cases[i].end && g.r.status == cases[i].status, "%s: end %d, status %d, %s, %s",
+				  path, g.r.end, g.r.status, g.r.e.msg, g.r.e.detail);
 			CHECK(g.r.e.cls == cases[i].cls, "%s: %s, %s", path, g.r.e.msg, g.r.e.detail);
 			CHECK(g.heads == (cases[i].status != 0), "%s: %d heads", path, g.heads);
 			CHECK(g.body.len <= 1048576, "%s: %zu bytes", path, g.body.len);
-			CHECK(server_figure(&server, &server.requests) - before == cases[i].repeated, "%s reached the server %d times", path,
-				  server_figure(&server, &server.requests) - before);
+			CHECK(server_figure(&server, &server.requests) - before == cases[i].repeated,
+				  "%s reached the server %d times", path, server_figure(&server, &server.requests) - before);
 			if (cases[i].cls != ERR_NONE)
-				CHECK(strstr(g.r.e.msg, cases[i].path) != NULL && strstr(g.r.e.msg, "prompt") == NULL, "%s", g.r.e.msg);
+				CHECK(strstr(g.r.e.msg, cases[i].path) != NULL && strstr(g.r.e.msg, "prompt") == NULL, "%s",
+					  g.r.e.msg);
 			forget(&g);
 		}
 	/* a Content-Length that is none: libcurl's decision, but never a whole answer with a wrong body */
@@ -399,7 +433,8 @@ test_texts(void)
 	r.headers = &header;
 	r.n_headers = 1;
 	run(&g, r);
-	CHECK(strstr(g.r.e.msg, "/close\"") != NULL && strstr(g.r.e.msg, "s3cret") == NULL && strstr(g.r.e.detail, "s3cret") == NULL, "%s %s", g.r.e.msg, g.r.e.detail);
+	CHECK(strstr(g.r.e.msg, "/close\"") != NULL && strstr(g.r.e.msg, "s3cret") == NULL &&
+		  strstr(g.r.e.detail, "s3cret") == NULL, "%s %s", g.r.e.msg, g.r.e.detail);
 	forget(&g);
 }
 
@@ -419,7 +454,8 @@ test_not_sent(void)
 	if (bind(s, (struct sockaddr *) &a, sizeof(a)) != 0 || getsockname(s, (struct sockaddr *) &a, &len) != 0)
 		abort();
 	run(&g, to(ntohs(a.sin_port), "/x", "{}"));
-	CHECK(g.r.end == HTTP_NOT_SENT && g.r.e.cls == ERR_CONNECTION && strstr(g.r.e.msg, "Connection refused") != NULL && g.r.sent_us == 0, "%d %s", g.r.end, g.r.e.msg);
+	CHECK(g.r.end == HTTP_NOT_SENT && g.r.e.cls == ERR_CONNECTION &&
+		  strstr(g.r.e.msg, "Connection refused") != NULL && g.r.sent_us == 0, "%d %s", g.r.end, g.r.e.msg);
 	/* one whose queue is full */
 	listen(s, 0);
 	for (int i = 0; i < 64; i++)
@@ -432,13 +468,15 @@ test_not_sent(void)
 	r.connect_timeout_ms = 200;
 	start = clock_us();
 	run(&g, r);
-	CHECK(g.r.end == HTTP_NOT_SENT && strstr(g.r.e.msg, "timeout expired") != NULL, "%d %s %s", g.r.end, g.r.e.msg, g.r.e.detail);
+	CHECK(g.r.end == HTTP_NOT_SENT && strstr(g.r.e.msg, "timeout expired") != NULL, "%d %s %s", g.r.end,
+		  g.r.e.msg, g.r.e.detail);
 	CHECK(clock_us() - start < 1500000, "%lld us", (long long) (clock_us() - start));
 	r.connect_timeout_ms = 10000;
 	r.deadline_us = clock_us() + 200000;
 	start = clock_us();
 	run(&g, r);
-	CHECK(g.r.end == HTTP_NOT_SENT && strstr(g.r.e.msg, "timeout expired") != NULL, "by the deadline: %d %s", g.r.end, g.r.e.msg);
+	CHECK(g.r.end == HTTP_NOT_SENT && strstr(g.r.e.msg, "timeout expired") != NULL, "by the deadline: %d %s",
+		  g.r.end, g.r.e.msg);
 	CHECK(clock_us() - start < 1000000, "%lld us", (long long) (clock_us() - start));
 	for (int i = 0; i < 64; i++)
 		close(filler[i]);
@@ -446,7 +484,8 @@ test_not_sent(void)
 	r = to(1, "/x", "");
 	r.url = "http://no-such-host.invalid/v1";
 	run(&g, r);
-	CHECK(g.r.end == HTTP_NOT_SENT && strstr(g.r.e.msg, "could not be resolved") != NULL, "%d %s", g.r.end, g.r.e.msg);
+	CHECK(g.r.end == HTTP_NOT_SENT && strstr(g.r.e.msg, "could not be resolved") != NULL, "%d %s", g.r.end,
+		  g.r.e.msg);
 	/* other schemes */
 	r.url = "file:///etc/passwd";
 	run(&g, r);
@@ -486,7 +525,8 @@ test_deadlines(void)
 	{
 		int64_t		late = g[i].r.end_us - (start + 400000 - i * 100000);
 
-		CHECK(g[i].ended == 1 && g[i].r.end == HTTP_LATE && g[i].r.e.cls == ERR_CONNECTION, "%s: %d %s", paths[i], g[i].r.end, g[i].r.e.msg);
+		CHECK(g[i].ended == 1 && g[i].r.end == HTTP_LATE && g[i].r.e.cls == ERR_CONNECTION, "%s: %d %s",
+			  paths[i], g[i].r.end, g[i].r.e.msg);
 		CHECK(late >= 0 && late < 100000, "%s: %lld us late", paths[i], (long long) late);
 	}
 	CHECK(g[2].r.status == 200 && g[2].body.len == 18, "what came before: %zu", g[2].body.len);
@@ -529,8 +569,9 @@ test_cancel(void)
 		CHECK(clock_us() - at < 50000, "cancelling took %lld us", (long long) (clock_us() - at));
 		/* without a further turn */
 		usleep(100000);
-		CHECK(server_figure(&server, &server.closed) == before + 1 && server.closed_us - at < 100000, "%s: closed %d, after %lld us", paths[i],
-			  server_figure(&server, &server.closed) - before, (long long) (server.closed_us - at));
+		CHECK(server_figure(&server, &server.closed) == before + 1 && server.closed_us - at < 100000,
+			  "%s: closed %d, after %lld us", paths[i], server_figure(&server, &server.closed) - before,
+			  (long long) (server.closed_us - at));
 		turn(NULL, 0, 20);
 		CHECK(g.ended == 0, "no event comes any more");
 		forget(&g);
@@ -591,7 +632,8 @@ test_callbacks(void)
 		turn(&g[2], 1, 5000);
 		CHECK(g[2].r.end == HTTP_DONE && strcmp(g[2].body.data, "abc") == 0, "the third");
 		turn(NULL, 0, 100);
-		CHECK(g[1].ended == 0 && g[0].ended == !self && server_figure(&server, &server.closed) == before + 1, "%d: ended %d and %d", self, g[0].ended, g[1].ended);
+		CHECK(g[1].ended == 0 && g[0].ended == !self && server_figure(&server, &server.closed) == before + 1,
+			  "%d: ended %d and %d", self, g[0].ended, g[1].ended);
 		if (self)
 			http_cancel(g[1].call);
 		for (int i = 0; i < 3; i++)
@@ -650,7 +692,10 @@ test_pause(void)
 	turn(&g, 1, 2000);
 	CHECK(g.ended == 1 && g.r.end == HTTP_LATE && g.body.len == 0, "%d", g.r.end);
 	forget(&g);
-	/* an answer that was whole while it was paused comes whole; its caller may say no, pause again or cancel it then */
+	/*
+	 * an answer that was whole while it was paused comes whole; its caller may say no, pause again or cancel
+	 * it then
+	 */
 	for (int i = 0; i < 6; i++)
 	{
 		r = to(server.port, "/echo", "some text");
@@ -686,7 +731,8 @@ test_pause(void)
 			http_pause(g.call, false);
 		}
 		turn(&g, 1, i == 3 ? 100 : 2000);
-		CHECK(g.ended == (i != 3) && g.pieces == 1 && strcmp(g.body.data, "some text") == 0, "%d: %d %d %s", i, g.ended, g.pieces, g.r.e.msg);
+		CHECK(g.ended == (i != 3) && g.pieces == 1 && strcmp(g.body.data, "some text") == 0, "%d: %d %d %s",
+			  i, g.ended, g.pieces, g.r.e.msg);
 		if (i != 3)
 			CHECK(g.r.end == (i == 2 ? HTTP_CUT : HTTP_DONE), "%d: %d", i, g.r.end);
 		forget(&g);
@@ -715,13 +761,15 @@ test_reuse(void)
 		CHECK(g[0].r.end == HTTP_DONE, "%s", g[0].r.e.msg);
 	}
 	http_stats(http, &a);
-	CHECK(a.connects == 1 && a.connections == 1 && server_figure(&server, &server.connections) - before == 1, "%lld made for 100 calls", (long long) a.connects);
+	CHECK(a.connects == 1 && a.connections == 1 && server_figure(&server, &server.connections) - before == 1,
+		  "%lld made for 100 calls", (long long) a.connects);
 	/* a connection that was closed while it was idle is not used again, and nothing is lost by it */
 	run(&g[0], to(server.port, "/quiet-close", "x"));
 	usleep(20000);
 	before = server_figure(&server, &server.requests);
 	run(&g[0], to(server.port, "/echo", "x"));
-	CHECK(g[0].r.end == HTTP_DONE && server_figure(&server, &server.requests) == before + 1, "%s", g[0].r.e.msg);
+	CHECK(g[0].r.end == HTTP_DONE && server_figure(&server, &server.requests) == before + 1, "%s",
+		  g[0].r.e.msg);
 	http_stats(http, &a);
 	CHECK(a.connects == 2 && a.connections == 1, "%lld made, %d open", (long long) a.connects, a.connections);
 	/* many at once, twice */
@@ -747,13 +795,15 @@ test_reuse(void)
 		turn(g, MANY, 20000);
 		for (int i = 0; i < MANY; i++)
 		{
-			CHECK(g[i].ended == 1 && g[i].r.end == HTTP_DONE && strcmp(g[i].body.data, (char *) g[i].start_what) == 0, "%d: %s", i, g[i].r.e.msg);
+			CHECK(g[i].ended == 1 && g[i].r.end == HTTP_DONE &&
+				  strcmp(g[i].body.data, (char *) g[i].start_what) == 0, "%d: %s", i, g[i].r.e.msg);
 			mem_free(g[i].start_what);
 		}
 		CHECK(server.most_at_once > MANY * 3 / 4, "%d at once", server.most_at_once);
 		CHECK(clock_us() - start < 5000000, "%lld us", (long long) (clock_us() - start));
 		http_stats(http, &b);
-		CHECK(b.connects <= 2 + MANY && b.connections <= MANY && b.calls == 0, "round %d: %lld made, %d open", round, (long long) b.connects, b.connections);
+		CHECK(b.connects <= 2 + MANY && b.connections <= MANY && b.calls == 0, "round %d: %lld made, %d open",
+			  round, (long long) b.connects, b.connections);
 	}
 	for (int i = 0; i < MANY; i++)
 		forget(&g[i]);
@@ -765,7 +815,8 @@ test_reuse(void)
 static void
 test_leaks(void)
 {
-	static const char *const paths[] = {"/echo", "/gzip", "/chunked", "/close", "/cut-body", "/garbage", "/events", "/redirect", "/stream-hang", "/error"};
+	static const char *const paths[] = {"/echo", "/gzip", "/chunked", "/close", "/cut-body", "/garbage",
+										"/events", "/redirect", "/stream-hang", "/error"};
 	static Got	g[50];
 	int			fds = 0;
 	size_t		used = 0;
@@ -806,7 +857,8 @@ test_leaks(void)
 			used = mallinfo2().uordblks;
 		}
 	}
-	CHECK(ended + cancelled == 10000 && cancelled >= 200 && cancelled <= 1000, "%d ended, %d were cancelled", ended, cancelled);
+	CHECK(ended + cancelled == 10000 && cancelled >= 200 && cancelled <= 1000, "%d ended, %d were cancelled",
+		  ended, cancelled);
 	usleep(100000);
 	malloc_trim(0);
 	/* the server's ends of connections are among them, and its threads' memory */

@@ -54,22 +54,24 @@ net_answer_text(const HttpCall *c, Buf *b)
 
 	if (net_is_check(c->url))
 	{
-		buf_addstr(b, "{\"object\": \"list\", \"data\": [{\"id\": \"other\", \"max_model_len\": 5}, {\"id\": \"m\", \"max_model_len\": ");
+		buf_addstr(b, "{\"object\": \"list\", \"data\": [{\"id\": \"other\", \"max_model_len\": 5}, {\"id\": "
+					  "\"m\", \"max_model_len\": ");
 		buf_printf(b, told > 0 ? "%d}]}" : "null}]}", told);
 		return;
 	}
 	if (strstr(c->url, "/tokenize") != NULL)
 	{
 		CHECK(strcmp(c->body, "{\"model\":\"m\",\"prompt\":\"x\"}") == 0, "%s", c->body);
-		buf_printf(b, told_tokens > 0 ? "{\"count\": 1, \"max_model_len\": %d, \"tokens\": [1]}" : "{\"count\": 1, \"tokens\": [1]}", told_tokens);
+		buf_printf(b, told_tokens > 0 ? "{\"count\": 1, \"max_model_len\": %d, \"tokens\": [1]}" :
+				   "{\"count\": 1, \"tokens\": [1]}", told_tokens);
 		return;
 	}
 	q = json_parse(c->body, strlen(c->body));
 	most = json_get(q, "max_tokens");
 	asked_for[n_texts++ % 64] = most != NULL ? (int64_t) most->num : -1;
-	buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"for %s\", \"finish_reason\": \"stop\"}], "
-			   "\"usage\": {\"prompt_tokens\": 5, \"completion_tokens\": 2, \"total_tokens\": 7}}",
-			   json_get(q, "prompt")->s);
+	buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": "
+			   "\"for %s\", \"finish_reason\": \"stop\"}], \"usage\": {\"prompt_tokens\": 5, "
+			   "\"completion_tokens\": 2, \"total_tokens\": 7}}", json_get(q, "prompt")->s);
 	json_free(q);
 }
 
@@ -102,7 +104,8 @@ ask(Dispatcher *l, const char *options)
 static bool
 refused(const Client *c)
 {
-	return c->finals == 1 && !c->done && strcmp(c->sqlstate, "22023") == 0 && strstr(c->message, "max_tokens must be given") != NULL &&
+	return c->finals == 1 && !c->done && strcmp(c->sqlstate, "22023") == 0 &&
+		strstr(c->message, "max_tokens must be given") != NULL &&
 		strstr(c->hint, "\"max_model_len\"") != NULL && c->calls == 0;
 }
 
@@ -127,13 +130,16 @@ test_once(void)
 	for (int i = 0; i < 10; i++)
 	{
 		snprintf(want, sizeof(want), "for %s", c[i]->want);
-		CHECK(c[i]->done && strcmp(c[i]->text, want) == 0 && c[i]->tries == 1 && c[i]->charged == 0, "%d: %s %s", i, c[i]->text, c[i]->message);
-		CHECK(c[i]->queue_us >= 10000 && c[i]->e2e_us >= 20000, "%d: waited %lld us", i, (long long) c[i]->queue_us);
+		CHECK(c[i]->done && strcmp(c[i]->text, want) == 0 && c[i]->tries == 1 && c[i]->charged == 0,
+			  "%d: %s %s", i, c[i]->text, c[i]->message);
+		CHECK(c[i]->queue_us >= 10000 && c[i]->e2e_us >= 20000, "%d: waited %lld us", i,
+			  (long long) c[i]->queue_us);
 	}
 	CHECK(asked_for[0] == 16 || asked_for[1] == 16, "its own");
 	for (int i = 0; i < 10; i++)
-		CHECK(i == 0 ? asked_for[0] == 16 || asked_for[0] == 1000 - 8 - 2 : asked_for[i] == 16 || asked_for[i] == 1000 - 8 - 2 || asked_for[i] == 1000 - 8 - 3,
-			  "%d: %lld", i, (long long) asked_for[i]);
+		CHECK(i == 0 ? asked_for[0] == 16 || asked_for[0] == 1000 - 8 - 2 : asked_for[i] == 16 ||
+			  asked_for[i] == 1000 - 8 - 2 || asked_for[i] == 1000 - 8 - 3, "%d: %lld", i,
+			  (long long) asked_for[i]);
 	c[0] = ask(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 1, "it is known");
@@ -159,7 +165,8 @@ test_unneeded(void)
 		const char *options;
 		int64_t		most;
 	}			cases[] = {
-		{"{" VLLM ", \"max_model_len\": 500}", 500 - 8 - 2}, {"{\"dialect\": \"llama.cpp\"}", -1}, {"{\"dialect\": \"llama-cpp-python\"}", 0}
+		{"{" VLLM ", \"max_model_len\": 500}", 500 - 8 - 2}, {"{\"dialect\": \"llama.cpp\"}", -1},
+		{"{\"dialect\": \"llama-cpp-python\"}", 0}
 	};
 	Dispatcher *l = start();
 	Client	   *c;
@@ -171,7 +178,8 @@ test_unneeded(void)
 		snprintf(model, sizeof(model), "m%d", i);
 		c = net_ask(l, &(Want) {.model = model,.options = cases[i].options,.endless = true});
 		net_run(l, &http, 1000000);
-		CHECK(c->done && n_lists == 0 && asked_for[i] == cases[i].most, "%d: %lld, %s", i, (long long) asked_for[i], c->message);
+		CHECK(c->done && n_lists == 0 && asked_for[i] == cases[i].most, "%d: %lld, %s", i,
+			  (long long) asked_for[i], c->message);
 	}
 	/* who has asked for the model has asked for that */
 	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
@@ -195,7 +203,8 @@ test_untold(void)
 		c[i] = ask(l, NULL);
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
-		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not tell") != NULL, "%s: %s", c[i]->message, c[i]->detail);
+		CHECK(refused(c[i]) && strstr(c[i]->detail, "does not tell") != NULL, "%s: %s", c[i]->message,
+			  c[i]->detail);
 	CHECK(n_lists == 1 && n_texts == 0, "%d", n_lists);
 	/* no list, nor one that makes sense */
 	list(NET_STATUS, 404);
@@ -232,7 +241,8 @@ test_tokens(void)
 		c[i] = ask(l, "{" VLLM "}");
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
-		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s", (long long) asked_for[i], c[i]->message);
+		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s",
+			  (long long) asked_for[i], c[i]->message);
 	CHECK(n_lists == 1 && n_tokens == 1, "%d, %d", n_lists, n_tokens);
 	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
 	told_tokens = 0;
@@ -266,7 +276,8 @@ test_failures(void)
 		c[i] = ask(l, "{\"max_retries\": 0}");
 	net_run(l, &http, 10000000);
 	for (int i = 0; i < 3; i++)
-		CHECK(!c[i]->done && strcmp(c[i]->sqlstate, "08006") == 0 && c[i]->elsewhere == 1 && c[i]->charged == 0, "%d: %s", i, c[i]->message);
+		CHECK(!c[i]->done && strcmp(c[i]->sqlstate, "08006") == 0 && c[i]->elsewhere == 1 &&
+			  c[i]->charged == 0, "%d: %s", i, c[i]->message);
 	CHECK(n_lists == 1, "%d", n_lists);
 	list(NET_STATUS, 401);
 	c[0] = ask(l, "{\"max_retries\": 0}");
@@ -299,11 +310,13 @@ test_leaving(void)
 	c[2] = ask(l, NULL);
 	c[3] = ask(l, NULL);
 	net_run(l, &http, 400000);
-	CHECK(c[1]->finals == 1 && strcmp(c[1]->sqlstate, "57014") == 0 && c[0]->finals == 0 && n_lists == 1, "%s", c[1]->message);
+	CHECK(c[1]->finals == 1 && strcmp(c[1]->sqlstate, "57014") == 0 && c[0]->finals == 0 && n_lists == 1,
+		  "%s", c[1]->message);
 	c[3]->cancelled = true;
 	dispatcher_cancel(l, c[3]->ask);
 	net_run(l, &http, 1000000);
-	CHECK(c[0]->finals == 1 && strcmp(c[0]->sqlstate, "57014") == 0 && c[0]->charged == 0, "%s, %lld", c[0]->message, (long long) c[0]->charged);
+	CHECK(c[0]->finals == 1 && strcmp(c[0]->sqlstate, "57014") == 0 && c[0]->charged == 0, "%s, %lld",
+		  c[0]->message, (long long) c[0]->charged);
 	CHECK(c[2]->done && n_lists == 2 && n_texts == 1, "another asks: %s", c[2]->message);
 	CHECK(dispatcher_live(l) == 0 && l->models->n_asks == 0 && l->models->sizer == NULL, "nothing is left");
 	/* the one that asks */

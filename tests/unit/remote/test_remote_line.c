@@ -44,18 +44,22 @@ test_answer(void)
 	CHECK(strcmp(http.url, "https://a.example/v1/completions") == 0, "%s", http.url);
 	CHECK(strstr(http.headers, "Authorization: Bearer s3cret\n") != NULL, "%s", http.headers);
 	CHECK(strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
-	CHECK(strstr(http.headers, "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n") != NULL, "%s", http.headers);
+	CHECK(strstr(http.headers, "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n") !=
+		  NULL, "%s", http.headers);
 	CHECK(strstr(http.headers, "X-Request-Id: ") != NULL, "%s", http.headers);
 	net_run(l, &http, 1000000);
 	CHECK(c->done && strcmp(c->text, "p0!") == 0, "%s", c->text);
-	CHECK(c->tries == 1 && c->charged == 0 && strcmp(c->endpoint, "https://a.example/v1") == 0, "%s", c->endpoint);
+	CHECK(c->tries == 1 && c->charged == 0 && strcmp(c->endpoint, "https://a.example/v1") == 0, "%s",
+		  c->endpoint);
 	CHECK(c->e2e_us == 10000 && c->queue_us == 0 && c->ttft_us == 10000, "%lld", (long long) c->e2e_us);
 	CHECK(c->accepted == 1 && dispatcher_live(l) == 0, "ended");
 	/* beside /v1; and the secret in a header of its own */
-	c = net_ask(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",.options = "{\"auth_header\": \"api-key\", \"dialect\": \"vllm\"}"});
+	c = net_ask(l, &(Want) {.kind = WK_TOKENIZE,.secret = "k",
+							.options = "{\"auth_header\": \"api-key\", \"dialect\": \"vllm\"}"});
 	net_turn(l, &http);
 	CHECK(strcmp(http.url, "https://a.example/tokenize") == 0, "%s", http.url);
-	CHECK(strstr(http.headers, "api-key: k\n") != NULL && strstr(http.headers, "Bearer") == NULL, "%s", http.headers);
+	CHECK(strstr(http.headers, "api-key: k\n") != NULL && strstr(http.headers, "Bearer") == NULL, "%s",
+		  http.headers);
 	net_run(l, &http, 1000000);
 	CHECK(c->done, "done");
 	net_stop(l);
@@ -109,11 +113,14 @@ test_fates(void)
 			net_run(l, &http, 100000000);
 			CHECK(c->finals == 1, "case %zu: %d", i, c->finals);
 			CHECK(c->done == (cases[i].sqlstate[again] == NULL), "case %zu: %s", i, c->message);
-			CHECK(c->done || strcmp(c->sqlstate, cases[i].sqlstate[again]) == 0, "case %zu: %s", i, c->sqlstate);
-			CHECK(c->tries == cases[i].tries[again] && c->calls == c->tries, "case %zu: %lld tries", i, (long long) c->tries);
+			CHECK(c->done || strcmp(c->sqlstate, cases[i].sqlstate[again]) == 0, "case %zu: %s", i,
+				  c->sqlstate);
+			CHECK(c->tries == cases[i].tries[again] && c->calls == c->tries, "case %zu: %lld tries", i,
+				  (long long) c->tries);
 			CHECK(c->charged == cases[i].charged[again], "case %zu: %lld charged", i, (long long) c->charged);
 			CHECK(c->charges == c->charged + c->done, "case %zu: it charged %d", i, c->charges);
-			CHECK(c->elsewhere == cases[i].elsewhere, "case %zu: elsewhere %lld", i, (long long) c->elsewhere);
+			CHECK(c->elsewhere == cases[i].elsewhere, "case %zu: elsewhere %lld", i,
+				  (long long) c->elsewhere);
 			net_stop(l);
 		}
 }
@@ -147,7 +154,8 @@ test_retries(void)
 	/* nobody else asks it meanwhile */
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
-	CHECK(!c->done && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 3500000, "%s %d", c->message, c->calls);
+	CHECK(!c->done && c->calls == 0 && strcmp(c->sqlstate, "57P03") == 0 && c->retry_after_ms > 3500000,
+		  "%s %d", c->message, c->calls);
 	net_stop(l);
 	/* a deadline that the wait would pass: the reason is told at once */
 	l = start();
@@ -173,17 +181,20 @@ test_streams(void)
 	Client	   *c = net_ask(l, &(Want) {.stream = true});
 
 	net_run(l, &http, 1000000);
-	CHECK(c->done && c->accepted == 1 && c->texts == 3 && c->ttft_us == 10000 && c->e2e_us > c->ttft_us, "%d", c->texts);
+	CHECK(c->done && c->accepted == 1 && c->texts == 3 && c->ttft_us == 10000 && c->e2e_us > c->ttft_us, "%d",
+		  c->texts);
 	/* what has been heard is not asked for again, seed or not */
 	net_add(NET_CUT_BODY, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
-	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->texts > 0 && strcmp(c->sqlstate, "08006") == 0, "%s", c->message);
+	CHECK(!c->done && c->tries == 1 && c->charged == 1 && c->texts > 0 && strcmp(c->sqlstate, "08006") == 0,
+		  "%s", c->message);
 	CHECK(c->prompt_tokens == 7, "what is known of its cost: %lld", (long long) c->prompt_tokens);
 	net_add(NET_GARBAGE, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true,.seed = true});
 	net_run(l, &http, 10000000);
-	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->texts == 3, "nothing had been heard: %s", c->message);
+	CHECK(c->done && c->tries == 2 && c->charged == 1 && c->texts == 3, "nothing had been heard: %s",
+		  c->message);
 	/* all told, and the connection doesn't end: it gets a second */
 	net_add(NET_LINGER, 0, -1);
 	c = net_ask(l, &(Want) {.stream = true});
@@ -222,7 +233,8 @@ test_ends(void)
 	net_add(NET_HANG, 0, -1);
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 300000,.seed = true});
 	net_run(l, &http, 10000000);
-	CHECK(strcmp(c->sqlstate, "57014") == 0 && strcmp(c->message, "canceling LLM request due to timeout") == 0, "%s", c->message);
+	CHECK(strcmp(c->sqlstate, "57014") == 0 &&
+		  strcmp(c->message, "canceling LLM request due to timeout") == 0, "%s", c->message);
 	CHECK(strcmp(c->detail, "The request took longer than 1234 ms.") == 0, "%s", c->detail);
 	CHECK(c->end_us <= c->deadline_us + 1 && c->tries == 1 && c->charged == 1 && http.n == 0, "%d", http.n);
 	/* also if the connection fails at that very moment */
@@ -239,7 +251,8 @@ test_ends(void)
 	net_add(NET_HANG, 0, -1);
 	net_run(l, &http, 10000000);
 	CHECK(c->done && c->tries == 2 && c->charged == 1, "%s %lld", c->message, (long long) c->tries);
-	CHECK(!d->done && d->tries == 1 && d->charged == 1 && strcmp(d->sqlstate, "08006") == 0, "%s", d->message);
+	CHECK(!d->done && d->tries == 1 && d->charged == 1 && strcmp(d->sqlstate, "08006") == 0, "%s",
+		  d->message);
 	/* cancelled: in flight, while it waits to be asked again, in the queue */
 	net_add(NET_HANG, 0, -1);
 	net_add(NET_NOT_SENT, 0, -1);
@@ -268,7 +281,8 @@ test_hosts(void)
 	Client	   *c = net_ask(l, &(Want) {.url = "https://evil.example:8443/v1"});
 
 	net_run(l, &http, 1000000);
-	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0 && strstr(c->hint, "evil.example:8443") != NULL, "%s %s", c->message, c->hint);
+	CHECK(strcmp(c->sqlstate, "42501") == 0 && c->calls == 0 && strstr(c->hint, "evil.example:8443") != NULL,
+		  "%s %s", c->message, c->hint);
 	CHECK(c->elsewhere == 1, "elsewhere");
 	/* of several those that are */
 	c = net_ask(l, &(Want) {.url = "https://evil.example/v1 https://b.example/v1"});
@@ -287,7 +301,8 @@ test_hosts(void)
 	net_run(l, &http, 1000000);
 	CHECK(strcmp(c->sqlstate, "0A000") == 0 && c->elsewhere == -1, "%s", c->message);
 	c = net_ask(l, &(Want) {.url = "https://b.example/v1",.secret = "a\nb"});
-	CHECK(c->ask == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 && strstr(c->message, "a\nb") == NULL, "%s", c->message);
+	CHECK(c->ask == NULL && c->finals == 1 && strcmp(c->sqlstate, "22023") == 0 &&
+		  strstr(c->message, "a\nb") == NULL, "%s", c->message);
 	net_stop(l);
 }
 
@@ -306,16 +321,21 @@ test_secret_urls(void)
 		net_add(NET_STATUS, statuses[i], -1);
 		c = net_ask(l, &(Want) {.secret_urls = true,.options = "{\"max_retries\": 0}"});
 		net_run(l, &http, 1000000);
-		CHECK(!c->done && strstr(c->message, "example") == NULL && strstr(c->message, "\"m\"") != NULL, "%s", c->message);
-		CHECK(strstr(c->detail, "example") == NULL && strstr(c->hint, "example") == NULL && c->endpoint[0] == '\0', "%s", c->detail);
+		CHECK(!c->done && strstr(c->message, "example") == NULL && strstr(c->message, "\"m\"") != NULL, "%s",
+			  c->message);
+		CHECK(strstr(c->detail, "example") == NULL && strstr(c->hint, "example") == NULL &&
+			  c->endpoint[0] == '\0', "%s", c->detail);
 	}
 	net_add(NET_STATUS, 404, -1);
-	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://a.example/v1?k=1",.options = "{\"max_retries\": 0}"});
+	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://a.example/v1?k=1",
+							.options = "{\"max_retries\": 0}"});
 	net_run(l, &http, 1000000);
-	CHECK(!c->done && strstr(c->detail, "/completions") != NULL && strstr(c->detail, "k=1") == NULL, "the query: %s", c->detail);
+	CHECK(!c->done && strstr(c->detail, "/completions") != NULL && strstr(c->detail, "k=1") == NULL,
+		  "the query: %s", c->detail);
 	c = net_ask(l, &(Want) {.secret_urls = true,.url = "https://evil.example/v1"});
 	net_run(l, &http, 1000000);
-	CHECK(strcmp(c->sqlstate, "42501") == 0 && strstr(c->detail, "evil") == NULL && strstr(c->hint, "evil") == NULL, "%s %s", c->detail, c->hint);
+	CHECK(strcmp(c->sqlstate, "42501") == 0 && strstr(c->detail, "evil") == NULL &&
+		  strstr(c->hint, "evil") == NULL, "%s %s", c->detail, c->hint);
 	/* an error as a body */
 	net_add(NET_STATUS, 401, -1);
 	c = net_ask(l, &(Want) {.kind = WK_API});
@@ -336,7 +356,8 @@ test_held(void)
 	l->most_held = 0;
 	c = net_ask(l, &(Want) {.seed = true});
 	net_run(l, &http, 10000000);
-	CHECK(!c->done && strcmp(c->sqlstate, "53200") == 0 && c->tries == 1 && c->charged == 1 && c->elsewhere <= 0, "%s", c->message);
+	CHECK(!c->done && strcmp(c->sqlstate, "53200") == 0 && c->tries == 1 && c->charged == 1 &&
+		  c->elsewhere <= 0, "%s", c->message);
 	CHECK(l->held == 0 && http.n == 0, "%zu", l->held);
 	/* somebody else holds much, and this one little of it */
 	l->most_held = 1000000000;
@@ -365,7 +386,8 @@ test_gather(void)
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 3, "10 in calls of 4: %d", http.made);
 	for (int i = 0; i < 10; i++)
-		CHECK(c[i]->done && strncmp(c[i]->text, c[i]->want, strlen(c[i]->want)) == 0 && c[i]->tries == 1, "%s", c[i]->text);
+		CHECK(c[i]->done && strncmp(c[i]->text, c[i]->want, strlen(c[i]->want)) == 0 && c[i]->tries == 1,
+			  "%s", c[i]->text);
 	/* one bad row of four: refused together, asked for one by one */
 	http.made = 0;
 	net_add(NET_STATUS, 400, -1);
@@ -377,7 +399,8 @@ test_gather(void)
 	CHECK(http.made == 5, "%d", http.made);
 	CHECK(c[0]->done + c[1]->done + c[2]->done + c[3]->done == 3, "one fails");
 	for (int i = 0; i < 4; i++)
-		CHECK(c[i]->finals == 1 && c[i]->tries == 2 && (c[i]->done || strcmp(c[i]->sqlstate, "22023") == 0), "%s", c[i]->message);
+		CHECK(c[i]->finals == 1 && c[i]->tries == 2 && (c[i]->done || strcmp(c[i]->sqlstate, "22023") == 0),
+			  "%s", c[i]->message);
 	/* The same if a request can't be sent at all. */
 	bad.prompt = "?";
 	c[0] = net_ask(l, &w);
@@ -395,7 +418,8 @@ test_gather(void)
 	dispatcher_cancel(l, c[3]->ask);
 	CHECK(http.n == 1 && dispatcher_live(l) == 2, "goes on");
 	net_run(l, &http, 1000000);
-	CHECK(c[1]->done && c[2]->done && strncmp(c[2]->text, c[2]->want, strlen(c[2]->want)) == 0, "%s", c[2]->text);
+	CHECK(c[1]->done && c[2]->done && strncmp(c[2]->text, c[2]->want, strlen(c[2]->want)) == 0, "%s",
+		  c[2]->text);
 	for (int i = 0; i < 2; i++)
 		c[i] = net_ask(l, &w);
 	net_turn(l, &http);
@@ -426,7 +450,8 @@ by_poison(const HttpRequest *r)
 
 	if (poison == NULL)
 		return over_poison;
-	while (at != NULL && (at = strstr(at, poison)) != NULL && ((at != r->body && at[-1] != '\n') || (at[n] != '\n' && at[n] != '\0')))
+	while (at != NULL && (at = strstr(at, poison)) != NULL &&
+		   ((at != r->body && at[-1] != '\n') || (at[n] != '\n' && at[n] != '\0')))
 		at++;
 	return at != NULL ? over_poison : net_default();
 }
@@ -447,15 +472,18 @@ test_poison(NetDo what, int status, int n, int most_calls)
 		over_poison.what = what;
 		over_poison.status = status;
 		for (int i = 0; i < n; i++)
-			c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64}"});
+			c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": "
+																				  "64}"});
 		poison = c[bad]->want;
 		http.made = 0;
 		net_run(l, &http, 60000000);
 		CHECK(http.made <= most_calls, "%d calls", http.made);
 		for (int i = 0; i < n; i++)
 		{
-			CHECK(c[i]->finals == 1 && c[i]->done == (i != bad), "row %d, %d of %d is bad: %s, %s", i, bad, n, c[i]->message, c[i]->detail);
-			CHECK(c[i]->charges == c[i]->charged + c[i]->done && c[i]->calls == c[i]->tries, "%d, %lld", c[i]->charges, (long long) c[i]->charged);
+			CHECK(c[i]->finals == 1 && c[i]->done == (i != bad), "row %d, %d of %d is bad: %s, %s", i, bad, n,
+				  c[i]->message, c[i]->detail);
+			CHECK(c[i]->charges == c[i]->charged + c[i]->done && c[i]->calls == c[i]->tries, "%d, %lld",
+				  c[i]->charges, (long long) c[i]->charged);
 		}
 		CHECK(l->held == 0 && dispatcher_live(l) == 0, "all over");
 	}
@@ -483,7 +511,8 @@ test_poison_all(void)
 	net_plan = by_poison;
 	http.made = 0;
 	for (int i = 0; i < 64; i++)
-		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",.options = "{\"max_batch_inputs\": 64, \"max_retries\": 0}"});
+		c[i] = net_ask(l, &(Want) {.kind = WK_POOL,.task = "embed",
+								   .options = "{\"max_batch_inputs\": 64, \"max_retries\": 0}"});
 	net_run(l, &http, 100000000);
 	CHECK(http.made == 1, "none is repeated: %d", http.made);
 	net_stop(l);
@@ -505,7 +534,8 @@ test_unlike(void)
 	net_unlike = false;
 	CHECK(http.made == 4, "%d", http.made);
 	for (int i = 0; i < 4; i++)
-		CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "08P01") == 0 && c[i]->tries == 4, "%s", c[i]->message);
+		CHECK(c[i]->finals == 1 && strcmp(c[i]->sqlstate, "08P01") == 0 && c[i]->tries == 4, "%s",
+			  c[i]->message);
 	net_stop(l);
 }
 
@@ -553,8 +583,9 @@ test_order(void)
 	c[5] = net_ask(l, &(Want) {.options = o,.priority = -1});
 	net_run(l, &http, 10000000);
 	CHECK(http.most == 1, "one at a time: %d", http.most);
-	CHECK(c[0]->end_us < c[5]->end_us && c[5]->end_us < c[2]->end_us && c[2]->end_us < c[4]->end_us && c[4]->end_us < c[3]->end_us &&
-		  c[3]->end_us < c[1]->end_us, "priority, then in turn, then who can wait");
+	CHECK(c[0]->end_us < c[5]->end_us && c[5]->end_us < c[2]->end_us && c[2]->end_us < c[4]->end_us &&
+		  c[4]->end_us < c[3]->end_us && c[3]->end_us < c[1]->end_us,
+		  "priority, then in turn, then who can wait");
 	net_stop(l);
 }
 
@@ -596,7 +627,8 @@ test_urls(void)
 	net_turn(l, &http);
 	CHECK(strncmp(http.url, c[0]->endpoint, 20) == 0, "the faster one first: %s", http.url);
 	net_run(l, &http, 1000000);
-	CHECK(c[2]->done && c[2]->tries == 2 && strcmp(c[2]->endpoint, c[1]->endpoint) == 0, "%s", c[2]->endpoint);
+	CHECK(c[2]->done && c[2]->tries == 2 && strcmp(c[2]->endpoint, c[1]->endpoint) == 0, "%s",
+		  c[2]->endpoint);
 	net_stop(l);
 }
 
@@ -642,17 +674,19 @@ test_roles(void)
 	CHECK(http.n == 3 && c[5]->under_way == 1, "two of the one, the other passes: %d", http.n);
 	w.role_wait = 1;
 	c[6] = net_ask(l, &w);
-	CHECK(c[6]->ask == NULL && strcmp(c[6]->sqlstate, "53400") == 0, "who doesn't want to wait: %s", c[6]->message);
+	CHECK(c[6]->ask == NULL && strcmp(c[6]->sqlstate, "53400") == 0, "who doesn't want to wait: %s",
+		  c[6]->message);
 	CHECK(strcmp(c[6]->message, "role has its limit of 2 LLM requests in flight") == 0, "%s", c[6]->message);
 	w.role_wait = 6;
 	c[7] = net_ask(l, &w);
 	net_run(l, &http, 8000);
-	CHECK(c[7]->finals == 1 && c[7]->end_us == net_now - 3000 && strcmp(c[7]->sqlstate, "53400") == 0 && strstr(c[7]->detail, "5 ms") != NULL,
-		  "after 5 ms: %s %s", c[7]->message, c[7]->detail);
+	CHECK(c[7]->finals == 1 && c[7]->end_us == net_now - 3000 && strcmp(c[7]->sqlstate, "53400") == 0 &&
+		  strstr(c[7]->detail, "5 ms") != NULL, "after 5 ms: %s %s", c[7]->message, c[7]->detail);
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 5; i++)
 		CHECK(c[i]->done, "%s", c[i]->message);
-	CHECK(c[2]->end_us > c[0]->end_us && c[4]->end_us > c[2]->end_us && http.most == 3, "one behind the other");
+	CHECK(c[2]->end_us > c[0]->end_us && c[4]->end_us > c[2]->end_us && http.most == 3,
+		  "one behind the other");
 	/* who leaves makes room, also if it had not begun */
 	w.role_wait = 0;
 	w.role_requests = 1;
@@ -675,10 +709,13 @@ test_roles(void)
 	CHECK(net_now - t0 > 9000000 && net_now - t0 < 21000000, "%lld", (long long) (net_now - t0));
 	w.role_wait = 1;
 	c[0] = net_ask(l, &w);
-	CHECK(strcmp(c[0]->sqlstate, "53400") == 0 && strstr(c[0]->message, "60 LLM tokens per minute") != NULL, "%s", c[0]->message);
+	CHECK(strcmp(c[0]->sqlstate, "53400") == 0 && strstr(c[0]->message, "60 LLM tokens per minute") != NULL,
+		  "%s", c[0]->message);
 	/* max_tokens */
 	c[0] = net_ask(l, &(Want) {.role_max_tokens = 15});
-	CHECK(strcmp(c[0]->sqlstate, "22023") == 0 && strcmp(c[0]->message, "max_tokens must be at most 15 for this role, got 16") == 0, "%s", c[0]->message);
+	CHECK(strcmp(c[0]->sqlstate, "22023") == 0 &&
+		  strcmp(c[0]->message, "max_tokens must be at most 15 for this role, got 16") == 0, "%s",
+		  c[0]->message);
 	c[0] = net_ask(l, &(Want) {.role_max_tokens = 16});
 	c[1] = net_ask(l, &(Want) {.kind = WK_API,.role_max_tokens = 15,.body = "{\"max_tokens\": 15}"});
 	net_run(l, &http, 100000000);
@@ -686,7 +723,8 @@ test_roles(void)
 	for (int i = 0; i < 6; i++)
 	{
 		static const char *const bodies[] = {
-			"{\"max_tokens\": 16}", "{}", "{\"max_tokens\": null}", "{\"max_tokens\": 1, \"max_completion_tokens\": 99}", "{\"max_tokens\": \"9\"}",
+			"{\"max_tokens\": 16}", "{}", "{\"max_tokens\": null}",
+			"{\"max_tokens\": 1, \"max_completion_tokens\": 99}", "{\"max_tokens\": \"9\"}",
 			"{\"max_tokens\": 1, \"max_t\\u006fkens\": 99}"
 		};
 
@@ -729,7 +767,8 @@ test_late_again(void)
 	c = net_ask(l, &(Want) {.deadline_us = net_now + 3000000});
 	d = net_ask(l, &(Want) {0});
 	net_run(l, &http, 1000000);
-	CHECK(c->finals == 1 && strcmp(c->sqlstate, "57P03") == 0 && c->tries == 1 && c->retry_after_ms > 9000, "%s", c->message);
+	CHECK(c->finals == 1 && strcmp(c->sqlstate, "57P03") == 0 && c->tries == 1 && c->retry_after_ms > 9000,
+		  "%s", c->message);
 	net_run(l, &http, 20000000);
 	CHECK(d->done && d->tries == 2, "%s", d->message);
 	net_stop(l);
@@ -762,7 +801,8 @@ test_breaker(void)
 	CHECK(http.n == 0 && c->finals == 0, "waits");
 	d = net_ask(l, &(Want) {.options = "{\"max_retries\": 0}",.deadline_us = net_now + 500000});
 	net_turn(l, &http);
-	CHECK(d->finals == 1 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0, "its time would be over: %s", d->message);
+	CHECK(d->finals == 1 && d->elsewhere == 1 && strcmp(d->sqlstate, "57P03") == 0,
+		  "its time would be over: %s", d->message);
 	net_run(l, &http, 999999);
 	CHECK(net_checks == 0 && http.n == 0, "not yet");
 	net_run(l, &http, 1);
@@ -872,13 +912,16 @@ test_checks(void)
 	}
 	/* at 1, 3, 7, 15 s; 31 is to come */
 	CHECK(a_calls == 0 && b_calls >= 300 && net_checks == 4, "%d calls, %d checks", a_calls, net_checks);
-	CHECK(m->u[0].calls == was.calls && m->u[0].failures == was.failures && m->u[0].retries == was.retries, "figures are requests' alone");
-	CHECK(m->u[0].rate.requests.left == was.rate.requests.left && m->u[0].rate.tokens_in_flight == 0 && m->pick.u[0].in_flight == 0, "nor in a limit");
+	CHECK(m->u[0].calls == was.calls && m->u[0].failures == was.failures && m->u[0].retries == was.retries,
+		  "figures are requests' alone");
+	CHECK(m->u[0].rate.requests.left == was.rate.requests.left && m->u[0].rate.tokens_in_flight == 0 &&
+		  m->pick.u[0].in_flight == 0, "nor in a limit");
 	CHECK(strstr(m->u[0].error, "health check: ") == m->u[0].error, "%s", m->u[0].error);
 	a_is_dead = false;
 	for (int i = 0; i < 20; i++)
 		answered_at_once(l, &w);
-	CHECK(net_checks == 5 && a_calls > 0 && m->pick.u[0].health == WIRE_HEALTH_UP, "%d checks, %d calls", net_checks, a_calls);
+	CHECK(net_checks == 5 && a_calls > 0 && m->pick.u[0].health == WIRE_HEALTH_UP, "%d checks, %d calls",
+		  net_checks, a_calls);
 	net_checks = 0;
 	pass(l, 100000000);
 	CHECK(net_checks == 0, "nothing more to find out");
@@ -890,7 +933,8 @@ static void
 test_check_request(void)
 {
 	Want		w;
-	Dispatcher *l = start_two(&w, "{\"headers\": {\"X-Team\": \"blue\"}, \"models_path\": \"/here/models\", \"connect_timeout\": 300, \"max_retries\": 0}");
+	Dispatcher *l = start_two(&w, "{\"headers\": {\"X-Team\": \"blue\"}, \"models_path\": \"/here/models\", "
+								  "\"connect_timeout\": 300, \"max_retries\": 0}");
 	RSettings	none = settings;
 	RModel	   *m;
 
@@ -905,11 +949,14 @@ test_check_request(void)
 	net_plan = net_by_script;
 	net_check_plan.what = NET_HANG;
 	pass(l, 1000000);
-	CHECK(http.n == 1 && strcmp(http.url, "https://a.example/v1/here/models") == 0 && http.get, "%s", http.url);
-	CHECK(strstr(http.headers, "Authorization: Bearer k2\n") != NULL && strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
+	CHECK(http.n == 1 && strcmp(http.url, "https://a.example/v1/here/models") == 0 && http.get, "%s",
+		  http.url);
+	CHECK(strstr(http.headers, "Authorization: Bearer k2\n") != NULL &&
+		  strstr(http.headers, "X-Team: blue\n") != NULL, "%s", http.headers);
 	CHECK(http.deadline_us > net_now && http.deadline_us <= net_now + 300000, "its deadline");
 	pass(l, 400000);
-	CHECK(http.n == 0 && m->pick.u[0].health == WIRE_HEALTH_DOWN && m->pick.u[0].open_us == 2000000, "late: two seconds more");
+	CHECK(http.n == 0 && m->pick.u[0].health == WIRE_HEALTH_DOWN && m->pick.u[0].open_us == 2000000,
+		  "late: two seconds more");
 	/* a host that isn't allowed any more */
 	pass(l, 2000000);
 	CHECK(http.n == 1, "another");
@@ -944,26 +991,34 @@ test_query(void)
 		WireKind	kind;
 		const char *asked;
 	}			cases[] = {
-		{"https://a.example/x/v1?api-version=2024-10-21&k=1", WK_GENERATE, "https://a.example/x/v1/completions?api-version=2024-10-21&k=1"},
-		{"https://a.example/x/v1//?v=1", WK_GENERATE, "https://a.example/x/v1/completions?v=1"}, {"https://a.example/?v=1", WK_GENERATE, "https://a.example/completions?v=1"},
-		{"https://a.example?v=1", WK_GENERATE, "https://a.example/completions?v=1"}, {"https://a.example/v1/?v=1", WK_TOKENIZE, "https://a.example/tokenize?v=1"},
+		{"https://a.example/x/v1?api-version=2024-10-21&k=1", WK_GENERATE,
+		 "https://a.example/x/v1/completions?api-version=2024-10-21&k=1"},
+		{"https://a.example/x/v1//?v=1", WK_GENERATE, "https://a.example/x/v1/completions?v=1"},
+		{"https://a.example/?v=1", WK_GENERATE, "https://a.example/completions?v=1"},
+		{"https://a.example?v=1", WK_GENERATE, "https://a.example/completions?v=1"},
+		{"https://a.example/v1/?v=1", WK_TOKENIZE, "https://a.example/tokenize?v=1"},
 		{"https://a.example/v1//", WK_TOKENIZE, "https://a.example/tokenize"}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		Dispatcher *l = start();
-		Client	   *c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, \"health_check_interval\": 1}"});
+		Client	   *c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,
+											.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, "
+													   "\"health_check_interval\": 1}"});
 
 		net_turn(l, &http);
 		CHECK(strcmp(http.url, cases[i].asked) == 0, "%s: %s", cases[i].url, http.url);
 		net_run(l, &http, 1000000);
 		CHECK(c->done && strchr(c->endpoint, '?') == NULL, "%s", c->endpoint);
 		pass(l, 3000000);
-		CHECK(net_checks > 0 && strstr(http.url, "//models") == NULL && strstr(http.url, "/models") != NULL && (strchr(cases[i].url, '?') != NULL) == (strchr(http.url, '?') != NULL),
-			  "its check: %s", http.url);
+		CHECK(net_checks > 0 && strstr(http.url, "//models") == NULL && strstr(http.url, "/models") != NULL &&
+			  (strchr(cases[i].url, '?') != NULL) == (strchr(http.url, '?') != NULL), "its check: %s",
+			  http.url);
 		net_add(NET_STATUS, 404, -1);
-		c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, \"health_check_interval\": 1}"});
+		c = net_ask(l, &(Want) {.kind = cases[i].kind,.url = cases[i].url,
+								.options = "{\"dialect\": \"vllm\", \"max_retries\": 0, "
+										   "\"health_check_interval\": 1}"});
 		net_run(l, &http, 1000000);
 		CHECK(c->finals == 1 && !c->done && strchr(c->message, '?') == NULL, "%s", c->message);
 		net_stop(l);
@@ -979,9 +1034,11 @@ test_check_answers(void)
 		int			status;
 		bool		there;
 	}			cases[] = {
-		{NET_OK, 200, true}, {NET_GARBAGE, 200, true}, {NET_STATUS, 401, true}, {NET_STATUS, 403, true}, {NET_STATUS, 404, true}, {NET_STATUS, 429, true},
+		{NET_OK, 200, true}, {NET_GARBAGE, 200, true}, {NET_STATUS, 401, true}, {NET_STATUS, 403, true},
+		{NET_STATUS, 404, true}, {NET_STATUS, 429, true},
 		{NET_STATUS, 400, true}, {NET_STATUS, 410, true}, {NET_STATUS, 422, true}, {NET_STATUS, 501, true},
-		{NET_STATUS, 302, false}, {NET_STATUS, 408, false}, {NET_STATUS, 500, false}, {NET_STATUS, 502, false}, {NET_STATUS, 503, false},
+		{NET_STATUS, 302, false}, {NET_STATUS, 408, false}, {NET_STATUS, 500, false},
+		{NET_STATUS, 502, false}, {NET_STATUS, 503, false},
 		{NET_CUT, 0, false}, {NET_CUT_BODY, 0, false}, {NET_TLS, 0, false}, {NET_HANG, 0, false},
 	};
 
@@ -998,8 +1055,8 @@ test_check_answers(void)
 		net_check_plan.what = cases[i].what;
 		net_check_plan.status = cases[i].status;
 		pass(l, 9000000);
-		CHECK(l->models->pick.u[0].health == (cases[i].there ? WIRE_HEALTH_TRYING : WIRE_HEALTH_DOWN), "case %d: %d", (int) i,
-			  l->models->pick.u[0].health);
+		CHECK(l->models->pick.u[0].health == (cases[i].there ? WIRE_HEALTH_TRYING : WIRE_HEALTH_DOWN),
+			  "case %d: %d", (int) i, l->models->pick.u[0].health);
 		CHECK(cases[i].there == (net_checks == 1), "%d checks", net_checks);
 		net_stop(l);
 	}
@@ -1046,7 +1103,8 @@ test_checks_rest(void)
 	a_is_dead = true;
 	a_calls = 0;
 	pass(l, 6000000);
-	CHECK(l->models->pick.u[0].health == WIRE_HEALTH_DOWN && l->models->pick.u[1].health == WIRE_HEALTH_UP, "found out");
+	CHECK(l->models->pick.u[0].health == WIRE_HEALTH_DOWN && l->models->pick.u[1].health == WIRE_HEALTH_UP,
+		  "found out");
 	CHECK(l->models->u[0].failures == 0 && l->models->u[0].throttled == 0, "nobody's failure");
 	for (int i = 0; i < 100; i++)
 		answered_at_once(l, &w);
@@ -1124,26 +1182,35 @@ test_stats(void)
 	net_run(l, &http, 1000000);
 	dispatcher_publish(l, &s);
 	CHECK(s.n_models == 1 && s.n_endpoints == 1 && s.seq == 2, "%u", s.n_models);
-	CHECK(strcmp(s.models[0].name, "m") == 0 && s.models[0].state == WM_READY && s.models[0].dboid == 5, "%s", s.models[0].name);
-	CHECK(s.models[0].hash == wire_model_hash("https://a.example/v1", "") && s.endpoints[0].model_hash == s.models[0].hash, "its hash");
-	CHECK(s.models[0].requests == 5 && s.models[0].ended[WE_STOP] == 4 && s.models[0].ended[WE_ERROR] == 1, "%lld", (long long) s.models[0].requests);
-	CHECK(s.models[0].prompt_tokens == 28 && s.models[0].output_tokens == 12, "%lld", (long long) s.models[0].prompt_tokens);
-	CHECK(s.models[0].hist[WH_E2E].sum == 40000 && s.models[0].hist[WH_E2E].count[0] == 4, "%lld", (long long) s.models[0].hist[WH_E2E].sum);
-	CHECK(s.endpoints[0].health == WIRE_HEALTH_UP && s.endpoints[0].calls == 5 && s.endpoints[0].failures == 1, "%d", (int) s.endpoints[0].calls);
-	CHECK(s.endpoints[0].latency_us > 9000 && s.endpoints[0].in_flight == 0, "%d", (int) s.endpoints[0].latency_us);
+	CHECK(strcmp(s.models[0].name, "m") == 0 && s.models[0].state == WM_READY && s.models[0].dboid == 5, "%s",
+		  s.models[0].name);
+	CHECK(s.models[0].hash == wire_model_hash("https://a.example/v1", "") &&
+		  s.endpoints[0].model_hash == s.models[0].hash, "its hash");
+	CHECK(s.models[0].requests == 5 && s.models[0].ended[WE_STOP] == 4 && s.models[0].ended[WE_ERROR] == 1,
+		  "%lld", (long long) s.models[0].requests);
+	CHECK(s.models[0].prompt_tokens == 28 && s.models[0].output_tokens == 12, "%lld",
+		  (long long) s.models[0].prompt_tokens);
+	CHECK(s.models[0].hist[WH_E2E].sum == 40000 && s.models[0].hist[WH_E2E].count[0] == 4, "%lld",
+		  (long long) s.models[0].hist[WH_E2E].sum);
+	CHECK(s.endpoints[0].health == WIRE_HEALTH_UP && s.endpoints[0].calls == 5 &&
+		  s.endpoints[0].failures == 1, "%d", (int) s.endpoints[0].calls);
+	CHECK(s.endpoints[0].latency_us > 9000 && s.endpoints[0].in_flight == 0, "%d",
+		  (int) s.endpoints[0].latency_us);
 	CHECK(s.fig.requests == 5 && s.fig.finished == 4 && s.fig.failed == 1 && s.fig.live == 0, "sums");
 	dispatcher_publish(l, &s);
 	CHECK(s.seq == 2, "nothing new");
 	rstats_reset(l);
 	c = net_ask(l, &(Want) {.model = "n"});
 	dispatcher_publish(l, &s);
-	CHECK(s.fig.requests == 1 && s.fig.finished == 0 && s.fig.live == 1 && s.n_models == 2, "%d", (int) s.fig.requests);
+	CHECK(s.fig.requests == 1 && s.fig.finished == 0 && s.fig.live == 1 && s.n_models == 2, "%d",
+		  (int) s.fig.requests);
 	net_run(l, &http, 1000000);
 	/* forgotten */
 	CHECK(c->done, "done");
 	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
 	dispatcher_publish(l, &s);
-	CHECK(s.n_models == 1 && strcmp(s.models[0].name, "n") == 0 && s.fig.requests == 1, "%d", (int) s.fig.requests);
+	CHECK(s.n_models == 1 && strcmp(s.models[0].name, "n") == 0 && s.fig.requests == 1, "%d",
+		  (int) s.fig.requests);
 	net_stop(l);
 }
 

@@ -100,12 +100,14 @@ test_read(void)
 	wire_put_num(&o, WTAG_TEMPERATURE, 0.5);
 	CHECK(read_ask(&a, WK_GENERATE, &b, &e), "%s", e.msg);
 	CHECK(span_is(a.model, "big") && span_is(a.secret, "sk-1"), "model, secret");
-	CHECK(a.n_urls == 2 && span_is(a.urls[0], "https://a.example/v1") && span_is(a.urls[1], "https://b.example/v1/"), "urls");
+	CHECK(a.n_urls == 2 && span_is(a.urls[0], "https://a.example/v1") &&
+		  span_is(a.urls[1], "https://b.example/v1/"), "urls");
 	CHECK(a.model_hash == wire_model_hash("https://a.example/v1", "{\"model\": \"x\"}"), "hash");
 	CHECK(a.dboid == 5 && a.login == 11 && a.priority == -3 && a.background, "who");
 	CHECK(span_is(a.prompt, "second"), "the last counts");
 	CHECK(a.max_tokens == 7 && a.n == 4 && a.logprobs == 0 && a.prompt_logprobs == -1, "numbers");
-	CHECK(!a.has_seed && a.temperature == 0.5 && !a.idempotent && a.stream && !a.want_ids, "neither seed nor temperature 0");
+	CHECK(!a.has_seed && a.temperature == 0.5 && !a.idempotent && a.stream && !a.want_ids,
+		  "neither seed nor temperature 0");
 	request_fields_free(&a);
 
 	put_head(&b, "");
@@ -142,8 +144,10 @@ test_idempotent(void)
 		const char *path;
 		bool		want;
 	}			paths[] = {
-		{"/v1/embeddings", true}, {"/score", true}, {"/v1/rerank", true}, {"/tokenize", true}, {"/v1/completions", false},
-		{"/v1/chat/completions", false}, {"/v1/responses", false}, {"/v1/embeddings/x", false}, {"score", false}
+		{"/v1/embeddings", true}, {"/score", true}, {"/v1/rerank", true}, {"/tokenize", true},
+		{"/v1/completions", false},
+		{"/v1/chat/completions", false}, {"/v1/responses", false}, {"/v1/embeddings/x", false},
+		{"score", false}
 	};
 	Buf			b = {0};
 	RequestFields a;
@@ -296,14 +300,20 @@ test_defaults(void)
 
 	CHECK(o != NULL, "%s", e.msg);
 	CHECK(strcmp(o->name, "big") == 0 && strcmp(o->model, "big") == 0, "names");
-	CHECK(o->n_urls == 2 && strcmp(o->urls[0], "https://a.example/v1") == 0 && strcmp(o->urls[1], "http://b.example") == 0, "urls");
+	CHECK(o->n_urls == 2 && strcmp(o->urls[0], "https://a.example/v1") == 0 &&
+		  strcmp(o->urls[1], "http://b.example") == 0, "urls");
 	CHECK(strcmp(o->dialect->name, "openai") == 0 && !o->prompt_as_chat, "dialect");
-	CHECK(strcmp(o->completions_path, "/completions") == 0 && strcmp(o->chat_path, "/chat/completions") == 0 &&
-		  strcmp(o->embeddings_path, "/embeddings") == 0 && strcmp(o->models_path, "/models") == 0, "paths");
-	CHECK(o->score_path == NULL && o->rerank_path == NULL && o->tokenize_path == NULL && o->detokenize_path == NULL, "none");
-	CHECK(o->max_concurrent_requests == 64 && o->max_batch_inputs == 64 && o->requests_per_minute == 0 && o->tokens_per_minute == 0, "limits");
-	CHECK(o->timeout == 600000 && o->connect_timeout == 10000 && o->max_retries == 3 && o->max_model_len == 0 && o->health_check_interval == 0, "times");
-	CHECK(o->n_headers == 0 && o->auth_header == NULL && o->ssl_verify && o->ca_file == NULL && o->n_lora_modules == 0, "rest");
+	CHECK(strcmp(o->completions_path, "/completions") == 0 &&
+		  strcmp(o->chat_path, "/chat/completions") == 0 && strcmp(o->embeddings_path, "/embeddings") == 0 &&
+		  strcmp(o->models_path, "/models") == 0, "paths");
+	CHECK(o->score_path == NULL && o->rerank_path == NULL && o->tokenize_path == NULL &&
+		  o->detokenize_path == NULL, "none");
+	CHECK(o->max_concurrent_requests == 64 && o->max_batch_inputs == 64 && o->requests_per_minute == 0 &&
+		  o->tokens_per_minute == 0, "limits");
+	CHECK(o->timeout == 600000 && o->connect_timeout == 10000 && o->max_retries == 3 &&
+		  o->max_model_len == 0 && o->health_check_interval == 0, "times");
+	CHECK(o->n_headers == 0 && o->auth_header == NULL && o->ssl_verify && o->ca_file == NULL &&
+		  o->n_lora_modules == 0, "rest");
 	roptions_unref(o);
 	request_fields_free(&a);
 }
@@ -313,24 +323,35 @@ test_all(void)
 {
 	RequestFields a;
 	Err			e;
-	ROptions   *o = options_of("{\"model\": \"Q/3\", \"urls\": [\"http://b.example/\"], \"dialect\": \"vllm\", \"prompt_as\": \"chat\","
-							   "\"completions_path\": \"/c\", \"chat_path\": \"/d/e\", \"embeddings_path\": \"/f\", \"score_path\": \"/g\","
-							   "\"rerank_path\": \"/h\", \"tokenize_path\": \"/i\", \"detokenize_path\": \"/j\", \"models_path\": \"/k\","
-							   "\"max_concurrent_requests\": 1, \"max_batch_inputs\": 4096, \"requests_per_minute\": 2147483647,"
-							   "\"tokens_per_minute\": 9, \"timeout\": 1, \"connect_timeout\": 2, \"max_retries\": 0, \"health_check_interval\": 86400,"
-							   "\"headers\": {\"X-A\": \"1\", \"api-version\": \"\xc3\xa4\"}, \"auth_header\": \"api-key\", \"ssl_verify\": false,"
-							   "\"ca_file\": \"/etc/ca.pem\", \"max_model_len\": 4096, \"lora_modules\": [\"x\", \"y\"], \"prices\": {\"input\": 1},"
-							   "\"fallback\": [\"z\"], \"cascade\": {}, \"result_cache\": true}", &a, &e);
+	ROptions   *o = options_of("{\"model\": \"Q/3\", \"urls\": [\"http://b.example/\"], \"dialect\": "
+							   "\"vllm\", \"prompt_as\": \"chat\",\"completions_path\": \"/c\", "
+							   "\"chat_path\": \"/d/e\", \"embeddings_path\": \"/f\", \"score_path\": "
+							   "\"/g\",\"rerank_path\": \"/h\", \"tokenize_path\": \"/i\", "
+							   "\"detokenize_path\": \"/j\", \"models_path\": "
+							   "\"/k\",\"max_concurrent_requests\": 1, \"max_batch_inputs\": 4096, "
+							   "\"requests_per_minute\": 2147483647,\"tokens_per_minute\": 9, \"timeout\": "
+							   "1, \"connect_timeout\": 2, \"max_retries\": 0, \"health_check_interval\": "
+							   "86400,\"headers\": {\"X-A\": \"1\", \"api-version\": \"\xc3\xa4\"}, "
+							   "\"auth_header\": \"api-key\", \"ssl_verify\": false,\"ca_file\": "
+							   "\"/etc/ca.pem\", \"max_model_len\": 4096, \"lora_modules\": [\"x\", \"y\"], "
+							   "\"prices\": {\"input\": 1},\"fallback\": [\"z\"], \"cascade\": {}, "
+							   "\"result_cache\": true}", &a, &e);
 
 	CHECK(o != NULL, "%s", e.msg);
-	CHECK(strcmp(o->model, "Q/3") == 0 && strcmp(o->dialect->name, "vllm") == 0 && o->prompt_as_chat, "model");
-	CHECK(strcmp(o->completions_path, "/c") == 0 && strcmp(o->chat_path, "/d/e") == 0 && strcmp(o->embeddings_path, "/f") == 0 &&
-		  strcmp(o->score_path, "/g") == 0 && strcmp(o->rerank_path, "/h") == 0 && strcmp(o->tokenize_path, "/i") == 0 &&
+	CHECK(strcmp(o->model, "Q/3") == 0 && strcmp(o->dialect->name, "vllm") == 0 && o->prompt_as_chat,
+		  "model");
+	CHECK(strcmp(o->completions_path, "/c") == 0 && strcmp(o->chat_path, "/d/e") == 0 &&
+		  strcmp(o->embeddings_path, "/f") == 0 && strcmp(o->score_path, "/g") == 0 &&
+		  strcmp(o->rerank_path, "/h") == 0 && strcmp(o->tokenize_path, "/i") == 0 &&
 		  strcmp(o->detokenize_path, "/j") == 0 && strcmp(o->models_path, "/k") == 0, "paths");
-	CHECK(o->max_concurrent_requests == 1 && o->max_batch_inputs == 4096 && o->requests_per_minute == 2147483647 && o->tokens_per_minute == 9, "limits");
-	CHECK(o->timeout == 1 && o->connect_timeout == 2 && o->max_retries == 0 && o->max_model_len == 4096 && o->health_check_interval == 86400, "times");
-	CHECK(o->n_headers == 2 && strcmp(o->headers[0].name, "X-A") == 0 && strcmp(o->headers[1].value, "\xc3\xa4") == 0, "headers");
-	CHECK(strcmp(o->auth_header, "api-key") == 0 && !o->ssl_verify && strcmp(o->ca_file, "/etc/ca.pem") == 0, "tls");
+	CHECK(o->max_concurrent_requests == 1 && o->max_batch_inputs == 4096 &&
+		  o->requests_per_minute == 2147483647 && o->tokens_per_minute == 9, "limits");
+	CHECK(o->timeout == 1 && o->connect_timeout == 2 && o->max_retries == 0 && o->max_model_len == 4096 &&
+		  o->health_check_interval == 86400, "times");
+	CHECK(o->n_headers == 2 && strcmp(o->headers[0].name, "X-A") == 0 &&
+		  strcmp(o->headers[1].value, "\xc3\xa4") == 0, "headers");
+	CHECK(strcmp(o->auth_header, "api-key") == 0 && !o->ssl_verify && strcmp(o->ca_file, "/etc/ca.pem") == 0,
+		  "tls");
 	CHECK(o->n_lora_modules == 2 && strcmp(o->lora_modules[1], "y") == 0, "adapters");
 	roptions_unref(o);
 	request_fields_free(&a);
@@ -348,23 +369,32 @@ test_refused(void)
 		{"[]", "JSON object", ""}, {"{", "JSON object", ""}, {"nonsense", "JSON object", ""},
 		{"{\"timeouts\": 1}", "\"timeouts\"", ""},
 		{"{\"timeout\": 0}", "between 1 and 2147483647", "option=timeout, value=0"},
-		{"{\"timeout\": 1.5}", "\"timeout\"", "1.5"}, {"{\"timeout\": 2147483648}", "\"timeout\"", "2147483648"},
+		{"{\"timeout\": 1.5}", "\"timeout\"", "1.5"}, {"{\"timeout\": 2147483648}", "\"timeout\"",
+													   "2147483648"},
 		{"{\"timeout\": \"1\"}", "\"timeout\"", "\"1\""}, {"{\"timeout\": 1e300}", "\"timeout\"", "1e300"},
 		{"{\"health_check_interval\": 86401}", "between 0 and 86400", "86401"},
-		{"{\"max_retries\": 101}", "between 0 and 100", "101"}, {"{\"max_retries\": -1}", "between 0 and 100", "-1"},
+		{"{\"max_retries\": 101}", "between 0 and 100", "101"}, {"{\"max_retries\": -1}", "between 0 and 100",
+																 "-1"},
 		{"{\"max_batch_inputs\": 4097}", "between 1 and 4096", "4097"},
 		{"{\"dialect\": \"tgi\"}", "\"dialect\"", "tgi"}, {"{\"dialect\": 7}", "\"dialect\"", "7"},
 		{"{\"prompt_as\": \"prompt\"}", "\"completions\" or \"chat\"", "prompt"},
 		{"{\"model\": \"\"}", "\"model\"", ""}, {"{\"model\": \"a\\nb\"}", "control characters", ""},
 		{"{\"model\": \"a\\u0000b\"}", "null characters", ""},
-		{"{\"chat_path\": \"chat\"}", "begins with \"/\"", "chat"}, {"{\"chat_path\": \"//evil.example\"}", "path", ""},
-		{"{\"chat_path\": \"/a?b\"}", "path", ""}, {"{\"chat_path\": \"/a#b\"}", "path", ""}, {"{\"chat_path\": \"/a b\"}", "path", ""},
-		{"{\"headers\": []}", "\"headers\"", ""}, {"{\"headers\": {\"a b\": \"1\"}}", "name of a header", "name=a b"},
-		{"{\"headers\": {\"Host\": \"x\"}}", "can't be set", "name=Host"}, {"{\"headers\": {\"CONTENT-length\": \"1\"}}", "can't be set", ""},
-		{"{\"headers\": {\"\": \"1\"}}", "name of a header", ""}, {"{\"headers\": {\"a\": 1}}", "texts", "name=a"},
+		{"{\"chat_path\": \"chat\"}", "begins with \"/\"", "chat"},
+		{"{\"chat_path\": \"//evil.example\"}", "path", ""},
+		{"{\"chat_path\": \"/a?b\"}", "path", ""}, {"{\"chat_path\": \"/a#b\"}", "path", ""},
+		{"{\"chat_path\": \"/a b\"}", "path", ""},
+		{"{\"headers\": []}", "\"headers\"", ""}, {"{\"headers\": {\"a b\": \"1\"}}", "name of a header",
+												   "name=a b"},
+		{"{\"headers\": {\"Host\": \"x\"}}", "can't be set", "name=Host"},
+		{"{\"headers\": {\"CONTENT-length\": \"1\"}}", "can't be set", ""},
+		{"{\"headers\": {\"\": \"1\"}}", "name of a header", ""},
+		{"{\"headers\": {\"a\": 1}}", "texts", "name=a"},
 		{"{\"headers\": {\"a\": \"sk-2\\r\\nHost: x\"}}", "control characters", "name=a"},
-		{"{\"auth_header\": \"a b\"}", "name of a header", ""}, {"{\"auth_header\": \"host\"}", "name of a header", ""},
-		{"{\"ssl_verify\": \"no\"}", "true or false", "no"}, {"{\"ca_file\": \"ca.pem\"}", "absolute", "ca.pem"},
+		{"{\"auth_header\": \"a b\"}", "name of a header", ""},
+		{"{\"auth_header\": \"host\"}", "name of a header", ""},
+		{"{\"ssl_verify\": \"no\"}", "true or false", "no"},
+		{"{\"ca_file\": \"ca.pem\"}", "absolute", "ca.pem"},
 		{"{\"lora_modules\": [1]}", "\"lora_modules\"", ""}, {"{\"urls\": {}}", "\"urls\"", ""}
 	};
 
@@ -375,7 +405,8 @@ test_refused(void)
 		ROptions   *o = options_of(cases[i].options, &a, &e);
 
 		CHECK(o == NULL, "%s is taken", cases[i].options);
-		CHECK(e.cls == ERR_INVALID && strstr(e.msg, cases[i].names) != NULL && strstr(e.msg, "\"big\"") != NULL, "%s: %s", cases[i].options, e.msg);
+		CHECK(e.cls == ERR_INVALID && strstr(e.msg, cases[i].names) != NULL &&
+			  strstr(e.msg, "\"big\"") != NULL, "%s: %s", cases[i].options, e.msg);
 		CHECK(strstr(e.detail, cases[i].detail) != NULL, "%s: %s", cases[i].options, e.detail);
 		CHECK(strstr(e.msg, "sk-2") == NULL && strstr(e.detail, "sk-2") == NULL, "a header's value is told");
 		roptions_unref(o);
@@ -431,11 +462,16 @@ test_remembered(void)
 	char		name[32];
 
 	CHECK(a == same && a->refs == 3, "the same: %d references", a->refs);
-	CHECK(other != a && strcmp(other->name, "b") == 0 && strcmp(other->model, "b") == 0, "another model of the same url and options");
-	CHECK(changed != a && changed->timeout == 5 && moved != a && strcmp(moved->urls[0], "http://y") == 0, "changed");
-	CHECK(strcmp(a->urls[0], "http://x") == 0 && strcmp(a->queries[0], "") == 0, "%s, %s", a->urls[0], a->queries[0]);
-	CHECK(asked != a && strcmp(asked->urls[0], "http://x") == 0 && strcmp(asked->queries[0], "?v=1") == 0, "%s, %s", asked->urls[0], asked->queries[0]);
-	CHECK(newer != asked && strcmp(newer->urls[0], "http://x") == 0 && strcmp(newer->queries[0], "?v=2") == 0, "%s, %s", newer->urls[0], newer->queries[0]);
+	CHECK(other != a && strcmp(other->name, "b") == 0 && strcmp(other->model, "b") == 0,
+		  "another model of the same url and options");
+	CHECK(changed != a && changed->timeout == 5 && moved != a && strcmp(moved->urls[0], "http://y") == 0,
+		  "changed");
+	CHECK(strcmp(a->urls[0], "http://x") == 0 && strcmp(a->queries[0], "") == 0, "%s, %s", a->urls[0],
+		  a->queries[0]);
+	CHECK(asked != a && strcmp(asked->urls[0], "http://x") == 0 && strcmp(asked->queries[0], "?v=1") == 0,
+		  "%s, %s", asked->urls[0], asked->queries[0]);
+	CHECK(newer != asked && strcmp(newer->urls[0], "http://x") == 0 && strcmp(newer->queries[0], "?v=2") == 0,
+		  "%s, %s", newer->urls[0], newer->queries[0]);
 	/* more than are remembered: those that are in use stay as they are */
 	for (int i = 0; i < 1000; i++)
 	{

@@ -1,6 +1,7 @@
 /*
  * test_remote_path.c
- *	  The whole way of requests: messages, bodies, the line, answers, frames; all but the network is the program's.
+ *	  The whole way of requests: messages, bodies, the line, answers, frames; all but the network is the
+ *	  program's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,13 +71,15 @@ net_answer_text(const HttpCall *c, Buf *b)
 		answer_embeddings(q, b);
 	else if (c->stream)
 		for (int i = 0; i < 5; i++)
-			buf_addstr(b, i < 3 ? "data: {\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"ab\", \"finish_reason\": null}]}\n\n" :
-					   i == 3 ? "data: {\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"\", \"finish_reason\": \"length\"}]}\n\n" :
+			buf_addstr(b, i < 3 ? "data: {\"id\": \"x\", \"object\": \"text_completion\", \"choices\": "
+								  "[{\"index\": 0, \"text\": \"ab\", \"finish_reason\": null}]}\n\n" :
+					   i == 3 ? "data: {\"id\": \"x\", \"object\": \"text_completion\", \"choices\": "
+								"[{\"index\": 0, \"text\": \"\", \"finish_reason\": \"length\"}]}\n\n" :
 					   "data: [DONE]\n\n");
 	else
-		buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, \"text\": \"for %s\", \"finish_reason\": \"stop\"}], "
-				   "\"usage\": {\"prompt_tokens\": 5, \"completion_tokens\": 2, \"total_tokens\": 7}}",
-				   json_get(q, "prompt")->s);
+		buf_printf(b, "{\"id\": \"x\", \"object\": \"text_completion\", \"choices\": [{\"index\": 0, "
+				   "\"text\": \"for %s\", \"finish_reason\": \"stop\"}], \"usage\": {\"prompt_tokens\": 5, "
+				   "\"completion_tokens\": 2, \"total_tokens\": 7}}", json_get(q, "prompt")->s);
 	json_free(q);
 }
 
@@ -95,12 +98,14 @@ test_generate(void)
 
 	net_run(l, &http, 1000000);
 	snprintf(want, sizeof(want), "for %s", c->want);
-	CHECK(c->done && strcmp(c->text, want) == 0 && strcmp(c->reason, "stop") == 0 && c->prompt_tokens == 5, "%s %s", c->text, c->message);
+	CHECK(c->done && strcmp(c->text, want) == 0 && strcmp(c->reason, "stop") == 0 && c->prompt_tokens == 5,
+		  "%s %s", c->text, c->message);
 	CHECK(c->accepted == 1 && c->tries == 1 && c->e2e_us == 10000, "%lld", (long long) c->e2e_us);
 	CHECK(strcmp(http.url, "https://a.example/v1/completions") == 0 && !http.get, "%s", http.url);
 	c = net_ask(l, &(Want) {.stream = true});
 	net_run(l, &http, 1000000);
-	CHECK(c->done && c->texts >= 3 && strcmp(c->reason, "length") == 0, "%d %s %s", c->texts, c->reason, c->message);
+	CHECK(c->done && c->texts >= 3 && strcmp(c->reason, "length") == 0, "%d %s %s", c->texts, c->reason,
+		  c->message);
 	/* a call that was cut is made again, if it gives the same */
 	what = NET_CUT_BODY;
 	c = net_ask(l, &(Want) {.seed = true});
@@ -109,7 +114,8 @@ test_generate(void)
 	what = NET_CUT_BODY;
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
-	CHECK(!c->done && c->tries == 1 && c->charged == 1 && strcmp(c->sqlstate, "08006") == 0, "%s", c->message);
+	CHECK(!c->done && c->tries == 1 && c->charged == 1 && strcmp(c->sqlstate, "08006") == 0, "%s",
+		  c->message);
 	what = NET_EMPTY;
 	c = net_ask(l, &(Want) {0});
 	net_run(l, &http, 10000000);
@@ -124,7 +130,8 @@ test_errors(void)
 	{
 		int			status;
 		const char *sqlstate;
-	}			cases[] = {{401, "28000"}, {403, "42501"}, {404, "42704"}, {400, "22023"}, {413, "54000"}, {302, "42501"}, {501, "0A000"}};
+	}			cases[] = {{401, "28000"}, {403, "42501"}, {404, "42704"}, {400, "22023"}, {413, "54000"},
+						   {302, "42501"}, {501, "0A000"}};
 	Dispatcher *l = start();
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -134,8 +141,10 @@ test_errors(void)
 		status = cases[i].status;
 		c = net_ask(l, &(Want) {.secret = "hunter2hunter2"});
 		net_run(l, &http, 10000000);
-		CHECK(!c->done && strcmp(c->sqlstate, cases[i].sqlstate) == 0 && c->tries == 1, "%d: %s %s", cases[i].status, c->sqlstate, c->message);
-		CHECK(strstr(c->message, "hunter2") == NULL && strstr(c->detail, "hunter2") == NULL && strstr(c->hint, "hunter2") == NULL, "%s", c->message);
+		CHECK(!c->done && strcmp(c->sqlstate, cases[i].sqlstate) == 0 && c->tries == 1, "%d: %s %s",
+			  cases[i].status, c->sqlstate, c->message);
+		CHECK(strstr(c->message, "hunter2") == NULL && strstr(c->detail, "hunter2") == NULL &&
+			  strstr(c->hint, "hunter2") == NULL, "%s", c->message);
 	}
 	net_stop(l);
 }
@@ -152,8 +161,8 @@ test_embeddings(void)
 	net_run(l, &http, 1000000);
 	CHECK(http.made == 2, "100 in two calls: %d", http.made);
 	for (int i = 0; i < 100; i++)
-		CHECK(c[i]->done && c[i]->n_floats == 2 && c[i]->floats[0] == (float) c[i]->id && c[i]->prompt_tokens > 0, "its own row: %g %s",
-			  (double) c[i]->floats[0], c[i]->message);
+		CHECK(c[i]->done && c[i]->n_floats == 2 && c[i]->floats[0] == (float) c[i]->id &&
+			  c[i]->prompt_tokens > 0, "its own row: %g %s", (double) c[i]->floats[0], c[i]->message);
 	/* one that is refused */
 	for (int i = 0; i < 20; i++)
 	{
@@ -163,7 +172,8 @@ test_embeddings(void)
 	bad_input = "evil";
 	net_run(l, &http, 1000000);
 	for (int i = 0; i < 20; i++)
-		CHECK(i == 13 ? strcmp(c[i]->sqlstate, "22023") == 0 : c[i]->done && c[i]->floats[0] == (float) c[i]->id, "%d: %s", i, c[i]->message);
+		CHECK(i == 13 ? strcmp(c[i]->sqlstate, "22023") == 0 : c[i]->done &&
+			  c[i]->floats[0] == (float) c[i]->id, "%d: %s", i, c[i]->message);
 	bad_input = NULL;
 	w.prompt = NULL;
 	/* a row is missing: nobody gets another's */
@@ -172,8 +182,9 @@ test_embeddings(void)
 		c[i] = net_ask(l, &w);
 	net_run(l, &http, 100000000);
 	for (int i = 0; i < 5; i++)
-		CHECK(!c[i]->done && (strcmp(c[i]->sqlstate, "08P01") == 0 || strcmp(c[i]->sqlstate, "57P03") == 0) && c[i]->tries >= 1 && c[i]->tries <= 4 &&
-			  c[i]->charged == c[i]->tries, "%s, %lld tries", c[i]->message, (long long) c[i]->tries);
+		CHECK(!c[i]->done && (strcmp(c[i]->sqlstate, "08P01") == 0 || strcmp(c[i]->sqlstate, "57P03") == 0) &&
+			  c[i]->tries >= 1 && c[i]->tries <= 4 && c[i]->charged == c[i]->tries, "%s, %lld tries",
+			  c[i]->message, (long long) c[i]->tries);
 	bad_rows = 0;
 	net_stop(l);
 }
@@ -185,7 +196,8 @@ test_models(void)
 	Client	   *c = net_ask(l, &(Want) {.kind = WK_MODEL_CHECK});
 
 	net_run(l, &http, 1000000);
-	CHECK(c->done && http.get && strcmp(http.url, "https://a.example/v1/models") == 0, "%s %s", http.url, c->message);
+	CHECK(c->done && http.get && strcmp(http.url, "https://a.example/v1/models") == 0, "%s %s", http.url,
+		  c->message);
 	c = net_ask(l, &(Want) {.kind = WK_MODEL_LOAD});
 	net_run(l, &http, 1000000);
 	CHECK(c->done, "%s", c->message);
@@ -205,8 +217,10 @@ static void
 test_beside(void)
 {
 	static const char *const urls[][2] = {
-		{"https://a.example/v1", "https://a.example/b.example/x"}, {"https://a.example", "https://a.example/b.example/x"},
-		{"https://a.example/x/v1/", "https://a.example/x/b.example/x"}, {"https://v1", "https://v1/b.example/x"}, {"https://v1/v1", "https://v1/b.example/x"}
+		{"https://a.example/v1", "https://a.example/b.example/x"},
+		{"https://a.example", "https://a.example/b.example/x"},
+		{"https://a.example/x/v1/", "https://a.example/x/b.example/x"},
+		{"https://v1", "https://v1/b.example/x"}, {"https://v1/v1", "https://v1/b.example/x"}
 	};
 	RSettings	both = settings;
 	Dispatcher *l = start();
@@ -215,7 +229,8 @@ test_beside(void)
 	dispatcher_settings(l, &both);
 	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
 	{
-		net_ask(l, &(Want) {.url = urls[i][0],.kind = WK_TOKENIZE,.options = "{\"dialect\": \"vllm\", \"tokenize_path\": \"/b.example/x\"}"});
+		net_ask(l, &(Want) {.url = urls[i][0],.kind = WK_TOKENIZE,
+							.options = "{\"dialect\": \"vllm\", \"tokenize_path\": \"/b.example/x\"}"});
 		net_run(l, &http, 1000000);
 		CHECK(strcmp(http.url, urls[i][1]) == 0, "%s", http.url);
 	}

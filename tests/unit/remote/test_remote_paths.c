@@ -51,7 +51,8 @@ test_run(void)
 		/* 20 at once */
 		for (int j = 0; j < 20; j++)
 			paths_end(&p, k, "x", now, now + 5);
-		CHECK(paths_open_us(&p, k) - now - 5 == (want > 30000000 ? 30000000 : want), "%lld", (long long) (paths_open_us(&p, k) - now));
+		CHECK(paths_open_us(&p, k) - now - 5 == (want > 30000000 ? 30000000 : want), "%lld",
+			  (long long) (paths_open_us(&p, k) - now));
 	}
 	paths_end(&p, k, NULL, now, now);
 	CHECK(paths_open_us(&p, k) == 0, "it works");

@@ -256,7 +256,8 @@ test_slow_probe(void)
 	pick_check_begin(&p, 0, now);
 	now += 3000000;
 	pick_check_end(&p, 0, HEALTH_BAD, now);
-	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && pick_check_at(&p, 0, 0) == began + PICK_PROBE_US, "not known");
+	CHECK(p.u[0].health == WIRE_HEALTH_TRYING && p.u[0].probing && pick_check_at(&p, 0, 0) == began +
+		  PICK_PROBE_US, "not known");
 	choose(&p, PICK_NEVER);
 	/* one of them has an answer, then the others are calls like any other */
 	lb_end(&p, 0, true, HEALTH_OK, false, 100, now);

@@ -1,7 +1,7 @@
 /*
  * test_remote_program.c
- *	  vllm_pg_remote from outside, backends on one side and an endpoint on the other: answers, streams, many at
- *	  once, cancelling, faults, hosts, its end.  Skipped where it isn't built (no libcurl).
+ *	  vllm_pg_remote from outside, backends on one side and an endpoint on the other: answers, streams, many
+ *	  at once, cancelling, faults, hosts, its end.  Skipped where it isn't built (no libcurl).
  *
  * The endpoint is a thread for each connection; what it does with a request is in its prompt.
  *
@@ -57,7 +57,8 @@ respond(Conn *c, int status, const char *more, const char *body)
 {
 	Buf			b = {0};
 
-	buf_printf(&b, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s", status, more, strlen(body), body);
+	buf_printf(&b, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
+			   status, more, strlen(body), body);
 	put(c->fd, b.data, b.len);
 	buf_free(&b);
 }
@@ -81,9 +82,10 @@ completion(Conn *c, const char *prompt)
 {
 	Buf			b = {0};
 
-	buf_printf(&b, "{\"id\":\"x\",\"object\":\"text_completion\",\"model\":\"there\",\"choices\":[{\"index\":0,\"text\":\"<%s>\","
-			   "\"finish_reason\":\"stop\",\"logprobs\":null}],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":2,\"total_tokens\":%d}}",
-			   prompt, (int) strlen(prompt), (int) strlen(prompt) + 2);
+	buf_printf(&b, "{\"id\":\"x\",\"object\":\"text_completion\",\"model\":\"there\","
+			   "\"choices\":[{\"index\":0,\"text\":\"<%s>\",\"finish_reason\":\"stop\",\"logprobs\":null}],"
+			   "\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":2,\"total_tokens\":%d}}", prompt,
+			   (int) strlen(prompt), (int) strlen(prompt) + 2);
 	respond(c, 200, "", b.data);
 	buf_free(&b);
 }
@@ -99,19 +101,21 @@ chunk(Conn *c, const Buf *b)
 }
 
 /*
- * "stream N": N pieces, then no more ("stall"), the connection's end ("cut"), an answer's end that is none ("half"), or an
- * orderly one
+ * "stream N": N pieces, then no more ("stall"), the connection's end ("cut"), an answer's end that is none
+ * ("half"), or an orderly one
  */
 static void
 stream(Conn *c, const char *prompt)
 {
-	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+							   "chunked\r\n\r\n";
 	int			n = atoi(prompt + 6);
 	Buf			b = {0};
 
 	put(c->fd, head, strlen(head));
 	for (int i = 0; i < n; i++)
-		buf_printf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\"%d,\",\"finish_reason\":null}]}\n\n", i);
+		buf_printf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\"%d,\","
+					   "\"finish_reason\":null}]}\n\n", i);
 	chunk(c, &b);
 	buf_reset(&b);
 	if (strstr(prompt, "stall") != NULL)
@@ -120,9 +124,10 @@ stream(Conn *c, const char *prompt)
 		shutdown(c->fd, SHUT_RDWR);
 	else
 	{
-		buf_printf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n"
-				   "data: {\"id\":\"x\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\n"
-				   "data: [DONE]\n\n", n, n + 7);
+		buf_printf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\"\","
+				   "\"finish_reason\":\"length\"}]}\n\ndata: "
+				   "{\"id\":\"x\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":%d,"
+				   "\"total_tokens\":%d}}\n\ndata: [DONE]\n\n", n, n + 7);
 		if (strstr(prompt, "half") == NULL)
 			chunk(c, &b);
 		buf_reset(&b);
@@ -135,7 +140,8 @@ stream(Conn *c, const char *prompt)
 static void
 flood(Conn *c, const char *prompt)
 {
-	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+	static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: "
+							   "chunked\r\n\r\n";
 	int			n = atoi(prompt + 5);
 	char		letters[1001];
 	Buf			b = {0};
@@ -145,7 +151,8 @@ flood(Conn *c, const char *prompt)
 	{
 		memset(letters, 'a' + i % 26, 1000);
 		letters[1000] = '\0';
-		buf_printf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\"%s\",\"finish_reason\":%s}]}\n\n", letters, i == n - 1 ? "\"stop\"" : "null");
+		buf_printf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\"%s\","
+					   "\"finish_reason\":%s}]}\n\n", letters, i == n - 1 ? "\"stop\"" : "null");
 		chunk(c, &b);
 		buf_reset(&b);
 		atomic_store(&ep.flooded, i + 1);
@@ -166,8 +173,10 @@ embeddings(Conn *c, const char *body)
 
 	buf_addstr(&b, "{\"object\":\"list\",\"data\":[");
 	for (const char *p = body; (p = strstr(p, "\"t ")) != NULL; p += 3, n++)
-		buf_printf(&b, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":[%d,0.5]}", n > 0 ? "," : "", n, atoi(p + 3));
-	buf_printf(&b, "],\"model\":\"there\",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", 2 * n, 2 * n);
+		buf_printf(&b, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":[%d,0.5]}", n > 0 ? "," : "",
+				   n, atoi(p + 3));
+	buf_printf(&b, "],\"model\":\"there\",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}", 2 * n,
+			   2 * n);
 	atomic_fetch_add(&ep.embed_calls, 1);
 	if (n > atomic_load(&ep.most_inputs))
 		atomic_store(&ep.most_inputs, n);
@@ -452,16 +461,20 @@ test_answers(void)
 	CHECK(strcmp(r, "<hello>") == 0, "%s", r);
 	CHECK(frame_int(&f, WTAG_PROMPT_TOKENS) == 5 && frame_int(&f, WTAG_COMPLETION_TOKENS) == 2 &&
 		  strcmp(frame_str(&f, WTAG_FINISH_REASON), "stop") == 0 && frame_int(&f, WTAG_TRIES) == 1, "usage");
-	CHECK(strstr(frame_str(&f, WTAG_ENDPOINT), "127.0.0.1") != NULL && frame_int(&f, WTAG_E2E_US) > 0, "who answered, and when");
+	CHECK(strstr(frame_str(&f, WTAG_ENDPOINT), "127.0.0.1") != NULL && frame_int(&f, WTAG_E2E_US) > 0,
+		  "who answered, and when");
 	CHECK(wire_stats(&P.arena)->finished == 1 && wire_stats(&P.arena)->n_endpoints == 1 &&
-		  wire_stats(&P.arena)->endpoints[0].calls == 1 && wire_stats(&P.arena)->n_models == 1, "counted before it can be read");
+		  wire_stats(&P.arena)->endpoints[0].calls == 1 && wire_stats(&P.arena)->n_models == 1,
+		  "counted before it can be read");
 	talk_free(t);
-	CHECK(wire_stats(&P.arena)->rss_bytes > 0 && atomic_load(&wire_stats(&P.arena)->seq) % 2 == 0, "statistics");
+	CHECK(wire_stats(&P.arena)->rss_bytes > 0 && atomic_load(&wire_stats(&P.arena)->seq) % 2 == 0,
+		  "statistics");
 	secret = "wrongsecret";
 	t = generate("hello", false);
 	r = result(t, &f);
 	CHECK(strncmp(r, "28000: ", 7) == 0 && strstr(frame_str(&f, WTAG_DETAIL), "wrongsecret") == NULL &&
-		  strstr(r, "wrongsecret") == NULL, "a wrong secret, which isn't told: %s %s", r, frame_str(&f, WTAG_DETAIL));
+		  strstr(r, "wrongsecret") == NULL, "a wrong secret, which isn't told: %s %s", r,
+		  frame_str(&f, WTAG_DETAIL));
 	talk_free(t);
 	secret = "s3cret";
 	whole("answers");
@@ -486,8 +499,10 @@ test_streams(void)
 		if (f.kind == WF_TEXT)
 			buf_addstr(&all, frame_str(&f, WTAG_TEXT));
 	}
-	CHECK(ended && f.kind == WF_DONE && frames >= 1 && all.data != NULL && strcmp(all.data, want.data) == 0, "a stream: %s", ended ? frame_str(&f, WTAG_MESSAGE) : "no end");
-	CHECK(ended && frame_int(&f, WTAG_COMPLETION_TOKENS) == 200 && strcmp(frame_str(&f, WTAG_FINISH_REASON), "length") == 0, "its end");
+	CHECK(ended && f.kind == WF_DONE && frames >= 1 && all.data != NULL && strcmp(all.data, want.data) == 0,
+		  "a stream: %s", ended ? frame_str(&f, WTAG_MESSAGE) : "no end");
+	CHECK(ended && frame_int(&f, WTAG_COMPLETION_TOKENS) == 200 &&
+		  strcmp(frame_str(&f, WTAG_FINISH_REASON), "length") == 0, "its end");
 	talk_free(t);
 	buf_free(&all);
 	buf_free(&want);
@@ -518,7 +533,8 @@ test_flood(void)
 	}
 	CHECK(stands && stood < 25000, "the endpoint waits: %d", stood);
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "others don't");
-	CHECK(peer_sanitized(&P) || atol(command("rss")) < before + 10000000, "memory: %ld, %s", before, command("rss"));
+	CHECK(peer_sanitized(&P) || atol(command("rss")) < before + 10000000, "memory: %ld, %s", before,
+		  command("rss"));
 	while (!ended && talk_wait(t, &f, 5000))
 	{
 		WireField	v;
@@ -536,7 +552,8 @@ test_flood(void)
 			t->in_at = 0;
 		}
 	}
-	CHECK(ended && f.kind == WF_DONE && n == 30000000 && wrong == 0, "all of it comes: %zu, %d wrong", n, wrong);
+	CHECK(ended && f.kind == WF_DONE && n == 30000000 && wrong == 0, "all of it comes: %zu, %d wrong", n,
+		  wrong);
 	talk_free(t);
 	/* Or the request is left behind. */
 	t = generate("flood 30000", true);
@@ -589,7 +606,8 @@ test_many(int n, int at_once)
 		}
 		peer_wait(&P, 1);
 	}
-	fprintf(stderr, "%d requests, %d at once: %d ms, %d connections\n", n, at_once, (int) ((clock_us() - began) / 1000), atomic_load(&ep.made) - made);
+	fprintf(stderr, "%d requests, %d at once: %d ms, %d connections\n", n, at_once,
+			(int) ((clock_us() - began) / 1000), atomic_load(&ep.made) - made);
 	CHECK(good == n, "each its own answer: %d of %d", good, n);
 	CHECK(atomic_load(&ep.made) - made <= at_once, "connections are kept: %d", atomic_load(&ep.made) - made);
 	whole("many");
@@ -633,7 +651,8 @@ test_embeddings(void)
 		talk_free(t[i]);
 	}
 	CHECK(good == 60, "each its own row: %d", good);
-	CHECK(atomic_load(&ep.embed_calls) < 30 && atomic_load(&ep.most_inputs) > 1, "several inputs go together: %d calls", atomic_load(&ep.embed_calls));
+	CHECK(atomic_load(&ep.embed_calls) < 30 && atomic_load(&ep.most_inputs) > 1,
+		  "several inputs go together: %d calls", atomic_load(&ep.embed_calls));
 	whole("embeddings");
 }
 
@@ -660,7 +679,8 @@ test_cancel(void)
 		CHECK(talk_wait_closed(t, 2000), "%s: the slot is let go", prompts[i]);
 		EVENTUALLY(atomic_load(&ep.aborted) > aborted);
 		CHECK(atomic_load(&ep.aborted) == aborted + 1 && atomic_load(&ep.aborted_us) - began < 100000,
-			  "%s: the endpoint sees it within 100 ms: %d us", prompts[i], (int) (atomic_load(&ep.aborted_us) - began));
+			  "%s: the endpoint sees it within 100 ms: %d us", prompts[i],
+			  (int) (atomic_load(&ep.aborted_us) - began));
 		talk_free(t);
 	}
 	whole("cancelling");
@@ -676,18 +696,21 @@ test_faults(void)
 	int			asked;
 
 	CHECK(fails(generate_at(ep.port, "hang", false, 300), "57014"), "a deadline");
-	CHECK(clock_us() - began > 290000 && clock_us() - began < 900000, "... when it is: %d ms", (int) ((clock_us() - began) / 1000));
+	CHECK(clock_us() - began > 290000 && clock_us() - began < 900000, "... when it is: %d ms",
+		  (int) ((clock_us() - began) / 1000));
 	CHECK(fails(generate("garbage", false), "08P01"), "garbage");
 	/* on a connection that was used before, where libcurl by itself would ask again */
 	CHECK(strcmp(text(generate("hello", false)), "<hello>") == 0, "a connection");
 	asked = atomic_load(&ep.requests);
 	CHECK(fails(generate("die", false), "08006"), "an endpoint that hangs up");
-	CHECK(atomic_load(&ep.requests) == asked + 1, "what may be charged is asked once: %d", atomic_load(&ep.requests) - asked);
+	CHECK(atomic_load(&ep.requests) == asked + 1, "what may be charged is asked once: %d",
+		  atomic_load(&ep.requests) - asked);
 	CHECK(fails(generate_at(closed_port, "hello", false, 20000), "08006"), "nobody there");
 	atomic_store(&ep.throttle, 1);
 	t = generate("again", false);
 	r = result(t, &f);
-	CHECK(strcmp(r, "<again>") == 0 && frame_int(&f, WTAG_TRIES) == 2, "throttled once, and asked again: %s, %d tries", r, (int) frame_int(&f, WTAG_TRIES));
+	CHECK(strcmp(r, "<again>") == 0 && frame_int(&f, WTAG_TRIES) == 2,
+		  "throttled once, and asked again: %s, %d tries", r, (int) frame_int(&f, WTAG_TRIES));
 	talk_free(t);
 	whole("faults");
 }
@@ -711,7 +734,10 @@ test_hosts(void)
 	whole("hosts");
 }
 
-/* The same again and again takes no more descriptors and no more memory.  Not more than half fails: no breaker is to open. */
+/*
+ * The same again and again takes no more descriptors and no more memory.  Not more than half fails: no
+ * breaker is to open.
+ */
 static void
 test_leaks(void)
 {
@@ -801,7 +827,8 @@ static void
 test_arguments(void)
 {
 	static const char *const bad[][3] = {
-		{"--set", "max_connections=0", NULL}, {"--set", "nonsense=1", NULL}, {"--nonsense", "1", NULL}, {"--set", NULL},
+		{"--set", "max_connections=0", NULL}, {"--set", "nonsense=1", NULL}, {"--nonsense", "1", NULL},
+		{"--set", NULL},
 		{"--set", "allowed_hosts=http://", NULL}, {"--control-fd", "x", NULL}
 	};
 	static const char *const none[] = {NULL};
@@ -819,7 +846,8 @@ test_arguments(void)
 int
 main(int argc, char **argv)
 {
-	static const char *const args[] = {"--set", "allowed_hosts=http://127.0.0.1", "--set", "max_connections=100", NULL};
+	static const char *const args[] = {"--set", "allowed_hosts=http://127.0.0.1", "--set",
+									   "max_connections=100", NULL};
 
 	signal(SIGPIPE, SIG_IGN);
 	peer_find_engine(&P);

@@ -1,6 +1,7 @@
 /*
  * test_remote_rate.c
- *	  Limits: in no minute more than they say, and little less when there is always work; and what endpoints say.
+ *	  Limits: in no minute more than they say, and little less when there is always work; and what endpoints
+ *	  say.
  */
 #include "remote/upstream/rate_limiter.h"
 
@@ -38,7 +39,8 @@ test_requests(int limit, bool pauses)
 			now = when;
 			continue;
 		}
-		CHECK(n < limit || now - at[n % limit] >= 60000000, "%d in less than a minute: %lld", limit, (long long) (now - at[n % limit]));
+		CHECK(n < limit || now - at[n % limit] >= 60000000, "%d in less than a minute: %lld", limit,
+			  (long long) (now - at[n % limit]));
 		at[n++ % limit] = now;
 		rate_begin(&r, 10, now);
 		rate_end(&r, 10, 10);
@@ -79,7 +81,8 @@ test_tokens(void)
 	rate_init(&r, 0, 600);
 	CHECK(rate_own_us(&r, 100000, now) == now, "at once");
 	rate_begin(&r, 660, now);
-	CHECK(rate_own_us(&r, 1, now) > now + 66000000 && rate_own_us(&r, 1, now) < now + 67000000, "%lld", (long long) (rate_own_us(&r, 1, now) - now));
+	CHECK(rate_own_us(&r, 1, now) > now + 66000000 && rate_own_us(&r, 1, now) < now + 67000000, "%lld",
+		  (long long) (rate_own_us(&r, 1, now) - now));
 	rate_end(&r, 660, 60);
 	CHECK(rate_own_us(&r, 1, now) < now + 1000000, "it was less after all");
 	rate_end(&r, 0, -1);
@@ -88,7 +91,8 @@ test_tokens(void)
 	rate_begin(&r, INT64_C(1000000000000), now);
 	CHECK(rate_own_us(&r, 1, now) < now + 67000000, "%lld", (long long) (rate_own_us(&r, 1, now) - now));
 	rate_end(&r, INT64_C(1000000000000), -1);
-	CHECK(rate_own_us(&r, 1, now) > now + 66000000 && rate_own_us(&r, 1, now) < now + 67000000, "%lld", (long long) (rate_own_us(&r, 1, now) - now));
+	CHECK(rate_own_us(&r, 1, now) > now + 66000000 && rate_own_us(&r, 1, now) < now + 67000000, "%lld",
+		  (long long) (rate_own_us(&r, 1, now) - now));
 	rate_begin(&r, INT64_C(1000000000000), now + 67000000);
 	rate_end(&r, INT64_C(1000000000000), 1);
 	CHECK(rate_own_us(&r, 1, now + 67000000) < now + 68000000, "it was one token");
@@ -104,10 +108,12 @@ test_tokens(void)
 }
 
 static HttpResult
-said(int status, int64_t retry_after_ms, int64_t requests, int64_t requests_ms, int64_t tokens, int64_t tokens_ms)
+said(int status, int64_t retry_after_ms, int64_t requests, int64_t requests_ms, int64_t tokens,
+	 int64_t tokens_ms)
 {
 	return (HttpResult) {
-		.status = status,.retry_after_ms = retry_after_ms,.remaining_requests = requests,.reset_requests_ms = requests_ms,
+		.status = status,.retry_after_ms = retry_after_ms,.remaining_requests = requests,
+			.reset_requests_ms = requests_ms,
 		.remaining_tokens = tokens,.reset_tokens_ms = tokens_ms,.limit_requests = -1,.limit_tokens = -1
 	};
 }
@@ -146,13 +152,15 @@ test_said(void)
 	CHECK(rate_said_us(&r, 1, 0, now) == now + 1000000, "none, and not until when: a second");
 	h = said(200, -1, 0, INT64_MAX, -1, -1);
 	rate_told(&r, &h, now);
-	CHECK(rate_said_us(&r, 1, 0, now) > now && rate_said_us(&r, 1, 0, now) < now + INT64_C(90000000000), "nonsense");
+	CHECK(rate_said_us(&r, 1, 0, now) > now && rate_said_us(&r, 1, 0, now) < now + INT64_C(90000000000),
+		  "nonsense");
 	rate_init(&r, 0, 0);
 	h = said(200, -1, -1, -1, 100, 3000);
 	rate_told(&r, &h, now);
 	CHECK(rate_said_us(&r, 100, 0, now) == now && rate_said_us(&r, 101, 0, now) == now + 3000000, "tokens");
 	rate_begin(&r, 60, now);
-	CHECK(rate_said_us(&r, 40, 1, now) == now && rate_said_us(&r, 41, 1, now) == INT64_MAX, "those under way count");
+	CHECK(rate_said_us(&r, 40, 1, now) == now && rate_said_us(&r, 41, 1, now) == INT64_MAX,
+		  "those under way count");
 	rate_end(&r, 60, -1);
 	CHECK(rate_said_us(&r, 100, 0, now) == now, "it has ended");
 }

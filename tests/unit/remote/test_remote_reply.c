@@ -1,6 +1,7 @@
 /*
  * test_remote_reply.c
- *	  Endpoints' completions and chats as reply frames: texts, ends, usage, tool calls, log-probabilities, streams.
+ *	  Endpoints' completions and chats as reply frames: texts, ends, usage, tool calls, log-probabilities,
+ *	  streams.
  */
 #include "tests/unit/remote/remote_reply_util.h"
 
@@ -13,7 +14,8 @@ test_completion(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
-	EXPECT(&s, "{\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\" a b\",\"finish_reason\":\"stop\",\"logprobs\":null}]," USAGE "}",
+	EXPECT(&s, "{\"id\":\"x\",\"choices\":[{\"index\":0,\"text\":\" a "
+			   "b\",\"finish_reason\":\"stop\",\"logprobs\":null}]," USAGE "}",
 		   "ACCEPTED prompt_tokens=5;DONE text=< a b> finish_reason=<stop>" TAIL);
 	EXPECT(&s, "{\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\",\"stop_reason\":null}]}",
 		   "ACCEPTED;DONE text=<> finish_reason=<length>;");
@@ -22,14 +24,19 @@ test_completion(void)
 	EXPECT(&s, " {\"choices\" : [ {\"text\":\"x\",\"finish_reason\":\"stop\",\"stop_reason\":128009} ] }\n",
 		   "ACCEPTED;DONE text=<x> finish_reason=<stop> stop_reason=<128009>;");
 	/* the last member of a name counts */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"text\":\"y\",\"finish_reason\":null,\"finish_reason\":\"content_filter\"}]}",
+	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"text\":\"y\",\"finish_reason\":null,"
+			   "\"finish_reason\":\"content_filter\"}]}",
 		   "ACCEPTED;DONE text=<y> finish_reason=<content_filter>;");
-	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,"
-		   "\"prompt_tokens_details\":{\"cached_tokens\":8},\"completion_tokens_details\":{\"reasoning_tokens\":0}}}",
-		   "ACCEPTED prompt_tokens=9;DONE text=<x> finish_reason=<stop> prompt_tokens=9 completion_tokens=1 cached_tokens=8 reasoning_tokens=0;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,"
+		   "\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":8},"
+		   "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}",
+		   "ACCEPTED prompt_tokens=9;DONE text=<x> finish_reason=<stop> prompt_tokens=9 completion_tokens=1 "
+		   "cached_tokens=8 reasoning_tokens=0;");
 	/* all escapes, and a pair of surrogates */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\u20AC\\ud83d\\ude00\xc3\xa4\",\"finish_reason\":\"stop\"}]}",
-		   "ACCEPTED;DONE text=<\"\\/\b\f\n\r\t\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4> finish_reason=<stop>;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\u20AC\\ud83d\\ude00\xc3\xa4\","
+			   "\"finish_reason\":\"stop\"}]}",
+		   "ACCEPTED;DONE text=<\"\\/\b\f\n\r\t\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4> "
+		   "finish_reason=<stop>;");
 	/* ids, where an endpoint tells them and they are wanted */
 	s.ask[0].want_ids = true;
 	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"token_ids\":[7,0,2147483647],\"finish_reason\":\"stop\"}]}",
@@ -59,23 +66,32 @@ test_wrong(void)
 	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"a b\"}]}", ERR_PROTOCOL, "finish_reason");
 	REFUSE(&s, "{\"choices\":[{\"text\":null,\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "text");
 	REFUSE(&s, "{\"choices\":[{\"text\":[\"x\"],\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "text");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "text");
-	REFUSE(&s, "{\"choices\":[{\"index\":1,\"text\":\"x\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "index");
-	REFUSE(&s, "{\"choices\":[{\"index\":-1,\"text\":\"x\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "index");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"},{\"text\":\"y\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "more choices");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "text");
+	REFUSE(&s, "{\"choices\":[{\"index\":1,\"text\":\"x\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "index");
+	REFUSE(&s, "{\"choices\":[{\"index\":-1,\"text\":\"x\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "index");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"},{\"text\":\"y\","
+			   "\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "more choices");
 	/* texts that SQL can't have, and such as are none */
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\\u0000b\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ud83d\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ud83dx\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ude00\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ud83d\\ud83d\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "SQL");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"\\ud83d\\ud83d\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "SQL");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\xff\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "not JSON");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"\xed\xa0\x80\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "not JSON");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"\xed\xa0\x80\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "not JSON");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\nb\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "not JSON");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}]} {}", ERR_PROTOCOL, "not JSON");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":-1}}", ERR_PROTOCOL, "usage");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":1.5}}", ERR_PROTOCOL, "usage");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":99999999999}}", ERR_PROTOCOL, "usage");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":-1}}",
+		   ERR_PROTOCOL, "usage");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],"
+			   "\"usage\":{\"prompt_tokens\":1.5}}", ERR_PROTOCOL, "usage");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}],"
+			   "\"usage\":{\"completion_tokens\":99999999999}}", ERR_PROTOCOL, "usage");
 	/* an error with status 200 */
 	REFUSE(&s, "{\"error\":{\"message\":\"no room\",\"code\":429}}", ERR_UNAVAILABLE, "no room");
 	REFUSE(&s, "{\"error\":{\"message\":\"bad sk-secret here\",\"code\":400}}", ERR_INVALID, "bad *** here");
@@ -89,19 +105,24 @@ test_several(void)
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
 	s.ask[0].n = 3;
-	EXPECT(&s, "{\"choices\":[{\"index\":2,\"text\":\"c\",\"finish_reason\":\"stop\"},{\"index\":0,\"text\":\"a\",\"finish_reason\":\"length\"},"
-		   "{\"index\":1,\"text\":\"\",\"finish_reason\":\"stop\",\"stop_reason\":\"!\"}]," USAGE "}",
-		   "ACCEPTED prompt_tokens=5;DONE index=0 text=<a> finish_reason=<length> index=1 text=<> finish_reason=<stop> stop_reason=<!>"
-		   " index=2 text=<c> finish_reason=<stop>" TAIL);
-	REFUSE(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"},{\"index\":1,\"text\":\"b\",\"finish_reason\":\"stop\"}]}",
+	EXPECT(&s, "{\"choices\":[{\"index\":2,\"text\":\"c\",\"finish_reason\":\"stop\"},{\"index\":0,"
+		   "\"text\":\"a\",\"finish_reason\":\"length\"},{\"index\":1,\"text\":\"\","
+		   "\"finish_reason\":\"stop\",\"stop_reason\":\"!\"}]," USAGE "}",
+		   "ACCEPTED prompt_tokens=5;DONE index=0 text=<a> finish_reason=<length> index=1 text=<> "
+		   "finish_reason=<stop> stop_reason=<!> index=2 text=<c> finish_reason=<stop>" TAIL);
+	REFUSE(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"},{\"index\":1,"
+			   "\"text\":\"b\",\"finish_reason\":\"stop\"}]}",
 		   ERR_PROTOCOL, "no choice 2");
-	REFUSE(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"},{\"index\":0,\"text\":\"b\",\"finish_reason\":\"stop\"},"
-		   "{\"index\":1,\"text\":\"b\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "twice");
+	REFUSE(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"},{\"index\":0,"
+		   "\"text\":\"b\",\"finish_reason\":\"stop\"},{\"index\":1,\"text\":\"b\","
+		   "\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "twice");
 	/* one answer, but in a list */
 	s.ask[0].n = 1;
 	s.ask[0].want_answers = s.ask[0].want_ids = true;
-	EXPECT(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\",\"prompt_token_ids\":[1,2],\"token_ids\":[3]}]}",
-		   "ACCEPTED;DONE prompt_ids={1,2} index=0 text=<a> token_ids={3} finish_reason=<stop> completion_tokens=1;");
+	EXPECT(&s, "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\",\"prompt_token_ids\":[1,"
+			   "2],\"token_ids\":[3]}]}",
+		   "ACCEPTED;DONE prompt_ids={1,2} index=0 text=<a> token_ids={3} finish_reason=<stop> "
+		   "completion_tokens=1;");
 	scene_free(&s);
 }
 
@@ -111,32 +132,46 @@ test_chat(void)
 	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
-	EXPECT(&s, "{\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"hi\"},\"finish_reason\":\"stop\"}]," USAGE "}",
+	EXPECT(&s, "{\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"hi\"},"
+			   "\"finish_reason\":\"stop\"}]," USAGE "}",
 		   "ACCEPTED prompt_tokens=5;DONE text=<hi> finish_reason=<stop>" TAIL);
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"hi\",\"reasoning_content\":\"hm\"},\"finish_reason\":\"stop\"}]}",
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"hi\",\"reasoning_content\":\"hm\"},"
+			   "\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<hi> reasoning=<hm> finish_reason=<stop>;");
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":null,\"reasoning\":\"hm\"},\"finish_reason\":\"length\"}]}",
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":null,\"reasoning\":\"hm\"},"
+			   "\"finish_reason\":\"length\"}]}",
 		   "ACCEPTED;DONE reasoning=<hm> finish_reason=<length>;");
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"hm\"}]},"
-		   "{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\",\"text\":\"b\"}]},\"finish_reason\":\"stop\"}]}",
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"thinking\","
+		   "\"thinking\":[{\"type\":\"text\",\"text\":\"hm\"}]},{\"type\":\"text\",\"text\":\"a\"},"
+		   "{\"type\":\"text\",\"text\":\"b\"}]},\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<ab> reasoning=<hm> finish_reason=<stop>;");
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":null,\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":"
-		   "{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": \\\"\\u00e4\\\"}\"}},{\"id\":\"\",\"function\":{\"name\":\"g\",\"arguments\":{\"b\":1}}}]},"
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":null,\"tool_calls\":[{\"id\":\"c1\","
+		   "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": "
+		   "\\\"\\u00e4\\\"}\"}},{\"id\":\"\",\"function\":{\"name\":\"g\",\"arguments\":{\"b\":1}}}]},"
 		   "\"finish_reason\":\"tool_calls\"}]}",
-		   "ACCEPTED;DONE tool_calls=<[{\"id\": \"c1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": \\\"\xc3\xa4\\\"}\"}}, "
-		   "{\"id\": \"call_1\", \"type\": \"function\", \"function\": {\"name\": \"g\", \"arguments\": \"{\\\"b\\\":1}\"}}]> finish_reason=<tool_calls>;");
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":null,\"refusal\":\"I won't\"},\"finish_reason\":\"stop\"}]}",
+		   "ACCEPTED;DONE tool_calls=<[{\"id\": \"c1\", \"type\": \"function\", \"function\": {\"name\": "
+		   "\"f\", \"arguments\": \"{\\\"a\\\": \\\"\xc3\xa4\\\"}\"}}, {\"id\": \"call_1\", \"type\": "
+		   "\"function\", \"function\": {\"name\": \"g\", \"arguments\": \"{\\\"b\\\":1}\"}}]> "
+		   "finish_reason=<tool_calls>;");
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":null,\"refusal\":\"I "
+			   "won't\"},\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<I won't> finish_reason=<stop>;");
 	REFUSE(&s, "{\"choices\":[{\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "message");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":7},\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "content");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"image\"}]},\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no text");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"x\",\"function\":{\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}",
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":7},\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "content");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":[{\"type\":\"image\"}]},"
+			   "\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no text");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"x\","
+			   "\"function\":{\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}",
 		   ERR_PROTOCOL, "name");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"tool_calls\":{}},\"finish_reason\":\"tool_calls\"}]}", ERR_PROTOCOL, "tool_calls");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"x\",\"function\":{\"name\":\"f\",\"arguments\":\"\\u0000\"}}]},\"finish_reason\":\"stop\"}]}",
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"tool_calls\":{}},\"finish_reason\":\"tool_calls\"}]}",
+		   ERR_PROTOCOL, "tool_calls");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"x\",\"function\":{\"name\":\"f\","
+			   "\"arguments\":\"\\u0000\"}}]},\"finish_reason\":\"stop\"}]}",
 		   ERR_PROTOCOL, "SQL");
 	scene_int(&s, 0, WTAG_INCLUDE_REASONING, 0);
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"hi\",\"reasoning_content\":\"hm\"},\"finish_reason\":\"stop\"}]}",
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"hi\",\"reasoning_content\":\"hm\"},"
+			   "\"finish_reason\":\"stop\"}]}",
 		   "ACCEPTED;DONE text=<hi> finish_reason=<stop>;");
 	scene_free(&s);
 }
@@ -157,7 +192,8 @@ test_stream(void)
 		   "ACCEPTED;TEXT text=<a>;TEXT text=<\xc3\xa4>;DONE finish_reason=<length>" TAIL);
 	/* the same for one who doesn't want it in pieces */
 	s.ask[0].stream = false;
-	EXPECT(&s, EV("{\"choices\":[{\"index\":0,\"text\":\"a\"}]," USAGE "}") EV("{\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"stop\"}]}")
+	EXPECT(&s, EV("{\"choices\":[{\"index\":0,\"text\":\"a\"}],"
+				  USAGE "}") EV("{\"choices\":[{\"index\":0,\"text\":\"b\",\"finish_reason\":\"stop\"}]}")
 		   "data: [DONE]\n\n", "ACCEPTED prompt_tokens=5;DONE text=<ab> finish_reason=<stop>" TAIL);
 	s.ask[0].stream = true;
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}"), ERR_PROTOCOL, "cut off");
@@ -166,16 +202,27 @@ test_stream(void)
 	REFUSE(&s, "data: [DONE]\n\n", ERR_PROTOCOL, "no choice");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no choice");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]"), ERR_PROTOCOL, "not JSON");
-	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV("{\"error\":{\"message\":\"out of blocks\",\"code\":500}}"), ERR_UNAVAILABLE, "out of blocks");
+	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV(
+														 "{\"error\":{\"message\":\"out of "
+														 "blocks\",\"code\":500}}"), ERR_UNAVAILABLE,
+														 "out of blocks");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV("{\"error\":\"what\"}"), ERR_UNAVAILABLE, "what");
-	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}") EV("{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "behind its finish_reason");
+	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}") EV(
+			"{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "behind its finish_reason");
 	/* an answer may end without its [DONE] */
-	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}"), "ACCEPTED;TEXT text=<a>;DONE finish_reason=<stop>;");
+	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}"),
+		   "ACCEPTED;TEXT text=<a>;DONE finish_reason=<stop>;");
 	s.ask[0].n = 2;
-	EXPECT(&s, EV("{\"choices\":[{\"index\":1,\"text\":\"x\"}]}") EV("{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\",\"stop_reason\":7}]}")
+	EXPECT(&s, EV("{\"choices\":[{\"index\":1,\"text\":\"x\"}]}") EV(
+																	 "{\"choices\":[{\"index\":0,"
+																	 "\"text\":\"a\","
+																	 "\"finish_reason\":\"stop\","
+																	 "\"stop_reason\":7}]}")
 		   EV("{\"choices\":[{\"index\":1,\"text\":\"\",\"finish_reason\":\"length\"}]}") "data: [DONE]\n\n",
-		   "ACCEPTED;TEXT index=1 text=<x>;TEXT index=0 text=<a> finish_reason=<stop> stop_reason=<7>;TEXT index=1 text=<> finish_reason=<length>;DONE;");
-	REFUSE(&s, EV("{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n", ERR_PROTOCOL, "no choice 1");
+		   "ACCEPTED;TEXT index=1 text=<x>;TEXT index=0 text=<a> finish_reason=<stop> stop_reason=<7>;TEXT "
+		   "index=1 text=<> finish_reason=<length>;DONE;");
+	REFUSE(&s, EV(
+				  "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n", ERR_PROTOCOL, "no choice 1");
 	scene_free(&s);
 }
 
@@ -186,23 +233,34 @@ test_chat_stream(void)
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
 	s.call[0].stream = s.ask[0].stream = true;
-	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}") EV("{\"choices\":[{\"delta\":{\"reasoning_content\":\"h\"}}]}")
-		   EV("{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}") EV("{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n",
+	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}") EV(
+			"{\"choices\":[{\"delta\":{\"reasoning_content\":\"h\"}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}") EV(
+																	"{\"choices\":[{\"delta\":{},"
+																	"\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n",
 		   "ACCEPTED;TEXT reasoning=<h>;TEXT text=<a>;DONE finish_reason=<stop>;");
 	/* tool calls come in pieces, by index */
-	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]}}]}")
-		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\\\"a\\\"\"}}]}}]}")
-		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":1,\"id\":\"c2\",\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}},"
-			  "{\"index\":0,\"function\":{\"arguments\":\":1}\"}}]}}]}")
+	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\","
+				  "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,"
+			  "\"function\":{\"arguments\":\"{\\\"a\\\"\"}}]}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":1,\"id\":\"c2\","
+			  "\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}},{\"index\":0,"
+			  "\"function\":{\"arguments\":\":1}\"}}]}}]}")
 		   EV("{\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}") "data: [DONE]\n\n",
-		   "ACCEPTED;TEXT tool_calls=<[{\"index\": 0, \"id\": \"c1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"\"}}]>;"
-		   "TEXT tool_calls=<[{\"index\": 0, \"function\": {\"arguments\": \"{\\\"a\\\"\"}}]>;"
-		   "TEXT tool_calls=<[{\"index\": 0, \"function\": {\"arguments\": \":1}\"}}, "
-		   "{\"index\": 1, \"id\": \"c2\", \"type\": \"function\", \"function\": {\"name\": \"g\", \"arguments\": \"{}\"}}]>;DONE finish_reason=<tool_calls>;");
-	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":2,\"function\":{\"name\":\"f\"}}]}}]}"), ERR_PROTOCOL, "tool call");
-	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\"}}]}}]}")
-		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"g\"}}]}}]}"), ERR_PROTOCOL, "second name");
-	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\"}]},\"finish_reason\":\"tool_calls\"}]}"), ERR_PROTOCOL, "name");
+		   "ACCEPTED;TEXT tool_calls=<[{\"index\": 0, \"id\": \"c1\", \"type\": \"function\", \"function\": "
+		   "{\"name\": \"f\", \"arguments\": \"\"}}]>;TEXT tool_calls=<[{\"index\": 0, \"function\": "
+		   "{\"arguments\": \"{\\\"a\\\"\"}}]>;TEXT tool_calls=<[{\"index\": 0, \"function\": "
+		   "{\"arguments\": \":1}\"}}, {\"index\": 1, \"id\": \"c2\", \"type\": \"function\", \"function\": "
+		   "{\"name\": \"g\", \"arguments\": \"{}\"}}]>;DONE finish_reason=<tool_calls>;");
+	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":2,"
+				  "\"function\":{\"name\":\"f\"}}]}}]}"), ERR_PROTOCOL, "tool call");
+	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,"
+				  "\"function\":{\"name\":\"f\"}}]}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"g\"}}]}}]}"),
+		   ERR_PROTOCOL, "second name");
+	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\"}]},"
+				  "\"finish_reason\":\"tool_calls\"}]}"), ERR_PROTOCOL, "name");
 	scene_free(&s);
 }
 
@@ -214,61 +272,91 @@ test_logprobs(void)
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
 	s.ask[0].logprobs = 2;
 	/* own token first, the others by value; the own one's rank is its place, if it is one of the two */
-	EXPECT(&s, "{\"choices\":[{\"text\":\" a b\",\"finish_reason\":\"stop\",\"logprobs\":{\"text_offset\":[0,2],\"tokens\":[\" a\",\" b\"],\"token_logprobs\":[-0.5,-3],"
-		   "\"top_logprobs\":[{\" a\":-0.5,\" c\":-1.5},{\" b\":-3,\" d\":-1,\" e\":-0.5}]}}]}",
-		   "ACCEPTED;DONE index=0 text=< a b> lp_counts={2,3} lp_ids={-1,-1,-1,-1,-1} lp_values={-0.5,-1.5,-3,-0.5,-1} lp_ranks={1,2,-1,1,2} lp_lengths={2,2,2,2,2}"
-		   " lp_bytes=< a c b e d> cum_logprob=-3.5 finish_reason=<stop> completion_tokens=2;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\" a b\",\"finish_reason\":\"stop\",\"logprobs\":{\"text_offset\":[0,"
+		   "2],\"tokens\":[\" a\",\" b\"],\"token_logprobs\":[-0.5,-3],\"top_logprobs\":[{\" a\":-0.5,\" "
+		   "c\":-1.5},{\" b\":-3,\" d\":-1,\" e\":-0.5}]}}]}",
+		   "ACCEPTED;DONE index=0 text=< a b> lp_counts={2,3} lp_ids={-1,-1,-1,-1,-1} "
+		   "lp_values={-0.5,-1.5,-3,-0.5,-1} lp_ranks={1,2,-1,1,2} lp_lengths={2,2,2,2,2} lp_bytes=< a c b e "
+		   "d> cum_logprob=-3.5 finish_reason=<stop> completion_tokens=2;");
 	/* vLLM's ids, of its two kinds */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"token_ids\":[9],\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1,\"b\":-2}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,-1} lp_values={-1,-2} lp_ranks={1,2} lp_lengths={1,1} lp_bytes=<ab> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
-	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"token_id:9\"],\"token_logprobs\":[-1],"
+	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"token_ids\":[9],"
+			   "\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1,"
+			   "\"b\":-2}]}}]}",
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,-1} lp_values={-1,-2} lp_ranks={1,2} "
+		   "lp_lengths={1,1} lp_bytes=<ab> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\","
+		   "\"logprobs\":{\"tokens\":[\"token_id:9\"],\"token_logprobs\":[-1],"
 		   "\"top_logprobs\":[{\"token_id:8\":-0.5,\"token_id:9\":-1}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,8} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={0,0} lp_bytes=<> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={9,8} lp_values={-1,-0.5} lp_ranks={2,1} "
+		   "lp_lengths={0,0} lp_bytes=<> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
 	/* parts of characters have no text, and so no sure place; nor has what isn't all there */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"\",\"a\"],\"token_logprobs\":[-1,-1],"
-		   "\"top_logprobs\":[{\"\":-1,\"b\":-2},{\"a\":-1}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-2,-1} lp_ranks={-1,-1,-1} lp_lengths={0,1,1} lp_bytes=<ba> cum_logprob=-2"
-		   " finish_reason=<stop> completion_tokens=2;");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no log-probabilities");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{}}]}", ERR_PROTOCOL, "logprobs");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[]}}]}", ERR_PROTOCOL, "length");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1,-2]}}]}", ERR_PROTOCOL, "length");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[null]}}]}", ERR_PROTOCOL, "finite");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1e99]}}]}", ERR_PROTOCOL, "finite");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"\","
+		   "\"a\"],\"token_logprobs\":[-1,-1],\"top_logprobs\":[{\"\":-1,\"b\":-2},{\"a\":-1}]}}]}",
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-2,-1} "
+		   "lp_ranks={-1,-1,-1} lp_lengths={0,1,1} lp_bytes=<ba> cum_logprob=-2 finish_reason=<stop> "
+		   "completion_tokens=2;");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL,
+		   "no log-probabilities");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{}}]}", ERR_PROTOCOL,
+		   "logprobs");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],"
+			   "\"token_logprobs\":[]}}]}", ERR_PROTOCOL, "length");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],"
+			   "\"token_logprobs\":[-1,-2]}}]}", ERR_PROTOCOL, "length");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],"
+			   "\"token_logprobs\":[null]}}]}", ERR_PROTOCOL, "finite");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"a\"],"
+			   "\"token_logprobs\":[-1e99]}}]}", ERR_PROTOCOL, "finite");
 	/* an answer of nothing has none */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\",\"logprobs\":null}]}", "ACCEPTED;DONE index=0 text=<> cum_logprob=0 finish_reason=<stop>;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\",\"logprobs\":null}]}",
+		   "ACCEPTED;DONE index=0 text=<> cum_logprob=0 finish_reason=<stop>;");
 	s.call[0].stream = s.ask[0].stream = true;
-	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],\"top_logprobs\":[{\"a\":-1}]}}]}")
-		   EV("{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"b\"],\"token_logprobs\":[-2],\"top_logprobs\":null}}]}") "data: [DONE]\n\n",
-		   "ACCEPTED;TEXT index=0 text=<a> lp_counts={1} lp_ids={-1} lp_values={-1} lp_ranks={-1} lp_lengths={1} lp_bytes=<a>;"
-		   "TEXT index=0 text=<b> lp_counts={1} lp_ids={-1} lp_values={-2} lp_ranks={-1} lp_lengths={1} lp_bytes=<b> cum_logprob=-3 finish_reason=<stop>;DONE completion_tokens=2;");
+	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"logprobs\":{\"tokens\":[\"a\"],\"token_logprobs\":[-1],"
+				  "\"top_logprobs\":[{\"a\":-1}]}}]}")
+		   EV("{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\",\"logprobs\":{\"tokens\":[\"b\"],"
+			  "\"token_logprobs\":[-2],\"top_logprobs\":null}}]}") "data: [DONE]\n\n",
+		   "ACCEPTED;TEXT index=0 text=<a> lp_counts={1} lp_ids={-1} lp_values={-1} lp_ranks={-1} "
+		   "lp_lengths={1} lp_bytes=<a>;TEXT index=0 text=<b> lp_counts={1} lp_ids={-1} lp_values={-2} "
+		   "lp_ranks={-1} lp_lengths={1} lp_bytes=<b> cum_logprob=-3 finish_reason=<stop>;DONE "
+		   "completion_tokens=2;");
 	scene_free(&s);
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
 	s.ask[0].logprobs = 1;
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"\xc3\xa4\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-1,"
-		   "\"bytes\":[195],\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.25,\"bytes\":[196]}]},{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,\"bytes\":[164],"
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"\xc3\xa4\"},\"finish_reason\":\"stop\","
+		   "\"logprobs\":{\"content\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-1,\"bytes\":[195],"
+		   "\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-0.25,\"bytes\":[196]}]},"
+		   "{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,\"bytes\":[164],"
 		   "\"top_logprobs\":[{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,\"bytes\":[164]}]}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<\xc3\xa4> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-0.25,-2} lp_ranks={-1,1,1} lp_lengths={1,1,1} lp_bytes=<\xc3\xc4\xa4>"
-		   " cum_logprob=-3 finish_reason=<stop> completion_tokens=2;");
+		   "ACCEPTED;DONE index=0 text=<\xc3\xa4> lp_counts={2,1} lp_ids={-1,-1,-1} lp_values={-1,-0.25,-2} "
+		   "lp_ranks={-1,1,1} lp_lengths={1,1,1} lp_bytes=<\xc3\xc4\xa4> cum_logprob=-3 finish_reason=<stop> "
+		   "completion_tokens=2;");
 	/* two tokens of one text: the value tells which one it is */
 	s.ask[0].logprobs = 2;
-	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":null,"
+	EXPECT(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\","
+		   "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":null,"
 		   "\"top_logprobs\":[{\"token\":\"a\",\"logprob\":-0.5},{\"token\":\"a\",\"logprob\":-1}]}]}}]}",
-		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={-1,-1} lp_values={-1,-0.5} lp_ranks={2,1} lp_lengths={1,1} lp_bytes=<aa> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\"}]}}]}", ERR_PROTOCOL, "finite");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"logprob\":-1}]}}]}", ERR_PROTOCOL, "token");
-	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\",\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":[256]}]}}]}",
+		   "ACCEPTED;DONE index=0 text=<a> lp_counts={2} lp_ids={-1,-1} lp_values={-1,-0.5} lp_ranks={2,1} "
+		   "lp_lengths={1,1} lp_bytes=<aa> cum_logprob=-1 finish_reason=<stop> completion_tokens=1;");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\","
+			   "\"logprobs\":{\"content\":[{\"token\":\"a\"}]}}]}", ERR_PROTOCOL, "finite");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\","
+			   "\"logprobs\":{\"content\":[{\"logprob\":-1}]}}]}", ERR_PROTOCOL, "token");
+	REFUSE(&s, "{\"choices\":[{\"message\":{\"content\":\"a\"},\"finish_reason\":\"stop\","
+			   "\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-1,\"bytes\":[256]}]}}]}",
 		   ERR_PROTOCOL, "bytes");
 	scene_free(&s);
 
 	scene_init(&s, WK_GENERATE, RSHAPE_COMPLETION);
 	s.ask[0].prompt_logprobs = 1;
-	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\",\"prompt_logprobs\":[null,{\"5\":{\"logprob\":-2.5,\"rank\":3,\"decoded_token\":\" b\"},"
-		   "\"7\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\" c\"}}]}]}",
-		   "ACCEPTED;DONE lp_counts={0,2} lp_ids={5,7} lp_values={-2.5,-0.5} lp_ranks={3,1} lp_lengths={2,2} lp_bytes=< b c> index=0 text=<x> finish_reason=<stop>;");
+	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\",\"prompt_logprobs\":[null,"
+		   "{\"5\":{\"logprob\":-2.5,\"rank\":3,\"decoded_token\":\" "
+		   "b\"},\"7\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\" c\"}}]}]}",
+		   "ACCEPTED;DONE lp_counts={0,2} lp_ids={5,7} lp_values={-2.5,-0.5} lp_ranks={3,1} lp_lengths={2,2} "
+		   "lp_bytes=< b c> index=0 text=<x> finish_reason=<stop>;");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "of the prompt");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\",\"prompt_logprobs\":[{\"a\":{\"logprob\":-2.5}}]}]}", ERR_PROTOCOL, "prompt_logprobs");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"x\",\"finish_reason\":\"stop\","
+			   "\"prompt_logprobs\":[{\"a\":{\"logprob\":-2.5}}]}]}", ERR_PROTOCOL, "prompt_logprobs");
 	scene_free(&s);
 }
 
@@ -301,7 +389,8 @@ test_restart(void)
 	CHECK(reply_data(r, 0, event, 10, &e) && reply_restart(r, 0), "half an event");
 	CHECK(reply_data(r, 0, event, strlen(event), &e) && !reply_restart(r, 0), "text has been told");
 	CHECK(!reply_is_whole(r, 0), "not whole");
-	CHECK(reply_data(r, 0, "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 61, &e), "%s", e.msg);
+	CHECK(reply_data(r, 0, "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 61, &e),
+		  "%s", e.msg);
 	CHECK(reply_is_whole(r, 0) && reply_end(r, 0, &e), "whole");
 	reply_free(r);
 	scene_free(&s);

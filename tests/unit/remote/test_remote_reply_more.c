@@ -24,11 +24,13 @@ test_embeddings(void)
 
 	scene_init(&s, WK_POOL, RSHAPE_EMBEDDINGS);
 	s.ask[0].task = span_of("embed");
-	EXPECT(&s, "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[ 0.5 ,-1e-2, 3,1E2]}],\"usage\":{\"prompt_tokens\":4,\"total_tokens\":4}}",
+	EXPECT(&s, "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[ 0.5 "
+			   ",-1e-2, 3,1E2]}],\"usage\":{\"prompt_tokens\":4,\"total_tokens\":4}}",
 		   "ACCEPTED prompt_tokens=4;DONE floats={0.5,-0.01,3,100} rows=1 prompt_tokens=4;");
 	/* 1, -2.5 as little-endian floats; a writer may escape slashes */
 	EXPECT(&s, "{\"data\":[{\"embedding\":\"AACAPwAAIMA=\"}]}", "ACCEPTED;DONE floats={1,-2.5} rows=1;");
-	EXPECT(&s, "{\"data\":[{\"embedding\":\"\\/\\/9\\/fw==\"}]}", "ACCEPTED;DONE floats={3.40282e+38} rows=1;");
+	EXPECT(&s, "{\"data\":[{\"embedding\":\"\\/\\/9\\/fw==\"}]}",
+		   "ACCEPTED;DONE floats={3.40282e+38} rows=1;");
 	REFUSE(&s, "{\"data\":[{\"embedding\":\"AACAPwAAIM\"}]}", ERR_PROTOCOL, "vector");
 	REFUSE(&s, "{\"data\":[{\"embedding\":\"AACA!wAA\"}]}", ERR_PROTOCOL, "vector");
 	REFUSE(&s, "{\"data\":[{\"embedding\":\"\"}]}", ERR_PROTOCOL, "without numbers");
@@ -51,22 +53,31 @@ test_embeddings(void)
 	scene_init(&s, WK_POOL, RSHAPE_EMBEDDINGS);
 	scene_many(&s, 3);
 	s.ask[1].prompt = span_of("a text that is three times as long");
-	EXPECT(&s, "{\"data\":[{\"index\":2,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[3,4]}],\"usage\":{\"prompt_tokens\":20}}",
-		   "[0]ACCEPTED prompt_tokens=3;[0]DONE floats={1,2} rows=1 prompt_tokens=3;[1]ACCEPTED prompt_tokens=13;[1]DONE floats={3,4} rows=1 prompt_tokens=13;"
-		   "[2]ACCEPTED prompt_tokens=4;[2]DONE floats={5,6} rows=1 prompt_tokens=4;");
-	REFUSE(&s, "{\"data\":[{\"index\":0,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[3,4]}]}", ERR_PROTOCOL, "twice");
-	REFUSE(&s, "{\"data\":[{\"index\":3,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[3,4]}]}", ERR_PROTOCOL, "index");
-	REFUSE(&s, "{\"data\":[{\"index\":0,\"embedding\":[5,6]},{\"index\":1,\"embedding\":[1,2]}]}", ERR_PROTOCOL, "2 results where 3");
-	REFUSE(&s, "{\"data\":[{\"embedding\":[1]},{\"embedding\":[1]},{\"embedding\":[1]},{\"embedding\":[1]}]}", ERR_PROTOCOL, "more results");
-	REFUSE(&s, "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1]},{\"embedding\":[1,2]}]}", ERR_PROTOCOL, "of 2 and of 1");
+	EXPECT(&s, "{\"data\":[{\"index\":2,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,"
+			   "\"embedding\":[3,4]}],\"usage\":{\"prompt_tokens\":20}}",
+		   "[0]ACCEPTED prompt_tokens=3;[0]DONE floats={1,2} rows=1 prompt_tokens=3;[1]ACCEPTED "
+		   "prompt_tokens=13;[1]DONE floats={3,4} rows=1 prompt_tokens=13;[2]ACCEPTED "
+		   "prompt_tokens=4;[2]DONE floats={5,6} rows=1 prompt_tokens=4;");
+	REFUSE(&s, "{\"data\":[{\"index\":0,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,"
+			   "\"embedding\":[3,4]}]}", ERR_PROTOCOL, "twice");
+	REFUSE(&s, "{\"data\":[{\"index\":3,\"embedding\":[5,6]},{\"index\":0,\"embedding\":[1,2]},{\"index\":1,"
+			   "\"embedding\":[3,4]}]}", ERR_PROTOCOL, "index");
+	REFUSE(&s, "{\"data\":[{\"index\":0,\"embedding\":[5,6]},{\"index\":1,\"embedding\":[1,2]}]}",
+		   ERR_PROTOCOL, "2 results where 3");
+	REFUSE(&s, "{\"data\":[{\"embedding\":[1]},{\"embedding\":[1]},{\"embedding\":[1]},{\"embedding\":[1]}]}",
+		   ERR_PROTOCOL, "more results");
+	REFUSE(&s, "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1]},{\"embedding\":[1,2]}]}", ERR_PROTOCOL,
+		   "of 2 and of 1");
 	/* which only all of them together show */
 	for (int unlike = 0; unlike < 2; unlike++)
 	{
-		const char *text = unlike ? "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1,2]},{\"embedding\":[1]}]}" : "{\"data\":[{\"embedding\":[1,2]}]}";
+		const char *text = unlike ? "{\"data\":[{\"embedding\":[1,2]},{\"embedding\":[1,2]},"
+									"{\"embedding\":[1]}]}" : "{\"data\":[{\"embedding\":[1,2]}]}";
 		DecodedReply *r = reply_new(s.asks, s.n, &s.calls, &s.o, no_frame, NULL);
 		Err			e = {0};
 
-		CHECK(reply_data(r, 0, text, strlen(text), &e) && !reply_end(r, 0, &e) && reply_unlike(r) == unlike, "%s", e.msg);
+		CHECK(reply_data(r, 0, text, strlen(text), &e) && !reply_end(r, 0, &e) && reply_unlike(r) == unlike,
+			  "%s", e.msg);
 		reply_free(r);
 	}
 	scene_free(&s);
@@ -82,31 +93,38 @@ test_scores(void)
 	EXPECT(&s, "{\"data\":[{\"index\":1,\"object\":\"score\",\"score\":0.25},{\"index\":0,\"score\":-1}]}",
 		   "[0]ACCEPTED;[0]DONE floats={-1} rows=1;[1]ACCEPTED;[1]DONE floats={0.25} rows=1;");
 	s.call[0].shape = RSHAPE_RERANK;
-	EXPECT(&s, "{\"results\":[{\"index\":1,\"relevance_score\":0.75,\"document\":{\"text\":\"x\"}},{\"index\":0,\"relevance_score\":0.5}],\"usage\":{\"total_tokens\":10}}",
-		   "[0]ACCEPTED prompt_tokens=5;[0]DONE floats={0.5} rows=1 prompt_tokens=5;[1]ACCEPTED prompt_tokens=5;[1]DONE floats={0.75} rows=1 prompt_tokens=5;");
+	EXPECT(&s, "{\"results\":[{\"index\":1,\"relevance_score\":0.75,\"document\":{\"text\":\"x\"}},"
+			   "{\"index\":0,\"relevance_score\":0.5}],\"usage\":{\"total_tokens\":10}}",
+		   "[0]ACCEPTED prompt_tokens=5;[0]DONE floats={0.5} rows=1 prompt_tokens=5;[1]ACCEPTED "
+		   "prompt_tokens=5;[1]DONE floats={0.75} rows=1 prompt_tokens=5;");
 	EXPECT(&s, "[{\"index\":1,\"score\":0.75},{\"index\":0,\"score\":0.5}]",
 		   "[0]ACCEPTED;[0]DONE floats={0.5} rows=1;[1]ACCEPTED;[1]DONE floats={0.75} rows=1;");
 	REFUSE(&s, "{\"results\":[{\"index\":1,\"relevance_score\":0.75}]}", ERR_PROTOCOL, "1 results where 2");
 	/* they come by score: whose are they? */
-	REFUSE(&s, "{\"results\":[{\"relevance_score\":0.75},{\"relevance_score\":0.5}]}", ERR_PROTOCOL, "without an index");
+	REFUSE(&s, "{\"results\":[{\"relevance_score\":0.75},{\"relevance_score\":0.5}]}", ERR_PROTOCOL,
+		   "without an index");
 	REFUSE(&s, "[{\"score\":0.75},{\"index\":1,\"score\":0.5}]", ERR_PROTOCOL, "without an index");
 	scene_many(&s, 1);
 	EXPECT(&s, "{\"results\":[{\"relevance_score\":0.75}]}", "ACCEPTED;DONE floats={0.75} rows=1;");
 	scene_many(&s, 2);
-	REFUSE(&s, "{\"results\":[{\"index\":1,\"relevance_score\":\"0.75\"},{\"index\":0,\"relevance_score\":0.5}]}", ERR_PROTOCOL, "score");
+	REFUSE(&s, "{\"results\":[{\"index\":1,\"relevance_score\":\"0.75\"},{\"index\":0,"
+			   "\"relevance_score\":0.5}]}", ERR_PROTOCOL, "score");
 	scene_free(&s);
 
 	scene_init(&s, WK_POOL, RSHAPE_CLASSIFY);
-	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":\"good\",\"probs\":[0.25,0.75],\"num_classes\":2}]}", "ACCEPTED;DONE floats={0.25,0.75} rows=1;");
+	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":\"good\",\"probs\":[0.25,0.75],\"num_classes\":2}]}",
+		   "ACCEPTED;DONE floats={0.25,0.75} rows=1;");
 	s.ask[0].want_labels = true;
 	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":\"good\",\"probs\":[0.25,0.75],\"num_classes\":2}]}",
 		   "ACCEPTED;DONE label=<0> label=<good> floats={0.25,0.75} rows=1;");
-	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":null,\"probs\":[0.25,0.75]}]}", "ACCEPTED;DONE floats={0.25,0.75} rows=1;");
+	EXPECT(&s, "{\"data\":[{\"index\":0,\"label\":null,\"probs\":[0.25,0.75]}]}",
+		   "ACCEPTED;DONE floats={0.25,0.75} rows=1;");
 	scene_free(&s);
 
 	scene_init(&s, WK_POOL, RSHAPE_POOLING);
 	s.ask[0].task = span_of("token_embed");
-	EXPECT(&s, "{\"data\":[{\"index\":0,\"data\":[[1,2],[3,4],[5,6]]}]}", "ACCEPTED;DONE floats={1,2,3,4,5,6} rows=3;");
+	EXPECT(&s, "{\"data\":[{\"index\":0,\"data\":[[1,2],[3,4],[5,6]]}]}",
+		   "ACCEPTED;DONE floats={1,2,3,4,5,6} rows=3;");
 	REFUSE(&s, "{\"data\":[{\"index\":0,\"data\":[[1,2],[3]]}]}", ERR_PROTOCOL, "different lengths");
 	REFUSE(&s, "{\"data\":[{\"index\":0,\"data\":\"AACAPwAAIMA=\"}]}", ERR_PROTOCOL, "one text");
 	scene_free(&s);
@@ -118,7 +136,8 @@ test_tokens(void)
 	Scene		s;
 
 	scene_init(&s, WK_TOKENIZE, RSHAPE_TOKENIZE);
-	EXPECT(&s, "{\"count\":3,\"max_model_len\":4096,\"tokens\":[1,15043,2],\"token_strs\":null}", "DONE token_ids={1,15043,2} count=3 max_model_len=4096;");
+	EXPECT(&s, "{\"count\":3,\"max_model_len\":4096,\"tokens\":[1,15043,2],\"token_strs\":null}",
+		   "DONE token_ids={1,15043,2} count=3 max_model_len=4096;");
 	EXPECT(&s, "{\"tokens\":[]}", "DONE token_ids={} count=0;");
 	EXPECT(&s, "{\"tokens\":[{\"id\":7,\"piece\":\"a\"}]}", "DONE token_ids={7} count=1;");
 	REFUSE(&s, "{\"count\":2,\"tokens\":[1]}", ERR_PROTOCOL, "counts 2");
@@ -140,8 +159,11 @@ test_tokens(void)
 	scene_free(&s);
 }
 
-#define LP(tokens, values, top, offsets, prompt, completion) "{\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\",\"logprobs\":{\"tokens\":" tokens \
-	",\"token_logprobs\":" values ",\"top_logprobs\":" top ",\"text_offset\":" offsets "}}],\"usage\":{\"prompt_tokens\":" prompt ",\"completion_tokens\":" completion "}}"
+#define LP(tokens, values, top, offsets, prompt, \
+		   completion) "{\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"," \
+					   "\"logprobs\":{\"tokens\":" tokens \
+	",\"token_logprobs\":" values ",\"top_logprobs\":" top ",\"text_offset\":" \
+		offsets "}}],\"usage\":{\"prompt_tokens\":" prompt ",\"completion_tokens\":" completion "}}"
 
 static void
 test_choose(void)
@@ -156,76 +178,118 @@ test_choose(void)
 	s.ask[0].choices = choice;
 	s.ask[0].n_choices = 1;
 	/* a token behind the prompt was generated */
-	EXPECT(&s, LP("[\"Q\",\": x\",\"\\n\",\"A\",\":\",\" no\",\" way\",\" y\"]", "[null,-1,-1,-1,-1,-0.5,-2,-3]",
-				  "[null,{\"a\":-0.1},{},{},{},{\" no\":-0.5,\" x\":-1},{\" way\":-2,\" z\":-0.25},{}]", "[0,1,4,5,6,7,10,14]", "7", "1"),
-		   "ACCEPTED prompt_tokens=7;DONE counts={2} greedy={0} floats={-0.5,-2} rows=1 prompt_tokens=7 completion_tokens=1;");
+	EXPECT(&s, LP("[\"Q\",\": x\",\"\\n\",\"A\",\":\",\" no\",\" way\",\" y\"]",
+				  "[null,-1,-1,-1,-1,-0.5,-2,-3]",
+				  "[null,{\"a\":-0.1},{},{},{},{\" no\":-0.5,\" x\":-1},{\" way\":-2,\" z\":-0.25},{}]",
+				  "[0,1,4,5,6,7,10,14]", "7", "1"),
+		   "ACCEPTED prompt_tokens=7;DONE counts={2} greedy={0} floats={-0.5,-2} rows=1 prompt_tokens=7 "
+		   "completion_tokens=1;");
 	/* nothing was, though it is counted (vLLM); its offsets count the BOS */
 	s.o.dialect = &vllm;
-	EXPECT(&s, LP("[\"<s>\",\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-1,-0.5,-2]", "[null,{\"a\":-0.1},{\" no\":-0.5},{\" way\":-2,\" z\":-3}]", "[0,3,10,13]", "4", "1"),
-		   "ACCEPTED prompt_tokens=4;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=4 completion_tokens=1;");
-	REFUSE(&s, LP("[\"<s>\",\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-1,-0.5,-2]", "[null,{},{},{}]", "[0,3,10,13]", "7", "1"), ERR_PROTOCOL, "are counted");
+	EXPECT(&s, LP("[\"<s>\",\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-1,-0.5,-2]",
+				  "[null,{\"a\":-0.1},{\" no\":-0.5},{\" way\":-2,\" z\":-3}]", "[0,3,10,13]", "4", "1"),
+		   "ACCEPTED prompt_tokens=4;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=4 "
+		   "completion_tokens=1;");
+	REFUSE(&s, LP("[\"<s>\",\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-1,-0.5,-2]", "[null,{},{},{}]",
+				  "[0,3,10,13]", "7", "1"), ERR_PROTOCOL, "are counted");
 	/* the BOS is left out, a token was generated */
 	s.o.dialect = &python;
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]", "[null,{\" no\":-0.5},{\" way\":-2},{\"!\":-1}]", "[0,7,10,14]", "4", "1"),
-		   "ACCEPTED prompt_tokens=4;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=4 completion_tokens=1;");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]", "[0,7,10,14]", "3", "1"), ERR_UNSUPPORTED, "without BOS");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]",
+				  "[null,{\" no\":-0.5},{\" way\":-2},{\"!\":-1}]", "[0,7,10,14]", "4", "1"),
+		   "ACCEPTED prompt_tokens=4;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=4 "
+		   "completion_tokens=1;");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\",\"!\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]",
+				  "[0,7,10,14]", "3", "1"), ERR_UNSUPPORTED, "without BOS");
 	/* no BOS: as many tokens, but all are the prompt's, and the generated one isn't told */
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" w\",\"ay\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]", "[0,7,10,12]", "4", "1"), ERR_UNSUPPORTED, "without BOS");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" w\",\"ay\"]", "[null,-0.5,-2,-1]", "[null,{},{},{}]",
+				  "[0,7,10,12]", "4", "1"), ERR_UNSUPPORTED, "without BOS");
 	s.o.dialect = NULL;
 	/* a token that begins in the prompt is the choice's, too */
-	EXPECT(&s, LP("[\"Q: x\\n\",\"A: no\",\" way\"]", "[null,-0.5,-2]", "[null,{\"A: no\":-0.5},{\" way\":-2}]", "[0,5,10]", "3", "0"),
-		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=3 completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\n\",\"A: no\",\" way\"]", "[null,-0.5,-2]",
+				  "[null,{\"A: no\":-0.5},{\" way\":-2}]", "[0,5,10]", "3", "0"),
+		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=3 "
+		   "completion_tokens=0;");
 	/* texts without their spaces; a token of nothing else in front of the choice is its own */
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\"no\",\"way\"]", "[null,-0.5,-2]", "[null,{\"no\":-0.5},{\"way\":-2}]", "[0,7,9]", "3", "0"),
-		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=3 completion_tokens=0;");
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\xe2\x96\x81\",\"no\",\"way\"]", "[null,-1,-0.5,-2]", "[null,{\"x\":-1},{\"no\":-0.5},{\"way\":-2}]", "[0,7,8,11]", "4", "0"),
-		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-0.5,-2} rows=1 prompt_tokens=4 completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\"no\",\"way\"]", "[null,-0.5,-2]", "[null,{\"no\":-0.5},{\"way\":-2}]",
+				  "[0,7,9]", "3", "0"),
+		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-0.5,-2} rows=1 prompt_tokens=3 "
+		   "completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\xe2\x96\x81\",\"no\",\"way\"]", "[null,-1,-0.5,-2]",
+				  "[null,{\"x\":-1},{\"no\":-0.5},{\"way\":-2}]", "[0,7,8,11]", "4", "0"),
+		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-0.5,-2} rows=1 prompt_tokens=4 "
+		   "completion_tokens=0;");
 	/* characters in pieces: offsets tell, if they agree with the texts */
 	choice[0] = span_of(" \xf0\x9f\x98\x80");
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]", "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,8,8,8]", "6", "0"),
-		   "ACCEPTED prompt_tokens=6;DONE counts={5} greedy={1} floats={-1,-2,-3,-4,-5} rows=1 prompt_tokens=6 completion_tokens=0;");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]", "[null,{\" \":-1},{},{},{},{}]", "[0,8,9,9,9,9]", "6", "0"),
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]",
+				  "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,8,8,8]", "6", "0"),
+		   "ACCEPTED prompt_tokens=6;DONE counts={5} greedy={1} floats={-1,-2,-3,-4,-5} rows=1 "
+		   "prompt_tokens=6 completion_tokens=0;");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]",
+				  "[null,{\" \":-1},{},{},{},{}]", "[0,8,9,9,9,9]", "6", "0"),
 		   ERR_PROTOCOL, "not the text");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]", "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,9,8,8]", "6", "0"),
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]",
+				  "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,9,8,8]", "6", "0"),
 		   ERR_PROTOCOL, "not the text");
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \xef\xbf\xbd\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbd\"]", "[null,-1,-2,-3]", "[null,{},{},{}]", "[0,7,9,10]", "4", "0"),
-		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-2,-3} rows=1 prompt_tokens=4 completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \xef\xbf\xbd\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\xef\xbf\xbd\"]",
+				  "[null,-1,-2,-3]", "[null,{},{},{}]", "[0,7,9,10]", "4", "0"),
+		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-2,-3} rows=1 prompt_tokens=4 "
+		   "completion_tokens=0;");
 	/* without a space between: vLLM leaves the first parts' texts out, llama-cpp-python all */
 	choice[0] = span_of("\xf0\x9f\x98\x80!");
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4]", "[null,{},{},{},{}]", "[3,10,10,10,11]", "5", "0"),
-		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 completion_tokens=0;");
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\",\"!\"]", "[null,-1,-2,-3,-4]", "[null,{},{},{},{}]", "[0,7,7,7,8]", "5", "0"),
-		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4]",
+				  "[null,{},{},{},{}]", "[3,10,10,10,11]", "5", "0"),
+		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 "
+		   "completion_tokens=0;");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\",\"!\"]", "[null,-1,-2,-3,-4]", "[null,{},{},{},{}]",
+				  "[0,7,7,7,8]", "5", "0"),
+		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 "
+		   "completion_tokens=0;");
 	/* whose are parts between two such characters? */
 	s.ask[0].prompt = span_of("Q\xc3\xa4");
-	EXPECT(&s, LP("[\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4,-5]", "[null,{},{},{},{},{}]", "[0,1,1,2,2,3]", "6", "0"),
-		   "ACCEPTED prompt_tokens=6;DONE counts={3} greedy={1} floats={-3,-4,-5} rows=1 prompt_tokens=6 completion_tokens=0;");
-	REFUSE(&s, LP("[\"<s>\",\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-1,-2,-3,-4,-5]", "[null,{},{},{},{},{},{}]", "[0,3,4,4,4,4,5]", "7", "0"),
+	EXPECT(&s, LP("[\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4,-5]",
+				  "[null,{},{},{},{},{}]", "[0,1,1,2,2,3]", "6", "0"),
+		   "ACCEPTED prompt_tokens=6;DONE counts={3} greedy={1} floats={-3,-4,-5} rows=1 prompt_tokens=6 "
+		   "completion_tokens=0;");
+	REFUSE(&s, LP("[\"<s>\",\"Q\",\"\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-1,-2,-3,-4,-5]",
+				  "[null,{},{},{},{},{},{}]", "[0,3,4,4,4,4,5]", "7", "0"),
 		   ERR_PROTOCOL, "not the text");
 	/* a part in front of the choice, as long as one, two or three bytes: which token is its first? */
-	REFUSE(&s, LP("[\"Q\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"!\"]", "[null,-1,-2,-3]", "[null,{},{},{}]", "[0,1,2,4]", "4", "0"), ERR_PROTOCOL, "not the text");
+	REFUSE(&s, LP("[\"Q\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"!\"]", "[null,-1,-2,-3]", "[null,{},{},{}]",
+				  "[0,1,2,4]", "4", "0"), ERR_PROTOCOL, "not the text");
 	s.ask[0].prompt = span_of("Q: x\nA:");
 	choice[0] = span_of(" \xf0\x9f\x98\x80");
 	/* what was generated doesn't stand behind the prompt */
-	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]", "[0,7,8,9]", "3", "1"),
-		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-1,-2} rows=1 prompt_tokens=3 completion_tokens=1;");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]", "[0,7,8,8]", "3", "1"), ERR_PROTOCOL, "not the text");
+	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]",
+				  "[0,7,8,9]", "3", "1"),
+		   "ACCEPTED prompt_tokens=3;DONE counts={2} greedy={1} floats={-1,-2} rows=1 prompt_tokens=3 "
+		   "completion_tokens=1;");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]",
+				  "[0,7,8,8]", "3", "1"), ERR_PROTOCOL, "not the text");
 	choice[0] = span_of(" no way");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" yes\",\" way\"]", "[null,-0.5,-2]", "[null,{},{}]", "[0,7,10]", "3", "0"), ERR_PROTOCOL, "not the text");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5,null]", "[null,{},{}]", "[0,7,10]", "3", "0"), ERR_PROTOCOL, "no log-probability");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5]", "[null,{},{}]", "[0,7,10]", "3", "0"), ERR_PROTOCOL, "length");
-	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5,-1]", "[null,null,null]", "[0,7,10]", "3", "0"), ERR_PROTOCOL, "top_logprobs");
-	REFUSE(&s, LP("[\"Q: x\\nA: no way\"]", "[null]", "[null]", "[0]", "1", "0"), ERR_UNSUPPORTED, "first token");
-	REFUSE(&s, "{\"choices\":[{\"text\":\"\",\"logprobs\":null}],\"usage\":{\"completion_tokens\":0}}", ERR_PROTOCOL, "no log-probabilities");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" yes\",\" way\"]", "[null,-0.5,-2]", "[null,{},{}]", "[0,7,10]", "3",
+				  "0"), ERR_PROTOCOL, "not the text");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5,null]", "[null,{},{}]", "[0,7,10]", "3",
+				  "0"), ERR_PROTOCOL, "no log-probability");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5]", "[null,{},{}]", "[0,7,10]", "3", "0"),
+		   ERR_PROTOCOL, "length");
+	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5,-1]", "[null,null,null]", "[0,7,10]", "3",
+				  "0"), ERR_PROTOCOL, "top_logprobs");
+	REFUSE(&s, LP("[\"Q: x\\nA: no way\"]", "[null]", "[null]", "[0]", "1", "0"), ERR_UNSUPPORTED,
+		   "first token");
+	REFUSE(&s, "{\"choices\":[{\"text\":\"\",\"logprobs\":null}],\"usage\":{\"completion_tokens\":0}}",
+		   ERR_PROTOCOL, "no log-probabilities");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"\"}]}", ERR_PROTOCOL, "how many tokens");
 	/* vLLM's other way */
-	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"prompt_logprobs\":[null,{\"5\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\" no\"}},"
-		   "{\"6\":{\"logprob\":-2,\"rank\":3,\"decoded_token\":\" way\"},\"9\":{\"logprob\":-0.1,\"rank\":1}}]}]}",
+	EXPECT(&s, "{\"choices\":[{\"text\":\"x\",\"prompt_logprobs\":[null,{\"5\":{\"logprob\":-0.5,\"rank\":1,"
+		   "\"decoded_token\":\" no\"}},{\"6\":{\"logprob\":-2,\"rank\":3,\"decoded_token\":\" "
+		   "way\"},\"9\":{\"logprob\":-0.1,\"rank\":1}}]}]}",
 		   "ACCEPTED;DONE counts={2} greedy={0} floats={-0.5,-2} rows=1;");
 	/* no choice: the text's own tokens from the second on */
 	s.ask[0].n_choices = 0;
-	EXPECT(&s, LP("[\"Q: x\",\"\\nA:\",\"y\"]", "[null,-0.5,-2]", "[null,{\"x\":-0.5},{}]", "[0,4,7]", "2", "1"),
-		   "ACCEPTED prompt_tokens=2;DONE counts={1} greedy={1} floats={-0.5} rows=1 prompt_tokens=2 completion_tokens=1;");
+	EXPECT(&s, LP("[\"Q: x\",\"\\nA:\",\"y\"]", "[null,-0.5,-2]", "[null,{\"x\":-0.5},{}]", "[0,4,7]", "2",
+				  "1"),
+		   "ACCEPTED prompt_tokens=2;DONE counts={1} greedy={1} floats={-0.5} rows=1 prompt_tokens=2 "
+		   "completion_tokens=1;");
 	REFUSE(&s, LP("[\"Q\",\"y\"]", "[null,-2]", "[null,{}]", "[0,1]", "1", "1"), ERR_INVALID, "one token");
 	scene_free(&s);
 }
@@ -257,7 +321,8 @@ test_choices(void)
 	CHECK(reply_data(r, 0, "{}", 2, &e) && !reply_end(r, 0, &e) && s.frames == 0, "garbage");
 	CHECK(reply_restart(r, 0), "nothing was told");
 	CHECK(reply_data(r, 0, bodies[0], strlen(bodies[0]), &e) && reply_end(r, 0, &e), "%s", e.msg);
-	CHECK(strcmp(s.dump.data, "ACCEPTED prompt_tokens=5;DONE counts={1,2} greedy={1,0} floats={-1,-2,-3} rows=2 prompt_tokens=5 completion_tokens=0;") == 0, "%s", s.dump.data);
+	CHECK(strcmp(s.dump.data, "ACCEPTED prompt_tokens=5;DONE counts={1,2} greedy={1,0} floats={-1,-2,-3} "
+							  "rows=2 prompt_tokens=5 completion_tokens=0;") == 0, "%s", s.dump.data);
 	reply_free(r);
 	scene_free(&s);
 }
@@ -268,27 +333,41 @@ test_api(void)
 	Scene		s;
 
 	scene_init(&s, WK_API, RSHAPE_API);
-	EXPECT(&s, "{\"id\":\"x\",\"model\":\"there/big\",\"choices\":[{\"message\":{\"content\":\"\\u0000\"}}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}",
-		   "DONE prompt_tokens=3 completion_tokens=1 text=<{\"id\":\"x\",\"model\":\"big\",\"choices\":[{\"message\":{\"content\":\"\\u0000\"}}],"
+	EXPECT(&s, "{\"id\":\"x\",\"model\":\"there/big\",\"choices\":[{\"message\":{\"content\":\"\\u0000\"}}],"
+			   "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}",
+		   "DONE prompt_tokens=3 completion_tokens=1 "
+		   "text=<{\"id\":\"x\",\"model\":\"big\",\"choices\":[{\"message\":{\"content\":\"\\u0000\"}}],"
 		   "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}> api_status=200;");
-	EXPECT(&s, "{\"type\":\"message\",\"model\":\"y\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1,\"cache_read_input_tokens\":2}}",
-		   "DONE prompt_tokens=3 completion_tokens=1 cached_tokens=2 text=<{\"type\":\"message\",\"model\":\"big\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1,"
+	EXPECT(&s, "{\"type\":\"message\",\"model\":\"y\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1,"
+			   "\"cache_read_input_tokens\":2}}",
+		   "DONE prompt_tokens=3 completion_tokens=1 cached_tokens=2 "
+		   "text=<{\"type\":\"message\",\"model\":\"big\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1,"
 		   "\"cache_read_input_tokens\":2}}> api_status=200;");
 	REFUSE(&s, "{\"error\":{\"message\":\"no\",\"code\":404}}", ERR_NOT_FOUND, "no");
-	REFUSE(&s, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}", ERR_UNAVAILABLE, "busy");
+	REFUSE(&s, "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}",
+		   ERR_UNAVAILABLE, "busy");
 	REFUSE(&s, "[1]", ERR_PROTOCOL, "no object");
 	s.call[0].stream = s.ask[0].stream = true;
-	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
-		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;DONE prompt_tokens=3 api_status=200;");
+	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV(
+																	   "{\"choices\":[],"
+																	   "\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
+		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;DONE prompt_tokens=3 "
+		   "api_status=200;");
 	s.ask[0].api_body = span_of(" {\"stream_options\": {\"include_usage\": true}}");
-	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
-		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;TEXT text=<{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}>;DONE prompt_tokens=3 api_status=200;");
-	EXPECT(&s, "event: message_start\n" EV("{\"type\":\"message_start\",\"message\":{\"model\":\"y\",\"usage\":{\"input_tokens\":3}}}")
+	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV(
+																	   "{\"choices\":[],"
+																	   "\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
+		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;TEXT "
+		   "text=<{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}>;DONE prompt_tokens=3 api_status=200;");
+	EXPECT(&s, "event: message_start\n" EV("{\"type\":\"message_start\",\"message\":{\"model\":\"y\","
+										   "\"usage\":{\"input_tokens\":3}}}")
 		   "event: message_stop\n" EV("{\"type\":\"message_stop\"}"),
-		   "TEXT text=<{\"type\":\"message_start\",\"message\":{\"model\":\"big\",\"usage\":{\"input_tokens\":3}}}>;TEXT text=<{\"type\":\"message_stop\"}>;"
-		   "DONE prompt_tokens=3 api_status=200;");
+		   "TEXT text=<{\"type\":\"message_start\",\"message\":{\"model\":\"big\","
+		   "\"usage\":{\"input_tokens\":3}}}>;TEXT text=<{\"type\":\"message_stop\"}>;DONE prompt_tokens=3 "
+		   "api_status=200;");
 	REFUSE(&s, EV("{\"choices\":[]}"), ERR_PROTOCOL, "cut off");
-	REFUSE(&s, EV("{\"choices\":[]}") EV("{\"error\":{\"message\":\"no\",\"code\":\"429\"}}"), ERR_UNAVAILABLE, "no");
+	REFUSE(&s, EV("{\"choices\":[]}") EV("{\"error\":{\"message\":\"no\",\"code\":\"429\"}}"),
+		   ERR_UNAVAILABLE, "no");
 	scene_free(&s);
 }
 
@@ -298,12 +377,15 @@ test_models(void)
 	Scene		s;
 
 	scene_init(&s, WK_MODEL_LOAD, RSHAPE_MODELS);
-	EXPECT(&s, "{\"object\":\"list\",\"data\":[{\"id\":\"other\"},{\"id\":\"there\\/big\",\"max_model_len\":4096}]}", "DONE max_model_len=4096;");
-	EXPECT(&s, "{\"models\":[],\"data\":[{\"id\":\"there/big\",\"meta\":{\"n_ctx_train\":128,\"n_params\":1000,\"size\":2000}}]}",
+	EXPECT(&s, "{\"object\":\"list\",\"data\":[{\"id\":\"other\"},{\"id\":\"there\\/big\","
+			   "\"max_model_len\":4096}]}", "DONE max_model_len=4096;");
+	EXPECT(&s, "{\"models\":[],\"data\":[{\"id\":\"there/big\",\"meta\":{\"n_ctx_train\":128,"
+			   "\"n_params\":1000,\"size\":2000}}]}",
 		   "DONE max_model_len=128 weight_bytes=2000 n_params=1000;");
 	s.o.max_model_len = 99;
 	EXPECT(&s, "{\"data\":[{\"id\":\"there/big\",\"max_model_len\":4096}]}", "DONE max_model_len=99;");
-	REFUSE(&s, "{\"data\":[{\"id\":\"other\"},{\"id\":\"an\\nother\"}]}", ERR_NOT_FOUND, "It serves \"other\", \"an other\".");
+	REFUSE(&s, "{\"data\":[{\"id\":\"other\"},{\"id\":\"an\\nother\"}]}", ERR_NOT_FOUND,
+		   "It serves \"other\", \"an other\".");
 	REFUSE(&s, "{\"data\":[]}", ERR_NOT_FOUND, "no model");
 	REFUSE(&s, "{\"data\":[{}]}", ERR_PROTOCOL, "without an id");
 	REFUSE(&s, "{}", ERR_PROTOCOL, "no list of models");
@@ -323,23 +405,33 @@ test_errors(void)
 		ErrClass	cls;
 		const char *detail;		/* NULL: whatever */
 	}			cases[] = {
-		{401, "{\"error\":{\"message\":\"bad key sk-secret\",\"code\":\"invalid_api_key\"}}", ERR_AUTH, "Status 401: bad key *** (https://e/v1)"},
+		{401, "{\"error\":{\"message\":\"bad key sk-secret\",\"code\":\"invalid_api_key\"}}", ERR_AUTH,
+		 "Status 401: bad key *** (https://e/v1)"},
 		{407, "", ERR_AUTH, "Status 407 of https://e/v1"},
 		{403, "{\"detail\":\"no\"}", ERR_FORBIDDEN, "Status 403: no (https://e/v1)"},
-		{404, "{\"object\":\"error\",\"message\":\"The model `x` does not exist.\",\"code\":404}", ERR_NOT_FOUND, "Status 404: The model `x` does not exist. (https://e/v1)"},
+		{404, "{\"object\":\"error\",\"message\":\"The model `x` does not exist.\",\"code\":404}",
+		 ERR_NOT_FOUND, "Status 404: The model `x` does not exist. (https://e/v1)"},
 		{400, "{\"error\":\"what\"}", ERR_INVALID, "Status 400: what (https://e/v1)"},
-		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"deep\"}}}}}", ERR_UNAVAILABLE, "Status 500: deep (https://e/v1)"},
-		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"too deep\"}}}}}}", ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
-		{400, "{\"error\":{\"message\":\"This model's maximum context length is 5 tokens\"}}", ERR_TOO_LONG, NULL},
+		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"deep\"}}}}}", ERR_UNAVAILABLE,
+		 "Status 500: deep (https://e/v1)"},
+		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"too deep\"}}}}}}",
+		 ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
+		{400, "{\"error\":{\"message\":\"This model's maximum context length is 5 tokens\"}}", ERR_TOO_LONG,
+		 NULL},
 		{400, "{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}", ERR_INVALID, NULL},
-		{422, "{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"not a number\"},{\"msg\":\"b\"}]}", ERR_INVALID,
+		{422, "{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"not a number\"},{\"msg\":\"b\"}]}",
+		 ERR_INVALID,
 		"Status 422: not a number at [\"body\",\"n\"]; b (https://e/v1)"},
 		{413, "too\x01 big\xff", ERR_TOO_LONG, "Status 413: too  big? (https://e/v1)"},
-		{408, "", ERR_UNAVAILABLE, NULL}, {425, "", ERR_UNAVAILABLE, NULL}, {429, "slow down", ERR_UNAVAILABLE, "Status 429: slow down (https://e/v1)"},
-		{500, "<html>sk-secret", ERR_UNAVAILABLE, "Status 500 of https://e/v1"}, {503, "{\"error\":", ERR_UNAVAILABLE, "Status 503: {\"error\": (https://e/v1)"},
+		{408, "", ERR_UNAVAILABLE, NULL}, {425, "", ERR_UNAVAILABLE, NULL},
+		{429, "slow down", ERR_UNAVAILABLE, "Status 429: slow down (https://e/v1)"},
+		{500, "<html>sk-secret", ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
+		{503, "{\"error\":", ERR_UNAVAILABLE, "Status 503: {\"error\": (https://e/v1)"},
 		{501, "", ERR_UNSUPPORTED, NULL},
-		{400, "{\"error\":{\"message\":\"no images\",\"type\":\"NotImplementedError\",\"param\":null,\"code\":400}}", ERR_UNSUPPORTED, "Status 400: no images (https://e/v1)"},
-		{302, "", ERR_FORBIDDEN, NULL}, {204, "", ERR_PROTOCOL, NULL}, {418, "", ERR_PROTOCOL, NULL}, {600, "", ERR_PROTOCOL, NULL}
+		{400, "{\"error\":{\"message\":\"no images\",\"type\":\"NotImplementedError\",\"param\":null,"
+			  "\"code\":400}}", ERR_UNSUPPORTED, "Status 400: no images (https://e/v1)"},
+		{302, "", ERR_FORBIDDEN, NULL}, {204, "", ERR_PROTOCOL, NULL}, {418, "", ERR_PROTOCOL, NULL},
+		{600, "", ERR_PROTOCOL, NULL}
 	};
 	ROptions	o = {.name = (char *) "big",.model = (char *) "there/big"};
 	Buf			longest = {0};
@@ -348,10 +440,13 @@ test_errors(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		memset(&e, 0, sizeof(e));
-		reply_error(cases[i].status, cases[i].body, strlen(cases[i].body), &o, "https://e/v1", span_of("sk-secret"), &e);
+		reply_error(cases[i].status, cases[i].body, strlen(cases[i].body), &o, "https://e/v1",
+					span_of("sk-secret"), &e);
 		CHECK(e.cls == cases[i].cls, "%d: class %d: %s", cases[i].status, e.cls, e.msg);
-		CHECK(cases[i].detail == NULL || strcmp(e.detail, cases[i].detail) == 0, "%d: %s", cases[i].status, e.detail);
-		CHECK(strstr(e.msg, "sk-secret") == NULL && strstr(e.detail, "sk-secret") == NULL && strstr(e.hint, "sk-secret") == NULL, "the secret");
+		CHECK(cases[i].detail == NULL || strcmp(e.detail, cases[i].detail) == 0, "%d: %s", cases[i].status,
+			  e.detail);
+		CHECK(strstr(e.msg, "sk-secret") == NULL && strstr(e.detail, "sk-secret") == NULL &&
+			  strstr(e.hint, "sk-secret") == NULL, "the secret");
 		CHECK(strstr(e.msg, "\"big\"") != NULL, "%s", e.msg);
 	}
 	/* as JSON may have written it, within JSON or not; also by who hands on what another one said */
@@ -359,12 +454,14 @@ test_errors(void)
 	{
 		static const char *const bodies[] = {
 			"data: {\"error\": \"key a/b+c\\d\"}", "data: {\"error\": \"key a\\/b\\u002Bc\\\\d\"}",
-			"{\"error\": {\"message\": \"they say: {\\\"error\\\": \\\"key a\\\\/b\\\\u002bc\\\\\\\\d\\\"}\"}}", "a\\/b\\u002ac\\\\d a/b+c\\"
+			"{\"error\": {\"message\": \"they say: {\\\"error\\\": \\\"key "
+			"a\\\\/b\\\\u002bc\\\\\\\\d\\\"}\"}}", "a\\/b\\u002ac\\\\d a/b+c\\"
 		};
 		Err			e = {0};
 
 		reply_error(500, bodies[i], strlen(bodies[i]), &o, NULL, span_of("a/b+c\\d"), &e);
-		CHECK((strstr(e.detail, "***") != NULL) == (i < 3) && (strstr(e.detail, "key ***\"") != NULL) == (i < 3), "%d: %s", i, e.detail);
+		CHECK((strstr(e.detail, "***") != NULL) == (i < 3) &&
+			  (strstr(e.detail, "key ***\"") != NULL) == (i < 3), "%d: %s", i, e.detail);
 	}
 	/* cut between characters, and never through the secret */
 	for (int pad = 380; pad < 420; pad++)
@@ -374,14 +471,18 @@ test_errors(void)
 		buf_reset(&longest);
 		for (int i = 0; i < pad; i++)
 			buf_addc(&longest, 'x');
-		buf_addstr(&longest, "sk-secret\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac and more than fits");
+		buf_addstr(&longest,
+				   "sk-secret\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac and "
+				   "more than fits");
 		reply_error(500, longest.data, longest.len, &o, NULL, span_of("sk-secret"), &e);
 		n = strlen(e.detail);
-		CHECK(strstr(e.detail, "sk-") == NULL && n > 3 && strcmp(e.detail + n - 3, "...") == 0, "%d: %s", pad, e.detail + n - 20);
+		CHECK(strstr(e.detail, "sk-") == NULL && n > 3 && strcmp(e.detail + n - 3, "...") == 0, "%d: %s", pad,
+			  e.detail + n - 20);
 		CHECK(((unsigned char) e.detail[n - 4] & 0xC0) != 0xC0, "cut in a character");
 	}
 	reply_error(401, "", 0, &o, NULL, (FieldSpan) {NULL, 0}, &e);
-	CHECK(strstr(e.msg, "wants a secret") != NULL && strstr(e.hint, "llm_set_secret('big'") != NULL, "%s %s", e.msg, e.hint);
+	CHECK(strstr(e.msg, "wants a secret") != NULL && strstr(e.hint, "llm_set_secret('big'") != NULL, "%s %s",
+		  e.msg, e.hint);
 	buf_free(&longest);
 }
 
@@ -402,7 +503,9 @@ test_error_bodies(void)
 	in = (WireIn) {b.data, b.data + b.len};
 	while (wire_next(&in, &f) > 0)
 		dump_field(&s.dump, &f);
-	CHECK(strcmp(s.dump.data, " text=<{\"error\":{\"message\":\"no \\\"key\\\"\",\"type\":\"BadGatewayError\",\"param\":null,\"code\":502}}> api_status=502") == 0, "%s", s.dump.data);
+	CHECK(strcmp(s.dump.data, " text=<{\"error\":{\"message\":\"no "
+							  "\\\"key\\\"\",\"type\":\"BadGatewayError\",\"param\":null,\"code\":502}}> "
+							  "api_status=502") == 0, "%s", s.dump.data);
 	buf_reset(&b);
 	buf_reset(&s.dump);
 	s.ask[0].api_path = span_of("/v1/messages");
@@ -412,7 +515,8 @@ test_error_bodies(void)
 	in = (WireIn) {b.data, b.data + b.len};
 	while (wire_next(&in, &f) > 0)
 		dump_field(&s.dump, &f);
-	CHECK(strcmp(s.dump.data, " text=<{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"no. Status 400: why.\"}}> api_status=400") == 0, "%s",
+	CHECK(strcmp(s.dump.data, " text=<{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+							  "\"message\":\"no. Status 400: why.\"}}> api_status=400") == 0, "%s",
 		  s.dump.data);
 	buf_free(&b);
 	scene_free(&s);

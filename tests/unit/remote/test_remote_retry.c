@@ -36,7 +36,8 @@ test_waits(void)
 	}
 	/* neighbours differ, in whichever way */
 	for (uint64_t seed = 0; seed < 100; seed++)
-		CHECK(retry_wait_us(seed, 1, -1) != retry_wait_us(seed + 1, 1, -1) && retry_wait_us(seed, 6, -1) != retry_wait_us(seed, 7, -1), "%d", (int) seed);
+		CHECK(retry_wait_us(seed, 1, -1) != retry_wait_us(seed + 1, 1, -1) &&
+			  retry_wait_us(seed, 6, -1) != retry_wait_us(seed, 7, -1), "%d", (int) seed);
 	for (uint64_t seed = 0; seed < 100; seed++)
 	{
 		int64_t		w = retry_wait_us(seed, 1, 3000);

@@ -53,7 +53,8 @@ test_requests(void)
 		{
 			RoleAnswer	a;
 
-			*x = (Row) {.it = {.role = (uint32_t) role,.max_requests = most[role],.wait_ms = rnd(3) == 0 ? 0 : -1},.number = number++};
+			*x = (Row) {.it = {.role = (uint32_t) role,.max_requests = most[role],
+							   .wait_ms = rnd(3) == 0 ? 0 : -1},.number = number++};
 			a = roles_enter(r, &x->it, 5, step, &e);
 			CHECK((a == ROLE_PASS) <= (in_flight[role] < most[role]), "over the limit");
 			CHECK(a != ROLE_REFUSE || (x->it.wait_ms == 0 && e.cls == ERR_LIMIT), "refused");
@@ -75,7 +76,8 @@ test_requests(void)
 			x = (Row *) it;
 			CHECK(x->in && !x->passed && in_flight[it->role] < most[it->role], "its turn");
 			for (int i = 0; i < N_ITEMS; i++)
-				if (rows[i].in && !rows[i].passed && rows[i].it.role == it->role && rows[i].number < x->number)
+				if (rows[i].in && !rows[i].passed && rows[i].it.role == it->role &&
+					rows[i].number < x->number)
 					CHECK(false, "%d before %d", x->number, rows[i].number);
 			x->passed = true;
 			in_flight[it->role]++;
@@ -118,7 +120,8 @@ test_tokens(int used_per_estimate)
 		used += n * used_per_estimate;
 		roles_leave(r, &it, n * used_per_estimate, now);
 	}
-	CHECK(used >= 60 * 6000 && used <= 61 * 6000 + 600 * used_per_estimate, "%lld in an hour", (long long) used);
+	CHECK(used >= 60 * 6000 && used <= 61 * 6000 + 600 * used_per_estimate, "%lld in an hour",
+		  (long long) used);
 	roles_free(r);
 }
 

@@ -2,7 +2,8 @@
  * test_remote_sim.c
  *	  The line in a world where everything goes wrong at random, and what must hold nevertheless.
  *
- *	- every ask that isn't cancelled gets one final frame, and nothing behind it; in time, if it has a deadline
+ *	- every ask that isn't cancelled gets one final frame, and nothing behind it; in time, if it has a
+ *	  deadline
  *	- answers are the right ones
  *	- what isn't idempotent is charged once at most; what may have been charged is told, never too little
  *	- never more calls at a url than its options allow, nor in any minute
@@ -24,16 +25,23 @@ typedef struct Model
 	const char *name, *url, *options;
 	int			n_urls, most, retries;
 	int			per_minute;
-	bool		mixed;			/* is checked when idle, too, or forgotten and made anew: a check is under way, and a call may go there */
+	/* is checked when idle, too, or forgotten and made anew: a check is under way, and a call may go there */
+	bool		mixed;
 } Model;
 
 static const Model models[N_MODELS] = {
-	{"m0", "https://a.example/m0/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 8}", 1, 8, 3, 0, false},
-	{"m1", "https://a.example/m1/v1 https://b.example/m1/v1", "{\"timeout\": 5000, \"max_concurrent_requests\": 2, \"max_retries\": 5}", 2, 2, 5, 0, false},
-	{"m2", "https://a.example/m2/v1 https://b.example/m2/v1 https://c.example/m2/v1", "{\"timeout\": 20000, \"max_batch_inputs\": 5}", 3, 64, 3, 0, true},
-	{"m3", "https://b.example/m3/v1", "{\"timeout\": 20000, \"requests_per_minute\": 240}", 1, 64, 3, 240, false},
-	{"m4", "https://c.example/m4/v1", "{\"timeout\": 20000, \"max_retries\": 0, \"tokens_per_minute\": 60000}", 1, 64, 0, 0, false},
-	{"m5", "https://evil.example/m5/v1 https://a.example/m5/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 1, \"health_check_interval\": 1}", 2, 1, 3, 0, true},
+	{"m0", "https://a.example/m0/v1", "{\"timeout\": 20000, \"max_concurrent_requests\": 8}", 1, 8, 3, 0,
+	 false},
+	{"m1", "https://a.example/m1/v1 https://b.example/m1/v1",
+	 "{\"timeout\": 5000, \"max_concurrent_requests\": 2, \"max_retries\": 5}", 2, 2, 5, 0, false},
+	{"m2", "https://a.example/m2/v1 https://b.example/m2/v1 https://c.example/m2/v1",
+	 "{\"timeout\": 20000, \"max_batch_inputs\": 5}", 3, 64, 3, 0, true},
+	{"m3", "https://b.example/m3/v1", "{\"timeout\": 20000, \"requests_per_minute\": 240}", 1, 64, 3, 240,
+	 false},
+	{"m4", "https://c.example/m4/v1", "{\"timeout\": 20000, \"max_retries\": 0, \"tokens_per_minute\": "
+									  "60000}", 1, 64, 0, 0, false},
+	{"m5", "https://evil.example/m5/v1 https://a.example/m5/v1",
+	 "{\"timeout\": 20000, \"max_concurrent_requests\": 1, \"health_check_interval\": 1}", 2, 1, 3, 0, true},
 };
 
 static uint64_t seed;
@@ -75,7 +83,9 @@ client_waits(const char *body)
 	return false;
 }
 
-/* Health checks: one at a time of a url, at hosts that are allowed, and no call goes where one is under way. */
+/*
+ * Health checks: one at a time of a url, at hosts that are allowed, and no call goes where one is under way.
+ */
 static void
 check_check(const HttpRequest *r)
 {
@@ -117,7 +127,8 @@ check_begin(const HttpRequest *r)
 	{
 		int64_t    *at = &minute[n_minute++ % m->per_minute];
 
-		CHECK(*at == 0 || net_now - *at >= 60000000, "more than %d in a minute: %lld", m->per_minute, (long long) (net_now - *at));
+		CHECK(*at == 0 || net_now - *at >= 60000000, "more than %d in a minute: %lld", m->per_minute,
+			  (long long) (net_now - *at));
 		*at = net_now;
 	}
 }
@@ -125,8 +136,10 @@ check_begin(const HttpRequest *r)
 static NetPlan
 plan(const HttpRequest *r)
 {
-	static const int statuses[] = {400, 401, 404, 408, 413, 425, 429, 429, 429, 500, 502, 503, 503, 504, 302, 529};
-	static const NetDo ills[] = {NET_STATUS, NET_STATUS, NET_STATUS, NET_NOT_SENT, NET_NOT_SENT, NET_CUT, NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_NONSENSE};
+	static const int statuses[] = {400, 401, 404, 408, 413, 425, 429, 429, 429, 500, 502, 503, 503, 504, 302,
+								   529};
+	static const NetDo ills[] = {NET_STATUS, NET_STATUS, NET_STATUS, NET_NOT_SENT, NET_NOT_SENT, NET_CUT,
+								 NET_CUT_BODY, NET_HANG, NET_TLS, NET_GARBAGE, NET_EMPTY, NET_NONSENSE};
 	NetPlan		p = net_default();
 
 	if (net_is_check(r->url))
@@ -166,21 +179,26 @@ check_end(const Client *c, const Model *m, WireKind kind)
 	n_done += c->done;
 	n_late += late;
 	n_failed += !c->done && !late;
-	CHECK(c->deadline_us == 0 || c->end_us <= c->deadline_us + 1, "%d is late by %lld us", c->id, (long long) (c->end_us - c->deadline_us));
+	CHECK(c->deadline_us == 0 || c->end_us <= c->deadline_us + 1, "%d is late by %lld us", c->id,
+		  (long long) (c->end_us - c->deadline_us));
 	CHECK(!late || c->deadline_us != 0, "what deadline?");
 	if (c->done)
 	{
 		size_t		n = strlen(c->want);
 
-		CHECK(c->stream ? c->texts > 0 : strncmp(c->text, c->want, n) == 0 && strcmp(c->text + n, "!") == 0, "\"%s\" for \"%s\"", c->text, c->want);
+		CHECK(c->stream ? c->texts > 0 : strncmp(c->text, c->want, n) == 0 && strcmp(c->text + n, "!") == 0,
+			  "\"%s\" for \"%s\"", c->text, c->want);
 		CHECK(c->accepted == 1, "accepted");
 	}
-	CHECK(c->tries == -1 || c->tries == c->calls_then, "%d: %lld tries, %d calls", c->id, (long long) c->tries, c->calls_then);
+	CHECK(c->tries == -1 || c->tries == c->calls_then, "%d: %lld tries, %d calls", c->id,
+		  (long long) c->tries, c->calls_then);
 	if (kind == WK_LOGPROBS)
 		return;
 	CHECK(c->idempotent || c->charges <= 1, "%d is charged %d times", c->id, c->charges);
-	CHECK(c->charges_then <= c->charged + c->done, "%d: %d charges, of which %lld are told", c->id, c->charges_then, (long long) c->charged);
-	CHECK(late || c->charged + c->done <= c->charges_then, "%d: %d charges, but %lld are told: %s", c->id, c->charges_then, (long long) c->charged, c->message);
+	CHECK(c->charges_then <= c->charged + c->done, "%d: %d charges, of which %lld are told", c->id,
+		  c->charges_then, (long long) c->charged);
+	CHECK(late || c->charged + c->done <= c->charges_then, "%d: %d charges, but %lld are told: %s", c->id,
+		  c->charges_then, (long long) c->charged, c->message);
 	/* asked for together with a bad one, and then alone */
 	CHECK(c->calls <= (m->retries + 1) * (kind == WK_POOL ? 2 : 1), "%d: %d calls", c->id, c->calls);
 }
@@ -191,11 +209,13 @@ static uint8_t asked_for[MOST_CLIENTS];
 static void
 arrive(Dispatcher *l)
 {
-	static const WireKind of[] = {WK_GENERATE, WK_GENERATE, WK_GENERATE, WK_POOL, WK_POOL, WK_POOL, WK_LOGPROBS};
+	static const WireKind of[] = {WK_GENERATE, WK_GENERATE, WK_GENERATE, WK_POOL, WK_POOL, WK_POOL,
+								  WK_LOGPROBS};
 	int			i = (int) rnd(N_MODELS);
 	Want		w = {
-		.kind = of[rnd(7)],.model = models[i].name,.url = models[i].url,.options = models[i].options,.task = rnd(2) ? "embed" : "score",
-		.secret = rnd(2) ? "alpha" : "beta",.background = rnd(10) == 0,.priority = (int) rnd(3),.login = (int) rnd(4)
+		.kind = of[rnd(7)],.model = models[i].name,.url = models[i].url,.options = models[i].options,
+		.task = rnd(2) ? "embed" : "score", .secret = rnd(2) ? "alpha" : "beta",.background = rnd(10) == 0,
+		.priority = (int) rnd(3),.login = (int) rnd(4)
 	};
 
 	/* one role has limits */
@@ -236,7 +256,8 @@ hang_up(Dispatcher *l)
 static void
 slow_reader(void)
 {
-	Client	   *c = n_clients > 0 ? clients[n_clients - 1 - (int) rnd(n_clients < 60 ? (uint32_t) n_clients : 60)] : NULL;
+	Client	   *c = n_clients > 0 ?
+		clients[n_clients - 1 - (int) rnd(n_clients < 60 ? (uint32_t) n_clients : 60)] : NULL;
 
 	if (c != NULL)
 		c->backlog = rnd(2) ? 1000000 : 0;
@@ -271,7 +292,8 @@ check_under_way(void)
 	int			n = 0;
 
 	for (const HttpCall *c = http.calls; c != NULL; c = c->next)
-		CHECK(net_is_check(c->url) || client_waits(c->body) || has_told_all(c), "nobody waits for \"%s\"", c->body);
+		CHECK(net_is_check(c->url) || client_waits(c->body) || has_told_all(c), "nobody waits for \"%s\"",
+			  c->body);
 	for (int i = n_clients - 1; i >= 0 && i > n_clients - 1000; i--)
 		n += roles[i] == 3 && clients[i]->under_way > 0 && clients[i]->finals == 0 && !clients[i]->cancelled;
 	CHECK(n <= ROLE_REQUESTS, "%d of one role", n);
@@ -285,13 +307,16 @@ check_rest(Dispatcher *l)
 	memset(&s, 0, sizeof(s));
 	dispatcher_publish(l, &s);
 	for (uint32_t i = 0; i < s.n_endpoints; i++)
-		CHECK(s.endpoints[i].in_flight == 0 && s.endpoints[i].waiting == 0, "%s: %d under way", s.endpoints[i].url, s.endpoints[i].in_flight);
+		CHECK(s.endpoints[i].in_flight == 0 && s.endpoints[i].waiting == 0, "%s: %d under way",
+			  s.endpoints[i].url, s.endpoints[i].in_flight);
 	CHECK(s.fig.live == 0 && s.fig.running == 0 && s.fig.waiting == 0, "%lld live", (long long) s.fig.live);
-	CHECK(s.fig.finished == n_done && s.fig.finished + s.fig.failed + s.fig.cancelled == n_clients, "%lld, %lld, %lld of %d", (long long) s.fig.finished,
-		  (long long) s.fig.failed, (long long) s.fig.cancelled, n_clients);
+	CHECK(s.fig.finished == n_done && s.fig.finished + s.fig.failed + s.fig.cancelled == n_clients,
+		  "%lld, %lld, %lld of %d", (long long) s.fig.finished, (long long) s.fig.failed,
+		  (long long) s.fig.cancelled, n_clients);
 	for (const RModel *m = l->models; m != NULL; m = m->next)
 		for (int i = 0; i < m->pick.n; i++)
-			CHECK(m->u[i].rate.tokens_in_flight == 0 && !m->pick.u[i].probing && !m->pick.u[i].checking, "%s", m->name);
+			CHECK(m->u[i].rate.tokens_in_flight == 0 && !m->pick.u[i].probing && !m->pick.u[i].checking, "%s",
+				  m->name);
 	CHECK(l->n_calls == 0 && l->touched == NULL && l->drains == NULL, "nothing is left");
 }
 
@@ -384,7 +409,7 @@ main(int argc, char **argv)
 	}
 	for (int i = 0; i < 10; i++)
 		RUN(world_ends(first + (uint64_t) i));
-	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_gathered > 100 && n_checked > 100, "all of it has happened: %d, %d, %d, %d, %d", n_failed,
-		  n_cancelled, n_late, n_gathered, n_checked);
+	CHECK(n_failed > 100 && n_cancelled > 100 && n_late > 100 && n_gathered > 100 && n_checked > 100,
+		  "all of it has happened: %d, %d, %d, %d, %d", n_failed, n_cancelled, n_late, n_gathered, n_checked);
 	return check_done("test_remote_sim");
 }

@@ -78,7 +78,8 @@ static const Case cases[] = {
 	{"data: a\n\ndata: [DONE]\n\n", "1:a ", SSE_DONE, false},
 	{"data:[DONE]\r\ndata: b\n\n", "", SSE_DONE, false},
 	{"data: [DONE]\n\ndata: b\n\n", "", SSE_DONE, false},
-	{"data: [DONE] \n\ndata: [done]\n\ndata: a\ndata: [DONE]\n\n", "7:[DONE]  6:[done] 8:a\n[DONE] ", SSE_MORE, false},
+	{"data: [DONE] \n\ndata: [done]\n\ndata: a\ndata: [DONE]\n\n", "7:[DONE]  6:[done] 8:a\n[DONE] ",
+	 SSE_MORE, false},
 	{"data: [DONE]", "", SSE_MORE, true},
 	{"{\"error\": {\"message\": \"not events\"}}\n", "", SSE_MORE, false},
 };
@@ -104,10 +105,12 @@ test_cuts(void)
 				st = feed(&p, c->text, a, &seen);
 				st = feed(&p, c->text + a, b - a, &seen);
 				st = feed(&p, c->text + b, n - b, &seen);
-				if (st != c->status || sse_rest(&p) != c->rest || strcmp(seen.text.data ? seen.text.data : "", c->want) != 0)
+				if (st != c->status || sse_rest(&p) != c->rest ||
+					strcmp(seen.text.data ? seen.text.data : "", c->want) != 0)
 				{
 					if (wrong++ == 0)
-						CHECK(false, "%s, cut at %zu and %zu: %d, %s", c->text, a, b, st, seen.text.data ? seen.text.data : "");
+						CHECK(false, "%s, cut at %zu and %zu: %d, %s", c->text, a, b, st,
+							  seen.text.data ? seen.text.data : "");
 				}
 				buf_free(&seen.text);
 				sse_free(&p);
@@ -120,7 +123,8 @@ test_cuts(void)
 			sse_init(&p, 100);
 			for (size_t k = 0; k < n; k++)
 				feed(&p, c->text + k, 1, &seen);
-			CHECK(p.status == c->status && strcmp(seen.text.data ? seen.text.data : "", c->want) == 0, "%s, byte by byte", c->text);
+			CHECK(p.status == c->status && strcmp(seen.text.data ? seen.text.data : "", c->want) == 0,
+				  "%s, byte by byte", c->text);
 			buf_free(&seen.text);
 			sse_free(&p);
 		}
@@ -174,13 +178,17 @@ test_bounds(void)
 
 				sse_init(&p, 20);
 				for (size_t at = 0, len = strlen(texts[t]); at < len; at += piece)
-					st = feed(&p, texts[t] + at, len - at < (size_t) piece ? len - at : (size_t) piece, &seen);
-				CHECK(st == (n <= 20 ? SSE_MORE : SSE_TOO_LARGE) && seen.n == (n <= 20), "%zu bytes by %d: %d", n, piece, st);
+					st = feed(&p, texts[t] + at, len - at < (size_t) piece ? len - at : (size_t) piece,
+							  &seen);
+				CHECK(st == (n <= 20 ? SSE_MORE : SSE_TOO_LARGE) && seen.n == (n <= 20),
+					  "%zu bytes by %d: %d", n, piece, st);
 				buf_free(&seen.text);
 				sse_free(&p);
 			}
 		}
-	/* a line that never ends, and an event that never does: what is held stays small, and the end is for good */
+	/*
+	 * a line that never ends, and an event that never does: what is held stays small, and the end is for good
+	 */
 	for (int t = 0; t < 2; t++)
 	{
 		Sse			p;
@@ -190,7 +198,8 @@ test_bounds(void)
 		sse_init(&p, 1000);
 		for (int i = 0; i < 100000; i++)
 			st = t == 0 ? feed(&p, "x", 1, &seen) : feed(&p, "data: x\n", 8, &seen);
-		CHECK(st == SSE_TOO_LARGE && p.line.cap + p.data.cap < 10000 && seen.n == 0, "%d: held %zu", t, p.line.cap + p.data.cap);
+		CHECK(st == SSE_TOO_LARGE && p.line.cap + p.data.cap < 10000 && seen.n == 0, "%d: held %zu", t,
+			  p.line.cap + p.data.cap);
 		CHECK(feed(&p, "\n\ndata: a\n\n", 11, &seen) == SSE_TOO_LARGE && seen.n == 0, "%d: it stays so", t);
 		buf_free(&seen.text);
 		sse_free(&p);
@@ -226,7 +235,8 @@ test_stop(void)
 	/* a NUL is a byte like others */
 	sse_init(&p, 20);
 	memset(&seen, 0, sizeof(seen));
-	CHECK(feed(&p, "data: a\0b\n\n", 11, &seen) == SSE_MORE && seen.text.len == 6 && memcmp(seen.text.data, "3:a\0b ", 6) == 0, "%zu", seen.text.len);
+	CHECK(feed(&p, "data: a\0b\n\n", 11, &seen) == SSE_MORE && seen.text.len == 6 &&
+		  memcmp(seen.text.data, "3:a\0b ", 6) == 0, "%zu", seen.text.len);
 	buf_free(&seen.text);
 	sse_free(&p);
 }

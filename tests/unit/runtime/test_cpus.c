@@ -67,9 +67,11 @@ test_many_cpus(void)
 	Err			e = {0};
 
 	big = true;
-	CHECK(cpus_allowed(cpus, CPULIST_CPUS) == 4 && memcmp(cpus, big_cpus, sizeof(big_cpus)) == 0, "the four of them");
+	CHECK(cpus_allowed(cpus, CPULIST_CPUS) == 4 && memcmp(cpus, big_cpus, sizeof(big_cpus)) == 0,
+		  "the four of them");
 	CHECK(cpus_allowed(cpus, 2) == 2, "no more than asked for");
-	CHECK(cpuplan_make(0, "4095", &p, &e) && p.n_threads == 1 && p.cpus[0] == 4095, "the last one: %s", e.msg);
+	CHECK(cpuplan_make(0, "4095", &p, &e) && p.n_threads == 1 && p.cpus[0] == 4095, "the last one: %s",
+		  e.msg);
 	CHECK(!cpuplan_make(0, "4094", &p, &e), "one that isn't ours");
 	CHECK(cpuplan_make(1, "4095", &p, &e) && (pool = cpuplan_pool(&p, &e)) != NULL, "%s", e.msg);
 	kpool_bind(pool);
@@ -96,8 +98,8 @@ static void
 test_list(void)
 {
 	static const char *const bad[] = {
-		"x", "0,", ",0", "0-", "-1", "3-1", "0-3:0", "0-3:", "8192", "0-8192", "99999", "0,1,0", "0-3,2", "0 1",
-		"auto,1", "AUTO", "0x1", "0-3:2:1", "1.5", "0,,1", "0;1", "4294967296"
+		"x", "0,", ",0", "0-", "-1", "3-1", "0-3:0", "0-3:", "8192", "0-8192", "99999", "0,1,0", "0-3,2",
+		"0 1", "auto,1", "AUTO", "0x1", "0-3:2:1", "1.5", "0,,1", "0;1", "4294967296"
 	};
 	char		text[CPULIST_LEN + 1];
 	char		why[128];
@@ -117,11 +119,13 @@ test_list(void)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 	{
 		why[0] = '\0';
-		CHECK(cpulist_parse(bad[i], cpus, why, sizeof(why)) == CPULIST_BAD && why[0] != '\0', "\"%s\"", bad[i]);
+		CHECK(cpulist_parse(bad[i], cpus, why, sizeof(why)) == CPULIST_BAD && why[0] != '\0', "\"%s\"",
+			  bad[i]);
 	}
 	memset(text, '1', sizeof(text));
 	text[CPULIST_LEN] = '\0';
-	CHECK(cpulist_parse(text, cpus, why, sizeof(why)) == CPULIST_BAD && strstr(why, "longer") != NULL, "%s", why);
+	CHECK(cpulist_parse(text, cpus, why, sizeof(why)) == CPULIST_BAD && strstr(why, "longer") != NULL, "%s",
+		  why);
 }
 
 /* ---- quotas ---- */
@@ -193,7 +197,8 @@ memory_is(const char *root, uint64_t expect, const char *what)
 {
 	uint64_t	got = sysmem_available(root);
 
-	CHECK(got == expect, "%s: %llu bytes, not %llu", what, (unsigned long long) got, (unsigned long long) expect);
+	CHECK(got == expect, "%s: %llu bytes, not %llu", what, (unsigned long long) got,
+		  (unsigned long long) expect);
 }
 
 static void
@@ -204,7 +209,8 @@ test_memory(void)
 
 	CHECK(mkdtemp(root) != NULL, "a folder");
 	memory_is(root, UINT64_MAX, "no /proc");
-	put(root, "/proc/meminfo", "MemTotal:  9000 kB\nMemFree: 1 kB\nMemAvailable:    4000 kB\nSwapFree:   500 kB\n");
+	put(root, "/proc/meminfo", "MemTotal:  9000 kB\nMemFree: 1 kB\nMemAvailable:    4000 kB\nSwapFree:   500 "
+							   "kB\n");
 	memory_is(root, 4500 * 1024, "the machine's and swap");
 	put(root, "/proc/self/cgroup", "0::/a\n");
 	put(root, "/sys/fs/cgroup/a/memory.max", "max\n");
@@ -264,12 +270,15 @@ test_plan(void)
 	KPool	   *pool = NULL;
 
 	CHECK(n >= 1 && cpus_usable() >= 1 && cpus_usable() <= n, "%d CPUs, %d to be used", n, cpus_usable());
-	CHECK(cpuplan_make(0, "", &p, &e) && p.n_threads == cpus_usable() && !p.pinned, "default: %d", p.n_threads);
+	CHECK(cpuplan_make(0, "", &p, &e) && p.n_threads == cpus_usable() && !p.pinned, "default: %d",
+		  p.n_threads);
 	CHECK(cpuplan_make(7, "", &p, &e) && p.n_threads == 7 && !p.pinned, "as told");
-	CHECK(cpuplan_make(0, "auto", &p, &e) && p.n_threads == cpus_usable() && p.pinned && p.cpus[0] == allowed[0], "auto");
+	CHECK(cpuplan_make(0, "auto", &p, &e) && p.n_threads == cpus_usable() && p.pinned &&
+		  p.cpus[0] == allowed[0], "auto");
 	CHECK(!cpuplan_make(n + 1, "auto", &p, &e) && e.cls == ERR_INVALID && e.hint[0] != '\0', "%s", e.msg);
 	snprintf(text, sizeof(text), "%d", allowed[n - 1]);
-	CHECK(cpuplan_make(0, text, &p, &e) && p.n_threads == 1 && p.pinned && p.cpus[0] == allowed[n - 1], "one CPU");
+	CHECK(cpuplan_make(0, text, &p, &e) && p.n_threads == 1 && p.pinned && p.cpus[0] == allowed[n - 1],
+		  "one CPU");
 	CHECK(!cpuplan_make(2, text, &p, &e) && e.cls == ERR_INVALID, "%s", e.msg);
 	CHECK(!cpuplan_make(0, "3-1", &p, &e) && e.cls == ERR_INVALID && e.detail[0] != '\0', "%s", e.msg);
 	CHECK(!cpuplan_make(CPULIST_CPUS + 1, "", &p, &e) && e.cls == ERR_INVALID, "%s", e.msg);
@@ -295,13 +304,16 @@ test_settings(void)
 
 	settings_box_init(&box);
 	settings_get(&box, &s);
-	CHECK(s.cpu_threads == 0 && s.cpu_affinity[0] == '\0' && settings_threads(&s) == cpus_usable(), "defaults");
-	CHECK(settings_assign(&box, "cpu_affinity=0-3,8", &e) && settings_assign(&box, "cpu_threads=3", &e), "%s", e.msg);
+	CHECK(s.cpu_threads == 0 && s.cpu_affinity[0] == '\0' && settings_threads(&s) == cpus_usable(),
+		  "defaults");
+	CHECK(settings_assign(&box, "cpu_affinity=0-3,8", &e) && settings_assign(&box, "cpu_threads=3", &e), "%s",
+		  e.msg);
 	CHECK(!settings_assign(&box, "cpu_affinity=3-0", &e) && strstr(e.msg, "empty") != NULL, "%s", e.msg);
 	settings_get(&box, &s);
 	CHECK(s.cpu_threads == 3 && strcmp(s.cpu_affinity, "0-3,8") == 0, "%s", s.cpu_affinity);
 	CHECK(settings_threads(&s) == 3, "as many as told, even where they could not start");
-	CHECK(settings_assign(&box, "cpu_affinity=", &e) && settings_assign(&box, "cpu_affinity=auto", &e), "%s", e.msg);
+	CHECK(settings_assign(&box, "cpu_affinity=", &e) && settings_assign(&box, "cpu_affinity=auto", &e), "%s",
+		  e.msg);
 	CHECK(!settings_assign(&box, "num_threads=2", &e), "the old name");
 }
 

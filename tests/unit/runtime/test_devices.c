@@ -1,7 +1,7 @@
 /*
  * test_devices.c
- *	  Which device each rank of each replica has, of those that tests/plugins/devices.c tells of: an H200, a T4, and a P100
- *	  that can't be used, as often and in the order that CUDA_VISIBLE_DEVICES says.
+ *	  Which device each rank of each replica has, of those that tests/plugins/devices.c tells of: an H200, a
+ *	  T4, and a P100 that can't be used, as often and in the order that CUDA_VISIBLE_DEVICES says.
  *
  * A library is opened once in a process, so each machine is one.
  */
@@ -94,8 +94,8 @@ main(int argc, char **argv)
 			_exit(strcmp(got, cases[i].has) != 0);
 		}
 		waitpid(pid, &status, 0);
-		CHECK(status == 0, "devices %s, %s, %d replicas of %d ranks: not %s", cases[i].machine, cases[i].device, cases[i].replicas, cases[i].ranks,
-			  cases[i].has);
+		CHECK(status == 0, "devices %s, %s, %d replicas of %d ranks: not %s", cases[i].machine,
+			  cases[i].device, cases[i].replicas, cases[i].ranks, cases[i].has);
 	}
 	return check_done("test_devices");
 }

@@ -95,7 +95,8 @@ static const GpuStage stages[] = {
 static GpuLoad
 load_of(Fake *f)
 {
-	return (GpuLoad) {.device = "cuda:0", .ctx = f, .mem = fake_mem, .stages = stages, .n_stages = 3, .alloc_kv = alloc_kv};
+	return (GpuLoad) {.device = "cuda:0", .ctx = f, .mem = fake_mem, .stages = stages, .n_stages = 3,
+					  .alloc_kv = alloc_kv};
 }
 
 static Fake
@@ -134,8 +135,10 @@ test_utilization(void)
 		uint64_t	kv = most - (2 * GB + 15 * GB + 612 * MB);
 
 		CHECK(measure(&l, &m, &e), "measured");
-		CHECK(m.total == 80 * GB && m.before == 2 * GB && m.n == 3, "%llu before", (unsigned long long) m.before);
-		CHECK(m.taken[0] == 15 * GB && m.taken[1] == 512 * MB && m.taken[2] == 100 * MB, "what each stage took");
+		CHECK(m.total == 80 * GB && m.before == 2 * GB && m.n == 3, "%llu before",
+			  (unsigned long long) m.before);
+		CHECK(m.taken[0] == 15 * GB && m.taken[1] == 512 * MB && m.taken[2] == 100 * MB,
+			  "what each stage took");
 		CHECK(gpumem_take(&l, &m, &a, &e), "at %g", parts[i]);
 		CHECK(m.kv == kv / (3 * MB) * (3 * MB), "at %g: %llu", parts[i], (unsigned long long) m.kv);
 		CHECK(m.kv_area == &area && f.asked == 1, "taken once");
@@ -156,8 +159,10 @@ test_one_by_one(void)
 	l.n_stages = 1;
 	for (int i = 0; i < 3; i++, l.stages++)
 		CHECK(gpumem_measure(&l, &m, &e), "stage %d", i);
-	CHECK(m.n == 3 && m.before == 2 * GB && m.taken[2] == 100 * MB, "%llu before", (unsigned long long) m.before);
-	CHECK(!gpumem_take(&l, &m, &a, &e) && has(e.detail, "weights") && has(e.detail, "work space"), "all have their names: %s", e.detail);
+	CHECK(m.n == 3 && m.before == 2 * GB && m.taken[2] == 100 * MB, "%llu before",
+		  (unsigned long long) m.before);
+	CHECK(!gpumem_take(&l, &m, &a, &e) && has(e.detail, "weights") && has(e.detail, "work space"),
+		  "all have their names: %s", e.detail);
 }
 
 /* A second model finds what the first has left of the same part. */
@@ -193,11 +198,11 @@ test_sharers(void)
 
 	CHECK(measure(&l, &m, &e) && gpumem_budget(&l, &m, &a, &kv, &e), "a part");
 	a.sharers = 1;
-	CHECK(gpumem_budget(&l, &m, &a, &all, &e) && 3 * kv <= all && all - 3 * kv < 8 * MB, "%llu of %llu", (unsigned long long) kv,
-		  (unsigned long long) all);
+	CHECK(gpumem_budget(&l, &m, &a, &all, &e) && 3 * kv <= all && all - 3 * kv < 8 * MB, "%llu of %llu",
+		  (unsigned long long) kv, (unsigned long long) all);
 	a.apart = 100 * MB;
-	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == all - 100 * MB, "what goes along with K and V: %llu of %llu", (unsigned long long) kv,
-		  (unsigned long long) all);
+	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && kv == all - 100 * MB,
+		  "what goes along with K and V: %llu of %llu", (unsigned long long) kv, (unsigned long long) all);
 	a.apart = 0;
 	a.sharers = 3;
 	a.kv_bytes = 4 * GB;
@@ -205,8 +210,8 @@ test_sharers(void)
 
 	/* two more to come, which take the same: 72 GB less 2 GB of others, less three times what one has */
 	a = (GpuAsk) {.utilization = 0.9, .block_bytes = 2 * MB, .behind = 2};
-	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && 3 * kv <= 70 * GB - 3 * (15 * GB + 612 * MB) && 70 * GB - 3 * (15 * GB + 612 * MB) - 3 * kv < 8 * MB,
-		  "%llu", (unsigned long long) kv);
+	CHECK(gpumem_budget(&l, &m, &a, &kv, &e) && 3 * kv <= 70 * GB - 3 * (15 * GB + 612 * MB) &&
+		  70 * GB - 3 * (15 * GB + 612 * MB) - 3 * kv < 8 * MB, "%llu", (unsigned long long) kv);
 	a.behind = 4;
 	CHECK(!gpumem_budget(&l, &m, &a, &kv, &e) && e.cls == ERR_NOMEM, "no room for five");
 }
@@ -223,8 +228,10 @@ test_too_little(void)
 	CHECK(measure(&l, &m, &e) && !gpumem_take(&l, &m, &a, &e), "16 GB are less than what is in use");
 	CHECK(e.cls == ERR_NOMEM && strcmp(err_sqlstate(e.cls), "53200") == 0, "53200");
 	CHECK(has(e.msg, "cuda:0") && has(e.hint, "vllm.gpu_memory_utilization"), "%s %s", e.msg, e.hint);
-	CHECK(has(e.detail, "80.00 GB") && has(e.detail, "16.00 GB may be used") && has(e.detail, "before: 2.00 GB") &&
-		  has(e.detail, "weights: 15.00 GB; work space: 512.0 MB; a step of the greatest size: 100.0 MB."), "%s", e.detail);
+	CHECK(has(e.detail, "80.00 GB") && has(e.detail, "16.00 GB may be used") &&
+		  has(e.detail, "before: 2.00 GB") &&
+		  has(e.detail, "weights: 15.00 GB; work space: 512.0 MB; a step of the greatest size: 100.0 MB."),
+		  "%s", e.detail);
 	CHECK(f.asked == 0, "nothing was tried");
 
 	/* to the byte: one block fits, and one byte less doesn't */
@@ -248,16 +255,19 @@ test_stages(void)
 
 	f.work = 70 * GB;
 	CHECK(!measure(&l, &m, &e) && e.cls == ERR_NOMEM && f.order == 2, "the work space doesn't fit");
-	CHECK(has(e.msg, "work space") && has(e.detail, "80.00 GB. In use before: 2.00 GB; weights: 15.00 GB."), "%s: %s", e.msg, e.detail);
+	CHECK(has(e.msg, "work space") && has(e.detail, "80.00 GB. In use before: 2.00 GB; weights: 15.00 GB."),
+		  "%s: %s", e.msg, e.detail);
 	f = fake();
 	f.broken = true;
 	memset(&e, 0, sizeof(e));
-	CHECK(!measure(&l, &m, &e) && e.cls == ERR_INTERNAL && e.detail[0] == '\0', "another error stays as it is");
+	CHECK(!measure(&l, &m, &e) && e.cls == ERR_INTERNAL && e.detail[0] == '\0',
+		  "another error stays as it is");
 	/* memory that others return is nobody's merit, and is there for K and V */
 	f = fake();
 	f.returned = GB;
 	CHECK(measure(&l, &m, &e) && m.taken[2] == 0, "not below zero");
-	CHECK(gpumem_take(&l, &m, &(GpuAsk) {.utilization = 0.5, .block_bytes = 1}, &e) && f.used == 40 * GB, "%llu", (unsigned long long) f.used);
+	CHECK(gpumem_take(&l, &m, &(GpuAsk) {.utilization = 0.5, .block_bytes = 1}, &e) && f.used == 40 * GB,
+		  "%llu", (unsigned long long) f.used);
 }
 
 static void
@@ -286,9 +296,11 @@ test_pieces(void)
 	f.piece = GB;
 	a.kv_bytes = 2 * GB;
 	CHECK(!gpumem_take(&l, &m, &a, &e) && f.asked == 1 && e.cls == ERR_NOMEM, "once: %d", f.asked);
-	CHECK(has(e.msg, "2.00 GB") && has(e.hint, "kv_cache_memory_bytes") && !has(e.detail, "utilization"), "%s: %s", e.msg, e.hint);
+	CHECK(has(e.msg, "2.00 GB") && has(e.hint, "kv_cache_memory_bytes") && !has(e.detail, "utilization"),
+		  "%s: %s", e.msg, e.hint);
 	a.kv_bytes = 999;
-	CHECK(!gpumem_take(&l, &m, &a, &e) && e.cls == ERR_INVALID && has(e.detail, "1000"), "less than a block is a mistake: %s", e.msg);
+	CHECK(!gpumem_take(&l, &m, &a, &e) && e.cls == ERR_INVALID && has(e.detail, "1000"),
+		  "less than a block is a mistake: %s", e.msg);
 }
 
 int

@@ -43,8 +43,10 @@ test_writer(void)
 	json_close(&j, '}');
 	json_key_null(&j, "n");
 	json_close(&j, '}');
-	CHECK(strcmp(b.data, "{\"a\\\"\\\\\":\"\\u0001\\n\xC3\xBC\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD\\u0000\\u007f\",\"i\":-9223372036854775808,"
-				 "\"f\":[0.1,16777216,1.4013e-45,null,0.1,false],\"o\":{},\"n\":null}") == 0, "%s", b.data);
+	CHECK(strcmp(b.data,
+				 "{\"a\\\"\\\\\":\"\\u0001\\n\xC3\xBC\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD\\u0000\\u007f\","
+				 "\"i\":-9223372036854775808,\"f\":[0.1,16777216,1.4013e-45,null,0.1,false],\"o\":{},"
+				 "\"n\":null}") == 0, "%s", b.data);
 	buf_free(&b);
 }
 
@@ -63,8 +65,10 @@ raw_of(ApiBody *b, const char *name)
 static void
 test_body(void)
 {
-	static const char *const bad[] = {"", "[]", "5", "{", "{\"a\":}", "{\"a\":1}}", "{\"a\":\"\\u0000\"}", "nonsense"};
-	static const char text[] = " { \"a\" : [1, {\"b\": \"]}\\\"\"} ] , \"a\": 1.50 ,\"n\":null, \"s\":\"x,y\" ,\"big\":9007199254740993,\"z\":{}}";
+	static const char *const bad[] = {"", "[]", "5", "{", "{\"a\":}", "{\"a\":1}}", "{\"a\":\"\\u0000\"}",
+									  "nonsense"};
+	static const char text[] = " { \"a\" : [1, {\"b\": \"]}\\\"\"} ] , \"a\": 1.50 ,\"n\":null, "
+							   "\"s\":\"x,y\" ,\"big\":9007199254740993,\"z\":{}}";
 	ApiBody		b;
 	Err			e;
 	int64_t		i = 0;
@@ -74,7 +78,8 @@ test_body(void)
 	CHECK(strcmp(raw_of(&b, "s"), "\"x,y\"") == 0, "%s", raw_of(&b, "s"));
 	CHECK(strcmp(raw_of(&b, "z"), "{}") == 0, "%s", raw_of(&b, "z"));
 	CHECK(apibody_get(&b, "n") == NULL && apibody_get(&b, "none") == NULL, "null");
-	CHECK(apibody_int(&b, "big", 0, INT64_MAX, &i, &e) && i == INT64_C(9007199254740993), "%lld", (long long) i);
+	CHECK(apibody_int(&b, "big", 0, INT64_MAX, &i, &e) && i == INT64_C(9007199254740993), "%lld",
+		  (long long) i);
 	CHECK(!apibody_int(&b, "big", 0, 5, &i, &e) && strstr(e.detail, "parameter=big") != NULL, "%s", e.detail);
 	CHECK(!apibody_int(&b, "a", 0, 5, &i, &e), "1.50 is an integer");
 	apibody_free(&b);
@@ -89,7 +94,8 @@ test_body(void)
 static void
 test_raw(void)
 {
-	static const char text[] = "{\"a\":{\"id\":12345678901234567890},\"ty\\u0070e\":\"x\",\"n\":1.50,\"a\":2,\"s\":\"\\u00e9\"}";
+	static const char text[] = "{\"a\":{\"id\":12345678901234567890},\"ty\\u0070e\":\"x\",\"n\":1.50,\"a\":2,"
+							   "\"s\":\"\\u00e9\"}";
 	JsonSpan	object = {text, sizeof(text) - 1};
 	JsonSpan	v = api_raw_member(object, "a");
 	Buf			b = {0};
@@ -98,12 +104,14 @@ test_raw(void)
 	CHECK(v.n == 27 && memcmp(v.s, "{\"id\":12345678901234567890}", 27) == 0, "%.*s", (int) v.n, v.s);
 	v = api_raw_member(object, "type");
 	CHECK(v.n == 3 && memcmp(v.s, "\"x\"", 3) == 0, "%.*s", (int) v.n, v.s);
-	CHECK(api_raw_member(object, "id").s == NULL && api_raw_member(v, "a").s == NULL, "a member that is not there");
+	CHECK(api_raw_member(object, "id").s == NULL && api_raw_member(v, "a").s == NULL,
+		  "a member that is not there");
 	json_open(&j, '{');
 	json_key_int(&j, "first", 1);
 	api_write_members(&j, object, "type");
 	json_close(&j, '}');
-	CHECK(strcmp(b.data, "{\"first\":1,\"a\":{\"id\":12345678901234567890},\"n\":1.50,\"a\":2,\"s\":\"\\u00e9\"}") == 0, "%s", b.data);
+	CHECK(strcmp(b.data, "{\"first\":1,\"a\":{\"id\":12345678901234567890},\"n\":1.50,\"a\":2,"
+						 "\"s\":\"\\u00e9\"}") == 0, "%s", b.data);
 	buf_free(&b);
 }
 
@@ -129,7 +137,8 @@ decode(int exp_bits, int man_bits, bool no_infinity, uint32_t bits)
 static uint32_t
 nearest(int exp_bits, int man_bits, bool no_infinity, float f)
 {
-	double		most = decode(exp_bits, man_bits, no_infinity, no_infinity ? 0x7E : (1u << (exp_bits + man_bits)) - (1u << man_bits) - 1);
+	double		most = decode(exp_bits, man_bits, no_infinity,
+							  no_infinity ? 0x7E : (1u << (exp_bits + man_bits)) - (1u << man_bits) - 1);
 	double		step = ldexp(1, (int) floor(log2(most)) - man_bits);
 	uint32_t	best = 0;
 
@@ -164,7 +173,8 @@ test_vectors(void)
 		uint32_t	u;
 
 		x = x * 1664525 + 1013904223;
-		u = i % 2 ? x : (x & 0x807FFFFF) | (uint32_t) (100 + i % 60) << 23;	/* every size, and those in the small types' range */
+		/* every size, and those in the small types' range */
+		u = i % 2 ? x : (x & 0x807FFFFF) | (uint32_t) (100 + i % 60) << 23;
 		memcpy(&f, &u, sizeof(f));
 		if (isnan(f))
 			continue;
@@ -310,7 +320,8 @@ answers(const char *path, const char *body, bool stream, Buf *out)
 			buf_addstr(out, "< nothing\n");
 			break;
 		}
-		text = f.kind == WF_TEXT || f.kind == WF_DONE ? whole(&f, WTAG_TEXT) : f.kind == WF_ERROR ? frame_str(&f, WTAG_MESSAGE) : "";
+		text = f.kind == WF_TEXT || f.kind == WF_DONE ? whole(&f, WTAG_TEXT) : f.kind == WF_ERROR ?
+			frame_str(&f, WTAG_MESSAGE) : "";
 		if (text[0] != '\0')
 		{
 			buf_addstr(out, "< ");
@@ -382,8 +393,8 @@ test_shapes(bool write)
 			buf_addstr(&want, answer);
 			buf_addc(&want, '\n');
 		}
-		CHECK(write || (want.len > 0 && strcmp(got.data, want.data) == 0), "%s %s:\n%swanted:\n%s", path, line, got.data,
-			  want.len > 0 ? want.data : "");
+		CHECK(write || (want.len > 0 && strcmp(got.data, want.data) == 0), "%s %s:\n%swanted:\n%s", path,
+			  line, got.data, want.len > 0 ? want.data : "");
 		buf_free(&got);
 		buf_free(&want);
 	}
@@ -417,7 +428,8 @@ test_cancel(void)
 {
 	static const char *const bodies[] = {
 		"{\"prompt\": [\"@hang a\", \"b\", \"@hang c\"]}",
-		"{\"prompt\": [\"@tokens:1000 @slow:20\", \"@tokens:1000 @slow:20\"], \"max_tokens\": 1000, \"n\": 2, \"temperature\": 1}"
+		"{\"prompt\": [\"@tokens:1000 @slow:20\", \"@tokens:1000 @slow:20\"], \"max_tokens\": 1000, \"n\": "
+		"2, \"temperature\": 1}"
 	};
 
 	for (int i = 0; i < 40; i++)
@@ -441,7 +453,8 @@ test_cancel(void)
 static void
 test_errors(void)
 {
-	Talk	   *t = call("/v1/completions", "{\"prompt\": [\"@hang\", \"@error:42501:mine\", \"@hang\"]}", false, false);
+	Talk	   *t = call("/v1/completions", "{\"prompt\": [\"@hang\", \"@error:42501:mine\", \"@hang\"]}",
+						 false, false);
 	Frame		f;
 
 	CHECK(talk_final(t, &f, 10000) && f.kind == WF_ERROR, "no error");
@@ -483,7 +496,8 @@ test_many(void)
 		for (const char *p = text; (p = strstr(p, "\"object\":\"embedding\"")) != NULL; p++)
 			n++;
 		CHECK(n == (extra ? 0 : API_MAX_ITEMS), "%d embeddings", n);
-		CHECK(frame_int(&f, WTAG_API_STATUS) == (extra ? 400 : 200), "%lld", (long long) frame_int(&f, WTAG_API_STATUS));
+		CHECK(frame_int(&f, WTAG_API_STATUS) == (extra ? 400 : 200), "%lld",
+			  (long long) frame_int(&f, WTAG_API_STATUS));
 		talk_wait_closed(t, 5000);
 		talk_free(t);
 	}
@@ -495,8 +509,10 @@ static void
 test_shared(void)
 {
 	static const char *const bodies[][3] = {
-		{"/v1/completions", "{\"stop\": [\"", "\"], \"prompt\": ["}, {"/v1/score", "{\"text_1\": \"", "\", \"text_2\": ["},
-		{"/v1/score", "{\"text_1\": \"a\", \"instruction\": \"", "\", \"text_2\": ["}, {"/v1/rerank", "{\"query\": \"", "\", \"documents\": ["},
+		{"/v1/completions", "{\"stop\": [\"", "\"], \"prompt\": ["},
+		{"/v1/score", "{\"text_1\": \"", "\", \"text_2\": ["},
+		{"/v1/score", "{\"text_1\": \"a\", \"instruction\": \"", "\", \"text_2\": ["},
+		{"/v1/rerank", "{\"query\": \"", "\", \"documents\": ["},
 		{"/v1/embeddings", "{\"cache_salt\": \"", "\", \"input\": ["}
 	};
 	Buf			b = {0};
@@ -518,8 +534,8 @@ test_shared(void)
 		t = call(bodies[i][0], b.data, false, true);
 		CHECK(talk_final(t, &f, 30000) && f.kind == WF_DONE, "no answer");
 		text = whole(&f, WTAG_TEXT);
-		CHECK(frame_int(&f, WTAG_API_STATUS) == 400 && strstr(text, "for each of its 4096 texts") != NULL, "%s: %lld %.300s", bodies[i][1],
-			  (long long) frame_int(&f, WTAG_API_STATUS), text);
+		CHECK(frame_int(&f, WTAG_API_STATUS) == 400 && strstr(text, "for each of its 4096 texts") != NULL,
+			  "%s: %lld %.300s", bodies[i][1], (long long) frame_int(&f, WTAG_API_STATUS), text);
 		talk_wait_closed(t, 5000);
 		talk_free(t);
 	}
@@ -587,27 +603,36 @@ test_embeds(void)
 		bool		stream;
 		const char *parts[6];
 	}			cases[] = {
-		{"{\"prompt_embeds\": \"@fake half@\"}", false, {"\"text\":\"HI YOU\"", "\"prompt_tokens\":6,", NULL}},
-		{"{\"prompt_embeds\": [\"@fake batch@\", \"@fake half@\"], \"prompt\": [\"a b\", [99]], \"n\": 2, \"temperature\": 1, \"seed\": 5}", false,
-			{"\"index\":0,\"text\":\"X Y Z #5\"", "\"index\":2,\"text\":\"HI YOU #5\"", "\"index\":4,\"text\":\"A B #5\"", "\"index\":6,\"text\":\"C #5\"", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\"}", false, {"\"text\":\"HI YOU\"", "\"prompt_tokens\":6,",
+														 NULL}},
+		{"{\"prompt_embeds\": [\"@fake batch@\", \"@fake half@\"], \"prompt\": [\"a b\", [99]], \"n\": 2, "
+		 "\"temperature\": 1, \"seed\": 5}", false,
+			{"\"index\":0,\"text\":\"X Y Z #5\"", "\"index\":2,\"text\":\"HI YOU #5\"",
+			 "\"index\":4,\"text\":\"A B #5\"", "\"index\":6,\"text\":\"C #5\"", NULL}},
 		{"{\"prompt_embeds\": \"@fake half@\", \"prompt\": \"\"}", false, {"HI YOU", NULL}},
-		{"{\"prompt_embeds\": \"@fake half@\", \"return_token_ids\": true}", false, {"\"token_ids\":[256,257]", "\"prompt_token_ids\":null", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"return_token_ids\": true}", false,
+		 {"\"token_ids\":[256,257]", "\"prompt_token_ids\":null", NULL}},
 		{"{\"prompt_embeds\": \"@fake half@\", \"truncate_prompt_tokens\": 3}", false, {"\"YOU\"", NULL}},
-		{"{\"prompt_embeds\": [\"@fake half@\"], \"logprobs\": 1, \"stream\": true}", true, {"\"HI\"", "\" YOU\"", NULL}},
+		{"{\"prompt_embeds\": [\"@fake half@\"], \"logprobs\": 1, \"stream\": true}", true,
+		 {"\"HI\"", "\" YOU\"", NULL}},
 		{"{\"prompt_embeds\": [], \"prompt\": \"a b\"}", false, {"\"A B\"", NULL}},
 		{"{\"prompt_embeds\": null}", false, {"prompt must be given", NULL}},
-		{"{\"prompt_embeds\": \"@fake half@\", \"echo\": true}", false, {"no echo", "\"param\":\"echo\"", NULL}},
+		{"{\"prompt_embeds\": \"@fake half@\", \"echo\": true}", false,
+		 {"no echo", "\"param\":\"echo\"", NULL}},
 		{"{\"prompt_embeds\": \"@fake half@\", \"prompt_logprobs\": 1}", false, {"no prompt_logprobs", NULL}},
 		{"{\"prompt_embeds\": 5}", false, {"prompt_embeds must be a string", NULL}},
 		{"{\"prompt_embeds\": [\"@fake half@\", 5]}", false, {"prompt_embeds must be a string", NULL}},
-		{"{\"prompt_embeds\": \"nonsense!\"}", false, {"prompt_embeds must be base64", "\"param\":\"prompt_embeds\",\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"nonsense!\"}", false,
+		 {"prompt_embeds must be base64", "\"param\":\"prompt_embeds\",\"code\":400", NULL}},
 		{"{\"prompt_embeds\": \"\"}", false, {"no archive", "\"code\":400", NULL}},
 		{"{\"prompt_embeds\": \"YWJj\"}", false, {"no archive", "\"code\":400", NULL}},
-		{"{\"prompt_embeds\": \"@fake narrow@\"}", false, {"rows of 4 numbers", "not of 3", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"@fake narrow@\"}", false, {"rows of 4 numbers", "not of 3", "\"code\":400",
+														   NULL}},
 		{"{\"prompt_embeds\": \"@fake vector@\"}", false, {"two dimensions", "\"code\":400", NULL}},
 		{"{\"prompt_embeds\": \"@scalar@\"}", false, {"two dimensions", NULL}},
 		{"{\"prompt_embeds\": \"@empty@\"}", false, {"must not be empty", NULL}},
-		{"{\"prompt_embeds\": \"@fake infinite@\"}", false, {"finite numbers, got inf in row 1, column 1", "\"code\":400", NULL}},
+		{"{\"prompt_embeds\": \"@fake infinite@\"}", false, {"finite numbers, got inf in row 1, column 1",
+															 "\"code\":400", NULL}},
 		{"{\"prompt_embeds\": \"@double@\"}", false, {"float32, float16 or bfloat16", NULL}},
 		{"{\"prompt_embeds\": \"@code@\"}", false, {"only dense tensors", NULL}}
 	};

@@ -34,10 +34,12 @@ test_buckets(void)
 			int64_t		bound = (int64_t) (b[i] * (double) unit + 0.5);
 
 			CHECK(i == 0 || b[i] > b[i - 1], "%s: bound %d", wire_hist_metric(id), i);
-			CHECK(wire_hist_bucket(id, bound) == i, "%s: %g is in bucket %d", wire_hist_metric(id), b[i], wire_hist_bucket(id, bound));
+			CHECK(wire_hist_bucket(id, bound) == i, "%s: %g is in bucket %d", wire_hist_metric(id), b[i],
+				  wire_hist_bucket(id, bound));
 			CHECK(wire_hist_bucket(id, bound + 1) == i + 1, "%s: above %g", wire_hist_metric(id), b[i]);
 		}
-		CHECK(wire_hist_bucket(id, 0) == 0 && wire_hist_bucket(id, INT64_MAX) == n, "%s: ends", wire_hist_metric(id));
+		CHECK(wire_hist_bucket(id, 0) == 0 && wire_hist_bucket(id, INT64_MAX) == n, "%s: ends",
+			  wire_hist_metric(id));
 	}
 }
 
@@ -59,12 +61,14 @@ test_events(void)
 	static EntryCounters n;
 	int32_t		ids[2] = {7, 8};
 	HistState	last = {0};
-	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.cached_tokens = 3,.back_tokens = 2,.output_tokens = 1,
+	ReqEvent	ev = {.ids = ids,.n_ids = 1,.prompt_tokens = 5,.cached_tokens = 3,.back_tokens = 2,
+					  .output_tokens = 1,
 	.arrival_us = 1000000,.scheduled_us = 1400000,.first_token_us = 2000000,.now_us = 2000000};
 
 	hist_event(&n, &ev, &last);
 	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 1, "tokens count as they come");
-	CHECK(count(&n, WH_TTFT) == 1 && n.hist[WH_TTFT].sum == 1000000 && count(&n, WH_ITL) == 0, "the first token");
+	CHECK(count(&n, WH_TTFT) == 1 && n.hist[WH_TTFT].sum == 1000000 && count(&n, WH_ITL) == 0,
+		  "the first token");
 	/* two tokens in one event, another answer's token, then the end without one */
 	ev.n_ids = 2;
 	ev.output_tokens = 3;
@@ -82,12 +86,14 @@ test_events(void)
 	ev.finish = FIN_STOP;
 	hist_event(&n, &ev, &last);
 	CHECK(n.ended[WE_STOP] == 1 && count(&n, WH_E2E) == 1 && n.hist[WH_E2E].sum == 2000000, "the end");
-	CHECK(n.hist[WH_QUEUE].sum == 400000 && n.hist[WH_PREFILL].sum == 600000 && n.hist[WH_DECODE].sum == 1000000 &&
-		  n.hist[WH_INFERENCE].sum == 1600000, "its parts");
+	CHECK(n.hist[WH_QUEUE].sum == 400000 && n.hist[WH_PREFILL].sum == 600000 &&
+		  n.hist[WH_DECODE].sum == 1000000 && n.hist[WH_INFERENCE].sum == 1600000, "its parts");
 	CHECK(n.hist[WH_PREFILL_KV].sum == 2 && n.reused_tokens == 3, "what was found needn't be computed");
 	CHECK(n.back_tokens == 2, "where it was found");
-	CHECK(n.hist[WH_PROMPT].sum == 5 && n.hist[WH_GENERATION].sum == 3 && n.hist[WH_TPOT].sum == 500000, "tokens");
-	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 3 && n.hist[WH_LONGEST].sum == 3, "tokens: %lld", (long long) n.generated_tokens);
+	CHECK(n.hist[WH_PROMPT].sum == 5 && n.hist[WH_GENERATION].sum == 3 && n.hist[WH_TPOT].sum == 500000,
+		  "tokens");
+	CHECK(n.prefilled_tokens == 5 && n.generated_tokens == 3 && n.hist[WH_LONGEST].sum == 3, "tokens: %lld",
+		  (long long) n.generated_tokens);
 	/* a pooled one, one that never came to a step, one that failed */
 	ev = (ReqEvent) {.finish = FIN_STOP,.prompt_tokens = 4,.arrival_us = 5,.now_us = 10};
 	last = (HistState) {0};
@@ -100,14 +106,17 @@ test_events(void)
 	CHECK(n.prefilled_tokens == 9, "what fails before it was computed");
 	ev.finish = FIN_ABORT;
 	hist_event(&n, &ev, &last);
-	CHECK(n.ended[WE_ERROR] == 1 && n.ended[WE_ABORT] == 1 && count(&n, WH_E2E) == 2, "what fails has no times");
+	CHECK(n.ended[WE_ERROR] == 1 && n.ended[WE_ABORT] == 1 && count(&n, WH_E2E) == 2,
+		  "what fails has no times");
 	/* clocks that run backwards */
 	ev = (ReqEvent) {.finish = FIN_LENGTH,.arrival_us = 10,.scheduled_us = 5,.now_us = 1,.output_tokens = 2};
 	hist_event(&n, &ev, &last);
 	CHECK(n.ended[WE_LENGTH] == 1 && n.hist[WH_E2E].sum == 2000005, "no negative times");
 }
 
-/* Rows of one metric stand together, with one kind; counters have names that say so; nothing is told twice. */
+/*
+ * Rows of one metric stand together, with one kind; counters have names that say so; nothing is told twice.
+ */
 static void
 test_figures(void)
 {
@@ -122,9 +131,10 @@ test_figures(void)
 		for (int j = 0; n > 0 && j < i; j++)
 			if (strcmp(wire_figures[j].metric, f->metric) == 0)
 			{
-				CHECK(strcmp(wire_figures[i - 1].metric, f->metric) == 0, "rows of %s stand together", f->metric);
-				CHECK(wire_figures[j].kind == f->kind && strcmp(wire_figures[j].labels, f->labels) != 0, "rows of %s differ by labels",
+				CHECK(strcmp(wire_figures[i - 1].metric, f->metric) == 0, "rows of %s stand together",
 					  f->metric);
+				CHECK(wire_figures[j].kind == f->kind && strcmp(wire_figures[j].labels, f->labels) != 0,
+					  "rows of %s differ by labels", f->metric);
 			}
 	}
 }

@@ -31,7 +31,8 @@ ask(WireKind kind, const char *model, const char *path, int pin, const char *pro
 		{
 			put_text(&o, WTAG_MODEL_PATH, "/fake/m");
 			put_text(&o, WTAG_MODEL_OPTIONS, strcmp(model, "off") == 0 ? "{\"enable_lora\": false}" :
-					 strcmp(model, "odd") == 0 ? "{\"max_loras\": 40, \"max_cpu_loras\": 3}" : "{\"max_loras\": 2, \"max_cpu_loras\": 2}");
+					 strcmp(model, "odd") == 0 ? "{\"max_loras\": 40, \"max_cpu_loras\": 3}" :
+						 "{\"max_loras\": 2, \"max_cpu_loras\": 2}");
 		}
 	}
 	if (path != NULL)
@@ -138,7 +139,8 @@ test_errors(void)
 	BEGINS(gen("relative", "a"), "22023|");
 	BEGINS(gen("/fake/rank:128", "a"), "54000|the adapter's rank 128 is above max_lora_rank (64)");
 	BEGINS(result(ask(WK_GENERATE, "off", "/fake/one", -1, "a")), "0A000|model \"off\" takes no adapters");
-	BEGINS(result(ask(WK_GENERATE, "odd", "/fake/one", -1, "a")), "22023|model option \"max_cpu_loras\" (3) must be at least max_loras (40)");
+	BEGINS(result(ask(WK_GENERATE, "odd", "/fake/one", -1, "a")),
+		   "22023|model option \"max_cpu_loras\" (3) must be at least max_loras (40)");
 }
 
 static void
@@ -218,7 +220,8 @@ test_starve(void)
 	}
 	CHECK(done, "adapter c has waited for %d requests", i);
 	if (done)
-		CHECK(f.kind == WF_DONE && strcmp(frame_str(&f, WTAG_TEXT), "[c] Y") == 0, "%s", frame_str(&f, WTAG_TEXT));
+		CHECK(f.kind == WF_DONE && strcmp(frame_str(&f, WTAG_TEXT), "[c] Y") == 0, "%s",
+			  frame_str(&f, WTAG_TEXT));
 	else
 		talk_cancel(c);
 	talk_wait_closed(c, 2000);
@@ -248,7 +251,8 @@ test_slow(void)
 	t[1] = ask(WK_LORA_CHECK, NULL, "/fake/slow:404", -1, NULL);
 	usleep(50000);
 	IS(gen("/fake/one", "x"), "[one] X");
-	CHECK(clock_us() - start < 300000, "who has an adapter waits for others' loads: %lld ms", (long long) (clock_us() - start) / 1000);
+	CHECK(clock_us() - start < 300000, "who has an adapter waits for others' loads: %lld ms",
+		  (long long) (clock_us() - start) / 1000);
 	BEGINS(result(t[0]), "{\"rank\":8");
 	BEGINS(result(t[1]), "{\"rank\":8");
 	/* given up while it is loaded */
@@ -296,7 +300,10 @@ test_change(void)
 	IS(gen(dir, "a"), want);
 	id = strstr(list(), dir);
 	CHECK(id != NULL && atoll(strstr(id, "\"id\":") + 5) > first, "%s", list());
-	/* pinned ones are so again, even if there is no place at once: both are in use, one by what was there before */
+	/*
+	 * pinned ones are so again, even if there is no place at once: both are in use, one by what was there
+	 * before
+	 */
 	BEGINS(result(ask(WK_LORA_LOAD, "m", dir, 1, NULL)), "{\"rank\"");
 	old = ask(WK_GENERATE, "m", dir, -1, "a @delay:300");
 	other = ask(WK_GENERATE, "m", "/fake/other", -1, "a @delay:300");
@@ -308,7 +315,8 @@ test_change(void)
 	BEGINS(result(old), want);
 	BEGINS(result(other), "[other] A");
 	id = strstr(list(), dir);
-	CHECK(id != NULL && strstr(id, "\"pinned\":true") != NULL && strstr(id, "\"pinned\":true") < strchr(id, '}'), "%s", list());
+	CHECK(id != NULL && strstr(id, "\"pinned\":true") != NULL &&
+		  strstr(id, "\"pinned\":true") < strchr(id, '}'), "%s", list());
 	result(ask(WK_LORA_UNLOAD, "m", dir, -1, NULL));
 	unlink(file);
 	rmdir(dir);
@@ -338,7 +346,8 @@ test_random(void)
 				BEGINS(result(t[k]), "[");
 			t[k] = NULL;
 		}
-		snprintf(path, sizeof(path), "/fake/%sr%d", rand_r(&seed) % 8 == 0 ? "x/" : "", (int) (rand_r(&seed) % 5));
+		snprintf(path, sizeof(path), "/fake/%sr%d", rand_r(&seed) % 8 == 0 ? "x/" : "",
+				 (int) (rand_r(&seed) % 5));
 		t[k] = ask(WK_GENERATE, "m", path, -1, rand_r(&seed) % 4 == 0 ? "x @delay:3" : "x");
 		if (i % 50 == 49)
 			result(ask(WK_LORA_UNLOAD, "m", path, -1, NULL));
@@ -347,7 +356,9 @@ test_random(void)
 		if (t[k] != NULL)
 			BEGINS(result(t[k]), "[");
 	/* who has the last frame may be a moment ahead of who lets go of the adapter */
-	for (int i = 0; i < 100 && (strstr(list(), "\"state\":\"leaving\"") != NULL || strstr(list(), "\"running\":1") != NULL); i++)
+	for (int i = 0;
+		 i < 100 && (strstr(list(), "\"state\":\"leaving\"") != NULL ||
+					 strstr(list(), "\"running\":1") != NULL); i++)
 		usleep(20000);
 	CHECK(listed() <= 2 * 16 && strstr(list(), "\"running\":1") == NULL, "%s", list());
 	{

@@ -1,7 +1,8 @@
 /*
  * test_lora_server.c
- *	  Adapters in the engine process with the real core: answers, log-probabilities and vectors of many requests with
- *	  different adapters are those of each alone; same prompts of different adapters share nothing.
+ *	  Adapters in the engine process with the real core: answers, log-probabilities and vectors of many
+ *	  requests with different adapters are those of each alone; same prompts of different adapters share
+ *	  nothing.
  */
 #include "tests/unit/wire_peer.h"
 
@@ -60,7 +61,10 @@ ask(WireKind kind, const char *lora, const char *prompt, int n)
 	return t;
 }
 
-/* Fields of the last frame that don't tell of time or of caches, side by side; *cached: tokens that were there. */
+/*
+ * Fields of the last frame that don't tell of time or of caches, side by side; *cached: tokens that were
+ * there.
+ */
 static char *
 result(Talk *t, int64_t *cached)
 {
@@ -98,7 +102,8 @@ result(Talk *t, int64_t *cached)
 static void
 test_mix(void)
 {
-	static const char *const prompt = "A prompt of some length, that is more than two blocks of sixteen tokens each, for all of them";
+	static const char *const prompt = "A prompt of some length, that is more than two blocks of sixteen "
+									  "tokens each, for all of them";
 	char	   *alone[3][N_LORAS];
 	Talk	   *t[3][N_LORAS][4];
 
@@ -107,26 +112,33 @@ test_mix(void)
 		{
 			int64_t		cached = -1;
 
-			alone[kind][i] = result(ask(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt, 1 + 2 * kind), &cached);
-			CHECK(strlen(alone[kind][i]) > 40, "%s: %s", loras[i] != NULL ? loras[i] : "none", alone[kind][i]);
+			alone[kind][i] = result(ask(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt,
+										1 + 2 * kind), &cached);
+			CHECK(strlen(alone[kind][i]) > 40, "%s: %s", loras[i] != NULL ? loras[i] : "none",
+				  alone[kind][i]);
 			CHECK(kind > 0 || cached == 0, "%lld tokens of another adapter", (long long) cached);
 			for (int k = 0; k < i; k++)
-				CHECK(strcmp(alone[kind][i], alone[kind][k]) != 0, "adapters %d and %d answer the same", i, k);
+				CHECK(strcmp(alone[kind][i], alone[kind][k]) != 0, "adapters %d and %d answer the same", i,
+					  k);
 		}
-	CHECK(wire_stats(&P.arena)->models[0].max_loras == 2, "%d adapters in a step", wire_stats(&P.arena)->models[0].max_loras);
-	CHECK(wire_stats(&P.arena)->models[0].loras_running[0] == '\0', "nobody runs, but %s", wire_stats(&P.arena)->models[0].loras_running);
+	CHECK(wire_stats(&P.arena)->models[0].max_loras == 2, "%d adapters in a step",
+		  wire_stats(&P.arena)->models[0].max_loras);
+	CHECK(wire_stats(&P.arena)->models[0].loras_running[0] == '\0', "nobody runs, but %s",
+		  wire_stats(&P.arena)->models[0].loras_running);
 	/* one place less than adapters, two in a step */
 	for (int round = 0; round < 4; round++)
 		for (int kind = 0; kind < 3; kind++)
 			for (int i = 0; i < N_LORAS; i++)
-				t[kind][i][round] = ask(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt, 1 + 2 * kind);
+				t[kind][i][round] = ask(kind == 2 ? WK_LOGPROBS : WK_GENERATE, loras[i], prompt,
+										1 + 2 * kind);
 	for (int kind = 0; kind < 3; kind++)
 		for (int i = 0; i < N_LORAS; i++)
 			for (int round = 0; round < 4; round++)
 			{
 				char	   *got = result(t[kind][i][round], NULL);
 
-				CHECK(strcmp(got, alone[kind][i]) == 0, "kind %d, adapter %d: %.60s instead of %.60s", kind, i, got, alone[kind][i]);
+				CHECK(strcmp(got, alone[kind][i]) == 0, "kind %d, adapter %d: %.60s instead of %.60s", kind,
+					  i, got, alone[kind][i]);
 				free(got);
 			}
 	for (int kind = 0; kind < 3; kind++)

@@ -17,7 +17,8 @@ put_text(WireOut *o, WireTag tag, const char *s)
 }
 
 static Talk *
-send_model(WireKind kind, int db, const char *model, const char *path, const char *options, const char *prompt)
+send_model(WireKind kind, int db, const char *model, const char *path, const char *options,
+		   const char *prompt)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -128,7 +129,8 @@ test_share(void)
 	gen(2, "two", "/fake/shared", NULL, "x");
 	a = row(1, "one");
 	b = row(2, "two");
-	CHECK(st->models[a].shared_with == b || st->models[b].shared_with == a, "same files, same options: shared");
+	CHECK(st->models[a].shared_with == b || st->models[b].shared_with == a,
+		  "same files, same options: shared");
 	gen(2, "three", "/fake/shared", "{\"max_num_seqs\": 3}", "x");
 	CHECK(st->models[row(2, "three")].shared_with == -1, "other options: not shared");
 	gen(2, "four", "/fake/shared", "{\"quantization\": \"int8\"}", "x");
@@ -170,29 +172,36 @@ test_fail(void)
 	r = gen(1, "opt", "/fake/x", "{\"max_modellen\": 5}", "x");
 	CHECK(strncmp(r, "22023|unknown model option \"max_modellen\"|Known options", 50) == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"max_model_len\": \"a\"}", "x");
-	CHECK(strcmp(r, "22023|model option \"max_model_len\" must be an integer between 1 and 2147483647, got \"a\"|") == 0, "%s", r);
+	CHECK(strcmp(r, "22023|model option \"max_model_len\" must be an integer between 1 and 2147483647, got "
+					"\"a\"|") == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"kv_cache_dtype\": [8]}", "x");
-	CHECK(strcmp(r, "22023|model option \"kv_cache_dtype\" must be auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2, got [8]|") == 0,
+	CHECK(strcmp(r, "22023|model option \"kv_cache_dtype\" must be auto, float32, float16, bfloat16, int8, "
+					"fp8, fp8_e4m3 or fp8_e5m2, got [8]|") == 0,
 		  "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": \"q3\"}", "x");
-	CHECK(strcmp(r, "22023|model option \"quantization\" must be int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k, got \"q3\"|") == 0,
+	CHECK(strcmp(r, "22023|model option \"quantization\" must be int8, int4, q8_0, q6_k, q4_0, q4_1 or q4_k, "
+					"got \"q3\"|") == 0,
 		  "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": 4}", "x");
 	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
 	CHECK(strcmp(gen(1, "quant", "/fake/x", "{\"quantization\": \"int4\"}", "x"), "X") == 0, "a known one");
 	r = gen(1, "opt", "/fake/x", "{\"dtype\": \"int8\"}", "x");
-	CHECK(strcmp(r, "22023|model option \"dtype\" must be auto, float32, float16 (half) or bfloat16, got \"int8\"|") == 0, "%s", r);
+	CHECK(strcmp(r, "22023|model option \"dtype\" must be auto, float32, float16 (half) or bfloat16, got "
+					"\"int8\"|") == 0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"quantization\": \"bfloat16\"}", "x");
 	CHECK(strncmp(r, "22023|model option \"quantization\"", 33) == 0, "%s", r);
 	CHECK(strcmp(gen(1, "half", "/fake/x", "{\"dtype\": \"half\"}", "x"), "X") == 0, "a known one");
 	r = gen(1, "opt", "/fake/x", "{\"rope_theta\": 0}", "x");
-	CHECK(strcmp(r, "22023|model option \"rope_theta\" must be a number above 0 and at most 1e12, got 0|") == 0, "%s", r);
+	CHECK(strcmp(r, "22023|model option \"rope_theta\" must be a number above 0 and at most 1e12, got 0|") ==
+		  0, "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"rope_scaling\": {\"factor\": 2}}", "x");
-	CHECK(strcmp(r, "22023|model option \"rope_scaling\" must be a JSON object with a \"rope_type\", got {\"factor\":2}|") == 0,
+	CHECK(strcmp(r, "22023|model option \"rope_scaling\" must be a JSON object with a \"rope_type\", got "
+					"{\"factor\":2}|") == 0,
 		  "%s", r);
 	r = gen(1, "opt", "/fake/x", "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"fator\": 2}}", "x");
 	CHECK(strcmp(r, "22023|model option \"rope_scaling\" has an unknown key \"fator\"|") == 0, "%s", r);
-	CHECK(strcmp(gen(1, "rope", "/fake/x", "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}, \"rope_theta\": 1e6}",
+	CHECK(strcmp(gen(1, "rope", "/fake/x",
+					 "{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}, \"rope_theta\": 1e6}",
 					 "x"), "X") == 0, "a scaling");
 	r = gen(1, "opt", "/fake/x", "[1", "x");
 	CHECK(strncmp(r, "22023|model options must be a JSON object", 40) == 0, "%s", r);
@@ -221,9 +230,11 @@ test_unload(void)
 	CHECK(strcmp(r, "55000|model \"ul\" was unloaded|") == 0, "waiting: %s", r);
 	kept = st->models[row(1, "u")].fig;
 	CHECK(kept.steps > 0 && kept.requests == 2 && kept.running == 0 && kept.kv_blocks_total == 0,
-		  "a model keeps what its instance has counted: %lld steps, %lld requests", (long long) kept.steps, (long long) kept.requests);
+		  "a model keeps what its instance has counted: %lld steps, %lld requests", (long long) kept.steps,
+		  (long long) kept.requests);
 	CHECK(strcmp(gen(1, "u", "/fake/u", NULL, "back"), "BACK") == 0, "comes back on use");
-	CHECK(st->models[row(1, "u")].fig.requests == 3 && st->models[row(1, "u")].fig.steps > kept.steps, "... and goes on from there");
+	CHECK(st->models[row(1, "u")].fig.requests == 3 && st->models[row(1, "u")].fig.steps > kept.steps,
+		  "... and goes on from there");
 	CHECK(strcmp(act(WK_MODEL_UNLOAD, 7, "never"), "") == 0, "unloading what is not there");
 	/* the loader gave up, so the next load does not wait for a minute */
 	CHECK(strcmp(gen(1, "quick", "/fake/q", NULL, "soon"), "SOON") == 0, "loader is free");
@@ -388,8 +399,8 @@ test_random(void)
 				t[k] = send_model(WK_MODEL_LOAD, 30, name, "/fake/slow:10", NULL, NULL);
 				break;
 			default:
-				t[k] = send_model(WK_GENERATE, 30, name, rand_r(&seed) % 2 ? "/fake/slow:10" : "/fake/r", NULL,
-								  rand_r(&seed) % 2 ? "@hang" : "@slow:1 a b c");
+				t[k] = send_model(WK_GENERATE, 30, name, rand_r(&seed) % 2 ? "/fake/slow:10" : "/fake/r",
+								  NULL, rand_r(&seed) % 2 ? "@hang" : "@slow:1 a b c");
 				break;
 		}
 	}

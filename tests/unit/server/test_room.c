@@ -1,6 +1,7 @@
 /*
  * test_room.c
- *	  Several models under a memory limit (--fake): who is unloaded for whom, who waits, who fails; keep-alive.
+ *	  Several models under a memory limit (--fake): who is unloaded for whom, who waits, who fails;
+ *	  keep-alive.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -85,7 +86,8 @@ result(Talk *t)
 	{
 		final = f.final;
 		if (f.kind == WF_ERROR)
-			snprintf(buf, sizeof(buf), "%s: %s / %s", frame_str(&f, WTAG_SQLSTATE), frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_DETAIL));
+			snprintf(buf, sizeof(buf), "%s: %s / %s", frame_str(&f, WTAG_SQLSTATE),
+					 frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_DETAIL));
 		else if (final)
 			snprintf(buf, sizeof(buf), "%s", frame_str(&f, WTAG_TEXT));
 	}
@@ -138,12 +140,13 @@ test_least_recent(void)
 	is(result(ask("a", SIZE, "three")), "THREE", "a again");
 	settle();
 	is(result(ask("c", SIZE, "four")), "FOUR", "c takes the room of b");
-	CHECK(state_of("a") == WM_READY && state_of("b") == WM_UNLOADED && state_of("c") == WM_READY, "b was used longest ago: %u %u %u",
-		  state_of("a"), state_of("b"), state_of("c"));
+	CHECK(state_of("a") == WM_READY && state_of("b") == WM_UNLOADED && state_of("c") == WM_READY,
+		  "b was used longest ago: %u %u %u", state_of("a"), state_of("b"), state_of("c"));
 	settle();
 	is(result(ask("b", SIZE, "five")), "FIVE", "b takes that of a");
 	CHECK(state_of("a") == WM_UNLOADED && state_of("c") == WM_READY, "a was used longest ago");
-	starts(result(ask("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")), "53200: there is no room for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
+	starts(result(ask("giant", "{\"kv_cache_memory_bytes\": 300000000}", "x")),
+		   "53200: there is no room for model \"giant\" / It needs 286 MB; of 128 MB", "too large");
 	CHECK(state_of("b") == WM_READY && state_of("c") == WM_READY, "nobody had to go for that");
 }
 
@@ -176,7 +179,8 @@ test_busy(void)
 	starts(result(a), "@DELAY", "a");
 	starts(result(b), "@DELAY", "b");
 	usleep(100000);
-	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "nobody had to go for who went away");
+	CHECK(state_of("a") == WM_READY && state_of("b") == WM_READY && state_of("c") == WM_UNLOADED,
+		  "nobody had to go for who went away");
 	is(result(talk_command(&P, "integrity")), "ok", "integrity");
 }
 
@@ -197,13 +201,14 @@ test_lowered(void)
 	set("config memory_limit=128\n");
 	EVENTUALLY(state_of("a") == WM_UNLOADED);
 	usleep(700000);
-	CHECK(state_of("a") == WM_UNLOADED && state_of("b") == WM_READY && state_of("c") == WM_READY, "a was used longest ago: %u %u %u", state_of("a"),
-		  state_of("b"), state_of("c"));
+	CHECK(state_of("a") == WM_UNLOADED && state_of("b") == WM_READY && state_of("c") == WM_READY,
+		  "a was used longest ago: %u %u %u", state_of("a"), state_of("b"), state_of("c"));
 	t = ask("b", SIZE, "@delay:4000 busy");
 	usleep(30000);
 	set("config memory_limit=50\n");
 	EVENTUALLY(state_of("c") == WM_UNLOADED);
-	CHECK(state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "who is busy stays: %u %u", state_of("b"), state_of("c"));
+	CHECK(state_of("b") == WM_READY && state_of("c") == WM_UNLOADED, "who is busy stays: %u %u",
+		  state_of("b"), state_of("c"));
 	starts(result(t), "@DELAY", "b");
 	EVENTUALLY(state_of("b") == WM_UNLOADED);
 	CHECK(state_of("b") == WM_UNLOADED, "... until it is idle");
@@ -223,7 +228,8 @@ test_timeout(void)
 	b = ask("b", SIZE, "@delay:1500 busy");
 	usleep(30000);
 	r = result(ask("c", SIZE, "x"));
-	starts(r, "53200: there is no room for model \"c\" / It needs 57 MB; of 128 MB (vllm.memory_limit) 114 MB are taken: ", "timeout");
+	starts(r, "53200: there is no room for model \"c\" / It needs 57 MB; of 128 MB (vllm.memory_limit) 114 "
+			  "MB are taken: ", "timeout");
 	CHECK(strstr(r, "\"a\" 57 MB (busy)") != NULL && strstr(r, "\"b\" 57 MB (busy)") != NULL, "%s", r);
 	starts(result(a), "@DELAY", "a");
 	starts(result(b), "@DELAY", "b");
@@ -242,7 +248,8 @@ test_pinned(void)
 	is(result(ask("q", SIZE, "other")), "OTHER", "q");
 	settle();
 	is(result(ask("r", SIZE, "third")), "THIRD", "r");
-	CHECK(state_of("p") == WM_READY && state_of("q") == WM_UNLOADED, "a pinned model stays though it is older");
+	CHECK(state_of("p") == WM_READY && state_of("q") == WM_UNLOADED,
+		  "a pinned model stays though it is older");
 }
 
 /* Other weights for a model on its way: who waits for it gets these. */
@@ -440,7 +447,8 @@ test_adapters(void)
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
 	is(result(ask_lora("la", "z", "three")), "[z] THREE", "z instead of x");
 	CHECK(takes("la") == 117, "model and adapters: %lld", (long long) takes("la"));
-	starts(result(ask_lora("la", "giant", "x")), "53200: there is no room for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
+	starts(result(ask_lora("la", "giant", "x")),
+		   "53200: there is no room for adapter \"giant\" / It needs 81920 kB; of 128 MB", "too large");
 	CHECK(takes("la") == 117, "nobody had to go for that: %lld", (long long) takes("la"));
 	/* one of two models is enough, and no other goes before its memory has come back */
 	is(result(ask("s1", SMALL, "small")), "SMALL", "s1");
@@ -449,14 +457,17 @@ test_adapters(void)
 	t = talk_command(&P, "sleep-step 500");
 	usleep(50000);
 	is(result(ask_lora("la", "x", "three and a half")), "[x] THREE AND A HALF", "x instead of s1");
-	CHECK(state_of("s1") == WM_UNLOADED && state_of("s2") == WM_READY, "only s1 has gone: %u %u", state_of("s1"), state_of("s2"));
+	CHECK(state_of("s1") == WM_UNLOADED && state_of("s2") == WM_READY, "only s1 has gone: %u %u",
+		  state_of("s1"), state_of("s2"));
 	result(t);
 	/* a model takes the room of adapters that nobody uses, and one of its own that of a model */
 	is(result(ask("lb", SIZE, "four")), "FOUR", "b beside a");
-	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_READY, "a without adapters: %u %u", state_of("la"), state_of("lb"));
+	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_READY, "a without adapters: %u %u",
+		  state_of("la"), state_of("lb"));
 	settle();
 	is(result(ask_lora("la", "x", "five")), "[x] FIVE", "x instead of b");
-	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_UNLOADED, "b has gone: %u %u", state_of("la"), state_of("lb"));
+	CHECK(state_of("la") == WM_READY && state_of("lb") == WM_UNLOADED, "b has gone: %u %u", state_of("la"),
+		  state_of("lb"));
 	/* who has what is wanted is waited for, */
 	is(result(ask_lora("la", "y", "six")), "[y] SIX", "y");
 	t = ask_lora("la", "x", "@delay:700 seven");
@@ -478,7 +489,8 @@ test_adapters(void)
 	usleep(30000);
 	second = ask_lora("la", "y", "y");
 	r = result(ask_lora("la", "x", "x"));
-	starts(r, "53200: there is no room for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) 114 MB are taken: ", "timeout");
+	starts(r, "53200: there is no room for adapter \"x\" / It needs 30720 kB; of 128 MB (vllm.memory_limit) "
+			  "114 MB are taken: ", "timeout");
 	/* all wait at the same time */
 	starts(result(second), "53200: there is no room for adapter \"y\"", "timeout of the second");
 	starts(result(t), "@DELAY", "b");
@@ -497,32 +509,41 @@ test_adapters(void)
 static void
 test_keep_alive(void)
 {
-	is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "short")), "SHORT", "k");
+	is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "short")), "SHORT",
+	   "k");
 	CHECK(state_of("k") == WM_READY, "there");
 	for (int i = 0; i < 4; i++)
 	{
 		usleep(500000);
-		is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "again")), "AGAIN", "k");
+		is(result(ask("k", "{\"keep_alive\": \"1s\", \"kv_cache_memory_bytes\": 1000000}", "again")), "AGAIN",
+		   "k");
 		CHECK(state_of("k") == WM_READY, "a call prolongs it");
 	}
 	EVENTUALLY(state_of("k") == WM_UNLOADED);
 	CHECK(state_of("k") == WM_UNLOADED, "nobody has asked for it");
-	is(result(ask("z", "{\"keep_alive\": 0, \"kv_cache_memory_bytes\": 1000000}", "@delay:1500 zero")), "@DELAY:1500 ZERO", "busy for longer than that");
+	is(result(ask("z", "{\"keep_alive\": 0, \"kv_cache_memory_bytes\": 1000000}", "@delay:1500 zero")),
+	   "@DELAY:1500 ZERO", "busy for longer than that");
 	EVENTUALLY(state_of("z") == WM_UNLOADED);
 	CHECK(state_of("z") == WM_UNLOADED, "keep_alive 0");
 	set("config keep_alive=1\n");
 	is(result(ask("d", "{\"kv_cache_memory_bytes\": 1000000}", "default")), "DEFAULT", "d");
-	is(result(ask("f", "{\"kv_cache_memory_bytes\": 1000000, \"keep_alive\": \"2 h\"}", "for ever")), "FOR EVER", "f");
+	is(result(ask("f", "{\"kv_cache_memory_bytes\": 1000000, \"keep_alive\": \"2 h\"}", "for ever")),
+	   "FOR EVER", "f");
 	EVENTUALLY(state_of("d") == WM_UNLOADED);
-	CHECK(state_of("d") == WM_UNLOADED && state_of("f") == WM_READY, "the setting's, but for those with one of their own");
-	starts(result(ask("g", "{\"keep_alive\": \"soon\"}", "x")), "22023: model option \"keep_alive\" must be seconds, a text such as \"5min\", or -1 (for ever), got \"soon\"", "bad");
-	starts(result(ask("g", "{\"keep_alive\": -5}", "x")), "22023: model option \"keep_alive\" must be", "bad");
+	CHECK(state_of("d") == WM_UNLOADED && state_of("f") == WM_READY,
+		  "the setting's, but for those with one of their own");
+	starts(result(ask("g", "{\"keep_alive\": \"soon\"}", "x")),
+		   "22023: model option \"keep_alive\" must be seconds, a text such as \"5min\", or -1 (for ever), "
+		   "got \"soon\"", "bad");
+	starts(result(ask("g", "{\"keep_alive\": -5}", "x")), "22023: model option \"keep_alive\" must be",
+		   "bad");
 }
 
 int
 main(int argc, char **argv)
 {
-	static const char *const args[] = {"--fake", "--set", "memory_limit=128", "--set", "memory_timeout_ms=20000", NULL};
+	static const char *const args[] = {"--fake", "--set", "memory_limit=128", "--set",
+									   "memory_timeout_ms=20000", NULL};
 
 	if (!peer_start(&P, argc, argv, args, 64, 16384, 1 << 20))
 		return check_done("test_room");

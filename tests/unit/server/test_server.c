@@ -119,7 +119,8 @@ test_generate(void)
 
 	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_PROGRESS &&
 		  strcmp(frame_str(&f, WTAG_TEXT), "loading model \"m\"") == 0, "the first use says that it loads");
-	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_ACCEPTED && frame_int(&f, WTAG_PROMPT_TOKENS) == 22, "accepted");
+	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_ACCEPTED && frame_int(&f, WTAG_PROMPT_TOKENS) == 22,
+		  "accepted");
 	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_DONE && f.final, "done");
 	CHECK(talk_state(t) == WS_CLOSED, "closed before the final frame can be read");
 	CHECK(st->finished == 1 && st->requests == 1 && st->running == 0 && st->output_tokens == 4 &&
@@ -127,15 +128,18 @@ test_generate(void)
 	CHECK(strcmp(frame_str(&f, WTAG_TEXT), "HELLO BRAVE NEW WORLD") == 0, "%s", frame_str(&f, WTAG_TEXT));
 	CHECK(strcmp(frame_str(&f, WTAG_FINISH_REASON), "stop") == 0, "finish reason");
 	CHECK(frame_int(&f, WTAG_COMPLETION_TOKENS) == 4 && frame_int(&f, WTAG_E2E_US) > 0, "usage");
-	CHECK(st->n_models == 1 && st->models[0].state == WM_READY && strcmp((const char *) st->models[0].name, "m") == 0 &&
-		  st->models[0].requests == 1 && st->models[0].output_tokens == 4, "model row");
+	CHECK(st->n_models == 1 && st->models[0].state == WM_READY &&
+		  strcmp((const char *) st->models[0].name, "m") == 0 && st->models[0].requests == 1 &&
+		  st->models[0].output_tokens == 4, "model row");
 	talk_free(t);
 
 	t = generate("a b c", true);
 	for (int i = 0; i < 4; i++)
-		CHECK(talk_wait(t, &f, 5000) && f.kind == (i == 0 ? WF_ACCEPTED : WF_TEXT), "stream frame %d: %d", i, f.kind);
+		CHECK(talk_wait(t, &f, 5000) && f.kind == (i == 0 ? WF_ACCEPTED : WF_TEXT), "stream frame %d: %d", i,
+			  f.kind);
 	CHECK(strcmp(frame_str(&f, WTAG_TEXT), " C") == 0, "last delta");
-	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_DONE && frame_str(&f, WTAG_TEXT)[0] == '\0', "no text in the end");
+	CHECK(talk_wait(t, &f, 5000) && f.kind == WF_DONE && frame_str(&f, WTAG_TEXT)[0] == '\0',
+		  "no text in the end");
 	talk_free(t);
 
 	r = answer(generate("", false));
@@ -272,7 +276,8 @@ test_big(void)
 		p[i] = ' ';
 	p[n] = '\0';
 	t = generate_n(p, n, false);
-	CHECK(talk_final(t, &f, 30000) && f.kind == WF_DONE && frame_field(&f, WTAG_TEXT, &v) && v.n == n, "whole answer");
+	CHECK(talk_final(t, &f, 30000) && f.kind == WF_DONE && frame_field(&f, WTAG_TEXT, &v) && v.n == n,
+		  "whole answer");
 	for (size_t i = 0; same && i < n; i++)
 		same = v.s[i] == (p[i] == ' ' ? ' ' : 'A');
 	CHECK(same, "answer is right");
@@ -363,7 +368,8 @@ test_grammars(void)
 	}
 	before = clock_ns();
 	CHECK(strcmp(answer(generate("no grammar", false)), "NO GRAMMAR") == 0, "another request");
-	CHECK(clock_ns() - before < INT64_C(450000000) || peer_sanitized(&P), "it has waited for %lld ms", (long long) (clock_ns() - before) / 1000000);
+	CHECK(clock_ns() - before < INT64_C(450000000) || peer_sanitized(&P), "it has waited for %lld ms",
+		  (long long) (clock_ns() - before) / 1000000);
 	for (int i = 0; i < 12; i++)
 	{
 		talk_cancel(t[i]);
@@ -372,7 +378,8 @@ test_grammars(void)
 	}
 	before = clock_ns();
 	CHECK(strcmp(answer(generate_regex("b", "b+")), "b") == 0, "an answer");
-	CHECK(clock_ns() - before < INT64_C(2000000000), "after %lld ms", (long long) (clock_ns() - before) / 1000000);
+	CHECK(clock_ns() - before < INT64_C(2000000000), "after %lld ms",
+		  (long long) (clock_ns() - before) / 1000000);
 	ends("grammars");
 }
 
@@ -510,7 +517,8 @@ test_idle(void)
 	int64_t		beat = atomic_load(&P.h->heartbeat_us);
 
 	sleep(2);
-	CHECK(cpu_seconds(P.pid) - before <= 0.02, "idle engine uses no CPU: %.3f s", cpu_seconds(P.pid) - before);
+	CHECK(cpu_seconds(P.pid) - before <= 0.02, "idle engine uses no CPU: %.3f s",
+		  cpu_seconds(P.pid) - before);
 	CHECK(atomic_load(&P.h->heartbeat_us) > beat, "but its heart beats");
 	EVENTUALLY(atomic_load(&P.h->busy) == 0);
 	CHECK(atomic_load(&P.h->busy) == 0, "not busy");
@@ -528,7 +536,8 @@ test_settings(void)
 	{
 		int64_t		t0 = clock_us();
 
-		CHECK(strcmp(answer(generate("slow step", false)), "SLOW STEP") == 0, "an answer with other settings");
+		CHECK(strcmp(answer(generate("slow step", false)), "SLOW STEP") == 0,
+			  "an answer with other settings");
 		slow = clock_us() - t0 >= 50000;
 	}
 	CHECK(slow, "config took effect");
@@ -549,7 +558,8 @@ test_crash_and_stall(void)
 	usleep(100000);
 	steps = atomic_load(&P.h->step_counter);
 	usleep(100000);
-	CHECK(atomic_load(&P.h->busy) == 1 && atomic_load(&P.h->step_counter) == steps, "stalled: busy and no step");
+	CHECK(atomic_load(&P.h->busy) == 1 && atomic_load(&P.h->step_counter) == steps,
+		  "stalled: busy and no step");
 	CHECK(strcmp(control("ping"), "pong") == 0, "the server thread answers all the same");
 	u = generate("waits", false);
 	talk_cancel(u);
@@ -636,7 +646,8 @@ bench(void)
 		t0 = clock_us();
 		t = generate_n(p, size, false);
 		talk_final(t, &f, 30000);
-		printf("16 MB prompt, %s answer: %.1f ms\n", i < 2 ? "16 MB" : "short", (double) (clock_us() - t0) / 1000);
+		printf("16 MB prompt, %s answer: %.1f ms\n", i < 2 ? "16 MB" : "short",
+			   (double) (clock_us() - t0) / 1000);
 		talk_free(t);
 	}
 	free(p);

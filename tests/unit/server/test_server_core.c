@@ -107,13 +107,15 @@ test_check(void)
 
 	CHECK(talk_final(t, &f, 10000) && strcmp(frame_str(&f, WTAG_ARCH), "llama") == 0 &&
 		  strcmp(frame_str(&f, WTAG_DTYPE), "F32") == 0 && frame_int(&f, WTAG_N_PARAMS) > 1000 &&
-		  frame_int(&f, WTAG_MAX_MODEL_LEN) > 0, "check: %s %s", frame_str(&f, WTAG_MESSAGE), frame_str(&f, WTAG_ARCH));
+		  frame_int(&f, WTAG_MAX_MODEL_LEN) > 0, "check: %s %s", frame_str(&f, WTAG_MESSAGE),
+		  frame_str(&f, WTAG_ARCH));
 	talk_free(t);
 	CHECK(st->n_models == 0, "a check loads nothing");
 	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = "build/fixtures/models/no_such"}));
 	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "%s", r);
 	free(r);
-	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL,.options = "{\"max_model_len\": 100000000}"}));
+	r = result(ask(&(Ask) {.kind = WK_MODEL_CHECK,.path = MODEL,
+						   .options = "{\"max_model_len\": 100000000}"}));
 	CHECK(strncmp(r, "22023: ", 7) == 0, "%s", r);
 	free(r);
 }
@@ -133,7 +135,8 @@ test_generate(void)
 	CHECK(talk_final(t, &f, 30000) && f.kind == WF_DONE && frame_int(&f, WTAG_COMPLETION_TOKENS) == 20 &&
 		  strcmp(frame_str(&f, WTAG_FINISH_REASON), "length") == 0 && frame_int(&f, WTAG_PROMPT_TOKENS) > 0,
 		  "generate: %s", frame_str(&f, WTAG_MESSAGE));
-	CHECK(st->finished == 1 && st->output_tokens == 20 && st->steps >= 20, "counted: %lld steps", (long long) st->steps);
+	CHECK(st->finished == 1 && st->output_tokens == 20 && st->steps >= 20, "counted: %lld steps",
+		  (long long) st->steps);
 	CHECK(st->kv_blocks_used == 0, "blocks are free when the answer is there");
 	talk_free(t);
 	one = result(ask(&plain));
@@ -160,20 +163,27 @@ test_generate(void)
 static void
 test_errors(void)
 {
-	char	   *r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "",.max_tokens = 5}));
+	char	   *r =
+		result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "",
+						   .max_tokens = 5}));
 
 	CHECK(strncmp(r, "22023: ", 7) == 0, "empty prompt: %s", r);
 	free(r);
-	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "s",.path = MODEL,.options = "{\"max_model_len\": 8}",
+	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "s",.path = MODEL,
+						   .options = "{\"max_model_len\": 8}",
 		.prompt = "one two three four five six seven eight nine ten",.max_tokens = 5}));
 	CHECK(strncmp(r, "54000: ", 7) == 0, "prompt too long: %s", r);
 	free(r);
-	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "gone",.path = "/no/such/model",.prompt = "x",.max_tokens = 5}));
+	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "gone",.path = "/no/such/model",.prompt = "x",
+						   .max_tokens = 5}));
 	CHECK(strncmp(r, "58030: ", 7) == 0 || strncmp(r, "XX001: ", 7) == 0, "no files: %s", r);
 	free(r);
 }
 
-/* What is wrong is found when the model and what drafts for it are there: nothing of them is left (ASan's engine says so when it ends). */
+/*
+ * What is wrong is found when the model and what drafts for it are there: nothing of them is left (ASan's
+ * engine says so when it ends).
+ */
 static void
 test_late_error(void)
 {
@@ -182,9 +192,12 @@ test_late_error(void)
 	char	   *r;
 
 	CHECK(getcwd(cwd, sizeof(cwd)) != NULL, "no directory");
-	snprintf(options, sizeof(options), "{\"fp8_activations\": true, \"speculative_config\": {\"method\": \"medusa\", \"model\": \"%s/" DRAFTS "medusa\"}}", cwd);
-	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "late",.path = DRAFTS "target",.options = options,.prompt = "x",.max_tokens = 5}));
-	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "options that don't fit the weights: %s", r);
+	snprintf(options, sizeof(options), "{\"fp8_activations\": true, \"speculative_config\": {\"method\": "
+									   "\"medusa\", \"model\": \"%s/" DRAFTS "medusa\"}}", cwd);
+	r = result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "late",.path = DRAFTS "target",
+						   .options = options,.prompt = "x",.max_tokens = 5}));
+	CHECK(strncmp(r, "0A000: option \"fp8_activations\"", 31) == 0, "options that don't fit the weights: %s",
+		  r);
 	free(r);
 	integrity("a load that fails late");
 }
@@ -258,8 +271,8 @@ test_no_waiting_for_readers(void)
 		free(r);
 	}
 	EVENTUALLY(st->finished == finished + 8 && st->running == 0);
-	CHECK(st->finished == finished + 8 && st->output_tokens == tokens + 1600 && st->running == 0 && st->kv_blocks_used == 0,
-		  "all are computed, %lld of 8", (long long) (st->finished - finished));
+	CHECK(st->finished == finished + 8 && st->output_tokens == tokens + 1600 && st->running == 0 &&
+		  st->kv_blocks_used == 0, "all are computed, %lld of 8", (long long) (st->finished - finished));
 	for (int i = 0; i < 4; i++)
 	{
 		char	   *r;
@@ -282,12 +295,14 @@ test_idle(void)
 
 	for (int i = 0; i < 3; i++)
 	{
-		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",.max_tokens = 50,
+		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
+								.max_tokens = 50,
 			.ignore_eos = true})));
 		usleep(20000);			/* threads spin for less */
 		before = cpu_seconds(P.pid);
 		sleep(1);
-		CHECK(cpu_seconds(P.pid) - before <= 0.02, "idle after load: %.3f s of CPU time", cpu_seconds(P.pid) - before);
+		CHECK(cpu_seconds(P.pid) - before <= 0.02, "idle after load: %.3f s of CPU time",
+			  cpu_seconds(P.pid) - before);
 	}
 }
 
@@ -328,7 +343,8 @@ pinned_threads(void)
 	snprintf(path, sizeof(path), "/proc/%d/task", (int) P.pid);
 	d = opendir(path);
 	while (d != NULL && (de = readdir(d)) != NULL)
-		n += atoi(de->d_name) > 0 && sched_getaffinity(atoi(de->d_name), sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+		n += atoi(de->d_name) > 0 && sched_getaffinity(atoi(de->d_name), sizeof(set), &set) == 0 &&
+			CPU_COUNT(&set) == 1;
 	if (d != NULL)
 		closedir(d);
 	return n;
@@ -351,7 +367,8 @@ test_affinity(const char *engine)
 	start(engine, args);
 	if (P.ready)
 	{
-		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",.max_tokens = 5})));
+		free(result(ask(&(Ask) {.kind = WK_GENERATE,.db = 1,.model = "a",.path = MODEL,.prompt = "Hello",
+								.max_tokens = 5})));
 		CHECK(pinned_threads() == 1, "%d threads are bound, one computes", pinned_threads());
 	}
 	stop();

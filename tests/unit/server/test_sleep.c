@@ -14,7 +14,8 @@ static Peer P;
 static volatile WireStats *st;
 
 static Talk *
-send_ask(WireKind kind, int db, const char *model, const char *path, const char *prompt, const char *command, int max_tokens, bool wait)
+send_ask(WireKind kind, int db, const char *model, const char *path, const char *prompt, const char *command,
+		 int max_tokens, bool wait)
 {
 	Buf			b = {0};
 	WireOut		o = peer_out(&b);
@@ -208,7 +209,8 @@ test_modes(const char *want, const char *long_want)
 		snprintf(cmd, sizeof(cmd), "sleep %d abort", level);
 		said(cmd, "ok");
 		for (int i = 0; i < 6; i++)
-			is(t[i], level == 0 ? "55000: model \"m\" was paused" : "55000: model \"m\" was put to sleep", "aborted");
+			is(t[i], level == 0 ? "55000: model \"m\" was paused" : "55000: model \"m\" was put to sleep",
+			   "aborted");
 		t[0] = gen(1, MODEL, 20, true);
 		said("integrity", "ok");
 		said("wake 7", "ok");
@@ -290,7 +292,10 @@ begin_copy(void)
 	return t;
 }
 
-/* Requests that are kept while the model has no weights: what if the files are others, or gone, when it wakes? */
+/*
+ * Requests that are kept while the model has no weights: what if the files are others, or gone, when it
+ * wakes?
+ */
 static void
 test_files_change(const char *want, const char *long_want)
 {
@@ -358,7 +363,8 @@ test_update(const char *want, const char *long_want)
 			CHECK(strcmp(r, "ok") == 0, "level %d, %s: %s", level, modes[m], r);
 			u = gen(7, COPY, 20, true);
 			nap();
-			CHECK(atomic_load(&wire_slot(&P.arena, u->slot)->phase) == WP_ASLEEP, "level %d, %s: it waits", level, modes[m]);
+			CHECK(atomic_load(&wire_slot(&P.arena, u->slot)->phase) == WP_ASLEEP, "level %d, %s: it waits",
+				  level, modes[m]);
 			said("integrity", "ok");
 			said("wake 7", "ok");
 			is(t, m < 2 ? long_want : "55000: model \"m\" was given other weights", cmd);
@@ -391,7 +397,8 @@ test_update(const char *want, const char *long_want)
 		CHECK(system("rm -rf " OTHER_COPY " && cp -r " MODEL " " OTHER_COPY) == 0, "copied");
 		is(gen(8, COPY, 20, false), want, "a model of the same files");
 		t = begin_copy();
-		is(send_ask(WK_CONTROL, 7, "m", OTHER_COPY, NULL, "update-weights keep", 0, false), "ok", "another path");
+		is(send_ask(WK_CONTROL, 7, "m", OTHER_COPY, NULL, "update-weights keep", 0, false), "ok",
+		   "another path");
 		snprintf(cmd, sizeof(cmd), "sleep %d keep", level);
 		said(cmd, "ok");
 		said("wake 7", "ok");
@@ -453,7 +460,8 @@ test_one(const char *want)
 	free(other);
 	/* all, with a model that comes while they sleep */
 	said("sleep 1 wait", "ok");
-	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), "55000: model \"late\" is asleep", "new ones sleep, too");
+	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), "55000: model \"late\" is asleep",
+	   "new ones sleep, too");
 	said("wake 7", "ok");
 	is(send_ask(WK_GENERATE, 4, "late", MODEL, prompt, NULL, 20, false), want, "woken with all");
 }

@@ -35,7 +35,8 @@ test_members(void)
 {
 	members("{}", "0");
 	members(" { } ", "0");
-	members("{\"a\": 1, \"b\" : [1,{\"c\":\"}\"}] ,\"d\":\"x\\\"y\"}", "a=1;b=[1,{\"c\":\"}\"}];d=\"x\\\"y\";0");
+	members("{\"a\": 1, \"b\" : [1,{\"c\":\"}\"}] ,\"d\":\"x\\\"y\"}",
+			"a=1;b=[1,{\"c\":\"}\"}];d=\"x\\\"y\";0");
 	members("{\"a\":12345678901234567890.10}", "a=12345678901234567890.10;0");
 	members("{\"a\":null,\"b\":true}\n", "a=null;b=true;0");
 	members("[]", "-1");
@@ -129,22 +130,27 @@ static void
 test_kinds(void)
 {
 	good(WTAG_JSON_SCHEMA, "{\"type\": \"object\"}", GRAM_JSON_SCHEMA, "{\"type\": \"object\"}");
-	good(WTAG_JSON_SCHEMA, " \"{\\\"type\\\": \\\"object\\\"}\" ", GRAM_JSON_SCHEMA, "{\"type\": \"object\"}");
+	good(WTAG_JSON_SCHEMA, " \"{\\\"type\\\": \\\"object\\\"}\" ", GRAM_JSON_SCHEMA,
+		 "{\"type\": \"object\"}");
 	good(WTAG_JSON_SCHEMA, "true", GRAM_JSON_SCHEMA, "true");
 	good(WTAG_REGEX, "a+", GRAM_REGEX, "a+");
 	good(WTAG_REGEX, " ", GRAM_REGEX, " ");
 	good(WTAG_GRAMMAR, "root ::= \"a\"", GRAM_GRAMMAR, "root ::= \"a\"");
 	good(WTAG_STRUCT_CHOICE, "yes", GRAM_CHOICE, NULL);
-	good(WTAG_STRUCTURED_OUTPUTS, "{\"json\": {\"b\":1, \"a\":123456789012345678901}}", GRAM_JSON_SCHEMA, "{\"b\":1, \"a\":123456789012345678901}");
+	good(WTAG_STRUCTURED_OUTPUTS, "{\"json\": {\"b\":1, \"a\":123456789012345678901}}", GRAM_JSON_SCHEMA,
+		 "{\"b\":1, \"a\":123456789012345678901}");
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"json\": \"{}\", \"regex\": null}", GRAM_JSON_SCHEMA, "{}");
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"regex\": \"\\\\d\\u0041\", \"strict\": true}", GRAM_REGEX, "\\dA");
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"choice\": [\"a\", \"b\"]}", GRAM_CHOICE, NULL);
 	good(WTAG_STRUCTURED_OUTPUTS, "{\"json_object\": true}", GRAM_JSON_OBJECT, NULL);
-	good(WTAG_STRUCTURED_OUTPUTS, "{\"structural_tag\": {\"format\": {}}}", GRAM_STRUCTURAL_TAG, "{\"format\": {}}");
+	good(WTAG_STRUCTURED_OUTPUTS, "{\"structural_tag\": {\"format\": {}}}", GRAM_STRUCTURAL_TAG,
+		 "{\"format\": {}}");
 	good(WTAG_RESPONSE_FORMAT, "{\"type\": \"json_object\"}", GRAM_JSON_OBJECT, NULL);
-	good(WTAG_RESPONSE_FORMAT, "{\"json_schema\": {\"name\": \"x\", \"schema\": {\"a\": 1}, \"strict\": null}, \"type\": \"json_schema\"}",
+	good(WTAG_RESPONSE_FORMAT, "{\"json_schema\": {\"name\": \"x\", \"schema\": {\"a\": 1}, \"strict\": "
+							   "null}, \"type\": \"json_schema\"}",
 		 GRAM_JSON_SCHEMA, "{\"a\": 1}");
-	good(WTAG_RESPONSE_FORMAT, "{\"type\": \"structural_tag\", \"format\": 1}", GRAM_STRUCTURAL_TAG, "{\"type\": \"structural_tag\", \"format\": 1}");
+	good(WTAG_RESPONSE_FORMAT, "{\"type\": \"structural_tag\", \"format\": 1}", GRAM_STRUCTURAL_TAG,
+		 "{\"type\": \"structural_tag\", \"format\": 1}");
 }
 
 static void
@@ -157,30 +163,41 @@ test_options(void)
 	structured_free(&s);
 	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"text\"}")}, 1, &e) && !s.given, "text: %s", e.msg);
 	structured_free(&s);
-	CHECK(parse(&s, (const Given[]) {OUTPUTS("{\"json_object\": true}")}, 1, &e) && s.gram.opt.strict && !s.in_reasoning &&
-		  !s.gram.opt.disable_any_whitespace && s.gram.opt.whitespace_pattern == NULL, "defaults: %s", e.msg);
+	CHECK(parse(&s, (const Given[]) {OUTPUTS("{\"json_object\": true}")}, 1, &e) && s.gram.opt.strict &&
+		  !s.in_reasoning && !s.gram.opt.disable_any_whitespace && s.gram.opt.whitespace_pattern == NULL,
+		  "defaults: %s", e.msg);
 	structured_free(&s);
-	CHECK(parse(&s, (const Given[]) {{WTAG_JSON_SCHEMA, "{}"}, OUTPUTS("{\"strict\": false, \"enable_in_reasoning\": true, "
-																		"\"disable_any_whitespace\": true, \"disable_additional_properties\": true, "
-																		"\"whitespace_pattern\": \"[ ]?\"}")}, 2, &e) &&
-		  !s.gram.opt.strict && s.in_reasoning && s.gram.opt.disable_any_whitespace && s.gram.opt.disable_additional_properties &&
-		  strcmp(s.gram.opt.whitespace_pattern, "[ ]?") == 0, "options: %s", e.msg);
+	CHECK(parse(&s, (const Given[]) {{WTAG_JSON_SCHEMA, "{}"},
+									 OUTPUTS("{\"strict\": false, \"enable_in_reasoning\": true, "
+																		"\"disable_any_whitespace\": true, "
+																		"\"disable_additional_properties\": "
+																		"true, \"whitespace_pattern\": \"[ "
+																		"]?\"}")}, 2, &e) &&
+		  !s.gram.opt.strict && s.in_reasoning && s.gram.opt.disable_any_whitespace &&
+		  s.gram.opt.disable_additional_properties && strcmp(s.gram.opt.whitespace_pattern, "[ ]?") == 0,
+		  "options: %s", e.msg);
 	structured_free(&s);
-	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},\"strict\":false}}")}, 1, &e) &&
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},"
+											"\"strict\":false}}")}, 1, &e) &&
 		  !s.gram.opt.strict, "strict: %s", e.msg);
 	structured_free(&s);
 	/* beside a response_format, which is a kind, as beside an argument */
-	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"json_object\"}"), OUTPUTS("{\"disable_any_whitespace\": true}")}, 2, &e) &&
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"json_object\"}"),
+									 OUTPUTS("{\"disable_any_whitespace\": true}")}, 2, &e) &&
 		  s.gram.kind == GRAM_JSON_OBJECT && s.gram.opt.disable_any_whitespace, "response_format: %s", e.msg);
 	structured_free(&s);
-	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},\"strict\":false}}"),
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{},"
+											"\"strict\":false}}"),
 									 OUTPUTS("{\"strict\": true, \"whitespace_pattern\": \" \"}")}, 2, &e) &&
-		  !s.gram.opt.strict && strcmp(s.gram.opt.whitespace_pattern, " ") == 0, "response_format with its own strict: %s", e.msg);
+		  !s.gram.opt.strict && strcmp(s.gram.opt.whitespace_pattern, " ") == 0,
+		  "response_format with its own strict: %s", e.msg);
 	structured_free(&s);
-	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"text\"}"), OUTPUTS("{\"strict\": false}")}, 2, &e) && !s.given, "text: %s", e.msg);
+	CHECK(parse(&s, (const Given[]) {FORMAT("{\"type\": \"text\"}"), OUTPUTS("{\"strict\": false}")}, 2,
+				&e) && !s.given, "text: %s", e.msg);
 	structured_free(&s);
-	CHECK(parse(&s, (const Given[]) {{WTAG_STRUCT_CHOICE, "yes"}, {WTAG_STRUCT_CHOICE, "no"}}, 2, &e) && s.gram.n_choices == 2 &&
-		  s.gram.choice_len[1] == 2 && memcmp(s.gram.choice[1], "no", 2) == 0, "choice: %s", e.msg);
+	CHECK(parse(&s, (const Given[]) {{WTAG_STRUCT_CHOICE, "yes"}, {WTAG_STRUCT_CHOICE, "no"}}, 2, &e) &&
+		  s.gram.n_choices == 2 && s.gram.choice_len[1] == 2 && memcmp(s.gram.choice[1], "no", 2) == 0,
+		  "choice: %s", e.msg);
 	structured_free(&s);
 }
 
@@ -189,23 +206,32 @@ test_refused(void)
 {
 	BAD("you can only use one kind of structured output, but json_schema and regex are given", "regex",
 		{WTAG_JSON_SCHEMA, "{}"}, {WTAG_REGEX, "a"});
-	BAD("you can only use one kind of structured output, but choice and response_format are given", "response_format",
+	BAD("you can only use one kind of structured output, but choice and response_format are given",
+		"response_format",
 		{WTAG_STRUCT_CHOICE, "a"}, FORMAT("{\"type\": \"json_object\"}"));
-	BAD("you can only use one kind of structured output, but structured_outputs.json and structured_outputs.regex are given",
-		"structured_outputs.regex", OUTPUTS("{\"json\": {}, \"regex\": \"a\"}"));
+	BAD("you can only use one kind of structured output, but structured_outputs.json and "
+		"structured_outputs.regex are given", "structured_outputs.regex",
+		OUTPUTS("{\"json\": {}, \"regex\": \"a\"}"));
 	BAD("you must use one kind of structured output, but none is given", "structured_outputs", OUTPUTS("{}"));
-	BAD("you must use one kind of structured output, but none is given", "structured_outputs", OUTPUTS("{\"strict\": true}"));
-	BAD("you can only use one kind of structured output, but structured_outputs.regex and response_format are given", "response_format",
-		FORMAT("{\"type\": \"json_object\"}"), OUTPUTS("{\"regex\": \"a\"}"));
+	BAD("you must use one kind of structured output, but none is given", "structured_outputs",
+		OUTPUTS("{\"strict\": true}"));
+	BAD("you can only use one kind of structured output, but structured_outputs.regex and response_format "
+		"are given", "response_format", FORMAT("{\"type\": \"json_object\"}"), OUTPUTS("{\"regex\": \"a\"}"));
 	BAD("structured_outputs must be a JSON object", "structured_outputs", OUTPUTS("[]"));
 	BAD("structured_outputs must be a JSON object", "structured_outputs", OUTPUTS("{\"json_object\": true"));
 	BAD("unrecognized key \"jsn\" in structured_outputs", "structured_outputs", OUTPUTS("{\"jsn\": {}}"));
-	BAD("structured_outputs.json_object must be true", "structured_outputs.json_object", OUTPUTS("{\"json_object\": false}"));
-	BAD("structured_outputs.strict must be true or false, got 1", "structured_outputs.strict", OUTPUTS("{\"strict\": 1}"));
-	BAD("structured_outputs.regex must be a string, got 7", "structured_outputs.regex", OUTPUTS("{\"regex\": 7}"));
-	BAD("structured_outputs.regex must not contain a null character", "structured_outputs.regex", OUTPUTS("{\"regex\": \"a\\u0000b\"}"));
-	BAD("structured_outputs.json must be a JSON object, got 7", "structured_outputs.json", OUTPUTS("{\"json\": 7}"));
-	BAD("structured_outputs.grammar must not be empty", "structured_outputs.grammar", OUTPUTS("{\"grammar\": \" \"}"));
+	BAD("structured_outputs.json_object must be true", "structured_outputs.json_object",
+		OUTPUTS("{\"json_object\": false}"));
+	BAD("structured_outputs.strict must be true or false, got 1", "structured_outputs.strict",
+		OUTPUTS("{\"strict\": 1}"));
+	BAD("structured_outputs.regex must be a string, got 7", "structured_outputs.regex",
+		OUTPUTS("{\"regex\": 7}"));
+	BAD("structured_outputs.regex must not contain a null character", "structured_outputs.regex",
+		OUTPUTS("{\"regex\": \"a\\u0000b\"}"));
+	BAD("structured_outputs.json must be a JSON object, got 7", "structured_outputs.json",
+		OUTPUTS("{\"json\": 7}"));
+	BAD("structured_outputs.grammar must not be empty", "structured_outputs.grammar",
+		OUTPUTS("{\"grammar\": \" \"}"));
 	BAD("choice must not be empty", "choice", OUTPUTS("{\"choice\": []}"));
 	BAD("choice must be an array of strings", "choice", OUTPUTS("{\"choice\": [1]}"));
 	BAD("choice must be an array of strings", "choice", OUTPUTS("{\"choice\": \"a\"}"));
@@ -214,9 +240,10 @@ test_refused(void)
 	BAD("json_schema must not be empty", "json_schema", {WTAG_JSON_SCHEMA, ""});
 	BAD("json_schema must be a JSON object, got 7", "json_schema", {WTAG_JSON_SCHEMA, "7"});
 	BAD("response_format must have a \"type\"", "response_format", FORMAT("{}"));
-	BAD("response_format.type must be text, json_object, json_schema or structural_tag, got \"xml\"", "response_format.type",
-		FORMAT("{\"type\": \"xml\"}"));
-	BAD("response_format.json_schema must be a JSON object", "response_format.json_schema", FORMAT("{\"type\": \"json_schema\"}"));
+	BAD("response_format.type must be text, json_object, json_schema or structural_tag, got \"xml\"",
+		"response_format.type", FORMAT("{\"type\": \"xml\"}"));
+	BAD("response_format.json_schema must be a JSON object", "response_format.json_schema",
+		FORMAT("{\"type\": \"json_schema\"}"));
 	BAD("response_format.json_schema must have a \"schema\"", "response_format.json_schema",
 		FORMAT("{\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\"}}"));
 	BAD("response_format.json_schema has an unrecognized key \"shema\"", "response_format.json_schema",
@@ -260,9 +287,11 @@ test_cache(void)
 	o.opt.whitespace_pattern = "";
 	CHECK(!grammar_cache_has(c, &o), "a pattern that is empty is one");
 	/* errors are kept, too */
-	CHECK(grammar_cache_get(c, &b, &e) == NULL && e.cls == ERR_UNSUPPORTED && grammar_cache_has(c, &b), "class %d", e.cls);
+	CHECK(grammar_cache_get(c, &b, &e) == NULL && e.cls == ERR_UNSUPPORTED && grammar_cache_has(c, &b),
+		  "class %d", e.cls);
 	memset(&e, 0, sizeof(e));
-	CHECK(grammar_cache_get(c, &b, &e) == NULL && e.cls == ERR_UNSUPPORTED && e.msg[0] != '\0', "class %d", e.cls);
+	CHECK(grammar_cache_get(c, &b, &e) == NULL && e.cls == ERR_UNSUPPORTED && e.msg[0] != '\0', "class %d",
+		  e.cls);
 	grammar_cache_free(c);
 	grammar_unref(g);			/* was ours still */
 }

@@ -22,7 +22,8 @@ marked(const char *source, const char *json)
 	bool		in = false;
 
 	buf_reset(&shown);
-	if (t == NULL || !jin_set_json(j, "m", json, strlen(json), true, &e) || !jin_render(j, t, &out, &marks, &e))
+	if (t == NULL || !jin_set_json(j, "m", json, strlen(json), true, &e) ||
+		!jin_render(j, t, &out, &marks, &e))
 		buf_printf(&shown, "error: %s", e.msg);
 	else if (marks.len != out.len)
 		buf_addstr(&shown, "error: marks of another length");
@@ -83,14 +84,16 @@ test_marks(void)
 		{"{{ m|list|last }}{{ m|first }}", "\"xy\"", "[yx]"},
 		{"{{ m|urlencode }}", "\"a b\"", "[a%20b]"},
 		{"{{ m|truncate(5, true, '...', 0) }}", "\"abcdefgh\"", "[ab]..."},
-		{"{% set ns = namespace(s='') %}{% for x in m %}{% set ns.s = ns.s ~ '/' ~ x %}{% endfor %}{{ ns.s }}", "[\"a\", \"b\"]", "/[a]/[b]"},
+		{"{% set ns = namespace(s='') %}{% for x in m %}{% set ns.s = ns.s ~ '/' ~ x %}{% endfor %}{{ ns.s "
+		 "}}", "[\"a\", \"b\"]", "/[a]/[b]"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
 		const char *got = marked(cases[i][0], cases[i][1]);
 
-		CHECK(strcmp(got, cases[i][2]) == 0, "%s with %s: %s instead of %s", cases[i][0], cases[i][1], got, cases[i][2]);
+		CHECK(strcmp(got, cases[i][2]) == 0, "%s with %s: %s instead of %s", cases[i][0], cases[i][1], got,
+			  cases[i][2]);
 	}
 }
 
@@ -116,18 +119,22 @@ test_limits(void)
 {
 	static const char *const hostile[] = {
 		"{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
-		"{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-		"{% set ns = namespace(l=[1, 2]) %}{% for i in range(1000) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
-		"{% set ns = namespace(l=[1]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
-		"{% set ns = namespace(l=[1]) %}{% for i in range(100000) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l == ns.l }}",
+		"{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(1000) %}{% set ns.s = ns.s + ns.s %}{% "
+		"endfor %}", "{% set ns = namespace(l=[1, 2]) %}{% for i in range(1000) %}{% set ns.l = ns.l + ns.l "
+					 "%}{% endfor %}",
+		"{% set ns = namespace(l=[1]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ "
+		"ns.l }}", "{% set ns = namespace(l=[1]) %}{% for i in range(100000) %}{% set ns.l = [ns.l, ns.l] "
+				   "%}{% endfor %}{{ ns.l == ns.l }}",
 		"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
 		"{% macro f(n) %}{{ f(n + 1) }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
 		"{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-		"{{ 'x' * 1000000000 }}", "{{ [0] * 1000000000 }}", "{{ '%1000000d' % 1 }}", "{{ '{:1000000000}'.format(1) }}",
-		"{{ 'a'.center(10000000000) }}", "{{ '' | indent(100000000000) }}", "{{ 'a'.replace('', 'b' * 10000) * 100000 }}",
-		"{{ ('a' * 10000).replace('a', 'b' * 10000) }}", "{% for i in range(100000) %}{{ 'x' * 10000 }}{% endfor %}",
+		"{{ 'x' * 1000000000 }}", "{{ [0] * 1000000000 }}", "{{ '%1000000d' % 1 }}",
+		"{{ '{:1000000000}'.format(1) }}", "{{ 'a'.center(10000000000) }}", "{{ '' | indent(100000000000) }}",
+		"{{ 'a'.replace('', 'b' * 10000) * 100000 }}", "{{ ('a' * 10000).replace('a', 'b' * 10000) }}",
+		"{% for i in range(100000) %}{{ 'x' * 10000 }}{% endfor %}",
 		"{{ ('a' * 1000000).split('') | length }}{{ ('a ' * 20000000).split() | length }}",
-		"{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "{{ 'x'.ljust(1000000000000) }}", "{{ 'a\t'.expandtabs(100000) }}",
+		"{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "{{ 'x'.ljust(1000000000000) }}",
+		"{{ 'a\t'.expandtabs(100000) }}",
 		"{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s.find('b') }}{% endfor %}",
 		"{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s.upper()|length }}{% endfor %}",
 		"{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s[1:]|length }}{% endfor %}",
@@ -138,13 +145,16 @@ test_limits(void)
 	{
 		Err			e = failure(hostile[i], NULL);
 
-		CHECK(e.cls == ERR_TOO_LONG || (e.cls == ERR_INVALID && strstr(hostile[i], "split('')") != NULL), "%s: %s",
-			  hostile[i], e.msg);
+		CHECK(e.cls == ERR_TOO_LONG || (e.cls == ERR_INVALID && strstr(hostile[i], "split('')") != NULL),
+			  "%s: %s", hostile[i], e.msg);
 	}
-	CHECK(failure("{% for i in range(100) %}{% endfor %}", &(JinLimits) {.steps = 50}).cls == ERR_TOO_LONG, "steps");
+	CHECK(failure("{% for i in range(100) %}{% endfor %}", &(JinLimits) {.steps = 50}).cls == ERR_TOO_LONG,
+		  "steps");
 	CHECK(failure("{{ 'x' * 100 }}", &(JinLimits) {.output = 50}).cls == ERR_TOO_LONG, "output");
-	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(9) }}", &(JinLimits) {.depth = 9}).cls == ERR_TOO_LONG, "depth");
-	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(140) }}", NULL).cls == ERR_NONE, "deep enough");
+	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(9) }}",
+				  &(JinLimits) {.depth = 9}).cls == ERR_TOO_LONG, "depth");
+	CHECK(failure("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(140) }}",
+				  NULL).cls == ERR_NONE, "deep enough");
 }
 
 /* What goes through a long text counts for its length, also where it makes nothing of it. */
@@ -152,13 +162,14 @@ static void
 test_scans(void)
 {
 	static const char *const bodies[] = {
-		"spaces.strip()", "spaces.lstrip()", "spaces.rstrip()", "spaces.split()", "spaces.rsplit()", "text.strip(text)",
-		"text.isalpha()", "text.islower()", "text is lower", "text.isascii()", "text.isidentifier()", "text.istitle()",
-		"text.split()", "text.splitlines()", "text|wordcount", "text|escape", "text|upper", "text|title", "text|urlencode",
-		"text|tojson", "[text]|string", "text.expandtabs()",
-		"text.startswith(text)", "text in text", "text.count('a')", "wide.startswith('x')", "wide.find('b')", "wide.index('\xC3\xA9', 9999)", "wide|truncate(99000)",
-		"'%.99000s' % wide", "'{:.99000}'.format(wide)", "text.rfind('b' + text[1:60000])", "text.rpartition('b' + text[1:60000])",
-		"text.rsplit('b' + text[1:60000])",
+		"spaces.strip()", "spaces.lstrip()", "spaces.rstrip()", "spaces.split()", "spaces.rsplit()",
+		"text.strip(text)", "text.isalpha()", "text.islower()", "text is lower", "text.isascii()",
+		"text.isidentifier()", "text.istitle()", "text.split()", "text.splitlines()", "text|wordcount",
+		"text|escape", "text|upper", "text|title", "text|urlencode", "text|tojson", "[text]|string",
+		"text.expandtabs()", "text.startswith(text)", "text in text", "text.count('a')",
+		"wide.startswith('x')", "wide.find('b')", "wide.index('\xC3\xA9', 9999)", "wide|truncate(99000)",
+		"'%.99000s' % wide", "'{:.99000}'.format(wide)", "text.rfind('b' + text[1:60000])",
+		"text.rpartition('b' + text[1:60000])", "text.rsplit('b' + text[1:60000])",
 	};
 	static const char begin[] = "{% set text = ('a' * 100) * 1000 %}{% set spaces = (' ' * 100) * 1000 %}"
 		"{% set wide = 'a' + ('\xC3\xA9' * 100) * 1000 %}{% for i in range(1000) %}{% set x = ";
@@ -188,7 +199,8 @@ test_slow_steps(void)
 
 	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
 	{
-		snprintf(source, sizeof(source), "{%% for i in range(10000) %%}{%% set x = %s %%}{%% endfor %%}", bodies[i]);
+		snprintf(source, sizeof(source), "{%% for i in range(10000) %%}{%% set x = %s %%}{%% endfor %%}",
+				 bodies[i]);
 		e = failure(source, &(JinLimits) {.steps = 1000000});
 		CHECK(e.cls == ERR_TOO_LONG && strstr(e.msg, "steps") != NULL, "%s: %s", bodies[i], e.msg);
 	}
@@ -215,9 +227,12 @@ static void
 test_deep_source(void)
 {
 	static const char *const pairs[][3] = {
-		{"{{ ", "(", ")"}, {"{{ ", "[", "]"}, {"{{ ", "not ", ""}, {"{{ ", "-", ""}, {"", "{% if 1 %}", "{% endif %}"},
-		{"", "{% for i in [1] %}", "{% endfor %}"}, {"{{ ", "{1: ", "}"}, {"{{ ", "1 if ", ""}, {"{{ 1", "|abs", ""}, {"{{ 1", " + 1", ""},
-		{"{{ x", ".y", ""}, {"{{ x", "[1]", ""}, {"", "{% filter trim %}", "{% endfilter %}"}, {"", "{% macro a() %}", "{% endmacro %}"},
+		{"{{ ", "(", ")"}, {"{{ ", "[", "]"}, {"{{ ", "not ", ""}, {"{{ ", "-", ""},
+		{"", "{% if 1 %}", "{% endif %}"},
+		{"", "{% for i in [1] %}", "{% endfor %}"}, {"{{ ", "{1: ", "}"}, {"{{ ", "1 if ", ""},
+		{"{{ 1", "|abs", ""}, {"{{ 1", " + 1", ""},
+		{"{{ x", ".y", ""}, {"{{ x", "[1]", ""}, {"", "{% filter trim %}", "{% endfilter %}"},
+		{"", "{% macro a() %}", "{% endmacro %}"},
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
@@ -245,7 +260,8 @@ static void
 test_bad_escapes(void)
 {
 	static const char *const sources[] = {
-		"{{ '\\u0' }}", "{{ 'a' '\\u0' }}", "{{ \"a\"\"\\u0print\" }}", "{{ x['\\u0'] }}", "{{ {'\\u0': 1} }}", "{% set x = 'a' '\\N{DASH}' %}"
+		"{{ '\\u0' }}", "{{ 'a' '\\u0' }}", "{{ \"a\"\"\\u0print\" }}", "{{ x['\\u0'] }}",
+		"{{ {'\\u0': 1} }}", "{% set x = 'a' '\\N{DASH}' %}"
 	};
 
 	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
@@ -262,8 +278,8 @@ static void
 test_variables(void)
 {
 	static const char *const bad[] = {
-		"", "{", "[1,", "[1 2]", "{\"a\"}", "{\"a\":1,}", "\"a", "\"\\q\"", "\"\\u12\"", "01x", "+1", "1.2.3", "nul", "[1]x",
-		"99999999999999999999", "\"\n\""
+		"", "{", "[1,", "[1 2]", "{\"a\"}", "{\"a\":1,}", "\"a", "\"\\q\"", "\"\\u12\"", "01x", "+1", "1.2.3",
+		"nul", "[1]x", "99999999999999999999", "\"\n\""
 	};
 	static const char odd[] = "[1, 1.0, -0, \"\\ud83d\\ude00\\ud800x\\u0000\", \"\xFF\"]";
 	Err			e = {0};
@@ -273,16 +289,18 @@ test_variables(void)
 	JinTemplate *t;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECK(!jin_set_json(j, "v", bad[i], strlen(bad[i]), true, &e) && e.cls == ERR_INVALID, "%s is taken", bad[i]);
+		CHECK(!jin_set_json(j, "v", bad[i], strlen(bad[i]), true, &e) && e.cls == ERR_INVALID, "%s is taken",
+			  bad[i]);
 	for (int i = 0; i < 100000; i++)
 		buf_addc(&deep, '[');
-	CHECK(!jin_set_json(j, "v", deep.data, deep.len, true, &e) && e.cls == ERR_TOO_LONG, "deep JSON: %s", e.msg);
+	CHECK(!jin_set_json(j, "v", deep.data, deep.len, true, &e) && e.cls == ERR_TOO_LONG, "deep JSON: %s",
+		  e.msg);
 	CHECK(jin_set_json(j, "v", odd, strlen(odd), true, &e), "%s", e.msg);
 	CHECK(jin_set_str(j, "v", "first", 5, true, &e) && jin_set_str(j, "v", "a\0b", 3, true, &e), "%s", e.msg);
 	CHECK(jin_set_bool(j, "b", true, &e) && jin_set_none(j, "n", &e), "%s", e.msg);
 	t = jin_compile("{{ v }}{{ b }}{{ n }}{{ v|length }}", 35, &e);
-	CHECK(t != NULL && jin_render(j, t, &out, NULL, &e) && out.len == 12 && memcmp(out.data, "a\0bTrueNone3", 12) == 0,
-		  "NUL in a string: %.*s", (int) out.len, out.data);
+	CHECK(t != NULL && jin_render(j, t, &out, NULL, &e) && out.len == 12 &&
+		  memcmp(out.data, "a\0bTrueNone3", 12) == 0, "NUL in a string: %.*s", (int) out.len, out.data);
 	jin_free(t);
 	jin_end(j);
 	buf_free(&out);
@@ -300,10 +318,14 @@ test_uses(void)
 	}			cases[] = {
 		{"{% for m in messages %}{{ m.content }}{% endfor %}", false, false},
 		{"{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", true, false},
-		{"{% for m in messages %}{% for p in m['content'] %}{{ p.text }}{% endfor %}{% endfor %}", true, false},
-		{"{% for m in messages[1:] %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% endfor %}{% endif %}{% endfor %}", true, true},
-		{"{% set l = messages[1:] %}{% for m in l %}{% set c = m['content'] %}{% for p in c %}{% endfor %}{% endfor %}", true, false},
-		{"{% for m in messages|list %}{% for p in m.content|selectattr('text') %}{% endfor %}{% endfor %}", true, false},
+		{"{% for m in messages %}{% for p in m['content'] %}{{ p.text }}{% endfor %}{% endfor %}", true,
+		 false},
+		{"{% for m in messages[1:] %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in "
+		 "m.content %}{% endfor %}{% endif %}{% endfor %}", true, true},
+		{"{% set l = messages[1:] %}{% for m in l %}{% set c = m['content'] %}{% for p in c %}{% endfor %}{% "
+		 "endfor %}", true, false},
+		{"{% for m in messages|list %}{% for p in m.content|selectattr('text') %}{% endfor %}{% endfor %}",
+		 true, false},
 		{"{% macro r(content) %}{% for p in content %}{% endfor %}{% endmacro %}", true, false},
 		{"{% set m = messages[0] %}{% for p in m.content %}{% endfor %}", true, false},
 		{"{% for m in messages %}{% for t in m.tool_calls %}{{ t }}{% endfor %}{% endfor %}", false, false},

@@ -103,9 +103,10 @@ static void
 random_text(Buf *b, int parts)
 {
 	static const char *const part[] = {
-		"a", "word", "Sentence", " ", " ", " ", " ", ". ", "! ", "? Yes", "\n", "\n\n", "\n\n\n", "# Heading\n", "\n## Two\n\n",
-		"```\ncode here\nmore\n```\n", "| a | b |\n|---|---|\n| 1 | 2 |\n", "é", "世界。", "\xF0\x9F\x98\x80", "- item\n", "  ",
-		"verylongwordwithoutanyspaceinsideofit", "e.g. this", "Dr. Who", "\t", "~~~\n", "\"Quoted.\" ", "Title\n=====\n", "3.14"
+		"a", "word", "Sentence", " ", " ", " ", " ", ". ", "! ", "? Yes", "\n", "\n\n", "\n\n\n",
+		"# Heading\n", "\n## Two\n\n", "```\ncode here\nmore\n```\n", "| a | b |\n|---|---|\n| 1 | 2 |\n",
+		"é", "世界。", "\xF0\x9F\x98\x80", "- item\n", "  ", "verylongwordwithoutanyspaceinsideofit",
+		"e.g. this", "Dr. Who", "\t", "~~~\n", "\"Quoted.\" ", "Title\n=====\n", "3.14"
 	};
 
 	buf_reset(b);
@@ -174,8 +175,8 @@ check_cut(int which, ChunkMethod method, int size, int overlap, const Buf *b)
 		done = end;
 	}
 	ok = ok && (method == CHUNK_TOKENS ? (size_t) done == b->len : is_white(b->data, done, (int) b->len));
-	CHECK(ok, "%s, method %d, size %d, overlap %d, chunk at %d to %d of %zu tokens: \"%s\"", encoders[which].name, method, size, overlap,
-		  last_begin, done, starts.len, b->data);
+	CHECK(ok, "%s, method %d, size %d, overlap %d, chunk at %d to %d of %zu tokens: \"%s\"",
+		  encoders[which].name, method, size, overlap, last_begin, done, starts.len, b->data);
 	intvec_free(&v);
 	intvec_free(&starts);
 }
@@ -215,7 +216,8 @@ cut(ChunkMethod method, int size, int overlap, const char *text, const char *wan
 		buf_addc(&got, '|');
 		buf_add(&got, text + v.data[i], (size_t) (v.data[i + 1] - v.data[i]));
 	}
-	CHECK(strcmp(got.data, wanted) == 0, "method %d, size %d, overlap %d: got\n%s\nwanted\n%s", method, size, overlap, got.data, wanted);
+	CHECK(strcmp(got.data, wanted) == 0, "method %d, size %d, overlap %d: got\n%s\nwanted\n%s", method, size,
+		  overlap, got.data, wanted);
 	intvec_free(&v);
 	buf_free(&got);
 }
@@ -227,11 +229,14 @@ test_sentences(void)
 	cut(CHUNK_SENTENCES, 4, 0, "One two. Three four five. Six!", "|One two.|Three four five. Six!");
 	/* longer than the size: at words */
 	cut(CHUNK_SENTENCES, 3, 0, "A b c d e f g. H i.", "|A b c|d e f|g. H i.");
-	cut(CHUNK_SENTENCES, 4, 0, "Dr. Smith came. He said e.g. this. J. Doe left.", "|Dr. Smith came.|He said e.g. this.|J. Doe left.");
-	cut(CHUNK_SENTENCES, 3, 0, "He asked \"Why?\" She left (now.) Pi is 3.14 here.", "|He asked \"Why?\"|She left (now.)|Pi is 3.14|here.");
+	cut(CHUNK_SENTENCES, 4, 0, "Dr. Smith came. He said e.g. this. J. Doe left.",
+		"|Dr. Smith came.|He said e.g. this.|J. Doe left.");
+	cut(CHUNK_SENTENCES, 3, 0, "He asked \"Why?\" She left (now.) Pi is 3.14 here.",
+		"|He asked \"Why?\"|She left (now.)|Pi is 3.14|here.");
 	cut(CHUNK_SENTENCES, 2, 0, "See No. 5 here. ok then? no", "|See No.|5 here.|ok then?|no");
 	cut(CHUNK_SENTENCES, 1, 0, "世界。你好！吗？", "|世界。你好！吗？");
-	cut(CHUNK_SENTENCES, 3, 0, "no period here\nnext line\n\nnew paragraph", "|no period here|next line|new paragraph");
+	cut(CHUNK_SENTENCES, 3, 0, "no period here\nnext line\n\nnew paragraph",
+		"|no period here|next line|new paragraph");
 	cut(CHUNK_SENTENCES, 6, 0, "1. First item. 2. Second item.", "|1. First item. 2. Second item.");
 	/* overlap: whole sentences if one fits */
 	cut(CHUNK_SENTENCES, 4, 2, "A b. C d. E f. G h.", "|A b. C d.|C d. E f.|E f. G h.");
@@ -245,27 +250,36 @@ test_sentences(void)
 static void
 test_recursive(void)
 {
-	cut(CHUNK_RECURSIVE, 6, 0, "One two.\n\nThree four. Five six.\nSeven", "|One two.|Three four. Five six.\nSeven");
-	cut(CHUNK_RECURSIVE, 4, 0, "One two.\n\nThree four. Five six.\nSeven", "|One two.|Three four. Five six.|Seven");
-	cut(CHUNK_RECURSIVE, 2, 0, "One two.\n\nThree four. Five six.\nSeven", "|One two.|Three four.|Five six.|Seven");
+	cut(CHUNK_RECURSIVE, 6, 0, "One two.\n\nThree four. Five six.\nSeven",
+		"|One two.|Three four. Five six.\nSeven");
+	cut(CHUNK_RECURSIVE, 4, 0, "One two.\n\nThree four. Five six.\nSeven",
+		"|One two.|Three four. Five six.|Seven");
+	cut(CHUNK_RECURSIVE, 2, 0, "One two.\n\nThree four. Five six.\nSeven",
+		"|One two.|Three four.|Five six.|Seven");
 }
 
 static void
 test_markdown(void)
 {
-	cut(CHUNK_MARKDOWN, 6, 0, "# One\n\nText here.\n\n# Two\n\nMore text.\n", "|# One\n\nText here.|# Two\n\nMore text.");
-	cut(CHUNK_MARKDOWN, 8, 0, "# One\n\nText here.\n\n# Two\n\nMore text.\n", "|# One\n\nText here.\n\n# Two\n\nMore text.");
+	cut(CHUNK_MARKDOWN, 6, 0, "# One\n\nText here.\n\n# Two\n\nMore text.\n",
+		"|# One\n\nText here.|# Two\n\nMore text.");
+	cut(CHUNK_MARKDOWN, 8, 0, "# One\n\nText here.\n\n# Two\n\nMore text.\n",
+		"|# One\n\nText here.\n\n# Two\n\nMore text.");
 	cut(CHUNK_MARKDOWN, 7, 0, "# One\n## Sub\na b c\n\nd e\n", "|# One\n## Sub\na b c|d e");
 	/* a code block that fits is not cut */
-	cut(CHUNK_MARKDOWN, 6, 0, "Text here:\n```\na b\n\n# c\n```\nAfter.", "|Text here:|```\na b\n\n# c\n```|After.");
+	cut(CHUNK_MARKDOWN, 6, 0, "Text here:\n```\na b\n\n# c\n```\nAfter.",
+		"|Text here:|```\na b\n\n# c\n```|After.");
 	/* longer than the size: at its lines */
 	cut(CHUNK_MARKDOWN, 4, 0, "~~~~\na b c\n~~~\nd e f\n~~~~\n", "|~~~~\na b c|~~~\nd e f|~~~~");
-	cut(CHUNK_MARKDOWN, 8, 0, "Intro text.\n\n| a |\n|---|\n| 1 |\n\nAfter it.\n", "|Intro text.|| a |\n|---|\n| 1 ||After it.");
-	cut(CHUNK_MARKDOWN, 5, 0, "Title one\n=====\na b\n\nSub\n---\nc d e", "|Title one\n=====\na b|Sub\n---\nc d e");
+	cut(CHUNK_MARKDOWN, 8, 0, "Intro text.\n\n| a |\n|---|\n| 1 |\n\nAfter it.\n",
+		"|Intro text.|| a |\n|---|\n| 1 ||After it.");
+	cut(CHUNK_MARKDOWN, 5, 0, "Title one\n=====\na b\n\nSub\n---\nc d e",
+		"|Title one\n=====\na b|Sub\n---\nc d e");
 	/* a heading stays with its text, of which as much as fits */
 	cut(CHUNK_MARKDOWN, 6, 0, "# Head\nA b c. D e f. G h i.", "|# Head\nA b c.|D e f. G h i.");
 	cut(CHUNK_MARKDOWN, 5, 0, "- a b\n- c d\n- e f\n", "|- a b|- c d|- e f");
-	cut(CHUNK_MARKDOWN, 4, 0, "    indented code\n    more code\n\ntext", "|    indented code\n    more code|text");
+	cut(CHUNK_MARKDOWN, 4, 0, "    indented code\n    more code\n\ntext",
+		"|    indented code\n    more code|text");
 }
 
 static void
@@ -361,7 +375,8 @@ check_byte_level(const Tok *t, const char *name, const Buf *b)
 				v = {0};
 	Err			e;
 	size_t		pos = 0;
-	bool		ok = tok_encode(t, b->data, b->len, 0, &ids, &e) && tok_starts(t, b->data, b->len, &v, &e) && ids.len == v.len;
+	bool		ok = tok_encode(t, b->data, b->len, 0, &ids, &e) && tok_starts(t, b->data, b->len, &v, &e) &&
+		ids.len == v.len;
 
 	for (size_t i = 0; ok && i < ids.len; i++)
 	{
@@ -385,7 +400,8 @@ static void
 test_vocabularies(void)
 {
 	static const char *const names[] = {
-		"gpt2", "llama3", "qwen2", "bert", "bertcased", "bertaccents", "llama2", "metaspace", "t5", "unigram", "wordlevel", "prefix"
+		"gpt2", "llama3", "qwen2", "bert", "bertcased", "bertaccents", "llama2", "metaspace", "t5", "unigram",
+		"wordlevel", "prefix"
 	};
 	Buf			b = {0};
 
@@ -475,7 +491,8 @@ test_refused(void)
 	Err			e;
 	ChunkMethod m;
 
-	CHECK(!chunk_text(&encoders[0].enc, CHUNK_TOKENS, 3, 0, "\xC3", 1, &v, &e) && e.cls == ERR_INVALID, "no UTF-8");
+	CHECK(!chunk_text(&encoders[0].enc, CHUNK_TOKENS, 3, 0, "\xC3", 1, &v, &e) && e.cls == ERR_INVALID,
+		  "no UTF-8");
 	CHECK(chunk_method_by_name("markdown", 8, &m) && m == CHUNK_MARKDOWN, "a name");
 	CHECK(!chunk_method_by_name("markdow", 7, &m) && !chunk_method_by_name("", 0, &m), "no name");
 	intvec_free(&v);

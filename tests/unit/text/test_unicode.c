@@ -66,7 +66,8 @@ golden(void)
 		const char *name;
 		unsigned	bit;
 	}			cls[] = {
-		{"L", UNI_L}, {"N", UNI_N}, {"M", UNI_M}, {"P", UNI_P}, {"S", UNI_S}, {"space", UNI_SPACE}, {"word", UNI_WORD}
+		{"L", UNI_L}, {"N", UNI_N}, {"M", UNI_M}, {"P", UNI_P}, {"S", UNI_S}, {"space", UNI_SPACE},
+		{"word", UNI_WORD}
 	};
 	static const char *const form[] = {"NFC", "NFD", "NFKC", "NFKD"};
 	Buf			file = {0};
@@ -150,7 +151,8 @@ hangul(void)
 		const char *want;
 	}			c[] = {
 		{"\xEA\xB0\x80\xE1\x86\xA7", UNI_NFC, "\xEA\xB0\x80\xE1\x86\xA7"},
-		{"\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA7\xE1\x86\xA7x", UNI_NFKC, "\xEA\xB0\x80\xE1\x86\xA7\xE1\x86\xA7x"},
+		{"\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA7\xE1\x86\xA7x", UNI_NFKC,
+		 "\xEA\xB0\x80\xE1\x86\xA7\xE1\x86\xA7x"},
 		{"\xEA\xB0\x80\xE1\x86\xA8\xE1\x86\xA7", UNI_NFC, "\xEA\xB0\x81\xE1\x86\xA7"},
 		{"\xE1\x86\xA7\xCC\xA3\xEA\xB0\x80", UNI_NFD, "\xE1\x86\xA7\xCC\xA3\xE1\x84\x80\xE1\x85\xA1"},
 	};

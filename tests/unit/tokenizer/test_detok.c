@@ -29,7 +29,8 @@ incremental(const Tok *t, const int32_t *ids, size_t cut, size_t n, bool skip, B
 static void
 test_tight(void)
 {
-	static const char *const tokens[] = {"<unk>", "<s>", "</s>", "\342\226\201<A>", "\342\226\201<B>", "\342\226\201x", "y"};
+	static const char *const tokens[] = {"<unk>", "<s>", "</s>", "\342\226\201<A>", "\342\226\201<B>",
+										 "\342\226\201x", "y"};
 	static const size_t lens[] = {5, 3, 4, 6, 6, 4, 1};
 	static const float scores[7] = {0};
 	static const int32_t types[] = {2, 3, 3, 3, 3, 1, 1};

@@ -66,7 +66,8 @@ check_line(const char *name, const Tok *t, const char *line)
 	CHECK(tok_offsets(t, text.data, text.len, &ids, &offsets, &e), "%s: %s", name, e.msg);
 	while (p != NULL && sscanf(p, " %d:%d-%d%n", &id, &from, &to, &used) == 3)
 	{
-		if (same && (i >= ids.len || ids.data[i] != id || offsets.data[2 * i] != from || offsets.data[2 * i + 1] != to))
+		if (same && (i >= ids.len || ids.data[i] != id || offsets.data[2 * i] != from ||
+					 offsets.data[2 * i + 1] != to))
 		{
 			same = false;
 			CHECK(false, "%s: \"%s\": token %zu is %d at %d-%d, expected %d at %d-%d", name, text.data, i,
@@ -76,8 +77,8 @@ check_line(const char *name, const Tok *t, const char *line)
 		p += used;
 		i++;
 	}
-	CHECK(!same || (i == ids.len && offsets.len == 2 * i), "%s: \"%s\": %zu tokens, %zu offsets, expected %zu", name,
-		  text.data, ids.len, offsets.len, i);
+	CHECK(!same || (i == ids.len && offsets.len == 2 * i),
+		  "%s: \"%s\": %zu tokens, %zu offsets, expected %zu", name, text.data, ids.len, offsets.len, i);
 	buf_free(&text);
 	intvec_free(&ids);
 	intvec_free(&offsets);

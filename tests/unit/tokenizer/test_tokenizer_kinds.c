@@ -184,7 +184,8 @@ check_record(const char *name, const Tok *t, const Buf *s, const Buf *prev, cons
 	}
 	same = want_ids == 0 || half(h) == want_ids;
 	CHECK(same, "%s: ids of \"%.300s\"", name, text);
-	CHECK(!same || want_text == 0 || hash_texts(t, &ids) == want_text, "%s: decoding of \"%.300s\"", name, text);
+	CHECK(!same || want_text == 0 || hash_texts(t, &ids) == want_text, "%s: decoding of \"%.300s\"", name,
+		  text);
 	check_stream(name, t, &ids);
 	intvec_free(&ids);
 	intvec_free(&both);
@@ -360,7 +361,8 @@ main(int argc, char **argv)
 		globfree(&files);
 	}
 	free_strings(strs, n);
-	printf("# figure: %d kinds of tokenizer on %zu strings and 806 blocks of code points; %d hostile texts of 1 MB, %d refused, the slowest %.2f s (%s)\n",
-		   n_kinds, n, n_hostile, n_refused, slowest, slowest_kind);
+	printf("# figure: %d kinds of tokenizer on %zu strings and 806 blocks of code points; %d hostile texts "
+		   "of 1 MB, %d refused, the slowest %.2f s (%s)\n", n_kinds, n, n_hostile, n_refused, slowest,
+		   slowest_kind);
 	return check_done("tokenizer_kinds");
 }

@@ -58,7 +58,8 @@ set_rules(LogitRules *r, Kind k)
 		r->repetition_penalty = 1.3;
 		return;
 	}
-	CHECK(logit_rules_bias(r, "{\"60\": 1.5, \"61\": -3, \"70\": 0.25}", strlen("{\"60\": 1.5, \"61\": -3, \"70\": 0.25}"), &e), "%s", e.msg);
+	CHECK(logit_rules_bias(r, "{\"60\": 1.5, \"61\": -3, \"70\": 0.25}",
+						   strlen("{\"60\": 1.5, \"61\": -3, \"70\": 0.25}"), &e), "%s", e.msg);
 	CHECK(logit_rules_bad_word(r, "A", 1, &e), "%s", e.msg);
 	r->has_allowed = true;
 	for (int id = 40; id < 90; id++)

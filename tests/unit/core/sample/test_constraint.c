@@ -18,10 +18,13 @@ static const struct
 	GramKind	kind;
 	const char *text;
 }			specs[N_SPECS] = {
-	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150}},\"required\":[\"name\",\"age\"]}"},
+	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},"
+					   "\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150}},\"required\":[\"name\","
+					   "\"age\"]}"},
 	{GRAM_JSON_SCHEMA, "{\"enum\":[\"hello\",\"world\",17,true,null]}"},
 	{GRAM_JSON_SCHEMA, "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":5}"},
-	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"name\"},\"ok\":{\"type\":\"boolean\"}},\"required\":[\"name\",\"ok\"]}"},
+	{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"name\"},"
+					   "\"ok\":{\"type\":\"boolean\"}},\"required\":[\"name\",\"ok\"]}"},
 	{GRAM_REGEX, "[a-z]{2,6}@(hello|world)\\.(com|org)"},
 	{GRAM_REGEX, "\\d{4}-\\d\\d"},
 	{GRAM_REGEX, "(yes|no|maybe)+"},
@@ -45,7 +48,8 @@ grammar_of(GramKind kind, const char *text)
 	{
 		s.choice = choice;
 		s.choice_len = len;
-		for (const char *p = text; *p != '\0'; p += len[s.n_choices] + (p[len[s.n_choices]] == '\n'), s.n_choices++)
+		for (const char *p = text; *p != '\0'; p += len[s.n_choices] + (p[len[s.n_choices]] == '\n'),
+			 s.n_choices++)
 		{
 			choice[s.n_choices] = p;
 			len[s.n_choices] = strcspn(p, "\n");
@@ -65,8 +69,9 @@ static Tok *
 json_tok(void)
 {
 	static const char *const words[] = {
-		"{\"", "\":", "na", "nam", "name", "name\"", "\"}", "\",", "ag", "age", "tr", "tru", "true", "fa", "fal", "fals", "false",
-		"\":\"", ",\"", "[\"", "]}", "[t", "he", "hel", "hell", "hello", "\342\226\201\"", "\342\226\201hello", "12", "123", "ye", "yes", "no", "{\"na", "\342\226\201"
+		"{\"", "\":", "na", "nam", "name", "name\"", "\"}", "\",", "ag", "age", "tr", "tru", "true", "fa",
+		"fal", "fals", "false", "\":\"", ",\"", "[\"", "]}", "[t", "he", "hel", "hell", "hello",
+		"\342\226\201\"", "\342\226\201hello", "12", "123", "ye", "yes", "no", "{\"na", "\342\226\201"
 	};
 
 	return tok_of_words(words, (int) (sizeof(words) / sizeof(words[0])), 0, "\342\226\201w", true);
@@ -95,7 +100,8 @@ params(int max_tokens, double temperature, int64_t seed)
 static void
 ask(Core *c, uint64_t id, GenParams p, Grammar *g, const char *after, Rec *rec)
 {
-	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .grammar = g, .grammar_after = after};
+	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .grammar = g,
+						.grammar_after = after};
 	Err			e;
 
 	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
@@ -142,7 +148,8 @@ check_answer(const Core *c, Grammar *g, const Rec *r, const char *what, int i)
 	Buf			text = {0};
 	size_t		n = r->ids.len;
 
-	CHECK(r->finish == FIN_STOP || r->finish == FIN_LENGTH, "%s %d: finish %d: %s", what, i, r->finish, r->err.msg);
+	CHECK(r->finish == FIN_STOP || r->finish == FIN_LENGTH, "%s %d: finish %d: %s", what, i, r->finish,
+		  r->err.msg);
 	CHECK(r->finish == FIN_LENGTH || fits(g, r), "%s %d: \"%s\"", what, i, r->text.data);
 	if (r->finish == FIN_LENGTH)
 		return;					/* maybe in a character */
@@ -155,8 +162,8 @@ check_answer(const Core *c, Grammar *g, const Rec *r, const char *what, int i)
 
 		buf_add(&text, s, len);
 	}
-	CHECK(text.len == r->text.len && memcmp(text.data, r->text.data, text.len) == 0, "%s %d: ids say \"%s\", the text is \"%s\"",
-		  what, i, text.data, r->text.data);
+	CHECK(text.len == r->text.len && memcmp(text.data, r->text.data, text.len) == 0,
+		  "%s %d: ids say \"%s\", the text is \"%s\"", what, i, text.data, r->text.data);
 	buf_free(&text);
 }
 
@@ -196,7 +203,8 @@ static void
 test_all_fit(void)
 {
 	static const char *const names[] = {"alone", "together", "overlapped", "preempted", "in chunks"};
-	CoreOptions opt[] = {options(1, 64, 100), options(16, 256, 400), options(16, 256, 400), options(16, 256, 14), options(5, 256, 100)};
+	CoreOptions opt[] = {options(1, 64, 100), options(16, 256, 400), options(16, 256, 400),
+						 options(16, 256, 14), options(5, 256, 100)};
 	IntVec		ids[5] = {{0}};
 	CoreStats	st;
 
@@ -228,8 +236,9 @@ test_jump(void)
 	without.no_jump = true;
 	many(with, 4, "jump", &ids, &a);
 	many(without, 4, "no jump", &ids, &b);
-	CHECK(a.steps < a.output_tokens && b.steps >= b.output_tokens, "%lld steps for %lld tokens, %lld for %lld",
-		  (long long) a.steps, (long long) a.output_tokens, (long long) b.steps, (long long) b.output_tokens);
+	CHECK(a.steps < a.output_tokens && b.steps >= b.output_tokens,
+		  "%lld steps for %lld tokens, %lld for %lld", (long long) a.steps, (long long) a.output_tokens,
+		  (long long) b.steps, (long long) b.output_tokens);
 	intvec_free(&ids);
 }
 
@@ -256,10 +265,10 @@ test_ends(void)
 
 	/* all is forced: not one step, and no EOS */
 	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", params(60, 0, 1), NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"hello\"}") == 0 && st.steps == 0 && !r.has_reason,
-		  "finish %d \"%s\" %lld steps", r.finish, r.text.data, (long long) st.steps);
-	CHECK(r.output_tokens == (int) r.ids.len && st.output_tokens == r.output_tokens && st.prompt_tokens > 0 && r.late_events == 0,
-		  "%d tokens, %zu ids", r.output_tokens, r.ids.len);
+	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"hello\"}") == 0 && st.steps == 0 &&
+		  !r.has_reason, "finish %d \"%s\" %lld steps", r.finish, r.text.data, (long long) st.steps);
+	CHECK(r.output_tokens == (int) r.ids.len && st.output_tokens == r.output_tokens && st.prompt_tokens > 0 &&
+		  r.late_events == 0, "%d tokens, %zu ids", r.output_tokens, r.ids.len);
 	rec_free(&r);
 
 	/* max_tokens applies to forced text, too. */
@@ -274,7 +283,8 @@ test_ends(void)
 		p = params(20, 0, 1);
 		p.out.prompt_logprobs = 1;
 		one(opt, GRAM_REGEX, "hello, [a-c]{3}", p, NULL, &r, &st);
-		CHECK(r.finish == FIN_STOP && r.prompt_lps > 1, "finish %d, log-probabilities of %d positions", r.finish, r.prompt_lps);
+		CHECK(r.finish == FIN_STOP && r.prompt_lps > 1, "finish %d, log-probabilities of %d positions",
+			  r.finish, r.prompt_lps);
 		rec_free(&r);
 	}
 	opt.no_jump = false;
@@ -292,11 +302,13 @@ test_ends(void)
 	fake.bias_id = TINY_EOS;
 	fake.bias = 100;
 	one(opt, GRAM_REGEX, "[a-c]{1,20}", p, NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && r.text.len == 20 && r.ids.data[r.ids.len - 1] != TINY_EOS, "finish %d \"%s\"", r.finish, r.text.data);
+	CHECK(r.finish == FIN_STOP && r.text.len == 20 && r.ids.data[r.ids.len - 1] != TINY_EOS,
+		  "finish %d \"%s\"", r.finish, r.text.data);
 	rec_free(&r);
 	/* without it, at the first possible place */
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", params(60, 1, 1), NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.ids.data[r.ids.len - 1] == TINY_EOS, "finish %d \"%s\"", r.finish, r.text.data);
+	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.ids.data[r.ids.len - 1] == TINY_EOS,
+		  "finish %d \"%s\"", r.finish, r.text.data);
 	rec_free(&r);
 
 	/* min_tokens delays the end, but not against the grammar */
@@ -342,24 +354,25 @@ test_stops(void)
 	fake.bias_id = TINY_BYTE('!');
 	fake.bias = 100;
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", with_stop_id(params(60, 1, 1), TINY_BYTE('!')), NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.has_reason && atoi(r.reason) == TINY_BYTE('!'), "finish %d \"%s\" %s",
-		  r.finish, r.text.data, r.reason);
+	CHECK(r.finish == FIN_STOP && r.text.len == 3 && r.has_reason && atoi(r.reason) == TINY_BYTE('!'),
+		  "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
 	rec_free(&r);
 	/* one that it has stops as ever */
 	fake.bias_id = TINY_BYTE('b');
 	one(opt, GRAM_REGEX, "[a-c]{3,20}", with_stop_id(params(60, 1, 1), TINY_BYTE('b')), NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && r.text.len == 0 && r.ids.len == 1 && r.has_reason, "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
+	CHECK(r.finish == FIN_STOP && r.text.len == 0 && r.ids.len == 1 && r.has_reason, "finish %d \"%s\" %s",
+		  r.finish, r.text.data, r.reason);
 	rec_free(&r);
 	fake.bias = 0;
 	/* a stop string in what is forced */
 	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", with_stop(params(60, 0, 1), "hel"), NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 && r.late_events == 0,
-		  "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
+	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 &&
+		  r.late_events == 0, "finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
 	rec_free(&r);
 	opt.overlap = true;
 	one(opt, GRAM_CHOICE, "{\"name\":\"hello\"}", with_stop(params(60, 0, 1), "hel"), NULL, &r, &st);
-	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 && r.late_events == 0,
-		  "overlapped: finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
+	CHECK(r.finish == FIN_STOP && strcmp(r.text.data, "{\"name\":\"") == 0 && strcmp(r.reason, "hel") == 0 &&
+		  r.late_events == 0, "overlapped: finish %d \"%s\" %s", r.finish, r.text.data, r.reason);
 	rec_free(&r);
 }
 
@@ -398,12 +411,14 @@ test_after(void)
 			at = memmem(at, r.text.len - (size_t) (at - r.text.data), second, strlen(second));
 		}
 		if (at == NULL)
-			CHECK(r.finish == FIN_LENGTH && r.ids.len == 200, "%s: finish %d \"%s\"", mark, r.finish, r.text.data);
+			CHECK(r.finish == FIN_LENGTH && r.ids.len == 200, "%s: finish %d \"%s\"", mark, r.finish,
+				  r.text.data);
 		else
 		{
 			found[k % 5]++;
 			at += strlen(second != NULL ? second : mark);
-			CHECK(strncmp(at, answer, strlen(at)) == 0 && (r.finish == FIN_LENGTH || strcmp(at, answer) == 0), "%s: finish %d \"%s\"", mark, r.finish, r.text.data);
+			CHECK(strncmp(at, answer, strlen(at)) == 0 && (r.finish == FIN_LENGTH || strcmp(at, answer) == 0),
+				  "%s: finish %d \"%s\"", mark, r.finish, r.text.data);
 			whole += r.finish == FIN_STOP;
 		}
 		rec_free(&r);
@@ -430,7 +445,8 @@ test_canonical(void)
 	tok_encode(core_tok(c), "\n{\"name\":\"hello\",\"age\":123}", sizeof(text), 0, &ids, &e);
 	one(opt, GRAM_CHOICE, text, params(60, 0, 1), NULL, &r, &st);
 	CHECK(r.ids.len < 12 && r.ids.len <= ids.len &&
-		  memcmp(r.ids.data, ids.data + ids.len - r.ids.len, r.ids.len * sizeof(int32_t)) == 0, "%zu ids, %zu of the text", r.ids.len, ids.len);
+		  memcmp(r.ids.data, ids.data + ids.len - r.ids.len, r.ids.len * sizeof(int32_t)) == 0,
+		  "%zu ids, %zu of the text", r.ids.len, ids.len);
 	intvec_free(&ids);
 	rec_free(&r);
 	core_free(c);
@@ -472,7 +488,8 @@ one_by_one(CoreOptions opt, Grammar *g, int64_t seed, Rec *rec)
 
 	for (int i = 0; i < 4; i++)
 	{
-		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = 1, .sink = rec_sink, .sink_ctx = &rec[i], .grammar = grammar_ref(g)};
+		ReqSpec		spec = {.id = (uint64_t) i + 1, .session = 1, .sink = rec_sink, .sink_ctx = &rec[i],
+							.grammar = grammar_ref(g)};
 
 		spec.params = params(60, 1.5, seed + i);
 		spec.prompt = random_prompt(36, 10);
@@ -491,7 +508,8 @@ several(CoreOptions opt, int k)
 	Core	   *c = new_core(opt);
 	Grammar    *g = grammar_of(specs[k].kind, specs[k].text);
 	Several		s = {0};
-	ReqSpec		spec = {.id = 5, .session = 1, .sink = several_sink, .sink_ctx = &s, .grammar = grammar_ref(g)};
+	ReqSpec		spec = {.id = 5, .session = 1, .sink = several_sink, .sink_ctx = &s,
+						.grammar = grammar_ref(g)};
 	Rec			alone[4];
 	CoreStats	st;
 	Err			e;
@@ -513,16 +531,17 @@ several(CoreOptions opt, int k)
 		const Rec  *b = &alone[i];
 
 		CHECK(a->finish == b->finish && a->ids.len == b->ids.len &&
-			  memcmp(a->ids.data, b->ids.data, a->ids.len * sizeof(int32_t)) == 0 && a->text.len == b->text.len &&
-			  memcmp(a->text.data, b->text.data, a->text.len) == 0, "spec %d, answer %d: \"%s\" (%d), alone \"%s\" (%d)", k, i,
-			  a->text.data, a->finish, b->text.data, b->finish);
+			  memcmp(a->ids.data, b->ids.data, a->ids.len * sizeof(int32_t)) == 0 &&
+			  a->text.len == b->text.len && memcmp(a->text.data, b->text.data, a->text.len) == 0,
+			  "spec %d, answer %d: \"%s\" (%d), alone \"%s\" (%d)", k, i, a->text.data, a->finish,
+			  b->text.data, b->finish);
 		CHECK(a->finish == FIN_LENGTH || fits(g, a), "spec %d, answer %d", k, i);
 		sum += (int) a->ids.len;
 		rec_free(&s.a[i]);
 		rec_free(&alone[i]);
 	}
-	CHECK(s.late == 0 && s.output_tokens == sum && st.output_tokens == sum, "spec %d: %d tokens, told %d, counted %lld", k, sum,
-		  s.output_tokens, (long long) st.output_tokens);
+	CHECK(s.late == 0 && s.output_tokens == sum && st.output_tokens == sum,
+		  "spec %d: %d tokens, told %d, counted %lld", k, sum, s.output_tokens, (long long) st.output_tokens);
 	grammar_unref(g);
 }
 

@@ -198,7 +198,8 @@ run_processed(const Json *c)
 
 		snprintf(name, sizeof(name), "%d", i);
 		if (probs == NULL)
-			wrong = processed[i] > processed[(int) number(expect, "top", 0)] ? "processed: another is greater" : NULL;
+			wrong = processed[i] > processed[(int) number(expect, "top", 0)] ?
+				"processed: another is greater" : NULL;
 		else if (fabs(exp((double) processed[i]) / sum - number(probs, name, 0)) > 1e-4)
 			wrong = "processed: another distribution";
 	}
@@ -293,7 +294,8 @@ chi_square(const Json *c, int at)
 		df++;
 	}
 	h = df > 0 ? 2.0 / (9 * df) : 0;
-	CHECK(df <= 0 || chi < df * pow(1 - h + 3.719 * sqrt(h), 3), "case %d: chi-square %.1f with %d degrees", at, chi, df);
+	CHECK(df <= 0 || chi < df * pow(1 - h + 3.719 * sqrt(h), 3), "case %d: chi-square %.1f with %d degrees",
+		  at, chi, df);
 	case_free(&k);
 }
 
@@ -318,7 +320,8 @@ test_chi_square(void)
 
 /* Logits of some tokens after penalties. */
 static void
-penalized(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n, float *out, int n_valid)
+penalized(const LogitRules *r, TokenCounts **counts, const int32_t *tokens, int n_prompt, int n, float *out,
+		  int n_valid)
 {
 	for (int i = 0; i < n_valid; i++)
 		out[i] = (float) (i % 2 == 0 ? i + 1 : -i);
@@ -422,7 +425,8 @@ test_bad_words(void)
 		  memcmp(r->bad.data, ids.data, ids.len * sizeof(int32_t)) == 0, "the word's own tokens");
 	/* a second check makes the same */
 	ids.len = r->bad.len;
-	CHECK(logit_rules_check(r, tok, TINY_VOCAB, &e) && r->bad.len == ids.len, "checked twice: %zu", r->bad.len);
+	CHECK(logit_rules_check(r, tok, TINY_VOCAB, &e) && r->bad.len == ids.len, "checked twice: %zu",
+		  r->bad.len);
 	intvec_free(&ids);
 	logit_rules_free(r);
 	tok_free(tok);
@@ -473,7 +477,8 @@ test_bias_text(void)
 	Err			e = {0};
 
 	CHECK(logit_rules_bias(r, twice, strlen(twice), &e), "%s", e.msg);
-	CHECK(r->n_bias == 3 && r->bias_ids[0] == 0 && r->bias_ids[1] == 3 && r->bias_ids[2] == 7, "%d ids", r->n_bias);
+	CHECK(r->n_bias == 3 && r->bias_ids[0] == 0 && r->bias_ids[1] == 3 && r->bias_ids[2] == 7, "%d ids",
+		  r->n_bias);
 	CHECK(r->bias[0] == 100 && r->bias[1] == -100 && r->bias[2] == 2.5f, "%g %g %g", (double) r->bias[0],
 		  (double) r->bias[1], (double) r->bias[2]);
 	logit_rules_free(r);
@@ -489,7 +494,8 @@ test_bias_text(void)
 	refuse_bias("{\"1\": \"1\"}", "logit_bias must have finite numbers as values, got \"1\" for token 1");
 	refuse_bias("{\"1\": true}", "logit_bias must have finite numbers as values, got true for token 1");
 	refuse_bias("{\"1\": null}", "logit_bias must have finite numbers as values, got null for token 1");
-	refuse_bias("{\"1\": 1e999}", "logit_bias must have finite numbers as values, got one that is too large for token 1");
+	refuse_bias("{\"1\": 1e999}", "logit_bias must have finite numbers as values, got one that is too large "
+								  "for token 1");
 	refuse_bias("[1, 2]", "logit_bias must be an object of token ids and numbers, such as {\"1234\": -100}");
 	refuse_bias("5", "logit_bias must be an object of token ids and numbers, such as {\"1234\": -100}");
 	refuse_bias("{\"1\": 1", "logit_bias must be valid json");
@@ -537,7 +543,8 @@ test_refusals(void)
 		r->frequency_penalty = t[i].frequency;
 		r->repetition_penalty = t[i].repetition;
 		ok = logit_rules_check(r, tok, TINY_VOCAB, &e);
-		CHECK(ok == (t[i].msg == NULL) && (ok || strcmp(e.msg, t[i].msg) == 0), "case %zu: %s", i, ok ? "taken" : e.msg);
+		CHECK(ok == (t[i].msg == NULL) && (ok || strcmp(e.msg, t[i].msg) == 0), "case %zu: %s", i,
+			  ok ? "taken" : e.msg);
 		logit_rules_free(r);
 	}
 	for (int id = -1; id < 2; id++)
@@ -546,14 +553,16 @@ test_refusals(void)
 		r->has_allowed = true;
 		if (id >= 0)
 			intvec_push(&r->allowed, id == 0 ? TINY_VOCAB : -5);
-		CHECK(!logit_rules_check(r, tok, TINY_VOCAB, &e) && strncmp(e.msg, "allowed_token_ids", 17) == 0, "%s", e.msg);
+		CHECK(!logit_rules_check(r, tok, TINY_VOCAB, &e) && strncmp(e.msg, "allowed_token_ids", 17) == 0,
+			  "%s", e.msg);
 		logit_rules_free(r);
 	}
 	memset(large, 'x', sizeof(large));
 	refuse_word(logit_rules_new(), tok, "", 0, "bad_words cannot contain an empty string");
 	refuse_word(logit_rules_new(), tok, "a\0b", 3, "bad_words cannot contain a zero byte");
 	refuse_word(logit_rules_new(), tok, " \n", 2, "bad_words cannot contain a word of white space alone");
-	refuse_word(logit_rules_new(), tok, large, sizeof(large), "bad_words may have at most 1024 words of 65536 bytes together");
+	refuse_word(logit_rules_new(), tok, large, sizeof(large),
+				"bad_words may have at most 1024 words of 65536 bytes together");
 	tok_free(tok);
 }
 

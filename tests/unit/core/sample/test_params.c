@@ -139,7 +139,8 @@ test_stop_errors(void)
 	p.stop[0] = mem_strdup("end");
 	p.stop_len[0] = 3;
 	p.stop[1] = mem_strdup("");
-	CHECK(!normalize(c, &p, ALL, 10, &e) && strcmp(e.msg, "stop cannot contain an empty string") == 0, "%s", e.msg);
+	CHECK(!normalize(c, &p, ALL, 10, &e) && strcmp(e.msg, "stop cannot contain an empty string") == 0, "%s",
+		  e.msg);
 	mem_free(p.stop[1]);
 	p.n_stop = 1;
 	CHECK(normalize(c, &p, ALL, 10, &e), "%s", e.msg);
@@ -198,7 +199,8 @@ test_rules(void)
 	genparams_init(&p);
 	intvec_push(&genparams_rules(&p)->allowed, TINY_VOCAB);
 	p.rules->has_allowed = true;
-	CHECK(!normalize(c, &p, ALL, 10, &e) && strcmp(e.msg, "allowed_token_ids must be between 0 and 299, got 300") == 0,
+	CHECK(!normalize(c, &p, ALL, 10, &e) &&
+		  strcmp(e.msg, "allowed_token_ids must be between 0 and 299, got 300") == 0,
 		  "padding is allowed: %s", e.msg);
 	p.rules->allowed.data[0] = 5;
 	CHECK(normalize(c, &p, ALL, 10, &e) && p.rules->allowed_mask[0] == 1u << 5, "%s", e.msg);
@@ -218,9 +220,10 @@ test_prompt(void)
 	CHECK(!normalize(c, &p, ALL, 0, &e) && e.cls == ERR_INVALID && strcmp(e.msg, "prompt is empty") == 0,
 		  "%s", e.msg);
 	CHECK(!normalize(c, &p, ALL, 201, &e) && e.cls == ERR_TOO_LONG &&
-		  strcmp(e.msg, "prompt of 201 tokens is longer than the maximum model length of 200") == 0, "%s", e.msg);
-	CHECK(!normalize(c, &p, ALL, 200, &e) && e.cls == ERR_TOO_LONG && strstr(e.msg, "plus at least 1") != NULL,
-		  "%s", e.msg);
+		  strcmp(e.msg, "prompt of 201 tokens is longer than the maximum model length of 200") == 0, "%s",
+		  e.msg);
+	CHECK(!normalize(c, &p, ALL, 200, &e) && e.cls == ERR_TOO_LONG &&
+		  strstr(e.msg, "plus at least 1") != NULL, "%s", e.msg);
 	p.max_tokens = 100;
 	CHECK(normalize(c, &p, ALL, 199, &e) && p.max_tokens == 1, "max_tokens %d: %s", p.max_tokens, e.msg);
 	bad.data[5] = FAKE_VOCAB;
@@ -292,8 +295,8 @@ test_defaults(void)
 	genparams_free(&p);
 	genparams_init(&p);
 	p.max_tokens = 80;
-	CHECK(normalize(c, &p, ALL, 10, &e) && p.temperature == 1 && p.top_p == 1 && p.top_k == 0 && p.min_p == 0 &&
-		  p.max_tokens == 50, "given values win, max_new_tokens caps: %d", p.max_tokens);
+	CHECK(normalize(c, &p, ALL, 10, &e) && p.temperature == 1 && p.top_p == 1 && p.top_k == 0 &&
+		  p.min_p == 0 && p.max_tokens == 50, "given values win, max_new_tokens caps: %d", p.max_tokens);
 	CHECK(p.rules == NULL, "a repetition_penalty that is given and 1");
 	genparams_free(&p);
 	core_free(c);
@@ -329,7 +332,8 @@ test_special_values(void)
 	p.top_k = 5;
 	p.top_p = 0.5;
 	p.min_p = 0.5;
-	CHECK(normalize(c, &p, ALL, 10, &e) && p.top_k == 0 && p.top_p == 1 && p.min_p == 0, "greedy keeps filters");
+	CHECK(normalize(c, &p, ALL, 10, &e) && p.top_k == 0 && p.top_p == 1 && p.min_p == 0,
+		  "greedy keeps filters");
 	genparams_free(&p);
 	core_free(c);
 }
@@ -371,22 +375,27 @@ test_stop_ids(void)
 	/* primary: the tokenizer's; the files' others are stop ids */
 	CHECK(core_defaults(c)->eos == TINY_EOS, "primary EOS %d", core_defaults(c)->eos);
 	give_stop_ids(&p);
-	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50 290 292"), "%s", e.msg);
+	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50 290 292"), "%s",
+		  e.msg);
 	CHECK(p.n_min_ids == 0, "%d masked ids without min_tokens", p.n_min_ids);
-	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50 290 292"), "a second time");
+	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50 290 292"),
+		  "a second time");
 	genparams_free(&p);
 
 	give_stop_ids(&p);
 	p.ignore_eos = true;
 	p.min_tokens = 2;
-	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50"), "ignore_eos: %s", e.msg);
-	CHECK(ids_are(p.min_ids, p.n_min_ids, "100 291 50 2 290 292"), "ignore_eos keeps EOS masked until min_tokens");
+	CHECK(normalize(c, &p, ALL, 10, &e) && ids_are(p.stop_ids, p.n_stop_ids, "100 291 50"), "ignore_eos: %s",
+		  e.msg);
+	CHECK(ids_are(p.min_ids, p.n_min_ids, "100 291 50 2 290 292"),
+		  "ignore_eos keeps EOS masked until min_tokens");
 	genparams_free(&p);
 	core_free(c);
 
 	/* no file names one: the tokenizer's */
 	c = new_core(conf_new(), 100);
-	CHECK(core_defaults(c)->eos == TINY_EOS && core_defaults(c)->eos_all.len == 1, "%d", core_defaults(c)->eos);
+	CHECK(core_defaults(c)->eos == TINY_EOS && core_defaults(c)->eos_all.len == 1, "%d",
+		  core_defaults(c)->eos);
 	core_free(c);
 }
 

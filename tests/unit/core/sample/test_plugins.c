@@ -31,7 +31,8 @@ load(const char *symbols)
 
 	snprintf(copy, sizeof(copy), "%s", symbols);
 	for (char *s = strtok_r(copy, " ", &save); s != NULL; s = strtok_r(NULL, " ", &save))
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s:%s", list[0] != '\0' ? " , " : "", library, s);
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s:%s", list[0] != '\0' ? " , " : "",
+				 library, s);
 	CHECK(plugins_load(list, &p, &e), "%s", e.msg);
 	return p;
 }
@@ -78,10 +79,13 @@ test_check(void)
 	CHECK(plugins_check(p, NULL, &mask, &e) && mask == 0, "nobody takes part without arguments");
 	CHECK(plugins_check(p, "{\"favor\": 5}", &mask, &e) && mask == 1, "mask %x", mask);
 	CHECK(plugins_check(p, "{\"no_twice\": 1, \"favor\": 5}", &mask, &e) && mask == 3, "mask %x", mask);
-	CHECK(!plugins_check(p, "{\"favor\": -5}", &mask, &e) && strcmp(e.msg, "extra_args: favor must be a token id") == 0 &&
+	CHECK(!plugins_check(p, "{\"favor\": -5}", &mask, &e) &&
+		  strcmp(e.msg, "extra_args: favor must be a token id") == 0 &&
 		  strstr(e.detail, "logits processor=favor") != NULL, "%s (%s)", e.msg, e.detail);
-	CHECK(!plugins_check(p, "{\"other\": 5}", &mask, &e) && strstr(e.msg, "none takes these") != NULL, "%s", e.msg);
-	CHECK(!plugins_check(NULL, "{\"favor\": 5}", &mask, &e) && strstr(e.hint, "vllm.logits_processors") != NULL, "%s", e.hint);
+	CHECK(!plugins_check(p, "{\"other\": 5}", &mask, &e) && strstr(e.msg, "none takes these") != NULL, "%s",
+		  e.msg);
+	CHECK(!plugins_check(NULL, "{\"favor\": 5}", &mask, &e) &&
+		  strstr(e.hint, "vllm.logits_processors") != NULL, "%s", e.hint);
 	CHECK(plugins_check(NULL, NULL, &mask, &e) && mask == 0, "none loaded, none wanted");
 	plugins_free(p);
 }
@@ -162,8 +166,8 @@ test_company(void)
 	unsigned	rnd = 9;
 
 	for (int i = 0; i < ASKERS; i++)
-		asker_init(&a[i], p, i % 4 == 0 ? NULL : i % 4 == 1 ? "{\"favor\": 42}" : i % 4 == 2 ? "{\"no_twice\": 1}" :
-				   "{\"sharpen\": 100000}", i % 3 == 0 ? 0 : 1.5);
+		asker_init(&a[i], p, i % 4 == 0 ? NULL : i % 4 == 1 ? "{\"favor\": 42}" : i % 4 == 2
+				   ? "{\"no_twice\": 1}" : "{\"sharpen\": 100000}", i % 3 == 0 ? 0 : 1.5);
 	for (int step = 0; step < 200; step++)
 	{
 		SampleRow	rows[ASKERS];
@@ -207,7 +211,8 @@ test_company(void)
 				x->tokens[x->n_tokens++] = rows[k].id;
 		}
 	}
-	CHECK(wrong == 0 && twice == 0 && other == 0, "%d wrong, %d twice, %d of the others changed", wrong, twice, other);
+	CHECK(wrong == 0 && twice == 0 && other == 0, "%d wrong, %d twice, %d of the others changed", wrong,
+		  twice, other);
 	for (int i = 0; i < ASKERS; i++)
 		genparams_free(&a[i].p);
 	smp_free(s);
@@ -279,8 +284,9 @@ test_failures(void)
 		asker_init(&a, p, t[i].args, 1);
 		id = one(s, &a, NULL, 1);
 		CHECK(id == t[i].id, "%s: %d", t[i].args, id);
-		CHECK(t[i].failed == NULL ? a.seat.failed == NULL : a.seat.failed != NULL && strcmp(a.seat.failed, t[i].failed) == 0,
-			  "%s: %s failed", t[i].args, a.seat.failed != NULL ? a.seat.failed : "none");
+		CHECK(t[i].failed == NULL ? a.seat.failed == NULL : a.seat.failed != NULL &&
+			  strcmp(a.seat.failed, t[i].failed) == 0, "%s: %s failed", t[i].args, a.seat.failed != NULL ?
+			  a.seat.failed : "none");
 		genparams_free(&a.p);
 	}
 	smp_free(s);
@@ -296,7 +302,8 @@ test_late(void)
 	Sampled		a;
 
 	asker_init(&a, p, "{\"sharpen\": -1}", 0);
-	CHECK(one(s, &a, NULL, 0) != one(s, &a, NULL, 0.01), "turned round, the least likely comes; greedy is left alone");
+	CHECK(one(s, &a, NULL, 0) != one(s, &a, NULL, 0.01),
+		  "turned round, the least likely comes; greedy is left alone");
 	genparams_free(&a.p);
 	smp_free(s);
 	plugins_free(p);

@@ -420,8 +420,8 @@ test_flat(void)
 		late += id > N / 5 && id <= N / 4;
 		beyond += id > N / 4 && id < N - MORE;
 	}
-	CHECK(beyond == 0 && late > 10 && few < 5, "flat: %d draws behind the cut, %d shortly before, %d of the few",
-		  beyond, late, few);
+	CHECK(beyond == 0 && late > 10 && few < 5,
+		  "flat: %d draws behind the cut, %d shortly before, %d of the few", beyond, late, few);
 	mem_free(logits);
 	smp_free(s);
 }
@@ -484,7 +484,8 @@ bench(const char *what, GenParams p)
 	for (int i = 0; i < 40; i++)
 	{
 		SampleRow	row = {
-			.params = &p, .seed = (uint64_t) i, .tokens = tokens, .n_prompt = 200, .n_tokens = 1000, .counts = &counts
+			.params = &p, .seed = (uint64_t) i, .tokens = tokens, .n_prompt = 200, .n_tokens = 1000,
+			.counts = &counts
 		};
 		int64_t		t = clock_us();
 

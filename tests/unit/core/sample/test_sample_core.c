@@ -1,11 +1,11 @@
 /*
  * test_sample_core.c
- *	  The core on a device that samples: which rows it samples, whose logits the host gets, and answers that are
- *	  those of a core without a device, to the bit, with what is told of their tokens.
+ *	  The core on a device that samples: which rows it samples, whose logits the host gets, and answers that
+ *	  are those of a core without a device, to the bit, with what is told of their tokens.
  *
- * The device is "host" (hostdev.h) with an op that is the engine's own sampler (sample_op.h), so nothing but the
- * way that rows go can make a difference.  What its kernel computes is tested by tests/emu/test_sample.cu, and drafts on
- * such a device by test_spec_device.
+ * The device is "host" (hostdev.h) with an op that is the engine's own sampler (sample_op.h), so nothing but
+ * the way that rows go can make a difference.  What its kernel computes is tested by
+ * tests/emu/test_sample.cu, and drafts on such a device by test_spec_device.
  */
 #include "core/output/guided_decoding.h"
 #include "core/core_internal.h"
@@ -37,7 +37,8 @@ count_get(KDevice *d, void *dst, const void *src, size_t size)
 static Dev
 open_device(bool samples)
 {
-	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device, .pool_threads = kpool_nthreads};
+	static const KHost host = {.abi = KDEVICE_ABI, .pool_device = kpool_device,
+							   .pool_threads = kpool_nthreads};
 	KDevOpen	open = {.max_rows = 1, .max_seqs = 1, .max_blocks = 1, .max_out = 1};
 	char		why[128] = "";
 	Dev			dev = {.ops = &counting};
@@ -60,8 +61,9 @@ ask(Core *c, Kind k, int i, Answers *to)
 {
 	GenParams	p = params_of(k, i, plugins);
 	ReqSpec		spec = {
-		.id = (uint64_t) i + 1, .session = (uint64_t) i % 3, .prompt = random_prompt((uint32_t) i, 5 + i * 7 % 30), .sink = answers_sink,
-		.sink_ctx = to, .grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
+		.id = (uint64_t) i + 1, .session = (uint64_t) i % 3,
+		.prompt = random_prompt((uint32_t) i, 5 + i * 7 % 30), .sink = answers_sink, .sink_ctx = to,
+		.grammar = k == GRAMMAR || k == LOGPROBS_GRAMMAR ? digits() : NULL
 	};
 	Err			e = {0};
 	uint64_t	given = GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P);
@@ -140,7 +142,8 @@ same_lp(const Logprobs *a, const Logprobs *b)
 	if (a->n != b->n || a->counts.len != b->counts.len)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if (a->e[i].id != b->e[i].id || a->e[i].rank != b->e[i].rank || memcmp(&a->e[i].value, &b->e[i].value, sizeof(float)) != 0)
+		if (a->e[i].id != b->e[i].id || a->e[i].rank != b->e[i].rank ||
+			memcmp(&a->e[i].value, &b->e[i].value, sizeof(float)) != 0)
 			return false;
 	return true;
 }
@@ -156,11 +159,13 @@ check_same(const char *what, const Run *a, const Run *b)
 
 		if (x->n == 0 || y->n == 0)
 			continue;
-		CHECK(x->finish == y->finish && x->n == y->n && x->finish != FIN_ERROR, "%s: request %d ends by %d, not %d: %s", what, i, x->finish, y->finish, x->err.msg);
+		CHECK(x->finish == y->finish && x->n == y->n && x->finish != FIN_ERROR,
+			  "%s: request %d ends by %d, not %d: %s", what, i, x->finish, y->finish, x->err.msg);
 		for (int j = 0; j < x->n; j++)
 		{
 			CHECK(x->a[j].ids.len == y->a[j].ids.len && x->a[j].ids.len > 0 &&
-				  memcmp(x->a[j].ids.data, y->a[j].ids.data, x->a[j].ids.len * sizeof(int32_t)) == 0, "%s: request %d has other tokens", what, i);
+				  memcmp(x->a[j].ids.data, y->a[j].ids.data, x->a[j].ids.len * sizeof(int32_t)) == 0,
+				  "%s: request %d has other tokens", what, i);
 			CHECK(same_lp(x->a[j].lp, y->a[j].lp), "%s: request %d is told others", what, i);
 		}
 	}
@@ -178,8 +183,8 @@ tokens_on_device(const Run *r, bool processed)
 }
 
 /*
- * Without a device, on one that doesn't sample, and on one that does: all kinds side by side, each kind by itself, each
- * request alone.
+ * Without a device, on one that doesn't sample, and on one that does: all kinds side by side, each kind by
+ * itself, each request alone.
  */
 static void
 test_paths(bool processed)
@@ -201,7 +206,8 @@ test_paths(bool processed)
 		snprintf(what, sizeof(what), "on one that does, %d at a time", seqs);
 		run(&r, &samples, -1, seqs, processed);
 		check_same(what, &r, &want);
-		CHECK(r.sampled == tokens_on_device(&want, processed), "%s: %d rows, not %d", what, r.sampled, tokens_on_device(&want, processed));
+		CHECK(r.sampled == tokens_on_device(&want, processed), "%s: %d rows, not %d", what, r.sampled,
+			  tokens_on_device(&want, processed));
 		CHECK(seqs == 1 || r.calls < r.sampled / 2, "%s: %d calls for %d rows", what, r.calls, r.sampled);
 		run_free(&r);
 	}
@@ -212,8 +218,10 @@ test_paths(bool processed)
 		snprintf(what, sizeof(what), "kind %d", k);
 		run(&r, &samples, k, 12, processed);
 		check_same(what, &r, &want);
-		CHECK(takes ? r.sampled == r.tokens[k] && r.got == (size_t) r.sampled * sizeof(KSampled) / sizeof(float)
-			  : r.sampled == 0 && r.got >= FAKE_VOCAB, "%s: %d rows of %d tokens, %zu floats came", what, r.sampled, r.tokens[k], r.got);
+		CHECK(takes ? r.sampled == r.tokens[k] &&
+			  r.got == (size_t) r.sampled * sizeof(KSampled) / sizeof(float)
+			  : r.sampled == 0 && r.got >= FAKE_VOCAB, "%s: %d rows of %d tokens, %zu floats came", what,
+			  r.sampled, r.tokens[k], r.got);
 		run_free(&r);
 	}
 	run_free(&want);
@@ -241,9 +249,12 @@ test_errors(void)
 	answers_submit(c, 2, random_prompt(4, 6), p, &a[1]);
 	answers_submit(c, 3, random_prompt(5, 6), greedy_params(5), &a[2]);
 	answers_run(c, "errors");
-	CHECK(a[0].finish == FIN_ERROR && strcmp(a[0].err.msg, "model produced non-finite logits") == 0, "%d: %s", a[0].finish, a[0].err.msg);
-	CHECK(a[1].finish == FIN_ERROR && strstr(a[1].err.msg, "leave no token to choose from") != NULL, "%d: %s", a[1].finish, a[1].err.msg);
-	CHECK(a[2].finish == FIN_LENGTH && a[2].a[0].ids.len == 5, "%d after %zu", a[2].finish, a[2].a[0].ids.len);
+	CHECK(a[0].finish == FIN_ERROR && strcmp(a[0].err.msg, "model produced non-finite logits") == 0, "%d: %s",
+		  a[0].finish, a[0].err.msg);
+	CHECK(a[1].finish == FIN_ERROR && strstr(a[1].err.msg, "leave no token to choose from") != NULL, "%d: %s",
+		  a[1].finish, a[1].err.msg);
+	CHECK(a[2].finish == FIN_LENGTH && a[2].a[0].ids.len == 5, "%d after %zu", a[2].finish,
+		  a[2].a[0].ids.len);
 	for (int i = 0; i < 3; i++)
 		answers_free(&a[i]);
 	core_free(c);
@@ -287,7 +298,8 @@ test_many_lists(void)
 	}
 	for (int i = 0; i < N; i++)
 	{
-		CHECK(a[0][i].a[0].ids.len == 10 && memcmp(a[0][i].a[0].ids.data, a[1][i].a[0].ids.data, 10 * sizeof(int32_t)) == 0, "request %d", i);
+		CHECK(a[0][i].a[0].ids.len == 10 && memcmp(a[0][i].a[0].ids.data, a[1][i].a[0].ids.data,
+												   10 * sizeof(int32_t)) == 0, "request %d", i);
 		answers_free(&a[0][i]);
 		answers_free(&a[1][i]);
 	}

@@ -107,7 +107,10 @@ apply(const KSample *k, const uint32_t *words, float *x, int n)
 	}
 }
 
-/* Random requests, some rows each: the engine's logits behind stage 6 are what its sampler leaves at temperature 0. */
+/*
+ * Random requests, some rows each: the engine's logits behind stage 6 are what its sampler leaves at
+ * temperature 0.
+ */
 static void
 test_stage(void)
 {
@@ -149,7 +152,8 @@ test_stage(void)
 		for (int i = 0; i < ROWS; i++)
 		{
 			row[i] = (SampleRow) {
-				.params = &p, .position = i, .tokens = tokens, .n_prompt = TOKENS - ROWS, .n_tokens = TOKENS - ROWS + i,
+				.params = &p, .position = i, .tokens = tokens, .n_prompt = TOKENS - ROWS,
+					.n_tokens = TOKENS - ROWS + i,
 				.counts = &counts[i], .mask = dice(2) == 0 ? mask : NULL
 			};
 			dev[i] = (SmpDevRow) {.row = &row[i], .out = dice(2) == 0 ? &out : NULL, .at = 10 - i};
@@ -170,9 +174,11 @@ test_stage(void)
 			apply(k, words, x[i], n);
 			differ += memcmp(x[i], want[i], (size_t) n * sizeof(float)) != 0;
 			given += (k->given_at != 0) != (row[i].mask != NULL) ||
-				(k->given_at != 0 && memcmp(words + k->given_at, mask, (size_t) (n + 31) / 32 * sizeof(uint32_t)) != 0);
+				(k->given_at != 0 &&
+				 memcmp(words + k->given_at, mask, (size_t) (n + 31) / 32 * sizeof(uint32_t)) != 0);
 			token_counts_free(counts[i]);
-			ends += k->row != 10 - i || k->pos != (uint32_t) i || k->n_logprobs != (dev[i].out != NULL ? 3 : -1);
+			ends += k->row != 10 - i || k->pos != (uint32_t) i ||
+				k->n_logprobs != (dev[i].out != NULL ? 3 : -1);
 		}
 		mem_free(buffer);
 		logit_rules_free(p.rules);
@@ -197,12 +203,13 @@ test_numbers(void)
 	p.top_p = 0.9;
 	p.top_k = 40;
 	CHECK(smpdev_stage(&dev, 1, 100, &k) == sizeof(k), "a row without lists has some");
-	CHECK(k.inv_t == (float) (1 / 0.7) && k.min_p_log == (float) log(0.05) && k.top_p == 0.9 && k.top_k == 40 &&
-		  k.seed == row.seed && k.mask_at == 0 && k.repetition == 1, "numbers differ");
+	CHECK(k.inv_t == (float) (1 / 0.7) && k.min_p_log == (float) log(0.05) && k.top_p == 0.9 &&
+		  k.top_k == 40 && k.seed == row.seed && k.mask_at == 0 && k.repetition == 1, "numbers differ");
 	p.temperature = 0;
 	p.min_p = 0;
 	smpdev_stage(&dev, 1, 100, &k);
-	CHECK(k.inv_t == 0 && k.min_p_log == -INFINITY, "1/0 is %g, log(0) %g", (double) k.inv_t, (double) k.min_p_log);
+	CHECK(k.inv_t == 0 && k.min_p_log == -INFINITY, "1/0 is %g, log(0) %g", (double) k.inv_t,
+		  (double) k.min_p_log);
 }
 
 static void

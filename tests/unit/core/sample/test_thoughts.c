@@ -64,7 +64,8 @@ thoughts(const char *parser, ReasonAt at, int budget)
 static void
 ask(Core *c, uint64_t id, GenParams p, ReasoningBudget *t, Grammar *g, Rec *rec)
 {
-	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .thoughts = t, .grammar = g};
+	ReqSpec		spec = {.id = id, .session = 1, .sink = rec_sink, .sink_ctx = rec, .thoughts = t,
+						.grammar = g};
 	Err			e;
 
 	spec.prompt = random_prompt((uint32_t) id * 7 + 1, 10 + (int) (id % 5));
@@ -133,9 +134,12 @@ test_open(void)
 		Rec			r = {0};
 
 		one(opt, params(60, 1, 3), thoughts("deepseek_r1", REASON_OPEN, b), &r);
-		CHECK(r.finish == FIN_LENGTH && r.ids.len == 60, "budget %d: finish %d after %zu", b, r.finish, r.ids.len);
-		CHECK(first_at(&r.ids, END) == (b < 60 ? b : -1), "budget %d: the end at %d", b, first_at(&r.ids, END));
-		CHECK(memcmp(r.ids.data, free.ids.data, (size_t) (b < 60 ? b : 60) * sizeof(int32_t)) == 0, "budget %d: other thoughts", b);
+		CHECK(r.finish == FIN_LENGTH && r.ids.len == 60, "budget %d: finish %d after %zu", b, r.finish,
+			  r.ids.len);
+		CHECK(first_at(&r.ids, END) == (b < 60 ? b : -1), "budget %d: the end at %d", b,
+			  first_at(&r.ids, END));
+		CHECK(memcmp(r.ids.data, free.ids.data, (size_t) (b < 60 ? b : 60) * sizeof(int32_t)) == 0,
+			  "budget %d: other thoughts", b);
 		for (int k = b + 1, n = 0; k < 60; k++)
 			CHECK(r.ids.data[k] != END || ++n < 3, "budget %d: ends over and over", b);
 		rec_free(&r);
@@ -201,15 +205,20 @@ test_count(void)
 	feed("tagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {NL, START, A, A, END, A, A}, 7,
 		 (int32_t[]) {-1, -1, -1, -1, END, -1, -1, -1}, 2);
 	/* without one the thoughts begin at once */
-	feed("untagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {A, A, END, A}, 4, (int32_t[]) {-1, -1, END, -1, -1}, 2);
-	feed("unlimited", thoughts("deepseek_r1", REASON_UNKNOWN, THOUGHTS_NO_BUDGET), (int32_t[]) {A, A, A, END, A}, 5, no, 3);
+	feed("untagged", thoughts("deepseek_r1", REASON_UNKNOWN, 2), (int32_t[]) {A, A, END, A}, 4,
+		 (int32_t[]) {-1, -1, END, -1, -1}, 2);
+	feed("unlimited", thoughts("deepseek_r1", REASON_UNKNOWN, THOUGHTS_NO_BUDGET),
+		 (int32_t[]) {A, A, A, END, A}, 5, no, 3);
 	feed("by itself", thoughts("deepseek_r1", REASON_OPEN, 3), (int32_t[]) {A, END, A, A, A, A}, 6, no, 1);
-	feed("at once", thoughts("deepseek_r1", REASON_OPEN, 0), (int32_t[]) {END, A, A}, 3, (int32_t[]) {END, -1, -1, -1}, 0);
+	feed("at once", thoughts("deepseek_r1", REASON_OPEN, 0), (int32_t[]) {END, A, A}, 3,
+		 (int32_t[]) {END, -1, -1, -1}, 0);
 	/* white space is thought, too */
-	feed("blank", thoughts("deepseek_r1", REASON_OPEN, 2), (int32_t[]) {NL, SP, END, A}, 4, (int32_t[]) {-1, -1, END, -1, -1}, 2);
+	feed("blank", thoughts("deepseek_r1", REASON_OPEN, 2), (int32_t[]) {NL, SP, END, A}, 4,
+		 (int32_t[]) {-1, -1, END, -1, -1}, 2);
 	feed("closed", thoughts("deepseek_r1", REASON_CLOSED, 1), (int32_t[]) {A, A, START, A, A}, 5, no, 0);
 	/* what looks like a tag in content is content */
-	feed("content", thoughts("deepseek_r1", REASON_OPEN, 5), (int32_t[]) {A, END, START, A, A, A, A, A}, 8, no, 1);
+	feed("content", thoughts("deepseek_r1", REASON_OPEN, 5), (int32_t[]) {A, END, START, A, A, A, A, A}, 8,
+		 no, 1);
 	feed("another end", thoughts("qwen3", REASON_OPEN, 3), (int32_t[]) {A, A, OTHER, A, A, A}, 6, no, 2);
 	/* a prompt that is no chat's: thoughts begin with a tag alone, wherever */
 	feed("plain", thoughts("deepseek_r1", REASON_PLAIN, 1), (int32_t[]) {A, A, START, A, END, A}, 6,
@@ -217,8 +226,10 @@ test_count(void)
 	feed("plain without", thoughts("deepseek_r1", REASON_PLAIN, 0), (int32_t[]) {A, A, A}, 3, no, 0);
 	/* thoughts that must begin with a tag */
 	feed("needs a tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {A, A, A}, 3, no, 0);
-	feed("has its tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {START, END, A}, 3, (int32_t[]) {-1, END, -1, -1}, 0);
-	feed("cut in a tag", thoughts("seed_oss", REASON_OPEN, 9), (int32_t[]) {A, TINY_BYTE('<'), TINY_BYTE('/')}, 3, no, 3);
+	feed("has its tag", thoughts("hunyuan_a13b", REASON_UNKNOWN, 0), (int32_t[]) {START, END, A}, 3,
+		 (int32_t[]) {-1, END, -1, -1}, 0);
+	feed("cut in a tag", thoughts("seed_oss", REASON_OPEN, 9),
+		 (int32_t[]) {A, TINY_BYTE('<'), TINY_BYTE('/')}, 3, no, 3);
 }
 
 static void
@@ -257,7 +268,8 @@ test_parameters(void)
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
 	CHECK(first_at(&r.ids, END) == 4 && r.ids.len == 20, "the end at %d", first_at(&r.ids, END));
 	for (size_t i = 0; i < r.ids.len; i++)
-		CHECK(i == 4 || (r.ids.data[i] >= TINY_BYTE('p') && r.ids.data[i] < TINY_BYTE('p') + 5), "token %zu is %d", i, r.ids.data[i]);
+		CHECK(i == 4 || (r.ids.data[i] >= TINY_BYTE('p') && r.ids.data[i] < TINY_BYTE('p') + 5),
+			  "token %zu is %d", i, r.ids.data[i]);
 	rec_free(&r);
 	intvec_free(&only);
 
@@ -312,7 +324,8 @@ test_several(void)
 		CoreOptions opt = options(8, 256, 400);
 		Core	   *c = new_core(opt);
 		Several		s = {0};
-		ReqSpec		spec = {.id = 1, .session = 1, .sink = several_sink, .sink_ctx = &s, .thoughts = thoughts("deepseek_r1", REASON_OPEN, b)};
+		ReqSpec		spec = {.id = 1, .session = 1, .sink = several_sink, .sink_ctx = &s,
+							.thoughts = thoughts("deepseek_r1", REASON_OPEN, b)};
 		Err			e;
 
 		spec.params = params(30, 1.5, 100);
@@ -324,14 +337,17 @@ test_several(void)
 		core_submit(c, &spec);
 		CHECK(run(c), "run");
 		core_free(c);
-		CHECK(s.finish == FIN_LENGTH && s.reasoning == 4 * b, "finish %d, %d tokens of thoughts", s.finish, s.reasoning);
+		CHECK(s.finish == FIN_LENGTH && s.reasoning == 4 * b, "finish %d, %d tokens of thoughts", s.finish,
+			  s.reasoning);
 		for (int i = 0; i < 4; i++)
 		{
 			Rec			r = {0};
 
 			one(opt, params(30, 1.5, 100 + i), thoughts("deepseek_r1", REASON_OPEN, b), &r);
-			CHECK(first_at(&s.ids[i], END) == b, "budget %d, answer %d: the end at %d", b, i, first_at(&s.ids[i], END));
-			CHECK(r.ids.len == s.ids[i].len && memcmp(r.ids.data, s.ids[i].data, r.ids.len * sizeof(int32_t)) == 0,
+			CHECK(first_at(&s.ids[i], END) == b, "budget %d, answer %d: the end at %d", b, i,
+				  first_at(&s.ids[i], END));
+			CHECK(r.ids.len == s.ids[i].len &&
+				  memcmp(r.ids.data, s.ids[i].data, r.ids.len * sizeof(int32_t)) == 0,
 				  "budget %d, answer %d is not the one alone", b, i);
 			CHECK(s.n_lp[i] == 30, "%d log-probabilities", s.n_lp[i]);
 			rec_free(&r);
@@ -348,7 +364,8 @@ many(CoreOptions opt, IntVec *ids, CoreStats *st)
 	Rec			rec[32];
 	const char *choice[1] = {"{\"name\":\"hello\"}"};
 	size_t		len[1] = {16};
-	GramSpec	gs = {.kind = GRAM_CHOICE, .choice = choice, .choice_len = len, .n_choices = 1, .opt.strict = true};
+	GramSpec	gs = {.kind = GRAM_CHOICE, .choice = choice, .choice_len = len, .n_choices = 1,
+					  .opt.strict = true};
 
 	memset(rec, 0, sizeof(rec));
 	for (int i = 0; i < 32; i++)
@@ -367,7 +384,8 @@ many(CoreOptions opt, IntVec *ids, CoreStats *st)
 
 		CHECK(at >= 0 && at <= i, "budget %d: the end at %d", i, at);
 		if (i % 2 == 0)
-			CHECK(rec[i].finish == FIN_STOP && rec[i].text.len >= 24 && strcmp(rec[i].text.data + rec[i].text.len - 24, "</think>{\"name\":\"hello\"}") == 0,
+			CHECK(rec[i].finish == FIN_STOP && rec[i].text.len >= 24 &&
+				  strcmp(rec[i].text.data + rec[i].text.len - 24, "</think>{\"name\":\"hello\"}") == 0,
 				  "budget %d: finish %d \"%s\" %s", i, rec[i].finish, rec[i].text.data, rec[i].err.msg);
 		intvec_push(ids, (int32_t) rec[i].ids.len);
 		intvec_add(ids, rec[i].ids.data, rec[i].ids.len);
@@ -378,7 +396,8 @@ many(CoreOptions opt, IntVec *ids, CoreStats *st)
 static void
 test_invariance(void)
 {
-	CoreOptions opt[] = {options(1, 64, 100), options(16, 256, 400), options(16, 256, 400), options(16, 256, 14), options(5, 256, 100)};
+	CoreOptions opt[] = {options(1, 64, 100), options(16, 256, 400), options(16, 256, 400),
+						 options(16, 256, 14), options(5, 256, 100)};
 	IntVec		ids[5] = {{0}};
 	CoreStats	st;
 
@@ -387,7 +406,8 @@ test_invariance(void)
 	for (int i = 0; i < 5; i++)
 	{
 		many(opt[i], &ids[i], &st);
-		CHECK(ids[i].len == ids[0].len && memcmp(ids[i].data, ids[0].data, ids[0].len * sizeof(int32_t)) == 0, "%d: not the same answers", i);
+		CHECK(ids[i].len == ids[0].len && memcmp(ids[i].data, ids[0].data, ids[0].len * sizeof(int32_t)) == 0,
+			  "%d: not the same answers", i);
 		CHECK(i != 3 || st.preemptions > 0, "nobody was preempted");
 	}
 	for (int i = 0; i < 5; i++)
@@ -404,7 +424,8 @@ test_refused(void)
 
 	p.out.beam_width = 2;
 	one(opt, p, thoughts("deepseek_r1", REASON_OPEN, 4), &r);
-	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish, r.err.msg);
+	CHECK(r.finish == FIN_ERROR && strstr(r.err.msg, "beam search") != NULL, "finish %d %s", r.finish,
+		  r.err.msg);
 	rec_free(&r);
 	/* A beam search may have thoughts without a budget. */
 	p = params(10, 0, 1);
@@ -497,10 +518,13 @@ test_formats(void)
 				{
 					int			n = think(f, tok, ats[a], budget, begin, &counted);
 
-					CHECK(n <= budget, "%s, %d, \"%s\": %d thoughts with a budget of %d", formats[i], a, begin, n, budget);
+					CHECK(n <= budget, "%s, %d, \"%s\": %d thoughts with a budget of %d", formats[i], a,
+						  begin, n, budget);
 					/* a tag in tokens of a byte may be cut before it is one */
-					CHECK(free == 0 || n == budget || (size_t) budget < 2 * strlen(tag), "%s, %d, \"%s\": %d of %d", formats[i], a, begin, n, budget);
-					CHECK(counted <= budget, "%s, %d, \"%s\": %d counted of %d", formats[i], a, begin, counted, budget);
+					CHECK(free == 0 || n == budget || (size_t) budget < 2 * strlen(tag),
+						  "%s, %d, \"%s\": %d of %d", formats[i], a, begin, n, budget);
+					CHECK(counted <= budget, "%s, %d, \"%s\": %d counted of %d", formats[i], a, begin,
+						  counted, budget);
 				}
 			}
 	}

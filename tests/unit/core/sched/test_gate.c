@@ -42,8 +42,8 @@ static void
 ask(Core *c, uint64_t id, uint64_t session, int n_prompt, int max_tokens, Rec *rec)
 {
 	ReqSpec		spec = {
-		.id = id, .session = session, .by = by, .prompt = random_prompt((uint32_t) id, n_prompt), .sink = rec_sink,
-		.sink_ctx = rec, .timeout_ms = timeout_ms
+		.id = id, .session = session, .by = by, .prompt = random_prompt((uint32_t) id, n_prompt),
+		.sink = rec_sink, .sink_ctx = rec, .timeout_ms = timeout_ms
 	};
 	Err			e;
 
@@ -117,7 +117,8 @@ test_in_flight(void)
 	step(c);
 	CHECK(stats(c).running == 4 && stats(c).waiting_deferred == 3, "%d run, %d wait", (int) stats(c).running,
 		  (int) stats(c).waiting_deferred);
-	CHECK(rec[0].ids.len == 1 && rec[1].ids.len == 1 && rec[5].ids.len == 1 && rec[6].ids.len == 1, "others run");
+	CHECK(rec[0].ids.len == 1 && rec[1].ids.len == 1 && rec[5].ids.len == 1 && rec[6].ids.len == 1,
+		  "others run");
 	while (rec[0].finish == FIN_NONE)
 		step(c);
 	step(c);
@@ -127,8 +128,10 @@ test_in_flight(void)
 	CHECK(rec[4].finish == FIN_ABORT, "cancelled at the gate: %d", rec[4].finish);
 	run(c, 10000);
 	for (int i = 0; i < 7; i++)
-		CHECK(i == 4 || (rec[i].finish == FIN_LENGTH && rec[i].late_events == 0), "request %d: %d", i, rec[i].finish);
-	CHECK(rec[3].scheduled_us > 0 && rec[3].scheduled_us <= rec[2].scheduled_us + 1000000, "sessions in turn");
+		CHECK(i == 4 || (rec[i].finish == FIN_LENGTH && rec[i].late_events == 0), "request %d: %d", i,
+			  rec[i].finish);
+	CHECK(rec[3].scheduled_us > 0 && rec[3].scheduled_us <= rec[2].scheduled_us + 1000000,
+		  "sessions in turn");
 	core_free(c);
 	recs_free(rec);
 }
@@ -147,10 +150,12 @@ test_jobs(void)
 	step(c);
 	ask(c, 4, 2, 5, 3, &rec[4]);
 	step(c);
-	CHECK(rec[4].finish == FIN_NONE && rec[4].ids.len == 1, "a session beside a job: %d %s", rec[4].finish, rec[4].err.msg);
+	CHECK(rec[4].finish == FIN_NONE && rec[4].ids.len == 1, "a session beside a job: %d %s", rec[4].finish,
+		  rec[4].err.msg);
 	ask(c, 5, 2, 5, 3, &rec[5]);
 	step(c);
-	CHECK(rec[5].finish == FIN_ERROR && rec[5].err.cls == ERR_LIMIT, "two sessions: %d %s", rec[5].finish, rec[5].err.msg);
+	CHECK(rec[5].finish == FIN_ERROR && rec[5].err.cls == ERR_LIMIT, "two sessions: %d %s", rec[5].finish,
+		  rec[5].err.msg);
 	run(c, 10000);
 	for (int i = 0; i < 5; i++)
 		CHECK(rec[i].finish == FIN_LENGTH, "request %d: %d", i, rec[i].finish);
@@ -176,8 +181,8 @@ test_sequences(void)
 	core_cancel(c, 1);
 	ask(c, 2, 1, 5, 4, &rec[2]);
 	run(c, 10000);
-	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_ABORT && rec[2].finish == FIN_LENGTH, "%d %d %d", rec[0].finish,
-		  rec[1].finish, rec[2].finish);
+	CHECK(rec[0].finish == FIN_LENGTH && rec[1].finish == FIN_ABORT && rec[2].finish == FIN_LENGTH,
+		  "%d %d %d", rec[0].finish, rec[1].finish, rec[2].finish);
 	core_free(c);
 	recs_free(rec);
 }
@@ -196,12 +201,14 @@ test_refused(void)
 	by.wait_ms = 200;
 	ask(c, 2, 1, 5, 4, &rec[2]);
 	step(c);
-	CHECK(rec[1].finish == FIN_ERROR && rec[1].err.cls == ERR_LIMIT && strstr(rec[1].err.msg, "limit of 1 LLM requests in flight") != NULL,
-		  "%d %s", rec[1].finish, rec[1].err.msg);
+	CHECK(rec[1].finish == FIN_ERROR && rec[1].err.cls == ERR_LIMIT &&
+		  strstr(rec[1].err.msg, "limit of 1 LLM requests in flight") != NULL, "%d %s", rec[1].finish,
+		  rec[1].err.msg);
 	CHECK(rec[2].finish == FIN_NONE, "the one that waits: %d", rec[2].finish);
 	while (rec[0].finish == FIN_NONE && rec[2].finish == FIN_NONE)
 		step(c);
-	CHECK(rec[2].finish == FIN_ERROR && rec[2].err.cls == ERR_LIMIT && rec[2].ids.len == 0, "waited too long: %d", rec[2].finish);
+	CHECK(rec[2].finish == FIN_ERROR && rec[2].err.cls == ERR_LIMIT && rec[2].ids.len == 0,
+		  "waited too long: %d", rec[2].finish);
 	fake.base_us = 0;
 	run(c, 10000);
 	CHECK(rec[0].finish == FIN_LENGTH, "%d", rec[0].finish);
@@ -217,7 +224,10 @@ typedef struct Two
 			   *b;
 } Two;
 
-/* A role that may have one request in flight has one in a, so another waits at the gate of b, for so many ms or as long as it takes. */
+/*
+ * A role that may have one request in flight has one in a, so another waits at the gate of b, for so many ms
+ * or as long as it takes.
+ */
 static Two
 two_models(CoreOptions opt, int ms, Rec *rec)
 {
@@ -247,7 +257,8 @@ test_two_models(void)
 	Core	   *a = t.a,
 			   *b = t.b;
 
-	CHECK(stats(b).waiting_deferred == 1 && core_next_due(b) == INT64_MAX, "due at %lld", (long long) core_next_due(b));
+	CHECK(stats(b).waiting_deferred == 1 && core_next_due(b) == INT64_MAX, "due at %lld",
+		  (long long) core_next_due(b));
 	run(a, 10000);
 	CHECK(core_next_due(b) == 0, "due at %lld", (long long) core_next_due(b));
 	run(b, 10000);
@@ -289,17 +300,22 @@ test_tokens(void)
 	if (clock_us() - start < 350000)
 	{
 		CHECK(rec[1].ids.len == 0 && rec[3].finish == FIN_LENGTH, "another role has its own account");
-		CHECK(rec[2].finish == FIN_ERROR && rec[2].err.cls == ERR_LIMIT && strstr(rec[2].err.msg, "600 LLM tokens per minute") != NULL &&
+		CHECK(rec[2].finish == FIN_ERROR && rec[2].err.cls == ERR_LIMIT &&
+			  strstr(rec[2].err.msg, "600 LLM tokens per minute") != NULL &&
 			  strstr(rec[2].err.detail, "begin in 0.") != NULL, "%s %s", rec[2].err.msg, rec[2].err.detail);
 	}
 	run(c, 10000);
 	took = clock_us() - start;
-	CHECK(rec[1].finish == FIN_LENGTH && took > 350000, "finish %d after %lld us", rec[1].finish, (long long) took);
+	CHECK(rec[1].finish == FIN_LENGTH && took > 350000, "finish %d after %lld us", rec[1].finish,
+		  (long long) took);
 	core_free(c);
 	recs_free(rec);
 }
 
-/* In the queue, at the gate, in a prompt, while it answers: each ends with its error, and its blocks are free. */
+/*
+ * In the queue, at the gate, in a prompt, while it answers: each ends with its error, and its blocks are
+ * free.
+ */
 static void
 test_deadlines(void)
 {
@@ -316,10 +332,12 @@ test_deadlines(void)
 	run(c, 10000);
 	for (int i = 0; i < 3; i++)
 		CHECK(rec[i].finish == FIN_ERROR && rec[i].err.cls == ERR_CANCELLED &&
-			  strcmp(rec[i].err.detail, "The request took longer than 30 ms.") == 0, "request %d: %d %s", i, rec[i].finish, rec[i].err.msg);
+			  strcmp(rec[i].err.detail, "The request took longer than 30 ms.") == 0, "request %d: %d %s", i,
+			  rec[i].finish, rec[i].err.msg);
 	CHECK(rec[0].ids.len < 40 && rec[1].scheduled_us == 0 && rec[2].scheduled_us == 0, "%zu tokens",
 		  rec[0].ids.len);
-	CHECK(stats(c).kv_blocks_used == 0 && stats(c).cancelled == 3, "%d blocks", (int) stats(c).kv_blocks_used);
+	CHECK(stats(c).kv_blocks_used == 0 && stats(c).cancelled == 3, "%d blocks",
+		  (int) stats(c).kv_blocks_used);
 	by = (Caller) {0};
 	timeout_ms = 30;
 	ask(c, 3, 1, 1500, 500, &rec[3]);	/* in its prompt */
@@ -329,7 +347,8 @@ test_deadlines(void)
 	ask(c, 4, 1, 5, 500, &rec[4]);
 	n_answers = 1;
 	run(c, 10000);
-	CHECK(rec[4].finish == FIN_ERROR && rec[4].err.cls == ERR_CANCELLED && rec[4].late_events == 0, "%d %s", rec[4].finish, rec[4].err.msg);
+	CHECK(rec[4].finish == FIN_ERROR && rec[4].err.cls == ERR_CANCELLED && rec[4].late_events == 0, "%d %s",
+		  rec[4].finish, rec[4].err.msg);
 	timeout_ms = 5000;
 	ask(c, 5, 1, 5, 3, &rec[5]);
 	run(c, 10000);

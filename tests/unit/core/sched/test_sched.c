@@ -98,8 +98,9 @@ recur(World *w, const Req *r, int n)
 		w->owner[slot] = r;
 		w->known[slot] = 0;
 	}
-	CHECK(w->owner[slot] == r && w->known[slot] == r->computed, "request %d at %d: slot %d has %d tokens of %s",
-		  (int) r->id, r->computed, slot, w->known[slot], w->owner[slot] == r ? "it" : "another");
+	CHECK(w->owner[slot] == r && w->known[slot] == r->computed,
+		  "request %d at %d: slot %d has %d tokens of %s", (int) r->id, r->computed, slot, w->known[slot],
+		  w->owner[slot] == r ? "it" : "another");
 	w->known[slot] += n;
 }
 
@@ -177,9 +178,10 @@ test_fork_tail(int n_prompt, int n_forks)
 	used = kvpool_total(w.pool) - kvpool_available(w.pool);
 	CHECK(p->n == n_forks && p->n_rows == 2 * n_forks && p->n_copies == part * (n_forks - 1),
 		  "prompt of %d: %d entries, %d rows, %d copies", n_prompt, p->n, p->n_rows, p->n_copies);
-	CHECK((int) w.reqs[2]->blocks.len == full + 1 && used == full + n_forks, "prompt of %d: a fork has %zu blocks, %d are used",
-		  n_prompt, w.reqs[2]->blocks.len, used);
-	CHECK(kvpool_refs(w.pool, w.reqs[2]->blocks.data[0]) == (full > 0 ? n_forks : 1), "prompt of %d", n_prompt);
+	CHECK((int) w.reqs[2]->blocks.len == full + 1 && used == full + n_forks,
+		  "prompt of %d: a fork has %zu blocks, %d are used", n_prompt, w.reqs[2]->blocks.len, used);
+	CHECK(kvpool_refs(w.pool, w.reqs[2]->blocks.data[0]) == (full > 0 ? n_forks : 1), "prompt of %d",
+		  n_prompt);
 	world_free(&w);
 }
 
@@ -337,8 +339,9 @@ test_refund(void)
 	for (int i = 2; i <= 32; i++)
 		STEP(&w, "1:1! 3:1! 2:1");
 	p = sched_plan(w.s, 1);
-	CHECK(p->n_preempted == 1 && p->n == 2 && p->n_rows == 2 && p->n_sample == 1 && p->units > 1.9 && p->units < 2.1,
-		  "%d entries, %d rows, %d sampled, %g units", p->n, p->n_rows, p->n_sample, p->units);
+	CHECK(p->n_preempted == 1 && p->n == 2 && p->n_rows == 2 && p->n_sample == 1 && p->units > 1.9 &&
+		  p->units < 2.1, "%d entries, %d rows, %d sampled, %g units", p->n, p->n_rows, p->n_sample,
+		  p->units);
 	CHECK(w.reqs[3]->state == RQ_PREEMPTED && w.reqs[3]->plan_at == -1 && w.reqs[3]->tokens.len == 33,
 		  "state %d", w.reqs[3]->state);
 	STEP(&w, "1:1! 2:1");
@@ -363,7 +366,8 @@ test_no_livelock(void)
 			CHECK(step(&w)[0] != '\0', "%d blocks: an empty plan while requests wait", blocks);
 			steps++;
 		}
-		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks, steps);
+		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks,
+			  steps);
 		preemptions += sched_n_preemptions(w.s);
 		world_free(&w);
 	}
@@ -376,7 +380,8 @@ test_no_livelock(void)
 static void
 test_long(void)
 {
-	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 64, .long_prompt = 20, .max_long_partial = 1}, 100);
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 64, .long_prompt = 20,
+											  .max_long_partial = 1}, 100);
 
 	add(&w, 1, 1, 50, 1);
 	add(&w, 2, 1, 50, 1);
@@ -399,7 +404,8 @@ test_long(void)
 static void
 test_partial(void)
 {
-	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 32, .max_chunk = 10, .max_partial = 2, .max_long_partial = 1}, 100);
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 32, .max_chunk = 10,
+											  .max_partial = 2, .max_long_partial = 1}, 100);
 
 	for (int i = 1; i <= 4; i++)
 		add(&w, i, 1, 15, 1);
@@ -410,11 +416,15 @@ test_partial(void)
 	world_free(&w);
 }
 
-/* With a stream of short prompts the long ones of several sessions come to their end, in order, however many plans each takes. */
+/*
+ * With a stream of short prompts the long ones of several sessions come to their end, in order, however many
+ * plans each takes.
+ */
 static void
 test_long_end(int n_prompt)
 {
-	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 32, .long_prompt = 8, .max_long_partial = 1}, 100);
+	World		w = world_new((SchedOptions) {.max_seqs = 4, .max_rows = 32, .long_prompt = 8,
+											  .max_long_partial = 1}, 100);
 	int			ended = 0;
 
 	for (int id = 1; id <= 4; id++)
@@ -428,7 +438,8 @@ test_long_end(int n_prompt)
 		if (ended < 4 && w.reqs[ended + 1] == NULL)
 			ended++;
 		for (int id = ended + 2; id <= 4; id++)
-			CHECK(w.reqs[id] != NULL, "%d tokens: long prompt %d is overtaken by %d", n_prompt, ended + 1, id);
+			CHECK(w.reqs[id] != NULL, "%d tokens: long prompt %d is overtaken by %d", n_prompt, ended + 1,
+				  id);
 	}
 	CHECK(ended == 4, "%d long prompts of %d tokens have ended", ended, n_prompt);
 	world_free(&w);
@@ -514,7 +525,8 @@ test_forgotten(void)
 	CHECK(root.kids.n == 0, "%zu roles are known", root.kids.n);
 }
 
-#define NEAR(got, want) CHECK((got) > (want) * 0.93 && (got) < (want) * 1.07, "%g, not %g", (double) (got), (double) (want))
+#define NEAR(got, want) CHECK((got) > (want) * 0.93 && (got) < (want) * 1.07, "%g, not %g", (double) (got), \
+							  (double) (want))
 
 /* Roles that always want service get it by their weights, their sessions evenly, whatever the sizes. */
 static void
@@ -548,8 +560,9 @@ test_weights(void)
 }
 
 /*
- * A role has 8 clients that connect, ask one thing and go, more than one seat can serve, and two sessions that stay and
- * always ask: all have the same share, and nobody's turn comes later than after one of everybody else's, or two.
+ * A role has 8 clients that connect, ask one thing and go, more than one seat can serve, and two sessions
+ * that stay and always ask: all have the same share, and nobody's turn comes later than after one of
+ * everybody else's, or two.
  */
 static void
 test_passers_by(int old_tokens)
@@ -588,12 +601,17 @@ test_passers_by(int old_tokens)
 		longest = STEPS - born[id] > longest ? STEPS - born[id] : longest;
 	}
 	NEAR(got[PASSERS] / got[PASSERS + 1], 1);
-	CHECK(got[PASSERS] > all / ALL * 0.7 && got[PASSERS] < all / ALL * 1.4, "who stays gets %g of %g", got[PASSERS], all);
-	CHECK(longest <= 2 * ALL * most, "the longest wait is %d steps; %d requests of at most %d", longest, ALL, most);
+	CHECK(got[PASSERS] > all / ALL * 0.7 && got[PASSERS] < all / ALL * 1.4, "who stays gets %g of %g",
+		  got[PASSERS], all);
+	CHECK(longest <= 2 * ALL * most, "the longest wait is %d steps; %d requests of at most %d", longest, ALL,
+		  most);
 	world_free(&w);
 }
 
-/* A role of little weight that asks seldom, less than its share, beside one of great weight that always asks: it doesn't wait. */
+/*
+ * A role of little weight that asks seldom, less than its share, beside one of great weight that always asks:
+ * it doesn't wait.
+ */
 static void
 test_seldom(void)
 {
@@ -720,14 +738,16 @@ steps_until(World *w, int id, int most)
 }
 
 /*
- * A role has as many long answers under way and waiting as there can be; then another one asks for three tokens, again and
- * again: each time it has them at once, whether seats are short or blocks, and what it was given room by is not computed
- * again and again.
+ * A role has as many long answers under way and waiting as there can be; then another one asks for three
+ * tokens, again and
+ * again: each time it has them at once, whether seats are short or blocks, and what it was given room by is
+ * not computed again and again.
  */
 static void
 test_role_comes(int blocks, int seats, int weight)
 {
-	World		w = world_new((SchedOptions) {.max_seqs = seats, .max_rows = 64, .background_share = 50}, blocks);
+	World		w = world_new((SchedOptions) {.max_seqs = seats, .max_rows = 64, .background_share = 50},
+							  blocks);
 	int			longest = 0;
 	int			given = 0;
 	int			steps;
@@ -752,7 +772,8 @@ test_role_comes(int blocks, int seats, int weight)
 		for (int i = 0; i < 10; i++)
 			step(&w);
 	}
-	CHECK(longest <= 6, "%d blocks, %d seats: another role's three tokens take %d steps", blocks, seats, longest);
+	CHECK(longest <= 6, "%d blocks, %d seats: another role's three tokens take %d steps", blocks, seats,
+		  longest);
 	CHECK(given <= 40, "%d blocks, %d seats: %d preemptions for 30 calls", blocks, seats, given);
 	/* the first one goes on all the while, and ends */
 	for (int i = 0; i < 50; i++)
@@ -765,7 +786,10 @@ test_role_comes(int blocks, int seats, int weight)
 	add_by = (Caller) {0};
 }
 
-/* Two roles with long answers share the blocks by their weights, whoever came first; each grows at its own cost. */
+/*
+ * Two roles with long answers share the blocks by their weights, whoever came first; each grows at its own
+ * cost.
+ */
 static void
 test_role_blocks(int weight)
 {
@@ -784,7 +808,8 @@ test_role_blocks(int weight)
 		for (int k = 0; k < sched_n_running(w.s) && n > 300; k++)
 			had[sched_running(w.s, k)->by.role] += (double) sched_running(w.s, k)->blocks.len;
 	}
-	CHECK(fabs(had[2] / (had[1] + had[2]) - weight / (100.0 + weight)) < 0.1, "the second role has %.2f of the blocks, its weight is %d", had[2] / (had[1] + had[2]), weight);
+	CHECK(fabs(had[2] / (had[1] + had[2]) - weight / (100.0 + weight)) < 0.1,
+		  "the second role has %.2f of the blocks, its weight is %d", had[2] / (had[1] + had[2]), weight);
 	for (int i = 0; i < 40000 && sched_any(w.s) != NULL; i++)
 		step(&w);
 	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == 80, "somebody waits for ever");
@@ -818,7 +843,8 @@ test_role_one(void)
 static void
 test_role_random(int blocks, int seats)
 {
-	World		w = world_new((SchedOptions) {.max_seqs = seats, .max_rows = 40, .background_share = 30}, blocks);
+	World		w = world_new((SchedOptions) {.max_seqs = seats, .max_rows = 40, .background_share = 30},
+							  blocks);
 	uint32_t	seed = (uint32_t) (blocks * 31 + seats);
 	int			next = 0;
 	int			ended = 0;
@@ -838,11 +864,13 @@ test_role_random(int blocks, int seats)
 		{
 			add_by = (Caller) {.role = 1 + (seed >> 12) % 4 % 3, .weight = (int) ((seed >> 14) % 3) * 150,
 							   .background = (seed >> 20) % 8 == 0};
-			add(&w, next, (seed >> 16) % 5, 1 + (int) ((seed >> 18) % 40), 1 + (int) ((seed >> 22) % ((unsigned) blocks * 16 - 45)));
+			add(&w, next, (seed >> 16) % 5, 1 + (int) ((seed >> 18) % 40),
+				1 + (int) ((seed >> 22) % ((unsigned) blocks * 16 - 45)));
 			age[next] = i;
 		}
 		step(&w);
-		if (!alone && first != NULL && w.reqs[id] == first && first->preemptions > was && !first->by.background)
+		if (!alone && first != NULL && w.reqs[id] == first && first->preemptions > was &&
+			!first->by.background)
 			CHECK(false, "step %d: the oldest one is preempted", i);
 		for (int k = 0; k < MAX_REQS; k++)
 			if (w.reqs[k] == NULL && age[k] > 0)
@@ -852,7 +880,9 @@ test_role_random(int blocks, int seats)
 				ended++;
 			}
 	}
-	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks && ended > 20, "%d blocks, %d seats: %d have ended; %d preemptions", blocks, seats, ended, (int) sched_n_preemptions(w.s));
+	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks && ended > 20,
+		  "%d blocks, %d seats: %d have ended; %d preemptions", blocks, seats, ended,
+		  (int) sched_n_preemptions(w.s));
 	world_free(&w);
 	add_by = (Caller) {0};
 }
@@ -927,11 +957,13 @@ test_priorities_end(void)
 				add(&w, next, (uint64_t) next % 5, 1 + (next * 7) % 30, 1 + (next * 11) % 34);
 				next++;
 			}
-			CHECK(step(&w)[0] != '\0' || sched_any(w.s) == NULL, "%d blocks: an empty plan while requests wait", blocks);
+			CHECK(step(&w)[0] != '\0' || sched_any(w.s) == NULL,
+				  "%d blocks: an empty plan while requests wait", blocks);
 			steps++;
 		}
 		add_priority = 0;
-		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks, steps);
+		CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == blocks, "%d blocks: %d steps", blocks,
+			  steps);
 		world_free(&w);
 	}
 }
@@ -950,8 +982,8 @@ test_slots(void)
 	add(&w, 3, 3, 10, 2);
 	CHECK(w.reqs[1]->slot == -1 && w.reqs[3]->slot == -1, "a waiting request has slot %d", w.reqs[1]->slot);
 	STEP(&w, "1:16 2:8");
-	CHECK(w.reqs[1]->slot != w.reqs[2]->slot && w.reqs[1]->slot >= 0 && w.reqs[2]->slot >= 0, "slots %d and %d",
-		  w.reqs[1]->slot, w.reqs[2]->slot);
+	CHECK(w.reqs[1]->slot != w.reqs[2]->slot && w.reqs[1]->slot >= 0 && w.reqs[2]->slot >= 0,
+		  "slots %d and %d", w.reqs[1]->slot, w.reqs[2]->slot);
 	CHECK(w.reqs[3]->slot == -1 && sched_n_waiting(w.s) == 1, "a third request has slot %d", w.reqs[3]->slot);
 	slot = w.reqs[1]->slot;
 	drop(&w, 1);				/* in mid-prompt */
@@ -977,17 +1009,20 @@ test_slots_preempt(void)
 	drop(&w, 1);
 	add(&w, 3, 3, 4, 3);
 	STEP(&w, "2:33! 3:4!");		/* all of it again; step() compares with the state */
-	CHECK(w.reqs[2]->slot >= 0 && w.reqs[3]->slot >= 0 && w.reqs[2]->slot != w.reqs[3]->slot, "slots %d and %d",
-		  w.reqs[2]->slot, w.reqs[3]->slot);
+	CHECK(w.reqs[2]->slot >= 0 && w.reqs[3]->slot >= 0 && w.reqs[2]->slot != w.reqs[3]->slot,
+		  "slots %d and %d", w.reqs[2]->slot, w.reqs[3]->slot);
 	STEP(&w, "2:1! 3:1!");
 	drop(&w, 2);
 	STEP(&w, "3:1!");
-	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == 5, "%d blocks are left", kvpool_available(w.pool));
+	CHECK(sched_any(w.s) == NULL && kvpool_available(w.pool) == 5, "%d blocks are left",
+		  kvpool_available(w.pool));
 	world_free(&w);
 }
 
-/* Requests come, finish, are preempted and aborted in any order; more of them than slots.  blocks: of a hybrid; 0: no
- * layer has K and V, and a block is a request. */
+/*
+ * Requests come, finish, are preempted and aborted in any order; more of them than slots.  blocks: of a
+ * hybrid; 0: no layer has K and V, and a block is a request.
+ */
 static void
 test_slots_random(int blocks)
 {

@@ -28,7 +28,8 @@ typedef struct World
 static World
 world_new(int max_loras, int max_seqs, int blocks, bool priorities)
 {
-	SchedOptions opt = {.max_seqs = max_seqs, .max_rows = 64, .block_size = 16, .max_loras = max_loras, .priorities = priorities};
+	SchedOptions opt = {.max_seqs = max_seqs, .max_rows = 64, .block_size = 16, .max_loras = max_loras,
+						.priorities = priorities};
 	World		w = {.pool = kvpool_new(blocks + 1)};
 
 	w.s = sched_new(w.pool, &opt);
@@ -79,7 +80,8 @@ step(World *w)
 		const Req  *r = p->e[i].r;
 
 		if (at < sizeof(w->trace) - 16)
-			at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d", i > 0 ? " " : "", (int) r->id);
+			at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d", i > 0 ? " " : "",
+									(int) r->id);
 		if (r->lora != NULL && !seen[r->lora - loras])
 		{
 			seen[r->lora - loras] = true;
@@ -146,7 +148,10 @@ test_places(void)
 	world_free(&w);
 }
 
-/* Two sessions never end to ask for adapter 1: adapter 2's turn comes nevertheless, and base requests never wait. */
+/*
+ * Two sessions never end to ask for adapter 1: adapter 2's turn comes nevertheless, and base requests never
+ * wait.
+ */
 static void
 test_starve(bool priorities)
 {
@@ -184,7 +189,9 @@ test_random(unsigned seed, int max_loras, int blocks, bool priorities)
 	{
 		if (i < 2000 && w.n_left < 60 && rand_r(&seed) % 3 > 0)
 		{
-			Req		   *r = add(&w, 1 + i, (uint64_t) (1 + rand_r(&seed) % 5), (int) (rand_r(&seed) % (N_LORAS + 1)), 1 + (int) (rand_r(&seed) % 40), 1 + (int) (rand_r(&seed) % 20));
+			Req		   *r = add(&w, 1 + i, (uint64_t) (1 + rand_r(&seed) % 5),
+								(int) (rand_r(&seed) % (N_LORAS + 1)), 1 + (int) (rand_r(&seed) % 40),
+								1 + (int) (rand_r(&seed) % 20));
 
 			if (rand_r(&seed) % 20 == 0)
 				drop(&w, r);
@@ -198,7 +205,10 @@ test_random(unsigned seed, int max_loras, int blocks, bool priorities)
 	world_free(&w);
 }
 
-/* A stem that is held for its forks has a place: they come before who has been passed too often, as it never would be free. */
+/*
+ * A stem that is held for its forks has a place: they come before who has been passed too often, as it never
+ * would be free.
+ */
 static void
 test_forks(void)
 {
@@ -233,7 +243,10 @@ test_forks(void)
 	world_free(&w);
 }
 
-/* Hypotheses have the only place, and more requests want another one than a plan sets aside: whose turn it is in vain stops nobody. */
+/*
+ * Hypotheses have the only place, and more requests want another one than a plan sets aside: whose turn it is
+ * in vain stops nobody.
+ */
 static void
 test_beam(void)
 {

@@ -76,10 +76,12 @@ make(const char *target, const char *config, const Case *k)
 {
 	const Kernels *kernels = on != NULL ? on->k : kernels_select("auto", NULL);
 	CoreOptions o = {
-		.kernels = kernels, .pool = pool, .dev = on, .max_num_seqs = k->seqs, .max_num_batched_tokens = k->rows, .block_size = 16,
-		.kv_blocks = k->blocks, .kv_type = KT_F32, .max_model_len = 160, .max_chunk = k->chunk, .prefix_caching = k->prefix
+		.kernels = kernels, .pool = pool, .dev = on, .max_num_seqs = k->seqs,
+		.max_num_batched_tokens = k->rows, .block_size = 16, .kv_blocks = k->blocks, .kv_type = KT_F32,
+		.max_model_len = 160, .max_chunk = k->chunk, .prefix_caching = k->prefix
 	};
-	ModelOptions mo = {.kernels = kernels, .pool = pool, .dev = on, .max_rows = k->rows, .max_model_len = 160};
+	ModelOptions mo = {.kernels = kernels, .pool = pool, .dev = on, .max_rows = k->rows,
+					   .max_model_len = 160};
 	char		path[600];
 	char		text[1400];
 	Err			e = {0};
@@ -125,7 +127,8 @@ static void
 ask(Core *c, int i, Seen *s, const Case *k)
 {
 	GenParams	p;
-	ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .sink = see, .sink_ctx = s, .stream = i % 3 == 0};
+	ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .sink = see, .sink_ctx = s,
+						.stream = i % 3 == 0};
 	uint64_t	given = GP(TEMPERATURE) | GP(MAX_TOKENS) | GP(TOP_K) | GP(TOP_P);
 	Err			e;
 	int			n = 3 + i * 13 % 60;
@@ -148,7 +151,8 @@ ask(Core *c, int i, Seen *s, const Case *k)
 	if (!k->plain && i % 9 == 5)
 		p.out.prompt_logprobs = 1;
 	for (int j = 0; j < n; j++)
-		intvec_push(&spec.prompt, 3 + (int32_t) (mix((uint64_t) (j < 40 ? i / 4 : i), (uint64_t) j) >> 33) % 280);
+		intvec_push(&spec.prompt, 3 + (int32_t) (mix((uint64_t) (j < 40 ? i / 4 : i), (uint64_t) j) >> 33) %
+					280);
 	if (!core_normalize(c, &p, given, &spec.prompt, &e))
 	{
 		fprintf(stderr, "core_normalize: %s\n", e.msg);
@@ -192,8 +196,9 @@ rest(Core *c, const char *target, const char *config, const Case *k, int how)
 	core_stats(c, &awake);
 	core_suspend(c, true);
 	core_stats(c, &asleep);
-	CHECK(awake.mem_other - asleep.mem_other == core_rows_memory(core_info(c), &c->opt) + (d != NULL ? (int64_t) spec_memory(c->spec) : 0),
-		  "%s: asleep it has %lld bytes less", config, (long long) (awake.mem_other - asleep.mem_other));
+	CHECK(awake.mem_other - asleep.mem_other == core_rows_memory(core_info(c), &c->opt) +
+		  (d != NULL ? (int64_t) spec_memory(c->spec) : 0), "%s: asleep it has %lld bytes less", config,
+		  (long long) (awake.mem_other - asleep.mem_other));
 	if (how == 0 || d == NULL)
 	{
 		CHECK(core_save_weights(c, "/tmp", &lost, &e), "%s", e.msg);
@@ -277,7 +282,8 @@ compare(const char *label, const Seen *want, const Seen *got)
 			bool		cut = want[i].rec.finish == FIN_ABORT || got[i].rec.finish == FIN_ABORT;
 			size_t		n = a->len < b->len ? a->len : b->len;
 
-			bad += (!cut && (a->len != b->len || want[i].rec.finish != got[i].rec.finish)) || (n > 0 && memcmp(a->data, b->data, n * sizeof(int32_t)) != 0);
+			bad += (!cut && (a->len != b->len || want[i].rec.finish != got[i].rec.finish)) ||
+				(n > 0 && memcmp(a->data, b->data, n * sizeof(int32_t)) != 0);
 		}
 	CHECK(bad == 0, "%s: %d answers differ", label, bad);
 }
@@ -288,12 +294,15 @@ static const struct
 	const char *config;			/* %s = where we are */
 	bool		itself;
 }			methods[] = {
-	{"target", "{\"method\": \"draft_model\", \"model\": \"%s/" DRAFTS "target\", \"num_speculative_tokens\": 4}", true},
-	{"target", "{\"model\": \"%s/" DRAFTS "target_mtp\", \"num_speculative_tokens\": 3, \"quantization\": \"q8_0\"}", false},
+	{"target", "{\"method\": \"draft_model\", \"model\": \"%s/"
+	 DRAFTS "target\", \"num_speculative_tokens\": 4}", true},
+	{"target", "{\"model\": \"%s/" DRAFTS "target_mtp\", \"num_speculative_tokens\": 3, \"quantization\": "
+										  "\"q8_0\"}", false},
 	{"target", "{\"model\": \"%s/" DRAFTS "medusa_small\", \"draft_tensor_parallel_size\": 1}", false},
 	{"target", "{\"method\": \"mlp_speculator\", \"model\": \"%s/" DRAFTS "mlp_tied\"}", false},
 	{"target", "{\"model\": \"%s/" DRAFTS "eagle-llama\", \"num_speculative_tokens\": 5}", false},
-	{"target", "{\"method\": \"eagle3\", \"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 3}", false},
+	{"target", "{\"method\": \"eagle3\", \"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 3}",
+	 false},
 	{"target", "{\"model\": \"%s/" DRAFTS "eagle3_own\", \"num_speculative_tokens\": 2}", false},
 	{"target_mtp", "{\"method\": \"mtp\"}", false},
 	{"target_mimo", "{\"method\": \"mimo_mtp\"}", false},

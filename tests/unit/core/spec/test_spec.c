@@ -2,8 +2,8 @@
  * test_spec.c
  *	  Speculation changes no answer: a mixed crowd of requests (greedy and sampled, penalties, words and
  *	  stop strings, several answers, log-probabilities, cancels; and one of grammars, thoughts with a
- *	  budget and logits processors) with and without it, in batches, in chunks, in tiny pools; all logits that a
- *	  token was taken from are compared, too, and every invariant is checked after each step.
+ *	  budget and logits processors) with and without it, in batches, in chunks, in tiny pools; all logits that
+ *	  a token was taken from are compared, too, and every invariant is checked after each step.
  *
  * The proposer is scripted: it knows the answers, and is right, wrong or silent as the case
  * says, so acceptance can be computed beforehand.  Then the real ones that need no weights.  And which drafts
@@ -137,11 +137,13 @@ scripted(void *p, SpecAsk *asks, int n)
 	{
 		Req		   *r = asks[i].r;
 		const IntVec *ids = &script.answers[r->id - 1].ids[r->index];
-		int			most = script.script == SC_RANDOM ? (int) draw_below((uint64_t) asks[i].most + 1) : asks[i].most;
+		int			most = script.script == SC_RANDOM ? (int) draw_below((uint64_t) asks[i].most + 1) :
+			asks[i].most;
 
 		script.asked++;
 		CHECK(asks[i].most >= 1 && r->spec->drafts.len == 0, "asked for %d drafts", asks[i].most);
-		CHECK(r->tokens.len + (size_t) asks[i].most < (size_t) (r->n_prompt + r->params.max_tokens), "ahead of the end");
+		CHECK(r->tokens.len + (size_t) asks[i].most < (size_t) (r->n_prompt + r->params.max_tokens),
+			  "ahead of the end");
 		r->spec->own = r;
 		for (int k = 0; k < most; k++)
 		{
@@ -173,7 +175,8 @@ open_script(const SpecEnv *env, void **out, Err *e)
 }
 
 static const ProposerType scripted_type = {
-	.name = "scripted", .flags = SPEC_ALL, .open = open_script, .close = mem_free, .propose = scripted, .forget = forget
+	.name = "scripted", .flags = SPEC_ALL, .open = open_script, .close = mem_free, .propose = scripted,
+	.forget = forget
 };
 
 /* ---- the crowd ---- */
@@ -184,8 +187,9 @@ ask(Core *c, int i, Seen *s)
 {
 	GenParams	p = greedy_params(5 + i * 7 % 40);
 	ReqSpec		spec = {
-		.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .prompt = random_prompt((uint32_t) i / 2, 3 + i * 13 % 50),
-		.sink = see, .sink_ctx = s, .stream = i % 3 == 0
+		.id = (uint64_t) i + 1, .session = (uint64_t) i % 5,
+		.prompt = random_prompt((uint32_t) i / 2, 3 + i * 13 % 50), .sink = see, .sink_ctx = s,
+		.stream = i % 3 == 0
 	};
 	Err			e;
 
@@ -246,8 +250,9 @@ static Tok *
 tag_tok(void)
 {
 	static const char *const words[] = {
-		"<think>", "</think>", "<tool_call>", "{\"", "\":", "na", "name", "name\"", "\"}", "\",", "ag", "age", "tr", "true", "fal",
-		"false", "\":\"", ",\"", "]}", "he", "hel", "hello", "12", "123", "ye", "yes", "no", "{\"na"
+		"<think>", "</think>", "<tool_call>", "{\"", "\":", "na", "name", "name\"", "\"}", "\",", "ag", "age",
+		"tr", "true", "fal", "false", "\":\"", ",\"", "]}", "he", "hel", "hello", "12", "123", "ye", "yes",
+		"no", "{\"na"
 	};
 
 	return tok_of_words(words, (int) (sizeof(words) / sizeof(words[0])), 3, "w", false);
@@ -261,13 +266,17 @@ grammar_of(int i)
 		GramKind	kind;
 		const char *text;
 	}			specs[] = {
-		{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150}},\"required\":[\"name\",\"age\"]}"},
-		{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"name\"},\"ok\":{\"type\":\"boolean\"}},\"required\":[\"name\",\"ok\"]}"},
+		{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\","
+						   "\"maxLength\":8},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":150}},"
+						   "\"required\":[\"name\",\"age\"]}"},
+		{GRAM_JSON_SCHEMA, "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"name\"},"
+						   "\"ok\":{\"type\":\"boolean\"}},\"required\":[\"name\",\"ok\"]}"},
 		{GRAM_REGEX, "(yes|no|hello)+"},
 		{GRAM_GRAMMAR, "root ::= num ((\"+\" | \"*\") num){0,4}\nnum ::= [0-9]{1,3} | \"(\" num \")\""},
 		{GRAM_JSON_OBJECT, ""},
 	};
-	GramSpec	s = {.kind = specs[i % 5].kind, .text = specs[i % 5].text, .len = strlen(specs[i % 5].text), .opt.strict = true};
+	GramSpec	s = {.kind = specs[i % 5].kind, .text = specs[i % 5].text, .len = strlen(specs[i % 5].text),
+					 .opt.strict = true};
 	Err			e = {0};
 	Grammar    *g = grammar_new(&s, &e);
 
@@ -295,8 +304,9 @@ ask_tagged(Core *c, int i, Seen *s)
 {
 	GenParams	p = greedy_params(6 + i * 7 % 40);
 	ReqSpec		spec = {
-		.id = (uint64_t) i + 1, .session = (uint64_t) i % 5, .prompt = random_prompt((uint32_t) i / 2, 3 + i * 13 % 50),
-		.sink = see, .sink_ctx = s, .stream = i % 3 == 0
+		.id = (uint64_t) i + 1, .session = (uint64_t) i % 5,
+		.prompt = random_prompt((uint32_t) i / 2, 3 + i * 13 % 50), .sink = see, .sink_ctx = s,
+		.stream = i % 3 == 0
 	};
 	Err			e;
 
@@ -407,24 +417,29 @@ compare(const char *label, const Seen *want, const Seen *got, bool logits)
 		bool		cut = want[i].rec.finish == FIN_ABORT || got[i].rec.finish == FIN_ABORT;
 		bool		(*same) (const void *a, size_t n_a, const void *b, size_t n_b) = cut ? begins : equal;
 
-		CHECK(cut || want[i].rec.finish == got[i].rec.finish, "%s, %d: finish %d instead of %d (%s)", label, i, got[i].rec.finish,
-			  want[i].rec.finish, got[i].rec.err.msg);
+		CHECK(cut || want[i].rec.finish == got[i].rec.finish, "%s, %d: finish %d instead of %d (%s)", label,
+			  i, got[i].rec.finish, want[i].rec.finish, got[i].rec.err.msg);
 		CHECK(got[i].rec.late_events == 0, "%s, %d: events behind the end", label, i);
-		CHECK(cut || want[i].rec.prompt_lps == got[i].rec.prompt_lps, "%s, %d: prompt's log-probabilities", label, i);
-		CHECK(cut || want[i].rec.output_tokens == got[i].rec.output_tokens, "%s, %d: %d output tokens instead of %d", label, i,
-			  got[i].rec.output_tokens, want[i].rec.output_tokens);
+		CHECK(cut || want[i].rec.prompt_lps == got[i].rec.prompt_lps, "%s, %d: prompt's log-probabilities",
+			  label, i);
+		CHECK(cut || want[i].rec.output_tokens == got[i].rec.output_tokens,
+			  "%s, %d: %d output tokens instead of %d", label, i, got[i].rec.output_tokens,
+			  want[i].rec.output_tokens);
 		for (int k = 0; k < MOST; k++)
 		{
 			const Seen *a = &want[i];
 			const Seen *b = &got[i];
 
-			CHECK(same(a->ids[k].data, a->ids[k].len * 4, b->ids[k].data, b->ids[k].len * 4), "%s, %d: tokens differ", label, i);
-			CHECK(cut || same(a->text[k].data, a->text[k].len, b->text[k].data, b->text[k].len), "%s, %d: \"%s\" instead of \"%s\"",
-				  label, i, b->text[k].data, a->text[k].data);
-			CHECK(same(a->lps[k].data, a->lps[k].len, b->lps[k].data, b->lps[k].len), "%s, %d: log-probabilities differ", label, i);
+			CHECK(same(a->ids[k].data, a->ids[k].len * 4, b->ids[k].data, b->ids[k].len * 4),
+				  "%s, %d: tokens differ", label, i);
+			CHECK(cut || same(a->text[k].data, a->text[k].len, b->text[k].data, b->text[k].len),
+				  "%s, %d: \"%s\" instead of \"%s\"", label, i, b->text[k].data, a->text[k].data);
+			CHECK(same(a->lps[k].data, a->lps[k].len, b->lps[k].data, b->lps[k].len),
+				  "%s, %d: log-probabilities differ", label, i);
 			/* with threads a token or two behind a stop string may be computed */
 			CHECK(!logits || same(a->logits[k].data, a->logits[k].len, b->logits[k].data, b->logits[k].len) ||
-				  (b->rec.has_reason && begins(a->logits[k].data, a->logits[k].len, b->logits[k].data, b->logits[k].len)),
+				  (b->rec.has_reason && begins(a->logits[k].data, a->logits[k].len, b->logits[k].data,
+											   b->logits[k].len)),
 				  "%s, %d: logits differ", label, i);
 		}
 	}
@@ -454,8 +469,8 @@ test_case(const char *label, Case k, const Seen *want, SpecConfig spec, CoreStat
 	got = run(&k, spec, st);
 	CHECK(fake.bad_slots == 0, "%s: %d slots of others", label, fake.bad_slots);
 	compare(label, want, got, true);
-	CHECK(st->spec_draft_tokens >= st->spec_accepted && st->spec_draft_tokens >= st->spec_drafts, "%s: %lld of %lld drafts", label,
-		  (long long) st->spec_accepted, (long long) st->spec_draft_tokens);
+	CHECK(st->spec_draft_tokens >= st->spec_accepted && st->spec_draft_tokens >= st->spec_drafts,
+		  "%s: %lld of %lld drafts", label, (long long) st->spec_accepted, (long long) st->spec_draft_tokens);
 	seen_free(got);
 }
 
@@ -481,7 +496,8 @@ test_crowd(bool tagged)
 		for (int sc = 0; sc < SC_SCRIPTS; sc++)
 			for (int n_drafts = 1; n_drafts <= 9; n_drafts += 4)
 			{
-				snprintf(label, sizeof(label), "%scase %d, script %d, %d drafts", tagged ? "tagged, " : "", i, sc, n_drafts);
+				snprintf(label, sizeof(label), "%scase %d, script %d, %d drafts", tagged ? "tagged, " : "", i,
+						 sc, n_drafts);
 				script.script = (Script) sc;
 				script.rng = (uint64_t) i + 1;
 				test_case(label, k, want, (SpecConfig) {.type = &scripted_type, .n_drafts = n_drafts}, &st);
@@ -495,8 +511,11 @@ test_crowd(bool tagged)
 			SpecConfig	spec;
 			Err			e = {0};
 
-			snprintf(label, sizeof(label), "%scase %d, %s", tagged ? "tagged, " : "", i, real == 0 ? "ngram" : "suffix");
-			CHECK(spec_config_parse(real == 0 ? "{\"method\":\"ngram\",\"num_speculative_tokens\":5,\"prompt_lookup_min\":1,\"prompt_lookup_max\":3}" :
+			snprintf(label, sizeof(label), "%scase %d, %s", tagged ? "tagged, " : "", i,
+					 real == 0 ? "ngram" : "suffix");
+			CHECK(spec_config_parse(real == 0
+									? "{\"method\":\"ngram\",\"num_speculative_tokens\":5,"
+									  "\"prompt_lookup_min\":1,\"prompt_lookup_max\":3}" :
 									"{\"method\":\"suffix\"}", &spec, &e), "%s", e.msg);
 			test_case(label, k, want, spec, &st);
 			guessed[real] += st.spec_drafts;
@@ -507,10 +526,13 @@ test_crowd(bool tagged)
 	test_case("many", plain, want, (SpecConfig) {.type = &scripted_type, .n_drafts = 4}, &st);
 	few = st.spec_drafts;
 	test_case("few", plain, want, (SpecConfig) {.type = &scripted_type, .n_drafts = 4, .max_batch = 2}, &st);
-	CHECK(st.spec_drafts > 0 && st.spec_drafts < few / 2, "%lld of %lld drafts", (long long) st.spec_drafts, (long long) few);
-	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted, (long long) accepted);
+	CHECK(st.spec_drafts > 0 && st.spec_drafts < few / 2, "%lld of %lld drafts", (long long) st.spec_drafts,
+		  (long long) few);
+	CHECK(preempted > 0 && accepted > 0, "%lld preempted, %lld accepted", (long long) preempted,
+		  (long long) accepted);
 	/* not in each case: they are taken where they pay */
-	CHECK(guessed[0] > 0 && guessed[1] > 0, "%lld and %lld drafts", (long long) guessed[0], (long long) guessed[1]);
+	CHECK(guessed[0] > 0 && guessed[1] > 0, "%lld and %lld drafts", (long long) guessed[0],
+		  (long long) guessed[1]);
 	seen_free(want);
 }
 
@@ -531,7 +553,8 @@ run_one(int n, int n_drafts, Script sc)
 	{
 		Seen	   *to = with ? s : known;
 		Core	   *c;
-		ReqSpec		spec = {.id = 1, .prompt = random_prompt(9, 20), .params = greedy_params(n), .sink = see, .sink_ctx = to};
+		ReqSpec		spec = {.id = 1, .prompt = random_prompt(9, 20), .params = greedy_params(n), .sink = see,
+							.sink_ctx = to};
 
 		opt.spec = (SpecConfig) {.type = with ? &scripted_type : NULL, .n_drafts = n_drafts, .max_batch = 2};
 		script.answers = known;
@@ -546,10 +569,11 @@ run_one(int n, int n_drafts, Script sc)
 		core_stats(c, &st);
 		core_free(c);
 	}
-	CHECK(s[0].ids[0].len == (size_t) n && memcmp(s[0].ids[0].data, known[0].ids[0].data, (size_t) n * 4) == 0, "tokens differ");
+	CHECK(s[0].ids[0].len == (size_t) n && memcmp(s[0].ids[0].data, known[0].ids[0].data,
+												  (size_t) n * 4) == 0, "tokens differ");
 	CHECK(script.asked == 0 || script.forgotten == 1, "forgotten %d times", script.forgotten);
-	CHECK(s[0].drafted == st.spec_draft_tokens && s[0].accepted == st.spec_accepted, "the request's figures: %lld of %lld drafts",
-		  (long long) s[0].accepted, (long long) s[0].drafted);
+	CHECK(s[0].drafted == st.spec_draft_tokens && s[0].accepted == st.spec_accepted,
+		  "the request's figures: %lld of %lld drafts", (long long) s[0].accepted, (long long) s[0].drafted);
 	conf_free(conf);
 	seen_free(s);
 	seen_free(known);
@@ -563,28 +587,34 @@ test_figures(void)
 	CoreStats	st = run_one(21, 4, SC_RIGHT);
 
 	CHECK(st.steps == 1 + 4 && st.spec_drafts == 4 && st.spec_draft_tokens == 16 && st.spec_accepted == 16,
-		  "%lld steps, %lld drafts of %lld tokens, %lld accepted", (long long) st.steps, (long long) st.spec_drafts,
-		  (long long) st.spec_draft_tokens, (long long) st.spec_accepted);
+		  "%lld steps, %lld drafts of %lld tokens, %lld accepted", (long long) st.steps,
+		  (long long) st.spec_drafts, (long long) st.spec_draft_tokens, (long long) st.spec_accepted);
 	for (int i = 0; i < SPEC_MAX_DRAFTS; i++)
-		CHECK((&st.spec_accepted_0)[i] == (i < 4 ? 4 : 0), "%lld accepted at %d", (long long) (&st.spec_accepted_0)[i], i);
-	/* the third is wrong: 3 a step; the last step has room for one draft only, 22 = 1 + 6 * 3 + 3 (2 drafts) */
+		CHECK((&st.spec_accepted_0)[i] == (i < 4 ? 4 : 0), "%lld accepted at %d",
+			  (long long) (&st.spec_accepted_0)[i], i);
+	/*
+	 * the third is wrong: 3 a step; the last step has room for one draft only, 22 = 1 + 6 * 3 + 3 (2 drafts)
+	 */
 	st = run_one(22, 4, SC_TWO);
-	CHECK(st.steps == 1 + 7 && st.spec_drafts == 7 && st.spec_draft_tokens == 6 * 4 + 2 && st.spec_accepted == 14 &&
-		  st.spec_accepted_0 == 7 && st.spec_accepted_1 == 7 && st.spec_accepted_2 == 0,
-		  "%lld steps, %lld drafts of %lld tokens, %lld accepted", (long long) st.steps, (long long) st.spec_drafts,
-		  (long long) st.spec_draft_tokens, (long long) st.spec_accepted);
+	CHECK(st.steps == 1 + 7 && st.spec_drafts == 7 && st.spec_draft_tokens == 6 * 4 + 2 &&
+		  st.spec_accepted == 14 && st.spec_accepted_0 == 7 && st.spec_accepted_1 == 7 &&
+		  st.spec_accepted_2 == 0, "%lld steps, %lld drafts of %lld tokens, %lld accepted",
+		  (long long) st.steps, (long long) st.spec_drafts, (long long) st.spec_draft_tokens,
+		  (long long) st.spec_accepted);
 	st = run_one(22, 4, SC_WRONG);
-	CHECK(st.steps == 22 && st.spec_accepted == 0 && st.spec_drafts == 20, "%lld steps, %lld drafts", (long long) st.steps,
-		  (long long) st.spec_drafts);
+	CHECK(st.steps == 22 && st.spec_accepted == 0 && st.spec_drafts == 20, "%lld steps, %lld drafts",
+		  (long long) st.steps, (long long) st.spec_drafts);
 	/* nobody is ahead of the end */
 	st = run_one(2, 4, SC_RIGHT);
-	CHECK(st.steps == 2 && st.spec_drafts == 0, "%lld steps, %lld drafts", (long long) st.steps, (long long) st.spec_drafts);
+	CHECK(st.steps == 2 && st.spec_drafts == 0, "%lld steps, %lld drafts", (long long) st.steps,
+		  (long long) st.spec_drafts);
 }
 
 /* ---- drafts that take time to make ---- */
 
 static const ProposerType dear_type = {
-	.name = "dear", .flags = SPEC_DEAR, .open = open_script, .close = mem_free, .propose = scripted, .forget = forget
+	.name = "dear", .flags = SPEC_DEAR, .open = open_script, .close = mem_free, .propose = scripted,
+	.forget = forget
 };
 
 /* n requests, and others that come one by one while these answer, with right drafts.  How many are made? */
@@ -608,7 +638,8 @@ run_dear(int n, int late, int us)
 		c = core_for_grammars(fake_model(512), tiny_tok(), opt);
 		for (int i = 0; i < n + late; i++)
 		{
-			ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i, .prompt = random_prompt((uint32_t) i, 20),
+			ReqSpec		spec = {.id = (uint64_t) i + 1, .session = (uint64_t) i,
+								.prompt = random_prompt((uint32_t) i, 20),
 				.params = greedy_params(i < n ? 60 : 2), .sink = see, .sink_ctx = (with ? got : known) + i};
 			Err			e;
 
@@ -624,7 +655,8 @@ run_dear(int n, int late, int us)
 		core_free(c);
 	}
 	for (int i = 0; i < n + late; i++)
-		CHECK(got[i].ids[0].len == known[i].ids[0].len && memcmp(got[i].ids[0].data, known[i].ids[0].data, got[i].ids[0].len * 4) == 0,
+		CHECK(got[i].ids[0].len == known[i].ids[0].len && memcmp(got[i].ids[0].data, known[i].ids[0].data,
+																 got[i].ids[0].len * 4) == 0,
 			  "request %d: other tokens", i);
 	script.us = 0;
 	seen_free(known);
@@ -640,12 +672,14 @@ test_dear(void)
 	/* a step has 256 rows for drafts: no others are made */
 	fake.base_us = 200;
 	st = run_dear(N_REQS, 0, 0);
-	CHECK(st.spec_draft_tokens > 500 && st.spec_draft_tokens == script.made, "%d made, %d computed", script.made, (int) st.spec_draft_tokens);
+	CHECK(st.spec_draft_tokens > 500 && st.spec_draft_tokens == script.made, "%d made, %d computed",
+		  script.made, (int) st.spec_draft_tokens);
 	/* long enough for guesses to be cheap on a machine that does much else, too */
 	fake.base_us = 20000;
 	/* in time for one token each makes five */
 	st = run_dear(1, 0, 100);
-	CHECK(st.steps < 40 && st.spec_draft_tokens == script.made, "%d steps, %d made, %d computed", (int) st.steps, script.made, (int) st.spec_draft_tokens);
+	CHECK(st.steps < 40 && st.spec_draft_tokens == script.made, "%d steps, %d made, %d computed",
+		  (int) st.steps, script.made, (int) st.spec_draft_tokens);
 	/* it takes longer to guess a token than to compute it */
 	fake.base_us = 1000;
 	st = run_dear(1, 0, 10000);
@@ -693,8 +727,8 @@ learn(Spec *s, double base, double row)
 }
 
 /*
- * n requests with `offered` drafts each, of which hits / 100 are right: how many are taken, in a step that has
- * so many rows of prompts?
+ * n requests with `offered` drafts each, of which hits / 100 are right: how many are taken, in a step that
+ * has so many rows of prompts?
  */
 static int
 taken(Spec *s, int n, int offered, int hits, int prompt_rows, int room)
@@ -737,19 +771,23 @@ test_choice(void)
 	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8, "%d", taken(&s, 1, 8, 90, 0, 100));
 	/* rows cost nothing: what has any hope */
 	learn(&s, 1000, 0);
-	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8 && taken(&s, 4, 8, 90, 0, 100) == 32, "%d", taken(&s, 4, 8, 90, 0, 100));
-	CHECK(taken(&s, 1, 8, 10, 0, 100) >= 1 && taken(&s, 1, 8, 10, 0, 100) <= 2, "%d", taken(&s, 1, 8, 10, 0, 100));
+	CHECK(taken(&s, 1, 8, 90, 0, 100) == 8 && taken(&s, 4, 8, 90, 0, 100) == 32, "%d",
+		  taken(&s, 4, 8, 90, 0, 100));
+	CHECK(taken(&s, 1, 8, 10, 0, 100) >= 1 && taken(&s, 1, 8, 10, 0, 100) <= 2, "%d",
+		  taken(&s, 1, 8, 10, 0, 100));
 	CHECK(taken(&s, 4, 8, 90, 0, 20) <= 20, "more than there is room for");
 	/* rows cost all: nothing, however good */
 	learn(&s, 0, 1000);
-	CHECK(taken(&s, 1, 8, 90, 0, 100) == 0 && taken(&s, 16, 8, 90, 0, 300) == 0, "%d", taken(&s, 16, 8, 90, 0, 300));
+	CHECK(taken(&s, 1, 8, 90, 0, 100) == 0 && taken(&s, 16, 8, 90, 0, 300) == 0, "%d",
+		  taken(&s, 16, 8, 90, 0, 300));
 	/* between: nearly half a step for a draft that is right three times in ten is too much */
 	learn(&s, 1000, 800);
 	CHECK(taken(&s, 1, 8, 30, 0, 100) == 0, "%d", taken(&s, 1, 8, 30, 0, 100));
 	CHECK(taken(&s, 1, 8, 90, 0, 100) >= 3, "%d", taken(&s, 1, 8, 90, 0, 100));
 	/* beside prompts: the sure ones */
 	learn(&s, 1000, 0);
-	CHECK(taken(&s, 1, 8, 50, 100, 100) == 0 && taken(&s, 1, 8, 95, 100, 100) >= 2, "%d", taken(&s, 1, 8, 95, 100, 100));
+	CHECK(taken(&s, 1, 8, 50, 100, 100) == 0 && taken(&s, 1, 8, 95, 100, 100) >= 2, "%d",
+		  taken(&s, 1, 8, 95, 100, 100));
 	/* an outlier, and a size that was slow once */
 	learn(&s, 1000, 0);
 	for (int i = 0; i < 5; i++)
@@ -780,7 +818,10 @@ test_choice(void)
 	CHECK(n == 10, "%d drafts in 640 steps", n);
 }
 
-/* n requests that may have `most` drafts each, right so often: how many are made for a step with prompts, or without? */
+/*
+ * n requests that may have `most` drafts each, right so often: how many are made for a step with prompts, or
+ * without?
+ */
 static int
 afforded(Spec *s, int n, int most, int hits, bool prompts)
 {
@@ -818,8 +859,8 @@ test_afford(void)
 	CHECK(afforded(&s, 100, 8, 95, false) == 200, "%d", afforded(&s, 100, 8, 95, false));
 	CHECK(afforded(&s, 300, 8, 95, false) == 0, "%d", afforded(&s, 300, 8, 95, false));
 	/* beside prompts: the sure ones */
-	CHECK(afforded(&s, 10, 8, 60, true) == 0 && afforded(&s, 10, 8, 95, true) >= 20, "%d of 60 %%, %d of 95 %%",
-		  afforded(&s, 10, 8, 60, true), afforded(&s, 10, 8, 95, true));
+	CHECK(afforded(&s, 10, 8, 60, true) == 0 && afforded(&s, 10, 8, 95, true) >= 20,
+		  "%d of 60 %%, %d of 95 %%", afforded(&s, 10, 8, 60, true), afforded(&s, 10, 8, 95, true));
 	/* prompts that nobody foresaw; what was foreseen was asked for with that in mind */
 	CHECK(taken(&s, 4, 8, 60, 100, 100) == 0, "%d", taken(&s, 4, 8, 60, 100, 100));
 	CHECK(taken(&s, 4, 8, 60, 100, 100) == 32, "%d", taken(&s, 4, 8, 60, 100, 100));

@@ -1,9 +1,11 @@
 /*
  * test_spec_draft.c
  *	  Drafts of what has weights change no answer: real models, tiny and random, with each method and without,
- *	  token for token; a crowd with common beginnings, several answers, in batches, in chunks, preempted, cancelled.
+ *	  token for token; a crowd with common beginnings, several answers, in batches, in chunks, preempted,
+ *	  cancelled.
  *
- * A model that drafts for itself is always right, greedy or drawn.  And what is refused when such files are opened.
+ * A model that drafts for itself is always right, greedy or drawn.  And what is refused when such files are
+ * opened.
  *
  * The same on devices that every machine has ("host", and "moat", whose memory nobody but ops can touch),
  * with the
@@ -39,17 +41,20 @@ test_same_answers(void)
 			snprintf(label, sizeof(label), "%s, %.200s", cases[k].name, methods[m].config);
 			compare(label, want, got);
 			CHECK(st.spec_draft_tokens > 0, "%s: no drafts", label);
-			CHECK(st.mem_weights > plain.mem_weights && st.mem_work > plain.mem_work && st.mem_other > plain.mem_other, "%s: its memory doesn't count", label);
+			CHECK(st.mem_weights > plain.mem_weights && st.mem_work > plain.mem_work &&
+				  st.mem_other > plain.mem_other, "%s: its memory doesn't count", label);
 			if (methods[m].itself && cases[k].plain)
 			{
 				CHECK(st.spec_accepted == st.spec_draft_tokens, "%s: %lld of %lld drafts were right", label,
 					  (long long) st.spec_accepted, (long long) st.spec_draft_tokens);
-				CHECK(st.steps * 3 < plain.steps * 2, "%s: %lld steps instead of %lld", label, (long long) st.steps, (long long) plain.steps);
+				CHECK(st.steps * 3 < plain.steps * 2, "%s: %lld steps instead of %lld", label,
+					  (long long) st.steps, (long long) plain.steps);
 			}
-			printf("%-8s %-14s %lld of %lld drafts right, %lld steps instead of %lld, %lld preemptions, %lld tokens found\n", cases[k].name,
-				   strstr(methods[m].config, "model\": ") ? strrchr(methods[m].config, '/') + 1 : methods[m].config, (long long) st.spec_accepted,
-				   (long long) st.spec_draft_tokens, (long long) st.steps, (long long) plain.steps, (long long) st.preemptions,
-				   (long long) st.cached_tokens);
+			printf("%-8s %-14s %lld of %lld drafts right, %lld steps instead of %lld, %lld preemptions, %lld "
+				   "tokens found\n", cases[k].name, strstr(methods[m].config, "model\": ") ?
+				   strrchr(methods[m].config, '/') + 1 : methods[m].config, (long long) st.spec_accepted,
+				   (long long) st.spec_draft_tokens, (long long) st.steps, (long long) plain.steps,
+				   (long long) st.preemptions, (long long) st.cached_tokens);
 			seen_free(want);
 			seen_free(got);
 		}
@@ -72,14 +77,20 @@ check_on(const Dev *dev, KPool *its, const char *target, const char *config, con
 	on = NULL;
 	pool = cpus;
 	compare(config, want, got);
-	CHECK(st.steps == want_st.steps && st.spec_draft_tokens == want_st.spec_draft_tokens && st.spec_accepted == want_st.spec_accepted,
-		  "%s, %s: on the device %lld steps instead of %lld, %lld of %lld drafts right instead of %lld of %lld", k->name, config, (long long) st.steps,
-		  (long long) want_st.steps, (long long) st.spec_accepted, (long long) st.spec_draft_tokens, (long long) want_st.spec_accepted, (long long) want_st.spec_draft_tokens);
+	CHECK(st.steps == want_st.steps && st.spec_draft_tokens == want_st.spec_draft_tokens &&
+		  st.spec_accepted == want_st.spec_accepted,
+		  "%s, %s: on the device %lld steps instead of %lld, %lld of %lld drafts right instead of %lld of "
+		  "%lld", k->name, config, (long long) st.steps, (long long) want_st.steps,
+		  (long long) st.spec_accepted, (long long) st.spec_draft_tokens, (long long) want_st.spec_accepted,
+		  (long long) want_st.spec_draft_tokens);
 	seen_free(want);
 	seen_free(got);
 }
 
-/* "moat" takes its time: some cases are with fewer requests, the others on "host", which has the CPUs' memory, but NaNs that nobody may look at. */
+/*
+ * "moat" takes its time: some cases are with fewer requests, the others on "host", which has the CPUs'
+ * memory, but NaNs that nobody may look at.
+ */
 static void
 test_on(const char *name, int n, bool all)
 {
@@ -113,30 +124,45 @@ test_refused(void)
 		const char *config;
 		const char *what;
 	}			bad[] = {
-		{"target", "{\"method\": \"draft_model\", \"model\": \"%s/" DRAFTS "target\"}", "\"num_speculative_tokens\" must be given"},
-		{"target", "{\"method\": \"medusa\", \"model\": \"%s/" DRAFTS "medusa\", \"num_speculative_tokens\": 5}", "at most 4 with these files, got 5"},
+		{"target", "{\"method\": \"draft_model\", \"model\": \"%s/" DRAFTS "target\"}",
+		 "\"num_speculative_tokens\" must be given"},
+		{"target", "{\"method\": \"medusa\", \"model\": \"%s/"
+		 DRAFTS "medusa\", \"num_speculative_tokens\": 5}", "at most 4 with these files, got 5"},
 		{"target", "{\"method\": \"medusa\"}", "\"model\" must be given with the method \"medusa\""},
 		{"target", "{\"method\": \"mtp\"}", "no layer that guesses tokens"},
-		{"target_mimo", "{\"method\": \"mtp\", \"num_speculative_tokens\": 2}", "at most 1 with these files, got 2"},
+		{"target_mimo", "{\"method\": \"mtp\", \"num_speculative_tokens\": 2}",
+		 "at most 1 with these files, got 2"},
 		{"target", "{\"method\": \"mtp\", \"model\": \"%s/x\"}", "not for the method \"mtp\""},
-		{"target", "{\"method\": \"ngram\", \"num_speculative_tokens\": 2, \"model\": \"%s/x\"}", "not for the method \"ngram\""},
+		{"target", "{\"method\": \"ngram\", \"num_speculative_tokens\": 2, \"model\": \"%s/x\"}",
+		 "not for the method \"ngram\""},
 		{"target", "{\"model\": \"x\"}", "must be an absolute path"},
 		{"target", "{\"model\": 5}", "must be an absolute path"},
 		{"target", "{\"model\": \"%s/x\", \"num_speculative_tokens\": 2}", "could not open"},
 		{"target", "{\"model\": \"%s/x\", \"draft_tensor_parallel_size\": 2}", "must be 1, got 2"},
 		{"target", "{\"model\": \"%s/x\", \"quantization\": \"q99\"}", "\"quantization\" must be"},
-		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": \"%s/models/tickets-2m\"}", "another vocabulary"},
-		{"target", "{\"method\": \"eagle\", \"num_speculative_tokens\": 2, \"model\": \"%s/build/fixtures/models/llama_tied_bf16\"}", "\"fc.weight\" is missing"},
-		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "medusa\"}", "hidden rows of 32 values, the model has 48"},
-		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "mlp\"}", "hidden rows of 32 values, the model has 48"},
-		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle-llama\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
-		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3_own\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
-		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}", "hidden rows of 32 values, the model has 48"},
-		{"../models/olmo2_bias_f16", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}", "its layers have no norm in front"},
-		{"../models/jamba_f16", "{\"model\": \"%s/" DRAFTS "target\", \"num_speculative_tokens\": 2}", "not supported with architecture \"jamba\""},
-		{"target", "{\"model\": \"%s/build/fixtures/models/jamba_f16\", \"num_speculative_tokens\": 2}", "state can't be taken back"},
+		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": "
+				   "\"%s/models/tickets-2m\"}", "another vocabulary"},
+		{"target", "{\"method\": \"eagle\", \"num_speculative_tokens\": 2, \"model\": "
+				   "\"%s/build/fixtures/models/llama_tied_bf16\"}", "\"fc.weight\" is missing"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "medusa\"}",
+		 "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "mlp\"}",
+		 "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle-llama\", \"num_speculative_tokens\": 2}",
+		 "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3_own\", \"num_speculative_tokens\": 2}",
+		 "hidden rows of 32 values, the model has 48"},
+		{"../models/llama_f32", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}",
+		 "hidden rows of 32 values, the model has 48"},
+		{"../models/olmo2_bias_f16", "{\"model\": \"%s/" DRAFTS "eagle3\", \"num_speculative_tokens\": 2}",
+		 "its layers have no norm in front"},
+		{"../models/jamba_f16", "{\"model\": \"%s/" DRAFTS "target\", \"num_speculative_tokens\": 2}",
+		 "not supported with architecture \"jamba\""},
+		{"target", "{\"model\": \"%s/build/fixtures/models/jamba_f16\", \"num_speculative_tokens\": 2}",
+		 "state can't be taken back"},
 		{"../encoders/bert", "{\"method\": \"mtp\"}", "has no layer that guesses tokens"},
-		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": \"%s/" DRAFTS "medusa\"}", "architecture"},
+		{"target", "{\"method\": \"draft_model\", \"num_speculative_tokens\": 2, \"model\": \"%s/"
+		 DRAFTS "medusa\"}", "architecture"},
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -159,7 +185,8 @@ test_refused(void)
 		src = source_of(&source);
 		tok = source_tok(f, &e);
 		model_check(files_conf(f), &src, NULL, NULL, &info, &e);
-		CHECK(!(spec_config_parse(text, &spec, &e) && draftfiles_open(&df, &spec, &source, &info, tok, NULL, &e)) &&
+		CHECK(!(spec_config_parse(text, &spec, &e) && draftfiles_open(&df, &spec, &source, &info, tok, NULL,
+																	  &e)) &&
 			  strstr(e.msg, bad[i].what) != NULL, "%s: %s", text, e.msg);
 		draftfiles_close(&df);
 		tok_free(tok);

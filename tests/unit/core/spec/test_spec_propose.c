@@ -41,7 +41,8 @@ asker_open(Guesser *a, const char *config)
 		exit(2);
 	}
 	a->type = a->conf.type;
-	a->env = (SpecEnv) {.conf = &a->conf, .max_seqs = 8, .max_rows = 64, .max_model_len = MAX_LEN, .n_valid = 300};
+	a->env = (SpecEnv) {.conf = &a->conf, .max_seqs = 8, .max_rows = 64, .max_model_len = MAX_LEN,
+						.n_valid = 300};
 	if (!a->type->open(&a->env, &a->p, &e))
 		exit(2);
 }
@@ -90,8 +91,8 @@ drafts_of(Guesser *a, Req *r, int most)
 static void
 expect(const char *label, const IntVec *got, const int32_t *want, int n)
 {
-	CHECK((int) got->len == n && (n == 0 || memcmp(got->data, want, (size_t) n * sizeof(int32_t)) == 0), "%s: %zu drafts, %d ...", label,
-		  got->len, got->len > 0 ? got->data[0] : -1);
+	CHECK((int) got->len == n && (n == 0 || memcmp(got->data, want, (size_t) n * sizeof(int32_t)) == 0),
+		  "%s: %zu drafts, %d ...", label, got->len, got->len > 0 ? got->data[0] : -1);
 }
 
 /* ---- n-grams ---- */
@@ -113,9 +114,12 @@ golden(const char *config, const int32_t *ids, int n, int k, const int32_t *want
 static void
 test_golden(void)
 {
-	const char *two_three = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_min\":2,\"prompt_lookup_max\":3}";
-	const char *one_two = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_min\":1,\"prompt_lookup_max\":2}";
-	const char *one_three = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_min\":1,\"prompt_lookup_max\":3}";
+	const char *two_three = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_min\":2,"
+							"\"prompt_lookup_max\":3}";
+	const char *one_two = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_min\":1,"
+						  "\"prompt_lookup_max\":2}";
+	const char *one_three = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_min\":1,"
+							"\"prompt_lookup_max\":3}";
 
 	golden(two_three, IDS(1, 2, 3, 4, 2, 3), 4, IDS(4, 2, 3));
 	golden(one_two, IDS(1, 2, 9, 1, 2, 8, 1, 2), 4, IDS(9, 1, 2, 8));
@@ -156,8 +160,9 @@ test_ngram(void)
 		Guesser		a;
 		Req		   *r;
 
-		snprintf(config, sizeof(config), "{\"method\":\"ngram\",\"num_speculative_tokens\":8,\"prompt_lookup_min\":%d,\"prompt_lookup_max\":%d}",
-				 min, max);
+		snprintf(config, sizeof(config),
+				 "{\"method\":\"ngram\",\"num_speculative_tokens\":8,\"prompt_lookup_min\":%d,"
+				 "\"prompt_lookup_max\":%d}", min, max);
 		asker_open(&a, config);
 		for (int i = 0; i < n; i++)
 			ids[i] = below(vocab);
@@ -181,7 +186,8 @@ test_ngram(void)
 
 /* ---- suffixes ---- */
 
-#define SUFFIX	"{\"method\":\"suffix\",\"suffix_decoding_max_tree_depth\":%d,\"suffix_decoding_max_spec_factor\":%g," \
+#define SUFFIX	"{\"method\":\"suffix\",\"suffix_decoding_max_tree_depth\":%d," \
+				"\"suffix_decoding_max_spec_factor\":%g," \
 	"suffix_decoding_min_token_prob\":%g,\"suffix_decoding_max_cached_requests\":%d}"
 
 /* One of the texts of which suffixes are counted. */
@@ -255,7 +261,8 @@ is_path(const Text *texts, int n_texts, const int32_t *last, int n_last, const i
 {
 	for (int t = 0; t < n_texts && n > 0; t++)
 		for (int i = 1; i + n <= texts[t].n; i++)
-			if (n_last > 0 && texts[t].ids[i - 1] == last[-1] && memcmp(texts[t].ids + i, drafts, (size_t) n * sizeof(int32_t)) == 0)
+			if (n_last > 0 && texts[t].ids[i - 1] == last[-1] &&
+				memcmp(texts[t].ids + i, drafts, (size_t) n * sizeof(int32_t)) == 0)
 				return true;
 	return n == 0;
 }
@@ -274,19 +281,22 @@ test_suffix_own(void)
 		Req		   *r;
 		const IntVec *d;
 
-		snprintf(config, sizeof(config), "{\"method\":\"suffix\",\"suffix_decoding_max_tree_depth\":%d,\"suffix_decoding_max_spec_factor\":%g,"
-				 "\"suffix_decoding_min_token_prob\":%g,\"suffix_decoding_max_cached_requests\":0}", 4 + below(21), factor, below(5) / 10.0);
+		snprintf(config, sizeof(config),
+				 "{\"method\":\"suffix\",\"suffix_decoding_max_tree_depth\":%d,"
+				 "\"suffix_decoding_max_spec_factor\":%g,\"suffix_decoding_min_token_prob\":%g,"
+				 "\"suffix_decoding_max_cached_requests\":0}", 4 + below(21), factor, below(5) / 10.0);
 		asker_open(&a, config);
 		for (int i = 0; i < n; i++)
 			ids[i] = below(1 + round % 4);
 		r = req_of(ids, n, n);
 		d = drafts_of(&a, r, 8);
 		CHECK(is_path(&text, 1, ids + n, n, d->data, (int) d->len), "%s: no path of the text", config);
-		CHECK((d->len > 0) == (plain_score(&text, 1, ids + n, n, &a.conf, 8) > 0), "%s: %zu drafts, score %g", config, d->len,
-			  plain_score(&text, 1, ids + n, n, &a.conf, 8));
+		CHECK((d->len > 0) == (plain_score(&text, 1, ids + n, n, &a.conf, 8) > 0), "%s: %zu drafts, score %g",
+			  config, d->len, plain_score(&text, 1, ids + n, n, &a.conf, 8));
 		/* what was walked is no worse than any node: where all places agree the length says it */
 		if (round % 4 == 0)
-			CHECK((double) d->len >= plain_score(&text, 1, ids + n, n, &a.conf, 8) - 1e-9, "%s: %zu drafts instead of %g", config, d->len,
+			CHECK((double) d->len >= plain_score(&text, 1, ids + n, n, &a.conf, 8) - 1e-9,
+				  "%s: %zu drafts instead of %g", config, d->len,
 				  plain_score(&text, 1, ids + n, n, &a.conf, 8));
 		req_end(&a, r);
 		asker_close(&a);
@@ -333,7 +343,8 @@ test_suffix_answers(void)
 	int32_t		got[SPEC_MAX_DRAFTS];
 	int			n;
 
-	asker_open(&a, "{\"method\":\"suffix\",\"num_speculative_tokens\":32,\"suffix_decoding_max_cached_requests\":3}");
+	asker_open(&a, "{\"method\":\"suffix\",\"num_speculative_tokens\":32,"
+				   "\"suffix_decoding_max_cached_requests\":3}");
 	for (int i = 0; i < 400; i++)
 		ids[i] = 100 + i;
 	answer(&a, 7, NULL, ids, 200);
@@ -393,7 +404,8 @@ test_suffix_ring(void)
 		for (int i = 0; i < 3000; i++)
 			ids[i] = (i * 7 + round) % 5000 + 1;
 		answer(&a, 0, NULL, ids, 3000);
-		CHECK(guess(&a, 0, NULL, ids, 1500, 8, got) == 8 && memcmp(got, ids + 1500, 8 * sizeof(int32_t)) == 0, "round %d", round);
+		CHECK(guess(&a, 0, NULL, ids, 1500, 8, got) == 8 && memcmp(got, ids + 1500, 8 * sizeof(int32_t)) == 0,
+			  "round %d", round);
 	}
 	asker_close(&a);
 }
@@ -406,7 +418,8 @@ refused(const char *text, const char *why)
 	SpecConfig	c;
 	Err			e = {0};
 
-	CHECK(!spec_config_parse(text, &c, &e) && c.type == NULL && strstr(e.msg, why) != NULL, "%s: %s", text, e.msg);
+	CHECK(!spec_config_parse(text, &c, &e) && c.type == NULL && strstr(e.msg, why) != NULL, "%s: %s", text,
+		  e.msg);
 }
 
 static void
@@ -417,29 +430,36 @@ test_config(void)
 
 	CHECK(spec_config_parse("", &c, &e) && c.type == NULL, "empty");
 	CHECK(spec_config_parse("null", &c, &e) && c.type == NULL, "null");
-	CHECK(spec_config_parse("{\"method\":\"ngram\",\"num_speculative_tokens\":3}", &c, &e) && c.n_drafts == 3 && c.lookup_max == 5 &&
-		  c.lookup_min == 5 && c.max_batch == 0, "%s", e.msg);
-	CHECK(spec_config_parse("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_max\":4,\"disable_by_batch_size\":8}", &c, &e) &&
+	CHECK(spec_config_parse("{\"method\":\"ngram\",\"num_speculative_tokens\":3}", &c, &e) &&
+		  c.n_drafts == 3 && c.lookup_max == 5 && c.lookup_min == 5 && c.max_batch == 0, "%s", e.msg);
+	CHECK(spec_config_parse("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_max\":4,"
+							"\"disable_by_batch_size\":8}", &c, &e) &&
 		  c.lookup_max == 4 && c.lookup_min == 4 && c.max_batch == 8, "%s", e.msg);
-	CHECK(spec_config_parse("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":2}", &c, &e) && c.lookup_max == 2 &&
+	CHECK(spec_config_parse("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":2}", &c,
+							&e) && c.lookup_max == 2 &&
 		  c.lookup_min == 2, "%s", e.msg);
-	CHECK(spec_config_parse("{\"method\":\"suffix\"}", &c, &e) && c.n_drafts == 24 && c.depth == 24 && c.max_cached == 10000 &&
-		  c.max_factor == 1 && c.min_prob == 0.1, "%s", e.msg);
+	CHECK(spec_config_parse("{\"method\":\"suffix\"}", &c, &e) && c.n_drafts == 24 && c.depth == 24 &&
+		  c.max_cached == 10000 && c.max_factor == 1 && c.min_prob == 0.1, "%s", e.msg);
 	refused("[]", "must be a JSON object");
 	refused("{", "must be a JSON object");
 	refused("{}", "must have a \"method\"");
 	refused("{\"method\":\"magic\"}", "key \"method\" must be");
 	refused("{\"method\":7}", "key \"method\" must be");
 	refused("{\"method\":\"ngram\"}", "\"num_speculative_tokens\" must be given");
-	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":0}", "\"num_speculative_tokens\" must be an integer between 1 and 32, got 0");
+	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":0}",
+			"\"num_speculative_tokens\" must be an integer between 1 and 32, got 0");
 	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":2.5}", "\"num_speculative_tokens\"");
 	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":\"5\"}", "\"num_speculative_tokens\"");
 	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":33}", "\"num_speculative_tokens\"");
-	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":5,\"prompt_lookup_max\":2}", "\"prompt_lookup_min\" must be at most");
-	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"disable_by_batch_size\":1}", "\"disable_by_batch_size\"");
-	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"suffix_decoding_max_tree_depth\":4}", "is not for the method \"ngram\"");
+	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"prompt_lookup_min\":5,"
+			"\"prompt_lookup_max\":2}", "\"prompt_lookup_min\" must be at most");
+	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"disable_by_batch_size\":1}",
+			"\"disable_by_batch_size\"");
+	refused("{\"method\":\"ngram\",\"num_speculative_tokens\":3,\"suffix_decoding_max_tree_depth\":4}",
+			"is not for the method \"ngram\"");
 	refused("{\"method\":\"suffix\",\"prompt_lookup_max\":4}", "is not for the method \"suffix\"");
-	refused("{\"method\":\"suffix\",\"suffix_decoding_min_token_prob\":1.5}", "\"suffix_decoding_min_token_prob\" must be a number between 0 and 1");
+	refused("{\"method\":\"suffix\",\"suffix_decoding_min_token_prob\":1.5}",
+			"\"suffix_decoding_min_token_prob\" must be a number between 0 and 1");
 	refused("{\"method\":\"suffix\",\"speed\":4}", "unknown speculative_config key \"speed\"");
 }
 
