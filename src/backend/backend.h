@@ -96,9 +96,9 @@ typedef struct PoolExtra
 	IntVec		offsets;		/* two offsets per token, in characters */
 } PoolExtra;
 
-typedef struct Backend
+/* From files to an instance, and its end. */
+typedef struct ModelLoader
 {
-	const char *name;
 	bool		(*check) (const char *path, const ModelOpts *o, const Settings *s, ModelFacts *out, Err *e);
 	/* append a JSON object about the files to *json */
 	bool		(*inspect) (const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err *e);
@@ -106,6 +106,18 @@ typedef struct Backend
 						 LoadProgress progress, void *ctx, Err *e);
 	void		(*free) (BackendModel *in); /* live requests end with FIN_ABORT first */
 	void		(*facts) (const BackendModel *in, ModelFacts *out);
+	/* Are the files of an adapter good?  Loader threads. */
+	bool		(*lora_check) (const char *path, LoraInfo *out, Err *e);
+	/*
+	 * Are the files of an adapter good for this model?  The adapter outlives the requests and its cache
+	 * (lora_cache.h), but not the instance.  ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank).
+	 */
+	LoraAdapter *(*lora_load) (const BackendModel *in, const char *path, const LoraLimits *limits, Err *e);
+} ModelLoader;
+
+/* What an instance answers. */
+typedef struct Generator
+{
 	bool		(*encode) (const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out,
 						   Err *e);
 	/* without what the post-processor adds: tok_encode_marked() */
@@ -147,8 +159,6 @@ typedef struct Backend
 	/* clock_us() when the lane's next step is due: 0 = now, INT64_MAX = no work */
 	int64_t		(*next_due) (BackendModel *in, int lane);
 	void		(*step) (BackendModel *in, int lane, const Settings *s);
-	void		(*stats) (const BackendModel *in, CoreStats *out);
-	bool		(*check_state) (const BackendModel *in, Err *e);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (BackendModel *in, void (*fn) (void *ctx), void *ctx);
 	/*
@@ -156,6 +166,13 @@ typedef struct Backend
 	 * of step().
 	 */
 	void		(*on_progress) (BackendModel *in, int lane, void (*fn) (void *ctx), void *ctx);
+} Generator;
+
+/* An instance beside its requests: state, caches, sleep, other weights. */
+typedef struct ModelControl
+{
+	void		(*stats) (const BackendModel *in, CoreStats *out);
+	bool		(*check_state) (const BackendModel *in, Err *e);
 	/* forget what was computed for requests that are gone; NULL = nothing is kept */
 	void		(*reset_prefix_cache) (BackendModel *in);
 	/*
@@ -173,13 +190,6 @@ typedef struct Backend
 	 */
 	void		(*pins) (const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx);
 	bool		(*unpin) (BackendModel *in, uint64_t id);
-	/* Are the files of an adapter good?  Loader threads. */
-	bool		(*lora_check) (const char *path, LoraInfo *out, Err *e);
-	/*
-	 * Are the files of an adapter good for this model?  The adapter outlives the requests and its cache
-	 * (lora_cache.h), but not the instance.  ERR_UNSUPPORTED, ERR_BAD_FILE, ERR_INVALID (its rank).
-	 */
-	LoraAdapter *(*lora_load) (const BackendModel *in, const char *path, const LoraLimits *limits, Err *e);
 	/*
 	 * compute nothing until go_on(), but take in and cancel requests; free_kv: give K and V's memory back;
 	 * step thread
@@ -195,9 +205,23 @@ typedef struct Backend
 	 */
 	void		(*forget) (BackendModel *in);
 	bool		(*adopt) (BackendModel *in, BackendModel *from, Err *e);
-	/* tests' hooks, may be NULL: every generate and pooled request on arrival; unknown control commands */
+} ModelControl;
+
+/* tests' hooks; each may be NULL */
+typedef struct BackendHooks
+{
+	/* every generate and pooled request on arrival; unknown control commands */
 	void		(*note) (const ReqNote *n);
 	bool		(*control) (const char *command, Buf *out);
+} BackendHooks;
+
+typedef struct Backend
+{
+	const char *name;
+	const ModelLoader *loader;
+	const Generator *generator;
+	const ModelControl *control;
+	const BackendHooks *hooks;	/* NULL = none */
 } Backend;
 
 extern const Backend backend_core;

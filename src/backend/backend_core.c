@@ -30,6 +30,7 @@
 #include "base/alloc.h"
 #include "core/device_budget.h"
 #include "core/core_internal.h"
+#include "backend/backend_core.h"
 #include "backend/core_options.h"
 #include "runtime/cpu_threads.h"
 #include "runtime/devices.h"
@@ -39,41 +40,6 @@
 #include "core/ranks/ranks.h"
 #include "backend/replica_router.h"
 #include "backend/weight_source.h"
-
-#define SHAPE_LEN	sizeof(((ModelFacts *) 0)->shape)
-
-struct BackendModel
-{
-	Core	   *core;			/* NULL: a tokenizer only */
-	Tok		   *tok;			/* of that; else it is the Core's */
-	KPool	   *pool;
-	const Kernels *kernels;
-	DeviceChoice where;			/* what it is to be computed on, */
-	bool		tried;			/* the files are good; the load can fail only on the device */
-	Dev		   *dev;			/* NULL = CPUs */
-	uint64_t	draft_bytes;	/* weights of what drafts */
-	int64_t		tok_bytes;		/* of the tokenizer */
-	ChatModel  *chat;
-	PoolModel  *pooling;		/* NULL: a tokenizer only */
-	KvTier	   *tier;			/* behind the KV cache; NULL = none */
-	KDevOpen	open;			/* arguments with which dev was opened */
-	RankModel  *ranks;			/* who computes it, too; NULL = nobody */
-	const char *path;			/* of its files; while it is loaded */
-	char		shape[SHAPE_LEN];	/* of the whole model, whatever part of it is here */
-	int			replica;
-	BackendModel *next;			/* the next replica; NULL = it is the last */
-	Replicas   *queue;			/* the first of several has it */
-	bool		away;			/* its weights are in a file: here, */
-	bool		ranks_away;		/* weights of the other ranks are in files, too */
-};
-
-static BackendModel *
-replica(BackendModel *in, int n)
-{
-	while (in != NULL && n-- > 0)
-		in = in->next;
-	return in;
-}
 
 /*
  * Weights that another instance takes over are packed for what that is computed on, whatever can be used now.
@@ -93,7 +59,8 @@ where_wanted(const ModelOpts *o, int n)
 static void
 fill_shape(const ModelInfo *mi, char *shape)
 {
-	snprintf(shape, SHAPE_LEN, "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d "
+	snprintf(shape, sizeof(((ModelFacts *) 0)->shape),
+							   "%s, vocabulary %d, width %d, %d layers, %d heads of %d, %d KV heads, %d "
 							   "labels", mi->arch, mi->vocab_size,
 			 mi->hidden_size, mi->n_layers, mi->n_heads, mi->head_dim, mi->n_kv_heads, mi->n_labels);
 }
@@ -222,6 +189,24 @@ fp8_fits(const ModelInfo *mi, const ModelOpts *o, Err *e)
 	return err_hint(e, "CUDA devices keep FP8 weights as they are; CPUs make BF16 of them.");
 }
 
+/* A device with memory of its own: its budget, and how many sizes of steps are recorded. */
+static int
+prepare_device(NewModel *n, const ModelOpts *o, const ModelInfo *mi, Budget *budget, int *sizes)
+{
+	bool		eager = o->enforce_eager != 0 ? o->enforce_eager > 0 : n->set->enforce_eager;
+	int			n_sizes = 0;
+
+	if (!eager)
+		n_sizes = graph_sizes(o->capture_sizes, o->n_capture_sizes, n->co->max_num_seqs, sizes);
+	if (n_sizes > 0)
+		log_line('I', "decode steps of up to %d sequences are recorded", sizes[n_sizes - 1]);
+	budget->dev = n->in->dev;
+	budget->utilization = coreplan_utilization(o, n->set);
+	budget_among(budget, n->set, n->in->where.ordinal, n->in->replica, ranks_shares(mi));
+	n->co->budget = budget;
+	return n_sizes;
+}
+
 /* Model, then Core; tok is taken over. */
 static bool
 build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Settings *s, Err *e)
@@ -238,7 +223,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	Budget		budget = {.name = in->where.name,.kv_bytes = (uint64_t) coreplan_kv_asked(o, s),
 						  .asked_len = o->max_model_len,.least = o->for_adopt != NULL};
 	int			sizes[GRAPH_SIZES];
-	int			n_sizes = 0;
+	int			n_sizes;
 	const Kernels *as_loaded = devices_sizes(&in->where, in->kernels);
 	bool		ok;
 
@@ -260,18 +245,7 @@ build(BackendModel *in, Source *src, Tok *tok, const ModelOpts *o, const Setting
 	co.pool = in->pool;
 	co.dev = in->dev;
 	co.never_runs = o->for_adopt != NULL;
-	/* the CPUs' devices record nothing */
-	if (in->where.memory > 0 && (o->enforce_eager != 0 ? o->enforce_eager < 0 : !s->enforce_eager))
-		n_sizes = graph_sizes(o->capture_sizes, o->n_capture_sizes, co.max_num_seqs, sizes);
-	if (n_sizes > 0)
-		log_line('I', "decode steps of up to %d sequences are recorded", sizes[n_sizes - 1]);
-	if (in->where.memory > 0)
-	{
-		budget.dev = in->dev;
-		budget.utilization = coreplan_utilization(o, s);
-		budget_among(&budget, s, in->where.ordinal, in->replica, ranks_shares(&mi));
-		co.budget = &budget;
-	}
+	n_sizes = in->where.memory > 0 ? prepare_device(&n, o, &mi, &budget, sizes) : 0;
 	log_line('I', "steps of at most %d sequences and %d tokens", co.max_num_seqs, co.max_num_batched_tokens);
 	mo = (ModelOptions)
 	{
@@ -606,8 +580,6 @@ inspect(const char *path, const ModelOpts *o, const Settings *s, Buf *json, Err 
 						 coreplan_make, json, e);
 }
 
-/* ---- the rest is the Core's ---- */
-
 static void
 facts(const BackendModel *in, ModelFacts *out)
 {
@@ -629,226 +601,6 @@ facts(const BackendModel *in, ModelFacts *out)
 		memcpy(out->shape, in->shape, sizeof(out->shape));
 		core_cache_facts(in->core, &out->cache);
 	}
-}
-
-static const Tok *
-inst_tok(const BackendModel *in)
-{
-	return in->core != NULL ? core_tok(in->core) : in->tok;
-}
-
-static bool
-encode(const BackendModel *in, const char *s, size_t n, unsigned flags, IntVec *out, Err *e)
-{
-	return tok_encode(inst_tok(in), s, n, flags, out, e);
-}
-
-static bool
-encode_marked(const BackendModel *in, const char *s, const uint8_t *marks, size_t n, IntVec *out, Err *e)
-{
-	return tok_encode_marked(inst_tok(in), s, marks, n, out, e);
-}
-
-static const ChatModel *
-chat(const BackendModel *in)
-{
-	return in->chat;
-}
-
-static bool
-decode(const BackendModel *in, const int32_t *ids, size_t n, unsigned flags, Buf *out, Err *e)
-{
-	const Tok  *t = inst_tok(in);
-
-	for (size_t i = 0; i < n; i++)
-		if (ids[i] < 0 || ids[i] >= tok_vocab_size(t))
-		{
-			err_set(e, ERR_INVALID, "token id %d is out of range", ids[i]);
-			return err_detail(e, "The vocabulary has ids 0 to %d.", tok_vocab_size(t) - 1);
-		}
-	tok_decode(t, ids, n, flags, out);
-	return true;
-}
-
-static void
-piece(const BackendModel *in, int32_t id, Buf *out)
-{
-	size_t		n;
-	const char *p = tok_piece(inst_tok(in), id, &n);
-
-	buf_add(out, p, n);
-}
-
-static bool
-token_starts(const BackendModel *in, const char *s, size_t n, IntVec *out, Err *e)
-{
-	return tok_starts(inst_tok(in), s, n, out, e);
-}
-
-static bool
-no_weights(const char *to, Err *e)
-{
-	err_set(e, ERR_UNSUPPORTED, "the model has a tokenizer, but no weights to %s with", to);
-	return err_hint(e, "Functions that only need a tokenizer, such as llm_tokenize, work with it.");
-}
-
-/* The way of every request to the Core: submit() comes only after this. */
-static bool
-normalize(const BackendModel *in, GenParams *p, uint64_t given, const IntVec *prompt, Err *e)
-{
-	if (in->core != NULL)
-		return core_normalize(in->core, p, given, prompt, e);
-	return no_weights("generate", e);
-}
-
-static bool
-prepare_grammar(BackendModel *in, Err *e)
-{
-	for (BackendModel *r = in; r != NULL; r = r->next)
-		if (r->core == NULL ? !no_weights("generate", e) : !core_prepare_grammar(r->core, e))
-			return false;
-	return true;
-}
-
-static bool
-pool(const BackendModel *in, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
-{
-	if (in->pooling != NULL)
-		return pooling_make(in->pooling, pr, out, extra, e);
-	return no_weights("compute", e);
-}
-
-static const char *const *
-labels(const BackendModel *in, PoolTask task)
-{
-	return in->pooling != NULL ? pooling_labels(in->pooling, task) : NULL;
-}
-
-static int
-embed_width(const BackendModel *in)
-{
-	return in->core != NULL && core_info(in->core)->generates ? core_info(in->core)->embed_width : 0;
-}
-
-static size_t
-token_rows(const BackendModel *in, const int32_t *ids, size_t n, float *out)
-{
-	return core_token_rows(in->core, ids, n, out);
-}
-
-static void
-submit(BackendModel *in, ReqSpec *spec)
-{
-	int64_t		live[REPLICAS_MOST] = {0};
-	int			n = 0;
-
-	if (in->queue != NULL)
-	{
-		for (const BackendModel *r = in; r != NULL; r = r->next)
-			live[n++] = core_live_tokens(r->core);
-		n = replicas_choose(in->queue, live, spec);
-		in = replica(in, n);
-		for (; spec->lora != NULL && spec->lora->next != NULL && n > 0; n--)
-			spec->lora = spec->lora->next;
-	}
-	core_submit(in->core, spec);
-}
-
-static void
-cancel(BackendModel *in, uint64_t id)
-{
-	/* those that don't have it take no notice */
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_cancel(r->core, id);
-}
-
-static int64_t
-next_due(BackendModel *in, int lane)
-{
-	const BackendModel *r = replica(in, lane);
-
-	return r != NULL && r->core != NULL ? core_next_due(r->core) : INT64_MAX;
-}
-
-static void
-on_events(BackendModel *in, void (*fn) (void *ctx), void *ctx)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_on_events(r->core, fn, ctx);
-}
-
-static void
-on_progress(BackendModel *in, int lane, void (*fn) (void *ctx), void *ctx)
-{
-	BackendModel *r = replica(in, lane);
-
-	if (r != NULL && r->core != NULL)
-		core_on_progress(r->core, fn, ctx);
-}
-
-static void
-step(BackendModel *in, int lane, const Settings *s)
-{
-	/* it may have changed */
-	ranks_patience(s->hang_timeout_ms);
-	core_step(replica(in, lane)->core);
-}
-
-static void
-stats(const BackendModel *in, CoreStats *out)
-{
-	if (in->core != NULL)
-		core_stats(in->core, out);
-	else
-		memset(out, 0, sizeof(*out));
-	for (const BackendModel *r = in->next; r != NULL; r = r->next)
-	{
-		CoreStats	more;
-
-		core_stats(r->core, &more);
-		replicas_add(out, &more);
-	}
-}
-
-static bool
-check_state(const BackendModel *in, Err *e)
-{
-	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		if (!core_check(r->core, e))
-			return false;
-	return true;
-}
-
-static void
-reset_prefix_cache(BackendModel *in)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_reset_prefix_cache(r->core);
-	if (in->queue != NULL)
-		replicas_forget(in->queue);
-}
-
-static void
-keep(BackendModel *in, int64_t deadline_us)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_flush_kv_to_tier(r->core, deadline_us);
-}
-
-static void
-pins(const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
-{
-	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		core_pins(r->core, tell, ctx);
-}
-
-static bool
-unpin(BackendModel *in, uint64_t id)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		if (core_unpin(r->core, id))
-			return true;
-	return false;
 }
 
 /* Replicas' are alike, but each on a device has its own, as that may be another one.  false: a is freed */
@@ -895,130 +647,14 @@ lora_load(const BackendModel *in, const char *path, const LoraLimits *limits, Er
 	return a;
 }
 
-static void
-rest(BackendModel *in, bool free_kv)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-	{
-		core_suspend(r->core, free_kv);
-		if (free_kv && r->ranks != NULL)
-			ranks_rest(r->ranks);
-	}
-	if (in->queue != NULL && free_kv)
-		replicas_forget(in->queue);
-}
-
-static bool
-go_on(BackendModel *in, Err *e)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-		if (!core_resume(r->core, e))
-		{
-			rest(in, true);
-			return false;
-		}
-	return true;
-}
-
-/* Those that are back already stay so: what failed may be tried again. */
-static bool
-fetch(BackendModel *in, Err *e)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-	{
-		if (r->away && !core_restore_weights(r->core, e))
-			return false;
-		r->away = false;
-		if (r->ranks_away && !ranks_fetch(r->ranks, e))
-			return false;
-		r->ranks_away = false;
-	}
-	return true;
-}
-
-static void
-forget(BackendModel *in)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-	{
-		core_drop_weights(r->core);
-		if (r->ranks != NULL)
-			ranks_forget(r->ranks);
-		r->away = r->ranks_away = false;
-	}
-}
-
-static bool
-store(BackendModel *in, const char *dir, bool *lost, Err *e)
-{
-	Err			back;
-
-	*lost = false;
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
-	{
-		r->away = core_save_weights(r->core, dir, lost, e);
-		r->ranks_away = r->away && r->ranks != NULL;
-		if (r->away && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
-			continue;
-		*lost = *lost || !fetch(in, &back);
-		if (*lost)
-			forget(in);
-		return false;
-	}
-	return true;
-}
-
-static bool
-adopt(BackendModel *in, BackendModel *from, Err *e)
-{
-	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
-		if (!core_swap_weights(r->core, from->core, e) ||
-			(r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
-			return false;
-	return true;
-}
-
-const Backend backend_core = {
-	.name = "core",
+static const ModelLoader loader = {
 	.check = check,
 	.inspect = inspect,
 	.load = load,
 	.free = inst_free,
 	.facts = facts,
-	.encode = encode,
-	.encode_marked = encode_marked,
-	.token_starts = token_starts,
-	.chat = chat,
-	.piece = piece,
-	.decode = decode,
-	.pool = pool,
-	.labels = labels,
-	.prepare_grammar = prepare_grammar,
-	.normalize = normalize,
-	.embed_width = embed_width,
-	.token_rows = token_rows,
-	.submit = submit,
-	.cancel = cancel,
-	.lanes = ranks_replicas,
-	.next_due = next_due,
-	.step = step,
-	.on_events = on_events,
-	.on_progress = on_progress,
-	.stats = stats,
-	.check_state = check_state,
-	.reset_prefix_cache = reset_prefix_cache,
-	.keeps = offload_store_has_files,
-	.keep = keep,
-	.kept = offload_store_flush,
-	.unkeep = offload_store_reset,
-	.pins = pins,
-	.unpin = unpin,
 	.lora_check = lora_files_check,
 	.lora_load = lora_load,
-	.rest = rest,
-	.go_on = go_on,
-	.store = store,
-	.fetch = fetch,
-	.forget = forget,
-	.adopt = adopt,
 };
+
+const Backend backend_core = {"core", &loader, &backend_core_generator, &backend_core_control, NULL};

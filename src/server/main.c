@@ -183,7 +183,7 @@ check_model(const EngineArgs *a, SettingsBox *box)
 		fprintf(stderr, "%s\n", e.msg);
 		return ENGINE_EXIT_FATAL;
 	}
-	if (!be->check(a->check_model, &o, &set, &f, &e))
+	if (!be->loader->check(a->check_model, &o, &set, &f, &e))
 	{
 		fprintf(stderr, "%s\n", e.msg);
 		if (e.detail[0] != '\0')

@@ -435,7 +435,7 @@ server_control(Server *s, ServerCall *c, const char *command)
 		buf_printf(&b, "%lld", (long long) stats_rss());
 	else if (strcmp(command, "ping") == 0)
 		buf_addstr(&b, "pong");
-	else if (s->be->control == NULL || !s->be->control(command, &b))
+	else if (s->be->hooks == NULL || !s->be->hooks->control(command, &b))
 	{
 		err_set(&e, ERR_INVALID, "unknown control command \"%.64s\"", command);
 		scall_end_error(c, &e);

@@ -233,7 +233,7 @@ keep_counters(Stats *s, const StatsRow *old, const StatsRow *rows, int n)
 	for (int i = 0; i < n; i++)
 		if (rows[i].counters == old->counters)
 		{
-			s->be->stats(old->inst, &cs);
+			s->be->control->stats(old->inst, &cs);
 			accumulate(&old->counters->gone, &cs.fig, 1);
 			for (int b = 0; b < STEP_SIZES; b++)
 				old->counters->gone_steps[b] += cs.step_sizes[b];
@@ -277,7 +277,7 @@ stats_detach(Stats *s, const BackendModel *in)
 	for (int i = 0; i < s->n_inst; i++)
 		if (s->inst[i] == in)
 		{
-			s->be->stats(in, &cs);
+			s->be->control->stats(in, &cs);
 			/* what is alive now will be aborted */
 			cs.cancelled += cs.live;
 			accumulate(&s->gone, &cs.fig, 1);
@@ -314,7 +314,7 @@ total(Stats *s, WireFigures *t)
 	{
 		CoreStats	cs;
 
-		s->be->stats(s->inst[i], &cs);
+		s->be->control->stats(s->inst[i], &cs);
 		accumulate(t, &cs.fig, 1);
 		add_gauges(t, &cs.fig);
 	}
@@ -339,7 +339,7 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 
 	*to = r->m;
 	if (r->inst != NULL)
-		s->be->stats(r->inst, &cs);
+		s->be->control->stats(r->inst, &cs);
 	to->fig = cs.fig;
 	to->max_loras = cs.max_loras;
 	memcpy(to->loras_running, cs.loras_running, sizeof(to->loras_running));

@@ -50,7 +50,7 @@ keep_all(Step *s, const Backend *be)
 	pthread_condattr_t attr;
 	struct timespec ts;
 
-	if (be->keep == NULL || !be->keeps())
+	if (be->control->keep == NULL || !be->control->keeps())
 		return;
 	k.step = s;
 	k.deadline_us = clock_us() + KEEP_US;
@@ -63,5 +63,5 @@ keep_all(Step *s, const Backend *be)
 	while (!k.done && pthread_cond_timedwait(&k.over, &k.lock, &ts) == 0)
 		;
 	pthread_mutex_unlock(&k.lock);
-	be->kept(k.deadline_us);
+	be->control->kept(k.deadline_us);
 }

@@ -255,11 +255,11 @@ step_attach(Step *s, BackendModel *in)
 		exit(1);
 	}
 	s->inst[s->n_inst++] = in;
-	if (s->be->on_events != NULL)
-		s->be->on_events(in, on_events, s);
-	if (s->be->on_progress != NULL)
+	if (s->be->generator->on_events != NULL)
+		s->be->generator->on_events(in, on_events, s);
+	if (s->be->generator->on_progress != NULL)
 		for (int i = 0; i < s->n_lanes; i++)
-			s->be->on_progress(in, i, on_progress, &s->lanes[i]);
+			s->be->generator->on_progress(in, i, on_progress, &s->lanes[i]);
 	stats_attach(s->stats, in);
 }
 
@@ -270,7 +270,7 @@ step_detach(Step *s, BackendModel *in)
 		if (s->inst[i] == in)
 			s->inst[i] = s->inst[--s->n_inst];
 	stats_detach(s->stats, in);
-	s->be->free(in);
+	s->be->loader->free(in);
 	flush(&s->lanes[0]);
 }
 
@@ -278,7 +278,7 @@ bool
 step_check(Step *s, Err *e)
 {
 	for (int i = 0; i < s->n_inst; i++)
-		if (!s->be->check_state(s->inst[i], e))
+		if (!s->be->control->check_state(s->inst[i], e))
 			return false;
 	return true;
 }
@@ -287,10 +287,10 @@ void
 step_reset_prefix_cache(Step *s)
 {
 	for (int i = 0; i < s->n_inst; i++)
-		if (s->be->reset_prefix_cache != NULL)
-			s->be->reset_prefix_cache(s->inst[i]);
-	if (s->be->unkeep != NULL)
-		s->be->unkeep();
+		if (s->be->control->reset_prefix_cache != NULL)
+			s->be->control->reset_prefix_cache(s->inst[i]);
+	if (s->be->control->unkeep != NULL)
+		s->be->control->unkeep();
 	stats_publish(s->stats);
 }
 
@@ -298,7 +298,7 @@ void
 step_keep(Step *s, int64_t deadline_us)
 {
 	for (int i = 0; i < s->n_inst; i++)
-		s->be->keep(s->inst[i], deadline_us);
+		s->be->control->keep(s->inst[i], deadline_us);
 }
 
 typedef struct Teller
@@ -324,8 +324,8 @@ step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInf
 	for (int i = 0; i < s->n_inst; i++)
 	{
 		t.inst = s->inst[i];
-		if (s->be->pins != NULL)
-			s->be->pins(s->inst[i], tell_pin, &t);
+		if (s->be->control->pins != NULL)
+			s->be->control->pins(s->inst[i], tell_pin, &t);
 	}
 }
 
@@ -335,7 +335,7 @@ step_unpin(Step *s, uint64_t id)
 	bool		done = false;
 
 	for (int i = 0; i < s->n_inst && !done; i++)
-		done = s->be->unpin != NULL && s->be->unpin(s->inst[i], id);
+		done = s->be->control->unpin != NULL && s->be->control->unpin(s->inst[i], id);
 	stats_publish(s->stats);
 	return done;
 }
@@ -349,7 +349,7 @@ step_live(Step *s)
 	{
 		CoreStats	cs;
 
-		s->be->stats(s->inst[i], &cs);
+		s->be->control->stats(s->inst[i], &cs);
 		n += cs.live;
 	}
 	return n;
@@ -373,7 +373,7 @@ round_of_steps(Lane *l)
 
 	for (int i = 0; i < s->n_inst; i++)
 	{
-		int64_t		d = s->be->next_due(s->inst[i], l->no);
+		int64_t		d = s->be->generator->next_due(s->inst[i], l->no);
 
 		if (d > now)
 		{
@@ -393,7 +393,7 @@ round_of_steps(Lane *l)
 			}
 		}
 		stepped = true;
-		s->be->step(s->inst[i], l->no, &set);
+		s->be->generator->step(s->inst[i], l->no, &set);
 	}
 	if (!stepped)
 		return due;
@@ -573,7 +573,7 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->more, &attr);
 	pthread_cond_init(&s->resumed, NULL);
-	s->n_lanes = be->lanes != NULL ? be->lanes() : 1;
+	s->n_lanes = be->generator->lanes != NULL ? be->generator->lanes() : 1;
 	s->lanes = mem_zalloc((size_t) s->n_lanes * sizeof(Lane));
 	for (int i = 0; i < s->n_lanes; i++)
 	{

@@ -105,13 +105,13 @@ embed(BackendModel *in, const Settings *s, int n)
 		ReqSpec		spec = {.session = 1,.id = ++id,.sink = sink,.sink_ctx = &res[i]};
 		PoolExtra	extra = {0};
 		Err			e = {0};
-		bool		ok = backend_core.pool(in, &pr, &spec.pool, &extra, &e);
+		bool		ok = backend_core.generator->pool(in, &pr, &spec.pool, &extra, &e);
 
 		memset(&res[i], 0, sizeof(res[i]));
 		res[i].i = i;
 		CHECK(ok, "text %d: %s", i, e.msg);
 		if (ok)
-			backend_core.submit(in, &spec);
+			backend_core.generator->submit(in, &spec);
 		else
 			atomic_store(&res[i].done, true);
 		intvec_free(&extra.ids);
@@ -120,8 +120,8 @@ embed(BackendModel *in, const Settings *s, int n)
 	for (int i = 0; i < n; i++)
 	{
 		while (!atomic_load(&res[i].done))
-			if (backend_core.next_due(in, 0) == 0)
-				backend_core.step(in, 0, s);
+			if (backend_core.generator->next_due(in, 0) == 0)
+				backend_core.generator->step(in, 0, s);
 			else
 				usleep(50);
 		CHECK(res[i].error[0] == '\0', "text %d: %s", i, res[i].error);
@@ -161,12 +161,12 @@ check_as(const char *path, const char *what, const char *options, int n, double 
 	settings_get(&box, &s);
 	s.cpu_threads = 2;
 	CHECK(model_opts_parse(options, &o, &e), "%s: %s", what, e.msg);
-	in = backend_core.load(path, &o, &s, NULL, NULL, &e);
+	in = backend_core.loader->load(path, &o, &s, NULL, NULL, &e);
 	CHECK(in != NULL, "%s: %s (%s)", what, e.msg, e.detail);
 	if (in == NULL)
 		return;
 	embed(in, &s, n);
-	backend_core.free(in);
+	backend_core.loader->free(in);
 	for (int i = 0; i < n; i++)
 	{
 		double		c = cosine(vectors[i], expected[i]);

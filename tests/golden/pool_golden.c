@@ -139,12 +139,12 @@ run(BackendModel *in, const Settings *s, const PoolSpec *const *specs, Result *r
 							.pool = copy_spec(specs[i])};
 
 		memset(&res[i], 0, sizeof(res[i]));
-		backend_core.submit(in, &spec);
+		backend_core.generator->submit(in, &spec);
 	}
 	for (int i = 0; i < n; i++)
 		while (!atomic_load(&res[i].done))
-			if (backend_core.next_due(in, 0) == 0)
-				backend_core.step(in, 0, s);
+			if (backend_core.generator->next_due(in, 0) == 0)
+				backend_core.generator->step(in, 0, s);
 			else
 				usleep(50);
 }
@@ -261,7 +261,7 @@ check_made(const char *name, int i, const Case *c, BackendModel *in)
 		  "%s, case %d: other offsets", name, i);
 	if (labels != NULL)
 	{
-		const char *const *have = backend_core.labels(in, c->pr.task);
+		const char *const *have = backend_core.generator->labels(in, c->pr.task);
 		int			k = 0;
 
 		for (; have != NULL && have[k] != NULL && k < json_count(labels); k++)
@@ -291,7 +291,7 @@ make_cases(const char *name, const Json *root, BackendModel *in, Case *cases, in
 		memset(c, 0, sizeof(*c));
 		c->j = j;
 		read_request(c);
-		ok = backend_core.pool(in, &c->pr, &c->spec, &c->extra, &e);
+		ok = backend_core.generator->pool(in, &c->pr, &c->spec, &c->extra, &e);
 		c->ok = ok && error.s == NULL;
 		if (error.s != NULL)
 			CHECK(!ok && strstr(e.msg, error.s) != NULL, "%s, case %d: \"%s\" is expected, and is \"%s\"",
@@ -388,7 +388,7 @@ check_at_once(const char *name, const char *how, BackendModel *in, const Setting
 	for (int i = 0; i < n; i++)
 		bad += !same_bits(&res[i], &alone[i]);
 	CHECK(bad == 0, "%s %s: %d of %d cases have other bits", name, how, bad, n);
-	CHECK(backend_core.check_state(in, &e), "%s %s: %s", name, how, e.msg);
+	CHECK(backend_core.control->check_state(in, &e), "%s %s: %s", name, how, e.msg);
 	results_free(res, n);
 }
 
@@ -400,7 +400,7 @@ load(const char *name, const ModelOpts *o, const Settings *s)
 	BackendModel *in;
 
 	snprintf(path, sizeof(path), "%s%s", name[0] == '/' ? "" : FIXTURES, name);
-	in = backend_core.load(path, o, s, NULL, NULL, &e);
+	in = backend_core.loader->load(path, o, s, NULL, NULL, &e);
 	CHECK(in != NULL, "%s: %s (%s)", name, e.msg, e.detail);
 	return in;
 }
@@ -415,7 +415,7 @@ check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in
 	BackendModel *other;
 	int			longest = 1;
 
-	backend_core.stats(in, &st);
+	backend_core.control->stats(in, &st);
 	for (int i = 0; i < n; i++)
 		for (int k = 0; k < specs[i]->n_seqs; k++)
 			longest = (int) specs[i]->seqs[k].ids.len > longest ? (int) specs[i]->seqs[k].ids.len : longest;
@@ -427,7 +427,7 @@ check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in
 	if ((other = load(name, &small, &s)) == NULL)
 		return;
 	check_at_once(name, "in chunks with little KV", other, &s, specs, alone, n);
-	backend_core.free(other);
+	backend_core.loader->free(other);
 }
 
 static void
@@ -444,7 +444,8 @@ check_tasks(const char *name, const Json *root, BackendModel *in)
 		PoolExtra	extra = {0};
 		Err			e = {0};
 
-		if (t != PT_LOGPROBS && backend_core.pool(in, &pr, &spec, &extra, &e) && spec.join == PJ_ONE)
+		if (t != PT_LOGPROBS && backend_core.generator->pool(in, &pr, &spec, &extra, &e) &&
+			spec.join == PJ_ONE)
 			snprintf(have + strlen(have), sizeof(have) - strlen(have), "%s%s", have[0] != '\0' ? ", " : "",
 					 pool_task_name((PoolTask) t));
 		poolspec_free(&spec);
@@ -574,7 +575,7 @@ check_formats(const char *name, const Json *root, const ModelOpts *o, const Sett
 				results_free(&res, 1);
 				k++;
 			}
-		backend_core.free(in);
+		backend_core.loader->free(in);
 		CHECK(got[f].cosine >= 1 - 0.001 * (f == 0 ? 1 : r * r), "%s as %s: cosine %.6f", name, as,
 			  got[f].cosine);
 		CHECK(got[f].off <= off, "%s as %s: off by %.4f", name, as, got[f].off);
@@ -615,7 +616,7 @@ check_on(const char *name, const Json *root, const ModelOpts *o, const char *isa
 		check_tasks(name, root, in);
 		check_cramped(name, o, s, in, specs, exact, n);
 	}
-	backend_core.free(in);
+	backend_core.loader->free(in);
 	if (rounded)
 		check_formats(name, root, o, &s, cases, n_cases, specs, exact);
 	results_free(exact, n);
@@ -638,11 +639,11 @@ check_refused(const char *name, const char *path, const char *want)
 	BackendModel *in;
 
 	model_opts_parse(NULL, &o, &e);
-	in = backend_core.load(path, &o, &s, NULL, NULL, &e);
+	in = backend_core.loader->load(path, &o, &s, NULL, NULL, &e);
 	CHECK(in == NULL && strstr(e.msg, want) != NULL, "%s: \"%s\" is expected, and is \"%s\"", name, want,
 		  e.msg);
 	if (in != NULL)
-		backend_core.free(in);
+		backend_core.loader->free(in);
 }
 
 static Json *

@@ -1130,13 +1130,17 @@ fake_control(const char *command, Buf *out)
 	return known;
 }
 
-const Backend backend_fake = {
-	.name = "fake",
+static const ModelLoader loader = {
 	.check = fake_check,
 	.inspect = fake_inspect,
 	.load = fake_load,
 	.free = fake_free,
 	.facts = fake_facts,
+	.lora_check = fake_lora_check,
+	.lora_load = fake_lora_load,
+};
+
+static const Generator generator = {
 	.encode = fake_encode,
 	.encode_marked = fake_encode_marked,
 	.token_starts = fake_token_starts,
@@ -1153,12 +1157,18 @@ const Backend backend_fake = {
 	.cancel = fake_cancel,
 	.next_due = fake_next_due,
 	.step = fake_step,
+};
+
+static const ModelControl control = {
 	.stats = fake_stats,
 	.check_state = fake_check_state,
-	.lora_check = fake_lora_check,
-	.lora_load = fake_lora_load,
 	.rest = fake_rest,
 	.go_on = fake_go_on,
+};
+
+static const BackendHooks hooks = {
 	.note = fake_note,
 	.control = fake_control,
 };
+
+const Backend backend_fake = {"fake", &loader, &generator, &control, &hooks};

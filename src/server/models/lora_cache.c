@@ -307,7 +307,7 @@ load_run(Job *j)
 {
 	LoadJob    *t = (LoadJob *) j;
 
-	t->a = t->be->lora_load(t->inst, t->l->path, &t->limits, &t->err);
+	t->a = t->be->loader->lora_load(t->inst, t->l->path, &t->limits, &t->err);
 }
 
 /* For lists of names: without what separates or quotes them. */
@@ -772,7 +772,7 @@ check_run(Job *j)
 {
 	LoraCheckJob *k = (LoraCheckJob *) j;
 
-	k->ok = k->c->srv->be->lora_check(k->c->req->lora_path, &k->info, &k->err);
+	k->ok = k->c->srv->be->loader->lora_check(k->c->req->lora_path, &k->info, &k->err);
 }
 
 static void

@@ -426,9 +426,9 @@ load_run(Job *j)
 	ModelInstance *l = (ModelInstance *) j;
 	const Backend *be = l->m->srv->be;
 
-	l->inst = be->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
+	l->inst = be->loader->load(l->path, &l->opts, &l->set, load_progress, l, &l->err);
 	if (l->inst != NULL)
-		be->facts(l->inst, &l->facts);
+		be->loader->facts(l->inst, &l->facts);
 }
 
 typedef struct AttachJob
@@ -616,7 +616,7 @@ probe_run(Job *j)
 
 	p->print = fingerprint(p->path, &p->opts);
 	/* what is wrong with the files the load will say */
-	if (p->set.memory_limit > 0 && p->be->check(p->path, &p->opts, &p->set, &facts, &e))
+	if (p->set.memory_limit > 0 && p->be->loader->check(p->path, &p->opts, &p->set, &facts, &e))
 		p->need = facts.memory_bytes;
 }
 

@@ -488,11 +488,11 @@ store_run(Job *j)
 
 	if (op->level >= 2)
 	{
-		if (be->forget != NULL)
-			be->forget(op->at->inst);
+		if (be->control->forget != NULL)
+			be->control->forget(op->at->inst);
 		op->at->rest = LR_FORGOTTEN;
 	}
-	else if (be->store == NULL || be->store(op->at->inst, op->dir, &op->at->lost, &op->e))
+	else if (be->control->store == NULL || be->control->store(op->at->inst, op->dir, &op->at->lost, &op->e))
 		op->at->rest = LR_STORED;
 	else if (op->at->lost)
 		op->at->rest = LR_FORGOTTEN;
@@ -504,7 +504,7 @@ go_on_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	if (op->m->srv->be->go_on(op->at->inst, &op->e))
+	if (op->m->srv->be->control->go_on(op->at->inst, &op->e))
 		op->at->rest = LR_AWAKE;
 }
 
@@ -513,7 +513,7 @@ rest_run(Job *j)
 {
 	SleepOp    *op = (SleepOp *) j;
 
-	op->m->srv->be->rest(op->at->inst, op->level > 0);
+	op->m->srv->be->control->rest(op->at->inst, op->level > 0);
 	op->at->rest = LR_RESTS;
 }
 
@@ -550,19 +550,19 @@ reload(SleepOp *op)
 	char	   *key;
 	bool		ok = true;
 
-	if (be->adopt == NULL)
+	if (be->control->adopt == NULL)
 		return true;
 	opts.for_adopt = l->inst;
-	again = be->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
+	again = be->loader->load(l->path, &opts, &l->set, load_on, NULL, &op->e);
 	if (again == NULL)
 		return false;
 	/* behind the load: nobody has changed them meanwhile */
 	key = models_key(l->path, &l->opts);
 	op->changed = strcmp(key, l->key) != 0;
 	if (!op->changed)
-		ok = be->adopt(l->inst, again, &op->e);
+		ok = be->control->adopt(l->inst, again, &op->e);
 	mem_free(key);
-	be->free(again);
+	be->loader->free(again);
 	return ok && !op->changed;
 }
 
@@ -573,13 +573,13 @@ fetch_run(Job *j)
 	const Backend *be = op->m->srv->be;
 	ModelInstance *l = op->at;
 
-	if (l->rest == LR_STORED && be->fetch != NULL && !be->fetch(l->inst, &op->e))
+	if (l->rest == LR_STORED && be->control->fetch != NULL && !be->control->fetch(l->inst, &op->e))
 	{
 		if (op->e.cls != ERR_IO)
 			return;
 		/* what can't be read back the model's files have */
 		log_line('W', "%s; the model's files are read instead", op->e.msg);
-		be->forget(l->inst);
+		be->control->forget(l->inst);
 		l->rest = LR_FORGOTTEN;
 		op->e.cls = ERR_NONE;
 	}

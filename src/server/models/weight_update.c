@@ -76,7 +76,7 @@ check_run(Job *j)
 	UpdateOp   *op = (UpdateOp *) j;
 
 	op->key = models_key(op->path, &op->opts);
-	op->m->srv->be->check(op->path, &op->opts, &op->set, &op->facts, &op->e);
+	op->m->srv->be->loader->check(op->path, &op->opts, &op->set, &op->facts, &op->e);
 }
 
 static bool
@@ -97,9 +97,9 @@ load_run(Job *j)
 	ModelOpts	opts = op->opts;
 
 	opts.in_place_of = op->from->inst;
-	l->inst = be->load(op->path, &opts, &op->set, go_on, op, &op->e);
+	l->inst = be->loader->load(op->path, &opts, &op->set, go_on, op, &op->e);
 	if (l->inst != NULL)
-		be->facts(l->inst, &l->facts);
+		be->loader->facts(l->inst, &l->facts);
 }
 
 static bool
@@ -164,7 +164,7 @@ rest_run(Job *j)
 {
 	UpdateOp   *op = (UpdateOp *) j;
 
-	op->m->srv->be->rest(op->to->inst, false);
+	op->m->srv->be->control->rest(op->to->inst, false);
 	op->to->rest = LR_RESTS;
 }
 

@@ -198,7 +198,7 @@ put_logprobs(const Replies *r, const Logprobs *lp, WireOut *o)
 		intvec_push(&ids, lp->e[i].id);
 		intvec_push(&ranks, lp->e[i].rank);
 		values[i] = lp->e[i].value;
-		r->be->piece(r->in, lp->e[i].id, &bytes);
+		r->be->generator->piece(r->in, lp->e[i].id, &bytes);
 		intvec_push(&lengths, (int32_t) (bytes.len - before));
 	}
 	wire_put_ints(o, WTAG_LP_COUNTS, lp->counts.data, lp->counts.len);

@@ -72,7 +72,7 @@ starts(const void *ctx, const char *s, size_t n, IntVec *out, Err *e)
 {
 	const ChunkModel *m = ctx;
 
-	return m->be->token_starts(m->in, s, n, out, e);
+	return m->be->generator->token_starts(m->in, s, n, out, e);
 }
 
 /* The size when none is given. */
@@ -81,10 +81,10 @@ default_size(const Backend *be, const BackendModel *in, int *size, Err *e)
 {
 	ModelFacts	f;
 	IntVec		around = {0};
-	bool		ok = be->encode(in, "", 0, TOK_ADD_SPECIAL, &around, e);
+	bool		ok = be->generator->encode(in, "", 0, TOK_ADD_SPECIAL, &around, e);
 	int			room;
 
-	be->facts(in, &f);
+	be->loader->facts(in, &f);
 	room = f.max_model_len - (int) around.len;
 	*size = f.max_model_len <= 0 || room > DEFAULT_SIZE ? DEFAULT_SIZE : room > 1 ? room : 1;
 	intvec_free(&around);

@@ -62,9 +62,9 @@ check_run(Job *j)
 	ModelCheckJob *k = (ModelCheckJob *) j;
 
 	if (k->inspect)
-		k->ok = k->be->inspect(k->path, &k->opts, &k->set, &k->json, &k->e);
+		k->ok = k->be->loader->inspect(k->path, &k->opts, &k->set, &k->json, &k->e);
 	else
-		k->ok = k->be->check(k->path, &k->opts, &k->set, &k->facts, &k->e);
+		k->ok = k->be->loader->check(k->path, &k->opts, &k->set, &k->facts, &k->e);
 }
 
 static void

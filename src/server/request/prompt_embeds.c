@@ -73,7 +73,7 @@ bool
 embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, IntVec *ids, float **out,
 			Err *e)
 {
-	size_t		width = (size_t) be->embed_width(in);
+	size_t		width = (size_t) be->generator->embed_width(in);
 	float	   *rows;
 
 	if (width == 0)
@@ -101,7 +101,7 @@ embeds_take(const Backend *be, const BackendModel *in, const EmbedsRequest *r, I
 bool
 embeds_of_tokens(const Backend *be, const BackendModel *in, const IntVec *ids, Buf *fields, Err *e)
 {
-	size_t		width = (size_t) be->embed_width(in);
+	size_t		width = (size_t) be->generator->embed_width(in);
 	WireOut		o = chan_out(fields);
 	float	   *rows;
 	size_t		found;
@@ -114,7 +114,7 @@ embeds_of_tokens(const Backend *be, const BackendModel *in, const IntVec *ids, B
 	rows = mem_try_alloc((ids->len * width + 1) * sizeof(float));
 	if (rows == NULL)
 		return err_set(e, ERR_NOMEM, "out of memory for %zu rows of %zu numbers", ids->len, width);
-	found = be->token_rows(in, ids->data, ids->len, rows);
+	found = be->generator->token_rows(in, ids->data, ids->len, rows);
 	if (found < ids->len)
 	{
 		mem_free(rows);

@@ -414,7 +414,7 @@ request_cancel(ServerCall *c)
 
 		if (in != NULL && atomic_load_explicit(&c->in_core, memory_order_acquire))
 		{
-			s->be->cancel(in, c->id);
+			s->be->generator->cancel(in, c->id);
 			step_poke(s->step);
 		}
 	}
@@ -432,7 +432,7 @@ fits_whole(const Backend *be, const BackendModel *in, const Request *r, const In
 
 	if (!r->whole_length || !(r->given & GP(MAX_TOKENS)))
 		return true;
-	be->facts(in, &f);
+	be->loader->facts(in, &f);
 	if (ids->len >= (size_t) f.max_model_len ||
 		ids->len + (size_t) r->params.max_tokens <= (size_t) f.max_model_len)
 		return true;			/* a prompt that is too long is normalize()'s */
@@ -449,13 +449,13 @@ fits_whole(const Backend *be, const BackendModel *in, const Request *r, const In
 static bool
 truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *ids, float *embeds, Err *e)
 {
-	size_t		width = embeds != NULL ? (size_t) be->embed_width(in) : 0;
+	size_t		width = embeds != NULL ? (size_t) be->generator->embed_width(in) : 0;
 	ModelFacts	f;
 	int			keep = r->truncate;
 
 	if (keep == 0)
 		return true;
-	be->facts(in, &f);
+	be->loader->facts(in, &f);
 	if (keep > f.max_model_len)
 	{
 		err_set(e, ERR_INVALID, "truncate_prompt_tokens must be at most the model's length of %d, got %d",
@@ -503,7 +503,7 @@ submit(ServerCall *c, IntVec *ids, float *embeds, Grammar *grammar)
 		r->params.skip_special = false;
 	if (!asker_max_tokens(&r->by, &r->params, r->given, &e) ||
 		!truncate(r, s->be, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
-		!s->be->normalize(in, &r->params, r->given, ids, &e))
+		!s->be->generator->normalize(in, &r->params, r->given, ids, &e))
 	{
 		intvec_free(ids);
 		mem_free(embeds);
@@ -542,7 +542,7 @@ submit(ServerCall *c, IntVec *ids, float *embeds, Grammar *grammar)
 	genparams_init(&r->params);
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
-	s->be->submit(in, &spec);
+	s->be->generator->submit(in, &spec);
 	server_submitted(s);
 }
 
@@ -553,7 +553,7 @@ submit_pooled(ServerCall *c, PoolSpec *pool, const PoolExtra *extra)
 	Server	   *s = c->srv;
 	Request    *r = c->req;
 	BackendModel *in = entry_inst(c->entry);
-	const char *const *labels = r->pool.want_labels ? s->be->labels(in, pool->task) : NULL;
+	const char *const *labels = r->pool.want_labels ? s->be->generator->labels(in, pool->task) : NULL;
 	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,
 						.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),
 						.id = c->id,
@@ -588,7 +588,7 @@ submit_pooled(ServerCall *c, PoolSpec *pool, const PoolExtra *extra)
 	r->params.cache_salt = NULL;
 	atomic_fetch_add(step_inflight(s->step), 1);
 	atomic_store(&c->in_core, true);
-	s->be->submit(in, &spec);
+	s->be->generator->submit(in, &spec);
 	server_submitted(s);
 }
 
@@ -636,19 +636,21 @@ chat_run(TextJob *t)
 	Buf			marks = {0};
 
 	if (t->kind == WK_GENERATE && t->text != NULL && !(t->own != NULL && chat_has_template(t->own)) &&
-		t->chat->source.s == NULL && !chat_has_template(t->be->chat(in)))
+		t->chat->source.s == NULL && !chat_has_template(t->be->generator->chat(in)))
 	{
-		t->ok = t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+		t->ok = t->be->generator->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
 		return;
 	}
 	seen = *t->chat;
 	if (parsing_hides_tools(&t->c->req->parse, t->c->req->options))
 		seen.tools = (ChatText) {0};
-	t->ok = chat_render(t->own, in != NULL ? t->be->chat(in) : NULL, &seen, &t->out, &marks, &t->e);
+	t->ok = chat_render(t->own, in != NULL ? t->be->generator->chat(in) : NULL, &seen, &t->out, &marks,
+						&t->e);
 	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
 		t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
 	if (t->ok && t->kind != WK_CHAT_RENDER)
-		t->ok = t->be->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len, &t->ids,
+		t->ok = t->be->generator->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len,
+												&t->ids,
 									 &t->e);
 	if (t->ok && t->kind == WK_GENERATE)
 		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len,
@@ -695,8 +697,9 @@ thoughts_run(TextJob *t)
 							   "Thoughts that a grammar constrains end as it says.", &t->e);
 	if (!t->ok || tag == NULL || (t->structured != NULL && t->after == NULL))
 		return;
-	t->ok = t->be->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
-		(t->answer != NULL || t->be->encode(in, reason_format_start(f), strlen(reason_format_start(f)), 0,
+	t->ok = t->be->generator->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
+		(t->answer != NULL || t->be->generator->encode(in, reason_format_start(f),
+													   strlen(reason_format_start(f)), 0,
 											&start, &t->e));
 	if (t->ok && t->answer == NULL && rbudget_open(t->ids.data, t->ids.len, &start, &end))
 		at = REASON_OPEN;
@@ -719,9 +722,9 @@ choices_run(TextJob *t)
 
 	t->ok = true;
 	if (t->pr->text.s == NULL || (t->own != NULL && chat_has_template(t->own)) ||
-		chat_has_template(t->be->chat(in)))
+		chat_has_template(t->be->generator->chat(in)))
 	{
-		t->ok = chat_render(t->own, t->be->chat(in), t->chat, &t->out, &marks, &t->e);
+		t->ok = chat_render(t->own, t->be->generator->chat(in), t->chat, &t->out, &marks, &t->e);
 		t->chat_pr = *t->pr;
 		t->chat_pr.text = (PoolText) {t->out.data, t->out.len};
 		t->chat_pr.marks = (const uint8_t *) marks.data;
@@ -729,7 +732,7 @@ choices_run(TextJob *t)
 		if (t->ok && t->out.len == 0)
 			t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
 	}
-	t->ok = t->ok && t->be->pool(in, pr, &t->pool, &t->extra, &t->e);
+	t->ok = t->ok && t->be->generator->pool(in, pr, &t->pool, &t->extra, &t->e);
 	buf_free(&marks);
 }
 
@@ -752,7 +755,7 @@ structured_run(TextJob *t)
 {
 	if (!t->ok || t->structured == NULL)
 		return;
-	t->ok = t->be->prepare_grammar(loaded_inst(t->pin), &t->e);
+	t->ok = t->be->generator->prepare_grammar(loaded_inst(t->pin), &t->e);
 	if (!t->ok)
 		return;
 	t->grammar = grammar_cache_get(t->grammars, t->structured, &t->e);
@@ -774,7 +777,7 @@ text_run(Job *j)
 	{
 		ModelFacts	f;
 
-		t->be->facts(in, &f);
+		t->be->loader->facts(in, &f);
 		t->max_model_len = f.max_model_len;
 	}
 	if (t->chat != NULL && t->pr != NULL)
@@ -782,7 +785,7 @@ text_run(Job *j)
 	else if (t->chat != NULL)
 		chat_run(t);
 	else if (t->pr != NULL)
-		t->ok = t->be->pool(in, t->pr, &t->pool, &t->extra, &t->e);
+		t->ok = t->be->generator->pool(in, t->pr, &t->pool, &t->extra, &t->e);
 	else if (t->kind == WK_GRAMMAR)
 		t->ok = grammar_run(t);
 	else if (t->kind == WK_PARSE)
@@ -793,11 +796,11 @@ text_run(Job *j)
 	else if (t->chunk != NULL)
 		t->ok = chunking_run(t->be, in, t->chunk, t->text, t->len, &t->ids, &t->e);
 	else if (t->kind == WK_DETOKENIZE)
-		t->ok = t->be->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
+		t->ok = t->be->generator->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
 	else if (t->kind == WK_GENERATE && t->embeds != NULL)
 		t->ok = embeds_take(t->be, in, t->embeds, &t->ids, &t->rows, &t->e);
 	else
-		t->ok = t->has_ids || t->be->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
+		t->ok = t->has_ids || t->be->generator->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
 	t->n_whole = t->ids.len;
 	if (t->ok && t->kind == WK_TOKENIZE)
 		t->ok = truncate(t->c->req, t->be, in, &t->ids, NULL, &t->e);
@@ -1028,8 +1031,8 @@ note(const ServerCall *c)
 		.n_more = r->pool.pair.s != NULL ? 1 : r->pool.n_choices
 	};
 
-	if (c->srv->be->note != NULL)
-		c->srv->be->note(&n);
+	if (c->srv->be->hooks != NULL)
+		c->srv->be->hooks->note(&n);
 }
 
 void

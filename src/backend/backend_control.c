@@ -1,0 +1,169 @@
+/*
+ * backend_control.c
+ *	  The real backend's instance beside its requests: state, caches, sleep, other weights.
+ *
+ * Tested by tests/unit/server/test_sleep.c, tests/t/092_kv.pl and tests/t/093_sleep.pl.
+ */
+#include "backend/backend_core.h"
+
+#include <string.h>
+
+#include "backend/offload_tier.h"
+
+static void
+stats(const BackendModel *in, CoreStats *out)
+{
+	if (in->core != NULL)
+		core_stats(in->core, out);
+	else
+		memset(out, 0, sizeof(*out));
+	for (const BackendModel *r = in->next; r != NULL; r = r->next)
+	{
+		CoreStats	more;
+
+		core_stats(r->core, &more);
+		replicas_add(out, &more);
+	}
+}
+
+static bool
+check_state(const BackendModel *in, Err *e)
+{
+	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (!core_check(r->core, e))
+			return false;
+	return true;
+}
+
+static void
+reset_prefix_cache(BackendModel *in)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_reset_prefix_cache(r->core);
+	if (in->queue != NULL)
+		replicas_forget(in->queue);
+}
+
+static void
+keep(BackendModel *in, int64_t deadline_us)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_flush_kv_to_tier(r->core, deadline_us);
+}
+
+static void
+pins(const BackendModel *in, void (*tell) (void *ctx, const PinInfo *i), void *ctx)
+{
+	for (const BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		core_pins(r->core, tell, ctx);
+}
+
+static bool
+unpin(BackendModel *in, uint64_t id)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (core_unpin(r->core, id))
+			return true;
+	return false;
+}
+
+static void
+rest(BackendModel *in, bool free_kv)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		core_suspend(r->core, free_kv);
+		if (free_kv && r->ranks != NULL)
+			ranks_rest(r->ranks);
+	}
+	if (in->queue != NULL && free_kv)
+		replicas_forget(in->queue);
+}
+
+static bool
+go_on(BackendModel *in, Err *e)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+		if (!core_resume(r->core, e))
+		{
+			rest(in, true);
+			return false;
+		}
+	return true;
+}
+
+/* Those that are back already stay so: what failed may be tried again. */
+static bool
+fetch(BackendModel *in, Err *e)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		if (r->away && !core_restore_weights(r->core, e))
+			return false;
+		r->away = false;
+		if (r->ranks_away && !ranks_fetch(r->ranks, e))
+			return false;
+		r->ranks_away = false;
+	}
+	return true;
+}
+
+static void
+forget(BackendModel *in)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		core_drop_weights(r->core);
+		if (r->ranks != NULL)
+			ranks_forget(r->ranks);
+		r->away = r->ranks_away = false;
+	}
+}
+
+static bool
+store(BackendModel *in, const char *dir, bool *lost, Err *e)
+{
+	Err			back;
+
+	*lost = false;
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next)
+	{
+		r->away = core_save_weights(r->core, dir, lost, e);
+		r->ranks_away = r->away && r->ranks != NULL;
+		if (r->away && (r->ranks == NULL || ranks_store(r->ranks, dir, e)))
+			continue;
+		*lost = *lost || !fetch(in, &back);
+		if (*lost)
+			forget(in);
+		return false;
+	}
+	return true;
+}
+
+static bool
+adopt(BackendModel *in, BackendModel *from, Err *e)
+{
+	for (BackendModel *r = in; r != NULL && r->core != NULL; r = r->next, from = from->next)
+		if (!core_swap_weights(r->core, from->core, e) ||
+			(r->ranks != NULL && !ranks_adopt(r->ranks, from->ranks, e)))
+			return false;
+	return true;
+}
+
+const ModelControl backend_core_control = {
+	.stats = stats,
+	.check_state = check_state,
+	.reset_prefix_cache = reset_prefix_cache,
+	.keeps = offload_store_has_files,
+	.keep = keep,
+	.kept = offload_store_flush,
+	.unkeep = offload_store_reset,
+	.pins = pins,
+	.unpin = unpin,
+	.rest = rest,
+	.go_on = go_on,
+	.store = store,
+	.fetch = fetch,
+	.forget = forget,
+	.adopt = adopt,
+};
