@@ -9,47 +9,13 @@
  *
  * Tested by tests/unit/model/test_model.c and the goldens.
  */
-#include "model/layers/heads.h"
+#include "model/layers/bind_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-
-#define MAX_IGNORED 16
-#define MAX_NAME 256
-
-struct Binder
-{
-	Decoder    *d;
-	const Arch *arch;
-	const Conf *conf;
-	const ModelSource *src;
-	const QuantScheme *quant;	/* NULL = as in the file */
-	Err		   *e;
-	bool		gguf;
-	bool		multimodal;		/* has a vision part, which is left out */
-	char		hf_prefix[64];	/* of the layer at hand, or "" */
-	char		gguf_prefix[32];
-	const char *ignored[MAX_IGNORED];
-	bool		ignored_under[MAX_IGNORED]; /* it is how names begin, not how they end */
-	int			n_ignored;
-	bool		no_sites;		/* who trains adapters has other names, or rows in another order */
-	const char *layers;			/* prefix of layers' names in HF, once it is known */
-	bool		ignore_extra;	/* layers behind the last one */
-	bool		ignore_rest;	/* whatever nobody asks for */
-	const BindExtra *extra;		/* the layer that is bound alone; NULL = all are */
-	bool		converted;		/* some were of a type of GGUF that no kernel knows */
-	const KTensor *matrix;		/* the quantized one that was last asked for */
-	char		matrix_name[MAX_NAME];
-	const KTensor *slices;		/* the tensor that was last cut into slices */
-	char		slices_name[MAX_NAME];
-	const KTensor **used;		/* [n_used] */
-	size_t		n_used;
-	uint64_t	type_bytes[KT_COUNT];
-	uint64_t	n_params;
-};
 
 bool
 bind_is_gguf(const Binder *b)
@@ -107,8 +73,8 @@ shape_text(int ndim, const int64_t *shape, char *buf, size_t size)
 }
 
 /* The whole name of a tensor of the layer at hand. */
-static void
-full_name(const Binder *b, const char *hf, const char *gguf, const char *ending, char *buf)
+void
+bind_full_name(const Binder *b, const char *hf, const char *gguf, const char *ending, char *buf)
 {
 	snprintf(buf, MAX_NAME, "%s%s%s", b->gguf ? b->gguf_prefix : b->hf_prefix, b->gguf ? gguf : hf, ending);
 }
@@ -144,8 +110,8 @@ spelling(const Binder *b, const char *name, int i, char *buf)
 }
 
 /* A tensor by its name, however that is spelled. */
-static const KTensor *
-find(const Binder *b, const char *name)
+const KTensor *
+bind_find(const Binder *b, const char *name)
 {
 	const KTensor *t = NULL;
 	char		spelled[MAX_SPELLED];
@@ -161,8 +127,8 @@ bind_has(Binder *b, const char *hf, const char *gguf)
 {
 	char		name[MAX_NAME];
 
-	full_name(b, hf, gguf, "", name);
-	return find(b, name) != NULL;
+	bind_full_name(b, hf, gguf, "", name);
+	return bind_find(b, name) != NULL;
 }
 
 int64_t
@@ -171,8 +137,8 @@ bind_n_rows(Binder *b, const char *hf, const char *gguf)
 	char		name[MAX_NAME];
 	const KTensor *t;
 
-	full_name(b, hf, gguf, ".weight", name);
-	t = find(b, name);
+	bind_full_name(b, hf, gguf, ".weight", name);
+	t = bind_find(b, name);
 	return t != NULL ? t->shape[0] : 0;
 }
 
@@ -212,16 +178,16 @@ room_for_one(void *list, size_t n, size_t size)
 	return mem_realloc(list, (n > 0 ? 2 * n : 1) * size);
 }
 
-static void
-use(Binder *b, const KTensor *t)
+void
+bind_use(Binder *b, const KTensor *t)
 {
 	b->used = room_for_one(b->used, (size_t) b->n_used, sizeof(*b->used));
 	b->used[b->n_used++] = t;
 }
 
 /* memory of d->bound, freed by dec_unbind() */
-static void *
-keep(Binder *b, size_t bytes)
+void *
+bind_keep(Binder *b, size_t bytes)
 {
 	Bound	   *o = b->d->bound;
 
@@ -229,8 +195,8 @@ keep(Binder *b, size_t bytes)
 	return o->views[o->n_views++] = mem_zalloc(bytes);
 }
 
-static bool
-check_shape(Binder *b, const KTensor *t, const char *name, int ndim, const int64_t *want)
+bool
+bind_check_shape(Binder *b, const KTensor *t, const char *name, int ndim, const int64_t *want)
 {
 	char		has[96];
 	char		expected[96];
@@ -246,15 +212,15 @@ check_shape(Binder *b, const KTensor *t, const char *name, int ndim, const int64
 				   name, dec_where(b->src, t), has, expected);
 }
 
-static const KTensor *
-missing(Binder *b, const char *name)
+const KTensor *
+bind_missing(Binder *b, const char *name)
 {
 	err_set(b->e, ERR_BAD_FILE, "tensor \"%s\" is missing in model \"%s\"", name, dec_where(b->src, NULL));
 	return NULL;
 }
 
-static bool
-is_float(KType t)
+bool
+bind_is_float(KType t)
 {
 	return t == KT_F32 || t == KT_F16 || t == KT_BF16;
 }
@@ -263,20 +229,20 @@ is_float(KType t)
 static const KTensor *
 find_vector(Binder *b, const char *name, int n)
 {
-	const KTensor *t = find(b, name);
+	const KTensor *t = bind_find(b, name);
 	int64_t		want = n;
 
 	if (t == NULL)
-		return missing(b, name);
-	if (!check_shape(b, t, name, 1, &want))
+		return bind_missing(b, name);
+	if (!bind_check_shape(b, t, name, 1, &want))
 		return NULL;
-	if (!is_float(t->type))
+	if (!bind_is_float(t->type))
 	{
 		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
 				name, dec_where(b->src, t), ktype_name(t->type));
 		return NULL;
 	}
-	use(b, t);
+	bind_use(b, t);
 	b->type_bytes[t->type] += t->nbytes;
 	b->n_params += (uint64_t) n;
 	return t;
@@ -292,10 +258,10 @@ add_vector(Binder *b, float **to, const KTensor *t, float plus)
 }
 
 /* A view of t as n rows of k. */
-static KTensor *
-make_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
+KTensor *
+bind_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
 {
-	KTensor    *v = keep(b, sizeof(KTensor));
+	KTensor    *v = bind_keep(b, sizeof(KTensor));
 
 	*v = (KTensor) {
 		.name = t->name, .type = t->type, .ndim = 2, .shape = {n, k}, .data = t->data, .nbytes = t->nbytes,
@@ -303,7 +269,7 @@ make_view(Binder *b, const KTensor *t, const int32_t *rows, int n, int k)
 	};
 	if (rows != NULL)
 	{
-		int32_t    *perm = keep(b, (size_t) n * sizeof(int32_t));
+		int32_t    *perm = bind_keep(b, (size_t) n * sizeof(int32_t));
 
 		memcpy(perm, rows, (size_t) n * sizeof(int32_t));
 		v->row_perm = perm;
@@ -317,13 +283,13 @@ bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
 	char		name[MAX_NAME];
 	const KTensor *t;
 
-	full_name(b, hf, gguf, "", name);
-	t = find(b, name);
-	if (t != NULL && t->ndim == 2 && t->shape[0] == 1 && t->shape[1] == n && is_float(t->type))
+	bind_full_name(b, hf, gguf, "", name);
+	t = bind_find(b, name);
+	if (t != NULL && t->ndim == 2 && t->shape[0] == 1 && t->shape[1] == n && bind_is_float(t->type))
 	{
-		KTensor    *v = make_view(b, t, NULL, n, 1);
+		KTensor    *v = bind_view(b, t, NULL, n, 1);
 
-		use(b, t);
+		bind_use(b, t);
 		b->type_bytes[t->type] += t->nbytes;
 		b->n_params += (uint64_t) n;
 		v->ndim = 1;
@@ -339,9 +305,9 @@ bind_vector(Binder *b, float **to, const char *hf, const char *gguf, int n)
 static void
 norm_name(Binder *b, const char *hf, const char *gguf, const char *ending, const char *greek, char *buf)
 {
-	full_name(b, hf, gguf, greek, buf);
-	if (b->gguf || !b->d->c.both_ways || find(b, buf) == NULL)
-		full_name(b, hf, gguf, ending, buf);
+	bind_full_name(b, hf, gguf, greek, buf);
+	if (b->gguf || !b->d->c.both_ways || bind_find(b, buf) == NULL)
+		bind_full_name(b, hf, gguf, ending, buf);
 }
 
 bool
@@ -370,10 +336,10 @@ bind_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int n)
 static bool
 choose_type(Binder *b, const Linear *l, const KTensor *t, KType *as)
 {
-	*as = l->exact && is_float(t->type) ? KT_F32 : t->type;
-	if (b->quant == NULL || l->exact || (b->quant->is_float && !is_float(t->type)))
+	*as = l->exact && bind_is_float(t->type) ? KT_F32 : t->type;
+	if (b->quant == NULL || l->exact || (b->quant->is_float && !bind_is_float(t->type)))
 		return true;
-	if (!is_float(t->type))
+	if (!bind_is_float(t->type))
 	{
 		err_set(b->e, ERR_INVALID, "model \"%s\" is quantized already and can't be quantized as %s",
 				dec_where(b->src, NULL), b->quant->name);
@@ -409,7 +375,7 @@ offered(Binder *b, const Linear *l, const KTensor *t, int n)
 	if (o == NULL || l->exact || b->quant != NULL || b->d->k == NULL ||
 		b->d->k->mat_bytes(o->type, n, l->k) == 0)
 		return t;
-	v = keep(b, sizeof(KTensor));
+	v = bind_keep(b, sizeof(KTensor));
 	*v = *t;
 	v->type = o->type;
 	v->reader = o->reader;
@@ -417,8 +383,8 @@ offered(Binder *b, const Linear *l, const KTensor *t, int n)
 }
 
 /* t, of which n rows are used, becomes the next part of l. */
-static bool
-add_part(Binder *b, Linear *l, const KTensor *t, int n)
+bool
+bind_add_part(Binder *b, Linear *l, const KTensor *t, int n)
 {
 	int			p = l->n_parts;
 
@@ -442,18 +408,18 @@ add_part(Binder *b, Linear *l, const KTensor *t, int n)
 }
 
 /* The bias of the part that was added last, of which rows are used. */
-static bool
+bool
 bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n)
 {
 	char		name[MAX_NAME];
 	const KTensor *t;
 
-	full_name(b, hf, gguf, ".bias", name);
+	bind_full_name(b, hf, gguf, ".bias", name);
 	if ((t = find_vector(b, name, n_file)) == NULL)
 		return false;
 	if (rows != NULL)
 	{
-		KTensor    *v = make_view(b, t, rows, n, 1);
+		KTensor    *v = bind_view(b, t, rows, n, 1);
 
 		v->ndim = 1;
 		t = v;
@@ -465,8 +431,8 @@ bind_bias(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, co
 /* What a quantized checkpoint has in place of the matrix [n][k] of a module, or a GGUF file of a
  * type that no kernel knows; *out NULL: nothing.  Its scales are read and checked: who takes
  * several parts of one asks only once. */
-static bool
-find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k, const KTensor **out)
+bool
+bind_find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k, const KTensor **out)
 {
 	char		module[MAX_NAME];
 	char		spelled[MAX_SPELLED];
@@ -474,7 +440,7 @@ find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k
 	*out = NULL;
 	if (b->src->quantized == NULL)
 		return true;
-	full_name(b, hf, gguf, "", module);
+	bind_full_name(b, hf, gguf, "", module);
 	if (b->matrix != NULL && strcmp(module, b->matrix_name) == 0)
 	{
 		*out = b->matrix;
@@ -487,35 +453,35 @@ find_quantized(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k
 	b->converted |= b->gguf && *out != NULL;
 	snprintf(b->matrix_name, sizeof(b->matrix_name), "%s", module);
 	for (const KTensor *const *p = *out != NULL ? (*out)->reader->parts : NULL; p != NULL && *p != NULL; p++)
-		use(b, *p);
+		bind_use(b, *p);
 	return true;
 }
 
 /* The matrix [n][k] of a module: "weight", or what a quantized checkpoint has.  NULL with the error set. */
-static const KTensor *
-find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
+const KTensor *
+bind_find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 {
 	char		name[MAX_NAME];
 	const KTensor *t;
 	int64_t		want[2] = {n, k};
 
-	full_name(b, hf, gguf, ".weight", name);
+	bind_full_name(b, hf, gguf, ".weight", name);
 	/* under all spellings: some formats' codes are a tensor "weight", too */
-	if (!find_quantized(b, hf, gguf, n, k, &t))
+	if (!bind_find_quantized(b, hf, gguf, n, k, &t))
 		return NULL;
 	if (t != NULL)
 		return t;
-	t = find(b, name);
+	t = bind_find(b, name);
 	/* parameters that belong to no Linear have no ending */
 	if (t == NULL && !b->gguf)
 	{
-		full_name(b, hf, gguf, "", name);
-		if ((t = find(b, name)) == NULL)
-			full_name(b, hf, gguf, ".weight", name);
+		bind_full_name(b, hf, gguf, "", name);
+		if ((t = bind_find(b, name)) == NULL)
+			bind_full_name(b, hf, gguf, ".weight", name);
 	}
 	if (t == NULL)
-		return missing(b, name);
-	if (!check_shape(b, t, name, 2, want))
+		return bind_missing(b, name);
+	if (!bind_check_shape(b, t, name, 2, want))
 		return NULL;
 	if (t->type >= KT_COUNT)
 	{
@@ -523,7 +489,7 @@ find_matrix(Binder *b, const char *hf, const char *gguf, int64_t n, int64_t k)
 				name, dec_where(b->src, t), ktype_name(t->type));
 		return NULL;
 	}
-	use(b, t);
+	bind_use(b, t);
 	return t;
 }
 
@@ -547,14 +513,14 @@ bool
 bind_rows(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, const int32_t *rows, int n,
 		  bool bias)
 {
-	const KTensor *t = find_matrix(b, hf, gguf, n_file, l->k);
+	const KTensor *t = bind_find_matrix(b, hf, gguf, n_file, l->k);
 
 	if (t == NULL)
 		return false;
 	if (rows != NULL)
-		t = make_view(b, t, rows, n, l->k);
+		t = bind_view(b, t, rows, n, l->k);
 	bind_site(b, l, hf, n_file, rows, n);
-	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n_file, rows, n));
+	return bind_add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n_file, rows, n));
 }
 
 /* The row of the file that becomes row i of heads whose pairs lie side by side. */
@@ -574,13 +540,13 @@ bind_row(Binder *b, Linear *l, const char *hf, const char *gguf)
 	int64_t		want = l->k;
 	const KTensor *t;
 
-	full_name(b, hf, gguf, ".weight", name);
-	if ((t = find(b, name)) == NULL || t->ndim != 1)
+	bind_full_name(b, hf, gguf, ".weight", name);
+	if ((t = bind_find(b, name)) == NULL || t->ndim != 1)
 		return bind_linear(b, l, hf, gguf, 1, false);
-	if (!check_shape(b, t, name, 1, &want))
+	if (!bind_check_shape(b, t, name, 1, &want))
 		return false;
-	use(b, t);
-	return add_part(b, l, make_view(b, t, NULL, 1, l->k), 1);
+	bind_use(b, t);
+	return bind_add_part(b, l, bind_view(b, t, NULL, 1, l->k), 1);
 }
 
 bool
@@ -591,25 +557,25 @@ bind_table(Binder *b, float **to, const char *hf, const char *gguf, int n, int c
 	KTensor    *v;
 	int64_t		size = 1;
 
-	full_name(b, hf, gguf, "", name);
-	if ((t = find(b, name)) == NULL)
-		return missing(b, name) != NULL;
+	bind_full_name(b, hf, gguf, "", name);
+	if ((t = bind_find(b, name)) == NULL)
+		return bind_missing(b, name) != NULL;
 	for (int i = 0; i < t->ndim; i++)
 		size *= t->shape[i];
 	if (size != n || (cols > 0 && (t->ndim < 2 || t->shape[t->ndim - 1] != cols)))
 	{
 		int64_t		want[2] = {cols > 0 ? n / cols : n, cols};
 
-		return check_shape(b, t, name, cols > 0 ? 2 : 1, want);
+		return bind_check_shape(b, t, name, cols > 0 ? 2 : 1, want);
 	}
-	if (!is_float(t->type))
+	if (!bind_is_float(t->type))
 		return err_set(b->e, ERR_UNSUPPORTED,
 					   "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16", name,
 					   dec_where(b->src, t), ktype_name(t->type));
-	use(b, t);
+	bind_use(b, t);
 	b->type_bytes[t->type] += t->nbytes;
 	b->n_params += (uint64_t) n;
-	v = make_view(b, t, NULL, n, 1);
+	v = bind_view(b, t, NULL, n, 1);
 	v->ndim = 1;
 	add_vector(b, to, v, 0);
 	b->d->bound->vectors[b->d->bound->n_vectors - 1].map = map;
@@ -630,238 +596,6 @@ bind_interleaved(Binder *b, Linear *l, const char *hf, const char *gguf, int hea
 	ok = bind_rows(b, l, hf, gguf, n, rows, n, bias);
 	mem_free(rows);
 	return ok;
-}
-
-/* Rows of a matrix that is stored [k][width]: of its float type, else in F16. */
-typedef struct Transposed
-{
-	KReader		r;
-	const KTensor *t;
-	const KTensor *parts[2];
-	int64_t		row0;			/* its row 0 in the tensor */
-	int64_t		k;
-	int64_t		width;
-	int			first;			/* our row i is column first + i * step */
-	int			step;
-} Transposed;
-
-/* What rows of a type can be cut between any two weights. */
-static KType
-cut_type(KType t)
-{
-	return is_float(t) ? t : KT_F16;
-}
-
-/* The stored rows as halves. */
-static void
-rows_to_f16(const Transposed *s, const uint8_t *from, uint16_t *to)
-{
-	float	   *row = mem_alloc((size_t) s->width * sizeof(float));
-
-	for (int64_t i = 0; i < s->k; i++, from += ktype_row_bytes(s->t->type, s->width))
-	{
-		kblock_to_float(s->t->type, from, s->width, row);
-		for (int64_t j = 0; j < s->width; j++)
-			*to++ = kf32_to_f16(row[j]);
-	}
-	mem_free(row);
-}
-
-static void
-transposed_rows(const KReader *r, int64_t row0, int step, int n, void *to)
-{
-	const Transposed *s = (const Transposed *) (const void *) r;
-	size_t		stored = ktype_row_bytes(s->t->type, s->width);
-	size_t		es = ktype_row_bytes(cut_type(s->t->type), 1);
-	size_t		row = (size_t) s->width * es;
-	uint8_t    *rows = s->t->reader != NULL ? mem_alloc((size_t) s->k * stored) : NULL;
-	uint16_t   *halves = NULL;
-	int64_t		apart = (int64_t) step * s->step;
-	const uint8_t *from;
-	uint8_t    *out = to;
-
-	if (rows != NULL)
-	{
-		s->t->reader->rows(s->t->reader, s->row0, 1, (int) s->k, rows);
-		from = rows;
-	}
-	else
-		from = (const uint8_t *) s->t->data + (size_t) s->row0 * stored;
-	if (!is_float(s->t->type))
-	{
-		halves = mem_alloc((size_t) s->k * row);
-		rows_to_f16(s, from, halves);
-		from = (const uint8_t *) halves;
-	}
-	from += (size_t) (s->first + row0 * s->step) * es;
-	for (int64_t i = 0; i < s->k; i++, from += row)
-		for (int64_t j = 0; j < n; j++)
-			memcpy(out + ((size_t) j * (size_t) s->k + (size_t) i) * es, from + (size_t) (j * apart) * es,
-				   es);
-	mem_free(rows);
-	mem_free(halves);
-}
-
-static bool
-float_type(Binder *b, const KTensor *t)
-{
-	if (is_float(t->type))
-		return true;
-	return err_set(b->e, ERR_UNSUPPORTED,
-				   "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16", t->name,
-				   dec_where(b->src, t), ktype_name(t->type));
-}
-
-/* A view of t as n rows of k: columns first, first + step ... of its rows row0 .. row0 + k - 1. */
-static KTensor *
-make_transposed(Binder *b, const KTensor *t, int64_t row0, int first, int step, int n, int64_t k,
-				int64_t width)
-{
-	Transposed *s = keep(b, sizeof(Transposed));
-	KTensor    *v = make_view(b, t, NULL, n, (int) k);
-
-	*s = (Transposed) {
-		.r = {.rows = transposed_rows, .parts = t->reader != NULL ? t->reader->parts : s->parts}, .t = t,
-		.parts = {t}, .row0 = row0, .k = k, .width = width, .first = first, .step = step
-	};
-	v->data = NULL;
-	v->type = cut_type(t->type);
-	v->nbytes = (size_t) n * ktype_row_bytes(v->type, k);
-	v->reader = &s->r;
-	return v;
-}
-
-bool
-bind_transposed(Binder *b, Linear *l, const char *hf, const char *gguf, int n, bool bias)
-{
-	const KTensor *t;
-
-	/* what a quantized checkpoint has instead isn't transposed */
-	if (!find_quantized(b, hf, gguf, n, l->k, &t))
-		return false;
-	if (t == NULL)
-	{
-		if ((t = find_matrix(b, hf, gguf, l->k, n)) == NULL || !float_type(b, t))
-			return false;
-		t = make_transposed(b, t, 0, 0, 1, n, l->k, n);
-	}
-	bind_site(b, l, hf, n, NULL, n);
-	return add_part(b, l, t, n) && (!bias || bind_bias(b, l, hf, gguf, n, NULL, n));
-}
-
-/* ---- several matrices in one tensor ---- */
-
-/* A view of rows first, first + step ... of matrix s->at, or of elements of a vector (k 1). */
-static KTensor *
-slice_view(Binder *b, const KTensor *t, const BindSlice *s, int n, int k)
-{
-	size_t		row = ktype_row_bytes(t->type, k);
-	KTensor    *v;
-
-	if (s->step == 1)
-	{
-		v = make_view(b, t, NULL, n, k);
-		v->base_row = (int64_t) s->at * s->n + s->first;
-		v->data = (const uint8_t *) t->data + (size_t) v->base_row * row;
-	}
-	else
-	{
-		int32_t    *rows = mem_alloc((size_t) n * sizeof(int32_t));
-
-		for (int i = 0; i < n; i++)
-			rows[i] = s->first + i * s->step;
-		v = make_view(b, t, rows, n, k);
-		mem_free(rows);
-		v->base_row = (int64_t) s->at * s->n;
-		v->data = (const uint8_t *) t->data + (size_t) v->base_row * row;
-	}
-	v->nbytes = (size_t) n * row;
-	return v;
-}
-
-static bool
-slice_bias(Binder *b, Linear *l, const BindSlice *s, int n)
-{
-	char		name[MAX_NAME];
-	int64_t		want[2] = {s->count, s->n};
-	const KTensor *t;
-	KTensor    *v;
-
-	if (b->gguf)
-		full_name(b, "", s->gguf, ".bias", name);
-	else
-		full_name(b, s->hf_bias, "", "", name);
-	if ((t = find(b, name)) == NULL)
-		return missing(b, name) != NULL;
-	if (!check_shape(b, t, name, 2, want) || !float_type(b, t))
-		return false;
-	use(b, t);
-	b->n_params += (uint64_t) n;
-	v = slice_view(b, t, s, n, 1);
-	v->ndim = 1;
-	l->b[l->n_parts - 1] = v;
-	return true;
-}
-
-/* The tensor of a slice, looked up once for all slices. */
-static const KTensor *
-find_slices(Binder *b, const Linear *l, const BindSlice *s)
-{
-	char		name[MAX_NAME];
-	int64_t		want[3] = {s->count, s->transposed ? l->k : s->n, s->transposed ? s->n : l->k};
-	const KTensor *t;
-
-	full_name(b, s->hf, s->gguf, "", name);
-	if (b->slices != NULL && strcmp(name, b->slices_name) == 0)
-		return b->slices;
-	if (!find_quantized(b, s->hf, s->gguf, (int64_t) s->count * s->n, l->k, &t))
-		return NULL;
-	if (t == NULL)
-	{
-		full_name(b, s->hf, s->gguf, ".weight", name);
-		if ((t = find(b, name)) == NULL && !b->gguf)
-		{
-			full_name(b, s->hf, "", "", name);
-			t = find(b, name);
-		}
-		if (t == NULL)
-			return missing(b, name);
-		if (!check_shape(b, t, name, 3, want) || (s->transposed && !float_type(b, t)))
-			return NULL;
-		use(b, t);
-	}
-	full_name(b, s->hf, s->gguf, "", b->slices_name);
-	return b->slices = t;
-}
-
-bool
-bind_slice(Binder *b, Linear *l, const BindSlice *s, int n)
-{
-	const KTensor *t = find_slices(b, l, s);
-	const KTensor *v;
-
-	if (t == NULL)
-		return false;
-	/* what a quantized checkpoint gives isn't transposed */
-	if (s->transposed && t->reader == NULL)
-		v = make_transposed(b, t, (int64_t) s->at * l->k, s->first, s->step, n, l->k, s->n);
-	else
-		v = slice_view(b, t, s, n, l->k);
-	return add_part(b, l, v, n) && (s->hf_bias == NULL || slice_bias(b, l, s, n));
-}
-
-bool
-bind_block(Binder *b, Linear *l, const char *hf, const char *gguf, int n_file, int k_file, int row0,
-		   bool transposed, int n)
-{
-	const KTensor *t = find_matrix(b, hf, gguf, n_file, k_file);
-	BindSlice	s = {.first = row0, .step = 1};
-
-	if (t == NULL)
-		return false;
-	if (transposed)
-		return add_part(b, l, make_transposed(b, t, row0, 0, 1, n, l->k, k_file), n);
-	return add_part(b, l, slice_view(b, t, &s, n, k_file), n);
 }
 
 void
@@ -967,12 +701,12 @@ bind_head_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int head
 
 	for (int i = 0; i < n; i++)
 		rows[i] = c->interleaved ? paired_row(i, c->head_dim, c->rope[0].dim) : i;
-	full_name(b, hf, gguf, ".weight", name);
-	if ((t = find(b, name)) == NULL)
-		t = missing(b, name);
-	else if (!check_shape(b, t, name, 2, want))
+	bind_full_name(b, hf, gguf, ".weight", name);
+	if ((t = bind_find(b, name)) == NULL)
+		t = bind_missing(b, name);
+	else if (!bind_check_shape(b, t, name, 2, want))
 		t = NULL;
-	else if (!is_float(t->type))
+	else if (!bind_is_float(t->type))
 	{
 		err_set(b->e, ERR_UNSUPPORTED, "tensor \"%s\" in file \"%s\" has type %s, expected F32, F16 or BF16",
 				name, dec_where(b->src, t), ktype_name(t->type));
@@ -980,9 +714,9 @@ bind_head_norm(Binder *b, Norm *norm, const char *hf, const char *gguf, int head
 	}
 	if (t != NULL)
 	{
-		use(b, t);
+		bind_use(b, t);
 		b->n_params += (uint64_t) n;
-		v = make_view(b, t, rows, n, 1);
+		v = bind_view(b, t, rows, n, 1);
 		v->ndim = 1;
 		add_vector(b, &norm->w, v, 0);
 	}
@@ -1046,15 +780,15 @@ bind_kv_scale(Binder *b, Layer *l, int i, const char *const *names)
 		const KTensor *t;
 		KTensor    *v;
 
-		full_name(b, *names, "", "", name);
-		if ((t = find(b, name)) == NULL || !is_float(t->type))
+		bind_full_name(b, *names, "", "", name);
+		if ((t = bind_find(b, name)) == NULL || !bind_is_float(t->type))
 			continue;
 		l->n_kv_scale[i] = 1;
 		for (int d = 0; d < t->ndim; d++)
 			l->n_kv_scale[i] *= (int) t->shape[d];
-		v = make_view(b, t, NULL, l->n_kv_scale[i], 1);
+		v = bind_view(b, t, NULL, l->n_kv_scale[i], 1);
 		v->ndim = 1;
-		use(b, t);
+		bind_use(b, t);
 		add_vector(b, &l->kv_scale[i], v, 0);
 		return;
 	}
