@@ -24,7 +24,8 @@
  *	  execute.c	the node: the executor's callbacks, how far to read ahead
  *	  ring.c		its rows, a ring of machines
  *	  site.c		its call sites: from a row's arguments to a request
- *	  row_request.c	requests in flight: slots, window, duplicates
+ *	  row_request.c	requests in flight: slots, window
+ *	  dedup.c		equal requests of one pool have one answer
  *	  wait.c		waiting for them
  *	  explain.c	what EXPLAIN says of it
  *	  estimate.c	what it expects before a run

@@ -210,11 +210,13 @@ lateral_is_one_to_one(NestLoop *join)
 
 	if (!source || join->join.plan.qual != NIL)
 		return false;
-	if (IsA(source, FunctionScan) &&
-		expression_returns_set(
-							   ((RangeTblFunction *) linitial(
-															  ((FunctionScan *) source)->functions))->funcexpr))
-		return false;
+	if (IsA(source, FunctionScan))
+	{
+		RangeTblFunction *f = linitial(((FunctionScan *) source)->functions);
+
+		if (expression_returns_set(f->funcexpr))
+			return false;
+	}
 	if (join->join.jointype == JOIN_LEFT)
 		return true;
 	for (; IsA(plan, SubqueryScan); plan = ((SubqueryScan *) plan)->subplan)

@@ -1,6 +1,6 @@
 /*
  * request_int.h
- *	  What row_request.c and wait.c know of pools and requests.
+ *	  What row_request.c, dedup.c and wait.c know of pools and requests.
  */
 #ifndef VLLM_PG_BATCH_REQUEST_INT_H
 #define VLLM_PG_BATCH_REQUEST_INT_H
@@ -95,6 +95,19 @@ struct BatchPool
 };
 
 extern slist_head batch_pools;
+
+/* dedup.c: a request's key in the pool's table; hash of a request that is to begin. */
+uint32		dedup_hash(const SqlRequest *r);
+RequestKey	dedup_key(const BatchRequest *q);
+void		dedup_enter(BatchRequest *q);
+void		dedup_forget(BatchRequest *q);
+/* The equal request that is in flight, or kept: it has one holder more; NULL: there is none. */
+BatchRequest *dedup_join(BatchPool *p, const RequestKey *key, BatchStats *stats);
+/* Nobody holds it any more: whether it is kept for later rows.  Else the caller frees it. */
+bool		dedup_keep(BatchRequest *q);
+
+/* The call goes back to the pool's free ones, and what is in flight of it ends. */
+void		batch_request_give_carrier_back(BatchRequest *q);
 
 /* Of the frame that ended it, or an error that becomes its own; it may go to another model instead. */
 void		batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err);

@@ -27,10 +27,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/hashfn.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -219,8 +217,8 @@ take_request(BatchPool *p)
 	return q;
 }
 
-static void
-give_carrier_back(BatchRequest *q)
+void
+batch_request_give_carrier_back(BatchRequest *q)
 {
 	InFlightCall *c = q->carrier;
 
@@ -246,153 +244,6 @@ fill_body(BatchPool *p, InFlightCall *c, const StringInfoData *body)
 	MemoryContextSwitchTo(old);
 	resetStringInfo(&c->body);
 	appendBinaryStringInfo(&c->body, body->data, body->len);
-}
-
-/* ---- duplicates ---- */
-
-static uint32
-key_hash(const void *key, Size size)
-{
-	return ((const RequestKey *) key)->hash;
-}
-
-static int
-key_compare(const void *a, const void *b, Size size)
-{
-	const RequestKey *x = a;
-	const RequestKey *y = b;
-
-	if (x->hash != y->hash || x->func != y->func || x->len != y->len)
-		return 1;
-	return memcmp(x->body, y->body, x->len);
-}
-
-/*
- * What was answered before its model's answers were cleared, as weights are others now, is not an equal
- * request's answer.
- */
-static uint32
-request_hash(const SqlRequest *r)
-{
-	return hash_combine(hash_bytes((const unsigned char *) r->body.data, (int) r->body.len),
-						result_cache_cleared(r->model));
-}
-
-static HTAB *
-make_table(BatchPool *p)
-{
-	HASHCTL		ctl = {
-		.keysize = sizeof(RequestKey),.entrysize = sizeof(RequestEntry),
-		.hash = key_hash,.match = key_compare,.hcxt = p->cxt
-	};
-
-	return hash_create("LLM requests", 256, &ctl,
-					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
-}
-
-static RequestKey
-request_key(const BatchRequest *q)
-{
-	return (RequestKey)
-	{
-		.func = q->func,.body = q->copy ? q->copy : q->carrier->body.data,
-			.len = q->body_len,.hash = q->hash
-	};
-}
-
-static void
-forget_key(BatchRequest *q)
-{
-	RequestKey	key;
-
-	if (!q->in_table)
-		return;
-	key = request_key(q);
-	(void) hash_search(q->pool->table, &key, HASH_REMOVE, NULL);
-	q->in_table = false;
-}
-
-static void
-free_kept(BatchRequest *q)
-{
-	BatchPool  *p = q->pool;
-
-	forget_key(q);
-	p->kept_bytes -= q->space;
-	pfree(q->copy);
-	q->copy = NULL;
-	q->next_free = p->free;
-	p->free = q;
-}
-
-/*
- * Nobody holds a deterministic reply any more: keep a copy for later rows, if it is
- * not too much.  The key in the table must follow the body.
- */
-static bool
-keep(BatchRequest *q)
-{
-	BatchPool  *p = q->pool;
-	Size		size = q->body_len + q->reply_len;
-	Size		most = (Size) work_mem * 1024;
-	RequestKey	key;
-	RequestEntry *e;
-
-	if (!q->in_table || !q->finished || q->err != NULL || size > most / 4)
-		return false;
-	if (q->copy == NULL)
-	{
-		char	   *copy = MemoryContextAlloc(p->cxt, Max(q->body_len + q->reply_len, 1));
-
-		memcpy(copy, q->carrier->body.data, q->body_len);
-		memcpy(copy + q->body_len, q->reply, q->reply_len);
-		key = request_key(q);
-		e = hash_search(p->table, &key, HASH_FIND, NULL);
-		e->key.body = copy;
-		q->copy = copy;
-		q->reply = copy + q->body_len;
-		q->space = GetMemoryChunkSpace(copy) + GetMemoryChunkSpace(q);
-		p->held_bytes -= q->reply_len;
-		give_carrier_back(q);
-	}
-	p->kept_bytes += q->space;
-	dlist_push_tail(&p->kept, &q->node);
-	while (p->kept_bytes > most)
-		free_kept(dlist_container(BatchRequest, node, dlist_pop_head_node(&p->kept)));
-	return true;
-}
-
-/* An equal request gets one holder more. */
-static BatchRequest *
-join(BatchPool *p, const RequestKey *key, BatchStats *stats)
-{
-	RequestEntry *e = p->table ? hash_search(p->table, key, HASH_FIND, NULL) : NULL;
-	BatchRequest *q;
-
-	if (e == NULL)
-		return NULL;
-	q = e->request;
-	if (q->refs++ == 0)
-	{
-		dlist_delete(&q->node);
-		p->kept_bytes -= q->space;
-	}
-	p->stats.deduplicated++;
-	if (stats)
-		stats->deduplicated++;
-	return q;
-}
-
-static void
-enter_key(BatchRequest *q)
-{
-	RequestKey	key = request_key(q);
-	RequestEntry *e;
-	bool		found;
-
-	e = hash_search(q->pool->table, &key, HASH_ENTER, &found);
-	e->request = q;
-	q->in_table = true;
 }
 
 /* ---- starting ---- */
@@ -457,18 +308,16 @@ batch_request_known(BatchPool *p, const EngineFunc *f, const SqlRequest *r)
 	result_cache_key(&cache, r->kind, &r->body, r->model, r->deterministic);
 	if (!cache.on)
 		return NULL;
-	key.hash = request_hash(r);
+	key.hash = dedup_hash(r);
 	if (p->table != NULL)
 		e = hash_search(p->table, &key, HASH_FIND, NULL);
 	/* one that is in flight already will be joined */
 	if (e != NULL)
-		return e->request->finished ? join(p, &key, NULL) : NULL;
+		return e->request->finished ? dedup_join(p, &key, NULL) : NULL;
 	q = answered(p, f, r, &cache, key.hash, NULL);
 	if (q != NULL && vllm_batch_dedup)
 	{
-		if (p->table == NULL)
-			p->table = make_table(p);
-		enter_key(q);
+		dedup_enter(q);
 	}
 	return q;
 }
@@ -482,6 +331,20 @@ took_around(BatchRequest *q, const FallbackRoute *route)
 	q->pool->stats.fallbacks++;
 	if (q->stats)
 		q->stats->fallbacks++;
+}
+
+/* What a request that has begun keeps of r; q->timed is set. */
+static void
+describe(BatchRequest *q, const SqlRequest *r)
+{
+	q->body_len = r->body.len;
+	q->timeout_ms = r->timeout_ms;
+	q->on_error = r->on_error;
+	q->quiet = true;
+	q->kind = r->kind;
+	q->userid = GetUserId();
+	if (q->timed && q->timeout_ms > 0)
+		q->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), q->timeout_ms);
 }
 
 BatchRequest *
@@ -501,12 +364,10 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 
 	if (dedup)
 	{
-		key.hash = request_hash(r);
-		q = join(p, &key, stats);
+		key.hash = dedup_hash(r);
+		q = dedup_join(p, &key, stats);
 		if (q)
 			return q;
-		if (p->table == NULL)
-			p->table = make_table(p);
 	}
 	/*
 	 * a worker of jobs asks outside of transactions: it has looked for kept answers before, and waits for who
@@ -518,7 +379,7 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 	if (q != NULL)
 	{
 		if (dedup)
-			enter_key(q);
+			dedup_enter(q);
 		return q;
 	}
 	if (in_transaction && route_around(&route, &r->body, &around, model))
@@ -544,27 +405,20 @@ batch_request_start(BatchPool *p, const EngineFunc *f, const SqlRequest *r,
 	q = take_request(p);
 	q->func = f;
 	q->carrier = c;
-	q->body_len = r->body.len;
 	q->hash = key.hash;
-	q->timeout_ms = r->timeout_ms;
-	q->on_error = r->on_error;
 	q->timed = wait_slot;
-	q->quiet = true;
 	vcall_set_polling(c->call, true);
 	q->stats = stats;
 	q->cache = cache;
-	q->kind = r->kind;
-	q->userid = GetUserId();
+	describe(q, r);
 	if (route.n > 0)
 		took_around(q, &route);
-	if (q->timed && q->timeout_ms > 0)
-		q->end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), q->timeout_ms);
 	dlist_push_tail(&p->flying, &q->node);
 	count_start(&p->stats);
 	if (stats)
 		count_start(stats);
 	if (dedup)
-		enter_key(q);
+		dedup_enter(q);
 	batch_progress_update(p);
 	return q;
 }
@@ -688,7 +542,7 @@ batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	if (err != NULL && route_may(err, vcall_error_is_fallbackable(q->carrier->call), q->carrier->body.data,
 								 q->carrier->body.len))
 	{
-		forget_key(q);
+		dedup_forget(q);
 		q->cache.on = false;
 		q->needs_fallback = true;
 		q->err = err;
@@ -697,7 +551,7 @@ batch_request_finish(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	}
 	if (err == NULL && cascade_unsure(q->kind, q->carrier->body.data, q->carrier->body.len, f, unsure))
 	{
-		forget_key(q);
+		dedup_forget(q);
 		q->cache.on = false;
 		q->needs_fallback = true;
 		if (q->route == NULL)
@@ -736,7 +590,7 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	}
 	if (q->err != NULL)
 	{
-		forget_key(q);
+		dedup_forget(q);
 		q->forgiven = on_error_forgives(q->on_error, q->err);
 		p->stats.failed += q->forgiven;
 		if (q->stats)
@@ -957,7 +811,7 @@ value_of(BatchRequest *q, Oid rettype, bool *isnull, ErrorData **refused)
 	Assert(q->finished && q->err == NULL);
 	*isnull = false;
 	reply_read(&reply, &f);
-	reply.request = request_key(q).body;
+	reply.request = dedup_key(q).body;
 	reply.request_len = q->body_len;
 	reply.refused = refused;
 	return q->func->result(&reply, rettype, isnull);
@@ -982,9 +836,9 @@ batch_request_release(BatchRequest *q)
 	BatchPool  *p = q->pool;
 
 	Assert(q->refs > 0);
-	if (--q->refs > 0 || keep(q))
+	if (--q->refs > 0 || dedup_keep(q))
 		return;
-	forget_key(q);
+	dedup_forget(q);
 	if (q->needs_fallback)
 		dlist_delete(&q->node);
 	else if (!q->finished)
@@ -997,7 +851,7 @@ batch_request_release(BatchRequest *q)
 	else if (q->err == NULL)
 		p->held_bytes -= q->copy ? 0 : q->reply_len;
 	if (q->carrier)
-		give_carrier_back(q);
+		batch_request_give_carrier_back(q);
 	if (q->copy)
 		pfree(q->copy);
 	if (q->err)
