@@ -227,9 +227,19 @@ void		jobs_allow_function(JobRun *j, const char *name);
 /* As the job's owner, in call_cxt: ERROR if the tables don't fit the job any more. */
 void		jobs_sql_build(JobRun *j);
 
-/* ---- worker_read.c; each runs in a transaction of the caller's ---- */
+/* ---- worker_transaction.c ---- */
 
 typedef void (*JobStep) (JobRun *j, void *arg);
+
+/* Errors are copied to cxt, which each transaction ends in. */
+void		jobs_transaction_open(MemoryContext cxt);
+/*
+ * step(j, arg) in a transaction of its own, for the job's owner (j NULL: for none), not longer than
+ * vllm.job_transaction_time.  Its error, or NULL.  what: for pg_stat_activity.
+ */
+ErrorData  *jobs_transaction(JobStep step, JobRun *j, void *arg, const char *what);
+
+/* ---- worker_read.c; each runs in a transaction of the caller's ---- */
 
 /* Run in a subtransaction; its error, or NULL.  Running out of time is thrown. */
 ErrorData  *jobs_attempt(JobStep step, JobRun *j, void *arg);

@@ -17,10 +17,7 @@
  * doubles.  Anything else: the worker forgets what it had in hand, gives it back to the
  * queue and begins anew.
  *
- * TIME.  A transaction is cancelled when most of vllm.job_transaction_time has passed, and
- * again and again: code of the job's owner can catch a cancel.  If it has not ended when all
- * of it has passed the worker ends itself, which can't be caught, and the next one stops
- * the job.
+ * TIME.  worker_transaction.c bounds each transaction.
  *
  * CRASHES.  Before it does anything for a job the worker says so where that outlives it
  * (worker_crash.c).  A job at which workers have crashed again is put to state failed, too.
@@ -51,8 +48,6 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "pg/jobs/job_launcher.h"
@@ -78,9 +73,6 @@
 /* ms of a job's pause after an error that may pass */
 #define MIN_BACKOFF		1000
 #define MAX_BACKOFF		60000
-/* part of a transaction's time after which it is cancelled, and ms until it is again */
-#define CANCEL_AFTER	0.8
-#define CANCEL_AGAIN	20
 /* ms of a turn after which it ends when there is something new */
 #define LONG_TURN		100
 /* errors in a row that are the job's fault until it is put to state failed */
@@ -103,97 +95,6 @@ typedef struct Worker
 } Worker;
 
 static Worker w;
-
-/* ---- transactions ---- */
-
-static TimeoutId watch_timeout;
-static TimestampTz watch_end;
-static int32 watch_job;
-
-/* In a signal handler. */
-static void
-watch(void)
-{
-	if (GetCurrentTimestamp() >= watch_end)
-	{
-		jobs_worker_stopped_by(watch_job);
-		ProcDiePending = true;
-	}
-	else
-		QueryCancelPending = true;
-	InterruptPending = true;
-	SetLatch(MyLatch);
-}
-
-static void
-start_watch(JobRun *j)
-{
-	TimestampTz now = GetCurrentTimestamp();
-
-	watch_job = j ? j->def->id : 0;
-	watch_end = TimestampTzPlusMilliseconds(now, vllm_job_transaction_time);
-	enable_timeout_every(watch_timeout,
-						 TimestampTzPlusMilliseconds(now, (int) (vllm_job_transaction_time * CANCEL_AFTER)),
-						 CANCEL_AGAIN);
-}
-
-/* What comes next is not to blame if it has fired where nobody looked. */
-static void
-end_watch(void)
-{
-	disable_timeout(watch_timeout, false);
-	QueryCancelPending = false;
-}
-
-static void
-report(const char *activity)
-{
-	pgstat_report_activity(activity ? STATE_RUNNING : STATE_IDLE, activity);
-}
-
-/* In a transaction of its own, not longer than vllm.job_transaction_time.  Its error, or NULL. */
-static ErrorData *
-transaction(JobStep step, JobRun *j, void *arg, const char *what)
-{
-	ErrorData  *volatile err = NULL;
-	TimestampTz start = GetCurrentTimestamp();
-
-	report(j ? psprintf("job %s: %s", j->def->name, what) : what);
-	jobs_guard(NULL);
-	if (j != NULL)
-		jobs_session_for(j->def->owner);
-	PG_TRY();
-	{
-		/* now() is the transaction's, not the worker's start */
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		start_watch(j);
-		PushActiveSnapshot(GetTransactionSnapshot());
-		if (SPI_connect() != SPI_OK_CONNECT)
-			elog(ERROR, "SPI_connect failed");
-		step(j, arg);
-		SPI_finish();
-		PopActiveSnapshot();
-		end_watch();
-		CommitTransactionCommand();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(w.loop);
-		err = CopyErrorData();
-		FlushErrorState();
-		end_watch();
-		AbortCurrentTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(w.loop);
-	jobs_session_after(err != NULL);
-	if (j != NULL)
-		jobs_share_spent(j, start);
-	pgstat_report_stat(false);
-	report(NULL);
-	return err;
-}
 
 /* ---- jobs ---- */
 
@@ -298,7 +199,7 @@ release_job(JobRun *j)
 	drop_items(j);
 	if (!any)
 		return;
-	(void) transaction(release_step, j, NULL, "give rows back");
+	(void) jobs_transaction(release_step, j, NULL, "give rows back");
 	/* nothing else wakes us for them: a schema that was renamed, say */
 	j->look = true;
 }
@@ -313,7 +214,7 @@ load_jobs(void)
 	dlist_mutable_iter it;
 
 	w.defs = AllocSetContextCreate(w.cxt, "jobs", ALLOCSET_DEFAULT_SIZES);
-	if (transaction(load_step, NULL, &defs, "read jobs") != NULL)
+	if (jobs_transaction(load_step, NULL, &defs, "read jobs") != NULL)
 	{
 		MemoryContextDelete(w.defs);
 		w.defs = before;
@@ -412,7 +313,7 @@ fail_job(JobRun *j, const ErrorData *e)
 			(errmsg("LLM job \"%s\" has failed", j->def->name),
 			 errdetail("%s", f.reason),
 			 errhint("Put right what is wrong, then call llm_resume_job().")));
-	if (transaction(fail_step, j, &f, "fail") == NULL)
+	if (jobs_transaction(fail_step, j, &f, "fail") == NULL)
 		j->failed = true;
 	else
 		pause_job(j);
@@ -443,7 +344,7 @@ job_error(JobRun *j, const ErrorData *e)
 	}
 	pause_job(j);
 	f.reason = error_text(e);
-	(void) transaction(note_step, j, &f, "note an error");
+	(void) jobs_transaction(note_step, j, &f, "note an error");
 	ereport(j->backoff == MIN_BACKOFF && e->sqlerrcode != ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
 			? LOG : DEBUG1, (errmsg("LLM job \"%s\" pauses for %d ms", j->def->name, j->backoff),
 			 errdetail("%s", f.reason)));
@@ -492,7 +393,7 @@ claim(JobRun *j)
 	int			n = j->most - j->n_items;
 	ErrorData  *e;
 
-	e = transaction(jobs_claim, j, &n, "claim");
+	e = jobs_transaction(jobs_claim, j, &n, "claim");
 	if (e != NULL)
 	{
 		/* what was leased, and folded, is not known any more */
@@ -509,7 +410,7 @@ claim(JobRun *j)
 	{
 		bool		more = false;
 
-		e = transaction(jobs_backfill, j, &more, "back-fill");
+		e = jobs_transaction(jobs_backfill, j, &more, "back-fill");
 		if (e == NULL)
 		{
 			j->look = true;
@@ -559,7 +460,7 @@ too_slow(JobRun *j, JobItem *it, ErrorData *e)
 	bool		finished = false;
 	WriteResult r = {.items = &it,.n = 1,.finished = &finished,.last_error = e};
 
-	if (transaction(jobs_too_slow, j, &r, "give up a row") != NULL)
+	if (jobs_transaction(jobs_too_slow, j, &r, "give up a row") != NULL)
 		pause_job(j);
 	else
 		jobs_item_free(it);
@@ -568,7 +469,7 @@ too_slow(JobRun *j, JobItem *it, ErrorData *e)
 static void
 read_inputs(JobRun *j)
 {
-	ErrorData  *e = transaction(jobs_read, j, w.pool, "read");
+	ErrorData  *e = jobs_transaction(jobs_read, j, w.pool, "read");
 
 	if (e == NULL)
 	{
@@ -879,7 +780,7 @@ write_answers(JobRun *j)
 		return;
 	r.finished = palloc0(sizeof(bool) * r.n);
 	/* errors of rows are reported after the transaction's memory is gone */
-	e = transaction(jobs_write, j, &r, "write");
+	e = jobs_transaction(jobs_write, j, &r, "write");
 	if (e != NULL && e->sqlerrcode == ERRCODE_QUERY_CANCELED)
 	{
 		if (r.n > 1)
@@ -1121,7 +1022,7 @@ turn(void)
 	if (items_in_hand() > 0 && TimestampDifferenceExceeds(w.renewed, GetCurrentTimestamp(), RENEW))
 	{
 		w.renewed = GetCurrentTimestamp();
-		(void) transaction(renew_step, NULL, NULL, "renew leases");
+		(void) jobs_transaction(renew_step, NULL, NULL, "renew leases");
 	}
 	start_requests();
 	progress();
@@ -1137,12 +1038,13 @@ begin_anew(void)
 	jobs_alone = NULL;
 	w.cxt = AllocSetContextCreate(TopMemoryContext, "vllm_pg jobs", ALLOCSET_DEFAULT_SIZES);
 	w.loop = AllocSetContextCreate(w.cxt, "vllm_pg jobs turn", ALLOCSET_DEFAULT_SIZES);
+	jobs_transaction_open(w.loop);
 	w.pool = batch_pool_create(w.cxt);
 	dlist_init(&w.jobs);
 	w.renewed = GetCurrentTimestamp();
 	MemoryContextSwitchTo(w.loop);
 	/* what a predecessor held, or we before an error: there is one worker a database */
-	(void) transaction(clean_step, NULL, NULL, "give rows back");
+	(void) jobs_transaction(clean_step, NULL, NULL, "give rows back");
 }
 
 /* turn(), come what may. */
@@ -1193,7 +1095,6 @@ vllm_jobs_worker_main(Datum arg)
 	pgstat_report_appname("vllm_pg job worker");
 	jobs_session_begin();
 	jobs_guard_begin();
-	watch_timeout = RegisterTimeout(USER_TIMEOUT, watch);
 	begin_anew();
 	for (;;)
 	{
