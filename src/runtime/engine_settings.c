@@ -218,13 +218,6 @@ settings_kv_type(const char *s, KType weights, KType *out)
 }
 
 bool
-lora_dtype_ok(const char *s)
-{
-	return strcmp(s, "auto") == 0 || strcmp(s, "float16") == 0 || strcmp(s, "bfloat16") == 0 ||
-		strcmp(s, "float32") == 0;
-}
-
-bool
 lora_rank_ok(int rank)
 {
 	static const int ranks[] = {1, 8, 16, 32, 64, 128, 256, 320, 512};
@@ -266,78 +259,103 @@ parse_number(const EngineSettingsRow *r, const char *value, int64_t *out, Err *e
 	return true;
 }
 
+/*
+ * What a text must be: one of the words of `must` ("a, b or c"), or, where there is a function, what that
+ * takes.
+ */
+typedef struct TextRule
+{
+	size_t		off;			/* of the setting in Settings */
+	const char *must;
+	bool		(*ok) (const char *value);
+} TextRule;
+
+/* Whether list, "a, b or c", has this word. */
+static bool
+is_listed(const char *list, const char *word)
+{
+	size_t		n = strcspn(word, " ,");
+
+	for (const char *at = word[n] == '\0' ? list : NULL; at != NULL; at = strchr(at, ' '))
+	{
+		at += *at == ' ' ? 1 : 0;
+		if (strncmp(at, "or ", 3) != 0 && strncmp(at, word, n) == 0 && strchr(" ,", at[n]) != NULL)
+			return true;
+	}
+	return false;
+}
+
+bool
+lora_dtype_ok(const char *s)
+{
+	return is_listed(LORA_DTYPES, s);
+}
+
+static bool
+is_device(const char *value)
+{
+	int			ordinal;
+	int			listed;
+
+	return devices_parse(value, 0, &ordinal, &listed);
+}
+
+static bool
+is_absolute(const char *value)
+{
+	return value[0] == '\0' || value[0] == '/';
+}
+
+static bool
+is_nccl_path(const char *value)
+{
+	return is_absolute(value) || strcmp(value, NCCL_OFF) == 0;
+}
+
+static const TextRule text_rules[] = {
+	{OFF(device), "auto, cpu, cuda, cuda:N or a list of the last", is_device},
+	{OFF(nccl_path), "an absolute path or " NCCL_OFF, is_nccl_path},
+	{OFF(repack_cache), "an absolute path", is_absolute},
+	{OFF(kv_offload_directory), "an absolute path", is_absolute},
+	{OFF(device_library), "an absolute path", is_absolute},
+	{OFF(seccomp), "on, off or require", NULL},
+	{OFF(cuda_kernels), "auto, mma or wgmma", NULL},
+	{OFF(huge_pages), "try, off or on", NULL},
+	{OFF(tensor_parallel_mode), "columns or rows", NULL},
+	{OFF(expert_placement_strategy), "linear or round_robin", NULL},
+	{OFF(scheduling_policy), "fcfs or priority", NULL},
+	{OFF(prefix_cache_isolation), "none, role or database", NULL},
+	{OFF(logprobs_mode), "raw_logprobs, raw_logits, processed_logprobs or processed_logits", NULL},
+	{OFF(lora_dtype), LORA_DTYPES, NULL},
+};
+
+static bool
+check_text(const EngineSettingsRow *r, const char *value, Err *e)
+{
+	int			cpus[CPULIST_CPUS];
+	char		why[128];
+	KType		type;
+
+	if (strlen(value) >= (size_t) r->max)
+		return err_set(e, ERR_INVALID, "value for setting \"%s\" is too long", r->name);
+	if (r->off == OFF(kv_cache_dtype) && !settings_kv_type(value, KT_F32, &type))
+		return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
+	if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
+		return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name, why);
+	for (const TextRule *t = text_rules; t < text_rules + sizeof(text_rules) / sizeof(text_rules[0]); t++)
+		if (t->off == r->off && !(t->ok != NULL ? t->ok(value) : is_listed(t->must, value)))
+			return err_set(e, ERR_INVALID, "setting \"%s\" must be %s, got \"%.64s\"", r->name, t->must,
+						   value);
+	return true;
+}
+
 static bool
 assign_row(SettingsBox *b, const EngineSettingsRow *r, const char *value, Err *e)
 {
 	char	   *at = (char *) &b->s + r->off;
 	int64_t		v = 0;
-	int			cpus[CPULIST_CPUS];
-	char		why[128];
-	HugePages	huge;
-	KVariant	variant;
-	SeccompMode mode;
-	int			ordinal;
-	int			listed;
-	KType		type;
 
-	if (r->kind == ROW_STR)
-	{
-		if (strlen(value) >= (size_t) r->max)
-			return err_set(e, ERR_INVALID, "value for setting \"%s\" is too long", r->name);
-		if (r->off == OFF(kv_cache_dtype) && !settings_kv_type(value, KT_F32, &type))
-			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\"", value, r->name);
-		if (r->off == OFF(cpu_affinity) && cpulist_parse(value, cpus, why, sizeof(why)) == CPULIST_BAD)
-			return err_set(e, ERR_INVALID, "invalid value \"%.64s\" for setting \"%s\": %s", value, r->name,
-						   why);
-		if (r->off == OFF(device) && !devices_parse(value, 0, &ordinal, &listed))
-			return err_set(e, ERR_INVALID,
-						   "setting \"device\" must be auto, cpu, cuda, cuda:N or a list of the last, got "
-						   "\"%.64s\"", value);
-		if (r->off == OFF(nccl_path) && value[0] != '\0' && value[0] != '/' && strcmp(value, NCCL_OFF) != 0)
-			return err_set(e, ERR_INVALID, "setting \"nccl_path\" must be an absolute path or "
-						   NCCL_OFF ", got \"%.64s\"", value);
-		if (r->off == OFF(seccomp) && !seccomp_parse_mode(value, &mode))
-			return err_set(e, ERR_INVALID, "setting \"seccomp\" must be on, off or require, got \"%.64s\"",
-						   value);
-		if (r->off == OFF(cuda_kernels) && !devices_variant(value, &variant))
-			return err_set(e, ERR_INVALID,
-						   "setting \"cuda_kernels\" must be auto, mma or wgmma, got \"%.64s\"", value);
-		if (r->off == OFF(huge_pages) && !huge_pages_by_name(value, &huge))
-			return err_set(e, ERR_INVALID, "setting \"huge_pages\" must be try, off or on, got \"%.64s\"",
-						   value);
-		if (r->off == OFF(tensor_parallel_mode) && strcmp(value, "columns") != 0 &&
-			strcmp(value, "rows") != 0)
-			return err_set(e, ERR_INVALID,
-						   "setting \"tensor_parallel_mode\" must be columns or rows, got \"%.64s\"", value);
-		if (r->off == OFF(expert_placement_strategy) && strcmp(value, "linear") != 0 &&
-			strcmp(value, "round_robin") != 0)
-			return err_set(e, ERR_INVALID,
-						   "setting \"expert_placement_strategy\" must be linear or round_robin, got "
-						   "\"%.64s\"", value);
-		if (r->off == OFF(scheduling_policy) && strcmp(value, "fcfs") != 0 && strcmp(value, "priority") != 0)
-			return err_set(e, ERR_INVALID,
-						   "setting \"scheduling_policy\" must be fcfs or priority, got \"%.64s\"", value);
-		if (r->off == OFF(prefix_cache_isolation) && strcmp(value, "none") != 0 &&
-			strcmp(value, "role") != 0 && strcmp(value, "database") != 0)
-			return err_set(e, ERR_INVALID,
-						   "setting \"prefix_cache_isolation\" must be none, role or database, got \"%.64s\"",
-						   value);
-		if (r->off == OFF(logprobs_mode) && strcmp(value, "raw_logprobs") != 0 &&
-			strcmp(value, "raw_logits") != 0 && strcmp(value, "processed_logprobs") != 0 &&
-			strcmp(value, "processed_logits") != 0)
-			return err_set(e, ERR_INVALID,
-						   "setting \"logprobs_mode\" must be raw_logprobs, raw_logits, processed_logprobs "
-						   "or processed_logits, got \"%.64s\"", value);
-		if (r->off == OFF(lora_dtype) && !lora_dtype_ok(value))
-			return err_set(e, ERR_INVALID,
-						   "setting \"lora_dtype\" must be auto, float16, bfloat16 or float32, got \"%.64s\"",
-						   value);
-		if ((r->off == OFF(repack_cache) || r->off == OFF(kv_offload_directory) ||
-			 r->off == OFF(device_library)) && value[0] != '\0' && value[0] != '/')
-			return err_set(e, ERR_INVALID, "setting \"%s\" must be an absolute path, got \"%.64s\"", r->name,
-						   value);
-	}
-	else if (!parse_number(r, value, &v, e))
+	if (!(r->kind == ROW_STR ? check_text(r, value, e) : parse_number(r, value, &v, e)))
 		return false;
 	if (r->off == OFF(block_size) && v % 16 != 0)
 		return err_set(e, ERR_INVALID, "setting \"block_size\" must be a multiple of 16");

@@ -17,6 +17,7 @@
 #define GPU_PART_LEAST	0.05		/* gpu_memory_utilization */
 #define NCCL_OFF		"off"		/* of nccl_path */
 #define LORA_MAX_CACHED	4096	/* adapters of a model in memory */
+#define LORA_DTYPES		"auto, float16, bfloat16 or float32"	/* lora_dtype */
 #define LORA_RANKS		"1, 8, 16, 32, 64, 128, 256, 320 and 512"	/* of max_lora_rank */
 
 #define LOGPROBS_MAX	20		/* logprobs that a request may ask for where vllm.max_logprobs is not set */
@@ -106,7 +107,7 @@ KType		settings_kv_auto(KType weights);
  */
 bool		settings_kv_type(const char *s, KType weights, KType *out);
 #define KV_DTYPES "auto, float32, float16, bfloat16, int8, fp8, fp8_e4m3 or fp8_e5m2"
-/* Is this a type of adapters' matrices; and one of LORA_RANKS? */
+/* One of LORA_DTYPES; and of LORA_RANKS? */
 bool		lora_dtype_ok(const char *s);
 bool		lora_rank_ok(int rank);
 
