@@ -413,6 +413,16 @@ schemas(void)
 	MANY(12, ",{\"type\":\"string\",\"pattern\":\"x%dy|aab\"}", i);
 	buf_addstr(&b, "]}");
 	end(GRAM_JSON_SCHEMA, "oneOf of patterns", &b, string);
+	buf_free(&b);
+}
+
+static void
+schemas_members(void)
+{
+	static const char text[] = "{\"p1\":[1,{\"a1\":\"abab\"}],\"aab\":null}";
+	static const char string[] = "\"aabaabaabaabaabaab\"";
+	Buf			b = {0};
+
 	buf_addstr(&b, "{\"properties\":{\"p\":{}");
 	MANY(100000, ",\"p%d\":{\"type\":\"integer\"}", i);
 	buf_addstr(&b, "}}");
@@ -498,6 +508,7 @@ main(void)
 	RUN(written());
 	RUN(wide_tags());
 	RUN(schemas());
+	RUN(schemas_members());
 	RUN(wide_schemas());
 	gram_vocab_unref(vocab);
 	return check_done("test_gram_bombs");

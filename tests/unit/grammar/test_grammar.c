@@ -137,87 +137,87 @@ choices(void)
 
 /* ---- refused, by name ---- */
 
+static const struct
+{
+	GramKind	kind;
+	const char *spec;
+	ErrClass	cls;
+	const char *word;
+}			refusals[] = {
+	{GRAM_REGEX, "a(?=b)", ERR_UNSUPPORTED, "look-ahead"}, {GRAM_REGEX, "(", ERR_INVALID, "without"},
+	{GRAM_REGEX, "[^\\s\\S]", ERR_INVALID, "any text"},
+	{GRAM_GRAMMAR, " \n", ERR_INVALID, "empty"}, {GRAM_GRAMMAR, "a ::= \"x\"", ERR_INVALID, "root"},
+	{GRAM_GRAMMAR, "root ::= b", ERR_INVALID, "\"b\""},
+	{GRAM_GRAMMAR, "root ::= \"a\"\nroot ::= \"b\"", ERR_INVALID, "twice"},
+	{GRAM_GRAMMAR, "root ::= \"a", ERR_INVALID, "line 1"}, {GRAM_GRAMMAR, "root ::=\n(\"a\"", ERR_INVALID,
+															"line 2"},
+	{GRAM_GRAMMAR, "root ::= \"a\")", ERR_INVALID, "without"},
+	{GRAM_GRAMMAR, "root ::= [a", ERR_INVALID, "["}, {GRAM_GRAMMAR, "root ::= \"a\"{3,1}", ERR_INVALID,
+													  "count"},
+	{GRAM_GRAMMAR, "root ::= \"a\"{9999999}", ERR_TOO_LONG, "count"},
+	{GRAM_GRAMMAR, "root ::= \"\\xZZ\"", ERR_INVALID, "escape"},
+	{GRAM_GRAMMAR, "root ::= \"\\ud800\"", ERR_INVALID, "character"},
+	{GRAM_GRAMMAR, "root ::= \"a\" root", ERR_INVALID, "any text"},
+	{GRAM_GRAMMAR, "root ::= <tok>", ERR_UNSUPPORTED, "tokens"},
+	{GRAM_GRAMMAR, "root ::= (=\"a\")", ERR_UNSUPPORTED, "look-ahead"},
+	{GRAM_GRAMMAR, "start: b", ERR_INVALID, "\"b\""}, {GRAM_GRAMMAR, "start: \"a\" ; x", ERR_INVALID,
+													   "unexpected"},
+													   {GRAM_GRAMMAR, "%import python.X\nstart: X",
+														ERR_UNSUPPORTED, "%import"},
+	{GRAM_GRAMMAR, "%import common.NOPE\nstart: NOPE", ERR_UNSUPPORTED, "NOPE"},
+	{GRAM_GRAMMAR, "%declare X\nstart: X", ERR_UNSUPPORTED, "%declare is"},
+	{GRAM_GRAMMAR, "%llguidance {}\nstart: \"a\"", ERR_UNSUPPORTED, "%llguidance is"},
+	{GRAM_GRAMMAR, "start{x}: x", ERR_UNSUPPORTED, "templates"},
+	{GRAM_GRAMMAR, "start: /a(?!b)/", ERR_UNSUPPORTED, "look-ahead"},
+	{GRAM_GRAMMAR, "start: /a/x", ERR_UNSUPPORTED, "flag x"},
+	{GRAM_GRAMMAR, "start: \"a\"~3..2", ERR_INVALID, "order"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\", \"max_tokens\": 3}}", ERR_UNSUPPORTED,
+	 "max_tokens"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\", \"excludes\": [\"x\", \"\"]}}",
+	 ERR_INVALID, "excludes must"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"tags\": [], \"separator\": "
+						  "\",\"}}", ERR_INVALID, "needs tags"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"tags\": [{\"type\": "
+						  "\"or\", \"begin\": \"(\", \"content\": {\"type\": \"any_text\"}, \"end\": "
+						  "\")\"}], \"separator\": \",\"}}",
+		ERR_INVALID, "type must"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"<\"], "
+						  "\"at_least_one\": 1, \"tags\": [{\"begin\": \"<\", \"content\": {\"type\": "
+						  "\"any_text\"}, \"end\": \">\"}]}}",
+		ERR_INVALID, "at_least_one"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\"}, \"triggers\": [\"<\"]}",
+	 ERR_UNSUPPORTED, "triggers"},
+	{GRAM_STRUCTURAL_TAG, "[]", ERR_INVALID, "object"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"nope\"}}", ERR_UNSUPPORTED, "nope"},
+	{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\"], \"structures\": [{\"begin\": \"x\", \"schema\": {}, "
+						  "\"end\": \"\"}]}", ERR_INVALID, "triggers"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\", \"content\": {\"type\": "
+						  "\"any_text\"}, \"end\": \"\\u0000\"}}", ERR_INVALID, "end must not"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\", \"content\": {\"type\": "
+						  "\"any_text\"}, \"end\": [\">\", \"a\\u0000\"]}}", ERR_INVALID, "end must not"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\\u0000\", \"content\": "
+						  "{\"type\": \"any_text\"}, \"end\": \">\"}}", ERR_INVALID, "begin must not"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"or\", \"elements\": [{\"type\": \"any_text\"}, "
+						  "{\"type\": \"const_string\", \"value\": \"\\u0000\"}]}}", ERR_INVALID,
+						  "value must not"},
+	{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\", \"\\u0000\"], \"structures\": [{\"begin\": \"<\", "
+						  "\"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "trigger must not"},
+	{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"separator\": \"\\u0000\", "
+						  "\"tags\": [{\"begin\": \"<\", \"content\": {\"type\": \"any_text\"}, \"end\": "
+						  "\">\"}]}}",
+		ERR_INVALID, "separator must not"}
+};
+
 static void
 refused(void)
 {
-	static const struct
-	{
-		GramKind	kind;
-		const char *spec;
-		ErrClass	cls;
-		const char *word;
-	}			bad[] = {
-		{GRAM_REGEX, "a(?=b)", ERR_UNSUPPORTED, "look-ahead"}, {GRAM_REGEX, "(", ERR_INVALID, "without"},
-		{GRAM_REGEX, "[^\\s\\S]", ERR_INVALID, "any text"},
-		{GRAM_GRAMMAR, " \n", ERR_INVALID, "empty"}, {GRAM_GRAMMAR, "a ::= \"x\"", ERR_INVALID, "root"},
-		{GRAM_GRAMMAR, "root ::= b", ERR_INVALID, "\"b\""},
-		{GRAM_GRAMMAR, "root ::= \"a\"\nroot ::= \"b\"", ERR_INVALID, "twice"},
-		{GRAM_GRAMMAR, "root ::= \"a", ERR_INVALID, "line 1"}, {GRAM_GRAMMAR, "root ::=\n(\"a\"", ERR_INVALID,
-																"line 2"},
-		{GRAM_GRAMMAR, "root ::= \"a\")", ERR_INVALID, "without"},
-		{GRAM_GRAMMAR, "root ::= [a", ERR_INVALID, "["}, {GRAM_GRAMMAR, "root ::= \"a\"{3,1}", ERR_INVALID,
-														  "count"},
-		{GRAM_GRAMMAR, "root ::= \"a\"{9999999}", ERR_TOO_LONG, "count"},
-		{GRAM_GRAMMAR, "root ::= \"\\xZZ\"", ERR_INVALID, "escape"},
-		{GRAM_GRAMMAR, "root ::= \"\\ud800\"", ERR_INVALID, "character"},
-		{GRAM_GRAMMAR, "root ::= \"a\" root", ERR_INVALID, "any text"},
-		{GRAM_GRAMMAR, "root ::= <tok>", ERR_UNSUPPORTED, "tokens"},
-		{GRAM_GRAMMAR, "root ::= (=\"a\")", ERR_UNSUPPORTED, "look-ahead"},
-		{GRAM_GRAMMAR, "start: b", ERR_INVALID, "\"b\""}, {GRAM_GRAMMAR, "start: \"a\" ; x", ERR_INVALID,
-														   "unexpected"},
-														   {GRAM_GRAMMAR, "%import python.X\nstart: X",
-															ERR_UNSUPPORTED, "%import"},
-		{GRAM_GRAMMAR, "%import common.NOPE\nstart: NOPE", ERR_UNSUPPORTED, "NOPE"},
-		{GRAM_GRAMMAR, "%declare X\nstart: X", ERR_UNSUPPORTED, "%declare is"},
-		{GRAM_GRAMMAR, "%llguidance {}\nstart: \"a\"", ERR_UNSUPPORTED, "%llguidance is"},
-		{GRAM_GRAMMAR, "start{x}: x", ERR_UNSUPPORTED, "templates"},
-		{GRAM_GRAMMAR, "start: /a(?!b)/", ERR_UNSUPPORTED, "look-ahead"},
-		{GRAM_GRAMMAR, "start: /a/x", ERR_UNSUPPORTED, "flag x"},
-		{GRAM_GRAMMAR, "start: \"a\"~3..2", ERR_INVALID, "order"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\", \"max_tokens\": 3}}", ERR_UNSUPPORTED,
-		 "max_tokens"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\", \"excludes\": [\"x\", \"\"]}}",
-		 ERR_INVALID, "excludes must"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"tags\": [], \"separator\": "
-							  "\",\"}}", ERR_INVALID, "needs tags"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"tags\": [{\"type\": "
-							  "\"or\", \"begin\": \"(\", \"content\": {\"type\": \"any_text\"}, \"end\": "
-							  "\")\"}], \"separator\": \",\"}}",
-			ERR_INVALID, "type must"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"triggered_tags\", \"triggers\": [\"<\"], "
-							  "\"at_least_one\": 1, \"tags\": [{\"begin\": \"<\", \"content\": {\"type\": "
-							  "\"any_text\"}, \"end\": \">\"}]}}",
-			ERR_INVALID, "at_least_one"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"any_text\"}, \"triggers\": [\"<\"]}",
-		 ERR_UNSUPPORTED, "triggers"},
-		{GRAM_STRUCTURAL_TAG, "[]", ERR_INVALID, "object"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"nope\"}}", ERR_UNSUPPORTED, "nope"},
-		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\"], \"structures\": [{\"begin\": \"x\", \"schema\": {}, "
-							  "\"end\": \"\"}]}", ERR_INVALID, "triggers"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\", \"content\": {\"type\": "
-							  "\"any_text\"}, \"end\": \"\\u0000\"}}", ERR_INVALID, "end must not"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\", \"content\": {\"type\": "
-							  "\"any_text\"}, \"end\": [\">\", \"a\\u0000\"]}}", ERR_INVALID, "end must not"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tag\", \"begin\": \"<\\u0000\", \"content\": "
-							  "{\"type\": \"any_text\"}, \"end\": \">\"}}", ERR_INVALID, "begin must not"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"or\", \"elements\": [{\"type\": \"any_text\"}, "
-							  "{\"type\": \"const_string\", \"value\": \"\\u0000\"}]}}", ERR_INVALID,
-							  "value must not"},
-		{GRAM_STRUCTURAL_TAG, "{\"triggers\": [\"<\", \"\\u0000\"], \"structures\": [{\"begin\": \"<\", "
-							  "\"schema\": {}, \"end\": \"\"}]}", ERR_INVALID, "trigger must not"},
-		{GRAM_STRUCTURAL_TAG, "{\"format\": {\"type\": \"tags_with_separator\", \"separator\": \"\\u0000\", "
-							  "\"tags\": [{\"begin\": \"<\", \"content\": {\"type\": \"any_text\"}, \"end\": "
-							  "\">\"}]}}",
-			ERR_INVALID, "separator must not"}
-	};
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
 	{
 		Err			e;
-		Grammar    *g = make(bad[i].kind, bad[i].spec, strlen(bad[i].spec), &e);
+		Grammar    *g = make(refusals[i].kind, refusals[i].spec, strlen(refusals[i].spec), &e);
 
-		CHECK(g == NULL && e.cls == bad[i].cls && strstr(e.msg, bad[i].word) != NULL, "%s: %d \"%s\"",
-			  bad[i].spec, e.cls, e.msg);
+		CHECK(g == NULL && e.cls == refusals[i].cls && strstr(e.msg, refusals[i].word) != NULL,
+			  "%s: %d \"%s\"", refusals[i].spec, e.cls, e.msg);
 		grammar_unref(g);
 	}
 	CHECK(make(GRAM_REGEX, "a\0b", 3, &(Err) {0}) == NULL, "NUL");

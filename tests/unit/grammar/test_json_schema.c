@@ -200,7 +200,8 @@ test_cases(void)
 		}
 }
 
-#define DIGITS_100 "1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+#define DIGITS_50 "12345678901234567890123456789012345678901234567890"
+#define DIGITS_100 DIGITS_50 DIGITS_50
 #define LONG_NUMBER(before, behind) before DIGITS_100 DIGITS_100 DIGITS_100 DIGITS_100 "1" behind
 #define LIST_AT(pointer) "{\"$defs\":{\"t1\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}," \
 						 "\"$ref\":\"#/$defs/t1" pointer "\"}"

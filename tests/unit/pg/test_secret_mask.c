@@ -120,9 +120,13 @@ test_same(void)
 static void
 test_places(void)
 {
-	static const char *const ways[] = {"llm_set_secret",
-									   "\\006cl\\006d!005f\\0073\\0065\\0074\\005f\\0073\\0065\\0063\\0072\\0065\\0074", "\\154\\154\\155\\137\\163\\145\\164\\137\\163\\145\\143\\162\\145\\164",
-	"\\x6c\\x6c\\x6d\\x5f\\x73\\x65\\x74\\x5F\\x73\\x65\\x63\\x72\\x65\\x74", "llm\\u005Fset\\+00005fsecret"};
+	static const char *const ways[] = {
+		"llm_set_secret",
+		"\\006cl\\006d!005f\\0073\\0065\\0074\\005f\\0073\\0065\\0063\\0072\\0065\\0074",
+		"\\154\\154\\155\\137\\163\\145\\164\\137\\163\\145\\143\\162\\145\\164",
+		"\\x6c\\x6c\\x6d\\x5f\\x73\\x65\\x74\\x5F\\x73\\x65\\x63\\x72\\x65\\x74",
+		"llm\\u005Fset\\+00005fsecret"
+	};
 
 	for (int w = 0; w < (int) lengthof(ways); w++)
 		for (int before = 0; before < 200; before++)

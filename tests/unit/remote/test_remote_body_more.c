@@ -13,93 +13,93 @@ put_pool(Buf *b, const char *task, const char *text)
 	put(b, WTAG_PROMPT, text);
 }
 
+static const struct
+{
+	int			dialect;
+	const char *task;
+	WireTag		tag;		/* 0 = none */
+	const char *value;
+	RShape		shape;
+	const char *path;
+	const char *body;		/* NULL: refused, path says how */
+}			pool_cases[] = {
+	{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+	{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+	{LLAMA, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+	{PYTHON, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+	{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"dimensions\":8}"},
+	{LLAMA, "embed", WTAG_DIMENSIONS, "8", 0, "parameter \"dimensions\"", NULL},
+	{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"base64\"}"},
+	{VLLM, "embed", WTAG_PROMPT_NAME, "query", 0, "parameter \"prompt_name\"", NULL},
+	{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"use_activation\":false}"},
+	{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+	{OPENAI, "embed", WTAG_USE_ACTIVATION, "0", 0, "parameter \"use_activation\"", NULL},
+	{PYTHON, "embed", WTAG_USE_ACTIVATION, "1", 0, "parameter \"use_activation\"", NULL},
+	{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\","
+	 "\"truncate_prompt_tokens\":-1}"},
+	{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+	{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
+	{VLLM, "embed", WTAG_LONG_INPUT, "chunk", 0, "parameter \"long_input\"", NULL},
+	{OPENAI, "embed", WTAG_LONG_INPUT, "truncate", 0, "parameter \"long_input\"", NULL},
+	{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":9}"},
+	{OPENAI, "embed", WTAG_TRUNCATE_TOKENS, "9", 0, "parameter \"truncate\"", NULL},
+	{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"add_special_tokens\":false}"},
+	{OPENAI, "embed", WTAG_ADD_SPECIAL, "0", 0, "parameter \"add_special_tokens\"", NULL},
+	{OPENAI, "embed", WTAG_MAX_TOKENS, "9", 0, "parameter \"max_tokens\"", NULL},
+	{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
+	{VLLM, "token_embed", 0, "", RSHAPE_POOLING, "/pooling",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_embed\",\"encoding_format\":\"float\"}"},
+	{VLLM, "token_classify", 0, "", RSHAPE_POOLING, "/pooling",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_classify\",\"encoding_format\":\"float\"}"},
+	{VLLM, "token_classify", WTAG_WANT_IDS, "1", 0, "tokens of the input", NULL},
+	{VLLM, "reward", 0, "", RSHAPE_POOLING, "/pooling",
+	 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
+	{VLLM, "reward", WTAG_STEP_TAG_ID, "5", 0, "parameter \"step_tag_id\"", NULL},
+	{VLLM, "reward", WTAG_RETURNED_TOKEN_IDS, "5", 0, "parameter \"returned_token_ids\"", NULL},
+	{OPENAI, "classify", 0, "", 0, "task \"classify\"", NULL},
+	{LLAMA, "token_embed", 0, "", 0, "task \"token_embed\"", NULL},
+	{OPENAI, "score", WTAG_PAIR, "y", 0, "task \"score\"", NULL},
+	{VLLM, "score", WTAG_PAIR, "y", RSHAPE_SCORE, "/score",
+	 "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}"},
+	{LLAMA, "score", WTAG_PAIR, "y", RSHAPE_RERANK, "/rerank",
+	 "{\"model\":\"Q/3\",\"query\":\"x\",\"documents\":[\"y\"]}"}
+};
+
 static void
 test_pool(void)
 {
-	static const struct
-	{
-		int			dialect;
-		const char *task;
-		WireTag		tag;		/* 0 = none */
-		const char *value;
-		RShape		shape;
-		const char *path;
-		const char *body;		/* NULL: refused, path says how */
-	}			cases[] = {
-		{OPENAI, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{VLLM, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{LLAMA, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
-		{PYTHON, "embed", 0, "", RSHAPE_EMBEDDINGS, "/embeddings", "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
-		{OPENAI, "embed", WTAG_DIMENSIONS, "8", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"dimensions\":8}"},
-		{LLAMA, "embed", WTAG_DIMENSIONS, "8", 0, "parameter \"dimensions\"", NULL},
-		{OPENAI, "embed", WTAG_INSTRUCTION, "query: ", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"query: x\"],\"encoding_format\":\"base64\"}"},
-		{VLLM, "embed", WTAG_PROMPT_NAME, "query", 0, "parameter \"prompt_name\"", NULL},
-		{VLLM, "embed", WTAG_USE_ACTIVATION, "0", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"use_activation\":false}"},
-		{OPENAI, "embed", WTAG_USE_ACTIVATION, "1", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{OPENAI, "embed", WTAG_USE_ACTIVATION, "0", 0, "parameter \"use_activation\"", NULL},
-		{PYTHON, "embed", WTAG_USE_ACTIVATION, "1", 0, "parameter \"use_activation\"", NULL},
-		{VLLM, "embed", WTAG_LONG_INPUT, "truncate", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\","
-		 "\"truncate_prompt_tokens\":-1}"},
-		{VLLM, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{OPENAI, "embed", WTAG_LONG_INPUT, "error", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\"}"},
-		{VLLM, "embed", WTAG_LONG_INPUT, "chunk", 0, "parameter \"long_input\"", NULL},
-		{OPENAI, "embed", WTAG_LONG_INPUT, "truncate", 0, "parameter \"long_input\"", NULL},
-		{VLLM, "embed", WTAG_TRUNCATE_TOKENS, "9", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"truncate_prompt_tokens\":9}"},
-		{OPENAI, "embed", WTAG_TRUNCATE_TOKENS, "9", 0, "parameter \"truncate\"", NULL},
-		{VLLM, "embed", WTAG_ADD_SPECIAL, "0", RSHAPE_EMBEDDINGS, "/embeddings",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"base64\",\"add_special_tokens\":false}"},
-		{OPENAI, "embed", WTAG_ADD_SPECIAL, "0", 0, "parameter \"add_special_tokens\"", NULL},
-		{OPENAI, "embed", WTAG_MAX_TOKENS, "9", 0, "parameter \"max_tokens\"", NULL},
-		{VLLM, "classify", WTAG_WANT_LABELS, "1", RSHAPE_CLASSIFY, "/classify",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"]}"},
-		{VLLM, "token_embed", 0, "", RSHAPE_POOLING, "/pooling",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_embed\",\"encoding_format\":\"float\"}"},
-		{VLLM, "token_classify", 0, "", RSHAPE_POOLING, "/pooling",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"task\":\"token_classify\",\"encoding_format\":\"float\"}"},
-		{VLLM, "token_classify", WTAG_WANT_IDS, "1", 0, "tokens of the input", NULL},
-		{VLLM, "reward", 0, "", RSHAPE_POOLING, "/pooling",
-		 "{\"model\":\"Q/3\",\"input\":[\"x\"],\"encoding_format\":\"float\"}"},
-		{VLLM, "reward", WTAG_STEP_TAG_ID, "5", 0, "parameter \"step_tag_id\"", NULL},
-		{VLLM, "reward", WTAG_RETURNED_TOKEN_IDS, "5", 0, "parameter \"returned_token_ids\"", NULL},
-		{OPENAI, "classify", 0, "", 0, "task \"classify\"", NULL},
-		{LLAMA, "token_embed", 0, "", 0, "task \"token_embed\"", NULL},
-		{OPENAI, "score", WTAG_PAIR, "y", 0, "task \"score\"", NULL},
-		{VLLM, "score", WTAG_PAIR, "y", RSHAPE_SCORE, "/score",
-		 "{\"model\":\"Q/3\",\"text_1\":\"x\",\"text_2\":\"y\"}"},
-		{LLAMA, "score", WTAG_PAIR, "y", RSHAPE_RERANK, "/rerank",
-		 "{\"model\":\"Q/3\",\"query\":\"x\",\"documents\":[\"y\"]}"}
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof(pool_cases) / sizeof(pool_cases[0]); i++)
 	{
 		Buf			b = {0};
 		Made		m;
 		char		what[100];
 
-		snprintf(what, sizeof(what), "%s %s %s=%s", dialects[cases[i].dialect], cases[i].task,
-				 cases[i].tag ? wire_tag_name(cases[i].tag) : "", cases[i].value);
-		put_pool(&b, cases[i].task, "x");
-		if (cases[i].tag)
-			put_any(&b, cases[i].tag, cases[i].value);
-		make(&m, WK_POOL, cases[i].dialect, "", &b);
-		if (cases[i].body == NULL)
+		snprintf(what, sizeof(what), "%s %s %s=%s", dialects[pool_cases[i].dialect], pool_cases[i].task,
+				 pool_cases[i].tag ? wire_tag_name(pool_cases[i].tag) : "", pool_cases[i].value);
+		put_pool(&b, pool_cases[i].task, "x");
+		if (pool_cases[i].tag)
+			put_any(&b, pool_cases[i].tag, pool_cases[i].value);
+		make(&m, WK_POOL, pool_cases[i].dialect, "", &b);
+		if (pool_cases[i].body == NULL)
 		{
-			check_refused(&m, what, ERR_UNSUPPORTED, cases[i].path);
+			check_refused(&m, what, ERR_UNSUPPORTED, pool_cases[i].path);
 			continue;
 		}
-		check_call(&m, what, cases[i].shape, cases[i].path, cases[i].body);
-		CHECK(m.ok && m.calls.v[0].off_v1 == (cases[i].shape == RSHAPE_CLASSIFY ||
-											  cases[i].shape == RSHAPE_POOLING), "%s", what);
+		check_call(&m, what, pool_cases[i].shape, pool_cases[i].path, pool_cases[i].body);
+		CHECK(m.ok && m.calls.v[0].off_v1 == (pool_cases[i].shape == RSHAPE_CLASSIFY ||
+											  pool_cases[i].shape == RSHAPE_POOLING), "%s", what);
 		done(&m);
 	}
 }
@@ -307,6 +307,15 @@ test_choose(void)
 		else
 			check_refused(&m, dialects[d], ERR_UNSUPPORTED, "log-probabilities of given texts");
 	}
+}
+
+/* Texts behind a chat, and what is refused. */
+static void
+test_choose_chat(void)
+{
+	Buf			b = {0};
+	Made		m;
+
 	for (int i = 0; i < 2; i++)
 	{
 		put(&b, WTAG_MESSAGES, i == 0 ? " [ ] " : "[{\"role\":\"user\",\"content\":\"]\"} ]\n");
@@ -609,6 +618,7 @@ main(void)
 	RUN(test_gather());
 	RUN(test_gather_pairs());
 	RUN(test_choose());
+	RUN(test_choose_chat());
 	RUN(test_tokens());
 	RUN(test_others());
 	RUN(test_api());

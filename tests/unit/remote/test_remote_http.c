@@ -258,37 +258,39 @@ test_headers_refused(void)
 	}
 }
 
+static const struct
+{
+	const char *s;
+	int64_t		ms;
+}			durations[] = {
+	{"6m0s", 360000}, {"1s", 1000}, {"20ms", 20}, {"1h2m3s", 3723000}, {"1.5s", 1500}, {"0s", 0},
+	{"7", 7000}, {"0.25", 250}, {"1d", 86400000},
+	{"1m0.5s", 60500}, {"999us", 1}, {"1ns", 1}, {"99999999999999999999999s", 86400000},
+	{"365d", 86400000},
+	{"", -1}, {"s", -1}, {"-1s", -1}, {"1x", -1}, {"1s2", -1}, {"1 s", -1}, {"abc", -1}, {"1.s", -1},
+	{".5s", -1}, {"1e3", -1}, {"1s ", -1},
+};
+
+static const struct
+{
+	const char *head;
+	int64_t		ms;
+}			wait_heads[] = {
+	{"Retry-After: 5", 5000}, {"retry-after:5", 5000}, {"RETRY-AFTER:  5  ", 5000}, {"Retry-After: 0", 0},
+	{"Retry-After: 1.5", 1500},
+	{"Retry-After: -5", -1}, {"Retry-After: soon", -1}, {"Retry-After:", -1}, {"Retry-After: 1s", -1},
+	{"Retry-After: 9999999999999999999999", 86400000},
+	{"Retry-After: Sun, 06 Nov 1994 08:49:37 GMT", 0}, {"Retry-After: Fri, 31 Dec 2199 23:59:59 GMT",
+														86400000},
+	{"retry-after-ms: 250", 250}, {"Retry-After-Ms: 0.5", 1}, {"retry-after-ms: x", -1},
+	{"retry-after-ms: 99999999999999999999", 86400000},
+	{"X-Retry-After: 5", -1}, {"Retry-Afte: 5", -1},
+};
+
 /* What the endpoint says of waits. */
 static void
 test_waits(void)
 {
-	static const struct
-	{
-		const char *s;
-		int64_t		ms;
-	}			durations[] = {
-		{"6m0s", 360000}, {"1s", 1000}, {"20ms", 20}, {"1h2m3s", 3723000}, {"1.5s", 1500}, {"0s", 0},
-		{"7", 7000}, {"0.25", 250}, {"1d", 86400000},
-		{"1m0.5s", 60500}, {"999us", 1}, {"1ns", 1}, {"99999999999999999999999s", 86400000},
-		{"365d", 86400000},
-		{"", -1}, {"s", -1}, {"-1s", -1}, {"1x", -1}, {"1s2", -1}, {"1 s", -1}, {"abc", -1}, {"1.s", -1},
-		{".5s", -1}, {"1e3", -1}, {"1s ", -1},
-	};
-	static const struct
-	{
-		const char *head;
-		int64_t		ms;
-	}			heads[] = {
-		{"Retry-After: 5", 5000}, {"retry-after:5", 5000}, {"RETRY-AFTER:  5  ", 5000}, {"Retry-After: 0", 0},
-		{"Retry-After: 1.5", 1500},
-		{"Retry-After: -5", -1}, {"Retry-After: soon", -1}, {"Retry-After:", -1}, {"Retry-After: 1s", -1},
-		{"Retry-After: 9999999999999999999999", 86400000},
-		{"Retry-After: Sun, 06 Nov 1994 08:49:37 GMT", 0}, {"Retry-After: Fri, 31 Dec 2199 23:59:59 GMT",
-															86400000},
-		{"retry-after-ms: 250", 250}, {"Retry-After-Ms: 0.5", 1}, {"retry-after-ms: x", -1},
-		{"retry-after-ms: 99999999999999999999", 86400000},
-		{"X-Retry-After: 5", -1}, {"Retry-Afte: 5", -1},
-	};
 	Got			g = {0};
 	HttpResult	r;
 	char		date[80];
@@ -301,11 +303,12 @@ test_waits(void)
 
 		CHECK(ms == durations[i].ms, "%s: %lld", durations[i].s, (long long) ms);
 	}
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+	for (size_t i = 0; i < sizeof(wait_heads) / sizeof(wait_heads[0]); i++)
 	{
 		http_head_reset(&r);
-		http_head_line(&r, heads[i].head, strlen(heads[i].head));
-		CHECK(r.retry_after_ms == heads[i].ms, "%s: %lld", heads[i].head, (long long) r.retry_after_ms);
+		http_head_line(&r, wait_heads[i].head, strlen(wait_heads[i].head));
+		CHECK(r.retry_after_ms == wait_heads[i].ms, "%s: %lld", wait_heads[i].head,
+			  (long long) r.retry_after_ms);
 	}
 	gmtime_r(&t, &tm);
 	strftime(date, sizeof(date), "Retry-After: %a, %d %b %Y %H:%M:%S GMT", &tm);

@@ -202,27 +202,26 @@ test_stream(void)
 	REFUSE(&s, "data: [DONE]\n\n", ERR_PROTOCOL, "no choice");
 	REFUSE(&s, "{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}", ERR_PROTOCOL, "no choice");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]"), ERR_PROTOCOL, "not JSON");
-	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV(
-														 "{\"error\":{\"message\":\"out of "
+	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV("{\"error\":{\"message\":\"out of "
 														 "blocks\",\"code\":500}}"), ERR_UNAVAILABLE,
 														 "out of blocks");
 	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\"}]}") EV("{\"error\":\"what\"}"), ERR_UNAVAILABLE, "what");
-	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}") EV(
-			"{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "behind its finish_reason");
+	REFUSE(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}")
+		   EV("{\"choices\":[{\"text\":\"b\"}]}"), ERR_PROTOCOL, "behind its finish_reason");
 	/* an answer may end without its [DONE] */
 	EXPECT(&s, EV("{\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}"),
 		   "ACCEPTED;TEXT text=<a>;DONE finish_reason=<stop>;");
 	s.ask[0].n = 2;
-	EXPECT(&s, EV("{\"choices\":[{\"index\":1,\"text\":\"x\"}]}") EV(
-																	 "{\"choices\":[{\"index\":0,"
+	EXPECT(&s, EV("{\"choices\":[{\"index\":1,\"text\":\"x\"}]}") EV("{\"choices\":[{\"index\":0,"
 																	 "\"text\":\"a\","
 																	 "\"finish_reason\":\"stop\","
 																	 "\"stop_reason\":7}]}")
 		   EV("{\"choices\":[{\"index\":1,\"text\":\"\",\"finish_reason\":\"length\"}]}") "data: [DONE]\n\n",
 		   "ACCEPTED;TEXT index=1 text=<x>;TEXT index=0 text=<a> finish_reason=<stop> stop_reason=<7>;TEXT "
 		   "index=1 text=<> finish_reason=<length>;DONE;");
-	REFUSE(&s, EV(
-				  "{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n", ERR_PROTOCOL, "no choice 1");
+	REFUSE(&s,
+		   EV("{\"choices\":[{\"index\":0,\"text\":\"a\",\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n",
+		   ERR_PROTOCOL, "no choice 1");
 	scene_free(&s);
 }
 
@@ -233,11 +232,10 @@ test_chat_stream(void)
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
 	s.call[0].stream = s.ask[0].stream = true;
-	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}") EV(
-			"{\"choices\":[{\"delta\":{\"reasoning_content\":\"h\"}}]}")
-		   EV("{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}") EV(
-																	"{\"choices\":[{\"delta\":{},"
-																	"\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n",
+	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"reasoning_content\":\"h\"}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}")
+		   EV("{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}") "data: [DONE]\n\n",
 		   "ACCEPTED;TEXT reasoning=<h>;TEXT text=<a>;DONE finish_reason=<stop>;");
 	/* tool calls come in pieces, by index */
 	EXPECT(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\","
@@ -320,6 +318,13 @@ test_logprobs(void)
 		   "lp_ranks={-1} lp_lengths={1} lp_bytes=<b> cum_logprob=-3 finish_reason=<stop>;DONE "
 		   "completion_tokens=2;");
 	scene_free(&s);
+}
+
+/* Of chats, and of prompts. */
+static void
+test_chat_logprobs(void)
+{
+	Scene		s;
 
 	scene_init(&s, WK_GENERATE, RSHAPE_CHAT);
 	s.ask[0].logprobs = 1;
@@ -406,6 +411,7 @@ main(void)
 	RUN(test_stream());
 	RUN(test_chat_stream());
 	RUN(test_logprobs());
+	RUN(test_chat_logprobs());
 	RUN(test_restart());
 	return check_done("test_remote_reply");
 }

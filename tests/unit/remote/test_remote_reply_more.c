@@ -166,17 +166,23 @@ test_tokens(void)
 		offsets "}}],\"usage\":{\"prompt_tokens\":" prompt ",\"completion_tokens\":" completion "}}"
 
 static void
+choose_scene(Scene *s, FieldSpan *choice)
+{
+	scene_init(s, WK_LOGPROBS, RSHAPE_LOGPROBS);
+	s->ask[0].prompt = span_of("Q: x\nA:");
+	s->ask[0].choices = choice;
+	s->ask[0].n_choices = 1;
+}
+
+static void
 test_choose(void)
 {
 	static const Dialect vllm = {.caps = CAP_ECHO | CAP_ECHO_ONLY};
 	static const Dialect python = {.caps = CAP_ECHO | CAP_LLAMA};
-	FieldSpan	choice[1] = {span_of(" no way")};
+	FieldSpan	choice = span_of(" no way");
 	Scene		s;
 
-	scene_init(&s, WK_LOGPROBS, RSHAPE_LOGPROBS);
-	s.ask[0].prompt = span_of("Q: x\nA:");
-	s.ask[0].choices = choice;
-	s.ask[0].n_choices = 1;
+	choose_scene(&s, &choice);
 	/* a token behind the prompt was generated */
 	EXPECT(&s, LP("[\"Q\",\": x\",\"\\n\",\"A\",\":\",\" no\",\" way\",\" y\"]",
 				  "[null,-1,-1,-1,-1,-0.5,-2,-3]",
@@ -218,8 +224,19 @@ test_choose(void)
 				  "[null,{\"x\":-1},{\"no\":-0.5},{\"way\":-2}]", "[0,7,8,11]", "4", "0"),
 		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-0.5,-2} rows=1 prompt_tokens=4 "
 		   "completion_tokens=0;");
-	/* characters in pieces: offsets tell, if they agree with the texts */
-	choice[0] = span_of(" \xf0\x9f\x98\x80");
+	scene_free(&s);
+}
+
+/* Characters in pieces. */
+static void
+test_choose_pieces(void)
+{
+	FieldSpan	choice;
+	Scene		s;
+
+	choose_scene(&s, &choice);
+	/* offsets tell, if they agree with the texts */
+	choice = span_of(" \xf0\x9f\x98\x80");
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"\",\"\",\"\"]", "[null,-1,-2,-3,-4,-5]",
 				  "[null,{\" \":-1},{},{},{},{}]", "[0,7,8,8,8,8]", "6", "0"),
 		   "ACCEPTED prompt_tokens=6;DONE counts={5} greedy={1} floats={-1,-2,-3,-4,-5} rows=1 "
@@ -235,7 +252,7 @@ test_choose(void)
 		   "ACCEPTED prompt_tokens=4;DONE counts={3} greedy={1} floats={-1,-2,-3} rows=1 prompt_tokens=4 "
 		   "completion_tokens=0;");
 	/* without a space between: vLLM leaves the first parts' texts out, llama-cpp-python all */
-	choice[0] = span_of("\xf0\x9f\x98\x80!");
+	choice = span_of("\xf0\x9f\x98\x80!");
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\"\",\"\",\"\xf0\x9f\x98\x80\",\"!\"]", "[null,-1,-2,-3,-4]",
 				  "[null,{},{},{},{}]", "[3,10,10,10,11]", "5", "0"),
 		   "ACCEPTED prompt_tokens=5;DONE counts={4} greedy={1} floats={-1,-2,-3,-4} rows=1 prompt_tokens=5 "
@@ -257,7 +274,7 @@ test_choose(void)
 	REFUSE(&s, LP("[\"Q\",\"\xef\xbf\xbd\",\"\xef\xbf\xbd\",\"!\"]", "[null,-1,-2,-3]", "[null,{},{},{}]",
 				  "[0,1,2,4]", "4", "0"), ERR_PROTOCOL, "not the text");
 	s.ask[0].prompt = span_of("Q: x\nA:");
-	choice[0] = span_of(" \xf0\x9f\x98\x80");
+	choice = span_of(" \xf0\x9f\x98\x80");
 	/* what was generated doesn't stand behind the prompt */
 	EXPECT(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]",
 				  "[0,7,8,9]", "3", "1"),
@@ -265,7 +282,17 @@ test_choose(void)
 		   "completion_tokens=1;");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" \",\"\",\"!\"]", "[null,-1,-2,-3]", "[null,{\" \":-1},{},{}]",
 				  "[0,7,8,8]", "3", "1"), ERR_PROTOCOL, "not the text");
-	choice[0] = span_of(" no way");
+	scene_free(&s);
+}
+
+/* What is refused, vLLM's other way, and a text without choices. */
+static void
+test_choose_others(void)
+{
+	FieldSpan	choice = span_of(" no way");
+	Scene		s;
+
+	choose_scene(&s, &choice);
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" yes\",\" way\"]", "[null,-0.5,-2]", "[null,{},{}]", "[0,7,10]", "3",
 				  "0"), ERR_PROTOCOL, "not the text");
 	REFUSE(&s, LP("[\"Q: x\\nA:\",\" no\",\" way\"]", "[null,-0.5,null]", "[null,{},{}]", "[0,7,10]", "3",
@@ -348,15 +375,13 @@ test_api(void)
 		   ERR_UNAVAILABLE, "busy");
 	REFUSE(&s, "[1]", ERR_PROTOCOL, "no object");
 	s.call[0].stream = s.ask[0].stream = true;
-	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV(
-																	   "{\"choices\":[],"
-																	   "\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
+	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}")
+		   EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
 		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;DONE prompt_tokens=3 "
 		   "api_status=200;");
 	s.ask[0].api_body = span_of(" {\"stream_options\": {\"include_usage\": true}}");
-	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}") EV(
-																	   "{\"choices\":[],"
-																	   "\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
+	EXPECT(&s, EV("{\"model\":\"y\",\"choices\":[{\"delta\":{}}]}")
+		   EV("{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}") "data: [DONE]\n\n",
 		   "TEXT text=<{\"model\":\"big\",\"choices\":[{\"delta\":{}}]}>;TEXT "
 		   "text=<{\"choices\":[],\"usage\":{\"prompt_tokens\":3}}>;DONE prompt_tokens=3 api_status=200;");
 	EXPECT(&s, "event: message_start\n" EV("{\"type\":\"message_start\",\"message\":{\"model\":\"y\","
@@ -395,56 +420,57 @@ test_models(void)
 	scene_free(&s);
 }
 
+static const struct
+{
+	int			status;
+	const char *body;
+	ErrClass	cls;
+	const char *detail;		/* NULL: whatever */
+}			error_cases[] = {
+	{401, "{\"error\":{\"message\":\"bad key sk-secret\",\"code\":\"invalid_api_key\"}}", ERR_AUTH,
+	 "Status 401: bad key *** (https://e/v1)"},
+	{407, "", ERR_AUTH, "Status 407 of https://e/v1"},
+	{403, "{\"detail\":\"no\"}", ERR_FORBIDDEN, "Status 403: no (https://e/v1)"},
+	{404, "{\"object\":\"error\",\"message\":\"The model `x` does not exist.\",\"code\":404}",
+	 ERR_NOT_FOUND, "Status 404: The model `x` does not exist. (https://e/v1)"},
+	{400, "{\"error\":\"what\"}", ERR_INVALID, "Status 400: what (https://e/v1)"},
+	{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"deep\"}}}}}", ERR_UNAVAILABLE,
+	 "Status 500: deep (https://e/v1)"},
+	{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"too deep\"}}}}}}",
+	 ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
+	{400, "{\"error\":{\"message\":\"This model's maximum context length is 5 tokens\"}}", ERR_TOO_LONG,
+	 NULL},
+	{400, "{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}", ERR_INVALID, NULL},
+	{422, "{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"not a number\"},{\"msg\":\"b\"}]}",
+	 ERR_INVALID,
+	"Status 422: not a number at [\"body\",\"n\"]; b (https://e/v1)"},
+	{413, "too\x01 big\xff", ERR_TOO_LONG, "Status 413: too  big? (https://e/v1)"},
+	{408, "", ERR_UNAVAILABLE, NULL}, {425, "", ERR_UNAVAILABLE, NULL},
+	{429, "slow down", ERR_UNAVAILABLE, "Status 429: slow down (https://e/v1)"},
+	{500, "<html>sk-secret", ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
+	{503, "{\"error\":", ERR_UNAVAILABLE, "Status 503: {\"error\": (https://e/v1)"},
+	{501, "", ERR_UNSUPPORTED, NULL},
+	{400, "{\"error\":{\"message\":\"no images\",\"type\":\"NotImplementedError\",\"param\":null,"
+		  "\"code\":400}}", ERR_UNSUPPORTED, "Status 400: no images (https://e/v1)"},
+	{302, "", ERR_FORBIDDEN, NULL}, {204, "", ERR_PROTOCOL, NULL}, {418, "", ERR_PROTOCOL, NULL},
+	{600, "", ERR_PROTOCOL, NULL}
+};
+
 static void
 test_errors(void)
 {
-	static const struct
-	{
-		int			status;
-		const char *body;
-		ErrClass	cls;
-		const char *detail;		/* NULL: whatever */
-	}			cases[] = {
-		{401, "{\"error\":{\"message\":\"bad key sk-secret\",\"code\":\"invalid_api_key\"}}", ERR_AUTH,
-		 "Status 401: bad key *** (https://e/v1)"},
-		{407, "", ERR_AUTH, "Status 407 of https://e/v1"},
-		{403, "{\"detail\":\"no\"}", ERR_FORBIDDEN, "Status 403: no (https://e/v1)"},
-		{404, "{\"object\":\"error\",\"message\":\"The model `x` does not exist.\",\"code\":404}",
-		 ERR_NOT_FOUND, "Status 404: The model `x` does not exist. (https://e/v1)"},
-		{400, "{\"error\":\"what\"}", ERR_INVALID, "Status 400: what (https://e/v1)"},
-		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"deep\"}}}}}", ERR_UNAVAILABLE,
-		 "Status 500: deep (https://e/v1)"},
-		{500, "{\"error\":{\"error\":{\"error\":{\"error\":{\"error\":{\"message\":\"too deep\"}}}}}}",
-		 ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
-		{400, "{\"error\":{\"message\":\"This model's maximum context length is 5 tokens\"}}", ERR_TOO_LONG,
-		 NULL},
-		{400, "{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}", ERR_INVALID, NULL},
-		{422, "{\"detail\":[{\"loc\":[\"body\",\"n\"],\"msg\":\"not a number\"},{\"msg\":\"b\"}]}",
-		 ERR_INVALID,
-		"Status 422: not a number at [\"body\",\"n\"]; b (https://e/v1)"},
-		{413, "too\x01 big\xff", ERR_TOO_LONG, "Status 413: too  big? (https://e/v1)"},
-		{408, "", ERR_UNAVAILABLE, NULL}, {425, "", ERR_UNAVAILABLE, NULL},
-		{429, "slow down", ERR_UNAVAILABLE, "Status 429: slow down (https://e/v1)"},
-		{500, "<html>sk-secret", ERR_UNAVAILABLE, "Status 500 of https://e/v1"},
-		{503, "{\"error\":", ERR_UNAVAILABLE, "Status 503: {\"error\": (https://e/v1)"},
-		{501, "", ERR_UNSUPPORTED, NULL},
-		{400, "{\"error\":{\"message\":\"no images\",\"type\":\"NotImplementedError\",\"param\":null,"
-			  "\"code\":400}}", ERR_UNSUPPORTED, "Status 400: no images (https://e/v1)"},
-		{302, "", ERR_FORBIDDEN, NULL}, {204, "", ERR_PROTOCOL, NULL}, {418, "", ERR_PROTOCOL, NULL},
-		{600, "", ERR_PROTOCOL, NULL}
-	};
 	ROptions	o = {.name = (char *) "big",.model = (char *) "there/big"};
 	Buf			longest = {0};
 	Err			e;
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof(error_cases) / sizeof(error_cases[0]); i++)
 	{
 		memset(&e, 0, sizeof(e));
-		reply_error(cases[i].status, cases[i].body, strlen(cases[i].body), &o, "https://e/v1",
-					span_of("sk-secret"), &e);
-		CHECK(e.cls == cases[i].cls, "%d: class %d: %s", cases[i].status, e.cls, e.msg);
-		CHECK(cases[i].detail == NULL || strcmp(e.detail, cases[i].detail) == 0, "%d: %s", cases[i].status,
-			  e.detail);
+		reply_error(error_cases[i].status, error_cases[i].body, strlen(error_cases[i].body), &o,
+					"https://e/v1", span_of("sk-secret"), &e);
+		CHECK(e.cls == error_cases[i].cls, "%d: class %d: %s", error_cases[i].status, e.cls, e.msg);
+		CHECK(error_cases[i].detail == NULL || strcmp(e.detail, error_cases[i].detail) == 0, "%d: %s",
+			  error_cases[i].status, e.detail);
 		CHECK(strstr(e.msg, "sk-secret") == NULL && strstr(e.detail, "sk-secret") == NULL &&
 			  strstr(e.hint, "sk-secret") == NULL, "the secret");
 		CHECK(strstr(e.msg, "\"big\"") != NULL, "%s", e.msg);
@@ -529,6 +555,8 @@ main(void)
 	RUN(test_scores());
 	RUN(test_tokens());
 	RUN(test_choose());
+	RUN(test_choose_pieces());
+	RUN(test_choose_others());
 	RUN(test_choices());
 	RUN(test_api());
 	RUN(test_models());

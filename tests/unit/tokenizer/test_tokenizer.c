@@ -353,84 +353,84 @@ refused_regexes(void)
 #define REST ",\"decoder\":{\"type\":\"ByteLevel\"}}"
 #define GOOD MODEL("\"a\":0,\"b\":1,\"ab\":2", "\"a b\"")
 
+static const struct
+{
+	const char *json;
+	ErrClass	cls;		/* ERR_NONE = accepted */
+	const char *msg;		/* part of the message */
+}			hf_rows[] = {
+	{"{" GOOD REST, ERR_NONE, ""},
+	{"{" MODEL("\"a\":0,\"b\":1,\"ab\":2", "[\"a\",\"b\"]") REST, ERR_NONE, ""},
+	{"", ERR_BAD_FILE, "not a JSON object"},
+	{"[]", ERR_BAD_FILE, "not a JSON object"},
+	{"{" GOOD REST "x", ERR_BAD_FILE, "not a JSON object"},
+	{"{" GOOD ",\"decoder\":{\"type\":\"Byte", ERR_BAD_FILE, "not a JSON object"},
+	{"{\"a\":\"\xFF\"}", ERR_BAD_FILE, "not valid UTF-8"},
+	{"{}", ERR_BAD_FILE, "no model"},
+	{"{\"model\":{\"type\":\"BPE\"}}", ERR_BAD_FILE, "no vocabulary"},
+	{"{\"model\":{\"type\":\"Trigram\",\"vocab\":[]}}", ERR_UNSUPPORTED, "Trigram"},
+	{"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ERR_BAD_FILE, "empty"},
+	{"{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", ERR_BAD_FILE, "no vocabulary"},
+	{"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]]}}", ERR_UNSUPPORTED, "without unk_id"},
+	{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",-1]]}}", ERR_BAD_FILE, "unk_id"},
+	{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",1e999]]}}", ERR_BAD_FILE, "score"},
+	{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\"]]}}", ERR_BAD_FILE, "score"},
+	{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]]}}", ERR_NONE, ""},
+	{"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", ERR_BAD_FILE, "[UNK]"},
+	{"{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"a\":0}}}", ERR_BAD_FILE,
+	 "\"u\""},
+	{"{" MODEL("", "") REST, ERR_BAD_FILE, "empty"},
+	{"{" MODEL("\"a\":0,\"b\":0", "") REST, ERR_BAD_FILE, "given twice"},
+	{"{" MODEL("\"a\":0,\"a\":1", "") REST, ERR_BAD_FILE, "given twice"},
+	{"{" MODEL("\"a\":-1", "") REST, ERR_BAD_FILE, "bad id"},
+	{"{" MODEL("\"a\":1.5", "") REST, ERR_BAD_FILE, "bad id"},
+	{"{" MODEL("\"a\":1e300", "") REST, ERR_BAD_FILE, "bad id"},
+	{"{" MODEL("\"a\":99999999", "") REST, ERR_BAD_FILE, "bad id"},
+	{"{" MODEL("\"a\":\"x\"", "") REST, ERR_BAD_FILE, "bad id"},
+	{"{" MODEL("\"a\":0,\"b\":1", "\"a b\"") REST, ERR_BAD_FILE, "not of tokens in"},
+	{"{" MODEL("\"a\":0,\"b\":1", "\"ab\"") REST, ERR_BAD_FILE, "not a pair"},
+	{"{" MODEL("\"a\":0,\"b\":1", "[\"a\"]") REST, ERR_BAD_FILE, "not a pair"},
+	{"{" MODEL("\"a\":0,\"b\":1", "7") REST, ERR_BAD_FILE, "not a pair"},
+	{"{" GOOD "}", ERR_NONE, ""},
+	{"{" GOOD ",\"decoder\":{\"type\":\"CTC\"}}", ERR_UNSUPPORTED, "CTC"},
+	{"{" GOOD ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+	"{\"type\":\"Metaspace\"}]}}", ERR_UNSUPPORTED, "order of decoders"},
+	{"{" GOOD ",\"normalizer\":{\"type\":\"Uppercase\"}" REST, ERR_UNSUPPORTED, "Uppercase"},
+	{"{" GOOD ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}" REST,
+	 ERR_BAD_FILE,
+	"charsmap is malformed"},
+	{"{" GOOD ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}"
+	 REST,
+	ERR_UNSUPPORTED, "group without end"},
+	{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"Bert\"}" REST, ERR_UNSUPPORTED, "pre_tokenizer \"Bert\""},
+	{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"FixedLength\",\"length\":0}" REST, ERR_BAD_FILE,
+	 "FixedLength"},
+	{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a)\\\\1\"},"
+	"\"behavior\":\"Isolated\",\"invert\":false}" REST, ERR_UNSUPPORTED, "unknown escape"},
+	{"{" GOOD ",\"post_processor\":{\"type\":\"X\"}" REST, ERR_UNSUPPORTED, "post_processor"},
+	{"{" GOOD ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}" REST, ERR_BAD_FILE,
+	 "once"},
+	{"{" GOOD ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",9],\"sep\":[\"a\",0]}"
+	 REST,
+	ERR_BAD_FILE, "does not exist"},
+	{"{" GOOD ",\"added_tokens\":[{\"id\":3}]" REST, ERR_BAD_FILE, "added token"},
+	{"{" GOOD ",\"added_tokens\":[{\"id\":0,\"content\":\"x\"}]" REST, ERR_BAD_FILE, "which is"},
+	{"{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{\"a\":0},\"merges\":[]}}", ERR_UNSUPPORTED,
+	 "dropout"},
+	{"{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"vocab\":{\"a\":0},\"merges\":[]}" REST,
+	ERR_BAD_FILE, "unk_token"},
+};
+
 static void
 refusals(void)
 {
-	static const struct
-	{
-		const char *json;
-		ErrClass	cls;		/* ERR_NONE = accepted */
-		const char *msg;		/* part of the message */
-	}			row[] = {
-		{"{" GOOD REST, ERR_NONE, ""},
-		{"{" MODEL("\"a\":0,\"b\":1,\"ab\":2", "[\"a\",\"b\"]") REST, ERR_NONE, ""},
-		{"", ERR_BAD_FILE, "not a JSON object"},
-		{"[]", ERR_BAD_FILE, "not a JSON object"},
-		{"{" GOOD REST "x", ERR_BAD_FILE, "not a JSON object"},
-		{"{" GOOD ",\"decoder\":{\"type\":\"Byte", ERR_BAD_FILE, "not a JSON object"},
-		{"{\"a\":\"\xFF\"}", ERR_BAD_FILE, "not valid UTF-8"},
-		{"{}", ERR_BAD_FILE, "no model"},
-		{"{\"model\":{\"type\":\"BPE\"}}", ERR_BAD_FILE, "no vocabulary"},
-		{"{\"model\":{\"type\":\"Trigram\",\"vocab\":[]}}", ERR_UNSUPPORTED, "Trigram"},
-		{"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ERR_BAD_FILE, "empty"},
-		{"{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", ERR_BAD_FILE, "no vocabulary"},
-		{"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]]}}", ERR_UNSUPPORTED, "without unk_id"},
-		{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",-1]]}}", ERR_BAD_FILE, "unk_id"},
-		{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",1e999]]}}", ERR_BAD_FILE, "score"},
-		{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\"]]}}", ERR_BAD_FILE, "score"},
-		{"{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",0]]}}", ERR_NONE, ""},
-		{"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", ERR_BAD_FILE, "[UNK]"},
-		{"{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":{\"a\":0}}}", ERR_BAD_FILE,
-		 "\"u\""},
-		{"{" MODEL("", "") REST, ERR_BAD_FILE, "empty"},
-		{"{" MODEL("\"a\":0,\"b\":0", "") REST, ERR_BAD_FILE, "given twice"},
-		{"{" MODEL("\"a\":0,\"a\":1", "") REST, ERR_BAD_FILE, "given twice"},
-		{"{" MODEL("\"a\":-1", "") REST, ERR_BAD_FILE, "bad id"},
-		{"{" MODEL("\"a\":1.5", "") REST, ERR_BAD_FILE, "bad id"},
-		{"{" MODEL("\"a\":1e300", "") REST, ERR_BAD_FILE, "bad id"},
-		{"{" MODEL("\"a\":99999999", "") REST, ERR_BAD_FILE, "bad id"},
-		{"{" MODEL("\"a\":\"x\"", "") REST, ERR_BAD_FILE, "bad id"},
-		{"{" MODEL("\"a\":0,\"b\":1", "\"a b\"") REST, ERR_BAD_FILE, "not of tokens in"},
-		{"{" MODEL("\"a\":0,\"b\":1", "\"ab\"") REST, ERR_BAD_FILE, "not a pair"},
-		{"{" MODEL("\"a\":0,\"b\":1", "[\"a\"]") REST, ERR_BAD_FILE, "not a pair"},
-		{"{" MODEL("\"a\":0,\"b\":1", "7") REST, ERR_BAD_FILE, "not a pair"},
-		{"{" GOOD "}", ERR_NONE, ""},
-		{"{" GOOD ",\"decoder\":{\"type\":\"CTC\"}}", ERR_UNSUPPORTED, "CTC"},
-		{"{" GOOD ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
-		"{\"type\":\"Metaspace\"}]}}", ERR_UNSUPPORTED, "order of decoders"},
-		{"{" GOOD ",\"normalizer\":{\"type\":\"Uppercase\"}" REST, ERR_UNSUPPORTED, "Uppercase"},
-		{"{" GOOD ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}" REST,
-		 ERR_BAD_FILE,
-		"charsmap is malformed"},
-		{"{" GOOD ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}"
-		 REST,
-		ERR_UNSUPPORTED, "group without end"},
-		{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"Bert\"}" REST, ERR_UNSUPPORTED, "pre_tokenizer \"Bert\""},
-		{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"FixedLength\",\"length\":0}" REST, ERR_BAD_FILE,
-		 "FixedLength"},
-		{"{" GOOD ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a)\\\\1\"},"
-		"\"behavior\":\"Isolated\",\"invert\":false}" REST, ERR_UNSUPPORTED, "unknown escape"},
-		{"{" GOOD ",\"post_processor\":{\"type\":\"X\"}" REST, ERR_UNSUPPORTED, "post_processor"},
-		{"{" GOOD ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}" REST, ERR_BAD_FILE,
-		 "once"},
-		{"{" GOOD ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",9],\"sep\":[\"a\",0]}"
-		 REST,
-		ERR_BAD_FILE, "does not exist"},
-		{"{" GOOD ",\"added_tokens\":[{\"id\":3}]" REST, ERR_BAD_FILE, "added token"},
-		{"{" GOOD ",\"added_tokens\":[{\"id\":0,\"content\":\"x\"}]" REST, ERR_BAD_FILE, "which is"},
-		{"{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{\"a\":0},\"merges\":[]}}", ERR_UNSUPPORTED,
-		 "dropout"},
-		{"{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"vocab\":{\"a\":0},\"merges\":[]}" REST,
-		ERR_BAD_FILE, "unk_token"},
-	};
-
-	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+	for (size_t i = 0; i < sizeof(hf_rows) / sizeof(hf_rows[0]); i++)
 	{
 		Err			e = {0};
-		Tok		   *t = tok_from_hf(row[i].json, strlen(row[i].json), NULL, 0, &e);
+		Tok		   *t = tok_from_hf(hf_rows[i].json, strlen(hf_rows[i].json), NULL, 0, &e);
 
-		CHECK((t == NULL) == (row[i].cls != ERR_NONE) && e.cls == row[i].cls &&
-			  strstr(e.msg, row[i].msg) != NULL, "%s -> %s", row[i].json, e.msg);
+		CHECK((t == NULL) == (hf_rows[i].cls != ERR_NONE) && e.cls == hf_rows[i].cls &&
+			  strstr(e.msg, hf_rows[i].msg) != NULL, "%s -> %s", hf_rows[i].json, e.msg);
 		if (strstr(e.msg, "unknown escape"))
 			CHECK(strcmp(e.detail, "(a)\\1") == 0, "detail is \"%s\"", e.detail);
 		tok_free(t);

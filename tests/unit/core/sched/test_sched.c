@@ -1151,12 +1151,8 @@ test_idmap(void)
 int
 main(void)
 {
-	RUN(test_fork_tail(16, 1));
-	RUN(test_fork_tail(16, 3));
-	RUN(test_fork_tail(32, 1));
-	RUN(test_fork_tail(32, 3));
-	RUN(test_fork_tail(33, 1));
-	RUN(test_fork_tail(33, 3));
+	for (int i = 0; i < 6; i++)
+		RUN(test_fork_tail((int[]) {16, 32, 33}[i / 2], i % 2 == 0 ? 1 : 3));
 	RUN(test_whole());
 	RUN(test_chunks());
 	RUN(test_serial());
