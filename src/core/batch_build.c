@@ -83,11 +83,11 @@ batch_free(BatchBuf *b)
 static bool
 set_types(BatchBuf *b, int row, const PlanEntry *pe)
 {
-	int			at = pe->r->type1_at;
+	int			at = pe->r->in.type1_at;
 
 	for (int i = 0; i < pe->n; i++)
-		b->types[row + i] = pe->r->computed + i >= at;
-	return pe->r->computed + pe->n > at;
+		b->types[row + i] = pe->r->kv.computed + i >= at;
+	return pe->r->kv.computed + pe->n > at;
 }
 
 /* What stands for the tokens of n rows from `row` on, if r's prompt is embeddings; true: of some it does. */
@@ -96,12 +96,12 @@ set_embeds(BatchBuf *b, int row, const Req *r, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		size_t		pos = (size_t) (r->computed + i);
+		size_t		pos = (size_t) (r->kv.computed + i);
 
-		b->embeds[row + i] = r->embeds != NULL && pos < (size_t) r->n_prompt ? r->embeds +
+		b->embeds[row + i] = r->in.embeds != NULL && pos < (size_t) r->in.n_prompt ? r->in.embeds +
 			pos * (size_t) b->embed_width : NULL;
 	}
-	return r->embeds != NULL && r->computed < r->n_prompt;
+	return r->in.embeds != NULL && r->kv.computed < r->in.n_prompt;
 }
 
 const Batch *
@@ -122,21 +122,21 @@ batch_build(BatchBuf *b, const Plan *plan)
 
 		ALWAYS(row + pe->n <= plan->n_rows && n_out + pe->n_out + plan_logits(pe) <= b->max_rows);
 		b->seq_start[s] = row;
-		b->seen[s] = pe->r->seen_to > 0 ? pe->r->seen_to : INT32_MAX;
+		b->seen[s] = pe->r->in.seen_to > 0 ? pe->r->in.seen_to : INT32_MAX;
 		hides = hides || b->seen[s] != INT32_MAX;
-		b->tables[s] = pe->r->blocks.data;
-		b->loras[s] = pe->r->lora;
-		adapted = adapted || pe->r->lora != NULL;
+		b->tables[s] = pe->r->kv.blocks.data;
+		b->loras[s] = pe->r->in.lora;
+		adapted = adapted || pe->r->in.lora != NULL;
 		if (b->slots != NULL)
-			b->slots[s] = pe->r->slot;
-		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->computed,
+			b->slots[s] = pe->r->kv.slot;
+		memcpy(b->tokens + row, pe->r->tokens.data + pe->r->kv.computed,
 			   (size_t) (pe->n - pe->n_drafts) * sizeof(int32_t));
 		if (pe->n_drafts > 0)
 			memcpy(b->tokens + row + pe->n - pe->n_drafts, pe->r->spec->drafts.data,
 				   (size_t) pe->n_drafts * sizeof(int32_t));
 		embeds = set_embeds(b, row, pe->r, pe->n) || embeds;
 		for (int i = 0; i < pe->n; i++)
-			b->pos[row + i] = pe->r->computed + i;
+			b->pos[row + i] = pe->r->kv.computed + i;
 		for (int i = 0; i < pe->n_out; i++)
 			b->out_rows[n_out++] = row + pe->out_at + i;
 		if (pe->r->pooled != NULL)

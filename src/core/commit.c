@@ -38,11 +38,12 @@
 SampleRow
 core_smp_row(Req *r)
 {
-	int			skip = r->embeds != NULL ? r->n_prompt : 0; /* a prompt of embeddings has no tokens */
+	int			skip = r->in.embeds != NULL ? r->in.n_prompt : 0; /* a prompt of embeddings has no tokens */
 
 	return (SampleRow) {
-		.params = &r->params, .seed = r->seed, .position = req_n_output(r), .tokens = r->tokens.data + skip,
-		.n_prompt = r->n_prompt - skip, .n_tokens = (int) r->tokens.len - skip, .counts = &r->counts,
+		.params = &r->in.params, .seed = r->in.seed, .position = req_n_output(r),
+			.tokens = r->tokens.data + skip,
+		.n_prompt = r->in.n_prompt - skip, .n_tokens = (int) r->tokens.len - skip, .counts = &r->counts,
 		.seat = &r->seat
 	};
 }
@@ -117,7 +118,7 @@ begin_rows(Core *c, const Plan *plan)
 		*row = core_smp_row(pe->r);
 		row->mask = constraints_mask(c->constraints, i);
 		if (c->smpdev != NULL && smpdev_takes(pe->r, c->opt.tell_processed))
-			row->sampled = smpdev_add(c->smpdev, row, &pe->r->params.out, pe->logits_at);
+			row->sampled = smpdev_add(c->smpdev, row, &pe->r->in.params.out, pe->logits_at);
 		else
 		{
 			if (pe->logits_at != to)
@@ -208,9 +209,9 @@ commit_token(Core *c, Req *r, int32_t id)
 		core_fail_token(c, r, id);
 		return false;
 	}
-	if (r->first_token_us == 0)
+	if (r->sched.first_token_us == 0)
 	{
-		r->first_token_us = clock_us();
+		r->sched.first_token_us = clock_us();
 		core_count_prompt(c, r);
 	}
 	if (!core_append_token(c, r, id, &res, &err))
@@ -220,7 +221,7 @@ commit_token(Core *c, Req *r, int32_t id)
 	}
 	core_emit_tokens(c, r, from, res);
 	/* a stop string may have been found, and r will be taken out at the step's boundary */
-	return res.finish == FIN_NONE && !r->cancelled;
+	return res.finish == FIN_NONE && !r->sched.cancelled;
 }
 
 /* no_mask: why a grammar has not said what may come. */
@@ -262,12 +263,12 @@ follow(Core *c, PlanEntry *pe)
 	int			n = 0;
 
 	ASSERT((size_t) (pe->draft_at + pe->n_drafts) <= r->spec->drafts.len);
-	for (; n < pe->n_drafts && req_todo(r) > 0 && r->tokens.data[r->computed] == drafts[pe->draft_at]; n++)
+	for (; n < pe->n_drafts && req_todo(r) > 0 && r->tokens.data[r->kv.computed] == drafts[pe->draft_at]; n++)
 	{
 		spec_tested(c->spec, r, pe->draft_at, true);
 		count_accepted(c, pe->draft_at++);
 		r->accepted_tokens += n > 0;	/* the first has been counted */
-		r->computed++;
+		r->kv.computed++;
 		pe->logits_at++;
 	}
 	pe->n_drafts -= n;
@@ -286,7 +287,7 @@ commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 	int			n_drafts = pe->n_drafts;
 	bool		hit = n_drafts > 0 && id == r->spec->drafts.data[pe->draft_at];
 
-	if (pe->sample && !r->cancelled)
+	if (pe->sample && !r->sched.cancelled)
 	{
 		/* before its last event, which tells that */
 		r->accepted_tokens += hit;
@@ -297,7 +298,7 @@ commit_entry(Core *c, PlanEntry *pe, int i, int32_t id, const float *raw)
 		if (hit)
 			count_accepted(c, pe->draft_at);
 	}
-	else if (r->pooled != NULL && req_todo(r) == 0 && !r->cancelled)
+	else if (r->pooled != NULL && req_todo(r) == 0 && !r->sched.cancelled)
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_STOP}, NULL);
 	return false;
 }
@@ -328,8 +329,8 @@ core_commit(Core *c, const Plan *plan)
 	{
 		const PlanEntry *pe = &plan->e[i];
 
-		ASSERT(pe->r->state == RQ_RUNNING && pe->n - pe->n_drafts <= req_todo(pe->r));
-		pe->r->computed += pe->n - pe->n_drafts;
+		ASSERT(pe->r->sched.state == RQ_RUNNING && pe->n - pe->n_drafts <= req_todo(pe->r));
+		pe->r->kv.computed += pe->n - pe->n_drafts;
 		c->stats.spec_drafts += pe->n_drafts > 0;
 		c->stats.spec_draft_tokens += pe->n_drafts;
 		pe->r->draft_tokens += pe->n_drafts;

@@ -79,26 +79,26 @@ core_publish(Core *c)
 uint64_t
 req_id(const Req *r)
 {
-	return r->id;
+	return r->in.id;
 }
 
 static void
 hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {
 	OutputItem	p = {
-		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->preemptions,
+		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->sched.preemptions,
 		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r),
 		.back = prefix_cache_tokens_from_tier(r),
-		.scheduled_us = r->scheduled_us, .first_token_us = r->first_token_us, .token_lp = r->token_lp,
-		.reasoning = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1
+		.scheduled_us = r->sched.scheduled_us, .first_token_us = r->sched.first_token_us,
+		.token_lp = r->out.token_lp, .reasoning = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1
 	};
 	Req		   *prompt = r->group != NULL ? r->group->stem : r;
 
-	r->token_lp = NULL;
+	r->out.token_lp = NULL;
 	if (id >= 0)
 	{
-		p.prompt_lp = prompt->prompt_lp;
-		prompt->prompt_lp = NULL;
+		p.prompt_lp = prompt->out.prompt_lp;
+		prompt->out.prompt_lp = NULL;
 	}
 
 	if (err != NULL)
@@ -136,7 +136,7 @@ count_prompt(Core *c, const Req *r, int tokens)
 void
 core_count_prompt(Core *c, const Req *r)
 {
-	count_prompt(c, r, r->n_prompt);
+	count_prompt(c, r, r->in.n_prompt);
 }
 
 /* A request has ended: whoever hears of it finds it counted. */
@@ -160,9 +160,9 @@ doom_seqs(Core *c, Pooled *p)
 	{
 		Req		   *r = p->reqs[i];
 
-		if (r->state == RQ_NEW)
+		if (r->sched.state == RQ_NEW)
 		{
-			r->state = RQ_GONE;
+			r->sched.state = RQ_GONE;
 			p->n_left--;
 		}
 		else
@@ -193,7 +193,7 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	Pooled	   *p = r->pooled;
 	Req		   *first = p->reqs[0];
 
-	if (r->state != RQ_NEW)
+	if (r->sched.state != RQ_NEW)
 		c->n_multi_seqs--;
 	if (r == first && p->spec.join == PJ_CHOICES && fin == FIN_STOP)
 		begin_choices(c, r);
@@ -209,9 +209,9 @@ finish_seq(Core *c, Req *r, ReqFinish fin, const Err *err)
 	}
 	if (--p->n_left > 0)
 		return;
-	if (idmap_get(&c->by_id, r->id) == first)
+	if (idmap_get(&c->by_id, r->in.id) == first)
 	{
-		idmap_del(&c->by_id, r->id);
+		idmap_del(&c->by_id, r->in.id);
 		c->n_multi--;
 	}
 	if (p->finish == FIN_STOP)
@@ -232,7 +232,7 @@ void
 core_request_done(Core *c, Req *r)
 {
 	admission_leave(c->gate, r);
-	atomic_fetch_sub(&c->inbox->n_tokens, r->weight);
+	atomic_fetch_sub(&c->inbox->n_tokens, r->sched.weight);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
 }
 
@@ -244,7 +244,7 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 
 	if (r->spec != NULL)
 		spec_end(c->spec, r);
-	if (r->state == RQ_DEFERRED)
+	if (r->sched.state == RQ_DEFERRED)
 	{
 		admission_remove(c->gate, r);
 		count_multi(c, r);
@@ -259,7 +259,7 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		answers_finish(c, r, id, res, err);
 		return;
 	}
-	if (r->params.pin != 0 && res.finish < FIN_ABORT && r->state == RQ_RUNNING)
+	if (r->in.params.pin != 0 && res.finish < FIN_ABORT && r->sched.state == RQ_RUNNING)
 	{
 		sched_note(c->sched, r);
 		if (!pins_of(c->pins, r, &not_pinned))
@@ -270,10 +270,10 @@ core_finish(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 		}
 	}
 	sched_remove(c->sched, r);
-	if (idmap_get(&c->by_id, r->id) == r)
-		idmap_del(&c->by_id, r->id);
+	if (idmap_get(&c->by_id, r->in.id) == r)
+		idmap_del(&c->by_id, r->in.id);
 	/* all of the answer was forced: no token of it has been sampled */
-	if (res.finish < FIN_ABORT && r->first_token_us == 0)
+	if (res.finish < FIN_ABORT && r->sched.first_token_us == 0)
 		core_count_prompt(c, r);
 	core_count_end(c, res.finish, err);
 	core_request_done(c, r);
@@ -303,9 +303,9 @@ inbox_add(Inbox *in, InboxItem item)
 static bool
 may_jump(const Req *r)
 {
-	const LogitRules *l = r->params.rules;
+	const LogitRules *l = r->in.params.rules;
 
-	return !core_wants_logprobs(r) && r->prompt_lp == NULL && r->params.plugins == 0 &&
+	return !core_wants_logprobs(r) && r->out.prompt_lp == NULL && r->in.params.plugins == 0 &&
 		(l == NULL || (!l->has_allowed && l->n_words == 0));
 }
 
@@ -314,47 +314,47 @@ core_submit(Core *c, ReqSpec *spec)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->id = spec->id;
-	r->session = spec->session;
-	r->by = spec->by;
-	r->deadline_us = spec->deadline_us;
-	r->timeout_ms = spec->timeout_ms;
-	r->owner = spec->owner;
-	r->role = spec->role;
-	r->lora = spec->lora;
-	r->sink = spec->sink;
-	r->sink_ctx = spec->sink_ctx;
-	r->params = spec->params;
+	r->in.id = spec->id;
+	r->in.session = spec->session;
+	r->in.by = spec->by;
+	r->in.deadline_us = spec->deadline_us;
+	r->in.timeout_ms = spec->timeout_ms;
+	r->in.owner = spec->owner;
+	r->in.role = spec->role;
+	r->in.lora = spec->lora;
+	r->in.sink = spec->sink;
+	r->in.sink_ctx = spec->sink_ctx;
+	r->in.params = spec->params;
 	r->tokens = spec->prompt;
-	r->embeds = spec->embeds;
+	r->in.embeds = spec->embeds;
 	memset(&spec->params, 0, sizeof(spec->params));
 	memset(&spec->prompt, 0, sizeof(spec->prompt));
 	spec->embeds = NULL;
-	r->n_prompt = (int) r->tokens.len;
-	r->plan_at = -1;
-	r->slot = -1;
-	r->params.out.logits = c->opt.tell_logits;
-	if (r->params.pin != 0)
-		r->params.max_tokens = 1;
-	r->priority = r->params.priority;
-	r->watched = spec->stream;
-	r->urgent = spec->stream || r->params.n_stop > 0;
-	r->arrival_us = clock_us();
+	r->in.n_prompt = (int) r->tokens.len;
+	r->sched.plan_at = -1;
+	r->kv.slot = -1;
+	r->in.params.out.logits = c->opt.tell_logits;
+	if (r->in.params.pin != 0)
+		r->in.params.max_tokens = 1;
+	r->in.priority = r->in.params.priority;
+	r->in.watched = spec->stream;
+	r->out.urgent = spec->stream || r->in.params.n_stop > 0;
+	r->in.arrival_us = clock_us();
 	if (spec->pool.task != PT_NONE)
 		pooled_begin(r, &spec->pool, core_info(c));
-	else if (group_wanted(&r->params.out))
+	else if (group_wanted(&r->in.params.out))
 		group_begin(r);
-	if (r->pooled == NULL && r->params.out.prompt_logprobs != LOGPROBS_NONE)
+	if (r->pooled == NULL && r->in.params.out.prompt_logprobs != LOGPROBS_NONE)
 	{
-		r->prompt_lp = logprobs_new();
-		logprobs_add(r->prompt_lp, NULL, 0);	/* nothing is before the first token */
+		r->out.prompt_lp = logprobs_new();
+		logprobs_add(r->out.prompt_lp, NULL, 0);	/* nothing is before the first token */
 	}
-	if (r->params.temperature > 0)
-		r->seed = r->params.has_seed ? (uint64_t) r->params.seed : rng_seed();
+	if (r->in.params.temperature > 0)
+		r->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed : rng_seed();
 	if (r->pooled == NULL && r->group == NULL)
 		out_begin(r, c->tok);
 	/* what a session's defaults ask for could end it before anything is computed */
-	if (r->params.pin != 0)
+	if (r->in.params.pin != 0)
 		grammar_unref(spec->grammar);
 	else if (spec->grammar != NULL)
 		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after,
@@ -362,9 +362,10 @@ core_submit(Core *c, ReqSpec *spec)
 	spec->grammar = NULL;
 	r->thoughts = spec->thoughts;
 	spec->thoughts = NULL;
-	r->weight = r->pooled != NULL ? r->pooled->n_tokens :
-		r->n_prompt + (int64_t) r->params.max_tokens * (r->params.out.n > 1 ? r->params.out.n : 1);
-	atomic_fetch_add(&c->inbox->n_tokens, r->weight);
+	r->sched.weight = r->pooled != NULL ? r->pooled->n_tokens :
+		r->in.n_prompt + (int64_t) r->in.params.max_tokens * (r->in.params.out.n > 1 ? r->in.params.out.n :
+															  1);
+	atomic_fetch_add(&c->inbox->n_tokens, r->sched.weight);
 	atomic_fetch_add(&c->inbox->n_live, 1);
 	inbox_add(c->inbox, (InboxItem) {.r = r});
 	return r;
@@ -429,7 +430,7 @@ pooled_acceptable(const Core *c, const Pooled *p, Err *e)
 	if (!pooled_check(p, core_info(c), c->max_model_len, e))
 		return false;
 	for (int i = 0; i < p->n_reqs; i++)
-		if (!sched_must_fit(c->sched, p->reqs[i]->n_prompt, 1, e))
+		if (!sched_must_fit(c->sched, p->reqs[i]->in.n_prompt, 1, e))
 			return false;
 	return true;
 }
@@ -438,26 +439,26 @@ pooled_acceptable(const Core *c, const Pooled *p, Err *e)
 static bool
 acceptable(const Core *c, const Req *r, Err *e)
 {
-	if (idmap_get(&c->by_id, r->id) != NULL)
-		return err_set(e, ERR_INTERNAL, "request id %llu is in use", (unsigned long long) r->id);
+	if (idmap_get(&c->by_id, r->in.id) != NULL)
+		return err_set(e, ERR_INTERNAL, "request id %llu is in use", (unsigned long long) r->in.id);
 	if (r->pooled != NULL)
 		return pooled_acceptable(c, r->pooled, e);
-	if (r->n_prompt < 1 || r->params.max_tokens < 1)
-		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->n_prompt,
-					   r->params.max_tokens);
+	if (r->in.n_prompt < 1 || r->in.params.max_tokens < 1)
+		return err_set(e, ERR_INTERNAL, "request of %d tokens asks for %d", r->in.n_prompt,
+					   r->in.params.max_tokens);
 	if (r->constraint != NULL && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take structured output");
-	if (r->embeds != NULL && r->prompt_lp != NULL)
+	if (r->in.embeds != NULL && r->out.prompt_lp != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a prompt of embeddings has no tokens, and so no prompt_logprobs");
 	if (r->thoughts != NULL && rbudget_limited(r->thoughts) && r->group != NULL && r->group->beam != NULL)
 		return err_set(e, ERR_UNSUPPORTED, "a beam search does not take thinking_token_budget");
 	if (r->thoughts != NULL && rbudget_limited(r->thoughts) &&
 		rbudget_highest_id(r->thoughts) >= c->defaults.n_valid)
 		return err_set(e, ERR_UNSUPPORTED, "the model has no logits for the tokens that end its thoughts");
-	if (r->n_prompt >= c->max_model_len)
+	if (r->in.n_prompt >= c->max_model_len)
 		return err_set(e, ERR_TOO_LONG, "prompt of %d tokens does not fit the maximum model length of %d",
-					   r->n_prompt, c->max_model_len);
-	return pins_may(c->pins, r, e) && sched_must_fit(c->sched, r->n_prompt, r->params.max_tokens, e);
+					   r->in.n_prompt, c->max_model_len);
+	return pins_may(c->pins, r, e) && sched_must_fit(c->sched, r->in.n_prompt, r->in.params.max_tokens, e);
 }
 
 /* One more token of r's answer.  False with *e set: a limit of its grammar. */
@@ -468,7 +469,7 @@ push_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 	c->stats.output_tokens++;
 	admission_charge(r, 1);
 	if (r->thoughts != NULL)
-		rbudget_token(r->thoughts, c->tok, r->tokens.data + r->n_prompt, req_n_output(r));
+		rbudget_token(r->thoughts, c->tok, r->tokens.data + r->in.n_prompt, req_n_output(r));
 	*res = out_ends(r, c->defaults.eos, c->max_model_len);
 	return r->constraint == NULL || constraint_token(r->constraint, r, res, e);
 }
@@ -485,7 +486,7 @@ core_append_token(Core *c, Req *r, int32_t id, OutResult *res, Err *e)
 		return false;
 	if (r->constraint == NULL || res->finish != FIN_NONE)
 		return true;
-	room = r->params.max_tokens - req_n_output(r);
+	room = r->in.params.max_tokens - req_n_output(r);
 	if (c->max_model_len - (int) r->tokens.len < room)
 		room = c->max_model_len - (int) r->tokens.len;
 	constraint_forced(r->constraint, r, room, &c->forced);
@@ -503,10 +504,10 @@ core_emit_tokens(Core *c, Req *r, size_t from, OutResult res)
 	for (size_t i = from; i < n; i++)
 	{
 		/* whom a stop string among them has ended ends at the step's boundary */
-		if (i + 1 == n && res.finish != FIN_NONE && !r->cancelled)
+		if (i + 1 == n && res.finish != FIN_NONE && !r->sched.cancelled)
 			core_finish(c, r, r->tokens.data[i], res, NULL);
 		else
-			hand_over(c, r, r->tokens.data[i], (int) i + 1 - r->n_prompt, (OutResult) {.finish = FIN_NONE},
+			hand_over(c, r, r->tokens.data[i], (int) i + 1 - r->in.n_prompt, (OutResult) {.finish = FIN_NONE},
 					  NULL);
 	}
 	if (from == n && res.finish != FIN_NONE)
@@ -528,7 +529,7 @@ begin_output(Core *c, Req *r)
 		return false;
 	}
 	if (r->group == NULL)
-		core_emit_tokens(c, r, (size_t) r->n_prompt, res);
+		core_emit_tokens(c, r, (size_t) r->in.n_prompt, res);
 	else if (res.finish != FIN_NONE)
 		answers_forced(c, r->group, res);
 	return res.finish == FIN_NONE;
@@ -579,16 +580,16 @@ accept(Core *c, Req *r)
 		core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		return;
 	}
-	idmap_put(&c->by_id, r->id, r);
-	note_deadline(c, r->deadline_us);
-	switch (admission_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->n_prompt, clock_us(),
+	idmap_put(&c->by_id, r->in.id, r);
+	note_deadline(c, r->in.deadline_us);
+	switch (admission_enter(c->gate, r, r->pooled != NULL ? r->pooled->n_tokens : r->in.n_prompt, clock_us(),
 							&err))
 	{
 		case GATE_PASS:
 			begin(c, r);
 			break;
 		case GATE_WAIT:
-			note_deadline(c, r->admission_until_us);
+			note_deadline(c, r->sched.admission_until_us);
 			break;
 		case GATE_REFUSE:
 			count_multi(c, r);
@@ -600,13 +601,13 @@ accept(Core *c, Req *r)
 void
 core_finish_later(Core *c, Req *r, bool stopped)
 {
-	if (r == NULL || r->cancelled)
+	if (r == NULL || r->sched.cancelled)
 		return;
 	/* who is held has ended already */
-	if (r->state == RQ_GONE || r->state == RQ_HELD)
+	if (r->sched.state == RQ_GONE || r->sched.state == RQ_HELD)
 		return;
-	r->cancelled = true;
-	r->stopped = stopped;
+	r->sched.cancelled = true;
+	r->sched.stopped = stopped;
 	if (c->n_doomed == c->cap_doomed)
 	{
 		c->cap_doomed = c->cap_doomed == 0 ? 64 : c->cap_doomed * 2;
@@ -675,13 +676,13 @@ on_stopped(void *ctx, uint64_t id, int index)
 static void
 late_error(const Core *c, const Req *first, int64_t now, Err *e)
 {
-	if (first->state == RQ_DEFERRED && (first->deadline_us == 0 || now < first->deadline_us))
+	if (first->sched.state == RQ_DEFERRED && (first->in.deadline_us == 0 || now < first->in.deadline_us))
 	{
 		admission_late(c->gate, first, now, e);
 		return;
 	}
 	err_set(e, ERR_CANCELLED, WIRE_TIMED_OUT);
-	err_detail(e, "The request took longer than %d ms.", first->timeout_ms);
+	err_detail(e, "The request took longer than %d ms.", first->in.timeout_ms);
 }
 
 /* Doom those that are past their time, and find the next such moment. */
@@ -696,17 +697,18 @@ doom_late(Core *c, int64_t now)
 		Req		   *r = c->by_id.slots[i].value;
 		int64_t		due;
 
-		if (r == NULL || r->late)
+		if (r == NULL || r->sched.late)
 			continue;
-		due = r->deadline_us;
-		if (r->state == RQ_DEFERRED && r->admission_until_us > 0 && (due == 0 || r->admission_until_us < due))
-			due = r->admission_until_us;
+		due = r->in.deadline_us;
+		if (r->sched.state == RQ_DEFERRED && r->sched.admission_until_us > 0 &&
+			(due == 0 || r->sched.admission_until_us < due))
+			due = r->sched.admission_until_us;
 		if (due == 0 || now < due)
 		{
 			note_deadline(c, due);
 			continue;
 		}
-		r->late = true;
+		r->sched.late = true;
 		doom_request(c, r, false, 0);
 	}
 }
@@ -717,16 +719,16 @@ reap(Core *c)
 	for (size_t i = 0; i < c->n_doomed; i++)
 	{
 		Req		   *r = c->finish_pending[i];
-		Req		   *first = idmap_get(&c->by_id, r->id);
+		Req		   *first = idmap_get(&c->by_id, r->in.id);
 		Err			err;
 
-		if (first != NULL && first->late && !r->stopped)
+		if (first != NULL && first->sched.late && !r->sched.stopped)
 		{
 			late_error(c, first, clock_us(), &err);
 			core_finish(c, r, -1, (OutResult) {.finish = FIN_ERROR}, &err);
 		}
 		else
-			core_finish(c, r, -1, (OutResult) {.finish = r->stopped ? FIN_STOP : FIN_ABORT}, NULL);
+			core_finish(c, r, -1, (OutResult) {.finish = r->sched.stopped ? FIN_STOP : FIN_ABORT}, NULL);
 	}
 	c->n_doomed = 0;
 }

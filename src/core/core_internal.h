@@ -114,47 +114,75 @@ typedef struct Admission Admission;
 typedef struct Constraint Constraint;
 typedef struct Constraints Constraints;
 
-struct Req
+/* What was asked: set when the request comes, or an answer begins; then all threads read it. */
+typedef struct ReqInput
 {
 	uint64_t	id;
 	uint64_t	session;
 	Caller		by;
-	Account    *account;		/* admission.c: counts among its role's requests in flight; NULL = not */
-	int			admission_tokens;	/* of its prompts */
-	int64_t		weight;			/* core_live_tokens() */
-	int64_t		admission_until_us;	/* it waits at the gate until then; 0 = as long as it takes */
-	int64_t		deadline_us;	/* 0 = none */
-	int			timeout_ms;
-	bool		late;			/* it is past its deadline, or has waited too long at the gate */
-	/* admission.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
-	Fair	   *line;
-	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
-	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
 	uint64_t	owner;			/* ReqSpec.owner */
 	uint32_t	role;			/* ReqSpec.role */
 	int			priority;		/* the lower, the sooner */
 	const LoraAdapter *lora;	/* ReqSpec.lora */
-	int			passed;			/* by so many others while there was no place for its adapter */
 	ReqSink		sink;
 	void	   *sink_ctx;
 	GenParams	params;
 	uint64_t	seed;			/* the user's, or drawn at submission */
-	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
-	ReasoningBudget *thoughts;		/* how long it may think; NULL = nobody asks */
+	int			timeout_ms;
+	int64_t		deadline_us;	/* 0 = none */
+	int64_t		arrival_us;
+	bool		watched;		/* somebody reads its tokens as they come */
+	int			n_prompt;
+	/*
+	 * [n_prompt][embed_width] in place of the prompt's tokens, which mean nothing then; NULL = none.  One of
+	 * several answers: the stem's
+	 */
+	float	   *embeds;
+	/* a pooled request's sequence */
+	int			seq;			/* which of its sequences; -1: PoolSpec.prompt */
+	int			type1_at;		/* PoolSeq.type1_at */
+	int			seen_to;		/* PoolSeq.seen_to */
+	bool		whole;			/* all its rows go into one step */
+	int			out_from;		/* its first row that is wanted */
+	int			out_to;			/* behind the last one; 0 = all there are */
+} ReqInput;
 
-	/* progress: `computed` chases tokens.len */
+/* The step thread's: where the request stands at the gate and with the scheduler. */
+typedef struct ReqSched
+{
 	ReqState	state;
 	bool		cancelled;		/* seen a cancel or a stop string; finishes at the step boundary */
 	bool		stopped;		/* it was a stop string */
-	IntVec		tokens;			/* prompt, then output */
-	int			n_prompt;
-	float	   *embeds;			/* [n_prompt][embed_width] in place of the prompt's tokens, which mean nothing
-								 * then; NULL = none.  One of several answers: the stem's */
-	int			computed;		/* tokens whose K/V are in the blocks */
+	Account    *account;		/* admission.c: counts among its role's requests in flight; NULL = not */
+	int			admission_tokens;	/* of its prompts */
+	int64_t		admission_until_us; /* it waits at the gate until then; 0 = as long as it takes */
+	int64_t		weight;			/* core_live_tokens() */
+	bool		late;			/* it is past its deadline, or has waited too long at the gate */
+	/* admission.c, sched_queue.c: where it waits, or has waited; NULL before and behind */
+	Fair	   *line;
+	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
+	Req		   *next;
+	bool		is_long;		/* SchedOptions.long_prompt: when it was admitted */
+	bool		yields;			/* in the background, and never preempted: behind the others in all orders */
+	int			passed;			/* by so many others while there was no place for its adapter */
+	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
+	bool		taken;			/* sched_roles.c's scratch: it is to make way for another */
+	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
+	/* it begins with that one's tokens, and has not been admitted; NULL = no fork */
+	Req		   *parent;
+	int			n_forks;		/* whose parent it is */
+	int			preemptions;
+	int64_t		scheduled_us;	/* first admission, 0 = not yet */
+	int64_t		first_token_us;
+} ReqSched;
+
+/* The step thread's: what is computed of the request, and where that is. */
+typedef struct ReqKv
+{
+	int			computed;		/* tokens whose K/V are in the blocks; it chases Req.tokens.len */
 	IntVec		blocks;			/* block table, append-only while running */
 	int			w_from;			/* the first of them whose window it holds (block_pool.h) */
 	int			slot;			/* of its recurrent state, while it runs; -1 = none */
-	bool		watched;		/* somebody reads its tokens as they come */
 	/* prefix_cache.c */
 	bool		shares;			/* what it computes may be others', too */
 	uint64_t	root;			/* the chain that its first block is behind (prefix_index.h) */
@@ -169,36 +197,11 @@ struct Req
 	int			back_to;		/* so many of its tokens have come back, or are known to be missing */
 	int			back;			/* so many have, before it was first preempted */
 	bool		asked;			/* the store has been asked for it */
-	uint64_t	admit_no;		/* order of first admission; 0 = never admitted */
-	bool		taken;			/* sched_roles.c's scratch: it is to make way for another */
-	int			plan_at;		/* index of its entry in the plan at hand, -1 = none */
-	Req		   *prev;			/* neighbours in a waiting queue, or among those held */
-	Req		   *next;
-	/* it begins with that one's tokens, and has not been admitted; NULL = no fork */
-	Req		   *parent;
-	int			n_forks;		/* whose parent it is */
+} ReqKv;
 
-	/* a pooled request's sequence */
-	Pooled	   *pooled;			/* NULL: it generates */
-	int			seq;			/* which of its sequences; -1: PoolSpec.prompt */
-	int			type1_at;		/* PoolSeq.type1_at */
-	int			seen_to;		/* PoolSeq.seen_to */
-	bool		whole;			/* all its rows go into one step */
-	int			out_from;		/* its first row that is wanted */
-	int			out_to;			/* behind the last one; 0 = all there are */
-	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
-
-	/* one of several answers, or their stem */
-	Group	   *group;			/* NULL: the only answer */
-	int			index;			/* which one */
-	double		cum_logprob;	/* a beam's; else the delivering thread's, of what has been told */
-	int			n_told;			/* the delivering thread's: output tokens told */
-	int			n_thought;		/* the delivering thread's: reasoning tokens told */
-	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
-	int64_t		n_entries;		/* log-probabilities so far, of all answers; the stem's */
-	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
-
-	/* output side (stop_check.c); see output_queue.c for who owns what */
+/* On its way out (stop_check.c); output_queue.c says which thread has it when. */
+typedef struct ReqOutput
+{
 	Detok	   *detok;			/* NULL when text is not wanted */
 	Stop	   *stop;
 	Buf			text;			/* text of the event at hand */
@@ -207,29 +210,49 @@ struct Req
 	bool		ended;			/* a stop string was found; `end` and `end_output` hold */
 	OutResult	end;
 	int			end_output;		/* output tokens up to the stop string */
-	TokenCounts *counts;		/* for penalties; the step thread's and its sampler's */
-	PluginSeat	seat;			/* among logits processors; the step thread's */
-	SpecReq    *spec;			/* its drafts; NULL = nobody has asked for any */
-	char		reason[16];		/* decimal stop id; the step thread's */
+	/* a beam's: the step thread's; else the delivering thread's, of what is told */
+	double		cum_logprob;
+	int			n_told;			/* the delivering thread's: output tokens told */
+	int			n_thought;		/* the delivering thread's: reasoning tokens told */
+	Logprobs   *prompt_lp;		/* what is known of the prompt's; NULL: not wanted, or on the way out */
+	int64_t		n_entries;		/* log-probabilities so far, of all answers; the stem's */
+	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
+} ReqOutput;
 
-	/* statistics for the owner */
-	int			preemptions;
+/* A request, or one of its answers; by owner in four, and what the step thread generates. */
+struct Req
+{
+	ReqInput	in;
+	ReqSched	sched;
+	ReqKv		kv;
+	ReqOutput	out;
+
+	IntVec		tokens;			/* prompt, then output */
+	Constraint *constraint;		/* what its output must look like; NULL = anything will do */
+	ReasoningBudget *thoughts;	/* how long it may think; NULL = nobody asks */
+	TokenCounts *counts;		/* for penalties; the step thread's and its sampler's */
+	PluginSeat	seat;			/* among logits processors */
+	SpecReq    *spec;			/* its drafts; NULL = nobody has asked for any */
 	int			draft_tokens, accepted_tokens;
-	int64_t		arrival_us;
-	int64_t		scheduled_us;	/* first admission, 0 = not yet */
-	int64_t		first_token_us;
+	char		reason[16];		/* decimal stop id */
+	/* one of several answers, or their stem */
+	Group	   *group;			/* NULL: the only answer */
+	int			index;			/* which one */
+	/* a pooled request's */
+	Pooled	   *pooled;			/* NULL: it generates */
+	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
 };
 
 static inline int
 req_todo(const Req *r)
 {
-	return (int) r->tokens.len - r->computed;
+	return (int) r->tokens.len - r->kv.computed;
 }
 
 static inline int
 req_n_output(const Req *r)
 {
-	return (int) r->tokens.len - r->n_prompt;
+	return (int) r->tokens.len - r->in.n_prompt;
 }
 
 /* ---- plan: what one step computes ---- */

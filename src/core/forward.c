@@ -71,10 +71,10 @@ pool_rows_of_step(Core *c, const Plan *plan, int n_rows)
 		at += plan->e[i].n_out;
 		for (int k = 0; k < wanted; k++)
 		{
-			c->loras[n + k] = plan->e[i].r->lora;
+			c->loras[n + k] = plan->e[i].r->in.lora;
 			c->keep[n + k] = at + k;
 		}
-		adapted = adapted || (wanted > 0 && plan->e[i].r->lora != NULL);
+		adapted = adapted || (wanted > 0 && plan->e[i].r->in.lora != NULL);
 		n += wanted;
 		at += wanted;
 	}
@@ -115,7 +115,7 @@ unwanted(void *ctx)
 
 	goes_on(s->core);
 	for (int i = 0; i < s->plan->n; i++)
-		if (!s->plan->e[i].r->cancelled)
+		if (!s->plan->e[i].r->sched.cancelled)
 			return false;
 	return true;
 }

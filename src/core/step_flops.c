@@ -43,7 +43,7 @@ perf_step(const ModelInfo *info, const Plan *plan, size_t kv_token)
 
 	for (int i = 0; i < plan->n; i++)
 	{
-		int64_t		from = plan->e[i].r->computed;
+		int64_t		from = plan->e[i].r->kv.computed;
 		int64_t		n = plan->e[i].n;
 
 		if (info->both_ways)

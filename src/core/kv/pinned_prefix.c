@@ -140,7 +140,7 @@ pins_free(PinnedPrefixes *p)
 static int
 full_blocks(const PinnedPrefixes *p, const Req *r)
 {
-	return r->n_prompt / p->block_size;
+	return r->in.n_prompt / p->block_size;
 }
 
 /* Pages that r's prompt takes beside what is pinned already. */
@@ -148,7 +148,7 @@ static int
 pages_for(const PinnedPrefixes *p, const Req *r)
 {
 	int			n = full_blocks(p, r);
-	uint64_t	chain = r->root;
+	uint64_t	chain = r->kv.root;
 	int32_t		b = -1;			/* 0: it isn't there, nor what follows */
 	int			pages = 0;
 
@@ -171,7 +171,7 @@ find(PinnedPrefixes *p, const Req *r)
 	size_t		n = (size_t) full_blocks(p, r) * (size_t) p->block_size;
 	Pin		  **at = &p->oldest;
 
-	while (*at != NULL && ((*at)->root != r->root || (*at)->tokens.len != n ||
+	while (*at != NULL && ((*at)->root != r->kv.root || (*at)->tokens.len != n ||
 						   memcmp((*at)->tokens.data, r->tokens.data, n * sizeof(int32_t)) != 0))
 		at = &(*at)->next;
 	return at;
@@ -183,21 +183,21 @@ pins_may(const PinnedPrefixes *p, const Req *r, Err *e)
 	int			most = kvpool_pages(p->pool) / SHARE;
 	int			need;
 
-	if (r->params.pin != 0 && r->group != NULL)
+	if (r->in.params.pin != 0 && r->group != NULL)
 		return err_set(e, ERR_INVALID, "a prompt is pinned, or unpinned, without answers: n must be 1, and "
 									   "there is no beam search");
-	if (r->params.pin <= 0)
+	if (r->in.params.pin <= 0)
 		return true;
-	if (p->prefix == NULL || r->embeds != NULL)
+	if (p->prefix == NULL || r->in.embeds != NULL)
 		return err_set(e, ERR_UNSUPPORTED,
 					   "prompts can't be pinned: the model does not keep what it computes of them");
 	if (full_blocks(p, r) == 0)
 		return err_set(e, ERR_INVALID, "a prompt of %d tokens is too short to be pinned, a block has %d",
-					   r->n_prompt, p->block_size);
+					   r->in.n_prompt, p->block_size);
 	need = pages_for(p, r);
 	if (p->n_pages + need <= most)
 		return true;
-	err_set(e, ERR_NOMEM, "no room to pin a prompt of %d tokens", r->n_prompt);
+	err_set(e, ERR_NOMEM, "no room to pin a prompt of %d tokens", r->in.n_prompt);
 	err_detail(e, "It takes %d more pages of the KV cache, pinned prompts have %d and may have %d of %d.",
 			   need, p->n_pages, most, kvpool_pages(p->pool));
 	return err_hint(e, "Unpin others with llm_unpin_prefix, or raise vllm.kv_cache_memory_bytes.");
@@ -238,9 +238,9 @@ info_of(const Req *r, int tokens)
 	clock_gettime(CLOCK_REALTIME, &now);
 	return (PinInfo)
 	{
-		.id = atomic_fetch_add(&ids, 1) + 1,.owner = r->owner,.role = r->role,
-		.lora = r->lora != NULL ? mem_strndup(r->lora->name, strlen(r->lora->name)) : NULL,
-		.salted = r->params.cache_salt != NULL,.tokens = tokens,
+		.id = atomic_fetch_add(&ids, 1) + 1,.owner = r->in.owner,.role = r->in.role,
+		.lora = r->in.lora != NULL ? mem_strndup(r->in.lora->name, strlen(r->in.lora->name)) : NULL,
+		.salted = r->in.params.cache_salt != NULL,.tokens = tokens,
 		.since_us = (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000
 	};
 }
@@ -250,10 +250,10 @@ pins_of(PinnedPrefixes *p, const Req *r, Err *e)
 {
 	Pin		  **at;
 
-	if (r->params.pin == 0 || p->prefix == NULL)
+	if (r->in.params.pin == 0 || p->prefix == NULL)
 		return true;
 	at = find(p, r);
-	if (r->params.pin < 0)
+	if (r->in.params.pin < 0)
 	{
 		if (*at != NULL)
 			release(p, at);
@@ -266,7 +266,7 @@ pins_of(PinnedPrefixes *p, const Req *r, Err *e)
 		return false;
 	*at = mem_zalloc(sizeof(Pin));
 	(*at)->info = info_of(r, full_blocks(p, r) * p->block_size);
-	(*at)->root = r->root;
+	(*at)->root = r->kv.root;
 	for (int i = 0; i < full_blocks(p, r) * p->block_size; i++)
 		intvec_push(&(*at)->tokens, r->tokens.data[i]);
 	hold(p, *at);

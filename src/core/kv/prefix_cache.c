@@ -61,16 +61,16 @@ prefix_cache_attach(const Prefix *p, Req *r)
 
 	if (p == NULL)
 		return;
-	if (r->params.cache_salt != NULL)
-		buf_addstr(&salt, r->params.cache_salt);
-	if (r->lora != NULL)
-		add_adapter(&salt, r->lora);
-	root = prefix_root(p, r->owner, salt.data, salt.len);
+	if (r->in.params.cache_salt != NULL)
+		buf_addstr(&salt, r->in.params.cache_salt);
+	if (r->in.lora != NULL)
+		add_adapter(&salt, r->in.lora);
+	root = prefix_root(p, r->in.owner, salt.data, salt.len);
 	for (int i = 0; i < n; i++)
 	{
 		/* embeddings are no tokens */
-		reqs[i]->shares = reqs[i]->seen_to == 0 && r->embeds == NULL;
-		reqs[i]->root = reqs[i]->chain = root;
+		reqs[i]->kv.shares = reqs[i]->in.seen_to == 0 && r->in.embeds == NULL;
+		reqs[i]->kv.root = reqs[i]->kv.chain = root;
 	}
 	buf_free(&salt);
 }
@@ -79,13 +79,13 @@ prefix_cache_attach(const Prefix *p, Req *r)
 static int
 cached_prompt(const Req *r)
 {
-	return r->cached < r->n_prompt ? r->cached : r->n_prompt;
+	return r->kv.cached < r->in.n_prompt ? r->kv.cached : r->in.n_prompt;
 }
 
 static int
 back_prompt(const Req *r)
 {
-	return r->back < cached_prompt(r) ? r->back : cached_prompt(r);
+	return r->kv.back < cached_prompt(r) ? r->kv.back : cached_prompt(r);
 }
 
 static int
@@ -123,10 +123,10 @@ share_limit(const Req *r)
 	int			wanted = limit;
 
 	/* rows before those that are there already are wanted no more */
-	if (r->prompt_lp != NULL)
-		wanted = (int) r->prompt_lp->counts.len - 1;
+	if (r->out.prompt_lp != NULL)
+		wanted = (int) r->out.prompt_lp->counts.len - 1;
 	else if (r->pooled != NULL)
-		wanted = r->out_from;
+		wanted = r->in.out_from;
 	return wanted < limit ? wanted : limit;
 }
 
@@ -141,20 +141,21 @@ tokens_at(const Share *s, const Req *r, int block)
 void
 prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
 {
-	if (s->prefix == NULL || !r->shares)
+	if (s->prefix == NULL || !r->kv.shares)
 		return;
-	for (; (r->n_noted + 1) * s->block_size <= upto; r->n_noted++)
+	for (; (r->kv.n_noted + 1) * s->block_size <= upto; r->kv.n_noted++)
 	{
 		int32_t		b;
 
 		/* in blocks that it holds, and of tokens that it has */
-		ALWAYS(r->n_noted < (int) r->blocks.len && upto <= (int) r->tokens.len);
-		b = r->blocks.data[r->n_noted];
-		r->chain = prefix_add(s->prefix, r->chain, b, tokens_at(s, r, r->n_noted), s->block_size, pending);
+		ALWAYS(r->kv.n_noted < (int) r->kv.blocks.len && upto <= (int) r->tokens.len);
+		b = r->kv.blocks.data[r->kv.n_noted];
+		r->kv.chain = prefix_add(s->prefix, r->kv.chain, b, tokens_at(s, r, r->kv.n_noted), s->block_size,
+								 pending);
 		if (s->offload == NULL)
 			continue;
-		offload_next(s->offload, &r->key, tokens_at(s, r, r->n_noted));
-		offload_note(s->offload, b, &r->key);
+		offload_next(s->offload, &r->kv.key, tokens_at(s, r, r->kv.n_noted));
+		offload_note(s->offload, b, &r->kv.key);
 	}
 }
 
@@ -162,16 +163,16 @@ prefix_cache_mark_computed(Share *s, Req *r, int upto, bool pending)
 static void
 drop_last(Share *s, Req *r, bool known)
 {
-	int			at = (int) r->blocks.len - 1;
+	int			at = (int) r->kv.blocks.len - 1;
 	int32_t		b;
 
 	ALWAYS(at >= 0);
-	b = r->blocks.data[at];
-	r->blocks.len--;
-	if (at >= r->w_from)
+	b = r->kv.blocks.data[at];
+	r->kv.blocks.len--;
+	if (at >= r->kv.w_from)
 		kvpool_window_unref(s->pool, b);
 	else
-		r->w_from = at;
+		r->kv.w_from = at;
 	if (known)
 		kvpool_unref(s->pool, b);
 	else
@@ -183,17 +184,18 @@ prefix_cache_release(Share *s, Req *r)
 {
 	int			rest;
 
-	prefix_cache_mark_computed(s, r, r->computed, false);
-	rest = r->computed - r->n_noted * s->block_size;
-	if (s->prefix != NULL && r->shares && rest > 0)
-		prefix_add(s->prefix, r->chain, r->blocks.data[r->n_noted], tokens_at(s, r, r->n_noted), rest, false);
-	r->n_noted = 0;
-	r->chain = r->root;
-	r->key = r->root_key;
+	prefix_cache_mark_computed(s, r, r->kv.computed, false);
+	rest = r->kv.computed - r->kv.n_noted * s->block_size;
+	if (s->prefix != NULL && r->kv.shares && rest > 0)
+		prefix_add(s->prefix, r->kv.chain, r->kv.blocks.data[r->kv.n_noted], tokens_at(s, r, r->kv.n_noted),
+				   rest, false);
+	r->kv.n_noted = 0;
+	r->kv.chain = r->kv.root;
+	r->kv.key = r->kv.root_key;
 	/* the end of a sequence is reused first; what nobody can find, before all others */
-	while (r->blocks.len > 0)
-		drop_last(s, r, s->prefix != NULL && prefix_has(s->prefix, r->blocks.data[r->blocks.len - 1]));
-	r->w_from = 0;
+	while (r->kv.blocks.len > 0)
+		drop_last(s, r, s->prefix != NULL && prefix_has(s->prefix, r->kv.blocks.data[r->kv.blocks.len - 1]));
+	r->kv.w_from = 0;
 }
 
 void
@@ -212,14 +214,14 @@ window_from(const Share *s, int computed)
 static void
 trim_to(Share *s, Req *r, int from)
 {
-	for (; r->w_from < from && r->w_from < (int) r->blocks.len; r->w_from++)
-		kvpool_window_unref(s->pool, r->blocks.data[r->w_from]);
+	for (; r->kv.w_from < from && r->kv.w_from < (int) r->kv.blocks.len; r->kv.w_from++)
+		kvpool_window_unref(s->pool, r->kv.blocks.data[r->kv.w_from]);
 }
 
 void
 prefix_cache_trim(Share *s, Req *r)
 {
-	trim_to(s, r, window_from(s, r->computed));
+	trim_to(s, r, window_from(s, r->kv.computed));
 }
 
 void
@@ -256,20 +258,20 @@ share_alloc(Share *s, int n, int32_t *out)
 ShareHit
 prefix_cache_lookup(const Share *s, const Req *r)
 {
-	ShareHit	h = {.tokens = r->computed};
+	ShareHit	h = {.tokens = r->kv.computed};
 	int			limit = share_limit(r);
-	int			at = r->n_noted;
+	int			at = r->kv.n_noted;
 	/* blocks looked at; of the last ones the windows are there from block `run` on */
 	int			seen = at;
-	int			run = r->w_from;
+	int			run = r->kv.w_from;
 	int			idle = 0;
 	int			idle_windows = 0;
-	uint64_t	chain = r->chain;
+	uint64_t	chain = r->kv.chain;
 	uint64_t	next = chain;
 	int32_t		b;
 	int			same;
 
-	if (s->prefix == NULL || !r->shares)
+	if (s->prefix == NULL || !r->kv.shares)
 		return h;
 	while ((seen + 1) * s->block_size <= limit &&
 		   (b = prefix_find(s->prefix, next, tokens_at(s, r, seen), &next)) != 0)
@@ -283,7 +285,7 @@ prefix_cache_lookup(const Share *s, const Req *r)
 			continue;
 		at = seen;
 		chain = next;
-		h.n_blocks = at - r->n_noted;
+		h.n_blocks = at - r->kv.n_noted;
 		h.n_idle = idle;
 		h.n_idle_windows = idle_windows;
 		h.tokens = at * s->block_size;
@@ -291,7 +293,7 @@ prefix_cache_lookup(const Share *s, const Req *r)
 	h.n_windows = at - window_from(s, at * s->block_size);
 	h.n_windows = h.n_windows < h.n_blocks ? h.n_windows : h.n_blocks;
 	h.n_idle_windows = h.n_idle_windows < h.n_windows ? h.n_idle_windows : h.n_windows;
-	if (r->computed > at * s->block_size)
+	if (r->kv.computed > at * s->block_size)
 		return h;				/* its own block has more, or as much */
 	same = limit - at * s->block_size < s->block_size ? limit - at * s->block_size : s->block_size;
 	h.copied = prefix_find_part(s->prefix, chain, tokens_at(s, r, at), same, &same);
@@ -339,45 +341,45 @@ prefix_cache_adopt_blocks(Share *s, Req *r, const ShareHit *h, Plan *plan)
 	 * nothing
 	 */
 	if (h->n_blocks > 0 || h->copied != 0)
-		while ((int) r->blocks.len > r->n_noted)
+		while ((int) r->kv.blocks.len > r->kv.n_noted)
 			drop_last(s, r, false);
 	/* windows are there from here on */
-	from = h->n_blocks > 0 ? window_from(s, (r->n_noted + h->n_blocks) * s->block_size) : 0;
+	from = h->n_blocks > 0 ? window_from(s, (r->kv.n_noted + h->n_blocks) * s->block_size) : 0;
 	trim_to(s, r, from);
-	if (from > r->w_from)
-		r->w_from = from;
+	if (from > r->kv.w_from)
+		r->kv.w_from = from;
 	for (int i = 0; i < h->n_blocks; i++)
 	{
-		int32_t		b = prefix_find(s->prefix, r->chain, tokens_at(s, r, r->n_noted), &r->chain);
+		int32_t		b = prefix_find(s->prefix, r->kv.chain, tokens_at(s, r, r->kv.n_noted), &r->kv.chain);
 
 		/* prefix_cache_lookup() has found it, and nothing has been dropped since */
 		ALWAYS(b != 0);
 		kvpool_ref(s->pool, b);
 		if (s->life != NULL)
 			kvlife_found(s->life, b);
-		if (r->n_noted >= r->w_from)
+		if (r->kv.n_noted >= r->kv.w_from)
 			kvpool_window_ref(s->pool, b);
-		intvec_push(&r->blocks, b);
-		r->n_noted++;
+		intvec_push(&r->kv.blocks, b);
+		r->kv.n_noted++;
 		if (s->offload != NULL)
-			r->key = *offload_key(s->offload, b);
+			r->kv.key = *offload_key(s->offload, b);
 	}
 	if (h->copied != 0 && alloc_copy(s, h->copied, &own, plan))
-		intvec_push(&r->blocks, own);
+		intvec_push(&r->kv.blocks, own);
 	else if (h->copied != 0)
-		tokens = r->n_noted * s->block_size;
+		tokens = r->kv.n_noted * s->block_size;
 	/* what it had before it was preempted does not count as found */
-	if (r->preemptions == 0)
-		r->cached += tokens - r->computed;
-	r->computed = tokens;
-	ASSERT(tokens <= (int) r->tokens.len && (size_t) tokens <= r->blocks.len * (size_t) s->block_size);
+	if (r->sched.preemptions == 0)
+		r->kv.cached += tokens - r->kv.computed;
+	r->kv.computed = tokens;
+	ASSERT(tokens <= (int) r->tokens.len && (size_t) tokens <= r->kv.blocks.len * (size_t) s->block_size);
 }
 
 void
 prefix_cache_inherit(Req *r, const Req *parent)
 {
-	r->chain = parent->chain;
-	r->key = parent->key;
-	r->n_noted = parent->n_noted;
-	r->w_from = parent->w_from;
+	r->kv.chain = parent->kv.chain;
+	r->kv.key = parent->kv.key;
+	r->kv.n_noted = parent->kv.n_noted;
+	r->kv.w_from = parent->kv.w_from;
 }

@@ -72,19 +72,19 @@ new_req(const Req *stem, int index)
 
 	r->group = stem->group;
 	r->index = index;
-	r->id = stem->id;
-	r->session = stem->session;
-	r->by = stem->by;
-	r->priority = stem->priority;
-	r->lora = stem->lora;
-	r->params = stem->params;	/* the stem's memory */
-	r->params.temperature = 0;	/* the sampler has nothing to do */
-	r->params.min_tokens = 0;
-	r->params.rules = NULL;
-	r->n_prompt = stem->n_prompt;
-	r->embeds = stem->embeds;	/* the stem's, like its tokens */
-	r->plan_at = r->slot = -1;
-	r->arrival_us = stem->arrival_us;
+	r->in.id = stem->in.id;
+	r->in.session = stem->in.session;
+	r->in.by = stem->in.by;
+	r->in.priority = stem->in.priority;
+	r->in.lora = stem->in.lora;
+	r->in.params = stem->in.params;	/* the stem's memory */
+	r->in.params.temperature = 0;	/* the sampler has nothing to do */
+	r->in.params.min_tokens = 0;
+	r->in.params.rules = NULL;
+	r->in.n_prompt = stem->in.n_prompt;
+	r->in.embeds = stem->in.embeds;	/* the stem's, like its tokens */
+	r->sched.plan_at = r->kv.slot = -1;
+	r->in.arrival_us = stem->in.arrival_us;
 	return r;
 }
 
@@ -92,7 +92,7 @@ Beam *
 beam_new(const Req *stem)
 {
 	Beam	   *b = mem_zalloc(sizeof(*b));
-	size_t		w = (size_t) stem->params.out.beam_width;
+	size_t		w = (size_t) stem->in.params.out.beam_width;
 
 	b->stem = stem;
 	b->width = (int) w;
@@ -114,7 +114,7 @@ free_reqs(Req **r, int n)
 	for (int i = 0; i < n && r[i] != NULL; i++)
 	{
 		intvec_free(&r[i]->tokens);
-		intvec_free(&r[i]->blocks);
+		intvec_free(&r[i]->kv.blocks);
 		mem_free(r[i]);
 	}
 	mem_free(r);
@@ -143,7 +143,7 @@ beam_free(Beam *b)
 static double
 score(const Beam *b, double cum, int length)
 {
-	return cum / pow((double) length, b->stem->params.out.length_penalty);
+	return cum / pow((double) length, b->stem->in.params.out.length_penalty);
 }
 
 /* What r has become, with one token more (id >= 0) that completes it. */
@@ -160,8 +160,8 @@ add_result(Beam *b, const Req *r, int32_t id, double cum)
 	x = &b->results[b->n_results];
 	*x = (Result) {.cum = cum, .no = b->n_results++, .finish = id >= 0 ? FIN_STOP : FIN_LENGTH};
 	x->score = score(b, cum, (int) r->tokens.len);
-	intvec_add(&x->ids, r->tokens.data + r->n_prompt, r->tokens.len - (size_t) r->n_prompt);
-	if (id >= 0 && b->stem->params.include_stop)
+	intvec_add(&x->ids, r->tokens.data + r->in.n_prompt, r->tokens.len - (size_t) r->in.n_prompt);
+	if (id >= 0 && b->stem->in.params.include_stop)
 		intvec_push(&x->ids, id);
 }
 
@@ -195,9 +195,9 @@ beam_row(Beam *b, const Req *r, const float *logits, int n, int n_valid, int32_t
 	k = finite ? logprobs_row(logits, n, n_valid, best, &want, e) : 0;
 	for (int j = 0; j < k; j++)
 	{
-		double		cum = r->cum_logprob + (double) e[j].value;
+		double		cum = r->out.cum_logprob + (double) e[j].value;
 
-		if (e[j].id == eos && !b->stem->params.ignore_eos)
+		if (e[j].id == eos && !b->stem->in.params.ignore_eos)
 			add_result(b, r, eos, cum);
 		else
 		{
@@ -247,12 +247,12 @@ reuse(Req *r, const Req *parent, const BeamCand *c)
 	r->tokens.len = 0;
 	intvec_add(&r->tokens, parent->tokens.data, parent->tokens.len);
 	intvec_push(&r->tokens, c->id);
-	r->cum_logprob = c->cum;
-	r->computed = 0;
-	r->admit_no = 0;
-	r->n_forks = 0;
-	r->state = RQ_NEW;
-	r->cancelled = false;
+	r->out.cum_logprob = c->cum;
+	r->kv.computed = 0;
+	r->sched.admit_no = 0;
+	r->sched.n_forks = 0;
+	r->sched.state = RQ_NEW;
+	r->sched.cancelled = false;
 }
 
 static Req *
@@ -285,10 +285,10 @@ beam_next(Beam *b, int max_model_len)
 		b->n_cands[i] = -1;
 		reuse(b->live[i], parent_of(b, b->from[i]), &b->pool[i]);
 	}
-	if (b->length < b->stem->params.max_tokens && b->stem->n_prompt + b->length < max_model_len)
+	if (b->length < b->stem->in.params.max_tokens && b->stem->in.n_prompt + b->length < max_model_len)
 		return n;
 	for (int i = 0; i < n; i++)
-		add_result(b, b->live[i], -1, b->live[i]->cum_logprob);
+		add_result(b, b->live[i], -1, b->live[i]->out.cum_logprob);
 	b->n_live = 0;
 	return 0;
 }
@@ -369,7 +369,7 @@ beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx)
 		const Result *x = &b->results[i];
 
 		buf_reset(&text);
-		if (b->stem->params.detokenize)
+		if (b->stem->in.params.detokenize)
 			text_of(b, x, tok, &text);
 		ev->index = i;
 		ev->ids = x->ids.data;

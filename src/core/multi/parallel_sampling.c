@@ -23,9 +23,9 @@
 static void
 finish_group(Core *c, Group *g, ReqFinish fin, const Err *err)
 {
-	if (idmap_get(&c->by_id, g->stem->id) == g->stem)
+	if (idmap_get(&c->by_id, g->stem->in.id) == g->stem)
 	{
-		idmap_del(&c->by_id, g->stem->id);
+		idmap_del(&c->by_id, g->stem->in.id);
 		c->n_multi--;
 	}
 	core_count_end(c, fin, err);
@@ -38,7 +38,7 @@ finish_answer(Core *c, Req *r, int32_t id, OutResult res, const Err *err)
 	Group	   *g = r->group;
 	bool		last;
 
-	if (r->state != RQ_NEW)
+	if (r->sched.state != RQ_NEW)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, r);
 	ASSERT(g->n_left > 0);
@@ -63,7 +63,7 @@ finish_stem(Core *c, Req *stem, OutResult res, const Err *err)
 	Group	   *g = stem->group;
 	int			n = g->n;
 
-	if (stem->state != RQ_NEW)
+	if (stem->sched.state != RQ_NEW)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, stem);
 	finish_group(c, g, res.finish, err);
@@ -101,7 +101,7 @@ finish_beam(Core *c, Req *r, ReqFinish fin, const Err *err)
 		if (fin == FIN_ERROR)
 			g->err = *err;
 	}
-	if (r->state != RQ_NEW)
+	if (r->sched.state != RQ_NEW)
 		c->n_multi_seqs--;
 	sched_remove(c->sched, r);
 	for (int i = 0; i < beam_n_live(g->beam); i++)
@@ -122,7 +122,7 @@ answers_doom(Core *c, const Group *g)
 	Req		   *parent;
 
 	for (int i = 0; i < g->n; i++)
-		if (g->answers[i]->state != RQ_NEW)
+		if (g->answers[i]->sched.state != RQ_NEW)
 			core_finish_later(c, g->answers[i], false);
 	for (int i = 0; g->beam != NULL && i < beam_n_live(g->beam); i++)
 		if (!beam_has_row(g->beam, i))
@@ -205,7 +205,8 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 	int			n_live = 0;
 	Err			err;
 
-	stem->first_token_us = clock_us();	/* and the answers', which are made now: the prompt counts once */
+	/* and the answers', which are made now: the prompt counts once */
+	stem->sched.first_token_us = clock_us();
 	first_tokens(c, g, id, raw, mask, ids);
 	core_count_prompt(c, stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(stem);	/* what is forced counts for each */
@@ -241,14 +242,14 @@ begin_answers(Core *c, Req *stem, int32_t id, const float *raw, const uint32_t *
 		Req		   *a = g->answers[i];
 
 		/* the failure of one before has doomed it: reap() ends it */
-		if (a->cancelled && (ids[i] < 0 || res[i].finish == FIN_ERROR))
+		if (a->sched.cancelled && (ids[i] < 0 || res[i].finish == FIN_ERROR))
 			continue;
 		if (ids[i] < 0)
 			core_fail_token(c, a, ids[i]);
 		else if (res[i].finish == FIN_ERROR)
 			core_finish(c, a, -1, res[i], &err);
 		else
-			core_emit_tokens(c, a, (size_t) a->n_prompt, res[i]);
+			core_emit_tokens(c, a, (size_t) a->in.n_prompt, res[i]);
 	}
 	mem_free(res);
 	mem_free(ids);
@@ -262,7 +263,7 @@ answers_forced(Core *c, Group *g, OutResult res)
 	core_count_prompt(c, g->stem);
 	c->stats.output_tokens += (int64_t) (n - 1) * req_n_output(g->stem);
 	for (int i = 0; i < n; i++)
-		core_emit_tokens(c, answer(c, g, i), (size_t) g->stem->n_prompt, res);
+		core_emit_tokens(c, answer(c, g, i), (size_t) g->stem->in.n_prompt, res);
 }
 
 /*
@@ -299,9 +300,9 @@ commit_beam(Core *c, Req *r, const float *raw)
 	Beam	   *b = g->beam;
 	int			n;
 
-	if (r == g->stem && r->first_token_us == 0)
+	if (r == g->stem && r->sched.first_token_us == 0)
 	{
-		r->first_token_us = clock_us();
+		r->sched.first_token_us = clock_us();
 		core_count_prompt(c, r);
 	}
 	if (!beam_row(b, r, raw, core_info(c)->vocab_size, c->defaults.n_valid, c->defaults.eos))

@@ -55,17 +55,17 @@ add_req(Pooled *p, Req *first, int seq)
 
 	if (r != first)
 	{
-		r->id = first->id;
-		r->session = first->session;
-		r->by = first->by;
-		r->lora = first->lora;
-		r->arrival_us = first->arrival_us;
-		r->plan_at = r->slot = -1;
+		r->in.id = first->in.id;
+		r->in.session = first->in.session;
+		r->in.by = first->in.by;
+		r->in.lora = first->in.lora;
+		r->in.arrival_us = first->in.arrival_us;
+		r->sched.plan_at = r->kv.slot = -1;
 	}
 	r->pooled = p;
-	r->seq = seq;
-	r->type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;
-	r->seen_to = seq < 0 ? 0 : p->spec.seqs[seq].seen_to;
+	r->in.seq = seq;
+	r->in.type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;
+	r->in.seen_to = seq < 0 ? 0 : p->spec.seqs[seq].seen_to;
 	p->reqs[p->n_reqs++] = r;
 	return r;
 }
@@ -73,28 +73,28 @@ add_req(Pooled *p, Req *first, int seq)
 static void
 begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 {
-	PoolSeq    *s = &p->spec.seqs[r->seq];
+	PoolSeq    *s = &p->spec.seqs[r->in.seq];
 	const PoolPlan *plan = &info->pools[p->spec.task];
 
-	r->whole = info->both_ways;
+	r->in.whole = info->both_ways;
 	r->tokens = s->ids;
 	s->ids = (IntVec) {0};
 	p->n_tokens += (int) r->tokens.len;
 	/* nothing looks ahead to these */
 	while (plan->unpads && r->tokens.len > 1 && r->tokens.data[r->tokens.len - 1] == plan->pad)
 		r->tokens.len--;
-	r->n_prompt = (int) r->tokens.len;
+	r->in.n_prompt = (int) r->tokens.len;
 	switch (pool_plan_rows(plan))
 	{
 		case PR_FIRST:
-			r->out_from = s->skip;
-			r->out_to = s->skip + 1;
+			r->in.out_from = s->skip;
+			r->in.out_to = s->skip + 1;
 			break;
 		case PR_LAST:
-			r->out_from = r->n_prompt - 1;
+			r->in.out_from = r->in.n_prompt - 1;
 			break;
 		case PR_ALL:
-			r->out_from = s->skip;
+			r->in.out_from = s->skip;
 			break;
 	}
 }
@@ -111,8 +111,8 @@ begin_logprobs(Pooled *p, Req *first)
 		Req		   *r = add_req(p, first, -1);
 
 		intvec_add(&r->tokens, prompt->data, prompt->len);
-		r->n_prompt = (int) prompt->len;
-		r->out_from = r->n_prompt - 1;
+		r->in.n_prompt = (int) prompt->len;
+		r->in.out_from = r->in.n_prompt - 1;
 	}
 	for (int i = 0; i < p->spec.n_seqs; i++)
 	{
@@ -126,8 +126,8 @@ begin_logprobs(Pooled *p, Req *first)
 		{
 			Req		   *r = add_req(p, first, i);
 
-			r->n_prompt = (int) (prompt->len + s->ids.len) - 1;
-			r->out_from = choices ? (int) prompt->len : s->scored_at - 1;
+			r->in.n_prompt = (int) (prompt->len + s->ids.len) - 1;
+			r->in.out_from = choices ? (int) prompt->len : s->scored_at - 1;
 			if (!choices)
 				pooled_fork(r);
 		}
@@ -141,7 +141,7 @@ pooled_fork(Req *r)
 	const PoolSpec *spec = &r->pooled->spec;
 
 	intvec_add(&r->tokens, spec->prompt.data, spec->prompt.len);
-	intvec_add(&r->tokens, spec->seqs[r->seq].ids.data, (size_t) r->n_prompt - spec->prompt.len);
+	intvec_add(&r->tokens, spec->seqs[r->in.seq].ids.data, (size_t) r->in.n_prompt - spec->prompt.len);
 }
 
 /* Switched on where the model's files have none, it is what the task's is elsewhere. */
@@ -196,7 +196,7 @@ pooled_free(Pooled *p)
 		if (i == 0)
 			continue;
 		intvec_free(&p->reqs[i]->tokens);
-		intvec_free(&p->reqs[i]->blocks);
+		intvec_free(&p->reqs[i]->kv.blocks);
 		mem_free(p->reqs[i]);
 	}
 	poolspec_free(&p->spec);
@@ -221,12 +221,12 @@ pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
 	{
 		const Req  *r = p->reqs[i];
 
-		if (r->n_prompt < 1 || r->out_from < 0 || r->out_from >= r->n_prompt)
-			return err_set(e, ERR_INTERNAL, "sequence of %d tokens, of which row %d is wanted", r->n_prompt,
-						   r->out_from);
-		if (r->n_prompt > max_model_len)
+		if (r->in.n_prompt < 1 || r->in.out_from < 0 || r->in.out_from >= r->in.n_prompt)
+			return err_set(e, ERR_INTERNAL, "sequence of %d tokens, of which row %d is wanted",
+						   r->in.n_prompt, r->in.out_from);
+		if (r->in.n_prompt > max_model_len)
 			return err_set(e, ERR_TOO_LONG, "input of %d tokens does not fit the maximum model length of %d",
-						   r->n_prompt, max_model_len);
+						   r->in.n_prompt, max_model_len);
 	}
 	return true;
 }
@@ -234,12 +234,12 @@ pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
 void
 pooled_rows(const Req *r, int n, int *out_at, int *n_out)
 {
-	int			from = r->computed > r->out_from ? r->computed : r->out_from;
-	int			end = r->computed + n;
+	int			from = r->kv.computed > r->in.out_from ? r->kv.computed : r->in.out_from;
+	int			end = r->kv.computed + n;
 
-	if (r->out_to > 0 && end > r->out_to)
-		end = r->out_to;
-	*out_at = from - r->computed;
+	if (r->in.out_to > 0 && end > r->in.out_to)
+		end = r->in.out_to;
+	*out_at = from - r->kv.computed;
 	*n_out = end > from ? end - from : 0;
 }
 
@@ -253,9 +253,9 @@ pooled_restart(Req *r)
 		return;
 	mem_free(r->sum);
 	r->sum = NULL;
-	mem_free(p->values[r->seq]);
-	p->values[r->seq] = NULL;
-	p->n_rows[r->seq] = 0;
+	mem_free(p->values[r->in.seq]);
+	p->values[r->in.seq] = NULL;
+	p->n_rows[r->in.seq] = 0;
 }
 
 /* ---- a step's rows ---- */
@@ -265,15 +265,15 @@ static float *
 more_values(Req *r, int n)
 {
 	Pooled	   *p = r->pooled;
-	size_t		have = (size_t) p->n_rows[r->seq] * (size_t) p->width;
+	size_t		have = (size_t) p->n_rows[r->in.seq] * (size_t) p->width;
 	/* all there will ever be: a preempted sequence begins anew */
-	int			most = p->by_token ? r->n_prompt : 1;
+	int			most = p->by_token ? r->in.n_prompt : 1;
 
-	ALWAYS(p->n_rows[r->seq] + n <= most);
-	if (p->values[r->seq] == NULL)
-		p->values[r->seq] = mem_alloc((size_t) most * (size_t) p->width * sizeof(float));
-	p->n_rows[r->seq] += n;
-	return p->values[r->seq] + have;
+	ALWAYS(p->n_rows[r->in.seq] + n <= most);
+	if (p->values[r->in.seq] == NULL)
+		p->values[r->in.seq] = mem_alloc((size_t) most * (size_t) p->width * sizeof(float));
+	p->n_rows[r->in.seq] += n;
+	return p->values[r->in.seq] + have;
 }
 
 #define HEAD_ROWS	64			/* at a time, on a device */
@@ -349,7 +349,7 @@ is_last(const PlanEntry *pe)
 {
 	const Req  *r = pe->r;
 
-	return r->computed + pe->n >= (r->out_to > 0 ? r->out_to : r->n_prompt);
+	return r->kv.computed + pe->n >= (r->in.out_to > 0 ? r->in.out_to : r->in.n_prompt);
 }
 
 /*
@@ -388,13 +388,13 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 
 		for (int i = 0; i < pe->n_out; i++)
 		{
-			int			pos = r->computed + pe->out_at + i;
+			int			pos = r->kv.computed + pe->out_at + i;
 
-			if (which == PR_ALL || pos == (which == PR_FIRST ? r->out_from : r->n_prompt - 1))
+			if (which == PR_ALL || pos == (which == PR_FIRST ? r->in.out_from : r->in.n_prompt - 1))
 				pool_add(plan->kinds[k], sum, rows + (size_t) i * (size_t) width, width, pos);
 		}
 		if (ends)
-			pool_end(plan->kinds[k], sum, width, r->out_from, r->n_prompt);
+			pool_end(plan->kinds[k], sum, width, r->in.out_from, r->in.n_prompt);
 	}
 	if (ends)
 		run_host_row(s, r->pooled->spec.task, r->sum, more_values(r, 1));
@@ -428,10 +428,10 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 {
 	const Req  *r = pe->r;
 	PoolRows	which = pool_rows(k);
-	int			pos = r->computed + pe->out_at + i;
+	int			pos = r->kv.computed + pe->out_at + i;
 	int			from = pos;
 	int			to = pos + n;
-	int			one = which == PR_FIRST ? r->out_from : r->n_prompt - 1;
+	int			one = which == PR_FIRST ? r->in.out_from : r->in.n_prompt - 1;
 
 	if (which != PR_ALL)
 	{
@@ -441,7 +441,7 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 	return (KPoolSeq) {
 		.slot = slot, .row = row + from - pos, .rows = to - from, .pos = from, .begins = r->sum == NULL &&
 			i == 0,
-		.by = is_last(pe) && i + n == pe->n_out ? pool_divisor(k, r->out_from, r->n_prompt) : 0
+		.by = is_last(pe) && i + n == pe->n_out ? pool_divisor(k, r->in.out_from, r->in.n_prompt) : 0
 	};
 }
 
@@ -605,8 +605,8 @@ score_run(LogprobRun *a)
 		return;
 	for (int i = 0; i < a->n; i++)
 	{
-		a->step->loras[i] = a->rows[i].r->lora;
-		any = any || a->rows[i].r->lora != NULL;
+		a->step->loras[i] = a->rows[i].r->in.lora;
+		any = any || a->rows[i].r->in.lora != NULL;
 	}
 	model_logits(a->step->model, a->hidden, any ? a->step->loras : NULL, a->n, a->step->logits->dev);
 	core_to_host(a->step->logits, 0, (size_t) a->n * (size_t) a->vocab);
@@ -617,9 +617,9 @@ score_run(LogprobRun *a)
 		const float *logits = a->step->logits->host + (size_t) i * (size_t) a->vocab;
 		Pooled	   *p = row->r->pooled;
 
-		if (row->r->seq >= 0)
-			score(p, row->r->seq, row, logits);
-		for (int k = 0; row->r->seq < 0 && k < p->spec.n_seqs; k++)
+		if (row->r->in.seq >= 0)
+			score(p, row->r->in.seq, row, logits);
+		for (int k = 0; row->r->in.seq < 0 && k < p->spec.n_seqs; k++)
 			score(p, k, row, logits);
 	}
 	a->n = 0;
@@ -647,7 +647,7 @@ logprobs(const PoolStep *s, const Plan *plan)
 				score_run(&a);
 			if (a.n == 0)
 				a.hidden = row + (size_t) j * width;
-			a.rows[a.n++] = (PoolingLogprobRow) {.r = pe->r, .pos = pe->r->computed + pe->out_at + j};
+			a.rows[a.n++] = (PoolingLogprobRow) {.r = pe->r, .pos = pe->r->kv.computed + pe->out_at + j};
 		}
 		row += (size_t) (pe->n_out + plan_logits(pe)) * width;
 	}
@@ -716,7 +716,7 @@ mean_of_chunks(const Pooled *p, float *out)
 
 		for (int s = 0; s < p->spec.n_seqs; s++)
 		{
-			int			weight = p->reqs[s]->n_prompt - p->spec.seqs[s].skip;
+			int			weight = p->reqs[s]->in.n_prompt - p->spec.seqs[s].skip;
 
 			sum += (double) p->values[s][j] * weight;
 			n += weight;
@@ -833,7 +833,8 @@ concatenate(const Pooled *p, float *out)
 		{
 			const Req  *r = p->reqs[s];
 
-			if (p->by_token && p->spec.step_tag >= 0 && r->tokens.data[r->out_from + i] != p->spec.step_tag)
+			if (p->by_token && p->spec.step_tag >= 0 &&
+				r->tokens.data[r->in.out_from + i] != p->spec.step_tag)
 				continue;
 			memcpy(out + (size_t) n * width, p->values[s] + (size_t) i * width, width * sizeof(float));
 			n++;

@@ -37,13 +37,13 @@ group_begin(Req *r)
 
 	g->stem = r;
 	r->group = g;
-	if (r->params.out.beam_width > 0)
+	if (r->in.params.out.beam_width > 0)
 	{
 		g->beam = beam_new(r);
 		g->n_left = 1;
 		return;
 	}
-	g->n = g->n_left = r->params.out.n;
+	g->n = g->n_left = r->in.params.out.n;
 	g->answers = mem_zalloc((size_t) g->n * sizeof(Req *));
 	for (int i = 0; i < g->n; i++)
 	{
@@ -51,21 +51,21 @@ group_begin(Req *r)
 
 		a->group = g;
 		a->index = i;
-		a->id = r->id;
-		a->session = r->session;
-		a->by = r->by;
-		a->priority = r->priority;
-		a->lora = r->lora;
-		a->sink = r->sink;
-		a->sink_ctx = r->sink_ctx;
-		a->params = r->params;	/* the stem's memory */
-		a->seed = r->params.has_seed ? (uint64_t) r->params.seed + (uint64_t) i : rng_seed();
-		a->n_prompt = r->n_prompt;
-		a->embeds = r->embeds;	/* the group's, like its tokens */
-		a->plan_at = a->slot = -1;
-		a->watched = r->watched;
-		a->urgent = r->urgent;
-		a->arrival_us = r->arrival_us;
+		a->in.id = r->in.id;
+		a->in.session = r->in.session;
+		a->in.by = r->in.by;
+		a->in.priority = r->in.priority;
+		a->in.lora = r->in.lora;
+		a->in.sink = r->in.sink;
+		a->in.sink_ctx = r->in.sink_ctx;
+		a->in.params = r->in.params;	/* the stem's memory */
+		a->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed + (uint64_t) i : rng_seed();
+		a->in.n_prompt = r->in.n_prompt;
+		a->in.embeds = r->in.embeds;	/* the group's, like its tokens */
+		a->sched.plan_at = a->kv.slot = -1;
+		a->in.watched = r->in.watched;
+		a->out.urgent = r->out.urgent;
+		a->in.arrival_us = r->in.arrival_us;
 	}
 }
 
@@ -77,12 +77,12 @@ group_answer(Group *g, int i, const Tok *tok)
 
 	ASSERT(i >= 0 && i < g->n);
 	a = g->answers[i];
-	ASSERT(a->tokens.len == 0 && a->blocks.len == 0);
+	ASSERT(a->tokens.len == 0 && a->kv.blocks.len == 0);
 	/* the prompt, and what is forced behind it */
 	intvec_add(&a->tokens, stem->tokens.data, stem->tokens.len);
 	out_begin(a, tok);
-	a->scheduled_us = stem->scheduled_us;
-	a->first_token_us = stem->first_token_us;
+	a->sched.scheduled_us = stem->sched.scheduled_us;
+	a->sched.first_token_us = stem->sched.first_token_us;
 	return a;
 }
 
@@ -93,17 +93,17 @@ group_event(Group *g, ReqEvent *ev, const Err *err)
 
 	ASSERT(ev->index >= 0 && ev->index < g->n && g->n_told < g->n);
 	a = g->answers[ev->index];
-	ASSERT(ev->output_tokens >= a->n_told);
-	g->n_output += ev->output_tokens - a->n_told;
-	a->n_told = ev->output_tokens;
-	if (a->n_told > g->longest)
-		g->longest = a->n_told;
+	ASSERT(ev->output_tokens >= a->out.n_told);
+	g->n_output += ev->output_tokens - a->out.n_told;
+	a->out.n_told = ev->output_tokens;
+	if (a->out.n_told > g->longest)
+		g->longest = a->out.n_told;
 	ev->output_tokens = g->n_output;
 	ev->longest = g->longest;
 	if (ev->reasoning_tokens >= 0)
 	{
-		g->n_thought += ev->reasoning_tokens - a->n_thought;
-		a->n_thought = ev->reasoning_tokens;
+		g->n_thought += ev->reasoning_tokens - a->out.n_thought;
+		a->out.n_thought = ev->reasoning_tokens;
 		ev->reasoning_tokens = g->n_thought;
 	}
 	ev->finish = FIN_NONE;
@@ -139,10 +139,10 @@ free_member(Req *r)
 	out_end(r);
 	constraint_free(r->constraint);
 	rbudget_free(r->thoughts);
-	logprobs_free(r->prompt_lp);
-	logprobs_free(r->token_lp);
+	logprobs_free(r->out.prompt_lp);
+	logprobs_free(r->out.token_lp);
 	intvec_free(&r->tokens);
-	intvec_free(&r->blocks);
+	intvec_free(&r->kv.blocks);
 	mem_free(r);
 }
 
@@ -152,8 +152,8 @@ group_free(Group *g)
 	for (int i = 0; i < g->n; i++)
 		free_member(g->answers[i]);
 	beam_free(g->beam);
-	genparams_free(&g->stem->params);
-	mem_free(g->stem->embeds);
+	genparams_free(&g->stem->in.params);
+	mem_free(g->stem->in.embeds);
 	free_member(g->stem);
 	mem_free(g->answers);
 	mem_free(g);

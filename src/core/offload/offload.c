@@ -167,7 +167,7 @@ offload_bytes(const Offload *o, uint64_t *memory, uint64_t *files)
 void
 offload_begin(const Offload *o, Req *r)
 {
-	static const unsigned char unknown[sizeof(r->lora->content)];
+	static const unsigned char unknown[sizeof(r->in.lora->content)];
 	int			n = r->pooled != NULL ? r->pooled->n_reqs : 1;
 	OffloadKey	root;
 	Blake2		b;
@@ -175,23 +175,23 @@ offload_begin(const Offload *o, Req *r)
 	blake2_begin(&b, kvtier_secret(o->set.tier), KVTIER_KEY);
 	blake2_add(&b, "root", 5);
 	blake2_add(&b, o->id, KVTIER_KEY);
-	blake2_add(&b, &r->owner, sizeof(r->owner));
-	blake2_add(&b, r->lora != NULL ? "a" : "-", 1);
-	if (r->lora != NULL && memcmp(r->lora->content, unknown, sizeof(unknown)) != 0)
-		blake2_add(&b, r->lora->content, sizeof(r->lora->content));
-	else if (r->lora != NULL)
+	blake2_add(&b, &r->in.owner, sizeof(r->in.owner));
+	blake2_add(&b, r->in.lora != NULL ? "a" : "-", 1);
+	if (r->in.lora != NULL && memcmp(r->in.lora->content, unknown, sizeof(unknown)) != 0)
+		blake2_add(&b, r->in.lora->content, sizeof(r->in.lora->content));
+	else if (r->in.lora != NULL)
 	{
 		blake2_add(&b, &o->nonce, sizeof(o->nonce));
-		blake2_add(&b, &r->lora->id, sizeof(r->lora->id));
+		blake2_add(&b, &r->in.lora->id, sizeof(r->in.lora->id));
 	}
-	if (r->params.cache_salt != NULL)
-		blake2_add(&b, r->params.cache_salt, strlen(r->params.cache_salt));
+	if (r->in.params.cache_salt != NULL)
+		blake2_add(&b, r->in.params.cache_salt, strlen(r->in.params.cache_salt));
 	blake2_end(&b, root.b);
 	for (int i = 0; i < n; i++)
 	{
 		Req		   *q = r->pooled != NULL ? r->pooled->reqs[i] : r;
 
-		q->root_key = q->key = root;
+		q->kv.root_key = q->kv.key = root;
 	}
 }
 
@@ -391,7 +391,7 @@ tokens_at(const Offload *o, const Req *r, int block)
 static OffloadPlace
 hold_found(Offload *o, const Req *r, int n)
 {
-	OffloadPlace p = {0, r->root, r->root_key};
+	OffloadPlace p = {0, r->kv.root, r->kv.root_key};
 
 	intvec_reset(&o->found);
 	for (; p.block < n; p.block++)
@@ -506,7 +506,7 @@ begin_wait(Offload *o, Req *r, const OffloadPlace *p, int n)
 	w->next = o->waits;
 	if (w->next != NULL)
 		w->next->prev = w;
-	o->waits = r->wait = w;
+	o->waits = r->kv.wait = w;
 }
 
 static void
@@ -522,7 +522,7 @@ release(Offload *o, KvHold **h)
 static void
 end_wait(Offload *o, Req *r)
 {
-	OffloadWait *w = r->wait;
+	OffloadWait *w = r->kv.wait;
 
 	for (int i = 0; i < w->n; i++)
 		release(o, &w->holds[i]);
@@ -534,14 +534,14 @@ end_wait(Offload *o, Req *r)
 		w->next->prev = w->prev;
 	mem_free(w->holds);
 	mem_free(w);
-	r->wait = NULL;
+	r->kv.wait = NULL;
 }
 
 void
 offload_end(Offload *o, Req *r)
 {
-	r->wait_until_us = 0;
-	if (r->wait != NULL)
+	r->kv.wait_until_us = 0;
+	if (r->kv.wait != NULL)
 		end_wait(o, r);
 }
 
@@ -577,7 +577,7 @@ bring(Offload *o, Share *s, const Req *r, OffloadPlace *p, const KvHold *h)
 static OffloadAnswer
 bring_some(Offload *o, Share *s, Req *r, OffloadPlace *p)
 {
-	const OffloadWait *w = r->wait;
+	const OffloadWait *w = r->kv.wait;
 
 	for (;;)
 	{
@@ -617,18 +617,18 @@ count(Offload *o, Req *r, const ShareHit *hit, const OffloadPlace *p)
 	int			limit = share_limit(r);
 	int			upto = p->block * o->set.block_size < limit ? p->block * o->set.block_size : limit;
 
-	if (r->preemptions > 0)
+	if (r->sched.preemptions > 0)
 		return;
-	if (!r->asked)
+	if (!r->kv.asked)
 		o->stats.queries += limit - hit->tokens;
-	if (!r->asked || r->back_to < hit->tokens)
-		r->back_to = hit->tokens;
-	r->asked = true;
-	if (upto > r->back_to)
+	if (!r->kv.asked || r->kv.back_to < hit->tokens)
+		r->kv.back_to = hit->tokens;
+	r->kv.asked = true;
+	if (upto > r->kv.back_to)
 	{
-		o->stats.hits += upto - r->back_to;
-		r->back += upto - r->back_to;
-		r->back_to = upto;
+		o->stats.hits += upto - r->kv.back_to;
+		r->kv.back += upto - r->kv.back_to;
+		r->kv.back_to = upto;
 	}
 }
 
@@ -638,8 +638,8 @@ note_until(const Offload *o, Req *r, const ShareHit *hit, const Cost *cost, int6
 	double		rate = cost_rate(cost);
 	int			tokens = share_limit(r) - hit->tokens;
 
-	if (r->wait_until_us == 0)
-		r->wait_until_us = now_us +
+	if (r->kv.wait_until_us == 0)
+		r->kv.wait_until_us = now_us +
 			(rate == 0 ||
 			 o->set.always ? MOST_WAIT_US : (int64_t) (rate * cost_units(cost, hit->tokens, tokens)));
 }
@@ -651,14 +651,14 @@ offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost
 	OffloadPlace p;
 	int			before;
 
-	if (o->stopped && r->wait != NULL)
+	if (o->stopped && r->kv.wait != NULL)
 		end_wait(o, r);
-	if (o->stopped || !r->shares || (r->parent != NULL && r->parent->state == RQ_HELD))
+	if (o->stopped || !r->kv.shares || (r->sched.parent != NULL && r->sched.parent->sched.state == RQ_HELD))
 		return OFFLOAD_NOTHING;
 	p = hold_found(o, r, hit->n_blocks);
 	before = p.block;
 	count(o, r, hit, &p);
-	if (r->wait == NULL && (r->wait_until_us == 0 || now_us < r->wait_until_us))
+	if (r->kv.wait == NULL && (r->kv.wait_until_us == 0 || now_us < r->kv.wait_until_us))
 	{
 		int			n_memory;
 		int			n = look(o, r, &p, &n_memory);
@@ -667,7 +667,7 @@ offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost
 		if (n > 0)
 			begin_wait(o, r, &p, n);
 	}
-	if (r->wait != NULL)
+	if (r->kv.wait != NULL)
 	{
 		int64_t		begin = clock_us();
 
@@ -677,7 +677,7 @@ offload_back(Offload *o, Share *s, Req *r, const ShareHit *hit, const Cost *cost
 		if (p.block > before)
 			learn(o, (size_t) (p.block - before) * o->bytes, clock_us() - begin);
 		count(o, r, hit, &p);
-		if (a == OFFLOAD_LATER && now_us >= r->wait_until_us)
+		if (a == OFFLOAD_LATER && now_us >= r->kv.wait_until_us)
 		{
 			o->stats.late++;
 			a = OFFLOAD_NOTHING;

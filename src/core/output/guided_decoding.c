@@ -251,7 +251,7 @@ constraint_token(Constraint *c, const Req *r, OutResult *res, Err *e)
 	if (!gram_match_token(c->match, id, &ok, e))
 		return false;
 	/* a stop id that is no text, where the text is complete: out_ends() knows its reason */
-	if (!ok && has_id(r->params.stop_ids, (size_t) r->params.n_stop_ids, id) &&
+	if (!ok && has_id(r->in.params.stop_ids, (size_t) r->in.params.n_stop_ids, id) &&
 		gram_match_accepting(c->match))
 	{
 		if (res->finish != FIN_STOP)
@@ -301,7 +301,7 @@ static bool
 make_mask(const Constraints *cs, const Req *r, uint32_t *words, Err *e)
 {
 	Constraint *c = r->constraint;
-	const GenParams *p = &r->params;
+	const GenParams *p = &r->in.params;
 
 	if (!c->active)
 	{
@@ -437,7 +437,7 @@ static size_t
 context_of(const Constraints *cs, const Req *r, Buf *out)
 {
 	size_t		from = r->tokens.len;
-	size_t		first = r->embeds != NULL ? (size_t) r->n_prompt : 0;	/* that is a token */
+	size_t		first = r->in.embeds != NULL ? (size_t) r->in.n_prompt : 0;	/* that is a token */
 
 	while (from > first && r->tokens.len - from < CONTEXT && r->tokens.data[from - 1] < cs->n_valid &&
 		   !tok_is_special(cs->tok, r->tokens.data[from - 1]))

@@ -84,8 +84,8 @@ emit(const OutputItem *p, int n_ids, int n_output, const OutResult *res)
 	ReqEvent	ev = {
 		.ids = &p->id,
 		.n_ids = n_ids,
-		.text = r->text.data != NULL ? r->text.data : "",
-		.text_len = r->text.len,
+		.text = r->out.text.data != NULL ? r->out.text.data : "",
+		.text_len = r->out.text.len,
 		.index = r->index,
 		.ended = res->finish,
 		.finish = res->finish,
@@ -93,7 +93,7 @@ emit(const OutputItem *p, int n_ids, int n_output, const OutResult *res)
 		.logprobs = n_ids > 0 ? p->token_lp : NULL,
 		.prompt_logprobs = n_ids > 0 ? p->prompt_lp : NULL,
 		.err = res->finish == FIN_ERROR ? p->err : NULL,
-		.prompt_tokens = r->n_prompt,
+		.prompt_tokens = r->in.n_prompt,
 		.output_tokens = n_output,
 		.cached_tokens = p->cached,
 		.back_tokens = p->back,
@@ -101,19 +101,19 @@ emit(const OutputItem *p, int n_ids, int n_output, const OutResult *res)
 		.draft_tokens = p->draft_tokens,
 		.accepted_tokens = p->accepted_tokens,
 		.reasoning_tokens = p->reasoning,
-		.arrival_us = r->arrival_us,
+		.arrival_us = r->in.arrival_us,
 		.scheduled_us = p->scheduled_us,
 		.first_token_us = p->first_token_us,
 		.now_us = clock_us(),
 	};
 
 	if (ev.logprobs != NULL)
-		r->cum_logprob += (double) ev.logprobs->e[0].value;
-	ev.cum_logprob = r->cum_logprob;
+		r->out.cum_logprob += (double) ev.logprobs->e[0].value;
+	ev.cum_logprob = r->out.cum_logprob;
 	if (r->group != NULL)
 		group_event(r->group, &ev, p->err);
-	if (r->sink != NULL)
-		r->sink(r->sink_ctx, r, &ev);
+	if (r->in.sink != NULL)
+		r->in.sink(r->in.sink_ctx, r, &ev);
 }
 
 /* A beam search tells its answers at the end. */
@@ -124,21 +124,21 @@ emit_beams(Deliver *d, const OutputItem *p)
 	int			n_output;
 	ReqEvent	ev = {
 		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "",
-		.prompt_tokens = r->n_prompt, .preemptions = p->preemptions, .cached_tokens = p->cached,
-		.back_tokens = p->back, .reasoning_tokens = -1, .arrival_us = r->arrival_us,
+		.prompt_tokens = r->in.n_prompt, .preemptions = p->preemptions, .cached_tokens = p->cached,
+		.back_tokens = p->back, .reasoning_tokens = -1, .arrival_us = r->in.arrival_us,
 		.scheduled_us = p->scheduled_us, .first_token_us = p->first_token_us, .now_us = clock_us()
 	};
 	int			n = beam_n_results(r->group->beam, &n_output);
 
-	if (r->sink == NULL)
+	if (r->in.sink == NULL)
 		return;
 	if (n == 0 || ev.finish > FIN_REPETITION)
 	{
-		r->sink(r->sink_ctx, r, &ev);
+		r->in.sink(r->in.sink_ctx, r, &ev);
 		return;
 	}
 	ev.output_tokens = n_output;
-	beam_emit(r->group->beam, d->tok, &ev, r->sink, r->sink_ctx);
+	beam_emit(r->group->beam, d->tok, &ev, r->in.sink, r->in.sink_ctx);
 }
 
 /* A pooled request has one event, its last. */
@@ -151,7 +151,7 @@ emit_pooled(const OutputItem *p)
 	ReqEvent	ev = {
 		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens,
 		.cached_tokens = p->cached, .back_tokens = p->back, .preemptions = p->preemptions,
-		.reasoning_tokens = -1, .arrival_us = r->arrival_us, .scheduled_us = p->scheduled_us
+		.reasoning_tokens = -1, .arrival_us = r->in.arrival_us, .scheduled_us = p->scheduled_us
 	};
 
 	if (ev.finish == FIN_STOP && !pooled_finish(r->pooled, &ev, &space, &err))
@@ -160,8 +160,8 @@ emit_pooled(const OutputItem *p)
 		ev.err = &err;
 	}
 	ev.now_us = ev.first_token_us = clock_us();
-	if (r->sink != NULL)
-		r->sink(r->sink_ctx, r, &ev);
+	if (r->in.sink != NULL)
+		r->in.sink(r->in.sink_ctx, r, &ev);
 	mem_free(space);
 }
 
@@ -177,18 +177,18 @@ free_req(Req *r)
 			out_end(r);
 		return;
 	}
-	logprobs_free(r->prompt_lp);
-	logprobs_free(r->token_lp);
+	logprobs_free(r->out.prompt_lp);
+	logprobs_free(r->out.token_lp);
 	if (r->pooled != NULL)
 		pooled_free(r->pooled);
 	else
 		out_end(r);
 	constraint_free(r->constraint);
 	rbudget_free(r->thoughts);
-	genparams_free(&r->params);
+	genparams_free(&r->in.params);
 	intvec_free(&r->tokens);
-	mem_free(r->embeds);
-	intvec_free(&r->blocks);
+	mem_free(r->in.embeds);
+	intvec_free(&r->kv.blocks);
 	mem_free(r);
 }
 
@@ -223,8 +223,8 @@ deliver(Deliver *d, const OutputItem *p)
 		free_req(r);
 		return;
 	}
-	buf_reset(&r->text);
-	if (r->ended)
+	buf_reset(&r->out.text);
+	if (r->out.ended)
 	{
 		d->dropped += p->id >= 0;
 		if (!last)
@@ -235,8 +235,8 @@ deliver(Deliver *d, const OutputItem *p)
 		if (res.finish == FIN_ERROR)
 			d->forgiven++;
 		if (res.finish != FIN_ABORT)
-			res = r->end;
-		n_output = r->end_output;
+			res = r->out.end;
+		n_output = r->out.end_output;
 	}
 	else if (p->id >= 0)
 	{
@@ -245,11 +245,11 @@ deliver(Deliver *d, const OutputItem *p)
 	}
 	if (!last && res.finish != FIN_NONE)
 	{
-		r->ended = true;
-		r->end = res;
-		r->end_output = n_output;
+		r->out.ended = true;
+		r->out.end = res;
+		r->out.end_output = n_output;
 		res = (OutResult) {.finish = FIN_NONE};
-		d->stopped(d->stopped_ctx, r->id, r->index);
+		d->stopped(d->stopped_ctx, r->in.id, r->index);
 	}
 	emit(p, n_ids, n_output, &res);
 	free_parcel(p);
@@ -318,7 +318,7 @@ deliver_add(Deliver *d, const OutputItem *p)
 	if (d->threaded)
 	{
 		push(&d->filling, p);
-		d->urgent = d->urgent || p->r->urgent || p->res.finish != FIN_NONE;
+		d->urgent = d->urgent || p->r->out.urgent || p->res.finish != FIN_NONE;
 	}
 	else
 		deliver(d, p);

@@ -30,36 +30,36 @@
 Detok *
 out_detok(const Req *r, const Tok *tok)
 {
-	size_t		n = (size_t) r->n_prompt < OUT_CONTEXT ? (size_t) r->n_prompt : OUT_CONTEXT;
-	const int32_t *context = r->embeds == NULL ? r->tokens.data + r->n_prompt - n : NULL;
+	size_t		n = (size_t) r->in.n_prompt < OUT_CONTEXT ? (size_t) r->in.n_prompt : OUT_CONTEXT;
+	const int32_t *context = r->in.embeds == NULL ? r->tokens.data + r->in.n_prompt - n : NULL;
 
-	return detok_new(tok, context, n, r->params.skip_special);
+	return detok_new(tok, context, n, r->in.params.skip_special);
 }
 
 void
 out_begin(Req *r, const Tok *tok)
 {
-	const GenParams *p = &r->params;
+	const GenParams *p = &r->in.params;
 
 	if (!p->detokenize)
 		return;
-	r->detok = out_detok(r, tok);
+	r->out.detok = out_detok(r, tok);
 	if (p->tight_special && !p->skip_special)
-		detok_tighten(r->detok);
-	r->stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop, p->include_stop);
+		detok_tighten(r->out.detok);
+	r->out.stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop, p->include_stop);
 }
 
 void
 out_end(Req *r)
 {
-	if (r->detok != NULL)
-		detok_free(r->detok);
-	if (r->stop != NULL)
-		stop_free(r->stop);
-	r->detok = NULL;
-	r->stop = NULL;
-	buf_free(&r->text);
-	buf_free(&r->piece);
+	if (r->out.detok != NULL)
+		detok_free(r->out.detok);
+	if (r->out.stop != NULL)
+		stop_free(r->out.stop);
+	r->out.detok = NULL;
+	r->out.stop = NULL;
+	buf_free(&r->out.text);
+	buf_free(&r->out.piece);
 	token_counts_free(r->counts);
 	r->counts = NULL;
 }
@@ -94,7 +94,7 @@ repeats(const GenParams *p, const int32_t *ids, int n)
 OutResult
 out_ends(Req *r, int32_t eos, int max_model_len)
 {
-	const GenParams *p = &r->params;
+	const GenParams *p = &r->in.params;
 	OutResult	res = {.finish = FIN_NONE};
 	int			n_output = req_n_output(r);
 	int32_t		id = r->tokens.data[r->tokens.len - 1];
@@ -116,7 +116,7 @@ out_ends(Req *r, int32_t eos, int max_model_len)
 	}
 	if (n_output >= p->max_tokens || r->tokens.len >= (size_t) max_model_len)
 		res.finish = FIN_LENGTH;
-	else if (p->repeat_max > 0 && n_output >= p->min_tokens && repeats(p, r->tokens.data + r->n_prompt,
+	else if (p->repeat_max > 0 && n_output >= p->min_tokens && repeats(p, r->tokens.data + r->in.n_prompt,
 																	   n_output))
 	{
 		res.finish = FIN_REPETITION;
@@ -129,34 +129,34 @@ out_ends(Req *r, int32_t eos, int max_model_len)
 static bool
 feed_piece(Req *r, int n_output, OutResult *res)
 {
-	bool		search = n_output > r->params.min_tokens;
-	int			hit = stop_feed(r->stop, r->piece.data != NULL ? r->piece.data : "", r->piece.len,
-								search, &r->text);
+	bool		search = n_output > r->in.params.min_tokens;
+	int			hit = stop_feed(r->out.stop, r->out.piece.data != NULL ? r->out.piece.data : "",
+								r->out.piece.len, search, &r->out.text);
 
-	buf_reset(&r->piece);
+	buf_reset(&r->out.piece);
 	if (hit < 0)
 		return false;
 	res->finish = FIN_STOP;
-	res->reason = r->params.stop[hit];
+	res->reason = r->in.params.stop[hit];
 	return true;
 }
 
 void
 out_text(Req *r, int32_t id, int n_output, OutResult *res)
 {
-	buf_reset(&r->text);
-	if (r->detok == NULL)
+	buf_reset(&r->out.text);
+	if (r->out.detok == NULL)
 		return;
-	if (res->finish != FIN_STOP || res->is_text || r->params.include_stop)
+	if (res->finish != FIN_STOP || res->is_text || r->in.params.include_stop)
 	{
-		detok_push(r->detok, id, &r->piece);
+		detok_push(r->out.detok, id, &r->out.piece);
 		if (feed_piece(r, n_output, res))
 			return;
 	}
 	if (res->finish != FIN_NONE)
 	{
-		detok_finish(r->detok, &r->piece);
+		detok_finish(r->out.detok, &r->out.piece);
 		if (!feed_piece(r, n_output, res))
-			stop_flush(r->stop, &r->text);
+			stop_flush(r->out.stop, &r->out.text);
 	}
 }

@@ -227,18 +227,18 @@ logprobs_sampled(const KSampled *s, Logprob *e)
 static LogprobWant
 prompt_want(const Req *r)
 {
-	return (LogprobWant) {.top = r->params.out.prompt_logprobs, .logits = r->params.out.logits};
+	return (LogprobWant) {.top = r->in.params.out.prompt_logprobs, .logits = r->in.params.out.logits};
 }
 
 void
 logprobs_prompt_rows(const Req *r, int n, int *out_at, int *n_out)
 {
-	int			from = (int) r->prompt_lp->counts.len - 1;
-	int			end = r->computed + n < r->n_prompt - 1 ? r->computed + n : r->n_prompt - 1;
+	int			from = (int) r->out.prompt_lp->counts.len - 1;
+	int			end = r->kv.computed + n < r->in.n_prompt - 1 ? r->kv.computed + n : r->in.n_prompt - 1;
 
-	if (from < r->computed)
-		from = r->computed;
-	*out_at = from - r->computed;
+	if (from < r->kv.computed)
+		from = r->kv.computed;
+	*out_at = from - r->kv.computed;
 	*n_out = end > from ? end - from : 0;
 }
 
@@ -269,26 +269,26 @@ static void
 prompt_rows(const PoolStep *s, const PlanEntry *pe, const float *hidden)
 {
 	const ModelInfo *info = model_info(s->model);
-	const LoraAdapter *const *lora = pe->r->lora != NULL ? s->loras : NULL;
+	const LoraAdapter *const *lora = pe->r->in.lora != NULL ? s->loras : NULL;
 	PromptRun	a = {.step = s, .r = pe->r, .want = prompt_want(pe->r), .vocab = info->vocab_size};
 	int			chunk;
 
 	a.most = logprobs_most(&a.want, s->n_valid);
 	chunk = a.most > MANY_ENTRIES ? 1 : s->max_logits;
-	for (int i = 0; pe->r->lora != NULL && i < s->max_logits; i++)
-		s->loras[i] = pe->r->lora;
+	for (int i = 0; pe->r->in.lora != NULL && i < s->max_logits; i++)
+		s->loras[i] = pe->r->in.lora;
 	a.e = mem_alloc((size_t) chunk * (size_t) a.most * sizeof(Logprob));
 	a.n = mem_alloc((size_t) chunk * sizeof(int));
 	for (int at = 0; at < pe->n_out; at += chunk)
 	{
 		int			n = pe->n_out - at < chunk ? pe->n_out - at : chunk;
 
-		a.pos = pe->r->computed + pe->out_at + at;
+		a.pos = pe->r->kv.computed + pe->out_at + at;
 		model_logits(s->model, hidden + (size_t) at * (size_t) info->hidden_size, lora, n, s->logits->dev);
 		core_to_host(s->logits, 0, (size_t) n * (size_t) info->vocab_size);
 		kpool_run(s->pool, prompt_row, &a, n);
 		for (int i = 0; i < n; i++)
-			logprobs_add(pe->r->prompt_lp, a.e + (size_t) i * (size_t) a.most, a.n[i]);
+			logprobs_add(pe->r->out.prompt_lp, a.e + (size_t) i * (size_t) a.most, a.n[i]);
 	}
 	mem_free(a.e);
 	mem_free(a.n);

@@ -33,9 +33,9 @@ wants_logprobs(const OutParams *o)
 bool
 smpdev_takes(const Req *r, bool tell_processed)
 {
-	const OutParams *o = &r->params.out;
+	const OutParams *o = &r->in.params.out;
 
-	if (r->params.plugins != 0 || r->group != NULL)
+	if (r->in.params.plugins != 0 || r->group != NULL)
 		return false;
 	if (!wants_logprobs(o))
 		return true;

@@ -16,7 +16,7 @@
 bool
 core_wants_logprobs(const Req *r)
 {
-	return r->params.out.logprobs != LOGPROBS_NONE || r->params.out.logprob_ids.len > 0;
+	return r->in.params.out.logprobs != LOGPROBS_NONE || r->in.params.out.logprob_ids.len > 0;
 }
 
 float *
@@ -29,7 +29,7 @@ core_raw_row(const Core *c, int i)
 static Logprobs *
 token_logprobs(const Core *c, const LogprobRow *row)
 {
-	const OutParams *o = &row->r->params.out;
+	const OutParams *o = &row->r->in.params.out;
 	LogprobWant want = {.top = o->logprobs, .logits = o->logits};
 	Logprobs   *lp;
 	Logprob    *e;
@@ -64,7 +64,7 @@ note_one(void *arg, int i, int ith)
 	const LogprobRow *row = &a->rows[i];
 
 	(void) ith;
-	row->r->token_lp = token_logprobs(a->c, row);
+	row->r->out.token_lp = token_logprobs(a->c, row);
 }
 
 void
@@ -91,7 +91,7 @@ core_logprobs_of_rows(Core *c, const Plan *plan)
 
 		if (!plan->e[i].sample)
 			continue;
-		if (core_wants_logprobs(r) && !r->cancelled && (r->group == NULL || r != r->group->stem))
+		if (core_wants_logprobs(r) && !r->sched.cancelled && (r->group == NULL || r != r->group->stem))
 			c->notes[n++] = (LogprobRow) {r, c->rows[at].id, core_raw_row(c, at), c->rows[at].sampled};
 		at++;
 	}
@@ -102,12 +102,12 @@ bool
 core_has_logprob_space(const Core *c, Req *r, Err *e)
 {
 	int64_t		most = core_max_entries(c);
-	int64_t    *so_far = r->group != NULL ? &r->group->stem->n_entries : &r->n_entries;
+	int64_t    *so_far = r->group != NULL ? &r->group->stem->out.n_entries : &r->out.n_entries;
 
-	if (r->token_lp == NULL)
+	if (r->out.token_lp == NULL)
 		return true;
-	*so_far += (int64_t) r->token_lp->n;
+	*so_far += (int64_t) r->out.token_lp->n;
 	/* a stream gathers nothing */
-	return r->watched || *so_far <= most ||
+	return r->in.watched || *so_far <= most ||
 		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
 }

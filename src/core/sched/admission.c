@@ -157,19 +157,19 @@ admission_free(Admission *g)
 static void
 pass(Req *r, Account *acc, int64_t now_us)
 {
-	ASSERT(r->account == NULL);
-	r->account = acc;
+	ASSERT(r->sched.account == NULL);
+	r->sched.account = acc;
 	acc->n_refs++;
 	/* a job's, which has no limits, keeps no session of its owner waiting */
-	acc->in_flight += r->by.max_requests > 0;
-	if (r->by.tokens_per_minute > 0)
-		charge(acc, r->by.tokens_per_minute, r->admission_tokens, now_us);
+	acc->in_flight += r->in.by.max_requests > 0;
+	if (r->in.by.tokens_per_minute > 0)
+		charge(acc, r->in.by.tokens_per_minute, r->sched.admission_tokens, now_us);
 }
 
 static void
 put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
 {
-	const Caller *by = &r->by;
+	const Caller *by = &r->in.by;
 	int64_t		open = open_at(acc, by, now_us);
 
 	if (open == INT64_MAX || by->tokens_per_minute == 0)
@@ -195,27 +195,27 @@ enter(Admission *g, Req *r, int64_t now_us, Err *e)
 	Fair	   *role;
 	int64_t		open;
 
-	acc = account_of(g->accounts, r->by.role, now_us);
-	open = open_at(acc, &r->by, now_us);
-	role = idmap_get(&g->roles.kids, r->by.role);
+	acc = account_of(g->accounts, r->in.by.role, now_us);
+	open = open_at(acc, &r->in.by, now_us);
+	role = idmap_get(&g->roles.kids, r->in.by.role);
 	/* nobody overtakes those of its role */
 	if (open <= now_us && (role == NULL || role->n == 0))
 	{
 		pass(r, acc, now_us);
 		return GATE_PASS;
 	}
-	if (r->by.wait_ms == 0)
+	if (r->in.by.wait_ms == 0)
 	{
 		put_limit(r, acc, now_us, e);
 		return GATE_REFUSE;
 	}
-	r->line = fair_kid(fair_kid(&g->roles, r->by.role, 1), r->session, 1);
-	fair_ref(r->line);
-	r->state = RQ_DEFERRED;
-	if (r->by.wait_ms > 0)
-		r->admission_until_us = now_us + (int64_t) r->by.wait_ms * 1000;
-	reqlist_push_tail(&r->line->queue, r);
-	fair_wait(r->line);
+	r->sched.line = fair_kid(fair_kid(&g->roles, r->in.by.role, 1), r->in.session, 1);
+	fair_ref(r->sched.line);
+	r->sched.state = RQ_DEFERRED;
+	if (r->in.by.wait_ms > 0)
+		r->sched.admission_until_us = now_us + (int64_t) r->in.by.wait_ms * 1000;
+	reqlist_push_tail(&r->sched.line->queue, r);
+	fair_wait(r->sched.line);
 	g->n++;
 	if (open < g->due_us)
 		g->due_us = open;
@@ -227,8 +227,8 @@ admission_enter(Admission *g, Req *r, int n_tokens, int64_t now_us, Err *e)
 {
 	AdmissionResult answer;
 
-	r->admission_tokens = n_tokens;
-	if (r->by.role == 0)
+	r->sched.admission_tokens = n_tokens;
+	if (r->in.by.role == 0)
 		return GATE_PASS;
 	pthread_mutex_lock(&g->accounts->lock);
 	answer = enter(g, r, now_us, e);
@@ -239,15 +239,15 @@ admission_enter(Admission *g, Req *r, int n_tokens, int64_t now_us, Err *e)
 void
 admission_remove(Admission *g, Req *r)
 {
-	Fair	   *line = r->line;
+	Fair	   *line = r->sched.line;
 
-	ASSERT(r->state == RQ_DEFERRED && g->n > 0);
+	ASSERT(r->sched.state == RQ_DEFERRED && g->n > 0);
 	reqlist_remove(&line->queue, r);
 	if (line->queue.n == 0)
 		fair_rest(line);
-	r->line = NULL;
+	r->sched.line = NULL;
 	fair_unref(line);
-	r->state = RQ_NEW;
+	r->sched.state = RQ_NEW;
 	g->n--;
 }
 
@@ -258,9 +258,9 @@ next(Admission *g, int64_t now_us)
 	{
 		Fair	   *line = fair_first(g->roles.heap[i]);
 		Req		   *r = line->queue.head;
-		Account    *acc = account_of(g->accounts, r->by.role, now_us);
+		Account    *acc = account_of(g->accounts, r->in.by.role, now_us);
 
-		if (open_at(acc, &r->by, now_us) > now_us)
+		if (open_at(acc, &r->in.by, now_us) > now_us)
 			continue;
 		fair_turn(line);
 		fair_charge(line, 1);
@@ -274,7 +274,7 @@ next(Admission *g, int64_t now_us)
 	for (int i = 0; i < g->roles.n; i++)
 	{
 		Req		   *r = fair_first(g->roles.heap[i])->queue.head;
-		int64_t		open = open_at(account_of(g->accounts, r->by.role, now_us), &r->by, now_us);
+		int64_t		open = open_at(account_of(g->accounts, r->in.by.role, now_us), &r->in.by, now_us);
 
 		if (open < g->due_us)
 			g->due_us = open;
@@ -302,24 +302,24 @@ admission_late(const Admission *g, const Req *r, int64_t now_us, Err *e)
 	Account		none = {0};
 
 	pthread_mutex_lock(&g->accounts->lock);
-	acc = idmap_get(&g->accounts->by_role, r->by.role);
+	acc = idmap_get(&g->accounts->by_role, r->in.by.role);
 	put_limit(r, acc != NULL ? acc : &none, now_us, e);
 	pthread_mutex_unlock(&g->accounts->lock);
 	if (e->detail[0] == '\0')
-		err_detail(e, "It has waited for %d ms.", r->by.wait_ms);
+		err_detail(e, "It has waited for %d ms.", r->in.by.wait_ms);
 }
 
 void
 admission_leave(Admission *g, Req *r)
 {
-	if (r->account == NULL)
+	if (r->sched.account == NULL)
 		return;
 	pthread_mutex_lock(&g->accounts->lock);
 	/* without requests it may be swept away */
-	ALWAYS(r->account->n_refs > 0 && r->account->in_flight <= r->account->n_refs);
-	r->account->n_refs--;
-	r->account->in_flight -= r->by.max_requests > 0;
-	r->account = NULL;
+	ALWAYS(r->sched.account->n_refs > 0 && r->sched.account->in_flight <= r->sched.account->n_refs);
+	r->sched.account->n_refs--;
+	r->sched.account->in_flight -= r->in.by.max_requests > 0;
+	r->sched.account = NULL;
 	g->accounts->changes++;
 	pthread_mutex_unlock(&g->accounts->lock);
 }
@@ -329,12 +329,12 @@ admission_charge(const Req *r, int n)
 {
 	const Req  *first = r->group != NULL ? r->group->stem : r->pooled != NULL ? r->pooled->reqs[0] : r;
 
-	Account    *acc = first->account;
+	Account    *acc = first->sched.account;
 
-	if (r->by.tokens_per_minute == 0 || acc == NULL)
+	if (r->in.by.tokens_per_minute == 0 || acc == NULL)
 		return;
 	pthread_mutex_lock(&acc->of->lock);
-	charge(acc, r->by.tokens_per_minute, n, clock_us());
+	charge(acc, r->in.by.tokens_per_minute, n, clock_us());
 	pthread_mutex_unlock(&acc->of->lock);
 }
 

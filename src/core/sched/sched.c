@@ -96,13 +96,13 @@ static void
 sched_free_memory(Sched *s, Req *r)
 {
 	prefix_cache_release(&s->share, r);
-	if (r->slot >= 0)
+	if (r->kv.slot >= 0)
 	{
 		ALWAYS(s->n_free_slots < s->opt.max_seqs);
-		s->free_slots[s->n_free_slots++] = r->slot;
+		s->free_slots[s->n_free_slots++] = r->kv.slot;
 	}
-	r->slot = -1;
-	ASSERT(r->blocks.len == 0 && r->n_noted == 0 && r->w_from == 0);
+	r->kv.slot = -1;
+	ASSERT(r->kv.blocks.len == 0 && r->kv.n_noted == 0 && r->kv.w_from == 0);
 }
 
 /*
@@ -117,10 +117,10 @@ sched_take_spare(Sched *s)
 	for (int i = 0; s->opt.spec != NULL && i < s->n_running; i++)
 	{
 		Req		   *r = s->running[i];
-		int			planned = r->plan_at >= 0 ? s->plan.e[r->plan_at].n : 0;
-		size_t		keep = (size_t) sched_blocks(s, r->computed + planned);
+		int			planned = r->sched.plan_at >= 0 ? s->plan.e[r->sched.plan_at].n : 0;
+		size_t		keep = (size_t) sched_blocks(s, r->kv.computed + planned);
 
-		for (; r->blocks.len > keep; n++)
+		for (; r->kv.blocks.len > keep; n++)
 			prefix_cache_drop_last(&s->share, r);
 	}
 	return n > 0;
@@ -135,19 +135,19 @@ sched_release_held(Sched *s, Req *r)
 	reqlist_remove(&s->held, r);
 	sched_free_memory(s, r);
 	queue_leave(r);
-	r->computed = 0;
-	r->state = RQ_GONE;
+	r->kv.computed = 0;
+	r->sched.state = RQ_GONE;
 }
 
 /* r needs its parent no more. */
 void
 sched_leave_parent(Sched *s, Req *r)
 {
-	Req		   *parent = r->parent;
+	Req		   *parent = r->sched.parent;
 
-	ALWAYS(parent == NULL || parent->n_forks > 0);
-	r->parent = NULL;
-	if (parent != NULL && --parent->n_forks == 0 && parent->state == RQ_HELD)
+	ALWAYS(parent == NULL || parent->sched.n_forks > 0);
+	r->sched.parent = NULL;
+	if (parent != NULL && --parent->sched.n_forks == 0 && parent->sched.state == RQ_HELD)
 		sched_release_held(s, parent);
 }
 
@@ -155,14 +155,16 @@ sched_leave_parent(Sched *s, Req *r)
 int
 sched_parent_blocks(const Sched *s, const Req *r)
 {
-	return r->parent != NULL && r->parent->state == RQ_HELD ? r->parent->computed / s->opt.block_size : 0;
+	return r->sched.parent != NULL && r->sched.parent->sched.state == RQ_HELD ?
+		r->sched.parent->kv.computed / s->opt.block_size : 0;
 }
 
 /* Nobody else needs the parent: its blocks can be had as they are, the last included. */
 static bool
 inherits(const Req *r)
 {
-	return r->parent != NULL && r->parent->state == RQ_HELD && r->parent->n_forks == 1;
+	return r->sched.parent != NULL && r->sched.parent->sched.state == RQ_HELD &&
+		r->sched.parent->sched.n_forks == 1;
 }
 
 /* How many of its tokens has it when it is admitted? */
@@ -171,11 +173,11 @@ sched_parent_tokens(const Sched *s, const Req *r)
 {
 	int			blocks = sched_parent_blocks(s, r);
 
-	if (r->parent == NULL || r->parent->state != RQ_HELD)
+	if (r->sched.parent == NULL || r->sched.parent->sched.state != RQ_HELD)
 		return 0;
 	if (inherits(r))
-		return r->parent->computed;
-	return kvpool_available(s->pool) > 0 ? r->parent->computed : blocks * s->opt.block_size;
+		return r->sched.parent->kv.computed;
+	return kvpool_available(s->pool) > 0 ? r->sched.parent->kv.computed : blocks * s->opt.block_size;
 }
 
 /* What its parent has computed of r's tokens; r's own rows follow. */
@@ -185,26 +187,26 @@ sched_take_over(Sched *s, Req *r)
 	int			blocks = sched_parent_blocks(s, r);
 	int			tokens = sched_parent_tokens(s, r);
 
-	ASSERT(r->blocks.len == 0 && tokens <= (int) r->tokens.len);
-	prefix_cache_mark_computed(&s->share, r->parent, r->parent->computed, false);
-	prefix_cache_inherit(r, r->parent);
+	ASSERT(r->kv.blocks.len == 0 && tokens <= (int) r->tokens.len);
+	prefix_cache_mark_computed(&s->share, r->sched.parent, r->sched.parent->kv.computed, false);
+	prefix_cache_inherit(r, r->sched.parent);
 	if (inherits(r))
 	{
-		IntVec		t = r->blocks;
+		IntVec		t = r->kv.blocks;
 
-		r->blocks = r->parent->blocks;
-		r->parent->blocks = t;
-		r->parent->computed = r->parent->n_noted = r->parent->w_from = 0;
-		r->computed = tokens;
+		r->kv.blocks = r->sched.parent->kv.blocks;
+		r->sched.parent->kv.blocks = t;
+		r->sched.parent->kv.computed = r->sched.parent->kv.n_noted = r->sched.parent->kv.w_from = 0;
+		r->kv.computed = tokens;
 		sched_leave_parent(s, r);
 		return;
 	}
 	for (int i = 0; i < blocks; i++)
 	{
-		kvpool_ref(s->pool, r->parent->blocks.data[i]);
-		if (i >= r->w_from)
-			kvpool_window_ref(s->pool, r->parent->blocks.data[i]);
-		intvec_push(&r->blocks, r->parent->blocks.data[i]);
+		kvpool_ref(s->pool, r->sched.parent->kv.blocks.data[i]);
+		if (i >= r->kv.w_from)
+			kvpool_window_ref(s->pool, r->sched.parent->kv.blocks.data[i]);
+		intvec_push(&r->kv.blocks, r->sched.parent->kv.blocks.data[i]);
 	}
 	if (tokens > blocks * s->opt.block_size)
 	{
@@ -213,10 +215,10 @@ sched_take_over(Sched *s, Req *r)
 
 		/* sched_parent_tokens() has looked */
 		ALWAYS(there);
-		intvec_push(&r->blocks, own);
-		share_copy(&s->share, r->parent->blocks.data[blocks], own, &s->plan);
+		intvec_push(&r->kv.blocks, own);
+		share_copy(&s->share, r->sched.parent->kv.blocks.data[blocks], own, &s->plan);
 	}
-	r->computed = tokens;
+	r->kv.computed = tokens;
 	sched_leave_parent(s, r);
 }
 
@@ -228,15 +230,15 @@ plan_refund(Sched *s, Req *r)
 {
 	PlanEntry  *pe;
 
-	if (r->plan_at < 0)
+	if (r->sched.plan_at < 0)
 		return;
-	pe = &s->plan.e[r->plan_at];
+	pe = &s->plan.e[r->sched.plan_at];
 	ASSERT(pe->r == r && s->plan.n_rows >= pe->n && s->plan.n_sample >= plan_logits(pe));
 	s->plan.n_rows -= pe->n;
 	s->plan.n_sample -= plan_logits(pe);
-	s->plan.units -= cost_units(&s->cost, r->computed, pe->n);
+	s->plan.units -= cost_units(&s->cost, r->kv.computed, pe->n);
 	pe->r = NULL;				/* plan_compact() drops it */
-	r->plan_at = -1;
+	r->sched.plan_at = -1;
 }
 
 void
@@ -246,21 +248,21 @@ sched_preempt(Sched *s, int at)
 
 	ALWAYS(at >= 0 && at < s->n_running);
 	r = s->running[at];
-	ASSERT(r->state == RQ_RUNNING);
+	ASSERT(r->sched.state == RQ_RUNNING);
 	s->n_running--;
 	memmove(s->running + at, s->running + at + 1, (size_t) (s->n_running - at) * sizeof(Req *));
 	if (at <= s->walk)
 		s->walk--;
 	plan_refund(s, r);
 	sched_free_memory(s, r);
-	r->computed = 0;
+	r->kv.computed = 0;
 	if (r->pooled != NULL)
 		pooled_restart(r);
 	if (s->opt.spec != NULL)
 		spec_lost(s->opt.spec, r);
-	r->preemptions++;
-	r->yields = false;
-	r->state = RQ_PREEMPTED;
+	r->sched.preemptions++;
+	r->sched.yields = false;
+	r->sched.state = RQ_PREEMPTED;
 	queue_preempted(s, r);
 	s->todo_waiting += req_todo(r);
 	s->plan.n_preempted++;
@@ -278,7 +280,7 @@ sched_preempt_all(Sched *s)
 {
 	s->walk = -1;
 	for (int i = 0; i < s->n_running; i++)
-		s->running[i]->plan_at = -1;
+		s->running[i]->sched.plan_at = -1;
 	while (s->n_running > 0)
 		sched_preempt_last(s);
 	while (s->held.n > 0)
@@ -342,7 +344,7 @@ sched_free(Sched *s)
 void
 sched_note(Sched *s, Req *r)
 {
-	prefix_cache_mark_computed(&s->share, r, r->computed, false);
+	prefix_cache_mark_computed(&s->share, r, r->kv.computed, false);
 }
 
 void
@@ -355,9 +357,9 @@ sched_add(Sched *s, Req *r)
 static void
 begin_as(Req *r, const Req *parent)
 {
-	r->shares = parent->shares;
-	r->chain = r->root = parent->root;
-	r->key = r->root_key = parent->root_key;
+	r->kv.shares = parent->kv.shares;
+	r->kv.chain = r->kv.root = parent->kv.root;
+	r->kv.key = r->kv.root_key = parent->kv.root_key;
 }
 
 void
@@ -365,24 +367,24 @@ sched_fork(Sched *s, Req *r, Req *parent)
 {
 	reqlist_insert_before(queue_join(s, r), r);
 	queue_joined(s, r);
-	r->parent = parent;
+	r->sched.parent = parent;
 	if (parent == NULL)
 		return;
-	parent->n_forks++;
+	parent->sched.n_forks++;
 	begin_as(r, parent);
 }
 
 void
 sched_resume(Sched *s, Req *r, Req *parent)
 {
-	ASSERT(r->state == RQ_NEW && r->blocks.len == 0);
-	r->state = RQ_CONTINUATION;
+	ASSERT(r->sched.state == RQ_NEW && r->kv.blocks.len == 0);
+	r->sched.state = RQ_CONTINUATION;
 	queue_enter(s, r);
-	r->plan_at = r->slot = -1;
+	r->sched.plan_at = r->kv.slot = -1;
 	s->todo_waiting += req_todo(r);
 	reqlist_insert(&s->resumed, r);
-	r->parent = parent;
-	parent->n_forks++;
+	r->sched.parent = parent;
+	parent->sched.n_forks++;
 	begin_as(r, parent);
 }
 
@@ -401,14 +403,14 @@ leave_running(Sched *s, Req *r)
 void
 sched_retain_blocks(Sched *s, Req *r)
 {
-	if (r->n_forks == 0)
+	if (r->sched.n_forks == 0)
 	{
 		sched_remove(s, r);
 		return;
 	}
-	ASSERT(r->state == RQ_RUNNING && r->slot < 0);
+	ASSERT(r->sched.state == RQ_RUNNING && r->kv.slot < 0);
 	leave_running(s, r);
-	r->state = RQ_HELD;
+	r->sched.state = RQ_HELD;
 	reqlist_push_tail(&s->held, r);
 }
 
@@ -419,33 +421,34 @@ sched_retain_for_forks(Sched *s, Req *r)
 	if (s->opt.slots)
 		sched_remove(s, r);
 	else
-		r->n_forks++;
-	if (r->state == RQ_RUNNING)
+		r->sched.n_forks++;
+	if (r->sched.state == RQ_RUNNING)
 		sched_retain_blocks(s, r);
 }
 
 void
 sched_release_blocks(Sched *s, Req *r)
 {
-	if (!s->opt.slots && --r->n_forks == 0 && r->state == RQ_HELD)
+	if (!s->opt.slots && --r->sched.n_forks == 0 && r->sched.state == RQ_HELD)
 		sched_release_held(s, r);
 }
 
 void
 sched_remove(Sched *s, Req *r)
 {
-	if (r->state == RQ_RUNNING)
+	if (r->sched.state == RQ_RUNNING)
 		leave_running(s, r);
-	else if (r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_CONTINUATION)
+	else if (r->sched.state == RQ_WAITING || r->sched.state == RQ_PREEMPTED ||
+			 r->sched.state == RQ_CONTINUATION)
 		queue_remove(s, r);
 	sched_lora_gone(s, r);
 	sched_leave_parent(s, r);
-	if (r->wait != NULL)
+	if (r->kv.wait != NULL)
 		offload_end(s->opt.offload, r);
 	sched_free_memory(s, r);
 	queue_leave(r);
-	r->computed = 0;
-	r->state = RQ_GONE;
+	r->kv.computed = 0;
+	r->sched.state = RQ_GONE;
 }
 
 int
@@ -499,28 +502,28 @@ sched_any(Sched *s)
 static bool
 check_blocks(const Sched *s, const Req *r, int *used, int *windows, Err *e)
 {
-	if (r->computed < 0 || (size_t) r->computed > r->tokens.len)
+	if (r->kv.computed < 0 || (size_t) r->kv.computed > r->tokens.len)
 		return err_set(e, ERR_INTERNAL, "request %llu has computed %d of %zu tokens",
-					   (unsigned long long) r->id, r->computed, r->tokens.len);
+					   (unsigned long long) r->in.id, r->kv.computed, r->tokens.len);
 	/* drafts may have some more, until others need them */
-	if (s->opt.spec == NULL && (int) r->blocks.len > sched_blocks(s, (int64_t) r->tokens.len))
+	if (s->opt.spec == NULL && (int) r->kv.blocks.len > sched_blocks(s, (int64_t) r->tokens.len))
 		return err_set(e, ERR_INTERNAL, "request %llu of %zu tokens holds %zu blocks",
-					   (unsigned long long) r->id, r->tokens.len, r->blocks.len);
-	if (r->n_noted > r->computed / s->opt.block_size || r->w_from > (int) r->blocks.len)
+					   (unsigned long long) r->in.id, r->tokens.len, r->kv.blocks.len);
+	if (r->kv.n_noted > r->kv.computed / s->opt.block_size || r->kv.w_from > (int) r->kv.blocks.len)
 		return err_set(e, ERR_INTERNAL, "request %llu: %d tokens, %d blocks known, windows from %d on",
-					   (unsigned long long) r->id, r->computed, r->n_noted, r->w_from);
-	if ((int) r->blocks.len < sched_blocks(s, r->computed))
+					   (unsigned long long) r->in.id, r->kv.computed, r->kv.n_noted, r->kv.w_from);
+	if ((int) r->kv.blocks.len < sched_blocks(s, r->kv.computed))
 		return err_set(e, ERR_INTERNAL, "request %llu has computed %d tokens in %zu blocks",
-					   (unsigned long long) r->id, r->computed, r->blocks.len);
-	for (size_t i = 0; i < r->blocks.len; i++)
+					   (unsigned long long) r->in.id, r->kv.computed, r->kv.blocks.len);
+	for (size_t i = 0; i < r->kv.blocks.len; i++)
 	{
-		int32_t		b = r->blocks.data[i];
+		int32_t		b = r->kv.blocks.data[i];
 
 		if (b < 1 || b > kvpool_total(s->pool))
 			return err_set(e, ERR_INTERNAL, "request %llu holds block %d",
-						   (unsigned long long) r->id, b);
+						   (unsigned long long) r->in.id, b);
 		used[b]++;
-		windows[b] += (int) i >= r->w_from;
+		windows[b] += (int) i >= r->kv.w_from;
 	}
 	return true;
 }
@@ -532,17 +535,18 @@ check_order(const Sched *s, Err *e)
 
 	for (int i = 0; i < s->n_running; i++)
 	{
-		if (s->running[i]->state != RQ_RUNNING || (last != NULL && !sched_precedes(last, s->running[i])))
+		if (s->running[i]->sched.state != RQ_RUNNING ||
+			(last != NULL && !sched_precedes(last, s->running[i])))
 			return err_set(e, ERR_INTERNAL, "running[%d] is out of order", i);
 		last = s->running[i];
 	}
 	last = NULL;
 	for (int c = 0; c < N_CLASSES; c++, last = NULL)
-		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->next)
+		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->sched.next)
 		{
 			if (last != NULL && !sched_precedes(last, r))
 				return err_set(e, ERR_INTERNAL, "preempted request %llu is out of order",
-							   (unsigned long long) r->id);
+							   (unsigned long long) r->in.id);
 			last = r;
 		}
 	return true;
@@ -556,11 +560,11 @@ check_used(const Sched *s, int *used, int *windows, Err *e)
 	for (int i = 0; i < s->n_running; i++)
 		if (!check_blocks(s, s->running[i], used, windows, e))
 			return false;
-	for (const Req *r = s->held.head; r != NULL; r = r->next, n++)
+	for (const Req *r = s->held.head; r != NULL; r = r->sched.next, n++)
 	{
-		if (r->state != RQ_HELD || r->n_forks < 1 || req_todo(r) != 0 || r->slot >= 0)
+		if (r->sched.state != RQ_HELD || r->sched.n_forks < 1 || req_todo(r) != 0 || r->kv.slot >= 0)
 			return err_set(e, ERR_INTERNAL, "held request %llu: state %d, %d forks, %d rows to do",
-						   (unsigned long long) r->id, r->state, r->n_forks, req_todo(r));
+						   (unsigned long long) r->in.id, r->sched.state, r->sched.n_forks, req_todo(r));
 		if (!check_blocks(s, r, used, windows, e))
 			return false;
 	}
@@ -587,7 +591,7 @@ check_slots(const Sched *s, Err *e)
 		ok = s->free_slots[i] >= 0 && s->free_slots[i] < n && used[s->free_slots[i]]++ == 0;
 	for (int i = 0; ok && i < s->n_running; i++)
 	{
-		int			slot = s->running[i]->slot;
+		int			slot = s->running[i]->kv.slot;
 
 		ok = s->opt.slots ? slot >= 0 && slot < n && used[slot]++ == 0 : slot < 0;
 	}

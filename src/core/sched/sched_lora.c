@@ -35,14 +35,14 @@ take_place(Sched *s, const Req *r)
 {
 	SchedLora  *l = &s->lora;
 
-	if (r->lora == NULL || has_place(l, r->lora))
+	if (r->in.lora == NULL || has_place(l, r->in.lora))
 		return;
 	if (l->n == l->cap)
 	{
 		l->cap = l->cap > 0 ? 2 * l->cap : 16;
 		l->of = mem_realloc(l->of, (size_t) l->cap * sizeof(*l->of));
 	}
-	l->of[l->n++] = r->lora;
+	l->of[l->n++] = r->in.lora;
 }
 
 void
@@ -53,25 +53,25 @@ sched_lora_begin(Sched *s)
 	for (int i = 0; i < s->n_running; i++)
 		take_place(s, s->running[i]);
 	for (int c = 0; c < N_CLASSES; c++)
-		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->next)
+		for (const Req *r = s->line[c].preempted.head; r != NULL; r = r->sched.next)
 			take_place(s, r);
-	for (const Req *r = s->resumed.head; r != NULL; r = r->next)
+	for (const Req *r = s->resumed.head; r != NULL; r = r->sched.next)
 		take_place(s, r);
-	for (const Req *r = s->held.head; r != NULL; r = r->next)
+	for (const Req *r = s->held.head; r != NULL; r = r->sched.next)
 		take_place(s, r);
 }
 
 static bool
 finds_place(const Sched *s, const Req *r)
 {
-	return s->opt.max_loras == 0 || s->lora.n < s->opt.max_loras || has_place(&s->lora, r->lora);
+	return s->opt.max_loras == 0 || s->lora.n < s->opt.max_loras || has_place(&s->lora, r->in.lora);
 }
 
 /* Is r of a better class, or priority? */
 static bool
 goes_before(const Req *r, const Req *other)
 {
-	return queue_class(r) < queue_class(other) || r->priority < other->priority;
+	return queue_class(r) < queue_class(other) || r->in.priority < other->in.priority;
 }
 
 Req *
@@ -79,7 +79,8 @@ sched_lora_first(const Sched *s, Req *r)
 {
 	Req		   *next = s->lora.next;
 
-	if (next == NULL || r == NULL || r->state != RQ_WAITING || goes_before(r, next) || !finds_place(s, next))
+	if (next == NULL || r == NULL || r->sched.state != RQ_WAITING || goes_before(r, next) ||
+		!finds_place(s, next))
 		return r;
 	return next;
 }
@@ -90,7 +91,8 @@ sched_lora_may(const Sched *s, const Req *r)
 	const Req  *next = s->lora.next;
 
 	/* a fork has its parent's place, which stays taken until it has been admitted, or the parent had to go */
-	if (r->lora == NULL || r->state != RQ_WAITING || (r->parent != NULL && r->parent->state != RQ_GONE))
+	if (r->in.lora == NULL || r->sched.state != RQ_WAITING ||
+		(r->sched.parent != NULL && r->sched.parent->sched.state != RQ_GONE))
 		return true;
 	return (next == NULL || next == r || goes_before(r, next)) && finds_place(s, r);
 }
@@ -100,11 +102,11 @@ sched_lora_admitted(Sched *s, Req *r)
 {
 	Passing    *p = &s->lora.passing[queue_class(r)];
 
-	if (r->lora == NULL)
+	if (r->in.lora == NULL)
 		return;
 	take_place(s, r);
-	if (p->n++ == 0 || r->priority > p->worst)
-		p->worst = r->priority;
+	if (p->n++ == 0 || r->in.priority > p->worst)
+		p->worst = r->in.priority;
 	sched_lora_gone(s, r);
 }
 
@@ -140,12 +142,13 @@ sched_lora_end(Sched *s)
 
 		reqlist_remove(aside, r);
 		reqlist_insert_before(queue_join(s, r), r);
-		fair_back(r->line);
-		if (r->lora == NULL)
+		fair_back(r->sched.line);
+		if (r->in.lora == NULL)
 			continue;
-		if (p->n > 0 && p->worst >= r->priority)
-			r->passed += p->n;
-		if (r->passed >= LORA_PATIENCE && (s->lora.next == NULL || r->passed > s->lora.next->passed))
+		if (p->n > 0 && p->worst >= r->in.priority)
+			r->sched.passed += p->n;
+		if (r->sched.passed >= LORA_PATIENCE &&
+			(s->lora.next == NULL || r->sched.passed > s->lora.next->sched.passed))
 			s->lora.next = r;
 	}
 }
@@ -168,25 +171,25 @@ add_name(SchedLoraNames *l, const Req *r)
 {
 	size_t		n;
 
-	if (r->lora == NULL || l->n == NAMES_MAX)
+	if (r->in.lora == NULL || l->n == NAMES_MAX)
 		return;
 	for (int i = 0; i < l->n; i++)
-		if (l->seen[i] == r->lora)
+		if (l->seen[i] == r->in.lora)
 			return;
-	n = strlen(r->lora->name);
+	n = strlen(r->in.lora->name);
 	if (n == 0 || l->len + n + 2 > WIRE_LORA_NAMES)
 		return;
-	l->seen[l->n++] = r->lora;
+	l->seen[l->n++] = r->in.lora;
 	if (l->len > 0)
 		l->text[l->len++] = ',';
-	memcpy(l->text + l->len, r->lora->name, n + 1);
+	memcpy(l->text + l->len, r->in.lora->name, n + 1);
 	l->len += n;
 }
 
 static void
 add_list(SchedLoraNames *l, const ReqList *list)
 {
-	for (const Req *r = list->head; r != NULL; r = r->next)
+	for (const Req *r = list->head; r != NULL; r = r->sched.next)
 		add_name(l, r);
 }
 

@@ -37,7 +37,7 @@
 static bool
 grow_blocks(Sched *s, Req *r, int n_tokens)
 {
-	int			have = (int) r->blocks.len;
+	int			have = (int) r->kv.blocks.len;
 	int			need = sched_blocks(s, n_tokens) - have;
 
 	prefix_cache_trim(&s->share, r);
@@ -46,8 +46,8 @@ grow_blocks(Sched *s, Req *r, int n_tokens)
 	if (kvpool_available(s->pool) < need)
 		return false;
 	for (int i = 0; i < need; i++)
-		intvec_push(&r->blocks, 0);
-	return share_alloc(&s->share, need, r->blocks.data + have);
+		intvec_push(&r->kv.blocks, 0);
+	return share_alloc(&s->share, need, r->kv.blocks.data + have);
 }
 
 /* n rows for a running request; false: it was itself preempted for want of blocks. */
@@ -56,7 +56,7 @@ plan_give(Sched *s, Req *r, int n)
 {
 	PlanEntry  *pe;
 
-	while (!grow_blocks(s, r, r->computed + n))
+	while (!grow_blocks(s, r, r->kv.computed + n))
 	{
 		if (sched_take_spare(s))
 			continue;
@@ -69,21 +69,21 @@ plan_give(Sched *s, Req *r, int n)
 		if (s->n_running == 1 && pins_yield(s->opt.pins))
 			continue;
 		sched_preempt(s, sched_roles_victim(s, s->steady));
-		if (r->state != RQ_RUNNING)
+		if (r->sched.state != RQ_RUNNING)
 			return false;
 	}
-	ASSERT(r->state == RQ_RUNNING && r->plan_at < 0 && n > 0 && n <= req_todo(r));
+	ASSERT(r->sched.state == RQ_RUNNING && r->sched.plan_at < 0 && n > 0 && n <= req_todo(r));
 	/* the step's arrays are as long as that */
 	ALWAYS(s->plan.n < s->opt.max_seqs && s->plan.n_rows + n <= s->opt.max_rows);
-	r->plan_at = s->plan.n++;
-	pe = &s->plan.e[r->plan_at];
+	r->sched.plan_at = s->plan.n++;
+	pe = &s->plan.e[r->sched.plan_at];
 	pe->r = r;
 	pe->n = n;
 	pe->sample = r->pooled == NULL && n == req_todo(r);
 	pe->out_at = pe->n_out = pe->n_drafts = pe->draft_at = 0;
 	if (r->pooled != NULL)
 		pooled_rows(r, n, &pe->out_at, &pe->n_out);
-	else if (r->prompt_lp != NULL)
+	else if (r->out.prompt_lp != NULL)
 		logprobs_prompt_rows(r, n, &pe->out_at, &pe->n_out);
 	s->plan.n_rows += n;
 	s->plan.n_sample += pe->sample;
@@ -92,7 +92,7 @@ plan_give(Sched *s, Req *r, int n)
 		queue_charge(s, r, ANSWER_TOKEN);
 		sched_roles_earn(s);
 	}
-	s->plan.units += cost_units(&s->cost, r->computed, n);
+	s->plan.units += cost_units(&s->cost, r->kv.computed, n);
 	return true;
 }
 
@@ -107,7 +107,7 @@ plan_compact(Plan *p)
 		if (p->e[i].r == NULL)
 			continue;
 		p->e[n] = p->e[i];
-		p->e[n].r->plan_at = n;
+		p->e[n].r->sched.plan_at = n;
 		p->pools = p->pools || p->e[n].n_out > 0;
 		n++;
 	}
@@ -134,7 +134,7 @@ chunk_for(Sched *s, const Req *r, int from)
 	int			todo = (int) r->tokens.len - from;
 	int64_t		share;
 
-	if (r->whole)
+	if (r->in.whole)
 		return todo <= whole_room(s, room) ? todo : 0;
 	if (s->target_us > 0)
 	{
@@ -166,7 +166,7 @@ plan_decodes(Sched *s)
 	{
 		Req		   *r = s->running[s->walk];
 
-		prefix_cache_mark_computed(&s->share, r, r->computed, false);
+		prefix_cache_mark_computed(&s->share, r, r->kv.computed, false);
 		if (req_todo(r) == 1 && s->plan.n_rows < s->opt.max_rows)
 			plan_give(s, r, 1);
 	}
@@ -178,10 +178,10 @@ give_prompt(Sched *s, Req *r, int n)
 {
 	if (!plan_give(s, r, n))
 		return;
-	s->n_partial += r->computed + n < (int) r->tokens.len;
-	s->n_long += r->computed + n < (int) r->tokens.len && r->is_long;
+	s->n_partial += r->kv.computed + n < (int) r->tokens.len;
+	s->n_long += r->kv.computed + n < (int) r->tokens.len && r->sched.is_long;
 	s->prompt_rows += n;
-	prefix_cache_mark_computed(&s->share, r, r->computed + n, true);
+	prefix_cache_mark_computed(&s->share, r, r->kv.computed + n, true);
 }
 
 static void
@@ -216,9 +216,9 @@ int
 sched_pages_promised_to(const Sched *s, const Req *r)
 {
 	int			blocks = sched_blocks(s, (int64_t) r->tokens.len) + 1;
-	int			have = (int) r->blocks.len;
+	int			have = (int) r->kv.blocks.len;
 	int			more = sched_pages(s, blocks - have, 0);
-	int			windows = sched_pages(s, 0, blocks) - (have - r->w_from) * kvpool_window(s->pool);
+	int			windows = sched_pages(s, 0, blocks) - (have - r->kv.w_from) * kvpool_window(s->pool);
 
 	/* one that is ahead has more than it was promised */
 	return (more > 0 ? more : 0) + (windows > 0 ? windows : 0);
@@ -251,15 +251,16 @@ tokens_there(const Sched *s, const Req *r)
 {
 	ShareHit	h = {.tokens = sched_parent_tokens(s, r), .n_blocks = sched_parent_blocks(s, r)};
 
-	if (r->parent != NULL && h.n_blocks > r->parent->w_from)
-		h.n_windows = h.n_blocks - r->parent->w_from;
-	return r->parent != NULL && r->parent->state == RQ_HELD ? h : prefix_cache_lookup(&s->share, r);
+	if (r->sched.parent != NULL && h.n_blocks > r->sched.parent->kv.w_from)
+		h.n_windows = h.n_blocks - r->sched.parent->kv.w_from;
+	return r->sched.parent != NULL && r->sched.parent->sched.state == RQ_HELD ? h :
+		prefix_cache_lookup(&s->share, r);
 }
 
 static bool
 is_long(const Sched *s, const Req *r, const ShareHit *hit)
 {
-	return s->opt.long_prompt > 0 && !r->whole && req_todo(r) - hit->tokens > s->opt.long_prompt;
+	return s->opt.long_prompt > 0 && !r->in.whole && req_todo(r) - hit->tokens > s->opt.long_prompt;
 }
 
 static void
@@ -269,28 +270,28 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 
 	queue_remove(s, r);
 	queue_turn(s, r);
-	if (r->admit_no == 0)
+	if (r->sched.admit_no == 0)
 		queue_charge(s, r, req_todo(r) - hit->tokens);
 	sched_roles_admitted(s, r);
-	r->is_long = is_long(s, r, hit);
-	r->yields = r->by.background && r->preemptions == 0;
-	s->n_back += r->by.background;
+	r->sched.is_long = is_long(s, r, hit);
+	r->sched.yields = r->in.by.background && r->sched.preemptions == 0;
+	s->n_back += r->in.by.background;
 	sched_lora_admitted(s, r);
 	if (s->opt.offload != NULL)
 		offload_end(s->opt.offload, r);
-	r->state = RQ_RUNNING;
+	r->sched.state = RQ_RUNNING;
 	/* as many slots as may run; what is in one doesn't matter, a sequence begins with zeros */
 	ALWAYS(s->n_running < s->opt.max_seqs && (!s->opt.slots || s->n_free_slots > 0));
 	if (s->opt.slots)
-		r->slot = s->free_slots[--s->n_free_slots];
-	if (r->admit_no == 0)
+		r->kv.slot = s->free_slots[--s->n_free_slots];
+	if (r->sched.admit_no == 0)
 	{
-		r->admit_no = s->next_admit_no++;
+		r->sched.admit_no = s->next_admit_no++;
 		/* an answer has its stem's */
-		if (r->scheduled_us == 0)
-			r->scheduled_us = now_us;
+		if (r->sched.scheduled_us == 0)
+			r->sched.scheduled_us = now_us;
 	}
-	if (r->parent != NULL && r->parent->state == RQ_HELD)
+	if (r->sched.parent != NULL && r->sched.parent->sched.state == RQ_HELD)
 		sched_take_over(s, r);
 	else
 	{
@@ -309,7 +310,7 @@ admit(Sched *s, Req *r, const ShareHit *hit, int64_t now_us)
 static bool
 leaves_room(const Sched *s, const Req *r, int need)
 {
-	if (!r->by.background || s->n_back == 0 || queue_waits(s, CLASS_FRONT))
+	if (!r->in.by.background || s->n_back == 0 || queue_waits(s, CLASS_FRONT))
 		return true;
 	return s->n_running < s->opt.max_seqs - s->opt.max_seqs / SPARE &&
 		kvpool_pages_available(s->pool) - need >= kvpool_pages(s->pool) / SPARE;
@@ -321,7 +322,7 @@ leaves_room(const Sched *s, const Req *r, int need)
 static bool
 prompt_may_begin(const Sched *s, const Req *r, const ShareHit *hit, int n)
 {
-	if (r->state != RQ_WAITING || n >= req_todo(r) - hit->tokens)
+	if (r->sched.state != RQ_WAITING || n >= req_todo(r) - hit->tokens)
 		return true;
 	if (s->opt.max_partial > 0 && s->n_partial >= s->opt.max_partial)
 		return false;
@@ -353,7 +354,7 @@ make_way(Sched *s)
 		return 0;
 	sched_lora_begin(s);
 	r = sched_lora_first(s, queue_next(s));
-	if (r == NULL || r->state == RQ_CONTINUATION || !sched_lora_may(s, r))
+	if (r == NULL || r->sched.state == RQ_CONTINUATION || !sched_lora_may(s, r))
 		return 0;
 	hit = tokens_there(s, r);
 	lack = pages_wanted(s, r, &hit) + pages_promised(s) - kvpool_pages_available(s->pool);
@@ -399,7 +400,7 @@ plan_admissions(Sched *s, int64_t now_us)
 		if (!comes_back(s, r, &hit, now_us))
 		{
 			/* others pass it, but not who has had its turn */
-			if ((r->state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r)) &&
+			if ((r->sched.state != RQ_WAITING || r == s->lora.next || !sched_lora_aside(s, r)) &&
 				!queue_stand_back(s, r))
 				break;
 			continue;
@@ -417,7 +418,7 @@ plan_admissions(Sched *s, int64_t now_us)
 			continue;
 		}
 		/* it goes on where another was, which had its row in any case */
-		if (n == 0 && r->state == RQ_CONTINUATION && s->plan.n_rows < s->opt.max_rows)
+		if (n == 0 && r->sched.state == RQ_CONTINUATION && s->plan.n_rows < s->opt.max_rows)
 			n = 1;
 		if (n == 0)
 		{
@@ -440,7 +441,7 @@ plan_admissions(Sched *s, int64_t now_us)
 static int
 drafts_in_blocks(const Sched *s, const Req *r, int upto, int n)
 {
-	int64_t		there = ((int64_t) r->blocks.len + kvpool_available(s->pool)) * s->opt.block_size;
+	int64_t		there = ((int64_t) r->kv.blocks.len + kvpool_available(s->pool)) * s->opt.block_size;
 
 	return upto + n <= there ? n : (int) (there - upto);
 }
@@ -458,7 +459,7 @@ plan_drafts(Sched *s)
 	{
 		PlanEntry  *pe = &p->e[i];
 		Req		   *r = pe->r;
-		int			upto = r->computed + pe->n;
+		int			upto = r->kv.computed + pe->n;
 		int			n = r->spec != NULL && pe->sample && pe->n == 1 ? (int) r->spec->drafts.len : 0;
 
 		n = drafts_in_blocks(s, r, upto, n < room ? n : room);
@@ -487,13 +488,13 @@ check_plan(const Sched *s)
 		const PlanEntry *pe = &p->e[i];
 		const Req  *r = pe->r;
 
-		ASSERT(r->state == RQ_RUNNING && r->plan_at == i);
+		ASSERT(r->sched.state == RQ_RUNNING && r->sched.plan_at == i);
 		ASSERT(pe->n > 0 && pe->n_drafts >= 0 && pe->n_drafts < pe->n);
-		ASSERT(r->computed >= 0 && r->computed + pe->n - pe->n_drafts <= (int) r->tokens.len);
-		ASSERT((int) r->blocks.len >= sched_blocks(s, r->computed + pe->n));
+		ASSERT(r->kv.computed >= 0 && r->kv.computed + pe->n - pe->n_drafts <= (int) r->tokens.len);
+		ASSERT((int) r->kv.blocks.len >= sched_blocks(s, r->kv.computed + pe->n));
 		ASSERT(pe->n_out == 0 || (pe->n_out > 0 && pe->out_at >= 0 && pe->out_at + pe->n_out <= pe->n));
 		ASSERT(pe->logits_at == logits);
-		ASSERT(!s->opt.slots || r->slot >= 0);
+		ASSERT(!s->opt.slots || r->kv.slot >= 0);
 		rows += pe->n;
 		logits += plan_logits(pe);
 	}
@@ -513,7 +514,7 @@ sched_plan(Sched *s, int64_t now_us)
 
 	s->walk = -1;
 	for (int i = 0; i < s->n_running; i++)
-		s->running[i]->plan_at = -1;
+		s->running[i]->sched.plan_at = -1;
 	p->n = p->n_rows = p->n_sample = p->n_preempted = p->n_copies = 0;
 	p->units = 0;
 	if (s->opt.prefix != NULL)
@@ -537,10 +538,10 @@ sched_plan(Sched *s, int64_t now_us)
 	{
 		int			todo = req_todo(s->running[i]);
 
-		s->n_back += s->running[i]->by.background;
+		s->n_back += s->running[i]->in.by.background;
 		s->others += todo > 1;
 		s->others_todo += todo > 1 ? todo : 0;
-		if (todo == 1 && s->running[i]->watched)
+		if (todo == 1 && s->running[i]->in.watched)
 			s->target_us = (double) s->opt.step_target_us;
 	}
 

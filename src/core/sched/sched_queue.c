@@ -30,17 +30,17 @@
 static inline bool
 is_unlinked(const ReqList *l, const Req *r)
 {
-	return r->prev == NULL && r->next == NULL && l->head != r;
+	return r->sched.prev == NULL && r->sched.next == NULL && l->head != r;
 }
 
 void
 reqlist_push_tail(ReqList *l, Req *r)
 {
 	ASSERT(is_unlinked(l, r));
-	r->prev = l->tail;
-	r->next = NULL;
+	r->sched.prev = l->tail;
+	r->sched.next = NULL;
 	if (l->tail != NULL)
-		l->tail->next = r;
+		l->tail->sched.next = r;
 	else
 		l->head = r;
 	l->tail = r;
@@ -51,10 +51,10 @@ static void
 reqlist_push_head(ReqList *l, Req *r)
 {
 	ASSERT(is_unlinked(l, r));
-	r->prev = NULL;
-	r->next = l->head;
+	r->sched.prev = NULL;
+	r->sched.next = l->head;
 	if (l->head != NULL)
-		l->head->prev = r;
+		l->head->sched.prev = r;
 	else
 		l->tail = r;
 	l->head = r;
@@ -65,9 +65,9 @@ reqlist_push_head(ReqList *l, Req *r)
 bool
 sched_precedes(const Req *a, const Req *b)
 {
-	if (a->priority != b->priority)
-		return a->priority < b->priority;
-	return a->yields != b->yields ? b->yields : a->admit_no < b->admit_no;
+	if (a->in.priority != b->in.priority)
+		return a->in.priority < b->in.priority;
+	return a->sched.yields != b->sched.yields ? b->sched.yields : a->sched.admit_no < b->sched.admit_no;
 }
 
 /* Behind all that have its priority, or a lower number. */
@@ -77,20 +77,20 @@ reqlist_insert(ReqList *l, Req *r)
 	Req		   *at = l->tail;
 
 	ASSERT(is_unlinked(l, r));
-	while (at != NULL && at->priority > r->priority)
-		at = at->prev;
+	while (at != NULL && at->in.priority > r->in.priority)
+		at = at->sched.prev;
 	if (at == NULL)
 	{
 		reqlist_push_head(l, r);
 		return;
 	}
-	r->prev = at;
-	r->next = at->next;
-	if (at->next != NULL)
-		at->next->prev = r;
+	r->sched.prev = at;
+	r->sched.next = at->sched.next;
+	if (at->sched.next != NULL)
+		at->sched.next->sched.prev = r;
 	else
 		l->tail = r;
-	at->next = r;
+	at->sched.next = r;
 	l->n++;
 }
 
@@ -104,13 +104,13 @@ insert_at(ReqList *l, Req *r, Req *at)
 		reqlist_push_tail(l, r);
 		return;
 	}
-	r->next = at;
-	r->prev = at->prev;
-	if (at->prev != NULL)
-		at->prev->next = r;
+	r->sched.next = at;
+	r->sched.prev = at->sched.prev;
+	if (at->sched.prev != NULL)
+		at->sched.prev->sched.next = r;
 	else
 		l->head = r;
-	at->prev = r;
+	at->sched.prev = r;
 	l->n++;
 }
 
@@ -120,8 +120,8 @@ reqlist_insert_before(ReqList *l, Req *r)
 {
 	Req		   *at = l->head;
 
-	while (at != NULL && at->priority < r->priority)
-		at = at->next;
+	while (at != NULL && at->in.priority < r->in.priority)
+		at = at->sched.next;
 	insert_at(l, r, at);
 }
 
@@ -129,18 +129,18 @@ void
 reqlist_remove(ReqList *l, Req *r)
 {
 	/* it is in this list, and nobody's neighbour but theirs: in another one its removal would cut that */
-	ALWAYS(r->prev != NULL ? r->prev->next == r : l->head == r);
-	ALWAYS(r->next != NULL ? r->next->prev == r : l->tail == r);
+	ALWAYS(r->sched.prev != NULL ? r->sched.prev->sched.next == r : l->head == r);
+	ALWAYS(r->sched.next != NULL ? r->sched.next->sched.prev == r : l->tail == r);
 	ASSERT(l->n > 0);
-	if (r->prev != NULL)
-		r->prev->next = r->next;
+	if (r->sched.prev != NULL)
+		r->sched.prev->sched.next = r->sched.next;
 	else
-		l->head = r->next;
-	if (r->next != NULL)
-		r->next->prev = r->prev;
+		l->head = r->sched.next;
+	if (r->sched.next != NULL)
+		r->sched.next->sched.prev = r->sched.prev;
 	else
-		l->tail = r->prev;
-	r->prev = r->next = NULL;
+		l->tail = r->sched.prev;
+	r->sched.prev = r->sched.next = NULL;
 	l->n--;
 }
 
@@ -149,7 +149,7 @@ reqlist_remove(ReqList *l, Req *r)
 int
 queue_class(const Req *r)
 {
-	return r->by.background ? CLASS_BACK : CLASS_FRONT;
+	return r->in.by.background ? CLASS_BACK : CLASS_FRONT;
 }
 
 /* Where r waits.  With priorities there is but one queue of new requests. */
@@ -157,19 +157,19 @@ static Fair *
 line_of(Sched *s, const Req *r)
 {
 	Fair	   *roles = &s->line[queue_class(r)].roles;
-	int			weight = r->by.weight > 0 ? r->by.weight : ASKER_WEIGHT;
+	int			weight = r->in.by.weight > 0 ? r->in.by.weight : ASKER_WEIGHT;
 
 	if (s->opt.priorities)
 		return fair_kid(roles, 0, 1);
-	return fair_kid(fair_kid(roles, r->by.role, weight), r->session, 1);
+	return fair_kid(fair_kid(roles, r->in.by.role, weight), r->in.session, 1);
 }
 
 void
 queue_enter(Sched *s, Req *r)
 {
-	s->lora.used = s->lora.used || r->lora != NULL;
-	if (r->line == NULL)
-		fair_ref(r->line = line_of(s, r));
+	s->lora.used = s->lora.used || r->in.lora != NULL;
+	if (r->sched.line == NULL)
+		fair_ref(r->sched.line = line_of(s, r));
 }
 
 ReqList *
@@ -178,23 +178,23 @@ queue_join(Sched *s, Req *r)
 	Line	   *l = &s->line[queue_class(r)];
 
 	/* it is in no queue yet, and has nothing of the pool */
-	ASSERT(r->state == RQ_NEW || r->state == RQ_WAITING || r->state == RQ_GONE);
-	ASSERT(r->blocks.len == 0 && r->computed == 0);
+	ASSERT(r->sched.state == RQ_NEW || r->sched.state == RQ_WAITING || r->sched.state == RQ_GONE);
+	ASSERT(r->kv.blocks.len == 0 && r->kv.computed == 0);
 	queue_enter(s, r);
 	if (l->n_new++ == 0 && l->clock < s->line_now)
 		l->clock = s->line_now;
-	r->state = RQ_WAITING;
-	r->plan_at = -1;
-	r->slot = -1;
+	r->sched.state = RQ_WAITING;
+	r->sched.plan_at = -1;
+	r->kv.slot = -1;
 	s->todo_waiting += req_todo(r);
-	return &r->line->queue;
+	return &r->sched.line->queue;
 }
 
 void
 queue_joined(Sched *s, Req *r)
 {
 	(void) s;
-	fair_wait(r->line);
+	fair_wait(r->sched.line);
 }
 
 void
@@ -203,38 +203,39 @@ queue_preempted(Sched *s, Req *r)
 	ReqList    *l = &s->line[queue_class(r)].preempted;
 	Req		   *at = l->head;
 
-	ASSERT(r->state == RQ_PREEMPTED && r->blocks.len == 0 && r->slot < 0 && r->computed == 0);
+	ASSERT(r->sched.state == RQ_PREEMPTED && r->kv.blocks.len == 0 && r->kv.slot < 0 && r->kv.computed == 0);
 	while (at != NULL && sched_precedes(at, r))
-		at = at->next;
+		at = at->sched.next;
 	insert_at(l, r, at);
 }
 
 void
 queue_remove(Sched *s, Req *r)
 {
-	ASSERT(r->state == RQ_WAITING || r->state == RQ_PREEMPTED || r->state == RQ_CONTINUATION);
+	ASSERT(r->sched.state == RQ_WAITING || r->sched.state == RQ_PREEMPTED ||
+		   r->sched.state == RQ_CONTINUATION);
 	s->todo_waiting -= req_todo(r);
 	ASSERT(s->todo_waiting >= 0);
-	if (r->state == RQ_PREEMPTED)
+	if (r->sched.state == RQ_PREEMPTED)
 		reqlist_remove(&s->line[queue_class(r)].preempted, r);
-	else if (r->state == RQ_CONTINUATION)
+	else if (r->sched.state == RQ_CONTINUATION)
 		reqlist_remove(&s->resumed, r);
 	else
 	{
-		reqlist_remove(&r->line->queue, r);
+		reqlist_remove(&r->sched.line->queue, r);
 		s->line[queue_class(r)].n_new--;
 		ASSERT(s->line[queue_class(r)].n_new >= 0);
-		if (r->line->queue.n == 0)
-			fair_rest(r->line);
+		if (r->sched.line->queue.n == 0)
+			fair_rest(r->sched.line);
 	}
 }
 
 void
 queue_leave(Req *r)
 {
-	if (r->line != NULL)
-		fair_unref(r->line);
-	r->line = NULL;
+	if (r->sched.line != NULL)
+		fair_unref(r->sched.line);
+	r->sched.line = NULL;
 }
 
 /* The first of one class. */
@@ -246,20 +247,20 @@ first_of(const Sched *s, Line *l)
 	Req		   *old = l->preempted.head;
 
 	/* the oldest, but for those whose roles have less */
-	for (Req *r = old; !s->opt.priorities && r != NULL; r = r->next)
+	for (Req *r = old; !s->opt.priorities && r != NULL; r = r->sched.next)
 		if (sched_roles_before(s, r, old))
 			old = r;
 	if (fresh != NULL && old != NULL && sched_roles_before(s, fresh, old))
 		return fresh;
-	return old != NULL && (fresh == NULL || old->priority <= fresh->priority) ? old : fresh;
+	return old != NULL && (fresh == NULL || old->in.priority <= fresh->in.priority) ? old : fresh;
 }
 
 /* Is it the turn of r, of such a class, before one that goes on in its parent's place? */
 static bool
 is_turn(const Sched *s, const Req *r, const Req *resumed)
 {
-	return !s->no_turn && r != NULL && r->state == RQ_WAITING && queue_class(r) <= queue_class(resumed) &&
-		r->priority == resumed->priority &&
+	return !s->no_turn && r != NULL && r->sched.state == RQ_WAITING &&
+		queue_class(r) <= queue_class(resumed) && r->in.priority == resumed->in.priority &&
 		(s->n_resumed >= RESUMED_PATIENCE || sched_roles_before(s, r, resumed));
 }
 
@@ -280,9 +281,9 @@ queue_next(Sched *s)
 	Req		   *resumed = s->resumed.head;
 
 	/* it has had its turn */
-	if (resumed != NULL && (front == NULL || front->state != RQ_PREEMPTED ||
-							resumed->priority < front->priority) &&
-		(front == NULL || resumed->priority <= front->priority))
+	if (resumed != NULL && (front == NULL || front->sched.state != RQ_PREEMPTED ||
+							resumed->in.priority < front->in.priority) &&
+		(front == NULL || resumed->in.priority <= front->in.priority))
 	{
 		if (front != NULL && is_turn(s, front, resumed))
 			return front;
@@ -290,7 +291,7 @@ queue_next(Sched *s)
 	}
 	if (front == NULL || back == NULL)
 		return front != NULL ? front : back;
-	if (front->state == RQ_PREEMPTED || s->opt.background_share == 0)
+	if (front->sched.state == RQ_PREEMPTED || s->opt.background_share == 0)
 		return front;
 	return s->line[CLASS_BACK].clock < s->line[CLASS_FRONT].clock ? back : front;
 }
@@ -306,14 +307,14 @@ queue_turn(Sched *s, Req *r)
 {
 	double		clock = s->line[queue_class(r)].clock;
 
-	if (r->state == RQ_CONTINUATION)
+	if (r->sched.state == RQ_CONTINUATION)
 		s->n_resumed = s->line[CLASS_FRONT].n_new + s->line[CLASS_BACK].n_new > 0 ? s->n_resumed + 1 : 0;
-	if (r->state != RQ_WAITING)
+	if (r->sched.state != RQ_WAITING)
 		return;
 	s->n_resumed = 0;
 	if (clock > s->line_now)
 		s->line_now = clock;
-	fair_turn(r->line);
+	fair_turn(r->sched.line);
 }
 
 void
@@ -321,10 +322,10 @@ queue_charge(Sched *s, Req *r, double service)
 {
 	int			share = s->opt.background_share;
 
-	if (r->line == NULL)
+	if (r->sched.line == NULL)
 		return;
-	fair_charge(r->line, service);
-	s->line[queue_class(r)].clock += service / (r->by.background ? share > 0 ? share : 1 : 100 - share);
+	fair_charge(r->sched.line, service);
+	s->line[queue_class(r)].clock += service / (r->in.by.background ? share > 0 ? share : 1 : 100 - share);
 }
 
 /* ---- integrity ---- */
@@ -335,12 +336,12 @@ check_list(const ReqList *l, ReqState state, int class, int64_t *todo, Err *e)
 	const Req  *prev = NULL;
 	int			n = 0;
 
-	for (const Req *r = l->head; r != NULL; prev = r, r = r->next, n++)
+	for (const Req *r = l->head; r != NULL; prev = r, r = r->sched.next, n++)
 	{
-		if (r->state != state || r->prev != prev || r->blocks.len != 0 || r->slot >= 0 || r->computed != 0 ||
-			(class >= 0 && queue_class(r) != class))
+		if (r->sched.state != state || r->sched.prev != prev || r->kv.blocks.len != 0 || r->kv.slot >= 0 ||
+			r->kv.computed != 0 || (class >= 0 && queue_class(r) != class))
 			return err_set(e, ERR_INTERNAL, "waiting request %llu: state %d, %zu blocks, %d computed",
-						   (unsigned long long) r->id, r->state, r->blocks.len, r->computed);
+						   (unsigned long long) r->in.id, r->sched.state, r->kv.blocks.len, r->kv.computed);
 		*todo += req_todo(r);
 	}
 	if (n != l->n || l->tail != prev)

@@ -40,7 +40,7 @@
 static Fair *
 role_of(const Req *r)
 {
-	return r->line != NULL ? r->line->up : NULL;
+	return r->sched.line != NULL ? r->sched.line->up : NULL;
 }
 
 static void
@@ -62,9 +62,9 @@ sched_roles_count(Sched *s)
 {
 	s->n_counts++;
 	for (int i = 0; i < s->n_running; i++)
-		count(s, role_of(s->running[i]), (int) s->running[i]->blocks.len, 1);
-	for (const Req *r = s->held.head; r != NULL; r = r->next)
-		count(s, role_of(r), (int) r->blocks.len, 0);
+		count(s, role_of(s->running[i]), (int) s->running[i]->kv.blocks.len, 1);
+	for (const Req *r = s->held.head; r != NULL; r = r->sched.next)
+		count(s, role_of(r), (int) r->kv.blocks.len, 0);
 }
 
 void
@@ -108,7 +108,7 @@ sched_roles_victim(Sched *s, int from)
 	int			victim = last;
 	double		most = -1;
 
-	if (s->opt.priorities || last < 1 || s->running[last]->yields)
+	if (s->opt.priorities || last < 1 || s->running[last]->sched.yields)
 		return last;
 	sched_roles_count(s);
 	for (int i = last; i >= from && i > 0; i--)
@@ -132,11 +132,11 @@ pages_of(const Sched *s, const Req *r)
 {
 	int			n = 0;
 
-	for (size_t i = 0; i < r->blocks.len; i++)
+	for (size_t i = 0; i < r->kv.blocks.len; i++)
 	{
-		n += kvpool_refs(s->pool, r->blocks.data[i]) == 1 ? kvpool_full(s->pool) : 0;
-		if ((int) i >= r->w_from && kvpool_window(s->pool) > 0)
-			n += kvpool_window_refs(s->pool, r->blocks.data[i]) == 1 ? kvpool_window(s->pool) : 0;
+		n += kvpool_refs(s->pool, r->kv.blocks.data[i]) == 1 ? kvpool_full(s->pool) : 0;
+		if ((int) i >= r->kv.w_from && kvpool_window(s->pool) > 0)
+			n += kvpool_window_refs(s->pool, r->kv.blocks.data[i]) == 1 ? kvpool_window(s->pool) : 0;
 	}
 	return n;
 }
@@ -159,7 +159,7 @@ may_be_taken(const Sched *s, const Req *r, int at)
 	if (role == NULL || role == role_of(r) || queue_class(v) != queue_class(r))
 		return false;
 	for (int i = 0; i < at; i++)
-		if (role_of(s->running[i]) == role && !s->running[i]->taken)
+		if (role_of(s->running[i]) == role && !s->running[i]->sched.taken)
 			return true;
 	return false;
 }
@@ -178,9 +178,9 @@ taken_for(const Sched *s, const Req *r)
 		const Req  *v = s->running[i];
 		const Fair *role = role_of(v);
 
-		if (v->taken || role == NULL || portion(s, role, 0, 0) <= most || !may_be_taken(s, r, i))
+		if (v->sched.taken || role == NULL || portion(s, role, 0, 0) <= most || !may_be_taken(s, r, i))
 			continue;
-		if (portion(s, role, -(int) v->blocks.len, -1) < gets)
+		if (portion(s, role, -(int) v->kv.blocks.len, -1) < gets)
 			continue;
 		most = portion(s, role, 0, 0);
 		victim = i;
@@ -204,10 +204,10 @@ sched_roles_make_way(Sched *s, const Req *r, int pages)
 	{
 		Req		   *v = s->running[at];
 
-		v->taken = true;
-		count(s, role_of(v), -(int) v->blocks.len, -1);
+		v->sched.taken = true;
+		count(s, role_of(v), -(int) v->kv.blocks.len, -1);
 		seats--;
-		lost += v->computed;
+		lost += v->kv.computed;
 		pages -= pages_of(s, v) + sched_pages_promised_to(s, v);
 		n++;
 	}
@@ -215,9 +215,9 @@ sched_roles_make_way(Sched *s, const Req *r, int pages)
 	enough = seats <= 0 && pages <= 0 && lost <= s->may_lose;
 	for (int i = s->n_running - 1; n > 0 && i >= 0; i--)
 	{
-		if (!s->running[i]->taken)
+		if (!s->running[i]->sched.taken)
 			continue;
-		s->running[i]->taken = false;
+		s->running[i]->sched.taken = false;
 		if (enough)
 			sched_preempt(s, i);
 	}

@@ -131,10 +131,11 @@ table_of(Follower *f, const Req *r, int seq)
 	int			place = w != NULL ? w->place : 0;
 	int32_t    *t = f->table_space + (size_t) seq * (size_t) f->max_blocks;
 	int			extra = extra_blocks(f->kv.block_size);
-	int			n = (int) r->blocks.len < f->max_blocks - extra ? (int) r->blocks.len : f->max_blocks - extra;
+	int			n = (int) r->kv.blocks.len < f->max_blocks - extra ? (int) r->kv.blocks.len :
+		f->max_blocks - extra;
 
 	if (n > 0)
-		memcpy(t, r->blocks.data, (size_t) n * sizeof(int32_t));
+		memcpy(t, r->kv.blocks.data, (size_t) n * sizeof(int32_t));
 	for (int i = 0; i < extra; i++)
 		t[n + i] = f->core->kv.n_blocks + place * extra + i;
 	return t;
@@ -234,8 +235,8 @@ take_guesses(const Follower *f, const Req *r, Follow *w)
 		size_t		p = (size_t) first + i;
 		size_t		block = p / (size_t) f->kv.block_size;
 
-		if (p >= r->tokens.len || block >= r->blocks.len ||
-			r->blocks.data[block] != w->guess_blocks.data[i] || r->tokens.data[p] != w->guesses.data[i])
+		if (p >= r->tokens.len || block >= r->kv.blocks.len ||
+			r->kv.blocks.data[block] != w->guess_blocks.data[i] || r->tokens.data[p] != w->guesses.data[i])
 			break;
 		w->done++;
 	}
@@ -269,29 +270,29 @@ follow_entry(Follower *f, const PlanEntry *pe, int row)
 	Req		   *r = pe->r;
 	Follow	   *w = follow_of(r);
 	int			n = pe->n - pe->n_drafts;
-	int			end = r->computed + n;
+	int			end = r->kv.computed + n;
 	int			known = end < (int) r->tokens.len - ahead(f) ? end : (int) r->tokens.len - ahead(f);
 
 	if (w == NULL)
 	{
-		bool		blind = r->embeds != NULL;
+		bool		blind = r->in.embeds != NULL;
 
-		if (!blind && known > r->computed)
-			write_rows(f, r, (Rows) {NULL, row}, r->computed, known - r->computed);
+		if (!blind && known > r->kv.computed)
+			write_rows(f, r, (Rows) {NULL, row}, r->kv.computed, known - r->kv.computed);
 		if (!pe->sample || !spec_may(r))
 			return;
 		w = follow_new(f, r, known);
 		w->blind = blind;
 		if (ahead(f))
-			follow_keep(w, row + known - r->computed, end - known + pe->n_drafts);
+			follow_keep(w, row + known - r->kv.computed, end - known + pe->n_drafts);
 		return;
 	}
 	if (w->blind)
 		return;
 	/* rows of drafts that were wrong are behind `computed` */
-	if (ahead(f) && w->done + w->have > r->computed)
-		w->have = r->computed - w->done;
-	if (ahead(f) && w->done + w->have == r->computed)
+	if (ahead(f) && w->done + w->have > r->kv.computed)
+		w->have = r->kv.computed - w->done;
+	if (ahead(f) && w->done + w->have == r->kv.computed)
 		follow_keep(w, row, pe->n);
 	if (end - w->done <= FOLLOW_FLUSH)
 		return;
@@ -389,7 +390,7 @@ note_block(const Follower *f, const Req *r, Follow *w)
 	size_t		p = (size_t) w->done + w->guess_blocks.len;
 	size_t		block = p / (size_t) f->kv.block_size;
 
-	intvec_push(&w->guess_blocks, block < r->blocks.len ? r->blocks.data[block] : -1);
+	intvec_push(&w->guess_blocks, block < r->kv.blocks.len ? r->kv.blocks.data[block] : -1);
 }
 
 /* One more draft of each in go_on. */

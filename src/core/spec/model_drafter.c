@@ -157,7 +157,7 @@ heads_step(Follower *f, const Plan *plan)
 		{
 			if (w == NULL)
 				w = follow_new(f, r, 0);
-			w->done = r->computed + pe->n - pe->n_drafts - 1;
+			w->done = r->kv.computed + pe->n - pe->n_drafts - 1;
 			w->have = 0;
 			follow_keep(w, at, plan_logits(pe));
 		}
@@ -175,7 +175,7 @@ heads_propose(Follower *f, SpecAsk *asks, int n)
 	{
 		const Req  *r = asks[i].r;
 		const Follow *w = follow_of(r);
-		int			row = w != NULL ? r->computed - 1 - w->done : -1;
+		int			row = w != NULL ? r->kv.computed - 1 - w->done : -1;
 
 		if (row < 0 || row >= w->have)
 			continue;
@@ -211,7 +211,7 @@ likeliest(const float *x, int n)
 static bool
 draws_plainly(const Req *r)
 {
-	return r->params.temperature > 0 && r->params.rules == NULL && r->params.plugins == 0;
+	return r->in.params.temperature > 0 && r->in.params.rules == NULL && r->in.params.plugins == 0;
 }
 
 float *

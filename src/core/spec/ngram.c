@@ -136,7 +136,7 @@ ngram_of(const NgramProposer *p, Req *r)
 		return g;
 	r->spec->own = g = mem_zalloc(sizeof(*g) + (size_t) (p->max - p->min + 1) * sizeof(NgramTable));
 	/* embeddings are no tokens */
-	g->from = g->seen = r->embeds != NULL ? r->n_prompt : 0;
+	g->from = g->seen = r->in.embeds != NULL ? r->in.n_prompt : 0;
 	g->cap = 64;
 	g->sum = mem_zalloc(g->cap * sizeof(uint64_t));
 	return g;

@@ -145,7 +145,7 @@ bool
 spec_may(const Req *r)
 {
 	/* a draft, the token behind it, and the one before */
-	return r->pooled == NULL && r->params.max_tokens - req_n_output(r) > 1 &&
+	return r->pooled == NULL && r->in.params.max_tokens - req_n_output(r) > 1 &&
 		!(r->group != NULL && (r->group->beam != NULL || r == r->group->stem));
 }
 
@@ -164,10 +164,10 @@ spec_request(Spec *s, Req *r)
 static int
 room_of(const Spec *s, const Req *r)
 {
-	int			to_end = r->params.max_tokens - req_n_output(r);
+	int			to_end = r->in.params.max_tokens - req_n_output(r);
 	int			to_len = s->env.max_model_len - (int) r->tokens.len;
 
-	if (!spec_may(r) || r->cancelled || req_todo(r) != 1 || req_n_output(r) < 1)
+	if (!spec_may(r) || r->sched.cancelled || req_todo(r) != 1 || req_n_output(r) < 1)
 		return 0;
 	if (to_len < to_end)
 		to_end = to_len;

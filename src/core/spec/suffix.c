@@ -181,15 +181,15 @@ static Own *
 own_of(const SuffixProposer *p, Req *r)
 {
 	Own		   *o = r->spec->own;
-	const char *salt = r->params.cache_salt;
+	const char *salt = r->in.params.cache_salt;
 
 	if (o != NULL)
 		return o;
 	r->spec->own = o = mem_zalloc(sizeof(*o));
 	/* embeddings are no tokens */
-	o->from = r->embeds != NULL ? r->n_prompt : 0;
-	o->told = r->n_prompt;
-	o->root = prefix_root(p->roots, r->owner, salt, salt != NULL ? strlen(salt) : 0);
+	o->from = r->in.embeds != NULL ? r->in.n_prompt : 0;
+	o->told = r->in.n_prompt;
+	o->root = prefix_root(p->roots, r->in.owner, salt, salt != NULL ? strlen(salt) : 0);
 	return o;
 }
 

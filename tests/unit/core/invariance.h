@@ -80,7 +80,7 @@ inv_propose(void *p, SpecAsk *asks, int n)
 		for (int k = 0; k < asks[i].most; k++)
 		{
 			size_t		at = (size_t) (req_n_output(r) + k);
-			bool		right = r->id == INV_TARGET && k != 3 && at < ids->len;
+			bool		right = r->in.id == INV_TARGET && k != 3 && at < ids->len;
 
 			intvec_push(&r->spec->drafts, right ? ids->data[at] : 40 + k);
 		}

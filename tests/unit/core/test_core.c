@@ -242,11 +242,11 @@ test_late_error(void)
 		Req		   *r = mem_zalloc(sizeof(*r));
 		OutputItem	p = {.r = r, .id = -1, .n_output = 7, .res = {cases[i].late, NULL}};
 
-		r->sink = note_end;
-		r->sink_ctx = &ev;
-		r->ended = true;
-		r->end = (OutResult) {.finish = FIN_STOP, .reason = "."};
-		r->end_output = 6;
+		r->in.sink = note_end;
+		r->in.sink_ctx = &ev;
+		r->out.ended = true;
+		r->out.end = (OutResult) {.finish = FIN_STOP, .reason = "."};
+		r->out.end_output = 6;
 		if (cases[i].late == FIN_ERROR)
 		{
 			p.err = mem_zalloc(sizeof(Err));

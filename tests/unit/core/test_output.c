@@ -164,7 +164,7 @@ static Req *
 new_req(const Case *k, const Tok *tok)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
-	GenParams  *p = &r->params;
+	GenParams  *p = &r->in.params;
 
 	genparams_init(p);
 	p->max_tokens = k->max_tokens;
@@ -189,7 +189,7 @@ new_req(const Case *k, const Tok *tok)
 	}
 	intvec_push(&r->tokens, 1);
 	intvec_push(&r->tokens, TINY_BYTE('q'));
-	r->n_prompt = 2;
+	r->in.n_prompt = 2;
 	out_begin(r, tok);
 	return r;
 }
@@ -210,8 +210,8 @@ run_case(size_t i, const Case *k, const Tok *tok)
 		res = out_ends(r, TINY_EOS, k->max_model_len > 0 ? k->max_model_len : 1000);
 		out_text(r, r->tokens.data[r->tokens.len - 1], req_n_output(r), &res);
 		shown_before = text.len;
-		if (r->text.len > 0)
-			buf_add(&text, r->text.data, r->text.len);
+		if (r->out.text.len > 0)
+			buf_add(&text, r->out.text.data, r->out.text.len);
 	}
 	CHECK(n == k->n_ids && res.finish == k->finish, "case %zu: finish %d after %d", i, res.finish, n);
 	CHECK(res.reason == NULL ? k->reason == NULL : k->reason != NULL && strcmp(res.reason, k->reason) == 0,
@@ -223,7 +223,7 @@ run_case(size_t i, const Case *k, const Tok *tok)
 			  "case %zu: %zu bytes shown before the last token", i, shown_before);
 	buf_free(&text);
 	out_end(r);
-	genparams_free(&r->params);
+	genparams_free(&r->in.params);
 	intvec_free(&r->tokens);
 	mem_free(r);
 }

@@ -18,7 +18,7 @@ naive(const ModelInfo *f, const Plan *plan, int64_t kv_token)
 		for (int layer = 0; layer < f->n_kv_layers; layer++)
 		{
 			int64_t		window = f->kv_windows != NULL ? f->kv_windows[layer] : 0;
-			int			from = plan->e[i].r->computed;
+			int			from = plan->e[i].r->kv.computed;
 			int			end = from + plan->e[i].n;
 			int			first = end;	/* position that is looked at */
 
@@ -76,7 +76,7 @@ main(void)
 		}
 		for (int k = 0; k < plan.n; k++)
 		{
-			reqs[k] = (Req) {.computed = f.both_ways
+			reqs[k] = (Req) {.kv.computed = f.both_ways
 							 ? 0 : (int) ((seed = seed * 1664525 + 1013904223) >> 16) % 60};
 			e[k] = (PlanEntry) {.r = &reqs[k],
 								.n = 1 + (int) ((seed = seed * 1664525 + 1013904223) >> 16) % 30};

@@ -116,11 +116,11 @@ new_req(uint64_t id, int n_tokens)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->id = id;
-	r->session = id;
-	r->n_prompt = n_tokens;
-	r->params.max_tokens = 4;
-	r->plan_at = r->slot = -1;
+	r->in.id = id;
+	r->in.session = id;
+	r->in.n_prompt = n_tokens;
+	r->in.params.max_tokens = 4;
+	r->sched.plan_at = r->kv.slot = -1;
 	for (int i = 0; i < n_tokens; i++)
 		intvec_push(&r->tokens, i);
 	return r;
@@ -131,7 +131,7 @@ end_req(Sched *s, Req *r)
 {
 	sched_remove(s, r);
 	intvec_free(&r->tokens);
-	intvec_free(&r->blocks);
+	intvec_free(&r->kv.blocks);
 	mem_free(r);
 }
 
@@ -141,7 +141,7 @@ run_step(Sched *s)
 	const Plan *p = sched_plan(s, 1);
 
 	for (int i = 0; i < p->n; i++)
-		p->e[i].r->computed += p->e[i].n;
+		p->e[i].r->kv.computed += p->e[i].n;
 }
 
 static void
@@ -153,10 +153,10 @@ test_queues(Sched *s, Req *runs, Req *waits)
 	CHECK_ABORTS(sched_add(s, runs), "RQ_WAITING");
 	CHECK_ABORTS(reqlist_remove(&other, waits), "l->head == r");
 	CHECK_ABORTS(queue_remove(s, runs), "RQ_WAITING");
-	CHECK_ABORTS((runs->state = RQ_PREEMPTED, queue_preempted(s, runs)), "blocks.len == 0");
-	CHECK_ABORTS((waits->state = RQ_RUNNING, sched_remove(s, waits)), "i < s->n_running");
+	CHECK_ABORTS((runs->sched.state = RQ_PREEMPTED, queue_preempted(s, runs)), "blocks.len == 0");
+	CHECK_ABORTS((waits->sched.state = RQ_RUNNING, sched_remove(s, waits)), "i < s->n_running");
 	CHECK_ABORTS((s->todo_waiting = 0, queue_remove(s, waits)), "todo_waiting >= 0");
-	CHECK_ABORTS((waits->line->n_refs = 0, fair_unref(waits->line)), "n_refs > 0");
+	CHECK_ABORTS((waits->sched.line->n_refs = 0, fair_unref(waits->sched.line)), "n_refs > 0");
 	CHECK_ABORTS(sched_free(s), "n_running == 0");
 }
 
@@ -168,12 +168,12 @@ test_plans(Sched *s, Req *runs)
 	/* the same request twice; more requests than a step may have; one that doesn't run */
 	CHECK_ABORTS((s->running[1] = runs, sched_plan(s, 1)), "plan_at < 0");
 	CHECK_ABORTS((s->opt.max_seqs = 0, sched_plan(s, 1)), "s->opt.max_seqs");
-	CHECK_ABORTS((runs->state = RQ_WAITING, sched_plan(s, 1)), "r->state == RQ_RUNNING");
+	CHECK_ABORTS((runs->sched.state = RQ_WAITING, sched_plan(s, 1)), "r->sched.state == RQ_RUNNING");
 	CHECK_ABORTS(sched_preempt(s, s->n_running), "at < s->n_running");
-	child.parent = runs;
+	child.sched.parent = runs;
 	CHECK_ABORTS(sched_leave_parent(s, &child), "n_forks > 0");
 	/* a slot that is given back without having been taken */
-	CHECK_ABORTS((s->n_free_slots = s->opt.max_seqs, runs->slot = 0, end_req(s, runs)), "n_free_slots");
+	CHECK_ABORTS((s->n_free_slots = s->opt.max_seqs, runs->kv.slot = 0, end_req(s, runs)), "n_free_slots");
 }
 
 static void
@@ -190,22 +190,23 @@ test_sched(void)
 		sched_add(s, r[i] = new_req((uint64_t) i + 1, 6));
 	run_step(s);
 	intvec_push(&r[0]->tokens, 1);
-	CHECK(r[0]->state == RQ_RUNNING && r[2]->state == RQ_WAITING && sched_check(s, &e), "%s", e.msg);
+	CHECK(r[0]->sched.state == RQ_RUNNING && r[2]->sched.state == RQ_WAITING && sched_check(s, &e), "%s",
+		  e.msg);
 	test_queues(s, r[0], r[2]);
 	test_plans(s, r[0]);
-	r[0]->computed = 9;
+	r[0]->kv.computed = 9;
 	CHECK_SEEN(sched_check(s, &e), "has computed 9 of 7");
-	r[0]->computed = 6;
-	intvec_push(&r[0]->blocks, 9);
+	r[0]->kv.computed = 6;
+	intvec_push(&r[0]->kv.blocks, 9);
 	CHECK_SEEN(sched_check(s, &e), "holds 3 blocks");
-	r[0]->blocks.len--;
-	block = r[1]->blocks.data[0];
-	r[1]->blocks.data[0] = r[0]->blocks.data[0];
+	r[0]->kv.blocks.len--;
+	block = r[1]->kv.blocks.data[0];
+	r[1]->kv.blocks.data[0] = r[0]->kv.blocks.data[0];
 	CHECK_SEEN(sched_check(s, &e), "tables");
-	r[1]->blocks.data[0] = block;
-	r[2]->state = RQ_PREEMPTED;
+	r[1]->kv.blocks.data[0] = block;
+	r[2]->sched.state = RQ_PREEMPTED;
 	CHECK_SEEN(sched_check(s, &e), "waiting request 3");
-	r[2]->state = RQ_WAITING;
+	r[2]->sched.state = RQ_WAITING;
 	CHECK(sched_check(s, &e), "%s", e.msg);
 	for (int i = 0; i < 3; i++)
 		end_req(s, r[i]);

@@ -209,8 +209,8 @@ req_new(World *w, int id, int max_tokens)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->id = (uint64_t) id;
-	r->slot = r->plan_at = -1;
+	r->in.id = (uint64_t) id;
+	r->kv.slot = r->sched.plan_at = -1;
 	w->reqs[id] = r;
 	w->last[id] = max_tokens;
 	return r;
@@ -219,10 +219,10 @@ req_new(World *w, int id, int max_tokens)
 static void
 root(World *w, Req *r, uint64_t owner)
 {
-	r->shares = w->prefix != NULL;
-	if (r->shares)
-		r->root = r->chain = prefix_root(w->prefix, owner, NULL, 0);
-	r->owner = owner;
+	r->kv.shares = w->prefix != NULL;
+	if (r->kv.shares)
+		r->kv.root = r->kv.chain = prefix_root(w->prefix, owner, NULL, 0);
+	r->in.owner = owner;
 	if (w->offload != NULL)
 		offload_begin(w->offload, r);
 }
@@ -234,8 +234,8 @@ add(World *w, int id, int n_prompt, int common, uint32_t seed, int max_tokens)
 	Req		   *r = req_new(w, id, n_prompt + max_tokens);
 	uint32_t	mine = rnd_state;
 
-	r->n_prompt = n_prompt;
-	r->session = (uint64_t) rnd(3);
+	r->in.n_prompt = n_prompt;
+	r->in.session = (uint64_t) rnd(3);
 	rnd_state = seed;
 	for (int i = 0; i < n_prompt; i++)
 	{
@@ -256,7 +256,7 @@ drop(World *w, int id)
 
 	sched_remove(w->s, r);
 	intvec_free(&r->tokens);
-	intvec_free(&r->blocks);
+	intvec_free(&r->kv.blocks);
 	mem_free(r);
 	w->reqs[id] = NULL;
 }
@@ -295,7 +295,7 @@ mix(uint64_t h, int32_t token)
 static size_t
 place(const World *w, const Req *r, int pos)
 {
-	return (size_t) r->blocks.data[pos / w->block] * (size_t) w->block + (size_t) (pos % w->block);
+	return (size_t) r->kv.blocks.data[pos / w->block] * (size_t) w->block + (size_t) (pos % w->block);
 }
 
 static void
@@ -322,10 +322,10 @@ compute(World *w)
 		const Req  *r = p->e[i].r;
 		uint64_t	h = 0;
 
-		for (int pos = 0; pos < r->computed + p->e[i].n; pos++)
+		for (int pos = 0; pos < r->kv.computed + p->e[i].n; pos++)
 		{
 			h = mix(h, r->tokens.data[pos]);
-			if (pos >= r->computed)
+			if (pos >= r->kv.computed)
 				fill(w, place(w, r, pos), h);
 		}
 	}
@@ -334,7 +334,7 @@ compute(World *w)
 		const Req  *r = p->e[i].r;
 		uint64_t	h = 0;
 
-		for (int pos = 0; pos < r->computed + p->e[i].n; pos++)
+		for (int pos = 0; pos < r->kv.computed + p->e[i].n; pos++)
 		{
 			h = mix(h, r->tokens.data[pos]);
 			w->bad += w->held[place(w, r, pos)] != h ||
@@ -355,15 +355,15 @@ step(World *w)
 		Req		   *r = p->e[i].r;
 		uint64_t	h = 0;
 
-		r->computed += p->e[i].n;
+		r->kv.computed += p->e[i].n;
 		if (!p->e[i].sample)
 			continue;
 		/* the next token depends on nothing but those before it */
 		for (size_t k = 0; k < r->tokens.len; k++)
 			h = mix(h, r->tokens.data[k]);
 		intvec_push(&r->tokens, (int32_t) (h >> 40) % w->n_vocab);
-		if ((int) r->tokens.len >= w->last[r->id])
-			drop(w, (int) r->id);
+		if ((int) r->tokens.len >= w->last[r->in.id])
+			drop(w, (int) r->in.id);
 	}
 	CHECK(sched_check(w->s, &e), "%s", e.msg);
 }
@@ -398,11 +398,11 @@ test_again(void)
 	r = add(&w, 3, 70, 70, 7, 50);
 	for (int i = 0; i < 10; i++)
 		step(&w);
-	CHECK(r->cached == 69 && w.computed == 10, "%d cached, %d rows", r->cached, w.computed);
+	CHECK(r->kv.cached == 69 && w.computed == 10, "%d cached, %d rows", r->kv.cached, w.computed);
 	r = add(&w, 4, 90, 60, 7, 1);
 	w.computed = 0;
 	compute(&w);
-	CHECK(r->cached == 60 && r->computed == 60, "%d are found of 60 in common", r->cached);
+	CHECK(r->kv.cached == 60 && r->kv.computed == 60, "%d are found of 60 in common", r->kv.cached);
 	CHECK(w.bad == 0, "%d places hold something else", w.bad);
 	world_free(&w);
 }
@@ -445,14 +445,14 @@ test_owners(void)
 	sched_add(w.s, r);
 	w.computed = 0;
 	step(&w);
-	CHECK(w.computed == 70 && r->cached == 0, "%d rows", w.computed);
+	CHECK(w.computed == 70 && r->kv.cached == 0, "%d rows", w.computed);
 	r = add(&w, 3, 70, 70, 7, 2);
 	sched_remove(w.s, r);
-	r->shares = false;
+	r->kv.shares = false;
 	sched_add(w.s, r);
 	w.computed = 0;
 	step(&w);
-	CHECK(w.computed == 71 && r->cached == 0, "%d rows", w.computed);
+	CHECK(w.computed == 71 && r->kv.cached == 0, "%d rows", w.computed);
 	world_free(&w);
 }
 
@@ -473,10 +473,10 @@ test_lru(void)
 	run_all(&w);
 	r = add(&w, 5, 64, 64, 1, 5);
 	step(&w);
-	CHECK(r->cached >= 32 && r->cached < 63, "%d of the first prompt are left", r->cached);
+	CHECK(r->kv.cached >= 32 && r->kv.cached < 63, "%d of the first prompt are left", r->kv.cached);
 	r = add(&w, 6, 64, 64, 2, 5);
 	step(&w);
-	CHECK(r->cached >= 16, "%d of the second", r->cached);
+	CHECK(r->kv.cached >= 16, "%d of the second", r->kv.cached);
 	CHECK(w.bad == 0, "%d places hold something else", w.bad);
 	world_free(&w);
 }
@@ -518,9 +518,9 @@ fork_some(World *w, int id, int n)
 		if (w->reqs[i] != NULL)
 			continue;
 		r = req_new(w, i, (int) parent->tokens.len + 2 + rnd(20));
-		r->n_prompt = parent->n_prompt;
-		r->session = parent->session;
-		r->priority = parent->priority;
+		r->in.n_prompt = parent->in.n_prompt;
+		r->in.session = parent->in.session;
+		r->in.priority = parent->in.priority;
 		intvec_add(&r->tokens, parent->tokens.data, parent->tokens.len);
 		intvec_push(&r->tokens, rnd(w->n_vocab));
 		made++;
@@ -566,18 +566,18 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		{
 			parents[id] = 0;
 			r = add(&w, id, n, rnd(3) == 0 ? n : rnd(n + 1), (uint32_t) rnd(4), 1 + rnd(30));
-			r->priority = rnd(3);
+			r->in.priority = rnd(3);
 			if (rnd(4) == 0)
 				w.last[id] = INT32_MAX;
 		}
 		else if (r != NULL && (rnd(12) == 0 || r->tokens.len > (size_t) (blocks - 1) * 16))
 		{
 			/* who has forks is not cancelled: their owner would cancel all */
-			if (r->n_forks == 0 && r->state != RQ_GONE)
+			if (r->sched.n_forks == 0 && r->sched.state != RQ_GONE)
 				drop(&w, id);
 		}
-		else if (r != NULL && r->state == RQ_RUNNING && req_todo(r) == 1 && r->n_forks == 0 && rnd(4) == 0 &&
-				 parents[id] == 0)
+		else if (r != NULL && r->sched.state == RQ_RUNNING && req_todo(r) == 1 && r->sched.n_forks == 0 &&
+				 rnd(4) == 0 && parents[id] == 0)
 		{
 			/* its last token is a fork's business */
 			r->tokens.len--;
@@ -592,14 +592,14 @@ test_random(uint32_t seed, int blocks, bool priorities, int tier_blocks, const c
 		}
 		/* a held parent whose forks have gone on is done */
 		for (int k = 1; k < MAX_REQS / 2; k++)
-			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_GONE && w.reqs[k]->n_forks == 0)
+			if (w.reqs[k] != NULL && w.reqs[k]->sched.state == RQ_GONE && w.reqs[k]->sched.n_forks == 0)
 				drop(&w, k);
 		/* r may be gone */
 		if (w.reqs[id] != NULL)
-			found += w.reqs[id]->cached;
+			found += w.reqs[id]->kv.cached;
 		for (int k = 1; k < MAX_REQS; k++)
-			if (w.reqs[k] != NULL && w.reqs[k]->state == RQ_RUNNING &&
-				(int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->n_forks == 0)
+			if (w.reqs[k] != NULL && w.reqs[k]->sched.state == RQ_RUNNING &&
+				(int) w.reqs[k]->tokens.len > (blocks - 1) * 16 && w.reqs[k]->sched.n_forks == 0)
 				drop(&w, k);
 		step(&w);
 		if (w.offload != NULL && rnd(300) == 0)
@@ -661,7 +661,7 @@ test_back(void)
 	w.computed = 0;
 	r = add(&w, 3, 100, 100, 1, 2);
 	step(&w);
-	CHECK(w.computed == 4 && r->cached == 96, "%d rows, %d cached", w.computed, r->cached);
+	CHECK(w.computed == 4 && r->kv.cached == 96, "%d rows, %d cached", w.computed, r->kv.cached);
 	CHECK(offload_stats(w.offload)->hits >= 64, "%d tokens came back", (int) offload_stats(w.offload)->hits);
 	/* a prompt that ends with a block is wanted but for its last row */
 	add(&w, 4, 160, 160, 2, 1);
@@ -671,7 +671,7 @@ test_back(void)
 	w.computed = 0;
 	r = add(&w, 6, 160, 160, 2, 2);
 	step(&w);
-	CHECK(w.computed == 1 && r->cached == 159, "%d rows, %d cached", w.computed, r->cached);
+	CHECK(w.computed == 1 && r->kv.cached == 159, "%d rows, %d cached", w.computed, r->kv.cached);
 	run_all(&w);
 	add(&w, 7, 170, 170, 3, 1);
 	run_all(&w);
@@ -681,14 +681,14 @@ test_back(void)
 	sched_add(w.s, r);
 	w.computed = 0;
 	step(&w);
-	CHECK(r->cached == 0 && w.computed == 160, "%d rows of another owner", w.computed);
+	CHECK(r->kv.cached == 0 && w.computed == 160, "%d rows of another owner", w.computed);
 	run_all(&w);
 	/* nor behind a reset */
 	prefix_clear(w.prefix);
 	offload_reset(w.offload);
 	r = add(&w, 9, 160, 160, 2, 2);
 	step(&w);
-	CHECK(r->cached == 0, "%d cached behind a reset", r->cached);
+	CHECK(r->kv.cached == 0, "%d cached behind a reset", r->kv.cached);
 	CHECK(w.bad == 0, "%d places hold something else", w.bad);
 	world_free(&w);
 }
@@ -721,14 +721,14 @@ test_files(void)
 	r = add(&w, 1, 170, 170, 1, 2);
 	add(&w, 2, 40, 40, 2, 20);
 	step(&w);
-	CHECK(sched_n_running(w.s) == 1 && r->state == RQ_WAITING, "%d run, state %d", sched_n_running(w.s),
-		  (int) r->state);
-	for (int i = 0; i < 5000 && r->state == RQ_WAITING; i++)
+	CHECK(sched_n_running(w.s) == 1 && r->sched.state == RQ_WAITING, "%d run, state %d", sched_n_running(w.s),
+		  (int) r->sched.state);
+	for (int i = 0; i < 5000 && r->sched.state == RQ_WAITING; i++)
 	{
 		usleep(1000);
 		step(&w);
 	}
-	CHECK(r->cached == 160 && w.bad == 0, "%d cached, %d bad", r->cached, w.bad);
+	CHECK(r->kv.cached == 160 && w.bad == 0, "%d cached, %d bad", r->kv.cached, w.bad);
 	/* who is cancelled meanwhile leaves nothing */
 	prefix_clear(w.prefix);
 	run_all(&w);
@@ -736,7 +736,7 @@ test_files(void)
 	kvtier_shed(w.tier, NULL);
 	r = add(&w, 3, 170, 170, 1, 2);
 	step(&w);
-	CHECK(r->wait != NULL, "it does not wait");
+	CHECK(r->kv.wait != NULL, "it does not wait");
 	drop(&w, 3);
 	world_free(&w);
 	remove_dir(dir);

@@ -636,7 +636,7 @@ step_core(World *w, Core *c)
 	if (core_next_due(c) <= clock_us())
 		core_step(c);
 	for (int i = 0; i < sched_n_running(core_sched(c)); i++)
-		total.windows += sched_running(core_sched(c), i)->w_from > 0;
+		total.windows += sched_running(core_sched(c), i)->kv.w_from > 0;
 	return core_check(c, &w->err);
 }
 

@@ -218,23 +218,23 @@ test_takes(void)
 	Req			r = {0};
 	Group		g;
 
-	genparams_init(&r.params);
-	r.params.out.logprobs = LOGPROBS_NONE;
+	genparams_init(&r.in.params);
+	r.in.params.out.logprobs = LOGPROBS_NONE;
 	CHECK(smpdev_takes(&r, true), "a plain request");
-	r.params.out.logprobs = KSAMPLE_TOP;
+	r.in.params.out.logprobs = KSAMPLE_TOP;
 	CHECK(smpdev_takes(&r, false) && !smpdev_takes(&r, true), "processed log-probabilities");
-	r.params.out.logprobs = KSAMPLE_TOP + 1;
+	r.in.params.out.logprobs = KSAMPLE_TOP + 1;
 	CHECK(!smpdev_takes(&r, false), "too many log-probabilities");
-	r.params.out.logprobs = LOGPROBS_ALL;
+	r.in.params.out.logprobs = LOGPROBS_ALL;
 	CHECK(!smpdev_takes(&r, false), "all log-probabilities");
-	r.params.out.logprobs = 0;
-	intvec_push(&r.params.out.logprob_ids, 3);
+	r.in.params.out.logprobs = 0;
+	intvec_push(&r.in.params.out.logprob_ids, 3);
 	CHECK(!smpdev_takes(&r, false), "log-probabilities of ids");
-	intvec_free(&r.params.out.logprob_ids);
-	r.params.out.logprobs = LOGPROBS_NONE;
-	r.params.plugins = 1;
+	intvec_free(&r.in.params.out.logprob_ids);
+	r.in.params.out.logprobs = LOGPROBS_NONE;
+	r.in.params.plugins = 1;
 	CHECK(!smpdev_takes(&r, false), "logits processors");
-	r.params.plugins = 0;
+	r.in.params.plugins = 0;
 	r.group = &g;
 	CHECK(!smpdev_takes(&r, false), "several answers");
 }

@@ -1,7 +1,7 @@
 /*
  * test_sched.c
  *	  The scheduler without a model: hand-written traces of plans, fairness,
- *	  preemption, tiny pools, slots of recurrent state, the cost estimate, and the id map.
+ *	  preemption, tiny pools, slots of recurrent state.
  *
  * A trace is one string a step: "id:rows" of each entry in order; "!" marks
  * rows that are sampled.  A sampled request gets one more token.
@@ -51,11 +51,11 @@ add(World *w, int id, uint64_t session, int n_prompt, int max_tokens)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->priority = add_priority;
-	r->by = add_by;
-	r->id = (uint64_t) id;
-	r->session = session;
-	r->n_prompt = n_prompt;
+	r->in.priority = add_priority;
+	r->in.by = add_by;
+	r->in.id = (uint64_t) id;
+	r->in.session = session;
+	r->in.n_prompt = n_prompt;
 	for (int i = 0; i < n_prompt; i++)
 		intvec_push(&r->tokens, i);
 	w->reqs[id] = r;
@@ -70,7 +70,7 @@ drop(World *w, int id)
 
 	sched_remove(w->s, r);
 	intvec_free(&r->tokens);
-	intvec_free(&r->blocks);
+	intvec_free(&r->kv.blocks);
 	mem_free(r);
 	w->reqs[id] = NULL;
 }
@@ -89,18 +89,18 @@ world_free(World *w)
 static void
 recur(World *w, const Req *r, int n)
 {
-	int			slot = r->slot;
+	int			slot = r->kv.slot;
 
 	if (slot < 0)
 		return;
-	if (r->computed == 0)
+	if (r->kv.computed == 0)
 	{
 		w->owner[slot] = r;
 		w->known[slot] = 0;
 	}
-	CHECK(w->owner[slot] == r && w->known[slot] == r->computed,
-		  "request %d at %d: slot %d has %d tokens of %s", (int) r->id, r->computed, slot, w->known[slot],
-		  w->owner[slot] == r ? "it" : "another");
+	CHECK(w->owner[slot] == r && w->known[slot] == r->kv.computed,
+		  "request %d at %d: slot %d has %d tokens of %s", (int) r->in.id, r->kv.computed, slot,
+		  w->known[slot], w->owner[slot] == r ? "it" : "another");
 	w->known[slot] += n;
 }
 
@@ -119,11 +119,11 @@ step(World *w)
 		const PlanEntry *pe = &p->e[i];
 
 		at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d:%d%s", i > 0 ? " " : "",
-								(int) pe->r->id, pe->n, pe->sample ? "!" : "");
+								(int) pe->r->in.id, pe->n, pe->sample ? "!" : "");
 		rows += pe->n;
-		if ((int) pe->r->blocks.len * w->block < pe->r->computed + pe->n)
-			CHECK(false, "request %d: %d tokens in %zu blocks", (int) pe->r->id,
-				  pe->r->computed + pe->n, pe->r->blocks.len);
+		if ((int) pe->r->kv.blocks.len * w->block < pe->r->kv.computed + pe->n)
+			CHECK(false, "request %d: %d tokens in %zu blocks", (int) pe->r->in.id,
+				  pe->r->kv.computed + pe->n, pe->r->kv.blocks.len);
 	}
 	CHECK(rows == p->n_rows, "%d rows, counted %d", rows, p->n_rows);
 	for (int i = 0; i < p->n; i++)
@@ -131,11 +131,11 @@ step(World *w)
 		Req		   *r = p->e[i].r;
 
 		recur(w, r, p->e[i].n);
-		r->computed += p->e[i].n;
+		r->kv.computed += p->e[i].n;
 		if (p->e[i].sample)
 			intvec_push(&r->tokens, 0);
-		if (r->tokens.len >= (size_t) w->last[r->id])
-			drop(w, (int) r->id);
+		if (r->tokens.len >= (size_t) w->last[r->in.id])
+			drop(w, (int) r->in.id);
 	}
 	CHECK(sched_check(w->s, &e), "%s", e.msg);
 	return w->trace;
@@ -178,9 +178,9 @@ test_fork_tail(int n_prompt, int n_forks)
 	used = kvpool_total(w.pool) - kvpool_available(w.pool);
 	CHECK(p->n == n_forks && p->n_rows == 2 * n_forks && p->n_copies == part * (n_forks - 1),
 		  "prompt of %d: %d entries, %d rows, %d copies", n_prompt, p->n, p->n_rows, p->n_copies);
-	CHECK((int) w.reqs[2]->blocks.len == full + 1 && used == full + n_forks,
-		  "prompt of %d: a fork has %zu blocks, %d are used", n_prompt, w.reqs[2]->blocks.len, used);
-	CHECK(kvpool_refs(w.pool, w.reqs[2]->blocks.data[0]) == (full > 0 ? n_forks : 1), "prompt of %d",
+	CHECK((int) w.reqs[2]->kv.blocks.len == full + 1 && used == full + n_forks,
+		  "prompt of %d: a fork has %zu blocks, %d are used", n_prompt, w.reqs[2]->kv.blocks.len, used);
+	CHECK(kvpool_refs(w.pool, w.reqs[2]->kv.blocks.data[0]) == (full > 0 ? n_forks : 1), "prompt of %d",
 		  n_prompt);
 	world_free(&w);
 }
@@ -199,7 +199,7 @@ test_whole(void)
 	for (int i = 0; i < 5; i++)
 	{
 		add(&w, i + 1, 1, rows[i], 1);
-		w.reqs[i + 1]->whole = true;
+		w.reqs[i + 1]->in.whole = true;
 	}
 	/* 10 rows: four times the target */
 	STEP(&w, "1:5!");
@@ -305,10 +305,11 @@ test_preempt(void)
 	for (int i = 0; i < 17; i++)
 		STEP(&w, "1:1! 2:1!");	/* 32 and 31 computed: 2 blocks each */
 	STEP(&w, "1:1! 2:1!");		/* 1 takes the last block */
-	CHECK(w.reqs[1]->computed == 33 && w.reqs[2]->computed == 32, "%d", w.reqs[2]->computed);
+	CHECK(w.reqs[1]->kv.computed == 33 && w.reqs[2]->kv.computed == 32, "%d", w.reqs[2]->kv.computed);
 	STEP(&w, "1:1!");			/* none for 2 */
-	CHECK(w.reqs[2]->state == RQ_PREEMPTED && w.reqs[2]->preemptions == 1 && w.reqs[2]->blocks.len == 0 &&
-		  w.reqs[2]->computed == 0 && w.reqs[2]->tokens.len == 33, "state %d", w.reqs[2]->state);
+	CHECK(w.reqs[2]->sched.state == RQ_PREEMPTED && w.reqs[2]->sched.preemptions == 1 &&
+		  w.reqs[2]->kv.blocks.len == 0 && w.reqs[2]->kv.computed == 0 && w.reqs[2]->tokens.len == 33,
+		  "state %d", w.reqs[2]->sched.state);
 	STEP(&w, "1:1!");			/* 3 blocks + 1 promised > 2 free */
 	CHECK(sched_n_waiting(w.s) == 2 && sched_n_running(w.s) == 1, "%d wait", sched_n_waiting(w.s));
 	while (w.reqs[1] != NULL)
@@ -342,8 +343,8 @@ test_refund(void)
 	CHECK(p->n_preempted == 1 && p->n == 2 && p->n_rows == 2 && p->n_sample == 1 && p->units > 1.9 &&
 		  p->units < 2.1, "%d entries, %d rows, %d sampled, %g units", p->n, p->n_rows, p->n_sample,
 		  p->units);
-	CHECK(w.reqs[3]->state == RQ_PREEMPTED && w.reqs[3]->plan_at == -1 && w.reqs[3]->tokens.len == 33,
-		  "state %d", w.reqs[3]->state);
+	CHECK(w.reqs[3]->sched.state == RQ_PREEMPTED && w.reqs[3]->sched.plan_at == -1 &&
+		  w.reqs[3]->tokens.len == 33, "state %d", w.reqs[3]->sched.state);
 	STEP(&w, "1:1! 2:1");
 	world_free(&w);
 }
@@ -478,7 +479,7 @@ serve(World *w, Asked *a, int n, int steps)
 			add_by = (Caller) {0};
 		}
 		for (int id = 0; id < 2 * n; id++)
-			asked[id] = w->reqs[id] != NULL ? 2.0 * w->last[id] - w->reqs[id]->n_prompt : 0;
+			asked[id] = w->reqs[id] != NULL ? 2.0 * w->last[id] - w->reqs[id]->in.n_prompt : 0;
 		step(w);
 		for (int id = 0; id < 2 * n; id++)
 			a[id / 2].got += w->reqs[id] == NULL ? asked[id] : 0;
@@ -678,7 +679,7 @@ test_background(void)
 	/* the next has its turn at once */
 	add(&w, 60, 9, 4, 2);
 	step(&w);
-	CHECK(w.reqs[60]->state == RQ_RUNNING, "state %d", w.reqs[60]->state);
+	CHECK(w.reqs[60]->sched.state == RQ_RUNNING, "state %d", w.reqs[60]->sched.state);
 	world_free(&w);
 }
 
@@ -696,7 +697,7 @@ test_background_none(void)
 	for (int i = 2; i < 40; i++)
 	{
 		step(&w);
-		CHECK(w.reqs[1]->admit_no == 0 && w.reqs[i] == NULL, "request %d is overtaken", i);
+		CHECK(w.reqs[1]->sched.admit_no == 0 && w.reqs[i] == NULL, "request %d is overtaken", i);
 	}
 	STEP(&w, "1:4!");
 	world_free(&w);
@@ -713,15 +714,15 @@ test_background_preempt(void)
 	add_by.background = false;
 	STEP(&w, "1:15!");
 	add(&w, 2, 2, 14, 40);
-	while (w.reqs[1]->state == RQ_RUNNING)
+	while (w.reqs[1]->sched.state == RQ_RUNNING)
 		step(&w);
-	CHECK(w.reqs[2] != NULL && w.reqs[2]->preemptions == 0, "the other gave way");
-	while (w.reqs[1]->state != RQ_RUNNING)
+	CHECK(w.reqs[2] != NULL && w.reqs[2]->sched.preemptions == 0, "the other gave way");
+	while (w.reqs[1]->sched.state != RQ_RUNNING)
 		step(&w);
 	add(&w, 3, 2, 14, 40);
 	while (w.reqs[1] != NULL)
 		step(&w);
-	CHECK(w.reqs[3]->preemptions == 1, "%d", w.reqs[3]->preemptions);
+	CHECK(w.reqs[3]->sched.preemptions == 1, "%d", w.reqs[3]->sched.preemptions);
 	world_free(&w);
 }
 
@@ -806,7 +807,7 @@ test_role_blocks(int weight)
 		}
 		step(&w);
 		for (int k = 0; k < sched_n_running(w.s) && n > 300; k++)
-			had[sched_running(w.s, k)->by.role] += (double) sched_running(w.s, k)->blocks.len;
+			had[sched_running(w.s, k)->in.by.role] += (double) sched_running(w.s, k)->kv.blocks.len;
 	}
 	CHECK(fabs(had[2] / (had[1] + had[2]) - weight / (100.0 + weight)) < 0.1,
 		  "the second role has %.2f of the blocks, its weight is %d", had[2] / (had[1] + had[2]), weight);
@@ -831,7 +832,7 @@ test_role_one(void)
 		add(&w, i, 2, 30, 40);
 	for (int i = 0; i < 60 && w.reqs[1] != NULL; i++)
 	{
-		CHECK(w.reqs[1]->preemptions == 0, "it was taken in step %d", i);
+		CHECK(w.reqs[1]->sched.preemptions == 0, "it was taken in step %d", i);
 		step(&w);
 	}
 	CHECK(w.reqs[1] == NULL, "it is not done");
@@ -854,8 +855,8 @@ test_role_random(int blocks, int seats)
 	for (int i = 0; i < 30000 && (i < 20000 || sched_any(w.s) != NULL); i++)
 	{
 		const Req  *first = sched_n_running(w.s) > 0 ? sched_running(w.s, 0) : NULL;
-		int			was = first != NULL ? first->preemptions : 0;
-		int			id = first != NULL ? (int) first->id : 0;
+		int			was = first != NULL ? first->sched.preemptions : 0;
+		int			id = first != NULL ? (int) first->in.id : 0;
 		bool		alone = sched_n_running(w.s) == 1;
 
 		seed = seed * 1664525u + 1013904223u;
@@ -869,8 +870,8 @@ test_role_random(int blocks, int seats)
 			age[next] = i;
 		}
 		step(&w);
-		if (!alone && first != NULL && w.reqs[id] == first && first->preemptions > was &&
-			!first->by.background)
+		if (!alone && first != NULL && w.reqs[id] == first && first->sched.preemptions > was &&
+			!first->in.by.background)
 			CHECK(false, "step %d: the oldest one is preempted", i);
 		for (int k = 0; k < MAX_REQS; k++)
 			if (w.reqs[k] == NULL && age[k] > 0)
@@ -923,19 +924,20 @@ test_preempt_priority(void)
 	add_priority = 1;
 	add(&w, 2, 2, 14, 30);
 	STEP(&w, "1:1! 2:14!");
-	while (w.reqs[1]->state == RQ_RUNNING)
+	while (w.reqs[1]->sched.state == RQ_RUNNING)
 		step(&w);
-	CHECK(w.reqs[1]->state == RQ_PREEMPTED && w.reqs[2]->state == RQ_RUNNING, "state %d", w.reqs[1]->state);
+	CHECK(w.reqs[1]->sched.state == RQ_PREEMPTED && w.reqs[2]->sched.state == RQ_RUNNING, "state %d",
+		  w.reqs[1]->sched.state);
 	add_priority = 2;
 	add(&w, 3, 1, 4, 1);
 	add_priority = 0;
 	while (w.reqs[3] != NULL)
 		step(&w);
-	CHECK(w.reqs[1]->state == RQ_PREEMPTED, "state %d", w.reqs[1]->state);
+	CHECK(w.reqs[1]->sched.state == RQ_PREEMPTED, "state %d", w.reqs[1]->sched.state);
 	while (w.reqs[2] != NULL)
 		step(&w);
 	step(&w);
-	CHECK(w.reqs[1]->state == RQ_RUNNING, "state %d", w.reqs[1]->state);
+	CHECK(w.reqs[1]->sched.state == RQ_RUNNING, "state %d", w.reqs[1]->sched.state);
 	world_free(&w);
 }
 
@@ -980,15 +982,17 @@ test_slots(void)
 	add(&w, 1, 1, 100, 5);
 	add(&w, 2, 2, 20, 5);
 	add(&w, 3, 3, 10, 2);
-	CHECK(w.reqs[1]->slot == -1 && w.reqs[3]->slot == -1, "a waiting request has slot %d", w.reqs[1]->slot);
+	CHECK(w.reqs[1]->kv.slot == -1 && w.reqs[3]->kv.slot == -1, "a waiting request has slot %d",
+		  w.reqs[1]->kv.slot);
 	STEP(&w, "1:16 2:8");
-	CHECK(w.reqs[1]->slot != w.reqs[2]->slot && w.reqs[1]->slot >= 0 && w.reqs[2]->slot >= 0,
-		  "slots %d and %d", w.reqs[1]->slot, w.reqs[2]->slot);
-	CHECK(w.reqs[3]->slot == -1 && sched_n_waiting(w.s) == 1, "a third request has slot %d", w.reqs[3]->slot);
-	slot = w.reqs[1]->slot;
+	CHECK(w.reqs[1]->kv.slot != w.reqs[2]->kv.slot && w.reqs[1]->kv.slot >= 0 && w.reqs[2]->kv.slot >= 0,
+		  "slots %d and %d", w.reqs[1]->kv.slot, w.reqs[2]->kv.slot);
+	CHECK(w.reqs[3]->kv.slot == -1 && sched_n_waiting(w.s) == 1, "a third request has slot %d",
+		  w.reqs[3]->kv.slot);
+	slot = w.reqs[1]->kv.slot;
 	drop(&w, 1);				/* in mid-prompt */
 	STEP(&w, "2:12! 3:10!");
-	CHECK(w.reqs[3]->slot == slot, "slot %d isn't used again, but %d", slot, w.reqs[3]->slot);
+	CHECK(w.reqs[3]->kv.slot == slot, "slot %d isn't used again, but %d", slot, w.reqs[3]->kv.slot);
 	STEP(&w, "2:1! 3:1!");
 	CHECK(w.reqs[3] == NULL && sched_n_running(w.s) == 1, "%d run", sched_n_running(w.s));
 	world_free(&w);
@@ -1004,13 +1008,13 @@ test_slots_preempt(void)
 	add(&w, 2, 2, 14, 30);
 	for (int i = 0; i < 20; i++)
 		step(&w);
-	CHECK(w.reqs[2]->state == RQ_PREEMPTED && w.reqs[2]->slot == -1 && w.reqs[2]->computed == 0 &&
-		  w.reqs[2]->tokens.len == 33, "state %d, slot %d", w.reqs[2]->state, w.reqs[2]->slot);
+	CHECK(w.reqs[2]->sched.state == RQ_PREEMPTED && w.reqs[2]->kv.slot == -1 && w.reqs[2]->kv.computed == 0 &&
+		  w.reqs[2]->tokens.len == 33, "state %d, slot %d", w.reqs[2]->sched.state, w.reqs[2]->kv.slot);
 	drop(&w, 1);
 	add(&w, 3, 3, 4, 3);
 	STEP(&w, "2:33! 3:4!");		/* all of it again; step() compares with the state */
-	CHECK(w.reqs[2]->slot >= 0 && w.reqs[3]->slot >= 0 && w.reqs[2]->slot != w.reqs[3]->slot,
-		  "slots %d and %d", w.reqs[2]->slot, w.reqs[3]->slot);
+	CHECK(w.reqs[2]->kv.slot >= 0 && w.reqs[3]->kv.slot >= 0 && w.reqs[2]->kv.slot != w.reqs[3]->kv.slot,
+		  "slots %d and %d", w.reqs[2]->kv.slot, w.reqs[3]->kv.slot);
 	STEP(&w, "2:1! 3:1!");
 	drop(&w, 2);
 	STEP(&w, "3:1!");
@@ -1074,80 +1078,6 @@ test_fits(void)
 	world_free(&w);
 }
 
-/* ---- cost ---- */
-
-static void
-test_cost(void)
-{
-	Cost		c = {.attn_weight = 0};
-	int			rows = 0;
-
-	CHECK(isinf(cost_predict(&c, 1)) && cost_rows(&c, 0, 0, 100, 1e6) == 0, "knows before it has seen");
-
-	/* a machine with 10 ms + 1 ms a row, a target of 250 ms: chunks grow to 240 rows */
-	for (int i = 0; i < 20; i++)
-	{
-		rows = cost_rows(&c, 0, 0, 2048, 250000);
-		rows = rows < 16 ? 16 : rows;
-		CHECK(10000 + 1000 * rows <= 251000, "%d rows", rows);
-		cost_learn(&c, rows, 10000 + 1000 * rows);
-	}
-	CHECK(rows >= 200, "chunks stay at %d rows", rows);
-	/* an outlier is forgotten */
-	cost_learn(&c, 240, 5e6);
-	for (int i = 0; i < 30; i++)
-	{
-		rows = cost_rows(&c, 0, 0, 2048, 250000);
-		cost_learn(&c, rows < 16 ? 16 : rows, 10000 + 1000 * rows);
-	}
-	CHECK(rows >= 200, "after an outlier chunks stay at %d rows", rows);
-	/* the machine becomes four times slower */
-	for (int i = 0; i < 60; i++)
-	{
-		rows = cost_rows(&c, 0, 0, 2048, 250000);
-		rows = rows < 16 ? 16 : rows;
-		cost_learn(&c, rows, 4 * (10000 + 1000 * rows));
-	}
-	CHECK(rows <= 60 && rows >= 40, "on the slower machine: %d rows", rows);
-	c.attn_weight = 0.01;
-	CHECK(cost_units(&c, 0, 1) < cost_units(&c, 1000, 1) && cost_rows(&c, 0, 5000, 2048, 250000) < rows,
-		  "a row far back costs no more");
-}
-
-/* ---- the id map ---- */
-
-static void
-test_idmap(void)
-{
-	IdMap		m = {0};
-	char		values[500];
-	uint8_t		in[500] = {0};
-	uint32_t	x = 1;
-	size_t		n = 0;
-	int			bad = 0;
-
-	for (int i = 0; i < 50000; i++)
-	{
-		uint32_t	k = (x = x * 1664525u + 1013904223u) >> 8;
-		uint64_t	key;
-
-		k %= 500;
-		key = (uint64_t) k << (k % 3 * 20);
-		if (x >> 31)
-			idmap_put(&m, key, &values[k]);
-		else
-			idmap_del(&m, key);
-		n = n + (x >> 31) - in[k] * (x >> 31) - in[k] * !(x >> 31);
-		in[k] = x >> 31;
-		if (m.n != n || idmap_get(&m, key) != (in[k] ? &values[k] : NULL))
-			bad++;
-	}
-	for (uint32_t k = 0; k < 500; k++)
-		bad += (idmap_get(&m, (uint64_t) k << (k % 3 * 20)) != NULL) != in[k];
-	CHECK(bad == 0, "%d differences", bad);
-	idmap_free(&m);
-}
-
 int
 main(void)
 {
@@ -1193,7 +1123,5 @@ main(void)
 	RUN(test_slots_random(8));
 	RUN(test_slots_random(48));
 	RUN(test_fits());
-	RUN(test_cost());
-	RUN(test_idmap());
 	return check_done("sched");
 }

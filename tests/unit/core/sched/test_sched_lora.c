@@ -42,11 +42,11 @@ add(World *w, int id, uint64_t session, int lora, int n_prompt, int max_tokens)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->id = (uint64_t) id;
-	r->session = session;
-	r->lora = lora > 0 ? &loras[lora] : NULL;
-	r->n_prompt = n_prompt;
-	r->params.max_tokens = max_tokens;
+	r->in.id = (uint64_t) id;
+	r->in.session = session;
+	r->in.lora = lora > 0 ? &loras[lora] : NULL;
+	r->in.n_prompt = n_prompt;
+	r->in.params.max_tokens = max_tokens;
 	for (int i = 0; i < n_prompt; i++)
 		intvec_push(&r->tokens, i);
 	sched_add(w->s, r);
@@ -59,7 +59,7 @@ drop(World *w, Req *r)
 {
 	sched_remove(w->s, r);
 	intvec_free(&r->tokens);
-	intvec_free(&r->blocks);
+	intvec_free(&r->kv.blocks);
 	mem_free(r);
 	w->n_left--;
 }
@@ -81,10 +81,10 @@ step(World *w)
 
 		if (at < sizeof(w->trace) - 16)
 			at += (size_t) snprintf(w->trace + at, sizeof(w->trace) - at, "%s%d", i > 0 ? " " : "",
-									(int) r->id);
-		if (r->lora != NULL && !seen[r->lora - loras])
+									(int) r->in.id);
+		if (r->in.lora != NULL && !seen[r->in.lora - loras])
 		{
-			seen[r->lora - loras] = true;
+			seen[r->in.lora - loras] = true;
 			n++;
 		}
 	}
@@ -93,10 +93,10 @@ step(World *w)
 	{
 		Req		   *r = p->e[i].r;
 
-		r->computed += p->e[i].n;
+		r->kv.computed += p->e[i].n;
 		if (p->e[i].sample)
 			intvec_push(&r->tokens, 0);
-		if (req_n_output(r) >= r->params.max_tokens)
+		if (req_n_output(r) >= r->in.params.max_tokens)
 			drop(w, r);
 	}
 	CHECK(sched_check(w->s, &e), "%s", e.msg);
@@ -224,11 +224,11 @@ test_forks(void)
 		step(&w);
 	}
 	fork = mem_zalloc(sizeof(*fork));
-	fork->id = 3;
-	fork->session = 1;
-	fork->lora = stem->lora;
-	fork->params.max_tokens = 1;
-	fork->n_prompt = (int) stem->tokens.len;
+	fork->in.id = 3;
+	fork->in.session = 1;
+	fork->in.lora = stem->in.lora;
+	fork->in.params.max_tokens = 1;
+	fork->in.n_prompt = (int) stem->tokens.len;
 	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
 	w.n_left++;
 	sched_fork(w.s, fork, stem);
@@ -260,17 +260,17 @@ test_beam(void)
 	{
 		Req		   *next = mem_zalloc(sizeof(*next));
 
-		next->id = (uint64_t) (1000 + i);
-		next->session = 1;
-		next->lora = r->lora;
-		next->params.max_tokens = 1000;
-		next->n_prompt = r->n_prompt;
+		next->in.id = (uint64_t) (1000 + i);
+		next->in.session = 1;
+		next->in.lora = r->in.lora;
+		next->in.params.max_tokens = 1000;
+		next->in.n_prompt = r->in.n_prompt;
 		intvec_add(&next->tokens, r->tokens.data, r->tokens.len);
 		w.n_left++;
 		sched_resume(w.s, next, r);
 		sched_retain_blocks(w.s, r);
 		step(&w);
-		if (next->state != RQ_RUNNING)
+		if (next->sched.state != RQ_RUNNING)
 		{
 			CHECK(false, "hypothesis %d waits", i);
 			break;
@@ -294,11 +294,11 @@ test_orphans(void)
 	Req		   *fork = mem_zalloc(sizeof(*fork));
 
 	step(&w);
-	fork->id = 2;
-	fork->session = 1;
-	fork->lora = stem->lora;
-	fork->params.max_tokens = 1;
-	fork->n_prompt = (int) stem->tokens.len;
+	fork->in.id = 2;
+	fork->in.session = 1;
+	fork->in.lora = stem->in.lora;
+	fork->in.params.max_tokens = 1;
+	fork->in.n_prompt = (int) stem->tokens.len;
 	intvec_add(&fork->tokens, stem->tokens.data, stem->tokens.len);
 	w.n_left++;
 	sched_fork(w.s, fork, stem);
@@ -338,11 +338,11 @@ test_roots(void)
 
 	for (int i = 0; i < 8; i++)
 	{
-		Req			r = {.owner = (uint64_t) (i & 1), .lora = i & 2 ? &loras[1 + (i >> 2)] : NULL};
+		Req			r = {.in.owner = (uint64_t) (i & 1), .in.lora = i & 2 ? &loras[1 + (i >> 2)] : NULL};
 
-		r.params.cache_salt = i & 4 ? salt : NULL;
+		r.in.params.cache_salt = i & 4 ? salt : NULL;
 		prefix_cache_attach(p, &r);
-		roots[i] = r.root;
+		roots[i] = r.kv.root;
 		for (int k = 0; k < i; k++)
 			CHECK(roots[k] != roots[i], "%d and %d share", k, i);
 	}

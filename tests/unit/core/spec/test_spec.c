@@ -67,7 +67,7 @@ tap(void *ctx, const Req *r, int position, const float *logits, int n)
 		memcpy(&bits, &logits[i], sizeof(bits));
 		h = fake_mix(h, bits);
 	}
-	buf_add(&crowd[r->id - 1].logits[r->index], (const char *) &h, sizeof(h));
+	buf_add(&crowd[r->in.id - 1].logits[r->index], (const char *) &h, sizeof(h));
 }
 
 static void
@@ -136,13 +136,13 @@ scripted(void *p, SpecAsk *asks, int n)
 	for (int i = 0; i < n; i++)
 	{
 		Req		   *r = asks[i].r;
-		const IntVec *ids = &script.answers[r->id - 1].ids[r->index];
+		const IntVec *ids = &script.answers[r->in.id - 1].ids[r->index];
 		int			most = script.script == SC_RANDOM ? (int) draw_below((uint64_t) asks[i].most + 1) :
 			asks[i].most;
 
 		script.asked++;
 		CHECK(asks[i].most >= 1 && r->spec->drafts.len == 0, "asked for %d drafts", asks[i].most);
-		CHECK(r->tokens.len + (size_t) asks[i].most < (size_t) (r->n_prompt + r->params.max_tokens),
+		CHECK(r->tokens.len + (size_t) asks[i].most < (size_t) (r->in.n_prompt + r->in.params.max_tokens),
 			  "ahead of the end");
 		r->spec->own = r;
 		for (int k = 0; k < most; k++)

@@ -60,7 +60,7 @@ req_of(const int32_t *ids, int n, int n_prompt)
 	Req		   *r = mem_zalloc(sizeof(*r));
 
 	intvec_add(&r->tokens, ids, (size_t) n);
-	r->n_prompt = n_prompt;
+	r->in.n_prompt = n_prompt;
 	r->spec = mem_zalloc(sizeof(*r->spec));
 	return r;
 }
@@ -73,7 +73,7 @@ req_end(Guesser *a, Req *r)
 	intvec_free(&r->spec->drafts);
 	mem_free(r->spec);
 	intvec_free(&r->tokens);
-	mem_free(r->params.cache_salt);
+	mem_free(r->in.params.cache_salt);
 	mem_free(r);
 }
 
@@ -309,9 +309,9 @@ answer(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n)
 {
 	Req		   *r = req_of(ids, n, 1);
 
-	r->owner = owner;
+	r->in.owner = owner;
 	if (salt != NULL)
-		r->params.cache_salt = mem_strdup(salt);
+		r->in.params.cache_salt = mem_strdup(salt);
 	drafts_of(a, r, 4);
 	req_end(a, r);
 }
@@ -323,9 +323,9 @@ guess(Guesser *a, uint64_t owner, const char *salt, const int32_t *ids, int n, i
 	const IntVec *d;
 	int			k;
 
-	r->owner = owner;
+	r->in.owner = owner;
 	if (salt != NULL)
-		r->params.cache_salt = mem_strdup(salt);
+		r->in.params.cache_salt = mem_strdup(salt);
 	d = drafts_of(a, r, most);
 	k = (int) d->len;
 	if (k > 0)
