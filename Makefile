@@ -31,7 +31,7 @@ CPPFLAGS_ENGINE = -D_GNU_SOURCE -I. -Isrc -Ikernels $(if $(WIRE_CHECKED),-DWIRE_
 	-DVLLM_ASSERT=$(if $(RELEASE),0,1)
 # sanitizers' reports need lines, no variables: with both it takes twice the time to compile; at -O1 gcc warns of
 # uninitialized values that are none
-CFLAGS_ENGINE = -std=c11 $(if $(SAN),-O1 -g1 -Wno-maybe-uninitialized,-O2 -g) -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
+CFLAGS_ENGINE = -std=c11 $(if $(SAN),-O1 -g1 -Wno-maybe-uninitialized,$(if $(FUZZ),-O1 -g1,-O2 -g)) -pthread -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
 	$(if $(HARDEN),-fPIE $(HARDEN_CFLAGS)) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 # of the programs
@@ -116,12 +116,13 @@ $(ENGINE): $(BUILD)/src/server/main.o $(LIB)
 $(LIB): $(LIB_OBJ)
 	rm -f $@ && ar rcs $@ $^
 
-# Kernels that are only linked: fuzz targets run the reference implementation, and sanitizers watch what this
-# machine's CPU can run, as each of these files takes them more than a minute to compile.
+# Kernels that are only linked, as each of these files takes sanitizers up to a minute to compile: fuzz targets run the
+# reference implementation, and sanitizers watch that and AVX2's; with FULL=1 whatever this machine's CPU can run.  All
+# kernels run between guard pages in tests/unit/kernels/test_moat.c.
 CPU_FLAGS := $(if $(SAN),$(shell grep -m 1 ^flags /proc/cpuinfo))
 LINKED_KERNELS = $(if $(FUZZ),$(basename $(notdir $(wildcard kernels/cpu/*.c)))) \
-	$(if $(SAN),$(if $(filter avx512f,$(CPU_FLAGS)),,avx512 avx512_vnni avx512_bf16) \
-	$(if $(filter avx_vnni,$(CPU_FLAGS)),,avx2_vnni) $(if $(filter avx2,$(CPU_FLAGS)),,avx2))
+	$(if $(SAN),$(if $(and $(FULL),$(filter avx512f,$(CPU_FLAGS))),,avx512 avx512_vnni avx512_bf16) \
+	$(if $(and $(FULL),$(filter avx_vnni,$(CPU_FLAGS))),,avx2_vnni) $(if $(filter avx2,$(CPU_FLAGS)),,avx2))
 
 ifneq ($(strip $(LINKED_KERNELS)),)
 $(patsubst %,$(BUILD)/kernels/cpu/%.o,$(LINKED_KERNELS)): $(BUILD)/kernels/cpu/%.o: kernels/cpu/%.c

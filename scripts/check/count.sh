@@ -76,7 +76,7 @@ start_ticker() {
 }
 
 # run_lanes LANES TELL: the jobs of standard input, a line `KIND NAME COMMAND...` each.  So many at a time compute; one
-# that `waits` runs beside those, while they are one fewer: it has a limit, and shall find a CPU; those `alone`
+# that `waits` runs beside those: it has a limit, and finds a CPU, as they are nicer than it; those `alone`
 # have the machine for themselves at the end.  TELL NAME counts one that has ended.
 run_lanes() {
 	local lanes=$1 tell=$2 kind name command
@@ -88,15 +88,14 @@ run_lanes() {
 			*) computing+=("$name $command") ;;
 		esac
 	done
-	local n_waiting=0 n_computing=0 most i
+	local n_waiting=0 n_computing=0 i nicer=${#waiting[@]}
 	declare -A kind_of=() name_of=()
 	while [ ${#computing[@]} -gt 0 ] || [ ${#waiting[@]} -gt 0 ] || [ ${#name_of[@]} -gt 0 ]; do
 		if [ $n_waiting = 0 ] && [ ${#waiting[@]} -gt 0 ]; then
 			start_job waits "${waiting[0]}"
 			waiting=("${waiting[@]:1}") n_waiting=1
 		fi
-		most=$((n_waiting > 0 && lanes > 1 ? lanes - 1 : lanes))
-		while [ $n_computing -lt $most ] && [ ${#computing[@]} -gt 0 ]; do
+		while [ $n_computing -lt $lanes ] && [ ${#computing[@]} -gt 0 ]; do
 			start_job computes "${computing[0]}"
 			computing=("${computing[@]:1}") n_computing=$((n_computing + 1))
 		done
@@ -110,7 +109,10 @@ run_lanes() {
 
 start_job() {	# start_job KIND "NAME COMMAND...", in the background; of run_lanes
 	local job=($2)
-	run_job "${job[@]}" </dev/null &
+	{
+		[ "$1" != computes ] || [ "$nicer" = 0 ] || renice -n 10 -p $BASHPID >/dev/null
+		run_job "${job[@]}"
+	} </dev/null &
 	kind_of[$!]=$1 name_of[$!]=${job[0]}
 }
 

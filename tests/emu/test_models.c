@@ -514,17 +514,20 @@ check_run(const char *name, Run *r, const Golden *g, KType as, Err *e)
 	double		error;
 	double		best;
 	double		cpu = 0;
+	static int	n_models;
+	/* every other model, of a small set, is recorded and put to sleep, too */
+	bool		all = n_models++ % check_effort(2, 2, 1) == 0;
 
 	if (!run_start(r, g, e) || !run_alone(r, e) || !run_together(r, &bad, e) ||
-		!run_graphs(r, &bad_graphs, e))
+		(all && !run_graphs(r, &bad_graphs, e)))
 	{
 		CHECK(false, "%s: %s", name, e->msg);
 		return;
 	}
-	CHECK(runs[KRUN_CAPTURE] == 2 && runs[KRUN_REPLAYED] == 12 - 2 - runs[KRUN_EAGER],
+	CHECK(!all || (runs[KRUN_CAPTURE] == 2 && runs[KRUN_REPLAYED] == 12 - 2 - runs[KRUN_EAGER]),
 		  "%s: %d steps were made, %d recorded, %d replayed", name, runs[KRUN_EAGER], runs[KRUN_CAPTURE],
 		  runs[KRUN_REPLAYED]);
-	CHECK(run_asleep(r, &bad_awake, e), "%s: %s", name, e->msg);
+	CHECK(!all || run_asleep(r, &bad_awake, e), "%s: %s", name, e->msg);
 	error = max_error(g, r->alone[0], &best);
 	if (!rounded)
 		cpu = cpu_distance(name, r, g);

@@ -380,6 +380,18 @@ wanted(const char *name, int argc, char **argv)
 	return argc <= 1;
 }
 
+/* Is NAME, of NAME_emu, usable here? */
+static bool
+runs_itself(const char *emulated)
+{
+	size_t		n = strlen(emulated) - strlen("_emu");
+
+	for (const Kernels *const *k = kernels_all(); *k; k++)
+		if (strlen((*k)->name) == n && strncmp((*k)->name, emulated, n) == 0)
+			return kernels_usable(*k);
+	return false;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -425,6 +437,8 @@ main(int argc, char **argv)
 			check_skip(1, "emulation: not built here (AVX-512's wants SIMDe, libsimde-dev)");
 		else if (kernels_select("avx2", NULL) == NULL)
 			check_skip(1, "emulation: this CPU lacks AVX2");
+		else if (check_effort(1, 1, 2) == 1 && runs_itself(emu[i]->name))
+			check_skip(1, "emulation: this CPU runs the kernels themselves");
 		else if (wanted(emu[i]->name, argc, argv))
 			run(emu[i]);
 	}

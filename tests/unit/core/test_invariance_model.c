@@ -202,7 +202,7 @@ in_turn(int i, const Kernels *const *kp)
 		return true;
 	if (strcmp((*kp)->name, "ref") == 0)
 		return i % 32 == 0;
-	return (i + (kp - kernels_all())) % check_effort(9, 3, 1) == 0;
+	return (i + (kp - kernels_all())) % check_effort(9, 9, 1) == 0;
 }
 
 int
