@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
+#include "server/api/content_parts.h"
 
 /* The block of a streamed answer that is open. */
 typedef enum Block
@@ -74,56 +75,34 @@ bad_block(const Json *block, Err *e)
 	return err_detail(e, "parameter=messages");
 }
 
-/* The texts of a string or of text blocks, one after the other. */
+static const char *
+text_of_block(const Json *block)
+{
+	return is_type(block, "text") ? api_str(block, "text") : NULL;
+}
+
+/* The texts of a string or of text blocks, one after the other; none at all: no text. */
 static bool
 join_texts(const Json *content, Buf *out, Err *e)
 {
-	if (json_is_string(content))
-	{
-		buf_addstr(out, content->s);
-		return true;
-	}
-	if (content != NULL && !json_is_null(content) && !json_is_array(content))
-		return bad_block(NULL, e);
-	for (const Json *v = json_is_array(content) ? content->child : NULL; v != NULL; v = v->next)
-	{
-		const char *text = api_str(v, "text");
+	const Json *bad;
 
-		if (!is_type(v, "text") || text == NULL)
-			return bad_block(v, e);
-		if (out->len > 0)
-			buf_addc(out, '\n');
-		buf_addstr(out, text);
-	}
-	return true;
-}
-
-static void
-write_buf(JsonOut *j, const char *key, const Buf *text)
-{
-	json_key(j, key);
-	json_str(j, text->data != NULL ? text->data : "", text->len);
+	return content == NULL || json_is_null(content) ||
+		content_join(content, text_of_block, "\n", out, &bad) || bad_block(bad, e);
 }
 
 /* {"type": "tool_result", "tool_use_id": ..., "content": ...} */
 static bool
 write_tool_result(const Json *block, JsonOut *j, Err *e)
 {
-	const Json *content = json_get(block, "content");
 	Buf			text = {0};
 	bool		ok;
 
 	if (api_str(block, "tool_use_id") == NULL)
 		return bad_block(block, e);
-	ok = join_texts(content, &text, e);
+	ok = join_texts(json_get(block, "content"), &text, e);
 	if (ok)
-	{
-		json_open(j, '{');
-		json_key_cstr(j, "role", "tool");
-		json_key_cstr(j, "tool_call_id", api_str(block, "tool_use_id"));
-		write_buf(j, "content", &text);
-		json_close(j, '}');
-	}
+		content_write_tool_result(j, api_str(block, "tool_use_id"), &text);
 	buf_free(&text);
 	return ok;
 }
@@ -166,67 +145,43 @@ write_user(const Json *content, JsonOut *j, Err *e)
 }
 
 /* {"type": "tool_use", "id": ..., "name": ..., "input": {...}}; raw: as it was written */
-static void
-write_tool_use(const Json *block, JsonSpan raw, JsonOut *j)
+static bool
+add_tool_use(AssistantParts *p, const Json *block, JsonSpan raw, Err *e)
 {
 	JsonSpan	input = api_raw_member(raw, "input");
 
-	json_open(j, '{');
-	json_key_cstr(j, "id", api_str(block, "id"));
-	json_key_cstr(j, "type", "function");
-	json_key(j, "function");
-	json_open(j, '{');
-	json_key_cstr(j, "name", api_str(block, "name"));
-	json_key(j, "arguments");
-	json_str(j, input.s != NULL ? input.s : "{}", input.s != NULL ? input.n : 2);
-	json_close(j, '}');
-	json_close(j, '}');
+	if (api_str(block, "id") == NULL || api_str(block, "name") == NULL ||
+		!json_is_object(json_get(block, "input")))
+		return bad_block(block, e);
+	content_add_call(p, api_str(block, "id"), api_str(block, "name"), input.s != NULL ? input.s : "{}",
+					 input.s != NULL ? input.n : 2);
+	return true;
 }
 
 /* What the assistant has said, thought and called. */
 static bool
 write_assistant(const Json *content, JsonSpan raw, JsonOut *j, Err *e)
 {
+	AssistantParts p = {0};
 	JsonMembers m;
 	JsonSpan	block;
-	Buf			text = {0};
-	Buf			thought = {0};
-	bool		calls = false;
 	bool		ok = true;
 
-	for (const Json *v = content->child; v != NULL && ok; v = v->next)
+	(void) json_elements(&m, raw.s, raw.n);
+	for (const Json *v = content->child; v != NULL && ok && json_element(&m, &block) > 0; v = v->next)
 	{
 		if (is_type(v, "text") && api_str(v, "text") != NULL)
-			buf_addstr(&text, api_str(v, "text"));
+			buf_addstr(&p.text, api_str(v, "text"));
 		else if (is_type(v, "thinking") && api_str(v, "thinking") != NULL)
-			buf_addstr(&thought, api_str(v, "thinking"));
-		else if (is_type(v, "tool_use") && api_str(v, "id") != NULL && api_str(v, "name") != NULL &&
-				 json_is_object(json_get(v, "input")))
-			calls = true;
+			buf_addstr(&p.thought, api_str(v, "thinking"));
+		else if (is_type(v, "tool_use"))
+			ok = add_tool_use(&p, v, block, e);
 		else if (!is_type(v, "redacted_thinking"))
 			ok = bad_block(v, e);
 	}
-	json_open(j, '{');
-	json_key_cstr(j, "role", "assistant");
-	if (text.len > 0 || !calls)
-		write_buf(j, "content", &text);
-	else
-		json_key_null(j, "content");
-	if (thought.len > 0)
-		write_buf(j, "reasoning", &thought);
-	if (calls)
-	{
-		json_key(j, "tool_calls");
-		json_open(j, '[');
-		(void) json_elements(&m, raw.s, raw.n);
-		for (const Json *v = content->child; v != NULL && json_element(&m, &block) > 0; v = v->next)
-			if (is_type(v, "tool_use"))
-				write_tool_use(v, block, j);
-		json_close(j, ']');
-	}
-	json_close(j, '}');
-	buf_free(&text);
-	buf_free(&thought);
+	p.said = p.text.len > 0;
+	content_write_assistant(j, &p);
+	content_free(&p);
 	return ok;
 }
 
@@ -236,6 +191,8 @@ write_message(const Json *m, JsonSpan raw, JsonOut *j, Err *e)
 {
 	const char *role = api_str(m, "role");
 	const Json *content = json_get(m, "content");
+	Buf			text = {0};
+	bool		ok;
 
 	if (role == NULL || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
 						 strcmp(role, "system") != 0))
@@ -246,23 +203,10 @@ write_message(const Json *m, JsonSpan raw, JsonOut *j, Err *e)
 		return write_assistant(content, api_raw_member(raw, "content"), j, e);
 	if (!json_is_string(content) && !json_is_array(content))
 		return bad_block(NULL, e);
-	if (json_is_array(content))
-	{
-		Buf			text = {0};
-		bool		ok = join_texts(content, &text, e);
-
-		json_open(j, '{');
-		json_key_cstr(j, "role", role);
-		write_buf(j, "content", &text);
-		json_close(j, '}');
-		buf_free(&text);
-		return ok;
-	}
-	json_open(j, '{');
-	json_key_cstr(j, "role", role);
-	json_key_cstr(j, "content", content->s);
-	json_close(j, '}');
-	return true;
+	ok = join_texts(content, &text, e);
+	content_write_message(j, role, text.data, text.len);
+	buf_free(&text);
+	return ok;
 }
 
 static bool
@@ -283,12 +227,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	if (system != NULL && !json_is_string(system->v) && !json_is_array(system->v))
 		ok = api_bad(e, "system", "must be a string or an array of text blocks");
 	if (ok && system != NULL && (ok = join_texts(system->v, &text, e)) && text.len > 0)
-	{
-		json_open(&j, '{');
-		json_key_cstr(&j, "role", "system");
-		write_buf(&j, "content", &text);
-		json_close(&j, '}');
-	}
+		content_write_message(&j, "system", text.data, text.len);
 	(void) json_elements(&each, messages->raw.s, messages->raw.n);
 	for (const Json *m = messages->v->child; m != NULL && ok && json_element(&each, &raw) > 0; m = m->next)
 		ok = write_message(m, raw, &j, e);

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/json/json.h"
 #include "server/api/api_internal.h"
+#include "server/api/content_parts.h"
 
 /* What a streamed answer is in the middle of. */
 typedef enum ResponsesPart
@@ -75,74 +76,41 @@ bad_item(const char *what, const char *type, Err *e)
 	return err_detail(e, "parameter=input");
 }
 
+static const char *
+text_of_part(const Json *part)
+{
+	const char *text = api_str(part, "text");
+
+	return text != NULL ? text : api_str(part, "refusal");
+}
+
 /* A text, or parts that are texts, one after the other. */
 static bool
 join_parts(const Json *content, Buf *out, Err *e)
 {
-	if (json_is_string(content))
-	{
-		buf_addstr(out, content->s);
+	const Json *bad;
+
+	if (content_join(content, text_of_part, "", out, &bad))
 		return true;
-	}
-	for (const Json *v = json_is_array(content) ? content->child : NULL; v != NULL; v = v->next)
-	{
-		const char *text = api_str(v, "text");
-
-		if (text == NULL)
-			text = api_str(v, "refusal");
-		if (text == NULL)
-			return bad_item("content parts", api_str(v, "type") != NULL ? api_str(v, "type") : "", e);
-		buf_addstr(out, text);
-	}
-	return json_is_array(content) || api_bad(e, "input", "has an item without content");
+	if (bad == NULL)
+		return api_bad(e, "input", "has an item without content");
+	return bad_item("content parts", api_str(bad, "type") != NULL ? api_str(bad, "type") : "", e);
 }
 
-static void
-write_buf(JsonOut *j, const char *key, const Buf *text)
-{
-	json_key(j, key);
-	json_str(j, text->data != NULL ? text->data : "", text->len);
-}
-
-/*
- * What the assistant has thought, said and called in items that follow each other: one message, as
- * the model wrote it, and as templates want it.
- */
+/* What the assistant has thought, said and called in items that follow each other: one message. */
 typedef struct Turn
 {
-	Buf			thought;
-	Buf			text;
-	Buf			calls;			/* elements, with commas between */
+	AssistantParts p;
 	bool		open;
-	bool		said;			/* text is given, may be empty */
 } Turn;
 
 static void
 end_turn(Turn *t, JsonOut *j)
 {
 	if (t->open)
-	{
-		json_open(j, '{');
-		json_key_cstr(j, "role", "assistant");
-		if (t->said || t->calls.len == 0)
-			write_buf(j, "content", &t->text);
-		else
-			json_key_null(j, "content");
-		if (t->thought.len > 0)
-			write_buf(j, "reasoning", &t->thought);
-		if (t->calls.len > 0)
-		{
-			json_key(j, "tool_calls");
-			json_open(j, '[');
-			json_raw(j, t->calls.data, t->calls.len);
-			json_close(j, ']');
-		}
-		json_close(j, '}');
-	}
-	buf_free(&t->thought);
-	buf_free(&t->text);
-	buf_free(&t->calls);
-	memset(t, 0, sizeof(*t));
+		content_write_assistant(j, &t->p);
+	content_free(&t->p);
+	t->open = false;
 }
 
 static bool
@@ -154,43 +122,32 @@ turn_thinks(Turn *t, const Json *item, JsonOut *j, Err *e)
 		return bad_item("items with encrypted_content", "reasoning", e);
 	if (!json_is_array(content))
 		return true;
-	if (t->said || t->calls.len > 0)
+	if (t->p.said || t->p.calls.len > 0)
 		end_turn(t, j);
 	t->open = true;
-	return join_parts(content, &t->thought, e);
+	return join_parts(content, &t->p.thought, e);
 }
 
 static bool
 turn_says(Turn *t, const Json *content, JsonOut *j, Err *e)
 {
-	if (t->said || t->calls.len > 0)
+	if (t->p.said || t->p.calls.len > 0)
 		end_turn(t, j);
-	t->open = t->said = true;
-	return join_parts(content, &t->text, e);
+	t->open = t->p.said = true;
+	return join_parts(content, &t->p.text, e);
 }
 
 static bool
 turn_calls(Turn *t, const Json *item, Err *e)
 {
-	JsonOut		j = {.b = &t->calls};
 	const char *id = api_str(item, "call_id");
 	const char *name = api_str(item, "name");
 	const char *arguments = api_str(item, "arguments");
 
 	if (id == NULL || name == NULL || arguments == NULL)
 		return api_bad(e, "input", "has a function_call without call_id, name or arguments");
-	if (t->calls.len > 0)
-		buf_addc(&t->calls, ',');
 	t->open = true;
-	json_open(&j, '{');
-	json_key_cstr(&j, "id", id);
-	json_key_cstr(&j, "type", "function");
-	json_key(&j, "function");
-	json_open(&j, '{');
-	json_key_cstr(&j, "name", name);
-	json_key_cstr(&j, "arguments", arguments);
-	json_close(&j, '}');
-	json_close(&j, '}');
+	content_add_call(&t->p, id, name, arguments, strlen(arguments));
 	return true;
 }
 
@@ -201,12 +158,7 @@ write_said(const char *role, const Json *content, JsonOut *j, Err *e)
 	bool		ok = join_parts(content, &text, e);
 
 	if (ok)
-	{
-		json_open(j, '{');
-		json_key_cstr(j, "role", role);
-		write_buf(j, "content", &text);
-		json_close(j, '}');
-	}
+		content_write_message(j, role, text.data, text.len);
 	buf_free(&text);
 	return ok;
 }
@@ -220,13 +172,7 @@ write_call_output(const Json *item, JsonOut *j, Err *e)
 		api_bad(e, "input", "has a function_call_output without call_id");
 
 	if (ok)
-	{
-		json_open(j, '{');
-		json_key_cstr(j, "role", "tool");
-		json_key_cstr(j, "tool_call_id", id);
-		write_buf(j, "content", &text);
-		json_close(j, '}');
-	}
+		content_write_tool_result(j, id, &text);
 	buf_free(&text);
 	return ok;
 }
@@ -290,10 +236,7 @@ write_input(ApiCall *a, Turn *t, JsonOut *j, Err *e)
 	if (!json_is_string(input->v))
 		return api_bad(e, "input", "must be a string or an array of items");
 	end_turn(t, j);
-	json_open(j, '{');
-	json_key_cstr(j, "role", "user");
-	json_key_cstr(j, "content", input->v->s);
-	json_close(j, '}');
+	content_write_message(j, "user", input->v->s, strlen(input->v->s));
 	return true;
 }
 
@@ -314,12 +257,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 		ok = err_set(e, ERR_NOT_FOUND, "response \"%.80s\" does not exist", previous);
 	json_open(&j, '[');
 	if (ok && instructions != NULL)
-	{
-		json_open(&j, '{');
-		json_key_cstr(&j, "role", "system");
-		json_key_cstr(&j, "content", instructions);
-		json_close(&j, '}');
-	}
+		content_write_message(&j, "system", instructions, strlen(instructions));
 	ok = ok && write_items(&turn, before, &j, e) && write_input(a, &turn, &j, e);
 	end_turn(&turn, &j);
 	json_close(&j, ']');
