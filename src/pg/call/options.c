@@ -29,13 +29,13 @@
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
-#include "utils/varlena.h"
 
 #include "pg/call/output_shape.h"
 #include "pg/client/client.h"
 #include "pg/call/default_params.h"
 #include "pg/util/encoding.h"
 #include "pg/util/named_args.h"
+#include "pg/util/option_hint.h"
 #include "pg/call/options.h"
 #include "ipc/beam_fields.h"
 #include "ipc/traceparent.h"
@@ -395,9 +395,7 @@ json_as_written(const char *json, const char *key)
 static void
 unknown_parameter(const OptTable *t, const char *name)
 {
-	StringInfoData known;
-	const char *nearest = NULL;
-	int			best = Min((int) strlen(name) / 2, 3);
+	OptionHint	hint;
 
 	for (int i = 0; t == &generate_options && i < (int) lengthof(removed); i++)
 		if (strcmp(name, removed[i].name) == 0)
@@ -406,27 +404,13 @@ unknown_parameter(const OptTable *t, const char *name)
 					 errmsg("parameter \"%s\" does not exist any more", name),
 					 errhint("%s", removed[i].hint)));
 
-	initStringInfo(&known);
+	option_hint_begin(&hint, name);
 	for (int i = 0; i < t->n; i++)
-	{
-		const char *other = t->defs[i].name;
-		int			len = strlen(name);
-		int			distance = len > 63 ? INT_MAX :
-			varstr_levenshtein_less_equal(name, len, other, strlen(other), 1, 1, 1, best, true);
-
-		appendStringInfo(&known, "%s%s", i == 0 ? "" : ", ", other);
-		if (distance <= best)
-		{
-			nearest = other;
-			best = distance - 1;
-		}
-	}
+		option_hint_add(&hint, t->defs[i].name);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unrecognized parameter \"%s\"", name),
-			 nearest ?
-			 errhint("Perhaps you meant \"%s\". Known parameters: %s.", nearest, known.data) :
-			 errhint("Known parameters: %s.", known.data)));
+			 option_hint_report(&hint, "parameters")));
 }
 
 /* The row of an option's name or alias. */

@@ -21,10 +21,10 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/varlena.h"
 
 #include "pg/catalog/caller_options.h"
 #include "pg/catalog/remote_model_options.h"
+#include "pg/util/option_hint.h"
 #include "pg/vllm_pg.h"
 #include "ipc/host_allowlist.h"
 
@@ -123,30 +123,15 @@ check_once(const JsonNode *object, const char *option, bool any_case)
 static void
 unknown_option(const char *name)
 {
-	StringInfoData known;
-	const char *nearest = NULL;
-	int			len = strlen(name);
-	int			best = Min(len / 2, 3);
+	OptionHint	hint;
 
-	initStringInfo(&known);
+	option_hint_begin(&hint, name);
 	for (int i = 0; i < lengthof(remote_options); i++)
-	{
-		const char *other = remote_options[i].name;
-		int			distance = len > 63 ? INT_MAX :
-			varstr_levenshtein_less_equal(name, len, other, strlen(other), 1, 1, 1, best, true);
-
-		appendStringInfo(&known, "%s%s", i == 0 ? "" : ", ", other);
-		if (distance <= best)
-		{
-			nearest = other;
-			best = distance - 1;
-		}
-	}
+		option_hint_add(&hint, remote_options[i].name);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("unknown option \"%s\" of a remote model", name),
-			 nearest ? errhint("Perhaps you meant \"%s\". Known options: %s.", nearest, known.data) :
-			 errhint("Known options: %s.", known.data)));
+			 option_hint_report(&hint, "options")));
 }
 
 /* ---- urls ---- */
