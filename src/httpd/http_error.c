@@ -3,8 +3,7 @@
  *	  Statuses and error bodies.
  *
  * Responses pass through the program unchanged.  Only whether one is an error is looked at: an error's
- * transaction is rolled
- * back, and its status told.
+ * transaction is rolled back, and its status told.
  *
  * Tests: tests/unit/httpd/test_http.c, tests/t/083_http.pl.
  */
@@ -26,28 +25,18 @@ typedef struct StateRow
 	int			status;
 } StateRow;
 
-/*
- * Exact ones before their classes.  The clients of OpenAI and Anthropic repeat a request after 408, 409, 429
- * and 5xx: 4xx is what would fail again, 429 and 503 what may be had a little later (both say when), 500 what
- * nobody foresaw.
- */
+/* Exact ones before their classes.  429 and 503 say when to ask again, 500 is what nobody foresaw. */
 static const StateRow states[] = {
-	{"22", 400},				/* data exception: parameters, bad JSON, encoding */
+#define ERROR_STATUS(sqlstate, status, openai, anthropic) {sqlstate, status},
+#include "ipc/error_status.def"
+#undef ERROR_STATUS
 	{"23", 400}, {"44000", 400}, {"P0001", 400},	/* rules of the database that the request breaks */
 	{"25006", 400},				/* something is to be stored, on a standby */
-	{"54", 400},				/* context or limits exceeded */
-	{"0A000", 400},				/* not supported, and won't be when it is asked again */
-	{"28", 401},
-	{"42501", 403},				/* not granted */
-	{"42704", 404},				/* no such model, adapter */
-	{"57014", 408},				/* timeout_ms, statement_timeout, llm_cancel */
-	{"53400", 429},				/* a limit of the role */
+	{"54", 400},
 	{"42883", 503}, {"3F000", 503}, /* the extension is older than the program, or has moved */
 	{"40", 503},				/* the transaction lost to another */
-	{"53", 503},
-	{"55", 503},				/* asleep, unloaded, locked */
-	{"57", 503},				/* shutdown, no engine */
-	{"58000", 503},				/* the engine was lost */
+	{"55", 503},				/* locked */
+	{"57", 503},				/* shutdown */
 	{"08", 503},
 };
 
@@ -67,22 +56,18 @@ typedef struct TypeRow
 	const char *anthropic;
 } TypeRow;
 
-/* of those that share a type the first one is meant by it */
+/* Of those that share a type the first one is meant by it; of those of a status the first has its types. */
 static const TypeRow types[] = {
-	{400, "BadRequestError", "invalid_request_error"},
-	{401, "AuthenticationError", "authentication_error"},
-	{403, "PermissionDeniedError", "permission_error"},
-	{404, "NotFoundError", "not_found_error"},
+#define ERROR_STATUS(sqlstate, status, openai, anthropic) {status, openai, anthropic},
+#include "ipc/error_status.def"
+#undef ERROR_STATUS
 	{405, "MethodNotAllowedError", "invalid_request_error"},
-	{408, "RequestTimeoutError", "timeout_error"},
 	{413, "RequestTooLargeError", "request_too_large"},
 	{414, "RequestTooLargeError", "invalid_request_error"},
 	{415, "UnsupportedMediaTypeError", "invalid_request_error"},
-	{429, "RateLimitError", "rate_limit_error"},
 	{431, "RequestTooLargeError", "invalid_request_error"},
 	{500, "InternalServerError", "api_error"},
 	{502, "BadGatewayError", "api_error"},
-	{503, "ServiceUnavailableError", "overloaded_error"},
 };
 
 #define N_TYPES	(sizeof(types) / sizeof(types[0]))

@@ -312,7 +312,7 @@ typedef struct EndpointErrorKind
 {
 	const char *sqlstate;		/* or as much of its beginning */
 	int			status;
-	const char *type;			/* as src/server/api/error.c has them */
+	const char *type;			/* OpenAI's */
 	const char *anthropic;
 } EndpointErrorKind;
 
@@ -321,19 +321,13 @@ typedef struct EndpointErrorKind
  * gateway's.
  */
 static const EndpointErrorKind kinds[] = {
-	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
-	{"22", 400, "BadRequestError", "invalid_request_error"},
-	{"42704", 404, "NotFoundError", "not_found_error"},
-	{"53400", 429, "RateLimitError", "rate_limit_error"},
-	{"53", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"54000", 400, "BadRequestError", "invalid_request_error"},
-	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"57014", 408, "RequestTimeoutError", "timeout_error"},
-	{"57P03", 503, "ServiceUnavailableError", "overloaded_error"},
 	{"08", 502, "BadGatewayError", "api_error"},
 	{"28", 502, "BadGatewayError", "api_error"},
 	{"42501", 502, "BadGatewayError", "api_error"},
 	{"58000", 503, "ServiceUnavailableError", "api_error"},
+#define ERROR_STATUS(sqlstate, status, openai, anthropic) {sqlstate, status, openai, anthropic},
+#include "ipc/error_status.def"
+#undef ERROR_STATUS
 	{"", 500, "InternalServerError", "api_error"}
 };
 

@@ -2,10 +2,8 @@
  * error.c
  *	  Errors as the REST interfaces say them: a status, a type, a body.
  *
- * The SQLSTATE decides; the table is docs/user/openai-api.md's.  The clients of both interfaces repeat a
- * request after 408, 409,
- * 429 and 5xx, so what will never be supported is 400, told apart by its type.  A parameter's name travels in
- * the detail ("parameter=NAME").
+ * The SQLSTATE decides, by src/ipc/error_status.def.  A parameter's name travels in the detail
+ * ("parameter=NAME").
  *
  * Tested by tests/unit/server/test_api.c and tests/sql/30_bodies.sql.
  */
@@ -17,24 +15,15 @@ typedef struct ApiErrorKind
 {
 	const char *sqlstate;		/* or as much of its beginning */
 	int			status;
-	const char *type;			/* OpenAI's bodies, as vLLM has them */
+	const char *type;			/* OpenAI's */
 	const char *anthropic;
 } ApiErrorKind;
 
 /* The first that fits. */
 static const ApiErrorKind kinds[] = {
-	{"0A000", 400, "NotImplementedError", "invalid_request_error"},
-	{"22", 400, "BadRequestError", "invalid_request_error"},
-	{"28", 401, "AuthenticationError", "authentication_error"},
-	{"42501", 403, "PermissionDeniedError", "permission_error"},
-	{"42704", 404, "NotFoundError", "not_found_error"},
-	{"53400", 429, "RateLimitError", "rate_limit_error"},
-	{"53", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"54000", 400, "BadRequestError", "invalid_request_error"},
-	{"55000", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"57014", 408, "RequestTimeoutError", "timeout_error"},
-	{"57P03", 503, "ServiceUnavailableError", "overloaded_error"},
-	{"58000", 503, "ServiceUnavailableError", "overloaded_error"},	/* the type decides the status */
+#define ERROR_STATUS(sqlstate, status, openai, anthropic) {sqlstate, status, openai, anthropic},
+#include "ipc/error_status.def"
+#undef ERROR_STATUS
 	{"", 500, "InternalServerError", "api_error"}
 };
 
