@@ -190,16 +190,13 @@ typedef struct PinInfo
 typedef struct Caller
 {
 	uint64_t	role;			/* fair shares and limits are its */
-	int			weight;			/* of its share; 0 = ASKER_WEIGHT */
+	int			weight;			/* of its share; 0 = ROLE_WEIGHT (role_account.h) */
 	bool		background;		/* it can wait */
 	int			max_requests;	/* in flight; 0 = any number */
 	int			tokens_per_minute;	/* 0 = any number */
 	int			max_tokens;		/* most that a request may ask for; 0 = any number */
 	int			wait_ms;		/* for the first two; -1 = as long as it takes, 0 = an error at once */
 } Caller;
-
-#define ASKER_WEIGHT	100
-#define ASKER_MAX_WEIGHT 10000
 
 typedef struct ReqSpec
 {

@@ -2,11 +2,8 @@
  * admission.c
  *	  What roles may take: requests in flight, tokens per minute.
  *
- * A bucket is kept as the time at which it is full again: that is all that is needed, whatever the
- * rate (each request brings its own).  It is empty when that is a minute or more ahead.
- *
- * Accounts are under a lock, which is held for a few instructions: replicas of a model step on threads of
- * their own (step_loop.c).  The rest is the core's.
+ * What an account says is ipc_server/role_account.c's.  Accounts are under a lock, which is held for a few
+ * instructions: replicas of a model step on threads of their own (step_loop.c).  The rest is the core's.
  *
  * Tested by tests/unit/core/sched/test_gate.c, tests/unit/core/test_sim.c, and with roles by
  * tests/t/097_limits.pl.
@@ -20,17 +17,15 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "core/sched/sched_internal.h"
+#include "ipc_server/role_account.h"
 
-#define MINUTE_US	INT64_C(60000000)
 #define FEW_ACCOUNTS 64
 
 struct Account
 {
 	Accounts   *of;
 	uint64_t	role;
-	int			n_refs;			/* requests that have passed and not ended, */
-	int			in_flight;		/* passed requests whose role has a limit of requests in flight */
-	double		full_us;		/* clock_us() when its bucket is full */
+	RoleAccount a;				/* a.n_refs: requests that have passed and not ended */
 };
 
 struct Accounts
@@ -85,7 +80,7 @@ sweep(Accounts *a, int64_t now_us)
 	{
 		Account    *acc = a->by_role.slots[i].value;
 
-		if (acc != NULL && acc->n_refs == 0 && acc->full_us <= (double) now_us)
+		if (acc != NULL && account_idle(&acc->a, now_us))
 			idle[n++] = acc;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -113,23 +108,19 @@ account_of(Accounts *a, uint64_t role, int64_t now_us)
 	return acc;
 }
 
-static void
-charge(Account *acc, int tokens_per_minute, int n, int64_t now_us)
+static RoleTerms
+terms_of(const Caller *by)
 {
-	if (acc->full_us < (double) now_us)
-		acc->full_us = (double) now_us;
-	acc->full_us += (double) n * (double) MINUTE_US / tokens_per_minute;
+	return (RoleTerms) {by->max_requests, by->tokens_per_minute, by->wait_ms};
 }
 
-/* When may one with such limits pass?  INT64_MAX: when another ends. */
+/* When may r pass?  INT64_MAX: when another ends. */
 static int64_t
-open_at(const Account *acc, const Caller *by, int64_t now_us)
+open_at(const Account *acc, const Req *r, int64_t now_us)
 {
-	int64_t		filled = (int64_t) acc->full_us - MINUTE_US + 1;
+	RoleTerms	t = terms_of(&r->in.by);
 
-	if (by->max_requests > 0 && acc->in_flight >= by->max_requests)
-		return INT64_MAX;
-	return by->tokens_per_minute > 0 && filled > now_us ? filled : now_us;
+	return account_open_at(&acc->a, &t, now_us);
 }
 
 /* ---- the gate ---- */
@@ -157,35 +148,20 @@ admission_free(Admission *g)
 static void
 pass(Req *r, Account *acc, int64_t now_us)
 {
+	RoleTerms	t = terms_of(&r->in.by);
+
 	ASSERT(r->sched.account == NULL);
 	r->sched.account = acc;
-	acc->n_refs++;
-	/* a job's, which has no limits, keeps no session of its owner waiting */
-	acc->in_flight += r->in.by.max_requests > 0;
-	if (r->in.by.tokens_per_minute > 0)
-		charge(acc, r->in.by.tokens_per_minute, r->sched.admission_tokens, now_us);
+	acc->a.n_refs++;
+	account_pass(&acc->a, &t, r->sched.admission_tokens, now_us);
 }
 
 static void
-put_limit(const Req *r, const Account *acc, int64_t now_us, Err *e)
+put_limit(const Req *r, const RoleAccount *a, bool late, int64_t now_us, Err *e)
 {
-	const Caller *by = &r->in.by;
-	int64_t		open = open_at(acc, by, now_us);
+	RoleTerms	t = terms_of(&r->in.by);
 
-	if (open == INT64_MAX || by->tokens_per_minute == 0)
-	{
-		err_set(e, ERR_LIMIT, "role has its limit of %d LLM requests in flight", by->max_requests);
-		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says "
-					"how long to wait.");
-	}
-	else
-	{
-		err_set(e, ERR_LIMIT, "role has used up its limit of %d LLM tokens per minute",
-				by->tokens_per_minute);
-		err_detail(e, "The next request may begin in %.1f s.", (double) (open - now_us) / 1e6);
-		err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout "
-					"says how long to wait.");
-	}
+	account_refuse(a, &t, late, now_us, e);
 }
 
 static AdmissionResult
@@ -196,7 +172,7 @@ enter(Admission *g, Req *r, int64_t now_us, Err *e)
 	int64_t		open;
 
 	acc = account_of(g->accounts, r->in.by.role, now_us);
-	open = open_at(acc, &r->in.by, now_us);
+	open = open_at(acc, r, now_us);
 	role = idmap_get(&g->roles.kids, r->in.by.role);
 	/* nobody overtakes those of its role */
 	if (open <= now_us && (role == NULL || role->n == 0))
@@ -206,7 +182,7 @@ enter(Admission *g, Req *r, int64_t now_us, Err *e)
 	}
 	if (r->in.by.wait_ms == 0)
 	{
-		put_limit(r, acc, now_us, e);
+		put_limit(r, &acc->a, false, now_us, e);
 		return GATE_REFUSE;
 	}
 	r->sched.line = fair_kid(fair_kid(&g->roles, r->in.by.role, 1), r->in.session, 1);
@@ -260,7 +236,7 @@ next(Admission *g, int64_t now_us)
 		Req		   *r = line->queue.head;
 		Account    *acc = account_of(g->accounts, r->in.by.role, now_us);
 
-		if (open_at(acc, &r->in.by, now_us) > now_us)
+		if (open_at(acc, r, now_us) > now_us)
 			continue;
 		fair_turn(line);
 		fair_charge(line, 1);
@@ -274,7 +250,7 @@ next(Admission *g, int64_t now_us)
 	for (int i = 0; i < g->roles.n; i++)
 	{
 		Req		   *r = fair_first(g->roles.heap[i])->queue.head;
-		int64_t		open = open_at(account_of(g->accounts, r->in.by.role, now_us), &r->in.by, now_us);
+		int64_t		open = open_at(account_of(g->accounts, r->in.by.role, now_us), r, now_us);
 
 		if (open < g->due_us)
 			g->due_us = open;
@@ -299,26 +275,26 @@ void
 admission_late(const Admission *g, const Req *r, int64_t now_us, Err *e)
 {
 	const Account *acc;
-	Account		none = {0};
+	RoleAccount none = {0};
 
 	pthread_mutex_lock(&g->accounts->lock);
 	acc = idmap_get(&g->accounts->by_role, r->in.by.role);
-	put_limit(r, acc != NULL ? acc : &none, now_us, e);
+	put_limit(r, acc != NULL ? &acc->a : &none, true, now_us, e);
 	pthread_mutex_unlock(&g->accounts->lock);
-	if (e->detail[0] == '\0')
-		err_detail(e, "It has waited for %d ms.", r->in.by.wait_ms);
 }
 
 void
 admission_leave(Admission *g, Req *r)
 {
+	RoleTerms	t = terms_of(&r->in.by);
+
 	if (r->sched.account == NULL)
 		return;
 	pthread_mutex_lock(&g->accounts->lock);
 	/* without requests it may be swept away */
-	ALWAYS(r->sched.account->n_refs > 0 && r->sched.account->in_flight <= r->sched.account->n_refs);
-	r->sched.account->n_refs--;
-	r->sched.account->in_flight -= r->in.by.max_requests > 0;
+	ALWAYS(r->sched.account->a.n_refs > 0 && r->sched.account->a.in_flight <= r->sched.account->a.n_refs);
+	r->sched.account->a.n_refs--;
+	account_leave(&r->sched.account->a, &t);
 	r->sched.account = NULL;
 	g->accounts->changes++;
 	pthread_mutex_unlock(&g->accounts->lock);
@@ -334,7 +310,7 @@ admission_charge(const Req *r, int n)
 	if (r->in.by.tokens_per_minute == 0 || acc == NULL)
 		return;
 	pthread_mutex_lock(&acc->of->lock);
-	charge(acc, r->in.by.tokens_per_minute, n, clock_us());
+	account_charge(&acc->a, r->in.by.tokens_per_minute, n, clock_us());
 	pthread_mutex_unlock(&acc->of->lock);
 }
 

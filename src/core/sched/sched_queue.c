@@ -21,6 +21,7 @@
 #include "core/sched/sched_internal.h"
 
 #include "base/assert.h"
+#include "ipc_server/role_account.h"
 
 #define RESUMED_PATIENCE 64
 
@@ -157,7 +158,7 @@ static Fair *
 line_of(Sched *s, const Req *r)
 {
 	Fair	   *roles = &s->line[queue_class(r)].roles;
-	int			weight = r->in.by.weight > 0 ? r->in.by.weight : ASKER_WEIGHT;
+	int			weight = r->in.by.weight > 0 ? r->in.by.weight : ROLE_WEIGHT;
 
 	if (s->opt.priorities)
 		return fair_kid(roles, 0, 1);

@@ -2,9 +2,8 @@
  * role_admission.c
  *	  What roles may take.
  *
- * An account is kept as the time at which its bucket of one minute's tokens is full again, as in
- * core/sched/admission.c: it is empty when that is a minute or more ahead.  A request passes while there is
- * something in it; it takes an estimate then, and what it has really used when it ends.
+ * What an account says is ipc_server/role_account.c's.  A request takes an estimate of its tokens when it
+ * passes, and what it has really used when it ends.
  *
  * max_tokens of bodies of the HTTP interfaces are looked at, too; what isn't given can't be known to be
  * within the limit, so it must be given (to the SQL functions it always is).
@@ -13,22 +12,18 @@
  */
 #include "remote/upstream/role_admission.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json/json_scan.h"
 #include "base/alloc.h"
 
-#define MINUTE_US	INT64_C(60000000)
 #define FEW_ROLES	64
 
 struct Role
 {
 	uint32_t	id;
-	int			n_refs;			/* that have entered, and not left */
-	int			in_flight;		/* passed requests of roles with a limit of requests in flight */
-	double		full_us;
+	RoleAccount a;				/* a.n_refs: requests that have entered, and not left */
 	RoleItem   *head, *tail;	/* that wait */
 	Role	   *next;
 };
@@ -40,32 +35,6 @@ struct Roles
 };
 
 /* ---- messages ---- */
-
-static bool
-take_int(const WireField *f, int64_t least, int64_t most, int *out, Err *e)
-{
-	if (f->i < least || f->i > most)
-		return err_set(e, ERR_INTERNAL, "field \"%s\" must not be %lld", wire_tag_name(f->tag),
-					   (long long) f->i);
-	*out = (int) f->i;
-	return true;
-}
-
-static bool
-too_many(const RoleItem *it, const char *name, long long n, Err *e)
-{
-	if (n >= 0)
-	{
-		err_set(e, ERR_INVALID, "%s must be at most %d for this role, got %lld", name, it->max_tokens, n);
-		err_detail(e, "parameter=%s, value=%lld", name, n);
-	}
-	else
-	{
-		err_set(e, ERR_INVALID, "%s must be given, and be at most %d for this role", name, it->max_tokens);
-		err_detail(e, "parameter=%s", name);
-	}
-	return err_hint(e, "The limit is the role's setting vllm.role_max_tokens.");
-}
 
 static bool
 ends_with(FieldSpan s, const char *end)
@@ -109,15 +78,16 @@ check_body(const RoleItem *it, const RequestFields *w, Err *e)
 				(value.n == 4 && memcmp(value.s, "null", 4) == 0))
 				continue;
 			if (value.n >= sizeof(number))
-				return too_many(it, names[i], LLONG_MAX, e);
+				return account_too_many(names[i], it->max_tokens, INT64_MAX, e);
 			memcpy(number, value.s, value.n);
 			number[value.n] = '\0';
 			n = strtod(number, &end);
 			given = true;
 			if (end == number || !(n <= it->max_tokens))
-				return too_many(it, names[i], end == number || !(n < 9e18) ? LLONG_MAX : (long long) n, e);
+				return account_too_many(names[i], it->max_tokens,
+										end == number || !(n < 9e18) ? INT64_MAX : (int64_t) n, e);
 		}
-	return given || too_many(it, name, -1, e);
+	return given || account_too_many(name, it->max_tokens, -1, e);
 }
 
 bool
@@ -132,19 +102,19 @@ roles_read(RoleItem *it, const RequestFields *w, Err *e)
 		switch (f.tag)
 		{
 			case WTAG_ROLE_WEIGHT:
-				ok = take_int(&f, 1, ROLE_MAX_WEIGHT, &it->weight, e);
+				ok = account_take(&f, &it->weight, e);
 				break;
 			case WTAG_ROLE_MAX_REQUESTS:
-				ok = take_int(&f, 0, INT_MAX, &it->max_requests, e);
+				ok = account_take(&f, &it->max_requests, e);
 				break;
 			case WTAG_ROLE_TOKENS_PER_MINUTE:
-				ok = take_int(&f, 0, INT_MAX, &it->tokens_per_minute, e);
+				ok = account_take(&f, &it->tokens_per_minute, e);
 				break;
 			case WTAG_ROLE_MAX_TOKENS:
-				ok = take_int(&f, 0, INT_MAX, &it->max_tokens, e);
+				ok = account_take(&f, &it->max_tokens, e);
 				break;
 			case WTAG_ROLE_LIMIT_WAIT:
-				ok = take_int(&f, -1, INT_MAX, &it->wait_ms, e);
+				ok = account_take(&f, &it->wait_ms, e);
 				break;
 			default:
 				break;
@@ -155,7 +125,7 @@ roles_read(RoleItem *it, const RequestFields *w, Err *e)
 		return check_body(it, w, e);
 	if (w->kind != WK_GENERATE || (w->max_tokens >= 0 && w->max_tokens <= it->max_tokens))
 		return true;
-	return too_many(it, "max_tokens", w->max_tokens, e);
+	return account_too_many("max_tokens", it->max_tokens, w->max_tokens, e);
 }
 
 /* ---- accounts ---- */
@@ -187,7 +157,7 @@ sweep(Roles *r, int64_t now)
 	{
 		Role	   *a = *at;
 
-		if (a->n_refs > 0 || a->full_us > (double) now)
+		if (!account_idle(&a->a, now))
 		{
 			at = &a->next;
 			continue;
@@ -217,55 +187,16 @@ role_of(Roles *r, uint32_t id, int64_t now)
 	return a;
 }
 
-static void
-charge(Role *a, int tokens_per_minute, int64_t n, int64_t now)
+static RoleTerms
+terms_of(const RoleItem *it)
 {
-	if (tokens_per_minute == 0)
-		return;
-	if (a->full_us < (double) now)
-		a->full_us = (double) now;
-	a->full_us += (double) n * (double) MINUTE_US / tokens_per_minute;
-}
-
-/* When may it pass?  INT64_MAX: when another ends. */
-static int64_t
-open_at(const Role *a, const RoleItem *it, int64_t now)
-{
-	int64_t		filled = (int64_t) a->full_us - MINUTE_US + 1;
-
-	if (it->max_requests > 0 && a->in_flight >= it->max_requests)
-		return INT64_MAX;
-	return it->tokens_per_minute > 0 && filled > now ? filled : now;
-}
-
-static void
-pass(Role *a, RoleItem *it, int64_t now)
-{
-	a->in_flight += it->max_requests > 0;
-	charge(a, it->tokens_per_minute, it->estimate, now);
-}
-
-static void
-put_limit(const Role *a, const RoleItem *it, int64_t now, Err *e)
-{
-	int64_t		open = open_at(a, it, now);
-
-	if (open == INT64_MAX || it->tokens_per_minute == 0)
-	{
-		err_set(e, ERR_LIMIT, "role has its limit of %d LLM requests in flight", it->max_requests);
-		err_hint(e, "The limit is the role's setting vllm.role_max_requests; vllm.role_limit_timeout says "
-					"how long to wait.");
-		return;
-	}
-	err_set(e, ERR_LIMIT, "role has used up its limit of %d LLM tokens per minute", it->tokens_per_minute);
-	err_detail(e, "The next request may begin in %.1f s.", (double) (open - now) / 1e6);
-	err_hint(e, "The limit is the role's setting vllm.role_tokens_per_minute; vllm.role_limit_timeout says "
-				"how long to wait.");
+	return (RoleTerms) {it->max_requests, it->tokens_per_minute, it->wait_ms};
 }
 
 RoleAnswer
 roles_enter(Roles *r, RoleItem *it, int64_t tokens, int64_t now_us, Err *e)
 {
+	RoleTerms	t = terms_of(it);
 	Role	   *a;
 
 	it->estimate = tokens;
@@ -274,20 +205,20 @@ roles_enter(Roles *r, RoleItem *it, int64_t tokens, int64_t now_us, Err *e)
 		return ROLE_PASS;
 	a = role_of(r, it->role, now_us);
 	/* nobody overtakes those of its role */
-	if (a->head == NULL && open_at(a, it, now_us) <= now_us)
+	if (a->head == NULL && account_open_at(&a->a, &t, now_us) <= now_us)
 	{
 		it->of = a;
-		a->n_refs++;
-		pass(a, it, now_us);
+		a->a.n_refs++;
+		account_pass(&a->a, &t, tokens, now_us);
 		return ROLE_PASS;
 	}
 	if (it->wait_ms == 0)
 	{
-		put_limit(a, it, now_us, e);
+		account_refuse(&a->a, &t, false, now_us, e);
 		return ROLE_REFUSE;
 	}
 	it->of = a;
-	a->n_refs++;
+	a->a.n_refs++;
 	it->waits = true;
 	it->until_us = it->wait_ms > 0 ? now_us + (int64_t) it->wait_ms * 1000 : 0;
 	it->next = NULL;
@@ -328,15 +259,17 @@ roles_next(Roles *r, int64_t now_us, int64_t *when_us)
 	for (Role *a = r->all; a != NULL; a = a->next)
 	{
 		RoleItem   *it = a->head;
+		RoleTerms	t;
 		int64_t		open;
 
 		if (it == NULL)
 			continue;
-		open = open_at(a, it, now_us);
+		t = terms_of(it);
+		open = account_open_at(&a->a, &t, now_us);
 		if (open <= now_us)
 		{
 			unlink_item(r, it);
-			pass(a, it, now_us);
+			account_pass(&a->a, &t, it->estimate, now_us);
 			return it;
 		}
 		if (open < *when_us)
@@ -348,6 +281,7 @@ roles_next(Roles *r, int64_t now_us, int64_t *when_us)
 void
 roles_leave(Roles *r, RoleItem *it, int64_t used, int64_t now_us)
 {
+	RoleTerms	t = terms_of(it);
 	Role	   *a = it->of;
 
 	if (a == NULL)
@@ -356,18 +290,18 @@ roles_leave(Roles *r, RoleItem *it, int64_t used, int64_t now_us)
 		unlink_item(r, it);
 	else
 	{
-		a->in_flight -= it->max_requests > 0;
+		account_leave(&a->a, &t);
 		if (used >= 0)
-			charge(a, it->tokens_per_minute, used - it->estimate, now_us);
+			account_charge(&a->a, it->tokens_per_minute, used - it->estimate, now_us);
 	}
-	a->n_refs--;
+	a->a.n_refs--;
 	it->of = NULL;
 }
 
 void
 roles_late(const RoleItem *it, int64_t now_us, Err *e)
 {
-	put_limit(it->of, it, now_us, e);
-	if (e->detail[0] == '\0')
-		err_detail(e, "It has waited for %d ms.", it->wait_ms);
+	RoleTerms	t = terms_of(it);
+
+	account_refuse(&it->of->a, &t, true, now_us, e);
 }

@@ -3,18 +3,15 @@
  *	  Limits of roles: requests in flight, tokens per minute, max_tokens (docs/user/operations.md).
  *
  * Before a request gets into its model's queue it passes here.  A request beyond a limit of its role waits,
- * in order of arrival
- * and whatever its model is, while those of others pass.  Limits come with each request and are compared with
- * the role's account.
+ * in order of arrival and whatever its model is, while those of others pass.  Limits come with each request
+ * and are compared with the role's account.
  */
 #ifndef VLLM_REMOTE_UPSTREAM_ROLE_ADMISSION_H
 #define VLLM_REMOTE_UPSTREAM_ROLE_ADMISSION_H
 
 #include "base/err.h"
+#include "ipc_server/role_account.h"
 #include "remote/codec/request_fields.h"
-
-#define ROLE_WEIGHT			100	/* when nothing is said */
-#define ROLE_MAX_WEIGHT		10000
 
 typedef struct Roles Roles;
 typedef struct Role Role;
