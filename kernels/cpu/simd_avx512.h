@@ -299,41 +299,23 @@ i8_quantize(uint8_t *u, const float *x, float inv, int32_t zero)
 typedef __m512i qi;
 typedef __m512 qf;
 
+#define QV(op)		_mm512_##op
+#define QV_SI(op)	_mm512_##op##_si512
+
+/*
+ * x, and here: the compilers would rather add up many rows' products at the end,
+ * and keep them on the stack until then.
+ */
 static inline qi
-q_zero(void)
+q_pin(qi x)
 {
-	return _mm512_setzero_si512();
+#ifndef VLLM_KERNELS_EMU
+	__asm__("" : "+v"(x));
+#endif
+	return x;
 }
 
-static inline qi
-q_set1(int32_t x)
-{
-	return _mm512_set1_epi32(x);
-}
-
-static inline qi
-q_set1_16(int x)
-{
-	return _mm512_set1_epi16((int16_t) x);
-}
-
-static inline qi
-q_set1_8(int x)
-{
-	return _mm512_set1_epi8((char) x);
-}
-
-static inline qi
-q_load(const uint8_t *p)
-{
-	return _mm512_loadu_si512((const void *) p);
-}
-
-static inline void
-q_store(uint8_t *p, qi x)
-{
-	_mm512_storeu_si512((void *) p, x);
-}
+#include "cpu/simd_ops.h"
 
 /* 32 bytes to 16 bits */
 static inline qi
@@ -355,44 +337,6 @@ q_load_u16(const uint8_t *p)
 	return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) p));
 }
 
-static inline qi
-q_and(qi x, qi y)
-{
-	return _mm512_and_si512(x, y);
-}
-
-static inline qi
-q_or(qi x, qi y)
-{
-	return _mm512_or_si512(x, y);
-}
-
-static inline qi
-q_add(qi x, qi y)
-{
-	return _mm512_add_epi32(x, y);
-}
-
-/* 16-bit lanes shifted; who wants bytes masks them */
-static inline qi
-q_shr(qi x, int n)
-{
-	return _mm512_srli_epi16(x, (unsigned) n);
-}
-
-static inline qi
-q_shl(qi x, int n)
-{
-	return _mm512_slli_epi16(x, (unsigned) n);
-}
-
-/* pairs of 16 bits: x.lo * y.lo + x.hi * y.hi */
-static inline qi
-q_madd(qi x, qi y)
-{
-	return _mm512_madd_epi16(x, y);
-}
-
 /* bytes table[x] + off */
 static inline qi
 q_look_up(const int8_t *table, int off, qi x)
@@ -400,34 +344,6 @@ q_look_up(const int8_t *table, int off, qi x)
 	__m512i		t = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *) table));
 
 	return _mm512_shuffle_epi8(_mm512_add_epi8(t, q_set1_8(off)), x);
-}
-
-/* four activations, broadcast to all columns */
-static inline qi
-q_bcast(const int8_t *x)
-{
-	int32_t		x4;
-
-	memcpy(&x4, x, 4);
-	return _mm512_set1_epi32(x4);
-}
-
-static inline qf
-qf_set1(float f)
-{
-	return _mm512_set1_ps(f);
-}
-
-static inline qf
-qf_load(const float *p)
-{
-	return _mm512_loadu_ps(p);
-}
-
-static inline void
-qf_store(float *p, qf x)
-{
-	_mm512_storeu_ps(p, x);
 }
 
 static inline qf
@@ -443,40 +359,9 @@ qf_load_bf16(const uint8_t *p)
 }
 
 static inline qf
-qf_cvt(qi x)
-{
-	return _mm512_cvtepi32_ps(x);
-}
-
-static inline qf
 qf_load_i8(const uint8_t *p)
 {
 	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p)));
-}
-
-static inline qf
-qf_mul(qf x, qf y)
-{
-	return _mm512_mul_ps(x, y);
-}
-
-static inline qf
-qf_fma(qf x, qf y, qf z)
-{
-	return _mm512_fmadd_ps(x, y, z);
-}
-
-/*
- * x, and here: the compilers would rather add up many rows' products at the end,
- * and keep them on the stack until then.
- */
-static inline qi
-q_pin(qi x)
-{
-#ifndef VLLM_KERNELS_EMU
-	__asm__("" : "+v"(x));
-#endif
-	return x;
 }
 
 #ifdef ISA_VNNI
@@ -492,64 +377,8 @@ q_dpbusd(qi acc, qi w, qi x)
 #endif
 }
 
-static inline qi
-q_mul32(qi x, qi y)
-{
-	return _mm512_mullo_epi32(x, y);
-}
-
-/* the low and the high 16 bits of each lane, with their sign */
-static inline qi
-q_low16(qi x)
-{
-	return _mm512_srai_epi32(_mm512_slli_epi32(x, 16), 16);
-}
-
-static inline qi
-q_high16(qi x)
-{
-	return _mm512_srai_epi32(x, 16);
-}
-
 #include "cpu/simd_vnni.h"
 #else
-/*
- * vpmaddubsw multiplies unsigned codes by activations and adds pairs; four codes
- * of at most 31, or two of at most 63, fit 16 bits: 4 * 2 * 31 * 127 < 2^15.
- */
-#define Q8_OFF		0
-
-static inline qi
-q_dot16(qi w, const int8_t *x)
-{
-	return _mm512_maddubs_epi16(w, q_bcast(x));
-}
-
-static inline qi
-q_quad_sum(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x)
-{
-	__m512i		a = _mm512_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
-	__m512i		b = _mm512_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
-
-	return q_pin(q_add(acc, q_madd(_mm512_add_epi16(a, b), q_set1_16(1))));
-}
-
-/* INT8, tmpl_i8tile.h: codes w are signed, activations unsigned and at most 127 */
-static inline qi
-i8_dot(qi acc, qi w, qi u)
-{
-	return q_add(acc, q_madd(_mm512_maddubs_epi16(u, w), q_set1_16(1)));
-}
-
-/* i8_dot() of two quads of small codes (INT8_QUAD) */
-static inline qi
-i8_dot_small(qi acc, qi w0, qi u0, qi w1, qi u1)
-{
-	qi			sum = _mm512_add_epi16(_mm512_maddubs_epi16(u0, w0), _mm512_maddubs_epi16(u1, w1));
-
-	return q_add(acc, q_madd(sum, q_set1_16(1)));
-}
-
 /* the half's scale in both 16 bits of a lane */
 static inline qi
 q_multiplier(qi pairs, int half)
@@ -557,18 +386,6 @@ q_multiplier(qi pairs, int half)
 	__m512i		one = half ? _mm512_srli_epi32(pairs, 16) : _mm512_and_si512(pairs, q_set1(0xffff));
 
 	return q_or(one, _mm512_slli_epi32(one, 16));
-}
-
-/* q_quad_sum() times mul; wide: codes of more than 5 bits */
-static inline qi
-q_quad_scaled(qi acc, qi w0, qi w1, qi w2, qi w3, const int8_t *x, qi mul, bool wide)
-{
-	__m512i		a = _mm512_add_epi16(q_dot16(w0, x), q_dot16(w1, x + 4));
-	__m512i		b = _mm512_add_epi16(q_dot16(w2, x + 8), q_dot16(w3, x + 12));
-
-	if (!wide)
-		return q_pin(q_add(acc, q_madd(_mm512_add_epi16(a, b), mul)));
-	return q_pin(q_add(q_add(acc, q_madd(a, mul)), q_madd(b, mul)));
 }
 
 /* codes of 8 bits: |w| unsigned, x with w's sign: no saturation, see simd_avx2.h */
@@ -599,78 +416,14 @@ q_signed_sum(qi acc, qw w0, qw w1, const int8_t *x)
 	acc = q_pin(q_add(acc, q_signed_dot(w0, x)));
 	return q_pin(q_add(acc, q_signed_dot(w1, x + 4)));
 }
-#endif
 
 /* ---- ... of several rows (tmpl_qstrip.h) ---- */
 
-#ifndef ISA_VNNI
-/* codes of 8 bits become 16 */
-#define QS_PAIRS	1
-
-/* what sums of bytes start at to lose the codes' offset, see simd_avx2.h */
-static inline void
-q_start(const int8_t *q, int off, bool halves, int32_t *start)
-{
-	__m256i		v = _mm256_loadu_si256((const __m256i *) q);
-	__m256i		s = _mm256_maddubs_epi16(_mm256_set1_epi8(1), v);
-	__m128i		a,
-				b;
-
-	s = _mm256_mullo_epi16(s, _mm256_set1_epi16((int16_t) -off));
-	s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0x4e));
-	s = _mm256_add_epi16(s, _mm256_shuffle_epi32(s, 0xb1));
-	a = _mm256_castsi256_si128(s);
-	b = _mm256_extracti128_si256(s, 1);
-	start[0] = _mm_cvtsi128_si32(halves ? a : _mm_add_epi16(a, b));
-	start[1] = halves ? _mm_cvtsi128_si32(b) : 0;
-}
-
-/* products of bytes, in pairs, to sums of 16 bits */
-static inline qi
-q_mul8(qi w, qi x)
-{
-	return _mm512_maddubs_epi16(w, x);
-}
-
-static inline qi
-q_sum8(qi acc, qi w, qi x)
-{
-	return _mm512_add_epi16(acc, _mm512_maddubs_epi16(w, x));
-}
-
-/* a column's sum from them; times q_multiplier()'s scales */
-static inline qi
-q_end8(qi acc)
-{
-	return q_madd(acc, q_set1_16(1));
-}
-
-static inline qi
-q_end8_scaled(qi acc, qi mul)
-{
-	return q_madd(acc, mul);
-}
-
-#define QS_KINDS(X, MR) \
-	X(PAIRS, MR) X(START, MR) X(MIN, MR) X(TWO_MIN, MR) X(HALVES_START, MR) X(HALVES_MIN, MR)
 #define I8_SMALL_MR	8
 #define I8_SMALL_TILES	DEF_I8_SMALL(2) DEF_I8_SMALL(4) DEF_I8_SMALL(6) DEF_I8_SMALL(8)
 #define I8_SMALL_TABLE	[1] = qs_tile_SMALL_2, [2] = qs_tile_SMALL_4, [3] = qs_tile_SMALL_6, \
 	[4] = qs_tile_SMALL_8
 #endif
-
-/* bytes 0 and 2 of every four, as 16 bits; bytes 1 and 3 */
-static inline qi
-q_even(qi v)
-{
-	return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8);
-}
-
-static inline qi
-q_odd(qi v)
-{
-	return _mm512_srai_epi16(v, 8);
-}
 
 /* 32 activations as 16 bits, in that order */
 static inline void
@@ -681,13 +434,6 @@ q_widen(int16_t *to, const int8_t *q)
 	__m256i		v = _mm256_shuffle_epi8(_mm256_loadu_si256((const __m256i *) q), order);
 
 	_mm512_storeu_si512((void *) to, _mm512_cvtepi8_epi16(v));
-}
-
-/* products of 16 bits, in pairs, to sums of 32 */
-static inline qi
-q_sum16(qi acc, qi w, qi x)
-{
-	return q_add(acc, q_madd(w, x));
 }
 
 /* 32 registers: 8 x 32 is 16 sums */
