@@ -255,7 +255,10 @@ fuzz_bytes(Buf *b, size_t span, unsigned *seed)
 
 /* ---- the two kinds of program ---- */
 
+/* libFuzzer has a main() of its own */
 #ifdef FUZZ_LIBFUZZER
+
+#define FUZZ_MAIN(name, rounds)
 
 size_t		LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 size_t		LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
@@ -327,6 +330,13 @@ fuzz_main(const char *name, int argc, char **argv, long rounds)
 	}
 	printf("%s: 1 passed, 0 failed, 0 skipped, %ld inputs\n", name, rounds);
 	return 0;
+}
+
+#define FUZZ_MAIN(name, rounds) \
+int \
+main(int argc, char **argv) \
+{ \
+	return fuzz_main(name, argc, argv, rounds); \
 }
 
 #endif

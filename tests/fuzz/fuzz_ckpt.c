@@ -41,11 +41,9 @@ use_matrix(ModelSource *ms, const char *module, int64_t n, int64_t k)
 	mem_free(rows);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void
+fuzz_file(const char *path, const uint8_t *data, size_t size)
 {
-	const glob_t *g = fuzz_files(patterns);
-	const char *path = g->gl_pathv[fuzz_fixture(data, size) % g->gl_pathc];
 	Source		s = {0};
 	ModelSource ms = source_of(&s);
 	Err			e = {0};
@@ -70,33 +68,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	source_done(&s);
 	files_close(f);
-	return 0;
 }
 
-size_t
-fuzz_count(void)
-{
-	return fuzz_files(patterns)->gl_pathc;
-}
+#include "file_harness.h"
 
-void
-fuzz_seed(size_t i, Buf *b)
-{
-	fuzz_edit_seed(i, b);
-}
-
-void
-fuzz_change(Buf *b, unsigned *seed)
-{
-	fuzz_edit_change(b, seed);
-}
-
-#ifndef FUZZ_LIBFUZZER
-
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_ckpt", argc, argv, 4000);
-}
-
-#endif
+FUZZ_MAIN("fuzz_ckpt", 4000)

@@ -265,12 +265,4 @@ fuzz_change(Buf *b, unsigned *seed)
 	buf_free(&other);
 }
 
-#ifndef FUZZ_LIBFUZZER
-
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_config", argc, argv, 3000);
-}
-
-#endif
+FUZZ_MAIN("fuzz_config", 3000)

@@ -181,10 +181,4 @@ fuzz_change(Buf *b, unsigned *seed)
 		fuzz_bytes(b, b->len, seed);
 }
 
-#ifndef FUZZ_LIBFUZZER
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_grammar", argc, argv, 4000);
-}
-#endif
+FUZZ_MAIN("fuzz_grammar", 4000)

@@ -234,10 +234,4 @@ fuzz_change(Buf *b, unsigned *seed)
 	}
 }
 
-#ifndef FUZZ_LIBFUZZER
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_http", argc, argv, 200000);
-}
-#endif
+FUZZ_MAIN("fuzz_http", 200000)

@@ -87,12 +87,4 @@ fuzz_change(Buf *b, unsigned *seed)
 	fuzz_bytes(b, 256, seed);
 }
 
-#ifndef FUZZ_LIBFUZZER
-
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_kvtier", argc, argv, 20000);
-}
-
-#endif
+FUZZ_MAIN("fuzz_kvtier", 20000)

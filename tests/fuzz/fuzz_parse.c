@@ -387,10 +387,4 @@ fuzz_change(Buf *b, unsigned *seed)
 		fuzz_bytes(b, b->len, seed);
 }
 
-#ifndef FUZZ_LIBFUZZER
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_parse", argc, argv, 20000);
-}
-#endif
+FUZZ_MAIN("fuzz_parse", 20000)

@@ -66,12 +66,4 @@ fuzz_change(Buf *b, unsigned *seed)
 	fuzz_edit_change(b, seed);
 }
 
-#ifndef FUZZ_LIBFUZZER
-
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_parts", argc, argv, 1500);
-}
-
-#endif
+FUZZ_MAIN("fuzz_parts", 1500)

@@ -304,10 +304,4 @@ fuzz_change(Buf *b, unsigned *seed)
 	*b = out;
 }
 
-#ifndef FUZZ_LIBFUZZER
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_remote_body", argc, argv, 40000);
-}
-#endif
+FUZZ_MAIN("fuzz_remote_body", 40000)

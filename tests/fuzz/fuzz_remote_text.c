@@ -269,10 +269,4 @@ fuzz_change(Buf *b, unsigned *seed)
 	}
 }
 
-#ifndef FUZZ_LIBFUZZER
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_remote_text", argc, argv, 200000);
-}
-#endif
+FUZZ_MAIN("fuzz_remote_text", 200000)

@@ -215,12 +215,4 @@ fuzz_change(Buf *b, unsigned *seed)
 		fuzz_json(b, span, seed);
 }
 
-#ifndef FUZZ_LIBFUZZER
-
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_tokenizer", argc, argv, 3000);
-}
-
-#endif
+FUZZ_MAIN("fuzz_tokenizer", 3000)

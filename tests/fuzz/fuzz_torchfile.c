@@ -115,12 +115,4 @@ fuzz_change(Buf *b, unsigned *seed)
 		fuzz_replace(b, fuzz_below(seed, b->len), rand_r(seed) % 2 * words[i].n, words[i].s, words[i].n);
 }
 
-#ifndef FUZZ_LIBFUZZER
-
-int
-main(int argc, char **argv)
-{
-	return fuzz_main("fuzz_torchfile", argc, argv, 100000);
-}
-
-#endif
+FUZZ_MAIN("fuzz_torchfile", 100000)

@@ -8,46 +8,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "core/core.h"
-#include "backend/weight_source.h"
 
-#include "../unit/check.h"
+#include "golden_core.h"
 
 #define LINES	"tests/golden/embeds_golden.txt"
-#define MODELS	"build/fixtures/models/"
 #define MAX_LINE (1 << 20)
 
 static KPool *pool;
-
-static Core *
-open_core(const char *name)
-{
-	char		path[200];
-	Err			e = {0};
-	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool,
-					   .max_rows = 32, .max_out = 8};
-	CoreOptions co = {.kernels = mo.kernels, .pool = pool, .max_num_seqs = 8, .max_num_batched_tokens = 32,
-		.block_size = 16, .kv_blocks = 60, .kv_type = KT_F32};
-	Files	   *f;
-	Source		source;
-	ModelSource src = source_of(&source);
-	Model	   *m;
-	Tok		   *t;
-	Core	   *c = NULL;
-
-	snprintf(path, sizeof(path), MODELS "%s", name);
-	f = files_open(path, &e);
-	source = (Source) {.files = f};
-	m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
-	t = m != NULL ? source_tok(f, &e) : NULL;
-	if (t != NULL)
-		c = core_new(m, t, files_conf(f), &co, &e);
-	CHECK(c != NULL, "%s: %s", name, e.msg);
-	source_done(&source);
-	if (f != NULL)
-		files_close(f);
-	return c;
-}
 
 static void
 take(void *ctx, Req *r, const ReqEvent *ev)
@@ -82,7 +49,7 @@ run_line(char *line)
 	int			n = atoi(strtok(NULL, " "));
 	int			width = atoi(strtok(NULL, " "));
 	float	   *rows = mem_alloc((size_t) n * (size_t) width * sizeof(float));
-	Core	   *c = open_core(name);
+	Core	   *c = golden_core(name, pool, 32, 8);
 	IntVec		ids = {0};
 	int			n_output;
 

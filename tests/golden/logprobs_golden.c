@@ -12,13 +12,10 @@
 
 #include "base/alloc.h"
 #include "backend/pooling/loglikelihood_inputs.h"
-#include "core/core.h"
-#include "backend/weight_source.h"
 
-#include "../unit/check.h"
+#include "golden_core.h"
 
 #define LINES	"tests/golden/logprobs_golden.txt"
-#define MODELS	"build/fixtures/models/"
 #define MAX_CHOICES 16
 
 /* by how much a sum may differ, per token */
@@ -72,36 +69,6 @@ read_line(FILE *f, Line *l)
 	l->prompt_len = unhex(prompt, l->prompt);
 	l->more_len = unhex(more, l->more);
 	return true;
-}
-
-static Core *
-open_core(const char *name)
-{
-	char		path[200];
-	Err			e = {0};
-	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool,
-					   .max_rows = 256, .max_out = 16};
-	CoreOptions co = {.kernels = mo.kernels, .pool = pool, .max_num_seqs = 16, .max_num_batched_tokens = 256,
-		.block_size = 16, .kv_blocks = 60, .kv_type = KT_F32};
-	Files	   *f;
-	Source		source;
-	ModelSource src = source_of(&source);
-	Model	   *m;
-	Tok		   *t;
-	Core	   *c = NULL;
-
-	snprintf(path, sizeof(path), MODELS "%s", name);
-	f = files_open(path, &e);
-	source = (Source) {.files = f};
-	m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
-	t = m != NULL ? source_tok(f, &e) : NULL;
-	if (t != NULL)
-		c = core_new(m, t, files_conf(f), &co, &e);
-	CHECK(c != NULL, "%s: %s", name, e.msg);
-	source_done(&source);
-	if (f != NULL)
-		files_close(f);
-	return c;
 }
 
 static void
@@ -218,7 +185,7 @@ main(void)
 		if (strcmp(next.model, model) != 0)
 		{
 			core_free(c);
-			c = open_core(next.model);
+			c = golden_core(next.model, pool, 256, 16);
 			strcpy(model, next.model);
 		}
 		if (c == NULL)

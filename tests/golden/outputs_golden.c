@@ -8,13 +8,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "core/core.h"
-#include "backend/weight_source.h"
 
-#include "../unit/check.h"
+#include "golden_core.h"
 
 #define LINES	"tests/golden/outputs_golden.txt"
-#define MODELS	"build/fixtures/models/"
 #define MAX_RESULTS 8
 
 /* by how much a log-probability may differ */
@@ -35,36 +32,6 @@ typedef struct Got
 static KPool *pool;
 static char model_name[64];
 static Core *core;
-
-static Core *
-open_core(const char *name)
-{
-	char		path[200];
-	Err			e = {0};
-	ModelOptions mo = {.kernels = kernels_select("auto", &(const char *) {NULL}), .pool = pool,
-					   .max_rows = 32, .max_out = 8};
-	CoreOptions co = {.kernels = mo.kernels, .pool = pool, .max_num_seqs = 8, .max_num_batched_tokens = 32,
-		.block_size = 16, .kv_blocks = 60, .kv_type = KT_F32};
-	Files	   *f;
-	Source		source;
-	ModelSource src = source_of(&source);
-	Model	   *m;
-	Tok		   *t;
-	Core	   *c = NULL;
-
-	snprintf(path, sizeof(path), MODELS "%s", name);
-	f = files_open(path, &e);
-	source = (Source) {.files = f};
-	m = f != NULL ? model_new(files_conf(f), &src, &mo, &e) : NULL;
-	t = m != NULL ? source_tok(f, &e) : NULL;
-	if (t != NULL)
-		c = core_new(m, t, files_conf(f), &co, &e);
-	CHECK(c != NULL, "%s: %s", name, e.msg);
-	source_done(&source);
-	if (f != NULL)
-		files_close(f);
-	return c;
-}
 
 static void
 take(void *ctx, Req *r, const ReqEvent *ev)
@@ -244,7 +211,7 @@ main(void)
 		if (strcmp(name, model_name) != 0)
 		{
 			core_free(core);
-			core = open_core(name);
+			core = golden_core(name, pool, 32, 8);
 			snprintf(model_name, sizeof(model_name), "%s", name);
 			if (core == NULL)
 				break;
