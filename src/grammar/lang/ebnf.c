@@ -13,7 +13,6 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "grammar/grammar_internal.h"
 #include "grammar/lang/grammar_ast.h"
 
@@ -155,8 +154,7 @@ atom(Ebnf *p, NoteNode *out)
 		default:
 			n = name_len(t);
 			if (n == 0)
-				return note_error(t, ERR_INVALID, "unexpected \"%.*s\"",
-								  (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
+				return note_unexpected(t);
 			*out = note_ref(p->n, note_rule(p->n, t->s + t->i, n));
 			t->i += n;
 			if (note_looking_at(t, "("))
@@ -220,8 +218,9 @@ repeated(Ebnf *p, NoteNode *out)
 }
 
 static bool
-sequence(Ebnf *p, NoteNode *out)
+sequence(void *reader, NoteNode *out)
 {
+	Ebnf	   *p = reader;
 	NoteText   *t = &p->t;
 	NoteNodes	v = {0};
 	NoteNode	x = 0;
@@ -232,22 +231,13 @@ sequence(Ebnf *p, NoteNode *out)
 		ok = repeated(p, &x);
 		note_nodes_push(&v, x);
 	}
-	if (ok)
-		*out = v.n == 0 ? note_re(p->n, RE_EMPTY) : note_seq(p->n, v.v, v.n);
-	mem_free(v.v);
-	return ok;
-}
-
-static bool
-sequence_of(void *p, NoteNode *out)
-{
-	return sequence(p, out);
+	return note_end_sequence(p->n, &v, ok, out);
 }
 
 static bool
 alternatives(Ebnf *p, NoteNode *out)
 {
-	return note_alternatives(p->n, &p->t, sequence_of, p, out);
+	return note_alternatives(p->n, &p->t, sequence, p, out);
 }
 
 static bool

@@ -430,6 +430,13 @@ note_error(NoteText *t, ErrClass cls, const char *fmt,...)
 }
 
 bool
+note_unexpected(NoteText *t)
+{
+	return note_error(t, ERR_INVALID, "unexpected \"%.*s\"", (int) (t->n - t->i < 10 ? t->n - t->i : 10),
+					  t->s + t->i);
+}
+
+bool
 note_looking_at(const NoteText *t, const char *s)
 {
 	size_t		n = strlen(s);
@@ -526,6 +533,15 @@ note_nodes_push(NoteNodes *l, NoteNode x)
 		l->v = mem_realloc(l->v, l->cap * sizeof(NoteNode));
 	}
 	l->v[l->n++] = x;
+}
+
+bool
+note_end_sequence(Notation *n, NoteNodes *parts, bool ok, NoteNode *out)
+{
+	if (ok)
+		*out = parts->n == 0 ? note_re(n, RE_EMPTY) : note_seq(n, parts->v, parts->n);
+	mem_free(parts->v);
+	return ok;
 }
 
 bool

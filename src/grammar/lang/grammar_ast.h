@@ -57,13 +57,16 @@ typedef struct NoteText
 
 /* Sets the error with the line; returns false. */
 bool		note_error(NoteText *t, ErrClass cls, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+/* What comes next is not allowed here; returns false. */
+bool		note_unexpected(NoteText *t);
 bool		note_looking_at(const NoteText *t, const char *s);
 /* Take s if it comes next. */
 bool		note_accept(NoteText *t, const char *s);
+/* The sequence of its parts, which are freed, if all of them were read: ok, which is returned. */
+bool		note_end_sequence(Notation *n, NoteNodes *parts, bool ok, NoteNode *out);
 /* Sequences with "|" between them, read by sequence(); it has set the error if it returns false. */
 bool		note_alternatives(Notation *n, NoteText *t, bool (*sequence) (void *reader, NoteNode *out),
-							  void *reader,
-							  NoteNode *out);
+							  void *reader, NoteNode *out);
 /* A decimal number of at most 1,000,000; false if there is none (then without an error) or it is larger. */
 bool		note_number(NoteText *t, uint32_t *v);
 /*

@@ -324,8 +324,7 @@ atom(Lark *p, NoteNode *out)
 		default:
 			n = name_len(t);
 			if (n == 0)
-				return note_error(t, ERR_INVALID, "unexpected \"%.*s\"",
-								  (int) (t->n - t->i < 10 ? t->n - t->i : 10), t->s + t->i);
+				return note_unexpected(t);
 			*out = note_ref(p->n, note_rule(p->n, t->s + t->i, n));
 			if (is_terminal(t->s + t->i, n))
 				*out = terminal(p, *out);
@@ -371,8 +370,9 @@ repeated(Lark *p, NoteNode *out)
 }
 
 static bool
-sequence(Lark *p, NoteNode *out)
+sequence(void *reader, NoteNode *out)
 {
+	Lark	   *p = reader;
 	NoteText   *t = &p->t;
 	NoteNodes	v = {0};
 	NoteNode	x = 0;
@@ -397,22 +397,13 @@ sequence(Lark *p, NoteNode *out)
 			break;
 		note_nodes_push(&v, x);
 	}
-	if (ok)
-		*out = v.n == 0 ? note_re(p->n, RE_EMPTY) : note_seq(p->n, v.v, v.n);
-	mem_free(v.v);
-	return ok;
-}
-
-static bool
-sequence_of(void *p, NoteNode *out)
-{
-	return sequence(p, out);
+	return note_end_sequence(p->n, &v, ok, out);
 }
 
 static bool
 alternatives(Lark *p, NoteNode *out)
 {
-	return note_alternatives(p->n, &p->t, sequence_of, p, out);
+	return note_alternatives(p->n, &p->t, sequence, p, out);
 }
 
 static bool
