@@ -15,6 +15,7 @@
 #define VLLM_BACKEND_BACKEND_H
 
 #include "backend/chat_template_source.h"
+#include "base/str_view.h"
 #include "runtime/engine_settings.h"
 #include "runtime/model_options.h"
 #include "core/core.h"
@@ -39,12 +40,6 @@ typedef struct ModelFacts
 /* The fields of a WK_POOL or WK_LOGPROBS message; texts point into the message. */
 #define POOL_MAX_CHOICES 4096
 
-typedef struct PoolText
-{
-	const char *s;				/* NULL = not given */
-	size_t		n;
-} PoolText;
-
 typedef enum LongInput
 {
 	LONG_ERROR, LONG_TRUNCATE, LONG_CHUNK
@@ -53,12 +48,12 @@ typedef enum LongInput
 typedef struct PoolRequest
 {
 	PoolTask	task;
-	PoolText	text;
+	StrView	text;
 	const uint8_t *marks;		/* of a text that a chat template has made: tok_encode_marked(); else NULL */
-	PoolText	pair;
-	PoolText	instruction;
-	PoolText	prompt_name;
-	PoolText   *choices;		/* owned */
+	StrView	pair;
+	StrView	instruction;
+	StrView	prompt_name;
+	StrView   *choices;		/* owned */
 	int			n_choices;
 	IntVec		ids;			/* instead of text; owned */
 	LongInput	long_input;
@@ -85,7 +80,7 @@ typedef struct ReqNote
 	PoolTask	task;			/* PT_NONE: an answer is wanted */
 	const char *prompt;
 	size_t		prompt_len;
-	const PoolText *more;		/* the pair, or the choices */
+	const StrView *more;		/* the pair, or the choices */
 	int			n_more;
 } ReqNote;
 

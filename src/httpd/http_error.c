@@ -117,26 +117,26 @@ answer_error(Buf *b, ErrorDialect d, int status, const char *message)
 
 /* Is it this text, as it is written? */
 static bool
-is(JsonSpan s, const char *text)
+is(StrView s, const char *text)
 {
 	return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
 }
 
 /* Is the value this string? */
 static bool
-is_word(JsonSpan value, const char *word)
+is_word(StrView value, const char *word)
 {
-	return value.n >= 2 && *value.s == '"' && is((JsonSpan) {value.s + 1, value.n - 2}, word);
+	return value.n >= 2 && *value.s == '"' && is((StrView) {value.s + 1, value.n - 2}, word);
 }
 
 /* error: an object.  Anthropic's has no code, OpenAI's need not have one. */
 static int
-status_of_error(JsonSpan error, bool anthropic)
+status_of_error(StrView error, bool anthropic)
 {
 	int			coded = 0;
 	int			typed = 0;
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 
 	(void) json_members(&m, error.s, error.n);
@@ -162,7 +162,7 @@ int
 answer_error_status(const char *json, size_t len)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				first,
 				value;
 
@@ -181,11 +181,11 @@ answer_error_status(const char *json, size_t len)
 void
 answer_event_error(Buf *b, const char *json, int sequence)
 {
-	JsonSpan	type = {"null", 4};
-	JsonSpan	param = type;
-	JsonSpan	message = {"\"\"", 2};
+	StrView	type = {"null", 4};
+	StrView	param = type;
+	StrView	message = {"\"\"", 2};
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 	JsonOut		j = {.b = b};
 
@@ -216,7 +216,7 @@ char *
 answer_event_type(const char *json)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 
 	if (!json_members(&m, json, strlen(json)) || json_member(&m, &key, &value) < 1 || !is(key, "type") ||

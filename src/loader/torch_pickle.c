@@ -14,6 +14,7 @@
  *
  * Tested by tests/unit/loader/test_torchfile.c with what tests/golden/torch_tensors.py has written.
  */
+#include "base/str_view.h"
 #include "loader/torch_pickle.h"
 
 #include <string.h>
@@ -25,12 +26,6 @@
 #define MAX_MEMO	64
 #define MAX_ITEMS	512			/* of all tuples */
 
-typedef struct TorchPickleSpan
-{
-	const char *s;
-	size_t		n;
-} TorchPickleSpan;
-
 typedef enum ValueKind
 {
 	V_OTHER, V_MARK, V_INT, V_WORD, V_NAME, V_TUPLE, V_STORAGE, V_TENSOR
@@ -40,7 +35,7 @@ typedef struct Value
 {
 	ValueKind	kind;
 	int64_t		i;				/* V_INT; V_STORAGE: elements */
-	TorchPickleSpan word;			/* V_WORD; V_NAME: "module\nname"; V_STORAGE: its key */
+	StrView word;			/* V_WORD; V_NAME: "module\nname"; V_STORAGE: its key */
 	int			from;			/* V_TUPLE: among the items */
 	int			n;
 	KType		type;			/* V_STORAGE */
@@ -84,7 +79,7 @@ u32_at(const char *p)
 }
 
 static bool
-span_is(TorchPickleSpan x, const char *s)
+span_is(StrView x, const char *s)
 {
 	return x.n == strlen(s) && memcmp(x.s, s, x.n) == 0;
 }
@@ -97,7 +92,7 @@ span_is(TorchPickleSpan x, const char *s)
 
 /* The directory: *dir, of *count entries. */
 static bool
-find_directory(TorchPickleSpan zip, TorchPickleSpan *dir, uint32_t *count, Err *e)
+find_directory(StrView zip, StrView *dir, uint32_t *count, Err *e)
 {
 	size_t		least = zip.n > END_SIZE + 65535 ? zip.n - END_SIZE - 65535 : 0;
 
@@ -114,7 +109,7 @@ find_directory(TorchPickleSpan zip, TorchPickleSpan *dir, uint32_t *count, Err *
 		from = u32_at(p + 16);
 		if (from > at || size > at - from)
 			return bad(e, "the archive's directory is broken");
-		*dir = (TorchPickleSpan) {zip.s + from, size};
+		*dir = (StrView) {zip.s + from, size};
 		return true;
 	}
 	return bad(e, "no archive");
@@ -122,7 +117,7 @@ find_directory(TorchPickleSpan zip, TorchPickleSpan *dir, uint32_t *count, Err *
 
 /* Is a path the first folder's, name and key? */
 static bool
-is_member(TorchPickleSpan path, const char *name, TorchPickleSpan key)
+is_member(StrView path, const char *name, StrView key)
 {
 	size_t		len = strlen(name);
 	const char *tail = memchr(path.s, '/', path.n);
@@ -133,10 +128,10 @@ is_member(TorchPickleSpan path, const char *name, TorchPickleSpan key)
 
 /* The first member of that name. */
 static bool
-find_member(TorchPickleSpan zip, const char *name, TorchPickleSpan key, TorchPickleSpan *out, Err *e)
+find_member(StrView zip, const char *name, StrView key, StrView *out, Err *e)
 {
 	uint32_t	count;
-	TorchPickleSpan dir;
+	StrView dir;
 
 	if (!find_directory(zip, &dir, &count, e))
 		return false;
@@ -151,7 +146,7 @@ find_member(TorchPickleSpan zip, const char *name, TorchPickleSpan key, TorchPic
 
 		if (size > dir.n)
 			break;
-		if (is_member((TorchPickleSpan) {found, n_name}, name, key))
+		if (is_member((StrView) {found, n_name}, name, key))
 		{
 			if (u16_at(dir.s + 10) != 0)
 				return bad(e, "the archive is compressed");
@@ -160,7 +155,7 @@ find_member(TorchPickleSpan zip, const char *name, TorchPickleSpan key, TorchPic
 			skip = (size_t) at + LOCAL_SIZE + u16_at(zip.s + at + 26) + u16_at(zip.s + at + 28);
 			if (skip > zip.n || stored > zip.n - skip)
 				break;
-			*out = (TorchPickleSpan) {zip.s + skip, stored};
+			*out = (StrView) {zip.s + skip, stored};
 			return true;
 		}
 		dir.s += size;
@@ -349,7 +344,7 @@ make_tensor(Pickle *k, const Value *t, Err *e)
 }
 
 static bool
-refuse_call(TorchPickleSpan name, Err *e)
+refuse_call(StrView name, Err *e)
 {
 	const char *line = memchr(name.s, '\n', name.n);
 	int			module = line - name.s < 60 ? (int) (line - name.s) : 60;
@@ -520,9 +515,9 @@ copy_elements(const Pickle *k, const char *from, size_t size, TorchTensor *out)
 bool
 torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e)
 {
-	TorchPickleSpan zip = {s, n};
-	TorchPickleSpan none = {"", 0};
-	TorchPickleSpan pkl,
+	StrView zip = {s, n};
+	StrView none = {"", 0};
+	StrView pkl,
 				order,
 				data;
 	Pickle	   *k = mem_zalloc(sizeof(Pickle));

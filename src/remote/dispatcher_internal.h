@@ -238,7 +238,7 @@ void		ask_late(PendingRequest *a);
 void		ask_drop(PendingRequest *a);
 void		ask_free(PendingRequest *a);
 /* Of the message: the last of a tag; n = 0 if there is none. */
-FieldSpan	ask_field(const PendingRequest *a, WireTag tag);
+StrView	ask_field(const PendingRequest *a, WireTag tag);
 
 /* call_group.c */
 /* False: the asks have got errors, or are back in the queue, alone. */
@@ -270,13 +270,13 @@ void		call_settle(UpstreamCall *c);
 /* Close and free it. */
 void		call_free(UpstreamCall *c);
 /* Those of the model's options, with its secret; there is room for `more`. */
-void		headers_begin(Headers *h, const ROptions *o, FieldSpan secret, int more);
+void		headers_begin(Headers *h, const ROptions *o, StrView secret, int more);
 /* Wiped. */
 void		headers_free(Headers *h);
 
 /* health_check.c */
 /* The model is asked: what its health checks need. */
-void		check_note(RModel *m, FieldSpan secret);
+void		check_note(RModel *m, StrView secret);
 /* What has been found out, and what is due. */
 void		check_turn(RModel *m);
 /* Close what may not be any more: hosts that aren't allowed, */
@@ -304,7 +304,7 @@ void		length_over(RModel *m, LengthAsked asked);
 
 /* remote_model.c */
 RModel	   *rmodel_get(Dispatcher *l, const RequestFields *w, Err *e);
-void		rmodel_forget(Dispatcher *l, uint32_t dboid, FieldSpan name, uint64_t hash);
+void		rmodel_forget(Dispatcher *l, uint32_t dboid, StrView name, uint64_t hash);
 void		rmodel_settings(RModel *m);
 /* A path of it, with the query; off_v1: beside "/v1". */
 void		rmodel_url(const RUrl *u, const char *path, bool off_v1, Buf *to);

@@ -107,7 +107,7 @@ start(Check *c)
 
 	pick_check_begin(&m->pick, c->url, l->now_us);
 	rmodel_url(&m->u[c->url], o->models_path, false, &url);
-	headers_begin(&h, o, (FieldSpan) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
+	headers_begin(&h, o, (StrView) {m->secret, m->secret != NULL ? strlen(m->secret) : 0}, 0);
 	q = (HttpRequest) {
 		.url = url.data,.get = true,.headers = h.v,.n_headers = h.n,
 			.deadline_us = l->now_us + (most < PICK_CHECK_MOST_US ? most : PICK_CHECK_MOST_US),
@@ -144,7 +144,7 @@ wipe(RModel *m)
 }
 
 void
-check_note(RModel *m, FieldSpan secret)
+check_note(RModel *m, StrView secret)
 {
 	size_t		n = m->secret != NULL ? strlen(m->secret) : 0;
 

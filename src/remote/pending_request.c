@@ -15,16 +15,16 @@
 #include "ipc_server/channel.h"
 #include "ipc/host_allowlist.h"
 
-FieldSpan
+StrView
 ask_field(const PendingRequest *a, WireTag tag)
 {
 	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
 	WireField	f;
-	FieldSpan	found = {NULL, 0};
+	StrView	found = {NULL, 0};
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == (int) tag)
-			found = (FieldSpan) {f.s, f.n};
+			found = (StrView) {f.s, f.n};
 	return found;
 }
 

@@ -18,7 +18,7 @@
 #define MOST_MODELS		256
 
 static bool
-same_span(FieldSpan a, FieldSpan b)
+same_span(StrView a, StrView b)
 {
 	return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
 }
@@ -140,7 +140,7 @@ rmodel_get(Dispatcher *l, const RequestFields *w, Err *e)
 
 	for (m = l->models; m != NULL; m = m->next)
 		if (m->hash == w->model_hash && m->dboid == w->dboid && !m->forgotten &&
-			same_span((FieldSpan) {m->name, strlen(m->name)}, w->model))
+			same_span((StrView) {m->name, strlen(m->name)}, w->model))
 			return m;
 	o = roptions_get(w, e);
 	if (o == NULL)
@@ -172,11 +172,11 @@ rmodel_get(Dispatcher *l, const RequestFields *w, Err *e)
 }
 
 void
-rmodel_forget(Dispatcher *l, uint32_t dboid, FieldSpan name, uint64_t hash)
+rmodel_forget(Dispatcher *l, uint32_t dboid, StrView name, uint64_t hash)
 {
 	for (RModel *m = l->models; m != NULL; m = m->next)
 		if (m->dboid == dboid && (hash == 0 || m->hash == hash) &&
-			(name.n == 0 || same_span((FieldSpan) {m->name, strlen(m->name)}, name)))
+			(name.n == 0 || same_span((StrView) {m->name, strlen(m->name)}, name)))
 			m->forgotten = true;
 	l->rested = false;			/* it is to be published */
 	rmodel_tidy(l);

@@ -183,7 +183,7 @@ headers_add(Headers *h, const char *name, const char *before, const char *value,
 }
 
 void
-headers_begin(Headers *h, const ROptions *o, FieldSpan secret, int more)
+headers_begin(Headers *h, const ROptions *o, StrView secret, int more)
 {
 	h->v = mem_alloc((size_t) (o->n_headers + 1 + more) * sizeof(*h->v));
 	h->n = 0;
@@ -209,8 +209,8 @@ static void
 make_headers(const UpstreamCall *c, Headers *h)
 {
 	const PendingRequest *a = c->job->asks[0];
-	FieldSpan	trace = ask_field(a, WTAG_TRACEPARENT);
-	FieldSpan	state = ask_field(a, WTAG_TRACESTATE);
+	StrView	trace = ask_field(a, WTAG_TRACEPARENT);
+	StrView	state = ask_field(a, WTAG_TRACESTATE);
 	char		id[64];
 
 	headers_begin(h, c->job->m->o, a->w.secret, 3);

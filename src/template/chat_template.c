@@ -443,7 +443,7 @@ cut_final(const Prepare *p, Buf *out, Buf *marks, size_t from, Err *e)
 /* ---- rendering ---- */
 
 static JVal
-read_list(Jin *j, const ChatText *t, const char *what)
+read_list(Jin *j, const StrView *t, const char *what)
 {
 	JVal		v = t->s != NULL ? jin_json_read(j, t->s, t->n, true) : jin_none();
 

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str_view.h"
 
 typedef struct ChatModel ChatModel;
 
@@ -45,21 +46,14 @@ bool		chat_takes_pairs(const ChatModel *c);
 bool		chat_check(const ChatModel *c, Err *e);
 void		chat_free(ChatModel *c);
 
-/* JSON texts; s = NULL: not given */
-typedef struct ChatText
-{
-	const char *s;
-	size_t		n;
-} ChatText;
-
 typedef struct ChatRequest
 {
-	ChatText	messages;
-	ChatText	tools;
-	ChatText	documents;
-	ChatText	kwargs;			/* variables by name; they win over special tokens */
-	ChatText	effort;			/* the variable reasoning_effort, text; kwargs win */
-	ChatText	source;			/* a template of the request's own, or the name of one of the model's */
+	StrView	messages;
+	StrView	tools;
+	StrView	documents;
+	StrView	kwargs;			/* variables by name; they win over special tokens */
+	StrView	effort;			/* the variable reasoning_effort, text; kwargs win */
+	StrView	source;			/* a template of the request's own, or the name of one of the model's */
 	ChatFormat	format;
 	bool		add_generation_prompt;
 	bool		continue_final_message;

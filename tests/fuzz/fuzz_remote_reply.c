@@ -88,7 +88,7 @@ static const SceneKind scenes[] = {
 static void
 make(Scene *s, const SceneKind *k)
 {
-	static FieldSpan choice[1];
+	static StrView choice[1];
 
 	scene_init(s, k->kind, k->shape);
 	scene_forget(s);

@@ -95,14 +95,14 @@ take(void *ctx, Req *r, const ReqEvent *ev)
 static void
 ask(Core *c, const Line *lines, int n_choices, Got *g)
 {
-	PoolText	choices[MAX_CHOICES];
+	StrView	choices[MAX_CHOICES];
 	PoolRequest pr = {.task = PT_LOGPROBS, .text = {lines[0].prompt, lines[0].prompt_len}, .choices = choices,
 		.n_choices = n_choices, .add_special = true};
 	ReqSpec		spec = {.id = 1, .sink = take, .sink_ctx = g, .pool = {.task = PT_LOGPROBS}};
 
 	*g = (Got) {0};
 	for (int i = 0; i < n_choices; i++)
-		choices[i] = (PoolText) {lines[i].more, lines[i].more_len};
+		choices[i] = (StrView) {lines[i].more, lines[i].more_len};
 	if (!choices_make(core_tok(c), core_info(c)->vocab_size, core_max_model_len(c), &pr, &spec.pool, &g->err))
 	{
 		poolspec_free(&spec.pool);

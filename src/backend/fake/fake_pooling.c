@@ -44,7 +44,7 @@ in_word(char c)
 
 /* The next word from *at on; false: there is none. */
 static bool
-next_word(PoolText text, size_t *at, PoolText *word)
+next_word(StrView text, size_t *at, StrView *word)
 {
 	while (*at < text.n && !in_word(text.s[*at]))
 		(*at)++;
@@ -56,7 +56,7 @@ next_word(PoolText text, size_t *at, PoolText *word)
 }
 
 static bool
-same_word(PoolText a, const char *b, size_t n)
+same_word(StrView a, const char *b, size_t n)
 {
 	if (a.n != n)
 		return false;
@@ -67,7 +67,7 @@ same_word(PoolText a, const char *b, size_t n)
 }
 
 static uint32_t
-word_hash(PoolText w)
+word_hash(StrView w)
 {
 	uint32_t	h = 2166136261u;	/* FNV-1a */
 
@@ -77,7 +77,7 @@ word_hash(PoolText w)
 }
 
 static bool
-is_one_of(PoolText w, const char *const *list)
+is_one_of(StrView w, const char *const *list)
 {
 	for (; *list != NULL; list++)
 		if (same_word(w, *list, strlen(*list)))
@@ -86,10 +86,10 @@ is_one_of(PoolText w, const char *const *list)
 }
 
 static bool
-has_word(PoolText text, PoolText word)
+has_word(StrView text, StrView word)
 {
 	size_t		at = 0;
-	PoolText w;
+	StrView w;
 
 	while (next_word(text, &at, &w))
 		if (same_word(w, word.s, word.n))
@@ -98,7 +98,7 @@ has_word(PoolText text, PoolText word)
 }
 
 /* A sequence's bytes, owned by the caller. */
-static PoolText
+static StrView
 seq_text(const PoolSeq *s)
 {
 	char	   *t = mem_alloc(s->ids.len + 1);
@@ -106,7 +106,7 @@ seq_text(const PoolSeq *s)
 	for (size_t i = 0; i < s->ids.len; i++)
 		t[i] = (char) s->ids.data[i];
 	t[s->ids.len] = '\0';
-	return (PoolText) {t, s->ids.len};
+	return (StrView) {t, s->ids.len};
 }
 
 char *
@@ -117,7 +117,7 @@ fakepool_text(const PoolSpec *s)
 	buf_addstr(&b, "");
 	for (int i = 0; i < s->n_seqs; i++)
 	{
-		PoolText t = seq_text(&s->seqs[i]);
+		StrView t = seq_text(&s->seqs[i]);
 
 		if (i > 0)
 			buf_addc(&b, '\n');
@@ -131,7 +131,7 @@ fakepool_text(const PoolSpec *s)
 
 typedef struct FakePoolingPiece
 {
-	PoolText text;			/* n = 0: a special token */
+	StrView text;			/* n = 0: a special token */
 	int			from,
 				to;				/* characters in the text */
 } FakePoolingPiece;
@@ -160,11 +160,11 @@ count_chars(const char *s, const char *end)
 }
 
 static Pieces
-pieces_of(PoolText text)
+pieces_of(StrView text)
 {
 	Pieces		all = {0};
 	size_t		at = 0;
-	PoolText w;
+	StrView w;
 
 	add_piece(&all, (FakePoolingPiece) {0});
 	while (next_word(text, &at, &w))
@@ -223,7 +223,7 @@ check(unsigned tasks, const PoolRequest *pr, Err *e)
 		err_set(e, ERR_INVALID, "dimensions must be at most %d", FAKE_WIDTH);
 		return err_detail(e, "parameter=dimensions, value=%d", pr->dimensions);
 	}
-	if (pr->prompt_name.n > 0 && !same_word((PoolText) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
+	if (pr->prompt_name.n > 0 && !same_word((StrView) {pr->prompt_name.s, pr->prompt_name.n}, "query", 5))
 	{
 		err_set(e, ERR_INVALID, "the model has no prompt \"%.*s\"", (int) pr->prompt_name.n,
 				pr->prompt_name.s);
@@ -235,7 +235,7 @@ check(unsigned tasks, const PoolRequest *pr, Err *e)
 
 /* One text, its prefixes before it, as one sequence or chunks. */
 static bool
-add_text(int max_len, const PoolRequest *pr, PoolText text, bool prefixed, PoolSpec *out, Err *e)
+add_text(int max_len, const PoolRequest *pr, StrView text, bool prefixed, PoolSpec *out, Err *e)
 {
 	Buf			b = {0};
 	size_t		most = (size_t) max_len;
@@ -294,7 +294,7 @@ add_choices(int max_len, const PoolRequest *pr, PoolSpec *out, Err *e)
 		if (pr->n_choices > 0 && pr->choices[i].n == 0)
 			ok = refuse(e, "choice", "a choice must not be empty");
 		else
-			ok = add_text(max_len, pr, (PoolText) {b.data, b.len}, false, out, e);
+			ok = add_text(max_len, pr, (StrView) {b.data, b.len}, false, out, e);
 		buf_free(&b);
 		if (!ok)
 			return false;
@@ -308,7 +308,7 @@ put_offsets(const PoolSpec *out, PoolExtra *extra)
 {
 	for (int i = 0; i < out->n_seqs; i++)
 	{
-		PoolText t = seq_text(&out->seqs[i]);
+		StrView t = seq_text(&out->seqs[i]);
 		Pieces		all = pieces_of(t);
 
 		for (int k = 0; k < all.n; k++)
@@ -326,7 +326,7 @@ put_offsets(const PoolSpec *out, PoolExtra *extra)
 bool
 fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
 {
-	PoolText	text = pr->text;
+	StrView	text = pr->text;
 	Buf			ids = {0};
 	bool		ok;
 
@@ -337,7 +337,7 @@ fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out,
 	for (size_t i = 0; i < pr->ids.len; i++)
 		buf_addc(&ids, (char) pr->ids.data[i]);
 	if (pr->ids.len > 0)
-		text = (PoolText) {ids.data, ids.len};
+		text = (StrView) {ids.data, ids.len};
 	if (pr->task == PT_LOGPROBS)
 		ok = add_choices(max_len, pr, out, e);
 	else
@@ -358,7 +358,7 @@ fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out,
 /* ---- answers ---- */
 
 static void
-add_vector(PoolText word, float *v)
+add_vector(StrView word, float *v)
 {
 	uint32_t	h = word_hash(word);
 
@@ -367,10 +367,10 @@ add_vector(PoolText word, float *v)
 }
 
 static void
-bag(PoolText text, float *v)
+bag(StrView text, float *v)
 {
 	size_t		at = 0;
-	PoolText w;
+	StrView w;
 	bool		any = false;
 
 	while (next_word(text, &at, &w))
@@ -383,10 +383,10 @@ bag(PoolText text, float *v)
 }
 
 static void
-judge(PoolText text, int *kind, int *unkind, int *words)
+judge(StrView text, int *kind, int *unkind, int *words)
 {
 	size_t		at = 0;
-	PoolText w;
+	StrView w;
 
 	*kind = *unkind = *words = 0;
 	while (next_word(text, &at, &w))
@@ -417,7 +417,7 @@ label_piece(const Pieces *all, int k, float *v)
 }
 
 static void
-answer_tokens(const PoolSpec *s, PoolText text, FakePooled *out)
+answer_tokens(const PoolSpec *s, StrView text, FakePooled *out)
 {
 	Pieces		all = pieces_of(text);
 	int			width = s->task == PT_TOKEN_EMBED ? FAKE_WIDTH : 4;
@@ -444,7 +444,7 @@ answer_tokens(const PoolSpec *s, PoolText text, FakePooled *out)
 
 /* A row for each step_tag byte: of the words before it; else one, of all words. */
 static void
-answer_reward(const PoolSpec *s, PoolText text, FakePooled *out)
+answer_reward(const PoolSpec *s, StrView text, FakePooled *out)
 {
 	int			kind,
 				unkind,
@@ -457,7 +457,7 @@ answer_reward(const PoolSpec *s, PoolText text, FakePooled *out)
 	{
 		if (s->step_tag >= 0 ? i == text.n || (unsigned char) text.s[i] != s->step_tag : i < text.n)
 			continue;
-		judge((PoolText) {text.s, i}, &kind, &unkind, &words);
+		judge((StrView) {text.s, i}, &kind, &unkind, &words);
 		for (int j = 0; j < out->width; j++)
 			out->values[out->n_rows * out->width + j] = (float) (kind - unkind) + (float) words / 10 +
 				(s->columns.len > 0 ? (float) s->columns.data[j] : 0);
@@ -476,14 +476,14 @@ answer_choices(const PoolSpec *s, FakePooled *out)
 	for (int i = 0; i < s->n_seqs; i++)
 	{
 		const PoolSeq *q = &s->seqs[i];
-		PoolText text = seq_text(q);
+		StrView text = seq_text(q);
 		size_t		from = (size_t) q->scored_at;
 		size_t		at = from;
-		PoolText w;
+		StrView w;
 		bool		likely = s->join == PJ_CHOICES;
 
 		while (likely && next_word(text, &at, &w))
-			likely = has_word((PoolText) {text.s, from}, w);
+			likely = has_word((StrView) {text.s, from}, w);
 		out->values = mem_realloc(out->values, ((size_t) n + text.n) * sizeof(float));
 		for (size_t k = from; k < text.n; k++)
 			out->values[n++] = likely ? -0.125f : -0.25f * (float) (1 + (unsigned char) text.s[k] % 7);
@@ -496,7 +496,7 @@ answer_choices(const PoolSpec *s, FakePooled *out)
 
 /* One row of all sequences' words. */
 static void
-answer_text(const PoolSpec *s, PoolText text, FakePooled *out)
+answer_text(const PoolSpec *s, StrView text, FakePooled *out)
 {
 	int			kind,
 				unkind,
@@ -526,7 +526,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 
 	for (int i = 0; i < 2; i++)
 	{
-		PoolText t = seq_text(&s->seqs[i]);
+		StrView t = seq_text(&s->seqs[i]);
 
 		bag(t, v[i]);
 		(void) pool_finish(PA_LENGTH1, 0, v[i], FAKE_WIDTH);
@@ -542,7 +542,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 void
 fakepool_answer(const PoolSpec *s, FakePooled *out)
 {
-	PoolText text;
+	StrView text;
 
 	memset(out, 0, sizeof(*out));
 	if (s->task == PT_LOGPROBS)

@@ -72,7 +72,7 @@ find_head(LoglikelihoodInputsMaker *m, Err *e)
 /* The first n bytes of the prompt, and a continuation; marked: neither a user's prompt nor a
  * continuation can spell a special token in a chat. */
 static bool
-encode(LoglikelihoodInputsMaker *m, size_t n, PoolText more, IntVec *out, Err *e)
+encode(LoglikelihoodInputsMaker *m, size_t n, StrView more, IntVec *out, Err *e)
 {
 	if (m->pr->text.s == NULL)
 	{
@@ -227,7 +227,7 @@ make_choices(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 		return err_set(e, ERR_TOO_LONG, "prompt of %zu bytes is too long for %d choices", pr->text.n,
 					   pr->n_choices);
 	out->seqs = mem_zalloc((size_t) pr->n_choices * sizeof(PoolSeq));
-	if (!encode(m, context_bytes(pr), (PoolText) {0}, &m->context, e) || !encode_choices(m, out, e) ||
+	if (!encode(m, context_bytes(pr), (StrView) {0}, &m->context, e) || !encode_choices(m, out, e) ||
 		!share_prompt(m, out, e))
 		return false;
 	out->join = PJ_CHOICES;
@@ -246,7 +246,7 @@ make_text(LoglikelihoodInputsMaker *m, PoolSpec *out, Err *e)
 	out->seqs[0] = (PoolSeq) {.type1_at = INT_MAX, .scored_at = 1};
 	out->n_seqs = 1;
 	out->join = PJ_ONE;
-	if (!encode(m, m->pr->text.n, (PoolText) {0}, &out->seqs[0].ids, e))
+	if (!encode(m, m->pr->text.n, (StrView) {0}, &out->seqs[0].ids, e))
 		return false;
 	if (out->seqs[0].ids.len < 2)
 		return bad_input(e, "input", out->seqs[0].ids.len == 0 ? "input has no tokens" :

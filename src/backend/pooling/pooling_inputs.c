@@ -156,7 +156,7 @@ check_params(const PoolingInputsMaking *k)
 /* What stands before a text. */
 typedef struct Before
 {
-	PoolText	text;
+	StrView	text;
 	int32_t		first;			/* a token that stands first, -1 = none */
 	PoolSide	side;			/* what the text then is */
 } Before;
@@ -192,7 +192,7 @@ static bool
 named_prompt(const PoolingInputsMaking *k, Before *out)
 {
 	const PoolModel *m = k->m;
-	PoolText	name = k->pr->prompt_name;
+	StrView	name = k->pr->prompt_name;
 	int			at = poolmodel_prompt(m, name.s, name.n);
 	Buf			names = {0};
 
@@ -248,7 +248,7 @@ add_seq(PoolSpec *out)
 }
 
 static size_t
-count_chars(PoolText t)
+count_chars(StrView t)
 {
 	size_t		n = 0;
 
@@ -265,7 +265,7 @@ wants_offsets(const PoolingInputsMaking *k)
 }
 
 static bool
-encode(const PoolingInputsMaking *k, PoolText text, IntVec *out, IntVec *offsets)
+encode(const PoolingInputsMaking *k, StrView text, IntVec *out, IntVec *offsets)
 {
 	const char *s = text.n > 0 ? text.s : "";
 
@@ -277,7 +277,7 @@ encode(const PoolingInputsMaking *k, PoolText text, IntVec *out, IntVec *offsets
 /* Ids of a text and what is before it, without what stands around.  offsets: where they stand in the
  * text alone, what is before it has none; may be NULL. */
 static bool
-content(const PoolingInputsMaking *k, Before before, PoolText text, IntVec *out, IntVec *offsets)
+content(const PoolingInputsMaking *k, Before before, StrView text, IntVec *out, IntVec *offsets)
 {
 	int32_t		chars = (int32_t) count_chars(before.text);
 	Buf			b = {0};
@@ -294,7 +294,7 @@ content(const PoolingInputsMaking *k, Before before, PoolText text, IntVec *out,
 	buf_reserve(&b, before.text.n + text.n + 1);
 	buf_add(&b, before.text.s, before.text.n);
 	buf_add(&b, text.s, text.n);
-	ok = encode(k, (PoolText) {b.data, b.len}, out, offsets);
+	ok = encode(k, (StrView) {b.data, b.len}, out, offsets);
 	for (size_t i = before.first >= 0 ? 2 : 0; offsets != NULL && i < offsets->len; i++)
 		offsets->data[i] = offsets->data[i] > chars ? offsets->data[i] - chars : 0;
 	buf_free(&b);
@@ -385,7 +385,7 @@ tokens_before(const PoolingInputsMaking *k, Before before, int *out)
 	IntVec		ids = {0};
 	IntVec		whole = {0};
 	IntVec		types = {0};
-	bool		ok = content(k, before, (PoolText) {0}, &ids, NULL);
+	bool		ok = content(k, before, (StrView) {0}, &ids, NULL);
 
 	tok_wrap(k->m->tok, &ids, NULL, k->pr->add_special, &whole, &types);
 	*out = (int) whole.len;
@@ -499,7 +499,7 @@ finish_seqs(const PoolingInputsMaking *k, Before before, int first, size_t lead,
 
 /* One text. */
 static bool
-make_text(const PoolingInputsMaking *k, Before before, PoolText text)
+make_text(const PoolingInputsMaking *k, Before before, StrView text)
 {
 	IntVec		ids = {0};
 	IntVec		offsets = {0};
@@ -568,7 +568,7 @@ make_ids(const PoolingInputsMaking *k)
 /* ---- pairs through a template ---- */
 
 static void
-add_message(JsonOut *j, const char *role, PoolText text)
+add_message(JsonOut *j, const char *role, StrView text)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "role", role);
@@ -590,7 +590,7 @@ pair_template(const PoolingInputsMaking *k)
 
 /* The template's text of a pair, as tokens. */
 static bool
-render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction, PoolText document,
+render(const PoolingInputsMaking *k, const ChatModel *template, StrView instruction, StrView document,
 	   IntVec *out)
 {
 	Buf			messages = {0};
@@ -629,7 +629,7 @@ render(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruc
 
 /* The document without its last tokens, `most` of them left. */
 static bool
-cut_text(const PoolingInputsMaking *k, PoolText *text, size_t most)
+cut_text(const PoolingInputsMaking *k, StrView *text, size_t most)
 {
 	IntVec		ids = {0};
 	IntVec		offsets = {0};
@@ -647,10 +647,10 @@ cut_text(const PoolingInputsMaking *k, PoolText *text, size_t most)
 
 /* If it is to be cut, the document is: all else is the template's. */
 static bool
-make_by_template(const PoolingInputsMaking *k, const ChatModel *template, PoolText instruction)
+make_by_template(const PoolingInputsMaking *k, const ChatModel *template, StrView instruction)
 {
 	PoolSeq    *s = add_seq(k->out);
-	PoolText	document = k->pr->pair;
+	StrView	document = k->pr->pair;
 	bool		ok = render(k, template, instruction, document, &s->ids);
 
 	/* what is left may be cut into tokens otherwise: a second time, or a third */

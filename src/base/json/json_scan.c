@@ -146,18 +146,18 @@ next_item(JsonMembers *m, char end)
 }
 
 static bool
-take_value(JsonMembers *m, JsonSpan *value)
+take_value(JsonMembers *m, StrView *value)
 {
 	const char *at = m->p;
 
 	if (!skip_value(m))
 		return false;
-	*value = (JsonSpan) {at, (size_t) (m->p - at)};
+	*value = (StrView) {at, (size_t) (m->p - at)};
 	return true;
 }
 
 int
-json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value)
+json_member(JsonMembers *m, StrView *key, StrView *value)
 {
 	int			got = next_item(m, '}');
 	const char *at = m->p;
@@ -166,7 +166,7 @@ json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value)
 		return got;
 	if (at >= m->end || *at != '"' || !skip_string(m))
 		return -1;
-	*key = (JsonSpan) {at + 1, (size_t) (m->p - at) - 2};
+	*key = (StrView) {at + 1, (size_t) (m->p - at) - 2};
 	if (!skip_char(m, ':'))
 		return -1;
 	skip_space(m);
@@ -181,7 +181,7 @@ json_elements(JsonMembers *m, const char *s, size_t n)
 }
 
 int
-json_element(JsonMembers *m, JsonSpan *value)
+json_element(JsonMembers *m, StrView *value)
 {
 	int			got = next_item(m, ']');
 

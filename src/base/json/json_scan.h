@@ -12,18 +12,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/str_view.h"
+
 /*
  * At least as many as there are values in the text, or in as much of it as is JSON; ends
  * when there are more than max.
  */
 size_t		json_values(const char *s, size_t n, size_t max);
-
-/* A part of a JSON text, as it is written there. */
-typedef struct JsonSpan
-{
-	const char *s;
-	size_t		n;
-} JsonSpan;
 
 /* Where the reading of an object, or an array, stands. */
 typedef struct JsonMembers
@@ -40,9 +35,9 @@ bool		json_members(JsonMembers *m, const char *s, size_t n);
  * JSON.  The key is without its quotes, and its escapes are not undone.  A value's own inside isn't
  * looked at but for where it ends.
  */
-int			json_member(JsonMembers *m, JsonSpan *key, JsonSpan *value);
+int			json_member(JsonMembers *m, StrView *key, StrView *value);
 /* The same of an array's elements. */
 bool		json_elements(JsonMembers *m, const char *s, size_t n);
-int			json_element(JsonMembers *m, JsonSpan *value);
+int			json_element(JsonMembers *m, StrView *value);
 
 #endif

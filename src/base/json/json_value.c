@@ -18,7 +18,7 @@
 /* ---- values ---- */
 
 char
-json_kind(JsonSpan v)
+json_kind(StrView v)
 {
 	if (v.s == NULL || v.n == 0)
 		return 'n';
@@ -26,25 +26,25 @@ json_kind(JsonSpan v)
 }
 
 bool
-json_fields(JsonSpan v, const char *const *names, int n, JsonSpan *out)
+json_fields(StrView v, const char *const *names, int n, StrView *out)
 {
 	JsonMembers m;
-	JsonSpan	key;
-	JsonSpan	value;
+	StrView	key;
+	StrView	value;
 
 	for (int i = 0; i < n; i++)
-		out[i] = (JsonSpan) {NULL, 0};
+		out[i] = (StrView) {NULL, 0};
 	if (v.s == NULL || !json_members(&m, v.s, v.n))
 		return false;
 	while (json_member(&m, &key, &value) > 0)
 		for (int i = 0; i < n; i++)
 			if (key.n == strlen(names[i]) && memcmp(key.s, names[i], key.n) == 0)
-				out[i] = json_kind(value) == 'n' ? (JsonSpan) {NULL, 0} : value;
+				out[i] = json_kind(value) == 'n' ? (StrView) {NULL, 0} : value;
 	return true;
 }
 
 bool
-json_text(JsonSpan v, Buf *out)
+json_text(StrView v, Buf *out)
 {
 	size_t		len;
 
@@ -60,7 +60,7 @@ json_text(JsonSpan v, Buf *out)
 }
 
 bool
-json_is(JsonSpan v, const char *word)
+json_is(StrView v, const char *word)
 {
 	size_t		n = strlen(word);
 
@@ -117,7 +117,7 @@ json_to_double(const char *s, size_t n)
 
 /* Behind it the text may end, and strtod() would read on: so it is copied. */
 bool
-json_num(JsonSpan v, double *out)
+json_num(StrView v, double *out)
 {
 	char		copy[128];
 
@@ -130,7 +130,7 @@ json_num(JsonSpan v, double *out)
 }
 
 bool
-json_whole(JsonSpan v, int64_t low, int64_t high, int64_t *out)
+json_whole(StrView v, int64_t low, int64_t high, int64_t *out)
 {
 	double		x;
 
@@ -142,7 +142,7 @@ json_whole(JsonSpan v, int64_t low, int64_t high, int64_t *out)
 }
 
 bool
-json_floats(JsonSpan v, Buf *out)
+json_floats(StrView v, Buf *out)
 {
 	const char *s = v.s;
 	const char *end = v.s + v.n;
@@ -161,7 +161,7 @@ json_floats(JsonSpan v, Buf *out)
 			return true;
 		for (from = s; s < end && *s != ',' && *s != ']' && *s > ' ';)
 			s++;
-		if (s == from || s == end || json_kind((JsonSpan) {from, 1}) != '0')
+		if (s == from || s == end || json_kind((StrView) {from, 1}) != '0')
 			return false;
 		x = (float) json_to_double(from, (size_t) (s - from));
 		if (!isfinite(x))

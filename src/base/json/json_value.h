@@ -16,30 +16,30 @@
 /*
  * What begins the value: one of { [ " 0 (a number) t f n, or 'n' too for a value that is absent (s = NULL).
  */
-char		json_kind(JsonSpan v);
+char		json_kind(StrView v);
 
 /*
  * The members of these names, the last one of each counts; one that is absent or null becomes {NULL, 0}.
  * False: v is no object (all are absent then).
  */
-bool		json_fields(JsonSpan v, const char *const *names, int n, JsonSpan *out);
+bool		json_fields(StrView v, const char *const *names, int n, StrView *out);
 
 /*
  * A string's text behind what is in `out`.  False: no string, a half of a surrogate pair, or U+0000, which
  * no text of SQL can have.
  */
-bool		json_text(JsonSpan v, Buf *out);
-bool		json_is(JsonSpan v, const char *word);	/* a string without escapes */
+bool		json_text(StrView v, Buf *out);
+bool		json_is(StrView v, const char *word);	/* a string without escapes */
 /* A whole number of low .. high. */
-bool		json_whole(JsonSpan v, int64_t low, int64_t high, int64_t *out);
+bool		json_whole(StrView v, int64_t low, int64_t high, int64_t *out);
 /* The number at s, of n bytes, infinite beyond a double's; the byte behind it is none that a number has. */
 double		json_to_double(const char *s, size_t n);
 /* A finite number. */
-bool		json_num(JsonSpan v, double *out);
+bool		json_num(StrView v, double *out);
 /*
  * The array's numbers as floats behind what is in `out`; false: not an array, or one that is no number, or
  * not finite as a float.
  */
-bool		json_floats(JsonSpan v, Buf *out);
+bool		json_floats(StrView v, Buf *out);
 
 #endif

@@ -101,7 +101,7 @@ reply_bad(const DecodedReply *r, Err *e, const char *fmt,...)
 }
 
 static bool
-usage_field(JsonSpan v, int64_t *out, Err *e)
+usage_field(StrView v, int64_t *out, Err *e)
 {
 	if (json_kind(v) == 'n' || json_whole(v, 0, INT32_MAX, out))
 		return true;
@@ -109,7 +109,7 @@ usage_field(JsonSpan v, int64_t *out, Err *e)
 }
 
 bool
-reply_read_usage(JsonSpan v, RUsage *u, Err *e)
+reply_read_usage(StrView v, RUsage *u, Err *e)
 {
 	/* of Anthropic's messages and OpenAI's responses, too */
 	static const char *const names[] = {
@@ -119,8 +119,8 @@ reply_read_usage(JsonSpan v, RUsage *u, Err *e)
 	};
 	static const char *const cached[] = {"cached_tokens"};
 	static const char *const reasoning[] = {"reasoning_tokens"};
-	JsonSpan	f[11];
-	JsonSpan	d[1];
+	StrView	f[11];
+	StrView	d[1];
 	int64_t		total = -1;
 
 	if (!json_fields(v, names, 11, f))
@@ -263,14 +263,14 @@ typedef struct EventFor
 } EventFor;
 
 /* Without white space at its ends. */
-static JsonSpan
+static StrView
 trimmed(const char *s, size_t n)
 {
 	while (n > 0 && strchr(" \t\r\n", *s) != NULL)
 		s++, n--;
 	while (n > 0 && strchr(" \t\r\n", s[n - 1]) != NULL)
 		n--;
-	return (JsonSpan) {s, n};
+	return (StrView) {s, n};
 }
 
 static bool

@@ -25,7 +25,7 @@ static const char *const last_types[] = {"message_stop", "response.completed", "
 
 /* v with the model's name in place of what stands at `at`, if that is a string. */
 static void
-renamed(const DecodedReply *r, JsonSpan v, JsonSpan at, Buf *out)
+renamed(const DecodedReply *r, StrView v, StrView at, Buf *out)
 {
 	const RequestFields *a = r->asks[0];
 	JsonOut		j = {.b = out};
@@ -48,15 +48,15 @@ renamed(const DecodedReply *r, JsonSpan v, JsonSpan at, Buf *out)
  * counted here, and so hidden from an caller who didn't.
  */
 static bool
-is_hidden(const DecodedReply *r, const JsonSpan *f)
+is_hidden(const DecodedReply *r, const StrView *f)
 {
 	static const char *const options[] = {"stream_options"};
 	static const char *const usage[] = {"include_usage"};
-	JsonSpan	body = {r->asks[0]->api_body.s, r->asks[0]->api_body.n};
-	JsonSpan	o;
-	JsonSpan	u;
+	StrView	body = {r->asks[0]->api_body.s, r->asks[0]->api_body.n};
+	StrView	o;
+	StrView	u;
 	JsonMembers m;
-	JsonSpan	choice;
+	StrView	choice;
 
 	if (f[A_USAGE].s == NULL || json_kind(f[A_CHOICES]) != '[' ||
 		!json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
@@ -66,11 +66,11 @@ is_hidden(const DecodedReply *r, const JsonSpan *f)
 
 /* Reads what we want to know of a body or event, and writes it with our name; nothing, if it is hidden. */
 static bool
-take(DecodedReply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
+take(DecodedReply *r, RPart *p, StrView v, Buf *out, Err *e)
 {
 	static const char *const inner[] = {"model", "usage"};
-	JsonSpan	f[A_N];
-	JsonSpan	in[2] = {{NULL, 0}, {NULL, 0}};
+	StrView	f[A_N];
+	StrView	in[2] = {{NULL, 0}, {NULL, 0}};
 
 	if (!json_fields(v, names, A_N, f))
 		return reply_bad(r, e, "is no object");
@@ -90,7 +90,7 @@ take(DecodedReply *r, RPart *p, JsonSpan v, Buf *out, Err *e)
 }
 
 static bool
-api_event(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+api_event(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	Buf			json = {0};
 	Buf			b = {0};
@@ -114,7 +114,7 @@ api_stream_end(DecodedReply *r, RPart *p, Err *e)
 }
 
 static bool
-api_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+api_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	buf_reset(&p->floats);
 	return take(r, p, v, &p->floats, e);

@@ -76,7 +76,7 @@ reply_clean(Buf *out, const char *s, size_t n, size_t max)
  * other; 0: they aren't.
  */
 static size_t
-secret_at(const char *s, size_t n, FieldSpan secret)
+secret_at(const char *s, size_t n, StrView secret)
 {
 	size_t		at = 0;
 
@@ -104,7 +104,7 @@ secret_at(const char *s, size_t n, FieldSpan secret)
  * s, with MASK for each occurrence of the secret; of what is more than is told, no more than its beginning.
  */
 static void
-add_masked(Buf *out, const char *s, size_t n, FieldSpan secret)
+add_masked(Buf *out, const char *s, size_t n, StrView secret)
 {
 	while (n > 0 && out->len < MAX_TOLD + 8)
 	{
@@ -122,12 +122,12 @@ add_masked(Buf *out, const char *s, size_t n, FieldSpan secret)
 
 /* FastAPI's list of what is wrong. */
 static void
-add_list(JsonSpan v, Buf *out)
+add_list(StrView v, Buf *out)
 {
 	static const char *const names[] = {"msg", "loc"};
 	JsonMembers m;
-	JsonSpan	item;
-	JsonSpan	f[2];
+	StrView	item;
+	StrView	f[2];
 
 	if (!json_elements(&m, v.s, v.n))
 		return;
@@ -150,11 +150,11 @@ add_list(JsonSpan v, Buf *out)
  * *status.
  */
 static void
-add_message(JsonSpan v, int depth, Buf *out, int *status)
+add_message(StrView v, int depth, Buf *out, int *status)
 {
 	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg",
 										"type"};
-	JsonSpan	f[7];
+	StrView	f[7];
 	int64_t		code;
 
 	if (json_kind(v) == '"')
@@ -203,7 +203,7 @@ says_too_long(const Buf *text)
 /* ---- what it means ---- */
 
 static void
-set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, Err *e)
+set_by_status(int status, const Buf *said, const ROptions *o, StrView secret, Err *e)
 {
 	const char *name = o->name;
 
@@ -245,7 +245,7 @@ set_by_status(int status, const Buf *said, const ROptions *o, FieldSpan secret, 
  * more.
  */
 static void
-make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, FieldSpan secret,
+make_error(int status, int means, const Buf *said, const ROptions *o, const char *url, StrView secret,
 		   Err *e)
 {
 	Buf			masked = {0};
@@ -275,7 +275,7 @@ make_error(int status, int means, const Buf *said, const ROptions *o, const char
 }
 
 void
-reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret,
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, StrView secret,
 			Err *e)
 {
 	Buf			said = {0};
@@ -287,7 +287,7 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 	while (n > 0 && isspace((unsigned char) body[n - 1]))
 		n--;
 	if (n > 0 && n <= MAX_READ && (*body == '{' || *body == '[') && reply_check(body, n, &why))
-		add_message((JsonSpan) {body, n}, 0, &said, &code);
+		add_message((StrView) {body, n}, 0, &said, &code);
 	else if (n > 0 && *body != '<')
 		buf_add(&said, body, n < MAX_READ ? n : MAX_READ);
 	make_error(status, status == 400 && code == 501 ? 501 : status, &said, o, url, secret, e);
@@ -295,13 +295,13 @@ reply_error(int status, const char *body, size_t n, const ROptions *o, const cha
 }
 
 bool
-reply_refused(const DecodedReply *r, JsonSpan error, Err *e)
+reply_refused(const DecodedReply *r, StrView error, Err *e)
 {
 	Buf			said = {0};
 	int			status = 500;
 
 	add_message(error, 0, &said, &status);
-	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (FieldSpan) {NULL, 0}, e);
+	make_error(status, status, &said, r->o, NULL, r->n > 0 ? r->asks[0]->secret : (StrView) {NULL, 0}, e);
 	buf_free(&said);
 	return false;
 }

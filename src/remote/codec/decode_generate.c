@@ -117,7 +117,7 @@ gen_forget(RPart *p)
 
 /* A string, or null, behind what has come. */
 static bool
-add_text(const DecodedReply *r, Gen *g, JsonSpan v, const char *what, Buf *out, Err *e)
+add_text(const DecodedReply *r, Gen *g, StrView v, const char *what, Buf *out, Err *e)
 {
 	size_t		before = out->len;
 
@@ -133,12 +133,12 @@ add_text(const DecodedReply *r, Gen *g, JsonSpan v, const char *what, Buf *out, 
 
 /* A message's content may be a list of parts: {"type": "text", "text": ...}, or a model's thoughts. */
 static bool
-add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bool thoughts, Err *e)
+add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, bool thoughts, Err *e)
 {
 	static const char *const names[] = {"type", "text", "thinking"};
 	JsonMembers m;
-	JsonSpan	part;
-	JsonSpan	f[3];
+	StrView	part;
+	StrView	f[3];
 	bool		ok = json_elements(&m, v.s, v.n);
 
 	while (ok && json_element(&m, &part) > 0)
@@ -158,7 +158,7 @@ add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bo
 
 /* A text that comes once, or the same again. */
 static bool
-set_once(const DecodedReply *r, JsonSpan v, const char *what, Buf *out, Err *e)
+set_once(const DecodedReply *r, StrView v, const char *what, Buf *out, Err *e)
 {
 	Buf			b = {0};
 	bool		ok = json_kind(v) == 'n' || json_text(v, &b);
@@ -175,7 +175,7 @@ set_once(const DecodedReply *r, JsonSpan v, const char *what, Buf *out, Err *e)
 
 /* Which of the answer's calls a piece belongs to: its index says so, else each one that has an id is new. */
 static bool
-find_call(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan index, JsonSpan id, int place,
+find_call(const DecodedReply *r, DecodeGenerateChoice *c, StrView index, StrView id, int place,
 		  bool delta, ToolCall **out, Err *e)
 {
 	int64_t		i = !delta ? place : id.s != NULL || c->n_calls == 0 ? c->n_calls : c->n_calls - 1;
@@ -194,14 +194,14 @@ find_call(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan index, JsonSp
 }
 
 static bool
-add_calls(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bool delta, Err *e)
+add_calls(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, bool delta, Err *e)
 {
 	static const char *const names[] = {"index", "id", "function"};
 	static const char *const inner[] = {"name", "arguments"};
 	JsonMembers m;
-	JsonSpan	call;
-	JsonSpan	f[3];
-	JsonSpan	fn[2];
+	StrView	call;
+	StrView	f[3];
+	StrView	fn[2];
 	ToolCall   *t = NULL;
 
 	if (json_kind(v) == 'n')
@@ -317,7 +317,7 @@ is_failure(const Buf *finish)
 }
 
 static bool
-take_end(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan finish, JsonSpan stop, Err *e)
+take_end(const DecodedReply *r, DecodeGenerateChoice *c, StrView finish, StrView stop, Err *e)
 {
 	if (json_kind(finish) == 'n' || json_is(finish, ""))
 		return true;
@@ -342,10 +342,10 @@ take_end(const DecodedReply *r, DecodeGenerateChoice *c, JsonSpan finish, JsonSp
 
 /* A chat's message, or what is new of it. */
 static bool
-take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v, bool delta, Err *e)
+take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, bool delta, Err *e)
 {
 	static const char *const names[] = {"content", "reasoning_content", "reasoning", "tool_calls", "refusal"};
-	JsonSpan	f[5];
+	StrView	f[5];
 	bool		ok;
 
 	if (!json_fields(v, names, 5, f))
@@ -364,7 +364,7 @@ take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, JsonSpan v,
 
 /* vLLM has these in a completion's choice, and in a chat's answer. */
 static bool
-take_prompt(const DecodedReply *r, Gen *g, const RequestFields *a, JsonSpan ids, JsonSpan logprobs, Err *e)
+take_prompt(const DecodedReply *r, Gen *g, const RequestFields *a, StrView ids, StrView logprobs, Err *e)
 {
 	if (a->want_ids && json_kind(ids) == '[' && !g->has_prompt_ids)
 	{
@@ -389,7 +389,7 @@ static const char *const choice_names[] = {
 };
 
 static bool
-take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGenerateChoice *c, JsonSpan v,
+take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGenerateChoice *c, StrView v,
 			  const IntVec *ids, Err *e)
 {
 	if (a->logprobs == -2 || json_kind(v) == 'n')
@@ -400,11 +400,11 @@ take_logprobs(const DecodedReply *r, Gen *g, const RequestFields *a, DecodeGener
 
 /* v: an element of "choices"; place: where it stands. */
 static bool
-take_choice(DecodedReply *r, RPart *p, JsonSpan v, int place, bool delta, DecodeGenerateChoice **out, Err *e)
+take_choice(DecodedReply *r, RPart *p, StrView v, int place, bool delta, DecodeGenerateChoice **out, Err *e)
 {
 	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = p->gen;
-	JsonSpan	f[C_N];
+	StrView	f[C_N];
 	int64_t		index = place;
 	size_t		had;
 	IntVec		ids = {0};
@@ -540,13 +540,13 @@ enum
 };
 
 static bool
-take_answer(DecodedReply *r, RPart *p, JsonSpan v, bool delta, Err *e)
+take_answer(DecodedReply *r, RPart *p, StrView v, bool delta, Err *e)
 {
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs", "prompt_token_ids"};
 	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = gen_of(r, p);
-	JsonSpan	f[G_N];
-	JsonSpan	choice;
+	StrView	f[G_N];
+	StrView	choice;
 	JsonMembers m;
 
 	if (!json_fields(v, names, G_N, f))
@@ -575,7 +575,7 @@ take_answer(DecodedReply *r, RPart *p, JsonSpan v, bool delta, Err *e)
 }
 
 static bool
-gen_event(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+gen_event(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	return take_answer(r, p, v, true, e);
 }
@@ -604,7 +604,7 @@ is_complete(DecodedReply *r, RPart *p, Err *e)
 }
 
 static bool
-gen_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+gen_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	return take_answer(r, p, v, false, e) && is_complete(r, p, e);
 }

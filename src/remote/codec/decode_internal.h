@@ -60,9 +60,9 @@ struct DecodedReply
 /* How a shape's answers are read; each function may fail with an Err. */
 typedef struct ReplyShape
 {
-	bool		(*event) (DecodedReply *r, RPart *p, JsonSpan v, Err *e);	/* NULL: never streamed */
+	bool		(*event) (DecodedReply *r, RPart *p, StrView v, Err *e);	/* NULL: never streamed */
 	bool		(*stream_end) (DecodedReply *r, RPart *p, Err *e);
-	bool		(*whole) (DecodedReply *r, RPart *p, JsonSpan v, Err *e);
+	bool		(*whole) (DecodedReply *r, RPart *p, StrView v, Err *e);
 	/* all parts have ended: the final frames; NULL: whole() has emitted them */
 	bool		(*finish) (DecodedReply *r, Err *e);
 	void		(*forget) (RPart *p);	/* NULL: nothing of its own */
@@ -89,7 +89,7 @@ void		reply_accepted(DecodedReply *r, int ask, int64_t prompt_tokens);
 void		reply_text_frame(DecodedReply *r, RPart *p, int ask, const Buf *fields);
 void		reply_done(DecodedReply *r, int ask, const Buf *fields);
 /* {"prompt_tokens": ..., ...}; an absent one leaves *u as it is. */
-bool		reply_read_usage(JsonSpan v, RUsage *u, Err *e);
+bool		reply_read_usage(StrView v, RUsage *u, Err *e);
 void		reply_put_usage(WireOut *o, const RUsage *u);
 #define REPLY_DEPTH	128			/* levels of brackets */
 
@@ -99,7 +99,7 @@ bool		reply_check(const char *s, size_t n, Err *e);
 bool		reply_bad(const DecodedReply *r, Err *e, const char *fmt,
 					  ...) __attribute__((format(printf, 3, 4)));
 /* An "error" that comes with status 200. */
-bool		reply_refused(const DecodedReply *r, JsonSpan error, Err *e);
+bool		reply_refused(const DecodedReply *r, StrView error, Err *e);
 /*
  * s[0..n) behind what is in `out`, fit for people: without control characters, valid UTF-8, at most max bytes
  * and an ellipsis.
@@ -130,11 +130,11 @@ void		lps_put(const Lps *l, WireOut *o);
  * One answer's new positions: the "logprobs" of a completion's or a chat's choice.  ids: of the positions'
  * own tokens, if there are as many (NULL: unknown); asked: how many of the likeliest were.
  */
-bool		lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
-bool		lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e);
+bool		lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e);
+bool		lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e);
 /* vLLM's prompt_logprobs; ids: the prompt's. */
-bool		lps_prompt(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e);
+bool		lps_prompt(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, Err *e);
 /* An array of token ids behind what is in `out`. */
-bool		reply_read_ids(const DecodedReply *r, JsonSpan v, const char *what, IntVec *out, Err *e);
+bool		reply_read_ids(const DecodedReply *r, StrView v, const char *what, IntVec *out, Err *e);
 
 #endif

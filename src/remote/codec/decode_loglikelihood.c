@@ -68,7 +68,7 @@ add_tok(Toks *t)
 /* ---- reading ---- */
 
 static bool
-read_value(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
+read_value(const DecodedReply *r, StrView v, LoglikelihoodTok *t, Err *e)
 {
 	double		x;
 
@@ -83,11 +83,11 @@ read_value(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 
 /* Is none of {token: value, ...} likelier? */
 static bool
-read_top(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
+read_top(const DecodedReply *r, StrView v, LoglikelihoodTok *t, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	key;
-	JsonSpan	value;
+	StrView	key;
+	StrView	value;
 	double		x;
 
 	t->greedy = true;
@@ -103,7 +103,7 @@ read_top(const DecodedReply *r, JsonSpan v, LoglikelihoodTok *t, Err *e)
 }
 
 static void
-read_text(Toks *all, LoglikelihoodTok *t, JsonSpan v)
+read_text(Toks *all, LoglikelihoodTok *t, StrView v)
 {
 	if (!json_text(v, &all->bytes))
 		all->bytes.len = t->at;
@@ -112,11 +112,11 @@ read_text(Toks *all, LoglikelihoodTok *t, JsonSpan v)
 
 /* Of a completion with echo. */
 static bool
-read_echo(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
+read_echo(const DecodedReply *r, StrView v, Toks *all, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
-	JsonSpan	f[4];
-	JsonSpan	s[4];
+	StrView	f[4];
+	StrView	s[4];
 	JsonMembers m[4];
 	int			lists = 4;
 
@@ -199,15 +199,15 @@ leave_generated(const DecodedReply *r, const RPart *p, Toks *all, Err *e)
  * [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]: the prompt's own token is the first of each.
  */
 static bool
-read_prompt(const DecodedReply *r, JsonSpan v, Toks *all, Err *e)
+read_prompt(const DecodedReply *r, StrView v, Toks *all, Err *e)
 {
 	static const char *const names[] = {"logprob", "rank", "decoded_token"};
 	JsonMembers m;
 	JsonMembers inner;
-	JsonSpan	s;
-	JsonSpan	key;
-	JsonSpan	value;
-	JsonSpan	f[3];
+	StrView	s;
+	StrView	key;
+	StrView	value;
+	StrView	f[3];
 	int64_t		rank;
 
 	if (!json_elements(&m, v.s, v.n))
@@ -430,7 +430,7 @@ static bool
 find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
 {
 	const RequestFields *a = r->asks[0];
-	FieldSpan	choice = a->choices[p->call->part];
+	StrView	choice = a->choices[p->call->part];
 	size_t		n = a->prompt.n;
 	size_t		tail;
 	Buf			s = {0};
@@ -486,13 +486,13 @@ take_tokens(DecodedReply *r, RPart *p, const Toks *all, bool has_behind, Err *e)
 }
 
 static bool
-choose_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+choose_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs"};
 	static const char *const inner[] = {"logprobs", "prompt_logprobs"};
-	JsonSpan	f[4];
-	JsonSpan	c[2];
-	JsonSpan	choice;
+	StrView	f[4];
+	StrView	c[2];
+	StrView	choice;
 	JsonMembers m;
 	Toks		all = {0};
 	bool		prompt;

@@ -124,11 +124,11 @@ token_id(const char *s, size_t n)
 
 /* A token's bytes: those that are told, else its text. */
 static bool
-read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, JsonSpan token, JsonSpan bytes,
+read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, StrView token, StrView bytes,
 		   Err *e)
 {
 	JsonMembers m;
-	JsonSpan	b;
+	StrView	b;
 	int64_t		v;
 
 	if (json_kind(token) != '"' || !json_text(token, &p->bytes))
@@ -156,7 +156,7 @@ read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, JsonSpan
 }
 
 static bool
-read_value(const DecodedReply *r, JsonSpan v, float *out, Err *e)
+read_value(const DecodedReply *r, StrView v, float *out, Err *e)
 {
 	double		x;
 
@@ -275,10 +275,10 @@ set_own_ids(Lps *l, size_t first, const IntVec *ids)
 }
 
 bool
-reply_read_ids(const DecodedReply *r, JsonSpan v, const char *what, IntVec *out, Err *e)
+reply_read_ids(const DecodedReply *r, StrView v, const char *what, IntVec *out, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	id;
+	StrView	id;
 	int64_t		x;
 
 	if (json_kind(v) != '[' || !json_elements(&m, v.s, v.n))
@@ -296,11 +296,11 @@ reply_read_ids(const DecodedReply *r, JsonSpan v, const char *what, IntVec *out,
 
 /* {token: value, ...}, or null */
 static bool
-read_top(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
+read_top(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	key;
-	JsonSpan	value;
+	StrView	key;
+	StrView	value;
 
 	if (json_kind(v) == 'n')
 		return true;
@@ -310,7 +310,7 @@ read_top(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 	{
 		DecodeLogprobsEntry *en = add_entry(p);
 
-		if (!read_token(r, p, en, (JsonSpan) {key.s - 1, key.n + 2}, (JsonSpan) {NULL, 0}, e) ||
+		if (!read_token(r, p, en, (StrView) {key.s - 1, key.n + 2}, (StrView) {NULL, 0}, e) ||
 			!read_value(r, value, &en->value, e))
 			return false;
 	}
@@ -328,25 +328,25 @@ typedef struct Lists
 } Lists;
 
 static bool
-next_of(Lists *l, JsonSpan *token, JsonSpan *value, JsonSpan *top)
+next_of(Lists *l, StrView *token, StrView *value, StrView *top)
 {
 	bool		more = json_element(&l->tokens, token) > 0;
 
-	*top = (JsonSpan) {NULL, 0};
+	*top = (StrView) {NULL, 0};
 	l->bad = (json_element(&l->values, value) > 0) != more ||
 		(l->has_top && (json_element(&l->top, top) > 0) != more);
 	return more && !l->bad;
 }
 
 bool
-lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
+lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs"};
-	JsonSpan	f[3];
+	StrView	f[3];
 	Lists		lists = {.bad = false};
-	JsonSpan	token;
-	JsonSpan	value;
-	JsonSpan	top;
+	StrView	token;
+	StrView	value;
+	StrView	top;
 	Position	p = {0};
 	size_t		first = l->counts.len;
 	bool		ok = true;
@@ -364,7 +364,7 @@ lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int
 		p.n = 0;
 		buf_reset(&p.bytes);
 		own = add_entry(&p);
-		ok = read_token(r, &p, own, token, (JsonSpan) {NULL, 0}, e) && read_value(r, value, &own->value, e) &&
+		ok = read_token(r, &p, own, token, (StrView) {NULL, 0}, e) && read_value(r, value, &own->value, e) &&
 			read_top(r, &p, top, e);
 		if (ok)
 		{
@@ -385,9 +385,9 @@ lps_completion(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int
 static const char *const chat_names[] = {"token", "logprob", "bytes", "top_logprobs"};
 
 static bool
-read_chat_entry(const DecodedReply *r, Position *p, JsonSpan v, JsonSpan *top, Err *e)
+read_chat_entry(const DecodedReply *r, Position *p, StrView v, StrView *top, Err *e)
 {
-	JsonSpan	f[4];
+	StrView	f[4];
 	DecodeLogprobsEntry *en = add_entry(p);
 	bool		ok = json_fields(v, chat_names, 4, f);
 
@@ -397,12 +397,12 @@ read_chat_entry(const DecodedReply *r, Position *p, JsonSpan v, JsonSpan *top, E
 }
 
 static bool
-read_chat_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
+read_chat_position(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	top;
-	JsonSpan	more;
-	JsonSpan	none;
+	StrView	top;
+	StrView	more;
+	StrView	none;
 
 	p->n = 0;
 	buf_reset(&p->bytes);
@@ -419,11 +419,11 @@ read_chat_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 }
 
 bool
-lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked, Err *e)
+lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e)
 {
 	static const char *const names[] = {"content"};
-	JsonSpan	f[1];
-	JsonSpan	token;
+	StrView	f[1];
+	StrView	token;
 	JsonMembers m;
 	Position	p = {0};
 	size_t		first = l->counts.len;
@@ -453,13 +453,13 @@ lps_chat(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, int asked
 /* ---- prompts ---- */
 
 static bool
-read_prompt_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
+read_prompt_position(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
 	static const char *const names[] = {"logprob", "rank", "decoded_token"};
 	JsonMembers m;
-	JsonSpan	key;
-	JsonSpan	value;
-	JsonSpan	f[3];
+	StrView	key;
+	StrView	value;
+	StrView	f[3];
 	int64_t		rank;
 
 	p->n = 0;
@@ -473,11 +473,11 @@ read_prompt_position(const DecodedReply *r, Position *p, JsonSpan v, Err *e)
 		DecodeLogprobsEntry *en = add_entry(p);
 		int64_t		id;
 
-		if (!json_whole((JsonSpan) {key.s, key.n}, 0, INT32_MAX, &id) || !json_fields(value, names, 3, f))
+		if (!json_whole((StrView) {key.s, key.n}, 0, INT32_MAX, &id) || !json_fields(value, names, 3, f))
 			return reply_bad(r, e, "has prompt_logprobs that are not those of token ids");
 		if (!read_value(r, f[0], &en->value, e))
 			return false;
-		if (f[2].s != NULL && !read_token(r, p, en, f[2], (JsonSpan) {NULL, 0}, e))
+		if (f[2].s != NULL && !read_token(r, p, en, f[2], (StrView) {NULL, 0}, e))
 			return false;
 		en->id = (int32_t) id;
 		if (json_kind(f[1]) != 'n' && !json_whole(f[1], 1, INT32_MAX, &rank))
@@ -499,10 +499,10 @@ by_rank(const void *a, const void *b)
 }
 
 bool
-lps_prompt(const DecodedReply *r, Lps *l, JsonSpan v, const IntVec *ids, Err *e)
+lps_prompt(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	position;
+	StrView	position;
 	Position	p = {0};
 	bool		ok = json_elements(&m, v.s, v.n) || reply_bad(r, e, "has prompt_logprobs that are no list");
 

@@ -24,12 +24,12 @@ typedef struct DecodeModelsFound
 } DecodeModelsFound;
 
 static void
-take_facts(JsonSpan v, DecodeModelsFound *found)
+take_facts(StrView v, DecodeModelsFound *found)
 {
 	static const char *const names[] = {"max_model_len", "meta", "context_length", "context_window"};
 	static const char *const meta[] = {"n_ctx", "n_ctx_train", "n_params", "size"};
-	JsonSpan	f[4];
-	JsonSpan	m[4];
+	StrView	f[4];
+	StrView	m[4];
 
 	json_fields(v, names, 4, f);
 	if (!json_whole(f[0], 1, INT32_MAX, &found->max_model_len) &&
@@ -61,13 +61,13 @@ add_name(Buf *list, const Buf *name, int at)
 }
 
 static bool
-find_model(const DecodedReply *r, JsonSpan list, const char *want, size_t n, DecodeModelsFound *found,
+find_model(const DecodedReply *r, StrView list, const char *want, size_t n, DecodeModelsFound *found,
 		   Buf *names, Err *e)
 {
 	static const char *const keys[] = {"id"};
 	JsonMembers m;
-	JsonSpan	v;
-	JsonSpan	id;
+	StrView	v;
+	StrView	id;
 	Buf			name = {0};
 	int			at = 0;
 
@@ -93,13 +93,13 @@ find_model(const DecodedReply *r, JsonSpan list, const char *want, size_t n, Dec
 }
 
 static bool
-models_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	static const char *const keys[] = {"error", "data", "models"};
 	const RequestFields *a = r->asks[p->ask];
 	const char *want = a->lora.n > 0 ? a->lora.s : r->o->model;
 	size_t		n = a->lora.n > 0 ? a->lora.n : strlen(r->o->model);
-	JsonSpan	f[3];
+	StrView	f[3];
 	DecodeModelsFound found = {false, -1, -1, -1};
 	Buf			names = {0};
 	Buf			told = {0};

@@ -23,15 +23,15 @@
 
 /* The elements of the list in order of their index: n of them.  by_rank: that isn't where they stand. */
 static bool
-read_rows(const DecodedReply *r, JsonSpan list, int n, bool by_rank, JsonSpan *rows, Err *e)
+read_rows(const DecodedReply *r, StrView list, int n, bool by_rank, StrView *rows, Err *e)
 {
 	static const char *const names[] = {"index"};
 	JsonMembers m;
-	JsonSpan	row;
-	JsonSpan	index;
+	StrView	row;
+	StrView	index;
 	int			got = 0;
 
-	memset(rows, 0, (size_t) n * sizeof(JsonSpan));
+	memset(rows, 0, (size_t) n * sizeof(StrView));
 	if (json_kind(list) != '[' || !json_elements(&m, list.s, list.n))
 		return reply_bad(r, e, "has no list of results");
 	for (; json_element(&m, &row) > 0; got++)
@@ -54,12 +54,12 @@ read_rows(const DecodedReply *r, JsonSpan list, int n, bool by_rank, JsonSpan *r
 }
 
 static bool
-read_root(const DecodedReply *r, RPart *p, JsonSpan v, JsonSpan *list, Err *e)
+read_root(const DecodedReply *r, RPart *p, StrView v, StrView *list, Err *e)
 {
 	static const char *const names[] = {"error", "usage", "data", "results", "meta"};
 	static const char *const tokens[] = {"tokens"};
-	JsonSpan	f[5];
-	JsonSpan	t[1];
+	StrView	f[5];
+	StrView	t[1];
 
 	/* some rerankers' answer is the list */
 	*list = v;
@@ -86,7 +86,7 @@ digit64(char c)
 
 /* Little-endian floats in base64. */
 static bool
-read_base64(JsonSpan v, Buf *out)
+read_base64(StrView v, Buf *out)
 {
 	const char *s = v.s + 1;
 	size_t		n = v.n - 2;
@@ -136,10 +136,10 @@ read_base64(JsonSpan v, Buf *out)
 
 /* A vector, or rows of them, into out; *rows: how many, *width: of each. */
 static bool
-read_vectors(const DecodedReply *r, JsonSpan v, Buf *out, int64_t *rows, size_t *width, Err *e)
+read_vectors(const DecodedReply *r, StrView v, Buf *out, int64_t *rows, size_t *width, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	row;
+	StrView	row;
 	bool		ok = true;
 	size_t		from = out->len;
 
@@ -201,7 +201,7 @@ typedef struct DecodePoolingRow
 	char	   *label;			/* NULL: none */
 } DecodePoolingRow;
 
-typedef bool (*ReadRow) (const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row,
+typedef bool (*ReadRow) (const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolingRow *row,
 						 size_t *width, Err *e);
 
 /* The labels of a row's columns: that of the greatest is known, the others have their numbers. */
@@ -231,12 +231,12 @@ done_labelled(DecodedReply *r, const RPart *p, int i, const DecodePoolingRow *ro
 
 /* All rows of a part are read before the first is told. */
 static bool
-finish_rows(DecodedReply *r, RPart *p, JsonSpan v, ReadRow read, bool one_width, Err *e)
+finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, Err *e)
 {
 	int			n = p->call->n_asks;
-	JsonSpan   *spans = mem_zalloc((size_t) n * sizeof(JsonSpan));
+	StrView   *spans = mem_zalloc((size_t) n * sizeof(StrView));
 	DecodePoolingRow *rows = mem_zalloc((size_t) n * sizeof(DecodePoolingRow));
-	JsonSpan	list;
+	StrView	list;
 	size_t		first = 0;
 	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, p->call->shape == RSHAPE_RERANK,
 															   spans, e);
@@ -282,11 +282,11 @@ has_dimensions(const DecodedReply *r, const RequestFields *a, size_t width, Err 
 }
 
 static bool
-embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row,
+embedding_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolingRow *row,
 			  size_t *width, Err *e)
 {
 	static const char *const names[] = {"embedding"};
-	JsonSpan	f;
+	StrView	f;
 
 	json_fields(v, names, 1, &f);
 	if (!read_vectors(r, f, &row->floats, &row->rows, width, e))
@@ -298,12 +298,12 @@ embedding_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodeP
 }
 
 static bool
-pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width,
+pooling_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolingRow *row, size_t *width,
 			Err *e)
 {
 	static const char *const names[] = {"data"};
 	bool		by_token = a->task.n > 6 && (memcmp(a->task.s, "token_", 6) == 0);
-	JsonSpan	f;
+	StrView	f;
 
 	json_fields(v, names, 1, &f);
 	if (by_token && json_kind(f) == '"')
@@ -314,11 +314,11 @@ pooling_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoo
 }
 
 static bool
-score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width,
+score_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolingRow *row, size_t *width,
 		  Err *e)
 {
 	static const char *const names[] = {"score", "relevance_score"};
-	JsonSpan	f[2];
+	StrView	f[2];
 	double		x;
 	float		y;
 
@@ -333,11 +333,11 @@ score_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePooli
 }
 
 static bool
-class_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePoolingRow *row, size_t *width,
+class_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolingRow *row, size_t *width,
 		  Err *e)
 {
 	static const char *const names[] = {"probs", "label"};
-	JsonSpan	f[2];
+	StrView	f[2];
 	Buf			label = {0};
 
 	(void) a;
@@ -354,25 +354,25 @@ class_row(const DecodedReply *r, const RequestFields *a, JsonSpan v, DecodePooli
 
 /* The body is read when it has come, and told at once: these are of one call. */
 static bool
-embeddings_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+embeddings_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	return finish_rows(r, p, v, embedding_row, true, e);
 }
 
 static bool
-scores_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+scores_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	return finish_rows(r, p, v, score_row, true, e);
 }
 
 static bool
-classes_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+classes_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	return finish_rows(r, p, v, class_row, true, e);
 }
 
 static bool
-pooling_whole(DecodedReply *r, RPart *p, JsonSpan v, Err *e)
+pooling_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	return finish_rows(r, p, v, pooling_row, false, e);
 }

@@ -124,7 +124,7 @@ body_json(Maker *m, const char *name, const char *s, size_t n, char open)
 }
 
 void
-body_ids(Maker *m, FieldSpan ids)
+body_ids(Maker *m, StrView ids)
 {
 	WireField	f = {.type = WT_INTS,.s = ids.s,.n = ids.n};
 

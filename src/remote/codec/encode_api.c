@@ -69,7 +69,7 @@ streams(const char *path)
 
 /* How long an answer may be, where the role's have a limit; *told: the body says it. */
 static bool
-check_length(Maker *m, int most, JsonSpan key, JsonSpan value, bool *told)
+check_length(Maker *m, int most, StrView key, StrView value, bool *told)
 {
 	char		text[40];
 	double		got;
@@ -87,12 +87,12 @@ check_length(Maker *m, int most, JsonSpan key, JsonSpan value, bool *told)
 
 /* The members but for those that are made here; *options: those of the stream. */
 static bool
-copy_members(Maker *m, JsonSpan *options, bool *told)
+copy_members(Maker *m, StrView *options, bool *told)
 {
 	const RequestFields *a = m->a;
 	int			most = body_role_tokens(a);
 	JsonMembers list;
-	JsonSpan	key,
+	StrView	key,
 				value;
 	int			got = -1;
 
@@ -123,7 +123,7 @@ copy_members(Maker *m, JsonSpan *options, bool *told)
 
 /* Without options of its own a chat or a completion tells its usage, which is counted. */
 static void
-put_stream(Maker *m, const char *path, JsonSpan options)
+put_stream(Maker *m, const char *path, StrView options)
 {
 	m->call->stream = true;
 	json_key(&m->j, "stream");
@@ -132,7 +132,7 @@ put_stream(Maker *m, const char *path, JsonSpan options)
 	{
 		if (!(m->caps & CAP_STREAM_USAGE) || (path != m->o->chat_path && path != m->o->completions_path))
 			return;
-		options = (JsonSpan) {"{\"include_usage\":true}", 22};
+		options = (StrView) {"{\"include_usage\":true}", 22};
 	}
 	json_key(&m->j, "stream_options");
 	json_raw(&m->j, options.s, options.n);
@@ -141,7 +141,7 @@ put_stream(Maker *m, const char *path, JsonSpan options)
 bool
 body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
-	JsonSpan	options = {0};
+	StrView	options = {0};
 	bool		off_v1 = false;
 	bool		told = false;
 	const char *path = place(a, o, &off_v1, e);

@@ -67,7 +67,7 @@ typedef struct EncodedFields
 } EncodedFields;
 
 static bool
-is_key(JsonSpan key, const char *name)
+is_key(StrView key, const char *name)
 {
 	return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
 }
@@ -79,7 +79,7 @@ has_no_kind(const WireField *f)
 	static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object",
 										"structural_tag"};
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				v;
 	int			got = -1;
 
@@ -224,13 +224,13 @@ is_space(char c)
 }
 
 /* Without the white space around it. */
-static FieldSpan
+static StrView
 trimmed(const WireField *f)
 {
-	FieldSpan	t = {f->s, f->n};
+	StrView	t = {f->s, f->n};
 
 	while (t.n > 0 && is_space(t.s[0]))
-		t = (FieldSpan) {t.s + 1, t.n - 1};
+		t = (StrView) {t.s + 1, t.n - 1};
 	while (t.n > 0 && is_space(t.s[t.n - 1]))
 		t.n--;
 	return t;
@@ -253,7 +253,7 @@ static bool
 add_options(Maker *m, const EncodedFields *all)
 {
 	JsonMembers members;
-	JsonSpan	key,
+	StrView	key,
 				v;
 	bool		ok = true;
 
@@ -272,7 +272,7 @@ add_options(Maker *m, const EncodedFields *all)
 
 /* vLLM's {"json": schema} with options */
 static bool
-put_schema_with_options(Maker *m, const char *name, FieldSpan schema, const EncodedFields *all)
+put_schema_with_options(Maker *m, const char *name, StrView schema, const EncodedFields *all)
 {
 	bool		ok;
 
@@ -280,7 +280,7 @@ put_schema_with_options(Maker *m, const char *name, FieldSpan schema, const Enco
 	json_open(&m->j, '{');
 	json_key(&m->j, "json");
 	if (schema.n == 4 && memcmp(schema.s, "true", 4) == 0)
-		schema = (FieldSpan) {"{}", 2};
+		schema = (StrView) {"{}", 2};
 	ok = body_json(m, name, schema.s, schema.n, 0) && add_options(m, all);
 	json_close(&m->j, '}');
 	return ok;
@@ -294,7 +294,7 @@ static bool
 put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
 	bool		llama = row->how == HOW_SCHEMA_OBJECT;
-	FieldSpan	t = trimmed(f);
+	StrView	t = trimmed(f);
 	char	   *inner = schema_in_string(t.s, t.n);
 	bool		ok;
 
@@ -314,7 +314,7 @@ put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 	}
 	json_key(&m->j, "schema");
 	if (t.n == 4 && memcmp(t.s, "true", 4) == 0)
-		t = (FieldSpan) {"{}", 2};
+		t = (StrView) {"{}", 2};
 	ok = inner != NULL ? body_json(m, row->name, inner, strlen(inner), '{') :
 		body_json(m, row->name, t.s, t.n, '{');
 	if (!llama)
@@ -340,18 +340,18 @@ put_structured(Maker *m, const EncodeFieldsRow *row, const WireField *f, const E
 }
 
 /* The member of an object, as it is written. */
-static FieldSpan
-member(FieldSpan object, const char *name)
+static StrView
+member(StrView object, const char *name)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				v;
-	FieldSpan	found = {0};
+	StrView	found = {0};
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
 		while (json_member(&m, &key, &v) > 0)
 			if (is_key(key, name))
-				found = (FieldSpan) {v.s, v.n};
+				found = (StrView) {v.s, v.n};
 	return found;
 }
 
@@ -359,9 +359,9 @@ member(FieldSpan object, const char *name)
 static bool
 put_format_with_options(Maker *m, const WireField *f, const EncodedFields *all)
 {
-	FieldSpan	format = {f->s, f->n};
-	FieldSpan	type = member(format, "type");
-	FieldSpan	schema = member(member(format, "json_schema"), "schema");
+	StrView	format = {f->s, f->n};
+	StrView	type = member(format, "type");
+	StrView	schema = member(member(format, "json_schema"), "schema");
 	bool		ok;
 
 	if (type.n == 6 && memcmp(type.s, "\"text\"", 6) == 0)
@@ -422,7 +422,7 @@ put_choice_grammar(Maker *m, const EncodeFieldsRow *row, const EncodedFields *al
 static bool
 put_tool_choice(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
-	FieldSpan	t = trimmed(f);
+	StrView	t = trimmed(f);
 
 	if (m->a->tools.s == NULL)
 		return (t.n == 6 && memcmp(t.s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");
@@ -564,7 +564,7 @@ put_field(Maker *m, const EncodeFieldsRow *row, const WireField *f, const Encode
 			return put_strings(m, row, all);
 		case HOW_IDS:
 			json_key(&m->j, row->key);
-			body_ids(m, (FieldSpan) {f->s, f->n});
+			body_ids(m, (StrView) {f->s, f->n});
 			return true;
 		case HOW_ANY:
 		case HOW_ARRAY:

@@ -63,7 +63,7 @@ bool		body_text(Maker *m, const char *name, const char *s, size_t n);
 /* JSON text as it is; false: it is none, or begins otherwise (open: '{' or '[', 0 = any). */
 bool		body_json(Maker *m, const char *name, const char *s, size_t n, char open);
 /* A message's array of numbers as one of JSON. */
-void		body_ids(Maker *m, FieldSpan ids);
+void		body_ids(Maker *m, StrView ids);
 
 /* ---- encode_fields.c ---- */
 

@@ -58,7 +58,7 @@ make_call(const RequestFields *a, int part, const ROptions *o, RCalls *calls, Er
 
 /* The messages, and the choice as what the assistant has begun to say. */
 static bool
-put_chat(Maker *m, FieldSpan messages, FieldSpan choice)
+put_chat(Maker *m, StrView messages, StrView choice)
 {
 	size_t		n;
 	bool		ok;

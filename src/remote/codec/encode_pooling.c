@@ -12,7 +12,7 @@
 #include "remote/codec/encode_internal.h"
 
 static bool
-is(FieldSpan s, const char *word)
+is(StrView s, const char *word)
 {
 	return s.n == strlen(word) && memcmp(s.s, word, s.n) == 0;
 }
@@ -54,21 +54,21 @@ place(const RequestFields *a, const ROptions *o, RShape *shape, bool *off_v1, Er
 }
 
 /* The instruction that stands before each text; the last one counts. */
-static FieldSpan
+static StrView
 instruction_of(const RequestFields *a)
 {
 	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
 	WireField	f;
-	FieldSpan	found = {0};
+	StrView	found = {0};
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_INSTRUCTION)
-			found = (FieldSpan) {f.s, f.n};
+			found = (StrView) {f.s, f.n};
 	return found;
 }
 
 static bool
-put_input(Maker *m, FieldSpan lead, FieldSpan text)
+put_input(Maker *m, StrView lead, StrView text)
 {
 	Buf			b = {0};
 	bool		ok;
@@ -86,7 +86,7 @@ put_input(Maker *m, FieldSpan lead, FieldSpan text)
 static bool
 put_texts(Maker *m, const RequestFields *const *asks, int n, bool second, bool always_array)
 {
-	FieldSpan	lead = second ? (FieldSpan) {0} : instruction_of(m->a);
+	StrView	lead = second ? (StrView) {0} : instruction_of(m->a);
 	bool		ok = true;
 
 	if (n > 1 || always_array)

@@ -401,7 +401,7 @@ set_urls(ROptions *o, const RequestFields *a)
 	o->queries = mem_zalloc((size_t) a->n_urls * sizeof(char *));
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		FieldSpan	url = a->urls[i];
+		StrView	url = a->urls[i];
 		size_t		query;
 
 		o->urls[i] = mem_strndup(url.s, hosts_base(url.s, url.n, &query));
@@ -495,7 +495,7 @@ static int	n_remembered;
 static uint64_t uses;
 
 static bool
-is_text(const char *s, FieldSpan t)
+is_text(const char *s, StrView t)
 {
 	return strlen(s) == t.n && (t.n == 0 || memcmp(s, t.s, t.n) == 0);
 }
@@ -508,12 +508,12 @@ is_of(const EndpointOptionsMade *m, const RequestFields *a)
 		return false;
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		FieldSpan	url = a->urls[i];
+		StrView	url = a->urls[i];
 		size_t		query;
 		size_t		base = hosts_base(url.s, url.n, &query);
 
-		if (!is_text(m->o.urls[i], (FieldSpan) {url.s, base}) ||
-			!is_text(m->o.queries[i], (FieldSpan) {url.s + query, url.n - query}))
+		if (!is_text(m->o.urls[i], (StrView) {url.s, base}) ||
+			!is_text(m->o.queries[i], (StrView) {url.s + query, url.n - query}))
 			return false;
 	}
 	return true;

@@ -34,17 +34,17 @@ bad(const WireField *f, const char *what, Err *e)
 
 /* A text of at most max bytes without NUL. */
 static bool
-take_text(FieldSpan *to, const WireField *f, size_t max, Err *e)
+take_text(StrView *to, const WireField *f, size_t max, Err *e)
 {
 	if (f->n > max || memchr(f->s, '\0', f->n) != NULL)
 		return bad(f, "is too long", e);
-	*to = (FieldSpan) {f->s, f->n};
+	*to = (StrView) {f->s, f->n};
 	return true;
 }
 
 /* The same without bytes that could end a header line or a URL. */
 static bool
-take_visible(FieldSpan *to, const WireField *f, size_t max, Err *e)
+take_visible(StrView *to, const WireField *f, size_t max, Err *e)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if ((unsigned char) f->s[i] < 0x20 || f->s[i] == 0x7F)
@@ -67,20 +67,20 @@ in_range(const WireField *f, Err *e)
 
 /* One more of a list, whose room doubles. */
 static bool
-add_span(FieldSpan **list, int *n, int max, const WireField *f, Err *e)
+add_span(StrView **list, int *n, int max, const WireField *f, Err *e)
 {
 	if (*n == max)
 		return bad(f, "is given too often", e);
 	if ((*n & (*n - 1)) == 0)
-		*list = mem_realloc(*list, (size_t) (*n == 0 ? 1 : *n * 2) * sizeof(FieldSpan));
-	(*list)[(*n)++] = (FieldSpan) {f->s, f->n};
+		*list = mem_realloc(*list, (size_t) (*n == 0 ? 1 : *n * 2) * sizeof(StrView));
+	(*list)[(*n)++] = (StrView) {f->s, f->n};
 	return true;
 }
 
 static bool
 add_url(RequestFields *a, const WireField *f, Err *e)
 {
-	FieldSpan	url;
+	StrView	url;
 
 	if (f->n == 0)
 		return true;			/* of what no endpoint is asked: it only says whose the message is */
@@ -137,31 +137,31 @@ input_field(RequestFields *a, const WireField *f, bool *known, Err *e)
 	switch (f->tag)
 	{
 		case WTAG_PROMPT:
-			a->prompt = (FieldSpan) {f->s, f->n};
+			a->prompt = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_PROMPT_IDS:
-			a->prompt_ids = (FieldSpan) {f->s, f->n};
+			a->prompt_ids = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_PROMPT_EMBEDS:
 			a->embeds = true;
 			return true;
 		case WTAG_MESSAGES:
-			a->messages = (FieldSpan) {f->s, f->n};
+			a->messages = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_TOOLS:
-			a->tools = (FieldSpan) {f->s, f->n};
+			a->tools = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_TASK:
 			return take_visible(&a->task, f, 32, e);
 		case WTAG_PAIR:
-			a->pair = (FieldSpan) {f->s, f->n};
+			a->pair = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_CHOICE:
 			return add_span(&a->choices, &a->n_choices, MAX_CHOICES, f, e);
 		case WTAG_API_PATH:
 			return take_visible(&a->api_path, f, MAX_PATH, e);
 		case WTAG_API_BODY:
-			a->api_body = (FieldSpan) {f->s, f->n};
+			a->api_body = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_COMMAND:
 			return take_visible(&a->command, f, 1024, e);
@@ -254,7 +254,7 @@ check_whole(const RequestFields *a, Err *e)
 
 /* Does the path of an API request only compute something? */
 static bool
-path_is_idempotent(FieldSpan path)
+path_is_idempotent(StrView path)
 {
 	static const char *const names[] = {"/embeddings", "/score", "/rerank", "/classify", "/pooling",
 										"/tokenize", "/detokenize"};

@@ -10,21 +10,16 @@
 #define VLLM_REMOTE_CODEC_REQUEST_FIELDS_H
 
 #include "base/err.h"
+#include "base/str_view.h"
 #include "ipc/wire.h"
-
-typedef struct FieldSpan
-{
-	const char *s;				/* NULL: absent; not terminated */
-	size_t		n;
-} FieldSpan;
 
 typedef struct RequestFields
 {
 	WireKind	kind;
 	char	   *fields;			/* the message's fields; the RequestFields's own */
 	size_t		len;
-	FieldSpan	model, options, secret, lora;
-	FieldSpan  *urls;
+	StrView	model, options, secret, lora;
+	StrView  *urls;
 	int			n_urls;
 	uint64_t	model_hash;		/* wire_model_hash(first url, options) */
 	uint32_t	dboid;
@@ -35,12 +30,12 @@ typedef struct RequestFields
 	int			n;				/* answers, 1 when absent */
 	int			logprobs, prompt_logprobs;	/* -2 = absent, -1 = all */
 	/* PROMPT; PROMPT_IDS when prompt_ids.s is set (raw int32 array, n elements) */
-	FieldSpan	prompt;
-	FieldSpan	prompt_ids;
-	FieldSpan	messages, tools, task, pair;
-	FieldSpan  *choices;		/* CHOICE */
+	StrView	prompt;
+	StrView	prompt_ids;
+	StrView	messages, tools, task, pair;
+	StrView  *choices;		/* CHOICE */
 	int			n_choices;
-	FieldSpan	api_path, api_body, command;
+	StrView	api_path, api_body, command;
 	int			max_tokens;		/* -1 = absent */
 	double		temperature;	/* NaN = absent */
 	bool		has_seed;

@@ -39,7 +39,7 @@ static const ApiPath paths[] = {
 /* ---- for endpoints ---- */
 
 static bool
-is_word(ApiText t, const char *word)
+is_word(StrView t, const char *word)
 {
 	return t.n == strlen(word) && memcmp(t.s, word, t.n) == 0;
 }
@@ -110,7 +110,7 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 	WireField	f;
 
 	memset(r, 0, sizeof(*r));
-	r->fields = (ApiText) {fields, n};
+	r->fields = (StrView) {fields, n};
 	r->rows = 1;
 	r->prompt_tokens = r->completion_tokens = r->cached_tokens = r->reasoning_tokens = r->count =
 		r->max_model_len = -1;
@@ -118,7 +118,7 @@ apireply_read(ApiReply *r, const char *fields, size_t n)
 		switch (f.tag)
 		{
 			case WTAG_TEXT:
-				r->text = (ApiText) {f.s, f.n};
+				r->text = (StrView) {f.s, f.n};
 				break;
 			case WTAG_TOKEN_IDS:
 				r->ids = f;
@@ -722,7 +722,7 @@ gathered(ApiCall *a)
 
 /* A path without what it may end with: a slash. */
 static const ApiEndpoint *
-find_endpoint(ApiText path)
+find_endpoint(StrView path)
 {
 	while (path.n > 1 && path.s[path.n - 1] == '/')
 		path.n--;
@@ -739,7 +739,7 @@ find_endpoint(ApiText path)
 }
 
 static bool
-unknown_path(ApiText path, Err *e)
+unknown_path(StrView path, Err *e)
 {
 	Buf			list = {0};
 
@@ -790,7 +790,7 @@ take_lens(ApiCall *a, uint32_t dboid)
 	for (int i = 0; i < a->req->n_models; i++)
 	{
 		const ApiModel *m = &a->req->models[i];
-		ApiText		base = m->parent.s != NULL ? m->parent : m->name;
+		StrView		base = m->parent.s != NULL ? m->parent : m->name;
 
 		a->model_lens[i] = models_known_len(a->srv->models, dboid, base.s, base.n);
 	}

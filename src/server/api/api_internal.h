@@ -34,7 +34,7 @@
 typedef struct ApiMember
 {
 	const Json *v;
-	ApiText		raw;			/* as it was written */
+	StrView		raw;			/* as it was written */
 	bool		seen;			/* the endpoint knows it */
 } ApiMember;
 
@@ -63,9 +63,9 @@ bool		apibody_is(ApiBody *b, const char *name, bool array, Err *e);
 /* An object's member that is a string; NULL: there is none, or it is something else. */
 const char *api_str(const Json *object, const char *name);
 /* The first member of an object that has this name, as it was written; .s = NULL: none. */
-JsonSpan	api_raw_member(JsonSpan object, const char *name);
+StrView	api_raw_member(StrView object, const char *name);
 /* All members of an object but those of one name, as they were written, digits and all. */
-void		api_write_members(JsonOut *j, JsonSpan object, const char *except);
+void		api_write_members(JsonOut *j, StrView object, const char *except);
 /* Is v an array of integers that are token ids? */
 bool		api_is_ids(const Json *v);
 /* Write the token ids as a field. */
@@ -97,7 +97,7 @@ typedef struct ApiItem
 /* What a reply's fields are; texts point into the item's reply.  Numbers: -1 = absent. */
 typedef struct ApiReply
 {
-	ApiText		text;
+	StrView		text;
 	WireField	ids;			/* .n = 0: none */
 	WireField	floats;
 	int64_t		rows;
@@ -106,7 +106,7 @@ typedef struct ApiReply
 	ApiTimes	times;
 	int64_t		count;
 	int64_t		max_model_len;
-	ApiText		fields;			/* all, for lists */
+	StrView		fields;			/* all, for lists */
 } ApiReply;
 
 void		apireply_read(ApiReply *r, const char *fields, size_t n);
@@ -128,13 +128,13 @@ typedef struct ApiEntries
 typedef struct ApiAnswer
 {
 	int			index;			/* among those to the prompt */
-	ApiText		text;			/* .s NULL: none */
-	ApiText		reasoning;		/* .s NULL: none */
-	ApiText		tool_calls;		/* JSON array; .s NULL: none; in a stream: new ones, whole */
+	StrView		text;			/* .s NULL: none */
+	StrView		reasoning;		/* .s NULL: none */
+	StrView		tool_calls;		/* JSON array; .s NULL: none; in a stream: new ones, whole */
 	WireField	calls_at;		/* .n = 0: all of them are behind the text */
 	WireField	ids;			/* .n = 0: none */
-	ApiText		finish_reason;	/* .s NULL: it goes on */
-	ApiText		stop_reason;
+	StrView		finish_reason;	/* .s NULL: it goes on */
+	StrView		stop_reason;
 	ApiEntries	entries;
 } ApiAnswer;
 
@@ -153,7 +153,7 @@ void		apianswers_free(ApiAnswers *r);
  * echo the prompt's, whose text is `echo` and whose first token is `first`, of this id.  *offset: characters
  * before, and behind.
  */
-void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first,
+void		api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, StrView echo, StrView first,
 										  int32_t first_id, const ApiEntries *e, bool as_ids,
 										  int64_t *offset);
 void		api_write_prompt_logprobs(JsonOut *j, const ApiEntries *prompt);
@@ -264,7 +264,7 @@ bool		api_put_parsing(ApiCall *a, WireOut *o, Err *e);
 bool		api_put_effort(WireOut *o, const char *name, const char *effort, Err *e);
 
 /* The calls of an answer (ApiAnswer.tool_calls): a tree that the caller deletes, or NULL. */
-Json	   *api_calls(ApiText calls);
+Json	   *api_calls(StrView calls);
 const char *api_call_id(const Json *call);
 const char *api_call_name(const Json *call);
 const char *api_call_arguments(const Json *call);
@@ -272,9 +272,9 @@ const char *api_call_arguments(const Json *call);
  * Of an answer's text, what precedes the i-th call and follows the first *shown bytes, which goes on to its
  * end.
  */
-ApiText		api_text_before(const ApiAnswer *r, int i, size_t *shown);
+StrView		api_text_before(const ApiAnswer *r, int i, size_t *shown);
 /* The content after all calls. */
-ApiText		api_text_behind(const ApiAnswer *r, size_t shown);
+StrView		api_text_behind(const ApiAnswer *r, size_t shown);
 
 /* What bodies that generate have in common; a->own of their endpoints begins with it. */
 typedef struct ApiGen
@@ -308,7 +308,7 @@ void		apigen_usage_chunk(ApiCall *a, const char *object, const ApiUsage *u);
 /* An item for the answers to a prompt, whose fields are given. */
 void		apigen_item(ApiCall *a, const ApiGen *g, int prompt, const Buf *fields, int role);
 /* Is the reason a stop string of the body?  Else it is a token id. */
-bool		apigen_is_stop(const Json *stop, ApiText reason);
+bool		apigen_is_stop(const Json *stop, StrView reason);
 /* "finish_reason" and "stop_reason"; answer NULL: it goes on */
 void		apigen_write_finish(JsonOut *j, const ApiGen *g, const ApiAnswer *answer);
 void		api_write_ids(JsonOut *j, const WireField *ids);
@@ -318,7 +318,7 @@ void		api_write_head(const ApiCall *a, JsonOut *j, const char *object);
 /* error.c */
 typedef struct ApiError
 {
-	ApiText		sqlstate, message, detail, hint;
+	StrView		sqlstate, message, detail, hint;
 } ApiError;
 
 int			api_error_status(const ApiError *e);

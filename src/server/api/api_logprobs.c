@@ -36,13 +36,13 @@ answer_field(ApiAnswer *a, const WireField *f)
 	switch (f->tag)
 	{
 		case WTAG_TEXT:
-			a->text = (ApiText) {f->s, f->n};
+			a->text = (StrView) {f->s, f->n};
 			break;
 		case WTAG_REASONING:
-			a->reasoning = (ApiText) {f->s, f->n};
+			a->reasoning = (StrView) {f->s, f->n};
 			break;
 		case WTAG_TOOL_CALLS:
-			a->tool_calls = (ApiText) {f->s, f->n};
+			a->tool_calls = (StrView) {f->s, f->n};
 			break;
 		case WTAG_CALLS_AT:
 			a->calls_at = *f;
@@ -51,10 +51,10 @@ answer_field(ApiAnswer *a, const WireField *f)
 			a->ids = *f;
 			break;
 		case WTAG_FINISH_REASON:
-			a->finish_reason = (ApiText) {f->s, f->n};
+			a->finish_reason = (StrView) {f->s, f->n};
 			break;
 		case WTAG_STOP_REASON:
-			a->stop_reason = (ApiText) {f->s, f->n};
+			a->stop_reason = (StrView) {f->s, f->n};
 			break;
 		default:
 			(void) entries_field(&a->entries, f);
@@ -202,7 +202,7 @@ write_top(JsonOut *j, const Positions *p, int i, bool as_ids)
 
 /* Of a text as it is shown: bytes at its beginning that continue no character are one each. */
 static int64_t
-count_shown(ApiText t)
+count_shown(StrView t)
 {
 	size_t		stray = 0;
 
@@ -213,7 +213,7 @@ count_shown(ApiText t)
 
 /* A position's own token.  Of the first one of a prompt nothing is known but what is told in `first`. */
 static ApiModelEntry
-own_token(const Positions *p, int i, ApiText first, int32_t first_id)
+own_token(const Positions *p, int i, StrView first, int32_t first_id)
 {
 	return p->first[i + 1] > p->first[i] ? p->e[p->first[i]] :
 		(ApiModelEntry) {.id = first_id,.s = first.s,.n = first.n};
@@ -225,7 +225,7 @@ own_token(const Positions *p, int i, ApiText first, int32_t first_id)
  * echo: how many are there behind the first token?
  */
 static int64_t
-count_stray(const Positions *p, ApiText echo, ApiText first)
+count_stray(const Positions *p, StrView echo, StrView first)
 {
 	int64_t		n = count_shown(echo) - count_shown(first);
 	bool		replaced = echo.n >= 3 && memcmp(echo.s, "\xEF\xBF\xBD", 3) == 0;
@@ -266,7 +266,7 @@ chars_of(const ApiModelEntry *e, int64_t *stray)
 /* One of the four lists; what: 0 tokens, 1 their values, 2 the likeliest, 3 offsets. */
 static void
 write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offset, int64_t stray,
-		   ApiText first, int32_t first_id)
+		   StrView first, int32_t first_id)
 {
 	for (int i = 0; i < p->n; i++)
 	{
@@ -290,7 +290,7 @@ write_list(JsonOut *j, const Positions *p, int what, bool as_ids, int64_t *offse
 }
 
 void
-api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, ApiText echo, ApiText first,
+api_write_completion_logprobs(JsonOut *j, const ApiEntries *prompt, StrView echo, StrView first,
 							  int32_t first_id, const ApiEntries *e, bool as_ids, int64_t *offset)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};

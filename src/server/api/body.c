@@ -27,7 +27,7 @@ static bool
 take_members(ApiBody *b, const char *s, size_t n, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 	int			k = 0;
 
@@ -37,7 +37,7 @@ take_members(ApiBody *b, const char *s, size_t n, Err *e)
 	for (const Json *v = b->root->child; v != NULL && json_member(&m, &key, &value) > 0; v = v->next, k++)
 	{
 		b->m[k].v = v;
-		b->m[k].raw = (ApiText) {value.s, value.n};
+		b->m[k].raw = (StrView) {value.s, value.n};
 	}
 	if (k < b->n || json_member(&m, &key, &value) != 0)
 		return err_set(e, ERR_INVALID, "the request's body is not valid JSON");
@@ -210,14 +210,14 @@ apibody_is(ApiBody *b, const char *name, bool array, Err *e)
 
 /* Is this key, whose escapes are not undone, that name? */
 static bool
-is_key(JsonSpan key, const char *name)
+is_key(StrView key, const char *name)
 {
 	Buf			text = {0};
 	bool		same;
 
 	if (memchr(key.s, '\\', key.n) == NULL)
 		return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
-	same = json_text((JsonSpan) {key.s - 1, key.n + 2}, &text) && strcmp(text.data, name) == 0;
+	same = json_text((StrView) {key.s - 1, key.n + 2}, &text) && strcmp(text.data, name) == 0;
 	buf_free(&text);
 	return same;
 }
@@ -228,25 +228,25 @@ api_str(const Json *object, const char *name)
 	return json_str_of(json_get(object, name));
 }
 
-JsonSpan
-api_raw_member(JsonSpan object, const char *name)
+StrView
+api_raw_member(StrView object, const char *name)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
 		while (json_member(&m, &key, &value) > 0)
 			if (is_key(key, name))
 				return value;
-	return (JsonSpan) {0};
+	return (StrView) {0};
 }
 
 void
-api_write_members(JsonOut *j, JsonSpan object, const char *except)
+api_write_members(JsonOut *j, StrView object, const char *except)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 
 	if (!json_members(&m, object.s, object.n))

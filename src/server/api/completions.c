@@ -439,7 +439,7 @@ write_logprobs(const ApiCall *a, Completions *k, int p, int choice, const ApiAns
 	(void) reply_of(a, ROLE_FIRST, p, &first);
 	if (k->echo && all != NULL)
 		add_prompt(a, k, p, &echo);
-	api_write_completion_logprobs(j, k->echo ? all : NULL, (ApiText) {echo.data, echo.len}, first.text,
+	api_write_completion_logprobs(j, k->echo ? all : NULL, (StrView) {echo.data, echo.len}, first.text,
 								  k->echo ? first_id(a, k, p) : 0, k->echo_only ? &none : &r->entries,
 								  k->g.as_ids, &k->offsets[choice]);
 	buf_free(&echo);

@@ -44,12 +44,12 @@ api_error_status(const ApiError *e)
 }
 
 /* NAME of "parameter=NAME" in the detail. */
-static ApiText
+static StrView
 param_of(const ApiError *e)
 {
 	static const char key[] = "parameter=";
 	const char *at = e->detail.n > 0 ? memmem(e->detail.s, e->detail.n, key, strlen(key)) : NULL;
-	ApiText		t = {0};
+	StrView		t = {0};
 
 	if (at == NULL)
 		return t;
@@ -61,7 +61,7 @@ param_of(const ApiError *e)
 
 /* More of a message: a sentence each. */
 static void
-add_sentence(Buf *text, ApiText t)
+add_sentence(Buf *text, StrView t)
 {
 	buf_addstr(text, text->len > 0 && text->data[text->len - 1] == '.' ? " " : ". ");
 	buf_add(text, t.s, t.n);
@@ -88,7 +88,7 @@ api_error_body(const ApiError *e, bool anthropic, Buf *out)
 {
 	const ApiErrorKind *k = kind_of(e);
 	JsonOut		j = {.b = out};
-	ApiText		param = param_of(e);
+	StrView		param = param_of(e);
 
 	json_open(&j, '{');
 	if (anthropic)
@@ -115,10 +115,10 @@ api_error_body(const ApiError *e, bool anthropic, Buf *out)
 	json_close(&j, '}');
 }
 
-static ApiText
+static StrView
 text_of(const char *s)
 {
-	return (ApiText) {s, strlen(s)};
+	return (StrView) {s, strlen(s)};
 }
 
 void
@@ -132,12 +132,12 @@ api_error_read(ApiError *out, const char *fields, size_t n)
 	while (wire_next(&in, &f) > 0)
 	{
 		if (f.tag == WTAG_SQLSTATE && f.n == 5)
-			out->sqlstate = (ApiText) {f.s, f.n};
+			out->sqlstate = (StrView) {f.s, f.n};
 		else if (f.tag == WTAG_MESSAGE)
-			out->message = (ApiText) {f.s, f.n};
+			out->message = (StrView) {f.s, f.n};
 		else if (f.tag == WTAG_DETAIL)
-			out->detail = (ApiText) {f.s, f.n};
+			out->detail = (StrView) {f.s, f.n};
 		else if (f.tag == WTAG_HINT)
-			out->hint = (ApiText) {f.s, f.n};
+			out->hint = (StrView) {f.s, f.n};
 	}
 }

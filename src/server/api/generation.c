@@ -190,7 +190,7 @@ apigen_usage_chunk(ApiCall *a, const char *object, const ApiUsage *u)
 }
 
 bool
-apigen_is_stop(const Json *stop, ApiText reason)
+apigen_is_stop(const Json *stop, StrView reason)
 {
 	const Json *v = json_is_array(stop) ? stop->child : stop;
 

@@ -146,9 +146,9 @@ write_user(const Json *content, JsonOut *j, Err *e)
 
 /* {"type": "tool_use", "id": ..., "name": ..., "input": {...}}; raw: as it was written */
 static bool
-add_tool_use(AssistantParts *p, const Json *block, JsonSpan raw, Err *e)
+add_tool_use(AssistantParts *p, const Json *block, StrView raw, Err *e)
 {
-	JsonSpan	input = api_raw_member(raw, "input");
+	StrView	input = api_raw_member(raw, "input");
 
 	if (api_str(block, "id") == NULL || api_str(block, "name") == NULL ||
 		!json_is_object(json_get(block, "input")))
@@ -160,11 +160,11 @@ add_tool_use(AssistantParts *p, const Json *block, JsonSpan raw, Err *e)
 
 /* What the assistant has said, thought and called. */
 static bool
-write_assistant(const Json *content, JsonSpan raw, JsonOut *j, Err *e)
+write_assistant(const Json *content, StrView raw, JsonOut *j, Err *e)
 {
 	AssistantParts p = {0};
 	JsonMembers m;
-	JsonSpan	block;
+	StrView	block;
 	bool		ok = true;
 
 	(void) json_elements(&m, raw.s, raw.n);
@@ -187,7 +187,7 @@ write_assistant(const Json *content, JsonSpan raw, JsonOut *j, Err *e)
 
 /* raw: the message as it was written */
 static bool
-write_message(const Json *m, JsonSpan raw, JsonOut *j, Err *e)
+write_message(const Json *m, StrView raw, JsonOut *j, Err *e)
 {
 	const char *role = api_str(m, "role");
 	const Json *content = json_get(m, "content");
@@ -215,7 +215,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *messages = apibody_get(&a->body, "messages");
 	const ApiMember *system = apibody_get(&a->body, "system");
 	JsonMembers each;
-	JsonSpan	raw;
+	StrView	raw;
 	Buf			out = {0};
 	Buf			text = {0};
 	JsonOut		j = {.b = &out};
@@ -301,18 +301,18 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *m = apibody_get(&a->body, "output_config");
 	const ApiMember *first = apibody_get(&a->body, "output_format");
 	const Json *format = m != NULL ? json_get(m->v, "format") : NULL;
-	JsonSpan	raw = {0};
-	JsonSpan	schema;
+	StrView	raw = {0};
+	StrView	schema;
 	Buf			text = {0};
 
 	if (format != NULL && !json_is_null(format))
-		raw = api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format");
+		raw = api_raw_member((StrView) {m->raw.s, m->raw.n}, "format");
 	if (first != NULL && !json_is_null(first->v))
 	{
 		if (raw.s != NULL)
 			return api_bad(e, "output_format", "can't be given beside a format in output_config");
 		format = first->v;
-		raw = (JsonSpan) {first->raw.s, first->raw.n};
+		raw = (StrView) {first->raw.s, first->raw.n};
 	}
 	if (raw.s == NULL)
 		return true;
@@ -378,7 +378,7 @@ make(ApiCall *a, Err *e)
 /* ---- the answer ---- */
 
 static bool
-is_word(ApiText t, const char *word)
+is_word(StrView t, const char *word)
 {
 	return t.n == strlen(word) && memcmp(t.s, word, t.n) == 0;
 }
@@ -489,13 +489,13 @@ write_blocks(Messages *k, const ApiAnswer *r, JsonOut *j)
 	Json	   *list = api_calls(r->tool_calls);
 	Buf			text = {0};
 	size_t		shown = 0;
-	ApiText		rest;
+	StrView		rest;
 	int			i = 0;
 
 	for (const Json *v = list != NULL ? list->child : NULL; v != NULL; v = v->next)
 	{
 		const char *arguments = api_call_arguments(v);
-		ApiText		before = api_text_before(r, i++, &shown);
+		StrView		before = api_text_before(r, i++, &shown);
 
 		buf_add(&text, before.s, before.n);
 		if (is_object(arguments))
@@ -694,7 +694,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 	size_t		shown = 0;
-	ApiText		text;
+	StrView		text;
 	int			i = 0;
 
 	if (!k->began)

@@ -24,7 +24,7 @@ static void
 write_model(const ApiCall *a, int i, JsonOut *j)
 {
 	const ApiModel *m = &a->req->models[i];
-	ApiText		root = m->root.s != NULL ? m->root : m->name;
+	StrView		root = m->root.s != NULL ? m->root : m->name;
 
 	json_open(j, '{');
 	json_key(j, "id");
@@ -70,7 +70,7 @@ static bool
 model_finish(ApiCall *a, JsonOut *j, Err *e)
 {
 	size_t		skip = strlen("/v1/models/");
-	ApiText		name = {a->req->path.s + skip, a->req->path.n - skip};
+	StrView		name = {a->req->path.s + skip, a->req->path.n - skip};
 
 	for (int i = 0; i < a->req->n_models; i++)
 		if (a->req->models[i].name.n == name.n && memcmp(a->req->models[i].name.s, name.s, name.n) == 0)

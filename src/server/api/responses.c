@@ -277,7 +277,7 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *m = apibody_get(&a->body, "text");
 	const Json *format = m != NULL ? json_get(m->v, "format") : NULL;
 	const char *type = api_str(format, "type");
-	JsonSpan	raw;
+	StrView	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -287,7 +287,7 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 		return api_bad(e, "text", "must have a format with a type");
 	if (strcmp(type, "text") == 0)
 		return true;
-	raw = api_raw_member((JsonSpan) {m->raw.s, m->raw.n}, "format");
+	raw = api_raw_member((StrView) {m->raw.s, m->raw.n}, "format");
 	if (raw.s == NULL)
 		return api_bad(e, "text", "must have a format");
 	if (strcmp(type, "json_schema") == 0)
@@ -459,7 +459,7 @@ add_logprobs(Responses *k, const ApiEntries *entries)
 }
 
 static void
-write_output_text(ApiText text, const Buf *logprobs, JsonOut *j)
+write_output_text(StrView text, const Buf *logprobs, JsonOut *j)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "type", "output_text");
@@ -474,7 +474,7 @@ write_output_text(ApiText text, const Buf *logprobs, JsonOut *j)
 
 /* text.s NULL: the item is only beginning */
 static void
-write_message(const Responses *k, ApiText text, bool cut, JsonOut *j)
+write_message(const Responses *k, StrView text, bool cut, JsonOut *j)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "id", k->message_id);
@@ -490,7 +490,7 @@ write_message(const Responses *k, ApiText text, bool cut, JsonOut *j)
 }
 
 static void
-write_reasoning(const Responses *k, ApiText text, JsonOut *j)
+write_reasoning(const Responses *k, StrView text, JsonOut *j)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "id", k->reasoning_id);
@@ -564,7 +564,7 @@ next_ids(ApiCall *a)
 
 /* A message of a piece of the answer's text, if it has any; the first has the log-probabilities. */
 static void
-write_piece(ApiCall *a, ApiText text, bool cut, JsonOut *j)
+write_piece(ApiCall *a, StrView text, bool cut, JsonOut *j)
 {
 	Responses  *k = a->own;
 
@@ -739,7 +739,7 @@ static void
 begin_part(ApiCall *a, ResponsesPart part, JsonOut *j)
 {
 	Responses  *k = a->own;
-	static const ApiText nothing = {0};
+	static const StrView nothing = {0};
 	static const Buf none = {0};
 
 	k->part = part;
@@ -759,7 +759,7 @@ begin_part(ApiCall *a, ResponsesPart part, JsonOut *j)
 	open_item_event(k, "response.content_part.added", k->message_id, j);
 	json_key_int(j, "content_index", 0);
 	json_key(j, "part");
-	write_output_text((ApiText) {"", 0}, &none, j);
+	write_output_text((StrView) {"", 0}, &none, j);
 	send_event(a, j);
 }
 
@@ -782,7 +782,7 @@ item_done(ApiCall *a, const Buf *item, JsonOut *j)
 
 /* The events of a text, or of thoughts, that are done; the item goes to out. */
 static void
-end_text(ApiCall *a, ApiText text, JsonOut *out, JsonOut *j)
+end_text(ApiCall *a, StrView text, JsonOut *out, JsonOut *j)
 {
 	Responses  *k = a->own;
 
@@ -809,7 +809,7 @@ end_text(ApiCall *a, ApiText text, JsonOut *out, JsonOut *j)
 }
 
 static void
-end_call(ApiCall *a, ApiText arguments, JsonOut *out, JsonOut *j)
+end_call(ApiCall *a, StrView arguments, JsonOut *out, JsonOut *j)
 {
 	Responses  *k = a->own;
 
@@ -825,7 +825,7 @@ static void
 end_part(ApiCall *a, JsonOut *j)
 {
 	Responses  *k = a->own;
-	ApiText		text = {k->text.data != NULL ? k->text.data : "", k->text.len};
+	StrView		text = {k->text.data != NULL ? k->text.data : "", k->text.len};
 	Buf			item = {0};
 	JsonOut		out = {.b = &item};
 
@@ -845,7 +845,7 @@ end_part(ApiCall *a, JsonOut *j)
 }
 
 static void
-add_text(ApiCall *a, ResponsesPart part, ApiText text, const ApiEntries *entries, JsonOut *j)
+add_text(ApiCall *a, ResponsesPart part, StrView text, const ApiEntries *entries, JsonOut *j)
 {
 	Responses  *k = a->own;
 
@@ -910,7 +910,7 @@ delta(ApiCall *a, ApiItem *it, const ApiAnswer *r)
 	JsonOut		j = {.b = &out};
 	const ApiEntries *entries = &r->entries;
 	size_t		shown = 0;
-	ApiText		text;
+	StrView		text;
 	int			i = 0;
 
 	(void) it;

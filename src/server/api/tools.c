@@ -126,7 +126,7 @@ api_put_effort(WireOut *o, const char *name, const char *effort, Err *e)
 
 /* {"type": "function", "name": ..., ...} becomes {"type": "function", "function": {"name": ..., ...}}. */
 static void
-write_function(JsonSpan tool, JsonOut *j)
+write_function(StrView tool, JsonOut *j)
 {
 	json_open(j, '{');
 	json_key_cstr(j, "type", "function");
@@ -145,7 +145,7 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 	bool		none = tools == NULL || tools->v->child == NULL;
 	bool		ok = true;
 	JsonMembers m;
-	JsonSpan	raw;
+	StrView	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -177,9 +177,9 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 
 /* raw: the tool as it was written */
 static void
-write_anthropic(const Json *tool, JsonSpan raw, JsonOut *j)
+write_anthropic(const Json *tool, StrView raw, JsonOut *j)
 {
-	JsonSpan	schema = api_raw_member(raw, "input_schema");
+	StrView	schema = api_raw_member(raw, "input_schema");
 
 	json_open(j, '{');
 	json_key_cstr(j, "type", "function");
@@ -239,7 +239,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
 	bool		ok = true;
 	JsonMembers m;
-	JsonSpan	raw;
+	StrView	raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -270,7 +270,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 /* ---- the calls of an answer ---- */
 
 Json *
-api_calls(ApiText calls)
+api_calls(StrView calls)
 {
 	return calls.n > 0 ? json_parse(calls.s, calls.n) : NULL;
 }
@@ -295,7 +295,7 @@ api_call_arguments(const Json *call)
 	return arguments != NULL ? arguments : "";
 }
 
-ApiText
+StrView
 api_text_before(const ApiAnswer *r, int i, size_t *shown)
 {
 	size_t		from = *shown;
@@ -303,11 +303,11 @@ api_text_before(const ApiAnswer *r, int i, size_t *shown)
 
 	to = to > r->text.n ? r->text.n : to;
 	*shown = to > from ? to : from;
-	return (ApiText) {r->text.s != NULL ? r->text.s + from : NULL, *shown - from};
+	return (StrView) {r->text.s != NULL ? r->text.s + from : NULL, *shown - from};
 }
 
-ApiText
+StrView
 api_text_behind(const ApiAnswer *r, size_t shown)
 {
-	return (ApiText) {r->text.s != NULL ? r->text.s + shown : NULL, r->text.n - shown};
+	return (StrView) {r->text.s != NULL ? r->text.s + shown : NULL, r->text.n - shown};
 }

@@ -11,7 +11,7 @@
 bool
 api_field(ApiRequest *r, const WireField *f, bool *known, Err *e)
 {
-	ApiText		t = {f->s, f->n};
+	StrView		t = {f->s, f->n};
 
 	*known = true;
 	switch (f->tag)

@@ -6,44 +6,39 @@
 #define VLLM_SERVER_REQUEST_API_REQUEST_H
 
 #include "base/err.h"
+#include "base/str_view.h"
 #include "ipc/wire.h"
 
 #define API_MAX_ITEMS	4096	/* inner requests of one body */
 
-typedef struct ApiText
-{
-	const char *s;				/* NULL = not given */
-	size_t		n;
-} ApiText;
-
 /* One of the list of models. */
 typedef struct ApiModel
 {
-	ApiText		name;
-	ApiText		root;			/* of an adapter: its files */
-	ApiText		parent;			/* of an adapter: its parent model */
+	StrView		name;
+	StrView		root;			/* of an adapter: its files */
+	StrView		parent;			/* of an adapter: its parent model */
 } ApiModel;
 
 /* The fields of a WK_API message; texts point into it. */
 typedef struct ApiRequest
 {
-	ApiText		path;
-	ApiText		body;
+	StrView		path;
+	StrView		body;
 	bool		stream;			/* chunks are wanted */
 	bool		as_body;		/* an error is to be answered as a body, too */
-	ApiText		unknown;		/* error, warn, ignore: what to do about unknown members */
+	StrView		unknown;		/* error, warn, ignore: what to do about unknown members */
 	bool		prompt_embeds;	/* a prompt may be embeddings */
 	bool		trust_template; /* a body may have a chat template of its own */
-	ApiText		tool_parser;	/* of chats, where the model names none */
-	ApiText		reasoning_parser;
-	ApiText		previous;		/* JSON: the items before, or the response that is asked for */
+	StrView		tool_parser;	/* of chats, where the model names none */
+	StrView		reasoning_parser;
+	StrView		previous;		/* JSON: the items before, or the response that is asked for */
 	ApiModel   *models;			/* owned: those that may be listed */
 	int			n_models;
 	/* the caller has found an error, and wants it as a body */
-	ApiText		sqlstate;
-	ApiText		message;
-	ApiText		detail;
-	ApiText		hint;
+	StrView		sqlstate;
+	StrView		message;
+	StrView		detail;
+	StrView		hint;
 } ApiRequest;
 
 bool		api_field(ApiRequest *r, const WireField *f, bool *known, Err *e);

@@ -108,7 +108,7 @@ parsing_field(ParseRequest *r, const WireField *f, bool *known, Err *e)
 }
 
 bool
-parsing_check(ParseRequest *r, const ChatText *tools, Err *e)
+parsing_check(ParseRequest *r, const StrView *tools, Err *e)
 {
 	bool		must = r->has_choice && (r->choice == TOOLS_REQUIRED || r->choice == TOOLS_NAMED);
 

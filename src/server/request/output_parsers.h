@@ -38,7 +38,7 @@ bool		parsing_field(ParseRequest *r, const WireField *f, bool *known, Err *e);
  * All fields are in: must the answer be calls?  Then r->schema is what it must fit, else it is
  * empty.  tools: the request's, .s = NULL: none.
  */
-bool		parsing_check(ParseRequest *r, const ChatText *tools, Err *e);
+bool		parsing_check(ParseRequest *r, const StrView *tools, Err *e);
 /* The parser of a name; false with *e set, and a hint with the names, if there is none. */
 bool		tool_parser_by_name(const char *name, size_t n, const ToolFormat **out, Err *e);
 bool		reasoning_parser_by_name(const char *name, size_t n, const ReasonFormat **out, Err *e);

@@ -70,24 +70,24 @@ chat_field(Request *r, const WireField *f, bool *known, Err *e)
 	{
 		case WTAG_MESSAGES:
 			r->has_chat = true;
-			r->chat.messages = (ChatText) {f->s, f->n};
+			r->chat.messages = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_TOOLS:
-			r->chat.tools = (ChatText) {f->s, f->n};
+			r->chat.tools = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_DOCUMENTS:
-			r->chat.documents = (ChatText) {f->s, f->n};
+			r->chat.documents = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_CHAT_KWARGS:
-			r->chat.kwargs = (ChatText) {f->s, f->n};
+			r->chat.kwargs = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_REASONING_EFFORT:
-			r->chat.effort = (ChatText) {f->s, f->n};
+			r->chat.effort = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_CONTENT_FORMAT:
 			return copy_format(&r->chat.format, f, e);
 		case WTAG_CHAT_TEMPLATE:
-			r->chat.source = (ChatText) {f->s, f->n};
+			r->chat.source = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_GENERATION_PROMPT:
 			r->chat.add_generation_prompt = f->i != 0;
@@ -279,7 +279,7 @@ check_calls(Request *r, Err *e)
 		return true;
 	if (r->structured.schema.s != NULL)
 		return params_bad(e, "tool_choice", "can't require a tool's call and json_schema at once");
-	r->structured.schema = (JsonSpan) {r->parse.schema.data, r->parse.schema.len};
+	r->structured.schema = (StrView) {r->parse.schema.data, r->parse.schema.len};
 	r->structured.schema_name = "tool_choice";
 	return true;
 }
@@ -643,7 +643,7 @@ chat_run(TextJob *t)
 	}
 	seen = *t->chat;
 	if (parsing_hides_tools(&t->c->req->parse, t->c->req->options))
-		seen.tools = (ChatText) {0};
+		seen.tools = (StrView) {0};
 	t->ok = chat_render(t->own, in != NULL ? t->be->generator->chat(in) : NULL, &seen, &t->out, &marks,
 						&t->e);
 	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
@@ -726,7 +726,7 @@ choices_run(TextJob *t)
 	{
 		t->ok = chat_render(t->own, t->be->generator->chat(in), t->chat, &t->out, &marks, &t->e);
 		t->chat_pr = *t->pr;
-		t->chat_pr.text = (PoolText) {t->out.data, t->out.len};
+		t->chat_pr.text = (StrView) {t->out.data, t->out.len};
 		t->chat_pr.marks = (const uint8_t *) marks.data;
 		pr = &t->chat_pr;
 		if (t->ok && t->out.len == 0)
@@ -900,7 +900,7 @@ pool_init(TextJob *t, Request *r)
 
 	if (t->kind == WK_LOGPROBS)
 		p->task = PT_LOGPROBS;
-	p->text = (PoolText) {r->prompt, r->prompt_len};
+	p->text = (StrView) {r->prompt, r->prompt_len};
 	p->add_special = r->add_special;
 	p->want_offsets = r->want_ids;
 	p->own_chat = t->own;

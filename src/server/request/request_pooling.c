@@ -34,8 +34,8 @@ add_choice(PoolRequest *p, const WireField *f, Err *e)
 {
 	if (p->n_choices == POOL_MAX_CHOICES)
 		return params_bad(e, "choice", "may be given at most 4096 times");
-	p->choices = mem_realloc(p->choices, (size_t) (p->n_choices + 1) * sizeof(PoolText));
-	p->choices[p->n_choices++] = (PoolText) {f->s, f->n};
+	p->choices = mem_realloc(p->choices, (size_t) (p->n_choices + 1) * sizeof(StrView));
+	p->choices[p->n_choices++] = (StrView) {f->s, f->n};
 	return true;
 }
 
@@ -51,7 +51,7 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 				params_bad(e, "task", "must be embed, token_embed, classify, token_classify, score or "
 									  "reward");
 		case WTAG_PAIR:
-			p->pair = (PoolText) {f->s, f->n};
+			p->pair = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_DIMENSIONS:
 			p->dimensions = (int) f->i;
@@ -60,10 +60,10 @@ pool_field(PoolRequest *p, const WireField *f, bool *known, Err *e)
 			p->activation = f->i != 0;
 			return true;
 		case WTAG_INSTRUCTION:
-			p->instruction = (PoolText) {f->s, f->n};
+			p->instruction = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_PROMPT_NAME:
-			p->prompt_name = (PoolText) {f->s, f->n};
+			p->prompt_name = (StrView) {f->s, f->n};
 			return true;
 		case WTAG_LONG_INPUT:
 			return long_by_name(&p->long_input, f, e);

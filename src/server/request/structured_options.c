@@ -51,7 +51,7 @@ add_choice(StructuredSpec *s, const char *text, size_t n)
 bool
 structured_field(StructuredSpec *s, const WireField *f, bool *known, Err *e)
 {
-	JsonSpan	text = {f->s, f->n};
+	StrView	text = {f->s, f->n};
 
 	*known = true;
 	switch (f->tag)
@@ -99,7 +99,7 @@ structured_free(StructuredSpec *s)
 /* ---- values of JSON objects ---- */
 
 static bool
-is(JsonSpan a, const char *b)
+is(StrView a, const char *b)
 {
 	return a.n == strlen(b) && memcmp(a.s, b, a.n) == 0;
 }
@@ -115,7 +115,7 @@ own(StructuredSpec *s, char *text)
 
 /* What a JSON string says. */
 static bool
-string_value(StructuredSpec *s, const char *param, JsonSpan v, JsonSpan *out, Err *e)
+string_value(StructuredSpec *s, const char *param, StrView v, StrView *out, Err *e)
 {
 	Json	   *j;
 	bool		ok;
@@ -135,7 +135,7 @@ string_value(StructuredSpec *s, const char *param, JsonSpan v, JsonSpan *out, Er
 }
 
 static bool
-bool_value(const char *param, JsonSpan v, bool *out, Err *e)
+bool_value(const char *param, StrView v, bool *out, Err *e)
 {
 	*out = is(v, "true");
 	return *out || is(v, "false") || bad(e, param, "must be true or false, got %.*s",
@@ -144,10 +144,10 @@ bool_value(const char *param, JsonSpan v, bool *out, Err *e)
 
 /* A JSON object or truth value, or a string that holds one. */
 static bool
-json_value(StructuredSpec *s, const char *param, JsonSpan v, JsonSpan *out, Err *e)
+json_value(StructuredSpec *s, const char *param, StrView v, StrView *out, Err *e)
 {
 	while (v.n > 0 && strchr(" \t\r\n", v.s[0]) != NULL)
-		v = (JsonSpan) {v.s + 1, v.n - 1};
+		v = (StrView) {v.s + 1, v.n - 1};
 	while (v.n > 0 && strchr(" \t\r\n", v.s[v.n - 1]) != NULL)
 		v.n--;
 	*out = v;
@@ -160,7 +160,7 @@ json_value(StructuredSpec *s, const char *param, JsonSpan v, JsonSpan *out, Err 
 }
 
 static bool
-choice_value(StructuredSpec *s, JsonSpan v, Err *e)
+choice_value(StructuredSpec *s, StrView v, Err *e)
 {
 	Json	   *j;
 	const Json *item;
@@ -188,7 +188,7 @@ choice_value(StructuredSpec *s, JsonSpan v, Err *e)
 
 /* A kind is named for the second time: under which name was the first? */
 static bool
-take(StructuredSpec *s, const char **name, const char *param, GramKind kind, JsonSpan text, Err *e)
+take(StructuredSpec *s, const char **name, const char *param, GramKind kind, StrView text, Err *e)
 {
 	if (*name != NULL)
 	{
@@ -214,10 +214,10 @@ take(StructuredSpec *s, const char **name, const char *param, GramKind kind, Jso
 
 /* One member of structured_outputs. */
 static bool
-outputs_member(StructuredSpec *s, const char **name, JsonSpan key, JsonSpan v, Err *e)
+outputs_member(StructuredSpec *s, const char **name, StrView key, StrView v, Err *e)
 {
 	GramOptions *o = &s->gram.opt;
-	JsonSpan	text;
+	StrView	text;
 	bool		yes;
 
 	if (is(key, "json"))
@@ -233,12 +233,12 @@ outputs_member(StructuredSpec *s, const char **name, JsonSpan key, JsonSpan v, E
 		return string_value(s, "structured_outputs.grammar", v, &text, e) &&
 			take(s, name, "structured_outputs.grammar", GRAM_GRAMMAR, text, e);
 	if (is(key, "choice"))
-		return take(s, name, "structured_outputs.choice", GRAM_CHOICE, (JsonSpan) {0}, e) &&
+		return take(s, name, "structured_outputs.choice", GRAM_CHOICE, (StrView) {0}, e) &&
 			choice_value(s, v, e);
 	if (is(key, "json_object"))
 		return bool_value("structured_outputs.json_object", v, &yes, e) &&
 			(yes || bad(e, "structured_outputs.json_object", "must be true")) &&
-			take(s, name, "structured_outputs.json_object", GRAM_JSON_OBJECT, (JsonSpan) {0}, e);
+			take(s, name, "structured_outputs.json_object", GRAM_JSON_OBJECT, (StrView) {0}, e);
 	if (is(key, "disable_any_whitespace"))
 		return bool_value("structured_outputs.disable_any_whitespace", v, &o->disable_any_whitespace, e);
 	if (is(key, "disable_additional_properties"))
@@ -267,7 +267,7 @@ static bool
 read_outputs(StructuredSpec *s, const char **name, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				v;
 	int			got = -1;
 
@@ -289,10 +289,10 @@ no_kind(Err *e)
 
 /* The object "json_schema" of a response_format: {name, description, schema, strict}. */
 static bool
-format_schema(StructuredSpec *s, const char **name, JsonSpan object, Err *e)
+format_schema(StructuredSpec *s, const char **name, StrView object, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				v,
 				text;
 	int			got = -1;
@@ -328,7 +328,7 @@ static bool
 read_format(StructuredSpec *s, const char **name, Err *e)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				v,
 				type = {0},
 				schema = {0};
@@ -349,7 +349,7 @@ read_format(StructuredSpec *s, const char **name, Err *e)
 	if (is(type, "\"text\""))
 		return true;
 	if (is(type, "\"json_object\""))
-		return take(s, name, "response_format", GRAM_JSON_OBJECT, (JsonSpan) {0}, e);
+		return take(s, name, "response_format", GRAM_JSON_OBJECT, (StrView) {0}, e);
 	if (is(type, "\"json_schema\""))
 		return format_schema(s, name, schema, e);
 	if (is(type, "\"structural_tag\""))
@@ -364,13 +364,13 @@ structured_check(StructuredSpec *s, Err *e)
 {
 	const char *name = NULL;
 	const char *schema_name = s->schema_name != NULL ? s->schema_name : "json_schema";
-	JsonSpan	schema = {0};
+	StrView	schema = {0};
 
 	s->gram.opt.strict = true;
 	if ((s->schema.s != NULL && (!json_value(s, "json_schema", s->schema, &schema, e) ||
 								 !take(s, &name, schema_name, GRAM_JSON_SCHEMA, schema, e))) ||
 		(s->regex.s != NULL && !take(s, &name, "regex", GRAM_REGEX, s->regex, e)) ||
-		(s->n_choices > 0 && !take(s, &name, "choice", GRAM_CHOICE, (JsonSpan) {0}, e)) ||
+		(s->n_choices > 0 && !take(s, &name, "choice", GRAM_CHOICE, (StrView) {0}, e)) ||
 		(s->grammar.s != NULL && !take(s, &name, "grammar", GRAM_GRAMMAR, s->grammar, e)) ||
 		(s->outputs.s != NULL && !read_outputs(s, &name, e)) ||
 		(s->format.s != NULL && !read_format(s, &name, e)))

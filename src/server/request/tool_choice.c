@@ -94,23 +94,23 @@ check_tools(const Json *tools, const char *named, Err *e)
 /* ---- the schema ---- */
 
 /* The first member of this name, as it is written. */
-static JsonSpan
-member(JsonSpan object, const char *name)
+static StrView
+member(StrView object, const char *name)
 {
 	JsonMembers m;
-	JsonSpan	key,
+	StrView	key,
 				value;
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
 		while (json_member(&m, &key, &value) > 0)
 			if (key.n == strlen(name) && memcmp(key.s, name, key.n) == 0)
 				return value;
-	return (JsonSpan) {0};
+	return (StrView) {0};
 }
 
 /* no: among the tools; NAMED alone needs no "$id", as it is the root. */
 static void
-put_parameters(JsonSpan params, int no, bool root, Buf *out)
+put_parameters(StrView params, int no, bool root, Buf *out)
 {
 	if (params.s == NULL || params.s[0] != '{')
 	{
@@ -128,7 +128,7 @@ put_parameters(JsonSpan params, int no, bool root, Buf *out)
 }
 
 static bool
-is_name(JsonSpan name, const char *named)
+is_name(StrView name, const char *named)
 {
 	Buf			text = {0};
 	bool		yes = json_text(name, &text) && strcmp(text.data, named) == 0;
@@ -142,15 +142,15 @@ static void
 put_tools(const char *tools, size_t n, const char *named, Buf *out)
 {
 	JsonMembers m;
-	JsonSpan	tool;
+	StrView	tool;
 	int			no = 0;
 
 	if (!json_elements(&m, tools, n))
 		return;
 	while (json_element(&m, &tool) > 0)
 	{
-		JsonSpan	function = member(tool, "function");
-		JsonSpan	name = member(function, "name");
+		StrView	function = member(tool, "function");
+		StrView	name = member(function, "name");
 
 		if (name.s == NULL || (named != NULL && !is_name(name, named)))
 			continue;

@@ -92,9 +92,9 @@ check_chats(const char *name, const Files *f, const Json *want)
 		bool		ok;
 
 		if (source != NULL)
-			r.source = (ChatText) {source, strlen(source)};
+			r.source = (StrView) {source, strlen(source)};
 		if (tools)
-			r.tools = (ChatText) {TOOLS, strlen(TOOLS)};
+			r.tools = (StrView) {TOOLS, strlen(TOOLS)};
 		/* a model's only template has a name here, too */
 		if (source != NULL && strcmp(source, "default") == 0 && text != NULL && strcmp(text, source) == 0)
 			continue;

@@ -14,17 +14,17 @@
 
 #define MAX_LEN 64
 
-static PoolText
+static StrView
 text(const char *s)
 {
-	return (PoolText) {s, strlen(s)};
+	return (StrView) {s, strlen(s)};
 }
 
 /* n = 0: no continuations */
 static bool
 make(const Tok *t, const char *prompt, const char *const *choices, int n, PoolSpec *out, Err *e)
 {
-	PoolText	c[8];
+	StrView	c[8];
 	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(prompt), .choices = c, .n_choices = n,
 					  .add_special = true};
 
@@ -207,7 +207,7 @@ test_marks(void)
 	Tok		   *t = load("llama2", "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}");
 	const char *rendered = "<s>[INST]<s>[/INST]\n";
 	uint8_t		marks[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};	/* the user's <s> */
-	PoolText	choices[] = {text("<s>"), text("Yes")};
+	StrView	choices[] = {text("<s>"), text("Yes")};
 	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(rendered), .marks = marks, .choices = choices,
 					  .n_choices = 2,
 		.add_special = true};

@@ -44,10 +44,10 @@ test_check(void)
 	}
 }
 
-static JsonSpan
+static StrView
 span(const char *s)
 {
-	return (JsonSpan) {s, strlen(s)};
+	return (StrView) {s, strlen(s)};
 }
 
 static void
@@ -57,7 +57,7 @@ test_values(void)
 	static const char *const bad[] = {"\"\\u0000\"", "\"x\\u0000y\"", "\"\\ud800\"", "\"\\ud800x\"",
 									  "\"\\udc00\"", "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "1", "null",
 									  "[]"};
-	JsonSpan	f[3];
+	StrView	f[3];
 	Buf			b = {0};
 	int64_t		x;
 	double		d;
@@ -65,7 +65,7 @@ test_values(void)
 	CHECK(json_fields(span("{ \"a\" : [1, {\"b\":2}] , \"x\":{\"c\":3}, \"b\":\"}\\\"\", \"a\":null,\"a\": 5 "
 						   "}"), names, 3, f), "an object");
 	CHECK(f[0].n == 1 && *f[0].s == '5' && f[1].n == 5 && f[2].s == NULL, "members");
-	CHECK(!json_fields(span("[1]"), names, 3, f) && !json_fields((JsonSpan) {NULL, 0}, names, 3, f) &&
+	CHECK(!json_fields(span("[1]"), names, 3, f) && !json_fields((StrView) {NULL, 0}, names, 3, f) &&
 		  f[0].s == NULL, "no object");
 	CHECK(json_text(span("\"a\\u00e4\\u20ac\\ud83d\\ude00\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0001z\""), &b) &&
 		  strcmp(b.data, "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"\\/\b\f\n\r\t\x01z") == 0, "%s", b.data);
@@ -74,7 +74,7 @@ test_values(void)
 		buf_reset(&b);
 		CHECK(!json_text(span(bad[i]), &b), "%s", bad[i]);
 	}
-	CHECK(!json_text((JsonSpan) {NULL, 0}, &b), "nothing");
+	CHECK(!json_text((StrView) {NULL, 0}, &b), "nothing");
 	CHECK(json_whole(span("-7"), -7, 7, &x) && x == -7 && json_whole(span("3.0"), 0, 3, &x) && x == 3 &&
 		  json_whole(span("1e2"), 0, 100, &x) && x == 100, "ints");
 	CHECK(!json_whole(span("8"), -7, 7, &x) && !json_whole(span("0.5"), 0, 9, &x) &&

@@ -618,7 +618,7 @@ reply_fits(const DecodedReply *r, int i)
 
 	for (int k = 0; k < r->n; k++)
 	{
-		FieldSpan	s = r->asks[k]->prompt;
+		StrView	s = r->asks[k]->prompt;
 
 		if ((size_t) (end - p) < s.n + 2 || memcmp(p, s.s, s.n) != 0 || memcmp(p + s.n, "!\n", 2) != 0)
 			return false;
@@ -698,7 +698,7 @@ reply_usage(const DecodedReply *r, int64_t *prompt_tokens, int64_t *completion_t
 }
 
 void
-reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, FieldSpan secret,
+reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url, StrView secret,
 			Err *e)
 {
 	ErrClass	cls = status == 401 ? ERR_AUTH : status == 403 || status < 400 ? ERR_FORBIDDEN :

@@ -186,10 +186,10 @@ scene_emit(void *ctx, int ask, WireFrame kind, const Buf *fields, bool final)
 	buf_addstr(&s->dump, ";");
 }
 
-static inline FieldSpan
+static inline StrView
 span_of(const char *s)
 {
-	return (FieldSpan) {s, s != NULL ? strlen(s) : 0};
+	return (StrView) {s, s != NULL ? strlen(s) : 0};
 }
 
 /* One ask, one call. */

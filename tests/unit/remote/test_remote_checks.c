@@ -161,7 +161,7 @@ test_check_request(void)
 	pass(l, 1);
 	CHECK(http.n == 1 && net_checks == 1, "allowed again");
 	/* forgotten with an ask: no check, no secret; who waits finds out */
-	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	CHECK(http.n == 0 && l->models->secret == NULL && dispatcher_live(l) == 1, "forgotten");
 	pass(l, 10000000);
 	CHECK(dispatcher_live(l) == 0 && l->models == NULL && net_checks == 1 && net_at_script == 0,

@@ -149,7 +149,7 @@ test_once(void)
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 2, "%d", n_lists);
 	/* and no longer than the model is */
-	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	c[0] = ask(l, options);
 	net_run(l, &http, 1000000);
 	CHECK(c[0]->done && n_lists == 3, "%d", n_lists);
@@ -221,7 +221,7 @@ test_untold(void)
 	net_run(l, &http, 10000000);
 	CHECK(refused(c[0]) && strstr(c[0]->detail, "the 10 tokens") != NULL && n_lists == 4, "%s", c[0]->detail);
 	told = 1000;
-	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	c[0] = ask(l, NULL);
 	net_run(l, &http, 10000000);
 	CHECK(c[0]->done && n_lists == 5, "%s", c[0]->message);
@@ -244,7 +244,7 @@ test_tokens(void)
 		CHECK(c[i]->done && c[i]->tries == 1 && asked_for[i] == 700 - 8 - 2, "%lld: %s",
 			  (long long) asked_for[i], c[i]->message);
 	CHECK(n_lists == 1 && n_tokens == 1, "%d, %d", n_lists, n_tokens);
-	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	told_tokens = 0;
 	for (int i = 0; i < 5; i++)
 		c[i] = ask(l, "{" VLLM "}");

@@ -913,7 +913,7 @@ test_stats(void)
 	net_run(l, &http, 1000000);
 	/* forgotten */
 	CHECK(c->done, "done");
-	rmodel_forget(l, 5, (FieldSpan) {"m", 1}, 0);
+	rmodel_forget(l, 5, (StrView) {"m", 1}, 0);
 	dispatcher_publish(l, &s);
 	CHECK(s.n_models == 1 && strcmp(s.models[0].name, "n") == 0 && s.fig.requests == 1, "%d",
 		  (int) s.fig.requests);

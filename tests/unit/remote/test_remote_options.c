@@ -66,7 +66,7 @@ read_ask(RequestFields *a, WireKind kind, Buf *b, Err *e)
 }
 
 static bool
-span_is(FieldSpan s, const char *want)
+span_is(StrView s, const char *want)
 {
 	return s.s != NULL && s.n == strlen(want) && memcmp(s.s, want, s.n) == 0;
 }

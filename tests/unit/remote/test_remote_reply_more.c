@@ -166,7 +166,7 @@ test_tokens(void)
 		offsets "}}],\"usage\":{\"prompt_tokens\":" prompt ",\"completion_tokens\":" completion "}}"
 
 static void
-choose_scene(Scene *s, FieldSpan *choice)
+choose_scene(Scene *s, StrView *choice)
 {
 	scene_init(s, WK_LOGPROBS, RSHAPE_LOGPROBS);
 	s->ask[0].prompt = span_of("Q: x\nA:");
@@ -179,7 +179,7 @@ test_choose(void)
 {
 	static const Dialect vllm = {.caps = CAP_ECHO | CAP_ECHO_ONLY};
 	static const Dialect python = {.caps = CAP_ECHO | CAP_LLAMA};
-	FieldSpan	choice = span_of(" no way");
+	StrView	choice = span_of(" no way");
 	Scene		s;
 
 	choose_scene(&s, &choice);
@@ -231,7 +231,7 @@ test_choose(void)
 static void
 test_choose_pieces(void)
 {
-	FieldSpan	choice;
+	StrView	choice;
 	Scene		s;
 
 	choose_scene(&s, &choice);
@@ -289,7 +289,7 @@ test_choose_pieces(void)
 static void
 test_choose_others(void)
 {
-	FieldSpan	choice = span_of(" no way");
+	StrView	choice = span_of(" no way");
 	Scene		s;
 
 	choose_scene(&s, &choice);
@@ -329,7 +329,7 @@ test_choices(void)
 		LP("[\"p\",\" a\"]", "[null,-1]", "[null,{\" a\":-1}]", "[0,1]", "2", "0"),
 		LP("[\"p\",\" b\",\" c\"]", "[null,-2,-3]", "[null,{\" x\":-1},{}]", "[0,1,3]", "3", "0")
 	};
-	FieldSpan	choice[2] = {span_of(" a"), span_of(" b c")};
+	StrView	choice[2] = {span_of(" a"), span_of(" b c")};
 	Scene		s;
 	DecodedReply *r;
 	Err			e;
@@ -506,7 +506,7 @@ test_errors(void)
 			  e.detail + n - 20);
 		CHECK(((unsigned char) e.detail[n - 4] & 0xC0) != 0xC0, "cut in a character");
 	}
-	reply_error(401, "", 0, &o, NULL, (FieldSpan) {NULL, 0}, &e);
+	reply_error(401, "", 0, &o, NULL, (StrView) {NULL, 0}, &e);
 	CHECK(strstr(e.msg, "wants a secret") != NULL && strstr(e.hint, "llm_set_secret('big'") != NULL, "%s %s",
 		  e.msg, e.hint);
 	buf_free(&longest);

@@ -346,7 +346,7 @@ world(uint64_t from, int events)
 		else if (what == 47 && rnd(10) == 0)
 			illness = rnd(3) == 0 ? 95 : (int) rnd(40);
 		else if (what == 47 && rnd(10) == 0)
-			rmodel_forget(l, 5, (FieldSpan) {"m2", 2}, 0);
+			rmodel_forget(l, 5, (StrView) {"m2", 2}, 0);
 		else if (what == 48 && n_clients > 0)
 			net_cancel_on_text = clients[n_clients - 1];
 		else if (what == 49 && rnd(30) == 0)

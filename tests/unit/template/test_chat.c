@@ -58,10 +58,10 @@ tokenizer(const char *name)
 	return t;
 }
 
-static ChatText
+static StrView
 text_of(const char *s)
 {
-	return (ChatText) {s, s != NULL ? strlen(s) : 0};
+	return (StrView) {s, s != NULL ? strlen(s) : 0};
 }
 
 /* ---- against transformers ---- */

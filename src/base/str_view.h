@@ -1,0 +1,16 @@
+/*
+ * str_view.h
+ *	  A view of a text, or of a part of one, that somebody else owns.
+ */
+#ifndef VLLM_BASE_STR_VIEW_H
+#define VLLM_BASE_STR_VIEW_H
+
+#include <stddef.h>
+
+typedef struct StrView
+{
+	const char *s;				/* not terminated; NULL = not given */
+	size_t		n;				/* bytes */
+} StrView;
+
+#endif
