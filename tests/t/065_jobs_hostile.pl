@@ -103,6 +103,24 @@ sub crash
 }
 my $state = q{SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM llm_jobs};
 
+# ---- in a database that isn't UTF-8 names of adapters and models are converted where there is no transaction ----
+$node->safe_psql('postgres', q{CREATE DATABASE latin1 ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'});
+$node->safe_psql('latin1', q{SET client_encoding = 'UTF8';
+	CREATE EXTENSION vllm_pg;
+	SELECT llm_create_model('modèle', '/fake/m'), llm_create_lora('été', 'modèle', '/fake/adapters/red'),
+		llm_create_model('unsure', '/fake/c', options => '{"cascade": {"to": "modèle", "threshold": -1e-9}}');
+	CREATE TABLE adapted (id int PRIMARY KEY, a text, b text);
+	CREATE TABLE passed_on (id int PRIMARY KEY, a text, b text);
+	SELECT llm_create_completion_job('adapted', '{a}', 'b', model => 'modèle', options => '{"lora": "été"}'),
+		llm_create_completion_job('passed_on', '{a}', 'b', model => 'unsure');
+	INSERT INTO adapted VALUES (1, 'one');
+	INSERT INTO passed_on VALUES (1, 'one')});
+for my $table ('adapted', 'passed_on')
+{
+	ok(until_true(sub { my ($ret, $out) = $node->psql('latin1', "SELECT b LIKE '%ONE' FROM $table"); return defined $out && $out eq 't' }, 30), "$table: a job's names");
+}
+unlike(slurp_file($node->logfile), qr/terminated by signal 11/, '... without a crash');
+
 # ---- a worker that crashes with a job twice leaves it alone ----
 # others' crashes are not the job's
 $node->safe_psql('postgres', q{INSERT INTO bad VALUES (1, 'crash')});

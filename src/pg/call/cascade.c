@@ -180,7 +180,7 @@ cascade_unsure(WireKind kind, const char *body, Size len, const CallFrame *f, ch
 	old = MemoryContextSwitchTo(tmp);
 	unsure = kind == WK_GENERATE ? mean_logprob(f) < r.threshold : is_close(&r, body, len, f);
 	if (unsure)
-		strlcpy(to, text_to_cstring(text_from_wire(r.to, r.to_len)), NAMEDATALEN);
+		strlcpy(to, name_from_wire(r.to, r.to_len), NAMEDATALEN);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(tmp);
 	return unsure;

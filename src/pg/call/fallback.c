@@ -125,12 +125,10 @@ route_may_body(const char *reply, Size reply_len, const char *body, Size len)
 static void
 name_of(const WireField *f, char *name)
 {
-	text	   *t = text_from_wire(f->s, f->n);
-	char	   *s = text_to_cstring(t);
+	char	   *s = name_from_wire(f->s, f->n);
 
 	strlcpy(name, s, NAMEDATALEN);
 	pfree(s);
-	pfree(t);
 }
 
 static bool

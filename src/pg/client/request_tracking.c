@@ -107,12 +107,10 @@ take_text(char *to, Size size, const WireField *f)
 static void
 take_name(char *to, Size size, const WireField *f)
 {
-	text	   *t = text_from_wire(f->s, f->n);
-	char	   *s = text_to_cstring(t);
+	char	   *s = name_from_wire(f->s, f->n);
 
 	strlcpy(to, s, size);
 	pfree(s);
-	pfree(t);
 }
 
 bool

@@ -150,6 +150,18 @@ text_from_wire(const char *s, size_t n)
 	return result;
 }
 
+/*
+ * It was the database's, which has all of its characters.  A worker of jobs asks this outside of
+ * transactions, where no conversion can be looked up: that of client_encoding, there UTF8, is at hand.
+ */
+char *
+name_from_wire(const char *s, size_t n)
+{
+	char	   *utf8 = pnstrdup(s, n);
+
+	return pg_any_to_server(utf8, strlen(utf8), PG_UTF8);
+}
+
 void
 state_put_string(StringInfo buf, const char *s)
 {

@@ -26,6 +26,9 @@ void		wire_put_text(WireOut *o, WireTag tag, const char *s, size_t n);
 /* A text datum from a reply's UTF-8. */
 text	   *text_from_wire(const char *s, size_t n);
 
+/* A name of a message that this server has made. */
+char	   *name_from_wire(const char *s, size_t n);
+
 /*
  * A string, or NULL, of an aggregate's state that goes to another process: its bytes as they
  * are.  (pq_sendstring() and pq_getmsgstring() are for clients: they convert.)
