@@ -52,6 +52,18 @@ is($node->safe_psql('postgres', q{SELECT count(*), count(DISTINCT id) FROM chunk
 	$node->safe_psql('postgres', q{SELECT count(*), count(DISTINCT id) FROM big, llm_chunk_text(body, 'tokens', 2000)}), 'all of them are there');
 $node->safe_psql('postgres', q{SELECT llm_drop_job('chunks')});
 
+# errors of any length, one for each row
+$node->safe_psql('postgres', q{CREATE TABLE loud (id int PRIMARY KEY, body text, b text);
+	CREATE FUNCTION shouts(t text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$
+	BEGIN RAISE EXCEPTION USING errcode = '22000', message = repeat('é', 3000000), detail = repeat('d', 3000000); END $$;
+	INSERT INTO loud SELECT i, 'text' FROM generate_series(1, 60) i;
+	SELECT llm_create_completion_job('loud', input => 'shouts(body)', target_column => 'b', name => 'loud')});
+$mb = peak();
+figure('%.0f MB at most with errors of 9 MB', $mb);
+cmp_ok($mb, '<', 100, 'so are errors');
+is($node->safe_psql('postgres', q{SELECT count(*), min(length(message)), max(length(message)) FROM llm_job_failures WHERE name = 'loud'}), '60|1024|1024', 'their beginnings are kept');
+$node->safe_psql('postgres', q{SELECT llm_drop_job('loud')});
+
 # no statistics: the queue is read by its index all the same
 $node->safe_psql('postgres', q{CREATE TABLE many (id int PRIMARY KEY, body text, e real[]);
 	SELECT llm_create_embedding_job('many', 'body', target_column => 'e', name => 'many', backfill => 'none');

@@ -112,6 +112,8 @@ Oid			job_running_for(void);
 /* step(arg) in a subtransaction: its error, in the caller's memory, or NULL.  A cancel goes on as an ERROR:
  * it is meant for the whole transaction. */
 ErrorData  *job_attempt(void (*step) (void *arg), void *arg);
+/* Of a copy of an error: what is longer than anybody reads goes. */
+void		job_cut_error(ErrorData *e);
 /* InvalidOid: there is no such relation. */
 Oid			job_relation_owner(Oid relid);
 /* ERROR if row-level security applies to the job's owner: hidden rows would be taken for deleted. */

@@ -20,6 +20,7 @@
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -35,6 +36,9 @@
 
 #include "pg/catalog/model_catalog.h"
 #include "pg/jobs/job.h"
+
+/* bytes that are kept of each text of an error: code of a job's owner makes as many as it likes */
+#define ERROR_TEXT	2048
 
 static Oid
 find_relation(const char *name)
@@ -337,6 +341,30 @@ job_refuse_rls(Oid relid, Oid owner)
 			 errhint("Use ALTER TABLE ... NO FORCE ROW LEVEL SECURITY, or give the owner BYPASSRLS.")));
 }
 
+/* The text is the context's own. */
+static void
+cut_text(char **text)
+{
+	char	   *whole = *text;
+	size_t		n = whole != NULL ? strlen(whole) : 0;
+
+	if (n <= ERROR_TEXT)
+		return;
+	*text = pnstrdup(whole, pg_mbcliplen(whole, (int) n, ERROR_TEXT));
+	pfree(whole);
+}
+
+void
+job_cut_error(ErrorData *e)
+{
+	char	  **texts[] = {&e->message, &e->detail, &e->detail_log, &e->hint, &e->context, &e->internalquery,
+						   &e->schema_name, &e->table_name, &e->column_name, &e->datatype_name,
+						   &e->constraint_name};
+
+	for (int i = 0; i < (int) lengthof(texts); i++)
+		cut_text(texts[i]);
+}
+
 ErrorData *
 job_attempt(void (*step) (void *arg), void *arg)
 {
@@ -356,6 +384,7 @@ job_attempt(void (*step) (void *arg), void *arg)
 		MemoryContextSwitchTo(cxt);
 		err = CopyErrorData();
 		FlushErrorState();
+		job_cut_error(err);
 		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();

@@ -113,6 +113,7 @@ jobs_transaction(JobStep step, JobRun *j, void *arg, const char *what)
 		MemoryContextSwitchTo(loop);
 		err = CopyErrorData();
 		FlushErrorState();
+		job_cut_error(err);
 		end_watch();
 		AbortCurrentTransaction();
 	}
