@@ -149,8 +149,33 @@ ok(until_sql($node, q{SELECT count(*) = 21 FROM docs WHERE id >= 100 AND a = upp
 cmp_ok(sql(q{SELECT total FROM llm_stat_budget WHERE role = 'app'}), '<=', 0.00105, '... nor spends more');
 is(sql('SELECT count(*) BETWEEN 1 AND 99 FROM app_docs WHERE a IS NULL'), 't', '... but waits');
 sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
+# a fallback that the budget has no room for: slow answers of others are not asked for again and again
+my $paid = q{SELECT requests FROM llm_stat_cost WHERE model = 'paid' AND role = current_user};
+sql(q{
+	TRUNCATE app_docs, docs;
+	INSERT INTO app_docs SELECT i, '@lame ' || i FROM generate_series(1, 5) i;
+	ALTER ROLE app SET vllm.role_max_cost = 0.000001;
+	SELECT llm_create_model('free', '/fake/lame2', options => '{"fallback": "paid"}'), llm_grant('free', 'app')});
+is((finish(bg_as($node, 'app', q{SELECT llm_create_completion_job('app_docs', '{body}', 'a', name => 'app', model => 'free')})))[1], '', 'a job whose fallback costs too much');
+sql(q{SELECT llm_create_completion_job('docs', '{body}', 'a', name => 'a', model => 'paid')});
+my $asked = sql($paid);
+for my $i (1 .. 4)
+{
+	sql("INSERT INTO docs VALUES ($i, '\@delay:700 $i')");
+	ok(until_true(sub { sql("SELECT a IS NOT NULL FROM docs WHERE id = $i") eq 't' }, 15), "a fallback without a budget doesn't keep others from going on");
+}
+is(sql($paid) - $asked, 4, '... nor costs them more');
+is(sql(q{SELECT count(*) FROM app_docs WHERE a IS NULL}), 5, '... and waits');
+sql(q{SELECT llm_drop_job(name) FROM llm_jobs});
 sql('ALTER ROLE app RESET vllm.role_max_cost');
 balanced('a job with a budget');
+# in a session, too, it is refused while others are in flight, and then once more
+for (1 .. 3)
+{
+	like(error_of($node, q{SET vllm.max_cost = 0.002; SELECT llm_generate(CASE WHEN i < 20 OR i % 3 = 0 THEN '@lame ' || repeat('long ', 60) ELSE '@delay:' || i * 7 % 400 || ' ' END || i, model => 'free') FROM texts}),
+		qr/^.*53400: the cost limit of the statement is reached/, 'a statement whose fallbacks cost too much');
+}
+balanced('fallbacks that are refused');
 
 # ---- jobs: answers that are kept, of rows in many pieces ----
 my $cache = q{SELECT entries || ' ' || misses FROM llm_stat_cache WHERE model = 'kept'};

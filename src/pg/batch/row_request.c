@@ -599,6 +599,16 @@ finish_with(BatchRequest *q, const CallFrame *f, ErrorData *err)
 	batch_progress_update(p);
 }
 
+/* A stranded request. */
+static void
+has_failed(BatchRequest *q, ErrorData *err)
+{
+	dlist_delete(&q->node);
+	q->needs_fallback = false;
+	q->pool->finished++;
+	finish_with(q, NULL, err);
+}
+
 /* No other model can be asked: it has failed. */
 static void
 no_way_on(BatchRequest *q, const FallbackRoute *route)
@@ -612,10 +622,7 @@ no_way_on(BatchRequest *q, const FallbackRoute *route)
 	else
 		route_tell(route, err);
 	MemoryContextSwitchTo(old);
-	dlist_delete(&q->node);
-	q->needs_fallback = false;
-	p->finished++;
-	finish_with(q, NULL, err);
+	has_failed(q, err);
 }
 
 static void
@@ -625,6 +632,38 @@ count_reroute(BatchStats *s, bool unsure)
 		s->cascaded++;
 	else
 		s->fallbacks++;
+}
+
+/* Its message is the one that it was, should there be no slot after all. */
+static bool
+start_again(BatchRequest *q, const StringInfoData *next, const char *model, int timeout_ms, bool wait)
+{
+	BatchPool  *p = q->pool;
+	InFlightCall *c = q->carrier;
+	StringInfoData old = c->body;
+	bool		started;
+
+	c->body.data = NULL;
+	fill_body(p, c, next);
+	PG_TRY();
+	{
+		started = vcall_start(c->call, q->kind, &c->body, model, timeout_ms, wait);
+	}
+	PG_CATCH();
+	{
+		pfree(c->body.data);
+		c->body = old;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (started)
+		pfree(old.data);
+	else
+	{
+		pfree(c->body.data);
+		c->body = old;
+	}
+	return started;
 }
 
 /*
@@ -637,7 +676,6 @@ reroute(BatchRequest *q, bool wait)
 	BatchPool  *p = q->pool;
 	InFlightCall *c = q->carrier;
 	StringInfoData next;
-	StringInfoData old;
 	FallbackRoute route = {0};
 	char		model[NAMEDATALEN];
 	int			timeout_ms = 0;
@@ -659,21 +697,15 @@ reroute(BatchRequest *q, bool wait)
 		return false;
 	if (q->end != 0)
 		timeout_ms = Max((int) TimestampDifferenceMilliseconds(GetCurrentTimestamp(), q->end), 1);
+	/* what is refused comes here again */
 	if (q->route == NULL)
-		q->route = MemoryContextAlloc(p->cxt, sizeof(FallbackRoute));
-	/* the message as it was, should there be no slot after all */
-	old = c->body;
-	c->body.data = NULL;
-	fill_body(p, c, &next);
-	if (!vcall_start(c->call, q->kind, &c->body, model, timeout_ms, wait))
-	{
-		pfree(c->body.data);
-		c->body = old;
+		q->route = MemoryContextAllocZero(p->cxt, sizeof(FallbackRoute));
+	if (!start_again(q, &next, model, timeout_ms, wait))
 		return false;
-	}
-	pfree(old.data);
 	*q->route = route;
 	q->body_len = c->body.len;
+	if (q->err != NULL)
+		FreeErrorData(q->err);
 	q->err = NULL;
 	q->needs_fallback = false;
 	q->quiet = true;
@@ -705,6 +737,40 @@ reroute_as_user(BatchRequest *q, bool wait)
 	return sent;
 }
 
+/*
+ * The same of a worker of jobs: what is in the way, a budget or the length of the message, is one owner's
+ * matter, and an ERROR would take the requests of all.  So the request has failed; a transaction is under way
+ * again.
+ */
+static bool
+reroute_for_owner(BatchRequest *q, bool wait)
+{
+	BatchPool  *p = q->pool;
+	ErrorData  *volatile err = NULL;
+	volatile bool sent = true;
+
+	PG_TRY();
+	{
+		/* who waits is told what a budget lacks, others only that it has no room */
+		sent = reroute_as_user(q, wait) || (cost_refused() && reroute_as_user(q, true));
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(p->cxt);
+		err = CopyErrorData();
+		FlushErrorState();
+		AbortCurrentTransaction();
+		StartTransactionCommand();
+	}
+	PG_END_TRY();
+	if (err == NULL)
+		return sent;
+	if (q->err != NULL)
+		FreeErrorData(q->err);
+	has_failed(q, err);
+	return true;
+}
+
 bool
 batch_pool_stranded(const BatchPool *p)
 {
@@ -726,9 +792,12 @@ batch_pool_reroute(BatchPool *p)
 
 	dlist_foreach_modify(i, &p->needs_fallback)
 	{
-		if (batch_pool_room(p) <= 0 || !reroute_as_user(dlist_container(BatchRequest, node, i.cur),
-														p->stats.in_flight == 0))
+		BatchRequest *q = dlist_container(BatchRequest, node, i.cur);
+		bool		wait = p->stats.in_flight == 0;
+
+		if (batch_pool_room(p) <= 0 || !(own ? reroute_for_owner(q, wait) : reroute_as_user(q, wait)))
 			break;
+		MemoryContextSwitchTo(tmp);
 		MemoryContextReset(tmp);
 	}
 	if (own)

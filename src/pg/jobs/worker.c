@@ -663,7 +663,10 @@ ask_again(JobItem *it, const ErrorData *e)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (it->job->remote)
+	/* a budget, at another model */
+	if (e->sqlerrcode == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		it->job->endpoint_at = TimestampTzPlusMilliseconds(now, BUDGET_RETRY);
+	else if (it->job->remote)
 		endpoint_failed(it->job, now);
 	else
 		w.engine_retry = TimestampTzPlusMilliseconds(now, 100);
