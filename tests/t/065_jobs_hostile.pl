@@ -120,6 +120,19 @@ for my $table ('adapted', 'passed_on')
 	ok(until_true(sub { my ($ret, $out) = $node->psql('latin1', "SELECT b LIKE '%ONE' FROM $table"); return defined $out && $out eq 't' }, 30), "$table: a job's names");
 }
 unlike(slurp_file($node->logfile), qr/terminated by signal 11/, '... without a crash');
+# bytes that are no text of the wire's are their row's matter
+$node->safe_psql('postgres', q{CREATE DATABASE bytes ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'});
+$node->safe_psql('bytes', q{CREATE EXTENSION vllm_pg;
+	CREATE TABLE odd (id int PRIMARY KEY, a text, b text);
+	CREATE TABLE plain (id int PRIMARY KEY, a text, b text);
+	SELECT llm_create_completion_job('odd', '{a}', 'b'), llm_create_completion_job('plain', '{a}', 'b');
+	INSERT INTO odd VALUES (1, E'\xff'), (2, 'two');
+	INSERT INTO plain VALUES (1, 'one')});
+for my $row ('odd WHERE id = 2', 'plain WHERE id = 1')
+{
+	ok(until_true(sub { $node->safe_psql('bytes', "SELECT b = upper(a) FROM $row") eq 't' }, 30), "beside bytes that are no text: $row");
+}
+is($node->safe_psql('bytes', 'SELECT source, key, sqlstate FROM llm_job_failures'), 'odd|{1}|22021', 'they fail');
 
 # ---- a worker that crashes with a job twice leaves it alone ----
 # others' crashes are not the job's

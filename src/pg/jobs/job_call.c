@@ -141,13 +141,43 @@ job_call_make(const char *function, const char *arguments)
 	return c;
 }
 
+/*
+ * In a PG_CATCH() block: a text that UTF-8 lacks is refused as others are.  Its conversion holds nothing, so
+ * it takes no subtransaction, which a worker could not have outside of transactions.
+ */
+static ErrorData *
+refuse_text(MemoryContext cxt)
+{
+	int			code = geterrcode();
+	ErrorData  *e;
+
+	if (code != ERRCODE_UNTRANSLATABLE_CHARACTER && code != ERRCODE_CHARACTER_NOT_IN_REPERTOIRE)
+		PG_RE_THROW();
+	MemoryContextSwitchTo(cxt);
+	e = CopyErrorData();
+	FlushErrorState();
+	return e;
+}
+
 ErrorData *
 job_call_request(JobCall *c, const char *input)
 {
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile refused = NULL;
+
 	c->request.body.len = c->head_len;
 	c->fcinfo->args[0].value = CStringGetTextDatum(input);
 	c->fcinfo->args[0].isnull = false;
-	return c->func->input(&c->request, c->fcinfo);
+	PG_TRY();
+	{
+		refused = c->func->input(&c->request, c->fcinfo);
+	}
+	PG_CATCH();
+	{
+		refused = refuse_text(cxt);
+	}
+	PG_END_TRY();
+	return refused;
 }
 
 char *
