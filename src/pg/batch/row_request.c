@@ -261,8 +261,7 @@ static bool
 may_start(const BatchPool *p, const SqlRequest *r)
 {
 	return vclient_is_ready(p->remote) &&
-		vslot_room(p->remote, p->of_model, 0) > 0 &&
-		(uint64) r->body.len + sizeof(WireMsg) + WIRE_TRAILER <= vllm_geometry.max_request;
+		vslot_room(p->remote, p->of_model, 0) > 0 && vcall_fits(&r->body);
 }
 
 /* A request whose answer is kept: as one that nobody has held for a while (keep). */

@@ -443,6 +443,12 @@ put_deadline(ClientCall *c)
 }
 
 bool
+vcall_fits(const StringInfoData *body)
+{
+	return (uint64) body->len + sizeof(WireMsg) + WIRE_TRAILER <= vllm_geometry.max_request;
+}
+
+bool
 vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char *model,
 			int timeout_ms, bool wait_slot)
 {
@@ -451,7 +457,7 @@ vcall_start(ClientCall *c, WireKind kind, const StringInfoData *body, const char
 
 	Assert(c->slot < 0);
 	require_preload();
-	if ((uint64) body->len + sizeof(WireMsg) + WIRE_TRAILER > vllm_geometry.max_request)
+	if (!vcall_fits(body))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("request of %d bytes is too long", body->len),

@@ -64,6 +64,9 @@ void		vclient_select_side(int side);
 ClientCall *vcall_begin(MemoryContext cxt, WireKind kind, const StringInfoData *body,
 						const char *model, int timeout_ms);
 
+/* Is a message short enough to be sent?  ERROR otherwise when it is. */
+bool		vcall_fits(const StringInfoData *body);
+
 /*
  * The same in two steps, for who has many conversations one after the other: a
  * Call that is not in one (new, or after vcall_end()) can be started, again and

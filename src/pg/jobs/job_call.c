@@ -26,6 +26,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 
+#include "pg/client/client.h"
 #include "pg/compat.h"
 #include "pg/jobs/job.h"
 #include "pg/util/own_call.h"
@@ -159,6 +160,22 @@ refuse_text(MemoryContext cxt)
 	return e;
 }
 
+/* It would wait for ever, and other jobs with it. */
+static ErrorData *
+check_length(const StringInfoData *body)
+{
+	ErrorData  *e;
+
+	if (vcall_fits(body))
+		return NULL;
+	e = palloc0(sizeof(ErrorData));
+	e->elevel = ERROR;
+	e->sqlerrcode = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+	e->message = psprintf("request of %d bytes is too long", body->len);
+	e->assoc_context = CurrentMemoryContext;
+	return e;
+}
+
 ErrorData *
 job_call_request(JobCall *c, const char *input)
 {
@@ -177,7 +194,7 @@ job_call_request(JobCall *c, const char *input)
 		refused = refuse_text(cxt);
 	}
 	PG_END_TRY();
-	return refused;
+	return refused != NULL ? refused : check_length(&c->request.body);
 }
 
 char *
