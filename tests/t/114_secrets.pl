@@ -94,6 +94,7 @@ my @ways = (
 	[ 'a prepared statement with VALUES', "PREPARE v (text) AS SELECT U&\"llm_set_s\\0065cret\"('big', v) FROM (VALUES (\$1), ('$S-v24')) s(v), (SELECT 'llm_set_secret') n",
 		"EXECUTE v('$S-v25')" ],
 	[ 'a prepared statement whose name is quoted', 'PREPARE "p ""q" (text) AS SELECT llm_set_secret(\'big\', $1)', "EXECUTE \"p \"\"q\"('$S-v29')", "EXECUTE U&\"p\\0020\"\"q\"('$S-v30')" ],
+	[ '... or cut within a character', "PREPARE \"@{[ 'é' x 40 ]}\" (text) AS SELECT llm_set_secret('big', \$1)", "EXECUTE \"@{[ 'é' x 40 ]}\"('$S-v35')" ],
 	[ 'a canceled statement', "SET statement_timeout = 50", "SELECT llm_set_secret('big', '$S-26'), pg_sleep(5)" ]);
 for my $w (@ways)
 {

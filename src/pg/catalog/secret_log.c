@@ -25,6 +25,7 @@
 #include "commands/prepare.h"
 #include "common/string.h"
 #include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/elog.h"
@@ -65,9 +66,12 @@ static size_t may_look_over;		/* of LOOKED_OVER, what is left for this message *
 static bool
 calls_set_secret(const char *name)
 {
-	PreparedStatement *p = FetchPreparedStatement(name, false);
+	/* the parser has cut it before the character that no longer fits */
+	char	   *cut = pnstrdup(name, pg_mbcliplen(name, (int) strlen(name), NAMEDATALEN - 1));
+	PreparedStatement *p = FetchPreparedStatement(cut, false);
 	size_t		len;
 
+	pfree(cut);
 	if (p == NULL || p->plansource->query_string == NULL)
 		return false;
 	len = strlen(p->plansource->query_string);
