@@ -64,6 +64,13 @@ cmp_ok($mb, '<', 100, 'so are errors');
 is($node->safe_psql('postgres', q{SELECT count(*), min(length(message)), max(length(message)) FROM llm_job_failures WHERE name = 'loud'}), '60|1024|1024', 'their beginnings are kept');
 $node->safe_psql('postgres', q{SELECT llm_drop_job('loud')});
 
+# texts of jobs, of which the worker has all
+my $long = q{input => format('body || %L', repeat('x', 1100000))};
+like(error_of($node, "SELECT llm_create_completion_job('loud', $long, target_column => 'b')"), qr/54000: +input and options of job "\w+" are too long/, 'a long input');
+$node->safe_psql('postgres', q{SELECT llm_create_completion_job('loud', '{body}', target_column => 'b', name => 'quiet', backfill => 'none')});
+like(error_of($node, "SELECT llm_alter_job('quiet', $long)"), qr/54000: /, '... is not taken later either');
+$node->safe_psql('postgres', q{SELECT llm_drop_job('quiet')});
+
 # no statistics: the queue is read by its index all the same
 $node->safe_psql('postgres', q{CREATE TABLE many (id int PRIMARY KEY, body text, e real[]);
 	SELECT llm_create_embedding_job('many', 'body', target_column => 'e', name => 'many', backfill => 'none');

@@ -7,7 +7,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use VllmTest;
 
-my $node = new_node('jobs_share', "autovacuum = off\nvllm.max_prompt_bytes = '1MB'\n");
+my $node = new_node('jobs_share', "autovacuum = off\nvllm.max_prompt_bytes = '100kB'\n");
 ok(until_ready($node), 'the engine becomes ready');
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
@@ -34,8 +34,8 @@ cmp_ok(takes(), '<', 10, 'alone');
 # ---- a message that is too long to be sent, by its options and its text together ----
 sql(q{SET SESSION AUTHORIZATION greedy;
 	CREATE TABLE too_long (id int PRIMARY KEY, x text, y text);
-	SELECT llm_create_completion_job('too_long', '{x}', 'y', name => 'too_long', options => json_build_object('params', json_build_object('allowed_token_ids', array_fill(1, ARRAY[1200000]))));
-	INSERT INTO too_long VALUES (1, repeat('x', 1000000))});
+	SELECT llm_create_completion_job('too_long', '{x}', 'y', name => 'too_long', options => json_build_object('params', json_build_object('allowed_token_ids', array_fill(1, ARRAY[345000]))));
+	INSERT INTO too_long VALUES (1, repeat('x', 100000))});
 ok(until_sql($node, q{SELECT count(*) = 1 FROM llm_jobs WHERE name = 'too_long' AND (in_flight > 0 OR failed > 0)}), 'a row of such a job is being served');
 cmp_ok(takes(), '<', 15, "another owner's row");
 ok(until_sql($node, q{SELECT sqlstate = '54000' AND message ~ '^request of \d+ bytes is too long' FROM llm_job_failures WHERE name = 'too_long'}), '... and it has failed');

@@ -33,6 +33,9 @@
 #include "pg/jobs/job_new.h"
 #include "pg/util/own_call.h"
 
+/* bytes of a job's texts: a worker has those of all jobs of a database in memory */
+#define MAX_TEXT	(1024 * 1024)
+
 /* columns of a side table beside the key */
 static const char *const side_columns[] = {"chunk_seq", "chunk", "embedding", "tok_start", "tok_end"};
 
@@ -549,11 +552,24 @@ embedding_type(const NewJob *n)
 	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
 
+static void
+check_size(const NewJob *n)
+{
+	size_t		size = strlen(n->def.input) + strlen(job_arguments_text(n));
+
+	if (size > MAX_TEXT)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("input and options of job \"%s\" are too long", n->def.name),
+				 errdetail("They have %zu bytes; the limit is %d bytes.", size, MAX_TEXT)));
+}
+
 void
 job_try(const NewJob *n)
 {
 	char	   *call = call_sql(n);
 
+	check_size(n);
 	if (strcmp(n->def.kind, "embedding") == 0)
 		call = psprintf("CAST(%s AS %s)", call, embedding_type(n));
 	if (!try_statement(n, psprintf("SELECT %s", call)) || strcmp(n->def.chunking, "none") == 0)
