@@ -54,7 +54,7 @@ is_about_asking(int tag)
 		case WTAG_TRUNCATION_SIDE:
 			return true;
 		default:
-			return tag >= WTAG_PRICE_INPUT && tag <= WTAG_CASCADE;
+			return wire_tag_of_caller(tag);
 	}
 }
 

@@ -543,6 +543,13 @@ typedef enum WireTag
 /* "prompt", "max_tokens", ... (lower case of the name); NULL if unknown */
 const char *wire_tag_name(int tag);
 int			wire_tag_type(int tag); /* WireType, 0 if unknown */
+/* Prices, budgets and the cascade: the backend's own, which programs read over. */
+static inline bool
+wire_tag_of_caller(int tag)
+{
+	return tag >= WTAG_PRICE_INPUT && tag <= WTAG_CASCADE;
+}
+
 /* Numbers of one model's vocabulary: another model can't be asked for what has such a field. */
 bool		wire_tag_of_vocabulary(int tag);
 

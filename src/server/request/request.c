@@ -193,7 +193,7 @@ other_field(Request *r, const WireField *f, Err *e)
 			return r->truncate_right || (f->n == 4 && memcmp(f->s, "left", 4) == 0) ||
 				params_bad(e, "truncation_side", "must be left or right");
 		default:
-			return (f->tag >= WTAG_PRICE_INPUT && f->tag <= WTAG_CASCADE) ||	/* the caller's own */
+			return wire_tag_of_caller(f->tag) ||
 				err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
 	}
 }
