@@ -236,7 +236,7 @@ for my $level (1, 2)
 	is(sql($call), $alone[0], '... and has it again');
 	is(sql($questions[1]), $alone[1], '... all of it');
 }
-my $busy = bg($node, q{SELECT md5(string_agg(llm_generate('Ticket ' || i || ':', max_tokens => 60, ignore_eos => true), '' ORDER BY i)) FROM generate_series(1, 20) i});
+my $busy = bg($node, "SET vllm.sleep_requests = 'wait'", q{SELECT md5(string_agg(llm_generate('Ticket ' || i || ':', max_tokens => 60, ignore_eos => true), '' ORDER BY i)) FROM generate_series(1, 20) i});
 for (1 .. 3)
 {
 	usleep(100000);

@@ -158,7 +158,7 @@ ok(until_sql($node, q{SELECT running = 0 FROM llm_stat_model WHERE name = 'ticke
 
 # ---- sleep, weights, jobs between steps ----
 
-my $busy = bg($node, q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 50, ignore_eos => true)) FROM generate_series(1, 40) i});
+my $busy = bg($node, "SET vllm.sleep_requests = 'wait'", q{SELECT count(llm_generate('Ticket ' || i || ':', max_tokens => 50, ignore_eos => true)) FROM generate_series(1, 40) i});
 sub sleeps
 {
 	my ($level) = @_;

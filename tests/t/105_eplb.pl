@@ -109,7 +109,7 @@ is(answers('scaled'), $alone{scaled}, 'scales that a step computes');
 sql("SELECT llm_sleep(2, mode => 'keep', model => 'scaled')");
 sql("SELECT llm_wake_up(model => 'scaled')");
 is(answers('scaled'), $alone{scaled}, '... of weights that are loaded again for who sleeps');
-my $b = bg($node, ($call) x 8);
+my $b = bg($node, "SET vllm.sleep_requests = 'wait'", ($call) x 8);
 for (1 .. 3)
 {
 	usleep(50000);
