@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "base/machine/system_memory.h"
@@ -82,6 +83,7 @@ open_windows(Core *c, const KvGroups *g)
 		pages / g->window + (int64_t) o->max_num_seqs * (c->max_model_len / o->block_size + 1);
 
 	n = n < MAX_BLOCKS || g->full > 0 ? n : MAX_BLOCKS;
+	ALWAYS(n >= 0 && n < INT32_MAX && pages > 0);
 	c->pool = kvpool_new_windows((int) n + 1, pages, g->full, g->window);
 	c->kv_parts = kvgroups_parts(g, core_info(c));
 	c->kv.pages = kvpool_map(c->pool);

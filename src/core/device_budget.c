@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "runtime/devices.h"
@@ -119,6 +120,8 @@ largest_make(const Core *c, Largest *l)
 	l->rows = o->max_num_batched_tokens / l->n_seqs;
 	l->rows = l->rows < c->max_model_len ? l->rows : c->max_model_len;
 	l->blocks = (l->rows + o->block_size - 1) / o->block_size;
+	/* what follows is written to buffers of these sizes */
+	ALWAYS(l->n_seqs > 0 && l->rows >= 0 && l->n_seqs * l->rows <= o->max_num_batched_tokens);
 	n = (size_t) l->n_seqs * (size_t) l->rows;
 	l->tokens = ints(n);
 	l->pos = ints(n);

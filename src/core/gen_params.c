@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "core/sample/param_range.h"
@@ -72,6 +73,7 @@ number_get(const NumberRow *r, const GenParams *p)
 {
 	const char *at = (r->where == IN_RULES ? (const char *) p->rules : (const char *) p) + r->off;
 
+	ASSERT(r->where != IN_CODE && (r->where != IN_RULES || p->rules != NULL));
 	if (r->type == NUMBER_INT)
 		return *(const int *) at;
 	return r->type == NUMBER_NUM ? *(const double *) at : *(const bool *) at;

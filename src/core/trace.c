@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/json/json_writer.h"
 #include "base/alloc.h"
@@ -128,6 +129,7 @@ thread_of(JsonOut *j, const void *core, const void **cores, int *n)
 	for (int i = 0; i < *n; i++)
 		if (cores[i] == core)
 			return i + 1;
+	ALWAYS(*n >= 0 && *n <= MAX_CORES);
 	if (*n == MAX_CORES)
 		return MAX_CORES;
 	cores[(*n)++] = core;

@@ -31,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/alloc.h"
 
@@ -88,6 +89,7 @@ get_hex(const char *s, unsigned char *p)
 static void
 model_name(char *to, const unsigned char *id, size_t bytes)
 {
+	ASSERT(bytes > 0);
 	put_hex(to, id);
 	snprintf(to + HEX, KVFILE_NAME - HEX, "-%zu", bytes);
 }

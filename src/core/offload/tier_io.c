@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -180,6 +181,8 @@ read_one(KvTier *t)
 	int64_t		began;
 	int			why;
 
+	/* it has memory to be read to, and nobody frees that meanwhile */
+	ALWAYS(e->at != NULL && e->reading);
 	tier_list_remove(t, e);
 	pthread_mutex_unlock(&t->lock);
 	began = clock_ns();

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/alloc.h"
 #include "core/core_internal.h"
@@ -343,8 +344,10 @@ seat(PluginHost *h, SampleRow *row, int *from)
 	const GenParams *p = row->params;
 	LogitsProcessorsSlot *s;
 
-	while (h->slots[*from].key != 0)
+	while (*from < h->n_slots && h->slots[*from].key != 0)
 		(*from)++;
+	/* there is a seat for each row of a step */
+	ALWAYS(*from < h->n_slots && h->n_added < h->n_slots);
 	s = &h->slots[*from];
 	mem_free(s->extra_args);
 	*s = (LogitsProcessorsSlot) {

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define LORA_PATIENCE	32
 #define LORA_MAX_ASIDE	256		/* that one plan looks at */
@@ -122,6 +123,8 @@ sched_lora_aside(Sched *s, Req *r)
 {
 	if (s->lora.aside.n == LORA_MAX_ASIDE)
 		return false;
+	ASSERT(r->sched.state == RQ_WAITING || r->sched.state == RQ_PREEMPTED ||
+		   r->sched.state == RQ_CONTINUATION);
 	queue_remove(s, r);
 	reqlist_push_tail(&s->lora.aside, r);
 	s->lora.n_aside++;
@@ -179,6 +182,7 @@ add_name(SchedLoraNames *l, const Req *r)
 	n = strlen(r->in.lora->name);
 	if (n == 0 || l->len + n + 2 > WIRE_LORA_NAMES)
 		return;
+	ALWAYS(l->len + n + 2 <= WIRE_LORA_NAMES && l->n < NAMES_MAX);
 	l->seen[l->n++] = r->in.lora;
 	if (l->len > 0)
 		l->text[l->len++] = ',';

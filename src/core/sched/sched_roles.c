@@ -29,6 +29,7 @@
 #include "core/sched/sched_internal.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 /* for each token of an answer so many rows may be computed again, for others' sake */
 #define GOES_ON	8
@@ -55,6 +56,7 @@ count(Sched *s, Fair *role, int blocks, int requests)
 	}
 	role->blocks += blocks;
 	role->running += requests;
+	ASSERT(role->blocks >= 0 && role->running >= 0);
 }
 
 void

@@ -36,6 +36,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define RATE			0.1		/* weight of a new outcome */
 #define RATE_ALL		0.02	/* weight of a new outcome among those of all requests */
@@ -245,6 +246,7 @@ spec_afford(Spec *s, SpecAsk *asks, int n, int n_rows, bool prompts)
 	{
 		int			k = take(&o[i], bound, &room);
 
+		ASSERT(k >= 0 && k <= asks[i].most && room >= 0);
 		if (k > 0)
 			asks[left++] = (SpecAsk) {asks[i].r, k};
 	}

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 /* ---- a request's ---- */
 
@@ -100,7 +101,10 @@ move_together(Follower *f)
 	memset(f->from, 0, (size_t) f->top * sizeof(int32_t));
 	for (const Follow *w = f->first; w != NULL; w = w->next)
 		for (int i = 0; i < w->have; i++)
+		{
+			ALWAYS(w->rows[i] >= 0 && w->rows[i] < f->top);
 			f->from[w->rows[i]] = 1;
+		}
 	/* to which number, + 1 */
 	for (int i = 0; i < f->top; i++)
 		if (f->from[i] != 0)

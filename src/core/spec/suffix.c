@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/rng.h"
 
 #define RING		(1u << 18)	/* tokens of answers */
@@ -161,6 +162,8 @@ hist_note(const SuffixProposer *p, Hist *h, uint64_t root, uint32_t at, uint32_t
 {
 	uint32_t	mask = h->cap - 1;
 
+	/* a power of two: what a mask lets through is a place */
+	ALWAYS(h->cap > 0 && (h->cap & mask) == 0);
 	for (int i = 0; i < ORDERS; i++)
 	{
 		uint64_t	hash = p->seed ^ root;

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/cfg/cfg_internal.h"
 #include "grammar/cfg/sequence_ids.h"
 
@@ -343,6 +344,7 @@ seed_add(Parse *p, const Edge *e, uint32_t row)
 		p->cap_seeds = p->cap_seeds > 0 ? p->cap_seeds * 2 : 64;
 		p->seed = mem_realloc(p->seed, p->cap_seeds * sizeof(Item));
 	}
+	ASSERT(row < p->n_rows);
 	p->seed[p->n_seeds++] = (Item) {e->to, e->ret, e->origin == SELF ? row : e->origin};
 }
 
@@ -507,6 +509,7 @@ parse_step(Parse *p, uint32_t state, uint8_t b)
 	uint32_t	cls = p->cls[b];
 	uint32_t	to;
 
+	ALWAYS(state < p->n_states && cls < p->n_cls);
 	if (p->state[state].next == NULL)
 	{
 		p->state[state].next = mem_alloc(p->n_cls * sizeof(uint32_t));

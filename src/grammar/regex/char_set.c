@@ -9,6 +9,7 @@
 #include <utf8proc.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "grammar/regex/regex_internal.h"
 
 #define MAX_CP	0x10FFFF
@@ -22,6 +23,7 @@ re_ranges_add(ReRanges *v, uint32_t lo, uint32_t hi)
 		v->cap = v->cap > 0 ? v->cap * 2 : 8;
 		v->r = mem_realloc(v->r, v->cap * sizeof(ReRange));
 	}
+	ASSERT(lo <= hi && hi <= MAX_CP);
 	v->r[v->n++] = (ReRange) {lo, hi};
 }
 

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define MAX_NODES	400000
 #define MAX_WORK	((uint64_t) 8000000)	/* elements of lists in a piece of work; below a second */
@@ -253,6 +254,8 @@ intern(Regex *re, Node *x, bool *found)
 		re->cap *= 2;
 		re->node = mem_realloc(re->node, re->cap * sizeof(Node));
 	}
+	/* rehash() and the limit above have made room */
+	ASSERT(re->n < re->cap && re->n < re->hash_cap);
 	*found = false;
 	re->node[re->n] = *x;
 	re->hash[h] = re->n;

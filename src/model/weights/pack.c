@@ -24,6 +24,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -132,6 +133,7 @@ plan_linear(Packer *p, Linear *l)
 	bool		merge = true;
 	int			col = 0;
 
+	ALWAYS(l->n_parts >= 0 && l->n_parts <= (int) (sizeof(l->mat) / sizeof(l->mat[0])));
 	for (int i = 1; i < l->n_parts; i++)
 		merge = merge && l->as[i] == l->as[0];
 	l->n_mats = merge ? 1 : l->n_parts;

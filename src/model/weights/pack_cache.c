@@ -37,6 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 #include "base/log.h"
 #include "base/alloc.h"
@@ -169,6 +170,7 @@ sum_piece(void *arg, int chunk, int ith)
 	unsigned char *buf = s->image == NULL ? s->bufs + (size_t) ith * READ : NULL;
 	uint64_t	sum = (uint64_t) chunk;
 
+	ALWAYS(at < s->pc->bytes);
 	while (at < end)
 	{
 		size_t		n = end - at < READ ? end - at : READ;
