@@ -215,6 +215,31 @@ test_fields(void)
 	buf_free(&b);
 }
 
+/* Arrays whose lengths are no multiple of their elements'. */
+static void
+test_arrays(void)
+{
+	Buf			b = {0};
+	WireOut		o = {.append = append,.ctx = &b};
+	WireIn		in;
+	WireField	f;
+
+	for (int floats = 0; floats < 2; floats++)
+		for (int n = 0; n <= 16; n++)
+		{
+			buf_reset(&b);
+			if (floats)
+				wire_put_floats(&o, WTAG_FLOATS, (const float[4]) {1, 2, 3, 4}, 4);
+			else
+				wire_put_ints(&o, WTAG_PROMPT_IDS, (const int32_t[4]) {1, 2, 3, 4}, 4);
+			b.data[4] = (char) n;
+			in = (WireIn) {b.data, b.data + 8 + (n + 7) / 8 * 8};
+			CHECK(wire_next(&in, &f) == (n % 4 == 0 ? 1 : -1) && (n % 4 != 0 || f.n == (size_t) n / 4),
+				  "%s of %d bytes", floats ? "floats" : "ints", n);
+		}
+	buf_free(&b);
+}
+
 static void
 test_names(void)
 {
@@ -407,6 +432,7 @@ main(void)
 	RUN(test_slot_rings());
 	RUN(test_byte_rings());
 	RUN(test_fields());
+	RUN(test_arrays());
 	RUN(test_names());
 	RUN(test_ranges());
 	RUN(test_model_hash());

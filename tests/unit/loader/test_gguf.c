@@ -214,6 +214,10 @@ test_keys(void)
 	key_u32("general.alignment", 0);
 	finish(3, 128);
 	refused("alignment 0", ERR_BAD_FILE, "general.alignment");
+	start_model("llama");
+	key_f32("general.alignment", 64);
+	finish(3, 128);
+	refused("alignment 64.0", ERR_BAD_FILE, "general.alignment");
 }
 
 static void

@@ -257,6 +257,11 @@ test_chat_stream(void)
 				  "\"function\":{\"name\":\"f\"}}]}}]}")
 		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"g\"}}]}}]}"),
 		   ERR_PROTOCOL, "second name");
+	/* a beginning of what is there is another one, too */
+	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c12\","
+				  "\"function\":{\"name\":\"f\"}}]}}]}")
+		   EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\"}]}}]}"),
+		   ERR_PROTOCOL, "second id");
 	REFUSE(&s, EV("{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\"}]},"
 				  "\"finish_reason\":\"tool_calls\"}]}"), ERR_PROTOCOL, "name");
 	scene_free(&s);
