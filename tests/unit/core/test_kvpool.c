@@ -59,6 +59,41 @@ test_damage(void)
 	kvpool_free(p);
 }
 
+static void
+count_lost(void *ctx, int32_t block)
+{
+	(void) block;
+	++*(int *) ctx;
+}
+
+/* Pages come from what has been of no use for longest: windows as well as blocks. */
+static void
+test_oldest(void)
+{
+	for (int block_first = 0; block_first < 2; block_first++)
+	{
+		KvPool	   *p = kvpool_new_windows(7, 6, 1, 1);
+		int32_t		b[3];
+		int32_t		more;
+		int			lost = 0;
+		Err			e = {0};
+
+		kvpool_on_lost(p, count_lost, &lost);
+		CHECK(kvpool_alloc(p, 3, b) && kvpool_pages_available(p) == 0, "all pages");
+		if (!block_first)
+			kvpool_window_unref(p, b[1]);
+		kvpool_window_unref(p, b[0]);
+		kvpool_unref(p, b[0]);
+		if (block_first)
+			kvpool_window_unref(p, b[1]);
+		CHECK(kvpool_alloc(p, 1, &more) && kvpool_check(p, &e), "%s", e.msg);
+		CHECK(lost == block_first && kvpool_has_window(p, b[1]) == block_first,
+			  "the %s first: %d blocks lost, the window is %s", block_first ? "block" : "window", lost,
+			  kvpool_has_window(p, b[1]) ? "there" : "gone");
+		kvpool_free(p);
+	}
+}
+
 /* ---- the model test ---- */
 
 static uint32_t rnd_state = 12345;
@@ -175,6 +210,7 @@ main(void)
 {
 	RUN(test_order());
 	RUN(test_damage());
+	RUN(test_oldest());
 	RUN(test_model());
 	return check_done("kvpool");
 }

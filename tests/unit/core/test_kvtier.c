@@ -484,6 +484,43 @@ test_restart(void)
 	kvtier_close(t);
 }
 
+/* Reads that nobody waits for any more are not counted: nobody else would wait for them. */
+static void
+test_given_up(void)
+{
+	enum
+	{
+		N = 64
+	};
+	KvTier	   *t = open_tier(N * SLOT, new_dir(), 1000 * SLOT * 2);
+	Err			e;
+	KvTierModel *m = kvtier_join(t, id1, BYTES, &e);
+	KvHold	   *h[N];
+
+	CHECK(wait_files(t, KVF_READY), "open");
+	for (int i = 0; i < N; i++)
+		put(t, m, i, BYTES);
+	CHECK(kvtier_flush(t, soon()) == 0, "flush");
+	kvtier_close(t);
+	t = open_tier(N * SLOT, dir, 1000 * SLOT * 2);
+	m = kvtier_join(t, id1, BYTES, &e);
+	CHECK(wait_files(t, KVF_READY), "open");
+	for (int round = 0; round < 10; round++)
+	{
+		for (int i = 0; i < N; i++)
+			h[i] = fetch(t, m, i);
+		for (int i = 0; i < N; i++)
+			if (h[i] != NULL)
+				kvtier_release(t, h[i]);
+		kvtier_shed(t, NULL);
+	}
+	for (int i = 0; i < 2000 && kvtier_read_wait(t, 0) > 0; i++)
+		usleep(1000);
+	CHECK(kvtier_read_wait(t, 0) == 0, "%g s for nothing", kvtier_read_wait(t, 0));
+	check_all(t);
+	kvtier_close(t);
+}
+
 /* What shall have a file leaves memory when it is written, unless its model is used meanwhile. */
 static void
 test_shed(void)
@@ -1140,6 +1177,7 @@ main(void)
 	RUN(test_memory());
 	RUN(test_random());
 	RUN(test_restart());
+	RUN(test_given_up());
 	RUN(test_shed());
 	RUN(test_disk_limit());
 	RUN(test_damage());
