@@ -99,6 +99,23 @@ one(const char *const *strs, size_t n, const char *const *feeds, const char *con
 	stop_free(s);
 }
 
+/* What was flushed begins no match any more. */
+static void
+behind_a_flush(void)
+{
+	Stop	   *s = stop_new((const char *const[]) {"END"}, (const size_t[]) {3}, 1, false);
+	Buf			out = {0};
+	int			got;
+
+	CHECK(stop_feed(s, "aEN", 3, true, &out) == -1 && out.len == 1, "held back");
+	stop_flush(s, &out);
+	got = stop_feed(s, "Db", 2, true, &out);
+	CHECK(got == -1 && out.len == 5 && memcmp(out.data, "aENDb", 5) == 0, "string %d, %zu bytes", got,
+		  out.len);
+	stop_free(s);
+	buf_free(&out);
+}
+
 #define LIST(...) (const char *const[]) {__VA_ARGS__, NULL}
 
 int
@@ -126,6 +143,7 @@ main(void)
 	/* characters aren't cut */
 	one(LIST("\xE4\xBD\xA0!"), 1, LIST("x\xE4\xBD\xA0", "\xE4\xBD\xA0", "!"),
 		LIST("x", "\xE4\xBD\xA0", ""), 0);
+	RUN(behind_a_flush());
 	RUN(random_texts(false));
 	RUN(random_texts(true));
 	buf_free(&out);

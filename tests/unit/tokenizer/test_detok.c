@@ -172,6 +172,7 @@ cases(void)
 	Tok		   *meta = load_fixture("metaspace");
 	int32_t		hello;
 	int32_t		two[2];
+	int32_t		five[5];
 	Buf			out = {0};
 
 	bytes(gpt2, "\xE4\xBD\xA0x", 0, "\xE4\xBD\xA0x");
@@ -195,6 +196,16 @@ cases(void)
 	incremental(llama, two, 1, 2, false, &out);
 	CHECK(strcmp(out.data, " the") == 0, "\"%s\"", out.data);
 	buf_reset(&out);
+	/* a character that the context began is text, too: what comes behind it keeps its space */
+	for (int i = 0; i < 4; i++)
+		five[i] = byte_id(llama, (unsigned char) "\xF0\x9F\x98\x80"[i]);
+	five[4] = hello;
+	for (size_t cut = 1; cut < 4; cut++)
+	{
+		incremental(llama, five, cut, 5, false, &out);
+		CHECK(strcmp(out.data, " the") == 0, "cut %zu: \"%s\"", cut, out.data);
+		buf_reset(&out);
+	}
 	two[0] = tok_find(llama, "<s>", 3);
 	incremental(llama, two, 1, 2, true, &out);
 	CHECK(strcmp(out.data, "the") == 0, "\"%s\"", out.data);
