@@ -39,6 +39,12 @@ COPY docs (id, title) FROM STDIN;
 \.
 SELECT * FROM queued();
 SELECT state, queued FROM llm_jobs;
+-- a row that waits since it failed is queued anew, once, when it changes
+UPDATE vllm.job_queue SET attempts = 1, due = now() + '1 hour' WHERE key = '{2}';
+UPDATE docs SET title = 'newest' WHERE id = 2;
+UPDATE docs SET title = 'new' WHERE id = 2;
+SELECT key, attempts, due IS NULL AS at_once FROM vllm.job_queue WHERE key = '{2}' ORDER BY id;
+DELETE FROM vllm.job_queue WHERE attempts = 1;
 SELECT llm_resume_job('docs_completion');
 SELECT settled('docs_completion');
 SELECT id, title, body, answer FROM docs WHERE id IN (1, 2, 3, 6) OR id >= 1000 ORDER BY id;
