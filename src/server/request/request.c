@@ -101,9 +101,11 @@ chat_field(Request *r, const WireField *f, bool *known, Err *e)
 	}
 }
 
+/* What is nobody else's: the prompt, and who asks whom for what; *known = false if it is none. */
 static bool
-other_field(Request *r, const WireField *f, Err *e)
+own_field(Request *r, const WireField *f, bool *known, Err *e)
 {
+	*known = true;
 	switch (f->tag)
 	{
 		case WTAG_DATABASE:
@@ -193,8 +195,8 @@ other_field(Request *r, const WireField *f, Err *e)
 			return r->truncate_right || (f->n == 4 && memcmp(f->s, "left", 4) == 0) ||
 				params_bad(e, "truncation_side", "must be left or right");
 		default:
-			return wire_tag_of_caller(f->tag) ||
-				err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request", wire_tag_name(f->tag));
+			*known = wire_tag_of_caller(f->tag);
+			return true;
 	}
 }
 
@@ -301,17 +303,20 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	{
 		bool		known;
 
+		/* params_field() checks the range of any option; most fields stop at the second */
 		if (!params_field(&r->params, &r->given, &f, &known, e) ||
+			(!known && !own_field(r, &f, &known, e)) ||
+			(!known && !chat_field(r, &f, &known, e)) ||
+			(!known && !caller_field(&r->by, &f, &known, e)) ||
 			(!known && !replies_field(&r->params.out, &f, &known, e)) ||
-				(!known && !embeds_field(&r->embeds, &f, &known, e)) ||
-				(!known && !caller_field(&r->by, &f, &known, e)) ||
+			(!known && !embeds_field(&r->embeds, &f, &known, e)) ||
 			(!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
 			(!known && !parsing_field(&r->parse, &f, &known, e)) ||
 			(!known && !api_field(&r->api, &f, &known, e)) ||
 			(!known && !structured_field(&r->structured, &f, &known, e)) ||
-			(!known && !chat_field(r, &f, &known, e)) ||
-			(!known && !other_field(r, &f, e)))
+			(!known && !err_set(e, ERR_INTERNAL, "unexpected field \"%s\" in a request",
+								wire_tag_name(f.tag))))
 		{
 			request_free(r);
 			return NULL;
