@@ -6,7 +6,7 @@
  * Field				owner
  * ch					as channel.h says; who receives is the server thread
  * id, tell*			constant
- * stage ..				server thread
+ * stage ..				server thread; who asks, as req has it, is constant and may be read by any
  * text, ids, last		the thread that calls sinks, from submit to the finishing event
  * in_core				set by the server before submit, cleared by the step
  *						thread as its last touch: then the server may free
@@ -19,7 +19,6 @@
 
 #include "server/request_histograms.h"
 #include "ipc_server/channel.h"
-#include "ipc/traceparent.h"
 
 typedef struct ServerCall ServerCall;
 struct Server;
@@ -76,9 +75,6 @@ struct ServerCall
 	bool		stream;			/* set by the server before submit */
 	bool		want_ids;
 	HistState	hist;
-	char		traceparent[TRACEPARENT_LEN + 1];	/* set by the server before submit; '' = none */
-	char		lora_name[WIRE_NAME_LEN];	/* set by the server before submit; '' = none */
-	int			pid;			/* process id of the session, set by the server before submit */
 	Buf			last;			/* fields of the final frame, staged */
 	int			last_kind;		/* WireFrame, 0 = none; -1 = close without a frame */
 

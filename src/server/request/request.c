@@ -1061,9 +1061,6 @@ request_start_with_model(ServerCall *c)
 void
 request_start_counted(ServerCall *c)
 {
-	memcpy(c->traceparent, c->req->traceparent, sizeof(c->traceparent));
-	memcpy(c->lora_name, c->req->lora, sizeof(c->lora_name));
-	c->pid = (int) (c->req->session >> 32);
 	note(c);
 	request_start_with_model(c);
 }

@@ -195,17 +195,18 @@ sink_event(ServerCall *c, const ReqEvent *ev)
 static void
 trace_end(const ServerCall *c, const ReqEvent *ev)
 {
+	const Request *r = c->req;
 	TraceRequest t = {
 		.id = c->id, .arrival_us = ev->arrival_us, .scheduled_us = ev->scheduled_us,
 		.first_us = ev->output_tokens > 0 ? ev->first_token_us : 0, .end_us = ev->now_us,
 		.prompt_tokens = ev->prompt_tokens, .cached_tokens = ev->cached_tokens,
 		.output_tokens = ev->output_tokens, .preemptions = ev->preemptions, .finish = ev->finish,
-		.pid = c->pid
+		.pid = (int) (r->session >> 32)
 	};
 
 	snprintf(t.model, sizeof(t.model), "%s", entry_name(c->entry));
-	memcpy(t.lora, c->lora_name, sizeof(t.lora));
-	memcpy(t.traceparent, c->traceparent, sizeof(t.traceparent));
+	memcpy(t.lora, r->lora, sizeof(t.lora));
+	memcpy(t.traceparent, r->traceparent, sizeof(t.traceparent));
 	trace_request(&t);
 }
 
