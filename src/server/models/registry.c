@@ -103,9 +103,8 @@ print_files(Buf *b, const char *path)
 		buf_printf(b, "%s: empty", path);
 }
 
-/* Where options have a drafter's files; false: nowhere. */
-static bool
-draft_path(const ModelOpts *o, char *path)
+bool
+model_opts_draft_path(const ModelOpts *o, char *path)
 {
 	SpecConfig	spec;
 	Err			e;
@@ -124,7 +123,7 @@ fingerprint(const char *path, const ModelOpts *o)
 	char		draft[SPEC_PATH];
 
 	print_files(&b, path);
-	if (draft_path(o, draft))
+	if (model_opts_draft_path(o, draft))
 		print_files(&b, draft);
 	return b.data;
 }
@@ -194,10 +193,10 @@ entry_counters(ModelEntry *en)
 	return &en->n;
 }
 
-bool
-entry_draft_path(const ModelEntry *en, char *path)
+const ModelOpts *
+entry_opts(const ModelEntry *en)
 {
-	return draft_path(&en->opts, path);
+	return &en->opts;
 }
 
 const char *

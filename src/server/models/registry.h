@@ -40,9 +40,8 @@ void		entry_ref(ModelEntry *en);
 void		entry_unref(ModelEntry *en);
 EntryCounters *entry_counters(ModelEntry *en);
 const char *entry_name(const ModelEntry *en);
-
-/* Where the options of the entry have a drafter's files (size SPEC_PATH); false: nowhere. */
-bool		entry_draft_path(const ModelEntry *en, char *path);
+/* Its options, for what acts on requests; those of its instance the backend has. */
+const ModelOpts *entry_opts(const ModelEntry *en);
 
 /* Publish the rows: after every change, before anyone is told of it. */
 void		models_show(Models *m);
@@ -127,6 +126,8 @@ void		models_progress(Models *m);
 
 /* Parse a catalog entry's options (json text, NULL or "" = none). */
 bool		model_opts_parse(const char *json, ModelOpts *out, Err *e);
+/* Where options have a drafter's files (size SPEC_PATH); false: nowhere. */
+bool		model_opts_draft_path(const ModelOpts *o, char *path);
 /* Add what instances of the same files differ by (the rows with KEY of model_options.def). */
 void		model_opts_key(const ModelOpts *o, Buf *key);
 

@@ -263,7 +263,7 @@ op_fail(const SleepOp *op)
 		for (const ModelEntry *en = op->m->entries; en != NULL; en = en->next)
 		{
 			err_replace(&e, en->path, en->name);
-			if (entry_draft_path(en, draft))
+			if (model_opts_draft_path(&en->opts, draft))
 				err_replace(&e, draft, "speculative_config");
 		}
 	request_fail(op->c, &e);

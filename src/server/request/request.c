@@ -382,7 +382,7 @@ hide_paths(const ServerCall *c, Err *e)
 	if ((r->secret_paths & WIRE_SECRET_MODEL) == 0 || r->path == NULL)
 		return;
 	err_replace(e, r->path, r->model);
-	if (c->entry != NULL && entry_draft_path(c->entry, draft))
+	if (c->entry != NULL && model_opts_draft_path(entry_opts(c->entry), draft))
 		err_replace(e, draft, "speculative_config");
 }
 
