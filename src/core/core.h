@@ -51,20 +51,33 @@ typedef struct OutParams
 } OutParams;
 
 /* ---- sampling parameters, normalised (docs/user/sampling.md) ---- */
+
+/* The members that rows of request_fields.def make: of those whose reader is PARAM or MODEL_PARAM, by type */
+#define PARAM_TYPE_INT int
+#define PARAM_TYPE_NUM double
+#define PARAM_TYPE_BOOL bool
+#define PARAM_OF_PARAM(member) MEMBER, member
+#define PARAM_OF_MODEL_PARAM(member) MEMBER, member
+#define PARAM_OF_OUT(member) NOTHING, -
+#define PARAM_OF_RULE(member) NOTHING, -
+#define PARAM_OF_MODEL_RULE(member) NOTHING, -
+#define PARAM_OF_CODE NOTHING, -
+#define PARAM_MEMBER(type, member) PARAM_TYPE_##type member;
+#define PARAM_NOTHING(type, member)
+#define PARAM_MAKE(type, what, member) PARAM_##what(type, member)
+#define PARAM_ROW(...) PARAM_MAKE(__VA_ARGS__)
+
 typedef struct GenParams
 {
-	int			max_tokens;		/* >= 1, already capped to max_model_len - prompt */
-	int			min_tokens;
-	double		temperature;	/* 0 = greedy */
-	double		top_p;
-	int			top_k;			/* 0 = off */
-	double		min_p;
+	/* max_tokens is at least 1 and cut to what the context holds; temperature 0 = greedy; top_k 0 = off */
+#define FIELD(tag, number, name, type, least, most, rule, body, endpoint, dflt, reader) \
+	PARAM_ROW(type, PARAM_OF_##reader)
+#define CALL_OPTION(...)
+#include "ipc/request_fields.def"
+#undef FIELD
+#undef CALL_OPTION
 	bool		has_seed;
 	int64_t		seed;
-	bool		ignore_eos;
-	bool		include_stop;
-	bool		skip_special;
-	bool		detokenize;
 	char	  **stop;			/* owned */
 	size_t	   *stop_len;
 	int			n_stop;
@@ -73,7 +86,6 @@ typedef struct GenParams
 	int32_t    *min_ids;		/* owned; all ids masked until min_tokens (EOS set and stop ids) */
 	int			n_min_ids;
 	OutParams	out;
-	int			priority;		/* the lower, the sooner; with CoreOptions.priorities */
 	LogitRules *rules;			/* owned; NULL = logits stay as they are */
 	int			repeat_max;		/* repetition_detection: the longest pattern; 0 = off */
 	int			repeat_min;		/* repetition_detection: the shortest pattern */
