@@ -574,6 +574,8 @@ void		smp_run(Sampler *s, SampleRow *rows, int n, float *logits);
  */
 void		smp_run_rows(Sampler *s, SampleRow *rows, int n, bool again);
 
+/* Stage 9, here and on devices: the least z that is kept. */
+float		smp_least_z(const GenParams *p);
 /*
  * All stages but the draw, of one row: logits become z, the logarithm of what a draw's probabilities
  * are proportional to, -INFINITY where there is none.  False: row->id says why.

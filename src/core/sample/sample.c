@@ -650,15 +650,19 @@ prepare(const Sampler *s, Work *w, const SampleRow *row, float *logits)
 	return begun < 0 ? begun : rank_row(s, w, row, logits, false);
 }
 
+float
+smp_least_z(const GenParams *p)
+{
+	return p->min_p > 0 ? (float) log(p->min_p) : -INFINITY;
+}
+
 /* Stages 8 to 10: z, and what of it is let through.  inv_t: 1 / temperature */
 static Filter
 filter(const Sampler *s, Work *w, const GenParams *p, const float *logits, float max, double inv_t)
 {
-	Filter		f = {-INFINITY, INT32_MAX};
+	Filter		f = {smp_least_z(p), INT32_MAX};
 
 	scale_row(s, w, logits, max, (float) inv_t);
-	if (p->min_p > 0)
-		f.min = (float) log(p->min_p);
 	if (p->top_k > 0 && p->top_k < s->n_valid)
 		filter_top_k(s, w, p->top_k, &f);
 	if (p->top_p < 1)

@@ -18,7 +18,6 @@
  */
 #include "core/sample/sample_device.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -153,7 +152,7 @@ stage_row(SampleDeviceStage *s, const SmpDevRow *d, int n_valid)
 	KSample		k = {
 		.row = d->at, .pos = (uint32_t) d->row->position, .seed = d->row->seed, .top_p = p->top_p,
 		.top_k = p->top_k, .inv_t = p->temperature > 0 ? (float) (1.0 / p->temperature) : 0,
-		.min_p_log = p->min_p > 0 ? (float) log(p->min_p) : -INFINITY, .n_logprobs = -1, .repetition = 1
+		.min_p_log = smp_least_z(p), .n_logprobs = -1, .repetition = 1
 	};
 
 	if (d->out != NULL && d->out->logprobs >= 0)
