@@ -20,8 +20,8 @@ SET vllm.model = 'm2';
 SELECT llm_generate('default model');
 RESET vllm.model;
 
--- what can't be created
-SELECT c, fails('SELECT llm_create_model(' || c || ')') FROM (VALUES
+-- what can't be created; of the known options only the first few
+SELECT c, regexp_replace(fails('SELECT llm_create_model(' || c || ')'), '(Known options are \w+, \w+, ).*', '\1...') AS fails FROM (VALUES
     ('NULL, ''/fake/x'''), (''''', ''/fake/x'''), ('repeat(''x'', 64), ''/fake/x'''),
     ('''m3'''), ('''m3'', ''relative/path'''), ('''m3'', ''Qwen/Qwen3-4B'''), ('''m3'', ''hf://Qwen/Qwen3-4B'''),
     ('''m3'', ''https://huggingface.co/Qwen/Qwen3-4B'''), ('''m3'', ''Qwen/Qwen3-4B-GGUF:Q4_K_M'''), ('''m3'', ''Qwen/Qwen3-4B-GGUF/x.gguf'''), ('''m3'', ''gpt2'''),
@@ -33,7 +33,7 @@ SELECT count(*) FROM llm_models WHERE name = 'm3';
 
 -- what files hold, without a row
 SELECT llm_inspect_model('/fake/x'), llm_inspect_model('/fake/x', '{"max_model_len": 10}') ->> 'supported' AS supported;
-SELECT c, fails('SELECT llm_inspect_model(' || c || ')') FROM (VALUES
+SELECT c, regexp_replace(fails('SELECT llm_inspect_model(' || c || ')'), '(Known options are \w+, \w+, ).*', '\1...') AS fails FROM (VALUES
     ('NULL'), (''''''), ('''relative/path'''), ('''/fake/bad'''), ('''/fake/x'', ''[]'''), ('''/fake/x'', ''{"no_such_option": 1}''')) v (c);
 CREATE ROLE regress_no_files;
 SET ROLE regress_no_files;
