@@ -143,7 +143,6 @@ SELECT v1_completions('{"prompt": "x", "response_format": {"type": "json_schema"
 -- settings that nothing could use are refused when they are set
 SET vllm.default_params = 'x';
 SET vllm.default_params = '[1]';
-SET vllm.default_params = '{"temprature": 1}';
 SET vllm.default_params = '{"temperature": 3}';
 SET vllm.default_params = '{"temperature": "hot"}';
 SET vllm.default_params = '{"structured_outputs": {"jsn": {}}}';
