@@ -238,6 +238,23 @@ $node->stop('immediate');
 $node->start;
 is(sql($all), $accounts, 'accounts are kept over a crash');
 balanced('after a crash');
+
+# ---- as many roles as there may be ----
+$node->append_conf('postgresql.conf', "vllm.stat_max = 100\n");
+$node->restart;
+my $ask_paid = q{SELECT llm_generate('x', model => 'paid', max_tokens => 1)};
+sql("CREATE ROLE r$_ LOGIN; SELECT llm_grant('paid', 'r$_')") for 1 .. 101;
+$node->safe_psql('postgres', $ask_paid, extra_params => [ '-U', "r$_" ]) for 1 .. 100;
+is(sql('SELECT count(*) FROM llm_stat_budget'), 100, 'the purses are all taken');
+sql('ALTER ROLE r101 SET vllm.role_max_cost = 1000');
+like((finish(bg_as($node, 'r101', $ask_paid)))[1], qr/no account for the budget of role "r101" is left/, 'a role with a budget says so');
+sql("SELECT llm_revoke('paid', 'r1'); DROP ROLE r1");
+is((finish(bg_as($node, 'r101', $ask_paid)))[1], '', 'that of a dropped role goes');
+sql('CREATE ROLE r102 LOGIN; ALTER ROLE r102 SET vllm.role_max_cost = 1000');
+sql("SELECT llm_grant('paid', 'r102'), llm_cost_reset('r2'::regrole)");
+is((finish(bg_as($node, 'r102', $ask_paid)))[1], '', '... and one that is reset');
+is(sql(q{SELECT count(*) FROM llm_stat_budget WHERE role IN ('r101', 'r102')}), 2, '... for those that come later');
+
 $node->append_conf('postgresql.conf', "vllm.engine = off\n");
 $node->restart;
 ok(exists $answers{ sql($ask) }, 'kept answers need no engine');

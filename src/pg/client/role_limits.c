@@ -179,6 +179,8 @@ remember_cost(Oid role, const RoleLimits *l)
 	o = hash_search(owner_costs, &role, HASH_ENTER, NULL);
 	o->most = l->max_cost;
 	o->window = l->cost_window;
+	if (l->max_cost > 0)
+		cost_make_room(role);
 }
 
 Oid

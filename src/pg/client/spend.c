@@ -38,6 +38,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "pg/client/client.h"
@@ -212,6 +213,64 @@ purse(Oid role)
 			p->spent[w] = 0;
 		}
 	return p;
+}
+
+static bool
+is_full_for(Oid role)
+{
+	return hash_get_num_entries(purses) >= vllm_stat_max &&
+		hash_search(purses, &role, HASH_FIND, NULL) == NULL;
+}
+
+/*
+ * The roles that have purses; NULL if there is room.  What this transaction has written may be undone, a
+ * dropped role among it, so nobody is gone then.
+ */
+static Oid *
+roles_if_full(Oid role, int *n)
+{
+	HASH_SEQ_STATUS scan;
+	CostPurse  *p;
+	Oid		   *roles = NULL;
+
+	*n = 0;
+	if (!IsTransactionState() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return NULL;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	if (is_full_for(role))
+	{
+		roles = palloc(sizeof(Oid) * hash_get_num_entries(purses));
+		hash_seq_init(&scan, purses);
+		while ((p = hash_seq_search(&scan)) != NULL)
+			roles[(*n)++] = p->role;
+	}
+	LWLockRelease(shared->lock);
+	return roles;
+}
+
+/* Catalogs are not read under the lock. */
+void
+cost_make_room(Oid role)
+{
+	int			n,
+				gone = 0;
+	Oid		   *roles;
+
+	if (shared == NULL || (roles = roles_if_full(role, &n)) == NULL)
+		return;
+	for (int i = 0; i < n; i++)
+		if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(roles[i])))
+			roles[gone++] = roles[i];
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < gone; i++)
+	{
+		CostPurse  *p = hash_search(purses, &roles[i], HASH_FIND, NULL);
+
+		if (p != NULL && p->reserved == 0)
+			(void) hash_search(purses, &roles[i], HASH_REMOVE, NULL);
+	}
+	LWLockRelease(shared->lock);
+	pfree(roles);
 }
 
 /* ---- start and end of the server ---- */
@@ -501,6 +560,7 @@ reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool 
 
 	if (most <= 0)
 		return true;
+	cost_make_room(n->role);
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	p = purse(n->role);
 	ok = p != NULL && has_room(limit, p->spent[w], p->reserved, estimate);
@@ -512,6 +572,12 @@ reserve_of_role(SpendRecord *n, int64 estimate, double most, CostWindow w, bool 
 	}
 	LWLockRelease(shared->lock);
 	n->role_reserved = ok;
+	if (p == NULL && wait)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no account for the budget of role \"%s\" is left", GetUserNameFromId(n->role, true)),
+				 errhint("Raise vllm.stat_max, or let a superuser call llm_cost_reset() for roles that need "
+						 "none.")));
 	if (!ok && wait)
 		report_reached(psprintf("role \"%s\"", GetUserNameFromId(n->role, true)),
 					   psprintf("vllm.role_max_cost is %g%s", most, w == COST_DAY ? " a day" : w == COST_MONTH
@@ -849,7 +915,9 @@ llm_cost_reset(PG_FUNCTION_ARGS)
 		}
 	hash_seq_init(&scan, purses);
 	while ((p = hash_seq_search(&scan)) != NULL)
-		if (all || p->role == role)
+		if ((all || p->role == role) && p->reserved == 0)
+			(void) hash_search(purses, &p->role, HASH_REMOVE, NULL);
+		else if (all || p->role == role)
 			memset(p->spent, 0, sizeof(p->spent));
 	shared->changes++;
 	LWLockRelease(shared->lock);

@@ -70,6 +70,8 @@ int64		cost_output_guess(const SpendRecord *n, WireKind kind);
 /* What so many tokens cost, in the currency. */
 double		cost_money(const SpendRecord *n, const CostTokens *t);
 
+/* If there are too many purses for one more: those of dropped roles go, within a transaction. */
+void		cost_make_room(Oid role);
 /*
  * Before it begins: set aside what it may cost.  False: a budget has no room for it while others are under
  * way; with wait that is an ERROR 53400.
