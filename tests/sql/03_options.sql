@@ -108,6 +108,9 @@ SHOW vllm.sleep_requests;
 SET vllm.sleep_requests = 'never';
 RESET vllm.sleep_requests;
 SELECT fails($$SELECT llm_generate(repeat('x', 16777217))$$);
+-- ... and so are options
+SELECT fails($$SELECT llm_generate('x', params => format('{"stop": [%s"x"]}', repeat('"",', 6000000))::json)$$);
+SELECT fails($$SELECT llm_embed('x', params => format('[%s1]', repeat('1,', 60000000))::json)$$);
 SELECT length(llm_generate(repeat('x', 16777216)));
 -- a setting that is no json
 SET vllm.default_params = '{"a":';

@@ -430,11 +430,18 @@ find_option(const OptTable *t, const char *name)
 void
 options_json(const OptTable *t, OptValue *v, const char *json, const char *what)
 {
-	Jsonb	   *jb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+	Jsonb	   *jb;
 	JsonbIterator *it;
 	JsonbValue	j;
 	JsonbIteratorToken tok;
 
+	/* jsonb takes forty times as much memory, can't be cancelled, and ends in an internal error */
+	if (strlen(json) > (Size) vllm_max_prompt_bytes * 1024)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("%s of %zu bytes is too long", what, strlen(json)),
+				 errdetail("The limit is %d kB (vllm.max_prompt_bytes).", vllm_max_prompt_bytes)));
+	jb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
 	if (!JB_ROOT_IS_OBJECT(jb))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
