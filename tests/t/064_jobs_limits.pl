@@ -70,6 +70,35 @@ like(error_of($node, "SELECT llm_create_completion_job('loud', $long, target_col
 $node->safe_psql('postgres', q{SELECT llm_create_completion_job('loud', '{body}', target_column => 'b', name => 'quiet', backfill => 'none')});
 like(error_of($node, "SELECT llm_alter_job('quiet', $long)"), qr/54000: /, '... is not taken later either');
 $node->safe_psql('postgres', q{SELECT llm_drop_job('quiet')});
+# ... of any number of them
+$node->safe_psql('postgres', q{
+	CREATE ROLE wordy LOGIN;
+	CREATE ROLE heir;
+	SELECT llm_grant(name, 'public') FROM llm_models;
+	CREATE TABLE wide (id int PRIMARY KEY, body text);
+	ALTER TABLE wide OWNER TO wordy});
+$node->safe_psql('postgres', "ALTER TABLE wide ADD COLUMN c$_ text") for 1 .. 18;
+sub wordy
+{
+	my ($i) = @_;
+	return sprintf q{SELECT llm_create_completion_job('wide', input => format('body || %%L', repeat('x', 1000000)), target_column => 'c%d', name => 'wide%d', backfill => 'none')}, $i, $i;
+}
+my $open = bg_as($node, 'wordy', 'BEGIN', wordy(1), 'SELECT pg_sleep(1)', 'COMMIT');
+$node->safe_psql('postgres', wordy($_), extra_params => [ '-U', 'wordy' ]) for 2 .. 15;
+finish($open);
+my @two = map { bg_as($node, 'wordy', 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1', 'SELECT pg_sleep(0.5)', wordy($_), 'SELECT pg_sleep(0.5)', 'COMMIT') } 16, 17;
+my $refused = qr/54000: +inputs and options of the jobs of role "wordy" are too long/;
+is(scalar(grep { (finish($_))[1] =~ $refused } @two), 1, 'the seventeenth long one of an owner is refused, of two at once, too');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM llm_jobs WHERE name LIKE 'wide%'}), 16, '... and sixteen are not');
+$node->safe_psql('postgres', q{ALTER TABLE wide OWNER TO heir; SELECT llm_resume_job(name) FROM llm_jobs WHERE name LIKE 'wide%'});
+$node->safe_psql('postgres', q{
+	CREATE TABLE wider (id int PRIMARY KEY, body text, c text);
+	ALTER TABLE wider OWNER TO wordy});
+$node->safe_psql('postgres', wordy(18) =~ s/'wide'/'wider'/r =~ s/'c18'/'c'/r, extra_params => [ '-U', 'wordy' ]);
+$node->safe_psql('postgres', 'ALTER TABLE wider OWNER TO heir');
+like(error_of($node, q{SELECT llm_resume_job('wide18')}), qr/54000: .*"heir"/, '... as is one that comes to an owner');
+like(error_of($node, q{SELECT llm_alter_job('wide18', enabled => true)}), qr/54000: .*"heir"/, '... by llm_alter_job(), too');
+$node->safe_psql('postgres', q{SELECT llm_drop_job(name) FROM llm_jobs WHERE name LIKE 'wide%'});
 
 # no statistics: the queue is read by its index all the same
 $node->safe_psql('postgres', q{CREATE TABLE many (id int PRIMARY KEY, body text, e real[]);

@@ -87,6 +87,8 @@ JobDef	   *job_find(const char *name);
 List	   *job_list(void);
 /* Is there any? */
 bool		job_any(void);
+/* Bytes of inputs and arguments of all jobs on an owner's tables but this one, as far as committed. */
+size_t		job_size_of_others(Oid owner, int32 id);
 /* Those of a source, found by an index. */
 List	   *job_list_of(Oid source);
 

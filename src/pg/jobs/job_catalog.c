@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -249,6 +250,30 @@ job_list(void)
 	table_close(rel, AccessShareLock);
 	list_sort(jobs, by_id);
 	return jobs;
+}
+
+size_t
+job_size_of_others(Oid owner, int32 id)
+{
+	Relation	rel = table_open(job_relation("job"), AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	size_t		size = 0;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Datum		v[JOB_COLS];
+		bool		null[JOB_COLS];
+
+		heap_deform_tuple(tuple, RelationGetDescr(rel), v, null);
+		/* one that is nobody's for now is the source's owner's */
+		if (DatumGetInt32(v[JOB_ID - 1]) != id &&
+			job_relation_owner(DatumGetObjectId(v[JOB_SOURCE - 1])) == owner)
+			size += toast_raw_datum_size(v[JOB_INPUT - 1]) + toast_raw_datum_size(v[JOB_ARGUMENTS - 1]);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return size;
 }
 
 /* ---- roles ---- */

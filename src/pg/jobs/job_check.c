@@ -14,6 +14,7 @@
 #include "access/table.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
@@ -22,6 +23,7 @@
 #include "nodes/parsenodes.h"
 #include "parser/parse_coerce.h"
 #include "parser/parser.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -33,8 +35,11 @@
 #include "pg/jobs/job_new.h"
 #include "pg/util/own_call.h"
 
-/* bytes of a job's texts: a worker has those of all jobs of a database in memory */
+/* bytes of texts of a job, and of all of an owner's: a worker has those of a database in memory */
 #define MAX_TEXT	(1024 * 1024)
+#define MAX_TEXTS	(16 * MAX_TEXT)
+/* from so many bytes on an owner's jobs are made one after the other */
+#define LONG_TEXT	(16 * 1024)
 
 /* columns of a side table beside the key */
 static const char *const side_columns[] = {"chunk_seq", "chunk", "embedding", "tok_start", "tok_end"};
@@ -552,16 +557,28 @@ embedding_type(const NewJob *n)
 	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 }
 
-static void
-check_size(const NewJob *n)
+void
+job_check_size(const JobDef *def, Oid owner, const char *arguments)
 {
-	size_t		size = strlen(n->def.input) + strlen(job_arguments_text(n));
+	size_t		size = strlen(def->input) + strlen(arguments);
+	size_t		all;
 
 	if (size > MAX_TEXT)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("input and options of job \"%s\" are too long", n->def.name),
+				 errmsg("input and options of job \"%s\" are too long", def->name),
 				 errdetail("They have %zu bytes; the limit is %d bytes.", size, MAX_TEXT)));
+	/* what other transactions have not committed is not counted */
+	if (size > LONG_TEXT)
+		LockSharedObject(AuthIdRelationId, owner, 0, ShareUpdateExclusiveLock);
+	all = size + job_size_of_others(owner, def->id);
+	if (all > MAX_TEXTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("inputs and options of the jobs of role \"%s\" are too long",
+						GetUserNameFromId(owner, false)),
+				 errdetail("With job \"%s\" they have %zu bytes; the limit is %d bytes.", def->name, all,
+						   MAX_TEXTS)));
 }
 
 void
@@ -569,7 +586,7 @@ job_try(const NewJob *n)
 {
 	char	   *call = call_sql(n);
 
-	check_size(n);
+	job_check_size(&n->def, n->def.owner, job_arguments_text(n));
 	if (strcmp(n->def.kind, "embedding") == 0)
 		call = psprintf("CAST(%s AS %s)", call, embedding_type(n));
 	if (!try_statement(n, psprintf("SELECT %s", call)) || strcmp(n->def.chunking, "none") == 0)

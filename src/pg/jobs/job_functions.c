@@ -595,6 +595,8 @@ llm_alter_job(PG_FUNCTION_ARGS)
 		rows = rows ? rows : "all";
 		agrees = true;
 	}
+	else if (agrees && owner != j->owner)
+		job_check_size(j, owner, j->arguments);
 	/*
 	 * who says what is computed, or turns the job on, has it run as the source's owner, who may be a new one
 	 */
@@ -666,6 +668,8 @@ llm_resume_job(PG_FUNCTION_ARGS)
 	Oid			owner;
 	JobDef	   *j = job_for_owner(fcinfo, "llm_resume_job()", &owner);
 
+	if (owner != j->owner)
+		job_check_size(j, owner, j->arguments);
 	SPI_connect();
 	job_uses_agree(j, owner);
 	job_uses_store(j);

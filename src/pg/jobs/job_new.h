@@ -52,5 +52,7 @@ Datum		job_names_datum(List *names);
  * the target is found here, not row by row.  A NOTICE if there is no engine to ask.
  */
 void		job_try(const NewJob *n);
+/* ERROR 54000: its texts are too long, or those of all jobs of whom it belongs to from now on. */
+void		job_check_size(const JobDef *def, Oid owner, const char *arguments);
 
 #endif
