@@ -12,11 +12,15 @@ my $S = 'k3y-zq7';    # each secret begins so; nothing else has it
 # not every server comes with it
 chomp(my $libdir = `pg_config --pkglibdir`);
 my $explains = -f "$libdir/auto_explain.so";
+my $counts = -f "$libdir/pg_stat_statements.so";
 my $node = new_node('secrets', ($explains ? q{
 session_preload_libraries = 'auto_explain'
 auto_explain.log_min_duration = 0
 auto_explain.log_nested_statements = on
 auto_explain.log_verbose = on
+} : '') . ($counts ? q{
+shared_preload_libraries = 'pg_stat_statements, vllm_pg'
+pg_stat_statements.track = all
 } : '') . q{
 vllm.allowed_hosts = '127.0.0.1:8000'
 log_statement = 'all'
@@ -176,6 +180,34 @@ until_sql($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query = 'SELE
 my ($left, $right) = split /-/, $S;
 is(sql("SELECT count(*) FROM pg_stat_activity WHERE query ~ '$left.$right' AND pid <> pg_backend_pid()"), '0', 'a statement that has come so far is shown without it');
 finish($b);
+for my $early ("SELECT llm_set_secret('big', '$S-43') FRM early", "CALL early(llm_set_secret('big', '$S-44'))", "EXPLAIN SELECT llm_set_secret('big', '$S-45') AS early",
+	"PREPARE early AS SELECT llm_set_secret('big', '$S-46')")
+{
+	$b = bg($node, $early, '\! sleep 2');
+	ok(until_sql($node, q{SELECT count(*) = 1 FROM pg_stat_activity WHERE state = 'idle' AND query ~ 'early'}), "it gives nothing: $early");
+	is(sql("SELECT count(*) FROM pg_stat_activity WHERE query ~ '$left.$right' AND pid <> pg_backend_pid()"), '0', '... and is shown without its strings, too');
+	finish($b);
+}
+SKIP:
+{
+	skip 'no pg_stat_statements in this installation', 3 if !$counts;
+	sql('CREATE EXTENSION pg_stat_statements; CREATE PROCEDURE takes(anyelement) LANGUAGE sql AS $$SELECT 1$$');
+	for my $utility ("EXPLAIN ANALYZE SELECT llm_set_secret('big', '$S-51')", "CREATE TABLE given AS SELECT 1 AS a FROM llm_set_secret('big', '$S-52')",
+		"COPY (SELECT 1 FROM llm_set_secret('big', '$S-53')) TO STDOUT", "BEGIN; DECLARE c CURSOR FOR SELECT 1 FROM llm_set_secret('big', '$S-54'); FETCH c; COMMIT",
+		"CALL takes(coalesce(llm_set_secret('big', '$S-55')::text, ''))", "CREATE FUNCTION given() RETURNS void LANGUAGE sql AS \$\$ SELECT llm_set_secret('big', '$S-56') \$\$",
+		"PREPARE q(text) AS SELECT 1 FROM llm_set_secret('big', \$1); EXPLAIN EXECUTE q('$S-57'); CREATE TABLE given_2 AS EXECUTE q('$S-58')",
+		"SELECT llm_set_secret('big', '$S-59')", "DO \$\$ BEGIN /* llm_set_secret() */ PERFORM 1; END \$\$")
+	{
+		my ($o, $e) = finish(bg($node, $utility));
+		is($e, '', $utility);
+	}
+	# nobody knows what the table is for
+	is(finish(bg_as($node, 'reader', "SELECT query FROM pg_stat_statements WHERE query ~ '$left.$right' AND query !~ '^CREATE TEMP TABLE k '")), '',
+		'pg_stat_statements has none of them, nor of those before');
+	is(sql(q{SELECT count(*) > 0 FROM pg_stat_statements WHERE query = 'SELECT llm_set_secret($1, $2)'}), 't', '... but the statement whose constants it replaces');
+	is(sql(q{SELECT count(*) FROM pg_stat_statements WHERE query ~ '^DO .* PERFORM 1'}), '1', '... and one that has the name in a comment');
+	sql('DROP FUNCTION given(); DROP TABLE given, given_2; DROP PROCEDURE takes; DROP EXTENSION pg_stat_statements');
+}
 for my $role (undef, 'owner', 'other', 'reader')
 {
 	for my $view (split /\n/, sql(q{SELECT c.oid::regclass FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e' AND d.classid = 'pg_class'::regclass

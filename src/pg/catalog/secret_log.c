@@ -13,6 +13,11 @@
  * can't be known until llm_set_secret() runs.  From then on, as long as the statement lasts, the secret
  * itself is looked for, and pg_stat_activity shows a text without it.
  *
+ * Members of pg_read_all_stats read two more texts: what pg_stat_activity shows of a statement that has
+ * failed before it came so far, or only names the function, is the masked one as soon as that is known; and
+ * pg_stat_statements, which keeps all of a statement that isn't planned (DO, CALL, EXPLAIN, COPY), does not
+ * count those, as they have no query id.
+ *
  * Nothing can cancel a backend while it works on a message, so none may take long, whoever wrote it.  A
  * message that can't hold a secret is looked over once, fast (secret_name.c), and so is the session's
  * statement, for all of its messages.  What is longer than SECRET_LONGEST and may give a secret is left out
@@ -26,6 +31,7 @@
 #include "common/string.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "parser/analyze.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/elog.h"
@@ -41,6 +47,7 @@
 #define SHORTEST	8			/* bytes; a shorter secret would be found everywhere */
 
 static emit_log_hook_type prev_emit_log_hook = NULL;
+static post_parse_analyze_hook_type prev_analyze = NULL;
 
 /*
  * The session's statement as the client sent it, and without its secret; in MessageContext, until that is
@@ -176,13 +183,14 @@ typedef struct Statement
 	const char *masked;			/* NULL = it has no call */
 } Statement;
 
-/* From now on the session's statement, which errors are logged with, is the masked one. */
+/* From now on the session's statement, in errors and in pg_stat_activity, is the masked one. */
 static void
 keep_masked(const Statement *s)
 {
 	plain_statement = keep(s->plain);
 	masked_statement = keep(s->masked);
 	debug_query_string = masked_statement;
+	pgstat_report_activity(STATE_RUNNING, masked_statement);
 }
 
 /*
@@ -342,11 +350,48 @@ hide_secrets(ErrorData *edata)
 		prev_emit_log_hook(edata);
 }
 
+/* ---- statistics ---- */
+
+static bool
+gives_secret(const char *sql)
+{
+	may_look_over = LOOKED_OVER;
+	return strlen(sql) > SECRET_LONGEST ? secret_in_long(sql, calls_set_secret) :
+		secret_mask_statement(sql, calls_set_secret) != NULL;
+}
+
+/* One of several in a text: the rest of it is read with the others. */
+static char *
+own_text(const ParseState *pstate, const Query *query)
+{
+	const char *text = pstate->p_sourcetext + Max(query->stmt_location, 0);
+
+	return query->stmt_len > 0 ? pnstrdup(text, query->stmt_len) : pstrdup(text);
+}
+
+/* Before pg_stat_statements sees it, whichever was loaded first: that calls the next hook first. */
+static void
+hide_utility(ParseState *pstate, Query *query, JumbleState *jumble)
+{
+	if (query->commandType == CMD_UTILITY && pstate->p_sourcetext != NULL &&
+		gives_secret(own_text(pstate, query)))
+	{
+		ErrorData	no_message = {0};
+
+		query->queryId = 0;
+		(void) session_statement(&no_message);
+	}
+	if (prev_analyze)
+		prev_analyze(pstate, query, jumble);
+}
+
 void
 secret_log_init(void)
 {
 	prev_emit_log_hook = emit_log_hook;
 	emit_log_hook = hide_secrets;
+	prev_analyze = post_parse_analyze_hook;
+	post_parse_analyze_hook = hide_utility;
 }
 
 void
