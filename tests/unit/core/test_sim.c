@@ -292,6 +292,7 @@ typedef struct World
 	uint64_t	next_id;
 	int			step;			/* rounds in which nothing rested */
 	bool		waits;			/* one of its cores has waited for files in this step */
+	bool		drains;			/* nothing comes any more: it waits for whatever is due */
 	int			oldest;			/* steps */
 	Err			err;
 } World;
@@ -628,9 +629,9 @@ step_core(World *w, Core *c)
 	int64_t		wait = core_next_due(c) - clock_us();
 
 	/* files are read, however long that takes: nobody gets older by it */
-	if (wait > 0 && wait <= 1000)
+	if (wait > 0 && (wait <= 1000 || (w->drains && core_has_work(c))))
 	{
-		usleep((useconds_t) wait);
+		usleep((useconds_t) (wait < 1000 ? wait : 1000));
 		w->waits = true;
 	}
 	if (core_next_due(c) <= clock_us())
@@ -726,6 +727,7 @@ run_world(int i, int events)
 	CHECK(w->strict || w->oldest <= MAX_AGE, "world %d: a request is %d steps old", i, w->oldest);
 	if (!w->strict && w->oldest > total.oldest)
 		total.oldest = w->oldest;
+	w->drains = true;
 	for (int n = 0; n < 20000 && w->n_live > 0 && ok; n++)
 		ok = step(w);
 	total.events += events;
