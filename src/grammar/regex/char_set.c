@@ -23,7 +23,7 @@ re_ranges_add(ReRanges *v, uint32_t lo, uint32_t hi)
 		v->cap = v->cap > 0 ? v->cap * 2 : 8;
 		v->r = mem_realloc(v->r, v->cap * sizeof(ReRange));
 	}
-	ASSERT(lo <= hi && hi <= MAX_CP);
+	ASSERT(lo <= hi);
 	v->r[v->n++] = (ReRange) {lo, hi};
 }
 
