@@ -48,12 +48,12 @@ typedef enum LongInput
 typedef struct PoolRequest
 {
 	PoolTask	task;
-	StrView	text;
+	StrView		text;
 	const uint8_t *marks;		/* of a text that a chat template has made: tok_encode_marked(); else NULL */
-	StrView	pair;
-	StrView	instruction;
-	StrView	prompt_name;
-	StrView   *choices;		/* owned */
+	StrView		pair;
+	StrView		instruction;
+	StrView		prompt_name;
+	StrView    *choices;		/* owned */
 	int			n_choices;
 	IntVec		ids;			/* instead of text; owned */
 	LongInput	long_input;

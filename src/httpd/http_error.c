@@ -136,7 +136,7 @@ status_of_error(StrView error, bool anthropic)
 	int			coded = 0;
 	int			typed = 0;
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 
 	(void) json_members(&m, error.s, error.n);
@@ -162,7 +162,7 @@ int
 answer_error_status(const char *json, size_t len)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				first,
 				value;
 
@@ -181,11 +181,11 @@ answer_error_status(const char *json, size_t len)
 void
 answer_event_error(Buf *b, const char *json, int sequence)
 {
-	StrView	type = {"null", 4};
-	StrView	param = type;
-	StrView	message = {"\"\"", 2};
+	StrView		type = {"null", 4};
+	StrView		param = type;
+	StrView		message = {"\"\"", 2};
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 	JsonOut		j = {.b = b};
 
@@ -216,7 +216,7 @@ char *
 answer_event_type(const char *json)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 
 	if (!json_members(&m, json, strlen(json)) || json_member(&m, &key, &value) < 1 || !is(key, "type") ||

@@ -35,7 +35,7 @@ typedef struct Value
 {
 	ValueKind	kind;
 	int64_t		i;				/* V_INT; V_STORAGE: elements */
-	StrView word;			/* V_WORD; V_NAME: "module\nname"; V_STORAGE: its key */
+	StrView		word;			/* V_WORD; V_NAME: "module\nname"; V_STORAGE: its key */
 	int			from;			/* V_TUPLE: among the items */
 	int			n;
 	KType		type;			/* V_STORAGE */
@@ -131,7 +131,7 @@ static bool
 find_member(StrView zip, const char *name, StrView key, StrView *out, Err *e)
 {
 	uint32_t	count;
-	StrView dir;
+	StrView		dir;
 
 	if (!find_directory(zip, &dir, &count, e))
 		return false;
@@ -515,9 +515,9 @@ copy_elements(const Pickle *k, const char *from, size_t size, TorchTensor *out)
 bool
 torch_tensor_read(const char *s, size_t n, TorchTensor *out, Err *e)
 {
-	StrView zip = {s, n};
-	StrView none = {"", 0};
-	StrView pkl,
+	StrView		zip = {s, n};
+	StrView		none = {"", 0};
+	StrView		pkl,
 				order,
 				data;
 	Pickle	   *k = mem_zalloc(sizeof(Pickle));

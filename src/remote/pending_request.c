@@ -20,7 +20,7 @@ ask_field(const PendingRequest *a, WireTag tag)
 {
 	WireIn		in = {a->w.fields, a->w.fields + a->w.len};
 	WireField	f;
-	StrView	found = {NULL, 0};
+	StrView		found = {NULL, 0};
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == (int) tag)

@@ -209,8 +209,8 @@ static void
 make_headers(const UpstreamCall *c, Headers *h)
 {
 	const PendingRequest *a = c->job->asks[0];
-	StrView	trace = ask_field(a, WTAG_TRACEPARENT);
-	StrView	state = ask_field(a, WTAG_TRACESTATE);
+	StrView		trace = ask_field(a, WTAG_TRACEPARENT);
+	StrView		state = ask_field(a, WTAG_TRACESTATE);
 	char		id[64];
 
 	headers_begin(h, c->job->m->o, a->w.secret, 3);

@@ -48,12 +48,12 @@ void		chat_free(ChatModel *c);
 
 typedef struct ChatRequest
 {
-	StrView	messages;
-	StrView	tools;
-	StrView	documents;
-	StrView	kwargs;			/* variables by name; they win over special tokens */
-	StrView	effort;			/* the variable reasoning_effort, text; kwargs win */
-	StrView	source;			/* a template of the request's own, or the name of one of the model's */
+	StrView		messages;
+	StrView		tools;
+	StrView		documents;
+	StrView		kwargs;			/* variables by name; they win over special tokens */
+	StrView		effort;			/* the variable reasoning_effort, text; kwargs win */
+	StrView		source;			/* a template of the request's own, or the name of one of the model's */
 	ChatFormat	format;
 	bool		add_generation_prompt;
 	bool		continue_final_message;

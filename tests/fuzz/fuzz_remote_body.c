@@ -49,7 +49,7 @@ static void
 check_body(const RCall *c)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value,
 				keys[64];
 	int			n = 0;

@@ -95,7 +95,7 @@ take(void *ctx, Req *r, const ReqEvent *ev)
 static void
 ask(Core *c, const Line *lines, int n_choices, Got *g)
 {
-	StrView	choices[MAX_CHOICES];
+	StrView		choices[MAX_CHOICES];
 	PoolRequest pr = {.task = PT_LOGPROBS, .text = {lines[0].prompt, lines[0].prompt_len}, .choices = choices,
 		.n_choices = n_choices, .add_special = true};
 	ReqSpec		spec = {.id = 1, .sink = take, .sink_ctx = g, .pool = {.task = PT_LOGPROBS}};

@@ -195,8 +195,8 @@ static void
 read_request(Case *c)
 {
 	const Json *j = c->j;
-	StrView	task = text_of(j, "task");
-	StrView	text = text_of(j, "long_input");
+	StrView		task = text_of(j, "task");
+	StrView		text = text_of(j, "long_input");
 	const Json *x;
 
 	c->pr = (PoolRequest) {
@@ -282,7 +282,7 @@ make_cases(const char *name, const Json *root, BackendModel *in, Case *cases, in
 	json_each(j, json_get(root, "cases"))
 	{
 		Case	   *c = &cases[n];
-		StrView	error = text_of(j, "error");
+		StrView		error = text_of(j, "error");
 		Err			e = {0};
 		bool		ok;
 
@@ -433,7 +433,7 @@ check_cramped(const char *name, const ModelOpts *o, Settings s, BackendModel *in
 static void
 check_tasks(const char *name, const Json *root, BackendModel *in)
 {
-	StrView	want = text_of(root, "tasks");
+	StrView		want = text_of(root, "tasks");
 	char		have[200] = "";
 
 	for (int t = PT_NONE + 1; t < PT_COUNT && want.s != NULL; t++)
@@ -705,7 +705,7 @@ check_variant(const char *name)
 	Json	   *root = read_expected(VARIANTS, name);
 	const Json *options = json_get(root, "options");
 	char	   *text = options != NULL ? json_print(options) : NULL;
-	StrView	refused = text_of(root, "refused");
+	StrView		refused = text_of(root, "refused");
 	char		dir[] = "/tmp/vllm_test_pool_XXXXXX";
 	ModelOpts	o;
 	Err			e = {0};

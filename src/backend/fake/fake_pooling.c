@@ -89,7 +89,7 @@ static bool
 has_word(StrView text, StrView word)
 {
 	size_t		at = 0;
-	StrView w;
+	StrView		w;
 
 	while (next_word(text, &at, &w))
 		if (same_word(w, word.s, word.n))
@@ -117,7 +117,7 @@ fakepool_text(const PoolSpec *s)
 	buf_addstr(&b, "");
 	for (int i = 0; i < s->n_seqs; i++)
 	{
-		StrView t = seq_text(&s->seqs[i]);
+		StrView		t = seq_text(&s->seqs[i]);
 
 		if (i > 0)
 			buf_addc(&b, '\n');
@@ -131,7 +131,7 @@ fakepool_text(const PoolSpec *s)
 
 typedef struct FakePoolingPiece
 {
-	StrView text;			/* n = 0: a special token */
+	StrView		text;			/* n = 0: a special token */
 	int			from,
 				to;				/* characters in the text */
 } FakePoolingPiece;
@@ -164,7 +164,7 @@ pieces_of(StrView text)
 {
 	Pieces		all = {0};
 	size_t		at = 0;
-	StrView w;
+	StrView		w;
 
 	add_piece(&all, (FakePoolingPiece) {0});
 	while (next_word(text, &at, &w))
@@ -308,7 +308,7 @@ put_offsets(const PoolSpec *out, PoolExtra *extra)
 {
 	for (int i = 0; i < out->n_seqs; i++)
 	{
-		StrView t = seq_text(&out->seqs[i]);
+		StrView		t = seq_text(&out->seqs[i]);
 		Pieces		all = pieces_of(t);
 
 		for (int k = 0; k < all.n; k++)
@@ -326,7 +326,7 @@ put_offsets(const PoolSpec *out, PoolExtra *extra)
 bool
 fakepool_make(unsigned tasks, int max_len, const PoolRequest *pr, PoolSpec *out, PoolExtra *extra, Err *e)
 {
-	StrView	text = pr->text;
+	StrView		text = pr->text;
 	Buf			ids = {0};
 	bool		ok;
 
@@ -370,7 +370,7 @@ static void
 bag(StrView text, float *v)
 {
 	size_t		at = 0;
-	StrView w;
+	StrView		w;
 	bool		any = false;
 
 	while (next_word(text, &at, &w))
@@ -386,7 +386,7 @@ static void
 judge(StrView text, int *kind, int *unkind, int *words)
 {
 	size_t		at = 0;
-	StrView w;
+	StrView		w;
 
 	*kind = *unkind = *words = 0;
 	while (next_word(text, &at, &w))
@@ -476,10 +476,10 @@ answer_choices(const PoolSpec *s, FakePooled *out)
 	for (int i = 0; i < s->n_seqs; i++)
 	{
 		const PoolSeq *q = &s->seqs[i];
-		StrView text = seq_text(q);
+		StrView		text = seq_text(q);
 		size_t		from = (size_t) q->scored_at;
 		size_t		at = from;
-		StrView w;
+		StrView		w;
 		bool		likely = s->join == PJ_CHOICES;
 
 		while (likely && next_word(text, &at, &w))
@@ -526,7 +526,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 
 	for (int i = 0; i < 2; i++)
 	{
-		StrView t = seq_text(&s->seqs[i]);
+		StrView		t = seq_text(&s->seqs[i]);
 
 		bag(t, v[i]);
 		(void) pool_finish(PA_LENGTH1, 0, v[i], FAKE_WIDTH);
@@ -542,7 +542,7 @@ answer_score(const PoolSpec *s, FakePooled *out)
 void
 fakepool_answer(const PoolSpec *s, FakePooled *out)
 {
-	StrView text;
+	StrView		text;
 
 	memset(out, 0, sizeof(*out));
 	if (s->task == PT_LOGPROBS)

@@ -156,7 +156,7 @@ check_params(const PoolingInputsMaking *k)
 /* What stands before a text. */
 typedef struct Before
 {
-	StrView	text;
+	StrView		text;
 	int32_t		first;			/* a token that stands first, -1 = none */
 	PoolSide	side;			/* what the text then is */
 } Before;
@@ -192,7 +192,7 @@ static bool
 named_prompt(const PoolingInputsMaking *k, Before *out)
 {
 	const PoolModel *m = k->m;
-	StrView	name = k->pr->prompt_name;
+	StrView		name = k->pr->prompt_name;
 	int			at = poolmodel_prompt(m, name.s, name.n);
 	Buf			names = {0};
 
@@ -650,7 +650,7 @@ static bool
 make_by_template(const PoolingInputsMaking *k, const ChatModel *template, StrView instruction)
 {
 	PoolSeq    *s = add_seq(k->out);
-	StrView	document = k->pr->pair;
+	StrView		document = k->pr->pair;
 	bool		ok = render(k, template, instruction, document, &s->ids);
 
 	/* what is left may be cut into tokens otherwise: a second time, or a third */

@@ -29,8 +29,8 @@ bool
 json_fields(StrView v, const char *const *names, int n, StrView *out)
 {
 	JsonMembers m;
-	StrView	key;
-	StrView	value;
+	StrView		key;
+	StrView		value;
 
 	for (int i = 0; i < n; i++)
 		out[i] = (StrView) {NULL, 0};

@@ -119,8 +119,8 @@ reply_read_usage(StrView v, RUsage *u, Err *e)
 	};
 	static const char *const cached[] = {"cached_tokens"};
 	static const char *const reasoning[] = {"reasoning_tokens"};
-	StrView	f[11];
-	StrView	d[1];
+	StrView		f[11];
+	StrView		d[1];
 	int64_t		total = -1;
 
 	if (!json_fields(v, names, 11, f))

@@ -53,7 +53,7 @@ void		reply_usage(const DecodedReply *r, int64_t *prompt_tokens, int64_t *comple
  * 408, 425, 429, 5xx: ERR_UNAVAILABLE; 3xx: ERR_FORBIDDEN (redirects are not followed); else ERR_PROTOCOL.
  */
 void		reply_error(int status, const char *body, size_t n, const ROptions *o, const char *url,
-						StrView secret, Err *e);
+						StrView		secret, Err *e);
 
 /*
  * A WK_API that wants errors as bodies (API_AS_BODY): the fields of the WF_DONE to send instead of a

@@ -52,11 +52,11 @@ is_hidden(const DecodedReply *r, const StrView *f)
 {
 	static const char *const options[] = {"stream_options"};
 	static const char *const usage[] = {"include_usage"};
-	StrView	body = {r->asks[0]->api_body.s, r->asks[0]->api_body.n};
-	StrView	o;
-	StrView	u;
+	StrView		body = {r->asks[0]->api_body.s, r->asks[0]->api_body.n};
+	StrView		o;
+	StrView		u;
 	JsonMembers m;
-	StrView	choice;
+	StrView		choice;
 
 	if (f[A_USAGE].s == NULL || json_kind(f[A_CHOICES]) != '[' ||
 		!json_elements(&m, f[A_CHOICES].s, f[A_CHOICES].n) || json_element(&m, &choice) > 0)
@@ -69,8 +69,8 @@ static bool
 take(DecodedReply *r, RPart *p, StrView v, Buf *out, Err *e)
 {
 	static const char *const inner[] = {"model", "usage"};
-	StrView	f[A_N];
-	StrView	in[2] = {{NULL, 0}, {NULL, 0}};
+	StrView		f[A_N];
+	StrView		in[2] = {{NULL, 0}, {NULL, 0}};
 
 	if (!json_fields(v, names, A_N, f))
 		return reply_bad(r, e, "is no object");

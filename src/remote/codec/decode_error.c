@@ -126,8 +126,8 @@ add_list(StrView v, Buf *out)
 {
 	static const char *const names[] = {"msg", "loc"};
 	JsonMembers m;
-	StrView	item;
-	StrView	f[2];
+	StrView		item;
+	StrView		f[2];
 
 	if (!json_elements(&m, v.s, v.n))
 		return;
@@ -154,7 +154,7 @@ add_message(StrView v, int depth, Buf *out, int *status)
 {
 	static const char *const names[] = {"error", "message", "detail", "code", "error_description", "msg",
 										"type"};
-	StrView	f[7];
+	StrView		f[7];
 	int64_t		code;
 
 	if (json_kind(v) == '"')

@@ -137,8 +137,8 @@ add_parts(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, boo
 {
 	static const char *const names[] = {"type", "text", "thinking"};
 	JsonMembers m;
-	StrView	part;
-	StrView	f[3];
+	StrView		part;
+	StrView		f[3];
 	bool		ok = json_elements(&m, v.s, v.n);
 
 	while (ok && json_element(&m, &part) > 0)
@@ -199,9 +199,9 @@ add_calls(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, boo
 	static const char *const names[] = {"index", "id", "function"};
 	static const char *const inner[] = {"name", "arguments"};
 	JsonMembers m;
-	StrView	call;
-	StrView	f[3];
-	StrView	fn[2];
+	StrView		call;
+	StrView		f[3];
+	StrView		fn[2];
 	ToolCall   *t = NULL;
 
 	if (json_kind(v) == 'n')
@@ -345,7 +345,7 @@ static bool
 take_message(const DecodedReply *r, Gen *g, DecodeGenerateChoice *c, StrView v, bool delta, Err *e)
 {
 	static const char *const names[] = {"content", "reasoning_content", "reasoning", "tool_calls", "refusal"};
-	StrView	f[5];
+	StrView		f[5];
 	bool		ok;
 
 	if (!json_fields(v, names, 5, f))
@@ -404,7 +404,7 @@ take_choice(DecodedReply *r, RPart *p, StrView v, int place, bool delta, DecodeG
 {
 	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = p->gen;
-	StrView	f[C_N];
+	StrView		f[C_N];
 	int64_t		index = place;
 	size_t		had;
 	IntVec		ids = {0};
@@ -545,8 +545,8 @@ take_answer(DecodedReply *r, RPart *p, StrView v, bool delta, Err *e)
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs", "prompt_token_ids"};
 	const RequestFields *a = r->asks[p->ask];
 	Gen		   *g = gen_of(r, p);
-	StrView	f[G_N];
-	StrView	choice;
+	StrView		f[G_N];
+	StrView		choice;
 	JsonMembers m;
 
 	if (!json_fields(v, names, G_N, f))

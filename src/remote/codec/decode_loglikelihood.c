@@ -86,8 +86,8 @@ static bool
 read_top(const DecodedReply *r, StrView v, LoglikelihoodTok *t, Err *e)
 {
 	JsonMembers m;
-	StrView	key;
-	StrView	value;
+	StrView		key;
+	StrView		value;
 	double		x;
 
 	t->greedy = true;
@@ -115,8 +115,8 @@ static bool
 read_echo(const DecodedReply *r, StrView v, Toks *all, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
-	StrView	f[4];
-	StrView	s[4];
+	StrView		f[4];
+	StrView		s[4];
 	JsonMembers m[4];
 	int			lists = 4;
 
@@ -204,10 +204,10 @@ read_prompt(const DecodedReply *r, StrView v, Toks *all, Err *e)
 	static const char *const names[] = {"logprob", "rank", "decoded_token"};
 	JsonMembers m;
 	JsonMembers inner;
-	StrView	s;
-	StrView	key;
-	StrView	value;
-	StrView	f[3];
+	StrView		s;
+	StrView		key;
+	StrView		value;
+	StrView		f[3];
 	int64_t		rank;
 
 	if (!json_elements(&m, v.s, v.n))
@@ -430,7 +430,7 @@ static bool
 find_choice(const DecodedReply *r, const RPart *p, const Toks *all, bool has_behind, int *first, Err *e)
 {
 	const RequestFields *a = r->asks[0];
-	StrView	choice = a->choices[p->call->part];
+	StrView		choice = a->choices[p->call->part];
 	size_t		n = a->prompt.n;
 	size_t		tail;
 	Buf			s = {0};
@@ -490,9 +490,9 @@ choose_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	static const char *const names[] = {"error", "choices", "usage", "prompt_logprobs"};
 	static const char *const inner[] = {"logprobs", "prompt_logprobs"};
-	StrView	f[4];
-	StrView	c[2];
-	StrView	choice;
+	StrView		f[4];
+	StrView		c[2];
+	StrView		choice;
 	JsonMembers m;
 	Toks		all = {0};
 	bool		prompt;

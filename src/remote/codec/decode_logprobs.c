@@ -128,7 +128,7 @@ read_token(const DecodedReply *r, Position *p, DecodeLogprobsEntry *en, StrView 
 		   Err *e)
 {
 	JsonMembers m;
-	StrView	b;
+	StrView		b;
 	int64_t		v;
 
 	if (json_kind(token) != '"' || !json_text(token, &p->bytes))
@@ -278,7 +278,7 @@ bool
 reply_read_ids(const DecodedReply *r, StrView v, const char *what, IntVec *out, Err *e)
 {
 	JsonMembers m;
-	StrView	id;
+	StrView		id;
 	int64_t		x;
 
 	if (json_kind(v) != '[' || !json_elements(&m, v.s, v.n))
@@ -299,8 +299,8 @@ static bool
 read_top(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
 	JsonMembers m;
-	StrView	key;
-	StrView	value;
+	StrView		key;
+	StrView		value;
 
 	if (json_kind(v) == 'n')
 		return true;
@@ -342,11 +342,11 @@ bool
 lps_completion(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e)
 {
 	static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs"};
-	StrView	f[3];
+	StrView		f[3];
 	Lists		lists = {.bad = false};
-	StrView	token;
-	StrView	value;
-	StrView	top;
+	StrView		token;
+	StrView		value;
+	StrView		top;
 	Position	p = {0};
 	size_t		first = l->counts.len;
 	bool		ok = true;
@@ -387,7 +387,7 @@ static const char *const chat_names[] = {"token", "logprob", "bytes", "top_logpr
 static bool
 read_chat_entry(const DecodedReply *r, Position *p, StrView v, StrView *top, Err *e)
 {
-	StrView	f[4];
+	StrView		f[4];
 	DecodeLogprobsEntry *en = add_entry(p);
 	bool		ok = json_fields(v, chat_names, 4, f);
 
@@ -400,9 +400,9 @@ static bool
 read_chat_position(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
 	JsonMembers m;
-	StrView	top;
-	StrView	more;
-	StrView	none;
+	StrView		top;
+	StrView		more;
+	StrView		none;
 
 	p->n = 0;
 	buf_reset(&p->bytes);
@@ -422,8 +422,8 @@ bool
 lps_chat(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, int asked, Err *e)
 {
 	static const char *const names[] = {"content"};
-	StrView	f[1];
-	StrView	token;
+	StrView		f[1];
+	StrView		token;
 	JsonMembers m;
 	Position	p = {0};
 	size_t		first = l->counts.len;
@@ -457,9 +457,9 @@ read_prompt_position(const DecodedReply *r, Position *p, StrView v, Err *e)
 {
 	static const char *const names[] = {"logprob", "rank", "decoded_token"};
 	JsonMembers m;
-	StrView	key;
-	StrView	value;
-	StrView	f[3];
+	StrView		key;
+	StrView		value;
+	StrView		f[3];
 	int64_t		rank;
 
 	p->n = 0;
@@ -502,7 +502,7 @@ bool
 lps_prompt(const DecodedReply *r, Lps *l, StrView v, const IntVec *ids, Err *e)
 {
 	JsonMembers m;
-	StrView	position;
+	StrView		position;
 	Position	p = {0};
 	bool		ok = json_elements(&m, v.s, v.n) || reply_bad(r, e, "has prompt_logprobs that are no list");
 

@@ -28,8 +28,8 @@ take_facts(StrView v, DecodeModelsFound *found)
 {
 	static const char *const names[] = {"max_model_len", "meta", "context_length", "context_window"};
 	static const char *const meta[] = {"n_ctx", "n_ctx_train", "n_params", "size"};
-	StrView	f[4];
-	StrView	m[4];
+	StrView		f[4];
+	StrView		m[4];
 
 	json_fields(v, names, 4, f);
 	if (!json_whole(f[0], 1, INT32_MAX, &found->max_model_len) &&
@@ -66,8 +66,8 @@ find_model(const DecodedReply *r, StrView list, const char *want, size_t n, Deco
 {
 	static const char *const keys[] = {"id"};
 	JsonMembers m;
-	StrView	v;
-	StrView	id;
+	StrView		v;
+	StrView		id;
 	Buf			name = {0};
 	int			at = 0;
 
@@ -99,7 +99,7 @@ models_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	const RequestFields *a = r->asks[p->ask];
 	const char *want = a->lora.n > 0 ? a->lora.s : r->o->model;
 	size_t		n = a->lora.n > 0 ? a->lora.n : strlen(r->o->model);
-	StrView	f[3];
+	StrView		f[3];
 	DecodeModelsFound found = {false, -1, -1, -1};
 	Buf			names = {0};
 	Buf			told = {0};

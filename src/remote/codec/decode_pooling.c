@@ -27,8 +27,8 @@ read_rows(const DecodedReply *r, StrView list, int n, bool by_rank, StrView *row
 {
 	static const char *const names[] = {"index"};
 	JsonMembers m;
-	StrView	row;
-	StrView	index;
+	StrView		row;
+	StrView		index;
 	int			got = 0;
 
 	memset(rows, 0, (size_t) n * sizeof(StrView));
@@ -58,8 +58,8 @@ read_root(const DecodedReply *r, RPart *p, StrView v, StrView *list, Err *e)
 {
 	static const char *const names[] = {"error", "usage", "data", "results", "meta"};
 	static const char *const tokens[] = {"tokens"};
-	StrView	f[5];
-	StrView	t[1];
+	StrView		f[5];
+	StrView		t[1];
 
 	/* some rerankers' answer is the list */
 	*list = v;
@@ -139,7 +139,7 @@ static bool
 read_vectors(const DecodedReply *r, StrView v, Buf *out, int64_t *rows, size_t *width, Err *e)
 {
 	JsonMembers m;
-	StrView	row;
+	StrView		row;
 	bool		ok = true;
 	size_t		from = out->len;
 
@@ -234,9 +234,9 @@ static bool
 finish_rows(DecodedReply *r, RPart *p, StrView v, ReadRow read, bool one_width, Err *e)
 {
 	int			n = p->call->n_asks;
-	StrView   *spans = mem_zalloc((size_t) n * sizeof(StrView));
+	StrView    *spans = mem_zalloc((size_t) n * sizeof(StrView));
 	DecodePoolingRow *rows = mem_zalloc((size_t) n * sizeof(DecodePoolingRow));
-	StrView	list;
+	StrView		list;
 	size_t		first = 0;
 	bool		ok = read_root(r, p, v, &list, e) && read_rows(r, list, n, p->call->shape == RSHAPE_RERANK,
 															   spans, e);
@@ -286,7 +286,7 @@ embedding_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePo
 			  size_t *width, Err *e)
 {
 	static const char *const names[] = {"embedding"};
-	StrView	f;
+	StrView		f;
 
 	json_fields(v, names, 1, &f);
 	if (!read_vectors(r, f, &row->floats, &row->rows, width, e))
@@ -303,7 +303,7 @@ pooling_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePool
 {
 	static const char *const names[] = {"data"};
 	bool		by_token = a->task.n > 6 && (memcmp(a->task.s, "token_", 6) == 0);
-	StrView	f;
+	StrView		f;
 
 	json_fields(v, names, 1, &f);
 	if (by_token && json_kind(f) == '"')
@@ -318,7 +318,7 @@ score_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolin
 		  Err *e)
 {
 	static const char *const names[] = {"score", "relevance_score"};
-	StrView	f[2];
+	StrView		f[2];
 	double		x;
 	float		y;
 
@@ -337,7 +337,7 @@ class_row(const DecodedReply *r, const RequestFields *a, StrView v, DecodePoolin
 		  Err *e)
 {
 	static const char *const names[] = {"probs", "label"};
-	StrView	f[2];
+	StrView		f[2];
 	Buf			label = {0};
 
 	(void) a;

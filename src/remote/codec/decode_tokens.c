@@ -19,7 +19,7 @@ read_tokens(const DecodedReply *r, StrView v, IntVec *ids, Err *e)
 {
 	static const char *const names[] = {"id"};
 	JsonMembers m;
-	StrView	token;
+	StrView		token;
 	int64_t		id;
 
 	if (json_kind(v) != '[' || !json_elements(&m, v.s, v.n))
@@ -41,7 +41,7 @@ tokenize_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 	static const char *const names[] = {"error", "tokens", "count", "max_model_len"};
 	const RequestFields *a = r->asks[p->ask];
 	bool		want = reply_ask_int(a, WTAG_WANT_IDS, 1) != 0;
-	StrView	f[4];
+	StrView		f[4];
 	IntVec		ids = {0};
 	int64_t		count = -1;
 	int64_t		most = r->o->max_model_len;
@@ -79,7 +79,7 @@ static bool
 detokenize_whole(DecodedReply *r, RPart *p, StrView v, Err *e)
 {
 	static const char *const names[] = {"error", "prompt", "content", "text"};
-	StrView	f[4];
+	StrView		f[4];
 	Buf			text = {0};
 	Buf			b = {0};
 	WireOut		o = reply_out(&b);

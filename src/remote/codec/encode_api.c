@@ -92,7 +92,7 @@ copy_members(Maker *m, StrView *options, bool *told)
 	const RequestFields *a = m->a;
 	int			most = body_role_tokens(a);
 	JsonMembers list;
-	StrView	key,
+	StrView		key,
 				value;
 	int			got = -1;
 
@@ -141,7 +141,7 @@ put_stream(Maker *m, const char *path, StrView options)
 bool
 body_api(const RequestFields *a, const ROptions *o, RCalls *calls, Err *e)
 {
-	StrView	options = {0};
+	StrView		options = {0};
 	bool		off_v1 = false;
 	bool		told = false;
 	const char *path = place(a, o, &off_v1, e);

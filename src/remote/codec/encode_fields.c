@@ -79,7 +79,7 @@ has_no_kind(const WireField *f)
 	static const char *const kinds[] = {"json", "regex", "choice", "grammar", "json_object",
 										"structural_tag"};
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				v;
 	int			got = -1;
 
@@ -227,7 +227,7 @@ is_space(char c)
 static StrView
 trimmed(const WireField *f)
 {
-	StrView	t = {f->s, f->n};
+	StrView		t = {f->s, f->n};
 
 	while (t.n > 0 && is_space(t.s[0]))
 		t = (StrView) {t.s + 1, t.n - 1};
@@ -253,7 +253,7 @@ static bool
 add_options(Maker *m, const EncodedFields *all)
 {
 	JsonMembers members;
-	StrView	key,
+	StrView		key,
 				v;
 	bool		ok = true;
 
@@ -294,7 +294,7 @@ static bool
 put_schema(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
 	bool		llama = row->how == HOW_SCHEMA_OBJECT;
-	StrView	t = trimmed(f);
+	StrView		t = trimmed(f);
 	char	   *inner = schema_in_string(t.s, t.n);
 	bool		ok;
 
@@ -344,9 +344,9 @@ static StrView
 member(StrView object, const char *name)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				v;
-	StrView	found = {0};
+	StrView		found = {0};
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
 		while (json_member(&m, &key, &v) > 0)
@@ -359,9 +359,9 @@ member(StrView object, const char *name)
 static bool
 put_format_with_options(Maker *m, const WireField *f, const EncodedFields *all)
 {
-	StrView	format = {f->s, f->n};
-	StrView	type = member(format, "type");
-	StrView	schema = member(member(format, "json_schema"), "schema");
+	StrView		format = {f->s, f->n};
+	StrView		type = member(format, "type");
+	StrView		schema = member(member(format, "json_schema"), "schema");
 	bool		ok;
 
 	if (type.n == 6 && memcmp(type.s, "\"text\"", 6) == 0)
@@ -422,7 +422,7 @@ put_choice_grammar(Maker *m, const EncodeFieldsRow *row, const EncodedFields *al
 static bool
 put_tool_choice(Maker *m, const EncodeFieldsRow *row, const WireField *f)
 {
-	StrView	t = trimmed(f);
+	StrView		t = trimmed(f);
 
 	if (m->a->tools.s == NULL)
 		return (t.n == 6 && memcmp(t.s, "\"none\"", 6) == 0) || invalid(m, row->name, "needs tools");

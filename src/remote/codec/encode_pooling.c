@@ -59,7 +59,7 @@ instruction_of(const RequestFields *a)
 {
 	WireIn		in = {.p = a->fields,.end = a->fields + a->len};
 	WireField	f;
-	StrView	found = {0};
+	StrView		found = {0};
 
 	while (wire_next(&in, &f) > 0)
 		if (f.tag == WTAG_INSTRUCTION)
@@ -86,7 +86,7 @@ put_input(Maker *m, StrView lead, StrView text)
 static bool
 put_texts(Maker *m, const RequestFields *const *asks, int n, bool second, bool always_array)
 {
-	StrView	lead = second ? (StrView) {0} : instruction_of(m->a);
+	StrView		lead = second ? (StrView) {0} : instruction_of(m->a);
 	bool		ok = true;
 
 	if (n > 1 || always_array)

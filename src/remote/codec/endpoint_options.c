@@ -401,7 +401,7 @@ set_urls(ROptions *o, const RequestFields *a)
 	o->queries = mem_zalloc((size_t) a->n_urls * sizeof(char *));
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		StrView	url = a->urls[i];
+		StrView		url = a->urls[i];
 		size_t		query;
 
 		o->urls[i] = mem_strndup(url.s, hosts_base(url.s, url.n, &query));
@@ -508,7 +508,7 @@ is_of(const EndpointOptionsMade *m, const RequestFields *a)
 		return false;
 	for (int i = 0; i < a->n_urls; i++)
 	{
-		StrView	url = a->urls[i];
+		StrView		url = a->urls[i];
 		size_t		query;
 		size_t		base = hosts_base(url.s, url.n, &query);
 

@@ -80,7 +80,7 @@ add_span(StrView **list, int *n, int max, const WireField *f, Err *e)
 static bool
 add_url(RequestFields *a, const WireField *f, Err *e)
 {
-	StrView	url;
+	StrView		url;
 
 	if (f->n == 0)
 		return true;			/* of what no endpoint is asked: it only says whose the message is */

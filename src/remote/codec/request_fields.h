@@ -18,8 +18,8 @@ typedef struct RequestFields
 	WireKind	kind;
 	char	   *fields;			/* the message's fields; the RequestFields's own */
 	size_t		len;
-	StrView	model, options, secret, lora;
-	StrView  *urls;
+	StrView		model, options, secret, lora;
+	StrView    *urls;
 	int			n_urls;
 	uint64_t	model_hash;		/* wire_model_hash(first url, options) */
 	uint32_t	dboid;
@@ -30,12 +30,12 @@ typedef struct RequestFields
 	int			n;				/* answers, 1 when absent */
 	int			logprobs, prompt_logprobs;	/* -2 = absent, -1 = all */
 	/* PROMPT; PROMPT_IDS when prompt_ids.s is set (raw int32 array, n elements) */
-	StrView	prompt;
-	StrView	prompt_ids;
-	StrView	messages, tools, task, pair;
-	StrView  *choices;		/* CHOICE */
+	StrView		prompt;
+	StrView		prompt_ids;
+	StrView		messages, tools, task, pair;
+	StrView    *choices;		/* CHOICE */
 	int			n_choices;
-	StrView	api_path, api_body, command;
+	StrView		api_path, api_body, command;
 	int			max_tokens;		/* -1 = absent */
 	double		temperature;	/* NaN = absent */
 	bool		has_seed;

@@ -53,7 +53,7 @@ check_body(const RoleItem *it, const RequestFields *w, Err *e)
 	static const char *const names[] = {"max_tokens", "max_completion_tokens", "max_output_tokens"};
 	const char *name = ends_with(w->api_path, "/responses") ? names[2] : names[0];
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 	bool		given = false;
 

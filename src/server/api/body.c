@@ -27,7 +27,7 @@ static bool
 take_members(ApiBody *b, const char *s, size_t n, Err *e)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 	int			k = 0;
 
@@ -232,7 +232,7 @@ StrView
 api_raw_member(StrView object, const char *name)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
@@ -246,7 +246,7 @@ void
 api_write_members(JsonOut *j, StrView object, const char *except)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 
 	if (!json_members(&m, object.s, object.n))

@@ -148,7 +148,7 @@ write_user(const Json *content, JsonOut *j, Err *e)
 static bool
 add_tool_use(AssistantParts *p, const Json *block, StrView raw, Err *e)
 {
-	StrView	input = api_raw_member(raw, "input");
+	StrView		input = api_raw_member(raw, "input");
 
 	if (api_str(block, "id") == NULL || api_str(block, "name") == NULL ||
 		!json_is_object(json_get(block, "input")))
@@ -164,7 +164,7 @@ write_assistant(const Json *content, StrView raw, JsonOut *j, Err *e)
 {
 	AssistantParts p = {0};
 	JsonMembers m;
-	StrView	block;
+	StrView		block;
 	bool		ok = true;
 
 	(void) json_elements(&m, raw.s, raw.n);
@@ -215,7 +215,7 @@ put_messages(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *messages = apibody_get(&a->body, "messages");
 	const ApiMember *system = apibody_get(&a->body, "system");
 	JsonMembers each;
-	StrView	raw;
+	StrView		raw;
 	Buf			out = {0};
 	Buf			text = {0};
 	JsonOut		j = {.b = &out};
@@ -301,8 +301,8 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *m = apibody_get(&a->body, "output_config");
 	const ApiMember *first = apibody_get(&a->body, "output_format");
 	const Json *format = m != NULL ? json_get(m->v, "format") : NULL;
-	StrView	raw = {0};
-	StrView	schema;
+	StrView		raw = {0};
+	StrView		schema;
 	Buf			text = {0};
 
 	if (format != NULL && !json_is_null(format))

@@ -277,7 +277,7 @@ put_format(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *m = apibody_get(&a->body, "text");
 	const Json *format = m != NULL ? json_get(m->v, "format") : NULL;
 	const char *type = api_str(format, "type");
-	StrView	raw;
+	StrView		raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 

@@ -145,7 +145,7 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 	bool		none = tools == NULL || tools->v->child == NULL;
 	bool		ok = true;
 	JsonMembers m;
-	StrView	raw;
+	StrView		raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 
@@ -179,7 +179,7 @@ api_put_tools(ApiCall *a, WireOut *o, Err *e)
 static void
 write_anthropic(const Json *tool, StrView raw, JsonOut *j)
 {
-	StrView	schema = api_raw_member(raw, "input_schema");
+	StrView		schema = api_raw_member(raw, "input_schema");
 
 	json_open(j, '{');
 	json_key_cstr(j, "type", "function");
@@ -239,7 +239,7 @@ api_put_anthropic_tools(ApiCall *a, WireOut *o, Err *e)
 	const ApiMember *choice = apibody_get(&a->body, "tool_choice");
 	bool		ok = true;
 	JsonMembers m;
-	StrView	raw;
+	StrView		raw;
 	Buf			out = {0};
 	JsonOut		j = {.b = &out};
 

@@ -51,7 +51,7 @@ add_choice(StructuredSpec *s, const char *text, size_t n)
 bool
 structured_field(StructuredSpec *s, const WireField *f, bool *known, Err *e)
 {
-	StrView	text = {f->s, f->n};
+	StrView		text = {f->s, f->n};
 
 	*known = true;
 	switch (f->tag)
@@ -217,7 +217,7 @@ static bool
 outputs_member(StructuredSpec *s, const char **name, StrView key, StrView v, Err *e)
 {
 	GramOptions *o = &s->gram.opt;
-	StrView	text;
+	StrView		text;
 	bool		yes;
 
 	if (is(key, "json"))
@@ -267,7 +267,7 @@ static bool
 read_outputs(StructuredSpec *s, const char **name, Err *e)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				v;
 	int			got = -1;
 
@@ -292,7 +292,7 @@ static bool
 format_schema(StructuredSpec *s, const char **name, StrView object, Err *e)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				v,
 				text;
 	int			got = -1;
@@ -328,7 +328,7 @@ static bool
 read_format(StructuredSpec *s, const char **name, Err *e)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				v,
 				type = {0},
 				schema = {0};
@@ -364,7 +364,7 @@ structured_check(StructuredSpec *s, Err *e)
 {
 	const char *name = NULL;
 	const char *schema_name = s->schema_name != NULL ? s->schema_name : "json_schema";
-	StrView	schema = {0};
+	StrView		schema = {0};
 
 	s->gram.opt.strict = true;
 	if ((s->schema.s != NULL && (!json_value(s, "json_schema", s->schema, &schema, e) ||

@@ -17,12 +17,12 @@
 /* As given; texts point into the request's message. */
 typedef struct StructuredSpec
 {
-	StrView	schema;			/* .s = NULL: not given */
+	StrView		schema;			/* .s = NULL: not given */
 	const char *schema_name;	/* what gave it, for errors; NULL = json_schema */
-	StrView	regex;
-	StrView	grammar;
-	StrView	outputs;		/* structured_outputs: a JSON object */
-	StrView	format;			/* response_format: a JSON object */
+	StrView		regex;
+	StrView		grammar;
+	StrView		outputs;		/* structured_outputs: a JSON object */
+	StrView		format;			/* response_format: a JSON object */
 	const char **choice;
 	size_t	   *choice_len;
 	size_t		n_choices;

@@ -98,7 +98,7 @@ static StrView
 member(StrView object, const char *name)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				value;
 
 	if (object.s != NULL && json_members(&m, object.s, object.n))
@@ -142,15 +142,15 @@ static void
 put_tools(const char *tools, size_t n, const char *named, Buf *out)
 {
 	JsonMembers m;
-	StrView	tool;
+	StrView		tool;
 	int			no = 0;
 
 	if (!json_elements(&m, tools, n))
 		return;
 	while (json_element(&m, &tool) > 0)
 	{
-		StrView	function = member(tool, "function");
-		StrView	name = member(function, "name");
+		StrView		function = member(tool, "function");
+		StrView		name = member(function, "name");
 
 		if (name.s == NULL || (named != NULL && !is_name(name, named)))
 			continue;

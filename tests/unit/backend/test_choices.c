@@ -24,7 +24,7 @@ text(const char *s)
 static bool
 make(const Tok *t, const char *prompt, const char *const *choices, int n, PoolSpec *out, Err *e)
 {
-	StrView	c[8];
+	StrView		c[8];
 	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(prompt), .choices = c, .n_choices = n,
 					  .add_special = true};
 
@@ -207,7 +207,7 @@ test_marks(void)
 	Tok		   *t = load("llama2", "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}");
 	const char *rendered = "<s>[INST]<s>[/INST]\n";
 	uint8_t		marks[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};	/* the user's <s> */
-	StrView	choices[] = {text("<s>"), text("Yes")};
+	StrView		choices[] = {text("<s>"), text("Yes")};
 	PoolRequest pr = {.task = PT_LOGPROBS, .text = text(rendered), .marks = marks, .choices = choices,
 					  .n_choices = 2,
 		.add_special = true};

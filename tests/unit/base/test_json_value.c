@@ -57,7 +57,7 @@ test_values(void)
 	static const char *const bad[] = {"\"\\u0000\"", "\"x\\u0000y\"", "\"\\ud800\"", "\"\\ud800x\"",
 									  "\"\\udc00\"", "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "1", "null",
 									  "[]"};
-	StrView	f[3];
+	StrView		f[3];
 	Buf			b = {0};
 	int64_t		x;
 	double		d;

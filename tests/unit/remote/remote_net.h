@@ -618,7 +618,7 @@ reply_fits(const DecodedReply *r, int i)
 
 	for (int k = 0; k < r->n; k++)
 	{
-		StrView	s = r->asks[k]->prompt;
+		StrView		s = r->asks[k]->prompt;
 
 		if ((size_t) (end - p) < s.n + 2 || memcmp(p, s.s, s.n) != 0 || memcmp(p + s.n, "!\n", 2) != 0)
 			return false;

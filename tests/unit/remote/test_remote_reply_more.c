@@ -179,7 +179,7 @@ test_choose(void)
 {
 	static const Dialect vllm = {.caps = CAP_ECHO | CAP_ECHO_ONLY};
 	static const Dialect python = {.caps = CAP_ECHO | CAP_LLAMA};
-	StrView	choice = span_of(" no way");
+	StrView		choice = span_of(" no way");
 	Scene		s;
 
 	choose_scene(&s, &choice);
@@ -231,7 +231,7 @@ test_choose(void)
 static void
 test_choose_pieces(void)
 {
-	StrView	choice;
+	StrView		choice;
 	Scene		s;
 
 	choose_scene(&s, &choice);
@@ -289,7 +289,7 @@ test_choose_pieces(void)
 static void
 test_choose_others(void)
 {
-	StrView	choice = span_of(" no way");
+	StrView		choice = span_of(" no way");
 	Scene		s;
 
 	choose_scene(&s, &choice);
@@ -329,7 +329,7 @@ test_choices(void)
 		LP("[\"p\",\" a\"]", "[null,-1]", "[null,{\" a\":-1}]", "[0,1]", "2", "0"),
 		LP("[\"p\",\" b\",\" c\"]", "[null,-2,-3]", "[null,{\" x\":-1},{}]", "[0,1,3]", "3", "0")
 	};
-	StrView	choice[2] = {span_of(" a"), span_of(" b c")};
+	StrView		choice[2] = {span_of(" a"), span_of(" b c")};
 	Scene		s;
 	DecodedReply *r;
 	Err			e;

@@ -96,8 +96,8 @@ test_raw(void)
 {
 	static const char text[] = "{\"a\":{\"id\":12345678901234567890},\"ty\\u0070e\":\"x\",\"n\":1.50,\"a\":2,"
 							   "\"s\":\"\\u00e9\"}";
-	StrView	object = {text, sizeof(text) - 1};
-	StrView	v = api_raw_member(object, "a");
+	StrView		object = {text, sizeof(text) - 1};
+	StrView		v = api_raw_member(object, "a");
 	Buf			b = {0};
 	JsonOut		j = {.b = &b};
 

@@ -17,7 +17,7 @@ static void
 members(const char *text, const char *want)
 {
 	JsonMembers m;
-	StrView	key,
+	StrView		key,
 				v;
 	Buf			got = {0};
 	int			r = -1;
@@ -56,7 +56,7 @@ test_members(void)
 	{
 		char	   *cut = mem_strndup("{\"a\":[{\"b\":\"\\\"\"}],\"c\":1}", (size_t) n);
 		JsonMembers m;
-		StrView	key,
+		StrView		key,
 					v;
 		int			r = -1;
 
