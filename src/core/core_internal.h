@@ -491,6 +491,10 @@ void		logprobs_collect(const PoolStep *s, const Plan *plan);
 bool		group_wanted(const OutParams *out);
 /* The group of r, which becomes its stem. */
 void		group_begin(Req *r);
+/* One more Req of a request, beside its first: whose it is, its adapter and its arrival; it holds nothing. */
+Req		   *group_req_beside(const Req *first);
+/* The same of a generating request's stem, with its place, prompt and parameters, which stay the stem's. */
+Req		   *group_req_of_stem(const Req *stem, int index);
 /* The prompt is computed, and answer i begins; it has no token yet. */
 Req		   *group_answer(Group *g, int i, const Tok *tok);
 /* Complete an event of one of the answers; it is told at once. */

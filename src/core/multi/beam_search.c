@@ -68,23 +68,11 @@ struct Beam
 static Req *
 new_req(const Req *stem, int index)
 {
-	Req		   *r = mem_zalloc(sizeof(*r));
+	Req		   *r = group_req_of_stem(stem, index);
 
-	r->group = stem->group;
-	r->index = index;
-	r->in.id = stem->in.id;
-	r->in.session = stem->in.session;
-	r->in.by = stem->in.by;
-	r->in.priority = stem->in.priority;
-	r->in.lora = stem->in.lora;
-	r->in.params = stem->in.params;	/* the stem's memory */
 	r->in.params.temperature = 0;	/* the sampler has nothing to do */
 	r->in.params.min_tokens = 0;
 	r->in.params.rules = NULL;
-	r->in.n_prompt = stem->in.n_prompt;
-	r->in.embeds = stem->in.embeds;	/* the stem's, like its tokens */
-	r->sched.plan_at = r->kv.slot = -1;
-	r->in.arrival_us = stem->in.arrival_us;
 	return r;
 }
 

@@ -51,17 +51,8 @@ poolspec_free(PoolSpec *p)
 static Req *
 add_req(Pooled *p, Req *first, int seq)
 {
-	Req		   *r = p->n_reqs == 0 ? first : mem_zalloc(sizeof(*r));
+	Req		   *r = p->n_reqs == 0 ? first : group_req_beside(first);
 
-	if (r != first)
-	{
-		r->in.id = first->in.id;
-		r->in.session = first->in.session;
-		r->in.by = first->in.by;
-		r->in.lora = first->in.lora;
-		r->in.arrival_us = first->in.arrival_us;
-		r->sched.plan_at = r->kv.slot = -1;
-	}
 	r->pooled = p;
 	r->in.seq = seq;
 	r->in.type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;

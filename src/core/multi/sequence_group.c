@@ -30,6 +30,34 @@ group_wanted(const OutParams *out)
 	return out->n > 1 || out->beam_width > 0;
 }
 
+Req *
+group_req_beside(const Req *first)
+{
+	Req		   *r = mem_zalloc(sizeof(*r));
+
+	r->in.id = first->in.id;
+	r->in.session = first->in.session;
+	r->in.by = first->in.by;
+	r->in.lora = first->in.lora;
+	r->in.arrival_us = first->in.arrival_us;
+	r->sched.plan_at = r->kv.slot = -1;
+	return r;
+}
+
+Req *
+group_req_of_stem(const Req *stem, int index)
+{
+	Req		   *r = group_req_beside(stem);
+
+	r->group = stem->group;
+	r->index = index;
+	r->in.priority = stem->in.priority;
+	r->in.params = stem->in.params;
+	r->in.n_prompt = stem->in.n_prompt;
+	r->in.embeds = stem->in.embeds;
+	return r;
+}
+
 void
 group_begin(Req *r)
 {
@@ -47,25 +75,13 @@ group_begin(Req *r)
 	g->answers = mem_zalloc((size_t) g->n * sizeof(Req *));
 	for (int i = 0; i < g->n; i++)
 	{
-		Req		   *a = g->answers[i] = mem_zalloc(sizeof(Req));
+		Req		   *a = g->answers[i] = group_req_of_stem(r, i);
 
-		a->group = g;
-		a->index = i;
-		a->in.id = r->in.id;
-		a->in.session = r->in.session;
-		a->in.by = r->in.by;
-		a->in.priority = r->in.priority;
-		a->in.lora = r->in.lora;
 		a->in.sink = r->in.sink;
 		a->in.sink_ctx = r->in.sink_ctx;
-		a->in.params = r->in.params;	/* the stem's memory */
 		a->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed + (uint64_t) i : rng_seed();
-		a->in.n_prompt = r->in.n_prompt;
-		a->in.embeds = r->in.embeds;	/* the group's, like its tokens */
-		a->sched.plan_at = a->kv.slot = -1;
 		a->in.watched = r->in.watched;
 		a->out.urgent = r->out.urgent;
-		a->in.arrival_us = r->in.arrival_us;
 	}
 }
 
