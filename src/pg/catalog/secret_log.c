@@ -361,12 +361,12 @@ gives_secret(const char *sql)
 }
 
 /* One of several in a text: the rest of it is read with the others. */
-static char *
+static const char *
 own_text(const ParseState *pstate, const Query *query)
 {
 	const char *text = pstate->p_sourcetext + Max(query->stmt_location, 0);
 
-	return query->stmt_len > 0 ? pnstrdup(text, query->stmt_len) : pstrdup(text);
+	return query->stmt_len > 0 ? pnstrdup(text, query->stmt_len) : text;
 }
 
 /* Before pg_stat_statements sees it, whichever was loaded first: that calls the next hook first. */
