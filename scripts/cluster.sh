@@ -42,13 +42,13 @@ cluster_base() {	# cluster_base DIR: sets BASE
 	[ "$(id -u)" != 0 ] || chown postgres: "$BASE" "$SOCK"
 }
 
-# Install privately what tests are for, not a release; sets EXT_CONF, the lines that make the server find it.
+# Install privately what tests are for, or with CLUSTER_RELEASE=1 a release; sets EXT_CONF, the lines that make the server find it.
 cluster_install() {
 	if [ -n "${PG_PREFIX:-}" ]; then	# a PostgreSQL of our own: install into it
-		make -s install RELEASE= PG_CONFIG="$PG_CONFIG" || return 1
+		make -s install RELEASE="${CLUSTER_RELEASE:-}" PG_CONFIG="$PG_CONFIG" || return 1
 		EXT_CONF=
 	else
-		make -s install RELEASE= PG_CONFIG="$PG_CONFIG" DESTDIR="$BASE/install" || return 1
+		make -s install RELEASE="${CLUSTER_RELEASE:-}" PG_CONFIG="$PG_CONFIG" DESTDIR="$BASE/install" || return 1
 		EXT_CONF="extension_destdir = '$BASE/install'
 dynamic_library_path = '$BASE/install$($PG_CONFIG --pkglibdir):\$libdir'"
 	fi
