@@ -154,13 +154,15 @@ typedef struct Generator
 	/* clock_us() when the lane's next step is due: 0 = now, INT64_MAX = no work */
 	int64_t		(*next_due) (BackendModel *in, int lane);
 	void		(*step) (BackendModel *in, int lane, const Settings *s);
+	/* the most urgent of what the lane has of its requests; any thread */
+	WorkClass	(*work_class) (const BackendModel *in, int lane);
 	/* NULL: sinks are called in step().  Else fn(ctx) after each round of sinks on another thread. */
 	void		(*on_events) (BackendModel *in, void (*fn) (void *ctx), void *ctx);
 	/*
-	 * NULL: no step is long.  Else fn(ctx) now and then on the way of a long one of the lane's, on the thread
-	 * of step().
+	 * NULL: no step is long.  Else fn(ctx, between) now and then on the way of a long one of the lane's, on
+	 * the thread of step().  between: steps of other instances may be made in fn() before it goes on.
 	 */
-	void		(*on_progress) (BackendModel *in, int lane, void (*fn) (void *ctx), void *ctx);
+	void		(*on_progress) (BackendModel *in, int lane, void (*fn) (void *ctx, bool between), void *ctx);
 } Generator;
 
 /* An instance beside its requests: state, caches, sleep, other weights. */

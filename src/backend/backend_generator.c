@@ -164,12 +164,20 @@ on_events(BackendModel *in, void (*fn) (void *ctx), void *ctx)
 }
 
 static void
-on_progress(BackendModel *in, int lane, void (*fn) (void *ctx), void *ctx)
+on_progress(BackendModel *in, int lane, void (*fn) (void *ctx, bool between), void *ctx)
 {
 	BackendModel *r = backend_replica(in, lane);
 
 	if (r != NULL && r->core != NULL)
 		core_on_progress(r->core, fn, ctx);
+}
+
+static WorkClass
+work_class(const BackendModel *in, int lane)
+{
+	while (in != NULL && lane-- > 0)
+		in = in->next;
+	return in != NULL && in->core != NULL ? core_work_class(in->core) : WORK_NONE;
 }
 
 static void
@@ -198,6 +206,7 @@ const Generator backend_core_generator = {
 	.lanes = ranks_replicas,
 	.next_due = next_due,
 	.step = step,
+	.work_class = work_class,
 	.on_events = on_events,
 	.on_progress = on_progress,
 };

@@ -234,6 +234,7 @@ core_request_done(Core *c, Req *r)
 	admission_leave(c->gate, r);
 	atomic_fetch_sub(&c->inbox->n_tokens, r->sched.weight);
 	atomic_fetch_sub(&c->inbox->n_live, 1);
+	workcounts_leave(c->work, r);
 }
 
 /* It is over for the step thread. */
@@ -338,6 +339,8 @@ core_submit(Core *c, ReqSpec *spec)
 		r->in.params.max_tokens = 1;
 	r->in.priority = r->in.params.priority;
 	r->in.watched = spec->stream;
+	/* before there are answers, which have it, too */
+	workcounts_enter(c->work, r);
 	r->out.urgent = spec->stream || r->in.params.n_stop > 0;
 	r->in.arrival_us = clock_us();
 	if (spec->pool.task != PT_NONE)
@@ -817,6 +820,8 @@ step(Core *c)
 	const Plan *plan;
 	Profile    *prof;
 
+	c->stood_us = 0;
+	c->progress_us = start;
 	core_trace_begin(c, start);
 	prof = c->opt.profile;
 	profile_mark(prof, PROF_BETWEEN);
@@ -852,7 +857,7 @@ step(Core *c)
 		core_sample(c, plan, false);
 		profile_mark(prof, PROF_SAMPLE);
 		core_trace_mark(c, TM_SAMPLE);
-		account(c, plan, clock_us() - start);
+		account(c, plan, clock_us() - start - c->stood_us);
 		core_commit(c, plan);
 		reap(c);
 		deliver_send(c->deliver, clock_us());
@@ -908,6 +913,7 @@ core_new(Model *model, Tok *tok, const Conf *conf, const CoreOptions *opt, Err *
 	c->deliver = deliver_new(opt->overlap, tok, on_stopped, c);
 	c->inbox = mem_zalloc(sizeof(Inbox));
 	pthread_mutex_init(&c->inbox->lock, NULL);
+	c->work = workcounts_new();
 	if (core_open(c, conf, e))
 	{
 		core_publish(c);
@@ -977,6 +983,7 @@ core_free(Core *c)
 	pthread_mutex_destroy(&c->inbox->lock);
 	mem_free(c->inbox->items);
 	mem_free(c->inbox);
+	workcounts_free(c->work);
 	tok_free(c->tok);
 	model_free(c->model);
 	mem_free(c);
@@ -1137,7 +1144,7 @@ core_on_events(Core *c, void (*fn) (void *ctx), void *ctx)
 }
 
 void
-core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx)
+core_on_progress(Core *c, void (*fn) (void *ctx, bool between), void *ctx)
 {
 	c->on_progress = fn;
 	c->progress_ctx = ctx;

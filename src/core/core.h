@@ -402,12 +402,29 @@ uint64_t	req_id(const Req *r);
 /* fn(ctx) after each round of events, on the thread that calls the sinks; before the first request. */
 void		core_on_events(Core *c, void (*fn) (void *ctx), void *ctx);
 
-/* fn(ctx) now and then on the way of a step of a model both ways, which may be long, on its thread. */
-void		core_on_progress(Core *c, void (*fn) (void *ctx), void *ctx);
+/*
+ * fn(ctx, between) now and then on the way of a step, which may be long, on its thread.  between: it is
+ * between two operations on the CPUs; fn may make steps of other cores before it goes on, whose time is not
+ * counted as this step's.
+ */
+void		core_on_progress(Core *c, void (*fn) (void *ctx, bool between), void *ctx);
 
 /* Run one step; false if there was nothing to do. */
 bool		core_step(Core *c);
 bool		core_has_work(const Core *c);	/* thread-safe */
+
+/* Of a request, or of all that a core has: who waits for it?  In the order of how soon. */
+typedef enum WorkClass
+{
+	WORK_NONE,
+	WORK_BACKGROUND,			/* nobody: jobs, vllm.background */
+	WORK_THROUGHPUT,			/* somebody, for the last of many */
+	WORK_LATENCY,				/* somebody, for this one */
+	WORK_CLASSES
+} WorkClass;
+
+/* The most urgent of its live requests; thread-safe. */
+WorkClass	core_work_class(const Core *c);
 /* When the next step is due: 0 = now, INT64_MAX = there is no work.  On the step thread. */
 int64_t		core_next_due(const Core *c);
 

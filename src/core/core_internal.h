@@ -132,6 +132,7 @@ typedef struct ReqInput
 	int64_t		deadline_us;	/* 0 = none */
 	int64_t		arrival_us;
 	bool		watched;		/* somebody reads its tokens as they come */
+	WorkClass	work;			/* work_class.c */
 	int			n_prompt;
 	/*
 	 * [n_prompt][embed_width] in place of the prompt's tokens, which mean nothing then; NULL = none.  One of

@@ -36,6 +36,14 @@ typedef struct Inbox
 	_Atomic int64_t n_tokens;	/* sum of the weights of submitted requests */
 } Inbox;
 
+/* work_class.c */
+typedef struct WorkCounts WorkCounts;
+WorkCounts *workcounts_new(void);
+void		workcounts_free(WorkCounts *w);
+/* A request comes, and its class is set; it goes. */
+void		workcounts_enter(WorkCounts *w, Req *r);
+void		workcounts_leave(WorkCounts *w, const Req *r);
+
 /* A token that has been sampled, and the row that it was sampled from, as the model gave it. */
 typedef struct LogprobRow
 {
@@ -104,8 +112,10 @@ struct Core
 	size_t		cap_doomed;
 	InboxItem  *drained;		/* the inbox's items while they are worked off */
 	size_t		cap_drained;
-	void		(*on_progress) (void *ctx); /* NULL = nobody asks */
+	void		(*on_progress) (void *ctx, bool between); /* NULL = nobody asks */
 	void	   *progress_ctx;
+	int64_t		progress_us;	/* when it was last told that the step is between two operations */
+	int64_t		stood_us;		/* of the step at hand: for how long it stood meanwhile */
 	bool		suspended;		/* core_suspend() */
 	bool		given_back;		/* the memory of the suspended core was returned to the system */
 	_Atomic bool away;			/* weights, too: core_save_weights(), core_drop_weights() */
@@ -115,6 +125,7 @@ struct Core
 	Profile		trace_profile;
 	int64_t		other_memory;	/* of tables and rows of logits */
 	Inbox	   *inbox;
+	WorkCounts *work;			/* live requests by class */
 	Deliver    *deliver;
 	/* in builds with ASSERT */
 	_Atomic bool stepping;		/* a thread is in core_step() */

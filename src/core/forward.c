@@ -9,6 +9,7 @@
  * anybody still wants it.
  */
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "core/output/guided_decoding.h"
 #include "runtime/devices.h"
@@ -16,6 +17,8 @@
 #include "core/offload/offload.h"
 #include "core/ranks/ranks.h"
 #include "core/spec/spec.h"
+
+#define PROGRESS_US 1000
 
 void
 core_copy_blocks(const Kernels *k, KPool *pool, const KvView *kv, const Plan *plan)
@@ -96,8 +99,41 @@ goes_on(void *ctx)
 	Core	   *c = ctx;
 
 	if (c->on_progress != NULL)
-		c->on_progress(c->progress_ctx);
+		c->on_progress(c->progress_ctx, false);
 	core_drain(c);
+}
+
+/* May others compute in the middle of a step?  Not if ranks, or a device, compute it, too. */
+static bool
+may_stand(const Core *c)
+{
+	return c->opt.dev == NULL && c->opt.ranks == NULL;
+}
+
+/*
+ * The step is between two operations, of which none takes long.  Now and then others may compute before it
+ * goes on.
+ */
+static void
+between_operations(Core *c)
+{
+	int64_t		now = clock_us();
+
+	if (now - c->progress_us < PROGRESS_US)
+		return;
+	if (c->on_progress != NULL)
+	{
+		c->on_progress(c->progress_ctx, may_stand(c));
+		c->progress_us = clock_us();
+		c->stood_us += c->progress_us - now;
+		if (c->opt.pool != NULL)
+			kpool_bind(c->opt.pool);
+	}
+	else
+		c->progress_us = now;
+	/* a sequence that can't be cut may take long: it is stopped when nobody wants it any more */
+	if (core_info(c)->both_ways)
+		core_drain(c);
 }
 
 /* A device computes: what goes to the store behind the pool is moved meanwhile. */
@@ -113,7 +149,9 @@ unwanted(void *ctx)
 {
 	const ForwardStop *s = ctx;
 
-	goes_on(s->core);
+	between_operations(s->core);
+	if (!core_info(s->core)->both_ways)
+		return false;
 	for (int i = 0; i < s->plan->n; i++)
 		if (!s->plan->e[i].r->sched.cancelled)
 			return false;
@@ -138,7 +176,7 @@ core_forward(Core *c, const Plan *plan)
 	b.wait = goes_on;
 	b.work = c->offload != NULL ? moves_on : NULL;
 	b.wait_ctx = c;
-	if (core_info(c)->both_ways)
+	if (core_info(c)->both_ways || may_stand(c))
 	{
 		b.stop = unwanted;
 		b.stop_ctx = &stop;

@@ -911,6 +911,28 @@ fake_next_due(BackendModel *in, int lane)
 	return due;
 }
 
+/* As the real one's (work_class.c), of all that it has: more than so many are one statement's. */
+#define FEW_REQUESTS 8
+
+static WorkClass
+fake_work_class(const BackendModel *in, int lane)
+{
+	BackendModel *m = (BackendModel *) in;
+	WorkClass	class = WORK_NONE;
+	int			n = 0;
+
+	(void) lane;
+	pthread_mutex_lock(&m->lock);
+	for (const Req *r = in->head; r != NULL; r = r->next)
+	{
+		n += !r->spec.by.background;
+		if (class == WORK_NONE)
+			class = WORK_BACKGROUND;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return n == 0 ? class : n <= FEW_REQUESTS ? WORK_LATENCY : WORK_THROUGHPUT;
+}
+
 /* Blocks grow with the tokens sent; under lock. */
 static void
 update_blocks(BackendModel *in, Req *r)
@@ -1156,6 +1178,7 @@ static const Generator generator = {
 	.submit = fake_submit,
 	.cancel = fake_cancel,
 	.next_due = fake_next_due,
+	.work_class = fake_work_class,
 	.step = fake_step,
 };
 

@@ -38,6 +38,7 @@ group_req_beside(const Req *first)
 	r->in.id = first->in.id;
 	r->in.session = first->in.session;
 	r->in.by = first->in.by;
+	r->in.work = first->in.work;
 	r->in.lora = first->in.lora;
 	r->in.arrival_us = first->in.arrival_us;
 	r->sched.plan_at = r->kv.slot = -1;
