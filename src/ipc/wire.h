@@ -269,6 +269,12 @@ typedef struct WireModelStat
 	/* those of requests that run, and that wait: a,b,c as far as there is room */
 	char		loras_running[WIRE_LORA_NAMES];
 	char		loras_waiting[WIRE_LORA_NAMES];
+	/* its instance's steps beside those of others (src/server/model_scheduler.h) */
+	int32_t		scheduling_weight;
+	int32_t		work;			/* WorkClass of what it has to do now; 0 = nothing */
+	int32_t		waits_for;		/* while it has: index of the model that computed last, -1 = none */
+	int64_t		wait_us;		/* it had work while others' steps were made */
+	int64_t		paused_us;		/* of these: its own step stood in the middle for the sake of others' */
 	WireFigures fig;			/* of its instance, and counters of those it had before */
 	/* tokens: of requests that have ended */
 	int64_t		requests, prompt_tokens, output_tokens, preemptions;

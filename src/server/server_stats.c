@@ -23,6 +23,7 @@
 #include "base/machine/system_memory.h"
 #include "runtime/devices.h"
 #include "core/ranks/ranks.h"
+#include "server/model_scheduler.h"
 #include "ipc_server/stats_seqlock.h"
 
 #define MAX_INST	(2 * WIRE_MAX_MODELS)
@@ -35,6 +36,7 @@ struct Stats
 	StatsRow	rows[WIRE_MAX_MODELS];
 	int			n_rows;
 	const BackendModel *inst[MAX_INST];
+	const StepShare *share[MAX_INST];	/* theirs */
 	int			n_inst;
 	WireFigures gone;			/* of instances that are no more */
 	WireFigures base;			/* subtracted (reset) */
@@ -259,11 +261,14 @@ stats_rows(Stats *s, const StatsRow *rows, int n)
 }
 
 void
-stats_attach(Stats *s, const BackendModel *in)
+stats_attach(Stats *s, const BackendModel *in, const StepShare *share)
 {
 	pthread_mutex_lock(&s->lock);
 	if (s->n_inst < MAX_INST)
+	{
+		s->share[s->n_inst] = share;
 		s->inst[s->n_inst++] = in;
+	}
 	look_again(s);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -282,6 +287,7 @@ stats_detach(Stats *s, const BackendModel *in)
 			cs.cancelled += cs.live;
 			accumulate(&s->gone, &cs.fig, 1);
 			s->inst[i] = s->inst[--s->n_inst];
+			s->share[i] = s->share[s->n_inst];
 			break;
 		}
 	look_again(s);
@@ -332,6 +338,34 @@ add_steps(WireHist *to, const int64_t *sizes)
 		to->count[i] += sizes[i];
 }
 
+/* The model whose instance it is; -1 = none, or it is gone. */
+static int
+row_of(const Stats *s, const BackendModel *in)
+{
+	for (int i = 0; i < s->n_rows && in != NULL; i++)
+		if (s->rows[i].inst == in)
+			return i;
+	return -1;
+}
+
+static void
+fill_share(const Stats *s, WireModelStat *to, const BackendModel *in)
+{
+	to->scheduling_weight = MODEL_WEIGHT;
+	to->waits_for = -1;
+	for (int i = 0; i < s->n_inst; i++)
+		if (s->inst[i] == in)
+		{
+			const StepShare *h = s->share[i];
+
+			to->scheduling_weight = atomic_load(&h->weight);
+			to->work = atomic_load(&h->work);
+			to->waits_for = row_of(s, atomic_load(&h->waits_for));
+			to->wait_us = atomic_load(&h->wait_us);
+			to->paused_us = atomic_load(&h->paused_us);
+		}
+}
+
 static void
 fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 {
@@ -341,6 +375,7 @@ fill_row(Stats *s, WireModelStat *to, const StatsRow *r)
 	if (r->inst != NULL)
 		s->be->control->stats(r->inst, &cs);
 	to->fig = cs.fig;
+	fill_share(s, to, r->inst);
 	to->max_loras = cs.max_loras;
 	memcpy(to->loras_running, cs.loras_running, sizeof(to->loras_running));
 	memcpy(to->loras_waiting, cs.loras_waiting, sizeof(to->loras_waiting));

@@ -39,11 +39,22 @@ typedef struct StatsRow
 	EntryCounters *counters;
 } StatsRow;
 
+/* What the step threads know of an instance among others; they write, any thread reads. */
+typedef struct StepShare
+{
+	_Atomic int weight;
+	_Atomic int work;			/* WorkClass */
+	/* the instance that computed last while this one had work; NULL = it does not wait */
+	_Atomic (const BackendModel *) waits_for;
+	_Atomic int64_t wait_us;
+	_Atomic int64_t paused_us;
+} StepShare;
+
 Stats	   *stats_new(WireStats *to, const Backend *be, const char *isa, int cpu_threads);
 /* Replace the model rows (server thread); copies. */
 void		stats_rows(Stats *s, const StatsRow *rows, int n);
-/* The instance comes or goes: its counters are part of the totals (step thread). */
-void		stats_attach(Stats *s, const BackendModel *in);
+/* The instance comes or goes: its counters are part of the totals (step thread).  share lives as long. */
+void		stats_attach(Stats *s, const BackendModel *in, const StepShare *share);
 void		stats_detach(Stats *s, const BackendModel *in);
 /* Requests which never reached a backend; any thread. */
 void		stats_early(Stats *s, bool cancelled);

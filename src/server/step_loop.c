@@ -1,7 +1,11 @@
 /*
  * step_loop.c
- *	  The step loop: jobs, then one step of every instance with work, then what
+ *	  The step loop: jobs, then a step of the instance whose turn it is (model_scheduler.h), then what
  *	  the step has finished.
+ *
+ * In the middle of a long step, between two operations, the backend calls on_progress(): the lane may then
+ * make steps of instances with latency work, before the long step goes on (nested_steps()).  Nothing of the
+ * long step's is touched meanwhile but by its own thread, so its results are the same.
  *
  * Where instances have replicas (ranks.h) there is a lane for each: lane r is a thread that steps the r-th
  * replica of every instance.  Jobs are the first lane's; while it has some, the others stand between two
@@ -13,7 +17,7 @@
  * thread of its own (output_queue.c) sends them from there.
  *
  * Hang detection: header.busy is 1 from before the first step until there is no
- * due work; step_counter grows after every round, and on the way of long steps: with several lanes when each
+ * due work; step_counter grows after every step, and on the way of long steps: with several lanes when each
  * that is busy has come so far, as one that hangs would not be missed otherwise.  busy and step_counter are
  * relaxed counters.  Idle, the threads sleep on a condition variable: 0 % CPU.
  *
@@ -28,6 +32,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "server/model_scheduler.h"
 
 #define PUBLISH_US		20000
 #define MAX_INST		256
@@ -36,13 +42,25 @@ typedef struct Lane
 {
 	Step	   *step;
 	int			no;				/* of replicas */
-	/* held during its rounds, but the first's; who holds all of them is alone with the instances */
+	/* held during its steps, but the first's; who holds all of them is alone with the instances */
 	pthread_mutex_t turn;
 	bool		poked;			/* under Step.lock */
 	bool		busy;			/* under Step.lock; its thread alone writes it */
 	bool		moved;			/* under Step.lock: it has made a step since step_counter grew */
-	bool		unpublished;	/* its thread's */
+	/* its thread's: */
+	bool		unpublished;
+	ModelScheduler turns;		/* of inst[] */
+	int			running;		/* whose step is on the way, which may be interrupted; -1 = none */
+	int64_t		began_us;		/* when that step began, */
+	int64_t		nested_us;		/* and for how long it stood for the sake of others */
 } Lane;
+
+typedef struct Instance
+{
+	BackendModel *in;
+	const _Atomic int *weight;	/* of its share of the time, as its entries say */
+	StepShare  *share;			/* what is published; owned */
+} Instance;
 
 struct Step
 {
@@ -65,7 +83,7 @@ struct Step
 
 	Lane	   *lanes;
 	int			n_lanes;
-	BackendModel *inst[MAX_INST]; /* changed while all lanes stand */
+	Instance	inst[MAX_INST]; /* changed while all lanes stand */
 	int			n_inst;
 	int			sleep_ms;		/* the first lane's */
 	_Atomic int64_t inflight;
@@ -239,37 +257,149 @@ on_events(void *ctx)
 	send_finals(ctx);
 }
 
-/* A long step goes on: it doesn't hang. */
-static void
-on_progress(void *ctx)
+/* Which instances have work now.  When the next one has: 0 = at once, INT64_MAX = none will. */
+static int64_t
+look_for_work(Lane *l, int64_t now)
 {
-	moved(ctx);
+	Step	   *s = l->step;
+	int64_t		due = INT64_MAX;
+
+	ASSERT(l->turns.n == s->n_inst);
+	for (int i = 0; i < s->n_inst; i++)
+	{
+		const Instance *in = &s->inst[i];
+		/* a step that is on its way is changing what would be looked at */
+		int64_t		d = i == l->running ? 0 : s->be->generator->next_due(in->in, l->no);
+		WorkClass	work = d <= now ? s->be->generator->work_class(in->in, l->no) : WORK_NONE;
+		int			weight = atomic_load(in->weight);
+
+		msched_set_weight(&l->turns, i, weight);
+		msched_set_work(&l->turns, i, work);
+		atomic_store(&in->share->weight, weight);
+		atomic_store(&in->share->work, work);
+		if (work == WORK_NONE)
+			atomic_store(&in->share->waits_for, NULL);
+		if (d < due)
+			due = d;
+	}
+	return due <= now ? 0 : due;
+}
+
+/* Instance i has computed for so long, while others had work. */
+static void
+note_waits(Lane *l, int i, int64_t us)
+{
+	Step	   *s = l->step;
+
+	atomic_store(&s->inst[i].share->waits_for, NULL);
+	for (int k = 0; k < s->n_inst; k++)
+	{
+		if (k == i || l->turns.a[k].work == WORK_NONE)
+			continue;
+		atomic_store(&s->inst[k].share->waits_for, s->inst[i].in);
+		atomic_fetch_add(&s->inst[k].share->wait_us, us);
+		if (l->turns.a[k].running)
+			atomic_fetch_add(&s->inst[k].share->paused_us, us);
+	}
+}
+
+/* A step of instance i, whose time is charged to it. */
+static void
+run_step(Lane *l, int i)
+{
+	Step	   *s = l->step;
+	Settings	set;
+	int64_t		start = clock_us();
+	int64_t		us;
+
+	settings_get(s->box, &set);
+	l->turns.share = set.background_share;
+	l->turns.a[i].running = true;
+	s->be->generator->step(s->inst[i].in, l->no, &set);
+	l->turns.a[i].running = false;
+	us = clock_us() - start;
+	if (l->running == i)
+		us -= l->nested_us;
+	msched_charge(&l->turns, i, us);
+	note_waits(l, i, us);
+	moved(l);
+	l->unpublished = true;
+	flush(l);
+}
+
+/* The step at hand can stand still for a while: those go first whose turn it is. */
+static void
+nested_steps(Lane *l)
+{
+	int64_t		now = clock_us();
+	int			i;
+
+	look_for_work(l, now);
+	while ((i = msched_preempting(&l->turns, l->running, now - l->began_us - l->nested_us)) >= 0)
+	{
+		int			outer = l->running;
+		int64_t		start = now;
+
+		l->running = -1;
+		run_step(l, i);
+		l->running = outer;
+		now = clock_us();
+		l->nested_us += now - start;
+		look_for_work(l, now);
+	}
+}
+
+/* A long step goes on: it doesn't hang.  between: it is between two operations. */
+static void
+on_progress(void *ctx, bool between)
+{
+	Lane	   *l = ctx;
+
+	moved(l);
+	if (between && l->running >= 0)
+		nested_steps(l);
 }
 
 void
-step_attach(Step *s, BackendModel *in)
+step_attach(Step *s, BackendModel *in, const _Atomic int *weight)
 {
 	if (s->n_inst == MAX_INST)
 	{
 		log_line('P', "too many loaded models");
 		exit(1);
 	}
-	s->inst[s->n_inst++] = in;
+	s->inst[s->n_inst] = (Instance) {in, weight, mem_zalloc(sizeof(StepShare))};
+	atomic_store(&s->inst[s->n_inst].share->weight, atomic_load(weight));
+	stats_attach(s->stats, in, s->inst[s->n_inst++].share);
+	for (int i = 0; i < s->n_lanes; i++)
+		msched_add(&s->lanes[i].turns, MODEL_WEIGHT);
 	if (s->be->generator->on_events != NULL)
 		s->be->generator->on_events(in, on_events, s);
 	if (s->be->generator->on_progress != NULL)
 		for (int i = 0; i < s->n_lanes; i++)
 			s->be->generator->on_progress(in, i, on_progress, &s->lanes[i]);
-	stats_attach(s->stats, in);
 }
 
 void
 step_detach(Step *s, BackendModel *in)
 {
+	StepShare  *share = NULL;
+
+	for (int i = 0; i < s->n_inst && share == NULL; i++)
+	{
+		if (s->inst[i].in != in)
+			continue;
+		share = s->inst[i].share;
+		s->inst[i] = s->inst[--s->n_inst];
+		for (int k = 0; k < s->n_lanes; k++)
+			msched_remove(&s->lanes[k].turns, i);
+	}
+	/* its address may be another's one day */
 	for (int i = 0; i < s->n_inst; i++)
-		if (s->inst[i] == in)
-			s->inst[i] = s->inst[--s->n_inst];
+		if (atomic_load(&s->inst[i].share->waits_for) == in)
+			atomic_store(&s->inst[i].share->waits_for, NULL);
 	stats_detach(s->stats, in);
+	mem_free(share);
 	s->be->loader->free(in);
 	flush(&s->lanes[0]);
 }
@@ -278,7 +408,7 @@ bool
 step_check(Step *s, Err *e)
 {
 	for (int i = 0; i < s->n_inst; i++)
-		if (!s->be->control->check_state(s->inst[i], e))
+		if (!s->be->control->check_state(s->inst[i].in, e))
 			return false;
 	return true;
 }
@@ -288,7 +418,7 @@ step_reset_prefix_cache(Step *s)
 {
 	for (int i = 0; i < s->n_inst; i++)
 		if (s->be->control->reset_prefix_cache != NULL)
-			s->be->control->reset_prefix_cache(s->inst[i]);
+			s->be->control->reset_prefix_cache(s->inst[i].in);
 	if (s->be->control->unkeep != NULL)
 		s->be->control->unkeep();
 	stats_publish(s->stats);
@@ -298,7 +428,7 @@ void
 step_keep(Step *s, int64_t deadline_us)
 {
 	for (int i = 0; i < s->n_inst; i++)
-		s->be->control->keep(s->inst[i], deadline_us);
+		s->be->control->keep(s->inst[i].in, deadline_us);
 }
 
 typedef struct Teller
@@ -323,9 +453,9 @@ step_pins(Step *s, void (*tell) (void *ctx, const BackendModel *in, const PinInf
 
 	for (int i = 0; i < s->n_inst; i++)
 	{
-		t.inst = s->inst[i];
+		t.inst = s->inst[i].in;
 		if (s->be->control->pins != NULL)
-			s->be->control->pins(s->inst[i], tell_pin, &t);
+			s->be->control->pins(s->inst[i].in, tell_pin, &t);
 	}
 }
 
@@ -335,7 +465,7 @@ step_unpin(Step *s, uint64_t id)
 	bool		done = false;
 
 	for (int i = 0; i < s->n_inst && !done; i++)
-		done = s->be->control->unpin != NULL && s->be->control->unpin(s->inst[i], id);
+		done = s->be->control->unpin != NULL && s->be->control->unpin(s->inst[i].in, id);
 	stats_publish(s->stats);
 	return done;
 }
@@ -349,7 +479,7 @@ step_live(Step *s)
 	{
 		CoreStats	cs;
 
-		s->be->control->stats(s->inst[i], &cs);
+		s->be->control->stats(s->inst[i].in, &cs);
 		n += cs.live;
 	}
 	return n;
@@ -361,45 +491,29 @@ step_sleep(Step *s, int ms)
 	s->sleep_ms = ms;
 }
 
-/* One round; the time of the next due step, 0 = at once, INT64_MAX = none. */
+/* Make the step whose turn it is.  When the next is due: 0 = at once, INT64_MAX = there is no work. */
 static int64_t
-round_of_steps(Lane *l)
+next_step(Lane *l)
 {
 	Step	   *s = l->step;
-	Settings	set;
 	int64_t		now = clock_us();
-	int64_t		due = INT64_MAX;
-	bool		stepped = false;
+	int64_t		due = look_for_work(l, now);
+	int			i = msched_next(&l->turns);
 
-	for (int i = 0; i < s->n_inst; i++)
-	{
-		int64_t		d = s->be->generator->next_due(s->inst[i], l->no);
-
-		if (d > now)
-		{
-			if (d < due)
-				due = d;
-			continue;
-		}
-		if (!stepped)
-		{
-			settings_get(s->box, &set);
-			if (!l->busy)
-				set_busy(l, true);
-			if (l->no == 0 && s->sleep_ms > 0)
-			{
-				usleep((useconds_t) s->sleep_ms * 1000);
-				s->sleep_ms = 0;
-			}
-		}
-		stepped = true;
-		s->be->generator->step(s->inst[i], l->no, &set);
-	}
-	if (!stepped)
+	if (i < 0)
 		return due;
-	moved(l);
-	l->unpublished = true;
-	flush(l);
+	if (!l->busy)
+		set_busy(l, true);
+	if (l->no == 0 && s->sleep_ms > 0)
+	{
+		usleep((useconds_t) s->sleep_ms * 1000);
+		s->sleep_ms = 0;
+	}
+	l->running = i;
+	l->began_us = clock_us();
+	l->nested_us = 0;
+	run_step(l, i);
+	l->running = -1;
 	return 0;
 }
 
@@ -498,7 +612,7 @@ step_main(void *arg)
 		int64_t		due;
 
 		run_jobs(l->step);
-		due = round_of_steps(l);
+		due = next_step(l);
 		if (due != 0)
 			wait_for_work(l, due);
 	}
@@ -529,7 +643,7 @@ lane_main(void *arg)
 		/* the first lane has come between: it is halting */
 		if (pthread_mutex_trylock(&l->turn) != 0)
 			continue;
-		due = round_of_steps(l);
+		due = next_step(l);
 		pthread_mutex_unlock(&l->turn);
 		if (due != 0)
 			wait_for_work(l, due);
@@ -579,6 +693,7 @@ step_new(Link *link, const Backend *be, SettingsBox *box, Stats *stats, Jobs *jo
 	{
 		s->lanes[i].step = s;
 		s->lanes[i].no = i;
+		s->lanes[i].running = -1;
 		pthread_mutex_init(&s->lanes[i].turn, NULL);
 	}
 	for (int i = 0; i < s->n_lanes; i++)

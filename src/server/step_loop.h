@@ -1,6 +1,6 @@
 /*
  * step_loop.h
- *	  The step thread: runs every loaded instance that has work.
+ *	  The step thread: runs the loaded instances that have work, in the order of model_scheduler.h.
  */
 #ifndef VLLM_SERVER_STEP_LOOP_H
 #define VLLM_SERVER_STEP_LOOP_H
@@ -19,7 +19,8 @@ void		step_poke(Step *s);
 void		step_run(Step *s, Job *j);
 
 /* For jobs that run on the step thread: */
-void		step_attach(Step *s, BackendModel *in);
+/* weight: of its share of the time, MODEL_WEIGHT when nobody has said; lives until step_detach() */
+void		step_attach(Step *s, BackendModel *in, const _Atomic int *weight);
 void		step_detach(Step *s, BackendModel *in);	/* frees it; live requests end first */
 bool		step_check(Step *s, Err *e);	/* check_state of all instances */
 void		step_reset_prefix_cache(Step *s);	/* of all instances */

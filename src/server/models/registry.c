@@ -15,6 +15,7 @@
  *
  * Tested by tests/unit/server/test_models_registry.c and test_server.c.
  */
+#include "server/model_scheduler.h"
 #include "server/models/registry_internal.h"
 
 #include <dirent.h>
@@ -163,6 +164,25 @@ fill_stat(ModelEntry *en, const Settings *set, StatsRow *r)
 	snprintf(r->m.kv_dtype, sizeof(r->m.kv_dtype), "%s", en->loaded->facts.cache.dtype);
 }
 
+/* An instance's share of the time is that of its entry with the greatest weight. */
+static void
+set_weights(Models *m)
+{
+	for (ModelInstance *l = m->loaded; l != NULL; l = l->next)
+	{
+		int			most = 0;
+
+		for (const ModelEntry *en = m->entries; en != NULL; en = en->next)
+		{
+			int			weight = en->opts.scheduling_weight > 0 ? en->opts.scheduling_weight : MODEL_WEIGHT;
+
+			if ((en->loaded == l || l->left == en) && weight > most)
+				most = weight;
+		}
+		atomic_store(&l->weight, most > 0 ? most : MODEL_WEIGHT);
+	}
+}
+
 void
 models_show(Models *m)
 {
@@ -171,6 +191,7 @@ models_show(Models *m)
 	Settings	set;
 	int			n = 0;
 
+	set_weights(m);
 	settings_get(m->srv->box, &set);
 	for (ModelEntry *en = m->entries; en != NULL && n < WIRE_MAX_MODELS; en = en->next, n++)
 	{
@@ -435,6 +456,7 @@ typedef struct AttachJob
 	Job			j;
 	Step	   *step;
 	BackendModel *inst;
+	const _Atomic int *weight;
 } AttachJob;
 
 static void
@@ -442,7 +464,7 @@ attach_run(Job *j)
 {
 	AttachJob  *a = (AttachJob *) j;
 
-	step_attach(a->step, a->inst);
+	step_attach(a->step, a->inst, a->weight);
 }
 
 static void
@@ -460,6 +482,7 @@ loaded_attach(ModelInstance *l)
 	a->j.done = attach_done;
 	a->step = l->m->srv->step;
 	a->inst = l->inst;
+	a->weight = &l->weight;
 	step_run(l->m->srv->step, &a->j);
 }
 
@@ -534,6 +557,7 @@ loaded_new(Models *m, char *key, const char *path, const ModelOpts *o)
 	l->key = key;
 	l->path = mem_strdup(path);
 	l->opts = *o;
+	atomic_store(&l->weight, MODEL_WEIGHT);
 	l->refs = 1;
 	l->start_us = clock_us();
 	l->next = m->loaded;

@@ -66,6 +66,7 @@ struct ModelInstance
 	bool		given_up;		/* the weights cannot be restored: the requests have failed */
 	bool		fetched;		/* its weights are on their way back: they have their room */
 	_Atomic int permille;		/* progress, by the loader */
+	_Atomic int weight;			/* of its share of the time: the greatest of its entries' */
 	_Atomic bool give_up;
 };
 

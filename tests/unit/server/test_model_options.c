@@ -28,6 +28,7 @@ static const struct
 	{"rope_scaling", "{\"rope_type\":\"yarn\",\"factor\":2}", "{\"rope_type\":\"yarn\",\"factor\":4}"},
 	{"hf_overrides", "{\"a\":1}", "{\"a\":2}"},
 	{"keep_alive", "5", "\"5min\""},
+	{"scheduling_weight", "50", "200"},
 	{"cudagraph_capture_sizes", "[1,2]", "[1,2,4]"},
 	{"speculative_config", "{\"method\":\"ngram\",\"num_speculative_tokens\":2}", "false"},
 	{"lora_dtype", "\"float16\"", "\"bfloat16\""},

@@ -1,0 +1,168 @@
+/*
+ * model_scheduler.c
+ *	  Which loaded model computes next.
+ *
+ * Tested by tests/unit/server/test_model_scheduler.c: shares by weight, bounds of the lead, waiting times, in
+ * 100,000 random events.
+ */
+#include "server/model_scheduler.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+void
+msched_free(ModelScheduler *m)
+{
+	mem_free(m->a);
+	*m = (ModelScheduler) {0};
+}
+
+void
+msched_add(ModelScheduler *m, int weight)
+{
+	ASSERT(weight > 0);
+	if (m->n == m->cap)
+	{
+		m->cap = m->cap == 0 ? 16 : m->cap * 2;
+		m->a = mem_realloc(m->a, (size_t) m->cap * sizeof(ModelAccount));
+	}
+	m->a[m->n++] = (ModelAccount) {.weight = (double) weight / MODEL_WEIGHT, .vtime = m->now};
+}
+
+void
+msched_remove(ModelScheduler *m, int i)
+{
+	ASSERT(i >= 0 && i < m->n && !m->a[i].running);
+	m->a[i] = m->a[--m->n];
+}
+
+void
+msched_set_weight(ModelScheduler *m, int i, int weight)
+{
+	ASSERT(weight > 0);
+	m->a[i].weight = (double) weight / MODEL_WEIGHT;
+}
+
+void
+msched_set_work(ModelScheduler *m, int i, WorkClass work)
+{
+	ModelAccount *a = &m->a[i];
+
+	if (a->work == WORK_NONE && work != WORK_NONE)
+		a->vtime = fmax(a->vtime, m->now);
+	if (work != WORK_LATENCY)
+		a->yields = false;
+	a->work = work;
+}
+
+/* Sum of the weights of models with background work, or with other work. */
+static double
+weights(const ModelScheduler *m, bool background)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < m->n; i++)
+		if (m->a[i].work != WORK_NONE && (m->a[i].work == WORK_BACKGROUND) == background)
+			sum += m->a[i].weight;
+	return sum;
+}
+
+/* Does model i stand back until no other has work? */
+static bool
+stands_back(const ModelScheduler *m, int i)
+{
+	return m->a[i].work == WORK_BACKGROUND && m->share == 0 && weights(m, false) > 0;
+}
+
+/* Its weight among those that have work now. */
+static double
+weight_now(const ModelScheduler *m, int i)
+{
+	double		others = weights(m, false);
+
+	if (m->a[i].work != WORK_BACKGROUND || others == 0 || m->share == 0)
+		return m->a[i].weight;
+	return m->a[i].weight / weights(m, true) * others * m->share / (100 - m->share);
+}
+
+/* Least virtual time of those that have work that is not latency's; with i's step as of now. */
+static double
+others_at(const ModelScheduler *m, int i, int64_t us)
+{
+	double		least = INFINITY;
+
+	for (int k = 0; k < m->n; k++)
+		if (m->a[k].work != WORK_NONE && m->a[k].work != WORK_LATENCY && !stands_back(m, k))
+			least = fmin(least, m->a[k].vtime + (k == i ? (double) us / weight_now(m, k) : 0));
+	return least;
+}
+
+/* The next with latency work that is not too far ahead; -1 = none. */
+static int
+next_latency(ModelScheduler *m, double others)
+{
+	int			best = -1;
+
+	for (int i = 0; i < m->n; i++)
+	{
+		ModelAccount *a = &m->a[i];
+
+		if (a->work != WORK_LATENCY)
+			continue;
+		if (a->vtime - others > MSCHED_LEAD_US)
+			a->yields = true;
+		else if (a->vtime - others <= MSCHED_LEAD_US - MSCHED_SLICE_US)
+			a->yields = false;
+		if (!a->yields && !a->running && (best < 0 || a->vtime < m->a[best].vtime))
+			best = i;
+	}
+	return best;
+}
+
+/* The least virtual time goes first, among those that do not stand back. */
+static int
+next_by_time(const ModelScheduler *m)
+{
+	int			best = -1;
+
+	for (int i = 0; i < m->n; i++)
+		if (m->a[i].work != WORK_NONE && !m->a[i].running && !stands_back(m, i) &&
+			(best < 0 || m->a[i].vtime < m->a[best].vtime))
+			best = i;
+	return best;
+}
+
+int
+msched_next(ModelScheduler *m)
+{
+	int			i = next_latency(m, others_at(m, -1, 0));
+
+	return i >= 0 ? i : next_by_time(m);
+}
+
+void
+msched_charge(ModelScheduler *m, int i, int64_t us)
+{
+	double		least = INFINITY;
+
+	m->a[i].vtime += (double) us / weight_now(m, i);
+	for (int k = 0; k < m->n; k++)
+		if (m->a[k].work != WORK_NONE && !stands_back(m, k))
+			least = fmin(least, m->a[k].vtime);
+	if (isfinite(least))
+		m->now = fmax(m->now, least);
+}
+
+int
+msched_preempting(ModelScheduler *m, int i, int64_t us)
+{
+	int			k = next_latency(m, others_at(m, i, us));
+
+	/* among those with latency work it goes by time, and not too often */
+	if (k >= 0 && m->a[i].work == WORK_LATENCY &&
+		m->a[k].vtime + MSCHED_SLICE_US > m->a[i].vtime + (double) us / m->a[i].weight)
+		return -1;
+	return k;
+}
