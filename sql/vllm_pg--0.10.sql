@@ -147,13 +147,22 @@ CREATE FUNCTION vllm.model_requests(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'llm_model_requests' LANGUAGE C VOLATILE ROWS 10;
 
+-- how loaded models share the time of steps
+CREATE FUNCTION vllm.model_steps(
+    OUT name text, OUT scheduling_weight bigint, OUT work text, OUT waits_for text, OUT compute_ms float8, OUT wait_ms float8,
+    OUT paused_ms float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'llm_model_steps' LANGUAGE C VOLATILE ROWS 10;
+
 CREATE VIEW @extschema@.llm_stat_model AS
     SELECT l.name, l.state, l.requests, l.prompt_tokens, l.output_tokens, l.preemptions, l.running, l.waiting,
            l.kv_blocks_total, l.kv_blocks_used, l.kv_bytes, l.weight_bytes,
            r.cached_tokens, r.finished, r.failed, r.cancelled, r.draft_tokens, r.accepted_tokens,
-           r.mean_queue_ms, r.mean_ttft_ms, r.mean_tpot_ms, r.mean_e2e_ms
+           r.mean_queue_ms, r.mean_ttft_ms, r.mean_tpot_ms, r.mean_e2e_ms,
+           s.scheduling_weight, s.work, s.waits_for, s.compute_ms, s.wait_ms, s.paused_ms
     FROM vllm.model_list() l
-    LEFT JOIN vllm.model_requests() r ON r.name OPERATOR(pg_catalog.=) l.name;
+    LEFT JOIN vllm.model_requests() r ON r.name OPERATOR(pg_catalog.=) l.name
+    LEFT JOIN vllm.model_steps() s ON s.name OPERATOR(pg_catalog.=) l.name;
 
 CREATE FUNCTION vllm.memory_list(
     OUT model text, OUT shared_with text, OUT weights bigint, OUT kv_reserved bigint, OUT kv bigint, OUT kv_tokens bigint, OUT pinned_tokens bigint,
@@ -2936,6 +2945,18 @@ COMMENT ON COLUMN @extschema@.llm_stat_model.mean_ttft_ms IS 'Mean time to the f
 COMMENT ON COLUMN @extschema@.llm_stat_model.mean_tpot_ms IS
     'Mean time per output token after the first in ms.';
 COMMENT ON COLUMN @extschema@.llm_stat_model.mean_e2e_ms IS 'Mean time from arrival to end in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.scheduling_weight IS
+    'Weight of the model''s share of compute time.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.work IS
+    'Most urgent work that the model has now: latency, throughput, background, or NULL.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.waits_for IS
+    'Model that computed last while this one had work; NULL if it does not wait.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.compute_ms IS 'Time of the model''s own steps in ms.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.wait_ms IS
+    'Time in ms that the model had work while other models computed.';
+COMMENT ON COLUMN @extschema@.llm_stat_model.paused_ms IS
+    'Part of wait_ms in which the model''s step was interrupted for others.';
+COMMENT ON FUNCTION vllm.model_steps() IS 'Part of llm_stat_model.';
 COMMENT ON FUNCTION vllm.memory_list() IS 'Rows of llm_memory.';
 COMMENT ON VIEW @extschema@.llm_memory IS 'Memory of each loaded model in bytes, by purpose.';
 COMMENT ON COLUMN @extschema@.llm_memory.model IS 'Name of the model.';

@@ -36,6 +36,7 @@
 PG_FUNCTION_INFO_V1(llm_model_list);
 PG_FUNCTION_INFO_V1(llm_model_memory);
 PG_FUNCTION_INFO_V1(llm_model_requests);
+PG_FUNCTION_INFO_V1(llm_model_steps);
 PG_FUNCTION_INFO_V1(llm_request_list);
 PG_FUNCTION_INFO_V1(llm_engine_stats);
 PG_FUNCTION_INFO_V1(llm_device_list);
@@ -281,6 +282,44 @@ llm_model_memory(PG_FUNCTION_ARGS)
 		row_loaded(&row, m, ms, ms ? ms->memory_bytes : 0);
 		row_engine_time(&row, ms ? ms->used_us : 0);
 		row_engine_time(&row, ms ? ms->expires_us : 0);
+		row_emit(&row, fcinfo);
+	}
+	return (Datum) 0;
+}
+
+/* vllm.model_steps(): of models that are loaded, how they share the time of steps */
+Datum
+llm_model_steps(PG_FUNCTION_ARGS)
+{
+	/* WorkClass, which is the engine's */
+	static const char *const classes[] = {NULL, "background", "throughput", "latency"};
+	StatsOfAll	stats;
+	ListCell   *lc;
+	Row			row = {0};
+
+	InitMaterializedSRF(fcinfo, 0);
+	stats = stats_of_all();
+	foreach(lc, catalog_list())
+	{
+		ModelRow   *m = lfirst(lc);
+		const WireModelStat *ms = stats_of_model(&stats, m);
+		const WireModelStat *other = NULL;
+
+		if (ms == NULL || ms->state != WM_READY || catalog_is_remote(m))
+			continue;
+		/* what the arena says is not trusted */
+		if (ms->waits_for >= 0 && (uint32) ms->waits_for < stats.engine->n_models)
+			other = &stats.engine->models[ms->waits_for];
+		row_str(&row, m->name);
+		row_int(&row, ms->scheduling_weight);
+		row_str(&row, ms->work > 0 && ms->work < lengthof(classes) ? classes[ms->work] : NULL);
+		if (other != NULL && other->dboid != MyDatabaseId)
+			row_str(&row, "(another database)");
+		else
+			row_arena_str(&row, other ? other->name : "", other ? sizeof(other->name) : 0);
+		row_num(&row, ms->fig.step_us / 1000.0);
+		row_num(&row, ms->wait_us / 1000.0);
+		row_num(&row, ms->paused_us / 1000.0);
 		row_emit(&row, fcinfo);
 	}
 	return (Datum) 0;
