@@ -339,10 +339,10 @@ core_submit(Core *c, ReqSpec *spec)
 		r->in.params.max_tokens = 1;
 	r->in.priority = r->in.params.priority;
 	r->in.watched = spec->stream;
-	/* before there are answers, which have it, too */
-	workcounts_enter(c->work, r);
 	r->out.urgent = spec->stream || r->in.params.n_stop > 0;
 	r->in.arrival_us = clock_us();
+	/* before there are answers, which have its class, too */
+	workcounts_enter(c->work, r);
 	if (spec->pool.task != PT_NONE)
 		pooled_begin(r, &spec->pool, core_info(c));
 	else if (group_wanted(&r->in.params.out))

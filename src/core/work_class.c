@@ -3,24 +3,35 @@
  *	  Which requests somebody waits for, and which are part of something large.
  *
  * A request's class is set when it is submitted.  Background: the caller says so.  Latency: its tokens are
- * streamed, or its session has no more than LATENCY_REQUESTS in this model.  All others are throughput: a
- * session that has more in flight is a statement over many rows, or a client that collects answers, and waits
- * for the last of them.  The count decides, and no flag of the caller's, so that nobody can claim the better
- * class for a large statement; its first rows have it, and are soon answered.
+ * streamed, or its session has no more than LATENCY_REQUESTS in this model, and had no more in the last
+ * second.  All others are throughput: a session that has more in flight is a statement over many rows, or a
+ * client that collects answers, and waits for the last of them; one step may answer all that it has in flight.
+ * The count decides, and no flag of the caller's, so that nobody can claim the better class for a large
+ * statement; its first rows have it, and are soon answered.
  *
  * Any thread submits, the step thread takes away; the lock is held for a few instructions.  Tested by
  * tests/unit/core/test_work_class.c.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "core/core_state.h"
 
 #define LATENCY_REQUESTS 8
+#define MANY_US		1000000		/* for so long a session is known for having had many */
+#define SWEEP_AT	64			/* sessions, before those that have none are forgotten */
+
+typedef struct SessionCount
+{
+	int			n;				/* live requests */
+	int64_t		many_us;		/* when it last had more than LATENCY_REQUESTS; 0 = never */
+} SessionCount;
 
 struct WorkCounts
 {
 	pthread_mutex_t lock;
-	IdMap		sessions;		/* live requests by session_key(), as pointers; under lock */
+	IdMap		sessions;		/* SessionCount by session_key(); under lock */
+	size_t		sweep_at;		/* so many of them: look which to forget */
 	atomic_int	n[WORK_CLASSES];	/* live requests by class */
 };
 
@@ -30,7 +41,31 @@ workcounts_new(void)
 	WorkCounts *w = mem_zalloc(sizeof(*w));
 
 	pthread_mutex_init(&w->lock, NULL);
+	w->sweep_at = SWEEP_AT;
 	return w;
+}
+
+/* Forget sessions that have nothing and had not many: all = those that had, too.  Under lock, or alone. */
+static void
+sweep(WorkCounts *w, bool all)
+{
+	IdMap		kept = {0};
+	int64_t		now = clock_us();
+
+	for (size_t i = 0; i < w->sessions.cap; i++)
+	{
+		SessionCount *s = w->sessions.slots[i].value;
+
+		if (s == NULL)
+			continue;
+		if (s->n == 0 && (all || now - s->many_us > MANY_US))
+			mem_free(s);
+		else
+			idmap_put(&kept, w->sessions.slots[i].key, s);
+	}
+	idmap_free(&w->sessions);
+	w->sessions = kept;
+	w->sweep_at = 2 * kept.n > SWEEP_AT ? 2 * kept.n : SWEEP_AT;
 }
 
 void
@@ -38,6 +73,8 @@ workcounts_free(WorkCounts *w)
 {
 	if (w == NULL)
 		return;
+	sweep(w, true);
+	ASSERT(w->sessions.n == 0);
 	idmap_free(&w->sessions);
 	pthread_mutex_destroy(&w->lock);
 	mem_free(w);
@@ -50,33 +87,49 @@ session_key(const Req *r)
 	return r->in.session ^ (r->in.by.role * UINT64_C(0x9E3779B97F4A7C15));
 }
 
-/* The session's count, by so much more. */
-static intptr_t
-count_session(WorkCounts *w, const Req *r, int by)
+/* The session has one more; has it, or had it a moment ago, many? */
+static bool
+session_enter(WorkCounts *w, const Req *r)
 {
 	uint64_t	key = session_key(r);
-	intptr_t	n;
+	int64_t		now = r->in.arrival_us;
+	SessionCount *s;
+	bool		many;
 
 	pthread_mutex_lock(&w->lock);
-	n = (intptr_t) idmap_get(&w->sessions, key) + by;
-	ASSERT(n >= 0);
-	if (n > 0)
-		idmap_put(&w->sessions, key, (void *) n);
-	else
-		idmap_del(&w->sessions, key);
+	if (w->sessions.n >= w->sweep_at)
+		sweep(w, false);
+	s = idmap_get(&w->sessions, key);
+	if (s == NULL)
+		idmap_put(&w->sessions, key, s = mem_zalloc(sizeof(*s)));
+	if (++s->n > LATENCY_REQUESTS)
+		s->many_us = now;
+	many = s->many_us > 0 && now - s->many_us <= MANY_US;
 	pthread_mutex_unlock(&w->lock);
-	return n;
+	return many;
+}
+
+static void
+session_leave(WorkCounts *w, const Req *r)
+{
+	SessionCount *s;
+
+	pthread_mutex_lock(&w->lock);
+	s = idmap_get(&w->sessions, session_key(r));
+	ASSERT(s != NULL && s->n > 0);
+	s->n--;
+	pthread_mutex_unlock(&w->lock);
 }
 
 void
 workcounts_enter(WorkCounts *w, Req *r)
 {
-	intptr_t	n = count_session(w, r, 1);
+	bool		many = session_enter(w, r);
 
 	if (r->in.by.background)
 		r->in.work = WORK_BACKGROUND;
 	else
-		r->in.work = r->in.watched || n <= LATENCY_REQUESTS ? WORK_LATENCY : WORK_THROUGHPUT;
+		r->in.work = r->in.watched || !many ? WORK_LATENCY : WORK_THROUGHPUT;
 	atomic_fetch_add(&w->n[r->in.work], 1);
 }
 
@@ -86,7 +139,13 @@ workcounts_leave(WorkCounts *w, const Req *r)
 	int			left = atomic_fetch_sub(&w->n[r->in.work], 1);
 
 	ASSERT(left > 0);
-	count_session(w, r, -1);
+	session_leave(w, r);
+}
+
+size_t
+workcounts_sessions(const WorkCounts *w)
+{
+	return w->sessions.n;
 }
 
 WorkClass

@@ -10,6 +10,7 @@
 #include "tests/unit/check.h"
 
 static Core core;
+static int64_t now_us = 1000;
 
 static Req *
 enter(uint64_t role, uint64_t session, bool background, bool watched)
@@ -20,6 +21,7 @@ enter(uint64_t role, uint64_t session, bool background, bool watched)
 	r->in.by.background = background;
 	r->in.session = session;
 	r->in.watched = watched;
+	r->in.arrival_us = now_us;
 	workcounts_enter(core.work, r);
 	return r;
 }
@@ -61,11 +63,26 @@ test_sessions(void)
 	for (int i = 8; i < 16; i++)
 		leave(many[i]);
 	other = enter(1, 7, false, false);
+	CHECK(other->in.work == WORK_THROUGHPUT, "a moment ago there were many: %d", other->in.work);
+	leave(other);
+	now_us += 1000001;
+	other = enter(1, 7, false, false);
 	CHECK(other->in.work == WORK_LATENCY, "there are 4 still: %d", other->in.work);
 	leave(other);
 	for (int i = 16; i < 20; i++)
 		leave(many[i]);
 	CHECK(core_work_class(&core) == WORK_NONE, "%d", core_work_class(&core));
+	workcounts_free(core.work);
+}
+
+/* What it keeps of sessions is bounded by those that have requests, or had many a moment ago. */
+static void
+test_many_sessions(void)
+{
+	core.work = workcounts_new();
+	for (int i = 0; i < 100000; i++)
+		leave(enter(1, (uint64_t) i, false, false));
+	CHECK(workcounts_sessions(core.work) <= 128, "%zu sessions are known", workcounts_sessions(core.work));
 	workcounts_free(core.work);
 }
 
@@ -90,6 +107,7 @@ int
 main(void)
 {
 	RUN(test_sessions());
+	RUN(test_many_sessions());
 	RUN(test_background());
 	return check_done("test_work_class");
 }
