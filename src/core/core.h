@@ -276,8 +276,8 @@ typedef struct CoreOptions
 	HugePages	huge;			/* for the KV */
 	Profile    *profile;		/* where the time of steps goes; NULL = not wanted */
 	/*
-	 * chunk prefill so that a step stays under this, or 4 times it while no answer is streamed; 0 = budget
-	 * alone
+	 * how much longer other rows may make a step in which latency work decodes (sched_plan.c); other steps
+	 * are several times as long; 0 = the budget alone
 	 */
 	int64_t		step_target_us;
 	bool		priorities;		/* who waits is admitted by priority; else in turn over roles and sessions */

@@ -126,7 +126,7 @@ settings_box_init(SettingsBox *b)
 			.kv_metrics_sample = 10000,
 			.huge_pages = "try",
 			.seccomp = "on",
-			.step_target_ms = 200,
+			.step_target_ms = 50,
 			.batch_invariant = true,
 			.scheduling_policy = "fcfs",
 			.tensor_parallel_mode = "columns",

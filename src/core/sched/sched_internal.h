@@ -60,6 +60,8 @@ struct Sched
 	int64_t		todo_waiting;	/* rows wanted by waiting and preempted ones */
 	uint64_t	next_admit_no;
 	int64_t		n_preemptions;
+	uint64_t	large_session;	/* whose throughput work has run last; 0 = nobody's */
+	int64_t		latency_us;		/* when another session's latency work has run beside it */
 	int		   *free_slots;		/* [n_free_slots] */
 	int			n_free_slots;
 
@@ -79,6 +81,10 @@ struct Sched
 	int			steady;			/* those before it keep what they have in this plan */
 	bool		no_turn;		/* the new one whose turn it was before resumed ones can't be admitted */
 	double		target_us;		/* of this step; 0 = none */
+	int			n_throughput;	/* requests of that class that run */
+	double		latency_units;	/* of rows that latency work decodes in this step */
+	bool		limit_decodes;	/* throughput work decodes only as far as these allow */
+	uint64_t	decode_from;	/* admit_no of the first that the last plan had no time for; 0 = none */
 };
 
 /* ---- sched_queue.c ---- */

@@ -21,6 +21,8 @@
  *
  * Owner: the step thread.  A plan costs O(running + admitted).
  */
+#include <math.h>
+
 #include "base/assert.h"
 #include "core/offload/offload.h"
 #include "core/kv/pinned_prefix.h"
@@ -30,7 +32,11 @@
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
 #define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
-#define UNWATCHED 4				/* a step nobody reads along with may take so many times the target */
+/* how long a step may be, in targets: large steps are cheaper by the row, but who comes waits for their end */
+#define LARGE 16				/* nothing else has been asked for lately */
+#define LARGE_RECENT 4			/* other sessions have had latency work in the last RECENT_US */
+#define RECENT_US 10000000
+#define SLOWER 2				/* other rows may make a step of latency work so many times as long */
 
 /* ---- rows ---- */
 
@@ -159,17 +165,56 @@ chunk_for(Sched *s, const Req *r, int from)
 	return todo < room ? todo : room;
 }
 
+/*
+ * May r, which is throughput work, decode in this step?  Beside latency work that decodes, too, only as long
+ * as the step is not much longer than without it; the next plan begins with those that are left out.
+ */
+static bool
+decode_fits(const Sched *s, const Req *r)
+{
+	return !s->limit_decodes ||
+		cost_predict(&s->cost, s->plan.units + cost_units(&s->cost, r->kv.computed, 1)) <= s->target_us;
+}
+
+/* The passes over running requests that lack one row. */
+enum
+{
+	DECODE_OTHERS,				/* latency and background work */
+	DECODE_FROM,				/* throughput work, from where the last plan had no time for more */
+	DECODE_REST,				/* throughput work before that */
+	DECODE_PASSES
+};
+
+static int
+decode_pass_of(const Sched *s, const Req *r)
+{
+	if (r->in.work != WORK_THROUGHPUT)
+		return DECODE_OTHERS;
+	return r->sched.admit_no >= s->decode_from ? DECODE_FROM : DECODE_REST;
+}
+
 static void
 plan_decodes(Sched *s)
 {
-	for (s->walk = s->steady = 0; s->walk < s->n_running; s->walk++)
-	{
-		Req		   *r = s->running[s->walk];
+	uint64_t	first_left = 0;	/* out of the step */
 
-		prefix_cache_mark_computed(&s->share, r, r->kv.computed, false);
-		if (req_todo(r) == 1 && s->plan.n_rows < s->opt.max_rows)
-			plan_give(s, r, 1);
-	}
+	s->steady = 0;
+	for (int i = 0; i < s->n_running; i++)
+		prefix_cache_mark_computed(&s->share, s->running[i], s->running[i]->kv.computed, false);
+	for (int pass = 0; pass < DECODE_PASSES; pass++)
+		for (s->walk = 0; s->walk < s->n_running; s->walk++)
+		{
+			Req		   *r = s->running[s->walk];
+
+			if (req_todo(r) != 1 || r->sched.plan_at >= 0 || s->plan.n_rows >= s->opt.max_rows ||
+				decode_pass_of(s, r) != pass)
+				continue;
+			if (pass == DECODE_OTHERS || decode_fits(s, r))
+				plan_give(s, r, 1);
+			else if (first_left == 0)
+				first_left = r->sched.admit_no;
+		}
+	s->decode_from = first_left;
 }
 
 /* n rows of a request that nobody preempts any more in this plan, but itself. */
@@ -506,6 +551,45 @@ check_plan(const Sched *s)
 	ASSERT(s->opt.max_loras == 0 || s->lora.n <= s->opt.max_loras || p->n_preempted > 0);
 }
 
+/* r runs: what its class means for the step. */
+static void
+look_at_class(Sched *s, const Req *r, int64_t now_us)
+{
+	if (r->in.work == WORK_THROUGHPUT)
+	{
+		s->n_throughput++;
+		s->large_session = r->in.session;
+	}
+	if (r->in.work != WORK_LATENCY)
+		return;
+	/* the first requests of a large statement are of this class, too, but nobody waits for them */
+	if (s->large_session != 0 && r->in.session != s->large_session)
+		s->latency_us = now_us;
+	if (req_todo(r) == 1)
+		s->latency_units += cost_units(&s->cost, r->kv.computed, 1);
+}
+
+/*
+ * How long may the step be?  One in which latency work decodes: SLOWER times what that takes alone, and the
+ * target more.  Others are larger.
+ */
+static void
+choose_target(Sched *s, int64_t now_us)
+{
+	double		alone = s->latency_units > 0 ? cost_predict(&s->cost, s->latency_units) : 0;
+	double		target = (double) s->opt.step_target_us;
+
+	s->limit_decodes = alone > 0 && isfinite(alone) && target > 0;
+	if (s->limit_decodes)
+		s->target_us = SLOWER * alone + target;
+	else if (alone > 0)
+		s->target_us = target;
+	else
+		s->target_us = target * (s->n_throughput > 0 && now_us - s->latency_us < RECENT_US ? LARGE_RECENT : LARGE);
+	if (target <= 0)
+		s->target_us = 0;
+}
+
 const Plan *
 sched_plan(Sched *s, int64_t now_us)
 {
@@ -522,9 +606,9 @@ sched_plan(Sched *s, int64_t now_us)
 	if (s->opt.offload != NULL)
 		offload_step(s->opt.offload);
 
-	s->prompt_rows = s->n_back = s->n_partial = s->n_long = 0;
+	s->prompt_rows = s->n_throughput = s->n_back = s->n_partial = s->n_long = 0;
 	s->no_turn = false;
-	s->target_us = (double) s->opt.step_target_us * UNWATCHED;
+	s->latency_units = 0;
 	made_way = make_way(s);
 	p->n_preempted = 0;
 	s->others = 0;
@@ -541,9 +625,9 @@ sched_plan(Sched *s, int64_t now_us)
 		s->n_back += s->running[i]->in.by.background;
 		s->others += todo > 1;
 		s->others_todo += todo > 1 ? todo : 0;
-		if (todo == 1 && s->running[i]->in.watched)
-			s->target_us = (double) s->opt.step_target_us;
+		look_at_class(s, s->running[i], now_us);
 	}
+	choose_target(s, now_us);
 
 	plan_decodes(s);
 	plan_prompts(s);

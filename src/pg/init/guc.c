@@ -207,8 +207,8 @@ static const IntRow int_rows[] = {
 	"Sets how long the load of a model waits for memory that others have, before it fails."},
 	{"vllm.keep_alive", &vllm_keep_alive, -1, -1, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, "keep_alive",
 	"Sets how long a model stays loaded that nobody asks for; -1 means for ever."},
-	{"vllm.step_target", &vllm_step_target, 200, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
-	"Sets how long a step of the engine should take at most; prompts are cut into chunks for it.  0 means no "
+	{"vllm.step_target", &vllm_step_target, 50, 0, 60000, PGC_SIGHUP, GUC_UNIT_MS, "step_target_ms",
+	"Sets by how much other requests may make a step longer in which interactive ones decode.  0 means no "
 	"limit."},
 	{"vllm.max_loras", &vllm_max_loras, 32, 1, 4096, PGC_SIGHUP, 0, "max_loras",
 	"Sets the maximum number of different adapters in one step of a model."},

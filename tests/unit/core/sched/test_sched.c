@@ -192,7 +192,7 @@ static void
 test_whole(void)
 {
 	static const int rows[] = {5, 60, 5, 4, 4};
-	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 128, .step_target_us = 250}, 100);
+	World		w = world_new((SchedOptions) {.max_seqs = 8, .max_rows = 128, .step_target_us = 63}, 100);
 
 	for (int n = 1; n <= 16; n *= 2)
 		sched_observe_step_time(w.s, n, n * 100);
@@ -201,7 +201,7 @@ test_whole(void)
 		add(&w, i + 1, 1, rows[i], 1);
 		w.reqs[i + 1]->in.whole = true;
 	}
-	/* 10 rows: four times the target */
+	/* 10 rows: sixteen times the target */
 	STEP(&w, "1:5!");
 	STEP(&w, "2:60!");
 	STEP(&w, "3:5! 4:4!");
@@ -231,6 +231,45 @@ test_chunks(void)
 	add(&w, 3, 1, 5, 1);
 	STEP(&w, "1:16 2:11 3:5!");	/* nobody takes all while others want rows */
 	STEP(&w, "1:16 2:16");
+	world_free(&w);
+}
+
+/*
+ * Throughput work decodes beside latency work as long as the step takes at most twice the latency work's own
+ * time, and the target more; what stands back is first in the next step.
+ */
+static void
+test_latency_decodes(void)
+{
+	World		w = world_new((SchedOptions) {.max_seqs = 12, .max_rows = 64, .step_target_us = 200}, 100);
+	int			last[MAX_REQS] = {0};
+
+	for (int n = 1; n <= 16; n *= 2)
+		sched_observe_step_time(w.s, n, n * 100);
+	for (int i = 1; i <= 9; i++)
+	{
+		add(&w, i, i == 1 ? 1 : 2, 1, 40);
+		w.reqs[i]->in.work = i == 1 ? WORK_LATENCY : WORK_THROUGHPUT;
+	}
+	for (int i = 0; i < 5; i++)
+		step(&w);
+	for (int i = 1; i <= 30; i++)
+	{
+		int			rows = 0;
+
+		step(&w);
+		for (char *at = w.trace; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
+		{
+			last[atoi(at)] = i;
+			rows++;
+		}
+		CHECK(last[1] == i && rows == 4, "step %d: \"%s\"", i, w.trace);
+		for (int k = 2; k <= 9 && i >= 3; k++)
+			CHECK(i - last[k] < 3, "step %d: request %d had its last row in step %d", i, k, last[k]);
+	}
+	drop(&w, 1);
+	step(&w);
+	CHECK(strlen(w.trace) == strlen("2:1! 3:1! 4:1! 5:1! 6:1! 7:1! 8:1! 9:1!"), "alone \"%s\"", w.trace);
 	world_free(&w);
 }
 
@@ -1084,6 +1123,7 @@ main(void)
 	for (int i = 0; i < 6; i++)
 		RUN(test_fork_tail((int[]) {16, 32, 33}[i / 2], i % 2 == 0 ? 1 : 3));
 	RUN(test_whole());
+	RUN(test_latency_decodes());
 	RUN(test_chunks());
 	RUN(test_serial());
 	RUN(test_fairness());
