@@ -5,7 +5,8 @@
  * A request's class is set when it is submitted.  Background: the caller says so.  Latency: its tokens are
  * streamed, or its session has no more than LATENCY_REQUESTS in this model, and had no more in the last
  * second.  All others are throughput: a session that has more in flight is a statement over many rows, or a
- * client that collects answers, and waits for the last of them; one step may answer all that it has in flight.
+ * client that collects answers, and waits for the last of them.  One step may answer all that it has in
+ * flight, hence the second.
  * The count decides, and no flag of the caller's, so that nobody can claim the better class for a large
  * statement; its first rows have it, and are soon answered.
  *

@@ -32,7 +32,7 @@
 #define MIN_CHUNK 16			/* prompt rows a step may always have */
 #define ANSWER_TOKEN 2			/* tokens of a prompt that one of an answer counts for */
 #define SPARE 4					/* the background leaves the fourth part of seats and blocks free */
-/* how long a step may be, in targets: large steps are cheaper by the row, but who comes waits for their end */
+/* how long a step may be, in targets: large steps are cheaper by the row; new requests wait for their end */
 #define LARGE 16				/* nothing else has been asked for lately */
 #define LARGE_RECENT 4			/* other sessions have had latency work in the last RECENT_US */
 #define RECENT_US 10000000
@@ -585,7 +585,8 @@ choose_target(Sched *s, int64_t now_us)
 	else if (alone > 0)
 		s->target_us = target;
 	else
-		s->target_us = target * (s->n_throughput > 0 && now_us - s->latency_us < RECENT_US ? LARGE_RECENT : LARGE);
+		s->target_us = target *
+			(s->n_throughput > 0 && now_us - s->latency_us < RECENT_US ? LARGE_RECENT : LARGE);
 	if (target <= 0)
 		s->target_us = 0;
 }

@@ -88,6 +88,8 @@ typedef struct BatchPlan
 
 /* NULL: not an engine function.  Cached, invalidated by changes of pg_proc. */
 const EngineFunc *batch_recognise(Oid funcid);
+/* Does the function ask the engine, whether or not the batch node can take it? */
+bool		batch_asks_engine(Oid funcid);
 
 /* ---- plan.c ---- */
 

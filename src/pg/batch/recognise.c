@@ -14,6 +14,7 @@
 
 #include "access/htup_details.h"
 #include "access/transam.h"
+#include "catalog/pg_aggregate.h"
 #include "catalog/pg_proc.h"
 #include "fmgr.h"
 #include "utils/hsearch.h"
@@ -26,7 +27,8 @@
 typedef struct RecogniseKnown
 {
 	Oid			funcid;			/* key */
-	const EngineFunc *func;		/* NULL: somebody else's */
+	const EngineFunc *func;		/* NULL: not one that the batch node can take */
+	bool		asks;			/* it is of our library, and as dear as one that asks the engine */
 } RecogniseKnown;
 
 static HTAB *known = NULL;
@@ -61,13 +63,38 @@ look_up(Oid funcid)
 	return func;
 }
 
-const EngineFunc *
-batch_recognise(Oid funcid)
+/* COST of functions that ask the engine, at least */
+#define ENGINE_COST 1000
+
+/* Does the function, of any kind, ask the engine?  An aggregate does if its transition function does. */
+static bool
+asks_engine(Oid funcid)
+{
+	HeapTuple	tup = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(funcid));
+	bool		asks;
+
+	if (HeapTupleIsValid(tup))
+	{
+		Form_pg_aggregate agg = (Form_pg_aggregate) GETSTRUCT(tup);
+		Oid			trans = agg->aggtransfn;
+		Oid			final = agg->aggfinalfn;
+
+		ReleaseSysCache(tup);
+		return asks_engine(trans) || (OidIsValid(final) && asks_engine(final));
+	}
+	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	if (!HeapTupleIsValid(tup))
+		return false;
+	asks = ((Form_pg_proc) GETSTRUCT(tup))->procost >= ENGINE_COST && engine_func_is_ours(tup);
+	ReleaseSysCache(tup);
+	return asks;
+}
+
+static const RecogniseKnown *
+known_function(Oid funcid)
 {
 	RecogniseKnown *k;
 
-	if (funcid < FirstNormalObjectId)
-		return NULL;
 	if (known_stale && known)
 	{
 		hash_destroy(known);
@@ -89,10 +116,24 @@ batch_recognise(Oid funcid)
 	if (!k)
 	{
 		const EngineFunc *func = look_up(funcid);
+		bool		asks = asks_engine(funcid);
 
 		/* if pg_proc changed meanwhile, the next call throws the answer away */
 		k = hash_search(known, &funcid, HASH_ENTER, NULL);
 		k->func = func;
+		k->asks = asks;
 	}
-	return k->func;
+	return k;
+}
+
+const EngineFunc *
+batch_recognise(Oid funcid)
+{
+	return funcid < FirstNormalObjectId ? NULL : known_function(funcid)->func;
+}
+
+bool
+batch_asks_engine(Oid funcid)
+{
+	return funcid >= FirstNormalObjectId && known_function(funcid)->asks;
 }

@@ -20,8 +20,8 @@
  * FETCH BACKWARD returns the same text again.  WHERE CURRENT OF needs FOR UPDATE then,
  * as our rows have no place in the table.
  *
- * JIT.  The price of the calls makes a plan look worth compiling, which takes longer than
- * all that is not a call.  So that decision is taken again without it.
+ * JIT.  The price of the calls makes a plan look worth compiling, which takes longer than all that is not a
+ * call.  So statements with calls, of set-returning functions and aggregates, too, are not compiled.
  */
 #include "postgres.h"
 
@@ -113,69 +113,39 @@ max_plan_node_id(PlannedStmt *stmt)
 /* ---- JIT ---- */
 
 static bool
-call_cost_walker(Node *node, void *context)
+asks_engine_walker(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (IsA(node, FuncExpr) && batch_recognise(((FuncExpr *) node)->funcid))
-		add_function_cost(NULL, ((FuncExpr *) node)->funcid, node, (QualCost *) context);
-	return expression_tree_walker(node, call_cost_walker, context);
+	if ((IsA(node, FuncExpr) && batch_asks_engine(((FuncExpr *) node)->funcid)) ||
+		(IsA(node, Aggref) && batch_asks_engine(((Aggref *) node)->aggfnoid)) ||
+		(IsA(node, WindowFunc) && batch_asks_engine(((WindowFunc *) node)->winfnoid)))
+		return true;
+	return expression_tree_walker(node, asks_engine_walker, context);
 }
 
-typedef struct CallCost
-{
-	double		of_calls;		/* of the plans visited so far */
-	double		total;
-} CallCost;
-
-/*
- * How much of a plan's cost do its calls make?  How many rows a qual with a call has
- * seen isn't in the plan: there all of the plan node's own cost is taken for theirs.
- */
 static bool
-call_cost_plan(Plan *plan, void *context)
+asks_engine_plan(Plan *plan, void *context)
 {
-	CallCost   *sum = context;
-	CallCost	below = {0, 0};
-	QualCost	cost = {0, 0};
-	double		own;
-	double		rows = plan->plan_rows;
-
-	/* arguments of aggregates are computed for each row that comes in */
-	if (plan->lefttree)
-		rows = Max(rows, plan->lefttree->plan_rows);
-	(void) walk_children(plan, call_cost_plan, &below);
-	own = Max(plan->total_cost - below.total, 0);
-	(void) call_cost_walker((Node *) plan->targetlist, &cost);
-	if (batch_has_call((Node *) plan->qual))
-		below.of_calls += own;
-	else
-		below.of_calls += Min(own, cost.per_tuple * Max(rows, 1));
-
-	/* a Limit pays for a part of its input, a NestLoop for its inner side many times */
-	if (below.total > 0)
-		below.of_calls *= plan->total_cost / below.total;
-	sum->of_calls += Min(below.of_calls, plan->total_cost);
-	sum->total += plan->total_cost;
-	return false;
+	CHECK_FOR_INTERRUPTS();
+	return plan &&
+		(walk_exprs(plan, asks_engine_walker, NULL) || walk_children(plan, asks_engine_plan, NULL));
 }
 
+/* No expression of a statement is compiled that asks the engine anywhere. */
 static void
 decide_jit(PlannedStmt *stmt)
 {
-	CallCost	sum = {0, 0};
-	double		cost;
+	bool		asks;
+	ListCell   *lc;
 
-	if (stmt->jitFlags == PGJIT_NONE)
+	if (stmt->jitFlags == PGJIT_NONE || !stmt->planTree || !uses_functions(stmt))
 		return;
-	(void) call_cost_plan(stmt->planTree, &sum);
-	cost = stmt->planTree->total_cost - sum.of_calls;
-	if (cost <= jit_above_cost)
+	asks = asks_engine_plan(stmt->planTree, NULL);
+	foreach(lc, stmt->subplans)
+		asks = asks || asks_engine_plan(lfirst(lc), NULL);
+	if (asks)
 		stmt->jitFlags = PGJIT_NONE;
-	if (cost <= jit_optimize_above_cost)
-		stmt->jitFlags &= ~PGJIT_OPT3;
-	if (cost <= jit_inline_above_cost)
-		stmt->jitFlags &= ~PGJIT_INLINE;
 }
 
 /* ---- Material ---- */
@@ -515,17 +485,15 @@ is_simple_expression(PlannedStmt *stmt)
 	return IsA(plan, Result) && !plan->lefttree && list_length(plan->targetlist) == 1;
 }
 
-/* Decide on JIT without the calls' cost; with vllm.batch cut them out of the finished plan, in place. */
+/* With vllm.batch the calls are cut out of the finished plan, in place. */
 static void
 batch_rewrite(PlannedStmt *stmt, int cursor_options)
 {
 	Rewrite		rw = {.stmt = stmt};
 	bool		backwards;
 
-	if (!has_call(stmt))
-		return;
 	decide_jit(stmt);
-	if (!vllm_batch)
+	if (!vllm_batch || !has_call(stmt))
 		return;
 	backwards = ExecSupportsBackwardScan(stmt->planTree);
 	rw.next_id = max_plan_node_id(stmt) + 1;

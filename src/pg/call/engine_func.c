@@ -66,18 +66,23 @@ is_our_library(const char *probin)
 		(base[len] == '\0' || strcmp(base + len, DLSUFFIX) == 0);
 }
 
+bool
+engine_func_is_ours(HeapTuple proc)
+{
+	bool		no_bin;
+	Datum		probin = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_probin, &no_bin);
+
+	return ((Form_pg_proc) GETSTRUCT(proc))->prolang == ClanguageId && !no_bin &&
+		is_our_library(TextDatumGetCString(probin));
+}
+
 const EngineFunc *
 engine_func_of(HeapTuple proc)
 {
-	bool		no_bin;
 	bool		no_src;
-	Datum		probin = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_probin, &no_bin);
 	Datum		prosrc = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosrc, &no_src);
 
-	if (((Form_pg_proc) GETSTRUCT(proc))->prolang != ClanguageId || no_bin || no_src ||
-		!is_our_library(TextDatumGetCString(probin)))
-		return NULL;
-	return engine_func_find(TextDatumGetCString(prosrc));
+	return no_src || !engine_func_is_ours(proc) ? NULL : engine_func_find(TextDatumGetCString(prosrc));
 }
 
 /* Errors that say no to what was asked, as opposed to those of the system. */

@@ -66,6 +66,8 @@ const EngineFunc *engine_func_find(const char *prosrc);
  * language.
  */
 const EngineFunc *engine_func_of(HeapTuple proc);
+/* Is it a C function of our library? */
+bool		engine_func_is_ours(HeapTuple proc);
 
 /*
  * Its head; options that are refused are not thrown but returned: those of a row that
