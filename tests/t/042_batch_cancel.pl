@@ -162,6 +162,31 @@ check('llm_cancel');
 is(engine_pid($node), $engine, 'the same engine all the time');
 is($node->safe_psql('postgres', q{SELECT vllm.control('integrity')}), 'ok', 'the engine finds its books in order');
 
+# ---- how far a statement reads ahead that wants few rows ----
+
+# 1 row, then 3, 5, 7 as rows are handed out: answers that come quickly must not count before that
+for my $query (
+	q{SELECT id, llm_generate(body) FROM docs OFFSET 0},
+	q{SELECT id, l.* FROM docs, llm_choice_probs(body, ARRAY['doc', 'b']) l},
+	q{SELECT id FROM docs WHERE llm_generate(body) <> ''})
+{
+	my $most = 0;
+
+	for (1 .. 50)
+	{
+		my $n = $node->safe_psql('postgres', qq{
+			SELECT vllm.control('log-clear') \\gset
+			BEGIN;
+			DECLARE c CURSOR FOR $query;
+			FETCH 3 FROM c \\g /dev/null
+			SELECT count(*) FROM regexp_split_to_table(vllm.control('log'), '\n') line WHERE line <> '';
+			COMMIT;
+		});
+		$most = $n if $n > $most;
+	}
+	cmp_ok($most, '<=', 7, "requests for 3 rows: $query");
+}
+
 # ---- the engine dies in mid-statement ----
 
 for my $i (1 .. 3)

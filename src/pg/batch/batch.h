@@ -58,7 +58,7 @@
 /* How far a node may read ahead. */
 typedef enum BatchAhead
 {
-	BATCH_RAMP = 0,				/* under LIMIT, EXISTS, ...: 1 + 2 * rows resolved */
+	BATCH_RAMP = 0,				/* under LIMIT, EXISTS, ...: 1 + 2 * rows consumed */
 	BATCH_FETCH_ALL = 1,		/* all rows, if the whole statement is fetched
 								 * (ExecutorRun(count = 0)); else ramp */
 	BATCH_FULL = 2				/* all rows are needed before the parent's first */

@@ -4,7 +4,7 @@
  *
  * How far: a bound is known (LIMIT without a filter) -> that many rows; all rows are
  * going to be fetched -> as many as the pool has room for; else a ramp, 1 + 2 * rows
- * resolved, so that a statement that wants one row asks for few.  Rows that are pulled
+ * that were rejected or handed out, so that a statement that wants one row asks for few.  Rows that are pulled
  * although nobody asks for them any more are cancelled at the end.
  *
  * Row by row (a plan from before vllm.batch was switched off; vllm.batch_strict and
@@ -82,7 +82,7 @@ batch_node_allowed(const BatchNode *n)
 	if (n->plan->ahead == BATCH_FULL ||
 		(n->plan->ahead == BATCH_FETCH_ALL && fetches_all(n->css.ss.ps.state)))
 		return PG_INT64_MAX;
-	return 1 + 2 * n->resolved;
+	return 1 + 2 * n->consumed;
 }
 
 /* Shall a row that is ready go out before others are asked for? */
@@ -302,7 +302,7 @@ batch_rescan(CustomScanState *css)
 	batch_ring_clear(n);
 	n->started = false;
 	n->eof = false;
-	n->pulled = n->resolved = 0;
+	n->pulled = n->consumed = 0;
 	n->starved = false;
 	n->room = 0;
 

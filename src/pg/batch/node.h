@@ -131,7 +131,7 @@ typedef struct BatchNode
 	int64		bound;			/* rows that will be asked for, -1 = unknown */
 	bool		eof;
 	int64		pulled;			/* rows */
-	int64		resolved;		/* rows that are no longer open */
+	int64		consumed;		/* rows that a qual has rejected, or that have been handed out */
 	bool		may_wait;		/* the head row is due: may wait for a slot */
 	int			room;			/* requests that may start, as last asked */
 	bool		starved;		/* some row waits for room */

@@ -407,7 +407,7 @@ advance(BatchNode *n, BatchRow *row)
 			row->state = ROW_REJECTED;
 			empty_row(n, row);
 		}
-		n->resolved += row->state != ROW_OPEN;
+		n->consumed += row->state == ROW_REJECTED;
 	}
 }
 
@@ -586,6 +586,7 @@ batch_ring_emit(BatchNode *n)
 
 	if (row->state == ROW_FAILED)
 		throw_first_error(n, row);
+	n->consumed++;
 	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	load_row(n, row, slot, n->emit_natts);
 	for (int i = 0; i < n->n_sites; i++)
