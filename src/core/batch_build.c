@@ -83,7 +83,7 @@ batch_free(BatchBuf *b)
 static bool
 set_types(BatchBuf *b, int row, const PlanEntry *pe)
 {
-	int			at = pe->r->in.type1_at;
+	int			at = pe->r->seq.type1_at;
 
 	for (int i = 0; i < pe->n; i++)
 		b->types[row + i] = pe->r->kv.computed + i >= at;
@@ -122,7 +122,7 @@ batch_build(BatchBuf *b, const Plan *plan)
 
 		ALWAYS(row + pe->n <= plan->n_rows && n_out + pe->n_out + plan_logits(pe) <= b->max_rows);
 		b->seq_start[s] = row;
-		b->seen[s] = pe->r->in.seen_to > 0 ? pe->r->in.seen_to : INT32_MAX;
+		b->seen[s] = pe->r->seq.seen_to > 0 ? pe->r->seq.seen_to : INT32_MAX;
 		hides = hides || b->seen[s] != INT32_MAX;
 		b->tables[s] = pe->r->kv.blocks.data;
 		b->loras[s] = pe->r->in.lora;

@@ -315,22 +315,10 @@ core_submit(Core *c, ReqSpec *spec)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->in.id = spec->id;
-	r->in.session = spec->session;
-	r->in.by = spec->by;
-	r->in.deadline_us = spec->deadline_us;
-	r->in.timeout_ms = spec->timeout_ms;
-	r->in.owner = spec->owner;
-	r->in.role = spec->role;
-	r->in.lora = spec->lora;
-	r->in.sink = spec->sink;
-	r->in.sink_ctx = spec->sink_ctx;
-	r->in.params = spec->params;
-	r->tokens = spec->prompt;
-	r->in.embeds = spec->embeds;
-	memset(&spec->params, 0, sizeof(spec->params));
-	memset(&spec->prompt, 0, sizeof(spec->prompt));
-	spec->embeds = NULL;
+	r->in = *spec;
+	memset(spec, 0, sizeof(*spec));
+	r->tokens = r->in.prompt;
+	r->in.prompt = (IntVec) {0};
 	r->in.n_prompt = (int) r->tokens.len;
 	r->sched.plan_at = -1;
 	r->kv.slot = -1;
@@ -338,15 +326,12 @@ core_submit(Core *c, ReqSpec *spec)
 	if (r->in.params.pin != 0)
 		r->in.params.max_tokens = 1;
 	r->in.priority = r->in.params.priority;
-	r->in.watched = spec->stream;
-	r->out.urgent = spec->stream || r->in.params.n_stop > 0;
+	r->out.urgent = r->in.stream || r->in.params.n_stop > 0;
 	r->in.arrival_us = clock_us();
 	/* before there are answers, which have its class, too */
 	workcounts_enter(c->work, r);
-	if (spec->pool.task != PT_NONE)
-		pooled_begin(r, &spec->pool, core_info(c));
-	else if (group_wanted(&r->in.params.out))
-		group_begin(r);
+	if (r->in.pool.task != PT_NONE)
+		pooled_begin(r, &r->in.pool, core_info(c));
 	if (r->pooled == NULL && r->in.params.out.prompt_logprobs != LOGPROBS_NONE)
 	{
 		r->out.prompt_lp = logprobs_new();
@@ -354,17 +339,19 @@ core_submit(Core *c, ReqSpec *spec)
 	}
 	if (r->in.params.temperature > 0)
 		r->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed : rng_seed();
-	if (r->pooled == NULL && r->group == NULL)
-		out_begin(r, c->tok);
 	/* what a session's defaults ask for could end it before anything is computed */
 	if (r->in.params.pin != 0)
-		grammar_unref(spec->grammar);
-	else if (spec->grammar != NULL)
-		r->constraint = constraint_new(c->constraints, spec->grammar, spec->grammar_after,
-									   spec->grammar_may_end, may_jump(r));
-	spec->grammar = NULL;
-	r->thoughts = spec->thoughts;
-	spec->thoughts = NULL;
+		grammar_unref(r->in.grammar);
+	else if (r->in.grammar != NULL)
+		r->constraint = constraint_new(c->constraints, r->in.grammar, r->in.grammar_after,
+									   r->in.grammar_may_end, may_jump(r));
+	r->in.grammar = NULL;
+	r->thoughts = r->in.thoughts;
+	r->in.thoughts = NULL;
+	if (r->pooled == NULL && group_wanted(&r->in.params.out))
+		group_begin(r);
+	else if (r->pooled == NULL)
+		out_begin(r, c->tok);
 	r->sched.weight = r->pooled != NULL ? r->pooled->n_tokens :
 		r->in.n_prompt + (int64_t) r->in.params.max_tokens * (r->in.params.out.n > 1 ? r->in.params.out.n :
 															  1);

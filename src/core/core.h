@@ -210,6 +210,20 @@ typedef struct Caller
 	int			wait_ms;		/* for the first two; -1 = as long as it takes, 0 = an error at once */
 } Caller;
 
+/* Of a request, or of all that a core has: who waits for it?  In the order of how soon. */
+typedef enum WorkClass
+{
+	WORK_NONE,
+	WORK_BACKGROUND,			/* nobody: jobs, vllm.background */
+	WORK_THROUGHPUT,			/* somebody, for the last of many */
+	WORK_LATENCY,				/* somebody, for this one */
+	WORK_CLASSES
+} WorkClass;
+
+/*
+ * What is asked for.  core_submit() takes all of it over into the Req; from then on all threads read it, and
+ * nobody writes.  One of several answers has a copy, but what is owned is the stem's.
+ */
 typedef struct ReqSpec
 {
 	uint64_t	session;		/* of one role: in turn, FCFS within one */
@@ -220,25 +234,34 @@ typedef struct ReqSpec
 	uint64_t	owner;			/* K and V are shared among requests of one owner only; 0 = everybody's */
 	uint32_t	role;			/* who is told as whom has pinned it */
 	bool		stream;			/* events are wanted at once; else they may come a little late */
-	IntVec		prompt;			/* taken over */
 	/*
-	 * taken over; [prompt.len][ModelInfo.embed_width] finite rows that stand for the prompt's tokens, of
+	 * owned; [prompt.len][ModelInfo.embed_width] finite rows that stand for the prompt's tokens, of
 	 * which only the number counts; NULL = none
 	 */
 	float	   *embeds;
-	GenParams	params;			/* taken over */
-	/* what the output must look like, taken over; NULL = anything.  After core_prepare_grammar() */
+	GenParams	params;			/* owned */
+	const LoraAdapter *lora;	/* lives until the finishing event; NULL = the model alone */
+	ReqSink		sink;
+	void	   *sink_ctx;
+
+	/* owned; core_submit() makes other members of the Req of these, and leaves them empty */
+	IntVec		prompt;			/* Req.tokens */
+	/* Req.constraint: what the output must look like; NULL = anything.  After core_prepare_grammar() */
 	Grammar    *grammar;
 	/*
 	 * a literal: the output is free until it has this text (MARK_GAP: and anything between); NULL = it isn't
 	 */
 	const char *grammar_after;
 	bool		grammar_may_end;	/* it may end before that */
-	ReasoningBudget *thoughts;		/* of a model that thinks, taken over; NULL = nobody asks */
-	PoolSpec	pool;			/* taken over; instead of prompt and params */
-	const LoraAdapter *lora;	/* lives until the finishing event; NULL = the model alone */
-	ReqSink		sink;
-	void	   *sink_ctx;
+	ReasoningBudget *thoughts;	/* Req.thoughts: of a model that thinks; NULL = nobody asks */
+	PoolSpec	pool;			/* Req.pooled; instead of prompt and params */
+
+	/* core_submit()'s */
+	int			priority;		/* the lower, the sooner */
+	uint64_t	seed;			/* the user's, or drawn; an answer's own */
+	int64_t		arrival_us;
+	int			n_prompt;		/* tokens */
+	WorkClass	work;			/* work_class.c */
 } ReqSpec;
 
 /* What roles have taken, over all cores (admission.h). */
@@ -393,7 +416,7 @@ bool		core_check_options(const CoreOptions *o, int model_len, Err *e);
 size_t		core_token_rows(const Core *c, const int32_t *ids, size_t n, float *out);
 
 /* Thread-safe.  The handle stays valid until its finishing event has been sent. */
-Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over spec's contents */
+Req		   *core_submit(Core *c, ReqSpec *spec);	/* takes over *spec, which is empty then */
 void		core_cancel(Core *c, uint64_t id);	/* by ReqSpec.id; unknown = no-op; ends with FIN_ABORT */
 /* Tokens of live requests: prompts, and what answers may get at most; thread-safe. */
 int64_t		core_live_tokens(const Core *c);
@@ -412,16 +435,6 @@ void		core_on_progress(Core *c, void (*fn) (void *ctx, bool between), void *ctx)
 /* Run one step; false if there was nothing to do. */
 bool		core_step(Core *c);
 bool		core_has_work(const Core *c);	/* thread-safe */
-
-/* Of a request, or of all that a core has: who waits for it?  In the order of how soon. */
-typedef enum WorkClass
-{
-	WORK_NONE,
-	WORK_BACKGROUND,			/* nobody: jobs, vllm.background */
-	WORK_THROUGHPUT,			/* somebody, for the last of many */
-	WORK_LATENCY,				/* somebody, for this one */
-	WORK_CLASSES
-} WorkClass;
 
 /* The most urgent of its live requests; thread-safe. */
 WorkClass	core_work_class(const Core *c);

@@ -114,39 +114,16 @@ typedef struct Admission Admission;
 typedef struct Constraint Constraint;
 typedef struct Constraints Constraints;
 
-/* What was asked: set when the request comes, or an answer begins; then all threads read it. */
-typedef struct ReqInput
+/* Which of a pooled request's sequences it is, and which of its rows are wanted; set when it is made. */
+typedef struct ReqSeq
 {
-	uint64_t	id;
-	uint64_t	session;
-	Caller		by;
-	uint64_t	owner;			/* ReqSpec.owner */
-	uint32_t	role;			/* ReqSpec.role */
-	int			priority;		/* the lower, the sooner */
-	const LoraAdapter *lora;	/* ReqSpec.lora */
-	ReqSink		sink;
-	void	   *sink_ctx;
-	GenParams	params;
-	uint64_t	seed;			/* the user's, or drawn at submission */
-	int			timeout_ms;
-	int64_t		deadline_us;	/* 0 = none */
-	int64_t		arrival_us;
-	bool		watched;		/* somebody reads its tokens as they come */
-	WorkClass	work;			/* work_class.c */
-	int			n_prompt;
-	/*
-	 * [n_prompt][embed_width] in place of the prompt's tokens, which mean nothing then; NULL = none.  One of
-	 * several answers: the stem's
-	 */
-	float	   *embeds;
-	/* a pooled request's sequence */
-	int			seq;			/* which of its sequences; -1: PoolSpec.prompt */
+	int			index;			/* -1: PoolSpec.prompt */
 	int			type1_at;		/* PoolSeq.type1_at */
 	int			seen_to;		/* PoolSeq.seen_to */
 	bool		whole;			/* all its rows go into one step */
 	int			out_from;		/* its first row that is wanted */
 	int			out_to;			/* behind the last one; 0 = all there are */
-} ReqInput;
+} ReqSeq;
 
 /* The step thread's: where the request stands at the gate and with the scheduler. */
 typedef struct ReqSched
@@ -220,10 +197,10 @@ typedef struct ReqOutput
 	Logprobs   *token_lp;		/* of the token just sampled, on the way out; NULL = not wanted */
 } ReqOutput;
 
-/* A request, or one of its answers; by owner in four, and what the step thread generates. */
+/* A request, or one of its answers: what was asked, the rest by owner, and what the step thread generates. */
 struct Req
 {
-	ReqInput	in;
+	ReqSpec		in;
 	ReqSched	sched;
 	ReqKv		kv;
 	ReqOutput	out;
@@ -241,6 +218,7 @@ struct Req
 	int			index;			/* which one */
 	/* a pooled request's */
 	Pooled	   *pooled;			/* NULL: it generates */
+	ReqSeq		seq;
 	float	   *sum;			/* what its poolers have made of the rows so far; NULL before the first */
 };
 
@@ -492,9 +470,9 @@ void		logprobs_collect(const PoolStep *s, const Plan *plan);
 bool		group_wanted(const OutParams *out);
 /* The group of r, which becomes its stem. */
 void		group_begin(Req *r);
-/* One more Req of a request, beside its first: whose it is, its adapter and its arrival; it holds nothing. */
+/* One more Req of a request, beside its first: what was asked stays the first's; it holds nothing. */
 Req		   *group_req_beside(const Req *first);
-/* The same of a generating request's stem, with its place, prompt and parameters, which stay the stem's. */
+/* The same of a generating request's stem, as one of its group. */
 Req		   *group_req_of_stem(const Req *stem, int index);
 /* The prompt is computed, and answer i begins; it has no token yet. */
 Req		   *group_answer(Group *g, int i, const Tok *tok);

@@ -130,7 +130,7 @@ workcounts_enter(WorkCounts *w, Req *r)
 	if (r->in.by.background)
 		r->in.work = WORK_BACKGROUND;
 	else
-		r->in.work = r->in.watched || !many ? WORK_LATENCY : WORK_THROUGHPUT;
+		r->in.work = r->in.stream || !many ? WORK_LATENCY : WORK_THROUGHPUT;
 	atomic_fetch_add(&w->n[r->in.work], 1);
 }
 

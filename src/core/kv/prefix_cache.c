@@ -69,7 +69,7 @@ prefix_cache_attach(const Prefix *p, Req *r)
 	for (int i = 0; i < n; i++)
 	{
 		/* embeddings are no tokens */
-		reqs[i]->kv.shares = reqs[i]->in.seen_to == 0 && r->in.embeds == NULL;
+		reqs[i]->kv.shares = reqs[i]->seq.seen_to == 0 && r->in.embeds == NULL;
 		reqs[i]->kv.root = reqs[i]->kv.chain = root;
 	}
 	buf_free(&salt);
@@ -126,7 +126,7 @@ share_limit(const Req *r)
 	if (r->out.prompt_lp != NULL)
 		wanted = (int) r->out.prompt_lp->counts.len - 1;
 	else if (r->pooled != NULL)
-		wanted = r->in.out_from;
+		wanted = r->seq.out_from;
 	return wanted < limit ? wanted : limit;
 }
 

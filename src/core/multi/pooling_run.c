@@ -54,9 +54,9 @@ add_req(Pooled *p, Req *first, int seq)
 	Req		   *r = p->n_reqs == 0 ? first : group_req_beside(first);
 
 	r->pooled = p;
-	r->in.seq = seq;
-	r->in.type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;
-	r->in.seen_to = seq < 0 ? 0 : p->spec.seqs[seq].seen_to;
+	r->seq.index = seq;
+	r->seq.type1_at = seq < 0 ? INT_MAX : p->spec.seqs[seq].type1_at;
+	r->seq.seen_to = seq < 0 ? 0 : p->spec.seqs[seq].seen_to;
 	p->reqs[p->n_reqs++] = r;
 	return r;
 }
@@ -64,10 +64,10 @@ add_req(Pooled *p, Req *first, int seq)
 static void
 begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 {
-	PoolSeq    *s = &p->spec.seqs[r->in.seq];
+	PoolSeq    *s = &p->spec.seqs[r->seq.index];
 	const PoolPlan *plan = &info->pools[p->spec.task];
 
-	r->in.whole = info->both_ways;
+	r->seq.whole = info->both_ways;
 	r->tokens = s->ids;
 	s->ids = (IntVec) {0};
 	p->n_tokens += (int) r->tokens.len;
@@ -78,14 +78,14 @@ begin_seq(Pooled *p, Req *r, const ModelInfo *info)
 	switch (pool_plan_rows(plan))
 	{
 		case PR_FIRST:
-			r->in.out_from = s->skip;
-			r->in.out_to = s->skip + 1;
+			r->seq.out_from = s->skip;
+			r->seq.out_to = s->skip + 1;
 			break;
 		case PR_LAST:
-			r->in.out_from = r->in.n_prompt - 1;
+			r->seq.out_from = r->in.n_prompt - 1;
 			break;
 		case PR_ALL:
-			r->in.out_from = s->skip;
+			r->seq.out_from = s->skip;
 			break;
 	}
 }
@@ -103,7 +103,7 @@ begin_logprobs(Pooled *p, Req *first)
 
 		intvec_add(&r->tokens, prompt->data, prompt->len);
 		r->in.n_prompt = (int) prompt->len;
-		r->in.out_from = r->in.n_prompt - 1;
+		r->seq.out_from = r->in.n_prompt - 1;
 	}
 	for (int i = 0; i < p->spec.n_seqs; i++)
 	{
@@ -118,7 +118,7 @@ begin_logprobs(Pooled *p, Req *first)
 			Req		   *r = add_req(p, first, i);
 
 			r->in.n_prompt = (int) (prompt->len + s->ids.len) - 1;
-			r->in.out_from = choices ? (int) prompt->len : s->scored_at - 1;
+			r->seq.out_from = choices ? (int) prompt->len : s->scored_at - 1;
 			if (!choices)
 				pooled_fork(r);
 		}
@@ -132,7 +132,7 @@ pooled_fork(Req *r)
 	const PoolSpec *spec = &r->pooled->spec;
 
 	intvec_add(&r->tokens, spec->prompt.data, spec->prompt.len);
-	intvec_add(&r->tokens, spec->seqs[r->in.seq].ids.data, (size_t) r->in.n_prompt - spec->prompt.len);
+	intvec_add(&r->tokens, spec->seqs[r->seq.index].ids.data, (size_t) r->in.n_prompt - spec->prompt.len);
 }
 
 /* Switched on where the model's files have none, it is what the task's is elsewhere. */
@@ -212,9 +212,9 @@ pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
 	{
 		const Req  *r = p->reqs[i];
 
-		if (r->in.n_prompt < 1 || r->in.out_from < 0 || r->in.out_from >= r->in.n_prompt)
+		if (r->in.n_prompt < 1 || r->seq.out_from < 0 || r->seq.out_from >= r->in.n_prompt)
 			return err_set(e, ERR_INTERNAL, "sequence of %d tokens, of which row %d is wanted",
-						   r->in.n_prompt, r->in.out_from);
+						   r->in.n_prompt, r->seq.out_from);
 		if (r->in.n_prompt > max_model_len)
 			return err_set(e, ERR_TOO_LONG, "input of %d tokens does not fit the maximum model length of %d",
 						   r->in.n_prompt, max_model_len);
@@ -225,11 +225,11 @@ pooled_check(const Pooled *p, const ModelInfo *info, int max_model_len, Err *e)
 void
 pooled_rows(const Req *r, int n, int *out_at, int *n_out)
 {
-	int			from = r->kv.computed > r->in.out_from ? r->kv.computed : r->in.out_from;
+	int			from = r->kv.computed > r->seq.out_from ? r->kv.computed : r->seq.out_from;
 	int			end = r->kv.computed + n;
 
-	if (r->in.out_to > 0 && end > r->in.out_to)
-		end = r->in.out_to;
+	if (r->seq.out_to > 0 && end > r->seq.out_to)
+		end = r->seq.out_to;
 	*out_at = from - r->kv.computed;
 	*n_out = end > from ? end - from : 0;
 }
@@ -244,9 +244,9 @@ pooled_restart(Req *r)
 		return;
 	mem_free(r->sum);
 	r->sum = NULL;
-	mem_free(p->values[r->in.seq]);
-	p->values[r->in.seq] = NULL;
-	p->n_rows[r->in.seq] = 0;
+	mem_free(p->values[r->seq.index]);
+	p->values[r->seq.index] = NULL;
+	p->n_rows[r->seq.index] = 0;
 }
 
 /* ---- a step's rows ---- */
@@ -256,15 +256,15 @@ static float *
 more_values(Req *r, int n)
 {
 	Pooled	   *p = r->pooled;
-	size_t		have = (size_t) p->n_rows[r->in.seq] * (size_t) p->width;
+	size_t		have = (size_t) p->n_rows[r->seq.index] * (size_t) p->width;
 	/* all there will ever be: a preempted sequence begins anew */
 	int			most = p->by_token ? r->in.n_prompt : 1;
 
-	ALWAYS(p->n_rows[r->in.seq] + n <= most);
-	if (p->values[r->in.seq] == NULL)
-		p->values[r->in.seq] = mem_alloc((size_t) most * (size_t) p->width * sizeof(float));
-	p->n_rows[r->in.seq] += n;
-	return p->values[r->in.seq] + have;
+	ALWAYS(p->n_rows[r->seq.index] + n <= most);
+	if (p->values[r->seq.index] == NULL)
+		p->values[r->seq.index] = mem_alloc((size_t) most * (size_t) p->width * sizeof(float));
+	p->n_rows[r->seq.index] += n;
+	return p->values[r->seq.index] + have;
 }
 
 #define HEAD_ROWS	64			/* at a time, on a device */
@@ -340,7 +340,7 @@ is_last(const PlanEntry *pe)
 {
 	const Req  *r = pe->r;
 
-	return r->kv.computed + pe->n >= (r->in.out_to > 0 ? r->in.out_to : r->in.n_prompt);
+	return r->kv.computed + pe->n >= (r->seq.out_to > 0 ? r->seq.out_to : r->in.n_prompt);
 }
 
 /*
@@ -381,11 +381,11 @@ gather(const PoolStep *s, const PlanEntry *pe, size_t at)
 		{
 			int			pos = r->kv.computed + pe->out_at + i;
 
-			if (which == PR_ALL || pos == (which == PR_FIRST ? r->in.out_from : r->in.n_prompt - 1))
+			if (which == PR_ALL || pos == (which == PR_FIRST ? r->seq.out_from : r->in.n_prompt - 1))
 				pool_add(plan->kinds[k], sum, rows + (size_t) i * (size_t) width, width, pos);
 		}
 		if (ends)
-			pool_end(plan->kinds[k], sum, width, r->in.out_from, r->in.n_prompt);
+			pool_end(plan->kinds[k], sum, width, r->seq.out_from, r->in.n_prompt);
 	}
 	if (ends)
 		run_host_row(s, r->pooled->spec.task, r->sum, more_values(r, 1));
@@ -422,7 +422,7 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 	int			pos = r->kv.computed + pe->out_at + i;
 	int			from = pos;
 	int			to = pos + n;
-	int			one = which == PR_FIRST ? r->in.out_from : r->in.n_prompt - 1;
+	int			one = which == PR_FIRST ? r->seq.out_from : r->in.n_prompt - 1;
 
 	if (which != PR_ALL)
 	{
@@ -432,7 +432,7 @@ rows_for(PoolKind k, const PlanEntry *pe, int slot, int i, int n, int row)
 	return (KPoolSeq) {
 		.slot = slot, .row = row + from - pos, .rows = to - from, .pos = from, .begins = r->sum == NULL &&
 			i == 0,
-		.by = is_last(pe) && i + n == pe->n_out ? pool_divisor(k, r->in.out_from, r->in.n_prompt) : 0
+		.by = is_last(pe) && i + n == pe->n_out ? pool_divisor(k, r->seq.out_from, r->in.n_prompt) : 0
 	};
 }
 
@@ -608,9 +608,9 @@ score_run(LogprobRun *a)
 		const float *logits = a->step->logits->host + (size_t) i * (size_t) a->vocab;
 		Pooled	   *p = row->r->pooled;
 
-		if (row->r->in.seq >= 0)
-			score(p, row->r->in.seq, row, logits);
-		for (int k = 0; row->r->in.seq < 0 && k < p->spec.n_seqs; k++)
+		if (row->r->seq.index >= 0)
+			score(p, row->r->seq.index, row, logits);
+		for (int k = 0; row->r->seq.index < 0 && k < p->spec.n_seqs; k++)
 			score(p, k, row, logits);
 	}
 	a->n = 0;
@@ -825,7 +825,7 @@ concatenate(const Pooled *p, float *out)
 			const Req  *r = p->reqs[s];
 
 			if (p->by_token && p->spec.step_tag >= 0 &&
-				r->tokens.data[r->in.out_from + i] != p->spec.step_tag)
+				r->tokens.data[r->seq.out_from + i] != p->spec.step_tag)
 				continue;
 			memcpy(out + (size_t) n * width, p->values[s] + (size_t) i * width, width * sizeof(float));
 			n++;

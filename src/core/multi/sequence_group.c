@@ -35,12 +35,7 @@ group_req_beside(const Req *first)
 {
 	Req		   *r = mem_zalloc(sizeof(*r));
 
-	r->in.id = first->in.id;
-	r->in.session = first->in.session;
-	r->in.by = first->in.by;
-	r->in.work = first->in.work;
-	r->in.lora = first->in.lora;
-	r->in.arrival_us = first->in.arrival_us;
+	r->in = first->in;
 	r->sched.plan_at = r->kv.slot = -1;
 	return r;
 }
@@ -52,10 +47,6 @@ group_req_of_stem(const Req *stem, int index)
 
 	r->group = stem->group;
 	r->index = index;
-	r->in.priority = stem->in.priority;
-	r->in.params = stem->in.params;
-	r->in.n_prompt = stem->in.n_prompt;
-	r->in.embeds = stem->in.embeds;
 	return r;
 }
 
@@ -78,10 +69,7 @@ group_begin(Req *r)
 	{
 		Req		   *a = g->answers[i] = group_req_of_stem(r, i);
 
-		a->in.sink = r->in.sink;
-		a->in.sink_ctx = r->in.sink_ctx;
 		a->in.seed = r->in.params.has_seed ? (uint64_t) r->in.params.seed + (uint64_t) i : rng_seed();
-		a->in.watched = r->in.watched;
 		a->out.urgent = r->out.urgent;
 	}
 }

@@ -108,6 +108,6 @@ core_has_logprob_space(const Core *c, Req *r, Err *e)
 		return true;
 	*so_far += (int64_t) r->out.token_lp->n;
 	/* a stream gathers nothing */
-	return r->in.watched || *so_far <= most ||
+	return r->in.stream || *so_far <= most ||
 		err_set(e, ERR_TOO_LONG, "more than %lld log-probabilities in one answer", (long long) most);
 }

@@ -140,7 +140,7 @@ chunk_for(Sched *s, const Req *r, int from)
 	int			todo = (int) r->tokens.len - from;
 	int64_t		share;
 
-	if (r->in.whole)
+	if (r->seq.whole)
 		return todo <= whole_room(s, room) ? todo : 0;
 	if (s->target_us > 0)
 	{
@@ -305,7 +305,7 @@ tokens_there(const Sched *s, const Req *r)
 static bool
 is_long(const Sched *s, const Req *r, const ShareHit *hit)
 {
-	return s->opt.long_prompt > 0 && !r->in.whole && req_todo(r) - hit->tokens > s->opt.long_prompt;
+	return s->opt.long_prompt > 0 && !r->seq.whole && req_todo(r) - hit->tokens > s->opt.long_prompt;
 }
 
 static void

@@ -558,6 +558,37 @@ test_processed(void)
 	processed = false;
 }
 
+/* All that was asked is each answer's, too: whose it is says whose tokens may be drafts. */
+static void
+test_asked(void)
+{
+	Core	   *c = new_core(8, 64, 100, 0);
+	ReqSpec		spec = {.id = 1, .session = 2, .owner = 7, .role = 3, .stream = true, .sink = answers_sink,
+						.prompt = random_prompt(1, 20)};
+	Answers		s = {0};
+	Req		   *r;
+	Err			e;
+
+	spec.sink_ctx = &s;
+	spec.params = sampled(3, 5, 1);
+	CHECK(core_normalize(c, &spec.params, ~0u, &spec.prompt, &e), "%s", e.msg);
+	atomic_fetch_add(&answers_open, 1);
+	r = core_submit(c, &spec);
+	CHECK(spec.id == 0 && spec.prompt.data == NULL && spec.sink == NULL, "the spec is not taken over");
+	for (int i = 0; i < 3; i++)
+	{
+		const ReqSpec *in = &r->group->answers[i]->in;
+
+		CHECK(in->id == 1 && in->session == 2 && in->owner == 7 && in->role == 3 && in->stream &&
+			  in->n_prompt == 20 && in->sink_ctx == &s, "answer %d", i);
+		CHECK(in->seed == r->in.seed + (uint64_t) i, "seed of answer %d", i);
+	}
+	answers_run(c, "asked");
+	CHECK(s.n == 3 && s.finish != FIN_ERROR, "%d answers, finish %d", s.n, s.finish);
+	answers_free(&s);
+	core_free(c);
+}
+
 static void
 test_all(void)
 {
@@ -600,6 +631,7 @@ main(void)
 	RUN(test_copies());
 	RUN(test_too_many());
 	RUN(test_processed());
+	RUN(test_asked());
 	kpool_free(pool);
 	return check_done("answers");
 }

@@ -20,7 +20,7 @@ enter(uint64_t role, uint64_t session, bool background, bool watched)
 	r->in.by.role = role;
 	r->in.by.background = background;
 	r->in.session = session;
-	r->in.watched = watched;
+	r->in.stream = watched;
 	r->in.arrival_us = now_us;
 	workcounts_enter(core.work, r);
 	return r;

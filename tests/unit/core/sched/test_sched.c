@@ -199,7 +199,7 @@ test_whole(void)
 	for (int i = 0; i < 5; i++)
 	{
 		add(&w, i + 1, 1, rows[i], 1);
-		w.reqs[i + 1]->in.whole = true;
+		w.reqs[i + 1]->seq.whole = true;
 	}
 	/* 10 rows: sixteen times the target */
 	STEP(&w, "1:5!");
