@@ -8,6 +8,7 @@
  * id, tell*			constant
  * stage ..				server thread; who asks, as req has it, is constant and may be read by any
  * text, ids, last		the thread that calls sinks, from submit to the finishing event
+ * answer				the same; before, the job's that makes it
  * in_core				set by the server before submit, cleared by the step
  *						thread as its last touch: then the server may free
  *

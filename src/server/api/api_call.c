@@ -763,7 +763,7 @@ make_head(ApiCall *a, const Request *r)
 	wire_put_int(&o, WTAG_SESSION, (int64_t) r->session);
 	if (r->sleep_wait)
 		wire_put_int(&o, WTAG_SLEEP_WAIT, 1);
-	asker_put(&r->by, &o);
+	asker_put(&r->spec.by, &o);
 	if (r->traceparent[0] != '\0')
 		wire_put_str(&o, WTAG_TRACEPARENT, r->traceparent, strlen(r->traceparent));
 	if (r->model[0] == '\0')
@@ -822,7 +822,7 @@ api_start(ServerCall *c)
 	a->c = c;
 	a->srv = c->srv;
 	a->req = &r->api;
-	a->stream = r->stream;
+	a->stream = r->spec.stream;
 	a->created = (int64_t) time(NULL);
 	snprintf(a->model, sizeof(a->model), "%s", r->lora_path != NULL ? r->lora : r->model);
 	a->ep = find_endpoint(r->api.path);

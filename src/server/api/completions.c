@@ -158,7 +158,7 @@ put_embeds(const Json *v, WireOut *o, Err *e)
 static bool
 put_max_tokens(ApiCall *a, Completions *k, Err *e)
 {
-	int			most = a->c->req->by.max_tokens;
+	int			most = a->c->req->spec.by.max_tokens;
 	int64_t		max = most > 0 && most < 16 ? most : 16;
 	WireOut		o = chan_out(&k->g.params);
 

@@ -7,7 +7,7 @@
  * texts are tokenized at once, longer ones by a job on JQ_TEXT.
  *
  * Threads: everything is the server thread's but the jobs' run functions, which only see
- * the job and the instance that it has pinned.
+ * the request and the instance that it has pinned: nobody else touches it meanwhile (job_busy).
  *
  * Tested by tests/unit/server/test_server.c.
  */
@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "server/request_histograms.h"
 #include "server/request/choice_replies.h"
 #include "server/request/request_params.h"
@@ -169,7 +170,7 @@ own_field(Request *r, const WireField *f, bool *known, Err *e)
 			r->ids = *f;
 			return true;
 		case WTAG_STREAM:
-			r->stream = f->i != 0;
+			r->spec.stream = f->i != 0;
 			return true;
 		case WTAG_STREAM_INTERVAL:
 			r->stream_interval = (int) f->i;
@@ -203,7 +204,7 @@ own_field(Request *r, const WireField *f, bool *known, Err *e)
 static bool
 check_whole(int kind, Request *r, Err *e)
 {
-	const GenParams *p = &r->params;
+	const GenParams *p = &r->spec.params;
 
 	if (kind == WK_GENERATE || kind == WK_TOKENIZE)
 	{
@@ -294,21 +295,21 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	WireField	f;
 	int			got;
 
-	genparams_init(&r->params);
+	genparams_init(&r->spec.params);
 	r->add_special = true;
 	r->pool.activation = r->pool.step_tag = -1;
-	r->by.wait_ms = -1;
+	r->spec.by.wait_ms = -1;
 	r->lora_pin = -1;
 	while ((got = wire_next(&in, &f)) > 0)
 	{
 		bool		known;
 
 		/* params_field() checks the range of any option; most fields stop at the second */
-		if (!params_field(&r->params, &r->given, &f, &known, e) ||
+		if (!params_field(&r->spec.params, &r->given, &f, &known, e) ||
 			(!known && !own_field(r, &f, &known, e)) ||
 			(!known && !chat_field(r, &f, &known, e)) ||
-			(!known && !caller_field(&r->by, &f, &known, e)) ||
-			(!known && !replies_field(&r->params.out, &f, &known, e)) ||
+			(!known && !caller_field(&r->spec.by, &f, &known, e)) ||
+			(!known && !replies_field(&r->spec.params.out, &f, &known, e)) ||
 			(!known && !embeds_field(&r->embeds, &f, &known, e)) ||
 			(!known && !pool_field(&r->pool, &f, &known, e)) ||
 			(!known && !chunking_field(&r->chunk, &f, &known, e)) ||
@@ -325,8 +326,8 @@ request_parse(int kind, const char *data, size_t n, Err *e)
 	if (got < 0)
 		err_set(e, ERR_INTERNAL, "malformed request message");
 	if (got < 0 || !check_whole(kind, r, e) || !check_calls(r, e) || !structured_check(&r->structured, e) ||
-		(r->params.out.beam_width > 0 && !request_beams_check(data, n, e)) ||
-		(r->params.out.beam_width > 0 && r->structured.given &&
+		(r->spec.params.out.beam_width > 0 && !request_beams_check(data, n, e)) ||
+		(r->spec.params.out.beam_width > 0 && r->structured.given &&
 		 !request_beams_refuse(r->structured.param, e)))
 	{
 		request_free(r);
@@ -342,9 +343,16 @@ request_free(Request *r)
 {
 	if (r == NULL)
 		return;
-	genparams_free(&r->params);
+	genparams_free(&r->spec.params);
+	intvec_free(&r->spec.prompt);
+	mem_free(r->spec.embeds);
+	grammar_unref(r->spec.grammar);
+	rbudget_free(r->spec.thoughts);
+	poolspec_free(&r->spec.pool);
+	buf_free(&r->made.text);
+	intvec_free(&r->made.extra.ids);
+	intvec_free(&r->made.extra.offsets);
 	structured_free(&r->structured);
-	rbudget_free(r->thoughts);
 	buf_free(&r->parse.schema);
 	mem_free(r->pool.choices);
 	intvec_free(&r->pool.ids);
@@ -431,29 +439,29 @@ request_cancel(ServerCall *c)
 
 /* Does max_tokens fit, where it must not be cut to what the context holds? */
 static bool
-fits_whole(const Backend *be, const BackendModel *in, const Request *r, const IntVec *ids, Err *e)
+fits_whole(const Backend *be, const BackendModel *in, const Request *r, Err *e)
 {
+	const IntVec *ids = &r->spec.prompt;
 	ModelFacts	f;
 
 	if (!r->whole_length || !(r->given & GP(MAX_TOKENS)))
 		return true;
 	be->loader->facts(in, &f);
 	if (ids->len >= (size_t) f.max_model_len ||
-		ids->len + (size_t) r->params.max_tokens <= (size_t) f.max_model_len)
+		ids->len + (size_t) r->spec.params.max_tokens <= (size_t) f.max_model_len)
 		return true;			/* a prompt that is too long is normalize()'s */
 	err_set(e, ERR_TOO_LONG, "this model's maximum context length is %d tokens, but the prompt has %zu and "
 							 "max_tokens is %d",
-			f.max_model_len, ids->len, r->params.max_tokens);
+			f.max_model_len, ids->len, r->spec.params.max_tokens);
 	return err_detail(e, "parameter=max_tokens");
 }
 
-/*
- * truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings (else NULL); any
- * thread.
- */
+/* truncate_prompt_tokens, of tokens with those that the tokenizer adds, or of embeddings; any thread. */
 static bool
-truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *ids, float *embeds, Err *e)
+truncate(Request *r, const Backend *be, const BackendModel *in, Err *e)
 {
+	IntVec	   *ids = &r->spec.prompt;
+	float	   *embeds = r->spec.embeds;
 	size_t		width = embeds != NULL ? (size_t) be->generator->embed_width(in) : 0;
 	ModelFacts	f;
 	int			keep = r->truncate;
@@ -468,11 +476,11 @@ truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *id
 		return err_detail(e, "parameter=truncate_prompt_tokens");
 	}
 	if (keep < 0)
-		keep = f.max_model_len - ((r->given & GP(MAX_TOKENS)) ? r->params.max_tokens : 1);
+		keep = f.max_model_len - ((r->given & GP(MAX_TOKENS)) ? r->spec.params.max_tokens : 1);
 	if (keep < 1)
 	{
 		err_set(e, ERR_INVALID, "max_tokens (%d) leaves no room for a prompt in the model's length of %d",
-				r->params.max_tokens, f.max_model_len);
+				r->spec.params.max_tokens, f.max_model_len);
 		return err_detail(e, "parameter=max_tokens");
 	}
 	if (ids->len > (size_t) keep)
@@ -487,182 +495,158 @@ truncate(const Request *r, const Backend *be, const BackendModel *in, IntVec *id
 	return true;
 }
 
-/* Takes over *ids, embeds and the reference to the grammar. */
+/*
+ * The request is the core's from here on.  First the caller hears that it is accepted.  Its message, and what
+ * a template has made of that, is not needed any more.
+ */
 static void
-submit(ServerCall *c, IntVec *ids, float *embeds, Grammar *grammar)
+submit(ServerCall *c, BackendModel *in, int prompt_tokens)
 {
 	Server	   *s = c->srv;
 	Request    *r = c->req;
-	BackendModel *in = entry_inst(c->entry);
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,
-						.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),
-						.role = r->roleid,.id = c->id,.stream = r->stream,
-	.sink = request_sink,.sink_ctx = c,.lora = c->adapter};
-	ChanLive	v = {WP_WAITING, (int) ids->len, -1, -1, -1, -1, -1};
+	ReqSpec    *q = &r->spec;
+	ChanLive	v = {WP_WAITING, prompt_tokens, -1, -1, -1, -1, -1};
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
+
+	wire_put_int(&o, WTAG_PROMPT_TOKENS, prompt_tokens);
+	scall_frame(c, WF_ACCEPTED, &b, false);
+	buf_free(&b);
+	scall_live(c, &v);
+	mem_free(c->ch.in);
+	c->ch.in = NULL;
+	r->prompt = NULL;
+	r->chat = (ChatRequest) {0};
+	buf_free(&r->made.text);
+	q->session = r->session;
+	q->deadline_us = c->ch.deadline_us;
+	q->timeout_ms = c->ch.timeout_ms;
+	q->owner = settings_owner(s->box, r->dboid, r->roleid);
+	q->role = r->roleid;
+	q->id = c->id;
+	q->sink = request_sink;
+	q->sink_ctx = c;
+	q->lora = c->adapter;
+	c->stream = q->stream;
+	c->stage = SCALL_RUNNING;
+	atomic_fetch_add(step_inflight(s->step), 1);
+	atomic_store(&c->in_core, true);
+	s->be->generator->submit(in, q);
+	server_submitted(s);
+}
+
+static void
+submit_generate(ServerCall *c)
+{
+	Server	   *s = c->srv;
+	Request    *r = c->req;
+	ReqSpec    *q = &r->spec;
+	GenParams  *p = &q->params;
+	BackendModel *in = entry_inst(c->entry);
 	Err			e;
 
 	/* its marks may be special tokens */
 	if (c->answer != NULL && answer_wants_special(c->answer))
-		r->params.skip_special = false;
-	if (!asker_max_tokens(&r->by, &r->params, r->given, &e) ||
-		!truncate(r, s->be, in, ids, embeds, &e) || !fits_whole(s->be, in, r, ids, &e) ||
-		!s->be->generator->normalize(in, &r->params, r->given, ids, &e))
+		p->skip_special = false;
+	if (!asker_max_tokens(&q->by, p, r->given, &e) ||
+		!truncate(r, s->be, in, &e) || !fits_whole(s->be, in, r, &e) ||
+		!s->be->generator->normalize(in, p, r->given, &q->prompt, &e))
 	{
-		intvec_free(ids);
-		mem_free(embeds);
-		grammar_unref(grammar);
 		request_fail(c, &e);
 		return;
 	}
-	if (r->by.max_tokens > 0 && r->params.max_tokens > r->by.max_tokens)
-		r->params.max_tokens = r->by.max_tokens;
-	hist_submit(entry_counters(c->entry), &r->params);
-	wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) ids->len);
-	scall_frame(c, WF_ACCEPTED, &b, false);
-	buf_free(&b);
-	scall_live(c, &v);
-	c->stream = r->stream;
-	if (r->stream && r->stream_interval > 1)
+	if (q->by.max_tokens > 0 && p->max_tokens > q->by.max_tokens)
+		p->max_tokens = q->by.max_tokens;
+	hist_submit(entry_counters(c->entry), p);
+	if (q->stream && r->stream_interval > 1)
 		c->hold = stream_hold_new(r->stream_interval);
 	c->want_ids = r->want_ids;
-	if (r->want_answers || replies_wanted(&r->params.out))
-		c->replies = replies_new(s->be, in, embeds == NULL ? ids : NULL, r->want_ids, c->answer);
-	c->stage = SCALL_RUNNING;
-	/* the message is not needed any more */
-	mem_free(c->ch.in);
-	c->ch.in = NULL;
-	r->prompt = NULL;
-	r->chat = (ChatRequest) {0};
-	spec.prompt = *ids;
-	spec.embeds = embeds;
-	spec.params = r->params;
-	spec.grammar = grammar;
-	if (!r->structured.in_reasoning)
-		spec.grammar_after = r->reasoning_end;
-	spec.grammar_may_end = c->answer != NULL && answer_takes_calls(c->answer);
-	spec.thoughts = r->thoughts;
-	r->thoughts = NULL;
-	genparams_init(&r->params);
-	atomic_fetch_add(step_inflight(s->step), 1);
-	atomic_store(&c->in_core, true);
-	s->be->generator->submit(in, &spec);
-	server_submitted(s);
+	if (r->want_answers || replies_wanted(&p->out))
+		c->replies = replies_new(s->be, in, q->embeds == NULL ? &q->prompt : NULL, r->want_ids, c->answer);
+	q->grammar_may_end = c->answer != NULL && answer_takes_calls(c->answer);
+	submit(c, in, (int) q->prompt.len);
 }
 
-/* Takes over *spec. */
 static void
-submit_pooled(ServerCall *c, PoolSpec *pool, const PoolExtra *extra)
+submit_pooled(ServerCall *c)
 {
-	Server	   *s = c->srv;
 	Request    *r = c->req;
+	ReqSpec    *q = &r->spec;
 	BackendModel *in = entry_inst(c->entry);
-	const char *const *labels = r->pool.want_labels ? s->be->generator->labels(in, pool->task) : NULL;
-	ReqSpec		spec = {.session = r->session,.by = r->by,.deadline_us = c->ch.deadline_us,
-						.timeout_ms = c->ch.timeout_ms,.owner = settings_owner(s->box, r->dboid, r->roleid),
-						.id = c->id,
-	.sink = request_sink,.sink_ctx = c,.pool = *pool,.lora = c->adapter};
+	const char *const *labels = r->pool.want_labels ? c->srv->be->generator->labels(in, q->pool.task) : NULL;
+	GenParams	params = {.cache_salt = q->params.cache_salt};
 	WireOut		last = chan_out(&c->last);
-	ChanLive	v = {WP_WAITING, 0, -1, -1, -1, -1, -1};
-	Buf			b = {0};
-	WireOut		o = chan_out(&b);
+	int			prompt_tokens = (int) q->pool.prompt.len;
 
-	memset(pool, 0, sizeof(*pool));
-	v.prompt_tokens = (int) spec.pool.prompt.len;
-	for (int i = 0; i < spec.pool.n_seqs; i++)
-		v.prompt_tokens += (int) spec.pool.seqs[i].ids.len;
+	for (int i = 0; i < q->pool.n_seqs; i++)
+		prompt_tokens += (int) q->pool.seqs[i].ids.len;
 	for (; labels != NULL && *labels != NULL; labels++)
 		wire_put_str(&last, WTAG_LABEL, *labels, strlen(*labels));
-	if (extra->ids.len > 0)
+	if (r->made.extra.ids.len > 0)
 	{
-		wire_put_ints(&last, WTAG_TOKEN_IDS, extra->ids.data, extra->ids.len);
-		wire_put_ints(&last, WTAG_OFFSETS, extra->offsets.data, extra->offsets.len);
+		wire_put_ints(&last, WTAG_TOKEN_IDS, r->made.extra.ids.data, r->made.extra.ids.len);
+		wire_put_ints(&last, WTAG_OFFSETS, r->made.extra.offsets.data, r->made.extra.offsets.len);
 	}
-	wire_put_int(&o, WTAG_PROMPT_TOKENS, v.prompt_tokens);
-	scall_frame(c, WF_ACCEPTED, &b, false);
-	buf_free(&b);
-	scall_live(c, &v);
-	c->stream = false;
-	c->stage = SCALL_RUNNING;
-	mem_free(c->ch.in);
-	c->ch.in = NULL;
-	r->prompt = NULL;
-	r->chat = (ChatRequest) {0};
-	spec.params.cache_salt = r->params.cache_salt;
-	r->params.cache_salt = NULL;
-	atomic_fetch_add(step_inflight(s->step), 1);
-	atomic_store(&c->in_core, true);
-	s->be->generator->submit(in, &spec);
-	server_submitted(s);
+	/* the rest is about answers */
+	q->params.cache_salt = NULL;
+	genparams_free(&q->params);
+	q->params = params;
+	q->stream = false;
+	submit(c, in, prompt_tokens);
 }
 
-typedef struct TextJob
+/* ---- texts: the server thread, or a job's ---- */
+
+/* What the answer must be like; NULL: anything will do. */
+static const GramSpec *
+wanted_grammar(const Request *r)
 {
-	Job			j;
-	ServerCall *c;
-	ModelInstance *pin;
-	const Backend *be;
-	int			kind;
-	unsigned	flags;
-	const char *text;			/* in the conversation's message, which job_busy keeps */
-	size_t		len;
-	const ChatRequest *chat;	/* NULL: text */
-	const ChatModel *own;		/* the entry's */
-	IntVec		ids;
-	int			max_model_len;	/* WK_TOKENIZE: the model's */
-	size_t		n_whole;		/* WK_TOKENIZE: tokens before truncation */
-	Buf			out;
-	const PoolRequest *pr;		/* WK_POOL, WK_LOGPROBS */
-	const ChunkRequest *chunk;	/* WK_CHUNK: ids are its spans */
-	bool		accepted;		/* WK_GRAMMAR */
-	bool		has_ids;		/* WK_GENERATE: ids are the prompt */
-	const EmbedsRequest *embeds;	/* WK_GENERATE: a prompt; WK_TOKENIZE: wanted; NULL = neither */
-	float	   *rows;			/* embeddings of the prompt, or the wanted ones */
-	const GramSpec *structured; /* WK_GENERATE; NULL = anything will do */
-	GrammarCache *grammars;
-	Grammar    *grammar;		/* what it became */
-	Answer	   *answer;			/* takes a chat's answer apart; NULL: nothing does */
-	const char *after;			/* a grammar holds from behind this text on; NULL = from the start */
-	ReasoningBudget *thoughts;		/* NULL: nobody asks how long they are */
-	PoolRequest chat_pr;		/* pooled request whose text a template makes of messages */
-	PoolSpec	pool;			/* what it became */
-	PoolExtra	extra;
-	bool		ok;
-	Err			e;
-} TextJob;
+	return r->call->ch.kind == WK_GENERATE && r->structured.given ? &r->structured.gram : NULL;
+}
+
+static BackendModel *
+pinned(const Request *r)
+{
+	return r->pin != NULL ? loaded_inst(r->pin) : NULL;
+}
+
+static bool
+encode_prompt(Request *r, Err *e)
+{
+	return r->call->srv->be->generator->encode(pinned(r), r->prompt, r->prompt_len,
+											   r->add_special ? TOK_ADD_SPECIAL : 0, &r->spec.prompt, e);
+}
 
 /* Messages to text, and that to ids if they are wanted; a prompt beside them, if there is no template. */
-static void
-chat_run(TextJob *t)
+static bool
+chat_run(Request *r, Err *e)
 {
-	BackendModel *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
-	ChatRequest seen;
+	ServerCall *c = r->call;
+	const Generator *gen = c->srv->be->generator;
+	BackendModel *in = pinned(r);
+	int			kind = c->ch.kind;
+	Buf		   *text = &r->made.text;
+	ChatRequest seen = r->chat;
 	Buf			marks = {0};
+	bool		ok;
 
-	if (t->kind == WK_GENERATE && t->text != NULL && !(t->own != NULL && chat_has_template(t->own)) &&
-		t->chat->source.s == NULL && !chat_has_template(t->be->generator->chat(in)))
-	{
-		t->ok = t->be->generator->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
-		return;
-	}
-	seen = *t->chat;
-	if (parsing_hides_tools(&t->c->req->parse, t->c->req->options))
+	if (kind == WK_GENERATE && r->prompt != NULL && !(r->own != NULL && chat_has_template(r->own)) &&
+		r->chat.source.s == NULL && !chat_has_template(gen->chat(in)))
+		return encode_prompt(r, e);
+	if (parsing_hides_tools(&r->parse, r->options))
 		seen.tools = (StrView) {0};
-	t->ok = chat_render(t->own, in != NULL ? t->be->generator->chat(in) : NULL, &seen, &t->out, &marks,
-						&t->e);
-	if (t->ok && t->kind == WK_GENERATE && t->out.len == 0)
-		t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
-	if (t->ok && t->kind != WK_CHAT_RENDER)
-		t->ok = t->be->generator->encode_marked(in, t->out.data, (const uint8_t *) marks.data, t->out.len,
-												&t->ids,
-									 &t->e);
-	if (t->ok && t->kind == WK_GENERATE)
-		t->ok = parsing_of_chat(&t->c->req->parse, t->c->req->options, t->chat, t->out.data, t->out.len,
-								t->c->req->stream, &t->answer, &t->e);
-	if (t->answer != NULL && t->structured != NULL && !t->c->req->structured.in_reasoning)
-		t->after = answer_until(t->answer);
+	ok = chat_render(r->own, in != NULL ? gen->chat(in) : NULL, &seen, text, &marks, e);
+	if (ok && kind == WK_GENERATE && text->len == 0)
+		ok = err_set(e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	if (ok && kind != WK_CHAT_RENDER)
+		ok = gen->encode_marked(in, text->data, (const uint8_t *) marks.data, text->len, &r->spec.prompt, e);
+	if (ok && kind == WK_GENERATE)
+		ok = parsing_of_chat(&r->parse, r->options, &r->chat, text->data, text->len, r->spec.stream,
+							 &c->answer, e);
+	if (c->answer != NULL && wanted_grammar(r) != NULL && !r->structured.in_reasoning)
+		r->spec.grammar_after = answer_until(c->answer);
 	buf_free(&marks);
+	return ok;
 }
 
 static bool
@@ -677,169 +661,211 @@ budget_refused(ErrClass cls, const char *what, const char *hint, Err *e)
  * The counter of reasoning tokens.  A chat's are what its parser says; another prompt's begin
  * with a tag, that stands in the prompt or comes later.  Under a grammar there are none.
  */
-static void
-thoughts_run(TextJob *t)
+static bool
+thoughts_run(Request *r, Err *e)
 {
-	const Request *r = t->c->req;
+	const Generator *gen = r->call->srv->be->generator;
+	const Answer *answer = r->call->answer;
+	const GramSpec *grammar = wanted_grammar(r);
+	BackendModel *in = pinned(r);
 	bool		budget = r->parse.has_budget;
-	const ReasonFormat *f = t->answer != NULL || budget ? parsing_reason(&r->parse, r->options) : NULL;
-	const char *tag = f != NULL && reason_format_start(f) != NULL ? reason_format_end(f) : NULL;
-	BackendModel *in = loaded_inst(t->pin);
+	const ReasonFormat *f = answer != NULL || budget ? parsing_reason(&r->parse, r->options) : NULL;
+	StrView		kwargs = r->has_chat ? r->chat.kwargs : (StrView) {0};
+	const char *start_tag = f != NULL ? reason_format_start(f) : NULL;
+	const char *tag = start_tag != NULL ? reason_format_end(f) : NULL;
 	IntVec		start = {0};
 	IntVec		end = {0};
-	ReasonAt	at = t->answer != NULL ? answer_at(t->answer) : REASON_PLAIN;
+	ReasonAt	at = answer != NULL ? answer_at(answer) : REASON_PLAIN;
+	bool		ok;
 
 	if (budget && f == NULL)
-		t->ok = budget_refused(ERR_INVALID, "needs to know how the model thinks",
-							   "Set the model's option \"reasoning_parser\", or vllm.reasoning_parser.",
-							   &t->e);
-	else if (budget && tag == NULL)
-		t->ok = budget_refused(ERR_INVALID, "needs a reasoning parser with tags around the thoughts",
-							   "The parsers granite, openai_gptoss, identity and minimax_m2_append_think "
-							   "have none.", &t->e);
-	else if (budget && t->structured != NULL && r->structured.in_reasoning)
-		t->ok = budget_refused(ERR_INVALID, "can't be used with enable_in_reasoning",
-							   "Thoughts that a grammar constrains end as it says.", &t->e);
-	if (!t->ok || tag == NULL || (t->structured != NULL && t->after == NULL))
-		return;
-	t->ok = t->be->generator->encode(in, tag, strlen(tag), 0, &end, &t->e) &&
-		(t->answer != NULL || t->be->generator->encode(in, reason_format_start(f),
-													   strlen(reason_format_start(f)), 0,
-											&start, &t->e));
-	if (t->ok && t->answer == NULL && rbudget_open(t->ids.data, t->ids.len, &start, &end))
+		return budget_refused(ERR_INVALID, "needs to know how the model thinks",
+							  "Set the model's option \"reasoning_parser\", or vllm.reasoning_parser.", e);
+	if (budget && tag == NULL)
+		return budget_refused(ERR_INVALID, "needs a reasoning parser with tags around the thoughts",
+							  "The parsers granite, openai_gptoss, identity and minimax_m2_append_think "
+							  "have none.", e);
+	if (budget && grammar != NULL && r->structured.in_reasoning)
+		return budget_refused(ERR_INVALID, "can't be used with enable_in_reasoning",
+							  "Thoughts that a grammar constrains end as it says.", e);
+	if (tag == NULL || (grammar != NULL && r->spec.grammar_after == NULL))
+		return true;
+	ok = gen->encode(in, tag, strlen(tag), 0, &end, e) &&
+		(answer != NULL || gen->encode(in, start_tag, strlen(start_tag), 0, &start, e));
+	if (ok && answer == NULL && rbudget_open(r->spec.prompt.data, r->spec.prompt.len, &start, &end))
 		at = REASON_OPEN;
-	if (t->ok && end.len > 0)
-		t->thoughts = rbudget_new(f, t->chat != NULL ? t->chat->kwargs.s : NULL,
-								  t->chat != NULL ? t->chat->kwargs.n : 0, at,
-								   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, t->structured != NULL,
-								   &end);
+	if (ok && end.len > 0)
+		r->spec.thoughts = rbudget_new(f, kwargs.s, kwargs.n, at,
+									   budget ? r->parse.budget : THOUGHTS_NO_BUDGET, grammar != NULL, &end);
 	intvec_free(&start);
 	intvec_free(&end);
+	return ok;
+}
+
+/* Sequences of a pooled request's texts. */
+static bool
+pool_run(Request *r, Err *e)
+{
+	return r->call->srv->be->generator->pool(pinned(r), &r->pool, &r->spec.pool, &r->made.extra, e);
 }
 
 /* Choices that go on where a template ends; with a prompt, too, only if the model has a template. */
-static void
-choices_run(TextJob *t)
+static bool
+choices_run(Request *r, Err *e)
 {
-	BackendModel *in = loaded_inst(t->pin);
-	const PoolRequest *pr = t->pr;
+	const ChatModel *files = r->call->srv->be->generator->chat(pinned(r));
+	Buf		   *text = &r->made.text;
 	Buf			marks = {0};
+	bool		ok;
 
-	t->ok = true;
-	if (t->pr->text.s == NULL || (t->own != NULL && chat_has_template(t->own)) ||
-		chat_has_template(t->be->generator->chat(in)))
-	{
-		t->ok = chat_render(t->own, t->be->generator->chat(in), t->chat, &t->out, &marks, &t->e);
-		t->chat_pr = *t->pr;
-		t->chat_pr.text = (StrView) {t->out.data, t->out.len};
-		t->chat_pr.marks = (const uint8_t *) marks.data;
-		pr = &t->chat_pr;
-		if (t->ok && t->out.len == 0)
-			t->ok = err_set(&t->e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
-	}
-	t->ok = t->ok && t->be->generator->pool(in, pr, &t->pool, &t->extra, &t->e);
+	if (r->pool.text.s != NULL && !(r->own != NULL && chat_has_template(r->own)) && !chat_has_template(files))
+		return pool_run(r, e);
+	ok = chat_render(r->own, files, &r->chat, text, &marks, e);
+	if (ok && text->len == 0)
+		ok = err_set(e, ERR_INVALID, "the chat template makes an empty prompt of these messages");
+	r->pool.text = (StrView) {text->data, text->len};
+	r->pool.marks = (const uint8_t *) marks.data;
+	ok = ok && pool_run(r, e);
+	r->pool.marks = NULL;
 	buf_free(&marks);
+	return ok;
 }
 
 /* Is the text an instance of the schema?  One grammar a call: it is thrown away. */
 static bool
-grammar_run(TextJob *t)
+grammar_run(Request *r, Err *e)
 {
-	GramSpec	spec = {.kind = GRAM_JSON_SCHEMA, .text = t->c->req->schema, .len = t->c->req->schema_len,
+	GramSpec	spec = {.kind = GRAM_JSON_SCHEMA, .text = r->schema, .len = r->schema_len,
 						.opt = {.validate = true}};
-	Grammar    *g = grammar_new(&spec, &t->e);
-	bool		ok = g != NULL && grammar_accepts(g, t->text, t->len, &t->accepted, &t->e);
+	Grammar    *g = grammar_new(&spec, e);
+	bool		ok = g != NULL && grammar_accepts(g, r->prompt, r->prompt_len, &r->made.accepted, e);
 
 	grammar_unref(g);
 	return ok;
 }
 
 /* The answer's grammar, and a vocabulary for it. */
-static void
-structured_run(TextJob *t)
+static bool
+structured_run(Request *r, Err *e)
 {
-	if (!t->ok || t->structured == NULL)
-		return;
-	t->ok = t->be->generator->prepare_grammar(loaded_inst(t->pin), &t->e);
-	if (!t->ok)
-		return;
-	t->grammar = grammar_cache_get(t->grammars, t->structured, &t->e);
-	t->ok = t->grammar != NULL;
-	if (!t->ok)
-		structured_blame(&t->c->req->structured, &t->e);
+	Server	   *s = r->call->srv;
+
+	if (wanted_grammar(r) == NULL)
+		return true;
+	if (!s->be->generator->prepare_grammar(pinned(r), e))
+		return false;
+	r->spec.grammar = grammar_cache_get(s->grammars, wanted_grammar(r), e);
+	if (r->spec.grammar == NULL)
+		structured_blame(&r->structured, e);
+	return r->spec.grammar != NULL;
+}
+
+/* The prompt of a request for an answer, and what the answer must be like. */
+static bool
+generate_run(Request *r, Err *e)
+{
+	IntVec	   *ids = &r->spec.prompt;
+	bool		ok;
+
+	if (r->has_chat)
+		ok = chat_run(r, e);
+	else if (r->embeds.given)
+		ok = embeds_take(r->call->srv->be, pinned(r), &r->embeds, ids, &r->spec.embeds, e);
+	else
+		ok = r->has_ids || encode_prompt(r, e);
+	return ok && thoughts_run(r, e) && structured_run(r, e);
+}
+
+/* Tokens, or rows of them. */
+static bool
+tokenize_run(Request *r, Err *e)
+{
+	const Backend *be = r->call->srv->be;
+	BackendModel *in = pinned(r);
+	IntVec	   *ids = &r->spec.prompt;
+	ModelFacts	f;
+
+	be->loader->facts(in, &f);
+	r->made.max_model_len = f.max_model_len;
+	if (!(r->has_chat ? chat_run(r, e) : r->has_ids || encode_prompt(r, e)))
+		return false;
+	r->made.n_whole = ids->len;
+	if (!truncate(r, be, in, e))
+		return false;
+	buf_reset(&r->made.text);
+	return !r->embeds.want || embeds_of_tokens(be, in, ids, &r->made.text, e);
 }
 
 static void
 text_run(Job *j)
 {
-	TextJob    *t = (TextJob *) j;
-	BackendModel *in = t->pin != NULL ? loaded_inst(t->pin) : NULL;
+	Request    *r = (Request *) j;
+	ServerCall *c = r->call;
+	const Backend *be = c->srv->be;
+	TextResult *t = &r->made;
 
 	/* nobody waits any more for what stood in the queue; others do, behind it */
-	if (!scall_is_active(t->c))
+	if (!scall_is_active(c))
 		return;
-	if (t->kind == WK_TOKENIZE)
+	switch (c->ch.kind)
 	{
-		ModelFacts	f;
-
-		t->be->loader->facts(in, &f);
-		t->max_model_len = f.max_model_len;
+		case WK_GENERATE:
+			t->ok = generate_run(r, &t->why);
+			break;
+		case WK_POOL:
+		case WK_LOGPROBS:
+			t->ok = r->has_chat ? choices_run(r, &t->why) : pool_run(r, &t->why);
+			break;
+		case WK_TOKENIZE:
+			t->ok = tokenize_run(r, &t->why);
+			break;
+		case WK_CHAT_RENDER:
+			t->ok = chat_run(r, &t->why);
+			break;
+		case WK_DETOKENIZE:
+			t->ok = be->generator->decode(pinned(r), r->spec.prompt.data, r->spec.prompt.len,
+										  r->spec.params.skip_special ? TOK_SKIP_SPECIAL : 0, &t->text,
+										  &t->why);
+			break;
+		case WK_CHUNK:
+			t->ok = chunking_run(be, pinned(r), &r->chunk, r->prompt, r->prompt_len, &r->spec.prompt,
+								 &t->why);
+			break;
+		case WK_GRAMMAR:
+			t->ok = grammar_run(r, &t->why);
+			break;
+		case WK_PARSE:
+			parsing_run(&r->parse, r->prompt, r->prompt_len, &r->chat, &t->text);
+			t->ok = true;
+			break;
+		default:
+			ASSERT(false);
 	}
-	if (t->chat != NULL && t->pr != NULL)
-		choices_run(t);
-	else if (t->chat != NULL)
-		chat_run(t);
-	else if (t->pr != NULL)
-		t->ok = t->be->generator->pool(in, t->pr, &t->pool, &t->extra, &t->e);
-	else if (t->kind == WK_GRAMMAR)
-		t->ok = grammar_run(t);
-	else if (t->kind == WK_PARSE)
-	{
-		parsing_run(&t->c->req->parse, t->text, t->len, &t->c->req->chat, &t->out);
-		t->ok = true;
-	}
-	else if (t->chunk != NULL)
-		t->ok = chunking_run(t->be, in, t->chunk, t->text, t->len, &t->ids, &t->e);
-	else if (t->kind == WK_DETOKENIZE)
-		t->ok = t->be->generator->decode(in, t->ids.data, t->ids.len, t->flags, &t->out, &t->e);
-	else if (t->kind == WK_GENERATE && t->embeds != NULL)
-		t->ok = embeds_take(t->be, in, t->embeds, &t->ids, &t->rows, &t->e);
-	else
-		t->ok = t->has_ids || t->be->generator->encode(in, t->text, t->len, t->flags, &t->ids, &t->e);
-	t->n_whole = t->ids.len;
-	if (t->ok && t->kind == WK_TOKENIZE)
-		t->ok = truncate(t->c->req, t->be, in, &t->ids, NULL, &t->e);
-	if (t->ok && t->kind == WK_TOKENIZE && t->embeds != NULL)
-	{
-		buf_reset(&t->out);
-		t->ok = embeds_of_tokens(t->be, in, &t->ids, &t->out, &t->e);
-	}
-	if (t->ok && t->kind == WK_GENERATE)
-		thoughts_run(t);
-	structured_run(t);
 }
 
 static void
-text_answer(TextJob *t)
+text_answer(ServerCall *c)
 {
-	ServerCall *c = t->c;
-	Request    *r = c->req;
+	const Request *r = c->req;
+	const TextResult *t = &r->made;
+	const IntVec *ids = &r->spec.prompt;
+	int			kind = c->ch.kind;
 	Buf			b = {0};
 	WireOut		o = chan_out(&b);
 
-	if (t->kind == WK_DETOKENIZE || t->kind == WK_CHAT_RENDER)
-		wire_put_str(&o, WTAG_TEXT, t->out.len > 0 ? t->out.data : "", t->out.len);
-	else if (t->kind == WK_CHUNK)
-		wire_put_ints(&o, WTAG_SPANS, t->ids.data, t->ids.len);
-	else if (t->kind == WK_GRAMMAR)
+	if (kind == WK_DETOKENIZE || kind == WK_CHAT_RENDER)
+		wire_put_str(&o, WTAG_TEXT, t->text.len > 0 ? t->text.data : "", t->text.len);
+	else if (kind == WK_CHUNK)
+		wire_put_ints(&o, WTAG_SPANS, ids->data, ids->len);
+	else if (kind == WK_GRAMMAR)
 		wire_put_int(&o, WTAG_COUNT, t->accepted);
-	else if (t->kind == WK_PARSE || t->embeds != NULL)
-		buf_add(&b, t->out.data, t->out.len);
+	else if (kind == WK_PARSE || r->embeds.want)
+		buf_add(&b, t->text.data, t->text.len);
 	else
 	{
 		if (!r->has_want_ids || r->want_ids)
-			wire_put_ints(&o, WTAG_TOKEN_IDS, t->ids.data, t->ids.len);
-		wire_put_int(&o, WTAG_COUNT, (int64_t) t->ids.len);
+			wire_put_ints(&o, WTAG_TOKEN_IDS, ids->data, ids->len);
+		wire_put_int(&o, WTAG_COUNT, (int64_t) ids->len);
 		if (r->truncate != 0)
 			wire_put_int(&o, WTAG_PROMPT_TOKENS, (int64_t) t->n_whole);
 		wire_put_int(&o, WTAG_MAX_MODEL_LEN, t->max_model_len);
@@ -848,152 +874,102 @@ text_answer(TextJob *t)
 	buf_free(&b);
 }
 
-/* What the text has become goes on its way; *t's memory is the caller's. */
-static void
-text_finish(TextJob *t)
-{
-	ServerCall *c = t->c;
-
-	if (t->pin != NULL)
-		loaded_unpin(t->pin);
-	c->job_busy = false;
-	if (scall_is_active(c))
-	{
-		if (!t->ok)
-			request_fail(c, &t->e);
-		else if (t->kind == WK_GENERATE)
-		{
-			c->answer = t->answer;
-			t->answer = NULL;
-			c->req->reasoning_end = t->after;
-			c->req->thoughts = t->thoughts;
-			t->thoughts = NULL;
-			submit(c, &t->ids, t->rows, t->grammar);
-			memset(&t->ids, 0, sizeof(t->ids));
-			t->rows = NULL;
-			t->grammar = NULL;
-		}
-		else if (t->pr != NULL)
-			submit_pooled(c, &t->pool, &t->extra);
-		else
-			text_answer(t);
-	}
-	mem_free(t->rows);
-	grammar_unref(t->grammar);
-	answer_free(t->answer);
-	rbudget_free(t->thoughts);
-	poolspec_free(&t->pool);
-	intvec_free(&t->extra.ids);
-	intvec_free(&t->extra.offsets);
-	intvec_free(&t->ids);
-	buf_free(&t->out);
-}
-
+/* What the text has become goes on its way. */
 static void
 text_done(Job *j)
 {
-	text_finish((TextJob *) j);
-	mem_free(j);
+	Request    *r = (Request *) j;
+	ServerCall *c = r->call;
+
+	if (r->pin != NULL)
+		loaded_unpin(r->pin);
+	r->pin = NULL;
+	c->job_busy = false;
+	if (!scall_is_active(c))
+		return;
+	if (!r->made.ok)
+		request_fail(c, &r->made.why);
+	else if (c->ch.kind == WK_GENERATE)
+		submit_generate(c);
+	else if (request_is_pooled(c->ch.kind))
+		submit_pooled(c);
+	else
+		text_answer(c);
 }
 
 /* The rest of a pooled request; returns the size of its texts beside the first. */
 static size_t
-pool_init(TextJob *t, Request *r)
+pool_init(Request *r)
 {
 	PoolRequest *p = &r->pool;
 	size_t		size = p->pair.n;
 
-	if (t->kind == WK_LOGPROBS)
+	if (r->call->ch.kind == WK_LOGPROBS)
 		p->task = PT_LOGPROBS;
 	p->text = (StrView) {r->prompt, r->prompt_len};
 	p->add_special = r->add_special;
 	p->want_offsets = r->want_ids;
-	p->own_chat = t->own;
+	p->own_chat = r->own;
 	for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
 		intvec_push(&p->ids, wire_int_at(&r->ids, i));
 	for (int i = 0; i < p->n_choices; i++)
 		size += p->choices[i].n;
-	t->pr = p;
 	return size + p->ids.len;
 }
 
-/* Fill in all but the result; returns the size of the input. */
-static size_t
-text_init(TextJob *t, ServerCall *c)
+/* Token ids that a message has. */
+static void
+take_ids(Request *r)
 {
-	Request    *r = c->req;
-	size_t		size = r->prompt_len;
+	for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
+		intvec_push(&r->spec.prompt, wire_int_at(&r->ids, i));
+}
 
-	t->j.run = text_run;
-	t->j.done = text_done;
-	t->c = c;
-	t->be = c->srv->be;
-	t->kind = c->ch.kind;
-	t->pin = c->entry != NULL ? entry_pin(c->entry) : NULL;
-	t->own = c->entry != NULL ? entry_chat(c->entry) : NULL;
-	t->chat = r->has_chat ? &r->chat : NULL;
-	t->text = r->prompt;
-	t->len = r->prompt_len;
-	t->chunk = c->ch.kind == WK_CHUNK ? &r->chunk : NULL;
-	if (c->ch.kind == WK_DETOKENIZE)
-	{
-		size = r->ids.n;
-		t->flags = r->params.skip_special ? TOK_SKIP_SPECIAL : 0;
-		for (size_t i = 0; i < size; i++)
-			intvec_push(&t->ids, wire_int_at(&r->ids, i));
-	}
-	else
-		t->flags = r->add_special ? TOK_ADD_SPECIAL : 0;
-	if (request_is_pooled(c->ch.kind))
-		size += pool_init(t, r);
-	if (r->embeds.given || r->embeds.want)
-	{
-		t->embeds = &r->embeds;
-		size += r->embeds.rows.n;
-	}
-	if (c->ch.kind == WK_GENERATE || c->ch.kind == WK_TOKENIZE)
-	{
-		t->has_ids = r->has_ids;
-		for (size_t i = 0; r->has_ids && i < r->ids.n; i++)
-			intvec_push(&t->ids, wire_int_at(&r->ids, i));
-	}
-	if (c->ch.kind == WK_GENERATE)
-	{
-		t->structured = r->structured.given ? &r->structured.gram : NULL;
-		t->grammars = c->srv->grammars;
-	}
+/* All but the result; returns the size of the input. */
+static size_t
+text_init(Request *r)
+{
+	ServerCall *c = r->call;
+	int			kind = c->ch.kind;
+	size_t		size = kind == WK_DETOKENIZE ? r->ids.n : r->prompt_len;
+
+	r->job = (Job) {.run = text_run, .done = text_done};
+	r->pin = c->entry != NULL ? entry_pin(c->entry) : NULL;
+	r->own = c->entry != NULL ? entry_chat(c->entry) : NULL;
+	if (request_is_pooled(kind))
+		size += pool_init(r);
+	else if (kind == WK_GENERATE || kind == WK_TOKENIZE || kind == WK_DETOKENIZE)
+		take_ids(r);
 	c->job_busy = true;
-	return size;
+	return size + r->embeds.rows.n;
 }
 
 /* Which queue?  -1: it is done at once, for it takes no time. */
 static int
-text_queue(const TextJob *t, size_t size)
+text_queue(const Request *r, size_t size)
 {
-	if (t->kind == WK_GRAMMAR || (t->structured != NULL && !grammar_cache_has(t->grammars, t->structured)))
+	const GramSpec *g = wanted_grammar(r);
+
+	if (r->call->ch.kind == WK_GRAMMAR || (g != NULL && !grammar_cache_has(r->call->srv->grammars, g)))
 		return JQ_GRAMMAR;
 	/* a template may take its time, and so may a model's first grammar */
-	return size > INLINE_TEXT || t->chat != NULL || t->structured != NULL || t->embeds != NULL ? JQ_TEXT : -1;
+	return size > INLINE_TEXT || r->has_chat || g != NULL || r->embeds.given || r->embeds.want ? JQ_TEXT : -1;
 }
 
-/* Short texts are done at once, without memory for a job. */
 void
 request_start_text(ServerCall *c)
 {
-	TextJob		now = {0};
-	TextJob    *job;
-	int			queue = text_queue(&now, text_init(&now, c));
+	Request    *r = c->req;
+	int			queue = text_queue(r, text_init(r));
 
 	if (queue < 0)
 	{
-		text_run(&now.j);
-		text_finish(&now);
+		text_run(&r->job);
+		text_done(&r->job);
 		return;
 	}
-	job = mem_alloc(sizeof(TextJob));
-	*job = now;
 	c->stage = SCALL_BUSY;
-	jobs_submit(c->srv->jobs, (WorkerQueue) queue, &job->j);
+	jobs_submit(c->srv->jobs, (WorkerQueue) queue, &r->job);
 }
 
 void
@@ -1008,16 +984,13 @@ request_run_facts(ServerCall *c)
 void
 request_run_generate(ServerCall *c)
 {
-	IntVec		ids = {0};
-
 	if (!c->req->has_ids || c->req->structured.given || c->req->parse.has_budget)
 	{
 		request_start_text(c);
 		return;
 	}
-	for (size_t i = 0; i < c->req->ids.n; i++)
-		intvec_push(&ids, wire_int_at(&c->req->ids, i));
-	submit(c, &ids, NULL, NULL);
+	take_ids(c->req);
+	submit_generate(c);
 }
 
 /* ---- start ---- */
@@ -1028,7 +1001,7 @@ note(const ServerCall *c)
 	const Request *r = c->req;
 	ReqNote		n = {
 		.dboid = r->dboid,.roleid = r->roleid,.model = r->model,
-		.params = &r->params,.given = r->given,
+		.params = &r->spec.params,.given = r->given,
 		.prompt = r->has_prompt ? r->prompt : r->has_chat ? r->chat.messages.s : "",
 		.prompt_len = r->has_prompt ? r->prompt_len : r->has_chat ? r->chat.messages.n : 0,
 		.task = c->ch.kind == WK_LOGPROBS ? PT_LOGPROBS : r->pool.task,
@@ -1080,14 +1053,15 @@ request_start(ServerCall *c)
 	Err			e;
 
 	c->req = request_parse(c->ch.kind, c->ch.in, c->ch.in_len, &e);
-	if (c->req != NULL && c->req->elsewhere && c->srv->be != &backend_fake)
+	if (c->req == NULL)
 	{
-		err_set(&e, ERR_INTERNAL, "request of a remote model");
 		request_fail(c, &e);
 		return;
 	}
-	if (c->req == NULL)
+	c->req->call = c;
+	if (c->req->elsewhere && c->srv->be != &backend_fake)
 	{
+		err_set(&e, ERR_INTERNAL, "request of a remote model");
 		request_fail(c, &e);
 		return;
 	}

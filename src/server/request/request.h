@@ -14,15 +14,40 @@
 #include "server/request/output_parsers.h"
 #include "server/request/prompt_embeds.h"
 #include "server/request/structured_options.h"
+#include "server/worker_pool.h"
 #include "ipc/traceparent.h"
 
-/* Pointers point into the conversation's message body. */
+/* What a job has made of a text beside what the core gets (Request.spec). */
+typedef struct TextResult
+{
+	bool		ok;				/* else why */
+	Err			why;
+	Buf			text;			/* or fields of the reply */
+	int			max_model_len;	/* WK_TOKENIZE: the model's */
+	size_t		n_whole;		/* WK_TOKENIZE: tokens before truncation */
+	bool		accepted;		/* WK_GRAMMAR */
+	PoolExtra	extra;			/* WK_POOL */
+} TextResult;
+
+/*
+ * One from its fields to its submission.  The server thread's; while it is a job, that thread's (job_busy).
+ * Pointers point into the conversation's message body.
+ */
 typedef struct Request
 {
+	Job			job;			/* first: its text's work, which may take a while */
+	ServerCall *call;
+	struct ModelInstance *pin;	/* the job's; NULL: it needs no model */
+	const ChatModel *own;		/* the job's: the entry's template; NULL: the model's files' */
+	TextResult	made;
+	/*
+	 * what the core gets, and what texts without one become: prompt has the tokens of WK_TOKENIZE and
+	 * WK_DETOKENIZE, and the spans of WK_CHUNK.  Empty from submission on
+	 */
+	ReqSpec		spec;
 	uint32_t	dboid;
 	uint32_t	roleid;
 	uint64_t	session;
-	Caller		by;
 	char		traceparent[TRACEPARENT_LEN + 1];	/* '' = none */
 	char		model[WIRE_NAME_LEN];
 	char	   *path;			/* owned; NULL = not given */
@@ -43,7 +68,6 @@ typedef struct Request
 	EmbedsRequest embeds;		/* instead of either */
 	bool		has_chat;		/* chat.messages instead of a prompt */
 	ChatRequest chat;
-	bool		stream;
 	int			stream_interval;	/* tokens that a stream tells at once; 0 = not given */
 	bool		want_ids;
 	bool		has_want_ids;
@@ -55,15 +79,7 @@ typedef struct Request
 	bool		truncate_right;	/* leave out its end, not its beginning */
 	bool		has_seed;
 	uint64_t	given;			/* GP() */
-	GenParams	params;			/* moved out at submit */
 	StructuredSpec structured;
-	/*
-	 * a literal: ends the thoughts of a model that begins with them, and a grammar begins behind it; NULL =
-	 * it doesn't think
-	 */
-	const char *reasoning_end;
-	/* how long the model may think, until it is submitted; NULL = nobody asks */
-	ReasoningBudget *thoughts;
 	PoolRequest pool;			/* WK_POOL, WK_LOGPROBS */
 	ChunkRequest chunk;			/* WK_CHUNK */
 	ApiRequest	api;			/* WK_API */
