@@ -86,11 +86,17 @@ static void
 hand_over(Core *c, Req *r, int32_t id, int n_output, OutResult res, const Err *err)
 {
 	OutputItem	p = {
-		.r = r, .id = id, .n_output = n_output, .res = res, .preemptions = r->sched.preemptions,
-		.draft_tokens = r->draft_tokens, .accepted_tokens = r->accepted_tokens, .cached = share_cached(r),
-		.back = prefix_cache_tokens_from_tier(r),
-		.scheduled_us = r->sched.scheduled_us, .first_token_us = r->sched.first_token_us,
-		.token_lp = r->out.token_lp, .reasoning = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1
+		.r = r, .id = id, .res = res, .token_lp = r->out.token_lp,
+		.ev = {
+			.index = r->index, .output_tokens = n_output,
+			.prompt_tokens = r->pooled != NULL ? r->pooled->n_tokens : r->in.n_prompt,
+			.cached_tokens = share_cached(r), .back_tokens = prefix_cache_tokens_from_tier(r),
+			.preemptions = r->sched.preemptions, .draft_tokens = r->draft_tokens,
+			.accepted_tokens = r->accepted_tokens,
+			.reasoning_tokens = r->thoughts != NULL ? rbudget_count(r->thoughts) : -1,
+			.arrival_us = r->in.arrival_us, .scheduled_us = r->sched.scheduled_us,
+			.first_token_us = r->sched.first_token_us
+		}
 	};
 	Req		   *prompt = r->group != NULL ? r->group->stem : r;
 

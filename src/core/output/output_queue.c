@@ -81,32 +81,22 @@ static void
 emit(const OutputItem *p, int n_ids, int n_output, const OutResult *res)
 {
 	Req		   *r = p->r;
-	ReqEvent	ev = {
-		.ids = &p->id,
-		.n_ids = n_ids,
-		.text = r->out.text.data != NULL ? r->out.text.data : "",
-		.text_len = r->out.text.len,
-		.index = r->index,
-		.ended = res->finish,
-		.finish = res->finish,
-		.stop_reason = res->reason,
-		.logprobs = n_ids > 0 ? p->token_lp : NULL,
-		.prompt_logprobs = n_ids > 0 ? p->prompt_lp : NULL,
-		.err = res->finish == FIN_ERROR ? p->err : NULL,
-		.prompt_tokens = r->in.n_prompt,
-		.output_tokens = n_output,
-		.cached_tokens = p->cached,
-		.back_tokens = p->back,
-		.preemptions = p->preemptions,
-		.draft_tokens = p->draft_tokens,
-		.accepted_tokens = p->accepted_tokens,
-		.reasoning_tokens = p->reasoning,
-		.arrival_us = r->in.arrival_us,
-		.scheduled_us = p->scheduled_us,
-		.first_token_us = p->first_token_us,
-		.now_us = clock_us(),
-	};
+	ReqEvent	ev = p->ev;
 
+	if (n_ids > 0)
+	{
+		ev.ids = &p->id;
+		ev.n_ids = n_ids;
+		ev.logprobs = p->token_lp;
+		ev.prompt_logprobs = p->prompt_lp;
+	}
+	ev.text = r->out.text.data != NULL ? r->out.text.data : "";
+	ev.text_len = r->out.text.len;
+	ev.output_tokens = n_output;
+	ev.ended = ev.finish = res->finish;
+	ev.stop_reason = res->reason;
+	ev.err = res->finish == FIN_ERROR ? p->err : NULL;
+	ev.now_us = clock_us();
 	if (ev.logprobs != NULL)
 		r->out.cum_logprob += (double) ev.logprobs->e[0].value;
 	ev.cum_logprob = r->out.cum_logprob;
@@ -122,14 +112,14 @@ emit_beams(Deliver *d, const OutputItem *p)
 {
 	Req		   *r = p->r;
 	int			n_output;
-	ReqEvent	ev = {
-		.ended = p->res.finish, .finish = p->res.finish, .err = p->err, .text = "",
-		.prompt_tokens = r->in.n_prompt, .preemptions = p->preemptions, .cached_tokens = p->cached,
-		.back_tokens = p->back, .reasoning_tokens = -1, .arrival_us = r->in.arrival_us,
-		.scheduled_us = p->scheduled_us, .first_token_us = p->first_token_us, .now_us = clock_us()
-	};
+	ReqEvent	ev = p->ev;
 	int			n = beam_n_results(r->group->beam, &n_output);
 
+	ev.ended = ev.finish = p->res.finish;
+	ev.err = p->err;
+	ev.text = "";
+	ev.reasoning_tokens = -1;
+	ev.now_us = clock_us();
 	if (r->in.sink == NULL)
 		return;
 	if (n == 0 || ev.finish > FIN_REPETITION)
@@ -148,12 +138,10 @@ emit_pooled(const OutputItem *p)
 	Req		   *r = p->r;
 	float	   *space = NULL;
 	Err			err;
-	ReqEvent	ev = {
-		.finish = p->res.finish, .err = p->err, .prompt_tokens = r->pooled->n_tokens,
-		.cached_tokens = p->cached, .back_tokens = p->back, .preemptions = p->preemptions,
-		.reasoning_tokens = -1, .arrival_us = r->in.arrival_us, .scheduled_us = p->scheduled_us
-	};
+	ReqEvent	ev = p->ev;
 
+	ev.finish = p->res.finish;
+	ev.err = p->err;
 	if (ev.finish == FIN_STOP && !pooled_finish(r->pooled, &ev, &space, &err))
 	{
 		ev.finish = FIN_ERROR;
@@ -206,7 +194,7 @@ deliver(Deliver *d, const OutputItem *p)
 	Req		   *r = p->r;
 	bool		last = p->res.finish != FIN_NONE;
 	OutResult	res = p->res;
-	int			n_output = p->n_output;
+	int			n_output = p->ev.output_tokens;
 	int			n_ids = 0;
 
 	if (r->pooled != NULL)

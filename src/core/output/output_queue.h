@@ -13,24 +13,17 @@
 
 typedef struct Deliver Deliver;
 
-/* One token, or an end without one. */
+/* One token, or an end without one: the event that tells it, but for what its text makes of it. */
 typedef struct OutputItem
 {
 	Req		   *r;
 	int32_t		id;				/* -1 = none */
-	int			n_output;		/* output tokens, this one included */
 	/* finish != FIN_NONE: the last; the request belongs to output_queue.c from here on */
 	OutResult	res;
 	Err		   *err;			/* FIN_ERROR: owned */
 	Logprobs   *token_lp;		/* owned; NULL = not wanted */
 	Logprobs   *prompt_lp;		/* owned; NULL = not wanted; with the first token */
-	int			preemptions;
-	int			draft_tokens, accepted_tokens;
-	int			reasoning;		/* tokens of thoughts so far; -1 = nobody counts */
-	int			cached;			/* of the request's prompt tokens */
-	int			back;			/* prompt tokens that came back from the offload tier */
-	int64_t		scheduled_us;
-	int64_t		first_token_us;
+	ReqEvent	ev;				/* counters and times, this token included */
 } OutputItem;
 
 /*

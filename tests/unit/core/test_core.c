@@ -240,7 +240,7 @@ test_late_error(void)
 	{
 		ReqEvent	ev = {0};
 		Req		   *r = mem_zalloc(sizeof(*r));
-		OutputItem	p = {.r = r, .id = -1, .n_output = 7, .res = {cases[i].late, NULL}};
+		OutputItem	p = {.r = r, .id = -1, .ev.output_tokens = 7, .res = {cases[i].late, NULL}};
 
 		r->in.sink = note_end;
 		r->in.sink_ctx = &ev;
