@@ -78,18 +78,3 @@ request_kind(int kind)
 {
 	return &kinds[kind];
 }
-
-void
-request_run(ServerCall *c)
-{
-	const RequestKind *k = &kinds[c->ch.kind];
-	LoraCache  *lc;
-	Err			e;
-
-	if (!k->lora || c->req->lora_path == NULL || c->lora != NULL)
-		k->run(c);
-	else if ((lc = entry_loras(c->entry, &e)) != NULL)
-		loras_want(lc, c);
-	else
-		request_fail(c, &e);
-}

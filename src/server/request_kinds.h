@@ -25,7 +25,4 @@ typedef struct RequestKind
 /* kind: a WireKind */
 const RequestKind *request_kind(int kind);
 
-/* The model of a request is loaded: wait for its adapter, or run (registry.c and lora_cache.c call it). */
-void		request_run(ServerCall *c);
-
 #endif

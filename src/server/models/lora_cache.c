@@ -27,9 +27,8 @@
 #include "base/json/json_writer.h"
 #include "base/log.h"
 #include "base/alloc.h"
-#include "server/models/registry.h"
+#include "server/models/registry_internal.h"
 #include "server/request/request.h"
-#include "server/request_kinds.h"
 #include "server/server.h"
 
 #define MAX_NAMES	16			/* of an adapter that are told; the oldest is forgotten */
@@ -137,7 +136,7 @@ go_on(ServerCall *c, const Err *e)
 	if (e == NULL)
 	{
 		if (scall_is_active(c))
-			request_run(c);
+			entry_run(c);
 	}
 	else
 		request_fail(c, e);
@@ -875,4 +874,23 @@ loras_list(const LoraCache *lc, uint32_t dboid, JsonOut *j)
 		for (int i = 0; i < l->n_names; i++)
 			if (dboid == 0 || l->names[i].dboid == dboid)
 				put_one(l, &l->names[i], j);
+}
+
+/* ---- of all models ---- */
+
+bool
+models_attend_loras(Models *m)
+{
+	bool		soon = false;
+
+	if (!step_watched(m->srv->step))
+		return false;
+	for (ModelInstance *l = m->loaded, *next; l != NULL; l = next)
+	{
+		next = l->next;
+		/* an adapter is compared with weights, which may be on their way elsewhere */
+		if (l->loras != NULL && l->rest == LR_AWAKE)
+			soon |= loras_attend(l->loras);
+	}
+	return soon;
 }

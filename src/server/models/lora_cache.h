@@ -32,7 +32,7 @@ void		loras_close(LoraCache *lc);
 
 /*
  * c's request has a path, and its model is ready: c waits for the adapter, then it has a
- * reference, and request_run() goes on.  Or the request fails.
+ * reference, and entry_run() goes on.  Or the request fails.
  */
 void		loras_want(LoraCache *lc, ServerCall *c);
 void		lora_unref(Lora *l);

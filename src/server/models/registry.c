@@ -386,6 +386,23 @@ loaded_unpin(ModelInstance *l)
 	loaded_settle(l);
 }
 
+/* ---- requests ---- */
+
+void
+entry_run(ServerCall *c)
+{
+	const RequestKind *k = request_kind(c->ch.kind);
+	LoraCache  *lc;
+	Err			e;
+
+	if (!k->lora || c->req->lora_path == NULL || c->lora != NULL)
+		k->run(c);
+	else if ((lc = entry_loras(c->entry, &e)) != NULL)
+		loras_want(lc, c);
+	else
+		request_fail(c, &e);
+}
+
 /* ---- loading ---- */
 
 typedef struct Wake
@@ -404,7 +421,7 @@ wake_one(ServerCall *c, void *arg)
 	if (w->err != NULL)
 		request_fail(c, w->err);
 	else if (!sleep_stops(c))
-		request_run(c);
+		entry_run(c);
 }
 
 /* The entry has left LOADING: all who wait go on or fail. */
@@ -693,7 +710,7 @@ progress_frame(ServerCall *c, const char *text, double done)
 
 /*
  * Make c wait for the entry's model and start loading it if need be.  c goes on in
- * request_run() or fails.  retry: a failed load is tried again in any case.
+ * entry_run() or fails.  retry: a failed load is tried again in any case.
  */
 static void
 entry_wait(ModelEntry *en, ServerCall *c, bool retry)
@@ -733,7 +750,7 @@ entry_go(ServerCall *c)
 	if (sleep_stops(c))
 		return;
 	if (entry_inst(c->entry) != NULL)
-		request_run(c);
+		entry_run(c);
 	else
 		entry_wait(c->entry, c, c->ch.kind == WK_MODEL_LOAD);
 }
@@ -799,23 +816,6 @@ models_list_loras(const Models *m, uint32_t dboid, JsonOut *j)
 	for (const ModelInstance *l = m->loaded; l != NULL; l = l->next)
 		if (l->loras != NULL)
 			loras_list(l->loras, dboid, j);
-}
-
-bool
-models_attend_loras(Models *m)
-{
-	bool		soon = false;
-
-	if (!step_watched(m->srv->step))
-		return false;
-	for (ModelInstance *l = m->loaded, *next; l != NULL; l = next)
-	{
-		next = l->next;
-		/* an adapter is compared with weights, which may be on their way elsewhere */
-		if (l->loras != NULL && l->rest == LR_AWAKE)
-			soon |= loras_attend(l->loras);
-	}
-	return soon;
 }
 
 /* ---- unloading and forgetting ---- */

@@ -55,6 +55,8 @@ bool		entry_facts(ModelEntry *en, ModelFacts *out);
 
 /* c, which has its entry, goes on or waits for the model. */
 void		entry_go(ServerCall *c);
+/* The model is loaded: c waits for its adapter, or runs; also when it has the adapter (lora_cache.c). */
+void		entry_run(ServerCall *c);
 
 /* Drop weights; requests on the entry fail.  c is answered when the memory is free. */
 void		models_unload(Models *m, uint32_t dboid, const char *name, ServerCall *c);
