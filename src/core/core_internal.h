@@ -181,9 +181,9 @@ typedef struct ReqKv
 typedef struct ReqOutput
 {
 	Detok	   *detok;			/* NULL when text is not wanted */
-	Stop	   *stop;
+	Stop	   *stop;			/* NULL: there are no stop strings */
 	Buf			text;			/* text of the event at hand */
-	Buf			piece;			/* scratch: what the detokenizer gave */
+	Buf			piece;			/* scratch: what the detokenizer gave, for stop strings */
 	bool		urgent;			/* tokens go out with their step */
 	bool		ended;			/* a stop string was found; `end` and `end_output` hold */
 	OutResult	end;

@@ -46,7 +46,9 @@ out_begin(Req *r, const Tok *tok)
 	r->out.detok = out_detok(r, tok);
 	if (p->tight_special && !p->skip_special)
 		detok_tighten(r->out.detok);
-	r->out.stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop, p->include_stop);
+	if (p->n_stop > 0)
+		r->out.stop = stop_new((const char *const *) p->stop, p->stop_len, (size_t) p->n_stop,
+							   p->include_stop);
 }
 
 void
@@ -125,14 +127,16 @@ out_ends(Req *r, int32_t eos, int max_model_len)
 	return res;
 }
 
-/* Pass the text in r->piece on to r->text; true if a stop string completed. */
+/* Pass the text in r->out.piece on to r->out.text; true if a stop string completed. */
 static bool
 feed_piece(Req *r, int n_output, OutResult *res)
 {
 	bool		search = n_output > r->in.params.min_tokens;
-	int			hit = stop_feed(r->out.stop, r->out.piece.data != NULL ? r->out.piece.data : "",
-								r->out.piece.len, search, &r->out.text);
+	int			hit;
 
+	if (r->out.piece.len == 0)
+		return false;
+	hit = stop_feed(r->out.stop, r->out.piece.data, r->out.piece.len, search, &r->out.text);
 	buf_reset(&r->out.piece);
 	if (hit < 0)
 		return false;
@@ -144,19 +148,22 @@ feed_piece(Req *r, int n_output, OutResult *res)
 void
 out_text(Req *r, int32_t id, int n_output, OutResult *res)
 {
+	/* what may be a stop string's beginning is held back; without any all of it is shown */
+	Buf		   *text = r->out.stop != NULL ? &r->out.piece : &r->out.text;
+
 	buf_reset(&r->out.text);
 	if (r->out.detok == NULL)
 		return;
 	if (res->finish != FIN_STOP || res->is_text || r->in.params.include_stop)
 	{
-		detok_push(r->out.detok, id, &r->out.piece);
-		if (feed_piece(r, n_output, res))
+		detok_push(r->out.detok, id, text);
+		if (r->out.stop != NULL && feed_piece(r, n_output, res))
 			return;
 	}
 	if (res->finish != FIN_NONE)
 	{
-		detok_finish(r->out.detok, &r->out.piece);
-		if (!feed_piece(r, n_output, res))
+		detok_finish(r->out.detok, text);
+		if (r->out.stop != NULL && !feed_piece(r, n_output, res))
 			stop_flush(r->out.stop, &r->out.text);
 	}
 }
