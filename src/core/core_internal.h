@@ -507,7 +507,7 @@ void		beam_end(Beam *b);
 int			beam_n_results(const Beam *b, int *n_tokens);
 void		beam_emit(Beam *b, const Tok *tok, ReqEvent *ev, ReqSink sink, void *ctx);
 
-/* ---- batch_build.c: plan -> Batch ---- */
+/* ---- forward.c: plan -> Batch ---- */
 typedef struct BatchBuf BatchBuf;
 
 /* state: of max_seqs slots, or NULL; embed_width: of prompts that are embeddings */
