@@ -398,8 +398,9 @@ test_cancel(void)
 static int	progress;
 
 static void
-count_progress(void *ctx)
+count_progress(void *ctx, bool between)
 {
+	(void) between;
 	++*(int *) ctx;
 }
 
@@ -409,6 +410,7 @@ static int	cancel_in;			/* forward */
 static void
 cancel_both_hook(void)
 {
+	usleep(2000);				/* the way of a step is told each millisecond */
 	if (++hooks == cancel_in)
 	{
 		core_cancel(hook_core, 1);
