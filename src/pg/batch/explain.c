@@ -8,14 +8,101 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_proc.h"
 #include "commands/explain.h"
+#include "funcapi.h"
 #include "nodes/extensible.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/ruleutils.h"
+#include "utils/syscache.h"
 
 #include "pg/batch/node.h"
 #include "pg/compat.h"
 #include "pg/client/spend.h"
 #include "pg/vllm_pg.h"
+
+/* Names of at least n_args input arguments of the function, NULL = not all have one. */
+static char **
+input_names(Oid funcid, int n_args)
+{
+	HeapTuple	tup = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	bool		no_names;
+	bool		no_modes;
+	Datum		names;
+	Datum		modes;
+	char	  **result = NULL;
+
+	if (!HeapTupleIsValid(tup))
+		return NULL;
+	names = SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_proargnames, &no_names);
+	modes = SysCacheGetAttr(PROCOID, tup, Anum_pg_proc_proargmodes, &no_modes);
+	if (!no_names && get_func_input_arg_names(names, no_modes ? (Datum) 0 : modes, &result) < n_args)
+		result = NULL;
+	for (int i = 0; result != NULL && i < n_args; i++)
+		if (result[i] == NULL)
+			result = NULL;
+	ReleaseSysCache(tup);
+	return result;
+}
+
+/*
+ * An engine function's arguments as one would write them: those that are NULL are left out, and behind the
+ * first of these the others have their names.  Those at the end may have been left out already.  context: the
+ * batch node; results of its other calls are shown as those calls.
+ */
+static Node *
+named_args_mutator(Node *node, void *context)
+{
+	FuncExpr   *func;
+	List	   *args = NIL;
+	char	  **names;
+	bool		named = false;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno == INDEX_VAR)
+	{
+		const BatchNode *n = context;
+		CustomScan *scan = (CustomScan *) n->css.ss.ps.plan;
+		int			at = ((Var *) node)->varattno;
+
+		if (at <= n->n_child)
+			return node;
+		return named_args_mutator((Node *) list_nth_node(TargetEntry, scan->custom_scan_tlist, at - 1)->expr,
+								  context);
+	}
+	node = expression_tree_mutator(node, named_args_mutator, context);
+	if (!IsA(node, FuncExpr) || !batch_asks_engine(((FuncExpr *) node)->funcid))
+		return node;
+	func = (FuncExpr *) node;
+	names = func->funcvariadic ? NULL : input_names(func->funcid, list_length(func->args));
+	if (names == NULL)
+		return node;
+	foreach(lc, func->args)
+	{
+		Node	   *arg = lfirst(lc);
+
+		if (IsA(arg, Const) && ((Const *) arg)->constisnull)
+		{
+			named = true;
+			continue;
+		}
+		if (named)
+		{
+			NamedArgExpr *na = makeNode(NamedArgExpr);
+
+			na->arg = (Expr *) arg;
+			na->name = names[foreach_current_index(lc)];
+			na->argnumber = foreach_current_index(lc);
+			na->location = -1;
+			arg = (Node *) na;
+		}
+		args = lappend(args, arg);
+	}
+	func->args = args;
+	return node;
+}
 
 static void
 explain_calls(const BatchNode *n, List *ancestors, ExplainState *es)
@@ -28,7 +115,8 @@ explain_calls(const BatchNode *n, List *ancestors, ExplainState *es)
 	for (int i = 0; i < n->n_sites; i++)
 	{
 		TargetEntry *te = list_nth(scan->custom_scan_tlist, n->n_child + i);
-		char	   *text = deparse_expression((Node *) te->expr, context, prefix, false);
+		Node	   *call = named_args_mutator((Node *) te->expr, (void *) n);
+		char	   *text = deparse_expression(call, context, prefix, false);
 
 		if (n->sites[i].call->guards != NIL)
 			text = psprintf("%s [conditional]", text);
