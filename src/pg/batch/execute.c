@@ -4,8 +4,8 @@
  *
  * How far: a bound is known (LIMIT without a filter) -> that many rows; all rows are
  * going to be fetched -> as many as the pool has room for; else a ramp, 1 + 2 * rows
- * that were rejected or handed out, so that a statement that wants one row asks for few.  Rows that are pulled
- * although nobody asks for them any more are cancelled at the end.
+ * that were rejected or handed out, so that a statement that wants one row asks for few.  Rows that are
+ * pulled although nobody asks for them any more are cancelled at the end.
  *
  * Row by row (a plan from before vllm.batch was switched off; vllm.batch_strict and
  * expressions that may fail): one row at a time and one call after the other, which
