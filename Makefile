@@ -277,6 +277,8 @@ fuzz:
 
 # ---- benchmarks ----
 
+bench-programs: $(BENCH_BIN)
+
 bench: all
 	@bench/run.sh
 
@@ -284,4 +286,4 @@ clean:
 	rm -rf build vllm_pg_cuda.so
 
 .PHONY: all release engine http remote module processors device-libs install demo demo-stop check check-full check-nightly check-pg16 check-pg18 check-unit \
-	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests list-tests fixtures fuzz fuzz-programs fuzz-builds bench clean
+	check-kernels check-emu check-cuda check-gpu check-golden check-san check-regress check-tap lint tests list-tests fixtures fuzz fuzz-programs fuzz-builds bench bench-programs clean

@@ -119,10 +119,10 @@ run_kv_write(Work *w)
 static void
 run_sample(Work *w)
 {
-	SmpRow		rows[16];
+	SampleRow	rows[16];
 
 	for (int i = 0; i < w->rows; i++)
-		rows[i] = (SmpRow)
+		rows[i] = (SampleRow)
 	{
 		.params = &w->params,.seed = (uint64_t) i,.position = i
 	};

@@ -2,7 +2,7 @@
 # The suite, in three tiers, and its parts (docs/internals/testing.md).
 #
 #	scripts/check.sh [--plan] check|full|nightly
-#	scripts/check.sh [--plan] PART ...	lint hardening unit kernels golden san emu cuda fuzz regress tap demo soak fuzz_sql pg16 pg18
+#	scripts/check.sh [--plan] PART ...	lint hardening unit kernels golden san emu cuda fuzz bench regress tap demo soak fuzz_sql pg16 pg18
 #
 # --plan only says what would run.  Every program prints `NAME: N passed, N failed, N skipped` and what it took; the last
 # line adds up.  Variables: PROGRAMS='core/ test_jinja' the C programs, TESTS='110 083_http' the TAP files and regression

@@ -1,6 +1,6 @@
 # builds.sh: the builds of check.sh, in front or behind the tests that run meanwhile.  Sourced, not run.
 #
-# A build is a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`.  Its output is in
+# A build is a name: `plain` (the C programs), `asan`, `tsan`, `emu-lib`, `emu`, `fuzz`, `bench`.  Its output is in
 # build/check/build-NAME.out, its exit status in build/check/built/NAME.
 
 SAN_ASAN=build/san-address-undefined
@@ -19,6 +19,7 @@ build_command() {
 		emu) echo make -s "$jobs" emu-tests ;;
 		emu-lib) echo make -s "$jobs" emu-lib ;;
 		fuzz) echo make -s "$jobs" fuzz-builds ;;
+		bench) echo make -s "$jobs" bench-programs ;;
 	esac
 }
 

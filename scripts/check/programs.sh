@@ -127,3 +127,10 @@ check_fuzz() {
 	STEP_LIMIT=36000 step fuzz scripts/fuzz.sh ${FUZZ_TIME:--f}
 	grep -E '^fuzz_.* executions' build/check/fuzz.out
 }
+
+# The C programs of the benchmarks compile; none is run.
+check_bench() {
+	wait_for_build bench || return
+	passed=$((passed + 1))
+	say "bench: 1 passed, 0 failed, 0 skipped ($(seconds_of build-bench))"
+}

@@ -16,7 +16,7 @@ tier_full() {
 	check_lint
 	use_pg 15 || return
 	check_hardening
-	build_behind emu-lib plain asan tsan emu fuzz
+	build_behind emu-lib plain asan tsan emu fuzz bench
 	check_sql
 	check_tap
 	if use_pg 16; then
@@ -33,6 +33,7 @@ tier_full() {
 	check_emu
 	check_cuda
 	check_fuzz
+	check_bench
 }
 
 # Everything: all programs plain and under sanitizers, all TAP files everywhere, long simulations, soak and fuzz.
@@ -61,6 +62,7 @@ run_part() {
 		emu) check_emu ;;
 		cuda) check_cuda ;;
 		fuzz) use_pg 15 && check_fuzz ;;
+		bench) check_bench ;;
 		hardening) use_pg 15 && check_hardening ;;
 		regress) use_pg 15 && check_sql ;;
 		tap) use_pg 15 && check_tap ;;
@@ -80,7 +82,7 @@ plan_of() {
 	case $tier in
 		part) echo "parts: $*" ;;
 		check) echo "parts: lint hardening regress+isolation tap programs" ;;
-		*) echo "parts: lint hardening regress+isolation tap regress+tap-on-16$([ $tier != nightly ] || echo '+18') demo soak fuzz_sql programs tables emu cuda fuzz" ;;
+		*) echo "parts: lint hardening regress+isolation tap regress+tap-on-16$([ $tier != nightly ] || echo '+18') demo soak fuzz_sql programs tables emu cuda fuzz bench" ;;
 	esac
 	[ $tier != nightly ] || FULL=1
 	for b in plain asan tsan; do
