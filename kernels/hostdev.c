@@ -5,9 +5,8 @@
  * Its memory is the host's and its ops are the CPU's, so results are those of the CPUs to the bit.  But it
  * keeps whoever uses it to the letter of device.h: memory that is handed out holds NaNs, what get() and
  * kv_get() are to bring is NaNs until it has been waited for.  Copies beside the ops read what they take
- * along as late as they
- * may: when there is a fence, for kv_put() also when the next step begins, or when it is asked whether they
- * are done.
+ * along as late as they may: when there is a fence, for kv_put() also when the next step begins, or when it
+ * is asked whether they are done.
  *
  * Tested by tests/unit/model/test_devmem.c.
  */

@@ -2755,7 +2755,7 @@ CREATE VIEW @extschema@.llm_remote AS
 
 GRANT SELECT ON @extschema@.llm_stat_remote, @extschema@.llm_remote TO PUBLIC;
 
-/* ---- costs (cost.c; docs/user/cost.md) ---- */
+/* ---- costs (spend.c; docs/user/cost.md) ---- */
 
 CREATE FUNCTION vllm.cost_list(
     OUT userid oid, OUT dbid oid, OUT model text, OUT requests bigint, OUT prompt_tokens bigint, OUT cached_tokens bigint,

@@ -8,7 +8,7 @@
 
 \echo Use "ALTER EXTENSION vllm_pg UPDATE TO '0.10'" to load this file. \quit
 
-/* ---- trigger functions that only the extension makes triggers of (fn_trigger.c, job_ddl.c) ---- */
+/* ---- trigger functions that only the extension makes triggers of (triggers.c, job_ddl.c) ---- */
 
 REVOKE EXECUTE ON FUNCTION vllm.job_changed(), vllm.job_wake(), vllm.job_ddl() FROM PUBLIC;
 
@@ -722,7 +722,7 @@ CREATE OR REPLACE VIEW @extschema@.llm_stat_budget AS
     FROM vllm.budget_list() b
     LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) b.userid;
 
-/* ---- streams of chats: thoughts and calls of tools (fn_chat.c) ---- */
+/* ---- streams of chats: thoughts and calls of tools (chat.c) ---- */
 
 -- Two columns more of llm_chat_stream; views keep what they have.
 UPDATE pg_catalog.pg_proc
@@ -736,7 +736,7 @@ AND oid OPERATOR(pg_catalog.=) ANY (
     AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass::pg_catalog.oid
     AND d.refobjid OPERATOR(pg_catalog.=) (SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'vllm_pg'::pg_catalog.name));
 
-/* ---- what the HTTP server calls (src/http) ---- */
+/* ---- what the HTTP server calls (src/httpd) ---- */
 
 -- In schema vllm, which keeps its name: a connection of the server lasts, and the owner of the database may rename the
 -- extension's schema and put another in its place.  Each has the privileges of what it calls, whose EXECUTE is checked, too.

@@ -105,7 +105,7 @@ plan_both_ways(const ModelInfo *mi, const ModelOpts *o, CoreOptions *co)
 	if (co->max_num_batched_tokens < len)
 		co->max_num_batched_tokens = len;
 	co->kv_type = KT_F32;
-	/* a part of a block for each sequence, and one more: see blocks_promised() in sched_plan.c */
+	/* a part of a block for each sequence, and one more: see pages_promised() in sched_plan.c */
 	co->kv_bytes = kv_layout(&kv) * ((size_t) (co->max_num_batched_tokens / co->block_size) +
 									 3 * (size_t) co->max_num_seqs + 2);
 }

@@ -246,7 +246,7 @@ static void
 count_accepted(Core *c, int at)
 {
 	_Static_assert(offsetof(CoreStats, spec_accepted_31) - offsetof(CoreStats, spec_accepted_0) ==
-				   (SPEC_MAX_DRAFTS - 1) * sizeof(int64_t), "a row of wire_figures.def for each position");
+				   (SPEC_MAX_DRAFTS - 1) * sizeof(int64_t), "a row of metrics.def for each position");
 	c->stats.spec_accepted++;
 	(&c->stats.spec_accepted_0)[at]++;
 }

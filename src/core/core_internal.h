@@ -272,7 +272,7 @@ typedef struct Plan
 	int			n_copies;		/* to be made before the step, in this order */
 	BlockCopy  *copies;			/* pages: [max_seqs] times those of a block */
 	int			n_preempted;	/* victims of this plan */
-	double		units;			/* predicted work, see spend.h */
+	double		units;			/* predicted work, see step_time.c */
 } Plan;
 
 /* ---- step_time.c: how long will a step take? ---- */

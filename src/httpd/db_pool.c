@@ -9,8 +9,8 @@
  * has least, of these the oldest.
  *
  * THE FRONT CONNECTION looks up keys, and answers the server's own short questions.  It is of one thread at a
- * time, others wait in
- * queues: first keys that were valid before, then the others, of which a limited number may wait.
+ * time, others wait in queues: first keys that were valid before, then the others, of which a limited number
+ * may wait.
  *
  * WATCHING THE CLIENT.  A thread that waits for the server polls the HTTP client's socket, too. When that is
  * closed the statement is cancelled, and its end is read before the connection is used again: the engine

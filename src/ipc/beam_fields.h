@@ -9,8 +9,7 @@
 
 /*
  * Does a beam search honour the field, whatever its value?  A field that is not told here is refused, a new
- * one,
- * too: an option that was passed over would look like an answer that fits it.
+ * one, too: an option that was passed over would look like an answer that fits it.
  */
 bool		beams_take(int tag);
 

@@ -3,10 +3,9 @@
  *	  vllm.allowed_hosts: whom the remote program may talk to.
  *
  * What a URL library makes of a URL must be what was checked, so a URL that two readers could read
- * differently is refused instead of
- * understood: user names, backslashes, characters that a URL must escape, escapes in the host, numbers that
- * stand for an IPv4 address but aren't four of them, trailing dots, zone ids.  Addresses are compared in
- * their one canonical form.
+ * differently is refused instead of understood: user names, backslashes, characters that a URL must escape,
+ * escapes in the host, numbers that stand for an IPv4 address but aren't four of them, trailing dots, zone
+ * ids.  Addresses are compared in their one canonical form.
  *
  * Tested by tests/unit/ipc/test_remote_hosts.c.
  */

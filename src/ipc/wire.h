@@ -491,9 +491,9 @@ typedef enum WireKind			/* requests */
 	WK_MODEL_CHECK,				/* files good? -> WF_DONE with arch, dtype, ... */
 	WK_MODEL_LOAD,				/* -> WF_PROGRESS..., WF_DONE */
 	WK_MODEL_UNLOAD,			/* drop weights and KV; requests on it fail */
-	WK_MODEL_FORGET,			/* catalog entry gone: T_MODEL empty = all of the database; with
-								 * T_MODEL_HASH only if it has this path and these options */
-	WK_CONTROL,					/* T_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
+	WK_MODEL_FORGET,			/* catalog entry gone: WTAG_MODEL empty = all of the database; with
+								 * WTAG_MODEL_HASH only if it has this path and these options */
+	WK_CONTROL,					/* WTAG_COMMAND: "integrity", "log" (fake), "reset-stats", ... -> text */
 	WK_MODEL_INSPECT,			/* what files hold -> WF_DONE with json text */
 	WK_CHAT_RENDER,				/* messages through a chat template -> WF_DONE with text */
 	WK_POOL,					/* a task over a text or a pair -> WF_ACCEPTED, WF_DONE with floats */
@@ -521,11 +521,11 @@ typedef enum WireKind			/* requests */
 typedef enum WireFrame			/* replies */
 {
 	WF_ACCEPTED = 100,			/* validated and queued: prompt_tokens */
-	WF_PROGRESS,				/* T_PHASE, T_PROGRESS, T_TEXT for a NOTICE */
-	WF_TEXT,					/* T_TEXT and/or T_TOKEN_IDS delta; only with T_STREAM */
-	WF_DONE,					/* final: finish reason, usage, timings; without T_STREAM also the
-								 * whole T_TEXT (and T_TOKEN_IDS with T_WANT_IDS) */
-	WF_ERROR					/* final: T_SQLSTATE, T_MESSAGE, T_DETAIL, T_HINT, T_PARAM */
+	WF_PROGRESS,				/* WTAG_PHASE, WTAG_PROGRESS, WTAG_TEXT for a NOTICE */
+	WF_TEXT,					/* WTAG_TEXT and/or WTAG_TOKEN_IDS delta; only with WTAG_STREAM */
+	WF_DONE,					/* final: finish reason, usage, timings; without WTAG_STREAM also the
+								 * whole WTAG_TEXT (and WTAG_TOKEN_IDS with WTAG_WANT_IDS) */
+	WF_ERROR					/* final: WTAG_SQLSTATE, WTAG_MESSAGE, WTAG_DETAIL, WTAG_HINT, WTAG_PARAM */
 } WireFrame;
 
 typedef enum WireType

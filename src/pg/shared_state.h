@@ -15,20 +15,18 @@
  * forgets[]		backends, supervisor		lock exclusive
  * submit_lock		backends					a spinlock: one writer of the to_engine ring
  *
- * SLOT OWNERSHIP.  A slot is on the free list, or granted to a waiter, or owned
- * by a backend, or a ZOMBIE (its backend has gone on; the engine has not let go
- * yet).  vslot_claim() makes a backend owner, vslot_release() ends it on every
- * path: a finished conversation (final frame read, or let go of by the
- * engine) goes straight to the free list; an unfinished one gets cancel = 1 and
- * becomes a zombie which the supervisor reaps when the engine has closed it or is dead.  A freed slot is
- * handed directly to the longest waiting backend, so nobody overtakes.
+ * SLOT OWNERSHIP.  A slot is on the free list, or granted to a waiter, or owned by a backend, or a ZOMBIE
+ * (its backend has gone on; the engine has not let go yet).  vslot_try_claim() and vslot_wait_claim() make a
+ * backend owner, vslot_release() ends it on every path: a finished conversation (final frame read, or let go
+ * of by the engine) goes straight to the free list; an unfinished one gets cancel = 1 and becomes a zombie
+ * which the supervisor reaps when the engine has closed it or is dead.  A freed slot is handed directly to
+ * the longest waiting backend, so no other overtakes it.
  *
  * DAMAGE.  A stray write into the arena may change a slot's words.  What a slot is and who has it stands
- * here, out of
- * the engine's reach, so the words can be told from damage and written anew: an owner whose words are damaged
- * gives the slot up with an error, and the supervisor asks again, under a new generation, for each zombie of
- * which the engine does not let go (pg/supervisor/slot_care.c).  The slot is free when the engine has let go
- * of that generation.
+ * here, out of the engine's reach, so the words can be told from damage and written anew: an owner whose
+ * words are damaged gives the slot up with an error, and the supervisor asks again, under a new generation,
+ * for each zombie of which the engine does not let go (pg/supervisor/slot_care.c).  The slot is free when the
+ * engine has let go of that generation.
  *
  * SIDES.  There are three arenas.  Two are the engine's, so that two engines can live at once: the one that
  * serves, and a second one that is being made ready to follow it, or that has served and finishes what it has

@@ -3,8 +3,7 @@
  *	  The arena's doorbell as a file descriptor: a thread sleeps on the futex and writes to an eventfd.
  *
  * No ring is missed. A backend that rings pushes its slot, adds 1 to doorbell, and looks at engine_sleeping;
- * the sleeper
- * sets engine_sleeping and looks at the ring (all sequentially consistent).
+ * the sleeper sets engine_sleeping and looks at the ring (all sequentially consistent).
  *
  * 1. The backend finds 0: then it pushed before the sleeper looked, and the sleeper saw that.
  * 2. It finds 1 and wakes the futex.  If our thread waits there, it goes on and finds a doorbell other than

@@ -3,10 +3,9 @@
  *	  Health checks: is a url there again that was down, and are those still there that nobody asks?
  *
  * A check is a GET of the endpoint's list of models, with the model's headers and the secret of its newest
- * ask.  It is no
- * request: it counts in no limit and no figure, and is not repeated.  What is down is checked when its
- * breaker's time has come (load_balancer.c); what is idle each health_check_interval.  Models that nobody has
- * asked for ten minutes are left in peace: what is down then is checked when somebody comes.
+ * ask.  It is no request: it counts in no limit and no figure, and is not repeated.  What is down is checked
+ * when its breaker's time has come (load_balancer.c); what is idle each health_check_interval.  Models that
+ * nobody has asked for ten minutes are left in peace: what is down then is checked when somebody comes.
  *
  * The secret is kept for this, and wiped when the model is forgotten, or left in peace.
  *

@@ -2,7 +2,7 @@
  * pending_request.c
  *	  What somebody waits for: the frames that it gets, and its end.
  *
- * A final frame is sent once: behind it, and behind dispatcher_cancel(), an PendingRequest is gone, and
+ * A final frame is sent once: behind it, and behind dispatcher_cancel(), a PendingRequest is gone, and
  * whatever comes of its calls is dropped.  Its memory stays until its job is over, since the job's
  * DecodedReply reads it.
  *

@@ -3,11 +3,10 @@
  *	  A backend without a model: deterministic answers, so that everything around
  *	  the model can be tested without one.  docs/internals/testing.md is its manual.
  *
- * A request's answer is its prompt's words in upper case, one token a word (with a
- * grammar what fake_grammar.c makes of it);
- * markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
- * Vectors, scores and labels are fake_pooling.c's; markers work on them, too.
- * The step loop finishes at most fake_batch requests per step of fake_step_ms.
+ * A request's answer is its prompt's words in upper case, one token a word (with a grammar what
+ * fake_grammar.c makes of it); markers in the prompt ("@error", "@delay:50", ...) ask for special behaviour.
+ * Vectors, scores and labels are fake_pooling.c's; markers work on them, too. The step loop finishes at most
+ * fake_batch requests per step of fake_step_ms.
  *
  * One mutex per instance guards its list of requests and its counters; sinks are
  * called on the step thread without it.  The request log is the one file-scope

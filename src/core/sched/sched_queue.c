@@ -5,9 +5,8 @@
  * Preempted requests come first (but for new ones whose roles have less of what runs: sched_roles.c), then
  * forks that go on in their parents' place, then new ones, by fair shares of roles and of the sessions of a
  * role (fair_queue.h), FCFS within a session.  After RESUMED_PATIENCE forks, or if its role has less, it is a
- * new one's turn before them, if there is room for
- * it: a beam search has as many with each token.  With SchedOptions.priorities new requests wait in one
- * queue, by priority, and these three are compared by it.
+ * new one's turn before them, if there is room for it: a beam search has as many with each token.  With
+ * SchedOptions.priorities new requests wait in one queue, by priority, and these three are compared by it.
  *
  * Requests in the background (Caller) have a line of their own.  They come when nobody else waits,
  * and else for their share of what both classes get: SchedOptions.background_share.

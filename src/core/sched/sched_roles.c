@@ -3,10 +3,9 @@
  *	  Roles share what runs: seats and blocks, when these are short.
  *
  * Whose turn it is says the order of service (sched_queue.c), but a turn is worth nothing while others hold
- * all seats, or all
- * blocks: their answers may take minutes, and those of them that were preempted wait in front.  So of what
- * runs at once a role has a portion: its part of all seats or of all blocks, the greater of the two, divided
- * by its weight.
+ * all seats, or all blocks: their answers may take minutes, and those of them that were preempted wait in
+ * front.  So of what runs at once a role has a portion: its part of all seats or of all blocks, the greater
+ * of the two, divided by its weight.
  *
  *	- When a running request wants a block and there is none, the role with the greatest portion loses its
  *	  newest request.

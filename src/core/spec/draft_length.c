@@ -20,8 +20,7 @@
  * Where all were of one size nothing is known of the slope, and a small one is assumed, so that drafts are
  * tried; a few steps with drafts then tell what it is. Old steps are forgotten, so after some hundred steps
  * without drafts they are tried once more, as load, texts and lengths change. So is a request whose drafts
- * have been wrong: it is given
- * another chance now and then. Both are a small part of all rows.
+ * have been wrong: it is given another chance now and then. Both are a small part of all rows.
  *
  * Drafts of what has weights take time to make: so much for each token that they are ahead, as measured.  It
  * is added to T of the rows, and how many are worth it is asked before they are made.

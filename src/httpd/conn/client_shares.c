@@ -2,22 +2,23 @@
  * client_shares.c
  *	  Connected clients, and which must leave when there are too many.
  *
- * Nobody can know whether a client has a key before it has sent its headers, so everybody is let in, and who
- * makes others wait for it may be told to leave:
+ * The HTTP server doesn't know whether a client has a key before the client has sent its headers, so it
+ * accepts every client, and evicts one when a limit is passed:
  *
- *	one more of an address than vllm.http_clients_per_address that is awaited, without a key so far		the
- *	oldest of these
- *	one more than vllm.http_max_clients		of those without a key that are awaited, the oldest of the address
- *											that has most; if there is none, the oldest with a key that is
- *											between two requests, first of those of which nothing more has
- *											come
- *	... while less than a quarter of all		first the oldest between two requests, of the key that has
- *												most of these
- *		are without a key and awaited
+ *	limit passed							evicted client
+ *	vllm.http_clients_per_address, by		the oldest of these
+ *	awaited clients of one address
+ *	without a key so far
+ *	vllm.http_max_clients					of the awaited clients without a key, the oldest of the address
+ *											that has most of them; if there is none, the oldest with a key
+ *											that is between two requests, first of those that have sent
+ *											nothing more
+ *	vllm.http_max_clients, while less		first the oldest between two requests, of the key that has most
+ *	than a quarter of all clients are		of these
+ *	awaited and without a key
  *
- * The last rule is for those who come: everybody is without a key for as long as his first head is on its
- * way, and if connections that only wait could take all places, each who comes would have to leave for the
- * next one.
+ * The last rule is for new clients: each is without a key for as long as its first head is on its way, and if
+ * connections that only wait could take all places, each new client would have to leave for the next one.
  *
  * "Awaited" is a client of which the rest of a request is to come, from its connection on until its head is
  * whole, and again while its body comes.  So a crowd of slow ones loses places to each who comes, and a quick

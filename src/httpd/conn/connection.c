@@ -11,10 +11,9 @@
  *						has no key
  *
  * A client that is late with a request that has begun gets 408; one that has not begun is disconnected.  The
- * connection ends behind an
- * answer whenever the place of the next request is not certain: after anything wrong with a head or a body,
- * before a body has come, after HTTP/1.0.  Then what still comes is read for a while, or the client's system
- * would throw the answer away.
+ * connection ends behind an answer whenever the place of the next request is not certain: after anything
+ * wrong with a head or a body, before a body has come, after HTTP/1.0.  Then what still comes is read for a
+ * while, or the client's system would throw the answer away.
  *
  * Tests: tests/t/083_http.pl, tests/t/083_http_raw.pl.
  */

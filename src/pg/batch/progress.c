@@ -3,11 +3,10 @@
  *	  How far statements with batched calls are: the view llm_progress, and the
  *	  NOTICEs of vllm.progress_interval.
  *
- * One entry a backend, in shared memory, at its procno.  It belongs to the outermost
- * pool that has requests: a statement inside a function of another statement does not disturb the counters of
- * that.  The backend alone writes it, without a lock;
- * changes is odd in the meantime (as in pg_stat_activity), readers copy until they
- * got a whole one.
+ * One entry a backend, in shared memory, at its procno.  It belongs to the outermost pool that has requests:
+ * a statement inside a function of another statement does not disturb the counters of that.  The backend
+ * alone writes it, without a lock; changes is odd in the meantime (as in pg_stat_activity), readers copy
+ * until they got a whole one.
  *
  * An entry is cleared by its pool's end, which comes on every path (row_request.c),
  * and at the backend's exit.

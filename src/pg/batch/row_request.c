@@ -6,7 +6,7 @@
  * Requests and their Calls are taken from the pool's free lists and go back there, so
  * that a statement takes memory until its window is full and no more.
  *
- *	in flight	has a InFlightCall (Call and body); in pool->flying
+ *	in flight	has an InFlightCall (Call and body); in pool->flying
  *	stranded	its model has failed or isn't sure, another one may answer: in pool->stranded, its error kept,
  *				until the next look from where the catalogs can be read
  *	finished	the InFlightCall's ClientCall holds the reply (its slot is free already), or the
@@ -44,7 +44,7 @@
 
 /* requests in flight while others have a full batch waiting */
 #define POLITE_WINDOW	8
-/* bytes of a body buffer that a InFlightCall keeps for its next request */
+/* bytes of a body buffer that an InFlightCall keeps for its next request */
 #define KEEP_BODY		(64 * 1024)
 /* frames that one look at a request takes, lest an engine that sends without end
  * keeps us here */

@@ -244,8 +244,7 @@ compare_rows(const void *a, const void *b)
 /*
  * How many rows there have to be for the first test: so many that it passes although half of the wrong ones
  * that the target allows are there; a walk that began with fewer would mostly end at a row that is wrong by
- * chance.  Of a sample that is smaller
- * still: as few as can show anything, if all are right.
+ * chance.  Of a sample that is smaller still: as few as can show anything, if all are right.
  */
 static int
 rows_to_begin(int n, double target, double delta)

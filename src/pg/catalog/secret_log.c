@@ -286,8 +286,7 @@ mask_quoted(char **field, char quote)
 
 /*
  * A message that names a part of the statement: what stands between its first and its last quote (a part may
- * have quotes
- * itself) goes.  In other languages than English quotes may be no ASCII; then all of it goes.
+ * have quotes itself) goes.  In other languages than English quotes may be no ASCII; then all of it goes.
  */
 static void
 mask_part(char **field)

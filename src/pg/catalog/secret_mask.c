@@ -16,10 +16,9 @@
  * the rest is masked.
  *
  * All this runs where nothing can interrupt it, on texts that anybody may have written.  So its work is
- * bounded by the text's length, not by what stands in
- * it: each level of strings in strings is read once, and all levels but the first share an allowance
- * (INNER_WORK); what is behind a name is looked at once, however many names stand before it; prepared
- * statements are asked for so many times.
+ * bounded by the text's length, not by what stands in it: each level of strings in strings is read once, and
+ * all levels but the first share an allowance (INNER_WORK); what is behind a name is looked at once, however
+ * many names stand before it; prepared statements are asked for so many times.
  *
  * Tests: tests/unit/pg/test_secret_mask.c (against a plain scanner; times), tests/t/114_secrets.pl.
  */

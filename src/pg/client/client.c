@@ -3,8 +3,7 @@
  *	  A backend's side of a conversation with the engine, or with the remote program.
  *
  * The message decides which program answers: one with a URL among its fields goes to the remote program
- * (request_tracking.c), which
- * speaks as the engine does.  Below, "the engine" is either.
+ * (request_tracking.c), which speaks as the engine does.  Below, "the engine" is either.
  *
  * A Call streams its message into the slot's request ring and collects reply bytes
  * into a buffer of its own; frames are cut from that buffer.  vcall_poll() does

@@ -5,9 +5,8 @@
  *	  engine_func.def).
  *
  * The two that return rows are SQL functions which the planner inlines: llm_classify unnests vllm.classify(),
- * an array of llm_label;
- * llm_token_classify calls vllm.token_labels() for what vllm.token_scores() says of the
- * tokens.  So the engine's part is a plain call, which the batch node takes out.
+ * an array of llm_label; llm_token_classify calls vllm.token_labels() for what vllm.token_scores() says of
+ * the tokens.  So the engine's part is a plain call, which the batch node takes out.
  *
  * GROUPS.  vllm.token_labels() makes words of tokens and entities of words, by the
  * strategies of Hugging Face's token-classification pipeline: none, simple, first,

@@ -7,8 +7,7 @@
  * so what a transaction stores goes with it.
  *
  * A role that may delete from a table may lock all of it, and nobody else could store a response then.  So a
- * role has the
- * privilege to insert, and to update columns, and llm_forget_responses() deletes in its name.
+ * role has the privilege to insert, and to update columns, and llm_forget_responses() deletes in its name.
  *
  * Tests: tests/sql/30_bodies.sql.
  */

@@ -4,10 +4,10 @@
  *
  * The backend conducts, the supervisor acts (src/pg/supervisor/standby_engine.c has the steps).  The
  * backend's part in the middle is to load into the new engine what is in service in the old one: that tells
- * its models' names, files and options, and each goes to the new one as llm_load_model() would send it;
- * then what sleeps or is paused there does so here.  A wake-up reaches both engines (sleep_wake.c), as
- * requests may wait in either.  Whatever ends the
- * function early, an error, a cancel or the end of the backend, cancels the upgrade.
+ * its models' names, files and options, and each goes to the new one as llm_load_model() would send it; then
+ * what sleeps or is paused there does so here.  A wake-up reaches both engines (sleep_wake.c), as requests
+ * may wait in either.  Whatever ends the function early, an error, a cancel or the end of the backend,
+ * cancels the upgrade.
  *
  * Tests: tests/t/094_upgrade_engine.pl.
  */

@@ -361,8 +361,7 @@ store(Write *w)
 
 /*
  * Answers go to the table of kept ones, if the model keeps them: whatever became of their rows, as they were
- * paid for.  In a
- * subtransaction: if that fails rows are done all the same.
+ * paid for.  In a subtransaction: if that fails rows are done all the same.
  */
 static void
 keep_step(JobRun *j, void *arg)

@@ -9,12 +9,11 @@
  *	word			damage									what is done
  *	attn			set, though the slot is in no ring		the engine is told anyhow
  *	wake QUEUED or nonsense, should be IDLE; the owner's latch is set
- *	gen, state,		an owned slot's conversation can't		the owner is told, and gives the slot up with an
- *	error
- *	let_go			end any more							(vcall_poll() sees most of it by itself)
+ *	gen, state,		an owned slot's conversation can't		the owner's latch is set; it gives the slot up
+ *	let_go			end any more							with an error (vcall_poll() sees most of these)
  *	any				a zombie of which the engine does		the slot is claimed anew, of the next generation,
- *	and
- *					not let go								cancelled at once: RETIRED until that is let go of
+ *					not let go								and cancelled at once: RETIRED until the engine
+ *															has let go of that
  *
  * A word may be on its way for a moment (the engine sets CLOSED before let_go, the supervisor pops a wake
  * before it clears it), so it is damage only when two looks on end find it (VSD_*).  To mend what was none

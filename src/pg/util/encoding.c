@@ -2,13 +2,11 @@
  * encoding.c
  *	  Text on its way between a database's encoding and the wire's UTF-8.
  *
- * Prompts are valid in the server's encoding, so the way out is PostgreSQL's own
- * conversion, which raises an ERROR when a character has no Unicode equivalent.
- * Answers are bytes that a model chose: they may hold NUL, broken UTF-8 or
- * characters that the database can't store.  vllm.invalid_text decides: 'replace'
- * drops NUL, replaces each broken byte or unknown character by U+FFFD (where the database has it, else '?'),
- * 'error' raises 22021.  One pass over the
- * answer when it is clean, which is nearly always; linear otherwise.
+ * Prompts are valid in the server's encoding, so the way out is PostgreSQL's own conversion, which raises an
+ * ERROR when a character has no Unicode equivalent. Answers are bytes that a model chose: they may hold NUL,
+ * broken UTF-8 or characters that the database can't store.  vllm.invalid_text decides: 'replace' drops NUL,
+ * replaces each broken byte or unknown character by U+FFFD (where the database has it, else '?'), 'error'
+ * raises 22021.  One pass over the answer when it is clean, which is nearly always; linear otherwise.
  *
  * Tests: tests/sql/11_encoding.sql.
  */

@@ -3,10 +3,10 @@
  *	  Calls of the extension's functions, as SQL that means ours.
  *
  * A role that may create in the extension's schema may add a function of the same name that fits a call
- * better: one that
- * has no more arguments than those that are given, or takes a literal as it is.  It would run with the rights
- * of whoever fires a trigger or owns a job.  So the call names the extension's member by all its arguments,
- * each cast to its very type: no function can fit better, and only one can have that signature.
+ * better: one that has no more arguments than those that are given, or takes a literal as it is.  It would
+ * run with the rights of whoever fires a trigger or owns a job.  So the call names the extension's member by
+ * all its arguments, each cast to its very type: no function can fit better, and only one can have that
+ * signature.
  *
  * Tests: tests/t/030_upgrade.pl.
  */

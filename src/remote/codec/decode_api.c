@@ -45,7 +45,7 @@ renamed(const DecodedReply *r, StrView v, StrView at, Buf *out)
 
 /*
  * A stream's usage comes in an event of its own, without choices.  It is always asked for, as tokens are
- * counted here, and so hidden from an caller who didn't.
+ * counted here, and so hidden from a caller that didn't.
  */
 static bool
 is_hidden(const DecodedReply *r, const StrView *f)

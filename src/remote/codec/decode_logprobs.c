@@ -7,8 +7,8 @@
  *	prompts			vLLM's [null, {id: {"logprob", "rank", "decoded_token"}, ...}, ...]
  *
  * A position's own token comes first, the others by value.  Endpoints tell a token's text but for vLLM's
- * "token_id:123", and of ranks
- * nothing: that of one of the k likeliest is its place among them.  What isn't known, id or rank, is -1.
+ * "token_id:123", and of ranks nothing: that of one of the k likeliest is its place among them.  What isn't
+ * known, id or rank, is -1.
  *
  * Tested by tests/unit/remote/test_remote_reply.c.
  */

@@ -4,9 +4,8 @@
  *
  * A 500, or an answer that makes no sense, tells of what was asked for: an endpoint without embeddings, or a
  * server that doesn't know `echo`.  Such requests must not stop all others.  So these count by path, and
- * PICK_RUN in a row
- * stop that path alone: for a second, then 2, 4, ... 30, until it works.  Calls that were under way when it
- * was stopped say nothing but that it works.
+ * PICK_RUN in a row stop that path alone: for a second, then 2, 4, ... 30, until it works.  Calls that were
+ * under way when it was stopped say nothing but that it works.
  *
  * There is room for PATHS_MOST that have failed; the one that has failed longest ago is forgotten.
  *

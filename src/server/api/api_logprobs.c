@@ -221,8 +221,7 @@ own_token(const Positions *p, int i, StrView first, int32_t first_id)
 
 /*
  * A prompt that was cut within a character begins with bytes of it that make none.  Each of them is a U+FFFD
- * in the
- * echo: how many are there behind the first token?
+ * in the echo: how many are there behind the first token?
  */
 static int64_t
 count_stray(const Positions *p, StrView echo, StrView first)

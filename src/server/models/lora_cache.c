@@ -501,8 +501,7 @@ begin_if_room(LoraCache *lc, ServerCall *c, const char *print, bool pinned)
 
 /*
  * What lies at c's path has been looked at.  again: before it waited for a place.  What is there by now is no
- * older
- * then: who had found other files would have driven it out.
+ * older then: who had found other files would have driven it out.
  */
 static void
 place(LoraCache *lc, ServerCall *c, const char *print, bool again)

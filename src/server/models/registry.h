@@ -2,7 +2,7 @@
  * registry.h
  *	  The registry: which (database, name) is which model, and what is loaded.
  *
- * Server thread only.  An ModelEntry is a catalog row as the engine has seen it; a
+ * Server thread only.  A ModelEntry is a catalog row as the engine has seen it; a
  * Loaded is a set of weights with its KV, shared by entries whose files and options
  * are the same.
  *

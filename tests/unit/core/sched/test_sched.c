@@ -779,9 +779,8 @@ steps_until(World *w, int id, int most)
 
 /*
  * A role has as many long answers under way and waiting as there can be; then another one asks for three
- * tokens, again and
- * again: each time it has them at once, whether seats are short or blocks, and what it was given room by is
- * not computed again and again.
+ * tokens, again and again: each time it has them at once, whether seats are short or blocks, and what it was
+ * given room by is not computed again and again.
  */
 static void
 test_role_comes(int blocks, int seats, int weight)
